@@ -51,7 +51,7 @@ static void cut_out(char *word, const char *from, const char *until)
     snprintf(word + (from - word), COMMAND_BYTES - (size_t)(from - word), "%s", rest);
 }
 
-/* What must not land in a report: passwords of URLs and of connection strings, headers that log somebody in. */
+/* What must not land in a report: passwords of URLs and of connection strings, headers that are credentials. */
 static void hide_secrets(char word[static COMMAND_BYTES])
 {
     static const char *const headers[] = {"Authorization:", "Proxy-Authorization:", "Cookie:", "X-Api-Key:"};
@@ -98,7 +98,7 @@ static bool find_file(const char *given, char path[static PATH_BYTES])
     char name[PATH_BYTES / 2];
     snprintf(path, PATH_BYTES, "%s", given);
     if (access(path, F_OK) == 0 || strchr(given, '/') != NULL)
-        return true; /* what is wrong with it is told by who reads it */
+        return true; /* scenario_read() says what is wrong with it */
     if (!home_is_found())
         return false;
     snprintf(name, sizeof name, "load/scenarios/%.128s.scenario", given);
@@ -308,6 +308,6 @@ int main(int argc, char **argv)
     options_clear(&options);
     if (fflush(stdout) == 0 && !ferror(stdout))
         return status;
-    fprintf(stderr, "stampede: the report is not whole: stdout cannot be written: %s\n", strerror(errno));
+    fprintf(stderr, "stampede: the report is incomplete: stdout cannot be written: %s\n", strerror(errno));
     return status == SCENARIO_HELD ? SCENARIO_NOT_RUN : status;
 }

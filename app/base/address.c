@@ -23,6 +23,7 @@ static bool host_is_valid(const char *host, bool bracketed)
 {
     static const char name[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.-";
     struct in6_addr ignored;
+
     if (bracketed)
         return inet_pton(AF_INET6, host, &ignored) == 1;
     return *host != '\0' && strspn(host, name) == strlen(host);
@@ -40,6 +41,7 @@ static bool copy_host(const char *from, size_t bytes, struct address *out)
 bool address_parse(const char *text, struct address *out)
 {
     struct address address = {.is_unix = strncmp(text, "unix:", 5) == 0};
+
     if (address.is_unix) {
         if (!copy_host(text + 5, strlen(text + 5), &address))
             return false;

@@ -7,8 +7,13 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char TREE[] = "catalog", CATEGORY[] = "category:", AFTER[] = ":after:", PRODUCT[] = "product:",
-                  LISTING[] = "listing:", TARGET_TAG[] = "tag:";
+/* Literals, so that a key is printed with one format: every request prints one. */
+#define TREE "catalog"
+#define CATEGORY "category:"
+#define AFTER ":after:"
+#define PRODUCT "product:"
+#define LISTING "listing:"
+#define TARGET_TAG "tag:"
 
 uint64_t document_id(const char *text, size_t bytes)
 {
@@ -23,15 +28,15 @@ size_t document_key_print(const struct document_key *key, char out[DOCUMENT_KEY_
 
     switch (key->kind) {
     case DOCUMENT_TREE:
-        bytes = snprintf(out, DOCUMENT_KEY_SIZE, "%s", TREE);
+        bytes = snprintf(out, DOCUMENT_KEY_SIZE, TREE);
         break;
     case DOCUMENT_CATEGORY:
-        bytes = key->after == 0 ? snprintf(out, DOCUMENT_KEY_SIZE, "%s%" PRIu64, CATEGORY, key->id)
-                                : snprintf(out, DOCUMENT_KEY_SIZE, "%s%" PRIu64 "%s%" PRIu64, CATEGORY,
-                                           key->id, AFTER, key->after);
+        bytes = key->after == 0 ? snprintf(out, DOCUMENT_KEY_SIZE, CATEGORY "%" PRIu64, key->id)
+                                : snprintf(out, DOCUMENT_KEY_SIZE, CATEGORY "%" PRIu64 AFTER "%" PRIu64,
+                                           key->id, key->after);
         break;
     case DOCUMENT_PRODUCT:
-        bytes = snprintf(out, DOCUMENT_KEY_SIZE, "%s%" PRIu64, PRODUCT, key->id);
+        bytes = snprintf(out, DOCUMENT_KEY_SIZE, PRODUCT "%" PRIu64, key->id);
         break;
     case DOCUMENT_KIND_COUNT:
         break;
@@ -86,12 +91,12 @@ bool document_key_valid(const char *text)
 
 void tag_category(const char *id, char out[TAG_SIZE])
 {
-    snprintf(out, TAG_SIZE, "%s%s", CATEGORY, id);
+    snprintf(out, TAG_SIZE, CATEGORY "%s", id);
 }
 
 void tag_listing(const char *id, char out[TAG_SIZE])
 {
-    snprintf(out, TAG_SIZE, "%s%s", LISTING, id);
+    snprintf(out, TAG_SIZE, LISTING "%s", id);
 }
 
 bool tag_valid(const char *text)

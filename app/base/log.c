@@ -60,8 +60,10 @@ static size_t control_bytes(const unsigned char *text)
 size_t log_escape(const char *text, char *out, size_t out_size)
 {
     size_t length = 0;
+
     for (const unsigned char *byte = (const unsigned char *)text; *byte != '\0';) {
         size_t controls = control_bytes(byte);
+
         if (length + (controls > 0 ? 4 * controls : 1) >= out_size)
             break;
         for (size_t i = 0; i < controls; i++, byte++)
@@ -89,6 +91,7 @@ static void write_line(enum log_level level, const char *event, const char *pair
 {
     char line[LOG_LINE_BYTES];
     size_t length = line_head(line, sizeof(line), level, event);
+
     length += log_escape(pairs, line + length, sizeof(line) - length - 1);
     while (length > 0 && line[length - 1] == ' ')
         length--;
@@ -103,6 +106,7 @@ static void write_line(enum log_level level, const char *event, const char *pair
 static void write_suppressed(enum log_level level, const char *event, uint64_t count)
 {
     char pairs[64];
+
     snprintf(pairs, sizeof(pairs), "suppressed=%" PRIu64, count);
     write_line(level, event, pairs);
 }
@@ -113,6 +117,7 @@ static void write_suppressed(enum log_level level, const char *event, uint64_t c
 static struct event *find_event(const char *name)
 {
     size_t i = 0;
+
     while (i < EVENT_COUNT - 1 && events[i].name != NULL && strcmp(events[i].name, name) != 0)
         i++;
     if (events[i].name == NULL)
@@ -135,11 +140,13 @@ void log_event(enum log_level level, const char *event, const char *format, ...)
     int saved_errno = errno;
     uint64_t suppressed;
     bool admitted = admit(level, event, &suppressed);
+
     if (suppressed > 0)
         write_suppressed(level, event, suppressed);
     if (admitted) {
         char pairs[LOG_LINE_BYTES];
         va_list arguments;
+
         va_start(arguments, format);
         vsnprintf(pairs, sizeof(pairs), format, arguments);
         va_end(arguments);

@@ -319,6 +319,7 @@ static bool host_is_any(const struct address *address)
 static bool listeners_differ(const struct settings *s)
 {
     struct address main, ops;
+
     if (!address_parse(s->ops_listen, &ops) || !address_parse(s->listen, &main))
         return true; /* off */
     if (main.is_unix != ops.is_unix || main.port != ops.port || (!main.is_unix && main.port == 0))
@@ -330,6 +331,7 @@ static bool host_is_loopback(const char *host)
 {
     struct in6_addr v6;
     struct in_addr v4;
+
     if (inet_pton(AF_INET, host, &v4) == 1)
         return ntohl(v4.s_addr) >> 24 == IN_LOOPBACKNET;
     return strcmp(host, "localhost") == 0 ||
@@ -339,6 +341,7 @@ static bool host_is_loopback(const char *host)
 static bool operations_are_guarded(const struct settings *s)
 {
     struct address ops;
+
     return *s->ops_token_file != '\0' || !address_parse(s->ops_listen, &ops) || ops.is_unix ||
            host_is_loopback(ops.host);
 }
@@ -378,22 +381,27 @@ struct collected {
 };
 
 /* FRESH_MS -> fresh-ms */
-static void flag_name(const struct setting *setting, char out[NAME_BYTES])
+static const char *flag_name(const struct setting *setting, char out[NAME_BYTES])
 {
     size_t i = 0;
+
     for (; i < NAME_BYTES - 1 && setting->name[i] != '\0'; i++) {
         char letter = setting->name[i];
+
         out[i] = letter == '_' ? '-' : (char)(letter >= 'A' && letter <= 'Z' ? letter + ('a' - 'A') : letter);
     }
     out[i] = '\0';
+    return out;
 }
 
 static size_t setting_named(const char *text, size_t bytes, bool is_flag)
 {
     for (size_t i = 0; i < SETTING_COUNT; i++) {
+        const char *name = table[i].name;
         char flag[NAME_BYTES];
-        flag_name(&table[i], flag);
-        const char *name = is_flag ? flag : table[i].name;
+
+        if (is_flag)
+            name = flag_name(&table[i], flag);
         if (strlen(name) == bytes && memcmp(name, text, bytes) == 0)
             return i;
     }
@@ -410,14 +418,17 @@ static size_t edit_distance(const char *a, size_t a_bytes, const char *b)
 {
     size_t b_bytes = strlen(b);
     size_t row[NAME_BYTES + 1];
+
     for (size_t j = 0; j <= b_bytes; j++)
         row[j] = j;
     for (size_t i = 1; i <= a_bytes; i++) {
         size_t diagonal = row[0];
+
         row[0] = i;
         for (size_t j = 1; j <= b_bytes; j++) {
             size_t above = row[j];
             size_t swap = diagonal + (a[i - 1] != b[j - 1]);
+
             row[j] = least(swap, least(above, row[j - 1]) + 1);
             diagonal = above;
         }
@@ -429,8 +440,10 @@ static size_t edit_distance(const char *a, size_t a_bytes, const char *b)
 static bool nearest_flag(const char *flag, size_t flag_bytes, char out[NAME_BYTES])
 {
     size_t best = FLAG_NEAR + 1;
+
     for (size_t i = 0; i < SETTING_COUNT && flag_bytes < NAME_BYTES; i++) {
         char name[NAME_BYTES];
+
         flag_name(&table[i], name);
         size_t distance = edit_distance(flag, flag_bytes, name);
         if (distance < best) {
@@ -445,6 +458,7 @@ static bool nearest_flag(const char *flag, size_t flag_bytes, char out[NAME_BYTE
 static void complain_unknown(struct collected *collected, const char *flag, size_t flag_bytes)
 {
     char near[NAME_BYTES];
+
     collected->wrong_count++;
     if (nearest_flag(flag, flag_bytes, near))
         fprintf(collected->messages, "--%.*s: unknown; did you mean --%s?\n", (int)flag_bytes, flag, near);
@@ -494,6 +508,7 @@ static void collect_environment(struct collected *collected, char **env)
     for (; *env != NULL; env++) {
         const size_t bytes = strcspn(*env, "=");
         const size_t at = (*env)[bytes] == '=' ? setting_named(*env, bytes, false) : SETTING_NONE;
+
         if (at != SETTING_NONE) {
             collected->text[at] = *env + bytes + 1;
             collected->origin[at] = ORIGIN_ENVIRONMENT;
@@ -523,6 +538,7 @@ static void print_value(FILE *messages, const struct setting *setting, const cha
     fputc('"', messages);
     for (const char *byte = text; *byte != '\0' && byte - text < ALLOWED_BYTES; byte++) {
         bool control = (unsigned char)*byte < ' ' || *byte == 0x7f;
+
         fputc(control ? '?' : *byte, messages);
     }
     fputc('"', messages);
@@ -532,6 +548,7 @@ static void complain(struct collected *collected, size_t at, const char *must_be
 {
     const struct setting *setting = &table[at];
     char flag[NAME_BYTES];
+
     flag_name(setting, flag);
 
     collected->wrong_count++;
@@ -556,6 +573,7 @@ static void parse_all(struct collected *collected, struct settings *out)
 {
     for (size_t i = 0; i < SETTING_COUNT; i++) {
         const struct setting *setting = &table[i];
+
         if (parse(setting, collected->text[i], (char *)out + setting->offset))
             continue;
         char allowed[ALLOWED_BYTES];
@@ -585,10 +603,12 @@ static void check_rules(struct collected *collected, const struct settings *sett
         size_t right = setting_named(rule->right, strlen(rule->right), false);
         bool applies = !collected->wrong[left] && !collected->wrong[right] &&
                        (!rule->if_given || collected->origin[left] != ORIGIN_DEFAULT);
+
         if (applies && !rule_holds(rule, settings, left, right)) {
             char must_be[ALLOWED_BYTES];
             const char *text = *collected->text[right] != '\0' ? collected->text[right] : "nothing";
             const char *value = table[right].kind->secret ? "(not shown)" : text;
+
             snprintf(must_be, sizeof(must_be), "%s; %s is %s", rule->text, rule->right, value);
             complain(collected, left, must_be);
         }
@@ -606,6 +626,7 @@ static void print_help(FILE *messages)
     for (size_t i = 0; i < SETTING_COUNT; i++) {
         const struct setting *setting = &table[i];
         char flag[NAME_BYTES], allowed[ALLOWED_BYTES];
+
         flag_name(setting, flag);
         allowed_text(setting, allowed);
         fprintf(messages, "  %-16s --%s\n      %s\n      default %s; %s\n", setting->name, flag,

@@ -17,7 +17,6 @@
 #include "app/pg/pg_array.h"
 #include "app_statements.h"
 
-#include <inttypes.h>
 #include <jansson.h>
 #include <poll.h>
 #include <pthread.h>
@@ -31,8 +30,8 @@
 enum {
     PLAN_PARAMS_MAX = 3,
     ROWS_BYTES_MAX = 16 << 20, /* a tree of some 100 000 categories; more is a mistake */
-    LOOK_INTERVAL_MS = 1000,
-    LOOK_LIMIT_MS = 2000,
+    CHECK_INTERVAL_MS = 1000,
+    CHECK_LIMIT_MS = 2000,
     MISSING_BYTES = 512,
 };
 
@@ -107,6 +106,7 @@ static const enum guard_failure failures[] = {
 static bool schema_is_doubtful(const struct pg_fault *fault)
 {
     static const char *const states[] = {"42P01", "42703", "42501", "3F000"};
+
     for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
         if (strcmp(fault->sqlstate, states[i]) == 0)
             return true;
@@ -130,6 +130,7 @@ static void fail(struct catalog *catalog, struct guard_load *load, enum pg_outco
 static void note_validator(const struct guard_load *load, struct plan *plan)
 {
     const char *previous = guard_load_previous_validator(load);
+
     if (previous != NULL && catalog_json_is_validator(previous, strlen(previous)))
         snprintf(plan->validator, sizeof(plan->validator), "%s", previous);
 }
@@ -154,6 +155,7 @@ static void name_path(struct guard_load *load, const struct rows *rows, size_t r
 {
     const char *ids[CATALOG_PATH_MAX];
     const size_t count = catalog_json_path(rows, row, ids);
+
     for (size_t i = 0; i < count; i++)
         name_category(load, ids[i]);
 }
@@ -161,6 +163,7 @@ static void name_path(struct guard_load *load, const struct rows *rows, size_t r
 static void name_tags(struct guard_load *load, const struct plan *plan, const struct rows *rows)
 {
     char tag[TAG_SIZE];
+
     name_path(load, rows, 0);
     if (plan->statement == LOAD_CATEGORY) {
         name_category(load, plan->id); /* even if it is absent */
@@ -172,6 +175,7 @@ static void name_tags(struct guard_load *load, const struct plan *plan, const st
 static void answer(struct guard_load *load, const struct plan *plan, const struct rows *rows)
 {
     struct catalog_document document;
+
     name_tags(load, plan, rows);
     if (plan->statement == LOAD_PRODUCT && catalog_json_product_unchanged(rows, plan->validator)) {
         guard_load_unchanged(load);
@@ -201,6 +205,7 @@ static void load_document(struct guard_load *load, void *context)
 {
     struct catalog *catalog = context;
     struct plan plan = {0};
+
     if (!make_plan(catalog, guard_load_key(load), &plan)) {
         log_event(LOG_LEVEL_ERROR, "load_failed", "key=%s reason=\"no such kind of key\"",
                   guard_load_key(load));
@@ -259,6 +264,7 @@ static void answer_one_of_many(struct guard_load *load, const struct rows *rows)
     struct catalog_document document;
     const char *previous = guard_load_previous_validator(load);
     size_t row = row_of(rows, load);
+
     if (row == rows->row_count) {
         guard_load_absent(load);
         return;
@@ -289,6 +295,7 @@ static void load_products(struct guard_load *const *loads, size_t count, void *c
         .left_ms = guard_load_left_ms(loads[0]),
         .cancel_fd = guard_load_cancel_fd(loads[0]),
     };
+
     pg_array_init(&ids, text, sizeof(text));
     for (size_t i = 0; i < count; i++) {
         if (product_of(loads[i]) != 0) /* otherwise it is found absent */
@@ -312,21 +319,24 @@ static void report_missing(const struct rows *rows)
 {
     char missing[MISSING_BYTES] = "";
     size_t length = 0;
+
     for (size_t row = 0; row < rows->row_count && length < sizeof(missing); row++) {
         const char *what = rows_text(rows, row, 0);
         int added = snprintf(missing + length, sizeof(missing) - length, "%s%s", row > 0 ? ", " : "",
                              what != NULL ? what : "?");
+
         length += (size_t)added;
     }
     log_event(LOG_LEVEL_ERROR, "schema_wrong", "missing=\"%s\" hint=\"make db DATABASE_URL=...\"", missing);
 }
 
-static void look(struct catalog *catalog)
+static void check_schema(struct catalog *catalog)
 {
     struct rows rows;
     struct pg_fault fault;
     const struct pg_request request = {
-        .statement = CHECK_SCHEMA, .params = NULL, .left_ms = LOOK_LIMIT_MS, .cancel_fd = catalog->stop_fd};
+        .statement = CHECK_SCHEMA, .params = NULL, .left_ms = CHECK_LIMIT_MS, .cancel_fd = catalog->stop_fd};
+
     rows_init(&rows, ROWS_BYTES_MAX);
     enum pg_outcome outcome = pg_query(catalog->pool, &request, &rows, &fault);
     bool right = outcome == PG_OK && rows.row_count == 0;
@@ -344,15 +354,17 @@ static void look(struct catalog *catalog)
 static bool wait_for_stop(const struct catalog *catalog)
 {
     struct pollfd fd = {.fd = catalog->stop_fd, .events = POLLIN};
-    return poll(&fd, 1, LOOK_INTERVAL_MS) > 0;
+
+    return poll(&fd, 1, CHECK_INTERVAL_MS) > 0;
 }
 
 static void *watch(void *context)
 {
     struct catalog *catalog = context;
+
     do {
         if (!atomic_load(&catalog->schema_right) || pg_pool_state(catalog->pool) != PG_STATE_UP)
-            look(catalog);
+            check_schema(catalog);
     } while (!wait_for_stop(catalog));
     return NULL;
 }
@@ -371,10 +383,11 @@ static bool open_pool(struct catalog *catalog, const struct settings *settings)
         .conninfo = settings->database_url,
         .connection_count = (size_t)settings->guard.load_workers + 1, /* the watcher's */
         .prepare = settings->prepare,
-        .statement_limit_ms = limit_ms > LOOK_LIMIT_MS ? limit_ms : LOOK_LIMIT_MS,
+        .statement_limit_ms = limit_ms > CHECK_LIMIT_MS ? limit_ms : CHECK_LIMIT_MS,
         .statements = statements,
         .statement_count = STATEMENT_COUNT,
     };
+
     return pg_pool_open(&config, &catalog->pool);
 }
 
@@ -409,10 +422,11 @@ bool catalog_open(const struct settings *settings, struct guard *guard, struct c
                   struct guard_error *error)
 {
     struct catalog *catalog = calloc(1, sizeof(*catalog));
+
     if (catalog == NULL)
         return no_memory(error);
     json_object_seed(0); /* before there are threads that would race for it */
-    snprintf(catalog->delay_ms, sizeof(catalog->delay_ms), "%" PRIu32, settings->load_delay_ms);
+    number_print(settings->load_delay_ms, catalog->delay_ms);
     catalog->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     bool opened = catalog->stop_fd >= 0 && open_pool(catalog, settings);
     if (!opened)
@@ -432,6 +446,7 @@ bool catalog_open(const struct settings *settings, struct guard *guard, struct c
 void catalog_close(struct catalog **catalog)
 {
     struct catalog *closing = *catalog;
+
     *catalog = NULL;
     if (closing == NULL)
         return;

@@ -86,8 +86,10 @@ static bool put_fields(json_t *object, const struct rows *rows, size_t row, cons
                        size_t count)
 {
     bool put = object != NULL;
+
     for (size_t i = 0; i < count && put; i++) {
         json_t *value = fields[i].make(rows_text(rows, row, fields[i].column));
+
         put = json_object_set_new(object, fields[i].key, value) == 0;
     }
     return put;
@@ -97,6 +99,7 @@ static bool put_fields(json_t *object, const struct rows *rows, size_t row, cons
 static json_t *object_of(const struct rows *rows, size_t row, const struct field *fields, size_t count)
 {
     json_t *object = json_object();
+
     if (!put_fields(object, rows, row, fields, count)) {
         json_decref(object);
         return NULL;
@@ -108,6 +111,7 @@ static json_t *object_of(const struct rows *rows, size_t row, const struct field
 static json_t *put_array(json_t *object, const char *key)
 {
     json_t *array = json_array();
+
     return json_object_set_new(object, key, array) == 0 ? array : NULL;
 }
 
@@ -117,6 +121,7 @@ static bool put_path(json_t *object, const struct rows *rows, size_t row,
 {
     json_t *path = put_array(object, "path");
     bool put = path != NULL;
+
     for (size_t i = 0; i < CATALOG_PATH_MAX && put; i++) {
         if (rows_text(rows, row, columns[i]) == NULL)
             continue;
@@ -144,6 +149,7 @@ static enum catalog_json_verdict finish(json_t *root, bool whole, const char *va
                                         struct catalog_document *out)
 {
     char *body = whole ? json_dumps(root, JSON_COMPACT) : NULL;
+
     json_decref(root);
     if (body == NULL)
         return CATALOG_JSON_BROKEN;
@@ -173,6 +179,7 @@ static json_t *tree_node(const struct rows *rows, size_t row)
 {
     static const struct field fields[] = {
         {"id", number, TREE_ID}, {"name", string, TREE_NAME}, {"product_count", number, TREE_PRODUCT_COUNT}};
+
     return object_of(rows, row, fields, sizeof(fields) / sizeof(fields[0]));
 }
 
@@ -180,6 +187,7 @@ static void count_upwards(const struct branch *branch, size_t level, json_int_t 
 {
     for (size_t above = 1; above < level; above++) {
         json_t *total = branch->product_counts[above];
+
         json_integer_set(total, json_integer_value(total) + product_count);
     }
 }
@@ -187,6 +195,7 @@ static void count_upwards(const struct branch *branch, size_t level, json_int_t 
 static bool put_node(struct branch *branch, const struct rows *rows, size_t row)
 {
     const char *level_text = rows_text(rows, row, TREE_LEVEL);
+
     if (level_text == NULL || level_text[0] < '1' || level_text[0] > '0' + TREE_LEVELS ||
         level_text[1] != '\0')
         return false;
@@ -232,10 +241,12 @@ static const struct field listed_fields[] = {
 static bool put_part(json_t *children, json_t *products, const struct rows *rows, size_t row)
 {
     const char *role = rows_text(rows, row, PART_ROLE);
+
     if (role == NULL)
         return true; /* neither children nor products */
     if (strcmp(role, "child") == 0) {
         json_t *child = object_of(rows, row, child_fields, sizeof(child_fields) / sizeof(child_fields[0]));
+
         return json_array_append_new(children, child) == 0;
     }
     json_t *product = object_of(rows, row, listed_fields, sizeof(listed_fields) / sizeof(listed_fields[0]));
@@ -259,6 +270,7 @@ static bool put_category(json_t *root, const struct rows *rows)
 {
     static const struct field fields[] = {
         {"id", number, CATEGORY_ID}, {"level", number, CATEGORY_LEVEL}, {"name", string, CATEGORY_NAME}};
+
     if (!put_fields(root, rows, 0, fields, sizeof(fields) / sizeof(fields[0])) ||
         !put_path(root, rows, 0, category_path))
         return false;
@@ -295,6 +307,7 @@ static bool put_product(json_t *root, const struct rows *rows, size_t row)
         {"version", number, PRODUCT_VERSION},
         {"updated_at", string, PRODUCT_UPDATED_AT},
     };
+
     return put_fields(root, rows, row, head, sizeof(head) / sizeof(head[0])) &&
            put_path(root, rows, row, product_path) &&
            put_fields(root, rows, row, rest, sizeof(rest) / sizeof(rest[0]));
@@ -325,6 +338,7 @@ size_t catalog_json_path(const struct rows *rows, size_t row, const char *ids[CA
                             : rows->column_count == CATEGORY_COLUMNS ? category_path
                                                                      : NULL;
     size_t count = 0;
+
     for (size_t i = 0; columns != NULL && row < rows->row_count && i < CATALOG_PATH_MAX; i++) {
         ids[count] = rows_text(rows, row, columns[i]);
         count += ids[count] != NULL;
@@ -344,6 +358,7 @@ bool catalog_json_product_unchanged(const struct rows *rows, const char *validat
         return false;
     for (size_t column = 0; column < PRODUCT_COLUMNS; column++) {
         bool is_sent = column == PRODUCT_ID || column == PRODUCT_VALIDATOR;
+
         if (!is_sent && rows_text(rows, 0, column) != NULL)
             return false;
     }

@@ -357,6 +357,7 @@ static enum MHD_Result send_result(struct client *client, const struct guard_res
     if (result->status == GUARD_OK && !clients->is_leaving) {
         const bool queued =
             reply_queue_value(client->connection, &clients->memo, result, clients->shared->fresh_ms, &status);
+
         return finish(client, queued, status);
     }
     answer_from_result(result, path, clients->shared->fresh_ms, &answer);
@@ -446,7 +447,7 @@ static enum MHD_Result await(struct client *client)
     return count_of(client->clients, CLIENT_ASKED) > CLIENT_LOOK_MAX ? park(client) : MHD_YES;
 }
 
-static enum MHD_Result ask_many(struct client *client, const char *path)
+static enum MHD_Result get_many(struct client *client, const char *path)
 {
     struct clients *clients = client->clients;
     struct selection_keys keys;
@@ -467,7 +468,7 @@ static enum MHD_Result ask_many(struct client *client, const char *path)
     return await(client);
 }
 
-static enum MHD_Result ask(struct client *client, const char *path)
+static enum MHD_Result get_one(struct client *client, const char *path)
 {
     struct clients *clients = client->clients;
     char key[DOCUMENT_KEY_SIZE];
@@ -647,7 +648,7 @@ static enum MHD_Result handle_ready(struct client *client, const char *path, con
         return submit(client, path);
     if (client->route.target == ROUTE_PING)
         return send_pong(client);
-    return client->route.target == ROUTE_PRODUCTS ? ask_many(client, path) : ask(client, path);
+    return client->route.target == ROUTE_PRODUCTS ? get_many(client, path) : get_one(client, path);
 }
 
 static enum MHD_Result handle_body(struct client *client, const char *path, const char *method,

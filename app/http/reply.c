@@ -159,6 +159,7 @@ bool reply_queue_value(struct MHD_Connection *connection, struct reply_memo *mem
         return false;
     if (client_holds_it(connection, &memo->answer)) {
         struct answer answer = memo->answer;
+
         return reply_queue(connection, &answer, status);
     }
     *status = memo->answer.status;

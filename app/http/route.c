@@ -150,6 +150,7 @@ enum route_verdict route_parse(const char *uri, struct route *out)
     }
     if (out->target == ROUTE_PRODUCTS) {
         struct route_ids ids;
+
         return route_ids(path, &ids);
     }
     if (path[path_bytes] == '?')

@@ -332,6 +332,7 @@ void metrics_write(const struct metrics *metrics, FILE *out)
             settings_mode_name(metrics->mode));
     for (size_t i = 0; i < sizeof(HISTOGRAMS) / sizeof(HISTOGRAMS[0]); i++) {
         const char *at = (const char *)metrics + HISTOGRAMS[i].offset;
+
         write_histogram(HISTOGRAMS[i].name, HISTOGRAMS[i].help,
                         (const struct guard_histogram *)(const void *)at, out);
     }

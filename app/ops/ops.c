@@ -321,6 +321,7 @@ static bool answer(struct ops *ops, struct MHD_Connection *connection, const cha
         const struct refusal wrong = {MHD_HTTP_METHOD_NOT_ALLOWED, "Method not allowed",
                                       "The Allow header names the one that is.", MHD_HTTP_HEADER_ALLOW,
                                       TABLE[row].method};
+
         return refuse(connection, &wrong);
     }
     if (TABLE[row].needs_token && !is_authorized(ops, connection))
@@ -378,6 +379,7 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
     (void)body, (void)body_bytes;
     if (*seen != context) {
         const struct reply_line line = {method, path, version, *seen};
+
         *seen = context;
         if (place == NULL)
             return MHD_NO;

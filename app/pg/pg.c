@@ -2,20 +2,20 @@
 /*
  * pg.c - see pg.h.
  *
- * A link is one connection of the pool, a turn is one pg_query() on it. The functions from take_rows() to
- * run_statement() are the levels of a turn; each returns an outcome, and anything but PG_OK ends the turn.
+ * A link is one connection of the pool, a query is one pg_query() on it. The functions from take_rows() to
+ * run_statement() are the levels of a query; each returns an outcome, and anything but PG_OK ends the query.
  *
- * Locking: the pool's lock guards only the stack of idle links. A link belongs to the turn that took it.
+ * Locking: the pool's lock guards only the stack of idle links. A link belongs to the query that took it.
  */
 #include "app/pg/pg.h"
 
 #include "app/base/clock.h"
 #include "app/base/log.h"
+#include "app/base/number.h"
 #include "app/pg/pg_cancel.h"
 #include "app/pg/pg_wait.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <libpq-fe.h>
 #include <poll.h>
 #include <pthread.h>
@@ -25,8 +25,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-
-enum { NUMBER_BYTES = 16 };
 
 struct link {
     PGconn *conn;           /* owned; NULL: none */
@@ -46,37 +44,39 @@ struct pg_pool {
     struct link *idle; /* under lock */
 };
 
-struct turn {
+struct query {
     struct pg_pool *pool;
     struct link *link;
     const struct pg_request *request;
     struct pg_wait wait; /* its connection is the link's */
     struct rows *rows;
     bool executing; /* the statement itself may have reached the server */
-    bool answered;  /* the server has answered something in this turn */
+    bool answered;  /* the server has answered something in this query */
 };
 
 /* ---- faults ---- */
 
-static enum pg_outcome fault_login(struct turn *turn)
+static enum pg_outcome fault_login(struct query *query)
 {
     char sqlstate[PG_STATE_SIZE] = "";
-    const char *text = PQerrorMessage(turn->wait.conn);
+    const char *text = PQerrorMessage(query->wait.conn);
     enum pg_outcome outcome = PG_UNAVAILABLE;
+
     if (pg_error_find_state(text, sqlstate))
         outcome = pg_error_classify(sqlstate);
-    return pg_fault_set(turn->wait.fault, outcome, sqlstate, text);
+    return pg_fault_set(query->wait.fault, outcome, sqlstate, text);
 }
 
 /* Only the primary message: DETAIL may quote a row. */
-static enum pg_outcome fault_result(struct turn *turn, const PGresult *result)
+static enum pg_outcome fault_result(struct query *query, const PGresult *result)
 {
     const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
     const char *text = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
+
     if (sqlstate == NULL)
-        return pg_wait_lost(&turn->wait); /* libpq's own: the connection broke */
-    turn->answered = true;
-    return pg_fault_set(turn->wait.fault, pg_error_classify(sqlstate), sqlstate,
+        return pg_wait_lost(&query->wait); /* libpq's own: the connection broke */
+    query->answered = true;
+    return pg_fault_set(query->wait.fault, pg_error_classify(sqlstate), sqlstate,
                         text != NULL ? text : "error without text");
 }
 
@@ -85,8 +85,10 @@ static enum pg_outcome fault_result(struct turn *turn, const PGresult *result)
 static bool add_row(struct rows *rows, const PGresult *result, int row)
 {
     bool added = true;
+
     for (int column = 0; column < PQnfields(result) && added; column++) {
         bool null = PQgetisnull(result, row, column) == 1;
+
         added = rows_add(rows, null ? NULL : PQgetvalue(result, row, column),
                          (size_t)PQgetlength(result, row, column));
     }
@@ -94,52 +96,54 @@ static bool add_row(struct rows *rows, const PGresult *result, int row)
 }
 
 /* `rows` may be NULL: the result is of no interest. */
-static enum pg_outcome take_rows(struct turn *turn, const PGresult *result, struct rows *rows)
+static enum pg_outcome take_rows(struct query *query, const PGresult *result, struct rows *rows)
 {
-    turn->answered = true;
+    query->answered = true;
     if (rows == NULL)
         return PG_OK;
     if (rows->row_count == 0)
         rows_reset(rows, (size_t)PQnfields(result));
     for (int row = 0; row < PQntuples(result); row++) {
         if (!add_row(rows, result, row)) {
-            return pg_fault_set(turn->wait.fault, PG_REJECTED, "",
+            return pg_fault_set(query->wait.fault, PG_REJECTED, "",
                                 rows->over_limit ? "the result is too large" : "no memory for the result");
         }
     }
     return PG_OK;
 }
 
-static enum pg_outcome take_result(struct turn *turn, const PGresult *result, struct rows *rows)
+static enum pg_outcome take_result(struct query *query, const PGresult *result, struct rows *rows)
 {
     switch (PQresultStatus(result)) {
     case PGRES_SINGLE_TUPLE:
     case PGRES_TUPLES_OK:
-        return take_rows(turn, result, rows);
+        return take_rows(query, result, rows);
     case PGRES_COMMAND_OK:
     case PGRES_PIPELINE_SYNC:
-        turn->answered = true;
+        query->answered = true;
         return PG_OK;
     case PGRES_PIPELINE_ABORTED: /* what aborted it has been reported */
         return PG_REJECTED;
     default:
-        return fault_result(turn, result);
+        return fault_result(query, result);
     }
 }
 
 /* All results of one statement. An error from the server is read to its end, so that the connection stays usable;
- * anything else ends the turn, and the connection, at once. */
-static enum pg_outcome take_results(struct turn *turn, struct rows *rows)
+ * anything else ends the query, and the connection, at once. */
+static enum pg_outcome take_results(struct query *query, struct rows *rows)
 {
     enum pg_outcome first = PG_OK;
+
     for (;;) {
         PGresult *result = NULL;
-        enum pg_outcome outcome = pg_wait_result(&turn->wait, &result);
+        enum pg_outcome outcome = pg_wait_result(&query->wait, &result);
+
         if (outcome != PG_OK)
             return outcome;
         if (result == NULL)
             return first;
-        outcome = take_result(turn, result, rows);
+        outcome = take_result(query, result, rows);
         bool row_too_many = outcome != PG_OK && PQresultStatus(result) == PGRES_SINGLE_TUPLE;
         bool sync = PQresultStatus(result) == PGRES_PIPELINE_SYNC;
         PQclear(result);
@@ -149,12 +153,12 @@ static enum pg_outcome take_results(struct turn *turn, struct rows *rows)
     }
 }
 
-static enum pg_outcome send_and_take(struct turn *turn, int sent)
+static enum pg_outcome send_and_take(struct query *query, int sent)
 {
     if (sent == 0)
-        return pg_wait_lost(&turn->wait);
-    enum pg_outcome outcome = pg_wait_flush(&turn->wait);
-    return outcome != PG_OK ? outcome : take_results(turn, NULL);
+        return pg_wait_lost(&query->wait);
+    enum pg_outcome outcome = pg_wait_flush(&query->wait);
+    return outcome != PG_OK ? outcome : take_results(query, NULL);
 }
 
 /* ---- connecting ---- */
@@ -163,6 +167,7 @@ static void hear_notice(void *context, const PGresult *notice)
 {
     struct link *link = context;
     const char *severity = PQresultErrorField(notice, PG_DIAG_SEVERITY_NONLOCALIZED);
+
     if (severity != NULL && (strcmp(severity, "FATAL") == 0 || strcmp(severity, "PANIC") == 0))
         link->dying = true; /* an error between queries arrives as a notice */
 }
@@ -173,24 +178,25 @@ static PGconn *start_connecting(const struct pg_pool *pool)
     const char *const names[] = {"fallback_application_name", "gssencmode", "tcp_user_timeout", "dbname",
                                  "client_encoding",           NULL};
     const char *const values[] = {"catalogd", "disable", "10000", pool->conninfo, "UTF8", NULL};
+
     return PQconnectStartParams(names, values, 1);
 }
 
-static enum pg_outcome log_in(struct turn *turn)
+static enum pg_outcome log_in(struct query *query)
 {
-    struct link *link = turn->link;
-    PGconn *conn = start_connecting(turn->pool);
+    struct link *link = query->link;
+    PGconn *conn = start_connecting(query->pool);
 
-    link->conn = turn->wait.conn = conn;
+    link->conn = query->wait.conn = conn;
     if (conn == NULL)
-        return pg_fault_set(turn->wait.fault, PG_UNAVAILABLE, "", "out of memory");
+        return pg_fault_set(query->wait.fault, PG_UNAVAILABLE, "", "out of memory");
     PQsetNoticeReceiver(conn, hear_notice, link);
     PQsetErrorVerbosity(conn, PQERRORS_VERBOSE); /* for fault_login() */
-    const enum pg_outcome outcome = pg_wait_login(&turn->wait);
+    const enum pg_outcome outcome = pg_wait_login(&query->wait);
     if (outcome != PG_OK)
-        return turn->wait.fault->text[0] != '\0' ? outcome : fault_login(turn);
+        return query->wait.fault->text[0] != '\0' ? outcome : fault_login(query);
     PQsetErrorVerbosity(conn, PQERRORS_DEFAULT);
-    return PQsetnonblocking(conn, 1) == 0 ? PG_OK : pg_wait_lost(&turn->wait);
+    return PQsetnonblocking(conn, 1) == 0 ? PG_OK : pg_wait_lost(&query->wait);
 }
 
 /* Limits and safety of a session, once per connection. */
@@ -210,42 +216,45 @@ static const struct {
     {"client_connection_check_interval", "1000", 0, OF_ALL, 140000, false},
 };
 
-static enum pg_outcome set_setting(struct turn *turn, size_t at)
+static enum pg_outcome set_setting(struct query *query, size_t at)
 {
-    const struct pg_config *config = &turn->pool->config;
-    const char *field = (const char *)config + session_settings[at].offset;
-    char number[NUMBER_BYTES];
-    const char *const params[] = {session_settings[at].name,
-                                  session_settings[at].value != NULL ? session_settings[at].value : number};
-    snprintf(number, sizeof(number), "%" PRIu32, *(const uint32_t *)(const void *)field);
-    int sent = PQsendQueryParams(turn->wait.conn, "SELECT pg_catalog.set_config($1::text, $2::text, false)",
-                                 2, NULL, params, NULL, NULL, 0);
-    return send_and_take(turn, sent);
+    const char *field = (const char *)&query->pool->config + session_settings[at].offset;
+    const char *value = session_settings[at].value;
+    char number[NUMBER_SIZE];
+    const char *const params[] = {
+        session_settings[at].name,
+        value != NULL ? value : number_print(*(const uint32_t *)(const void *)field, number)};
+    const int sent =
+        PQsendQueryParams(query->wait.conn, "SELECT pg_catalog.set_config($1::text, $2::text, false)", 2,
+                          NULL, params, NULL, NULL, 0);
+
+    return send_and_take(query, sent);
 }
 
-static enum pg_outcome set_up_session(struct turn *turn)
+static enum pg_outcome set_up_session(struct query *query)
 {
-    unsigned whose = turn->pool->config.writes ? OF_WRITERS : OF_READERS;
+    unsigned whose = query->pool->config.writes ? OF_WRITERS : OF_READERS;
+
     for (size_t i = 0; i < sizeof(session_settings) / sizeof(session_settings[0]); i++) {
-        if (PQserverVersion(turn->wait.conn) < session_settings[i].server_version ||
+        if (PQserverVersion(query->wait.conn) < session_settings[i].server_version ||
             (session_settings[i].whose & whose) == 0)
             continue;
-        enum pg_outcome outcome = set_setting(turn, i);
-        bool refused = outcome != PG_OK && turn->wait.fault->sqlstate[0] != '\0';
+        enum pg_outcome outcome = set_setting(query, i);
+        bool refused = outcome != PG_OK && query->wait.fault->sqlstate[0] != '\0';
         if (outcome != PG_OK && (session_settings[i].required || !refused))
             return outcome;
-        *turn->wait.fault = (struct pg_fault){0};
+        *query->wait.fault = (struct pg_fault){0};
     }
     return PG_OK;
 }
 
-static enum pg_outcome connect_link(struct turn *turn)
+static enum pg_outcome connect_link(struct query *query)
 {
-    turn->wait.late = "no login in time";
-    enum pg_outcome outcome = log_in(turn);
-    if (outcome == PG_OK && turn->pool->config.prepare)
-        outcome = set_up_session(turn);
-    turn->link->ready = outcome == PG_OK;
+    query->wait.late = "no login in time";
+    enum pg_outcome outcome = log_in(query);
+    if (outcome == PG_OK && query->pool->config.prepare)
+        outcome = set_up_session(query);
+    query->link->ready = outcome == PG_OK;
     return outcome;
 }
 
@@ -256,6 +265,7 @@ static void drop_link(struct pg_pool *pool, struct link *link, bool busy)
         return;
     if (busy && link->ready) {
         struct linger reset = {.l_onoff = 1, .l_linger = 0};
+
         pg_canceller_send(pool->canceller, link->conn);
         setsockopt(PQsocket(link->conn), SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
     }
@@ -267,6 +277,7 @@ static void drop_link(struct pg_pool *pool, struct link *link, bool busy)
 static bool link_is_alive(struct link *link)
 {
     struct pollfd fd = {.fd = PQsocket(link->conn), .events = POLLIN};
+
     while (poll(&fd, 1, 0) > 0) {
         if (PQconsumeInput(link->conn) == 0)
             return false;
@@ -279,126 +290,132 @@ static bool link_is_alive(struct link *link)
 
 /* ---- one statement ---- */
 
-static const struct pg_statement *statement_of(const struct turn *turn)
+static const struct pg_statement *statement_of(const struct query *query)
 {
-    return &turn->pool->config.statements[turn->request->statement];
+    return &query->pool->config.statements[query->request->statement];
 }
 
-static enum pg_outcome prepare_statement(struct turn *turn)
+static enum pg_outcome prepare_statement(struct query *query)
 {
-    const struct pg_statement *statement = statement_of(turn);
-    uint32_t bit = UINT32_C(1) << turn->request->statement;
-    if ((turn->link->prepared_bits & bit) != 0)
+    const struct pg_statement *statement = statement_of(query);
+    uint32_t bit = UINT32_C(1) << query->request->statement;
+
+    if ((query->link->prepared_bits & bit) != 0)
         return PG_OK;
-    int sent = PQsendPrepare(turn->wait.conn, statement->name, statement->text, 0, NULL);
-    enum pg_outcome outcome = send_and_take(turn, sent);
+    int sent = PQsendPrepare(query->wait.conn, statement->name, statement->text, 0, NULL);
+    enum pg_outcome outcome = send_and_take(query, sent);
     if (outcome == PG_OK)
-        turn->link->prepared_bits |= bit;
+        query->link->prepared_bits |= bit;
     return outcome;
 }
 
-static enum pg_outcome run_prepared(struct turn *turn)
+static enum pg_outcome run_prepared(struct query *query)
 {
-    const struct pg_statement *statement = statement_of(turn);
-    PGconn *conn = turn->wait.conn;
-    enum pg_outcome outcome = prepare_statement(turn);
+    const struct pg_statement *statement = statement_of(query);
+    PGconn *conn = query->wait.conn;
+    enum pg_outcome outcome = prepare_statement(query);
+
     if (outcome != PG_OK)
         return outcome;
-    turn->executing = true;
-    if (PQsendQueryPrepared(conn, statement->name, (int)statement->param_count, turn->request->params, NULL,
+    query->executing = true;
+    if (PQsendQueryPrepared(conn, statement->name, (int)statement->param_count, query->request->params, NULL,
                             NULL, 0) == 0)
-        return pg_wait_lost(&turn->wait);
+        return pg_wait_lost(&query->wait);
     (void)PQsetSingleRowMode(conn); /* so that rows are counted as they come */
-    outcome = pg_wait_flush(&turn->wait);
-    return outcome != PG_OK ? outcome : take_results(turn, turn->rows);
+    outcome = pg_wait_flush(&query->wait);
+    return outcome != PG_OK ? outcome : take_results(query, query->rows);
 }
 
 /* In a pipeline everything up to the sync is one transaction: the limits hold for the statement and end with it. */
-static bool send_limits(struct turn *turn)
+static bool send_limits(struct query *query)
 {
     static const char reading[] = "SELECT pg_catalog.set_config('statement_timeout', $1::text, true),"
                                   " pg_catalog.set_config('transaction_read_only', 'on', true)";
     static const char writing[] = "SELECT pg_catalog.set_config('statement_timeout', $1::text, true),"
                                   " pg_catalog.set_config('lock_timeout', $2::text, true),"
                                   " pg_catalog.set_config('catalogd.pays_ms', $3::text, true)";
-    const struct pg_config *config = &turn->pool->config;
-    char limit[NUMBER_BYTES], lock_limit[NUMBER_BYTES], pays[NUMBER_BYTES];
-    const char *const params[] = {limit, lock_limit, pays};
-    const uint32_t left = clock_left_ms(turn->wait.deadline_ms);
-    snprintf(limit, sizeof(limit), "%" PRIu32, left > 0 ? left : 1); /* 0 would mean no limit */
-    snprintf(lock_limit, sizeof(lock_limit), "%" PRIu32, config->lock_limit_ms);
-    snprintf(pays, sizeof(pays), "%" PRIu32, config->pays_ms);
-    return PQsendQueryParams(turn->wait.conn, config->writes ? writing : reading, config->writes ? 3 : 1,
+    const struct pg_config *config = &query->pool->config;
+    char limit[NUMBER_SIZE], lock_limit[NUMBER_SIZE], pays[NUMBER_SIZE];
+    const uint32_t left = clock_left_ms(query->wait.deadline_ms);
+    const char *const params[] = {number_print(left > 0 ? left : 1, limit), /* 0 would mean no limit */
+                                  number_print(config->lock_limit_ms, lock_limit),
+                                  number_print(config->pays_ms, pays)};
+
+    return PQsendQueryParams(query->wait.conn, config->writes ? writing : reading, config->writes ? 3 : 1,
                              NULL, params, NULL, NULL, 0) == 1;
 }
 
-static bool send_pipeline(struct turn *turn)
+static bool send_pipeline(struct query *query)
 {
-    const struct pg_statement *statement = statement_of(turn);
-    PGconn *conn = turn->wait.conn;
-    return PQenterPipelineMode(conn) == 1 && send_limits(turn) &&
-           PQsendQueryParams(conn, statement->text, (int)statement->param_count, NULL, turn->request->params,
+    const struct pg_statement *statement = statement_of(query);
+    PGconn *conn = query->wait.conn;
+
+    return PQenterPipelineMode(conn) == 1 && send_limits(query) &&
+           PQsendQueryParams(conn, statement->text, (int)statement->param_count, NULL, query->request->params,
                              NULL, NULL, 0) == 1 &&
            PQpipelineSync(conn) == 1;
 }
 
-static enum pg_outcome run_pipelined(struct turn *turn)
+static enum pg_outcome run_pipelined(struct query *query)
 {
-    PGconn *conn = turn->wait.conn;
-    turn->executing = true;
-    if (!send_pipeline(turn))
-        return pg_wait_lost(&turn->wait);
-    enum pg_outcome outcome = pg_wait_flush(&turn->wait);
+    PGconn *conn = query->wait.conn;
+
+    query->executing = true;
+    if (!send_pipeline(query))
+        return pg_wait_lost(&query->wait);
+    enum pg_outcome outcome = pg_wait_flush(&query->wait);
     if (outcome != PG_OK)
         return outcome;
-    enum pg_outcome limits = take_results(turn, NULL);
-    if (limits != PG_OK && turn->wait.fault->sqlstate[0] == '\0')
+    enum pg_outcome limits = take_results(query, NULL);
+    if (limits != PG_OK && query->wait.fault->sqlstate[0] == '\0')
         return limits;
     (void)PQsetSingleRowMode(conn);
-    outcome = take_results(turn, turn->rows);
-    if (outcome != PG_OK && limits == PG_OK && turn->wait.fault->sqlstate[0] == '\0')
+    outcome = take_results(query, query->rows);
+    if (outcome != PG_OK && limits == PG_OK && query->wait.fault->sqlstate[0] == '\0')
         return outcome;
     outcome = limits != PG_OK ? limits : outcome;
-    enum pg_outcome sync = take_results(turn, NULL);
+    enum pg_outcome sync = take_results(query, NULL);
     if (sync != PG_OK || PQexitPipelineMode(conn) != 1)
-        return outcome != PG_OK ? outcome : pg_wait_lost(&turn->wait);
+        return outcome != PG_OK ? outcome : pg_wait_lost(&query->wait);
     return outcome;
 }
 
-static enum pg_outcome run_statement(struct turn *turn)
+static enum pg_outcome run_statement(struct query *query)
 {
-    rows_reset(turn->rows, 0);
-    return turn->pool->config.prepare ? run_prepared(turn) : run_pipelined(turn);
+    rows_reset(query->rows, 0);
+    return query->pool->config.prepare ? run_prepared(query) : run_pipelined(query);
 }
 
-/* ---- a turn ---- */
+/* ---- a query ---- */
 
 /* The session forgot the statement, or the tables changed under its plan. It was refused when it was bound, so it was
  * not run, and a new connection prepares it anew. */
-static bool prepared_is_outdated(const struct turn *turn)
+static bool prepared_is_outdated(const struct query *query)
 {
-    const char *sqlstate = turn->wait.fault->sqlstate;
-    return turn->pool->config.prepare && turn->rows->row_count == 0 &&
+    const char *sqlstate = query->wait.fault->sqlstate;
+
+    return query->pool->config.prepare && query->rows->row_count == 0 &&
            (strcmp(sqlstate, "26000") == 0 || strcmp(sqlstate, "0A000") == 0);
 }
 
 /* One try. *again: nothing was run, and the connection was an old one. */
-static enum pg_outcome try_turn(struct turn *turn, bool *again)
+static enum pg_outcome try_query(struct query *query, bool *again)
 {
-    struct link *link = turn->link;
+    struct link *link = query->link;
+
     *again = false;
     if (link->conn != NULL && !link_is_alive(link))
-        drop_link(turn->pool, link, false);
-    turn->wait.conn = link->conn;
+        drop_link(query->pool, link, false);
+    query->wait.conn = link->conn;
     const bool pooled = link->conn != NULL;
-    enum pg_outcome outcome = pooled ? PG_OK : connect_link(turn);
-    turn->wait.late = "no answer in time";
+    enum pg_outcome outcome = pooled ? PG_OK : connect_link(query);
+    query->wait.late = "no answer in time";
     if (outcome == PG_OK)
-        outcome = run_statement(turn);
+        outcome = run_statement(query);
     if (outcome == PG_OK)
         return outcome;
-    bool lost = outcome == PG_UNAVAILABLE && turn->wait.fault->sqlstate[0] == '\0';
-    *again = pooled && ((lost && !turn->executing) || prepared_is_outdated(turn));
+    bool lost = outcome == PG_UNAVAILABLE && query->wait.fault->sqlstate[0] == '\0';
+    *again = pooled && ((lost && !query->executing) || prepared_is_outdated(query));
     return outcome;
 }
 
@@ -409,19 +426,20 @@ static bool link_is_idle(const struct link *link)
            PQtransactionStatus(link->conn) == PQTRANS_IDLE && PQpipelineStatus(link->conn) == PQ_PIPELINE_OFF;
 }
 
-static enum pg_outcome run_turn(struct turn *turn)
+static enum pg_outcome run_query(struct query *query)
 {
     bool again;
-    enum pg_outcome outcome = try_turn(turn, &again);
+    enum pg_outcome outcome = try_query(query, &again);
+
     if (again) {
-        drop_link(turn->pool, turn->link, false);
-        *turn->wait.fault = (struct pg_fault){0};
-        turn->executing = false;
-        outcome = try_turn(turn, &again);
+        drop_link(query->pool, query->link, false);
+        *query->wait.fault = (struct pg_fault){0};
+        query->executing = false;
+        outcome = try_query(query, &again);
     }
-    if (!link_is_idle(turn->link)) {
-        drop_link(turn->pool, turn->link,
-                  outcome == PG_TIMEOUT || outcome == PG_CANCELLED || turn->executing);
+    if (!link_is_idle(query->link)) {
+        drop_link(query->pool, query->link,
+                  outcome == PG_TIMEOUT || outcome == PG_CANCELLED || query->executing);
     }
     return outcome;
 }
@@ -454,6 +472,7 @@ bool pg_pool_open(const struct pg_config *config, struct pg_pool **out)
 void pg_pool_close(struct pg_pool **pool)
 {
     struct pg_pool *closing = *pool;
+
     *pool = NULL;
     if (closing == NULL)
         return;
@@ -486,7 +505,7 @@ static void give_link(struct pg_pool *pool, struct link *link)
     pthread_mutex_unlock(&pool->lock);
 }
 
-static enum pg_state state_after(const struct turn *turn, enum pg_outcome outcome, enum pg_state before)
+static enum pg_state state_after(const struct query *query, enum pg_outcome outcome, enum pg_state before)
 {
     switch (outcome) {
     case PG_OK:
@@ -494,26 +513,27 @@ static enum pg_state state_after(const struct turn *turn, enum pg_outcome outcom
     case PG_UNAVAILABLE:
         return PG_STATE_DOWN;
     case PG_TIMEOUT:
-        return turn->wait.fault->sqlstate[0] != '\0' ? PG_STATE_UP : PG_STATE_DOUBT;
+        return query->wait.fault->sqlstate[0] != '\0' ? PG_STATE_UP : PG_STATE_DOUBT;
     case PG_REJECTED:
-        return turn->answered ? PG_STATE_UP : PG_STATE_DOWN; /* else the login */
+        return query->answered ? PG_STATE_UP : PG_STATE_DOWN; /* else the login */
     case PG_CANCELLED:
         return before;
     }
     return before;
 }
 
-static void note_state(struct turn *turn, enum pg_outcome outcome)
+static void note_state(struct query *query, enum pg_outcome outcome)
 {
-    enum pg_state before = atomic_load(&turn->pool->state);
-    enum pg_state now = state_after(turn, outcome, before);
-    if (now == before || !atomic_compare_exchange_strong(&turn->pool->state, &before, now))
-        return; /* nothing new, or another turn was faster */
+    enum pg_state before = atomic_load(&query->pool->state);
+    enum pg_state now = state_after(query, outcome, before);
+
+    if (now == before || !atomic_compare_exchange_strong(&query->pool->state, &before, now))
+        return; /* nothing new, or another query was faster */
     if (now == PG_STATE_UP) {
         log_event(LOG_LEVEL_INFO, "database_up", "%s", "");
     } else {
         log_event(LOG_LEVEL_WARNING, now == PG_STATE_DOWN ? "database_down" : "database_in_doubt",
-                  "sqlstate=%s reason=\"%s\"", turn->wait.fault->sqlstate, turn->wait.fault->text);
+                  "sqlstate=%s reason=\"%s\"", query->wait.fault->sqlstate, query->wait.fault->text);
     }
 }
 
@@ -522,6 +542,7 @@ static void note_state(struct turn *turn, enum pg_outcome outcome)
 static bool end_is_unheard(const char *sqlstate)
 {
     static const char *const lost[] = {"08", "40003", "57P01", "57P02", "57P03", "57P05"};
+
     for (size_t i = 0; i < sizeof(lost) / sizeof(lost[0]); i++) {
         if (strncmp(sqlstate, lost[i], strlen(lost[i])) == 0)
             return true;
@@ -534,7 +555,7 @@ enum pg_outcome pg_query(struct pg_pool *pool, const struct pg_request *request,
 {
     assert(request->statement < pool->config.statement_count);
     *fault = (struct pg_fault){0};
-    struct turn turn = {
+    struct query query = {
         .pool = pool,
         .link = take_link(pool),
         .request = request,
@@ -543,10 +564,10 @@ enum pg_outcome pg_query(struct pg_pool *pool, const struct pg_request *request,
                  .fault = fault},
         .rows = rows,
     };
-    enum pg_outcome outcome = run_turn(&turn);
-    fault->in_doubt = outcome != PG_OK && turn.executing && end_is_unheard(fault->sqlstate);
-    note_state(&turn, outcome);
-    give_link(pool, turn.link);
+    enum pg_outcome outcome = run_query(&query);
+    fault->in_doubt = outcome != PG_OK && query.executing && end_is_unheard(fault->sqlstate);
+    note_state(&query, outcome);
+    give_link(pool, query.link);
     return outcome;
 }
 

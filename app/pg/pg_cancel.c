@@ -36,6 +36,7 @@ static void free_canceller(struct pg_canceller *canceller)
 static PGcancel *take(struct pg_canceller *canceller)
 {
     PGcancel *request = NULL;
+
     pthread_mutex_lock(&canceller->lock);
     while (canceller->count == 0 && !canceller->closing)
         pthread_cond_wait(&canceller->changed, &canceller->lock);
@@ -52,8 +53,10 @@ static void *work(void *context)
 {
     struct pg_canceller *canceller = context;
     PGcancel *request;
+
     while ((request = take(canceller)) != NULL) {
         char ignored[ERROR_BYTES];
+
         PQcancel(request, ignored, sizeof(ignored));
         PQfreeCancel(request);
     }
@@ -70,6 +73,7 @@ static void *work(void *context)
 struct pg_canceller *pg_canceller_open(void)
 {
     struct pg_canceller *canceller = calloc(1, sizeof(*canceller));
+
     if (canceller == NULL)
         return NULL;
     thread_condition_init(&canceller->changed);
@@ -120,6 +124,7 @@ void pg_canceller_close(struct pg_canceller **canceller)
 void pg_canceller_send(struct pg_canceller *canceller, PGconn *conn)
 {
     PGcancel *request = PQgetCancel(conn);
+
     if (request == NULL)
         return;
     pthread_mutex_lock(&canceller->lock);

@@ -32,6 +32,7 @@ const char *pg_outcome_name(enum pg_outcome outcome)
         [PG_REJECTED] = "rejected",
         [PG_CANCELLED] = "cancelled",
     };
+
     return names[outcome];
 }
 
@@ -51,6 +52,7 @@ enum pg_outcome pg_fault_set(struct pg_fault *fault, enum pg_outcome outcome, co
 enum pg_outcome pg_error_classify(const char *sqlstate)
 {
     size_t i = 0;
+
     while (strncmp(sqlstate, table[i].prefix, strlen(table[i].prefix)) != 0)
         i++;
     return table[i].outcome;
@@ -59,6 +61,7 @@ enum pg_outcome pg_error_classify(const char *sqlstate)
 static bool is_state(const char *text)
 {
     enum { LETTERS = PG_STATE_SIZE - 1 };
+
     return strspn(text, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ") == LETTERS &&
            (text[LETTERS] == ':' || text[LETTERS] == '\n' || text[LETTERS] == '\0');
 }
@@ -66,6 +69,7 @@ static bool is_state(const char *text)
 bool pg_error_find_state(const char *text, char out[PG_STATE_SIZE])
 {
     bool found = false;
+
     for (const char *at = text; (at = strstr(at, ":  ")) != NULL;) {
         at += 3;
         if (is_state(at)) {

@@ -73,6 +73,7 @@ static enum pg_outcome subscribe(const struct pg_wait *wait, const char *channel
 struct pg_listener *pg_listener_open(const char *conninfo, const char *channel)
 {
     struct pg_listener *listener = calloc(1, sizeof(*listener));
+
     if (listener != NULL) {
         listener->conninfo = conninfo;
         listener->channel = channel;
@@ -122,6 +123,7 @@ int pg_listener_fd(const struct pg_listener *listener)
 uint32_t pg_listener_hear(struct pg_listener *listener)
 {
     uint32_t count = 0;
+
     if (!listener->up)
         return 0;
     bool lost = PQconsumeInput(listener->conn) == 0;

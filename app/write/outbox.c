@@ -65,7 +65,7 @@ struct batch {
 struct outbox {
     struct outbox_config config;
     pthread_t thread;
-    int stop_fd, look_fd, settle_fd; /* owned */
+    int stop_fd, wake_fd, settle_fd; /* owned */
     pthread_mutex_t lock;
     int64_t transactions[SETTLE_MAX]; /* under lock */
     size_t transaction_count;
@@ -142,7 +142,7 @@ static void confirmed(void *context, const struct guard_invalidated *result)
         batch_free(batch);
 }
 
-static void batch_ask(struct batch *batch, size_t at, const char *key, struct guard *guard)
+static void batch_invalidate(struct batch *batch, size_t at, const char *key, struct guard *guard)
 {
     struct batch_row *row = &batch->rows[at];
 
@@ -172,7 +172,7 @@ static void batch_begin(struct outbox *outbox, struct batch *batch)
     }
     for (size_t at = 0; at < batch->row_count; at++) {
         if (batch->rows[at].same_as == at)
-            batch_ask(batch, at, rows_text(&outbox->rows, at, 1), outbox->config.guard);
+            batch_invalidate(batch, at, rows_text(&outbox->rows, at, 1), outbox->config.guard);
     }
     batch_answer(batch);
 }
@@ -414,7 +414,7 @@ static bool drain_event(int fd, short revents)
 static bool wait_for_event(struct outbox *outbox, uint64_t until_ms, uint64_t *settle_at_ms)
 {
     struct pollfd fds[4] = {{.fd = outbox->stop_fd, .events = POLLIN},
-                            {.fd = outbox->look_fd, .events = POLLIN},
+                            {.fd = outbox->wake_fd, .events = POLLIN},
                             {.fd = outbox->settle_fd, .events = POLLIN},
                             {.fd = pg_listener_fd(outbox->listener), .events = POLLIN}};
 
@@ -424,7 +424,7 @@ static bool wait_for_event(struct outbox *outbox, uint64_t until_ms, uint64_t *s
         *settle_at_ms = clock_ms() + SETTLE_PAUSE_MS;
     if (fds[3].revents != 0)
         hear(outbox);
-    return fds[0].revents != 0 || drain_event(outbox->look_fd, fds[1].revents) || fds[3].revents != 0;
+    return fds[0].revents != 0 || drain_event(outbox->wake_fd, fds[1].revents) || fds[3].revents != 0;
 }
 
 static uint64_t beat_due_ms(const struct outbox *outbox)
@@ -449,6 +449,7 @@ static void wait_some(struct outbox *outbox, uint32_t pause_ms)
 
     while (clock_ms() < end_ms) {
         const uint64_t until_ms = earliest_of(earliest_of(settle_at_ms, beat_due_ms(outbox)), end_ms);
+
         if (wait_for_event(outbox, until_ms, &settle_at_ms))
             return;
         if (clock_ms() >= settle_at_ms) {
@@ -500,9 +501,9 @@ enum guard_status outbox_invalidate(struct guard *guard, const char *target, uin
     return guard_invalidate(guard, target, limit_ms, done, context);
 }
 
-void outbox_look(struct outbox *outbox)
+void outbox_wake(struct outbox *outbox)
 {
-    eventfd_write(outbox->look_fd, 1);
+    eventfd_write(outbox->wake_fd, 1);
 }
 
 void outbox_stats(struct outbox *outbox, struct outbox_stats *out)
@@ -524,7 +525,7 @@ void outbox_stats(struct outbox *outbox, struct outbox_stats *out)
 
 static void outbox_free(struct outbox *outbox)
 {
-    const int fds[] = {outbox->stop_fd, outbox->look_fd, outbox->settle_fd};
+    const int fds[] = {outbox->stop_fd, outbox->wake_fd, outbox->settle_fd};
 
     for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
         if (fds[i] >= 0)
@@ -546,10 +547,10 @@ struct outbox *outbox_open(const struct outbox_config *config)
     pthread_mutex_init(&outbox->lock, NULL);
     rows_init(&outbox->rows, ROWS_BYTES_MAX);
     outbox->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    outbox->look_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    outbox->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     outbox->settle_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     outbox->listener = pg_listener_open(config->conninfo, "invalidations");
-    if (outbox->stop_fd < 0 || outbox->look_fd < 0 || outbox->settle_fd < 0 || outbox->listener == NULL ||
+    if (outbox->stop_fd < 0 || outbox->wake_fd < 0 || outbox->settle_fd < 0 || outbox->listener == NULL ||
         !thread_start(&outbox->thread, run, outbox)) {
         outbox_free(outbox);
         return NULL;

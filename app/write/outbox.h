@@ -50,7 +50,7 @@ void outbox_close(struct outbox **outbox);
  * */
 void outbox_settle(struct outbox *outbox, int64_t transaction_id, const char *cache);
 /* A write was not paid before its answer: look soon. Never blocks. */
-void outbox_look(struct outbox *outbox);
+void outbox_wake(struct outbox *outbox);
 
 /* Invalidates the target of a row, a key or a tag (document.h). As guard_invalidate(). */
 enum guard_status outbox_invalidate(struct guard *guard, const char *target, uint32_t limit_ms,

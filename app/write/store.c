@@ -52,30 +52,30 @@ struct store {
     struct pg_pool *pool; /* owned */
 };
 
-/* ---- asking ---- */
+/* ---- calling ---- */
 
-struct ask {
+struct call {
     enum statement statement;
     const char *const *params;
     uint64_t deadline_ms;
     int cancel_fd;
 };
 
-static enum pg_outcome run(struct store *store, const struct ask *ask, struct rows *rows,
+static enum pg_outcome run(struct store *store, const struct call *call, struct rows *rows,
                            struct pg_fault *fault)
 {
     const struct pg_request request = {
-        .statement = ask->statement,
-        .params = ask->params,
-        .left_ms = clock_left_ms(ask->deadline_ms),
-        .cancel_fd = ask->cancel_fd,
+        .statement = call->statement,
+        .params = call->params,
+        .left_ms = clock_left_ms(call->deadline_ms),
+        .cancel_fd = call->cancel_fd,
     };
     enum pg_outcome outcome = pg_query(store->pool, &request, rows, fault);
 
     if (outcome != PG_OK && outcome != PG_CANCELLED && strcmp(fault->sqlstate, "23505") != 0)
         log_event(LOG_LEVEL_WARNING, "write_failed",
                   "statement=%s outcome=%s in_doubt=%s sqlstate=%s reason=\"%s\"",
-                  statements[ask->statement].name, pg_outcome_name(outcome), fault->in_doubt ? "yes" : "no",
+                  statements[call->statement].name, pg_outcome_name(outcome), fault->in_doubt ? "yes" : "no",
                   fault->sqlstate, fault->text);
     return outcome;
 }
@@ -122,9 +122,9 @@ static enum write_outcome change(struct store *store, const struct store_write *
                                   number_print(fields->stock, stock),
                                   fields->category_id != 0 ? number_print(fields->category_id, category)
                                                            : NULL};
-    const struct ask ask = {CHANGE_PRODUCT, params, write->deadline_ms, -1};
+    const struct call call = {CHANGE_PRODUCT, params, write->deadline_ms, -1};
     struct pg_fault fault;
-    const enum pg_outcome outcome = run(store, &ask, rows, &fault);
+    const enum pg_outcome outcome = run(store, &call, rows, &fault);
 
     if (outcome == PG_REJECTED && strcmp(fault.sqlstate, "23503") == 0) {
         write_error_add(result->errors, "category_id", "no category of the third level");
@@ -147,9 +147,9 @@ static enum write_outcome recall(struct store *store, const struct store_write *
                                  struct write_result *result)
 {
     const char *const params[] = {write->key};
-    const struct ask ask = {RECALL_PURCHASE, params, write->deadline_ms, -1};
+    const struct call call = {RECALL_PURCHASE, params, write->deadline_ms, -1};
     struct pg_fault fault;
-    const enum pg_outcome outcome = run(store, &ask, rows, &fault);
+    const enum pg_outcome outcome = run(store, &call, rows, &fault);
 
     if (outcome != PG_OK) /* it only reads: nothing can be in doubt */
         return outcome == PG_TIMEOUT ? WRITE_TIMEOUT : WRITE_FAILED;
@@ -168,9 +168,9 @@ static enum write_outcome buy(struct store *store, const struct store_write *wri
     char id[NUMBER_SIZE], quantity[NUMBER_SIZE];
     const char *const params[] = {number_print((int64_t)write->id, id),
                                   number_print(write->fields->quantity, quantity), write->key};
-    const struct ask ask = {PURCHASE_PRODUCT, params, write->deadline_ms, -1};
+    const struct call call = {PURCHASE_PRODUCT, params, write->deadline_ms, -1};
     struct pg_fault fault;
-    const enum pg_outcome outcome = run(store, &ask, rows, &fault);
+    const enum pg_outcome outcome = run(store, &call, rows, &fault);
 
     *key_was_used = strcmp(fault.sqlstate, "23505") == 0;
     if (outcome != PG_OK)
@@ -233,10 +233,10 @@ void store_write(struct store *store, const struct store_write *write, struct wr
 static bool run_outbox(struct store *store, enum statement statement, const char *const *params,
                        int cancel_fd, struct rows *rows)
 {
-    const struct ask ask = {statement, params, clock_ms() + OUTBOX_LIMIT_MS, cancel_fd};
+    const struct call call = {statement, params, clock_ms() + OUTBOX_LIMIT_MS, cancel_fd};
     struct pg_fault fault;
 
-    return run(store, &ask, rows, &fault) == PG_OK;
+    return run(store, &call, rows, &fault) == PG_OK;
 }
 
 static bool run_without_rows(struct store *store, enum statement statement, const char *const *params)
@@ -254,10 +254,10 @@ bool store_owed(struct store *store, int64_t transaction_id, const char *cache, 
 {
     char id[NUMBER_SIZE];
     const char *const params[] = {number_print(transaction_id, id), cache};
-    const struct ask ask = {OWED_INVALIDATIONS, params, deadline_ms, -1};
+    const struct call call = {OWED_INVALIDATIONS, params, deadline_ms, -1};
     struct pg_fault fault;
 
-    return run(store, &ask, rows, &fault) == PG_OK;
+    return run(store, &call, rows, &fault) == PG_OK;
 }
 
 bool store_claim(struct store *store, const struct store_claim *claim, int cancel_fd, struct rows *rows)
@@ -286,10 +286,10 @@ bool store_return(struct store *store, const char *ids, const char *cache)
 bool store_unpaid(struct store *store, const char *transactions, uint64_t deadline_ms, struct rows *rows)
 {
     const char *const params[] = {transactions};
-    const struct ask ask = {UNPAID_TRANSACTIONS, params, deadline_ms, -1};
+    const struct call call = {UNPAID_TRANSACTIONS, params, deadline_ms, -1};
     struct pg_fault fault;
 
-    return run(store, &ask, rows, &fault) == PG_OK;
+    return run(store, &call, rows, &fault) == PG_OK;
 }
 
 bool store_forget(struct store *store, uint32_t count_max, int cancel_fd, uint32_t *count)
@@ -314,6 +314,7 @@ bool store_measure(struct store *store, const char *cache, int cancel_fd, struct
     const bool ran = run_outbox(store, MEASURE_OUTBOX, params, cancel_fd, &rows);
     if (ran) {
         const int64_t next_ms = number_of(&rows, 2, UINT32_MAX);
+
         out->row_count = (uint64_t)number_of(&rows, 0, 0);
         out->oldest_ms = (uint64_t)number_of(&rows, 1, 0);
         out->next_ms = next_ms < UINT32_MAX ? (uint32_t)next_ms : UINT32_MAX;

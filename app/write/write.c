@@ -31,6 +31,7 @@ const char *write_outcome_name(enum write_outcome outcome)
         [WRITE_BAD_FIELDS] = "bad_fields",
         [WRITE_CLOSING] = "closing",
     };
+
     assert(outcome < WRITE_OUTCOME_COUNT);
     return names[outcome];
 }

@@ -24,11 +24,11 @@ enum {
 };
 
 struct writer {
-    struct guard *guard;     /* lent */
-    struct store *store;     /* owned */
-    struct others *others;   /* owned */
-    struct outbox *outbox;   /* owned */
-    struct cache_gate *gate; /* lent */
+    struct guard *guard;               /* lent */
+    struct store *store;               /* owned */
+    struct other_caches *other_caches; /* owned */
+    struct outbox *outbox;             /* owned */
+    struct cache_gate *gate;           /* lent */
     uint32_t limit_ms, queue_max, invalidate_limit_ms;
     pthread_t *threads; /* owned */
     size_t thread_count;
@@ -100,11 +100,11 @@ static void end(struct write_job *job, bool visible)
 {
     job->result.visible = visible;
     if (!visible)
-        outbox_look(job->writer->outbox); /* it has to learn when this falls due */
+        outbox_wake(job->writer->outbox); /* it has to learn when this falls due */
     finish(job);
 }
 
-static void others_told_us(struct others_wait *wait, bool all_confirmed)
+static void others_confirmed(struct other_caches_wait *wait, bool all_confirmed)
 {
     end(wait->context, all_confirmed);
 }
@@ -116,7 +116,7 @@ static void confirm(struct write_job *job)
         return;
     const bool confirmed_here = !atomic_load(&job->missed);
     if (confirmed_here && job->to_others) {
-        others_ask(job->writer->others, &job->others);
+        other_caches_await(job->writer->other_caches, &job->others_wait);
         return;
     }
     if (confirmed_here)
@@ -165,11 +165,11 @@ static void publish(struct write_job *job)
     atomic_store(&job->unconfirmed, 1);
     atomic_store(&job->missed, false);
     invalidate_owed(job);
-    memcpy(job->others.cache, job->cache, sizeof(job->cache));
-    job->others.transaction_id = job->transaction_id;
-    job->others.deadline_ms = clock_ms() + job->writer->invalidate_limit_ms;
-    job->others.told = others_told_us;
-    job->others.context = job;
+    memcpy(job->others_wait.cache, job->cache, sizeof(job->cache));
+    job->others_wait.transaction_id = job->transaction_id;
+    job->others_wait.deadline_ms = clock_ms() + job->writer->invalidate_limit_ms;
+    job->others_wait.told = others_confirmed;
+    job->others_wait.context = job;
     confirm(job);
 }
 
@@ -196,7 +196,7 @@ static void carry_out(struct write_job *job)
     store_write(job->writer->store, &write, &job->result, &job->transaction_id);
     write_fields_clear(&fields);
     if (job->result.outcome == WRITE_UNKNOWN)
-        outbox_look(job->writer->outbox);
+        outbox_wake(job->writer->outbox);
     if (job->result.outcome == WRITE_DONE || job->result.outcome == WRITE_REPEATED)
         publish(job);
     else
@@ -301,7 +301,7 @@ static bool open_parts(struct writer *writer, const struct settings *settings)
     const struct store_config store = {
         .conninfo = settings->write_database_url,
         .prepare = settings->prepare,
-        .connection_count = (size_t)settings->write_workers + 2, /* the outbox's, and others.c's */
+        .connection_count = (size_t)settings->write_workers + 2, /* the outbox's, and other_caches.c's */
         .limit_ms = settings->write_limit_ms,
         .lock_limit_ms = settings->write_lock_ms,
         .pays_ms = 2 * writer->invalidate_limit_ms + PAYS_SLACK_MS,
@@ -309,8 +309,8 @@ static bool open_parts(struct writer *writer, const struct settings *settings)
 
     if (!store_open(&store, &writer->store))
         return false;
-    writer->others = others_open(writer->store);
-    if (writer->others == NULL)
+    writer->other_caches = other_caches_open(writer->store);
+    if (writer->other_caches == NULL)
         return false;
     const struct outbox_config outbox = {
         .conninfo = settings->write_database_url,
@@ -366,7 +366,7 @@ void writer_close(struct writer **writer_slot)
     pthread_mutex_unlock(&writer->lock);
     for (size_t i = 0; i < writer->thread_count; i++)
         pthread_join(writer->threads[i], NULL);
-    others_close(&writer->others);
+    other_caches_close(&writer->other_caches);
     outbox_close(&writer->outbox);
     store_close(&writer->store);
     pthread_cond_destroy(&writer->changed);

@@ -10,14 +10,14 @@
  *                                what does it owe? guard_invalidate() --> all confirmed, or
  *                                                                         not within the limit --> done()
  *
- * If other caches are registered, they must have confirmed within the same limit, too (others.h). So after "visible"
- * any later reader, in any process, finds the new row. If a cache does not confirm in time the change stands all the
- * same: the answer says visible: false, and the outbox goes on (outbox.h). None of this runs on the load workers or on
- * their connections.
+ * If other caches are registered, they must have confirmed within the same limit, too (other_caches.h). So after
+ * "visible" any later reader, in any process, finds the new row. If a cache does not confirm in time the change stands
+ * all the same: the answer says visible: false, and the outbox goes on (outbox.h). None of this runs on the load
+ * workers or on their connections.
  *
  * The room write/ owns everything that changes the database. Its threads: the workers (this file), one that pays what
- * committed changes owe (outbox) and one that waits for other caches (others). Reading order: write (a write as data),
- * store (its statements), writer, outbox, others.
+ * committed changes owe (outbox) and one that waits for other caches (other_caches). Reading order: write (a write as
+ * data), store (its statements), writer, outbox, other_caches.
  *
  * Threads: open, drain and close on one thread; the rest on any. `done` is called exactly once for every accepted job,
  * on a worker or on the guard's thread; it must not block.
@@ -26,7 +26,7 @@
 #define APP_WRITER_H
 
 #include "app/base/settings.h"
-#include "app/write/others.h"
+#include "app/write/other_caches.h"
 #include "app/write/outbox.h"
 #include "app/write/write.h"
 #include "guard/guard.h"
@@ -58,7 +58,7 @@ struct write_job {
     atomic_bool missed;
     char cache[GUARD_CACHE_ID_BYTES + 1]; /* the cache that is invalidated; "": not known */
     bool to_others;                       /* other caches are owed them, too */
-    struct others_wait others;
+    struct other_caches_wait others_wait;
 
     char body[]; /* body_room of them */
 };

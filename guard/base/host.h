@@ -8,7 +8,7 @@
  *     host_timer_set(), of many   -->  the earliest                        ----> timer
  *     host_soon(), of many        -->  in order, all of a turn at once     ----> soon
  *     host_wake_send(), of many   -->  those that are due                  ----> wake
- *     their callbacks  <---------------------------------- watch->ready(), host_rang(), host_turn_over(), host_woken()
+ *     their callbacks  <-------------------------- watch->ready(), host_rang(), host_turn_over(), host_woken()
  *
  * Threads    All functions only on the thread of the loop, or on the one that sets it up before it runs;
  *            host_wake_send() on any.
@@ -94,18 +94,18 @@ void host_close(struct guard_host *host, void (*closed)(void *context), void *co
 
 /* ---- what an adapter does ---- */
 
-enum { HOST_NEVER = UINT32_MAX };
+enum { HOST_NEVER = INT32_MAX };
 
-/* An adapter begins its own struct with this one: that is its context. It sets the functions, then calls host_init(). None
- * of them but `watch` can fail, so it takes from the loop what they need before. */
+/* An adapter begins its own struct with this one: that is its context. It sets the functions, then calls host_init().
+ * None of them but `watch` can fail, so it takes from the loop what they need before. */
 struct guard_host {
     /* As host_watch(). With 0 it must not call `ready` any more, even if the loop has noticed something already. */
     int (*watch)(struct guard_host *host, struct host_watch *watch, unsigned events);
-    /* Calls host_rang() once, in so many ms and not sooner than the loop's own idea of that, in place of the call that was
-     * to come. HOST_NEVER: not at all. */
+    /* Calls host_rang() once, in so many ms and not sooner than the loop's own idea of that, in place of the call
+     * that was to come. HOST_NEVER: not at all. */
     void (*timer)(struct guard_host *host, uint32_t in_ms);
-    /* Calls host_turn_over() once, after what the loop is about to do now, before it waits again; not from inside. Not
-     * called again before that. */
+    /* Calls host_turn_over() once, after what the loop is about to do now, before it waits again; not from inside.
+     * Not called again before that. */
     void (*soon)(struct guard_host *host);
     /* Any thread: calls host_woken() on the thread of the loop; once for several calls will do. */
     void (*wake)(struct guard_host *host);

@@ -134,8 +134,8 @@ static void on_idle(uv_idle_t *idle)
     host_turn_over(idle->data);
 }
 
-/* An idle handle runs when all that was to be read in a turn has been read; a loop that has one active does not wait, also
- * if it was started just before. */
+/* An idle handle runs when all that was to be read in a turn has been read; a loop that has one active does not wait,
+ * also if it was started just before. */
 static void soon_on_uv(struct guard_host *host)
 {
     uv_idle_start(&uv_host_of(host)->idle, on_idle);

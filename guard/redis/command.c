@@ -2,8 +2,8 @@
 /*
  * redis/command.c - commands, and their bytes on the way out. See redis/command.h.
  *
- * The bytes of the buffer between begin and end are still to be written. Written ones are skipped, not moved; they go when
- * room is needed, or all at once when the buffer runs empty, which is what pipelining makes it do every turn.
+ * The bytes of the buffer between begin and end are still to be written. Written ones are skipped, not moved; they go
+ * when room is needed, or all at once when the buffer runs empty, which is what pipelining makes it do every turn.
  *
  * hiredis could format, too (redisFormatCommandArgv), but into a new allocation for each command, and counts
  * the bytes in an int.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * redis/command.h - commands: the call of a script as one, EVALSHA and after a NOSCRIPT the same by EVAL; and the bytes
- * of commands, in RESP, on their way out.
+ * redis/command.h - commands: the call of a script as one, EVALSHA and after a NOSCRIPT the same by EVAL; and the
+ * bytes of commands, in RESP, on their way out.
  *
  * One growing buffer, so that a command costs no allocation of its own. Pure; the owner's thread.
  */
@@ -10,7 +10,7 @@
 
 #include "redis.h"
 
-enum { REDIS_SCRIPT_ARGS_MAX = 16, REDIS_DIGEST_BYTES = 40 };
+enum { REDIS_DIGEST_BYTES = 40 };
 
 /* ---- a call of a script ---- */
 

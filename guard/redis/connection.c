@@ -417,7 +417,8 @@ static void came_up(struct redis *redis)
     tell_up(redis);
 }
 
-/* A server that was stopped and goes on has not heard yet of what happened meanwhile. A subscriber has nothing to answer. */
+/* A server that was stopped and goes on has not heard yet of what happened meanwhile. A subscriber has nothing to
+ * answer. */
 static void greeted(struct redis *redis)
 {
     if (!redis->proves || redis->config.channel != NULL || ++redis->greetings > 1) {

@@ -9,13 +9,13 @@
  *     ROLE   GETEX is of no use here (MISCONF, an ACL or a server without it): ROLE, then GET
  *     SHUT   NOREPLICAS, or neither may be asked: no value is read over this connection
  *
- * ROLE comes before GET in the same write: a server that is the master at some instant after a request began tells that
- * request all that was confirmed before. READONLY, or a ROLE that is not "master", ends the connection.
+ * ROLE comes before GET in the same write: a server that is the master at some instant after a request began tells
+ * that request all that was confirmed before. READONLY, or a ROLE that is not "master", ends the connection.
  *
- * The heartbeat is a GETEX of a key that is never there, when nothing was sent for a while (and unless values are read
- * with GETEX, always: only that opens the fence again): a server that was stopped is noticed before it can have been
- * replaced. Where GETEX itself is refused it is a ZREM, a write that scripts need anyway. Every tenth time, busy or not,
- * it is ROLE, for replicas that take writes.
+ * The heartbeat is a GETEX of a key that is never there, when nothing was sent for a while (and unless values are
+ * read with GETEX, always: only that opens the fence again): a server that was stopped is noticed before it can have
+ * been replaced. Where GETEX itself is refused it is a ZREM, a write that scripts need anyway. Every tenth time, busy
+ * or not, it is ROLE, for replicas that take writes.
  *
  * A master that stays without its replicas may have been replaced, and then its address leads elsewhere: every
  * REDIS_REDIAL_MS the connection is made anew; its greeting asks for replicas, too.
@@ -40,7 +40,7 @@ struct redis_fence {
     uint64_t beat_ms, role_ms; /* the last heartbeat; the last that was ROLE */
 };
 
-/* What the error means to a GETEX, or a heartbeat in its place. A class that ends the connection leaves it as it is. */
+/* What the error means to a GETEX, or a heartbeat in its place. A class that ends the connection leaves it alone. */
 void redis_fence_refused(struct redis_fence *fence, enum redis_error_class class);
 /* It was answered. */
 void redis_fence_passed(struct redis_fence *fence);

@@ -7,9 +7,9 @@
  *   once more   ROLE  INFO  GETEX
  *
  * AUTH and SELECT are left out where the URL has neither. ROLE keeps away from a replica, which would answer
- * reads with old values, INFO tells the master's reign, GETEX whether the fence works here. An ACL may forbid all that
- * is not AUTH, SELECT and SUBSCRIBE: then there is no name, no check, no reign, ROLE with each value that is read, and
- * EVAL in place of EVALSHA.
+ * reads with old values, INFO tells the master's reign, GETEX whether the fence works here. An ACL may forbid all
+ * that is not AUTH, SELECT and SUBSCRIBE: then there is no name, no check, no reign, ROLE with each value that is
+ * read, and EVAL in place of EVALSHA.
  *
  * Pure; the owner's thread.
  */

@@ -22,8 +22,8 @@
  *
  * Only the master's replies reach a caller: redis/fence.h says how a value is read and what the heartbeat is for,
  * redis/reign.h what happens to the connections of a process when one of them finds another master: from that instant
- * their replies reach nobody (UNKNOWN). PROVING follows a server that did not answer in time: one that was stopped and
- * goes on says at first what it was, not what it has become.
+ * their replies reach nobody (UNKNOWN). PROVING follows a server that did not answer in time: one that was stopped
+ * and goes on says at first what it was, not what it has become.
  *
  * Owns       Connections, their sockets and the threads that resolve names. It knows neither keys nor scripts: those
  *            come from above as bytes.
@@ -34,8 +34,8 @@
  * Secrets    No text given out contains the password, not even one that the server echoes.
  *
  * Read in this order: connection.c (the stages, and what they are for), pipeline (commands in their order), command
- * (their bytes; EVALSHA), reader (replies within bounds), greeting (the login), fence and reign (one master), error (what
- * errors mean), socket and resolve (DNS, connect, reset), address.c (URLs).
+ * (their bytes; EVALSHA), reader (replies within bounds), greeting (the login), fence and reign (one master), error
+ * (what errors mean), socket and resolve (DNS, connect, reset), address.c (URLs).
  */
 #ifndef GUARD_REDIS_H
 #define GUARD_REDIS_H
@@ -86,7 +86,7 @@ struct redis_hooks {
 };
 
 /* In Lua. */
-enum { REDIS_SCRIPTS_MAX = 16 };
+enum { REDIS_SCRIPTS_MAX = 16, REDIS_SCRIPT_ARGS_MAX = 16 };
 struct redis_script {
     const char *source;
     size_t source_bytes;
@@ -120,9 +120,10 @@ struct redis_counters {
 
 /* Starts connecting. NULL: no memory. */
 struct redis *redis_open(struct guard_host *host, const struct redis_config *config);
-/* Answers everything pending (UNSENT or UNKNOWN), then frees and calls `closed` once, soon (host.h); from then on it has
- * nothing on the loop. A DNS lookup that is still running cannot be interrupted: it outlives `closed`, touches nothing
- * of the connection or the loop, and frees itself when it returns (redis/resolve.h says how many there may be). */
+/* Answers everything pending (UNSENT or UNKNOWN), then frees and calls `closed` once, soon (host.h); from then on it
+ * has nothing on the loop. A DNS lookup that is still running cannot be interrupted: it outlives `closed`, touches
+ * nothing of the connection or the loop, and frees itself when it returns (redis/resolve.h says how many there may
+ * be). */
 void redis_close(struct redis *redis, void (*closed)(void *context), void *context);
 
 bool redis_is_up(const struct redis *redis);
@@ -145,7 +146,8 @@ bool redis_send_get(struct redis *redis, const char *name, size_t name_bytes, re
 
 /* The script of that number in its config by EVALSHA; on NOSCRIPT the same arguments again by EVAL, which is
  * safe because nothing ran. Within one limit_ms in all. EVAL at once while the digest is not known: before
- * the first greeting, or if the login may not SCRIPT LOAD. argv is the keys, then the arguments. */
+ * the first greeting, or if the login may not SCRIPT LOAD. argv is the keys, then the arguments,
+ * REDIS_SCRIPT_ARGS_MAX at most. */
 bool redis_run(struct redis *redis, unsigned script, size_t key_count, size_t argc, const char *const *argv,
                const size_t *argv_bytes, redis_replied *replied, void *context);
 

@@ -161,8 +161,8 @@ void resolve_forget(struct resolve **forgetting)
     *forgetting = NULL;
     if (resolve == NULL)
         return;
-    host_wake_clear(&resolve->wake);
     pthread_mutex_lock(&resolve->mutex);
+    host_wake_clear(&resolve->wake); /* the thread sends under the mutex, and not once it is forgotten */
     resolve->forgotten = true;
     bool ended = resolve->ended;
     pthread_mutex_unlock(&resolve->mutex);

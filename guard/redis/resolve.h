@@ -2,10 +2,10 @@
 /*
  * redis/resolve.h - from the host of a URL to addresses: digits at once, a name on a thread of its own.
  *
- * getaddrinfo() cannot be interrupted and may take as long as it likes, so every name gets a thread that nobody waits
- * for: it blocks all signals, is detached, and wakes the loop when it ends. One that was forgotten meanwhile touches
- * nothing but itself, which it frees; it may outlive the loop, and the process may exit around it. RESOLVE_THREADS_MAX of
- * them run in a process at a time; a further name is refused until one has ended.
+ * getaddrinfo() cannot be interrupted and may take as long as it likes, so every name gets a thread that nothing
+ * waits for: it blocks all signals, is detached, and wakes the loop when it ends. One that was forgotten meanwhile
+ * touches nothing but itself, which it frees; it may outlive the loop, and the process may exit around it.
+ * RESOLVE_THREADS_MAX of them run in a process at a time; a further name is refused until one has ended.
  *
  * Threads  The loop's.
  */
@@ -18,7 +18,7 @@
 
 enum { RESOLVE_THREADS_MAX = 16 };
 
-/* An IPv4 address, or an IPv6 address with or without %zone. Returns its size in *out, 0: it is neither. Any thread. */
+/* An IPv4 address, or an IPv6 address with or without %zone. Returns its size, 0: it is neither. Any thread. */
 socklen_t resolve_digits(const char *host, uint16_t port, struct sockaddr_storage *out);
 
 struct resolve;

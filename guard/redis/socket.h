@@ -2,8 +2,8 @@
 /*
  * redis/socket.h - a stream socket: DNS, connect, reset; TCP or Unix.
  *
- * The loop only watches the descriptor. Writing is ours, with MSG_NOSIGNAL: a host may not have ignored SIGPIPE. So is
- * reading: after a stall it can be done before a timer declares late what has already arrived.
+ * The loop only watches the descriptor. Writing is ours, with MSG_NOSIGNAL: a host may not have ignored SIGPIPE. So
+ * is reading: after a stall it can be done before a timer declares late what has already arrived.
  *
  *   open -> resolve (names only, redis/resolve.h) -> connect, address by address -> reached -> reset
  *

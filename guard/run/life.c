@@ -40,7 +40,7 @@ static struct wake *open_wake(struct guard *guard)
     loop_redis_config(guard, &config);
     if (!clock_random(&config.jitter_seed, sizeof config.jitter_seed))
         return NULL;
-    return wake_open(guard->host, &guard->protocol, &config, guard->own->redis, &hooks);
+    return wake_open(guard->host, guard->protocol.channel, &config, guard->own->redis, &hooks);
 }
 
 static bool open_cores(struct guard *guard)
@@ -116,7 +116,7 @@ static void prepare_callbacks(struct guard *guard)
     guard->timer = (struct host_timer){.run = thread_on_timer, .context = guard};
     guard->limit = (struct host_timer){.run = thread_on_limit, .context = guard};
     guard->beat = (struct host_timer){.run = on_beat, .context = guard};
-    guard->turn = (struct host_soon){.run = thread_on_turn_over, .context = guard};
+    guard->iteration_over = (struct host_soon){.run = thread_on_iteration_over, .context = guard};
 }
 
 enum guard_status life_start(struct guard *guard)

@@ -103,7 +103,7 @@ static void perform_all(struct guard *guard)
     workers_commit(guard->workers);
 }
 
-/* ---- whom it has answered ---- */
+/* ---- what the core has answered ---- */
 
 static void return_get(struct get *get)
 {
@@ -334,7 +334,7 @@ void thread_close_everything(struct guard *guard)
     host_timer_stop(guard->host, &guard->timer);
     host_timer_stop(guard->host, &guard->limit);
     host_timer_stop(guard->host, &guard->beat);
-    host_soon_stop(&guard->turn);
+    host_soon_stop(&guard->iteration_over);
     guard->parts_open = 1u + (guard->wake != NULL) + (guard->own != NULL);
     if (guard->wake != NULL)
         wake_close(guard->wake, part_closed, guard);
@@ -396,7 +396,7 @@ static void advance_end(struct guard *guard)
         thread_close_everything(guard);
 }
 
-/* ---- the turn ---- */
+/* ---- after every event ---- */
 
 void thread_on_timer(void *context)
 {
@@ -436,7 +436,7 @@ static void end_shadows(struct guard *guard)
     publish_stats(guard);
 }
 
-/* After every batch of events: do what the core wants, tell whom it answered. An answer is in the counters
+/* After every batch of events: do what the core wants, return what it answered. An answer is in the counters
  * before anybody is told of it. */
 static void after_events(struct guard *guard)
 {
@@ -450,19 +450,19 @@ static void after_events(struct guard *guard)
     tell_invalidated(guard);
     set_timer(guard);
     if (core_iteration_due(guard->core) || guard->sweep_due)
-        host_soon(guard->host, &guard->turn);
+        host_soon(guard->host, &guard->iteration_over);
     advance_end(guard);
 }
 
-/* After all that was to be read in this turn of the loop has been read. */
-void thread_on_turn_over(void *context)
+/* After all that was to be read in this iteration of the loop has been read. */
+void thread_on_iteration_over(void *context)
 {
     struct guard *guard = context;
     if (guard->phase == PHASE_ENDING)
         return;
     guard->sweep_due = guard->sweep_due && near_sweep(guard->near);
     if (guard->sweep_due)
-        host_soon(guard->host, &guard->turn);
+        host_soon(guard->host, &guard->iteration_over);
     if (!core_iteration_due(guard->core))
         return;
     core_iteration_over(guard->core, clock_now_us());
@@ -490,7 +490,7 @@ static void push_checked(struct guard *guard, const char *subject, size_t subjec
     after_events(guard);
 }
 
-/* Answers who waits with what the message has brought, which is read only if somebody here does. False: it is a
+/* Answers the waiters with what the message has brought, which is read only if there are any. False: it is a
  * wake-up like any other. */
 static bool take_push(struct guard *guard, const struct message *message)
 {
@@ -500,7 +500,7 @@ static bool take_push(struct guard *guard, const struct message *message)
     bool taken = true;
     if (message->entry != NULL && message->lease_tag != NULL)
         key = core_awaits(guard->fleet, message->subject, message->subject_bytes, message->lease_tag);
-    if (key == NULL || !protocol_pushed(&guard->protocol, message, key, &pushed, &value))
+    if (key == NULL || !message_read_entry(message, key, guard->protocol.max_value_ms, &pushed, &value))
         return false;
     if (pushed.tags_bytes > 0)
         taken = calls_check_push(guard, message, &pushed, value, push_checked);

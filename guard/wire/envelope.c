@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * envelope.c - writes and checks the envelope; see envelope.h for who reads which bytes.
+ * envelope.c - writes and checks the envelope; envelope.h says which bytes the scripts read.
  *
  *   <uuid> <px_ms> <stale_ms> csg1 <v|a> <load_us> <key_bytes> <validator_bytes> <body_bytes> <tags_bytes> <born>\n
  *   <key>\n
@@ -207,6 +207,12 @@ enum envelope_fault envelope_read(const char *data, size_t data_bytes, const cha
         return ENVELOPE_FOREIGN;
     *out = envelope;
     return ENVELOPE_OK;
+}
+
+struct value *envelope_value(const struct envelope *envelope)
+{
+    return value_new_tagged(envelope->body, envelope->body_bytes, envelope->validator,
+                            envelope->validator_bytes, envelope->tags, envelope->tags_bytes);
 }
 
 enum envelope_age envelope_judge(const struct envelope *envelope, int64_t pttl_ms, uint64_t max_value_ms)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * envelope.h - what stands in Redis under a value key: who filled it, for how long, for which key.
+ * envelope.h - what stands in Redis under a value key: the value, under which lease it was filled, for how long, for
+ * which key.
  *
  * A text head of fixed width, readable with redis-cli and by the scripts with string.sub, then the full
  * key, the validator, the body and the tags, each closed by a newline, then 16 hex digits of checksum over all before
- * it. The checksum tells damage, not forgery: who may write to this Redis is believed.
+ * it. The checksum tells damage, not forgery: a client that may write to this Redis is believed.
  *
  *   bytes  1-36   UUID of the filler's lease               string.sub(v, 1, 36)
  *         38-50   px_ms: TTL the filler set                string.sub(v, 38, 50)
@@ -12,12 +13,13 @@
  *         66-141  "csg1", v (value) or a (absent), load_us, the lengths of key, validator, body and tags,
  *                 and when it was born by the clock of the tags (tags.h), fixed-width decimal; newline
  *
- * Pure: no I/O, no clock, no allocation. Any thread.
+ * Pure: no I/O, no clock, no allocation but by envelope_value(). Any thread.
  */
 #ifndef GUARD_ENVELOPE_H
 #define GUARD_ENVELOPE_H
 
 #include "../base/tags.h"
+#include "../base/value.h"
 
 enum {
     ENVELOPE_UUID_BYTES = 36,
@@ -68,6 +70,9 @@ void envelope_write(const struct envelope *envelope, char *out);
 /* Sets *out, pointing into `data`, only on ENVELOPE_OK. */
 enum envelope_fault envelope_read(const char *data, size_t data_bytes, const char *key, size_t key_bytes,
                                   struct envelope *out);
+
+/* What it holds, copied; one reference is the caller's. NULL: no memory. */
+struct value *envelope_value(const struct envelope *envelope);
 
 /* What a remaining TTL as PTTL reports it (-1: none) makes of the value. */
 enum envelope_age envelope_judge(const struct envelope *envelope, int64_t pttl_ms, uint64_t max_value_ms);

@@ -3,8 +3,8 @@
 #include "protocol.h"
 #include "../base/clock.h"
 #include "envelope.h"
-#include "protocol_tags.h"
 #include "scripts.h"
+#include "wake.h"
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,12 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum {
-    ALL_KEYS = 4, /* what most scripts are given: add_all_keys() */
-    ARGS_MAX = 13,
-    NUMBER_SIZE = 24,
-    MESSAGE_SIZE = KEY_ENCODED_MAX + TOKEN_TAG_BYTES + 8,
-};
+enum { ARGS_MAX = REDIS_SCRIPT_ARGS_MAX, NAMES_MAX = 1 + GUARD_TAGS_MAX, NUMBERS_MAX = 3, NUMBER_SIZE = 24 };
 
 static const char TOO_BIG[] = "too_big";
 
@@ -51,14 +46,19 @@ void protocol_token(const struct protocol *protocol, const uint8_t random[24], u
 
 /* KEYS, then ARGV, with room for what has to be printed. */
 struct arguments {
+    size_t count, name_count, number_count;
     const char *at[ARGS_MAX];
     size_t bytes[ARGS_MAX];
-    size_t count;
-    char names[ALL_KEYS][KEY_NAME_SIZE];
-    char numbers[3][NUMBER_SIZE];
+    char names[NAMES_MAX][KEY_NAME_SIZE];
+    char numbers[NUMBERS_MAX][NUMBER_SIZE];
     char message[MESSAGE_SIZE];
-    size_t name_count, number_count;
 };
+
+/* The rest of it is written where it is needed. */
+static void begin_arguments(struct arguments *args)
+{
+    args->count = args->name_count = args->number_count = 0;
+}
 
 static void add_argument(struct arguments *args, const char *text, size_t bytes)
 {
@@ -72,13 +72,28 @@ static void add_text(struct arguments *args, const char *text)
     add_argument(args, text, strlen(text));
 }
 
+static void add_number(struct arguments *args, uint64_t number)
+{
+    assert(args->number_count < NUMBERS_MAX);
+    char *text = args->numbers[args->number_count++];
+    int bytes = snprintf(text, NUMBER_SIZE, "%" PRIu64, number);
+    add_argument(args, text, (size_t)bytes);
+}
+
+static char *new_name(struct arguments *args)
+{
+    assert(args->name_count < NAMES_MAX);
+    return args->names[args->name_count++];
+}
+
 static void add_key(struct arguments *args, const struct protocol *protocol, const struct core_key *key,
                     enum key_role role)
 {
-    char *name = args->names[args->name_count++];
+    char *name = new_name(args);
     add_argument(args, name, key_name(protocol->name_space, key->encoded, role, name));
 }
 
+/* What most scripts are given. */
 static void add_all_keys(struct arguments *args, const struct protocol *protocol, const struct core_key *key)
 {
     add_key(args, protocol, key, KEY_VALUE);
@@ -87,22 +102,29 @@ static void add_all_keys(struct arguments *args, const struct protocol *protocol
     add_key(args, protocol, key, KEY_WAITING);
 }
 
-static void add_number(struct arguments *args, uint64_t number)
+static void add_clock_name(struct arguments *args, const struct protocol *protocol)
 {
-    char *text = args->numbers[args->number_count++];
-    int bytes = snprintf(text, NUMBER_SIZE, "%" PRIu64, number);
-    add_argument(args, text, (size_t)bytes);
+    char *name = new_name(args);
+    add_argument(args, name, key_tag_clock(protocol->name_space, name));
 }
 
-static void add_message(struct arguments *args, const struct protocol *protocol, char operation,
+static void add_tag_names(struct arguments *args, const struct protocol *protocol, const char *text,
+                          size_t bytes)
+{
+    struct tag tags[GUARD_TAGS_MAX];
+    int count = tags_split(text, bytes, tags);
+    for (int i = 0; i < count; i++) {
+        char *name = new_name(args);
+        add_argument(args, name, key_tag(protocol->name_space, tags[i].at, tags[i].bytes, name));
+    }
+}
+
+static void add_message(struct arguments *args, const struct protocol *protocol, enum message_kind kind,
                         const struct core_action *action)
 {
-    const char *tag = action->token != NULL ? action->token + TOKEN_TAG_AT : "-";
-    int tag_bytes = action->token != NULL ? TOKEN_TAG_BYTES : 1;
-    int bytes = snprintf(args->message, sizeof args->message, "%c %.*s %s", operation, tag_bytes, tag,
-                         action->key.encoded);
+    const char *lease_tag = action->token != NULL ? action->token + TOKEN_TAG_AT : NULL;
     add_text(args, protocol->channel);
-    add_argument(args, args->message, (size_t)bytes);
+    add_argument(args, args->message, message_write(kind, lease_tag, action->key.encoded, args->message));
 }
 
 static bool run_script(struct redis *redis, enum script script, size_t key_count,
@@ -111,10 +133,13 @@ static bool run_script(struct redis *redis, enum script script, size_t key_count
     return redis_run(redis, script, key_count, args->count, args->at, args->bytes, replied, context);
 }
 
+/* ---- scripts ---- */
+
 static bool run_acquire(const struct protocol *protocol, struct redis *redis,
                         const struct core_action *action, redis_replied *replied, void *context)
 {
-    struct arguments args = {.count = 0};
+    struct arguments args;
+    begin_arguments(&args);
     char mode[2] = {(char)action->lookup, '\0'};
     char waits[2] = {protocol->push_bytes > 0 ? (char)action->waits : '\0', '\0'};
     add_all_keys(&args, protocol, &action->key);
@@ -126,13 +151,14 @@ static bool run_acquire(const struct protocol *protocol, struct redis *redis,
     add_argument(&args, mode, 1);
     add_text(&args, action->lookup == LOOKUP_EARLY ? action->wanted : action->refused);
     add_text(&args, waits);
-    return run_script(redis, SCRIPT_ACQUIRE, ALL_KEYS, &args, replied, context);
+    return run_script(redis, SCRIPT_ACQUIRE, 4, &args, replied, context);
 }
 
 static bool run_renew(const struct protocol *protocol, struct redis *redis, const struct core_action *action,
                       redis_replied *replied, void *context)
 {
-    struct arguments args = {.count = 0};
+    struct arguments args;
+    begin_arguments(&args);
     add_key(&args, protocol, &action->key, KEY_LEASE);
     add_text(&args, action->token);
     add_number(&args, action->lease_ms);
@@ -185,7 +211,8 @@ static bool run_store(const struct protocol *protocol, struct redis *redis, cons
     if (text == NULL)
         return false;
     envelope_write(&envelope, text);
-    struct arguments args = {.count = 0};
+    struct arguments args;
+    begin_arguments(&args);
     add_all_keys(&args, protocol, &action->key);
     add_text(&args, action->token);
     if (touch)
@@ -193,9 +220,9 @@ static bool run_store(const struct protocol *protocol, struct redis *redis, cons
     else
         add_argument(&args, text, bytes);
     add_number(&args, envelope.px_ms);
-    add_message(&args, protocol, 'f', action);
+    add_message(&args, protocol, MESSAGE_FILLED, action);
     add_number(&args, protocol->push_bytes);
-    bool sent = run_script(redis, touch ? SCRIPT_TOUCH : SCRIPT_FILL, ALL_KEYS, &args, replied, context);
+    bool sent = run_script(redis, touch ? SCRIPT_TOUCH : SCRIPT_FILL, 4, &args, replied, context);
     free(text);
     return sent;
 }
@@ -210,28 +237,42 @@ static const char *failure_code(const struct core_action *action)
 static bool run_release(const struct protocol *protocol, struct redis *redis,
                         const struct core_action *action, redis_replied *replied, void *context)
 {
-    struct arguments args = {.count = 0};
+    struct arguments args;
+    begin_arguments(&args);
     add_key(&args, protocol, &action->key, KEY_LEASE);
     add_key(&args, protocol, &action->key, KEY_FAILURE);
     add_key(&args, protocol, &action->key, KEY_WAITING);
     add_text(&args, action->token);
-    add_message(&args, protocol, 'r', action);
+    add_message(&args, protocol, MESSAGE_RELEASED, action);
     add_text(&args, failure_code(action));
     add_number(&args, action->failure_ms);
     return run_script(redis, SCRIPT_RELEASE, 3, &args, replied, context);
 }
 
+static bool run_tag_invalidate(const struct protocol *protocol, struct redis *redis,
+                               const struct core_action *action, redis_replied *replied, void *context)
+{
+    struct arguments args;
+    begin_arguments(&args);
+    add_clock_name(&args, protocol);
+    add_tag_names(&args, protocol, action->key.encoded, action->key.encoded_bytes);
+    add_number(&args, protocol->max_value_ms);
+    add_message(&args, protocol, MESSAGE_TAG, action);
+    return run_script(redis, SCRIPT_TAG_INVALIDATE, 2, &args, replied, context);
+}
+
 static bool run_invalidate(const struct protocol *protocol, struct redis *redis,
                            const struct core_action *action, redis_replied *replied, void *context)
 {
-    struct arguments args = {.count = 0};
+    struct arguments args;
+    begin_arguments(&args);
     if (action->of_tag)
-        return protocol_send_tag_invalidation(protocol, redis, &action->key, replied, context);
+        return run_tag_invalidate(protocol, redis, action, replied, context);
     add_all_keys(&args, protocol, &action->key);
-    add_message(&args, protocol, 'i', action);
+    add_message(&args, protocol, MESSAGE_INVALIDATED, action);
     add_text(&args, "h");
     add_number(&args, 0);
-    return run_script(redis, SCRIPT_INVALIDATE, ALL_KEYS, &args, replied, context);
+    return run_script(redis, SCRIPT_INVALIDATE, 4, &args, replied, context);
 }
 
 /* Acquire and release begin alike. */
@@ -249,7 +290,8 @@ static void add_permit_head(struct arguments *args, const struct protocol *proto
 static bool run_permit_acquire(const struct protocol *protocol, struct redis *redis,
                                const struct core_action *action, redis_replied *replied, void *context)
 {
-    struct arguments args = {.count = 0};
+    struct arguments args;
+    begin_arguments(&args);
     add_permit_head(&args, protocol, action);
     add_number(&args, protocol->permit_ms);
     add_number(&args, PERMIT_WAIT_MS);
@@ -262,7 +304,8 @@ static bool run_permit_acquire(const struct protocol *protocol, struct redis *re
 static bool run_permit_renew(const struct protocol *protocol, struct redis *redis,
                              const struct core_action *action, redis_replied *replied, void *context)
 {
-    struct arguments args = {.count = 0};
+    struct arguments args;
+    begin_arguments(&args);
     add_key(&args, protocol, &action->key, KEY_PERMITS);
     add_text(&args, action->token);
     add_number(&args, protocol->permit_ms);
@@ -272,7 +315,8 @@ static bool run_permit_renew(const struct protocol *protocol, struct redis *redi
 static bool run_permit_release(const struct protocol *protocol, struct redis *redis,
                                const struct core_action *action, redis_replied *replied, void *context)
 {
-    struct arguments args = {.count = 0};
+    struct arguments args;
+    begin_arguments(&args);
     add_permit_head(&args, protocol, action);
     add_text(&args, protocol->channel);
     return run_script(redis, SCRIPT_PERMIT_RELEASE, 3, &args, replied, context);
@@ -309,11 +353,51 @@ bool protocol_send(const struct protocol *protocol, struct redis *redis, const s
 bool protocol_send_cache_id(const struct protocol *protocol, struct redis *redis, const char *proposed,
                             redis_replied *replied, void *context)
 {
-    struct arguments args = {.count = 0};
-    add_argument(&args, args.names[0], key_cache_id(protocol->name_space, args.names[0]));
+    struct arguments args;
+    begin_arguments(&args);
+    char *name = new_name(&args);
+    add_argument(&args, name, key_cache_id(protocol->name_space, name));
     add_argument(&args, proposed, GUARD_CACHE_ID_BYTES);
     add_number(&args, protocol->max_value_ms);
     return run_script(redis, SCRIPT_CACHE_ID, 1, &args, replied, context);
+}
+
+/* ---- tags, beside others ---- */
+
+bool protocol_send_clock(const struct protocol *protocol, struct redis *redis, redis_replied *replied,
+                         void *context)
+{
+    struct arguments args;
+    begin_arguments(&args);
+    add_clock_name(&args, protocol);
+    add_number(&args, protocol->max_value_ms);
+    return run_script(redis, SCRIPT_TAG_CLOCK, 1, &args, replied, context);
+}
+
+bool protocol_send_keep(const struct protocol *protocol, struct redis *redis, const char *tags,
+                        size_t tags_bytes, const struct tags_clock *born, redis_replied *replied,
+                        void *context)
+{
+    char born_text[TAGS_CLOCK_BYTES + 1];
+    struct arguments args;
+    begin_arguments(&args);
+    add_clock_name(&args, protocol);
+    add_tag_names(&args, protocol, tags, tags_bytes);
+    size_t key_count = args.count;
+    tags_clock_write(born, born_text);
+    add_argument(&args, born_text, TAGS_CLOCK_BYTES);
+    add_number(&args, protocol->max_value_ms);
+    return run_script(redis, SCRIPT_TAG_KEEP, key_count, &args, replied, context);
+}
+
+bool protocol_send_check(const struct protocol *protocol, struct redis *redis, const char *tags,
+                         size_t tags_bytes, redis_replied *replied, void *context)
+{
+    struct arguments args;
+    begin_arguments(&args);
+    add_text(&args, "MGET");
+    add_tag_names(&args, protocol, tags, tags_bytes);
+    return redis_send(redis, args.count, args.at, args.bytes, replied, context);
 }
 
 /* ---- replies ---- */
@@ -370,8 +454,7 @@ static void read_entry(const struct redisReply *entry, int64_t pttl_ms, const ch
     out->born = envelope.born;
     if (envelope.absent)
         return;
-    *value = value_new_tagged(envelope.body, envelope.body_bytes, envelope.validator,
-                              envelope.validator_bytes, envelope.tags, envelope.tags_bytes);
+    *value = envelope_value(&envelope);
     out->value = *value;
     if (*value == NULL)
         out->kind = REPLY_UNKNOWN; /* no memory for it: ask again, and give back a lease that came with it */
@@ -387,19 +470,10 @@ static void read_failure(const struct redisReply *code, struct core_reply *out)
             out->failure = (enum guard_failure)failure;
 }
 
-static bool is_lease_tag(const char *text, size_t bytes)
-{
-    static const char DIGITS[] = "0123456789abcdef";
-    size_t at = 0;
-    while (at < bytes && text[at] != '\0' && strchr(DIGITS, text[at]) != NULL)
-        at++;
-    return bytes == TOKEN_TAG_BYTES && at == bytes;
-}
-
 static const char *lease_tag_in(const struct redisReply *reply, size_t at)
 {
     const struct redisReply *tag = element(reply, at, REDIS_REPLY_STRING);
-    return tag != NULL && is_lease_tag(tag->str, tag->len) ? tag->str : NULL;
+    return tag != NULL && message_is_lease_tag(tag->str, tag->len) ? tag->str : NULL;
 }
 
 static void read_found(char what, const char *key, size_t key_bytes, const struct redisReply *reply,
@@ -462,84 +536,32 @@ void protocol_read(enum core_action_kind kind, const char *key, size_t key_bytes
         *out = (struct core_reply){.kind = REPLY_CODE, .code = reply->integer};
 }
 
-/* ---- messages ---- */
-
-static enum message_kind message_kind(char operation)
+/* Nil, an error or anything else is no clock. */
+static struct tags_clock clock_of(const struct redisReply *reply)
 {
-    switch (operation) {
-    case 'f':
-        return MESSAGE_FILLED;
-    case 'r':
-        return MESSAGE_RELEASED;
-    case 'i':
-        return MESSAGE_INVALIDATED;
-    case 'p':
-        return MESSAGE_PERMIT;
-    case 't':
-        return MESSAGE_TAG;
-    case 'c':
-        return MESSAGE_CANARY;
-    }
-    return MESSAGE_NONE;
+    struct tags_clock clock = {0, 0};
+    if (reply->type == REDIS_REPLY_STRING)
+        tags_clock_read(reply->str, reply->len, &clock);
+    return clock;
 }
 
-/* The key, and what travels behind it. No encoded key has a space. */
-static void split_entry(struct message *message)
+struct tags_clock protocol_read_clock(enum redis_outcome outcome, const struct redisReply *reply)
 {
-    const char *space = memchr(message->subject, ' ', message->subject_bytes);
-    if (space == NULL)
-        return;
-    size_t key_bytes = (size_t)(space - message->subject);
-    message->entry = space + 1;
-    message->entry_bytes = message->subject_bytes - key_bytes - 1;
-    message->subject_bytes = key_bytes;
+    return outcome == REDIS_REPLIED ? clock_of(reply) : (struct tags_clock){0, 0};
 }
 
-struct message protocol_message(const char *payload, size_t payload_bytes)
+bool protocol_read_keep(enum redis_outcome outcome, const struct redisReply *reply)
 {
-    struct message none = {.kind = MESSAGE_NONE};
-    if (payload_bytes < 3 || payload[1] != ' ')
-        return none;
-    struct message message = {
-        .kind = message_kind(payload[0]), .subject = payload + 2, .subject_bytes = payload_bytes - 2};
-    if (message.kind == MESSAGE_CANARY || message.kind == MESSAGE_NONE)
-        return message;
-    const char *space = memchr(message.subject, ' ', message.subject_bytes);
-    if (space == NULL)
-        return none;
-    if (is_lease_tag(message.subject, (size_t)(space - message.subject)))
-        message.lease_tag = message.subject;
-    message.subject_bytes -= (size_t)(space + 1 - message.subject);
-    message.subject = space + 1;
-    if (message.kind == MESSAGE_FILLED)
-        split_entry(&message);
-    return message.subject_bytes > 0 ? message : none;
+    return outcome == REDIS_REPLIED && reply->type == REDIS_REPLY_INTEGER && reply->integer == 1;
 }
 
-/* What may be answered without a look at Redis. */
-static bool may_travel(const struct protocol *protocol, const struct envelope *envelope)
+struct tags_epochs protocol_read_epochs(enum redis_outcome outcome, const struct redisReply *reply)
 {
-    return envelope->px_ms <= protocol->max_value_ms; /* above it, acquire clamps the TTL */
-}
-
-bool protocol_pushed(const struct protocol *protocol, const struct message *message,
-                     const struct core_key *key, struct core_pushed *out, struct value **value)
-{
-    struct envelope envelope;
-    *value = NULL;
-    if (envelope_read(message->entry, message->entry_bytes, key->plain, key->plain_bytes, &envelope) !=
-            ENVELOPE_OK ||
-        !may_travel(protocol, &envelope))
-        return false;
-    if (!envelope.absent)
-        *value = value_new_tagged(envelope.body, envelope.body_bytes, envelope.validator,
-                                  envelope.validator_bytes, envelope.tags, envelope.tags_bytes);
-    *out = (struct core_pushed){.lease_tag = message->lease_tag,
-                                .tags = envelope.tags,
-                                .tags_bytes = envelope.tags_bytes,
-                                .born = envelope.born,
-                                .value = *value,
-                                .absent = envelope.absent,
-                                .fresh_ms = span((int64_t)(envelope.px_ms - envelope.stale_ms))};
-    return envelope.absent || *value != NULL;
+    struct tags_epochs epochs = {.answered = outcome == REDIS_REPLIED};
+    if (!epochs.answered || reply->type != REDIS_REPLY_ARRAY || reply->elements > GUARD_TAGS_MAX)
+        return epochs;
+    epochs.count = reply->elements;
+    for (size_t i = 0; i < epochs.count; i++)
+        epochs.of[i] = clock_of(reply->element[i]);
+    return epochs;
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * protocol.h - the core's actions as Redis scripts, and Redis's replies as the core's.
+ * protocol.h - the room wire/: what stands in Redis and travels through it. The core's actions become calls of
+ * scripts, Redis's replies become the core's.
  *
- * The only file, but for protocol_tags.h, that knows the order of KEYS and ARGV (scripts/) and the text of a message.
- * No I/O of its own; used on the thread of the connection.
+ * Owns      The scripts (scripts/), the order of their KEYS and ARGV, which only protocol.c knows, the bytes of an
+ *           entry and of a message, and the subscription to the channel.
+ * Threads   That of the connection. No I/O of its own.
  *
- * A message is "<operation> <tag of the lease> <encoded key>", operation f (filled), r (released), i
- * (invalidated; tag "-") or t (a tag invalidated; tag "-", that encoded tag instead of a key); or "p - <waiter>", a
- * load permit is free for that process; or "c <process> <number>", the canary. Behind an f, after a space, the entry may
- * follow that was stored, as it stands in Redis: if somebody waits for that lease and it has at most push_bytes.
+ * Read in this order: scripts/acquire.lua and fill.lua (how Redis decides), protocol.c, envelope (an entry), wake (what
+ * processes tell each other).
  */
 #ifndef GUARD_PROTOCOL_H
 #define GUARD_PROTOCOL_H
@@ -42,36 +42,32 @@ bool protocol_send(const struct protocol *protocol, struct redis *redis, const s
 void protocol_read(enum core_action_kind kind, const char *key, size_t key_bytes, enum redis_outcome outcome,
                    const struct redisReply *reply, struct core_reply *out, struct value **value);
 
-/* Asks what the cache is called; `proposed` is its name if it has none. GUARD_CACHE_ID_BYTES each. */
+/* Asks what the cache is called; `proposed` becomes its name if it has none. GUARD_CACHE_ID_BYTES each. */
 bool protocol_send_cache_id(const struct protocol *protocol, struct redis *redis, const char *proposed,
                             redis_replied *replied, void *context);
 /* NULL: it did not say. */
 const char *protocol_read_cache_id(enum redis_outcome outcome, const struct redisReply *reply);
 
-enum message_kind {
-    MESSAGE_NONE,
-    MESSAGE_FILLED,
-    MESSAGE_RELEASED,
-    MESSAGE_INVALIDATED,
-    MESSAGE_PERMIT,
-    MESSAGE_TAG,
-    MESSAGE_CANARY
-};
-struct message {
-    enum message_kind kind;
-    const char *
-        subject; /* encoded key or tag, waiter, or the canary's "<process> <number>"; points into the payload */
-    size_t subject_bytes;
-    const char *lease_tag; /* TOKEN_TAG_BYTES hex digits; NULL: there is none */
-    const char *entry;     /* FILLED: what was stored; NULL: it did not travel */
-    size_t entry_bytes;
-};
-/* Anything that is not one of ours is MESSAGE_NONE. */
-struct message protocol_message(const char *payload, size_t payload_bytes);
+/* ---- tags: what goes beside a script, and after a lookup; see tags.h ---- */
 
-/* Reads the entry of a message that has a lease_tag and one. *value as in protocol_read(). False: it is damaged, of
- * another key or not to be believed without asking Redis; the message is worth no more than one without. */
-bool protocol_pushed(const struct protocol *protocol, const struct message *message,
-                     const struct core_key *key, struct core_pushed *out, struct value **value);
+/* Each sends one command. False: it could not be sent. `tags` are sound, at least one.
+ *
+ *   clock   before an ACQUIRE that may lead to a load
+ *   keep    before a FILL or TOUCH of something with tags
+ *   check   after an entry with tags has been found: one MGET */
+bool protocol_send_clock(const struct protocol *protocol, struct redis *redis, redis_replied *replied,
+                         void *context);
+bool protocol_send_keep(const struct protocol *protocol, struct redis *redis, const char *tags,
+                        size_t tags_bytes, const struct tags_clock *born, redis_replied *replied,
+                        void *context);
+bool protocol_send_check(const struct protocol *protocol, struct redis *redis, const char *tags,
+                         size_t tags_bytes, redis_replied *replied, void *context);
+
+/* What the clock shows; not known if it did not say. */
+struct tags_clock protocol_read_clock(enum redis_outcome outcome, const struct redisReply *reply);
+/* True: no tag was invalidated since it was born, as far as its keeping. */
+bool protocol_read_keep(enum redis_outcome outcome, const struct redisReply *reply);
+/* The answer to a check. */
+struct tags_epochs protocol_read_epochs(enum redis_outcome outcome, const struct redisReply *reply);
 
 #endif

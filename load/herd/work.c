@@ -79,10 +79,10 @@ static bool check_lists(const struct work *work, char *why)
     if (work->url_count == 0)
         return wrong(why, "no URL: name a path, such as /products/7");
     if (work->target_count > WORK_TARGETS_MAX || work->url_count > WORK_URLS_MAX)
-        return wrong(why, "at most %d targets and %d URLs are possible", WORK_TARGETS_MAX, WORK_URLS_MAX);
+        return wrong(why, "at most %d targets and %d URLs", WORK_TARGETS_MAX, WORK_URLS_MAX);
     for (size_t i = 0; i < work->url_count; i++) {
         if (work->urls[i].target < -1 || work->urls[i].target >= (int)work->target_count)
-            return wrong(why, "URL %s belongs to a target that is not there", work->urls[i].path);
+            return wrong(why, "URL %s belongs to a target that does not exist", work->urls[i].path);
         if (work->urls[i].weight == 0)
             return wrong(why, "URL %s has the weight 0: leave it out", work->urls[i].path);
     }
@@ -117,7 +117,7 @@ static bool check_method(const struct work *work, char *why)
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-";
     size_t count = work->method != NULL ? strlen(work->method) : 0;
     if (count == 0 || count >= WORK_METHOD_BYTES || strspn(work->method, letters) != count)
-        return wrong(why, "method \"%.40s\" is none, such as GET or HEAD", count > 0 ? work->method : "");
+        return wrong(why, "method \"%.40s\" is not one, such as GET or HEAD", count > 0 ? work->method : "");
     return true;
 }
 
@@ -142,7 +142,7 @@ static bool check_header(const char *line, size_t count, char *why)
 static bool check_headers(const char *headers, char *why)
 {
     if (headers == NULL || strlen(headers) > WORK_HEADERS_BYTES)
-        return wrong(why, "headers: at most %d bytes are possible", WORK_HEADERS_BYTES);
+        return wrong(why, "headers: at most %d bytes", WORK_HEADERS_BYTES);
     while (*headers != '\0') {
         const char *end = strstr(headers, "\r\n");
         if (end == NULL)
@@ -160,10 +160,9 @@ bool work_check(const struct work *work, char why[static WORK_WHY_BYTES])
         !check_method(work, why) || !check_headers(work->headers, why))
         return false;
     if (work->version_after == NULL || strlen(work->version_after) > WORK_VERSION_AFTER_BYTES)
-        return wrong(why, "the text before a version: at most %d bytes are possible",
-                     WORK_VERSION_AFTER_BYTES);
+        return wrong(why, "the text before a version: at most %d bytes", WORK_VERSION_AFTER_BYTES);
     if (work->generator_count > work->connection_count)
-        return wrong(why, "%u generators for %u connections: each needs one at least", work->generator_count,
+        return wrong(why, "%u generators for %u connections: each needs at least one", work->generator_count,
                      work->connection_count);
     return true;
 }

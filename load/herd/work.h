@@ -53,7 +53,7 @@ struct work_url {
     enum work_keys keys;
     uint32_t first, last; /* both included */
     double exponent;      /* of Zipf's law */
-    uint32_t weight;      /* 1 unless told; its share of all requests is weight / sum of weights */
+    uint32_t weight;      /* 1 by default; its share of all requests is weight / sum of weights */
     int target;           /* index; -1: the targets in turn */
 };
 
@@ -86,7 +86,7 @@ struct work {
     const char *version_after; /* in a body: a number follows this text; ""; lent */
 };
 
-/* What is not told: one burst of 1 000, keep-alive, limits of 10 s and 30 s. */
+/* Defaults: one burst of 1 000, keep-alive, limits of 10 s and 30 s. */
 void work_init(struct work *work);
 
 /* "host:port" or "[v6]:port"; without a port it is 80. "http://" before it is accepted, "https://" is not. */

@@ -2,11 +2,11 @@
 /* work_parse.c - targets and URLs from text; see work.h. */
 #include "load/herd/work.h"
 
-#include <ctype.h>
+#include "load/base/number.h"
+
 #include <netdb.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { WEIGHT_MAX = 1000000, DEFAULT_PORT = 80, QUOTED_MAX = 100 };
@@ -19,15 +19,6 @@ __attribute__((format(printf, 2, 3))) static bool wrong(char *why, const char *f
     vsnprintf(why, WORK_WHY_BYTES, format, arguments);
     va_end(arguments);
     return false;
-}
-
-/* Decimal digits and nothing else, at most `max`; moves *text behind them. */
-static bool take_number(const char **text, uint64_t max, uint64_t *out)
-{
-    size_t digits = strspn(*text, "0123456789");
-    *out = strtoull(*text, NULL, 10);
-    *text += digits;
-    return digits > 0 && digits < 19 && *out <= max;
 }
 
 /* ---- targets ---- */
@@ -59,11 +50,11 @@ static bool split_target(const char *text, size_t count, struct host_port *out)
     if (host_bytes >= count)
         return split_host(text, count, out);
     const char *rest = text + host_bytes + 1;
-    return text[host_bytes] == ':' && take_number(&rest, UINT16_MAX, &out->port) && out->port > 0 &&
+    return text[host_bytes] == ':' && number_scan(&rest, UINT16_MAX, &out->port) && out->port > 0 &&
            rest == text + count && split_host(text, host_bytes, out);
 }
 
-/* IPv4 first: who says "localhost" rarely means ::1. */
+/* IPv4 first: "localhost" rarely means ::1. */
 static int look_up_name(const char *host, const char *port, struct addrinfo **found)
 {
     const struct addrinfo v4 = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM};
@@ -131,7 +122,7 @@ bool work_target_parse(const char *text, struct work_target *out, char why[stati
 static bool parse_range(const char *text, const char **end, struct work_url *url)
 {
     uint64_t first, last;
-    if (!take_number(&text, UINT32_MAX, &first) || *text++ != '-' || !take_number(&text, UINT32_MAX, &last))
+    if (!number_scan(&text, UINT32_MAX, &first) || *text++ != '-' || !number_scan(&text, UINT32_MAX, &last))
         return false;
     url->first = (uint32_t)first;
     url->last = (uint32_t)last;
@@ -142,16 +133,12 @@ static bool parse_range(const char *text, const char **end, struct work_url *url
 /* ":1.2", if there is something. */
 static bool parse_exponent(const char *text, const char **end, struct work_url *url)
 {
-    char *behind;
     url->exponent = DEFAULT_EXPONENT;
     *end = text;
     if (*text != ':')
         return true;
-    if (!isdigit((unsigned char)text[1]))
-        return false;
-    url->exponent = strtod(text + 1, &behind);
-    *end = behind;
-    return url->exponent > 0 && url->exponent <= EXPONENT_MAX;
+    *end = text + 1;
+    return number_scan_decimal(end, &url->exponent) && url->exponent > 0 && url->exponent <= EXPONENT_MAX;
 }
 
 /* What stands between the braces. */
@@ -196,7 +183,7 @@ static bool find_key(struct work_url *url, char *why)
                  QUOTED_MAX, url->path);
 }
 
-/* " weight N" behind the path, if anything. */
+/* " weight N" after the path, if anything. */
 static bool parse_weight(const char *text, struct work_url *url, char *why)
 {
     uint64_t weight;
@@ -206,10 +193,10 @@ static bool parse_weight(const char *text, struct work_url *url, char *why)
     if (*text == '\0')
         return true;
     if (strncmp(text, "weight", 6) != 0 || strspn(text + 6, " \t") == 0)
-        return wrong(why, "behind the path only \"weight N\" may follow, not \"%.*s\"", QUOTED_MAX, given);
+        return wrong(why, "only \"weight N\" may follow the path, not \"%.*s\"", QUOTED_MAX, given);
     text += 6;
     text += strspn(text, " \t");
-    if (!take_number(&text, WEIGHT_MAX, &weight) || weight == 0 || text[strspn(text, " \t")] != '\0')
+    if (!number_scan(&text, WEIGHT_MAX, &weight) || weight == 0 || text[strspn(text, " \t")] != '\0')
         return wrong(why, "a weight is a number from 1 to %d, not \"%.*s\"", WEIGHT_MAX, QUOTED_MAX, given);
     url->weight = (uint32_t)weight;
     return true;
@@ -219,7 +206,7 @@ static bool parse_path(const char *text, struct work_url *url, char *why)
 {
     size_t count = strcspn(text, " \t");
     if (count >= WORK_PATH_BYTES - 16)
-        return wrong(why, "\"%.*s...\": a path of %zu bytes, at most %d are possible", 40, text, count,
+        return wrong(why, "\"%.*s...\": a path of %zu bytes; at most %d fit", 40, text, count,
                      WORK_PATH_BYTES - 17);
     for (size_t i = 0; i < count; i++) {
         if ((unsigned char)text[i] <= ' ' || (unsigned char)text[i] >= 127 || text[i] == '#')
@@ -243,7 +230,7 @@ static bool find_or_add_target(struct work *work, const char *text, size_t count
         }
     }
     if (work->target_count == WORK_TARGETS_MAX)
-        return wrong(why, "\"%s\" is one target too many: %d are possible", target.name, WORK_TARGETS_MAX);
+        return wrong(why, "\"%s\" is one target too many: at most %d", target.name, WORK_TARGETS_MAX);
     *out = (int)work->target_count;
     work->targets[work->target_count++] = target;
     return true;
@@ -255,7 +242,7 @@ bool work_url_add(struct work *work, const char *text, char why[static WORK_WHY_
     size_t known = work->target_count;
     const char *given = text;
     if (work->url_count == WORK_URLS_MAX)
-        return wrong(why, "\"%.*s\" is one URL too many: %d are possible", QUOTED_MAX, text, WORK_URLS_MAX);
+        return wrong(why, "\"%.*s\" is one URL too many: at most %d", QUOTED_MAX, text, WORK_URLS_MAX);
     if (!strip_scheme(&text, why))
         return false;
     if (text == given && *text != '/')

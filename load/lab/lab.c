@@ -12,6 +12,7 @@
 #include "load/lab/scheme.h"
 
 #include "load/base/clock.h"
+#include "load/base/number.h"
 #include "load/base/proc.h"
 #include "load/lab/matrix.h"
 #include "load/lab/source.h"
@@ -170,15 +171,11 @@ static bool is_option(const char *name, int argc, char **argv, int *at, const ch
 
 static bool take_lease(const char *text, uint32_t *lease_s)
 {
-    char *end;
-    const unsigned long number = strtoul(text, &end, 10);
-    if (*text < '0' || *text > '9' || *end != '\0' || number < LEASE_MIN_S || number > LEASE_MAX_S) {
-        fprintf(stderr, "lab: --lease %s: not a number of seconds from %d to %d\n", text, (int)LEASE_MIN_S,
-                (int)LEASE_MAX_S);
-        return false;
-    }
-    *lease_s = (uint32_t)number;
-    return true;
+    if (number_read(text, LEASE_MIN_S, LEASE_MAX_S, lease_s))
+        return true;
+    fprintf(stderr, "lab: --lease %s: not a number of seconds from %d to %d\n", text, (int)LEASE_MIN_S,
+            (int)LEASE_MAX_S);
+    return false;
 }
 
 /* One word of the command line, or an option with its value. */

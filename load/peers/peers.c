@@ -12,6 +12,7 @@
 
 #include "load/base/clock.h"
 #include "load/base/net.h"
+#include "load/base/number.h"
 #include "load/base/proc.h"
 #include "load/bench/rival.h"
 #include "load/stack/machine.h"
@@ -74,15 +75,11 @@ static bool read_name(struct wish *wish, const char *word)
 
 static bool read_number(const char *option, const char *text, uint32_t most, uint32_t *out)
 {
-    char *end = NULL;
-    unsigned long number = text != NULL ? strtoul(text, &end, 10) : 0;
-    if (text == NULL || end == text || *end != '\0' || number < 1 || number > most) {
-        fprintf(stderr, "peers: %s takes a number of 1..%" PRIu32 ", not %s\n", option, most,
-                text != NULL ? text : "nothing");
-        return false;
-    }
-    *out = (uint32_t)number;
-    return true;
+    if (text != NULL && number_read(text, 1, most, out))
+        return true;
+    fprintf(stderr, "peers: %s takes a number of 1..%" PRIu32 ", not %s\n", option, most,
+            text != NULL ? text : "nothing");
+    return false;
 }
 
 static bool read_option(struct wish *wish, const char *option, const char *text)

@@ -2,9 +2,9 @@
 /*
  * errands.c - see errands.h.
  *
- *     [0 .. told)      failed ones were told by errands_poll()
- *     [told .. done)   through
- *     [done .. count)  the first of them is under way
+ *     [0 .. reported)     errands_poll() has returned those that failed
+ *     [reported .. done)  over
+ *     [done .. count)     the first of them is under way
  *
  * Locking: `mutex` guards everything but `servers`; it is not held while an errand is run.
  */
@@ -17,6 +17,7 @@
 #include <string.h>
 
 enum { SQL_LIMIT_MS = 5000, POST_LIMIT_MS = 1000 };
+_Static_assert((int)SCENARIO_WHY_BYTES >= SQL_WHY_BYTES, "any reason fits");
 
 struct errand {
     const struct scenario_action *action; /* lent */
@@ -32,18 +33,14 @@ struct errands {
     pthread_cond_t changed;
     bool is_told_to_end;
     struct errand all[ERRANDS_MAX];
-    size_t count, done, told;
+    size_t count, done, reported;
 };
 
 static bool run_one(const struct servers *servers, const struct scenario_action *action, char *why)
 {
-    char reason[SQL_WHY_BYTES];
     if (action->verb == SCENARIO_POST)
         return servers_post(servers, action->argument, POST_LIMIT_MS, why);
-    if (sql_run(servers_database(servers), action->argument, SQL_LIMIT_MS, NULL, 0, reason))
-        return true;
-    snprintf(why, SCENARIO_WHY_BYTES, "%s", reason);
-    return false;
+    return sql_run(servers_database(servers), action->argument, SQL_LIMIT_MS, NULL, 0, why);
 }
 
 static void *run(void *context)
@@ -99,8 +96,8 @@ bool errands_poll(struct errands *errands, size_t *tag, size_t *open, char why[s
 {
     bool failed = false;
     pthread_mutex_lock(&errands->mutex);
-    while (!failed && errands->told < errands->done) {
-        const struct errand *errand = &errands->all[errands->told++];
+    while (!failed && errands->reported < errands->done) {
+        const struct errand *errand = &errands->all[errands->reported++];
         failed = errand->failed;
         *tag = failed ? errand->tag : *tag;
         if (failed)

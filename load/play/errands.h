@@ -18,7 +18,7 @@ struct errands;
 struct errands *errands_begin(const struct servers *servers);
 /* SCENARIO_SQL or SCENARIO_POST; the action is lent until errands_end(). False: too many. */
 bool errands_add(struct errands *errands, const struct scenario_action *action, size_t tag);
-/* One that failed since, by its tag. *open counts those that are not through. */
+/* One that failed since, by its tag. *open counts those that are not over. */
 bool errands_poll(struct errands *errands, size_t *tag, size_t *open, char why[static SCENARIO_WHY_BYTES]);
 /* Ends after the one under way, at most 5 s later. Leaves NULL and accepts it. */
 void errands_end(struct errands **errands);

@@ -2,70 +2,118 @@
 /* expect.c - an expectation out of its words; expect_judge.c measures. See expect.h. */
 #include "load/play/expect.h"
 
+#include "load/base/number.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum unit { COUNT, SHARE, DURATION }; /* SHARE: a number or a percentage */
 
-/* What a figure is called and what can be asked of it. Longer names stand before those they begin with. */
+enum { WINDOW = 1 << 8, PARTS = 1 << 9 }; /* beside enum expect_needs */
+enum { OF_REQUESTS = PARTS | WINDOW, OF_KEYS = EXPECT_NEEDS_LOADS | EXPECT_NEEDS_KEYS };
+
+/* What a figure is called, what it means and what can be asked of it. */
 static const struct trait {
-    const char *name;
+    struct words_help shown;
     enum expect_figure figure;
     enum unit unit;
-    bool of_requests; /* has parts */
-    bool has_window;
-    bool needs_loads, needs_keys, needs_samples, needs_redis;
+    unsigned traits;
 } traits[] = {
-    {"requests", EXPECT_REQUESTS, COUNT, true, true, false, false, false, false},
-    {"answered per second", EXPECT_RATE, COUNT, false, false, false, false, false, false},
-    {"failed", EXPECT_FAILED, SHARE, true, true, false, false, false, false},
-    {"errors", EXPECT_ERRORS, SHARE, true, true, false, false, false, false},
-    {"status N", EXPECT_STATUS, SHARE, true, true, false, false, false, false},
-    {"cache NAME", EXPECT_CACHE, SHARE, true, true, false, false, false, false},
-    {"answered", EXPECT_OUTCOME, SHARE, true, true, false, false, false, false},
-    {"p99", EXPECT_PERCENTILE, DURATION, true, true, false, false, false, false},
-    {"max", EXPECT_PERCENTILE, DURATION, true, true, false, false, false, false},
-    {"mean", EXPECT_MEAN, DURATION, true, true, false, false, false, false},
-    {"loads", EXPECT_LOADS, COUNT, false, true, true, false, false, false},
-    {"loads at once", EXPECT_LOADS_AT_ONCE, COUNT, false, false, true, true, false, false},
-    {"loads per expiry", EXPECT_LOADS_PER_EXPIRY, COUNT, false, false, true, true, false, false},
-    {"loads per key", EXPECT_LOADS_PER_KEY, COUNT, false, true, true, true, false, false},
-    {"loaded keys", EXPECT_LOADED_KEYS, COUNT, false, true, true, true, false, false},
-    {"expiries", EXPECT_EXPIRIES, COUNT, false, false, true, true, false, false},
-    {"peak running", EXPECT_PEAK_RUNNING, COUNT, false, true, false, false, true, false},
-    {"redis commands", EXPECT_REDIS_COMMANDS, COUNT, false, false, false, false, false, true},
-    {"redis commands per request", EXPECT_REDIS_PER_REQUEST, COUNT, false, false, false, false, false, true},
-    {"stale answers", EXPECT_STALE, SHARE, false, false, false, false, false, false},
+    {{"requests", NULL, "all of them"}, EXPECT_REQUESTS, COUNT, OF_REQUESTS},
+    {{"answered per second", NULL, "over the whole run; only with a rate"}, EXPECT_RATE, COUNT, 0},
+    {{"failed", NULL,
+
+      "no answer although the client stayed, or a 5xx. Not known where there were 4xx and no answer "
+      "below 400, unless a 4xx is expected too"},
+     EXPECT_FAILED,
+     SHARE,
+     OF_REQUESTS},
+    {{"errors", NULL, "answers with a 5xx status"}, EXPECT_ERRORS, SHARE, OF_REQUESTS},
+    {{"status N", NULL, "answers with this status; 5xx: with any of that class"},
+     EXPECT_STATUS,
+     SHARE,
+     OF_REQUESTS},
+    {{"cache NAME", NULL,
+
+      "answers whose Cache-Status says none, hit, stale, miss, collapsed, bypass or other"},
+     EXPECT_CACHE,
+     SHARE,
+     OF_REQUESTS},
+    {{"answered", NULL,
+
+      "a complete response, whatever its status. The other outcomes: refused, unconnected, reset, "
+      "timeout, rubbish, left, unsent, cut"},
+     EXPECT_OUTCOME,
+     SHARE,
+     OF_REQUESTS},
+    {{"p99", NULL,
+
+      "latency of the answered, from the instant they were due: any percentile, such as p50 or p99.99, "
+      "by nearest rank. Not known if there are so few answers that it is the slowest: p99 takes 100"},
+     EXPECT_PERCENTILE,
+     DURATION,
+     OF_REQUESTS},
+    {{"max", NULL, "the slowest answer"}, EXPECT_PERCENTILE, DURATION, OF_REQUESTS},
+    {{"mean", NULL, "of the answered"}, EXPECT_MEAN, DURATION, OF_REQUESTS},
+    {{"loads", NULL, "statements that began"}, EXPECT_LOADS, COUNT, WINDOW | EXPECT_NEEDS_LOADS},
+    {{"loads at once", NULL,
+
+      "the most that ran at the same time, of those that began in the run; needs log_duration = on, "
+      "which a stack then has"},
+     EXPECT_LOADS_AT_ONCE,
+     COUNT,
+     OF_KEYS | EXPECT_NEEDS_ENDS},
+    {{"loads per expiry", NULL, "what a guard keeps at 1; load/README.md says what an expiry is"},
+     EXPECT_LOADS_PER_EXPIRY,
+     COUNT,
+     OF_KEYS},
+    {{"loads per key", NULL, "the most that any key had"}, EXPECT_LOADS_PER_KEY, COUNT, OF_KEYS | WINDOW},
+    {{"loaded keys", NULL, "how many different ones"}, EXPECT_LOADED_KEYS, COUNT, OF_KEYS | WINDOW},
+    {{"expiries", NULL, "of all keys"}, EXPECT_EXPIRIES, COUNT, OF_KEYS},
+    {{"peak running", NULL, "the most loads at once in a sample of pg_stat_activity"},
+     EXPECT_PEAK_RUNNING,
+     COUNT,
+     WINDOW | EXPECT_NEEDS_SAMPLES},
+    {{"redis commands", NULL, "including those run by scripts"},
+     EXPECT_REDIS_COMMANDS,
+     COUNT,
+     EXPECT_NEEDS_REDIS},
+    {{"redis commands per request", NULL, "the same, per request"},
+     EXPECT_REDIS_PER_REQUEST,
+     COUNT,
+     EXPECT_NEEDS_REDIS},
+    {{"stale answers", NULL, "older than a write that was over before the request was sent"},
+     EXPECT_STALE,
+     SHARE,
+     0},
 };
+
+enum { TRAITS = sizeof traits / sizeof *traits };
+
+const struct words_help *expect_word(size_t index)
+{
+    return index < TRAITS ? &traits[index].shown : NULL;
+}
 
 static const char *const operators[] = {[EXPECT_LESS] = "<",   [EXPECT_AT_MOST] = "<=",  [EXPECT_EQUAL] = "=",
                                         [EXPECT_OTHER] = "!=", [EXPECT_AT_LEAST] = ">=", [EXPECT_MORE] = ">"};
-
-static bool refuse(char *why, const char *reason, const char *word)
-{
-    snprintf(why, EXPECT_WHY_BYTES, "%s%s%s%s", reason, word != NULL ? " \"" : "", word != NULL ? word : "",
-             word != NULL ? "\"" : "");
-    return false;
-}
 
 /* ---- figures ---- */
 
 static bool refuse_figure(const char *name, char *why)
 {
-    size_t used = (size_t)snprintf(why, EXPECT_WHY_BYTES, "unknown figure \"%.60s\"; there are:", name);
-    for (size_t i = 0; i < sizeof traits / sizeof *traits && used < EXPECT_WHY_BYTES; i++)
-        used +=
-            (size_t)snprintf(why + used, EXPECT_WHY_BYTES - used, "%s %s", i > 0 ? "," : "", traits[i].name);
-    for (unsigned i = 1; i < RECORD_OUTCOMES && used < EXPECT_WHY_BYTES; i++)
-        used += (size_t)snprintf(why + used, EXPECT_WHY_BYTES - used, ", %s",
-                                 record_outcome_name((enum record_outcome)i));
+    words_refuse_unknown(why, "figure", name, expect_word);
+    for (unsigned i = 1; i < RECORD_OUTCOMES; i++) {
+        size_t used = strlen(why);
+        snprintf(why + used, EXPECT_WHY_BYTES - used, ", %s", record_outcome_name((enum record_outcome)i));
+    }
     return false;
 }
 
 static const struct trait *trait_of(enum expect_figure figure)
 {
-    for (size_t i = 0; i < sizeof traits / sizeof *traits; i++) {
+    for (size_t i = 0; i < TRAITS; i++) {
         if (traits[i].figure == figure)
             return &traits[i];
     }
@@ -82,7 +130,7 @@ static bool read_status(const char *word, unsigned *number)
         *number = (unsigned)(word[0] - '0');
         return true;
     }
-    if (!word_number(word, 100, 599, &status))
+    if (!number_read(word, 100, 599, &status))
         return false;
     *number = status;
     return true;
@@ -105,7 +153,8 @@ static bool read_percentile(const char *name, double *percentile)
         *percentile = 100;
         return true;
     }
-    return name[0] == 'p' && word_decimal(name + 1, percentile) && *percentile > 0 && *percentile <= 100;
+    return name[0] == 'p' && number_read_decimal(name + 1, percentile) && *percentile > 0 &&
+           *percentile <= 100;
 }
 
 static bool read_outcome(const char *name, unsigned *number)
@@ -141,8 +190,8 @@ static void read_name(struct words *words, char *name, size_t name_bytes)
 
 static bool find_figure(const char *name, struct expect *out)
 {
-    for (size_t i = 0; i < sizeof traits / sizeof *traits; i++) {
-        if (strcmp(name, traits[i].name) == 0 && traits[i].figure != EXPECT_PERCENTILE) {
+    for (size_t i = 0; i < TRAITS; i++) {
+        if (strcmp(name, traits[i].shown.name) == 0 && traits[i].figure != EXPECT_PERCENTILE) {
             out->figure = traits[i].figure;
             return true;
         }
@@ -157,14 +206,14 @@ static bool read_figure(struct words *words, struct expect *out, char *why)
         out->figure = EXPECT_STATUS;
         const char *word = words_next(words);
         return read_status(word, &out->number) ||
-               refuse(why, "a status is 100 to 599, or 5xx for a class, not", word != NULL ? word : "");
+               words_refuse(why, "a status is 100 to 599, or 5xx for a class, not", word != NULL ? word : "");
     }
     if (words_skip(words, "cache")) {
         out->figure = EXPECT_CACHE;
         const char *word = words_next(words);
         return read_cache(word, &out->number) ||
-               refuse(why, "a cache's word is none, hit, stale, miss, collapsed, bypass or other, not",
-                      word != NULL ? word : "");
+               words_refuse(why, "a cache status is none, hit, stale, miss, collapsed, bypass or other, not",
+                            word != NULL ? word : "");
     }
     read_name(words, name, sizeof name);
     if (find_figure(name, out))
@@ -183,8 +232,8 @@ static bool read_part(struct words *words, struct expect *out, char *why)
 {
     if (!words_skip(words, "of"))
         return true;
-    if (!trait_of(out->figure)->of_requests)
-        return refuse(why, "\"of\" is for figures of requests and latency", NULL);
+    if ((trait_of(out->figure)->traits & PARTS) == 0)
+        return words_refuse(why, "\"of\" is for figures of requests and latency", NULL);
     const char *kind = words_next(words);
     const char *word = kind != NULL && strcmp(kind, "errors") != 0 ? words_next(words) : NULL;
     uint32_t index = 0;
@@ -200,9 +249,9 @@ static bool read_part(struct words *words, struct expect *out, char *why)
         out->part = EXPECT_PART_CACHE;
         return true;
     }
-    if (kind == NULL || word == NULL || !word_number(word, 1, WORK_URLS_MAX, &index) ||
+    if (kind == NULL || word == NULL || !number_read(word, 1, WORK_URLS_MAX, &index) ||
         (strcmp(kind, "url") != 0 && strcmp(kind, "target") != 0))
-        return refuse(why, "after \"of\": errors, status N, cache NAME, url N or target N", NULL);
+        return words_refuse(why, "after \"of\": errors, status N, cache NAME, url N or target N", NULL);
     out->part = strcmp(kind, "url") == 0 ? EXPECT_PART_URL : EXPECT_PART_TARGET;
     out->part_number = index - 1;
     return true;
@@ -212,32 +261,33 @@ static bool read_operator(struct words *words, struct expect *out, char *why)
 {
     const char *word = words_next(words);
     if (word == NULL)
-        return refuse(why, "a comparison is missing, for instance: <= 1", NULL);
+        return words_refuse(why, "a comparison is missing, for instance: <= 1", NULL);
     for (unsigned i = 0; i < sizeof operators / sizeof *operators; i++) {
         if (strcmp(word, operators[i]) == 0 || (i == EXPECT_EQUAL && strcmp(word, "==") == 0)) {
             out->operator=(enum expect_operator) i;
             return true;
         }
     }
-    return refuse(why, "a comparison is one of < <= = != >= >, not", word);
+    return words_refuse(why, "a comparison is one of < <= = != >= >, not", word);
 }
 
 static bool read_value(struct words *words, struct expect *out, char *why)
 {
     const char *word = words_next(words);
     if (word == NULL)
-        return refuse(why, "nothing stands after the comparison", NULL);
+        return words_refuse(why, "a value is missing after the comparison", NULL);
     switch (trait_of(out->figure)->unit) {
     case DURATION:
-        return word_duration_us(word, &out->wanted) || refuse(why, "a time is like 300ms or 1.5s, not", word);
+        return number_read_us(word, &out->wanted) ||
+               words_refuse(why, "a time is like 300ms or 1.5s, not", word);
     case SHARE:
-        out->is_share = word_percent(word, &out->wanted);
-        return out->is_share || word_decimal(word, &out->wanted) ||
-               refuse(why, "a number or a share like 99.5% is needed, not", word);
+        out->is_share = number_read_percent(word, &out->wanted);
+        return out->is_share || number_read_decimal(word, &out->wanted) ||
+               words_refuse(why, "a number or a share like 99.5% is needed, not", word);
     case COUNT:
         break;
     }
-    return word_decimal(word, &out->wanted) || refuse(why, "a number is needed, not", word);
+    return number_read_decimal(word, &out->wanted) || words_refuse(why, "a number is needed, not", word);
 }
 
 static bool read_window(struct words *words, struct expect *out, char *why)
@@ -247,11 +297,11 @@ static bool read_window(struct words *words, struct expect *out, char *why)
     const char *from = words_next(words);
     bool has_to = words_skip(words, "to");
     const char *to = has_to ? words_next(words) : NULL;
-    if (from == NULL || to == NULL || !word_duration_ms(from, &out->from_ms) ||
-        !word_duration_ms(to, &out->to_ms) || out->from_ms >= out->to_ms)
-        return refuse(why, "a window is written: from 4s to 6s", NULL);
-    if (!trait_of(out->figure)->has_window)
-        return refuse(why, "this figure is about the whole run: leave out", "from ... to ...");
+    if (from == NULL || to == NULL || !number_read_ms(from, &out->from_ms) ||
+        !number_read_ms(to, &out->to_ms) || out->from_ms >= out->to_ms)
+        return words_refuse(why, "a window is written: from 4s to 6s", NULL);
+    if ((trait_of(out->figure)->traits & WINDOW) == 0)
+        return words_refuse(why, "this figure is about the whole run: leave out", "from ... to ...");
     out->has_window = true;
     return true;
 }
@@ -262,7 +312,7 @@ static bool read_variant(struct words *words, struct expect *out, char *why)
         return true;
     const char *name = words_next(words);
     if (name == NULL || strlen(name) >= sizeof out->variant)
-        return refuse(why, "after \"in\" stands a value of the vary line", NULL);
+        return words_refuse(why, "a value of the vary line is missing after \"in\"", NULL);
     snprintf(out->variant, sizeof out->variant, "%s", name);
     return true;
 }
@@ -272,36 +322,19 @@ bool expect_parse(struct words *words, struct expect *out, char why[static EXPEC
     struct words whole = *words; /* with a cursor of its own */
     memset(out, 0, sizeof *out);
     if (!words_rest(&whole, out->text, sizeof out->text))
-        return refuse(why, "the expectation is too long", NULL);
+        return words_refuse(why, "the expectation is too long", NULL);
     if (words_peek(words) == NULL)
-        return refuse(why, "nothing is expected", NULL);
+        return words_refuse(why, "an expectation is missing", NULL);
     if (!read_figure(words, out, why) || !read_part(words, out, why) || !read_operator(words, out, why) ||
         !read_value(words, out, why) || !read_window(words, out, why) || !read_variant(words, out, why))
         return false;
-    return words_peek(words) == NULL || refuse(why, "this is too much:", words_peek(words));
+    return words_peek(words) == NULL || words_refuse(why, "unexpected:", words_peek(words));
 }
 
-bool expect_needs_loads(const struct expect *expect)
+unsigned expect_needs(const struct expect *expect)
 {
-    return trait_of(expect->figure)->needs_loads;
-}
-
-bool expect_needs_keys(const struct expect *expect)
-{
-    return trait_of(expect->figure)->needs_keys || (expect_needs_loads(expect) && expect->has_window);
-}
-
-bool expect_needs_ends(const struct expect *expect)
-{
-    return expect->figure == EXPECT_LOADS_AT_ONCE;
-}
-
-bool expect_needs_samples(const struct expect *expect)
-{
-    return trait_of(expect->figure)->needs_samples;
-}
-
-bool expect_needs_redis(const struct expect *expect)
-{
-    return trait_of(expect->figure)->needs_redis;
+    unsigned needs = trait_of(expect->figure)->traits;
+    if ((needs & EXPECT_NEEDS_LOADS) != 0 && expect->has_window)
+        needs |= EXPECT_NEEDS_KEYS;
+    return needs & EXPECT_NEEDS_ALL;
 }

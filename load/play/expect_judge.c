@@ -98,8 +98,7 @@ static void measure_requests(const struct expect *expect, const struct expect_so
     else if (expect->figure == EXPECT_CACHE && expect->number != RECORD_CACHE_NONE && named == 0)
         out->unknown = "no answer has a Cache-Status";
     else if (expect->figure == EXPECT_FAILED && client_errors > 0 && served == 0 && !expect->takes_4xx)
-        out->unknown =
-            "nothing was served, not one answer is below 400; where a 4xx is right, expect that status";
+        out->unknown = "nothing was served: no answer is below 400; where a 4xx is right, expect that status";
 }
 
 /* p99 of five answers is the slowest of them, whatever the hundredth would have been. */
@@ -221,8 +220,8 @@ static void measure_result(const struct expect *expect, const struct expect_sour
                            struct figure *out)
 {
     const struct result *result = source->result;
-    if (expect_needs_redis(expect) && !result->has_redis)
-        out->unknown = "nobody asked Redis";
+    if ((expect_needs(expect) & EXPECT_NEEDS_REDIS) != 0 && !result->has_redis)
+        out->unknown = "Redis was not asked";
     else if (expect->figure == EXPECT_REDIS_PER_REQUEST && result->requests == 0)
         out->unknown = "no request was made";
     else if (expect->figure == EXPECT_RATE && !(result->offered_per_s > 0))
@@ -234,7 +233,7 @@ static void measure_result(const struct expect *expect, const struct expect_sour
     else if (expect->figure == EXPECT_RATE)
         out->value = result->answered_per_s;
     else if (!result->has_loads)
-        out->unknown = "nobody counted loads";
+        out->unknown = "loads were not counted";
     else if (expect->figure == EXPECT_LOADS)
         out->value = (double)result->loads;
     else if (result->keys_unknown != NULL)
@@ -257,7 +256,7 @@ static void measure_stale(const struct expect *expect, const struct expect_sourc
     out->total = result->outcomes[RECORD_ANSWERED];
     out->kind = SHARE;
     if (result->write_count == 0)
-        out->unknown = "nobody wrote";
+        out->unknown = "nothing was written";
     else if (out->total == 0)
         out->unknown = "nothing was answered";
     else if (!result->has_writes)
@@ -343,7 +342,7 @@ static bool wants_none(const struct expect *expect)
     return holds(expect->operator, 0, expect->wanted) && !holds(expect->operator, least, expect->wanted);
 }
 
-/* More than was seen is at least as much as was seen; of a ratio nobody knows. */
+/* If there may have been more, what "at least" was seen holds; a ratio may be anything. */
 static bool holds_for_more(const struct expect *expect, double value)
 {
     bool is_at_least = expect->operator== EXPECT_AT_LEAST || expect->operator== EXPECT_MORE;
@@ -355,17 +354,19 @@ static bool holds_for_more(const struct expect *expect, double value)
 static void doubt(const struct expect *expect, const struct expect_source *source, struct figure *figure)
 {
     const struct witness_view *view = source->view;
-    bool is_of_loads = expect_needs_loads(expect), is_of_samples = expect_needs_samples(expect);
+    unsigned needs = expect_needs(expect);
+    bool is_of_loads = (needs & EXPECT_NEEDS_LOADS) != 0, is_of_samples = (needs & EXPECT_NEEDS_SAMPLES) != 0;
+    bool is_of_redis = (needs & EXPECT_NEEDS_REDIS) != 0;
     if (view == NULL || figure->unknown != NULL)
         return;
     bool saw_nothing = view->load_count == 0 && view->peak_running == 0 && !view->knows_text;
     bool misses_some = (is_of_loads && view->misses_loads) || (is_of_samples && view->misses_samples) ||
-                       (expect_needs_redis(expect) && view->misses_commands);
+                       (is_of_redis && view->misses_commands);
     if (misses_some && !holds_for_more(expect, figure->value))
-        figure->unknown = "not all could be counted: see \"counting\"";
+        figure->unknown = "some may not have been counted: see \"counting\"";
     else if ((is_of_loads || is_of_samples) && saw_nothing && !wants_none(expect))
         figure->unknown = "no load was seen: see \"counting\"; where none is right, expect loads = 0";
-    else if (expect_needs_redis(expect) && view->command_sum == 0 && !wants_none(expect))
+    else if (is_of_redis && view->command_sum == 0 && !wants_none(expect))
         figure->unknown = "this Redis ran nothing: is it the service's? Where that is right, expect = 0";
 }
 

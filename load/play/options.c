@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* options.c - see options.h; options_flags.c has the tables and prints them. */
+/* options.c - see options.h. Each command's options are one table, which reading, mistakes and --help follow. */
 #include "load/play/options.h"
 
-#include "load/play/options_flags.h"
+#include "load/base/number.h"
 
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEFAULT_SCALE = 50000, DEFAULT_REQUESTS = 1000, DEFAULT_DELAY_MS = 200 };
+enum { FLAGS_MAX = 48 };
 enum { FIRST_VALUE = 256 }; /* of getopt's: a flag's index above it */
 
 /* What a run's burst or rate is put together from. */
@@ -20,10 +20,18 @@ struct shape {
 };
 
 struct reading {
-    struct options *options;
+    struct options options;
     struct shape shape;
     const char *name;
     size_t mistakes;
+};
+
+struct flag {
+    struct words_help shown; /* no help: that of the scenario's word */
+    void (*take)(struct reading *reading, const struct flag *flag, char *value);
+    const char *directive;           /* the scenario's word */
+    size_t at;                       /* where it goes, in struct reading */
+    uint32_t least, most, otherwise; /* of a number */
 };
 
 static void complain(struct reading *reading, const char *flag, const char *value, const char *why)
@@ -34,103 +42,406 @@ static void complain(struct reading *reading, const char *flag, const char *valu
             why);
 }
 
-/* ---- directives out of flags ---- */
+static void *place_of(struct reading *reading, const struct flag *flag)
+{
+    return (char *)reading + flag->at;
+}
+
+/* ---- what a flag does with its value ---- */
 
 static struct words the_words; /* large; there is one thread */
 
-static void take(struct reading *reading, const char *flag, const char *value, struct words *words)
+static void take_directive(struct reading *reading, const char *flag, const char *value)
 {
     char why[SCENARIO_WHY_BYTES];
-    if (!scenario_take(reading->options->scenario, words, 0, why))
+    if (!scenario_take(reading->options.scenario, &the_words, 0, why))
         complain(reading, flag, value, why);
 }
 
-/* The value as one word, or cut into words as a scenario's line would be. */
-static void take_flag(struct reading *reading, const struct flag *flag, const char *value)
+/* One word of the directive, whatever is in it. */
+static void take_word(struct reading *reading, const struct flag *flag, char *value)
+{
+    memset(&the_words, 0, sizeof the_words);
+    if (words_add(&the_words, flag->directive) && words_add(&the_words, value))
+        take_directive(reading, flag->shown.name, value);
+    else
+        complain(reading, flag->shown.name, value, "too long");
+}
+
+/* Cut into words as a scenario's line would be. */
+static void take_line(struct reading *reading, const struct flag *flag, char *value)
 {
     char line[WORDS_LINE_BYTES / 2];
-    const char *wrong = NULL;
-    bool fits = true;
-    memset(&the_words, 0, sizeof the_words);
-    if (flag->takes == FLAG_LINE) {
-        fits = (size_t)snprintf(line, sizeof line, "%s %s", flag->directive, value) < sizeof line;
-        wrong = words_split(&the_words, line);
-    } else {
-        fits = words_add(&the_words, flag->directive) && words_add(&the_words, value);
-    }
+    const char *rest = value != NULL ? value : "";
+    bool fits = (size_t)snprintf(line, sizeof line, "%s %s", flag->directive, rest) < sizeof line;
+    const char *wrong = words_split(&the_words, line);
     if (!fits || wrong != NULL)
-        complain(reading, flag->name, value, wrong != NULL ? wrong : "too long");
+        complain(reading, flag->shown.name, rest, wrong != NULL ? wrong : "too long");
     else
-        take(reading, flag->name, value, &the_words);
+        take_directive(reading, flag->shown.name, rest);
 }
 
 /* "log:PATH", "statements", "sql:SELECT ...", "none" */
-static void take_count(struct reading *reading, const char *value)
+static void take_count(struct reading *reading, const struct flag *flag, char *value)
 {
-    const char *colon = strchr(value, ':');
     char way[16];
-    bool is_long = colon != NULL && (strncmp(value, "log:", 4) == 0 || strncmp(value, "sql:", 4) == 0);
+    bool is_long = strncmp(value, "log:", 4) == 0 || strncmp(value, "sql:", 4) == 0;
     memset(&the_words, 0, sizeof the_words);
     snprintf(way, sizeof way, "%.*s", is_long ? 3 : 15, value);
     if (words_add(&the_words, "count") && words_add(&the_words, way) &&
-        (!is_long || words_add(&the_words, colon + 1)))
-        take(reading, "count", value, &the_words);
+        (!is_long || words_add(&the_words, value + 4)))
+        take_directive(reading, flag->shown.name, value);
     else
-        complain(reading, "count", value, "too long");
+        complain(reading, flag->shown.name, value, "too long");
 }
 
-static void add_words(struct words *words, const char *before, const char *value, const char *after)
+static void take_text(struct reading *reading, const struct flag *flag, char *value)
+{
+    *(const char **)place_of(reading, flag) = value;
+}
+
+static void take_switch(struct reading *reading, const struct flag *flag, char *value)
+{
+    (void)value;
+    *(bool *)place_of(reading, flag) = true;
+}
+
+static void take_number(struct reading *reading, const struct flag *flag, char *value)
+{
+    char why[80];
+    if (number_read(value, flag->least, flag->most, place_of(reading, flag)))
+        return;
+    snprintf(why, sizeof why, "not a number from %u to %u", (unsigned)flag->least, (unsigned)flag->most);
+    complain(reading, flag->shown.name, value, why);
+}
+
+static void take_set(struct reading *reading, const struct flag *flag, char *value)
+{
+    struct options *options = &reading->options;
+    char *equals = strchr(value, '=');
+    bool is_named = equals != NULL && equals != value;
+    if (!is_named || options->set_count == OPTIONS_SETS_MAX) {
+        complain(reading, flag->shown.name, value, is_named ? "too many" : "write NAME=VALUE");
+        return;
+    }
+    *equals = '\0';
+    options->sets[options->set_count++] = (struct scenario_set){.name = value, .value = equals + 1};
+}
+
+/* ---- the tables ---- */
+
+#define AT(member) offsetof(struct reading, member)
+#define WORD(word) take_word, .directive = (word)
+#define LINE(words) take_line, .directive = (words)
+#define TEXT(member) take_text, .at = AT(member)
+#define NUMBER(member, from, to, default)                                                                    \
+    take_number, .at = AT(options.member), .least = (from), .most = (to), .otherwise = (default)
+
+static const struct flag run_flags[] = {
+    {{"url", "URL", NULL}, LINE("ask")},
+    {{"target", "HOST:PORT", NULL}, LINE("target")},
+    {{"burst", "N", "N connections, all released at the same instant (default 1000)"}, TEXT(shape.burst)},
+    {{"rounds", "N", "this many bursts (default 1)"}, TEXT(shape.rounds)},
+    {{"every", "TIME", "... each this long after the start of the previous one"}, TEXT(shape.every)},
+    {{"pause", "TIME", "... and this long after its end"}, TEXT(shape.pause)},
+    {{"rate", "N", "or: N requests are due each second, whatever became of earlier ones"}, TEXT(shape.rate)},
+    {{"for", "TIME", "... for this long (default 10s)"}, TEXT(shape.span)},
+    {{"poisson", NULL, "... at random instants (default: evenly spaced)"},
+     take_switch,
+     .at = AT(shape.is_poisson)},
+    {{"connections", "N", "... over at most this many connections (default 1000)"}, TEXT(shape.connections)},
+    {{"close", NULL, "a new connection for each request (default: keep)"}, LINE("connections close")},
+    {{"warm", "URL", NULL}, LINE("warm")},
+    {{"leave", "\"50% after 20ms\"", NULL}, LINE("leave")},
+    {{"limit", "TIME", NULL}, WORD("limit")},
+    {{"method", "NAME", NULL}, WORD("method")},
+    {{"header", "\"NAME: VALUE\"", NULL}, WORD("header")},
+    {{"version-after", "TEXT", NULL}, WORD("version")},
+    {{"generators", "N", NULL}, WORD("generators")},
+    {{"sources", "N", NULL}, WORD("sources")},
+    {{"seed", "N", NULL}, WORD("seed")},
+    {{"database", "URL", "postgresql://user@host:port/name, for --count, --queries, --write and sql"},
+     WORD("database")},
+    {{"count", "WAY",
+      "how loads are counted: log:PATH (the server's statement log, log_statement=all), statements "
+      "(pg_stat_statements), sql:\"SELECT ...\" (a number that only grows), none (default)"},
+     .take = take_count},
+    {{"queries", "TEXT", NULL}, WORD("queries")},
+    {{"redis", "URL", NULL}, WORD("redis")},
+    {{"ttl", "\"TIME [jitter P%]\"", NULL}, LINE("ttl")},
+    {{"write", "LINE",
+      "every 100ms keys 1-20 sql \"UPDATE ... WHERE id = {key} RETURNING version\" then URL"},
+     LINE("write")},
+    {{"at", "\"TIME ACTION\"",
+      "an action this long after the start: run \"COMMAND\", sql \"STATEMENT\", post URL, note \"TEXT\"; "
+      "may be repeated"},
+     LINE("at")},
+    {{"on", "\"load ACTION\"", "the same, as soon as a load begins"}, LINE("on")},
+    {{"expect", "\"FIGURE OP VALUE\"",
+      "what must hold, or the exit status is 1: \"loads per expiry <= 1\", \"p99 <= 300ms\", \"status "
+      "200 >= 99% from 4s to 6s\"; may be repeated. \"failed = 0\" is expected too, unless one of them "
+      "is about failed. What was not measured does not hold: if no load was seen, only \"loads = 0\" "
+      "does, and p99 takes 100 answers"},
+     LINE("expect")},
+    {{"name", "TEXT", "of the result, by which reports are compared (default run)"}, TEXT(name)},
+    {{"title", "TEXT", NULL}, WORD("title")},
+    {{"json", "FILE", "the report, for comparing it and showing it again"}, TEXT(options.json)},
+    {{"html", "FILE", "the report as one page with plots"}, TEXT(options.html)},
+    {{"baseline", "FILE", "an earlier run's JSON; if anything became worse the exit status is 1"},
+     TEXT(options.baseline)},
+};
+
+static const struct flag scenario_flags[] = {
+    {{"set", "NAME=VALUE", "another value for a let or for a setting of the stack, or only this variant"},
+     .take = take_set},
+    {{"json", "FOLDER", "a report NAME.json for each scenario"}, TEXT(options.json)},
+    {{"html", "FOLDER", "a page NAME.html for each scenario"}, TEXT(options.html)},
+};
+
+static const struct flag report_flags[] = {
+    {{"output", "FILE", "or -o: one HTML page"}, TEXT(options.html)},
+};
+
+static const struct flag demo_flags[] = {
+    {{"scale", "N", "products in the database"}, NUMBER(scale, 100, 99999999, 50000)},
+    {{"requests", "N", "sent at the same instant"}, NUMBER(requests, 2, 2000, 1000)},
+    {{"delay", "MS", "how long each query takes"}, NUMBER(delay_ms, 0, 10000, 200)},
+    {{"json", "FILE", "default build/demo.json"}, TEXT(options.json)},
+    {{"html", "FILE", "default build/demo.html"}, TEXT(options.html)},
+};
+
+static const struct flag serve_flags[] = {
+    {{"scale", "N", "products in the private database"}, NUMBER(scale, 100, 99999999, 50000)},
+};
+
+#define FLAGS(table) table, sizeof(table) / sizeof *(table)
+_Static_assert(sizeof run_flags / sizeof *run_flags <= FLAGS_MAX, "read_flags() has room for so many");
+
+static const struct command {
+    const char *name;
+    const struct flag *flags;
+    size_t flag_count;
+    size_t files_least, files_most;
+    const char *files_wrong; /* what is said to fewer or more */
+    const char *usage;       /* above its options */
+} commands[] = {
+    [OPTIONS_RUN] = {NULL, FLAGS(run_flags), 0, 0,
+                     " is neither an option nor a command: scenario, report, compare, demo, serve", NULL},
+    [OPTIONS_SCENARIO] = {"scenario", FLAGS(scenario_flags), 1, SIZE_MAX,
+                          "write: stampede scenario FILE...; ours are in load/scenarios/",
+                          "stampede scenario FILE... [OPTIONS]\n\nA FILE may be the plain name of one in "
+                          "load/scenarios/.\n\n"},
+    [OPTIONS_REPORT] = {"report", FLAGS(report_flags), 1, 1,
+                        "write: stampede report FILE.json [-o PAGE.html]",
+                        "stampede report FILE.json [-o PAGE.html]\n\n"},
+    [OPTIONS_COMPARE] =
+        {"compare", NULL, 0, 2, 2, "write: stampede compare EARLIER.json NOW.json",
+         "stampede compare EARLIER.json NOW.json\n\nExit status 1: something became worse.\n"},
+    [OPTIONS_DEMO] = {"demo", FLAGS(demo_flags), 0, 0, "only options are expected here",
+                      "stampede demo [OPTIONS]\n\n"},
+    [OPTIONS_SERVE] =
+        {"serve", FLAGS(serve_flags), 0, 0, "only options are expected here",
+         "stampede serve [OPTIONS]\n\nServers named by REDIS_URL and DATABASE_URL are used as they "
+         "are; every setting of catalogd may be in the environment.\n\n"},
+    [OPTIONS_HELP] = {"help", NULL, 0, 0, SIZE_MAX, NULL, NULL},
+};
+
+/* ---- help ---- */
+
+static const char head[] =
+    "stampede - does your service survive a stampede? Clients, the database's view, faults.\n"
+    "\n"
+    "  stampede --url URL [OPTIONS]              one run against your service\n"
+    "  stampede scenario FILE... [OPTIONS]       what is started, what happens when, what must hold\n"
+    "  stampede report FILE.json [-o PAGE]       shows a report again, or turns it into a page\n"
+    "  stampede compare EARLIER.json NOW.json    what became better or worse\n"
+    "  stampede demo                             a cold key: no guard, one per process, one for the fleet\n"
+    "  stampede serve                            catalogd over private servers, to play with\n"
+    "  stampede COMMAND --help\n"
+    "\n"
+    "Times: 250ms, 1.5s, 2m. Exit status: 0 everything held; 1 something did not; 2 wrong options or "
+    "scenario file;\n"
+    "3 could not run (servers, target); 130 stopped by Ctrl-C; the report covers the run until then.\n";
+
+static const char examples[] =
+    "\nExamples:\n"
+    "  stampede --url http://127.0.0.1:8080/products/7 --burst 2000\n"
+    "  stampede --target 127.0.0.1:8080 --target 127.0.0.1:8082 --url '/products/{zipf:1-50000}' \\\n"
+    "      --rate 3000 --for 30s --json now.json --html now.html --baseline earlier.json\n"
+    "  stampede --url http://127.0.0.1:8080/item/7 --burst 1000 --rounds 5 --every 2s --ttl 1s \\\n"
+    "      --database postgresql://localhost/shop --queries 'FROM items' \\\n"
+    "      --count log:/var/log/postgresql/postgresql-15-main.log \\\n"
+    "      --redis redis://127.0.0.1:6379/0 --expect 'loads per expiry <= 1' --expect 'p99 <= 300ms'\n"
+    "  stampede scenario load/scenarios/leader-killed.scenario --html build\n";
+
+enum { HELP_COLUMNS = 108, HELP_INDENT = 28 };
+
+/* Words until the line is full, then an indented next one. */
+static void print_wrapped(const char *text, FILE *out)
+{
+    const char *between = "";
+    size_t column = HELP_INDENT;
+    for (; *text != '\0'; text += strspn(text, " ")) {
+        size_t bytes = strcspn(text, " ");
+        if (column + bytes > HELP_COLUMNS) {
+            fprintf(out, "\n%*s", HELP_INDENT, "");
+            column = HELP_INDENT;
+            between = "";
+        }
+        fprintf(out, "%s%.*s", between, (int)bytes, text);
+        column += bytes + 1;
+        text += bytes;
+        between = " ";
+    }
+    fputc('\n', out);
+}
+
+static const char language[] = "\n"
+                               "Each line of a FILE begins with one of the words below. # begins a comment, "
+                               "a backslash at the end joins a line\n"
+                               "with the next, and \"...\" keeps words together. The comment at the head of "
+                               "the file is shown with the result.\n"
+                               "Times: 250ms, 1.5s, 2m.\n"
+                               "\n";
+
+static const char actions[] = "\nWhat can happen with \"at\" and \"on load\", one after the other:\n\n";
+
+static const char figures[] = "\nWhat can be expected. A VALUE is a time for latencies, a number or a share "
+                              "(99.5%) of the requests for requests,\n"
+                              "and otherwise a number:\n\n";
+
+static const char parts[] = "\nPART, for requests and latencies: errors, status N, cache NAME, url N, target "
+                            "N (as numbered in the file, from 1).\n"
+                            "OPERATOR: < <= = != >= >. A window counts from the start; a request belongs to "
+                            "where it was due, a load to where\n"
+                            "it began. Expiries, Redis commands, stale answers and answered per second are "
+                            "of the whole run, without a window.\n"
+                            "What was not measured does not hold.\n";
+
+/* "  --limit TIME", and what it means beside it; below it where there is no room. */
+static void print_entry(const char *dashes, const struct words_help *shown, const char *help, FILE *out)
+{
+    char left[128];
+    int bytes =
+        snprintf(left, sizeof left, "  %s%s%s%s", dashes, shown->name, shown->arguments != NULL ? " " : "",
+                 shown->arguments != NULL ? shown->arguments : "");
+    if (bytes + 1 >= HELP_INDENT)
+        fprintf(out, "%s\n%*s", left, HELP_INDENT, "");
+    else
+        fprintf(out, "%-*s", HELP_INDENT, left);
+    print_wrapped(help, out);
+}
+
+static const char *help_of_directive(const char *directive)
+{
+    size_t bytes = strcspn(directive, " ");
+    const struct words_help *word;
+    for (size_t i = 0; (word = scenario_word(i)) != NULL; i++) {
+        if (strlen(word->name) == bytes && strncmp(word->name, directive, bytes) == 0)
+            return word->help;
+    }
+    return "";
+}
+
+static void print_flags(const struct command *command, FILE *out)
+{
+    for (size_t i = 0; i < command->flag_count; i++) {
+        char text[120];
+        const struct flag *flag = &command->flags[i];
+        const char *help = flag->shown.help != NULL ? flag->shown.help : help_of_directive(flag->directive);
+        if (flag->otherwise > 0) {
+            snprintf(text, sizeof text, "%s (default %u)", help, (unsigned)flag->otherwise);
+            help = text;
+        }
+        print_entry("--", &flag->shown, help, out);
+    }
+}
+
+static void print_words(const char *above, const struct words_help *(*word)(size_t index), FILE *out)
+{
+    const struct words_help *shown;
+    fputs(above, out);
+    for (size_t i = 0; (shown = word(i)) != NULL; i++)
+        print_entry("", shown, shown->help, out);
+}
+
+static void print_language(FILE *out)
+{
+    print_words(language, scenario_word, out);
+    print_words(actions, scenario_action_word, out);
+    print_words(figures, expect_word, out);
+    fputs(parts, out);
+}
+
+static void print_help(enum options_command command, FILE *out)
+{
+    if (command != OPTIONS_RUN && command != OPTIONS_HELP) {
+        fputs(commands[command].usage, out);
+        print_flags(&commands[command], out);
+        if (command == OPTIONS_SCENARIO)
+            print_language(out);
+        return;
+    }
+    fputs(head, out);
+    fputs("\nOptions of a run:\n", out);
+    print_flags(&commands[OPTIONS_RUN], out);
+    fputs(examples, out);
+}
+
+/* ---- a run: its burst or rate, and the whole ---- */
+
+static void add_words(const char *before, const char *value, const char *after)
 {
     if (value == NULL)
         return;
     if (before != NULL)
-        words_add(words, before);
-    words_add(words, value);
+        words_add(&the_words, before);
+    words_add(&the_words, value);
     if (after != NULL)
-        words_add(words, after);
+        words_add(&the_words, after);
 }
 
-static void take_burst(struct reading *reading)
+static void take_burst(struct reading *reading, bool has_rounds)
 {
     const struct shape *shape = &reading->shape;
-    memset(&the_words, 0, sizeof the_words);
-    words_add(&the_words, "burst");
-    add_words(&the_words, NULL, shape->burst, "connections");
-    if (shape->rounds != NULL || shape->every != NULL || shape->pause != NULL)
-        add_words(&the_words, NULL, shape->rounds != NULL ? shape->rounds : "1", "rounds");
-    add_words(&the_words, "every", shape->every, NULL);
-    add_words(&the_words, "pause", shape->pause, NULL);
-    take(reading, "burst", shape->burst, &the_words);
-    if (shape->span != NULL || shape->is_poisson || shape->connections != NULL)
-        complain(reading, "burst", NULL, "--for, --poisson and --connections go with --rate");
+    add_words("burst", shape->burst, "connections");
+    if (has_rounds)
+        add_words(NULL, shape->rounds != NULL ? shape->rounds : "1", "rounds");
+    add_words("every", shape->every, NULL);
+    add_words("pause", shape->pause, NULL);
+    take_directive(reading, "burst", shape->burst);
 }
 
 static void take_rate(struct reading *reading)
 {
     const struct shape *shape = &reading->shape;
-    memset(&the_words, 0, sizeof the_words);
-    words_add(&the_words, "rate");
-    add_words(&the_words, NULL, shape->rate, NULL);
-    add_words(&the_words, "for", shape->span != NULL ? shape->span : "10s", NULL);
+    add_words("rate", shape->rate, NULL);
+    add_words("for", shape->span != NULL ? shape->span : "10s", NULL);
     if (shape->is_poisson)
         words_add(&the_words, "poisson");
-    add_words(&the_words, "over", shape->connections, "connections");
-    take(reading, "rate", shape->rate, &the_words);
-    if (shape->rounds != NULL || shape->every != NULL || shape->pause != NULL)
-        complain(reading, "rate", NULL, "--rounds, --every and --pause go with --burst");
+    add_words("over", shape->connections, "connections");
+    take_directive(reading, "rate", shape->rate);
 }
 
 static void take_shape(struct reading *reading)
 {
-    if (reading->shape.burst != NULL && reading->shape.rate != NULL)
+    const struct shape *shape = &reading->shape;
+    bool is_of_burst = shape->rounds != NULL || shape->every != NULL || shape->pause != NULL;
+    bool is_of_rate = shape->span != NULL || shape->connections != NULL || shape->is_poisson;
+    memset(&the_words, 0, sizeof the_words);
+    if (shape->burst != NULL && shape->rate != NULL) {
         complain(reading, NULL, NULL, "either --burst or --rate");
-    else if (reading->shape.rate != NULL)
+    } else if (shape->rate != NULL) {
         take_rate(reading);
-    else if (reading->shape.burst != NULL)
-        take_burst(reading);
-    else if (reading->shape.span != NULL || reading->shape.connections != NULL || reading->shape.is_poisson ||
-             reading->shape.rounds != NULL || reading->shape.every != NULL || reading->shape.pause != NULL)
+        if (is_of_burst)
+            complain(reading, "rate", NULL, "--rounds, --every and --pause go with --burst");
+    } else if (shape->burst != NULL) {
+        take_burst(reading, is_of_burst);
+        if (is_of_rate)
+            complain(reading, "burst", NULL, "--for, --poisson and --connections go with --rate");
+    } else if (is_of_burst || is_of_rate) {
         complain(reading, NULL, NULL, "how many requests? --burst N, or --rate N");
+    }
 }
 
 static void complain_of_whole(void *context, unsigned line, const char *text)
@@ -141,189 +452,101 @@ static void complain_of_whole(void *context, unsigned line, const char *text)
 
 static void finish_run(struct reading *reading)
 {
-    struct scenario *scenario = reading->options->scenario;
+    struct scenario *scenario = reading->options.scenario;
     take_shape(reading);
     scenario_complete(scenario);
     snprintf(scenario->name, sizeof scenario->name, "%s", reading->name != NULL ? reading->name : "run");
     if (scenario->title[0] == '\0')
         snprintf(scenario->title, sizeof scenario->title, "A stampede on %.120s",
-                 scenario->work.url_count > 0 ? scenario->work.urls[0].path : "nobody");
+                 scenario->work.url_count > 0 ? scenario->work.urls[0].path : "nothing");
     if (reading->mistakes == 0)
         scenario_check(scenario, complain_of_whole, reading);
     if (reading->mistakes > 0)
-        fprintf(stderr,
-                "stampede: --help tells how; `stampede scenario`, `demo`, `serve`, `report` and `compare` "
-                "are commands of their own\n");
-}
-
-/* ---- flags that are no directives ---- */
-
-static void take_set(struct reading *reading, char *value)
-{
-    struct options *options = reading->options;
-    char *equals = strchr(value, '=');
-    if (equals == NULL || equals == value || options->set_count == OPTIONS_SETS_MAX) {
-        complain(reading, "set", value, equals == NULL || equals == value ? "write NAME=VALUE" : "too many");
-        return;
-    }
-    *equals = '\0';
-    options->sets[options->set_count++] = (struct scenario_set){.name = value, .value = equals + 1};
-}
-
-static void take_number(struct reading *reading, const struct flag *flag, const char *value, uint32_t *out)
-{
-    char why[80];
-    if (word_number(value, flag->least, flag->most, out))
-        return;
-    snprintf(why, sizeof why, "not a number from %u to %u", (unsigned)flag->least, (unsigned)flag->most);
-    complain(reading, flag->name, value, why);
-}
-
-static void take_own(struct reading *reading, const struct flag *flag, char *value)
-{
-    struct options *options = reading->options;
-    struct shape *shape = &reading->shape;
-    const struct {
-        const char *name, **out;
-    } texts[] = {
-        {"json", &options->json},   {"html", &options->html}, {"output", &options->html},
-        {"name", &reading->name},   {"burst", &shape->burst}, {"baseline", &options->baseline},
-        {"rounds", &shape->rounds}, {"every", &shape->every}, {"pause", &shape->pause},
-        {"rate", &shape->rate},     {"for", &shape->span},    {"connections", &shape->connections},
-    };
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        if (strcmp(flag->name, texts[i].name) == 0)
-            *texts[i].out = value;
-    }
-    if (strcmp(flag->name, "count") == 0)
-        take_count(reading, value);
-    else if (strcmp(flag->name, "set") == 0)
-        take_set(reading, value);
-    else if (strcmp(flag->name, "poisson") == 0)
-        shape->is_poisson = true;
-    else if (strcmp(flag->name, "scale") == 0)
-        take_number(reading, flag, value, &options->scale);
-    else if (strcmp(flag->name, "requests") == 0)
-        take_number(reading, flag, value, &options->requests);
-    else if (strcmp(flag->name, "delay") == 0)
-        take_number(reading, flag, value, &options->delay_ms);
+        fprintf(stderr, "stampede: see --help; `stampede scenario`, `demo`, `serve`, `report` and `compare` "
+                        "are commands of their own\n");
 }
 
 /* ---- argv ---- */
 
-static void take_option(struct reading *reading, const struct flag *flag, char *value)
-{
-    if (flag->takes == FLAG_SWITCH && flag->directive != NULL)
-        take_flag(reading,
-                  &(struct flag){.name = flag->name, .directive = flag->directive, .takes = FLAG_LINE}, "");
-    else if (flag->directive != NULL)
-        take_flag(reading, flag, value);
-    else
-        take_own(reading, flag, value);
-}
-
-static void read_flags(struct reading *reading, int argc, char **argv, const struct flag *flags, size_t count)
+static void read_flags(struct reading *reading, const struct command *command, int argc, char **argv)
 {
     struct option longs[FLAGS_MAX + 2] = {{.name = NULL}};
-    for (size_t i = 0; i < count; i++)
-        longs[i] = (struct option){.name = flags[i].name,
-                                   .has_arg = flags[i].takes == FLAG_SWITCH ? no_argument : required_argument,
+    for (size_t i = 0; i < command->flag_count; i++) {
+        const struct flag *flag = &command->flags[i];
+        longs[i] = (struct option){.name = flag->shown.name,
+                                   .has_arg = flag->shown.arguments != NULL ? required_argument : no_argument,
                                    .val = FIRST_VALUE + (int)i};
-    longs[count] = (struct option){.name = "help", .val = 'h'};
+        if (flag->otherwise > 0)
+            *(uint32_t *)place_of(reading, flag) = flag->otherwise;
+    }
+    longs[command->flag_count] = (struct option){.name = "help", .val = 'h'};
     optind = 0; /* glibc: begin anew */
     for (;;) {
         int value = getopt_long(argc, argv, "ho:", longs, NULL);
         if (value == -1)
             break;
+        const struct flag *flag = value >= FIRST_VALUE ? &command->flags[value - FIRST_VALUE] : NULL;
         if (value == 'h')
-            reading->options->command = OPTIONS_HELP;
+            reading->options.command = OPTIONS_HELP;
         else if (value == 'o')
-            reading->options->html = optarg;
-        else if (value >= FIRST_VALUE)
-            take_option(reading, &flags[value - FIRST_VALUE], optarg);
+            reading->options.html = optarg;
+        else if (flag != NULL)
+            flag->take(reading, flag, optarg);
         else
             reading->mistakes++; /* getopt_long() has said it */
     }
-    reading->options->files = argv + optind;
-    reading->options->file_count = (size_t)(argc - optind);
-}
-
-static void expect_files(struct reading *reading, size_t least, size_t most, const char *usage)
-{
-    if (reading->options->command == OPTIONS_HELP ||
-        (reading->options->file_count >= least && reading->options->file_count <= most))
-        return;
-    complain(reading, NULL, NULL, usage);
+    reading->options.files = argv + optind;
+    reading->options.file_count = (size_t)(argc - optind);
 }
 
 static void check_files(struct reading *reading)
 {
-    switch (reading->options->command) {
-    case OPTIONS_RUN:
-        if (reading->options->file_count > 0)
-            complain(reading, NULL, reading->options->files[0],
-                     " is neither an option nor a command: scenario, report, compare, demo, serve");
-        break;
-    case OPTIONS_SCENARIO:
-        expect_files(reading, 1, SIZE_MAX, "write: stampede scenario FILE...; ours are in load/scenarios/");
-        break;
-    case OPTIONS_REPORT:
-        expect_files(reading, 1, 1, "write: stampede report FILE.json [-o PAGE.html]");
-        break;
-    case OPTIONS_COMPARE:
-        expect_files(reading, 2, 2, "write: stampede compare EARLIER.json NOW.json");
-        break;
-    case OPTIONS_DEMO:
-    case OPTIONS_SERVE:
-        expect_files(reading, 0, 0, "nothing but options is expected here");
-        break;
-    case OPTIONS_HELP:
-        break;
-    }
+    const struct options *options = &reading->options;
+    const struct command *command = &commands[options->command];
+    if (options->file_count < command->files_least || options->file_count > command->files_most)
+        complain(reading, NULL, options->command == OPTIONS_RUN ? options->files[0] : NULL,
+                 command->files_wrong);
 }
 
 static enum options_command find_command(int argc, char **argv)
 {
-    static const char *const names[] = {
-        [OPTIONS_SCENARIO] = "scenario", [OPTIONS_REPORT] = "report", [OPTIONS_COMPARE] = "compare",
-        [OPTIONS_DEMO] = "demo",         [OPTIONS_SERVE] = "serve",   [OPTIONS_HELP] = "help"};
-    for (unsigned i = OPTIONS_SCENARIO; argc > 1 && i < sizeof names / sizeof *names; i++) {
-        if (strcmp(argv[1], names[i]) == 0)
+    if (argc < 2)
+        return OPTIONS_HELP;
+    for (unsigned i = OPTIONS_SCENARIO; i < sizeof commands / sizeof *commands; i++) {
+        if (strcmp(argv[1], commands[i].name) == 0)
             return (enum options_command)i;
     }
     return OPTIONS_RUN;
 }
 
-bool options_read(int argc, char **argv, struct options *out)
+static bool read_command(struct reading *reading, int argc, char **argv)
 {
-    struct reading reading = {.options = out};
-    *out =
-        (struct options){.scale = DEFAULT_SCALE, .requests = DEFAULT_REQUESTS, .delay_ms = DEFAULT_DELAY_MS};
-    out->command = find_command(argc, argv);
-    enum options_command command = out->command;
-    if (command == OPTIONS_RUN && argc < 2)
-        command = out->command = OPTIONS_HELP;
-    if (command == OPTIONS_RUN) {
-        out->scenario = scenario_new();
-        if (out->scenario == NULL) {
-            fprintf(stderr, "stampede: no memory\n");
-            return false;
-        }
-    }
-    size_t count = 0;
-    const struct flag *flags = flags_of(command, &count);
+    enum options_command command = find_command(argc, argv);
     bool has_command = command != OPTIONS_RUN && argc > 1;
+    reading->options.command = command;
+    if (command == OPTIONS_RUN && (reading->options.scenario = scenario_new()) == NULL) {
+        fprintf(stderr, "stampede: no memory\n");
+        return false;
+    }
     if (has_command)
         argv[1] = argv[0]; /* getopt's messages begin with it */
-    read_flags(&reading, argc - has_command, argv + has_command, flags, count);
-    if (out->command == OPTIONS_HELP) {
-        flags_help(command, stdout);
+    read_flags(reading, &commands[command], argc - has_command, argv + has_command);
+    if (reading->options.command == OPTIONS_HELP) {
+        print_help(command, stdout);
         return true;
     }
-    check_files(&reading);
+    check_files(reading);
     if (command == OPTIONS_RUN)
-        finish_run(&reading);
-    return reading.mistakes == 0;
+        finish_run(reading);
+    return reading->mistakes == 0;
+}
+
+bool options_read(int argc, char **argv, struct options *out)
+{
+    struct reading reading = {.mistakes = 0};
+    bool good = read_command(&reading, argc, argv);
+    *out = reading.options;
+    return good;
 }
 
 void options_clear(struct options *options)

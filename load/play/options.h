@@ -2,7 +2,7 @@
 /*
  * options.h - the command line of the tester.
  *
- *     stampede [OPTIONS]                     one run against somebody's service
+ *     stampede [OPTIONS]                     one run against a service
  *     stampede scenario FILE... [OPTIONS]
  *     stampede report FILE.json [-o PAGE]
  *     stampede compare EARLIER.json NOW.json

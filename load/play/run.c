@@ -17,19 +17,23 @@
 enum {
     TICK_MS = 2,
     SHOW_EVERY_US = 100000,
-    ABORT_LIMIT_MS = 5000,  /* after it was told to stop, the herd gets so long */
+    ABORT_LIMIT_MS = 5000,  /* for the herd, after it was told to stop */
     QUIET_LIMIT_MS = 35000, /* commands end themselves before */
     FRESH_MS = 60000,       /* the service's own settings, where a stack does not tell others */
     JITTER_PERCENT = 10
 };
+
+_Static_assert((int)SCENARIO_WHY_BYTES >= WORK_WHY_BYTES && (int)SCENARIO_WHY_BYTES >= WITNESS_WHY_BYTES,
+               "any reason fits");
 
 /* What a run has in hand. */
 struct run {
     struct servers *servers;
     const struct scenario *scenario;
     const char *variant, *name;
+    char *why;               /* the caller's, of SCENARIO_WHY_BYTES */
     struct work *work;       /* owned: the scenario's, with targets */
-    struct witness *witness; /* owned; NULL: nobody looks */
+    struct witness *witness; /* owned; NULL: none */
     struct herd *herd;       /* owned until herd_end() */
     struct writer *writers[SCENARIO_WRITES_MAX];
     struct timeline *timeline; /* owned */
@@ -81,31 +85,21 @@ static void show(const struct run *run, const struct herd_progress *progress, ui
 
 /* ---- beginning ---- */
 
-static bool open_witness(struct run *run, char *why)
+static bool open_witness(struct run *run)
 {
     struct witness_options options;
-    char reason[WITNESS_WHY_BYTES];
-    if (!servers_witness(run->servers, &options))
-        return true;
-    if (witness_open(&options, &run->witness, reason))
-        return true;
-    snprintf(why, SCENARIO_WHY_BYTES, "%s", reason);
-    return false;
+    return !servers_witness(run->servers, &options) || witness_open(&options, &run->witness, run->why);
 }
 
-static bool warm(struct run *run, char *why)
+static bool warm(struct run *run)
 {
-    char reason[WORK_WHY_BYTES];
     if (run->scenario->warm.url_count == 0)
         return true;
     progress_step("warming up");
-    if (progress_done(warm_up(&run->scenario->warm, run->work, reason)))
-        return true;
-    snprintf(why, SCENARIO_WHY_BYTES, "%s", reason);
-    return false;
+    return progress_done(warm_up(&run->scenario->warm, run->work, run->why));
 }
 
-/* Until Ctrl-C at the latest; those who are never ready are herd_release()'s to tell. */
+/* Until Ctrl-C at the latest; herd_release() reports connections that are never ready. */
 static void wait_connected(const struct run *run)
 {
     struct herd_progress progress = {.connected = false};
@@ -116,38 +110,28 @@ static void wait_connected(const struct run *run)
     }
 }
 
-/* Everybody is connected before anything that expires is warmed up: a TTL does not wait. */
-static bool prepare(struct run *run, char *why)
+/* All clients are connected before anything that expires is warmed up: a TTL does not wait. */
+static bool prepare(struct run *run)
 {
-    char reason[WORK_WHY_BYTES];
     *run->work = run->scenario->work;
     servers_name_targets(run->servers, run->work);
-    if (!open_witness(run, why))
+    if (!open_witness(run) || !herd_start(run->work, &run->herd, run->why))
         return false;
-    if (!herd_start(run->work, &run->herd, reason)) {
-        snprintf(why, SCENARIO_WHY_BYTES, "%s", reason);
-        return false;
-    }
     wait_connected(run);
-    return interrupt_seen() || warm(run, why);
+    return interrupt_seen() || warm(run);
 }
 
-static bool release(struct run *run, char *why)
+static bool release(struct run *run)
 {
-    char reason[WORK_WHY_BYTES];
-    if (run->witness != NULL && !witness_begin(run->witness, reason)) {
-        snprintf(why, SCENARIO_WHY_BYTES, "%s", reason);
+    if (run->witness != NULL && !witness_begin(run->witness, run->why))
         return false;
-    }
     run->wall_s = time(NULL);
-    if (!herd_release(run->herd, &run->begin_us, reason)) {
-        snprintf(why, SCENARIO_WHY_BYTES, "%s", reason);
+    if (!herd_release(run->herd, &run->begin_us, run->why))
         return false;
-    }
     for (size_t i = 0; i < run->scenario->write_count; i++) {
         run->writers[i] = writer_begin(run->servers, &run->scenario->writes[i]);
         if (run->writers[i] == NULL) {
-            snprintf(why, SCENARIO_WHY_BYTES, "a writer could not begin");
+            snprintf(run->why, SCENARIO_WHY_BYTES, "a writer could not be started");
             return false;
         }
     }
@@ -157,7 +141,7 @@ static bool release(struct run *run, char *why)
 
 /* ---- while it runs ---- */
 
-/* The log grows with every statement; it is looked at often only while somebody waits for a load. */
+/* The log grows with every statement; it is read often only while an event waits for a load. */
 static uint64_t count_loads(const struct run *run, uint64_t known, uint64_t now_us, uint64_t show_at_us)
 {
     if (run->witness == NULL || (!timeline_waits_for_load(run->timeline) && now_us < show_at_us))
@@ -230,19 +214,15 @@ static void wait_for_commands(struct run *run)
 }
 
 /* False: a generator or the witness failed; what there is stays. */
-static bool collect(struct run *run, char *why)
+static bool collect(struct run *run)
 {
-    char reason[WORK_WHY_BYTES];
+    char why[SCENARIO_WHY_BYTES];
     end_writers(run);
-    bool good = herd_end(&run->herd, &run->records, &run->strain, reason);
-    if (!good)
-        snprintf(why, SCENARIO_WHY_BYTES, "%s", reason);
+    bool good = herd_end(&run->herd, &run->records, &run->strain, run->why);
     wait_for_commands(run);
     if (run->witness == NULL)
         return good;
-    run->has_view = witness_end(run->witness, &run->view, reason);
-    if (!run->has_view && good)
-        snprintf(why, SCENARIO_WHY_BYTES, "%s", reason);
+    run->has_view = witness_end(run->witness, &run->view, good ? run->why : why);
     return good && run->has_view;
 }
 
@@ -345,19 +325,19 @@ static void clear(struct run *run)
     free(run->work);
 }
 
-static enum run_end carry_out(struct run *run, struct result **out, char *why)
+static enum run_end carry_out(struct run *run, struct result **out)
 {
-    if (!prepare(run, why) || interrupt_seen())
+    if (!prepare(run) || interrupt_seen())
         return interrupt_seen() ? RUN_INTERRUPTED : RUN_FAILED;
-    if (!release(run, why))
+    if (!release(run))
         return RUN_FAILED;
     watch(run);
-    bool is_whole = collect(run, why);
+    bool is_whole = collect(run);
     bool was_interrupted = run->is_partial;
     run->is_partial = run->is_partial || !is_whole;
     *out = make_result(run);
     if (*out == NULL) {
-        snprintf(why, SCENARIO_WHY_BYTES, "no memory for %zu records", run->records.count);
+        snprintf(run->why, SCENARIO_WHY_BYTES, "no memory for %zu records", run->records.count);
         return RUN_FAILED;
     }
     return was_interrupted ? RUN_INTERRUPTED : is_whole ? RUN_OVER : RUN_FAILED;
@@ -367,13 +347,13 @@ enum run_end run_once(struct servers *servers, const char *variant, const char *
                       char why[static SCENARIO_WHY_BYTES])
 {
     struct run run = {
-        .servers = servers, .scenario = servers->scenario, .variant = variant, .name = name, .end_us = 0};
+        .servers = servers, .scenario = servers->scenario, .variant = variant, .name = name, .why = why};
     enum run_end end = RUN_FAILED;
     *out = NULL;
     run.work = calloc(1, sizeof *run.work);
     run.timeline = calloc(1, sizeof *run.timeline);
     if (run.work != NULL && run.timeline != NULL)
-        end = carry_out(&run, out, why);
+        end = carry_out(&run, out);
     else
         snprintf(why, SCENARIO_WHY_BYTES, "no memory");
     clear(&run);

@@ -2,6 +2,8 @@
 /* scenario.c - a scenario's defaults and its settings; see scenario.h. */
 #include "load/play/scenario.h"
 
+#include "load/base/number.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -77,7 +79,16 @@ enum scenario_verb scenario_opposite(enum scenario_verb verb)
     }
 }
 
-/* ---- settings ---- */
+/* ---- names and settings ---- */
+
+const struct scenario_let *scenario_find_let(const struct scenario *scenario, const char *name, size_t bytes)
+{
+    for (size_t i = 0; i < scenario->let_count; i++) {
+        if (strlen(scenario->lets[i].name) == bytes && strncmp(scenario->lets[i].name, name, bytes) == 0)
+            return &scenario->lets[i];
+    }
+    return NULL;
+}
 
 static char *find_setting(const struct scenario *scenario, const char *name)
 {
@@ -111,5 +122,5 @@ uint32_t scenario_number(const struct scenario *scenario, const char *variant, c
 {
     const char *value = strcmp(scenario->vary, name) == 0 ? variant : scenario_setting(scenario, name);
     uint32_t number;
-    return value != NULL && word_number(value, 0, UINT32_MAX, &number) ? number : fallback;
+    return value != NULL && number_read(value, 0, UINT32_MAX, &number) ? number : fallback;
 }

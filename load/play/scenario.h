@@ -3,75 +3,17 @@
  * scenario.h - a stampede written down: what is started, what happens when, and what must hold.
  *
  *     scenario_read.c   a file: lines, ${NAMES}; every mistake with its file and line
- *     scenario_take.c   one directive; scenario_take_work.c those about the clients
- *     scenario_event.c  one "at" or "on load" line
+ *     scenario_take.c   one line, by a table of the words it can begin with
+ *     scenario_event.c  one "at" or "on load" line, by a table of what can happen
  *     scenario_check.c  does it make sense as a whole?
- *     options.c         the command line fills the same struct, through the same directives
+ *     options.c         the command line fills the same struct, through the same words
  *     scenario_run.c    runs it
  *
- * One directive a line; # begins a comment, a backslash at its end joins a line with the next; words are separated
- * by spaces, "..." keeps them together. The comment at the head of the file says what it is about and is shown with
- * the result. Times are 250ms, 1.5s, 2m.
+ * `stampede scenario --help` has the language; it is printed from those tables.
  *
- *     title   A hot key expires under load
- *     let     REQUESTS 1000                        ${REQUESTS} below; --set REQUESTS=500 changes it
- *
- *     stack   2 LOAD_DELAY_MS=200 FRESH_MS=1000    private Redis and PostgreSQL, two catalogd, their settings
- *     products 5000                                rows in its database, ids 1 to this
- *     vary    GUARD_MODE off local fleet           the whole scenario once for each value, one table for all
- *     proxy   redis                                our TCP proxy between the services and that server
- *     replica                                      a second Redis that follows the first
- *
- *     target  127.0.0.1:8080                       instead of a stack: somebody's own service ...
- *     database postgresql://...  redis redis://... ... its servers, for those who count ...
- *     count   log PATH | statements | sql "SELECT ..." | none     ... and how
- *     queries "load product"                       a load is a statement with this text (stack: the service's own)
- *     ttl     1s jitter 10%                        how long a value lives (stack: from FRESH_MS, JITTER_PERCENT)
- *
- *     warm    /products/{each:1-2000}              asked once each before the run
- *     ask     /products/{zipf:1-50000} weight 3    may be repeated; see work.h
- *     burst   1000 connections 3 rounds every 2s   (or: pause 1s, between two of them) or:
- *     rate    2000 per second for 10s poisson over 200 connections
- *     leave   50% after 20ms                       clients hanging up
- *     limit   30s                                  of one request
- *     connections close                            a connection for each request
- *     method  HEAD
- *     header  "Accept: text/html"                  may be repeated
- *     version "\"version\":"                       the number behind this text in a body
- *     write   every 100ms keys 1-20 sql "UPDATE ... WHERE id = {key} RETURNING version" then /invalidate?key={key}
- *     generators 2     sources 4     seed 7        see work.h
- *
- *     at 2s   redis kill                           FAULT lasts until its opposite ...
- *     at 3s   redis start
- *     at 2s   redis pause for 1s                   ... or for so long
- *     at 1s   leader kill                          the process that holds a lease right now; waits for one
- *     on load leader pause for 2s                  as soon as the database runs a load
- *     on load 3 after 20ms redis flush             the third one, and a little later
- *     at 4s   run "any command of the shell" as "the night job"     what reports call it
- *
- *     expect  loads per expiry <= 1                see expect.h for all figures
- *     expect  status 200 >= 99% from 4s to 6s
- *     expect  p99 <= 300ms in fleet                in one variant only
- *                                                  "failed = 0" is expected unless a line is about failed
- *
- * What can happen; each is done after the other, so a server that takes a while to start delays what comes next,
- * and the report says when everything really began and ended:
- *
- *     redis     kill, start (empty), restart, pause, resume, flush, failover (the first is killed, its replica is
- *               promoted and the proxy leads there)
- *     postgres  kill, start, restart, pause, resume
- *     catalogd  N or all: kill, start, restart (SIGTERM first), stop (SIGTERM), pause, resume
- *     leader    kill, pause; resume and start are about the one that it was
- *     link      redis or postgres: a fault of proxy.h by its name (delay 20ms, drop, reset, silent, dribble 1ms, cut,
- *               freeze-requests, freeze-replies, late 500ms), heal
- *     sql "..."           on the database
- *     run "..."           a shell command in a process group of its own; must exit with 0 within 30 s. Its
- *                         environment has TARGET, REDIS_URL and DATABASE_URL
- *     post PATH           POST; a stack's operations listener, or a URL, or the first target
- *     invalidate KEY      post /invalidate?key=KEY
- *     note "..."          shown on the page
- *
- * What is told to happen and does not, or fails, is a check that did not hold.
+ * What happens is done one after the other, so a server that takes a while to start delays what comes next; the report
+ * says when everything really began and ended.
+ * An action that fails, or never comes to happen, is a check that did not hold.
  *
  * Threads: one, that of proc.h. Errors: scenario_read() checks everything that can be checked without starting
  * anything and reports every mistake, not only the first.
@@ -98,7 +40,7 @@ enum {
     SCENARIO_VARIANTS_MAX = 8,
     SCENARIO_EVENTS_MAX = 48,
     SCENARIO_WRITES_MAX = 4,
-    SCENARIO_EXPECTS_MAX = RESULT_CHECKS_MAX - 2, /* one that nobody wrote, and one about writes */
+    SCENARIO_EXPECTS_MAX = RESULT_CHECKS_MAX - 2, /* the default one, and one about writes */
     SCENARIO_LETS_MAX = 16,
     SCENARIO_NAME_BYTES = EXPECT_VARIANT_BYTES,
     SCENARIO_TEXT_BYTES = 1024, /* a statement, a command, a URL */
@@ -179,9 +121,9 @@ struct scenario {
     char title[RESULT_TEXT_BYTES];
     char about[1024];
 
-    uint64_t told; /* which directives, a bit each; scenario_take.c's own */
+    uint64_t seen; /* which words, a bit each; scenario_take.c's own */
 
-    uint32_t process_count; /* of the stack; 0: somebody's own service */
+    uint32_t process_count; /* of the stack; 0: a service of the user's */
     char settings[SCENARIO_SETTINGS_MAX][SCENARIO_SETTING_BYTES]; /* "NAME=value" */
     size_t setting_count;
     uint32_t product_count;
@@ -199,7 +141,6 @@ struct scenario {
 
     struct work work;
     struct work warm; /* only its URLs */
-    bool has_shape;   /* burst or rate was told */
     char method[16], headers[2048], version_after[64];
 
     struct scenario_event events[SCENARIO_EVENTS_MAX];
@@ -234,24 +175,31 @@ bool scenario_read(const char *path, const struct scenario_set *sets, size_t set
 bool scenario_take(struct scenario *scenario, struct words *words, unsigned line,
                    char why[static SCENARIO_WHY_BYTES]);
 
-/* What was not told: "failed = 0", unless something is expected about failed. Called by scenario_read(). */
+/* Adds "failed = 0", unless something is expected about failed. Called by scenario_read(). */
 void scenario_complete(struct scenario *scenario);
-/* Somebody wrote what is expected about failed in this variant. */
+/* The scenario itself expects something about failed in this variant. */
 bool scenario_says_failed(const struct scenario *scenario, const char *variant);
+
+/* The index-th word a line can begin with, and what can happen: how they are written; NULL: there are no more. */
+const struct words_help *scenario_word(size_t index);
+const struct words_help *scenario_action_word(size_t index);
 
 /* "at ..." and "on load ...", after their first word. */
 bool scenario_take_event(struct scenario *scenario, struct words *words, bool is_on_load, unsigned line,
                          char why[static SCENARIO_WHY_BYTES]);
 
-/* Every contradiction between directives is a call; line 0: no line to name. Returns how many there were. */
+/* Every contradiction between directives is a call; line 0: no line to name. */
 typedef void scenario_complain(void *context, unsigned line, const char *text);
-size_t scenario_check(const struct scenario *scenario, scenario_complain *complain, void *context);
+void scenario_check(const struct scenario *scenario, scenario_complain *complain, void *context);
 
-/* A setting of the stack's line, "NAME" without "="; NULL: not told. */
+/* NULL: there is no line "let NAME ...". */
+const struct scenario_let *scenario_find_let(const struct scenario *scenario, const char *name, size_t bytes);
+
+/* A setting of the stack's line, "NAME" without "="; NULL: not set. */
 const char *scenario_setting(const struct scenario *scenario, const char *name);
 bool scenario_set_setting(struct scenario *scenario, const char *name, const char *value);
 
-/* The same of a number, with what varies in this variant; `fallback` where it was not told. */
+/* The same of a number, with what varies in this variant; `fallback` where it is not set. */
 uint32_t scenario_number(const struct scenario *scenario, const char *variant, const char *name,
                          uint32_t fallback);
 

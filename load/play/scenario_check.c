@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* scenario_check.c - what each directive is right about by itself may still contradict another; see scenario.h. */
+/* scenario_check.c - lines that are right by themselves may still contradict each other; see scenario.h. */
 #include "load/play/scenario.h"
 
 #include <stdarg.h>
@@ -9,7 +9,6 @@ struct checking {
     const struct scenario *scenario;
     scenario_complain *complain;
     void *context;
-    size_t count;
 };
 
 static void wrong(struct checking *checking, unsigned line, const char *format, ...)
@@ -23,7 +22,6 @@ static void wrong(struct checking *checking, unsigned line, const char *format, 
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     checking->complain(checking->context, line, text);
-    checking->count++;
 }
 
 static bool has_stack(const struct scenario *scenario)
@@ -41,15 +39,15 @@ static bool counts_by_log(const struct scenario *scenario)
     return has_stack(scenario) || scenario->way == WITNESS_LOG;
 }
 
-/* ---- who is asked ---- */
+/* ---- servers ---- */
 
 static void check_servers(struct checking *checking)
 {
     const struct scenario *scenario = checking->scenario;
     if (!has_stack(scenario) && scenario->work.target_count == 0)
-        wrong(checking, 0, "nobody is asked: a target (host:port) is missing, or a stack");
+        wrong(checking, 0, "there is nothing to ask: add a target (host:port) or a stack");
     if (has_stack(scenario) && scenario->work.target_count > 0)
-        wrong(checking, 0, "either a stack of our own or targets, not both");
+        wrong(checking, 0, "a stack or targets, not both");
     if (has_stack(scenario) && (scenario->database_url[0] != '\0' || scenario->redis_url[0] != '\0' ||
                                 scenario->has_count || scenario->statement[0] != '\0'))
         wrong(checking, 0, "a stack brings its own database, redis, count and queries");
@@ -57,7 +55,7 @@ static void check_servers(struct checking *checking)
                                  scenario->proxies_postgres || scenario->has_replica))
         wrong(checking, 0, "vary, proxy and replica need a stack");
     if (scenario->has_replica && !scenario->proxies_redis)
-        wrong(checking, 0, "a replica needs \"proxy redis\": without it nobody could be led there");
+        wrong(checking, 0, "a replica needs \"proxy redis\": without it clients could not be led there");
     for (size_t i = 0; i < scenario->variant_count; i++) {
         for (size_t k = 0; k < i; k++) {
             if (strcmp(scenario->variants[i], scenario->variants[k]) == 0)
@@ -75,7 +73,7 @@ static bool sends_sql(const struct scenario *scenario)
     return scenario->write_count > 0;
 }
 
-/* What is told and then not used is a mistake: somebody would wait for its figures in vain. */
+/* What is named and then not used is a mistake: its figures would be waited for in vain. */
 static void check_idle(struct checking *checking)
 {
     const struct scenario *scenario = checking->scenario;
@@ -84,12 +82,13 @@ static void check_idle(struct checking *checking)
         return;
     if (has_database && !has_text && !sends_sql(scenario))
         wrong(checking, 0,
-              "database: nobody asks it anything; say how loads are counted (count log PATH, or count "
+              "database: nothing uses it; say how loads are counted (count log PATH, or count "
               "statements) and "
               "what they look like (queries \"...\")");
     if (has_text && !has_database)
-        wrong(checking, 0,
-              "queries: nobody counts them; say how: count log PATH, or count statements with database URL");
+        wrong(
+            checking, 0,
+            "queries: they are not counted; say how: count log PATH, or count statements with database URL");
 }
 
 static void check_counting(struct checking *checking)
@@ -97,14 +96,14 @@ static void check_counting(struct checking *checking)
     const struct scenario *scenario = checking->scenario;
     bool needs_text = scenario->way == WITNESS_LOG || scenario->way == WITNESS_STATEMENTS;
     if (needs_text && scenario->statement[0] == '\0')
-        wrong(checking, 0, "to count loads a text of theirs is needed: queries \"...\"");
+        wrong(checking, 0, "counting loads needs a text that is in them: queries \"...\"");
     if ((scenario->way == WITNESS_STATEMENTS || scenario->way == WITNESS_SQL) &&
         scenario->database_url[0] == '\0')
-        wrong(checking, 0, "to count loads in the database its address is needed: database URL");
+        wrong(checking, 0, "counting loads in the database needs its address: database URL");
     check_idle(checking);
 }
 
-/* ---- what is asked ---- */
+/* ---- requests and writes ---- */
 
 static void check_work(struct checking *checking)
 {
@@ -112,7 +111,7 @@ static void check_work(struct checking *checking)
     char why[WORK_WHY_BYTES] = "";
     const struct scenario *scenario = checking->scenario;
     if (scenario->work.url_count == 0) {
-        wrong(checking, 0, "nothing is asked: an ask (/path) is missing");
+        wrong(checking, 0, "nothing is asked for: add an ask (/path)");
         return;
     }
     work = scenario->work;
@@ -128,7 +127,7 @@ static void check_writes(struct checking *checking)
     for (size_t i = 0; i < scenario->write_count; i++) {
         const struct scenario_write *write = &scenario->writes[i];
         if (!has_stack(scenario) && scenario->database_url[0] == '\0')
-            wrong(checking, 0, "to write, a database is needed: database URL");
+            wrong(checking, 0, "write: a database is needed: database URL");
         if (write->first_key != write->last_key && strstr(write->sql, "{key}") == NULL)
             wrong(checking, 0, "write: the statement does not say where its key goes: {key}");
     }
@@ -144,7 +143,7 @@ static void check_event(struct checking *checking, const struct scenario_event *
         wrong(checking, event->line,
               "\"%s\": only a stack's servers can be broken; use run \"...\" for yours", event->text);
     else if (action->process > scenario->process_count)
-        wrong(checking, event->line, "\"%s\": the stack has %u processes", event->text,
+        wrong(checking, event->line, "\"%s\": no such process (of %u)", event->text,
               (unsigned)scenario->process_count);
     if (action->verb == SCENARIO_FAILOVER && !scenario->has_replica)
         wrong(checking, event->line, "redis failover: a line \"replica\" is missing");
@@ -156,7 +155,7 @@ static void check_event(struct checking *checking, const struct scenario_event *
         wrong(checking, event->line, "sql: a database is needed: database URL");
     if (event->is_on_load && !counts_by_log(scenario))
         wrong(checking, event->line,
-              "on load: only the statement log tells when a load begins: count log PATH");
+              "on load: only the statement log knows when a load begins: count log PATH");
     if (!event->is_on_load && scenario->work.shape == WORK_RATE && event->at_ms > scenario->work.duration_ms)
         wrong(checking, event->line, "\"%s\" at %u ms: the run is over by then", event->text,
               (unsigned)event->at_ms);
@@ -178,9 +177,9 @@ static void check_part(struct checking *checking, const struct expect *expect, u
     const struct scenario *scenario = checking->scenario;
     size_t target_count = has_stack(scenario) ? scenario->process_count : scenario->work.target_count;
     if (expect->part == EXPECT_PART_URL && expect->part_number >= scenario->work.url_count)
-        wrong(checking, line, "\"%s\": there are %zu lines with ask", expect->text, scenario->work.url_count);
+        wrong(checking, line, "\"%s\": no such ask line (of %zu)", expect->text, scenario->work.url_count);
     if (expect->part == EXPECT_PART_TARGET && expect->part_number >= target_count)
-        wrong(checking, line, "\"%s\": there are %zu targets", expect->text, target_count);
+        wrong(checking, line, "\"%s\": no such target (of %zu)", expect->text, target_count);
 }
 
 static void check_expect(struct checking *checking, const struct expect *expect, unsigned line)
@@ -188,18 +187,19 @@ static void check_expect(struct checking *checking, const struct expect *expect,
     const struct scenario *scenario = checking->scenario;
     bool is_with_samples =
         has_stack(scenario) || (scenario->database_url[0] != '\0' && scenario->statement[0] != '\0');
+    unsigned needs = expect_needs(expect);
     check_part(checking, expect, line);
     if (expect->variant[0] != '\0' && !has_variant(scenario, expect->variant) && scenario->variant_count != 1)
-        wrong(checking, line, "\"in %s\": this is no value of the vary line", expect->variant);
-    if (expect_needs_loads(expect) && !counts(scenario))
-        wrong(checking, line, "\"%s\": nobody counts loads: count ...", expect->text);
-    else if (expect_needs_keys(expect) && !counts_by_log(scenario))
+        wrong(checking, line, "\"in %s\": not a value of the vary line", expect->variant);
+    if ((needs & EXPECT_NEEDS_LOADS) != 0 && !counts(scenario))
+        wrong(checking, line, "\"%s\": loads are not counted: count ...", expect->text);
+    else if ((needs & EXPECT_NEEDS_KEYS) != 0 && !counts_by_log(scenario))
         wrong(checking, line,
               "\"%s\": only the statement log knows keys and instants: count log PATH, or expect loads",
               expect->text);
-    if (expect_needs_samples(expect) && !is_with_samples)
+    if ((needs & EXPECT_NEEDS_SAMPLES) != 0 && !is_with_samples)
         wrong(checking, line, "\"%s\": database and queries are needed", expect->text);
-    if (expect_needs_redis(expect) && !has_stack(scenario) && scenario->redis_url[0] == '\0')
+    if ((needs & EXPECT_NEEDS_REDIS) != 0 && !has_stack(scenario) && scenario->redis_url[0] == '\0')
         wrong(checking, line, "\"%s\": redis is needed", expect->text);
     if (expect->figure == EXPECT_STALE && (scenario->write_count == 0 || scenario->version_after[0] == '\0'))
         wrong(checking, line, "\"%s\": a write and a version are needed", expect->text);
@@ -207,7 +207,7 @@ static void check_expect(struct checking *checking, const struct expect *expect,
         wrong(checking, line, "\"%s\": the run is over by then", expect->text);
 }
 
-size_t scenario_check(const struct scenario *scenario, scenario_complain *complain, void *context)
+void scenario_check(const struct scenario *scenario, scenario_complain *complain, void *context)
 {
     struct checking checking = {.scenario = scenario, .complain = complain, .context = context};
     check_servers(&checking);
@@ -218,5 +218,4 @@ size_t scenario_check(const struct scenario *scenario, scenario_complain *compla
         check_event(&checking, &scenario->events[i]);
     for (size_t i = 0; i < scenario->expect_count; i++)
         check_expect(&checking, &scenario->expects[i], scenario->expect_lines[i]);
-    return checking.count;
 }

@@ -117,15 +117,6 @@ static void trim_about(char *about)
 
 /* ---- names ---- */
 
-static const struct scenario_let *find_let(const struct scenario *scenario, const char *name, size_t bytes)
-{
-    for (size_t i = 0; i < scenario->let_count; i++) {
-        if (strlen(scenario->lets[i].name) == bytes && strncmp(scenario->lets[i].name, name, bytes) == 0)
-            return &scenario->lets[i];
-    }
-    return NULL;
-}
-
 /* Replaces every ${NAME}; false: complained. */
 static bool expand(struct reading *reading, unsigned line, const char *from, char *to, size_t to_bytes)
 {
@@ -135,7 +126,8 @@ static bool expand(struct reading *reading, unsigned line, const char *from, cha
         const char *text = from;
         size_t bytes = 1;
         if (end != NULL) {
-            const struct scenario_let *let = find_let(reading->scenario, from + 2, (size_t)(end - from) - 2);
+            const struct scenario_let *let =
+                scenario_find_let(reading->scenario, from + 2, (size_t)(end - from) - 2);
             if (let == NULL) {
                 complain_about(reading, line, "%.*s: there is no line \"let %.*s VALUE\" above",
                                (int)(end - from) + 1, from, (int)(end - from) - 2, from + 2);
@@ -156,35 +148,15 @@ static bool expand(struct reading *reading, unsigned line, const char *from, cha
     return true;
 }
 
-static const char *set_value(struct reading *reading, const char *name)
+/* A value from outside takes the place of the line's. */
+static void set_let(struct reading *reading, struct scenario_let *let)
 {
     for (size_t i = 0; i < reading->set_count; i++) {
-        if (strcmp(reading->sets[i].name, name) == 0) {
-            reading->is_used[i] = true;
-            return reading->sets[i].value;
-        }
+        if (strcmp(reading->sets[i].name, let->name) != 0)
+            continue;
+        reading->is_used[i] = true;
+        snprintf(let->value, sizeof let->value, "%s", reading->sets[i].value);
     }
-    return NULL;
-}
-
-static void take_let(struct reading *reading, struct words *words, unsigned line)
-{
-    struct scenario *scenario = reading->scenario;
-    words_next(words);
-    const char *name = words_next(words), *value = words_next(words);
-    if (name == NULL || value == NULL || words_peek(words) != NULL || strlen(name) >= SCENARIO_NAME_BYTES ||
-        strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_") != strlen(name)) {
-        complain_about(reading, line, "let: write: let NAME VALUE, the name in capital letters");
-        return;
-    }
-    if (scenario->let_count == SCENARIO_LETS_MAX || find_let(scenario, name, strlen(name)) != NULL) {
-        complain_about(reading, line, "let %s: a second one, or too many", name);
-        return;
-    }
-    struct scenario_let *let = &scenario->lets[scenario->let_count++];
-    const char *set = set_value(reading, name);
-    snprintf(let->name, sizeof let->name, "%s", name);
-    snprintf(let->value, sizeof let->value, "%s", set != NULL ? set : value);
 }
 
 /* Only this variant, or another value of a setting. */
@@ -238,20 +210,18 @@ static bool split_title(const char *line, struct words *words)
 static void take_line(struct reading *reading, unsigned line, const char *text)
 {
     static struct words words; /* large; there is one thread */
+    struct scenario *scenario = reading->scenario;
     char expanded[WORDS_LINE_BYTES / 2], why[SCENARIO_WHY_BYTES] = "";
+    size_t let_count = scenario->let_count;
     if (!expand(reading, line, text, expanded, sizeof expanded))
         return;
-    if (!split_title(expanded, &words)) {
-        const char *wrong = words_split(&words, expanded);
-        if (wrong != NULL) {
-            complain(reading, line, wrong);
-            return;
-        }
-    }
-    if (words_peek(&words) != NULL && strcmp(words_peek(&words), "let") == 0)
-        take_let(reading, &words, line);
-    else if (!scenario_take(reading->scenario, &words, line, why))
+    const char *wrong = split_title(expanded, &words) ? NULL : words_split(&words, expanded);
+    if (wrong != NULL)
+        complain(reading, line, wrong);
+    else if (!scenario_take(scenario, &words, line, why))
         complain(reading, line, why);
+    else if (scenario->let_count > let_count)
+        set_let(reading, &scenario->lets[let_count]);
 }
 
 static void read_lines(struct reading *reading)

@@ -83,7 +83,7 @@ static enum scenario_end run_variants(const struct scenario *scenario, struct re
 
 static struct report baseline; /* large; {0} is empty */
 
-/* The file comes at the end: whether it can is to be known before an hour is spent on what it holds. */
+/* The file comes last: find out whether it can be written before an hour is spent on its contents. */
 static bool can_write(const char *path)
 {
     struct result_file file;
@@ -134,9 +134,9 @@ static enum scenario_end compare(const struct report *report, const struct scena
     return report_compare(report, &baseline, stdout) ? SCENARIO_HELD : SCENARIO_DID_NOT_HOLD;
 }
 
-/* The report is told in any case; what went wrong first decides. */
-static enum scenario_end tell(const struct report *report, const struct scenario_outputs *outputs,
-                              enum scenario_end end)
+/* The report is shown in any case; what went wrong first decides. */
+static enum scenario_end show_report(const struct report *report, const struct scenario_outputs *outputs,
+                                     enum scenario_end end)
 {
     report_table(report, stdout, isatty(STDOUT_FILENO) == 1);
     enum scenario_end compared = end == SCENARIO_HELD ? compare(report, outputs) : SCENARIO_HELD;
@@ -165,7 +165,7 @@ enum scenario_end scenario_run(const struct scenario *scenario, const struct sce
     progress_title(scenario->title);
     enum scenario_end end = run_variants(scenario, report);
     if (report->result_count > 0)
-        end = tell(report, outputs, end);
+        end = show_report(report, outputs, end);
     report_clear(&baseline);
     report_clear(report);
     free(report);

@@ -1,24 +1,29 @@
 /* SPDX-License-Identifier: MIT */
-/* servers.c - the servers of a scenario begin and end; servers_ask.c asks them. See servers.h. */
+/* servers.c - see servers.h. */
 #include "load/play/servers.h"
 
 #include "load/base/clock.h"
 #include "load/base/home.h"
+#include "load/base/http.h"
 #include "load/base/net.h"
 #include "load/base/progress.h"
+#include "load/base/sql.h"
 
 #include <hiredis/hiredis.h>
 
+#include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
 
 enum {
     READY_LIMIT_MS = 15000,
     JOIN_LIMIT_MS = 5000,
     DEFAULT_WORKERS = 8,
-    DEFAULT_MAX_CONNECTIONS = 16000,
-    SPARE_CONNECTIONS = 24, /* of PostgreSQL: for the witness, writers, sql "..." and those it reserves */
-    SPARE_FILES = 4096
+    SPARE_CONNECTIONS = 24, /* of PostgreSQL: for the witness, writers, sql "..." and its reserved ones */
+    SPARE_FILES = 4096,
+    SQL_LIMIT_MS = 5000
 };
 
 static bool has_stack(const struct servers *servers)
@@ -64,13 +69,13 @@ static bool start_proxy(struct servers *servers)
             proxy_add(servers->proxy, servers->postgres.port, &servers->postgres_route));
 }
 
-/* Before anything is loaded: what has connected by then would hear of it later. */
+/* Before anything is loaded: open sessions would hear of it later. */
 static bool log_ends(const struct servers *servers)
 {
     const struct scenario *scenario = servers->scenario;
     bool wanted = false;
     for (size_t i = 0; i < scenario->expect_count; i++)
-        wanted = wanted || expect_needs_ends(&scenario->expects[i]);
+        wanted = wanted || (expect_needs(&scenario->expects[i]) & EXPECT_NEEDS_ENDS) != 0;
     return !wanted || stack_postgres_log_ends(&servers->postgres, true);
 }
 
@@ -87,7 +92,7 @@ static bool start_postgres(struct servers *servers)
     return progress_done(stack_postgres_load(servers->postgres.url, servers->scenario->product_count));
 }
 
-/* catalogd ignores what it does not know in its environment: a slip of the pen would go unnoticed. */
+/* catalogd ignores what it does not know in its environment: a typo would go unnoticed. */
 static bool knows_setting(const char *help, const char *setting)
 {
     char name[SCENARIO_SETTING_BYTES];
@@ -187,16 +192,16 @@ static void make_settings(struct servers *servers, const char *variant)
     }
 }
 
-static bool empty_redis(struct servers *servers)
+bool servers_empty_redis(struct servers *servers)
 {
-    struct redisReply *reply = stack_redis_command(&servers->redis, "FLUSHALL");
+    struct redisReply *reply = stack_redis_command(servers_redis(servers), "FLUSHALL");
     bool good = reply != NULL && reply->type == REDIS_REPLY_STATUS;
     if (reply != NULL)
         freeReplyObject(reply);
     return good;
 }
 
-/* Ready is not yet connected to Redis: who is asked before that goes without it. */
+/* Ready does not mean connected to Redis: until then a request goes without it. */
 static bool wait_joined(const struct stack_catalogd *catalogd)
 {
     static const char *const wanted[] = {"guard_redis_state{connection=\"commands\",state=\"up\"}",
@@ -226,7 +231,7 @@ bool servers_start_variant(struct servers *servers, const char *variant)
     snprintf(text, sizeof text, "%u x catalogd%s%s%s%s", (unsigned)scenario->process_count,
              variant[0] != '\0' ? ", " : "", scenario->vary, variant[0] != '\0' ? "=" : "", variant);
     progress_step(text);
-    good = empty_redis(servers);
+    good = servers_empty_redis(servers);
     for (size_t i = 0; good && i < scenario->process_count; i++)
         good = stack_catalogd_start(&servers->catalogd[i], servers->settings);
     for (size_t i = 0; good && i < scenario->process_count; i++)
@@ -241,7 +246,7 @@ void servers_stop_variant(struct servers *servers)
         stack_catalogd_stop(&servers->catalogd[i]);
 }
 
-/* ---- who is where ---- */
+/* ---- addresses ---- */
 
 void servers_name_targets(const struct servers *servers, struct work *work)
 {
@@ -281,4 +286,131 @@ const char *servers_database(const struct servers *servers)
     if (has_stack(servers))
         return servers->postgres.socket_url;
     return servers->scenario->database_url[0] != '\0' ? servers->scenario->database_url : NULL;
+}
+
+/* ---- the leader ---- */
+
+/* A lease is "<uuid> <tag> <lease_ms> <host:pid> <since>". */
+static bool find_holder(const struct servers *servers, const char *lease, size_t *process)
+{
+    char holder[64];
+    if (sscanf(lease, "%*s %*s %*s %63s", holder) != 1)
+        return false;
+    const char *colon = strrchr(holder, ':');
+    long pid = colon != NULL ? strtol(colon + 1, NULL, 10) : 0;
+    for (size_t i = 0; pid > 0 && i < servers->scenario->process_count; i++) {
+        if (servers->catalogd[i].pid == (pid_t)pid) {
+            *process = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool look_at(struct servers *servers, const char *key, size_t *process)
+{
+    struct redisReply *reply = stack_redis_command(servers_redis(servers), "GET %s", key);
+    bool found =
+        reply != NULL && reply->type == REDIS_REPLY_STRING && find_holder(servers, reply->str, process);
+    if (reply != NULL)
+        freeReplyObject(reply);
+    return found;
+}
+
+bool servers_find_leader(struct servers *servers, size_t *process)
+{
+    char cursor[24] = "0";
+    bool found = false, more = true;
+    while (more && !found) {
+        struct redisReply *reply =
+            stack_redis_command(servers_redis(servers), "SCAN %s MATCH csg1:{*}:l COUNT 1000", cursor);
+        more = reply != NULL && reply->type == REDIS_REPLY_ARRAY && reply->elements == 2;
+        const struct redisReply *keys = more ? reply->element[1] : NULL;
+        for (size_t i = 0; more && !found && i < keys->elements; i++)
+            found = look_at(servers, keys->element[i]->str, process);
+        if (more)
+            snprintf(cursor, sizeof cursor, "%s", reply->element[0]->str);
+        more = more && strcmp(cursor, "0") != 0;
+        if (reply != NULL)
+            freeReplyObject(reply);
+    }
+    return found;
+}
+
+/* ---- POST ---- */
+
+static bool post_to(const char *host, uint16_t port, const char *path, uint32_t limit_ms, char *why)
+{
+    struct http_answer answer;
+    const struct http_request request = {
+        .host = host, .port = port, .method = "POST", .path = path, .deadline_ms = limit_ms};
+    bool answered = http_ask(&request, &answer);
+    bool good = answered && answer.status >= 200 && answer.status < 300;
+    if (!answered)
+        snprintf(why, SCENARIO_WHY_BYTES, "POST %.200s: no answer", path);
+    else if (!good)
+        snprintf(why, SCENARIO_WHY_BYTES, "POST %.200s: status %u", path, (unsigned)answer.status);
+    http_answer_clear(&answer);
+    return good;
+}
+
+static bool post_to_target(const struct work_target *target, const char *path, uint32_t limit_ms, char *why)
+{
+    char host[64], port[8];
+    if (getnameinfo((const struct sockaddr *)&target->address.storage, target->address.bytes, host,
+                    sizeof host, port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
+        snprintf(why, SCENARIO_WHY_BYTES, "POST to %s: no such address", target->name);
+        return false;
+    }
+    return post_to(host, (uint16_t)strtoul(port, NULL, 10), path, limit_ms, why);
+}
+
+bool servers_post(const struct servers *servers, const char *url, uint32_t limit_ms,
+                  char why[static SCENARIO_WHY_BYTES])
+{
+    struct work_target target;
+    char server[256];
+    if (strncmp(url, "http://", 7) == 0) {
+        size_t bytes = strcspn(url + 7, "/");
+        snprintf(server, sizeof server, "%.*s", (int)bytes, url + 7);
+        const char *path = url[7 + bytes] != '\0' ? url + 7 + bytes : "/";
+        return work_target_parse(server, &target, why) && post_to_target(&target, path, limit_ms, why);
+    }
+    if (!has_stack(servers))
+        return post_to_target(&servers->scenario->work.targets[0], url, limit_ms, why);
+    for (size_t i = 0; i < servers->scenario->process_count; i++) {
+        if (post_to("127.0.0.1", servers->catalogd[i].ops_port, url, limit_ms, why))
+            return true;
+    }
+    return false;
+}
+
+/* ---- the machine ---- */
+
+static void redis_version(struct servers *servers, char *version, size_t version_bytes)
+{
+    struct redisReply *reply =
+        has_stack(servers) ? stack_redis_command(servers_redis(servers), "INFO server") : NULL;
+    const char *line =
+        reply != NULL && reply->type == REDIS_REPLY_STRING ? strstr(reply->str, "redis_version:") : NULL;
+    if (line != NULL) {
+        line += strlen("redis_version:");
+        snprintf(version, version_bytes, "; Redis %.*s", (int)strcspn(line, "\r\n"), line);
+    }
+    if (reply != NULL)
+        freeReplyObject(reply);
+}
+
+void servers_machine(struct servers *servers, char *text, size_t text_bytes)
+{
+    struct utsname system;
+    char redis[48] = "", postgres[32] = "", why[SQL_WHY_BYTES];
+    const char *database = servers_database(servers);
+    uname(&system);
+    redis_version(servers, redis, sizeof redis);
+    if (database != NULL)
+        sql_run(database, "SELECT split_part(version(), ' ', 2)", SQL_LIMIT_MS, postgres, sizeof postgres,
+                why);
+    snprintf(text, text_bytes, "%ld cores, %s %s %s%s%s%s", sysconf(_SC_NPROCESSORS_ONLN), system.sysname,
+             system.release, system.machine, redis, postgres[0] != '\0' ? "; PostgreSQL " : "", postgres);
 }

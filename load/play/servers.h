@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * servers.h - who is asked in a scenario: its stack, or nobody of ours.
+ * servers.h - the servers of a scenario: its stack, or the user's own.
  *
  *     servers_open()             Redis, PostgreSQL with its products, proxy, replica
  *       servers_start_variant()  an empty Redis and the processes, ready
@@ -42,13 +42,14 @@ void servers_close(struct servers *servers);
 
 /* Puts the targets into the work. */
 void servers_name_targets(const struct servers *servers, struct work *work);
-/* Who counts, and how. False: nobody. */
+/* How loads and commands are counted. False: not at all. */
 bool servers_witness(const struct servers *servers, struct witness_options *out);
 /* For statements; NULL: there is none. */
 const char *servers_database(const struct servers *servers);
 
 /* The one that the services use now: after a failover the replica. */
 struct stack_redis *servers_redis(struct servers *servers);
+bool servers_empty_redis(struct servers *servers);
 
 /* The process that holds a lease in this instant, by its index. */
 bool servers_find_leader(struct servers *servers, size_t *process);

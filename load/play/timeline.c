@@ -118,7 +118,7 @@ static void try(struct timeline *timeline, size_t index)
     if (outcome == ACT_AGAIN && clock_us() < entry->due_us + (uint64_t)LEADER_LIMIT_MS * 1000)
         return;
     if (outcome == ACT_AGAIN)
-        snprintf(entry->why, sizeof entry->why, "nobody held a lease for %d s", LEADER_LIMIT_MS / 1000);
+        snprintf(entry->why, sizeof entry->why, "no process held a lease for %d s", LEADER_LIMIT_MS / 1000);
     finish(timeline, index, outcome == ACT_DONE ? ACT_DONE : ACT_FAILED);
 }
 
@@ -199,7 +199,7 @@ void timeline_end(struct timeline *timeline)
     act_end(&timeline->act);
 }
 
-/* ---- what is told of it ---- */
+/* ---- what the report says of it ---- */
 
 static uint32_t since_begin_ms(const struct timeline *timeline, uint64_t at_us)
 {
@@ -223,7 +223,7 @@ static void mark(const struct timeline *timeline, const struct timeline_entry *e
                 until_us > 0 ? since_begin_ms(timeline, until_us) : 0, text);
 }
 
-/* Where there is no room it takes the last one's: what did not hold must not go unsaid. */
+/* Without room it takes the place of the last one: what did not hold must be reported. */
 static void check(const struct timeline_entry *entry, struct result *result)
 {
     if (result->check_count == RESULT_CHECKS_MAX)
@@ -234,8 +234,8 @@ static void check(const struct timeline_entry *entry, struct result *result)
         snprintf(check->measured, sizeof check->measured, "%.*s", RESULT_TEXT_BYTES - 1, entry->why);
     else
         snprintf(check->measured, sizeof check->measured, "%s",
-                 entry->state == TIMELINE_TRYING ? "nobody held a lease until the run was over"
-                 : entry->is_due_known           ? "the run was over before"
+                 entry->state == TIMELINE_TRYING ? "no process held a lease before the run was over"
+                 : entry->is_due_known           ? "the run was over by then"
                                                  : "there was no such load");
     check->held = false;
 }
@@ -244,7 +244,8 @@ void timeline_report(const struct timeline *timeline, uint64_t run_end_us, struc
 {
     for (size_t i = 0; i < timeline->count; i++) {
         const struct timeline_entry *entry = &timeline->entries[i];
-        bool is_over = entry->is_opposite && entry->state == TIMELINE_WAITING; /* nobody was left to notice */
+        bool is_over = entry->is_opposite &&
+                       entry->state == TIMELINE_WAITING; /* its end came first, which harms nothing */
         if (entry->state == TIMELINE_DONE && !entry->is_opposite)
             mark(timeline, entry, run_end_us, result);
         else if (entry->state != TIMELINE_DONE && !is_over && !result->is_partial)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * timeline.h - what a scenario tells to happen during a run: when it is due, and when it really was.
+ * timeline.h - the events of a scenario during a run: when they are due, and when they really were.
  *
  *     WAITING ---due---> TRYING ---done---> DONE  (its "for" makes the opposite WAITING)
  *                          |  ^              |
@@ -8,8 +8,8 @@
  *                          +-----failed, or no leader within LEADER_LIMIT_MS-----> FAILED
  *
  * Entries are begun in the order of the instants they were planned for. What takes long (a server that starts) delays
- * what comes behind it and leaves nothing out; a fault lasts at least for as long as was told. Who waits for a leader
- * holds up nobody.
+ * what comes behind it and leaves nothing out; a fault lasts at least as long as its "for". Waiting
+ * for a leader holds up nothing.
  *
  * Faults become marks from when they began to when their opposite was done, or to the end of the run. What failed,
  * and what never came to happen, becomes a check that did not hold.
@@ -19,7 +19,7 @@
 #ifndef LOAD_PLAY_TIMELINE_H
 #define LOAD_PLAY_TIMELINE_H
 
-#include "load/play/scenario_act.h"
+#include "load/play/act.h"
 
 enum { TIMELINE_ENTRIES_MAX = SCENARIO_EVENTS_MAX * 2 };
 
@@ -33,7 +33,7 @@ struct timeline_entry {
     uint64_t not_before_us; /* an opposite: the fault has lasted long enough */
     uint64_t begun_us, done_us;
     uint64_t until_us; /* when the opposite was done; 0: not yet */
-    size_t process;    /* of catalogd, whom it befell, by index; with SCENARIO_ALL and others 0 */
+    size_t process;    /* of catalogd, that it happened to, by index; with SCENARIO_ALL and others 0 */
     char why[SCENARIO_WHY_BYTES];
 };
 
@@ -50,7 +50,7 @@ void timeline_begin(struct timeline *timeline, const struct scenario *scenario, 
                     uint64_t begin_us);
 /* Does what is due; `loads` have begun since the barrier. */
 void timeline_tick(struct timeline *timeline, uint64_t loads);
-/* Somebody waits for a load, so it has to be counted often. */
+/* An event waits for a load, so loads have to be counted often. */
 bool timeline_waits_for_load(const struct timeline *timeline);
 /* No statement, POST or command is under way any more. */
 bool timeline_is_quiet(struct timeline *timeline);

@@ -72,7 +72,7 @@ static bool warm_url(const struct work_url *url, const struct work_target *targe
     uint64_t count = url->keys == WORK_EACH ? (uint64_t)url->last - url->first + 1 : 1;
     for (size_t i = 0; i < target_count; i++) {
         if ((url->target < 0 || (size_t)url->target == i) && !add_target(&warming, &targets[i])) {
-            snprintf(why, WORK_WHY_BYTES, "warm: %.100s is no numeric address", targets[i].name);
+            snprintf(why, WORK_WHY_BYTES, "warm: %.100s is not a numeric address", targets[i].name);
             return false;
         }
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * warm.h - asking for what shall be in the cache before a run begins, once each.
+ * warm.h - requests, once each, for what is to be in the cache before a run begins.
  *
  * Threads: one. Errors: false, and one line in `why`; an answer below 500 is one.
  */

@@ -2,11 +2,10 @@
 /* words.c - see words.h. */
 #include "load/play/words.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "load/base/number.h"
 
-static const double day_us = 86400e6;
+#include <stdio.h>
+#include <string.h>
 
 /* ---- cutting ---- */
 
@@ -124,92 +123,61 @@ bool words_rest(struct words *words, char *text, size_t text_bytes)
     return used < text_bytes;
 }
 
-/* ---- meaning ---- */
+/* ---- the next word as what it must be ---- */
 
-bool word_number(const char *word, uint32_t least, uint32_t most, uint32_t *out)
+bool words_refuse(char why[static WORDS_WHY_BYTES], const char *reason, const char *word)
 {
-    uint64_t number = 0;
-    if (*word < '0' || *word > '9')
-        return false;
-    for (; *word != '\0'; word++) {
-        if (*word == '_')
-            continue;
-        if (*word < '0' || *word > '9')
-            return false;
-        number = number * 10 + (uint64_t)(*word - '0');
-        if (number > most)
-            return false;
-    }
-    if (number < least)
-        return false;
-    *out = (uint32_t)number;
-    return true;
-}
-
-/* Digits with at most one point; *end is what follows. strtod() would take "inf", "0x1p3" and the locale's comma. */
-static bool read_decimal(const char *word, double *out, const char **end)
-{
-    double number = 0, place = 1;
-    bool after_point = false;
-    if (*word < '0' || *word > '9')
-        return false;
-    for (; (*word >= '0' && *word <= '9') || (*word == '.' && !after_point); word++) {
-        if (*word == '.') {
-            after_point = true;
-            continue;
-        }
-        number = number * 10 + (*word - '0');
-        place *= after_point ? 10 : 1;
-    }
-    *out = number / place;
-    *end = word;
-    return true;
-}
-
-bool word_decimal(const char *word, double *out)
-{
-    const char *end;
-    double number;
-    if (!read_decimal(word, &number, &end) || *end != '\0')
-        return false;
-    *out = number;
-    return true;
-}
-
-bool word_percent(const char *word, double *out)
-{
-    const char *end;
-    double number;
-    if (!read_decimal(word, &number, &end) || strcmp(end, "%") != 0 || number > 100)
-        return false;
-    *out = number;
-    return true;
-}
-
-bool word_duration_us(const char *word, double *out)
-{
-    static const struct {
-        const char *name;
-        double us;
-    } units[] = {{"us", 1}, {"ms", 1e3}, {"s", 1e6}, {"m", 60e6}, {"min", 60e6}, {"h", 3600e6}};
-    const char *end;
-    double number;
-    if (!read_decimal(word, &number, &end))
-        return false;
-    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
-        if (strcmp(end, units[i].name) != 0 || number * units[i].us > day_us)
-            continue;
-        *out = number * units[i].us;
-        return true;
-    }
+    if (word != NULL)
+        snprintf(why, WORDS_WHY_BYTES, "%s \"%.200s\"", reason, word);
+    else
+        snprintf(why, WORDS_WHY_BYTES, "%s", reason);
     return false;
 }
 
-bool word_duration_ms(const char *word, uint32_t *out)
+bool words_refuse_unknown(char why[static WORDS_WHY_BYTES], const char *what, const char *word,
+                          const struct words_help *(*row)(size_t index))
 {
-    double us;
-    if (!word_duration_us(word, &us) || (us > 0 && us < 1e3))
+    size_t used = (size_t)snprintf(why, WORDS_WHY_BYTES, "unknown %s \"%.60s\"; there are:", what, word);
+    for (size_t i = 0; row(i) != NULL && used < WORDS_WHY_BYTES; i++)
+        used += (size_t)snprintf(why + used, WORDS_WHY_BYTES - used, "%s %s", i > 0 ? "," : "", row(i)->name);
+    return false;
+}
+
+bool words_take_number(struct words *words, uint32_t least, uint32_t most, uint32_t *out,
+                       char why[static WORDS_WHY_BYTES])
+{
+    char reason[64];
+    const char *word = words_next(words);
+    if (word == NULL || number_read(word, least, most, out))
+        return word != NULL;
+    snprintf(reason, sizeof reason, "a number from %u to %u is needed, not", (unsigned)least, (unsigned)most);
+    return words_refuse(why, reason, word);
+}
+
+bool words_take_ms(struct words *words, uint32_t *out, char why[static WORDS_WHY_BYTES])
+{
+    const char *word = words_next(words);
+    if (word == NULL || number_read_ms(word, out))
+        return word != NULL;
+    return words_refuse(why, "a time like 250ms, 1.5s or 2m is needed, not", word);
+}
+
+bool words_take_percent(struct words *words, uint32_t *out, char why[static WORDS_WHY_BYTES])
+{
+    double percent;
+    const char *word = words_next(words);
+    if (word == NULL)
         return false;
-    *out = (uint32_t)(us / 1e3 + 0.5);
+    if (!number_read_percent(word, &percent))
+        return words_refuse(why, "a percentage like 50% is needed, not", word);
+    *out = (uint32_t)(percent + 0.5);
     return true;
+}
+
+bool words_take_text(struct words *words, char *out, size_t out_bytes, char why[static WORDS_WHY_BYTES])
+{
+    const char *word = words_next(words);
+    if (word == NULL || word[0] == '\0')
+        return false;
+    return (size_t)snprintf(out, out_bytes, "%s", word) < out_bytes || words_refuse(why, "too long:", word);
 }

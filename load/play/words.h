@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * words.h - a line cut into words, and what a word can mean.
+ * words.h - a line cut into words, and what the next of them must be.
  *
  * Words are separated by spaces and tabs; "..." or '...' keeps a word together, and within "..." a backslash stands
  * before a quote or another backslash. A # at the beginning of a word ends the line.
@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { WORDS_MAX = 64, WORDS_LINE_BYTES = 8192 };
+enum { WORDS_MAX = 64, WORDS_LINE_BYTES = 8192, WORDS_WHY_BYTES = 1024 };
 
 struct words {
     uint16_t at[WORDS_MAX]; /* where in `text` each begins */
@@ -38,17 +38,28 @@ bool words_skip(struct words *words, const char *expected);
 /* All that is left, with one space between two words, as it would be written again; true: it fits. */
 bool words_rest(struct words *words, char *text, size_t text_bytes);
 
-/* ---- what a word can mean; *out is set only on success ---- */
+/* ---- how a word is shown to people: the rows of every table begin with it ---- */
 
-/* "1000", "1_000": digits only. */
-bool word_number(const char *word, uint32_t least, uint32_t most, uint32_t *out);
-/* "250ms", "1.5s", "2m"; not below a millisecond, at most a day. */
-bool word_duration_ms(const char *word, uint32_t *out);
-/* The same, and "300us". */
-bool word_duration_us(const char *word, double *out);
-/* "50%", "99.9%". */
-bool word_percent(const char *word, double *out);
-/* "12", "0.5". */
-bool word_decimal(const char *word, double *out);
+struct words_help {
+    const char *name, *arguments; /* "limit", "TIME"; NULL: takes none */
+    const char *help;
+};
+
+/* ---- the next word as what it must be; *out is set only on success ---- */
+
+/* False: `why` is set, or left as it was where there is no word. */
+bool words_take_number(struct words *words, uint32_t least, uint32_t most, uint32_t *out,
+                       char why[static WORDS_WHY_BYTES]);
+bool words_take_ms(struct words *words, uint32_t *out, char why[static WORDS_WHY_BYTES]);
+/* In whole percent. */
+bool words_take_percent(struct words *words, uint32_t *out, char why[static WORDS_WHY_BYTES]);
+/* An empty word is none. */
+bool words_take_text(struct words *words, char *out, size_t out_bytes, char why[static WORDS_WHY_BYTES]);
+
+/* Returns false. `word` is shown in quotes; NULL: none. */
+bool words_refuse(char why[static WORDS_WHY_BYTES], const char *reason, const char *word);
+/* The same of a word that is in no row; names them all. `row`: the index-th, NULL: there are no more. */
+bool words_refuse_unknown(char why[static WORDS_WHY_BYTES], const char *what, const char *word,
+                          const struct words_help *(*row)(size_t index));
 
 #endif

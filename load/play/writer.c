@@ -3,10 +3,11 @@
 #include "load/play/writer.h"
 
 #include "load/base/clock.h"
+#include "load/base/number.h"
 #include "load/base/sql.h"
+#include "load/base/ticker.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,10 +16,9 @@ enum { SQL_LIMIT_MS = 3000, POST_LIMIT_MS = 3000, POST_ONCE_MS = 1000, STEP_MS =
 struct writer {
     const struct servers *servers;
     const struct scenario_write *write;
-    pthread_t thread;
-    atomic_bool is_told_to_end;
+    struct ticker ticker;
 
-    /* the thread's until it was joined */
+    /* the ticker's until it was joined */
     struct result_write *writes; /* owned */
     size_t count, capacity, failed;
     uint32_t next_key;
@@ -53,7 +53,7 @@ static bool keep(struct writer *writer, const struct result_write *write)
     return true;
 }
 
-/* A message may be lost on its way: it is repeated, as whoever writes has to. */
+/* A POST may be lost on its way: it is repeated, as every writer must. */
 static bool post(struct writer *writer, uint32_t key, char *why)
 {
     char url[SCENARIO_TEXT_BYTES + 64];
@@ -77,8 +77,8 @@ static void write_once(struct writer *writer)
     put_key(statement, sizeof statement, writer->write->sql, done.key);
     bool good =
         sql_run(servers_database(writer->servers), statement, SQL_LIMIT_MS, version, sizeof version, why);
-    if (good && !word_number(version, 0, UINT32_MAX, &done.version)) {
-        snprintf(why, sizeof why, "the statement returned \"%s\", which is no version", version);
+    if (good && !number_read(version, 0, UINT32_MAX, &done.version)) {
+        snprintf(why, sizeof why, "the statement returned \"%s\", which is not a version", version);
         good = false;
     }
     good = good && post(writer, done.key, why);
@@ -89,21 +89,10 @@ static void write_once(struct writer *writer)
         memcpy(writer->why, why, sizeof writer->why);
 }
 
-static void *run(void *context)
+static void tick(void *context, bool is_last)
 {
-    struct writer *writer = context;
-    uint64_t due_us = clock_us();
-    while (!atomic_load(&writer->is_told_to_end)) {
-        if (clock_us() < due_us) {
-            clock_pause_ms(STEP_MS);
-            continue;
-        }
-        write_once(writer);
-        due_us += (uint64_t)writer->write->every_ms * 1000;
-        if (due_us < clock_us()) /* it takes longer than that: no bursts to catch up */
-            due_us = clock_us();
-    }
-    return NULL;
+    if (!is_last)
+        write_once(context);
 }
 
 struct writer *writer_begin(const struct servers *servers, const struct scenario_write *write)
@@ -116,11 +105,9 @@ struct writer *writer_begin(const struct servers *servers, const struct scenario
     writer->servers = servers;
     writer->write = write;
     writer->next_key = write->first_key;
-    atomic_init(&writer->is_told_to_end, false);
-    int error = pthread_create(&writer->thread, NULL, run, writer);
-    if (error == 0)
+    if (ticker_start(&writer->ticker, write->every_ms, tick, writer))
         return writer;
-    fprintf(stderr, "stampede: no thread for a writer: %s\n", strerror(error));
+    fprintf(stderr, "stampede: no thread for a writer: %s\n", strerror(errno));
     free(writer);
     return NULL;
 }
@@ -129,8 +116,7 @@ void writer_end(struct writer **writer, struct result_write **writes, size_t *wr
                 char why[static SCENARIO_WHY_BYTES])
 {
     struct writer *ended = *writer;
-    atomic_store(&ended->is_told_to_end, true);
-    pthread_join(ended->thread, NULL);
+    ticker_join(&ended->ticker);
     *writes = ended->writes;
     *write_count = ended->count;
     *failed = ended->failed;

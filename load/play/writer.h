@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * writer.h - somebody who changes rows while they are asked for, and says when each change is over.
+ * writer.h - changes rows while they are requested, and says when each change is over.
  *
  *     every_ms:  sql with the next key  -->  the new version  -->  POST to say so  -->  over
  *
- * A change is over, and its version must be seen by everybody who asks from then on, only when the POST was
- * answered with 2xx; until then it is posted again. One that never was, within POST_LIMIT_MS, counts as failed: nobody
- * was promised anything.
+ * A change is over, and every later request must see its version, once the POST has been answered with 2xx; until then it
+ * is posted again. A change whose POST is not answered so within POST_LIMIT_MS has failed: it promises nothing.
  *
  * Threads: one of its own for each; begun and ended by one.
  */

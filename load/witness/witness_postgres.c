@@ -4,6 +4,7 @@
 
 #include "load/base/clock.h"
 #include "load/base/net.h"
+#include "load/base/number.h"
 #include "load/base/ticker.h"
 #include "load/witness/witness_log.h"
 #include "load/witness/witness_session.h"
@@ -118,11 +119,7 @@ static const char place[] = WITNESS_OURS
 
 static bool whole_number(const char *text, uint64_t *out)
 {
-    char *end;
-    if (text[0] < '0' || text[0] > '9')
-        return false;
-    *out = strtoull(text, &end, 10);
-    return *end == '\0';
+    return number_scan(&text, UINT64_MAX, out) && *text == '\0';
 }
 
 /* False: no number to be had; the reason is in `why`. */

@@ -9,30 +9,22 @@
  */
 #include "tests/chaos/chaos.h"
 
+#include "load/base/number.h"
 #include "load/base/proc.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-static bool read_number(const char *text, uint64_t *out)
-{
-    char *end;
-    *out = strtoull(text, &end, 10);
-    return *text >= '0' && *text <= '9' && *end == '\0';
-}
 
 /* False: an argument that is none. */
 static bool read_arguments(int argc, char **argv, struct chaos_options *options)
 {
-    uint64_t number;
     for (int i = 2; i < argc; i += 2) {
-        if (i + 1 == argc || !read_number(argv[i + 1], &number))
-            return false;
-        if (strcmp(argv[i], "--seconds") == 0 && number <= 1000000)
-            options->seconds = (uint32_t)number;
+        const char *text = i + 1 < argc ? argv[i + 1] : "";
+        bool good = false;
+        if (strcmp(argv[i], "--seconds") == 0)
+            good = number_read(text, 0, 1000000, &options->seconds);
         else if (strcmp(argv[i], "--seed") == 0)
-            options->seed = number;
-        else
+            good = number_scan(&text, UINT64_MAX, &options->seed) && *text == '\0';
+        if (!good)
             return false;
     }
     return true;

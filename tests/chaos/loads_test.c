@@ -16,88 +16,81 @@ enum { EPOCH_S = 1763662000, NOW_US = 9000000 };
 #define END(pid, time) pid " 1763662" time " LOG:  duration: 21.873 ms\n"
 
 /* The log's instants are the last digits of its time: "000.100" is 100 ms. */
-static void read_log(struct history *history, const char *text)
+static struct history history;
+
+static void read_log(const char *text)
 {
     char path[] = "/tmp/loads_test.XXXXXX";
     int fd = mkstemp(path);
     assert_int_not_equal(fd, -1);
     assert_int_equal(write(fd, text, strlen(text)), strlen(text));
     close(fd);
-    assert_true(loads_read(history, path, 0, (uint64_t)EPOCH_S * 1000000, NOW_US));
+    assert_true(loads_read(&history, path, 0, (uint64_t)EPOCH_S * 1000000, NOW_US));
     unlink(path);
 }
 
-static int new_history(void **state)
+static bool new_history(void)
 {
-    static struct history history;
     history_init(&history);
-    *state = &history;
-    return 0;
+    return true;
 }
 
-static int clear_history(void **state)
+static bool clear_history(void)
 {
-    history_clear(*state);
-    return 0;
+    history_clear(&history);
+    return true;
 }
 
-static void expect(const struct history *history, size_t load, uint32_t key, uint64_t begin_ms,
-                   uint64_t end_ms)
+static void expect(size_t load, uint32_t key, uint64_t begin_ms, uint64_t end_ms)
 {
-    assert_true(load < history->loads.count);
-    assert_int_equal(history->loads.items[load].key, key);
-    assert_int_equal(history->loads.items[load].begin_us, begin_ms * 1000);
-    assert_int_equal(history->loads.items[load].end_us, end_ms * 1000);
+    assert_true(load < history.loads.count);
+    assert_int_equal(history.loads.items[load].key, key);
+    assert_int_equal(history.loads.items[load].begin_us, begin_ms * 1000);
+    assert_int_equal(history.loads.items[load].end_us, end_ms * 1000);
 }
 
 TEST(a_load_lasts_from_its_statement_to_its_duration)
 {
-    struct history *history = *state;
-    read_log(history, "11 1763662000.090 LOG:  duration: 0.1 ms\n" BEGIN("11", "000.100", "7")
-                          END("11", "000.122") END("11", "000.200"));
-    assert_int_equal(history->loads.count, 1);
-    expect(history, 0, 7, 100, 122);
+    read_log("11 1763662000.090 LOG:  duration: 0.1 ms\n" BEGIN("11", "000.100", "7") END("11", "000.122")
+                 END("11", "000.200"));
+    assert_int_equal(history.loads.count, 1);
+    expect(0, 7, 100, 122);
 }
 
 TEST(loads_of_several_backends_are_kept_apart)
 {
-    struct history *history = *state;
-    read_log(history, BEGIN("11", "000.100", "7") BEGIN("12", "000.101", "8") END("11", "000.120")
-                          END("12", "000.121"));
-    assert_int_equal(history->loads.count, 2);
-    expect(history, 0, 7, 100, 120);
-    expect(history, 1, 8, 101, 121);
+    read_log(BEGIN("11", "000.100", "7") BEGIN("12", "000.101", "8") END("11", "000.120")
+                 END("12", "000.121"));
+    assert_int_equal(history.loads.count, 2);
+    expect(0, 7, 100, 120);
+    expect(1, 8, 101, 121);
 }
 
 TEST(an_error_ends_a_load_and_so_does_the_end_of_its_session)
 {
-    struct history *history = *state;
-    read_log(history,
-             BEGIN("11", "000.100", "7") BEGIN(
-                 "12", "000.100",
-                 "8") "11 1763662000.130 ERROR:  canceling statement due to statement timeout\n"
-                      "12 1763662000.140 FATAL:  terminating connection due to administrator command\n");
-    assert_int_equal(history->loads.count, 2);
-    expect(history, 0, 7, 100, 130);
-    expect(history, 1, 8, 100, 140);
+    read_log(BEGIN("11", "000.100", "7") BEGIN(
+        "12", "000.100",
+        "8") "11 1763662000.130 ERROR:  canceling statement due to statement timeout\n"
+             "12 1763662000.140 FATAL:  terminating connection due to administrator command\n");
+    assert_int_equal(history.loads.count, 2);
+    expect(0, 7, 100, 130);
+    expect(1, 8, 100, 140);
 }
 
 TEST(a_server_that_begins_anew_has_no_loads_running)
 {
-    struct history *history = *state;
-    read_log(history, BEGIN("11", "000.100", "7") "99 1763662001.000 LOG:  starting PostgreSQL 15.14\n" BEGIN(
-                          "12", "002.000", "7"));
-    assert_int_equal(history->loads.count, 2);
-    expect(history, 0, 7, 100, 1000);
-    expect(history, 1, 7, 2000, 9000);
+    read_log(BEGIN("11", "000.100",
+                   "7") "99 1763662001.000 LOG:  starting PostgreSQL 15.14\n" BEGIN("12", "002.000", "7"));
+    assert_int_equal(history.loads.count, 2);
+    expect(0, 7, 100, 1000);
+    expect(1, 7, 2000, 9000);
 }
 
 TEST(other_statements_and_further_lines_are_no_loads)
 {
-    struct history *history = *state;
-    read_log(history, "11 1763662000.100 LOG:  statement: UPDATE products SET stock = stock + 1\n"
-                      "\tWHERE id = 7\n12 oops\n\n");
-    assert_int_equal(history->loads.count, 0);
+    read_log("11 1763662000.100 LOG:  statement: UPDATE products SET stock = stock + 1\n"
+             "\tWHERE id = 7\n12 oops\n\n");
+    assert_int_equal(history.loads.count, 0);
 }
 
 TEST_GROUP(.before = new_history, .after = clear_history);

@@ -19,32 +19,32 @@
 enum { LIMIT_MS = 5000, QUIET_MS = 60, BIG_BYTES = 1000000 };
 
 /* Both ends are ours: what leaves one is looked for at the other. */
-struct rig {
+static struct rig {
     struct proxy *proxy;
     size_t route;
     int listener;
     int client, server; /* the two ends of the connection under test */
-};
+} rig;
 
 static uint64_t end_us(uint32_t limit_ms)
 {
     return clock_after_ms(limit_ms);
 }
 
-static int connect_client(struct rig *rig)
+static int connect_client(void)
 {
     struct net_address address;
-    assert_true(net_address_init(&address, "127.0.0.1", proxy_port(rig->proxy, rig->route)));
+    assert_true(net_address_init(&address, "127.0.0.1", proxy_port(rig.proxy, rig.route)));
     int fd = net_connect_start(&address);
     assert_int_not_equal(fd, -1);
     assert_true(net_wait(fd, POLLOUT, end_us(LIMIT_MS)));
     return fd;
 }
 
-static int accept_server(struct rig *rig)
+static int accept_server(void)
 {
-    assert_true(net_wait(rig->listener, POLLIN, end_us(LIMIT_MS)));
-    int fd = accept4(rig->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    assert_true(net_wait(rig.listener, POLLIN, end_us(LIMIT_MS)));
+    int fd = accept4(rig.listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     assert_int_not_equal(fd, -1);
     return fd;
 }
@@ -61,27 +61,24 @@ static int listen_somewhere(uint16_t *port)
     return fd;
 }
 
-static int rig_up(void **state)
+static bool rig_up(void)
 {
-    static struct rig rig;
     uint16_t port;
     rig = (struct rig){.listener = listen_somewhere(&port)};
-    *state = &rig;
     assert_true(proxy_open(1, &rig.proxy));
     assert_true(proxy_add(rig.proxy, port, &rig.route));
-    rig.client = connect_client(&rig);
-    rig.server = accept_server(&rig);
-    return 0;
+    rig.client = connect_client();
+    rig.server = accept_server();
+    return true;
 }
 
-static int rig_down(void **state)
+static bool rig_down(void)
 {
-    struct rig *rig = *state;
-    proxy_close(&rig->proxy);
-    close(rig->client);
-    close(rig->server);
-    close(rig->listener);
-    return 0;
+    proxy_close(&rig.proxy);
+    close(rig.client);
+    close(rig.server);
+    close(rig.listener);
+    return true;
 }
 
 static void say(int fd, const char *text)
@@ -126,36 +123,34 @@ static void hang_up_with_reset(int *fd)
     *fd = -1;
 }
 
-static void set(struct rig *rig, enum proxy_fault fault, uint32_t amount_ms)
+static void set(enum proxy_fault fault, uint32_t amount_ms)
 {
-    proxy_set(rig->proxy, rig->route, fault, amount_ms);
+    proxy_set(rig.proxy, rig.route, fault, amount_ms);
 }
 
 /* ---- without a fault ---- */
 
 TEST(bytes_pass_in_both_directions)
 {
-    struct rig *rig = *state;
-    say(rig->client, "PING\r\n");
-    hear(rig->server, "PING\r\n");
-    say(rig->server, "+PONG\r\n");
-    hear(rig->client, "+PONG\r\n");
+    say(rig.client, "PING\r\n");
+    hear(rig.server, "PING\r\n");
+    say(rig.server, "+PONG\r\n");
+    hear(rig.client, "+PONG\r\n");
 }
 
 TEST(a_megabyte_arrives_as_it_was_although_nobody_reads_for_a_while)
 {
     static unsigned char sent[BIG_BYTES], got[BIG_BYTES];
-    struct rig *rig = *state;
     size_t out = 0, in = 0;
     for (size_t i = 0; i < BIG_BYTES; i++)
         sent[i] = (unsigned char)(i * 7 + i / 251);
     while (in < BIG_BYTES) {
-        ssize_t some = out < BIG_BYTES ? send(rig->server, sent + out, BIG_BYTES - out, MSG_DONTWAIT) : -1;
+        ssize_t some = out < BIG_BYTES ? send(rig.server, sent + out, BIG_BYTES - out, MSG_DONTWAIT) : -1;
         out += some > 0 ? (size_t)some : 0;
         if (some > 0)
             continue;
-        assert_true(net_wait(rig->client, POLLIN, end_us(LIMIT_MS)));
-        some = recv(rig->client, got + in, BIG_BYTES - in, MSG_DONTWAIT);
+        assert_true(net_wait(rig.client, POLLIN, end_us(LIMIT_MS)));
+        some = recv(rig.client, got + in, BIG_BYTES - in, MSG_DONTWAIT);
         assert_true(some > 0);
         in += (size_t)some;
     }
@@ -164,26 +159,23 @@ TEST(a_megabyte_arrives_as_it_was_although_nobody_reads_for_a_while)
 
 TEST(an_orderly_end_is_passed_on_behind_the_last_bytes)
 {
-    struct rig *rig = *state;
-    say(rig->server, "-ERR max number of clients reached\r\n");
-    shutdown(rig->server, SHUT_WR);
-    hear(rig->client, "-ERR max number of clients reached\r\n");
-    assert_int_equal(hear_end(rig->client), 0);
+    say(rig.server, "-ERR max number of clients reached\r\n");
+    shutdown(rig.server, SHUT_WR);
+    hear(rig.client, "-ERR max number of clients reached\r\n");
+    assert_int_equal(hear_end(rig.client), 0);
 }
 
 TEST(a_reset_is_passed_on)
 {
-    struct rig *rig = *state;
-    hang_up_with_reset(&rig->client);
-    assert_int_equal(hear_end(rig->server), ECONNRESET);
+    hang_up_with_reset(&rig.client);
+    assert_int_equal(hear_end(rig.server), ECONNRESET);
 }
 
 TEST(a_server_that_is_not_there_resets_the_client)
 {
-    struct rig *rig = *state;
-    close(rig->listener);
-    rig->listener = -1;
-    int client = connect_client(rig);
+    close(rig.listener);
+    rig.listener = -1;
+    int client = connect_client();
     assert_int_equal(hear_end(client), ECONNRESET);
     close(client);
 }
@@ -192,75 +184,69 @@ TEST(a_server_that_is_not_there_resets_the_client)
 
 TEST(delayed_bytes_arrive_after_their_time)
 {
-    struct rig *rig = *state;
-    set(rig, PROXY_DELAY, 50);
+    set(PROXY_DELAY, 50);
     uint64_t begin_us = clock_us();
-    say(rig->client, "one");
-    hear(rig->server, "one");
+    say(rig.client, "one");
+    hear(rig.server, "one");
     assert_true(clock_us() - begin_us >= 50000);
-    say(rig->server, "two");
-    hear(rig->client, "two");
+    say(rig.server, "two");
+    hear(rig.client, "two");
     assert_true(clock_us() - begin_us >= 100000);
-    assert_int_equal(proxy_hits(rig->proxy, PROXY_DELAY), 1);
+    assert_int_equal(proxy_hits(rig.proxy, PROXY_DELAY), 1);
 }
 
 TEST(a_connection_that_lost_bytes_is_reset_when_the_fault_ends)
 {
-    struct rig *rig = *state;
-    set(rig, PROXY_DROP, 0);
-    say(rig->client, "lost");
-    hear_nothing(rig->server);
-    set(rig, PROXY_NONE, 0);
-    assert_int_equal(hear_end(rig->client), ECONNRESET);
-    assert_int_equal(hear_end(rig->server), ECONNRESET);
-    assert_int_equal(proxy_hits(rig->proxy, PROXY_DROP), 1);
+    set(PROXY_DROP, 0);
+    say(rig.client, "lost");
+    hear_nothing(rig.server);
+    set(PROXY_NONE, 0);
+    assert_int_equal(hear_end(rig.client), ECONNRESET);
+    assert_int_equal(hear_end(rig.server), ECONNRESET);
+    assert_int_equal(proxy_hits(rig.proxy, PROXY_DROP), 1);
 }
 
 TEST(a_connection_that_lost_nothing_survives_the_loss_of_others)
 {
-    struct rig *rig = *state;
-    set(rig, PROXY_DROP, 0);
-    set(rig, PROXY_NONE, 0);
-    bytes_pass_in_both_directions(state);
-    assert_int_equal(proxy_hits(rig->proxy, PROXY_DROP), 0);
+    set(PROXY_DROP, 0);
+    set(PROXY_NONE, 0);
+    bytes_pass_in_both_directions();
+    assert_int_equal(proxy_hits(rig.proxy, PROXY_DROP), 0);
 }
 
 TEST(a_reset_ends_what_there_is_and_what_comes)
 {
-    struct rig *rig = *state;
-    set(rig, PROXY_RESET, 0);
-    assert_int_equal(hear_end(rig->client), ECONNRESET);
-    assert_int_equal(hear_end(rig->server), ECONNRESET);
-    int client = connect_client(rig);
+    set(PROXY_RESET, 0);
+    assert_int_equal(hear_end(rig.client), ECONNRESET);
+    assert_int_equal(hear_end(rig.server), ECONNRESET);
+    int client = connect_client();
     assert_int_equal(hear_end(client), ECONNRESET);
     close(client);
 }
 
 TEST(half_open_connections_are_accepted_and_silent)
 {
-    struct rig *rig = *state;
-    set(rig, PROXY_SILENT, 0);
-    int client = connect_client(rig);
+    set(PROXY_SILENT, 0);
+    int client = connect_client();
     say(client, "hello?");
-    say(rig->client, "hello?");
+    say(rig.client, "hello?");
     hear_nothing(client);
-    hear_nothing(rig->server);
-    set(rig, PROXY_NONE, 0);
+    hear_nothing(rig.server);
+    set(PROXY_NONE, 0);
     assert_int_equal(hear_end(client), ECONNRESET); /* nobody was ever behind it */
-    hear(rig->server, "hello?");                    /* it only hung */
+    hear(rig.server, "hello?");                     /* it only hung */
     close(client);
 }
 
 TEST(dribbled_bytes_come_one_at_a_time)
 {
-    struct rig *rig = *state;
     char got[8];
     size_t count = 0, portions = 0;
-    set(rig, PROXY_DRIBBLE, 5);
-    say(rig->server, "abcdef");
+    set(PROXY_DRIBBLE, 5);
+    say(rig.server, "abcdef");
     while (count < 6) {
-        assert_true(net_wait(rig->client, POLLIN, end_us(LIMIT_MS)));
-        count += (size_t)recv(rig->client, got + count, sizeof got - count, MSG_DONTWAIT);
+        assert_true(net_wait(rig.client, POLLIN, end_us(LIMIT_MS)));
+        count += (size_t)recv(rig.client, got + count, sizeof got - count, MSG_DONTWAIT);
         portions++;
     }
     assert_memory_equal(got, "abcdef", 6);
@@ -269,125 +255,117 @@ TEST(dribbled_bytes_come_one_at_a_time)
 
 TEST(a_reply_is_cut_in_the_middle_and_nothing_follows)
 {
-    struct rig *rig = *state;
     size_t replies = 0;
     ssize_t got = 10;
-    set(rig, PROXY_CUT, 0);
+    set(PROXY_CUT, 0);
     while (got == 10) {
         char bytes[16];
-        say(rig->server, "0123456789");
-        assert_true(net_wait(rig->client, POLLIN, end_us(LIMIT_MS)));
-        got = recv(rig->client, bytes, sizeof bytes, MSG_DONTWAIT);
+        say(rig.server, "0123456789");
+        assert_true(net_wait(rig.client, POLLIN, end_us(LIMIT_MS)));
+        got = recv(rig.client, bytes, sizeof bytes, MSG_DONTWAIT);
         assert_true(++replies <= 6);
     }
     assert_in_range(got, 1, 9);
-    assert_int_equal(hear_end(rig->client), ECONNRESET);
-    assert_int_equal(proxy_hits(rig->proxy, PROXY_CUT), 1);
+    assert_int_equal(hear_end(rig.client), ECONNRESET);
+    assert_int_equal(proxy_hits(rig.proxy, PROXY_CUT), 1);
 }
 
 TEST(frozen_requests_wait_while_replies_flow)
 {
-    struct rig *rig = *state;
-    set(rig, PROXY_FREEZE_REQUESTS, 0);
-    say(rig->client, "ask");
-    say(rig->server, "told");
-    hear(rig->client, "told");
-    hear_nothing(rig->server);
-    set(rig, PROXY_NONE, 0);
-    hear(rig->server, "ask");
+    set(PROXY_FREEZE_REQUESTS, 0);
+    say(rig.client, "ask");
+    say(rig.server, "told");
+    hear(rig.client, "told");
+    hear_nothing(rig.server);
+    set(PROXY_NONE, 0);
+    hear(rig.server, "ask");
 }
 
 TEST(frozen_replies_wait_while_requests_flow)
 {
-    struct rig *rig = *state;
-    set(rig, PROXY_FREEZE_REPLIES, 0);
-    say(rig->server, "told");
-    say(rig->client, "ask");
-    hear(rig->server, "ask");
-    hear_nothing(rig->client);
-    set(rig, PROXY_NONE, 0);
-    hear(rig->client, "told");
+    set(PROXY_FREEZE_REPLIES, 0);
+    say(rig.server, "told");
+    say(rig.client, "ask");
+    hear(rig.server, "ask");
+    hear_nothing(rig.client);
+    set(PROXY_NONE, 0);
+    hear(rig.client, "told");
 }
 
 TEST(a_client_that_leaves_a_frozen_connection_is_noticed)
 {
-    struct rig *rig = *state;
-    set(rig, PROXY_FREEZE_REQUESTS, 0);
-    hang_up_with_reset(&rig->client);
-    assert_int_equal(hear_end(rig->server), ECONNRESET);
+    set(PROXY_FREEZE_REQUESTS, 0);
+    hang_up_with_reset(&rig.client);
+    assert_int_equal(hear_end(rig.server), ECONNRESET);
 }
 
 TEST(a_mute_server_hears_everything_and_its_connection_lives_on)
 {
-    struct rig *rig = *state;
-    set(rig, PROXY_MUTE, 0);
-    say(rig->server, "lost");
-    hear_nothing(rig->client);
-    say(rig->client, "ask");
-    hear(rig->server, "ask");
-    assert_int_equal(proxy_hits(rig->proxy, PROXY_MUTE), 1);
-    set(rig, PROXY_NONE, 0);
-    say(rig->server, "told");
-    hear(rig->client, "told");
+    set(PROXY_MUTE, 0);
+    say(rig.server, "lost");
+    hear_nothing(rig.client);
+    say(rig.client, "ask");
+    hear(rig.server, "ask");
+    assert_int_equal(proxy_hits(rig.proxy, PROXY_MUTE), 1);
+    set(PROXY_NONE, 0);
+    say(rig.server, "told");
+    hear(rig.client, "told");
 }
 
 /* ---- only connections that say something ---- */
 
-static void mark(struct rig *rig, const char *text, enum proxy_fault fault)
+static void mark(const char *text, enum proxy_fault fault)
 {
-    proxy_mark(rig->proxy, rig->route, text, fault);
+    proxy_mark(rig.proxy, rig.route, text, fault);
 }
 
-static bool is_marked(struct rig *rig, uint32_t limit_ms)
+static bool is_marked(uint32_t limit_ms)
 {
-    return proxy_wait_marked(rig->proxy, rig->route, 1, limit_ms);
+    return proxy_wait_marked(rig.proxy, rig.route, 1, limit_ms);
 }
 
 TEST(a_request_with_the_text_waits_with_all_that_follow)
 {
-    struct rig *rig = *state;
-    mark(rig, "EVAL", PROXY_FREEZE_REQUESTS);
-    say(rig->client, "GET");
-    hear(rig->server, "GET");
-    assert_false(is_marked(rig, 0));
-    say(rig->client, "EVAL");
-    assert_true(is_marked(rig, LIMIT_MS));
-    say(rig->client, "GET");
-    hear_nothing(rig->server);
-    set(rig, PROXY_NONE, 0);
-    hear(rig->server, "EVALGET");
+    mark("EVAL", PROXY_FREEZE_REQUESTS);
+    say(rig.client, "GET");
+    hear(rig.server, "GET");
+    assert_false(is_marked(0));
+    say(rig.client, "EVAL");
+    assert_true(is_marked(LIMIT_MS));
+    say(rig.client, "GET");
+    hear_nothing(rig.server);
+    set(PROXY_NONE, 0);
+    hear(rig.server, "EVALGET");
 }
 
 TEST(replies_wait_from_the_request_with_the_text_on)
 {
-    struct rig *rig = *state;
-    mark(rig, "EVAL", PROXY_FREEZE_REPLIES);
-    say(rig->server, "before");
-    hear(rig->client, "before");
-    say(rig->client, "EVAL");
-    hear(rig->server, "EVAL");
-    assert_true(is_marked(rig, LIMIT_MS));
-    say(rig->server, "after");
-    hear_nothing(rig->client);
-    mark(rig, "nothing of this kind", PROXY_FREEZE_REPLIES); /* who is held stays held */
-    hear_nothing(rig->client);
-    set(rig, PROXY_NONE, 0);
-    hear(rig->client, "after");
+    mark("EVAL", PROXY_FREEZE_REPLIES);
+    say(rig.server, "before");
+    hear(rig.client, "before");
+    say(rig.client, "EVAL");
+    hear(rig.server, "EVAL");
+    assert_true(is_marked(LIMIT_MS));
+    say(rig.server, "after");
+    hear_nothing(rig.client);
+    mark("nothing of this kind", PROXY_FREEZE_REPLIES); /* who is held stays held */
+    hear_nothing(rig.client);
+    set(PROXY_NONE, 0);
+    hear(rig.client, "after");
 }
 
 TEST(who_has_not_said_it_is_spared)
 {
-    struct rig *rig = *state;
-    mark(rig, "SUBSCRIBE", PROXY_NONE);
-    int client = connect_client(rig), server = accept_server(rig);
+    mark("SUBSCRIBE", PROXY_NONE);
+    int client = connect_client(), server = accept_server();
     say(client, "SUBSCRIBE");
     hear(server, "SUBSCRIBE");
-    set(rig, PROXY_RESET, 0);
+    set(PROXY_RESET, 0);
     assert_int_equal(hear_end(client), ECONNRESET);
-    bytes_pass_in_both_directions(state);
-    set(rig, PROXY_NONE, 0);
-    set(rig, PROXY_RESET, 0); /* the text is forgotten: it is everybody's */
-    assert_int_equal(hear_end(rig->client), ECONNRESET);
+    bytes_pass_in_both_directions();
+    set(PROXY_NONE, 0);
+    set(PROXY_RESET, 0); /* the text is forgotten: it is everybody's */
+    assert_int_equal(hear_end(rig.client), ECONNRESET);
     close(client);
     close(server);
 }
@@ -396,71 +374,67 @@ TEST(who_has_not_said_it_is_spared)
 
 TEST(a_late_request_arrives_after_its_client_has_gone)
 {
-    struct rig *rig = *state;
-    set(rig, PROXY_LATE, 40);
-    say(rig->client, "SET ");
-    hear_nothing(rig->server);
-    say(rig->client, "late");
-    hear_nothing(rig->server);
+    set(PROXY_LATE, 40);
+    say(rig.client, "SET ");
+    hear_nothing(rig.server);
+    say(rig.client, "late");
+    hear_nothing(rig.server);
     uint64_t begin_us = clock_us();
-    hang_up_with_reset(&rig->client);
-    hear(rig->server, "SET late");
+    hang_up_with_reset(&rig.client);
+    hear(rig.server, "SET late");
     assert_true(clock_us() - begin_us >= 40000);
-    say(rig->server, "+OK");
-    assert_int_equal(hear_end(rig->server), ECONNRESET);
-    assert_int_equal(proxy_hits(rig->proxy, PROXY_LATE), 1);
+    say(rig.server, "+OK");
+    assert_int_equal(hear_end(rig.server), ECONNRESET);
+    assert_int_equal(proxy_hits(rig.proxy, PROXY_LATE), 1);
 }
 
 TEST(a_kept_request_of_a_client_that_stayed_goes_on_when_the_fault_ends)
 {
-    struct rig *rig = *state;
-    set(rig, PROXY_LATE, 40);
-    say(rig->client, "kept");
-    hear_nothing(rig->server);
-    set(rig, PROXY_NONE, 0);
-    hear(rig->server, "kept");
-    say(rig->server, "+OK");
-    hear(rig->client, "+OK");
-    assert_int_equal(proxy_hits(rig->proxy, PROXY_LATE), 0);
+    set(PROXY_LATE, 40);
+    say(rig.client, "kept");
+    hear_nothing(rig.server);
+    set(PROXY_NONE, 0);
+    hear(rig.server, "kept");
+    say(rig.server, "+OK");
+    hear(rig.client, "+OK");
+    assert_int_equal(proxy_hits(rig.proxy, PROXY_LATE), 0);
 }
 
 /* ---- another server ---- */
 
 TEST(after_a_failover_old_connections_are_reset_and_new_ones_reach_the_other_server)
 {
-    struct rig *rig = *state;
     uint16_t port;
-    say(rig->client, "hello");
-    hear(rig->server, "hello");
-    close(rig->listener);
-    rig->listener = listen_somewhere(&port);
-    proxy_retarget(rig->proxy, rig->route, port);
-    assert_int_equal(hear_end(rig->client), ECONNRESET);
-    assert_int_equal(hear_end(rig->server), ECONNRESET);
-    close(rig->client);
-    close(rig->server);
-    rig->client = connect_client(rig);
-    rig->server = accept_server(rig); /* of the other listener: the first one is closed */
-    bytes_pass_in_both_directions(state);
+    say(rig.client, "hello");
+    hear(rig.server, "hello");
+    close(rig.listener);
+    rig.listener = listen_somewhere(&port);
+    proxy_retarget(rig.proxy, rig.route, port);
+    assert_int_equal(hear_end(rig.client), ECONNRESET);
+    assert_int_equal(hear_end(rig.server), ECONNRESET);
+    close(rig.client);
+    close(rig.server);
+    rig.client = connect_client();
+    rig.server = accept_server(); /* of the other listener: the first one is closed */
+    bytes_pass_in_both_directions();
 }
 
 TEST(a_failover_leaves_other_routes_alone_and_the_fault_in_place)
 {
-    struct rig *rig = *state;
     uint16_t port;
     size_t other;
     int listener = listen_somewhere(&port);
-    assert_true(proxy_add(rig->proxy, port, &other));
-    proxy_set(rig->proxy, other, PROXY_FREEZE_REQUESTS, 0);
-    proxy_retarget(rig->proxy, other, port);
-    bytes_pass_in_both_directions(state);
-    rig->route = other;
-    int client = connect_client(rig);
+    assert_true(proxy_add(rig.proxy, port, &other));
+    proxy_set(rig.proxy, other, PROXY_FREEZE_REQUESTS, 0);
+    proxy_retarget(rig.proxy, other, port);
+    bytes_pass_in_both_directions();
+    rig.route = other;
+    int client = connect_client();
     say(client, "frozen");
     assert_true(net_wait(listener, POLLIN, end_us(LIMIT_MS)));
     int server = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     hear_nothing(server);
-    proxy_set(rig->proxy, other, PROXY_NONE, 0);
+    proxy_set(rig.proxy, other, PROXY_NONE, 0);
     hear(server, "frozen");
     close(client);
     close(server);
@@ -470,9 +444,8 @@ TEST(a_failover_leaves_other_routes_alone_and_the_fault_in_place)
 /* Generators are forked from us and keep what was open then for as long as they live. */
 TEST(a_reset_is_heard_although_a_child_has_a_copy_of_the_connection)
 {
-    struct rig *rig = *state;
     int ends[2];
-    bytes_pass_in_both_directions(state); /* the proxy has it */
+    bytes_pass_in_both_directions(); /* the proxy has it */
     assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
     pid_t child = fork();
     if (child == 0) {
@@ -481,9 +454,9 @@ TEST(a_reset_is_heard_although_a_child_has_a_copy_of_the_connection)
         _exit(read(ends[0], &byte, 1) == 0 ? 0 : 1);
     }
     close(ends[0]);
-    set(rig, PROXY_RESET, 0);
-    assert_int_equal(hear_end(rig->client), ECONNRESET);
-    assert_int_equal(hear_end(rig->server), ECONNRESET);
+    set(PROXY_RESET, 0);
+    assert_int_equal(hear_end(rig.client), ECONNRESET);
+    assert_int_equal(hear_end(rig.server), ECONNRESET);
     close(ends[1]);
     assert_int_equal(waitpid(child, NULL, 0), child);
 }

@@ -37,15 +37,15 @@ static void done(struct redisReply *reply)
     freeReplyObject(reply);
 }
 
-static void set_bytes(struct fleet *fleet, const char *key, const char *bytes, size_t count)
+static void set_bytes(const char *key, const char *bytes, size_t count)
 {
-    done(stack_redis_command(&fleet->redis, "SET %s %b PX 50000", key, bytes, count));
+    done(stack_redis_command(&fleet.redis, "SET %s %b PX 50000", key, bytes, count));
 }
 
 /* The entry under the key; freeReplyObject() is the caller's. */
-static struct redisReply *get_entry(struct fleet *fleet, const char *key)
+static struct redisReply *get_entry(const char *key)
 {
-    struct redisReply *reply = stack_redis_command(&fleet->redis, "GET %s", key);
+    struct redisReply *reply = stack_redis_command(&fleet.redis, "GET %s", key);
     assert_non_null(reply);
     assert_int_equal(reply->type, REDIS_REPLY_STRING);
     return reply;
@@ -54,7 +54,6 @@ static struct redisReply *get_entry(struct fleet *fleet, const char *key)
 /* ---- one bad thing ---- */
 
 struct bad_key {
-    struct fleet *fleet;
     char path[BURST_PATH_BYTES];
     char id_text[40]; /* how the right document begins */
     char value_key[FLEET_KEY_BYTES], lease_key[FLEET_KEY_BYTES], failure_key[FLEET_KEY_BYTES];
@@ -64,26 +63,25 @@ struct bad_key {
 
 static struct bad_key bad;
 
-static struct bad_key *begin(struct fleet *fleet, const char *const *settings)
+static struct bad_key *begin(const char *const *settings)
 {
-    assert_true(fleet_start(fleet, PROCESSES, settings));
-    uint32_t id = fleet_cold_product(fleet, bad.path);
-    bad.fleet = fleet;
+    assert_true(fleet_start(PROCESSES, settings));
+    uint32_t id = fleet_cold_product(bad.path);
     snprintf(bad.id_text, sizeof bad.id_text, "{\"id\":%" PRIu32 ",", id);
     fleet_redis_key(bad.value_key, id, 'v');
     fleet_redis_key(bad.lease_key, id, 'l');
     fleet_redis_key(bad.failure_key, id, 'e');
-    struct burst_options options = fleet_options(fleet, bad.targets, bad.path, REQUESTS);
+    struct burst_options options = fleet_options(bad.targets, bad.path, REQUESTS);
     options.keeps_bodies = true;
     assert_true(burst_open(&options, &bad.burst));
     return &bad;
 }
 
-static int end(void **state)
+static bool end(void)
 {
     if (bad.burst != NULL)
         burst_close(&bad.burst);
-    return fleet_end(state);
+    return fleet_end();
 }
 
 static void assert_round_is_right(struct bad_key *key)
@@ -100,20 +98,19 @@ static void assert_round_is_right(struct bad_key *key)
 /* It is replaced with one query, and what replaced it is a hit for everybody. */
 static void assert_replaced(struct bad_key *key)
 {
-    uint32_t before = fleet_loads(key->fleet, FLEET_LOAD_PRODUCT);
+    uint32_t before = fleet_loads(FLEET_LOAD_PRODUCT);
     assert_round_is_right(key);
-    assert_int_equal(fleet_loads(key->fleet, FLEET_LOAD_PRODUCT), before + 1);
+    assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), before + 1);
     assert_round_is_right(key);
-    assert_int_equal(fleet_loads(key->fleet, FLEET_LOAD_PRODUCT), before + 1);
-    assert_in_range(fleet_redis_number(key->fleet, "PTTL", key->value_key), 1, FRESH_MS);
-    assert_int_equal(fleet_redis_number(key->fleet, "EXISTS", key->lease_key), 0);
+    assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), before + 1);
+    assert_in_range(fleet_redis_number("PTTL", key->value_key), 1, FRESH_MS);
+    assert_int_equal(fleet_redis_number("EXISTS", key->lease_key), 0);
 }
 
 /* ---- the value ---- */
 
 TEST(a_value_that_is_not_ours_is_replaced)
 {
-    struct fleet *fleet = *state;
     static const char *const foreign[] = {
         "",
         "hello",
@@ -126,50 +123,47 @@ TEST(a_value_that_is_not_ours_is_replaced)
         "00000000-0000-4000-8000-000000000000 0000000000000 0000000000000 csg1 a 0000000000000 0009 000 "
         "0000000000\n",
     };
-    struct bad_key *key = begin(fleet, NULL);
+    struct bad_key *key = begin(NULL);
     for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++) {
-        set_bytes(fleet, key->value_key, foreign[i], strlen(foreign[i]));
+        set_bytes(key->value_key, foreign[i], strlen(foreign[i]));
         assert_replaced(key);
     }
-    assert_true(fleet_sum(fleet, "guard_entries_rejected_total") > 0);
+    assert_true(fleet_sum("guard_entries_rejected_total") > 0);
 }
 
 TEST(a_huge_foreign_value_is_replaced)
 {
-    struct fleet *fleet = *state;
-    struct bad_key *key = begin(fleet, NULL);
+    struct bad_key *key = begin(NULL);
     char *huge = malloc(HUGE_BYTES);
     assert_non_null(huge);
     memset(huge, '0', HUGE_BYTES); /* digits everywhere: a TTL and a stale time could be read from it */
-    set_bytes(fleet, key->value_key, huge, HUGE_BYTES);
+    set_bytes(key->value_key, huge, HUGE_BYTES);
     free(huge);
     assert_replaced(key);
 }
 
 TEST(a_value_cut_short_is_replaced)
 {
-    struct fleet *fleet = *state;
-    struct bad_key *key = begin(fleet, NULL);
+    struct bad_key *key = begin(NULL);
     assert_round_is_right(key);
-    struct redisReply *entry = get_entry(fleet, key->value_key);
+    struct redisReply *entry = get_entry(key->value_key);
     for (size_t bytes = 1; bytes < entry->len; bytes += CUT_STEP) {
-        set_bytes(fleet, key->value_key, entry->str, bytes);
+        set_bytes(key->value_key, entry->str, bytes);
         assert_replaced(key);
     }
-    set_bytes(fleet, key->value_key, entry->str, entry->len - 1);
+    set_bytes(key->value_key, entry->str, entry->len - 1);
     assert_replaced(key);
     freeReplyObject(entry);
 }
 
 TEST(a_value_with_a_flipped_bit_is_replaced)
 {
-    struct fleet *fleet = *state;
-    struct bad_key *key = begin(fleet, NULL);
+    struct bad_key *key = begin(NULL);
     assert_round_is_right(key);
-    struct redisReply *entry = get_entry(fleet, key->value_key);
+    struct redisReply *entry = get_entry(key->value_key);
     for (size_t i = 0; i < entry->len; i += i < HEAD_BYTES ? 1 : FLIP_STEP) {
         entry->str[i] = (char)(entry->str[i] ^ (1 << i % 8));
-        set_bytes(fleet, key->value_key, entry->str, entry->len);
+        set_bytes(key->value_key, entry->str, entry->len);
         entry->str[i] = (char)(entry->str[i] ^ (1 << i % 8));
         assert_replaced(key);
     }
@@ -178,31 +172,29 @@ TEST(a_value_with_a_flipped_bit_is_replaced)
 
 TEST(the_sound_value_of_another_key_is_replaced)
 {
-    struct fleet *fleet = *state;
-    struct bad_key *key = begin(fleet, NULL);
+    struct bad_key *key = begin(NULL);
     char other_path[BURST_PATH_BYTES], other_key[FLEET_KEY_BYTES];
-    fleet_redis_key(other_key, fleet_cold_product(fleet, other_path), 'v');
-    assert_int_equal(fleet_ask_status(fleet, 0, other_path), 200);
-    struct redisReply *other = get_entry(fleet, other_key);
-    set_bytes(fleet, key->value_key, other->str, other->len);
+    fleet_redis_key(other_key, fleet_cold_product(other_path), 'v');
+    assert_int_equal(fleet_ask_status(0, other_path), 200);
+    struct redisReply *other = get_entry(other_key);
+    set_bytes(key->value_key, other->str, other->len);
     assert_replaced(key);
-    assert_int_equal(fleet_ask_status(fleet, 0, "/products/900000000"), 404);
+    assert_int_equal(fleet_ask_status(0, "/products/900000000"), 404);
     freeReplyObject(other);
-    other = get_entry(fleet, "csg1:{fleet:product:900000000}:v"); /* "no such row", of another key */
-    set_bytes(fleet, key->value_key, other->str, other->len);
+    other = get_entry("csg1:{fleet:product:900000000}:v"); /* "no such row", of another key */
+    set_bytes(key->value_key, other->str, other->len);
     assert_replaced(key);
     freeReplyObject(other);
 }
 
 TEST(a_value_of_another_type_is_replaced)
 {
-    struct fleet *fleet = *state;
-    struct bad_key *key = begin(fleet, NULL);
+    struct bad_key *key = begin(NULL);
     static const char *const makers[] = {"RPUSH %s a b c", "SADD %s a b c", "HSET %s field value",
                                          "ZADD %s 1 a", "XADD %s * field value"};
     for (size_t i = 0; i < sizeof makers / sizeof *makers; i++) {
-        done(stack_redis_command(&fleet->redis, "DEL %s", key->value_key));
-        done(stack_redis_command(&fleet->redis, makers[i], key->value_key));
+        done(stack_redis_command(&fleet.redis, "DEL %s", key->value_key));
+        done(stack_redis_command(&fleet.redis, makers[i], key->value_key));
         assert_replaced(key);
     }
 }
@@ -210,37 +202,34 @@ TEST(a_value_of_another_type_is_replaced)
 /* Nothing is wrong with the entry; only its TTL is none that a fill would have set. */
 TEST(a_value_without_a_ttl_or_with_too_long_a_one_is_served_and_gets_a_right_one)
 {
-    struct fleet *fleet = *state;
-    struct bad_key *key = begin(fleet, NULL);
+    struct bad_key *key = begin(NULL);
     assert_round_is_right(key);
-    done(stack_redis_command(&fleet->redis, "PERSIST %s", key->value_key));
+    done(stack_redis_command(&fleet.redis, "PERSIST %s", key->value_key));
     assert_round_is_right(key);
-    assert_in_range(fleet_redis_number(fleet, "PTTL", key->value_key), 1, FRESH_MS);
-    done(stack_redis_command(&fleet->redis, "PEXPIRE %s 99999999999", key->value_key));
+    assert_in_range(fleet_redis_number("PTTL", key->value_key), 1, FRESH_MS);
+    done(stack_redis_command(&fleet.redis, "PEXPIRE %s 99999999999", key->value_key));
     assert_round_is_right(key);
-    assert_in_range(fleet_redis_number(fleet, "PTTL", key->value_key), 1, FRESH_MS);
-    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 1);
+    assert_in_range(fleet_redis_number("PTTL", key->value_key), 1, FRESH_MS);
+    assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), 1);
 }
 
 /* ---- the lease ---- */
 
 TEST(a_lease_of_another_type_is_replaced)
 {
-    struct fleet *fleet = *state;
-    struct bad_key *key = begin(fleet, NULL);
-    done(stack_redis_command(&fleet->redis, "RPUSH %s a b c", key->lease_key));
+    struct bad_key *key = begin(NULL);
+    done(stack_redis_command(&fleet.redis, "RPUSH %s a b c", key->lease_key));
     assert_replaced(key);
-    done(stack_redis_command(&fleet->redis, "DEL %s", key->value_key));
-    done(stack_redis_command(&fleet->redis, "HSET %s field value", key->lease_key));
+    done(stack_redis_command(&fleet.redis, "DEL %s", key->value_key));
+    done(stack_redis_command(&fleet.redis, "HSET %s field value", key->lease_key));
     assert_replaced(key);
 }
 
 /* It says itself how long it was granted for; so long it is respected. */
 TEST(a_lease_without_a_ttl_lasts_as_long_as_it_was_granted_for)
 {
-    struct fleet *fleet = *state;
-    struct bad_key *key = begin(fleet, NULL);
-    done(stack_redis_command(&fleet->redis, "SET %s %s", key->lease_key,
+    struct bad_key *key = begin(NULL);
+    done(stack_redis_command(&fleet.redis, "SET %s %s", key->lease_key,
                              "11111111-2222-4333-8444-555555555555 0123456789abcdef 0000600 somebody 1 1"));
     assert_replaced(key);
 }
@@ -248,61 +237,57 @@ TEST(a_lease_without_a_ttl_lasts_as_long_as_it_was_granted_for)
 /* Nothing says how long: at most as long as any lease may be. Requests end at their deadline until then. */
 TEST(a_lease_of_garbage_without_a_ttl_gets_the_longest_one)
 {
-    struct fleet *fleet = *state;
-    struct bad_key *key = begin(fleet, (const char *[]){"DEADLINE_MS=3000", "REDIS_LIMIT_MS=1000", NULL});
+    struct bad_key *key = begin((const char *[]){"DEADLINE_MS=3000", "REDIS_LIMIT_MS=1000", NULL});
     struct burst_summary summary;
-    done(stack_redis_command(&fleet->redis, "SET %s garbage", key->lease_key));
+    done(stack_redis_command(&fleet.redis, "SET %s garbage", key->lease_key));
     assert_true(burst_run(key->burst));
     burst_summarise(key->burst, &summary);
     assert_int_equal(summary.statuses[504], REQUESTS);
-    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 0);
-    assert_in_range(fleet_redis_number(fleet, "PTTL", key->lease_key), 1, 60000);
-    done(stack_redis_command(&fleet->redis, "PEXPIRE %s 1", key->lease_key));
+    assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), 0);
+    assert_in_range(fleet_redis_number("PTTL", key->lease_key), 1, 60000);
+    done(stack_redis_command(&fleet.redis, "PEXPIRE %s 1", key->lease_key));
     assert_replaced(key);
 }
 
 /* The holder's token is gone from its own lease while it loads: its fill is refused, nobody sees it twice. */
-static bool overwrite_the_lease(struct fleet *fleet)
+static bool overwrite_the_lease(void)
 {
-    done(stack_redis_command(&fleet->redis, "SET %s stolen PX 300", bad.lease_key));
+    done(stack_redis_command(&fleet.redis, "SET %s stolen PX 300", bad.lease_key));
     return true;
 }
 
 TEST(a_lease_overwritten_by_hand_is_lost_and_the_key_loaded_once_more)
 {
-    struct fleet *fleet = *state;
-    struct bad_key *key = begin(fleet, NULL);
+    struct bad_key *key = begin(NULL);
     struct probe_burst burst;
-    assert_true(probe_gather(fleet, key->path, REQUESTS, overwrite_the_lease, &burst));
+    assert_true(probe_gather(key->path, REQUESTS, overwrite_the_lease, &burst));
     assert_int_equal(burst.summary.statuses[200], REQUESTS);
     assert_int_equal(burst.summary.bodies, 1);
-    assert_in_range(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 1, 2);
-    assert_int_equal(fleet_sum(fleet, "guard_fills_total{result=\"late\"}"), 1);
+    assert_in_range(fleet_loads(FLEET_LOAD_PRODUCT), 1, 2);
+    assert_int_equal(fleet_sum("guard_fills_total{result=\"late\"}"), 1);
 }
 
 /* ---- the failure ---- */
 
 TEST(a_failure_of_another_type_is_no_failure)
 {
-    struct fleet *fleet = *state;
-    struct bad_key *key = begin(fleet, NULL);
-    done(stack_redis_command(&fleet->redis, "RPUSH %s a b c", key->failure_key));
+    struct bad_key *key = begin(NULL);
+    done(stack_redis_command(&fleet.redis, "RPUSH %s a b c", key->failure_key));
     assert_replaced(key);
 }
 
 /* Whatever it says, it is taken for a failure; but never for longer than it can rightly last. */
 TEST(a_failure_of_garbage_passes)
 {
-    struct fleet *fleet = *state;
-    struct bad_key *key = begin(fleet, NULL);
+    struct bad_key *key = begin(NULL);
     struct burst_summary summary;
-    done(stack_redis_command(&fleet->redis, "SET %s garbage", key->failure_key));
+    done(stack_redis_command(&fleet.redis, "SET %s garbage", key->failure_key));
     assert_true(burst_run(key->burst));
     burst_summarise(key->burst, &summary);
     assert_int_equal(summary.statuses[503], REQUESTS);
-    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 0);
-    assert_in_range(fleet_redis_number(fleet, "PTTL", key->failure_key), 1, 60000);
-    done(stack_redis_command(&fleet->redis, "DEL %s", key->failure_key));
+    assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), 0);
+    assert_in_range(fleet_redis_number("PTTL", key->failure_key), 1, 60000);
+    done(stack_redis_command(&fleet.redis, "DEL %s", key->failure_key));
     assert_replaced(key);
 }
 
@@ -311,8 +296,7 @@ TEST(a_failure_of_garbage_passes)
 /* Anybody may publish there: what makes no sense is ignored, what does is a hint. */
 TEST(noise_on_the_wake_channel_harms_nobody)
 {
-    struct fleet *fleet = *state;
-    struct bad_key *key = begin(fleet, NULL);
+    struct bad_key *key = begin(NULL);
     static const char *const noise[] = {"",
                                         "f",
                                         "f ",
@@ -325,7 +309,7 @@ TEST(noise_on_the_wake_channel_harms_nobody)
                                         "f 0123456789abcdef "};
     for (size_t round = 0; round < 20; round++) {
         for (size_t i = 0; i < sizeof noise / sizeof *noise; i++)
-            done(stack_redis_command(&fleet->redis, "PUBLISH csg1:wake:fleet:0 %s", noise[i]));
+            done(stack_redis_command(&fleet.redis, "PUBLISH csg1:wake:fleet:0 %s", noise[i]));
     }
     assert_replaced(key);
 }

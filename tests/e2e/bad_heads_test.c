@@ -198,23 +198,21 @@ _Static_assert(sizeof(PURCHASE) - 1 == 135, "the heads announce it");
 
 TEST(what_a_wrong_head_hides_is_never_carried_out)
 {
-    struct fleet *fleet = *state;
-    assert_true(fleet_start(fleet, 1, writes_settings(fleet, NULL)));
-    long stock = writes_number(fleet, "SELECT stock FROM products WHERE id = %d", HIDDEN_PRODUCT);
-    fleet_mark(fleet);
-    assert_all_refused(fleet->catalogd[0].port, PURCHASE);
-    assert_int_equal(fleet_loads(fleet, "/* purchase product */"), 0);
-    assert_int_equal(writes_number(fleet, "SELECT stock FROM products WHERE id = %d", HIDDEN_PRODUCT), stock);
-    assert_int_equal(fleet_metric(fleet, 0, "catalogd_writes_total{outcome=\"done\"}"), 0);
+    assert_true(fleet_start(1, writes_settings(NULL)));
+    long stock = writes_number("SELECT stock FROM products WHERE id = %d", HIDDEN_PRODUCT);
+    fleet_mark();
+    assert_all_refused(fleet.catalogd[0].port, PURCHASE);
+    assert_int_equal(fleet_loads("/* purchase product */"), 0);
+    assert_int_equal(writes_number("SELECT stock FROM products WHERE id = %d", HIDDEN_PRODUCT), stock);
+    assert_int_equal(fleet_metric(0, "catalogd_writes_total{outcome=\"done\"}"), 0);
     char answer[ANSWER_BYTES];
-    assert_true(ask(fleet->catalogd[0].port, BYTES(PURCHASE), REQUEST_BYTES, answer));
-    assert_int_equal(fleet_loads(fleet, "/* purchase product */"), 1); /* by itself it is one */
+    assert_true(ask(fleet.catalogd[0].port, BYTES(PURCHASE), REQUEST_BYTES, answer));
+    assert_int_equal(fleet_loads("/* purchase product */"), 1); /* by itself it is one */
 }
 
 /* A head that writes is judged like any other, before a byte of its body is taken. */
 TEST(a_wrong_head_of_a_write_changes_nothing)
 {
-    struct fleet *fleet = *state;
     char request[REQUEST_BYTES], answer[ANSWER_BYTES];
     static const char *const lines[] = {"Content-Length : 14",
                                         "Content-Length: +14",
@@ -222,19 +220,19 @@ TEST(a_wrong_head_of_a_write_changes_nothing)
                                         "Content-Length: 14\r\nTransfer-Encoding\v: chunked",
                                         "Content-Length: 14\r\nContent-Length: 14",
                                         "Transfer-Encoding: chunked\r\nContent-Length: 14"};
-    assert_true(fleet_start(fleet, 1, writes_settings(fleet, NULL)));
-    fleet_mark(fleet);
+    assert_true(fleet_start(1, writes_settings(NULL)));
+    fleet_mark();
     for (size_t i = 0; i < 2 * (sizeof lines / sizeof *lines); i++) {
         int count = snprintf(request, sizeof request,
                              "POST /products/7/purchase HTTP/1.1\r\n" HOST
                              "Content-Type: application/json\r\n%s" END "{\"quantity\":1}",
                              lines[i / 2]);
-        bool closed = ask(fleet->catalogd[0].port, request, (size_t)count, i % 2 ? 1 : REQUEST_BYTES, answer);
+        bool closed = ask(fleet.catalogd[0].port, request, (size_t)count, i % 2 ? 1 : REQUEST_BYTES, answer);
         if (!closed || count_text(answer, "HTTP/1.1 400 ") != (answer[0] != '\0') ||
             count_text(answer, "HTTP/1.") != (answer[0] != '\0'))
             fail_msg("%s: %s", lines[i / 2], answer);
     }
-    assert_int_equal(fleet_loads(fleet, "/* purchase product */"), 0);
+    assert_int_equal(fleet_loads("/* purchase product */"), 0);
 }
 
 /* The same heads to those who operate it; there an invalidation is what must not happen. */
@@ -243,38 +241,36 @@ TEST(the_operations_listener_judges_heads_likewise)
     static const char invalidation[] =
         "POST /invalidate?key=product:7 HTTP/1.1\r\nHost: shop\r\nContent-Length: 0\r\n"
         "Connection: close\r\n\r\n";
-    struct fleet *fleet = *state;
-    assert_true(fleet_start(fleet, 1, NULL));
-    assert_int_equal(fleet_ask_status(fleet, 0, "/products/7"), 200);
-    assert_true(probe_wait_for(fleet, HIDDEN_PRODUCT, PROBE_VALUE));
-    assert_all_refused(fleet->catalogd[0].ops_port, invalidation);
-    assert_true(probe_has(fleet, HIDDEN_PRODUCT, PROBE_VALUE));
+    assert_true(fleet_start(1, NULL));
+    assert_int_equal(fleet_ask_status(0, "/products/7"), 200);
+    assert_true(probe_wait_for(HIDDEN_PRODUCT, PROBE_VALUE));
+    assert_all_refused(fleet.catalogd[0].ops_port, invalidation);
+    assert_true(probe_has(HIDDEN_PRODUCT, PROBE_VALUE));
     char answer[ANSWER_BYTES];
-    assert_true(ask(fleet->catalogd[0].ops_port, BYTES(invalidation), REQUEST_BYTES, answer));
-    assert_false(probe_has(fleet, HIDDEN_PRODUCT, PROBE_VALUE)); /* by itself it is one */
+    assert_true(ask(fleet.catalogd[0].ops_port, BYTES(invalidation), REQUEST_BYTES, answer));
+    assert_false(probe_has(HIDDEN_PRODUCT, PROBE_VALUE)); /* by itself it is one */
 }
 
 TEST(what_is_unusual_and_right_is_answered)
 {
     static const char last[] = "GET /ping HTTP/1.1\r\nHost: shop\r\nConnection: close\r\n\r\n";
-    struct fleet *fleet = *state;
-    assert_true(fleet_start(fleet, 1, NULL));
+    assert_true(fleet_start(1, NULL));
     for (size_t i = 0; i < sizeof UNUSUAL / sizeof *UNUSUAL; i++) {
         char request[REQUEST_BYTES], answer[ANSWER_BYTES];
         bool older = strstr(UNUSUAL[i].bytes, "HTTP/1.0") != NULL;
         memcpy(request, UNUSUAL[i].bytes, UNUSUAL[i].count);
         memcpy(request + UNUSUAL[i].count, BYTES(last));
         bool closed =
-            ask(fleet->catalogd[0].port, request, UNUSUAL[i].count + sizeof last - 1, REQUEST_BYTES, answer);
+            ask(fleet.catalogd[0].port, request, UNUSUAL[i].count + sizeof last - 1, REQUEST_BYTES, answer);
         if (!closed || count_text(answer, " 200 OK\r\n") != (older ? 1 : 2) ||
             count_text(answer, "HTTP/1.1 4") != 0)
             fail_msg("%s: %s", UNUSUAL[i].name, answer);
     }
 }
 
-static int up(void **state)
+static bool up(void)
 {
-    return fleet_up(state) == 0 && writes_make_logins(*state) ? 0 : -1;
+    return fleet_up() && writes_make_logins();
 }
 
 TEST_GROUP(.up = up, .down = fleet_down, .after = fleet_end);

@@ -28,9 +28,9 @@ enum {
 
 /* ---- sending bytes ---- */
 
-static void send_bytes(const struct fleet *fleet, const char *bytes, size_t count, struct http_raw *out)
+static void send_bytes(const char *bytes, size_t count, struct http_raw *out)
 {
-    http_raw_ask("127.0.0.1", fleet->catalogd[0].port, bytes, count, ASK_LIMIT_MS, out);
+    http_raw_ask("127.0.0.1", fleet.catalogd[0].port, bytes, count, ASK_LIMIT_MS, out);
     assert_true(out->connected);
 }
 
@@ -55,10 +55,10 @@ static unsigned count_text(const char *text, const char *wanted)
 
 static struct burst_target neighbour_target;
 
-static struct burst *open_neighbours(struct fleet *fleet, const char *path)
+static struct burst *open_neighbours(const char *path)
 {
     struct burst *neighbours = NULL;
-    neighbour_target = (struct burst_target){.host = "127.0.0.1", .port = fleet->catalogd[0].port};
+    neighbour_target = (struct burst_target){.host = "127.0.0.1", .port = fleet.catalogd[0].port};
     const struct burst_options options = {.targets = &neighbour_target,
                                           .target_count = 1,
                                           .connection_count = NEIGHBOURS,
@@ -166,10 +166,10 @@ static const struct bad WRONG[] = {
 };
 
 /* Once, whoever refuses; the connection ends behind it. */
-static void assert_refused(const struct fleet *fleet, const struct bad *bad)
+static void assert_refused(const struct bad *bad)
 {
     struct http_raw raw;
-    send_bytes(fleet, bad->bytes, strlen(bad->bytes), &raw);
+    send_bytes(bad->bytes, strlen(bad->bytes), &raw);
     bool has_document = strstr(raw.bytes, "application/problem+json") != NULL;
     if (status_at(raw.bytes) != bad->status || !raw.closed || (bad->contains != NULL && !has_document) ||
         (bad->contains != NULL && strstr(raw.bytes, bad->contains) == NULL) ||
@@ -180,19 +180,18 @@ static void assert_refused(const struct fleet *fleet, const struct bad *bad)
 
 TEST(what_is_wrong_is_refused_and_nobody_else_notices)
 {
-    struct fleet *fleet = *state;
     char path[BURST_PATH_BYTES];
-    assert_true(fleet_start(fleet, 1, NULL));
-    fleet_cold_product(fleet, path);
-    struct burst *neighbours = open_neighbours(fleet, path);
+    assert_true(fleet_start(1, NULL));
+    fleet_cold_product(path);
+    struct burst *neighbours = open_neighbours(path);
     assert_neighbours_are_well(neighbours);
-    fleet_mark(fleet);
+    fleet_mark();
     for (size_t i = 0; i < sizeof WRONG / sizeof *WRONG; i++) {
-        assert_refused(fleet, &WRONG[i]);
+        assert_refused(&WRONG[i]);
         assert_neighbours_are_well(neighbours);
     }
     burst_close(&neighbours);
-    assert_int_equal(fleet_loads(fleet, "load"), 0);
+    assert_int_equal(fleet_loads("load"), 0);
 }
 
 /* ---- too long ---- */
@@ -208,10 +207,10 @@ static char *filled(const char *before, char filler, size_t count, const char *a
     return text;
 }
 
-static void assert_too_long(const struct fleet *fleet, char *bytes, unsigned status)
+static void assert_too_long(char *bytes, unsigned status)
 {
     struct http_raw raw;
-    send_bytes(fleet, bytes, strlen(bytes), &raw);
+    send_bytes(bytes, strlen(bytes), &raw);
     if (raw.count > 0) /* it may close so early that its answer is lost to the reset */
         assert_int_equal(status_at(raw.bytes), status);
     assert_true(raw.closed);
@@ -230,26 +229,25 @@ static char *many_headers(void)
 
 TEST(what_is_too_long_is_refused_and_nobody_else_notices)
 {
-    struct fleet *fleet = *state;
     char path[BURST_PATH_BYTES];
-    assert_true(fleet_start(fleet, 1, NULL));
-    fleet_cold_product(fleet, path);
-    struct burst *neighbours = open_neighbours(fleet, path);
+    assert_true(fleet_start(1, NULL));
+    fleet_cold_product(path);
+    struct burst *neighbours = open_neighbours(path);
     assert_neighbours_are_well(neighbours);
-    fleet_mark(fleet);
-    assert_too_long(fleet, filled("GET /products/", '7', LONG_PATH_BYTES, " HTTP/1.1\r\n" HOST LAST), 414);
+    fleet_mark();
+    assert_too_long(filled("GET /products/", '7', LONG_PATH_BYTES, " HTTP/1.1\r\n" HOST LAST), 414);
     assert_neighbours_are_well(neighbours);
-    assert_too_long(fleet, filled("GET /products/7?", 'a', LONG_PATH_BYTES, " HTTP/1.1\r\n" HOST LAST), 414);
+    assert_too_long(filled("GET /products/7?", 'a', LONG_PATH_BYTES, " HTTP/1.1\r\n" HOST LAST), 414);
     assert_neighbours_are_well(neighbours);
-    assert_too_long(
-        fleet, filled("GET /products/7 HTTP/1.1\r\n" HOST "X: ", 'x', LONG_HEADER_BYTES, "\r\n" LAST), 431);
+    assert_too_long(filled("GET /products/7 HTTP/1.1\r\n" HOST "X: ", 'x', LONG_HEADER_BYTES, "\r\n" LAST),
+                    431);
     assert_neighbours_are_well(neighbours);
-    assert_too_long(fleet, many_headers(), 431);
+    assert_too_long(many_headers(), 431);
     assert_neighbours_are_well(neighbours);
-    assert_too_long(fleet, filled("", 'A', LONG_HEADER_BYTES, ""), 414);
+    assert_too_long(filled("", 'A', LONG_HEADER_BYTES, ""), 414);
     assert_neighbours_are_well(neighbours);
     burst_close(&neighbours);
-    assert_int_equal(fleet_loads(fleet, "load"), 0);
+    assert_int_equal(fleet_loads("load"), 0);
 }
 
 /* ---- not HTTP at all ---- */
@@ -258,7 +256,6 @@ TEST(what_is_too_long_is_refused_and_nobody_else_notices)
 
 TEST(what_is_no_request_ends_without_harm)
 {
-    struct fleet *fleet = *state;
     static const struct {
         const char *bytes;
         size_t count;
@@ -272,12 +269,12 @@ TEST(what_is_no_request_ends_without_harm)
         {BYTES("GET /products/7\r\n\r\n")},
     };
     char path[BURST_PATH_BYTES];
-    assert_true(fleet_start(fleet, 1, NULL));
-    fleet_cold_product(fleet, path);
-    struct burst *neighbours = open_neighbours(fleet, path);
+    assert_true(fleet_start(1, NULL));
+    fleet_cold_product(path);
+    struct burst *neighbours = open_neighbours(path);
     for (size_t i = 0; i < sizeof noise / sizeof *noise; i++) {
         struct http_raw raw;
-        send_bytes(fleet, noise[i].bytes, noise[i].count, &raw);
+        send_bytes(noise[i].bytes, noise[i].count, &raw);
         unsigned status = raw.count > 0 ? status_at(raw.bytes) : 400;
         if (status < 400 || status > 505 || !raw.closed)
             fail_msg("noise %zu: %s%s", i, raw.bytes, raw.closed ? "" : " (left open)");
@@ -285,7 +282,7 @@ TEST(what_is_no_request_ends_without_harm)
         assert_neighbours_are_well(neighbours);
     }
     burst_close(&neighbours);
-    assert_int_equal(fleet_loads(fleet, "load"), 1); /* the neighbours' */
+    assert_int_equal(fleet_loads("load"), 1); /* the neighbours' */
 }
 
 /* ---- unusual, and right ---- */
@@ -308,19 +305,18 @@ static size_t find_answers(const struct http_raw *raw, struct answer_at *out, si
 /* The first one is suspended until its load is done; what follows on its connection waits behind it. */
 TEST(pipelined_requests_are_answered_in_order)
 {
-    struct fleet *fleet = *state;
     char first[BURST_PATH_BYTES], second[BURST_PATH_BYTES], bytes[4 * BURST_PATH_BYTES], id[40];
     struct answer_at answers[5] = {{0}};
     struct http_raw raw;
-    assert_true(fleet_start(fleet, 1, (const char *[]){"LOAD_DELAY_MS=100", NULL}));
-    uint32_t first_id = fleet_cold_product(fleet, first), second_id = fleet_cold_product(fleet, second);
+    assert_true(fleet_start(1, (const char *[]){"LOAD_DELAY_MS=100", NULL}));
+    uint32_t first_id = fleet_cold_product(first), second_id = fleet_cold_product(second);
     int count = snprintf(bytes, sizeof bytes,
                          "GET %s HTTP/1.1\r\n" HOST "\r\n"
                          "GET /products/987654321 HTTP/1.1\r\n" HOST "\r\n"
                          "HEAD %s HTTP/1.1\r\n" HOST "\r\n"
                          "GET %s HTTP/1.1\r\n" HOST LAST,
                          first, first, second);
-    send_bytes(fleet, bytes, (size_t)count, &raw);
+    send_bytes(bytes, (size_t)count, &raw);
     assert_true(raw.closed);
     assert_int_equal(find_answers(&raw, answers, 5), 4);
     assert_int_equal(answers[0].status, 200);
@@ -333,67 +329,64 @@ TEST(pipelined_requests_are_answered_in_order)
     snprintf(id, sizeof id, "{\"id\":%u,", (unsigned)second_id);
     assert_true(strstr(raw.bytes, id) > answers[3].from);
     http_raw_clear(&raw);
-    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 3);
+    assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), 3);
 }
 
 /* A request hidden in a body must not be answered: whoever sits before us would take it for another's. */
 TEST(a_request_inside_a_body_is_not_answered)
 {
-    struct fleet *fleet = *state;
     static const char *const hiding[] = {
         "GET /products/7 HTTP/1.1\r\n" HOST "Content-Length: 41\r\n\r\n" GET("/catalog"),
         "GET /products/7 HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n" GET("/catalog"),
         "POST /products/7 HTTP/1.1\r\n" HOST "Content-Length: 41\r\n\r\n" GET("/catalog"),
     };
-    assert_true(fleet_start(fleet, 1, NULL));
+    assert_true(fleet_start(1, NULL));
     for (size_t i = 0; i < sizeof hiding / sizeof *hiding; i++) {
         struct http_raw raw;
-        send_bytes(fleet, hiding[i], strlen(hiding[i]), &raw);
+        send_bytes(hiding[i], strlen(hiding[i]), &raw);
         assert_in_range(status_at(raw.bytes), 400, 413);
         assert_int_equal(count_text(raw.bytes, "\nDate: "), 1);
         assert_true(raw.closed);
         http_raw_clear(&raw);
     }
-    assert_int_equal(fleet_loads(fleet, "load"), 0);
+    assert_int_equal(fleet_loads("load"), 0);
 }
 
 TEST(an_older_client_is_answered_and_left)
 {
-    struct fleet *fleet = *state;
     char path[BURST_PATH_BYTES], bytes[BURST_PATH_BYTES * 2];
     struct http_raw raw;
-    assert_true(fleet_start(fleet, 1, (const char *[]){"LOAD_DELAY_MS=50", NULL}));
-    fleet_cold_product(fleet, path);
+    assert_true(fleet_start(1, (const char *[]){"LOAD_DELAY_MS=50", NULL}));
+    fleet_cold_product(path);
     int count = snprintf(bytes, sizeof bytes, "GET %s HTTP/1.0\r\n\r\n", path);
     for (int round = 0; round < 2; round++) { /* loaded, then cached */
-        send_bytes(fleet, bytes, (size_t)count, &raw);
+        send_bytes(bytes, (size_t)count, &raw);
         assert_int_equal(strtoul(strchr(raw.bytes, ' ') + 1, NULL, 10), 200);
         assert_true(raw.closed);
         assert_null(strstr(raw.bytes, "chunked"));
         http_raw_clear(&raw);
     }
     count = snprintf(bytes, sizeof bytes, "GET http://shop%s HTTP/1.1\r\n" HOST LAST, path);
-    send_bytes(fleet, bytes, (size_t)count, &raw);
+    send_bytes(bytes, (size_t)count, &raw);
     assert_int_equal(status_at(raw.bytes), 200);
     http_raw_clear(&raw);
-    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 1);
+    assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), 1);
 }
 
 TEST(who_holds_the_version_gets_it_confirmed)
 {
-    struct fleet *fleet = *state;
     char path[BURST_PATH_BYTES], etag[132], condition[176];
     struct http_answer answer;
-    assert_true(fleet_start(fleet, 1, NULL));
-    fleet_cold_product(fleet, path);
+    assert_true(fleet_start(1, NULL));
+    fleet_cold_product(path);
     struct http_request request = {
-        .host = "127.0.0.1", .port = fleet->catalogd[0].port, .path = path, .deadline_ms = ASK_LIMIT_MS};
+        .host = "127.0.0.1", .port = fleet.catalogd[0].port, .path = path, .deadline_ms = ASK_LIMIT_MS};
     assert_true(http_ask(&request, &answer));
     http_header(&answer, "ETag", etag, sizeof etag);
     http_answer_clear(&answer);
     snprintf(condition, sizeof condition, "If-None-Match: \"0\", W/%s\r\n", etag);
     request.headers = condition;
-    assert_true(probe_redis(fleet, "FLUSHALL"));
+    assert_true(probe_redis("FLUSHALL"));
     for (int round = 0; round < 2; round++) { /* loaded, then cached */
         assert_true(http_ask(&request, &answer));
         assert_int_equal(answer.status, 304);
@@ -410,26 +403,25 @@ TEST(who_holds_the_version_gets_it_confirmed)
 
 TEST(half_open_connections_hold_nobody_up)
 {
-    struct fleet *fleet = *state;
     static const char half[] = "GET /products/7 HTTP/1.1\r\nHost: sh";
     struct net_address address;
     char path[BURST_PATH_BYTES];
     int fds[HALF_OPEN];
-    assert_true(fleet_start(fleet, 1, NULL));
-    fleet_cold_product(fleet, path);
-    struct burst *neighbours = open_neighbours(fleet, path);
-    assert_true(net_address_init(&address, "127.0.0.1", fleet->catalogd[0].port));
+    assert_true(fleet_start(1, NULL));
+    fleet_cold_product(path);
+    struct burst *neighbours = open_neighbours(path);
+    assert_true(net_address_init(&address, "127.0.0.1", fleet.catalogd[0].port));
     for (size_t i = 0; i < HALF_OPEN; i++) {
         fds[i] = net_connect_start(&address);
         assert_true(fds[i] != -1 && net_wait(fds[i], POLLOUT, clock_us() + 10000000));
         assert_int_equal(write(fds[i], half, i % sizeof half), i % sizeof half);
     }
-    assert_true(fleet_wait_metric(fleet, 0, "catalogd_connections", HALF_OPEN));
+    assert_true(fleet_wait_metric(0, "catalogd_connections", HALF_OPEN));
     assert_neighbours_are_well(neighbours);
     for (size_t i = 0; i < HALF_OPEN; i++)
         close(fds[i]);
     uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
-    while (fleet_metric(fleet, 0, "catalogd_connections") > NEIGHBOURS) {
+    while (fleet_metric(0, "catalogd_connections") > NEIGHBOURS) {
         assert_true(clock_us() < end_us);
         clock_pause_ms(2);
     }
@@ -440,7 +432,6 @@ TEST(half_open_connections_hold_nobody_up)
 enum { WAITERS = 100 };
 
 struct shedding {
-    struct fleet *fleet;
     struct pg_conn *gate;
     bool shed;
 };
@@ -448,27 +439,25 @@ struct shedding {
 static void wait_until_all_others_are_shed(void *context)
 {
     struct shedding *shedding = context;
-    shedding->shed =
-        fleet_wait_metric(shedding->fleet, 0, "guard_gets_total{outcome=\"shed\"}", CROWD - WAITERS);
+    shedding->shed = fleet_wait_metric(0, "guard_gets_total{outcome=\"shed\"}", CROWD - WAITERS);
     probe_gate_open(&shedding->gate);
 }
 
 /* Past MAX_WAITERS a request is refused at once, and the rest is served. */
 TEST(past_the_limit_of_waiters_requests_are_shed)
 {
-    struct fleet *fleet = *state;
     char path[BURST_PATH_BYTES];
-    struct shedding shedding = {.fleet = fleet};
+    struct shedding shedding = {0};
     const struct burst_event event = {.run = wait_until_all_others_are_shed, .context = &shedding};
     struct probe_burst burst;
-    assert_true(fleet_start(fleet, 1, (const char *[]){"MAX_WAITERS=100", NULL}));
-    fleet_cold_product(fleet, path);
-    assert_true(probe_gate_shut(fleet, &shedding.gate));
-    assert_true(probe_ask_all(fleet, path, CROWD, &event, &burst));
+    assert_true(fleet_start(1, (const char *[]){"MAX_WAITERS=100", NULL}));
+    fleet_cold_product(path);
+    assert_true(probe_gate_shut(&shedding.gate));
+    assert_true(probe_ask_all(path, CROWD, &event, &burst));
     assert_true(shedding.shed);
     assert_int_equal(burst.summary.statuses[200], WAITERS);
     assert_int_equal(burst.summary.statuses[503], CROWD - WAITERS);
-    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 1);
+    assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), 1);
 }
 
 TEST_GROUP(.up = fleet_up, .down = fleet_down, .after = fleet_end);

@@ -65,15 +65,14 @@ static void start_catalogd(const char *const *settings, const char *argument, st
     read_output(path, out);
 }
 
-static int make_folder(void **state)
+static bool make_folder(void)
 {
-    (void)state;
-    return proc_folder("settings", NULL, folder) ? 0 : -1;
+    return proc_folder("settings", NULL, folder);
 }
 
-static int up(void **state)
+static bool up(void)
 {
-    return make_folder(state) == 0 ? fleet_up(state) : -1;
+    return make_folder() && fleet_up();
 }
 
 /* ---- every setting, wrong in turn ---- */
@@ -279,29 +278,28 @@ TEST_GROUP(.up = make_folder);
 /* Both listeners share their port between threads (SO_REUSEPORT), which must not let a second copy in. */
 TEST(a_second_copy_on_the_same_address_does_not_start)
 {
-    struct fleet *fleet = *state;
     char listen[64], ops[64];
     struct start start;
-    assert_true(fleet_start(fleet, 1, NULL));
-    start_catalogd((const char *[]){at_port(listen, "LISTEN", fleet->catalogd[0].port),
+    assert_true(fleet_start(1, NULL));
+    start_catalogd((const char *[]){at_port(listen, "LISTEN", fleet.catalogd[0].port),
                                     at_port(ops, "OPS_LISTEN", net_free_port()), NULL},
                    NULL, &start);
     assert_not_started(&start, "something already listens there", strchr(listen, '=') + 1);
     start_catalogd((const char *[]){at_port(listen, "LISTEN", net_free_port()),
-                                    at_port(ops, "OPS_LISTEN", fleet->catalogd[0].ops_port), NULL},
+                                    at_port(ops, "OPS_LISTEN", fleet.catalogd[0].ops_port), NULL},
                    NULL, &start);
     assert_not_started(&start, "something already listens there", strchr(ops, '=') + 1);
-    start_catalogd((const char *[]){at_port(listen, "LISTEN", fleet->redis.port), "OPS_LISTEN=off", NULL},
+    start_catalogd((const char *[]){at_port(listen, "LISTEN", fleet.redis.port), "OPS_LISTEN=off", NULL},
                    NULL, &start);
     assert_not_started(&start, "something already listens there", strchr(listen, '=') + 1);
-    assert_int_equal(fleet_ask_status(fleet, 0, "/products/1"), 200); /* the first one never noticed */
+    assert_int_equal(fleet_ask_status(0, "/products/1"), 200); /* the first one never noticed */
 }
 
-static unsigned invalidate_with(const struct fleet *fleet, const char *headers)
+static unsigned invalidate_with(const char *headers)
 {
     struct http_answer answer;
     http_ask(&(struct http_request){.host = "127.0.0.1",
-                                    .port = fleet->catalogd[0].ops_port,
+                                    .port = fleet.catalogd[0].ops_port,
                                     .method = "POST",
                                     .path = "/invalidate?key=product:1",
                                     .headers = headers,
@@ -314,116 +312,112 @@ static unsigned invalidate_with(const struct fleet *fleet, const char *headers)
 
 TEST(without_the_token_nothing_is_invalidated)
 {
-    struct fleet *fleet = *state;
     char path[PROC_PATH_BYTES + 16], setting[PROC_PATH_BYTES + 48];
     snprintf(path, sizeof path, "%s/token", folder);
     snprintf(setting, sizeof setting, "OPS_TOKEN_FILE=%s", path);
     write_file(path, "0123456789abcdef\n", 0600);
-    assert_true(fleet_add(fleet, (const char *[]){setting, NULL}));
-    assert_int_equal(invalidate_with(fleet, NULL), 401);
-    assert_int_equal(invalidate_with(fleet, "Authorization: Bearer 0123456789abcdeF\r\n"), 401);
-    assert_int_equal(invalidate_with(fleet, "Authorization: Bearer 0123456789abcde\r\n"), 401);
-    assert_int_equal(invalidate_with(fleet, "Authorization: Basic 0123456789abcdef\r\n"), 401);
-    assert_int_equal(invalidate_with(fleet, "Authorization: Bearer 0123456789abcdef\r\n"), 200);
+    assert_true(fleet_add((const char *[]){setting, NULL}));
+    assert_int_equal(invalidate_with(NULL), 401);
+    assert_int_equal(invalidate_with("Authorization: Bearer 0123456789abcdeF\r\n"), 401);
+    assert_int_equal(invalidate_with("Authorization: Bearer 0123456789abcde\r\n"), 401);
+    assert_int_equal(invalidate_with("Authorization: Basic 0123456789abcdef\r\n"), 401);
+    assert_int_equal(invalidate_with("Authorization: Bearer 0123456789abcdef\r\n"), 200);
 }
 
 /* ---- servers ---- */
 
-static bool log_has(const struct fleet *fleet, size_t process, const char *text)
+static bool log_has(size_t process, const char *text)
 {
-    return stack_log_count(fleet->catalogd[process].log_path, 0, text) > 0;
+    return stack_log_count(fleet.catalogd[process].log_path, 0, text) > 0;
 }
 
 struct expected_line {
-    const struct fleet *fleet;
     const char *text;
 };
 
 static bool line_is_there(void *context)
 {
     const struct expected_line *line = context;
-    return log_has(line->fleet, 0, line->text);
+    return log_has(0, line->text);
 }
 
-static bool log_comes_to_have(const struct fleet *fleet, const char *text)
+static bool log_comes_to_have(const char *text)
 {
-    return probe_wait(text, line_is_there, &(struct expected_line){fleet, text});
+    return probe_wait(text, line_is_there, &(struct expected_line){text});
 }
 
-static bool readyz_has(const struct fleet *fleet, const char *text)
+static bool readyz_has(const char *text)
 {
     struct http_answer answer;
-    fleet_ask_ops(fleet, 0, NULL, "/readyz", &answer);
+    fleet_ask_ops(0, NULL, "/readyz", &answer);
     bool has = strstr(answer.body, text) != NULL;
     http_answer_clear(&answer);
     return has;
 }
 
-static void wait_readyz(const struct fleet *fleet, const char *text)
+static void wait_readyz(const char *text)
 {
     uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
-    while (!readyz_has(fleet, text)) {
+    while (!readyz_has(text)) {
         assert_true(clock_us() < end_us);
         clock_pause_ms(2);
     }
 }
 
 /* One query for those who came before it, one for those who came while it ran; everybody answered, nothing stored. */
-static void assert_answered_uncached(struct fleet *fleet)
+static void assert_answered_uncached(void)
 {
     char path[BURST_PATH_BYTES];
     struct probe_burst burst;
-    fleet_cold_product(fleet, path);
-    fleet_mark(fleet);
-    assert_true(probe_gather(fleet, path, REQUESTS, NULL, &burst));
+    fleet_cold_product(path);
+    fleet_mark();
+    assert_true(probe_gather(path, REQUESTS, NULL, &burst));
     assert_int_equal(burst.summary.statuses[200], REQUESTS);
     assert_int_equal(burst.summary.bodies, 1);
-    assert_in_range(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 1, 2);
-    assert_int_equal(fleet_metric(fleet, 0, "guard_fills_total{result=\"stored\"}"), 0);
+    assert_in_range(fleet_loads(FLEET_LOAD_PRODUCT), 1, 2);
+    assert_int_equal(fleet_metric(0, "guard_fills_total{result=\"stored\"}"), 0);
 }
 
 TEST(a_wrong_redis_password_is_told_and_the_service_answers_uncached)
 {
-    struct fleet *fleet = *state;
     struct stack_redis locked;
     char url[128];
     static const char *const users[] = {"", ":hunter2@", "default:hunter2@", "nobody:hunter2@"};
     assert_true(stack_redis_start(&locked, (const char *[]){"--requirepass", "sesame-sesame", NULL}));
     for (size_t i = 0; i < sizeof users / sizeof *users; i++) {
         snprintf(url, sizeof url, "REDIS_URL=redis://%s127.0.0.1:%u/0", users[i], (unsigned)locked.port);
-        assert_true(fleet_add(fleet, (const char *[]){url, "REDIS_LIMIT_MS=250", NULL}));
-        assert_true(stack_catalogd_wait_ready(&fleet->catalogd[0], FLEET_LIMIT_MS));
-        wait_readyz(fleet, "\"redis\":\"denied\"");
-        assert_true(readyz_has(fleet, "\"degraded\":true"));
-        assert_answered_uncached(fleet);
-        assert_true(log_has(fleet, 0, i == 0 ? "NOAUTH" : "WRONGPASS"));
-        assert_false(log_has(fleet, 0, "hunter2"));
-        assert_true(fleet_stop(fleet));
+        assert_true(fleet_add((const char *[]){url, "REDIS_LIMIT_MS=250", NULL}));
+        assert_true(stack_catalogd_wait_ready(&fleet.catalogd[0], FLEET_LIMIT_MS));
+        wait_readyz("\"redis\":\"denied\"");
+        assert_true(readyz_has("\"degraded\":true"));
+        assert_answered_uncached();
+        assert_true(log_has(0, i == 0 ? "NOAUTH" : "WRONGPASS"));
+        assert_false(log_has(0, "hunter2"));
+        assert_true(fleet_stop());
     }
     snprintf(url, sizeof url, "REDIS_URL=redis://:sesame-sesame@127.0.0.1:%u/0", (unsigned)locked.port);
-    assert_true(fleet_add(fleet, (const char *[]){url, NULL}));
-    assert_true(fleet_wait_ready(fleet, 0));
-    assert_true(fleet_stop(fleet));
+    assert_true(fleet_add((const char *[]){url, NULL}));
+    assert_true(fleet_wait_ready(0));
+    assert_true(fleet_stop());
     stack_redis_stop(&locked);
 }
 
 TEST(a_redis_that_is_nowhere_is_told_and_found_when_it_comes)
 {
-    struct fleet *fleet = *state;
-    stack_redis_kill(&fleet->redis);
-    assert_true(fleet_add(fleet, (const char *[]){"REDIS_LIMIT_MS=250", NULL}));
-    assert_true(stack_catalogd_wait_ready(&fleet->catalogd[0], FLEET_LIMIT_MS));
-    wait_readyz(fleet, "\"redis\":\"down\"");
-    assert_answered_uncached(fleet);
-    assert_true(log_has(fleet, 0, "refused"));
-    assert_true(stack_redis_restart(&fleet->redis));
-    assert_true(fleet_wait_ready(fleet, 0));
+    stack_redis_kill(&fleet.redis);
+    assert_true(fleet_add((const char *[]){"REDIS_LIMIT_MS=250", NULL}));
+    assert_true(stack_catalogd_wait_ready(&fleet.catalogd[0], FLEET_LIMIT_MS));
+    wait_readyz("\"redis\":\"down\"");
+    assert_answered_uncached();
+    assert_true(log_has(0, "refused"));
+    assert_true(stack_redis_restart(&fleet.redis));
+    assert_true(fleet_wait_ready(0));
     char path[BURST_PATH_BYTES];
-    fleet_cold_product(fleet, path);
-    fleet_mark(fleet);
+    fleet_cold_product(path);
+    fleet_mark();
     uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
-    while (fleet_metric(fleet, 0, "guard_fills_total{result=\"stored\"}") < 1) { /* until it is tried again */
-        assert_int_equal(fleet_ask_status(fleet, 0, path), 200);
+    while (fleet_metric(0, "guard_fills_total{result=\"stored\"}") < 1) { /* until it is tried again */
+        assert_int_equal(fleet_ask_status(0, path), 200);
         assert_true(clock_us() < end_us);
     }
 }
@@ -431,10 +425,9 @@ TEST(a_redis_that_is_nowhere_is_told_and_found_when_it_comes)
 /* A database number that does not exist, an unreachable name: told, never a crash. */
 TEST(a_redis_url_that_leads_nowhere_is_told)
 {
-    struct fleet *fleet = *state;
     char far_database[96];
     snprintf(far_database, sizeof far_database, "REDIS_URL=redis://127.0.0.1:%u/99",
-             (unsigned)fleet->redis.port);
+             (unsigned)fleet.redis.port);
     const struct {
         const char *setting, *state, *log;
     } urls[] = {
@@ -443,66 +436,63 @@ TEST(a_redis_url_that_leads_nowhere_is_told)
         {"REDIS_URL=unix:///nonexistent/redis.sock", "\"redis\":\"down\"", "/nonexistent/redis.sock"},
     };
     for (size_t i = 0; i < sizeof urls / sizeof *urls; i++) {
-        assert_true(fleet_add(fleet, (const char *[]){urls[i].setting, "REDIS_LIMIT_MS=250", NULL}));
-        assert_true(stack_catalogd_wait_ready(&fleet->catalogd[0], FLEET_LIMIT_MS));
-        wait_readyz(fleet, urls[i].state);
-        assert_answered_uncached(fleet);
-        if (!log_comes_to_have(fleet, urls[i].log)) {
-            proc_show_tail(fleet->catalogd[0].log_path);
+        assert_true(fleet_add((const char *[]){urls[i].setting, "REDIS_LIMIT_MS=250", NULL}));
+        assert_true(stack_catalogd_wait_ready(&fleet.catalogd[0], FLEET_LIMIT_MS));
+        wait_readyz(urls[i].state);
+        assert_answered_uncached();
+        if (!log_comes_to_have(urls[i].log)) {
+            proc_show_tail(fleet.catalogd[0].log_path);
             fail_msg("%s is not in the log", urls[i].log);
         }
-        assert_true(fleet_stop(fleet));
+        assert_true(fleet_stop());
     }
 }
 
 /* Redis answers and cannot be written: full, or somebody's replica. */
 TEST(a_redis_that_cannot_be_written_costs_the_cache_only)
 {
-    struct fleet *fleet = *state;
     static const char *const make[] = {"CONFIG SET maxmemory 1", "REPLICAOF 127.0.0.1 1"};
     static const char *const undo[] = {"CONFIG SET maxmemory 0", "REPLICAOF NO ONE"};
     for (size_t i = 0; i < sizeof make / sizeof *make; i++) {
-        assert_true(fleet_start(fleet, 1, (const char *[]){"REDIS_LIMIT_MS=250", NULL}));
-        freeReplyObject(stack_redis_command(&fleet->redis, make[i]));
-        assert_answered_uncached(fleet);
-        freeReplyObject(stack_redis_command(&fleet->redis, undo[i]));
-        assert_true(fleet_wait_ready(fleet, 0));
-        assert_true(fleet_stop(fleet));
+        assert_true(fleet_start(1, (const char *[]){"REDIS_LIMIT_MS=250", NULL}));
+        freeReplyObject(stack_redis_command(&fleet.redis, make[i]));
+        assert_answered_uncached();
+        freeReplyObject(stack_redis_command(&fleet.redis, undo[i]));
+        assert_true(fleet_wait_ready(0));
+        assert_true(fleet_stop());
     }
 }
 
 TEST(a_database_without_our_schema_is_named_and_used_once_it_has_it)
 {
-    struct fleet *fleet = *state;
     struct http_answer answer;
     char url[160], setting[200], retry_s[32];
-    assert_true(fleet_start(fleet, 0, NULL)); /* an empty Redis */
-    assert_true(fleet_sql(fleet, NULL, 0, "CREATE DATABASE bare"));
-    snprintf(url, sizeof url, "postgresql://postgres@127.0.0.1:%u/bare", (unsigned)fleet->postgres.port);
+    assert_true(fleet_start(0, NULL)); /* an empty Redis */
+    assert_true(fleet_sql(NULL, 0, "CREATE DATABASE bare"));
+    snprintf(url, sizeof url, "postgresql://postgres@127.0.0.1:%u/bare", (unsigned)fleet.postgres.port);
     snprintf(setting, sizeof setting, "DATABASE_URL=%s", url);
-    assert_true(fleet_add(fleet, (const char *[]){setting, "FAILURE_MS=50", NULL}));
-    wait_readyz(fleet, "\"database\":\"down\"");
-    assert_false(readyz_has(fleet, "\"ready\":true"));
-    assert_false(fleet_ask(fleet, 0, NULL, "/products/1", &answer) && answer.status != 503);
+    assert_true(fleet_add((const char *[]){setting, "FAILURE_MS=50", NULL}));
+    wait_readyz("\"database\":\"down\"");
+    assert_false(readyz_has("\"ready\":true"));
+    assert_false(fleet_ask(0, NULL, "/products/1", &answer) && answer.status != 503);
     assert_int_equal(strtol(http_header(&answer, "Retry-After", retry_s, sizeof retry_s), NULL, 10), 1);
     http_answer_clear(&answer);
     uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
-    while (!log_has(fleet, 0, "table products") || !log_has(fleet, 0, "table categories"))
+    while (!log_has(0, "table products") || !log_has(0, "table categories"))
         assert_true(clock_us() < end_us);
     assert_true(stack_postgres_load(url, 100));
-    assert_true(stack_catalogd_wait_ready(&fleet->catalogd[0], FLEET_LIMIT_MS));
-    while (fleet_ask_status(fleet, 0, "/products/1") != 200)
+    assert_true(stack_catalogd_wait_ready(&fleet.catalogd[0], FLEET_LIMIT_MS));
+    while (fleet_ask_status(0, "/products/1") != 200)
         assert_true(clock_us() < end_us);
 }
 
 /* One of an earlier form: refused with the command that brings it up to date, and used once it is. */
 TEST(a_database_of_an_older_schema_is_refused_until_it_is_brought_up_to_date)
 {
-    struct fleet *fleet = *state;
     char url[160], setting[200];
-    assert_true(fleet_start(fleet, 0, NULL)); /* an empty Redis */
-    assert_true(fleet_sql(fleet, NULL, 0, "CREATE DATABASE older"));
-    snprintf(url, sizeof url, "postgresql://postgres@127.0.0.1:%u/older", (unsigned)fleet->postgres.port);
+    assert_true(fleet_start(0, NULL)); /* an empty Redis */
+    assert_true(fleet_sql(NULL, 0, "CREATE DATABASE older"));
+    snprintf(url, sizeof url, "postgresql://postgres@127.0.0.1:%u/older", (unsigned)fleet.postgres.port);
     assert_true(stack_postgres_load(url, 100));
     assert_true(stack_postgres_query(url,
                                      "ALTER TABLE products RENAME edition TO version; "
@@ -512,24 +502,23 @@ TEST(a_database_of_an_older_schema_is_refused_until_it_is_brought_up_to_date)
                                      "ALTER TABLE invalidations RENAME target TO key",
                                      NULL, 0));
     snprintf(setting, sizeof setting, "DATABASE_URL=%s", url);
-    assert_true(fleet_add(fleet, (const char *[]){setting, "FAILURE_MS=50", NULL}));
-    wait_readyz(fleet, "\"database\":\"down\"");
-    assert_int_equal(fleet_ask_status(fleet, 0, "/products/1"), 503);
-    assert_true(log_comes_to_have(fleet, "column categories.stamp"));
-    assert_true(log_comes_to_have(fleet, "make db DATABASE_URL="));
+    assert_true(fleet_add((const char *[]){setting, "FAILURE_MS=50", NULL}));
+    wait_readyz("\"database\":\"down\"");
+    assert_int_equal(fleet_ask_status(0, "/products/1"), 503);
+    assert_true(log_comes_to_have("column categories.stamp"));
+    assert_true(log_comes_to_have("make db DATABASE_URL="));
     assert_true(stack_postgres_load(url, 0));
-    assert_true(stack_catalogd_wait_ready(&fleet->catalogd[0], FLEET_LIMIT_MS));
+    assert_true(stack_catalogd_wait_ready(&fleet.catalogd[0], FLEET_LIMIT_MS));
     uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
-    while (fleet_ask_status(fleet, 0, "/products/1") != 200)
+    while (fleet_ask_status(0, "/products/1") != 200)
         assert_true(clock_us() < end_us);
 }
 
 TEST(a_database_that_is_nowhere_or_refuses_us_is_told)
 {
-    struct fleet *fleet = *state;
     char refused[160], absent[160], role[160];
-    unsigned port = fleet->postgres.port;
-    assert_true(fleet_start(fleet, 0, NULL)); /* an empty Redis */
+    unsigned port = fleet.postgres.port;
+    assert_true(fleet_start(0, NULL)); /* an empty Redis */
     snprintf(refused, sizeof refused, "DATABASE_URL=postgresql://postgres@127.0.0.1:%u/postgres",
              (unsigned)net_free_port());
     snprintf(absent, sizeof absent, "DATABASE_URL=postgresql://postgres@127.0.0.1:%u/no_such_database", port);
@@ -538,31 +527,30 @@ TEST(a_database_that_is_nowhere_or_refuses_us_is_told)
         const char *setting, *log;
     } urls[] = {{refused, "refused"}, {absent, "no_such_database"}, {role, "no_such_role"}};
     for (size_t i = 0; i < sizeof urls / sizeof *urls; i++) {
-        assert_true(fleet_add(fleet, (const char *[]){urls[i].setting, NULL}));
-        assert_int_equal(fleet_ask_status(fleet, 0, "/products/1"), 503);
-        assert_true(readyz_has(fleet, "\"ready\":false"));
-        if (!log_comes_to_have(fleet, urls[i].log)) { /* the failure lease may have answered the request */
-            proc_show_tail(fleet->catalogd[0].log_path);
+        assert_true(fleet_add((const char *[]){urls[i].setting, NULL}));
+        assert_int_equal(fleet_ask_status(0, "/products/1"), 503);
+        assert_true(readyz_has("\"ready\":false"));
+        if (!log_comes_to_have(urls[i].log)) { /* the failure lease may have answered the request */
+            proc_show_tail(fleet.catalogd[0].log_path);
             fail_msg("%s is not in the log", urls[i].log);
         }
-        assert_false(log_has(fleet, 0, "hunter2"));
-        assert_true(fleet_stop(fleet));
+        assert_false(log_has(0, "hunter2"));
+        assert_true(fleet_stop());
     }
 }
 
 /* Loads only read: a role that may nothing else, in a session that cannot write, is enough. */
 TEST(a_database_that_cannot_be_written_is_enough)
 {
-    struct fleet *fleet = *state;
     char setting[200];
-    assert_true(fleet_sql(fleet, NULL, 0, "CREATE ROLE reader LOGIN"));
-    assert_true(fleet_sql(fleet, NULL, 0, "ALTER ROLE reader SET default_transaction_read_only = on"));
-    assert_true(fleet_sql(fleet, NULL, 0, "GRANT SELECT ON products, categories TO reader"));
+    assert_true(fleet_sql(NULL, 0, "CREATE ROLE reader LOGIN"));
+    assert_true(fleet_sql(NULL, 0, "ALTER ROLE reader SET default_transaction_read_only = on"));
+    assert_true(fleet_sql(NULL, 0, "GRANT SELECT ON products, categories TO reader"));
     snprintf(setting, sizeof setting, "DATABASE_URL=postgresql://reader@127.0.0.1:%u/postgres",
-             (unsigned)fleet->postgres.port);
-    assert_true(fleet_start(fleet, 1, (const char *[]){setting, NULL}));
-    assert_int_equal(fleet_ask_status(fleet, 0, "/products/1"), 200);
-    assert_int_equal(fleet_ask_status(fleet, 0, "/catalog"), 200);
+             (unsigned)fleet.postgres.port);
+    assert_true(fleet_start(1, (const char *[]){setting, NULL}));
+    assert_int_equal(fleet_ask_status(0, "/products/1"), 200);
+    assert_int_equal(fleet_ask_status(0, "/catalog"), 200);
 }
 
 TEST_GROUP(.up = up, .down = fleet_down, .after = fleet_end);

@@ -92,16 +92,16 @@ static unsigned status_of(const struct http_raw *raw)
     return at != NULL ? (unsigned)strtoul(at + sizeof version - 1, NULL, 10) : 0;
 }
 
-static void ask_raw(const struct fleet *fleet, const char *bytes, size_t count, struct http_raw *out)
+static void ask_raw(const char *bytes, size_t count, struct http_raw *out)
 {
-    http_raw_ask("127.0.0.1", fleet->catalogd[0].port, bytes, count, ASK_LIMIT_MS, out);
+    http_raw_ask("127.0.0.1", fleet.catalogd[0].port, bytes, count, ASK_LIMIT_MS, out);
     assert_true(out->connected);
 }
 
-static void assert_refused(const struct fleet *fleet, const struct bad *bad)
+static void assert_refused(const struct bad *bad)
 {
     struct http_raw raw;
-    ask_raw(fleet, bad->bytes, strlen(bad->bytes), &raw);
+    ask_raw(bad->bytes, strlen(bad->bytes), &raw);
     bool has_document = strstr(raw.bytes, "application/problem+json") != NULL;
     if (status_of(&raw) != bad->status || !raw.closed || !has_document ||
         strstr(raw.bytes, bad->contains) == NULL)
@@ -111,45 +111,42 @@ static void assert_refused(const struct fleet *fleet, const struct bad *bad)
 
 TEST(what_is_wrong_is_refused_and_changes_nothing)
 {
-    struct fleet *fleet = *state;
-    assert_true(fleet_start(fleet, 1, writes_settings(fleet, NULL)));
-    fleet_mark(fleet);
+    assert_true(fleet_start(1, writes_settings(NULL)));
+    fleet_mark();
     for (size_t i = 0; i < sizeof WRONG / sizeof *WRONG; i++)
-        assert_refused(fleet, &WRONG[i]);
-    assert_int_equal(fleet_loads(fleet, "/* change product */"), 0);
-    assert_int_equal(fleet_loads(fleet, "/* purchase product */"), 0);
-    assert_int_equal(writes_version(fleet, 0, 7), 1);
-    assert_int_equal(writes_put(fleet, 0, 7, 1, 1), 200);
+        assert_refused(&WRONG[i]);
+    assert_int_equal(fleet_loads("/* change product */"), 0);
+    assert_int_equal(fleet_loads("/* purchase product */"), 0);
+    assert_int_equal(writes_version(0, 7), 1);
+    assert_int_equal(writes_put(0, 7, 1, 1), 200);
 }
 
 TEST(the_database_has_the_last_word_on_a_category)
 {
-    struct fleet *fleet = *state;
-    assert_true(fleet_start(fleet, 1, writes_settings(fleet, NULL)));
+    assert_true(fleet_start(1, writes_settings(NULL)));
     struct write_asked asked = {.method = "PUT", .path = "/products/8", .headers = "If-Match: *\r\n"};
     static const char *const bodies[] = {
         "{\"name\":\"n\",\"description\":\"\",\"price_cents\":1,\"stock\":1,\"category_id\":1}",
         "{\"name\":\"n\",\"description\":\"\",\"price_cents\":1,\"stock\":1,\"category_id\":999999999}"};
     for (size_t i = 0; i < 2; i++) {
         asked.body = bodies[i];
-        writes_ask(fleet, &asked);
+        writes_ask(&asked);
         assert_int_equal(asked.status, 422);
         assert_string_equal(asked.type, "bad-fields");
     }
     asked.path = "/products/999999999";
-    writes_ask(fleet, &asked);
+    writes_ask(&asked);
     assert_int_equal(asked.status, 404);
 }
 
 TEST(a_body_of_the_largest_size_is_taken_and_judged)
 {
-    struct fleet *fleet = *state;
     static char request[BODY_BYTES_MAX + 512];
     struct http_raw raw;
-    assert_true(fleet_start(fleet, 1, writes_settings(fleet, NULL)));
+    assert_true(fleet_start(1, writes_settings(NULL)));
     int head = snprintf(request, sizeof request, PUT(JSON SEEN LENGTH(131072), ""));
     memset(request + head, ' ', BODY_BYTES_MAX);
-    ask_raw(fleet, request, (size_t)head + BODY_BYTES_MAX, &raw);
+    ask_raw(request, (size_t)head + BODY_BYTES_MAX, &raw);
     assert_int_equal(status_of(&raw), 400);
     assert_non_null(strstr(raw.bytes, "/problems/bad-body"));
     http_raw_clear(&raw);
@@ -164,10 +161,10 @@ enum { SLACK_BYTES = 1 << 29 }; /* what was freed is kept for a while */
 enum { SLACK_BYTES = 12 << 20 };
 #endif
 
-static struct drips_options loiterers(const struct fleet *fleet, const char *begun, size_t begun_bytes)
+static struct drips_options loiterers(const char *begun, size_t begun_bytes)
 {
     return (struct drips_options){.host = "127.0.0.1",
-                                  .port = fleet->catalogd[0].port,
+                                  .port = fleet.catalogd[0].port,
                                   .count = LOITERERS,
                                   .begun = begun,
                                   .begun_bytes = begun_bytes};
@@ -177,28 +174,27 @@ static struct drips_options loiterers(const struct fleet *fleet, const char *beg
 TEST(bodies_that_are_only_announced_keep_nobody_from_writing)
 {
     static const char head[] = "PUT /products/9 HTTP/1.1\r\n" HOST JSON SEEN LENGTH(131072) "\r\n";
-    struct fleet *fleet = *state;
-    assert_true(fleet_start(fleet, 1, writes_settings(fleet, (const char *[]){"SERVER_LOOPS=1", NULL})));
+    assert_true(fleet_start(1, writes_settings((const char *[]){"SERVER_LOOPS=1", NULL})));
     for (unsigned i = 0; i < 2; i++) {
         struct drips *drips = NULL;
-        struct drips_options options = loiterers(fleet, head, sizeof head - 1);
+        struct drips_options options = loiterers(head, sizeof head - 1);
         options.drip = i == 1 ? "x" : NULL;
         assert_true(drips_open(&options, &drips));
-        assert_true(fleet_wait_metric(fleet, 0, "catalogd_connections_busy", LOITER_BYTES / BODY_BYTES_MAX));
+        assert_true(fleet_wait_metric(0, "catalogd_connections_busy", LOITER_BYTES / BODY_BYTES_MAX));
         for (unsigned long version = 1; version <= 10; version++)
-            assert_int_equal(writes_put(fleet, 0, 20 + i, version, 1), 200);
+            assert_int_equal(writes_put(0, 20 + i, version, 1), 200);
         drips_close(&drips);
     }
 }
 
 /* Its head was taken: it was told to go on. */
-static int begin_upload(const struct fleet *fleet)
+static int begin_upload(void)
 {
     static const char head[] =
         "PUT /products/9 HTTP/1.1\r\n" HOST JSON SEEN LENGTH(131072) "Expect: 100-continue\r\n\r\n";
     struct net_address address;
     char byte;
-    assert_true(net_address_init(&address, "127.0.0.1", fleet->catalogd[0].port));
+    assert_true(net_address_init(&address, "127.0.0.1", fleet.catalogd[0].port));
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_true(fd >= 0 && connect(fd, (const struct sockaddr *)&address.storage, address.bytes) == 0);
     assert_int_equal(send(fd, head, sizeof head - 1, MSG_NOSIGNAL), sizeof head - 1);
@@ -210,13 +206,12 @@ static int begin_upload(const struct fleet *fleet)
 TEST(bodies_that_hold_every_connection_keep_nobody_out)
 {
     enum { HOLDERS = 64 };
-    struct fleet *fleet = *state;
     int fds[HOLDERS];
-    assert_true(fleet_start(
-        fleet, 1, writes_settings(fleet, (const char *[]){"MAX_CONNECTIONS=64", "SERVER_LOOPS=1", NULL})));
+    assert_true(
+        fleet_start(1, writes_settings((const char *[]){"MAX_CONNECTIONS=64", "SERVER_LOOPS=1", NULL})));
     for (size_t i = 0; i < HOLDERS; i++)
-        fds[i] = begin_upload(fleet);
-    assert_int_equal(fleet_ask_status(fleet, 0, "/products/7"), 200);
+        fds[i] = begin_upload();
+    assert_int_equal(fleet_ask_status(0, "/products/7"), 200);
     for (size_t i = 0; i < HOLDERS; i++)
         close(fds[i]);
 }
@@ -225,18 +220,17 @@ TEST(bodies_that_hold_every_connection_keep_nobody_out)
 TEST(bodies_that_lack_a_byte_keep_nobody_from_writing_and_fill_no_memory)
 {
     static char request[BODY_BYTES_MAX + 512];
-    struct fleet *fleet = *state;
     struct drips *drips = NULL;
-    assert_true(fleet_start(fleet, 1, writes_settings(fleet, (const char *[]){"SERVER_LOOPS=1", NULL})));
-    double before = fleet_metric(fleet, 0, "process_resident_memory_bytes");
+    assert_true(fleet_start(1, writes_settings((const char *[]){"SERVER_LOOPS=1", NULL})));
+    double before = fleet_metric(0, "process_resident_memory_bytes");
     int head = snprintf(request, sizeof request,
                         "PUT /products/9 HTTP/1.1\r\n" HOST JSON SEEN LENGTH(131072) "\r\n");
     memset(request + head, ' ', BODY_BYTES_MAX - 1);
-    struct drips_options options = loiterers(fleet, request, (size_t)head + BODY_BYTES_MAX - 1);
+    struct drips_options options = loiterers(request, (size_t)head + BODY_BYTES_MAX - 1);
     assert_true(drips_open(&options, &drips));
     for (unsigned long version = 1; version <= 10; version++)
-        assert_int_equal(writes_put(fleet, 0, 30, version, 1), 200);
-    double after = fleet_metric(fleet, 0, "process_resident_memory_bytes");
+        assert_int_equal(writes_put(0, 30, version, 1), 200);
+    double after = fleet_metric(0, "process_resident_memory_bytes");
     uint64_t hung_up = drips_hung_up(drips);
     drips_close(&drips);
     assert_true(hung_up >= LOITERERS - LOITER_BYTES / BODY_BYTES_MAX);
@@ -248,10 +242,9 @@ TEST(a_body_that_does_not_come_is_waited_for_for_five_seconds)
 {
     enum { LIMIT_MS = 5000, MACHINE_MS = 6000 };
     static const char head[] = "PUT /products/9 HTTP/1.1\r\n" HOST JSON SEEN LENGTH(131072) "\r\n{";
-    struct fleet *fleet = *state;
     struct drips *drips = NULL;
-    assert_true(fleet_start(fleet, 1, writes_settings(fleet, NULL)));
-    struct drips_options options = loiterers(fleet, head, sizeof head - 1);
+    assert_true(fleet_start(1, writes_settings(NULL)));
+    struct drips_options options = loiterers(head, sizeof head - 1);
     options.count = 1;
     options.drip = "x";
     uint64_t begun_us = clock_us();
@@ -265,8 +258,7 @@ TEST(a_body_that_does_not_come_is_waited_for_for_five_seconds)
 
 TEST(writes_are_refused_where_they_are_off)
 {
-    struct fleet *fleet = *state;
-    assert_true(fleet_start(fleet, 1, NULL));
+    assert_true(fleet_start(1, NULL));
     static const struct bad refused[] = {
         {"PUT", PUT(JSON SEEN LENGTH(2), "{}"), 403, "/problems/writes-off"},
         {"PUT without a body", PUT(JSON SEEN, ""), 403, "/problems/writes-off"},
@@ -274,31 +266,29 @@ TEST(writes_are_refused_where_they_are_off)
         {"DELETE", "DELETE /products/7 HTTP/1.1\r\n" HOST LAST, 405, "Allow: GET, HEAD\r\n"},
     };
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
-        assert_refused(fleet, &refused[i]);
-    assert_int_equal(fleet_metric(fleet, 0, "catalogd_outbox_rows"), -1);
+        assert_refused(&refused[i]);
+    assert_int_equal(fleet_metric(0, "catalogd_outbox_rows"), -1);
 }
 
 /* With the rights of a reader, and with those of nobody. */
 TEST(a_role_that_may_not_write_changes_nothing_and_says_so)
 {
-    struct fleet *fleet = *state;
     char url[128];
     snprintf(url, sizeof url, "WRITE_DATABASE_URL=postgresql://shop_reader@127.0.0.1:%u/postgres",
-             (unsigned)fleet->postgres.port);
-    assert_true(fleet_start(fleet, 0, NULL) && fleet_add(fleet, (const char *[]){url, NULL}) &&
-                fleet_wait_ready(fleet, 0));
+             (unsigned)fleet.postgres.port);
+    assert_true(fleet_start(0, NULL) && fleet_add((const char *[]){url, NULL}) && fleet_wait_ready(0));
     struct write_asked asked = {
         .method = "POST", .path = "/products/10/purchase", .body = "{\"quantity\":1}"};
-    writes_ask(fleet, &asked);
+    writes_ask(&asked);
     assert_int_equal(asked.status, 500);
     assert_string_equal(asked.type, "write-refused");
-    assert_int_equal(writes_number(fleet, "SELECT edition FROM products WHERE id = 10"), 1);
-    assert_int_equal(fleet_metric(fleet, 0, "catalogd_cache_in_use"), 0); /* nor can it register */
+    assert_int_equal(writes_number("SELECT edition FROM products WHERE id = 10"), 1);
+    assert_int_equal(fleet_metric(0, "catalogd_cache_in_use"), 0); /* nor can it register */
 }
 
-static int up(void **state)
+static bool up(void)
 {
-    return fleet_up(state) == 0 && writes_make_logins(*state) ? 0 : -1;
+    return fleet_up() && writes_make_logins();
 }
 
 TEST_GROUP(.up = up, .down = fleet_down, .after = fleet_end);

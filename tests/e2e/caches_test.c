@@ -31,128 +31,120 @@ enum { BRIEF_SILENCE_MS = 9000, BRIEF_BEAT_MS = 500 }; /* 5 s of gate, 2 s of li
 
 static struct stack_redis second;
 
-static void start_two(struct fleet *fleet, const char *const *one, const char *const *other)
+static void start_two(const char *const *one, const char *const *other)
 {
-    assert_true(fleet_start(fleet, 1, writes_settings(fleet, one)));
-    assert_true(fleet_add(fleet, writes_settings(fleet, other)) && fleet_wait_registered(fleet, OTHER) &&
-                fleet_wait_ready(fleet, OTHER));
+    assert_true(fleet_start(1, writes_settings(one)));
+    assert_true(fleet_add(writes_settings(other)) && fleet_wait_registered(OTHER) && fleet_wait_ready(OTHER));
 }
 
 /* A product that no test has changed, in the cache of every process. */
-static uint32_t cached_product(const struct fleet *fleet)
+static uint32_t cached_product(void)
 {
-    assert_true(writes_wait_number(fleet, 0, OWED));
-    const uint32_t id = (uint32_t)writes_number(fleet, "SELECT max(id) FROM products WHERE edition = 1");
-    for (size_t process = 0; process < fleet->count; process++)
-        assert_int_equal(writes_version(fleet, process, id), 1);
+    assert_true(writes_wait_number(0, OWED));
+    const uint32_t id = (uint32_t)writes_number("SELECT max(id) FROM products WHERE edition = 1");
+    for (size_t process = 0; process < fleet.count; process++)
+        assert_int_equal(writes_version(process, id), 1);
     return id;
 }
 
-static void put(const struct fleet *fleet, size_t process, uint32_t id, unsigned long version,
-                struct write_asked *asked)
+static void put(size_t process, uint32_t id, unsigned long version, struct write_asked *asked)
 {
     static char path[64], headers[WRITES_CONDITION_BYTES];
     snprintf(path, sizeof path, "/products/%" PRIu32, id);
-    writes_condition(fleet, id, version, headers);
+    writes_condition(id, version, headers);
     *asked =
         (struct write_asked){.process = process,
                              .method = "PUT",
                              .path = path,
                              .headers = headers,
                              .body = "{\"name\":\"n\",\"description\":\"d\",\"price_cents\":1,\"stock\":1}"};
-    writes_ask(fleet, asked);
+    writes_ask(asked);
     assert_int_equal(asked->status, 200);
 }
 
 /* Visible at once, or said not to be; and then soon. */
-static void put_and_look(const struct fleet *fleet, size_t process, uint32_t id, unsigned long version)
+static void put_and_look(size_t process, uint32_t id, unsigned long version)
 {
     struct write_asked asked;
-    put(fleet, process, id, version, &asked);
-    for (size_t reader = 0; reader < fleet->count; reader++) {
+    put(process, id, version, &asked);
+    for (size_t reader = 0; reader < fleet.count; reader++) {
         if (asked.visible)
-            assert_int_equal(writes_version(fleet, reader, id), version + 1);
+            assert_int_equal(writes_version(reader, id), version + 1);
         else
-            assert_true(writes_wait_version(fleet, reader, id, version + 1));
+            assert_true(writes_wait_version(reader, id, version + 1));
     }
 }
 
-static void changes_by_hand_reach_all(const struct fleet *fleet)
+static void changes_by_hand_reach_all(void)
 {
-    const uint32_t id = cached_product(fleet);
+    const uint32_t id = cached_product();
     for (unsigned long version = 2; version < 2 + CHANGES; version++) {
-        assert_true(
-            fleet_sql(fleet, NULL, 0, "UPDATE products SET stock = stock + 1 WHERE id = %" PRIu32, id));
-        for (size_t process = 0; process < fleet->count; process++)
-            assert_true(writes_wait_version(fleet, process, id, version));
+        assert_true(fleet_sql(NULL, 0, "UPDATE products SET stock = stock + 1 WHERE id = %" PRIu32, id));
+        for (size_t process = 0; process < fleet.count; process++)
+            assert_true(writes_wait_version(process, id, version));
     }
-    assert_true(writes_wait_number(fleet, 0, OWED));
+    assert_true(writes_wait_number(0, OWED));
 }
 
 /* By this process, or in turn by all. */
 enum { ALL = FLEET_PROCESSES_MAX };
-static void puts_reach_all_by(const struct fleet *fleet, size_t process)
+static void puts_reach_all_by(size_t process)
 {
-    const uint32_t id = cached_product(fleet);
+    const uint32_t id = cached_product();
     for (unsigned long version = 1; version <= CHANGES; version++)
-        put_and_look(fleet, process == ALL ? version % fleet->count : process, id, version);
-    assert_true(writes_wait_number(fleet, 0, OWED));
+        put_and_look(process == ALL ? version % fleet.count : process, id, version);
+    assert_true(writes_wait_number(0, OWED));
 }
 
-static void puts_reach_all(const struct fleet *fleet)
+static void puts_reach_all(void)
 {
-    puts_reach_all_by(fleet, ALL);
+    puts_reach_all_by(ALL);
 }
 
 /* ---- a fleet and its shadow ---- */
 
 TEST(what_is_written_through_a_shadow_process_reaches_the_fleet)
 {
-    struct fleet *fleet = *state;
-    start_two(fleet, FLEET, SHADOW);
-    puts_reach_all(fleet);
-    assert_int_equal(fleet_sum(fleet, "catalogd_writes_invisible_total"), 0);
+    start_two(FLEET, SHADOW);
+    puts_reach_all();
+    assert_int_equal(fleet_sum("catalogd_writes_invisible_total"), 0);
 }
 
 TEST(what_is_changed_by_hand_beside_a_shadow_process_reaches_the_fleet)
 {
-    struct fleet *fleet = *state;
-    start_two(fleet, FLEET, SHADOW);
-    changes_by_hand_reach_all(fleet);
+    start_two(FLEET, SHADOW);
+    changes_by_hand_reach_all();
 }
 
 /* ---- two caches ---- */
 
 TEST(what_is_changed_reaches_two_namespaces)
 {
-    struct fleet *fleet = *state;
-    start_two(fleet, FLEET, BLUE);
-    puts_reach_all(fleet);
-    assert_int_equal(fleet_sum(fleet, "catalogd_writes_invisible_total"), 0);
-    changes_by_hand_reach_all(fleet);
+    start_two(FLEET, BLUE);
+    puts_reach_all();
+    assert_int_equal(fleet_sum("catalogd_writes_invisible_total"), 0);
+    changes_by_hand_reach_all();
 }
 
 TEST(what_is_changed_reaches_two_redis_servers)
 {
-    struct fleet *fleet = *state;
     char redis[96];
     const char *const settings[] = {"FRESH_MS=3600000", redis, NULL};
     snprintf(redis, sizeof redis, "REDIS_URL=%s", second.url);
-    start_two(fleet, FLEET, settings);
-    puts_reach_all(fleet);
-    changes_by_hand_reach_all(fleet);
+    start_two(FLEET, settings);
+    puts_reach_all();
+    changes_by_hand_reach_all();
 }
 
 TEST(where_there_is_one_cache_a_write_asks_for_no_other)
 {
-    struct fleet *fleet = *state;
-    start_two(fleet, FLEET, FLEET);
-    fleet_mark(fleet);
-    puts_reach_all(fleet);
-    assert_int_equal(fleet_loads(fleet, "/* owed invalidations */"), CHANGES);
-    assert_int_equal(fleet_loads(fleet, "/* unpaid transactions */"), 0);
-    assert_in_range(fleet_loads(fleet, "/* settle invalidations */"), 1, CHANGES);
-    assert_int_equal(fleet_sum(fleet, "catalogd_writes_settled_total"), CHANGES);
+    start_two(FLEET, FLEET);
+    fleet_mark();
+    puts_reach_all();
+    assert_int_equal(fleet_loads("/* owed invalidations */"), CHANGES);
+    assert_int_equal(fleet_loads("/* unpaid transactions */"), 0);
+    assert_in_range(fleet_loads("/* settle invalidations */"), 1, CHANGES);
+    assert_int_equal(fleet_sum("catalogd_writes_settled_total"), CHANGES);
 }
 
 /* ---- who pays, and who does not ---- */
@@ -160,93 +152,86 @@ TEST(where_there_is_one_cache_a_write_asks_for_no_other)
 /* Its fleet has writes off: nobody but the shadow pays. */
 TEST(a_shadow_process_pays_for_a_fleet_that_only_reads)
 {
-    struct fleet *fleet = *state;
-    assert_true(fleet_start(fleet, 1, FLEET));
-    assert_true(fleet_add(fleet, writes_settings(fleet, SHADOW)) && fleet_wait_ready(fleet, OTHER));
-    assert_true(fleet_wait_metric(fleet, OTHER, "catalogd_caches_registered", 1));
-    puts_reach_all_by(fleet, OTHER);
-    changes_by_hand_reach_all(fleet);
+    assert_true(fleet_start(1, FLEET));
+    assert_true(fleet_add(writes_settings(SHADOW)) && fleet_wait_ready(OTHER));
+    assert_true(fleet_wait_metric(OTHER, "catalogd_caches_registered", 1));
+    puts_reach_all_by(OTHER);
+    changes_by_hand_reach_all();
 }
 
 TEST(who_cannot_reach_his_own_cache_keeps_nothing_from_the_others)
 {
-    struct fleet *fleet = *state;
     struct write_asked asked;
     static const char *const NOWHERE[] = {"FRESH_MS=3600000", "REDIS_URL=unix:///nowhere/redis.sock",
                                           "REDIS_LIMIT_MS=250", NULL};
-    assert_true(fleet_start(fleet, 1, writes_settings(fleet, FLEET)));
-    assert_true(fleet_add(fleet, writes_settings(fleet, NOWHERE)));
-    assert_true(stack_catalogd_wait_ready(&fleet->catalogd[OTHER], FLEET_LIMIT_MS));
-    const uint32_t id = cached_product(fleet);
-    put(fleet, OTHER, id, 1, &asked);
+    assert_true(fleet_start(1, writes_settings(FLEET)));
+    assert_true(fleet_add(writes_settings(NOWHERE)));
+    assert_true(stack_catalogd_wait_ready(&fleet.catalogd[OTHER], FLEET_LIMIT_MS));
+    const uint32_t id = cached_product();
+    put(OTHER, id, 1, &asked);
     assert_false(asked.visible);
-    assert_true(writes_wait_version(fleet, ONE, id, 2));
-    changes_by_hand_reach_all(fleet);
+    assert_true(writes_wait_version(ONE, id, 2));
+    changes_by_hand_reach_all();
 }
 
 /* ---- a cache that does not answer, and one that is gone ---- */
 
 TEST(while_the_payer_of_a_cache_is_stopped_nothing_is_said_to_be_visible)
 {
-    struct fleet *fleet = *state;
     struct write_asked asked;
-    start_two(fleet, IMPATIENT, BLUE);
-    const uint32_t id = cached_product(fleet);
-    stack_catalogd_pause(&fleet->catalogd[OTHER]);
-    put(fleet, ONE, id, 1, &asked);
+    start_two(IMPATIENT, BLUE);
+    const uint32_t id = cached_product();
+    stack_catalogd_pause(&fleet.catalogd[OTHER]);
+    put(ONE, id, 1, &asked);
     assert_false(asked.visible);
-    assert_int_equal(writes_version(fleet, ONE, id), 2);
-    assert_int_equal(writes_number(fleet, OWED), 2); /* the product and its category, to the other cache */
-    fleet_mark(fleet);
-    assert_true(
-        fleet_wait_loads(fleet, "/* measure outbox */", 2)); /* a whole round of the one that has paid */
-    assert_int_equal(fleet_metric(fleet, ONE, "catalogd_outbox_paid_total"), 0);
-    stack_catalogd_resume(&fleet->catalogd[OTHER]);
-    assert_true(writes_wait_number(fleet, 0, OWED));
-    assert_int_equal(writes_version(fleet, OTHER, id), 2);
-    put_and_look(fleet, ONE, id, 2);
+    assert_int_equal(writes_version(ONE, id), 2);
+    assert_int_equal(writes_number(OWED), 2); /* the product and its category, to the other cache */
+    fleet_mark();
+    assert_true(fleet_wait_loads("/* measure outbox */", 2)); /* a whole round of the one that has paid */
+    assert_int_equal(fleet_metric(ONE, "catalogd_outbox_paid_total"), 0);
+    stack_catalogd_resume(&fleet.catalogd[OTHER]);
+    assert_true(writes_wait_number(0, OWED));
+    assert_int_equal(writes_version(OTHER, id), 2);
+    put_and_look(ONE, id, 2);
 }
 
 TEST(a_cache_that_is_gone_is_waited_for_as_long_as_its_entries_may_live)
 {
-    struct fleet *fleet = *state;
     struct write_asked asked;
-    start_two(fleet, IMPATIENT, BRIEF);
-    const uint32_t id = cached_product(fleet);
-    stack_catalogd_kill(&fleet->catalogd[OTHER]);
+    start_two(IMPATIENT, BRIEF);
+    const uint32_t id = cached_product();
+    stack_catalogd_kill(&fleet.catalogd[OTHER]);
     const uint64_t killed_us = clock_us();
-    put(fleet, ONE, id, 1, &asked);
+    put(ONE, id, 1, &asked);
     assert_false(asked.visible);
-    assert_int_equal(writes_number(fleet, OWED), 2);
-    assert_true(fleet_wait_metric(fleet, ONE, "catalogd_caches_dropped_total", 1));
+    assert_int_equal(writes_number(OWED), 2);
+    assert_true(fleet_wait_metric(ONE, "catalogd_caches_dropped_total", 1));
     assert_true(clock_us() - killed_us > (uint64_t)(BRIEF_SILENCE_MS - 2 * BRIEF_BEAT_MS) * 1000);
-    assert_true(writes_wait_number(fleet, 0, OWED));
-    assert_int_equal(stack_log_count(fleet->catalogd[ONE].log_path, 0, "cache_dropped cache=\"brief in "), 1);
+    assert_true(writes_wait_number(0, OWED));
+    assert_int_equal(stack_log_count(fleet.catalogd[ONE].log_path, 0, "cache_dropped cache=\"brief in "), 1);
     for (unsigned long version = 2; !asked.visible; version++) {
         assert_true(version < 2 + CHANGES);
-        put(fleet, ONE, id, version, &asked);
+        put(ONE, id, version, &asked);
     }
-    assert_int_equal(writes_number(fleet, "SELECT count(*) FROM caches"), 1);
+    assert_int_equal(writes_number("SELECT count(*) FROM caches"), 1);
 }
 
 /* As when a database's clock is set forward: all seem silent, and say that they are not before anybody is dropped. */
 TEST(a_clock_that_was_set_forward_drops_nobody_who_lives)
 {
-    struct fleet *fleet = *state;
-    start_two(fleet, FLEET, BLUE);
-    assert_true(fleet_sql(fleet, NULL, 0, "UPDATE caches SET seen_at = seen_at - interval '1 year'"));
+    start_two(FLEET, BLUE);
+    assert_true(fleet_sql(NULL, 0, "UPDATE caches SET seen_at = seen_at - interval '1 year'"));
     assert_true(writes_wait_number(
-        fleet, 2,
-        "SELECT count(*) FROM caches WHERE seen_at > now() - interval '1 day' AND doubted_at IS NULL"));
-    puts_reach_all(fleet);
-    assert_int_equal(fleet_sum(fleet, "catalogd_caches_dropped_total"), 0);
+        2, "SELECT count(*) FROM caches WHERE seen_at > now() - interval '1 day' AND doubted_at IS NULL"));
+    puts_reach_all();
+    assert_int_equal(fleet_sum("catalogd_caches_dropped_total"), 0);
 }
 
 /* ---- a cache that comes late ---- */
 
-static PGconn *transaction(const struct fleet *fleet, const char *statement)
+static PGconn *transaction(const char *statement)
 {
-    PGconn *session = PQconnectdb(fleet->postgres.url);
+    PGconn *session = PQconnectdb(fleet.postgres.url);
     PGresult *result = PQexec(session, "BEGIN");
     PQclear(result);
     result = PQexec(session, statement);
@@ -266,45 +251,43 @@ static void commit(PGconn *session)
 /* The change is open when the new cache's first load reads the row, and paid by all others before it can register. */
 TEST(what_is_loaded_before_its_cache_is_registered_is_not_stored)
 {
-    struct fleet *fleet = *state;
     char change[96];
-    assert_true(fleet_start(fleet, 1, writes_settings(fleet, FLEET)));
-    const uint32_t id = cached_product(fleet);
+    assert_true(fleet_start(1, writes_settings(FLEET)));
+    const uint32_t id = cached_product();
     snprintf(change, sizeof change, "UPDATE products SET stock = stock + 1 WHERE id = %" PRIu32, id);
-    PGconn *open_change = transaction(fleet, change);
-    PGconn *nobody_registers = transaction(fleet, "LOCK TABLE caches IN SHARE ROW EXCLUSIVE MODE");
-    assert_true(fleet_add(fleet, writes_settings(fleet, BLUE)) && fleet_wait_ready(fleet, OTHER));
-    assert_int_equal(writes_version(fleet, OTHER, id), 1);
-    assert_int_equal(fleet_metric(fleet, OTHER, "catalogd_loads_unstored_total"), 1);
+    PGconn *open_change = transaction(change);
+    PGconn *nobody_registers = transaction("LOCK TABLE caches IN SHARE ROW EXCLUSIVE MODE");
+    assert_true(fleet_add(writes_settings(BLUE)) && fleet_wait_ready(OTHER));
+    assert_int_equal(writes_version(OTHER, id), 1);
+    assert_int_equal(fleet_metric(OTHER, "catalogd_loads_unstored_total"), 1);
     commit(open_change);
-    assert_true(writes_wait_number(fleet, 0, OWED));
+    assert_true(writes_wait_number(0, OWED));
     commit(nobody_registers);
-    assert_true(fleet_wait_registered(fleet, OTHER));
-    assert_int_equal(writes_version(fleet, OTHER, id), 2);
+    assert_true(fleet_wait_registered(OTHER));
+    assert_int_equal(writes_version(OTHER, id), 2);
 }
 
 /* Redis comes back empty: the cache is still the same one, and no other is left behind that would be waited for. */
 TEST(a_redis_that_lost_its_data_is_no_further_cache)
 {
-    struct fleet *fleet = *state;
-    start_two(fleet, FLEET, FLEET);
-    stack_redis_kill(&fleet->redis);
-    assert_true(stack_redis_restart(&fleet->redis));
-    for (size_t process = 0; process < fleet->count; process++)
-        assert_true(fleet_wait_ready(fleet, process) && fleet_wait_registered(fleet, process));
-    assert_int_equal(writes_number(fleet, "SELECT count(*) FROM caches"), 1);
-    puts_reach_all(fleet);
+    start_two(FLEET, FLEET);
+    stack_redis_kill(&fleet.redis);
+    assert_true(stack_redis_restart(&fleet.redis));
+    for (size_t process = 0; process < fleet.count; process++)
+        assert_true(fleet_wait_ready(process) && fleet_wait_registered(process));
+    assert_int_equal(writes_number("SELECT count(*) FROM caches"), 1);
+    puts_reach_all();
 }
 
-static int up(void **state)
+static bool up(void)
 {
-    return fleet_up(state) == 0 && writes_make_logins(*state) && stack_redis_start(&second, NULL) ? 0 : -1;
+    return fleet_up() && writes_make_logins() && stack_redis_start(&second, NULL);
 }
 
-static int down(void **state)
+static bool down(void)
 {
     stack_redis_stop(&second);
-    return fleet_down(state);
+    return fleet_down();
 }
 
 TEST_GROUP(.up = up, .down = down, .after = fleet_end);

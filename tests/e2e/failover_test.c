@@ -21,7 +21,6 @@ enum { PROCESSES = 2, GETS = 200, CONNECTIONS = 3 /* of a process with one loop 
 #define REIGNS "guard_redis_reigns_total"
 
 struct scene {
-    struct fleet *fleet;
     struct stack_redis replica;
     char name[PROC_PATH_BYTES + 32];
     char url[PROC_PATH_BYTES + 64];
@@ -54,7 +53,7 @@ static void tell(struct stack_redis *redis, const char *command)
 
 static void show(size_t process, unsigned long version)
 {
-    assert_int_equal(writes_version(scene.fleet, process, scene.product), version);
+    assert_int_equal(writes_version(process, scene.product), version);
 }
 
 /* The process's own connection may have to find its master first: the first tries may not be confirmed. */
@@ -64,10 +63,10 @@ static void put_visibly(size_t process)
     char path[64], match[WRITES_CONDITION_BYTES];
     snprintf(path, sizeof path, "/products/%u", (unsigned)scene.product);
     for (unsigned tries = 0; tries < 100; tries++) {
-        writes_condition(scene.fleet, scene.product, scene.version, match);
+        writes_condition(scene.product, scene.version, match);
         struct write_asked put = {
             .process = process, .method = "PUT", .path = path, .headers = match, .body = body};
-        writes_ask(scene.fleet, &put);
+        writes_ask(&put);
         assert_int_equal(put.status, 200);
         scene.version = put.version;
         if (put.visible)
@@ -79,73 +78,71 @@ static void put_visibly(size_t process)
 static void add_process(void)
 {
     const char *more[] = {scene.url, "SERVER_LOOPS=1", scene.quick ? "REDIS_LIMIT_MS=250" : NULL, NULL};
-    assert_true(fleet_add(scene.fleet, writes_settings(scene.fleet, more)));
-    assert_true(fleet_wait_ready(scene.fleet, scene.fleet->count - 1));
-    assert_true(
-        fleet_wait_registered(scene.fleet, scene.fleet->count - 1)); /* what it loads is stored from now on */
+    assert_true(fleet_add(writes_settings(more)));
+    assert_true(fleet_wait_ready(fleet.count - 1));
+    assert_true(fleet_wait_registered(fleet.count - 1)); /* what it loads is stored from now on */
 }
 
 /* Every process has the product in the cache and answers it from there. */
 static void warm(void)
 {
     char path[BURST_PATH_BYTES];
-    scene.product = fleet_cold_product(scene.fleet, path);
+    scene.product = fleet_cold_product(path);
     for (size_t i = 0; i < PROCESSES; i++)
-        scene.version = writes_version(scene.fleet, i, scene.product);
+        scene.version = writes_version(i, scene.product);
     assert_true(scene.version > 0);
     for (size_t i = 0; i < PROCESSES; i++) {
-        const double hits = fleet_metric(scene.fleet, i, "guard_gets_total{outcome=\"hit\"}");
+        const double hits = fleet_metric(i, "guard_gets_total{outcome=\"hit\"}");
         show(i, scene.version);
-        assert_true(fleet_metric(scene.fleet, i, "guard_gets_total{outcome=\"hit\"}") > hits);
+        assert_true(fleet_metric(i, "guard_gets_total{outcome=\"hit\"}") > hits);
     }
 }
 
-static int begin_with(void **state, bool quick)
+static void begin_with(bool quick)
 {
-    scene = (struct scene){.fleet = *state, .quick = quick};
-    struct fleet *fleet = scene.fleet;
-    snprintf(scene.name, sizeof scene.name, "%s/redis.name", fleet->redis.folder);
+    scene = (struct scene){.quick = quick};
+    snprintf(scene.name, sizeof scene.name, "%s/redis.name", fleet.redis.folder);
     snprintf(scene.url, sizeof scene.url, "REDIS_URL=unix://%s", scene.name);
-    lead_to(&fleet->redis);
-    assert_true(fleet_start(fleet, 0, NULL));
+    lead_to(&fleet.redis);
+    assert_true(fleet_start(0, NULL));
     for (size_t i = 0; i < PROCESSES; i++)
         add_process();
     warm();
-    assert_true(stack_redis_start_replica(&scene.replica, &fleet->redis));
-    assert_true(stack_redis_wait_in_sync(&scene.replica, &fleet->redis, FLEET_LIMIT_MS));
-    return 0;
+    assert_true(stack_redis_start_replica(&scene.replica, &fleet.redis));
+    assert_true(stack_redis_wait_in_sync(&scene.replica, &fleet.redis, FLEET_LIMIT_MS));
 }
 
-static int begin(void **state)
+static bool begin(void)
 {
-    return begin_with(state, false);
+    begin_with(false);
+    return true;
 }
 
-static int begin_quickly(void **state)
+static bool begin_quickly(void)
 {
-    return begin_with(state, true);
+    begin_with(true);
+    return true;
 }
 
-static int end(void **state)
+static bool end(void)
 {
-    struct fleet *fleet = *state;
-    int ended = fleet_end(state);
+    bool ended = fleet_end();
     unlink(scene.name);
     stack_redis_stop(&scene.replica);
-    return stack_redis_restart(&fleet->redis) ? ended : -1;
+    return stack_redis_restart(&fleet.redis) && ended;
 }
 
 static void expect_state(size_t process, const char *state)
 {
     char sample[96];
     snprintf(sample, sizeof sample, "guard_redis_state{connection=\"commands\",state=\"%s\"}", state);
-    assert_true(fleet_wait_metric(scene.fleet, process, sample, 1));
+    assert_true(fleet_wait_metric(process, sample, 1));
 }
 
 static void expect_readyz(size_t process, const char *says)
 {
     struct http_answer answer;
-    assert_true(fleet_ask_ops(scene.fleet, process, NULL, "/readyz", &answer));
+    assert_true(fleet_ask_ops(process, NULL, "/readyz", &answer));
     if (strstr(answer.body, says) == NULL)
         fail_msg("/readyz: %s says nothing of %s", answer.body, says);
     http_answer_clear(&answer);
@@ -157,29 +154,29 @@ TEST(a_confirmed_edit_is_seen_though_the_old_master_lives_on_as_a_replica)
 {
     assert_true(stack_redis_promote(&scene.replica));
     lead_to(&scene.replica);
-    tell(&scene.fleet->redis, "REPLICAOF 127.0.0.1 1"); /* nobody listens there */
+    tell(&fleet.redis, "REPLICAOF 127.0.0.1 1"); /* nobody listens there */
     for (unsigned edits = 0; edits < 2; edits++) {
         put_visibly(0);
         for (unsigned i = 0; i < GETS; i++)
             show(i % PROCESSES, scene.version);
     }
     for (size_t i = 0; i < PROCESSES; i++) {
-        assert_true(fleet_wait_metric(scene.fleet, i, REIGNS, 1));
+        assert_true(fleet_wait_metric(i, REIGNS, 1));
         expect_state(i, "up");
         expect_readyz(i, "\"reigns\":");
-        assert_true(stack_log_count(scene.fleet->catalogd[i].log_path, 0, "demoted to a replica") > 0);
+        assert_true(stack_log_count(fleet.catalogd[i].log_path, 0, "demoted to a replica") > 0);
     }
 }
 
 TEST(a_name_that_leads_to_a_replica_is_told)
 {
-    tell(&scene.fleet->redis, "REPLICAOF 127.0.0.1 1");
+    tell(&fleet.redis, "REPLICAOF 127.0.0.1 1");
     for (size_t i = 0; i < PROCESSES; i++) {
         expect_state(i, "replica"); /* nobody asks for anything: the heartbeat finds it */
         expect_readyz(i, "\"replica\"");
         show(i, scene.version);
     }
-    tell(&scene.fleet->redis, "REPLICAOF NO ONE");
+    tell(&fleet.redis, "REPLICAOF NO ONE");
     for (size_t i = 0; i < PROCESSES; i++)
         expect_state(i, "up");
 }
@@ -188,7 +185,7 @@ TEST(a_confirmed_edit_is_seen_though_the_old_master_is_cut_off_and_goes_on)
 {
     assert_true(stack_redis_promote(&scene.replica));
     lead_to(&scene.replica);
-    tell(&scene.fleet->redis, "CONFIG SET min-replicas-to-write 1"); /* its only one has left */
+    tell(&fleet.redis, "CONFIG SET min-replicas-to-write 1"); /* its only one has left */
     add_process();
     put_visibly(PROCESSES);
     for (unsigned i = 0; i < GETS; i++)
@@ -196,18 +193,18 @@ TEST(a_confirmed_edit_is_seen_though_the_old_master_is_cut_off_and_goes_on)
     for (size_t i = 0; i <= PROCESSES;
          i++) { /* it leads to the other one, so they do not stay with this one */
         expect_state(i, "up");
-        assert_true(stack_log_count(scene.fleet->catalogd[i].log_path, 0, "fenced: ") > 0 || i == PROCESSES);
+        assert_true(stack_log_count(fleet.catalogd[i].log_path, 0, "fenced: ") > 0 || i == PROCESSES);
     }
 }
 
 TEST(a_master_that_stays_without_replicas_is_told_and_used_again_when_they_are_back)
 {
-    tell(&scene.fleet->redis, "CONFIG SET min-replicas-to-write 2");
+    tell(&fleet.redis, "CONFIG SET min-replicas-to-write 2");
     for (size_t i = 0; i < PROCESSES; i++) {
         expect_state(i, "fenced");
         expect_readyz(i, "\"fenced\"");
     }
-    tell(&scene.fleet->redis, "CONFIG SET min-replicas-to-write 1");
+    tell(&fleet.redis, "CONFIG SET min-replicas-to-write 1");
     for (size_t i = 0; i < PROCESSES; i++)
         expect_state(i, "up");
 }
@@ -226,20 +223,20 @@ static bool all_have_left_for_the_replica(void *context)
 /* Nobody asks for anything while it is stopped: the heartbeat notices. */
 TEST_WITH(a_master_that_was_stopped_and_replaced_is_not_believed_when_it_goes_on, begin_quickly, end)
 {
-    stack_redis_pause(&scene.fleet->redis);
+    stack_redis_pause(&fleet.redis);
     assert_true(stack_redis_promote(&scene.replica));
     lead_to(&scene.replica);
     assert_true(probe_wait("all connections lead to the new master", all_have_left_for_the_replica, NULL));
     put_visibly(0);
-    stack_redis_resume(&scene.fleet->redis);
-    tell(&scene.fleet->redis, "CONFIG SET maxmemory 0"); /* it goes on, and says it is the master */
+    stack_redis_resume(&fleet.redis);
+    tell(&fleet.redis, "CONFIG SET maxmemory 0"); /* it goes on, and says it is the master */
     for (unsigned i = 0; i < GETS; i++)
         show(i % PROCESSES, scene.version);
 }
 
-static int up(void **state)
+static bool up(void)
 {
-    return fleet_up(state) == 0 && writes_make_logins(*state) ? 0 : -1;
+    return fleet_up() && writes_make_logins();
 }
 
 TEST_GROUP(.up = up, .down = fleet_down, .before = begin, .after = end);

@@ -52,10 +52,10 @@ struct lone {
     size_t sent, answers; /* bytes written; whole answers read */
 };
 
-static struct lone lone_connect(const struct fleet *fleet, size_t process, int receive_bytes)
+static struct lone lone_connect(size_t process, int receive_bytes)
 {
     struct net_address address;
-    assert_true(net_address_init(&address, "127.0.0.1", fleet->catalogd[process].port));
+    assert_true(net_address_init(&address, "127.0.0.1", fleet.catalogd[process].port));
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_true(fd >= 0);
     if (receive_bytes > 0)
@@ -120,7 +120,6 @@ static void lone_hang_up(struct lone *lone)
 /* ---- those who leave ---- */
 
 struct departure {
-    struct fleet *fleet;
     struct lone *leader;
     struct pg_conn **gate;
     bool went;
@@ -131,7 +130,7 @@ struct departure {
 static void leave_all_together(void *context)
 {
     struct departure *departure = context;
-    departure->went = fleet_wait_waiters(departure->fleet, REQUESTS + 1);
+    departure->went = fleet_wait_waiters(REQUESTS + 1);
     lone_hang_up(departure->leader);
 }
 
@@ -144,25 +143,24 @@ static void let_the_load_go_on(void *context)
 TEST(half_of_the_clients_and_the_leaders_own_hang_up_and_the_rest_is_served_by_one_load)
 {
     enum { LEAVE_MS = 20, OPEN_MS = 200 };
-    struct fleet *fleet = *state;
     char path[BURST_PATH_BYTES];
     struct burst_target targets[FLEET_PROCESSES_MAX];
     struct probe_burst burst;
     struct pg_conn *gate = NULL;
     size_t leader_process = 0;
-    assert_true(fleet_start(fleet, PROCESSES, settings));
-    uint32_t product = fleet_cold_product(fleet, path);
-    assert_true(probe_gate_shut(fleet, &gate));
-    struct lone leader = lone_connect(fleet, 0, 0);
+    assert_true(fleet_start(PROCESSES, settings));
+    uint32_t product = fleet_cold_product(path);
+    assert_true(probe_gate_shut(&gate));
+    struct lone leader = lone_connect(0, 0);
     lone_ask(&leader, path);
-    assert_true(probe_find_leader(fleet, &leader_process));
+    assert_true(probe_find_leader(&leader_process));
     assert_int_equal(leader_process, 0);
-    struct departure departure = {.fleet = fleet, .leader = &leader, .gate = &gate};
+    struct departure departure = {.leader = &leader, .gate = &gate};
     const struct burst_event events[] = {
         {.run = leave_all_together, .context = &departure},
         {.after_ms = OPEN_MS, .run = let_the_load_go_on, .context = &departure},
     };
-    struct burst_options options = fleet_options(fleet, targets, path, REQUESTS);
+    struct burst_options options = fleet_options(targets, path, REQUESTS);
     options.leave_count = REQUESTS / 2;
     options.leave_ms = LEAVE_MS;
     options.events = events;
@@ -172,11 +170,11 @@ TEST(half_of_the_clients_and_the_leaders_own_hang_up_and_the_rest_is_served_by_o
     assert_int_equal(burst.summary.outcomes[RECORD_LEFT], REQUESTS / 2);
     assert_int_equal(burst.summary.statuses[200], REQUESTS / 2);
     assert_int_equal(burst.summary.bodies, 1);
-    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 1);
-    assert_true(probe_has(fleet, product, PROBE_VALUE));
+    assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), 1);
+    assert_true(probe_has(product, PROBE_VALUE));
     for (size_t i = 0; i < PROCESSES; i++) {
-        assert_true(probe_wait_quiet(fleet, i));
-        assert_true(fleet_metric(fleet, i, "guard_waiters") == 0);
+        assert_true(probe_wait_quiet(i));
+        assert_true(fleet_metric(i, "guard_waiters") == 0);
     }
 }
 
@@ -185,52 +183,50 @@ TEST(half_of_the_clients_and_the_leaders_own_hang_up_and_the_rest_is_served_by_o
 TEST(clients_that_do_not_read_hold_up_nobody_and_get_every_answer_in_the_end)
 {
     enum { SLOW = 64, ASKED_MAX = 4000, READ_MAX = 50, RECEIVE_BYTES = 2048, BUFFERS_BYTES = 8 << 20 };
-    struct fleet *fleet = *state;
     struct lone slow[SLOW];
     char path[BURST_PATH_BYTES], request[BURST_PATH_BYTES + 64];
     struct probe_burst burst;
     struct http_answer catalog;
-    assert_true(fleet_start(fleet, PROCESSES, settings));
-    assert_true(fleet_ask(fleet, 0, NULL, "/catalog", &catalog));
+    assert_true(fleet_start(PROCESSES, settings));
+    assert_true(fleet_ask(0, NULL, "/catalog", &catalog));
     assert_int_equal(catalog.status, 200);
     size_t answer_bytes = catalog.body_bytes;
     http_answer_clear(&catalog);
     size_t request_bytes = lone_request("/catalog", request, sizeof request);
     for (size_t i = 0; i < SLOW; i++) {
-        slow[i] = lone_connect(fleet, i % PROCESSES, RECEIVE_BYTES);
+        slow[i] = lone_connect(i % PROCESSES, RECEIVE_BYTES);
         lone_ask_without_reading(&slow[i], "/catalog", ASKED_MAX);
         assert_true(slow[i].sent / request_bytes * answer_bytes > BUFFERS_BYTES);
     }
-    fleet_mark(fleet);
-    fleet_cold_product(fleet, path);
-    assert_true(probe_ask_all(fleet, path, REQUESTS, NULL, &burst));
+    fleet_mark();
+    fleet_cold_product(path);
+    assert_true(probe_ask_all(path, REQUESTS, NULL, &burst));
     assert_int_equal(burst.summary.statuses[200], REQUESTS);
-    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 1);
+    assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), 1);
     for (size_t i = 0; i < SLOW; i++) {
         size_t asked = slow[i].sent / request_bytes;
         lone_read(&slow[i], asked < READ_MAX ? asked : READ_MAX);
         lone_hang_up(&slow[i]);
     }
     for (size_t i = 0; i < PROCESSES; i++)
-        assert_true(probe_wait_quiet(fleet, i));
+        assert_true(probe_wait_quiet(i));
 }
 
 TEST(waiters_of_the_burst_itself_may_read_as_late_as_they_like)
 {
     enum { SLOW = 200 };
-    struct fleet *fleet = *state;
     struct lone slow[SLOW];
     char path[BURST_PATH_BYTES];
     struct probe_burst burst;
-    assert_true(fleet_start(fleet, PROCESSES, settings));
-    fleet_cold_product(fleet, path);
+    assert_true(fleet_start(PROCESSES, settings));
+    fleet_cold_product(path);
     for (size_t i = 0; i < SLOW; i++) {
-        slow[i] = lone_connect(fleet, i % PROCESSES, 0);
+        slow[i] = lone_connect(i % PROCESSES, 0);
         lone_ask(&slow[i], path);
     }
-    assert_true(probe_ask_all(fleet, path, REQUESTS, NULL, &burst));
+    assert_true(probe_ask_all(path, REQUESTS, NULL, &burst));
     assert_int_equal(burst.summary.statuses[200], REQUESTS);
-    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 1);
+    assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), 1);
     for (size_t i = 0; i < SLOW; i++) {
         lone_read(&slow[i], 1);
         lone_hang_up(&slow[i]);
@@ -248,35 +244,34 @@ enum {
 };
 
 /* A hundred products as large as they may be, and what a document of them looks like. */
-static void ask_for_large(struct fleet *fleet, char path[BURST_PATH_BYTES], struct http_answer *first)
+static void ask_for_large(char path[BURST_PATH_BYTES], struct http_answer *first)
 {
-    uint32_t product = fleet->next_product;
-    fleet->next_product += LARGE_IDS;
-    assert_true(
-        fleet_sql(fleet, NULL, 0,
-                  "UPDATE products SET description = repeat(U&'\\20AC', 20000) WHERE id >= %u AND id < %u",
-                  product, product + LARGE_IDS));
+    uint32_t product = fleet.next_product;
+    fleet.next_product += LARGE_IDS;
+    assert_true(fleet_sql(
+        NULL, 0, "UPDATE products SET description = repeat(U&'\\20AC', 20000) WHERE id >= %u AND id < %u",
+        product, product + LARGE_IDS));
     size_t used = (size_t)snprintf(path, BURST_PATH_BYTES, "/products?ids=%u", product);
     for (uint32_t i = 1; i < LARGE_IDS; i++)
         used += (size_t)snprintf(path + used, BURST_PATH_BYTES - used, ",%u", product + i);
     assert_true(used < BURST_PATH_BYTES);
-    assert_true(fleet_ask(fleet, 0, NULL, path, first));
+    assert_true(fleet_ask(0, NULL, path, first));
     assert_int_equal(first->status, 200);
     assert_true(first->body_bytes > LARGE_BYTES);
 }
 
 /* Who is told to come back later does. */
-static void ask_until_served(struct fleet *fleet, const char *path, struct http_answer *out)
+static void ask_until_served(const char *path, struct http_answer *out)
 {
     char retry[16];
     uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
-    assert_true(fleet_ask(fleet, 0, NULL, path, out));
+    assert_true(fleet_ask(0, NULL, path, out));
     while (out->status == 503 && clock_us() < end_us) {
         assert_non_null(strstr(out->body, "/problems/unread"));
         assert_string_equal(http_header(out, "Retry-After", retry, sizeof retry), "1");
         http_answer_clear(out);
         poll(NULL, 0, 10);
-        assert_true(fleet_ask(fleet, 0, NULL, path, out));
+        assert_true(fleet_ask(0, NULL, path, out));
     }
     assert_int_equal(out->status, 200);
 }
@@ -293,67 +288,64 @@ static bool is_served(const struct lone *lone)
 TEST(documents_that_nobody_reads_share_a_budget_and_do_not_keep_others_from_theirs)
 {
     enum { RECEIVE_BYTES = 2048 };
-    struct fleet *fleet = *state;
     struct lone unread[UNREAD];
     char path[BURST_PATH_BYTES], small[64];
     struct http_answer first, last;
     size_t served = 0;
     const char *const one_loop[] = {"SERVER_LOOPS=1", NULL};
-    assert_true(fleet_start(fleet, 1, one_loop));
-    ask_for_large(fleet, path, &first);
-    uint64_t resident_kib = proc_status(fleet->catalogd[0].pid, "VmRSS"), most_kib = resident_kib;
+    assert_true(fleet_start(1, one_loop));
+    ask_for_large(path, &first);
+    uint64_t resident_kib = proc_status(fleet.catalogd[0].pid, "VmRSS"), most_kib = resident_kib;
     for (size_t i = 0; i < UNREAD; i++) {
-        unread[i] = lone_connect(fleet, 0, RECEIVE_BYTES);
+        unread[i] = lone_connect(0, RECEIVE_BYTES);
         lone_ask(&unread[i], path);
         served += is_served(&unread[i]);
-        uint64_t now_kib = proc_status(fleet->catalogd[0].pid, "VmRSS");
+        uint64_t now_kib = proc_status(fleet.catalogd[0].pid, "VmRSS");
         most_kib = now_kib > most_kib ? now_kib : most_kib;
     }
     print_message("%d unread answers of %zu bytes, %zu served: %" PRIu64 " KiB more\n", UNREAD,
                   first.body_bytes, served, most_kib - resident_kib);
     assert_true(SANITIZED || most_kib - resident_kib <= UNREAD_KIB);
-    snprintf(small, sizeof small, "/products?ids=%u", fleet->next_product);
-    assert_int_equal(fleet_ask_status(fleet, 0, small), 200); /* takes the place of a larger one */
-    ask_until_served(fleet, path, &last);
+    snprintf(small, sizeof small, "/products?ids=%u", fleet.next_product);
+    assert_int_equal(fleet_ask_status(0, small), 200); /* takes the place of a larger one */
+    ask_until_served(path, &last);
     assert_int_equal(last.body_bytes, first.body_bytes);
     assert_memory_equal(last.body, first.body, first.body_bytes);
     http_answer_clear(&first);
     http_answer_clear(&last);
     for (size_t i = 0; i < UNREAD; i++)
         lone_hang_up(&unread[i]);
-    assert_true(probe_wait_quiet(fleet, 0));
+    assert_true(probe_wait_quiet(0));
 }
 
 /* Whoever asks and reads takes the place of one who does not, for a second at least. */
 TEST(answers_that_nobody_reads_keep_nobody_out)
 {
     enum { HOLDERS = 4, RECEIVE_BYTES = 2048 };
-    struct fleet *fleet = *state;
     struct lone unread[HOLDERS];
     char path[BURST_PATH_BYTES];
     struct http_answer first;
     uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
     unsigned status = 0;
-    assert_true(fleet_start(fleet, 1, (const char *[]){"MAX_CONNECTIONS=4", "SERVER_LOOPS=1", NULL}));
-    ask_for_large(fleet, path, &first);
+    assert_true(fleet_start(1, (const char *[]){"MAX_CONNECTIONS=4", "SERVER_LOOPS=1", NULL}));
+    ask_for_large(path, &first);
     http_answer_clear(&first);
     for (size_t i = 0; i < HOLDERS; i++) {
-        unread[i] = lone_connect(fleet, 0, RECEIVE_BYTES);
+        unread[i] = lone_connect(0, RECEIVE_BYTES);
         lone_ask(&unread[i], path);
         assert_true(is_served(&unread[i]));
     }
     while (status != 200 && clock_us() < end_us)
-        status = fleet_ask_status(fleet, 0, "/ping");
+        status = fleet_ask_status(0, "/ping");
     assert_int_equal(status, 200);
     for (size_t i = 0; i < HOLDERS; i++)
         lone_hang_up(&unread[i]);
-    assert_true(probe_wait_quiet(fleet, 0));
+    assert_true(probe_wait_quiet(0));
 }
 
 /* ---- a crowd on one key ---- */
 
 struct crowd {
-    struct fleet *fleet;
     struct pg_conn *gate;
     bool all_waited;
     uint64_t resident_kib, threads; /* while everybody waits */
@@ -362,22 +354,21 @@ struct crowd {
 static void look_at_the_crowd(void *context)
 {
     struct crowd *crowd = context;
-    pid_t pid = crowd->fleet->catalogd[0].pid;
-    crowd->all_waited = fleet_wait_waiters(crowd->fleet, CROWD);
+    pid_t pid = fleet.catalogd[0].pid;
+    crowd->all_waited = fleet_wait_waiters(CROWD);
     crowd->resident_kib = proc_status(pid, "VmRSS");
     crowd->threads = probe_thread_count(pid);
     probe_gate_open(&crowd->gate);
 }
 
 /* Redis's clock when the fill was done: the instant of expiry less the TTL, which the envelope repeats. */
-static int64_t filled_at_ms(struct fleet *fleet, uint32_t product)
+static int64_t filled_at_ms(uint32_t product)
 {
     enum { PX_BEGIN = 37, PX_END = 49 };
     char name[PROBE_KEY_BYTES];
     probe_key_name(product, PROBE_VALUE, name);
-    long long expires_ms = fleet_redis_number(fleet, "PEXPIRETIME", name);
-    struct redisReply *reply =
-        stack_redis_command(&fleet->redis, "GETRANGE %s %d %d", name, PX_BEGIN, PX_END);
+    long long expires_ms = fleet_redis_number("PEXPIRETIME", name);
+    struct redisReply *reply = stack_redis_command(&fleet.redis, "GETRANGE %s %d %d", name, PX_BEGIN, PX_END);
     assert_non_null(reply);
     long long px_ms = strtoll(reply->str, NULL, 10);
     freeReplyObject(reply);
@@ -395,37 +386,35 @@ static uint64_t last_answer_us(const struct burst *burst)
     return last_us;
 }
 
-static void report_crowd(struct fleet *fleet, uint32_t product, const struct burst *burst,
-                         double waiter_bytes)
+static void report_crowd(uint32_t product, const struct burst *burst, double waiter_bytes)
 {
     int64_t ago_ms = (int64_t)((clock_us() - last_answer_us(burst)) / 1000);
-    int64_t took_ms = (int64_t)(clock_wall_us() / 1000) - ago_ms - filled_at_ms(fleet, product);
+    int64_t took_ms = (int64_t)(clock_wall_us() / 1000) - ago_ms - filled_at_ms(product);
     print_message("%d waiters: %.0f bytes each; last answer %" PRId64 " ms after the fill%s\n", CROWD,
                   waiter_bytes, took_ms, SANITIZED ? " (sanitized build: memory is not judged)" : "");
 }
 
 TEST(ten_thousand_waiters_on_one_key_cost_one_load_little_memory_and_no_thread)
 {
-    struct fleet *fleet = *state;
     const char *const crowd_settings[] = {"DEADLINE_MS=60000", "LOAD_LIMIT_MS=30000", "LOAD_WORKERS=1", NULL};
     char path[BURST_PATH_BYTES];
     struct burst_target targets[FLEET_PROCESSES_MAX];
     struct burst_summary summary;
     struct burst *burst = NULL;
-    struct crowd crowd = {.fleet = fleet};
+    struct crowd crowd = {0};
     const struct burst_event event = {.run = look_at_the_crowd, .context = &crowd};
     if (!net_raise_file_limit(CROWD_DESCRIPTORS))
         fail_msg("%d connections need as many descriptors: raise the limit of open files (ulimit -n) to %d",
                  CROWD, CROWD_DESCRIPTORS);
-    assert_true(fleet_start(fleet, 1, crowd_settings));
-    fleet_cold_product(fleet, path);
-    assert_int_equal(fleet_ask_status(fleet, 0, path), 200); /* the worker's thread is there */
-    uint64_t resident_kib = proc_status(fleet->catalogd[0].pid, "VmRSS");
-    uint64_t threads = probe_thread_count(fleet->catalogd[0].pid);
-    uint32_t product = fleet_cold_product(fleet, path);
-    fleet_mark(fleet);
-    assert_true(probe_gate_shut(fleet, &crowd.gate));
-    struct burst_options options = fleet_options(fleet, targets, path, CROWD);
+    assert_true(fleet_start(1, crowd_settings));
+    fleet_cold_product(path);
+    assert_int_equal(fleet_ask_status(0, path), 200); /* the worker's thread is there */
+    uint64_t resident_kib = proc_status(fleet.catalogd[0].pid, "VmRSS");
+    uint64_t threads = probe_thread_count(fleet.catalogd[0].pid);
+    uint32_t product = fleet_cold_product(path);
+    fleet_mark();
+    assert_true(probe_gate_shut(&crowd.gate));
+    struct burst_options options = fleet_options(targets, path, CROWD);
     options.events = &event;
     options.event_count = 1;
     options.request_limit_ms = 2 * FLEET_LIMIT_MS;
@@ -433,17 +422,17 @@ TEST(ten_thousand_waiters_on_one_key_cost_one_load_little_memory_and_no_thread)
     assert_true(burst_run(burst));
     burst_summarise(burst, &summary);
     double waiter_bytes = ((double)crowd.resident_kib - (double)resident_kib) * 1024 / CROWD;
-    report_crowd(fleet, product, burst, waiter_bytes);
+    report_crowd(product, burst, waiter_bytes);
     burst_close(&burst);
     assert_true(crowd.all_waited);
     assert_int_equal(summary.statuses[200], CROWD);
     assert_int_equal(summary.bodies, 1);
-    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 1);
+    assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), 1);
     assert_int_equal(crowd.threads, threads);
     assert_true(SANITIZED || waiter_bytes <= WAITER_BYTES);
-    assert_true(probe_wait_quiet(fleet, 0));
-    assert_true(fleet_metric(fleet, 0, "guard_waiters") == 0);
-    assert_true(fleet_metric(fleet, 0, "guard_flights") == 0);
+    assert_true(probe_wait_quiet(0));
+    assert_true(fleet_metric(0, "guard_waiters") == 0);
+    assert_true(fleet_metric(0, "guard_flights") == 0);
 }
 
 /* ---- before and after ---- */

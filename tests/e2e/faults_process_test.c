@@ -26,7 +26,6 @@ static const char *const short_leased[] = {"LOAD_DELAY_MS=3000", "LEASE_MS=4500"
 
 /* What happens to the process that leads; filled in by the events, which run in the middle of a burst. */
 struct scene {
-    struct fleet *fleet;
     struct pg_conn *gate;
     uint32_t product;
     size_t leader;
@@ -37,14 +36,13 @@ struct scene {
 /* The query runs and its process is known. */
 static bool leader_is_known(struct scene *scene)
 {
-    return fleet_wait_loads(scene->fleet, FLEET_LOAD_PRODUCT, 1) &&
-           probe_find_leader(scene->fleet, &scene->leader);
+    return fleet_wait_loads(FLEET_LOAD_PRODUCT, 1) && probe_find_leader(&scene->leader);
 }
 
-static void expect_body_with(const struct fleet *fleet, size_t process, const char *path, const char *text)
+static void expect_body_with(size_t process, const char *path, const char *text)
 {
     struct http_answer answer;
-    assert_true(fleet_ask(fleet, process, NULL, path, &answer));
+    assert_true(fleet_ask(process, NULL, path, &answer));
     assert_int_equal(answer.status, 200);
     assert_non_null(strstr(answer.body, text));
     http_answer_clear(&answer);
@@ -56,38 +54,34 @@ static void expect_body_with(const struct fleet *fleet, size_t process, const ch
 static void leader_is_stopped_until_another_has_filled(void *context)
 {
     struct scene *scene = context;
-    struct fleet *fleet = scene->fleet;
     scene->happened = leader_is_known(scene);
     if (!scene->happened)
         return;
-    stack_catalogd_pause(&fleet->catalogd[scene->leader]);
-    scene->happened = fleet_sql(fleet, NULL, 0, "UPDATE products SET price_cents = 987656789 WHERE id = %u",
-                                scene->product) &&
-                      fleet_wait_loads(fleet, FLEET_LOAD_PRODUCT, 2) &&
-                      probe_wait_for(fleet, scene->product, PROBE_VALUE);
-    stack_catalogd_resume(&fleet->catalogd[scene->leader]);
+    stack_catalogd_pause(&fleet.catalogd[scene->leader]);
+    scene->happened =
+        fleet_sql(NULL, 0, "UPDATE products SET price_cents = 987656789 WHERE id = %u", scene->product) &&
+        fleet_wait_loads(FLEET_LOAD_PRODUCT, 2) && probe_wait_for(scene->product, PROBE_VALUE);
+    stack_catalogd_resume(&fleet.catalogd[scene->leader]);
 }
 
 TEST(a_leader_stopped_past_its_lease_cannot_store_what_it_loaded)
 {
-    struct fleet *fleet = *state;
     char path[BURST_PATH_BYTES];
     struct burst_summary summary;
-    struct scene scene = {.fleet = fleet};
+    struct scene scene = {0};
     const struct burst_event event = {.run = leader_is_stopped_until_another_has_filled, .context = &scene};
-    assert_true(fleet_start(fleet, PROCESSES, short_leased));
-    scene.product = fleet_cold_product(fleet, path);
-    fleet_mark(fleet);
-    assert_true(fleet_burst(fleet, path, REQUESTS, &event, &summary));
+    assert_true(fleet_start(PROCESSES, short_leased));
+    scene.product = fleet_cold_product(path);
+    fleet_mark();
+    assert_true(fleet_burst(path, REQUESTS, &event, &summary));
     assert_true(scene.happened);
     assert_int_equal(summary.statuses[200], REQUESTS);
-    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 2);
-    assert_true(
-        fleet_metric(fleet, scene.leader, LEASES_LOST) + fleet_metric(fleet, scene.leader, FILLS_LATE) >= 1);
+    assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), 2);
+    assert_true(fleet_metric(scene.leader, LEASES_LOST) + fleet_metric(scene.leader, FILLS_LATE) >= 1);
     for (size_t i = 0; i < PROCESSES; i++)
-        expect_body_with(fleet, i, path, "987656789");
-    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 2);
-    assert_int_equal(probe_lease_count(fleet), 0);
+        expect_body_with(i, path, "987656789");
+    assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), 2);
+    assert_int_equal(probe_lease_count(), 0);
 }
 
 /* ---- killed ---- */
@@ -99,9 +93,9 @@ static void leader_is_killed(void *context)
 {
     struct scene *scene = context;
     scene->happened = leader_is_known(scene);
-    stack_catalogd_kill(&scene->fleet->catalogd[scene->leader]);
+    stack_catalogd_kill(&fleet.catalogd[scene->leader]);
     scene->at_us = clock_us();
-    scene->happened = scene->happened && probe_shorten_lease(scene->fleet, scene->product, ORPHAN_MS);
+    scene->happened = scene->happened && probe_shorten_lease(scene->product, ORPHAN_MS);
 }
 
 static uint64_t last_end_us(const struct burst *burst, enum record_outcome outcome)
@@ -120,17 +114,16 @@ TEST(a_killed_leader_costs_the_others_its_lease_and_one_further_load)
     enum { POLL_MS = 750, QUERY_MS = 3000, MACHINE_MS = 8000 };
     _Static_assert(POLL_MS + MACHINE_MS < LEASE_MS, "nobody waits for a second lease");
     const char *const settings[] = {"LOAD_DELAY_MS=3000", FLEET_PATIENT, "DEADLINE_MS=28000", NULL};
-    struct fleet *fleet = *state;
     char path[BURST_PATH_BYTES];
     struct burst_target targets[FLEET_PROCESSES_MAX];
     struct burst_summary summary;
     struct burst *burst = NULL;
-    struct scene scene = {.fleet = fleet};
+    struct scene scene = {0};
     const struct burst_event event = {.run = leader_is_killed, .context = &scene};
-    assert_true(fleet_start(fleet, PROCESSES, settings));
-    scene.product = fleet_cold_product(fleet, path);
-    fleet_mark(fleet);
-    struct burst_options options = fleet_options(fleet, targets, path, REQUESTS);
+    assert_true(fleet_start(PROCESSES, settings));
+    scene.product = fleet_cold_product(path);
+    fleet_mark();
+    struct burst_options options = fleet_options(targets, path, REQUESTS);
     options.events = &event;
     options.event_count = 1;
     assert_true(burst_open(&options, &burst));
@@ -141,8 +134,8 @@ TEST(a_killed_leader_costs_the_others_its_lease_and_one_further_load)
     assert_true(scene.happened);
     assert_int_equal(summary.outcomes[RECORD_RESET], HALF);
     assert_int_equal(summary.statuses[200], HALF);
-    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 2);
-    assert_true(probe_has(fleet, scene.product, PROBE_VALUE));
+    assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), 2);
+    assert_true(probe_has(scene.product, PROBE_VALUE));
     assert_true(last_us > scene.at_us);
     assert_in_range(last_us - scene.at_us, (ORPHAN_MS + QUERY_MS) * 1000,
                     (ORPHAN_MS + POLL_MS + QUERY_MS + MACHINE_MS) * 1000);
@@ -151,8 +144,8 @@ TEST(a_killed_leader_costs_the_others_its_lease_and_one_further_load)
 static void the_orphan_is_running_and_its_process_killed(void *context)
 {
     struct scene *scene = context;
-    scene->happened = fleet_wait_running(scene->fleet, FLEET_LOAD_PRODUCT, 1);
-    stack_catalogd_kill(&scene->fleet->catalogd[0]);
+    scene->happened = fleet_wait_running(FLEET_LOAD_PRODUCT, 1);
+    stack_catalogd_kill(&fleet.catalogd[0]);
     scene->at_us = clock_us();
 }
 
@@ -160,18 +153,17 @@ TEST(postgresql_ends_the_query_of_a_killed_process)
 {
     enum { QUERY_MS = 25000, CHECK_MS = 1000, MACHINE_MS = 20000 };
     const char *const settings[] = {"LOAD_DELAY_MS=25000", "LOAD_LIMIT_MS=28000", NULL};
-    struct fleet *fleet = *state;
     char path[BURST_PATH_BYTES];
     struct burst_summary summary;
-    struct scene scene = {.fleet = fleet};
+    struct scene scene = {0};
     const struct burst_event event = {.run = the_orphan_is_running_and_its_process_killed, .context = &scene};
     _Static_assert(CHECK_MS + MACHINE_MS < QUERY_MS, "it must not end by itself");
-    assert_true(fleet_start(fleet, 1, settings));
-    fleet_cold_product(fleet, path);
-    assert_true(fleet_burst(fleet, path, 10, &event, &summary));
+    assert_true(fleet_start(1, settings));
+    fleet_cold_product(path);
+    assert_true(fleet_burst(path, 10, &event, &summary));
     assert_true(scene.happened);
     assert_int_equal(summary.outcomes[RECORD_RESET], 10);
-    assert_true(fleet_wait_running(fleet, FLEET_LOAD_PRODUCT, 0));
+    assert_true(fleet_wait_running(FLEET_LOAD_PRODUCT, 0));
     assert_true(clock_us() - scene.at_us < (uint64_t)(CHECK_MS + MACHINE_MS) * 1000);
 }
 
@@ -180,40 +172,38 @@ TEST(postgresql_ends_the_query_of_a_killed_process)
 static void told_to_end_while_all_wait_and_the_load_may_finish(void *context)
 {
     struct scene *scene = context;
-    scene->happened = fleet_wait_waiters(scene->fleet, REQUESTS) &&
-                      kill(scene->fleet->catalogd[0].pid, SIGTERM) == 0 &&
-                      probe_wait_draining(scene->fleet, 0);
+    scene->happened =
+        fleet_wait_waiters(REQUESTS) && kill(fleet.catalogd[0].pid, SIGTERM) == 0 && probe_wait_draining(0);
     probe_gate_open(&scene->gate);
 }
 
 TEST(a_process_told_to_end_finishes_its_load_and_answers_a_thousand_waiters)
 {
     const char *const settings[] = {"DRAIN_MS=20000", NULL};
-    struct fleet *fleet = *state;
     char path[BURST_PATH_BYTES];
     struct burst_summary summary;
-    struct scene scene = {.fleet = fleet};
+    struct scene scene = {0};
     const struct burst_event event = {.run = told_to_end_while_all_wait_and_the_load_may_finish,
                                       .context = &scene};
     int status = -1;
-    assert_true(fleet_start(fleet, 1, settings));
-    scene.product = fleet_cold_product(fleet, path);
-    assert_true(probe_gate_shut(fleet, &scene.gate));
-    assert_true(fleet_burst(fleet, path, REQUESTS, &event, &summary));
+    assert_true(fleet_start(1, settings));
+    scene.product = fleet_cold_product(path);
+    assert_true(probe_gate_shut(&scene.gate));
+    assert_true(fleet_burst(path, REQUESTS, &event, &summary));
     assert_true(scene.happened);
     assert_int_equal(summary.statuses[200], REQUESTS);
-    assert_true(probe_wait_end(fleet, 0, &status));
+    assert_true(probe_wait_end(0, &status));
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 1);
-    assert_true(probe_has(fleet, scene.product, PROBE_VALUE));
-    assert_int_equal(probe_lease_count(fleet), 0);
+    assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), 1);
+    assert_true(probe_has(scene.product, PROBE_VALUE));
+    assert_int_equal(probe_lease_count(), 0);
 }
 
 static void leader_is_told_to_end_while_all_wait(void *context)
 {
     struct scene *scene = context;
-    scene->happened = fleet_wait_waiters(scene->fleet, REQUESTS) && leader_is_known(scene) &&
-                      kill(scene->fleet->catalogd[scene->leader].pid, SIGTERM) == 0;
+    scene->happened = fleet_wait_waiters(REQUESTS) && leader_is_known(scene) &&
+                      kill(fleet.catalogd[scene->leader].pid, SIGTERM) == 0;
     scene->at_us = clock_us();
 }
 
@@ -224,34 +214,33 @@ TEST(a_drain_that_is_over_answers_503_and_gives_the_lease_to_the_other_process)
         "LOAD_DELAY_MS=6000",  "LOAD_LIMIT_MS=20000", "LEASE_MS=60000",    "MAX_HOLD_MS=60000",
         "REDIS_LIMIT_MS=5000", "DRAIN_MS=300",        "DEADLINE_MS=28000", NULL};
     enum { LONG_LEASE_MS = 60000 };
-    struct fleet *fleet = *state;
     char path[BURST_PATH_BYTES];
     struct probe_burst burst;
-    struct scene scene = {.fleet = fleet};
+    struct scene scene = {0};
     const struct burst_event event = {.run = leader_is_told_to_end_while_all_wait, .context = &scene};
     int status = -1;
-    assert_true(fleet_start(fleet, PROCESSES, settings));
-    scene.product = fleet_cold_product(fleet, path);
-    fleet_mark(fleet);
-    assert_true(probe_ask_all(fleet, path, REQUESTS, &event, &burst));
+    assert_true(fleet_start(PROCESSES, settings));
+    scene.product = fleet_cold_product(path);
+    fleet_mark();
+    assert_true(probe_ask_all(path, REQUESTS, &event, &burst));
     assert_true(clock_us() - scene.at_us < (uint64_t)LONG_LEASE_MS * 1000 / 2);
     assert_true(scene.happened);
     assert_int_equal(burst.summary.statuses[503], HALF);
     assert_int_equal(burst.unadvised, 0);
     assert_int_equal(burst.summary.statuses[200], HALF);
-    assert_true(probe_wait_end(fleet, scene.leader, &status));
+    assert_true(probe_wait_end(scene.leader, &status));
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 2);
-    assert_true(probe_has(fleet, scene.product, PROBE_VALUE));
-    assert_int_equal(probe_lease_count(fleet), 0);
+    assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), 2);
+    assert_true(probe_has(scene.product, PROBE_VALUE));
+    assert_int_equal(probe_lease_count(), 0);
 }
 
 static void told_twice_to_end_while_all_wait(void *context)
 {
     struct scene *scene = context;
-    pid_t pid = scene->fleet->catalogd[0].pid;
-    scene->happened = fleet_wait_waiters(scene->fleet, REQUESTS) && kill(pid, SIGTERM) == 0 &&
-                      probe_wait_draining(scene->fleet, 0) && kill(pid, SIGTERM) == 0;
+    pid_t pid = fleet.catalogd[0].pid;
+    scene->happened = fleet_wait_waiters(REQUESTS) && kill(pid, SIGTERM) == 0 && probe_wait_draining(0) &&
+                      kill(pid, SIGTERM) == 0;
     scene->at_us = clock_us();
 }
 
@@ -259,17 +248,16 @@ TEST(a_second_sigterm_ends_a_draining_process_at_once)
 {
     const char *const settings[] = {"LOAD_DELAY_MS=9000", "DRAIN_MS=60000", NULL};
     enum { AT_ONCE_MS = 8000 }; /* sooner than the query is over */
-    struct fleet *fleet = *state;
     char path[BURST_PATH_BYTES];
     struct burst_summary summary;
-    struct scene scene = {.fleet = fleet};
+    struct scene scene = {0};
     const struct burst_event event = {.run = told_twice_to_end_while_all_wait, .context = &scene};
     int status = -1;
-    assert_true(fleet_start(fleet, 1, settings));
-    fleet_cold_product(fleet, path);
-    assert_true(fleet_burst(fleet, path, REQUESTS, &event, &summary));
+    assert_true(fleet_start(1, settings));
+    fleet_cold_product(path);
+    assert_true(fleet_burst(path, REQUESTS, &event, &summary));
     assert_true(scene.happened);
-    assert_true(probe_wait_end(fleet, 0, &status));
+    assert_true(probe_wait_end(0, &status));
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 128 + SIGTERM);
     assert_true(clock_us() - scene.at_us < (uint64_t)AT_ONCE_MS * 1000);
     assert_int_equal(summary.outcomes[RECORD_RESET], REQUESTS);
@@ -277,36 +265,36 @@ TEST(a_second_sigterm_ends_a_draining_process_at_once)
 
 /* ---- ten thousand requests with faults ---- */
 
-static void redis_dies_and_returns(struct fleet *fleet)
+static void redis_dies_and_returns(void)
 {
-    stack_redis_kill(&fleet->redis);
-    assert_true(stack_redis_restart(&fleet->redis));
+    stack_redis_kill(&fleet.redis);
+    assert_true(stack_redis_restart(&fleet.redis));
 }
 
-static void redis_loses_its_clients(struct fleet *fleet)
+static void redis_loses_its_clients(void)
 {
-    assert_true(probe_redis(fleet, "CLIENT KILL TYPE pubsub"));
-    assert_true(probe_redis(fleet, "CLIENT KILL TYPE normal SKIPME yes"));
+    assert_true(probe_redis("CLIENT KILL TYPE pubsub"));
+    assert_true(probe_redis("CLIENT KILL TYPE normal SKIPME yes"));
 }
 
-static void redis_forgets(struct fleet *fleet)
+static void redis_forgets(void)
 {
-    assert_true(probe_redis(fleet, "FLUSHALL"));
+    assert_true(probe_redis("FLUSHALL"));
 }
 
-static void sessions_are_terminated(struct fleet *fleet)
+static void sessions_are_terminated(void)
 {
-    assert_true(fleet_sql(fleet, NULL, 0,
+    assert_true(fleet_sql(NULL, 0,
                           "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
                           " WHERE application_name = 'catalogd'"));
 }
 
-static void nothing_happens(struct fleet *fleet)
+static void nothing_happens(void)
 {
     (void)fleet;
 }
 
-static void (*const disasters[])(struct fleet *fleet) = {
+static void (*const disasters[])(void) = {
     nothing_happens,         redis_dies_and_returns, sessions_are_terminated, redis_loses_its_clients,
     redis_forgets,           nothing_happens,        sessions_are_terminated, redis_dies_and_returns,
     redis_loses_its_clients, nothing_happens,
@@ -315,16 +303,15 @@ enum { ROUNDS = sizeof disasters / sizeof *disasters, KEYS = 24 }; /* more keys 
 _Static_assert(ROUNDS *REQUESTS >= 10000, "ten thousand requests");
 
 struct round {
-    struct fleet *fleet;
-    void (*disaster)(struct fleet *fleet);
+    void (*disaster)(void);
     uint32_t first_product;
 };
 
 static void disaster_strikes(void *context)
 {
     struct round *round = context;
-    fleet_wait_loads(round->fleet, FLEET_LOAD_PRODUCT, 1);
-    round->disaster(round->fleet);
+    fleet_wait_loads(FLEET_LOAD_PRODUCT, 1);
+    round->disaster();
 }
 
 static void path_of_round(void *context, uint32_t index, char *path)
@@ -333,16 +320,16 @@ static void path_of_round(void *context, uint32_t index, char *path)
     snprintf(path, BURST_PATH_BYTES, "/products/%" PRIu32, round->first_product + index / 2 % KEYS);
 }
 
-static void run_round(struct fleet *fleet, void (*disaster)(struct fleet *fleet))
+static void run_round(void (*disaster)(void))
 {
     enum { LEAVING = 100, LEAVE_MS = 30 };
     struct burst_target targets[FLEET_PROCESSES_MAX];
     struct probe_burst burst;
-    struct round round = {.fleet = fleet, .disaster = disaster, .first_product = fleet->next_product};
+    struct round round = {.disaster = disaster, .first_product = fleet.next_product};
     const struct burst_event event = {.run = disaster_strikes, .context = &round};
-    fleet->next_product += KEYS;
-    fleet_mark(fleet);
-    struct burst_options options = fleet_options(fleet, targets, NULL, REQUESTS);
+    fleet.next_product += KEYS;
+    fleet_mark();
+    struct burst_options options = fleet_options(targets, NULL, REQUESTS);
     options.path_of = path_of_round;
     options.path_context = &round;
     options.events = &event;
@@ -356,10 +343,10 @@ static void run_round(struct fleet *fleet, void (*disaster)(struct fleet *fleet)
     assert_int_equal(burst.unadvised, 0);
 }
 
-static void employ_every_worker(struct fleet *fleet, size_t process)
+static void employ_every_worker(size_t process)
 {
-    struct round round = {.first_product = fleet->next_product};
-    const struct burst_target target = {.host = "127.0.0.1", .port = fleet->catalogd[process].port};
+    struct round round = {.first_product = fleet.next_product};
+    const struct burst_target target = {.host = "127.0.0.1", .port = fleet.catalogd[process].port};
     const struct burst_options options = {.targets = &target,
                                           .target_count = 1,
                                           .connection_count = 2 * KEYS,
@@ -368,7 +355,7 @@ static void employ_every_worker(struct fleet *fleet, size_t process)
                                           .path_of = path_of_round,
                                           .path_context = &round};
     struct probe_burst burst;
-    fleet->next_product += KEYS;
+    fleet.next_product += KEYS;
     assert_true(probe_burst(&options, &burst));
     assert_int_equal(burst.summary.statuses[200], 2 * KEYS);
 }
@@ -388,31 +375,30 @@ TEST(ten_thousand_requests_with_faults_leave_no_descriptor_and_no_thread)
 {
     const char *const settings[] = {"LOAD_DELAY_MS=40", "LOAD_WORKERS=2", "REDIS_LIMIT_MS=1000", NULL};
     enum { WATCHER = 1 }; /* looks after the schema, with a connection of its own when the others are busy */
-    struct fleet *fleet = *state;
     struct holding before[PROCESSES];
     uint64_t threads[PROCESSES];
-    assert_true(fleet_start(fleet, PROCESSES, settings));
+    assert_true(fleet_start(PROCESSES, settings));
     for (size_t i = 0; i < PROCESSES; i++)
-        employ_every_worker(fleet, i);
+        employ_every_worker(i);
     for (size_t i = 0; i < PROCESSES; i++) {
-        assert_true(probe_wait_quiet(fleet, i));
-        before[i].pid = fleet->catalogd[i].pid;
+        assert_true(probe_wait_quiet(i));
+        before[i].pid = fleet.catalogd[i].pid;
         before[i].descriptors_most = probe_descriptor_count(before[i].pid) + WATCHER;
         threads[i] = probe_thread_count(before[i].pid);
         assert_true(before[i].descriptors_most > 0 && threads[i] > 0);
     }
     for (size_t i = 0; i < ROUNDS; i++)
-        run_round(fleet, disasters[i]);
-    assert_true(probe_recovers(fleet, REQUESTS));
+        run_round(disasters[i]);
+    assert_true(probe_recovers(REQUESTS));
     for (size_t i = 0; i < PROCESSES; i++) {
-        assert_true(probe_wait_quiet(fleet, i));
+        assert_true(probe_wait_quiet(i));
         assert_true(probe_wait("no more descriptors are open than before", holds_no_more, &before[i]));
         assert_int_equal(probe_thread_count(before[i].pid), threads[i]);
-        assert_true(fleet_metric(fleet, i, "guard_waiters") == 0);
-        assert_true(fleet_metric(fleet, i, "guard_loads_running") == 0);
-        assert_true(fleet_metric(fleet, i, "guard_loads_duplicate_total") == 0);
+        assert_true(fleet_metric(i, "guard_waiters") == 0);
+        assert_true(fleet_metric(i, "guard_loads_running") == 0);
+        assert_true(fleet_metric(i, "guard_loads_duplicate_total") == 0);
     }
-    assert_int_equal(probe_lease_count(fleet), 0);
+    assert_int_equal(probe_lease_count(), 0);
 }
 
 TEST_GROUP(.up = fleet_up, .down = fleet_down, .after = fleet_end);

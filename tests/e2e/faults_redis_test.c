@@ -34,137 +34,134 @@ static void expect_all_served(const struct burst_summary *summary)
     assert_int_equal(summary->bodies, 1);
 }
 
-static uint32_t expect_loads_between(const struct fleet *fleet, uint32_t least, uint32_t most)
+static uint32_t expect_loads_between(uint32_t least, uint32_t most)
 {
-    uint32_t loads = fleet_loads(fleet, FLEET_LOAD_PRODUCT);
+    uint32_t loads = fleet_loads(FLEET_LOAD_PRODUCT);
     assert_in_range(loads, least, most);
     return loads;
 }
 
 /* Returns the product. */
-static uint32_t burst_through(struct fleet *fleet, probe_fault *happens)
+static uint32_t burst_through(probe_fault *happens)
 {
     char path[BURST_PATH_BYTES];
     struct probe_burst burst;
-    uint32_t product = fleet_cold_product(fleet, path);
-    fleet_mark(fleet);
-    assert_true(probe_gather(fleet, path, REQUESTS, happens, &burst));
+    uint32_t product = fleet_cold_product(path);
+    fleet_mark();
+    assert_true(probe_gather(path, REQUESTS, happens, &burst));
     expect_all_served(&burst.summary);
-    expect_loads_between(fleet, 1, PROCESSES * LOADS_PER_PROCESS);
+    expect_loads_between(1, PROCESSES * LOADS_PER_PROCESS);
     return product;
 }
 
 /* The processes know nothing of each other now: one load each at least. */
-static uint32_t burst_during_the_fault(struct fleet *fleet)
+static uint32_t burst_during_the_fault(void)
 {
     char path[BURST_PATH_BYTES];
     struct probe_burst burst;
-    uint32_t product = fleet_cold_product(fleet, path);
-    fleet_mark(fleet);
-    assert_true(probe_gather(fleet, path, REQUESTS, NULL, &burst));
+    uint32_t product = fleet_cold_product(path);
+    fleet_mark();
+    assert_true(probe_gather(path, REQUESTS, NULL, &burst));
     expect_all_served(&burst.summary);
     assert_int_equal(burst.hits, 0);
-    expect_loads_between(fleet, PROCESSES, PROCESSES * LOADS_PER_PROCESS);
+    expect_loads_between(PROCESSES, PROCESSES * LOADS_PER_PROCESS);
     return product;
 }
 
 static bool no_lease_is_left(void *context)
 {
-    return probe_lease_count(context) == 0;
+    (void)context;
+    return probe_lease_count() == 0;
 }
 
-static void expect_recovery(struct fleet *fleet)
+static void expect_recovery(void)
 {
-    assert_true(probe_recovers(fleet, REQUESTS));
-    for (size_t i = 0; i < fleet->count; i++) {
-        assert_true(fleet_metric(fleet, i, "guard_breaker_open") == 0);
-        assert_true(fleet_metric(fleet, i, "guard_loads_duplicate_total") == 0);
-        assert_true(fleet_metric(fleet, i, "guard_waiters") == 0);
+    assert_true(probe_recovers(REQUESTS));
+    for (size_t i = 0; i < fleet.count; i++) {
+        assert_true(fleet_metric(i, "guard_breaker_open") == 0);
+        assert_true(fleet_metric(i, "guard_loads_duplicate_total") == 0);
+        assert_true(fleet_metric(i, "guard_waiters") == 0);
     }
     /* an acquire that Redis ran after its sender gave up leaves a lease nobody knows, for its TTL */
-    assert_true(probe_wait("no lease is left", no_lease_is_left, fleet));
+    assert_true(probe_wait("no lease is left", no_lease_is_left, NULL));
 }
 
 /* ---- away ---- */
 
-static bool redis_is_killed(struct fleet *fleet)
+static bool redis_is_killed(void)
 {
-    stack_redis_kill(&fleet->redis);
+    stack_redis_kill(&fleet.redis);
     return true;
 }
 
 TEST(redis_killed_in_the_middle_of_a_burst_costs_two_loads_a_process_and_no_answer)
 {
-    struct fleet *fleet = *state;
-    assert_true(fleet_start(fleet, PROCESSES, settings));
-    burst_through(fleet, redis_is_killed);
-    burst_during_the_fault(fleet);
+    assert_true(fleet_start(PROCESSES, settings));
+    burst_through(redis_is_killed);
+    burst_during_the_fault();
     for (size_t i = 0; i < PROCESSES; i++)
-        assert_true(fleet_metric(fleet, i, COMMANDS_DOWN) == 1);
-    assert_true(stack_redis_restart(&fleet->redis));
-    expect_recovery(fleet);
+        assert_true(fleet_metric(i, COMMANDS_DOWN) == 1);
+    assert_true(stack_redis_restart(&fleet.redis));
+    expect_recovery();
 }
 
-static bool redis_is_restarted_empty(struct fleet *fleet)
+static bool redis_is_restarted_empty(void)
 {
-    stack_redis_kill(&fleet->redis);
-    return stack_redis_restart(&fleet->redis);
+    stack_redis_kill(&fleet.redis);
+    return stack_redis_restart(&fleet.redis);
 }
 
 TEST(redis_killed_and_back_within_one_burst_is_used_again_at_once)
 {
-    struct fleet *fleet = *state;
-    assert_true(fleet_start(fleet, PROCESSES, settings));
-    burst_through(fleet, redis_is_restarted_empty);
-    expect_recovery(fleet);
+    assert_true(fleet_start(PROCESSES, settings));
+    burst_through(redis_is_restarted_empty);
+    expect_recovery();
 }
 
-static bool redis_is_stopped(struct fleet *fleet)
+static bool redis_is_stopped(void)
 {
-    stack_redis_pause(&fleet->redis);
+    stack_redis_pause(&fleet.redis);
     return true;
 }
 
 TEST(redis_stopped_in_the_middle_of_a_burst_costs_two_loads_a_process_and_no_answer)
 {
-    struct fleet *fleet = *state;
-    assert_true(fleet_start(fleet, PROCESSES, settings));
-    burst_through(fleet, redis_is_stopped);
-    burst_during_the_fault(fleet);
-    stack_redis_resume(&fleet->redis);
-    expect_recovery(fleet);
+    assert_true(fleet_start(PROCESSES, settings));
+    burst_through(redis_is_stopped);
+    burst_during_the_fault();
+    stack_redis_resume(&fleet.redis);
+    expect_recovery();
 }
 
 static bool a_command_ran_into_its_limit(void *context)
 {
-    return fleet_sum(context, "guard_redis_timeouts_total") > 0;
+    (void)context;
+    return fleet_sum("guard_redis_timeouts_total") > 0;
 }
 
-static bool redis_is_stopped_until_it_is_noticed(struct fleet *fleet)
+static bool redis_is_stopped_until_it_is_noticed(void)
 {
-    stack_redis_pause(&fleet->redis);
-    bool noticed = probe_wait("a command ran into its limit", a_command_ran_into_its_limit, fleet);
-    stack_redis_resume(&fleet->redis);
+    stack_redis_pause(&fleet.redis);
+    bool noticed = probe_wait("a command ran into its limit", a_command_ran_into_its_limit, NULL);
+    stack_redis_resume(&fleet.redis);
     return noticed;
 }
 
 TEST(commands_that_a_stopped_redis_runs_late_leave_no_lease_and_no_old_value)
 {
-    struct fleet *fleet = *state;
     char path[BURST_PATH_BYTES], key[64];
     struct fleet_invalidated invalidated;
-    assert_true(fleet_start(fleet, PROCESSES, settings));
-    uint32_t product = burst_through(fleet, redis_is_stopped_until_it_is_noticed);
-    expect_recovery(fleet);
-    assert_true(
-        fleet_sql(fleet, NULL, 0, "UPDATE products SET price_cents = 123454321 WHERE id = %u", product));
+    assert_true(fleet_start(PROCESSES, settings));
+    uint32_t product = burst_through(redis_is_stopped_until_it_is_noticed);
+    expect_recovery();
+    assert_true(fleet_sql(NULL, 0, "UPDATE products SET price_cents = 123454321 WHERE id = %u", product));
     snprintf(key, sizeof key, "product:%u", product);
-    fleet_invalidate(fleet, 0, key, &invalidated);
+    fleet_invalidate(0, key, &invalidated);
     assert_int_equal(invalidated.status, 200);
     snprintf(path, sizeof path, "/products/%u", product);
     for (size_t i = 0; i < PROCESSES; i++) {
         struct http_answer answer;
-        assert_true(fleet_ask(fleet, i, NULL, path, &answer));
+        assert_true(fleet_ask(i, NULL, path, &answer));
         assert_non_null(strstr(answer.body, "123454321"));
         http_answer_clear(&answer);
     }
@@ -172,144 +169,134 @@ TEST(commands_that_a_stopped_redis_runs_late_leave_no_lease_and_no_old_value)
 
 TEST(processes_that_start_without_redis_serve_and_join_it_when_it_comes)
 {
-    struct fleet *fleet = *state;
-    assert_true(fleet_start(fleet, 0, NULL));
-    stack_redis_kill(&fleet->redis);
+    assert_true(fleet_start(0, NULL));
+    stack_redis_kill(&fleet.redis);
     for (size_t i = 0; i < PROCESSES; i++)
-        assert_true(fleet_add(fleet, settings));
+        assert_true(fleet_add(settings));
     for (size_t i = 0; i < PROCESSES; i++)
-        assert_true(stack_catalogd_wait_ready(&fleet->catalogd[i], FLEET_LIMIT_MS));
-    burst_during_the_fault(fleet);
-    assert_true(stack_redis_restart(&fleet->redis));
-    expect_recovery(fleet);
+        assert_true(stack_catalogd_wait_ready(&fleet.catalogd[i], FLEET_LIMIT_MS));
+    burst_during_the_fault();
+    assert_true(stack_redis_restart(&fleet.redis));
+    expect_recovery();
 }
 
 /* ---- empty, cut off ---- */
 
-static bool everything_is_flushed(struct fleet *fleet)
+static bool everything_is_flushed(void)
 {
-    return probe_redis(fleet, "FLUSHALL");
+    return probe_redis("FLUSHALL");
 }
 
 TEST(a_flushed_lease_costs_one_more_load_and_the_first_fill_is_refused)
 {
     const char *const patient[] = {FLEET_PATIENT,
                                    NULL}; /* its renewal would tell the leader sooner than its fill */
-    struct fleet *fleet = *state;
-    assert_true(fleet_start(fleet, PROCESSES, patient));
-    uint32_t product = burst_through(fleet, everything_is_flushed);
-    expect_loads_between(fleet, 2, 2);
-    assert_true(fleet_sum(fleet, FILLS_LATE) == 1);
-    assert_true(probe_wait_for(fleet, product, PROBE_VALUE));
-    expect_recovery(fleet);
+    assert_true(fleet_start(PROCESSES, patient));
+    uint32_t product = burst_through(everything_is_flushed);
+    expect_loads_between(2, 2);
+    assert_true(fleet_sum(FILLS_LATE) == 1);
+    assert_true(probe_wait_for(product, PROBE_VALUE));
+    expect_recovery();
 }
 
-static bool every_client_is_killed(struct fleet *fleet)
+static bool every_client_is_killed(void)
 {
-    return probe_redis(fleet, "CLIENT KILL TYPE pubsub") &&
-           probe_redis(fleet, "CLIENT KILL TYPE normal SKIPME yes");
+    return probe_redis("CLIENT KILL TYPE pubsub") && probe_redis("CLIENT KILL TYPE normal SKIPME yes");
 }
 
 TEST(killed_connections_are_made_again_within_the_burst)
 {
-    struct fleet *fleet = *state;
-    assert_true(fleet_start(fleet, PROCESSES, settings));
-    double connects = fleet_sum(fleet, "guard_redis_connects_total");
-    uint32_t product = burst_through(fleet, every_client_is_killed);
-    assert_true(probe_has(fleet, product, PROBE_VALUE));
-    assert_true(fleet_sum(fleet, "guard_redis_connects_total") > connects);
-    expect_recovery(fleet);
+    assert_true(fleet_start(PROCESSES, settings));
+    double connects = fleet_sum("guard_redis_connects_total");
+    uint32_t product = burst_through(every_client_is_killed);
+    assert_true(probe_has(product, PROBE_VALUE));
+    assert_true(fleet_sum("guard_redis_connects_total") > connects);
+    expect_recovery();
 }
 
 /* ---- refusing ---- */
 
-static bool the_password_is_changed(struct fleet *fleet)
+static bool the_password_is_changed(void)
 {
-    return probe_redis(fleet, "ACL SETUSER guard resetpass >other") &&
-           probe_redis(fleet, "CLIENT KILL USER guard");
+    return probe_redis("ACL SETUSER guard resetpass >other") && probe_redis("CLIENT KILL USER guard");
 }
 
-static void start_as_user(struct fleet *fleet)
+static void start_as_user(void)
 {
     char url[96];
     const char *const user_settings[] = {LIMITS, url, NULL};
-    snprintf(url, sizeof url, "REDIS_URL=redis://guard:secret@127.0.0.1:%u/0", (unsigned)fleet->redis.port);
-    assert_true(probe_redis(fleet, "ACL SETUSER guard on >secret ~csg1:* &csg1:* +@all"));
-    assert_true(fleet_start(fleet, PROCESSES, user_settings));
+    snprintf(url, sizeof url, "REDIS_URL=redis://guard:secret@127.0.0.1:%u/0", (unsigned)fleet.redis.port);
+    assert_true(probe_redis("ACL SETUSER guard on >secret ~csg1:* &csg1:* +@all"));
+    assert_true(fleet_start(PROCESSES, user_settings));
 }
 
 TEST(a_changed_password_shows_as_denied_until_it_is_right_again)
 {
-    struct fleet *fleet = *state;
-    start_as_user(fleet);
-    burst_through(fleet, the_password_is_changed);
-    burst_during_the_fault(fleet);
+    start_as_user();
+    burst_through(the_password_is_changed);
+    burst_during_the_fault();
     for (size_t i = 0; i < PROCESSES; i++) {
-        assert_true(fleet_metric(fleet, i, COMMANDS_DENIED) == 1);
-        assert_int_equal(stack_log_count(fleet->catalogd[i].log_path, 0, "secret"), 0);
+        assert_true(fleet_metric(i, COMMANDS_DENIED) == 1);
+        assert_int_equal(stack_log_count(fleet.catalogd[i].log_path, 0, "secret"), 0);
     }
-    assert_true(probe_redis(fleet, "ACL SETUSER guard resetpass >secret"));
-    expect_recovery(fleet);
+    assert_true(probe_redis("ACL SETUSER guard resetpass >secret"));
+    expect_recovery();
 }
 
-static bool the_permissions_are_revoked(struct fleet *fleet)
+static bool the_permissions_are_revoked(void)
 {
-    return probe_redis(fleet, "ACL SETUSER guard -@all +auth +ping");
+    return probe_redis("ACL SETUSER guard -@all +auth +ping");
 }
 
 TEST(revoked_permissions_are_survived_and_given_back)
 {
-    struct fleet *fleet = *state;
-    start_as_user(fleet);
-    burst_through(fleet, the_permissions_are_revoked);
-    burst_during_the_fault(fleet);
-    assert_true(probe_redis(fleet, "ACL SETUSER guard +@all"));
-    expect_recovery(fleet);
+    start_as_user();
+    burst_through(the_permissions_are_revoked);
+    burst_during_the_fault();
+    assert_true(probe_redis("ACL SETUSER guard +@all"));
+    expect_recovery();
 }
 
-static bool memory_is_full(struct fleet *fleet)
+static bool memory_is_full(void)
 {
-    return probe_redis(fleet, "CONFIG SET maxmemory 1");
+    return probe_redis("CONFIG SET maxmemory 1");
 }
 
 TEST(a_full_redis_stores_nothing_and_keeps_no_lease)
 {
-    struct fleet *fleet = *state;
-    assert_true(fleet_start(fleet, PROCESSES, settings));
-    uint32_t product = burst_through(fleet, memory_is_full);
-    assert_true(fleet_sum(fleet, FILLS_REFUSED) == 1);
-    assert_false(probe_has(fleet, product, PROBE_VALUE));
-    assert_int_equal(probe_lease_count(fleet), 0);
-    product = burst_during_the_fault(fleet);
-    assert_false(probe_has(fleet, product, PROBE_VALUE));
-    assert_true(probe_redis(fleet, "CONFIG SET maxmemory 0"));
-    expect_recovery(fleet);
+    assert_true(fleet_start(PROCESSES, settings));
+    uint32_t product = burst_through(memory_is_full);
+    assert_true(fleet_sum(FILLS_REFUSED) == 1);
+    assert_false(probe_has(product, PROBE_VALUE));
+    assert_int_equal(probe_lease_count(), 0);
+    product = burst_during_the_fault();
+    assert_false(probe_has(product, PROBE_VALUE));
+    assert_true(probe_redis("CONFIG SET maxmemory 0"));
+    expect_recovery();
 }
 
-static bool the_master_becomes_a_replica(struct fleet *fleet)
+static bool the_master_becomes_a_replica(void)
 {
-    return probe_redis(fleet, "REPLICAOF 127.0.0.1 1"); /* nobody listens there */
+    return probe_redis("REPLICAOF 127.0.0.1 1"); /* nobody listens there */
 }
 
 TEST(a_redis_turned_read_only_replica_is_left_until_it_is_a_master_again)
 {
-    struct fleet *fleet = *state;
-    assert_true(fleet_start(fleet, PROCESSES, settings));
-    burst_through(fleet, the_master_becomes_a_replica);
-    uint32_t product = burst_during_the_fault(fleet);
-    assert_false(probe_has(fleet, product, PROBE_VALUE));
-    assert_true(probe_redis(fleet, "REPLICAOF NO ONE"));
-    expect_recovery(fleet);
+    assert_true(fleet_start(PROCESSES, settings));
+    burst_through(the_master_becomes_a_replica);
+    uint32_t product = burst_during_the_fault();
+    assert_false(probe_has(product, PROBE_VALUE));
+    assert_true(probe_redis("REPLICAOF NO ONE"));
+    expect_recovery();
 }
 
 /* ---- before and after ---- */
 
 /* What a test did to Redis's configuration and users ends with this Redis. */
-static int end_and_begin_anew(void **state)
+static bool end_and_begin_anew(void)
 {
-    struct fleet *fleet = *state;
-    int ended = fleet_end(state);
-    return stack_redis_restart(&fleet->redis) ? ended : -1;
+    bool ended = fleet_end();
+    return stack_redis_restart(&fleet.redis) && ended;
 }
 
 TEST_GROUP(.up = fleet_up, .down = fleet_down, .after = end_and_begin_anew);

@@ -43,36 +43,36 @@ static unsigned long version_of(const struct burst_answer *answer)
 }
 
 /* Version of the row as this process answers it; 0: no 200. */
-static unsigned long ask_version(const struct fleet *fleet, size_t process, const char *path)
+static unsigned long ask_version(size_t process, const char *path)
 {
     struct http_answer answer;
     char etag[64];
-    fleet_ask(fleet, process, NULL, path, &answer);
+    fleet_ask(process, NULL, path, &answer);
     unsigned long version =
         answer.status == 200 ? version_of_etag(http_header(&answer, "ETag", etag, sizeof etag)) : 0;
     http_answer_clear(&answer);
     return version;
 }
 
-static void edit(const struct fleet *fleet, uint32_t id)
+static void edit(uint32_t id)
 {
-    assert_true(fleet_sql(fleet, NULL, 0, "UPDATE products SET stock = stock + 1 WHERE id = %" PRIu32, id));
+    assert_true(fleet_sql(NULL, 0, "UPDATE products SET stock = stock + 1 WHERE id = %" PRIu32, id));
 }
 
-static struct fleet_invalidated invalidate(const struct fleet *fleet, size_t process, uint32_t id)
+static struct fleet_invalidated invalidate(size_t process, uint32_t id)
 {
     struct fleet_invalidated done;
     char key[32];
     snprintf(key, sizeof key, "product:%" PRIu32, id);
-    fleet_invalidate(fleet, process, key, &done);
+    fleet_invalidate(process, key, &done);
     assert_int_equal(done.status, 200);
     return done;
 }
 
 /* What Redis has under this key is this text, or has it within. */
-static bool redis_has(struct fleet *fleet, const char *key, const char *text)
+static bool redis_has(const char *key, const char *text)
 {
-    struct redisReply *reply = stack_redis_command(&fleet->redis, "GET %s", key);
+    struct redisReply *reply = stack_redis_command(&fleet.redis, "GET %s", key);
     bool has = reply != NULL && reply->type == REDIS_REPLY_STRING && strstr(reply->str, text) != NULL;
     if (reply != NULL)
         freeReplyObject(reply);
@@ -80,18 +80,17 @@ static bool redis_has(struct fleet *fleet, const char *key, const char *text)
 }
 
 /* An entry has its key and its validator, which begins with the version, each on a line. */
-static void assert_cached_version(struct fleet *fleet, uint32_t id, unsigned long version)
+static void assert_cached_version(uint32_t id, unsigned long version)
 {
     char key[FLEET_KEY_BYTES], lines[64];
     fleet_redis_key(key, id, 'v');
     snprintf(lines, sizeof lines, "\nproduct:%" PRIu32 "\n%lu-", id, version);
-    assert_true(redis_has(fleet, key, lines));
+    assert_true(redis_has(key, lines));
 }
 
 /* ---- an invalidation while the load runs ---- */
 
 struct change {
-    struct fleet *fleet;
     const char *path;
     uint32_t id;
     size_t by;       /* process that is told */
@@ -111,11 +110,11 @@ static unsigned long oldest_version(const struct burst *burst, uint32_t count)
 }
 
 /* The query's snapshot is taken when it starts; it sleeps afterwards. */
-static void wait_until_it_has_run(const struct fleet *fleet, uint32_t run_ms)
+static void wait_until_it_has_run(uint32_t run_ms)
 {
     uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
     for (char runs[8] = "f"; runs[0] != 't';) {
-        assert_true(fleet_sql(fleet, runs, sizeof runs,
+        assert_true(fleet_sql(runs, sizeof runs,
                               "SELECT bool_or(clock_timestamp() - query_start > interval '%" PRIu32 " ms') "
                               "FROM pg_stat_activity WHERE state = 'active' "
                               "AND strpos(query, '/' || '* load product *') > 0",
@@ -130,10 +129,10 @@ static void change_the_row_meanwhile(void *context)
     struct change *change = context;
     struct burst_target targets[FLEET_PROCESSES_MAX];
     struct burst *burst = NULL;
-    struct burst_options options = fleet_options(change->fleet, targets, change->path, REQUESTS);
-    wait_until_it_has_run(change->fleet, change->run_ms);
-    edit(change->fleet, change->id);
-    struct fleet_invalidated done = invalidate(change->fleet, change->by, change->id);
+    struct burst_options options = fleet_options(targets, change->path, REQUESTS);
+    wait_until_it_has_run(change->run_ms);
+    edit(change->id);
+    struct fleet_invalidated done = invalidate(change->by, change->id);
     assert_true(done.load_voided);
     assert_false(done.value_dropped);
     assert_true(burst_open(&options, &burst));
@@ -143,22 +142,22 @@ static void change_the_row_meanwhile(void *context)
     burst_close(&burst);
 }
 
-static void change_while_loading(struct fleet *fleet, const char *const *settings, size_t by, uint32_t run_ms)
+static void change_while_loading(const char *const *settings, size_t by, uint32_t run_ms)
 {
     char path[BURST_PATH_BYTES];
     struct burst_summary before;
-    assert_true(fleet_start(fleet, PROCESSES, settings));
-    struct change change = {.fleet = fleet, .path = path, .by = by, .run_ms = run_ms};
-    change.id = fleet_cold_product(fleet, path);
+    assert_true(fleet_start(PROCESSES, settings));
+    struct change change = {.path = path, .by = by, .run_ms = run_ms};
+    change.id = fleet_cold_product(path);
     const struct burst_event event = {.run = change_the_row_meanwhile, .context = &change};
-    assert_true(fleet_burst(fleet, path, REQUESTS, &event, &before));
+    assert_true(fleet_burst(path, REQUESTS, &event, &before));
     assert_int_equal(before.statuses[200], REQUESTS);
     assert_in_range(before.bodies, 1, 2);
     assert_int_equal(change.after.statuses[200], REQUESTS);
     assert_int_equal(change.oldest_after, 2);
-    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 2);
-    assert_cached_version(fleet, change.id, 2);
-    assert_int_equal(fleet_sum(fleet, "guard_fills_total{result=\"stored\"}"), 1);
+    assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), 2);
+    assert_cached_version(change.id, 2);
+    assert_int_equal(fleet_sum("guard_fills_total{result=\"stored\"}"), 1);
 }
 
 /* Much of its limit is left: the load that was voided is cancelled. */
@@ -166,8 +165,8 @@ TEST(a_row_changed_early_in_its_load_is_loaded_again)
 {
     const char *const settings[] = {"LOAD_DELAY_MS=3000", "LOAD_LIMIT_MS=10000", NULL};
     for (size_t by = 0; by < PROCESSES; by++) {
-        change_while_loading(*state, settings, by, 0);
-        assert_int_equal(fleet_sum(*state, "guard_fills_total{result=\"late\"}"), 0);
+        change_while_loading(settings, by, 0);
+        assert_int_equal(fleet_sum("guard_fills_total{result=\"late\"}"), 0);
     }
 }
 
@@ -178,15 +177,14 @@ TEST(a_row_changed_late_in_its_load_is_loaded_again)
     const char *const settings[] = {"LOAD_DELAY_MS=6000", "LOAD_LIMIT_MS=8000", "DEADLINE_MS=28000",
                                     FLEET_PATIENT, NULL};
     for (size_t by = 0; by < PROCESSES; by++) {
-        change_while_loading(*state, settings, by, 4100);
-        assert_int_equal(fleet_sum(*state, "guard_fills_total{result=\"late\"}"), 1);
+        change_while_loading(settings, by, 4100);
+        assert_int_equal(fleet_sum("guard_fills_total{result=\"late\"}"), 1);
     }
 }
 
 /* ---- an invalidation between the load and its fill ---- */
 
 struct held_fill {
-    struct fleet *fleet;
     struct proxy *proxy;
     const char *path;
     uint32_t id;
@@ -197,28 +195,26 @@ static void change_the_row_before_the_fill(void *context)
 {
     struct held_fill *held = context;
     assert_true(proxy_wait_marked(held->proxy, 0, 1, FLEET_LIMIT_MS));
-    edit(held->fleet, held->id);
-    assert_true(invalidate(held->fleet, 0, held->id).load_voided);
-    assert_int_equal(ask_version(held->fleet, 0, held->path), 2);
+    edit(held->id);
+    assert_true(invalidate(0, held->id).load_voided);
+    assert_int_equal(ask_version(0, held->path), 2);
     proxy_set(held->proxy, 0, PROXY_NONE, 0);
 }
 
 TEST(a_fill_that_an_invalidation_overtook_is_refused)
 {
-    struct fleet *fleet = *state;
     struct proxy *proxy = NULL;
     struct burst *burst = NULL;
     char path[BURST_PATH_BYTES], url[64];
     const char *const proxied[] = {
         "LEASE_MS=60000", "REDIS_LIMIT_MS=20000", "MAX_HOLD_MS=60000", "DEADLINE_MS=25000", url, NULL};
-    assert_true(fleet_start(fleet, 1, NULL));
-    assert_true(proxy_open_to(fleet->redis.port, &proxy));
+    assert_true(fleet_start(1, NULL));
+    assert_true(proxy_open_to(fleet.redis.port, &proxy));
     snprintf(url, sizeof url, "REDIS_URL=redis://127.0.0.1:%u/0", (unsigned)proxy_port(proxy, 0));
-    assert_true(fleet_add(fleet, proxied) && fleet_wait_ready(fleet, 1));
-    struct held_fill held = {
-        .fleet = fleet, .proxy = proxy, .path = path, .id = fleet_cold_product(fleet, path)};
+    assert_true(fleet_add(proxied) && fleet_wait_ready(1));
+    struct held_fill held = {.proxy = proxy, .path = path, .id = fleet_cold_product(path)};
     const struct burst_event event = {.run = change_the_row_before_the_fill, .context = &held};
-    const struct burst_target loader = {.host = "127.0.0.1", .port = fleet->catalogd[1].port};
+    const struct burst_target loader = {.host = "127.0.0.1", .port = fleet.catalogd[1].port};
     const struct burst_options options = {.targets = &loader,
                                           .target_count = 1,
                                           .connection_count = READERS,
@@ -234,11 +230,11 @@ TEST(a_fill_that_an_invalidation_overtook_is_refused)
     burst_summarise(burst, &summary);
     burst_close(&burst);
     assert_int_equal(summary.statuses[200], READERS);
-    assert_int_equal(fleet_metric(fleet, 1, "guard_fills_total{result=\"late\"}"), 1);
-    assert_int_equal(ask_version(fleet, 1, path), 2);
-    assert_cached_version(fleet, held.id, 2);
-    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 2);
-    assert_true(fleet_stop(fleet));
+    assert_int_equal(fleet_metric(1, "guard_fills_total{result=\"late\"}"), 1);
+    assert_int_equal(ask_version(1, path), 2);
+    assert_cached_version(held.id, 2);
+    assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), 2);
+    assert_true(fleet_stop());
     proxy_close(&proxy);
 }
 
@@ -246,48 +242,46 @@ TEST(a_fill_that_an_invalidation_overtook_is_refused)
 
 TEST(a_cached_row_that_changed_is_loaded_once_more)
 {
-    struct fleet *fleet = *state;
     char path[BURST_PATH_BYTES];
     struct burst_summary summary;
-    assert_true(fleet_start(fleet, PROCESSES, (const char *[]){"LOAD_DELAY_MS=150", NULL}));
-    uint32_t id = fleet_cold_product(fleet, path);
-    assert_int_equal(ask_version(fleet, 0, path), 1);
-    assert_int_equal(ask_version(fleet, 1, path), 1);
-    edit(fleet, id);
-    struct fleet_invalidated done = invalidate(fleet, 1, id);
+    assert_true(fleet_start(PROCESSES, (const char *[]){"LOAD_DELAY_MS=150", NULL}));
+    uint32_t id = fleet_cold_product(path);
+    assert_int_equal(ask_version(0, path), 1);
+    assert_int_equal(ask_version(1, path), 1);
+    edit(id);
+    struct fleet_invalidated done = invalidate(1, id);
     assert_true(done.value_dropped);
     assert_false(done.load_voided);
-    fleet_mark(fleet);
-    assert_true(fleet_burst(fleet, path, REQUESTS, NULL, &summary));
+    fleet_mark();
+    assert_true(fleet_burst(path, REQUESTS, NULL, &summary));
     assert_int_equal(summary.statuses[200], REQUESTS);
     assert_int_equal(summary.bodies, 1);
-    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 1);
-    assert_int_equal(ask_version(fleet, 0, path), 2);
-    assert_int_equal(ask_version(fleet, 1, path), 2);
-    done = invalidate(fleet, 0, 999999); /* nothing there: said so, and no error */
+    assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), 1);
+    assert_int_equal(ask_version(0, path), 2);
+    assert_int_equal(ask_version(1, path), 2);
+    done = invalidate(0, 999999); /* nothing there: said so, and no error */
     assert_false(done.value_dropped || done.load_voided);
 }
 
 TEST(a_row_that_was_absent_is_found_once_it_was_inserted_and_invalidated)
 {
-    struct fleet *fleet = *state;
     enum { ID = 700000001 };
-    assert_true(fleet_start(fleet, PROCESSES, NULL));
-    assert_int_equal(fleet_ask_status(fleet, 0, "/products/700000001"), 404);
-    assert_int_equal(fleet_ask_status(fleet, 1, "/products/700000001"), 404);
+    assert_true(fleet_start(PROCESSES, NULL));
+    assert_int_equal(fleet_ask_status(0, "/products/700000001"), 404);
+    assert_int_equal(fleet_ask_status(1, "/products/700000001"), 404);
     assert_true(
-        fleet_sql(fleet, NULL, 0,
+        fleet_sql(NULL, 0,
                   "INSERT INTO products (id, category_id, sku, name, description, price_cents, stock) "
                   "SELECT %d, category_id, 'LATECOMER', 'Latecomer', '', 1, 1 FROM products WHERE id = 1",
                   ID));
-    assert_true(invalidate(fleet, 0, ID).value_dropped);
-    assert_int_equal(ask_version(fleet, 0, "/products/700000001"), 1);
-    assert_int_equal(ask_version(fleet, 1, "/products/700000001"), 1);
-    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 2);
-    assert_true(fleet_sql(fleet, NULL, 0, "DELETE FROM products WHERE id = %d", ID));
-    assert_true(invalidate(fleet, 1, ID).value_dropped);
-    assert_int_equal(fleet_ask_status(fleet, 0, "/products/700000001"), 404);
-    assert_int_equal(fleet_ask_status(fleet, 1, "/products/700000001"), 404);
+    assert_true(invalidate(0, ID).value_dropped);
+    assert_int_equal(ask_version(0, "/products/700000001"), 1);
+    assert_int_equal(ask_version(1, "/products/700000001"), 1);
+    assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), 2);
+    assert_true(fleet_sql(NULL, 0, "DELETE FROM products WHERE id = %d", ID));
+    assert_true(invalidate(1, ID).value_dropped);
+    assert_int_equal(fleet_ask_status(0, "/products/700000001"), 404);
+    assert_int_equal(fleet_ask_status(1, "/products/700000001"), 404);
 }
 
 /* ---- order, under way ---- */
@@ -299,7 +293,6 @@ struct sample {
 };
 
 struct history {
-    const struct fleet *fleet;
     const char *path;
     bool failed, ending; /* `ending` by atomic access */
     struct sample *answers;
@@ -321,7 +314,7 @@ static void *read_all_the_time(void *context)
 {
     struct history *history = context;
     struct burst_target targets[FLEET_PROCESSES_MAX];
-    struct burst_options options = fleet_options(history->fleet, targets, history->path, READERS);
+    struct burst_options options = fleet_options(targets, history->path, READERS);
     struct burst *burst = NULL;
     history->failed = !burst_open(&options, &burst);
     while (!history->failed && !__atomic_load_n(&history->ending, __ATOMIC_ACQUIRE)) {
@@ -345,24 +338,24 @@ static void assert_nobody_saw_the_past(const struct history *history, const stru
     }
 }
 
-static void edit_under_way(struct fleet *fleet, const char *delay)
+static void edit_under_way(const char *delay)
 {
     char path[BURST_PATH_BYTES];
     static struct sample edits[EDITS];
     pthread_t thread;
-    assert_true(fleet_start(fleet, PROCESSES, (const char *[]){delay, NULL}));
-    uint32_t id = fleet_cold_product(fleet, path);
-    struct history history = {.fleet = fleet, .path = path};
+    assert_true(fleet_start(PROCESSES, (const char *[]){delay, NULL}));
+    uint32_t id = fleet_cold_product(path);
+    struct history history = {.path = path};
     history.answers = calloc(SAMPLES_MAX, sizeof *history.answers);
     assert_non_null(history.answers);
     assert_int_equal(pthread_create(&thread, NULL, read_all_the_time, &history), 0);
     bool right = true;
     for (uint32_t i = 0; i < EDITS; i++) {
-        edit(fleet, id);
-        invalidate(fleet, i % PROCESSES, id);
+        edit(id);
+        invalidate(i % PROCESSES, id);
         edits[i] = (struct sample){.sent_us = clock_us(), .version = i + 2};
         for (size_t process = 0; i % 3 != 0 && process < PROCESSES; process++)
-            right = right && ask_version(fleet, process, path) == i + 2;
+            right = right && ask_version(process, path) == i + 2;
     }
     __atomic_store_n(&history.ending, true, __ATOMIC_RELEASE);
     pthread_join(thread, NULL);
@@ -372,15 +365,15 @@ static void edit_under_way(struct fleet *fleet, const char *delay)
     assert_nobody_saw_the_past(&history, edits);
     free(history.answers);
     /* A load per edit, and one more for each that was voided: two per edit at most. */
-    assert_in_range(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 1, 2 * EDITS + 1);
+    assert_in_range(fleet_loads(FLEET_LOAD_PRODUCT), 1, 2 * EDITS + 1);
 }
 
 /* Quick loads end before their loss is known, slow ones are cancelled for it. */
 TEST(whoever_begins_after_an_invalidation_sees_the_row_it_was_for)
 {
-    edit_under_way(*state, "LOAD_DELAY_MS=0");
-    edit_under_way(*state, "LOAD_DELAY_MS=2");
-    edit_under_way(*state, "LOAD_DELAY_MS=15");
+    edit_under_way("LOAD_DELAY_MS=0");
+    edit_under_way("LOAD_DELAY_MS=2");
+    edit_under_way("LOAD_DELAY_MS=15");
 }
 
 /* ---- the lease of a dead process ---- */
@@ -389,7 +382,6 @@ TEST(whoever_begins_after_an_invalidation_sees_the_row_it_was_for)
 enum { ORPHAN_MS = 2000, SECOND_LEASE_MS = 15000 };
 
 struct orphan {
-    struct fleet *fleet;
     struct proxy *proxy;
     char lease_key[FLEET_KEY_BYTES];
     char token[160];
@@ -402,13 +394,12 @@ static void kill_the_holder(void *context)
     struct orphan *orphan = context;
     uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
     assert_true(proxy_wait_marked(orphan->proxy, 0, 1, FLEET_LIMIT_MS));
-    while (fleet_redis_number(orphan->fleet, "EXISTS", orphan->lease_key) != 1)
+    while (fleet_redis_number("EXISTS", orphan->lease_key) != 1)
         assert_true(clock_us() < end_us);
-    stack_catalogd_kill(&orphan->fleet->catalogd[PROCESSES]);
-    assert_int_equal(fleet_redis_number(orphan->fleet, "PTTL", orphan->lease_key) > ORPHAN_MS, 1);
-    freeReplyObject(
-        stack_redis_command(&orphan->fleet->redis, "PEXPIRE %s %d", orphan->lease_key, (int)ORPHAN_MS));
-    struct redisReply *reply = stack_redis_command(&orphan->fleet->redis, "GET %s", orphan->lease_key);
+    stack_catalogd_kill(&fleet.catalogd[PROCESSES]);
+    assert_int_equal(fleet_redis_number("PTTL", orphan->lease_key) > ORPHAN_MS, 1);
+    freeReplyObject(stack_redis_command(&fleet.redis, "PEXPIRE %s %d", orphan->lease_key, (int)ORPHAN_MS));
+    struct redisReply *reply = stack_redis_command(&fleet.redis, "GET %s", orphan->lease_key);
     snprintf(orphan->token, sizeof orphan->token, "%s", reply->str);
     freeReplyObject(reply);
 }
@@ -416,16 +407,15 @@ static void kill_the_holder(void *context)
 /* A third process, connected to Redis by way of the proxy, is asked, and dies as the lease's holder. */
 static void leave_a_lease_behind(struct orphan *orphan, const char *path)
 {
-    struct fleet *fleet = orphan->fleet;
     struct burst *burst = NULL;
     char url[64];
     const char *const proxied[] = {url, NULL};
-    assert_true(proxy_open_to(fleet->redis.port, &orphan->proxy));
+    assert_true(proxy_open_to(fleet.redis.port, &orphan->proxy));
     snprintf(url, sizeof url, "REDIS_URL=redis://127.0.0.1:%u/0", (unsigned)proxy_port(orphan->proxy, 0));
-    assert_true(fleet_add(fleet, proxied) && fleet_wait_ready(fleet, PROCESSES));
+    assert_true(fleet_add(proxied) && fleet_wait_ready(PROCESSES));
     proxy_mark(orphan->proxy, 0, "EVAL", PROXY_FREEZE_REPLIES);
     const struct burst_event event = {.run = kill_the_holder, .context = orphan};
-    const struct burst_target target = {.host = "127.0.0.1", .port = fleet->catalogd[PROCESSES].port};
+    const struct burst_target target = {.host = "127.0.0.1", .port = fleet.catalogd[PROCESSES].port};
     const struct burst_options options = {.targets = &target,
                                           .target_count = 1,
                                           .connection_count = 1,
@@ -447,8 +437,8 @@ static void watch_the_lease_go(void *context)
     struct orphan *orphan = context;
     uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
     for (bool there = true; there;) {
-        uint32_t loads = fleet_loads(orphan->fleet, FLEET_LOAD_PRODUCT);
-        there = redis_has(orphan->fleet, orphan->lease_key, orphan->token);
+        uint32_t loads = fleet_loads(FLEET_LOAD_PRODUCT);
+        there = redis_has(orphan->lease_key, orphan->token);
         assert_false(there && loads > 0);
         assert_true(clock_us() < end_us);
     }
@@ -457,19 +447,18 @@ static void watch_the_lease_go(void *context)
 
 TEST(a_lease_left_behind_holds_nobody_up_for_longer_than_it_lasts)
 {
-    struct fleet *fleet = *state;
     char path[BURST_PATH_BYTES];
     struct burst_summary summary;
-    struct orphan orphan = {.fleet = fleet};
+    struct orphan orphan = {0};
     const char *const settings[] = {"LOAD_DELAY_MS=150", NULL};
-    assert_true(fleet_start(fleet, PROCESSES, settings));
-    fleet_redis_key(orphan.lease_key, fleet_cold_product(fleet, path), 'l');
+    assert_true(fleet_start(PROCESSES, settings));
+    fleet_redis_key(orphan.lease_key, fleet_cold_product(path), 'l');
     leave_a_lease_behind(&orphan, path);
     const struct burst_event event = {.run = watch_the_lease_go, .context = &orphan};
-    assert_true(fleet_burst(fleet, path, REQUESTS, &event, &summary));
+    assert_true(fleet_burst(path, REQUESTS, &event, &summary));
     assert_int_equal(summary.statuses[200], REQUESTS);
     assert_int_equal(summary.bodies, 1);
-    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 1);
+    assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), 1);
     /* One poll (at most 750 ms) and the query after the lease was gone; nobody waited for a second one. */
     assert_true(orphan.free_us != 0 &&
                 clock_us() < orphan.free_us + (uint64_t)SECOND_LEASE_MS * 1000 * 2 / 3);

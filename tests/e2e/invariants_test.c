@@ -64,7 +64,6 @@ static size_t assert_all_close_on_exec(pid_t pid)
 }
 
 struct look {
-    const struct fleet *fleet;
     struct pg_conn *gate;
     size_t found;
 };
@@ -73,22 +72,21 @@ struct look {
 static void look_at_descriptors(void *context)
 {
     struct look *look = context;
-    if (fleet_wait_waiters(look->fleet, 20))
-        look->found = assert_all_close_on_exec(look->fleet->catalogd[0].pid);
+    if (fleet_wait_waiters(20))
+        look->found = assert_all_close_on_exec(fleet.catalogd[0].pid);
     probe_gate_open(&look->gate);
 }
 
 TEST(no_descriptor_would_be_inherited_by_a_child)
 {
-    struct fleet *fleet = *state;
     char path[BURST_PATH_BYTES];
     struct burst_summary summary;
-    struct look look = {.fleet = fleet};
+    struct look look = {0};
     const struct burst_event event = {.run = look_at_descriptors, .context = &look};
-    assert_true(fleet_start(fleet, 1, NULL));
-    fleet_cold_product(fleet, path);
-    assert_true(probe_gate_shut(fleet, &look.gate));
-    assert_true(fleet_burst(fleet, path, 20, &event, &summary));
+    assert_true(fleet_start(1, NULL));
+    fleet_cold_product(path);
+    assert_true(probe_gate_shut(&look.gate));
+    assert_true(fleet_burst(path, 20, &event, &summary));
     assert_int_equal(summary.statuses[200], 20);
     assert_in_range(look.found, 20 + 3, 1000);
 }
@@ -97,21 +95,20 @@ TEST(no_descriptor_would_be_inherited_by_a_child)
 
 TEST(a_process_that_starts_with_nothing_there_says_so_and_serves_when_both_come)
 {
-    struct fleet *fleet = *state;
     char path[BURST_PATH_BYTES];
-    assert_true(fleet_start(fleet, 0, NULL));
-    fleet_cold_product(fleet, path);
-    stack_redis_kill(&fleet->redis);
-    stack_postgres_kill(&fleet->postgres);
-    assert_true(fleet_add(
-        fleet, (const char *[]){"FAILURE_MS=100", "REDIS_LIMIT_MS=1000", NULL})); /* /healthz answers */
-    assert_int_equal(fleet_ask_status(fleet, 0, path), 503);
-    assert_false(stack_catalogd_wait_ready(&fleet->catalogd[0], 0));
-    assert_true(stack_postgres_restart(&fleet->postgres));
-    assert_true(stack_redis_restart(&fleet->redis));
-    assert_true(fleet_wait_ready(fleet, 0));
-    fleet_mark(fleet);
-    assert_true(probe_recovers(fleet, 100));
+    assert_true(fleet_start(0, NULL));
+    fleet_cold_product(path);
+    stack_redis_kill(&fleet.redis);
+    stack_postgres_kill(&fleet.postgres);
+    assert_true(
+        fleet_add((const char *[]){"FAILURE_MS=100", "REDIS_LIMIT_MS=1000", NULL})); /* /healthz answers */
+    assert_int_equal(fleet_ask_status(0, path), 503);
+    assert_false(stack_catalogd_wait_ready(&fleet.catalogd[0], 0));
+    assert_true(stack_postgres_restart(&fleet.postgres));
+    assert_true(stack_redis_restart(&fleet.redis));
+    assert_true(fleet_wait_ready(0));
+    fleet_mark();
+    assert_true(probe_recovers(100));
 }
 
 /* ---- the log in an outage ---- */
@@ -123,10 +120,10 @@ static void another_product(void *context, uint32_t index, char *path)
     snprintf(path, BURST_PATH_BYTES, "/products/%u", (unsigned)(*(uint32_t *)context + index));
 }
 
-static void ask_for_many(struct fleet *fleet, uint32_t first)
+static void ask_for_many(uint32_t first)
 {
     struct burst_target targets[FLEET_PROCESSES_MAX];
-    struct burst_options options = fleet_options(fleet, targets, NULL, OUTAGE_REQUESTS);
+    struct burst_options options = fleet_options(targets, NULL, OUTAGE_REQUESTS);
     struct probe_burst burst;
     options.path_of = another_product;
     options.path_context = &first;
@@ -139,16 +136,15 @@ static void ask_for_many(struct fleet *fleet, uint32_t first)
 TEST(an_outage_is_told_in_few_lines_and_with_advice)
 {
     enum { BURST_LINES = 5, WINDOW_MS = 10000, EVENTS = 8 };
-    struct fleet *fleet = *state;
-    assert_true(fleet_start(fleet, 1, (const char *[]){"LOAD_QUEUE=4000", "REDIS_LIMIT_MS=250", NULL}));
+    assert_true(fleet_start(1, (const char *[]){"LOAD_QUEUE=4000", "REDIS_LIMIT_MS=250", NULL}));
     uint64_t begun_us = clock_us();
-    stack_redis_kill(&fleet->redis);
-    stack_postgres_kill(&fleet->postgres);
+    stack_redis_kill(&fleet.redis);
+    stack_postgres_kill(&fleet.postgres);
     for (uint32_t round = 0; round < OUTAGE_ROUNDS; round++)
-        ask_for_many(fleet, 1 + round * OUTAGE_REQUESTS);
+        ask_for_many(1 + round * OUTAGE_REQUESTS);
     uint32_t windows = (uint32_t)((clock_us() - begun_us) / ((uint64_t)WINDOW_MS * 1000)) + 2;
-    uint32_t failed = stack_log_count(fleet->catalogd[0].log_path, 0, "event=load_failed");
-    uint32_t lines = stack_log_count(fleet->catalogd[0].log_path, 0, "event=");
+    uint32_t failed = stack_log_count(fleet.catalogd[0].log_path, 0, "event=load_failed");
+    uint32_t lines = stack_log_count(fleet.catalogd[0].log_path, 0, "event=");
     assert_in_range(failed, 1, windows * (BURST_LINES + 1));
     assert_in_range(lines, 1, windows * (BURST_LINES + 1) * EVENTS);
 }
@@ -157,17 +153,17 @@ TEST(an_outage_is_told_in_few_lines_and_with_advice)
 
 static void kill_them_all(void *context)
 {
-    struct fleet *fleet = context;
-    if (!fleet_wait_running(fleet, FLEET_LOAD_PRODUCT, PROCESSES * WORKERS))
+    (void)context;
+    if (!fleet_wait_running(FLEET_LOAD_PRODUCT, PROCESSES * WORKERS))
         return;
     for (size_t i = 0; i < PROCESSES; i++)
-        stack_catalogd_kill(&fleet->catalogd[i]);
+        stack_catalogd_kill(&fleet.catalogd[i]);
 }
 
-static uint32_t sessions(const struct fleet *fleet)
+static uint32_t sessions(void)
 {
     char count[16];
-    assert_true(fleet_sql(fleet, count, sizeof count,
+    assert_true(fleet_sql(count, sizeof count,
                           "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'"
                           " AND pid <> pg_backend_pid()"));
     return (uint32_t)strtoul(count, NULL, 10);
@@ -175,7 +171,8 @@ static uint32_t sessions(const struct fleet *fleet)
 
 static bool no_session_is_left(void *context)
 {
-    return sessions(context) == 0;
+    (void)context;
+    return sessions() == 0;
 }
 
 /* The queries would go on for as long again as the test waits for their end. */
@@ -183,18 +180,17 @@ TEST(what_killed_processes_asked_for_is_gone_from_postgresql_soon_after)
 {
     enum { QUERY_MS = 25000, CHECK_MS = 1000, MACHINE_MS = 20000, STORMS = 2 };
     const char *const settings[] = {"LOAD_DELAY_MS=25000", "LOAD_LIMIT_MS=28000", "LOAD_WORKERS=4", NULL};
-    struct fleet *fleet = *state;
     struct burst_target targets[FLEET_PROCESSES_MAX];
     struct burst_summary summary;
     _Static_assert(CHECK_MS + MACHINE_MS < QUERY_MS, "they must not end by themselves");
     for (int storm = 0; storm < STORMS; storm++) {
-        const struct burst_event event = {.run = kill_them_all, .context = fleet};
-        struct burst_options options = fleet_options(fleet, targets, NULL, 0);
+        const struct burst_event event = {.run = kill_them_all};
+        struct burst_options options = fleet_options(targets, NULL, 0);
         struct burst *burst = NULL;
-        uint32_t first = fleet->next_product;
-        assert_true(fleet_start(fleet, PROCESSES, settings));
-        fleet->next_product += PROCESSES * WORKERS * 2;
-        options = fleet_options(fleet, targets, NULL, PROCESSES * WORKERS * 2);
+        uint32_t first = fleet.next_product;
+        assert_true(fleet_start(PROCESSES, settings));
+        fleet.next_product += PROCESSES * WORKERS * 2;
+        options = fleet_options(targets, NULL, PROCESSES * WORKERS * 2);
         options.path_of = another_product;
         options.path_context = &first;
         options.events = &event;
@@ -204,17 +200,17 @@ TEST(what_killed_processes_asked_for_is_gone_from_postgresql_soon_after)
         burst_close(&burst);
         assert_int_equal(summary.outcomes[RECORD_RESET], PROCESSES * WORKERS * 2);
         uint64_t killed_us = clock_us();
-        assert_true(probe_wait("no session of a killed process is left", no_session_is_left, fleet));
+        assert_true(probe_wait("no session of a killed process is left", no_session_is_left, NULL));
         assert_true(clock_us() - killed_us < (uint64_t)(CHECK_MS + MACHINE_MS) * 1000);
     }
 }
 
 /* ---- dawdlers ---- */
 
-static int connect_to(const struct fleet *fleet)
+static int connect_to(void)
 {
     struct net_address address;
-    assert_true(net_address_init(&address, "127.0.0.1", fleet->catalogd[0].port));
+    assert_true(net_address_init(&address, "127.0.0.1", fleet.catalogd[0].port));
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_int_equal(connect(fd, (const struct sockaddr *)&address.storage, address.bytes), 0);
     return fd;
@@ -235,17 +231,16 @@ TEST(who_drips_his_headers_is_hung_up_on_after_ten_seconds)
 {
     enum { HEAD_MS = 10000, MACHINE_MS = 6000 };
     static const char begun[] = "GET /products/7 HTTP/1.1\r\nHost: shop\r\nX: ";
-    struct fleet *fleet = *state;
     char path[BURST_PATH_BYTES];
     bool over = false;
-    assert_true(fleet_start(fleet, 1, NULL));
-    fleet_cold_product(fleet, path);
-    int fd = connect_to(fleet);
+    assert_true(fleet_start(1, NULL));
+    fleet_cold_product(path);
+    int fd = connect_to();
     uint64_t begun_us = clock_us();
     assert_int_equal(send(fd, begun, sizeof begun - 1, MSG_NOSIGNAL), sizeof begun - 1);
     while (!over) {
         over = drip(fd);
-        assert_int_equal(fleet_ask_status(fleet, 0, path), 200);
+        assert_int_equal(fleet_ask_status(0, path), 200);
         assert_true(clock_us() - begun_us < (uint64_t)(HEAD_MS + MACHINE_MS) * 1000);
     }
     assert_true(clock_us() - begun_us > (uint64_t)(HEAD_MS - 1000) * 1000);
@@ -257,12 +252,11 @@ TEST(forty_who_drip_do_not_keep_a_probe_from_its_answer)
 {
     enum { DRIPPERS = 40, PROBES = 20, PROMPT_MS = 1000 };
     static const char begun[] = "GET /healthz HTTP/1.1\r\nHost: shop\r\nX: ";
-    struct fleet *fleet = *state;
     struct drips *drips = NULL;
     unsigned prompt = 0;
-    assert_true(fleet_start(fleet, 1, NULL));
+    assert_true(fleet_start(1, NULL));
     const struct drips_options options = {.host = "127.0.0.1",
-                                          .port = fleet->catalogd[0].ops_port,
+                                          .port = fleet.catalogd[0].ops_port,
                                           .count = DRIPPERS,
                                           .begun = begun,
                                           .begun_bytes = sizeof begun - 1,
@@ -270,7 +264,7 @@ TEST(forty_who_drip_do_not_keep_a_probe_from_its_answer)
     assert_true(drips_open(&options, &drips));
     for (int i = 0; i < PROBES; i++) {
         struct http_answer answer;
-        assert_true(fleet_ask_ops(fleet, 0, NULL, "/healthz", &answer));
+        assert_true(fleet_ask_ops(0, NULL, "/healthz", &answer));
         assert_int_equal(answer.status, 200);
         prompt += answer.total_us < (uint64_t)PROMPT_MS * 1000;
         http_answer_clear(&answer);
@@ -285,19 +279,18 @@ TEST(whoever_holds_every_connection_keeps_nobody_out)
     enum { ROUNDS = 10, HOLDERS = DRIPS_MAX };
     static const char *const begun[] = {"G", "GET /ping HTTP/1.1\r\nHost: sh",
                                         "GET /ping HTTP/1.1\r\nHost: shop\r\n\r\n"};
-    struct fleet *fleet = *state;
-    assert_true(fleet_start(fleet, 1, (const char *[]){"MAX_CONNECTIONS=256", "SERVER_LOOPS=1", NULL}));
+    assert_true(fleet_start(1, (const char *[]){"MAX_CONNECTIONS=256", "SERVER_LOOPS=1", NULL}));
     for (size_t kind = 0; kind < sizeof begun / sizeof *begun; kind++) {
         struct drips *drips = NULL;
         const struct drips_options options = {.host = "127.0.0.1",
-                                              .port = fleet->catalogd[0].port,
+                                              .port = fleet.catalogd[0].port,
                                               .count = HOLDERS,
                                               .begun = begun[kind],
                                               .begun_bytes = strlen(begun[kind])};
         unsigned answered = 0;
         assert_true(drips_open(&options, &drips));
         for (int i = 0; i < ROUNDS; i++)
-            answered += fleet_ask_status(fleet, 0, "/products/7") == 200;
+            answered += fleet_ask_status(0, "/products/7") == 200;
         drips_close(&drips);
         assert_true(answered >
                     ROUNDS / 2); /* but for those whose request leaves them too late on a busy machine */

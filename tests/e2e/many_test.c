@@ -23,10 +23,10 @@ enum { IDS = 50, TRIES = 5, PATH_BYTES = 1024 };
 /* ---- asking ---- */
 
 /* So many that nobody has asked for; returns the first. */
-static uint32_t cold_products(struct fleet *fleet, uint32_t count)
+static uint32_t cold_products(uint32_t count)
 {
-    uint32_t first = fleet->next_product;
-    fleet->next_product += count;
+    uint32_t first = fleet.next_product;
+    fleet.next_product += count;
     return first;
 }
 
@@ -61,12 +61,12 @@ static bool lists_ids(json_t *document, uint32_t first, uint32_t count, bool bac
     return right && json_array_size(json_object_get(document, "absent")) == 0;
 }
 
-static void ask_ids(struct fleet *fleet, size_t process, uint32_t first, uint32_t count)
+static void ask_ids(size_t process, uint32_t first, uint32_t count)
 {
     char path[PATH_BYTES];
     struct http_answer answer;
     path_of_ids(path, first, count, false);
-    fleet_ask(fleet, process, NULL, path, &answer);
+    fleet_ask(process, NULL, path, &answer);
     json_t *document = document_of(&answer);
     assert_true(lists_ids(document, first, count, false));
     json_decref(document);
@@ -82,21 +82,21 @@ static void assert_header(const struct http_answer *answer, const char *name, co
 /* ---- queries and round trips ---- */
 
 /* One loop, so that its connection to Redis is up once it has answered; and the scripts are in Redis. */
-static void start_warm(struct fleet *fleet, size_t count, const char *const *settings)
+static void start_warm(size_t count, const char *const *settings)
 {
-    assert_true(fleet_start(fleet, count, settings));
+    assert_true(fleet_start(count, settings));
     for (size_t i = 0; i < count; i++)
         for (int again = 0; again < 2; again++)
-            ask_ids(fleet, i, cold_products(fleet, 2), 2);
-    fleet_mark(fleet);
+            ask_ids(i, cold_products(2), 2);
+    fleet_mark();
 }
 
-static unsigned trips_of(struct fleet *fleet, uint32_t first)
+static unsigned trips_of(uint32_t first)
 {
-    double before = fleet_metric(fleet, 0, ROUND_TRIPS);
+    double before = fleet_metric(0, ROUND_TRIPS);
     assert_true(before > 0);
-    ask_ids(fleet, 0, first, IDS);
-    return (unsigned)(fleet_metric(fleet, 0, ROUND_TRIPS) - before);
+    ask_ids(0, first, IDS);
+    return (unsigned)(fleet_metric(0, ROUND_TRIPS) - before);
 }
 
 static unsigned least(unsigned a, unsigned b)
@@ -107,33 +107,31 @@ static unsigned least(unsigned a, unsigned b)
 /* The guard also talks to Redis by itself now and then, so the least of some is what a request takes. */
 TEST(fifty_cold_ids_are_one_query_and_fifty_warm_ones_none)
 {
-    struct fleet *fleet = *state;
     const char *const settings[] = {"SERVER_LOOPS=1", NULL};
     unsigned cold = UINT32_MAX, warm = UINT32_MAX;
-    start_warm(fleet, 1, settings);
+    start_warm(1, settings);
     for (uint32_t i = 0; i < TRIES; i++) {
-        uint32_t first = cold_products(fleet, IDS);
-        cold = least(cold, trips_of(fleet, first));
-        assert_int_equal(fleet_loads(fleet, LOAD_PRODUCTS), i + 1);
-        warm = least(warm, trips_of(fleet, first));
-        assert_int_equal(fleet_loads(fleet, LOAD_PRODUCTS), i + 1);
+        uint32_t first = cold_products(IDS);
+        cold = least(cold, trips_of(first));
+        assert_int_equal(fleet_loads(LOAD_PRODUCTS), i + 1);
+        warm = least(warm, trips_of(first));
+        assert_int_equal(fleet_loads(LOAD_PRODUCTS), i + 1);
     }
-    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 0);
+    assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), 0);
     assert_in_range(cold, 1, 3);
     assert_int_equal(warm, 1);
 }
 
 TEST(what_is_near_is_answered_without_redis)
 {
-    struct fleet *fleet = *state;
     const char *const settings[] = {"SERVER_LOOPS=1", "NEAR_BYTES=4194304", "NEAR_MS=60000", NULL};
     unsigned near = UINT32_MAX;
-    start_warm(fleet, 1, settings);
-    uint32_t first = cold_products(fleet, IDS);
-    ask_ids(fleet, 0, first, IDS);
-    ask_ids(fleet, 0, first, IDS); /* keeps what it finds in Redis */
+    start_warm(1, settings);
+    uint32_t first = cold_products(IDS);
+    ask_ids(0, first, IDS);
+    ask_ids(0, first, IDS); /* keeps what it finds in Redis */
     for (int i = 0; i < TRIES; i++)
-        near = least(near, trips_of(fleet, first));
+        near = least(near, trips_of(first));
     assert_int_equal(near, 0);
 }
 
@@ -141,13 +139,12 @@ TEST(what_is_near_is_answered_without_redis)
 
 TEST(found_and_absent_ids_come_in_the_order_asked)
 {
-    struct fleet *fleet = *state;
     struct http_answer answer;
-    uint32_t first = cold_products(fleet, 3);
+    uint32_t first = cold_products(3);
     char path[PATH_BYTES], etag[64], found[64];
-    assert_true(fleet_start(fleet, 2, NULL));
+    assert_true(fleet_start(2, NULL));
     snprintf(path, sizeof path, "/products?ids=%u,900000002,%u,900000001,%u", first + 2, first, first + 1);
-    fleet_ask(fleet, 0, NULL, path, &answer);
+    fleet_ask(0, NULL, path, &answer);
     json_t *document = document_of(&answer);
     json_t *products = json_object_get(document, "products"), *absent = json_object_get(document, "absent");
     assert_int_equal(json_array_size(products), 3);
@@ -165,7 +162,7 @@ TEST(found_and_absent_ids_come_in_the_order_asked)
     http_answer_clear(&answer);
 
     /* the other process, which finds all in Redis, makes the same document */
-    fleet_ask(fleet, 1, NULL, path, &answer);
+    fleet_ask(1, NULL, path, &answer);
     assert_int_equal(answer.status, 200);
     assert_string_equal(http_header(&answer, "ETag", found, sizeof found), etag);
     char status[128];
@@ -176,23 +173,22 @@ TEST(found_and_absent_ids_come_in_the_order_asked)
 /* As each of its products is answered alone, byte for byte, whichever statement loaded it. */
 TEST(a_product_is_the_same_alone_and_among_others)
 {
-    struct fleet *fleet = *state;
     struct http_answer many, one;
-    uint32_t first = cold_products(fleet, 2);
+    uint32_t first = cold_products(2);
     char path[PATH_BYTES], key[32];
     struct fleet_invalidated done;
-    assert_true(fleet_start(fleet, 1, NULL));
+    assert_true(fleet_start(1, NULL));
     path_of_ids(path, first, 2, false);
-    fleet_ask(fleet, 0, NULL, path, &many);
+    fleet_ask(0, NULL, path, &many);
     assert_int_equal(many.status, 200);
-    assert_int_equal(fleet_loads(fleet, LOAD_PRODUCTS), 1);
+    assert_int_equal(fleet_loads(LOAD_PRODUCTS), 1);
     snprintf(key, sizeof key, "product:%u", first);
-    fleet_invalidate(fleet, 0, key, &done);
+    fleet_invalidate(0, key, &done);
     assert_int_equal(done.status, 200);
     snprintf(path, sizeof path, "/products/%u", first);
-    fleet_ask(fleet, 0, NULL, path, &one);
+    fleet_ask(0, NULL, path, &one);
     assert_int_equal(one.status, 200);
-    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 1);
+    assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), 1);
     assert_memory_equal(many.body + strlen("{\"products\":["), one.body, one.body_bytes);
     http_answer_clear(&many);
     http_answer_clear(&one);
@@ -200,18 +196,17 @@ TEST(a_product_is_the_same_alone_and_among_others)
 
 TEST(who_holds_the_document_is_told_so)
 {
-    struct fleet *fleet = *state;
     struct http_answer answer;
     char path[PATH_BYTES], etag[64], headers[128];
-    assert_true(fleet_start(fleet, 1, NULL));
-    path_of_ids(path, cold_products(fleet, 3), 3, false);
-    fleet_ask(fleet, 0, NULL, path, &answer);
+    assert_true(fleet_start(1, NULL));
+    path_of_ids(path, cold_products(3), 3, false);
+    fleet_ask(0, NULL, path, &answer);
     assert_int_equal(answer.status, 200);
     http_header(&answer, "ETag", etag, sizeof etag);
     http_answer_clear(&answer);
     snprintf(headers, sizeof headers, "If-None-Match: %s\r\n", etag);
     const struct http_request request = {.host = "127.0.0.1",
-                                         .port = fleet->catalogd[0].port,
+                                         .port = fleet.catalogd[0].port,
                                          .path = path,
                                          .headers = headers,
                                          .deadline_ms = FLEET_LIMIT_MS};
@@ -219,7 +214,7 @@ TEST(who_holds_the_document_is_told_so)
     assert_int_equal(answer.status, 304);
     assert_int_equal(answer.body_bytes, 0);
     http_answer_clear(&answer);
-    fleet_ask(fleet, 0, "HEAD", path, &answer);
+    fleet_ask(0, "HEAD", path, &answer);
     assert_int_equal(answer.status, 200);
     assert_header(&answer, "ETag", etag);
     http_answer_clear(&answer);
@@ -227,13 +222,12 @@ TEST(who_holds_the_document_is_told_so)
 
 TEST(a_database_that_is_away_is_one_problem_for_all)
 {
-    struct fleet *fleet = *state;
     struct http_answer answer;
     char path[PATH_BYTES], retry[16];
-    assert_true(fleet_start(fleet, 1, NULL));
-    stack_postgres_kill(&fleet->postgres);
-    path_of_ids(path, cold_products(fleet, 3), 3, false);
-    fleet_ask(fleet, 0, NULL, path, &answer);
+    assert_true(fleet_start(1, NULL));
+    stack_postgres_kill(&fleet.postgres);
+    path_of_ids(path, cold_products(3), 3, false);
+    fleet_ask(0, NULL, path, &answer);
     assert_int_equal(answer.status, 503);
     assert_non_null(strstr(answer.body, "/problems/load-failed"));
     assert_true(atoi(http_header(&answer, "Retry-After", retry, sizeof retry)) > 0);
@@ -245,7 +239,6 @@ TEST(a_database_that_is_away_is_one_problem_for_all)
 enum { PROCESSES = 2, CLIENTS = 8, SET = 80, SHIFT = 20, ROUNDS = 6 };
 
 struct client {
-    struct fleet *fleet;
     pthread_barrier_t *start;
     size_t process;
     uint32_t first;
@@ -259,7 +252,7 @@ static void *run_client(void *context)
     struct http_answer answer;
     path_of_ids(path, client->first, SET, client->backwards);
     pthread_barrier_wait(client->start);
-    fleet_ask(client->fleet, client->process, NULL, path, &answer);
+    fleet_ask(client->process, NULL, path, &answer);
     json_t *document = json_loadb(answer.body, answer.body_bytes, 0, NULL);
     client->right = answer.status == 200 && document != NULL &&
                     lists_ids(document, client->first, SET, client->backwards);
@@ -269,14 +262,14 @@ static void *run_client(void *context)
 }
 
 /* How often each id was a parameter of a load since the mark: $1 = '{7,8}' or '7'. */
-static void count_loaded(const struct fleet *fleet, uint32_t counts[FLEET_PRODUCTS + 1])
+static void count_loaded(uint32_t counts[FLEET_PRODUCTS + 1])
 {
     static const char BEFORE[] = "parameters: $1 = '";
-    FILE *file = fopen(fleet->postgres.log_path, "re");
+    FILE *file = fopen(fleet.postgres.log_path, "re");
     char *line = NULL;
     size_t size = 0;
     assert_non_null(file);
-    assert_int_equal(fseek(file, (long)fleet->mark, SEEK_SET), 0);
+    assert_int_equal(fseek(file, (long)fleet.mark, SEEK_SET), 0);
     while (getline(&line, &size, file) > 0) {
         char *at = strstr(line, BEFORE);
         at = at != NULL ? at + sizeof BEFORE - 1 : NULL;
@@ -293,20 +286,18 @@ static void count_loaded(const struct fleet *fleet, uint32_t counts[FLEET_PRODUC
 
 TEST(overlapping_sets_asked_in_opposite_orders_load_each_id_once)
 {
-    struct fleet *fleet = *state;
     static uint32_t counts[FLEET_PRODUCTS + 1];
     struct client clients[CLIENTS];
     pthread_t threads[CLIENTS];
     pthread_barrier_t start;
     const char *const settings[] = {"LOAD_DELAY_MS=30", NULL};
-    start_warm(fleet, PROCESSES, settings);
-    uint32_t begin = fleet->next_product;
+    start_warm(PROCESSES, settings);
+    uint32_t begin = fleet.next_product;
     for (int round = 0; round < ROUNDS; round++) {
-        uint32_t first = cold_products(fleet, SET + SHIFT);
+        uint32_t first = cold_products(SET + SHIFT);
         pthread_barrier_init(&start, NULL, CLIENTS);
         for (uint32_t i = 0; i < CLIENTS; i++) {
-            clients[i] = (struct client){.fleet = fleet,
-                                         .start = &start,
+            clients[i] = (struct client){.start = &start,
                                          .process = i % PROCESSES,
                                          .first = first + (i / 2 % 2) * SHIFT,
                                          .backwards = i % 2 != 0};
@@ -319,26 +310,25 @@ TEST(overlapping_sets_asked_in_opposite_orders_load_each_id_once)
         pthread_barrier_destroy(&start);
     }
     memset(counts, 0, sizeof counts);
-    count_loaded(fleet, counts);
-    for (uint32_t id = begin; id < fleet->next_product; id++)
+    count_loaded(counts);
+    for (uint32_t id = begin; id < fleet.next_product; id++)
         if (counts[id] != 1)
             fail_msg("product %" PRIu32 " was loaded %" PRIu32 " times", id, counts[id]);
-    uint32_t queries = fleet_loads(fleet, LOAD_PRODUCTS) + fleet_loads(fleet, FLEET_LOAD_PRODUCT);
+    uint32_t queries = fleet_loads(LOAD_PRODUCTS) + fleet_loads(FLEET_LOAD_PRODUCT);
     assert_in_range(queries, ROUNDS, ROUNDS * CLIENTS); /* and not one for each of the 600 ids */
 }
 
 /* A client that leaves takes nothing from the others, nor does the server forget him. */
 TEST(clients_who_leave_are_forgotten)
 {
-    struct fleet *fleet = *state;
     struct burst_target targets[FLEET_PROCESSES_MAX];
     struct burst_summary summary;
     struct burst *burst = NULL;
     char path[PATH_BYTES];
     const char *const settings[] = {"LOAD_DELAY_MS=4000", "SERVER_LOOPS=1", NULL};
-    assert_true(fleet_start(fleet, 1, settings));
-    path_of_ids(path, cold_products(fleet, 20), 20, false);
-    struct burst_options options = fleet_options(fleet, targets, path, 100);
+    assert_true(fleet_start(1, settings));
+    path_of_ids(path, cold_products(20), 20, false);
+    struct burst_options options = fleet_options(targets, path, 100);
     options.leave_count = 50;
     options.leave_ms = 200;
     assert_true(burst_open(&options, &burst));
@@ -347,8 +337,8 @@ TEST(clients_who_leave_are_forgotten)
     burst_close(&burst);
     assert_int_equal(summary.statuses[200], 50);
     assert_int_equal(summary.bodies, 1);
-    assert_int_equal(fleet_loads(fleet, LOAD_PRODUCTS), 1);
-    assert_true(fleet_metric(fleet, 0, "guard_waiters") == 0);
+    assert_int_equal(fleet_loads(LOAD_PRODUCTS), 1);
+    assert_true(fleet_metric(0, "guard_waiters") == 0);
 }
 
 /* ---- many who ask for many, beside those who ask for one ---- */
@@ -357,7 +347,6 @@ enum { CROWD = 12, CROWD_IDS = 100, CROWD_WARM = 2 * CROWD, SINGLES = 50, FLOOD 
 
 /* Clients that ask for random ids, again and again. */
 struct crowd {
-    struct fleet *fleet;
     pthread_t threads[CROWD];
     size_t count;
     atomic_bool over;
@@ -379,8 +368,7 @@ static void *run_crowd(void *context)
     char path[PATH_BYTES];
     while (!atomic_load(&crowd->over)) {
         path_of_random_ids(path, &seed);
-        atomic_fetch_add(fleet_ask_status(crowd->fleet, 0, path) == 200 ? &crowd->served : &crowd->refused,
-                         1);
+        atomic_fetch_add(fleet_ask_status(0, path) == 200 ? &crowd->served : &crowd->refused, 1);
     }
     return NULL;
 }
@@ -391,9 +379,9 @@ static bool is_warm(void *context)
     return atomic_load(&crowd->served) + atomic_load(&crowd->refused) >= CROWD_WARM;
 }
 
-static void crowd_start(struct crowd *crowd, struct fleet *fleet, size_t count)
+static void crowd_start(struct crowd *crowd, size_t count)
 {
-    *crowd = (struct crowd){.fleet = fleet, .count = count};
+    *crowd = (struct crowd){.count = count};
     for (size_t i = 0; i < count; i++)
         assert_int_equal(pthread_create(&crowd->threads[i], NULL, run_crowd, crowd), 0);
     assert_true(probe_wait("the crowd is answered", is_warm, crowd));
@@ -413,12 +401,12 @@ static void path_of_single(void *context, uint32_t index, char *path)
 }
 
 /* So many cold products at once, each asked for alone; returns how many were served. */
-static uint32_t ask_for_singles(struct fleet *fleet, uint32_t count)
+static uint32_t ask_for_singles(uint32_t count)
 {
     struct burst_target targets[FLEET_PROCESSES_MAX];
     struct probe_burst burst;
-    uint32_t first = cold_products(fleet, count);
-    struct burst_options options = fleet_options(fleet, targets, NULL, count);
+    uint32_t first = cold_products(count);
+    struct burst_options options = fleet_options(targets, NULL, count);
     options.path_of = path_of_single;
     options.path_context = &first;
     assert_true(probe_burst(&options, &burst));
@@ -431,7 +419,7 @@ static uint32_t ask_beside(struct crowd *crowd, uint32_t count)
 {
     uint32_t served = 0;
     for (int i = 0; i < BURSTS; i++)
-        served += ask_for_singles(crowd->fleet, count);
+        served += ask_for_singles(count);
     crowd_stop(crowd);
     print_message("%d asked for alone, %" PRIu32 " served; for %d at a time %u, %u refused\n",
                   BURSTS * (int)count, served, CROWD_IDS, atomic_load(&crowd->served),
@@ -441,12 +429,11 @@ static uint32_t ask_beside(struct crowd *crowd, uint32_t count)
 
 TEST(who_asks_for_a_hundred_takes_no_place_from_who_asks_for_one)
 {
-    struct fleet *fleet = *state;
     struct crowd crowd;
     const char *const settings[] = {"LOAD_WORKERS=2", "LOAD_QUEUE=50",     "LOAD_DELAY_MS=20",
                                     FLEET_PATIENT,    "DEADLINE_MS=28000", NULL};
-    assert_true(fleet_start(fleet, 1, settings));
-    crowd_start(&crowd, fleet, CROWD);
+    assert_true(fleet_start(1, settings));
+    crowd_start(&crowd, CROWD);
     assert_int_equal(ask_beside(&crowd, SINGLES), BURSTS * SINGLES);
     assert_int_equal(atomic_load(&crowd.refused), 0);
 }
@@ -454,12 +441,11 @@ TEST(who_asks_for_a_hundred_takes_no_place_from_who_asks_for_one)
 TEST(who_asks_for_one_takes_no_place_from_who_asks_for_a_hundred)
 {
     enum { FEW = 4, PLACES = 2 + 10 };
-    struct fleet *fleet = *state;
     struct crowd crowd;
     const char *const settings[] = {"LOAD_WORKERS=2", "LOAD_QUEUE=10",     "LOAD_DELAY_MS=20",
                                     FLEET_PATIENT,    "DEADLINE_MS=28000", NULL};
-    assert_true(fleet_start(fleet, 1, settings));
-    crowd_start(&crowd, fleet, FEW);
+    assert_true(fleet_start(1, settings));
+    crowd_start(&crowd, FEW);
     assert_in_range(ask_beside(&crowd, FLOOD), BURSTS * PLACES,
                     BURSTS * FLOOD - 1); /* more than there are places */
     assert_int_equal(atomic_load(&crowd.refused), 0);
@@ -468,7 +454,6 @@ TEST(who_asks_for_one_takes_no_place_from_who_asks_for_a_hundred)
 /* One worker, one permit: the two take turns, or one of them would never be served. */
 TEST(with_one_worker_and_one_permit_both_are_served)
 {
-    struct fleet *fleet = *state;
     struct crowd crowd;
     const char *const settings[] = {"LOAD_WORKERS=1",
                                     "LOAD_PERMITS=1",
@@ -477,8 +462,8 @@ TEST(with_one_worker_and_one_permit_both_are_served)
                                     FLEET_PATIENT,
                                     "DEADLINE_MS=28000",
                                     NULL};
-    assert_true(fleet_start(fleet, 1, settings));
-    crowd_start(&crowd, fleet, CROWD);
+    assert_true(fleet_start(1, settings));
+    crowd_start(&crowd, CROWD);
     assert_int_equal(ask_beside(&crowd, SINGLES), BURSTS * SINGLES);
     assert_int_equal(atomic_load(&crowd.refused), 0);
 }

@@ -27,40 +27,40 @@ static const char *const REDIS_AWAY[] = {"REDIS_LIMIT_MS=250", NULL};
 static const char *const REDIS_AWAY_NOTIFIED_ONLY[] = {"REDIS_LIMIT_MS=250", "OUTBOX_POLL_MS=3600000", NULL};
 
 /* A product that no test before has changed, in everybody's cache, while nobody owes anything. */
-static uint32_t cached_product(struct fleet *fleet)
+static uint32_t cached_product(void)
 {
-    assert_true(writes_wait_number(fleet, 0, OWED)); /* by whom came before */
-    const uint32_t id = (uint32_t)writes_number(fleet, "SELECT max(id) FROM products WHERE edition = 1");
-    for (size_t process = 0; process < fleet->count; process++)
-        assert_int_equal(writes_version(fleet, process, id), 1);
+    assert_true(writes_wait_number(0, OWED)); /* by whom came before */
+    const uint32_t id = (uint32_t)writes_number("SELECT max(id) FROM products WHERE edition = 1");
+    for (size_t process = 0; process < fleet.count; process++)
+        assert_int_equal(writes_version(process, id), 1);
     return id;
 }
 
-static void change_by_hand(const struct fleet *fleet, uint32_t id)
+static void change_by_hand(uint32_t id)
 {
-    assert_true(fleet_sql(fleet, NULL, 0, "UPDATE products SET stock = stock + 1 WHERE id = %" PRIu32, id));
+    assert_true(fleet_sql(NULL, 0, "UPDATE products SET stock = stock + 1 WHERE id = %" PRIu32, id));
 }
 
-static void assert_everybody_sees(const struct fleet *fleet, uint32_t id, unsigned long version)
+static void assert_everybody_sees(uint32_t id, unsigned long version)
 {
-    for (size_t process = 0; process < fleet->count; process++) {
-        if (fleet->catalogd[process].pid > 0)
-            assert_true(writes_wait_version(fleet, process, id, version));
+    for (size_t process = 0; process < fleet.count; process++) {
+        if (fleet.catalogd[process].pid > 0)
+            assert_true(writes_wait_version(process, id, version));
     }
 }
 
-static void wait_for_listeners(const struct fleet *fleet)
+static void wait_for_listeners(void)
 {
-    for (size_t process = 0; process < fleet->count; process++)
-        assert_true(fleet_wait_metric(fleet, process, "catalogd_outbox_listening", 1));
+    for (size_t process = 0; process < fleet.count; process++)
+        assert_true(fleet_wait_metric(process, "catalogd_outbox_listening", 1));
 }
 
-static void wait_until_it_shows(const struct fleet *fleet, const char *path, const char *text)
+static void wait_until_it_shows(const char *path, const char *text)
 {
     uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
     for (bool shown = false; !shown;) {
         struct http_answer answer;
-        fleet_ask(fleet, 0, NULL, path, &answer);
+        fleet_ask(0, NULL, path, &answer);
         shown = strstr(answer.body, text) != NULL;
         http_answer_clear(&answer);
         assert_true(shown || clock_us() < end_us);
@@ -72,116 +72,103 @@ static void wait_until_it_shows(const struct fleet *fleet, const char *path, con
 
 TEST(a_change_by_hand_reaches_readers_through_a_notification)
 {
-    struct fleet *fleet = *state;
-    assert_true(fleet_start(fleet, PROCESSES, writes_settings(fleet, NOTIFIED_ONLY)));
-    wait_for_listeners(fleet);
-    const uint32_t id = cached_product(fleet);
+    assert_true(fleet_start(PROCESSES, writes_settings(NOTIFIED_ONLY)));
+    wait_for_listeners();
+    const uint32_t id = cached_product();
     for (unsigned long version = 2; version < 2 + CHANGES; version++) {
-        change_by_hand(fleet, id);
-        assert_everybody_sees(fleet, id, version);
+        change_by_hand(id);
+        assert_everybody_sees(id, version);
     }
-    assert_true(writes_wait_number(fleet, 0, OWED));
+    assert_true(writes_wait_number(0, OWED));
     /* each row was paid by one of them */
-    assert_true(fleet_sum(fleet, "catalogd_outbox_notified_total") >= CHANGES);
-    assert_int_equal(fleet_sum(fleet, "catalogd_outbox_paid_total"), 2 * CHANGES); /* product and category */
+    assert_true(fleet_sum("catalogd_outbox_notified_total") >= CHANGES);
+    assert_int_equal(fleet_sum("catalogd_outbox_paid_total"), 2 * CHANGES); /* product and category */
 }
 
 TEST(a_new_name_of_a_category_reaches_all_that_shows_it)
 {
-    struct fleet *fleet = *state;
     char leaf[64], product[64];
-    assert_true(fleet_start(fleet, 1, writes_settings(fleet, NOTIFIED_ONLY)));
-    wait_for_listeners(fleet);
-    const long root = writes_number(fleet, "SELECT min(id) FROM categories WHERE level = 1");
+    assert_true(fleet_start(1, writes_settings(NOTIFIED_ONLY)));
+    wait_for_listeners();
+    const long root = writes_number("SELECT min(id) FROM categories WHERE level = 1");
     const long leaf_id = writes_number(
-        fleet,
         "SELECT min(l.id) FROM categories l JOIN categories m ON m.id = l.parent_id WHERE m.parent_id = %ld",
         root);
     snprintf(leaf, sizeof leaf, "/categories/%ld", leaf_id);
     snprintf(product, sizeof product, "/products/%ld",
-             writes_number(fleet,
-                           "SELECT p.id FROM products p JOIN categories l ON l.id = p.category_id "
+             writes_number("SELECT p.id FROM products p JOIN categories l ON l.id = p.category_id "
                            "JOIN categories m ON m.id = l.parent_id WHERE m.parent_id = %ld LIMIT 1",
                            root));
     const char *const paths[] = {"/catalog", leaf, product};
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
-        assert_int_equal(fleet_ask_status(fleet, 0, paths[i]), 200);
-    assert_true(
-        fleet_sql(fleet, NULL, 0, "UPDATE categories SET name = 'Renamed by hand' WHERE id = %ld", root));
+        assert_int_equal(fleet_ask_status(0, paths[i]), 200);
+    assert_true(fleet_sql(NULL, 0, "UPDATE categories SET name = 'Renamed by hand' WHERE id = %ld", root));
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
-        wait_until_it_shows(fleet, paths[i], "Renamed by hand");
+        wait_until_it_shows(paths[i], "Renamed by hand");
 }
 
 TEST(thousands_of_changes_at_once_are_paid_and_none_is_left)
 {
-    struct fleet *fleet = *state;
-    assert_true(fleet_start(fleet, PROCESSES, writes_settings(fleet, NOTIFIED_ONLY)));
-    wait_for_listeners(fleet);
-    const uint32_t id = cached_product(fleet);
-    assert_true(
-        fleet_sql(fleet, NULL, 0, "UPDATE products SET price_cents = price_cents + 1 WHERE id > %d", MANY));
-    assert_everybody_sees(fleet, id, 2);
-    assert_true(writes_wait_number(fleet, 0, OWED));
-    assert_true(fleet_sum(fleet, "catalogd_outbox_paid_total") >= MANY);
-    assert_int_equal(fleet_sum(fleet, "catalogd_outbox_unpaid_total"), 0);
-    assert_true(
-        fleet_sql(fleet, NULL, 0, "UPDATE products SET price_cents = price_cents - 1 WHERE id > %d", MANY));
-    assert_true(writes_wait_number(fleet, 0, OWED));
+    assert_true(fleet_start(PROCESSES, writes_settings(NOTIFIED_ONLY)));
+    wait_for_listeners();
+    const uint32_t id = cached_product();
+    assert_true(fleet_sql(NULL, 0, "UPDATE products SET price_cents = price_cents + 1 WHERE id > %d", MANY));
+    assert_everybody_sees(id, 2);
+    assert_true(writes_wait_number(0, OWED));
+    assert_true(fleet_sum("catalogd_outbox_paid_total") >= MANY);
+    assert_int_equal(fleet_sum("catalogd_outbox_unpaid_total"), 0);
+    assert_true(fleet_sql(NULL, 0, "UPDATE products SET price_cents = price_cents - 1 WHERE id > %d", MANY));
+    assert_true(writes_wait_number(0, OWED));
 }
 
 /* ---- nobody listens ---- */
 
 TEST(a_listener_that_was_cut_off_comes_back_and_looks_at_what_it_missed)
 {
-    struct fleet *fleet = *state;
-    assert_true(fleet_start(fleet, 1, writes_settings(fleet, NOTIFIED_ONLY)));
-    wait_for_listeners(fleet);
-    const uint32_t id = cached_product(fleet);
+    assert_true(fleet_start(1, writes_settings(NOTIFIED_ONLY)));
+    wait_for_listeners();
+    const uint32_t id = cached_product();
     /* nobody hears this one */
-    assert_true(fleet_sql(fleet, NULL, 0,
+    assert_true(fleet_sql(NULL, 0,
                           "SELECT pg_terminate_backend(pid, 10000) " LISTENER "; "
                           "UPDATE products SET stock = stock + 1 WHERE id = %" PRIu32,
                           id));
-    assert_everybody_sees(fleet, id, 2);
-    wait_for_listeners(fleet);
-    assert_true(writes_wait_number(fleet, 1, "SELECT count(*) " LISTENER));
-    const double notified = fleet_sum(fleet, "catalogd_outbox_notified_total");
-    change_by_hand(fleet, id);
-    assert_everybody_sees(fleet, id, 3);
-    assert_true(fleet_wait_metric(fleet, 0, "catalogd_outbox_notified_total", notified + 1));
+    assert_everybody_sees(id, 2);
+    wait_for_listeners();
+    assert_true(writes_wait_number(1, "SELECT count(*) " LISTENER));
+    const double notified = fleet_sum("catalogd_outbox_notified_total");
+    change_by_hand(id);
+    assert_everybody_sees(id, 3);
+    assert_true(fleet_wait_metric(0, "catalogd_outbox_notified_total", notified + 1));
 }
 
 TEST(a_lost_notification_is_made_up_for_by_the_poll)
 {
-    struct fleet *fleet = *state;
     const char *const settings[] = {"OUTBOX_POLL_MS=100", NULL};
-    assert_true(fleet_start(fleet, 1, writes_settings(fleet, settings)));
-    const uint32_t id = cached_product(fleet);
+    assert_true(fleet_start(1, writes_settings(settings)));
+    const uint32_t id = cached_product();
     /* as from a session that pays for itself, and then does not */
-    assert_true(
-        fleet_sql(fleet, NULL, 0,
-                  "SET catalogd.pays_ms = 1; UPDATE products SET stock = stock + 1 WHERE id = %" PRIu32, id));
-    assert_everybody_sees(fleet, id, 2);
-    assert_int_equal(fleet_sum(fleet, "catalogd_outbox_notified_total"), 0);
+    assert_true(fleet_sql(
+        NULL, 0, "SET catalogd.pays_ms = 1; UPDATE products SET stock = stock + 1 WHERE id = %" PRIu32, id));
+    assert_everybody_sees(id, 2);
+    assert_int_equal(fleet_sum("catalogd_outbox_notified_total"), 0);
 }
 
 TEST(a_database_that_comes_back_is_listened_to_again)
 {
-    struct fleet *fleet = *state;
-    assert_true(fleet_start(fleet, 1, writes_settings(fleet, NOTIFIED_ONLY)));
-    wait_for_listeners(fleet);
-    const uint32_t id = cached_product(fleet);
-    stack_postgres_kill(&fleet->postgres);
-    assert_true(stack_postgres_restart(&fleet->postgres));
-    change_by_hand(fleet, id);
-    assert_everybody_sees(fleet, id, 2);
-    wait_for_listeners(fleet);
+    assert_true(fleet_start(1, writes_settings(NOTIFIED_ONLY)));
+    wait_for_listeners();
+    const uint32_t id = cached_product();
+    stack_postgres_kill(&fleet.postgres);
+    assert_true(stack_postgres_restart(&fleet.postgres));
+    change_by_hand(id);
+    assert_everybody_sees(id, 2);
+    wait_for_listeners();
 }
 
 /* ---- between COMMIT and invalidation ---- */
 
 struct background {
-    const struct fleet *fleet;
     uint32_t id;
     unsigned status;
     pthread_t thread;
@@ -190,115 +177,108 @@ struct background {
 static void *put_in_background(void *context)
 {
     struct background *background = context;
-    background->status = writes_put(background->fleet, 0, background->id, 1, 7);
+    background->status = writes_put(0, background->id, 1, 7);
     return NULL;
 }
 
 /* Redis answers nobody, so the writer stands between the two when it is killed. */
 TEST(what_a_killed_writer_owed_is_paid_by_another_process)
 {
-    struct fleet *fleet = *state;
     char committed[96];
-    assert_true(fleet_start(fleet, PROCESSES, writes_settings(fleet, REDIS_AWAY)));
-    struct background put = {.fleet = fleet, .id = cached_product(fleet)};
+    assert_true(fleet_start(PROCESSES, writes_settings(REDIS_AWAY)));
+    struct background put = {.id = cached_product()};
     snprintf(committed, sizeof committed, "SELECT edition FROM products WHERE id = %" PRIu32, put.id);
-    stack_redis_pause(&fleet->redis);
+    stack_redis_pause(&fleet.redis);
     assert_int_equal(pthread_create(&put.thread, NULL, put_in_background, &put), 0);
-    assert_true(writes_wait_number(fleet, 2, committed));
-    stack_catalogd_kill(&fleet->catalogd[0]);
+    assert_true(writes_wait_number(2, committed));
+    stack_catalogd_kill(&fleet.catalogd[0]);
     pthread_join(put.thread, NULL);
     assert_int_equal(put.status, 0); /* he was never answered */
-    assert_int_equal(writes_number(fleet, OWED), 2);
-    stack_redis_resume(&fleet->redis);
-    assert_everybody_sees(fleet, put.id, 2);
-    assert_true(writes_wait_number(fleet, 0, OWED));
-    assert_true(fleet_wait_metric(fleet, 1, "catalogd_outbox_paid_total", 2));
+    assert_int_equal(writes_number(OWED), 2);
+    stack_redis_resume(&fleet.redis);
+    assert_everybody_sees(put.id, 2);
+    assert_true(writes_wait_number(0, OWED));
+    assert_true(fleet_wait_metric(1, "catalogd_outbox_paid_total", 2));
 }
 
 TEST(a_change_made_while_redis_hangs_stands_and_is_paid_when_it_is_back)
 {
-    struct fleet *fleet = *state;
-    assert_true(fleet_start(fleet, PROCESSES, writes_settings(fleet, REDIS_AWAY)));
-    const uint32_t id = cached_product(fleet);
+    assert_true(fleet_start(PROCESSES, writes_settings(REDIS_AWAY)));
+    const uint32_t id = cached_product();
     char path[64], condition[WRITES_CONDITION_BYTES];
     snprintf(path, sizeof path, "/products/%" PRIu32, id);
-    writes_condition(fleet, id, 1, condition);
-    stack_redis_pause(&fleet->redis);
+    writes_condition(id, 1, condition);
+    stack_redis_pause(&fleet.redis);
     struct write_asked asked = {.method = "PUT",
                                 .path = path,
                                 .headers = condition,
                                 .body =
                                     "{\"name\":\"n\",\"description\":\"d\",\"price_cents\":1,\"stock\":1}"};
-    writes_ask(fleet, &asked);
+    writes_ask(&asked);
     assert_int_equal(asked.status, 200);
     assert_int_equal(asked.version, 2);
     assert_false(asked.visible);
-    assert_int_equal(writes_number(fleet, OWED), 2);
-    assert_true(fleet_wait_metric(fleet, 0, "catalogd_outbox_rows", 2));
-    assert_int_equal(fleet_metric(fleet, 0, "catalogd_writes_invisible_total"), 1);
-    stack_redis_resume(&fleet->redis);
-    assert_everybody_sees(fleet, id, 2);
-    assert_true(writes_wait_number(fleet, 0, OWED));
+    assert_int_equal(writes_number(OWED), 2);
+    assert_true(fleet_wait_metric(0, "catalogd_outbox_rows", 2));
+    assert_int_equal(fleet_metric(0, "catalogd_writes_invisible_total"), 1);
+    stack_redis_resume(&fleet.redis);
+    assert_everybody_sees(id, 2);
+    assert_true(writes_wait_number(0, OWED));
 }
 
 TEST(what_could_not_be_paid_stays_owed)
 {
-    struct fleet *fleet = *state;
-    assert_true(fleet_start(fleet, 1, writes_settings(fleet, REDIS_AWAY_NOTIFIED_ONLY)));
-    wait_for_listeners(fleet);
-    const uint32_t id = cached_product(fleet);
-    stack_redis_pause(&fleet->redis);
-    change_by_hand(fleet, id);
-    assert_true(fleet_wait_metric(fleet, 0, "catalogd_outbox_unpaid_total", 2)); /* a whole round in vain */
-    assert_int_equal(writes_number(fleet, OWED), 2);
-    stack_redis_resume(&fleet->redis);
-    assert_everybody_sees(fleet, id, 2);
-    assert_true(writes_wait_number(fleet, 0, OWED));
+    assert_true(fleet_start(1, writes_settings(REDIS_AWAY_NOTIFIED_ONLY)));
+    wait_for_listeners();
+    const uint32_t id = cached_product();
+    stack_redis_pause(&fleet.redis);
+    change_by_hand(id);
+    assert_true(fleet_wait_metric(0, "catalogd_outbox_unpaid_total", 2)); /* a whole round in vain */
+    assert_int_equal(writes_number(OWED), 2);
+    stack_redis_resume(&fleet.redis);
+    assert_everybody_sees(id, 2);
+    assert_true(writes_wait_number(0, OWED));
 }
 
 TEST(changes_made_while_redis_is_dead_are_paid_when_it_lives_again)
 {
-    struct fleet *fleet = *state;
-    assert_true(fleet_start(fleet, PROCESSES, writes_settings(fleet, REDIS_AWAY)));
-    const uint32_t id = cached_product(fleet);
-    stack_redis_kill(&fleet->redis);
-    assert_int_equal(writes_put(fleet, 0, id, 1, 1), 200);
-    assert_int_equal(writes_put(fleet, 1, id, 2, 2), 200);
-    change_by_hand(fleet, id);
-    assert_int_equal(writes_number(fleet, OWED), 6);
-    assert_everybody_sees(fleet, id, 4); /* uncached, so the row as it is */
-    assert_true(stack_redis_restart(&fleet->redis));
-    assert_true(writes_wait_number(fleet, 0, OWED));
-    assert_everybody_sees(fleet, id, 4);
+    assert_true(fleet_start(PROCESSES, writes_settings(REDIS_AWAY)));
+    const uint32_t id = cached_product();
+    stack_redis_kill(&fleet.redis);
+    assert_int_equal(writes_put(0, id, 1, 1), 200);
+    assert_int_equal(writes_put(1, id, 2, 2), 200);
+    change_by_hand(id);
+    assert_int_equal(writes_number(OWED), 6);
+    assert_everybody_sees(id, 4); /* uncached, so the row as it is */
+    assert_true(stack_redis_restart(&fleet.redis));
+    assert_true(writes_wait_number(0, OWED));
+    assert_everybody_sees(id, 4);
 }
 
 /* A row whose payer died belongs to nobody for a while, and then to anybody. */
 TEST(what_a_killed_payer_had_claimed_is_paid_by_another)
 {
-    struct fleet *fleet = *state;
-    assert_true(fleet_start(fleet, 1, writes_settings(fleet, REDIS_AWAY_NOTIFIED_ONLY)));
-    wait_for_listeners(fleet);
-    const uint32_t id = cached_product(fleet);
-    stack_redis_pause(&fleet->redis);
-    change_by_hand(fleet, id);
-    assert_true(writes_wait_number(fleet, 2, OWED " WHERE due_at > now()")); /* claimed */
-    stack_catalogd_kill(&fleet->catalogd[0]);
-    stack_redis_resume(&fleet->redis);
-    assert_true(fleet_add(fleet, writes_settings(fleet, REDIS_AWAY_NOTIFIED_ONLY)) &&
-                fleet_wait_ready(fleet, 1));
-    assert_everybody_sees(fleet, id, 2);
-    assert_true(writes_wait_number(fleet, 0, OWED));
+    assert_true(fleet_start(1, writes_settings(REDIS_AWAY_NOTIFIED_ONLY)));
+    wait_for_listeners();
+    const uint32_t id = cached_product();
+    stack_redis_pause(&fleet.redis);
+    change_by_hand(id);
+    assert_true(writes_wait_number(2, OWED " WHERE due_at > now()")); /* claimed */
+    stack_catalogd_kill(&fleet.catalogd[0]);
+    stack_redis_resume(&fleet.redis);
+    assert_true(fleet_add(writes_settings(REDIS_AWAY_NOTIFIED_ONLY)) && fleet_wait_ready(1));
+    assert_everybody_sees(id, 2);
+    assert_true(writes_wait_number(0, OWED));
 }
 
 TEST(what_no_reader_asks_for_is_thrown_away)
 {
-    struct fleet *fleet = *state;
-    assert_true(fleet_start(fleet, 1, writes_settings(fleet, NULL)));
+    assert_true(fleet_start(1, writes_settings(NULL)));
     assert_true(fleet_sql(
-        fleet, NULL, 0,
+        NULL, 0,
         "SELECT owe_invalidations('{\"\",product:07,nonsense,tag:,tag:category:07,tag:product:7,\"a "
         "\\\"quoted\\\" key\"}')"));
-    assert_true(writes_wait_number(fleet, 0, OWED));
+    assert_true(writes_wait_number(0, OWED));
 }
 
 /* ---- what the database is asked for ---- */
@@ -306,34 +286,32 @@ TEST(what_no_reader_asks_for_is_thrown_away)
 /* Rows that fell due and that somebody else holds are left to him; they are no reason to ask without a pause. */
 TEST(rows_that_another_session_holds_are_asked_for_now_and_then)
 {
-    struct fleet *fleet = *state;
-    assert_true(fleet_start(fleet, 1, writes_settings(fleet, NULL)));
-    assert_true(writes_wait_number(fleet, 0, OWED));
-    fleet_mark(fleet);
+    assert_true(fleet_start(1, writes_settings(NULL)));
+    assert_true(writes_wait_number(0, OWED));
+    fleet_mark();
     assert_true(
-        fleet_sql(fleet, NULL, 0,
+        fleet_sql(NULL, 0,
                   "BEGIN; INSERT INTO invalidations (target, due_at) VALUES ('product:1', now()); COMMIT; "
                   "BEGIN; SELECT FROM invalidations FOR UPDATE; "
                   "NOTIFY invalidations; SELECT pg_sleep(1); COMMIT"));
-    assert_in_range(fleet_loads(fleet, "/* claim invalidations */"), 1, 40);
-    assert_true(writes_wait_number(fleet, 0, OWED));
+    assert_in_range(fleet_loads("/* claim invalidations */"), 1, 40);
+    assert_true(writes_wait_number(0, OWED));
 }
 
 TEST(old_purchases_are_forgotten_however_many_they_are)
 {
-    struct fleet *fleet = *state;
-    assert_true(fleet_sql(fleet, NULL, 0,
+    assert_true(fleet_sql(NULL, 0,
                           "INSERT INTO purchases (key, product_id, quantity, stock, version, made_at) "
                           "SELECT 'old' || n, 1, 1, 1, 1, now() - interval '2 days' "
                           "FROM generate_series(1, %d) AS n",
                           MANY));
-    assert_true(fleet_start(fleet, 1, writes_settings(fleet, NULL)));
-    assert_true(writes_wait_number(fleet, 0, "SELECT count(*) FROM purchases WHERE key LIKE 'old%'"));
+    assert_true(fleet_start(1, writes_settings(NULL)));
+    assert_true(writes_wait_number(0, "SELECT count(*) FROM purchases WHERE key LIKE 'old%'"));
 }
 
-static int up(void **state)
+static bool up(void)
 {
-    return fleet_up(state) == 0 && writes_make_logins(*state) ? 0 : -1;
+    return fleet_up() && writes_make_logins();
 }
 
 TEST_GROUP(.up = up, .down = fleet_down, .after = fleet_end);

@@ -42,15 +42,15 @@ static void note_line(struct overlap *overlap, const char *line)
     }
 }
 
-static struct overlap *read_overlap(const struct fleet *fleet)
+static struct overlap *read_overlap(void)
 {
     struct overlap *overlap = calloc(1, sizeof *overlap);
     char *line = NULL;
     size_t line_bytes = 0;
-    FILE *log = fopen(fleet->postgres.log_path, "re");
+    FILE *log = fopen(fleet.postgres.log_path, "re");
     assert_non_null(overlap);
     assert_non_null(log);
-    assert_int_equal(fseek(log, (long)fleet->mark, SEEK_SET), 0);
+    assert_int_equal(fseek(log, (long)fleet.mark, SEEK_SET), 0);
     while (getline(&line, &line_bytes, log) != -1)
         note_line(overlap, line);
     free(line);
@@ -59,27 +59,26 @@ static struct overlap *read_overlap(const struct fleet *fleet)
 }
 
 /* Returns the most at a time. */
-static uint32_t expect_loads(const struct fleet *fleet, uint32_t loads, uint32_t most_at_a_time)
+static uint32_t expect_loads(uint32_t loads, uint32_t most_at_a_time)
 {
-    struct overlap *overlap = read_overlap(fleet);
+    struct overlap *overlap = read_overlap();
     uint32_t begun = overlap->begun, most = overlap->most, running = overlap->running;
     free(overlap);
     print_message("%" PRIu32 " loads, at most %" PRIu32 " at a time\n", begun, most);
-    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), loads);
+    assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), loads);
     assert_int_equal(begun, loads);
     assert_int_equal(running, 0);
     assert_in_range(most, 1, most_at_a_time);
     return most;
 }
 
-static int up_with_durations(void **state)
+static bool up_with_durations(void)
 {
-    if (fleet_up(state) != 0)
-        return -1;
-    struct fleet *fleet = *state;
-    bool good = fleet_sql(fleet, NULL, 0, "ALTER SYSTEM SET log_duration = on") &&
-                fleet_sql(fleet, NULL, 0, "SELECT pg_reload_conf()");
-    return good ? 0 : -1;
+    if (!fleet_up())
+        return false;
+    bool good = fleet_sql(NULL, 0, "ALTER SYSTEM SET log_duration = on") &&
+                fleet_sql(NULL, 0, "SELECT pg_reload_conf()");
+    return good;
 }
 
 /* ---- bursts ---- */
@@ -96,12 +95,12 @@ static void path_of(void *context, uint32_t index, char *path)
              range->first_product + (index + index / range->key_count) % range->key_count);
 }
 
-static void ask_for_all_keys(struct fleet *fleet, uint32_t request_count, struct probe_burst *burst)
+static void ask_for_all_keys(uint32_t request_count, struct probe_burst *burst)
 {
     struct burst_target targets[FLEET_PROCESSES_MAX];
     struct range range = {.first_product = 1, .key_count = KEYS}; /* cold: fleet_start() empties Redis */
-    fleet_mark(fleet);
-    struct burst_options options = fleet_options(fleet, targets, NULL, request_count);
+    fleet_mark();
+    struct burst_options options = fleet_options(targets, NULL, request_count);
     options.path_of = path_of;
     options.path_context = &range;
     assert_true(probe_burst(&options, burst));
@@ -114,17 +113,17 @@ static void expect_all_served(const struct probe_burst *burst, uint32_t request_
     assert_int_equal(burst->summary.bodies, KEYS);
 }
 
-static void expect_rest(struct fleet *fleet)
+static void expect_rest(void)
 {
     for (size_t i = 0; i < PROCESSES; i++) {
-        assert_true(probe_wait_quiet(fleet, i));
-        assert_true(fleet_metric(fleet, i, "guard_waiters") == 0);
-        assert_true(fleet_metric(fleet, i, "guard_flights") == 0);
-        assert_true(fleet_metric(fleet, i, "guard_loads_running") == 0);
-        assert_true(fleet_metric(fleet, i, "guard_loads_queued") == 0);
-        assert_true(fleet_metric(fleet, i, "guard_loads_duplicate_total") == 0);
+        assert_true(probe_wait_quiet(i));
+        assert_true(fleet_metric(i, "guard_waiters") == 0);
+        assert_true(fleet_metric(i, "guard_flights") == 0);
+        assert_true(fleet_metric(i, "guard_loads_running") == 0);
+        assert_true(fleet_metric(i, "guard_loads_queued") == 0);
+        assert_true(fleet_metric(i, "guard_loads_duplicate_total") == 0);
     }
-    assert_int_equal(probe_lease_count(fleet), 0);
+    assert_int_equal(probe_lease_count(), 0);
 }
 
 /* ---- tests ---- */
@@ -133,13 +132,12 @@ TEST(two_thousand_cold_keys_are_loaded_once_each_by_as_many_workers_as_there_are
 {
     enum { WORKERS = 40 };
     const char *const settings[] = {"LOAD_DELAY_MS=150", "LOAD_WORKERS=40", UNHURRIED, NULL};
-    struct fleet *fleet = *state;
     struct probe_burst burst;
-    assert_true(fleet_start(fleet, PROCESSES, settings));
-    ask_for_all_keys(fleet, KEYS, &burst);
+    assert_true(fleet_start(PROCESSES, settings));
+    ask_for_all_keys(KEYS, &burst);
     expect_all_served(&burst, KEYS);
-    expect_loads(fleet, KEYS, PROCESSES * WORKERS);
-    expect_rest(fleet);
+    expect_loads(KEYS, PROCESSES * WORKERS);
+    expect_rest();
 }
 
 TEST(keys_that_both_processes_want_are_still_loaded_once_each)
@@ -147,13 +145,12 @@ TEST(keys_that_both_processes_want_are_still_loaded_once_each)
     enum { WORKERS = 40 };
     const char *const settings[] = {"LOAD_DELAY_MS=50", "LOAD_WORKERS=40", "LOAD_QUEUE=4000", UNHURRIED,
                                     NULL};
-    struct fleet *fleet = *state;
     struct probe_burst burst;
-    assert_true(fleet_start(fleet, PROCESSES, settings));
-    ask_for_all_keys(fleet, PROCESSES * KEYS, &burst);
+    assert_true(fleet_start(PROCESSES, settings));
+    ask_for_all_keys(PROCESSES * KEYS, &burst);
     expect_all_served(&burst, PROCESSES * KEYS);
-    expect_loads(fleet, KEYS, PROCESSES * WORKERS);
-    expect_rest(fleet);
+    expect_loads(KEYS, PROCESSES * WORKERS);
+    expect_rest();
 }
 
 TEST(with_permits_no_more_loads_run_over_both_processes_than_there_are)
@@ -166,35 +163,33 @@ TEST(with_permits_no_more_loads_run_over_both_processes_than_there_are)
                                     "PERMIT_MS=15000",
                                     UNHURRIED,
                                     NULL};
-    struct fleet *fleet = *state;
     struct probe_burst burst;
-    assert_true(fleet_start(fleet, PROCESSES, settings));
-    ask_for_all_keys(fleet, PROCESSES * KEYS, &burst);
+    assert_true(fleet_start(PROCESSES, settings));
+    ask_for_all_keys(PROCESSES * KEYS, &burst);
     expect_all_served(&burst, PROCESSES * KEYS);
-    assert_int_equal(expect_loads(fleet, KEYS, PERMITS), PERMITS);
-    assert_true(fleet_sum(fleet, "guard_permits_total{result=\"granted\"}") == KEYS);
-    assert_true(fleet_sum(fleet, "guard_permits_lost_total") == 0);
-    assert_true(fleet_sum(fleet, "guard_permits_spared_total") == 0);
-    assert_true(fleet_sum(fleet, "guard_permits_held") == 0);
-    expect_rest(fleet);
-    assert_int_equal(fleet_redis_number(fleet, "EXISTS", "csg1:{fleet:sem:load}:p"), 0);
+    assert_int_equal(expect_loads(KEYS, PERMITS), PERMITS);
+    assert_true(fleet_sum("guard_permits_total{result=\"granted\"}") == KEYS);
+    assert_true(fleet_sum("guard_permits_lost_total") == 0);
+    assert_true(fleet_sum("guard_permits_spared_total") == 0);
+    assert_true(fleet_sum("guard_permits_held") == 0);
+    expect_rest();
+    assert_int_equal(fleet_redis_number("EXISTS", "csg1:{fleet:sem:load}:p"), 0);
 }
 
 TEST(beyond_a_short_queue_requests_are_shed_with_advice_and_nothing_hangs)
 {
     enum { WORKERS = 2, QUEUE = 10 };
     const char *const settings[] = {"LOAD_DELAY_MS=150", "LOAD_WORKERS=2", "LOAD_QUEUE=10", NULL};
-    struct fleet *fleet = *state;
     struct probe_burst burst;
-    assert_true(fleet_start(fleet, PROCESSES, settings));
-    ask_for_all_keys(fleet, KEYS, &burst);
+    assert_true(fleet_start(PROCESSES, settings));
+    ask_for_all_keys(KEYS, &burst);
     uint32_t served = burst.summary.statuses[200];
     assert_int_equal(served + burst.summary.statuses[503], KEYS);
     assert_int_equal(burst.unadvised, 0);
     assert_in_range(served, PROCESSES * (WORKERS + QUEUE), KEYS / 2);
-    expect_loads(fleet, served, PROCESSES * WORKERS);
-    assert_true(fleet_sum(fleet, "guard_gets_total{outcome=\"shed\"}") == KEYS - served);
-    expect_rest(fleet);
+    expect_loads(served, PROCESSES * WORKERS);
+    assert_true(fleet_sum("guard_gets_total{outcome=\"shed\"}") == KEYS - served);
+    expect_rest();
 }
 
 TEST(without_redis_the_bulkhead_of_each_process_holds)
@@ -202,15 +197,14 @@ TEST(without_redis_the_bulkhead_of_each_process_holds)
     enum { WORKERS = 40 };
     const char *const settings[] = {"LOAD_DELAY_MS=150", "LOAD_WORKERS=40", "REDIS_LIMIT_MS=250",
                                     "DEADLINE_MS=28000", NULL};
-    struct fleet *fleet = *state;
     struct probe_burst burst;
-    assert_true(fleet_start(fleet, PROCESSES, settings));
-    stack_redis_kill(&fleet->redis);
-    ask_for_all_keys(fleet, KEYS, &burst);
+    assert_true(fleet_start(PROCESSES, settings));
+    stack_redis_kill(&fleet.redis);
+    ask_for_all_keys(KEYS, &burst);
     assert_int_equal(burst.summary.statuses[200], KEYS);
-    expect_loads(fleet, KEYS, PROCESSES * WORKERS);
-    assert_true(stack_redis_restart(&fleet->redis));
-    expect_rest(fleet);
+    expect_loads(KEYS, PROCESSES * WORKERS);
+    assert_true(stack_redis_restart(&fleet.redis));
+    expect_rest();
 }
 
 /* ---- before and after ---- */

@@ -32,13 +32,12 @@ struct seen {
     bool has_text;
 };
 
-static struct seen ask(const struct fleet *fleet, size_t process, struct http_request *request,
-                       const char *text)
+static struct seen ask(size_t process, struct http_request *request, const char *text)
 {
     struct seen seen = {0};
     struct http_answer answer;
     request->host = "127.0.0.1";
-    request->port = fleet->catalogd[process].port;
+    request->port = fleet.catalogd[process].port;
     request->deadline_ms = FLEET_LIMIT_MS;
     http_ask(request, &answer);
     seen.status = answer.status;
@@ -49,24 +48,23 @@ static struct seen ask(const struct fleet *fleet, size_t process, struct http_re
 }
 
 /* `headers`: further lines, or NULL. */
-static struct seen see(const struct fleet *fleet, size_t process, const char *path, const char *headers,
-                       const char *text)
+static struct seen see(size_t process, const char *path, const char *headers, const char *text)
 {
-    return ask(fleet, process, &(struct http_request){.path = path, .headers = headers}, text);
+    return ask(process, &(struct http_request){.path = path, .headers = headers}, text);
 }
 
 /* 304 for whoever has this ETag. */
-static unsigned status_for(const struct fleet *fleet, const char *path, const char *etag)
+static unsigned status_for(const char *path, const char *etag)
 {
     char header[HEADER_BYTES + 32];
     snprintf(header, sizeof header, "If-None-Match: %s\r\n", etag);
-    return see(fleet, 0, path, header, "").status;
+    return see(0, path, header, "").status;
 }
 
-static void assert_everybody_sees(const struct fleet *fleet, const char *path, const char *text)
+static void assert_everybody_sees(const char *path, const char *text)
 {
-    for (size_t process = 0; process < fleet->count; process++)
-        assert_true(see(fleet, process, path, NULL, text).has_text);
+    for (size_t process = 0; process < fleet.count; process++)
+        assert_true(see(process, path, NULL, text).has_text);
 }
 
 /* ---- a transaction that stays open ---- */
@@ -88,9 +86,9 @@ static void rename_category(PGconn *session, long id)
 
 enum rename { BEFORE, WITH_AN_OLDER_SNAPSHOT };
 
-static PGconn *session_begins(const struct fleet *fleet, enum rename rename, long id)
+static PGconn *session_begins(enum rename rename, long id)
 {
-    PGconn *session = PQconnectdb(fleet->postgres.url);
+    PGconn *session = PQconnectdb(fleet.postgres.url);
     assert_int_equal(PQstatus(session), CONNECTION_OK);
     if (rename == WITH_AN_OLDER_SNAPSHOT) {
         execute(session, "BEGIN ISOLATION LEVEL REPEATABLE READ");
@@ -102,13 +100,13 @@ static PGconn *session_begins(const struct fleet *fleet, enum rename rename, lon
     return session;
 }
 
-static void session_commits(const struct fleet *fleet, PGconn *session, enum rename rename, long id)
+static void session_commits(PGconn *session, enum rename rename, long id)
 {
     if (rename == WITH_AN_OLDER_SNAPSHOT)
         rename_category(session, id);
     execute(session, "COMMIT");
     PQfinish(session);
-    assert_true(writes_wait_number(fleet, 0, OWED));
+    assert_true(writes_wait_number(0, OWED));
 }
 
 /* A middle category with a leaf, and a product that is elsewhere: under another root. */
@@ -116,14 +114,13 @@ struct place {
     long root, middle, leaf, product;
 };
 
-static struct place somewhere(const struct fleet *fleet)
+static struct place somewhere(void)
 {
     struct place place;
-    place.leaf = writes_number(fleet, "SELECT max(category_id) FROM products");
-    place.middle = writes_number(fleet, "SELECT parent_id FROM categories WHERE id = %ld", place.leaf);
-    place.root = writes_number(fleet, "SELECT parent_id FROM categories WHERE id = %ld", place.middle);
+    place.leaf = writes_number("SELECT max(category_id) FROM products");
+    place.middle = writes_number("SELECT parent_id FROM categories WHERE id = %ld", place.leaf);
+    place.root = writes_number("SELECT parent_id FROM categories WHERE id = %ld", place.middle);
     place.product = writes_number(
-        fleet,
         "SELECT min(p.id) FROM products AS p JOIN categories AS leaf ON leaf.id = p.category_id "
         "JOIN categories AS middle ON middle.id = leaf.parent_id WHERE middle.parent_id <> %ld",
         place.root);
@@ -131,24 +128,23 @@ static struct place somewhere(const struct fleet *fleet)
 }
 
 /* A product in that leaf; returns its id. */
-static long path_of_one_in(const struct fleet *fleet, const struct place *place, char path[PATH_BYTES])
+static long path_of_one_in(const struct place *place, char path[PATH_BYTES])
 {
-    const long id = writes_number(fleet, "SELECT min(id) FROM products WHERE category_id = %ld", place->leaf);
+    const long id = writes_number("SELECT min(id) FROM products WHERE category_id = %ld", place->leaf);
     snprintf(path, PATH_BYTES, "/products/%ld", id);
     return id;
 }
 
-static void named_as_ever(const struct fleet *fleet, const struct place *place)
+static void named_as_ever(const struct place *place)
 {
-    assert_true(fleet_sql(fleet, NULL, 0,
-                          "UPDATE categories SET name = 'As ever ' || id WHERE id IN (%ld, %ld)", place->root,
-                          place->middle));
-    assert_true(writes_wait_number(fleet, 0, OWED));
+    assert_true(fleet_sql(NULL, 0, "UPDATE categories SET name = 'As ever ' || id WHERE id IN (%ld, %ld)",
+                          place->root, place->middle));
+    assert_true(writes_wait_number(0, OWED));
 }
 
 /* ---- a name that changes above what came in meanwhile ---- */
 
-static void moves_in(const struct fleet *fleet, const struct place *place)
+static void moves_in(const struct place *place)
 {
     char path[PATH_BYTES], body[160];
     snprintf(path, sizeof path, "/products/%ld", place->product);
@@ -156,107 +152,105 @@ static void moves_in(const struct fleet *fleet, const struct place *place)
              "{\"name\":\"n\",\"description\":\"d\",\"price_cents\":1,\"stock\":1,\"category_id\":%ld}",
              place->leaf);
     struct write_asked put = {.method = "PUT", .path = path, .headers = "If-Match: *\r\n", .body = body};
-    writes_ask(fleet, &put);
+    writes_ask(&put);
     assert_int_equal(put.status, 200);
     assert_true(put.visible);
 }
 
-static void move_in_below_a_rename(struct fleet *fleet, const char *const *settings, enum rename rename)
+static void move_in_below_a_rename(const char *const *settings, enum rename rename)
 {
     char path[PATH_BYTES];
-    assert_true(fleet_start(fleet, PROCESSES, writes_settings(fleet, settings)));
-    const struct place place = somewhere(fleet);
+    assert_true(fleet_start(PROCESSES, writes_settings(settings)));
+    const struct place place = somewhere();
     snprintf(path, sizeof path, "/products/%ld", place.product);
-    named_as_ever(fleet, &place);
-    assert_everybody_sees(fleet, path, "");
+    named_as_ever(&place);
+    assert_everybody_sees(path, "");
 
-    PGconn *session = session_begins(fleet, rename, place.middle);
-    moves_in(fleet, &place);
-    const struct seen before = see(fleet, 0, path, NULL, "As ever");
+    PGconn *session = session_begins(rename, place.middle);
+    moves_in(&place);
+    const struct seen before = see(0, path, NULL, "As ever");
     assert_true(before.has_text); /* and is cached */
-    session_commits(fleet, session, rename, place.middle);
+    session_commits(session, rename, place.middle);
 
-    assert_everybody_sees(fleet, path, NEW_NAME);
-    assert_string_not_equal(see(fleet, 0, path, NULL, "").etag, before.etag);
-    assert_int_equal(status_for(fleet, path, before.etag), 200);
+    assert_everybody_sees(path, NEW_NAME);
+    assert_string_not_equal(see(0, path, NULL, "").etag, before.etag);
+    assert_int_equal(status_for(path, before.etag), 200);
 }
 
 TEST(a_product_that_moves_in_below_an_open_rename_shows_the_new_name)
 {
-    move_in_below_a_rename(*state, LONG_FRESH, BEFORE);
-    assert_int_equal(fleet_end(state), 0);
-    move_in_below_a_rename(*state, SHORT_FRESH, BEFORE);
+    move_in_below_a_rename(LONG_FRESH, BEFORE);
+    assert_true(fleet_end());
+    move_in_below_a_rename(SHORT_FRESH, BEFORE);
 }
 
 TEST(a_rename_that_does_not_see_the_product_that_moved_in_reaches_it_all_the_same)
 {
-    move_in_below_a_rename(*state, LONG_FRESH, WITH_AN_OLDER_SNAPSHOT);
-    assert_int_equal(fleet_end(state), 0);
-    move_in_below_a_rename(*state, SHORT_FRESH, WITH_AN_OLDER_SNAPSHOT);
+    move_in_below_a_rename(LONG_FRESH, WITH_AN_OLDER_SNAPSHOT);
+    assert_true(fleet_end());
+    move_in_below_a_rename(SHORT_FRESH, WITH_AN_OLDER_SNAPSHOT);
 }
 
-static void insert_below_a_rename(struct fleet *fleet, enum rename rename)
+static void insert_below_a_rename(enum rename rename)
 {
     char path[PATH_BYTES];
-    assert_true(fleet_start(fleet, PROCESSES, writes_settings(fleet, LONG_FRESH)));
-    const struct place place = somewhere(fleet);
-    named_as_ever(fleet, &place);
+    assert_true(fleet_start(PROCESSES, writes_settings(LONG_FRESH)));
+    const struct place place = somewhere();
+    named_as_ever(&place);
 
-    const long leaf = writes_number(fleet, "SELECT max(id) + 1 FROM categories");
+    const long leaf = writes_number("SELECT max(id) + 1 FROM categories");
     snprintf(path, sizeof path, "/categories/%ld", leaf);
     for (size_t process = 0; process < PROCESSES; process++)
-        assert_int_equal(fleet_ask_status(fleet, process, path), 404);
+        assert_int_equal(fleet_ask_status(process, path), 404);
 
-    PGconn *session = session_begins(fleet, rename, place.root);
+    PGconn *session = session_begins(rename, place.root);
     assert_true(fleet_sql(
-        fleet, NULL, 0, "INSERT INTO categories (id, level, parent_id, name) VALUES (%ld, 3, %ld, 'new %ld')",
-        leaf, place.middle, leaf));
-    assert_true(writes_wait_number(fleet, 0, OWED));
-    assert_everybody_sees(fleet, path, "As ever");
-    session_commits(fleet, session, rename, place.root);
-    assert_everybody_sees(fleet, path, NEW_NAME);
+        NULL, 0, "INSERT INTO categories (id, level, parent_id, name) VALUES (%ld, 3, %ld, 'new %ld')", leaf,
+        place.middle, leaf));
+    assert_true(writes_wait_number(0, OWED));
+    assert_everybody_sees(path, "As ever");
+    session_commits(session, rename, place.root);
+    assert_everybody_sees(path, NEW_NAME);
 }
 
 TEST(a_category_that_is_inserted_below_a_rename_shows_the_new_name)
 {
-    insert_below_a_rename(*state, BEFORE);
-    assert_int_equal(fleet_end(state), 0);
-    insert_below_a_rename(*state, WITH_AN_OLDER_SNAPSHOT);
+    insert_below_a_rename(BEFORE);
+    assert_true(fleet_end());
+    insert_below_a_rename(WITH_AN_OLDER_SNAPSHOT);
 }
 
 /* Nobody pays: what is refreshed must find out by itself. */
 TEST(a_rename_that_nobody_pays_is_seen_by_the_next_refresh)
 {
-    struct fleet *fleet = *state;
     char path[PATH_BYTES];
-    assert_true(fleet_start(fleet, PROCESSES, SHORT_FRESH));
-    const struct place place = somewhere(fleet);
+    assert_true(fleet_start(PROCESSES, SHORT_FRESH));
+    const struct place place = somewhere();
     const long levels[] = {place.leaf, place.middle, place.root};
-    path_of_one_in(fleet, &place, path);
+    path_of_one_in(&place, path);
     for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
         char name[32];
         snprintf(name, sizeof name, "Level of %zu", i);
-        const struct seen before = see(fleet, 0, path, NULL, "");
-        assert_true(
-            fleet_sql(fleet, NULL, 0, "UPDATE categories SET name = '%s' WHERE id = %ld", name, levels[i]));
+        const struct seen before = see(0, path, NULL, "");
+        assert_true(fleet_sql(NULL, 0, "UPDATE categories SET name = '%s' WHERE id = %ld", name, levels[i]));
         const uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
-        while (!see(fleet, 0, path, NULL, name).has_text) {
+        while (!see(0, path, NULL, name).has_text) {
             assert_true(clock_us() < end_us);
             clock_pause_ms(2);
         }
-        assert_int_equal(status_for(fleet, path, before.etag), 200);
+        assert_int_equal(status_for(path, before.etag), 200);
     }
 }
 
 /* ---- a row that is another one under the same id ---- */
 
 /* Waits until it shows the price; nobody pays what the triggers owe. */
-static void wait_for_price(const struct fleet *fleet, const char *path, int cents)
+static void wait_for_price(const char *path, int cents)
 {
     char price[PATH_BYTES];
     snprintf(price, sizeof price, "\"price_cents\":%d,", cents);
     const uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
-    while (!see(fleet, 0, path, NULL, price).has_text) {
+    while (!see(0, path, NULL, price).has_text) {
         if (clock_us() >= end_us)
             fail_msg("never %s", price);
         clock_pause_ms(2);
@@ -269,59 +263,57 @@ static void wait_for_price(const struct fleet *fleet, const char *path, int cent
 
 TEST(a_product_that_was_deleted_and_inserted_again_is_another_one)
 {
-    struct fleet *fleet = *state;
     char path[PATH_BYTES];
-    assert_true(fleet_start(fleet, 1, SHORT_FRESH));
-    const long id = (long)fleet_cold_product(fleet, path);
-    const struct seen before = see(fleet, 0, path, NULL, "");
+    assert_true(fleet_start(1, SHORT_FRESH));
+    const long id = (long)fleet_cold_product(path);
+    const struct seen before = see(0, path, NULL, "");
     assert_true(fleet_sql(
-        fleet, NULL, 0,
+        NULL, 0,
         "BEGIN; " AGAIN "INSERT INTO products (id, category_id, sku, name, description, price_cents, stock) "
         "SELECT id, category_id, sku, name, description, 4711, stock FROM kept; COMMIT",
         id, id));
-    wait_for_price(fleet, path, 4711);
-    const struct seen after = see(fleet, 0, path, NULL, "");
+    wait_for_price(path, 4711);
+    const struct seen after = see(0, path, NULL, "");
     assert_string_not_equal(after.etag, before.etag);
-    assert_int_equal(status_for(fleet, path, before.etag), 200);
+    assert_int_equal(status_for(path, before.etag), 200);
 }
 
 /* Its edits are counted as they were, and one more: but that is another one than the first time. */
 TEST(an_edit_after_a_restored_backup_is_not_taken_for_the_one_before)
 {
-    struct fleet *fleet = *state;
     char path[PATH_BYTES];
-    assert_true(fleet_start(fleet, 1, SHORT_FRESH));
-    const long id = (long)fleet_cold_product(fleet, path);
-    assert_true(fleet_sql(fleet, NULL, 0,
+    assert_true(fleet_start(1, SHORT_FRESH));
+    const long id = (long)fleet_cold_product(path);
+    assert_true(fleet_sql(NULL, 0,
                           "CREATE TABLE backup AS "
                           "SELECT * FROM products WHERE id = %ld",
                           id));
-    assert_true(fleet_sql(fleet, NULL, 0, "UPDATE products SET price_cents = 100 WHERE id = %ld", id));
-    wait_for_price(fleet, path, 100);
-    const struct seen before = see(fleet, 0, path, NULL, "");
+    assert_true(fleet_sql(NULL, 0, "UPDATE products SET price_cents = 100 WHERE id = %ld", id));
+    wait_for_price(path, 100);
+    const struct seen before = see(0, path, NULL, "");
     assert_true(
-        fleet_sql(fleet, NULL, 0,
+        fleet_sql(NULL, 0,
                   "DELETE FROM products WHERE id = %ld; "
                   "DO $$ DECLARE columns text := (SELECT string_agg(attname, ',') FROM pg_attribute "
                   "WHERE attrelid = 'backup'::regclass AND attnum > 0 AND attname <> 'category_level'); "
                   "BEGIN EXECUTE format('INSERT INTO products (%%s) SELECT %%s FROM backup', columns, "
                   "columns); END $$",
                   id));
-    assert_true(fleet_sql(fleet, NULL, 0, "UPDATE products SET price_cents = 200 WHERE id = %ld", id));
-    wait_for_price(fleet, path, 200);
-    assert_string_not_equal(see(fleet, 0, path, NULL, "").etag, before.etag);
-    assert_int_equal(status_for(fleet, path, before.etag), 200);
+    assert_true(fleet_sql(NULL, 0, "UPDATE products SET price_cents = 200 WHERE id = %ld", id));
+    wait_for_price(path, 200);
+    assert_string_not_equal(see(0, path, NULL, "").etag, before.etag);
+    assert_int_equal(status_for(path, before.etag), 200);
 }
 
 /* ---- a condition names the whole document ---- */
 
-static struct seen put_if(const struct fleet *fleet, const char *path, const char *etag)
+static struct seen put_if(const char *path, const char *etag)
 {
     static const char body[] = "{\"name\":\"n\",\"description\":\"d\",\"price_cents\":1,\"stock\":1}";
     char headers[HEADER_BYTES + 64];
     snprintf(headers, sizeof headers, "Content-Type: application/json\r\nIf-Match: %s\r\n", etag);
     return ask(
-        fleet, 0,
+        0,
         &(struct http_request){
             .method = "PUT", .path = path, .headers = headers, .body = body, .body_bytes = strlen(body)},
         "\"visible\":true");
@@ -329,28 +321,26 @@ static struct seen put_if(const struct fleet *fleet, const char *path, const cha
 
 TEST(an_edit_is_refused_if_its_category_was_renamed_meanwhile)
 {
-    struct fleet *fleet = *state;
     char path[PATH_BYTES];
-    assert_true(fleet_start(fleet, PROCESSES, writes_settings(fleet, LONG_FRESH)));
-    const struct place place = somewhere(fleet);
+    assert_true(fleet_start(PROCESSES, writes_settings(LONG_FRESH)));
+    const struct place place = somewhere();
     const long levels[] = {place.leaf, place.middle, place.root};
-    path_of_one_in(fleet, &place, path);
+    path_of_one_in(&place, path);
     for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
-        const struct seen before = see(fleet, 0, path, NULL, "");
-        assert_true(fleet_sql(fleet, NULL, 0, "UPDATE categories SET name = 'Other %zu' WHERE id = %ld", i,
-                              levels[i]));
-        assert_true(writes_wait_number(fleet, 0, OWED));
-        assert_int_equal(put_if(fleet, path, before.etag).status, 412);
-        const struct seen put = put_if(fleet, path, see(fleet, 1, path, NULL, "").etag);
+        const struct seen before = see(0, path, NULL, "");
+        assert_true(
+            fleet_sql(NULL, 0, "UPDATE categories SET name = 'Other %zu' WHERE id = %ld", i, levels[i]));
+        assert_true(writes_wait_number(0, OWED));
+        assert_int_equal(put_if(path, before.etag).status, 412);
+        const struct seen put = put_if(path, see(1, path, NULL, "").etag);
         assert_int_equal(put.status, 200);
         assert_true(put.has_text);
         for (size_t process = 0; process < PROCESSES; process++)
-            assert_string_equal(see(fleet, process, path, NULL, "").etag, put.etag);
+            assert_string_equal(see(process, path, NULL, "").etag, put.etag);
     }
 }
 
 struct waiting_put {
-    const struct fleet *fleet;
     const char *path;
     const char *etag;
     struct seen seen;
@@ -359,42 +349,40 @@ struct waiting_put {
 static void *put_in_background(void *context)
 {
     struct waiting_put *put = context;
-    put->seen = put_if(put->fleet, put->path, put->etag);
+    put->seen = put_if(put->path, put->etag);
     return NULL;
 }
 
 /* Its statement began before the rename, and saw the old name; it compares when it has the row. */
 TEST(an_edit_that_waited_for_its_row_while_a_category_was_renamed_is_refused)
 {
-    struct fleet *fleet = *state;
     char path[PATH_BYTES], lock[PATH_BYTES];
     pthread_t thread;
-    assert_true(fleet_start(fleet, 1, writes_settings(fleet, LONG_FRESH)));
-    const struct place place = somewhere(fleet);
-    const long id = path_of_one_in(fleet, &place, path);
-    named_as_ever(fleet, &place);
-    const struct seen before = see(fleet, 0, path, NULL, "");
+    assert_true(fleet_start(1, writes_settings(LONG_FRESH)));
+    const struct place place = somewhere();
+    const long id = path_of_one_in(&place, path);
+    named_as_ever(&place);
+    const struct seen before = see(0, path, NULL, "");
 
-    PGconn *session = PQconnectdb(fleet->postgres.url);
+    PGconn *session = PQconnectdb(fleet.postgres.url);
     snprintf(lock, sizeof lock, "SELECT FROM products WHERE id = %ld FOR UPDATE", id);
     execute(session, "BEGIN");
     execute(session, lock);
-    struct waiting_put put = {.fleet = fleet, .path = path, .etag = before.etag};
+    struct waiting_put put = {.path = path, .etag = before.etag};
     assert_int_equal(pthread_create(&thread, NULL, put_in_background, &put), 0);
-    assert_true(writes_wait_number(fleet, 1,
-                                   "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' "
-                                   "AND query LIKE '%change product%'"));
-    assert_true(fleet_sql(fleet, NULL, 0, "UPDATE categories SET name = '" NEW_NAME "' WHERE id = %ld",
-                          place.middle));
+    assert_true(writes_wait_number(1, "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' "
+                                      "AND query LIKE '%change product%'"));
+    assert_true(
+        fleet_sql(NULL, 0, "UPDATE categories SET name = '" NEW_NAME "' WHERE id = %ld", place.middle));
     execute(session, "COMMIT");
     PQfinish(session);
     pthread_join(thread, NULL);
     assert_int_equal(put.seen.status, 412);
 }
 
-static int up(void **state)
+static bool up(void)
 {
-    return fleet_up(state) == 0 && writes_make_logins(*state) ? 0 : -1;
+    return fleet_up() && writes_make_logins();
 }
 
 TEST_GROUP(.up = up, .down = fleet_down, .after = fleet_end);

@@ -27,7 +27,6 @@ enum { PROCESSES = 2, REQUESTS = 400, HOUR_MS = 3600000, OLD_MS = 3000000 };
 #define SOFT "guard_stale_late_total{reason=\"soft_limit\"}"
 
 struct scene {
-    struct fleet *fleet;
     struct pg_conn *gate;
     uint32_t product;
     char path[BURST_PATH_BYTES], key[FLEET_KEY_BYTES];
@@ -36,43 +35,43 @@ struct scene {
 static struct scene scene;
 
 /* Both processes up and one product loaded. */
-static void begin(void **state, const char *const *settings)
+static void begin(const char *const *settings)
 {
-    scene = (struct scene){.fleet = *state};
-    assert_true(fleet_start(scene.fleet, PROCESSES, settings));
-    scene.product = fleet_cold_product(scene.fleet, scene.path);
+    scene = (struct scene){0};
+    assert_true(fleet_start(PROCESSES, settings));
+    scene.product = fleet_cold_product(scene.path);
     fleet_redis_key(scene.key, scene.product, 'v');
-    fleet_mark(scene.fleet);
-    assert_int_equal(fleet_ask_status(scene.fleet, 0, scene.path), 200);
-    assert_true(probe_wait_for(scene.fleet, scene.product, PROBE_VALUE));
+    fleet_mark();
+    assert_int_equal(fleet_ask_status(0, scene.path), 200);
+    assert_true(probe_wait_for(scene.product, PROBE_VALUE));
 }
 
-static int end(void **state)
+static bool end(void)
 {
     probe_gate_open(&scene.gate);
-    return fleet_end(state);
+    return fleet_end();
 }
 
 static void shut_gate(void)
 {
-    assert_true(probe_gate_shut(scene.fleet, &scene.gate));
+    assert_true(probe_gate_shut(&scene.gate));
 }
 
 /* What it has left of its life is part of its stale time. */
 static void make_stale(void)
 {
-    assert_true(probe_redis(scene.fleet, "PEXPIRE %s %d", scene.key, OLD_MS));
+    assert_true(probe_redis("PEXPIRE %s %d", scene.key, OLD_MS));
 }
 
 static uint32_t loads(void)
 {
-    return fleet_loads(scene.fleet, FLEET_LOAD_PRODUCT);
+    return fleet_loads(FLEET_LOAD_PRODUCT);
 }
 
 static void wait_sum(const char *sample, double at_least)
 {
     uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
-    while (fleet_sum(scene.fleet, sample) < at_least) {
+    while (fleet_sum(sample) < at_least) {
         if (clock_us() > end_us)
             fail_msg("%s stays below %g", sample, at_least);
         clock_pause_ms(2);
@@ -93,7 +92,7 @@ static struct seen ask(size_t process)
 {
     struct http_answer answer;
     char age[32];
-    assert_true(fleet_ask(scene.fleet, process, NULL, scene.path, &answer));
+    assert_true(fleet_ask(process, NULL, scene.path, &answer));
     struct seen seen = {.status = answer.status, .took_us = answer.total_us};
     http_header(&answer, "Cache-Status", seen.cache_status, sizeof seen.cache_status);
     seen.age_s = strtol(http_header(&answer, "Age", age, sizeof age), NULL, 10);
@@ -106,7 +105,7 @@ static struct seen ask(size_t process)
 static void ask_until(const char *sample, double at_least)
 {
     uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
-    while (fleet_sum(scene.fleet, sample) < at_least) {
+    while (fleet_sum(sample) < at_least) {
         assert_int_equal(ask(1).status, 200);
         assert_true(clock_us() < end_us);
     }
@@ -136,10 +135,10 @@ TEST(a_stale_product_never_waits_and_one_process_of_the_fleet_refreshes_it)
     const char *const settings[] = {STALE_FOR_AN_HOUR, NULL};
     struct burst_target targets[FLEET_PROCESSES_MAX];
     struct burst *burst = NULL;
-    begin(state, settings);
+    begin(settings);
     make_stale();
     shut_gate(); /* nobody can be refreshed: whoever waited for that would wait for ever */
-    struct burst_options options = fleet_options(scene.fleet, targets, scene.path, REQUESTS);
+    struct burst_options options = fleet_options(targets, scene.path, REQUESTS);
     assert_true(burst_open(&options, &burst));
     assert_true(burst_run(burst));
     for (uint32_t i = 0; i < REQUESTS; i++) {
@@ -158,7 +157,7 @@ TEST(a_stale_product_never_waits_and_one_process_of_the_fleet_refreshes_it)
     for (size_t i = 0; i < PROCESSES; i++)
         expect_fresh(i);
     assert_int_equal(loads(), 2); /* the first, and one refresh */
-    assert_int_equal(probe_lease_count(scene.fleet), 0);
+    assert_int_equal(probe_lease_count(), 0);
 }
 
 TEST(a_killed_refresher_is_replaced_after_its_lease_and_nobody_waits_for_that)
@@ -166,15 +165,15 @@ TEST(a_killed_refresher_is_replaced_after_its_lease_and_nobody_waits_for_that)
     enum { LEASE_MS = 15000, ORPHAN_MS = 2000, REST_MS = 100, MACHINE_MS = 8000 };
     _Static_assert(REST_MS + MACHINE_MS < LEASE_MS, "not after a second lease");
     const char *const settings[] = {STALE_FOR_AN_HOUR, FLEET_PATIENT, NULL};
-    begin(state, settings);
+    begin(settings);
     make_stale();
     shut_gate();
     expect_stale(0);
-    assert_true(fleet_wait_metric(scene.fleet, 0, "guard_loads_running", 1));
-    stack_catalogd_kill(&scene.fleet->catalogd[0]);
+    assert_true(fleet_wait_metric(0, "guard_loads_running", 1));
+    stack_catalogd_kill(&fleet.catalogd[0]);
     uint64_t killed_us = clock_us();
-    assert_true(probe_shorten_lease(scene.fleet, scene.product, ORPHAN_MS));
-    while (fleet_metric(scene.fleet, 1, "guard_loads_running") < 1) {
+    assert_true(probe_shorten_lease(scene.product, ORPHAN_MS));
+    while (fleet_metric(1, "guard_loads_running") < 1) {
         expect_stale(1);
         assert_true(clock_us() < killed_us + (uint64_t)FLEET_LIMIT_MS * 1000);
     }
@@ -191,19 +190,18 @@ TEST(a_failed_refresh_cools_down_while_the_stale_product_is_served)
 {
     enum { FAILURE_MS = 400, WINDOWS = 4 };
     const char *const settings[] = {STALE_FOR_AN_HOUR, "FAILURE_MS=400", NULL};
-    begin(state, settings);
+    begin(settings);
     make_stale();
-    stack_postgres_kill(&scene.fleet->postgres);
+    stack_postgres_kill(&fleet.postgres);
     uint64_t begin_us = clock_us();
-    for (size_t i = 0; fleet_sum(scene.fleet, FAILED) < WINDOWS; i++) {
+    for (size_t i = 0; fleet_sum(FAILED) < WINDOWS; i++) {
         expect_stale(i % PROCESSES);
         assert_true(clock_us() < begin_us + (uint64_t)FLEET_LIMIT_MS * 1000);
     }
     uint64_t windows = (clock_us() - begin_us) / (FAILURE_MS * 1000) + 1;
-    assert_in_range(fleet_sum(scene.fleet, FAILED), WINDOWS, windows);
-    assert_int_equal(fleet_ask_status(scene.fleet, 0, "/products/6000"),
-                     503); /* nothing stale to serve there */
-    assert_true(stack_postgres_restart(&scene.fleet->postgres));
+    assert_in_range(fleet_sum(FAILED), WINDOWS, windows);
+    assert_int_equal(fleet_ask_status(0, "/products/1"), 503); /* nothing stale to serve there */
+    assert_true(stack_postgres_restart(&fleet.postgres));
     ask_until(STORED, 2);
     expect_fresh(0);
 }
@@ -215,8 +213,8 @@ TEST(a_stale_product_is_served_for_its_stale_time_and_no_longer)
     const char *const settings[] = {"FRESH_MS=1000", "STALE_MS=7000", "JITTER_PERCENT=0", "FAILURE_MS=50",
                                     NULL};
     unsigned stale_count = 0;
-    begin(state, settings);
-    stack_postgres_kill(&scene.fleet->postgres);
+    begin(settings);
+    stack_postgres_kill(&fleet.postgres);
     uint64_t begin_us = clock_us(); /* the value is older than this */
     struct seen seen = ask(0);
     while (seen.status == 200) {
@@ -235,20 +233,20 @@ TEST(an_invalidation_drops_a_stale_product_like_any_other)
     struct fleet_invalidated done;
     struct http_answer answer;
     char key[64];
-    begin(state, settings);
+    begin(settings);
     make_stale();
     shut_gate();
     expect_stale(0); /* its refresh will have read the row before */
-    assert_true(fleet_wait_metric(scene.fleet, 0, "guard_loads_running", 1));
+    assert_true(fleet_wait_metric(0, "guard_loads_running", 1));
     probe_gate_open(&scene.gate);
     make_stale();
-    assert_true(fleet_sql(scene.fleet, NULL, 0, "UPDATE products SET price_cents = 123454321 WHERE id = %u",
-                          scene.product));
+    assert_true(
+        fleet_sql(NULL, 0, "UPDATE products SET price_cents = 123454321 WHERE id = %u", scene.product));
     snprintf(key, sizeof key, "product:%" PRIu32, scene.product);
-    fleet_invalidate(scene.fleet, 1, key, &done);
+    fleet_invalidate(1, key, &done);
     assert_int_equal(done.status, 200);
     for (size_t i = 0; i < PROCESSES; i++) {
-        assert_true(fleet_ask(scene.fleet, i, NULL, scene.path, &answer));
+        assert_true(fleet_ask(i, NULL, scene.path, &answer));
         assert_int_equal(answer.status, 200);
         assert_non_null(strstr(answer.body, "123454321"));
         http_answer_clear(&answer);
@@ -262,7 +260,7 @@ TEST(past_the_soft_limit_the_stale_product_is_served_and_the_load_goes_on)
     enum { SOFT_MS = 300 };
     const char *const settings[] = {STALE_FOR_AN_HOUR, FLEET_PATIENT, "SOFT_MS=300", "DEADLINE_MS=20000",
                                     NULL};
-    begin(state, settings);
+    begin(settings);
     make_stale();
     shut_gate();
     for (size_t i = 0; i < PROCESSES; i++) { /* the second one waits for the refresh of the first */
@@ -270,8 +268,8 @@ TEST(past_the_soft_limit_the_stale_product_is_served_and_the_load_goes_on)
         expect_stale(i);
         assert_in_range(clock_us() - begin_us, SOFT_MS * 1000, 10000000);
     }
-    assert_int_equal(fleet_sum(scene.fleet, SOFT), PROCESSES);
-    assert_int_equal(fleet_sum(scene.fleet, "guard_loads_running"), 1);
+    assert_int_equal(fleet_sum(SOFT), PROCESSES);
+    assert_int_equal(fleet_sum("guard_loads_running"), 1);
     probe_gate_open(&scene.gate);
     wait_sum(STORED, 2);
     expect_fresh(1);
@@ -283,22 +281,22 @@ TEST(within_the_soft_limit_a_stale_product_is_answered_fresh)
     const char *const settings[] = {STALE_FOR_AN_HOUR, FLEET_PATIENT, "SOFT_MS=15000", "DEADLINE_MS=20000",
                                     NULL};
     struct burst_summary summary;
-    begin(state, settings);
+    begin(settings);
     make_stale();
-    assert_true(fleet_sql(scene.fleet, NULL, 0, "UPDATE products SET price_cents = 11223344 WHERE id = %u",
-                          scene.product));
-    assert_true(fleet_burst(scene.fleet, scene.path, REQUESTS, NULL, &summary));
+    assert_true(
+        fleet_sql(NULL, 0, "UPDATE products SET price_cents = 11223344 WHERE id = %u", scene.product));
+    assert_true(fleet_burst(scene.path, REQUESTS, NULL, &summary));
     assert_int_equal(summary.statuses[200], REQUESTS);
     assert_int_equal(summary.bodies, 1);
-    assert_int_equal(fleet_sum(scene.fleet, "guard_gets_total{outcome=\"stale\"}"), 0);
+    assert_int_equal(fleet_sum("guard_gets_total{outcome=\"stale\"}"), 0);
     assert_int_equal(loads(), 2);
 }
 
 TEST(past_the_hard_limit_without_a_stale_product_it_is_504)
 {
     const char *const settings[] = {STALE_FOR_AN_HOUR, "SOFT_MS=100", "DEADLINE_MS=500", NULL};
-    begin(state, settings);
-    assert_true(probe_redis(scene.fleet, "DEL %s", scene.key));
+    begin(settings);
+    assert_true(probe_redis("DEL %s", scene.key));
     shut_gate();
     assert_int_equal(ask(0).status, 504);
 }
@@ -310,9 +308,9 @@ TEST(an_early_refresh_is_one_load_behind_hits_that_do_not_wait)
 {
     const char *const settings[] = {"FRESH_MS=60000", "JITTER_PERCENT=0", "LOAD_DELAY_MS=100",
                                     "EARLY_PERCENT=10000", NULL};
-    begin(state, settings);
+    begin(settings);
     uint64_t begin_us = clock_us();
-    for (size_t i = 0; fleet_sum(scene.fleet, EARLY) < 1; i++) {
+    for (size_t i = 0; fleet_sum(EARLY) < 1; i++) {
         for (int n = 0; n < 50; n++) {
             struct seen seen = ask(i % PROCESSES);
             assert_int_equal(seen.status, 200);
@@ -321,30 +319,30 @@ TEST(an_early_refresh_is_one_load_behind_hits_that_do_not_wait)
         assert_true(clock_us() < begin_us + (uint64_t)FLEET_LIMIT_MS * 1000);
     }
     wait_sum(STORED, 2);
-    assert_int_equal(fleet_sum(scene.fleet, "guard_leases_total{event=\"busy\"}"), 0);
-    assert_int_equal(fleet_sum(scene.fleet, "guard_gets_total{outcome=\"loaded\"}"), 1);
+    assert_int_equal(fleet_sum("guard_leases_total{event=\"busy\"}"), 0);
+    assert_int_equal(fleet_sum("guard_gets_total{outcome=\"loaded\"}"), 1);
 }
 
 TEST(an_unchanged_product_lives_on_without_being_sent_and_a_changed_one_is)
 {
     const char *const settings[] = {STALE_FOR_AN_HOUR, NULL};
     struct http_answer answer;
-    begin(state, settings);
+    begin(settings);
     for (int i = 1; i <= 3; i++) { /* again and again: what was touched can be touched */
         make_stale();
         expect_stale(1);
         ask_until(STORED, 1 + i);
-        assert_int_equal(fleet_sum(scene.fleet, UNCHANGED), i);
+        assert_int_equal(fleet_sum(UNCHANGED), i);
         expect_fresh(0);
     }
-    assert_int_equal(fleet_sum(scene.fleet, LOADED), 1);
-    assert_int_equal(fleet_sum(scene.fleet, "guard_entries_rejected_total"), 0);
-    assert_true(fleet_sql(scene.fleet, NULL, 0, "UPDATE products SET price_cents = 99887766 WHERE id = %u",
-                          scene.product));
+    assert_int_equal(fleet_sum(LOADED), 1);
+    assert_int_equal(fleet_sum("guard_entries_rejected_total"), 0);
+    assert_true(
+        fleet_sql(NULL, 0, "UPDATE products SET price_cents = 99887766 WHERE id = %u", scene.product));
     make_stale();
     ask_until(STORED, 5);
-    assert_int_equal(fleet_sum(scene.fleet, UNCHANGED), 3);
-    assert_true(fleet_ask(scene.fleet, 0, NULL, scene.path, &answer));
+    assert_int_equal(fleet_sum(UNCHANGED), 3);
+    assert_true(fleet_ask(0, NULL, scene.path, &answer));
     assert_non_null(strstr(answer.body, "99887766"));
     http_answer_clear(&answer);
 }

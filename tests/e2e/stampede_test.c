@@ -54,10 +54,10 @@ static void assert_all_refused(const struct burst *burst, uint32_t count, long r
     }
 }
 
-static struct burst *open_burst(const struct fleet *fleet, const char *path, uint32_t count)
+static struct burst *open_burst(const char *path, uint32_t count)
 {
     static struct burst_target targets[FLEET_PROCESSES_MAX];
-    struct burst_options options = fleet_options(fleet, targets, path, count);
+    struct burst_options options = fleet_options(targets, path, count);
     struct burst *burst = NULL;
     assert_true(burst_open(&options, &burst));
     return burst;
@@ -73,13 +73,13 @@ static void write_path(void *context, uint32_t index, char *path)
 }
 
 /* Each process names the product of the first burst among the keys it worked for. */
-static void assert_hot(const struct fleet *fleet, const char *path)
+static void assert_hot(const char *path)
 {
     char key[BURST_PATH_BYTES + 32];
     snprintf(key, sizeof key, "\"key\":\"product:%s\"", path + strlen("/products/"));
     for (size_t i = 0; i < PROCESSES; i++) {
         struct http_answer answer;
-        assert_true(fleet_ask_ops(fleet, i, NULL, "/hot", &answer));
+        assert_true(fleet_ask_ops(i, NULL, "/hot", &answer));
         assert_int_equal(answer.status, 200);
         const char *saved = strstr(answer.body, "\"loads_saved\""),
                    *waited = strstr(answer.body, "\"waited_ms\"");
@@ -93,75 +93,72 @@ static void assert_hot(const struct fleet *fleet, const char *path)
 
 TEST(thirty_bursts_on_cold_keys_make_one_query_each)
 {
-    struct fleet *fleet = *state;
     struct burst_target targets[FLEET_PROCESSES_MAX];
     struct burst_summary summary;
     struct burst *burst = NULL;
     char path[BURST_PATH_BYTES];
-    assert_true(fleet_start(fleet, PROCESSES, SLOW));
-    struct burst_options options = fleet_options(fleet, targets, NULL, REQUESTS);
+    assert_true(fleet_start(PROCESSES, SLOW));
+    struct burst_options options = fleet_options(targets, NULL, REQUESTS);
     options.path_of = write_path;
     options.path_context = path;
     assert_true(burst_open(&options, &burst));
     for (uint32_t i = 1; i <= BURSTS; i++) {
-        fleet_cold_product(fleet, path);
+        fleet_cold_product(path);
         assert_true(burst_run(burst));
         burst_summarise(burst, &summary);
         assert_int_equal(summary.statuses[200], REQUESTS);
         assert_int_equal(summary.bodies, 1);
-        assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), i);
+        assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), i);
         assert_int_equal(answers_with(burst, REQUESTS, "Cache-Status", "fwd=miss; stored; ttl="), 1);
         if (i == 1)
-            assert_hot(fleet, path);
+            assert_hot(path);
     }
     burst_close(&burst);
-    assert_true(fleet_sum(fleet, "guard_push_answered_total") >
-                fleet_sum(fleet, "guard_gets_total{outcome=\"collapsed_fleet\"}") /
+    assert_true(fleet_sum("guard_push_answered_total") >
+                fleet_sum("guard_gets_total{outcome=\"collapsed_fleet\"}") /
                     2); /* the rest polled just then */
-    assert_int_equal(fleet_sum(fleet, "guard_loads_duplicate_total"), 0);
-    assert_int_equal(fleet_sum(fleet, "guard_loads_uncached_total"), 0);
+    assert_int_equal(fleet_sum("guard_loads_duplicate_total"), 0);
+    assert_int_equal(fleet_sum("guard_loads_uncached_total"), 0);
 }
 
 TEST(a_cold_category_and_the_whole_catalog_are_one_query_each)
 {
-    struct fleet *fleet = *state;
     struct burst_summary summary;
     char path[BURST_PATH_BYTES], id[32];
-    assert_true(fleet_sql(fleet, id, sizeof id,
+    assert_true(fleet_sql(id, sizeof id,
                           "SELECT category_id FROM products GROUP BY category_id ORDER BY count(*) DESC"));
-    assert_true(fleet_start(fleet, PROCESSES, SLOW));
+    assert_true(fleet_start(PROCESSES, SLOW));
     snprintf(path, sizeof path, "/categories/%s", id);
-    assert_true(fleet_burst(fleet, path, REQUESTS, NULL, &summary));
+    assert_true(fleet_burst(path, REQUESTS, NULL, &summary));
     assert_int_equal(summary.statuses[200], REQUESTS);
-    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_CATEGORY), 1);
-    assert_true(fleet_burst(fleet, "/catalog", REQUESTS, NULL, &summary));
+    assert_int_equal(fleet_loads(FLEET_LOAD_CATEGORY), 1);
+    assert_true(fleet_burst("/catalog", REQUESTS, NULL, &summary));
     assert_int_equal(summary.statuses[200], REQUESTS);
     assert_int_equal(summary.bodies, 1);
-    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_CATALOG), 1);
+    assert_int_equal(fleet_loads(FLEET_LOAD_CATALOG), 1);
 }
 
 /* Without a delay the answer is there while requests still come in: some find the flight, some its end, some
  * the value. */
 TEST(wherever_a_request_meets_a_quick_load_there_is_one_query)
 {
-    struct fleet *fleet = *state;
     struct burst_target targets[FLEET_PROCESSES_MAX];
     struct burst_summary summary;
     struct burst *burst = NULL;
     char path[BURST_PATH_BYTES];
-    assert_true(fleet_start(fleet, PROCESSES, NULL));
-    struct burst_options options = fleet_options(fleet, targets, NULL, RACERS);
+    assert_true(fleet_start(PROCESSES, NULL));
+    struct burst_options options = fleet_options(targets, NULL, RACERS);
     options.path_of = write_path;
     options.path_context = path;
     assert_true(burst_open(&options, &burst));
     for (uint32_t i = 1; i <= RACES; i++) {
-        fleet_cold_product(fleet, path);
+        fleet_cold_product(path);
         assert_true(burst_run(burst));
         burst_summarise(burst, &summary);
         assert_int_equal(summary.statuses[200], RACERS);
     }
     burst_close(&burst);
-    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), RACES);
+    assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), RACES);
 }
 
 /* ---- in the shadow ---- */
@@ -170,73 +167,69 @@ TEST(mode_shadow_makes_every_query_and_counts_those_that_a_fleet_would_save)
 {
     enum { GETS = 200, WAIT_MS = 10 };
     static const char *const SHADOW[] = {"LOAD_DELAY_MS=150", "GUARD_MODE=shadow", NULL};
-    struct fleet *fleet = *state;
     struct burst_summary summary;
     char path[BURST_PATH_BYTES];
-    assert_true(fleet_start(fleet, PROCESSES, SHADOW));
-    fleet_cold_product(fleet, path);
-    assert_true(fleet_burst(fleet, path, GETS, NULL, &summary));
+    assert_true(fleet_start(PROCESSES, SHADOW));
+    fleet_cold_product(path);
+    assert_true(fleet_burst(path, GETS, NULL, &summary));
     assert_int_equal(summary.statuses[200], GETS);
     assert_int_equal(summary.bodies, 1);
-    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), GETS);
-    for (int i = 0; i < FLEET_LIMIT_MS / WAIT_MS && fleet_sum(fleet, "guard_shadow_saved_total") < GETS - 1;
-         i++)
+    assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), GETS);
+    for (int i = 0; i < FLEET_LIMIT_MS / WAIT_MS && fleet_sum("guard_shadow_saved_total") < GETS - 1; i++)
         usleep(WAIT_MS * 1000);
-    assert_int_equal(fleet_sum(fleet, "guard_shadow_saved_total"), GETS - 1);
-    assert_int_equal(fleet_sum(fleet, "guard_shadow_loads_total"), 1);
-    assert_int_equal(fleet_sum(fleet, "guard_loads_started_total"), GETS);
+    assert_int_equal(fleet_sum("guard_shadow_saved_total"), GETS - 1);
+    assert_int_equal(fleet_sum("guard_shadow_loads_total"), 1);
+    assert_int_equal(fleet_sum("guard_loads_started_total"), GETS);
 }
 
 /* ---- the row is absent ---- */
 
 TEST(an_absent_row_is_asked_for_once)
 {
-    struct fleet *fleet = *state;
     struct burst_summary summary;
-    assert_true(fleet_start(fleet, PROCESSES, SLOW));
-    assert_true(fleet_burst(fleet, "/products/987654321", REQUESTS, NULL, &summary));
+    assert_true(fleet_start(PROCESSES, SLOW));
+    assert_true(fleet_burst("/products/987654321", REQUESTS, NULL, &summary));
     assert_int_equal(summary.statuses[404], REQUESTS);
-    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 1);
-    assert_true(fleet_burst(fleet, "/products/987654321", REQUESTS, NULL, &summary));
+    assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), 1);
+    assert_true(fleet_burst("/products/987654321", REQUESTS, NULL, &summary));
     assert_int_equal(summary.statuses[404], REQUESTS);
-    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 1);
+    assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), 1);
 }
 
 /* ---- the query fails ---- */
 
 /* In place of the table a view that fails while it is read: the query starts, sleeps its delay, then
  * fails. */
-static void break_products(struct fleet *fleet)
+static void break_products(void)
 {
-    assert_true(fleet_sql(fleet, NULL, 0,
+    assert_true(fleet_sql(NULL, 0,
                           "CREATE FUNCTION broken(bigint) RETURNS bigint LANGUAGE plpgsql VOLATILE AS "
                           "$$BEGIN RAISE EXCEPTION 'out of order'; END$$"));
-    assert_true(fleet_sql(fleet, NULL, 0,
+    assert_true(fleet_sql(NULL, 0,
                           "BEGIN; ALTER TABLE products RENAME TO products_whole; CREATE VIEW products AS "
                           "SELECT id, category_id, sku, name, description, price_cents, stock, "
                           "broken(edition) AS edition, updated_at, stamp FROM products_whole; COMMIT"));
 }
 
-static void mend_products(struct fleet *fleet)
+static void mend_products(void)
 {
-    assert_true(fleet_sql(fleet, NULL, 0,
+    assert_true(fleet_sql(NULL, 0,
                           "BEGIN; DROP VIEW products; ALTER TABLE products_whole RENAME TO products; "
                           "DROP FUNCTION broken; COMMIT"));
 }
 
-static int mend_and_end(void **state)
+static bool mend_and_end(void)
 {
-    struct fleet *fleet = *state;
     char broken[32];
-    if (fleet_sql(fleet, broken, sizeof broken, "SELECT to_regclass('products_whole')") && broken[0] != '\0')
-        mend_products(fleet);
-    return fleet_end(state);
+    if (fleet_sql(broken, sizeof broken, "SELECT to_regclass('products_whole')") && broken[0] != '\0')
+        mend_products();
+    return fleet_end();
 }
 
-static void wait_until_the_failure_is_forgotten(struct fleet *fleet, const char *failure_key)
+static void wait_until_the_failure_is_forgotten(const char *failure_key)
 {
     uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
-    while (fleet_redis_number(fleet, "EXISTS", failure_key) == 1) {
+    while (fleet_redis_number("EXISTS", failure_key) == 1) {
         assert_true(clock_us() < end_us);
         clock_pause_ms(2);
     }
@@ -246,17 +239,16 @@ static void wait_until_the_failure_is_forgotten(struct fleet *fleet, const char 
  * test says so. */
 TEST_WITH(a_failed_query_is_one_query_per_window_and_two_across_its_edge, NULL, mend_and_end)
 {
-    struct fleet *fleet = *state;
     char path[BURST_PATH_BYTES], failure_key[FLEET_KEY_BYTES], lease_key[FLEET_KEY_BYTES];
     struct burst_summary summary;
     const char *const settings[] = {"LOAD_DELAY_MS=150", "FAILURE_MS=60000", "LEASE_MS=20000",
                                     "REDIS_LIMIT_MS=5000", NULL};
-    assert_true(fleet_start(fleet, PROCESSES, settings));
-    uint32_t id = fleet_cold_product(fleet, path);
+    assert_true(fleet_start(PROCESSES, settings));
+    uint32_t id = fleet_cold_product(path);
     fleet_redis_key(failure_key, id, 'e');
     fleet_redis_key(lease_key, id, 'l');
-    break_products(fleet);
-    struct burst *burst = open_burst(fleet, path, REQUESTS);
+    break_products();
+    struct burst *burst = open_burst(path, REQUESTS);
     for (uint32_t window = 1; window <= 2; window++) {
         assert_true(burst_run(burst));
         assert_all_refused(burst, REQUESTS, 60);
@@ -264,55 +256,53 @@ TEST_WITH(a_failed_query_is_one_query_per_window_and_two_across_its_edge, NULL, 
         assert_true(summary.max_us < 10000000);
         assert_true(burst_run(burst)); /* once more, within the window */
         assert_all_refused(burst, REQUESTS, 60);
-        assert_int_equal(fleet_redis_number(fleet, "EXISTS", failure_key), 1);
-        assert_int_equal(fleet_redis_number(fleet, "EXISTS", lease_key), 0);
-        assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), window);
-        assert_true(probe_redis(fleet, "PEXPIRE %s 100", failure_key));
-        wait_until_the_failure_is_forgotten(fleet, failure_key);
+        assert_int_equal(fleet_redis_number("EXISTS", failure_key), 1);
+        assert_int_equal(fleet_redis_number("EXISTS", lease_key), 0);
+        assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), window);
+        assert_true(probe_redis("PEXPIRE %s 100", failure_key));
+        wait_until_the_failure_is_forgotten(failure_key);
     }
-    mend_products(fleet);
+    mend_products();
     assert_true(burst_run(burst));
     burst_summarise(burst, &summary);
     burst_close(&burst);
     assert_int_equal(summary.statuses[200], REQUESTS);
-    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 3);
+    assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), 3);
 }
 
 /* The herd never pauses, over many windows: each window lets one of it through. */
 TEST_WITH(a_herd_that_never_rests_makes_one_query_per_failure_window, NULL, mend_and_end)
 {
-    struct fleet *fleet = *state;
     char path[BURST_PATH_BYTES];
     const char *const settings[] = {"LOAD_DELAY_MS=50", "FAILURE_MS=300", "JITTER_PERCENT=0", NULL};
-    assert_true(fleet_start(fleet, PROCESSES, settings));
-    fleet_cold_product(fleet, path);
-    break_products(fleet);
-    struct burst *burst = open_burst(fleet, path, REQUESTS / 5);
+    assert_true(fleet_start(PROCESSES, settings));
+    fleet_cold_product(path);
+    break_products();
+    struct burst *burst = open_burst(path, REQUESTS / 5);
     uint64_t begin_us = clock_us();
-    while (fleet_loads(fleet, FLEET_LOAD_PRODUCT) < WINDOWS) {
+    while (fleet_loads(FLEET_LOAD_PRODUCT) < WINDOWS) {
         assert_true(burst_run(burst));
         assert_all_refused(burst, REQUESTS / 5, 1);
         assert_true(clock_us() < begin_us + (uint64_t)FLEET_LIMIT_MS * 1000);
     }
     uint64_t windows = (clock_us() - begin_us) / (WINDOW_MS * 1000) + 1;
     burst_close(&burst);
-    assert_in_range(fleet_loads(fleet, FLEET_LOAD_PRODUCT), WINDOWS, windows);
+    assert_in_range(fleet_loads(FLEET_LOAD_PRODUCT), WINDOWS, windows);
 }
 
 TEST(a_query_over_its_limit_fails_once_for_everybody)
 {
-    struct fleet *fleet = *state;
     char path[BURST_PATH_BYTES];
     const char *const settings[] = {"LOAD_DELAY_MS=60000", "LOAD_LIMIT_MS=200", "FAILURE_MS=60000", NULL};
-    assert_true(fleet_start(fleet, PROCESSES, settings));
-    fleet_cold_product(fleet, path);
-    struct burst *burst = open_burst(fleet, path, REQUESTS);
+    assert_true(fleet_start(PROCESSES, settings));
+    fleet_cold_product(path);
+    struct burst *burst = open_burst(path, REQUESTS);
     assert_true(burst_run(burst));
     assert_all_refused(burst, REQUESTS, 60);
     assert_int_equal(answers_with(burst, REQUESTS, "Cache-Status", "detail=timeout"), REQUESTS);
     burst_close(&burst);
-    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 1);
-    assert_true(fleet_wait_running(fleet, FLEET_LOAD_PRODUCT, 0)); /* PostgreSQL gave it up, too */
+    assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), 1);
+    assert_true(fleet_wait_running(FLEET_LOAD_PRODUCT, 0)); /* PostgreSQL gave it up, too */
 }
 
 /* ---- the query is slower than the lease ---- */
@@ -320,7 +310,6 @@ TEST(a_query_over_its_limit_fails_once_for_everybody)
 enum { LONG_LEASE_MS = 4500 };
 
 struct long_load {
-    struct fleet *fleet;
     struct pg_conn *gate;
     char lease_key[FLEET_KEY_BYTES];
 };
@@ -330,41 +319,38 @@ struct long_load {
 static void watch_the_lease(void *context)
 {
     struct long_load *watched = context;
-    struct fleet *fleet = watched->fleet;
     size_t leader;
-    assert_true(probe_find_leader(fleet, &leader));
-    while (fleet_sum(fleet, "guard_leases_total{event=\"renewed\"}") < 4) {
-        long long ttl_ms = fleet_redis_number(fleet, "PTTL", watched->lease_key);
+    assert_true(probe_find_leader(&leader));
+    while (fleet_sum("guard_leases_total{event=\"renewed\"}") < 4) {
+        long long ttl_ms = fleet_redis_number("PTTL", watched->lease_key);
         assert_in_range(ttl_ms, 1, LONG_LEASE_MS);
     }
-    assert_int_equal(fleet_sum(fleet, "guard_loads_running"), 1);
+    assert_int_equal(fleet_sum("guard_loads_running"), 1);
     probe_gate_open(&watched->gate);
 }
 
 TEST(a_query_slower_than_the_lease_is_kept_by_renewing_it)
 {
-    struct fleet *fleet = *state;
-    struct long_load watched = {.fleet = fleet};
+    struct long_load watched = {0};
     struct burst_summary summary;
     char path[BURST_PATH_BYTES];
     const char *const settings[] = {"LEASE_MS=4500", "REDIS_LIMIT_MS=1500", "LOAD_LIMIT_MS=25000",
                                     "DEADLINE_MS=28000", NULL};
-    assert_true(fleet_start(fleet, PROCESSES, settings));
-    fleet_redis_key(watched.lease_key, fleet_cold_product(fleet, path), 'l');
-    assert_true(probe_gate_shut(fleet, &watched.gate));
+    assert_true(fleet_start(PROCESSES, settings));
+    fleet_redis_key(watched.lease_key, fleet_cold_product(path), 'l');
+    assert_true(probe_gate_shut(&watched.gate));
     const struct burst_event event = {.run = watch_the_lease, .context = &watched};
-    assert_true(fleet_burst(fleet, path, REQUESTS, &event, &summary));
+    assert_true(fleet_burst(path, REQUESTS, &event, &summary));
     assert_int_equal(summary.statuses[200], REQUESTS);
     assert_int_equal(summary.bodies, 1);
-    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 1);
-    assert_int_equal(fleet_sum(fleet, "guard_leases_total{event=\"lost\"}"), 0);
-    assert_int_equal(fleet_redis_number(fleet, "EXISTS", watched.lease_key), 0);
+    assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), 1);
+    assert_int_equal(fleet_sum("guard_leases_total{event=\"lost\"}"), 0);
+    assert_int_equal(fleet_redis_number("EXISTS", watched.lease_key), 0);
 }
 
 /* ---- a miss, a fill and a release by another process, and only then the lease ---- */
 
 struct overtaking {
-    struct fleet *fleet;
     struct proxy *proxy;
     const char *path;
 };
@@ -374,30 +360,29 @@ static void let_the_leader_finish_first(void *context)
 {
     struct overtaking *race = context;
     assert_true(proxy_wait_marked(race->proxy, 0, 1, FLEET_LIMIT_MS));
-    assert_int_equal(fleet_ask_status(race->fleet, 0, race->path), 200);
-    assert_int_equal(fleet_loads(race->fleet, FLEET_LOAD_PRODUCT), 1);
+    assert_int_equal(fleet_ask_status(0, race->path), 200);
+    assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), 1);
     proxy_set(race->proxy, 0, PROXY_NONE, 0);
 }
 
 TEST(who_misses_before_the_fill_and_acquires_after_it_finds_the_value)
 {
-    struct fleet *fleet = *state;
     struct proxy *proxy = NULL;
     struct burst *burst = NULL;
     char path[BURST_PATH_BYTES], url[64];
     const char *const direct[] = {"LEASE_MS=60000", "REDIS_LIMIT_MS=20000", "MAX_HOLD_MS=60000",
                                   "DEADLINE_MS=25000", NULL};
     const char *const proxied[] = {direct[0], direct[1], direct[2], direct[3], url, NULL};
-    assert_true(fleet_start(fleet, 1, direct));
-    assert_true(proxy_open_to(fleet->redis.port, &proxy));
+    assert_true(fleet_start(1, direct));
+    assert_true(proxy_open_to(fleet.redis.port, &proxy));
     snprintf(url, sizeof url, "REDIS_URL=redis://127.0.0.1:%u/0", (unsigned)proxy_port(proxy, 0));
-    assert_true(fleet_add(fleet, proxied) && fleet_wait_ready(fleet, 1));
-    fleet_cold_product(fleet, path);
-    fleet_mark(fleet);
+    assert_true(fleet_add(proxied) && fleet_wait_ready(1));
+    fleet_cold_product(path);
+    fleet_mark();
 
-    struct overtaking race = {.fleet = fleet, .proxy = proxy, .path = path};
+    struct overtaking race = {.proxy = proxy, .path = path};
     const struct burst_event event = {.run = let_the_leader_finish_first, .context = &race};
-    const struct burst_target reader = {.host = "127.0.0.1", .port = fleet->catalogd[1].port};
+    const struct burst_target reader = {.host = "127.0.0.1", .port = fleet.catalogd[1].port};
     const struct burst_options options = {.targets = &reader,
                                           .target_count = 1,
                                           .connection_count = REQUESTS / PROCESSES,
@@ -414,9 +399,9 @@ TEST(who_misses_before_the_fill_and_acquires_after_it_finds_the_value)
     burst_close(&burst);
     assert_int_equal(summary.statuses[200], REQUESTS / PROCESSES);
     assert_int_equal(summary.bodies, 1);
-    assert_int_equal(fleet_loads(fleet, FLEET_LOAD_PRODUCT), 1);
-    assert_int_equal(fleet_metric(fleet, 1, "guard_loads_started_total"), 0);
-    assert_true(fleet_stop(fleet));
+    assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), 1);
+    assert_int_equal(fleet_metric(1, "guard_loads_started_total"), 0);
+    assert_true(fleet_stop());
     proxy_close(&proxy);
 }
 

@@ -157,7 +157,7 @@ static void expect_all_gone(const pid_t *pids, size_t count)
 
 /* ---- words ---- */
 
-TEST(help_names_every_option_with_its_default)
+TEST(help_names_every_option_with_its_default_and_every_word_of_a_scenario)
 {
     expect_status(TOOL("--help"), HELD);
     expect_said("--rate N");
@@ -165,6 +165,10 @@ TEST(help_names_every_option_with_its_default)
     expect_said("Exit status: 0 everything held; 1 something did not; 2 wrong options");
     expect_status(TOOL("demo", "--help"), HELD);
     expect_said("--requests N");
+    expect_status(TOOL("scenario", "--help"), HELD);
+    expect_said("rate N [per second] for TIME");
+    expect_said("link redis|postgres FAULT");
+    expect_said("loads per expiry");
 }
 
 TEST(wrong_options_are_refused_one_by_one)
@@ -177,16 +181,16 @@ TEST(wrong_options_are_refused_one_by_one)
     expect_said("stampede: --expect lodas <= 1: expect: unknown figure \"lodas\"; there are: requests");
     expect_said("stampede: --count magic: count: write: count log PATH");
     expect_status(TOOL("--url", "/"), BAD_USAGE);
-    expect_said("nobody is asked");
+    expect_said("there is nothing to ask");
     expect_status(TOOL("--burst", "10", "--rate", "10"), BAD_USAGE);
     expect_said("either --burst or --rate");
     expect_status(TOOL("--url", "http://127.0.0.1:1/", "--burst", "10", "--for", "1s"), BAD_USAGE);
     expect_said("--for, --poisson and --connections go with --rate");
     expect_status(TOOL("--url", "http://127.0.0.1:1/", "--database", "postgresql://localhost/shop"),
                   BAD_USAGE);
-    expect_said("database: nobody asks it anything; say how loads are counted (count log PATH");
+    expect_said("database: nothing uses it; say how loads are counted (count log PATH");
     expect_status(TOOL("--url", "http://127.0.0.1:1/", "--queries", "FROM items"), BAD_USAGE);
-    expect_said("queries: nobody counts them");
+    expect_said("queries: they are not counted");
     expect_status(TOOL("--nonsense"), BAD_USAGE);
     expect_status(TOOL("nonsense"), BAD_USAGE);
     expect_said("stampede: nonsense is neither an option nor a command");
@@ -248,7 +252,7 @@ TEST(an_answer_in_another_protocol_is_told_at_once)
 TEST(a_run_that_was_served_nothing_shows_nothing)
 {
     expect_status(TOOL("--url", url_of(HERD_SERVER_HTTP, "/mistyped"), "--burst", "5"), DID_NOT_HOLD);
-    expect_said("failed = 0: not known: nothing was served, not one answer is below 400");
+    expect_said("failed = 0: not known: nothing was served: no answer is below 400");
     expect_status(TOOL("--url", url_of(HERD_SERVER_HTTP, "/mistyped"), "--url",
                        url_of(HERD_SERVER_HTTP, "/ok"), "--burst", "6"),
                   HELD);
@@ -375,7 +379,7 @@ TEST(what_is_told_to_happen_happens_or_the_check_fails)
     expect_said("it ended with status 3: it broke");
     expect_status(TOOL("--url", url_of(HERD_SERVER_HTTP, "/ok"), "--burst", "5", "--at", "20s note never"),
                   DID_NOT_HOLD);
-    expect_said("the run was over before");
+    expect_said("the run was over by then");
 }
 
 /* ---- Ctrl-C ---- */
@@ -584,83 +588,78 @@ TEST(a_percentile_of_too_few_answers_does_not_hold)
     expect_status(TOOL("--url", url, "--burst", "100", "--expect", "p99 <= 60s"), HELD);
 }
 
-static int set_up(void **state)
+static bool set_up(void)
 {
     const char *service = getenv("CATALOGD");
-    (void)state;
     snprintf(program, sizeof program, "%s", service != NULL ? service : "build/catalogd");
     char *slash = strrchr(program, '/');
     strcpy(slash != NULL ? slash : program, slash != NULL ? "/stampede" : "stampede");
     if (!proc_folder("tool", NULL, folder) || !herd_server_start(&server))
-        return -1;
+        return false;
     snprintf(output_path, sizeof output_path, "%s/output", folder);
     for (size_t i = 0; i < HERD_SERVER_PORTS; i++)
         snprintf(urls[i], sizeof urls[i], "http://127.0.0.1:%u", (unsigned)server.ports[i]);
-    return 0;
+    return true;
 }
 
-static int tear_down(void **state)
+static bool tear_down(void)
 {
-    (void)state;
     herd_server_stop(&server);
-    return 0;
+    return true;
 }
 
 TEST_GROUP(.up = set_up, .down = tear_down);
 
 /* ---- with servers of our own ---- */
 
-static int services_up(void **state)
+static bool services_up(void)
 {
-    void *ignored;
-    return set_up(&ignored) == 0 ? fleet_up(state) : -1;
+    return set_up() && fleet_up();
 }
 
-static int services_down(void **state)
+static bool services_down(void)
 {
-    tear_down(state);
-    return fleet_down(state);
+    tear_down();
+    return fleet_down();
 }
 
 /* The example for a service of one's own, against processes that the tester has not started. */
-static int run_own_service(const struct fleet *fleet, const char *set)
+static int run_own_service(const char *set)
 {
     char target[64], database[160], redis[96], log[160];
-    snprintf(target, sizeof target, "TARGET=127.0.0.1:%u", (unsigned)fleet->catalogd[0].port);
-    snprintf(database, sizeof database, "DATABASE=%s", fleet->postgres.url);
-    snprintf(redis, sizeof redis, "REDIS=%s", fleet->redis.url);
-    snprintf(log, sizeof log, "LOG=%s", fleet->postgres.log_path);
+    snprintf(target, sizeof target, "TARGET=127.0.0.1:%u", (unsigned)fleet.catalogd[0].port);
+    snprintf(database, sizeof database, "DATABASE=%s", fleet.postgres.url);
+    snprintf(redis, sizeof redis, "REDIS=%s", fleet.redis.url);
+    snprintf(log, sizeof log, "LOG=%s", fleet.postgres.log_path);
     return TOOL("scenario", "own-service", "--set", target, "--set", database, "--set", redis, "--set", log,
                 "--set", "MOST=60s", "--set", set);
 }
 
 TEST(the_example_for_ones_own_service_holds_for_ours_and_deletes_one_key)
 {
-    struct fleet *fleet = *state;
     char key[FLEET_KEY_BYTES], set[FLEET_KEY_BYTES + 8];
-    assert_true(fleet_start(fleet, 2, (const char *const[]){"LOAD_DELAY_MS=20", NULL}));
+    assert_true(fleet_start(2, (const char *const[]){"LOAD_DELAY_MS=20", NULL}));
     fleet_redis_key(key, 7, 'v');
-    freeReplyObject(stack_redis_command(&fleet->redis, "SET somebody-elses 1"));
+    freeReplyObject(stack_redis_command(&fleet.redis, "SET somebody-elses 1"));
     snprintf(set, sizeof set, "KEY=%s", key);
-    expect_status(run_own_service(fleet, set), HELD);
+    expect_status(run_own_service(set), HELD);
     expect_said("loads per key <= 2: 2");
-    assert_int_equal(fleet_redis_number(fleet, "EXISTS", "somebody-elses"), 1);
-    expect_status(run_own_service(fleet, "KEY=no-such-key"), DID_NOT_HOLD);
+    assert_int_equal(fleet_redis_number("EXISTS", "somebody-elses"), 1);
+    expect_status(run_own_service("KEY=no-such-key"), DID_NOT_HOLD);
     expect_said("del 'no-such-key' said 0, not 1");
-    assert_int_equal(fleet_redis_number(fleet, "EXISTS", "somebody-elses"), 1);
+    assert_int_equal(fleet_redis_number("EXISTS", "somebody-elses"), 1);
 }
 
 /* Versions that are in no body are not fresh. */
 TEST(stale_answers_are_not_known_where_no_answer_has_a_version)
 {
-    struct fleet *fleet = *state;
     static const char write[] = "every 50ms keys 1-3 sql \"SELECT {key} + 100\"";
     const char *url = url_of(HERD_SERVER_HTTP, "/key/{1-3}");
-    expect_status(TOOL("--url", url, "--rate", "300", "--for", "1s", "--database", fleet->postgres.url,
+    expect_status(TOOL("--url", url, "--rate", "300", "--for", "1s", "--database", fleet.postgres.url,
                        "--write", write, "--version-after", "\"verison\":", "--expect", "stale answers = 0"),
                   DID_NOT_HOLD);
     expect_said("stale answers = 0: not known: no answer has the version of a key that was written before");
-    expect_status(TOOL("--url", url, "--rate", "300", "--for", "4s", "--database", fleet->postgres.url,
+    expect_status(TOOL("--url", url, "--rate", "300", "--for", "4s", "--database", fleet.postgres.url,
                        "--write", write, "--version-after", "\"version\": ", "--expect", "stale answers > 0"),
                   HELD);
 }
@@ -685,13 +684,12 @@ static void join_output(void)
     *to = '\0';
 }
 
-static int run_with_literals(const struct fleet *fleet, const char *when, const char *queries,
-                             const char *expect)
+static int run_with_literals(const char *when, const char *queries, const char *expect)
 {
     char count[160];
-    snprintf(count, sizeof count, "log:%s", fleet->postgres.log_path);
+    snprintf(count, sizeof count, "log:%s", fleet.postgres.log_path);
     int status = TOOL("--url", url_of(HERD_SERVER_HTTP, "/key/{each:1-20}"), "--rate", "100", "--for",
-                      "500ms", "--database", fleet->postgres.url, "--count", count, "--queries", queries,
+                      "500ms", "--database", fleet.postgres.url, "--count", count, "--queries", queries,
                       "--ttl", "60s", "--at", when, "--expect", expect);
     join_output();
     return status;
@@ -699,35 +697,31 @@ static int run_with_literals(const struct fleet *fleet, const char *when, const 
 
 TEST(literals_are_the_keys_of_loads)
 {
-    struct fleet *fleet = *state;
-    expect_status(run_with_literals(fleet, LITERALS(""), "FROM products", "loads per expiry <= 1.2"), HELD);
+    expect_status(run_with_literals(LITERALS(""), "FROM products", "loads per expiry <= 1.2"), HELD);
     expect_said("loads per expiry <= 1.2: 1.20");
     expect_said("queries 24");
-    expect_status(run_with_literals(fleet, LITERALS(""), "FROM products", "loads per expiry <= 1.1"),
-                  DID_NOT_HOLD);
+    expect_status(run_with_literals(LITERALS(""), "FROM products", "loads per expiry <= 1.1"), DID_NOT_HOLD);
     expect_said("loads per expiry <= 1.1: 1.20");
 }
 
 /* An instant in each statement would make every load an expiry of its own. */
 TEST(where_statements_differ_in_more_than_the_key_the_figure_is_withheld)
 {
-    struct fleet *fleet = *state;
     const char *when = LITERALS("AND '$(date +%N)' <> ''");
-    expect_status(run_with_literals(fleet, when, "FROM products", "loads per expiry <= 100"), DID_NOT_HOLD);
+    expect_status(run_with_literals(when, "FROM products", "loads per expiry <= 100"), DID_NOT_HOLD);
     expect_said("loads per expiry <= 100: not known: more different statements than URLs");
     if (strstr(output, "loads per expiry ") != strstr(output, "loads per expiry <="))
         fail_msg("the figure is shown:\n%s", output);
-    expect_status(run_with_literals(fleet, when, "FROM products", "loads = 24"), HELD);
+    expect_status(run_with_literals(when, "FROM products", "loads = 24"), HELD);
 }
 
 TEST(a_text_that_is_in_no_statement_holds_nothing)
 {
-    struct fleet *fleet = *state;
-    expect_status(run_with_literals(fleet, LITERALS(""), "FROM prodcuts", "loads <= 3"), DID_NOT_HOLD);
+    expect_status(run_with_literals(LITERALS(""), "FROM prodcuts", "loads <= 3"), DID_NOT_HOLD);
     expect_said("loads <= 3: not known: no load was seen");
     expect_said(
         "no statement has \"FROM prodcuts\" in it; the most frequent query is 24 x \"SELECT name FROM");
-    expect_status(run_with_literals(fleet, LITERALS(""), "FROM prodcuts", "loads = 0"), HELD);
+    expect_status(run_with_literals(LITERALS(""), "FROM prodcuts", "loads = 0"), HELD);
     expect_said("no statement has \"FROM prodcuts\"");
 }
 

@@ -18,10 +18,10 @@
 
 enum { PROCESSES = 2, BUYERS = 1000, STOCK = 100, WRITERS = 8, RACES = 25, ROUNDS = 150 };
 
-static uint32_t product(struct fleet *fleet)
+static uint32_t product(void)
 {
     char path[BURST_PATH_BYTES];
-    return fleet_cold_product(fleet, path);
+    return fleet_cold_product(path);
 }
 
 static const char *purchase_path(uint32_t id)
@@ -31,46 +31,44 @@ static const char *purchase_path(uint32_t id)
     return path;
 }
 
-static void set_stock(const struct fleet *fleet, uint32_t id, int stock)
+static void set_stock(uint32_t id, int stock)
 {
-    assert_true(fleet_sql(fleet, NULL, 0, "UPDATE products SET stock = %d WHERE id = %" PRIu32, stock, id));
+    assert_true(fleet_sql(NULL, 0, "UPDATE products SET stock = %d WHERE id = %" PRIu32, stock, id));
 }
 
-static long column_of(const struct fleet *fleet, uint32_t id, const char *column)
+static long column_of(uint32_t id, const char *column)
 {
-    return writes_number(fleet, "SELECT %s FROM products WHERE id = %" PRIu32, column, id);
+    return writes_number("SELECT %s FROM products WHERE id = %" PRIu32, column, id);
 }
 
 /* ---- edits ---- */
 
 TEST(only_who_has_seen_the_version_may_change_it)
 {
-    struct fleet *fleet = *state;
-    assert_true(fleet_start(fleet, PROCESSES, writes_settings(fleet, NULL)));
-    const uint32_t id = product(fleet);
-    assert_int_equal(writes_version(fleet, 0, id), 1);
-    assert_int_equal(writes_version(fleet, 1, id), 1);
-    assert_int_equal(writes_put(fleet, 0, id, 1, 10), 200);
-    assert_int_equal(writes_version(fleet, 1, id), 2);
-    assert_int_equal(writes_put(fleet, 1, id, 1, 11), 412);
-    assert_int_equal(writes_put(fleet, 1, id, 3, 11), 412);
-    assert_int_equal(writes_put(fleet, 1, id, 2, 12), 200);
-    assert_int_equal(writes_version(fleet, 0, id), 3);
-    assert_int_equal(column_of(fleet, id, "stock"), 12);
-    assert_int_equal(writes_put(fleet, 0, 999999, 1, 1), 404);
-    assert_true(writes_wait_number(fleet, 0, "SELECT count(*) FROM invalidations"));
+    assert_true(fleet_start(PROCESSES, writes_settings(NULL)));
+    const uint32_t id = product();
+    assert_int_equal(writes_version(0, id), 1);
+    assert_int_equal(writes_version(1, id), 1);
+    assert_int_equal(writes_put(0, id, 1, 10), 200);
+    assert_int_equal(writes_version(1, id), 2);
+    assert_int_equal(writes_put(1, id, 1, 11), 412);
+    assert_int_equal(writes_put(1, id, 3, 11), 412);
+    assert_int_equal(writes_put(1, id, 2, 12), 200);
+    assert_int_equal(writes_version(0, id), 3);
+    assert_int_equal(column_of(id, "stock"), 12);
+    assert_int_equal(writes_put(0, 999999, 1, 1), 404);
+    assert_true(writes_wait_number(0, "SELECT count(*) FROM invalidations"));
 }
 
 TEST(of_those_who_saw_one_version_exactly_one_changes_it)
 {
-    struct fleet *fleet = *state;
     struct write_asked asked[WRITERS];
     char path[64], headers[WRITES_CONDITION_BYTES], bodies[WRITERS][160];
-    assert_true(fleet_start(fleet, PROCESSES, writes_settings(fleet, NULL)));
-    const uint32_t id = product(fleet);
+    assert_true(fleet_start(PROCESSES, writes_settings(NULL)));
+    const uint32_t id = product();
     snprintf(path, sizeof path, "/products/%" PRIu32, id);
     for (unsigned long version = 1; version <= RACES; version++) {
-        writes_condition(fleet, id, version, headers);
+        writes_condition(id, version, headers);
         for (size_t i = 0; i < WRITERS; i++) {
             snprintf(bodies[i], sizeof bodies[i],
                      "{\"name\":\"n\",\"description\":\"\",\"price_cents\":1,\"stock\":%zu}", i);
@@ -80,57 +78,55 @@ TEST(of_those_who_saw_one_version_exactly_one_changes_it)
                                             .headers = headers,
                                             .body = bodies[i]};
         }
-        writes_at_once(fleet, asked, WRITERS);
+        writes_at_once(asked, WRITERS);
         assert_int_equal(writes_count(asked, WRITERS, 200), 1);
         assert_int_equal(writes_count(asked, WRITERS, 412), WRITERS - 1);
-        assert_int_equal(column_of(fleet, id, "edition"), version + 1);
-        assert_int_equal(asked[column_of(fleet, id, "stock")].status, 200);
-        assert_int_equal(writes_version(fleet, version % PROCESSES, id), version + 1);
+        assert_int_equal(column_of(id, "edition"), version + 1);
+        assert_int_equal(asked[column_of(id, "stock")].status, 200);
+        assert_int_equal(writes_version(version % PROCESSES, id), version + 1);
     }
 }
 
 /* Each round begins with the old row in the cache, and readers who keep putting it there. */
 TEST(who_was_told_of_a_change_finds_it_in_every_process)
 {
-    struct fleet *fleet = *state;
     char path[BURST_PATH_BYTES];
-    assert_true(fleet_start(fleet, PROCESSES, writes_settings(fleet, NULL)));
-    const uint32_t id = fleet_cold_product(fleet, path);
+    assert_true(fleet_start(PROCESSES, writes_settings(NULL)));
+    const uint32_t id = fleet_cold_product(path);
     for (unsigned long version = 1; version <= ROUNDS; version++) {
         struct burst_summary summary;
         if (version % 10 == 0)
-            assert_true(fleet_burst(fleet, path, 100, NULL, &summary));
-        assert_int_equal(writes_version(fleet, version % PROCESSES, id), version);
-        assert_int_equal(writes_put(fleet, (version / 2) % PROCESSES, id, version, 1), 200);
-        assert_int_equal(writes_version(fleet, 0, id), version + 1);
-        assert_int_equal(writes_version(fleet, 1, id), version + 1);
+            assert_true(fleet_burst(path, 100, NULL, &summary));
+        assert_int_equal(writes_version(version % PROCESSES, id), version);
+        assert_int_equal(writes_put((version / 2) % PROCESSES, id, version, 1), 200);
+        assert_int_equal(writes_version(0, id), version + 1);
+        assert_int_equal(writes_version(1, id), version + 1);
     }
-    assert_int_equal(fleet_sum(fleet, "catalogd_writes_total{outcome=\"done\"}"), ROUNDS);
-    assert_int_equal(fleet_sum(fleet, "catalogd_writes_invisible_total"), 0);
+    assert_int_equal(fleet_sum("catalogd_writes_total{outcome=\"done\"}"), ROUNDS);
+    assert_int_equal(fleet_sum("catalogd_writes_invisible_total"), 0);
     /* paid by who wrote, so by nobody else, unless he was held up for seconds */
-    assert_true(writes_wait_number(fleet, 0, "SELECT count(*) FROM invalidations"));
-    assert_true(fleet_sum(fleet, "catalogd_outbox_paid_total") < ROUNDS / 2);
+    assert_true(writes_wait_number(0, "SELECT count(*) FROM invalidations"));
+    assert_true(fleet_sum("catalogd_outbox_paid_total") < ROUNDS / 2);
 }
 
 /* ---- purchases ---- */
 
 TEST(a_thousand_buyers_get_a_hundred_pieces)
 {
-    struct fleet *fleet = *state;
     static struct write_asked asked[BUYERS];
-    assert_true(fleet_start(fleet, PROCESSES, writes_settings(fleet, NULL)));
-    const uint32_t id = product(fleet);
-    set_stock(fleet, id, STOCK);
+    assert_true(fleet_start(PROCESSES, writes_settings(NULL)));
+    const uint32_t id = product();
+    set_stock(id, STOCK);
     for (size_t i = 0; i < BUYERS; i++)
         asked[i] = (struct write_asked){.process = i % PROCESSES,
                                         .method = "POST",
                                         .path = purchase_path(id),
                                         .body = "{\"quantity\":1}"};
-    writes_at_once(fleet, asked, BUYERS);
+    writes_at_once(asked, BUYERS);
     assert_int_equal(writes_count(asked, BUYERS, 200), STOCK);
     assert_int_equal(writes_count(asked, BUYERS, 409), BUYERS - STOCK);
-    assert_int_equal(column_of(fleet, id, "stock"), 0);
-    assert_int_equal(column_of(fleet, id, "edition"), 2 + STOCK);
+    assert_int_equal(column_of(id, "stock"), 0);
+    assert_int_equal(column_of(id, "edition"), 2 + STOCK);
     /* each was told of a stock of his own */
     bool seen[STOCK] = {false};
     for (size_t i = 0; i < BUYERS; i++) {
@@ -140,20 +136,19 @@ TEST(a_thousand_buyers_get_a_hundred_pieces)
         assert_false(seen[asked[i].stock]);
         seen[asked[i].stock] = true;
     }
-    assert_int_equal(writes_version(fleet, 0, id), 2 + STOCK);
-    assert_int_equal(writes_version(fleet, 1, id), 2 + STOCK);
+    assert_int_equal(writes_version(0, id), 2 + STOCK);
+    assert_int_equal(writes_version(1, id), 2 + STOCK);
 }
 
 TEST(a_purchase_that_is_repeated_under_its_key_is_made_once)
 {
-    struct fleet *fleet = *state;
     enum { REPEATS = 50 };
     struct write_asked asked[REPEATS];
     char key[64];
-    assert_true(fleet_start(fleet, PROCESSES, writes_settings(fleet, NULL)));
-    const uint32_t id = product(fleet);
+    assert_true(fleet_start(PROCESSES, writes_settings(NULL)));
+    const uint32_t id = product();
     for (int stock = 1; stock <= 5; stock += 4) { /* the last piece, and one of several */
-        set_stock(fleet, id, stock);
+        set_stock(id, stock);
         snprintf(key, sizeof key, "Idempotency-Key: order-%" PRIu32 "-%d\r\n", id, stock);
         for (size_t i = 0; i < REPEATS; i++)
             asked[i] = (struct write_asked){.process = i % PROCESSES,
@@ -161,39 +156,38 @@ TEST(a_purchase_that_is_repeated_under_its_key_is_made_once)
                                             .path = purchase_path(id),
                                             .headers = key,
                                             .body = "{\"quantity\":1}"};
-        writes_at_once(fleet, asked, REPEATS);
+        writes_at_once(asked, REPEATS);
         assert_int_equal(writes_count(asked, REPEATS, 200), REPEATS);
         for (size_t i = 0; i < REPEATS; i++)
             assert_int_equal(asked[i].stock, stock - 1);
-        assert_int_equal(column_of(fleet, id, "stock"), stock - 1);
+        assert_int_equal(column_of(id, "stock"), stock - 1);
     }
-    assert_int_equal(fleet_sum(fleet, "catalogd_writes_total{outcome=\"done\"}"), 2);
-    assert_int_equal(fleet_sum(fleet, "catalogd_writes_total{outcome=\"repeated\"}"), 2 * (REPEATS - 1));
+    assert_int_equal(fleet_sum("catalogd_writes_total{outcome=\"done\"}"), 2);
+    assert_int_equal(fleet_sum("catalogd_writes_total{outcome=\"repeated\"}"), 2 * (REPEATS - 1));
     asked[0].body = "{\"quantity\":2}";
-    writes_ask(fleet, &asked[0]);
+    writes_ask(&asked[0]);
     assert_int_equal(asked[0].status, 422);
     assert_string_equal(asked[0].type, "key-reused");
 }
 
 TEST(a_purchase_shows_in_the_listing_of_its_category)
 {
-    struct fleet *fleet = *state;
     char path[64], wanted[64];
     struct http_answer answer;
-    assert_true(fleet_start(fleet, PROCESSES, writes_settings(fleet, NULL)));
+    assert_true(fleet_start(PROCESSES, writes_settings(NULL)));
     const uint32_t id = (uint32_t)writes_number(
-        fleet, "SELECT min(id) FROM products WHERE category_id = (SELECT max(category_id) FROM products)");
-    set_stock(fleet, id, 9000);
-    snprintf(path, sizeof path, "/categories/%ld", column_of(fleet, id, "category_id"));
-    assert_int_equal(fleet_ask_status(fleet, 0, path), 200);
-    assert_int_equal(fleet_ask_status(fleet, 1, path), 200);
+        "SELECT min(id) FROM products WHERE category_id = (SELECT max(category_id) FROM products)");
+    set_stock(id, 9000);
+    snprintf(path, sizeof path, "/categories/%ld", column_of(id, "category_id"));
+    assert_int_equal(fleet_ask_status(0, path), 200);
+    assert_int_equal(fleet_ask_status(1, path), 200);
     struct write_asked asked = {.method = "POST", .path = purchase_path(id), .body = "{\"quantity\":11}"};
-    writes_ask(fleet, &asked);
+    writes_ask(&asked);
     assert_int_equal(asked.status, 200);
     assert_true(asked.visible);
     snprintf(wanted, sizeof wanted, "\"stock\":%d", 9000 - 11);
     for (size_t process = 0; process < PROCESSES; process++) {
-        assert_true(fleet_ask(fleet, process, NULL, path, &answer));
+        assert_true(fleet_ask(process, NULL, path, &answer));
         assert_non_null(strstr(answer.body, wanted));
         http_answer_clear(&answer);
     }
@@ -202,19 +196,18 @@ TEST(a_purchase_shows_in_the_listing_of_its_category)
 /* Its process died between COMMIT and invalidation; its rows are nobody else's business for 10 s. */
 TEST(a_purchase_that_nobody_saw_the_end_of_is_visible_when_its_repetition_says_so)
 {
-    struct fleet *fleet = *state;
     char path[64], wanted[64], product_path[64];
     struct http_answer answer;
-    assert_true(fleet_start(fleet, 1, writes_settings(fleet, NULL)));
+    assert_true(fleet_start(1, writes_settings(NULL)));
     const uint32_t id = (uint32_t)writes_number(
-        fleet, "SELECT min(id) FROM products WHERE category_id = (SELECT max(category_id) FROM products)");
-    set_stock(fleet, id, 8000);
-    assert_true(writes_wait_number(fleet, 0, "SELECT count(*) FROM invalidations"));
-    snprintf(path, sizeof path, "/categories/%ld", column_of(fleet, id, "category_id"));
+        "SELECT min(id) FROM products WHERE category_id = (SELECT max(category_id) FROM products)");
+    set_stock(id, 8000);
+    assert_true(writes_wait_number(0, "SELECT count(*) FROM invalidations"));
+    snprintf(path, sizeof path, "/categories/%ld", column_of(id, "category_id"));
     snprintf(product_path, sizeof product_path, "/products/%" PRIu32, id);
-    assert_int_equal(fleet_ask_status(fleet, 0, path), 200);
-    assert_int_equal(fleet_ask_status(fleet, 0, product_path), 200);
-    assert_true(fleet_sql(fleet, NULL, 0,
+    assert_int_equal(fleet_ask_status(0, path), 200);
+    assert_int_equal(fleet_ask_status(0, product_path), 200);
+    assert_true(fleet_sql(NULL, 0,
                           "BEGIN; SET LOCAL catalogd.pays_ms = 10000; "
                           "UPDATE products SET stock = 7989 WHERE id = %" PRIu32 "; "
                           "INSERT INTO purchases (key, product_id, quantity, stock, version) "
@@ -224,25 +217,25 @@ TEST(a_purchase_that_nobody_saw_the_end_of_is_visible_when_its_repetition_says_s
                                 .path = purchase_path(id),
                                 .headers = "Idempotency-Key: orphan\r\n",
                                 .body = "{\"quantity\":11}"};
-    writes_ask(fleet, &asked);
+    writes_ask(&asked);
     assert_int_equal(asked.status, 200);
     assert_true(asked.visible);
     snprintf(wanted, sizeof wanted, "\"stock\":%d", 8000 - 11);
     const char *const paths[] = {product_path, path};
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
-        assert_true(fleet_ask(fleet, 0, NULL, paths[i], &answer));
+        assert_true(fleet_ask(0, NULL, paths[i], &answer));
         assert_non_null(strstr(answer.body, wanted));
         http_answer_clear(&answer);
     }
-    assert_true(writes_wait_number(fleet, 0, "SELECT count(*) FROM invalidations"));
+    assert_true(writes_wait_number(0, "SELECT count(*) FROM invalidations"));
 }
 
 /* ---- a row that somebody holds ---- */
 
-static PGconn *hold_row(const struct fleet *fleet, uint32_t id)
+static PGconn *hold_row(uint32_t id)
 {
     char statement[96];
-    PGconn *holder = PQconnectdb(fleet->postgres.url);
+    PGconn *holder = PQconnectdb(fleet.postgres.url);
     PQclear(PQexec(holder, "BEGIN"));
     snprintf(statement, sizeof statement, "SELECT FROM products WHERE id = %" PRIu32 " FOR UPDATE", id);
     PGresult *result = PQexec(holder, statement);
@@ -256,7 +249,6 @@ static const char HELD_UP[] =
 
 /* One write in the background. */
 struct background {
-    const struct fleet *fleet;
     struct write_asked asked;
     pthread_t thread;
 };
@@ -264,180 +256,174 @@ struct background {
 static void *ask_in_background(void *context)
 {
     struct background *background = context;
-    writes_ask(background->fleet, &background->asked);
+    writes_ask(&background->asked);
     return NULL;
 }
 
-static void begin(struct background *background, const struct fleet *fleet, const char *path)
+static void begin(struct background *background, const char *path)
 {
-    *background = (struct background){.fleet = fleet};
+    *background = (struct background){0};
     background->asked = (struct write_asked){.method = "POST", .path = path, .body = "{\"quantity\":1}"};
     assert_int_equal(pthread_create(&background->thread, NULL, ask_in_background, background), 0);
 }
 
 TEST(a_row_held_for_long_fails_its_write_and_nothing_else)
 {
-    struct fleet *fleet = *state;
     struct background held, queued;
     const char *const settings[] = {"WRITE_LOCK_MS=4000", "WRITE_LIMIT_MS=20000", "WRITE_WORKERS=1",
                                     "WRITE_QUEUE=1", NULL};
-    assert_true(fleet_start(fleet, 1, writes_settings(fleet, settings)));
-    const uint32_t id = product(fleet), other = product(fleet);
+    assert_true(fleet_start(1, writes_settings(settings)));
+    const uint32_t id = product(), other = product();
     char path[64], other_path[64];
-    set_stock(fleet, id, 5);
-    set_stock(fleet, other, 5);
+    set_stock(id, 5);
+    set_stock(other, 5);
     snprintf(path, sizeof path, "%s", purchase_path(id));
     snprintf(other_path, sizeof other_path, "%s", purchase_path(other));
-    PGconn *holder = hold_row(fleet, id);
-    begin(&held, fleet, path);
-    assert_true(writes_wait_number(fleet, 1, HELD_UP));
-    begin(&queued, fleet, other_path);
-    assert_true(fleet_wait_metric(fleet, 0, "catalogd_writes_queued", 1));
+    PGconn *holder = hold_row(id);
+    begin(&held, path);
+    assert_true(writes_wait_number(1, HELD_UP));
+    begin(&queued, other_path);
+    assert_true(fleet_wait_metric(0, "catalogd_writes_queued", 1));
     /* the queue is full, readers notice nothing */
     struct write_asked third = {.method = "POST", .path = other_path, .body = "{\"quantity\":1}"};
-    writes_ask(fleet, &third);
+    writes_ask(&third);
     assert_int_equal(third.status, 503);
     assert_string_equal(third.type, "shed");
     assert_string_equal(third.retry_after, "1");
-    assert_int_equal(writes_version(fleet, 0, id), 2);
+    assert_int_equal(writes_version(0, id), 2);
     pthread_join(held.thread, NULL);
     assert_int_equal(held.asked.status, 503);
     assert_string_equal(held.asked.type, "write-timeout");
     pthread_join(queued.thread, NULL);
     assert_int_equal(queued.asked.status, 200);
     PQfinish(holder);
-    assert_int_equal(column_of(fleet, id, "stock"), 5);
-    assert_int_equal(column_of(fleet, other, "stock"), 4);
+    assert_int_equal(column_of(id, "stock"), 5);
+    assert_int_equal(column_of(other, "stock"), 4);
 }
 
 /* Both have found the key unused and stand in line for the last piece. */
 TEST(the_twin_of_a_purchase_is_not_told_that_his_own_piece_is_sold)
 {
-    struct fleet *fleet = *state;
     struct background twins[PROCESSES];
-    assert_true(fleet_start(fleet, PROCESSES, writes_settings(fleet, NULL)));
-    const uint32_t id = product(fleet);
+    assert_true(fleet_start(PROCESSES, writes_settings(NULL)));
+    const uint32_t id = product();
     char path[64];
     snprintf(path, sizeof path, "%s", purchase_path(id));
     for (int stock = 1; stock <= 2; stock++) { /* the last one, and one more than that */
         char key[64];
         snprintf(key, sizeof key, "Idempotency-Key: twins-%d\r\n", stock);
-        set_stock(fleet, id, stock);
-        PGconn *holder = hold_row(fleet, id);
+        set_stock(id, stock);
+        PGconn *holder = hold_row(id);
         for (size_t i = 0; i < PROCESSES; i++) {
-            twins[i] = (struct background){.fleet = fleet};
+            twins[i] = (struct background){0};
             twins[i].asked = (struct write_asked){
                 .process = i, .method = "POST", .path = path, .headers = key, .body = "{\"quantity\":1}"};
             assert_int_equal(pthread_create(&twins[i].thread, NULL, ask_in_background, &twins[i]), 0);
         }
-        assert_true(writes_wait_number(fleet, PROCESSES, HELD_UP));
+        assert_true(writes_wait_number(PROCESSES, HELD_UP));
         PQfinish(holder);
         for (size_t i = 0; i < PROCESSES; i++) {
             pthread_join(twins[i].thread, NULL);
             assert_int_equal(twins[i].asked.status, 200);
             assert_int_equal(twins[i].asked.stock, stock - 1);
         }
-        assert_int_equal(column_of(fleet, id, "stock"), stock - 1);
+        assert_int_equal(column_of(id, "stock"), stock - 1);
     }
 }
 
 TEST(a_write_whose_connection_is_lost_is_of_unknown_outcome)
 {
-    struct fleet *fleet = *state;
     struct background held;
-    assert_true(fleet_start(fleet, 1, writes_settings(fleet, NULL)));
-    const uint32_t id = product(fleet);
-    set_stock(fleet, id, 5);
-    PGconn *holder = hold_row(fleet, id);
-    begin(&held, fleet, purchase_path(id));
-    assert_true(writes_wait_number(fleet, 1, HELD_UP));
-    assert_true(fleet_sql(fleet, NULL, 0,
+    assert_true(fleet_start(1, writes_settings(NULL)));
+    const uint32_t id = product();
+    set_stock(id, 5);
+    PGconn *holder = hold_row(id);
+    begin(&held, purchase_path(id));
+    assert_true(writes_wait_number(1, HELD_UP));
+    assert_true(fleet_sql(NULL, 0,
                           "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
                           "WHERE usename = 'shop_writer' AND wait_event_type = 'Lock'"));
     pthread_join(held.thread, NULL);
     assert_int_equal(held.asked.status, 502);
     assert_string_equal(held.asked.type, "outcome-unknown");
     PQfinish(holder);
-    begin(&held, fleet, purchase_path(id));
+    begin(&held, purchase_path(id));
     pthread_join(held.thread, NULL);
     assert_int_equal(held.asked.status, 200); /* over a new connection */
 }
 
 TEST(a_database_that_is_away_fails_writes_without_doubt)
 {
-    struct fleet *fleet = *state;
-    assert_true(fleet_start(fleet, 1, writes_settings(fleet, NULL)));
-    const uint32_t id = (uint32_t)writes_number(fleet, "SELECT min(id) FROM products WHERE stock > 5");
-    const long stock = column_of(fleet, id, "stock");
-    stack_postgres_kill(&fleet->postgres);
+    assert_true(fleet_start(1, writes_settings(NULL)));
+    const uint32_t id = (uint32_t)writes_number("SELECT min(id) FROM products WHERE stock > 5");
+    const long stock = column_of(id, "stock");
+    stack_postgres_kill(&fleet.postgres);
     struct write_asked asked = {.method = "POST", .path = purchase_path(id), .body = "{\"quantity\":1}"};
-    writes_ask(fleet, &asked);
+    writes_ask(&asked);
     assert_int_equal(asked.status, 503);
     assert_string_equal(asked.type, "write-failed");
-    assert_true(stack_postgres_restart(&fleet->postgres));
-    assert_int_equal(column_of(fleet, id, "stock"), stock);
-    writes_ask(fleet, &asked);
+    assert_true(stack_postgres_restart(&fleet.postgres));
+    assert_int_equal(column_of(id, "stock"), stock);
+    writes_ask(&asked);
     assert_int_equal(asked.status, 200);
-    assert_int_equal(column_of(fleet, id, "stock"), stock - 1);
+    assert_int_equal(column_of(id, "stock"), stock - 1);
 }
 
 /* ---- the end of a process ---- */
 
 /* A second SIGTERM, which fleet_end() would send, ends it at once. */
-static void assert_ended_in_order(struct fleet *fleet)
+static void assert_ended_in_order(void)
 {
     int status = -1;
-    assert_true(proc_wait(fleet->catalogd[0].pid, FLEET_LIMIT_MS, &status));
-    fleet->catalogd[0].pid = 0;
+    assert_true(proc_wait(fleet.catalogd[0].pid, FLEET_LIMIT_MS, &status));
+    fleet.catalogd[0].pid = 0;
     assert_int_equal(status, 0);
 }
 
 TEST(a_write_under_way_is_finished_when_the_process_is_told_to_end)
 {
-    struct fleet *fleet = *state;
     struct background held;
-    assert_true(fleet_start(fleet, 1, writes_settings(fleet, NULL)));
-    const uint32_t id = product(fleet);
-    set_stock(fleet, id, 5);
-    PGconn *holder = hold_row(fleet, id);
-    begin(&held, fleet, purchase_path(id));
-    assert_true(writes_wait_number(fleet, 1, HELD_UP));
-    kill(fleet->catalogd[0].pid, SIGTERM);
-    while (stack_log_count(fleet->catalogd[0].log_path, 0, "event=drain") == 0)
+    assert_true(fleet_start(1, writes_settings(NULL)));
+    const uint32_t id = product();
+    set_stock(id, 5);
+    PGconn *holder = hold_row(id);
+    begin(&held, purchase_path(id));
+    assert_true(writes_wait_number(1, HELD_UP));
+    kill(fleet.catalogd[0].pid, SIGTERM);
+    while (stack_log_count(fleet.catalogd[0].log_path, 0, "event=drain") == 0)
         clock_pause_ms(2);
     PQfinish(holder);
     pthread_join(held.thread, NULL);
     assert_int_equal(held.asked.status, 200);
     assert_true(held.asked.visible);
-    assert_ended_in_order(fleet);
-    assert_int_equal(column_of(fleet, id, "stock"), 4);
+    assert_ended_in_order();
+    assert_int_equal(column_of(id, "stock"), 4);
 }
 
 TEST(a_write_whose_turn_has_not_come_when_the_time_is_over_is_refused)
 {
-    struct fleet *fleet = *state;
     struct background held, queued;
     const char *const settings[] = {"WRITE_LOCK_MS=4000", "WRITE_LIMIT_MS=20000", "WRITE_WORKERS=1",
                                     "DRAIN_MS=0", NULL};
-    assert_true(fleet_start(fleet, 1, writes_settings(fleet, settings)));
-    const uint32_t id = product(fleet);
-    set_stock(fleet, id, 5);
-    PGconn *holder = hold_row(fleet, id);
+    assert_true(fleet_start(1, writes_settings(settings)));
+    const uint32_t id = product();
+    set_stock(id, 5);
+    PGconn *holder = hold_row(id);
     char path[64];
     snprintf(path, sizeof path, "%s", purchase_path(id));
-    begin(&held, fleet, path);
-    assert_true(writes_wait_number(fleet, 1, HELD_UP));
-    begin(&queued, fleet, path);
-    assert_true(fleet_wait_metric(fleet, 0, "catalogd_writes_queued", 1));
-    kill(fleet->catalogd[0].pid, SIGTERM);
+    begin(&held, path);
+    assert_true(writes_wait_number(1, HELD_UP));
+    begin(&queued, path);
+    assert_true(fleet_wait_metric(0, "catalogd_writes_queued", 1));
+    kill(fleet.catalogd[0].pid, SIGTERM);
     pthread_join(held.thread, NULL);
     pthread_join(queued.thread, NULL);
     PQfinish(holder);
     assert_string_equal(held.asked.type, "write-timeout");
     assert_int_equal(queued.asked.status, 503);
     assert_string_equal(queued.asked.type, "closing");
-    assert_ended_in_order(fleet);
-    assert_int_equal(column_of(fleet, id, "stock"), 5);
+    assert_ended_in_order();
+    assert_int_equal(column_of(id, "stock"), 5);
 }
 
 /* ---- without prepared statements ---- */
@@ -445,23 +431,22 @@ TEST(a_write_whose_turn_has_not_come_when_the_time_is_over_is_refused)
 TEST(writes_work_through_a_pooler_that_keeps_no_session)
 {
     enum { WRITES = 10 };
-    struct fleet *fleet = *state;
     const char *const settings[] = {"PREPARE=off", NULL};
-    assert_true(fleet_start(fleet, PROCESSES, writes_settings(fleet, settings)));
-    const uint32_t id = product(fleet);
+    assert_true(fleet_start(PROCESSES, writes_settings(settings)));
+    const uint32_t id = product();
     for (unsigned long version = 1; version <= WRITES; version++) {
-        assert_int_equal(writes_version(fleet, 1, id), version);
-        assert_int_equal(writes_put(fleet, 0, id, version, 1), 200);
-        assert_int_equal(writes_version(fleet, 1, id), version + 1);
+        assert_int_equal(writes_version(1, id), version);
+        assert_int_equal(writes_put(0, id, version, 1), 200);
+        assert_int_equal(writes_version(1, id), version + 1);
     }
-    assert_int_equal(writes_put(fleet, 0, id, 1, 1), 412);
+    assert_int_equal(writes_put(0, id, 1, 1), 412);
     /* each leaves two rows behind, which its own process settles, unless that is held up for seconds */
-    assert_true(fleet_sum(fleet, "catalogd_outbox_paid_total") < WRITES);
+    assert_true(fleet_sum("catalogd_outbox_paid_total") < WRITES);
 }
 
-static int up(void **state)
+static bool up(void)
 {
-    return fleet_up(state) == 0 && writes_make_logins(*state) ? 0 : -1;
+    return fleet_up() && writes_make_logins();
 }
 
 TEST_GROUP(.up = up, .down = fleet_down, .after = fleet_end);

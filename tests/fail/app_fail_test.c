@@ -327,25 +327,21 @@ TEST(a_server_out_of_descriptors_accepts_again)
 
 /* ---- the servers ---- */
 
-static int start(void **state)
+static bool start(void)
 {
-    (void)state;
     if (!failing_take_over_libuv())
-        return -1;
+        return false;
     json_set_alloc_funcs(json_memory, __wrap_free);
     json_object_seed(1); /* else it is read from a device once */
     return stack_redis_start(&redis, NULL) && stack_postgres_start(&postgres, 50) &&
-                   stack_postgres_load(postgres.url, SCALE)
-               ? 0
-               : -1;
+           stack_postgres_load(postgres.url, SCALE);
 }
 
-static int stop(void **state)
+static bool stop(void)
 {
-    (void)state;
     stack_postgres_stop(&postgres);
     stack_redis_stop(&redis);
-    return 0;
+    return true;
 }
 
 TEST_GROUP(.up = start, .down = stop);

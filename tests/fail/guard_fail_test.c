@@ -12,7 +12,6 @@
  *     libuv     uv_loop_init(), pipe, eventfd   leaks its epoll descriptor when it cannot have them
  *     libuv     maybe_resize() (uv__io_start)   aborts when its table of watchers cannot grow: realloc()
  *     libuv     uv__io_poll(), epoll_ctl()      aborts when a descriptor that it accepted cannot be watched
- *     libuv     init_threads() (getaddrinfo)    aborts without its pool; an address in digits needs none
  *     libuv     uv_async_send()                 aborts when its eventfd cannot be written
  *     hiredis   its own malloc()                not ours to count; redis_reader_next() reports what it reports
  *     guard     make_token(), getrandom()       aborts once it worked at guard_open(): a guessable token
@@ -327,7 +326,7 @@ static bool live_failing(enum failing what, void (*days)(struct life *life), uns
     live(&life);
     uv_run(&life.loop, UV_RUN_DEFAULT);
     assert_int_equal(uv_loop_close(&life.loop), 0);
-    close(life.source.gate);
+    source_clear(&life.source);
     return failing_end(first);
 }
 
@@ -403,9 +402,9 @@ TEST(a_guard_without_randomness_does_not_open)
     sweep(FAIL_RANDOM_SIGNAL, live_with_kind, 1);
 }
 
-static int start(void **state)
+static bool start(void)
 {
-    return failing_take_over_libuv() ? rig_start(state) : -1;
+    return failing_take_over_libuv() && rig_start();
 }
 
 TEST_GROUP(.up = start, .down = rig_stop);

@@ -110,23 +110,18 @@ TEST(a_write_has_an_outcome_and_the_next_one_is_made)
     assert_string_equal(value, "t");
 }
 
-static int start(void **state)
+static bool start(void)
 {
-    (void)state;
     return failing_take_over_libuv() && stack_redis_start(&redis, NULL) &&
-                   stack_postgres_start(&postgres, 50) && stack_postgres_load(postgres.url, SCALE) &&
-                   stack_postgres_query(postgres.url, "UPDATE products SET stock = 100000 WHERE id = 7", NULL,
-                                        0)
-               ? 0
-               : -1;
+           stack_postgres_start(&postgres, 50) && stack_postgres_load(postgres.url, SCALE) &&
+           stack_postgres_query(postgres.url, "UPDATE products SET stock = 100000 WHERE id = 7", NULL, 0);
 }
 
-static int stop(void **state)
+static bool stop(void)
 {
-    (void)state;
     stack_postgres_stop(&postgres);
     stack_redis_stop(&redis);
-    return 0;
+    return true;
 }
 
 TEST_GROUP(.up = start, .down = stop);

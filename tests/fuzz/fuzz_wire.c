@@ -12,6 +12,7 @@
 #include "guard/redis/reader.h"
 #include "guard/wire/envelope.h"
 #include "guard/wire/protocol.h"
+#include "guard/wire/wake.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -148,18 +149,18 @@ void fuzz_reply(const uint8_t *data, size_t bytes)
 
 /* ---- messages ---- */
 
+enum { MAX_VALUE_MS = 86400000 };
+
 /* Read as if somebody waited for it. */
 static void read_pushed(const struct message *message)
 {
     static const struct core_key key = {"product:7", 9, "product:7", 9};
-    struct protocol protocol;
     struct core_pushed pushed;
     struct value *value = NULL;
-    protocol_init(&protocol, "fuzz", 0, 60000, 86400000);
-    if (protocol_pushed(&protocol, message, &key, &pushed, &value)) {
+    if (message_read_entry(message, &key, MAX_VALUE_MS, &pushed, &value)) {
         assert(pushed.absent == (value == NULL) && pushed.value == value &&
                pushed.lease_tag == message->lease_tag);
-        assert(pushed.fresh_ms <= protocol.max_value_ms);
+        assert(pushed.fresh_ms <= MAX_VALUE_MS);
     } else {
         assert(value == NULL);
     }
@@ -169,7 +170,7 @@ static void read_pushed(const struct message *message)
 void fuzz_message(const uint8_t *data, size_t bytes)
 {
     char *payload = fuzz_text(data, bytes);
-    struct message message = protocol_message(payload, bytes);
+    struct message message = message_read(payload, bytes);
     if (message.kind != MESSAGE_NONE) {
         assert(message.subject >= payload && message.subject_bytes > 0);
         const char *end = message.entry != NULL ? message.entry + message.entry_bytes : payload + bytes;

@@ -133,19 +133,17 @@ TEST(the_programs_say_what_they_said)
 
 static struct stack_catalogd lonely;
 
-static int start_lonely(void **state)
+static bool start_lonely(void)
 {
     static const char *const SETTINGS[] = {"REDIS_URL=unix:///nowhere/redis.sock",
                                            "DATABASE_URL=host=/nowhere", NULL};
-    (void)state;
-    return stack_catalogd_start(&lonely, SETTINGS) ? 0 : -1;
+    return stack_catalogd_start(&lonely, SETTINGS);
 }
 
-static int stop_lonely(void **state)
+static bool stop_lonely(void)
 {
-    (void)state;
     proc_stop(&lonely.pid, SIGTERM, ANSWER_LIMIT_MS);
-    return 0;
+    return true;
 }
 
 TEST(metrics_have_their_names)
@@ -328,55 +326,52 @@ static void load(struct guard_load *load, void *source)
 
 /* 0 leads behind the gate; 1 waits for its value, and with another key for its permit, until all has been renewed and
  * asked for again. */
-static void wait_for_each_other(struct fleet *fleet)
+static void wait_for_each_other(void)
 {
     struct ask leader, waiter, queued;
-    source_shut(&fleet->source);
-    ask_start(fleet, 0, &leader, "slow");
-    WAIT_UNTIL(atomic_load(&fleet->source.running) == 1);
-    ask_start(fleet, 1, &waiter, "slow");
-    ask_start(fleet, 1, &queued, "other");
-    WAIT_UNTIL(stats_of(fleet->guards[1]).wake_polls >= 2);
-    WAIT_UNTIL(stats_of(fleet->guards[0]).lease_renewed >= 1 &&
-               stats_of(fleet->guards[1]).lease_renewed >= 1);
-    source_open(&fleet->source);
+    source_shut(&fleet.source);
+    ask_start(0, &leader, "slow");
+    WAIT_UNTIL(atomic_load(&fleet.source.running) == 1);
+    ask_start(1, &waiter, "slow");
+    ask_start(1, &queued, "other");
+    WAIT_UNTIL(stats_of(fleet.guards[1]).wake_polls >= 2);
+    WAIT_UNTIL(stats_of(fleet.guards[0]).lease_renewed >= 1 && stats_of(fleet.guards[1]).lease_renewed >= 1);
+    source_open(&fleet.source);
     expect_answer(&leader, "slow v1");
     expect_answer(&waiter, "slow v1");
     expect_answer(&queued, "other v1");
 }
 
-static void invalidate(struct fleet *fleet)
+static void invalidate(void)
 {
     struct guard_invalidated invalidated;
     char id[GUARD_CACHE_ID_BYTES + 1];
-    guard_invalidate_wait(fleet->guards[0], "product:7", 0, &invalidated);
+    guard_invalidate_wait(fleet.guards[0], "product:7", 0, &invalidated);
     assert_true(invalidated.status == GUARD_OK && invalidated.value_dropped);
-    guard_invalidate_tag_wait(fleet->guards[0], "cat:7", 0, &invalidated);
+    guard_invalidate_tag_wait(fleet.guards[0], "cat:7", 0, &invalidated);
     assert_int_equal(invalidated.status, GUARD_OK);
-    WAIT_UNTIL(guard_cache(fleet->guards[0], id));
+    WAIT_UNTIL(guard_cache(fleet.guards[0], id));
 }
 
-static void play(struct fleet *fleet)
+static void play(void)
 {
-    expect_row(fleet, 0, "product:7", "product:7 v1");
-    age_value(fleet, "product:7", 4500); /* stale */
-    expect_row(fleet, 1, "product:7", "product:7 v1");
-    WAIT_UNTIL(stats_of(fleet->guards[1]).load_unchanged == 1);
-    wait_for_each_other(fleet);
-    atomic_store(&fleet->source.verdict, SOURCE_ABSENT);
-    expect(fleet, 0, "a{b} c", GUARD_ABSENT);
-    atomic_store(&fleet->source.verdict, SOURCE_FAIL);
-    expect(fleet, 0, "broken", GUARD_FAILED);
-    invalidate(fleet);
+    expect_row(0, "product:7", "product:7 v1");
+    age_value("product:7", 4500); /* stale */
+    expect_row(1, "product:7", "product:7 v1");
+    WAIT_UNTIL(stats_of(fleet.guards[1]).load_unchanged == 1);
+    wait_for_each_other();
+    atomic_store(&fleet.source.verdict, SOURCE_ABSENT);
+    expect(0, "a{b} c", GUARD_ABSENT);
+    atomic_store(&fleet.source.verdict, SOURCE_FAIL);
+    expect(0, "broken", GUARD_FAILED);
+    invalidate();
 }
 
 TEST(redis_hears_what_it_heard)
 {
     static char *lines[LINES_MAX];
-    struct fleet fleet;
     struct golden golden;
     redisContext *monitor = monitor_start();
-    fleet_init(&fleet);
     fleet.config.load_permits = 1;
     fleet.config.redis_limit_ms = 3000;
     fleet.config.permit_ms = 9000;
@@ -386,9 +381,9 @@ TEST(redis_hears_what_it_heard)
     fleet.policy.loader = load;
     fleet.source.tag = "cat:7";
     fleet.source.validator = "v1";
-    fleet_open(&fleet, 2);
-    play(&fleet);
-    fleet_close(&fleet);
+    fleet_open(2);
+    play();
+    fleet_close();
     freeReplyObject(stack_redis_command(&rig_redis, "ECHO %s", END));
     size_t count = monitor_read(monitor, lines);
     redisFree(monitor);
@@ -399,4 +394,4 @@ TEST(redis_hears_what_it_heard)
     golden_compare(&golden, "redis.txt");
 }
 
-TEST_GROUP(.up = rig_start, .down = rig_stop);
+TEST_GROUP(.up = rig_start, .down = rig_stop, .before = fleet_before);

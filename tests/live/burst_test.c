@@ -14,17 +14,15 @@ enum { LIMIT_MS = 20000, BURST_SIZE = 1000, LARGE_BURST = 9000 };
 
 static struct herd_server server;
 
-static int server_start(void **state)
+static bool server_start(void)
 {
-    (void)state;
-    return herd_server_start(&server) ? 0 : -1;
+    return herd_server_start(&server);
 }
 
-static int server_stop(void **state)
+static bool server_stop(void)
 {
-    (void)state;
     herd_server_stop(&server);
-    return 0;
+    return true;
 }
 
 static uint32_t accepted_count(void)

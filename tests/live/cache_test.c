@@ -6,9 +6,9 @@
 
 typedef char cache_id[GUARD_CACHE_ID_BYTES + 1];
 
-static void id_of(struct fleet *fleet, size_t i, cache_id id)
+static void id_of(size_t i, cache_id id)
 {
-    WAIT_UNTIL(guard_cache(fleet->guards[i], id));
+    WAIT_UNTIL(guard_cache(fleet.guards[i], id));
     assert_int_equal(strlen(id), GUARD_CACHE_ID_BYTES);
 }
 
@@ -20,17 +20,16 @@ static void command(const char *text)
     freeReplyObject(reply);
 }
 
-static void set_name(const struct fleet *fleet, const char *verb, const char *value)
+static void set_name(const char *verb, const char *value)
 {
     char text[128];
-    snprintf(text, sizeof text, "%s csg1:{%s:cache}:id %s", verb, fleet->name_space, value);
+    snprintf(text, sizeof text, "%s csg1:{%s:cache}:id %s", verb, fleet.name_space, value);
     command(text);
 }
 
-static bool is_named(const struct fleet *fleet)
+static bool is_named(void)
 {
-    redisReply *reply =
-        stack_redis_command(&rig_redis, "GETRANGE csg1:{%s:cache}:id 0 -1", fleet->name_space);
+    redisReply *reply = stack_redis_command(&rig_redis, "GETRANGE csg1:{%s:cache}:id 0 -1", fleet.name_space);
     assert_non_null(reply);
     const bool named = reply->type == REDIS_REPLY_STRING && reply->len == GUARD_CACHE_ID_BYTES;
     freeReplyObject(reply);
@@ -43,98 +42,88 @@ TEST(all_who_use_a_cache_call_it_the_same_whatever_their_mode)
 {
     static const enum guard_mode MODES[] = {GUARD_MODE_FLEET, GUARD_MODE_LOCAL, GUARD_MODE_OFF,
                                             GUARD_MODE_SHADOW};
-    struct fleet fleet;
     cache_id ids[4];
-    fleet_init(&fleet);
     for (size_t i = 0; i < 4; i++) {
         fleet.config.mode = MODES[i];
-        fleet_add(&fleet);
+        fleet_add();
     }
     for (size_t i = 0; i < 4; i++) {
-        id_of(&fleet, i, ids[i]);
+        id_of(i, ids[i]);
         assert_string_equal(ids[i], ids[0]);
     }
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 TEST(another_namespace_or_database_is_another_cache)
 {
-    struct fleet fleet;
     cache_id here, there;
     char url[RIG_URL_BYTES];
-    fleet_init(&fleet);
-    fleet_add(&fleet);
+    fleet_add();
     fleet.config.name_space = "elsewhere";
-    fleet_add(&fleet);
+    fleet_add();
     fleet.config.name_space = fleet.name_space;
     snprintf(url, sizeof url, "redis://127.0.0.1:%u/1", (unsigned)rig_redis.port);
     fleet.config.redis_url = url;
-    fleet_add(&fleet);
-    id_of(&fleet, 0, here);
-    id_of(&fleet, 1, there);
+    fleet_add();
+    id_of(0, here);
+    id_of(1, there);
     assert_string_not_equal(here, there);
-    id_of(&fleet, 2, there);
+    id_of(2, there);
     assert_string_not_equal(here, there);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 TEST(it_is_not_known_while_redis_cannot_be_reached)
 {
-    struct fleet fleet;
     cache_id id, again;
-    fleet_init(&fleet);
-    fleet_open(&fleet, 1);
-    id_of(&fleet, 0, id);
+    fleet_open(1);
+    id_of(0, id);
     stack_redis_kill(&rig_redis);
     WAIT_UNTIL(!guard_cache(fleet.guards[0], again));
     assert_string_equal(again, "");
     assert_true(stack_redis_restart(&rig_redis));
-    id_of(&fleet, 0, again); /* empty, and given the name that was known of it */
+    id_of(0, again); /* empty, and given the name that was known of it */
     assert_string_equal(again, id);
-    fleet_add(&fleet);
-    id_of(&fleet, 1, again);
+    fleet_add();
+    id_of(1, again);
     assert_string_equal(again, id);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 TEST(a_name_that_was_lost_is_given_again_and_another_one_is_taken)
 {
-    struct fleet fleet;
     cache_id id, other;
     static const char CHANGED[] = "00000000-0000-4000-8000-000000000000";
-    fleet_init(&fleet);
-    fleet_open(&fleet, 1);
-    id_of(&fleet, 0, id);
-    set_name(&fleet, "DEL", "");
-    WAIT_UNTIL(is_named(&fleet));
-    fleet_add(&fleet);
-    id_of(&fleet, 1, other);
+    fleet_open(1);
+    id_of(0, id);
+    set_name("DEL", "");
+    WAIT_UNTIL(is_named());
+    fleet_add();
+    id_of(1, other);
     assert_string_equal(other, id);
-    set_name(&fleet, "SET", CHANGED);
+    set_name("SET", CHANGED);
     for (size_t i = 0; i < 2; i++)
         WAIT_UNTIL(guard_cache(fleet.guards[i], other) && strcmp(other, CHANGED) == 0);
-    set_name(&fleet, "DEL", "");
-    WAIT_UNTIL(is_named(&fleet));
-    fleet_add(&fleet);
-    id_of(&fleet, 2, other);
+    set_name("DEL", "");
+    WAIT_UNTIL(is_named());
+    fleet_add();
+    id_of(2, other);
     assert_string_equal(other, CHANGED);
     command("LPUSH list nonsense");
-    set_name(&fleet, "RENAME list", ""); /* of another type, at one go */
-    WAIT_UNTIL(is_named(&fleet));
-    fleet_close(&fleet);
+    set_name("RENAME list", ""); /* of another type, at one go */
+    WAIT_UNTIL(is_named());
+    fleet_close();
 }
 
 TEST(nobody_asks_redis_for_it_who_is_not_asked)
 {
-    struct fleet fleet;
     cache_id id;
-    fleet_init(&fleet);
-    fleet_open(&fleet, 1);
-    expect_row(&fleet, 0, "k", "k v1");
-    assert_false(is_named(&fleet));
+    fleet_open(1);
+    expect_row(0, "k", "k v1");
+    assert_false(is_named());
     assert_false(guard_cache(fleet.guards[0], id));
-    WAIT_UNTIL(is_named(&fleet));
-    fleet_close(&fleet);
+    WAIT_UNTIL(is_named());
+    fleet_close();
 }
 
 /* ---- what is not to be stored ---- */
@@ -143,16 +132,14 @@ TEST(what_is_not_to_be_stored_answers_all_who_wait_and_is_loaded_again)
 {
     enum { CROWD = 10 };
     static struct ask asks[CROWD];
-    struct fleet fleet;
-    fleet_init(&fleet);
     fleet.config.near_bytes = 1 << 20;
     fleet.policy.near_ms = 60000;
-    fleet_open(&fleet, 1);
+    fleet_open(1);
     atomic_store(&fleet.source.unstored, true);
     source_shut(&fleet.source);
     for (size_t i = 0; i < CROWD; i++)
-        ask_start(&fleet, 0, &asks[i], "k");
-    WAIT_UNTIL(FLEET_SUM(&fleet, waiters) == CROWD && fleet.source.begun == 1);
+        ask_start(0, &asks[i], "k");
+    WAIT_UNTIL(FLEET_SUM(waiters) == CROWD && fleet.source.begun == 1);
     source_open(&fleet.source);
     for (size_t i = 0; i < CROWD; i++) {
         ask_wait(&asks[i]);
@@ -160,48 +147,44 @@ TEST(what_is_not_to_be_stored_answers_all_who_wait_and_is_loaded_again)
         assert_false(asks[i].result.stored);
         ask_clear(&asks[i]);
     }
-    assert_false(is_cached(&fleet, "k"));
-    assert_false(is_near(&fleet, 0, "k"));
-    WAIT_UNTIL(!is_leased(&fleet, "k"));
+    assert_false(is_cached("k"));
+    assert_false(is_near(0, "k"));
+    WAIT_UNTIL(!is_leased("k"));
     atomic_store(&fleet.source.unstored, false);
-    assert_true(expect_row(&fleet, 0, "k", "k v1").stored);
+    assert_true(expect_row(0, "k", "k v1").stored);
     assert_int_equal(fleet.source.begun, 2);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 TEST(nor_are_absent_rows_and_nobody_else_is_kept_from_loading)
 {
-    struct fleet fleet;
-    fleet_init(&fleet);
     fleet.source.verdict = SOURCE_ABSENT;
-    fleet_open(&fleet, 2);
+    fleet_open(2);
     atomic_store(&fleet.source.unstored, true);
     for (unsigned i = 0; i < 4; i++)
-        expect(&fleet, i % 2, "k", GUARD_ABSENT);
+        expect(i % 2, "k", GUARD_ABSENT);
     assert_int_equal(fleet.source.begun, 4);
     atomic_store(&fleet.source.unstored, false);
     for (unsigned i = 0; i < 4; i++)
-        expect(&fleet, i % 2, "k", GUARD_ABSENT);
+        expect(i % 2, "k", GUARD_ABSENT);
     assert_int_equal(fleet.source.begun, 5);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 /* The stale value stays and goes on being served; its refresh adds nothing to its life. */
 TEST(a_refresh_that_is_not_to_be_stored_leaves_the_stale_value)
 {
-    struct fleet fleet;
-    fleet_init(&fleet);
     fleet.policy.stale_ms = 60000;
-    fleet_open(&fleet, 1);
-    expect_row(&fleet, 0, "k", "k v1");
-    age_value(&fleet, "k", 30000);
+    fleet_open(1);
+    expect_row(0, "k", "k v1");
+    age_value("k", 30000);
     atomic_store(&fleet.source.unstored, true);
     atomic_store(&fleet.source.version, 2);
-    assert_int_equal(expect_row(&fleet, 0, "k", "k v1").source, GUARD_FROM_STALE);
-    WAIT_UNTIL(FLEET_SUM(&fleet, refresh_started) >= 1 && FLEET_SUM(&fleet, lease_released) >= 1);
-    assert_int_equal(expect_row(&fleet, 0, "k", "k v1").source, GUARD_FROM_STALE);
-    assert_in_range(redis_number(&fleet, "PTTL", "k", 'v'), 1, 30000);
-    fleet_close(&fleet);
+    assert_int_equal(expect_row(0, "k", "k v1").source, GUARD_FROM_STALE);
+    WAIT_UNTIL(FLEET_SUM(refresh_started) >= 1 && FLEET_SUM(lease_released) >= 1);
+    assert_int_equal(expect_row(0, "k", "k v1").source, GUARD_FROM_STALE);
+    assert_in_range(redis_number("PTTL", "k", 'v'), 1, 30000);
+    fleet_close();
 }
 
-TEST_GROUP(.up = rig_start, .down = rig_stop);
+TEST_GROUP(.up = rig_start, .down = rig_stop, .before = fleet_before);

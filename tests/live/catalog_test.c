@@ -377,22 +377,18 @@ TEST(a_policy_that_the_guard_refuses_is_reported)
     close_service(&service);
 }
 
-static int start(void **state)
+static bool start(void)
 {
-    (void)state;
     return stack_redis_start(&redis, NULL) && stack_postgres_start(&postgres, 60) &&
-                   stack_postgres_query(postgres.url, "CREATE DATABASE shop TEMPLATE template0", NULL, 0) &&
-                   stack_postgres_load(url_of("shop"), SCALE)
-               ? 0
-               : -1;
+           stack_postgres_query(postgres.url, "CREATE DATABASE shop TEMPLATE template0", NULL, 0) &&
+           stack_postgres_load(url_of("shop"), SCALE);
 }
 
-static int stop(void **state)
+static bool stop(void)
 {
-    (void)state;
     stack_postgres_stop(&postgres);
     stack_redis_stop(&redis);
-    return 0;
+    return true;
 }
 
 TEST_GROUP(.up = start, .down = stop);

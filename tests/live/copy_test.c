@@ -45,24 +45,22 @@ static void write_file(const char *name, const char *text)
     assert_int_equal(fclose(file), 0);
 }
 
-static int copy_and_build(void **state)
+static bool copy_and_build(void)
 {
     char command[PROC_PATH_BYTES + 64];
     const char *argv[] = {"sh", "-c", command, NULL};
-    (void)state;
     if (!proc_folder("copy", NULL, folder))
-        return -1;
+        return false;
     snprintf(command, sizeof command, "cp -r guard '%s/'", folder);
     if (!proc_run(&(struct proc_options){.argv = argv}, WAIT_MS))
-        return -1;
-    return shell("make -C guard/example clean; make -j2 -C guard/example") ? 0 : -1;
+        return false;
+    return shell("make -C guard/example clean; make -j2 -C guard/example");
 }
 
-static int remove_copy(void **state)
+static bool remove_copy(void)
 {
-    (void)state;
     proc_remove(folder);
-    return 0;
+    return true;
 }
 
 /* ---- the folder alone ---- */

@@ -9,19 +9,19 @@
 #include <sys/stat.h>
 
 /* A guard whose commands time out soon, though not because the machine is slow. */
-static void fault_init(struct fleet *fleet)
+static void fault_init(void)
 {
-    fleet_init(fleet);
-    fleet->config.redis_limit_ms = 1000;
+    fleet_init();
+    fleet.config.redis_limit_ms = 1000;
 }
 
 /* The same with a Redis of the test's own, which may go. */
-static void fault_init_apart(struct fleet *fleet, struct stack_redis *redis)
+static void fault_init_apart(struct stack_redis *redis)
 {
     *redis = (struct stack_redis){.pid = 0};
     assert_true(stack_redis_start(redis, NULL));
-    fault_init(fleet);
-    fleet->config.redis_url = redis->url;
+    fault_init();
+    fleet.config.redis_url = redis->url;
 }
 
 /* ---- Redis away ---- */
@@ -30,17 +30,16 @@ static void fault_init_apart(struct fleet *fleet, struct stack_redis *redis)
 TEST(a_guard_opened_without_redis_works_uncached_and_joins_later)
 {
     struct stack_redis redis;
-    struct fleet fleet;
     struct ask busy, asks[6];
-    fault_init_apart(&fleet, &redis);
+    fault_init_apart(&redis);
     stack_redis_kill(&redis);
     fleet.config.load_workers = 1;
-    fleet_add(&fleet);
+    fleet_add();
     source_shut(&fleet.source);
-    ask_start(&fleet, 0, &busy, "busy");
+    ask_start(0, &busy, "busy");
     WAIT_UNTIL(fleet.source.begun == 1);
     for (size_t i = 0; i < 6; i++)
-        ask_start(&fleet, 0, &asks[i], "k");
+        ask_start(0, &asks[i], "k");
     WAIT_UNTIL(stats_of(fleet.guards[0]).waiters == 1 + 6 && stats_of(fleet.guards[0]).loads_queued == 1);
     source_open(&fleet.source);
     ask_wait(&busy);
@@ -58,40 +57,38 @@ TEST(a_guard_opened_without_redis_works_uncached_and_joins_later)
     assert_true(stack_redis_restart(&redis));
     WAIT_UNTIL(is_up(fleet.guards[0]));
     struct guard_result result;
-    WAIT_UNTIL((result = expect_row(&fleet, 0, "k", "k v1"), result.stored));
-    fleet_close(&fleet);
+    WAIT_UNTIL((result = expect_row(0, "k", "k v1"), result.stored));
+    fleet_close();
     stack_redis_stop(&redis);
 }
 
 TEST(without_redis_a_failed_load_is_remembered_by_the_process)
 {
     struct stack_redis redis;
-    struct fleet fleet;
-    fault_init_apart(&fleet, &redis);
+    fault_init_apart(&redis);
     stack_redis_kill(&redis);
     fleet.policy.failure_ms = 30000;
     fleet.source.verdict = SOURCE_FAIL;
-    fleet_add(&fleet);
+    fleet_add();
     for (int i = 0; i < 5; i++) {
-        struct guard_result result = expect(&fleet, 0, "k", GUARD_FAILED);
+        struct guard_result result = expect(0, "k", GUARD_FAILED);
         assert_in_range(result.retry_ms, 1, 30000);
     }
     assert_int_equal(fleet.source.begun, 1);
-    fleet_close(&fleet);
+    fleet_close();
     stack_redis_stop(&redis);
 }
 
 TEST(a_guard_that_redis_refuses_says_so_and_works_uncached)
 {
-    struct fleet fleet;
     char url[96];
-    fault_init(&fleet);
+    fault_init();
     snprintf(url, sizeof url, "redis://nobody:wrong@127.0.0.1:%u/0", (unsigned)rig_redis.port);
     fleet.config.redis_url = url;
-    fleet_add(&fleet);
+    fleet_add();
     WAIT_UNTIL(stats_of(fleet.guards[0]).redis_state == GUARD_REDIS_DENIED);
-    assert_false(expect_row(&fleet, 0, "k", "k v1").stored);
-    fleet_close(&fleet);
+    assert_false(expect_row(0, "k", "k v1").stored);
+    fleet_close();
 }
 
 /* The loading process has one caller, who is there before its query: who comes later, to a load that cannot be stored,
@@ -99,18 +96,17 @@ TEST(a_guard_that_redis_refuses_says_so_and_works_uncached)
 TEST(redis_killed_during_a_load_costs_the_cache_but_no_answer)
 {
     struct stack_redis redis = {.pid = 0};
-    struct fleet fleet;
     struct ask asks[4];
     assert_true(stack_redis_start(&redis, NULL));
-    fault_init(&fleet);
+    fault_init();
     fleet.config.redis_url = redis.url;
-    fleet_open(&fleet, 2);
+    fleet_open(2);
     source_shut(&fleet.source);
-    ask_start(&fleet, 0, &asks[0], "k");
+    ask_start(0, &asks[0], "k");
     WAIT_UNTIL(fleet.source.begun == 1);
     for (size_t i = 1; i < 4; i++)
-        ask_start(&fleet, 1, &asks[i], "k");
-    WAIT_UNTIL(FLEET_SUM(&fleet, waiters) == 4 && stats_of(fleet.guards[1]).lease_busy > 0);
+        ask_start(1, &asks[i], "k");
+    WAIT_UNTIL(FLEET_SUM(waiters) == 4 && stats_of(fleet.guards[1]).lease_busy > 0);
     stack_redis_kill(&redis);
     WAIT_UNTIL(fleet.source.begun == 2); /* the other process goes on alone */
     source_open(&fleet.source);
@@ -124,7 +120,7 @@ TEST(redis_killed_during_a_load_costs_the_cache_but_no_answer)
     assert_true(stack_redis_restart(&redis));
     for (size_t i = 0; i < 2; i++)
         WAIT_UNTIL(is_up(fleet.guards[i]));
-    fleet_close(&fleet);
+    fleet_close();
     stack_redis_stop(&redis);
 }
 
@@ -134,20 +130,19 @@ TEST(a_hung_redis_delays_an_answer_by_twice_its_limit_at_most)
     enum { LIMIT_MS = 3000, MACHINE_MS = 2800 }; /* three times the limit is too much, and still told apart */
     uint64_t longest_ms = 0;
     struct stack_redis redis = {.pid = 0};
-    struct fleet fleet;
     char key[16], row[24];
     assert_true(stack_redis_start(&redis, NULL));
-    fault_init(&fleet);
+    fault_init();
     fleet.config.redis_limit_ms = LIMIT_MS;
     fleet.config.redis_url = redis.url;
-    fleet_open(&fleet, 1);
-    expect_row(&fleet, 0, "k", "k v1");
+    fleet_open(1);
+    expect_row(0, "k", "k v1");
     stack_redis_pause(&redis);
     for (int i = 0; i < 20; i++) {
         snprintf(key, sizeof key, "h%d", i);
         snprintf(row, sizeof row, "h%d v1", i);
         uint64_t begun_ms = rig_now_ms();
-        assert_false(expect_row(&fleet, 0, key, row).stored);
+        assert_false(expect_row(0, key, row).stored);
         if (rig_now_ms() - begun_ms > longest_ms)
             longest_ms = rig_now_ms() - begun_ms;
     }
@@ -156,40 +151,37 @@ TEST(a_hung_redis_delays_an_answer_by_twice_its_limit_at_most)
     stack_redis_resume(&redis);
     WAIT_UNTIL(is_up(fleet.guards[0]));
     struct guard_result result;
-    WAIT_UNTIL((result = expect_row(&fleet, 0, "after", "after v1"), result.stored));
-    fleet_close(&fleet);
+    WAIT_UNTIL((result = expect_row(0, "after", "after v1"), result.stored));
+    fleet_close();
     stack_redis_stop(&redis);
 }
 
 TEST(a_deadline_below_the_limit_of_redis_is_kept_while_redis_hangs)
 {
     struct stack_redis redis = {.pid = 0};
-    struct fleet fleet;
     struct ask ask;
     assert_true(stack_redis_start(&redis, NULL));
-    fleet_init(&fleet);
     fleet.config.redis_limit_ms = 10000;
     fleet.policy.lease_ms = fleet.policy.max_hold_ms = 30000;
     fleet.config.redis_url = redis.url;
-    fleet_open(&fleet, 1);
+    fleet_open(1);
     stack_redis_pause(&redis);
     uint64_t begun_ms = rig_now_ms();
-    assert_int_equal(ask_try(&fleet, 0, &ask, "k", 50), GUARD_OK);
+    assert_int_equal(ask_try(0, &ask, "k", 50), GUARD_OK);
     ask_wait(&ask);
     assert_int_equal(ask.result.status, GUARD_TIMEOUT);
     assert_in_range(rig_now_ms() - begun_ms, 50, 5000);
     stack_redis_resume(&redis);
-    fleet_close(&fleet);
+    fleet_close();
     stack_redis_stop(&redis);
 }
 
 TEST(an_invalidation_that_redis_does_not_confirm_is_unknown_at_its_deadline)
 {
     struct stack_redis redis;
-    struct fleet fleet;
     struct guard_invalidated result;
-    fault_init_apart(&fleet, &redis);
-    fleet_open(&fleet, 1);
+    fault_init_apart(&redis);
+    fleet_open(1);
     stack_redis_kill(&redis);
     uint64_t begun_ms = rig_now_ms();
     assert_int_equal(guard_invalidate_wait(fleet.guards[0], "k", 400, &result), GUARD_UNKNOWN);
@@ -198,21 +190,20 @@ TEST(an_invalidation_that_redis_does_not_confirm_is_unknown_at_its_deadline)
     assert_int_equal(guard_invalidate_wait(fleet.guards[0], "k", 0, &result), GUARD_UNKNOWN);
     assert_int_equal(stats_of(fleet.guards[0]).invalidate_unknown, 2);
     assert_int_equal(stats_of(fleet.guards[0]).invalidated, 0);
-    fleet_close(&fleet);
+    fleet_close();
     stack_redis_stop(&redis);
 }
 
 TEST(an_invalidation_is_repeated_until_redis_confirms_it)
 {
     struct stack_redis redis;
-    struct fleet fleet;
     struct guard_invalidated result = {.status = GUARD_INVALID};
-    fault_init_apart(&fleet, &redis);
-    fleet_open(&fleet, 1);
+    fault_init_apart(&redis);
+    fleet_open(1);
     stack_redis_kill(&redis);
     assert_true(stack_redis_restart(&redis)); /* the guard may not have noticed yet */
     assert_int_equal(guard_invalidate_wait(fleet.guards[0], "k", 15000, &result), GUARD_OK);
-    fleet_close(&fleet);
+    fleet_close();
     stack_redis_stop(&redis);
 }
 
@@ -220,34 +211,30 @@ TEST(an_invalidation_is_repeated_until_redis_confirms_it)
 
 TEST(a_lease_left_behind_is_outlived_by_one_new_load)
 {
-    struct fleet fleet;
     struct ask asks[6];
-    fleet_init(&fleet);
-    fleet_open(&fleet, 2);
+    fleet_open(2);
     static const char DEAD[] = "11111111-1111-4111-8111-111111111111 0123456789abcdef 0060000 dead:1 0";
     freeReplyObject(stack_redis_command(&rig_redis, "SET csg1:{%s:k}:l %b PX 60000", fleet.name_space, DEAD,
                                         sizeof DEAD - 1));
     for (size_t i = 0; i < 6; i++)
-        ask_start(&fleet, i % 2, &asks[i], "k");
+        ask_start(i % 2, &asks[i], "k");
     for (size_t i = 0; i < 2; i++)
         WAIT_UNTIL(stats_of(fleet.guards[i]).waiters == 3 && stats_of(fleet.guards[i]).lease_busy > 0);
     freeReplyObject(stack_redis_command(&rig_redis, "PEXPIRE csg1:{%s:k}:l 500", fleet.name_space));
     for (size_t i = 0; i < 6; i++)
         expect_answer(&asks[i], "k v1");
     assert_int_equal(fleet.source.begun, 1);
-    assert_true(FLEET_SUM(&fleet, wake_polls) > 0);
-    fleet_close(&fleet);
+    assert_true(FLEET_SUM(wake_polls) > 0);
+    fleet_close();
 }
 
 TEST(a_late_fill_is_refused_and_its_own_callers_are_still_answered)
 {
-    struct fleet fleet;
     struct ask late;
-    fleet_init(&fleet);
-    fleet_open(&fleet, 2);
+    fleet_open(2);
     fleet.source.stubborn = true;
     source_shut(&fleet.source);
-    ask_start(&fleet, 0, &late, "k");
+    ask_start(0, &late, "k");
     WAIT_UNTIL(fleet.source.begun == 1);
     freeReplyObject(stack_redis_command(&rig_redis, "DEL csg1:{%s:k}:l", fleet.name_space));
     source_open(&fleet.source);
@@ -255,74 +242,70 @@ TEST(a_late_fill_is_refused_and_its_own_callers_are_still_answered)
     assert_row(&late.result, "k v1");
     assert_false(late.result.stored);
     ask_clear(&late);
-    assert_false(is_cached(&fleet, "k"));
+    assert_false(is_cached("k"));
     assert_int_equal(stats_of(fleet.guards[0]).fill_late, 1);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 /* ---- hearing of others ---- */
 
 /* False: it looked by itself before the message came. */
-static bool is_woken_by_the_message(struct fleet *fleet, const char *key)
+static bool is_woken_by_the_message(const char *key)
 {
     struct ask holder, waiter;
     char row[24];
-    const unsigned begun = atomic_load(&fleet->source.begun);
-    const struct guard_stats before = stats_of(fleet->guards[1]);
+    const unsigned begun = atomic_load(&fleet.source.begun);
+    const struct guard_stats before = stats_of(fleet.guards[1]);
     snprintf(row, sizeof row, "%s v1", key);
-    source_shut(&fleet->source);
-    ask_start(fleet, 0, &holder, key);
-    WAIT_UNTIL(atomic_load(&fleet->source.begun) == begun + 1);
-    ask_start(fleet, 1, &waiter, key);
-    const struct guard_stats poll = await_poll(fleet->guards[1], &before);
-    source_open(&fleet->source);
+    source_shut(&fleet.source);
+    ask_start(0, &holder, key);
+    WAIT_UNTIL(atomic_load(&fleet.source.begun) == begun + 1);
+    ask_start(1, &waiter, key);
+    const struct guard_stats poll = await_poll(fleet.guards[1], &before);
+    source_open(&fleet.source);
     expect_answer(&waiter, row);
     expect_answer(&holder, row);
     assert_int_equal(waiter.result.source, GUARD_FROM_FLEET);
-    if (!undisturbed(fleet->guards[1], &before, &poll))
+    if (!undisturbed(fleet.guards[1], &before, &poll))
         return false;
-    assert_true(stats_of(fleet->guards[1]).wake_messages > poll.wake_messages);
+    assert_true(stats_of(fleet.guards[1]).wake_messages > poll.wake_messages);
     return true;
 }
 
 TEST(a_waiting_process_is_woken_by_the_message_not_by_its_poll)
 {
     enum { TRIES = 20 };
-    struct fleet fleet;
     char key[16];
     bool woken = false;
-    fleet_init(&fleet);
-    fleet_open(&fleet, 2);
+    fleet_open(2);
     for (int try = 0; try < TRIES && !woken; try++) {
         snprintf(key, sizeof key, "k%d", try);
-        woken = is_woken_by_the_message(&fleet, key);
+        woken = is_woken_by_the_message(key);
     }
     if (!woken)
         fail_msg("%d times a poll came in between", (int)TRIES);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 /* A flight that asks in the very moment of the reconnection looks anyway and is not counted. */
-static bool resyncs_after_a_kill(struct fleet *fleet, size_t i)
+static bool resyncs_after_a_kill(size_t i)
 {
-    uint64_t connects = FLEET_SUM(fleet, redis_connects);
+    uint64_t connects = FLEET_SUM(redis_connects);
     freeReplyObject(stack_redis_command(&rig_redis, "CLIENT KILL TYPE pubsub"));
-    WAIT_UNTIL(FLEET_SUM(fleet, redis_connects) >= connects + fleet->count && is_up(fleet->guards[i]));
-    return stats_of(fleet->guards[i]).wake_resyncs > 0;
+    WAIT_UNTIL(FLEET_SUM(redis_connects) >= connects + fleet.count && is_up(fleet.guards[i]));
+    return stats_of(fleet.guards[i]).wake_resyncs > 0;
 }
 
 TEST(a_killed_subscription_comes_back_and_all_who_wait_look_again)
 {
-    struct fleet fleet;
     struct ask holder, waiter;
-    fleet_init(&fleet);
-    fleet_open(&fleet, 2);
+    fleet_open(2);
     source_shut(&fleet.source);
-    ask_start(&fleet, 0, &holder, "k");
+    ask_start(0, &holder, "k");
     WAIT_UNTIL(fleet.source.begun == 1);
-    ask_start(&fleet, 1, &waiter, "k");
+    ask_start(1, &waiter, "k");
     WAIT_UNTIL(stats_of(fleet.guards[1]).lease_busy > 0);
-    WAIT_UNTIL(resyncs_after_a_kill(&fleet, 1));
+    WAIT_UNTIL(resyncs_after_a_kill(1));
     source_open(&fleet.source);
     ask_wait(&waiter);
     ask_wait(&holder);
@@ -330,27 +313,25 @@ TEST(a_killed_subscription_comes_back_and_all_who_wait_look_again)
     ask_clear(&waiter);
     ask_clear(&holder);
     assert_int_equal(fleet.source.begun, 1);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 TEST(a_silently_dead_subscription_is_noticed_by_the_canary_and_costs_no_answer)
 {
     enum { SILENCE_MS = 2000, NOTICED_MS = 12000 }; /* a canary a second, the silence, and a slow machine */
-    struct fleet fleet;
     struct proxy *proxy = NULL;
     struct ask holder, waiter;
     char url[64];
     assert_true(proxy_open_to(rig_redis.port, &proxy));
     proxy_mark(proxy, 0, "SUBSCRIBE", PROXY_NONE);
     snprintf(url, sizeof url, "redis://127.0.0.1:%u/0", (unsigned)proxy_port(proxy, 0));
-    fleet_init(&fleet);
-    fleet_add(&fleet);
+    fleet_add();
     fleet.config.redis_url = url;
-    fleet_open(&fleet, 2);
+    fleet_open(2);
     source_shut(&fleet.source);
-    ask_start(&fleet, 0, &holder, "a");
+    ask_start(0, &holder, "a");
     WAIT_UNTIL(fleet.source.begun == 1);
-    ask_start(&fleet, 1, &waiter, "a");
+    ask_start(1, &waiter, "a");
     WAIT_UNTIL(stats_of(fleet.guards[1]).lease_busy > 0);
     uint64_t begun_ms = rig_now_ms();
     proxy_set(proxy, 0, PROXY_MUTE, 0);
@@ -366,7 +347,7 @@ TEST(a_silently_dead_subscription_is_noticed_by_the_canary_and_costs_no_answer)
     proxy_set(proxy, 0, PROXY_NONE, 0);
     WAIT_UNTIL(is_up(fleet.guards[1]));
     assert_int_equal(fleet.source.begun, 1);
-    fleet_close(&fleet);
+    fleet_close();
     proxy_close(&proxy);
 }
 
@@ -374,43 +355,39 @@ TEST(messages_that_are_not_ours_are_ignored)
 {
     static const char *const FOREIGN[] = {"x",         "",       "f ", "f  ",        "f tag",
                                           "q tag key", "f tag ", "c ", "c someone 1"};
-    struct fleet fleet;
-    fleet_init(&fleet);
-    fleet_open(&fleet, 1);
+    fleet_open(1);
     for (size_t i = 0; i < sizeof FOREIGN / sizeof *FOREIGN; i++) {
         redisReply *reply =
             stack_redis_command(&rig_redis, "PUBLISH csg1:wake:%s:0 %s", fleet.name_space, FOREIGN[i]);
         assert_int_equal(reply->integer, 1);
         freeReplyObject(reply);
     }
-    expect_row(&fleet, 0, "k", "k v1");
+    expect_row(0, "k", "k v1");
     WAIT_UNTIL(stats_of(fleet.guards[0]).wake_messages == 1);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 /* ---- closing ---- */
 
 TEST(closing_lets_a_running_load_finish_within_the_drain_time)
 {
-    struct fleet fleet;
     struct ask ask;
-    fleet_init(&fleet);
-    fleet_open(&fleet, 1);
+    fleet_open(1);
     source_shut(&fleet.source);
-    ask_start(&fleet, 0, &ask, "k");
+    ask_start(0, &ask, "k");
     WAIT_UNTIL(fleet.source.begun == 1);
     guard_drain(fleet.guards[0]);
     guard_drain(fleet.guards[0]);
     struct ask refused;
-    assert_int_equal(ask_try(&fleet, 0, &refused, "k", 0), GUARD_CLOSING);
+    assert_int_equal(ask_try(0, &refused, "k", 0), GUARD_CLOSING);
     source_open(&fleet.source);
     assert_int_equal(guard_close(&fleet.guards[0], 10000), GUARD_OK);
     assert_int_equal(ask.answers, 1);
     assert_row(&ask.result, "k v1");
     assert_true(ask.result.stored);
     ask_clear(&ask);
-    assert_true(is_cached(&fleet, "k"));
-    fleet_close(&fleet);
+    assert_true(is_cached("k"));
+    fleet_close();
 }
 
 TEST(what_was_accepted_before_the_close_is_answered_with_a_value)
@@ -418,12 +395,11 @@ TEST(what_was_accepted_before_the_close_is_answered_with_a_value)
     static struct ask asks[200];
     char key[16];
     for (int round = 0; round < 5; round++) {
-        struct fleet fleet;
-        fleet_init(&fleet);
-        fleet_open(&fleet, 1);
+        fleet_init();
+        fleet_open(1);
         for (size_t i = 0; i < 200; i++) {
             snprintf(key, sizeof key, "k%zu", i % 40);
-            ask_start(&fleet, 0, &asks[i], key);
+            ask_start(0, &asks[i], key);
         }
         assert_int_equal(guard_close(&fleet.guards[0], 10000), GUARD_OK);
         for (size_t i = 0; i < 200; i++) {
@@ -431,21 +407,19 @@ TEST(what_was_accepted_before_the_close_is_answered_with_a_value)
             assert_int_equal(asks[i].result.status, GUARD_OK);
             ask_clear(&asks[i]);
         }
-        fleet_close(&fleet);
+        fleet_close();
     }
 }
 
 TEST(closing_without_time_cancels_loads_and_releases_their_leases)
 {
-    struct fleet fleet;
     struct ask asks[3];
     const char *keys[] = {"a", "b", "a"};
-    fleet_init(&fleet);
     fleet.config.load_workers = 1; /* "b" is queued */
-    fleet_open(&fleet, 1);
+    fleet_open(1);
     source_shut(&fleet.source);
     for (size_t i = 0; i < 3; i++) {
-        ask_start(&fleet, 0, &asks[i], keys[i]);
+        ask_start(0, &asks[i], keys[i]);
         WAIT_UNTIL(stats_of(fleet.guards[0]).waiters == i + 1);
     }
     WAIT_UNTIL(fleet.source.begun == 1 && stats_of(fleet.guards[0]).loads_queued == 1);
@@ -456,23 +430,21 @@ TEST(closing_without_time_cancels_loads_and_releases_their_leases)
     }
     assert_int_equal(fleet.source.saw_cancel, 1);
     assert_int_equal(fleet.source.begun, 1);
-    assert_false(is_leased(&fleet, "a"));
-    assert_false(is_leased(&fleet, "b"));
-    assert_false(is_cached(&fleet, "a"));
-    fleet_close(&fleet);
+    assert_false(is_leased("a"));
+    assert_false(is_leased("b"));
+    assert_false(is_cached("a"));
+    fleet_close();
 }
 
 static struct guard *abandoned; /* so that its memory is reachable, as a leak checker sees it */
 
 TEST(closing_gives_up_on_a_loader_that_ignores_its_cancellation)
 {
-    static struct fleet fleet; /* the loader uses it after the guard is closed */
     struct ask ask;
-    fleet_init(&fleet);
     fleet.source.stubborn = true;
-    fleet_open(&fleet, 1);
+    fleet_open(1);
     source_shut(&fleet.source);
-    ask_start(&fleet, 0, &ask, "k");
+    ask_start(0, &ask, "k");
     WAIT_UNTIL(fleet.source.begun == 1);
     abandoned = fleet.guards[0];
     uint64_t begun_ms = rig_now_ms();
@@ -481,31 +453,29 @@ TEST(closing_gives_up_on_a_loader_that_ignores_its_cancellation)
     assert_in_range(rig_now_ms() - begun_ms, 4900, 15000);
     assert_int_equal(ask.answers, 1);
     assert_int_equal(ask.result.status, GUARD_CLOSING);
-    assert_false(is_leased(&fleet, "k"));
+    assert_false(is_leased("k"));
     source_open(&fleet.source); /* it ends now, and finds nobody */
     WAIT_UNTIL(fleet.source.over == 1);
     assert_int_equal(ask.answers, 1);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 static void *ask_and_wait(void *context)
 {
-    struct fleet *fleet = context;
-    struct guard_request request = {.kind = fleet->kinds[0], .key = "k"};
+    (void)context;
+    struct guard_request request = {.kind = fleet.kinds[0], .key = "k"};
     struct guard_result result;
-    guard_get_wait(fleet->guards[0], &request, &result);
+    guard_get_wait(fleet.guards[0], &request, &result);
     return (void *)(uintptr_t)result.status;
 }
 
 TEST(closing_frees_those_who_block)
 {
-    struct fleet fleet;
     pthread_t threads[8];
-    fleet_init(&fleet);
-    fleet_open(&fleet, 1);
+    fleet_open(1);
     source_shut(&fleet.source);
     for (size_t i = 0; i < 8; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, ask_and_wait, &fleet), 0);
+        assert_int_equal(pthread_create(&threads[i], NULL, ask_and_wait, NULL), 0);
     WAIT_UNTIL(stats_of(fleet.guards[0]).waiters == 8);
     assert_int_equal(guard_close(&fleet.guards[0], 0), GUARD_OK);
     for (size_t i = 0; i < 8; i++) {
@@ -513,7 +483,7 @@ TEST(closing_frees_those_who_block)
         pthread_join(threads[i], &status);
         assert_int_equal((uintptr_t)status, GUARD_CLOSING);
     }
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 static void unknown_or_closing(void *context, const struct guard_invalidated *result)
@@ -526,32 +496,30 @@ static void unknown_or_closing(void *context, const struct guard_invalidated *re
 TEST(an_invalidation_under_way_is_answered_when_the_guard_closes)
 {
     struct stack_redis redis;
-    struct fleet fleet;
     atomic_uint called = 0;
-    fault_init_apart(&fleet, &redis);
-    fleet_open(&fleet, 1);
+    fault_init_apart(&redis);
+    fleet_open(1);
     stack_redis_pause(&redis);
     for (int i = 0; i < 5; i++)
         assert_int_equal(guard_invalidate(fleet.guards[0], "k", 60000, unknown_or_closing, &called),
                          GUARD_OK);
     assert_int_equal(guard_close(&fleet.guards[0], 0), GUARD_OK);
     assert_int_equal(called, 5);
-    fleet_close(&fleet);
+    fleet_close();
     stack_redis_stop(&redis);
 }
 
 TEST(closing_while_redis_hangs_takes_no_longer_than_its_limits)
 {
     struct stack_redis redis;
-    struct fleet fleet;
     struct ask asks[2];
-    fault_init_apart(&fleet, &redis);
-    fleet_open(&fleet, 1);
+    fault_init_apart(&redis);
+    fleet_open(1);
     source_shut(&fleet.source);
-    ask_start(&fleet, 0, &asks[0], "k");
+    ask_start(0, &asks[0], "k");
     WAIT_UNTIL(fleet.source.begun == 1);
     stack_redis_pause(&redis);
-    ask_start(&fleet, 0, &asks[1], "other");
+    ask_start(0, &asks[1], "other");
     uint64_t begun_ms = rig_now_ms();
     assert_int_equal(guard_close(&fleet.guards[0], 0), GUARD_OK);
     assert_in_range(rig_now_ms() - begun_ms, 0, 10000); /* the callers would wait for longer */
@@ -559,7 +527,7 @@ TEST(closing_while_redis_hangs_takes_no_longer_than_its_limits)
         assert_int_equal(asks[i].answers, 1);
         assert_int_equal(asks[i].result.status, GUARD_CLOSING);
     }
-    fleet_close(&fleet);
+    fleet_close();
     stack_redis_stop(&redis);
 }
 
@@ -568,29 +536,27 @@ TEST(closing_while_redis_hangs_takes_no_longer_than_its_limits)
 TEST(an_entry_larger_than_ones_own_limit_is_served_and_breaks_no_connection)
 {
     enum { BODY_BYTES = 400000 };
-    struct fleet fleet;
     char *body = malloc(BODY_BYTES + 1);
     assert_non_null(body);
     memset(body, 'x', BODY_BYTES);
     body[BODY_BYTES] = '\0';
-    fleet_init(&fleet);
     fleet.source.body = body;
     fleet.source.body_bytes = BODY_BYTES;
     fleet.config.max_value_bytes = 1 << 20;
-    fleet_add(&fleet);
+    fleet_add();
     fleet.config.max_value_bytes = 256 << 10;
-    fleet_add(&fleet);
-    fleet_open(&fleet, 2);
+    fleet_add();
+    fleet_open(2);
     uint64_t connects = stats_of(fleet.guards[1]).redis_connects;
-    assert_true(expect_row(&fleet, 0, "k", body).stored);
+    assert_true(expect_row(0, "k", body).stored);
     for (int i = 0; i < 3; i++)
-        assert_int_equal(expect_row(&fleet, 1, "k", body).source, GUARD_FROM_CACHE);
-    assert_false(expect_row(&fleet, 1, "own", body).stored);
+        assert_int_equal(expect_row(1, "k", body).source, GUARD_FROM_CACHE);
+    assert_false(expect_row(1, "own", body).stored);
     assert_int_equal(fleet.source.begun, 2);
     assert_int_equal(stats_of(fleet.guards[1]).redis_connects, connects);
     assert_int_equal(stats_of(fleet.guards[1]).fill_too_big, 1);
-    assert_int_equal(FLEET_SUM(&fleet, entry_rejected), 0);
-    fleet_close(&fleet);
+    assert_int_equal(FLEET_SUM(entry_rejected), 0);
+    fleet_close();
     free(body);
 }
 
@@ -598,57 +564,53 @@ TEST(an_entry_larger_than_ones_own_limit_is_served_and_breaks_no_connection)
 
 TEST(the_permissions_that_the_readme_names_are_enough)
 {
-    struct fleet fleet;
     char url[RIG_URL_BYTES], rules[RIG_RULES_BYTES];
     struct guard_invalidated dropped;
     rig_rules_of_readme(rules);
     rig_permit("guard", rules);
-    fleet_init(&fleet);
     rig_url_of("guard", 3, url);
     fleet.config.redis_url = url;
     fleet.policy.failure_ms = 30000;
-    fleet_open(&fleet, 2);
-    expect_row(&fleet, 0, "k", "k v1");
-    assert_int_equal(expect_row(&fleet, 1, "k", "k v1").source, GUARD_FROM_CACHE);
+    fleet_open(2);
+    expect_row(0, "k", "k v1");
+    assert_int_equal(expect_row(1, "k", "k v1").source, GUARD_FROM_CACHE);
     assert_int_equal(guard_invalidate_wait(fleet.guards[0], "k", RIG_LIMIT_MS, &dropped), GUARD_OK);
     assert_true(dropped.value_dropped);
     fleet.source.verdict = SOURCE_FAIL;
-    expect(&fleet, 0, "bad", GUARD_FAILED);
-    expect(&fleet, 1, "bad", GUARD_FAILED); /* perhaps before the failure was stored: then it waited */
+    expect(0, "bad", GUARD_FAILED);
+    expect(1, "bad", GUARD_FAILED); /* perhaps before the failure was stored: then it waited */
     assert_int_equal(fleet.source.begun, 2);
-    assert_true(FLEET_SUM(&fleet, wake_messages) > 0);
-    assert_int_equal(FLEET_SUM(&fleet, redis_errors), 0);
-    fleet_close(&fleet);
+    assert_true(FLEET_SUM(wake_messages) > 0);
+    assert_int_equal(FLEET_SUM(redis_errors), 0);
+    fleet_close();
     rig_forget("guard");
 }
 
 /* One get of a key of its own: two lookups and a lease. */
-static enum guard_redis_state state_after_a_get(struct fleet *fleet, unsigned *gets)
+static enum guard_redis_state state_after_a_get(unsigned *gets)
 {
     char key[16], row[24];
     snprintf(key, sizeof key, "p%u", ++*gets);
     snprintf(row, sizeof row, "%s v1", key);
-    expect_row(fleet, 0, key, row);
-    return stats_of(fleet->guards[0]).redis_state;
+    expect_row(0, key, row);
+    return stats_of(fleet.guards[0]).redis_state;
 }
 
 TEST(a_permission_taken_away_shows_as_denied_and_costs_the_cache_but_no_answer)
 {
-    struct fleet fleet;
     char url[RIG_URL_BYTES];
     unsigned gets = 0;
     rig_permit("fickle", "on >PASSWORD ~* &* +@all");
-    fleet_init(&fleet);
     rig_url_of("fickle", 0, url);
     fleet.config.redis_url = url;
-    fleet_open(&fleet, 1);
+    fleet_open(1);
     rig_permit("fickle", "-evalsha -eval");
-    WAIT_UNTIL(state_after_a_get(&fleet, &gets) == GUARD_REDIS_DENIED);
+    WAIT_UNTIL(state_after_a_get(&gets) == GUARD_REDIS_DENIED);
     assert_int_equal(stats_of(fleet.guards[0]).wake_state, GUARD_REDIS_UP);
-    assert_int_equal(state_after_a_get(&fleet, &gets), GUARD_REDIS_DENIED);
+    assert_int_equal(state_after_a_get(&gets), GUARD_REDIS_DENIED);
     rig_permit("fickle", "+evalsha +eval");
-    WAIT_UNTIL(state_after_a_get(&fleet, &gets) == GUARD_REDIS_UP);
-    fleet_close(&fleet);
+    WAIT_UNTIL(state_after_a_get(&gets) == GUARD_REDIS_UP);
+    fleet_close();
     rig_forget("fickle");
 }
 
@@ -664,20 +626,19 @@ static bool saving_has_failed(struct stack_redis *redis)
 TEST(hits_go_on_though_redis_cannot_save)
 {
     struct stack_redis redis;
-    struct fleet fleet;
-    fault_init_apart(&fleet, &redis);
-    fleet_open(&fleet, 1);
-    expect_row(&fleet, 0, "k", "k v1");
+    fault_init_apart(&redis);
+    fleet_open(1);
+    expect_row(0, "k", "k v1");
     assert_int_equal(chmod(redis.folder, 0555), 0);
     freeReplyObject(stack_redis_command(&redis, "CONFIG SET save %s", "3600 1"));
     freeReplyObject(stack_redis_command(&redis, "BGSAVE"));
     WAIT_UNTIL(saving_has_failed(&redis));
     for (uint64_t hit = 1; hit <= 10; hit++) {
-        expect_row(&fleet, 0, "k", "k v1");
+        expect_row(0, "k", "k v1");
         assert_int_equal(stats_of(fleet.guards[0]).hit, hit);
     }
     assert_int_equal(fleet.source.begun, 1);
-    fleet_close(&fleet);
+    fleet_close();
     chmod(redis.folder, 0755);
     stack_redis_stop(&redis);
 }
@@ -685,44 +646,40 @@ TEST(hits_go_on_though_redis_cannot_save)
 /* A login of before there was a fence. */
 TEST(a_login_without_getex_and_info_hits)
 {
-    struct fleet fleet;
     char url[RIG_URL_BYTES], rules[RIG_RULES_BYTES];
     rig_rules_of_readme(rules);
     rig_permit("former", rules);
     rig_permit("former", "-getex -info");
-    fleet_init(&fleet);
     rig_url_of("former", 0, url);
     fleet.config.redis_url = url;
-    fleet_open(&fleet, 1);
-    expect_row(&fleet, 0, "k", "k v1");
+    fleet_open(1);
+    expect_row(0, "k", "k v1");
     for (uint64_t hit = 1; hit <= 10; hit++) {
-        expect_row(&fleet, 0, "k", "k v1");
+        expect_row(0, "k", "k v1");
         assert_int_equal(stats_of(fleet.guards[0]).hit, hit);
     }
-    assert_int_equal(FLEET_SUM(&fleet, redis_errors), 0);
-    fleet_close(&fleet);
+    assert_int_equal(FLEET_SUM(redis_errors), 0);
+    fleet_close();
     rig_forget("former");
 }
 
 TEST(who_may_not_publish_is_told_so_and_keeps_nothing_near)
 {
-    struct fleet fleet;
     struct guard_result result;
     char url[RIG_URL_BYTES];
     rig_permit("fickle", "on >PASSWORD ~* &* +@all -publish");
-    fleet_init(&fleet);
     rig_url_of("fickle", 0, url);
     fleet.config.redis_url = url;
     fleet.config.near_bytes = 1 << 20;
     fleet.policy.near_ms = 60000;
-    fleet_add(&fleet);
+    fleet_add();
     WAIT_UNTIL(stats_of(fleet.guards[0]).wake_state == GUARD_REDIS_DENIED);
-    expect_row(&fleet, 0, "k", "k v1");
-    expect_row(&fleet, 0, "k", "k v1");
+    expect_row(0, "k", "k v1");
+    expect_row(0, "k", "k v1");
     assert_false(guard_near(fleet.guards[0], fleet.kinds[0], "k", &result));
     rig_permit("fickle", "+publish");
     WAIT_UNTIL(is_up(fleet.guards[0]));
-    fleet_close(&fleet);
+    fleet_close();
     rig_forget("fickle");
 }
 
@@ -740,18 +697,18 @@ static size_t count_descriptors(void)
 
 TEST(a_closed_guard_leaves_no_descriptor_behind)
 {
-    struct fleet fleet;
+    fleet_close(); /* with the gate of its settings */
     size_t before = count_descriptors();
     for (int i = 0; i < 10; i++) {
-        fleet_init(&fleet);
-        fleet_open(&fleet, 2);
-        expect_row(&fleet, 0, "k", "k v1");
-        fleet_close(&fleet);
-        fleet_init(&fleet);
-        fleet_add(&fleet);
-        fleet_close(&fleet); /* at whatever stage of connecting it is */
+        fleet_init();
+        fleet_open(2);
+        expect_row(0, "k", "k v1");
+        fleet_close();
+        fleet_init();
+        fleet_add();
+        fleet_close(); /* at whatever stage of connecting it is */
     }
-    assert_int_equal(count_descriptors(), before + 0);
+    assert_int_equal(count_descriptors(), before);
 }
 
 /* The lowest number that is free; what a limit counts from. */
@@ -774,12 +731,10 @@ static size_t fill_holes(int *fillers, size_t max)
 
 TEST(a_guard_without_descriptors_is_not_opened_and_leaves_nothing)
 {
-    struct fleet fleet;
     struct guard_error error;
     struct rlimit limit, tight;
     int fillers[64];
     bool opened = false;
-    fleet_init(&fleet);
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
     size_t filled = fill_holes(fillers, sizeof fillers / sizeof *fillers);
     rlim_t next = (rlim_t)lowest_free_descriptor();
@@ -801,7 +756,6 @@ TEST(a_guard_without_descriptors_is_not_opened_and_leaves_nothing)
     assert_true(opened);
     while (filled > 0)
         close(fillers[--filled]);
-    close(fleet.source.gate);
 }
 
 static atomic_uint told;
@@ -817,16 +771,15 @@ static void on_log(void *context, const char *text)
 
 TEST(the_log_tells_of_the_link_and_never_of_the_password)
 {
-    struct fleet fleet;
     char url[96];
-    fault_init(&fleet);
+    fault_init();
     snprintf(url, sizeof url, "redis://user:secret@127.0.0.1:%u/0", (unsigned)rig_redis.port);
     fleet.config.redis_url = url;
     fleet.config.log = on_log;
     fleet.config.log_context = &told;
-    fleet_add(&fleet);
+    fleet_add();
     WAIT_UNTIL(told > 0);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
-TEST_GROUP(.up = rig_start, .down = rig_stop);
+TEST_GROUP(.up = rig_start, .down = rig_stop, .before = fleet_before);

@@ -9,7 +9,6 @@
 #include <uv.h>
 
 struct host {
-    struct fleet *fleet;
     size_t guard; /* of the fleet */
     uv_loop_t loop;
     uv_async_t async;
@@ -64,15 +63,14 @@ static void attach(struct host *host, void *context)
     struct guard_error error = {.text = ""};
     (void)context;
     enum guard_status status =
-        guard_loop_attach(host->fleet->guards[host->guard], &host->loop, &host->attached, &error);
+        guard_loop_attach(fleet.guards[host->guard], &host->loop, &host->attached, &error);
     if (status != GUARD_OK)
         fail_msg("guard_loop_attach: %s", error.text);
 }
 
-static void host_init(struct host *host, struct fleet *fleet, size_t guard)
+static void host_init(struct host *host, size_t guard)
 {
     memset(host, 0, sizeof *host);
-    host->fleet = fleet;
     host->guard = guard;
     pthread_mutex_init(&host->mutex, NULL);
     pthread_cond_init(&host->changed, NULL);
@@ -110,18 +108,18 @@ static void host_end(struct host *host)
 }
 
 /* With its loop attached to this guard. */
-static void host_open(struct host *host, struct fleet *fleet, size_t guard)
+static void host_open(struct host *host, size_t guard)
 {
-    host_init(host, fleet, guard);
+    host_init(host, guard);
     host_do(host, attach, NULL);
 }
 
 /* A fleet of one guard, and its host. */
-static void open_with_host(struct fleet *fleet, struct host *host)
+static void open_with_host(struct host *host)
 {
-    fleet_init(fleet);
-    fleet_open(fleet, 1);
-    host_open(host, fleet, 0);
+    fleet_init();
+    fleet_open(1);
+    host_open(host, 0);
 }
 
 /* Detaches, ends the loop. */
@@ -153,17 +151,16 @@ static void loop_ask(struct host *host, void *context)
 {
     struct loop_ask *loop_ask = context;
     struct ask *ask = &loop_ask->ask;
-    struct guard_request request = {host->fleet->kinds[host->guard], loop_ask->key, loop_ask->deadline_ms,
+    struct guard_request request = {fleet.kinds[host->guard], loop_ask->key, loop_ask->deadline_ms,
                                     loop_answered, loop_ask};
     memset(ask, 0, sizeof *ask);
     loop_ask->host = host;
-    ask->fleet = host->fleet;
     ask->caller = pthread_self();
     ask->starting = true;
     loop_ask->status = guard_loop_get(host->attached, &request, &ask->ticket);
     ask->starting = false;
     if (loop_ask->status == GUARD_OK)
-        atomic_fetch_add(&host->fleet->accepted[host->guard], 1);
+        atomic_fetch_add(&fleet.accepted[host->guard], 1);
 }
 
 static void loop_ask_start(struct host *host, struct loop_ask *asked, const char *key)
@@ -190,7 +187,7 @@ static void loop_expect(struct host *host, const char *key, const char *row)
 /* Until the loop's own connection answers: then a hit is counted without a round trip of the guard's. */
 static void host_wait_up(struct host *host, const char *key, const char *row)
 {
-    struct guard *guard = host->fleet->guards[host->guard];
+    struct guard *guard = fleet.guards[host->guard];
     uint64_t connects = stats_of(guard).redis_connects;
     loop_expect(host, key, row);
     WAIT_UNTIL(stats_of(guard).redis_connects >= connects && stats_of(guard).redis_connects >= 3);
@@ -201,18 +198,16 @@ static void host_wait_up(struct host *host, const char *key, const char *row)
 
 TEST(a_get_is_answered_on_the_loop_that_asked_even_before_its_connection_is_up)
 {
-    struct fleet fleet;
     struct host host;
     struct loop_ask asked;
-    fleet_init(&fleet);
-    fleet_open(&fleet, 1);
-    expect_row(&fleet, 0, "k", "k v1");
-    host_open(&host, &fleet, 0);
+    fleet_open(1);
+    expect_row(0, "k", "k v1");
+    host_open(&host, 0);
     loop_ask_start(&host, &asked, "k");
     expect_answer(&asked.ask, "k v1");
     loop_expect(&host, "new", "new v1");
     host_close(&host);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 static void attach_and_ask(struct host *host, void *context)
@@ -223,35 +218,32 @@ static void attach_and_ask(struct host *host, void *context)
 
 TEST(a_get_in_the_same_turn_as_the_attachment_is_answered)
 {
-    struct fleet fleet;
     struct host host;
     for (int i = 0; i < 20; i++) {
         struct loop_ask asked = {.key = "k"};
-        fleet_init(&fleet);
-        fleet_open(&fleet, 1);
-        host_init(&host, &fleet, 0);
+        fleet_init();
+        fleet_open(1);
+        host_init(&host, 0);
         host_do(&host, attach_and_ask, &asked);
         assert_int_equal(asked.status, GUARD_OK);
         expect_answer(&asked.ask, "k v1");
         host_close(&host);
-        fleet_close(&fleet);
+        fleet_close();
     }
 }
 
 TEST(loops_and_threads_collapse_into_one_load)
 {
-    struct fleet fleet;
     struct host hosts[2];
     struct loop_ask asked[6];
     struct ask plain;
-    fleet_init(&fleet);
-    fleet_open(&fleet, 1);
+    fleet_open(1);
     for (size_t i = 0; i < 2; i++)
-        host_open(&hosts[i], &fleet, 0);
+        host_open(&hosts[i], 0);
     source_shut(&fleet.source);
     for (size_t i = 0; i < 6; i++)
         loop_ask_start(&hosts[i % 2], &asked[i], "k");
-    ask_start(&fleet, 0, &plain, "k");
+    ask_start(0, &plain, "k");
     WAIT_UNTIL(stats_of(fleet.guards[0]).waiters == 7);
     source_open(&fleet.source);
     for (size_t i = 0; i < 6; i++)
@@ -261,14 +253,13 @@ TEST(loops_and_threads_collapse_into_one_load)
     assert_int_equal(fleet.source.begun, 1);
     for (size_t i = 0; i < 2; i++)
         host_close(&hosts[i]);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 TEST(a_hit_needs_no_other_thread)
 {
-    struct fleet fleet;
     struct host host;
-    open_with_host(&fleet, &host);
+    open_with_host(&host);
     host_wait_up(&host, "k", "k v1");
     struct guard_stats before = stats_of(fleet.guards[0]);
     loop_expect(&host, "k", "k v1");
@@ -277,15 +268,14 @@ TEST(a_hit_needs_no_other_thread)
     assert_int_equal(after.lease_acquired, before.lease_acquired);
     host_close(&host);
     assert_int_equal(stats_of(fleet.guards[0]).hit, after.hit); /* what a loop counted stays */
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 TEST(every_outcome_reaches_the_loop)
 {
-    struct fleet fleet;
     struct host host;
     struct loop_ask asked;
-    open_with_host(&fleet, &host);
+    open_with_host(&host);
     host_wait_up(&host, "k", "k v1");
     fleet.source.verdict = SOURCE_ABSENT;
     for (int i = 0; i < 2; i++) {
@@ -308,23 +298,21 @@ TEST(every_outcome_reaches_the_loop)
     host_do(&host, loop_ask, &asked);
     assert_int_equal(asked.status, GUARD_INVALID);
     host_close(&host);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 /* Each loop has room for as many as the whole process; who is one too many there is told so by the core. */
 TEST(who_is_one_too_many_in_the_process_is_shed_on_his_loop_and_counted)
 {
-    struct fleet fleet;
     struct host host;
     struct loop_ask asked;
     struct ask waiting[2];
-    fleet_init(&fleet);
     fleet.config.max_waiters = 2;
-    fleet_open(&fleet, 1);
-    host_open(&host, &fleet, 0);
+    fleet_open(1);
+    host_open(&host, 0);
     source_shut(&fleet.source);
     for (size_t i = 0; i < 2; i++)
-        ask_start(&fleet, 0, &waiting[i], "slow");
+        ask_start(0, &waiting[i], "slow");
     WAIT_UNTIL(stats_of(fleet.guards[0]).waiters == 2);
     loop_ask_start(&host, &asked, "slow");
     ask_wait(&asked.ask);
@@ -336,15 +324,14 @@ TEST(who_is_one_too_many_in_the_process_is_shed_on_his_loop_and_counted)
     for (size_t i = 0; i < 2; i++)
         expect_answer(&waiting[i], "slow v1");
     host_close(&host);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 TEST(a_get_on_a_loop_can_be_cancelled)
 {
-    struct fleet fleet;
     struct host host;
     struct loop_ask waiting, other;
-    open_with_host(&fleet, &host);
+    open_with_host(&host);
     host_wait_up(&host, "k", "k v1");
     source_shut(&fleet.source);
     loop_ask_start(&host, &waiting, "slow");
@@ -358,7 +345,7 @@ TEST(a_get_on_a_loop_can_be_cancelled)
     expect_answer(&other.ask, "slow v1");
     host_do(&host, loop_cancel, &other);
     host_close(&host);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 static void ask_and_cancel(struct host *host, void *context)
@@ -369,10 +356,9 @@ static void ask_and_cancel(struct host *host, void *context)
 
 TEST(a_get_cancelled_in_the_turn_that_asked_is_answered_later_and_once)
 {
-    struct fleet fleet;
     struct host host;
     struct loop_ask asked = {.key = "k"};
-    open_with_host(&fleet, &host);
+    open_with_host(&host);
     for (int i = 0; i < 50; i++) { /* before the connection is up, and after */
         host_do(&host, ask_and_cancel, &asked);
         ask_wait(&asked.ask);
@@ -384,24 +370,22 @@ TEST(a_get_cancelled_in_the_turn_that_asked_is_answered_later_and_once)
     ask_wait(&asked.ask);
     assert_true(asked.ask.result.status == GUARD_CANCELLED);
     host_close(&host);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 /* A loop's ticket means nothing to guard_cancel(), nor the other way round. */
 TEST(a_ticket_of_one_loop_cancels_nothing_elsewhere)
 {
-    struct fleet fleet;
     struct host hosts[2];
     struct loop_ask first, second;
     struct ask plain;
-    fleet_init(&fleet);
-    fleet_open(&fleet, 1);
+    fleet_open(1);
     for (size_t i = 0; i < 2; i++)
-        host_open(&hosts[i], &fleet, 0);
+        host_open(&hosts[i], 0);
     source_shut(&fleet.source);
     loop_ask_start(&hosts[0], &first, "k");
     loop_ask_start(&hosts[1], &second, "k");
-    ask_start(&fleet, 0, &plain, "k");
+    ask_start(0, &plain, "k");
     WAIT_UNTIL(stats_of(fleet.guards[0]).waiters == 3);
     guard_cancel(fleet.guards[0], first.ask.ticket);
     guard_cancel(fleet.guards[0], second.ask.ticket);
@@ -415,20 +399,19 @@ TEST(a_ticket_of_one_loop_cancels_nothing_elsewhere)
         expect_answer(all[i], "k v1");
     for (size_t i = 0; i < 2; i++)
         host_close(&hosts[i]);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 TEST(detaching_answers_with_closing_who_still_waits)
 {
-    struct fleet fleet;
     struct host host;
     struct loop_ask waiting[3];
     struct ask plain;
-    open_with_host(&fleet, &host);
+    open_with_host(&host);
     source_shut(&fleet.source);
     for (size_t i = 0; i < 3; i++)
         loop_ask_start(&host, &waiting[i], "slow");
-    ask_start(&fleet, 0, &plain, "slow");
+    ask_start(0, &plain, "slow");
     WAIT_UNTIL(stats_of(fleet.guards[0]).waiters == 4);
     host_do(&host, detach, NULL);
     WAIT_UNTIL(host.detached);
@@ -439,7 +422,7 @@ TEST(detaching_answers_with_closing_who_still_waits)
     host_end(&host);
     source_open(&fleet.source); /* the load went on for the other */
     expect_answer(&plain, "slow v1");
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 /* Asks many keys and detaches in the same turn: their lookups have not even been written. */
@@ -454,9 +437,8 @@ static void ask_many_and_detach(struct host *host, void *context)
 TEST(a_loop_can_be_detached_with_lookups_under_way)
 {
     static struct loop_ask asked[100];
-    struct fleet fleet;
     struct host host;
-    open_with_host(&fleet, &host);
+    open_with_host(&host);
     host_wait_up(&host, "k", "k v1");
     for (size_t i = 0; i < 100; i++)
         asked[i] = (struct loop_ask){.key = i % 2 == 0 ? "k" : "cold"};
@@ -467,7 +449,7 @@ TEST(a_loop_can_be_detached_with_lookups_under_way)
         assert_int_equal(asked[i].ask.result.status, GUARD_CLOSING);
     }
     host_end(&host);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 /* Detaches its loop from inside the first answer. */
@@ -484,19 +466,18 @@ static void ask_to_detach(struct host *host, void *context)
 {
     struct loop_ask *asked = context;
     for (int i = 0; i < 3; i++) {
-        struct guard_request request = {host->fleet->kinds[0], "k", 0, detaching_answered, &asked[i]};
-        asked[i] = (struct loop_ask){.host = host, .ask = {.fleet = host->fleet}};
+        struct guard_request request = {fleet.kinds[0], "k", 0, detaching_answered, &asked[i]};
+        asked[i] = (struct loop_ask){.host = host};
         assert_int_equal(guard_loop_get(host->attached, &request, NULL), GUARD_OK);
-        atomic_fetch_add(&host->fleet->accepted[0], 1);
+        atomic_fetch_add(&fleet.accepted[0], 1);
     }
 }
 
 TEST(a_loop_can_be_detached_inside_a_callback)
 {
-    struct fleet fleet;
     struct host host;
     struct loop_ask asked[3];
-    open_with_host(&fleet, &host);
+    open_with_host(&host);
     host_wait_up(&host, "k", "k v1");
     host_do(&host, ask_to_detach, asked);
     WAIT_UNTIL(host.detached);
@@ -505,15 +486,14 @@ TEST(a_loop_can_be_detached_inside_a_callback)
         ask_clear(&asked[i].ask);
     }
     host_end(&host);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 TEST(a_draining_guard_refuses_gets_of_loops_and_serves_those_it_has)
 {
-    struct fleet fleet;
     struct host host;
     struct loop_ask waiting, late = {.key = "k"};
-    open_with_host(&fleet, &host);
+    open_with_host(&host);
     source_shut(&fleet.source);
     loop_ask_start(&host, &waiting, "slow");
     WAIT_UNTIL(stats_of(fleet.guards[0]).waiters == 1);
@@ -523,40 +503,37 @@ TEST(a_draining_guard_refuses_gets_of_loops_and_serves_those_it_has)
     source_open(&fleet.source);
     expect_answer(&waiting.ask, "slow v1");
     host_close(&host);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 static void ask_and_drain(struct host *host, void *context)
 {
     loop_ask(host, context);
-    guard_drain(host->fleet->guards[0]);
+    guard_drain(fleet.guards[0]);
 }
 
 TEST(a_get_accepted_before_the_drain_is_served_whatever_its_stage)
 {
-    struct fleet fleet;
     struct host host;
     struct loop_ask asked = {.key = "cold"};
-    open_with_host(&fleet, &host);
+    open_with_host(&host);
     host_wait_up(&host, "k", "k v1");
     host_do(&host, ask_and_drain, &asked);
     expect_answer(&asked.ask, "cold v1");
     host_close(&host);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 TEST(many_loops_come_and_go_while_others_ask)
 {
-    struct fleet fleet;
     struct host steady;
     struct host passing[3];
-    fleet_init(&fleet);
-    fleet_open(&fleet, 1);
-    host_open(&steady, &fleet, 0);
+    fleet_open(1);
+    host_open(&steady, 0);
     for (int round = 0; round < 5; round++) {
         struct loop_ask asked[3];
         for (size_t i = 0; i < 3; i++) {
-            host_open(&passing[i], &fleet, 0);
+            host_open(&passing[i], 0);
             loop_ask_start(&passing[i], &asked[i], "k");
         }
         loop_expect(&steady, "k", "k v1");
@@ -571,7 +548,7 @@ TEST(many_loops_come_and_go_while_others_ask)
         }
     }
     host_close(&steady);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
-TEST_GROUP(.up = rig_start, .down = rig_stop);
+TEST_GROUP(.up = rig_start, .down = rig_stop, .before = fleet_before);

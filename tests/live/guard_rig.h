@@ -2,9 +2,9 @@
 /*
  * guard_rig.h - a fleet in one process: several guards, one private Redis, one source behind a gate.
  *
- * A guard per struct member stands for a process: they share nothing but Redis. The source counts its loads
- * and holds them at its gate until the test opens it, so that a test waits for what it needs instead of
- * sleeping. fleet_close() ends every test: each accepted get must have been answered once and counted once.
+ * There is one fleet. Each of its guards stands for a process: they share nothing but Redis. The source counts its
+ * loads and holds them at its gate until the test opens it, so that a test waits for what it needs instead of sleeping.
+ * fleet_close() ends every test: each accepted get must have been answered once and counted once.
  */
 #ifndef GUARD_RIG_H
 #define GUARD_RIG_H
@@ -77,6 +77,14 @@ static inline void source_init(struct source *source)
     source->gate = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
     source->failure = GUARD_FAILURE_UNAVAILABLE;
     atomic_store(&source->version, 1);
+}
+
+/* Does nothing if that is done, or nothing was there. */
+static inline void source_clear(struct source *source)
+{
+    if (source->gate > 0)
+        close(source->gate);
+    source->gate = 0;
 }
 
 static inline void source_shut(struct source *source)
@@ -171,7 +179,7 @@ static inline void source_load(struct guard_load *load, void *context)
 static struct stack_redis rig_redis; /* of the program */
 static unsigned rig_tests;
 
-struct fleet {
+static struct fleet {
     struct guard_config config;
     struct guard_policy policy;
     char name_space[16];
@@ -183,41 +191,46 @@ struct fleet {
     atomic_uint shed[FLEET_MAX]; /* refused at once, but counted */
     atomic_uint answered;
     uint32_t drain_ms; /* of fleet_close() */
-};
+} fleet;
 
-static inline int rig_start(void **state)
+static inline bool rig_start(void)
 {
-    (void)state;
-    return stack_redis_start(&rig_redis, NULL) ? 0 : -1;
+    return stack_redis_start(&rig_redis, NULL);
 }
 
-static inline int rig_stop(void **state)
+static inline bool rig_stop(void)
 {
-    (void)state;
     stack_redis_stop(&rig_redis);
-    return 0;
+    return true;
 }
 
-/* Settings for a test of its own; change them before fleet_open(). */
-static inline void fleet_init(struct fleet *fleet)
+/* Before every test: settings of its own; change them before fleet_open(). */
+static inline void fleet_init(void)
 {
-    memset(fleet, 0, sizeof *fleet);
-    fleet->config = (struct guard_config)GUARD_CONFIG_DEFAULTS;
-    fleet->policy = (struct guard_policy)GUARD_POLICY_DEFAULTS;
-    snprintf(fleet->name_space, sizeof fleet->name_space, "t%u", ++rig_tests);
-    fleet->config.name_space = fleet->name_space;
-    fleet->config.redis_url = rig_redis.url;
+    source_clear(&fleet.source); /* of settings that were thrown away */
+    memset(&fleet, 0, sizeof fleet);
+    fleet.config = (struct guard_config)GUARD_CONFIG_DEFAULTS;
+    fleet.policy = (struct guard_policy)GUARD_POLICY_DEFAULTS;
+    snprintf(fleet.name_space, sizeof fleet.name_space, "t%u", ++rig_tests);
+    fleet.config.name_space = fleet.name_space;
+    fleet.config.redis_url = rig_redis.url;
     /* So long that a machine that stands still for seconds neither times a command out nor ends a lease, a load at the
      * gate or a get: where that is what a test is about, it sets its own. */
-    fleet->config.redis_limit_ms = 5000;
-    fleet->policy.lease_ms = 15000;
-    fleet->policy.load_limit_ms = 30000;
-    fleet->policy.deadline_ms = 60000;
-    fleet->policy.jitter_percent = 0;
-    source_init(&fleet->source);
-    fleet->policy.loader = source_load;
-    fleet->policy.context = &fleet->source;
-    fleet->drain_ms = 10000;
+    fleet.config.redis_limit_ms = 5000;
+    fleet.policy.lease_ms = 15000;
+    fleet.policy.load_limit_ms = 30000;
+    fleet.policy.deadline_ms = 60000;
+    fleet.policy.jitter_percent = 0;
+    source_init(&fleet.source);
+    fleet.policy.loader = source_load;
+    fleet.policy.context = &fleet.source;
+    fleet.drain_ms = 10000;
+}
+
+static inline bool fleet_before(void)
+{
+    fleet_init();
+    return true;
 }
 
 static inline struct guard_stats stats_of(struct guard *guard)
@@ -233,23 +246,23 @@ static inline bool is_up(struct guard *guard)
     return stats.redis_state == GUARD_REDIS_UP && stats.wake_state == GUARD_REDIS_UP;
 }
 
-static inline void fleet_add(struct fleet *fleet)
+static inline void fleet_add(void)
 {
     struct guard_error error = {.text = ""};
-    size_t i = fleet->count++;
-    if (guard_open(&fleet->config, &fleet->guards[i], &error) != GUARD_OK)
+    size_t i = fleet.count++;
+    if (guard_open(&fleet.config, &fleet.guards[i], &error) != GUARD_OK)
         fail_msg("guard_open: %s", error.text);
-    if (guard_kind_add(fleet->guards[i], &fleet->policy, &fleet->kinds[i], &error) != GUARD_OK)
+    if (guard_kind_add(fleet.guards[i], &fleet.policy, &fleet.kinds[i], &error) != GUARD_OK)
         fail_msg("guard_kind_add: %s", error.text);
 }
 
 /* `count` guards, connected. */
-static inline void fleet_open(struct fleet *fleet, size_t count)
+static inline void fleet_open(size_t count)
 {
-    while (fleet->count < count)
-        fleet_add(fleet);
+    while (fleet.count < count)
+        fleet_add();
     for (size_t i = 0; i < count; i++)
-        WAIT_UNTIL(is_up(fleet->guards[i]));
+        WAIT_UNTIL(is_up(fleet.guards[i]));
 }
 
 static inline uint64_t answers_of(const struct guard_stats *s)
@@ -273,23 +286,23 @@ static inline uint64_t durations_counted(struct guard *guard)
     return sum;
 }
 
-static inline unsigned fleet_accepted(struct fleet *fleet)
+static inline unsigned fleet_accepted(void)
 {
     unsigned sum = 0;
     for (size_t i = 0; i < FLEET_MAX; i++)
-        sum += atomic_load(&fleet->accepted[i]);
+        sum += atomic_load(&fleet.accepted[i]);
     return sum;
 }
 
 /* Sum of one gauge or counter over the fleet. */
-#define FLEET_SUM(fleet, field)                                                                              \
-    fleet_sum(fleet, offsetof(struct guard_stats, field), sizeof((struct guard_stats *)0)->field)
+#define FLEET_SUM(field)                                                                                     \
+    fleet_sum(offsetof(struct guard_stats, field), sizeof((struct guard_stats *)0)->field)
 
-static inline uint64_t fleet_sum(struct fleet *fleet, size_t offset, size_t bytes)
+static inline uint64_t fleet_sum(size_t offset, size_t bytes)
 {
     uint64_t sum = 0;
-    for (size_t i = 0; i < fleet->count; i++) {
-        struct guard_stats stats = stats_of(fleet->guards[i]);
+    for (size_t i = 0; i < fleet.count; i++) {
+        struct guard_stats stats = stats_of(fleet.guards[i]);
         uint32_t gauge = 0;
         uint64_t counter = 0;
         memcpy(bytes == sizeof gauge ? (void *)&gauge : (void *)&counter, (char *)&stats + offset, bytes);
@@ -298,30 +311,29 @@ static inline uint64_t fleet_sum(struct fleet *fleet, size_t offset, size_t byte
     return sum;
 }
 
-static inline void fleet_close(struct fleet *fleet)
+static inline void fleet_close(void)
 {
-    source_open(&fleet->source);
-    WAIT_UNTIL(atomic_load(&fleet->answered) == fleet_accepted(fleet));
-    for (size_t i = 0; i < fleet->count; i++) {
-        struct guard *guard = fleet->guards[i];
+    source_open(&fleet.source);
+    WAIT_UNTIL(atomic_load(&fleet.answered) == fleet_accepted());
+    for (size_t i = 0; i < fleet.count; i++) {
+        struct guard *guard = fleet.guards[i];
         if (guard == NULL)
             continue;
-        WAIT_UNTIL(answers_counted(guard) == atomic_load(&fleet->accepted[i]) + atomic_load(&fleet->shed[i]));
-        WAIT_UNTIL(durations_counted(guard) == atomic_load(&fleet->accepted[i]));
-        if (fleet->config.mode != GUARD_MODE_OFF)
+        WAIT_UNTIL(answers_counted(guard) == atomic_load(&fleet.accepted[i]) + atomic_load(&fleet.shed[i]));
+        WAIT_UNTIL(durations_counted(guard) == atomic_load(&fleet.accepted[i]));
+        if (fleet.config.mode != GUARD_MODE_OFF)
             assert_int_equal(stats_of(guard).load_duplicate, 0);
-        assert_int_equal(guard_close(&fleet->guards[i], fleet->drain_ms), GUARD_OK);
-        assert_null(fleet->guards[i]);
+        assert_int_equal(guard_close(&fleet.guards[i], fleet.drain_ms), GUARD_OK);
+        assert_null(fleet.guards[i]);
     }
-    assert_int_equal(atomic_load(&fleet->answered), fleet_accepted(fleet));
-    assert_int_equal(atomic_load(&fleet->source.running), 0);
-    close(fleet->source.gate);
+    assert_int_equal(atomic_load(&fleet.answered), fleet_accepted());
+    assert_int_equal(atomic_load(&fleet.source.running), 0);
+    source_clear(&fleet.source);
 }
 
 /* ---- asking ---- */
 
 struct ask {
-    struct fleet *fleet;
     struct guard_result result; /* its value is ours */
     atomic_uint answers;
     pthread_t thread;
@@ -338,31 +350,29 @@ static inline void ask_answered(void *context, const struct guard_result *result
     ask->result = *result;
     if (result->value != NULL)
         guard_value_ref(result->value);
-    atomic_fetch_add(&ask->fleet->answered, 1);
+    atomic_fetch_add(&fleet.answered, 1);
     atomic_fetch_add(&ask->answers, 1);
 }
 
-static inline enum guard_status ask_try(struct fleet *fleet, size_t i, struct ask *ask, const char *key,
-                                        uint32_t deadline_ms)
+static inline enum guard_status ask_try(size_t i, struct ask *ask, const char *key, uint32_t deadline_ms)
 {
-    struct guard_request request = {fleet->kinds[i], key, deadline_ms, ask_answered, ask};
+    struct guard_request request = {fleet.kinds[i], key, deadline_ms, ask_answered, ask};
     memset(ask, 0, sizeof *ask);
-    ask->fleet = fleet;
     ask->caller = pthread_self();
     atomic_store(&ask->starting, true);
-    atomic_fetch_add(&fleet->accepted[i], 1);
-    enum guard_status status = guard_get(fleet->guards[i], &request, &ask->ticket);
+    atomic_fetch_add(&fleet.accepted[i], 1);
+    enum guard_status status = guard_get(fleet.guards[i], &request, &ask->ticket);
     atomic_store(&ask->starting, false);
     if (status != GUARD_OK)
-        atomic_fetch_sub(&fleet->accepted[i], 1);
+        atomic_fetch_sub(&fleet.accepted[i], 1);
     if (status == GUARD_SHED)
-        atomic_fetch_add(&fleet->shed[i], 1);
+        atomic_fetch_add(&fleet.shed[i], 1);
     return status;
 }
 
-static inline void ask_start(struct fleet *fleet, size_t i, struct ask *ask, const char *key)
+static inline void ask_start(size_t i, struct ask *ask, const char *key)
 {
-    assert_int_equal(ask_try(fleet, i, ask, key, 0), GUARD_OK);
+    assert_int_equal(ask_try(i, ask, key, 0), GUARD_OK);
     assert_true(ask->ticket != 0);
 }
 
@@ -378,13 +388,13 @@ static inline void ask_clear(struct ask *ask)
 }
 
 /* The blocking form; the value is the caller's. */
-static inline struct guard_result get_of(struct fleet *fleet, size_t i, const char *key)
+static inline struct guard_result get_of(size_t i, const char *key)
 {
     struct guard_result result;
-    struct guard_request request = {.kind = fleet->kinds[i], .key = key};
-    atomic_fetch_add(&fleet->accepted[i], 1);
-    enum guard_status status = guard_get_wait(fleet->guards[i], &request, &result);
-    atomic_fetch_add(&fleet->answered, 1);
+    struct guard_request request = {.kind = fleet.kinds[i], .key = key};
+    atomic_fetch_add(&fleet.accepted[i], 1);
+    enum guard_status status = guard_get_wait(fleet.guards[i], &request, &result);
+    atomic_fetch_add(&fleet.answered, 1);
     assert_int_equal(status, result.status);
     return result;
 }
@@ -407,29 +417,28 @@ static inline void expect_answer(struct ask *ask, const char *row)
 }
 
 /* Asks, checks and lets go. */
-static inline struct guard_result expect_row(struct fleet *fleet, size_t i, const char *key, const char *row)
+static inline struct guard_result expect_row(size_t i, const char *key, const char *row)
 {
-    struct guard_result result = get_of(fleet, i, key);
+    struct guard_result result = get_of(i, key);
     assert_row(&result, row);
     guard_value_unref(&result.value);
     assert_null(result.value);
     return result;
 }
 
-static inline struct guard_result expect(struct fleet *fleet, size_t i, const char *key,
-                                         enum guard_status status)
+static inline struct guard_result expect(size_t i, const char *key, enum guard_status status)
 {
-    struct guard_result result = get_of(fleet, i, key);
+    struct guard_result result = get_of(i, key);
     assert_int_equal(result.status, status);
     guard_value_unref(&result.value);
     return result;
 }
 
 /* What Redis answers to a command with one key of this fleet, as guard/base/key.h names it. */
-static inline long long redis_number(struct fleet *fleet, const char *command, const char *key, char role)
+static inline long long redis_number(const char *command, const char *key, char role)
 {
     char name[256];
-    snprintf(name, sizeof name, "%s csg1:{%s:%s}:%c", command, fleet->name_space, key, role);
+    snprintf(name, sizeof name, "%s csg1:{%s:%s}:%c", command, fleet.name_space, key, role);
     redisReply *reply = stack_redis_command(&rig_redis, name);
     assert_non_null(reply);
     assert_int_equal(reply->type, REDIS_REPLY_INTEGER);
@@ -438,21 +447,21 @@ static inline long long redis_number(struct fleet *fleet, const char *command, c
     return number;
 }
 
-static inline bool is_cached(struct fleet *fleet, const char *key)
+static inline bool is_cached(const char *key)
 {
-    return redis_number(fleet, "EXISTS", key, 'v') == 1;
+    return redis_number("EXISTS", key, 'v') == 1;
 }
 
-static inline bool is_leased(struct fleet *fleet, const char *key)
+static inline bool is_leased(const char *key)
 {
-    return redis_number(fleet, "EXISTS", key, 'l') == 1;
+    return redis_number("EXISTS", key, 'l') == 1;
 }
 
 /* The value that is there grows older: it has so long to live. */
-static inline void age_value(const struct fleet *fleet, const char *key, int left_ms)
+static inline void age_value(const char *key, int left_ms)
 {
     redisReply *reply =
-        stack_redis_command(&rig_redis, "PEXPIRE csg1:{%s:%s}:v %d", fleet->name_space, key, left_ms);
+        stack_redis_command(&rig_redis, "PEXPIRE csg1:{%s:%s}:v %d", fleet.name_space, key, left_ms);
     assert_non_null(reply);
     assert_int_equal(reply->integer, 1);
     freeReplyObject(reply);
@@ -507,32 +516,32 @@ static inline uint64_t canaries_since(uint64_t begun_ms)
 /* ---- near ---- */
 
 /* As a get: it is accepted and answered if it is a hit. */
-static inline bool near_of(struct fleet *fleet, size_t i, const char *key, struct guard_result *result)
+static inline bool near_of(size_t i, const char *key, struct guard_result *result)
 {
-    bool hit = guard_near(fleet->guards[i], fleet->kinds[i], key, result);
+    bool hit = guard_near(fleet.guards[i], fleet.kinds[i], key, result);
     if (hit) {
-        atomic_fetch_add(&fleet->accepted[i], 1);
-        atomic_fetch_add(&fleet->answered, 1);
+        atomic_fetch_add(&fleet.accepted[i], 1);
+        atomic_fetch_add(&fleet.answered, 1);
     }
     return hit;
 }
 
-static inline bool is_near(struct fleet *fleet, size_t i, const char *key)
+static inline bool is_near(size_t i, const char *key)
 {
     struct guard_result result;
-    bool hit = near_of(fleet, i, key, &result);
+    bool hit = near_of(i, key, &result);
     if (hit)
         guard_value_unref(&result.value);
     return hit;
 }
 
 /* A hit in Redis is what puts it in. */
-static inline void bring_near(struct fleet *fleet, size_t i, const char *key, const char *row)
+static inline void bring_near(size_t i, const char *key, const char *row)
 {
     uint64_t end_ms = rig_now_ms() + RIG_LIMIT_MS;
-    while (!is_near(fleet, i, key)) {
+    while (!is_near(i, key)) {
         assert_true(rig_now_ms() < end_ms);
-        expect_row(fleet, i, key, row);
+        expect_row(i, key, row);
     }
 }
 

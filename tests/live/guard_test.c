@@ -10,18 +10,16 @@ enum { CROWD = 50 };
 
 TEST(a_missing_key_is_loaded_once_for_the_whole_fleet)
 {
-    struct fleet fleet;
     static struct ask asks[2 * CROWD];
-    fleet_init(&fleet);
-    fleet_open(&fleet, 2);
+    fleet_open(2);
     source_shut(&fleet.source);
     for (size_t i = 0; i < 2 * CROWD; i++)
-        ask_start(&fleet, i % 2, &asks[i], "product:7");
-    WAIT_UNTIL(FLEET_SUM(&fleet, waiters) == 2 * CROWD);
-    uint64_t busy = FLEET_SUM(&fleet, lease_busy);
-    WAIT_UNTIL(FLEET_SUM(&fleet, lease_busy) > busy + 1); /* the last was asked when all were there */
-    assert_int_equal(FLEET_SUM(&fleet, flights), 2);
-    assert_int_equal(FLEET_SUM(&fleet, loads_running), 1);
+        ask_start(i % 2, &asks[i], "product:7");
+    WAIT_UNTIL(FLEET_SUM(waiters) == 2 * CROWD);
+    uint64_t busy = FLEET_SUM(lease_busy);
+    WAIT_UNTIL(FLEET_SUM(lease_busy) > busy + 1); /* the last was asked when all were there */
+    assert_int_equal(FLEET_SUM(flights), 2);
+    assert_int_equal(FLEET_SUM(loads_running), 1);
     source_open(&fleet.source);
     unsigned from[6] = {0};
     for (size_t i = 0; i < 2 * CROWD; i++) {
@@ -36,11 +34,11 @@ TEST(a_missing_key_is_loaded_once_for_the_whole_fleet)
     assert_int_equal(from[GUARD_FROM_LOAD], 1);
     assert_int_equal(from[GUARD_FROM_FLIGHT], CROWD - 1);
     assert_int_equal(from[GUARD_FROM_FLEET], CROWD);
-    assert_int_equal(FLEET_SUM(&fleet, loaded), 1);
-    assert_int_equal(FLEET_SUM(&fleet, collapsed_process), CROWD - 1);
-    assert_int_equal(FLEET_SUM(&fleet, collapsed_fleet), CROWD);
-    assert_int_equal(FLEET_SUM(&fleet, fill_stored), 1);
-    assert_false(is_leased(&fleet, "product:7"));
+    assert_int_equal(FLEET_SUM(loaded), 1);
+    assert_int_equal(FLEET_SUM(collapsed_process), CROWD - 1);
+    assert_int_equal(FLEET_SUM(collapsed_fleet), CROWD);
+    assert_int_equal(FLEET_SUM(fill_stored), 1);
+    assert_false(is_leased("product:7"));
     uint64_t saved = 0;
     for (size_t i = 0; i < 2; i++) {
         struct guard_hot_key key;
@@ -51,77 +49,69 @@ TEST(a_missing_key_is_loaded_once_for_the_whole_fleet)
         saved += key.weight;
     }
     assert_int_equal(saved, 2 * CROWD - 1);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 TEST(the_rest_of_the_fleet_hits_what_one_has_loaded)
 {
-    struct fleet fleet;
-    fleet_init(&fleet);
-    fleet_open(&fleet, 2);
-    struct guard_result loaded = expect_row(&fleet, 0, "user:1", "user:1 v1");
+    fleet_open(2);
+    struct guard_result loaded = expect_row(0, "user:1", "user:1 v1");
     assert_int_equal(loaded.source, GUARD_FROM_LOAD);
     assert_int_equal(loaded.age_ms, 0);
-    struct guard_result hit = expect_row(&fleet, 1, "user:1", "user:1 v1");
+    struct guard_result hit = expect_row(1, "user:1", "user:1 v1");
     assert_int_equal(hit.source, GUARD_FROM_CACHE);
     assert_true(hit.stored);
     assert_int_equal(hit.age_ms + hit.left_ms, fleet.policy.fresh_ms);
     assert_int_equal(fleet.source.begun, 1);
     assert_int_equal(stats_of(fleet.guards[1]).hit, 1);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 TEST(age_and_left_follow_the_clock_of_redis)
 {
-    struct fleet fleet;
-    fleet_init(&fleet);
     fleet.policy.fresh_ms = 60000;
-    fleet_open(&fleet, 1);
-    expect_row(&fleet, 0, "k", "k v1");
-    assert_int_equal(redis_number(&fleet, "PTTL", "k", 'v') > 50000, 1);
-    age_value(&fleet, "k", 20000);
-    struct guard_result hit = expect_row(&fleet, 0, "k", "k v1");
+    fleet_open(1);
+    expect_row(0, "k", "k v1");
+    assert_int_equal(redis_number("PTTL", "k", 'v') > 50000, 1);
+    age_value("k", 20000);
+    struct guard_result hit = expect_row(0, "k", "k v1");
     assert_in_range(hit.left_ms, 10000, 20000);
     assert_in_range(hit.age_ms, 40000, 50000);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 TEST(jitter_shortens_the_fresh_time_by_no_more_than_its_percentage)
 {
-    struct fleet fleet;
     char key[16];
     bool shortened = false;
-    fleet_init(&fleet);
     fleet.policy.fresh_ms = 100000;
     fleet.policy.jitter_percent = 50;
-    fleet_open(&fleet, 1);
+    fleet_open(1);
     for (int i = 0; i < 40; i++) {
         snprintf(key, sizeof key, "j%d", i);
-        struct guard_result result = get_of(&fleet, 0, key);
+        struct guard_result result = get_of(0, key);
         assert_in_range(result.left_ms, 50000, 100000);
         shortened |= result.left_ms < 99000;
         guard_value_unref(&result.value);
     }
     assert_true(shortened);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 TEST(an_absent_row_is_an_answer_and_is_remembered)
 {
-    struct fleet fleet;
-    fleet_init(&fleet);
     fleet.source.verdict = SOURCE_ABSENT;
-    fleet_open(&fleet, 2);
-    struct guard_result loaded = expect(&fleet, 0, "nobody", GUARD_ABSENT);
+    fleet_open(2);
+    struct guard_result loaded = expect(0, "nobody", GUARD_ABSENT);
     assert_int_equal(loaded.source, GUARD_FROM_LOAD);
     assert_null(loaded.value);
-    struct guard_result hit = expect(&fleet, 1, "nobody", GUARD_ABSENT);
+    struct guard_result hit = expect(1, "nobody", GUARD_ABSENT);
     assert_int_equal(hit.source, GUARD_FROM_CACHE);
     assert_in_range(hit.left_ms, 1, fleet.policy.absent_ms);
     assert_int_equal(fleet.source.begun, 1);
     assert_int_equal(stats_of(fleet.guards[1]).absent_hit, 1);
     assert_int_equal(stats_of(fleet.guards[0]).load_absent, 1);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 TEST(one_failed_load_answers_the_waiters_of_all_processes)
@@ -129,17 +119,16 @@ TEST(one_failed_load_answers_the_waiters_of_all_processes)
     static const enum guard_failure FAILURES[] = {GUARD_FAILURE_UNAVAILABLE, GUARD_FAILURE_REJECTED,
                                                   GUARD_FAILURE_TIMEOUT, GUARD_FAILURE_INTERNAL};
     for (size_t f = 0; f < sizeof FAILURES / sizeof *FAILURES; f++) {
-        struct fleet fleet;
         struct ask asks[8];
-        fleet_init(&fleet);
+        fleet_init();
         fleet.policy.failure_ms = 30000;
         fleet.source.verdict = SOURCE_FAIL;
         fleet.source.failure = FAILURES[f];
-        fleet_open(&fleet, 2);
+        fleet_open(2);
         source_shut(&fleet.source);
         for (size_t i = 0; i < 8; i++)
-            ask_start(&fleet, i % 2, &asks[i], "bad");
-        WAIT_UNTIL(FLEET_SUM(&fleet, waiters) == 8 && FLEET_SUM(&fleet, lease_busy) > 0);
+            ask_start(i % 2, &asks[i], "bad");
+        WAIT_UNTIL(FLEET_SUM(waiters) == 8 && FLEET_SUM(lease_busy) > 0);
         source_open(&fleet.source);
         for (size_t i = 0; i < 8; i++) {
             ask_wait(&asks[i]);
@@ -148,41 +137,38 @@ TEST(one_failed_load_answers_the_waiters_of_all_processes)
             assert_in_range(asks[i].result.retry_ms, 1, 30000);
             assert_null(asks[i].result.value);
         }
-        struct guard_result remembered = expect(&fleet, 1, "bad", GUARD_FAILED);
+        struct guard_result remembered = expect(1, "bad", GUARD_FAILED);
         assert_int_equal(remembered.source, GUARD_FROM_CACHE);
         assert_int_equal(fleet.source.begun, 1);
-        assert_true(FLEET_SUM(&fleet, failed_hit) > 0);
-        fleet_close(&fleet);
+        assert_true(FLEET_SUM(failed_hit) > 0);
+        fleet_close();
     }
 }
 
 TEST(a_failed_load_is_tried_again_when_its_time_is_over)
 {
-    struct fleet fleet;
-    fleet_init(&fleet);
     fleet.policy.failure_ms = 1;
     fleet.source.verdict = SOURCE_FAIL;
-    fleet_open(&fleet, 1);
-    expect(&fleet, 0, "k", GUARD_FAILED);
+    fleet_open(1);
+    expect(0, "k", GUARD_FAILED);
     fleet.source.verdict = SOURCE_ROW;
     struct guard_result result;
-    WAIT_UNTIL((result = get_of(&fleet, 0, "k"), result.status == GUARD_OK));
+    WAIT_UNTIL((result = get_of(0, "k"), result.status == GUARD_OK));
     guard_value_unref(&result.value);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 /* ---- what a value may be ---- */
 
 static void check_body(const char *body, size_t body_bytes)
 {
-    struct fleet fleet;
-    fleet_init(&fleet);
+    fleet_init();
     fleet.source.body = body;
     fleet.source.body_bytes = body_bytes;
     fleet.source.validator = "\"v 7~\"";
-    fleet_open(&fleet, 2);
+    fleet_open(2);
     for (size_t i = 0; i < 2; i++) {
-        struct guard_result result = get_of(&fleet, i, "k");
+        struct guard_result result = get_of(i, "k");
         assert_int_equal(result.status, GUARD_OK);
         assert_int_equal(result.source, i == 0 ? GUARD_FROM_LOAD : GUARD_FROM_CACHE);
         assert_int_equal(result.value->body_bytes, body_bytes);
@@ -192,7 +178,7 @@ static void check_body(const char *body, size_t body_bytes)
         guard_value_unref(&result.value);
     }
     assert_int_equal(fleet.source.begun, 1);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 TEST(an_empty_body_is_a_value)
@@ -208,48 +194,44 @@ TEST(a_body_may_hold_any_bytes)
 
 TEST(a_body_may_have_the_largest_size_but_one_more_byte_is_not_cached)
 {
-    struct fleet fleet;
     enum { MOST = 1 << 16 };
     static char body[MOST + 1];
     memset(body, 'x', sizeof body);
-    fleet_init(&fleet);
     fleet.config.max_value_bytes = MOST;
     fleet.policy.failure_ms = 30000;
     fleet.source.body = body;
     fleet.source.body_bytes = MOST;
-    fleet_open(&fleet, 2);
-    struct guard_result most = get_of(&fleet, 0, "most");
+    fleet_open(2);
+    struct guard_result most = get_of(0, "most");
     assert_int_equal(most.value->body_bytes, MOST);
     assert_true(most.stored);
     guard_value_unref(&most.value);
-    most = get_of(&fleet, 1, "most");
+    most = get_of(1, "most");
     assert_int_equal(most.source, GUARD_FROM_CACHE);
     guard_value_unref(&most.value);
 
     fleet.source.body_bytes = MOST + 1;
     for (size_t i = 0; i < 2; i++) {
-        struct guard_result more = get_of(&fleet, i, "more");
+        struct guard_result more = get_of(i, "more");
         assert_int_equal(more.status, GUARD_OK);
         assert_int_equal(more.value->body_bytes, MOST + 1);
         assert_false(more.stored);
         assert_int_equal(more.left_ms, 0);
         guard_value_unref(&more.value);
     }
-    assert_false(is_cached(&fleet, "more"));
-    assert_int_equal(FLEET_SUM(&fleet, fill_too_big), 1);
-    assert_int_equal(FLEET_SUM(&fleet, lease_acquired), 2); /* the mark spares the second one the lease */
-    fleet_close(&fleet);
+    assert_false(is_cached("more"));
+    assert_int_equal(FLEET_SUM(fill_too_big), 1);
+    assert_int_equal(FLEET_SUM(lease_acquired), 2); /* the mark spares the second one the lease */
+    fleet_close();
 }
 
 TEST(a_value_outlives_its_callback_and_the_guard)
 {
-    struct fleet fleet;
-    fleet_init(&fleet);
-    fleet_open(&fleet, 1);
-    struct guard_result result = get_of(&fleet, 0, "k");
+    fleet_open(1);
+    struct guard_result result = get_of(0, "k");
     const struct guard_value *mine = guard_value_ref(result.value);
     guard_value_unref(&result.value);
-    fleet_close(&fleet);
+    fleet_close();
     assert_string_equal(mine->body, "k v1");
     assert_string_equal(mine->validator, "");
     guard_value_unref(&mine);
@@ -261,35 +243,31 @@ TEST(a_value_outlives_its_callback_and_the_guard)
 
 TEST(a_key_may_have_any_bytes_and_4096_of_them)
 {
-    struct fleet fleet;
     char key[4098], row[4200];
-    fleet_init(&fleet);
-    fleet_open(&fleet, 1);
-    expect_row(&fleet, 0, "sp ce}{\n\xc3\xa4%", "sp ce}{\n\xc3\xa4% v1");
+    fleet_open(1);
+    expect_row(0, "sp ce}{\n\xc3\xa4%", "sp ce}{\n\xc3\xa4% v1");
     memset(key, 'k', sizeof key);
     key[4096] = '\0';
     snprintf(row, sizeof row, "%s v1", key);
-    expect_row(&fleet, 0, key, row);
+    expect_row(0, key, row);
     key[4096] = 'k';
     key[4097] = '\0';
     struct ask ask;
-    assert_int_equal(ask_try(&fleet, 0, &ask, key, 0), GUARD_INVALID);
-    assert_int_equal(ask_try(&fleet, 0, &ask, "", 0), GUARD_INVALID);
-    assert_int_equal(ask_try(&fleet, 0, &ask, NULL, 0), GUARD_INVALID);
+    assert_int_equal(ask_try(0, &ask, key, 0), GUARD_INVALID);
+    assert_int_equal(ask_try(0, &ask, "", 0), GUARD_INVALID);
+    assert_int_equal(ask_try(0, &ask, NULL, 0), GUARD_INVALID);
     assert_int_equal(guard_invalidate(fleet.guards[0], key, 0, NULL, NULL), GUARD_INVALID);
     assert_int_equal(guard_invalidate(fleet.guards[0], "", 0, NULL, NULL), GUARD_INVALID);
     assert_int_equal(guard_invalidate(fleet.guards[0], NULL, 0, NULL, NULL), GUARD_INVALID);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 TEST(a_request_that_cannot_be_served_is_refused_and_never_answered)
 {
-    struct fleet fleet;
     struct ask ask;
     struct guard_result result = {.status = GUARD_OK};
     struct guard_invalidated invalidated = {.status = GUARD_OK};
-    fleet_init(&fleet);
-    fleet_open(&fleet, 2);
+    fleet_open(2);
     struct guard_request request = {NULL, "k", 0, ask_answered, &ask};
     assert_int_equal(guard_get(fleet.guards[0], &request, NULL), GUARD_INVALID);
     request.kind = fleet.kinds[1];
@@ -302,7 +280,7 @@ TEST(a_request_that_cannot_be_served_is_refused_and_never_answered)
     assert_int_equal(result.status, GUARD_INVALID);
     assert_int_equal(guard_invalidate_wait(fleet.guards[0], "", 0, &invalidated), GUARD_INVALID);
     assert_int_equal(invalidated.status, GUARD_INVALID);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 /* ---- loaders ---- */
@@ -310,140 +288,124 @@ TEST(a_request_that_cannot_be_served_is_refused_and_never_answered)
 TEST(a_loader_that_breaks_its_contract_fails_the_load_as_internal)
 {
     static const enum source_verdict WRONG[] = {SOURCE_NOTHING, SOURCE_EXIT};
-    struct fleet fleet;
-    fleet_init(&fleet);
     fleet.config.load_workers = 1; /* the place of a worker that ended is used again */
-    fleet_open(&fleet, 1);
+    fleet_open(1);
     for (int i = 0; i < 6; i++) {
         char key[8];
         snprintf(key, sizeof key, "w%d", i);
         fleet.source.verdict = WRONG[i % 2];
-        struct guard_result result = expect(&fleet, 0, key, GUARD_FAILED);
+        struct guard_result result = expect(0, key, GUARD_FAILED);
         assert_int_equal(result.failure, GUARD_FAILURE_INTERNAL);
     }
     fleet.source.verdict = SOURCE_ROW;
-    expect_row(&fleet, 0, "good", "good v1");
+    expect_row(0, "good", "good v1");
     assert_int_equal(stats_of(fleet.guards[0]).load_failed, 6);
     assert_int_equal(stats_of(fleet.guards[0]).load_ok, 1);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 TEST(the_first_of_two_verdicts_stands)
 {
-    struct fleet fleet;
-    fleet_init(&fleet);
     fleet.source.verdict = SOURCE_TWICE;
-    fleet_open(&fleet, 1);
-    expect_row(&fleet, 0, "k", "k v1");
-    expect_row(&fleet, 0, "k", "k v1");
-    fleet_close(&fleet);
+    fleet_open(1);
+    expect_row(0, "k", "k v1");
+    expect_row(0, "k", "k v1");
+    fleet_close();
 }
 
 TEST(a_validator_that_is_not_short_printable_ascii_fails_the_load)
 {
     static char longest[129];
     const char *wrong[] = {"line\n", "tab\t", "caf\xc3\xa9", "\x7f", longest};
-    struct fleet fleet;
-    fleet_init(&fleet);
-    fleet_open(&fleet, 1);
+    fleet_open(1);
     memset(longest, 'v', 128);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         char key[8];
         snprintf(key, sizeof key, "v%zu", i);
         fleet.source.validator = wrong[i];
-        struct guard_result result = expect(&fleet, 0, key, GUARD_FAILED);
+        struct guard_result result = expect(0, key, GUARD_FAILED);
         assert_int_equal(result.failure, GUARD_FAILURE_INTERNAL);
     }
     longest[127] = '\0';
-    struct guard_result result = get_of(&fleet, 0, "ok");
+    struct guard_result result = get_of(0, "ok");
     assert_string_equal(result.value->validator, longest);
     guard_value_unref(&result.value);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 TEST(a_failure_that_is_none_counts_as_internal)
 {
-    struct fleet fleet;
-    fleet_init(&fleet);
     fleet.source.verdict = SOURCE_FAIL;
     fleet.source.failure = GUARD_FAILURE_NONE;
-    fleet_open(&fleet, 1);
-    assert_int_equal(expect(&fleet, 0, "k", GUARD_FAILED).failure, GUARD_FAILURE_INTERNAL);
-    fleet_close(&fleet);
+    fleet_open(1);
+    assert_int_equal(expect(0, "k", GUARD_FAILED).failure, GUARD_FAILURE_INTERNAL);
+    fleet_close();
 }
 
 TEST(a_load_past_its_limit_is_cancelled_and_fails_as_timeout)
 {
-    struct fleet fleet;
-    fleet_init(&fleet);
     fleet.policy.load_limit_ms = 50;
-    fleet_open(&fleet, 1);
+    fleet_open(1);
     source_shut(&fleet.source);
-    struct guard_result result = expect(&fleet, 0, "slow", GUARD_FAILED);
+    struct guard_result result = expect(0, "slow", GUARD_FAILED);
     assert_int_equal(result.failure, GUARD_FAILURE_TIMEOUT);
     assert_int_equal(fleet.source.saw_cancel, 1);
     assert_in_range(fleet.source.left_ms, 0, 50);
     assert_int_equal(stats_of(fleet.guards[0]).load_cancelled, 1);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 TEST(a_loader_that_hangs_frees_its_key_at_the_hold_limit)
 {
-    struct fleet fleet;
-    fleet_init(&fleet);
     fleet.config.redis_limit_ms = 100;
     fleet.policy.lease_ms = 300;
     fleet.policy.load_limit_ms = fleet.policy.max_hold_ms = 400;
     fleet.policy.failure_ms = 1;
     fleet.source.stubborn = true;
-    fleet_open(&fleet, 2);
+    fleet_open(2);
     source_shut(&fleet.source);
-    struct guard_result result = expect(&fleet, 0, "k", GUARD_FAILED);
+    struct guard_result result = expect(0, "k", GUARD_FAILED);
     assert_int_equal(result.failure, GUARD_FAILURE_TIMEOUT);
-    WAIT_UNTIL(!is_leased(&fleet, "k"));
+    WAIT_UNTIL(!is_leased("k"));
     assert_int_equal(fleet.source.running, 1);
     source_open(&fleet.source);
     WAIT_UNTIL(fleet.source.running == 0);
-    WAIT_UNTIL((result = get_of(&fleet, 1, "k"), result.status == GUARD_OK));
+    WAIT_UNTIL((result = get_of(1, "k"), result.status == GUARD_OK));
     guard_value_unref(&result.value);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 TEST(a_long_load_keeps_its_lease_by_renewing_it)
 {
-    struct fleet fleet;
     struct ask asks[2];
-    fleet_init(&fleet);
     fleet.config.redis_limit_ms = 1500;
     fleet.policy.lease_ms = 4500; /* it may be three seconds late */
-    fleet_open(&fleet, 2);
+    fleet_open(2);
     source_shut(&fleet.source);
-    ask_start(&fleet, 0, &asks[0], "k");
+    ask_start(0, &asks[0], "k");
     WAIT_UNTIL(fleet.source.begun == 1);
     assert_in_range(fleet.source.left_ms, 1, fleet.policy.load_limit_ms);
-    ask_start(&fleet, 1, &asks[1], "k");
+    ask_start(1, &asks[1], "k");
     WAIT_UNTIL(stats_of(fleet.guards[0]).lease_renewed >= 4); /* longer than the lease */
     assert_int_equal(fleet.source.begun, 1);
     source_open(&fleet.source);
     for (size_t i = 0; i < 2; i++)
         expect_answer(&asks[i], "k v1");
     assert_int_equal(fleet.source.begun, 1);
-    assert_int_equal(FLEET_SUM(&fleet, lease_lost), 0);
-    fleet_close(&fleet);
+    assert_int_equal(FLEET_SUM(lease_lost), 0);
+    fleet_close();
 }
 
 /* ---- deadlines, limits, cancelling ---- */
 
 TEST(a_request_is_answered_at_its_deadline_and_the_load_goes_on)
 {
-    struct fleet fleet;
     struct ask hasty, patient;
-    fleet_init(&fleet);
-    fleet_open(&fleet, 1);
+    fleet_open(1);
     source_shut(&fleet.source);
-    ask_start(&fleet, 0, &patient, "k");
+    ask_start(0, &patient, "k");
     WAIT_UNTIL(fleet.source.begun == 1);
-    assert_int_equal(ask_try(&fleet, 0, &hasty, "k", 30), GUARD_OK);
+    assert_int_equal(ask_try(0, &hasty, "k", 30), GUARD_OK);
     ask_wait(&hasty);
     assert_int_equal(hasty.result.status, GUARD_TIMEOUT);
     assert_int_equal(hasty.result.source, GUARD_FROM_NOWHERE);
@@ -452,50 +414,46 @@ TEST(a_request_is_answered_at_its_deadline_and_the_load_goes_on)
     ask_wait(&patient);
     source_open(&fleet.source);
     WAIT_UNTIL(stats_of(fleet.guards[0]).fill_stored == 1);
-    assert_int_equal(expect_row(&fleet, 0, "k", "k v1").source, GUARD_FROM_CACHE);
-    fleet_close(&fleet);
+    assert_int_equal(expect_row(0, "k", "k v1").source, GUARD_FROM_CACHE);
+    fleet_close();
 }
 
 TEST(requests_beyond_the_waiter_limit_are_shed)
 {
-    struct fleet fleet;
     struct ask asks[5];
-    fleet_init(&fleet);
     fleet.config.max_waiters = 4;
-    fleet_open(&fleet, 1);
+    fleet_open(1);
     source_shut(&fleet.source);
     for (size_t i = 0; i < 4; i++)
-        ask_start(&fleet, 0, &asks[i], "k");
+        ask_start(0, &asks[i], "k");
     WAIT_UNTIL(stats_of(fleet.guards[0]).waiters == 4);
-    assert_int_equal(ask_try(&fleet, 0, &asks[4], "k", 0), GUARD_SHED);
+    assert_int_equal(ask_try(0, &asks[4], "k", 0), GUARD_SHED);
     source_open(&fleet.source);
     for (size_t i = 0; i < 4; i++) {
         ask_wait(&asks[i]);
         ask_clear(&asks[i]);
     }
     assert_int_equal(stats_of(fleet.guards[0]).shed, 1);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 TEST(loads_beyond_workers_and_queue_are_shed)
 {
-    struct fleet fleet;
     struct ask asks[4];
-    fleet_init(&fleet);
     fleet.config.load_workers = 2;
     fleet.config.load_queue = 1;
-    fleet_open(&fleet, 1);
+    fleet_open(1);
     source_shut(&fleet.source);
     const char *keys[] = {"a", "b", "c", "d"};
     for (size_t i = 0; i < 3; i++) {
-        ask_start(&fleet, 0, &asks[i], keys[i]);
+        ask_start(0, &asks[i], keys[i]);
         WAIT_UNTIL(stats_of(fleet.guards[0]).lease_acquired == i + 1);
     }
     WAIT_UNTIL(stats_of(fleet.guards[0]).loads_queued == 1 && fleet.source.begun == 2);
-    ask_start(&fleet, 0, &asks[3], keys[3]);
+    ask_start(0, &asks[3], keys[3]);
     ask_wait(&asks[3]);
     assert_int_equal(asks[3].result.status, GUARD_SHED);
-    assert_false(is_leased(&fleet, "d"));
+    assert_false(is_leased("d"));
     source_open(&fleet.source);
     for (size_t i = 0; i < 3; i++) {
         ask_wait(&asks[i]);
@@ -503,21 +461,19 @@ TEST(loads_beyond_workers_and_queue_are_shed)
         ask_clear(&asks[i]);
     }
     assert_int_equal(fleet.source.most, 2);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 TEST(a_cancelled_get_is_answered_so_and_the_others_are_served)
 {
-    struct fleet fleet;
     struct ask leader, other, remote;
-    fleet_init(&fleet);
-    fleet_open(&fleet, 2);
+    fleet_open(2);
     source_shut(&fleet.source);
-    ask_start(&fleet, 0, &leader, "k");
+    ask_start(0, &leader, "k");
     WAIT_UNTIL(fleet.source.begun == 1);
-    ask_start(&fleet, 0, &other, "k");
-    ask_start(&fleet, 1, &remote, "k");
-    WAIT_UNTIL(FLEET_SUM(&fleet, waiters) == 3 && FLEET_SUM(&fleet, lease_busy) > 0);
+    ask_start(0, &other, "k");
+    ask_start(1, &remote, "k");
+    WAIT_UNTIL(FLEET_SUM(waiters) == 3 && FLEET_SUM(lease_busy) > 0);
     guard_cancel(fleet.guards[0], leader.ticket);
     guard_cancel(fleet.guards[0], leader.ticket);
     guard_cancel(fleet.guards[1], remote.ticket);
@@ -527,8 +483,8 @@ TEST(a_cancelled_get_is_answered_so_and_the_others_are_served)
     assert_int_equal(remote.result.status, GUARD_CANCELLED);
     source_open(&fleet.source);
     expect_answer(&other, "k v1");
-    assert_int_equal(FLEET_SUM(&fleet, cancelled), 2);
-    fleet_close(&fleet);
+    assert_int_equal(FLEET_SUM(cancelled), 2);
+    fleet_close();
 }
 
 /* Nothing tells from outside at which stage a cancellation meets its get: all of them are met by many. */
@@ -536,14 +492,12 @@ TEST(a_get_can_be_cancelled_at_any_stage)
 {
     enum { GETS = 2000 };
     static struct ask asks[GETS];
-    struct fleet fleet;
     char key[16];
-    fleet_init(&fleet);
-    fleet_open(&fleet, 1);
+    fleet_open(1);
     unsigned cancelled = 0;
     for (size_t i = 0; i < GETS; i++) {
         snprintf(key, sizeof key, "c%zu", i % 50);
-        ask_start(&fleet, 0, &asks[i], key);
+        ask_start(0, &asks[i], key);
         if (i >= i % 7)
             guard_cancel(fleet.guards[0], asks[i - i % 7].ticket);
     }
@@ -555,20 +509,18 @@ TEST(a_get_can_be_cancelled_at_any_stage)
     }
     assert_true(cancelled > 0);
     WAIT_UNTIL(stats_of(fleet.guards[0]).cancelled == cancelled);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 TEST(a_ticket_that_no_longer_waits_is_ignored)
 {
-    struct fleet fleet;
     struct ask done, waiting;
-    fleet_init(&fleet);
-    fleet_open(&fleet, 1);
-    ask_start(&fleet, 0, &done, "k");
+    fleet_open(1);
+    ask_start(0, &done, "k");
     ask_wait(&done);
     ask_clear(&done);
     source_shut(&fleet.source);
-    ask_start(&fleet, 0, &waiting, "other");
+    ask_start(0, &waiting, "other");
     WAIT_UNTIL(fleet.source.begun == 2);
     assert_true(waiting.ticket != done.ticket);
     guard_cancel(fleet.guards[0], done.ticket);
@@ -577,139 +529,127 @@ TEST(a_ticket_that_no_longer_waits_is_ignored)
     guard_cancel(fleet.guards[0], waiting.ticket + 1);
     source_open(&fleet.source);
     expect_answer(&waiting, "other v1");
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 TEST(nobody_waits_for_a_queued_load_that_all_have_left)
 {
-    struct fleet fleet;
     struct ask first, second;
-    fleet_init(&fleet);
     fleet.config.load_workers = 1;
-    fleet_open(&fleet, 1);
+    fleet_open(1);
     source_shut(&fleet.source);
-    ask_start(&fleet, 0, &first, "a");
+    ask_start(0, &first, "a");
     WAIT_UNTIL(fleet.source.begun == 1);
-    ask_start(&fleet, 0, &second, "b");
+    ask_start(0, &second, "b");
     WAIT_UNTIL(stats_of(fleet.guards[0]).loads_queued == 1);
     guard_cancel(fleet.guards[0], second.ticket);
     ask_wait(&second);
     assert_int_equal(second.result.status, GUARD_CANCELLED);
-    WAIT_UNTIL(!is_leased(&fleet, "b"));
+    WAIT_UNTIL(!is_leased("b"));
     source_open(&fleet.source);
     ask_wait(&first);
     ask_clear(&first);
     assert_int_equal(fleet.source.begun, 1);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 /* ---- stale values ---- */
 
 TEST(a_stale_value_is_served_at_once_while_one_process_refreshes_it)
 {
-    struct fleet fleet;
-    fleet_init(&fleet);
     fleet.policy.stale_ms = 60000;
-    fleet_open(&fleet, 2);
-    expect_row(&fleet, 0, "k", "k v1");
+    fleet_open(2);
+    expect_row(0, "k", "k v1");
     fleet.source.version = 2;
     source_shut(&fleet.source);
-    age_value(&fleet, "k", 30000);
+    age_value("k", 30000);
     for (size_t i = 0; i < 2; i++) {
-        struct guard_result stale = expect_row(&fleet, i, "k", "k v1");
+        struct guard_result stale = expect_row(i, "k", "k v1");
         assert_int_equal(stale.source, GUARD_FROM_STALE);
         assert_int_equal(stale.left_ms, 0);
         assert_true(stale.age_ms >= fleet.policy.fresh_ms);
     }
     WAIT_UNTIL(fleet.source.begun == 2);
     source_open(&fleet.source);
-    WAIT_UNTIL(FLEET_SUM(&fleet, fill_stored) == 2);
-    assert_int_equal(expect_row(&fleet, 1, "k", "k v2").source, GUARD_FROM_CACHE);
+    WAIT_UNTIL(FLEET_SUM(fill_stored) == 2);
+    assert_int_equal(expect_row(1, "k", "k v2").source, GUARD_FROM_CACHE);
     assert_int_equal(fleet.source.begun, 2);
-    assert_int_equal(FLEET_SUM(&fleet, stale), 2);
-    fleet_close(&fleet);
+    assert_int_equal(FLEET_SUM(stale), 2);
+    fleet_close();
 }
 
 TEST(who_accepts_no_stale_value_waits_for_the_fresh_one)
 {
-    struct fleet fleet;
     struct guard_kind *strict = NULL;
-    fleet_init(&fleet);
     fleet.policy.stale_ms = 60000;
-    fleet_open(&fleet, 1);
-    expect_row(&fleet, 0, "k", "k v1");
+    fleet_open(1);
+    expect_row(0, "k", "k v1");
     fleet.source.version = 2;
-    age_value(&fleet, "k", 30000);
+    age_value("k", 30000);
     fleet.policy.stale_ms = 0;
     assert_int_equal(guard_kind_add(fleet.guards[0], &fleet.policy, &strict, NULL), GUARD_OK);
     fleet.kinds[0] = strict;
-    assert_int_equal(expect_row(&fleet, 0, "k", "k v2").source, GUARD_FROM_LOAD);
-    fleet_close(&fleet);
+    assert_int_equal(expect_row(0, "k", "k v2").source, GUARD_FROM_LOAD);
+    fleet_close();
 }
 
 /* ---- invalidating ---- */
 
-static struct guard_invalidated invalidate(struct fleet *fleet, size_t i, const char *key)
+static struct guard_invalidated invalidate(size_t i, const char *key)
 {
     struct guard_invalidated result;
-    enum guard_status status = guard_invalidate_wait(fleet->guards[i], key, RIG_LIMIT_MS, &result);
+    enum guard_status status = guard_invalidate_wait(fleet.guards[i], key, RIG_LIMIT_MS, &result);
     assert_int_equal(status, result.status);
     return result;
 }
 
 TEST(an_invalidation_drops_the_value_and_says_so)
 {
-    struct fleet fleet;
-    fleet_init(&fleet);
-    fleet_open(&fleet, 2);
-    struct guard_invalidated nothing = invalidate(&fleet, 0, "k");
+    fleet_open(2);
+    struct guard_invalidated nothing = invalidate(0, "k");
     assert_int_equal(nothing.status, GUARD_OK);
     assert_false(nothing.value_dropped || nothing.load_voided);
-    expect_row(&fleet, 0, "k", "k v1");
+    expect_row(0, "k", "k v1");
     fleet.source.version = 2;
-    struct guard_invalidated dropped = invalidate(&fleet, 1, "k");
+    struct guard_invalidated dropped = invalidate(1, "k");
     assert_true(dropped.value_dropped);
     assert_false(dropped.load_voided);
-    expect_row(&fleet, 0, "k", "k v2");
-    assert_int_equal(FLEET_SUM(&fleet, invalidated), 2);
-    fleet_close(&fleet);
+    expect_row(0, "k", "k v2");
+    assert_int_equal(FLEET_SUM(invalidated), 2);
+    fleet_close();
 }
 
 TEST(an_absent_entry_and_a_failure_are_invalidated_like_a_value)
 {
-    struct fleet fleet;
-    fleet_init(&fleet);
     fleet.policy.failure_ms = fleet.policy.absent_ms = 30000;
-    fleet_open(&fleet, 1);
+    fleet_open(1);
     fleet.source.verdict = SOURCE_ABSENT;
-    expect(&fleet, 0, "a", GUARD_ABSENT);
+    expect(0, "a", GUARD_ABSENT);
     fleet.source.verdict = SOURCE_FAIL;
-    expect(&fleet, 0, "f", GUARD_FAILED);
+    expect(0, "f", GUARD_FAILED);
     fleet.source.verdict = SOURCE_ROW;
-    assert_true(invalidate(&fleet, 0, "a").value_dropped);
-    assert_false(invalidate(&fleet, 0, "f").value_dropped);
-    expect_row(&fleet, 0, "a", "a v1");
-    expect_row(&fleet, 0, "f", "f v1");
-    fleet_close(&fleet);
+    assert_true(invalidate(0, "a").value_dropped);
+    assert_false(invalidate(0, "f").value_dropped);
+    expect_row(0, "a", "a v1");
+    expect_row(0, "f", "f v1");
+    fleet_close();
 }
 
 TEST(a_get_after_an_invalidation_never_sees_what_a_running_load_read_before)
 {
-    struct fleet fleet;
     struct ask before, after[2];
-    fleet_init(&fleet);
-    fleet_open(&fleet, 2);
+    fleet_open(2);
     source_shut(&fleet.source);
     fleet.source.stubborn = true; /* the old load is not ended by its cancellation: its result arrives */
-    ask_start(&fleet, 0, &before, "k");
+    ask_start(0, &before, "k");
     WAIT_UNTIL(fleet.source.begun == 1);
     fleet.source.version = 2;
-    struct guard_invalidated voided = invalidate(&fleet, 1, "k");
+    struct guard_invalidated voided = invalidate(1, "k");
     assert_int_equal(voided.status, GUARD_OK);
     assert_true(voided.load_voided);
     assert_false(voided.value_dropped);
     for (size_t i = 0; i < 2; i++)
-        ask_start(&fleet, i, &after[i], "k");
+        ask_start(i, &after[i], "k");
     WAIT_UNTIL(fleet.source.begun == 2);
     source_open(&fleet.source);
     ask_wait(&before);
@@ -717,8 +657,8 @@ TEST(a_get_after_an_invalidation_never_sees_what_a_running_load_read_before)
     ask_clear(&before);
     for (size_t i = 0; i < 2; i++)
         expect_answer(&after[i], "k v2");
-    expect_row(&fleet, 0, "k", "k v2");
-    fleet_close(&fleet);
+    expect_row(0, "k", "k v2");
+    fleet_close();
 }
 
 static void invalidated_on(void *context, const struct guard_invalidated *result)
@@ -730,14 +670,12 @@ static void invalidated_on(void *context, const struct guard_invalidated *result
 
 TEST(an_invalidation_calls_back_once_and_may_be_left_without_callback)
 {
-    struct fleet fleet;
     atomic_uint called = 0;
-    fleet_init(&fleet);
-    fleet_open(&fleet, 1);
+    fleet_open(1);
     assert_int_equal(guard_invalidate(fleet.guards[0], "k", RIG_LIMIT_MS, NULL, NULL), GUARD_OK);
     assert_int_equal(guard_invalidate(fleet.guards[0], "k", RIG_LIMIT_MS, invalidated_on, &called), GUARD_OK);
     WAIT_UNTIL(called == 1 && stats_of(fleet.guards[0]).invalidated == 2);
-    fleet_close(&fleet);
+    fleet_close();
     assert_int_equal(called, 1);
 }
 
@@ -745,42 +683,38 @@ TEST(an_invalidation_calls_back_once_and_may_be_left_without_callback)
 
 TEST(an_entry_that_is_not_ours_counts_as_missing_and_is_replaced)
 {
-    struct fleet fleet;
-    fleet_init(&fleet);
-    fleet_open(&fleet, 1);
+    fleet_open(1);
     freeReplyObject(stack_redis_command(&rig_redis, "SET csg1:{%s:k}:v nonsense PX 50000", fleet.name_space));
-    expect_row(&fleet, 0, "k", "k v1");
-    assert_int_equal(expect_row(&fleet, 0, "k", "k v1").source, GUARD_FROM_CACHE);
+    expect_row(0, "k", "k v1");
+    assert_int_equal(expect_row(0, "k", "k v1").source, GUARD_FROM_CACHE);
     freeReplyObject(stack_redis_command(&rig_redis, "RENAME csg1:{%s:k}:v csg1:{%s:other}:v",
                                         fleet.name_space, fleet.name_space));
-    expect_row(&fleet, 0, "other", "other v1");
+    expect_row(0, "other", "other v1");
     freeReplyObject(stack_redis_command(&rig_redis, "SETRANGE csg1:{%s:other}:v 90 x", fleet.name_space));
-    expect_row(&fleet, 0, "other", "other v1");
+    expect_row(0, "other", "other v1");
     assert_int_equal(fleet.source.begun, 3);
     assert_true(stats_of(fleet.guards[0]).entry_rejected >= 3);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 TEST(namespaces_do_not_see_each_other)
 {
-    struct fleet fleet;
-    fleet_init(&fleet);
-    fleet_add(&fleet);
+    fleet_add();
     fleet.config.name_space = "elsewhere";
-    fleet_open(&fleet, 2);
-    expect_row(&fleet, 0, "k", "k v1");
+    fleet_open(2);
+    expect_row(0, "k", "k v1");
     fleet.source.version = 2;
-    expect_row(&fleet, 1, "k", "k v2");
-    assert_true(invalidate(&fleet, 1, "k").value_dropped);
-    expect_row(&fleet, 0, "k", "k v1");
-    fleet_close(&fleet);
+    expect_row(1, "k", "k v2");
+    assert_true(invalidate(1, "k").value_dropped);
+    expect_row(0, "k", "k v1");
+    fleet_close();
 }
 
 /* Who subscribed to the messages of this database. */
-static long long listeners(const struct fleet *fleet, unsigned database)
+static long long listeners(unsigned database)
 {
     redisReply *reply =
-        stack_redis_command(&rig_redis, "PUBSUB NUMSUB csg1:wake:%s:%u", fleet->name_space, database);
+        stack_redis_command(&rig_redis, "PUBSUB NUMSUB csg1:wake:%s:%u", fleet.name_space, database);
     assert_int_equal(reply->type, REDIS_REPLY_ARRAY);
     assert_int_equal(reply->elements, 2);
     long long count = reply->element[1]->integer;
@@ -790,17 +724,15 @@ static long long listeners(const struct fleet *fleet, unsigned database)
 
 TEST(databases_do_not_see_each_other)
 {
-    struct fleet fleet;
     char url[96];
     struct ask here, there;
-    fleet_init(&fleet);
-    fleet_add(&fleet);
+    fleet_add();
     snprintf(url, sizeof url, "redis://127.0.0.1:%u/5", (unsigned)rig_redis.port);
     fleet.config.redis_url = url;
-    fleet_open(&fleet, 2);
+    fleet_open(2);
     source_shut(&fleet.source);
-    ask_start(&fleet, 0, &here, "k");
-    ask_start(&fleet, 1, &there, "k");
+    ask_start(0, &here, "k");
+    ask_start(1, &there, "k");
     WAIT_UNTIL(fleet.source.begun == 2); /* neither waits for the other */
     source_open(&fleet.source);
     ask_wait(&here);
@@ -809,21 +741,19 @@ TEST(databases_do_not_see_each_other)
     ask_clear(&there);
     for (size_t i = 0; i < 2; i++)
         WAIT_UNTIL(stats_of(fleet.guards[i]).wake_messages == 1); /* each its own fill */
-    assert_int_equal(listeners(&fleet, 0), 1);
-    assert_int_equal(listeners(&fleet, 5), 1);
-    fleet_close(&fleet);
+    assert_int_equal(listeners(0), 1);
+    assert_int_equal(listeners(5), 1);
+    fleet_close();
 }
 
 TEST(the_unix_socket_of_redis_will_do)
 {
-    struct fleet fleet;
-    fleet_init(&fleet);
-    fleet_add(&fleet);
+    fleet_add();
     fleet.config.redis_url = rig_redis.socket_url;
-    fleet_open(&fleet, 2);
-    expect_row(&fleet, 0, "k", "k v1");
-    assert_int_equal(expect_row(&fleet, 1, "k", "k v1").source, GUARD_FROM_CACHE);
-    fleet_close(&fleet);
+    fleet_open(2);
+    expect_row(0, "k", "k v1");
+    assert_int_equal(expect_row(1, "k", "k v1").source, GUARD_FROM_CACHE);
+    fleet_close();
 }
 
 /* ---- modes ---- */
@@ -833,19 +763,17 @@ TEST(the_unix_socket_of_redis_will_do)
 TEST(mode_local_loads_once_per_process)
 {
     static const char *const BUSY[] = {"busy here", "busy there"};
-    struct fleet fleet;
     struct ask busy[2], asks[8];
-    fleet_init(&fleet);
     fleet.config.mode = GUARD_MODE_LOCAL;
     fleet.config.load_workers = 1;
-    fleet_open(&fleet, 2);
+    fleet_open(2);
     source_shut(&fleet.source);
     for (size_t i = 0; i < 2; i++)
-        ask_start(&fleet, i, &busy[i], BUSY[i]);
+        ask_start(i, &busy[i], BUSY[i]);
     WAIT_UNTIL(fleet.source.begun == 2);
     for (size_t i = 0; i < 8; i++)
-        ask_start(&fleet, i % 2, &asks[i], "k");
-    WAIT_UNTIL(FLEET_SUM(&fleet, waiters) == 2 + 8 && FLEET_SUM(&fleet, loads_queued) == 2);
+        ask_start(i % 2, &asks[i], "k");
+    WAIT_UNTIL(FLEET_SUM(waiters) == 2 + 8 && FLEET_SUM(loads_queued) == 2);
     source_open(&fleet.source);
     for (size_t i = 0; i < 2; i++) {
         ask_wait(&busy[i]);
@@ -854,36 +782,33 @@ TEST(mode_local_loads_once_per_process)
     for (size_t i = 0; i < 8; i++)
         expect_answer(&asks[i], "k v1");
     assert_int_equal(fleet.source.begun, 2 + 2);
-    assert_int_equal(FLEET_SUM(&fleet, fill_stored), 2 + 1); /* of "k" the one that had the lease */
-    assert_int_equal(expect_row(&fleet, 1, "k", "k v1").source, GUARD_FROM_CACHE);
-    fleet_close(&fleet);
+    assert_int_equal(FLEET_SUM(fill_stored), 2 + 1); /* of "k" the one that had the lease */
+    assert_int_equal(expect_row(1, "k", "k v1").source, GUARD_FROM_CACHE);
+    fleet_close();
 }
 
 TEST(mode_off_loads_once_per_request)
 {
     enum { ASKS = 8 };
-    struct fleet fleet;
     struct ask asks[ASKS];
-    fleet_init(&fleet);
     fleet.config.mode = GUARD_MODE_OFF;
-    fleet_open(&fleet, 2);
+    fleet_open(2);
     source_shut(&fleet.source);
     for (size_t i = 0; i < ASKS; i++)
-        ask_start(&fleet, i % 2, &asks[i], "k");
-    WAIT_UNTIL(FLEET_SUM(&fleet, waiters) == ASKS && fleet.source.begun == ASKS);
+        ask_start(i % 2, &asks[i], "k");
+    WAIT_UNTIL(FLEET_SUM(waiters) == ASKS && fleet.source.begun == ASKS);
     source_open(&fleet.source);
     for (size_t i = 0; i < ASKS; i++)
         expect_answer(&asks[i], "k v1");
     assert_int_equal(fleet.source.begun, ASKS);
-    assert_int_equal(FLEET_SUM(&fleet, fill_stored), 1); /* the one that had the lease */
-    assert_int_equal(expect_row(&fleet, 1, "k", "k v1").source, GUARD_FROM_CACHE);
-    fleet_close(&fleet);
+    assert_int_equal(FLEET_SUM(fill_stored), 1); /* the one that had the lease */
+    assert_int_equal(expect_row(1, "k", "k v1").source, GUARD_FROM_CACHE);
+    fleet_close();
 }
 
 /* ---- threads ---- */
 
 struct caller {
-    struct fleet *fleet;
     size_t guard;
     pthread_t thread;
 };
@@ -895,30 +820,27 @@ static void *call_often(void *context)
     for (int i = 0; i < 100; i++) {
         snprintf(key, sizeof key, "k%d", i % 25);
         snprintf(row, sizeof row, "%s v1", key);
-        expect_row(caller->fleet, caller->guard, key, row);
+        expect_row(caller->guard, key, row);
     }
     return NULL;
 }
 
 TEST(any_thread_may_ask_and_block)
 {
-    struct fleet fleet;
     struct caller callers[8];
-    fleet_init(&fleet);
-    fleet_open(&fleet, 2);
+    fleet_open(2);
     for (size_t i = 0; i < 8; i++) {
-        callers[i] = (struct caller){.fleet = &fleet, .guard = i % 2};
+        callers[i] = (struct caller){.guard = i % 2};
         assert_int_equal(pthread_create(&callers[i].thread, NULL, call_often, &callers[i]), 0);
     }
     for (size_t i = 0; i < 8; i++)
         pthread_join(callers[i].thread, NULL);
     assert_int_equal(fleet.source.begun, 25);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 /* Asks for the next key from inside the callback of the one before. */
 struct chain {
-    struct fleet *fleet;
     struct guard *guard;
     atomic_uint links;
     pthread_t thread;
@@ -929,15 +851,15 @@ static void chain_answered(void *context, const struct guard_result *result)
     struct chain *chain = context;
     char key[16];
     assert_int_equal(result->status, GUARD_OK);
-    atomic_fetch_add(&chain->fleet->answered, 1);
+    atomic_fetch_add(&fleet.answered, 1);
     if (chain->links > 0)
         assert_true(pthread_equal(chain->thread, pthread_self()));
     chain->thread = pthread_self();
     if (atomic_fetch_add(&chain->links, 1) == 9)
         return;
     snprintf(key, sizeof key, "link%u", chain->links);
-    struct guard_request request = {chain->fleet->kinds[0], key, 0, chain_answered, chain};
-    atomic_fetch_add(&chain->fleet->accepted[0], 1);
+    struct guard_request request = {fleet.kinds[0], key, 0, chain_answered, chain};
+    atomic_fetch_add(&fleet.accepted[0], 1);
     assert_int_equal(guard_get(chain->guard, &request, NULL), GUARD_OK);
     guard_cancel(chain->guard, 0);
     assert_int_equal(guard_invalidate(chain->guard, "nothing", 0, NULL, NULL), GUARD_OK);
@@ -945,26 +867,22 @@ static void chain_answered(void *context, const struct guard_result *result)
 
 TEST(a_callback_may_ask_cancel_and_invalidate)
 {
-    struct fleet fleet;
-    fleet_init(&fleet);
-    fleet_open(&fleet, 1);
-    struct chain chain = {.fleet = &fleet, .guard = fleet.guards[0]};
+    fleet_open(1);
+    struct chain chain = {.guard = fleet.guards[0]};
     struct guard_request request = {fleet.kinds[0], "link0", 0, chain_answered, &chain};
     fleet.accepted[0] = 1;
     assert_int_equal(guard_get(chain.guard, &request, NULL), GUARD_OK);
     WAIT_UNTIL(chain.links == 10);
     assert_false(pthread_equal(chain.thread, pthread_self()));
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 /* ---- opening ---- */
 
 TEST(a_wrong_setting_is_refused_by_name)
 {
-    struct fleet fleet;
     struct guard_error error;
     struct guard *guard = NULL;
-    fleet_init(&fleet);
     const struct guard_config good = fleet.config;
     struct guard_config wrong[12];
     static const char *const NAMES[12] = {
@@ -995,16 +913,13 @@ TEST(a_wrong_setting_is_refused_by_name)
         assert_int_equal(guard_open(&wrong[i], &guard, NULL), GUARD_INVALID);
     }
     assert_int_equal(guard_open(NULL, &guard, &error), GUARD_INVALID);
-    close(fleet.source.gate);
 }
 
 TEST(a_wrong_policy_is_refused_by_name)
 {
-    struct fleet fleet;
     struct guard_error error = {.text = ""};
     struct guard_kind *kind = NULL;
-    fleet_init(&fleet);
-    fleet_open(&fleet, 1);
+    fleet_open(1);
     struct guard_policy policy = fleet.policy;
     policy.lease_ms = fleet.config.redis_limit_ms * 3 - 1;
     assert_int_equal(guard_kind_add(fleet.guards[0], &policy, &kind, &error), GUARD_INVALID);
@@ -1012,7 +927,7 @@ TEST(a_wrong_policy_is_refused_by_name)
     assert_non_null(strstr(error.text, "redis_limit_ms"));
     assert_null(kind);
     assert_int_equal(guard_kind_add(fleet.guards[0], NULL, &kind, &error), GUARD_INVALID);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 TEST(outcomes_have_names)
@@ -1026,4 +941,4 @@ TEST(outcomes_have_names)
     assert_string_equal(guard_failure_name((enum guard_failure)99), "?");
 }
 
-TEST_GROUP(.up = rig_start, .down = rig_stop);
+TEST_GROUP(.up = rig_start, .down = rig_stop, .before = fleet_before);

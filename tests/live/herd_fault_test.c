@@ -18,11 +18,10 @@ enum { NOBODY = 65534, GENERATORS = 2 };
 
 /* ---- before the start ---- */
 
-static void assert_refused(const struct work *work, const char *const *parts)
+static void assert_refused(const char *const *parts)
 {
-    struct herd *herd = NULL;
     char why[WORK_WHY_BYTES] = "";
-    assert_false(herd_start(work, &herd, why));
+    assert_false(herd_start(&work, &herd, why));
     assert_null(herd);
     for (; *parts != NULL; parts++) {
         if (strstr(why, *parts) == NULL)
@@ -30,30 +29,28 @@ static void assert_refused(const struct work *work, const char *const *parts)
     }
 }
 
-static void retarget(struct work *work, uint16_t port)
+static void retarget(uint16_t port)
 {
-    work->target_count = 0;
-    add_target(work, port);
+    work.target_count = 0;
+    add_target(port);
 }
 
 TEST(a_target_that_is_not_there_is_named_before_the_start)
 {
-    struct work work;
-    burst_of(&work, 10, "/ok");
-    add_target(&work, net_free_port());
-    assert_refused(&work, (const char *const[]){work.targets[1].name, "no connection", "refused", NULL});
+    burst_of(10, "/ok");
+    add_target(net_free_port());
+    assert_refused((const char *const[]){work.targets[1].name, "no connection", "refused", NULL});
 }
 
 TEST(a_target_that_is_no_http_server_is_told_with_what_it_said)
 {
-    struct work work;
-    burst_of(&work, 10, "/ok");
-    retarget(&work, server.ports[HERD_SERVER_RUBBISH]);
-    assert_refused(&work, (const char *const[]){"not in HTTP", "220 mail.example.org", NULL});
-    retarget(&work, server.ports[HERD_SERVER_TLS]);
-    assert_refused(&work, (const char *const[]){"not in HTTP", "\\x15\\x03", "TLS", NULL});
-    retarget(&work, server.ports[HERD_SERVER_CLOSING]);
-    assert_refused(&work, (const char *const[]){"closes them without an answer", NULL});
+    burst_of(10, "/ok");
+    retarget(server.ports[HERD_SERVER_RUBBISH]);
+    assert_refused((const char *const[]){"not in HTTP", "220 mail.example.org", NULL});
+    retarget(server.ports[HERD_SERVER_TLS]);
+    assert_refused((const char *const[]){"not in HTTP", "\\x15\\x03", "TLS", NULL});
+    retarget(server.ports[HERD_SERVER_CLOSING]);
+    assert_refused((const char *const[]){"closes them without an answer", NULL});
 }
 
 /* A listener that nobody ever accepts from: connections come about, and no byte. */
@@ -70,95 +67,85 @@ static int listen_silently(uint16_t *port)
 
 TEST(a_silent_target_may_be_tested_and_everybody_runs_out_of_time)
 {
-    struct work work;
-    struct run run;
     uint16_t port;
     int fd = listen_silently(&port);
-    burst_of(&work, 20, "/ok");
-    retarget(&work, port);
+    burst_of(20, "/ok");
+    retarget(port);
     work.request_limit_ms = 100;
-    run_all(&work, &run);
-    assert_int_equal(count_outcome(&run, RECORD_TIMEOUT), 20);
-    run_clear(&run);
+    run_all();
+    assert_int_equal(count_outcome(RECORD_TIMEOUT), 20);
     close(fd);
 }
 
 /* Some are connected and hear nothing, the others are not. */
-static void assert_mostly_unconnected(const struct work *work)
+static void assert_mostly_unconnected(void)
 {
-    struct run run;
-    run_all(work, &run);
-    assert_in_range(count_outcome(&run, RECORD_UNCONNECTED), 10, 17);
-    assert_int_equal(count_outcome(&run, RECORD_UNCONNECTED) + count_outcome(&run, RECORD_TIMEOUT), 20);
-    run_clear(&run);
+    run_all();
+    assert_in_range(count_outcome(RECORD_UNCONNECTED), 10, 17);
+    assert_int_equal(count_outcome(RECORD_UNCONNECTED) + count_outcome(RECORD_TIMEOUT), 20);
 }
 
 TEST(who_gets_no_connection_in_time_is_unconnected)
 {
-    struct work work;
     uint16_t port;
     int fd = listen_silently(&port);
     assert_int_equal(listen(fd, 5), 0); /* from the seventh on they wait for ever; the probe takes one */
-    burst_of(&work, 20, "/ok");
-    retarget(&work, port);
+    burst_of(20, "/ok");
+    retarget(port);
     work.connect_limit_ms = 200;
     work.request_limit_ms = 100;
-    assert_mostly_unconnected(&work);
+    assert_mostly_unconnected();
     close(fd);
     fd = listen_silently(&port);
     assert_int_equal(listen(fd, 5), 0);
-    rate_of(&work, 1000, 20, "/ok");
-    retarget(&work, port);
+    rate_of(1000, 20, "/ok");
+    retarget(port);
     work.request_limit_ms = 100; /* is over before the limit for connecting */
-    assert_mostly_unconnected(&work);
+    assert_mostly_unconnected();
     close(fd);
 }
 
 TEST(a_target_that_goes_away_is_refused_to_each_one)
 {
     enum { DURATION_MS = 4000, COUNT = DURATION_MS / 2 }; /* so long that it goes away in the middle */
-    struct work work;
-    struct run run;
     struct herd_server other;
     struct herd_server usual = server;
     assert_true(herd_server_start(&other));
     server = other;
-    rate_of(&work, 500, DURATION_MS, "/ok");
+    rate_of(500, DURATION_MS, "/ok");
     server = usual;
     work.keeps_alive = false;
-    struct herd *herd = run_begin(&work, &run);
-    wait_until(herd, &run, &run.progress.answered, 80);
+    run_begin();
+    wait_until(&run.progress.answered, 80);
     herd_server_stop(&other);
-    run_watch(herd, &run);
-    run_end(herd, &run);
+    run_watch();
+    run_end();
     assert_true(run.good);
     assert_int_equal(run.records.count, COUNT);
-    assert_in_range(count_outcome(&run, RECORD_ANSWERED), 50, COUNT - 50);
-    assert_true(count_outcome(&run, RECORD_REFUSED) >= 50);
-    run_clear(&run);
+    assert_in_range(count_outcome(RECORD_ANSWERED), 50, COUNT - 50);
+    assert_true(count_outcome(RECORD_REFUSED) >= 50);
 }
 
 /* Runs as nobody, who cannot raise the limit again; true in shared memory if all was as it should be. */
-static void refuse_without_files(const struct work *work, _Atomic bool *good)
+static void refuse_without_files(_Atomic bool *good)
 {
     const struct rlimit few = {200, 200};
-    struct herd *herd = NULL;
     char why[WORK_WHY_BYTES] = "";
     if (setrlimit(RLIMIT_NOFILE, &few) == -1 || (geteuid() == 0 && setuid(NOBODY) == -1))
         _exit(1);
-    *good = !herd_start(work, &herd, why) && strstr(why, "564 open files in each, 200 are allowed") != NULL &&
+    *good = !herd_start(&work, &herd, why) &&
+            strstr(why, "564 open files in each, 200 are allowed") != NULL &&
             strstr(why, "prlimit --pid $$ --nofile=564:564") != NULL;
     _exit(0);
 }
 
 TEST(too_few_open_files_are_told_with_the_command_that_helps)
 {
-    struct work work;
     _Atomic bool *good = mmap(NULL, sizeof *good, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    burst_of(&work, 1000, "/ok");
+    burst_of(1000, "/ok");
     pid_t pid = fork();
     if (pid == 0)
-        refuse_without_files(&work, good);
+        refuse_without_files(good);
     assert_int_equal(waitpid(pid, NULL, 0), pid);
     assert_true(*good);
     munmap((void *)good, sizeof *good);
@@ -166,24 +153,20 @@ TEST(too_few_open_files_are_told_with_the_command_that_helps)
 
 TEST(too_few_local_ports_are_told_with_what_helps)
 {
-    struct work work;
     char why[WORK_WHY_BYTES];
-    burst_of(&work, 60000, "/ok");
+    burst_of(60000, "/ok");
     work.generator_count = 16;
     work.source_count = 1;
-    assert_refused(&work,
-                   (const char *const[]){"60000 connections", "local ports", "more source addresses", NULL});
+    assert_refused((const char *const[]){"60000 connections", "local ports", "more source addresses", NULL});
     assert_true(work_target_parse("192.0.2.1:80", &work.targets[0], why)); /* nobody's, by RFC 5737 */
-    assert_refused(&work,
-                   (const char *const[]){"192.0.2.1:80", "sysctl -w net.ipv4.ip_local_port_range", NULL});
+    assert_refused((const char *const[]){"192.0.2.1:80", "sysctl -w net.ipv4.ip_local_port_range", NULL});
 }
 
 TEST(work_that_makes_no_sense_is_not_started)
 {
-    struct work work;
-    burst_of(&work, 10, "/ok");
+    burst_of(10, "/ok");
     work.round_count = 0;
-    assert_refused(&work, (const char *const[]){"rounds: 0", NULL});
+    assert_refused((const char *const[]){"rounds: 0", NULL});
 }
 
 /* ---- while it runs ---- */
@@ -203,56 +186,47 @@ static size_t find_generators(pid_t parent, pid_t pids[static GENERATORS])
 
 TEST(an_aborted_run_ends_at_once_and_keeps_what_there_is)
 {
-    struct work work;
-    struct run run;
-    rate_of(&work, 2000, 100000, "/ok");
+    rate_of(2000, 100000, "/ok");
     assert_true(work_url_add(&work, "/hang", run.why));
     work.connection_count = 4;
-    struct herd *herd = run_begin(&work, &run);
-    wait_until(herd, &run, &run.progress.due, 600); /* so many that all four hang and others wait for one */
+    run_begin();
+    wait_until(&run.progress.due, 600); /* so many that all four hang and others wait for one */
     herd_abort(herd);
     uint64_t abort_us = clock_us();
-    run_watch(herd, &run);
-    run_end(herd, &run);
+    run_watch();
+    run_end();
     assert_true(run.good);
     assert_true(clock_us() < abort_us + 15000000); /* the run would have gone on for longer */
     assert_in_range(run.records.count, 600, 199999);
-    assert_true(count_outcome(&run, RECORD_ANSWERED) >= 1);
-    assert_int_equal(count_outcome(&run, RECORD_CUT), 4);
-    assert_true(count_outcome(&run, RECORD_UNSENT) >= 100);
+    assert_true(count_outcome(RECORD_ANSWERED) >= 1);
+    assert_int_equal(count_outcome(RECORD_CUT), 4);
+    assert_true(count_outcome(RECORD_UNSENT) >= 100);
     for (size_t i = 0; i < run.records.count; i++)
         assert_true(run.records.at[i].due_us < clock_us() && run.records.at[i].end_us > 0);
-    run_clear(&run);
 }
 
 TEST(a_burst_that_is_aborted_before_its_barrier_asks_nobody)
 {
-    struct work work;
-    struct run run = {.good = false};
-    struct herd *herd = NULL;
-    burst_of(&work, 50, "/ok");
+    burst_of(50, "/ok");
     assert_true(herd_start(&work, &herd, run.why));
-    run_end(herd, &run);
+    run_end();
     assert_true(run.good);
     assert_int_equal(run.records.count, 0);
     assert_int_equal(atomic_load(&server.seen->requests[HERD_SERVER_HTTP]), 0);
-    run_clear(&run);
 }
 
 TEST(a_killed_generator_is_told_and_all_its_records_are_kept)
 {
     enum { EACH = 3000 }; /* seconds of work: it is killed long before its end */
-    struct work work;
-    struct run run;
     pid_t pids[GENERATORS];
     uint32_t by_generator[GENERATORS] = {0};
-    rate_of(&work, 1000, 2 * EACH, "/ok");
-    struct herd *herd = run_begin(&work, &run);
-    wait_until_sent(herd, &run, 100);
+    rate_of(1000, 2 * EACH, "/ok");
+    run_begin();
+    wait_until_sent(100);
     assert_int_equal(find_generators(getpid(), pids), GENERATORS);
     assert_int_equal(kill(pids[1], SIGKILL), 0);
-    run_watch(herd, &run);
-    run_end(herd, &run);
+    run_watch();
+    run_end();
     assert_false(run.good);
     assert_non_null(strstr(run.why, "was ended by signal 9 after"));
     assert_non_null(strstr(run.why, "of its 3000 requests; what was recorded is kept"));
@@ -261,53 +235,45 @@ TEST(a_killed_generator_is_told_and_all_its_records_are_kept)
     uint32_t whole = by_generator[0] > by_generator[1] ? 0 : 1;
     assert_int_equal(by_generator[whole], EACH);
     assert_in_range(by_generator[1 - whole], 40, EACH - 1);
-    assert_true(count_outcome(&run, RECORD_ANSWERED) + 2 >= run.records.count);
-    run_clear(&run);
+    assert_true(count_outcome(RECORD_ANSWERED) + 2 >= run.records.count);
 }
 
 TEST(the_others_do_not_wait_for_a_dead_generator_at_the_barrier)
 {
-    struct work work;
-    struct run run = {.good = false};
-    struct herd *herd = NULL;
     pid_t pids[GENERATORS];
-    burst_of(&work, 100, "/ok");
+    burst_of(100, "/ok");
     work.round_count = 3;
     assert_true(herd_start(&work, &herd, run.why));
-    wait_until_connected(herd, &run);
+    wait_until_connected();
     assert_int_equal(find_generators(getpid(), pids), GENERATORS);
     assert_int_equal(kill(pids[0], SIGSTOP), 0);
     assert_true(herd_release(herd, &run.begin_us, run.why));
-    wait_until(herd, &run, &run.progress.answered, 50); /* the other one has done its round, and waits */
+    wait_until(&run.progress.answered, 50); /* the other one has done its round, and waits */
     assert_int_equal(kill(pids[0], SIGKILL), 0);
-    run_watch(herd, &run);
-    run_end(herd, &run);
+    run_watch();
+    run_end();
     assert_false(run.good);
     assert_int_equal(run.records.count, 150);
-    assert_int_equal(count_outcome(&run, RECORD_ANSWERED), 150);
-    run_clear(&run);
+    assert_int_equal(count_outcome(RECORD_ANSWERED), 150);
 }
 
 TEST(generators_do_not_hear_what_a_terminal_tells_everybody)
 {
     enum { COUNT = 4000 }; /* seconds of work: they are told long before its end */
-    struct work work;
-    struct run run;
     pid_t pids[GENERATORS];
-    rate_of(&work, 1000, COUNT, "/ok");
-    struct herd *herd = run_begin(&work, &run);
-    wait_until_sent(herd, &run, 50);
+    rate_of(1000, COUNT, "/ok");
+    run_begin();
+    wait_until_sent(50);
     assert_int_equal(find_generators(getpid(), pids), GENERATORS);
     for (size_t i = 0; i < GENERATORS; i++) {
         kill(pids[i], SIGINT);
         kill(pids[i], SIGTERM);
         kill(pids[i], SIGHUP);
     }
-    run_watch(herd, &run);
-    run_end(herd, &run);
+    run_watch();
+    run_end();
     assert_true(run.good);
-    assert_int_equal(count_outcome(&run, RECORD_ANSWERED), COUNT);
-    run_clear(&run);
+    assert_int_equal(count_outcome(RECORD_ANSWERED), COUNT);
 }
 
 static bool is_alive(pid_t pid)
@@ -316,10 +282,9 @@ static bool is_alive(pid_t pid)
     return proc_look(pid, &look);
 }
 
-static _Noreturn void run_until_killed(const struct work *work)
+static _Noreturn void run_until_killed(void)
 {
-    struct run run;
-    struct herd *herd = run_begin(work, &run);
+    run_begin();
     for (;;) {
         clock_pause_ms(10);
         herd_watch(herd, &run.progress);
@@ -328,12 +293,11 @@ static _Noreturn void run_until_killed(const struct work *work)
 
 TEST(generators_die_with_the_program)
 {
-    struct work work;
     pid_t pids[GENERATORS];
-    rate_of(&work, 100, 100000, "/ok");
+    rate_of(100, 100000, "/ok");
     pid_t program = fork();
     if (program == 0)
-        run_until_killed(&work);
+        run_until_killed();
     uint64_t end_us = clock_after_ms(RUN_LIMIT_MS);
     while (find_generators(program, pids) < GENERATORS && clock_us() < end_us)
         clock_pause_ms(2);
@@ -347,17 +311,13 @@ TEST(generators_die_with_the_program)
 
 TEST(a_run_leaves_no_descriptor_and_no_process_behind)
 {
-    struct work work;
-    struct run run;
     pid_t pids[GENERATORS];
-    rate_of(&work, 100, 50, "/ok");
-    run_all(&work, &run);
-    run_clear(&run);
+    rate_of(100, 50, "/ok");
+    run_all();
     int before = dup(0);
     close(before);
     for (int i = 0; i < 3; i++) {
-        run_all(&work, &run);
-        run_clear(&run);
+        run_all();
     }
     int after = dup(0);
     close(after);
@@ -365,4 +325,4 @@ TEST(a_run_leaves_no_descriptor_and_no_process_behind)
     assert_int_equal(find_generators(getpid(), pids), 0);
 }
 
-TEST_GROUP(.up = start_server, .down = stop_server);
+TEST_GROUP(.up = start_server, .down = stop_server, .after = clear_run);

@@ -18,128 +18,134 @@ enum { RUN_LIMIT_MS = 60000 };
 
 static struct herd_server server;
 
-static int start_server(void **state)
-{
-    (void)state;
-    return herd_server_start(&server) ? 0 : -1;
-}
-
-static int stop_server(void **state)
-{
-    (void)state;
-    herd_server_stop(&server);
-    return 0;
-}
-
-static void add_target(struct work *work, uint16_t port)
-{
-    char text[32], why[WORK_WHY_BYTES];
-    snprintf(text, sizeof text, "127.0.0.1:%u", (unsigned)port);
-    assert_true(work_target_parse(text, &work->targets[work->target_count++], why));
-}
-
-/* Two generators; one target, unless more are added. */
-static void burst_of(struct work *work, uint32_t connections, const char *path)
-{
-    char why[WORK_WHY_BYTES] = "";
-    work_init(work);
-    add_target(work, server.ports[HERD_SERVER_HTTP]);
-    assert_true(work_url_add(work, path, why));
-    work->connection_count = connections;
-    work->generator_count = connections > 1 ? 2 : 1;
-    herd_server_forget(&server);
-}
-
-static void rate_of(struct work *work, uint32_t per_second, uint32_t duration_ms, const char *path)
-{
-    burst_of(work, 50, path);
-    work->shape = WORK_RATE;
-    work->per_second = per_second;
-    work->duration_ms = duration_ms;
-}
-
-struct run {
+/* What is asked, by whom, and what came of it: of the test that runs. */
+static struct work work;
+static struct herd *herd;
+static struct run {
     struct records records;
     struct herd_strain strain;
     struct herd_progress progress;
     uint64_t begin_us;
     bool good;
     char why[WORK_WHY_BYTES];
-};
+} run;
 
-static struct herd *run_begin(const struct work *work, struct run *run)
+static bool start_server(void)
 {
-    struct herd *herd = NULL;
-    *run = (struct run){.good = false};
-    if (!herd_start(work, &herd, run->why) || !herd_release(herd, &run->begin_us, run->why))
-        fail_msg("%s", run->why);
-    return herd;
+    return herd_server_start(&server);
 }
 
-static void run_watch(struct herd *herd, struct run *run)
+static bool stop_server(void)
+{
+    herd_server_stop(&server);
+    return true;
+}
+
+static void add_target(uint16_t port)
+{
+    char text[32], why[WORK_WHY_BYTES];
+    snprintf(text, sizeof text, "127.0.0.1:%u", (unsigned)port);
+    assert_true(work_target_parse(text, &work.targets[work.target_count++], why));
+}
+
+/* Two generators; one target, unless more are added. */
+static void burst_of(uint32_t connections, const char *path)
+{
+    char why[WORK_WHY_BYTES] = "";
+    work_init(&work);
+    add_target(server.ports[HERD_SERVER_HTTP]);
+    assert_true(work_url_add(&work, path, why));
+    work.connection_count = connections;
+    work.generator_count = connections > 1 ? 2 : 1;
+    herd_server_forget(&server);
+}
+
+static void rate_of(uint32_t per_second, uint32_t duration_ms, const char *path)
+{
+    burst_of(50, path);
+    work.shape = WORK_RATE;
+    work.per_second = per_second;
+    work.duration_ms = duration_ms;
+}
+
+static void run_clear(void)
+{
+    records_clear(&run.records);
+    run = (struct run){.good = false};
+}
+
+static void run_begin(void)
+{
+    run_clear();
+    if (!herd_start(&work, &herd, run.why) || !herd_release(herd, &run.begin_us, run.why))
+        fail_msg("%s", run.why);
+}
+
+static void watch_until(const bool *is_so)
 {
     uint64_t end_us = clock_after_ms(RUN_LIMIT_MS);
     do {
         clock_pause_ms(1);
-        herd_watch(herd, &run->progress);
-    } while (!run->progress.finished && clock_us() < end_us);
-    assert_true(run->progress.finished);
+        herd_watch(herd, &run.progress);
+    } while (!*is_so && clock_us() < end_us);
+    assert_true(*is_so);
 }
 
-/* Watches until one of run->progress's counters is that large. */
-static void wait_until(struct herd *herd, struct run *run, const uint64_t *counter, uint64_t count)
+static void run_watch(void)
+{
+    watch_until(&run.progress.finished);
+}
+
+/* Watches until one of run.progress's counters is that large. */
+static void wait_until(const uint64_t *counter, uint64_t count)
 {
     uint64_t end_us = clock_after_ms(RUN_LIMIT_MS);
     do {
         clock_pause_ms(1);
-        herd_watch(herd, &run->progress);
+        herd_watch(herd, &run.progress);
     } while (*counter < count && clock_us() < end_us);
     assert_true(*counter >= count);
 }
 
-static void wait_until_sent(struct herd *herd, struct run *run, uint64_t count)
+static void wait_until_sent(uint64_t count)
 {
-    wait_until(herd, run, &run->progress.sent, count);
+    wait_until(&run.progress.sent, count);
 }
 
-static void wait_until_connected(struct herd *herd, struct run *run)
+static void wait_until_connected(void)
 {
-    uint64_t end_us = clock_after_ms(RUN_LIMIT_MS);
-    do {
-        clock_pause_ms(1);
-        herd_watch(herd, &run->progress);
-    } while (!run->progress.connected && clock_us() < end_us);
-    assert_true(run->progress.connected);
+    watch_until(&run.progress.connected);
 }
 
-static void run_end(struct herd *herd, struct run *run)
+static void run_end(void)
 {
-    run->good = herd_end(&herd, &run->records, &run->strain, run->why);
+    run.good = herd_end(&herd, &run.records, &run.strain, run.why);
     assert_null(herd);
-    for (size_t i = 1; i < run->records.count; i++)
-        assert_true(run->records.at[i - 1].due_us <= run->records.at[i].due_us);
+    for (size_t i = 1; i < run.records.count; i++)
+        assert_true(run.records.at[i - 1].due_us <= run.records.at[i].due_us);
 }
 
-static void run_all(const struct work *work, struct run *run)
+static void run_all(void)
 {
-    struct herd *herd = run_begin(work, run);
-    run_watch(herd, run);
-    run_end(herd, run);
-    if (!run->good)
-        fail_msg("%s", run->why);
+    run_begin();
+    run_watch();
+    run_end();
+    if (!run.good)
+        fail_msg("%s", run.why);
 }
 
-static uint32_t count_outcome(const struct run *run, enum record_outcome outcome)
+static uint32_t count_outcome(enum record_outcome outcome)
 {
     uint32_t count = 0;
-    for (size_t i = 0; i < run->records.count; i++)
-        count += run->records.at[i].outcome == outcome;
+    for (size_t i = 0; i < run.records.count; i++)
+        count += run.records.at[i].outcome == outcome;
     return count;
 }
 
-static void run_clear(struct run *run)
+static bool clear_run(void)
 {
-    records_clear(&run->records);
+    run_clear();
+    return true;
 }
 
 #endif

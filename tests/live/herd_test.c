@@ -12,13 +12,11 @@ enum { CROWD = 20000, STALL_MS = 300 };
 
 TEST(a_burst_leaves_at_the_barrier_from_all_generators)
 {
-    struct work work;
-    struct run run;
     uint32_t by_generator[2] = {0};
-    burst_of(&work, 1000, "/ok");
-    run_all(&work, &run);
+    burst_of(1000, "/ok");
+    run_all();
     assert_int_equal(run.records.count, 1000);
-    assert_int_equal(count_outcome(&run, RECORD_ANSWERED), 1000);
+    assert_int_equal(count_outcome(RECORD_ANSWERED), 1000);
     for (size_t i = 0; i < run.records.count; i++) {
         const struct record *record = &run.records.at[i];
         assert_true(record->due_us == run.begin_us);
@@ -34,117 +32,96 @@ TEST(a_burst_leaves_at_the_barrier_from_all_generators)
     assert_int_equal(run.progress.due, 1000);
     assert_int_equal(run.progress.sent, 1000);
     assert_int_equal(run.progress.answered, 1000);
-    run_clear(&run);
 }
 
 TEST(everybody_is_connected_before_anybody_asks)
 {
-    struct work work;
-    struct run run;
-    struct herd *herd = NULL;
-    burst_of(&work, 300, "/ok");
+    burst_of(300, "/ok");
     assert_true(herd_start(&work, &herd, run.why));
-    wait_until_connected(herd, &run);
+    wait_until_connected();
     assert_int_equal(run.progress.open_connections, 300);
     assert_int_equal(atomic_load(&server.seen->requests[HERD_SERVER_HTTP]), 0);
     assert_true(herd_release(herd, &run.begin_us, run.why));
-    run_watch(herd, &run);
-    run_end(herd, &run);
-    assert_int_equal(count_outcome(&run, RECORD_ANSWERED), 300);
-    run_clear(&run);
+    run_watch();
+    run_end();
+    assert_int_equal(count_outcome(RECORD_ANSWERED), 300);
 }
 
 /* The rounds of a run of `count` connections, each at an instant of its own. */
-static void assert_rounds(const struct run *run, uint32_t count, uint32_t rounds, uint64_t least_us)
+static void assert_rounds(uint32_t count, uint32_t rounds, uint64_t least_us)
 {
-    assert_int_equal(run->records.count, (size_t)count * rounds);
+    assert_int_equal(run.records.count, (size_t)count * rounds);
     for (uint32_t round = 0; round < rounds; round++) {
-        uint64_t due_us = run->records.at[round * count].due_us;
+        uint64_t due_us = run.records.at[round * count].due_us;
         for (uint32_t i = 0; i < count; i++)
-            assert_true(run->records.at[round * count + i].due_us == due_us);
+            assert_true(run.records.at[round * count + i].due_us == due_us);
         if (round > 0)
-            assert_true(due_us >= run->records.at[(round - 1) * count].due_us + least_us);
+            assert_true(due_us >= run.records.at[(round - 1) * count].due_us + least_us);
     }
 }
 
 TEST(rounds_use_the_same_connections_and_do_not_overlap)
 {
-    struct work work;
-    struct run run;
-    burst_of(&work, 200, "/ok");
+    burst_of(200, "/ok");
     work.round_count = 5;
-    run_all(&work, &run);
-    assert_rounds(&run, 200, 5, 1);
-    assert_int_equal(count_outcome(&run, RECORD_ANSWERED), 1000);
+    run_all();
+    assert_rounds(200, 5, 1);
+    assert_int_equal(count_outcome(RECORD_ANSWERED), 1000);
     for (size_t i = 0; i < 800; i++) /* over before anybody of the next round was due */
         assert_true(run.records.at[i].due_us + run.records.at[i].end_us <=
                     run.records.at[(i / 200 + 1) * 200].due_us);
     assert_int_equal(atomic_load(&server.seen->accepted[HERD_SERVER_HTTP]), 200 + 1); /* and the probe */
-    run_clear(&run);
 }
 
 TEST(rounds_begin_as_far_apart_as_told)
 {
-    struct work work;
-    struct run run;
-    burst_of(&work, 20, "/ok");
+    burst_of(20, "/ok");
     work.round_count = 3;
     work.every_ms = 60;
-    run_all(&work, &run);
-    assert_rounds(&run, 20, 3, 60000);
-    run_clear(&run);
+    run_all();
+    assert_rounds(20, 3, 60000);
     work.every_ms = 0;
     work.pause_ms = 60;
-    run_all(&work, &run);
-    assert_rounds(&run, 20, 3, 60000);
-    run_clear(&run);
+    run_all();
+    assert_rounds(20, 3, 60000);
 }
 
 TEST(connections_that_the_server_closes_are_made_again_for_the_next_round)
 {
-    struct work work;
-    struct run run;
-    burst_of(&work, 100, "/close");
+    burst_of(100, "/close");
     work.round_count = 3;
-    run_all(&work, &run);
-    assert_int_equal(count_outcome(&run, RECORD_ANSWERED), 300);
+    run_all();
+    assert_int_equal(count_outcome(RECORD_ANSWERED), 300);
     assert_int_equal(atomic_load(&server.seen->accepted[HERD_SERVER_HTTP]), 300 + 1);
-    run_clear(&run);
 }
 
 TEST(connections_that_time_out_before_the_barrier_are_made_again)
 {
-    struct work work;
-    struct run run;
-    burst_of(&work, 50, "/ok");
+    burst_of(50, "/ok");
     work.target_count = 0;
-    add_target(&work, server.ports[HERD_SERVER_IMPATIENT]);
+    add_target(server.ports[HERD_SERVER_IMPATIENT]);
     work.round_count = 2;
     work.pause_ms = 5 * HERD_SERVER_PATIENCE_MS;
-    run_all(&work, &run);
-    assert_int_equal(count_outcome(&run, RECORD_ANSWERED), 100);
+    run_all();
+    assert_int_equal(count_outcome(RECORD_ANSWERED), 100);
     assert_true(atomic_load(&server.seen->accepted[HERD_SERVER_IMPATIENT]) > 4 * 50);
-    run_clear(&run);
 }
 
 TEST(connections_follow_their_request_to_its_target)
 {
-    struct work work;
-    struct run run;
     uint32_t by_target[2] = {0};
-    burst_of(&work, 100, "/ok");
-    add_target(&work, server.ports[HERD_SERVER_HTTP_TOO]);
+    burst_of(100, "/ok");
+    add_target(server.ports[HERD_SERVER_HTTP_TOO]);
     assert_true(work_url_add(&work, "/key/{1-9} weight 2", run.why));
     work.urls[1].target = 1;
     work.round_count = 4;
-    run_all(&work, &run);
-    assert_int_equal(count_outcome(&run, RECORD_ANSWERED), 400);
+    run_all();
+    assert_int_equal(count_outcome(RECORD_ANSWERED), 400);
     for (size_t i = 0; i < run.records.count; i++)
         by_target[run.records.at[i].target]++;
     assert_int_equal(atomic_load(&server.seen->requests[HERD_SERVER_HTTP]), by_target[0]);
     assert_int_equal(atomic_load(&server.seen->requests[HERD_SERVER_HTTP_TOO]), by_target[1]);
     assert_true(by_target[0] > 0 && by_target[1] > by_target[0]);
-    run_clear(&run);
 }
 
 /* ---- catalogd ---- */
@@ -159,8 +136,6 @@ static void start_catalogd(struct stack_catalogd *catalogd, const char *max_conn
 
 TEST(twenty_thousand_connections_ask_two_services_at_one_instant)
 {
-    struct work work;
-    struct run run;
     struct stack_catalogd one, two;
     if (!net_raise_file_limit(CROWD / 2 + 2000)) {
         print_message("too few open files are allowed here for %d connections\n", CROWD);
@@ -168,17 +143,16 @@ TEST(twenty_thousand_connections_ask_two_services_at_one_instant)
     }
     start_catalogd(&one, "MAX_CONNECTIONS=10100");
     start_catalogd(&two, "MAX_CONNECTIONS=10100");
-    burst_of(&work, CROWD, "/ping");
+    burst_of(CROWD, "/ping");
     work.target_count = 0;
-    add_target(&work, one.port);
-    add_target(&work, two.port);
+    add_target(one.port);
+    add_target(two.port);
     work.source_count = 4;
-    run_all(&work, &run);
+    run_all();
     assert_int_equal(run.records.count, CROWD);
-    assert_int_equal(count_outcome(&run, RECORD_ANSWERED), CROWD);
+    assert_int_equal(count_outcome(RECORD_ANSWERED), CROWD);
     for (size_t i = 0; i < run.records.count; i++)
         assert_true(run.records.at[i].due_us == run.begin_us && run.records.at[i].status == 200);
-    run_clear(&run);
     assert_true(stack_catalogd_stop(&one));
     assert_true(stack_catalogd_stop(&two));
 }
@@ -212,22 +186,20 @@ static void stall(struct stack_catalogd *catalogd, uint64_t *stop_us, uint64_t *
 TEST(whoever_was_due_while_the_server_stood_still_is_charged_for_it)
 {
     enum { DURATION_MS = 4000 };
-    struct work work;
-    struct run run;
     struct stack_catalogd catalogd;
     uint64_t stop_us, go_us;
     uint32_t due_count = 0, kept_waiting = 0;
     start_catalogd(&catalogd, "MAX_CONNECTIONS=200");
     /* long enough to be stopped in its middle, whenever we come to that */
-    rate_of(&work, 1000, DURATION_MS, "/ping");
+    rate_of(1000, DURATION_MS, "/ping");
     work.target_count = 0;
-    add_target(&work, catalogd.port);
+    add_target(catalogd.port);
     work.connection_count = 4; /* a closed loop would send four requests and measure four times the stall */
-    struct herd *herd = run_begin(&work, &run);
-    wait_until_sent(herd, &run, 200);
+    run_begin();
+    wait_until_sent(200);
     stall(&catalogd, &stop_us, &go_us);
-    run_watch(herd, &run);
-    run_end(herd, &run);
+    run_watch();
+    run_end();
     assert_true(run.good);
     assert_int_equal(run.records.count, DURATION_MS);
     for (size_t i = 0; i < run.records.count; i++) {
@@ -243,7 +215,6 @@ TEST(whoever_was_due_while_the_server_stood_still_is_charged_for_it)
     assert_true(kept_waiting >= due_count - 4);
     assert_true(run.strain.waited_count >= kept_waiting);
     assert_non_null(strstr(run.strain.verdict, "more found all 4 connections taken"));
-    run_clear(&run);
     assert_true(stack_catalogd_stop(&catalogd));
 }
 
@@ -251,12 +222,10 @@ TEST(whoever_was_due_while_the_server_stood_still_is_charged_for_it)
 
 TEST(requests_are_due_at_even_distances_from_the_barrier_on)
 {
-    struct work work;
-    struct run run;
-    rate_of(&work, 700, 500, "/ok");
-    run_all(&work, &run);
+    rate_of(700, 500, "/ok");
+    run_all();
     assert_int_equal(run.records.count, 350);
-    assert_int_equal(count_outcome(&run, RECORD_ANSWERED), 350);
+    assert_int_equal(count_outcome(RECORD_ANSWERED), 350);
     for (uint64_t i = 0; i < run.records.count; i++) {
         const struct record *record = &run.records.at[i];
         assert_true(record->due_us == run.begin_us + i * 1000000 / 700);
@@ -265,18 +234,15 @@ TEST(requests_are_due_at_even_distances_from_the_barrier_on)
     }
     assert_true(run.strain.late_max_us >= run.strain.late_p99_us && run.strain.late_max_us > 0);
     assert_true(run.strain.busiest > 0);
-    run_clear(&run);
 }
 
 TEST(random_arrivals_are_as_many_and_anywhere_in_the_run)
 {
-    struct work work;
-    struct run run;
     uint32_t in_tenth[10] = {0};
     uint64_t close_count = 0;
-    rate_of(&work, 5000, 400, "/ok");
+    rate_of(5000, 400, "/ok");
     work.is_poisson = true;
-    run_all(&work, &run);
+    run_all();
     assert_int_equal(run.records.count, 2000);
     for (size_t i = 0; i < run.records.count; i++) {
         uint64_t at_us = run.records.at[i].due_us - run.begin_us;
@@ -288,111 +254,90 @@ TEST(random_arrivals_are_as_many_and_anywhere_in_the_run)
         assert_true(fabs(in_tenth[i] - 200.0) < 4 * sqrt(200));
     /* One gap in 1 - 1/sqrt(e) is shorter than half of the mean; if they were even, none would be. */
     assert_true(fabs((double)close_count - 2000 * (1 - exp(-0.5))) < 4 * sqrt(2000 * 0.39 * 0.61));
-    run_clear(&run);
 }
 
 TEST(a_rate_opens_connections_only_as_they_are_needed)
 {
-    struct work work;
-    struct run run;
-    rate_of(&work, 200, 500, "/ok");
-    run_all(&work, &run);
-    assert_int_equal(count_outcome(&run, RECORD_ANSWERED), 100);
+    rate_of(200, 500, "/ok");
+    run_all();
+    assert_int_equal(count_outcome(RECORD_ANSWERED), 100);
     assert_in_range(atomic_load(&server.seen->accepted[HERD_SERVER_HTTP]), 2 + 1, 50 + 1);
-    run_clear(&run);
-    rate_of(&work, 200, 500, "/ok");
+    rate_of(200, 500, "/ok");
     work.connection_count = work.generator_count = 1;
-    run_all(&work, &run);
-    assert_int_equal(count_outcome(&run, RECORD_ANSWERED), 100);
+    run_all();
+    assert_int_equal(count_outcome(RECORD_ANSWERED), 100);
     assert_int_equal(atomic_load(&server.seen->accepted[HERD_SERVER_HTTP]), 1 + 1);
-    run_clear(&run);
 }
 
 TEST(a_request_may_have_a_connection_of_its_own)
 {
-    struct work work;
-    struct run run;
-    rate_of(&work, 1000, 300, "/ok");
+    rate_of(1000, 300, "/ok");
     work.keeps_alive = false;
-    run_all(&work, &run);
-    assert_int_equal(count_outcome(&run, RECORD_ANSWERED), 300);
+    run_all();
+    assert_int_equal(count_outcome(RECORD_ANSWERED), 300);
     assert_int_equal(atomic_load(&server.seen->accepted[HERD_SERVER_HTTP]), 300 + 1);
-    run_clear(&run);
 }
 
 TEST(an_idle_connection_gives_way_to_one_for_another_target)
 {
-    struct work work;
-    struct run run;
-    rate_of(&work, 10, 200, "/ok"); /* the second is due long after the first is answered */
-    add_target(&work, server.ports[HERD_SERVER_HTTP_TOO]);
+    rate_of(10, 200, "/ok"); /* the second is due long after the first is answered */
+    add_target(server.ports[HERD_SERVER_HTTP_TOO]);
     work.connection_count = work.generator_count = 1;
     work.request_limit_ms = 5000;
-    run_all(&work, &run);
-    assert_int_equal(count_outcome(&run, RECORD_ANSWERED), 2);
+    run_all();
+    assert_int_equal(count_outcome(RECORD_ANSWERED), 2);
     assert_int_equal(atomic_load(&server.seen->requests[HERD_SERVER_HTTP]), 1);
     assert_int_equal(atomic_load(&server.seen->requests[HERD_SERVER_HTTP_TOO]), 1);
-    run_clear(&run);
 }
 
 TEST(one_connection_serves_all_who_wait_whatever_their_target)
 {
-    struct work work;
-    struct run run;
-    rate_of(&work, 100000, 1, "/ok");
-    add_target(&work, server.ports[HERD_SERVER_HTTP_TOO]);
+    rate_of(100000, 1, "/ok");
+    add_target(server.ports[HERD_SERVER_HTTP_TOO]);
     work.connection_count = work.generator_count = 1;
-    run_all(&work, &run);
-    assert_int_equal(count_outcome(&run, RECORD_ANSWERED), 100);
+    run_all();
+    assert_int_equal(count_outcome(RECORD_ANSWERED), 100);
     assert_int_equal(atomic_load(&server.seen->requests[HERD_SERVER_HTTP]), 50);
     assert_int_equal(atomic_load(&server.seen->requests[HERD_SERVER_HTTP_TOO]), 50);
     assert_true(run.strain.waited_count > 0);
-    run_clear(&run);
 }
 
 TEST(who_cannot_leave_within_the_limit_is_unsent)
 {
-    struct work work;
-    struct run run;
-    rate_of(&work, 1000000, 1, "/hang"); /* all at once, and there is one connection */
+    rate_of(1000000, 1, "/hang"); /* all at once, and there is one connection */
     work.connection_count = work.generator_count = 1;
     work.request_limit_ms = 300;
-    run_all(&work, &run);
+    run_all();
     assert_int_equal(run.records.count, 1000);
     assert_int_equal(run.records.at[0].outcome, RECORD_TIMEOUT);
-    assert_true(count_outcome(&run, RECORD_UNSENT) >= 1);
-    assert_int_equal(count_outcome(&run, RECORD_TIMEOUT) + count_outcome(&run, RECORD_UNSENT), 1000);
+    assert_true(count_outcome(RECORD_UNSENT) >= 1);
+    assert_int_equal(count_outcome(RECORD_TIMEOUT) + count_outcome(RECORD_UNSENT), 1000);
     for (size_t i = 0; i < 1000; i++) {
         const struct record *record = &run.records.at[i];
         assert_in_range(record->end_us, 300000, 5000000);
         assert_int_equal(record->sent_us == 0, record->outcome == RECORD_UNSENT);
     }
     assert_int_equal(run.progress.failed, 1000);
-    run_clear(&run);
 }
 
 /* ---- what is sent and what is recorded ---- */
 
 TEST(a_request_says_what_it_was_told_to)
 {
-    struct work work;
-    struct run run;
     char expected[256];
-    burst_of(&work, 1, "/key/{12-12}?x=1");
+    burst_of(1, "/key/{12-12}?x=1");
     work.headers = "X-One: 1\r\nX-Two: 2\r\n";
-    run_all(&work, &run);
+    run_all();
     snprintf(expected, sizeof expected,
              "GET /key/12?x=1 HTTP/1.1\r\nHost: 127.0.0.1:%u\r\nX-One: 1\r\nX-Two: 2\r\n\r\n",
              (unsigned)server.ports[HERD_SERVER_HTTP]);
     assert_string_equal(server.seen->last_request, expected);
-    run_clear(&run);
     work.headers = "host: example.org\r\n";
     work.method = "POST";
     work.keeps_alive = false;
-    run_all(&work, &run);
+    run_all();
     assert_string_equal(server.seen->last_request, "POST /key/12?x=1 HTTP/1.1\r\nConnection: close\r\n"
                                                    "Content-Length: 0\r\nhost: example.org\r\n\r\n");
-    run_clear(&run);
 }
 
 struct expected_outcome {
@@ -415,11 +360,9 @@ TEST(everything_that_can_become_of_a_request_has_its_outcome)
 {
     for (size_t i = 0; i < sizeof expected_outcomes / sizeof *expected_outcomes; i++) {
         const struct expected_outcome *expected = &expected_outcomes[i];
-        struct work work;
-        struct run run;
-        burst_of(&work, 10, expected->path);
+        burst_of(10, expected->path);
         work.request_limit_ms = expected->outcome == RECORD_TIMEOUT ? 100 : RUN_LIMIT_MS;
-        run_all(&work, &run);
+        run_all();
         for (size_t j = 0; j < 10; j++) {
             const struct record *record = &run.records.at[j];
             if (record->outcome != expected->outcome)
@@ -430,78 +373,64 @@ TEST(everything_that_can_become_of_a_request_has_its_outcome)
         }
         assert_int_equal(run.progress.errors_5xx, expected->status == 503 ? 10 : 0);
         assert_int_equal(run.progress.failed, expected->outcome == RECORD_ANSWERED ? 0 : 10);
-        run_clear(&run);
     }
 }
 
 TEST(keys_versions_and_caches_stand_in_the_records)
 {
     const enum record_cache caches[] = {RECORD_CACHE_HIT, RECORD_CACHE_MISS, RECORD_CACHE_COLLAPSED};
-    struct work work;
-    struct run run;
-    burst_of(&work, 100, "/key/{each:0-999}");
+    burst_of(100, "/key/{each:0-999}");
     work.round_count = 10;
     work.version_after = "\"version\":";
-    run_all(&work, &run);
+    run_all();
     for (size_t i = 0; i < 1000; i++) {
         assert_int_equal(run.records.at[i].version, run.records.at[i].key + 1);
         assert_int_equal(atomic_load(&server.seen->keys[i]), 1);
         assert_int_equal(run.records.at[i].cache, RECORD_CACHE_NONE);
     }
-    run_clear(&run);
-    burst_of(&work, 90, "/cache/test+hit+ttl=5");
+    burst_of(90, "/cache/test+hit+ttl=5");
     assert_true(work_url_add(&work, "/cache/test+fwd=miss", run.why));
     assert_true(work_url_add(&work, "/cache/test+fwd=miss+collapsed", run.why));
-    run_all(&work, &run);
+    run_all();
     for (size_t i = 0; i < run.records.count; i++)
         assert_int_equal(run.records.at[i].cache, caches[run.records.at[i].url]);
-    run_clear(&run);
 }
 
 TEST(as_many_hang_up_as_were_told_to)
 {
-    struct work work;
-    struct run run;
-    burst_of(&work, 200, "/hang");
+    burst_of(200, "/hang");
     work.leave_percent = 30;
     work.leave_ms = 50;
     work.request_limit_ms = 3000; /* not before they leave, whatever holds them up */
-    run_all(&work, &run);
-    assert_int_equal(count_outcome(&run, RECORD_LEFT), 60);
-    assert_int_equal(count_outcome(&run, RECORD_TIMEOUT), 140);
+    run_all();
+    assert_int_equal(count_outcome(RECORD_LEFT), 60);
+    assert_int_equal(count_outcome(RECORD_TIMEOUT), 140);
     assert_int_equal(run.progress.failed, 140);
     for (size_t i = 0; i < run.records.count; i++) {
         const struct record *record = &run.records.at[i];
         if (record->outcome == RECORD_LEFT)
             assert_true(record->end_us >= record->sent_us + 50000);
     }
-    run_clear(&run);
 }
 
 TEST(a_round_is_over_with_the_last_of_its_limits)
 {
-    struct work work;
-    struct run run;
-    burst_of(&work, 20, "/hang");
+    burst_of(20, "/hang");
     work.round_count = 4;
     work.request_limit_ms = 100;
-    run_all(&work, &run);
-    assert_int_equal(count_outcome(&run, RECORD_TIMEOUT), 80);
+    run_all();
+    assert_int_equal(count_outcome(RECORD_TIMEOUT), 80);
     assert_true(clock_us() < run.begin_us + 8000000); /* half a second is enough */
-    run_clear(&run);
 }
 
 TEST(connections_come_from_several_addresses_in_turn)
 {
-    struct work work;
-    struct run run;
-    burst_of(&work, 100, "/ok");
+    burst_of(100, "/ok");
     work.source_count = 5;
-    run_all(&work, &run);
-    assert_int_equal(count_outcome(&run, RECORD_ANSWERED), 100);
+    run_all();
+    assert_int_equal(count_outcome(RECORD_ANSWERED), 100);
     for (int i = 1; i <= 5; i++)
         assert_int_equal(atomic_load(&server.seen->sources[i]), 20 + (i == 1)); /* and the probe */
-    run_clear(&run);
 }
 
-TEST_GROUP(.up = start_server, .down = stop_server);
+TEST_GROUP(.up = start_server, .down = stop_server, .after = clear_run);

@@ -88,22 +88,21 @@ static void clocked_stop(struct clocked *clocked)
     proc_remove(clocked->folder);
 }
 
-static void clocked_fleet(struct fleet *fleet, struct clocked *clocked)
+static void clocked_fleet(struct clocked *clocked)
 {
     clocked_start(clocked);
-    fleet_init(fleet);
-    fleet->config.redis_url = clocked->redis.url;
-    snprintf(fleet->name_space, sizeof fleet->name_space, "t");
-    fleet_open(fleet, 2);
+    fleet_init();
+    fleet.config.redis_url = clocked->redis.url;
+    snprintf(fleet.name_space, sizeof fleet.name_space, "t");
+    fleet_open(2);
 }
 
 TEST(a_redis_clock_set_back_lengthens_no_wait_and_no_value)
 {
     struct clocked clocked;
-    struct fleet fleet;
     struct ask asks[2];
-    clocked_fleet(&fleet, &clocked);
-    expect_row(&fleet, 0, "k", "k v1");
+    clocked_fleet(&clocked);
+    expect_row(0, "k", "k v1");
     freeReplyObject(
         stack_redis_command(&clocked.redis, "SET csg1:{t:dead}:l %s PX %d",
                             "11111111-1111-4111-8111-111111111111 0123456789abcdef 0000900 dead:1 0", 60000));
@@ -113,17 +112,17 @@ TEST(a_redis_clock_set_back_lengthens_no_wait_and_no_value)
 
     uint64_t begun_ms = rig_now_ms();
     for (size_t i = 0; i < 2; i++)
-        ask_start(&fleet, i, &asks[i], "dead");
+        ask_start(i, &asks[i], "dead");
     for (size_t i = 0; i < 2; i++)
         expect_answer(&asks[i], "dead v1");
     assert_in_range(rig_now_ms() - begun_ms, CLOCK_LEASE_MS, CLOCK_LEASE_MS + 10000);
     assert_int_equal(fleet.source.begun, 2);
 
-    struct guard_result hit = expect_row(&fleet, 1, "k", "k v1");
+    struct guard_result hit = expect_row(1, "k", "k v1");
     assert_int_equal(hit.source, GUARD_FROM_CACHE);
     assert_in_range(hit.left_ms, 1, fleet.policy.fresh_ms);
     assert_in_range(redis_integer(&clocked.redis, "PTTL csg1:{t:k}:v"), 1, fleet.policy.fresh_ms);
-    fleet_close(&fleet);
+    fleet_close();
     clocked_stop(&clocked);
 }
 
@@ -132,17 +131,15 @@ TEST(a_redis_clock_set_forward_expires_all_and_the_bulkhead_holds)
     enum { WORKERS = 2 };
     static struct ask asks[2 * CLOCK_KEYS];
     struct clocked clocked;
-    struct fleet fleet;
     char key[16], row[24];
     clocked_start(&clocked);
-    fleet_init(&fleet);
     fleet.config.redis_url = clocked.redis.url;
     fleet.config.load_workers = WORKERS;
-    fleet_open(&fleet, 2);
+    fleet_open(2);
     for (int i = 0; i < CLOCK_KEYS; i++) {
         snprintf(key, sizeof key, "k%d", i);
         snprintf(row, sizeof row, "k%d v1", i);
-        expect_row(&fleet, 0, key, row);
+        expect_row(0, key, row);
     }
     atomic_store(&fleet.source.most, 0);
     fleet.source.version = 2;
@@ -150,11 +147,11 @@ TEST(a_redis_clock_set_forward_expires_all_and_the_bulkhead_holds)
     *clocked.offset_s = HOUR_S;
     for (int i = 0; i < 2 * CLOCK_KEYS; i++) { /* each has one half to load and waits for the other */
         snprintf(key, sizeof key, "k%d", i % CLOCK_KEYS);
-        ask_start(&fleet, (size_t)(i + i / CLOCK_KEYS) % 2, &asks[i], key);
+        ask_start((size_t)(i + i / CLOCK_KEYS) % 2, &asks[i], key);
         if (i == CLOCK_KEYS - 1)
             WAIT_UNTIL(fleet.source.running == 2 * WORKERS);
     }
-    WAIT_UNTIL(FLEET_SUM(&fleet, waiters) == 2 * CLOCK_KEYS);
+    WAIT_UNTIL(FLEET_SUM(waiters) == 2 * CLOCK_KEYS);
     source_open(&fleet.source);
     for (int i = 0; i < 2 * CLOCK_KEYS; i++) {
         snprintf(row, sizeof row, "k%d v2", i % CLOCK_KEYS);
@@ -162,7 +159,7 @@ TEST(a_redis_clock_set_forward_expires_all_and_the_bulkhead_holds)
     }
     assert_int_equal(fleet.source.most, 2 * WORKERS);
     assert_int_equal(fleet.source.begun, 2 * CLOCK_KEYS);
-    fleet_close(&fleet);
+    fleet_close();
     clocked_stop(&clocked);
 }
 
@@ -170,23 +167,21 @@ TEST(a_redis_clock_set_forward_expires_all_and_the_bulkhead_holds)
 
 TEST(who_may_not_subscribe_polls_and_is_served)
 {
-    struct fleet fleet;
     struct ask holder, waiter;
     char url[96];
     redis_do(&rig_redis, "ACL SETUSER deaf on >x allkeys allchannels +@all");
-    fleet_init(&fleet);
     snprintf(url, sizeof url, "redis://deaf:x@127.0.0.1:%u/0", (unsigned)rig_redis.port);
     fleet.config.redis_url = url;
-    fleet_open(&fleet, 2);
+    fleet_open(2);
     redis_do(&rig_redis, "ACL SETUSER deaf resetchannels"); /* which also ends the subscriptions */
     for (size_t i = 0; i < 2; i++) {
         WAIT_UNTIL(stats_of(fleet.guards[i]).wake_state == GUARD_REDIS_DENIED);
         assert_int_equal(stats_of(fleet.guards[i]).redis_state, GUARD_REDIS_UP);
     }
     source_shut(&fleet.source);
-    ask_start(&fleet, 0, &holder, "k");
+    ask_start(0, &holder, "k");
     WAIT_UNTIL(fleet.source.begun == 1);
-    ask_start(&fleet, 1, &waiter, "k");
+    ask_start(1, &waiter, "k");
     WAIT_UNTIL(stats_of(fleet.guards[1]).lease_busy > 0);
     source_open(&fleet.source);
     ask_wait(&holder);
@@ -198,29 +193,27 @@ TEST(who_may_not_subscribe_polls_and_is_served)
     assert_int_equal(stats_of(fleet.guards[1]).wake_messages, 0);
     ask_clear(&holder);
     ask_clear(&waiter);
-    fleet_close(&fleet);
+    fleet_close();
     redis_do(&rig_redis, "ACL DELUSER deaf");
 }
 
 TEST(a_subscription_is_up_only_once_redis_has_confirmed_it)
 {
-    struct fleet fleet;
     struct proxy *proxy = NULL;
     char url[64];
     assert_true(proxy_open_to(rig_redis.port, &proxy));
     proxy_mark(proxy, 0, "SUBSCRIBE", PROXY_FREEZE_REPLIES);
-    fleet_init(&fleet);
     snprintf(url, sizeof url, "redis://127.0.0.1:%u/0", (unsigned)proxy_port(proxy, 0));
     fleet.config.redis_url = url;
-    fleet_add(&fleet);
+    fleet_add();
     assert_true(proxy_wait_marked(proxy, 0, 1, RIG_LIMIT_MS));
     WAIT_UNTIL(stats_of(fleet.guards[0]).redis_state == GUARD_REDIS_UP);
     assert_int_not_equal(stats_of(fleet.guards[0]).wake_state, GUARD_REDIS_UP);
-    expect_row(&fleet, 0, "k", "k v1");
+    expect_row(0, "k", "k v1");
     assert_int_not_equal(stats_of(fleet.guards[0]).wake_state, GUARD_REDIS_UP);
     proxy_set(proxy, 0, PROXY_NONE, 0);
     WAIT_UNTIL(is_up(fleet.guards[0]));
-    fleet_close(&fleet);
+    fleet_close();
     proxy_close(&proxy);
 }
 
@@ -229,16 +222,14 @@ TEST(all_wake_when_a_lease_is_given_back_and_one_takes_it)
 {
     enum { EACH = 5 };
     struct ask holder, asks[3 * EACH];
-    struct fleet fleet;
     uint64_t acquired = 0;
-    fleet_init(&fleet);
     fleet.policy.lease_ms = fleet.policy.max_hold_ms = 30000;
-    fleet_open(&fleet, 4);
+    fleet_open(4);
     source_shut(&fleet.source);
-    ask_start(&fleet, 0, &holder, "k");
+    ask_start(0, &holder, "k");
     WAIT_UNTIL(fleet.source.begun == 1);
     for (size_t i = 0; i < COUNT(asks); i++)
-        ask_start(&fleet, 1 + i % 3, &asks[i], "k");
+        ask_start(1 + i % 3, &asks[i], "k");
     for (size_t i = 1; i < 4; i++)
         WAIT_UNTIL(stats_of(fleet.guards[i]).lease_busy > 0 && stats_of(fleet.guards[i]).waiters == EACH);
     assert_int_equal(guard_close(&fleet.guards[0], 0), GUARD_OK);
@@ -252,7 +243,7 @@ TEST(all_wake_when_a_lease_is_given_back_and_one_takes_it)
         acquired += stats_of(fleet.guards[i]).lease_acquired;
     assert_int_equal(acquired, 1);
     assert_int_equal(fleet.source.begun, 2);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 /* ---- what is written ---- */
@@ -290,34 +281,33 @@ static void assert_ours(const char *line, char digests[SCRIPT_COUNT][48])
 }
 
 /* Everything a guard does to Redis in a life with all outcomes. PEXPIRE is the test's own, to age a value. */
-static void live_through_everything(struct fleet *fleet)
+static void live_through_everything(void)
 {
     struct guard_invalidated dropped;
     struct ask ask;
-    expect_row(fleet, 0, "k", "k v1");
-    expect_row(fleet, 1, "k", "k v1");
-    age_value(fleet, "k", 30000);
-    expect_row(fleet, 1, "k", "k v1"); /* stale: refreshed behind */
-    WAIT_UNTIL(FLEET_SUM(fleet, fill_stored) == 2);
-    assert_int_equal(guard_invalidate_wait(fleet->guards[0], "k", RIG_LIMIT_MS, &dropped), GUARD_OK);
-    fleet->source.verdict = SOURCE_ABSENT;
-    expect(fleet, 0, "nobody", GUARD_ABSENT);
-    fleet->source.verdict = SOURCE_FAIL;
-    expect(fleet, 1, "bad", GUARD_FAILED);
-    fleet->source.verdict = SOURCE_ROW;
-    source_shut(&fleet->source);
-    ask_start(fleet, 0, &ask, "long");
-    WAIT_UNTIL(FLEET_SUM(fleet, lease_renewed) > 0);
-    guard_cancel(fleet->guards[0], ask.ticket);
+    expect_row(0, "k", "k v1");
+    expect_row(1, "k", "k v1");
+    age_value("k", 30000);
+    expect_row(1, "k", "k v1"); /* stale: refreshed behind */
+    WAIT_UNTIL(FLEET_SUM(fill_stored) == 2);
+    assert_int_equal(guard_invalidate_wait(fleet.guards[0], "k", RIG_LIMIT_MS, &dropped), GUARD_OK);
+    fleet.source.verdict = SOURCE_ABSENT;
+    expect(0, "nobody", GUARD_ABSENT);
+    fleet.source.verdict = SOURCE_FAIL;
+    expect(1, "bad", GUARD_FAILED);
+    fleet.source.verdict = SOURCE_ROW;
+    source_shut(&fleet.source);
+    ask_start(0, &ask, "long");
+    WAIT_UNTIL(FLEET_SUM(lease_renewed) > 0);
+    guard_cancel(fleet.guards[0], ask.ticket);
     ask_wait(&ask);
-    source_open(&fleet->source);
-    WAIT_UNTIL(FLEET_SUM(fleet, loads_running) == 0 && FLEET_SUM(fleet, flights) == 0);
+    source_open(&fleet.source);
+    WAIT_UNTIL(FLEET_SUM(loads_running) == 0 && FLEET_SUM(flights) == 0);
 }
 
 TEST(nothing_is_written_but_by_the_scripts)
 {
     char digests[SCRIPT_COUNT][48], command[32], argument[64];
-    struct fleet fleet;
     size_t written = 0;
     for (unsigned i = 0; i < SCRIPT_COUNT; i++) {
         redisReply *digest = stack_redis_command(&rig_redis, "SCRIPT LOAD %s", protocol_scripts[i].source);
@@ -327,13 +317,12 @@ TEST(nothing_is_written_but_by_the_scripts)
     redisContext *monitor = redisConnect("127.0.0.1", rig_redis.port);
     assert_true(monitor != NULL && monitor->err == 0);
     freeReplyObject(redisCommand(monitor, "MONITOR"));
-    fleet_init(&fleet);
     fleet.config.redis_limit_ms = 1500;
     fleet.policy.lease_ms = 4500; /* it is waited for until it is renewed */
     fleet.policy.stale_ms = 60000;
-    fleet_open(&fleet, 2);
-    live_through_everything(&fleet);
-    fleet_close(&fleet);
+    fleet_open(2);
+    live_through_everything();
+    fleet_close();
     redis_do(&rig_redis, "PING the-end");
     for (bool more = true; more;) {
         redisReply *line = NULL;
@@ -352,60 +341,55 @@ TEST(nothing_is_written_but_by_the_scripts)
 TEST(the_stale_time_is_not_shortened_by_jitter)
 {
     enum { FRESH_MS = 10000, STALE_MS = 50000, KEYS = 20 };
-    struct fleet fleet;
     char key[16], row[24];
-    fleet_init(&fleet);
     fleet.policy.fresh_ms = FRESH_MS;
     fleet.policy.stale_ms = STALE_MS;
     fleet.policy.jitter_percent = 90;
-    fleet_open(&fleet, 1);
+    fleet_open(1);
     for (int i = 0; i < KEYS; i++) {
         snprintf(key, sizeof key, "j%d", i);
         snprintf(row, sizeof row, "j%d v1", i);
         uint64_t begun_ms = rig_now_ms();
-        struct guard_result loaded = expect_row(&fleet, 0, key, row);
-        long long ttl_ms = redis_number(&fleet, "PTTL", key, 'v');
+        struct guard_result loaded = expect_row(0, key, row);
+        long long ttl_ms = redis_number("PTTL", key, 'v');
         long long took_ms = (long long)(rig_now_ms() - begun_ms) + 2;
         assert_in_range(loaded.left_ms, FRESH_MS / 10, FRESH_MS);
         assert_in_range(ttl_ms, (long long)loaded.left_ms + STALE_MS - took_ms,
                         loaded.left_ms + STALE_MS + 2);
     }
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 /* ---- invalidating ---- */
 
 TEST(an_invalidation_whose_reply_is_lost_is_repeated_without_harm)
 {
-    struct fleet fleet;
     struct proxy *proxy = NULL;
     char url[64];
     struct guard_invalidated result;
     assert_true(proxy_open_to(rig_redis.port, &proxy));
-    fleet_init(&fleet);
     fleet.config.redis_limit_ms = 1000;
-    fleet_add(&fleet);
+    fleet_add();
     snprintf(url, sizeof url, "redis://127.0.0.1:%u/0", (unsigned)proxy_port(proxy, 0));
     fleet.config.redis_url = url;
-    fleet_open(&fleet, 2);
-    expect_row(&fleet, 0, "k", "k v1");
+    fleet_open(2);
+    expect_row(0, "k", "k v1");
     fleet.source.version = 2;
     proxy_mark(proxy, 0, "i - k", PROXY_FREEZE_REPLIES);
     assert_int_equal(guard_invalidate_wait(fleet.guards[1], "k", 3500, &result), GUARD_UNKNOWN);
-    assert_false(is_cached(&fleet, "k")); /* it ran */
-    expect_row(&fleet, 0, "k", "k v2");
+    assert_false(is_cached("k")); /* it ran */
+    expect_row(0, "k", "k v2");
     fleet.source.version = 3;
     proxy_set(proxy, 0, PROXY_NONE, 0);
     assert_int_equal(guard_invalidate_wait(fleet.guards[1], "k", 10000, &result), GUARD_OK);
     assert_true(result.value_dropped);
-    expect_row(&fleet, 1, "k", "k v3");
+    expect_row(1, "k", "k v3");
     assert_true(stats_of(fleet.guards[1]).redis_timeouts > 0);
-    fleet_close(&fleet);
+    fleet_close();
     proxy_close(&proxy);
 }
 
 struct restless {
-    struct fleet *fleet;
     atomic_uint begun;
 };
 
@@ -416,8 +400,8 @@ static void load_and_invalidate(struct guard_load *load, void *context)
     struct guard_invalidated result;
     unsigned version = atomic_fetch_add(&restless->begun, 1) + 1;
     char row[32];
-    source_pass(&restless->fleet->source, load); /* once all have come */
-    guard_invalidate_wait(restless->fleet->guards[1], guard_load_key(load), 10000, &result);
+    source_pass(&fleet.source, load); /* once all have come */
+    guard_invalidate_wait(fleet.guards[1], guard_load_key(load), 10000, &result);
     int bytes = snprintf(row, sizeof row, "k v%u", version);
     guard_load_done(load, row, (size_t)bytes, NULL);
 }
@@ -425,17 +409,15 @@ static void load_and_invalidate(struct guard_load *load, void *context)
 TEST(a_key_that_is_invalidated_during_every_load_is_answered_after_few)
 {
     enum { EACH = 10, ROUNDS = 3, LOADS_EACH = ROUNDS + 1 };
-    struct fleet fleet;
-    struct restless restless = {.fleet = &fleet};
+    struct restless restless = {.begun = 0};
     struct ask asks[2 * EACH];
-    fleet_init(&fleet);
     fleet.policy.loader = load_and_invalidate;
     fleet.policy.context = &restless;
-    fleet_open(&fleet, 2);
+    fleet_open(2);
     source_shut(&fleet.source);
     for (size_t i = 0; i < COUNT(asks); i++)
-        ask_start(&fleet, i % 2, &asks[i], "k");
-    WAIT_UNTIL(FLEET_SUM(&fleet, waiters) == COUNT(asks));
+        ask_start(i % 2, &asks[i], "k");
+    WAIT_UNTIL(FLEET_SUM(waiters) == COUNT(asks));
     source_open(&fleet.source);
     for (size_t i = 0; i < COUNT(asks); i++) {
         ask_wait(&asks[i]);
@@ -444,21 +426,21 @@ TEST(a_key_that_is_invalidated_during_every_load_is_answered_after_few)
         ask_clear(&asks[i]);
     }
     assert_in_range(restless.begun, 1, 2 * LOADS_EACH);
-    assert_false(is_cached(&fleet, "k"));
-    assert_false(is_leased(&fleet, "k"));
-    fleet_close(&fleet);
+    assert_false(is_cached("k"));
+    assert_false(is_leased("k"));
+    fleet_close();
 }
 
 /* ---- connections ---- */
 
 /* One get after another, a little apart, so that there is always one under way whose time is not over when a
  * late reply to an earlier one comes. */
-static void ask_for_all(struct fleet *fleet, struct ask *asks, int count)
+static void ask_for_all(struct ask *asks, int count)
 {
     char key[16];
     for (int i = 0; i < count; i++) {
         snprintf(key, sizeof key, "k%d", i);
-        ask_start(fleet, 0, &asks[i], key);
+        ask_start(0, &asks[i], key);
         for (int apart = 0; apart < 4; apart++)
             rig_pause();
     }
@@ -474,13 +456,13 @@ static void expect_all_own_rows(struct ask *asks, int count)
 }
 
 /* Only a command of the core is a probe: a hit does not ask the breaker. */
-static bool miss_closes_the_breaker(struct fleet *fleet)
+static bool miss_closes_the_breaker(void)
 {
     char key[24], row[32];
-    snprintf(key, sizeof key, "cold%u", atomic_load(&fleet->source.begun));
+    snprintf(key, sizeof key, "cold%u", atomic_load(&fleet.source.begun));
     snprintf(row, sizeof row, "%s v1", key);
-    expect_row(fleet, 0, key, row);
-    return !stats_of(fleet->guards[0]).breaker_open;
+    expect_row(0, key, row);
+    return !stats_of(fleet.guards[0]).breaker_open;
 }
 
 /* Replies come half a limit too late, again and again, while every key has an answer of its own. The key that
@@ -489,30 +471,28 @@ TEST(a_reply_beyond_its_limit_never_reaches_a_later_caller)
 {
     enum { LIMIT_MS = 100, ROUNDS = 6, KEYS = 100 };
     static struct ask asks[KEYS];
-    struct fleet fleet;
     struct proxy *proxy = NULL;
     size_t route = 0;
     char url[64];
     assert_true(proxy_open(1, &proxy));
     assert_true(proxy_add(proxy, rig_redis.port, &route));
-    fleet_init(&fleet);
     fleet.config.redis_limit_ms = LIMIT_MS;
     snprintf(url, sizeof url, "redis://127.0.0.1:%u/0", (unsigned)proxy_port(proxy, route));
     fleet.config.redis_url = url;
-    fleet_open(&fleet, 1);
-    ask_for_all(&fleet, asks, KEYS);
+    fleet_open(1);
+    ask_for_all(asks, KEYS);
     expect_all_own_rows(asks, KEYS);
     for (unsigned round = 0; round < ROUNDS; round++) {
         proxy_set(proxy, route, PROXY_DELAY, LIMIT_MS * 3 / 2);
-        ask_for_all(&fleet, asks, KEYS);
+        ask_for_all(asks, KEYS);
         proxy_set(proxy, route, PROXY_NONE, 0);
         expect_all_own_rows(asks, KEYS);
         WAIT_UNTIL(is_up(fleet.guards[0]));
-        WAIT_UNTIL(miss_closes_the_breaker(&fleet));
+        WAIT_UNTIL(miss_closes_the_breaker());
     }
     assert_true(stats_of(fleet.guards[0]).redis_timeouts >= ROUNDS / 2);
     assert_int_equal(stats_of(fleet.guards[0]).entry_rejected, 0);
-    fleet_close(&fleet);
+    fleet_close();
     proxy_close(&proxy);
 }
 
@@ -539,23 +519,21 @@ static int open_black_hole(uint16_t *port, int fillers[3])
 TEST(a_redis_behind_a_black_hole_is_given_up_at_the_connect_limit)
 {
     enum { CONNECT_MS = 200 };
-    struct fleet fleet;
     uint16_t port = 0;
     int fillers[3];
     char url[64];
     int hole = open_black_hole(&port, fillers);
-    fleet_init(&fleet);
     fleet.config.connect_limit_ms = CONNECT_MS;
     fleet.config.redis_limit_ms = CONNECT_MS;
     snprintf(url, sizeof url, "redis://127.0.0.1:%u/0", (unsigned)port);
     fleet.config.redis_url = url;
-    fleet_add(&fleet);
+    fleet_add();
     uint64_t begun_ms = rig_now_ms();
-    assert_false(expect_row(&fleet, 0, "k", "k v1").stored);
+    assert_false(expect_row(0, "k", "k v1").stored);
     WAIT_UNTIL(stats_of(fleet.guards[0]).redis_timeouts >= 2); /* given up, and tried again */
     assert_in_range(rig_now_ms() - begun_ms, CONNECT_MS, 10000);
     assert_int_equal(stats_of(fleet.guards[0]).redis_connects, 0);
-    fleet_close(&fleet);
+    fleet_close();
     for (size_t i = 0; i < 3; i++)
         close(fillers[i]);
     close(hole);
@@ -564,7 +542,6 @@ TEST(a_redis_behind_a_black_hole_is_given_up_at_the_connect_limit)
 /* ---- loads within loads ---- */
 
 struct nest {
-    struct fleet *fleet;
     size_t guard;
     atomic_uint *begun;
     unsigned together; /* loads that must have begun before any goes on */
@@ -576,41 +553,40 @@ static void load_the_other(struct guard_load *load, void *context)
     struct nest *nest = context;
     struct guard_result result;
     const char *other = strcmp(guard_load_key(load), "a") == 0 ? "b" : "a";
-    struct guard_request request = {nest->fleet->kinds[nest->guard], other, NESTED_MS, NULL, NULL};
+    struct guard_request request = {fleet.kinds[nest->guard], other, NESTED_MS, NULL, NULL};
     atomic_fetch_add(nest->begun, 1);
     while (atomic_load(nest->begun) < nest->together)
         rig_pause();
-    atomic_fetch_add(&nest->fleet->accepted[nest->guard], 1);
-    guard_get_wait(nest->fleet->guards[nest->guard], &request, &result);
-    atomic_fetch_add(&nest->fleet->answered, 1);
+    atomic_fetch_add(&fleet.accepted[nest->guard], 1);
+    guard_get_wait(fleet.guards[nest->guard], &request, &result);
+    atomic_fetch_add(&fleet.answered, 1);
     guard_value_unref(&result.value);
     guard_load_fail(load, GUARD_FAILURE_UNAVAILABLE);
 }
 
 static void expect_no_hang(size_t guards, unsigned together)
 {
-    struct fleet fleet;
     atomic_uint begun = 0;
     struct nest nests[2];
     struct ask asks[2];
     static const char *const keys[] = {"a", "b"};
-    fleet_init(&fleet);
+    fleet_init();
     fleet.policy.loader = load_the_other;
     for (size_t i = 0; i < guards; i++) {
-        nests[i] = (struct nest){.fleet = &fleet, .guard = i, .begun = &begun, .together = together};
+        nests[i] = (struct nest){.guard = i, .begun = &begun, .together = together};
         fleet.policy.context = &nests[i];
-        fleet_add(&fleet);
+        fleet_add();
     }
-    fleet_open(&fleet, guards);
+    fleet_open(guards);
     uint64_t begun_ms = rig_now_ms();
     for (size_t i = 0; i < guards; i++)
-        ask_start(&fleet, i, &asks[i], keys[i]);
+        ask_start(i, &asks[i], keys[i]);
     for (size_t i = 0; i < guards; i++) {
         ask_wait(&asks[i]);
         assert_int_equal(asks[i].result.status, GUARD_FAILED);
     }
     assert_in_range(rig_now_ms() - begun_ms, 0, fleet.policy.deadline_ms);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 TEST(loads_that_wait_for_each_other_end_at_the_deadline_of_the_inner_get)
@@ -619,4 +595,4 @@ TEST(loads_that_wait_for_each_other_end_at_the_deadline_of_the_inner_get)
     expect_no_hang(2, 2); /* a here and b there, each asking for the other */
 }
 
-TEST_GROUP(.up = rig_start, .down = rig_stop);
+TEST_GROUP(.up = rig_start, .down = rig_stop, .before = fleet_before);

@@ -15,15 +15,14 @@
 
 enum { WRITER, READER, PROCESSES };
 
-struct scene {
-    struct fleet fleet;
+static struct scene {
     struct proxy *proxy; /* before the reader's Redis */
     char url[64];
     struct ask early, late;
     uv_loop_t loop; /* the late caller's; it turns while we wait */
     struct guard_loop *attached;
     bool detached;
-};
+} scene;
 
 enum {
     PATIENT_MS = 10000, /* nothing is given up only because it is held */
@@ -32,256 +31,244 @@ enum {
 
 static uint32_t soft_ms; /* of the next scene */
 
-static void scene_open(struct scene *scene, uint32_t stale_ms, uint32_t redis_limit_ms)
+static void scene_open(uint32_t stale_ms, uint32_t redis_limit_ms)
 {
-    struct fleet *fleet = &scene->fleet;
-    memset(scene, 0, sizeof *scene);
-    assert_true(proxy_open_to(rig_redis.port, &scene->proxy));
-    snprintf(scene->url, sizeof scene->url, "redis://127.0.0.1:%u/0", (unsigned)proxy_port(scene->proxy, 0));
-    fleet_init(fleet);
-    fleet->config.redis_limit_ms = redis_limit_ms;
-    fleet->policy.lease_ms = fleet->policy.max_hold_ms = 30000;
-    fleet->policy.failure_ms = 30000;
-    fleet->policy.stale_ms = stale_ms;
-    fleet->policy.soft_ms = soft_ms;
+    memset(&scene, 0, sizeof scene);
+    assert_true(proxy_open_to(rig_redis.port, &scene.proxy));
+    snprintf(scene.url, sizeof scene.url, "redis://127.0.0.1:%u/0", (unsigned)proxy_port(scene.proxy, 0));
+    fleet_init();
+    fleet.config.redis_limit_ms = redis_limit_ms;
+    fleet.policy.lease_ms = fleet.policy.max_hold_ms = 30000;
+    fleet.policy.failure_ms = 30000;
+    fleet.policy.stale_ms = stale_ms;
+    fleet.policy.soft_ms = soft_ms;
     if (stale_ms > 0) /* less than a lookup may take: every get goes through the flight */
-        fleet->policy.deadline_ms = redis_limit_ms - 1000;
-    fleet_add(fleet);
-    fleet->config.redis_url = scene->url;
-    fleet_open(fleet, PROCESSES);
-    assert_int_equal(uv_loop_init(&scene->loop), 0);
+        fleet.policy.deadline_ms = redis_limit_ms - 1000;
+    fleet_add();
+    fleet.config.redis_url = scene.url;
+    fleet_open(PROCESSES);
+    assert_int_equal(uv_loop_init(&scene.loop), 0);
     struct guard_error error = {.text = ""};
-    assert_int_equal(guard_loop_attach(fleet->guards[READER], &scene->loop, &scene->attached, &error),
-                     GUARD_OK);
+    assert_int_equal(guard_loop_attach(fleet.guards[READER], &scene.loop, &scene.attached, &error), GUARD_OK);
 }
 
-static bool turned(struct scene *scene)
+static bool turned(void)
 {
-    uv_run(&scene->loop, UV_RUN_NOWAIT);
+    uv_run(&scene.loop, UV_RUN_NOWAIT);
     return true;
 }
 
 static void on_detached(void *context)
 {
-    struct scene *scene = context;
-    scene->detached = true;
+    (void)context;
+    scene.detached = true;
 }
 
-static void detach(struct scene *scene)
+static void detach(void)
 {
-    guard_loop_detach(&scene->attached, on_detached, scene);
-    WAIT_UNTIL(turned(scene) && scene->detached);
+    guard_loop_detach(&scene.attached, on_detached, NULL);
+    WAIT_UNTIL(turned() && scene.detached);
 }
 
-static void scene_close(struct scene *scene)
+static void scene_close(void)
 {
-    if (scene->attached != NULL)
-        detach(scene);
-    assert_int_equal(uv_run(&scene->loop, UV_RUN_DEFAULT), 0);
-    assert_int_equal(uv_loop_close(&scene->loop), 0);
-    fleet_close(&scene->fleet);
-    proxy_close(&scene->proxy);
+    if (scene.attached != NULL)
+        detach();
+    assert_int_equal(uv_run(&scene.loop, UV_RUN_DEFAULT), 0);
+    assert_int_equal(uv_loop_close(&scene.loop), 0);
+    fleet_close();
+    proxy_close(&scene.proxy);
 }
 
-static void command(struct scene *scene, const char *format)
+static void command(const char *format)
 {
-    freeReplyObject(stack_redis_command(&rig_redis, format, scene->fleet.name_space));
+    freeReplyObject(stack_redis_command(&rig_redis, format, fleet.name_space));
 }
 
-static void hold(struct scene *scene, enum proxy_fault fault, const char *text)
+static void hold(enum proxy_fault fault, const char *text)
 {
-    proxy_mark(scene->proxy, 0, text, fault);
+    proxy_mark(scene.proxy, 0, text, fault);
 }
 
-static void wait_held(struct scene *scene)
+static void wait_held(void)
 {
-    assert_true(proxy_wait_marked(scene->proxy, 0, 1, RIG_LIMIT_MS));
+    assert_true(proxy_wait_marked(scene.proxy, 0, 1, RIG_LIMIT_MS));
 }
 
-static void change_row(struct scene *scene)
+static void change_row(void)
 {
     struct guard_invalidated done;
-    atomic_store(&scene->fleet.source.version, 2);
-    assert_int_equal(guard_invalidate_wait(scene->fleet.guards[WRITER], "k", RIG_LIMIT_MS, &done), GUARD_OK);
+    atomic_store(&fleet.source.version, 2);
+    assert_int_equal(guard_invalidate_wait(fleet.guards[WRITER], "k", RIG_LIMIT_MS, &done), GUARD_OK);
 }
 
 /* As change_row(), but the message is lost. */
-static void change_row_unheard(struct scene *scene)
+static void change_row_unheard(void)
 {
-    atomic_store(&scene->fleet.source.version, 2);
-    command(scene, "DEL csg1:{%s:k}:v");
-    command(scene, "DEL csg1:{%s:k}:l");
+    atomic_store(&fleet.source.version, 2);
+    command("DEL csg1:{%s:k}:v");
+    command("DEL csg1:{%s:k}:l");
 }
 
 /* Returns once the late caller has joined the reader's flight, where `others` wait. */
-static void join_late(struct scene *scene, uint32_t others)
+static void join_late(uint32_t others)
 {
-    struct fleet *fleet = &scene->fleet;
-    struct ask *late = &scene->late;
-    struct guard_request request = {fleet->kinds[READER], "k", 0, ask_answered, late};
-    late->fleet = fleet;
-    atomic_fetch_add(&fleet->accepted[READER], 1);
-    assert_int_equal(guard_loop_get(scene->attached, &request, &late->ticket), GUARD_OK);
-    WAIT_UNTIL(turned(scene) && stats_of(fleet->guards[READER]).waiters == others + 1);
+    struct ask *late = &scene.late;
+    struct guard_request request = {fleet.kinds[READER], "k", 0, ask_answered, late};
+    atomic_fetch_add(&fleet.accepted[READER], 1);
+    assert_int_equal(guard_loop_get(scene.attached, &request, &late->ticket), GUARD_OK);
+    WAIT_UNTIL(turned() && stats_of(fleet.guards[READER]).waiters == others + 1);
 }
 
-static void expect_late_row(struct scene *scene, const char *row)
+static void expect_late_row(const char *row)
 {
-    WAIT_UNTIL(turned(scene) && atomic_load(&scene->late.answers) > 0);
-    assert_row(&scene->late.result, row);
-    ask_clear(&scene->late);
+    WAIT_UNTIL(turned() && atomic_load(&scene.late.answers) > 0);
+    assert_row(&scene.late.result, row);
+    ask_clear(&scene.late);
 }
 
-static void expect_early_row(struct scene *scene, const char *row)
+static void expect_early_row(const char *row)
 {
-    expect_answer(&scene->early, row);
+    expect_answer(&scene.early, row);
 }
 
-static void start_load(struct scene *scene)
+static void start_load(void)
 {
-    source_shut(&scene->fleet.source);
-    ask_start(&scene->fleet, READER, &scene->early, "k");
-    WAIT_UNTIL(atomic_load(&scene->fleet.source.begun) == 1);
+    source_shut(&fleet.source);
+    ask_start(READER, &scene.early, "k");
+    WAIT_UNTIL(atomic_load(&fleet.source.begun) == 1);
 }
 
 /* The early caller's lookup finds v1, but its reply is held until the row has changed and the late caller is there. */
-static void change_row_during_lookup(struct scene *scene)
+static void change_row_during_lookup(void)
 {
-    hold(scene, PROXY_FREEZE_REPLIES, "EVAL");
-    ask_start(&scene->fleet, READER, &scene->early, "k");
-    wait_held(scene);
-    change_row(scene);
-    join_late(scene, 1);
-    proxy_set(scene->proxy, 0, PROXY_NONE, 0);
+    hold(PROXY_FREEZE_REPLIES, "EVAL");
+    ask_start(READER, &scene.early, "k");
+    wait_held();
+    change_row();
+    join_late(1);
+    proxy_set(scene.proxy, 0, PROXY_NONE, 0);
 }
 
 /* A stale value is there. */
-static void scene_open_stale(struct scene *scene)
+static void scene_open_stale(void)
 {
-    scene_open(scene, 60000, PATIENT_MS);
-    expect_row(&scene->fleet, WRITER, "k", "k v1");
-    age_value(&scene->fleet, "k", 30000);
+    scene_open(60000, PATIENT_MS);
+    expect_row(WRITER, "k", "k v1");
+    age_value("k", 30000);
 }
 
 /* The value has lost its TTL, so the reader does not judge it but asks the script. */
 TEST(a_lookup_answers_only_who_joined_before_it_was_sent)
 {
-    struct scene scene;
-    scene_open(&scene, 0, PATIENT_MS);
-    expect_row(&scene.fleet, WRITER, "k", "k v1");
-    command(&scene, "PERSIST csg1:{%s:k}:v");
-    change_row_during_lookup(&scene);
-    expect_early_row(&scene, "k v1");
-    expect_late_row(&scene, "k v2");
-    scene_close(&scene);
+    scene_open(0, PATIENT_MS);
+    expect_row(WRITER, "k", "k v1");
+    command("PERSIST csg1:{%s:k}:v");
+    change_row_during_lookup();
+    expect_early_row("k v1");
+    expect_late_row("k v2");
+    scene_close();
 }
 
 TEST(a_stale_lookup_answers_only_who_joined_before_it_was_sent)
 {
-    struct scene scene;
-    scene_open_stale(&scene);
-    change_row_during_lookup(&scene);
-    expect_early_row(&scene, "k v1");
-    expect_late_row(&scene, "k v2");
-    scene_close(&scene);
+    scene_open_stale();
+    change_row_during_lookup();
+    expect_early_row("k v1");
+    expect_late_row("k v2");
+    scene_close();
 }
 
 /* It is held for the early caller, whose soft limit passes meanwhile. */
 TEST(a_held_stale_value_goes_only_to_who_joined_before_its_lookup_was_sent)
 {
-    struct scene scene;
     soft_ms = 1;
-    scene_open_stale(&scene);
+    scene_open_stale();
     soft_ms = 0;
-    change_row_during_lookup(&scene);
-    expect_early_row(&scene, "k v1");
-    expect_late_row(&scene, "k v2");
-    scene_close(&scene);
+    change_row_during_lookup();
+    expect_early_row("k v1");
+    expect_late_row("k v2");
+    scene_close();
 }
 
 TEST(a_look_beside_the_refresh_answers_only_who_joined_before_it_was_sent)
 {
-    struct scene scene;
     struct ask first;
-    scene_open_stale(&scene);
-    source_shut(&scene.fleet.source);
-    ask_start(&scene.fleet, READER, &first, "k");
+    scene_open_stale();
+    source_shut(&fleet.source);
+    ask_start(READER, &first, "k");
     expect_answer(&first, "k v1");
-    WAIT_UNTIL(atomic_load(&scene.fleet.source.begun) == 2);
-    change_row_during_lookup(&scene);
-    expect_early_row(&scene, "k v1");
-    source_open(&scene.fleet.source);
-    expect_late_row(&scene, "k v2");
-    scene_close(&scene);
+    WAIT_UNTIL(atomic_load(&fleet.source.begun) == 2);
+    change_row_during_lookup();
+    expect_early_row("k v1");
+    source_open(&fleet.source);
+    expect_late_row("k v2");
+    scene_close();
 }
 
 TEST(a_load_that_lost_its_lease_answers_only_who_joined_before_its_query)
 {
-    struct scene scene;
-    scene_open(&scene, 0, PATIENT_MS);
-    atomic_store(&scene.fleet.source.stubborn, true);
-    start_load(&scene);
-    change_row(&scene);
-    WAIT_UNTIL(stats_of(scene.fleet.guards[READER]).lease_lost == 1);
-    join_late(&scene, 1);
-    source_open(&scene.fleet.source);
-    expect_early_row(&scene, "k v1");
-    expect_late_row(&scene, "k v2");
-    scene_close(&scene);
+    scene_open(0, PATIENT_MS);
+    atomic_store(&fleet.source.stubborn, true);
+    start_load();
+    change_row();
+    WAIT_UNTIL(stats_of(fleet.guards[READER]).lease_lost == 1);
+    join_late(1);
+    source_open(&fleet.source);
+    expect_early_row("k v1");
+    expect_late_row("k v2");
+    scene_close();
 }
 
 TEST(a_fill_that_is_rejected_answers_only_who_joined_before_its_query)
 {
-    struct scene scene;
-    scene_open(&scene, 0, PATIENT_MS);
-    start_load(&scene);
-    change_row_unheard(&scene);
-    join_late(&scene, 1);
-    source_open(&scene.fleet.source);
-    expect_early_row(&scene, "k v1");
-    expect_late_row(&scene, "k v2");
-    assert_int_equal(stats_of(scene.fleet.guards[READER]).fill_late, 1);
-    scene_close(&scene);
+    scene_open(0, PATIENT_MS);
+    start_load();
+    change_row_unheard();
+    join_late(1);
+    source_open(&fleet.source);
+    expect_early_row("k v1");
+    expect_late_row("k v2");
+    assert_int_equal(stats_of(fleet.guards[READER]).fill_late, 1);
+    scene_close();
 }
 
 /* What is held stays so, on the connection that is given up at the limit; the next one is free. */
 TEST(a_fill_without_reply_answers_only_who_joined_before_its_query)
 {
-    struct scene scene;
-    scene_open(&scene, 0, LIMIT_MS);
-    start_load(&scene);
-    change_row_unheard(&scene);
-    join_late(&scene, 1);
-    hold(&scene, PROXY_FREEZE_REPLIES, " csg1 v "); /* only a fill carries an envelope */
-    source_open(&scene.fleet.source);
-    wait_held(&scene);
-    hold(&scene, PROXY_FREEZE_REPLIES, "nothing of this kind");
-    expect_early_row(&scene, "k v1");
-    expect_late_row(&scene, "k v2");
-    assert_int_equal(stats_of(scene.fleet.guards[READER]).fill_unknown, 1);
-    scene_close(&scene);
+    scene_open(0, LIMIT_MS);
+    start_load();
+    change_row_unheard();
+    join_late(1);
+    hold(PROXY_FREEZE_REPLIES, " csg1 v "); /* only a fill carries an envelope */
+    source_open(&fleet.source);
+    wait_held();
+    hold(PROXY_FREEZE_REPLIES, "nothing of this kind");
+    expect_early_row("k v1");
+    expect_late_row("k v2");
+    assert_int_equal(stats_of(fleet.guards[READER]).fill_unknown, 1);
+    scene_close();
 }
 
 TEST(a_fill_that_is_stored_answers_only_who_joined_before_it_was_sent)
 {
-    struct scene scene;
-    scene_open(&scene, 0, PATIENT_MS);
-    start_load(&scene);
-    hold(&scene, PROXY_FREEZE_REPLIES, " csg1 v ");
-    source_open(&scene.fleet.source);
-    wait_held(&scene);
-    WAIT_UNTIL(is_cached(&scene.fleet, "k"));
-    change_row(&scene);
-    join_late(&scene, 1);
+    scene_open(0, PATIENT_MS);
+    start_load();
+    hold(PROXY_FREEZE_REPLIES, " csg1 v ");
+    source_open(&fleet.source);
+    wait_held();
+    WAIT_UNTIL(is_cached("k"));
+    change_row();
+    join_late(1);
     proxy_set(scene.proxy, 0, PROXY_NONE, 0);
-    expect_early_row(&scene, "k v1");
-    expect_late_row(&scene, "k v2");
-    scene_close(&scene);
+    expect_early_row("k v1");
+    expect_late_row("k v2");
+    scene_close();
 }
 
-static void read_lease(struct scene *scene, const char *format, char uuid[37])
+static void read_lease(const char *format, char uuid[37])
 {
-    redisReply *reply = stack_redis_command(&rig_redis, format, scene->fleet.name_space);
+    redisReply *reply = stack_redis_command(&rig_redis, format, fleet.name_space);
     assert_int_equal(reply->type, REDIS_REPLY_STRING);
     assert_true(reply->len > 36);
     memcpy(uuid, reply->str, 36);
@@ -291,134 +278,125 @@ static void read_lease(struct scene *scene, const char *format, char uuid[37])
 
 TEST(every_attempt_has_a_token_of_its_own)
 {
-    struct scene scene;
     char first[37], second[37];
-    scene_open(&scene, 0, PATIENT_MS);
-    start_load(&scene);
-    read_lease(&scene, "GET csg1:{%s:k}:l", first);
-    change_row(&scene);
-    join_late(&scene, 1);
-    source_open(&scene.fleet.source);
-    expect_late_row(&scene, "k v2");
+    scene_open(0, PATIENT_MS);
+    start_load();
+    read_lease("GET csg1:{%s:k}:l", first);
+    change_row();
+    join_late(1);
+    source_open(&fleet.source);
+    expect_late_row("k v2");
     ask_wait(&scene.early);
     ask_clear(&scene.early);
-    read_lease(&scene, "GET csg1:{%s:k}:v", second); /* an entry begins with the UUID it was filled under */
+    read_lease("GET csg1:{%s:k}:v", second); /* an entry begins with the UUID it was filled under */
     assert_string_not_equal(first, second);
-    scene_close(&scene);
+    scene_close();
 }
 
 /* Sent twice, a token could arrive twice: the second time after an invalidation has voided it. */
 TEST(a_retry_has_a_new_token_and_takes_the_place_of_the_attempt_without_reply)
 {
-    struct scene scene;
     char first[37], second[37];
-    scene_open(&scene, 0, LIMIT_MS);
-    source_shut(&scene.fleet.source);
-    hold(&scene, PROXY_FREEZE_REPLIES, "EVAL");
-    ask_start(&scene.fleet, READER, &scene.early, "k");
-    wait_held(&scene);
-    WAIT_UNTIL(is_leased(&scene.fleet, "k"));
-    read_lease(&scene, "GET csg1:{%s:k}:l", first);
-    hold(&scene, PROXY_FREEZE_REPLIES, "nothing of this kind");
-    WAIT_UNTIL(atomic_load(&scene.fleet.source.begun) == 1);
-    read_lease(&scene, "GET csg1:{%s:k}:l", second);
+    scene_open(0, LIMIT_MS);
+    source_shut(&fleet.source);
+    hold(PROXY_FREEZE_REPLIES, "EVAL");
+    ask_start(READER, &scene.early, "k");
+    wait_held();
+    WAIT_UNTIL(is_leased("k"));
+    read_lease("GET csg1:{%s:k}:l", first);
+    hold(PROXY_FREEZE_REPLIES, "nothing of this kind");
+    WAIT_UNTIL(atomic_load(&fleet.source.begun) == 1);
+    read_lease("GET csg1:{%s:k}:l", second);
     assert_string_not_equal(first, second);
-    source_open(&scene.fleet.source);
+    source_open(&fleet.source);
     ask_wait(&scene.early);
     assert_true(scene.early.result.stored);
     ask_clear(&scene.early);
-    scene_close(&scene);
+    scene_close();
 }
 
 TEST(a_lease_that_comes_when_nobody_waits_any_more_is_given_back)
 {
-    struct scene scene;
-    scene_open(&scene, 0, PATIENT_MS);
-    hold(&scene, PROXY_FREEZE_REPLIES, "EVAL");
-    ask_start(&scene.fleet, READER, &scene.early, "k");
-    wait_held(&scene);
-    WAIT_UNTIL(is_leased(&scene.fleet, "k"));
-    guard_cancel(scene.fleet.guards[READER], scene.early.ticket);
+    scene_open(0, PATIENT_MS);
+    hold(PROXY_FREEZE_REPLIES, "EVAL");
+    ask_start(READER, &scene.early, "k");
+    wait_held();
+    WAIT_UNTIL(is_leased("k"));
+    guard_cancel(fleet.guards[READER], scene.early.ticket);
     ask_wait(&scene.early);
     assert_int_equal(scene.early.result.status, GUARD_CANCELLED);
     proxy_set(scene.proxy, 0, PROXY_NONE, 0);
-    WAIT_UNTIL(!is_leased(&scene.fleet, "k"));
-    assert_int_equal(atomic_load(&scene.fleet.source.begun), 0);
-    scene_close(&scene);
+    WAIT_UNTIL(!is_leased("k"));
+    assert_int_equal(atomic_load(&fleet.source.begun), 0);
+    scene_close();
 }
 
 TEST(a_look_beside_the_refresh_leaves_its_lease_alone)
 {
-    struct scene scene;
-    scene_open_stale(&scene);
-    source_shut(&scene.fleet.source);
-    expect_row(&scene.fleet, READER, "k", "k v1");
-    WAIT_UNTIL(atomic_load(&scene.fleet.source.begun) == 2);
-    assert_int_equal(expect_row(&scene.fleet, READER, "k", "k v1").source, GUARD_FROM_STALE);
-    assert_true(is_leased(&scene.fleet, "k"));
-    source_open(&scene.fleet.source);
-    WAIT_UNTIL(stats_of(scene.fleet.guards[READER]).fill_stored == 1);
-    scene_close(&scene);
+    scene_open_stale();
+    source_shut(&fleet.source);
+    expect_row(READER, "k", "k v1");
+    WAIT_UNTIL(atomic_load(&fleet.source.begun) == 2);
+    assert_int_equal(expect_row(READER, "k", "k v1").source, GUARD_FROM_STALE);
+    assert_true(is_leased("k"));
+    source_open(&fleet.source);
+    WAIT_UNTIL(stats_of(fleet.guards[READER]).fill_stored == 1);
+    scene_close();
 }
 
 TEST(a_load_that_lost_its_lease_is_cancelled_at_once)
 {
-    struct scene scene;
-    scene_open(&scene, 0, PATIENT_MS);
-    start_load(&scene);
-    change_row(&scene);
-    WAIT_UNTIL(atomic_load(&scene.fleet.source.saw_cancel) == 1);
-    source_open(&scene.fleet.source);
-    expect_early_row(&scene, "k v2");
-    scene_close(&scene);
+    scene_open(0, PATIENT_MS);
+    start_load();
+    change_row();
+    WAIT_UNTIL(atomic_load(&fleet.source.saw_cancel) == 1);
+    source_open(&fleet.source);
+    expect_early_row("k v2");
+    scene_close();
 }
 
 TEST(who_waits_behind_a_fill_is_answered_when_the_guard_closes)
 {
-    struct scene scene;
-    scene_open(&scene, 0, LIMIT_MS);
-    start_load(&scene);
-    hold(&scene, PROXY_FREEZE_REPLIES, " csg1 v ");
-    source_open(&scene.fleet.source);
-    wait_held(&scene);
-    detach(&scene);
-    assert_int_equal(guard_close(&scene.fleet.guards[READER], 0), GUARD_OK);
+    scene_open(0, LIMIT_MS);
+    start_load();
+    hold(PROXY_FREEZE_REPLIES, " csg1 v ");
+    source_open(&fleet.source);
+    wait_held();
+    detach();
+    assert_int_equal(guard_close(&fleet.guards[READER], 0), GUARD_OK);
     ask_wait(&scene.early);
     assert_int_equal(scene.early.result.status, GUARD_CLOSING);
-    scene_close(&scene);
+    scene_close();
 }
 
 TEST(who_joins_a_load_late_that_fails_finds_its_failure_and_tries_nothing_again)
 {
-    struct scene scene;
-    scene_open(&scene, 0, PATIENT_MS);
-    scene.fleet.source.verdict = SOURCE_FAIL;
-    start_load(&scene);
-    join_late(&scene, 1);
-    source_open(&scene.fleet.source);
+    scene_open(0, PATIENT_MS);
+    fleet.source.verdict = SOURCE_FAIL;
+    start_load();
+    join_late(1);
+    source_open(&fleet.source);
     ask_wait(&scene.early);
     assert_int_equal(scene.early.result.status, GUARD_FAILED);
-    WAIT_UNTIL(turned(&scene) && atomic_load(&scene.late.answers) > 0);
+    WAIT_UNTIL(turned() && atomic_load(&scene.late.answers) > 0);
     assert_int_equal(scene.late.result.status, GUARD_FAILED);
     assert_int_equal(scene.late.result.source, GUARD_FROM_CACHE);
-    assert_int_equal(atomic_load(&scene.fleet.source.begun), 1);
-    scene_close(&scene);
+    assert_int_equal(atomic_load(&fleet.source.begun), 1);
+    scene_close();
 }
 
 TEST(every_load_gives_its_place_back)
 {
     enum { PLACES = 2, LOADS = 3 * PLACES };
-    struct fleet fleet;
     char key[16], row[24];
-    fleet_init(&fleet);
     fleet.config.load_workers = fleet.config.load_queue = PLACES / 2;
-    fleet_open(&fleet, 1);
+    fleet_open(1);
     for (unsigned i = 0; i < LOADS; i++) {
         snprintf(key, sizeof key, "p%u", i);
         snprintf(row, sizeof row, "p%u v1", i);
-        expect_row(&fleet, 0, key, row);
+        expect_row(0, key, row);
     }
-    fleet_close(&fleet);
+    fleet_close();
 }
 
-TEST_GROUP(.up = rig_start, .down = rig_stop);
+TEST_GROUP(.up = rig_start, .down = rig_stop, .before = fleet_before);

@@ -28,23 +28,19 @@ enum { LIMIT_MS = 20000, LEASE_S = 1 };
 
 static struct lab lab = {.lease_s = LEASE_S};
 
-static int start_servers(void **state)
+static bool start_servers(void)
 {
-    (void)state;
     return stack_redis_start(&lab.redis, NULL) && stack_postgres_start(&lab.postgres, 64) &&
-                   proc_folder("lab", NULL, lab.folder) &&
-                   (lab.source = source_open(lab.postgres.socket_url)) != NULL && source_prepare(lab.source)
-               ? 0
-               : -1;
+           proc_folder("lab", NULL, lab.folder) &&
+           (lab.source = source_open(lab.postgres.socket_url)) != NULL && source_prepare(lab.source);
 }
 
-static int stop_servers(void **state)
+static bool stop_servers(void)
 {
-    (void)state;
     source_close(&lab.source);
     stack_postgres_stop(&lab.postgres);
     stack_redis_stop(&lab.redis);
-    return 0;
+    return true;
 }
 
 static const struct scheme *scheme_of(const char *name)

@@ -61,11 +61,11 @@ static void load_batch(struct guard_load *const *loads, size_t count, void *cont
     atomic_fetch_add(&source->over, (unsigned)count);
 }
 
-static void many_init(struct fleet *fleet)
+static void many_init(void)
 {
     batch_reset();
-    fleet_init(fleet);
-    fleet->policy.batch_loader = load_batch;
+    fleet_init();
+    fleet.policy.batch_loader = load_batch;
 }
 
 /* ---- asking ---- */
@@ -87,7 +87,6 @@ static void keys_of(struct keys *keys, size_t first, size_t count, bool backward
 }
 
 struct many_ask {
-    struct fleet *fleet;
     struct guard_result results[MOST_KEYS]; /* their values are ours */
     size_t count;
     atomic_uint answers;
@@ -103,32 +102,30 @@ static void many_answered(void *context, const struct guard_result *results, siz
         if (results[i].value != NULL)
             guard_value_ref(results[i].value);
     }
-    atomic_fetch_add(&ask->fleet->answered, (unsigned)count);
+    atomic_fetch_add(&fleet.answered, (unsigned)count);
     atomic_fetch_add(&ask->answers, 1);
 }
 
-static enum guard_status many_try(struct fleet *fleet, size_t i, struct many_ask *ask,
-                                  const struct keys *keys)
+static enum guard_status many_try(size_t i, struct many_ask *ask, const struct keys *keys)
 {
-    const struct guard_many_request request = {.kind = fleet->kinds[i],
+    const struct guard_many_request request = {.kind = fleet.kinds[i],
                                                .keys = keys->list,
                                                .count = keys->count,
                                                .answered = many_answered,
                                                .context = ask};
     memset(ask, 0, sizeof *ask);
-    ask->fleet = fleet;
-    atomic_fetch_add(&fleet->accepted[i], (unsigned)keys->count);
-    enum guard_status status = guard_get_many(fleet->guards[i], &request, &ask->ticket);
+    atomic_fetch_add(&fleet.accepted[i], (unsigned)keys->count);
+    enum guard_status status = guard_get_many(fleet.guards[i], &request, &ask->ticket);
     if (status != GUARD_OK)
-        atomic_fetch_sub(&fleet->accepted[i], (unsigned)keys->count);
+        atomic_fetch_sub(&fleet.accepted[i], (unsigned)keys->count);
     if (status == GUARD_SHED)
-        atomic_fetch_add(&fleet->shed[i], (unsigned)keys->count);
+        atomic_fetch_add(&fleet.shed[i], (unsigned)keys->count);
     return status;
 }
 
-static void many_start(struct fleet *fleet, size_t i, struct many_ask *ask, const struct keys *keys)
+static void many_start(size_t i, struct many_ask *ask, const struct keys *keys)
 {
-    assert_int_equal(many_try(fleet, i, ask, keys), GUARD_OK);
+    assert_int_equal(many_try(i, ask, keys), GUARD_OK);
     assert_true(ask->ticket != 0);
 }
 
@@ -155,10 +152,10 @@ static void assert_rows(const struct many_ask *ask, const struct keys *keys)
     }
 }
 
-static void get_rows(struct fleet *fleet, size_t i, const struct keys *keys)
+static void get_rows(size_t i, const struct keys *keys)
 {
     struct many_ask ask;
-    many_start(fleet, i, &ask, keys);
+    many_start(i, &ask, keys);
     many_wait(&ask);
     assert_rows(&ask, keys);
     many_clear(&ask);
@@ -166,12 +163,12 @@ static void get_rows(struct fleet *fleet, size_t i, const struct keys *keys)
 
 /* The keys are asked for with so many commands. False: more were sent, which may have been canaries, with round trips of
  * their own. */
-static bool get_within(struct fleet *fleet, const struct keys *keys, uint64_t commands, uint64_t trips)
+static bool get_within(const struct keys *keys, uint64_t commands, uint64_t trips)
 {
     const uint64_t begun_ms = rig_now_ms();
-    const struct guard_stats before = stats_of(fleet->guards[0]);
-    get_rows(fleet, 0, keys);
-    const struct guard_stats after = stats_of(fleet->guards[0]);
+    const struct guard_stats before = stats_of(fleet.guards[0]);
+    get_rows(0, keys);
+    const struct guard_stats after = stats_of(fleet.guards[0]);
     const uint64_t sent = after.redis_commands - before.redis_commands;
     assert_in_range(sent, commands, commands + canaries_since(begun_ms));
     assert_in_range(after.redis_round_trips - before.redis_round_trips, 1, trips + sent - commands);
@@ -181,63 +178,60 @@ static bool get_within(struct fleet *fleet, const struct keys *keys, uint64_t co
 /* ---- queries and round trips ---- */
 
 /* True: no canary came in between. */
-static bool cold_and_warm(struct fleet *fleet, const struct keys *keys)
+static bool cold_and_warm(const struct keys *keys)
 {
-    const unsigned begun = atomic_load(&fleet->source.begun), batches = atomic_load(&batch.batches);
-    const bool cold = get_within(fleet, keys, (2 + 1 + 1) * KEYS, 3); /* PTTL and GET, acquire, fill */
+    const unsigned begun = atomic_load(&fleet.source.begun), batches = atomic_load(&batch.batches);
+    const bool cold = get_within(keys, (2 + 1 + 1) * KEYS, 3); /* PTTL and GET, acquire, fill */
     assert_int_equal(atomic_load(&batch.batches) - batches, 1);
-    assert_int_equal(atomic_load(&fleet->source.begun) - begun, KEYS);
-    const bool warm = get_within(fleet, keys, 2 * KEYS, 1);
-    assert_int_equal(atomic_load(&fleet->source.begun) - begun, KEYS);
+    assert_int_equal(atomic_load(&fleet.source.begun) - begun, KEYS);
+    const bool warm = get_within(keys, 2 * KEYS, 1);
+    assert_int_equal(atomic_load(&fleet.source.begun) - begun, KEYS);
     return cold && warm;
 }
 
 TEST(fifty_cold_keys_are_one_batch_and_three_round_trips_and_warm_ones_are_one)
 {
     enum { TRIES = 20 };
-    struct fleet fleet;
     struct keys keys;
     bool exact = false;
-    many_init(&fleet);
-    fleet_open(&fleet, 1);
-    WAIT_UNTIL(expect_row(&fleet, 0, "first", "first v1").status == GUARD_OK); /* its scripts are loaded */
+    many_init();
+    fleet_open(1);
+    WAIT_UNTIL(expect_row(0, "first", "first v1").status == GUARD_OK); /* its scripts are loaded */
     for (size_t try = 0; try < TRIES && !exact; try++) {
         keys_of(&keys, try * KEYS, KEYS, false);
-        exact = cold_and_warm(&fleet, &keys);
+        exact = cold_and_warm(&keys);
     }
     if (!exact)
         fail_msg("%d times more commands were sent than the keys need", (int)TRIES);
     assert_int_equal(batch.spoilt, 0);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 TEST(a_batch_is_no_larger_than_its_policy_says)
 {
-    struct fleet fleet;
     struct keys keys;
-    many_init(&fleet);
+    many_init();
     fleet.policy.batch_max = 8;
-    fleet_open(&fleet, 1);
+    fleet_open(1);
     keys_of(&keys, 0, 64, false);
-    get_rows(&fleet, 0, &keys);
+    get_rows(0, &keys);
     assert_int_equal(atomic_load(&batch.keys), 64);
     assert_int_equal(atomic_load(&batch.most), 8);
     assert_int_equal(atomic_load(&batch.batches), 8);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 TEST(a_batch_counts_as_one_of_the_workers)
 {
-    struct fleet fleet;
     struct keys keys[3];
     struct many_ask asks[3];
-    many_init(&fleet);
+    many_init();
     fleet.config.load_workers = 2;
-    fleet_open(&fleet, 1);
+    fleet_open(1);
     source_shut(&fleet.source);
     for (size_t i = 0; i < 3; i++) {
         keys_of(&keys[i], i * 100, 20, false);
-        many_start(&fleet, 0, &asks[i], &keys[i]);
+        many_start(0, &asks[i], &keys[i]);
         WAIT_UNTIL(stats_of(fleet.guards[0]).flights == (i + 1) * 20);
         if (i < 2)
             WAIT_UNTIL(atomic_load(&batch.batches) == i + 1);
@@ -252,33 +246,32 @@ TEST(a_batch_counts_as_one_of_the_workers)
     }
     assert_int_equal(atomic_load(&batch.batches), 3);
     assert_int_equal(atomic_load(&fleet.source.most), 2);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 /* Three places of either kind, and two workers: as many batches, and as many single loads. */
 TEST(batches_and_single_gets_have_places_of_their_own)
 {
     enum { PLACES = 3, SET = 60 };
-    struct fleet fleet;
     static struct keys keys[PLACES + 1];
     static struct many_ask many[PLACES + 1];
     struct ask singles[PLACES + 1];
     static const char *const names[] = {"s0", "s1", "s2", "s3"};
     static const char *const rows[] = {"s0 v1", "s1 v1", "s2 v1"};
-    many_init(&fleet);
+    many_init();
     fleet.policy.batch_max = SET;
     fleet.config.load_workers = 2;
     fleet.config.load_queue = PLACES - 2;
-    fleet_open(&fleet, 1);
+    fleet_open(1);
     source_shut(&fleet.source);
     for (size_t i = 0; i <= PLACES; i++) {
         keys_of(&keys[i], i * 100, SET, false);
-        many_start(&fleet, 0, &many[i], &keys[i]);
+        many_start(0, &many[i], &keys[i]);
         WAIT_UNTIL(stats_of(fleet.guards[0]).lease_acquired == (i < PLACES ? i + 1 : i) * SET);
     }
     many_wait(&many[PLACES]);
     for (size_t i = 0; i <= PLACES; i++) {
-        ask_start(&fleet, 0, &singles[i], names[i]);
+        ask_start(0, &singles[i], names[i]);
         WAIT_UNTIL(stats_of(fleet.guards[0]).lease_acquired == PLACES * SET + (i < PLACES ? i + 1 : i));
     }
     ask_wait(&singles[PLACES]);
@@ -293,63 +286,59 @@ TEST(batches_and_single_gets_have_places_of_their_own)
         expect_answer(&singles[i], rows[i]);
     }
     assert_int_equal(atomic_load(&fleet.source.most), 2);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 TEST(without_a_batch_loader_every_key_is_loaded_by_itself)
 {
-    struct fleet fleet;
     struct keys keys;
-    many_init(&fleet);
+    many_init();
     fleet.policy.batch_loader = NULL;
-    fleet_open(&fleet, 1);
+    fleet_open(1);
     keys_of(&keys, 0, KEYS, false);
-    get_rows(&fleet, 0, &keys);
+    get_rows(0, &keys);
     assert_int_equal(atomic_load(&fleet.source.begun), KEYS);
     assert_int_equal(atomic_load(&batch.batches), 0);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 TEST(a_single_get_is_never_held_for_a_batch)
 {
-    struct fleet fleet;
-    many_init(&fleet);
-    fleet_open(&fleet, 1);
-    expect_row(&fleet, 0, "alone", "alone v1");
+    many_init();
+    fleet_open(1);
+    expect_row(0, "alone", "alone v1");
     assert_int_equal(atomic_load(&batch.batches), 0);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 TEST(without_redis_many_keys_are_one_batch_too)
 {
-    struct fleet fleet;
     struct keys keys;
-    many_init(&fleet);
+    many_init();
     fleet.config.redis_url = "redis://127.0.0.1:1/0";
     fleet.config.redis_limit_ms = 1000; /* is waited for twice */
-    fleet_add(&fleet);
+    fleet_add();
     keys_of(&keys, 0, KEYS, false);
-    get_rows(&fleet, 0, &keys);
+    get_rows(0, &keys);
     assert_in_range(atomic_load(&batch.batches), 1,
                     2); /* a connection that is just tried refuses some later */
     assert_int_equal(atomic_load(&fleet.source.begun), KEYS);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 /* ---- outcomes by key ---- */
 
 TEST(every_key_has_an_outcome_of_its_own)
 {
-    struct fleet fleet;
     struct keys keys;
     struct many_ask ask;
-    many_init(&fleet);
+    many_init();
     batch.absent = "key:1";
     batch.broken = "key:3";
     atomic_store(&batch.forgets, true);
-    fleet_open(&fleet, 1);
+    fleet_open(1);
     keys_of(&keys, 0, 6, false);
-    many_start(&fleet, 0, &ask, &keys);
+    many_start(0, &ask, &keys);
     many_wait(&ask);
     assert_row(&ask.results[0], "key:0 v1");
     assert_int_equal(ask.results[1].status, GUARD_ABSENT);
@@ -360,68 +349,65 @@ TEST(every_key_has_an_outcome_of_its_own)
     assert_int_equal(ask.results[5].status, GUARD_FAILED);
     assert_int_equal(ask.results[5].failure, GUARD_FAILURE_INTERNAL);
     many_clear(&ask);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 TEST(a_key_may_be_asked_for_twice_and_is_loaded_once)
 {
-    struct fleet fleet;
     struct keys keys;
-    many_init(&fleet);
-    fleet_open(&fleet, 1);
+    many_init();
+    fleet_open(1);
     keys_of(&keys, 0, 4, false);
     keys.list[2] = keys.list[0];
     memcpy(keys.text[2], keys.text[0], KEY_BYTES);
-    get_rows(&fleet, 0, &keys);
+    get_rows(0, &keys);
     assert_int_equal(atomic_load(&fleet.source.begun), 3);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 TEST(what_cannot_be_asked_is_refused_whole)
 {
-    struct fleet fleet;
     struct keys keys;
     struct many_ask ask;
     struct guard_policy policy;
     struct guard_kind *kind = NULL;
     struct guard_error error = {.text = ""};
-    many_init(&fleet);
+    many_init();
     fleet.config.max_waiters = 10;
-    fleet_open(&fleet, 1);
+    fleet_open(1);
     keys_of(&keys, 0, 10, false);
     keys.count = 0;
-    assert_int_equal(many_try(&fleet, 0, &ask, &keys), GUARD_INVALID);
+    assert_int_equal(many_try(0, &ask, &keys), GUARD_INVALID);
     keys.count = GUARD_MANY_MAX + 1;
-    assert_int_equal(many_try(&fleet, 0, &ask, &keys), GUARD_INVALID);
+    assert_int_equal(many_try(0, &ask, &keys), GUARD_INVALID);
     keys.count = 10;
     keys.list[9] = "";
-    assert_int_equal(many_try(&fleet, 0, &ask, &keys), GUARD_INVALID);
+    assert_int_equal(many_try(0, &ask, &keys), GUARD_INVALID);
     keys.list[9] = keys.text[9];
     assert_int_equal(guard_get_many(fleet.guards[0], NULL, NULL), GUARD_INVALID);
     assert_int_equal(guard_get_many_wait(fleet.guards[0], NULL, NULL), GUARD_INVALID);
-    get_rows(&fleet, 0, &keys); /* as many as may wait */
+    get_rows(0, &keys); /* as many as may wait */
     keys_of(&keys, 0, 11, false);
-    assert_int_equal(many_try(&fleet, 0, &ask, &keys), GUARD_SHED);
+    assert_int_equal(many_try(0, &ask, &keys), GUARD_SHED);
     policy = fleet.policy;
     policy.batch_max = 0;
     assert_int_equal(guard_kind_add(fleet.guards[0], &policy, &kind, &error), GUARD_INVALID);
     assert_non_null(strstr(error.text, "batch_max is 0"));
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 TEST(the_blocking_form_answers_from_near_what_is_near)
 {
-    struct fleet fleet;
     struct keys keys;
     struct guard_result results[4];
-    many_init(&fleet);
+    many_init();
     fleet.config.near_bytes = 1 << 20;
     fleet.policy.near_ms = 60000;
-    fleet_open(&fleet, 1);
+    fleet_open(1);
     keys_of(&keys, 0, 4, false);
     const struct guard_many_request request = {.kind = fleet.kinds[0], .keys = keys.list, .count = 4};
-    expect_row(&fleet, 0, "key:1", "key:1 v1");
-    WAIT_UNTIL(expect_row(&fleet, 0, "key:1", "key:1 v1").source == GUARD_FROM_NEAR);
+    expect_row(0, "key:1", "key:1 v1");
+    WAIT_UNTIL(expect_row(0, "key:1", "key:1 v1").source == GUARD_FROM_NEAR);
     for (int round = 0; round < 2; round++) {
         atomic_fetch_add(&fleet.accepted[0], 4);
         assert_int_equal(guard_get_many_wait(fleet.guards[0], &request, results), GUARD_OK);
@@ -434,7 +420,7 @@ TEST(the_blocking_form_answers_from_near_what_is_near)
         }
         assert_int_equal(results[1].source, GUARD_FROM_NEAR);
     }
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 /* ---- two at once ---- */
@@ -442,19 +428,18 @@ TEST(the_blocking_form_answers_from_near_what_is_near)
 TEST(overlapping_sets_in_opposite_orders_load_each_key_once)
 {
     enum { ROUNDS = 20, SET = 100, SHIFT = 30 };
-    struct fleet fleet;
     static struct keys forwards, backwards;
     static struct many_ask asks[4];
-    many_init(&fleet);
-    fleet_open(&fleet, 2);
+    many_init();
+    fleet_open(2);
     for (size_t round = 0; round < ROUNDS; round++) {
         unsigned begun = atomic_load(&fleet.source.begun);
         keys_of(&forwards, round * 1000, SET, false);
         keys_of(&backwards, round * 1000 + SHIFT, SET, true);
-        many_start(&fleet, 0, &asks[0], &forwards);
-        many_start(&fleet, 1, &asks[1], &backwards);
-        many_start(&fleet, 0, &asks[2], &backwards);
-        many_start(&fleet, 1, &asks[3], &forwards);
+        many_start(0, &asks[0], &forwards);
+        many_start(1, &asks[1], &backwards);
+        many_start(0, &asks[2], &backwards);
+        many_start(1, &asks[3], &forwards);
         for (size_t i = 0; i < 4; i++) {
             many_wait(&asks[i]);
             assert_rows(&asks[i], i == 0 || i == 3 ? &forwards : &backwards);
@@ -462,22 +447,21 @@ TEST(overlapping_sets_in_opposite_orders_load_each_key_once)
         }
         assert_int_equal(atomic_load(&fleet.source.begun) - begun, SET + SHIFT);
     }
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 TEST(who_holds_some_keys_does_not_wait_for_the_others_before_loading)
 {
-    struct fleet fleet;
     struct keys left, right;
     struct many_ask asks[2];
-    many_init(&fleet);
-    fleet_open(&fleet, 2);
+    many_init();
+    fleet_open(2);
     source_shut(&fleet.source);
     keys_of(&left, 0, 10, false);
     keys_of(&right, 5, 10, true);
-    many_start(&fleet, 0, &asks[0], &left);
+    many_start(0, &asks[0], &left);
     WAIT_UNTIL(atomic_load(&fleet.source.begun) == 10);
-    many_start(&fleet, 1, &asks[1], &right);
+    many_start(1, &asks[1], &right);
     WAIT_UNTIL(atomic_load(&fleet.source.begun) == 15); /* its own five, while five are waited for */
     source_open(&fleet.source);
     for (size_t i = 0; i < 2; i++) {
@@ -486,24 +470,23 @@ TEST(who_holds_some_keys_does_not_wait_for_the_others_before_loading)
         many_clear(&asks[i]);
     }
     assert_int_equal(atomic_load(&fleet.source.begun), 15);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 /* ---- cancelling and ending ---- */
 
 TEST(a_cancelled_request_ends_at_once_and_its_load_goes_on_for_the_others)
 {
-    struct fleet fleet;
     struct keys keys;
     struct many_ask ask;
     struct ask other;
-    many_init(&fleet);
-    fleet_open(&fleet, 1);
+    many_init();
+    fleet_open(1);
     source_shut(&fleet.source);
     keys_of(&keys, 0, 10, false);
-    many_start(&fleet, 0, &ask, &keys);
+    many_start(0, &ask, &keys);
     WAIT_UNTIL(atomic_load(&fleet.source.begun) == 10);
-    ask_start(&fleet, 0, &other, "key:4");
+    ask_start(0, &other, "key:4");
     WAIT_UNTIL(stats_of(fleet.guards[0]).waiters == 11);
     guard_cancel(fleet.guards[0], ask.ticket);
     many_wait(&ask);
@@ -514,20 +497,19 @@ TEST(a_cancelled_request_ends_at_once_and_its_load_goes_on_for_the_others)
     source_open(&fleet.source);
     expect_answer(&other, "key:4 v1");
     many_clear(&ask);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 TEST(a_request_cancelled_at_any_moment_is_answered_once)
 {
     enum { ROUNDS = 300 };
-    struct fleet fleet;
     struct keys keys;
     struct many_ask ask;
-    many_init(&fleet);
-    fleet_open(&fleet, 1);
+    many_init();
+    fleet_open(1);
     for (size_t round = 0; round < ROUNDS; round++) {
         keys_of(&keys, round / 3 * 20, 20, false);
-        many_start(&fleet, 0, &ask, &keys);
+        many_start(0, &ask, &keys);
         uint64_t end = stats_of(fleet.guards[0]).redis_commands + round % 80;
         for (int i = 0; i < 2000 && stats_of(fleet.guards[0]).redis_commands < end; i++)
             continue;
@@ -535,21 +517,20 @@ TEST(a_request_cancelled_at_any_moment_is_answered_once)
         many_wait(&ask);
         many_clear(&ask);
     }
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 /* A key whose lease an invalidation voided is told so; the others of the batch go on. */
 TEST(one_unwanted_key_does_not_cancel_its_batch)
 {
-    struct fleet fleet;
     struct keys keys;
     struct many_ask ask;
     struct guard_invalidated invalidated;
-    many_init(&fleet);
-    fleet_open(&fleet, 1);
+    many_init();
+    fleet_open(1);
     source_shut(&fleet.source);
     keys_of(&keys, 0, 10, false);
-    many_start(&fleet, 0, &ask, &keys);
+    many_start(0, &ask, &keys);
     WAIT_UNTIL(atomic_load(&batch.batches) == 1);
     guard_invalidate_wait(fleet.guards[0], "key:4", RIG_LIMIT_MS, &invalidated);
     assert_int_equal(invalidated.status, GUARD_OK);
@@ -561,20 +542,19 @@ TEST(one_unwanted_key_does_not_cancel_its_batch)
     assert_rows(&ask, &keys);
     many_clear(&ask);
     assert_int_equal(batch.spoilt, 0);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 TEST(the_limit_of_a_load_ends_the_whole_batch)
 {
-    struct fleet fleet;
     struct keys keys;
     struct many_ask ask;
-    many_init(&fleet);
+    many_init();
     fleet.policy.load_limit_ms = 200;
-    fleet_open(&fleet, 1);
+    fleet_open(1);
     source_shut(&fleet.source);
     keys_of(&keys, 0, 10, false);
-    many_start(&fleet, 0, &ask, &keys);
+    many_start(0, &ask, &keys);
     many_wait(&ask);
     for (size_t i = 0; i < 10; i++) {
         assert_int_equal(ask.results[i].status, GUARD_FAILED);
@@ -582,21 +562,20 @@ TEST(the_limit_of_a_load_ends_the_whole_batch)
     }
     assert_int_equal(atomic_load(&fleet.source.saw_cancel), 1);
     many_clear(&ask);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 TEST(closing_answers_every_key_once)
 {
-    struct fleet fleet;
     struct keys keys;
     struct many_ask asks[2];
-    many_init(&fleet);
+    many_init();
     fleet.config.load_workers = 1;
-    fleet_open(&fleet, 1);
+    fleet_open(1);
     source_shut(&fleet.source);
     for (size_t i = 0; i < 2; i++) {
         keys_of(&keys, i * 100, 10, false);
-        many_start(&fleet, 0, &asks[i], &keys);
+        many_start(0, &asks[i], &keys);
     }
     WAIT_UNTIL(atomic_load(&batch.batches) == 1);
     assert_int_equal(guard_close(&fleet.guards[0], 0), GUARD_OK);
@@ -606,7 +585,7 @@ TEST(closing_answers_every_key_once)
             assert_int_equal(asks[i].results[key].status, GUARD_CLOSING);
         many_clear(&asks[i]);
     }
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 /* ---- on a host's loop ---- */
@@ -624,31 +603,28 @@ static void loop_until_answered(uv_loop_t *loop, const struct many_ask *ask)
     assert_int_equal(atomic_load(&ask->answers), 1);
 }
 
-static void loop_start(struct fleet *fleet, struct guard_loop *loop, struct many_ask *ask,
-                       const struct keys *keys)
+static void loop_start(struct guard_loop *loop, struct many_ask *ask, const struct keys *keys)
 {
-    const struct guard_many_request request = {.kind = fleet->kinds[0],
+    const struct guard_many_request request = {.kind = fleet.kinds[0],
                                                .keys = keys->list,
                                                .count = keys->count,
                                                .answered = many_answered,
                                                .context = ask};
     memset(ask, 0, sizeof *ask);
-    ask->fleet = fleet;
-    atomic_fetch_add(&fleet->accepted[0], (unsigned)keys->count);
+    atomic_fetch_add(&fleet.accepted[0], (unsigned)keys->count);
     assert_int_equal(guard_loop_get_many(loop, &request, &ask->ticket), GUARD_OK);
     assert_int_equal(atomic_load(&ask->answers), 0);
 }
 
 TEST(many_keys_on_a_loop_of_the_hosts)
 {
-    struct fleet fleet;
     struct keys keys;
     struct many_ask ask;
     struct guard_loop *loop = NULL;
     uv_loop_t uv;
     bool gone = false;
-    many_init(&fleet);
-    fleet_open(&fleet, 1);
+    many_init();
+    fleet_open(1);
     uv_loop_init(&uv);
     assert_int_equal(guard_loop_attach(fleet.guards[0], &uv, &loop, NULL), GUARD_OK);
     uint64_t connects = stats_of(fleet.guards[0]).redis_connects;
@@ -662,7 +638,7 @@ TEST(many_keys_on_a_loop_of_the_hosts)
     }
     keys_of(&keys, 0, KEYS, false);
     for (int round = 0; round < 2; round++) {
-        loop_start(&fleet, loop, &ask, &keys);
+        loop_start(loop, &ask, &keys);
         loop_until_answered(&uv, &ask);
         assert_rows(&ask, &keys);
         many_clear(&ask);
@@ -671,12 +647,12 @@ TEST(many_keys_on_a_loop_of_the_hosts)
     }
     source_shut(&fleet.source);
     keys_of(&keys, 100, KEYS, false);
-    loop_start(&fleet, loop, &ask, &keys);
+    loop_start(loop, &ask, &keys);
     guard_loop_cancel(loop, ask.ticket); /* all are being looked up */
     loop_until_answered(&uv, &ask);
     assert_int_equal(ask.results[KEYS - 1].status, GUARD_CANCELLED);
     many_clear(&ask);
-    loop_start(&fleet, loop, &ask, &keys);
+    loop_start(loop, &ask, &keys);
     for (int i = 0; i < 100 && atomic_load(&batch.batches) < 2; i++) {
         uv_run(&uv, UV_RUN_NOWAIT);
         rig_pause();
@@ -688,7 +664,7 @@ TEST(many_keys_on_a_loop_of_the_hosts)
     assert_int_equal(ask.results[0].status, GUARD_CLOSING);
     many_clear(&ask);
     assert_int_equal(uv_loop_close(&uv), 0);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
-TEST_GROUP(.up = rig_start, .down = rig_stop);
+TEST_GROUP(.up = rig_start, .down = rig_stop, .before = fleet_before);

@@ -19,6 +19,7 @@
 #include "guard/wire/envelope.h"
 #include "guard/wire/protocol.h"
 #include "guard/wire/scripts.h"
+#include "guard/wire/wake.h"
 #include "load/base/clock.h"
 #include "load/stack/stack.h"
 #include "tests/support/redis_rig.h"
@@ -173,7 +174,7 @@ static void compare_push(const struct command *command, const struct message *me
     }
     if (message->entry == NULL)
         return;
-    bool sound = protocol_pushed(&world.protocol, message, &command->action.key, &pushed, &value);
+    bool sound = message_read_entry(message, &command->action.key, MAX_VALUE_MS, &pushed, &value);
     push_count += sound;
     if (sound != (!entry->damaged && entry->key == command->key && entry->px_ms <= MAX_VALUE_MS))
         differ("pushed entry sound %d, model %d", sound, !sound);
@@ -195,7 +196,7 @@ static void read_messages(const struct command *command, char operation, uint32_
         redisReply *reply = NULL;
         assert_int_equal(redisGetReply(world.messages, (void **)&reply), REDIS_OK);
         const char *text = reply->element[2]->str;
-        struct message message = protocol_message(text, reply->element[2]->len);
+        struct message message = message_read(text, reply->element[2]->len);
         more = strcmp(text, sentinel) != 0;
         bool is_it = message.kind != MESSAGE_NONE && text[0] == operation && message.subject_bytes == 2 &&
                      memcmp(message.subject, plain_keys[command->key], 2) == 0;
@@ -884,16 +885,15 @@ TEST(a_model_with_a_bug_is_told_apart_from_redis)
 
 /* ---- set-up ---- */
 
-static int servers_up(void **state)
+static bool servers_up(void)
 {
     char url[96];
     uv_loop_t loop;
-    (void)state;
     /* The first loop of a process opens descriptors for good. */
     if (uv_loop_init(&loop) != 0 || uv_loop_close(&loop) != 0)
-        return -1;
+        return false;
     if (!stack_redis_start(&world.server, NULL))
-        return -1;
+        return false;
     protocol_init(&world.protocol, "model", 0, MAX_LEASE_MS, MAX_VALUE_MS);
     world.protocol.push_bytes = PUSH_BYTES;
     for (uint32_t i = 0; i < PLACES; i++)
@@ -907,17 +907,16 @@ static int servers_up(void **state)
     snprintf(url, sizeof url, "redis://guard:secret@127.0.0.1:%u/0", (unsigned)world.server.port);
     rig_start(&world.rig, url);
     rig_wait_up(&world.rig);
-    return 0;
+    return true;
 }
 
-static int servers_down(void **state)
+static bool servers_down(void)
 {
-    (void)state;
     rig_finish(&world.rig);
     redisFree(world.control);
     redisFree(world.messages);
     stack_redis_stop(&world.server);
-    return 0;
+    return true;
 }
 
 TEST_GROUP(.up = servers_up, .down = servers_down);

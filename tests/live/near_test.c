@@ -8,35 +8,33 @@
 
 enum { NEAR_BYTES = 1 << 20, LONG_MS = 60000, ROUNDS = 200 };
 
-static void near_init(struct fleet *fleet)
+static void near_init(void)
 {
-    fleet_init(fleet);
-    fleet->config.near_bytes = NEAR_BYTES;
-    fleet->policy.near_ms = LONG_MS;
+    fleet_init();
+    fleet.config.near_bytes = NEAR_BYTES;
+    fleet.policy.near_ms = LONG_MS;
 }
 
 TEST(what_was_found_in_redis_is_answered_without_it)
 {
-    struct fleet fleet;
     struct guard_result result;
-    near_init(&fleet);
-    fleet_open(&fleet, 1);
-    assert_false(is_near(&fleet, 0, "k"));
-    bring_near(&fleet, 0, "k", "k v1");
+    near_init();
+    fleet_open(1);
+    assert_false(is_near(0, "k"));
+    bring_near(0, "k", "k v1");
     uint64_t lookups = stack_redis_calls(&rig_redis, "pttl");
     for (int i = 0; i < ROUNDS; i++) {
-        assert_true(near_of(&fleet, 0, "k", &result));
+        assert_true(near_of(0, "k", &result));
         assert_row(&result, "k v1");
         assert_int_equal(result.source, GUARD_FROM_NEAR);
         assert_true(result.stored);
         assert_in_range(result.age_ms + result.left_ms, fleet.policy.fresh_ms - 2, fleet.policy.fresh_ms);
         guard_value_unref(&result.value);
     }
-    assert_int_equal(expect_row(&fleet, 0, "k", "k v1").source,
-                     GUARD_FROM_NEAR); /* the blocking form looks too */
+    assert_int_equal(expect_row(0, "k", "k v1").source, GUARD_FROM_NEAR); /* the blocking form looks too */
     assert_int_equal(stack_redis_calls(&rig_redis, "pttl"), lookups);
     assert_int_equal(fleet.source.begun, 1);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 static enum guard_source inner_source;
@@ -44,15 +42,14 @@ static enum guard_source inner_source;
 /* "outer" is made of "k"; that is a row. */
 static void load_outer(struct guard_load *load, void *context)
 {
-    struct fleet *fleet = context;
     struct guard_result inner;
     if (strcmp(guard_load_key(load), "outer") != 0) {
-        source_load(load, &fleet->source);
+        source_load(load, context);
         return;
     }
-    guard_load_get(load, &(struct guard_request){.kind = fleet->kinds[0], .key = "k"}, &inner);
-    atomic_fetch_add(&fleet->accepted[0], 1); /* a get like any other */
-    atomic_fetch_add(&fleet->answered, 1);
+    guard_load_get(load, &(struct guard_request){.kind = fleet.kinds[0], .key = "k"}, &inner);
+    atomic_fetch_add(&fleet.accepted[0], 1); /* a get like any other */
+    atomic_fetch_add(&fleet.answered, 1);
     inner_source = inner.source;
     guard_load_done(load, inner.value->body, inner.value->body_bytes, NULL);
     guard_value_unref(&inner.value);
@@ -61,58 +58,54 @@ static void load_outer(struct guard_load *load, void *context)
 /* What a near value may be too old for would be stored for everybody. */
 TEST(a_loader_is_not_answered_from_near)
 {
-    struct fleet fleet;
-    near_init(&fleet);
+    near_init();
     fleet.policy.loader = load_outer;
-    fleet.policy.context = &fleet;
-    fleet_open(&fleet, 1);
-    bring_near(&fleet, 0, "k", "k v1");
-    expect_row(&fleet, 0, "outer", "k v1");
+    fleet_open(1);
+    bring_near(0, "k", "k v1");
+    expect_row(0, "outer", "k v1");
     assert_int_equal(inner_source, GUARD_FROM_CACHE);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 TEST(an_absent_row_is_near_too)
 {
-    struct fleet fleet;
     struct guard_result result;
-    near_init(&fleet);
+    near_init();
     fleet.source.verdict = SOURCE_ABSENT;
-    fleet_open(&fleet, 1);
+    fleet_open(1);
     uint64_t end_ms = rig_now_ms() + RIG_LIMIT_MS;
-    while (!near_of(&fleet, 0, "k", &result)) {
+    while (!near_of(0, "k", &result)) {
         assert_true(rig_now_ms() < end_ms);
-        expect(&fleet, 0, "k", GUARD_ABSENT);
+        expect(0, "k", GUARD_ABSENT);
     }
     assert_int_equal(result.status, GUARD_ABSENT);
     assert_null(result.value);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 TEST(the_process_that_invalidates_sees_it_at_once)
 {
-    struct fleet fleet;
     struct guard_invalidated invalidated;
     char row[32];
-    near_init(&fleet);
-    fleet_open(&fleet, 1);
+    near_init();
+    fleet_open(1);
     for (unsigned i = 1; i <= ROUNDS; i++) {
         snprintf(row, sizeof row, "k v%u", i);
-        bring_near(&fleet, 0, "k", row);
+        bring_near(0, "k", row);
         atomic_store(&fleet.source.version, i + 1);
         assert_int_equal(guard_invalidate_wait(fleet.guards[0], "k", RIG_LIMIT_MS, &invalidated), GUARD_OK);
-        assert_false(is_near(&fleet, 0, "k"));
+        assert_false(is_near(0, "k"));
     }
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 static atomic_bool asking;
 
 static void *ask_on(void *context)
 {
-    struct fleet *fleet = context;
+    (void)context;
     while (atomic_load(&asking)) {
-        struct guard_result result = get_of(fleet, 0, "k");
+        struct guard_result result = get_of(0, "k");
         guard_value_unref(&result.value);
     }
     return NULL;
@@ -121,20 +114,19 @@ static void *ask_on(void *context)
 /* What others looked up while the invalidation was on its way must not stay. */
 TEST(nobody_brings_the_old_row_back_near)
 {
-    struct fleet fleet;
     struct guard_invalidated invalidated;
     struct guard_result result;
     pthread_t threads[2];
     unsigned hits = 0;
-    near_init(&fleet);
-    fleet_open(&fleet, 1);
+    near_init();
+    fleet_open(1);
     atomic_store(&asking, true);
     for (size_t i = 0; i < 2; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, ask_on, &fleet), 0);
+        assert_int_equal(pthread_create(&threads[i], NULL, ask_on, NULL), 0);
     for (unsigned version = 2; version < ROUNDS * 5; version++) {
         atomic_store(&fleet.source.version, version);
         assert_int_equal(guard_invalidate_wait(fleet.guards[0], "k", RIG_LIMIT_MS, &invalidated), GUARD_OK);
-        if (!near_of(&fleet, 0, "k", &result))
+        if (!near_of(0, "k", &result))
             continue;
         hits++;
         assert_int_equal(strtoul(result.value->body + strlen("k v"), NULL, 10), version);
@@ -144,56 +136,53 @@ TEST(nobody_brings_the_old_row_back_near)
     for (size_t i = 0; i < 2; i++)
         pthread_join(threads[i], NULL);
     print_message("%u times the new row was near as soon as the invalidation was over\n", hits);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 TEST(another_process_hears_of_it)
 {
-    struct fleet fleet;
     struct guard_invalidated invalidated;
-    near_init(&fleet);
-    fleet_open(&fleet, 2);
-    bring_near(&fleet, 1, "k", "k v1");
-    bring_near(&fleet, 1, "other", "other v1");
+    near_init();
+    fleet_open(2);
+    bring_near(1, "k", "k v1");
+    bring_near(1, "other", "other v1");
     atomic_store(&fleet.source.version, 2);
     assert_int_equal(guard_invalidate_wait(fleet.guards[0], "k", RIG_LIMIT_MS, &invalidated), GUARD_OK);
-    WAIT_UNTIL(!is_near(&fleet, 1, "k"));
-    expect_row(&fleet, 1, "k", "k v2");
-    assert_true(is_near(&fleet, 1, "other"));
+    WAIT_UNTIL(!is_near(1, "k"));
+    expect_row(1, "k", "k v2");
+    assert_true(is_near(1, "other"));
     assert_int_equal(stats_of(fleet.guards[1]).near_dropped, 1);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 TEST(it_ends_after_near_ms_by_itself)
 {
-    struct fleet fleet;
-    near_init(&fleet);
+    near_init();
     fleet.policy.near_ms = 30;
-    fleet_open(&fleet, 1);
-    bring_near(&fleet, 0, "k", "k v1");
-    WAIT_UNTIL(!is_near(&fleet, 0, "k"));
-    assert_true(is_cached(&fleet, "k"));
-    fleet_close(&fleet);
+    fleet_open(1);
+    bring_near(0, "k", "k v1");
+    WAIT_UNTIL(!is_near(0, "k"));
+    assert_true(is_cached("k"));
+    fleet_close();
 }
 
 TEST(nothing_is_kept_without_the_subscription)
 {
-    struct fleet fleet;
-    near_init(&fleet);
+    near_init();
     fleet.config.redis_limit_ms = 1000; /* a get without Redis waits for that */
-    fleet_open(&fleet, 1);
-    bring_near(&fleet, 0, "k", "k v1");
+    fleet_open(1);
+    bring_near(0, "k", "k v1");
     stack_redis_kill(&rig_redis);
     WAIT_UNTIL(stats_of(fleet.guards[0]).wake_state != GUARD_REDIS_UP);
-    assert_false(is_near(&fleet, 0, "k"));
+    assert_false(is_near(0, "k"));
     WAIT_UNTIL(stats_of(fleet.guards[0]).near_bytes == 0);
-    expect_row(&fleet, 0, "k", "k v1");
-    assert_false(is_near(&fleet, 0, "k"));
+    expect_row(0, "k", "k v1");
+    assert_false(is_near(0, "k"));
     assert_int_equal(stats_of(fleet.guards[0]).near_cleared, 1);
     assert_true(stack_redis_restart(&rig_redis));
     WAIT_UNTIL(is_up(fleet.guards[0]));
-    bring_near(&fleet, 0, "k", "k v1");
-    fleet_close(&fleet);
+    bring_near(0, "k", "k v1");
+    fleet_close();
 }
 
 /* The name of Redis, which leads to another from now on. */
@@ -208,27 +197,26 @@ static void lead_to(const struct stack_redis *redis, const char *name)
 /* What it has is the old master's word; that of the new one is not heard yet. */
 TEST(another_master_empties_it)
 {
-    struct fleet fleet;
     struct stack_redis next = {.pid = 0};
     char name[PROC_PATH_BYTES + 32], url[PROC_PATH_BYTES + 64];
     snprintf(name, sizeof name, "%s/name", rig_redis.folder);
     snprintf(url, sizeof url, "unix://%s", name);
     lead_to(&rig_redis, name);
-    near_init(&fleet);
+    near_init();
     fleet.config.redis_url = url;
-    fleet_open(&fleet, 1);
-    bring_near(&fleet, 0, "k", "k v1");
+    fleet_open(1);
+    bring_near(0, "k", "k v1");
     assert_true(stack_redis_start(&next, NULL));
     lead_to(&next, name);
-    assert_true(is_near(&fleet, 0, "k"));
+    assert_true(is_near(0, "k"));
     assert_int_equal(stats_of(fleet.guards[0]).redis_reigns, 0);
     freeReplyObject(stack_redis_command(&rig_redis, "REPLICAOF 127.0.0.1 1"));
-    WAIT_UNTIL(!is_near(&fleet, 0, "k")); /* nobody has asked for it */
+    WAIT_UNTIL(!is_near(0, "k")); /* nobody has asked for it */
     assert_true(stats_of(fleet.guards[0]).redis_reigns > 0);
     WAIT_UNTIL(is_up(fleet.guards[0]) && stats_of(fleet.guards[0]).near_bytes == 0);
     atomic_store(&fleet.source.version, 2);
-    bring_near(&fleet, 0, "k", "k v2");
-    fleet_close(&fleet);
+    bring_near(0, "k", "k v2");
+    fleet_close();
     freeReplyObject(stack_redis_command(&rig_redis, "REPLICAOF NO ONE"));
     stack_redis_stop(&next);
     unlink(name);
@@ -236,36 +224,34 @@ TEST(another_master_empties_it)
 
 TEST(who_does_not_want_it_has_none)
 {
-    struct fleet fleet;
     struct guard_result result;
-    near_init(&fleet);
+    near_init();
     fleet.policy.near_ms = 0;
-    fleet_open(&fleet, 1);
-    expect_row(&fleet, 0, "k", "k v1");
-    expect_row(&fleet, 0, "k", "k v1");
-    assert_false(is_near(&fleet, 0, "k"));
+    fleet_open(1);
+    expect_row(0, "k", "k v1");
+    expect_row(0, "k", "k v1");
+    assert_false(is_near(0, "k"));
     assert_false(guard_near(fleet.guards[0], NULL, "k", &result));
     assert_false(guard_near(fleet.guards[0], fleet.kinds[0], NULL, &result));
     assert_false(guard_near(fleet.guards[0], fleet.kinds[0], "", &result));
-    fleet_close(&fleet);
-    near_init(&fleet);
+    fleet_close();
+    near_init();
     fleet.config.mode = GUARD_MODE_OFF;
-    fleet_open(&fleet, 1);
-    expect_row(&fleet, 0, "k", "k v1");
-    expect_row(&fleet, 0, "k", "k v1");
-    assert_false(is_near(&fleet, 0, "k"));
-    fleet_close(&fleet);
+    fleet_open(1);
+    expect_row(0, "k", "k v1");
+    expect_row(0, "k", "k v1");
+    assert_false(is_near(0, "k"));
+    fleet_close();
 }
 
 TEST(a_draining_guard_does_not_answer_from_it)
 {
-    struct fleet fleet;
-    near_init(&fleet);
-    fleet_open(&fleet, 1);
-    bring_near(&fleet, 0, "k", "k v1");
+    near_init();
+    fleet_open(1);
+    bring_near(0, "k", "k v1");
     guard_drain(fleet.guards[0]);
-    assert_false(is_near(&fleet, 0, "k"));
-    fleet_close(&fleet);
+    assert_false(is_near(0, "k"));
+    fleet_close();
 }
 
-TEST_GROUP(.up = rig_start, .down = rig_stop);
+TEST_GROUP(.up = rig_start, .down = rig_stop, .before = fleet_before);

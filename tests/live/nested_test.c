@@ -12,7 +12,6 @@ struct link {
 };
 
 struct plan {
-    struct fleet *fleet;
     size_t guard; /* index of the guard whose loader this is */
     struct link links[LINKS_MAX];
     atomic_bool flat;    /* nobody asks for another key any more */
@@ -65,7 +64,7 @@ static void answer(struct guard_load *load, const struct guard_result *inner)
 static void load_with(struct plan *plan, struct guard_load *load, const char *next)
 {
     struct guard_result inner;
-    struct guard_request request = {.kind = plan->fleet->kinds[plan->guard], .key = next};
+    struct guard_request request = {.kind = fleet.kinds[plan->guard], .key = next};
     rest(plan);
     enum guard_status status = guard_load_get(load, &request, &inner);
     assert_int_equal(status, inner.status);
@@ -88,7 +87,7 @@ static void load_plan(struct guard_load *load, void *context)
     work(plan);
     if (is_named(plan->gated, key) || is_named("*", plan->gated != NULL ? plan->gated : "")) {
         atomic_fetch_add(&plan->at_gate, 1);
-        source_pass(&plan->fleet->source, load);
+        source_pass(&fleet.source, load);
     }
     if (is_named(plan->slow, key)) {
         poll(&(struct pollfd){guard_load_cancel_fd(load), POLLIN, 0}, 1, RIG_LIMIT_MS);
@@ -104,92 +103,88 @@ static void load_plan(struct guard_load *load, void *context)
     rest(plan);
 }
 
-static void plan_init(struct plan *plan, struct fleet *fleet, uint32_t workers)
+static void plan_init(struct plan *plan, uint32_t workers)
 {
     memset(plan, 0, sizeof *plan);
-    plan->fleet = fleet;
-    fleet_init(fleet);
-    fleet->config.load_workers = workers;
-    fleet->policy.loader = load_plan;
-    fleet->policy.context = plan;
+    fleet_init();
+    fleet.config.load_workers = workers;
+    fleet.policy.loader = load_plan;
+    fleet.policy.context = plan;
 }
 
 /* Nested gets are counted with the others: what was accepted is not compared. */
-static void close_all(struct fleet *fleet)
+static void close_all(void)
 {
-    source_open(&fleet->source);
-    for (size_t i = 0; i < fleet->count; i++) {
-        if (fleet->config.mode != GUARD_MODE_OFF)
-            assert_int_equal(stats_of(fleet->guards[i]).load_duplicate, 0);
-        assert_int_equal(guard_close(&fleet->guards[i], 5000), GUARD_OK);
+    source_open(&fleet.source);
+    for (size_t i = 0; i < fleet.count; i++) {
+        if (fleet.config.mode != GUARD_MODE_OFF)
+            assert_int_equal(stats_of(fleet.guards[i]).load_duplicate, 0);
+        assert_int_equal(guard_close(&fleet.guards[i], 5000), GUARD_OK);
     }
-    close(fleet->source.gate);
+    source_clear(&fleet.source);
 }
 
 /* ---- the bulkhead ---- */
 
 TEST(one_worker_loads_what_is_nested_three_deep)
 {
-    struct fleet fleet;
     struct plan plan;
-    plan_init(&plan, &fleet, 1);
+    plan_init(&plan, 1);
     plan.links[0] = (struct link){"a", "b"};
     plan.links[1] = (struct link){"b", "c"};
     plan.links[2] = (struct link){"c", "d"};
-    fleet_open(&fleet, 1);
+    fleet_open(1);
     uint64_t start_ms = rig_now_ms();
-    expect_row(&fleet, 0, "a", "a(b(c(d())))");
+    expect_row(0, "a", "a(b(c(d())))");
     assert_true(rig_now_ms() - start_ms < SOON_MS);
     assert_int_equal(plan.begun, 4);
     assert_int_equal(plan.most, 1);
     assert_int_equal(stats_of(fleet.guards[0]).load_nested, 3);
     assert_int_equal(stats_of(fleet.guards[0]).loads_running, 0);
-    assert_true(is_cached(&fleet, "b") && is_cached(&fleet, "c") && is_cached(&fleet, "d"));
-    assert_int_equal(expect_row(&fleet, 0, "c", "c(d())").source, GUARD_FROM_CACHE);
-    close_all(&fleet);
+    assert_true(is_cached("b") && is_cached("c") && is_cached("d"));
+    assert_int_equal(expect_row(0, "c", "c(d())").source, GUARD_FROM_CACHE);
+    close_all();
 }
 
 TEST(a_nested_load_takes_over_the_flight_that_queues_behind_it)
 {
-    struct fleet fleet;
     struct plan plan;
     struct ask asks[9];
-    plan_init(&plan, &fleet, 1);
+    plan_init(&plan, 1);
     plan.links[0] = (struct link){"a", "b"};
     plan.gated = "a";
     fleet.config.load_queue = 1;
-    fleet_open(&fleet, 1);
+    fleet_open(1);
     source_shut(&fleet.source);
-    ask_start(&fleet, 0, &asks[0], "a");
+    ask_start(0, &asks[0], "a");
     WAIT_UNTIL(plan.at_gate == 1);
     for (size_t i = 1; i < 9; i++)
-        ask_start(&fleet, 0, &asks[i], "b");
+        ask_start(0, &asks[i], "b");
     WAIT_UNTIL(stats_of(fleet.guards[0]).loads_queued == 1 && stats_of(fleet.guards[0]).waiters == 9);
     source_open(&fleet.source);
     for (size_t i = 0; i < 9; i++)
         expect_answer(&asks[i], i == 0 ? "a(b())" : "b()");
     assert_int_equal(plan.begun, 2);
     assert_int_equal(stats_of(fleet.guards[0]).load_nested, 1);
-    close_all(&fleet);
+    close_all();
 }
 
 TEST(many_nested_loads_keep_to_the_bulkhead)
 {
     enum { KEYS = 8, ASKS = 60 };
     static const char *const NAMES[KEYS] = {"k0", "k1", "k2", "k3", "k4", "k5", "k6", "k7"};
-    struct fleet fleet;
     struct plan plans[2];
     static struct ask asks[ASKS];
-    plan_init(&plans[0], &fleet, 2);
+    plan_init(&plans[0], 2);
     for (size_t i = 0; i + 1 < KEYS; i++)
         plans[0].links[i] = (struct link){NAMES[i], NAMES[i + 1]};
     plans[1] = plans[0];
     plans[1].guard = 1;
-    fleet_add(&fleet);
+    fleet_add();
     fleet.policy.context = &plans[1];
-    fleet_open(&fleet, 2);
+    fleet_open(2);
     for (size_t i = 0; i < ASKS; i++)
-        ask_start(&fleet, i / KEYS % 2, &asks[i], NAMES[i % KEYS]);
+        ask_start(i / KEYS % 2, &asks[i], NAMES[i % KEYS]);
     for (size_t i = 0; i < ASKS; i++) {
         ask_wait(&asks[i]);
         assert_int_equal(asks[i].result.status, GUARD_OK);
@@ -200,7 +195,7 @@ TEST(many_nested_loads_keep_to_the_bulkhead)
         assert_int_equal(plans[i].circles, 0);
     }
     assert_int_equal(plans[0].begun + plans[1].begun, KEYS);
-    close_all(&fleet);
+    close_all();
 }
 
 /* ---- circles ---- */
@@ -214,48 +209,45 @@ TEST(a_key_in_its_own_chain_is_an_error_at_once)
     };
     for (int mode = GUARD_MODE_FLEET; mode <= GUARD_MODE_OFF; mode++)
         for (size_t i = 0; i < sizeof CIRCLES / sizeof *CIRCLES; i++) {
-            struct fleet fleet;
             struct plan plan;
-            plan_init(&plan, &fleet, 1);
+            plan_init(&plan, 1);
             memcpy(plan.links, CIRCLES[i], sizeof CIRCLES[i]);
             fleet.config.mode = (enum guard_mode)mode;
-            fleet_open(&fleet, 1);
+            fleet_open(1);
             uint64_t start_ms = rig_now_ms();
-            struct guard_result result = expect(&fleet, 0, "a", GUARD_FAILED);
+            struct guard_result result = expect(0, "a", GUARD_FAILED);
             assert_int_equal(result.failure, GUARD_FAILURE_CYCLE);
             assert_true(rig_now_ms() - start_ms < SOON_MS);
             assert_int_equal(plan.begun, i + 1);
-            close_all(&fleet);
+            close_all();
         }
 }
 
 TEST(nesting_without_an_end_is_an_error_at_its_limit)
 {
     static const char *const KEYS[] = {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k"};
-    struct fleet fleet;
     struct plan plan;
-    plan_init(&plan, &fleet, 1);
+    plan_init(&plan, 1);
     for (size_t i = 0; i < 10; i++)
         plan.links[i] = (struct link){KEYS[i], KEYS[i + 1]};
-    fleet_open(&fleet, 1);
-    assert_int_equal(expect(&fleet, 0, "a", GUARD_FAILED).failure, GUARD_FAILURE_CYCLE);
+    fleet_open(1);
+    assert_int_equal(expect(0, "a", GUARD_FAILED).failure, GUARD_FAILURE_CYCLE);
     assert_int_equal(plan.begun, GUARD_NESTED_MAX + 1);
-    close_all(&fleet);
+    close_all();
 }
 
 TEST(two_loads_of_a_process_that_wait_for_each_other_end_at_once)
 {
-    struct fleet fleet;
     struct plan plan;
     struct ask a, b;
-    plan_init(&plan, &fleet, 2);
+    plan_init(&plan, 2);
     plan.links[0] = (struct link){"a", "b"};
     plan.links[1] = (struct link){"b", "a"};
     plan.gated = "*";
-    fleet_open(&fleet, 1);
+    fleet_open(1);
     source_shut(&fleet.source);
-    ask_start(&fleet, 0, &a, "a");
-    ask_start(&fleet, 0, &b, "b");
+    ask_start(0, &a, "a");
+    ask_start(0, &b, "b");
     WAIT_UNTIL(plan.at_gate == 2);
     uint64_t start_ms = rig_now_ms();
     source_open(&fleet.source);
@@ -265,17 +257,16 @@ TEST(two_loads_of_a_process_that_wait_for_each_other_end_at_once)
     assert_int_equal(a.result.failure, GUARD_FAILURE_CYCLE);
     assert_int_equal(b.result.failure, GUARD_FAILURE_CYCLE);
     assert_int_equal(plan.begun, 2);
-    close_all(&fleet);
+    close_all();
 }
 
 TEST(a_circle_through_two_processes_ends_before_the_deadline)
 {
     enum { LIMIT_MS = 8000 }; /* half of it is for waiting for others */
-    struct fleet fleet;
     struct plan plans[2];
     struct ask asks[2];
     static const char *const KEYS[] = {"a", "b"};
-    plan_init(&plans[0], &fleet, 1);
+    plan_init(&plans[0], 1);
     fleet.policy.failure_ms = 1;
     fleet.policy.load_limit_ms = LIMIT_MS;
     plans[0].links[0] = (struct link){"a", "b"};
@@ -283,12 +274,12 @@ TEST(a_circle_through_two_processes_ends_before_the_deadline)
     plans[0].gated = "*";
     plans[1] = plans[0];
     plans[1].guard = 1;
-    fleet_add(&fleet);
+    fleet_add();
     fleet.policy.context = &plans[1];
-    fleet_open(&fleet, 2);
+    fleet_open(2);
     source_shut(&fleet.source);
     for (size_t i = 0; i < 2; i++)
-        ask_start(&fleet, i, &asks[i], KEYS[i]);
+        ask_start(i, &asks[i], KEYS[i]);
     WAIT_UNTIL(plans[0].at_gate == 1 && plans[1].at_gate == 1);
     uint64_t start_ms = rig_now_ms();
     source_open(&fleet.source);
@@ -302,29 +293,28 @@ TEST(a_circle_through_two_processes_ends_before_the_deadline)
         struct guard_result again;
         atomic_store(&plans[0].flat, true);
         atomic_store(&plans[1].flat, true);
-        WAIT_UNTIL((again = get_of(&fleet, i, KEYS[i]), again.status == GUARD_OK));
+        WAIT_UNTIL((again = get_of(i, KEYS[i]), again.status == GUARD_OK));
         guard_value_unref(&again.value);
     }
-    close_all(&fleet);
+    close_all();
 }
 
 TEST(a_nested_get_shares_the_load_of_another_process)
 {
-    struct fleet fleet;
     struct plan plans[2];
     struct ask outer, inner;
-    plan_init(&plans[0], &fleet, 1);
+    plan_init(&plans[0], 1);
     plans[0].links[0] = (struct link){"a", "b"};
     plans[0].gated = "b";
     plans[1] = plans[0];
     plans[1].guard = 1;
-    fleet_add(&fleet);
+    fleet_add();
     fleet.policy.context = &plans[1];
-    fleet_open(&fleet, 2);
+    fleet_open(2);
     source_shut(&fleet.source);
-    ask_start(&fleet, 1, &inner, "b");
+    ask_start(1, &inner, "b");
     WAIT_UNTIL(plans[1].at_gate == 1);
-    ask_start(&fleet, 0, &outer, "a");
+    ask_start(0, &outer, "a");
     WAIT_UNTIL(stats_of(fleet.guards[0]).lease_busy > 0);
     source_open(&fleet.source);
     ask_wait(&outer);
@@ -333,7 +323,7 @@ TEST(a_nested_get_shares_the_load_of_another_process)
     assert_int_equal(plans[0].begun + plans[1].begun, 2);
     ask_clear(&outer);
     ask_clear(&inner);
-    close_all(&fleet);
+    close_all();
 }
 
 /* ---- time and ends ---- */
@@ -341,15 +331,14 @@ TEST(a_nested_get_shares_the_load_of_another_process)
 TEST(the_inner_load_has_no_more_time_than_the_outer_one)
 {
     enum { LIMIT_MS = 3000 };
-    struct fleet fleet;
     struct plan plan;
     struct guard_error error;
     struct guard_kind *short_kind = NULL;
-    plan_init(&plan, &fleet, 1);
+    plan_init(&plan, 1);
     plan.links[0] = (struct link){"a", "b"};
     plan.slow = "b";
     fleet.policy.failure_ms = 30000;
-    fleet_open(&fleet, 1);
+    fleet_open(1);
     fleet.policy.load_limit_ms = LIMIT_MS;
     assert_int_equal(guard_kind_add(fleet.guards[0], &fleet.policy, &short_kind, &error), GUARD_OK);
     struct guard_result result;
@@ -361,79 +350,75 @@ TEST(the_inner_load_has_no_more_time_than_the_outer_one)
     assert_in_range(plan.inner_left_ms, 1, LIMIT_MS);
     assert_int_equal(plan.timeouts, 1);
     plan.slow = NULL;
-    expect_row(&fleet, 0, "b", "b()"); /* it is nobody's failure that the outer one had no time */
-    close_all(&fleet);
+    expect_row(0, "b", "b()"); /* it is nobody's failure that the outer one had no time */
+    close_all();
 }
 
 TEST(a_nested_loader_that_ends_its_thread_fails_both_loads)
 {
-    struct fleet fleet;
     struct plan plan;
-    plan_init(&plan, &fleet, 1);
+    plan_init(&plan, 1);
     plan.links[0] = (struct link){"a", "b"};
     plan.dying = "b";
     fleet.policy.failure_ms = 1;
-    fleet_open(&fleet, 1);
-    assert_int_equal(expect(&fleet, 0, "a", GUARD_FAILED).failure, GUARD_FAILURE_INTERNAL);
+    fleet_open(1);
+    assert_int_equal(expect(0, "a", GUARD_FAILED).failure, GUARD_FAILURE_INTERNAL);
     plan.dying = NULL;
     struct guard_result again;
-    WAIT_UNTIL((again = get_of(&fleet, 0, "a"), again.status == GUARD_OK));
+    WAIT_UNTIL((again = get_of(0, "a"), again.status == GUARD_OK));
     assert_row(&again, "a(b())");
     guard_value_unref(&again.value);
-    close_all(&fleet);
+    close_all();
 }
 
 TEST(what_is_nested_works_and_ends_without_redis_and_in_every_mode)
 {
     for (int mode = GUARD_MODE_FLEET; mode <= GUARD_MODE_OFF; mode++) {
-        struct fleet fleet;
         struct plan plan;
-        plan_init(&plan, &fleet, 1);
+        plan_init(&plan, 1);
         plan.links[0] = (struct link){"a", "b"};
         plan.links[1] = (struct link){"b", "c"};
         fleet.config.mode = (enum guard_mode)mode;
         fleet.config.redis_url = "unix:///nowhere/to/be/found";
         fleet.config.redis_limit_ms = 50;
-        fleet_add(&fleet);
-        expect_row(&fleet, 0, "a", "a(b(c()))");
+        fleet_add();
+        expect_row(0, "a", "a(b(c()))");
         assert_int_equal(plan.begun, 3);
-        close_all(&fleet);
+        close_all();
     }
 }
 
 TEST(a_guard_that_drains_lets_a_load_ask_for_what_it_needs)
 {
-    struct fleet fleet;
     struct plan plan;
     struct ask ask;
-    plan_init(&plan, &fleet, 1);
+    plan_init(&plan, 1);
     plan.links[0] = (struct link){"a", "b"};
     plan.gated = "a";
-    fleet_open(&fleet, 1);
+    fleet_open(1);
     source_shut(&fleet.source);
-    ask_start(&fleet, 0, &ask, "a");
+    ask_start(0, &ask, "a");
     WAIT_UNTIL(plan.at_gate == 1);
     guard_drain(fleet.guards[0]);
     source_open(&fleet.source);
     expect_answer(&ask, "a(b())");
-    close_all(&fleet);
+    close_all();
 }
 
 TEST(a_guard_that_closes_ends_what_is_nested)
 {
-    struct fleet fleet;
     struct plan plan;
     struct ask ask;
-    plan_init(&plan, &fleet, 1);
+    plan_init(&plan, 1);
     plan.links[0] = (struct link){"a", "b"};
     plan.slow = "b";
-    fleet_open(&fleet, 1);
-    ask_start(&fleet, 0, &ask, "a");
+    fleet_open(1);
+    ask_start(0, &ask, "a");
     WAIT_UNTIL(plan.begun == 2);
     assert_int_equal(guard_close(&fleet.guards[0], 0), GUARD_OK);
     ask_wait(&ask);
     assert_int_equal(ask.result.status, GUARD_CLOSING);
-    close(fleet.source.gate);
+    source_clear(&fleet.source);
 }
 
 static struct guard_request foreign;
@@ -449,17 +434,15 @@ static void load_foreign(struct guard_load *load, void *context)
 
 TEST(a_request_of_another_guard_is_refused)
 {
-    struct fleet fleet;
-    fleet_init(&fleet);
     fleet.policy.loader = load_foreign;
-    fleet_open(&fleet, 2);
+    fleet_open(2);
     foreign = (struct guard_request){.kind = fleet.kinds[1], .key = "b"};
-    expect(&fleet, 0, "a", GUARD_ABSENT);
+    expect(0, "a", GUARD_ABSENT);
     assert_int_equal(foreign_status, GUARD_INVALID);
     foreign = (struct guard_request){.kind = fleet.kinds[0], .key = ""};
-    expect(&fleet, 0, "c", GUARD_ABSENT);
+    expect(0, "c", GUARD_ABSENT);
     assert_int_equal(foreign_status, GUARD_INVALID);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
-TEST_GROUP(.up = rig_start, .down = rig_stop);
+TEST_GROUP(.up = rig_start, .down = rig_stop, .before = fleet_before);

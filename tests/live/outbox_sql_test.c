@@ -54,23 +54,21 @@ static const char *owed(const char *statement)
 }
 
 /* A small shop of its own: 9901 above 9902 above 9903 and 9904; products 9001 and 9002 in 9903. */
-static int begin(void **state)
+static bool begin(void)
 {
-    (void)state;
     must("BEGIN");
     must("INSERT INTO categories (id, level, parent_id, name) VALUES "
          "(9901, 1, NULL, 'root'), (9902, 2, 9901, 'middle'), (9903, 3, 9902, 'leaf'), (9904, 3, 9902, "
          "'other')");
     must("INSERT INTO products (id, category_id, sku, name, description, price_cents, stock) VALUES "
          "(9001, 9903, 'A', 'a', '', 1, 1), (9002, 9903, 'B', 'b', '', 1, 1)");
-    return 0;
+    return true;
 }
 
-static int rollback(void **state)
+static bool rollback(void)
 {
-    (void)state;
     must("ROLLBACK");
-    return 0;
+    return true;
 }
 
 /* ---- what a change owes ---- */
@@ -288,21 +286,19 @@ TEST(a_temporary_table_does_not_catch_what_is_owed)
     assert_string_equal(value_of("SELECT count(*) FROM pg_temp.invalidations"), "0");
 }
 
-static int up(void **state)
+static bool up(void)
 {
-    (void)state;
     if (!stack_postgres_start(&postgres, 20) || !stack_postgres_load(postgres.url, SCALE))
-        return -1;
+        return false;
     shop = PQconnectdb(postgres.url);
-    return PQstatus(shop) == CONNECTION_OK ? 0 : -1;
+    return PQstatus(shop) == CONNECTION_OK;
 }
 
-static int down(void **state)
+static bool down(void)
 {
-    (void)state;
     PQfinish(shop);
     stack_postgres_stop(&postgres);
-    return 0;
+    return true;
 }
 
 TEST_GROUP(.up = up, .down = down, .before = begin, .after = rollback);

@@ -27,10 +27,9 @@ enum { BROWSER_LIMIT_MS = 60000, PHONE_PIXELS = 375, DESKTOP_PIXELS = 1280, FRAM
 static char folder[PROC_PATH_BYTES];
 static char why[RESULT_WHY_BYTES];
 
-static int make_folder(void **state)
+static bool make_folder(void)
 {
-    (void)state;
-    return proc_folder("page-test", NULL, folder) ? 0 : -1;
+    return proc_folder("page-test", NULL, folder);
 }
 
 /* Four at a time; lent. */

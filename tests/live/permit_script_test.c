@@ -2,76 +2,17 @@
 /*
  * permit_script_test.c - the three scripts of the load permits against a real redis-server.
  *
- * Time      Nothing sleeps. What has to be old, or from before a clock step, is given its instant by hand.
- * Messages  One subscriber hears everything; told() compares all of it with what should have been published.
+ * Nothing sleeps. What has to be old, or from before a clock step, is given its instant by hand.
  */
-#include "guard/wire/scripts.h"
-#include "load/stack/stack.h"
-#include "tests/support/test.h"
+#include "tests/live/script_rig.h"
 
-#include <hiredis/hiredis.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-enum { PERMIT_MS = 30000, WAIT_MS = 20000, SLACK_MS = 15000 };
-
-#define KEYS "{t}:p", "{t}:q", "{t}:a"
-
-static struct stack_redis redis;
-static redisContext *subscriber;
-
-static int start(void **state)
-{
-    (void)state;
-    if (!stack_redis_start(&redis, NULL))
-        return -1;
-    subscriber = redisConnect("127.0.0.1", redis.port);
-    redisReply *confirmed = redisCommand(subscriber, "SUBSCRIBE wake");
-    if (confirmed == NULL)
-        return -1;
-    freeReplyObject(confirmed);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    redisFree(subscriber);
-    stack_redis_stop(&redis);
-    return 0;
-}
+enum { PERMIT_MS = 30000, WAIT_MS = 20000 };
 
 /* ---- commands ---- */
 
-static long long integer_of(redisReply *reply)
-{
-    assert_non_null(reply);
-    if (reply->type != REDIS_REPLY_INTEGER)
-        fail_msg("no number: %s", reply->str != NULL ? reply->str : "?");
-    long long number = reply->integer;
-    freeReplyObject(reply);
-    return number;
-}
-
-static long long number(const char *command)
-{
-    return integer_of(stack_redis_command(&redis, command));
-}
-
-static void redis_do(const char *command)
-{
-    redisReply *reply = stack_redis_command(&redis, command);
-    assert_non_null(reply);
-    if (reply->type == REDIS_REPLY_ERROR)
-        fail_msg("%s: %s", command, reply->str);
-    freeReplyObject(reply);
-}
-
 static long long score(const char *key, const char *member)
 {
-    redisReply *reply = stack_redis_command(&redis, "ZSCORE %s %s", key, member);
-    assert_non_null(reply);
+    redisReply *reply = command("ZSCORE %s %s", key, member);
     long long at = reply->type == REDIS_REPLY_STRING ? atoll(reply->str) : -1;
     freeReplyObject(reply);
     return at;
@@ -79,8 +20,7 @@ static long long score(const char *key, const char *member)
 
 static long long now_ms(void)
 {
-    redisReply *reply = stack_redis_command(&redis, "TIME");
-    assert_non_null(reply);
+    redisReply *reply = command("TIME");
     long long ms = atoll(reply->element[0]->str) * 1000 + atoll(reply->element[1]->str) / 1000;
     freeReplyObject(reply);
     return ms;
@@ -88,26 +28,26 @@ static long long now_ms(void)
 
 static void set_score(const char *key, const char *member, long long at_ms)
 {
-    freeReplyObject(stack_redis_command(&redis, "ZADD %s %lld %s", key, at_ms, member));
+    discard(command("ZADD %s %lld %s", key, at_ms, member));
 }
 
-static long long run(unsigned script, const char *arguments)
+/* Arguments without blanks; "-": an empty one. */
+static long long run_words(enum script script, const char *key_count, const char *arguments)
 {
-    const char *argv[16] = {"EVAL", protocol_scripts[script].source};
+    struct words words = words_for(script, key_count);
     char copy[256], *rest = NULL;
-    int argc = 2;
     snprintf(copy, sizeof copy, "%s", arguments);
     for (char *word = strtok_r(copy, " ", &rest); word != NULL; word = strtok_r(NULL, " ", &rest))
-        argv[argc++] = strcmp(word, "-") == 0 ? "" : word;
-    return integer_of(redisCommandArgv(redis.context, argc, argv, NULL));
+        add(&words, strcmp(word, "-") == 0 ? "" : word);
+    return number(run(&words));
 }
 
 static long long acquire_of(const char *token, const char *waiter, int limit, char class, bool more)
 {
     char arguments[256];
-    snprintf(arguments, sizeof arguments, "3 {t}:p {t}:q {t}:a %s %s %d %d %d %c %d wake", token, waiter,
-             limit, PERMIT_MS, WAIT_MS, class, more);
-    return run(SCRIPT_PERMIT_ACQUIRE, arguments);
+    snprintf(arguments, sizeof arguments, "{t}:p {t}:q {t}:a %s %s %d %d %d %c %d wake", token, waiter, limit,
+             PERMIT_MS, WAIT_MS, class, more);
+    return run_words(SCRIPT_PERMIT_ACQUIRE, "3", arguments);
 }
 
 /* Of a user, the only one. */
@@ -119,55 +59,21 @@ static long long acquire(const char *token, const char *waiter, int limit)
 static long long renew(const char *token)
 {
     char arguments[128];
-    snprintf(arguments, sizeof arguments, "1 {t}:p %s %d", token, PERMIT_MS);
-    return run(SCRIPT_PERMIT_RENEW, arguments);
+    snprintf(arguments, sizeof arguments, "{t}:p %s %d", token, PERMIT_MS);
+    return run_words(SCRIPT_PERMIT_RENEW, "1", arguments);
 }
 
 /* "-": leaves the queue. */
 static long long release(const char *token, const char *waiter, int limit)
 {
     char arguments[128];
-    snprintf(arguments, sizeof arguments, "3 {t}:p {t}:q {t}:a %s %s %d wake", token, waiter, limit);
-    return run(SCRIPT_PERMIT_RELEASE, arguments);
+    snprintf(arguments, sizeof arguments, "{t}:p {t}:q {t}:a %s %s %d wake", token, waiter, limit);
+    return run_words(SCRIPT_PERMIT_RELEASE, "3", arguments);
 }
 
 static void assert_refused(long long answer)
 {
     assert_in_range(-answer, 1, PERMIT_MS > WAIT_MS ? PERMIT_MS : WAIT_MS);
-}
-
-/* All that was published since the last call. */
-static void hear(char heard[static 256])
-{
-    heard[0] = '\0';
-    redis_do("PUBLISH wake end");
-    for (bool is_end = false; !is_end;) {
-        redisReply *reply = NULL;
-        assert_int_equal(redisGetReply(subscriber, (void **)&reply), REDIS_OK);
-        const char *text = reply->element[2]->str;
-        size_t used = strlen(heard);
-        is_end = strcmp(text, "end") == 0;
-        if (!is_end)
-            snprintf(heard + used, 256 - used, "%s%s", used > 0 ? ", " : "", text);
-        freeReplyObject(reply);
-    }
-}
-
-static void told(const char *expected)
-{
-    char heard[256];
-    hear(heard);
-    assert_string_equal(heard, expected);
-}
-
-static int empty(void **state)
-{
-    char left_over[256];
-    (void)state;
-    redis_do("CONFIG SET maxmemory 0");
-    redis_do("FLUSHALL");
-    hear(left_over);
-    return 0;
 }
 
 /* ---- permits ---- */
@@ -177,7 +83,7 @@ TEST(so_many_are_out_at_a_time_and_no_more)
     assert_int_equal(acquire("t1", "A", 2), 1);
     assert_int_equal(acquire("t2", "B", 2), 1);
     assert_refused(acquire("t3", "C", 2));
-    assert_int_equal(number("ZCARD {t}:p"), 2);
+    assert_int_equal(number(command("ZCARD {t}:p")), 2);
     assert_int_equal(release("t1", "A", 2), 1);
     told("p - C");
     assert_int_equal(acquire("t4", "C", 2), 1);
@@ -188,22 +94,22 @@ TEST(every_key_has_a_ttl)
 {
     assert_int_equal(acquire("t1", "A", 1), 1);
     assert_refused(acquire("t2", "B", 1));
-    assert_in_range(number("PTTL {t}:p"), PERMIT_MS + 1000 - SLACK_MS, PERMIT_MS + 1000);
-    assert_in_range(number("PTTL {t}:q"), WAIT_MS + 1000 - SLACK_MS, WAIT_MS + 1000);
-    assert_in_range(number("PTTL {t}:a"), WAIT_MS + 1000 - SLACK_MS, WAIT_MS + 1000);
-    redis_do("PERSIST {t}:p");
+    assert_in_range(number(command("PTTL {t}:p")), PERMIT_MS + 1000 - SLACK_MS, PERMIT_MS + 1000);
+    assert_in_range(number(command("PTTL {t}:q")), WAIT_MS + 1000 - SLACK_MS, WAIT_MS + 1000);
+    assert_in_range(number(command("PTTL {t}:a")), WAIT_MS + 1000 - SLACK_MS, WAIT_MS + 1000);
+    discard(command("PERSIST {t}:p"));
     assert_int_equal(renew("t1"), 1);
-    assert_in_range(number("PTTL {t}:p"), PERMIT_MS + 1000 - SLACK_MS, PERMIT_MS + 1000);
+    assert_in_range(number(command("PTTL {t}:p")), PERMIT_MS + 1000 - SLACK_MS, PERMIT_MS + 1000);
 }
 
 TEST(the_same_token_is_the_same_permit)
 {
     assert_int_equal(acquire("t1", "A", 1), 1);
     assert_int_equal(acquire("t1", "A", 1), 1);
-    assert_int_equal(number("ZCARD {t}:p"), 1);
+    assert_int_equal(number(command("ZCARD {t}:p")), 1);
     assert_int_equal(release("t1", "A", 1), 1);
     assert_int_equal(release("t1", "A", 1), 0);
-    assert_int_equal(number("ZCARD {t}:p"), 0);
+    assert_int_equal(number(command("ZCARD {t}:p")), 0);
 }
 
 /* It takes one that nobody uses, never one too many, and runs out. */
@@ -215,7 +121,7 @@ TEST(a_duplicate_after_the_release_takes_one_and_never_one_too_many)
     assert_refused(acquire("t2", "B", 1));
     set_score("{t}:p", "t1", now_ms() - 1);
     assert_int_equal(acquire("t2", "B", 1), 1);
-    assert_int_equal(number("ZCARD {t}:p"), 1);
+    assert_int_equal(number(command("ZCARD {t}:p")), 1);
 }
 
 TEST(a_foreign_token_gives_nothing_back)
@@ -251,10 +157,10 @@ TEST(a_renewal_lengthens_and_counts_again_what_was_lost)
     set_score("{t}:p", "t1", now_ms() + 5000);
     assert_int_equal(renew("t1"), 1);
     assert_true(score("{t}:p", "t1") > now_ms() + 5000);
-    redis_do("FLUSHALL");
+    discard(command("FLUSHALL"));
     assert_int_equal(acquire("t2", "B", 1), 1);
     assert_int_equal(renew("t1"), 0); /* its load runs: both count */
-    assert_int_equal(number("ZCARD {t}:p"), 2);
+    assert_int_equal(number(command("ZCARD {t}:p")), 2);
     assert_int_equal(release("t2", "B", 1), 1);
     assert_refused(acquire("t3", "B", 1));
     assert_int_equal(renew("t1"), 1);
@@ -273,9 +179,9 @@ TEST(after_a_clock_step_back_permits_are_shortened_not_dropped)
 
 TEST(permits_are_granted_and_given_back_without_memory)
 {
-    redis_do("CONFIG SET maxmemory-policy noeviction");
-    redis_do("CONFIG SET maxmemory 1");
-    redisReply *denied = stack_redis_command(&redis, "SET x 1");
+    discard(command("CONFIG SET maxmemory-policy noeviction"));
+    discard(command("CONFIG SET maxmemory 1"));
+    redisReply *denied = command("SET x 1");
     assert_int_equal(denied->type, REDIS_REPLY_ERROR); /* it is really full */
     freeReplyObject(denied);
     assert_int_equal(acquire("t1", "A", 1), 1);
@@ -363,10 +269,10 @@ TEST(a_process_that_gets_a_user_leaves_the_refreshes_behind_and_back)
     assert_refused(acquire_of("t2", "B", 1, 'r', false));
     assert_refused(acquire_of("t3", "C", 1, 'r', false));
     assert_refused(acquire_of("t4", "C", 1, 'u', false));
-    assert_int_equal(number("ZRANK {t}:q C"), 0);
+    assert_int_equal(number(command("ZRANK {t}:q C")), 0);
     assert_refused(acquire_of("t5", "C", 1, 'r', false));
-    assert_int_equal(number("ZRANK {t}:q C"), 1);
-    assert_int_equal(number("ZCARD {t}:q"), 2);
+    assert_int_equal(number(command("ZRANK {t}:q C")), 1);
+    assert_int_equal(number(command("ZCARD {t}:q")), 2);
 }
 
 /* He was told, and it is for users before him. */
@@ -408,26 +314,26 @@ TEST(nobody_waits_behind_the_dead)
     set_score("{t}:a", "dead", now_ms() - 1);
     assert_int_equal(release("t1", "A", 1), 1);
     told("p - B");
-    assert_int_equal(number("ZCARD {t}:q"), 1);
+    assert_int_equal(number(command("ZCARD {t}:q")), 1);
     assert_int_equal(acquire("t4", "B", 1), 1);
     assert_refused(acquire("t5", "dead", 1));
     set_score("{t}:a", "dead", now_ms() - 1);
     assert_refused(acquire("t6", "C", 1)); /* which sweeps, too */
-    assert_int_equal(number("ZRANK {t}:q C"), 0);
+    assert_int_equal(number(command("ZRANK {t}:q C")), 0);
 }
 
 TEST(a_queue_that_lost_one_of_its_keys_starts_anew)
 {
     assert_int_equal(acquire("t1", "A", 1), 1);
     assert_refused(acquire("t2", "B", 1));
-    redis_do("DEL {t}:a");
+    discard(command("DEL {t}:a"));
     assert_int_equal(release("t1", "A", 1), 1);
     assert_int_equal(acquire("t3", "C", 1), 1);
     assert_refused(acquire("t4", "C", 1));
-    redis_do("DEL {t}:q");
+    discard(command("DEL {t}:q"));
     assert_refused(acquire("t5", "D", 1));
-    assert_int_equal(number("ZCARD {t}:q"), 1);
-    assert_int_equal(number("ZCARD {t}:a"), 1);
+    assert_int_equal(number(command("ZCARD {t}:q")), 1);
+    assert_int_equal(number(command("ZCARD {t}:a")), 1);
 }
 
 TEST(who_leaves_the_queue_tells_the_next)
@@ -439,8 +345,8 @@ TEST(who_leaves_the_queue_tells_the_next)
     told("p - B");
     assert_int_equal(release("-", "B", 1), 0);
     told("p - C");
-    assert_int_equal(number("ZCARD {t}:q"), 1);
-    assert_int_equal(number("ZCARD {t}:a"), 1);
+    assert_int_equal(number(command("ZCARD {t}:q")), 1);
+    assert_int_equal(number(command("ZCARD {t}:a")), 1);
 }
 
-TEST_GROUP(.up = start, .down = stop, .before = empty);
+TEST_GROUP(.up = server_up, .down = server_down, .before = server_empty);

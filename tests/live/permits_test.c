@@ -13,26 +13,26 @@
 
 enum { S = 3, KEYS = 120 };
 
-static void init_with_permits(struct fleet *fleet)
+static void init_with_permits(void)
 {
-    fleet_init(fleet);
-    fleet->config.load_permits = S;
-    fleet->config.load_workers = 2 * S;
-    fleet->config.permit_ms = 15000;
+    fleet_init();
+    fleet.config.load_permits = S;
+    fleet.config.load_workers = 2 * S;
+    fleet.config.permit_ms = 15000;
 }
 
-static long long permits_out(struct fleet *fleet)
+static long long permits_out(void)
 {
-    return redis_number(fleet, "ZCARD", "sem:load", 'p');
+    return redis_number("ZCARD", "sem:load", 'p');
 }
 
 /* For NAME:0, NAME:1, ..., dealt in turn to the first so many processes. */
-static void ask_many(struct fleet *fleet, size_t processes, struct ask *asks, size_t count, const char *name)
+static void ask_many(size_t processes, struct ask *asks, size_t count, const char *name)
 {
     char key[32];
     for (size_t i = 0; i < count; i++) {
         snprintf(key, sizeof key, "%s:%zu", name, i);
-        ask_start(fleet, i % processes, &asks[i], key);
+        ask_start(i % processes, &asks[i], key);
     }
 }
 
@@ -47,40 +47,38 @@ static void expect_rows(struct ask *asks, size_t count)
 
 TEST(never_more_loads_at_a_time_than_permits)
 {
-    struct fleet fleet;
     static struct ask asks[KEYS];
-    init_with_permits(&fleet);
-    fleet_open(&fleet, 2);
+    init_with_permits();
+    fleet_open(2);
     source_shut(&fleet.source);
-    ask_many(&fleet, 2, asks, KEYS, "key");
-    WAIT_UNTIL(FLEET_SUM(&fleet, lease_acquired) == KEYS);
+    ask_many(2, asks, KEYS, "key");
+    WAIT_UNTIL(FLEET_SUM(lease_acquired) == KEYS);
     WAIT_UNTIL(atomic_load(&fleet.source.running) == S);
-    assert_int_equal(permits_out(&fleet), S);
-    assert_int_equal(FLEET_SUM(&fleet, permits_held), S);
-    assert_int_equal(FLEET_SUM(&fleet, loads_queued), KEYS - S);
-    WAIT_UNTIL(FLEET_SUM(&fleet, permits_waiting) > 0);
+    assert_int_equal(permits_out(), S);
+    assert_int_equal(FLEET_SUM(permits_held), S);
+    assert_int_equal(FLEET_SUM(loads_queued), KEYS - S);
+    WAIT_UNTIL(FLEET_SUM(permits_waiting) > 0);
     source_open(&fleet.source);
     expect_rows(asks, KEYS);
     assert_int_equal(fleet.source.begun, KEYS);
     assert_int_equal(fleet.source.most, S);
-    assert_int_equal(FLEET_SUM(&fleet, permit_granted), KEYS);
-    assert_int_equal(FLEET_SUM(&fleet, permit_lost) + FLEET_SUM(&fleet, permit_spared), 0);
-    WAIT_UNTIL(permits_out(&fleet) == 0);
-    fleet_close(&fleet);
+    assert_int_equal(FLEET_SUM(permit_granted), KEYS);
+    assert_int_equal(FLEET_SUM(permit_lost) + FLEET_SUM(permit_spared), 0);
+    WAIT_UNTIL(permits_out() == 0);
+    fleet_close();
 }
 
 /* The same without: as many as both have workers. */
 TEST(without_permits_every_process_uses_all_of_its_workers)
 {
-    struct fleet fleet;
     static struct ask asks[KEYS];
-    init_with_permits(&fleet);
+    init_with_permits();
     fleet.config.load_permits = 0;
-    fleet_open(&fleet, 2);
+    fleet_open(2);
     source_shut(&fleet.source);
-    ask_many(&fleet, 2, asks, KEYS, "key");
+    ask_many(2, asks, KEYS, "key");
     WAIT_UNTIL(atomic_load(&fleet.source.running) == 2 * fleet.config.load_workers);
-    fleet_close(&fleet);
+    fleet_close();
     expect_rows(asks, KEYS);
 }
 
@@ -101,45 +99,44 @@ static void load_and_note_the_turn(struct guard_load *load, void *context)
 /* One has more to load than it will ever get through; the other one's only load does not wait for the end of that. */
 TEST(a_busy_process_does_not_keep_the_permits_from_another)
 {
-    struct fleet fleet;
     static struct ask asks[KEYS];
     struct ask other;
-    init_with_permits(&fleet);
+    init_with_permits();
     fleet.config.load_permits = 1;
     fleet.policy.loader = load_and_note_the_turn;
     turn.source = &fleet.source;
-    fleet_open(&fleet, 2);
+    fleet_open(2);
     source_shut(&fleet.source);
-    ask_many(&fleet, 1, asks, KEYS, "key");
+    ask_many(1, asks, KEYS, "key");
     WAIT_UNTIL(stats_of(fleet.guards[0]).loads_queued == KEYS - 1);
-    ask_start(&fleet, 1, &other, "other");
+    ask_start(1, &other, "other");
     WAIT_UNTIL(stats_of(fleet.guards[1]).permit_refused > 0);
     source_open(&fleet.source);
     expect_answer(&other, "other v1");
     assert_in_range(atomic_load(&turn.before), 1, KEYS / 2);
     expect_rows(asks, KEYS);
     assert_int_equal(fleet.source.most, 1);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 /* After some polls the next one is a quarter of a second away at least: what comes sooner was told. */
-static bool is_told_in_time(struct fleet *fleet, unsigned round)
+static bool is_told_in_time(unsigned round)
 {
     enum { POLLS = 6, SOON_MS = 200 };
     struct ask running, waiting;
     char key[32];
-    source_shut(&fleet->source);
+    source_shut(&fleet.source);
     snprintf(key, sizeof key, "running:%u", round);
-    ask_start(fleet, 0, &running, key);
-    WAIT_UNTIL(atomic_load(&fleet->source.running) == 1);
-    uint64_t refused = stats_of(fleet->guards[1]).permit_refused;
+    ask_start(0, &running, key);
+    WAIT_UNTIL(atomic_load(&fleet.source.running) == 1);
+    uint64_t refused = stats_of(fleet.guards[1]).permit_refused;
     snprintf(key, sizeof key, "waiting:%u", round);
-    ask_start(fleet, 1, &waiting, key);
-    WAIT_UNTIL(stats_of(fleet->guards[1]).permit_refused >= refused + POLLS);
-    unsigned begun_so_far = atomic_load(&fleet->source.begun);
+    ask_start(1, &waiting, key);
+    WAIT_UNTIL(stats_of(fleet.guards[1]).permit_refused >= refused + POLLS);
+    unsigned begun_so_far = atomic_load(&fleet.source.begun);
     uint64_t since_ms = rig_now_ms();
-    source_open(&fleet->source);
-    WAIT_UNTIL(atomic_load(&fleet->source.begun) > begun_so_far);
+    source_open(&fleet.source);
+    WAIT_UNTIL(atomic_load(&fleet.source.begun) > begun_so_far);
     bool in_time = rig_now_ms() - since_ms < SOON_MS;
     ask_wait(&waiting);
     ask_wait(&running);
@@ -151,15 +148,14 @@ static bool is_told_in_time(struct fleet *fleet, unsigned round)
 TEST(who_waits_is_told_and_does_not_have_to_poll)
 {
     enum { ROUNDS = 20 }; /* one of them not held up by what else the machine does */
-    struct fleet fleet;
     unsigned round = 0;
-    init_with_permits(&fleet);
+    init_with_permits();
     fleet.config.load_permits = 1;
-    fleet_open(&fleet, 2);
-    while (round < ROUNDS && !is_told_in_time(&fleet, round))
+    fleet_open(2);
+    while (round < ROUNDS && !is_told_in_time(round))
         round++;
     assert_true(round < ROUNDS);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 /* The keys in the order in which their loads began. */
@@ -181,24 +177,23 @@ static void load_in_order(struct guard_load *load, void *context)
 
 TEST(a_waiting_user_comes_before_a_refresh_of_another_process)
 {
-    struct fleet fleet;
     struct ask running, user;
-    init_with_permits(&fleet);
+    init_with_permits();
     fleet.config.load_permits = 1;
     fleet.policy.fresh_ms = 1;
     fleet.policy.stale_ms = 60000;
     fleet.policy.loader = load_in_order;
     begun.source = &fleet.source;
-    fleet_open(&fleet, 2);
-    expect_row(&fleet, 0, "refreshed", "refreshed v1");
-    WAIT_UNTIL(permits_out(&fleet) == 0);
+    fleet_open(2);
+    expect_row(0, "refreshed", "refreshed v1");
+    WAIT_UNTIL(permits_out() == 0);
     source_shut(&fleet.source);
-    ask_start(&fleet, 0, &running, "running");
+    ask_start(0, &running, "running");
     WAIT_UNTIL(atomic_load(&fleet.source.running) == 1);
     rig_pause(); /* a millisecond, in which it gets stale */
-    WAIT_UNTIL(expect_row(&fleet, 0, "refreshed", "refreshed v1").source == GUARD_FROM_STALE);
+    WAIT_UNTIL(expect_row(0, "refreshed", "refreshed v1").source == GUARD_FROM_STALE);
     WAIT_UNTIL(stats_of(fleet.guards[0]).permit_refused > 0);
-    ask_start(&fleet, 1, &user, "user");
+    ask_start(1, &user, "user");
     WAIT_UNTIL(stats_of(fleet.guards[1]).permit_refused > 0);
     assert_int_equal(stats_of(fleet.guards[0]).loads_queued, 1);
     source_open(&fleet.source);
@@ -211,27 +206,26 @@ TEST(a_waiting_user_comes_before_a_refresh_of_another_process)
     assert_int_equal(fleet.source.most, 1);
     ask_clear(&user);
     ask_clear(&running);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 TEST(closing_gives_the_permits_back)
 {
-    struct fleet fleet;
     struct ask ask;
-    init_with_permits(&fleet);
-    fleet_open(&fleet, 2);
+    init_with_permits();
+    fleet_open(2);
     source_shut(&fleet.source);
-    ask_start(&fleet, 0, &ask, "k");
-    WAIT_UNTIL(permits_out(&fleet) == 1);
+    ask_start(0, &ask, "k");
+    WAIT_UNTIL(permits_out() == 1);
     assert_int_equal(guard_close(&fleet.guards[0], 0), GUARD_OK);
-    assert_int_equal(permits_out(&fleet), 0);
+    assert_int_equal(permits_out(), 0);
     ask_wait(&ask);
     assert_int_equal(ask.result.status, GUARD_CLOSING);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 /* A process that loads as many keys as there are permits, and never ends. */
-static pid_t start_holder(const struct fleet *fleet)
+static pid_t start_holder(void)
 {
     pid_t pid = fork();
     assert_true(pid >= 0);
@@ -240,16 +234,14 @@ static pid_t start_holder(const struct fleet *fleet)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     struct guard *guard = NULL;
     struct guard_kind *kind = NULL;
-    if (guard_open(&fleet->config, &guard, NULL) != GUARD_OK ||
-        guard_kind_add(guard, &fleet->policy, &kind, NULL) != GUARD_OK)
+    if (guard_open(&fleet.config, &guard, NULL) != GUARD_OK ||
+        guard_kind_add(guard, &fleet.policy, &kind, NULL) != GUARD_OK)
         _exit(1);
     while (!is_up(guard))
         rig_pause();
     for (int i = 0; i < S; i++) {
         char key[16];
         static struct ask asks[S];
-        static struct fleet nobody;
-        asks[i].fleet = &nobody;
         snprintf(key, sizeof key, "held:%d", i);
         guard_get(guard, &(struct guard_request){kind, key, 0, ask_answered, &asks[i]}, NULL);
     }
@@ -261,17 +253,16 @@ TEST(the_permits_of_a_killed_process_come_back_when_they_run_out)
 {
     enum { PERMIT_MS = 9000, MACHINE_MS = 6000 };
     _Static_assert(MACHINE_MS < PERMIT_MS, "nobody waits for a second time of theirs");
-    struct fleet fleet;
     static struct ask asks[S];
-    init_with_permits(&fleet);
+    init_with_permits();
     fleet.config.redis_limit_ms = PERMIT_MS / 3; /* who does not hear of Redis would load without a permit */
     fleet.config.permit_ms = PERMIT_MS;
     source_shut(&fleet.source);
     uint64_t begun_ms = rig_now_ms(); /* before they were granted */
-    pid_t holder = start_holder(&fleet);
-    WAIT_UNTIL(permits_out(&fleet) == S);
-    fleet_open(&fleet, 1);
-    ask_many(&fleet, 1, asks, S, "key");
+    pid_t holder = start_holder();
+    WAIT_UNTIL(permits_out() == S);
+    fleet_open(1);
+    ask_many(1, asks, S, "key");
     WAIT_UNTIL(stats_of(fleet.guards[0]).permit_refused > 0);
     uint64_t killed_ms = rig_now_ms();
     kill(holder, SIGKILL);
@@ -283,29 +274,28 @@ TEST(the_permits_of_a_killed_process_come_back_when_they_run_out)
     source_open(&fleet.source);
     expect_rows(asks, S);
     assert_int_equal(fleet.source.most, S);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 TEST(redis_killed_in_an_avalanche_and_back_empty_is_a_limit_again)
 {
-    struct fleet fleet;
     static struct ask asks[KEYS];
-    init_with_permits(&fleet);
+    init_with_permits();
     fleet.config.redis_limit_ms = 3000; /* a machine that stands still for longer loads without permits */
     fleet.source.stubborn = true;       /* a load that lost its lease stays at the gate, and its permit out */
-    fleet_open(&fleet, 2);
+    fleet_open(2);
     source_shut(&fleet.source);
-    ask_many(&fleet, 2, asks, KEYS, "key");
+    ask_many(2, asks, KEYS, "key");
     WAIT_UNTIL(atomic_load(&fleet.source.running) == S);
-    WAIT_UNTIL(FLEET_SUM(&fleet, loads_queued) == KEYS - S);
+    WAIT_UNTIL(FLEET_SUM(loads_queued) == KEYS - S);
     stack_redis_kill(&rig_redis);
     WAIT_UNTIL(atomic_load(&fleet.source.running) == 2 * fleet.config.load_workers); /* B each */
-    assert_true(FLEET_SUM(&fleet, permit_spared) > 0);
+    assert_true(FLEET_SUM(permit_spared) > 0);
     assert_true(stack_redis_restart(&rig_redis));
     for (size_t i = 0; i < fleet.count; i++)
         WAIT_UNTIL(is_up(fleet.guards[i]));
-    WAIT_UNTIL(permits_out(&fleet) == S); /* those that are still out are counted again */
-    WAIT_UNTIL(FLEET_SUM(&fleet, permit_lost) == S);
+    WAIT_UNTIL(permits_out() == S); /* those that are still out are counted again */
+    WAIT_UNTIL(FLEET_SUM(permit_lost) == S);
     source_open(&fleet.source);
     for (size_t i = 0; i < KEYS; i++) {
         ask_wait(&asks[i]);
@@ -313,12 +303,12 @@ TEST(redis_killed_in_an_avalanche_and_back_empty_is_a_limit_again)
         ask_clear(&asks[i]);
     }
     assert_int_equal(fleet.source.most, 2 * fleet.config.load_workers);
-    WAIT_UNTIL(permits_out(&fleet) == 0);
+    WAIT_UNTIL(permits_out() == 0);
     source_shut(&fleet.source);
     static struct ask later[KEYS];
-    ask_many(&fleet, 2, later, KEYS, "later");
-    WAIT_UNTIL(FLEET_SUM(&fleet, loads_queued) == KEYS - S && atomic_load(&fleet.source.running) == S);
-    fleet_close(&fleet);
+    ask_many(2, later, KEYS, "later");
+    WAIT_UNTIL(FLEET_SUM(loads_queued) == KEYS - S && atomic_load(&fleet.source.running) == S);
+    fleet_close();
     for (size_t i = 0; i < KEYS; i++)
         ask_clear(&later[i]);
 }
@@ -333,18 +323,17 @@ TEST(redis_killed_in_an_avalanche_and_back_empty_is_a_limit_again)
 
 static struct guard_stats load_as(const char *user, const char *commands)
 {
-    struct fleet fleet;
     char url[RIG_URL_BYTES];
-    init_with_permits(&fleet);
+    init_with_permits();
     rig_permit(user, "on >PASSWORD ~csg1:* resetchannels &csg1:wake:*");
     rig_permit(user, commands);
     rig_url_of(user, 0, url);
     fleet.config.redis_url = url;
-    fleet_open(&fleet, 1);
-    expect_row(&fleet, 0, "k", "k v1");
-    assert_true(is_cached(&fleet, "k"));
+    fleet_open(1);
+    expect_row(0, "k", "k v1");
+    assert_true(is_cached("k"));
     struct guard_stats stats = stats_of(fleet.guards[0]);
-    fleet_close(&fleet);
+    fleet_close();
     return stats;
 }
 
@@ -358,4 +347,4 @@ TEST(a_login_that_may_not_use_the_scripts_loads_without)
     assert_int_equal(with.permit_granted, 1);
 }
 
-TEST_GROUP(.up = rig_start, .down = rig_stop);
+TEST_GROUP(.up = rig_start, .down = rig_stop, .before = fleet_before);

@@ -611,17 +611,15 @@ TEST(a_closed_port_is_unavailable_at_once)
     assert_in_range(refused.took_ms, 0, SLACK_MS);
 }
 
-static int start_server(void **state)
+static bool start_server(void)
 {
-    (void)state;
-    return stack_postgres_start(&postgres, MAX_CONNECTIONS) ? 0 : -1;
+    return stack_postgres_start(&postgres, MAX_CONNECTIONS);
 }
 
-static int stop_server(void **state)
+static bool stop_server(void)
 {
-    (void)state;
     stack_postgres_stop(&postgres);
-    return 0;
+    return true;
 }
 
 TEST_GROUP(.up = start_server, .down = stop_server);

@@ -50,32 +50,29 @@ __attribute__((visibility("default"))) int getaddrinfo(const char *node, const c
 static struct stack_redis server;
 
 /* What is opened once per process (libuv's signal pipe, the helper's own connection) is opened here. */
-static int start_server(void **state)
+static bool start_server(void)
 {
     uv_loop_t loop;
 
-    (void)state;
     sem_init(&dns_gate, 0, 0);
     sem_init(&dns_entered, 0, 0);
     sem_init(&dns_left, 0, 0);
     if (!stack_redis_start(&server, NULL) || uv_loop_init(&loop) != 0 || uv_loop_close(&loop) != 0)
-        return -1;
+        return false;
     freeReplyObject(stack_redis_command(&server, "PING"));
-    return 0;
+    return true;
 }
 
-static int resume_server(void **state)
+static bool resume_server(void)
 {
-    (void)state;
     stack_redis_resume(&server);
-    return 0;
+    return true;
 }
 
-static int stop_server(void **state)
+static bool stop_server(void)
 {
-    (void)state;
     stack_redis_stop(&server);
-    return 0;
+    return true;
 }
 
 /* Asks the server itself, past the connection that is tested. */
@@ -134,7 +131,7 @@ TEST(a_name_with_several_addresses_is_tried_until_one_answers)
     struct rig rig;
     char url[64];
 
-    (void)state; /* localhost is ::1, too, where the server does not listen */
+    /* localhost is ::1, too, where the server does not listen */
     snprintf(url, sizeof url, "redis://localhost:%u", (unsigned)server.port);
     rig_start(&rig, url);
     rig_wait_up(&rig);

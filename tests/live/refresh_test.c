@@ -29,18 +29,18 @@ static void load_if_changed(struct guard_load *load, void *context)
     atomic_fetch_add(&source->over, 1);
 }
 
-static void open_conditional(struct fleet *fleet, size_t count)
+static void open_conditional(size_t count)
 {
     memset(big_body, 'x', sizeof big_body);
-    fleet_init(fleet);
-    fleet->policy.loader = load_if_changed;
-    fleet->policy.stale_ms = 60000;
-    fleet_open(fleet, count);
+    fleet_init();
+    fleet.policy.loader = load_if_changed;
+    fleet.policy.stale_ms = 60000;
+    fleet_open(count);
 }
 
-static void make_stale(const struct fleet *fleet)
+static void make_stale(void)
 {
-    age_value(fleet, "k", OLD_MS);
+    age_value("k", OLD_MS);
 }
 
 /* Bytes that Redis has been sent so far. */
@@ -55,10 +55,10 @@ static uint64_t bytes_received(void)
 }
 
 /* The result; its value, which is whole, has been given back. */
-static struct guard_result get_body(struct fleet *fleet, size_t i)
+static struct guard_result get_body(size_t i)
 {
     struct ask ask;
-    ask_start(fleet, i, &ask, "k");
+    ask_start(i, &ask, "k");
     ask_wait(&ask);
     assert_int_equal(ask.result.status, GUARD_OK);
     assert_int_equal(ask.result.value->body_bytes, sizeof big_body);
@@ -70,129 +70,124 @@ static struct guard_result get_body(struct fleet *fleet, size_t i)
 
 TEST(an_unchanged_value_has_a_new_life_without_being_sent)
 {
-    struct fleet fleet;
-    open_conditional(&fleet, 2);
-    get_body(&fleet, 0);
-    make_stale(&fleet);
+    open_conditional(2);
+    get_body(0);
+    make_stale();
     uint64_t before = bytes_received();
-    assert_int_equal(get_body(&fleet, 1).source, GUARD_FROM_STALE);
+    assert_int_equal(get_body(1).source, GUARD_FROM_STALE);
     WAIT_UNTIL(stats_of(fleet.guards[1]).fill_stored == 1);
     assert_true(bytes_received() - before < BODY_BYTES / 2);
-    struct guard_result fresh = get_body(&fleet, 0);
+    struct guard_result fresh = get_body(0);
     assert_int_equal(fresh.source, GUARD_FROM_CACHE);
     assert_true(fresh.left_ms > fleet.policy.fresh_ms / 2);
     assert_int_equal(stats_of(fleet.guards[1]).load_unchanged, 1);
-    assert_int_equal(FLEET_SUM(&fleet, load_ok), 1);
-    assert_int_equal(FLEET_SUM(&fleet, entry_rejected), 0);
-    fleet_close(&fleet);
+    assert_int_equal(FLEET_SUM(load_ok), 1);
+    assert_int_equal(FLEET_SUM(entry_rejected), 0);
+    fleet_close();
 }
 
 TEST(an_unchanged_value_that_was_evicted_meanwhile_is_stored_anew)
 {
-    struct fleet fleet;
-    open_conditional(&fleet, 1);
-    get_body(&fleet, 0);
-    make_stale(&fleet);
+    open_conditional(1);
+    get_body(0);
+    make_stale();
     source_shut(&fleet.source);
-    assert_int_equal(get_body(&fleet, 0).source, GUARD_FROM_STALE);
+    assert_int_equal(get_body(0).source, GUARD_FROM_STALE);
     WAIT_UNTIL(atomic_load(&fleet.source.begun) == 2);
     freeReplyObject(stack_redis_command(&rig_redis, "DEL csg1:{%s:k}:v", fleet.name_space));
     source_open(&fleet.source);
     WAIT_UNTIL(stats_of(fleet.guards[0]).fill_stored == 2);
-    assert_int_equal(get_body(&fleet, 0).source, GUARD_FROM_CACHE);
+    assert_int_equal(get_body(0).source, GUARD_FROM_CACHE);
     assert_int_equal(atomic_load(&fleet.source.begun), 2);
-    assert_false(is_leased(&fleet, "k"));
-    fleet_close(&fleet);
+    assert_false(is_leased("k"));
+    fleet_close();
 }
 
 TEST(an_invalidation_in_between_refuses_what_was_found_unchanged)
 {
-    struct fleet fleet;
     struct guard_invalidated done;
-    open_conditional(&fleet, 2);
-    get_body(&fleet, 0);
-    make_stale(&fleet);
+    open_conditional(2);
+    get_body(0);
+    make_stale();
     atomic_store(&fleet.source.stubborn, true);
     source_shut(&fleet.source);
-    assert_int_equal(get_body(&fleet, 0).source, GUARD_FROM_STALE);
+    assert_int_equal(get_body(0).source, GUARD_FROM_STALE);
     WAIT_UNTIL(atomic_load(&fleet.source.begun) == 2);
     assert_int_equal(guard_invalidate_wait(fleet.guards[1], "k", RIG_LIMIT_MS, &done), GUARD_OK);
     assert_true(done.value_dropped && done.load_voided);
     source_open(&fleet.source);
     WAIT_UNTIL(atomic_load(&fleet.source.over) == 2 && stats_of(fleet.guards[0]).flights == 0);
-    assert_false(is_cached(&fleet, "k"));
-    assert_int_equal(FLEET_SUM(&fleet, fill_stored), 1);
-    fleet_close(&fleet);
+    assert_false(is_cached("k"));
+    assert_int_equal(FLEET_SUM(fill_stored), 1);
+    fleet_close();
 }
 
 /* The load has to take its time for the lot to fall soon. */
-static void load_slowly(struct fleet *fleet, struct ask *ask)
+static void load_slowly(struct ask *ask)
 {
-    source_shut(&fleet->source);
-    ask_start(fleet, 0, ask, "k");
-    WAIT_UNTIL(atomic_load(&fleet->source.begun) == 1);
+    source_shut(&fleet.source);
+    ask_start(0, ask, "k");
+    WAIT_UNTIL(atomic_load(&fleet.source.begun) == 1);
     nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
-    source_open(&fleet->source);
+    source_open(&fleet.source);
     ask_wait(ask);
     ask_clear(ask);
 }
 
 /* 0.1 s of load, a beta of 100, fresh for 20 s: each hit has a chance of e^-2. */
-static void open_early(struct fleet *fleet)
+static void open_early(void)
 {
-    fleet_init(fleet);
-    fleet->config.redis_limit_ms = 10000;
-    fleet->policy.lease_ms = fleet->policy.max_hold_ms = 30000;
-    fleet->policy.fresh_ms = 20000;
-    fleet->policy.early_percent = 10000;
+    fleet_init();
+    fleet.config.redis_limit_ms = 10000;
+    fleet.policy.lease_ms = fleet.policy.max_hold_ms = 30000;
+    fleet.policy.fresh_ms = 20000;
+    fleet.policy.early_percent = 10000;
 }
 
 TEST(a_hit_before_its_end_is_refreshed_by_one_and_nobody_waits)
 {
-    struct fleet fleet;
     struct ask ask;
-    open_early(&fleet);
-    fleet_open(&fleet, 2);
-    load_slowly(&fleet, &ask);
+    open_early();
+    fleet_open(2);
+    load_slowly(&ask);
     source_shut(&fleet.source); /* from here on whoever waits waits for ever */
     while (atomic_load(&fleet.source.begun) < 2)
         for (size_t i = 0; i < 2; i++)
-            assert_int_equal(expect_row(&fleet, i, "k", "k v1").source, GUARD_FROM_CACHE);
+            assert_int_equal(expect_row(i, "k", "k v1").source, GUARD_FROM_CACHE);
     for (unsigned i = 0; i < 200; i++) /* their lots change nothing */
-        assert_int_equal(expect_row(&fleet, i % 2, "k", "k v1").source, GUARD_FROM_CACHE);
+        assert_int_equal(expect_row(i % 2, "k", "k v1").source, GUARD_FROM_CACHE);
     assert_int_equal(atomic_load(&fleet.source.begun), 2);
-    assert_int_equal(FLEET_SUM(&fleet, refresh_early), 1);
+    assert_int_equal(FLEET_SUM(refresh_early), 1);
     source_open(&fleet.source);
-    WAIT_UNTIL(FLEET_SUM(&fleet, fill_stored) == 2);
-    fleet_close(&fleet);
+    WAIT_UNTIL(FLEET_SUM(fill_stored) == 2);
+    fleet_close();
 }
 
 TEST(an_early_refresh_that_comes_second_loads_nothing)
 {
-    struct fleet fleet;
     struct ask ask;
     struct proxy *proxy = NULL;
     struct guard_invalidated done;
     char url[64];
-    open_early(&fleet);
-    fleet_add(&fleet);
+    open_early();
+    fleet_add();
     assert_true(proxy_open_to(rig_redis.port, &proxy));
     snprintf(url, sizeof url, "redis://127.0.0.1:%u/0", (unsigned)proxy_port(proxy, 0));
     fleet.config.redis_url = url;
-    fleet_open(&fleet, 2);
-    load_slowly(&fleet, &ask);
+    fleet_open(2);
+    load_slowly(&ask);
     proxy_mark(proxy, 0, "EVAL", PROXY_FREEZE_REQUESTS);
     while (!proxy_wait_marked(proxy, 0, 1, 20)) /* its lot has fallen: the refresh is on its way */
-        expect_row(&fleet, 1, "k", "k v1");
+        expect_row(1, "k", "k v1");
     assert_int_equal(guard_invalidate_wait(fleet.guards[0], "k", RIG_LIMIT_MS, &done), GUARD_OK);
-    expect_row(&fleet, 0, "k", "k v1");
-    WAIT_UNTIL(is_cached(&fleet, "k"));
+    expect_row(0, "k", "k v1");
+    WAIT_UNTIL(is_cached("k"));
     proxy_set(proxy, 0, PROXY_NONE, 0);
     WAIT_UNTIL(stats_of(fleet.guards[1]).flights == 0);
     assert_int_equal(atomic_load(&fleet.source.begun), 2);
-    assert_int_equal(FLEET_SUM(&fleet, refresh_early), 0);
-    fleet_close(&fleet);
+    assert_int_equal(FLEET_SUM(refresh_early), 0);
+    fleet_close();
     proxy_close(&proxy);
 }
 
-TEST_GROUP(.up = rig_start, .down = rig_stop);
+TEST_GROUP(.up = rig_start, .down = rig_stop, .before = fleet_before);

@@ -24,35 +24,32 @@ static void expect_fine(struct redisReply *reply)
 
 #define tell(redis, ...) expect_fine(stack_redis_command(redis, __VA_ARGS__))
 
-static int start_servers(void **state)
+static bool start_servers(void)
 {
     uv_loop_t loop; /* what libuv opens once is opened here */
-    (void)state;
     if (!stack_redis_start(&server, NULL) || !stack_redis_start(&other, NULL))
-        return -1;
+        return false;
     if (uv_loop_init(&loop) != 0 || uv_loop_close(&loop) != 0)
-        return -1;
+        return false;
     tell(&server, "SET k old");
     tell(&other, "SET k new");
-    return 0;
+    return true;
 }
 
-static int stop_servers(void **state)
+static bool stop_servers(void)
 {
-    (void)state;
     stack_redis_stop(&server);
     stack_redis_stop(&other);
-    return 0;
+    return true;
 }
 
-static int heal_server(void **state)
+static bool heal_server(void)
 {
-    (void)state;
     stack_redis_resume(&server);
     tell(&server, "REPLICAOF NO ONE");
     tell(&server, "CONFIG SET min-replicas-to-write 0");
     tell(&server, "CONFIG SET save %s", "");
-    return 0;
+    return true;
 }
 
 static void read_k(struct rig *rig, struct call *call)

@@ -30,12 +30,12 @@ static void hear(void *context, const char *text)
     pthread_mutex_unlock(&ear->mutex);
 }
 
-static void listen_to(struct fleet *fleet, struct ear *ear)
+static void listen_to(struct ear *ear)
 {
     memset(ear, 0, sizeof *ear);
     pthread_mutex_init(&ear->mutex, NULL);
-    fleet->config.log = hear;
-    fleet->config.log_context = ear;
+    fleet.config.log = hear;
+    fleet.config.log_context = ear;
 }
 
 static bool heard(struct ear *ear, const char *text)
@@ -74,32 +74,30 @@ static const char *caught(FILE *file)
     return stderr_text;
 }
 
-static int release_stderr(void **state)
+static bool release_stderr(void)
 {
-    (void)state;
     if (stderr_before >= 0) {
         dup2(stderr_before, STDERR_FILENO);
         close(stderr_before);
     }
     stderr_before = -1;
-    return 0;
+    return true;
 }
 
 /* A guard of this URL: until stderr has `said`. */
 static void stderr_comes_to_say(FILE *file, const char *url, const char *said)
 {
-    struct fleet fleet;
     char head[64];
-    fleet_init(&fleet);
+    fleet_init();
     fleet.config.redis_url = url;
-    fleet_add(&fleet);
+    fleet_add();
     snprintf(head, sizeof head, "stampede-guard %s: redis 127.0.0.1:", fleet.name_space);
     WAIT_UNTIL(strstr(caught(file), said) != NULL && strstr(caught(file), head) != NULL);
     assert_null(strstr(caught(file), "hunter2"));
-    fleet_close(&fleet);
+    fleet_close();
 }
 
-TEST_WITH(without_a_log_stderr_hears_what_is_wrong_with_redis, NULL, release_stderr)
+TEST_WITH(without_a_log_stderr_hears_what_is_wrong_with_redis, fleet_before, release_stderr)
 {
     FILE *file = NULL;
     char url[RIG_URL_BYTES];
@@ -120,7 +118,7 @@ TEST_WITH(without_a_log_stderr_hears_what_is_wrong_with_redis, NULL, release_std
 }
 
 /* It works, at a price. */
-TEST_WITH(without_a_log_stderr_hears_what_the_login_lacks, NULL, release_stderr)
+TEST_WITH(without_a_log_stderr_hears_what_the_login_lacks, fleet_before, release_stderr)
 {
     FILE *file = NULL;
     char url[RIG_URL_BYTES];
@@ -133,24 +131,23 @@ TEST_WITH(without_a_log_stderr_hears_what_the_login_lacks, NULL, release_stderr)
     fclose(file);
 }
 
-TEST_WITH(nothing_is_said_where_all_is_well_or_it_is_switched_off, NULL, release_stderr)
+TEST_WITH(nothing_is_said_where_all_is_well_or_it_is_switched_off, fleet_before, release_stderr)
 {
     FILE *file = NULL;
-    struct fleet fleet;
     char url[RIG_URL_BYTES];
     catch_stderr(&file);
-    fleet_init(&fleet);
-    fleet_open(&fleet, 1);
-    expect_row(&fleet, 0, "k", "k v1");
-    fleet_close(&fleet);
-    fleet_init(&fleet);
+    fleet_init();
+    fleet_open(1);
+    expect_row(0, "k", "k v1");
+    fleet_close();
+    fleet_init();
     fleet.config.log = guard_log_none;
     snprintf(url, sizeof url, "redis://:hunter2@127.0.0.1:%u", (unsigned)rig_redis.port);
     fleet.config.redis_url = url;
-    fleet_add(&fleet);
+    fleet_add();
     WAIT_UNTIL(stats_of(fleet.guards[0]).redis_state == GUARD_REDIS_DENIED);
-    expect(&fleet, 0, "k", GUARD_OK);
-    fleet_close(&fleet);
+    expect(0, "k", GUARD_OK);
+    fleet_close();
     assert_string_equal(caught(file), "");
     fclose(file);
 }
@@ -195,21 +192,20 @@ TEST(a_loader_that_breaks_its_contract_is_named_with_its_key)
         {SOURCE_ROW, load_nameless_failure, NULL, "failed the load with a number", GUARD_FAILED},
     };
     static struct ear ear;
-    struct fleet fleet;
     char line[160];
     for (size_t i = 0; i < sizeof breaches / sizeof *breaches; i++) {
-        fleet_init(&fleet);
-        listen_to(&fleet, &ear);
+        fleet_init();
+        listen_to(&ear);
         fleet.source.verdict = breaches[i].verdict;
         fleet.source.validator = breaches[i].validator;
         fleet.policy.tagged = true;
         if (breaches[i].loader != NULL)
             fleet.policy.loader = breaches[i].loader;
-        fleet_open(&fleet, 1);
-        expect(&fleet, 0, "a\nkey:7", breaches[i].status);
+        fleet_open(1);
+        expect(0, "a\nkey:7", breaches[i].status);
         snprintf(line, sizeof line, "the loader of \"a\\x0akey:7\" %s", breaches[i].said);
         assert_heard(&ear, line);
-        fleet_close(&fleet);
+        fleet_close();
     }
 }
 
@@ -225,11 +221,9 @@ TEST(a_batch_loader_is_named_with_the_keys_it_left)
     static struct ear ear;
     static const char *const keys[] = {"one", "two", "three"};
     struct guard_result results[3];
-    struct fleet fleet;
-    fleet_init(&fleet);
-    listen_to(&fleet, &ear);
+    listen_to(&ear);
     fleet.policy.batch_loader = finish_the_first;
-    fleet_open(&fleet, 1);
+    fleet_open(1);
     struct guard_many_request request = {.kind = fleet.kinds[0], .keys = keys, .count = 3};
     atomic_fetch_add(&fleet.accepted[0], 3);
     assert_int_equal(guard_get_many_wait(fleet.guards[0], &request, results), GUARD_OK);
@@ -239,36 +233,33 @@ TEST(a_batch_loader_is_named_with_the_keys_it_left)
     assert_false(heard(&ear, "\"one\""));
     assert_heard(&ear, "the loader of \"two\" returned without finishing");
     assert_heard(&ear, "the loader of \"three\" returned without finishing");
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 TEST(a_loader_that_is_always_wrong_fills_no_log)
 {
     static struct ear ear;
-    struct fleet fleet;
     char key[16];
-    fleet_init(&fleet);
-    listen_to(&fleet, &ear);
+    listen_to(&ear);
     fleet.source.verdict = SOURCE_NOTHING;
-    fleet_open(&fleet, 1);
+    fleet_open(1);
     unsigned before = ear.lines;
     uint64_t begun_ms = rig_now_ms();
     for (int i = 0; i < 300; i++) {
         snprintf(key, sizeof key, "w%d", i);
-        expect(&fleet, 0, key, GUARD_FAILED);
+        expect(0, key, GUARD_FAILED);
     }
-    fleet_close(&fleet); /* says what was withheld */
+    fleet_close(); /* says what was withheld */
     assert_heard(&ear, "lines withheld)");
     assert_true(ear.lines - before <= 6 * (2 + (rig_now_ms() - begun_ms) / 10000));
 }
 
 /* ---- wrong calls ---- */
 
-struct wrong_calls {
-    struct fleet fleet;
+static struct wrong_calls {
     struct ear ear;
     struct guard *guard;
-};
+} calls;
 
 static void never_answered(void *context, const struct guard_result *result)
 {
@@ -284,46 +275,37 @@ static void never_answered_many(void *context, const struct guard_result *result
     fail_msg("%zu answers to what was refused", count);
 }
 
-static void wrong_calls_begin(struct wrong_calls *calls)
+static void wrong_calls_begin(void)
 {
-    fleet_init(&calls->fleet);
-    listen_to(&calls->fleet, &calls->ear);
-    fleet_open(&calls->fleet, 1);
-    calls->guard = calls->fleet.guards[0];
+    fleet_init();
+    listen_to(&calls.ear);
+    fleet_open(1);
+    calls.guard = fleet.guards[0];
 }
 
-static void wrong_calls_end(struct wrong_calls *calls)
-{
-    fleet_close(&calls->fleet);
-}
-
-static void get_wrongly(struct wrong_calls *calls, const struct guard_request *request, const char *said)
+static void get_wrongly(const struct guard_request *request, const char *said)
 {
     char line[160];
-    assert_int_equal(guard_get(calls->guard, request, NULL), GUARD_INVALID);
+    assert_int_equal(guard_get(calls.guard, request, NULL), GUARD_INVALID);
     snprintf(line, sizeof line, "guard_get: %s", said);
-    assert_heard(&calls->ear, line);
+    assert_heard(&calls.ear, line);
 }
 
-static void get_wrongly_and_wait(struct wrong_calls *calls, struct guard_request request, const char *said)
+static void get_wrongly_and_wait(struct guard_request request, const char *said)
 {
     char line[160];
     struct guard_result result;
     request.answered = NULL;
-    assert_int_equal(guard_get_wait(calls->guard, &request, &result), GUARD_INVALID);
+    assert_int_equal(guard_get_wait(calls.guard, &request, &result), GUARD_INVALID);
     assert_string_equal(result.wrong, said);
     snprintf(line, sizeof line, "guard_get_wait: %s", said);
-    assert_heard(&calls->ear, line);
+    assert_heard(&calls.ear, line);
 }
 
 TEST(what_is_wrong_with_a_get_is_told)
 {
-    static struct wrong_calls calls;
     static char longest[4098];
-    struct fleet other;
     memset(longest, 'k', sizeof longest - 1);
-    fleet_init(&other);
-    fleet_open(&other, 1);
     const struct {
         const char *key, *said;
     } keys[] = {{NULL, "the key is NULL"},
@@ -331,31 +313,28 @@ TEST(what_is_wrong_with_a_get_is_told)
                 {longest, "the key is longer than 4096 bytes"},
                 {"k", "the kind is another guard's"}};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        wrong_calls_begin(&calls);
+        wrong_calls_begin();
         bool foreign = strstr(keys[i].said, "another") != NULL;
-        struct guard_request request = {.kind = (foreign ? &other : &calls.fleet)->kinds[0],
-                                        .key = keys[i].key,
-                                        .answered = never_answered};
-        get_wrongly(&calls, &request, keys[i].said);
-        get_wrongly_and_wait(&calls, request, keys[i].said);
-        wrong_calls_end(&calls);
+        fleet_open(foreign ? 2 : 1);
+        struct guard_request request = {
+            .kind = fleet.kinds[foreign], .key = keys[i].key, .answered = never_answered};
+        get_wrongly(&request, keys[i].said);
+        get_wrongly_and_wait(request, keys[i].said);
+        fleet_close();
     }
-    fleet_close(&other);
-    wrong_calls_begin(&calls);
-    get_wrongly(&calls, NULL, "request is NULL");
-    get_wrongly(&calls, &(struct guard_request){.kind = calls.fleet.kinds[0], .key = "k"},
-                "request->answered is NULL");
-    get_wrongly(&calls, &(struct guard_request){.key = "k", .answered = never_answered}, "the kind is NULL");
-    wrong_calls_end(&calls);
+    wrong_calls_begin();
+    get_wrongly(NULL, "request is NULL");
+    get_wrongly(&(struct guard_request){.kind = fleet.kinds[0], .key = "k"}, "request->answered is NULL");
+    get_wrongly(&(struct guard_request){.key = "k", .answered = never_answered}, "the kind is NULL");
+    fleet_close();
 }
 
 TEST(what_is_wrong_with_many_or_an_invalidation_is_told)
 {
-    static struct wrong_calls calls;
     static const char *keys[3] = {"one", "two", ""};
-    wrong_calls_begin(&calls);
+    wrong_calls_begin();
     struct guard_many_request request = {
-        .kind = calls.fleet.kinds[0], .keys = keys, .count = 3, .answered = never_answered_many};
+        .kind = fleet.kinds[0], .keys = keys, .count = 3, .answered = never_answered_many};
     assert_int_equal(guard_get_many(calls.guard, &request, NULL), GUARD_INVALID);
     assert_heard(&calls.ear, "guard_get_many: keys[2]: the key is empty");
     request.count = 0;
@@ -368,7 +347,7 @@ TEST(what_is_wrong_with_many_or_an_invalidation_is_told)
     assert_heard(&calls.ear, "guard_invalidate: the key is empty");
     assert_int_equal(guard_invalidate_tag(calls.guard, NULL, 0, NULL, NULL), GUARD_INVALID);
     assert_heard(&calls.ear, "guard_invalidate_tag: the tag is NULL");
-    wrong_calls_end(&calls);
+    fleet_close();
 }
 
 /* ---- after fork() ---- */
@@ -382,23 +361,22 @@ TEST(what_is_wrong_with_many_or_an_invalidation_is_told)
         }                                                                                                    \
     } while (0)
 
-struct scene {
-    struct fleet fleet;
+static struct scene {
     uv_loop_t loop;
     struct guard_loop *attached;
     const struct guard_value *value;
-};
+} scene;
 
 static void count_call(void *context)
 {
     ++*(unsigned *)context;
 }
 
-static void child_asks(struct scene *scene)
+static void child_asks(void)
 {
     static const char *const keys[] = {"k", "other"};
-    struct guard *guard = scene->fleet.guards[0];
-    struct guard_kind *kind = scene->fleet.kinds[0];
+    struct guard *guard = fleet.guards[0];
+    struct guard_kind *kind = fleet.kinds[0];
     struct guard_result result, results[2];
     struct guard_request request = {.kind = kind, .key = "k", .answered = never_answered};
     struct guard_many_request many = {
@@ -408,14 +386,14 @@ static void child_asks(struct scene *scene)
     CHILD_CHECK(result.status == GUARD_INVALID && strstr(result.wrong, "fork()") != NULL);
     CHILD_CHECK(guard_get_many(guard, &many, NULL) == GUARD_INVALID);
     CHILD_CHECK(guard_get_many_wait(guard, &many, results) == GUARD_INVALID);
-    CHILD_CHECK(guard_loop_get(scene->attached, &request, NULL) == GUARD_INVALID);
-    CHILD_CHECK(guard_loop_get_many(scene->attached, &many, NULL) == GUARD_INVALID);
+    CHILD_CHECK(guard_loop_get(scene.attached, &request, NULL) == GUARD_INVALID);
+    CHILD_CHECK(guard_loop_get_many(scene.attached, &many, NULL) == GUARD_INVALID);
     CHILD_CHECK(!guard_near(guard, kind, "k", &result));
 }
 
-static void child_does_the_rest(struct scene *scene)
+static void child_does_the_rest(void)
 {
-    struct guard *guard = scene->fleet.guards[0];
+    struct guard *guard = fleet.guards[0];
     struct guard_kind *kind = NULL;
     struct guard_loop *loop = NULL;
     struct guard_invalidated invalidated;
@@ -427,26 +405,26 @@ static void child_does_the_rest(struct scene *scene)
     CHILD_CHECK(guard_invalidate_wait(guard, "k", 0, &invalidated) == GUARD_INVALID);
     CHILD_CHECK(guard_invalidate_tag(guard, "t", 0, NULL, NULL) == GUARD_INVALID);
     CHILD_CHECK(guard_invalidate_tag_wait(guard, "t", 0, &invalidated) == GUARD_INVALID);
-    CHILD_CHECK(guard_kind_add(guard, &scene->fleet.policy, &kind, &error) == GUARD_INVALID);
+    CHILD_CHECK(guard_kind_add(guard, &fleet.policy, &kind, &error) == GUARD_INVALID);
     CHILD_CHECK(strstr(error.text, "fork()") != NULL);
-    CHILD_CHECK(guard_loop_attach(guard, &scene->loop, &loop, &error) == GUARD_INVALID);
+    CHILD_CHECK(guard_loop_attach(guard, &scene.loop, &loop, &error) == GUARD_INVALID);
     guard_cancel(guard, 1);
-    guard_loop_cancel(scene->attached, 1);
+    guard_loop_cancel(scene.attached, 1);
     guard_stats(guard, &stats);
     CHILD_CHECK(stats.hit == 0 && guard_hot(guard, GUARD_HOT_WAIT, hot, 1) == 0);
     CHILD_CHECK(!guard_cache(guard, cache) && cache[0] == '\0');
     guard_drain(guard);
 }
 
-static void child_closes(struct scene *scene)
+static void child_closes(void)
 {
     unsigned detached = 0;
-    guard_loop_detach(&scene->attached, count_call, &detached);
-    CHILD_CHECK(scene->attached == NULL && detached == 1);
-    CHILD_CHECK(guard_close(&scene->fleet.guards[0], 10000) == GUARD_OK);
-    CHILD_CHECK(scene->fleet.guards[0] == NULL);
-    CHILD_CHECK(strcmp(scene->value->body, "k v1") == 0);
-    guard_value_unref(&scene->value);
+    guard_loop_detach(&scene.attached, count_call, &detached);
+    CHILD_CHECK(scene.attached == NULL && detached == 1);
+    CHILD_CHECK(guard_close(&fleet.guards[0], 10000) == GUARD_OK);
+    CHILD_CHECK(fleet.guards[0] == NULL);
+    CHILD_CHECK(strcmp(scene.value->body, "k v1") == 0);
+    guard_value_unref(&scene.value);
 }
 
 #if defined(__SANITIZE_THREAD__)
@@ -462,13 +440,13 @@ enum { MAY_START_THREADS = true };
 #endif
 
 /* A guard of the child's own, which finds what the parent has stored. */
-static void child_opens_its_own(struct scene *scene)
+static void child_opens_its_own(void)
 {
     struct guard *guard = NULL;
     struct guard_kind *kind = NULL;
     struct guard_result result;
-    CHILD_CHECK(guard_open(&scene->fleet.config, &guard, NULL) == GUARD_OK);
-    CHILD_CHECK(guard_kind_add(guard, &scene->fleet.policy, &kind, NULL) == GUARD_OK);
+    CHILD_CHECK(guard_open(&fleet.config, &guard, NULL) == GUARD_OK);
+    CHILD_CHECK(guard_kind_add(guard, &fleet.policy, &kind, NULL) == GUARD_OK);
     uint64_t end_ms = rig_now_ms() + RIG_LIMIT_MS;
     while (!is_up(guard) && rig_now_ms() < end_ms)
         rig_pause();
@@ -504,95 +482,90 @@ static void asked(void *context, const struct guard_result *result)
     *(enum guard_status *)context = result->status;
 }
 
-static void expect_on_loop(struct scene *scene, const char *key)
+static void expect_on_loop(const char *key)
 {
     enum guard_status status = GUARD_UNKNOWN;
     struct guard_request request = {
-        .kind = scene->fleet.kinds[0], .key = key, .answered = asked, .context = &status};
-    atomic_fetch_add(&scene->fleet.accepted[0], 1);
-    assert_int_equal(guard_loop_get(scene->attached, &request, NULL), GUARD_OK);
+        .kind = fleet.kinds[0], .key = key, .answered = asked, .context = &status};
+    atomic_fetch_add(&fleet.accepted[0], 1);
+    assert_int_equal(guard_loop_get(scene.attached, &request, NULL), GUARD_OK);
     while (status == GUARD_UNKNOWN)
-        uv_run(&scene->loop, UV_RUN_ONCE);
-    atomic_fetch_add(&scene->fleet.answered, 1);
+        uv_run(&scene.loop, UV_RUN_ONCE);
+    atomic_fetch_add(&fleet.answered, 1);
     assert_int_equal(status, GUARD_OK);
 }
 
-static void scene_begin(struct scene *scene)
+static void scene_begin(void)
 {
     struct guard_result result;
-    fleet_init(&scene->fleet);
-    scene->fleet.config.log = guard_log_none;
-    scene->fleet.config.near_bytes = 1 << 20;
-    scene->fleet.policy.near_ms = 60000;
-    fleet_open(&scene->fleet, 1);
-    assert_int_equal(uv_loop_init(&scene->loop), 0);
-    assert_int_equal(guard_loop_attach(scene->fleet.guards[0], &scene->loop, &scene->attached, NULL),
-                     GUARD_OK);
-    result = get_of(&scene->fleet, 0, "k");
+    fleet_init();
+    fleet.config.log = guard_log_none;
+    fleet.config.near_bytes = 1 << 20;
+    fleet.policy.near_ms = 60000;
+    fleet_open(1);
+    assert_int_equal(uv_loop_init(&scene.loop), 0);
+    assert_int_equal(guard_loop_attach(fleet.guards[0], &scene.loop, &scene.attached, NULL), GUARD_OK);
+    result = get_of(0, "k");
     assert_row(&result, "k v1");
-    scene->value = result.value;
-    bring_near(&scene->fleet, 0, "k", "k v1");
-    WAIT_UNTIL((uv_run(&scene->loop, UV_RUN_NOWAIT),
-                stats_of(scene->fleet.guards[0]).redis_connects == CONNECTIONS));
-    expect_on_loop(scene, "k");
+    scene.value = result.value;
+    bring_near(0, "k", "k v1");
+    WAIT_UNTIL((uv_run(&scene.loop, UV_RUN_NOWAIT), stats_of(fleet.guards[0]).redis_connects == CONNECTIONS));
+    expect_on_loop("k");
 }
 
-static void scene_end(struct scene *scene)
+static void scene_end(void)
 {
     unsigned detached = 0;
-    guard_value_unref(&scene->value);
-    guard_loop_detach(&scene->attached, count_call, &detached);
+    guard_value_unref(&scene.value);
+    guard_loop_detach(&scene.attached, count_call, &detached);
     while (detached == 0)
-        uv_run(&scene->loop, UV_RUN_ONCE);
-    while (uv_loop_close(&scene->loop) != 0)
-        uv_run(&scene->loop, UV_RUN_ONCE);
-    fleet_close(&scene->fleet);
+        uv_run(&scene.loop, UV_RUN_ONCE);
+    while (uv_loop_close(&scene.loop) != 0)
+        uv_run(&scene.loop, UV_RUN_ONCE);
+    fleet_close();
 }
 
 TEST(a_child_is_refused_at_once_and_its_parent_does_not_notice)
 {
-    struct scene scene;
     struct ask waiting;
-    scene_begin(&scene);
-    struct guard *guard = scene.fleet.guards[0];
-    source_shut(&scene.fleet.source);
-    ask_start(&scene.fleet, 0, &waiting, "slow");
-    WAIT_UNTIL(atomic_load(&scene.fleet.source.running) == 1);
+    scene_begin();
+    struct guard *guard = fleet.guards[0];
+    source_shut(&fleet.source);
+    ask_start(0, &waiting, "slow");
+    WAIT_UNTIL(atomic_load(&fleet.source.running) == 1);
     pid_t pid = fork_child();
     if (pid == 0) {
-        child_asks(&scene);
-        child_does_the_rest(&scene);
-        child_closes(&scene);
+        child_asks();
+        child_does_the_rest();
+        child_closes();
         if (MAY_START_THREADS)
-            child_opens_its_own(&scene);
+            child_opens_its_own();
         _exit(0);
     }
     assert_child_is_well(pid);
-    source_open(&scene.fleet.source);
+    source_open(&fleet.source);
     expect_answer(&waiting, "slow v1");
-    expect_on_loop(&scene, "k");
-    expect_on_loop(&scene, "new");
-    expect_row(&scene.fleet, 0, "newer", "newer v1");
-    assert_true(is_near(&scene.fleet, 0, "k"));
+    expect_on_loop("k");
+    expect_on_loop("new");
+    expect_row(0, "newer", "newer v1");
+    assert_true(is_near(0, "k"));
     assert_int_equal(stats_of(guard).redis_connects, CONNECTIONS);
-    scene_end(&scene);
+    scene_end();
 }
 
-TEST_WITH(a_child_is_told_once_on_stderr_why, NULL, release_stderr)
+TEST_WITH(a_child_is_told_once_on_stderr_why, fleet_before, release_stderr)
 {
-    struct scene scene;
     FILE *file = NULL;
     static struct ear ear;
     catch_stderr(&file);
-    fleet_init(&scene.fleet);
-    listen_to(&scene.fleet, &ear);
-    fleet_open(&scene.fleet, 1);
+    listen_to(&ear);
+    fleet_open(1);
     unsigned before = ear.lines;
     pid_t pid = fork_child();
     if (pid == 0) {
         struct guard_invalidated invalidated;
         for (int i = 0; i < 3; i++)
-            CHILD_CHECK(guard_invalidate_wait(scene.fleet.guards[0], "k", 0, &invalidated) == GUARD_INVALID);
+            CHILD_CHECK(guard_invalidate_wait(fleet.guards[0], "k", 0, &invalidated) == GUARD_INVALID);
         _exit(ear.lines == before ? 0 : 2); /* a lock of the host's may be held for ever */
     }
     assert_child_is_well(pid);
@@ -601,12 +574,11 @@ TEST_WITH(a_child_is_told_once_on_stderr_why, NULL, release_stderr)
     assert_true(strncmp(text, "stampede-guard ", 15) == 0);
     assert_non_null(line);
     assert_null(strchr(strchr(line, '\n') + 1, '\n'));
-    fleet_close(&scene.fleet);
+    fleet_close();
     fclose(file);
 }
 
 struct busy {
-    struct fleet *fleet;
     atomic_bool over;
     pthread_t threads[2];
 };
@@ -614,11 +586,11 @@ struct busy {
 static void *be_busy(void *context)
 {
     struct busy *busy = context;
-    struct guard *guard = busy->fleet->guards[0];
+    struct guard *guard = fleet.guards[0];
     struct guard_stats stats;
     while (!atomic_load(&busy->over)) {
         guard_stats(guard, &stats);
-        expect_row(busy->fleet, 0, "k", "k v1");
+        expect_row(0, "k", "k v1");
         guard_invalidate(guard, "other", 0, NULL, NULL);
     }
     return NULL;
@@ -627,17 +599,16 @@ static void *be_busy(void *context)
 /* Forked while the parent's threads hold its locks. */
 TEST(no_lock_of_the_parents_holds_a_child_up)
 {
-    struct scene scene;
-    scene_begin(&scene);
-    struct busy busy = {.fleet = &scene.fleet};
+    scene_begin();
+    struct busy busy = {.over = false};
     for (size_t i = 0; i < 2; i++)
         assert_int_equal(pthread_create(&busy.threads[i], NULL, be_busy, &busy), 0);
     for (int i = 0; i < FORKS; i++) {
         pid_t pid = fork_child();
         if (pid == 0) {
-            child_asks(&scene);
-            child_does_the_rest(&scene);
-            child_closes(&scene);
+            child_asks();
+            child_does_the_rest();
+            child_closes();
             _exit(0);
         }
         assert_child_is_well(pid);
@@ -645,7 +616,7 @@ TEST(no_lock_of_the_parents_holds_a_child_up)
     atomic_store(&busy.over, true);
     for (size_t i = 0; i < 2; i++)
         pthread_join(busy.threads[i], NULL);
-    scene_end(&scene);
+    scene_end();
 }
 
-TEST_GROUP(.up = rig_start, .down = rig_stop);
+TEST_GROUP(.up = rig_start, .down = rig_stop, .before = fleet_before);

@@ -683,29 +683,27 @@ TEST(what_a_database_lacks_is_named)
     PQfinish(bare);
 }
 
-static int start(void **state)
+static bool start(void)
 {
-    (void)state;
     if (!stack_postgres_start(&postgres, 20)) {
-        return -1;
+        return false;
     }
     create_database("shop");
     if (!stack_postgres_load(url_of("shop"), SCALE)) {
-        return -1;
+        return false;
     }
     shop = connected("shop");
     for (size_t i = 0; i < sizeof loads / sizeof loads[0]; i++) {
         prepare(shop, loads[i]);
     }
-    return 0;
+    return true;
 }
 
-static int stop(void **state)
+static bool stop(void)
 {
-    (void)state;
     PQfinish(shop);
     stack_postgres_stop(&postgres);
-    return 0;
+    return true;
 }
 
 TEST_GROUP(.up = start, .down = stop);

@@ -167,6 +167,8 @@ TEST_GROUP(.up = NULL);
 
 /* ---- Redis ---- */
 
+static struct stack_redis the_redis;
+
 static void expect(struct stack_redis *redis, const char *wanted, const char *command)
 {
     struct redisReply *reply = stack_redis_command(redis, command);
@@ -178,7 +180,7 @@ static void expect(struct stack_redis *redis, const char *wanted, const char *co
 
 TEST(redis_answers_over_tcp_and_over_its_socket)
 {
-    struct stack_redis *redis = *state;
+    struct stack_redis *redis = &the_redis;
     expect(redis, "PONG", "PING");
     struct redisContext *tcp = redisConnect("127.0.0.1", redis->port);
     struct redisReply *reply = redisCommand(tcp, "SET over %s", "tcp");
@@ -190,7 +192,7 @@ TEST(redis_answers_over_tcp_and_over_its_socket)
 
 TEST(redis_counts_commands_by_name)
 {
-    struct stack_redis *redis = *state;
+    struct stack_redis *redis = &the_redis;
     uint64_t get_before = stack_redis_calls(redis, "get"), all_before = stack_redis_calls(redis, NULL);
     for (int i = 0; i < 5; i++)
         freeReplyObject(stack_redis_command(redis, "GET nothing"));
@@ -201,7 +203,7 @@ TEST(redis_counts_commands_by_name)
 
 TEST(redis_comes_back_empty_on_the_same_port)
 {
-    struct stack_redis *redis = *state;
+    struct stack_redis *redis = &the_redis;
     uint16_t port = redis->port;
     expect(redis, "OK", "SET kept no");
     stack_redis_kill(redis);
@@ -215,7 +217,7 @@ TEST(redis_comes_back_empty_on_the_same_port)
 
 TEST(redis_hangs_while_it_is_paused)
 {
-    struct stack_redis *redis = *state;
+    struct stack_redis *redis = &the_redis;
     struct redisReply *reply;
     stack_redis_pause(redis);
     struct redisContext *waiting = redisConnect("127.0.0.1", redis->port);
@@ -250,7 +252,7 @@ TEST(redis_takes_further_arguments)
 
 TEST(a_replica_has_what_its_primary_had_and_what_it_does)
 {
-    struct stack_redis *primary = *state;
+    struct stack_redis *primary = &the_redis;
     struct stack_redis replica;
     expect(primary, "OK", "SET before 1");
     assert_true(stack_redis_start_replica(&replica, primary));
@@ -304,26 +306,26 @@ TEST(a_promoted_replica_takes_over_behind_the_same_address)
     stack_redis_stop(&primary);
 }
 
-static int redis_up(void **state)
+static bool redis_up(void)
 {
-    static struct stack_redis redis;
-    *state = &redis;
-    return stack_redis_start(&redis, NULL) ? 0 : -1;
+    return stack_redis_start(&the_redis, NULL);
 }
 
-static int redis_down(void **state)
+static bool redis_down(void)
 {
-    stack_redis_stop(*state);
-    return 0;
+    stack_redis_stop(&the_redis);
+    return true;
 }
 
 TEST_GROUP(.up = redis_up, .down = redis_down);
 
 /* ---- PostgreSQL ---- */
 
+static struct stack_postgres the_postgres;
+
 TEST(statements_are_counted_when_they_start_however_they_end)
 {
-    struct stack_postgres *postgres = *state;
+    struct stack_postgres *postgres = &the_postgres;
     char value[32];
     uint64_t mark = stack_postgres_mark(postgres);
     assert_true(stack_postgres_query(postgres->url, "SELECT /* count me */ 42", value, sizeof value));
@@ -341,7 +343,7 @@ TEST(statements_are_counted_when_they_start_however_they_end)
 /* What the log says beside it, parameters and causes, is not a second one. */
 TEST(a_statement_is_counted_once_whatever_else_the_log_says_of_it)
 {
-    struct stack_postgres *postgres = *state;
+    struct stack_postgres *postgres = &the_postgres;
     static const char *const function = "CREATE FUNCTION fails() RETURNS int LANGUAGE plpgsql AS 'BEGIN "
                                         "PERFORM /* count me too */ 1 / 0; END'";
     static const char *const values[] = {"/* count me too */", "7"};
@@ -378,7 +380,7 @@ static PGconn *session_that_logs_ends(const struct stack_postgres *postgres)
 
 TEST(the_most_statements_at_once_are_told_by_the_order_of_the_log)
 {
-    struct stack_postgres *postgres = *state;
+    struct stack_postgres *postgres = &the_postgres;
     static const char together[] = "SELECT /* side by side */ pg_advisory_lock_shared(7)";
     uint64_t mark = stack_postgres_mark(postgres);
     uint32_t most;
@@ -409,7 +411,7 @@ TEST(the_most_statements_at_once_are_told_by_the_order_of_the_log)
 
 TEST(the_catalog_is_loaded_to_scale_and_always_the_same)
 {
-    struct stack_postgres *postgres = *state;
+    struct stack_postgres *postgres = &the_postgres;
     static const char *const names[] = {"first", "second"};
     char url[128], value[32], digests[2][64];
     for (size_t i = 0; i < 2; i++) {
@@ -430,7 +432,7 @@ TEST(the_catalog_is_loaded_to_scale_and_always_the_same)
 
 TEST(postgres_keeps_its_data_over_a_kill)
 {
-    struct stack_postgres *postgres = *state;
+    struct stack_postgres *postgres = &the_postgres;
     char value[32];
     uint16_t port = postgres->port;
     assert_true(stack_postgres_query(postgres->url, "CREATE TABLE kept AS SELECT 7 AS n", NULL, 0));
@@ -445,7 +447,7 @@ TEST(postgres_keeps_its_data_over_a_kill)
 
 TEST(postgres_sleeps_with_all_its_sessions)
 {
-    struct stack_postgres *postgres = *state;
+    struct stack_postgres *postgres = &the_postgres;
     char value[32];
     stack_postgres_pause(postgres);
     stack_postgres_resume(postgres);
@@ -454,17 +456,15 @@ TEST(postgres_sleeps_with_all_its_sessions)
     stack_postgres_pause(postgres); /* and a paused one can be stopped: the teardown does */
 }
 
-static int postgres_up(void **state)
+static bool postgres_up(void)
 {
-    static struct stack_postgres postgres;
-    *state = &postgres;
-    return stack_postgres_start(&postgres, 30) ? 0 : -1;
+    return stack_postgres_start(&the_postgres, 30);
 }
 
-static int postgres_down(void **state)
+static bool postgres_down(void)
 {
-    stack_postgres_stop(*state);
-    return 0;
+    stack_postgres_stop(&the_postgres);
+    return true;
 }
 
 TEST_GROUP(.up = postgres_up, .down = postgres_down);
@@ -476,36 +476,31 @@ static struct whole {
     struct stack_postgres postgres;
 } whole;
 
-static int whole_up(void **state)
+static bool whole_up(void)
 {
-    *state = &whole;
     return stack_redis_start(&whole.redis, NULL) && stack_postgres_start(&whole.postgres, 40) &&
-                   stack_postgres_load(whole.postgres.url, 300)
-               ? 0
-               : -1;
+           stack_postgres_load(whole.postgres.url, 300);
 }
 
-static int whole_down(void **state)
+static bool whole_down(void)
 {
-    struct whole *servers = *state;
-    stack_postgres_stop(&servers->postgres);
-    stack_redis_stop(&servers->redis);
-    return 0;
+    stack_postgres_stop(&whole.postgres);
+    stack_redis_stop(&whole.redis);
+    return true;
 }
 
 TEST(the_service_starts_gets_ready_and_ends_in_order)
 {
-    struct whole *servers = *state;
     struct stack_catalogd one, two;
     struct http_answer answer;
     char redis[128], database[160], value[64];
-    snprintf(redis, sizeof redis, "REDIS_URL=%s", servers->redis.url);
-    snprintf(database, sizeof database, "DATABASE_URL=%s", servers->postgres.url);
+    snprintf(redis, sizeof redis, "REDIS_URL=%s", whole.redis.url);
+    snprintf(database, sizeof database, "DATABASE_URL=%s", whole.postgres.url);
     const char *const settings[] = {redis, database, NULL};
     assert_true(stack_catalogd_start(&one, settings));
     assert_true(stack_catalogd_start(&two, settings));
     assert_true(stack_catalogd_wait_ready(&one, LIMIT_MS) && stack_catalogd_wait_ready(&two, LIMIT_MS));
-    uint64_t mark = stack_postgres_mark(&servers->postgres);
+    uint64_t mark = stack_postgres_mark(&whole.postgres);
     struct http_request request = {
         .host = "127.0.0.1", .port = one.port, .path = "/products/7", .deadline_ms = LIMIT_MS};
     assert_true(http_ask(&request, &answer));
@@ -516,7 +511,7 @@ TEST(the_service_starts_gets_ready_and_ends_in_order)
     assert_true(http_ask(&request, &answer));
     assert_int_equal(answer.status, 200);
     http_answer_clear(&answer);
-    assert_int_equal(stack_postgres_count(&servers->postgres, mark, "/* load product */"), 1);
+    assert_int_equal(stack_postgres_count(&whole.postgres, mark, "/* load product */"), 1);
     assert_true(proc_status(one.pid, "VmRSS") > 0);
     stack_catalogd_kill(&one);
     assert_false(http_ask(

@@ -4,69 +4,11 @@
  */
 #include "guard/base/key.h"
 #include "guard/base/tags.h"
-#include "guard/wire/scripts.h"
-#include "load/stack/stack.h"
-#include "tests/support/test.h"
+#include "tests/live/script_rig.h"
 
-#include <hiredis/hiredis.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-enum { MOST_MS = 600000, SLACK_MS = 15000, TAGS = GUARD_TAGS_MAX };
+enum { MOST_MS = 600000, TAGS = GUARD_TAGS_MAX };
 
 static const char CLOCK[] = "csg1:{test:tags}:clock";
-static struct stack_redis server;
-
-static int start_server(void **state)
-{
-    (void)state;
-    return stack_redis_start(&server, NULL) ? 0 : -1;
-}
-
-static int stop_server(void **state)
-{
-    (void)state;
-    stack_redis_stop(&server);
-    return 0;
-}
-
-static redisReply *command(const char *format, ...) __attribute__((format(printf, 1, 2)));
-static redisReply *command(const char *format, ...)
-{
-    char text[1024];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    redisReply *reply = stack_redis_command(&server, text);
-    assert_non_null(reply);
-    return reply;
-}
-
-static void redis(const char *text)
-{
-    redisReply *reply = command("%s", text);
-    if (reply->type == REDIS_REPLY_ERROR)
-        fail_msg("%s: %s", text, reply->str);
-    freeReplyObject(reply);
-}
-
-static int empty_server(void **state)
-{
-    (void)state;
-    redis("CONFIG SET maxmemory 0");
-    redis("FLUSHALL");
-    return 0;
-}
-
-static long long pttl(const char *key)
-{
-    redisReply *reply = command("PTTL %s", key);
-    long long ms = reply->integer;
-    freeReplyObject(reply);
-    return ms;
-}
 
 /* What stands there; era 0: nothing, or no clock. */
 static struct tags_clock clock_at(const char *key)
@@ -90,23 +32,18 @@ static const char *tag_name(unsigned tag)
 
 /* ---- the scripts ---- */
 
-static redisReply *run(enum script script, const char **words, size_t count)
+static redisReply *clock_raw(void)
 {
-    redisContext *context = redisConnectUnix(server.socket_path);
-    const char *argv[32] = {"EVAL", protocol_scripts[script].source};
-    assert_non_null(context);
-    for (size_t i = 0; i < count; i++)
-        argv[2 + i] = words[i];
-    redisReply *reply = redisCommandArgv(context, (int)count + 2, argv, NULL);
-    assert_non_null(reply);
-    redisFree(context);
-    return reply;
+    struct words words = words_for(SCRIPT_TAG_CLOCK, "1");
+    add(&words, CLOCK);
+    add(&words, "600000");
+    return run(&words);
 }
 
 static struct tags_clock read_clock(void)
 {
     struct tags_clock clock;
-    redisReply *reply = run(SCRIPT_TAG_CLOCK, (const char *[]){"1", CLOCK, "600000"}, 3);
+    redisReply *reply = clock_raw();
     assert_int_equal(reply->type, REDIS_REPLY_STRING);
     assert_true(tags_clock_read(reply->str, reply->len, &clock));
     freeReplyObject(reply);
@@ -115,32 +52,28 @@ static struct tags_clock read_clock(void)
 
 static long long invalidate(unsigned tag)
 {
-    const char *words[] = {"2", CLOCK, tag_name(tag), "600000", "channel", "t - t0"};
-    redisReply *reply = run(SCRIPT_TAG_INVALIDATE, words, 6);
-    if (reply->type == REDIS_REPLY_ERROR)
-        fail_msg("%s", reply->str);
-    long long known = reply->integer;
-    freeReplyObject(reply);
-    return known;
+    struct words words = words_for(SCRIPT_TAG_INVALIDATE, "2");
+    add(&words, CLOCK);
+    add(&words, tag_name(tag));
+    add(&words, "600000");
+    add(&words, channel);
+    add(&words, "t - t0");
+    return number(run(&words));
 }
 
 /* An entry with the first `count` tags. */
 static bool keep(struct tags_clock born, unsigned count)
 {
     char keys[8], text[TAGS_CLOCK_BYTES + 1];
-    const char *words[TAGS + 4] = {keys, CLOCK};
     tags_clock_write(&born, text);
     snprintf(keys, sizeof keys, "%u", count + 1);
+    struct words words = words_for(SCRIPT_TAG_KEEP, keys);
+    add(&words, CLOCK);
     for (unsigned tag = 0; tag < count; tag++)
-        words[2 + tag] = tag_name(tag);
-    words[2 + count] = text;
-    words[3 + count] = "600000";
-    redisReply *reply = run(SCRIPT_TAG_KEEP, words, count + 4);
-    if (reply->type == REDIS_REPLY_ERROR)
-        fail_msg("%s", reply->str);
-    bool good = reply->integer == 1;
-    freeReplyObject(reply);
-    return good;
+        add(&words, tag_name(tag));
+    add(&words, text);
+    add(&words, "600000");
+    return number(run(&words)) == 1;
 }
 
 static bool is_same(struct tags_clock a, struct tags_clock b)
@@ -167,9 +100,9 @@ TEST(the_clock_begins_with_an_era_and_stands_until_something_is_invalidated)
 TEST(a_lost_clock_begins_another_era)
 {
     struct tags_clock first = read_clock();
-    redis("DEL csg1:{test:tags}:clock");
+    discard(command("DEL csg1:{test:tags}:clock"));
     assert_true(read_clock().era != first.era);
-    redis("DEL csg1:{test:tags}:clock");
+    discard(command("DEL csg1:{test:tags}:clock"));
     invalidate(0);
     assert_true(clock_at(tag_name(0)).era != first.era);
 }
@@ -180,11 +113,11 @@ TEST(what_is_no_clock_is_replaced)
                                         "SET csg1:{test:tags}:clock 0000000000000000000000000000.",
                                         "SET csg1:{test:tags}:clock 1763777777000000-000000000001"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        redis("DEL csg1:{test:tags}:clock");
-        redis(wrong[i]);
+        discard(command("DEL csg1:{test:tags}:clock"));
+        discard(command(wrong[i]));
         assert_int_equal(read_clock().count, 1);
-        redis("DEL csg1:{test:tags}:clock");
-        redis(wrong[i]);
+        discard(command("DEL csg1:{test:tags}:clock"));
+        discard(command(wrong[i]));
         invalidate(0);
         assert_true(is_same(clock_at(tag_name(0)), read_clock()));
     }
@@ -193,20 +126,20 @@ TEST(what_is_no_clock_is_replaced)
 TEST(every_key_has_a_ttl_and_what_is_used_lives_on)
 {
     struct tags_clock clock = read_clock();
-    assert_in_range(pttl(CLOCK), MOST_MS - SLACK_MS, MOST_MS);
-    redis("PEXPIRE csg1:{test:tags}:clock 1000");
+    assert_ttl(pttl(CLOCK), MOST_MS);
+    discard(command("PEXPIRE csg1:{test:tags}:clock 1000"));
     read_clock();
-    assert_in_range(pttl(CLOCK), MOST_MS - SLACK_MS, MOST_MS);
-    redis("PERSIST csg1:{test:tags}:clock");
+    assert_ttl(pttl(CLOCK), MOST_MS);
+    discard(command("PERSIST csg1:{test:tags}:clock"));
     read_clock();
-    assert_in_range(pttl(CLOCK), MOST_MS - SLACK_MS, MOST_MS);
+    assert_ttl(pttl(CLOCK), MOST_MS);
     keep(clock, 1);
-    assert_in_range(pttl(tag_name(0)), MOST_MS - SLACK_MS, MOST_MS);
-    redis("PEXPIRE csg1:{test:tags}:t:t0 1000");
+    assert_ttl(pttl(tag_name(0)), MOST_MS);
+    discard(command("PEXPIRE csg1:{test:tags}:t:t0 1000"));
     keep(clock, 1);
-    assert_in_range(pttl(tag_name(0)), MOST_MS - SLACK_MS, MOST_MS);
+    assert_ttl(pttl(tag_name(0)), MOST_MS);
     invalidate(1);
-    assert_in_range(pttl(tag_name(1)), MOST_MS - SLACK_MS, MOST_MS);
+    assert_ttl(pttl(tag_name(1)), MOST_MS);
 }
 
 /* ---- keeping ---- */
@@ -226,7 +159,7 @@ TEST(a_lost_epoch_is_the_present_clock)
 {
     struct tags_clock born = read_clock();
     invalidate(0);
-    redis("DEL csg1:{test:tags}:t:t0");
+    discard(command("DEL csg1:{test:tags}:t:t0"));
     assert_false(keep(born, 1));
     assert_true(is_same(clock_at(tag_name(0)), read_clock()));
     assert_true(keep(read_clock(), 1));
@@ -236,12 +169,12 @@ TEST(an_epoch_of_an_era_that_is_over_is_replaced)
 {
     struct tags_clock born = read_clock();
     assert_true(keep(born, 1));
-    redis("DEL csg1:{test:tags}:clock");
+    discard(command("DEL csg1:{test:tags}:clock"));
     struct tags_clock now = read_clock();
     assert_true(keep(now, 1));
     assert_true(is_same(clock_at(tag_name(0)), now));
     assert_false(keep(born, 1));
-    redis("DEL csg1:{test:tags}:clock");
+    discard(command("DEL csg1:{test:tags}:clock"));
     assert_false(keep(now, 1)); /* begins another clock itself */
     assert_true(clock_at(CLOCK).era != 0 && clock_at(CLOCK).era != now.era);
 }
@@ -252,15 +185,15 @@ TEST(without_memory_an_invalidation_takes_epoch_and_clock_away)
 {
     struct tags_clock born = read_clock();
     assert_true(keep(born, 1));
-    redis("CONFIG SET maxmemory 1");
+    discard(command("CONFIG SET maxmemory 1"));
     assert_int_equal(invalidate(0), 1);
     assert_int_equal(clock_at(tag_name(0)).era, 0);
     assert_int_equal(clock_at(CLOCK).era, 0);
-    redisReply *reply = run(SCRIPT_TAG_CLOCK, (const char *[]){"1", CLOCK, "600000"}, 3);
+    redisReply *reply = clock_raw();
     assert_int_equal(reply->type, REDIS_REPLY_ERROR);
     freeReplyObject(reply);
-    redis("CONFIG SET maxmemory 0");
+    discard(command("CONFIG SET maxmemory 0"));
     assert_false(keep(born, 1));
 }
 
-TEST_GROUP(.up = start_server, .down = stop_server, .before = empty_server);
+TEST_GROUP(.up = server_up, .down = server_down, .before = server_empty);

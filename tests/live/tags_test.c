@@ -44,33 +44,33 @@ static void load_many_tagged(struct guard_load *const *loads, size_t count, void
     atomic_fetch_add(&source->begun, 1);
 }
 
-static void tags_init(struct fleet *fleet)
+static void tags_init(void)
 {
-    fleet_init(fleet);
-    fleet->policy.loader = load_tagged;
-    fleet->policy.tagged = true;
+    fleet_init();
+    fleet.policy.loader = load_tagged;
+    fleet.policy.tagged = true;
 }
 
-static void tags_open(struct fleet *fleet, size_t count)
+static void tags_open(size_t count)
 {
-    tags_init(fleet);
-    fleet_open(fleet, count);
+    tags_init();
+    fleet_open(count);
 }
 
 /* The row changes, and whoever changed it says so. */
-static void change(struct fleet *fleet, size_t i, const char *tag)
+static void change(size_t i, const char *tag)
 {
     struct guard_invalidated result;
-    atomic_fetch_add(&fleet->source.version, 1);
-    assert_int_equal(guard_invalidate_tag_wait(fleet->guards[i], tag, RIG_LIMIT_MS, &result), GUARD_OK);
+    atomic_fetch_add(&fleet.source.version, 1);
+    assert_int_equal(guard_invalidate_tag_wait(fleet.guards[i], tag, RIG_LIMIT_MS, &result), GUARD_OK);
     assert_false(result.load_voided);
 }
 
 /* A command on a key of the tags, "clock" or "t:TAG". */
-static void on_tag_key(const struct fleet *fleet, const char *command, const char *key, const char *rest)
+static void on_tag_key(const char *command, const char *key, const char *rest)
 {
     redisReply *reply =
-        stack_redis_command(&rig_redis, "%s csg1:{%s:tags}:%s %s", command, fleet->name_space, key, rest);
+        stack_redis_command(&rig_redis, "%s csg1:{%s:tags}:%s %s", command, fleet.name_space, key, rest);
     assert_non_null(reply);
     assert_int_not_equal(reply->type, REDIS_REPLY_ERROR);
     freeReplyObject(reply);
@@ -90,55 +90,52 @@ static void command(const char *text)
 /* The lease that he waits for is known from a reply that is over when its tags have been looked at. */
 TEST(who_waits_softly_for_the_refresh_of_a_tagged_value_gets_it)
 {
-    struct fleet fleet;
     struct ask holder, waiter;
-    tags_init(&fleet);
+    tags_init();
     fleet.policy.stale_ms = LONG_MS;
     fleet.policy.soft_ms = fleet.policy.deadline_ms;
-    fleet_open(&fleet, 2);
-    expect_row(&fleet, 0, "k", "k v1");
-    age_value(&fleet, "k", LONG_MS / 2);
+    fleet_open(2);
+    expect_row(0, "k", "k v1");
+    age_value("k", LONG_MS / 2);
     source_shut(&fleet.source);
     atomic_store(&fleet.source.version, 2);
-    ask_start(&fleet, 0, &holder, "k");
+    ask_start(0, &holder, "k");
     WAIT_UNTIL(fleet.source.begun == 2);
-    ask_start(&fleet, 1, &waiter, "k");
+    ask_start(1, &waiter, "k");
     WAIT_UNTIL(stats_of(fleet.guards[1]).lease_busy > 0);
     source_open(&fleet.source);
     expect_answer(&holder, "k v2");
     expect_answer(&waiter, "k v2");
     assert_int_equal(waiter.result.source, GUARD_FROM_FLEET);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 /* ---- what a tag reaches ---- */
 
 TEST(a_tag_takes_all_that_have_it_in_every_process_and_nothing_else)
 {
-    struct fleet fleet;
-    tags_open(&fleet, 2);
-    expect_row(&fleet, 0, "a1", "a1 v1");
-    expect_row(&fleet, 0, "a2", "a2 v1");
-    expect_row(&fleet, 1, "b1", "b1 v1");
-    change(&fleet, 0, "a");
-    expect_row(&fleet, 1, "a1", "a1 v2");
-    expect_row(&fleet, 0, "a2", "a2 v2");
-    assert_int_equal(expect_row(&fleet, 0, "b1", "b1 v1").source, GUARD_FROM_CACHE);
+    tags_open(2);
+    expect_row(0, "a1", "a1 v1");
+    expect_row(0, "a2", "a2 v1");
+    expect_row(1, "b1", "b1 v1");
+    change(0, "a");
+    expect_row(1, "a1", "a1 v2");
+    expect_row(0, "a2", "a2 v2");
+    assert_int_equal(expect_row(0, "b1", "b1 v1").source, GUARD_FROM_CACHE);
     assert_int_equal(fleet.source.begun, 5);
-    change(&fleet, 1, "all");
-    expect_row(&fleet, 0, "a1", "a1 v3");
-    expect_row(&fleet, 0, "b1", "b1 v3");
-    assert_int_equal(FLEET_SUM(&fleet, entry_rejected), 0);
-    assert_true(FLEET_SUM(&fleet, entry_outdated) >= 4);
-    assert_int_equal(expect_row(&fleet, 1, "a1", "a1 v3").source, GUARD_FROM_CACHE);
-    fleet_close(&fleet);
+    change(1, "all");
+    expect_row(0, "a1", "a1 v3");
+    expect_row(0, "b1", "b1 v3");
+    assert_int_equal(FLEET_SUM(entry_rejected), 0);
+    assert_true(FLEET_SUM(entry_outdated) >= 4);
+    assert_int_equal(expect_row(1, "a1", "a1 v3").source, GUARD_FROM_CACHE);
+    fleet_close();
 }
 
 TEST(an_invalidation_says_whether_anything_may_have_had_the_tag)
 {
-    struct fleet fleet;
     struct guard_invalidated result;
-    tags_open(&fleet, 1);
+    tags_open(1);
     guard_invalidate_tag_wait(fleet.guards[0], "a", RIG_LIMIT_MS, &result);
     assert_int_equal(result.status, GUARD_OK);
     assert_false(result.value_dropped);
@@ -152,30 +149,28 @@ TEST(an_invalidation_says_whether_anything_may_have_had_the_tag)
     assert_int_equal(guard_invalidate_tag(fleet.guards[0], long_tag, 0, NULL, NULL), GUARD_INVALID);
     assert_int_equal(guard_invalidate_tag_wait(fleet.guards[0], long_tag + 1, RIG_LIMIT_MS, &result),
                      GUARD_OK);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 TEST(an_absent_row_has_tags_too)
 {
-    struct fleet fleet;
-    tags_open(&fleet, 1);
+    tags_open(1);
     atomic_store(&fleet.source.verdict, SOURCE_ABSENT);
-    expect(&fleet, 0, "a1", GUARD_ABSENT);
-    assert_int_equal(expect(&fleet, 0, "a1", GUARD_ABSENT).source, GUARD_FROM_CACHE);
+    expect(0, "a1", GUARD_ABSENT);
+    assert_int_equal(expect(0, "a1", GUARD_ABSENT).source, GUARD_FROM_CACHE);
     atomic_store(&fleet.source.verdict, SOURCE_ROW);
-    change(&fleet, 0, "a");
-    expect_row(&fleet, 0, "a1", "a1 v2");
-    fleet_close(&fleet);
+    change(0, "a");
+    expect_row(0, "a1", "a1 v2");
+    fleet_close();
 }
 
 TEST(each_key_of_a_batch_has_its_own_tags)
 {
     const char *keys[] = {"a1", "b1", "a2"};
     struct guard_result results[3];
-    struct fleet fleet;
-    tags_init(&fleet);
+    tags_init();
     fleet.policy.batch_loader = load_many_tagged;
-    fleet_open(&fleet, 1);
+    fleet_open(1);
     const struct guard_many_request request = {.kind = fleet.kinds[0], .keys = keys, .count = 3};
     for (int round = 1; round <= 2; round++) {
         assert_int_equal(guard_get_many_wait(fleet.guards[0], &request, results), GUARD_OK);
@@ -187,25 +182,24 @@ TEST(each_key_of_a_batch_has_its_own_tags)
         atomic_fetch_add(&fleet.accepted[0], 3);
         atomic_fetch_add(&fleet.answered, 3);
         if (round == 1)
-            change(&fleet, 0, "a");
+            change(0, "a");
     }
     assert_int_equal(fleet.source.begun, 2);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 /* ---- against loads and fills ---- */
 
 TEST(a_load_that_an_invalidation_overtakes_answers_only_who_asked_before)
 {
-    struct fleet fleet;
     struct ask before, after, elsewhere;
-    tags_open(&fleet, 2);
+    tags_open(2);
     source_shut(&fleet.source);
-    ask_start(&fleet, 0, &before, "a1");
+    ask_start(0, &before, "a1");
     WAIT_UNTIL(fleet.source.begun == 1);
-    change(&fleet, 1, "a");
-    ask_start(&fleet, 0, &after, "a1");
-    ask_start(&fleet, 1, &elsewhere, "a1");
+    change(1, "a");
+    ask_start(0, &after, "a1");
+    ask_start(1, &elsewhere, "a1");
     WAIT_UNTIL(stats_of(fleet.guards[0]).waiters == 2 && stats_of(fleet.guards[1]).lease_busy > 0);
     source_open(&fleet.source);
     expect_answer(&before, "a1 v1");
@@ -213,23 +207,22 @@ TEST(a_load_that_an_invalidation_overtakes_answers_only_who_asked_before)
     expect_answer(&after, "a1 v2");
     expect_answer(&elsewhere, "a1 v2");
     assert_int_equal(fleet.source.begun, 2);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 /* Who comes between query and fill needs no lookup of his own behind it. */
 TEST(a_fill_answers_who_came_while_its_load_ran_if_no_tag_was_invalidated)
 {
-    struct fleet fleet;
     struct ask first, second;
-    tags_init(&fleet);
+    tags_init();
     fleet.policy.lease_ms = fleet.policy.max_hold_ms = 30000; /* no renewal among the scripts */
-    fleet_open(&fleet, 1);
-    expect_row(&fleet, 0, "a0", "a0 v1"); /* so that the epochs are there, as in a running fleet */
+    fleet_open(1);
+    expect_row(0, "a0", "a0 v1"); /* so that the epochs are there, as in a running fleet */
     source_shut(&fleet.source);
     uint64_t scripts = stack_redis_calls(&rig_redis, "evalsha");
-    ask_start(&fleet, 0, &first, "a1");
+    ask_start(0, &first, "a1");
     WAIT_UNTIL(fleet.source.begun == 2);
-    ask_start(&fleet, 0, &second, "a1");
+    ask_start(0, &second, "a1");
     WAIT_UNTIL(stats_of(fleet.guards[0]).waiters == 2);
     source_open(&fleet.source);
     ask_wait(&first);
@@ -239,29 +232,29 @@ TEST(a_fill_answers_who_came_while_its_load_ran_if_no_tag_was_invalidated)
     assert_int_equal(stack_redis_calls(&rig_redis, "evalsha") - scripts, 4); /* clock, acquire, keep, fill */
     ask_clear(&first);
     ask_clear(&second);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 /* One process loads, another waits for it. False: it looked by itself, so that the message may have found nobody. */
-static bool is_answered_by_the_message(struct fleet *fleet, const char *key)
+static bool is_answered_by_the_message(const char *key)
 {
     char row[24];
     struct ask here, elsewhere;
-    const unsigned begun = atomic_load(&fleet->source.begun);
-    const struct guard_stats before = stats_of(fleet->guards[1]);
+    const unsigned begun = atomic_load(&fleet.source.begun);
+    const struct guard_stats before = stats_of(fleet.guards[1]);
     snprintf(row, sizeof row, "%s v1", key);
-    source_shut(&fleet->source);
-    ask_start(fleet, 0, &here, key);
-    WAIT_UNTIL(atomic_load(&fleet->source.begun) == begun + 1);
-    ask_start(fleet, 1, &elsewhere, key);
-    const struct guard_stats poll = await_poll(fleet->guards[1], &before);
-    source_open(&fleet->source);
+    source_shut(&fleet.source);
+    ask_start(0, &here, key);
+    WAIT_UNTIL(atomic_load(&fleet.source.begun) == begun + 1);
+    ask_start(1, &elsewhere, key);
+    const struct guard_stats poll = await_poll(fleet.guards[1], &before);
+    source_open(&fleet.source);
     expect_answer(&here, row);
     expect_answer(&elsewhere, row);
-    if (!undisturbed(fleet->guards[1], &before, &poll))
+    if (!undisturbed(fleet.guards[1], &before, &poll))
         return false;
     assert_int_equal(elsewhere.result.source, GUARD_FROM_FLEET);
-    assert_int_equal(stats_of(fleet->guards[1]).push_answered, before.push_answered + 1);
+    assert_int_equal(stats_of(fleet.guards[1]).push_answered, before.push_answered + 1);
     return true;
 }
 
@@ -269,17 +262,16 @@ static bool is_answered_by_the_message(struct fleet *fleet, const char *key)
 TEST(a_value_that_comes_with_the_message_answers_who_waits_elsewhere)
 {
     char key[16];
-    struct fleet fleet;
     bool answered = false;
-    tags_open(&fleet, 2);
-    expect_row(&fleet, 0, "a0", "a0 v1"); /* so that the epochs are there, as in a running fleet */
+    tags_open(2);
+    expect_row(0, "a0", "a0 v1"); /* so that the epochs are there, as in a running fleet */
     for (int try = 1; try <= TRIES && !answered; try++) {
         snprintf(key, sizeof key, "a%d", try);
-        answered = is_answered_by_the_message(&fleet, key);
+        answered = is_answered_by_the_message(key);
     }
     if (!answered)
         fail_msg("%d times a poll came in between", (int)TRIES);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 /* The rows of `source` with their version as validator; a row that is known already is unchanged. */
@@ -300,79 +292,75 @@ static void load_if_changed(struct guard_load *load, void *context)
 
 TEST(what_is_found_unchanged_is_born_again_and_keeps_its_tags)
 {
-    struct fleet fleet;
-    tags_init(&fleet);
+    tags_init();
     fleet.policy.loader = load_if_changed;
     fleet.policy.stale_ms = LONG_MS;
-    fleet_open(&fleet, 1);
-    expect_row(&fleet, 0, "a1", "v1");
+    fleet_open(1);
+    expect_row(0, "a1", "v1");
     struct guard_invalidated result; /* of another tag: what is loaded from here on is born later */
     assert_int_equal(guard_invalidate_tag_wait(fleet.guards[0], "z", RIG_LIMIT_MS, &result), GUARD_OK);
-    age_value(&fleet, "a1", LONG_MS / 2);
-    assert_int_equal(expect_row(&fleet, 0, "a1", "v1").source, GUARD_FROM_STALE);
+    age_value("a1", LONG_MS / 2);
+    assert_int_equal(expect_row(0, "a1", "v1").source, GUARD_FROM_STALE);
     WAIT_UNTIL(stats_of(fleet.guards[0]).fill_stored == 2);
     assert_int_equal(stats_of(fleet.guards[0]).load_unchanged, 1);
     /* as if its tag had been invalidated just before it was found unchanged */
     redisReply *clock = stack_redis_command(&rig_redis, "GET csg1:{%s:tags}:clock", fleet.name_space);
-    on_tag_key(&fleet, "SET", "t:a", clock->str);
+    on_tag_key("SET", "t:a", clock->str);
     freeReplyObject(clock);
-    assert_int_equal(expect_row(&fleet, 0, "a1", "v1").source, GUARD_FROM_CACHE);
-    change(&fleet, 0, "a");
-    expect_row(&fleet, 0, "a1", "v2");
-    fleet_close(&fleet);
+    assert_int_equal(expect_row(0, "a1", "v1").source, GUARD_FROM_CACHE);
+    change(0, "a");
+    expect_row(0, "a1", "v2");
+    fleet_close();
 }
 
 TEST(a_stale_value_is_not_served_once_its_tag_is_invalidated)
 {
-    struct fleet fleet;
-    tags_init(&fleet);
+    tags_init();
     fleet.policy.stale_ms = LONG_MS;
     fleet.policy.soft_ms = 100;
-    fleet_open(&fleet, 2);
-    expect_row(&fleet, 0, "a1", "a1 v1");
-    age_value(&fleet, "a1", LONG_MS / 2);
-    change(&fleet, 0, "a");
-    assert_int_not_equal(expect_row(&fleet, 1, "a1", "a1 v2").source, GUARD_FROM_STALE);
-    fleet_close(&fleet);
+    fleet_open(2);
+    expect_row(0, "a1", "a1 v1");
+    age_value("a1", LONG_MS / 2);
+    change(0, "a");
+    assert_int_not_equal(expect_row(1, "a1", "a1 v2").source, GUARD_FROM_STALE);
+    fleet_close();
 }
 
 /* The refresh began before the invalidation: what it brings is not for him either. */
 TEST(who_joins_a_refresh_after_its_tag_was_invalidated_gets_the_row_after_it)
 {
-    struct fleet fleet;
     struct ask ask;
-    tags_init(&fleet);
+    tags_init();
     fleet.policy.stale_ms = LONG_MS;
-    fleet_open(&fleet, 1);
-    expect_row(&fleet, 0, "a1", "a1 v1");
-    age_value(&fleet, "a1", LONG_MS / 2);
+    fleet_open(1);
+    expect_row(0, "a1", "a1 v1");
+    age_value("a1", LONG_MS / 2);
     source_shut(&fleet.source);
-    assert_int_equal(expect_row(&fleet, 0, "a1", "a1 v1").source, GUARD_FROM_STALE);
+    assert_int_equal(expect_row(0, "a1", "a1 v1").source, GUARD_FROM_STALE);
     WAIT_UNTIL(fleet.source.begun == 2);
-    change(&fleet, 0, "a");
+    change(0, "a");
     uint64_t found = stats_of(fleet.guards[0]).entry_outdated;
-    ask_start(&fleet, 0, &ask, "a1");
+    ask_start(0, &ask, "a1");
     WAIT_UNTIL(stats_of(fleet.guards[0]).waiters == 1 && stats_of(fleet.guards[0]).entry_outdated > found);
     source_open(&fleet.source);
     expect_answer(&ask, "a1 v2");
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 /* ---- what Redis loses ---- */
 
 TEST(an_entry_whose_epoch_was_evicted_is_loaded_again_and_then_good)
 {
-    struct fleet fleet;
-    tags_open(&fleet, 1);
-    expect_row(&fleet, 0, "a1", "a1 v1");
-    change(&fleet, 0, "a");
-    on_tag_key(&fleet, "DEL", "t:a", "");
-    expect_row(&fleet, 0, "a1", "a1 v2");
-    assert_int_equal(expect_row(&fleet, 0, "a1", "a1 v2").source, GUARD_FROM_CACHE);
-    on_tag_key(&fleet, "DEL", "t:all", "");
-    expect_row(&fleet, 0, "a1", "a1 v2");
+    tags_open(1);
+    expect_row(0, "a1", "a1 v1");
+    change(0, "a");
+    on_tag_key("DEL", "t:a", "");
+    expect_row(0, "a1", "a1 v2");
+    assert_int_equal(expect_row(0, "a1", "a1 v2").source, GUARD_FROM_CACHE);
+    on_tag_key("DEL", "t:all", "");
+    expect_row(0, "a1", "a1 v2");
     assert_int_equal(fleet.source.begun, 3);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 TEST(a_clock_that_was_evicted_begins_where_no_entry_is_good_that_should_not_be)
@@ -381,214 +369,203 @@ TEST(a_clock_that_was_evicted_begins_where_no_entry_is_good_that_should_not_be)
         "0000000000000001.000000000001", /* as if Redis's time had been set back meanwhile */
         "9999999999999999.000000000001", /* or forward */
     };
-    struct fleet fleet;
     char row[32];
-    tags_open(&fleet, 1);
-    expect_row(&fleet, 0, "a1", "a1 v1");
-    on_tag_key(&fleet, "DEL", "clock", "");
-    assert_int_equal(expect_row(&fleet, 0, "a1", "a1 v1").source, GUARD_FROM_CACHE);
-    change(&fleet, 0, "a");
-    expect_row(&fleet, 0, "a1", "a1 v2");
+    tags_open(1);
+    expect_row(0, "a1", "a1 v1");
+    on_tag_key("DEL", "clock", "");
+    assert_int_equal(expect_row(0, "a1", "a1 v1").source, GUARD_FROM_CACHE);
+    change(0, "a");
+    expect_row(0, "a1", "a1 v2");
     for (unsigned i = 0; i < 2; i++) {
-        on_tag_key(&fleet, "SET", "clock", clocks[i]);
-        change(&fleet, 0, "a");
+        on_tag_key("SET", "clock", clocks[i]);
+        change(0, "a");
         snprintf(row, sizeof row, "a1 v%u", i + 3);
-        expect_row(&fleet, 0, "a1", row);
-        assert_int_equal(expect_row(&fleet, 0, "a1", row).source, GUARD_FROM_CACHE);
+        expect_row(0, "a1", row);
+        assert_int_equal(expect_row(0, "a1", row).source, GUARD_FROM_CACHE);
     }
-    on_tag_key(&fleet, "SET", "clock", "nonsense");
-    change(&fleet, 0, "a");
-    expect_row(&fleet, 0, "a1", "a1 v5");
-    on_tag_key(&fleet, "DEL", "clock", "");
-    on_tag_key(&fleet, "LPUSH", "clock", "not a string");
-    change(&fleet, 0, "a");
-    expect_row(&fleet, 0, "a1", "a1 v6");
-    fleet_close(&fleet);
+    on_tag_key("SET", "clock", "nonsense");
+    change(0, "a");
+    expect_row(0, "a1", "a1 v5");
+    on_tag_key("DEL", "clock", "");
+    on_tag_key("LPUSH", "clock", "not a string");
+    change(0, "a");
+    expect_row(0, "a1", "a1 v6");
+    fleet_close();
 }
 
 TEST(a_load_that_the_clock_does_not_outlive_is_answered_and_does_not_count)
 {
-    struct fleet fleet;
     struct ask ask;
-    tags_open(&fleet, 1);
+    tags_open(1);
     source_shut(&fleet.source);
-    ask_start(&fleet, 0, &ask, "a1");
+    ask_start(0, &ask, "a1");
     WAIT_UNTIL(fleet.source.begun == 1);
-    on_tag_key(&fleet, "DEL", "clock", "");
-    change(&fleet, 0, "a");
-    on_tag_key(&fleet, "DEL", "t:a", "");
+    on_tag_key("DEL", "clock", "");
+    change(0, "a");
+    on_tag_key("DEL", "t:a", "");
     source_open(&fleet.source);
     expect_answer(&ask, "a1 v1");
-    expect_row(&fleet, 0, "a1", "a1 v2");
-    fleet_close(&fleet);
+    expect_row(0, "a1", "a1 v2");
+    fleet_close();
 }
 
 TEST(after_a_flush_everything_works_on)
 {
-    struct fleet fleet;
-    tags_open(&fleet, 1);
-    expect_row(&fleet, 0, "a1", "a1 v1");
+    tags_open(1);
+    expect_row(0, "a1", "a1 v1");
     command("FLUSHALL");
     command("SCRIPT FLUSH");
-    change(&fleet, 0, "a");
-    expect_row(&fleet, 0, "a1", "a1 v2");
-    assert_int_equal(expect_row(&fleet, 0, "a1", "a1 v2").source, GUARD_FROM_CACHE);
-    fleet_close(&fleet);
+    change(0, "a");
+    expect_row(0, "a1", "a1 v2");
+    assert_int_equal(expect_row(0, "a1", "a1 v2").source, GUARD_FROM_CACHE);
+    fleet_close();
 }
 
 TEST(without_memory_an_invalidation_still_holds)
 {
-    struct fleet fleet;
-    tags_open(&fleet, 1);
-    expect_row(&fleet, 0, "a1", "a1 v1");
+    tags_open(1);
+    expect_row(0, "a1", "a1 v1");
     command("CONFIG SET maxmemory 1");
-    change(&fleet, 0, "a");
-    expect_row(&fleet, 0, "a1", "a1 v2");
+    change(0, "a");
+    expect_row(0, "a1", "a1 v2");
     command("CONFIG SET maxmemory 0");
-    expect_row(&fleet, 0, "a2", "a2 v2"); /* gives the tag an epoch again */
-    expect_row(&fleet, 0, "a1", "a1 v2");
-    assert_int_equal(expect_row(&fleet, 0, "a1", "a1 v2").source, GUARD_FROM_CACHE);
-    fleet_close(&fleet);
+    expect_row(0, "a2", "a2 v2"); /* gives the tag an epoch again */
+    expect_row(0, "a1", "a1 v2");
+    assert_int_equal(expect_row(0, "a1", "a1 v2").source, GUARD_FROM_CACHE);
+    fleet_close();
 }
 
 TEST(who_may_not_ask_for_epochs_answers_nothing_that_is_cached)
 {
-    struct fleet fleet;
-    tags_open(&fleet, 1);
-    expect_row(&fleet, 0, "a1", "a1 v1");
+    tags_open(1);
+    expect_row(0, "a1", "a1 v1");
     rig_permit("default", "-mget");
-    change(&fleet, 0, "a");
-    expect_row(&fleet, 0, "a1", "a1 v2");
-    change(&fleet, 0, "a");
-    expect_row(&fleet, 0, "a1", "a1 v3");
+    change(0, "a");
+    expect_row(0, "a1", "a1 v2");
+    change(0, "a");
+    expect_row(0, "a1", "a1 v3");
     rig_permit("default", "+mget");
-    expect_row(&fleet, 0, "a1", "a1 v3");
-    assert_int_equal(expect_row(&fleet, 0, "a1", "a1 v3").source, GUARD_FROM_CACHE);
-    fleet_close(&fleet);
+    expect_row(0, "a1", "a1 v3");
+    assert_int_equal(expect_row(0, "a1", "a1 v3").source, GUARD_FROM_CACHE);
+    fleet_close();
 }
 
 TEST(the_login_of_the_readme_may_do_all_that_is_needed)
 {
-    struct fleet fleet;
     char url[RIG_URL_BYTES], rules[RIG_RULES_BYTES];
-    tags_init(&fleet);
+    tags_init();
     rig_rules_of_readme(rules);
     rig_permit("guard", rules);
     rig_url_of("guard", 0, url);
     fleet.config.redis_url = url;
-    fleet_open(&fleet, 2);
-    expect_row(&fleet, 0, "a1", "a1 v1");
-    assert_int_equal(expect_row(&fleet, 1, "a1", "a1 v1").source, GUARD_FROM_CACHE);
-    change(&fleet, 0, "a");
-    expect_row(&fleet, 1, "a1", "a1 v2");
-    assert_int_equal(FLEET_SUM(&fleet, redis_errors), 0);
-    fleet_close(&fleet);
+    fleet_open(2);
+    expect_row(0, "a1", "a1 v1");
+    assert_int_equal(expect_row(1, "a1", "a1 v1").source, GUARD_FROM_CACHE);
+    change(0, "a");
+    expect_row(1, "a1", "a1 v2");
+    assert_int_equal(FLEET_SUM(redis_errors), 0);
+    fleet_close();
 }
 
 TEST(where_the_clock_cannot_be_read_nothing_is_stored_and_no_lease_stays)
 {
-    struct fleet fleet;
-    tags_open(&fleet, 1);
+    tags_open(1);
     rig_permit("default", "-time");
-    struct guard_result result = expect_row(&fleet, 0, "a1", "a1 v1");
+    struct guard_result result = expect_row(0, "a1", "a1 v1");
     assert_false(result.stored);
-    WAIT_UNTIL(!is_leased(&fleet, "a1"));
-    assert_false(is_cached(&fleet, "a1"));
+    WAIT_UNTIL(!is_leased("a1"));
+    assert_false(is_cached("a1"));
     rig_permit("default", "+time");
-    assert_true(expect_row(&fleet, 0, "a1", "a1 v1").stored);
-    fleet_close(&fleet);
+    assert_true(expect_row(0, "a1", "a1 v1").stored);
+    fleet_close();
 }
 
 /* ---- what it costs ---- */
 
 TEST(a_hit_is_one_command_more_in_the_same_round_trip_and_none_without_tags)
 {
-    struct fleet fleet;
     for (int tagged = 0; tagged <= 1; tagged++) {
-        tags_init(&fleet);
+        tags_init();
         fleet.policy.tagged = tagged == 1;
         fleet.policy.loader = tagged == 1 ? load_tagged : source_load;
-        fleet_open(&fleet, 1);
-        expect_row(&fleet, 0, "a1", "a1 v1");
-        expect_row(&fleet, 0, "a1", "a1 v1"); /* from here on its tags are remembered */
+        fleet_open(1);
+        expect_row(0, "a1", "a1 v1");
+        expect_row(0, "a1", "a1 v1"); /* from here on its tags are remembered */
         uint64_t mget = stack_redis_calls(&rig_redis, "mget"), get = stack_redis_calls(&rig_redis, "get");
         uint64_t pttl = stack_redis_calls(&rig_redis, "pttl"), getex = stack_redis_calls(&rig_redis, "getex");
         uint64_t round_trips = stats_of(fleet.guards[0]).redis_round_trips, canaries = 0;
         uint64_t begun_ms = rig_now_ms();
         for (int i = 0; i < 10; i++)
-            expect_row(&fleet, 0, "a1", "a1 v1");
+            expect_row(0, "a1", "a1 v1");
         canaries = stats_of(fleet.guards[0]).redis_round_trips - round_trips - 10;
         assert_int_equal(stack_redis_calls(&rig_redis, "get"), get);
         assert_true(stack_redis_calls(&rig_redis, "getex") - getex >= 10); /* heartbeats, too */
         assert_int_equal(stack_redis_calls(&rig_redis, "pttl") - pttl, 10);
         assert_int_equal(stack_redis_calls(&rig_redis, "mget") - mget, tagged * 10);
         assert_in_range(canaries, 0, canaries_since(begun_ms));
-        fleet_close(&fleet);
+        fleet_close();
     }
 }
 
 TEST(an_entry_whose_tags_have_changed_is_judged_by_those_it_has)
 {
-    struct fleet fleet;
-    tags_open(&fleet, 2);
-    expect_row(&fleet, 0, "a1", "a1 v1");
-    expect_row(&fleet, 0, "a1", "a1 v1");
+    tags_open(2);
+    expect_row(0, "a1", "a1 v1");
+    expect_row(0, "a1", "a1 v1");
     /* another process stores it without tags, as after a change of its loader */
     fleet.policy.loader = source_load;
     fleet.policy.tagged = false;
-    fleet_add(&fleet);
+    fleet_add();
     struct guard_invalidated invalidated;
     assert_int_equal(guard_invalidate_wait(fleet.guards[0], "a1", RIG_LIMIT_MS, &invalidated), GUARD_OK);
-    expect_row(&fleet, 2, "a1", "a1 v1");
-    change(&fleet, 0, "a");
-    assert_int_equal(expect_row(&fleet, 0, "a1", "a1 v1").source, GUARD_FROM_CACHE);
+    expect_row(2, "a1", "a1 v1");
+    change(0, "a");
+    assert_int_equal(expect_row(0, "a1", "a1 v1").source, GUARD_FROM_CACHE);
     uint64_t mget = stack_redis_calls(&rig_redis, "mget");
-    expect_row(&fleet, 0, "a1", "a1 v1");
+    expect_row(0, "a1", "a1 v1");
     assert_int_equal(stack_redis_calls(&rig_redis, "mget"), mget);
     /* and one that names no tags itself respects those it finds */
     assert_int_equal(guard_invalidate_wait(fleet.guards[0], "a1", RIG_LIMIT_MS, &invalidated), GUARD_OK);
-    expect_row(&fleet, 1, "a1", "a1 v2");
-    change(&fleet, 1, "a");
-    expect_row(&fleet, 2, "a1", "a1 v3");
-    fleet_close(&fleet);
+    expect_row(1, "a1", "a1 v2");
+    change(1, "a");
+    expect_row(2, "a1", "a1 v3");
+    fleet_close();
 }
 
 TEST(an_entry_that_has_moved_to_another_tag_goes_with_that_one)
 {
-    struct fleet fleet;
     struct guard_invalidated invalidated;
-    tags_open(&fleet, 2);
-    expect_row(&fleet, 0, "a1", "a1 v1");
-    expect_row(&fleet, 0, "a1", "a1 v1");
+    tags_open(2);
+    expect_row(0, "a1", "a1 v1");
+    expect_row(0, "a1", "a1 v1");
     atomic_store(&moved, true);
     assert_int_equal(guard_invalidate_wait(fleet.guards[1], "a1", RIG_LIMIT_MS, &invalidated), GUARD_OK);
-    expect_row(&fleet, 1, "a1", "a1 v1");
-    change(&fleet, 1, "m");
-    expect_row(&fleet, 0, "a1", "a1 v2");
+    expect_row(1, "a1", "a1 v1");
+    change(1, "m");
+    expect_row(0, "a1", "a1 v2");
     atomic_store(&moved, false);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 /* ---- near ---- */
 
 TEST(near_entries_go_with_their_tag_here_at_once_and_elsewhere_with_the_message)
 {
-    struct fleet fleet;
-    tags_init(&fleet);
+    tags_init();
     fleet.config.near_bytes = NEAR_BYTES;
     fleet.policy.near_ms = LONG_MS;
-    fleet_open(&fleet, 2);
+    fleet_open(2);
     for (size_t i = 0; i < 2; i++) {
-        bring_near(&fleet, i, "a1", "a1 v1");
-        bring_near(&fleet, i, "b1", "b1 v1");
+        bring_near(i, "a1", "a1 v1");
+        bring_near(i, "b1", "b1 v1");
     }
     assert_int_equal(guard_invalidate_tag(fleet.guards[0], "a", RIG_LIMIT_MS, NULL, NULL), GUARD_OK);
-    assert_false(is_near(&fleet, 0, "a1"));
-    assert_true(is_near(&fleet, 0, "b1"));
-    WAIT_UNTIL(!is_near(&fleet, 1, "a1"));
-    assert_true(is_near(&fleet, 1, "b1"));
+    assert_false(is_near(0, "a1"));
+    assert_true(is_near(0, "b1"));
+    WAIT_UNTIL(!is_near(1, "a1"));
+    assert_true(is_near(1, "b1"));
     WAIT_UNTIL(stats_of(fleet.guards[0]).invalidated == 1);
-    fleet_close(&fleet);
+    fleet_close();
 }
 
 /* ---- modes ---- */
@@ -596,35 +573,33 @@ TEST(near_entries_go_with_their_tag_here_at_once_and_elsewhere_with_the_message)
 TEST(in_every_mode_that_answers_from_redis_a_tag_holds)
 {
     static const enum guard_mode modes[] = {GUARD_MODE_LOCAL, GUARD_MODE_OFF};
-    struct fleet fleet;
     for (size_t i = 0; i < 2; i++) {
-        tags_init(&fleet);
+        tags_init();
         fleet.config.mode = modes[i];
-        fleet_open(&fleet, 2);
-        expect_row(&fleet, 0, "a1", "a1 v1");
-        assert_int_equal(expect_row(&fleet, 1, "a1", "a1 v1").source, GUARD_FROM_CACHE);
-        change(&fleet, 0, "a");
-        expect_row(&fleet, 1, "a1", "a1 v2");
-        fleet_close(&fleet);
+        fleet_open(2);
+        expect_row(0, "a1", "a1 v1");
+        assert_int_equal(expect_row(1, "a1", "a1 v1").source, GUARD_FROM_CACHE);
+        change(0, "a");
+        expect_row(1, "a1", "a1 v2");
+        fleet_close();
     }
 }
 
 TEST(a_shadow_has_tags_too_and_tells_its_caller_at_once)
 {
-    struct fleet fleet;
-    tags_init(&fleet);
+    tags_init();
     fleet.config.mode = GUARD_MODE_SHADOW;
-    fleet_open(&fleet, 1);
-    expect_row(&fleet, 0, "a1", "a1 v1");
-    WAIT_UNTIL(FLEET_SUM(&fleet, fill_stored) == 1);
-    expect_row(&fleet, 0, "a1", "a1 v1");
-    WAIT_UNTIL(FLEET_SUM(&fleet, shadow_hits) == 1);
-    change(&fleet, 0, "a");
-    WAIT_UNTIL(FLEET_SUM(&fleet, invalidated) == 1);
-    expect_row(&fleet, 0, "a1", "a1 v2");
-    WAIT_UNTIL(FLEET_SUM(&fleet, fill_stored) == 2);
-    assert_int_equal(FLEET_SUM(&fleet, shadow_hits), 1);
-    fleet_close(&fleet);
+    fleet_open(1);
+    expect_row(0, "a1", "a1 v1");
+    WAIT_UNTIL(FLEET_SUM(fill_stored) == 1);
+    expect_row(0, "a1", "a1 v1");
+    WAIT_UNTIL(FLEET_SUM(shadow_hits) == 1);
+    change(0, "a");
+    WAIT_UNTIL(FLEET_SUM(invalidated) == 1);
+    expect_row(0, "a1", "a1 v2");
+    WAIT_UNTIL(FLEET_SUM(fill_stored) == 2);
+    assert_int_equal(FLEET_SUM(shadow_hits), 1);
+    fleet_close();
 }
 
 /* ---- who breaks the contract ---- */
@@ -664,22 +639,20 @@ TEST(a_tag_that_cannot_be_kept_fails_the_load)
 {
     guard_loader *const loaders[] = {load_with_nine, load_with_no_name, load_with_a_tag_too_late,
                                      load_with_one};
-    struct fleet fleet;
     for (size_t i = 0; i < sizeof loaders / sizeof *loaders; i++) {
-        tags_init(&fleet);
+        tags_init();
         fleet.policy.loader = loaders[i];
         fleet.policy.tagged = loaders[i] != load_with_one;
-        fleet_open(&fleet, 1);
-        assert_int_equal(expect(&fleet, 0, "a1", GUARD_FAILED).failure, GUARD_FAILURE_INTERNAL);
-        assert_false(is_cached(&fleet, "a1"));
-        fleet_close(&fleet);
+        fleet_open(1);
+        assert_int_equal(expect(0, "a1", GUARD_FAILED).failure, GUARD_FAILURE_INTERNAL);
+        assert_false(is_cached("a1"));
+        fleet_close();
     }
 }
 
 /* ---- everything at once ---- */
 
 struct writer {
-    struct fleet *fleet;
     size_t i;
     atomic_bool *over;
     unsigned wrong;
@@ -697,16 +670,15 @@ static unsigned version_of(const struct guard_result *result)
 static void *write_and_read(void *context)
 {
     struct writer *writer = context;
-    struct fleet *fleet = writer->fleet;
     for (unsigned n = 0; n < WRITES; n++) {
         struct guard_invalidated done;
-        unsigned version = atomic_fetch_add(&fleet->source.version, 1) + 1;
-        guard_invalidate_tag_wait(fleet->guards[writer->i], "a", RIG_LIMIT_MS, &done);
+        unsigned version = atomic_fetch_add(&fleet.source.version, 1) + 1;
+        guard_invalidate_tag_wait(fleet.guards[writer->i], "a", RIG_LIMIT_MS, &done);
         writer->wrong += done.status != GUARD_OK;
         for (unsigned key = 0; key < 3; key++) {
             char name[16];
             snprintf(name, sizeof name, "a%u", key);
-            struct guard_result result = get_of(fleet, writer->i, name);
+            struct guard_result result = get_of(writer->i, name);
             writer->wrong += version_of(&result) < version;
             guard_value_unref(&result.value);
         }
@@ -719,7 +691,7 @@ static void *read_on(void *context)
 {
     struct writer *reader = context;
     while (!atomic_load(reader->over)) {
-        struct guard_result result = get_of(reader->fleet, reader->i, "a1");
+        struct guard_result result = get_of(reader->i, "a1");
         reader->wrong += result.status != GUARD_OK;
         guard_value_unref(&result.value);
     }
@@ -728,13 +700,12 @@ static void *read_on(void *context)
 
 TEST(two_writers_of_one_tag_each_read_what_they_have_written)
 {
-    struct fleet fleet;
     pthread_t threads[WRITERS + READERS];
     struct writer who[WRITERS + READERS];
     atomic_bool over = false;
-    tags_open(&fleet, 2);
+    tags_open(2);
     for (size_t i = 0; i < WRITERS + READERS; i++) {
-        who[i] = (struct writer){&fleet, i % 2, &over, 0};
+        who[i] = (struct writer){i % 2, &over, 0};
         pthread_create(&threads[i], NULL, i < WRITERS ? write_and_read : read_on, &who[i]);
     }
     for (size_t i = 0; i < WRITERS + READERS; i++) {
@@ -743,7 +714,7 @@ TEST(two_writers_of_one_tag_each_read_what_they_have_written)
         pthread_join(threads[i], NULL);
         assert_int_equal(who[i].wrong, 0);
     }
-    fleet_close(&fleet);
+    fleet_close();
 }
 
-TEST_GROUP(.up = rig_start, .down = rig_stop);
+TEST_GROUP(.up = rig_start, .down = rig_stop, .before = fleet_before);

@@ -114,27 +114,26 @@ static void on_answer(void *context, const struct guard_result *result)
         guard_value_ref(result->value);
 }
 
-static struct guard_result get_on(struct guard_loop *attached, uv_loop_t *loop, struct fleet *fleet,
-                                  const char *key)
+static struct guard_result get_on(struct guard_loop *attached, uv_loop_t *loop, const char *key)
 {
     struct guard_result result = {.status = GUARD_UNKNOWN};
-    const struct guard_request request = {fleet->kinds[0], key, 0, on_answer, &result};
-    atomic_fetch_add(&fleet->accepted[0], 1);
+    const struct guard_request request = {fleet.kinds[0], key, 0, on_answer, &result};
+    atomic_fetch_add(&fleet.accepted[0], 1);
     assert_int_equal(guard_loop_get(attached, &request, NULL), GUARD_OK);
     while (result.status == GUARD_UNKNOWN)
         uv_run(loop, UV_RUN_ONCE);
-    atomic_fetch_add(&fleet->answered, 1);
+    atomic_fetch_add(&fleet.answered, 1);
     guard_value_unref(&result.value);
     assert_int_equal(result.status, GUARD_OK);
     return result;
 }
 
-static void record(struct walk *walk, struct guard_loop *attached, uv_loop_t *loop, struct fleet *fleet,
-                   const char *key, enum guard_source source)
+static void record(struct walk *walk, struct guard_loop *attached, uv_loop_t *loop, const char *key,
+                   enum guard_source source)
 {
     atomic_store(&entered_count, 0);
     atomic_store(&recording, true);
-    assert_int_equal(get_on(attached, loop, fleet, key).source, source);
+    assert_int_equal(get_on(attached, loop, key).source, source);
     unsigned count = atomic_load(&entered_count);
     assert_true(count > 0 && count < ENTERED_MAX);
     walk->count = 0;
@@ -230,30 +229,28 @@ static void check_readme(const char *what, const struct walk *walk)
 TEST(a_miss_and_a_hit_enter_few_files_and_the_readme_tells_their_way)
 {
     static struct walk misses[WALKS], hits[WALKS];
-    struct fleet fleet;
     struct guard_loop *attached = NULL;
     uv_loop_t loop;
-    fleet_init(&fleet);
-    fleet_open(&fleet, 1);
+    fleet_open(1);
     assert_int_equal(uv_loop_init(&loop), 0);
     assert_int_equal(guard_loop_attach(fleet.guards[0], &loop, &attached, NULL), GUARD_OK);
-    get_on(attached, &loop, &fleet, "warm");
+    get_on(attached, &loop, "warm");
     for (size_t i = 0; i < WALKS; i++) {
         char key[16];
         snprintf(key, sizeof key, "cold%zu", i);
         WAIT_UNTIL(stats_of(fleet.guards[0]).wake_messages >
                    i); /* that of the load before is no part of this walk */
-        record(&misses[i], attached, &loop, &fleet, key, GUARD_FROM_LOAD);
-        record(&hits[i], attached, &loop, &fleet, key, GUARD_FROM_CACHE);
+        record(&misses[i], attached, &loop, key, GUARD_FROM_LOAD);
+        record(&hits[i], attached, &loop, key, GUARD_FROM_CACHE);
     }
     guard_loop_detach(&attached, NULL, NULL);
     uv_run(&loop, UV_RUN_DEFAULT);
     assert_int_equal(uv_loop_close(&loop), 0);
-    fleet_close(&fleet);
+    fleet_close();
     assert_in_range(files_of("miss", misses), 1, MISS_FILES_MAX);
     assert_in_range(files_of("hit", hits), 1, HIT_FILES_MAX);
     check_readme("miss", clean("miss", misses));
     check_readme("hit", clean("hit", hits));
 }
 
-TEST_GROUP(.up = rig_start, .down = rig_stop);
+TEST_GROUP(.up = rig_start, .down = rig_stop, .before = fleet_before);

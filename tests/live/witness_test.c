@@ -1193,25 +1193,23 @@ static bool has_statements(void)
            stack_postgres_query(postgres.url, "CREATE EXTENSION pg_stat_statements", NULL, 0);
 }
 
-static int servers_up(void **state)
+static bool servers_up(void)
 {
     struct witness_options options;
-    *state = NULL;
     if (!stack_redis_start(&redis, NULL) || !stack_redis_start(&other, NULL) ||
         !stack_postgres_start(&postgres, 40))
-        return -1;
+        return false;
     options = by_statements();
     assert_not_opened(&options, "CREATE EXTENSION pg_stat_statements");
-    return has_statements() ? 0 : -1;
+    return has_statements();
 }
 
-static int servers_down(void **state)
+static bool servers_down(void)
 {
-    (void)state;
     stack_postgres_stop(&postgres);
     stack_redis_stop(&other);
     stack_redis_stop(&redis);
-    return 0;
+    return true;
 }
 
 TEST_GROUP(.up = servers_up, .down = servers_down);

@@ -15,54 +15,50 @@
 
 enum { MAX_CONNECTIONS = 120, SETTINGS_MAX = 48, STATEMENT_BYTES = 1024, PAUSE_MS = 2 };
 
-static struct fleet the_fleet;
+struct fleet fleet;
 
-/* ---- cmocka's set-up and tear-down ---- */
+/* ---- for a group of tests, and after each ---- */
 
-int fleet_up(void **state)
+bool fleet_up(void)
 {
-    struct fleet *fleet = &the_fleet;
-    *state = fleet;
-    fleet->next_product = 1;
-    bool good = net_raise_file_limit(4096) && stack_redis_start(&fleet->redis, NULL) &&
-                stack_postgres_start(&fleet->postgres, MAX_CONNECTIONS) &&
-                stack_postgres_load(fleet->postgres.url, FLEET_PRODUCTS);
-    return good ? 0 : -1;
+    fleet.next_product = 1;
+    bool good = net_raise_file_limit(4096) && stack_redis_start(&fleet.redis, NULL) &&
+                stack_postgres_start(&fleet.postgres, MAX_CONNECTIONS) &&
+                stack_postgres_load(fleet.postgres.url, FLEET_PRODUCTS);
+    return good;
 }
 
-int fleet_down(void **state)
+bool fleet_down(void)
 {
-    struct fleet *fleet = *state;
-    stack_postgres_stop(&fleet->postgres);
-    stack_redis_stop(&fleet->redis);
-    return 0;
-}
-
-/* A test that failed half-way may have left them paused or dead. */
-static bool revive_servers(struct fleet *fleet)
-{
-    if (fleet->redis.pid > 0)
-        stack_redis_resume(&fleet->redis);
-    else if (!stack_redis_restart(&fleet->redis))
-        return false;
-    if (fleet->postgres.pid <= 0)
-        return stack_postgres_restart(&fleet->postgres);
-    stack_postgres_resume(&fleet->postgres);
+    stack_postgres_stop(&fleet.postgres);
+    stack_redis_stop(&fleet.redis);
     return true;
 }
 
-int fleet_end(void **state)
+/* A test that failed half-way may have left them paused or dead. */
+static bool revive_servers(void)
 {
-    struct fleet *fleet = *state;
-    bool revived = revive_servers(fleet);
-    return fleet_stop(fleet) && revived ? 0 : -1;
+    if (fleet.redis.pid > 0)
+        stack_redis_resume(&fleet.redis);
+    else if (!stack_redis_restart(&fleet.redis))
+        return false;
+    if (fleet.postgres.pid <= 0)
+        return stack_postgres_restart(&fleet.postgres);
+    stack_postgres_resume(&fleet.postgres);
+    return true;
+}
+
+bool fleet_end(void)
+{
+    bool revived = revive_servers();
+    return fleet_stop() && revived;
 }
 
 /* ---- processes ---- */
 
-static bool empty_redis(struct fleet *fleet)
+static bool empty_redis(void)
 {
-    struct redisReply *reply = stack_redis_command(&fleet->redis, "FLUSHALL");
+    struct redisReply *reply = stack_redis_command(&fleet.redis, "FLUSHALL");
     bool good = reply != NULL && reply->type == REDIS_REPLY_STATUS;
     if (reply != NULL)
         freeReplyObject(reply);
@@ -104,13 +100,13 @@ static size_t add_patience(const char *const *settings, const char **all)
     return count;
 }
 
-bool fleet_add(struct fleet *fleet, const char *const *settings)
+bool fleet_add(const char *const *settings)
 {
     char redis[128], database[160];
     const char *all[SETTINGS_MAX + 8];
     size_t count = 0;
-    snprintf(redis, sizeof redis, "REDIS_URL=%s", fleet->redis.url);
-    snprintf(database, sizeof database, "DATABASE_URL=%s", fleet->postgres.url);
+    snprintf(redis, sizeof redis, "REDIS_URL=%s", fleet.redis.url);
+    snprintf(database, sizeof database, "DATABASE_URL=%s", fleet.postgres.url);
     if (!fleet_names(settings, "REDIS_URL"))
         all[count++] = redis;
     if (!fleet_names(settings, "DATABASE_URL"))
@@ -121,45 +117,45 @@ bool fleet_add(struct fleet *fleet, const char *const *settings)
     for (size_t i = 0; settings != NULL && settings[i] != NULL && i < SETTINGS_MAX; i++)
         all[count++] = settings[i];
     all[count] = NULL;
-    if (fleet->count == FLEET_PROCESSES_MAX || !stack_catalogd_start(&fleet->catalogd[fleet->count], all))
+    if (fleet.count == FLEET_PROCESSES_MAX || !stack_catalogd_start(&fleet.catalogd[fleet.count], all))
         return false;
-    fleet->count++;
+    fleet.count++;
     return true;
 }
 
 /* Nobody need wait until what was in them would have expired: they are empty. */
-static bool forget_caches(const struct fleet *fleet)
+static bool forget_caches(void)
 {
-    return fleet_sql(fleet, NULL, 0, "DELETE FROM caches");
+    return fleet_sql(NULL, 0, "DELETE FROM caches");
 }
 
-bool fleet_start(struct fleet *fleet, size_t count, const char *const *settings)
+bool fleet_start(size_t count, const char *const *settings)
 {
-    if (!revive_servers(fleet) || !fleet_stop(fleet) || !empty_redis(fleet) || !forget_caches(fleet))
+    if (!revive_servers() || !fleet_stop() || !empty_redis() || !forget_caches())
         return false;
     for (size_t i = 0; i < count; i++) {
-        if (!fleet_add(fleet, settings))
+        if (!fleet_add(settings))
             return false;
     }
     const bool writes = fleet_names(settings, "WRITE_DATABASE_URL");
     for (size_t i = 0; i < count; i++) {
-        if (!fleet_wait_ready(fleet, i) || (writes && !fleet_wait_registered(fleet, i)))
+        if (!fleet_wait_ready(i) || (writes && !fleet_wait_registered(i)))
             return false;
     }
-    fleet_mark(fleet);
+    fleet_mark();
     return true;
 }
 
-bool fleet_wait_ready(const struct fleet *fleet, size_t process)
+bool fleet_wait_ready(size_t process)
 {
-    return stack_catalogd_wait_ready(&fleet->catalogd[process], FLEET_LIMIT_MS) &&
-           fleet_wait_metric(fleet, process, "guard_redis_state{connection=\"commands\",state=\"up\"}", 1) &&
-           fleet_wait_metric(fleet, process, "guard_redis_state{connection=\"wake\",state=\"up\"}", 1);
+    return stack_catalogd_wait_ready(&fleet.catalogd[process], FLEET_LIMIT_MS) &&
+           fleet_wait_metric(process, "guard_redis_state{connection=\"commands\",state=\"up\"}", 1) &&
+           fleet_wait_metric(process, "guard_redis_state{connection=\"wake\",state=\"up\"}", 1);
 }
 
-bool fleet_wait_registered(const struct fleet *fleet, size_t process)
+bool fleet_wait_registered(size_t process)
 {
-    return fleet_wait_metric(fleet, process, "catalogd_cache_in_use", 1);
+    return fleet_wait_metric(process, "catalogd_cache_in_use", 1);
 }
 
 static bool ended_in_order(struct stack_catalogd *catalogd)
@@ -190,11 +186,11 @@ static bool log_is_clean(const struct stack_catalogd *catalogd)
     return true;
 }
 
-bool fleet_stop(struct fleet *fleet)
+bool fleet_stop(void)
 {
     bool good = true;
-    for (size_t i = 0; i < fleet->count; i++) {
-        struct stack_catalogd *catalogd = &fleet->catalogd[i];
+    for (size_t i = 0; i < fleet.count; i++) {
+        struct stack_catalogd *catalogd = &fleet.catalogd[i];
         bool in_order = ended_in_order(catalogd);
         if (!in_order || !log_is_clean(catalogd)) {
             fprintf(stderr, "fleet: the log of process %zu ends:\n", i);
@@ -203,27 +199,26 @@ bool fleet_stop(struct fleet *fleet)
         }
         stack_catalogd_stop(catalogd);
     }
-    fleet->count = 0;
+    fleet.count = 0;
     return good;
 }
 
 /* ---- requests ---- */
 
-uint32_t fleet_cold_product(struct fleet *fleet, char path[static BURST_PATH_BYTES])
+uint32_t fleet_cold_product(char path[static BURST_PATH_BYTES])
 {
-    uint32_t id = fleet->next_product++;
+    uint32_t id = fleet.next_product++;
     snprintf(path, BURST_PATH_BYTES, "/products/%u", (unsigned)id);
     return id;
 }
 
-struct burst_options fleet_options(const struct fleet *fleet,
-                                   struct burst_target targets[FLEET_PROCESSES_MAX], const char *path,
+struct burst_options fleet_options(struct burst_target targets[FLEET_PROCESSES_MAX], const char *path,
                                    uint32_t request_count)
 {
     size_t count = 0;
-    for (size_t i = 0; i < fleet->count; i++) {
-        if (fleet->catalogd[i].pid > 0)
-            targets[count++] = (struct burst_target){.host = "127.0.0.1", .port = fleet->catalogd[i].port};
+    for (size_t i = 0; i < fleet.count; i++) {
+        if (fleet.catalogd[i].pid > 0)
+            targets[count++] = (struct burst_target){.host = "127.0.0.1", .port = fleet.catalogd[i].port};
     }
     return (struct burst_options){.targets = targets,
                                   .target_count = count,
@@ -233,11 +228,11 @@ struct burst_options fleet_options(const struct fleet *fleet,
                                   .path = path};
 }
 
-bool fleet_burst(const struct fleet *fleet, const char *path, uint32_t request_count,
-                 const struct burst_event *event, struct burst_summary *out)
+bool fleet_burst(const char *path, uint32_t request_count, const struct burst_event *event,
+                 struct burst_summary *out)
 {
     struct burst_target targets[FLEET_PROCESSES_MAX];
-    struct burst_options options = fleet_options(fleet, targets, path, request_count);
+    struct burst_options options = fleet_options(targets, path, request_count);
     struct burst *burst = NULL;
     options.events = event;
     options.event_count = event != NULL ? 1 : 0;
@@ -257,34 +252,31 @@ static bool ask_port(uint16_t port, const char *method, const char *path, struct
         out);
 }
 
-bool fleet_ask(const struct fleet *fleet, size_t process, const char *method, const char *path,
-               struct http_answer *out)
+bool fleet_ask(size_t process, const char *method, const char *path, struct http_answer *out)
 {
-    return ask_port(fleet->catalogd[process].port, method, path, out);
+    return ask_port(fleet.catalogd[process].port, method, path, out);
 }
 
-bool fleet_ask_ops(const struct fleet *fleet, size_t process, const char *method, const char *path,
-                   struct http_answer *out)
+bool fleet_ask_ops(size_t process, const char *method, const char *path, struct http_answer *out)
 {
-    return ask_port(fleet->catalogd[process].ops_port, method, path, out);
+    return ask_port(fleet.catalogd[process].ops_port, method, path, out);
 }
 
-unsigned fleet_ask_status(const struct fleet *fleet, size_t process, const char *path)
+unsigned fleet_ask_status(size_t process, const char *path)
 {
     struct http_answer answer;
-    fleet_ask(fleet, process, NULL, path, &answer);
+    fleet_ask(process, NULL, path, &answer);
     unsigned status = answer.status;
     http_answer_clear(&answer);
     return status;
 }
 
-void fleet_invalidate(const struct fleet *fleet, size_t process, const char *key,
-                      struct fleet_invalidated *out)
+void fleet_invalidate(size_t process, const char *key, struct fleet_invalidated *out)
 {
     struct http_answer answer;
     char path[BURST_PATH_BYTES];
     snprintf(path, sizeof path, "/invalidate?key=%s", key);
-    fleet_ask_ops(fleet, process, "POST", path, &answer);
+    fleet_ask_ops(process, "POST", path, &answer);
     out->status = answer.status;
     out->value_dropped = strstr(answer.body, "\"value_dropped\":true") != NULL;
     out->load_voided = strstr(answer.body, "\"load_voided\":true") != NULL;
@@ -293,27 +285,27 @@ void fleet_invalidate(const struct fleet *fleet, size_t process, const char *key
 
 /* ---- counting and waiting ---- */
 
-void fleet_mark(struct fleet *fleet)
+void fleet_mark(void)
 {
-    fleet->mark = stack_postgres_mark(&fleet->postgres);
+    fleet.mark = stack_postgres_mark(&fleet.postgres);
 }
 
-uint32_t fleet_loads(const struct fleet *fleet, const char *marker)
+uint32_t fleet_loads(const char *marker)
 {
-    return stack_postgres_count(&fleet->postgres, fleet->mark, marker);
+    return stack_postgres_count(&fleet.postgres, fleet.mark, marker);
 }
 
-bool fleet_wait_loads(const struct fleet *fleet, const char *marker, uint32_t at_least)
+bool fleet_wait_loads(const char *marker, uint32_t at_least)
 {
-    return stack_postgres_wait(&fleet->postgres, fleet->mark, marker, at_least, FLEET_LIMIT_MS);
+    return stack_postgres_wait(&fleet.postgres, fleet.mark, marker, at_least, FLEET_LIMIT_MS);
 }
 
 /* The marker is split in the question, so that the question does not count itself, here or in the log. */
-uint32_t fleet_loads_running(const struct fleet *fleet, const char *marker)
+uint32_t fleet_loads_running(const char *marker)
 {
     char value[32] = "";
     unsigned running = 0;
-    fleet_sql(fleet, value, sizeof value,
+    fleet_sql(value, sizeof value,
               "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' "
               "AND strpos(query, '/' || '%s') > 0",
               marker + 1);
@@ -321,10 +313,10 @@ uint32_t fleet_loads_running(const struct fleet *fleet, const char *marker)
     return running;
 }
 
-bool fleet_wait_running(const struct fleet *fleet, const char *marker, uint32_t wanted)
+bool fleet_wait_running(const char *marker, uint32_t wanted)
 {
     uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
-    while (fleet_loads_running(fleet, marker) != wanted) {
+    while (fleet_loads_running(marker) != wanted) {
         if (clock_us() >= end_us)
             return false;
         clock_pause_ms(PAUSE_MS);
@@ -332,25 +324,25 @@ bool fleet_wait_running(const struct fleet *fleet, const char *marker, uint32_t 
     return true;
 }
 
-double fleet_metric(const struct fleet *fleet, size_t process, const char *sample)
+double fleet_metric(size_t process, const char *sample)
 {
-    return stack_catalogd_metric(&fleet->catalogd[process], sample);
+    return stack_catalogd_metric(&fleet.catalogd[process], sample);
 }
 
-double fleet_sum(const struct fleet *fleet, const char *sample)
+double fleet_sum(const char *sample)
 {
     double sum = 0;
-    for (size_t i = 0; i < fleet->count; i++) {
-        if (fleet->catalogd[i].pid > 0)
-            sum += fleet_metric(fleet, i, sample);
+    for (size_t i = 0; i < fleet.count; i++) {
+        if (fleet.catalogd[i].pid > 0)
+            sum += fleet_metric(i, sample);
     }
     return sum;
 }
 
-bool fleet_wait_metric(const struct fleet *fleet, size_t process, const char *sample, double at_least)
+bool fleet_wait_metric(size_t process, const char *sample, double at_least)
 {
     uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
-    while (fleet_metric(fleet, process, sample) < at_least) {
+    while (fleet_metric(process, sample) < at_least) {
         if (clock_us() >= end_us) {
             fprintf(stderr, "fleet: process %zu never had %s at %g\n", process, sample, at_least);
             return false;
@@ -360,10 +352,10 @@ bool fleet_wait_metric(const struct fleet *fleet, size_t process, const char *sa
     return true;
 }
 
-bool fleet_wait_waiters(const struct fleet *fleet, uint32_t at_least)
+bool fleet_wait_waiters(uint32_t at_least)
 {
     uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
-    while (fleet_sum(fleet, "guard_waiters") < at_least) {
+    while (fleet_sum("guard_waiters") < at_least) {
         if (clock_us() >= end_us) {
             fprintf(stderr, "fleet: there were never %u waiters\n", (unsigned)at_least);
             return false;
@@ -375,14 +367,14 @@ bool fleet_wait_waiters(const struct fleet *fleet, uint32_t at_least)
 
 /* ---- the servers' own words ---- */
 
-bool fleet_sql(const struct fleet *fleet, char *value, size_t value_bytes, const char *format, ...)
+bool fleet_sql(char *value, size_t value_bytes, const char *format, ...)
 {
     char statement[STATEMENT_BYTES];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(statement, sizeof statement, format, arguments);
     va_end(arguments);
-    return stack_postgres_query(fleet->postgres.url, statement, value, value_bytes);
+    return stack_postgres_query(fleet.postgres.url, statement, value, value_bytes);
 }
 
 void fleet_redis_key(char out[static FLEET_KEY_BYTES], uint32_t product, char role)
@@ -390,9 +382,9 @@ void fleet_redis_key(char out[static FLEET_KEY_BYTES], uint32_t product, char ro
     snprintf(out, FLEET_KEY_BYTES, "csg1:{fleet:product:%u}:%c", (unsigned)product, role);
 }
 
-long long fleet_redis_number(struct fleet *fleet, const char *command, const char *key)
+long long fleet_redis_number(const char *command, const char *key)
 {
-    struct redisReply *reply = stack_redis_command(&fleet->redis, "%s %s", command, key);
+    struct redisReply *reply = stack_redis_command(&fleet.redis, "%s %s", command, key);
     long long number = reply != NULL && reply->type == REDIS_REPLY_INTEGER ? reply->integer : FLEET_NO_NUMBER;
     if (reply != NULL)
         freeReplyObject(reply);

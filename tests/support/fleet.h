@@ -12,16 +12,15 @@
  * started, also for one that failed or was cancelled. What a process says about itself (/metrics) only tells
  * a test when to go on.
  *
- * The servers are a `struct fleet *`, cmocka's state. A test may pause, kill and restart them through
- * stack.h; fleet_start() finds them running again.
+ * A test may pause, kill and restart the servers through stack.h; fleet_start() finds them running again.
  *
  * Threads: all from one, see proc.h. Errors: a function that returns bool says why on stderr.
  */
 #ifndef TESTS_SUPPORT_FLEET_H
 #define TESTS_SUPPORT_FLEET_H
 
-#include "load/herd/burst.h"
 #include "load/base/http.h"
+#include "load/herd/burst.h"
 #include "load/stack/stack.h"
 
 #include <stdbool.h>
@@ -42,106 +41,104 @@ enum {
 #define FLEET_LOAD_CATEGORY "/* load category */"
 #define FLEET_LOAD_CATALOG "/* load catalog */"
 
-struct fleet {
+/* The one of the program. */
+extern struct fleet {
     struct stack_redis redis;
     struct stack_postgres postgres;
     struct stack_catalogd catalogd[FLEET_PROCESSES_MAX];
     size_t count;          /* of processes that were started; a killed one has pid 0 */
     uint64_t mark;         /* loads are counted from here */
     uint32_t next_product; /* no test of this program has asked for it */
-};
+} fleet;
 
-/* ---- cmocka's set-up and tear-down ---- */
+/* ---- for a group of tests, and after each ---- */
 
-int fleet_up(void **state);   /* group */
-int fleet_down(void **state); /* group */
-int fleet_end(void **state);  /* test: fleet_stop(), and both servers running again */
+bool fleet_up(void);   /* group */
+bool fleet_down(void); /* group */
+bool fleet_end(void);  /* test: fleet_stop(), and both servers running again */
 
 /* ---- processes ---- */
 
 /*
- * Empties Redis, has the database forget the caches that were in it, and starts `count` processes in the namespace "fleet" with these settings ("NAME=value", ends
- * with NULL; NULL: none); returns when all are ready and connected to Redis, and registered if they write. Sets the mark.
+ * Empties Redis, has the database forget the caches that were in it, and starts `count` processes in the namespace
+ * "fleet" with these settings ("NAME=value", ends with NULL; NULL: none); returns when all are ready and connected to
+ * Redis, and registered if they write. Sets the mark.
  *
  * REDIS_LIMIT_MS and LEASE_MS, LOAD_LIMIT_MS and DEADLINE_MS are seconds, more than any machine takes, unless the test
  * names one of the two or what bounds them. Who takes Redis away names what is then waited for.
  */
-bool fleet_start(struct fleet *fleet, size_t count, const char *const *settings);
+bool fleet_start(size_t count, const char *const *settings);
 
 /* These settings have one of that name; `settings` may be NULL. */
 bool fleet_names(const char *const *settings, const char *name);
 
 /* One more of them, which need not be ready: Redis or PostgreSQL may be away. */
-bool fleet_add(struct fleet *fleet, const char *const *settings);
+bool fleet_add(const char *const *settings);
 
 /* Waits until the process is ready and both its Redis connections are up. */
-bool fleet_wait_ready(const struct fleet *fleet, size_t process);
+bool fleet_wait_ready(size_t process);
 
 /* Waits until a process with writes on stores what it loads. */
-bool fleet_wait_registered(const struct fleet *fleet, size_t process);
+bool fleet_wait_registered(size_t process);
 
 /*
  * SIGTERM to every process that still runs. False: one crashed, did not end by itself, did not exit with 0 or
  * a sanitizer wrote into its log, the end of which is then on stderr.
  */
-bool fleet_stop(struct fleet *fleet);
+bool fleet_stop(void);
 
 /* ---- requests ---- */
 
 /* "/products/{id}" of a row that exists and that nobody has asked for in this program; returns its id. */
-uint32_t fleet_cold_product(struct fleet *fleet, char path[static BURST_PATH_BYTES]);
+uint32_t fleet_cold_product(char path[static BURST_PATH_BYTES]);
 
 /*
  * So many requests at once, dealt in turn to the processes that run; the rest of the options is the caller's
  * to fill in. `targets` is lent until burst_close().
  */
-struct burst_options fleet_options(const struct fleet *fleet,
-                                   struct burst_target targets[FLEET_PROCESSES_MAX], const char *path,
+struct burst_options fleet_options(struct burst_target targets[FLEET_PROCESSES_MAX], const char *path,
                                    uint32_t request_count);
 
 /* The whole of it: connect, ask at once, read, hang up. `event` runs as soon as all are asked; NULL: none. */
-bool fleet_burst(const struct fleet *fleet, const char *path, uint32_t request_count,
-                 const struct burst_event *event, struct burst_summary *out);
+bool fleet_burst(const char *path, uint32_t request_count, const struct burst_event *event,
+                 struct burst_summary *out);
 
 /* One request, a GET if `method` is NULL; `*out` is the caller's: http_answer_clear(). */
-bool fleet_ask(const struct fleet *fleet, size_t process, const char *method, const char *path,
-               struct http_answer *out);
+bool fleet_ask(size_t process, const char *method, const char *path, struct http_answer *out);
 /* The same at the operations listener. */
-bool fleet_ask_ops(const struct fleet *fleet, size_t process, const char *method, const char *path,
-                   struct http_answer *out);
+bool fleet_ask_ops(size_t process, const char *method, const char *path, struct http_answer *out);
 /* Of fleet_ask() the status only; 0: no answer. */
-unsigned fleet_ask_status(const struct fleet *fleet, size_t process, const char *path);
+unsigned fleet_ask_status(size_t process, const char *path);
 
 struct fleet_invalidated {
     unsigned status; /* of HTTP; 0: no answer */
     bool value_dropped, load_voided;
 };
-void fleet_invalidate(const struct fleet *fleet, size_t process, const char *key,
-                      struct fleet_invalidated *out);
+void fleet_invalidate(size_t process, const char *key, struct fleet_invalidated *out);
 
 /* ---- counting and waiting ---- */
 
 /* Loads are counted from here on. */
-void fleet_mark(struct fleet *fleet);
-uint32_t fleet_loads(const struct fleet *fleet, const char *marker);
-bool fleet_wait_loads(const struct fleet *fleet, const char *marker, uint32_t at_least);
+void fleet_mark(void);
+uint32_t fleet_loads(const char *marker);
+bool fleet_wait_loads(const char *marker, uint32_t at_least);
 
 /* How many such loads PostgreSQL runs in this instant; waits until it is `wanted`. */
-uint32_t fleet_loads_running(const struct fleet *fleet, const char *marker);
-bool fleet_wait_running(const struct fleet *fleet, const char *marker, uint32_t wanted);
+uint32_t fleet_loads_running(const char *marker);
+bool fleet_wait_running(const char *marker, uint32_t wanted);
 
 /* A sample of a process's /metrics by its whole name; -1: none. And the sum over all that run. */
-double fleet_metric(const struct fleet *fleet, size_t process, const char *sample);
-double fleet_sum(const struct fleet *fleet, const char *sample);
-bool fleet_wait_metric(const struct fleet *fleet, size_t process, const char *sample, double at_least);
+double fleet_metric(size_t process, const char *sample);
+double fleet_sum(const char *sample);
+bool fleet_wait_metric(size_t process, const char *sample, double at_least);
 /* So many requests wait in the guards of all processes together. */
-bool fleet_wait_waiters(const struct fleet *fleet, uint32_t at_least);
+bool fleet_wait_waiters(uint32_t at_least);
 
 /* ---- the servers' own words ---- */
 
 /* One statement that must work; the first column of the first row, "" if none, into value (may be NULL). */
-bool fleet_sql(const struct fleet *fleet, char *value, size_t value_bytes, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
+bool fleet_sql(char *value, size_t value_bytes, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* The name of a Redis key of a product: role v (value), l (lease) or e (failure). */
 enum { FLEET_KEY_BYTES = 64 };
@@ -149,6 +146,6 @@ void fleet_redis_key(char out[static FLEET_KEY_BYTES], uint32_t product, char ro
 
 /* A command with one argument ("PTTL", key) that Redis answers with a number. */
 enum { FLEET_NO_NUMBER = -1000 }; /* no answer or another type */
-long long fleet_redis_number(struct fleet *fleet, const char *command, const char *key);
+long long fleet_redis_number(const char *command, const char *key);
 
 #endif

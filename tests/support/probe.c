@@ -31,15 +31,14 @@ bool probe_wait(const char *what, probe_condition *holds, void *context)
 }
 
 struct search {
-    const struct fleet *fleet;
     size_t process;
 };
 
 static bool somebody_loads(void *context)
 {
     struct search *search = context;
-    for (size_t i = 0; i < search->fleet->count; i++) {
-        if (search->fleet->catalogd[i].pid > 0 && fleet_metric(search->fleet, i, "guard_loads_running") > 0) {
+    for (size_t i = 0; i < fleet.count; i++) {
+        if (fleet.catalogd[i].pid > 0 && fleet_metric(i, "guard_loads_running") > 0) {
             search->process = i;
             return true;
         }
@@ -47,9 +46,9 @@ static bool somebody_loads(void *context)
     return false;
 }
 
-bool probe_find_leader(const struct fleet *fleet, size_t *process)
+bool probe_find_leader(size_t *process)
 {
-    struct search search = {.fleet = fleet};
+    struct search search = {0};
     if (!probe_wait("a process runs a load", somebody_loads, &search))
         return false;
     *process = search.process;
@@ -59,12 +58,12 @@ bool probe_find_leader(const struct fleet *fleet, size_t *process)
 static bool is_quiet(void *context)
 {
     struct search *search = context;
-    return fleet_metric(search->fleet, search->process, "catalogd_connections") == 0;
+    return fleet_metric(search->process, "catalogd_connections") == 0;
 }
 
-bool probe_wait_quiet(const struct fleet *fleet, size_t process)
+bool probe_wait_quiet(size_t process)
 {
-    return probe_wait("nobody is connected", is_quiet, &(struct search){fleet, process});
+    return probe_wait("nobody is connected", is_quiet, &(struct search){process});
 }
 
 static bool is_draining(void *context)
@@ -72,7 +71,7 @@ static bool is_draining(void *context)
     struct search *search = context;
     struct http_answer answer;
     const struct http_request request = {.host = "127.0.0.1",
-                                         .port = search->fleet->catalogd[search->process].ops_port,
+                                         .port = fleet.catalogd[search->process].ops_port,
                                          .path = "/readyz",
                                          .deadline_ms = OPS_LIMIT_MS};
     bool refuses = http_ask(&request, &answer) && answer.status == 503;
@@ -80,18 +79,18 @@ static bool is_draining(void *context)
     return refuses;
 }
 
-bool probe_wait_draining(const struct fleet *fleet, size_t process)
+bool probe_wait_draining(size_t process)
 {
-    return probe_wait("a process drains", is_draining, &(struct search){fleet, process});
+    return probe_wait("a process drains", is_draining, &(struct search){process});
 }
 
-bool probe_wait_end(struct fleet *fleet, size_t process, int *status)
+bool probe_wait_end(size_t process, int *status)
 {
-    if (!proc_wait(fleet->catalogd[process].pid, FLEET_LIMIT_MS, status)) {
+    if (!proc_wait(fleet.catalogd[process].pid, FLEET_LIMIT_MS, status)) {
         fprintf(stderr, "probe: process %zu did not end\n", process);
         return false;
     }
-    fleet->catalogd[process].pid = 0;
+    fleet.catalogd[process].pid = 0;
     return true;
 }
 
@@ -102,15 +101,14 @@ void probe_key_name(uint32_t product, enum probe_key role, char name[static PROB
     snprintf(name, PROBE_KEY_BYTES, "csg1:{fleet:product:%" PRIu32 "}:%c", product, (char)role);
 }
 
-bool probe_has(struct fleet *fleet, uint32_t product, enum probe_key role)
+bool probe_has(uint32_t product, enum probe_key role)
 {
     char name[PROBE_KEY_BYTES];
     probe_key_name(product, role, name);
-    return fleet_redis_number(fleet, "EXISTS", name) == 1;
+    return fleet_redis_number("EXISTS", name) == 1;
 }
 
 struct key_search {
-    struct fleet *fleet;
     uint32_t product;
     enum probe_key role;
 };
@@ -118,22 +116,22 @@ struct key_search {
 static bool key_is_there(void *context)
 {
     struct key_search *search = context;
-    return probe_has(search->fleet, search->product, search->role);
+    return probe_has(search->product, search->role);
 }
 
-bool probe_wait_for(struct fleet *fleet, uint32_t product, enum probe_key role)
+bool probe_wait_for(uint32_t product, enum probe_key role)
 {
-    return probe_wait("a key is in Redis", key_is_there, &(struct key_search){fleet, product, role});
+    return probe_wait("a key is in Redis", key_is_there, &(struct key_search){product, role});
 }
 
-bool probe_redis(struct fleet *fleet, const char *format, ...)
+bool probe_redis(const char *format, ...)
 {
     char command[256];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(command, sizeof command, format, arguments);
     va_end(arguments);
-    struct redisReply *reply = stack_redis_command(&fleet->redis, command);
+    struct redisReply *reply = stack_redis_command(&fleet.redis, command);
     bool good = reply != NULL && reply->type != REDIS_REPLY_ERROR;
     if (!good)
         fprintf(stderr, "probe: %s: %s\n", command, reply != NULL ? reply->str : "no answer");
@@ -142,19 +140,19 @@ bool probe_redis(struct fleet *fleet, const char *format, ...)
     return good;
 }
 
-bool probe_shorten_lease(struct fleet *fleet, uint32_t product, uint32_t left_ms)
+bool probe_shorten_lease(uint32_t product, uint32_t left_ms)
 {
     char name[PROBE_KEY_BYTES];
     probe_key_name(product, PROBE_LEASE, name);
-    if (fleet_redis_number(fleet, "PTTL", name) > (long long)left_ms)
-        return probe_redis(fleet, "PEXPIRE %s %" PRIu32, name, left_ms);
+    if (fleet_redis_number("PTTL", name) > (long long)left_ms)
+        return probe_redis("PEXPIRE %s %" PRIu32, name, left_ms);
     fprintf(stderr, "probe: %s does not last %" PRIu32 " ms\n", name, left_ms);
     return false;
 }
 
-size_t probe_lease_count(struct fleet *fleet)
+size_t probe_lease_count(void)
 {
-    struct redisReply *reply = stack_redis_command(&fleet->redis, "KEYS csg1:*:l");
+    struct redisReply *reply = stack_redis_command(&fleet.redis, "KEYS csg1:*:l");
     size_t count = reply != NULL && reply->type == REDIS_REPLY_ARRAY ? reply->elements : SIZE_MAX;
     if (reply != NULL)
         freeReplyObject(reply);
@@ -173,9 +171,9 @@ static bool run(PGconn *connection, const char *statement)
     return good;
 }
 
-bool probe_gate_shut(const struct fleet *fleet, struct pg_conn **gate)
+bool probe_gate_shut(struct pg_conn **gate)
 {
-    *gate = PQconnectdb(fleet->postgres.url);
+    *gate = PQconnectdb(fleet.postgres.url);
     if (run(*gate, "BEGIN") && run(*gate, "LOCK TABLE products IN ACCESS EXCLUSIVE MODE"))
         return true;
     probe_gate_open(gate);
@@ -213,18 +211,17 @@ bool probe_burst(const struct burst_options *options, struct probe_burst *out)
     return ran;
 }
 
-bool probe_ask_all(const struct fleet *fleet, const char *path, uint32_t request_count,
-                   const struct burst_event *event, struct probe_burst *out)
+bool probe_ask_all(const char *path, uint32_t request_count, const struct burst_event *event,
+                   struct probe_burst *out)
 {
     struct burst_target targets[FLEET_PROCESSES_MAX];
-    struct burst_options options = fleet_options(fleet, targets, path, request_count);
+    struct burst_options options = fleet_options(targets, path, request_count);
     options.events = event;
     options.event_count = event != NULL ? 1 : 0;
     return probe_burst(&options, out);
 }
 
 struct gathering {
-    struct fleet *fleet;
     uint32_t request_count;
     probe_fault *happens;
     struct pg_conn *gate;
@@ -235,25 +232,22 @@ static void gather_and_open(void *context)
 {
     struct gathering *gathering = context;
     size_t leader;
-    gathering->gathered = probe_find_leader(gathering->fleet, &leader) &&
-                          (gathering->happens == NULL || gathering->happens(gathering->fleet)) &&
-                          fleet_wait_waiters(gathering->fleet, gathering->request_count);
+    gathering->gathered = probe_find_leader(&leader) &&
+                          (gathering->happens == NULL || gathering->happens()) &&
+                          fleet_wait_waiters(gathering->request_count);
     probe_gate_open(&gathering->gate);
 }
 
-bool probe_gather(struct fleet *fleet, const char *path, uint32_t request_count, probe_fault *happens,
-                  struct probe_burst *out)
+bool probe_gather(const char *path, uint32_t request_count, probe_fault *happens, struct probe_burst *out)
 {
-    struct gathering gathering = {.fleet = fleet, .request_count = request_count, .happens = happens};
+    struct gathering gathering = {.request_count = request_count, .happens = happens};
     const struct burst_event event = {.run = gather_and_open, .context = &gathering};
-    bool asked =
-        probe_gate_shut(fleet, &gathering.gate) && probe_ask_all(fleet, path, request_count, &event, out);
+    bool asked = probe_gate_shut(&gathering.gate) && probe_ask_all(path, request_count, &event, out);
     probe_gate_open(&gathering.gate);
     return asked && gathering.gathered;
 }
 
 struct recovery {
-    struct fleet *fleet;
     size_t process;
 };
 
@@ -261,26 +255,25 @@ static bool stores_again(void *context)
 {
     struct recovery *recovery = context;
     char path[BURST_PATH_BYTES];
-    uint32_t product = fleet_cold_product(recovery->fleet, path);
-    return fleet_ask_status(recovery->fleet, recovery->process, path) == 200 &&
-           probe_has(recovery->fleet, product, PROBE_VALUE);
+    uint32_t product = fleet_cold_product(path);
+    return fleet_ask_status(recovery->process, path) == 200 && probe_has(product, PROBE_VALUE);
 }
 
-bool probe_recovers(struct fleet *fleet, uint32_t request_count)
+bool probe_recovers(uint32_t request_count)
 {
     char path[BURST_PATH_BYTES];
     struct burst_summary summary;
-    for (size_t i = 0; i < fleet->count; i++) {
-        if (fleet->catalogd[i].pid > 0 &&
-            (!fleet_wait_ready(fleet, i) ||
-             !probe_wait("a process stores what it loads", stores_again, &(struct recovery){fleet, i})))
+    for (size_t i = 0; i < fleet.count; i++) {
+        if (fleet.catalogd[i].pid > 0 &&
+            (!fleet_wait_ready(i) ||
+             !probe_wait("a process stores what it loads", stores_again, &(struct recovery){i})))
             return false;
     }
-    fleet_cold_product(fleet, path);
-    fleet_mark(fleet);
-    if (!fleet_burst(fleet, path, request_count, NULL, &summary))
+    fleet_cold_product(path);
+    fleet_mark();
+    if (!fleet_burst(path, request_count, NULL, &summary))
         return false;
-    uint32_t loads = fleet_loads(fleet, FLEET_LOAD_PRODUCT);
+    uint32_t loads = fleet_loads(FLEET_LOAD_PRODUCT);
     if (loads == 1 && summary.statuses[200] == request_count)
         return true;
     fprintf(stderr, "probe: after the fault %" PRIu32 " loads, %" PRIu32 " of %" PRIu32 " answered 200\n",

@@ -26,16 +26,16 @@ typedef bool probe_condition(void *context);
 bool probe_wait(const char *what, probe_condition *holds, void *context);
 
 /* The process that runs a load in this instant; waits for one. */
-bool probe_find_leader(const struct fleet *fleet, size_t *process);
+bool probe_find_leader(size_t *process);
 
 /* Until nobody is connected to the process any more. */
-bool probe_wait_quiet(const struct fleet *fleet, size_t process);
+bool probe_wait_quiet(size_t process);
 
 /* Until /readyz says that the process is shutting down. */
-bool probe_wait_draining(const struct fleet *fleet, size_t process);
+bool probe_wait_draining(size_t process);
 
 /* The process ended by itself: reaped, its pid forgotten, *status as waitpid() gives it. */
-bool probe_wait_end(struct fleet *fleet, size_t process, int *status);
+bool probe_wait_end(size_t process, int *status);
 
 /* ---- Redis ---- */
 
@@ -43,23 +43,23 @@ enum probe_key { PROBE_VALUE = 'v', PROBE_LEASE = 'l', PROBE_FAILURE = 'e' };
 enum { PROBE_KEY_BYTES = 64 };
 
 void probe_key_name(uint32_t product, enum probe_key role, char name[static PROBE_KEY_BYTES]);
-bool probe_has(struct fleet *fleet, uint32_t product, enum probe_key role);
-bool probe_wait_for(struct fleet *fleet, uint32_t product, enum probe_key role);
+bool probe_has(uint32_t product, enum probe_key role);
+bool probe_wait_for(uint32_t product, enum probe_key role);
 
 /* A command that must be answered with no error. */
-bool probe_redis(struct fleet *fleet, const char *format, ...) __attribute__((format(printf, 2, 3)));
+bool probe_redis(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* The lease of a dead process ends so soon: a test need not wait for one that lasts longer than any machine takes, and
  * a second one in its place would show. False: it had not that long. */
-bool probe_shorten_lease(struct fleet *fleet, uint32_t product, uint32_t left_ms);
+bool probe_shorten_lease(uint32_t product, uint32_t left_ms);
 
 /* How many leases there are, of whatever key. */
-size_t probe_lease_count(struct fleet *fleet);
+size_t probe_lease_count(void);
 
 /* ---- PostgreSQL ---- */
 
 /* While the gate is shut, loads of products wait inside PostgreSQL, before their statement is logged. */
-bool probe_gate_shut(const struct fleet *fleet, struct pg_conn **gate);
+bool probe_gate_shut(struct pg_conn **gate);
 void probe_gate_open(struct pg_conn **gate); /* leaves NULL; accepts NULL in *gate */
 
 /* ---- bursts ---- */
@@ -74,18 +74,17 @@ struct probe_burst {
 bool probe_burst(const struct burst_options *options, struct probe_burst *out);
 
 /* fleet_burst() with that look. */
-bool probe_ask_all(const struct fleet *fleet, const char *path, uint32_t request_count,
-                   const struct burst_event *event, struct probe_burst *out);
+bool probe_ask_all(const char *path, uint32_t request_count, const struct burst_event *event,
+                   struct probe_burst *out);
 
 /* The same while no load of a product can end before all requests wait for one. `happens` runs as soon as one has
  * begun, and must say that it did; NULL: nothing does. */
-typedef bool probe_fault(struct fleet *fleet);
-bool probe_gather(struct fleet *fleet, const char *path, uint32_t request_count, probe_fault *happens,
-                  struct probe_burst *out);
+typedef bool probe_fault(void);
+bool probe_gather(const char *path, uint32_t request_count, probe_fault *happens, struct probe_burst *out);
 
 /* After a fault: waits until what each process loads is stored again; then so many requests on a cold product
  * must make one load and be answered 200. */
-bool probe_recovers(struct fleet *fleet, uint32_t request_count);
+bool probe_recovers(uint32_t request_count);
 
 /* ---- processes ---- */
 

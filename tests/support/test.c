@@ -29,52 +29,93 @@ void test_add_group(struct test_group *group)
     *at = group;
 }
 
-static struct CMUnitTest in_group(const struct test *test, const struct test_group *group)
+/* ---- as cmocka wants it ---- */
+
+static const struct test_group *group; /* the one that runs */
+
+static int verdict_of(bool (*fixture)(void))
 {
-    return (struct CMUnitTest){.name = test->name,
-                               .test_func = test->run,
-                               .setup_func = test->alone ? test->before : group->before,
-                               .teardown_func = test->alone ? test->after : group->after};
+    return fixture == NULL || fixture() ? 0 : -1;
 }
 
+static int up(void **state)
+{
+    (void)state;
+    return verdict_of(group->up);
+}
+
+static int down(void **state)
+{
+    (void)state;
+    return verdict_of(group->down);
+}
+
+static int before(void **state)
+{
+    const struct test *test = *state;
+    return verdict_of(test->alone ? test->before : group->before);
+}
+
+static int after(void **state)
+{
+    const struct test *test = *state;
+    return verdict_of(test->alone ? test->after : group->after);
+}
+
+static void run(void **state)
+{
+    const struct test *test = *state;
+    test->run();
+}
+
+static struct CMUnitTest for_cmocka(struct test *test)
+{
+    return (struct CMUnitTest){.name = test->name,
+                               .test_func = run,
+                               .setup_func = before,
+                               .teardown_func = after,
+                               .initial_state = test};
+}
+
+/* ---- the program ---- */
+
 /* The first test from here on that is above `line` and selected by the pattern. */
-static const struct test *selected(const struct test *test, unsigned line, const char *pattern)
+static struct test *selected(struct test *test, unsigned line, const char *pattern)
 {
     while (test != NULL && test->line < line && fnmatch(pattern, test->name, 0) != 0)
         test = test->next;
     return test != NULL && test->line < line ? test : NULL;
 }
 
-static int run_group(const struct test *from, const struct test_group *group, const char *pattern,
-                     size_t *ran)
+static int run_group(struct test *from, const char *pattern, size_t *ran)
 {
     size_t count = 0;
-    const struct test *first = selected(from, group->line, pattern);
-    for (const struct test *test = first; test != NULL; test = selected(test->next, group->line, pattern))
+    struct test *first = selected(from, group->line, pattern);
+    for (struct test *test = first; test != NULL; test = selected(test->next, group->line, pattern))
         count++;
     if (count == 0)
         return 0;
     struct CMUnitTest chosen[count];
     *ran += count;
     count = 0;
-    for (const struct test *test = first; test != NULL; test = selected(test->next, group->line, pattern))
-        chosen[count++] = in_group(test, group);
-    return cmocka_run_group_tests_name(program_invocation_short_name, chosen, group->up, group->down);
+    for (struct test *test = first; test != NULL; test = selected(test->next, group->line, pattern))
+        chosen[count++] = for_cmocka(test);
+    return cmocka_run_group_tests_name(program_invocation_short_name, chosen, up, down);
 }
 
 int test_main(int argc, char **argv)
 {
-    const struct test_group rest = {.line = UINT_MAX};
+    static struct test_group rest = {.line = UINT_MAX};
     const char *pattern = argc > 1 ? argv[1] : "*";
-    const struct test *test = tests;
+    struct test *test = tests;
     size_t ran = 0;
     int failed = 0;
-    for (const struct test_group *group = groups; group != NULL; group = group->next) {
-        failed += run_group(test, group, pattern, &ran);
+    test_add_group(&rest);
+    for (group = groups; group != NULL; group = group->next) {
+        failed += run_group(test, pattern, &ran);
         while (test != NULL && test->line < group->line)
             test = test->next;
     }
-    failed += run_group(test, &rest, pattern, &ran);
     if (ran == 0)
         fprintf(stderr, "%s: no test is called %s\n", argv[0], pattern);
     return ran == 0 ? 1 : failed;

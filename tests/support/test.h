@@ -10,7 +10,8 @@
  *     TEST_GROUP(.up = start_servers, .down = stop_servers, .before = empty_servers);
  *
  * A group comprises the tests above it, up to the group before; tests below the last group are one that needs nothing.
- * Tests run in the order of their file. `state` is cmocka's: what `before`, or else `up`, has put there.
+ * Tests run in the order of their file. What its functions make ready is for the whole program to see: there is one of
+ * it. They return whether all is well, and may assert.
  *
  * The program's main() runs them all, or those that its argument selects, a name that may contain '*' and '?'. A
  * program that has other roles too has a main() of its own and calls test_main().
@@ -32,16 +33,16 @@ struct test {
     unsigned line;
     bool alone; /* has its own `before` and `after`, not those of its group */
     const char *name;
-    CMUnitTestFunction run;
-    CMFixtureFunction before, after;
+    void (*run)(void);
+    bool (*before)(void), (*after)(void);
     struct test *next;
 };
 
 /* Whatever is not named is not done. */
 struct test_group {
     unsigned line;
-    CMFixtureFunction up, down;      /* once */
-    CMFixtureFunction before, after; /* each of its tests */
+    bool (*up)(void), (*down)(void);      /* once */
+    bool (*before)(void), (*after)(void); /* each of its tests */
     struct test_group *next;
 };
 
@@ -56,13 +57,13 @@ int test_main(int argc, char **argv); /* how many groups or tests have failed */
     TEST_REGISTERED(name, .alone = true, .before = (before_it), .after = (after_it))
 
 #define TEST_REGISTERED(test_name, ...)                                                                      \
-    static void test_name(void **state);                                                                     \
+    static void test_name(void);                                                                             \
     __attribute__((constructor)) static void test_name##_is_added(void)                                      \
     {                                                                                                        \
         static struct test test = {.line = __LINE__, .name = #test_name, .run = test_name, __VA_ARGS__};     \
         test_add(&test);                                                                                     \
     }                                                                                                        \
-    static void test_name(__attribute__((unused)) void **state)
+    static void test_name(void)
 
 #define TEST_GROUP(...) TEST_GROUP_AT(__LINE__, __VA_ARGS__)
 #define TEST_GROUP_AT(at, ...) TEST_GROUP_AS(at, __VA_ARGS__) /* the number itself, not its name */

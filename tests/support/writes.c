@@ -14,22 +14,22 @@ enum { SETTINGS_MAX = 40, STATEMENT_BYTES = 1024, PAUSE_MS = 2, STACK_BYTES = 25
 
 /* ---- logins ---- */
 
-bool writes_make_logins(const struct fleet *fleet)
+bool writes_make_logins(void)
 {
-    return fleet_sql(fleet, NULL, 0, "CREATE ROLE shop_reader LOGIN IN ROLE catalog_reader") &&
-           fleet_sql(fleet, NULL, 0, "CREATE ROLE shop_writer LOGIN IN ROLE catalog_writer");
+    return fleet_sql(NULL, 0, "CREATE ROLE shop_reader LOGIN IN ROLE catalog_reader") &&
+           fleet_sql(NULL, 0, "CREATE ROLE shop_writer LOGIN IN ROLE catalog_writer");
 }
 
-const char *const *writes_settings(const struct fleet *fleet, const char *const *more)
+const char *const *writes_settings(const char *const *more)
 {
     static const char *all[SETTINGS_MAX + 1];
     static char reader[128], writer[128];
     size_t count = 0;
 
     snprintf(reader, sizeof reader, "DATABASE_URL=postgresql://shop_reader@127.0.0.1:%u/postgres",
-             (unsigned)fleet->postgres.port);
+             (unsigned)fleet.postgres.port);
     snprintf(writer, sizeof writer, "WRITE_DATABASE_URL=postgresql://shop_writer@127.0.0.1:%u/postgres",
-             (unsigned)fleet->postgres.port);
+             (unsigned)fleet.postgres.port);
     all[count++] = reader;
     all[count++] = writer;
     if (!fleet_names(more, "WRITE_LIMIT_MS") && !fleet_names(more, "WRITE_LOCK_MS")) {
@@ -67,14 +67,14 @@ static void take_answer(struct write_asked *asked, const struct http_answer *ans
                  answer->body + sizeof type - 1);
 }
 
-void writes_ask(const struct fleet *fleet, struct write_asked *asked)
+void writes_ask(struct write_asked *asked)
 {
     struct http_answer answer;
     char headers[512];
     snprintf(headers, sizeof headers, "Content-Type: application/json\r\n%s",
              asked->headers != NULL ? asked->headers : "");
     http_ask(&(struct http_request){.host = "127.0.0.1",
-                                    .port = fleet->catalogd[asked->process].port,
+                                    .port = fleet.catalogd[asked->process].port,
                                     .method = asked->method,
                                     .path = asked->path,
                                     .headers = headers,
@@ -87,7 +87,6 @@ void writes_ask(const struct fleet *fleet, struct write_asked *asked)
 }
 
 struct asker {
-    const struct fleet *fleet;
     struct write_asked *asked;
     pthread_barrier_t *all_ready;
     pthread_t thread;
@@ -97,11 +96,11 @@ static void *ask(void *context)
 {
     struct asker *asker = context;
     pthread_barrier_wait(asker->all_ready);
-    writes_ask(asker->fleet, asker->asked);
+    writes_ask(asker->asked);
     return NULL;
 }
 
-void writes_at_once(const struct fleet *fleet, struct write_asked *asked, size_t count)
+void writes_at_once(struct write_asked *asked, size_t count)
 {
     static struct asker askers[WRITES_AT_ONCE_MAX];
     pthread_barrier_t all_ready;
@@ -110,7 +109,7 @@ void writes_at_once(const struct fleet *fleet, struct write_asked *asked, size_t
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, STACK_BYTES);
     for (size_t i = 0; i < count; i++) {
-        askers[i] = (struct asker){.fleet = fleet, .asked = &asked[i], .all_ready = &all_ready};
+        askers[i] = (struct asker){.asked = &asked[i], .all_ready = &all_ready};
         if (pthread_create(&askers[i].thread, &attributes, ask, &askers[i]) != 0) {
             fprintf(stderr, "writes: no thread %zu\n", i);
             abort(); /* the others would wait at the barrier for ever */
@@ -130,45 +129,44 @@ size_t writes_count(const struct write_asked *asked, size_t count, unsigned stat
     return found;
 }
 
-void writes_condition(const struct fleet *fleet, uint32_t id, unsigned long version,
-                      char out[static WRITES_CONDITION_BYTES])
+void writes_condition(uint32_t id, unsigned long version, char out[static WRITES_CONDITION_BYTES])
 {
     char validator[WRITES_CONDITION_BYTES - 16] = "";
-    fleet_sql(fleet, validator, sizeof validator,
+    fleet_sql(validator, sizeof validator,
               "SELECT product_validator_now(%lu, stamp, category_id) FROM products WHERE id = %u", version,
               (unsigned)id);
     snprintf(out, WRITES_CONDITION_BYTES, "If-Match: \"%s\"\r\n", validator);
 }
 
-unsigned writes_put(const struct fleet *fleet, size_t process, uint32_t id, unsigned long version, long stock)
+unsigned writes_put(size_t process, uint32_t id, unsigned long version, long stock)
 {
     char path[64], headers[WRITES_CONDITION_BYTES], body[160];
     snprintf(path, sizeof path, "/products/%u", (unsigned)id);
-    writes_condition(fleet, id, version, headers);
+    writes_condition(id, version, headers);
     snprintf(body, sizeof body, "{\"name\":\"n\",\"description\":\"d\",\"price_cents\":1,\"stock\":%ld}",
              stock);
     struct write_asked asked = {
         .process = process, .method = "PUT", .path = path, .headers = headers, .body = body};
-    writes_ask(fleet, &asked);
+    writes_ask(&asked);
     return asked.status;
 }
 
-unsigned long writes_version(const struct fleet *fleet, size_t process, uint32_t id)
+unsigned long writes_version(size_t process, uint32_t id)
 {
     struct http_answer answer;
     char path[64], etag[64];
     snprintf(path, sizeof path, "/products/%u", (unsigned)id);
-    fleet_ask(fleet, process, NULL, path, &answer);
+    fleet_ask(process, NULL, path, &answer);
     http_header(&answer, "ETag", etag, sizeof etag);
     unsigned long version = answer.status == 200 && etag[0] == '"' ? strtoul(etag + 1, NULL, 10) : 0;
     http_answer_clear(&answer);
     return version;
 }
 
-bool writes_wait_version(const struct fleet *fleet, size_t process, uint32_t id, unsigned long version)
+bool writes_wait_version(size_t process, uint32_t id, unsigned long version)
 {
     uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
-    while (writes_version(fleet, process, id) < version) {
+    while (writes_version(process, id) < version) {
         if (clock_us() >= end_us)
             return false;
         clock_pause_ms(PAUSE_MS);
@@ -176,20 +174,20 @@ bool writes_wait_version(const struct fleet *fleet, size_t process, uint32_t id,
     return true;
 }
 
-long writes_number(const struct fleet *fleet, const char *format, ...)
+long writes_number(const char *format, ...)
 {
     char statement[STATEMENT_BYTES], value[32] = "";
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(statement, sizeof statement, format, arguments);
     va_end(arguments);
-    return fleet_sql(fleet, value, sizeof value, "%s", statement) ? strtol(value, NULL, 10) : -1;
+    return fleet_sql(value, sizeof value, "%s", statement) ? strtol(value, NULL, 10) : -1;
 }
 
-bool writes_wait_number(const struct fleet *fleet, long wanted, const char *statement)
+bool writes_wait_number(long wanted, const char *statement)
 {
     uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
-    while (writes_number(fleet, "%s", statement) != wanted) {
+    while (writes_number("%s", statement) != wanted) {
         if (clock_us() >= end_us) {
             fprintf(stderr, "writes: never %ld: %s\n", wanted, statement);
             return false;

@@ -12,11 +12,11 @@
 enum { WRITES_AT_ONCE_MAX = 1200 };
 
 /* A login for each role of the schema; group set-up, after fleet_up(). */
-bool writes_make_logins(const struct fleet *fleet);
+bool writes_make_logins(void);
 
 /* Settings by which a process reads and writes with those rights, in front of `more` (ends with NULL); the limits of a
  * write are more than any machine takes, unless `more` names one of them. Lent until the next call. */
-const char *const *writes_settings(const struct fleet *fleet, const char *const *more);
+const char *const *writes_settings(const char *const *more);
 
 struct write_asked {
     size_t process;
@@ -29,28 +29,26 @@ struct write_asked {
     char retry_after[8], type[64]; /* type: of the problem, "" if it is none */
 };
 
-void writes_ask(const struct fleet *fleet, struct write_asked *asked);
+void writes_ask(struct write_asked *asked);
 /* All of them, each on a thread and a connection of its own, sent when all are ready. */
-void writes_at_once(const struct fleet *fleet, struct write_asked *asked, size_t count);
+void writes_at_once(struct write_asked *asked, size_t count);
 size_t writes_count(const struct write_asked *asked, size_t count, unsigned status);
 
 /* The line If-Match for the present document, if its row is of this version; another one matches nothing. */
 enum { WRITES_CONDITION_BYTES = 128 };
-void writes_condition(const struct fleet *fleet, uint32_t id, unsigned long version,
-                      char out[static WRITES_CONDITION_BYTES]);
+void writes_condition(uint32_t id, unsigned long version, char out[static WRITES_CONDITION_BYTES]);
 
 /* PUT of this stock under that condition; its status. */
-unsigned writes_put(const struct fleet *fleet, size_t process, uint32_t id, unsigned long version,
-                    long stock);
+unsigned writes_put(size_t process, uint32_t id, unsigned long version, long stock);
 
 /* The version that this process shows of a product; 0: none. */
-unsigned long writes_version(const struct fleet *fleet, size_t process, uint32_t id);
+unsigned long writes_version(size_t process, uint32_t id);
 /* Waits until it shows at least this one. */
-bool writes_wait_version(const struct fleet *fleet, size_t process, uint32_t id, unsigned long version);
+bool writes_wait_version(size_t process, uint32_t id, unsigned long version);
 
 /* The first column of the first row as a number. */
-long writes_number(const struct fleet *fleet, const char *format, ...) __attribute__((format(printf, 2, 3)));
+long writes_number(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Waits until the statement finds this number. */
-bool writes_wait_number(const struct fleet *fleet, long wanted, const char *statement);
+bool writes_wait_number(long wanted, const char *statement);
 
 #endif

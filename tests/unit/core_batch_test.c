@@ -12,14 +12,14 @@ static void load_batch(struct guard_load *const *loads, size_t count, void *cont
     (void)loads, (void)count, (void)context;
 }
 
-static int set_up(void **state)
+static bool set_up(void)
 {
-    bench_up(state);
+    bench_up();
     bench.policy.batch_loader = load_batch;
     bench.config.load_workers = 1;
     bench.config.load_queue = 10;
     bench_open();
-    return 0;
+    return true;
 }
 
 /* All in one turn; their acquires. */
@@ -122,8 +122,7 @@ TEST(a_batch_is_one_query_until_its_last_load_is_over)
     turn_over();
     for (int i = 0; i < KEYS; i++)
         loads[i] = expect(CORE_LOAD);
-    get("other", &other);
-    reply_kind(expect(CORE_ACQUIRE), REPLY_LEASE);
+    reply_kind(lookup_of("other", &other), REPLY_LEASE);
     for (int i = 0; i < KEYS - 1; i++) {
         finish_load(loads[i], "v");
         answered_value(&callers[i], "v", GUARD_FROM_LOAD);
@@ -173,8 +172,7 @@ TEST(a_key_asked_for_alone_waits_for_no_turn)
     struct seen *acquire = expect(CORE_ACQUIRE);
     turn_over();
     reply_kind(acquire, REPLY_LEASE);
-    get("alone", &alone);
-    struct seen *load = lease(expect(CORE_ACQUIRE)); /* overtakes */
+    struct seen *load = begin_load("alone", &alone); /* overtakes */
     assert_string_equal(load->key, "alone");
     assert_int_equal(load->action.batch, 0);
     finish_load(load, "v");

@@ -99,9 +99,8 @@ static inline void bench_open(void)
 }
 
 /* Before every test: a core with the defaults. Its policy may be changed at any time. */
-static inline int bench_up(void **state)
+static inline bool bench_up(void)
 {
-    (void)state;
     memset(&bench, 0, sizeof bench);
     bench.now_us = 1000000;
     bench.policy = (struct guard_policy)GUARD_POLICY_DEFAULTS;
@@ -116,7 +115,7 @@ static inline int bench_up(void **state)
         .make_token = bench_token,
     };
     bench_open();
-    return 0;
+    return true;
 }
 
 /* ---- events ---- */
@@ -333,6 +332,13 @@ static inline struct guard_stats stats_of(void)
 
 /* ---- ways that many tests go ---- */
 
+/* A new get that looks up: the acquire. */
+static inline struct seen *lookup_of(const char *key, struct caller *caller)
+{
+    get(key, caller);
+    return expect(CORE_ACQUIRE);
+}
+
 /* The lease is granted and its load begins. */
 static inline struct seen *lease(struct seen *acquire)
 {
@@ -343,8 +349,7 @@ static inline struct seen *lease(struct seen *acquire)
 /* A new get that leads to a load under the lease. */
 static inline struct seen *begin_load(const char *key, struct caller *caller)
 {
-    get(key, caller);
-    return lease(expect(CORE_ACQUIRE));
+    return lease(lookup_of(key, caller));
 }
 
 /* The load comes back and its fill is stored. */
@@ -398,7 +403,7 @@ static inline void bench_again(void)
 {
     if (bench.core != NULL)
         bench_close();
-    bench_up(NULL);
+    bench_up();
 }
 
 #endif

@@ -110,8 +110,7 @@ static void to_asking(struct caller *caller)
 
 static void to_waiting(struct caller *caller)
 {
-    get("k", &caller[0]);
-    reply_busy(expect(CORE_ACQUIRE), 3000);
+    reply_busy(lookup_of("k", &caller[0]), 3000);
 }
 
 static void to_loading(struct caller *caller)
@@ -128,8 +127,7 @@ static void to_renewing(struct caller *caller)
 
 static void to_bare_loading(struct caller *caller)
 {
-    get("k", &caller[0]);
-    reply_kind(expect(CORE_ACQUIRE), REPLY_REFUSED);
+    reply_kind(lookup_of("k", &caller[0]), REPLY_REFUSED);
     expect(CORE_LOAD);
 }
 
@@ -137,16 +135,14 @@ static void to_queued(struct caller *caller)
 {
     begin_load("k1", &caller[1]);
     begin_load("k2", &caller[2]);
-    get("k", &caller[0]);
-    reply_kind(expect(CORE_ACQUIRE), REPLY_LEASE);
+    reply_kind(lookup_of("k", &caller[0]), REPLY_LEASE);
 }
 
 static void to_bare_queued(struct caller *caller)
 {
     begin_load("k1", &caller[1]);
     begin_load("k2", &caller[2]);
-    get("k", &caller[0]);
-    reply_kind(expect(CORE_ACQUIRE), REPLY_REFUSED);
+    reply_kind(lookup_of("k", &caller[0]), REPLY_REFUSED);
 }
 
 static void to_filling(struct caller *caller)
@@ -165,8 +161,7 @@ static void to_releasing(struct caller *caller)
 static void to_refreshing(struct caller *caller)
 {
     bench.policy.stale_ms = 1000;
-    get("k", &caller[3]);
-    reply_stale(expect(CORE_ACQUIRE), TURN_OURS, "old");
+    reply_stale(lookup_of("k", &caller[3]), TURN_OURS, "old");
     answered_value(&caller[3], "old", GUARD_FROM_STALE);
     expect(CORE_LOAD);
     get("k", &caller[0]); /* peeks */
@@ -182,8 +177,7 @@ static void to_lost(struct caller *caller)
 
 static void to_cooling(struct caller *caller)
 {
-    get("k", &caller[3]);
-    reply_kind(expect(CORE_ACQUIRE), REPLY_REFUSED);
+    reply_kind(lookup_of("k", &caller[3]), REPLY_REFUSED);
     load_fails(expect(CORE_LOAD), GUARD_FAILURE_UNAVAILABLE);
     begin_load("k1", &caller[0]);
 }
@@ -303,8 +297,7 @@ TEST(closing_cancels_every_load)
 {
     struct caller leased, bare;
     struct seen *one = begin_load("k", &leased);
-    get("k2", &bare);
-    reply_kind(expect(CORE_ACQUIRE), REPLY_REFUSED);
+    reply_kind(lookup_of("k2", &bare), REPLY_REFUSED);
     struct seen *two = expect(CORE_LOAD);
     core_close(bench.core, bench.now_us);
     drain();

@@ -9,8 +9,7 @@
 TEST(a_lease_is_renewed_at_a_third_of_its_time_for_as_long_as_the_load_runs)
 {
     struct caller caller;
-    get("k", &caller);
-    struct seen *acquire = expect(CORE_ACQUIRE);
+    struct seen *acquire = lookup_of("k", &caller);
     pass(100); /* the reply takes its time: a third counts from the sending */
     struct seen *load = lease(acquire);
     for (int third = 0; third < 9; third++) {
@@ -87,8 +86,7 @@ TEST(the_end_of_its_validity_loses_the_lease)
 TEST(a_lease_that_arrives_after_its_time_is_not_used)
 {
     struct caller caller;
-    get("k", &caller);
-    struct seen *acquire = expect(CORE_ACQUIRE);
+    struct seen *acquire = lookup_of("k", &caller);
     pass(3000);
     reply_kind(acquire, REPLY_LEASE);
     struct seen *again = expect(CORE_ACQUIRE);
@@ -104,8 +102,7 @@ TEST(a_lease_that_ran_out_in_the_queue_starts_no_load)
     bench_open();
     struct caller first, second;
     struct seen *load = begin_load("k", &first);
-    get("k2", &second);
-    struct seen *acquire = expect(CORE_ACQUIRE);
+    struct seen *acquire = lookup_of("k2", &second);
     reply_kind(acquire, REPLY_LEASE);
     bench.now_us += 4000000; /* the process was stopped; the load's result is what it sees first */
     loaded(load, "v1");
@@ -184,8 +181,7 @@ TEST(a_lease_lost_in_the_queue_is_asked_for_again)
     bench_open();
     struct caller first, second;
     struct seen *load = begin_load("k", &first);
-    get("k2", &second);
-    reply_kind(expect(CORE_ACQUIRE), REPLY_LEASE);
+    reply_kind(lookup_of("k2", &second), REPLY_LEASE);
     pass(1000);
     expect(CORE_RENEW);
     struct seen *renew = expect(CORE_RENEW);
@@ -270,8 +266,7 @@ TEST(a_lease_is_not_held_in_the_queue_beyond_its_limit)
     bench_open();
     struct caller first, second;
     begin_load("k", &first);
-    get("k2", &second);
-    reply_kind(expect(CORE_ACQUIRE), REPLY_LEASE);
+    reply_kind(lookup_of("k2", &second), REPLY_LEASE);
     for (int third = 1; third < 5; third++) {
         pass(1000);
         reply_code(expect(CORE_RENEW), 1);
@@ -286,8 +281,7 @@ TEST(a_lease_is_not_held_in_the_queue_beyond_its_limit)
 TEST(without_a_lease_a_load_has_the_same_limits)
 {
     struct caller caller;
-    get("k", &caller);
-    reply_kind(expect(CORE_ACQUIRE), REPLY_REFUSED);
+    reply_kind(lookup_of("k", &caller), REPLY_REFUSED);
     struct seen *load = expect(CORE_LOAD);
     pass(10000);
     expect(CORE_CANCEL);
@@ -303,8 +297,7 @@ TEST(without_a_lease_a_load_has_the_same_limits)
 TEST(a_release_names_the_token_it_gives_back_also_with_an_acquire_behind_it)
 {
     struct caller first, second;
-    get("k", &first);
-    struct seen *acquire = expect(CORE_ACQUIRE);
+    struct seen *acquire = lookup_of("k", &first);
     struct seen *load = lease(acquire);
     get("k", &second);
     load_fails(load, GUARD_FAILURE_UNAVAILABLE);
@@ -318,8 +311,7 @@ TEST(a_release_names_the_token_it_gives_back_also_with_an_acquire_behind_it)
 TEST(an_unanswered_release_is_repeated_while_the_lease_may_stand)
 {
     struct caller caller;
-    get("k", &caller);
-    struct seen *acquire = expect(CORE_ACQUIRE);
+    struct seen *acquire = lookup_of("k", &caller);
     load_fails(lease(acquire), GUARD_FAILURE_UNAVAILABLE);
     reply_kind(expect(CORE_RELEASE), REPLY_UNSENT);
     struct seen *again = expect(CORE_RELEASE);
@@ -336,8 +328,7 @@ TEST(a_refresh_that_cannot_have_the_lease_is_dropped)
 {
     bench.policy.stale_ms = 1000;
     struct caller caller;
-    get("k", &caller);
-    struct seen *acquire = expect(CORE_ACQUIRE);
+    struct seen *acquire = lookup_of("k", &caller);
     pass(3000);
     reply_stale(acquire, TURN_OURS, "old"); /* too late for the lease */
     answered_value(&caller, "old", GUARD_FROM_STALE);

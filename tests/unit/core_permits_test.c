@@ -92,8 +92,7 @@ static void finish_load_of(struct seen *load)
 static void queue_refresh(const char *key)
 {
     struct caller caller;
-    get(key, &caller);
-    reply_stale(expect(CORE_ACQUIRE), TURN_OURS, "old");
+    reply_stale(lookup_of(key, &caller), TURN_OURS, "old");
     answered_value(&caller, "old", GUARD_FROM_STALE);
 }
 
@@ -574,8 +573,7 @@ TEST(while_the_breaker_is_open_loads_start_without)
     struct caller callers[2];
     refuse(ask_for_one("a", &callers[0]), PERMIT_MS);
     sent_nothing();
-    get("b", &callers[1]);
-    reply_kind(expect(CORE_ACQUIRE), REPLY_UNKNOWN);
+    reply_kind(lookup_of("b", &callers[1]), REPLY_UNKNOWN);
     reply_kind(expect(CORE_ACQUIRE), REPLY_UNKNOWN);
     /* bypassed: asks for a permit, too, while it may */
     pass(100);
@@ -759,8 +757,7 @@ TEST(who_joins_a_queued_refresh_in_vain_makes_it_a_users)
     struct seen *other = expect(CORE_PERMIT_ACQUIRE);
     refuse(asked, PERMIT_MS);
     refuse(other, PERMIT_MS);
-    get("second", &caller);
-    struct seen *peek = expect(CORE_ACQUIRE);
+    struct seen *peek = lookup_of("second", &caller);
     assert_int_equal(peek->action.lookup, LOOKUP_PEEK);
     sent_nothing();
     reply_busy(peek, 1000); /* the stale value has gone */
@@ -777,8 +774,7 @@ TEST(who_is_answered_with_the_stale_value_raises_nothing)
     struct caller caller;
     queue_refresh("k");
     refuse(expect(CORE_PERMIT_ACQUIRE), PERMIT_MS);
-    get("k", &caller);
-    reply_stale(expect(CORE_ACQUIRE), TURN_OTHERS, "old");
+    reply_stale(lookup_of("k", &caller), TURN_OTHERS, "old");
     answered_value(&caller, "old", GUARD_FROM_STALE);
     sent_nothing();
     bench_close();
@@ -794,8 +790,7 @@ TEST(a_queued_refresh_gives_its_place_to_a_user_instead_of_his_being_shed)
     struct seen *load = begin_load("running", &callers[0]);
     queue_refresh("refreshed");
     sent_nothing();
-    get("user", &callers[1]);
-    struct seen *asked = expect(CORE_ACQUIRE);
+    struct seen *asked = lookup_of("user", &callers[1]);
     assert_int_equal(asked->action.lookup, LOOKUP_PEEK);
     reply_kind(asked, REPLY_FREE);
     struct seen *released = expect(CORE_RELEASE);
@@ -823,10 +818,8 @@ TEST(a_refresh_that_somebody_has_joined_gives_its_place_to_nobody)
     begin_load("running", &callers[0]);
     queue_refresh("plain");
     queue_refresh("joined");
-    get("joined", &callers[1]);
-    struct seen *peek = expect(CORE_ACQUIRE);
-    get("user", &callers[2]);
-    reply_kind(expect(CORE_ACQUIRE), REPLY_FREE);
+    struct seen *peek = lookup_of("joined", &callers[1]);
+    reply_kind(lookup_of("user", &callers[2]), REPLY_FREE);
     assert_string_equal(expect(CORE_RELEASE)->key, "plain");
     assert_string_equal(expect(CORE_ACQUIRE)->key, "user");
     still_waits(&callers[2]);
@@ -844,8 +837,7 @@ TEST(a_user_gives_no_place_to_a_user)
     bench_open();
     begin_load("running", &callers[0]);
     queue_load("queued", &callers[1]);
-    get("late", &callers[2]);
-    reply_kind(expect(CORE_ACQUIRE), REPLY_FREE);
+    reply_kind(lookup_of("late", &callers[2]), REPLY_FREE);
     answered(&callers[2], GUARD_SHED);
     assert_int_equal(stats_of().refresh_yielded, 0);
     bench_close();

@@ -108,8 +108,7 @@ TEST(only_the_tag_of_the_last_lookup_counts)
 TEST(who_joined_after_the_lookup_was_sent_looks_again)
 {
     struct caller before, during, after;
-    get("k", &before);
-    struct seen *acquire = expect(CORE_ACQUIRE);
+    struct seen *acquire = lookup_of("k", &before);
     get("k", &during);
     reply_busy_with(acquire, TAG_A);
     get("k", &after);
@@ -158,8 +157,7 @@ TEST(a_poll_lets_the_later_ones_in)
 TEST(one_that_overtakes_the_busy_reply_is_latched_like_any_message)
 {
     struct caller caller;
-    get("k", &caller);
-    struct seen *acquire = expect(CORE_ACQUIRE);
+    struct seen *acquire = lookup_of("k", &caller);
     assert_null(core_awaits(bench.core, "k", 1, TAG_A));
     pushed("k", TAG_A, "row");
     sent_nothing();
@@ -267,8 +265,7 @@ TEST(an_acquire_says_what_will_be_waited_for)
         bench.policy.stale_ms = ROWS[i].stale_ms;
         bench.policy.soft_ms = ROWS[i].soft_ms;
         bench_open();
-        get("k", &caller);
-        assert_int_equal(expect(CORE_ACQUIRE)->action.waits, ROWS[i].waits);
+        assert_int_equal(lookup_of("k", &caller)->action.waits, ROWS[i].waits);
         bench_close();
     }
 }

@@ -9,12 +9,12 @@ enum { SOFT_MS = 200 };
 
 static const char FILLER[] = "11111111-0000-4000-8000-000000000000";
 
-static int set_up(void **state)
+static bool set_up(void)
 {
-    bench_up(state);
+    bench_up();
     bench.policy.fresh_ms = 1000;
     bench.policy.stale_ms = 5000;
-    return 0;
+    return true;
 }
 
 static void refresh(const char *key, const char *filler)
@@ -97,8 +97,7 @@ TEST(a_get_that_finds_a_resting_flight_asks_for_itself)
     struct caller caller;
     refresh("k", NULL);
     reply_stale_of(expect(CORE_ACQUIRE), TURN_OTHERS, 3000);
-    get("k", &caller);
-    reply_fresh(expect(CORE_ACQUIRE), "new");
+    reply_fresh(lookup_of("k", &caller), "new");
     answered_value(&caller, "new", GUARD_FROM_CACHE);
     assert_true(core_idle(bench.core));
     bench_close();
@@ -139,8 +138,7 @@ TEST(who_joins_a_refresh_is_answered_with_the_value_that_is_there)
     refresh("k", NULL);
     reply_stale_of(expect(CORE_ACQUIRE), TURN_OURS, 3000);
     struct seen *load = expect(CORE_LOAD);
-    get("k", &caller);
-    struct seen *peek = expect(CORE_ACQUIRE);
+    struct seen *peek = lookup_of("k", &caller);
     assert_int_equal(peek->action.lookup, LOOKUP_PEEK);
     reply_stale_of(peek, TURN_OTHERS, 3000);
     answered_value(&caller, "old", GUARD_FROM_STALE);
@@ -206,8 +204,7 @@ TEST(a_hit_of_the_core_draws_the_lot_too_and_has_been_answered_by_then)
     struct caller caller;
     const struct core_reply hit = {
         .kind = REPLY_FRESH, .age_ms = 10, .left_ms = 20, .load_us = 2000000, .head = FILLER};
-    get("k", &caller);
-    reply_value(expect(CORE_ACQUIRE), hit, "v");
+    reply_value(lookup_of("k", &caller), hit, "v");
     answered_value(&caller, "v", GUARD_FROM_CACHE);
     assert_int_equal(expect(CORE_ACQUIRE)->action.lookup, LOOKUP_EARLY);
     bench_close();
@@ -219,8 +216,7 @@ TEST(a_refresh_within_the_soft_limit_answers_with_the_new_value)
 {
     bench.policy.soft_ms = SOFT_MS;
     struct caller caller;
-    get("k", &caller);
-    reply_stale_of(expect(CORE_ACQUIRE), TURN_OURS, 3000);
+    reply_stale_of(lookup_of("k", &caller), TURN_OURS, 3000);
     pass(199);
     still_waits(&caller);
     finish_load(expect(CORE_LOAD), "new");
@@ -252,8 +248,7 @@ TEST(the_soft_limit_holds_also_while_another_process_refreshes)
 {
     bench.policy.soft_ms = SOFT_MS;
     struct caller patient, late;
-    get("k", &patient);
-    reply_stale_of(expect(CORE_ACQUIRE), TURN_OTHERS, 3000);
+    reply_stale_of(lookup_of("k", &patient), TURN_OTHERS, 3000);
     still_waits(&patient);
     message("k", false);
     struct seen *again = expect(CORE_ACQUIRE);
@@ -270,8 +265,7 @@ TEST(who_came_after_the_last_look_gets_one_of_his_own_at_his_soft_limit)
 {
     bench.policy.soft_ms = SOFT_MS;
     struct caller first, second;
-    get("k", &first);
-    reply_stale_of(expect(CORE_ACQUIRE), TURN_OTHERS, 3000);
+    reply_stale_of(lookup_of("k", &first), TURN_OTHERS, 3000);
     get("k", &second);
     struct seen *look = NULL;
     while (second.answers == 0) { /* polls come in between */
@@ -292,8 +286,7 @@ TEST(a_refresh_that_fails_gives_the_stale_value_at_once)
 {
     bench.policy.soft_ms = SOFT_MS;
     struct caller caller;
-    get("k", &caller);
-    reply_stale_of(expect(CORE_ACQUIRE), TURN_OURS, 3000);
+    reply_stale_of(lookup_of("k", &caller), TURN_OURS, 3000);
     load_fails(expect(CORE_LOAD), GUARD_FAILURE_UNAVAILABLE);
     reply_code(expect(CORE_RELEASE), 1);
     reply_stale_of(expect(CORE_ACQUIRE), TURN_COOLING, 2900);
@@ -307,8 +300,7 @@ TEST(a_stale_value_in_hand_stands_in_for_an_error)
 {
     bench.policy.soft_ms = SOFT_MS;
     struct caller caller;
-    get("k", &caller);
-    reply_stale_of(expect(CORE_ACQUIRE), TURN_OTHERS, 3000);
+    reply_stale_of(lookup_of("k", &caller), TURN_OTHERS, 3000);
     message("k", false);
     reply_kind(expect(CORE_ACQUIRE), REPLY_REFUSED);
     load_fails(expect(CORE_LOAD), GUARD_FAILURE_UNAVAILABLE);
@@ -321,8 +313,7 @@ TEST(a_value_in_hand_is_not_served_beyond_its_stale_time)
 {
     bench.policy.soft_ms = SOFT_MS;
     struct caller caller;
-    get("k", &caller);
-    reply_stale_of(expect(CORE_ACQUIRE), TURN_OURS, 100);
+    reply_stale_of(lookup_of("k", &caller), TURN_OURS, 100);
     struct seen *load = expect(CORE_LOAD);
     pass(200);
     still_waits(&caller); /* there is none any more: the hard limit holds */
@@ -346,8 +337,7 @@ TEST(without_a_stale_value_only_the_hard_limit_counts)
 {
     bench.policy.soft_ms = SOFT_MS;
     struct caller caller;
-    get("k", &caller);
-    reply_kind(expect(CORE_ACQUIRE), REPLY_LEASE);
+    reply_kind(lookup_of("k", &caller), REPLY_LEASE);
     pass(bench.policy.deadline_ms - 1);
     still_waits(&caller);
     pass(1);
@@ -359,8 +349,7 @@ TEST(a_value_in_hand_never_goes_to_who_came_after_its_lookup)
 {
     bench.policy.soft_ms = SOFT_MS;
     struct caller first, second;
-    get("k", &first);
-    struct seen *acquire = expect(CORE_ACQUIRE);
+    struct seen *acquire = lookup_of("k", &first);
     get("k", &second);
     reply_stale_of(acquire, TURN_OURS, 3000);
     reply_busy(expect(CORE_ACQUIRE), 1000); /* the peek for the second: it is gone, say */
@@ -406,8 +395,7 @@ TEST(who_waits_for_an_unchanged_value_gets_the_old_one_as_new)
 {
     bench.policy.soft_ms = SOFT_MS;
     struct caller caller;
-    get("k", &caller);
-    reply_stale_of(expect(CORE_ACQUIRE), TURN_OURS, 3000);
+    reply_stale_of(lookup_of("k", &caller), TURN_OURS, 3000);
     load_says_unchanged(expect(CORE_LOAD));
     reply_code(expect(CORE_TOUCH), 1);
     assert_int_equal(caller.waiter.result.age_ms, 0);
@@ -434,8 +422,7 @@ TEST(who_waits_for_a_value_that_went_and_is_not_confirmed_either_is_answered_at_
 {
     bench.policy.soft_ms = SOFT_MS;
     struct caller caller;
-    get("k", &caller);
-    reply_stale_of(expect(CORE_ACQUIRE), TURN_OURS, 3000);
+    reply_stale_of(lookup_of("k", &caller), TURN_OURS, 3000);
     load_says_unchanged(expect(CORE_LOAD));
     reply_code(expect(CORE_TOUCH), -2);
     reply_kind(expect(CORE_FILL), REPLY_UNKNOWN);
@@ -448,11 +435,9 @@ TEST(a_touch_whose_lease_was_voided_answers_only_who_joined_before_the_query)
 {
     bench.policy.soft_ms = SOFT_MS;
     struct caller early, late;
-    get("k", &early);
-    reply_stale_of(expect(CORE_ACQUIRE), TURN_OURS, 3000);
+    reply_stale_of(lookup_of("k", &early), TURN_OURS, 3000);
     struct seen *load = expect(CORE_LOAD);
-    get("k", &late);
-    reply_kind(expect(CORE_ACQUIRE), REPLY_FREE); /* its peek */
+    reply_kind(lookup_of("k", &late), REPLY_FREE); /* its peek */
     load_says_unchanged(load);
     reply_code(expect(CORE_TOUCH), 0);
     answered_value(&early, "old", GUARD_FROM_LOAD);
@@ -481,8 +466,7 @@ TEST(there_is_nothing_to_compare_with_when_nothing_is_cached_or_it_is_not_ours)
     assert_null(load->action.previous);
     finish_load(load, "v");
     answered_value(&missing, "v", GUARD_FROM_LOAD);
-    get("damaged", &damaged_one);
-    reply(expect(CORE_ACQUIRE),
+    reply(lookup_of("damaged", &damaged_one),
           (struct core_reply){.kind = REPLY_STALE, .turn = TURN_OURS, .damaged = true, .head = FILLER});
     load = expect(CORE_LOAD);
     assert_null(load->action.previous);

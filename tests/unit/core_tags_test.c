@@ -8,11 +8,11 @@
 static const char FILLER[] = "11111111-0000-4000-8000-000000000000";
 static const struct tags_clock NOON = {7, 5};
 
-static int set_up(void **state)
+static bool set_up(void)
 {
-    bench_up(state);
+    bench_up();
     bench.policy.tagged = true;
-    return 0;
+    return true;
 }
 
 /* The lease, with what the clock showed. */
@@ -84,8 +84,7 @@ TEST(a_fill_answers_who_came_after_its_query_only_if_no_tag_was_invalidated)
     for (int outdated = 0; outdated <= 1; outdated++) {
         bench_again();
         bench.policy.tagged = true;
-        get("k", &first);
-        struct seen *load = lease_at(expect(CORE_ACQUIRE), NOON);
+        struct seen *load = lease_at(lookup_of("k", &first), NOON);
         get("k", &second);
         loaded_tagged(load, LOAD_OK, "row");
         reply_fill(expect(CORE_FILL), outdated == 1);
@@ -105,8 +104,7 @@ TEST(a_fill_answers_who_came_after_its_query_only_if_no_tag_was_invalidated)
 TEST(where_the_clock_was_not_read_the_value_is_answered_and_the_lease_given_back)
 {
     struct caller first, second;
-    get("k", &first);
-    struct seen *load = lease_at(expect(CORE_ACQUIRE), (struct tags_clock){0, 0});
+    struct seen *load = lease_at(lookup_of("k", &first), (struct tags_clock){0, 0});
     get("k", &second);
     loaded_tagged(load, LOAD_OK, "row");
     assert_false(first.waiter.result.stored);
@@ -122,8 +120,7 @@ TEST(where_the_clock_was_not_read_the_value_is_answered_and_the_lease_given_back
 TEST(without_tags_no_clock_is_needed)
 {
     struct caller caller;
-    get("k", &caller);
-    finish_load(lease(expect(CORE_ACQUIRE)), "row");
+    finish_load(begin_load("k", &caller), "row");
     answered_value(&caller, "row", GUARD_FROM_LOAD);
     bench_close();
 }
@@ -133,8 +130,7 @@ TEST(without_tags_no_clock_is_needed)
 TEST(an_outdated_entry_answers_nobody_and_is_replaced)
 {
     struct caller caller;
-    get("k", &caller);
-    reply_outdated(expect(CORE_ACQUIRE), REPLY_FRESH, TURN_OTHERS);
+    reply_outdated(lookup_of("k", &caller), REPLY_FRESH, TURN_OTHERS);
     still_waits(&caller);
     struct seen *again = expect(CORE_ACQUIRE);
     assert_string_equal(again->refused, FILLER);
@@ -150,8 +146,7 @@ TEST(an_outdated_stale_entry_that_came_with_the_lease_is_loaded_and_not_compared
 {
     struct caller caller;
     bench.policy.stale_ms = 5000;
-    get("k", &caller);
-    reply_outdated(expect(CORE_ACQUIRE), REPLY_STALE, TURN_OURS);
+    reply_outdated(lookup_of("k", &caller), REPLY_STALE, TURN_OURS);
     still_waits(&caller);
     struct seen *load = expect(CORE_LOAD);
     assert_null(load->action.previous);
@@ -167,15 +162,13 @@ TEST(an_outdated_entry_is_not_answered_beside_its_refresh)
 {
     struct caller first, second;
     bench.policy.stale_ms = 5000;
-    get("k", &first);
-    reply_value(expect(CORE_ACQUIRE),
+    reply_value(lookup_of("k", &first),
                 (struct core_reply){
                     .kind = REPLY_STALE, .turn = TURN_OURS, .head = FILLER, .clock = NOON, .pttl_ms = 3000},
                 "old");
     answered_value(&first, "old", GUARD_FROM_STALE);
     expect(CORE_LOAD);
-    get("k", &second);
-    struct seen *peek = expect(CORE_ACQUIRE);
+    struct seen *peek = lookup_of("k", &second);
     assert_int_equal(peek->action.lookup, LOOKUP_PEEK);
     reply_outdated(peek, REPLY_STALE, TURN_OTHERS);
     still_waits(&second);

@@ -10,8 +10,7 @@
 TEST(a_fresh_value_answers_everybody_who_asked_before_the_lookup)
 {
     struct caller caller;
-    get("k", &caller);
-    struct seen *acquire = expect(CORE_ACQUIRE);
+    struct seen *acquire = lookup_of("k", &caller);
     assert_int_equal(acquire->action.lookup, LOOKUP_NO_STALE);
     assert_string_equal(acquire->key, "k");
     reply_fresh(acquire, "v1");
@@ -28,8 +27,7 @@ TEST(a_fresh_value_answers_everybody_who_asked_before_the_lookup)
 TEST(who_joins_after_the_lookup_was_sent_gets_a_lookup_of_its_own)
 {
     struct caller first, second;
-    get("k", &first);
-    struct seen *acquire = expect(CORE_ACQUIRE);
+    struct seen *acquire = lookup_of("k", &first);
     get("k", &second);
     sent_nothing();
     reply_fresh(acquire, "old");
@@ -43,8 +41,7 @@ TEST(who_joins_after_the_lookup_was_sent_gets_a_lookup_of_its_own)
 TEST(an_absent_entry_is_an_answer)
 {
     struct caller caller;
-    get("k", &caller);
-    reply(expect(CORE_ACQUIRE), (struct core_reply){.kind = REPLY_FRESH, .absent = true});
+    reply(lookup_of("k", &caller), (struct core_reply){.kind = REPLY_FRESH, .absent = true});
     answered_from(&caller, GUARD_ABSENT, GUARD_FROM_CACHE);
     assert_int_equal(stats_of().absent_hit, 1);
     bench_close();
@@ -53,8 +50,7 @@ TEST(an_absent_entry_is_an_answer)
 TEST(a_remembered_failure_answers_without_a_load)
 {
     struct caller caller;
-    get("k", &caller);
-    reply(expect(CORE_ACQUIRE),
+    reply(lookup_of("k", &caller),
           (struct core_reply){.kind = REPLY_FAILED, .failure = GUARD_FAILURE_REJECTED, .pttl_ms = 700});
     answered_from(&caller, GUARD_FAILED, GUARD_FROM_CACHE);
     assert_int_equal(caller.waiter.result.failure, GUARD_FAILURE_REJECTED);
@@ -86,8 +82,7 @@ TEST(two_keys_never_share_a_flight)
 TEST(a_lease_leads_to_one_load_one_fill_and_one_answer_each)
 {
     struct caller leader, joiner;
-    get("k", &leader);
-    struct seen *acquire = expect(CORE_ACQUIRE);
+    struct seen *acquire = lookup_of("k", &leader);
     get("k", &joiner);
     struct seen *load = lease(acquire);
     sent_nothing();
@@ -169,8 +164,7 @@ TEST(a_value_that_is_too_big_is_answered_and_marked)
 TEST(a_too_big_mark_leads_to_a_load_without_a_lease)
 {
     struct caller caller;
-    get("k", &caller);
-    reply(expect(CORE_ACQUIRE), (struct core_reply){.kind = REPLY_FAILED, .too_big = true});
+    reply(lookup_of("k", &caller), (struct core_reply){.kind = REPLY_FAILED, .too_big = true});
     loaded(expect(CORE_LOAD), "big");
     answered_value(&caller, "big", GUARD_FROM_LOAD);
     sent_nothing();
@@ -299,8 +293,7 @@ TEST(a_stale_value_answers_and_is_refreshed_behind)
 {
     bench.policy.stale_ms = 5000;
     struct caller caller;
-    get("k", &caller);
-    struct seen *acquire = expect(CORE_ACQUIRE);
+    struct seen *acquire = lookup_of("k", &caller);
     assert_int_equal(acquire->action.lookup, LOOKUP_NORMAL);
     reply_stale(acquire, TURN_OURS, "old");
     answered_value(&caller, "old", GUARD_FROM_STALE);
@@ -317,11 +310,9 @@ TEST(a_stale_value_that_others_refresh_or_that_cools_down_is_only_answered)
 {
     bench.policy.stale_ms = 5000;
     struct caller others, cooling;
-    get("k", &others);
-    reply_stale(expect(CORE_ACQUIRE), TURN_OTHERS, "old");
+    reply_stale(lookup_of("k", &others), TURN_OTHERS, "old");
     answered_value(&others, "old", GUARD_FROM_STALE);
-    get("k", &cooling);
-    reply_stale(expect(CORE_ACQUIRE), TURN_COOLING, "old");
+    reply_stale(lookup_of("k", &cooling), TURN_COOLING, "old");
     answered_value(&cooling, "old", GUARD_FROM_STALE);
     sent_nothing();
     assert_true(core_idle(bench.core));
@@ -333,12 +324,10 @@ TEST(a_stale_hit_never_waits_for_the_refresh_of_its_own_process)
 {
     bench.policy.stale_ms = 5000;
     struct caller first, second, third;
-    get("k", &first);
-    struct seen *granted = expect(CORE_ACQUIRE);
+    struct seen *granted = lookup_of("k", &first);
     reply_stale(granted, TURN_OURS, "old");
     struct seen *load = expect(CORE_LOAD);
-    get("k", &second);
-    struct seen *peek = expect(CORE_ACQUIRE);
+    struct seen *peek = lookup_of("k", &second);
     assert_int_equal(peek->action.lookup, LOOKUP_PEEK);
     assert_string_equal(peek->prev, ""); /* naming our own lease would remove it */
     assert_string_not_equal(peek->token, granted->token);
@@ -359,12 +348,10 @@ TEST(a_value_that_went_during_its_refresh_is_waited_for)
 {
     bench.policy.stale_ms = 5000;
     struct caller first, second, third;
-    get("k", &first);
-    reply_stale(expect(CORE_ACQUIRE), TURN_OURS, "old");
+    reply_stale(lookup_of("k", &first), TURN_OURS, "old");
     answered_value(&first, "old", GUARD_FROM_STALE);
     struct seen *load = expect(CORE_LOAD);
-    get("k", &second);
-    reply_busy(expect(CORE_ACQUIRE), 2000);
+    reply_busy(lookup_of("k", &second), 2000);
     get("k", &third);
     still_waits(&second);
     sent_nothing(); /* no second load, no further peek */
@@ -378,8 +365,7 @@ TEST(who_joined_behind_the_lookup_does_not_wait_for_the_refresh_either)
 {
     bench.policy.stale_ms = 5000;
     struct caller first, second;
-    get("k", &first);
-    struct seen *acquire = expect(CORE_ACQUIRE);
+    struct seen *acquire = lookup_of("k", &first);
     get("k", &second);
     reply_stale(acquire, TURN_OURS, "old");
     answered_value(&first, "old", GUARD_FROM_STALE);
@@ -396,8 +382,7 @@ TEST(a_failed_refresh_leaves_who_waits_to_the_stale_value)
 {
     bench.policy.stale_ms = 5000;
     struct caller first, second;
-    get("k", &first);
-    struct seen *acquire = expect(CORE_ACQUIRE);
+    struct seen *acquire = lookup_of("k", &first);
     get("k", &second); /* behind the lookup, before the query */
     reply_stale(acquire, TURN_OURS, "old");
     answered_value(&first, "old", GUARD_FROM_STALE);
@@ -417,8 +402,7 @@ TEST(a_damaged_entry_is_named_and_replaced_under_the_lease)
 {
     struct caller caller;
     const char *head = "this-is-not-the-head-of-an-entry-0123";
-    get("k", &caller);
-    struct seen *acquire = expect(CORE_ACQUIRE);
+    struct seen *acquire = lookup_of("k", &caller);
     assert_string_equal(acquire->refused, "");
     reply(acquire, (struct core_reply){.kind = REPLY_FRESH, .damaged = true, .head = head});
     acquire = expect(CORE_ACQUIRE);
@@ -434,11 +418,10 @@ TEST(a_damaged_stale_entry_that_comes_with_the_lease_is_never_answered)
 {
     bench.policy.stale_ms = 5000;
     struct caller caller;
-    get("k", &caller);
-    reply(expect(CORE_ACQUIRE), (struct core_reply){.kind = REPLY_STALE,
-                                                    .turn = TURN_OURS,
-                                                    .damaged = true,
-                                                    .head = "this-is-not-the-head-of-an-entry-0123"});
+    reply(lookup_of("k", &caller), (struct core_reply){.kind = REPLY_STALE,
+                                                       .turn = TURN_OURS,
+                                                       .damaged = true,
+                                                       .head = "this-is-not-the-head-of-an-entry-0123"});
     still_waits(&caller);
     finish_load(expect(CORE_LOAD), "sound");
     answered_value(&caller, "sound", GUARD_FROM_LOAD);
@@ -464,8 +447,7 @@ TEST(entries_that_are_damaged_again_and_again_end_in_a_load_without_a_lease)
 TEST(who_joins_while_the_flight_waits_is_collapsed_across_the_fleet_too)
 {
     struct caller early, late;
-    get("k", &early);
-    reply_busy(expect(CORE_ACQUIRE), 3000);
+    reply_busy(lookup_of("k", &early), 3000);
     get("k", &late);
     message("k", false);
     reply_fresh(expect(CORE_ACQUIRE), "v1");
@@ -477,8 +459,7 @@ TEST(who_joins_while_the_flight_waits_is_collapsed_across_the_fleet_too)
 TEST(a_busy_key_is_asked_for_again_when_the_message_comes)
 {
     struct caller caller;
-    get("k", &caller);
-    reply_busy(expect(CORE_ACQUIRE), 3000);
+    reply_busy(lookup_of("k", &caller), 3000);
     sent_nothing();
     message("other", false);
     sent_nothing();
@@ -493,8 +474,7 @@ TEST(a_busy_key_is_asked_for_again_when_the_message_comes)
 TEST(a_message_that_overtakes_the_busy_reply_is_latched)
 {
     struct caller caller;
-    get("k", &caller);
-    struct seen *acquire = expect(CORE_ACQUIRE);
+    struct seen *acquire = lookup_of("k", &caller);
     message("k", false);
     sent_nothing();
     reply_busy(acquire, 3000);
@@ -526,8 +506,7 @@ TEST(a_lost_message_is_made_good_by_the_poll)
 TEST(the_poll_does_not_wait_long_beyond_the_end_of_the_lease)
 {
     struct caller caller;
-    get("k", &caller);
-    reply_busy(expect(CORE_ACQUIRE), 2);
+    reply_busy(lookup_of("k", &caller), 2);
     pass(7);
     reply_kind(expect(CORE_ACQUIRE), REPLY_LEASE);
     finish_load(expect(CORE_LOAD), "v1");
@@ -541,8 +520,7 @@ TEST(a_resync_makes_all_who_wait_look_again_spread_over_a_tenth_of_a_second)
     char key[40][16];
     for (int i = 0; i < 40; i++) {
         snprintf(key[i], sizeof key[i], "k%d", i);
-        get(key[i], &caller[i]);
-        struct seen *acquire = expect(CORE_ACQUIRE);
+        struct seen *acquire = lookup_of(key[i], &caller[i]);
         for (int poll = 0; poll < 6; poll++) {
             reply_busy(acquire, 3000);
             message(key[i], false);
@@ -571,8 +549,7 @@ TEST(a_resync_makes_all_who_wait_look_again_spread_over_a_tenth_of_a_second)
 TEST(a_resync_during_the_lookup_is_latched)
 {
     struct caller caller;
-    get("k", &caller);
-    struct seen *acquire = expect(CORE_ACQUIRE);
+    struct seen *acquire = lookup_of("k", &caller);
     resync();
     reply_busy(acquire, 3000);
     expect(CORE_ACQUIRE);
@@ -599,8 +576,7 @@ TEST(a_flood_of_messages_is_slowed_down)
 TEST(who_gives_up_waiting_leaves_no_flight_behind)
 {
     struct caller caller;
-    get("k", &caller);
-    reply_busy(expect(CORE_ACQUIRE), 3000);
+    reply_busy(lookup_of("k", &caller), 3000);
     cancel(&caller);
     answered(&caller, GUARD_CANCELLED);
     assert_true(core_idle(bench.core));
@@ -613,8 +589,7 @@ TEST(who_gives_up_waiting_leaves_no_flight_behind)
 TEST(an_unanswered_acquire_is_tried_again_with_a_new_token_that_names_the_old)
 {
     struct caller caller;
-    get("k", &caller);
-    struct seen *first = expect(CORE_ACQUIRE);
+    struct seen *first = lookup_of("k", &caller);
     assert_string_equal(first->prev, "");
     reply_kind(first, REPLY_UNKNOWN);
     struct seen *second = expect(CORE_ACQUIRE);
@@ -632,8 +607,7 @@ TEST(an_unanswered_acquire_is_tried_again_with_a_new_token_that_names_the_old)
 TEST(two_unanswered_acquires_lead_to_a_load_without_redis)
 {
     struct caller caller, later;
-    get("k", &caller);
-    reply_kind(expect(CORE_ACQUIRE), REPLY_UNKNOWN);
+    reply_kind(lookup_of("k", &caller), REPLY_UNKNOWN);
     struct seen *second = expect(CORE_ACQUIRE);
     reply_kind(second, REPLY_UNKNOWN);
     struct seen *load = expect(CORE_LOAD);
@@ -652,8 +626,7 @@ TEST(two_unanswered_acquires_lead_to_a_load_without_redis)
 TEST(an_error_of_redis_leads_to_a_load_at_once)
 {
     struct caller caller;
-    get("k", &caller);
-    reply_kind(expect(CORE_ACQUIRE), REPLY_REFUSED);
+    reply_kind(lookup_of("k", &caller), REPLY_REFUSED);
     loaded(expect(CORE_LOAD), "v1");
     answered_value(&caller, "v1", GUARD_FROM_LOAD);
     sent_nothing();
@@ -664,13 +637,11 @@ TEST(an_error_of_redis_leads_to_a_load_at_once)
 static void open_the_breaker(void)
 {
     struct caller caller;
-    get("opener", &caller);
-    reply_kind(expect(CORE_ACQUIRE), REPLY_UNSENT);
+    reply_kind(lookup_of("opener", &caller), REPLY_UNSENT);
     reply_kind(expect(CORE_ACQUIRE), REPLY_UNSENT);
     loaded(expect(CORE_LOAD), "x");
     answered_value(&caller, "x", GUARD_FROM_LOAD);
-    get("opener", &caller);
-    reply_kind(expect(CORE_ACQUIRE), REPLY_UNSENT);
+    reply_kind(lookup_of("opener", &caller), REPLY_UNSENT);
     loaded(expect(CORE_LOAD), "x");
     answered_value(&caller, "x", GUARD_FROM_LOAD);
     assert_true(stats_of().breaker_open);
@@ -685,16 +656,14 @@ TEST(an_open_breaker_lets_nothing_wait_for_redis_until_one_probe_is_answered)
     loaded(expect(CORE_LOAD), "v1");
     answered_value(&caller, "v1", GUARD_FROM_LOAD);
     pass(400);
-    get("k", &probe);
-    struct seen *acquire = expect(CORE_ACQUIRE);
+    struct seen *acquire = lookup_of("k", &probe);
     get("k2", &behind);
     loaded(expect(CORE_LOAD), "v2"); /* one probe at a time */
     answered_value(&behind, "v2", GUARD_FROM_LOAD);
     reply_fresh(acquire, "v1");
     answered_value(&probe, "v1", GUARD_FROM_CACHE);
     assert_false(stats_of().breaker_open);
-    get("k3", &after);
-    reply_fresh(expect(CORE_ACQUIRE), "v3");
+    reply_fresh(lookup_of("k3", &after), "v3");
     answered_value(&after, "v3", GUARD_FROM_CACHE);
     bench_close();
 }
@@ -748,8 +717,7 @@ TEST(loads_beyond_the_workers_queue_in_order)
     const char *key[4] = {"k0", "k1", "k2", "k3"};
     struct seen *load[4];
     for (int i = 0; i < 4; i++) {
-        get(key[i], &caller[i]);
-        reply_kind(expect(CORE_ACQUIRE), REPLY_LEASE);
+        reply_kind(lookup_of(key[i], &caller[i]), REPLY_LEASE);
         if (i < 2)
             load[i] = expect(CORE_LOAD);
     }
@@ -780,13 +748,11 @@ TEST(without_a_place_a_get_only_looks_and_is_shed_if_it_would_have_to_load)
     bench_open();
     struct caller loader, hit, cold;
     struct seen *load = begin_load("k", &loader);
-    get("k2", &hit);
-    struct seen *peek = expect(CORE_ACQUIRE);
+    struct seen *peek = lookup_of("k2", &hit);
     assert_int_equal(peek->action.lookup, LOOKUP_PEEK);
     reply_fresh(peek, "v2");
     answered_value(&hit, "v2", GUARD_FROM_CACHE);
-    get("k3", &cold);
-    reply_kind(expect(CORE_ACQUIRE), REPLY_FREE);
+    reply_kind(lookup_of("k3", &cold), REPLY_FREE);
     answered(&cold, GUARD_SHED);
     assert_int_equal(cold.waiter.result.retry_ms, 1000);
     assert_int_equal(stats_of().shed, 1);
@@ -802,8 +768,7 @@ TEST(a_place_that_came_free_during_the_peek_is_used)
     bench_open();
     struct caller loader, second;
     struct seen *load = begin_load("k", &loader);
-    get("k2", &second);
-    struct seen *peek = expect(CORE_ACQUIRE);
+    struct seen *peek = lookup_of("k2", &second);
     finish_load(load, "v1");
     answered_value(&loader, "v1", GUARD_FROM_LOAD);
     reply_kind(peek, REPLY_FREE);
@@ -819,8 +784,7 @@ TEST(a_lease_that_a_peek_cannot_have_got_is_given_back)
     bench_open();
     struct caller loader, second;
     struct seen *load = begin_load("k", &loader);
-    get("k2", &second);
-    reply_kind(expect(CORE_ACQUIRE), REPLY_LEASE);
+    reply_kind(lookup_of("k2", &second), REPLY_LEASE);
     answered(&second, GUARD_SHED);
     reply_code(expect(CORE_RELEASE), 1);
     finish_load(load, "v1");
@@ -925,8 +889,7 @@ TEST(the_leader_may_leave_at_any_stage_and_the_rest_is_served)
     for (int stage = 0; stage < 4; stage++) {
         bench_again();
         struct caller leader, follower;
-        get("k", &leader);
-        struct seen *acquire = expect(CORE_ACQUIRE);
+        struct seen *acquire = lookup_of("k", &leader);
         get("k", &follower);
         if (stage == 0)
             cancel(&leader);
@@ -950,8 +913,7 @@ TEST(the_leader_may_leave_at_any_stage_and_the_rest_is_served)
 TEST(a_lease_that_nobody_waits_for_is_given_back)
 {
     struct caller caller;
-    get("k", &caller);
-    struct seen *acquire = expect(CORE_ACQUIRE);
+    struct seen *acquire = lookup_of("k", &caller);
     cancel(&caller);
     sent_nothing();
     reply_kind(acquire, REPLY_LEASE);
@@ -966,8 +928,7 @@ TEST(a_lease_that_nobody_waits_for_is_given_back)
 TEST(an_unanswered_acquire_that_nobody_waits_for_is_given_back_too)
 {
     struct caller caller;
-    get("k", &caller);
-    struct seen *acquire = expect(CORE_ACQUIRE);
+    struct seen *acquire = lookup_of("k", &caller);
     cancel(&caller);
     reply_kind(acquire, REPLY_UNKNOWN);
     for (int attempt = 0; attempt < 3; attempt++) {
@@ -986,8 +947,7 @@ TEST(a_queued_lease_that_nobody_waits_for_any_more_is_given_back)
     bench_open();
     struct caller first, second;
     struct seen *load = begin_load("k", &first);
-    get("k2", &second);
-    struct seen *acquire = expect(CORE_ACQUIRE);
+    struct seen *acquire = lookup_of("k2", &second);
     reply_kind(acquire, REPLY_LEASE);
     cancel(&second);
     struct seen *release = expect(CORE_RELEASE); /* not when a worker comes free: others wait for it */
@@ -1004,8 +964,7 @@ TEST(a_join_behind_a_release_asks_again)
     struct caller first, second;
     load_fails(begin_load("k", &first), GUARD_FAILURE_INTERNAL);
     struct seen *release = expect(CORE_RELEASE);
-    get("k", &second);
-    struct seen *acquire = expect(CORE_ACQUIRE);
+    struct seen *acquire = lookup_of("k", &second);
     assert_string_equal(acquire->prev, release->token);
     reply_kind(release, REPLY_UNKNOWN); /* nobody cares any more: prev does it */
     sent_nothing();
@@ -1021,8 +980,7 @@ TEST(in_local_mode_a_busy_key_is_loaded_at_once_and_once)
     bench.config.mode = GUARD_MODE_LOCAL;
     bench_open();
     struct caller one, two;
-    get("k", &one);
-    struct seen *acquire = expect(CORE_ACQUIRE);
+    struct seen *acquire = lookup_of("k", &one);
     get("k", &two);
     reply_busy(acquire, 3000);
     struct seen *load = expect(CORE_LOAD);

@@ -42,9 +42,8 @@ static struct witness_view view = {.way = WITNESS_LOG,
                                    .command_sum = 25};
 static struct result result;
 
-static int set_up(void **state)
+static bool set_up(void)
 {
-    (void)state;
     for (uint32_t i = 0; i < 7; i++)
         requests[i] = request(i * 100, 200, (i + 1) * 1000);
     requests[3].cache = RECORD_CACHE_HIT;
@@ -66,7 +65,7 @@ static int set_up(void **state)
     result.offered_per_s = 10;
     for (size_t i = 0; i < 3; i++)
         samples[i].running = (uint32_t)(i == 1 ? 3 : i == 2 ? 2 : 1);
-    return 0;
+    return true;
 }
 
 static bool judge(const char *line, struct result_check *out)
@@ -117,7 +116,7 @@ TEST(requests_are_counted_and_shared)
 
 TEST(where_nothing_was_served_nobody_knows_what_failed)
 {
-    static const char unknown[] = "not known: nothing was served, not one answer is below 400; where a 4xx "
+    static const char unknown[] = "not known: nothing was served: no answer is below 400; where a 4xx "
                                   "is right, expect that status";
     for (size_t i = 0; i < 7; i++)
         requests[i].status = 404;
@@ -272,7 +271,7 @@ TEST(what_no_header_says_is_not_known_of_caches)
 
 TEST(what_may_be_more_is_not_less)
 {
-    static const char unknown[] = "not known: not all could be counted: see \"counting\"";
+    static const char unknown[] = "not known: some may not have been counted: see \"counting\"";
     const struct witness_view before = view;
     view.misses_loads = view.misses_commands = view.misses_samples = true;
     expect_broken("loads <= 3", unknown);
@@ -323,11 +322,11 @@ TEST(what_nobody_measured_does_not_hold)
     result.write_count = 0;
     looked->way = WITNESS_NONE;
     looked->sample_count = 0;
-    expect_broken("loads <= 1", "not known: nobody counted loads");
+    expect_broken("loads <= 1", "not known: loads were not counted");
     expect_broken("loads per key <= 1", "not known: only the statement log knows keys and instants");
     expect_broken("peak running <= 1", "not known: pg_stat_activity was not sampled then");
-    expect_broken("redis commands <= 1", "not known: nobody asked Redis");
-    expect_broken("stale answers = 0", "not known: nobody wrote");
+    expect_broken("redis commands <= 1", "not known: Redis was not asked");
+    expect_broken("stale answers = 0", "not known: nothing was written");
     result.write_count = 3;
     expect_broken("stale answers <= 1",
                   "not known: no answer has the version of a key that was written before: is its "
@@ -392,18 +391,22 @@ TEST(the_variant_and_the_needs_are_told)
     assert_int_equal(expect.to_ms, 2500);
     assert_int_equal(expect.part, EXPECT_PART_URL);
     assert_int_equal(expect.part_number, 0);
-    assert_false(expect_needs_loads(&expect));
-    assert_true(parse("loads per key <= 1", &expect, why));
-    assert_true(expect_needs_loads(&expect) && expect_needs_keys(&expect));
-    assert_true(parse("loads <= 1 from 1s to 2s", &expect, why));
-    assert_true(expect_needs_keys(&expect));
-    assert_true(parse("peak running <= 8", &expect, why));
-    assert_true(expect_needs_samples(&expect) && !expect_needs_loads(&expect));
-    assert_false(expect_needs_ends(&expect));
-    assert_true(parse("loads at once <= 8", &expect, why));
-    assert_true(expect_needs_loads(&expect) && expect_needs_ends(&expect));
-    assert_true(parse("redis commands < 9", &expect, why));
-    assert_true(expect_needs_redis(&expect));
+    assert_int_equal(expect_needs(&expect), 0);
+    static const struct {
+        const char *line;
+        unsigned needs;
+    } table[] = {
+        {"loads <= 1", EXPECT_NEEDS_LOADS},
+        {"loads <= 1 from 1s to 2s", EXPECT_NEEDS_LOADS | EXPECT_NEEDS_KEYS},
+        {"loads per key <= 1", EXPECT_NEEDS_LOADS | EXPECT_NEEDS_KEYS},
+        {"peak running <= 8", EXPECT_NEEDS_SAMPLES},
+        {"loads at once <= 8", EXPECT_NEEDS_LOADS | EXPECT_NEEDS_KEYS | EXPECT_NEEDS_ENDS},
+        {"redis commands < 9", EXPECT_NEEDS_REDIS},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        assert_true(parse(table[i].line, &expect, why));
+        assert_int_equal(expect_needs(&expect), table[i].needs);
+    }
 }
 
 TEST_WITH(a_wrong_expectation_is_refused_with_what_would_be_right, NULL, NULL)
@@ -411,13 +414,13 @@ TEST_WITH(a_wrong_expectation_is_refused_with_what_would_be_right, NULL, NULL)
     static const struct {
         const char *line, *why;
     } table[] = {
-        {"", "nothing is expected"},
+        {"", "an expectation is missing"},
         {"lodas <= 1", "unknown figure \"lodas\"; there are: requests,"},
         {"loads of url 1 <= 1", "\"of\" is for figures of requests"},
         {"loads", "a comparison is missing"},
         {"loads is 1", "unknown figure \"loads is 1\""},
         {"answered of url 1 is 1", "a comparison is one of"},
-        {"loads <=", "nothing stands after the comparison"},
+        {"loads <=", "a value is missing after the comparison"},
         {"loads <= 50%", "a number is needed, not \"50%\""},
         {"answered >= lots", "a number or a share"},
         {"answered >= 101%", "a number or a share"},
@@ -427,14 +430,14 @@ TEST_WITH(a_wrong_expectation_is_refused_with_what_would_be_right, NULL, NULL)
         {"p0 <= 1s", "unknown figure"},
         {"status 99 = 0", "a status is 100 to 599"},
         {"status 6xx = 0", "a status is 100 to 599"},
-        {"cache warm = 0", "a cache's word is"},
+        {"cache warm = 0", "a cache status is"},
         {"answered of = 1", "after \"of\""},
         {"answered of url 0 = 1", "after \"of\""},
         {"loads <= 1 from 2s to 1s", "a window is written"},
         {"loads <= 1 from 2s", "a window is written"},
         {"loads per expiry <= 1 from 1s to 2s", "this figure is about the whole run"},
-        {"loads <= 1 in", "after \"in\""},
-        {"loads <= 1 please", "this is too much: \"please\""},
+        {"loads <= 1 in", "is missing after \"in\""},
+        {"loads <= 1 please", "unexpected: \"please\""},
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         struct expect expect;

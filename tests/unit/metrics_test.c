@@ -8,20 +8,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-static char *render(const struct metrics *metrics)
-{
-    char *text = NULL;
-    size_t bytes = 0;
-    FILE *out = open_memstream(&text, &bytes);
+static char *text; /* what was rendered last */
 
+static bool forget(void)
+{
+    free(text);
+    text = NULL;
+    return true;
+}
+
+static void render(const struct metrics *metrics)
+{
+    size_t bytes = 0;
+    forget();
+    FILE *out = open_memstream(&text, &bytes);
     assert_non_null(out);
     metrics_write(metrics, out);
     assert_int_equal(fclose(out), 0);
-    return text;
 }
 
 /* The value of a sample, by everything before its space. */
-static const char *sample(const char *text, const char *name)
+static const char *sample(const char *name)
 {
     static char value[64];
     const size_t bytes = strlen(name);
@@ -39,23 +46,21 @@ TEST(a_counter_is_written_under_its_label)
 {
     const struct metrics metrics = {
         .guard = {.hit = 3, .near_hit = 6, .collapsed_fleet = 4, .load_duplicate = 5}};
-    char *text = render(&metrics);
+    render(&metrics);
 
-    assert_string_equal(sample(text, "guard_gets_total{outcome=\"hit\"}"), "3");
-    assert_string_equal(sample(text, "guard_gets_total{outcome=\"near\"}"), "6");
-    assert_string_equal(sample(text, "guard_gets_total{outcome=\"collapsed_fleet\"}"), "4");
-    assert_string_equal(sample(text, "guard_gets_total{outcome=\"stale\"}"), "0");
-    assert_string_equal(sample(text, "guard_loads_duplicate_total"), "5");
-    free(text);
+    assert_string_equal(sample("guard_gets_total{outcome=\"hit\"}"), "3");
+    assert_string_equal(sample("guard_gets_total{outcome=\"near\"}"), "6");
+    assert_string_equal(sample("guard_gets_total{outcome=\"collapsed_fleet\"}"), "4");
+    assert_string_equal(sample("guard_gets_total{outcome=\"stale\"}"), "0");
+    assert_string_equal(sample("guard_loads_duplicate_total"), "5");
 }
 
 TEST(the_largest_counter_is_not_cut)
 {
     const struct metrics metrics = {.guard = {.redis_commands = UINT64_MAX}};
-    char *text = render(&metrics);
+    render(&metrics);
 
-    assert_string_equal(sample(text, "guard_redis_commands_total"), "18446744073709551615");
-    free(text);
+    assert_string_equal(sample("guard_redis_commands_total"), "18446744073709551615");
 }
 
 TEST(answers_are_counted_by_route_and_hundreds)
@@ -64,11 +69,10 @@ TEST(answers_are_counted_by_route_and_hundreds)
 
     metrics.server.answers[ROUTE_PRODUCT][2] = 8;
     metrics.server.answers[ROUTE_OTHER][4] = 9;
-    char *text = render(&metrics);
-    assert_string_equal(sample(text, "catalogd_http_requests_total{route=\"product\",status=\"2xx\"}"), "8");
-    assert_string_equal(sample(text, "catalogd_http_requests_total{route=\"other\",status=\"4xx\"}"), "9");
-    assert_string_equal(sample(text, "catalogd_connections"), "12");
-    free(text);
+    render(&metrics);
+    assert_string_equal(sample("catalogd_http_requests_total{route=\"product\",status=\"2xx\"}"), "8");
+    assert_string_equal(sample("catalogd_http_requests_total{route=\"other\",status=\"4xx\"}"), "9");
+    assert_string_equal(sample("catalogd_connections"), "12");
 }
 
 TEST(a_histogram_is_cumulative_and_in_seconds)
@@ -78,15 +82,14 @@ TEST(a_histogram_is_cumulative_and_in_seconds)
     metrics.guard.load_duration.count[0] = 1;
     metrics.guard.load_duration.count[2] = 2;
     metrics.guard.load_duration.count[GUARD_HISTOGRAM_BUCKETS - 1] = 3;
-    char *text = render(&metrics);
-    assert_string_equal(sample(text, "guard_load_duration_seconds_bucket{le=\"0.000250\"}"), "1");
-    assert_string_equal(sample(text, "guard_load_duration_seconds_bucket{le=\"0.000500\"}"), "1");
-    assert_string_equal(sample(text, "guard_load_duration_seconds_bucket{le=\"0.001000\"}"), "3");
-    assert_string_equal(sample(text, "guard_load_duration_seconds_bucket{le=\"10.000000\"}"), "3");
-    assert_string_equal(sample(text, "guard_load_duration_seconds_bucket{le=\"+Inf\"}"), "6");
-    assert_string_equal(sample(text, "guard_load_duration_seconds_count"), "6");
-    assert_string_equal(sample(text, "guard_load_duration_seconds_sum"), "20.000001");
-    free(text);
+    render(&metrics);
+    assert_string_equal(sample("guard_load_duration_seconds_bucket{le=\"0.000250\"}"), "1");
+    assert_string_equal(sample("guard_load_duration_seconds_bucket{le=\"0.000500\"}"), "1");
+    assert_string_equal(sample("guard_load_duration_seconds_bucket{le=\"0.001000\"}"), "3");
+    assert_string_equal(sample("guard_load_duration_seconds_bucket{le=\"10.000000\"}"), "3");
+    assert_string_equal(sample("guard_load_duration_seconds_bucket{le=\"+Inf\"}"), "6");
+    assert_string_equal(sample("guard_load_duration_seconds_count"), "6");
+    assert_string_equal(sample("guard_load_duration_seconds_sum"), "20.000001");
 }
 
 TEST(states_are_one_gauge_each)
@@ -96,16 +99,15 @@ TEST(states_are_one_gauge_each)
         .mode = GUARD_MODE_LOCAL,
         .database_ready = true,
         .uptime_ms = 1500};
-    char *text = render(&metrics);
+    render(&metrics);
 
-    assert_string_equal(sample(text, "guard_redis_state{connection=\"commands\",state=\"denied\"}"), "1");
-    assert_string_equal(sample(text, "guard_redis_state{connection=\"commands\",state=\"up\"}"), "0");
-    assert_string_equal(sample(text, "guard_redis_state{connection=\"wake\",state=\"up\"}"), "1");
-    assert_string_equal(sample(text, "guard_breaker_open"), "1");
-    assert_string_equal(sample(text, "catalogd_database_ready"), "1");
-    assert_string_equal(sample(text, "catalogd_uptime_seconds"), "1.500000");
+    assert_string_equal(sample("guard_redis_state{connection=\"commands\",state=\"denied\"}"), "1");
+    assert_string_equal(sample("guard_redis_state{connection=\"commands\",state=\"up\"}"), "0");
+    assert_string_equal(sample("guard_redis_state{connection=\"wake\",state=\"up\"}"), "1");
+    assert_string_equal(sample("guard_breaker_open"), "1");
+    assert_string_equal(sample("catalogd_database_ready"), "1");
+    assert_string_equal(sample("catalogd_uptime_seconds"), "1.500000");
     assert_non_null(strstr(text, "catalogd_build_info{version=\"" GUARD_VERSION "\",mode=\"local\"} 1\n"));
-    free(text);
 }
 
 /* The family a sample belongs to, written to out. */
@@ -125,7 +127,8 @@ static void family_of(const char *line, bool is_histogram, char out[128])
 TEST(every_sample_follows_the_help_and_type_of_its_family)
 {
     const struct metrics metrics = {.uptime_ms = 1};
-    char *text = render(&metrics), *rest = NULL;
+    char *rest = NULL;
+    render(&metrics);
     char helped[128] = "", name[128], type[32] = "";
 
     for (char *line = strtok_r(text, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
@@ -140,18 +143,18 @@ TEST(every_sample_follows_the_help_and_type_of_its_family)
         const size_t bytes = strlen(name);
         assert_int_equal(strcmp(type, "counter") == 0, bytes > 6 && strcmp(name + bytes - 6, "_total") == 0);
     }
-    free(text);
 }
 
 TEST(no_family_appears_twice)
 {
     const struct metrics metrics = {.uptime_ms = 1};
-    char *text = render(&metrics);
+    render(&metrics);
     char name[140];
 
     for (const char *line = strstr(text, "# TYPE "); line != NULL; line = strstr(line + 1, "# TYPE ")) {
         snprintf(name, sizeof(name), "%.*s ", (int)strcspn(line + 7, " ") + 7, line);
         assert_null(strstr(line + 1, name));
     }
-    free(text);
 }
+
+TEST_GROUP(.after = forget);

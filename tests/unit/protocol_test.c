@@ -6,6 +6,7 @@
 #include "guard/base/clock.h"
 #include "guard/wire/envelope.h"
 #include "guard/wire/protocol.h"
+#include "guard/wire/wake.h"
 #include "tests/support/test.h"
 
 #include <stdio.h>
@@ -305,7 +306,7 @@ TEST(messages_are_told_apart)
          "11111111-1111-4111-8111-111111111111 5"},
     };
     for (size_t i = 0; i < sizeof MESSAGES / sizeof *MESSAGES; i++) {
-        struct message message = protocol_message(MESSAGES[i].payload, strlen(MESSAGES[i].payload));
+        struct message message = message_read(MESSAGES[i].payload, strlen(MESSAGES[i].payload));
         assert_int_equal(message.kind, MESSAGES[i].kind);
         assert_int_equal(message.subject_bytes, strlen(MESSAGES[i].subject));
         assert_memory_equal(message.subject, MESSAGES[i].subject, message.subject_bytes);
@@ -317,7 +318,7 @@ TEST(anything_else_is_no_message)
     static const char *const OTHERS[] = {"",       "f",         "f ",       "fx",  "f x",
                                          "f tag ", "z tag key", "ftag key", "  x", "i -"};
     for (size_t i = 0; i < sizeof OTHERS / sizeof *OTHERS; i++)
-        assert_int_equal(protocol_message(OTHERS[i], strlen(OTHERS[i])).kind, MESSAGE_NONE);
+        assert_int_equal(message_read(OTHERS[i], strlen(OTHERS[i])).kind, MESSAGE_NONE);
 }
 
 /* A message of product:7 as a fill sends it; *bytes: its length. */
@@ -337,15 +338,13 @@ static const char FILLED[] = "f 0123456789abcdef product:7 ";
 
 static bool is_pushed(const char *payload, size_t bytes, struct core_pushed *out, struct value **value)
 {
-    struct protocol protocol;
-    protocol_init(&protocol, "ns", 0, 60000, 90000);
-    struct message message = protocol_message(payload, bytes);
+    struct message message = message_read(payload, bytes);
     assert_int_equal(message.kind, MESSAGE_FILLED);
     assert_int_equal(message.subject_bytes, 9);
     assert_memory_equal(message.subject, "product:7", 9);
     assert_non_null(message.lease_tag);
     assert_non_null(message.entry);
-    return protocol_pushed(&protocol, &message, &PRODUCT_7, out, value);
+    return message_read_entry(&message, &PRODUCT_7, 90000, out, value);
 }
 
 TEST(what_was_filled_may_follow_the_key)
@@ -426,10 +425,10 @@ TEST(only_what_was_filled_travels_and_only_under_a_tag)
         {"i - k entry", false, false, 7},
     };
     for (size_t i = 0; i < sizeof MESSAGES / sizeof *MESSAGES; i++) {
-        struct message message = protocol_message(MESSAGES[i].payload, strlen(MESSAGES[i].payload));
+        struct message message = message_read(MESSAGES[i].payload, strlen(MESSAGES[i].payload));
         assert_int_equal(message.lease_tag != NULL, MESSAGES[i].tag);
         assert_int_equal(message.entry != NULL, MESSAGES[i].entry);
         assert_int_equal(message.subject_bytes, MESSAGES[i].subject_bytes);
     }
-    assert_int_equal(protocol_message("f 0123456789abcdef  entry", 25).kind, MESSAGE_NONE);
+    assert_int_equal(message_read("f 0123456789abcdef  entry", 25).kind, MESSAGE_NONE);
 }

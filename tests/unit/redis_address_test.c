@@ -4,7 +4,6 @@
 #include "tests/support/test.h"
 #include <stdio.h>
 #include <string.h>
-/* cmocka needs the ones above. */
 
 struct good {
     const char *url, *host, *user, *password, *label;

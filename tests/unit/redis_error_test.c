@@ -3,7 +3,6 @@
 #include "guard/redis/redis.h"
 #include "tests/support/test.h"
 #include <string.h>
-/* cmocka needs the ones above. */
 
 struct sample {
     enum redis_error_class class;

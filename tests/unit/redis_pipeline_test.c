@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-/* cmocka needs the ones above. */
 
 static const size_t ping_bytes = 14;
 

@@ -36,13 +36,12 @@ static void take(struct result *taken_now, struct result *taken_earlier)
     earlier = taken_earlier;
 }
 
-static int clear(void **state)
+static bool clear(void)
 {
-    (void)state;
     take(NULL, NULL);
     free(text);
     text = NULL;
-    return 0;
+    return true;
 }
 
 static bool compare_reports(const struct report *mine, const struct report *theirs)

@@ -18,11 +18,10 @@
 
 static char folder[64];
 
-static int make_folder(void **state)
+static bool make_folder(void)
 {
-    (void)state;
     snprintf(folder, sizeof folder, "/tmp/result_json_test.XXXXXX");
-    return mkdtemp(folder) != NULL ? 0 : -1;
+    return mkdtemp(folder) != NULL;
 }
 
 /* By a link, so that a writer that replaces what it should write to harms nobody. */
@@ -50,11 +49,10 @@ static size_t files_in_folder(bool removes)
     return count;
 }
 
-static int remove_folder(void **state)
+static bool remove_folder(void)
 {
-    (void)state;
     files_in_folder(true);
-    return rmdir(folder);
+    return rmdir(folder) == 0;
 }
 
 static const char *path_of(const char *name)

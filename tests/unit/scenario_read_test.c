@@ -286,20 +286,20 @@ TEST(every_mistake_is_told_with_its_line)
                       "at 1s link redis wobble\n"
                       "at 1s redis kill as\n",
                       ":2: stack: a number from 1 to 8 is needed, not \"two\"; write: stack PROCESSES\n"
-                      ":3: unknown: \"askk\"; there are: let, title, stack,\n"
+                      ":3: unknown word \"askk\"; there are: let, title, stack,\n"
                       ":4: ask: \n"
                       ":5: rate: a time like 250ms, 1.5s or 2m is needed, not \"ever\"; write: rate N\n"
                       ":7: at: a time like 250ms, 1.5s or 2m is needed, not \"soon\"\n"
                       ":8: at: write: \"redis kill|start|restart|pause|resume|flush|failover\"\n"
-                      ":9: at: what can happen is about redis,\n"
+                      ":9: at: unknown action \"flood\"; there are: redis, postgres, catalogd,\n"
                       ":10: on: write: on load\n"
                       ":11: expect: unknown figure \"lodas\"; there are: requests,\n"
                       ":12: a quote is not closed\n"
-                      ":13: let: write: let NAME VALUE\n"
+                      ":13: let: a name is written in capital letters, not \"x\"; write: let NAME VALUE\n"
                       ":14: ${NOWHERE}: there is no line \"let NOWHERE VALUE\" above\n"
-                      ":15: at: \"for\" is about what has an opposite\n"
+                      ":15: at: \"for\" needs an action with an opposite\n"
                       ":16: at: write: link redis|postgres\n"
-                      ":17: at: after \"as\" stands what it shall be called; write: at TIME ACTION\n");
+                      ":17: at: a name is missing after \"as\"; write: at TIME ACTION\n");
 }
 
 TEST(a_directive_that_was_told_twice_or_too_much_is_refused)
@@ -309,39 +309,69 @@ TEST(a_directive_that_was_told_twice_or_too_much_is_refused)
         "stack 2 LISTEN=1\nmethod get\nvary X\ncount maybe\nwrite every 0s key 1 sql x\nwarm /{1-5}\n",
         ":2: a second line with \"stack\"\n"
         ":3: ask: \n"
-        ":4: limit: this is too much: \"2s\"; write: limit TIME\n"
+        ":4: limit: unexpected: \"2s\"; write: limit TIME\n"
         ":5: burst: write: burst N\n"
         ":6: leave: write: leave PERCENT% after TIME\n"
         ":7: header: a header is \"Name: value\", not \"no colon\"\n"
         ":8: a second line with \"stack\"\n"
-        ":9: method: a method is of capital letters, not \"get\"\n"
+        ":9: method: a method is written in capital letters, not \"get\"\n"
         ":10: vary: write: vary NAME VALUE\n"
         ":11: count: write: count log PATH\n"
         ":12: write: every 0ms is too often\n"
-        ":13: warm: to warm up, each key is asked for once\n");
+        ":13: warm: a warm-up requests each key once\n");
+}
+
+/* Whatever follows a word, it is read or refused with how the word is written: the tables fit their arguments. */
+TEST(every_word_is_read_as_it_is_said_to_be_written)
+{
+    static const char *const values[] = {"7",     "1s",     "50%", "/x",    "for",
+                                         "after", "rounds", "sql", "redis", "at"};
+    enum { VALUES = sizeof values / sizeof *values, LINES = 400 };
+    static struct words words;
+    struct scenario *scenario = scenario_new();
+    const struct words_help *word;
+    char why[SCENARIO_WHY_BYTES], usage[64];
+    uint32_t chance = 1;
+    for (size_t i = 0; (word = scenario_word(i)) != NULL; i++) {
+        assert_true(word->help[0] != '\0');
+        if (strcmp(word->name, "target") == 0)
+            continue; /* it would look up hosts called so */
+        snprintf(usage, sizeof usage, "write: %s", word->name);
+        for (size_t line = 0; line < LINES; line++) {
+            memset(&words, 0, sizeof words);
+            words_add(&words, word->name);
+            for (size_t k = 0; k < line % 8; k++) {
+                chance = chance * 1664525 + 1013904223;
+                words_add(&words, values[(chance >> 16) % VALUES]);
+            }
+            if (!scenario_take(scenario, &words, 1, why) && strstr(why, usage) == NULL)
+                assert_non_null(strstr(why, "a second line with"));
+        }
+    }
+    scenario_free(&scenario);
 }
 
 TEST(what_contradicts_itself_is_told_with_the_line_where_there_is_one)
 {
-    expect_complaints("ask /\n", ": nobody is asked");
-    expect_complaints("stack 2\n", ": nothing is asked");
-    expect_complaints("stack 2\ntarget 127.0.0.1:1\nask /\n", ": either a stack");
+    expect_complaints("ask /\n", ": there is nothing to ask");
+    expect_complaints("stack 2\n", ": nothing is asked for");
+    expect_complaints("stack 2\ntarget 127.0.0.1:1\nask /\n", ": a stack or targets");
     expect_complaints("stack 2\ndatabase x\nask /\n", ": a stack brings its own");
     expect_complaints("stack 2\nreplica\nask /\n", ": a replica needs \"proxy redis\"");
     expect_complaints("target 127.0.0.1:1\nask /\nvary X a\n", ": vary, proxy and replica need a stack");
     expect_complaints("stack 1\nask /\nvary X a a\n", ": vary has a twice");
     expect_complaints("target 127.0.0.1:1\nask /\ncount statements\n",
-                      ": to count loads a text\n: to count loads in the database its address");
+                      ": counting loads needs a text\n: counting loads in the database needs its address");
     expect_complaints(
         "target 127.0.0.1:1\nask /\nwrite every 1s keys 1-2 sql x\n",
-        ": to write, a database is needed\n: write: the statement does not say where its key goes");
+        ": write: a database is needed\n: write: the statement does not say where its key goes");
     expect_complaints("target 127.0.0.1:1\nask /\nat 1s redis kill\nat 1s sql x\non load note x\n",
                       ":3: \"redis kill\": only a stack's servers can be broken\n"
                       ":4: sql: a database is needed\n"
                       ":5: on load: only the statement log");
     expect_complaints(
         "stack 2\nask /\nat 1s catalogd 3 kill\nat 1s redis failover\nat 1s link postgres drop\n",
-        ":3: \"catalogd 3 kill\": the stack has 2 processes\n"
+        ":3: \"catalogd 3 kill\": no such process (of 2)\n"
         ":4: redis failover: a line \"replica\" is missing\n"
         ":5: \"link postgres drop\": a line \"proxy postgres\" is missing");
     expect_complaints("stack 2\nask /\nrate 10 for 2s\nat 3s redis kill\nexpect loads <= 1 from 1s to 3s\n",
@@ -349,20 +379,20 @@ TEST(what_contradicts_itself_is_told_with_the_line_where_there_is_one)
                       ":5: \"loads <= 1 from 1s to 3s\": the run is over by then");
     expect_complaints("stack 2\nask /\nexpect loads <= 1 in fleet\nexpect answered of url 2 = 1\n"
                       "expect answered of target 3 = 1\nexpect stale answers = 0\n",
-                      ":3: \"in fleet\": this is no value of the vary line\n"
-                      ":4: \"answered of url 2 = 1\": there are 1 lines with ask\n"
-                      ":5: \"answered of target 3 = 1\": there are 2 targets\n"
+                      ":3: \"in fleet\": not a value of the vary line\n"
+                      ":4: \"answered of url 2 = 1\": no such ask line (of 1)\n"
+                      ":5: \"answered of target 3 = 1\": no such target (of 2)\n"
                       ":6: \"stale answers = 0\": a write and a version are needed");
     expect_complaints("target 127.0.0.1:1\nask /\nexpect loads <= 1\nexpect peak running <= 1\n"
                       "expect redis commands <= 1\n",
-                      ":3: \"loads <= 1\": nobody counts loads\n"
+                      ":3: \"loads <= 1\": loads are not counted\n"
                       ":4: \"peak running <= 1\": database and queries are needed\n"
                       ":5: \"redis commands <= 1\": redis is needed");
     expect_complaints(
         "target 127.0.0.1:1\nask /\ndatabase x\nqueries y\ncount statements\nexpect loads per key <= 1\n",
         ":6: \"loads per key <= 1\": only the statement log knows");
-    expect_complaints("target 127.0.0.1:1\nask /\ndatabase x\n", ": database: nobody asks it anything");
-    expect_complaints("target 127.0.0.1:1\nask /\nqueries y\n", ": queries: nobody counts them");
+    expect_complaints("target 127.0.0.1:1\nask /\ndatabase x\n", ": database: nothing uses it");
+    expect_complaints("target 127.0.0.1:1\nask /\nqueries y\n", ": queries: they are not counted");
     expect_complaints("target 127.0.0.1:1\nask /\nttl 1s\ndatabase x\nqueries y\ncount statements\n"
                       "expect loads per expiry <= 1\nexpect expiries = 1\nexpect loads <= 5\n",
                       ":7: \"loads per expiry <= 1\": only the statement log knows keys and instants\n"
@@ -380,8 +410,8 @@ TEST(no_file_and_no_text_are_mistakes_and_no_crash)
     assert_false(scenario_read("/nowhere/x.scenario", NULL, 0, stream, &scenario));
     fclose(stream);
     assert_string_equal(complaints, "/nowhere/x.scenario: No such file or directory\n");
-    expect_complaints("", ": nobody is asked\n: nothing is asked");
-    expect_complaints("\\", ": nobody is asked\n: nothing is asked");
+    expect_complaints("", ": there is nothing to ask\n: nothing is asked for");
+    expect_complaints("\\", ": there is nothing to ask\n: nothing is asked for");
 }
 
 TEST(overlong_lines_are_refused_and_the_next_one_is_read)

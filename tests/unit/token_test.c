@@ -16,20 +16,18 @@ static const char SECRET[] = "0123456789abcdef";
 static char folder[] = "/tmp/token_test.XXXXXX";
 static char path[sizeof(folder) + 8];
 
-static int make_folder(void **state)
+static bool make_folder(void)
 {
-    (void)state;
     if (mkdtemp(folder) == NULL)
-        return -1;
+        return false;
     snprintf(path, sizeof(path), "%s/token", folder);
-    return 0;
+    return true;
 }
 
-static int remove_folder(void **state)
+static bool remove_folder(void)
 {
-    (void)state;
     unlink(path);
-    return rmdir(folder);
+    return rmdir(folder) == 0;
 }
 
 static bool read_from(const char *text, mode_t mode, struct token *token)

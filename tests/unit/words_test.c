@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* words_test.c - lines cut into words, words put together again, and what a word means. */
+/* words_test.c - lines cut into words, and words put together again. */
 #include "load/play/words.h"
 #include "tests/support/test.h"
 
@@ -66,47 +66,4 @@ TEST(words_can_be_added_one_by_one)
     for (size_t i = 2; i < WORDS_MAX; i++)
         assert_true(words_add(&words, "x"));
     assert_false(words_add(&words, "x"));
-}
-
-TEST(a_number_has_digits_only_and_a_range)
-{
-    static const char *const wrong[] = {"",    "-1", "+1",         "1.5", "0x10", "ten",
-                                        "1e3", " 1", "4294967296", "_1",  "6",    "0"};
-    uint32_t number = 7;
-    assert_true(word_number("1_000", 1, 1000, &number));
-    assert_int_equal(number, 1000);
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
-        assert_false(word_number(wrong[i], 1, i < 10 ? UINT32_MAX : 5, &number));
-    assert_int_equal(number, 1000);
-}
-
-TEST(a_time_has_a_unit)
-{
-    static const struct {
-        const char *word;
-        uint32_t ms;
-    } right[] = {{"250ms", 250},   {"1.5s", 1500},  {"2m", 120000},
-                 {"2min", 120000}, {"1h", 3600000}, {"0s", 0}};
-    static const char *const wrong[] = {"", "5", "s", "-1s", "1 s", "1.5.2s", "300us", "infs", "25h", "1S"};
-    uint32_t ms;
-    double us;
-    for (size_t i = 0; i < sizeof right / sizeof *right; i++) {
-        assert_true(word_duration_ms(right[i].word, &ms));
-        assert_int_equal(ms, right[i].ms);
-    }
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
-        assert_false(word_duration_ms(wrong[i], &ms));
-    assert_true(word_duration_us("300us", &us));
-    assert_true(us > 299.9 && us < 300.1);
-}
-
-TEST(a_percentage_ends_at_a_hundred)
-{
-    double percent;
-    assert_true(word_percent("99.5%", &percent));
-    assert_true(percent > 99.49 && percent < 99.51);
-    assert_true(word_percent("100%", &percent));
-    assert_false(word_percent("100.1%", &percent));
-    assert_false(word_percent("50", &percent));
-    assert_false(word_percent("%", &percent));
 }

@@ -122,6 +122,7 @@ static const struct good_url good_urls[] = {
     {"/{zipf:1-50000}", "/{zipf:1-50000}", WORK_ZIPF, 1, 50000, 0.99, 1, -1},
     {"/{zipf:5-5:1.2}\t weight\t1000000 ", "/{zipf:5-5:1.2}", WORK_ZIPF, 5, 5, 1.2, 1000000, -1},
     {"/{each:1-2000}", "/{each:1-2000}", WORK_EACH, 1, 2000, 0, 1, -1},
+    {"/{1-50_000} weight 1_0", "/{1-50_000}", WORK_UNIFORM, 1, 50000, 0, 10, -1},
     {"/{random}/x", "/{random}/x", WORK_RANDOM, 1, INT32_MAX, 0, 1, -1},
     {"http://127.0.0.1:9/a", "/a", WORK_NO_KEY, 0, 0, 0, 1, 1},
     {"http://127.0.0.1:8/a weight 2", "/a", WORK_NO_KEY, 0, 0, 0, 2, 0},
@@ -189,6 +190,7 @@ static const struct bad_text bad_urls[] = {
     {"/{zipf:1-9:-1}", "{...} is"},
     {"/{zipf:1-9:nan}", "{...} is"},
     {"/{zipf:1-9:21}", "{...} is"},
+    {"/{zipf:1-9:1e0}", "{...} is"},
     {"/{zipf:1-9:1.2x}", "{...} is"},
     {"/{zipf:0-4294967295}", "{...} is"},
     {"/{each:1-9:1.2}", "{...} is"},
@@ -197,9 +199,9 @@ static const struct bad_text bad_urls[] = {
     {"/a\x7f", "byte 3 cannot stand"},
     {"/a\r\nX: y", "byte 3 cannot stand"},
     {"/\xc3\xa4", "byte 2 cannot stand"},
-    {"/a 3", "only \"weight N\""},
-    {"/a weight", "only \"weight N\""},
-    {"/a weight3", "only \"weight N\""},
+    {"/a 3", "only \"weight N\" may follow"},
+    {"/a weight", "only \"weight N\" may follow"},
+    {"/a weight3", "only \"weight N\" may follow"},
     {"/a weight 0", "a weight is a number"},
     {"/a weight -1", "a weight is a number"},
     {"/a weight 1000001", "a weight is a number"},
@@ -300,7 +302,7 @@ TEST(work_that_makes_no_sense_is_refused_with_the_reason)
     memcpy(headers + sizeof headers - 3, "\r\n", 3);
     REFUSED(work.target_count = 0, "no target");
     REFUSED(work.url_count = 0, "no URL");
-    REFUSED(work.urls[0].target = 1, "a target that is not there");
+    REFUSED(work.urls[0].target = 1, "a target that does not exist");
     REFUSED(work.urls[0].weight = 0, "weight 0");
     REFUSED(work.connection_count = 0, "connections: 0");
     REFUSED(work.connection_count = WORK_CONNECTIONS_MAX + 1, "connections: 60001");

@@ -1,4 +1,4 @@
--- acquire: looks a key up and, if it must be loaded and nobody does, grants the lease, in one step.
+-- acquire: looks a key up and, if it must be loaded and no process loads it, grants the lease, in one step.
 --
 -- KEYS  value, lease, failure, waiting
 -- ARGV  1 token         "<uuid> <tag> <lease_ms>", bytes as below; used in one acquire only
@@ -33,7 +33,7 @@
 -- it, and would make its stale fill acceptable again. A new token that removes the old one cannot.
 --
 -- Why the waiting mark: it holds the tag of the lease that is waited for, and tells the fill under that lease
--- that its message should carry the value. A mark of another lease says nothing. Who waits asks again before
+-- that its message should carry the value. A mark of another lease says nothing. A waiter asks again before
 -- it runs out.
 --
 -- Why a fence: a replica, and a master that has lost its replicas, refuse writes only. Where nothing is written, the

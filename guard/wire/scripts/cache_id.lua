@@ -1,4 +1,4 @@
--- cache_id: which cache this is. Whoever asks first of an empty one names it.
+-- cache_id: which cache this is. The first process that asks an empty one names it.
 --
 -- KEYS  identity
 -- ARGV  1 a name for it, if it has none: 36 bytes    2 max_value_ms
@@ -6,7 +6,7 @@
 -- Replies  its name
 --
 -- The name lives beside the entries: it goes where they are replicated to, and with them when they are lost. It is
--- kept for as long as an entry may live, counted from the last time that somebody asked.
+-- kept for as long as an entry may live, counted from the last time that a process asked.
 
 local id = redis.pcall('GET', KEYS[1])
 if type(id) ~= 'string' or #id ~= 36 then id = nil end

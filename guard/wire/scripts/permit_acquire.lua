@@ -4,8 +4,8 @@
 -- ARGV  1 token       names the permit; the same one again is the same permit, however often it arrives
 --       2 waiter      names the process in the queue
 --       3 limit       permits that may be out at a time
---       4 permit_ms   this one's life; who holds it longer renews it
---       5 wait_ms     a place in the queue is kept for so long; who waits longer asks again
+--       4 permit_ms   this one's life; a process that holds it longer renews it
+--       5 wait_ms     a place in the queue is kept for so long; a process that waits longer asks again
 --       6 class       u  a user waits for the load
 --                     r  it is a refresh that nobody waits for
 --       7 more        1  I want further ones after this: if I get it, I go to the end of the queue    0  I do not
@@ -19,12 +19,12 @@
 -- queue    zset waiter -> order: users from 1, refreshes from 1e12; first come, first served within a class
 -- alive    zset waiter -> the instant at which it counts as dead, likewise
 --
--- Why a queue: without it the process that gives a permit back is always the first to ask for it again, and who has
--- to be woken first never gets one. A permit is granted if one is left once everybody before me has had one.
+-- Why a queue: without it the process that gives a permit back is always the first to ask for it again, and one that
+-- has to be woken first never gets any. A permit is granted if one is left once every waiter before me has had one.
 --
--- Why a refusal may publish (as permit_release does): who asks for another class goes to the end of that one. He may have
--- been told of a permit that is free, or would have been; whom it is for instead nobody has told. Who keeps his place, or
--- had none, owes no message: those before him have had theirs.
+-- Why a refusal may publish (as permit_release does): a waiter that asks for another class goes to the end of that
+-- one. It may have been told of a permit that is free, or would have been, and the waiter that the permit is for now
+-- has not been told. A waiter that keeps its place, or had none, owes no message: those before it have had theirs.
 --
 -- Why the same token may be sent again, unlike that of a lease: a permit grants no right to store anything, it only
 -- counts. A duplicate that arrives while the permit is out changes nothing. One that arrives after it was given back
@@ -59,7 +59,7 @@ for _, dead in ipairs(redis.call('ZRANGEBYSCORE', alive_key, '-inf', now_ms)) do
   redis.call('ZREM', alive_key, dead)
 end
 clamp(alive_key, wait_ms)
--- One of the two was evicted: nobody may wait behind who is not there. Who waits asks again.
+-- One of the two was evicted: no waiter may stand behind one that is not there. Those that wait ask again.
 if redis.call('ZCARD', queue_key) ~= redis.call('ZCARD', alive_key) then redis.call('DEL', queue_key, alive_key) end
 
 local order = tonumber(redis.call('ZSCORE', queue_key, waiter) or nil)

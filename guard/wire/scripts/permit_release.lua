@@ -1,4 +1,4 @@
--- permit_release: gives a permit back, or a place in the queue, and tells who is next.
+-- permit_release: gives a permit back, or a place in the queue, and tells the next waiter.
 --
 -- KEYS  permits, queue, alive
 -- ARGV  1 token      or "": no permit, I no longer wait
@@ -6,8 +6,8 @@
 --
 -- Replies  1 it was out    0 it was not; or no token was given
 --
--- The message is "p - <waiter>": it names whom it is for, one for each permit that is free. Nobody waits, nobody is
--- told; and I am not told myself, for who gives one back and wants another asks right behind.
+-- The message is "p - <waiter>": it names the waiter that it is for, one for each permit that is free. I am not told
+-- myself: a process that gives one back and wants another asks right behind.
 
 local permits_key, queue_key, alive_key = KEYS[1], KEYS[2], KEYS[3]
 local token, waiter = ARGV[1], ARGV[2]

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* scenario_act.c - see scenario_act.h. */
-#include "load/play/scenario_act.h"
+/* act.c - see act.h. */
+#include "load/play/act.h"
 
 #include "load/base/clock.h"
-
-#include <hiredis/hiredis.h>
 
 #include <signal.h>
 #include <stdarg.h>
@@ -24,21 +22,7 @@ static enum act_outcome fail(char *why, const char *format, ...)
     return ACT_FAILED;
 }
 
-static enum act_outcome done_if(bool good, char *why, const char *what)
-{
-    return good ? ACT_DONE : fail(why, "%s; the reason is on stderr", what);
-}
-
-/* ---- Redis ---- */
-
-static enum act_outcome flush(struct servers *servers, char *why)
-{
-    struct redisReply *reply = stack_redis_command(servers_redis(servers), "FLUSHALL");
-    bool good = reply != NULL && reply->type == REDIS_REPLY_STATUS;
-    if (reply != NULL)
-        freeReplyObject(reply);
-    return good ? ACT_DONE : fail(why, "Redis does not answer: nothing was flushed");
-}
+/* ---- Redis alone ---- */
 
 /* What the replica has not got when the first one dies is lost, as in life; a moment is given to what was sent. */
 static enum act_outcome fail_over(struct servers *servers, char *why)
@@ -54,99 +38,77 @@ static enum act_outcome fail_over(struct servers *servers, char *why)
     return ACT_DONE;
 }
 
-static enum act_outcome act_on_redis(struct servers *servers, enum scenario_verb verb, char *why)
+/* ---- any server ---- */
+
+/* Which; `index` is of catalogd, for others 0. */
+struct server {
+    enum scenario_party party;
+    size_t index;
+};
+
+static pid_t *find_server(struct servers *servers, struct server server, char *name, size_t name_bytes)
 {
-    struct stack_redis *redis = servers_redis(servers);
-    if (redis->pid <= 0 && verb != SCENARIO_START && verb != SCENARIO_RESTART)
-        return fail(why, "Redis does not run");
+    if (server.party == SCENARIO_CATALOGD) {
+        snprintf(name, name_bytes, "catalogd %zu", server.index + 1);
+        return &servers->catalogd[server.index].pid;
+    }
+    bool is_redis = server.party == SCENARIO_REDIS;
+    snprintf(name, name_bytes, "%s", is_redis ? "Redis" : "PostgreSQL");
+    return is_redis ? &servers_redis(servers)->pid : &servers->postgres.pid;
+}
+
+static void kill_server(struct servers *servers, struct server server, pid_t *pid)
+{
+    if (server.party == SCENARIO_REDIS)
+        stack_redis_kill(servers_redis(servers));
+    else
+        proc_kill_tree(pid);
+}
+
+static bool restart(struct servers *servers, struct server server)
+{
+    if (server.party == SCENARIO_REDIS)
+        return stack_redis_restart(servers_redis(servers));
+    if (server.party == SCENARIO_POSTGRES)
+        return stack_postgres_restart(&servers->postgres);
+    return stack_catalogd_restart(&servers->catalogd[server.index], servers->settings);
+}
+
+static enum act_outcome act_on_server(struct servers *servers, struct server server, enum scenario_verb verb,
+                                      char *why)
+{
+    char name[32];
+    pid_t *pid = find_server(servers, server, name, sizeof name);
+    if (*pid <= 0 && verb != SCENARIO_START && verb != SCENARIO_RESTART)
+        return fail(why, "%s is not running", name);
+    if (*pid > 0 && verb == SCENARIO_START)
+        return fail(why, "%s is already running", name);
     switch (verb) {
     case SCENARIO_KILL:
-        stack_redis_kill(redis);
-        return ACT_DONE;
-    case SCENARIO_PAUSE:
-        stack_redis_pause(redis);
-        return ACT_DONE;
-    case SCENARIO_RESUME:
-        stack_redis_resume(redis);
+        kill_server(servers, server, pid);
         return ACT_DONE;
     case SCENARIO_START:
-        if (redis->pid > 0)
-            return fail(why, "Redis runs already");
-        return done_if(stack_redis_restart(redis), why, "Redis did not start");
     case SCENARIO_RESTART:
-        return done_if(stack_redis_restart(redis), why, "Redis did not start");
+        return restart(servers, server) ? ACT_DONE
+                                        : fail(why, "%s did not start; the reason is on stderr", name);
+    case SCENARIO_STOP:
+        return proc_stop(pid, SIGTERM, COMMAND_LIMIT_MS) ? ACT_DONE
+                                                         : fail(why, "%s did not end on SIGTERM", name);
+    case SCENARIO_PAUSE:
+    case SCENARIO_RESUME:
+        proc_signal_tree(*pid, verb == SCENARIO_PAUSE ? SIGSTOP : SIGCONT);
+        return ACT_DONE;
     case SCENARIO_FLUSH:
-        return flush(servers, why);
+        return servers_empty_redis(servers) ? ACT_DONE
+                                            : fail(why, "Redis did not answer: nothing was flushed");
     case SCENARIO_FAILOVER:
         return fail_over(servers, why);
     default:
-        return fail(why, "not for Redis");
+        return fail(why, "%s cannot do that", name);
     }
 }
 
-/* ---- PostgreSQL ---- */
-
-static enum act_outcome act_on_postgres(struct servers *servers, enum scenario_verb verb, char *why)
-{
-    struct stack_postgres *postgres = &servers->postgres;
-    if (postgres->pid <= 0 && verb != SCENARIO_START && verb != SCENARIO_RESTART)
-        return fail(why, "PostgreSQL does not run");
-    switch (verb) {
-    case SCENARIO_KILL:
-        stack_postgres_kill(postgres);
-        return ACT_DONE;
-    case SCENARIO_PAUSE:
-        stack_postgres_pause(postgres);
-        return ACT_DONE;
-    case SCENARIO_RESUME:
-        stack_postgres_resume(postgres);
-        return ACT_DONE;
-    case SCENARIO_START:
-        if (postgres->pid > 0)
-            return fail(why, "PostgreSQL runs already");
-        return done_if(stack_postgres_restart(postgres), why, "PostgreSQL did not start");
-    case SCENARIO_RESTART:
-        return done_if(stack_postgres_restart(postgres), why, "PostgreSQL did not start");
-    default:
-        return fail(why, "not for PostgreSQL");
-    }
-}
-
-/* ---- catalogd ---- */
-
-static enum act_outcome act_on_process(struct servers *servers, size_t index, enum scenario_verb verb,
-                                       char *why)
-{
-    struct stack_catalogd *catalogd = &servers->catalogd[index];
-    unsigned number = (unsigned)index + 1;
-    if (catalogd->pid <= 0 && verb != SCENARIO_START && verb != SCENARIO_RESTART)
-        return fail(why, "catalogd %u does not run", number);
-    switch (verb) {
-    case SCENARIO_KILL:
-        stack_catalogd_kill(catalogd);
-        return ACT_DONE;
-    case SCENARIO_STOP:
-        return proc_stop(&catalogd->pid, SIGTERM, COMMAND_LIMIT_MS)
-                   ? ACT_DONE
-                   : fail(why, "catalogd %u did not end on SIGTERM", number);
-    case SCENARIO_PAUSE:
-        stack_catalogd_pause(catalogd);
-        return ACT_DONE;
-    case SCENARIO_RESUME:
-        stack_catalogd_resume(catalogd);
-        return ACT_DONE;
-    case SCENARIO_START:
-        if (catalogd->pid > 0)
-            return fail(why, "catalogd %u runs already", number);
-        return done_if(stack_catalogd_restart(catalogd, servers->settings), why, "catalogd did not start");
-    case SCENARIO_RESTART:
-        return done_if(stack_catalogd_restart(catalogd, servers->settings), why, "catalogd did not start");
-    default:
-        return fail(why, "not for catalogd");
-    }
-}
-
-/* SIGKILL to all before anybody is waited for: they shall die in the same moment, not one after the other. */
+/* SIGKILL to all before any is waited for: they are to die at the same moment, not one after the other. */
 static void kill_together(struct servers *servers)
 {
     for (size_t i = 0; i < servers->scenario->process_count; i++) {
@@ -159,26 +121,25 @@ static enum act_outcome act_on_processes(struct servers *servers, const struct s
                                          char *why)
 {
     enum act_outcome outcome = ACT_DONE;
-    if (action->process != SCENARIO_ALL)
-        return act_on_process(servers, action->process - 1, action->verb, why);
-    if (action->verb == SCENARIO_KILL)
+    bool is_all = action->process == SCENARIO_ALL;
+    size_t first = is_all ? 0 : action->process - 1;
+    size_t end = is_all ? servers->scenario->process_count : action->process;
+    if (is_all && action->verb == SCENARIO_KILL)
         kill_together(servers);
-    for (size_t i = 0; outcome == ACT_DONE && i < servers->scenario->process_count; i++)
-        outcome = act_on_process(servers, i, action->verb, why);
+    for (size_t i = first; outcome == ACT_DONE && i < end; i++)
+        outcome = act_on_server(servers, (struct server){SCENARIO_CATALOGD, i}, action->verb, why);
     return outcome;
 }
 
 static enum act_outcome act_on_leader(struct act *act, enum scenario_verb verb, char *why)
 {
-    if (verb == SCENARIO_START || verb == SCENARIO_RESUME) {
-        if (!act->has_leader)
-            return fail(why, "no leader was killed or paused before");
-        return act_on_process(act->servers, act->leader, verb, why);
-    }
-    if (!servers_find_leader(act->servers, &act->leader))
+    bool is_of_the_last = verb == SCENARIO_START || verb == SCENARIO_RESUME;
+    if (is_of_the_last && !act->has_leader)
+        return fail(why, "no leader has been killed or paused");
+    if (!is_of_the_last && !servers_find_leader(act->servers, &act->leader))
         return ACT_AGAIN;
     act->has_leader = true;
-    return act_on_process(act->servers, act->leader, verb, why);
+    return act_on_server(act->servers, (struct server){SCENARIO_CATALOGD, act->leader}, verb, why);
 }
 
 /* ---- links ---- */
@@ -227,7 +188,7 @@ static enum act_outcome act_run(struct act *act, const char *shell, size_t tag, 
     while (free < ACT_COMMANDS_MAX && act->commands[free].pid > 0)
         free++;
     if (free == ACT_COMMANDS_MAX || !proc_folder("command", NULL, folder))
-        return fail(why, "too many commands at a time");
+        return fail(why, "too many commands at once");
     struct act_command *command = &act->commands[free];
     environment_of(act->servers, texts);
     snprintf(command->output_path, sizeof command->output_path, "%s/output", folder);
@@ -247,9 +208,8 @@ enum act_outcome act_do(struct act *act, const struct scenario_action *action, s
 {
     switch (action->party) {
     case SCENARIO_REDIS:
-        return act_on_redis(act->servers, action->verb, why);
     case SCENARIO_POSTGRES:
-        return act_on_postgres(act->servers, action->verb, why);
+        return act_on_server(act->servers, (struct server){action->party, 0}, action->verb, why);
     case SCENARIO_CATALOGD:
         return act_on_processes(act->servers, action, why);
     case SCENARIO_LEADER:

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * others.c - see others.h.
+ * other_caches.c - see other_caches.h.
  *
  * Locking: `lock` guards the list of newcomers and the end; the list of waiting writes is the thread's.
  */
-#include "app/write/others.h"
+#include "app/write/other_caches.h"
 
 #include "app/base/clock.h"
 #include "app/base/thread.h"
@@ -17,14 +17,14 @@
 
 enum { PAUSE_MS = 5, AT_ONCE = 500, ROWS_BYTES_MAX = 1 << 20 };
 
-struct others {
+struct other_caches {
     struct store *store; /* lent */
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    struct others_wait *come; /* under lock */
-    bool is_closing;          /* under lock */
-    struct others_wait *waiting;
+    struct other_caches_wait *come; /* under lock */
+    bool is_closing;                /* under lock */
+    struct other_caches_wait *waiting;
 };
 
 /* Transactions of one cache that are not handed over yet, or of all; at most AT_ONCE. */
@@ -35,7 +35,7 @@ struct batch {
     uint64_t deadline_ms; /* the latest */
 };
 
-static void batch_add(struct batch *batch, const struct others_wait *wait)
+static void batch_add(struct batch *batch, const struct other_caches_wait *wait)
 {
     pg_array_add_number(&batch->ids, wait->transaction_id);
     if (wait->deadline_ms > batch->deadline_ms)
@@ -50,10 +50,10 @@ static void batch_begin(struct batch *batch)
 }
 
 /* What could not be handed over comes due by itself, once its writer's time is over. */
-static void hand_over(struct others *others)
+static void hand_over(struct other_caches *others)
 {
     struct batch batch;
-    struct others_wait *wait;
+    struct other_caches_wait *wait;
 
     batch_begin(&batch);
     DL_FOREACH (others->waiting, wait) {
@@ -81,18 +81,18 @@ static bool is_among(const struct rows *rows, int64_t transaction_id)
     return false;
 }
 
-static void tell(struct others *others, struct others_wait *wait, bool all_confirmed)
+static void tell(struct other_caches *others, struct other_caches_wait *wait, bool all_confirmed)
 {
     DL_DELETE(others->waiting, wait);
     wait->told(wait, all_confirmed);
 }
 
 /* At the first AT_ONCE that wait: they came first. */
-static void look(struct others *others)
+static void tell_paid(struct other_caches *others)
 {
     struct batch batch;
     struct rows unpaid;
-    struct others_wait *wait, *next;
+    struct other_caches_wait *wait, *next;
     size_t at = 0;
 
     batch_begin(&batch);
@@ -101,17 +101,18 @@ static void look(struct others *others)
             batch_add(&batch, wait);
     }
     rows_init(&unpaid, ROWS_BYTES_MAX);
-    const bool looked = store_unpaid(others->store, batch.text, batch.deadline_ms, &unpaid);
+    const bool is_known = store_unpaid(others->store, batch.text, batch.deadline_ms, &unpaid);
     const uint64_t now = clock_ms();
     DL_FOREACH_SAFE (others->waiting, wait, next) {
-        const bool is_paid = looked && at++ < batch.ids.count && !is_among(&unpaid, wait->transaction_id);
+        const bool is_paid = is_known && at++ < batch.ids.count && !is_among(&unpaid, wait->transaction_id);
+
         if (is_paid || now >= wait->deadline_ms)
             tell(others, wait, is_paid);
     }
     rows_clear(&unpaid);
 }
 
-static void pause_a_little(struct others *others)
+static void pause_a_little(struct other_caches *others)
 {
     const struct timespec until = clock_in_ms(PAUSE_MS);
 
@@ -119,7 +120,7 @@ static void pause_a_little(struct others *others)
 }
 
 /* False: the end. */
-static bool wait_for_work(struct others *others)
+static bool wait_for_work(struct other_caches *others)
 {
     pthread_mutex_lock(&others->lock);
     if (others->waiting != NULL && others->come == NULL && !others->is_closing)
@@ -135,18 +136,18 @@ static bool wait_for_work(struct others *others)
 
 static void *run(void *context)
 {
-    struct others *others = context;
+    struct other_caches *others = context;
 
     while (wait_for_work(others)) {
         hand_over(others);
-        look(others);
+        tell_paid(others);
     }
     while (others->waiting != NULL)
         tell(others, others->waiting, false);
     return NULL;
 }
 
-void others_ask(struct others *others, struct others_wait *wait)
+void other_caches_await(struct other_caches *others, struct other_caches_wait *wait)
 {
     wait->is_handed_over = false;
     pthread_mutex_lock(&others->lock);
@@ -157,16 +158,16 @@ void others_ask(struct others *others, struct others_wait *wait)
 
 /* ---- opening and closing ---- */
 
-static void others_free(struct others *others)
+static void other_caches_free(struct other_caches *others)
 {
     pthread_cond_destroy(&others->changed);
     pthread_mutex_destroy(&others->lock);
     free(others);
 }
 
-struct others *others_open(struct store *store)
+struct other_caches *other_caches_open(struct store *store)
 {
-    struct others *others = calloc(1, sizeof(*others));
+    struct other_caches *others = calloc(1, sizeof(*others));
 
     if (others == NULL)
         return NULL;
@@ -174,15 +175,15 @@ struct others *others_open(struct store *store)
     pthread_mutex_init(&others->lock, NULL);
     thread_condition_init(&others->changed);
     if (!thread_start(&others->thread, run, others)) {
-        others_free(others);
+        other_caches_free(others);
         return NULL;
     }
     return others;
 }
 
-void others_close(struct others **others)
+void other_caches_close(struct other_caches **others)
 {
-    struct others *closing = *others;
+    struct other_caches *closing = *others;
 
     *others = NULL;
     if (closing == NULL)
@@ -192,5 +193,5 @@ void others_close(struct others **others)
     pthread_cond_signal(&closing->changed);
     pthread_mutex_unlock(&closing->lock);
     pthread_join(closing->thread, NULL);
-    others_free(closing);
+    other_caches_free(closing);
 }

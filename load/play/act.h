@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * scenario_act.h - what a scenario tells to happen, done to real servers.
+ * act.h - the actions of a scenario, done to real servers.
  *
- *     act_do()     DONE or FAILED; AGAIN: nobody holds a lease yet, ask again later
+ *     act_do()     DONE or FAILED; AGAIN: no process holds a lease yet, try again later
  *     act_poll()   statements, POSTs and commands end later: those that failed meanwhile
  *     act_end()    ends those that still run
  *
  * Threads: one, that of proc.h. Errors: one line in `why`.
  */
-#ifndef LOAD_PLAY_SCENARIO_ACT_H
-#define LOAD_PLAY_SCENARIO_ACT_H
+#ifndef LOAD_PLAY_ACT_H
+#define LOAD_PLAY_ACT_H
 
 #include "load/play/errands.h"
 #include "load/play/servers.h"
@@ -27,7 +27,7 @@ struct act {
     struct servers *servers; /* lent */
     struct errands *errands; /* owned; NULL before the first */
     bool has_leader;
-    size_t leader; /* whom "leader" was about last, by index */
+    size_t leader; /* the process that "leader" was about last, by index */
     struct act_command commands[ACT_COMMANDS_MAX];
 };
 
@@ -37,7 +37,7 @@ enum act_outcome { ACT_DONE, ACT_FAILED, ACT_AGAIN };
 enum act_outcome act_do(struct act *act, const struct scenario_action *action, size_t tag,
                         char why[static SCENARIO_WHY_BYTES]);
 
-/* One that failed since; false: there is none. *running counts those that are not through. */
+/* One that failed since; false: there is none. *running counts those that are still running. */
 bool act_poll(struct act *act, size_t *tag, size_t *running, char why[static SCENARIO_WHY_BYTES]);
 void act_end(struct act *act);
 
