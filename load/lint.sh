@@ -27,8 +27,8 @@ app/http         app/base app/pg app/catalog app/write guard/guard.h
 app/ops          app/base app/pg app/catalog app/write app/http guard/guard.h
 app              app/base app/pg app/catalog app/write app/http app/ops guard/guard.h
 load/base        
-load/stack       load/base
-load/witness     load/base load/stack
+load/witness     load/base
+load/stack       load/base load/witness
 load/herd        load/base load/stack load/witness
 load/report      load/base load/stack load/witness load/herd
 load/play        load/base load/stack load/witness load/herd load/report
