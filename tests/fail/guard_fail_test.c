@@ -12,7 +12,6 @@
  *     libuv     uv_loop_init(), pipe, eventfd   leaks its epoll descriptor when it cannot have them
  *     libuv     maybe_resize() (uv__io_start)   aborts when its table of watchers cannot grow: realloc()
  *     libuv     uv__io_poll(), epoll_ctl()      aborts when a descriptor that it accepted cannot be watched
- *     libuv     init_threads() (getaddrinfo)    aborts without its pool; an address in digits needs none
  *     libuv     uv_async_send()                 aborts when its eventfd cannot be written
  *     hiredis   its own malloc()                not ours to count; redis_reader_next() reports what it reports
  *     guard     make_token(), getrandom()       aborts once it worked at guard_open(): a guessable token

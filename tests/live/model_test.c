@@ -344,8 +344,8 @@ static void compare_found(const struct exchange *exchange, const struct redis_an
     if (strcmp(exchange->head, value->filler) != 0 || reply->damaged != damaged)
         differ("found %.8s damaged %d, model %.8s %d", exchange->head, reply->damaged, value->filler,
                damaged);
-    if (reply->turn != (enum core_turn)answer->turn)
-        differ("turn %d, model %d", (int)reply->turn, answer->turn);
+    if (reply->refresher != (enum core_refresher)answer->refresher)
+        differ("refresher %d, model %d", (int)reply->refresher, answer->refresher);
     if (damaged || reply->damaged)
         return;
     int64_t left_ms = answer->ttl_ms - (int64_t)value->stale_ms;
@@ -481,7 +481,7 @@ static void count(const struct exchange *exchange)
     enum core_action_kind kind = exchange->command->action.kind;
     reply_count[kind][reply->kind]++;
     if (reply->kind == REPLY_STALE)
-        turn_count[(int)reply->turn + 1]++;
+        turn_count[(int)reply->refresher + 1]++;
     if (reply->kind == REPLY_CODE && reply->code >= -2 && reply->code <= 3)
         code_count[kind][reply->code + 2]++;
 }
