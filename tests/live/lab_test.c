@@ -8,7 +8,7 @@
 #include "load/base/proc.h"
 #include "load/lab/cell.h"
 #include "load/lab/fleet.h"
-#include "load/lab/lab.h"
+#include "load/lab/scheme.h"
 #include "load/lab/monitor.h"
 #include "load/lab/source.h"
 #include "load/lab/trial.h"

@@ -46,51 +46,67 @@ __attribute__((visibility("default"))) int getaddrinfo(const char *node, const c
     return failed;
 }
 
+/* ---- pthread_create() that may refuse ---- */
+
+static atomic_bool refuses_threads;
+
+__attribute__((visibility("default"))) int pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
+                                                          void *(*run)(void *), void *context)
+{
+    int (*real)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) = NULL;
+    *(void **)&real = dlsym(RTLD_NEXT, "pthread_create");
+    return atomic_load(&refuses_threads) ? EPERM : real(thread, attributes, run, context);
+}
+
 /* ---- a loop, and what it was told ---- */
 
-static struct scene {
+struct scene {
     uv_loop_t loop;
     struct guard_host *host;
     struct resolve *resolve;
     unsigned done, addresses;
     bool problem;
-} scene;
+};
 
 static void on_done(void *context, const struct addrinfo *found, const char *problem)
 {
-    (void)context;
-    scene.done++;
-    scene.problem = problem != NULL;
+    struct scene *scene = context;
+    scene->done++;
+    scene->problem = problem != NULL;
     for (; found != NULL; found = found->ai_next)
-        scene.addresses++;
+        scene->addresses++;
 }
+
+static struct scene the_scene;
 
 static bool begin_scene(void)
 {
-    memset(&scene, 0, sizeof scene);
+    struct scene *scene = &the_scene;
+    memset(scene, 0, sizeof *scene);
     sem_init(&gate, 0, 0);
     sem_init(&entered, 0, 0);
     sem_init(&left, 0, 0);
     atomic_store(&held, false);
-    if (uv_loop_init(&scene.loop) != 0)
+    if (uv_loop_init(&scene->loop) != 0)
         return false;
-    scene.host = uv_host_attach(&scene.loop);
-    return scene.host != NULL;
+    scene->host = uv_host_attach(&scene->loop);
+    return scene->host != NULL;
 }
 
 static bool end_scene(void)
 {
-    host_close(scene.host, NULL, NULL);
-    uv_run(&scene.loop, UV_RUN_DEFAULT);
-    return uv_loop_close(&scene.loop) == 0;
+    struct scene *scene = &the_scene;
+    host_close(scene->host, NULL, NULL);
+    uv_run(&scene->loop, UV_RUN_DEFAULT);
+    return uv_loop_close(&scene->loop) == 0;
 }
 
-static void resolve_now(const char *name)
+static void resolve_now(struct scene *scene, const char *name)
 {
-    assert_non_null(resolve_start(scene.host, name, 7, on_done, NULL));
-    assert_int_equal(scene.done, 0);
-    while (scene.done == 0)
-        uv_run(&scene.loop, UV_RUN_ONCE);
+    assert_non_null(resolve_start(scene->host, name, 7, on_done, scene));
+    assert_int_equal(scene->done, 0);
+    while (scene->done == 0)
+        uv_run(&scene->loop, UV_RUN_ONCE);
 }
 
 TEST(digits_need_nobody)
@@ -119,25 +135,42 @@ TEST(digits_need_nobody)
 
 TEST(a_name_is_resolved_on_a_thread_that_hears_no_signal)
 {
-    resolve_now("localhost");
-    assert_false(scene.problem);
-    assert_in_range(scene.addresses, 1, 100);
+    struct scene *scene = &the_scene;
+    resolve_now(scene, "localhost");
+    assert_false(scene->problem);
+    assert_in_range(scene->addresses, 1, 100);
     assert_false(atomic_load(&hears_signals));
 }
 
 TEST(a_name_that_is_unknown_says_why)
 {
-    resolve_now("no-such-host.invalid");
-    assert_true(scene.problem);
-    assert_int_equal(scene.addresses, 0);
+    struct scene *scene = &the_scene;
+    resolve_now(scene, "no-such-host.invalid");
+    assert_true(scene->problem);
+    assert_int_equal(scene->addresses, 0);
+}
+
+TEST(a_thread_that_is_refused_is_an_error_of_the_start_and_counts_for_nothing)
+{
+    struct scene *scene = &the_scene;
+    atomic_store(&refuses_threads, true);
+    for (unsigned i = 0; i < 2 * RESOLVE_THREADS_MAX; i++) {
+        errno = 0;
+        assert_null(resolve_start(scene->host, "localhost", 7, on_done, scene));
+        assert_int_equal(errno, EPERM);
+    }
+    atomic_store(&refuses_threads, false);
+    resolve_now(scene, "localhost");
+    assert_false(scene->problem);
 }
 
 TEST(one_that_is_forgotten_says_nothing_whether_it_has_ended_or_not)
 {
+    struct scene *scene = &the_scene;
     struct resolve *resolve;
     atomic_store(&held, true);
     for (int ended = 0; ended <= 1; ended++) {
-        resolve = resolve_start(scene.host, "localhost", 7, on_done, NULL);
+        resolve = resolve_start(scene->host, "localhost", 7, on_done, scene);
         assert_non_null(resolve);
         wait_for(&entered);
         if (!ended)
@@ -147,23 +180,24 @@ TEST(one_that_is_forgotten_says_nothing_whether_it_has_ended_or_not)
         if (ended)
             resolve_forget(&resolve);
         assert_null(resolve);
-        uv_run(&scene.loop, UV_RUN_NOWAIT);
+        uv_run(&scene->loop, UV_RUN_NOWAIT);
     }
     resolve_forget(&resolve); /* nothing */
-    assert_int_equal(scene.done, 0);
+    assert_int_equal(scene->done, 0);
 }
 
 TEST(only_so_many_threads_hang_at_a_time)
 {
+    struct scene *scene = &the_scene;
     struct resolve *hanging[RESOLVE_THREADS_MAX], *one_more = NULL;
     unsigned count = 0;
     atomic_store(&held, true);
     /* Threads of tests before this one may be leaving still. */
     for (time_t end = time(NULL) + WAIT_S; count < RESOLVE_THREADS_MAX && time(NULL) < end;)
-        count += (hanging[count] = resolve_start(scene.host, "localhost", 7, on_done, NULL)) != NULL;
+        count += (hanging[count] = resolve_start(scene->host, "localhost", 7, on_done, scene)) != NULL;
     assert_int_equal(count, RESOLVE_THREADS_MAX);
     errno = 0;
-    assert_null(resolve_start(scene.host, "localhost", 7, on_done, NULL));
+    assert_null(resolve_start(scene->host, "localhost", 7, on_done, scene));
     assert_int_equal(errno, EAGAIN);
     for (unsigned i = 0; i < RESOLVE_THREADS_MAX; i++) {
         wait_for(&entered);
@@ -172,14 +206,14 @@ TEST(only_so_many_threads_hang_at_a_time)
     sem_post(&gate);
     wait_for(&left);
     for (time_t end = time(NULL) + WAIT_S; one_more == NULL && time(NULL) < end;)
-        one_more = resolve_start(scene.host, "localhost", 7, on_done, NULL);
+        one_more = resolve_start(scene->host, "localhost", 7, on_done, scene);
     assert_non_null(one_more);
     resolve_forget(&one_more);
     for (unsigned i = 0; i < RESOLVE_THREADS_MAX; i++)
         sem_post(&gate);
     for (unsigned i = 0; i < RESOLVE_THREADS_MAX; i++)
         wait_for(&left);
-    assert_int_equal(scene.done, 0);
+    assert_int_equal(scene->done, 0);
 }
 
 TEST_GROUP(.before = begin_scene, .after = end_scene);
