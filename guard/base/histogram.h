@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * histogram.h - the histograms of guard_stats: how many spans fell into each of the buckets of GUARD_HISTOGRAM_BOUNDS_US.
+ * histogram.h - the histograms of guard_stats: how many spans fell into each bucket of GUARD_HISTOGRAM_BOUNDS_US.
  *
  * Threads  histogram_bucket(): any. A histogram has one owner.
  */
