@@ -27,13 +27,13 @@ app/http         app/base app/pg app/catalog app/write guard/guard.h
 app/ops          app/base app/pg app/catalog app/write app/http guard/guard.h
 app              app/base app/pg app/catalog app/write app/http app/ops guard/guard.h
 load/base        
-load/stack       load/base
-load/witness     load/base load/stack
+load/witness     load/base
+load/stack       load/base load/witness
 load/herd        load/base load/stack load/witness
 load/report      load/base load/stack load/witness load/herd
 load/play        load/base load/stack load/witness load/herd load/report
 load/bench       load/base load/stack load/witness load/herd load/report load/play
-load/peers       load/base load/stack load/witness load/herd load/report load/play
+load/peers       load/base load/stack load/witness load/herd load/report load/play load/bench
 load/lab         load/base load/stack load/witness load/herd load/report load/play guard/guard.h
 load             load/base load/stack load/witness load/herd load/report load/play
 ROOMS

@@ -381,7 +381,7 @@ struct collected {
 };
 
 /* FRESH_MS -> fresh-ms */
-static void flag_name(const struct setting *setting, char out[NAME_BYTES])
+static const char *flag_name(const struct setting *setting, char out[NAME_BYTES])
 {
     size_t i = 0;
 
@@ -391,15 +391,17 @@ static void flag_name(const struct setting *setting, char out[NAME_BYTES])
         out[i] = letter == '_' ? '-' : (char)(letter >= 'A' && letter <= 'Z' ? letter + ('a' - 'A') : letter);
     }
     out[i] = '\0';
+    return out;
 }
 
 static size_t setting_named(const char *text, size_t bytes, bool is_flag)
 {
     for (size_t i = 0; i < SETTING_COUNT; i++) {
+        const char *name = table[i].name;
         char flag[NAME_BYTES];
 
-        flag_name(&table[i], flag);
-        const char *name = is_flag ? flag : table[i].name;
+        if (is_flag)
+            name = flag_name(&table[i], flag);
         if (strlen(name) == bytes && memcmp(name, text, bytes) == 0)
             return i;
     }

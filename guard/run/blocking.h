@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * blocking.h - a thread waits for one callback. On the stack of who waits.
+ * blocking.h - a thread waits for one callback. It lies on the stack of that thread.
  *
  *     init -> ask -> wait ............................................. -> clear
  *                         callback: the answer to *out, then over --'

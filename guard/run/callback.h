@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * callback.h - answered gets go back to those who asked, on the loop where they did; and what is counted of them.
+ * callback.h - answered gets go back to their callers on their loops, and are counted.
  *
  * Hits apart from the others: a hit must not wait behind thousands that are woken together.
  *
@@ -13,7 +13,7 @@
 
 /* Counts an answer that no waiter of the core has had. */
 void callback_count(struct guard_loop *loop, const struct get *get);
-/* Some of loop->hits. What is left comes in a later turn, like the end of a loop where nobody waits any more. */
+/* Some of loop->hits. The rest follows in the next turn of the loop. */
 void callback_hits(struct guard_loop *loop);
 /* Some of loop->hits and of loop->ready. */
 void callback_ready(struct guard_loop *loop);

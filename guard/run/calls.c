@@ -76,7 +76,7 @@ static void on_keep(void *context, enum redis_outcome outcome, const struct redi
     one_awaited_less(call);
 }
 
-/* Nothing that is not known to be good is answered. A lease that came with it is given back by who asked. */
+/* Only what is known to be good is answered. The flight gives back a lease that came with it. */
 static void doubt(struct call *call)
 {
     call->reply = (struct core_reply){.kind = REPLY_UNKNOWN};

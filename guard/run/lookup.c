@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lookup.c - lookups: what a loop asks Redis, and whom the answer answers. See lookup.h.
+ * lookup.c - lookups: what a loop reads from Redis, and which gets that answers. See lookup.h.
  *
  *     MGET (the tags that the key had)  PTTL  GETEX    one write
  *                                              |
@@ -8,7 +8,7 @@
  *                                              +-- no tags, or those that were asked for: judged --> hit, or core
  *                                              +-- other tags: MGET behind it, then judged --------> hit, or core
  *
- * Whom a hit answers each get's own policy says (hit.h). GETEX, so that only the master answers: redis/fence.h.
+ * Each get's own policy says whether a hit answers it (hit.h). GETEX, so that only the master answers: redis/fence.h.
  */
 #include "lookup.h"
 #include "../base/clock.h"
@@ -42,7 +42,7 @@ struct check {
     char refused[TOKEN_UUID_BYTES + 1]; /* filler of what was found out of date; "": nothing was */
 };
 
-/* One PTTL and GETEX on their way; who asks before they are written shares them. */
+/* One PTTL and GETEX on their way; gets that come before they are written share them. */
 struct lookup {
     UT_hash_handle hh; /* only while joinable */
     struct guard_loop *loop;
@@ -149,7 +149,7 @@ static struct guard_result result_of(const struct envelope *envelope, int64_t pt
     };
 }
 
-/* A hit if it is as new as the policy asks for. Whoever is left goes on to the guard's thread. */
+/* A hit if it is as new as the policy wants it. Gets that it does not answer go on to the guard's thread. */
 static void answer_found(struct lookup *lookup, const struct found *found)
 {
     if (lookup->gets == NULL)
@@ -204,7 +204,7 @@ static void judge_tags(struct lookup *lookup, struct found *found)
 
 static void on_late_epochs(void *context, enum redis_outcome outcome, const struct redisReply *reply);
 
-/* Nothing here watches deadlines: who has less left than a command may take waits in the core. */
+/* Nothing here watches deadlines: a get with less time left than a command may take waits in the core. */
 static bool all_have_time(const struct lookup *lookup)
 {
     uint64_t end_us = clock_now_us() + (uint64_t)lookup->loop->guard->config.redis_limit_ms * 1000;
@@ -402,7 +402,7 @@ static struct lookup *new_lookup(struct guard_loop *loop, const struct core_key 
     return lookup;
 }
 
-/* A lookup has the time limit of a Redis command; who is more impatient than that waits in the core, which
+/* A lookup has the time limit of a Redis command; a get with an earlier deadline waits in the core, which
  * answers at the deadline. */
 static bool has_time_for_lookup(const struct guard_loop *loop, const struct get *get)
 {

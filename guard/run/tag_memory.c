@@ -27,7 +27,7 @@ static struct remembered *recalled(struct tag_memory *memory, uint64_t key_hash)
     return NULL;
 }
 
-/* Nobody's, or that of whoever's turn it is. */
+/* A free place, or else the one that is next to be taken over. */
 static struct remembered *place_to_take(struct tag_memory *memory, uint64_t key_hash)
 {
     struct remembered *set = memory->places[key_hash % SETS];

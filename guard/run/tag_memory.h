@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * tag_memory.h - which tags entries had when they were last seen, so that the next lookup can ask for their epochs in
- * the same write. A hint: whoever finds other tags on the entry asks again.
+ * the same write. A hint: if the entry has other tags, their epochs are requested then.
  *
  * A table of fixed size, four places for the keys whose hashes meet, taken over in turn; one loop's own, no locking.
  */

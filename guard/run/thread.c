@@ -103,7 +103,7 @@ static void perform_all(struct guard *guard)
     workers_commit(guard->workers);
 }
 
-/* ---- whom it has answered ---- */
+/* ---- what the core has answered ---- */
 
 static void return_get(struct get *get)
 {
@@ -334,7 +334,7 @@ void thread_close_everything(struct guard *guard)
     host_timer_stop(guard->host, &guard->timer);
     host_timer_stop(guard->host, &guard->limit);
     host_timer_stop(guard->host, &guard->beat);
-    host_soon_stop(&guard->turn);
+    host_soon_stop(&guard->turn_over);
     guard->parts_open = 1u + (guard->wake != NULL) + (guard->own != NULL);
     if (guard->wake != NULL)
         wake_close(guard->wake, part_closed, guard);
@@ -396,7 +396,7 @@ static void advance_end(struct guard *guard)
         thread_close_everything(guard);
 }
 
-/* ---- the turn ---- */
+/* ---- after every event ---- */
 
 void thread_on_timer(void *context)
 {
@@ -436,7 +436,7 @@ static void end_shadows(struct guard *guard)
     publish_stats(guard);
 }
 
-/* After every batch of events: do what the core wants, tell whom it answered. An answer is in the counters
+/* After every batch of events: do what the core wants, return what it answered. An answer is in the counters
  * before anybody is told of it. */
 static void after_events(struct guard *guard)
 {
@@ -449,8 +449,8 @@ static void after_events(struct guard *guard)
         end_shadows(guard);
     tell_invalidated(guard);
     set_timer(guard);
-    if (core_iteration_due(guard->core) || guard->sweep_due)
-        host_soon(guard->host, &guard->turn);
+    if (core_turn_due(guard->core) || guard->sweep_due)
+        host_soon(guard->host, &guard->turn_over);
     advance_end(guard);
 }
 
@@ -462,10 +462,10 @@ void thread_on_turn_over(void *context)
         return;
     guard->sweep_due = guard->sweep_due && near_sweep(guard->near);
     if (guard->sweep_due)
-        host_soon(guard->host, &guard->turn);
-    if (!core_iteration_due(guard->core))
+        host_soon(guard->host, &guard->turn_over);
+    if (!core_turn_due(guard->core))
         return;
-    core_iteration_over(guard->core, clock_now_us());
+    core_turn_over(guard->core, clock_now_us());
     after_events(guard);
 }
 
@@ -490,7 +490,7 @@ static void push_checked(struct guard *guard, const char *subject, size_t subjec
     after_events(guard);
 }
 
-/* Answers who waits with what the message has brought, which is read only if somebody here does. False: it is a
+/* Answers the waiters with what the message has brought, which is read only if there are any. False: it is a
  * wake-up like any other. */
 static bool take_push(struct guard *guard, const struct message *message)
 {

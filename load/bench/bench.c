@@ -10,7 +10,6 @@
  * with 0 also when a goal is missed: it reports. Anything else: something did not work.
  */
 #include "load/bench/bench.h"
-#include "load/base/clock.h"
 #include "load/base/http.h"
 #include "load/base/net.h"
 #include "load/base/proc.h"
@@ -25,10 +24,8 @@
 enum {
     PRODUCT_COUNT = 5000 + BENCH_AVALANCHE_PRODUCTS,
     DATABASE_CONNECTIONS = 1200,
-    READY_LIMIT_MS = 15000,
     ASK_LIMIT_MS = 10000,
-    SETTINGS_MAX = 32,
-    SETTING_BYTES = 256,
+    SETTINGS_MAX = 24,
     FILES_NEEDED = 12000,
 };
 
@@ -50,39 +47,21 @@ enum { MEASUREMENT_COUNT = sizeof measurements / sizeof *measurements };
 
 /* ---- servers ---- */
 
-/* Who may not subscribe polls. */
-static bool is_connected(const struct stack_catalogd *catalogd)
-{
-    return stack_catalogd_metric(catalogd, "guard_redis_state{connection=\"commands\",state=\"up\"}") == 1 &&
-           (stack_catalogd_metric(catalogd, "guard_redis_state{connection=\"wake\",state=\"up\"}") == 1 ||
-            stack_catalogd_metric(catalogd, "guard_redis_state{connection=\"wake\",state=\"denied\"}") == 1);
-}
-
-static bool wait_connected(const struct stack_catalogd *catalogd)
-{
-    uint64_t end_us = clock_after_ms(READY_LIMIT_MS);
-    while (!is_connected(catalogd)) {
-        if (clock_us() >= end_us) {
-            fprintf(stderr, "bench: catalogd does not reach Redis\n");
-            return false;
-        }
-        clock_pause_ms(2);
-    }
-    return true;
-}
-
 bool bench_service_start(const struct bench *servers, struct stack_catalogd *catalogd,
                          const char *const *settings)
 {
-    char redis[SETTING_BYTES], database[SETTING_BYTES];
-    const char *all[SETTINGS_MAX + 1] = {redis, database, "NAMESPACE=bench", "FRESH_MS=3600000"};
-    size_t count = 4;
-    snprintf(redis, sizeof redis, "REDIS_URL=%s", servers->redis.url);
-    snprintf(database, sizeof database, "DATABASE_URL=%s", servers->postgres.url);
-    for (size_t i = 0; settings[i] != NULL && count < SETTINGS_MAX; i++)
+    const char *all[SETTINGS_MAX + 1] = {"NAMESPACE=bench", "FRESH_MS=3600000"};
+    for (size_t i = 0, count = 2; settings[i] != NULL && count < SETTINGS_MAX; i++)
         all[count++] = settings[i];
-    return stack_catalogd_start(catalogd, all) && stack_catalogd_wait_ready(catalogd, READY_LIMIT_MS) &&
-           wait_connected(catalogd);
+    return service_start(catalogd, &servers->redis, &servers->postgres, all);
+}
+
+bool bench_pair_start(const struct bench *servers, struct service_pair *pair, const char *const *settings)
+{
+    bool good = true;
+    for (size_t i = 0; good && i < PAIR; i++)
+        good = bench_service_start(servers, &pair->catalogd[i], settings);
+    return good;
 }
 
 void bench_cold_path(struct bench *servers, char path[static BURST_PATH_BYTES])

@@ -9,13 +9,14 @@
  *     bench_misses.c    Redis commands of a hit, round trips of a miss
  *     bench_waiters.c   ten thousand waiters
  *     bench_wake.c      a thousand waiters of another process
- *     bench_parked.c    hits beside nine thousand who wait
+ *     bench_parked.c    hits beside nine thousand waiters
  *     bench_rolling.c   one hot product that expires every second, beside nginx
  *     bench_early.c     a hot product that expires again and again
  *     bench_avalanche.c thousands of products that expire together
  *     bench_report.c    rows, verdicts
- *     crowd.h, pace.h, wrk.h            who asks
- *     rival.h, nginx.h, varnish.h       who else answers
+ *     crowd.h, pace.h, wrk.h            what asks
+ *     service.h                         a catalogd that is ready
+ *     rival.h, nginx.h, varnish.h       what else answers
  *     filled.h                          when a value is stored
  *
  * A measurement starts the services it needs, repeats what it compares in turns (A B A B, never all A and
@@ -27,6 +28,7 @@
 #ifndef LOAD_BENCH_BENCH_H
 #define LOAD_BENCH_BENCH_H
 
+#include "load/bench/service.h"
 #include "load/herd/burst.h"
 #include "load/report/samples.h"
 #include "load/stack/stack.h"
@@ -80,6 +82,9 @@ extern const char bench_query_marker[]; /* what PostgreSQL logs when a product i
  * when it is ready and connected to Redis. */
 bool bench_service_start(const struct bench *bench, struct stack_catalogd *catalogd,
                          const char *const *settings);
+
+/* Two of them. */
+bool bench_pair_start(const struct bench *bench, struct service_pair *pair, const char *const *settings);
 
 /* "/products/{id}" of a row that exists and that nobody has asked for. */
 void bench_cold_path(struct bench *bench, char path[static BURST_PATH_BYTES]);

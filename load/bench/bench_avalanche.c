@@ -4,7 +4,8 @@
  * for all of them, each for every product twice: how many queries run at once, how many in all, how long it takes.
  *
  * The guard with permits, single flight in each process alone, and no guard, with the same workers and limits. Redis
- * has three seconds for a command: who does not hear of it goes on without permits, which is not looked at here.
+ * has three seconds for a command: a process that does not hear of it goes on without permits, which is not looked at
+ * here.
  *
  * Queries, and how many of them ran at once, are counted by PostgreSQL's log, which has the begin and the end of each.
  * An answer counts from when it was due; all are fresh again when each product has been answered once.
@@ -20,7 +21,6 @@
 #include <stdlib.h>
 
 enum {
-    PAIR = 2,
     CLIENTS = 2, /* that go through all products, of each process */
     PERMITS = 8,
     QUERY_MS = 5,
@@ -112,7 +112,7 @@ static bool expire(struct bench *bench, uint32_t first)
     return true;
 }
 
-/* ---- who asks ---- */
+/* ---- asking for all of them ---- */
 
 /* From the first request to the answer, the first for its product, that is the last of those. 0: one has none. */
 static uint64_t fresh_us(const struct records *records, uint32_t first)
@@ -135,11 +135,10 @@ static uint64_t fresh_us(const struct records *records, uint32_t first)
     return last_us > 0 ? last_us - begin_us : 0;
 }
 
-static bool ask_for_all(const struct avalanche *avalanche, const struct stack_catalogd *pair,
-                        struct side *side)
+static bool ask_for_all(const struct avalanche *avalanche, const struct service_pair *pair, struct side *side)
 {
     char path[64], why[WORK_WHY_BYTES] = "not every request was answered with 200";
-    const struct pace pace = {.ports = {pair[0].port, pair[1].port},
+    const struct pace pace = {.ports = {pair->catalogd[0].port, pair->catalogd[1].port},
                               .port_count = PAIR,
                               .path = path,
                               .walks = CLIENTS,
@@ -167,16 +166,16 @@ static bool ask_for_all(const struct avalanche *avalanche, const struct stack_ca
 
 /* ---- one repetition ---- */
 
-static double refused(const struct stack_catalogd *pair)
+static double refused(const struct service_pair *pair)
 {
     double sum = 0;
     for (size_t i = 0; i < PAIR; i++)
-        sum += stack_catalogd_metric(&pair[i], "guard_permits_total{result=\"refused\"}");
+        sum += stack_catalogd_metric(&pair->catalogd[i], "guard_permits_total{result=\"refused\"}");
     return sum;
 }
 
 static bool measure(struct bench *bench, struct avalanche *avalanche, enum contender who,
-                    const struct stack_catalogd *pair)
+                    const struct service_pair *pair)
 {
     struct side *side = &avalanche->sides[who];
     uint32_t at_once;
@@ -193,7 +192,7 @@ static bool measure(struct bench *bench, struct avalanche *avalanche, enum conte
     return true;
 }
 
-static bool start_pair(const struct bench *bench, enum contender who, struct stack_catalogd *pair)
+static bool start_pair(const struct bench *bench, enum contender who, struct service_pair *pair)
 {
     char delay[32], permits[32];
     const char *const settings[] = {contenders[who].mode,
@@ -210,20 +209,16 @@ static bool start_pair(const struct bench *bench, enum contender who, struct sta
                                     NULL};
     snprintf(delay, sizeof delay, "LOAD_DELAY_MS=%d", QUERY_MS);
     snprintf(permits, sizeof permits, "LOAD_PERMITS=%d", who == GUARD ? PERMITS : 0);
-    bool good = true;
-    for (size_t i = 0; good && i < PAIR; i++)
-        good = bench_service_start(bench, &pair[i], settings);
-    return good;
+    return bench_pair_start(bench, pair, settings);
 }
 
 /* Each pair runs alone: an idle one would hear of the others' fills, too. */
 static bool run_one(struct bench *bench, struct avalanche *avalanche, enum contender who)
 {
-    struct stack_catalogd pair[PAIR] = {0};
-    bool good = start_pair(bench, who, pair) && fill(avalanche, pair[0].port) &&
-                expire(bench, avalanche->first) && measure(bench, avalanche, who, pair);
-    for (size_t i = 0; i < PAIR; i++)
-        stack_catalogd_stop(&pair[i]);
+    struct service_pair pair = {0};
+    bool good = start_pair(bench, who, &pair) && fill(avalanche, pair.catalogd[0].port) &&
+                expire(bench, avalanche->first) && measure(bench, avalanche, who, &pair);
+    service_pair_stop(&pair);
     return good;
 }
 

@@ -8,22 +8,20 @@
  */
 #include "load/bench/bench.h"
 #include "load/bench/crowd.h"
-#include "load/bench/nginx.h"
 
 #include <stdio.h>
 
 enum {
-    PAIR = 2,
     REQUESTS = 1000,
     REPETITIONS = 5,
     THIRTY = 30,
     BURST_QUERY_MS = 100,
     THIRTY_QUERY_MS = 150,
+    NGINX_KEPT_S = 600,
 };
 
 struct side {
-    struct stack_catalogd catalogd[PAIR];
-    struct rival nginx[PAIR]; /* pid 0: not before these */
+    struct service_pair pair;
     struct samples queries, p50_ms, p99_ms, max_ms;
 };
 
@@ -31,7 +29,7 @@ static bool burst_once(struct bench *bench, struct side *side)
 {
     struct crowd crowd = {.port_count = PAIR, .size = REQUESTS};
     for (size_t i = 0; i < PAIR; i++)
-        crowd.ports[i] = side->nginx[i].pid > 0 ? side->nginx[i].port : side->catalogd[i].port;
+        crowd.ports[i] = service_pair_port(&side->pair, i);
     bench_cold_path(bench, crowd.path);
     uint64_t mark = stack_postgres_mark(&bench->postgres);
     bool good = crowd_open(&crowd) && crowd_ask(&crowd);
@@ -43,33 +41,16 @@ static bool burst_once(struct bench *bench, struct side *side)
     return good;
 }
 
+/* Each has its database connection then. */
 static bool start_side(struct bench *bench, struct side *side, const char *const *settings)
 {
-    for (size_t i = 0; i < PAIR; i++) {
+    bool good = bench_pair_start(bench, &side->pair, settings);
+    for (size_t i = 0; good && i < PAIR; i++) {
         char path[BURST_PATH_BYTES];
         bench_cold_path(bench, path);
-        if (!bench_service_start(bench, &side->catalogd[i], settings) ||
-            !bench_ask(side->catalogd[i].port, path)) /* it has its database connection now */
-            return false;
+        good = bench_ask(side->pair.catalogd[i].port, path);
     }
-    return true;
-}
-
-static bool start_nginx(struct side *side)
-{
-    for (size_t i = 0; i < PAIR; i++) {
-        if (!nginx_start(&side->nginx[i], side->catalogd[i].port))
-            return false;
-    }
-    return true;
-}
-
-static void stop_side(struct side *side)
-{
-    for (size_t i = 0; i < PAIR; i++) {
-        rival_stop(&side->nginx[i]);
-        stack_catalogd_stop(&side->catalogd[i]);
-    }
+    return good;
 }
 
 static void setting(char *text, size_t text_bytes, const char *name, int value)
@@ -102,13 +83,14 @@ bool measure_burst(struct bench *bench)
     const char *const off[] = {delay, "GUARD_MODE=off", NULL};
     setting(delay, sizeof delay, "LOAD_DELAY_MS", BURST_QUERY_MS);
     progress_begin("cold bursts of 1 000, beside nginx:");
-    bool good = start_side(bench, &guard, fleet) && start_side(bench, &nginx, off) && start_nginx(&nginx);
+    bool good = start_side(bench, &guard, fleet) && start_side(bench, &nginx, off) &&
+                service_pair_start_nginx(&nginx.pair, (struct nginx_options){.valid_s = NGINX_KEPT_S});
     for (size_t i = 0; good && i < REPETITIONS; i++) {
         progress_repetition(i + 1);
         good = burst_once(bench, &guard) && burst_once(bench, &nginx);
     }
-    stop_side(&guard);
-    stop_side(&nginx);
+    service_pair_stop(&guard.pair);
+    service_pair_stop(&nginx.pair);
     if (good)
         report_burst(&guard, &nginx);
     return progress_end(good);
@@ -127,7 +109,7 @@ bool measure_thirty(struct bench *bench)
     bool good = start_side(bench, &guard, fleet);
     for (size_t i = 0; good && i < THIRTY; i++)
         good = burst_once(bench, &guard);
-    stop_side(&guard);
+    service_pair_stop(&guard.pair);
     for (size_t i = 0; i < guard.p99_ms.count; i++)
         samples_add(&ratio, guard.p99_ms.at[i] / THIRTY_QUERY_MS);
     if (good) {

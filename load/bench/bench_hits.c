@@ -9,7 +9,7 @@
  *
  * One server loop, one nginx worker, one thread of wrk, the same connections for all; Varnish has the threads that it
  * has by default. The ratios are made within a repetition, so what slows the whole machine down cancels out.
- * Throughput depends on who shares which core; the CPU time per request, Redis's own beside it, does so much less.
+ * Throughput depends on what shares which core; the CPU time per request, Redis's own beside it, does so much less.
  */
 #include "load/base/http.h"
 #include "load/bench/bench.h"
@@ -211,9 +211,9 @@ static bool start(struct bench *bench, struct contest *contest)
         !bench_service_start(bench, &contest->near, near_settings))
         return false;
     const struct varnish_options varnish = {.origin_port = contest->catalogd.port, .ttl_ms = KEPT_MS};
-    return nginx_start(&contest->nginx, contest->catalogd.port) &&
-           varnish_start(&contest->varnish, &varnish) && warm_up(bench, contest) &&
-           same_body(contest, NGINX) && same_body(contest, VARNISH);
+    const struct nginx_options nginx = {.origin_port = contest->catalogd.port, .valid_s = KEPT_MS / 1000};
+    return nginx_start(&contest->nginx, &nginx) && varnish_start(&contest->varnish, &varnish) &&
+           warm_up(bench, contest) && same_body(contest, NGINX) && same_body(contest, VARNISH);
 }
 
 bool measure_hits(struct bench *bench)

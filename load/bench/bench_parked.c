@@ -25,7 +25,7 @@ enum {
 struct kind {
     struct stack_catalogd catalogd;
     char path[BURST_PATH_BYTES]; /* cached */
-    struct crowd crowd;          /* who waits beside */
+    struct crowd crowd;          /* that waits beside */
     struct samples alone, crowded, ratio;
     bool measured; /* with the nine thousand, in this repetition */
 };

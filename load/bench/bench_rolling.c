@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * bench_rolling.c - one hot product that expires every second, asked for 2 000 times a second over two processes:
- * how often it is loaded, and what those feel who come when it expires.
+ * how often it is loaded, and what requests feel that come when it expires.
  *
  * Beside it two nginx before a catalogd that guards nothing: proxy_cache_lock, proxy_cache_use_stale updating and
  * proxy_cache_background_update, so that nobody waits for a renewal there either. Its times are whole seconds: what
@@ -13,13 +13,11 @@
  */
 #include "load/base/clock.h"
 #include "load/bench/bench.h"
-#include "load/bench/nginx.h"
 #include "load/bench/pace.h"
 
 #include <stdio.h>
 
 enum {
-    PAIR = 2,
     TTL_MS = 1000,
     QUERY_MS = 100,
     PER_SECOND = 2000,
@@ -32,8 +30,7 @@ enum {
 enum contender { GUARD, NEAR, NGINX, CONTENDER_COUNT };
 
 struct side {
-    struct stack_catalogd catalogd[PAIR];
-    struct rival nginx[PAIR]; /* pid 0: not before these */
+    struct service_pair pair;
     struct samples queries, queries_per_expiry, p50_ms, p99_ms, p999_ms, max_ms;
 };
 
@@ -74,7 +71,7 @@ static bool roll(struct bench *bench, struct side *side)
                         .limit_ms = LIMIT_MS};
     struct latencies latencies;
     for (size_t i = 0; i < PAIR; i++)
-        pace.ports[i] = side->nginx[i].pid > 0 ? side->nginx[i].port : side->catalogd[i].port;
+        pace.ports[i] = service_pair_port(&side->pair, i);
     bench_cold_path(bench, path);
     if (!ask_both(&pace))
         return false;
@@ -110,15 +107,6 @@ static bool repeat(struct bench *bench, struct contest *contest)
     return true;
 }
 
-static bool start_pair(struct bench *bench, struct side *side, const char *const *settings)
-{
-    for (size_t i = 0; i < PAIR; i++) {
-        if (!bench_service_start(bench, &side->catalogd[i], settings))
-            return false;
-    }
-    return true;
-}
-
 static bool start(struct bench *bench, struct contest *contest)
 {
     char fresh[32], delay[32];
@@ -133,29 +121,19 @@ static bool start(struct bench *bench, struct contest *contest)
                                 delay,
                                 NULL};
     const char *const off[] = {"GUARD_MODE=off", "FRESH_MS=1", "JITTER_PERCENT=0", delay, NULL};
-    struct side *nginx = &contest->sides[NGINX];
+    struct service_pair *nginx = &contest->sides[NGINX].pair;
     snprintf(fresh, sizeof fresh, "FRESH_MS=%d", TTL_MS);
     snprintf(delay, sizeof delay, "LOAD_DELAY_MS=%d", QUERY_MS);
-    if (!start_pair(bench, &contest->sides[GUARD], guard) ||
-        !start_pair(bench, &contest->sides[NEAR], near) || !start_pair(bench, nginx, off))
-        return false;
-    for (size_t i = 0; i < PAIR; i++) {
-        const struct nginx_options options = {
-            .origin_port = nginx->catalogd[i].port, .valid_s = TTL_MS / 1000, .serves_stale = true};
-        if (!nginx_start_with(&nginx->nginx[i], &options))
-            return false;
-    }
-    return true;
+    return bench_pair_start(bench, &contest->sides[GUARD].pair, guard) &&
+           bench_pair_start(bench, &contest->sides[NEAR].pair, near) && bench_pair_start(bench, nginx, off) &&
+           service_pair_start_nginx(nginx,
+                                    (struct nginx_options){.valid_s = TTL_MS / 1000, .serves_stale = true});
 }
 
 static void stop(struct contest *contest)
 {
-    for (size_t i = 0; i < PAIR; i++) {
-        for (enum contender who = 0; who < CONTENDER_COUNT; who++) {
-            rival_stop(&contest->sides[who].nginx[i]);
-            stack_catalogd_stop(&contest->sides[who].catalogd[i]);
-        }
-    }
+    for (enum contender who = 0; who < CONTENDER_COUNT; who++)
+        service_pair_stop(&contest->sides[who].pair);
 }
 
 static void report_side(const char *name, const struct side *side, struct goal goal)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bench_tail.c - what those who ask for something else feel while thousands wait for one cold product.
+ * bench_tail.c - what requests for other products feel while thousands wait for a cold one.
  *
  * Cached products are asked for at a fixed rate, see pace.h; in the middle of it 3 000 connections ask for one
  * cold product at once. Only what was due while the burst lasted counts; without a burst, as much from the same
@@ -49,7 +49,7 @@ static bool warm_up(struct bench *bench, struct tail *tail)
     return good;
 }
 
-/* ---- those who ask for something else ---- */
+/* ---- requests for other products ---- */
 
 static bool begin(const struct tail *tail, struct herd **herd, uint64_t *begin_us)
 {

@@ -136,7 +136,7 @@ static bool repeat(struct bench *bench, struct way *way)
     return good;
 }
 
-/* The message brought the value to nearly everybody, or to nobody: then the rows mean what they say. */
+/* The message brought the value to nearly all waiters, or to none: then the rows mean what they say. */
 static bool shows(const struct way *ways)
 {
     double most = (double)WAITERS * REPETITIONS;

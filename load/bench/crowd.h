@@ -2,8 +2,8 @@
 /*
  * crowd.h - many requests for one product at one instant, all of which must be answered with 200.
  *
- *     crowd_open()    everybody connects
- *     crowd_ask()     and asks; something may be done meanwhile
+ *     crowd_open()    all connect
+ *     crowd_ask()     and ask; something may be done meanwhile
  *     crowd_close()
  *
  * Threads: one at a time. Time: as burst.h has it. Errors: false, and the reason on stderr.
@@ -36,7 +36,7 @@ bool crowd_ask(struct crowd *crowd);
 /* Accepts one that was never opened. */
 void crowd_close(struct crowd *crowd);
 
-/* Does everybody wait in this process, by its own count? */
+/* Do all of them wait in this process, by its own count? */
 bool crowd_waits(const struct crowd *crowd, const struct stack_catalogd *catalogd);
 
 #endif

@@ -47,9 +47,9 @@ static const char configuration[] = "daemon off;\n"
 static const char stale_configuration[] = "            proxy_cache_use_stale updating;\n"
                                           "            proxy_cache_background_update on;\n";
 
-bool nginx_start_with(struct rival *nginx, const struct nginx_options *options)
+bool nginx_start(struct rival *nginx, const struct nginx_options *options)
 {
-    static const char installed[] = "/usr/sbin/nginx"; /* not everybody's PATH has this folder */
+    static const char installed[] = "/usr/sbin/nginx"; /* not in every PATH */
     char text[RIVAL_FILE_BYTES];
     const char *const arguments[] = {access(installed, X_OK) == 0 ? installed : "nginx",
                                      "-p",
@@ -64,10 +64,4 @@ bool nginx_start_with(struct rival *nginx, const struct nginx_options *options)
     snprintf(text, sizeof text, configuration, (unsigned)options->origin_port, (unsigned)options->valid_s,
              options->serves_stale ? stale_configuration : "");
     return rival_start(nginx, &plan);
-}
-
-bool nginx_start(struct rival *nginx, uint16_t origin_port)
-{
-    const struct nginx_options options = {.origin_port = origin_port, .valid_s = 600};
-    return nginx_start_with(nginx, &options);
 }

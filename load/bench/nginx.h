@@ -3,8 +3,8 @@
  * nginx.h - a private nginx whose proxy_cache stands before one server: what most people would put there.
  *
  * One worker, proxy_cache_lock on, kept-alive connections on both sides, nothing logged, everything in a
- * temporary folder that goes with this program (see proc.h). What came with 200 is cached for ten minutes, or as
- * long as the options say, whatever its Cache-Control says.
+ * temporary folder that goes with this program (see proc.h). What came with 200 is cached as long as the options say,
+ * whatever its Cache-Control says.
  *
  * Threads: as proc.h has it. Errors: false, and the reason with the end of the log on stderr.
  */
@@ -20,7 +20,6 @@ struct nginx_options {
 };
 
 /* Returns when it answers; its pid is the master's, the worker is its child. rival_stop() stops it. */
-bool nginx_start(struct rival *nginx, uint16_t origin_port);
-bool nginx_start_with(struct rival *nginx, const struct nginx_options *options);
+bool nginx_start(struct rival *nginx, const struct nginx_options *options);
 
 #endif

@@ -55,7 +55,7 @@ static bool fill_in_all(const struct rival *rival, const char *name, const char 
     return true;
 }
 
-/* Whoever the server runs as may read it. */
+/* The user that the server runs as may read it. */
 static bool write_file(const struct rival *rival, const struct rival_plan *plan)
 {
     char path[RIVAL_TEXT_BYTES], text[RIVAL_FILE_BYTES];
@@ -103,7 +103,7 @@ bool rival_start(struct rival *rival, const struct rival_plan *plan)
     if (!proc_folder(plan->name, plan->user, rival->folder))
         return false;
     snprintf(rival->log_path, sizeof rival->log_path, "%s/output", rival->folder);
-    for (int i = 0; i < START_TRIES; i++) { /* somebody may take the port first */
+    for (int i = 0; i < START_TRIES; i++) { /* another program may take the port first */
         if (launch(rival, plan))
             return true;
     }

@@ -17,7 +17,7 @@ static const char configuration[] = "vcl 4.1;\n"
 
 bool varnish_start(struct rival *varnish, const struct varnish_options *options)
 {
-    static const char installed[] = "/usr/sbin/varnishd"; /* not everybody's PATH has this folder */
+    static const char installed[] = "/usr/sbin/varnishd"; /* not in every PATH */
     char text[RIVAL_FILE_BYTES];
     const char *const arguments[] = {access(installed, X_OK) == 0 ? installed : "varnishd",
                                      "-F",

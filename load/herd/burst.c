@@ -169,9 +169,11 @@ bool burst_open(const struct burst_options *options, struct burst **out)
 {
     if (!options_are_right(options))
         return false;
-    struct burst *burst = calloc(1, sizeof *burst);
+    struct burst *burst =
+        aligned_alloc(_Alignof(struct burst), sizeof *burst); /* its post is one cache line's */
     if (burst == NULL)
         return false;
+    memset(burst, 0, sizeof *burst);
     if (!burst_init(burst, options) || !connect_all(burst)) {
         burst_close(&burst);
         return false;

@@ -22,6 +22,7 @@
 #define LOAD_HERD_HERD_H
 
 #include "load/herd/record.h"
+#include "load/herd/strain.h"
 #include "load/herd/work.h"
 
 struct herd;
@@ -34,20 +35,6 @@ struct herd_progress {
     uint64_t failed;              /* ended without an answer; not those that were told to hang up */
     uint32_t open_connections;
     uint64_t errors_5xx;
-};
-
-/* Was the generator itself the bottleneck? Measured where it cannot hide: in the generators. */
-struct herd_strain {
-    uint32_t generator_count;
-    double busiest;        /* CPU time / time of the busiest generator, 0 to 1; burst: of the rounds' time */
-    double starved;        /* ready to run without a free core / time, of the one worst off, 0 to 1 */
-    uint64_t late_p99_us;  /* how long after its due time a request left although a connection was free */
-    uint64_t late_max_us;  /* ... in rate; in a burst the same as spread_us, from the barrier on */
-    uint64_t late_count;   /* those that left later than 1 ms after they were due */
-    uint64_t waited_count; /* rate: those for which no connection was free: connection_count is too low */
-    uint64_t spread_us;    /* burst: from the first request written to the last; worst round */
-    bool is_bottleneck;
-    char verdict[320]; /* one or two sentences with the numbers; what to do about it */
 };
 
 /*

@@ -2,6 +2,8 @@
 /* strain.c - see strain.h. */
 #include "load/herd/strain.h"
 
+#include "load/herd/herd_shared.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>

@@ -10,7 +10,7 @@
 #ifndef LOAD_LAB_CELL_H
 #define LOAD_LAB_CELL_H
 
-#include "load/lab/lab.h"
+#include "load/lab/scheme.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -32,7 +32,7 @@ struct cell_demand {
     uint32_t needed_loads;    /* a perfect lock makes so many */
     uint32_t our_loads_extra; /* what ours may need beyond them, by its README ... */
     uint32_t our_loads_each;  /* ... and this for each worker process */
-    uint32_t our_wait_leases; /* the longest that anybody may have to wait for ours: so many leases ... */
+    uint32_t our_wait_leases; /* the longest that a request may have to wait for ours: so many leases ... */
     uint32_t our_wait_ms;     /* ... and this */
 };
 
@@ -44,8 +44,8 @@ struct cell {
     uint32_t holders_peak;            /* workers that held the lock at the same time */
     uint32_t wrong_deletions;         /* from MONITOR */
     bool has_stuck;
-    bool is_for_ever;      /* watched for stuck_us, and nobody was served */
-    bool is_until_resumed; /* nobody was served before the paused holder went on */
+    bool is_for_ever;      /* watched for stuck_us, and no request was served */
+    bool is_until_resumed; /* no request was served before the paused holder went on */
     uint64_t stuck_us;     /* from the failure to the next that was served, or could be */
     int64_t
         lock_pttl_ms; /* for ever: what Redis says of the lock then; -1: it has no end, -2: there is none */

@@ -2,7 +2,7 @@
 /*
  * failures.c - what goes wrong, one function each; see trial.h.
  *
- * Worker 0 is the one to whom it happens. Nothing is timed to hit a window: a worker stops itself at the step
+ * It happens to worker 0. Nothing is timed to hit a window: a worker stops itself at the step
  * that matters, a query lasts until it is let go.
  */
 #include "load/lab/trial.h"
@@ -320,7 +320,7 @@ static uint32_t wait_subscribed(struct trial *trial)
     return count;
 }
 
-/* Subscriptions are cut, and Redis takes no new connection until the message has gone out to nobody. */
+/* Subscriptions are cut, and Redis takes no new connection until the message has gone out, unheard. */
 static bool run_lost_message(struct trial *trial)
 {
     struct stack_redis *redis = &trial->lab->redis;

@@ -175,7 +175,7 @@ static bool launch(struct fleet *fleet, const struct fleet_options *options, con
     return true;
 }
 
-/* The first note of a connection says whose it is. */
+/* The first note of a connection says which worker's it is. */
 static bool accept_one(struct fleet *fleet, uint64_t end_us)
 {
     struct note hello;

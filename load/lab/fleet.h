@@ -15,8 +15,8 @@
 #define LOAD_LAB_FLEET_H
 
 #include "load/base/proc.h"
-#include "load/lab/lab.h"
 #include "load/lab/note.h"
+#include "load/lab/scheme.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -55,7 +55,7 @@ struct fleet_options {
 
 /* Returns when all workers are connected to everything. fleet_stop() in any case. */
 bool fleet_start(struct fleet *fleet, const struct fleet_options *options);
-/* Kills who does not end by itself. */
+/* Kills a worker that does not end by itself. */
 void fleet_stop(struct fleet *fleet);
 
 /* One request, to stop at a step (STEP_NONE: nowhere); returns when it has begun. */
@@ -70,7 +70,7 @@ void fleet_resume(struct fleet *fleet, uint32_t worker);
 /* SIGKILL; returns its instant. */
 uint64_t fleet_kill(struct fleet *fleet, uint32_t worker);
 
-/* Waits until so many such notes have come from this worker, or from anybody. */
+/* Waits until so many such notes have come from this worker, or from any. */
 bool fleet_await(struct fleet *fleet, enum note_kind kind, uint32_t worker, uint32_t wanted,
                  uint32_t limit_ms);
 uint32_t fleet_count(const struct fleet *fleet, enum note_kind kind, uint32_t worker);

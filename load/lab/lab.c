@@ -9,7 +9,7 @@
  * after the other; then a table for each failure and the matrix of both. Exits with 1 if a cell could not be run
  * or ours did not keep what it promises, with 2 if it was called wrongly.
  */
-#include "load/lab/lab.h"
+#include "load/lab/scheme.h"
 
 #include "load/base/clock.h"
 #include "load/base/number.h"

@@ -20,7 +20,7 @@
 #define LOAD_LAB_MONITOR_H
 
 #include "load/lab/fleet.h"
-#include "load/lab/lab.h"
+#include "load/lab/scheme.h"
 #include "load/stack/stack.h"
 
 #include <stdbool.h>

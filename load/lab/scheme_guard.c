@@ -5,7 +5,7 @@
  * The lock, the waiting, the fill and the release are the module's; the lab sees what the loader sees. Its
  * last step before the lock goes is therefore the end of the loader: fill and release are one script.
  */
-#include "load/lab/lab.h"
+#include "load/lab/scheme.h"
 
 #include "guard/guard.h"
 #include "load/base/clock.h"

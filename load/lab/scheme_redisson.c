@@ -14,7 +14,7 @@
  * lease, and the old value is stored all the same, for the fill asks nobody; and Redis coming back empty
  * makes two holders.
  */
-#include "load/lab/lab.h"
+#include "load/lab/scheme.h"
 
 #include "load/base/clock.h"
 

@@ -3,11 +3,11 @@
 #include "load/lab/source.h"
 
 #include "load/base/clock.h"
-#include "load/lab/lab.h"
 
 #include <libpq-fe.h>
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,9 +31,15 @@ void source_close(struct pg_conn **connection)
     *connection = NULL;
 }
 
-/* Runs one statement; the first column of the first row goes into `number` ("" if none; may be NULL). */
-static bool run(PGconn *connection, const char *statement, char number[NUMBER_BYTES])
+/* Runs one statement, printf-like; the first column of the first row goes into `number` ("" if none; may be NULL). */
+__attribute__((format(printf, 3, 4))) static bool run(PGconn *connection, char number[NUMBER_BYTES],
+                                                      const char *format, ...)
 {
+    char statement[STATEMENT_BYTES];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(statement, sizeof statement, format, arguments);
+    va_end(arguments);
     PGresult *result = PQexec(connection, statement);
     ExecStatusType status = PQresultStatus(result);
     bool good = status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK;
@@ -54,61 +60,52 @@ const char *source_marker(const char *key, char marker[static SOURCE_MARKER_BYTE
 /* Keys are ours: letters, digits, ":" and "-". */
 int32_t source_load(struct pg_conn *connection, const char *key, uint32_t worker)
 {
-    char statement[STATEMENT_BYTES], marker[SOURCE_MARKER_BYTES], version[NUMBER_BYTES];
-    snprintf(statement, sizeof statement,
-             "%s SELECT version, pg_advisory_xact_lock_shared(hashtext('%s'), %" PRIu32
-             ") FROM lab WHERE key = '%s'",
-             source_marker(key, marker), key, worker, key);
-    return run(connection, statement, version) ? (int32_t)strtol(version, NULL, 10) : LAB_FAILED;
+    char marker[SOURCE_MARKER_BYTES], version[NUMBER_BYTES];
+    bool good = run(connection, version,
+                    "%s SELECT version, pg_advisory_xact_lock_shared(hashtext('%s'), %" PRIu32
+                    ") FROM lab WHERE key = '%s'",
+                    source_marker(key, marker), key, worker, key);
+    return good ? (int32_t)strtol(version, NULL, 10) : LAB_FAILED;
 }
 
 bool source_prepare(struct pg_conn *connection)
 {
-    return run(connection, "CREATE TABLE lab (key text PRIMARY KEY, version integer NOT NULL)", NULL);
+    return run(connection, NULL, "CREATE TABLE lab (key text PRIMARY KEY, version integer NOT NULL)");
 }
 
 bool source_insert(struct pg_conn *connection, const char *key)
 {
-    char statement[STATEMENT_BYTES];
-    snprintf(statement, sizeof statement, "INSERT INTO lab VALUES ('%s', 1)", key);
-    return run(connection, statement, NULL);
+    return run(connection, NULL, "INSERT INTO lab VALUES ('%s', 1)", key);
 }
 
 bool source_change(struct pg_conn *connection, const char *key)
 {
-    char statement[STATEMENT_BYTES];
-    snprintf(statement, sizeof statement, "UPDATE lab SET version = version + 1 WHERE key = '%s'", key);
-    return run(connection, statement, NULL);
+    return run(connection, NULL, "UPDATE lab SET version = version + 1 WHERE key = '%s'", key);
 }
 
 int32_t source_version(struct pg_conn *connection, const char *key)
 {
-    char statement[STATEMENT_BYTES], version[NUMBER_BYTES];
-    snprintf(statement, sizeof statement, "SELECT version FROM lab WHERE key = '%s'", key);
-    return run(connection, statement, version) ? (int32_t)strtol(version, NULL, 10) : LAB_FAILED;
+    char version[NUMBER_BYTES];
+    bool good = run(connection, version, "SELECT version FROM lab WHERE key = '%s'", key);
+    return good ? (int32_t)strtol(version, NULL, 10) : LAB_FAILED;
 }
 
 bool source_hold(struct pg_conn *connection, const char *key, uint32_t first, uint32_t last)
 {
-    char statement[STATEMENT_BYTES];
-    snprintf(statement, sizeof statement,
-             "SELECT pg_advisory_lock(hashtext('%s'), worker) FROM generate_series(%" PRIu32 ", %" PRIu32
-             ") AS worker",
-             key, first, last);
-    return run(connection, statement, NULL);
+    return run(connection, NULL,
+               "SELECT pg_advisory_lock(hashtext('%s'), worker) FROM generate_series(%" PRIu32 ", %" PRIu32
+               ") AS worker",
+               key, first, last);
 }
 
 bool source_let_go(struct pg_conn *connection, const char *key, uint32_t worker)
 {
-    char statement[STATEMENT_BYTES];
-    snprintf(statement, sizeof statement, "SELECT pg_advisory_unlock(hashtext('%s'), %" PRIu32 ")", key,
-             worker);
-    return run(connection, statement, NULL);
+    return run(connection, NULL, "SELECT pg_advisory_unlock(hashtext('%s'), %" PRIu32 ")", key, worker);
 }
 
 bool source_let_go_all(struct pg_conn *connection)
 {
-    return run(connection, "SELECT pg_advisory_unlock_all()", NULL);
+    return run(connection, NULL, "SELECT pg_advisory_unlock_all()");
 }
 
 bool source_wait_held(struct pg_conn *connection, uint32_t wanted, uint32_t limit_ms)
@@ -116,7 +113,7 @@ bool source_wait_held(struct pg_conn *connection, uint32_t wanted, uint32_t limi
     const uint64_t end_us = clock_after_ms(limit_ms);
     char count[NUMBER_BYTES];
     while (
-        run(connection, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted", count)) {
+        run(connection, count, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")) {
         if (strtoul(count, NULL, 10) >= wanted)
             return true;
         if (clock_us() >= end_us) {

@@ -25,6 +25,7 @@
 struct pg_conn;
 
 enum { SOURCE_MARKER_BYTES = 96 };
+enum { LAB_FAILED = 0 }; /* versions of the row begin with 1 */
 
 /* NULL: refused. */
 struct pg_conn *source_open(const char *url);

@@ -113,7 +113,7 @@ static void count_answers(const struct fleet *fleet, struct cell *cell)
     }
 }
 
-/* The last answer to somebody who waited for another's load, after the value was there. */
+/* The last answer to a worker that waited for another's load, after the value was there. */
 static void measure_wake(const struct trial *trial, struct cell *cell)
 {
     const uint64_t filled_us = monitor_filled_us(&trial->monitor);

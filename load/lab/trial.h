@@ -12,8 +12,8 @@
 
 #include "load/lab/cell.h"
 #include "load/lab/fleet.h"
-#include "load/lab/lab.h"
 #include "load/lab/monitor.h"
+#include "load/lab/scheme.h"
 #include "load/stack/stack.h"
 
 #include <stdbool.h>
@@ -21,8 +21,8 @@
 
 /* How long is waited and watched, in quarters of a lease. */
 enum {
-    TRIAL_FOR_EVER_QUARTERS = 20, /* nobody was served for so long: called for ever */
-    TRIAL_OTHERS_QUARTERS = 10,   /* a lock that has a lease is taken by somebody else within this */
+    TRIAL_FOR_EVER_QUARTERS = 20, /* no request was served for so long: called for ever */
+    TRIAL_OTHERS_QUARTERS = 10,   /* a lock that has a lease is taken by another worker within this */
     TRIAL_COUNT_QUARTERS = 2,     /* commands of waiters are counted over this span; within a lease */
     TRIAL_WATCH_QUARTERS = 1,     /* what must not happen is watched for so long; well within a lease */
 };
@@ -72,13 +72,13 @@ uint32_t trial_ms(const struct trial *trial, uint32_t quarters);
 /* The row changes, then worker's process invalidates, as an application does after COMMIT. */
 bool trial_change(struct trial *trial, uint32_t worker);
 
-/* Sets the cell's stuck time: until somebody who is still unanswered is answered, or for ever. */
+/* Sets the cell's stuck time: until a request that is still unanswered is answered, or for ever. */
 bool trial_measure_stuck(struct trial *trial, uint64_t since_us);
 
-/* Counts the Redis commands for half a lease while all who do not hold the lock wait for it. */
+/* Counts the Redis commands for half a lease while all workers without the lock wait for it. */
 void trial_measure_polling(struct trial *trial);
 
-/* Lets all held queries go and reads answers until nobody of those who live waits any more. */
+/* Lets all held queries go and reads answers until no living worker waits any more. */
 bool trial_settle(struct trial *trial);
 
 #endif

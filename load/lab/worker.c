@@ -2,8 +2,8 @@
 /* worker.c - see worker.h. */
 #include "load/lab/worker.h"
 
-#include "load/lab/lab.h"
 #include "load/lab/note.h"
+#include "load/lab/scheme.h"
 #include "load/lab/source.h"
 
 #include <hiredis/hiredis.h>

@@ -128,7 +128,7 @@ static size_t index_of_ours(const struct figure_row *row)
     return i;
 }
 
-/* The best of those that are not best; row->count if everybody is. */
+/* The best of those that are not best; row->count if all are. */
 static size_t runner_up(const struct figure_row *row)
 {
     size_t next = row->count;

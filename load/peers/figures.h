@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * figures.h - the figures of the comparison, and who is better in one.
+ * figures.h - the figures of the comparison, and which peer is better in one.
  *
  * A figure has a sample for each repetition; its median stands for it. Two peers are equal in a figure when their
  * medians are equal as printed; they are too close to tell when their samples overlap.
@@ -29,7 +29,7 @@ enum figure {
     FIGURE_MAX,
     FIGURE_RATE,      /* answers a second */
     FIGURE_CPU,       /* of the peer's processes and of Redis, microseconds for each request */
-    FIGURE_REDIS,     /* how much of it is Redis's; only of those who use it */
+    FIGURE_REDIS,     /* how much of it is Redis's; only of peers that use it */
     FIGURE_FULL_RATE, /* as many as go: answers a second of one instance, and what each costs */
     FIGURE_FULL_CPU,
     FIGURE_FULL_REDIS,
@@ -75,13 +75,13 @@ struct figure_row {
     const char *ours; /* the name of ours */
 };
 
-/* The best one's name, "a, b" when they are equal as printed; "all" when everybody is; "" where neither direction
+/* The best one's name, "a, b" when they are equal as printed; "all" when every peer is; "" where neither direction
  * is better, and then there is no sentence either. */
 void figure_best(const struct figure_row *row, char *text, size_t text_bytes);
 
 /*
- * In words: who is best and by how much, and everybody who is better than ours with their numbers, so that nobody
- * has to read the table for it.
+ * In words: which is best and by how much, and every peer that is better than ours with its numbers, so that the
+ * table need not be read for it.
  */
 void figure_sentence(const struct figure_row *row, char *text, size_t text_bytes);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * outcome.c - the tables: a row for each figure, a column for each peer, and below it in words who is best and who
+ * outcome.c - the tables: a row for each figure, a column for each peer, and below it in words which is best and which
  * is better than ours. All from the samples.
  */
 #include "load/peers/peers.h"
@@ -79,9 +79,12 @@ static void format_median(const struct samples *samples, unsigned decimals, char
 static void format_spread(const struct samples *samples, unsigned decimals, char text[CELL_BYTES])
 {
     char smallest[CELL_BYTES / 3], largest[CELL_BYTES / 3];
+    text[0] = '\0';
+    if (samples->count == 0)
+        return;
     format_short(samples_smallest(samples), decimals, smallest, sizeof smallest);
     format_short(samples_largest(samples), decimals, largest, sizeof largest);
-    snprintf(text, CELL_BYTES, samples->count > 0 ? "%s..%s" : "", smallest, largest);
+    snprintf(text, CELL_BYTES, "%s..%s", smallest, largest);
 }
 
 static void print_figure(const struct outcome *outcome, size_t contest, enum figure figure, const char *label,
@@ -116,7 +119,7 @@ static void print_row(const struct outcome *outcome, size_t contest, enum figure
 
 /* ---- words below it ---- */
 
-/* What was not a right answer, of everybody who had such. */
+/* What was not a right answer, of each peer that gave such. */
 static void print_failures(const struct outcome *outcome, size_t contest)
 {
     for (size_t i = 0; i < outcome->peer_count; i++) {

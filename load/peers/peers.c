@@ -4,7 +4,7 @@
  *
  *     peers [PEER ...] [CONTEST ...] [--json FILE] [--repetitions N] [--seconds N]
  *
- * Repetitions are interleaved (A B C A B C), so that a machine that grows slower does so for everybody. Exits with
+ * Repetitions are interleaved (A B C A B C), so that a machine that grows slower does so for all peers. Exits with
  * 0 also when another cache is better, and when one is not installed: it reports both. 1: something that is
  * installed did not work, or nothing ran. 2: it was called wrongly.
  */
@@ -32,7 +32,7 @@ enum {
     ALL_CONTESTS = sizeof all_contests / sizeof *all_contests,
 };
 _Static_assert((size_t)ALL_PEERS <= (size_t)PEERS_MAX && (size_t)ALL_CONTESTS <= (size_t)CONTESTS_MAX,
-               "struct outcome has room for everybody");
+               "struct outcome has room for all of them");
 _Static_assert((size_t)REPETITIONS_MAX <= (size_t)SAMPLES_MAX, "struct samples has room for all of them");
 
 static struct outcome outcome;
@@ -142,7 +142,7 @@ static void start_all(const struct contest *contest)
         if (!runs(peer))
             continue;
         show(peer->name);
-        if (!peer->start(peer, &stage, &contest->terms))
+        if (!peer_start(peer, &stage, &contest->terms))
             peer_fail(peer, "did not start");
         else if (!contest->prepare(&stage, peer))
             peer_fail(peer, "failed in %s before anything counted", contest->name);
@@ -170,7 +170,7 @@ static void repeat(size_t contest, uint32_t repetition, uint32_t repetitions)
 static void stop_all(void)
 {
     for (size_t i = 0; i < outcome.peer_count; i++)
-        outcome.peers[i]->stop(outcome.peers[i]);
+        peer_stop(outcome.peers[i]);
 }
 
 static void run_all(const struct wish *wish)
@@ -203,7 +203,7 @@ static void describe_machine(double load_before)
         machine, load_before);
 }
 
-/* True: whoever is installed has worked, and somebody has. */
+/* True: at least one is installed. */
 static bool look_at_all(void)
 {
     bool any = false;

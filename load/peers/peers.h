@@ -2,18 +2,18 @@
 /*
  * peers.h - the known caches beside ours, on the same work, in one run.
  *
- *     look()  ---> may run ---> start(ttl) ---> ports, pids ---> contests ---> stop()
- *        +-------> why_not: "not run: ..." in the report        (start and stop once for each contest)
+ *     look()  ---> may run ---> peer_start(ttl) ---> ports, pids ---> contests ---> peer_stop()
+ *        +-------> why_not: "not run: ..." in the report             (start and stop once for each contest)
  *
  * A peer is two instances of one cache. All of them get their documents from the same origin: one catalogd that
- * guards nothing, so that PostgreSQL's statement log counts every origin call of everybody alike; ours asks that
+ * guards nothing, so that PostgreSQL's statement log counts every origin call of all peers alike; ours asks that
  * PostgreSQL itself. Same documents, same TTL, same time to serve stale, see peers.c.
  *
  *     peers.c         the choice, main()
- *     peer_*.c        one peer each; how it is set up, and which page of its documentation says so
+ *     peer_*.c        how each is set up, and which page of its documentation says so; peer.c: what all have in common
  *     stage.c         the servers that all peers share, meters, counting
  *     contest_*.c     one kind of work each; paced.c: what two of them have in common
- *     figures.c       which figures there are, medians, who is better
+ *     figures.c       which figures there are, medians, which peer is better
  *     outcome.c       the tables and the sentences below them
  *     outcome_json.c  the same as a file
  *
@@ -22,6 +22,7 @@
 #ifndef LOAD_PEERS_PEERS_H
 #define LOAD_PEERS_PEERS_H
 
+#include "load/bench/rival.h"
 #include "load/herd/burst.h"
 #include "load/peers/figures.h"
 #include "load/stack/stack.h"
@@ -59,11 +60,13 @@ struct peer {
     bool uses_redis;
     /* Is it installed? Fills in `version`, or `why_not`. */
     bool (*look)(struct peer *peer);
-    /* Both instances, answering, with nothing cached; fills in `ports` and `pids`. stop() follows in any case. */
-    bool (*start)(struct peer *peer, const struct stage *stage, const struct terms *terms);
-    void (*stop)(struct peer *peer); /* also what was never started */
+    /* One instance, answering, with nothing cached: one of `rivals`, or of `processes`. */
+    bool (*start)(struct peer *peer, size_t index, const struct stage *stage, const struct terms *terms);
+    const struct peer_script *script; /* of peer_scripts.c */
 
-    uint16_t ports[PEER_INSTANCES]; /* on 127.0.0.1 */
+    struct rival rivals[PEER_INSTANCES];
+    struct stack_catalogd processes[PEER_INSTANCES];
+    uint16_t ports[PEER_INSTANCES]; /* on 127.0.0.1; peer_start()'s, like the next one */
     pid_t pids[PEER_INSTANCES];
     char version[PEER_TEXT_BYTES];
     char why_not[PEER_TEXT_BYTES]; /* "": it runs */
@@ -71,6 +74,10 @@ struct peer {
 
 extern struct peer peer_catalogd, peer_nginx, peer_varnish, peer_bentocache, peer_dedupe, peer_dogpile,
     peer_guide;
+
+/* All instances; peer_stop() follows in any case. */
+bool peer_start(struct peer *peer, const struct stage *stage, const struct terms *terms);
+void peer_stop(struct peer *peer); /* also one that was never started */
 
 /* printf-like; the first reason stays. Returns false. */
 bool peer_fail(struct peer *peer, const char *format, ...) __attribute__((format(printf, 2, 3)));

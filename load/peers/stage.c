@@ -3,12 +3,12 @@
 #include "load/base/clock.h"
 #include "load/base/http.h"
 #include "load/base/rank.h"
+#include "load/bench/service.h"
 #include "load/peers/peers.h"
 
 #include <hiredis/hiredis.h>
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,46 +16,24 @@
 enum {
     PRODUCT_COUNT = 5000,
     DATABASE_CONNECTIONS = 1200,
-    READY_LIMIT_MS = 15000,
     ASK_LIMIT_MS = 10000,
-    SETTING_BYTES = 256,
     SETTLE_MS = 2 * QUERY_MS, /* a load under way has ended by then */
 };
 
 static const char load_marker[] = "/* load product */"; /* what PostgreSQL logs when a product is loaded */
 
-bool peer_fail(struct peer *peer, const char *format, ...)
-{
-    va_list arguments;
-    if (peer->why_not[0] != '\0')
-        return false;
-    va_start(arguments, format);
-    vsnprintf(peer->why_not, sizeof peer->why_not, format, arguments);
-    va_end(arguments);
-    return false;
-}
-
 /* ---- servers ---- */
 
 /* It guards nothing, remembers nothing for longer than a millisecond, and has so many workers that it is never the
- * origin who makes a herd wait in a queue. */
+ * origin that makes a herd wait in a queue. */
 static bool start_origin(struct stage *stage)
 {
-    char redis[SETTING_BYTES], database[SETTING_BYTES], delay[48];
-    const char *const settings[] = {redis,
-                                    database,
-                                    delay,
-                                    "GUARD_MODE=off",
-                                    "FRESH_MS=1",
-                                    "JITTER_PERCENT=0",
-                                    "LOAD_WORKERS=256",
-                                    "LOAD_QUEUE=10000",
-                                    NULL};
-    snprintf(redis, sizeof redis, "REDIS_URL=%s", stage->redis.url);
-    snprintf(database, sizeof database, "DATABASE_URL=%s", stage->postgres.url);
+    char delay[48];
+    const char *const settings[] = {
+        delay, "GUARD_MODE=off", "FRESH_MS=1", "JITTER_PERCENT=0", "LOAD_WORKERS=256", "LOAD_QUEUE=10000",
+        NULL};
     snprintf(delay, sizeof delay, "LOAD_DELAY_MS=%d", QUERY_MS);
-    return stack_catalogd_start(&stage->origin, settings) &&
-           stack_catalogd_wait_ready(&stage->origin, READY_LIMIT_MS);
+    return service_start(&stage->origin, &stage->redis, &stage->postgres, settings);
 }
 
 bool stage_open(struct stage *stage)

@@ -6,7 +6,7 @@
  *     report ---> what report_write() writes: the element "report" -------------------+---> page_write()
  *            ---> the rows of its table, result_sheet.h: the element "sheet" ---------+
  *
- * The page draws itself: latency over time with expiries and faults marked, or who waits; queries per second of all
+ * The page draws itself: latency over time with expiries and faults marked, or how many wait; queries per second of all
  * results in one plot; the distribution of latency on a log scale; the values at the pointer, and any span of them.
  * Readable on a phone (one column, nothing wider than the screen), in the dark and in print.
  *

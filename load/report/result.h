@@ -3,7 +3,7 @@
  * result.h - everything that one run showed, and a report: several of them, side by side.
  *
  *     records + witness_view + marks ---> result_make() ---> struct result --+--> result_table.c    the terminal
- *                                          |                     ^           +--> result_json.c     a file
+ *                          result_make.c   |                     ^           +--> result_json.c     a file
  *       result_latency.c  percentiles, series, noise             |           +--> result_compare.c  then and now
  *       result_expiries.c  loads, keys, expiries                 +-----------+--> page.c            one HTML page
  *
@@ -15,7 +15,7 @@
  * Percentiles are exact: nearest rank over all answered requests, no sampling, no buckets. Instants in a result
  * are milliseconds or microseconds since the barrier of its run.
  *
- * Texts may come from anybody (a service's keys, a user's words): result_make(), result_mark() and report_read()
+ * Texts may be foreign (a service's keys, a user's words): result_make(), result_mark() and report_read()
  * keep valid UTF-8 without control characters; tables and pages clean and escape what they print once more.
  */
 #ifndef LOAD_REPORT_RESULT_H
@@ -123,9 +123,9 @@ struct result {
     uint64_t loads;
     uint64_t loaded_keys;     /* different ones; LOG only */
     uint32_t ttl_ms;          /* as told; 0: unknown, and then a key counts as one expiry */
-    uint64_t expiries;        /* see result_make(); 0 although there are loads: nobody knows */
+    uint64_t expiries;        /* see result_make(); 0 although there are loads: not known */
     double loads_per_expiry;  /* the headline; 0 without expiries */
-    const char *keys_unknown; /* why nobody knows, a constant; NULL: known, or read from a file */
+    const char *keys_unknown; /* why they are not known, a constant; NULL: known, or read from a file */
     uint32_t peak_running, gaps;
     struct result_hot hot[RESULT_HOT_MAX]; /* the most loaded first */
     size_t hot_count;
@@ -151,7 +151,7 @@ struct result_source {
     const char *name, *what;
     const struct work *work;
     const struct records *records;
-    const struct witness_view *view; /* NULL: nobody looked */
+    const struct witness_view *view; /* NULL: there was no witness */
     const struct herd_strain *strain;
     const struct result_write *writes;
     size_t write_count;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * result_expiries.h - the database's and Redis's side of a result: loads, the expiries that asked for them, their marks.
- *
- * result.h says what an expiry is.
+ * result_expiries.h - the database's and Redis's side of a result: loads, the expiries that asked for them, and their
+ * marks. result.h says what an expiry is.
  */
 #ifndef LOAD_REPORT_RESULT_EXPIRIES_H
 #define LOAD_REPORT_RESULT_EXPIRIES_H

@@ -2,8 +2,8 @@
 /*
  * result_json.c - a report into JSON and out of it, see result.h; which members there are, is said in result_fields.c.
  *
- * A file that is read is anybody's: every number is checked for its range, every list for its length. The first thing
- * that is wrong is named with its place, "results[1].marks[3].at_ms". Members that nobody knows are passed over.
+ * A file that is read may hold anything: every number is checked for its range, every list for its length. The first
+ * thing that is wrong is named with its place, "results[1].marks[3].at_ms". Unknown members are passed over.
  */
 #include "load/report/result_fields.h"
 #include "load/report/result_file.h"

@@ -206,7 +206,7 @@ static uint32_t slice_of(const struct record *record, const void *context)
     return (uint32_t)slice_at(series, result_offset_us(series->source, record->due_us));
 }
 
-/* `waiting` counts who comes less who goes, and is summed up afterwards. */
+/* `waiting` counts arrivals less departures, and is summed up afterwards. */
 static void count_records(const struct series *series)
 {
     const struct records *records = series->source->records;

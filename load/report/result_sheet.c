@@ -94,8 +94,8 @@ static struct sheet_row *new_row(struct rows *rows, enum field_weight weight, co
     return row;
 }
 
-/* A member of the struct that stands at `base` of a result. The row stays if any result has a value; a part of something
- * only if a value is not zero. True: it stays. */
+/* A member of the struct that stands at `base` of a result. The row stays if any result has a value; a part of
+ * something only if a value is not zero. True: it stays. */
 static bool add(struct rows *rows, const struct field *member, size_t base)
 {
     struct sheet_row *row = new_row(rows, member->row.weight, member->row.label);

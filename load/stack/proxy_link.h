@@ -15,7 +15,7 @@
 #define LOAD_STACK_PROXY_LINK_H
 
 #include "load/base/net.h"
-#include "load/stack/proxy.h"
+#include "load/stack/proxy_fault.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -23,7 +23,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { PROXY_WAY_BYTES = 65536 };
+enum { PROXY_ROUTES_MAX = 32, PROXY_WAY_BYTES = 65536 };
 
 #define PROXY_NEVER UINT64_MAX
 

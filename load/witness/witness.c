@@ -131,10 +131,3 @@ void witness_close(struct witness **slot)
     witness_redis_close(&witness->redis);
     free(witness);
 }
-
-void witness_view_clear(struct witness_view *view)
-{
-    free(view->loads);
-    free(view->samples);
-    *view = (struct witness_view){.way = WITNESS_NONE};
-}

@@ -12,8 +12,8 @@
 #ifndef LOAD_WITNESS_WITNESS_FOLLOW_H
 #define LOAD_WITNESS_WITNESS_FOLLOW_H
 
-#include "load/witness/witness.h"
 #include "load/witness/witness_postgres.h"
+#include "load/witness/witness_view.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -18,7 +18,7 @@
 #ifndef LOAD_WITNESS_WITNESS_KEY_H
 #define LOAD_WITNESS_WITNESS_KEY_H
 
-#include "load/witness/witness.h"
+#include "load/witness/witness_view.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -24,9 +24,9 @@
 #ifndef LOAD_WITNESS_WITNESS_LOG_H
 #define LOAD_WITNESS_WITNESS_LOG_H
 
-#include "load/witness/witness.h"
 #include "load/witness/witness_key.h"
 #include "load/witness/witness_line.h"
+#include "load/witness/witness_view.h"
 
 #include <stdbool.h>
 #include <stddef.h>

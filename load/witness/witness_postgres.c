@@ -55,22 +55,6 @@ static bool explain(char *why, const struct witness_session *session)
     return false;
 }
 
-void witness_note(struct witness_view *view, const char *format, ...)
-{
-    size_t used = strlen(view->caveat), begin = used > 0 ? used + 2 : 0;
-    va_list arguments;
-    if (begin >= sizeof view->caveat)
-        return;
-    va_start(arguments, format);
-    int count = vsnprintf(view->caveat + begin, sizeof view->caveat - begin, format, arguments);
-    va_end(arguments);
-    bool fits = count >= 0 && (size_t)count < sizeof view->caveat - begin;
-    if (fits && used > 0)
-        memcpy(view->caveat + used, "; ", 2);
-    else if (!fits)
-        view->caveat[used] = '\0';
-}
-
 /* ---- what is asked ---- */
 
 /* Whoever may not set these goes on without. */

@@ -12,7 +12,7 @@
 #ifndef LOAD_WITNESS_WITNESS_POSTGRES_H
 #define LOAD_WITNESS_WITNESS_POSTGRES_H
 
-#include "load/witness/witness.h"
+#include "load/witness/witness_view.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -52,8 +52,5 @@ void witness_postgres_log_place(struct witness_postgres *postgres, char *text, s
 
 /* Leaves NULL. Accepts NULL in *postgres. */
 void witness_postgres_close(struct witness_postgres **postgres);
-
-/* One more thing that the reader of a view should know; nothing happens when there is no room. */
-void witness_note(struct witness_view *view, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

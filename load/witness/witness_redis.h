@@ -12,7 +12,7 @@
 #ifndef LOAD_WITNESS_WITNESS_REDIS_H
 #define LOAD_WITNESS_WITNESS_REDIS_H
 
-#include "load/witness/witness.h"
+#include "load/witness/witness_view.h"
 
 #include <stdbool.h>
 

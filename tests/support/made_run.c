@@ -6,9 +6,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-void made_run_begin(struct made_run *run, enum work_shape shape, size_t count)
+static void clear(struct made_run *run)
 {
+    if (run->result != NULL)
+        result_clear(run->result);
+    free(run->result);
+    free(run->at);
     memset(run, 0, sizeof *run);
+}
+
+struct made_run *made_run_begin(enum work_shape shape, size_t count)
+{
+    static struct made_run the_run;
+    struct made_run *run = &the_run;
+    clear(run);
     run->at = calloc(count + 1, sizeof *run->at);
     run->result = calloc(1, sizeof *run->result);
     assert(run->at != NULL && run->result != NULL);
@@ -19,6 +30,7 @@ void made_run_begin(struct made_run *run, enum work_shape shape, size_t count)
     run->work.duration_ms = 10000;
     for (size_t i = 0; i < count; i++)
         run->at[i] = (struct record){.due_us = MADE_BEGIN_US, .sent_us = 1, .end_us = 1000, .status = 200};
+    return run;
 }
 
 void made_run_finish(struct made_run *run)
@@ -34,11 +46,4 @@ void made_run_finish(struct made_run *run)
     assert(made);
     (void)made;
     run->source.records = NULL; /* they were lent */
-}
-
-void made_run_end(struct made_run *run)
-{
-    result_clear(run->result);
-    free(run->result);
-    free(run->at);
 }

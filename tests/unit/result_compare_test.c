@@ -17,31 +17,49 @@ enum { PAIRS = 40 };
 
 /* ---- comparing two results ---- */
 
-static char *text; /* of the last comparison */
+static char *text;                   /* of the last comparison */
+static struct result *now, *earlier; /* owned */
 
-static bool clear_text(void)
+static void drop(struct result *result)
 {
+    if (result != NULL)
+        result_clear(result);
+    free(result);
+}
+
+/* In the place of those before. */
+static void take(struct result *taken_now, struct result *taken_earlier)
+{
+    drop(now);
+    drop(earlier);
+    now = taken_now;
+    earlier = taken_earlier;
+}
+
+static bool clear(void)
+{
+    take(NULL, NULL);
     free(text);
     text = NULL;
     return true;
 }
 
-static bool compare_reports(const struct report *now, const struct report *earlier)
+static bool compare_reports(const struct report *mine, const struct report *theirs)
 {
     size_t bytes = 0;
     free(text);
     text = NULL;
     FILE *out = open_memstream(&text, &bytes);
     assert_non_null(out);
-    bool is_as_good = report_compare(now, earlier, out);
+    bool is_as_good = report_compare(mine, theirs, out);
     assert_int_equal(fclose(out), 0);
     return is_as_good;
 }
 
-static bool compare(struct result *now, struct result *earlier)
+static bool compare(struct result *one, struct result *other)
 {
-    const struct report mine = {.results = {now}, .result_count = 1};
-    const struct report theirs = {.results = {earlier}, .result_count = 1};
+    const struct report mine = {.results = {one}, .result_count = 1};
+    const struct report theirs = {.results = {other}, .result_count = 1};
     return compare_reports(&mine, &theirs);
 }
 
@@ -76,12 +94,6 @@ static struct result *with_loads(uint64_t loads, uint64_t expiries)
     return result;
 }
 
-static void drop(struct result *result)
-{
-    result_clear(result);
-    free(result);
-}
-
 /* ---- counts ---- */
 
 TEST(one_load_too_many_is_worse_where_there_was_none)
@@ -96,26 +108,22 @@ TEST(one_load_too_many_is_worse_where_there_was_none)
         {1000, 1500, "better", true}, {125, 110, "noise", true},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct result *now = with_loads(cases[i].now, 100), *earlier = with_loads(cases[i].earlier, 100);
+        take(with_loads(cases[i].now, 100), with_loads(cases[i].earlier, 100));
         assert_int_equal(compare(now, earlier), cases[i].is_as_good);
         assert_verdict("loads per expiry", cases[i].verdict);
-        drop(now);
-        drop(earlier);
     }
 }
 
 TEST(loads_are_compared_per_expiry_however_long_the_runs_were)
 {
-    struct result *now = with_loads(300, 300), *earlier = with_loads(100, 100);
+    take(with_loads(300, 300), with_loads(100, 100));
     assert_true(compare(now, earlier));
     assert_verdict("loads per expiry", "same");
-    drop(now);
-    drop(earlier);
 }
 
 TEST(what_was_known_of_loads_and_is_not_any_more_is_worse)
 {
-    struct result *now = with_loads(0, 1), *earlier = with_loads(100, 100);
+    take(with_loads(0, 1), with_loads(100, 100));
     now->expiries = 0; /* no load was seen, or its key is not known */
     assert_false(compare(now, earlier));
     assert_verdict("loads per expiry", "WORSE");
@@ -125,13 +133,11 @@ TEST(what_was_known_of_loads_and_is_not_any_more_is_worse)
     assert_true(compare(now, earlier));
     assert_verdict("loads per expiry", "not judged");
     assert_true(compare(earlier, now));
-    drop(now);
-    drop(earlier);
 }
 
 TEST(the_first_failure_is_worse)
 {
-    struct result *now = bare(), *earlier = bare();
+    take(bare(), bare());
     now->outcomes[RECORD_LEFT] = 500; /* as told */
     assert_true(compare(now, earlier));
     assert_verdict("failed requests", "same");
@@ -143,13 +149,11 @@ TEST(the_first_failure_is_worse)
     assert_verdict("failed requests", "noise");
     now->statuses[503] = 40;
     assert_false(compare(now, earlier));
-    drop(now);
-    drop(earlier);
 }
 
 TEST(a_stale_answer_is_worse_and_so_is_not_to_know_of_any)
 {
-    struct result *now = bare(), *earlier = bare();
+    take(bare(), bare());
     assert_true(compare(now, earlier));
     assert_null(strstr(text, "stale"));
     now->has_writes = earlier->has_writes = true;
@@ -160,13 +164,11 @@ TEST(a_stale_answer_is_worse_and_so_is_not_to_know_of_any)
     now->stale_answers = 0;
     assert_false(compare(now, earlier));
     assert_verdict("stale answers", "WORSE");
-    drop(now);
-    drop(earlier);
 }
 
 TEST(a_check_that_no_longer_holds_is_worse)
 {
-    struct result *now = bare(), *earlier = bare();
+    take(bare(), bare());
     now->check_count = 3;
     earlier->check_count = 2;
     for (size_t i = 0; i < 3; i++) {
@@ -179,8 +181,6 @@ TEST(a_check_that_no_longer_holds_is_worse)
     assert_verdict("check 1", "holds again");
     assert_null(strstr(text, "check 2"));
     assert_non_null(strstr(text, "verdict: WORSE (1 worse, 1 better)"));
-    drop(now);
-    drop(earlier);
 }
 
 /* ---- latency ---- */
@@ -199,13 +199,11 @@ static struct result *rounds(uint32_t count, double slowness, uint64_t seed)
 
 static void judge_rounds(uint32_t count, double slowness, const char *verdict)
 {
-    struct result *now = rounds(count, slowness, 11), *earlier = rounds(count, 1, 12);
+    take(rounds(count, slowness, 11), rounds(count, 1, 12));
     bool is_as_good = compare(now, earlier);
     assert_verdict("latency p50", verdict);
     assert_verdict("latency p99, ms", verdict);
     assert_int_equal(is_as_good, strcmp(verdict, "WORSE") != 0);
-    drop(now);
-    drop(earlier);
 }
 
 TEST(a_latency_beyond_the_noise_of_many_rounds_is_a_change)
@@ -240,12 +238,10 @@ TEST(two_runs_of_the_same_are_not_called_different)
 {
     size_t changes = 0;
     for (uint64_t i = 0; i < PAIRS; i++) {
-        struct result *now = rate(1, 2 * i + 1), *earlier = rate(1, 2 * i + 2);
+        take(rate(1, 2 * i + 1), rate(1, 2 * i + 2));
         for (size_t j = 0; j < 2; j++) /* what races for loads is another matter */
             (j == 0 ? now : earlier)->has_loads = false;
         changes += !compare(now, earlier) || strstr(text, "better (") != NULL;
-        drop(now);
-        drop(earlier);
     }
     assert_int_equal(changes, 0);
 }
@@ -254,11 +250,9 @@ TEST(a_run_half_as_fast_is_always_found)
 {
     size_t found = 0;
     for (uint64_t i = 0; i < PAIRS; i++) {
-        struct result *now = rate(2, 2 * i + 1), *earlier = rate(1, 2 * i + 2);
+        take(rate(2, 2 * i + 1), rate(1, 2 * i + 2));
         found += !compare(now, earlier);
         assert_verdict("latency p99, ms", "WORSE");
-        drop(now);
-        drop(earlier);
     }
     assert_int_equal(found, PAIRS);
 }
@@ -266,7 +260,7 @@ TEST(a_run_half_as_fast_is_always_found)
 /* One pause of the machine within a run happens to anybody. */
 TEST(one_bad_moment_is_noise)
 {
-    struct result *now = rate(1, 1), *earlier = rate(1, 2);
+    take(rate(1, 1), rate(1, 2));
     uint32_t worst = noise_bucket(3000000);
     for (size_t i = 0; i < RESULT_BUCKETS; i++) {
         now->blocks[3][worst] += i == worst ? 0 : now->blocks[3][i];
@@ -279,38 +273,29 @@ TEST(one_bad_moment_is_noise)
         memcpy(now->blocks[block], now->blocks[3], sizeof now->blocks[3]);
     assert_false(compare(now, earlier));
     assert_verdict("latency p99, ms", "WORSE");
-    drop(now);
-    drop(earlier);
 }
 
 TEST(less_than_half_a_millisecond_is_no_change)
 {
-    struct result *now = rate(1.9, 1), *earlier = rate(1, 2);
+    take(rate(1.9, 1), rate(1, 2));
     assert_false(compare(now, earlier));
     assert_verdict("latency p50", "noise"); /* 0.4 ms and 0.8 ms */
-    drop(now);
-    drop(earlier);
 }
 
 TEST(a_percentile_with_few_answers_above_it_is_not_judged)
 {
-    struct result *now = rate(1, 1), *earlier = rate(1, 2);
+    take(rate(1, 1), rate(1, 2));
     compare(now, earlier);
     assert_verdict("latency p99.9", "not judged"); /* 6 of 6 000 */
     assert_verdict("latency max", "x 1.00");
-    drop(now);
-    drop(earlier);
-    now = rounds(10, 1, 1);
-    earlier = rounds(10, 1, 2);
+    take(rounds(10, 1, 1), rounds(10, 1, 2));
     compare(now, earlier);
     assert_verdict("latency p99.9", "noise");
-    drop(now);
-    drop(earlier);
 }
 
 TEST(times_are_not_judged_when_something_else_explains_them)
 {
-    struct result *now = rounds(10, 3, 1), *earlier = rounds(10, 1, 2);
+    take(rounds(10, 3, 1), rounds(10, 1, 2));
     now->is_partial = true;
     assert_true(compare(now, earlier));
     assert_verdict("latency p99, ms", "not judged");
@@ -325,13 +310,11 @@ TEST(times_are_not_judged_when_something_else_explains_them)
     assert_true(compare(now, earlier));
     assert_verdict("loads per expiry", "not judged");
     assert_non_null(strstr(text, "asked for different things"));
-    drop(now);
-    drop(earlier);
 }
 
 TEST(throughput_is_judged_when_the_same_was_offered)
 {
-    struct result *now = bare(), *earlier = bare();
+    take(bare(), bare());
     now->offered_per_s = earlier->offered_per_s = 2000;
     now->answered_per_s = 1500;
     earlier->answered_per_s = 2000;
@@ -344,8 +327,6 @@ TEST(throughput_is_judged_when_the_same_was_offered)
     now->answered_per_s = 1000;
     assert_true(compare(now, earlier));
     assert_verdict("answered per second", "not judged");
-    drop(now);
-    drop(earlier);
 }
 
 /* ---- noise ---- */
@@ -365,7 +346,7 @@ TEST(buckets_cover_every_latency_within_two_percent)
 
 TEST(the_interval_is_the_same_each_time_and_holds_the_ratio)
 {
-    struct result *now = rate(1.3, 1), *earlier = rate(1, 2);
+    take(rate(1.3, 1), rate(1, 2));
     struct noise_interval first, second;
     assert_true(noise_of_percentile(now, earlier, 9900, &first));
     assert_true(noise_of_percentile(now, earlier, 9900, &second));
@@ -375,48 +356,44 @@ TEST(the_interval_is_the_same_each_time_and_holds_the_ratio)
     assert_true(first.low > 1 && first.high < 2);
     now->block_count = NOISE_BLOCKS_LEAST - 1;
     assert_false(noise_of_percentile(now, earlier, 9900, &first));
-    drop(now);
-    drop(earlier);
 }
 
 /* ---- reports ---- */
 
 TEST(results_are_matched_by_name)
 {
-    struct report now, earlier;
-    sample_burst_report(&now);
-    sample_burst_report(&earlier);
-    struct result *first = earlier.results[0];
-    earlier.results[0] = earlier.results[2];
-    earlier.results[2] = first;
-    snprintf(earlier.results[1]->name, RESULT_TEXT_BYTES, "renamed\033");
-    assert_true(compare_reports(&now, &earlier));
+    struct report after, before;
+    sample_burst_report(&after);
+    sample_burst_report(&before);
+    struct result *first = before.results[0];
+    before.results[0] = before.results[2];
+    before.results[2] = first;
+    snprintf(before.results[1]->name, RESULT_TEXT_BYTES, "renamed\033");
+    assert_true(compare_reports(&after, &before));
     assert_non_null(strstr(text, "only now: local: not compared"));
     assert_non_null(strstr(text, "only earlier: renamed?: not compared"));
     assert_non_null(strstr(text, "verdict: no change (0 worse, 0 better)"));
     for (char *line = text, *end; (end = strchr(line, '\n')) != NULL; line = end + 1)
         assert_in_range(end - line, 0, 100);
-    report_clear(&now);
-    report_clear(&earlier);
+    report_clear(&after);
+    report_clear(&before);
 }
 
 TEST(a_comparison_of_nothing_is_no_success)
 {
-    struct report now, none = {.result_count = 0};
-    sample_burst_report(&now);
-    assert_false(compare_reports(&now, &none));
+    struct report burst, none = {.result_count = 0};
+    sample_burst_report(&burst);
+    assert_false(compare_reports(&burst, &none));
     assert_non_null(strstr(text, "nothing could be compared"));
-    report_clear(&now);
+    report_clear(&burst);
 }
 
 TEST(empty_results_can_be_compared)
 {
-    struct result *now = calloc(1, sizeof *now), *earlier = calloc(1, sizeof *earlier);
+    take(calloc(1, sizeof *now), calloc(1, sizeof *earlier));
     assert_non_null(now);
     assert_non_null(earlier);
     assert_true(compare(now, earlier));
-    drop(now);
-    drop(earlier);
 }
 
-TEST_GROUP(.down = clear_text);
+TEST_GROUP(.after = clear);

@@ -22,11 +22,12 @@ struct load_at {
 };
 
 /* Asks for more different things than any test loads. */
-static void begin(struct made_run *run)
+static struct made_run *begin(void)
 {
-    made_run_begin(run, WORK_BURST, RESULT_MARKS_MAX);
+    struct made_run *run = made_run_begin(WORK_BURST, RESULT_MARKS_MAX);
     for (size_t i = 0; i < run->count; i++)
         run->at[i].key = (uint32_t)i;
+    return run;
 }
 
 static void make_loads(struct made_run *run, const struct load_at *loads, size_t count, uint32_t ttl_ms,
@@ -55,41 +56,35 @@ TEST(loads_of_a_key_within_its_life_are_one_expiry)
 {
     static const struct load_at loads[] = {{"7", 0},    {"9", 5},    {"7", 10},   {"7", 999},
                                            {"7", 1000}, {"7", 1001}, {"7", 1999}, {"7", 2000}};
-    struct made_run run;
-    begin(&run);
-    MAKE_LOADS(&run, loads, 1000, 0);
-    assert_int_equal(run.result->loads, 8);
-    assert_int_equal(run.result->loaded_keys, 2);
-    assert_int_equal(run.result->expiries, 4); /* of 7: at 0, 1000 and 2000; of 9: at 5 */
-    assert_near(run.result->loads_per_expiry, 2);
-    assert_string_equal(run.result->way, "log");
-    assert_int_equal(run.result->mark_count, 4);
-    assert_string_equal(run.result->marks[0].text, "key 7: 3 loads");
-    assert_string_equal(run.result->marks[1].text, "key 9: 1 load");
-    assert_int_equal(run.result->marks[2].at_ms, 1000);
-    assert_int_equal(run.result->marks[2].kind, RESULT_EXPIRY);
-    made_run_end(&run);
+    struct made_run *run = begin();
+    MAKE_LOADS(run, loads, 1000, 0);
+    assert_int_equal(run->result->loads, 8);
+    assert_int_equal(run->result->loaded_keys, 2);
+    assert_int_equal(run->result->expiries, 4); /* of 7: at 0, 1000 and 2000; of 9: at 5 */
+    assert_near(run->result->loads_per_expiry, 2);
+    assert_string_equal(run->result->way, "log");
+    assert_int_equal(run->result->mark_count, 4);
+    assert_string_equal(run->result->marks[0].text, "key 7: 3 loads");
+    assert_string_equal(run->result->marks[1].text, "key 9: 1 load");
+    assert_int_equal(run->result->marks[2].at_ms, 1000);
+    assert_int_equal(run->result->marks[2].kind, RESULT_EXPIRY);
 }
 
 TEST(jitter_lets_a_value_expire_earlier)
 {
     static const struct load_at loads[] = {{"7", 0}, {"7", 899}, {"7", 900}, {"7", 1700}, {"7", 1800}};
-    struct made_run run;
-    begin(&run);
-    MAKE_LOADS(&run, loads, 1000, 10);
-    assert_int_equal(run.result->expiries, 3);
-    made_run_end(&run);
+    struct made_run *run = begin();
+    MAKE_LOADS(run, loads, 1000, 10);
+    assert_int_equal(run->result->expiries, 3);
 }
 
 TEST(a_key_without_a_known_life_is_one_expiry)
 {
     static const struct load_at loads[] = {{"7", 0}, {"7", 5000}, {"8", 1}, {"", 2}, {"", 9000}};
-    struct made_run run;
-    begin(&run);
-    MAKE_LOADS(&run, loads, 0, 0);
-    assert_int_equal(run.result->expiries, 3);
-    assert_int_equal(run.result->hot_count, 3);
-    made_run_end(&run);
+    struct made_run *run = begin();
+    MAKE_LOADS(run, loads, 0, 0);
+    assert_int_equal(run->result->expiries, 3);
+    assert_int_equal(run->result->hot_count, 3);
 }
 
 TEST(a_write_explains_one_load_of_its_key)
@@ -101,37 +96,34 @@ TEST(a_write_explains_one_load_of_its_key)
                                                   .begun_us = MADE_BEGIN_US + 100000, /* 100 ms */
                                                   .over_us = MADE_BEGIN_US + 126000},
                                                  {.key = 70, .version = 9, .over_us = MADE_BEGIN_US + 1}};
-    struct made_run run;
-    begin(&run);
-    run.source.writes = writes;
-    run.source.write_count = 2;
-    MAKE_LOADS(&run, loads, 1000, 0);
-    assert_int_equal(run.result->expiries, 6); /* of 7 and "7, 1": two; of 8 and "7x": one */
-    assert_int_equal(run.result->loads, 9);
-    made_run_end(&run);
+    struct made_run *run = begin();
+    run->source.writes = writes;
+    run->source.write_count = 2;
+    MAKE_LOADS(run, loads, 1000, 0);
+    assert_int_equal(run->result->expiries, 6); /* of 7 and "7, 1": two; of 8 and "7x": one */
+    assert_int_equal(run->result->loads, 9);
 }
 
 TEST(a_write_that_was_over_before_the_load_explains_nothing_more)
 {
     static const struct load_at loads[] = {{"7", 200}, {"7", 210}};
     static const struct result_write writes[] = {{.key = 7, .version = 2, .over_us = MADE_BEGIN_US + 100000}};
-    struct made_run run;
-    begin(&run);
-    run.source.writes = writes;
-    run.source.write_count = 1;
-    MAKE_LOADS(&run, loads, 1000, 0);
-    assert_int_equal(run.result->expiries, 1);
-    made_run_end(&run);
+    struct made_run *run = begin();
+    run->source.writes = writes;
+    run->source.write_count = 1;
+    MAKE_LOADS(run, loads, 1000, 0);
+    assert_int_equal(run->result->expiries, 1);
 }
 
-static void count_without_keys(struct made_run *run, uint64_t load_count, uint32_t ttl_ms)
+static struct made_run *count_without_keys(uint64_t load_count, uint32_t ttl_ms)
 {
-    made_run_begin(run, WORK_BURST, 1);
+    struct made_run *run = made_run_begin(WORK_BURST, 1);
     run->view = (struct witness_view){
         .way = WITNESS_STATEMENTS, .load_count = load_count, .caveat = "no failed ones"};
     run->source.view = &run->view;
     run->source.ttl_ms = ttl_ms;
     made_run_finish(run);
+    return run;
 }
 
 static void assert_withheld(const struct result *result, uint64_t loads, const char *why)
@@ -151,43 +143,36 @@ static void assert_withheld(const struct result *result, uint64_t loads, const c
 TEST(a_way_of_counting_without_keys_has_no_loads_per_expiry)
 {
     for (uint32_t ttl_ms = 0; ttl_ms <= 10; ttl_ms += 10) {
-        struct made_run run;
-        count_without_keys(&run, 12, ttl_ms);
-        assert_withheld(run.result, 12,
+        struct made_run *run = count_without_keys(12, ttl_ms);
+        assert_withheld(run->result, 12,
                         "no failed ones; this way of counting knows neither keys nor instants");
-        made_run_end(&run);
     }
 }
 
 TEST(where_the_log_lacks_parameters_there_are_no_loads_per_expiry)
 {
     static const struct load_at loads[] = {{"7", 0}, {"", 5}, {"", 10}};
-    struct made_run run;
-    made_run_begin(&run, WORK_BURST, 9);
-    run.view.keyless_count = 2;
-    MAKE_LOADS(&run, loads, 1000, 0);
-    assert_withheld(run.result, 3, "the log does not have the parameters");
-    made_run_end(&run);
+    struct made_run *run = made_run_begin(WORK_BURST, 9);
+    run->view.keyless_count = 2;
+    MAKE_LOADS(run, loads, 1000, 0);
+    assert_withheld(run->result, 3, "the log does not have the parameters");
 }
 
 /* Each load is another "7, 12:00:01.234": every one of them would be an expiry of its own. */
 TEST(more_keys_than_urls_are_no_keys)
 {
     static const struct load_at loads[] = {{"7, a", 0}, {"7, b", 1}, {"8, c", 2}};
-    struct made_run run;
-    made_run_begin(&run, WORK_BURST, 50);
-    for (size_t i = 0; i < run.count; i++)
-        run.at[i].key = i % 2 == 0 ? 7 : 8;
-    MAKE_LOADS(&run, loads, 1000, 0);
-    assert_withheld(run.result, 3, "more different statements than URLs");
-    made_run_end(&run);
-    made_run_begin(&run, WORK_BURST, 50);
-    for (size_t i = 0; i < run.count; i++)
-        run.at[i].key = (uint32_t)i % 3;
-    MAKE_LOADS(&run, loads, 1000, 0);
-    assert_int_equal(run.result->expiries, 3);
-    assert_null(run.result->keys_unknown);
-    made_run_end(&run);
+    struct made_run *run = made_run_begin(WORK_BURST, 50);
+    for (size_t i = 0; i < run->count; i++)
+        run->at[i].key = i % 2 == 0 ? 7 : 8;
+    MAKE_LOADS(run, loads, 1000, 0);
+    assert_withheld(run->result, 3, "more different statements than URLs");
+    run = made_run_begin(WORK_BURST, 50);
+    for (size_t i = 0; i < run->count; i++)
+        run->at[i].key = (uint32_t)i % 3;
+    MAKE_LOADS(run, loads, 1000, 0);
+    assert_int_equal(run->result->expiries, 3);
+    assert_null(run->result->keys_unknown);
 }
 
 /* Most of what is asked for is in the cache: then many URLs allow for many keys, but not for many of one number. */
@@ -199,74 +184,61 @@ TEST(more_keys_with_a_number_than_urls_with_it_are_no_keys)
         {"item:7, 10:00:01", 0}, {"item:7, 10:00:02", 1}, {"item:8, 10:00:03", 2}};
     static const struct load_at named[] = {{"ab, 1", 0}, {"cd, 1", 1}, {"ef, 1", 2}, {"gh, 1", 3}};
     static const struct load_at versions[] = {{"7, 1", 0}, {"8, 2", 1}, {"9, 1", 2}};
-    struct made_run run;
-    begin(&run);
-    MAKE_LOADS(&run, noisy, 1000, 0);
-    assert_withheld(run.result, 4, "more different statements than URLs");
-    made_run_end(&run);
-    begin(&run);
-    MAKE_LOADS(&run, prefixed, 1000, 0); /* an instant has several numbers, and is none */
-    assert_withheld(run.result, 3, "more different statements than URLs");
-    made_run_end(&run);
-    begin(&run);
-    MAKE_LOADS(&run, derived, 1000, 0);
-    assert_int_equal(run.result->expiries, 3);
-    made_run_end(&run);
-    begin(&run);
-    MAKE_LOADS(&run, named, 1000, 0); /* a constant beside them is none of their numbers */
-    assert_int_equal(run.result->expiries, 4);
-    made_run_end(&run);
-    begin(&run);
-    MAKE_LOADS(&run, versions, 1000, 0); /* one of two numbers fits */
-    assert_int_equal(run.result->expiries, 3);
-    made_run_end(&run);
-    begin(&run);
-    for (size_t i = 0; i < run.count; i++) /* /item/7 and /price/7 */
-        run.at[i].url = i % 2;
-    snprintf(run.work.urls[0].path, sizeof run.work.urls[0].path, "/item/{1-9}");
-    snprintf(run.work.urls[1].path, sizeof run.work.urls[1].path, "/price/{1-9}");
-    for (size_t i = 0; i < run.count; i++)
-        run.at[i].key = (uint32_t)i / 2;
-    MAKE_LOADS(&run, noisy, 1000, 0);
-    assert_int_equal(run.result->expiries, 4);
-    made_run_end(&run);
+    struct made_run *run = begin();
+    MAKE_LOADS(run, noisy, 1000, 0);
+    assert_withheld(run->result, 4, "more different statements than URLs");
+    run = begin();
+    MAKE_LOADS(run, prefixed, 1000, 0); /* an instant has several numbers, and is none */
+    assert_withheld(run->result, 3, "more different statements than URLs");
+    run = begin();
+    MAKE_LOADS(run, derived, 1000, 0);
+    assert_int_equal(run->result->expiries, 3);
+    run = begin();
+    MAKE_LOADS(run, named, 1000, 0); /* a constant beside them is none of their numbers */
+    assert_int_equal(run->result->expiries, 4);
+    run = begin();
+    MAKE_LOADS(run, versions, 1000, 0); /* one of two numbers fits */
+    assert_int_equal(run->result->expiries, 3);
+    run = begin();
+    for (size_t i = 0; i < run->count; i++) /* /item/7 and /price/7 */
+        run->at[i].url = i % 2;
+    snprintf(run->work.urls[0].path, sizeof run->work.urls[0].path, "/item/{1-9}");
+    snprintf(run->work.urls[1].path, sizeof run->work.urls[1].path, "/price/{1-9}");
+    for (size_t i = 0; i < run->count; i++)
+        run->at[i].key = (uint32_t)i / 2;
+    MAKE_LOADS(run, noisy, 1000, 0);
+    assert_int_equal(run->result->expiries, 4);
 }
 
 TEST(where_loads_may_be_missing_there_are_no_loads_per_expiry)
 {
     static const struct load_at loads[] = {{"7", 0}, {"8", 5}};
-    struct made_run run;
-    begin(&run);
-    run.view.misses_loads = true;
-    MAKE_LOADS(&run, loads, 1000, 0);
-    assert_withheld(run.result, 2, "not all loads could be counted");
-    made_run_end(&run);
+    struct made_run *run = begin();
+    run->view.misses_loads = true;
+    MAKE_LOADS(run, loads, 1000, 0);
+    assert_withheld(run->result, 2, "not all loads could be counted");
 }
 
 /* Two processes of a service, named by URLs of their own, have the same rows. */
 TEST(the_same_path_at_two_targets_is_one_url)
 {
     static const struct load_at loads[] = {{"7, a", 0}, {"7, b", 1}};
-    struct made_run run;
     for (int same = 0; same < 2; same++) {
-        made_run_begin(&run, WORK_BURST, 50);
-        snprintf(run.work.urls[0].path, sizeof run.work.urls[0].path, "/item/7");
-        snprintf(run.work.urls[1].path, sizeof run.work.urls[1].path, "%s",
+        struct made_run *run = made_run_begin(WORK_BURST, 50);
+        snprintf(run->work.urls[0].path, sizeof run->work.urls[0].path, "/item/7");
+        snprintf(run->work.urls[1].path, sizeof run->work.urls[1].path, "%s",
                  same == 1 ? "/item/7" : "/item/8");
-        for (size_t i = 0; i < run.count; i++)
-            run.at[i].url = i % 2;
-        MAKE_LOADS(&run, loads, 1000, 0);
-        assert_int_equal(run.result->expiries, same == 1 ? 0 : 2);
-        made_run_end(&run);
+        for (size_t i = 0; i < run->count; i++)
+            run->at[i].url = i % 2;
+        MAKE_LOADS(run, loads, 1000, 0);
+        assert_int_equal(run->result->expiries, same == 1 ? 0 : 2);
     }
 }
 
 TEST(that_not_one_query_was_seen_is_said)
 {
-    struct made_run run;
-    count_without_keys(&run, 0, 0);
-    assert_non_null(strstr(run.result->caveat, "no failed ones; no query was seen"));
-    made_run_end(&run);
+    struct made_run *run = count_without_keys(0, 0);
+    assert_non_null(strstr(run->result->caveat, "no failed ones; no query was seen"));
 }
 
 TEST(the_hottest_keys_are_kept_in_order)
@@ -274,47 +246,41 @@ TEST(the_hottest_keys_are_kept_in_order)
     struct load_at loads[400];
     char keys[40][8];
     size_t count = 0;
-    struct made_run run;
     for (size_t key = 0; key < 40; key++) {
         snprintf(keys[key], sizeof keys[key], "%zu", key);
         for (size_t i = 0; i <= key * 7 % 40 / 4; i++)
             loads[count++] = (struct load_at){keys[key], 0};
     }
-    begin(&run);
-    make_loads(&run, loads, count, 0, 0);
-    assert_int_equal(run.result->loaded_keys, 40);
-    assert_int_equal(run.result->hot_count, RESULT_HOT_MAX);
+    struct made_run *run = begin();
+    make_loads(run, loads, count, 0, 0);
+    assert_int_equal(run->result->loaded_keys, 40);
+    assert_int_equal(run->result->hot_count, RESULT_HOT_MAX);
     for (size_t i = 0; i < RESULT_HOT_MAX; i++)
-        assert_int_equal(run.result->hot[i].loads, i < 4 ? 10 : i < 8 ? 9 : 8);
-    made_run_end(&run);
+        assert_int_equal(run->result->hot[i].loads, i < 4 ? 10 : i < 8 ? 9 : 8);
 }
 
 TEST(too_many_expiries_are_counted_and_not_marked)
 {
     struct load_at loads[RESULT_MARKS_MAX / 2 + 1];
     char keys[RESULT_MARKS_MAX / 2 + 1][8];
-    struct made_run run;
     for (size_t i = 0; i < sizeof loads / sizeof *loads; i++) {
         snprintf(keys[i], sizeof keys[i], "%zu", i);
         loads[i] = (struct load_at){keys[i], (uint32_t)i};
     }
-    begin(&run);
-    MAKE_LOADS(&run, loads, 0, 0);
-    assert_int_equal(run.result->expiries, RESULT_MARKS_MAX / 2 + 1);
-    assert_int_equal(run.result->mark_count, 0);
-    made_run_end(&run);
+    struct made_run *run = begin();
+    MAKE_LOADS(run, loads, 0, 0);
+    assert_int_equal(run->result->expiries, RESULT_MARKS_MAX / 2 + 1);
+    assert_int_equal(run->result->mark_count, 0);
 }
 
 TEST(foreign_keys_become_text_that_anybody_can_read)
 {
     static const struct load_at loads[] = {{"a\033[31m\xff\xe2\x80\xae", 0}, {"\xe7\xa9\xbf", 1}};
-    struct made_run run;
-    begin(&run);
-    MAKE_LOADS(&run, loads, 0, 0);
-    assert_string_equal(run.result->hot[0].key, "a?[31m??");
-    assert_string_equal(run.result->hot[1].key, "\xe7\xa9\xbf");
-    assert_string_equal(run.result->marks[0].text, "key a?[31m??: 1 load");
-    made_run_end(&run);
+    struct made_run *run = begin();
+    MAKE_LOADS(run, loads, 0, 0);
+    assert_string_equal(run->result->hot[0].key, "a?[31m??");
+    assert_string_equal(run->result->hot[1].key, "\xe7\xa9\xbf");
+    assert_string_equal(run->result->marks[0].text, "key a?[31m??: 1 load");
 }
 
 /* ---- writes ---- */
@@ -338,25 +304,23 @@ TEST(an_answer_older_than_a_finished_write_is_stale)
         {7, 4, 500, RECORD_ANSWERED, false}, {7, 0, 500, RECORD_ANSWERED, false},
         {8, 1, 500, RECORD_ANSWERED, false}, {7, 1, 500, RECORD_RESET, false},
     };
-    struct made_run run;
     uint64_t expected = 0;
-    made_run_begin(&run, WORK_BURST, sizeof requests / sizeof *requests);
-    for (size_t i = 0; i < run.count; i++) {
-        run.at[i].key = requests[i].key;
-        run.at[i].version = requests[i].version;
-        run.at[i].sent_us = requests[i].sent_us;
-        run.at[i].outcome = requests[i].outcome;
+    struct made_run *run = made_run_begin(WORK_BURST, sizeof requests / sizeof *requests);
+    for (size_t i = 0; i < run->count; i++) {
+        run->at[i].key = requests[i].key;
+        run->at[i].version = requests[i].version;
+        run->at[i].sent_us = requests[i].sent_us;
+        run->at[i].outcome = requests[i].outcome;
         expected += requests[i].is_stale;
     }
-    run.source.writes = writes;
-    run.source.write_count = 4;
-    made_run_finish(&run);
-    assert_true(run.result->has_writes);
-    assert_int_equal(run.result->stale_answers, expected);
-    result_clear(run.result);
-    for (size_t i = 0; i < run.count; i++)
-        run.at[i].version = 0;
-    made_run_finish(&run);
-    assert_false(run.result->has_writes); /* no version, no figure */
-    made_run_end(&run);
+    run->source.writes = writes;
+    run->source.write_count = 4;
+    made_run_finish(run);
+    assert_true(run->result->has_writes);
+    assert_int_equal(run->result->stale_answers, expected);
+    result_clear(run->result);
+    for (size_t i = 0; i < run->count; i++)
+        run->at[i].version = 0;
+    made_run_finish(run);
+    assert_false(run->result->has_writes); /* no version, no figure */
 }

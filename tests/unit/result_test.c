@@ -26,18 +26,16 @@ static uint32_t random_below(uint32_t limit)
 
 TEST(a_result_says_who_when_and_what)
 {
-    struct made_run run;
-    made_run_begin(&run, WORK_BURST, 1);
-    run.source.ttl_ms = 1500;
-    run.source.is_partial = true;
-    made_run_finish(&run);
-    assert_string_equal(run.result->name, "test");
-    assert_string_equal(run.result->what, "by hand");
-    assert_string_equal(run.result->when, "2023-11-14T22:13:20Z");
-    assert_int_equal(run.result->ttl_ms, 1500);
-    assert_true(run.result->is_partial);
-    assert_int_equal(run.result->duration_ms, 1);
-    made_run_end(&run);
+    struct made_run *run = made_run_begin(WORK_BURST, 1);
+    run->source.ttl_ms = 1500;
+    run->source.is_partial = true;
+    made_run_finish(run);
+    assert_string_equal(run->result->name, "test");
+    assert_string_equal(run->result->what, "by hand");
+    assert_string_equal(run->result->when, "2023-11-14T22:13:20Z");
+    assert_int_equal(run->result->ttl_ms, 1500);
+    assert_true(run->result->is_partial);
+    assert_int_equal(run->result->duration_ms, 1);
 }
 
 /* ---- percentiles ---- */
@@ -76,33 +74,29 @@ TEST(percentiles_are_those_that_counting_gives)
 {
     static const size_t sizes[] = {1, 2, 3, 7, 10, 99, 100, 101, 999, 1000, 1001};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        struct made_run run;
-        made_run_begin(&run, WORK_BURST, sizes[i]);
+        struct made_run *run = made_run_begin(WORK_BURST, sizes[i]);
         random_state = i;
-        for (size_t j = 0; j < run.count; j++)
-            run.at[j].end_us = 1 + random_below(j % 2 == 0 ? 50 : 4000000);
-        made_run_finish(&run);
-        check_percentiles(&run);
-        made_run_end(&run);
+        for (size_t j = 0; j < run->count; j++)
+            run->at[j].end_us = 1 + random_below(j % 2 == 0 ? 50 : 4000000);
+        made_run_finish(run);
+        check_percentiles(run);
     }
 }
 
 TEST(p9999_and_max_of_many_are_exact)
 {
-    struct made_run run;
-    made_run_begin(&run, WORK_BURST, MANY);
+    struct made_run *run = made_run_begin(WORK_BURST, MANY);
     for (size_t i = 0; i < MANY; i++) /* every number from 1 to MANY, in disorder */
-        run.at[i].end_us = (uint32_t)(i * 7919 % MANY) + 1;
-    made_run_finish(&run);
-    assert_int_equal(run.result->all.count, MANY);
-    assert_int_equal(run.result->all.min_us, 1);
-    assert_int_equal(run.result->all.p50_us, 12500);
-    assert_int_equal(run.result->all.p99_us, 24750);
-    assert_int_equal(run.result->all.p999_us, 24975);
-    assert_int_equal(run.result->all.p9999_us, 24998);
-    assert_int_equal(run.result->all.max_us, MANY);
-    assert_near(run.result->all.mean_us, 12500.5);
-    made_run_end(&run);
+        run->at[i].end_us = (uint32_t)(i * 7919 % MANY) + 1;
+    made_run_finish(run);
+    assert_int_equal(run->result->all.count, MANY);
+    assert_int_equal(run->result->all.min_us, 1);
+    assert_int_equal(run->result->all.p50_us, 12500);
+    assert_int_equal(run->result->all.p99_us, 24750);
+    assert_int_equal(run->result->all.p999_us, 24975);
+    assert_int_equal(run->result->all.p9999_us, 24998);
+    assert_int_equal(run->result->all.max_us, MANY);
+    assert_near(run->result->all.mean_us, 12500.5);
 }
 
 TEST(a_percentile_is_supported_when_something_is_above_it)
@@ -119,13 +113,12 @@ TEST(a_percentile_is_supported_when_something_is_above_it)
 
 TEST(the_curve_rises_to_the_maximum_through_exact_points)
 {
-    struct made_run run;
-    made_run_begin(&run, WORK_BURST, MANY);
+    struct made_run *run = made_run_begin(WORK_BURST, MANY);
     for (size_t i = 0; i < MANY; i++)
-        run.at[i].end_us = (uint32_t)i + 1;
-    made_run_finish(&run);
-    const struct result_point *curve = run.result->curve;
-    size_t count = run.result->curve_count, rare = 0;
+        run->at[i].end_us = (uint32_t)i + 1;
+    made_run_finish(run);
+    const struct result_point *curve = run->result->curve;
+    size_t count = run->result->curve_count, rare = 0;
     assert_in_range(count, 100, RESULT_CURVE_MAX);
     assert_int_equal(curve[0].us, 1);
     assert_int_equal(curve[count - 1].us, MANY);
@@ -136,138 +129,124 @@ TEST(the_curve_rises_to_the_maximum_through_exact_points)
         rare += curve[i].percent > 99;
     }
     assert_true(rare > 40); /* the tail has points of its own */
-    made_run_end(&run);
 }
 
 /* ---- counts ---- */
 
 TEST(answers_failures_and_caches_are_counted_by_kind)
 {
-    struct made_run run;
-    made_run_begin(&run, WORK_BURST, 10);
-    run.at[0].status = 500;
-    run.at[0].end_us = 70;
-    run.at[1].status = 999; /* three digits are all that HTTP asks for */
+    struct made_run *run = made_run_begin(WORK_BURST, 10);
+    run->at[0].status = 500;
+    run->at[0].end_us = 70;
+    run->at[1].status = 999; /* three digits are all that HTTP asks for */
     for (size_t i = 2; i < 6; i++) {
-        run.at[i].outcome = RECORD_RESET;
-        run.at[i].status = 0;
+        run->at[i].outcome = RECORD_RESET;
+        run->at[i].status = 0;
     }
-    run.at[5].outcome = RECORD_LEFT;
-    run.at[6].cache = RECORD_CACHE_HIT;
-    run.at[6].end_us = 10;
-    run.at[7].cache = RECORD_CACHE_HIT;
-    run.at[7].end_us = 20;
-    made_run_finish(&run);
-    assert_int_equal(run.result->requests, 10);
-    assert_int_equal(run.result->outcomes[RECORD_ANSWERED], 6);
-    assert_int_equal(run.result->outcomes[RECORD_RESET], 3);
-    assert_int_equal(run.result->outcomes[RECORD_LEFT], 1);
-    assert_int_equal(run.result->statuses[200], 4);
-    assert_int_equal(run.result->statuses[500], 1);
-    assert_int_equal(run.result->statuses[0], 1);
-    assert_int_equal(run.result->caches[RECORD_CACHE_HIT], 2);
-    assert_int_equal(run.result->caches[RECORD_CACHE_NONE], 4);
-    assert_int_equal(run.result->by_cache[RECORD_CACHE_HIT].count, 2);
-    assert_int_equal(run.result->by_cache[RECORD_CACHE_HIT].max_us, 20);
-    assert_int_equal(run.result->errors.count, 2);
-    assert_int_equal(run.result->errors.min_us, 70);
-    assert_int_equal(result_failed(run.result), 5); /* who left as told did not fail */
-    made_run_end(&run);
+    run->at[5].outcome = RECORD_LEFT;
+    run->at[6].cache = RECORD_CACHE_HIT;
+    run->at[6].end_us = 10;
+    run->at[7].cache = RECORD_CACHE_HIT;
+    run->at[7].end_us = 20;
+    made_run_finish(run);
+    assert_int_equal(run->result->requests, 10);
+    assert_int_equal(run->result->outcomes[RECORD_ANSWERED], 6);
+    assert_int_equal(run->result->outcomes[RECORD_RESET], 3);
+    assert_int_equal(run->result->outcomes[RECORD_LEFT], 1);
+    assert_int_equal(run->result->statuses[200], 4);
+    assert_int_equal(run->result->statuses[500], 1);
+    assert_int_equal(run->result->statuses[0], 1);
+    assert_int_equal(run->result->caches[RECORD_CACHE_HIT], 2);
+    assert_int_equal(run->result->caches[RECORD_CACHE_NONE], 4);
+    assert_int_equal(run->result->by_cache[RECORD_CACHE_HIT].count, 2);
+    assert_int_equal(run->result->by_cache[RECORD_CACHE_HIT].max_us, 20);
+    assert_int_equal(run->result->errors.count, 2);
+    assert_int_equal(run->result->errors.min_us, 70);
+    assert_int_equal(result_failed(run->result), 5); /* who left as told did not fail */
 }
 
 TEST(an_empty_run_has_no_figures)
 {
-    struct made_run run;
-    made_run_begin(&run, WORK_RATE, 0);
-    made_run_finish(&run);
-    assert_int_equal(run.result->requests, 0);
-    assert_int_equal(run.result->all.count, 0);
-    assert_int_equal(run.result->all.max_us, 0);
-    assert_int_equal(run.result->curve_count, 0);
-    assert_int_equal(run.result->slice_count, 0);
-    assert_int_equal(run.result->duration_ms, 0);
-    assert_near(run.result->answered_per_s, 0);
-    made_run_end(&run);
+    struct made_run *run = made_run_begin(WORK_RATE, 0);
+    made_run_finish(run);
+    assert_int_equal(run->result->requests, 0);
+    assert_int_equal(run->result->all.count, 0);
+    assert_int_equal(run->result->all.max_us, 0);
+    assert_int_equal(run->result->curve_count, 0);
+    assert_int_equal(run->result->slice_count, 0);
+    assert_int_equal(run->result->duration_ms, 0);
+    assert_near(run->result->answered_per_s, 0);
 }
 
 TEST(a_run_that_failed_altogether_has_time_but_no_latency)
 {
-    struct made_run run;
-    made_run_begin(&run, WORK_RATE, 300);
-    for (size_t i = 0; i < run.count; i++) {
-        run.at[i] = (struct record){
+    struct made_run *run = made_run_begin(WORK_RATE, 300);
+    for (size_t i = 0; i < run->count; i++) {
+        run->at[i] = (struct record){
             .due_us = MADE_BEGIN_US + i * 10000, .end_us = i % 2 == 0 ? 500 : 0, .outcome = RECORD_REFUSED};
     }
-    made_run_finish(&run);
-    assert_int_equal(run.result->all.count, 0);
-    assert_int_equal(result_failed(run.result), 300);
-    assert_int_equal(run.result->duration_ms, 2990); /* the last, at 2 990 ms, failed at once */
-    assert_near(run.result->answered_per_s, 0);
-    assert_near(run.result->offered_per_s, 30);
-    made_run_end(&run);
+    made_run_finish(run);
+    assert_int_equal(run->result->all.count, 0);
+    assert_int_equal(result_failed(run->result), 300);
+    assert_int_equal(run->result->duration_ms, 2990); /* the last, at 2 990 ms, failed at once */
+    assert_near(run->result->answered_per_s, 0);
+    assert_near(run->result->offered_per_s, 30);
 }
 
 TEST(a_run_lasts_until_its_last_answer_whatever_fails_later)
 {
-    struct made_run run;
-    made_run_begin(&run, WORK_BURST, 2);
-    run.at[0].end_us = 40000;
-    run.at[1] = (struct record){.due_us = MADE_BEGIN_US, .end_us = 5000000, .outcome = RECORD_TIMEOUT};
-    made_run_finish(&run);
-    assert_int_equal(run.result->duration_ms, 40);
-    made_run_end(&run);
+    struct made_run *run = made_run_begin(WORK_BURST, 2);
+    run->at[0].end_us = 40000;
+    run->at[1] = (struct record){.due_us = MADE_BEGIN_US, .end_us = 5000000, .outcome = RECORD_TIMEOUT};
+    made_run_finish(run);
+    assert_int_equal(run->result->duration_ms, 40);
 }
 
 TEST(one_request_is_its_own_distribution)
 {
-    struct made_run run;
-    made_run_begin(&run, WORK_BURST, 1);
-    run.at[0].end_us = 1234567;
-    made_run_finish(&run);
-    assert_int_equal(run.result->all.p50_us, 1234567);
-    assert_int_equal(run.result->all.p9999_us, 1234567);
-    assert_int_equal(run.result->duration_ms, 1235);
-    assert_int_equal(run.result->curve_count, 1);
-    assert_near(run.result->curve[0].percent, 100);
-    assert_int_equal(run.result->slices[0].p99_us, 1234567);
-    made_run_end(&run);
+    struct made_run *run = made_run_begin(WORK_BURST, 1);
+    run->at[0].end_us = 1234567;
+    made_run_finish(run);
+    assert_int_equal(run->result->all.p50_us, 1234567);
+    assert_int_equal(run->result->all.p9999_us, 1234567);
+    assert_int_equal(run->result->duration_ms, 1235);
+    assert_int_equal(run->result->curve_count, 1);
+    assert_near(run->result->curve[0].percent, 100);
+    assert_int_equal(run->result->slices[0].p99_us, 1234567);
 }
 
 TEST(an_interrupted_rate_offered_what_it_did_until_then)
 {
-    struct made_run run;
-    made_run_begin(&run, WORK_RATE, 101);
-    for (size_t i = 0; i < run.count; i++)
-        run.at[i].due_us = MADE_BEGIN_US + i * 10000;
-    run.source.is_partial = true;
-    made_run_finish(&run);
-    assert_near(run.result->offered_per_s, 101);
-    made_run_end(&run);
+    struct made_run *run = made_run_begin(WORK_RATE, 101);
+    for (size_t i = 0; i < run->count; i++)
+        run->at[i].due_us = MADE_BEGIN_US + i * 10000;
+    run->source.is_partial = true;
+    made_run_finish(run);
+    assert_near(run->result->offered_per_s, 101);
 }
 
 /* ---- slices ---- */
 
 TEST(slices_add_up_to_the_run)
 {
-    struct made_run run;
     uint64_t due = 0, answered = 0, failed = 0, loads = 0;
-    made_run_begin(&run, WORK_RATE, 20000);
+    struct made_run *run = made_run_begin(WORK_RATE, 20000);
     struct witness_load seen[] = {
         {.at_us = MADE_BEGIN_US - 700}, {.at_us = MADE_BEGIN_US + 5000000}, {.at_us = MADE_BEGIN_US * 2}};
     struct witness_sample samples[] = {{.at_us = MADE_BEGIN_US + 5000000, .running = 3}};
-    run.view = (struct witness_view){
+    run->view = (struct witness_view){
         .way = WITNESS_LOG, .loads = seen, .load_count = 3, .samples = samples, .sample_count = 1};
-    run.source.view = &run.view;
-    for (size_t i = 0; i < run.count; i++) {
-        run.at[i].due_us = MADE_BEGIN_US + i * 500;
-        run.at[i].status = i % 100 == 0 ? 500 : 200;
-        run.at[i].outcome = i % 1000 == 1 ? RECORD_TIMEOUT : RECORD_ANSWERED;
+    run->source.view = &run->view;
+    for (size_t i = 0; i < run->count; i++) {
+        run->at[i].due_us = MADE_BEGIN_US + i * 500;
+        run->at[i].status = i % 100 == 0 ? 500 : 200;
+        run->at[i].outcome = i % 1000 == 1 ? RECORD_TIMEOUT : RECORD_ANSWERED;
     }
-    made_run_finish(&run);
-    assert_int_equal(run.result->slice_ms, 50); /* 2 000 a second: 100 in each */
-    assert_int_equal(run.result->slice_count, 201);
-    for (size_t i = 0; i < run.result->slice_count; i++) {
-        const struct result_slice *slice = &run.result->slices[i];
+    made_run_finish(run);
+    assert_int_equal(run->result->slice_ms, 50); /* 2 000 a second: 100 in each */
+    assert_int_equal(run->result->slice_count, 201);
+    for (size_t i = 0; i < run->result->slice_count; i++) {
+        const struct result_slice *slice = &run->result->slices[i];
         due += slice->due;
         answered += slice->answered;
         failed += slice->failed;
@@ -276,44 +255,39 @@ TEST(slices_add_up_to_the_run)
     }
     assert_int_equal(due, 20000);
     assert_int_equal(answered, 19980);
-    assert_int_equal(failed, result_failed(run.result));
+    assert_int_equal(failed, result_failed(run->result));
     assert_int_equal(loads, 3);
-    assert_int_equal(run.result->slices[0].loads, 1); /* the log's clock is a little behind the barrier */
-    assert_int_equal(run.result->slices[100].loads, 1);
-    made_run_end(&run);
+    assert_int_equal(run->result->slices[0].loads, 1); /* the log's clock is a little behind the barrier */
+    assert_int_equal(run->result->slices[100].loads, 1);
 }
 
 TEST(a_slice_has_the_latencies_of_those_due_in_it)
 {
-    struct made_run run;
-    made_run_begin(&run, WORK_RATE, 4000);
-    for (size_t i = 0; i < run.count; i++) {
-        run.at[i].due_us = MADE_BEGIN_US + i * 1000;
-        run.at[i].end_us = i >= 2000 && i < 2100 ? 900000 + (uint32_t)i : 700;
+    struct made_run *run = made_run_begin(WORK_RATE, 4000);
+    for (size_t i = 0; i < run->count; i++) {
+        run->at[i].due_us = MADE_BEGIN_US + i * 1000;
+        run->at[i].end_us = i >= 2000 && i < 2100 ? 900000 + (uint32_t)i : 700;
     }
-    made_run_finish(&run);
-    assert_int_equal(run.result->slice_ms, 100);
-    assert_int_equal(run.result->slices[19].max_us, 700);
-    assert_int_equal(run.result->slices[20].p50_us, 902049);
-    assert_int_equal(run.result->slices[20].p99_us, 902098);
-    assert_int_equal(run.result->slices[20].max_us, 902099);
-    assert_int_equal(run.result->slices[21].max_us, 700);
-    assert_int_equal(run.result->slices[25].waiting, 100); /* still there half a second later */
-    assert_int_equal(run.result->slices[30].waiting, 0);
-    made_run_end(&run);
+    made_run_finish(run);
+    assert_int_equal(run->result->slice_ms, 100);
+    assert_int_equal(run->result->slices[19].max_us, 700);
+    assert_int_equal(run->result->slices[20].p50_us, 902049);
+    assert_int_equal(run->result->slices[20].p99_us, 902098);
+    assert_int_equal(run->result->slices[20].max_us, 902099);
+    assert_int_equal(run->result->slices[21].max_us, 700);
+    assert_int_equal(run->result->slices[25].waiting, 100); /* still there half a second later */
+    assert_int_equal(run->result->slices[30].waiting, 0);
 }
 
 TEST(there_are_never_too_many_slices)
 {
     static const uint32_t spans_ms[] = {1, 39, 40, 299, 300, 301, 7777, 100000, 4000000};
     for (size_t i = 0; i < sizeof spans_ms / sizeof *spans_ms; i++) {
-        struct made_run run;
-        made_run_begin(&run, WORK_BURST, 2);
-        run.at[1].due_us = MADE_BEGIN_US + (uint64_t)spans_ms[i] * 1000;
-        made_run_finish(&run);
-        assert_in_range(run.result->slice_count, spans_ms[i] < 100 ? 1 : 100, RESULT_SLICES_MAX);
-        assert_true((uint64_t)run.result->slice_ms * run.result->slice_count > spans_ms[i]);
-        made_run_end(&run);
+        struct made_run *run = made_run_begin(WORK_BURST, 2);
+        run->at[1].due_us = MADE_BEGIN_US + (uint64_t)spans_ms[i] * 1000;
+        made_run_finish(run);
+        assert_in_range(run->result->slice_count, spans_ms[i] < 100 ? 1 : 100, RESULT_SLICES_MAX);
+        assert_true((uint64_t)run->result->slice_ms * run->result->slice_count > spans_ms[i]);
     }
 }
 
@@ -350,34 +324,29 @@ static uint64_t block_sum(const struct result *result, size_t block)
 
 TEST(blocks_are_the_rounds_of_a_burst)
 {
-    struct made_run run;
-    made_run_begin(&run, WORK_BURST, 3000);
-    run.work.connection_count = 100;
-    run.work.round_count = 30;
-    for (size_t i = 0; i < run.count; i++)
-        run.at[i].due_us = MADE_BEGIN_US + i / 100 * 1000000;
-    made_run_finish(&run);
-    assert_int_equal(run.result->block_count, RESULT_BLOCKS_MAX);
+    struct made_run *run = made_run_begin(WORK_BURST, 3000);
+    run->work.connection_count = 100;
+    run->work.round_count = 30;
+    for (size_t i = 0; i < run->count; i++)
+        run->at[i].due_us = MADE_BEGIN_US + i / 100 * 1000000;
+    made_run_finish(run);
+    assert_int_equal(run->result->block_count, RESULT_BLOCKS_MAX);
     for (size_t i = 0; i < RESULT_BLOCKS_MAX; i++)
-        assert_int_equal(block_sum(run.result, i) % 100, 0); /* no round is cut in two */
-    made_run_end(&run);
-    made_run_begin(&run, WORK_BURST, 100);
-    made_run_finish(&run);
-    assert_int_equal(run.result->block_count, 0); /* a single burst does not know its noise */
-    made_run_end(&run);
+        assert_int_equal(block_sum(run->result, i) % 100, 0); /* no round is cut in two */
+    run = made_run_begin(WORK_BURST, 100);
+    made_run_finish(run);
+    assert_int_equal(run->result->block_count, 0); /* a single burst does not know its noise */
 }
 
 TEST(blocks_are_equal_spans_of_a_rate)
 {
-    struct made_run run;
-    made_run_begin(&run, WORK_RATE, 2000);
-    for (size_t i = 0; i < run.count; i++)
-        run.at[i].due_us = MADE_BEGIN_US + i * 1000;
-    made_run_finish(&run);
-    assert_int_equal(run.result->block_count, RESULT_BLOCKS_MAX);
+    struct made_run *run = made_run_begin(WORK_RATE, 2000);
+    for (size_t i = 0; i < run->count; i++)
+        run->at[i].due_us = MADE_BEGIN_US + i * 1000;
+    made_run_finish(run);
+    assert_int_equal(run->result->block_count, RESULT_BLOCKS_MAX);
     for (size_t i = 0; i < RESULT_BLOCKS_MAX; i++)
-        assert_in_range(block_sum(run.result, i), 99, 101);
-    made_run_end(&run);
+        assert_in_range(block_sum(run->result, i), 99, 101);
 }
 
 TEST(a_report_holds_when_all_checks_do_and_takes_so_many_results)

@@ -321,6 +321,36 @@ TEST(a_directive_that_was_told_twice_or_too_much_is_refused)
         ":13: warm: a warm-up requests each key once\n");
 }
 
+/* Whatever follows a word, it is read or refused with how the word is written: the tables fit their arguments. */
+TEST(every_word_is_read_as_it_is_said_to_be_written)
+{
+    static const char *const values[] = {"7",     "1s",     "50%", "/x",    "for",
+                                         "after", "rounds", "sql", "redis", "at"};
+    enum { VALUES = sizeof values / sizeof *values, LINES = 400 };
+    static struct words words;
+    struct scenario *scenario = scenario_new();
+    const struct words_help *word;
+    char why[SCENARIO_WHY_BYTES], usage[64];
+    uint32_t chance = 1;
+    for (size_t i = 0; (word = scenario_word(i)) != NULL; i++) {
+        assert_true(word->help[0] != '\0');
+        if (strcmp(word->name, "target") == 0)
+            continue; /* it would look up hosts called so */
+        snprintf(usage, sizeof usage, "write: %s", word->name);
+        for (size_t line = 0; line < LINES; line++) {
+            memset(&words, 0, sizeof words);
+            words_add(&words, word->name);
+            for (size_t k = 0; k < line % 8; k++) {
+                chance = chance * 1664525 + 1013904223;
+                words_add(&words, values[(chance >> 16) % VALUES]);
+            }
+            if (!scenario_take(scenario, &words, 1, why) && strstr(why, usage) == NULL)
+                assert_non_null(strstr(why, "a second line with"));
+        }
+    }
+    scenario_free(&scenario);
+}
+
 TEST(what_contradicts_itself_is_told_with_the_line_where_there_is_one)
 {
     expect_complaints("ask /\n", ": there is nothing to ask");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* client.c - what schemes are made of; see lab.h. */
-#include "load/lab/lab.h"
+/* scheme.c - what schemes are made of; see scheme.h. */
+#include "load/lab/scheme.h"
 
 #include "load/base/clock.h"
 #include "load/lab/note.h"

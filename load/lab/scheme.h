@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lab.h - a scheme: one way to let a single process load a missing value while the others wait for it.
+ * scheme.h - a scheme: one way to let a single process load a missing value while the others wait for it.
  *
  * Every scheme caches the same row of PostgreSQL in the same Redis and differs only in its lock. The usual
  * one is told by two functions, acquire and release, and lab_get_polling() around them:
@@ -25,8 +25,10 @@
  *            cannot go on (no Redis for RECONNECT_LIMIT_MS, no PostgreSQL, a reply that makes no sense) says
  *            why on stderr and ends; the controller then reports its cell as not run.
  */
-#ifndef LOAD_LAB_LAB_H
-#define LOAD_LAB_LAB_H
+#ifndef LOAD_LAB_SCHEME_H
+#define LOAD_LAB_SCHEME_H
+
+#include "load/lab/source.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -39,7 +41,7 @@ struct pg_conn;
 enum {
     LAB_VALUE_S = 60,             /* of the cached value; outlives every trial */
     LAB_POLL_MS = 50,             /* between two looks of a polling waiter */
-    LAB_REQUEST_LIMIT_MS = 30000, /* a request gives up; longer than anybody watches it */
+    LAB_REQUEST_LIMIT_MS = 30000, /* a request gives up; longer than it is watched */
     RECONNECT_LIMIT_MS = 5000,
     LAB_KEY_BYTES = 64,
     LAB_NAME_BYTES = 96,
@@ -65,7 +67,7 @@ struct lab_client {
     const char *key;                 /* of the row */
     char value_name[LAB_NAME_BYTES]; /* Redis keys */
     char lock_name[LAB_NAME_BYTES];
-    char token[LAB_TOKEN_BYTES]; /* for the scheme: who I am in the lock */
+    char token[LAB_TOKEN_BYTES]; /* for the scheme: what names this worker in the lock */
     uint32_t index;              /* of this worker */
     uint32_t lease_s;            /* of every lock that has one; EXPIRE knows whole seconds */
     uint16_t redis_port;
@@ -73,9 +75,6 @@ struct lab_client {
     enum lab_step stop_at;   /* STEP_NONE: nowhere */
     struct lab_state *state; /* the scheme's own, from open() to close() */
 };
-
-/* Versions of the row begin with 1. */
-enum { LAB_FAILED = 0 };
 
 struct scheme {
     const char *number, *name, *title, *source; /* source: where one reads of it */

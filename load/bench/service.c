@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/* service.c - see service.h. */
+#include "load/bench/service.h"
+
+#include "load/base/clock.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+enum { READY_LIMIT_MS = 15000, SETTINGS_MAX = 32, SETTING_BYTES = 256 };
+
+/* A login that may not subscribe polls. */
+static bool is_connected(const struct stack_catalogd *catalogd)
+{
+    return stack_catalogd_metric(catalogd, "guard_redis_state{connection=\"commands\",state=\"up\"}") == 1 &&
+           (stack_catalogd_metric(catalogd, "guard_redis_state{connection=\"wake\",state=\"up\"}") == 1 ||
+            stack_catalogd_metric(catalogd, "guard_redis_state{connection=\"wake\",state=\"denied\"}") == 1);
+}
+
+static bool wait_connected(const struct stack_catalogd *catalogd)
+{
+    uint64_t end_us = clock_after_ms(READY_LIMIT_MS);
+    while (!is_connected(catalogd)) {
+        if (clock_us() >= end_us) {
+            fprintf(stderr, "%s: catalogd does not reach Redis\n", program_invocation_short_name);
+            return false;
+        }
+        clock_pause_ms(2);
+    }
+    return true;
+}
+
+bool service_start(struct stack_catalogd *catalogd, const struct stack_redis *redis,
+                   const struct stack_postgres *postgres, const char *const *settings)
+{
+    char redis_url[SETTING_BYTES], database_url[SETTING_BYTES];
+    const char *all[SETTINGS_MAX + 1] = {redis_url, database_url};
+    size_t count = 2;
+    snprintf(redis_url, sizeof redis_url, "REDIS_URL=%s", redis->url);
+    snprintf(database_url, sizeof database_url, "DATABASE_URL=%s", postgres->url);
+    for (size_t i = 0; settings[i] != NULL && count < SETTINGS_MAX; i++)
+        all[count++] = settings[i];
+    return stack_catalogd_start(catalogd, all) && stack_catalogd_wait_ready(catalogd, READY_LIMIT_MS) &&
+           wait_connected(catalogd);
+}
+
+bool service_pair_start_nginx(struct service_pair *pair, struct nginx_options options)
+{
+    bool good = true;
+    for (size_t i = 0; good && i < PAIR; i++) {
+        options.origin_port = pair->catalogd[i].port;
+        good = nginx_start(&pair->nginx[i], &options);
+    }
+    return good;
+}
+
+uint16_t service_pair_port(const struct service_pair *pair, size_t index)
+{
+    return pair->nginx[index].pid > 0 ? pair->nginx[index].port : pair->catalogd[index].port;
+}
+
+void service_pair_stop(struct service_pair *pair)
+{
+    for (size_t i = 0; i < PAIR; i++) {
+        rival_stop(&pair->nginx[i]);
+        stack_catalogd_stop(&pair->catalogd[i]);
+    }
+}

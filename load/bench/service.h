@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * service.h - a catalogd over private servers, when it is ready to be measured; and pairs of them, with or without an
+ * nginx before each.
+ *
+ * Threads: as proc.h has it. Errors: false, and the reason on stderr.
+ */
+#ifndef LOAD_BENCH_SERVICE_H
+#define LOAD_BENCH_SERVICE_H
+
+#include "load/bench/nginx.h"
+#include "load/stack/stack.h"
+
+/* With these settings ("NAME=value", ends with NULL); returns when it is ready and connected to Redis. */
+bool service_start(struct stack_catalogd *catalogd, const struct stack_redis *redis,
+                   const struct stack_postgres *postgres, const char *const *settings);
+
+enum { PAIR = 2 };
+
+struct service_pair {
+    struct stack_catalogd catalogd[PAIR];
+    struct rival nginx[PAIR]; /* pid 0: not before these */
+};
+
+/* An nginx before each; `options` but for its origin. */
+bool service_pair_start_nginx(struct service_pair *pair, struct nginx_options options);
+/* Where it is asked. */
+uint16_t service_pair_port(const struct service_pair *pair, size_t index);
+/* Accepts one that is all zeros. */
+void service_pair_stop(struct service_pair *pair);
+
+#endif

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * schemes_plain.c - (0) to (5b): a key in Redis as a lock, in the order in which the literature repairs it.
+ *
+ *     0   no lock
+ *     1   SETNX, DEL                     a holder that dies leaves it for ever
+ *     2   SETNX, then EXPIRE             ... unless it dies between the two
+ *     3   SET NX EX, DEL                 a late holder deletes another's lock
+ *     4   a UUID in it; GET, DEL         ... if it stops between the two
+ *     5   compare and delete in Lua      two holders when the work outlives the lease
+ *     5b  SETNX and EXPIRE in Lua        as 5; a waiter sleeps and calls itself
+ *
+ * None of them renews its lease, and nothing stops a late fill.
+ */
+#include "load/lab/scheme.h"
+
+#include "load/base/clock.h"
+
+#include <hiredis/hiredis.h>
+
+#include <string.h>
+
+/* ---- what several share ---- */
+
+/* SET NX EX. */
+static bool take(struct lab_client *client, const char *value)
+{
+    return lab_ok(client, "SET %s %s NX EX %d", client->lock_name, value, (int)client->lease_s);
+}
+
+static bool take_with_token(struct lab_client *client)
+{
+    lab_token(client);
+    return take(client, client->token);
+}
+
+/* Whosever it is. */
+static void drop(struct lab_client *client)
+{
+    lab_step(client, STEP_RELEASING);
+    lab_integer(client, "DEL %s", client->lock_name);
+}
+
+static void drop_mine(struct lab_client *client)
+{
+    static const char script[] = "if redis.call('GET', KEYS[1]) == ARGV[1] then"
+                                 "  return redis.call('DEL', KEYS[1]) "
+                                 "end "
+                                 "return 0";
+    lab_step(client, STEP_RELEASING);
+    lab_integer(client, "EVAL %s 1 %s %s", script, client->lock_name, client->token);
+}
+
+/* From the lock being mine to its being given back. */
+static int32_t load_under_lock(struct lab_client *client, void (*release)(struct lab_client *client))
+{
+    lab_took(client);
+    int32_t version = lab_load_and_fill(client);
+    lab_gave(client);
+    if (release != NULL)
+        release(client);
+    return version;
+}
+
+/* ---- 0: every process that misses loads; what the others are compared with ---- */
+
+static int32_t get_unguarded(struct lab_client *client)
+{
+    int32_t version = lab_look(client);
+    if (version != LAB_FAILED)
+        return version;
+    lab_step(client, STEP_LOOKED);
+    return load_under_lock(client, NULL); /* there is nothing to take: it loads from here on */
+}
+
+const struct scheme scheme_none = {
+    .number = "0",
+    .name = "none",
+    .title = "no lock",
+    .source = "cache-aside as everybody begins",
+    .lock_prefix = "lock:",
+    .get = get_unguarded,
+};
+
+/*
+ * ---- 1: SETNX, and DEL when done ----
+ *
+ * From the command's first description: redis.io, SETNX, "Design pattern: Locking with SETNX", which goes on to warn of
+ * it. Breaks when a holder dies: nobody deletes the lock, and it has no end of its own.
+ */
+static bool acquire_setnx(struct lab_client *client)
+{
+    return lab_integer(client, "SETNX %s 1", client->lock_name) == 1;
+}
+
+const struct scheme scheme_setnx = {
+    .number = "1",
+    .name = "setnx",
+    .title = "SETNX without expiry",
+    .source = "redis.io, SETNX: locking pattern",
+    .lock_prefix = "lock:",
+    .get = lab_get_polling,
+    .acquire = acquire_setnx,
+    .release = drop,
+};
+
+/*
+ * ---- 2: SETNX, then EXPIRE: the first repair, in two commands ----
+ *
+ * Josiah Carlson, Redis in Action, 6.2.5, sets the expiry in a second command (and mends the gap by letting every
+ * waiter look whether one is missing); countless articles leave the mending out. Breaks when a holder dies between the
+ * two.
+ */
+static bool acquire_setnx_expire(struct lab_client *client)
+{
+    if (!acquire_setnx(client))
+        return false;
+    lab_step(client, STEP_CLAIMED);
+    lab_integer(client, "EXPIRE %s %d", client->lock_name, (int)client->lease_s);
+    return true;
+}
+
+const struct scheme scheme_expire = {
+    .number = "2",
+    .name = "setnx-expire",
+    .title = "SETNX, then EXPIRE",
+    .source = "Redis in Action 6.2.5 without its repair",
+    .lock_prefix = "lock:",
+    .get = lab_get_polling,
+    .acquire = acquire_setnx_expire,
+    .release = drop,
+};
+
+/*
+ * ---- 3: SET NX EX with a constant value, DEL when done ----
+ *
+ * redis.io, SET, "Patterns", first form ("a simple way to implement a locking system"); as the "mutex key" of Redis
+ * development and operations (Fu, Zhang), chapter 11, in most articles about cache breakdown. Breaks when the work
+ * outlives the lease: the late holder deletes the lock of its successor.
+ */
+static bool acquire_constant(struct lab_client *client)
+{
+    return take(client, "1");
+}
+
+const struct scheme scheme_constant = {
+    .number = "3",
+    .name = "set-nx-ex",
+    .title = "SET NX EX with a constant, DEL",
+    .source = "redis.io, SET: patterns, first form",
+    .lock_prefix = "lock:",
+    .get = lab_get_polling,
+    .acquire = acquire_constant,
+    .release = drop,
+};
+
+/*
+ * ---- 4: a UUID in the lock; GET, compare, DEL in the client ----
+ *
+ * The usual repair of 3 in articles, before they arrive at a script. Breaks when the holder stops between the
+ * comparison and the DEL: what it compared is not what it deletes.
+ */
+static void compare_and_delete(struct lab_client *client)
+{
+    struct redisReply *owner = lab_command(client, "GET %s", client->lock_name);
+    if (owner->type == REDIS_REPLY_STRING && strcmp(owner->str, client->token) == 0)
+        drop(client);
+    freeReplyObject(owner);
+}
+
+const struct scheme scheme_uuid = {
+    .number = "4",
+    .name = "uuid-get-del",
+    .title = "UUID; GET, compare, DEL",
+    .source = "articles on the way from (3) to (5)",
+    .lock_prefix = "lock:",
+    .get = lab_get_polling,
+    .acquire = take_with_token,
+    .release = compare_and_delete,
+};
+
+/*
+ * ---- 5: a UUID in the lock, compared and deleted by one script; no renewal ----
+ *
+ * redis.io, SET, "Patterns", second form, and one node of Redlock. Breaks when the work outlives the lease: two
+ * holders, each of them sure. Martin Kleppmann, How to do distributed locking (2016), adds the rest: a holder that was
+ * paused still writes, because nothing but a fencing token checked where it writes stops it.
+ */
+const struct scheme scheme_lua = {
+    .number = "5",
+    .name = "uuid-lua",
+    .title = "UUID, compare and delete in Lua",
+    .source = "redis.io, SET: patterns, second form",
+    .lock_prefix = "lock:",
+    .get = lab_get_polling,
+    .acquire = take_with_token,
+    .release = drop_mine,
+};
+
+/*
+ * ---- 5b: SETNX and EXPIRE in one script, and waiting by sleeping 100 ms and calling oneself ----
+ *
+ * The other repair of 2, from before SET knew NX and EX together, and the way of waiting that most articles about cache
+ * breakdown show: Thread.sleep(100); return get(key). It breaks as 5 does; what the waiting costs stands in the wake
+ * delay (up to 100 ms after the value is there) and in the commands meanwhile.
+ */
+enum { SLEEP_MS = 100, DEPTH_MAX = LAB_REQUEST_LIMIT_MS / SLEEP_MS };
+
+static bool take_by_script(struct lab_client *client)
+{
+    static const char script[] = "if redis.call('SETNX', KEYS[1], ARGV[1]) == 1 then"
+                                 "  redis.call('EXPIRE', KEYS[1], ARGV[2])"
+                                 "  return 1 "
+                                 "end "
+                                 "return 0";
+    lab_token(client);
+    return lab_integer(client, "EVAL %s 1 %s %s %d", script, client->lock_name, client->token,
+                       (int)client->lease_s) == 1;
+}
+
+static int32_t get_again(struct lab_client *client, uint32_t depth)
+{
+    int32_t version = lab_look(client);
+    if (version != LAB_FAILED || depth == DEPTH_MAX)
+        return version;
+    lab_step(client, STEP_LOOKED);
+    if (take_by_script(client))
+        return load_under_lock(client, drop_mine);
+    clock_pause_ms(SLEEP_MS);
+    return get_again(client, depth + 1);
+}
+
+static int32_t get_sleeping(struct lab_client *client)
+{
+    return get_again(client, 0);
+}
+
+const struct scheme scheme_script = {
+    .number = "5b",
+    .name = "lua-sleep",
+    .title = "SETNX+EXPIRE in Lua, sleep 100 ms, recursion",
+    .source = "articles on cache breakdown",
+    .lock_prefix = "lock:",
+    .get = get_sleeping,
+};

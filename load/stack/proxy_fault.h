@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * proxy_fault.h - what can befall a connection through the proxy; see proxy.h.
+ *
+ *     NONE             bytes pass
+ *     DELAY            each portion waits for amount_ms, in both directions
+ *     DROP             bytes vanish; a connection that lost some is reset when the fault ends, for TCP does not
+ *                      go on behind a gap
+ *     RESET            every connection is reset, and so is each new one
+ *     SILENT           half-open: connections are accepted and nothing ever comes or goes; those that exist hang
+ *     DRIBBLE          one byte every amount_ms (0: as fast as one byte at a time goes)
+ *     CUT              a connection is reset in the middle of a reply, one of its next few
+ *     FREEZE_REQUESTS  nothing reaches the server; the other direction flows
+ *     FREEZE_REPLIES   nothing comes back; requests arrive
+ *     MUTE             what the server says vanishes, and the connection goes on; as behind a firewall that forgot it
+ *     LATE             requests are taken and kept, also when their client has gone; amount_ms after that, or
+ *                      when the fault ends, they reach the server: a command runs that nobody waits for
+ */
+#ifndef LOAD_STACK_PROXY_FAULT_H
+#define LOAD_STACK_PROXY_FAULT_H
+
+enum proxy_fault {
+    PROXY_NONE = 0,
+    PROXY_DELAY,
+    PROXY_DROP,
+    PROXY_RESET,
+    PROXY_SILENT,
+    PROXY_DRIBBLE,
+    PROXY_CUT,
+    PROXY_FREEZE_REQUESTS,
+    PROXY_FREEZE_REPLIES,
+    PROXY_MUTE,
+    PROXY_LATE,
+    PROXY_FAULTS
+};
+
+#endif

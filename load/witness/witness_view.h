@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * witness_view.h - what a witness is asked, and what it has seen when a run is over; see witness.h.
+ */
+#ifndef LOAD_WITNESS_WITNESS_VIEW_H
+#define LOAD_WITNESS_WITNESS_VIEW_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    WITNESS_WHY_BYTES = 256,
+    WITNESS_SAMPLE_EVERY_MS = 20,
+    WITNESS_COMMANDS_MAX = 48,
+    WITNESS_KEY_BYTES = 64
+};
+
+enum witness_way { WITNESS_NONE = 0, WITNESS_LOG, WITNESS_STATEMENTS, WITNESS_SQL };
+
+/* Texts are lent until witness_close(). */
+struct witness_options {
+    enum witness_way way;
+    const char *database_url; /* for STATEMENTS, SQL and the samples; NULL: no samples */
+    const char *log_path;     /* for LOG */
+    const char *statement;    /* LOG, STATEMENTS, samples: a load is a statement that contains this text */
+    const char *counter_sql;  /* for SQL */
+    const char *redis_url;    /* redis://..., unix://...; NULL: none */
+};
+
+struct witness_load {
+    uint64_t at_us;              /* when the statement began, cut to the millisecond that the log has */
+    char key[WITNESS_KEY_BYTES]; /* its values, "7" or "3, 120"; "" where it has none; see witness_key.h */
+};
+
+struct witness_sample {
+    uint64_t at_us;
+    uint32_t running; /* loads in this instant */
+};
+
+struct witness_command {
+    char name[24];
+    uint64_t calls;
+};
+
+/* All owned. */
+struct witness_view {
+    enum witness_way way; /* NONE also if the loads could not be counted after all */
+    uint64_t load_count;
+    struct witness_load *loads; /* LOG: load_count of them, by time, not NULL; otherwise NULL */
+    struct witness_sample *samples;
+    size_t sample_count;
+    uint32_t peak_running; /* the most that a sample saw */
+    uint32_t at_once;      /* LOG: the most that ran at once, no sample (see witness_log.h), if ... */
+    bool has_ends;         /* ... the log has the ends of loads, too (log_duration=on) */
+    struct witness_command commands[WITNESS_COMMANDS_MAX]; /* of Redis, the most frequent first */
+    size_t command_count;
+    uint64_t command_sum;
+    bool has_redis;
+    uint32_t gaps; /* samples that could not be taken: the server was away */
+
+    /* What `caveat` says in words. Nobody may take a count for less than it could be because of these. */
+    uint64_t keyless_count; /* LOG: loads with parameters that the log does not have */
+    bool misses_loads;      /* more may have begun than were counted */
+    bool misses_samples;    /* more may have run than samples could see */
+    bool misses_commands;   /* Redis ran more than was counted */
+    bool knows_text;        /* the text of `statement` is right: such statements were seen before this run */
+    char caveat[512];       /* what this way of counting cannot see, or did not in this run; "" if nothing */
+};
+
+/* One more thing that the reader of a view should know; nothing happens when there is no room. */
+void witness_note(struct witness_view *view, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+void witness_view_clear(struct witness_view *view);
+
+#endif
