@@ -78,6 +78,8 @@ struct redis {
     enum guard_redis_state told_state;
     char told_text[TEXT_SIZE];
     uint64_t denied_until_ms; /* UP, but told DENIED: for this long */
+
+    char input[REDIS_FEED_BYTES]; /* of one read; on the stack, a hardened build would zero it each time */
 };
 
 static uint64_t now_ms(void)
@@ -626,19 +628,17 @@ static bool take_bytes(struct redis *redis, const char *data, size_t bytes)
 /* Reads a good piece. DONE: all that had arrived. */
 static enum progress receive(struct redis *redis)
 {
-    char data[REDIS_FEED_BYTES];
-
     for (unsigned i = 0; i < READS_PER_EVENT; i++) {
-        ssize_t got = redis_socket_read(redis->socket, data, sizeof data);
+        ssize_t got = redis_socket_read(redis->socket, redis->input, sizeof redis->input);
         if (got == -EAGAIN)
             return PROGRESS_DONE;
         if (got <= 0) {
             read_failed(redis, got);
             return PROGRESS_LOST;
         }
-        if (!take_bytes(redis, data, (size_t)got))
+        if (!take_bytes(redis, redis->input, (size_t)got))
             return PROGRESS_LOST;
-        if ((size_t)got < sizeof data)
+        if ((size_t)got < sizeof redis->input)
             return PROGRESS_DONE;
     }
     return PROGRESS_MORE;
