@@ -326,7 +326,7 @@ mutants: $(BUILD)/sim
 
 # By the simulator and by real servers: the matrix.
 mutants-live: all
-	@CC=$(CC) SAN=$(SAN) BUILD=$(BUILD) TEST_LIMIT_S=$(TEST_LIMIT_S) sh tests/mutants/run.sh $(T)
+	@CC=$(CC) SAN=$(SAN) BUILD=$(BUILD) TEST_LIMIT_S=$(TEST_LIMIT_S) sh tests/mutants/run.sh "$(T)"
 
 $(BUILD)/sim: $(BUILD)/tests/sim/sim_main.o $(BUILD)/libsupport.a $(GUARD_PARTS)
 	@echo "  LINK $@"

@@ -40,7 +40,7 @@ void core_begin(struct core *core, uint64_t now_us)
 static void core_end(struct core *core)
 {
     loads_pump(core, false);
-    core->loads.iteration_due = core->loads.iteration_due || core->loads.batched_queued > 0;
+    core->loads.turn_due = core->loads.turn_due || core->loads.batched_queued > 0;
 }
 
 uint64_t core_stamp(struct core *core)
@@ -541,16 +541,16 @@ void core_tick(struct core *core, uint64_t now_us)
     core_end(core);
 }
 
-bool core_iteration_due(const struct core *core)
+bool core_turn_due(const struct core *core)
 {
-    return core->loads.iteration_due;
+    return core->loads.turn_due;
 }
 
-void core_iteration_over(struct core *core, uint64_t now_us)
+void core_turn_over(struct core *core, uint64_t now_us)
 {
     core_begin(core, now_us);
-    core->loads.iteration_due = false;
-    core->loads.iteration++;
+    core->loads.turn_due = false;
+    core->loads.turn++;
     loads_pump(core, true);
 }
 

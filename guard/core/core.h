@@ -227,7 +227,7 @@ bool core_tell_unperformed(struct core *core, uint64_t now_us);
 enum core_reply_kind {
     /* to ACQUIRE */
     REPLY_FRESH,  /* value or absent, age_ms, left_ms */
-    REPLY_STALE,  /* likewise, and turn */
+    REPLY_STALE,  /* likewise, and refresher */
     REPLY_LEASE,  /* granted */
     REPLY_BUSY,   /* pttl_ms and lease_tag of another process's lease */
     REPLY_FAILED, /* failure or too_big, pttl_ms */
@@ -240,8 +240,8 @@ enum core_reply_kind {
     REPLY_UNKNOWN, /* it may have run, or may still run later */
 };
 
-/* Whose turn it is to refresh. */
-enum core_turn { TURN_COOLING = -1, TURN_OTHERS = 0, TURN_OURS = 1 };
+/* Which process refreshes a stale value; COOLING: none for a while, after a failure. */
+enum core_refresher { REFRESH_COOLING = -1, REFRESH_OTHERS = 0, REFRESH_OURS = 1 };
 
 struct core_reply {
     enum core_reply_kind kind;
@@ -257,7 +257,7 @@ struct core_reply {
     size_t tags_bytes;
     struct tags_clock born;
     const char *head; /* FRESH, STALE: its first TOKEN_UUID_BYTES, the filler; lent */
-    enum core_turn turn;
+    enum core_refresher refresher;
     const char *lease_tag; /* BUSY; STALE and OTHERS: TOKEN_TAG_BYTES of their lease; lent; NULL: not known */
     uint32_t age_ms, left_ms;
     uint32_t pttl_ms; /* BUSY: of the lease; FAILED: of the failure; STALE: of the value */
@@ -277,7 +277,7 @@ struct core_loaded {
     struct value *value; /* LOAD_OK; LOAD_ABSENT: NULL, or no more than its tags; lent */
     enum guard_failure failure;
     uint64_t load_us;
-    bool unstored; /* it answers every waiter, and is not stored */
+    bool unstored; /* it answers its waiters, and is not stored */
 };
 
 /* A load whose thread is lent comes back after the one that it is lent to. */
@@ -287,15 +287,15 @@ void core_loaded(struct core *core, uint64_t now_us, uint64_t load, const struct
  * ---- batches ----
  *
  * Keys of a request for many, of a policy with a batch loader, are loaded in a batch if they get their leases at the
- * same time. Such a load does not start before the iteration of the owner's loop is over in which it was queued, nor
- * while the answer to an acquire is outstanding that was sent in the same iteration as its own: those are one write, so
+ * same time. Such a load does not start before the turn of the owner's loop is over in which it was queued, nor
+ * while the answer to an acquire is outstanding that was sent in the same turn as its own: those are one write, so
  * the answers are about to come. That is all it waits for; never for a lease that another process holds, nor for a
- * load. No other load waits for the end of an iteration, and none waits for it twice.
+ * load. No other load waits for the end of a turn, and none waits for it twice.
  */
-/* Something happened in this iteration that makes its end worth an event. */
-bool core_iteration_due(const struct core *core);
+/* Something happened in this turn that makes its end worth an event. */
+bool core_turn_due(const struct core *core);
 /* All that was to be read has been read. */
-void core_iteration_over(struct core *core, uint64_t now_us);
+void core_turn_over(struct core *core, uint64_t now_us);
 
 /* ---- hints and time ---- */
 

@@ -15,9 +15,8 @@
 #include "loads.h"
 #include "permits.h"
 
-enum {
-    CORE_OP_BITS = 16
-}; /* an op is the id of its flight, invalidation or permit above these bits, a count below */
+/* An op is the id of its flight, invalidation or permit above these bits, and a count below. */
+enum { CORE_OP_BITS = 16 };
 
 /* What an alarm belongs to. */
 enum alarm_owner { ALARM_WAITER, ALARM_FLIGHT, ALARM_INVALIDATION, ALARM_PERMIT, ALARM_PERMITS };

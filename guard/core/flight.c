@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * flight.c - the life of a flight: one load in progress for one key of one process.
+ * flight.c - the life of a flight: one key of one process while it is looked up, waited for, loaded and stored.
  *
  *        first get                     BUSY
  *   o ---------> ACQUIRING -------------------------------> WAITING
@@ -14,8 +14,8 @@
  *                  |                  (bulkhead)       |  |    |    |
  *                  |            value or absent, leased|  |    | without lease: answered, not stored;
  *                  |                                   v  |    | after a failure COOLING first
- *                  |                 1, 2  +------ FILLING|    |    |
- *                  |       answered, stored|              |failed, leased
+ *                  |                       +------ FILLING|    |    |
+ *                  |       stored, answered|              |failed, leased
  *                  v                       v              v    v    |
  *                ENDED <----------- no waiter left <- RELEASING ----+
  *
@@ -429,7 +429,7 @@ static void flight_reply_unusable(struct flight *flight, const struct core_reply
     core->stats.entry_rejected += reply->damaged;
     core->stats.entry_outdated += reply->outdated;
     memcpy(flight->refused, reply->head, TOKEN_UUID_BYTES);
-    if (reply->kind == REPLY_STALE && reply->turn == TURN_OURS)
+    if (reply->kind == REPLY_STALE && reply->refresher == REFRESH_OURS)
         lease_granted(flight);
     else
         flight_next_round(flight);
@@ -446,7 +446,8 @@ void flight_reply_unanswered(struct flight *flight)
 
 void flight_reply_unwanted(struct flight *flight, const struct core_reply *reply)
 {
-    bool ours = reply->kind == REPLY_LEASE || (reply->kind == REPLY_STALE && reply->turn == TURN_OURS);
+    bool ours =
+        reply->kind == REPLY_LEASE || (reply->kind == REPLY_STALE && reply->refresher == REFRESH_OURS);
     if (ours || reply->kind == REPLY_UNKNOWN) {
         flight->valid_until_us = flight->sent_us + us(flight->policy->lease_ms);
         lease_release(flight, GUARD_FAILURE_NONE, false);

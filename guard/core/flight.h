@@ -79,11 +79,11 @@ struct flight {
 
     /* its share of the bulkhead (loads.h) */
     enum share share;
-    bool single;                /* a waiter of a request for this key alone has joined */
-    bool batched;               /* loaded in a batch, if others are there; only in SHARE_MANY */
-    bool acquire_counted;       /* in loads.pending_acquires */
-    uint64_t acquire_iteration; /* of its last acquire */
-    uint64_t queued_iteration;
+    bool single;           /* a waiter of a request for this key alone has joined */
+    bool batched;          /* loaded in a batch, if others are there; only in SHARE_MANY */
+    bool acquire_counted;  /* in loads.pending_acquires */
+    uint64_t acquire_turn; /* of its last acquire */
+    uint64_t queued_turn;
     uint32_t place_parts; /* counted in loads.parts_used; 0: it has no place */
     enum queue queue;     /* QUEUED: where */
     struct flight *queue_prev, *queue_next;

@@ -71,7 +71,7 @@ void loads_enqueue(struct flight *flight)
 {
     struct core *core = flight->core;
     assert(flight->place_parts > 0);
-    flight->queued_iteration = core->loads.iteration;
+    flight->queued_turn = core->loads.turn;
     join_queue(flight, flight->first != NULL ? QUEUE_USERS : QUEUE_REFRESHES);
     core->stats.loads_queued++;
 }
@@ -206,39 +206,38 @@ bool loads_circle(const struct flight *flight, uint64_t parent_load)
 void loads_count_acquire(struct flight *flight, bool pending)
 {
     struct loads *loads = &flight->core->loads;
-    uint64_t slot = flight->acquire_iteration % LOADS_ITERATIONS;
+    uint64_t slot = flight->acquire_turn % LOADS_TURNS;
     if (flight->acquire_counted && --loads->pending_acquires[slot] == 0)
-        loads->replied_iteration[slot] = loads->iteration;
+        loads->replied_turn[slot] = loads->turn;
     flight->acquire_counted = pending && flight->batched;
     if (!flight->acquire_counted)
         return;
-    flight->acquire_iteration = loads->iteration;
-    loads->pending_acquires[loads->iteration % LOADS_ITERATIONS]++;
-    loads->iteration_due = true;
+    flight->acquire_turn = loads->turn;
+    loads->pending_acquires[loads->turn % LOADS_TURNS]++;
+    loads->turn_due = true;
 }
 
-/* No acquire of its iteration is pending. One so long ago is no reason to wait: its slot counts those of another. */
+/* No acquire of its turn is pending. One so long ago is no reason to wait: its slot counts those of another. */
 static bool is_batch_complete(const struct flight *flight)
 {
     const struct core *core = flight->core;
-    return core->loads.pending_acquires[flight->acquire_iteration % LOADS_ITERATIONS] == 0 ||
-           core->loads.iteration - flight->acquire_iteration >= LOADS_ITERATIONS;
+    return core->loads.pending_acquires[flight->acquire_turn % LOADS_TURNS] == 0 ||
+           core->loads.turn - flight->acquire_turn >= LOADS_TURNS;
 }
 
-static bool may_start_load(const struct flight *flight, bool iteration_over)
+static bool may_start_load(const struct flight *flight, bool turn_over)
 {
     const struct core *core = flight->core;
-    uint64_t replied_iteration = core->loads.replied_iteration[flight->acquire_iteration % LOADS_ITERATIONS];
-    bool in_time = iteration_over || (flight->queued_iteration != core->loads.iteration &&
-                                      replied_iteration != core->loads.iteration);
+    uint64_t replied_turn = core->loads.replied_turn[flight->acquire_turn % LOADS_TURNS];
+    bool in_time = turn_over || (flight->queued_turn != core->loads.turn && replied_turn != core->loads.turn);
     return !flight->batched || (in_time && is_batch_complete(flight));
 }
 
 static struct flight *next_queued_of_share(const struct core *core, enum queue queue, enum share share,
-                                           bool iteration_over)
+                                           bool turn_over)
 {
     struct flight *flight = core->loads.queues[queue][share];
-    while (flight != NULL && !may_start_load(flight, iteration_over))
+    while (flight != NULL && !may_start_load(flight, turn_over))
         flight = flight->queue_next;
     return flight;
 }
@@ -251,20 +250,20 @@ static enum share share_to_serve(const struct core *core)
     return core->loads.served == SHARE_SINGLE ? SHARE_MANY : SHARE_SINGLE;
 }
 
-static struct flight *next_in_queue(const struct core *core, enum queue queue, bool iteration_over)
+static struct flight *next_in_queue(const struct core *core, enum queue queue, bool turn_over)
 {
-    struct flight *single = next_queued_of_share(core, queue, SHARE_SINGLE, iteration_over);
-    struct flight *many = next_queued_of_share(core, queue, SHARE_MANY, iteration_over);
+    struct flight *single = next_queued_of_share(core, queue, SHARE_SINGLE, turn_over);
+    struct flight *many = next_queued_of_share(core, queue, SHARE_MANY, turn_over);
     if (single == NULL || many == NULL)
         return single != NULL ? single : many;
     return share_to_serve(core) == SHARE_SINGLE ? single : many;
 }
 
 /* Users before refreshes. */
-static struct flight *next_to_start(const struct core *core, bool iteration_over)
+static struct flight *next_to_start(const struct core *core, bool turn_over)
 {
-    struct flight *flight = next_in_queue(core, QUEUE_USERS, iteration_over);
-    return flight != NULL ? flight : next_in_queue(core, QUEUE_REFRESHES, iteration_over);
+    struct flight *flight = next_in_queue(core, QUEUE_USERS, turn_over);
+    return flight != NULL ? flight : next_in_queue(core, QUEUE_REFRESHES, turn_over);
 }
 
 /* ---- starting ---- */
@@ -312,10 +311,10 @@ static void start_batch(struct core *core, const struct guard_policy *policy)
     core->loads.batch = 0;
 }
 
-static void start_queries(struct core *core, bool iteration_over)
+static void start_queries(struct core *core, bool turn_over)
 {
     while (workers_free(core) > 0) {
-        struct flight *flight = next_to_start(core, iteration_over);
+        struct flight *flight = next_to_start(core, turn_over);
         if (flight == NULL || (permits_exist(core) && !permits_allow(core)))
             return;
         if (flight->batched)
@@ -325,13 +324,13 @@ static void start_queries(struct core *core, bool iteration_over)
     }
 }
 
-void loads_pump(struct core *core, bool iteration_over)
+void loads_pump(struct core *core, bool turn_over)
 {
     for (int share = 0; share < SHARES; share++) {
         start_lent(core, core->loads.queues[QUEUE_USERS][share]);
         start_lent(core, core->loads.queues[QUEUE_REFRESHES][share]);
     }
-    start_queries(core, iteration_over);
+    start_queries(core, turn_over);
     if (permits_exist(core))
         permits_balance(core);
 }

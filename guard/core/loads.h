@@ -13,9 +13,9 @@
  *            at the moment it would close (loads_circle), or one of another process, for a limited time (alone_us).
  * Users      Two queues: users before background refreshes. A refresh moves to the users' queue once a waiter needs
  *            it, and one that is only queued gives its place to a user that would be shed. The permits of the
- *            fleet are asked for when a worker is free (permits.h): until then only the lease is held.
- * Batches    Flights of many start in batches, after the iteration of the loop in which they were queued, and not
- *            while an acquire of the same iteration as theirs has no answer. A batch is one query: it occupies one
+ *            fleet are requested when a worker is free (permits.h): until then only the lease is held.
+ * Batches    Flights of many start in batches, after the turn of the loop in which they were queued, and not
+ *            while an acquire of the same turn as theirs has no answer. A batch is one query: it occupies one
  *            worker until its last load is over, and batch_max of its flights, queued, share one place.
  * Shares     Single and many: what at least one waiter asked for by itself, and what was only asked for in a get of
  *            many. Each share has as many places and waiters as the configuration says, so neither is refused for
@@ -30,7 +30,7 @@
 #include "core.h"
 
 enum {
-    LOADS_ITERATIONS = 64, /* whose acquires are told apart */
+    LOADS_TURNS = 64,      /* whose acquires are told apart */
     PLACE_PARTS = 1 << 20, /* a place in parts: a batched flight has one of batch_max */
 };
 
@@ -79,10 +79,10 @@ struct loads {
     uint32_t users_queued;   /* flights in QUEUE_USERS */
     uint32_t users_batched;  /* of those, batched */
     uint64_t batch;          /* of the loads that are being started; 0: none */
-    uint64_t iteration;      /* of the owner's loop, counted */
-    bool iteration_due;
-    uint32_t pending_acquires[LOADS_ITERATIONS];  /* of batched flights, by the iteration they were sent in */
-    uint64_t replied_iteration[LOADS_ITERATIONS]; /* in which the last of those was answered */
+    uint64_t turn;           /* of the owner's loop, counted */
+    bool turn_due;
+    uint32_t pending_acquires[LOADS_TURNS]; /* of batched flights, by the turn they were sent in */
+    uint64_t replied_turn[LOADS_TURNS];     /* in which the last of those was answered */
 };
 
 /* Notes that this flight's acquire is sent (pending), or is pending no more. */
@@ -105,9 +105,9 @@ struct flight *loads_last_refresh(const struct core *core, enum share share);
 uint32_t loads_wanted(const struct core *core);
 /* Those of them that have waiters, as if no refresh were queued. */
 uint32_t loads_wanted_by_users(const struct core *core);
-/* Starts what can be started; batched flights only after the iteration in which they were queued. Called at the end
+/* Starts what can be started; batched flights only after the turn in which they were queued. Called at the end
  * of every event. */
-void loads_pump(struct core *core, bool iteration_over);
+void loads_pump(struct core *core, bool turn_over);
 
 /* This nested waiter joins its flight, or leaves it. Its parent load is there for as long as its loader runs. */
 void loads_block(struct core_waiter *waiter);

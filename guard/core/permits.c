@@ -121,15 +121,15 @@ static void send_permit_renew(struct core *core, struct permit *permit)
     struct core_action action = permit_action(core, permit, CORE_PERMIT_RENEW);
     permit->renew_op = action.op;
     permit->renew_sent_us = core->now_us;
-    permit->renew_at_us = core->now_us + (uint64_t)core->config.permit_ms * 1000 / 3;
+    permit->renew_at_us = core->now_us + us(core->config.permit_ms) / 3;
     core_emit(core, &action);
 }
 
 static void set_permit_alarm(struct core *core, struct permit *permit)
 {
     uint64_t at_us = permit->lost ? UINT64_MAX : permit->valid_until_us;
-    if (permit->renew_op == 0 && permit->renew_at_us < at_us)
-        at_us = permit->renew_at_us;
+    if (permit->renew_op == 0)
+        at_us = earlier_us(at_us, permit->renew_at_us);
     if (at_us != UINT64_MAX)
         alarm_set(&core->alarms, &permit->alarm, at_us);
 }
@@ -140,7 +140,7 @@ void permits_give_back(struct core *core, struct permit *permit)
     move_permit(core, permit, PERMIT_RETURNING);
     permit->renew_op = 0;
     permit->attempts = 0;
-    permit->valid_until_us = core->now_us + (uint64_t)core->config.permit_ms * 1000;
+    permit->valid_until_us = core->now_us + us(core->config.permit_ms);
     core->permits.chances++;
     send_permit_release(core, permit);
 }
@@ -228,9 +228,9 @@ static void set_permit_poll(struct core *core)
     struct permits *permits = &core->permits;
     uint32_t poll_ms =
         chance_backoff(&core->chance, PERMIT_POLL_FIRST_MS, PERMIT_POLL_MOST_MS, permits->polls);
-    uint64_t at_us = core->now_us + (uint64_t)poll_ms * 1000;
-    if (permits->earliest_us > core->now_us && permits->earliest_us < at_us)
-        at_us = permits->earliest_us;
+    uint64_t at_us = core->now_us + us(poll_ms);
+    if (permits->earliest_us > core->now_us)
+        at_us = earlier_us(at_us, permits->earliest_us);
     alarm_set(&core->alarms, &permits->poll, at_us);
 }
 
@@ -278,7 +278,7 @@ void permits_balance(struct core *core)
 static void permit_granted(struct core *core, struct permit *permit, uint32_t further)
 {
     struct permits *permits = &core->permits;
-    uint64_t life_us = (uint64_t)core->config.permit_ms * 1000;
+    uint64_t life_us = us(core->config.permit_ms);
     permits->in_queue = permit->more;
     permits->polls = 0;
     alarm_unset(&core->alarms, &permits->poll);
@@ -296,7 +296,7 @@ static void permit_refused(struct core *core, struct permit *permit, uint32_t ea
     struct permits *permits = &core->permits;
     core->stats.permit_refused++;
     permits->refused = permits->in_queue = true;
-    permits->earliest_us = core->now_us + ((uint64_t)earliest_ms + PERMIT_POLL_GRACE_MS) * 1000;
+    permits->earliest_us = core->now_us + us(earliest_ms) + us(PERMIT_POLL_GRACE_MS);
     move_permit(core, permit, PERMIT_FREE);
 }
 
@@ -357,7 +357,7 @@ static void permit_renew_replied(struct core *core, struct permit *permit, const
     if (reply->kind == REPLY_CODE) {
         core->stats.permit_lost += reply->code == 0 && !permit->lost;
         permit->lost = false;
-        permit->valid_until_us = permit->renew_sent_us + (uint64_t)core->config.permit_ms * 1000;
+        permit->valid_until_us = permit->renew_sent_us + us(core->config.permit_ms);
     }
     set_permit_alarm(core, permit);
 }
@@ -420,7 +420,7 @@ void permits_poll(struct core *core)
 void permits_resync(struct core *core)
 {
     struct alarm *poll = &core->permits.poll;
-    uint64_t at_us = core->now_us + chance_below(&core->chance, PERMIT_RESYNC_MS * 1000);
+    uint64_t at_us = core->now_us + chance_below(&core->chance, us(PERMIT_RESYNC_MS));
     if (poll->place != 0 && at_us < poll->at_us)
         alarm_set(&core->alarms, poll, at_us);
 }

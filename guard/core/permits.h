@@ -10,8 +10,8 @@
  *
  * One permit is one query: that of a load, or of a batch. It is requested once a worker is free and a load is queued,
  * so that neither a worker nor a permit waits for the other; the loads stay queued meanwhile, and their leases go on
- * being renewed. Permits are alike: which load gets one is decided when it comes, users before refreshes, the two shares
- * as they get workers (loads.h).
+ * being renewed. Permits are alike: which load gets one is decided when it comes, users before refreshes, the two
+ * shares as they get workers (loads.h).
  *
  * Waiting    A refusal has put this process into Redis's queue. It requests again when a message names it, when it has
  *            given a permit back itself, or when the poll is due; then as many as the reply says are free.
@@ -33,7 +33,7 @@
 enum permit_state {
     PERMIT_FREE,
     PERMIT_REQUESTED, /* acquire sent */
-    PERMIT_READY,     /* granted; a load starts before the event, or the iteration, is over */
+    PERMIT_READY,     /* granted; a load starts before the event, or the turn, is over */
     PERMIT_USED,      /* its query runs */
     PERMIT_RETURNING, /* release sent; without a token: this process leaves the queue */
     PERMIT_STATES,

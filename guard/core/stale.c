@@ -110,9 +110,9 @@ static bool joined_since(const struct flight *flight, uint64_t stamp)
     return flight->first != NULL && flight->first->prev->joined > stamp;
 }
 
-static bool others_will_refresh(const struct flight *flight, enum core_turn turn)
+static bool others_will_refresh(const struct flight *flight, enum core_refresher refresher)
 {
-    return turn == TURN_OTHERS && flight->core->config.mode == GUARD_MODE_FLEET &&
+    return refresher == REFRESH_OTHERS && flight->core->config.mode == GUARD_MODE_FLEET &&
            flight->lookup != LOOKUP_PEEK;
 }
 
@@ -127,8 +127,8 @@ static void stale_refresh(struct flight *flight, const struct core_reply *reply)
 
 void stale_found(struct flight *flight, const struct core_reply *reply)
 {
-    bool ours = reply->turn == TURN_OURS;
-    bool holds = flight->policy->soft_ms > 0 && (ours || others_will_refresh(flight, reply->turn));
+    bool ours = reply->refresher == REFRESH_OURS;
+    bool holds = flight->policy->soft_ms > 0 && (ours || others_will_refresh(flight, reply->refresher));
     bool impatient = false;
     if (holds) {
         stale_hold(flight, reply, flight->lookup_stamp);
@@ -212,10 +212,10 @@ void stale_background_replied(struct flight *flight, const struct core_reply *re
     bool there = (stale || reply->kind == REPLY_FRESH) && !reply->damaged && !reply->outdated;
     if (!flight->background || !there)
         flight_reply_unwanted(flight, reply);
-    else if (stale && reply->turn == TURN_OURS)
+    else if (stale && reply->refresher == REFRESH_OURS)
         stale_found(flight, reply);
     else if (flight->latch)
         flight_end(flight); /* what another process did is over already */
     else
-        stale_rest(flight, stale && reply->turn == TURN_COOLING ? reply->cool_ms : REST_MS);
+        stale_rest(flight, stale && reply->refresher == REFRESH_COOLING ? reply->cool_ms : REST_MS);
 }

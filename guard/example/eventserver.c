@@ -8,7 +8,7 @@
  *
  *     READING --request--> ASKING --on_answered()--> WRITING --> closed
  *                            |                          ^
- *                            +--- the client hangs up: guard_cancel(), on_answered() comes all the same
+ *                            +--- the client hangs up: guard_cancel(), on_answered() is called all the same
  *
  * Threads: everything runs on the loop's thread but on_answered(), which the guard calls on its own: it puts the
  * connection into `answered` and wakes the loop through an eventfd. While ASKING the connection belongs to the
@@ -124,7 +124,7 @@ static void answer(struct connection *connection, const char *status, const char
     write_on(connection);
 }
 
-/* Refused at once: on_answered() will never come. */
+/* Refused at once: on_answered() is never called. */
 static void ask(struct connection *connection, const char *name)
 {
     char key[FILES_KEY_BYTES];
@@ -220,7 +220,7 @@ static void accept_one(struct server *server)
     watch(server, EPOLL_CTL_ADD, fd, EPOLLIN | EPOLLONESHOT, connection);
 }
 
-/* No new connections; who waits is answered. */
+/* No new connections; those that wait are answered. */
 static void begin_to_end(struct server *server)
 {
     server->ending = true;
@@ -242,7 +242,7 @@ static void on_event(struct server *server, void *data)
         on_connection(data);
 }
 
-/* Whoever does not send or read for too long, or has not even asked when the end comes, must go. */
+/* A client that neither sends nor reads for too long, or has not made its request when the end comes, must go. */
 static void sweep(struct server *server)
 {
     struct connection *connection = NULL, *next = NULL;

@@ -18,7 +18,7 @@
 
 enum { NAME_BYTES = 256 };
 
-/* ---- the source: what happens once per key, however many ask ---- */
+/* ---- the source: what happens once per key, however many clients ask ---- */
 
 static void load_open_file(struct guard_load *load, int fd)
 {

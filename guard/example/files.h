@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * files.h - what both example servers share: a slow source that the guard protects, and a little of a server.
+ * files.h - what both example servers share: a slow source that the guard protects, and parts of a server.
  *
  * GET /name answers with FOLDER/name. Every load is a line on stderr.
  */
@@ -28,8 +28,8 @@ const char *files_requested(char *request);
 int files_listen(uint16_t port);
 
 /*
- * SIGTERM and SIGINT come out of this descriptor only. Call it before any thread exists, so that all of them inherit
- * that the two are blocked.
+ * A descriptor that delivers SIGTERM and SIGINT, which are blocked from now on. Call it before any thread exists, so that
+ * all threads inherit that.
  */
 int files_signals(void);
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fileserver.c - the guard in a backend of the plainest kind: a thread per connection that may block.
+ * fileserver.c - the guard in the plainest kind of backend: a thread per connection, which may block.
  *
  *     fileserver PORT FOLDER [REDIS_URL [DELAY_MS]]
  *
- * GET /name answers with FOLDER/name, read once for the whole fleet however many ask. DELAY_MS makes the
- * reading as slow as a database would be. Port 0 takes a free one; either way a line on stdout names it. Each
- * load is a line on stderr. SIGTERM and SIGINT let what runs finish.
+ * GET /name answers with FOLDER/name, read once for the whole fleet, however many clients ask. DELAY_MS
+ * makes the reading as slow as a database would be. Port 0 takes a free one; either way a line on stdout names it. Each
+ * load is a line on stderr. SIGTERM and SIGINT let running requests finish.
  *
  *   main: accept -> thread: serve() -> guard_get_wait() -> load worker: files_load() -> every waiting thread
  */
@@ -154,7 +154,7 @@ static void run(struct server *server, int listener, int signals)
     }
 }
 
-/* Those who still wait are answered, then nobody uses the guard any more, then it closes. */
+/* Answers the threads that still wait, lets all of them end, and closes the guard. */
 static int end(struct server *server)
 {
     guard_drain(server->files.guard);

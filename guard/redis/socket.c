@@ -19,7 +19,6 @@ enum {
     KEEPALIVE_INTERVAL_S = 5,
     KEEPALIVE_PROBES = 3,
     UNACKNOWLEDGED_MS = 20000, /* TCP_USER_TIMEOUT: a peer that is gone, seen also while nothing is awaited */
-    PORT_TEXT_SIZE = 8,
 };
 
 struct endpoint {

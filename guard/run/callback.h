@@ -13,7 +13,7 @@
 
 /* Counts an answer that no waiter of the core has had. */
 void callback_count(struct guard_loop *loop, const struct get *get);
-/* Some of loop->hits. The rest follows in the next iteration of the loop. */
+/* Some of loop->hits. The rest follows in the next turn of the loop. */
 void callback_hits(struct guard_loop *loop);
 /* Some of loop->hits and of loop->ready. */
 void callback_ready(struct guard_loop *loop);

@@ -116,7 +116,7 @@ static void prepare_callbacks(struct guard *guard)
     guard->timer = (struct host_timer){.run = thread_on_timer, .context = guard};
     guard->limit = (struct host_timer){.run = thread_on_limit, .context = guard};
     guard->beat = (struct host_timer){.run = on_beat, .context = guard};
-    guard->iteration_over = (struct host_soon){.run = thread_on_iteration_over, .context = guard};
+    guard->turn_over = (struct host_soon){.run = thread_on_turn_over, .context = guard};
 }
 
 enum guard_status life_start(struct guard *guard)

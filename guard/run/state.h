@@ -167,7 +167,7 @@ struct guard {
     struct guard_host *host; /* owned */
     struct host_wake mail;
     struct host_timer timer, limit, beat;
-    struct host_soon iteration_over;
+    struct host_soon turn_over;
     unsigned parts_open;   /* once it ends: of own, wake and the call that closes them */
     struct core *core;     /* answers */
     struct core *fleet;    /* speaks to Redis: the same, but in mode shadow */

@@ -334,7 +334,7 @@ void thread_close_everything(struct guard *guard)
     host_timer_stop(guard->host, &guard->timer);
     host_timer_stop(guard->host, &guard->limit);
     host_timer_stop(guard->host, &guard->beat);
-    host_soon_stop(&guard->iteration_over);
+    host_soon_stop(&guard->turn_over);
     guard->parts_open = 1u + (guard->wake != NULL) + (guard->own != NULL);
     if (guard->wake != NULL)
         wake_close(guard->wake, part_closed, guard);
@@ -449,23 +449,23 @@ static void after_events(struct guard *guard)
         end_shadows(guard);
     tell_invalidated(guard);
     set_timer(guard);
-    if (core_iteration_due(guard->core) || guard->sweep_due)
-        host_soon(guard->host, &guard->iteration_over);
+    if (core_turn_due(guard->core) || guard->sweep_due)
+        host_soon(guard->host, &guard->turn_over);
     advance_end(guard);
 }
 
-/* After all that was to be read in this iteration of the loop has been read. */
-void thread_on_iteration_over(void *context)
+/* After all that was to be read in this turn of the loop has been read. */
+void thread_on_turn_over(void *context)
 {
     struct guard *guard = context;
     if (guard->phase == PHASE_ENDING)
         return;
     guard->sweep_due = guard->sweep_due && near_sweep(guard->near);
     if (guard->sweep_due)
-        host_soon(guard->host, &guard->iteration_over);
-    if (!core_iteration_due(guard->core))
+        host_soon(guard->host, &guard->turn_over);
+    if (!core_turn_due(guard->core))
         return;
-    core_iteration_over(guard->core, clock_now_us());
+    core_turn_over(guard->core, clock_now_us());
     after_events(guard);
 }
 

@@ -19,7 +19,7 @@ enum { STUCK_LOADER_MS = 5000 }; /* a loader has this long to notice its cancell
 void thread_on_mail(void *guard);
 void thread_on_timer(void *guard);
 void thread_on_limit(void *guard);
-void thread_on_iteration_over(void *guard);
+void thread_on_turn_over(void *guard);
 void thread_on_message(void *context, const struct message *message);
 void thread_on_resync(void *context);
 void thread_on_wake_state(void *context, const char *text);

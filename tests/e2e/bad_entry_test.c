@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bad_entry_test.c - Redis holds what should not be there: under the value's key, the lease's or the
- * failure's.
+ * bad_entry_test.c - Redis holds foreign or damaged data under the key of a value, a lease or a failure.
  *
- * Whatever it is, everybody gets the row, one query replaces it, and from then on it is a hit again.
+ * In each case every request gets the row, one query replaces the entry, and from then on it is a hit again.
  */
 #include "tests/support/probe.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bad_heads_test.c - heads that have fooled proxies: each is followed by a request that somebody who reads the head
- * differently takes for a body. Exactly one 400 comes, the connection ends, and what was hidden is never carried out:
- * that is seen in the database and in Redis, not in the answers.
+ * bad_heads_test.c - heads that have fooled proxies: each is followed by a request that a server which reads the head
+ * differently takes for a body. Exactly one 400 comes, the connection ends, and the hidden request is never carried
+ * out: the database and Redis show that, not the answers.
  */
 #include "tests/support/probe.h"
 #include "tests/support/writes.h"

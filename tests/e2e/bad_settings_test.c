@@ -3,7 +3,7 @@
  * bad_settings_test.c - catalogd started with something wrong: a setting, an address, a file, a server.
  *
  * A wrong setting ends the start with status 2 and a line that names it; an address or a file that cannot be
- * used ends it with status 1 or 2 and the reason; a server that is away or not as it should be does not: the
+ * used ends it with status 1 or 2 and the reason; a server that is away or misconfigured does not: the
  * service starts, says so, answers as well as it can, and recovers.
  */
 #include "tests/support/probe.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bad_writes_test.c - requests to change something that are wrong, byte for byte: each is refused with its
- * reason, nothing is changed, and the next one is served.
+ * bad_writes_test.c - writes that are wrong, byte for byte: each is refused with its reason and changes nothing, and
+ * the next request is served.
  */
 #include "load/base/clock.h"
 #include "load/base/net.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * caches_test.c - several caches over one database: a fleet beside its shadow, two namespaces, two Redis servers. What
- * is changed reaches each of them, whoever pays; and one that is gone is waited for no longer than its entries live.
+ * caches_test.c - several caches over one database: a fleet beside its shadow, two namespaces, two Redis servers. A
+ * change reaches each of them, whichever process pays; writes wait for a lost cache no longer than its entries live.
  */
 #include "tests/support/writes.h"
 

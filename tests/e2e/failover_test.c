@@ -2,9 +2,9 @@
 /*
  * failover_test.c - another Redis becomes the master, and connections to the old one survive.
  *
- * The name of Redis is a symbolic link to its socket, which a failover turns round like an address that moves: what is
- * connected stays where it is. In each scene the old master still has the old value and cannot hear of the new one; a
- * PUT that said "visible" must be seen in every process from then on, whatever the old master says.
+ * The name of Redis is a symbolic link to its socket, which a failover turns round like an address that moves:
+ * connections stay where they are. In each scene the old master still has the old value and cannot hear of the new one.
+ * A PUT that said "visible" must be seen in every process from then on, whatever the old master says.
  */
 #include "tests/support/probe.h"
 #include "tests/support/test.h"

@@ -3,9 +3,9 @@
  * faults_postgres_test.c - two processes in the middle of a stampede, and what can happen to PostgreSQL
  * meanwhile.
  *
- * A load that fails answers everybody 503 with Retry-After, in both processes, and is not tried again within
- * its failure window; a load that hangs answers them at their deadline. When PostgreSQL is well again, so is
- * the service, without anybody's help.
+ * A load that fails answers all requests 503 with Retry-After, in both processes, and is not tried again within
+ * its failure window; a load that hangs answers them at their deadline. When PostgreSQL recovers, so does the
+ * service, by itself.
  */
 #include "tests/support/probe.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * faults_process_test.c - a process that leads a load is stopped, killed or told to end; and what is left
+ * faults_process_test.c - a process that leads a load is stopped, killed or told to end; and which descriptors stay
  * open after ten thousand requests with faults.
  */
 #include "tests/support/probe.h"

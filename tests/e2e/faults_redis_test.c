@@ -3,8 +3,8 @@
  * faults_redis_test.c - two processes in the middle of a stampede, and what can happen to Redis meanwhile.
  *
  * Each test has the same three acts: the fault comes while the query runs; the fault lasts, and a second cold
- * key is asked for; the fault is over. Everybody is answered 200 in all of them; a process that cannot share
- * makes one load for those who were waiting when it began and one for those who came while it ran, so two.
+ * key is requested; the fault is over. Every request is answered 200 in all of them. A process that cannot share makes
+ * two loads: one for the requests that waited when it began, one for those that came while it ran.
  */
 #include "tests/support/probe.h"
 #include "tests/support/test.h"

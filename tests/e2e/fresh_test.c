@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * fresh_test.c - the row changes: no request that begins after an invalidation returned sees the row before
- * it, in any process; and a lease whose holder is dead holds nobody up for longer than it lasts.
+ * it, in any process; and a lease whose holder is dead holds no request up for longer than it lasts.
  *
  * A product's version is its ETag and moves with every UPDATE, so each answer says which row it saw.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * invariants_test.c - promises of the whole service that belong to no single fault: what a child would
- * inherit, what an outage writes into the log, what a storm of kills leaves in PostgreSQL, who dawdles.
+ * inherit, what an outage writes into the log, what a storm of kills leaves in PostgreSQL, which clients dawdle.
  */
 #include "tests/support/drips.h"
 #include "tests/support/probe.h"

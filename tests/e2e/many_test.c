@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * many_test.c - GET /products?ids=: what PostgreSQL and Redis see of it, and what clients get, also when two
- * processes are asked for overlapping sets at the same instant; and what is left to others while some ask for very many.
+ * processes get overlapping sets at the same instant; and what remains for other clients while some ask for very many.
  */
 #include "tests/support/probe.h"
 #include "tests/support/test.h"

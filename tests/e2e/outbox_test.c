@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * outbox_test.c - a committed change reaches readers, whoever made it and whatever dies or is away between its
- * COMMIT and its invalidation.
+ * outbox_test.c - a committed change reaches readers, whatever program made it and whatever dies or is away between
+ * its COMMIT and its invalidation.
  */
 #include "tests/support/writes.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * rows_test.c - a document is made of several rows: whichever of them changes, and beside whatever transaction that is
- * still open, nobody is served what it was.
+ * rows_test.c - a document is made of several rows: whichever of them changes, and whatever transaction is still open
+ * beside it, no request gets the old document.
  */
 #include "tests/support/writes.h"
 

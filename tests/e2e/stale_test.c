@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * stale_test.c - two processes and a product whose time is over, or nearly: who is answered with what, at once
- * or after how long, and how many queries that costs.
+ * stale_test.c - two processes and a product whose time is over, or nearly: which answer comes, at once or after how
+ * long, and how many queries that costs.
  *
  * Values are made old by shortening their TTL in Redis, not by waiting. While the gate is shut a query of a
  * product hangs in PostgreSQL, so that "at once" needs no clock: the answer came although the refresh cannot.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * stampede_tool_test.c - the tester as its users meet it: what it says, how it exits, what it leaves behind.
+ * stampede_tool_test.c - the tester as its users meet it: what it prints, how it exits, what it leaves behind.
  *
  * The program under test is `stampede` beside $CATALOGD. A server of tests/support answers it, well or badly;
  * scenarios start their own.

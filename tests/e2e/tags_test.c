@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tags_test.c - groups of documents over several processes: a category's pages, and all that it holds.
+ * tags_test.c - groups of documents over several processes: a category's pages, and everything in the category.
  */
 #include "tests/support/test.h"
 #include "tests/support/writes.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * writes_test.c - edits and purchases over several processes: nobody's change is lost, nothing is sold twice,
- * and who was told of a change finds it everywhere.
+ * writes_test.c - edits and purchases over several processes: no change is lost, nothing is sold twice, and a change
+ * that was said to be visible is found everywhere.
  */
 #include "tests/support/writes.h"
 

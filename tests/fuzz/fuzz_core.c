@@ -374,7 +374,7 @@ static struct core_reply reply_to_acquire(struct fuzz_input *input)
     uint8_t what = fuzz_byte(input), more = fuzz_byte(input);
     struct core_reply reply = {
         .kind = kinds[what % (sizeof kinds / sizeof *kinds)],
-        .turn = (enum core_turn)(more % 3 - 1),
+        .refresher = (enum core_refresher)(more % 3 - 1),
         .absent = (more & 0x10) != 0,
         .damaged = (more & 0x20) != 0,
         .head = head,

@@ -44,7 +44,7 @@ static void check_core_reply(enum core_action_kind kind, const struct core_reply
     assert(found || value == NULL);
     assert(kind == CORE_ACQUIRE ? reply->kind != REPLY_CODE
                                 : reply->kind == REPLY_CODE || reply->kind == REPLY_REFUSED);
-    assert(reply->turn >= TURN_COOLING && reply->turn <= TURN_OURS);
+    assert(reply->refresher >= REFRESH_COOLING && reply->refresher <= REFRESH_OURS);
     assert(reply->failure >= GUARD_FAILURE_NONE && reply->failure <= GUARD_FAILURE_CYCLE);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* burst_test.c - the burst client, and the one that asks once, against a server that answers by path. */
+/* burst_test.c - the burst client, and the one of a single request, against a server that answers by path. */
 #include "load/base/http.h"
 #include "load/base/net.h"
 #include "load/base/rank.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cache_test.c - what a cache is called, and what is loaded without being stored in it, with a real Redis.
+ * cache_test.c - the name of a cache, and loads that are not stored in it, with a real Redis.
  */
 #include "guard_rig.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * copy_test.c - guard/ as its copier finds it: the folder alone, plain make, his own symbols and compilers.
+ * copy_test.c - guard/ in another project: the folder alone, plain make, the host's own symbols and compilers.
  */
 #include "load/base/clock.h"
 #include "load/base/http.h"

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * guard_loop_test.c - the guard on libuv loops of the host's: who is answered where, and how a loop leaves.
+ * guard_loop_test.c - the guard on libuv loops of the host's: on which thread an answer comes, and how a loop leaves.
  *
- * Each host is a thread with a loop. The test hands it work by host_do(), which returns when the work is
- * done.
+ * Each host is a thread with a loop. The test gives it work with host_do(), which returns when the work is done.
  */
 #include "guard_rig.h"
 #include <uv.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* herd_fault_test.c - targets that are none, machines that are too small, generators that die, runs that are cut. */
+/* herd_fault_test.c - targets that do not serve, machines too small, generators that die, interrupted runs. */
 #include "load/base/clock.h"
 #include "load/base/proc.h"
 #include "tests/live/herd_rig.h"

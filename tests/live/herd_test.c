@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* herd_test.c - bursts, rates, and what is recorded of them; with real sockets and processes. */
+/* herd_test.c - bursts, rates and their records, with real sockets and processes. */
 #include "load/base/clock.h"
 #include "load/stack/stack.h"
 #include "tests/live/herd_rig.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * invariants_test.c - promises of the guard that belong to no single module: clocks, lost replies, others'
- * events at the worst moment. tests/README.md lists them all and the test that holds each.
+ * invariants_test.c - promises of the guard that belong to no single module: clocks, lost replies, events
+ * of other processes at the worst moment. tests/README.md lists them all and the test that holds each.
  */
 #include "guard/wire/scripts.h"
 #include "guard_rig.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lab_test.c - the lab's decisive cells: each scheme breaks where it is said to, and ours does not.
+ * lab_test.c - the lab's decisive cells: each scheme breaks where it is expected to, and ours does not.
  *
  * The cells are run as `make lab` runs them, with real workers: this program is their executable, too.
  */

@@ -55,7 +55,6 @@ static const char *const plain_keys[SIM_KEYS] = {"k0", "k1", "k2"};
 static struct sim sim;
 static struct {
     struct stack_redis server;
-    struct rig rig;
     struct protocol protocol;
     redisContext *control, *messages;
     char place[PLACES][KEY_NAME_SIZE];
@@ -374,8 +373,8 @@ static void compare_found(const struct exchange *exchange, const struct redis_an
     if (strcmp(exchange->head, value->filler) != 0 || reply->damaged != damaged)
         differ("found %.8s damaged %d, model %.8s %d", exchange->head, reply->damaged, value->filler,
                damaged);
-    if (reply->turn != (enum core_turn)answer->turn)
-        differ("turn %d, model %d", (int)reply->turn, answer->turn);
+    if (reply->refresher != (enum core_refresher)answer->refresher)
+        differ("refresher %d, model %d", (int)reply->refresher, answer->refresher);
     if (damaged || reply->damaged)
         return;
     int64_t left_ms = answer->ttl_ms - (int64_t)value->stale_ms;
@@ -511,17 +510,16 @@ static void count(const struct exchange *exchange)
     enum core_action_kind kind = exchange->command->action.kind;
     reply_count[kind][reply->kind]++;
     if (reply->kind == REPLY_STALE)
-        turn_count[(int)reply->turn + 1]++;
+        turn_count[(int)reply->refresher + 1]++;
     if (reply->kind == REPLY_CODE && reply->code >= -2 && reply->code <= 3)
         code_count[kind][reply->code + 2]++;
 }
 
 static void send_and_wait(struct exchange *exchange)
 {
-    world.rig.state_count = 0;
-    assert_true(
-        protocol_send(&world.protocol, world.rig.redis, &exchange->command->action, on_replied, exchange));
-    rig_wait_until(&world.rig, exchange->answered);
+    rig.state_count = 0;
+    assert_true(protocol_send(&world.protocol, rig.redis, &exchange->command->action, on_replied, exchange));
+    rig_wait_until(exchange->answered);
 }
 
 static void run_both(struct command *command)
@@ -552,7 +550,7 @@ static void run_both(struct command *command)
              (int)command->action.kind, command->key, command->token, command->prev, command->refused,
              command->action.lookup != 0 ? (char)command->action.lookup : '-', (int)exchange.reply.kind,
              (int)exchange.reply.code, trouble != NULL ? ", " : "", trouble != NULL ? trouble->name : "");
-    rig_wait_up(&world.rig);
+    rig_wait_up();
 }
 
 /* ---- steps ---- */
@@ -905,14 +903,14 @@ static bool servers_up(void)
     assert_non_null(confirmed);
     freeReplyObject(confirmed);
     snprintf(url, sizeof url, "redis://guard:secret@127.0.0.1:%u/0", (unsigned)world.server.port);
-    rig_start(&world.rig, url);
-    rig_wait_up(&world.rig);
+    rig_start(url);
+    rig_wait_up();
     return true;
 }
 
 static bool servers_down(void)
 {
-    rig_finish(&world.rig);
+    rig_finish();
     redisFree(world.control);
     redisFree(world.messages);
     stack_redis_stop(&world.server);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * near_test.c - the near cache in whole guards: what it answers, and who hears of an invalidation when.
+ * near_test.c - the near cache in whole guards: what it answers, and when each process hears of an invalidation.
  *
- * near_ms is a minute wherever a test waits for a value to go: only what the test is about can be the reason.
+ * near_ms is a minute wherever a test waits for a value to go, so that it cannot be the reason.
  */
 #include "guard_rig.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ops_test.c - the operations listener by itself: what it says of a guard whose own thread is stuck, in one process
- * because only a callback can hold that thread and nothing else; and who keeps others from asking it.
+ * ops_test.c - the operations listener by itself: what it says of a guard whose own thread is stuck (in one process,
+ * because only a callback can hold that thread and nothing else); and clients that keep others from asking it.
  */
 #include "app/ops/ops.h"
 #include "load/base/clock.h"

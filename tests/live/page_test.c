@@ -3,8 +3,8 @@
  * page_test.c - pages of reports, looked at in a real browser: chromium without a window.
  *
  * A page is shown in two frames of a page of the test's own, 375 and 1280 pixels wide, whose script, page_test.js,
- * measures what it sees there, does what a reader does and writes down what came of it; the same run takes a picture
- * and prints. The picture is read by the browser, too.
+ * measures what it sees there, acts as a reader would and writes down the result; the same run takes a picture and
+ * prints. The browser also reads the picture.
  */
 #include "load/base/proc.h"
 #include "load/report/page.h"

@@ -2,7 +2,7 @@
 /*
  * permit_script_test.c - the three scripts of the load permits against a real redis-server.
  *
- * Nothing sleeps. What has to be old, or from before a clock step, is given its instant by hand.
+ * Nothing sleeps. The test sets the instants of everything that has to be old, or from before a clock step.
  */
 #include "tests/live/script_rig.h"
 

@@ -2,8 +2,8 @@
 /*
  * permits_test.c - load permits: several guards, one real Redis, never more than S loads over all of them.
  *
- * The source counts how many loaders it has at a time, over the whole fleet. A holder that dies is a process of its
- * own, forked before any guard is opened and killed with SIGKILL.
+ * The source counts the loaders that are at work at a time, over the whole fleet. A holder that dies is a process of
+ * its own, forked before any guard is opened and killed with SIGKILL.
  */
 #include "guard_rig.h"
 

@@ -2,7 +2,7 @@
 /*
  * pg_test.c - queries against a private PostgreSQL that is slow, stopped, killed, full or closed to us.
  *
- * The server is the tests' own thread's (load/stack/stack.h); what has to run meanwhile runs in a thread here.
+ * The server is the tests' own thread's (load/stack/stack.h); work beside it runs in a thread here.
  * Nothing is timed by sleeping: a query is known to run when the server has logged its start.
  */
 #include "app/pg/pg.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * push_test.c - the value travels with the message: who waits for another process's load is answered without another
- * question to Redis, and nobody is given what is not his.
+ * push_test.c - the value travels with the message: a request that waits for another process's load is answered without
+ * another lookup, and no request gets a value that it must not see.
  *
  * A waiting flight also polls: a test that needs the time between two polls begins right after one, and begins again if
  * the next one came too early (await_poll(), undisturbed()).

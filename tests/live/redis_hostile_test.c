@@ -136,22 +136,22 @@ static void hire(struct actor *actor, void (*play)(struct actor *, int, unsigned
 }
 
 /* The connection first: that ends the play, and the actor can hear that it is dismissed. */
-static void finish_actor(struct rig *rig, struct actor *actor)
+static void finish_actor(struct actor *actor)
 {
-    rig_close(rig);
+    rig_close();
     shutdown(actor->listener, SHUT_RDWR);
     pthread_join(actor->thread, NULL);
     close(actor->listener);
-    rig->descriptor_count--; /* the listener was there before */
-    rig_finish(rig);
+    rig.descriptor_count--; /* the listener was there before */
+    rig_finish();
 }
 
-static void prepare_actor(struct rig *rig, const struct actor *actor, const char *login)
+static void prepare_actor(const struct actor *actor, const char *login)
 {
     char url[96];
 
     snprintf(url, sizeof url, "redis://%s127.0.0.1:%u", login, (unsigned)actor->port);
-    rig_prepare(rig, url);
+    rig_prepare(url);
 }
 
 /* Waits for the other side to hang up. */
@@ -178,21 +178,20 @@ static void play_line_after_command(struct actor *actor, int fd, unsigned number
 static void expect_lost(const char *line, size_t line_bytes, const char *said)
 {
     struct actor actor;
-    struct rig rig;
     struct call call;
 
     hire(&actor, play_line_after_command, line, line_bytes);
-    prepare_actor(&rig, &actor, "");
+    prepare_actor(&actor, "");
     rig.config.max_reply_bytes = 100000;
-    rig_open(&rig);
-    rig_wait_up(&rig);
-    call_send(&rig, &call, "PING");
-    rig_wait_until(&rig, call.answered > 0);
+    rig_open();
+    rig_wait_up();
+    call_send(&call, "PING");
+    rig_wait_until(call.answered > 0);
     assert_int_equal(call.outcome, REDIS_UNKNOWN);
     if (strstr(rig.text, said) == NULL)
         fail_msg("\"%s\" does not say \"%s\"", rig.text, said);
     assert_false(redis_is_up(rig.redis));
-    finish_actor(&rig, &actor);
+    finish_actor(&actor);
 }
 
 static void lost_to(const char *line, const char *said)
@@ -261,19 +260,18 @@ static void play_two_answers(struct actor *actor, int fd, unsigned number)
 TEST(a_reply_that_nobody_asked_for_is_never_given_to_the_next_caller)
 {
     struct actor actor;
-    struct rig rig;
     struct call call;
 
     hire(&actor, play_two_answers, NULL, 0);
-    prepare_actor(&rig, &actor, "");
-    rig_open(&rig);
-    rig_wait_up(&rig);
-    call_send(&rig, &call, "PING");
-    rig_wait_until(&rig, rig.state_count > 1);
+    prepare_actor(&actor, "");
+    rig_open();
+    rig_wait_up();
+    call_send(&call, "PING");
+    rig_wait_until(rig.state_count > 1);
     assert_int_equal(call.answered, 1);
     assert_string_equal(call.text, "FIRST");
     assert_non_null(strstr(rig.text, "nobody has asked for"));
-    finish_actor(&rig, &actor);
+    finish_actor(&actor);
 }
 
 /* Three answers, sent byte by byte: a new segment for each, the next one once the other side has had a
@@ -308,27 +306,26 @@ static void play_split(struct actor *actor, int fd, unsigned number)
 static void expect_split(size_t at)
 {
     struct actor actor;
-    struct rig rig;
     struct call calls[4];
 
     hire(&actor, play_split, NULL, at);
-    prepare_actor(&rig, &actor, "");
-    rig_open(&rig);
-    rig_wait_up(&rig);
+    prepare_actor(&actor, "");
+    rig_open();
+    rig_wait_up();
     for (size_t i = 0; i < 3; i++)
-        call_send(&rig, &calls[i], "PING");
+        call_send(&calls[i], "PING");
     if (at > 0) {
         uv_run(&rig.loop, UV_RUN_ONCE);
-        call_send(&rig, &calls[3], "PING");
+        call_send(&calls[3], "PING");
     }
-    rig_wait_until(&rig, calls[2].answered > 0 && (at == 0 || calls[3].answered > 0));
+    rig_wait_until(calls[2].answered > 0 && (at == 0 || calls[3].answered > 0));
     assert_int_equal(calls[0].type, REDIS_REPLY_ARRAY);
     assert_int_equal(calls[1].type, REDIS_REPLY_STRING);
     assert_int_equal(calls[1].bytes, 0);
     assert_string_equal(calls[2].text, "ERR no");
     if (at > 0)
         assert_string_equal(calls[3].text, "LAST");
-    finish_actor(&rig, &actor);
+    finish_actor(&actor);
 }
 
 TEST(a_reply_may_be_split_at_every_byte)
@@ -347,16 +344,15 @@ static void play_silence(struct actor *actor, int fd, unsigned number)
 TEST(a_server_that_accepts_and_says_nothing_is_left_after_the_connect_limit)
 {
     struct actor actor;
-    struct rig rig;
 
     hire(&actor, play_silence, NULL, 0);
-    prepare_actor(&rig, &actor, "");
+    prepare_actor(&actor, "");
     rig.config.connect_limit_ms = LIMIT_MS;
-    rig_open(&rig);
-    rig_wait_until(&rig, rig.state_count > 0 && actor.accepted >= 2); /* and tried again */
+    rig_open();
+    rig_wait_until(rig.state_count > 0 && actor.accepted >= 2); /* and tried again */
     assert_int_equal(rig.states[0], GUARD_REDIS_DOWN);
     assert_non_null(strstr(rig.text, "login: no answer within 2000 ms"));
-    finish_actor(&rig, &actor);
+    finish_actor(&actor);
 }
 
 /* Hangs up after as many commands of the greeting as it has had connections before; then behaves. */
@@ -370,13 +366,12 @@ static void play_hang_up(struct actor *actor, int fd, unsigned number)
 TEST(a_server_that_hangs_up_at_any_stage_is_tried_again_until_it_stays)
 {
     struct actor actor;
-    struct rig rig;
 
     hire(&actor, play_hang_up, NULL, 0);
-    prepare_actor(&rig, &actor, "");
-    rig_open(&rig);
-    rig_wait_until(&rig, redis_is_up(rig.redis) && actor.accepted > 4 + SCRIPT_COUNT);
-    finish_actor(&rig, &actor);
+    prepare_actor(&actor, "");
+    rig_open();
+    rig_wait_until(redis_is_up(rig.redis) && actor.accepted > 4 + SCRIPT_COUNT);
+    finish_actor(&actor);
 }
 
 /* Hangs up as soon as it is up, with a RST, while commands are on their way to it. */
@@ -391,24 +386,23 @@ static void play_slam(struct actor *actor, int fd, unsigned number)
 TEST(writing_to_a_connection_that_is_gone_raises_no_signal)
 {
     struct actor actor;
-    struct rig rig;
     struct call calls[20];
     struct sigaction action;
 
     sigaction(SIGPIPE, NULL, &action);
     assert_ptr_equal(action.sa_handler, SIG_DFL);
     hire(&actor, play_slam, NULL, 0);
-    prepare_actor(&rig, &actor, "");
-    rig_open(&rig);
+    prepare_actor(&actor, "");
+    rig_open();
     for (size_t i = 0; i < 20; i++) {
-        rig_wait_until(&rig, redis_is_up(rig.redis));
+        rig_wait_until(redis_is_up(rig.redis));
         while (atomic_load(&actor.accepted) < rig.counters.connects)
             ;
-        call_send(&rig, &calls[i], "PING");
-        rig_wait_until(&rig, calls[i].answered > 0);
+        call_send(&calls[i], "PING");
+        rig_wait_until(calls[i].answered > 0);
         assert_int_not_equal(calls[i].outcome, REDIS_REPLIED);
     }
-    finish_actor(&rig, &actor);
+    finish_actor(&actor);
 }
 
 static _Atomic int heard_error;
@@ -425,19 +419,18 @@ static void play_until_reset(struct actor *actor, int fd, unsigned number)
 TEST(a_connection_in_doubt_is_reset_so_that_the_server_knows)
 {
     struct actor actor;
-    struct rig rig;
     struct call call;
 
     heard_error = -1;
     hire(&actor, play_until_reset, NULL, 0);
-    prepare_actor(&rig, &actor, "");
+    prepare_actor(&actor, "");
     rig.config.limit_ms = LIMIT_MS;
-    rig_open(&rig);
-    rig_wait_up(&rig);
-    call_send(&rig, &call, "PING");
-    rig_wait_until(&rig, call.answered > 0 && heard_error != -1);
+    rig_open();
+    rig_wait_up();
+    call_send(&call, "PING");
+    rig_wait_until(call.answered > 0 && heard_error != -1);
     assert_int_equal(heard_error, ECONNRESET);
-    finish_actor(&rig, &actor);
+    finish_actor(&actor);
 }
 
 static void play_line_at_once(struct actor *actor, int fd, unsigned number)
@@ -450,17 +443,16 @@ static void play_line_at_once(struct actor *actor, int fd, unsigned number)
 static void expect_greeting(const char *line, enum guard_redis_state state, const char *said)
 {
     struct actor actor;
-    struct rig rig;
 
     hire(&actor, play_line_at_once, line, 0);
-    prepare_actor(&rig, &actor, "hunter2:hunter2@");
-    rig_open(&rig);
-    rig_wait_until(&rig, rig.state_count > 0);
+    prepare_actor(&actor, "hunter2:hunter2@");
+    rig_open();
+    rig_wait_until(rig.state_count > 0);
     assert_int_equal(rig.states[0], state);
     if (strstr(rig.text, said) == NULL)
         fail_msg("\"%s\" does not say \"%s\"", rig.text, said);
     assert_null(strstr(rig.text, "hunter2"));
-    finish_actor(&rig, &actor);
+    finish_actor(&actor);
 }
 
 TEST(what_the_greeting_hears_decides_between_down_and_denied)
@@ -498,33 +490,32 @@ static void play_woken(struct actor *actor, int fd, unsigned number)
 }
 
 /* The first connection's only command is not answered. */
-static void too_late_then(struct rig *rig, struct actor *actor, const char *line)
+static void too_late_then(struct actor *actor, const char *line)
 {
     struct call call;
 
     hire(actor, play_woken, line, 0);
-    prepare_actor(rig, actor, "");
-    rig->config.limit_ms = LIMIT_MS;
-    rig_open(rig);
-    rig_wait_up(rig);
-    call_send(rig, &call, "PING");
-    rig_wait_until(rig, call.answered > 0 && rig->state_count > 2);
-    assert_int_equal(rig->states[1], GUARD_REDIS_DOWN);
+    prepare_actor(actor, "");
+    rig.config.limit_ms = LIMIT_MS;
+    rig_open();
+    rig_wait_up();
+    call_send(&call, "PING");
+    rig_wait_until(call.answered > 0 && rig.state_count > 2);
+    assert_int_equal(rig.states[1], GUARD_REDIS_DOWN);
 }
 
 TEST(whoever_was_too_late_is_believed_when_it_has_said_twice_that_it_is_the_master)
 {
     struct actor actor;
-    struct rig rig;
 
-    too_late_then(&rig, &actor, "*1\r\n$5\r\nslave\r\n");
+    too_late_then(&actor, "*1\r\n$5\r\nslave\r\n");
     assert_int_equal(rig.states[2], GUARD_REDIS_REPLICA);
     assert_int_equal(rig.counters.connects, 1);
-    finish_actor(&rig, &actor);
-    too_late_then(&rig, &actor, "*1\r\n$6\r\nmaster\r\n$0\r\n\r\n$-1\r\n");
+    finish_actor(&actor);
+    too_late_then(&actor, "*1\r\n$6\r\nmaster\r\n$0\r\n\r\n$-1\r\n");
     assert_int_equal(rig.states[2], GUARD_REDIS_UP);
     assert_int_equal(rig.counters.connects, 2);
-    finish_actor(&rig, &actor);
+    finish_actor(&actor);
 }
 
 static void play_message(struct actor *actor, int fd, unsigned number)
@@ -543,18 +534,17 @@ static void play_message(struct actor *actor, int fd, unsigned number)
 static void expect_message(const char *line, const char *said)
 {
     struct actor actor;
-    struct rig rig;
 
     hire(&actor, play_message, line, strlen(line));
-    prepare_actor(&rig, &actor, "");
+    prepare_actor(&actor, "");
     rig.config.channel = "news";
-    rig_open(&rig);
-    rig_wait_until(&rig, rig.state_count > 1);
+    rig_open();
+    rig_wait_until(rig.state_count > 1);
     assert_int_equal(rig.states[0], GUARD_REDIS_UP);
     assert_int_equal(rig.states[1], GUARD_REDIS_DOWN);
     assert_non_null(strstr(rig.text, said));
     assert_int_equal(rig.message_count, 0);
-    finish_actor(&rig, &actor);
+    finish_actor(&actor);
 }
 
 TEST(a_subscriber_takes_messages_of_its_channel_only)

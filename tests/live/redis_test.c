@@ -93,16 +93,15 @@ __attribute__((format(printf, 1, 2))) static void ask_server(const char *format,
 
 TEST(ten_thousand_commands_in_one_turn_leave_in_one_batch_and_are_answered_in_order)
 {
-    struct rig rig;
     struct call *calls = calloc(MANY, sizeof *calls);
 
-    rig_start(&rig, server.url);
-    rig_wait_up(&rig);
+    rig_start(server.url);
+    rig_wait_up();
     uint64_t batches = rig.counters.round_trips;
     ask_server("DEL counter");
     for (size_t i = 0; i < MANY; i++)
-        call_send(&rig, &calls[i], "INCR", "counter");
-    rig_wait_until(&rig, calls[MANY - 1].answered > 0);
+        call_send(&calls[i], "INCR", "counter");
+    rig_wait_until(calls[MANY - 1].answered > 0);
     for (size_t i = 0; i < MANY; i++) {
         assert_int_equal(calls[i].answered, 1);
         assert_int_equal(calls[i].integer, i + 1);
@@ -111,71 +110,66 @@ TEST(ten_thousand_commands_in_one_turn_leave_in_one_batch_and_are_answered_in_or
     assert_int_equal(rig.counters.commands, MANY);
     assert_int_equal(rig.counters.connects, 1);
     assert_int_equal(rig.counters.errors, 0);
-    rig_finish(&rig);
+    rig_finish();
     free(calls);
 }
 
 TEST(a_unix_socket_works_like_tcp)
 {
-    struct rig rig;
-
-    rig_start(&rig, server.socket_url);
-    rig_wait_up(&rig);
-    rig_expect_pong(&rig);
+    rig_start(server.socket_url);
+    rig_wait_up();
+    rig_expect_pong();
     assert_non_null(strstr(rig.text, server.socket_path));
-    rig_finish(&rig);
+    rig_finish();
 }
 
 TEST(a_name_with_several_addresses_is_tried_until_one_answers)
 {
-    struct rig rig;
     char url[64];
 
     /* localhost is ::1, too, where the server does not listen */
     snprintf(url, sizeof url, "redis://localhost:%u", (unsigned)server.port);
-    rig_start(&rig, url);
-    rig_wait_up(&rig);
-    rig_expect_pong(&rig);
-    rig_finish(&rig);
+    rig_start(url);
+    rig_wait_up();
+    rig_expect_pong();
+    rig_finish();
 }
 
 TEST(values_of_any_bytes_and_sizes_come_back_whole)
 {
     enum { BIG = 3 << 20 };
     static const size_t sizes[] = {0, 1, 1023, 1024, 16383, 16384, 16385, 65536, 1 << 20, BIG};
-    struct rig rig;
     char *value = malloc(BIG);
 
     for (size_t i = 0; i < BIG; i++)
         value[i] = (char)(i * 31 + i / 251);
-    rig_start(&rig, server.url);
+    rig_start(server.url);
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         const char *argv[] = {"ECHO", value};
         const size_t argv_bytes[] = {4, sizes[i]};
         struct call call = {.answered = 0};
 
         assert_true(redis_send(rig.redis, 2, argv, argv_bytes, call_replied, &call));
-        rig_wait_until(&rig, call.answered > 0);
+        rig_wait_until(call.answered > 0);
         assert_int_equal(call.outcome, REDIS_REPLIED);
         assert_int_equal(call.type, REDIS_REPLY_STRING);
         assert_int_equal(call.bytes, sizes[i]);
     }
     free(value);
-    rig_finish(&rig);
+    rig_finish();
 }
 
 TEST(an_acl_user_and_a_database_number_are_used)
 {
-    struct rig rig;
     char url[96];
     struct call call;
 
     ask_server("ACL SETUSER writer on >p@ss ~* &* +@all");
     snprintf(url, sizeof url, "redis://writer:p%%40ss@127.0.0.1:%u/3", (unsigned)server.port);
-    rig_start(&rig, url);
-    rig_wait_up(&rig);
-    call_send(&rig, &call, "SET", "where", "three");
-    rig_wait_until(&rig, call.answered > 0);
+    rig_start(url);
+    rig_wait_up();
+    call_send(&call, "SET", "where", "three");
+    rig_wait_until(call.answered > 0);
     ask_server("SELECT 3");
     struct redisReply *reply = stack_redis_command(&server, "GET where");
     assert_non_null(reply);
@@ -186,30 +180,29 @@ TEST(an_acl_user_and_a_database_number_are_used)
     assert_non_null(strstr(reply->str, "user=writer"));
     freeReplyObject(reply);
     ask_server("SELECT 0");
-    rig_finish(&rig);
+    rig_finish();
 }
 
 /* What the server refuses: a URL (its host and port follow), and what the text has to say. */
 static void expect_denied(const char *login, const char *database, const char *said)
 {
-    struct rig rig;
     struct call call;
     char url[160], where[32];
 
     snprintf(where, sizeof where, "127.0.0.1:%u: ", (unsigned)server.port);
     snprintf(url, sizeof url, "redis://%s127.0.0.1:%u%s", login, (unsigned)server.port, database);
-    rig_prepare(&rig, url);
+    rig_prepare(url);
     rig.config.limit_ms = LIMIT_MS;
-    rig_open(&rig);
-    call_send(&rig, &call, "PING");
-    rig_wait_until(&rig, rig.state_count > 0 && call.answered > 0);
+    rig_open();
+    call_send(&call, "PING");
+    rig_wait_until(rig.state_count > 0 && call.answered > 0);
     assert_int_equal(rig.states[0], GUARD_REDIS_DENIED);
     assert_non_null(strstr(rig.text, said));
     assert_non_null(strstr(rig.text, where));
     assert_null(strstr(rig.text, "hunter2"));
     assert_int_equal(call.outcome, REDIS_UNSENT);
     assert_false(redis_is_up(rig.redis));
-    rig_finish(&rig);
+    rig_finish();
 }
 
 TEST(a_wrong_password_user_or_database_is_denied_with_the_reason)
@@ -229,63 +222,60 @@ TEST(a_wrong_password_user_or_database_is_denied_with_the_reason)
 
 TEST(a_denied_connection_comes_up_once_the_operator_has_acted)
 {
-    struct rig rig;
     char url[96];
 
     snprintf(url, sizeof url, "redis://late:hunter2@127.0.0.1:%u", (unsigned)server.port);
-    rig_start(&rig, url);
-    rig_wait_until(&rig, rig.state_count > 0);
+    rig_start(url);
+    rig_wait_until(rig.state_count > 0);
     assert_int_equal(rig.states[0], GUARD_REDIS_DENIED);
     ask_server("ACL SETUSER late on >hunter2 ~* &* +@all");
-    rig_wait_up(&rig);
+    rig_wait_up();
     assert_int_equal(rig.states[1], GUARD_REDIS_UP);
-    rig_expect_pong(&rig);
-    rig_finish(&rig);
+    rig_expect_pong();
+    rig_finish();
 }
 
 TEST(a_login_without_setname_role_and_script_load_works_with_eval)
 {
-    struct rig rig;
     char url[96];
     struct call first, second;
 
     ask_server("ACL SETUSER narrow on >pw ~* -@all +ping +eval +get +set +del +pexpire");
     snprintf(url, sizeof url, "redis://narrow:pw@127.0.0.1:%u", (unsigned)server.port);
-    rig_start(&rig, url);
-    rig_wait_up(&rig);
+    rig_start(url);
+    rig_wait_up();
     ask_server("SCRIPT FLUSH");
-    call_renew(&rig, &first);
-    call_renew(&rig, &second);
-    rig_wait_until(&rig, second.answered > 0);
+    call_renew(&first);
+    call_renew(&second);
+    rig_wait_until(second.answered > 0);
     assert_int_equal(first.outcome, REDIS_REPLIED);
     assert_int_equal(first.type, REDIS_REPLY_INTEGER);
     assert_int_equal(second.type, REDIS_REPLY_INTEGER);
     assert_int_equal(rig.counters.errors, 0);
-    rig_finish(&rig);
+    rig_finish();
 }
 
 TEST(a_script_runs_by_its_digest_and_by_its_source_once_the_server_has_forgotten_it)
 {
-    struct rig rig;
     struct call early, known, forgotten[3], after;
 
-    rig_start(&rig, server.url);
-    call_renew(&rig, &early); /* before the first greeting: nobody knows the digest yet */
-    rig_wait_until(&rig, early.answered > 0);
+    rig_start(server.url);
+    call_renew(&early); /* before the first greeting: nobody knows the digest yet */
+    rig_wait_until(early.answered > 0);
     assert_int_equal(early.type, REDIS_REPLY_INTEGER);
 
     uint64_t evals = stack_redis_calls(&server, "eval");
-    call_renew(&rig, &known);
-    rig_wait_until(&rig, known.answered > 0);
+    call_renew(&known);
+    rig_wait_until(known.answered > 0);
     assert_int_equal(known.type, REDIS_REPLY_INTEGER);
     assert_int_equal(known.integer, 0);
     assert_int_equal(stack_redis_calls(&server, "eval"), evals);
 
     ask_server("SCRIPT FLUSH");
     for (size_t i = 0; i < 3; i++)
-        call_renew(&rig, &forgotten[i]);
-    call_send(&rig, &after, "PING");
-    rig_wait_until(&rig, forgotten[2].answered > 0);
+        call_renew(&forgotten[i]);
+    call_send(&after, "PING");
+    rig_wait_until(forgotten[2].answered > 0);
     for (size_t i = 0; i < 3; i++) {
         assert_int_equal(forgotten[i].answered, 1);
         assert_int_equal(forgotten[i].type, REDIS_REPLY_INTEGER);
@@ -293,99 +283,93 @@ TEST(a_script_runs_by_its_digest_and_by_its_source_once_the_server_has_forgotten
     assert_string_equal(after.text, "PONG");
     assert_int_equal(stack_redis_calls(&server, "eval"), evals + 3);
     assert_int_equal(rig.counters.errors, 0);
-    call_renew(&rig, &known);
-    rig_wait_until(&rig, known.answered > 0);
+    call_renew(&known);
+    rig_wait_until(known.answered > 0);
     assert_int_equal(stack_redis_calls(&server, "eval"), evals + 3);
-    rig_finish(&rig);
+    rig_finish();
 }
 
 TEST(an_error_reply_reaches_its_caller_and_leaves_the_connection_up)
 {
-    struct rig rig;
     struct call wrong;
 
-    rig_start(&rig, server.url);
-    rig_wait_up(&rig);
+    rig_start(server.url);
+    rig_wait_up();
     ask_server("RPUSH list a");
-    call_send(&rig, &wrong, "GET", "list");
-    rig_wait_until(&rig, wrong.answered > 0);
+    call_send(&wrong, "GET", "list");
+    rig_wait_until(wrong.answered > 0);
     assert_int_equal(wrong.outcome, REDIS_REPLIED);
     assert_int_equal(wrong.type, REDIS_REPLY_ERROR);
     assert_int_equal(rig.counters.errors, 1);
     assert_int_equal(rig.state_count, 1);
-    rig_expect_pong(&rig);
-    rig_finish(&rig);
+    rig_expect_pong();
+    rig_finish();
 }
 
 TEST(a_master_that_becomes_a_replica_is_left_and_found_again)
 {
-    struct rig rig;
     struct call write;
 
-    rig_start(&rig, server.url);
-    rig_wait_up(&rig);
+    rig_start(server.url);
+    rig_wait_up();
     ask_server("REPLICAOF 127.0.0.1 1");
-    call_send(&rig, &write, "SET", "key", "value");
-    rig_wait_until(&rig, write.answered > 0);
+    call_send(&write, "SET", "key", "value");
+    rig_wait_until(write.answered > 0);
     assert_int_equal(write.outcome, REDIS_REPLIED);
     assert_memory_equal(write.text, "READONLY", 8);
-    rig_wait_until(&rig, strstr(rig.text, "ROLE: a replica, not the master") != NULL);
+    rig_wait_until(strstr(rig.text, "ROLE: a replica, not the master") != NULL);
     assert_int_equal(rig.states[1], GUARD_REDIS_REPLICA);
     ask_server("REPLICAOF NO ONE");
-    rig_wait_up(&rig);
-    rig_expect_pong(&rig);
-    rig_finish(&rig);
+    rig_wait_up();
+    rig_expect_pong();
+    rig_finish();
 }
 
 TEST(too_many_clients_is_a_reason_to_come_back_later)
 {
-    struct rig rig;
-
     ask_server("CONFIG SET maxclients 1");
-    rig_start(&rig, server.url);
-    rig_wait_until(&rig, rig.state_count > 0);
+    rig_start(server.url);
+    rig_wait_until(rig.state_count > 0);
     assert_int_equal(rig.states[0], GUARD_REDIS_DOWN);
     assert_non_null(strstr(rig.text, "max number of clients"));
     ask_server("CONFIG SET maxclients 1000");
-    rig_wait_up(&rig);
-    rig_expect_pong(&rig);
-    rig_finish(&rig);
+    rig_wait_up();
+    rig_expect_pong();
+    rig_finish();
 }
 
 TEST(a_refused_port_answers_unsent_within_the_limit_and_says_so)
 {
-    struct rig rig;
     struct call call;
     uint64_t start_ns = uv_hrtime();
 
-    rig_prepare(&rig, "redis://127.0.0.1:1");
+    rig_prepare("redis://127.0.0.1:1");
     rig.config.limit_ms = LIMIT_MS;
-    rig_open(&rig);
-    call_send(&rig, &call, "PING");
-    rig_wait_until(&rig, call.answered > 0);
+    rig_open();
+    call_send(&call, "PING");
+    rig_wait_until(call.answered > 0);
     assert_int_equal(call.outcome, REDIS_UNSENT);
     assert_in_range(elapsed_ms(start_ns), LIMIT_MS - 1, RIG_WAIT_MS);
     assert_string_equal(rig.text, "127.0.0.1:1: connect: connection refused");
     assert_int_equal(rig.state_count, 1); /* the same news again is no news */
-    rig_finish(&rig);
+    rig_finish();
 }
 
 TEST_WITH(a_hung_server_costs_one_limit_and_its_late_replies_reach_nobody, NULL, resume_server)
 {
     enum { CALLS = 50 };
-    struct rig rig;
     struct call lost[CALLS], later[CALLS];
     char key[CALLS][KEY_SIZE];
 
-    rig_prepare(&rig, server.url);
+    rig_prepare(server.url);
     rig.config.limit_ms = HUNG_LIMIT_MS;
-    rig_open(&rig);
-    rig_wait_up(&rig);
+    rig_open();
+    rig_wait_up();
     stack_redis_pause(&server);
     uint64_t start_ns = uv_hrtime();
     for (size_t i = 0; i < CALLS; i++)
-        call_send(&rig, &lost[i], "ECHO", "of-the-lost");
-    rig_wait_until(&rig, lost[CALLS - 1].answered > 0);
+        call_send(&lost[i], "ECHO", "of-the-lost");
+    rig_wait_until(lost[CALLS - 1].answered > 0);
     assert_in_range(elapsed_ms(start_ns), HUNG_LIMIT_MS - 1, RIG_WAIT_MS);
     for (size_t i = 0; i < CALLS; i++)
         assert_int_equal(lost[i].outcome, REDIS_UNKNOWN);
@@ -393,24 +377,23 @@ TEST_WITH(a_hung_server_costs_one_limit_and_its_late_replies_reach_nobody, NULL,
     assert_non_null(strstr(rig.text, "command: no answer within 3000 ms"));
 
     stack_redis_resume(&server);
-    rig_wait_up(&rig);
+    rig_wait_up();
     for (size_t i = 0; i < CALLS; i++) {
         snprintf(key[i], KEY_SIZE, "later-%zu", i);
-        call_send(&rig, &later[i], "ECHO", key[i]);
+        call_send(&later[i], "ECHO", key[i]);
     }
-    rig_wait_until(&rig, later[CALLS - 1].answered > 0);
+    rig_wait_until(later[CALLS - 1].answered > 0);
     for (size_t i = 0; i < CALLS; i++) {
         assert_int_equal(lost[i].answered, 1);
         assert_int_equal(later[i].answered, 1);
         assert_string_equal(later[i].text, key[i]);
     }
-    rig_finish(&rig);
+    rig_finish();
 }
 
 TEST_WITH(what_a_hung_server_has_not_taken_is_unsent, NULL, resume_server)
 {
     enum { BIG = 1 << 16, CALLS = 40 };
-    struct rig rig;
     struct call calls[CALLS];
     char *value = malloc(BIG);
     const char *argv[] = {"ECHO", value};
@@ -419,14 +402,14 @@ TEST_WITH(what_a_hung_server_has_not_taken_is_unsent, NULL, resume_server)
 
     memset(value, 'x', BIG);
     memset(calls, 0, sizeof calls);
-    rig_prepare(&rig, server.socket_url);
+    rig_prepare(server.socket_url);
     rig.config.limit_ms = HUNG_LIMIT_MS;
-    rig_open(&rig);
-    rig_wait_up(&rig);
+    rig_open();
+    rig_wait_up();
     stack_redis_pause(&server);
     for (size_t i = 0; i < CALLS; i++)
         assert_true(redis_send(rig.redis, 2, argv, argv_bytes, call_replied, &calls[i]));
-    rig_wait_until(&rig, calls[CALLS - 1].answered > 0);
+    rig_wait_until(calls[CALLS - 1].answered > 0);
     while (unknown < CALLS && calls[unknown].outcome == REDIS_UNKNOWN)
         unknown++;
     for (size_t i = unknown; i < CALLS; i++)
@@ -434,14 +417,13 @@ TEST_WITH(what_a_hung_server_has_not_taken_is_unsent, NULL, resume_server)
     assert_in_range(unknown, 1, CALLS - 1); /* what fits into the socket */
     assert_int_equal(rig.counters.timeouts, 1);
     stack_redis_resume(&server);
-    rig_finish(&rig);
+    rig_finish();
     free(value);
 }
 
 TEST(a_blocked_pipeline_goes_on_when_there_is_room)
 {
     enum { BIG = 1 << 18, CALLS = 40 };
-    struct rig rig;
     struct call calls[CALLS];
     char *value = malloc(BIG);
     const char *argv[] = {"ECHO", value};
@@ -449,114 +431,109 @@ TEST(a_blocked_pipeline_goes_on_when_there_is_room)
 
     memset(value, 'x', BIG);
     memset(calls, 0, sizeof calls);
-    rig_start(&rig, server.socket_url);
-    rig_wait_up(&rig);
+    rig_start(server.socket_url);
+    rig_wait_up();
     for (size_t i = 0; i < CALLS; i++)
         assert_true(redis_send(rig.redis, 2, argv, argv_bytes, call_replied, &calls[i]));
-    rig_wait_until(&rig, calls[CALLS - 1].answered > 0);
+    rig_wait_until(calls[CALLS - 1].answered > 0);
     for (size_t i = 0; i < CALLS; i++)
         assert_int_equal(calls[i].bytes, BIG);
-    rig_finish(&rig);
+    rig_finish();
     free(value);
 }
 
 TEST(a_killed_server_that_comes_back_is_found_again)
 {
-    struct rig rig;
     struct call waiting;
 
-    rig_start(&rig, server.url);
-    rig_wait_up(&rig);
+    rig_start(server.url);
+    rig_wait_up();
     stack_redis_kill(&server);
-    rig_wait_until(&rig, rig.state_count >= 2);
+    rig_wait_until(rig.state_count >= 2);
     assert_int_equal(rig.states[1], GUARD_REDIS_DOWN);
-    call_send(&rig, &waiting, "PING");
+    call_send(&waiting, "PING");
     assert_true(stack_redis_restart(&server));
-    rig_wait_until(&rig, waiting.answered > 0);
+    rig_wait_until(waiting.answered > 0);
     assert_int_equal(waiting.outcome, REDIS_REPLIED); /* it waited for the connection and was sent then */
     assert_int_equal(rig.counters.connects, 2);
-    rig_finish(&rig);
+    rig_finish();
 }
 
 /* ---- the subscriber ---- */
 
-static void publish_until_heard(struct rig *rig, const char *payload)
+static void publish_until_heard(const char *payload)
 {
-    size_t before = rig->message_count;
+    size_t before = rig.message_count;
 
     ask_server("PUBLISH news %s", payload);
-    rig_wait_until(rig, rig->message_count > before);
-    assert_string_equal(rig->message, payload);
+    rig_wait_until(rig.message_count > before);
+    assert_string_equal(rig.message, payload);
 }
 
 TEST(a_subscription_gets_messages_and_is_made_again_when_it_is_killed)
 {
-    struct rig rig;
-
-    rig_prepare(&rig, server.url);
+    rig_prepare(server.url);
     rig.config.channel = "news";
-    rig_open(&rig);
-    rig_wait_up(&rig);
-    publish_until_heard(&rig, "first");
-    publish_until_heard(&rig, "second");
+    rig_open();
+    rig_wait_up();
+    publish_until_heard("first");
+    publish_until_heard("second");
     assert_int_equal(rig.message_count, 2);
 
     ask_server("CLIENT KILL TYPE pubsub");
-    rig_wait_until(&rig, rig.state_count >= 3); /* up, down, up */
+    rig_wait_until(rig.state_count >= 3); /* up, down, up */
     assert_int_equal(rig.states[1], GUARD_REDIS_DOWN);
-    publish_until_heard(&rig, "third");
+    publish_until_heard("third");
 
     redis_reset(rig.redis, "the canary has died");
     assert_int_equal(rig.states[3], GUARD_REDIS_DOWN);
     assert_non_null(strstr(rig.text, "the canary has died"));
-    rig_wait_up(&rig);
-    publish_until_heard(&rig, "fourth");
-    rig_finish(&rig);
+    rig_wait_up();
+    publish_until_heard("fourth");
+    rig_finish();
 }
 
 TEST(a_channel_that_the_acl_forbids_is_denied)
 {
-    struct rig rig;
     char url[96];
 
     ask_server("ACL SETUSER deaf on >pw ~* resetchannels +@all");
     snprintf(url, sizeof url, "redis://deaf:pw@127.0.0.1:%u", (unsigned)server.port);
-    rig_prepare(&rig, url);
+    rig_prepare(url);
     rig.config.channel = "news";
-    rig_open(&rig);
-    rig_wait_until(&rig, rig.state_count > 0);
+    rig_open();
+    rig_wait_until(rig.state_count > 0);
     assert_int_equal(rig.states[0], GUARD_REDIS_DENIED);
     assert_non_null(strstr(rig.text, "SUBSCRIBE refused: NOPERM"));
-    rig_finish(&rig);
+    rig_finish();
 }
 
 TEST(a_permission_taken_away_while_up_shows_as_denied_until_it_is_given_back)
 {
-    struct rig rig;
     struct call call;
     char url[96];
 
     ask_server("ACL SETUSER fickle on >pw ~* &* +@all");
     snprintf(url, sizeof url, "redis://fickle:pw@127.0.0.1:%u", (unsigned)server.port);
-    rig_start(&rig, url);
-    rig_wait_up(&rig);
+    rig_start(url);
+    rig_wait_up();
     ask_server("ACL SETUSER fickle -evalsha -eval");
     for (int i = 0; i < 3; i++) {
-        call_renew(&rig, &call);
-        rig_wait_until(&rig, call.answered > 0);
+        call_renew(&call);
+        rig_wait_until(call.answered > 0);
         assert_int_equal(call.type, REDIS_REPLY_ERROR);
     }
     assert_int_equal(rig.state_count, 2); /* told once */
     assert_int_equal(rig.states[1], GUARD_REDIS_DENIED);
     assert_non_null(strstr(rig.text, "NOPERM"));
     assert_true(redis_is_up(rig.redis));
-    rig_expect_pong(&rig); /* another command: it says nothing */
+    rig_expect_pong(); /* another command: it says nothing */
     assert_int_equal(rig.state_count, 2);
     ask_server("ACL SETUSER fickle +evalsha +eval");
-    rig_wait_until(&rig, rig.state_count > 2); /* nobody has to ask for that */
+    rig_wait_until(rig.state_count > 2); /* nobody has to ask for that */
     assert_int_equal(rig.states[2], GUARD_REDIS_UP);
     assert_int_equal(rig.counters.connects, 1);
-    rig_finish(&rig);
+    rig_finish();
     ask_server("ACL DELUSER fickle");
 }
 
@@ -564,7 +541,6 @@ TEST(a_permission_taken_away_while_up_shows_as_denied_until_it_is_given_back)
 
 TEST(more_than_max_pending_bytes_is_refused_at_once)
 {
-    struct rig rig;
     struct call call;
     char big[1000];
     const char *argv[] = {"ECHO", big};
@@ -573,17 +549,17 @@ TEST(more_than_max_pending_bytes_is_refused_at_once)
 
     memset(big, 'x', sizeof big);
     memset(&call, 0, sizeof call);
-    rig_prepare(&rig, server.url);
+    rig_prepare(server.url);
     rig.config.max_pending_bytes = 10000;
-    rig_open(&rig);
+    rig_open();
     while (accepted < 100 && redis_send(rig.redis, 2, argv, argv_bytes, call_replied, &call))
         accepted++;
     assert_in_range(accepted, 8, 10);
-    rig_wait_until(&rig, call.answered == accepted);
+    rig_wait_until(call.answered == accepted);
     assert_true(redis_send(rig.redis, 2, argv, argv_bytes, call_replied, &call));
-    rig_wait_until(&rig, call.answered == accepted + 1);
+    rig_wait_until(call.answered == accepted + 1);
     assert_int_equal(call.outcome, REDIS_REPLIED);
-    rig_finish(&rig);
+    rig_finish();
 }
 
 /* Longer than the limit of a command. Twice the server has answered somebody else by the end, so what it had been sent
@@ -601,43 +577,41 @@ static void stall(uv_timer_t *timer)
 
 TEST(a_loop_that_was_busy_reads_the_reply_before_it_declares_it_late)
 {
-    struct rig rig;
     struct call call;
     uv_timer_t busy;
 
-    rig_prepare(&rig, server.url);
+    rig_prepare(server.url);
     rig.config.limit_ms = HUNG_LIMIT_MS;
-    rig_open(&rig);
-    rig_wait_up(&rig);
-    call_send(&rig, &call, "PING");
+    rig_open();
+    rig_wait_up();
+    call_send(&call, "PING");
     uv_run(&rig.loop, UV_RUN_NOWAIT); /* now it is written, and surely not answered for the loop to see */
     uv_timer_init(&rig.loop, &busy);
     if (call.answered == 0) {
         uv_timer_start(&busy, stall, 0, 0);
-        rig_wait_until(&rig, call.answered > 0);
+        rig_wait_until(call.answered > 0);
     }
     uv_close((uv_handle_t *)&busy, NULL);
     assert_int_equal(call.outcome, REDIS_REPLIED);
     assert_int_equal(rig.counters.timeouts, 0);
-    rig_finish(&rig);
+    rig_finish();
 }
 
 TEST(what_was_not_written_in_time_is_taken_back)
 {
-    struct rig rig;
     struct call call;
 
-    rig_prepare(&rig, server.url);
+    rig_prepare(server.url);
     rig.config.limit_ms = HUNG_LIMIT_MS;
-    rig_open(&rig);
-    rig_wait_up(&rig);
-    call_send(&rig, &call, "SET", "too", "late");
+    rig_open();
+    rig_wait_up();
+    call_send(&call, "SET", "too", "late");
     stall(NULL); /* in the same rig_turn, before it could be written */
-    rig_wait_until(&rig, call.answered > 0);
+    rig_wait_until(call.answered > 0);
     assert_int_equal(call.outcome, REDIS_UNSENT);
     assert_true(redis_is_up(rig.redis)); /* nothing is in doubt */
-    rig_expect_pong(&rig);
-    rig_finish(&rig);
+    rig_expect_pong();
+    rig_finish();
 }
 
 static struct call prepared_call;
@@ -645,66 +619,58 @@ static struct call prepared_call;
 static void send_while_preparing(uv_prepare_t *handle)
 {
     uv_prepare_stop(handle);
-    call_send(handle->data, &prepared_call, "PING");
+    call_send(&prepared_call, "PING");
 }
 
 TEST(a_command_sent_just_before_the_loop_waits_does_not_wait_with_it)
 {
-    struct rig rig;
     uv_prepare_t handle;
 
-    rig_start(&rig, server.url);
-    rig_wait_up(&rig);
+    rig_start(server.url);
+    rig_wait_up();
     uv_prepare_init(&rig.loop, &handle);
-    handle.data = &rig;
     uv_prepare_start(&handle, send_while_preparing);
     uint64_t start_ns = uv_hrtime();
-    rig_wait_until(&rig, prepared_call.answered > 0);
+    rig_wait_until(prepared_call.answered > 0);
     assert_in_range(elapsed_ms(start_ns), 0, RIG_LIMIT_MS - 1000);
     assert_string_equal(prepared_call.text, "PONG");
     uv_close((uv_handle_t *)&handle, NULL);
-    rig_finish(&rig);
+    rig_finish();
 }
 
 static void close_on_reply(void *context, enum redis_outcome outcome, const struct redisReply *reply)
 {
-    struct call *call = context;
-
     call_replied(context, outcome, reply);
-    if (call->rig->redis != NULL)
-        redis_close(call->rig->redis, rig_closed, call->rig);
-    call->rig->redis = NULL;
+    if (rig.redis != NULL)
+        redis_close(rig.redis, rig_closed, NULL);
+    rig.redis = NULL;
 }
 
 TEST(closing_within_a_callback_answers_the_rest)
 {
-    struct rig rig;
     struct call first, rest[10];
     const char *argv[] = {"PING"};
     const size_t argv_bytes[] = {4};
 
-    rig_start(&rig, server.url);
-    rig_wait_up(&rig);
+    rig_start(server.url);
+    rig_wait_up();
     memset(&first, 0, sizeof first);
-    first.rig = &rig;
     assert_true(redis_send(rig.redis, 1, argv, argv_bytes, close_on_reply, &first));
     for (size_t i = 0; i < 10; i++)
-        call_send(&rig, &rest[i], "PING");
-    rig_wait_until(&rig, rig.closed);
+        call_send(&rest[i], "PING");
+    rig_wait_until(rig.closed);
     assert_string_equal(first.text, "PONG");
     for (size_t i = 0; i < 10; i++) {
         assert_int_equal(rest[i].answered, 1);
         assert_int_equal(rest[i].outcome, REDIS_UNKNOWN);
     }
-    rig_finish(&rig);
+    rig_finish();
 }
 
 static void reset_on_reply(void *context, enum redis_outcome outcome, const struct redisReply *reply)
 {
-    struct call *call = context;
-
     call_replied(context, outcome, reply);
-    redis_reset(call->rig->redis, "a callback wants so");
+    redis_reset(rig.redis, "a callback wants so");
 }
 
 /* Asks again from inside the answer, once. */
@@ -716,61 +682,57 @@ static void retry_on_loss(void *context, enum redis_outcome outcome, const struc
 
     call_replied(context, outcome, reply);
     if (outcome != REDIS_REPLIED)
-        assert_true(redis_send(call->rig->redis, 1, argv, argv_bytes, call_replied, call));
+        assert_true(redis_send(rig.redis, 1, argv, argv_bytes, call_replied, call));
 }
 
 TEST(resetting_within_a_callback_loses_the_rest_and_they_may_try_again)
 {
-    struct rig rig;
     struct call first, second;
     const char *argv[] = {"PING"};
     const size_t argv_bytes[] = {4};
 
-    rig_start(&rig, server.url);
-    rig_wait_up(&rig);
+    rig_start(server.url);
+    rig_wait_up();
     memset(&first, 0, sizeof first);
     memset(&second, 0, sizeof second);
-    first.rig = second.rig = &rig;
     assert_true(redis_send(rig.redis, 1, argv, argv_bytes, reset_on_reply, &first));
     assert_true(redis_send(rig.redis, 1, argv, argv_bytes, retry_on_loss, &second));
-    rig_wait_until(&rig, second.answered == 2);
+    rig_wait_until(second.answered == 2);
     assert_int_equal(first.answered, 1);
     assert_int_equal(second.outcome, REDIS_REPLIED);
     assert_int_equal(rig.counters.connects, 2);
-    rig_finish(&rig);
+    rig_finish();
 }
 
 TEST(closing_answers_what_waits_whatever_the_stage)
 {
     for (unsigned turns = 0; turns < 8; turns++) {
-        struct rig rig;
         struct call call;
 
-        rig_start(&rig, server.url);
-        call_send(&rig, &call, "PING");
+        rig_start(server.url);
+        call_send(&call, "PING");
         for (unsigned i = 0; i < turns; i++)
             uv_run(&rig.loop, UV_RUN_NOWAIT);
-        redis_close(rig.redis, rig_closed, &rig);
+        redis_close(rig.redis, rig_closed, NULL);
         rig.redis = NULL;
         assert_int_equal(call.answered, 1);
-        rig_finish(&rig);
+        rig_finish();
     }
 }
 
 TEST(a_closed_connection_refuses_commands)
 {
-    struct rig rig;
     const char *argv[] = {"PING"};
     const size_t argv_bytes[] = {4};
 
-    rig_start(&rig, server.url);
+    rig_start(server.url);
     struct redis *redis = rig.redis;
-    redis_close(redis, rig_closed, &rig);
+    redis_close(redis, rig_closed, NULL);
     rig.redis = NULL;
     assert_false(
         redis_send(redis, 1, argv, argv_bytes, call_replied, NULL)); /* it lives until the next turn */
     assert_false(redis_is_up(redis));
-    rig_finish(&rig);
+    rig_finish();
 }
 
 /* ---- slow DNS ---- */
@@ -790,52 +752,47 @@ static void let_dns_go(void)
 
 TEST(a_lookup_that_hangs_is_given_up_and_its_late_answer_harms_nobody)
 {
-    struct rig rig;
     struct call call;
     char url[64];
 
     snprintf(url, sizeof url, "redis://localhost:%u", (unsigned)server.port);
-    rig_prepare(&rig, url);
+    rig_prepare(url);
     rig.config.connect_limit_ms = rig.config.limit_ms = HUNG_LIMIT_MS;
     rig.config.backoff_ms = rig.config.max_backoff_ms = 1000000; /* one attempt at a time */
     hold_dns();
-    rig_open(&rig);
-    call_send(&rig, &call, "PING");
-    rig_wait_until(&rig, rig.state_count > 0 && call.answered > 0);
+    rig_open();
+    call_send(&call, "PING");
+    rig_wait_until(rig.state_count > 0 && call.answered > 0);
     assert_non_null(strstr(rig.text, "DNS: no answer within 3000 ms"));
     assert_int_equal(call.outcome, REDIS_UNSENT);
     assert_true(wait_for(&dns_entered));
     let_dns_go();
     redis_reset(rig.redis, "try again");
-    rig_wait_up(&rig);
-    rig_finish(&rig);
+    rig_wait_up();
+    rig_finish();
 }
 
 TEST(neither_closing_nor_the_loop_waits_for_a_lookup)
 {
-    struct rig rig;
-
-    rig_prepare(&rig, "redis://localhost");
+    rig_prepare("redis://localhost");
     hold_dns();
-    rig_open(&rig);
+    rig_open();
     uv_run(&rig.loop, UV_RUN_NOWAIT);
     assert_true(wait_for(&dns_entered));
-    redis_close(rig.redis, rig_closed, &rig);
+    redis_close(rig.redis, rig_closed, NULL);
     rig.redis = NULL;
-    rig_wait_until(&rig, rig.closed);
-    rig_finish(&rig);
+    rig_wait_until(rig.closed);
+    rig_finish();
     let_dns_go();
 }
 
 TEST(an_unknown_name_is_named)
 {
-    struct rig rig;
-
-    rig_start(&rig, "redis://no-such-host.invalid");
-    rig_wait_until(&rig, rig.state_count > 0);
+    rig_start("redis://no-such-host.invalid");
+    rig_wait_until(rig.state_count > 0);
     assert_int_equal(rig.states[0], GUARD_REDIS_DOWN);
     assert_memory_equal(rig.text, "no-such-host.invalid:6379: DNS: ", 32);
-    rig_finish(&rig);
+    rig_finish();
 }
 
 TEST_GROUP(.up = start_server, .down = stop_server);

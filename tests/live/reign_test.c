@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * reign_test.c - connections to a master that is none any more, may be none, or was stopped: what they still answer.
+ * reign_test.c - connections to a master that has lost its office, may have lost it, or was stopped: what they answer.
  *
- * Two real servers; the second is another master, which is all that a connection of the first's process can see of a
- * failover.
+ * Two real servers; the second is another master. That is all that a process connected to the first sees of a failover.
  */
 #include "load/stack/stack.h"
 #include "tests/support/redis_rig.h"
@@ -52,18 +51,17 @@ static bool heal_server(void)
     return true;
 }
 
-static void read_k(struct rig *rig, struct call *call)
+static void read_k(struct call *call)
 {
     memset(call, 0, sizeof *call);
-    call->rig = rig;
-    assert_true(redis_send_get(rig->redis, "k", 1, call_replied, call));
-    rig_wait_until(rig, call->answered > 0);
+    assert_true(redis_send_get(rig.redis, "k", 1, call_replied, call));
+    rig_wait_until(call->answered > 0);
 }
 
-static void read_as(struct rig *rig, const char *value)
+static void read_as(const char *value)
 {
     struct call call;
-    read_k(rig, &call);
+    read_k(&call);
     assert_int_equal(call.outcome, REDIS_REPLIED);
     assert_string_equal(call.text, value);
 }
@@ -72,80 +70,76 @@ static void read_as(struct rig *rig, const char *value)
 
 TEST(a_replica_answers_no_value_and_is_left_without_being_asked)
 {
-    struct rig rig;
     struct call call;
-    rig_start(&rig, server.url);
-    rig_wait_up(&rig);
-    read_as(&rig, "old");
+    rig_start(server.url);
+    rig_wait_up();
+    read_as("old");
     tell(&server, "REPLICAOF 127.0.0.1 1");
-    read_k(&rig, &call);
+    read_k(&call);
     assert_int_equal(call.type, REDIS_REPLY_ERROR);
     assert_memory_equal(call.text, "READONLY", 8);
     tell(&server, "REPLICAOF NO ONE");
-    rig_wait_up(&rig);
+    rig_wait_up();
     tell(&server, "REPLICAOF 127.0.0.1 1");
-    rig_wait_until(&rig, !redis_is_up(rig.redis)); /* the heartbeat */
+    rig_wait_until(!redis_is_up(rig.redis)); /* the heartbeat */
     assert_int_equal(rig.states[rig.state_count - 1], GUARD_REDIS_REPLICA);
-    rig_finish(&rig);
+    rig_finish();
 }
 
 TEST(a_replica_that_takes_writes_is_known_by_its_role)
 {
-    struct rig rig;
-    rig_start(&rig, server.url);
-    rig_wait_up(&rig);
+    rig_start(server.url);
+    rig_wait_up();
     tell(&server, "CONFIG SET replica-read-only no");
     tell(&server, "REPLICAOF 127.0.0.1 1");
-    rig_wait_until(&rig, strstr(rig.text, "demoted to a replica: ROLE says so") != NULL);
+    rig_wait_until(strstr(rig.text, "demoted to a replica: ROLE says so") != NULL);
     tell(&server, "CONFIG SET replica-read-only yes");
-    rig_finish(&rig);
+    rig_finish();
 }
 
-static void start_fenced(struct rig *rig)
+static void start_fenced(void)
 {
     struct call call;
-    rig_start(rig, server.url);
-    rig_wait_up(rig);
+    rig_start(server.url);
+    rig_wait_up();
     tell(&server, "CONFIG SET min-replicas-to-write 1");
-    read_k(rig, &call);
+    read_k(&call);
     assert_memory_equal(call.text, "NOREPLICAS", 10);
-    assert_int_equal(rig->states[rig->state_count - 1], GUARD_REDIS_FENCED);
-    assert_false(redis_may_look_up(rig->redis));
+    assert_int_equal(rig.states[rig.state_count - 1], GUARD_REDIS_FENCED);
+    assert_false(redis_may_look_up(rig.redis));
 }
 
-static void finish_with_replicas(struct rig *rig)
+static void finish_with_replicas(void)
 {
     tell(&server, "CONFIG SET min-replicas-to-write 0");
-    rig_wait_until(rig, redis_may_look_up(rig->redis)); /* the heartbeat */
-    assert_int_equal(rig->states[rig->state_count - 1], GUARD_REDIS_UP);
-    read_as(rig, "old");
-    rig_finish(rig);
+    rig_wait_until(redis_may_look_up(rig.redis)); /* the heartbeat */
+    assert_int_equal(rig.states[rig.state_count - 1], GUARD_REDIS_UP);
+    read_as("old");
+    rig_finish();
 }
 
 TEST(a_master_without_its_replicas_is_up_and_answers_no_value)
 {
-    struct rig rig;
     struct call call;
-    start_fenced(&rig);
+    start_fenced();
     assert_true(redis_is_up(rig.redis));
     assert_false(redis_send_get(rig.redis, "k", 1, call_replied, &call));
     redis_reset(rig.redis, "made anew");
-    rig_wait_until(&rig, rig.states[rig.state_count - 1] == GUARD_REDIS_FENCED && redis_is_up(rig.redis));
+    rig_wait_until(rig.states[rig.state_count - 1] == GUARD_REDIS_FENCED && redis_is_up(rig.redis));
     assert_false(redis_may_look_up(rig.redis));
-    finish_with_replicas(&rig);
+    finish_with_replicas();
 }
 
 /* Its address may lead to another one by then. */
 TEST(a_master_that_stays_without_replicas_is_connected_to_anew_and_not_told_to_be_up)
 {
-    struct rig rig;
-    start_fenced(&rig);
+    start_fenced();
     const size_t told = rig.state_count;
-    rig_wait_until(&rig, atomic_load(&rig.counters.connects) >= 2 && redis_is_up(rig.redis));
+    rig_wait_until(atomic_load(&rig.counters.connects) >= 2 && redis_is_up(rig.redis));
     for (size_t i = told; i < rig.state_count; i++)
         assert_int_not_equal(rig.states[i], GUARD_REDIS_UP);
     assert_false(redis_may_look_up(rig.redis));
-    finish_with_replicas(&rig);
+    finish_with_replicas();
 }
 
 /* A chain of commands, so that one is pending at every instant, until it is told to stop. */
@@ -154,28 +148,27 @@ static bool chain_ends;
 
 static void go_on(void *context, enum redis_outcome outcome, const struct redisReply *reply)
 {
-    struct rig *rig = context;
+    (void)context;
     call_replied(&chained, outcome, reply);
     if (!chain_ends && outcome == REDIS_REPLIED)
-        assert_true(redis_send(rig->redis, 1, (const char *[]){"PING"}, (size_t[]){4}, go_on, rig));
+        assert_true(redis_send(rig.redis, 1, (const char *[]){"PING"}, (size_t[]){4}, go_on, NULL));
 }
 
 TEST(the_fence_opens_again_however_busy_the_connection_is)
 {
-    struct rig rig;
     struct call call;
-    rig_start(&rig, server.url);
-    rig_wait_up(&rig);
+    rig_start(server.url);
+    rig_wait_up();
     tell(&server, "CONFIG SET min-replicas-to-write 1");
-    read_k(&rig, &call);
+    read_k(&call);
     assert_false(redis_may_look_up(rig.redis));
     tell(&server, "CONFIG SET min-replicas-to-write 0");
-    chained = (struct call){.rig = &rig};
+    chained = (struct call){.answered = 0};
     chain_ends = false;
-    assert_true(redis_send(rig.redis, 1, (const char *[]){"PING"}, (size_t[]){4}, go_on, &rig));
-    rig_wait_until(&rig, redis_may_look_up(rig.redis));
+    assert_true(redis_send(rig.redis, 1, (const char *[]){"PING"}, (size_t[]){4}, go_on, NULL));
+    rig_wait_until(redis_may_look_up(rig.redis));
     chain_ends = true;
-    rig_finish(&rig);
+    rig_finish();
 }
 
 static bool saving_has_failed(void)
@@ -189,122 +182,115 @@ static bool saving_has_failed(void)
 /* Nothing can be invalidated there either: what is cached is as fresh as was promised. */
 TEST(a_master_that_cannot_save_is_read_by_its_role)
 {
-    struct rig rig;
     struct call call;
-    rig_start(&rig, server.url);
-    rig_wait_up(&rig);
+    rig_start(server.url);
+    rig_wait_up();
     assert_int_equal(chmod(server.folder, 0555), 0);
     tell(&server, "CONFIG SET save %s", "3600 1");
     tell(&server, "BGSAVE");
-    rig_wait_until(&rig, saving_has_failed());
-    read_k(&rig, &call);
+    rig_wait_until(saving_has_failed());
+    read_k(&call);
     assert_memory_equal(call.text, "MISCONF", 7);
     uint64_t roles = stack_redis_calls(&server, "role");
-    read_as(&rig, "old");
+    read_as("old");
     assert_int_equal(stack_redis_calls(&server, "role") - roles, 1);
     tell(&server, "REPLICAOF 127.0.0.1 1");
-    read_k(&rig, &call);
+    read_k(&call);
     assert_int_equal(call.outcome, REDIS_UNKNOWN);
     assert_int_equal(chmod(server.folder, 0755), 0);
-    rig_finish(&rig);
+    rig_finish();
 }
 
 /* ---- logins that may not ask all ---- */
 
-static void start_as(struct rig *rig, const char *denied, const char *too)
+static void start_as(const char *denied, const char *too)
 {
     char url[96];
     tell(&server, "ACL SETUSER narrow reset on >pw ~* &* +@all %s %s", denied, too);
     snprintf(url, sizeof url, "redis://narrow:pw@127.0.0.1:%u", (unsigned)server.port);
-    rig_start(rig, url);
-    rig_wait_up(rig);
+    rig_start(url);
+    rig_wait_up();
 }
 
 TEST(a_login_without_getex_reads_by_role_and_is_told_so)
 {
-    struct rig rig;
     struct call call;
-    start_as(&rig, "-getex", "-wait");
+    start_as("-getex", "-wait");
     assert_non_null(strstr(rig.text, "GETEX is refused"));
-    read_as(&rig, "old");
+    read_as("old");
     tell(&server, "REPLICAOF 127.0.0.1 1");
-    read_k(&rig, &call);
+    read_k(&call);
     assert_int_equal(call.outcome, REDIS_UNKNOWN);
-    rig_finish(&rig);
+    rig_finish();
 }
 
 /* It cannot try the fence by GETEX. */
 TEST(a_login_without_getex_notices_that_replicas_leave_and_come_back)
 {
-    struct rig rig;
-    start_as(&rig, "-getex", "-wait");
+    start_as("-getex", "-wait");
     tell(&server, "CONFIG SET min-replicas-to-write 1");
-    rig_wait_until(&rig, rig.states[rig.state_count - 1] == GUARD_REDIS_FENCED);
+    rig_wait_until(rig.states[rig.state_count - 1] == GUARD_REDIS_FENCED);
     assert_false(redis_may_look_up(rig.redis));
     tell(&server, "CONFIG SET min-replicas-to-write 0");
-    rig_wait_until(&rig, rig.states[rig.state_count - 1] == GUARD_REDIS_UP);
+    rig_wait_until(rig.states[rig.state_count - 1] == GUARD_REDIS_UP);
     uint64_t roles = stack_redis_calls(&server, "role");
-    read_as(&rig, "old");
+    read_as("old");
     assert_int_equal(stack_redis_calls(&server, "role") - roles, 1);
-    rig_finish(&rig);
+    rig_finish();
 }
 
 TEST(a_getex_that_is_forbidden_while_up_is_done_without)
 {
-    struct rig rig;
     struct call call;
-    start_as(&rig, "-wait", "-wait");
-    read_as(&rig, "old");
+    start_as("-wait", "-wait");
+    read_as("old");
     tell(&server, "ACL SETUSER narrow -getex");
-    read_k(&rig, &call);
+    read_k(&call);
     assert_memory_equal(call.text, "NOPERM", 6);
-    read_as(&rig, "old");
+    read_as("old");
     assert_int_equal(rig.states[rig.state_count - 1], GUARD_REDIS_UP);
-    rig_finish(&rig);
+    rig_finish();
 }
 
 TEST(a_login_without_getex_and_role_reads_nothing)
 {
-    struct rig rig;
-    start_as(&rig, "-getex", "-role");
+    start_as("-getex", "-role");
     assert_non_null(strstr(rig.text, "GETEX and ROLE are refused"));
     assert_false(redis_may_look_up(rig.redis));
-    rig_expect_pong(&rig);
-    rig_finish(&rig);
+    rig_expect_pong();
+    rig_finish();
 }
 
 TEST(a_role_that_is_forbidden_while_up_shuts_the_fence)
 {
-    struct rig rig;
     struct call call;
-    start_as(&rig, "-getex", "-wait");
+    start_as("-getex", "-wait");
     tell(&server, "ACL SETUSER narrow -role");
-    read_k(&rig, &call);
+    read_k(&call);
     assert_int_equal(call.outcome, REDIS_UNKNOWN);
     assert_false(redis_may_look_up(rig.redis));
-    rig_finish(&rig);
+    rig_finish();
 }
 
 TEST(a_login_without_info_is_told_what_it_lacks)
 {
-    struct rig rig;
-    start_as(&rig, "-info", "-wait");
+    start_as("-info", "-wait");
     assert_non_null(strstr(rig.text, "INFO is refused"));
-    read_as(&rig, "old");
-    rig_finish(&rig);
+    read_as("old");
+    rig_finish();
 }
 
 /* ---- one process, two masters ---- */
 
 /* A second connection of the rig's process. */
-static struct redis *open_beside(struct rig *rig, const char *url, struct redis_address *address)
+static struct redis *open_beside(const char *url, struct redis_address *address)
 {
-    struct redis_config config = rig->config;
+    struct redis_config config = rig.config;
     struct guard_error error;
     assert_true(redis_address_parse(url, address, &error));
     config.address = address;
     config.hooks.state = NULL;
-    return redis_open(rig->host, &config);
+    return redis_open(rig.host, &config);
 }
 
 static void note_closed(void *context)
@@ -312,36 +298,35 @@ static void note_closed(void *context)
     *(bool *)context = true;
 }
 
-static void close_beside(struct rig *rig, struct redis *redis)
+static void close_beside(struct redis *redis)
 {
     bool closed = false;
     redis_close(redis, note_closed, &closed);
-    rig_wait_until(rig, closed);
+    rig_wait_until(closed);
 }
 
 TEST(a_reply_of_the_old_master_reaches_nobody_once_the_new_one_is_known)
 {
-    struct rig rig;
     struct redis_reign reign;
     struct redis_address address;
     struct call call = {.answered = 0};
     redis_reign_init(&reign, NULL, NULL);
-    rig_prepare(&rig, server.url);
+    rig_prepare(server.url);
     rig.config.reign = &reign;
-    rig_open(&rig);
-    rig_wait_up(&rig);
+    rig_open();
+    rig_wait_up();
     stack_redis_pause(&server);
     assert_true(redis_send_get(rig.redis, "k", 1, call_replied, &call));
-    struct redis *beside = open_beside(&rig, other.url, &address);
-    rig_wait_until(&rig, redis_is_up(beside));
+    struct redis *beside = open_beside(other.url, &address);
+    rig_wait_until(redis_is_up(beside));
     assert_int_equal(redis_reign_now(&reign), 1);
     assert_false(redis_may_look_up(rig.redis));
     stack_redis_resume(&server);
-    rig_wait_until(&rig, call.answered > 0);
+    rig_wait_until(call.answered > 0);
     assert_int_equal(call.outcome, REDIS_UNKNOWN);
     assert_non_null(strstr(rig.text, "another master was confirmed"));
-    close_beside(&rig, beside);
-    rig_finish(&rig);
+    close_beside(beside);
+    rig_finish();
     redis_reign_clear(&reign);
 }
 
@@ -349,20 +334,19 @@ TEST(a_reply_of_the_old_master_reaches_nobody_once_the_new_one_is_known)
 TEST(an_idle_connection_and_a_subscription_to_the_old_master_are_given_up)
 {
     for (unsigned subscribes = 0; subscribes < 2; subscribes++) {
-        struct rig rig;
         struct redis_reign reign;
         struct redis_address address;
         redis_reign_init(&reign, NULL, NULL);
-        rig_prepare(&rig, server.url);
+        rig_prepare(server.url);
         rig.config.reign = &reign;
         rig.config.channel = subscribes ? "news" : NULL;
-        rig_open(&rig);
-        rig_wait_up(&rig);
+        rig_open();
+        rig_wait_up();
         rig.config.channel = NULL;
-        struct redis *beside = open_beside(&rig, other.url, &address);
-        rig_wait_until(&rig, strstr(rig.text, "another master was confirmed") != NULL);
-        close_beside(&rig, beside);
-        rig_finish(&rig);
+        struct redis *beside = open_beside(other.url, &address);
+        rig_wait_until(strstr(rig.text, "another master was confirmed") != NULL);
+        close_beside(beside);
+        rig_finish();
         redis_reign_clear(&reign);
     }
 }
@@ -370,7 +354,6 @@ TEST(an_idle_connection_and_a_subscription_to_the_old_master_are_given_up)
 /* Its name of the reign is not known: what one connection is told counts for all. */
 TEST(who_is_told_of_a_demotion_ends_the_reign_for_all)
 {
-    struct rig rig;
     struct redis_reign reign;
     struct redis_address address;
     struct call call;
@@ -378,17 +361,17 @@ TEST(who_is_told_of_a_demotion_ends_the_reign_for_all)
     redis_reign_init(&reign, NULL, NULL);
     tell(&server, "ACL SETUSER narrow reset on >pw ~* &* +@all -info");
     snprintf(url, sizeof url, "redis://narrow:pw@127.0.0.1:%u", (unsigned)server.port);
-    rig_prepare(&rig, url);
+    rig_prepare(url);
     rig.config.reign = &reign;
-    rig_open(&rig);
-    struct redis *beside = open_beside(&rig, url, &address);
-    rig_wait_until(&rig, redis_may_look_up(rig.redis) && redis_may_look_up(beside));
+    rig_open();
+    struct redis *beside = open_beside(url, &address);
+    rig_wait_until(redis_may_look_up(rig.redis) && redis_may_look_up(beside));
     tell(&server, "REPLICAOF 127.0.0.1 1");
-    read_k(&rig, &call);
+    read_k(&call);
     assert_false(redis_may_look_up(beside));
     assert_int_equal(redis_reign_now(&reign), 1);
-    close_beside(&rig, beside);
-    rig_finish(&rig);
+    close_beside(beside);
+    rig_finish();
     redis_reign_clear(&reign);
 }
 
@@ -396,18 +379,17 @@ TEST(who_is_told_of_a_demotion_ends_the_reign_for_all)
 
 TEST(a_server_that_stops_is_noticed_though_nobody_asks)
 {
-    struct rig rig;
-    rig_prepare(&rig, server.url);
+    rig_prepare(server.url);
     rig.config.limit_ms = LIMIT_MS;
-    rig_open(&rig);
-    rig_wait_up(&rig);
+    rig_open();
+    rig_wait_up();
     stack_redis_pause(&server);
-    rig_wait_until(&rig, strstr(rig.text, "command: no answer within 250 ms") != NULL);
+    rig_wait_until(strstr(rig.text, "command: no answer within 250 ms") != NULL);
     assert_int_equal(rig.counters.commands, 0);
     assert_int_equal(rig.counters.round_trips, 0);
     stack_redis_resume(&server);
-    rig_wait_up(&rig);
-    rig_finish(&rig);
+    rig_wait_up();
+    rig_finish();
 }
 
 TEST_GROUP(.up = start_servers, .down = stop_servers, .after = heal_server);

@@ -3,7 +3,7 @@
  * tags_test.c - groups of entries that are invalidated together, with whole guards and a real Redis.
  *
  * Every row has the tag "all", and one named by the first letter of its key. The loader names them after its query,
- * as one must who learns from the row what it belongs to.
+ * like a loader that learns from the row what it belongs to.
  */
 #include "guard_rig.h"
 

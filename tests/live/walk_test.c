@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * walk_test.c - the way of one key through guard/: how many files it enters, and whether the README tells it as it is.
+ * walk_test.c - the way of one key through guard/: how many files it enters, and whether the README is right about it.
  *
- * The guard of this program is compiled with -finstrument-functions (see the Makefile), so that every function says
- * when it is entered. What a thread does in the background (heartbeats, the canary) may fall into a walk: a file
- * counts if it is entered in every one of several walks.
+ * The guard of this program is compiled with -finstrument-functions (see the Makefile), so that every function reports
+ * when it is entered. Background work (heartbeats, the canary) may fall into a walk: a file counts if it is entered
+ * in every one of several walks.
  *
  * A row of the README's walk begins with a file of guard/ and a function in backquotes. Where the row is about a miss
  * or a hit, it must be entered there, in the order of the rows.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * witness_test.c - what the witness says of real servers, against what was really done to them: three ways to count,
+ * witness_test.c - the witness's counts of real servers against what really happened there: three ways to count,
  * failures, cancellations, and servers that are killed and stopped while it looks.
  */
 #include "load/base/clock.h"

@@ -3,19 +3,19 @@
  * caches.pml - which debts are paid when one database stands behind two caches, for the model checker spin. See
  * sql/schema.sql ("caches") and app/catalog/cache_gate.h.
  *
- * One row. A transaction changes it and is open for a while; its COMMIT leaves a debt. Cache 0 is registered from the
- * beginning and stays so, cache 1 registers at any moment, and may be dropped. Each has one process that loads NL times
- * and pays, once it is registered and as long as it lives. That a load which an invalidation overtakes is not stored is
- * what guard.pml shows; here a payment voids it. Time: an entry expires at any moment; the process of cache 1 falls
- * silent, and its gate closes, at any moment; a drop waits until nothing that passed the gate can be alive.
+ * One row. A transaction changes it and stays open for a while; its COMMIT leaves a debt. Cache 0 is registered from the
+ * beginning and stays so; cache 1 registers at any moment and may be dropped. Each has one process that loads NL times,
+ * and pays while it is registered and alive. guard.pml shows that a load is not stored when an invalidation overtakes it;
+ * here a payment voids it. Time: an entry expires at any moment; the process of cache 1 falls silent, and its gate closes,
+ * at any moment; a drop waits until nothing that passed the gate can be alive.
  *
  * Checked
  *   fresh         once the debt is gone no cache has the old row, nor a load that would store it
  *   paid          the debt is gone when all has come to rest
  *   unless -DREACHED: a debt outlives the confirmation of one cache (the checker must find it)
  *
- * Budgets: DIE so often the process of cache 1 falls silent (killed or stopped: its entries live on). BACK so often it
- * comes back, and registers again.
+ * Budgets (how often): DIE the process of cache 1 falls silent (killed or stopped: its entries live on); BACK it comes
+ * back and registers again.
  *
  * Seeded bugs (-DBUG_...), each of which must be found: run.sh has the table.
  */
@@ -38,7 +38,7 @@ byte db;                      /* the committed row: 0 the old one, 1 the new one
 bool debt;
 bool confirmed[N];
 bool registered[N] = {true, false};
-bool owed[N];                 /* BUG_ENUMERATES: what the trigger has found registered */
+bool owed[N];                 /* BUG_ENUMERATES: the caches that the trigger found registered */
 byte die = DIE, back = BACK;
 
 /* ---- the caches and their processes ---- */
@@ -46,8 +46,8 @@ byte die = DIE, back = BACK;
 byte entry[N] = NONE;
 bool gate[N] = {true, false}; /* the process knows that its cache is registered */
 bool lives[N] = true;
-byte silences[N];             /* so often it has fallen silent */
-bool seen[N] = {true, false}; /* it is not long ago that it said it was in use */
+byte silences[N];             /* how often it has fallen silent */
+bool seen[N] = {true, false}; /* it has said lately that it is in use */
 bool stores[N];               /* a load is under way whose fill would be accepted */
 byte reads[N] = NONE;         /* what it has read */
 
@@ -120,7 +120,7 @@ end:
   od
 }
 
-/* Says that its cache is in use: committed first, known afterwards, and only if that is not long ago. */
+/* Says that its cache is in use: committed first, known afterwards, and only if that was lately. */
 proctype beat(byte c) {
   byte since;
 
@@ -152,7 +152,7 @@ end:
   od
 }
 
-/* By whoever pays; what the others have confirmed goes with it. */
+/* By any process that pays; what the others have confirmed goes with it. */
 proctype drop(byte c) {
 end:
   do

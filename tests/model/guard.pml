@@ -4,24 +4,24 @@
  *
  * One key; NP processes with one flight each, NR requests that join it; a writer that commits MAXV versions
  * and invalidates after each; one Redis whose scripts are atomic; an environment that breaks things within the
- * budgets below. Flights, stamps and scripts are those of guard/flight*.c and guard/scripts, in the same words.
+ * budgets below. Flights and stamps are those of guard/core, scripts those of guard/wire/scripts, in the same words.
  *
  * Checked
  *   freshness     no request is answered with a row older than an invalidation that was confirmed before the
  *                 request began
- *   one load      at most one load runs under leases that nobody voided
+ *   one load      at most one load runs under leases that were not voided
  *   no waste      no load starts under a live lease while a fresh value, or the failure of the last load, is there;
  *                 but an early refresh of that very value may
  *   progress      (safety) no request is left waiting when nothing can move: an invalid end state
  *                 (-DLIVE, an LTL formula) every request is answered
  *
- * Budgets (how often): FB a command is lost, not run, or run LATER than its sender gave up; ML a message is
+ * Budgets (how often): FB a command is lost, not run, or run LATER than its sender waits for it; ML a message is
  * lost; XP a live holder loses its lease (stall, clock, eviction); VX the value expires; FX the failure lease
  * expires; SX the value becomes stale; EA a hit asks for an early refresh; RS Redis restarts empty; FO failover to a
  * replica that lags; CR a process is killed; LE a load fails; CA a load is cancelled because its lease was found lost.
  *
- * -DPUSH: a fill's message may carry the tag of its lease and the value, and may be read at once or at any time later,
- * also after whatever else has happened meanwhile.
+ * -DPUSH: a fill's message may carry the tag of its lease and the value, and may be read at once or at any later time,
+ * whatever has happened meanwhile.
  *
  * Seeded bugs (-DBUG_...), each of which must be found: run.sh has the table.
  */
@@ -123,8 +123,8 @@ inline pub() {                      /* at most once for each subscriber */
   od
 }
 #ifdef PUSH
-/* The same of a fill: what it stored goes with it or does not, for there may be waiters that are not in the model. No
- * more than one waits to be read. */
+/* The message of a fill: it may carry what was stored, as there may be waiters that are not in the model. At most one
+ * message waits to be read. */
 inline pub_filled(tk, v) {
   if
   :: true ->
@@ -132,7 +132,7 @@ inline pub_filled(tk, v) {
        do
        :: i < NP ->
             if
-            :: ltok[i] == tk -> skip                                         /* its own: it waits for nobody */
+            :: ltok[i] == tk -> skip                                         /* its own: it waits for no other */
             :: ltok[i] != tk && ptag[i] == 0 -> ptag[i] = tk; pval[i] = v
             :: ltok[i] != tk && ptag[i] != 0 -> latch[i] = 1
             :: ml > 0 -> ml--
@@ -178,7 +178,7 @@ inline x_acquire(tk, prevtk) {
   fi
 #endif
 }
-inline x_early(tk, wanted) {        /* of the value with this filler, and if nobody else does */
+inline x_early(tk, wanted) {        /* of the value with this filler, unless another process does */
   if
 #ifdef BUG_EARLYANY
   :: cval != NONE && lck == 0 && !fail ->
@@ -208,7 +208,7 @@ inline x_fill(tk, v) {
 #else
   if
   :: lck == tk -> cval = v; cst = 0; cfil = tk; fail = 0; failed = 0; pub_filled(tk, v); lck = 0; rep = STORED
-  :: lck != tk && cval != NONE && cfil == tk -> rep = STORED     /* already mine: the reply was lost */
+  :: lck != tk && cval != NONE && cfil == tk -> rep = STORED     /* already its own: the reply was lost */
   :: else -> rep = LOST
   fi
 #endif

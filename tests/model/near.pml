@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * near.pml - values kept in the process: what a lookup may leave behind, and who drops it, for the model checker spin.
+ * near.pml - values kept in the process: what a lookup may leave there, and what drops it, for the model checker spin.
  * See guard/core/near.h.
  *
- * One key; NP processes with a near cache each, NR requests in each (NR0 in the first) that ask NG times one after
- * another; a writer that commits MAXV versions and invalidates each through one of the processes. That a fill is never
- * older than an invalidation is what guard.pml shows; here Redis gets the row that stands. Time is a counter that moves
- * at any moment, up to END; an entry is kept for NEAR of its steps, from when its lookup was sent. With END 0 it stands
- * still, and an entry stays until it is dropped. Tags are not here: of them the simulator knows.
+ * One key; NP processes with a near cache each, NR clients in each (NR0 in the first) that make NG requests one after
+ * another; a writer that commits MAXV versions and invalidates each through one of the processes. guard.pml shows that a
+ * fill is never older than an invalidation; here Redis gets the row that stands. Time is a counter that moves at any
+ * moment, up to END; an entry is kept for NEAR of its steps, from the sending of its lookup. With END 0 time stands still,
+ * and an entry stays until it is dropped. Tags are left to the simulator.
  *
- * Checked of everything that is answered from a near cache
+ * Checked of every answer from a near cache
  *   gone          nothing that was kept before this process began an invalidation
- *   own           no row older than this process's invalidations that had returned before it was asked for
+ *   own           no row older than this process's invalidations that had returned before the request
  *   heard         no row that was deleted, while the subscription stands and no message is on its way
  *   bound         no row from NEAR after its invalidation returned
  *   unless -DREACHED: a row that was invalidated is answered (the checker must find it: else the bound proves nothing)
  *
- * Budgets: CU the subscription is lost; what was on its way is lost with it; the process notices later, or never.
- * UN nobody hears whether an invalidation has run: it ends without a promise, and runs later.
+ * Budgets (how often): CU the subscription is lost, with what was on its way; the process notices later, or never. UN the
+ * reply to an invalidation is lost: it ends without a promise, and runs later.
  *
  * Seeded bugs (-DBUG_...), each of which must be found: run.sh has the table.
  */
@@ -53,7 +53,7 @@
 
 byte db, cval;                         /* committed version; Redis has it, or NONE */
 byte deleted;                          /* highest version whose deletion has run in Redis */
-byte returned;                         /* and has returned to who asked for it */
+byte returned;                         /* and has returned to its caller */
 byte returned_at[MAXV + 1];
 byte now;
 byte cu = CU, un = UN;
@@ -62,11 +62,11 @@ byte cu = CU, un = UN;
 
 byte kept[NP] = NONE, until[NP];       /* the near cache's entry */
 byte epoch[NP];                        /* moves on with every drop, and when it is emptied */
-bool listening[NP];                    /* it believes so */
-bool connected[NP];                    /* it is so */
+bool listening[NP];                    /* believes that it is subscribed */
+bool connected[NP];                    /* is subscribed */
 byte coming[NP];                       /* messages on their way to it */
 byte begun[NP];                        /* invalidations that began here */
-byte kept_after[NP];                   /* so many of them, the entry */
+byte kept_after[NP];                   /* how many of them had begun before the entry was kept */
 byte own[NP];                          /* highest version whose invalidation returned here */
 
 inline drop(p) {
@@ -109,7 +109,7 @@ proctype request(byte p) {
 #endif
         atomic {
           if
-          :: kept[p] != NONE -> skip /* what is there may seem younger: ages are estimates */
+          :: kept[p] != NONE -> skip /* the entry that is there may seem younger: ages are estimates */
           :: row != NONE && listens && listening[p] && token == epoch[p] ->
              kept[p] = row;
              kept_after[p] = begun[p];
@@ -127,7 +127,7 @@ proctype request(byte p) {
   od
 }
 
-/* ---- who changes it ---- */
+/* ---- the writer ---- */
 
 inline publish() {
   i = 0;

@@ -8,12 +8,13 @@
  * Checked
  *   limit      no permit is granted while as many loads run as there are permits, but for those that Redis has
  *              forgotten and that were not renewed since
- *   turn       nobody is granted one that somebody before him in the queue would get; users are before refreshes
- *   progress   nobody is left waiting when nothing can move: an invalid end state
+ *   turn       no process is granted a permit that one ahead of it in the queue would get; loads with waiters (users) are
+ *              ahead of refreshes
+ *   progress   no process is left waiting when nothing can move: an invalid end state
  *
- * Budgets (how often): FB a command is lost, its reply is, or it runs LATER than its sender gave up; ML a message is
- * lost; XP Redis forgets the permit of a load that runs; CR a process is killed. Permits that nobody uses run out, and
- * so do places in the queue of processes that are dead.
+ * Budgets (how often): FB a command is lost, its reply is, or it runs LATER than its sender waits for it; ML a message is
+ * lost; XP Redis forgets the permit of a load that runs; CR a process is killed. Permits that no load uses run out, and so
+ * do the places of dead processes in the queue.
  *
  * Seeded bugs (-DBUG_...), each of which must be found: run.sh has the table.
  */
@@ -45,7 +46,7 @@
 
 /* Redis */
 bool out[TOKENS];
-byte queue[3]; /* who waits: users, then refreshes, each first come, first served */
+byte queue[3]; /* users, then refreshes, each first come, first served */
 byte waiting;   /* how many */
 
 /* processes */
@@ -133,7 +134,7 @@ inline check_grant()
     assert(used < S)
 }
 
-/* Nobody before him: for a refresh all users, wherever they stand. */
+/* None is ahead of it: of a refresh all users are, wherever they stand. */
 inline check_turn(i)
 {
     place = 0;
@@ -177,7 +178,7 @@ inline acquire(i, token, answered)
     }
 }
 
-/* Names as many as permits are free, without the one who gives it back. */
+/* Names as many as permits are free, without the one that gives it back. */
 inline tell(i)
 {
     used = USED;
@@ -285,7 +286,7 @@ end:
         out[TOKEN(i)] = false; unknown[i] = true; forgets-- }
 #define KILLS(i) :: atomic { kills > 0 && !dead[i] -> dead[i] = true; kills-- }
 
-/* Only what changes something can happen: who stands still cannot hide behind it. */
+/* Only what changes something can happen, so that no standstill can hide behind it. */
 proctype environment()
 {
 end:

@@ -38,7 +38,7 @@ holds | stale, its refresh fails                             | -DSX=1 -DLE=1 -DF
 holds | stale, its refresher loses the lease or is killed    | -DSX=1 -DXP=1 -DCR=1
 holds | an early refresh                                     | -DEA=1
 holds | two early refreshes, the value is stale, a command   | -DEA=2 -DSX=1 -DFB=1
-holds | stale, and everybody is answered (LTL)               | -DSX=1 -DLIVE
+holds | stale, and every request is answered (LTL)           | -DSX=1 -DLIVE
 holds | everybody is answered (LTL)                          | -DLIVE
 holds | pushed values                                        | -DPUSH
 holds | pushed, two requests in the second process           | -DPUSH -DNR=2 -DNR0=1
@@ -48,11 +48,11 @@ holds | pushed, lease lost, a process killed                 | -DPUSH -DXP=1 -DC
 holds | pushed, a failing load, its failure lease expires    | -DPUSH -DLE=1 -DFX=1
 holds | pushed, stale, lease lost                            | -DPUSH -DSX=1 -DXP=1
 holds | pushed, failover to a lagging replica, with WAIT     | -DPUSH -DFO=1 -DWAITREPL
-holds | pushed, and everybody is answered (LTL)              | -DPUSH -DLIVE
+holds | pushed, and every request is answered (LTL)          | -DPUSH -DLIVE
 fails | failover to a lagging replica, without WAIT          | -DFO=1
 fails | bug: the same token sent again                       | -DBUG_SAMETOKEN -DFB=1
 fails | bug: a rejected fill answers later joiners           | -DBUG_JOIN -DNR=2
-fails | bug: a hit answers those who joined after the lookup | -DBUG_JOINHIT -DNR=2
+fails | bug: a hit answers later joiners                     | -DBUG_JOINHIT -DNR=2
 fails | bug: a fill that does not look at the lease          | -DBUG_UNFENCED -DXP=1
 fails | bug: an invalidation that leaves the lease           | -DBUG_NOVOID
 fails | bug: a renewal that creates the lease                | -DBUG_RENEWNX -DXP=1
@@ -61,11 +61,11 @@ fails | bug: a release that deletes any lease                | -DBUG_DELANY -DXP
 fails | bug: look up, then acquire                           | -DBUG_NONATOMIC
 fails | bug: no failure lease                                | -DBUG_NOFAILURE -DLE=1
 fails | bug: an invalidation that leaves the value as stale  | -DBUG_INVSTALE -DSX=1
-fails | bug: a stale hit answers who joined after the lookup | -DBUG_JOINSTALE -DSX=1 -DNP=1 -DNR=3
+fails | bug: a stale hit answers later joiners               | -DBUG_JOINSTALE -DSX=1 -DNP=1 -DNR=3
 fails | bug: a touch that does not look at the lease         | -DBUG_TOUCHUNFENCED -DSX=2 -DXP=1 -DNR=2
-fails | bug: an early refresh of whatever is there           | -DBUG_EARLYANY -DEA=2 -DNP=3
-fails | bug: a pushed value of another lease is believed      | -DPUSH -DNR=2 -DNR0=1 -DBUG_PUSHTAG
-fails | bug: a pushed value answers who joined too late       | -DPUSH -DNR=2 -DNR0=1 -DBUG_PUSHJOIN
+fails | bug: an early refresh of any value                   | -DBUG_EARLYANY -DEA=2 -DNP=3
+fails | bug: a pushed value of another lease is believed     | -DPUSH -DNR=2 -DNR0=1 -DBUG_PUSHTAG
+fails | bug: a pushed value answers later joiners            | -DPUSH -DNR=2 -DNR0=1 -DBUG_PUSHJOIN
 holds | tags: nothing goes wrong                             | tags.pml
 holds | tags: one process, three requests, two invalidations | tags.pml -DNP=1 -DNR=3 -DMAXV=2
 holds | tags: two requests in each process                   | tags.pml -DNR=2
@@ -79,7 +79,7 @@ fails | tags: a hit after an invalidation is reached         | tags.pml -DREACHE
 fails | tags, bug: epochs are not compared                   | tags.pml -DBUG_BLIND
 fails | tags, bug: a lost epoch is taken for a good one      | tags.pml -DBUG_LOSTGOOD -DTX=1
 fails | tags, bug: the clock is read after the query         | tags.pml -DBUG_LATECLOCK
-fails | tags, bug: every fill answers who came meanwhile     | tags.pml -DBUG_FILLSTAMP -DNR=2
+fails | tags, bug: every fill answers later joiners          | tags.pml -DBUG_FILLSTAMP -DNR=2
 fails | tags, bug: a lost clock begins the same era again    | tags.pml -DBUG_SAMEERA -DCX=1
 fails | tags, bug: an invalidation leaves the clock          | tags.pml -DBUG_NOADVANCE
 fails | tags, bug: a lost epoch becomes that of the value    | tags.pml -DBUG_BACKDATE -DTX=1
@@ -96,9 +96,9 @@ holds | permits: a command is lost, or late                  | permits.pml -DFB=
 holds | permits: the same with a process killed              | permits.pml -DFB=1 -DCR=1 -DNL=1
 fails | permits: no poll, and a message is lost              | permits.pml -DNOPOLL -DML=1 -DNL=1
 fails | permits, bug: no latch, no poll                      | permits.pml -DNOPOLL -DBUG_NOLATCH
-fails | permits, bug: whoever asks first gets one            | permits.pml -DBUG_NOQUEUE
+fails | permits, bug: the first to ask gets one              | permits.pml -DBUG_NOQUEUE
 fails | permits, bug: a refresh passes users                 | permits.pml -DBUG_REFRESHFIRST
-fails | permits, bug: a release that gives back anybody's    | permits.pml -DBUG_RELEASEANY -DS=2
+fails | permits, bug: a release gives any permit back        | permits.pml -DBUG_RELEASEANY -DS=2
 fails | permits, bug: that of a dead process never runs out  | permits.pml -DBUG_NOEXPIRY -DCR=1 -DNL=1
 fails | permits, bug: the dead keep their place in the queue | permits.pml -DBUG_NODEATH -DCR=1 -DNL=1
 fails | permits, bug: a renewal does not count again         | permits.pml -DBUG_FORGOTTEN -DXP=1 -DNL=1
@@ -116,16 +116,16 @@ fails | near, bug: an invalidation drops only when it begins | near.pml -DBUG_NO
 fails | near, bug: an invalidation drops only when it ends   | near.pml -DBUG_NOBEGIN
 fails | near, bug: the epoch is read when Redis has answered | near.pml -DBUG_LATETOKEN
 fails | near, bug: its time begins with Redis's answer       | near.pml -DBUG_FROMREPLY -DEND=3 -DNR0=0
-fails | near, bug: kept although nobody listens              | near.pml -DBUG_KEEPS -DCU=1
+fails | near, bug: kept without a subscription               | near.pml -DBUG_KEEPS -DCU=1
 fails | near, bug: one from before the loss is kept          | near.pml -DBUG_SAMEGENERATION -DCU=1
-fails | near, bug: one looked up while nobody listens        | near.pml -DBUG_DEAFTOKEN -DCU=1
+fails | near, bug: looked up without a subscription          | near.pml -DBUG_DEAFTOKEN -DCU=1
 holds | caches: one is registered late                       | caches.pml
 holds | caches: two loads in each                            | caches.pml -DNL=2
 holds | caches: one falls silent for good                    | caches.pml -DDIE=1
 holds | caches: one falls silent and comes back              | caches.pml -DDIE=1 -DBACK=1
 fails | caches: a debt outlives one confirmation             | caches.pml -DREACHED
 fails | caches, bug: a debt goes with its own confirmation   | caches.pml -DBUG_OWNONLY
-fails | caches, bug: the trigger lists who is registered     | caches.pml -DBUG_ENUMERATES
+fails | caches, bug: the trigger lists registered caches     | caches.pml -DBUG_ENUMERATES
 fails | caches, bug: stored without being registered         | caches.pml -DBUG_NOGATE
 fails | caches, bug: stored before that is committed         | caches.pml -DBUG_EARLYGATE
 fails | caches, bug: known from long ago to be registered    | caches.pml -DBUG_LATEGATE -DDIE=1 -DBACK=1

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tags.pml - invalidating a group: the clock of the tags, their epochs and what is born when, for the model checker
+ * tags.pml - invalidating a group: the clock of the tags, their epochs and the birth of entries, for the model checker
  * spin. See guard/base/tags.h.
  *
  * One key with one tag; NP processes with one flight each, NR requests that join it at any moment; a writer that
@@ -14,7 +14,7 @@
  *   unless -DREACHED: a hit is answered after an invalidation (the checker must find one: else this proves nothing)
  *
  * Budgets (how often): TX the tag's epoch is evicted; CX the clock is evicted; VX the value expires; XP the lease is
- * lost while its load runs; OM an invalidation finds no memory; KL what keeps the tag is lost on its way.
+ * lost while its load runs; OM an invalidation finds no memory; KL the command that keeps the tag is lost on its way.
  *
  * Seeded bugs (-DBUG_...), each of which must be found: run.sh has the table.
  */
@@ -86,7 +86,7 @@ inline read_clock(b) {
   b.count = clk.count
 }
 
-/* An entry that was born then is good. */
+/* Is an entry that was born then good? */
 #ifdef BUG_BLIND
 #define GOOD(b) true
 #else
@@ -144,7 +144,7 @@ inline stamp(set) {
   i = 0
 }
 
-/* What a round leaves behind makes no difference. */
+/* What a round leaves makes no difference. */
 inline forget() {
   i = 0;
   do
@@ -232,7 +232,7 @@ end_idle:
 #ifdef BUG_LATECLOCK
         d_step { read_clock(born) };
 #endif
-        d_step { stamp(LATEST) }; /* the fill is sent: who joined before it */
+        d_step { stamp(LATEST) }; /* the fill is sent: the requests that joined before it */
         if
         :: d_step { keep(born); good = GOOD(born) }
         :: kl > 0 -> kl--; good = 0
@@ -304,5 +304,5 @@ init {
     :: else -> break
     od
   };
-  ndone == NP * NR /* everybody was answered; else this is no valid end */
+  ndone == NP * NR /* every request was answered; else this is no valid end */
 }

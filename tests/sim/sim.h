@@ -8,13 +8,13 @@
  *   sim_lookup.c   the lookup on a server loop, before the core is asked
  *   sim_near.c     the near cache of each process, guard/core/near.c itself, and what it may answer
  *   sim_net.c      connections: commands that are lost, late or unanswered; messages lost and repeated
- *   sim_redis.c    the model Redis: the six scripts on keys with TTLs, a clock, a replica
+ *   sim_redis.c    the model Redis: its scripts, on keys with TTLs, with a clock and a replica
  *   sim_permits.c  the three scripts of the load permits, and what must be true of them
  *   sim_tags.c     tags: their scripts in that Redis, and the commands about them that go beside others
  *   sim_fault.c    the disasters, by kind and count
  *   sim_check.c    the oracle: what must be true at every event and at the end
  *   sim_event.c    the queue of events
- *   sim_names.c    what all this is called
+ *   sim_names.c    names of faults, mutants and answers
  *   sim_main.c     the program; sim_test.c: a bounded number of seeds for the test suite
  *
  * A run goes through chaos (requests, writes and faults), healing (no faults; everything under way ends),
@@ -52,8 +52,8 @@ enum {
 
 enum fault {
     FAULT_COMMAND_LOST, /* never reaches Redis */
-    FAULT_COMMAND_LATE, /* runs after its client gave up */
-    FAULT_REPLY_LOST,   /* ran, but the client never hears of it */
+    FAULT_COMMAND_LATE, /* runs after its client has given up */
+    FAULT_REPLY_LOST,   /* ran, but its reply never arrives */
     FAULT_MESSAGE_LOST,
     FAULT_MESSAGE_TWICE,
     FAULT_MESSAGE_FIRST, /* a message overtook the reply to the command that caused it */
@@ -81,7 +81,7 @@ enum fault {
     FAULT_MESSAGE_LATE,   /* and those behind it */
     FAULT_EPOCH_GONE,     /* what Redis knows of a tag is evicted; these two only where there are tags */
     FAULT_CLOCK_GONE,     /* the clock of the tags is */
-    FAULT_REDIS_DEMOTED,  /* another is the master; who is connected stays at a replica that hears nothing */
+    FAULT_REDIS_DEMOTED,  /* another is the master; connections stay at a replica that hears nothing */
     FAULTS,
 };
 
@@ -91,27 +91,27 @@ extern const char *const fault_names[FAULTS];
 enum mutant {
     MUTANT_NONE,
     MUTANT_FILL_UNFENCED,      /* stores without the lease */
-    MUTANT_RELEASE_ANY,        /* deletes whoever's lease */
+    MUTANT_RELEASE_ANY,        /* deletes any process's lease */
     MUTANT_INVALIDATE_KEEPS,   /* leaves the running load its lease */
     MUTANT_RENEW_CREATES,      /* brings a voided lease back */
     MUTANT_LOOKUP_NOT_ATOMIC,  /* grants a lease over a fresh value */
     MUTANT_BUSY_IGNORED,       /* grants a lease that another process has */
     MUTANT_NO_CLAMP,           /* believes a TTL that a clock step has lengthened */
     MUTANT_SAME_TOKEN,         /* a retry sends the token of the attempt before */
-    MUTANT_EARLY_QUERY,        /* the row is read before the lease is asked for */
+    MUTANT_EARLY_QUERY,        /* the row is read before the lease is taken */
     MUTANT_FALSE_CONFIRM,      /* an unanswered invalidation is taken for confirmed */
-    MUTANT_REPLY_SHIFTED,      /* a connection is used on after a timeout: replies of the caller before */
+    MUTANT_REPLY_SHIFTED,      /* a connection stays in use after a timeout: replies of the caller before */
     MUTANT_NO_FAILURE_LEASE,   /* a failed load leaves no trace */
     MUTANT_TOUCH_UNFENCED,     /* gives a value a new life without the lease */
-    MUTANT_EARLY_ANY,          /* an early refresh takes the lease over a value that is new already */
-    MUTANT_EARLY_BUSY,         /* or although somebody refreshes it */
+    MUTANT_EARLY_ANY,          /* an early refresh takes the lease over a value that is already new */
+    MUTANT_EARLY_BUSY,         /* or although another process refreshes it */
     MUTANT_STALE_STAYS,        /* an invalidation leaves the value, as a stale one */
     MUTANT_STALE_FOR_EVER,     /* a value is given the TTL of the namespace's limit */
     MUTANT_UNCHANGED_BLIND,    /* a loader says "unchanged" without having compared */
-    MUTANT_PERMIT_RELEASE_ANY, /* gives back whoever's permit */
+    MUTANT_PERMIT_RELEASE_ANY, /* gives back any process's permit */
     MUTANT_PERMIT_FOR_EVER,    /* the permit of a dead holder never runs out */
-    MUTANT_PERMIT_NO_QUEUE,    /* whoever asks first gets it */
-    MUTANT_PERMIT_NOT_PASSED,  /* who is told and then waits behind others does not tell them */
+    MUTANT_PERMIT_NO_QUEUE,    /* the first process that asks gets it */
+    MUTANT_PERMIT_NOT_PASSED,  /* a process that is told and then queues behind others does not tell them */
     MUTANT_REFRESH_FIRST,      /* a refresh does not wait behind users */
     MUTANT_TAGS_BLIND,         /* an entry is good whatever its tags' epochs are */
     MUTANT_EPOCH_LOST_GOOD,    /* a tag without an epoch is taken for one that was never invalidated */
@@ -130,7 +130,7 @@ extern const char *const mutant_names[MUTANTS];
 extern const char *const status_names[GUARD_NO_MEMORY + 1];
 extern const char *const source_names[GUARD_FROM_NEAR + 1];
 
-/* What must have come up for a number of runs to mean something. */
+/* What a number of runs must have met to mean something. */
 enum seen {
     SEEN_STALE,     /* answers with a stale value */
     SEEN_SOFT,      /* of those, after the soft limit */
@@ -151,12 +151,12 @@ enum seen {
     SEEN_TAGGED,    /* invalidations of tags */
     SEEN_OUTDATED,  /* entries found older than one */
     SEEN_PUSHED,    /* gets answered by what came with a message */
-    SEEN_UNPUSHED,  /* messages that brought what nobody could be answered with */
+    SEEN_UNPUSHED,  /* messages whose entry could answer no waiter */
     SEEN_PERMITTED, /* loads under a permit */
     SEEN_REFUSED,   /* permits refused */
     SEEN_NAMED,     /* messages that one is free */
     SEEN_REENTERED, /* permits that were lost, and counted again */
-    SEEN_SHED,      /* gets that found no place among those that are asked for alone */
+    SEEN_SHED,      /* gets of one key that found no place in their share */
     SEEN_SHED_TOGETHER,
     SEEN_FENCED, /* lookups and commands that a former master has refused */
     SEENS,
@@ -262,7 +262,7 @@ struct stored_failure {
     int64_t expires_ms;
 };
 
-/* Somebody waits for the lease with this tag. */
+/* A process waits for the lease with this tag. */
 struct stored_waiting {
     bool there;
     char tag[TOKEN_TAG_BYTES + 1];
@@ -317,7 +317,7 @@ struct redis_answer {
     struct stored_value value; /* H, S; or what travels with the message */
     struct stored_failure failure;
     int64_t ttl_ms, failure_ms; /* failure_ms: of a stale value that cools down */
-    int turn;
+    int refresher;
     char tag[TOKEN_TAG_BYTES + 1]; /* B, S: of the lease; "": none */
     int64_t code;
     bool published, gone, pushed;
@@ -642,7 +642,7 @@ void net_subscribe(struct sim *sim, struct process *process);
 void net_publish(struct sim *sim, uint32_t command);
 /* A message arrives. */
 void net_message(struct sim *sim, struct process *process, const struct event *event);
-/* To whoever has this name. */
+/* To the process with this name. */
 void net_tell_permit(struct sim *sim, const char *waiter);
 /* Of a dead process: nothing of it will be answered; what has not arrived may still run. */
 void net_forget(struct sim *sim, const struct process *process);

@@ -8,15 +8,15 @@
  *              begins over a fresh value but the early refresh of that very value; one process never runs two
  *              loads of a key that it still wants
  * Bulkhead     a process never runs more loads than it has workers
- * Shares       who asks alone is never refused while those who do hold fewer places, or waiters, than there are, nor who
- *              asks together: whatever the others hold
+ * Shares       a request for one key is refused only when such requests hold all places, or waiters, of their share; a
+ *              request for many likewise
  * Stale        no stale answer is older than fresh and stale time together, none waits beyond its soft limit, and
  *              none is given where the policy accepts none; and each leads to a load
- * Pushed       what a message has brought is at least as old as it says, and still fresh
+ * Pushed       an entry that came with a message is at least as old as it says, and still fresh
  * Once         an accepted get is answered once, by its deadline, with a value of its own key
- * Stores       what is filled in or touched is what the load under that lease has read, and the lease stands
+ * Stores       a fill or touch stores what the load under its lease has read, and the lease stands
  * Leases       none lives longer than its TTL, however Redis's clock is stepped
- * Calm         without faults nobody times out, is shed or sees a failure that no load had, and a failed load
+ * Calm         without faults no request times out, is shed or gets a failure that no load had, and a failed load
  *              is not tried again within its window
  * Rest         when the faults are over, everything ends: no request, load, lease or flight is left
  */
@@ -32,7 +32,7 @@ void check_lease_gone(struct sim *sim, uint32_t key, const char *token, enum lea
     if (end == LEASE_EXPIRED && sim_is_calm(sim))
         sim_fail(sim, "a lease of k%u ran out although nothing is wrong", key);
     if (foreign)
-        return; /* nobody may do that: the load goes on counting */
+        return; /* no process may do that: the load goes on counting */
     for (uint32_t i = sim->loads; i > 0; i--) {
         struct load_model *load = &sim->load[i - 1];
         if (load->ended || strcmp(load->token, token) != 0)
@@ -113,8 +113,7 @@ static void lower(uint32_t *floor, uint32_t to)
         *floor = to;
 }
 
-/* What the replica brings back may be older than what was promised, and so may what is filled in under a
- * lease that it brings back. */
+/* The replica may bring back values older than what was promised, and leases whose fills are. */
 void check_failover(struct sim *sim, uint32_t key)
 {
     const struct slot *slot = &sim->redis.slot[key];
@@ -145,8 +144,7 @@ void check_request(struct sim *sim, struct request *request)
         value->there && value->expires_ms > redis_now_ms(sim) + LASTS_MS && tags_good_now(sim, request->key);
 }
 
-/* Its process was busy with a load that had been voided, and could not know yet, or that it began without
- * Redis. */
+/* Its process was busy with a load that it could not yet know to be voided, or that it began without Redis. */
 static bool was_misled(const struct sim *sim, const struct request *request)
 {
     for (uint32_t i = 0; i < sim->loads; i++) {
@@ -159,7 +157,7 @@ static bool was_misled(const struct sim *sim, const struct request *request)
     return false;
 }
 
-/* Who finds a value, fresh or stale, never waits for a load: a lookup under way, and one of its own. */
+/* A request that finds a value, fresh or stale, never waits for a load, but for a lookup under way and its own. */
 static void check_prompt(struct sim *sim, const struct request *request)
 {
     enum { SLOWED_US = 80000 }; /* a flood of messages is not obeyed at once */
@@ -333,9 +331,8 @@ void check_refused(struct sim *sim, const struct request *request)
                  (uint32_t)(request - sim->request), waiters, request->waiter.of_many ? " together" : "");
 }
 
-/* No more than so many, in parts of which `whole` are one: of who waits; of loads, which may have outlived who asked for
- * them, and may be of either share if they are of no batch; and of questions, likewise. Only where everybody has a flight
- * of his own. */
+/* At most so many, in parts of which `whole` are one: of waiters; of loads, which may have outlived their requests and
+ * may be of either share if they are in no batch; and of lookups, likewise. Only where each request has its own flight. */
 static uint32_t count_places(const struct sim *sim, const struct request *request, uint32_t whole)
 {
     uint32_t parts = 0;
@@ -448,7 +445,7 @@ static void check_needed(struct sim *sim, const struct load_model *load)
     const struct stored_value *value = &sim->redis.slot[load->key].value;
     bool excused =
         sim->hit[FAULT_REDIS_FAILOVER] + sim->hit[FAULT_CLOCK_BACK] > 0 || !value->there || value->damaged;
-    /* an entry that was out of date for want of an epoch may be good again */
+    /* an entry that was out of date because an epoch was missing may be good again */
     excused = excused || (value->tagged && sim->hit[FAULT_EPOCH_GONE] + sim->hit[FAULT_CLOCK_GONE] +
                                                    sim->hit[FAULT_OOM] + sim->hit[FAULT_REDIS_EMPTY] >
                                                0);

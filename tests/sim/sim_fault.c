@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sim_fault.c - the disasters that come over a run one after another, and their ends.
+ * sim_fault.c - the disasters that strike a run one after another, and their ends.
  *
- * What befalls single commands, messages and loads is drawn where these are made (sim_fault()).
+ * Faults of single commands, messages and loads are drawn where these are made (sim_fault()).
  */
 #include "sim.h"
 #include <string.h>
@@ -93,7 +93,7 @@ static void fail_over(struct sim *sim)
     recover_after(sim, FAULT_REDIS_FAILOVER, 1, 1000);
 }
 
-/* The replica had everything; who was connected is not told. A heartbeat finds out at last. */
+/* The replica had everything; connected processes are not told. A heartbeat finds out in the end. */
 static void demote(struct sim *sim)
 {
     enum { BEAT_US = 500000 };

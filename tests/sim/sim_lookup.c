@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sim_lookup.c - the lookup on a server loop, as guard/run/loop_lookup.c makes it: PTTL and GETEX in one write, over a
- * connection that is not the core's. Who finds no hit goes on to the core.
+ * sim_lookup.c - the lookup on a server loop, as guard/run/lookup.c makes it: PTTL and GETEX in one write, over a
+ * connection that is not the core's. A request that finds no hit goes on to the core.
  *
  * Every lookup is on its own here: two of one key may be answered in the other order, as on two loops.
  */
@@ -92,7 +92,7 @@ static uint64_t reply_us(struct sim *sim)
     return net_latency(sim) + (busy ? sim_between(sim, 0, half_us) : 0);
 }
 
-/* What would make its answer one that must not be kept. */
+/* An event that would make its answer one that must not be kept. */
 static void disturb(struct sim *sim, uint32_t index)
 {
     const struct request *request = &sim->request[index];
@@ -142,8 +142,8 @@ static struct guard_result result_of(const struct lookup_model *lookup, bool is_
     };
 }
 
-/* Its validator is the number of the lookup: who meets it later knows where it comes from. Of an absent one no more
- * than its tags, NULL if it has none. */
+/* Its validator is the number of the lookup, which tells later where it comes from. An absent one has only its tags;
+ * NULL if it has none. */
 static struct value *value_of(const struct sim *sim, const struct stored_value *entry, uint32_t index)
 {
     char validator[16];

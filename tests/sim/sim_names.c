@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* sim_names.c - what faults, mutants and answers are called in traces and on the command line. */
+/* sim_names.c - names of faults, mutants and answers in traces and on the command line. */
 #include "sim.h"
 
 const char *const mutant_names[MUTANTS] = {

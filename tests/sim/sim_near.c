@@ -3,9 +3,9 @@
  * sim_near.c - the near cache of each process: guard/core/near.c itself, and what its hits must be.
  *
  * Own          not older than an invalidation of the same process that was confirmed
- * Heard        nor than one whose message has arrived, nor than what was in Redis when the subscription came up
- * Bounded      nor than any that was confirmed near_ms ago, whatever messages and subscriptions have done
- * Looked up    after the last of these that the process knows of, begun or over
+ * Heard        nor than an invalidation whose message has arrived, nor than what Redis had when the subscription came up
+ * Bounded      nor than one that was confirmed near_ms ago, whatever happened to messages and subscriptions
+ * Looked up    after the last of these invalidations that the process knows of, begun or over
  * Age          at least the real one and never beyond the end of the entry
  * Subscribed   without it there is nothing
  * Memory       never more than its bound
@@ -131,7 +131,7 @@ static void check_memory(struct sim *sim, const struct process *process)
                  (unsigned long long)counters.bytes, sim->params.near_bytes);
 }
 
-/* Other keys want the room, too. */
+/* Other keys need the room, too. */
 static void crowd(struct sim *sim, struct process *process)
 {
     enum { OTHERS = 1000, MOST = 40 };

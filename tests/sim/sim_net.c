@@ -174,10 +174,10 @@ void net_execute(struct sim *sim, uint32_t index)
         redis_execute(sim, command, &command->answer);
     if (decides && command->answer.code == 1 && !command->answer.error)
         check_stored(sim, command, fenced);
-    sim_trace(sim, "    redis %s k%u %.8s: %s%c %lld turn %d%s", kind_name(command->action.kind),
+    sim_trace(sim, "    redis %s k%u %.8s: %s%c %lld refresher %d%s", kind_name(command->action.kind),
               command->key, command->token, command->answer.error ? "error " : "",
               command->answer.what != 0 ? command->answer.what : '#', (long long)command->answer.code,
-              command->answer.turn, command->answered ? " (late)" : "");
+              command->answer.refresher, command->answered ? " (late)" : "");
     if (decides || command->action.kind == CORE_ACQUIRE)
         sim_moment(sim, command->key, EVENT_WRITE);
     sim_near_executed(sim, command);
@@ -204,7 +204,7 @@ static void read_value(const struct sim *sim, const struct command *command,
 {
     const struct stored_value *value = &answer->value;
     out->kind = answer->what == 'H' ? REPLY_FRESH : REPLY_STALE;
-    out->turn = (enum core_turn)answer->turn;
+    out->refresher = (enum core_refresher)answer->refresher;
     out->lease_tag = tag_of(answer);
     out->head = value->filler;
     out->damaged = value->damaged || value->key != command->key; /* the full key stands in the envelope */
@@ -212,7 +212,7 @@ static void read_value(const struct sim *sim, const struct command *command,
         return;
     out->absent = value->absent;
     out->pttl_ms = span(answer->ttl_ms);
-    out->cool_ms = answer->turn == TURN_COOLING ? span(answer->failure_ms) : 0;
+    out->cool_ms = answer->refresher == REFRESH_COOLING ? span(answer->failure_ms) : 0;
     out->load_us = value->load_us;
     out->age_ms = span((int64_t)value->px_ms - answer->ttl_ms);
     out->left_ms = span(answer->ttl_ms - (int64_t)value->stale_ms);
@@ -261,7 +261,8 @@ static void answer(struct sim *sim, struct process *process, struct command *com
     command->answered = true;
     if (command->action.kind == CORE_ACQUIRE)
         reply.clock = command->clock;
-    command->granted = reply.kind == REPLY_LEASE || (reply.kind == REPLY_STALE && reply.turn == TURN_OURS);
+    command->granted =
+        reply.kind == REPLY_LEASE || (reply.kind == REPLY_STALE && reply.refresher == REFRESH_OURS);
     bool false_confirm = sim->mutant == MUTANT_FALSE_CONFIRM && command->action.kind == CORE_INVALIDATE &&
                          reply.kind == REPLY_UNKNOWN;
     if (false_confirm)
@@ -328,7 +329,7 @@ void net_reply(struct sim *sim, uint32_t index)
     struct process *process = &sim->process[command->process];
     if (!connected_still(sim, command) || command->answered || command->checking ||
         command->epoch != sim->redis.epoch)
-        return; /* what a Redis still said at its end goes down with its connections */
+        return; /* what a Redis still said at its end is lost with its connections */
     const struct redis_answer *read = &command->answer;
     if (sim->mutant == MUTANT_REPLY_SHIFTED && process->shifted != 0) {
         const struct command *before = &sim->command[process->shifted - 1];
@@ -363,7 +364,7 @@ void net_limit(struct sim *sim, uint32_t index)
     sim_trace(sim, "p%u  %s k%u %.8s is not answered", process->index, kind_name(command->action.kind),
               command->key, command->token);
     if (sim->mutant == MUTANT_REPLY_SHIFTED && command->executed) {
-        process->shifted = index + 1; /* the connection is used on */
+        process->shifted = index + 1; /* the connection stays in use */
         process->mute = false;
         answer(sim, process, command, (struct core_reply){.kind = REPLY_UNKNOWN});
         return;
@@ -515,7 +516,7 @@ static void push(struct sim *sim, struct process *process, const struct command 
     sim->seen[SEEN_UNPUSHED] += sim->seen[SEEN_PUSHED] == before;
 }
 
-/* As shell_on_message() does it. False: there is nothing in it, or nothing to be believed. */
+/* As thread.c hears a message. False: it carries no entry, or none to be believed. */
 static bool take_push(struct sim *sim, struct process *process, const struct event *event)
 {
     const struct command *fill = event->subject != 0 ? &sim->command[event->subject - 1] : NULL;
@@ -532,7 +533,7 @@ static bool take_push(struct sim *sim, struct process *process, const struct eve
     return process->link_up;
 }
 
-/* `gone` says whether it is out of date. No answer is as bad. */
+/* `gone` then says whether the entry is out of date; without an answer it counts as that. */
 void net_push_check(struct sim *sim, const struct event *event)
 {
     const struct stored_value *entry = &sim->command[event->subject - 1].answer.value;

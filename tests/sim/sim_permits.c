@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sim_permits.c - the model Redis: the three scripts of the load permits, guard/wire/scripts/permit_*.lua in C; and what
- * must be true of permits.
+ * sim_permits.c - the model Redis: the scripts of the load permits, guard/wire/scripts/permit_*.lua in C; and what must
+ * be true of permits.
  *
- * Limit        of the queries whose permit nothing has taken from them no more run at a time than there are permits; in
- *              a calm run of all queries
+ * Limit        at most as many queries run at a time as there are permits, not counting those whose permit was lost;
+ *              in a calm run all count
  * Under it     a load that begins under a permit holds it, unless Redis has lost its data or its clock was stepped
- * Turn         nobody is granted one that somebody before him in the queue would get
- * Told         if one is free, those whose turn it is know: a message was sent (it may be lost), or their own reply
- *              says so
- * Left behind  in a calm run none is out that is not used or about to be; at the end of every run none is at all
+ * Turn         no process is granted a permit that one ahead of it in the queue would get
+ * Told         if a permit is free, the processes whose turn it is know: a message was sent (it may be lost), or their
+ *              own reply says so
+ * Given back   in a calm run every permit that is out is used or about to be; at the end of every run none is out
  */
 #include "sim.h"
 #include <string.h>
 
 enum { USERS_FIRST = 1, REFRESHES_FIRST = 1000000 };
 
-/* ---- what is out, who waits ---- */
+/* ---- permits that are out, processes that wait ---- */
 
 static struct permit_out *find_out(struct sim *sim, const char *token)
 {
@@ -68,7 +68,7 @@ static uint64_t last_of(const struct sim *sim, uint64_t first, uint64_t end)
     return last;
 }
 
-/* Nobody tells of what runs out: the poll finds it. */
+/* No message tells of a permit that runs out: the poll finds it. */
 static void excuse_all(struct sim *sim)
 {
     for (uint32_t i = 0; i < SIM_WAITERS; i++)
@@ -153,7 +153,7 @@ static void check_turn(struct sim *sim, const struct command *command, uint32_t 
                  command->action.background ? " for a refresh" : "", ahead, sim->params.permits - others);
 }
 
-/* As many as are free have somebody in the queue who knows. */
+/* For each free permit a process in the queue knows of it. */
 static void check_told(struct sim *sim)
 {
     uint32_t out = count_out(sim);
@@ -197,7 +197,7 @@ static bool is_first_of_batch(const struct sim *sim, const struct load_model *lo
     return true;
 }
 
-/* Queries that run under permits: all of them, or those whose process can know that it still has it. */
+/* Queries that run under permits: all of them, or those whose process can know that it still has its permit. */
 static uint32_t count_queries(const struct sim *sim, bool all)
 {
     uint32_t count = 0;
@@ -248,7 +248,7 @@ void check_permit_renewed(struct sim *sim, const struct command *renewal, bool l
     }
 }
 
-/* What a clock step has lengthened is shortened when the next one asks. */
+/* The next command shortens what a clock step has lengthened. */
 void check_permits_rest(struct sim *sim)
 {
     permits_sweep(sim);
@@ -262,7 +262,7 @@ void check_permits_rest(struct sim *sim)
 
 /* ---- the scripts ---- */
 
-/* As many as are free are named, without the one who asks or gives one back: he knows. */
+/* As many as are free are named, without the one that asks or gives one back: it knows. */
 static void name_next(struct sim *sim, const char *by)
 {
     uint32_t out = count_out(sim);

@@ -121,7 +121,7 @@ void process_start(struct sim *sim, struct process *process)
     sim_at(sim, sim->now_us + 1, event);
 }
 
-/* Takes a core apart whose process is gone: nothing it asks for happens. */
+/* Takes apart a core whose process is gone: none of its actions happens. */
 static void discard(struct process *process)
 {
     struct core_action action;
@@ -157,7 +157,7 @@ void process_free(struct sim *sim, struct process *process)
         core_replied(process->core, now_us, command->action.op, &(struct core_reply){.kind = REPLY_UNSENT});
         discard(process);
     }
-    /* the youngest first: who runs on a lent thread ends before it */
+    /* the youngest first: a load on a lent thread ends before its lender */
     for (uint32_t i = sim->loads; i > 0; i--) {
         struct load_model *load = &sim->load[i - 1];
         if (load->life != process->life || load->ended)
@@ -185,7 +185,7 @@ void process_crash(struct sim *sim, struct process *process)
             sim->write[i].open = false;
     for (uint32_t i = 0; i < sim->loads; i++)
         if (sim->load[i].life == process->life)
-            sim->load[i].ended = true; /* as far as the fleet is concerned: nobody will fill it in */
+            sim->load[i].ended = true; /* as far as the fleet is concerned: it will not be filled in */
     process->life = 0;
 }
 
@@ -697,7 +697,7 @@ void process_drain(struct sim *sim, struct process *process)
         invalidated(sim, (struct write *)invalidation);
     if (process->closing && is_idle(process))
         sim_at(sim, sim->now_us + 1, (struct event){.kind = EVENT_RESTART, .process = process->index});
-    if (core_iteration_due(process->core) && !process->turn_set) {
+    if (core_turn_due(process->core) && !process->turn_set) {
         process->turn_set = true;
         sim_at(sim, sim->now_us + sim_between(sim, 0, 200),
                (struct event){.kind = EVENT_TURN, .process = process->index, .life = process->life});

@@ -123,12 +123,12 @@ static void find_failure(struct run *run, struct found *found)
 }
 
 static void answer_value(struct redis_answer *out, const struct run *run, char what,
-                         const struct found *found, int turn)
+                         const struct found *found, int refresher)
 {
     out->what = what;
     out->value = run->slot->value;
     out->ttl_ms = found->value_ms;
-    out->turn = turn;
+    out->refresher = refresher;
 }
 
 static void grant(struct run *run, const struct command *command, const struct found *found,
@@ -143,12 +143,12 @@ static void grant(struct run *run, const struct command *command, const struct f
     strcpy(lease->token, command->token);
     lease->expires_ms = redis_now_ms(run->sim) + command->action.lease_ms;
     if (found->value)
-        answer_value(out, run, 'S', found, TURN_OURS);
+        answer_value(out, run, 'S', found, REFRESH_OURS);
     else
         out->what = 'L';
 }
 
-/* The tag of the lease, and the mark of who waits for it: that may fail alone. */
+/* The tag of the lease, and the mark that a process waits for it: the mark may fail alone. */
 static void wait_for_lease(struct run *run, const struct command *command, const struct found *found,
                            struct redis_answer *out)
 {
@@ -176,21 +176,21 @@ static void acquire(struct run *run, const struct command *command, struct redis
     if (found.value && found.fresh && !blind && (!found.early || found.lease || found.failure)) {
         answer_value(out, run, 'H', &found, 0);
     } else if (found.lease && found.value) {
-        answer_value(out, run, 'S', &found, TURN_OTHERS);
+        answer_value(out, run, 'S', &found, REFRESH_OTHERS);
         wait_for_lease(run, command, &found, out);
     } else if (found.lease) {
         out->what = 'B';
         out->ttl_ms = found.lease_ms;
         wait_for_lease(run, command, &found, out);
     } else if (found.failure && found.value) {
-        answer_value(out, run, 'S', &found, TURN_COOLING);
+        answer_value(out, run, 'S', &found, REFRESH_COOLING);
         out->failure_ms = found.failure_ms;
     } else if (found.failure) {
         out->what = 'E';
         out->failure = run->slot->failure;
         out->ttl_ms = found.failure_ms;
     } else if (command->action.lookup == LOOKUP_PEEK && found.value) {
-        answer_value(out, run, 'S', &found, TURN_OTHERS);
+        answer_value(out, run, 'S', &found, REFRESH_OTHERS);
     } else if (command->action.lookup == LOOKUP_PEEK) {
         out->what = 'M';
     } else {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * sim_test.c - the simulator within the test suite: a bounded number of seeds, the seeds that once failed,
- * and whether it would notice. `sim` runs as many as one likes.
+ * and whether it would notice. `sim` runs any number of them.
  */
 #include "sim.h"
 #include "tests/support/test.h"

@@ -13,7 +13,7 @@ enum {
     HEAL_US = 60000000, /* longer than any deadline, hung load, lease and pause of a breaker together */
     PROBE_US = 12000000,
     END_US = 2000000,
-    SOFT_MS = 500, /* not far above what a load takes, or nobody would ever wait so long */
+    SOFT_MS = 500, /* not far above what a load takes, or no request would ever wait so long */
 };
 
 /* ---- services ---- */
@@ -116,7 +116,7 @@ static void choose_policy(struct sim *sim)
     params->lookup_percent = sim_one_in(sim, 2) ? 0 : between(sim, 20, 100);
     params->conditional = sim_one_in(sim, 2);
     params->nested = sim_one_in(sim, 3) ? between(sim, 1, 5) : 0;
-    params->pushes = sim->seed % 4 != 0; /* no dice here and below: the other worlds stay what they were */
+    params->pushes = sim->seed % 4 != 0; /* no dice here and below: the other worlds stay as they are */
     if (sim->seed % 3 == 0) {
         params->together_percent = (uint32_t)(30 + sim->seed / 3 % 71);
         policy->batch_loader = never_called;
@@ -170,7 +170,7 @@ static void choose_room(struct params *params)
         params->workers = SIM_REQUESTS;
 }
 
-/* Many who ask for many and few places, and nobody shares a load. No dice here, and below: the other worlds stay what
+/* Many requests for many keys, few places, and no load is shared. No dice here, and below: the other worlds stay as
  * they are. */
 static void choose_crowd(struct sim *sim)
 {
@@ -224,7 +224,7 @@ static void choose_params(struct sim *sim)
     choose_near(sim);
 }
 
-/* Who asks again and again, as near caches are for. */
+/* A client that asks again and again, which is what near caches are for. */
 static void schedule_readers(struct sim *sim)
 {
     enum { READERS = 20, READS = 4 };
@@ -351,7 +351,7 @@ static void tick(struct sim *sim, struct process *process)
 static void turn_over(struct sim *sim, struct process *process)
 {
     process->turn_set = false;
-    core_iteration_over(process->core, process_now_us(process));
+    core_turn_over(process->core, process_now_us(process));
     process_drain(sim, process);
 }
 
@@ -364,7 +364,7 @@ static void permit_message(struct sim *sim, struct process *process)
     process_drain(sim, process);
 }
 
-/* What the network brings, or that it brings nothing. */
+/* What the network brings, or fails to bring. */
 static void arrive_at(struct sim *sim, struct process *process, const struct event *event)
 {
     switch (event->kind) {

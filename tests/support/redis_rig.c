@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+struct rig rig;
+
 static size_t count_descriptors(void)
 {
     DIR *folder = opendir("/proc/self/fd");
@@ -21,52 +23,48 @@ static size_t count_descriptors(void)
 
 static void on_state(void *context, enum guard_redis_state state, const char *text)
 {
-    struct rig *rig = context;
-
-    assert_false(rig->closed);
-    assert_in_range(rig->state_count, 0, RIG_TOLD_MAX - 1);
-    rig->states[rig->state_count++] = state;
-    snprintf(rig->text, sizeof rig->text, "%s", text);
+    (void)context;
+    assert_false(rig.closed);
+    assert_in_range(rig.state_count, 0, RIG_TOLD_MAX - 1);
+    rig.states[rig.state_count++] = state;
+    snprintf(rig.text, sizeof rig.text, "%s", text);
 }
 
 static void on_message(void *context, const char *payload, size_t payload_bytes)
 {
-    struct rig *rig = context;
-
-    rig->message_count++;
-    memset(rig->message, 0, sizeof rig->message);
-    memcpy(rig->message, payload,
-           payload_bytes < sizeof rig->message ? payload_bytes : sizeof rig->message - 1);
+    (void)context;
+    rig.message_count++;
+    memset(rig.message, 0, sizeof rig.message);
+    memcpy(rig.message, payload, payload_bytes < sizeof rig.message ? payload_bytes : sizeof rig.message - 1);
 }
 
 static void on_limit(uv_timer_t *timer)
 {
-    ((struct rig *)timer->data)->limit_over = true;
+    (void)timer;
+    rig.limit_over = true;
 }
 
 void rig_closed(void *context)
 {
-    struct rig *rig = context;
-
-    assert_false(rig->closed);
-    rig->closed = true;
+    (void)context;
+    assert_false(rig.closed);
+    rig.closed = true;
 }
 
-void rig_prepare(struct rig *rig, const char *url)
+void rig_prepare(const char *url)
 {
     struct guard_error error;
 
-    memset(rig, 0, sizeof *rig);
-    rig->descriptor_count = count_descriptors();
-    assert_int_equal(uv_loop_init(&rig->loop), 0);
-    rig->host = uv_host_attach(&rig->loop);
-    assert_non_null(rig->host);
-    uv_timer_init(&rig->loop, &rig->limit);
-    rig->limit.data = rig;
-    if (!redis_address_parse(url, &rig->address, &error))
+    memset(&rig, 0, sizeof rig);
+    rig.descriptor_count = count_descriptors();
+    assert_int_equal(uv_loop_init(&rig.loop), 0);
+    rig.host = uv_host_attach(&rig.loop);
+    assert_non_null(rig.host);
+    uv_timer_init(&rig.loop, &rig.limit);
+    if (!redis_address_parse(url, &rig.address, &error))
         fail_msg("%s", error.text);
-    rig->config = (struct redis_config){
-        .address = &rig->address,
+    rig.config = (struct redis_config){
+        .address = &rig.address,
         .limit_ms = RIG_LIMIT_MS,
         .connect_limit_ms = RIG_LIMIT_MS,
         .backoff_ms = 10,
@@ -77,54 +75,54 @@ void rig_prepare(struct rig *rig, const char *url)
         .scripts = protocol_scripts,
         .script_count = SCRIPT_COUNT,
         .jitter_seed = 1,
-        .hooks = {.context = rig, .state = on_state, .message = on_message},
-        .counters = &rig->counters,
+        .hooks = {.state = on_state, .message = on_message},
+        .counters = &rig.counters,
     };
 }
 
-void rig_open(struct rig *rig)
+void rig_open(void)
 {
-    rig->redis = redis_open(rig->host, &rig->config);
-    assert_non_null(rig->redis);
-    assert_int_equal(rig->state_count, 0);
+    rig.redis = redis_open(rig.host, &rig.config);
+    assert_non_null(rig.redis);
+    assert_int_equal(rig.state_count, 0);
 }
 
-bool rig_turn(struct rig *rig)
+bool rig_turn(void)
 {
-    if (!uv_is_active((uv_handle_t *)&rig->limit))
-        uv_timer_start(&rig->limit, on_limit, RIG_WAIT_MS, 0);
-    uv_run(&rig->loop, UV_RUN_ONCE);
-    return !rig->limit_over;
+    if (!uv_is_active((uv_handle_t *)&rig.limit))
+        uv_timer_start(&rig.limit, on_limit, RIG_WAIT_MS, 0);
+    uv_run(&rig.loop, UV_RUN_ONCE);
+    return !rig.limit_over;
 }
 
-void rig_wait_up(struct rig *rig)
+void rig_wait_up(void)
 {
-    rig_wait_until(rig, redis_is_up(rig->redis));
+    rig_wait_until(redis_is_up(rig.redis));
 }
 
-void rig_start(struct rig *rig, const char *url)
+void rig_start(const char *url)
 {
-    rig_prepare(rig, url);
-    rig_open(rig);
+    rig_prepare(url);
+    rig_open();
 }
 
-void rig_close(struct rig *rig)
+void rig_close(void)
 {
-    if (rig->redis != NULL)
-        redis_close(rig->redis, rig_closed, rig);
-    rig->redis = NULL;
-    rig_wait_until(rig, rig->closed);
+    if (rig.redis != NULL)
+        redis_close(rig.redis, rig_closed, NULL);
+    rig.redis = NULL;
+    rig_wait_until(rig.closed);
 }
 
-void rig_finish(struct rig *rig)
+void rig_finish(void)
 {
-    rig_close(rig);
-    host_close(rig->host, NULL, NULL);
-    uv_close((uv_handle_t *)&rig->limit, NULL);
-    while (uv_run(&rig->loop, UV_RUN_DEFAULT) != 0)
+    rig_close();
+    host_close(rig.host, NULL, NULL);
+    uv_close((uv_handle_t *)&rig.limit, NULL);
+    while (uv_run(&rig.loop, UV_RUN_DEFAULT) != 0)
         ;
-    assert_int_equal(uv_loop_close(&rig->loop), 0);
-    assert_int_equal(count_descriptors(), rig->descriptor_count);
+    assert_int_equal(uv_loop_close(&rig.loop), 0);
+    assert_int_equal(count_descriptors(), rig.descriptor_count);
 }
 
 void call_replied(void *context, enum redis_outcome outcome, const struct redisReply *reply)
@@ -143,7 +141,7 @@ void call_replied(void *context, enum redis_outcome outcome, const struct redisR
         snprintf(call->text, sizeof call->text, "%s", reply->str);
 }
 
-void call_send_words(struct rig *rig, struct call *call, const char *const *words, size_t word_count)
+void call_send_words(struct call *call, const char *const *words, size_t word_count)
 {
     size_t bytes[8];
 
@@ -151,27 +149,26 @@ void call_send_words(struct rig *rig, struct call *call, const char *const *word
     for (size_t i = 0; i < word_count; i++)
         bytes[i] = strlen(words[i]);
     memset(call, 0, sizeof *call);
-    call->rig = rig;
-    assert_true(redis_send(rig->redis, word_count, words, bytes, call_replied, call));
+    assert_true(redis_send(rig.redis, word_count, words, bytes, call_replied, call));
     assert_int_equal(call->answered, 0);
 }
 
-void call_renew(struct rig *rig, struct call *call)
+void call_renew(struct call *call)
 {
     const char *argv[] = {"no-such-lease", "token", "1000"};
     const size_t argv_bytes[] = {strlen(argv[0]), strlen(argv[1]), strlen(argv[2])};
 
     memset(call, 0, sizeof *call);
-    assert_true(redis_run(rig->redis, SCRIPT_RENEW, 1, 3, argv, argv_bytes, call_replied, call));
+    assert_true(redis_run(rig.redis, SCRIPT_RENEW, 1, 3, argv, argv_bytes, call_replied, call));
     assert_int_equal(call->answered, 0);
 }
 
-void rig_expect_pong(struct rig *rig)
+void rig_expect_pong(void)
 {
     struct call call;
 
-    call_send(rig, &call, "PING");
-    rig_wait_until(rig, call.answered > 0);
+    call_send(&call, "PING");
+    rig_wait_until(call.answered > 0);
     assert_int_equal(call.outcome, REDIS_REPLIED);
     assert_string_equal(call.text, "PONG");
 }

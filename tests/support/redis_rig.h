@@ -15,7 +15,8 @@
 
 enum { RIG_WAIT_MS = 40000, RIG_LIMIT_MS = 20000, RIG_TOLD_MAX = 64 };
 
-struct rig {
+/* The one of the program. */
+extern struct rig {
     uv_loop_t loop;
     struct guard_host *host;
     uv_timer_t limit;
@@ -31,7 +32,7 @@ struct rig {
     size_t message_count;
     char message[64];        /* the last one */
     size_t descriptor_count; /* before */
-};
+} rig;
 
 /* One command and its answer. */
 struct call {
@@ -41,43 +42,42 @@ struct call {
     long long integer;
     char text[160];
     size_t bytes;
-    struct rig *rig;
 };
 
 /* A loop, and a configuration that the test may change before rig_open(). */
-void rig_prepare(struct rig *rig, const char *url);
-void rig_open(struct rig *rig);
+void rig_prepare(const char *url);
+void rig_open(void);
 /* Both. */
-void rig_start(struct rig *rig, const char *url);
+void rig_start(const char *url);
 
 /* Once the connection is up. */
-void rig_wait_up(struct rig *rig);
-void rig_expect_pong(struct rig *rig);
+void rig_wait_up(void);
+void rig_expect_pong(void);
 
 /* One turn of the loop; false once RIG_WAIT_MS have passed since the wait began. */
-bool rig_turn(struct rig *rig);
+bool rig_turn(void);
 
-#define rig_wait_until(rig, condition)                                                                       \
+#define rig_wait_until(condition)                                                                            \
     do {                                                                                                     \
         while (!(condition))                                                                                 \
-            if (!rig_turn(rig))                                                                              \
-                fail_msg("waited for %s; last state: %s", #condition, (rig)->text);                          \
-        uv_timer_stop(&(rig)->limit);                                                                        \
+            if (!rig_turn())                                                                                 \
+                fail_msg("waited for %s; last state: %s", #condition, rig.text);                             \
+        uv_timer_stop(&rig.limit);                                                                           \
     } while (0)
 
 /* Closes the connection and waits until it is; does nothing if the test has. */
-void rig_close(struct rig *rig);
+void rig_close(void);
 /* The same, then the loop. */
-void rig_finish(struct rig *rig);
-void rig_closed(void *rig); /* for a test that calls redis_close() itself */
+void rig_finish(void);
+void rig_closed(void *unused); /* for a test that calls redis_close() itself */
 
 /* Sends the words as one command. */
-#define call_send(rig, call, ...)                                                                            \
-    call_send_words(rig, call, (const char *const[]){__VA_ARGS__},                                           \
+#define call_send(call, ...)                                                                                 \
+    call_send_words(call, (const char *const[]){__VA_ARGS__},                                                \
                     sizeof((const char *const[]){__VA_ARGS__}) / sizeof(const char *))
-void call_send_words(struct rig *rig, struct call *call, const char *const *words, size_t word_count);
+void call_send_words(struct call *call, const char *const *words, size_t word_count);
 /* Renews a lease that is not there: an integer reply, 0. */
-void call_renew(struct rig *rig, struct call *call);
+void call_renew(struct call *call);
 /* redis_replied, with a call as the context. */
 void call_replied(void *call, enum redis_outcome outcome, const struct redisReply *reply);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* core_batch_test.c - keys that were asked for together: when their loads begin, as which queries, and what is theirs
- * beside those that are asked for alone. */
+/* core_batch_test.c - keys of a request for many: when their loads begin, as which queries, and what is theirs
+ * beside single gets. */
 #include "core_bench.h"
 
 enum { KEYS = 4 };
@@ -26,7 +26,7 @@ static bool set_up(void)
 static void get_all(struct caller callers[KEYS], struct seen *acquires[KEYS])
 {
     for (int i = 0; i < KEYS; i++)
-        get_together(keys[i], &callers[i]);
+        get_of_many(keys[i], &callers[i]);
     for (int i = 0; i < KEYS; i++)
         acquires[i] = expect(CORE_ACQUIRE);
     turn_over();
@@ -58,7 +58,7 @@ TEST(what_was_asked_in_one_turn_is_one_query)
     bench_close();
 }
 
-TEST(who_must_wait_for_another_process_holds_nobody_up)
+TEST(a_key_that_waits_for_another_process_holds_no_other_up)
 {
     struct caller callers[KEYS];
     struct seen *acquires[KEYS];
@@ -99,10 +99,10 @@ TEST(an_answer_that_never_comes_ends_the_wait_with_its_limit)
 TEST(what_is_asked_in_a_later_turn_is_not_waited_for)
 {
     struct caller first, second;
-    get_together("k0", &first);
+    get_of_many("k0", &first);
     struct seen *acquire = expect(CORE_ACQUIRE);
     turn_over();
-    get_together("k1", &second);
+    get_of_many("k1", &second);
     expect(CORE_ACQUIRE);
     turn_over();
     reply_kind(acquire, REPLY_LEASE);
@@ -167,16 +167,16 @@ TEST(what_waits_for_a_worker_is_loaded_in_batches_of_the_size_allowed)
 
 TEST(a_key_asked_for_alone_waits_for_no_turn)
 {
-    struct caller together, alone;
-    get_together("k0", &together);
+    struct caller many, single;
+    get_of_many("k0", &many);
     struct seen *acquire = expect(CORE_ACQUIRE);
     turn_over();
     reply_kind(acquire, REPLY_LEASE);
-    struct seen *load = begin_load("alone", &alone); /* overtakes */
+    struct seen *load = begin_load("alone", &single); /* overtakes */
     assert_string_equal(load->key, "alone");
     assert_int_equal(load->action.batch, 0);
     finish_load(load, "v");
-    answered_value(&alone, "v", GUARD_FROM_LOAD);
+    answered_value(&single, "v", GUARD_FROM_LOAD);
     turn_over();
     assert_string_equal(expect(CORE_LOAD)->key, "k0");
     bench_close();
@@ -196,7 +196,7 @@ TEST(closing_ends_what_gathers)
 
 /* ---- shares ---- */
 
-/* So many workers and further places; of the keys that are asked for together so many are one query. */
+/* So many workers and further places; of the keys of a request for many so many are one query. */
 static void open_shares(uint32_t workers, uint32_t queue, uint32_t batch_max)
 {
     bench.config.load_workers = workers;
@@ -214,7 +214,7 @@ static void line_up_alone(const char *key, struct caller *caller)
 
 static void line_up_together(const char *key, struct caller *caller)
 {
-    get_together(key, caller);
+    get_of_many(key, caller);
     struct seen *acquire = expect(CORE_ACQUIRE);
     assert_int_equal(acquire->action.lookup, LOOKUP_NO_STALE); /* it has a place */
     turn_over();
@@ -267,15 +267,15 @@ TEST(with_one_worker_batches_and_single_loads_take_turns)
 }
 
 /* What began before the others came runs on; then each has half, however long its loads take. */
-TEST(who_waits_gets_half_of_the_workers_as_they_become_free)
+TEST(each_share_gets_half_of_the_workers_as_they_become_free)
 {
     open_shares(4, 10, 1);
     static const char *const more[] = {"m0", "m1", "m2", "m3"};
     struct caller callers[3 * KEYS];
-    struct seen *batches[KEYS], *alone[KEYS];
+    struct seen *batches[KEYS], *single[KEYS];
     for (size_t i = 0; i < KEYS; i++) {
         line_up_together(keys[i], &callers[i]);
-        batches[i] = expect_load(keys[i]); /* nobody else waits */
+        batches[i] = expect_load(keys[i]); /* no other one waits */
     }
     for (size_t i = 0; i < KEYS; i++)
         line_up_together(more[i], &callers[KEYS + i]);
@@ -284,48 +284,48 @@ TEST(who_waits_gets_half_of_the_workers_as_they_become_free)
     sent_nothing();
     for (size_t i = 0; i < 2; i++) {
         finish_load(batches[i], "v");
-        alone[i] = expect_load(singles[i]);
+        single[i] = expect_load(singles[i]);
     }
-    finish_load(alone[0], "v"); /* two batches and one of these run */
-    alone[2] = expect_load(singles[2]);
+    finish_load(single[0], "v"); /* two batches and one of these run */
+    single[2] = expect_load(singles[2]);
     finish_load(batches[2], "v");
     expect_load(more[0]);
-    finish_load(alone[1], "v");
+    finish_load(single[1], "v");
     expect_load(singles[3]);
-    finish_load(alone[2], "v"); /* none of them waits any more */
+    finish_load(single[2], "v"); /* none of them waits any more */
     expect_load(more[1]);
     bench_close();
     drop_values(callers, sizeof callers / sizeof *callers);
 }
 
-TEST(what_batches_hold_refuses_nobody_who_asks_alone)
+TEST(what_batches_hold_refuses_no_single_get)
 {
     open_shares(1, 1, 1);
-    struct caller callers[3], alone[3];
+    struct caller callers[3], single[3];
     line_up_together(keys[0], &callers[0]);
     expect_load(keys[0]);
     line_up_together(keys[1], &callers[1]);
-    get_together(keys[2], &callers[2]);
+    get_of_many(keys[2], &callers[2]);
     is_shed(&callers[2]);
     for (size_t i = 0; i < 2; i++)
-        line_up_alone(singles[i], &alone[i]);
-    get(singles[2], &alone[2]);
-    is_shed(&alone[2]);
+        line_up_alone(singles[i], &single[i]);
+    get(singles[2], &single[2]);
+    is_shed(&single[2]);
     bench_close();
 }
 
 TEST(what_single_loads_hold_refuses_no_batch)
 {
     open_shares(1, 1, 1);
-    struct caller callers[3], alone[3];
-    line_up_alone(singles[0], &alone[0]);
+    struct caller callers[3], single[3];
+    line_up_alone(singles[0], &single[0]);
     expect_load(singles[0]);
-    line_up_alone(singles[1], &alone[1]);
-    get(singles[2], &alone[2]);
-    is_shed(&alone[2]);
+    line_up_alone(singles[1], &single[1]);
+    get(singles[2], &single[2]);
+    is_shed(&single[2]);
     for (size_t i = 0; i < 2; i++)
         line_up_together(keys[i], &callers[i]);
-    get_together(keys[2], &callers[2]);
+    get_of_many(keys[2], &callers[2]);
     is_shed(&callers[2]);
     bench_close();
 }
@@ -344,7 +344,7 @@ TEST(keys_that_are_one_query_take_one_place)
         expect_load(keys[i]);
     for (int i = 0; i < KEYS; i++)
         line_up_together(more[i], &further[i]);
-    get_together("one more", &further[KEYS]);
+    get_of_many("one more", &further[KEYS]);
     is_shed(&further[KEYS]);
     line_up_alone("alone", &first);
     still_waits(&first);
@@ -354,13 +354,13 @@ TEST(keys_that_are_one_query_take_one_place)
 TEST(a_queued_key_that_is_asked_for_alone_too_leaves_its_batch)
 {
     open_shares(1, 1, KEYS);
-    struct caller first, callers[KEYS], alone, last;
+    struct caller first, callers[KEYS], single, last;
     struct seen *acquires[KEYS], *load = begin_load("first", &first);
     get_all(callers, acquires);
     for (int i = 0; i < KEYS; i++)
         reply_kind(acquires[i], REPLY_LEASE);
     turn_over();
-    get(keys[1], &alone); /* takes the other place of those */
+    get(keys[1], &single); /* takes the other place of those */
     sent_nothing();
     get(keys[2], &last); /* there is none left: this one waits with the batch */
     sent_nothing();
@@ -371,7 +371,7 @@ TEST(a_queued_key_that_is_asked_for_alone_too_leaves_its_batch)
     load = expect_load(keys[1]);
     assert_int_equal(load->action.batch, 0);
     finish_load(load, "v");
-    answered_value(&alone, "v", GUARD_FROM_FLIGHT);
+    answered_value(&single, "v", GUARD_FROM_FLIGHT);
     answered_value(&callers[1], "v", GUARD_FROM_LOAD);
     answered_value(&last, "v", GUARD_FROM_FLIGHT);
     bench_close();
@@ -381,41 +381,41 @@ TEST(a_queued_key_that_is_asked_for_alone_too_leaves_its_batch)
 
 TEST(each_has_as_many_waiters_as_are_allowed)
 {
-    struct caller callers[3], alone[3];
+    struct caller callers[3], single[3];
     bench.config.max_waiters = 2;
     bench_open();
     for (int i = 0; i < 3; i++)
-        get_together(keys[i], &callers[i]);
+        get_of_many(keys[i], &callers[i]);
     for (int i = 0; i < 3; i++)
-        get(singles[i], &alone[i]);
+        get(singles[i], &single[i]);
     for (int i = 0; i < 3; i++) {
         assert_int_equal(callers[i].accepted, i < 2 ? GUARD_OK : GUARD_SHED);
-        assert_int_equal(alone[i].accepted, i < 2 ? GUARD_OK : GUARD_SHED);
+        assert_int_equal(single[i].accepted, i < 2 ? GUARD_OK : GUARD_SHED);
     }
     cancel(&callers[0]);
-    get_together(keys[3], &callers[2]);
+    get_of_many(keys[3], &callers[2]);
     assert_int_equal(callers[2].accepted, GUARD_OK);
     bench_close();
 }
 
-/* Without a batch loader each key is a query, and yet not one of those that are asked for alone. */
+/* Without a batch loader each key is a query, and yet not one of the single share. */
 TEST(without_a_batch_loader_many_keys_are_many_queries_of_their_own_share)
 {
     bench.policy.batch_loader = NULL;
     open_shares(2, 1, 1);
-    struct caller callers[KEYS], alone;
+    struct caller callers[KEYS], single;
     struct seen *acquires[KEYS], *load = NULL;
     for (int i = 0; i < KEYS - 1; i++) {
-        get_together(keys[i], &callers[i]);
+        get_of_many(keys[i], &callers[i]);
         acquires[i] = expect(CORE_ACQUIRE);
     }
     for (int i = 0; i < KEYS - 1; i++) {
         reply_kind(acquires[i], REPLY_LEASE);
         load = i < 2 ? expect_load(keys[i]) : load;
     }
-    get_together(keys[3], &callers[3]);
+    get_of_many(keys[3], &callers[3]);
     is_shed(&callers[3]);
-    line_up_alone("alone", &alone);
+    line_up_alone("alone", &single);
     finish_load(load, "v");
     expect_load("alone");
     bench_close();

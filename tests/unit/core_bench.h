@@ -143,7 +143,7 @@ static inline void get(const char *key, struct caller *caller)
 }
 
 /* One of several that are loaded with one query. */
-static inline void get_together(const char *key, struct caller *caller)
+static inline void get_of_many(const char *key, struct caller *caller)
 {
     *caller = (struct caller){.waiter.of_many = true};
     get_as_prepared(key, caller, bench.now_us + (uint64_t)bench.policy.deadline_ms * BENCH_MS);
@@ -159,9 +159,9 @@ static inline void get_nested(const char *key, struct caller *caller, const stru
 
 static inline void turn_over(void)
 {
-    assert_true(core_iteration_due(bench.core));
-    core_iteration_over(bench.core, bench.now_us);
-    assert_false(core_iteration_due(bench.core));
+    assert_true(core_turn_due(bench.core));
+    core_turn_over(bench.core, bench.now_us);
+    assert_false(core_turn_due(bench.core));
     drain();
 }
 
@@ -206,9 +206,9 @@ static inline void reply_fresh(struct seen *to, const char *body)
     reply_value(to, (struct core_reply){.kind = REPLY_FRESH, .age_ms = 10, .left_ms = 20}, body);
 }
 
-static inline void reply_stale(struct seen *to, enum core_turn turn, const char *body)
+static inline void reply_stale(struct seen *to, enum core_refresher refresher, const char *body)
 {
-    reply_value(to, (struct core_reply){.kind = REPLY_STALE, .turn = turn, .age_ms = 70}, body);
+    reply_value(to, (struct core_reply){.kind = REPLY_STALE, .refresher = refresher, .age_ms = 70}, body);
 }
 
 static inline void loaded(struct seen *load, const char *body)

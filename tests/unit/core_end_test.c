@@ -161,7 +161,7 @@ static void to_releasing(struct caller *caller)
 static void to_refreshing(struct caller *caller)
 {
     bench.policy.stale_ms = 1000;
-    reply_stale(lookup_of("k", &caller[3]), TURN_OURS, "old");
+    reply_stale(lookup_of("k", &caller[3]), REFRESH_OURS, "old");
     answered_value(&caller[3], "old", GUARD_FROM_STALE);
     expect(CORE_LOAD);
     get("k", &caller[0]); /* peeks */

@@ -301,10 +301,10 @@ TEST(a_release_names_the_token_it_gives_back_also_with_an_acquire_behind_it)
     struct seen *load = lease(acquire);
     get("k", &second);
     load_fails(load, GUARD_FAILURE_UNAVAILABLE);
-    struct seen *release = expect(CORE_RELEASE), *behind = expect(CORE_ACQUIRE);
+    struct seen *release = expect(CORE_RELEASE), *next = expect(CORE_ACQUIRE);
     assert_string_equal(release->token, acquire->token);
-    assert_string_equal(behind->prev, acquire->token);
-    assert_string_not_equal(behind->token, acquire->token);
+    assert_string_equal(next->prev, acquire->token);
+    assert_string_not_equal(next->token, acquire->token);
     bench_close();
 }
 
@@ -330,10 +330,10 @@ TEST(a_refresh_that_cannot_have_the_lease_is_dropped)
     struct caller caller;
     struct seen *acquire = lookup_of("k", &caller);
     pass(3000);
-    reply_stale(acquire, TURN_OURS, "old"); /* too late for the lease */
+    reply_stale(acquire, REFRESH_OURS, "old"); /* too late for the lease */
     answered_value(&caller, "old", GUARD_FROM_STALE);
     reply_kind(expect(CORE_ACQUIRE), REPLY_UNSENT);
-    sent_nothing(); /* no load that nobody waits for and nobody could store */
+    sent_nothing(); /* no load that has no waiter and could not be stored */
     assert_true(core_idle(bench.core));
     bench_close();
 }

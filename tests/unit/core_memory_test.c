@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * core_memory_test.c - the n-th allocation fails, for every n: refused cleanly, nobody forgotten, nothing
+ * core_memory_test.c - the n-th allocation fails, for every n: refused cleanly, no waiter forgotten, nothing
  * lost.
  *
  * Linked with -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * core_permits_test.c - the fleet's load permits and who comes first, in virtual time. See guard/core/permits.h.
+ * core_permits_test.c - the fleet's load permits and which load comes first, in virtual time. See guard/core/permits.h.
  */
 #include "core_bench.h"
 
@@ -39,15 +39,15 @@ static void freed(const struct seen *asked)
     drain();
 }
 
-/* The next ask for a permit, on behalf of somebody who waits, or of a refresh. */
-static struct seen *expect_users_ask(void)
+/* The next request for a permit, for a user or for a refresh. */
+static struct seen *expect_users_request(void)
 {
     struct seen *asked = expect(CORE_PERMIT_ACQUIRE);
     assert_false(asked->action.background);
     return asked;
 }
 
-static struct seen *expect_refreshs_ask(void)
+static struct seen *expect_refreshs_request(void)
 {
     struct seen *asked = expect(CORE_PERMIT_ACQUIRE);
     assert_true(asked->action.background);
@@ -69,15 +69,15 @@ static void queue_load(const char *key, struct caller *caller)
 }
 
 /* The same, and a permit is asked for. */
-static struct seen *ask_for_one(const char *key, struct caller *caller)
+static struct seen *request_one(const char *key, struct caller *caller)
 {
     queue_load(key, caller);
-    return expect_users_ask();
+    return expect_users_request();
 }
 
 static struct seen *load_with_permit(const char *key, struct caller *caller)
 {
-    grant(ask_for_one(key, caller), 0);
+    grant(request_one(key, caller), 0);
     return expect(CORE_LOAD);
 }
 
@@ -88,11 +88,11 @@ static void finish_load_of(struct seen *load)
     reply_code(expect(CORE_FILL), 1);
 }
 
-/* A stale value is found by somebody who is answered with it; its refresh may load. */
+/* A get finds a stale value and is answered with it; its refresh may load. */
 static void queue_refresh(const char *key)
 {
     struct caller caller;
-    reply_stale(lookup_of(key, &caller), TURN_OURS, "old");
+    reply_stale(lookup_of(key, &caller), REFRESH_OURS, "old");
     answered_value(&caller, "old", GUARD_FROM_STALE);
 }
 
@@ -115,7 +115,7 @@ TEST(a_load_starts_once_it_has_lease_and_permit_and_gives_both_back)
 {
     open_with_permits();
     struct caller caller;
-    struct seen *asked = ask_for_one("k", &caller);
+    struct seen *asked = request_one("k", &caller);
     sent_nothing();
     assert_int_equal(stats_of().permits_waiting, 1);
     assert_int_equal(stats_of().loads_queued, 1);
@@ -170,11 +170,11 @@ TEST(no_permit_is_asked_for_without_a_fleet_or_a_limit)
     }
 }
 
-TEST(a_permit_that_nobody_needs_any_more_goes_back)
+TEST(a_permit_that_no_load_needs_any_more_goes_back)
 {
     open_with_permits();
     struct caller caller;
-    struct seen *asked = ask_for_one("k", &caller);
+    struct seen *asked = request_one("k", &caller);
     cancel(&caller);
     reply_code(expect(CORE_RELEASE), 1);
     grant(asked, 0);
@@ -190,8 +190,8 @@ TEST(a_batch_takes_one_permit_and_keeps_it_to_its_last_load)
     bench.policy.batch_loader = (guard_batch_loader *)(uintptr_t)1;
     bench.policy.batch_max = 8;
     bench_open();
-    get_together("a", &callers[0]);
-    get_together("b", &callers[1]);
+    get_of_many("a", &callers[0]);
+    get_of_many("b", &callers[1]);
     struct seen *first = expect(CORE_ACQUIRE), *second = expect(CORE_ACQUIRE);
     reply_kind(first, REPLY_LEASE);
     struct seen *asked = expect(CORE_PERMIT_ACQUIRE);
@@ -226,7 +226,7 @@ static struct seen *next_load(bool *out)
     return NULL;
 }
 
-TEST(who_gets_the_next_permit_is_who_would_get_the_worker)
+TEST(the_next_permit_goes_where_the_worker_would)
 {
     static const char *const order[] = {"t0", "s0", "t1", "s1"};
     with_permits(1);
@@ -238,7 +238,7 @@ TEST(who_gets_the_next_permit_is_who_would_get_the_worker)
     bench_open();
     struct seen *load = load_with_permit("first", &first);
     for (int i = 0; i < 4; i++) {
-        (i < 2 ? get : get_together)(order[i < 2 ? 2 * i + 1 : 2 * i - 4], &callers[i]);
+        (i < 2 ? get : get_of_many)(order[i < 2 ? 2 * i + 1 : 2 * i - 4], &callers[i]);
         reply_kind(expect(CORE_ACQUIRE), REPLY_LEASE);
         assert_null(next_load(&out));
         if (i >= 2)
@@ -305,14 +305,14 @@ TEST(a_nested_load_holds_its_permit_only_briefly_for_another_process)
 
 /* ---- waiting ---- */
 
-TEST(who_was_refused_asks_again_when_a_message_names_him)
+TEST(a_refused_process_requests_again_when_a_message_names_it)
 {
     open_with_permits();
     struct caller caller;
-    struct seen *asked = ask_for_one("k", &caller);
+    struct seen *asked = request_one("k", &caller);
     refuse(asked, PERMIT_MS);
     sent_nothing();
-    core_permit_freed(bench.core, bench.now_us, "somebody else", 13);
+    core_permit_freed(bench.core, bench.now_us, "another one..", 13);
     drain();
     sent_nothing();
     freed(asked);
@@ -330,7 +330,7 @@ TEST(a_message_that_overtakes_the_refusal_counts)
 {
     open_with_permits();
     struct caller caller;
-    struct seen *asked = ask_for_one("k", &caller);
+    struct seen *asked = request_one("k", &caller);
     freed(asked);
     refuse(asked, PERMIT_MS);
     expect(CORE_PERMIT_ACQUIRE);
@@ -356,7 +356,7 @@ TEST(a_lost_message_costs_a_poll_that_grows_to_half_a_second)
     enum { FIRST_US = 20000, MOST_US = 500000, POLLS = 12 }; /* each half of that more or less */
     open_with_permits();
     struct caller caller;
-    struct seen *asked = ask_for_one("k", &caller);
+    struct seen *asked = request_one("k", &caller);
     for (int poll = 1; poll <= POLLS; poll++) {
         uint64_t since_us = bench.now_us;
         refuse(asked, PERMIT_MS);
@@ -374,7 +374,7 @@ TEST(the_end_of_a_dead_holders_permit_is_not_slept_through)
 {
     open_with_permits();
     struct caller caller;
-    refuse(ask_for_one("k", &caller), 3);
+    refuse(request_one("k", &caller), 3);
     pass(3 + 5); /* before the shortest poll */
     grant(expect(CORE_PERMIT_ACQUIRE), 1);
     expect(CORE_LOAD);
@@ -386,7 +386,7 @@ TEST(a_waiting_load_keeps_its_lease_and_holds_no_worker)
 {
     open_with_permits();
     struct caller caller;
-    refuse(ask_for_one("k", &caller), PERMIT_MS);
+    refuse(request_one("k", &caller), PERMIT_MS);
     unsigned renewals = 0;
     while (bench.now_us < 1000000 + 4 * (uint64_t)bench.policy.lease_ms * BENCH_MS)
         renewals += pass_without_permits(CORE_RENEW) != NULL;
@@ -397,13 +397,13 @@ TEST(a_waiting_load_keeps_its_lease_and_holds_no_worker)
     bench_close();
 }
 
-TEST(who_waits_longer_than_the_hold_limit_is_shed_and_leaves_the_queue)
+TEST(a_load_that_waits_longer_than_the_hold_limit_is_shed_and_leaves_the_queue)
 {
     with_permits(1);
     struct caller caller;
     bench.policy.max_hold_ms = 3500;
     bench_open();
-    refuse(ask_for_one("k", &caller), PERMIT_MS);
+    refuse(request_one("k", &caller), PERMIT_MS);
     struct seen *left = NULL;
     while (caller.answers == 0 || left == NULL) {
         struct seen *released = pass_without_permits(CORE_PERMIT_RELEASE);
@@ -418,8 +418,8 @@ TEST(as_many_are_asked_for_as_there_are_workers_and_the_rest_in_turn)
 {
     open_with_permits(); /* two workers */
     struct caller callers[5];
-    struct seen *first = ask_for_one("a", &callers[0]);
-    struct seen *second = ask_for_one("b", &callers[1]);
+    struct seen *first = request_one("a", &callers[0]);
+    struct seen *second = request_one("b", &callers[1]);
     queue_load("c", &callers[2]);
     queue_load("d", &callers[3]);
     queue_load("e", &callers[4]);
@@ -520,7 +520,7 @@ TEST(an_unanswered_acquire_is_asked_again_with_its_token_then_done_without)
 {
     open_with_permits();
     struct caller caller;
-    struct seen *asked = ask_for_one("k", &caller);
+    struct seen *asked = request_one("k", &caller);
     reply_kind(asked, REPLY_UNKNOWN);
     struct seen *again = expect(CORE_PERMIT_ACQUIRE);
     assert_string_equal(again->token, asked->token);
@@ -543,7 +543,7 @@ TEST(a_script_that_is_refused_costs_no_load)
 {
     open_with_permits();
     struct caller caller;
-    reply_kind(ask_for_one("k", &caller), REPLY_REFUSED);
+    reply_kind(request_one("k", &caller), REPLY_REFUSED);
     struct seen *load = expect(CORE_LOAD);
     assert_string_equal(load->permit, "");
     sent_nothing();
@@ -557,7 +557,7 @@ TEST(a_grant_that_comes_after_its_time_is_given_back_and_asked_for_again)
     struct caller caller;
     bench.config.permit_ms = 100;
     bench_open();
-    struct seen *asked = ask_for_one("k", &caller);
+    struct seen *asked = request_one("k", &caller);
     pass(100);
     grant(asked, 0);
     assert_string_equal(expect(CORE_PERMIT_RELEASE)->token, asked->token);
@@ -571,7 +571,7 @@ TEST(while_the_breaker_is_open_loads_start_without)
 {
     open_with_permits();
     struct caller callers[2];
-    refuse(ask_for_one("a", &callers[0]), PERMIT_MS);
+    refuse(request_one("a", &callers[0]), PERMIT_MS);
     sent_nothing();
     reply_kind(lookup_of("b", &callers[1]), REPLY_UNKNOWN);
     reply_kind(expect(CORE_ACQUIRE), REPLY_UNKNOWN);
@@ -592,7 +592,7 @@ TEST(closing_gives_back_what_is_held_and_leaves_the_queue)
     open_with_permits();
     struct caller callers[2];
     struct seen *load = load_with_permit("a", &callers[0]);
-    refuse(ask_for_one("b", &callers[1]), PERMIT_MS);
+    refuse(request_one("b", &callers[1]), PERMIT_MS);
     core_close(bench.core, bench.now_us);
     drain();
     expect(CORE_CANCEL);
@@ -616,19 +616,19 @@ TEST(closing_gives_back_what_is_held_and_leaves_the_queue)
     bench_close();
 }
 
-/* ---- who comes first ---- */
+/* ---- users come first ---- */
 
 TEST(users_start_before_refreshes_that_queued_earlier)
 {
     open_with_permits();
     struct caller caller;
     queue_refresh("old");
-    refuse(expect_refreshs_ask(), PERMIT_MS);
-    struct seen *asked = ask_for_one("user", &caller); /* not behind refreshes in Redis's queue */
+    refuse(expect_refreshs_request(), PERMIT_MS);
+    struct seen *asked = request_one("user", &caller); /* not behind refreshes in Redis's queue */
     assert_false(asked->action.more);
     grant(asked, 0);
     expect_load_of("user");
-    expect_refreshs_ask();
+    expect_refreshs_request();
     sent_nothing();
     bench_close();
 }
@@ -644,11 +644,11 @@ static struct seen *ask_among_refreshes(unsigned count, struct caller *user)
     bench_open();
     for (unsigned i = 0; i < count; i++, key[1]++) {
         queue_refresh(key);
-        asked[i] = expect_refreshs_ask();
+        asked[i] = expect_refreshs_request();
     }
     for (unsigned i = 0; i < count; i++)
         refuse(asked[i], PERMIT_MS);
-    return ask_for_one("user", user);
+    return request_one("user", user);
 }
 
 TEST(no_more_are_asked_for_as_users_than_users_are_queued)
@@ -660,18 +660,18 @@ TEST(no_more_are_asked_for_as_users_than_users_are_queued)
     refuse(asked, PERMIT_MS);
     sent_nothing();
     freed(asked);
-    struct seen *again = expect_users_ask();
+    struct seen *again = expect_users_request();
     assert_false(again->action.more);
     freed(asked);
-    sent_nothing(); /* the refreshes wait until he has his */
+    sent_nothing(); /* the refreshes wait until the user has its permit */
     grant(again, 0);
     expect_load_of("user");
-    assert_true(expect_refreshs_ask()->action.more);
+    assert_true(expect_refreshs_request()->action.more);
     sent_nothing();
     bench_close();
 }
 
-/* His permit took this process out of Redis's queue: no message would name it. */
+/* The user's permit took this process out of Redis's queue: no message would name it. */
 TEST(refreshes_line_up_again_once_the_last_user_has_his_permit)
 {
     with_permits(8);
@@ -679,14 +679,14 @@ TEST(refreshes_line_up_again_once_the_last_user_has_his_permit)
     struct seen *asked = ask_among_refreshes(2, &user);
     grant(asked, 0);
     expect_load_of("user");
-    struct seen *refresh = expect_refreshs_ask();
+    struct seen *refresh = expect_refreshs_request();
     sent_nothing();
     refuse(refresh, PERMIT_MS);
     sent_nothing(); /* once */
     bench_close();
 }
 
-TEST(a_user_who_came_while_another_ones_ask_was_under_way_lines_up_for_himself)
+TEST(a_user_that_came_during_the_request_for_another_has_one_of_its_own)
 {
     with_permits(8);
     struct caller users[2];
@@ -695,7 +695,7 @@ TEST(a_user_who_came_while_another_ones_ask_was_under_way_lines_up_for_himself)
     sent_nothing();
     grant(asked, 0);
     expect_load_of("user");
-    assert_false(expect_users_ask()->action.more);
+    assert_false(expect_users_request()->action.more);
     sent_nothing();
     bench_close();
 }
@@ -710,7 +710,7 @@ TEST(nothing_is_asked_for_refreshes_while_a_users_ask_is_under_way)
     reply_code(expect(CORE_RELEASE), 1);
     sent_nothing();
     refuse(asked, PERMIT_MS);
-    expect_refreshs_ask(); /* the message came for it */
+    expect_refreshs_request(); /* the message came for it */
     sent_nothing();
     bench_close();
 }
@@ -722,15 +722,15 @@ TEST(a_user_asks_beside_a_refresh_that_asks)
     struct caller user;
     queue_refresh("r");
     struct seen *refresh = expect(CORE_PERMIT_ACQUIRE);
-    struct seen *asked = ask_for_one("user", &user);
+    struct seen *asked = request_one("user", &user);
     reply_kind(refresh, REPLY_UNKNOWN);
-    expect_refreshs_ask(); /* as it was asked before */
+    expect_refreshs_request(); /* as it was asked before */
     grant(asked, 0);
     expect_load_of("user");
     bench_close();
 }
 
-TEST(a_refreshs_unanswered_ask_is_repeated_for_the_user_who_came_meanwhile)
+TEST(an_unanswered_request_for_a_refresh_is_repeated_for_the_user_that_came_meanwhile)
 {
     with_permits(1);
     struct caller user;
@@ -742,12 +742,12 @@ TEST(a_refreshs_unanswered_ask_is_repeated_for_the_user_who_came_meanwhile)
     queue_load("user", &user);
     sent_nothing(); /* the only worker has asked */
     reply_kind(refresh, REPLY_UNKNOWN);
-    expect_users_ask();
+    expect_users_request();
     sent_nothing();
     bench_close();
 }
 
-TEST(who_joins_a_queued_refresh_in_vain_makes_it_a_users)
+TEST(a_waiter_that_joins_a_queued_refresh_in_vain_makes_it_a_users)
 {
     open_with_permits();
     struct caller caller;
@@ -762,19 +762,19 @@ TEST(who_joins_a_queued_refresh_in_vain_makes_it_a_users)
     sent_nothing();
     reply_busy(peek, 1000); /* the stale value has gone */
     still_waits(&caller);
-    asked = expect_users_ask();
+    asked = expect_users_request();
     grant(asked, 0);
     expect_load_of("second");
     bench_close();
 }
 
-TEST(who_is_answered_with_the_stale_value_raises_nothing)
+TEST(a_waiter_answered_with_the_stale_value_promotes_nothing)
 {
     open_with_permits();
     struct caller caller;
     queue_refresh("k");
     refuse(expect(CORE_PERMIT_ACQUIRE), PERMIT_MS);
-    reply_stale(lookup_of("k", &caller), TURN_OTHERS, "old");
+    reply_stale(lookup_of("k", &caller), REFRESH_OTHERS, "old");
     answered_value(&caller, "old", GUARD_FROM_STALE);
     sent_nothing();
     bench_close();
@@ -807,8 +807,8 @@ TEST(a_queued_refresh_gives_its_place_to_a_user_instead_of_his_being_shed)
     guard_value_unref(&callers[0].waiter.result.value);
 }
 
-/* It would take the place again, for whoever has joined it. */
-TEST(a_refresh_that_somebody_has_joined_gives_its_place_to_nobody)
+/* It would take the place again, for its waiter. */
+TEST(a_refresh_with_a_waiter_keeps_its_place)
 {
     struct caller callers[3];
     bench.config.load_workers = 1;
@@ -823,7 +823,7 @@ TEST(a_refresh_that_somebody_has_joined_gives_its_place_to_nobody)
     assert_string_equal(expect(CORE_RELEASE)->key, "plain");
     assert_string_equal(expect(CORE_ACQUIRE)->key, "user");
     still_waits(&callers[2]);
-    reply_stale(peek, TURN_OTHERS, "old");
+    reply_stale(peek, REFRESH_OTHERS, "old");
     answered_value(&callers[1], "old", GUARD_FROM_STALE);
     bench_close();
     guard_value_unref(&callers[0].waiter.result.value);

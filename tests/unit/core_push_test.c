@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * core_push_test.c - what a wake-up message brings: who may have it, how old it is, and when it is worth no more than
+ * core_push_test.c - what a wake-up message brings: which waiters may have it, how old it is, and when it is worth no more than
  * the message.
  */
 #include "core_bench.h"
@@ -36,9 +36,9 @@ static void pushed(const char *key, const char *tag, const char *body)
     pushed_fresh(key, tag, body, 60000);
 }
 
-/* ---- who may have it ---- */
+/* ---- which waiters may have it ---- */
 
-TEST(who_waits_for_that_lease_is_answered_without_another_question)
+TEST(a_waiter_for_that_lease_is_answered_without_another_lookup)
 {
     struct caller caller;
     wait_for("k", &caller, TAG_A);
@@ -104,8 +104,8 @@ TEST(only_the_tag_of_the_last_lookup_counts)
     }
 }
 
-/* The lease was found before he came: he may know of an invalidation that came after its fill. */
-TEST(who_joined_after_the_lookup_was_sent_looks_again)
+/* The lease was found before it came: it may know of an invalidation that came after its fill. */
+TEST(a_waiter_that_joined_after_the_lookup_was_sent_looks_again)
 {
     struct caller before, during, after;
     struct seen *acquire = lookup_of("k", &before);
@@ -136,7 +136,7 @@ TEST(where_all_joined_too_late_it_is_only_a_wake_up)
     bench_close();
 }
 
-/* Every poll looks again, so whoever has come since the last one is served by the next message. */
+/* Every poll looks again, so a waiter that has come since the last one is served by the next message. */
 TEST(a_poll_lets_the_later_ones_in)
 {
     struct caller before, after;
@@ -175,12 +175,12 @@ TEST(one_that_is_lost_is_made_good_by_the_poll)
     pass(50);
     reply_fresh(expect(CORE_ACQUIRE), "row");
     answered_value(&caller, "row", GUARD_FROM_FLEET);
-    pushed("k", TAG_A, "row"); /* nobody waits any more */
+    pushed("k", TAG_A, "row"); /* no waiter is left */
     sent_nothing();
     bench_close();
 }
 
-TEST(nobody_is_answered_with_it_who_does_not_wait)
+TEST(only_a_flight_that_waits_is_answered_with_it)
 {
     struct caller caller;
     struct seen *load = begin_load("k", &caller);
@@ -245,7 +245,7 @@ TEST(what_may_be_stale_by_now_is_only_a_wake_up)
     bench_close();
 }
 
-/* ---- who asks for it ---- */
+/* ---- which acquires want it ---- */
 
 TEST(an_acquire_says_what_will_be_waited_for)
 {
@@ -270,28 +270,29 @@ TEST(an_acquire_says_what_will_be_waited_for)
     }
 }
 
-TEST(a_refresh_behind_a_hit_waits_for_nobody)
+TEST(a_background_refresh_waits_for_no_process)
 {
     bench.policy.stale_ms = 1000;
-    core_refresh(bench.core, bench.now_us, &(struct core_key){"k", 1, "k", 1}, &bench.policy, NULL,
-                 false);
+    core_refresh(bench.core, bench.now_us, &(struct core_key){"k", 1, "k", 1}, &bench.policy, NULL, false);
     drain();
     assert_int_equal(expect(CORE_ACQUIRE)->action.waits, WAIT_NOT);
     bench_close();
 }
 
-/* Up to his soft limit he waits for the refresh: the value that it stores comes to him, too. */
-TEST(who_holds_a_stale_value_is_answered_with_the_refreshed_one)
+/* Up to its soft limit a waiter waits for the refresh: the value that this stores comes to it, too. */
+TEST(a_flight_that_holds_a_stale_value_is_answered_with_the_refreshed_one)
 {
     struct caller caller;
     bench.policy.stale_ms = 60000;
     bench.policy.soft_ms = 500;
     get("k", &caller);
-    reply_value(
-        expect(CORE_ACQUIRE),
-        (struct core_reply){
-            .kind = REPLY_STALE, .turn = TURN_OTHERS, .age_ms = 70, .pttl_ms = 9000, .lease_tag = TAG_A},
-        "stale row");
+    reply_value(expect(CORE_ACQUIRE),
+                (struct core_reply){.kind = REPLY_STALE,
+                                    .refresher = REFRESH_OTHERS,
+                                    .age_ms = 70,
+                                    .pttl_ms = 9000,
+                                    .lease_tag = TAG_A},
+                "stale row");
     still_waits(&caller);
     pushed("k", TAG_A, "row");
     answered_value(&caller, "row", GUARD_FROM_FLEET);

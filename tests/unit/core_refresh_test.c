@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * core_refresh_test.c - a value is there while it is refreshed: behind a hit, before its time, up to a soft
+ * core_refresh_test.c - a value is there while it is refreshed: in the background, before its time, up to a soft
  * limit, and with a loader that finds it unchanged.
  */
 #include "core_bench.h"
@@ -25,13 +25,13 @@ static void refresh(const char *key, const char *filler)
 }
 
 /* A stale value of FILLER that lives for so long still. */
-static void reply_stale_of(struct seen *to, enum core_turn turn, uint32_t pttl_ms)
+static void reply_stale_of(struct seen *to, enum core_refresher refresher, uint32_t pttl_ms)
 {
     const struct core_reply with = {.kind = REPLY_STALE,
-                                    .turn = turn,
+                                    .refresher = refresher,
                                     .age_ms = 1500,
                                     .pttl_ms = pttl_ms,
-                                    .cool_ms = turn == TURN_COOLING ? 300 : 0,
+                                    .cool_ms = refresher == REFRESH_COOLING ? 300 : 0,
                                     .head = FILLER};
     reply_value(to, with, "old");
 }
@@ -54,14 +54,14 @@ static struct seen *expect_acquire_of(const char *key)
     return acquire;
 }
 
-/* ---- behind a hit ---- */
+/* ---- background refreshes ---- */
 
-TEST(a_refresh_that_nobody_waits_for_takes_the_lease_loads_and_fills)
+TEST(a_background_refresh_takes_the_lease_loads_and_fills)
 {
     refresh("k", NULL);
     struct seen *acquire = expect(CORE_ACQUIRE);
     assert_int_equal(acquire->action.lookup, LOOKUP_NORMAL);
-    reply_stale_of(acquire, TURN_OURS, 3000);
+    reply_stale_of(acquire, REFRESH_OURS, 3000);
     finish_load(expect(CORE_LOAD), "new");
     sent_nothing();
     assert_true(core_idle(bench.core));
@@ -72,12 +72,12 @@ TEST(a_refresh_that_nobody_waits_for_takes_the_lease_loads_and_fills)
 TEST(while_others_refresh_or_it_cools_down_no_hit_asks_again)
 {
     static const struct {
-        enum core_turn turn;
+        enum core_refresher refresher;
         uint32_t rest_ms;
-    } cases[] = {{TURN_OTHERS, 100}, {TURN_COOLING, 300}};
+    } cases[] = {{REFRESH_OTHERS, 100}, {REFRESH_COOLING, 300}};
     for (size_t i = 0; i < 2; i++) {
         refresh("k", NULL);
-        reply_stale_of(expect(CORE_ACQUIRE), cases[i].turn, 3000);
+        reply_stale_of(expect(CORE_ACQUIRE), cases[i].refresher, 3000);
         pass(cases[i].rest_ms - 1);
         refresh("k", NULL);
         sent_nothing();
@@ -85,7 +85,7 @@ TEST(while_others_refresh_or_it_cools_down_no_hit_asks_again)
         assert_true(core_idle(bench.core));
     }
     refresh("k", NULL);
-    reply_stale_of(expect(CORE_ACQUIRE), TURN_OTHERS, 3000);
+    reply_stale_of(expect(CORE_ACQUIRE), REFRESH_OTHERS, 3000);
     message("k", false); /* the refresh is over: the rest is, too */
     refresh("k", NULL);
     expect(CORE_ACQUIRE);
@@ -96,7 +96,7 @@ TEST(a_get_that_finds_a_resting_flight_asks_for_itself)
 {
     struct caller caller;
     refresh("k", NULL);
-    reply_stale_of(expect(CORE_ACQUIRE), TURN_OTHERS, 3000);
+    reply_stale_of(expect(CORE_ACQUIRE), REFRESH_OTHERS, 3000);
     reply_fresh(lookup_of("k", &caller), "new");
     answered_value(&caller, "new", GUARD_FROM_CACHE);
     assert_true(core_idle(bench.core));
@@ -132,15 +132,15 @@ TEST(what_a_refresh_gets_and_does_not_need_is_given_back)
     bench_close();
 }
 
-TEST(who_joins_a_refresh_is_answered_with_the_value_that_is_there)
+TEST(a_waiter_that_joins_a_refresh_gets_the_value_that_is_there)
 {
     struct caller caller;
     refresh("k", NULL);
-    reply_stale_of(expect(CORE_ACQUIRE), TURN_OURS, 3000);
+    reply_stale_of(expect(CORE_ACQUIRE), REFRESH_OURS, 3000);
     struct seen *load = expect(CORE_LOAD);
     struct seen *peek = lookup_of("k", &caller);
     assert_int_equal(peek->action.lookup, LOOKUP_PEEK);
-    reply_stale_of(peek, TURN_OTHERS, 3000);
+    reply_stale_of(peek, REFRESH_OTHERS, 3000);
     answered_value(&caller, "old", GUARD_FROM_STALE);
     finish_load(load, "new");
     bench_close();
@@ -157,16 +157,16 @@ TEST(a_policy_without_stale_values_gets_none_from_a_peek)
         reply_kind(expect_acquire_of(keys[i]), REPLY_LEASE);
     }
     refresh("d", FILLER); /* the last place */
-    reply_stale_of(expect_acquire_of("d"), TURN_OURS, 3000);
+    reply_stale_of(expect_acquire_of("d"), REFRESH_OURS, 3000);
     get("d", &joined);
     struct seen *peek = expect_acquire_of("d");
     assert_int_equal(peek->action.lookup, LOOKUP_PEEK);
-    reply_stale_of(peek, TURN_OTHERS, 3000);
+    reply_stale_of(peek, REFRESH_OTHERS, 3000);
     still_waits(&joined);
     get("full", &full);
     peek = expect_acquire_of("full");
     assert_int_equal(peek->action.lookup, LOOKUP_PEEK);
-    reply_stale_of(peek, TURN_OTHERS, 3000);
+    reply_stale_of(peek, REFRESH_OTHERS, 3000);
     answered(&full, GUARD_SHED);
     bench_close();
 }
@@ -179,7 +179,7 @@ TEST(an_early_refresh_names_the_value_it_is_for)
     struct seen *acquire = expect(CORE_ACQUIRE);
     assert_int_equal(acquire->action.lookup, LOOKUP_EARLY);
     assert_string_equal(acquire->action.wanted, FILLER);
-    reply_stale_of(acquire, TURN_OURS, 3000);
+    reply_stale_of(acquire, REFRESH_OURS, 3000);
     finish_load(expect(CORE_LOAD), "new");
     assert_int_equal(stats_of().refresh_early, 1);
     assert_int_equal(stats_of().refresh_started, 0);
@@ -216,7 +216,7 @@ TEST(a_refresh_within_the_soft_limit_answers_with_the_new_value)
 {
     bench.policy.soft_ms = SOFT_MS;
     struct caller caller;
-    reply_stale_of(lookup_of("k", &caller), TURN_OURS, 3000);
+    reply_stale_of(lookup_of("k", &caller), REFRESH_OURS, 3000);
     pass(199);
     still_waits(&caller);
     finish_load(expect(CORE_LOAD), "new");
@@ -231,7 +231,7 @@ TEST(past_the_soft_limit_the_stale_value_answers_and_the_load_goes_on)
     struct caller caller;
     get("k", &caller);
     pass(50); /* the lookup takes its time: the limit counts from the question */
-    reply_stale_of(expect(CORE_ACQUIRE), TURN_OURS, 3000);
+    reply_stale_of(expect(CORE_ACQUIRE), REFRESH_OURS, 3000);
     struct seen *load = expect(CORE_LOAD);
     pass(149);
     still_waits(&caller);
@@ -248,31 +248,31 @@ TEST(the_soft_limit_holds_also_while_another_process_refreshes)
 {
     bench.policy.soft_ms = SOFT_MS;
     struct caller patient, late;
-    reply_stale_of(lookup_of("k", &patient), TURN_OTHERS, 3000);
+    reply_stale_of(lookup_of("k", &patient), REFRESH_OTHERS, 3000);
     still_waits(&patient);
     message("k", false);
     struct seen *again = expect(CORE_ACQUIRE);
-    get("k", &late); /* behind that lookup */
+    get("k", &late); /* after that lookup */
     reply_fresh(again, "new");
     answered_value(&patient, "new", GUARD_FROM_FLEET);
-    reply_stale_of(expect(CORE_ACQUIRE), TURN_OTHERS, 3000);
+    reply_stale_of(expect(CORE_ACQUIRE), REFRESH_OTHERS, 3000);
     pass(200);
     answered_value(&late, "old", GUARD_FROM_STALE);
     bench_close();
 }
 
-TEST(who_came_after_the_last_look_gets_one_of_his_own_at_his_soft_limit)
+TEST(a_waiter_that_came_after_the_last_lookup_gets_one_at_its_soft_limit)
 {
     bench.policy.soft_ms = SOFT_MS;
     struct caller first, second;
-    reply_stale_of(lookup_of("k", &first), TURN_OTHERS, 3000);
+    reply_stale_of(lookup_of("k", &first), REFRESH_OTHERS, 3000);
     get("k", &second);
     struct seen *look = NULL;
     while (second.answers == 0) { /* polls come in between */
         pass(10);
         while (bench.seen_first < bench.seen_count) {
             look = expect(CORE_ACQUIRE);
-            reply_stale_of(look, TURN_OTHERS, 3000);
+            reply_stale_of(look, REFRESH_OTHERS, 3000);
         }
         assert_true(bench.now_us < 1000000 + 260 * BENCH_MS);
     }
@@ -286,10 +286,10 @@ TEST(a_refresh_that_fails_gives_the_stale_value_at_once)
 {
     bench.policy.soft_ms = SOFT_MS;
     struct caller caller;
-    reply_stale_of(lookup_of("k", &caller), TURN_OURS, 3000);
+    reply_stale_of(lookup_of("k", &caller), REFRESH_OURS, 3000);
     load_fails(expect(CORE_LOAD), GUARD_FAILURE_UNAVAILABLE);
     reply_code(expect(CORE_RELEASE), 1);
-    reply_stale_of(expect(CORE_ACQUIRE), TURN_COOLING, 2900);
+    reply_stale_of(expect(CORE_ACQUIRE), REFRESH_COOLING, 2900);
     answered_value(&caller, "old", GUARD_FROM_STALE);
     assert_int_equal(stats_of().refresh_failed, 1);
     bench_close();
@@ -300,7 +300,7 @@ TEST(a_stale_value_in_hand_stands_in_for_an_error)
 {
     bench.policy.soft_ms = SOFT_MS;
     struct caller caller;
-    reply_stale_of(lookup_of("k", &caller), TURN_OTHERS, 3000);
+    reply_stale_of(lookup_of("k", &caller), REFRESH_OTHERS, 3000);
     message("k", false);
     reply_kind(expect(CORE_ACQUIRE), REPLY_REFUSED);
     load_fails(expect(CORE_LOAD), GUARD_FAILURE_UNAVAILABLE);
@@ -313,7 +313,7 @@ TEST(a_value_in_hand_is_not_served_beyond_its_stale_time)
 {
     bench.policy.soft_ms = SOFT_MS;
     struct caller caller;
-    reply_stale_of(lookup_of("k", &caller), TURN_OURS, 100);
+    reply_stale_of(lookup_of("k", &caller), REFRESH_OURS, 100);
     struct seen *load = expect(CORE_LOAD);
     pass(200);
     still_waits(&caller); /* there is none any more: the hard limit holds */
@@ -327,7 +327,7 @@ TEST(an_earlier_deadline_is_an_earlier_soft_limit)
     bench.policy.soft_ms = SOFT_MS;
     struct caller caller;
     get_until("k", &caller, bench.now_us + 100 * BENCH_MS);
-    reply_stale_of(expect(CORE_ACQUIRE), TURN_OURS, 3000);
+    reply_stale_of(expect(CORE_ACQUIRE), REFRESH_OURS, 3000);
     pass(100);
     answered_value(&caller, "old", GUARD_FROM_STALE);
     bench_close();
@@ -345,13 +345,13 @@ TEST(without_a_stale_value_only_the_hard_limit_counts)
     bench_close();
 }
 
-TEST(a_value_in_hand_never_goes_to_who_came_after_its_lookup)
+TEST(a_value_in_hand_never_goes_to_a_waiter_that_came_after_its_lookup)
 {
     bench.policy.soft_ms = SOFT_MS;
     struct caller first, second;
     struct seen *acquire = lookup_of("k", &first);
     get("k", &second);
-    reply_stale_of(acquire, TURN_OURS, 3000);
+    reply_stale_of(acquire, REFRESH_OURS, 3000);
     reply_busy(expect(CORE_ACQUIRE), 1000); /* the peek for the second: it is gone, say */
     struct seen *load = expect(CORE_LOAD);
     pass(200);
@@ -368,7 +368,7 @@ TEST(a_value_in_hand_never_goes_to_who_came_after_its_lookup)
 static struct seen *begin_refresh(void)
 {
     refresh("k", NULL);
-    reply_stale_of(expect(CORE_ACQUIRE), TURN_OURS, 3000);
+    reply_stale_of(expect(CORE_ACQUIRE), REFRESH_OURS, 3000);
     struct seen *load = expect(CORE_LOAD);
     assert_non_null(load->action.previous);
     return load;
@@ -391,11 +391,11 @@ TEST(an_unchanged_value_is_touched_not_sent)
     bench_close();
 }
 
-TEST(who_waits_for_an_unchanged_value_gets_the_old_one_as_new)
+TEST(a_waiter_for_an_unchanged_value_gets_the_old_one_as_new)
 {
     bench.policy.soft_ms = SOFT_MS;
     struct caller caller;
-    reply_stale_of(lookup_of("k", &caller), TURN_OURS, 3000);
+    reply_stale_of(lookup_of("k", &caller), REFRESH_OURS, 3000);
     load_says_unchanged(expect(CORE_LOAD));
     reply_code(expect(CORE_TOUCH), 1);
     assert_int_equal(caller.waiter.result.age_ms, 0);
@@ -417,12 +417,12 @@ TEST(a_touched_value_that_went_meanwhile_is_filled_in_again)
     bench_close();
 }
 
-/* As a fill that goes unanswered: the value is in hand, nobody need wait for the next attempt. */
-TEST(who_waits_for_a_value_that_went_and_is_not_confirmed_either_is_answered_at_once)
+/* As a fill that goes unanswered: the value is in hand, no waiter need wait for the next attempt. */
+TEST(a_waiter_for_a_value_that_went_and_is_not_confirmed_either_is_answered_at_once)
 {
     bench.policy.soft_ms = SOFT_MS;
     struct caller caller;
-    reply_stale_of(lookup_of("k", &caller), TURN_OURS, 3000);
+    reply_stale_of(lookup_of("k", &caller), REFRESH_OURS, 3000);
     load_says_unchanged(expect(CORE_LOAD));
     reply_code(expect(CORE_TOUCH), -2);
     reply_kind(expect(CORE_FILL), REPLY_UNKNOWN);
@@ -431,11 +431,11 @@ TEST(who_waits_for_a_value_that_went_and_is_not_confirmed_either_is_answered_at_
     bench_close();
 }
 
-TEST(a_touch_whose_lease_was_voided_answers_only_who_joined_before_the_query)
+TEST(a_touch_whose_lease_was_voided_answers_only_waiters_from_before_the_query)
 {
     bench.policy.soft_ms = SOFT_MS;
     struct caller early, late;
-    reply_stale_of(lookup_of("k", &early), TURN_OURS, 3000);
+    reply_stale_of(lookup_of("k", &early), REFRESH_OURS, 3000);
     struct seen *load = expect(CORE_LOAD);
     reply_kind(lookup_of("k", &late), REPLY_FREE); /* its peek */
     load_says_unchanged(load);
@@ -466,8 +466,9 @@ TEST(there_is_nothing_to_compare_with_when_nothing_is_cached_or_it_is_not_ours)
     assert_null(load->action.previous);
     finish_load(load, "v");
     answered_value(&missing, "v", GUARD_FROM_LOAD);
-    reply(lookup_of("damaged", &damaged_one),
-          (struct core_reply){.kind = REPLY_STALE, .turn = TURN_OURS, .damaged = true, .head = FILLER});
+    reply(
+        lookup_of("damaged", &damaged_one),
+        (struct core_reply){.kind = REPLY_STALE, .refresher = REFRESH_OURS, .damaged = true, .head = FILLER});
     load = expect(CORE_LOAD);
     assert_null(load->action.previous);
     finish_load(load, "v");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * core_tags_test.c - entries that belong to groups: what is found out of date, and whom a load answers whose tags may
- * have been invalidated meanwhile. The owner judges epochs; here the test says what it has found.
+ * core_tags_test.c - entries that belong to groups: what is found out of date, and which waiters a load answers whose
+ * tags may have been invalidated meanwhile. The owner judges epochs; here the test says what it has found.
  */
 #include "core_bench.h"
 
@@ -37,13 +37,16 @@ static void reply_fill(struct seen *fill, bool outdated)
     reply(fill, (struct core_reply){.kind = REPLY_CODE, .code = 1, .outdated = outdated});
 }
 
-static void reply_outdated(struct seen *acquire, enum core_reply_kind kind, enum core_turn turn)
+static void reply_outdated(struct seen *acquire, enum core_reply_kind kind, enum core_refresher refresher)
 {
-    reply_value(
-        acquire,
-        (struct core_reply){
-            .kind = kind, .turn = turn, .head = FILLER, .outdated = true, .clock = NOON, .pttl_ms = 3000},
-        "old");
+    reply_value(acquire,
+                (struct core_reply){.kind = kind,
+                                    .refresher = refresher,
+                                    .head = FILLER,
+                                    .outdated = true,
+                                    .clock = NOON,
+                                    .pttl_ms = 3000},
+                "old");
 }
 
 /* ---- fills ---- */
@@ -78,7 +81,7 @@ TEST(an_absent_row_is_stored_with_nothing_but_its_tags)
     bench_close();
 }
 
-TEST(a_fill_answers_who_came_after_its_query_only_if_no_tag_was_invalidated)
+TEST(a_fill_answers_waiters_from_after_its_query_only_if_no_tag_was_invalidated)
 {
     struct caller first, second;
     for (int outdated = 0; outdated <= 1; outdated++) {
@@ -127,10 +130,10 @@ TEST(without_tags_no_clock_is_needed)
 
 /* ---- entries ---- */
 
-TEST(an_outdated_entry_answers_nobody_and_is_replaced)
+TEST(an_outdated_entry_answers_no_waiter_and_is_replaced)
 {
     struct caller caller;
-    reply_outdated(lookup_of("k", &caller), REPLY_FRESH, TURN_OTHERS);
+    reply_outdated(lookup_of("k", &caller), REPLY_FRESH, REFRESH_OTHERS);
     still_waits(&caller);
     struct seen *again = expect(CORE_ACQUIRE);
     assert_string_equal(again->refused, FILLER);
@@ -146,7 +149,7 @@ TEST(an_outdated_stale_entry_that_came_with_the_lease_is_loaded_and_not_compared
 {
     struct caller caller;
     bench.policy.stale_ms = 5000;
-    reply_outdated(lookup_of("k", &caller), REPLY_STALE, TURN_OURS);
+    reply_outdated(lookup_of("k", &caller), REPLY_STALE, REFRESH_OURS);
     still_waits(&caller);
     struct seen *load = expect(CORE_LOAD);
     assert_null(load->action.previous);
@@ -162,15 +165,16 @@ TEST(an_outdated_entry_is_not_answered_beside_its_refresh)
 {
     struct caller first, second;
     bench.policy.stale_ms = 5000;
-    reply_value(lookup_of("k", &first),
-                (struct core_reply){
-                    .kind = REPLY_STALE, .turn = TURN_OURS, .head = FILLER, .clock = NOON, .pttl_ms = 3000},
-                "old");
+    reply_value(
+        lookup_of("k", &first),
+        (struct core_reply){
+            .kind = REPLY_STALE, .refresher = REFRESH_OURS, .head = FILLER, .clock = NOON, .pttl_ms = 3000},
+        "old");
     answered_value(&first, "old", GUARD_FROM_STALE);
     expect(CORE_LOAD);
     struct seen *peek = lookup_of("k", &second);
     assert_int_equal(peek->action.lookup, LOOKUP_PEEK);
-    reply_outdated(peek, REPLY_STALE, TURN_OTHERS);
+    reply_outdated(peek, REPLY_STALE, REFRESH_OTHERS);
     still_waits(&second);
     bench_close();
 }

@@ -133,7 +133,7 @@ TEST(a_failed_load_is_released_with_its_failure)
     struct seen *release = expect(CORE_RELEASE);
     assert_int_equal(release->action.failure, GUARD_FAILURE_UNAVAILABLE);
     assert_int_equal(release->action.failure_ms, bench.policy.failure_ms);
-    /* who joined after the query was sent asks again, behind the release */
+    /* a waiter that joined after the query was sent gets another round, behind the release */
     still_waits(&late);
     struct seen *acquire = expect(CORE_ACQUIRE);
     assert_string_equal(acquire->prev, release->token);
@@ -295,7 +295,7 @@ TEST(a_stale_value_answers_and_is_refreshed_behind)
     struct caller caller;
     struct seen *acquire = lookup_of("k", &caller);
     assert_int_equal(acquire->action.lookup, LOOKUP_NORMAL);
-    reply_stale(acquire, TURN_OURS, "old");
+    reply_stale(acquire, REFRESH_OURS, "old");
     answered_value(&caller, "old", GUARD_FROM_STALE);
     loaded(expect(CORE_LOAD), "new");
     struct seen *fill = expect(CORE_FILL);
@@ -310,9 +310,9 @@ TEST(a_stale_value_that_others_refresh_or_that_cools_down_is_only_answered)
 {
     bench.policy.stale_ms = 5000;
     struct caller others, cooling;
-    reply_stale(lookup_of("k", &others), TURN_OTHERS, "old");
+    reply_stale(lookup_of("k", &others), REFRESH_OTHERS, "old");
     answered_value(&others, "old", GUARD_FROM_STALE);
-    reply_stale(lookup_of("k", &cooling), TURN_COOLING, "old");
+    reply_stale(lookup_of("k", &cooling), REFRESH_COOLING, "old");
     answered_value(&cooling, "old", GUARD_FROM_STALE);
     sent_nothing();
     assert_true(core_idle(bench.core));
@@ -325,18 +325,18 @@ TEST(a_stale_hit_never_waits_for_the_refresh_of_its_own_process)
     bench.policy.stale_ms = 5000;
     struct caller first, second, third;
     struct seen *granted = lookup_of("k", &first);
-    reply_stale(granted, TURN_OURS, "old");
+    reply_stale(granted, REFRESH_OURS, "old");
     struct seen *load = expect(CORE_LOAD);
     struct seen *peek = lookup_of("k", &second);
     assert_int_equal(peek->action.lookup, LOOKUP_PEEK);
     assert_string_equal(peek->prev, ""); /* naming our own lease would remove it */
     assert_string_not_equal(peek->token, granted->token);
-    get("k", &third); /* joined behind the peek */
+    get("k", &third); /* joined after the peek */
     sent_nothing();
-    reply_stale(peek, TURN_OTHERS, "old");
+    reply_stale(peek, REFRESH_OTHERS, "old");
     answered_value(&second, "old", GUARD_FROM_STALE);
     still_waits(&third);
-    reply_stale(expect(CORE_ACQUIRE), TURN_OTHERS, "old");
+    reply_stale(expect(CORE_ACQUIRE), REFRESH_OTHERS, "old");
     answered_value(&third, "old", GUARD_FROM_STALE);
     finish_load(load, "new");
     answered_value(&first, "old", GUARD_FROM_STALE);
@@ -348,7 +348,7 @@ TEST(a_value_that_went_during_its_refresh_is_waited_for)
 {
     bench.policy.stale_ms = 5000;
     struct caller first, second, third;
-    reply_stale(lookup_of("k", &first), TURN_OURS, "old");
+    reply_stale(lookup_of("k", &first), REFRESH_OURS, "old");
     answered_value(&first, "old", GUARD_FROM_STALE);
     struct seen *load = expect(CORE_LOAD);
     reply_busy(lookup_of("k", &second), 2000);
@@ -367,12 +367,12 @@ TEST(who_joined_behind_the_lookup_does_not_wait_for_the_refresh_either)
     struct caller first, second;
     struct seen *acquire = lookup_of("k", &first);
     get("k", &second);
-    reply_stale(acquire, TURN_OURS, "old");
+    reply_stale(acquire, REFRESH_OURS, "old");
     answered_value(&first, "old", GUARD_FROM_STALE);
     struct seen *peek = expect(CORE_ACQUIRE);
     assert_int_equal(peek->action.lookup, LOOKUP_PEEK);
     struct seen *load = expect(CORE_LOAD);
-    reply_stale(peek, TURN_OTHERS, "old");
+    reply_stale(peek, REFRESH_OTHERS, "old");
     answered_value(&second, "old", GUARD_FROM_STALE);
     finish_load(load, "new");
     bench_close();
@@ -383,15 +383,15 @@ TEST(a_failed_refresh_leaves_who_waits_to_the_stale_value)
     bench.policy.stale_ms = 5000;
     struct caller first, second;
     struct seen *acquire = lookup_of("k", &first);
-    get("k", &second); /* behind the lookup, before the query */
-    reply_stale(acquire, TURN_OURS, "old");
+    get("k", &second); /* after the lookup, before the query */
+    reply_stale(acquire, REFRESH_OURS, "old");
     answered_value(&first, "old", GUARD_FROM_STALE);
     assert_int_equal(expect(CORE_ACQUIRE)->action.lookup, LOOKUP_PEEK);
     struct seen *load = expect(CORE_LOAD);
     load_fails(load, GUARD_FAILURE_UNAVAILABLE);
     still_waits(&second);
     reply_code(expect(CORE_RELEASE), 1);
-    reply_stale(expect(CORE_ACQUIRE), TURN_COOLING, "old");
+    reply_stale(expect(CORE_ACQUIRE), REFRESH_COOLING, "old");
     answered_value(&second, "old", GUARD_FROM_STALE);
     bench_close();
 }
@@ -419,7 +419,7 @@ TEST(a_damaged_stale_entry_that_comes_with_the_lease_is_never_answered)
     bench.policy.stale_ms = 5000;
     struct caller caller;
     reply(lookup_of("k", &caller), (struct core_reply){.kind = REPLY_STALE,
-                                                       .turn = TURN_OURS,
+                                                       .refresher = REFRESH_OURS,
                                                        .damaged = true,
                                                        .head = "this-is-not-the-head-of-an-entry-0123"});
     still_waits(&caller);
@@ -651,15 +651,15 @@ static void open_the_breaker(void)
 TEST(an_open_breaker_lets_nothing_wait_for_redis_until_one_probe_is_answered)
 {
     open_the_breaker();
-    struct caller caller, probe, behind, after;
+    struct caller caller, probe, between, after;
     get("k", &caller);
     loaded(expect(CORE_LOAD), "v1");
     answered_value(&caller, "v1", GUARD_FROM_LOAD);
     pass(400);
     struct seen *acquire = lookup_of("k", &probe);
-    get("k2", &behind);
+    get("k2", &between);
     loaded(expect(CORE_LOAD), "v2"); /* one probe at a time */
-    answered_value(&behind, "v2", GUARD_FROM_LOAD);
+    answered_value(&between, "v2", GUARD_FROM_LOAD);
     reply_fresh(acquire, "v1");
     answered_value(&probe, "v1", GUARD_FROM_CACHE);
     assert_false(stats_of().breaker_open);
@@ -698,7 +698,7 @@ TEST(an_invalidation_ends_what_the_process_remembers_of_a_failure)
     get("k", &first);
     load_fails(expect(CORE_LOAD), GUARD_FAILURE_UNAVAILABLE);
     answered(&first, GUARD_FAILED);
-    message("k", false); /* somebody's release says nothing about us */
+    message("k", false); /* another process's release says nothing about us */
     assert_false(core_idle(bench.core));
     message("k", true);
     assert_true(core_idle(bench.core));
@@ -966,7 +966,7 @@ TEST(a_join_behind_a_release_asks_again)
     struct seen *release = expect(CORE_RELEASE);
     struct seen *acquire = lookup_of("k", &second);
     assert_string_equal(acquire->prev, release->token);
-    reply_kind(release, REPLY_UNKNOWN); /* nobody cares any more: prev does it */
+    reply_kind(release, REPLY_UNKNOWN); /* no matter: prev does it */
     sent_nothing();
     reply_fresh(acquire, "v");
     answered_value(&second, "v", GUARD_FROM_CACHE);

@@ -80,7 +80,7 @@ TEST(a_value_may_be_older_than_the_clock)
     near_free(&near);
 }
 
-TEST(nobody_keeps_what_he_does_not_want)
+TEST(nothing_is_kept_with_a_near_time_of_zero)
 {
     struct near *near = subscribed();
     struct near_lookup lookup = sent(near, SENT_US);

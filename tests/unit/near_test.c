@@ -15,7 +15,7 @@ enum { NOW_US = 1000000, LATER_US = 2000000, FAR_US = 9000000, MIB = 1 << 20 };
 
 static const uint8_t hash_key[16] = {7};
 
-static struct near *listening(size_t max_bytes)
+static struct near *subscribed(size_t max_bytes)
 {
     struct near *near = near_new(max_bytes, hash_key);
     assert_non_null(near);
@@ -52,7 +52,7 @@ static const char *got(struct near *near, const char *key, uint64_t now_us)
 
 TEST(what_was_put_is_found_until_its_time_is_up)
 {
-    struct near *near = listening(MIB);
+    struct near *near = subscribed(MIB);
     put(near, "k", LATER_US, "v1");
     assert_string_equal(got(near, "k", NOW_US), "v1");
     assert_string_equal(got(near, "k", LATER_US - 1), "v1");
@@ -64,7 +64,7 @@ TEST(what_was_put_is_found_until_its_time_is_up)
 
 TEST(an_entry_never_outlives_its_freshness)
 {
-    struct near *near = listening(MIB);
+    struct near *near = subscribed(MIB);
     struct near_entry entry = {
         .value = value_new("v", 1, "", 0), .born_us = NOW_US, .fresh_until_us = LATER_US};
     near_put(near, "k", 1, near_token(near, "k", 1), FAR_US, &entry);
@@ -76,7 +76,7 @@ TEST(an_entry_never_outlives_its_freshness)
 
 TEST(an_absent_row_is_an_entry_too)
 {
-    struct near *near = listening(MIB);
+    struct near *near = subscribed(MIB);
     struct near_entry entry = {.value = NULL, .born_us = NOW_US, .fresh_until_us = FAR_US};
     near_put(near, "k", 1, near_token(near, "k", 1), LATER_US, &entry);
     assert_string_equal(got(near, "k", NOW_US), "absent");
@@ -86,7 +86,7 @@ TEST(an_absent_row_is_an_entry_too)
 /* Another thread may put it in after the asker has looked at the clock. */
 TEST(an_entry_is_never_younger_than_nothing)
 {
-    struct near *near = listening(MIB);
+    struct near *near = subscribed(MIB);
     struct near_entry entry;
     put(near, "k", LATER_US, "v");
     assert_true(near_get(near, "k", 1, NOW_US - 1, &entry));
@@ -97,7 +97,7 @@ TEST(an_entry_is_never_younger_than_nothing)
 
 TEST(of_two_lookups_the_younger_value_stays)
 {
-    struct near *near = listening(MIB);
+    struct near *near = subscribed(MIB);
     uint64_t token = near_token(near, "k", 1);
     struct near_entry young = {
         .value = value_new("young", 5, "", 0), .born_us = NOW_US, .fresh_until_us = FAR_US};
@@ -115,7 +115,7 @@ TEST(of_two_lookups_the_younger_value_stays)
 
 TEST(a_dropped_key_is_gone_and_what_was_looked_up_before_stays_out)
 {
-    struct near *near = listening(MIB);
+    struct near *near = subscribed(MIB);
     put(near, "k", LATER_US, "v1");
     uint64_t before = near_token(near, "k", 1);
     near_drop(near, "k", 1);
@@ -142,7 +142,7 @@ static void put_tagged(struct near *near, const char *key, const char *tags, uin
 
 TEST(a_dropped_tag_takes_all_that_have_it_and_no_others)
 {
-    struct near *near = listening(MIB);
+    struct near *near = subscribed(MIB);
     struct near_counters counters;
     put_tagged(near, "both", "a b", near_stamp(near));
     put_tagged(near, "one", "b", near_stamp(near));
@@ -163,7 +163,7 @@ TEST(a_dropped_tag_takes_all_that_have_it_and_no_others)
 
 TEST(what_was_looked_up_before_its_tag_was_dropped_stays_out)
 {
-    struct near *near = listening(MIB);
+    struct near *near = subscribed(MIB);
     uint64_t before = near_stamp(near);
     near_drop_tag(near, "a", 1);
     put_tagged(near, "k", "a", before);
@@ -176,7 +176,7 @@ TEST(what_was_looked_up_before_its_tag_was_dropped_stays_out)
     near_free(&near);
 }
 
-TEST(nobody_listening_means_nothing_kept)
+TEST(without_a_subscription_nothing_is_kept)
 {
     struct near *near = near_new(MIB, hash_key);
     struct near_counters counters;
@@ -201,7 +201,7 @@ TEST(nobody_listening_means_nothing_kept)
 
 TEST(memory_stays_below_its_bound)
 {
-    struct near *near = listening(MIB);
+    struct near *near = subscribed(MIB);
     struct near_counters counters;
     char key[32], body[200];
     memset(body, 'x', sizeof body - 1);
@@ -230,7 +230,7 @@ TEST(what_malloc_and_the_table_take_is_within_the_bound_too)
     char key[32];
     for (size_t body_bytes = 0; body_bytes < 64; body_bytes += 21) {
         size_t before = heap_bytes();
-        struct near *near = listening(8 * MIB);
+        struct near *near = subscribed(8 * MIB);
         for (unsigned i = 0; i < ENTRIES; i++) {
             snprintf(key, sizeof key, "product:%u", i);
             put(near, key, FAR_US,
@@ -254,7 +254,7 @@ static void put_many(struct near *near, unsigned count)
 TEST(what_a_lost_subscription_lets_go_is_freed_bit_by_bit)
 {
     enum { ENTRIES = 20000, SWEPT_MOST = 256 + 32 };
-    struct near *near = listening(8 * MIB);
+    struct near *near = subscribed(8 * MIB);
     struct near_counters before, after;
     unsigned sweeps = 0;
     bool more = true;
@@ -279,7 +279,7 @@ TEST(what_a_lost_subscription_lets_go_is_freed_bit_by_bit)
 
 TEST(memory_stays_below_its_bound_while_that_is_freed)
 {
-    struct near *near = listening(MIB);
+    struct near *near = subscribed(MIB);
     struct near_counters counters;
     size_t before = heap_bytes();
     for (int i = 0; i < 5; i++) {
@@ -298,7 +298,7 @@ TEST(memory_stays_below_its_bound_while_that_is_freed)
 
 TEST(a_value_too_large_for_its_shard_is_not_kept)
 {
-    struct near *near = listening(16 * 4096);
+    struct near *near = subscribed(16 * 4096);
     char body[2048];
     memset(body, 'x', sizeof body - 1);
     body[sizeof body - 1] = '\0';
@@ -334,7 +334,7 @@ static void *change(void *context)
         for (unsigned hits = atomic_load(&race.hits), turns = 0; i % 500 == 0 && turns < 1000000; turns++) {
             if (atomic_load(&race.hits) != hits)
                 break;
-            sched_yield(); /* without a change for a while, somebody must have a hit */
+            sched_yield(); /* without a change for a while, a thread must have a hit */
         }
         if (i % 1000 == 0) {
             near_subscribed(race.near, false);
@@ -376,7 +376,7 @@ static void *read_on(void *context)
 TEST(no_thread_gets_what_was_dropped_before_it_asked)
 {
     pthread_t writer, readers[READERS];
-    race.near = listening(MIB);
+    race.near = subscribed(MIB);
     for (size_t i = 0; i < READERS; i++)
         assert_int_equal(pthread_create(&readers[i], NULL, read_on, NULL), 0);
     assert_int_equal(pthread_create(&writer, NULL, change, NULL), 0);
@@ -410,7 +410,7 @@ static double roll(void)
     return (double)(dice >> 11) / 9007199254740992.0;
 }
 
-/* Zipf's law with the exponent 0.9, one request in ten for an id that nobody asks for again, and now and then a
+/* Zipf's law with the exponent 0.9, one request in ten for an id that is never asked for again, and now and then a
  * crawler that walks through ids of its own. */
 static void make_trace(void)
 {
@@ -518,7 +518,7 @@ static double run_s3_fifo(void)
 
 static size_t charged_for_one(void)
 {
-    struct near *near = listening(MIB);
+    struct near *near = subscribed(MIB);
     struct near_counters counters;
     put(near, "1234567", LATER_US, "");
     near_count(near, &counters);
@@ -528,7 +528,7 @@ static size_t charged_for_one(void)
 
 static double run_near(void)
 {
-    struct near *near = listening(CAPACITY * charged_for_one());
+    struct near *near = subscribed(CAPACITY * charged_for_one());
     struct near_counters counters;
     char key[16];
     for (size_t i = 0; i < TRACE; i++) {

@@ -212,18 +212,18 @@ TEST(a_stale_entry_says_whose_turn_it_is)
 {
     static const struct {
         const char *head, *tail;
-        enum core_turn turn;
-    } TURNS[] = {
-        {"*4\r\n$1\r\nS\r\n", ":1\r\n", TURN_OURS},
-        {"*5\r\n$1\r\nS\r\n", ":0\r\n$16\r\n0123456789abcdef\r\n", TURN_OTHERS},
-        {"*5\r\n$1\r\nS\r\n", ":0\r\n$0\r\n\r\n", TURN_OTHERS},
-        {"*5\r\n$1\r\nS\r\n", ":-1\r\n:500\r\n", TURN_COOLING},
+        enum core_refresher refresher;
+    } REFRESHERS[] = {
+        {"*4\r\n$1\r\nS\r\n", ":1\r\n", REFRESH_OURS},
+        {"*5\r\n$1\r\nS\r\n", ":0\r\n$16\r\n0123456789abcdef\r\n", REFRESH_OTHERS},
+        {"*5\r\n$1\r\nS\r\n", ":0\r\n$0\r\n\r\n", REFRESH_OTHERS},
+        {"*5\r\n$1\r\nS\r\n", ":-1\r\n:500\r\n", REFRESH_COOLING},
     };
     struct envelope envelope = row_envelope();
-    for (size_t i = 0; i < sizeof TURNS / sizeof *TURNS; i++) {
-        struct reading reading = entry_reading(&envelope, TURNS[i].head, 20000, TURNS[i].tail);
+    for (size_t i = 0; i < sizeof REFRESHERS / sizeof *REFRESHERS; i++) {
+        struct reading reading = entry_reading(&envelope, REFRESHERS[i].head, 20000, REFRESHERS[i].tail);
         assert_int_equal(reading.reply.kind, REPLY_STALE);
-        assert_int_equal(reading.reply.turn, TURNS[i].turn);
+        assert_int_equal(reading.reply.refresher, REFRESHERS[i].refresher);
         assert_int_equal(reading.reply.left_ms, 0);
         assert_int_equal(reading.reply.age_ms, 70000);
         assert_non_null(reading.value);

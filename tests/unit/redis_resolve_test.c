@@ -152,7 +152,7 @@ TEST(a_name_that_is_unknown_says_why)
 
 TEST(a_thread_that_is_refused_is_an_error_of_the_start_and_counts_for_nothing)
 {
-    struct scene *scene = *state;
+    struct scene *scene = &the_scene;
     atomic_store(&refuses_threads, true);
     for (unsigned i = 0; i < 2 * RESOLVE_THREADS_MAX; i++) {
         errno = 0;

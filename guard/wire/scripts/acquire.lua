@@ -1,54 +1,54 @@
--- acquire: looks a key up and, if it must be loaded and no process loads it, grants the lease, in one step.
+-- acquire: looks a key up and, if it must be loaded and no process does, grants the lease, in one step.
 --
 -- KEYS  value, lease, failure, waiting
 -- ARGV  1 token         "<uuid> <tag> <lease_ms>", bytes as below; used in one acquire only
---       2 prev          token of an attempt of mine whose reply never came, or ""
+--       2 prev          token of an earlier attempt of the caller's whose reply never came, or ""
 --       3 lease_ms      4 max_lease_ms      5 max_value_ms
 --       6 mode          n  a stale value will do
 --                       x  it will not: stale counts as missing
---                       r  as n, and refresh a fresh value before its time if nobody else does: the one
---                          whose first 36 bytes argument 7 has (any, if that is ""); one that has come since
---                          is new enough
+--                       r  as n, and refresh a fresh value before its time unless another process does:
+--                          the one whose first 36 bytes argument 7 has (any, if that is ""); one that has
+--                          come since is new enough
 --                       p  peek: as n, but never take the lease
---       7 refused       optional, not with r: the first 36 bytes of a value I found damaged or of another key;
---                       as long as that one stands there, it counts as missing
---       8 waits         optional: what I shall wait for, if another has the lease
+--       7 refused       optional, not with r: the first 36 bytes of a value that the caller found damaged or of
+--                       another key; it counts as missing for as long as it stands there
+--       8 waits         optional: what the caller will wait for if another process has the lease
 --                       b  a missing value
---                       s  that, or the refresh of a stale one
+--                       s  a missing value, or the refresh of a stale one
 --
 -- Replies
 --   {H, value, ttl_ms}                     fresh
---   {S, value, ttl_ms, 1}                  stale (r: or fresh); the lease is mine, I refresh it
---   {S, value, ttl_ms, 0, tag}             stale; not mine to refresh: someone does (p: or nobody, tag "")
+--   {S, value, ttl_ms, 1}                  stale (r: or fresh); the caller has the lease and refreshes it
+--   {S, value, ttl_ms, 0, tag}             stale; another process refreshes it (p: or none does, tag "")
 --   {S, value, ttl_ms, -1, failure_ttl_ms} stale; the last load failed, cooling down
---   {L, lease_ms}                          missing; the lease is mine, I load it
---   {B, lease_ttl_ms, tag}                 missing; someone else loads it
+--   {L, lease_ms}                          missing; the caller has the lease and loads it
+--   {B, lease_ttl_ms, tag}                 missing; another process loads it
 --   {E, code, failure_ttl_ms}              missing; the last load failed, cooling down
---   {M}                                    missing, nobody loads it (p only)
+--   {M}                                    missing, no process loads it (p only)
 --
--- Why one script: between a lookup and a lease asked for afterwards another process fills and releases,
--- and the row would be loaded twice.
+-- Why one script: between a lookup and a later request for the lease another process may fill and release, and
+-- the row would be loaded twice.
 --
--- Why prev: the same token sent twice could arrive twice, the second time after an invalidation has voided
+-- Why prev: a token that is sent twice could arrive twice, the second time after an invalidation has voided
 -- it, and would make its stale fill acceptable again. A new token that removes the old one cannot.
 --
--- Why the waiting mark: it holds the tag of the lease that is waited for, and tells the fill under that lease
--- that its message should carry the value. A mark of another lease says nothing. A waiter asks again before
--- it runs out.
+-- Why the waiting mark: it holds the tag of the lease that a process waits for, and tells the fill under that
+-- lease that its message should carry the value. A mark of another lease says nothing. A process that waits
+-- asks again before its mark runs out.
 --
--- Why a fence: a replica, and a master that has lost its replicas, refuse writes only. Where nothing is written, the
--- last thing done is a write that changes nothing, so that they do not answer either. Last, for a script that has
--- written is refused no memory any more. It is ZREM, not GETEX, because every Redis and every login here has that;
--- of a key that is not there, or not a sorted set.
+-- Why a fence: a replica, and a master that has lost its replicas, refuse only writes. A script that writes
+-- nothing therefore ends with a write that changes nothing, so that those servers do not answer it. The write
+-- comes last, because a script that has written is no longer refused memory. It is ZREM, not GETEX, because every
+-- Redis and every login here has that, and its key is missing or no sorted set.
 --
--- Why clamps: no client's clock takes part, but Redis's own may step back, which lengthens every TTL, and
--- a key may have lost its TTL by hand. Each key carries the longest TTL it can rightly have.
+-- Why clamps: no client's clock takes part, but Redis's own may step back, which lengthens every TTL, and an
+-- operator may have removed a key's TTL. Each key carries the longest TTL that it can rightly have.
 
 local value_key, lease_key, failure_key, waiting_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local token, prev, mode, named, waits = ARGV[1], ARGV[2], ARGV[6], ARGV[7] or '', ARGV[8] or ''
 local max_lease_ms, max_value_ms = tonumber(ARGV[4]), tonumber(ARGV[5])
 
--- The string under a key; nil if there is none or something of another type, which our next SET overwrites.
+-- The string under a key; nil if there is none, or something of another type, which the next SET overwrites.
 local function get(key)
   local reply = redis.pcall('GET', key)
   if type(reply) == 'string' then return reply end
@@ -60,7 +60,7 @@ local function digits(text, first, last)
   if #field == last - first + 1 and not string.find(field, '%D') then return tonumber(field) end
 end
 
--- The remaining TTL, made to be at most limit_ms.
+-- The remaining TTL, after cutting it to limit_ms.
 local function clamp(key, limit_ms)
   local ttl_ms = redis.call('PTTL', key)
   if ttl_ms >= 0 and ttl_ms <= limit_ms then return ttl_ms end
@@ -74,8 +74,8 @@ local function ttl(text, first, last)
   if ms and ms > 0 then return ms end
 end
 
--- The value: bytes 1-36 filler, 38-50 px_ms, 52-64 stale_ms. Whatever has no digits there is not ours. In
--- its last millisecond it is as good as gone.
+-- The value: bytes 1-36 filler, 38-50 px_ms, 52-64 stale_ms. A value without digits there is not the guard's. In
+-- its last millisecond it counts as gone.
 local value, value_ttl_ms, is_fresh = get(value_key), 0, false
 local is_named = value and string.sub(value, 1, 36) == named
 if value then
@@ -87,7 +87,7 @@ if value then
   if value_ttl_ms < 1 or (mode == 'x' and not is_fresh) then value = nil end
 end
 
--- The lease: bytes 1-36 UUID, 38-53 tag, 55-61 lease_ms, then what people may want to know.
+-- The lease: bytes 1-36 UUID, 38-53 tag, 55-61 lease_ms, then host:pid and the time, for people.
 local lease, lease_ttl_ms = get(lease_key), 0
 if lease and prev ~= '' and lease == prev then
   redis.call('DEL', lease_key, waiting_key)
@@ -96,7 +96,7 @@ end
 local lease_own_ms = lease and ttl(lease, 55, 61) or max_lease_ms
 if lease then lease_ttl_ms = clamp(lease_key, lease_own_ms) end
 
--- The failure lease, as release writes it: bytes 1-10 its own TTL, from 12 the code.
+-- The failure lease, as release writes it: bytes 1-10 its own TTL, from byte 12 the code.
 local failure, failure_ttl_ms = get(failure_key), 0
 if failure then
   local own_ms = ttl(failure, 1, 10)
@@ -104,7 +104,7 @@ if failure then
   if own_ms then failure = string.sub(failure, 12) end
 end
 
--- The tag of the lease that I wait for, and the mark that I do: a hint, so it may fail alone.
+-- Sets the waiting mark and returns the tag of the lease. The mark is a hint, so it may fail alone.
 local function wait_for_lease()
   local tag = string.match(string.sub(lease, 38, 53), '^%x+$') or ''
   if tag ~= '' and (waits == 's' or (waits == 'b' and not value)) then

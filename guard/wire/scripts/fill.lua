@@ -1,24 +1,24 @@
--- fill: stores a loaded value if the lease it was loaded under still stands, and gives the lease back.
+-- fill: stores a loaded value if the lease of its load still stands, and gives the lease back.
 --
 -- KEYS  value, lease, failure, waiting
 -- ARGV  1 token    2 envelope    3 px (ms)    4 channel    5 message
---       6 push_bytes   an envelope up to this long travels behind the message, after a space, if somebody
+--       6 push_bytes   an envelope up to this long follows the message, after a space, if another process
 --                      waits for this lease
 --
 -- Replies
 --    1  stored, lease gone, waiters told
---    2  stored already, by me: the reply to an earlier attempt was lost
+--    2  stored already, by an earlier attempt of the caller's whose reply was lost
 --    0  the lease is lost; nothing changed
 --   -1  Redis refused to store (no memory); lease gone, waiters told
 --
 -- Why 2: the envelope begins with the UUID of the token, 36 bytes. Without it a repeated fill would take
 -- its own success for a lost lease and its value for one that must not be shown.
 --
--- Why the store may fail alone: a lease left behind would keep everyone waiting for a value that will never
--- be there. It comes before the deletions because Redis no longer refuses memory to a script that has
+-- Why the store may fail alone: a lease left behind would keep all processes waiting for a value that never
+-- comes. The store precedes the deletions because Redis no longer refuses memory to a script that has
 -- already written something.
 --
--- Why only if somebody waits: every process of the namespace hears every message.
+-- Why only if another process waits: every process of the namespace hears every message.
 
 local value_key, lease_key, failure_key, waiting_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local token, message = ARGV[1], ARGV[5]

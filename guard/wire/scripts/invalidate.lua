@@ -1,4 +1,4 @@
--- invalidate: what is cached is out of date, and so is what a running load has read.
+-- invalidate: the cached value is out of date, and so is what a running load has read.
 --
 -- KEYS  value, lease, failure, waiting
 -- ARGV  1 channel    2 message
@@ -10,13 +10,13 @@
 --          bit 1 (2)  a load was running; what it read will not be stored
 --
 -- Why the lease goes too: its load may have read the row before the change. Without the lease its fill is
--- refused, and the next reader loads again. The failure may be cured by the change, so it goes as well.
+-- refused, and the next request loads again. The change may have cured the failure, so it goes as well.
 --
--- A value that has no stale time (an absent entry, or nothing of ours) goes in either mode.
+-- A value without stale time (an absent entry, or one that is not the guard's) goes in either mode.
 
 local value_key, lease_key, failure_key, waiting_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 
--- How long the value may go on as a stale one: bytes 52-64 of it, see acquire.
+-- How long the value may live on as stale: its bytes 52-64, see acquire.
 local function stale_limit()
   local field = redis.pcall('GETRANGE', value_key, 51, 63)
   if type(field) ~= 'string' or #field ~= 13 or string.find(field, '%D') then return 0 end

@@ -1,40 +1,40 @@
--- permit_acquire: one of the fleet's load permits, if there is one for me; otherwise a place in the queue for it.
+-- permit_acquire: one of the fleet's load permits, if one is free for the caller; otherwise a place in their queue.
 --
 -- KEYS  permits, queue, alive
 -- ARGV  1 token       names the permit; the same one again is the same permit, however often it arrives
 --       2 waiter      names the process in the queue
 --       3 limit       permits that may be out at a time
---       4 permit_ms   this one's life; a process that holds it longer renews it
+--       4 permit_ms   its life; a process that holds it longer renews it
 --       5 wait_ms     a place in the queue is kept for so long; a process that waits longer asks again
---       6 class       u  a user waits for the load
---                     r  it is a refresh that nobody waits for
---       7 more        1  I want further ones after this: if I get it, I go to the end of the queue    0  I do not
+--       6 class       u  the load has waiters
+--                     r  it is a background refresh
+--       7 more        1  the caller wants more permits: with this one it goes to the end of the queue    0  it does not
 --       8 channel
 --
 -- Replies
---    n > 0   granted; n - 1 further ones are free for me now
+--    n > 0   granted; n - 1 further ones are free for the caller
 --   -n < 0   refused; the first that is out runs out in n ms
 --
 -- permits  zset token -> the instant at which it runs out, in ms of Redis's clock
--- queue    zset waiter -> order: users from 1, refreshes from 1e12; first come, first served within a class
+-- queue    zset waiter -> order: class u from 1, class r from 1e12; first come, first served within a class
 -- alive    zset waiter -> the instant at which it counts as dead, likewise
 --
--- Why a queue: without it the process that gives a permit back is always the first to ask for it again, and one that
--- has to be woken first never gets any. A permit is granted if one is left once every waiter before me has had one.
+-- Why a queue: without it the process that gives a permit back is always the first to ask again, and a process that
+-- has to be woken first never gets one. A permit is granted if one is left for the caller after all that are ahead of it.
 --
--- Why a refusal may publish (as permit_release does): a waiter that asks for another class goes to the end of that
--- one. It may have been told of a permit that is free, or would have been, and the waiter that the permit is for now
--- has not been told. A waiter that keeps its place, or had none, owes no message: those before it have had theirs.
+-- Why a refusal may publish (as permit_release does): a process that asks for another class goes to the end of that
+-- class. A free permit may have been announced to it, and the process that is next instead has not been told. A process
+-- that keeps its place, or had none, owes no message: those ahead of it have had theirs.
 --
 -- Why the same token may be sent again, unlike that of a lease: a permit grants no right to store anything, it only
--- counts. A duplicate that arrives while the permit is out changes nothing. One that arrives after it was given back
--- takes a permit that nobody uses, never one too many, and runs out after permit_ms. A new token for each attempt
--- would leave that behind with every late command, not only with those that come after the release.
+-- counts. A duplicate that arrives while the permit is out changes nothing. One that arrives after the release takes
+-- a permit that no load uses, never one too many, and that runs out after permit_ms. With a new token for each attempt
+-- every late command would leave such a permit behind, not only those that arrive after the release.
 --
--- Why clamps: Redis's clock may step back. What then runs out later than it possibly can is shortened, not dropped:
--- its holder is at work.
+-- Why clamps: Redis's clock may step back. A permit that would then run out too late is shortened, not dropped: its
+-- holder is at work.
 --
--- Works without memory, too: Redis no longer refuses it to a script that has already written something.
+-- Works without memory, too: Redis no longer refuses memory to a script that has already written something.
 
 local permits_key, queue_key, alive_key = KEYS[1], KEYS[2], KEYS[3]
 local token, waiter = ARGV[1], ARGV[2]
@@ -59,7 +59,7 @@ for _, dead in ipairs(redis.call('ZRANGEBYSCORE', alive_key, '-inf', now_ms)) do
   redis.call('ZREM', alive_key, dead)
 end
 clamp(alive_key, wait_ms)
--- One of the two was evicted: no waiter may stand behind one that is not there. Those that wait ask again.
+-- One of the two was evicted: no process may wait behind one that has gone. Those that wait ask again.
 if redis.call('ZCARD', queue_key) ~= redis.call('ZCARD', alive_key) then redis.call('DEL', queue_key, alive_key) end
 
 local order = tonumber(redis.call('ZSCORE', queue_key, waiter) or nil)

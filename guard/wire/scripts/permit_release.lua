@@ -1,13 +1,13 @@
--- permit_release: gives a permit back, or a place in the queue, and tells the next waiter.
+-- permit_release: gives a permit back, or a place in the queue, and tells the processes that are next.
 --
 -- KEYS  permits, queue, alive
--- ARGV  1 token      or "": no permit, I no longer wait
+-- ARGV  1 token      or "": no permit, the caller no longer waits
 --       2 waiter     3 limit     4 channel
 --
 -- Replies  1 it was out    0 it was not; or no token was given
 --
--- The message is "p - <waiter>": it names the waiter that it is for, one for each permit that is free. I am not told
--- myself: a process that gives one back and wants another asks right behind.
+-- The message is "p - <waiter>", one for each free permit and for the process that it names. The caller gets none: if it
+-- wants another permit, it asks right after this.
 
 local permits_key, queue_key, alive_key = KEYS[1], KEYS[2], KEYS[3]
 local token, waiter = ARGV[1], ARGV[2]

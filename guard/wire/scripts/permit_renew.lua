@@ -5,9 +5,9 @@
 --
 -- Replies  1 renewed    0 it was lost, and is out again
 --
--- Why one that was lost comes back, unlike a lease, and also beyond the limit: the load runs, with or without it. What
--- is not counted would be granted once more. After a Redis that came back empty the fleet is so back within its limit
--- as soon as what runs has been renewed and enough of it has ended.
+-- Why a lost permit comes back, unlike a lease, and also beyond the limit: its load runs, with or without it, and a
+-- permit that is not counted would be granted once more. So after Redis came back empty the fleet is within its limit
+-- again as soon as the permits in use have been renewed and enough of them have been given back.
 
 local permits_key, token, permit_ms = KEYS[1], ARGV[1], tonumber(ARGV[2])
 

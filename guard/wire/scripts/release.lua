@@ -5,9 +5,8 @@
 --
 -- Replies  1 released, waiters told    0 lost; nothing changed
 --
--- The failure lease holds "<failure_ms, 10 digits> <code>"; its own TTL stands in it so that acquire can
--- tell one that has grown too long. It is what keeps every waiter of every process from trying the failed
--- load again, one after the other.
+-- The failure lease holds "<failure_ms, 10 digits> <code>"; its own TTL is in it so that acquire can tell one that
+-- has grown too long. It keeps the waiters of all processes from trying the failed load again, one after the other.
 --
 -- Why compare and delete: a plain DEL by a process that was paused past its lease would free the lease of
 -- the one that came after it.

@@ -1,20 +1,20 @@
--- tag_invalidate: everything with this tag is out of date, what a running load has read too.
+-- tag_invalidate: every entry with this tag is out of date, and so is what a running load has read.
 --
 -- KEYS  clock, tag
 -- ARGV  1 max_value_ms    2 channel    3 message
 --
--- Replies  1 something may have had this tag    0 nothing had
+-- Replies  1 an entry may have had this tag    0 none had
 --
--- The clock moves on and the tag's epoch becomes what it shows: whatever was born before is older than that. Fills
--- under way are not looked for; born before, they count as missing once they are stored.
+-- The clock moves on and the tag's epoch becomes what it shows: every entry born before is older. Fills under way are
+-- left alone: born before, they count as missing once they are stored.
 --
--- Without memory clock and tag are deleted instead. An entry of a tag without an epoch is out of date, too, and the
--- clock goes so that a tag which gets an epoch again gets one of another era than the entry.
+-- Without memory clock and tag are deleted instead. An entry of a tag without an epoch is out of date, too. The clock
+-- goes so that the tag's next epoch is of another era than the entry.
 
 local clock_key, tag_key = KEYS[1], KEYS[2]
 local max_value_ms = ARGV[1]
 
--- What follows the present clock, or the beginning of an era.
+-- The next state of the clock, or the first of a new era.
 local function next_clock()
   local clock = redis.pcall('GET', clock_key)
   if type(clock) == 'string' and #clock == 29 and string.find(clock, '^%d+%.%d+$') then

@@ -1,4 +1,4 @@
--- tag_keep: before an entry with tags is stored: each of its tags has an epoch that outlives it.
+-- tag_keep: sees to it, before an entry with tags is stored, that each of its tags has an epoch that outlives it.
 --
 -- KEYS  clock, then one to eight tags
 -- ARGV  1 born          what the clock showed before the entry was loaded
@@ -7,7 +7,7 @@
 -- Replies  1 no tag was invalidated since: the entry is good    0 it is out of date already
 --
 -- A tag without an epoch may have been invalidated and evicted, so it gets the present clock, as if it were
--- invalidated now; likewise one of an era that is over, under which nothing born in this one could be good.
+-- invalidated now. So does a tag with an epoch of another era, under which no entry of this era could be good.
 
 local clock_key = KEYS[1]
 local born, max_value_ms = ARGV[1], ARGV[2]

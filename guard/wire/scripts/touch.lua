@@ -1,19 +1,19 @@
--- touch: gives a value that its refresh found unchanged a new life, if the lease still stands, and gives the
+-- touch: gives a new life to a value that its refresh found unchanged, if the lease still stands, and gives the
 -- lease back. The body does not travel again.
 --
 -- KEYS  value, lease, failure, waiting
 -- ARGV  1 token
---       2 filler     the first 36 bytes of the value that was found unchanged
+--       2 filler     the first 36 bytes of the unchanged value
 --       3 head       the first 141 bytes of its new envelope (new filler, TTLs, load time, born)
 --       4 checksum   its last 16 bytes
 --       5 bytes      its length, which is that of the old one
 --       6 px (ms)    7 channel    8 message    9 push_bytes, as in fill
 --
--- Replies  as fill: 1 stored, 2 stored already by me, 0 the lease is lost, -1 Redis refused to store; and
---   -2  another value stands there, or none; nothing changed, the lease is still mine: fill
+-- Replies  as fill: 1 stored, 2 stored already by the caller, 0 the lease is lost, -1 Redis refused to store; and
+--   -2  another value stands there, or none; nothing changed, the caller still has the lease and must fill
 --
--- Why the filler: what was compared with the source is that very value. Under my lease nobody can have put
--- another one there, but it may have run out, been evicted or been damaged.
+-- Why the filler: the source was compared with that very value. Under the lease no other process can have stored
+-- another one, but it may have run out, been evicted or been damaged.
 
 local value_key, lease_key, failure_key, waiting_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local token, message = ARGV[1], ARGV[8]
