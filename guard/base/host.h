@@ -12,13 +12,11 @@
  *
  * Threads    All functions only on the thread of the loop, or on the one that sets it up before it runs;
  *            host_wake_send() on any.
- * Callbacks  All are called on the thread of the loop, never from inside a function of this header but the four
- *            that an adapter calls. They may call every function here, stop or clear what has just called them,
- *            and free it.
- * Lifetime   The structs are their owner's and need no memory of the loop, but for a descriptor's watch. What was
- *            stopped or cleared never calls back, also if it was due; then its memory may be used again. A loop may
- *            need time to let go of what it held: that is between the adapter and its loop until host_close(),
- *            which tells when nothing is left.
+ * Callbacks  Run on the thread of the loop, and only from host_rang(), host_turn_over(), host_woken(), host_closed() or an
+ *            adapter's watch. They may call every function here, stop or clear what has just called them, and free it.
+ * Lifetime   The owner keeps the structs; only watching a descriptor may allocate. Once stopped or cleared, a callback
+ *            never runs, even if it was already due, and its memory may be reused. If the loop needs time to let go of
+ *            a handle, the adapter sees to that; host_close() tells when nothing is left.
  * Time       Instants of clock_now_us().
  */
 #ifndef GUARD_HOST_H
@@ -97,7 +95,7 @@ void host_close(struct guard_host *host, void (*closed)(void *context), void *co
 enum { HOST_NEVER = INT32_MAX };
 
 /* An adapter begins its own struct with this one: that is its context. It sets the functions, then calls host_init().
- * None of them but `watch` can fail, so it takes from the loop what they need before. */
+ * None of them but `watch` may fail, so the adapter acquires everything they need before host_init(). */
 struct guard_host {
     /* As host_watch(). With 0 it must not call `ready` any more, even if the loop has noticed something already. */
     int (*watch)(struct guard_host *host, struct host_watch *watch, unsigned events);
