@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/uv_host.h"
+#include "core/near.h"
 #include "guard.h"
 #include "run/blocking.h"
 #include "run/life.h"

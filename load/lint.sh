@@ -4,9 +4,10 @@
 #
 #   sh load/lint.sh [--count]      --count prints how many includes there are between rooms, and in how many circles
 #
-# A room is a folder or one file. What is listed here and what is found there must agree: an include of a room that is
-# not named, a circle of files (a .c and its .h are one module) outside guard/core, a header called *_parts.h, and a
-# folder with code that has no line are refused.
+# A room is a folder or one file, and names only rooms of the lines above its own. What is listed here and what is found
+# there must agree: an include of a room that is not named or of a file that is not there, a circle of files (a .c and
+# its .h are one module) outside guard/core, a header called *_parts.h, and a folder with code that has no line are
+# refused.
 set -u
 
 rooms() {
@@ -41,21 +42,21 @@ ROOMS
 
 # redis/ shows one face to the rest of guard/.
 face='guard/redis/redis.h'
+# Made by the build out of scripts, statements and a template.
+made='guard_scripts.h app_statements.h page_template.h'
 
 git ls-files -co --exclude-standard 'guard/*.[ch]' 'app/*.[ch]' 'load/*.[ch]' | while read -r file; do
-    [ ! -f "$file" ] || grep -HnE '^[[:space:]]*#[[:space:]]*include[[:space:]]+"' "$file" || echo "$file:0:"
-done | awk -v rooms="$(rooms)" -v face="$face" -v counting="${1:-}" '
+    [ ! -f "$file" ] || grep -HnE '^[[:space:]]*#[[:space:]]*include[[:space:]]+["<]' "$file" || echo "$file:0:"
+done | awk -v rooms="$(rooms)" -v face="$face" -v made=" $made " -v counting="${1:-}" '
 function refuse(text) {
     print "lint: " text > "/dev/stderr"
     bad = 1
 }
 
-# The longest line of the list that this file is in.
-function room_of(file,    path) {
-    for (path = file; path != ""; path = path ~ /\// ? substr(path, 1, match(path, /\/[^\/]*$/) - 1) : "")
-        if (path in may)
-            return path
-    return ""
+# Its own line, or that of its folder.
+function room_of(file,    folder) {
+    folder = substr(file, 1, match(file, /\/[^\/]*$/) - 1)
+    return file in may ? file : folder in may ? folder : ""
 }
 
 function plain(path) {
@@ -64,9 +65,10 @@ function plain(path) {
     return path
 }
 
+# Beside the file, from the root, or as a host includes what it has copied.
 function target_of(file, name,    beside) {
     beside = plain(substr(file, 1, match(file, /[^\/]*$/) - 1) name)
-    return beside in files ? beside : name in files ? name : ""
+    return beside in files ? beside : name in files ? name : "guard/" name in files ? "guard/" name : ""
 }
 
 function module_of(file) {
@@ -105,8 +107,11 @@ BEGIN {
     for (i = 1; i <= count; i++) {
         n = split(lines[i], words, " ")
         may[words[1]] = " " words[1] " "
-        for (j = 2; j <= n; j++)
+        for (j = 2; j <= n; j++) {
+            if (!(words[j] in may))
+                refuse(words[1] " names " words[j] ", which no line above it is about")
             may[words[1]] = may[words[1]] words[j] " "
+        }
     }
 }
 
@@ -116,11 +121,13 @@ BEGIN {
     name = $0
     if (part[2] == 0)
         next
-    sub(/^[^"]*"/, "", name)
-    sub(/".*/, "", name)
+    quoted = sub(/^[^"<]*"/, "", name)
+    sub(/^[^"<]*</, "", name)
+    sub(/[">].*/, "", name)
     from[++total] = part[1]
     at[total] = part[1] ":" part[2]
     to[total] = name
+    ours[total] = quoted
 }
 
 END {
@@ -132,6 +139,8 @@ END {
     }
     for (i = 1; i <= total; i++) {
         target = target_of(from[i], to[i])
+        if (target == "" && ours[i] && !index(made, " " to[i] " "))
+            refuse(at[i] ": there is no " to[i] " in guard/, app/ or load/")
         if (target == "" || target == from[i])
             continue
         here = room_of(from[i])

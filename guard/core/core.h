@@ -103,8 +103,8 @@ struct core_waiter {
     uint64_t parent_load;   /* the load whose loader made the request; 0: none */
     bool of_many;           /* of a request for many: may be loaded in a batch */
     bool lookup_unanswered; /* Redis did not answer a lookup of this get in time */
-    char refused[TOKEN_UUID_BYTES +
-                 1]; /* head of an entry that a lookup of this get found out of date; "": none */
+    /* head of an entry that a lookup of this get found out of date; "": none */
+    char refused[TOKEN_UUID_BYTES + 1];
 
     /* the core's */
     struct core_waiter *prev, *next; /* in the flight's list, oldest first; then among the answered */

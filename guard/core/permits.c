@@ -2,7 +2,6 @@
 /* permits.c - see permits.h. */
 #include "permits.h"
 #include "core_state.h"
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -78,8 +78,8 @@ void stale_soft_limit(struct core_waiter *waiter)
         core->stats.stale_soft++;
         flight_left(flight);
     } else if ((flight->held.there || alone) && flight->state == FLIGHT_WAITING) {
-        flight_acquire(
-            flight); /* the waiter joined after the last lookup; or it is nested, and this is its last one */
+        /* the waiter joined after the last lookup; or it is nested, and this is its last one */
+        flight_acquire(flight);
     }
 }
 

@@ -21,4 +21,5 @@ static inline void cache_ask(struct guard *guard)
     if (atomic_load_explicit(&guard->cache_wanted, memory_order_relaxed))
         cache_ask_redis(guard);
 }
+
 #endif

@@ -2,7 +2,6 @@
 /* callback.c - see callback.h. */
 #include "callback.h"
 #include "../base/clock.h"
-#include "../base/digest.h"
 #include "../base/histogram.h"
 #include "mailbox.h"
 #include "many.h"
@@ -50,27 +49,12 @@ void callback_count(struct guard_loop *loop, const struct get *get)
     counter_add(&counters->duration_sum_us, span_us);
 }
 
-/* ---- tags ---- */
-
-uint64_t callback_hash(const struct get *get)
-{
-    const struct core_key key = get_key(get);
-    return digest_siphash(get->loop->guard->hash_key, key.encoded, key.encoded_bytes);
-}
-
-void callback_remember_tags(struct guard_loop *loop, uint64_t key_hash, const char *tags, size_t bytes)
-{
-    if (loop->tag_memory == NULL)
-        loop->tag_memory = tag_memory_new();
-    tag_memory_put(loop->tag_memory, key_hash, tags, bytes);
-}
-
 /* The next lookup of its key asks for the tags that were loaded with it. */
 static void remember_loaded(struct guard_loop *loop, const struct get *get)
 {
     const struct value *value = value_behind(get->waiter.result.value);
     if (get->stage == GET_CORE && value != NULL && value->tags_bytes > 0)
-        callback_remember_tags(loop, callback_hash(get), value->tags, value->tags_bytes);
+        tag_memory_remember(&loop->tag_memory, get_hash(get), value->tags, value->tags_bytes);
 }
 
 /* ---- calling back ---- */

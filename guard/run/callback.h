@@ -18,8 +18,4 @@ void callback_hits(struct guard_loop *loop);
 /* Some of loop->hits and of loop->ready. */
 void callback_ready(struct guard_loop *loop);
 
-/* The tags of an entry, for the next lookup of its key. */
-void callback_remember_tags(struct guard_loop *loop, uint64_t key_hash, const char *tags, size_t bytes);
-uint64_t callback_hash(const struct get *get);
-
 #endif

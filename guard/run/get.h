@@ -5,7 +5,7 @@
  *     NEW -> LOOKUP (on its loop) -> CORE (guard's thread) -> called back on its loop, freed
  *               \_________________ hit _________________/
  *
- * One that was asked for with others is HELD between LOOKUP and CORE, see many.h.
+ * One of a request for many is HELD between LOOKUP and CORE, see many.h.
  *
  * It belongs to the thread of its stage; the hand-over is under a mutex. Small, because there is one for
  * every waiting request.
@@ -18,7 +18,7 @@
 enum get_stage {
     GET_NEW,
     GET_LOOKUP,
-    GET_HELD, /* its lookup was no hit; waits for those of the others it was asked for with */
+    GET_HELD, /* its lookup was no hit; waits for the other lookups of its `many` */
     GET_CORE,
 };
 
@@ -40,8 +40,8 @@ struct get {
     struct twin *twin;     /* GET_CORE, mode shadow: what a fleet does meanwhile; NULL: nothing */
     struct many *many;     /* it is one of these; NULL: alone */
     enum get_stage stage;
-    bool
-        is_stand_in; /* no get: stands for all of `many` in the tickets; never changes, so that any thread may look */
+    /* no get: stands for all of `many` in the tickets; never changes, so that any thread may look */
+    bool is_stand_in;
     bool cancelling;               /* in the guard's list of cancels; under its mutex */
     bool cancel_posted;            /* has ever been; the thread of its loop */
     bool in_core, cancelled_early; /* guard's thread */

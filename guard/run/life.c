@@ -10,7 +10,6 @@
 #include "thread.h"
 #include "workers.h"
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { BEAT_MS = 500 };

@@ -13,6 +13,7 @@
 #include "lookup.h"
 #include "../base/clock.h"
 #include "../core/hit.h"
+#include "../core/near.h"
 #include "../wire/envelope.h"
 #include "callback.h"
 #include "mailbox.h"
@@ -219,7 +220,7 @@ static void ask_for_epochs(struct lookup *lookup, struct found *found)
 {
     struct guard_loop *loop = lookup->loop;
     const struct value *value = found->value;
-    callback_remember_tags(loop, lookup->key_hash, value->tags, value->tags_bytes);
+    tag_memory_remember(&loop->tag_memory, lookup->key_hash, value->tags, value->tags_bytes);
     if (lookup->check == NULL)
         lookup->check = calloc(1, sizeof *lookup->check);
     if (lookup->check == NULL || !all_have_time(lookup) ||
@@ -245,7 +246,7 @@ static void answer_entry(struct lookup *lookup, const struct redisReply *entry)
         return;
     bool untagged = found.value == NULL || found.value->tags_bytes == 0;
     if (untagged && lookup->check != NULL)
-        callback_remember_tags(lookup->loop, lookup->key_hash, "", 0);
+        tag_memory_remember(&lookup->loop->tag_memory, lookup->key_hash, "", 0);
     if (untagged)
         answer_found(lookup, &found);
     else if (epochs_are_here(lookup, found.value))
@@ -416,7 +417,7 @@ bool lookup_begin(struct guard_loop *loop, struct get *get)
     if (!looks || !redis_may_look_up(loop->redis) || !has_time_for_lookup(loop, get))
         return false;
     struct core_key key = get_key(get);
-    uint64_t key_hash = callback_hash(get);
+    uint64_t key_hash = get_hash(get);
     struct lookup *lookup = joinable_lookup(loop, &key, key_hash);
     bool made = lookup == NULL;
     if (made)

@@ -10,7 +10,7 @@
  * it is answered without waiting for that, and nothing more is sent from here.
  *
  * An entry with tags is a hit only if their epochs say so (tags.h): they are requested with one MGET more, in the same
- * write if the loop remembers which tags the key had, else behind it. What no answer came for is not answered from here.
+ * write if the loop remembers which tags the key had, else behind it. Without an answer to that it is no hit.
  *
  * Threads  that of the loop.
  */

@@ -4,6 +4,7 @@
 #include "../base/check.h"
 #include "../base/clock.h"
 #include "../base/key.h"
+#include "../core/near.h"
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>

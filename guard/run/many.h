@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * many.h - several gets that were asked for together and are answered together. Private to many.c, loop*.c, api.c.
+ * many.h - the gets of one request for many keys, which are answered together.
  *
  *     guard_get_many() --+-- get: LOOKUP -- hit ---------------------+-- the last one is answered: call back, free
  *                        +-- get: LOOKUP -- HELD --+-- CORE -- ... --+
@@ -8,8 +8,8 @@
  *                              one write      all lookups answered
  *
  * Its gets are ordinary ones. Those that miss are held until no lookup of the others is outstanding and then enter
- * the core in one turn of the loop, so that their acquires are one write and their loads can be one batch (core.h). All lookups
- * are on their way when the first is answered, so this costs no round trip and ends with Redis's limit.
+ * the core in one turn of the loop, so that their acquires are one write and their loads can be one batch (core.h). All
+ * lookups are on their way when the first is answered, so this costs no round trip and ends with Redis's limit.
  *
  * Threads   that of its loop. many_forget() and many_take_tickets() under the guard's mutex if that is the guard's own.
  * Lifetime  until its last get has been called back.

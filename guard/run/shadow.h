@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * shadow.h - mode shadow: what a fleet would have done, beside gets that do without it. Private to shell*.c.
+ * shadow.h - mode shadow: what a fleet would have done, beside gets that do without it.
  *
  *     get -> core in mode off, no Redis -> its own load -> answered
  *      \                                       | what it loaded
  *       +-> shadow: a core in mode fleet  <----+      lookups, leases, fills, wake-ups in a namespace of their own
- *           its waiters are nobody, its loads are the loads of the gets: no load is added, nobody waits for it
+ *           its waiters are no requests, its loads are the loads of the gets: no load is added, no get waits for it
  *
  * The shadow's counters are the answer: what it answered without a load of its own is what a fleet would have saved.
  * Its values are stored in full, because hits, memory and eviction would not be true otherwise, under the namespace
- * and a "~", which no configuration can name: nobody is ever answered with them. They may be older than a fleet would
+ * and a "~", which no configuration can name: no request is ever answered with them. They may be older than a fleet would
  * allow: a query may have begun before its lease.
  *
  * Threads   the guard's.
@@ -27,7 +27,7 @@ struct shadow *shadow_open(struct core *core);
 /* When the core is idle. Accepts NULL in *shadow. */
 void shadow_close(struct shadow **shadow);
 
-/* This get has been accepted: so the fleet is asked, too. For want of memory it is not. */
+/* This get has been accepted: the shadow gets its key, too, unless memory is short. */
 void shadow_get(struct shadow *shadow, uint64_t now_us, struct get *get);
 /* It has been answered, by its own load or not at all. */
 void shadow_told(struct shadow *shadow, uint64_t now_us, struct get *get);

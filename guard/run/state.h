@@ -15,7 +15,8 @@
  *                          callback <- loop <- answers <---------------+
  *
  * Read in this order: get.h (one request inside), mailbox, lookup, callback, loop, thread, calls, workers; then many
- * (several keys at once), nested (a loader that asks), shadow, cache (what Redis's data is called), life (start, stop).
+ * (several keys at once), nested (a loader that gets another key), shadow, cache (what Redis's data is called), life
+ * (start, stop); blocking and tag_memory stand by themselves.
  *
  * Locking   the guard's mutex, then a loop's; the one of the hot keys is the innermost. Nobody else's code runs
  *           under any of them.
@@ -26,12 +27,12 @@
 #define GUARD_STATE_H
 
 #include "../base/chance.h"
+#include "../base/digest.h"
 #include "../base/forked.h"
 #include "../base/host.h"
 #include "../base/hot.h"
 #include "../base/say.h"
 #include "../base/tickets.h"
-#include "../core/near.h"
 #include "../redis/redis.h"
 #include "../wire/protocol.h"
 #include "get.h"
@@ -39,6 +40,7 @@
 #include <stdatomic.h>
 
 struct lookup;
+struct near;
 struct shadow;
 struct tag_memory;
 struct wake;
@@ -88,9 +90,9 @@ struct guard_loop {
     uint32_t count;                /* accepted and not yet called back */
     bool attached;                 /* by a host */
     bool detaching, parts_closed;
-    void (*linked)(struct guard *guard,
-                   bool up); /* its connection came up or went down; NULL: nobody listens */
-    struct get *outbox;      /* the guard's thread: what it has answered since it last told the loop */
+    /* its connection came up or went down; NULL: of no interest */
+    void (*linked)(struct guard *guard, bool up);
+    struct get *outbox; /* the guard's thread: what it has answered since it last told the loop */
     struct guard_loop *outbox_next;
     void (*detached)(void *context);
     void *detached_context;
@@ -117,8 +119,8 @@ struct refresh {
     char text[];                       /* plain key, NUL, encoded key, NUL */
 };
 
-/* The end: DRAINING until nobody waits or the drain time is over; CANCELLING, every waiter answered and every load told to
- * stop, until the core is idle or its loaders have had their time; ENDING, connections closing. */
+/* The end: DRAINING until no waiter is left or the drain time is over; CANCELLING, every waiter answered and every load
+ * told to stop, until the core is idle or its loaders have had their time; ENDING, connections closing. */
 enum phase { PHASE_RUNNING, PHASE_DRAINING, PHASE_CANCELLING, PHASE_ENDING };
 
 struct guard {
@@ -193,6 +195,13 @@ static inline bool is_forked(const struct guard *guard)
 static inline bool is_own_loop(const struct guard_loop *loop)
 {
     return loop == loop->guard->own;
+}
+
+/* Of its key, for the tables of a loop. */
+static inline uint64_t get_hash(const struct get *get)
+{
+    const struct core_key key = get_key(get);
+    return digest_siphash(get->loop->guard->hash_key, key.encoded, key.encoded_bytes);
 }
 
 /* A counter has one writer. */

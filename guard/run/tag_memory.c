@@ -63,6 +63,13 @@ void tag_memory_put(struct tag_memory *memory, uint64_t key_hash, const char *ta
     memcpy(place->tags, tags, place->bytes);
 }
 
+void tag_memory_remember(struct tag_memory **memory, uint64_t key_hash, const char *tags, size_t bytes)
+{
+    if (*memory == NULL)
+        *memory = tag_memory_new();
+    tag_memory_put(*memory, key_hash, tags, bytes);
+}
+
 size_t tag_memory_get(struct tag_memory *memory, uint64_t key_hash, const char **tags)
 {
     const struct remembered *place = memory != NULL ? recalled(memory, key_hash) : NULL;

@@ -24,6 +24,8 @@ void tag_memory_free(struct tag_memory **memory);
 
 /* bytes 0: it has none. */
 void tag_memory_put(struct tag_memory *memory, uint64_t key_hash, const char *tags, size_t bytes);
+/* The same; *memory NULL: makes it. */
+void tag_memory_remember(struct tag_memory **memory, uint64_t key_hash, const char *tags, size_t bytes);
 /* Returns how many bytes there are, 0 for nothing known; valid until the next put. */
 size_t tag_memory_get(struct tag_memory *memory, uint64_t key_hash, const char **tags);
 

@@ -2,6 +2,7 @@
 /* thread.c - see thread.h. */
 #include "thread.h"
 #include "../base/clock.h"
+#include "../core/near.h"
 #include "cache.h"
 #include "callback.h"
 #include "calls.h"

@@ -238,8 +238,8 @@ TEST(a_miss_and_a_hit_enter_few_files_and_the_readme_tells_their_way)
     for (size_t i = 0; i < WALKS; i++) {
         char key[16];
         snprintf(key, sizeof key, "cold%zu", i);
-        WAIT_UNTIL(stats_of(fleet.guards[0]).wake_messages >
-                   i); /* that of the load before is no part of this walk */
+        /* the wake-up of the load before is no part of this walk */
+        WAIT_UNTIL(stats_of(fleet.guards[0]).wake_messages > i);
         record(&misses[i], attached, &loop, key, GUARD_FROM_LOAD);
         record(&hits[i], attached, &loop, key, GUARD_FROM_CACHE);
     }
