@@ -34,7 +34,7 @@ load/herd        load/base load/stack load/witness
 load/report      load/base load/stack load/witness load/herd
 load/play        load/base load/stack load/witness load/herd load/report
 load/bench       load/base load/stack load/witness load/herd load/report load/play
-load/peers       load/base load/stack load/witness load/herd load/report load/play load/bench
+load/peers       load/base load/stack load/witness load/herd load/report load/play
 load/lab         load/base load/stack load/witness load/herd load/report load/play guard/guard.h
 load             load/base load/stack load/witness load/herd load/report load/play
 ROOMS

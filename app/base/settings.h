@@ -23,13 +23,12 @@
 
 /* Texts are lent from argv, env or the table; none is NULL. */
 struct settings {
-    struct guard_config guard; /* complete, except for its log */
-    struct guard_policy
-        policy;             /* of every kind, without its loader; near_ms counts only with guard.near_bytes */
-    const char *listen;     /* host:port, [v6]:port or unix:PATH */
-    const char *ops_listen; /* the same, or "off" */
-    const char *ops_token_file;     /* "": the operations listener asks for no token */
-    const char *database_url;       /* postgresql://... or libpq's keyword=value form */
+    struct guard_config guard;  /* complete, except for its log */
+    struct guard_policy policy; /* of every kind, without its loader; near_ms counts only with near_bytes */
+    const char *listen;         /* host:port, [v6]:port or unix:PATH */
+    const char *ops_listen;     /* the same, or "off" */
+    const char *ops_token_file; /* "": the operations listener asks for no token */
+    const char *database_url;   /* postgresql://... or libpq's keyword=value form */
     const char *write_database_url; /* the same; "": this process only reads */
     bool prepare;                   /* off: behind a pooler that cannot keep prepared statements */
     uint32_t write_workers, write_queue;

@@ -60,7 +60,6 @@ static int open_tcp(const struct sockaddr *address, socklen_t address_bytes, boo
 static bool open_all_tcp(const struct addrinfo *info, struct listener *out)
 {
     struct sockaddr_storage address;
-
     socklen_t address_bytes = sizeof(address);
 
     out->fds[0] = open_tcp(info->ai_addr, info->ai_addrlen, true);
@@ -77,7 +76,6 @@ static bool open_all_tcp(const struct addrinfo *info, struct listener *out)
 static void name_tcp(const struct address *wanted, struct listener *out)
 {
     struct sockaddr_storage address = {0};
-
     socklen_t address_bytes = sizeof(address);
     const bool is_v6 = strchr(wanted->host, ':') != NULL;
 

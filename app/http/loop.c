@@ -14,8 +14,7 @@
 #include <unistd.h>
 
 enum {
-    CONNECTION_POOL_BYTES =
-        8192, /* bounds the request head too; the 32 KiB default is zeroed every request */
+    CONNECTION_POOL_BYTES = 8192, /* bounds the head too; the 32 KiB default is zeroed every request */
     LOOK_AGAIN_MS = 1,
     ACCEPTED_A_TURN = 10,    /* by libmicrohttpd, at most */
     ACCEPT_TURNS_MAX = 1000, /* of the turns that empty the backlog before it is closed */
@@ -208,8 +207,8 @@ static void ticked(uv_timer_t *timer)
 
     atomic_store_explicit(&loop->beat_ms, clock_ms(), memory_order_relaxed);
     client_sweep(&loop->clients);
-    client_due(
-        &loop->clients); /* out of descriptors libmicrohttpd stops accepting, and looks again only when it runs */
+    /* out of descriptors libmicrohttpd stops accepting, and looks again only when it runs */
+    client_due(&loop->clients);
 }
 
 /* ---- opening and closing ---- */

@@ -65,7 +65,6 @@ bool token_matches(const struct token *token, const char *given)
 {
     char padded[TOKEN_BYTES_MAX + 1] = "";
     const size_t bytes = strlen(given);
-
     volatile unsigned char difference = bytes != token->bytes;
 
     memcpy(padded, given, bytes < TOKEN_BYTES_MAX ? bytes : TOKEN_BYTES_MAX);

@@ -46,8 +46,7 @@ struct outbox *outbox_open(const struct outbox_config *config);
 /* Ends the thread, after one last attempt to settle. Leaves NULL; accepts NULL in *outbox. */
 void outbox_close(struct outbox **outbox);
 
-/* This cache has confirmed all that the transaction owes, and there is no other cache: its rows may go. Never blocks.
- * */
+/* This cache has confirmed all that the transaction owes, and there is no other: its rows may go. Never blocks. */
 void outbox_settle(struct outbox *outbox, int64_t transaction_id, const char *cache);
 /* A write was not paid before its answer: look soon. Never blocks. */
 void outbox_wake(struct outbox *outbox);

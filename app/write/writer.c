@@ -16,10 +16,9 @@
 #include <utlist.h>
 
 enum {
-    INVALIDATE_LIMIT_MS =
-        500, /* at least; once to read what is owed, once for Redis; then the answer goes out */
-    INVALIDATE_COMMANDS = 2, /* at least so many attempts of REDIS_LIMIT_MS fit in */
-    PAYS_SLACK_MS = 1000,    /* for the rest of a write, before other processes pay for it */
+    INVALIDATE_LIMIT_MS = 500, /* at least; once to read what is owed, once for Redis; then it is answered */
+    INVALIDATE_COMMANDS = 2,   /* at least so many attempts of REDIS_LIMIT_MS fit in */
+    PAYS_SLACK_MS = 1000,      /* for the rest of a write, before other processes pay for it */
     ROWS_BYTES_MAX = 1 << 20,
 };
 

@@ -20,11 +20,11 @@ void host_init(struct guard_host *host)
 
 /* ---- timers: a handful, so a list will do ---- */
 
-static struct host_timer *earliest(const struct guard_host *host)
+static struct host_timer *earliest(const struct guard_host *host, bool of_due)
 {
-    struct host_timer *first = host->timers;
-    for (struct host_timer *timer = first; timer != NULL; timer = timer->next)
-        if (timer->at_us < first->at_us)
+    struct host_timer *first = NULL;
+    for (struct host_timer *timer = host->timers; timer != NULL; timer = timer->next)
+        if ((timer->due || !of_due) && (first == NULL || timer->at_us < first->at_us))
             first = timer;
     return first;
 }
@@ -36,21 +36,22 @@ static uint32_t ms_to_ring(uint64_t at_us)
     return in_ms < HOST_NEVER ? (uint32_t)in_ms : HOST_NEVER - 1;
 }
 
-static void arm(struct guard_host *host)
+static void arm(struct guard_host *host, uint32_t least_ms)
 {
-    const struct host_timer *first = earliest(host);
+    const struct host_timer *first = earliest(host, false);
     uint64_t at_us = first != NULL ? first->at_us : UINT64_MAX;
     if (host->ringing || at_us == host->armed_us)
         return;
+    uint32_t in_ms = at_us != UINT64_MAX ? ms_to_ring(at_us) : HOST_NEVER;
     host->armed_us = at_us;
-    host->timer(host, at_us != UINT64_MAX ? ms_to_ring(at_us) : HOST_NEVER);
+    host->timer(host, in_ms > least_ms ? in_ms : least_ms);
 }
 
 static void take_off(struct guard_host *host, struct host_timer *timer)
 {
     if (timer->set)
         DL_DELETE(host->timers, timer);
-    timer->set = false;
+    timer->set = timer->due = false;
 }
 
 void host_timer_set(struct guard_host *host, struct host_timer *timer, uint64_t at_us)
@@ -63,7 +64,7 @@ void host_timer_set(struct guard_host *host, struct host_timer *timer, uint64_t 
     timer->set = at_us != UINT64_MAX;
     if (timer->set)
         DL_APPEND(host->timers, timer);
-    arm(host);
+    arm(host, 0);
 }
 
 void host_timer_stop(struct guard_host *host, struct host_timer *timer)
@@ -71,21 +72,25 @@ void host_timer_stop(struct guard_host *host, struct host_timer *timer)
     if (!timer->set)
         return;
     take_off(host, timer);
-    arm(host);
+    arm(host, 0);
 }
 
+/* Which ones are due is settled first. One that a callback sets for an instant that has passed rings in a millisecond:
+ * some loops call a timer of 0 ms before they do anything else, again and again. */
 void host_rang(struct guard_host *host)
 {
     uint64_t now_us = clock_now_us();
-    struct host_timer *due = NULL;
+    struct host_timer *timer = NULL;
     host->armed_us = UINT64_MAX;
     host->ringing = true; /* it is armed once, for what they leave */
-    while ((due = earliest(host)) != NULL && due->at_us <= now_us) {
-        take_off(host, due);
-        due->run(due->context);
+    DL_FOREACH (host->timers, timer)
+        timer->due = timer->at_us <= now_us;
+    while ((timer = earliest(host, true)) != NULL) {
+        take_off(host, timer);
+        timer->run(timer->context);
     }
     host->ringing = false;
-    arm(host);
+    arm(host, 1);
 }
 
 /* ---- soon ---- */

@@ -12,13 +12,11 @@
  *
  * Threads    All functions only on the thread of the loop, or on the one that sets it up before it runs;
  *            host_wake_send() on any.
- * Callbacks  All are called on the thread of the loop, never from inside a function of this header but the four
- *            that an adapter calls. They may call every function here, stop or clear what has just called them,
- *            and free it.
- * Lifetime   The structs are their owner's and need no memory of the loop, but for a descriptor's watch. What was
- *            stopped or cleared never calls back, also if it was due; then its memory may be used again. A loop may
- *            need time to let go of what it held: that is between the adapter and its loop until host_close(),
- *            which tells when nothing is left.
+ * Callbacks  Run on the thread of the loop, and only from host_rang(), host_turn_over(), host_woken(), host_closed() or an
+ *            adapter's watch. They may call every function here, stop or clear what has just called them, and free it.
+ * Lifetime   The owner keeps the structs; only watching a descriptor may allocate. Once stopped or cleared, a callback
+ *            never runs, even if it was already due, and its memory may be reused. If the loop needs time to let go of
+ *            a handle, the adapter sees to that; host_close() tells when nothing is left.
  * Time       Instants of clock_now_us().
  */
 #ifndef GUARD_HOST_H
@@ -36,10 +34,11 @@ enum { HOST_READABLE = 1, HOST_WRITABLE = 2, HOST_BROKEN = 4 };
 
 /* A descriptor. The owner sets the first three; zeroed, it is not watched. */
 struct host_watch {
-    /* Some of these hold. BROKEN: the system reports an error of the descriptor; reading tells which. */
+    /* Some of these hold. BROKEN: the system reports an error of the descriptor; reading tells which. A loop that
+     * cannot tell reports what is watched for in its place. */
     void (*ready)(void *context, unsigned events);
     void *context;
-    int fd;
+    int fd;       /* that no other watch has */
     void *handle; /* the adapter's; NULL: not watched */
 };
 /* Watches for READABLE, WRITABLE or both, in place of what it watched for before: `ready` is called again and again
@@ -53,10 +52,12 @@ struct host_timer {
     void *context;
     uint64_t at_us;
     bool set;
+    bool due; /* in this turn */
     struct host_timer *prev, *next;
 };
 /* Rings once, at that instant or as soon after it as the loop can; in place of the instant that was set before.
- * UINT64_MAX: not at all. */
+ * UINT64_MAX: not at all. One that is set in a timer's callback rings after the loop's other work, even if its instant
+ * has passed. */
 void host_timer_set(struct guard_host *host, struct host_timer *timer, uint64_t at_us);
 void host_timer_stop(struct guard_host *host, struct host_timer *timer);
 
@@ -97,15 +98,16 @@ void host_close(struct guard_host *host, void (*closed)(void *context), void *co
 enum { HOST_NEVER = INT32_MAX };
 
 /* An adapter begins its own struct with this one: that is its context. It sets the functions, then calls host_init().
- * None of them but `watch` can fail, so it takes from the loop what they need before. */
+ * None of them but `watch` may fail, so the adapter acquires everything they need before host_init(). */
 struct guard_host {
-    /* As host_watch(). With 0 it must not call `ready` any more, even if the loop has noticed something already. */
+    /* As host_watch(). With 0 it must not call `ready` any more, even if the loop has noticed something already. An
+     * error or a hang-up is reported whatever is watched for. */
     int (*watch)(struct guard_host *host, struct host_watch *watch, unsigned events);
     /* Calls host_rang() once, in so many ms and not sooner than the loop's own idea of that, in place of the call
      * that was to come. HOST_NEVER: not at all. */
     void (*timer)(struct guard_host *host, uint32_t in_ms);
-    /* Calls host_turn_over() once, after what the loop is about to do now, before it waits again; not from inside.
-     * Not called again before that. */
+    /* Calls host_turn_over() once, after what the loop is about to do now, before it waits again and however busy it
+     * is; not from inside. Not called again before that. */
     void (*soon)(struct guard_host *host);
     /* Any thread: calls host_woken() on the thread of the loop; once for several calls will do. */
     void (*wake)(struct guard_host *host);

@@ -27,7 +27,7 @@
  *   flight              one key of one process while it is looked up, waited for, loaded and stored
  *   waiter              the place of a request in a flight
  *   lease               the right to load and store a key, of one process in the fleet, for a time; a token in Redis
- *   leader              the process that has it; the others of the fleet wait
+ *   leader              the process that holds the lease of a key; the others of the fleet wait
  *   load                one run of the application's loader for one key
  *   fill                storing what was loaded; refused without the lease
  *   bypass              a load without a lease: it answers and is not stored
@@ -39,7 +39,7 @@
  *   early refresh       the same after a fresh hit, drawn by lot shortly before it would be stale
  *   tag                 a name of many entries, which invalidates all of them at once
  *   tag epoch           the point of the tags' clock at which a tag was last invalidated
- *   permit              the right to run one query, of a number for the whole fleet
+ *   permit              the right to run one query; the fleet shares a fixed number of them
  *   batch               loads that are one query
  */
 #ifndef GUARD_CORE_H

@@ -19,11 +19,13 @@
  *                  v                       v              v    v    |
  *                ENDED <----------- no waiter left <- RELEASING ----+
  *
- * Freshness  A waiter remembers what had been sent when it joined. flight_deliver() gives a result only to the waiters
- *            that joined before the thing that made it was sent: a lookup, the query, or (if the fill was
- *            accepted, so that no invalidation came in between) the fill. The others go another round, at most
- *            ROUNDS_MAX, then get a load without a lease. So a get that starts after an invalidation returned
- *            never sees the row before it.
+ *            Not drawn: RESTING, and COOLING; see enum flight_state. "bypass": a load without a lease.
+ *
+ * Freshness  Every waiter gets a stamp, a number that counts up, when it joins; so does every command when it is sent.
+ *            flight_deliver() gives a result only to waiters older than the command that produced it: a lookup, the
+ *            query, or (if the fill was accepted, so that no invalidation came in between) the fill. The others go
+ *            another round, at most ROUNDS_MAX, then get a load without a lease. So a get that starts after an
+ *            invalidation returned never sees the row before it.
  * Stale      A request that finds a stale value gets it at once, also in the process that refreshes it: for a waiter
  *            that joins meanwhile the flight looks up beside the load ("peek"), until the value is gone. A refresh
  *            that fails answers none; the waiters left go another round. With a soft limit the stale value is held
@@ -163,7 +165,7 @@ static enum guard_source source_for(const struct core_waiter *waiter, enum guard
     const struct flight *flight = waiter->flight;
     if (source == GUARD_FROM_CACHE && waiter->joined < flight->busy_stamp)
         return GUARD_FROM_FLEET;
-    if (source == GUARD_FROM_LOAD && waiter->joined != flight->leader_stamp)
+    if (source == GUARD_FROM_LOAD && waiter->joined != flight->first_stamp)
         return GUARD_FROM_FLIGHT;
     return source;
 }

@@ -153,7 +153,7 @@ void lease_start_load(struct flight *flight)
     core->stats.load_started++;
     core->stats.refresh_early += flight->refreshing && flight->lookup == LOOKUP_EARLY;
     core->stats.refresh_started += flight->refreshing && flight->lookup != LOOKUP_EARLY;
-    flight->leader_stamp = flight->first != NULL ? flight->first->joined : 0;
+    flight->first_stamp = flight->first != NULL ? flight->first->joined : 0;
     flight->query_stamp = core_stamp(core);
     lease_set_alarm(flight);
     lease_send_load(flight);

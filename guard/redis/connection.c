@@ -78,6 +78,8 @@ struct redis {
     enum guard_redis_state told_state;
     char told_text[TEXT_SIZE];
     uint64_t denied_until_ms; /* UP, but told DENIED: for this long */
+
+    char input[REDIS_FEED_BYTES]; /* of one read; on the stack, a hardened build would zero it each time */
 };
 
 static uint64_t now_ms(void)
@@ -105,6 +107,7 @@ static void move_on(struct redis *redis, enum stage to)
     redis->stage = to;
 }
 
+/* Another master was confirmed, or this one is none: nothing that comes over it reaches a caller. */
 static bool is_void(const struct redis *redis)
 {
     return redis->stage == STAGE_UP && redis->generation != redis_reign_now(redis->reign);
@@ -125,6 +128,7 @@ static void tell(struct redis *redis, enum guard_redis_state state, const char *
         redis->config.hooks.state(redis->config.hooks.context, state, text);
 }
 
+/* What it is while it is up: told after everything that may have changed that. */
 static void tell_up(struct redis *redis)
 {
     if (now_ms() < redis->denied_until_ms)
@@ -137,6 +141,7 @@ static void tell_up(struct redis *redis)
 
 /* ---- the timer ---- */
 
+/* A ring that is set for earlier will do: it sets the next one. */
 static void ring_by(struct redis *redis, uint64_t at_ms)
 {
     uint64_t at_us = at_ms < UINT64_MAX / 1000 ? at_ms * 1000 : UINT64_MAX;
@@ -165,6 +170,8 @@ static uint32_t rest_ms(struct redis *redis, enum guard_redis_state state)
     return chance_backoff(&redis->chance, first, most, redis->failures);
 }
 
+/* Gives the connection up. What waited for it to come up goes on waiting; what was entrusted to it is answered. Callers
+ * touch nothing afterwards that belongs to the old epoch. */
 static void lose(struct redis *redis, enum guard_redis_state state, const char *why)
 {
     bool was_up = redis->stage == STAGE_UP;
@@ -192,6 +199,7 @@ static void lose_late(struct redis *redis, const char *what, uint32_t limit_ms)
     lose(redis, GUARD_REDIS_DOWN, why);
 }
 
+/* The server is a replica: no connection of the process has any business with it. */
 static void lose_demoted(struct redis *redis, const struct redisReply *reply)
 {
     char why[REDIS_WHY_SIZE] = "demoted to a replica: ROLE says so";
@@ -379,6 +387,7 @@ static bool needs_write(const struct redis *redis)
     return redis->pipeline.count == 0 || redis->greeting.fence.mode != REDIS_FENCE_WRITE;
 }
 
+/* A subscriber may not send one, but notices here that its reign is over. */
 static void beat_if_due(struct redis *redis)
 {
     enum redis_beat due = REDIS_BEAT_NONE;
@@ -626,19 +635,17 @@ static bool take_bytes(struct redis *redis, const char *data, size_t bytes)
 /* Reads a good piece. DONE: all that had arrived. */
 static enum progress receive(struct redis *redis)
 {
-    char data[REDIS_FEED_BYTES];
-
     for (unsigned i = 0; i < READS_PER_EVENT; i++) {
-        ssize_t got = redis_socket_read(redis->socket, data, sizeof data);
+        ssize_t got = redis_socket_read(redis->socket, redis->input, sizeof redis->input);
         if (got == -EAGAIN)
             return PROGRESS_DONE;
         if (got <= 0) {
             read_failed(redis, got);
             return PROGRESS_LOST;
         }
-        if (!take_bytes(redis, data, (size_t)got))
+        if (!take_bytes(redis, redis->input, (size_t)got))
             return PROGRESS_LOST;
-        if ((size_t)got < sizeof data)
+        if ((size_t)got < sizeof redis->input)
             return PROGRESS_DONE;
     }
     return PROGRESS_MORE;

@@ -45,6 +45,18 @@ socklen_t resolve_digits(const char *host, uint16_t port, struct sockaddr_storag
 /* ---- names ---- */
 
 static atomic_uint threads_running;
+static pthread_once_t threads_once = PTHREAD_ONCE_INIT;
+
+/* In the child of a fork, where none of them runs. */
+static void forget_threads(void)
+{
+    atomic_store(&threads_running, 0);
+}
+
+static void watch_for_children(void)
+{
+    pthread_atfork(NULL, NULL, forget_threads);
+}
 
 /* Two own it, the loop and the thread; the one that leaves last frees it. */
 struct resolve {
@@ -123,6 +135,7 @@ static int begin_resolver(struct resolve *resolve)
 {
     int failed = EAGAIN;
 
+    pthread_once(&threads_once, watch_for_children);
     if (atomic_fetch_add(&threads_running, 1) < RESOLVE_THREADS_MAX)
         failed = start_resolver(resolve);
     if (failed != 0)

@@ -13,8 +13,8 @@
 #include "load/base/http.h"
 #include "load/base/net.h"
 #include "load/base/proc.h"
-#include "load/bench/rival.h"
 #include "load/stack/machine.h"
+#include "load/stack/rival.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -14,10 +14,9 @@
  *     bench_early.c     a hot product that expires again and again
  *     bench_avalanche.c thousands of products that expire together
  *     bench_report.c    rows, verdicts
- *     crowd.h, pace.h, wrk.h            what asks
- *     service.h                         a catalogd that is ready
- *     rival.h, nginx.h, varnish.h       what else answers
- *     filled.h                          when a value is stored
+ *     crowd.h           a burst in which every answer must be a 200; pace.h of herd/, wrk.h of stack/: what else asks
+ *     filled.h          when a value is stored
+ *     stack/            service.h: a catalogd that is ready; nginx.h, varnish.h: what else answers
  *
  * A measurement starts the services it needs, repeats what it compares in turns (A B A B, never all A and
  * then all B, so that a machine that grows slower does so for both), adds rows to the table and stops its
@@ -28,9 +27,9 @@
 #ifndef LOAD_BENCH_BENCH_H
 #define LOAD_BENCH_BENCH_H
 
-#include "load/bench/service.h"
 #include "load/herd/burst.h"
 #include "load/report/samples.h"
+#include "load/stack/service.h"
 #include "load/stack/stack.h"
 
 #include <stdbool.h>

@@ -12,7 +12,7 @@
  */
 #include "load/base/clock.h"
 #include "load/bench/bench.h"
-#include "load/bench/pace.h"
+#include "load/herd/pace.h"
 
 #include <hiredis/hiredis.h>
 

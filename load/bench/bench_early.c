@@ -9,7 +9,7 @@
  * speed, except that without a guard every request of a load's duration makes one.
  */
 #include "load/bench/bench.h"
-#include "load/bench/wrk.h"
+#include "load/stack/wrk.h"
 
 #include <stdio.h>
 

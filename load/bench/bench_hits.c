@@ -13,9 +13,9 @@
  */
 #include "load/base/http.h"
 #include "load/bench/bench.h"
-#include "load/bench/nginx.h"
-#include "load/bench/varnish.h"
-#include "load/bench/wrk.h"
+#include "load/stack/nginx.h"
+#include "load/stack/varnish.h"
+#include "load/stack/wrk.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -8,7 +8,7 @@
  */
 #include "load/bench/bench.h"
 #include "load/bench/crowd.h"
-#include "load/bench/wrk.h"
+#include "load/stack/wrk.h"
 
 #include <stdio.h>
 

@@ -9,7 +9,7 @@
 #include "load/base/clock.h"
 #include "load/bench/bench.h"
 #include "load/bench/crowd.h"
-#include "load/bench/pace.h"
+#include "load/herd/pace.h"
 
 #include <inttypes.h>
 #include <stdio.h>

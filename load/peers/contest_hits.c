@@ -3,8 +3,8 @@
  * contest_hits.c - one hot document that does not expire: as many requests as one instance answers (wrk, 64
  * connections), then 1 000 a second over both, timed from when each was due.
  */
-#include "load/bench/wrk.h"
 #include "load/peers/peers.h"
+#include "load/stack/wrk.h"
 
 enum {
     TTL_MS = 600000,

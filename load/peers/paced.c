@@ -2,7 +2,7 @@
 /*
  * paced.c - what the two contests at a fixed rate measure alike; see peers.h.
  */
-#include "load/bench/pace.h"
+#include "load/herd/pace.h"
 #include "load/peers/peers.h"
 
 #include <stdio.h>

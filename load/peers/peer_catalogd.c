@@ -4,8 +4,8 @@
  *
  * No random shortening of the TTL, for no other has one. The query's delay is in its own load.
  */
-#include "load/bench/service.h"
 #include "load/peers/peers.h"
+#include "load/stack/service.h"
 
 #include <inttypes.h>
 #include <stdio.h>

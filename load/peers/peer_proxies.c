@@ -9,9 +9,9 @@
  *
  * Varnish, in memory, as varnish.h sets it up.
  */
-#include "load/bench/nginx.h"
-#include "load/bench/varnish.h"
 #include "load/peers/peers.h"
+#include "load/stack/nginx.h"
+#include "load/stack/varnish.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -22,9 +22,9 @@
 #ifndef LOAD_PEERS_PEERS_H
 #define LOAD_PEERS_PEERS_H
 
-#include "load/bench/rival.h"
 #include "load/herd/burst.h"
 #include "load/peers/figures.h"
+#include "load/stack/rival.h"
 #include "load/stack/stack.h"
 
 #include <stdbool.h>

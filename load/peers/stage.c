@@ -3,8 +3,8 @@
 #include "load/base/clock.h"
 #include "load/base/http.h"
 #include "load/base/rank.h"
-#include "load/bench/service.h"
 #include "load/peers/peers.h"
+#include "load/stack/service.h"
 
 #include <hiredis/hiredis.h>
 

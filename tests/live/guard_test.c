@@ -291,7 +291,7 @@ TEST(a_loader_that_breaks_its_contract_fails_the_load_as_internal)
     fleet.config.load_workers = 1; /* the place of a worker that ended is used again */
     fleet_open(1);
     for (int i = 0; i < 6; i++) {
-        char key[8];
+        char key[24];
         snprintf(key, sizeof key, "w%d", i);
         fleet.source.verdict = WRONG[i % 2];
         struct guard_result result = expect(0, key, GUARD_FAILED);
@@ -320,7 +320,7 @@ TEST(a_validator_that_is_not_short_printable_ascii_fails_the_load)
     fleet_open(1);
     memset(longest, 'v', 128);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        char key[8];
+        char key[24];
         snprintf(key, sizeof key, "v%zu", i);
         fleet.source.validator = wrong[i];
         struct guard_result result = expect(0, key, GUARD_FAILED);

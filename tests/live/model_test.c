@@ -21,10 +21,9 @@
 #include "guard/wire/scripts.h"
 #include "guard/wire/wake.h"
 #include "load/base/clock.h"
-#include "load/stack/stack.h"
+#include "tests/live/script_rig.h"
 #include "tests/support/redis_rig.h"
 
-#include <hiredis/hiredis.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,7 +44,7 @@ enum {
     PUSH_BYTES = 4096, /* more than any entry has */
     PLACES = SIM_KEYS * ROLES,
     TEXT_SIZE = 1024,
-    SLACK_MS = 3,
+    STEP_SLACK_MS = 3,
 };
 
 static const char roles[ROLES] = {KEY_VALUE, KEY_LEASE, KEY_FAILURE, KEY_WAITING};
@@ -54,9 +53,7 @@ static const char *const plain_keys[SIM_KEYS] = {"k0", "k1", "k2"};
 /* One sequence: both sides, and what was done so far. */
 static struct sim sim;
 static struct {
-    struct stack_redis server;
     struct protocol protocol;
-    redisContext *control, *messages;
     char place[PLACES][KEY_NAME_SIZE];
     char tokens[SIM_KEYS][TOKENS][TOKEN_SIZE];
     uint32_t version, sentinel;
@@ -108,32 +105,6 @@ void sim_fail(struct sim *of, const char *format, ...)
 
 /* ---- the real server ---- */
 
-static redisContext *connected(void)
-{
-    redisContext *context =
-        redisConnectWithTimeout("127.0.0.1", world.server.port, (struct timeval){.tv_sec = 10});
-    assert_non_null(context);
-    assert_int_equal(context->err, 0);
-    assert_int_equal(redisSetTimeout(context, (struct timeval){.tv_sec = 10}), REDIS_OK);
-    return context;
-}
-
-/* The caller's to free; never an error. */
-static redisReply *asked(const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    redisReply *reply = redisvCommand(world.control, format, arguments);
-    va_end(arguments);
-    if (reply == NULL)
-        fail_msg("redis-server is gone: %s", world.control->errstr);
-    if (reply->type == REDIS_REPLY_ERROR)
-        fail_msg("%s: %s", format, reply->str);
-    return reply;
-}
-
-#define do_command(...) freeReplyObject(asked(__VA_ARGS__))
-
 static const char SET_TTLS[] =
     "for i = 1, #KEYS do "
     "if ARGV[i] ~= '' then redis.call('PEXPIRE', KEYS[i], ARGV[i]) end end return 1";
@@ -152,9 +123,9 @@ static redisReply *run_over_all(const char *script, char ttls[PLACES][24])
         argv[argc++] = world.place[i];
     for (int i = 0; ttls != NULL && i < PLACES; i++)
         argv[argc++] = ttls[i];
-    redisReply *reply = redisCommandArgv(world.control, argc, argv, NULL);
+    redisReply *reply = redisCommandArgv(server.context, argc, argv, NULL);
     if (reply == NULL || reply->type == REDIS_REPLY_ERROR)
-        fail_msg("%s", reply == NULL ? world.control->errstr : reply->str);
+        fail_msg("%s", reply == NULL ? server.context->errstr : reply->str);
     return reply;
 }
 
@@ -190,10 +161,10 @@ static void read_messages(const struct command *command, char operation, uint32_
 {
     char sentinel[24];
     snprintf(sentinel, sizeof sentinel, "end %" PRIu32, ++world.sentinel);
-    do_command("PUBLISH %s %s", world.protocol.channel, sentinel);
+    must("PUBLISH %s %s", channel, sentinel);
     for (bool more = true; more;) {
         redisReply *reply = NULL;
-        assert_int_equal(redisGetReply(world.messages, (void **)&reply), REDIS_OK);
+        assert_int_equal(redisGetReply(subscriber, (void **)&reply), REDIS_OK);
         const char *text = reply->element[2]->str;
         struct message message = message_read(text, reply->element[2]->len);
         more = strcmp(text, sentinel) != 0;
@@ -243,7 +214,7 @@ static void align_time(void)
 
 static bool is_about(int64_t real_ms, int64_t model_ms, uint64_t took_ms)
 {
-    return real_ms <= model_ms + SLACK_MS && real_ms >= model_ms - (int64_t)took_ms - SLACK_MS;
+    return real_ms <= model_ms + STEP_SLACK_MS && real_ms >= model_ms - (int64_t)took_ms - SLACK_MS;
 }
 
 /* ---- the same keys ---- */
@@ -417,52 +388,52 @@ static void compare_reply(const struct exchange *exchange, const struct redis_an
 
 static void forget_scripts(void)
 {
-    do_command("SCRIPT FLUSH");
+    must("SCRIPT FLUSH");
 }
 
 static void fill_memory(void)
 {
-    do_command("CONFIG SET maxmemory 1");
+    must("CONFIG SET maxmemory 1");
     sim.redis.oom = true;
 }
 
 static void free_memory(void)
 {
-    do_command("CONFIG SET maxmemory 0");
+    must("CONFIG SET maxmemory 0");
     sim.redis.oom = false;
 }
 
 /* A replica of nobody: port 1 never answers, so it keeps what it has. */
 static void make_replica(void)
 {
-    do_command("REPLICAOF 127.0.0.1 1");
+    must("REPLICAOF 127.0.0.1 1");
     sim.redis.readonly = true;
 }
 
 static void make_master(void)
 {
-    do_command("REPLICAOF NO ONE");
+    must("REPLICAOF NO ONE");
     sim.redis.readonly = false;
 }
 
 static void deny_scripts(void)
 {
-    do_command("ACL SETUSER guard -eval -evalsha");
+    must("ACL SETUSER guard -eval -evalsha");
 }
 
 static void deny_keys(void)
 {
-    do_command("ACL SETUSER guard resetkeys ~other:*");
+    must("ACL SETUSER guard resetkeys ~other:*");
 }
 
 static void deny_channels(void)
 {
-    do_command("ACL SETUSER guard resetchannels");
+    must("ACL SETUSER guard resetchannels");
 }
 
 static void allow_all(void)
 {
-    do_command("ACL SETUSER guard reset on >secret allkeys allchannels +@all");
+    must("ACL SETUSER guard reset on >secret allkeys allchannels +@all");
 }
 
 /* Each happens in one step of 1 / one_in. `nothing_runs`: the server refuses the script as a whole. */
@@ -714,7 +685,7 @@ static void step_lose(void)
 {
     uint32_t place = below(PLACES);
     struct slot *slot = &sim.redis.slot[place / ROLES];
-    do_command("DEL %s", world.place[place]);
+    must("DEL %s", world.place[place]);
     if (roles[place % ROLES] == KEY_VALUE)
         slot->value.there = false;
     else if (roles[place % ROLES] == KEY_LEASE)
@@ -734,9 +705,8 @@ static void step_damage(void)
     if (!value->there)
         return;
     value->damaged = true;
-    do_command("EVAL %s 1 %s",
-               "return redis.call('SETRANGE', KEYS[1], redis.call('STRLEN', KEYS[1]) - 18, '!')",
-               world.place[key * ROLES]);
+    must("EVAL %s 1 %s", "return redis.call('SETRANGE', KEYS[1], redis.call('STRLEN', KEYS[1]) - 18, '!')",
+         world.place[key * ROLES]);
 }
 
 /* What stands under one key is put under another. */
@@ -747,12 +717,12 @@ static void step_mix_up(void)
     if (from == to || !sim.redis.slot[from].value.there)
         return;
     sim.redis.slot[to].value = sim.redis.slot[from].value;
-    do_command("COPY %s %s REPLACE", world.place[from * ROLES], world.place[to * ROLES]);
+    must("COPY %s %s REPLACE", world.place[from * ROLES], world.place[to * ROLES]);
 }
 
 static void step_empty(void)
 {
-    do_command("FLUSHALL");
+    must("FLUSHALL");
     memset(sim.redis.slot, 0, sizeof sim.redis.slot);
 }
 
@@ -795,7 +765,7 @@ static void begin(uint64_t seed, enum mutant mutant)
     memset(world.history, 0, sizeof world.history);
     world.difference[0] = '\0';
     world.step = 0;
-    do_command("FLUSHALL");
+    must("FLUSHALL");
     for (uint32_t key = 0; key < SIM_KEYS; key++)
         for (uint32_t i = 0; i < TOKENS; i++) {
             struct command command = {.key = key, .action = {.lease_ms = odd_ms(8)}};
@@ -890,19 +860,15 @@ static bool servers_up(void)
     /* The first loop of a process opens descriptors for good. */
     if (uv_loop_init(&loop) != 0 || uv_loop_close(&loop) != 0)
         return false;
-    if (!stack_redis_start(&world.server, NULL))
-        return false;
     protocol_init(&world.protocol, "model", 0, MAX_LEASE_MS, MAX_VALUE_MS);
     world.protocol.push_bytes = PUSH_BYTES;
     for (uint32_t i = 0; i < PLACES; i++)
         key_name("model", plain_keys[i / ROLES], (enum key_role)roles[i % ROLES], world.place[i]);
-    world.control = connected();
-    world.messages = connected();
+    channel = world.protocol.channel;
+    if (!server_up())
+        return false;
     allow_all();
-    redisReply *confirmed = redisCommand(world.messages, "SUBSCRIBE %s", world.protocol.channel);
-    assert_non_null(confirmed);
-    freeReplyObject(confirmed);
-    snprintf(url, sizeof url, "redis://guard:secret@127.0.0.1:%u/0", (unsigned)world.server.port);
+    snprintf(url, sizeof url, "redis://guard:secret@127.0.0.1:%u/0", (unsigned)server.port);
     rig_start(url);
     rig_wait_up();
     return true;
@@ -911,10 +877,7 @@ static bool servers_up(void)
 static bool servers_down(void)
 {
     rig_finish();
-    redisFree(world.control);
-    redisFree(world.messages);
-    stack_redis_stop(&world.server);
-    return true;
+    return server_down();
 }
 
 TEST_GROUP(.up = servers_up, .down = servers_down);

@@ -12,7 +12,7 @@ enum { PERMIT_MS = 30000, WAIT_MS = 20000 };
 
 static long long score(const char *key, const char *member)
 {
-    redisReply *reply = command("ZSCORE %s %s", key, member);
+    redisReply *reply = asked("ZSCORE %s %s", key, member);
     long long at = reply->type == REDIS_REPLY_STRING ? atoll(reply->str) : -1;
     freeReplyObject(reply);
     return at;
@@ -20,7 +20,7 @@ static long long score(const char *key, const char *member)
 
 static long long now_ms(void)
 {
-    redisReply *reply = command("TIME");
+    redisReply *reply = asked("TIME");
     long long ms = atoll(reply->element[0]->str) * 1000 + atoll(reply->element[1]->str) / 1000;
     freeReplyObject(reply);
     return ms;
@@ -28,7 +28,7 @@ static long long now_ms(void)
 
 static void set_score(const char *key, const char *member, long long at_ms)
 {
-    discard(command("ZADD %s %lld %s", key, at_ms, member));
+    must("ZADD %s %lld %s", key, at_ms, member);
 }
 
 /* Arguments without blanks; "-": an empty one. */
@@ -83,7 +83,7 @@ TEST(so_many_are_out_at_a_time_and_no_more)
     assert_int_equal(acquire("t1", "A", 2), 1);
     assert_int_equal(acquire("t2", "B", 2), 1);
     assert_refused(acquire("t3", "C", 2));
-    assert_int_equal(number(command("ZCARD {t}:p")), 2);
+    assert_int_equal(number(asked("ZCARD {t}:p")), 2);
     assert_int_equal(release("t1", "A", 2), 1);
     told("p - C");
     assert_int_equal(acquire("t4", "C", 2), 1);
@@ -94,22 +94,22 @@ TEST(every_key_has_a_ttl)
 {
     assert_int_equal(acquire("t1", "A", 1), 1);
     assert_refused(acquire("t2", "B", 1));
-    assert_in_range(number(command("PTTL {t}:p")), PERMIT_MS + 1000 - SLACK_MS, PERMIT_MS + 1000);
-    assert_in_range(number(command("PTTL {t}:q")), WAIT_MS + 1000 - SLACK_MS, WAIT_MS + 1000);
-    assert_in_range(number(command("PTTL {t}:a")), WAIT_MS + 1000 - SLACK_MS, WAIT_MS + 1000);
-    discard(command("PERSIST {t}:p"));
+    assert_in_range(number(asked("PTTL {t}:p")), PERMIT_MS + 1000 - SLACK_MS, PERMIT_MS + 1000);
+    assert_in_range(number(asked("PTTL {t}:q")), WAIT_MS + 1000 - SLACK_MS, WAIT_MS + 1000);
+    assert_in_range(number(asked("PTTL {t}:a")), WAIT_MS + 1000 - SLACK_MS, WAIT_MS + 1000);
+    must("PERSIST {t}:p");
     assert_int_equal(renew("t1"), 1);
-    assert_in_range(number(command("PTTL {t}:p")), PERMIT_MS + 1000 - SLACK_MS, PERMIT_MS + 1000);
+    assert_in_range(number(asked("PTTL {t}:p")), PERMIT_MS + 1000 - SLACK_MS, PERMIT_MS + 1000);
 }
 
 TEST(the_same_token_is_the_same_permit)
 {
     assert_int_equal(acquire("t1", "A", 1), 1);
     assert_int_equal(acquire("t1", "A", 1), 1);
-    assert_int_equal(number(command("ZCARD {t}:p")), 1);
+    assert_int_equal(number(asked("ZCARD {t}:p")), 1);
     assert_int_equal(release("t1", "A", 1), 1);
     assert_int_equal(release("t1", "A", 1), 0);
-    assert_int_equal(number(command("ZCARD {t}:p")), 0);
+    assert_int_equal(number(asked("ZCARD {t}:p")), 0);
 }
 
 /* It takes one that nobody uses, never one too many, and runs out. */
@@ -121,7 +121,7 @@ TEST(a_duplicate_after_the_release_takes_one_and_never_one_too_many)
     assert_refused(acquire("t2", "B", 1));
     set_score("{t}:p", "t1", now_ms() - 1);
     assert_int_equal(acquire("t2", "B", 1), 1);
-    assert_int_equal(number(command("ZCARD {t}:p")), 1);
+    assert_int_equal(number(asked("ZCARD {t}:p")), 1);
 }
 
 TEST(a_foreign_token_gives_nothing_back)
@@ -157,10 +157,10 @@ TEST(a_renewal_lengthens_and_counts_again_what_was_lost)
     set_score("{t}:p", "t1", now_ms() + 5000);
     assert_int_equal(renew("t1"), 1);
     assert_true(score("{t}:p", "t1") > now_ms() + 5000);
-    discard(command("FLUSHALL"));
+    must("FLUSHALL");
     assert_int_equal(acquire("t2", "B", 1), 1);
     assert_int_equal(renew("t1"), 0); /* its load runs: both count */
-    assert_int_equal(number(command("ZCARD {t}:p")), 2);
+    assert_int_equal(number(asked("ZCARD {t}:p")), 2);
     assert_int_equal(release("t2", "B", 1), 1);
     assert_refused(acquire("t3", "B", 1));
     assert_int_equal(renew("t1"), 1);
@@ -179,9 +179,9 @@ TEST(after_a_clock_step_back_permits_are_shortened_not_dropped)
 
 TEST(permits_are_granted_and_given_back_without_memory)
 {
-    discard(command("CONFIG SET maxmemory-policy noeviction"));
-    discard(command("CONFIG SET maxmemory 1"));
-    redisReply *denied = command("SET x 1");
+    must("CONFIG SET maxmemory-policy noeviction");
+    must("CONFIG SET maxmemory 1");
+    redisReply *denied = asked("SET x 1");
     assert_int_equal(denied->type, REDIS_REPLY_ERROR); /* it is really full */
     freeReplyObject(denied);
     assert_int_equal(acquire("t1", "A", 1), 1);
@@ -269,10 +269,10 @@ TEST(a_process_that_gets_a_user_leaves_the_refreshes_behind_and_back)
     assert_refused(acquire_of("t2", "B", 1, 'r', false));
     assert_refused(acquire_of("t3", "C", 1, 'r', false));
     assert_refused(acquire_of("t4", "C", 1, 'u', false));
-    assert_int_equal(number(command("ZRANK {t}:q C")), 0);
+    assert_int_equal(number(asked("ZRANK {t}:q C")), 0);
     assert_refused(acquire_of("t5", "C", 1, 'r', false));
-    assert_int_equal(number(command("ZRANK {t}:q C")), 1);
-    assert_int_equal(number(command("ZCARD {t}:q")), 2);
+    assert_int_equal(number(asked("ZRANK {t}:q C")), 1);
+    assert_int_equal(number(asked("ZCARD {t}:q")), 2);
 }
 
 /* He was told, and it is for users before him. */
@@ -314,26 +314,26 @@ TEST(nobody_waits_behind_the_dead)
     set_score("{t}:a", "dead", now_ms() - 1);
     assert_int_equal(release("t1", "A", 1), 1);
     told("p - B");
-    assert_int_equal(number(command("ZCARD {t}:q")), 1);
+    assert_int_equal(number(asked("ZCARD {t}:q")), 1);
     assert_int_equal(acquire("t4", "B", 1), 1);
     assert_refused(acquire("t5", "dead", 1));
     set_score("{t}:a", "dead", now_ms() - 1);
     assert_refused(acquire("t6", "C", 1)); /* which sweeps, too */
-    assert_int_equal(number(command("ZRANK {t}:q C")), 0);
+    assert_int_equal(number(asked("ZRANK {t}:q C")), 0);
 }
 
 TEST(a_queue_that_lost_one_of_its_keys_starts_anew)
 {
     assert_int_equal(acquire("t1", "A", 1), 1);
     assert_refused(acquire("t2", "B", 1));
-    discard(command("DEL {t}:a"));
+    must("DEL {t}:a");
     assert_int_equal(release("t1", "A", 1), 1);
     assert_int_equal(acquire("t3", "C", 1), 1);
     assert_refused(acquire("t4", "C", 1));
-    discard(command("DEL {t}:q"));
+    must("DEL {t}:q");
     assert_refused(acquire("t5", "D", 1));
-    assert_int_equal(number(command("ZCARD {t}:q")), 1);
-    assert_int_equal(number(command("ZCARD {t}:a")), 1);
+    assert_int_equal(number(asked("ZCARD {t}:q")), 1);
+    assert_int_equal(number(asked("ZCARD {t}:a")), 1);
 }
 
 TEST(who_leaves_the_queue_tells_the_next)
@@ -345,8 +345,8 @@ TEST(who_leaves_the_queue_tells_the_next)
     told("p - B");
     assert_int_equal(release("-", "B", 1), 0);
     told("p - C");
-    assert_int_equal(number(command("ZCARD {t}:q")), 1);
-    assert_int_equal(number(command("ZCARD {t}:a")), 1);
+    assert_int_equal(number(asked("ZCARD {t}:q")), 1);
+    assert_int_equal(number(asked("ZCARD {t}:a")), 1);
 }
 
 TEST_GROUP(.up = server_up, .down = server_down, .before = server_empty);

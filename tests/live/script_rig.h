@@ -23,14 +23,14 @@ enum {
     SLACK_MS = 15000 /* a test may be that slow, and a TTL still right */
 };
 
-static const char channel[] = "wake";
+static const char *channel = "wake"; /* a program may name another before server_up() */
 static struct stack_redis server;
 static redisContext *subscriber;
 
 /* ---- commands ---- */
 
 /* Never NULL; the caller's. */
-static inline redisReply *command(const char *format, ...)
+static inline redisReply *asked(const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -41,10 +41,15 @@ static inline redisReply *command(const char *format, ...)
     return reply;
 }
 
-static inline void discard(redisReply *reply)
+/* For a command whose reply says no more than that it ran. */
+static inline void must(const char *format, ...)
 {
-    if (reply->type == REDIS_REPLY_ERROR)
-        fail_msg("%s", reply->str);
+    va_list arguments;
+    va_start(arguments, format);
+    redisReply *reply = redisvCommand(server.context, format, arguments);
+    va_end(arguments);
+    if (reply == NULL || reply->type == REDIS_REPLY_ERROR)
+        fail_msg("%s: %s", format, reply == NULL ? server.context->errstr : reply->str);
     freeReplyObject(reply);
 }
 
@@ -59,12 +64,12 @@ static inline long long number(redisReply *reply)
 
 static inline long long pttl(const char *name)
 {
-    return number(command("PTTL %s", name));
+    return number(asked("PTTL %s", name));
 }
 
 static inline bool exists(const char *name)
 {
-    return number(command("EXISTS %s", name)) == 1;
+    return number(asked("EXISTS %s", name)) == 1;
 }
 
 static inline void assert_ttl(long long ttl_ms, long long expected_ms)
@@ -116,7 +121,7 @@ static inline redisReply *run(struct words *words)
 static inline void hear(char heard[static HEARD_BYTES])
 {
     heard[0] = '\0';
-    discard(command("PUBLISH %s end", channel));
+    must("PUBLISH %s end", channel);
     for (bool is_end = false; !is_end;) {
         redisReply *reply = NULL;
         assert_int_equal(redisGetReply(subscriber, (void **)&reply), REDIS_OK);
@@ -165,9 +170,9 @@ static inline bool server_down(void)
 static inline bool server_empty(void)
 {
     char left_over[HEARD_BYTES];
-    discard(command("CONFIG SET maxmemory 0 min-replicas-to-write 0"));
-    discard(command("REPLICAOF NO ONE"));
-    discard(command("FLUSHALL"));
+    must("CONFIG SET maxmemory 0 min-replicas-to-write 0");
+    must("REPLICAOF NO ONE");
+    must("FLUSHALL");
     hear(left_over);
     return true;
 }

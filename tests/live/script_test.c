@@ -97,7 +97,7 @@ static struct text text_of(const char *bytes, size_t size)
 
 static void put(const char *name, const struct text *text, long long px_ms)
 {
-    discard(command("SET %s %b PX %lld", name, text->bytes, text->size, px_ms));
+    must("SET %s %b PX %lld", name, text->bytes, text->size, px_ms);
 }
 
 /* One key for most tests, and tokens that differ. */
@@ -354,7 +354,7 @@ static void put_value(const struct names *names, const struct token *token, long
 static void put_failure(const struct names *names)
 {
     const struct token token = token_of(0xfa11);
-    discard(command("SET %s %s PX %d", names->lease, token.text, LEASE_MS));
+    must("SET %s %s PX %d", names->lease, token.text, LEASE_MS);
     assert_int_equal(release(names, &token, "failed", "unavailable"), 1);
 }
 
@@ -365,13 +365,13 @@ struct snapshot {
 
 static void add_to_snapshot(struct snapshot *snapshot, const char *name)
 {
-    redisReply *dump = command("DUMP %s", name);
+    redisReply *dump = asked("DUMP %s", name);
     size_t used = strlen(snapshot->text);
     for (size_t i = 0; i < (size_t)dump->len && used + 3 < sizeof(snapshot->text); i++, used += 2)
         snprintf(snapshot->text + used, 3, "%02x", (unsigned)(uint8_t)dump->str[i]);
     freeReplyObject(dump);
     snprintf(snapshot->text + used, sizeof(snapshot->text) - used, " %lld;",
-             number(command("PEXPIRETIME %s", name)));
+             number(asked("PEXPIRETIME %s", name)));
 }
 
 static struct snapshot snapshot_of(const struct names *names)
@@ -397,7 +397,7 @@ TEST(every_script_loads)
     for (unsigned script = 0; script < SCRIPT_COUNT; script++) {
         assert_int_equal(protocol_scripts[script].source_bytes, strlen(protocol_scripts[script].source));
         assert_null(strstr(protocol_scripts[script].source, "--"));
-        redisReply *digest = command("SCRIPT LOAD %s", protocol_scripts[script].source);
+        redisReply *digest = asked("SCRIPT LOAD %s", protocol_scripts[script].source);
         assert_int_equal(digest->type, REDIS_REPLY_STRING);
         assert_int_equal(digest->len, 40);
         freeReplyObject(digest);
@@ -410,7 +410,7 @@ TEST(a_missing_key_grants_the_lease_with_its_ttl)
     assert_string_equal(granted.kind, "L");
     assert_int_equal(granted.ttl_ms, LEASE_MS);
     assert_ttl(pttl(k.lease), LEASE_MS);
-    redisReply *lease = command("GET %s", k.lease);
+    redisReply *lease = asked("GET %s", k.lease);
     assert_string_equal(lease->str, a.text);
     freeReplyObject(lease);
     told("");
@@ -446,12 +446,12 @@ TEST(an_earlier_attempt_is_superseded_in_every_mode_and_state)
     const long long value_ttls[] = {0, PX_MS, STALE_MS};
     for (const char *mode = "nxrp"; *mode != '\0'; mode++) {
         for (size_t i = 0; i < 2 * COUNT(value_ttls); i++) {
-            discard(command("FLUSHALL"));
+            must("FLUSHALL");
             if (i % 2 == 1)
                 put_failure(&k);
             if (value_ttls[i / 2] > 0)
                 put_value(&k, &filler, value_ttls[i / 2]);
-            discard(command("SET %s %s PX %d", k.lease, a.text, LEASE_MS));
+            must("SET %s %s PX %d", k.lease, a.text, LEASE_MS);
             acquire(&k, (struct ask){.token = &b, .prev = &a, .mode = *mode});
             assert_int_equal(renew(&k, &a), 0);
         }
@@ -463,7 +463,7 @@ TEST(an_earlier_attempt_that_is_not_the_lease_removes_nothing)
     assert_acquire(&k, (struct ask){.token = &other}, "L");
     assert_acquire(&k, (struct ask){.token = &b, .prev = &a}, "B");
     assert_int_equal(renew(&k, &other), 1);
-    discard(command("SET %s %s PX 1000", k.lease, "")); /* no prev is not a prev that is "" */
+    must("SET %s %s PX 1000", k.lease, ""); /* no prev is not a prev that is "" */
     assert_acquire(&k, (struct ask){.token = &b}, "B");
 }
 
@@ -484,7 +484,7 @@ TEST(a_foreign_token_changes_nothing_and_tells_nobody)
             told("failed");
         }
         if (situation == HELD)
-            discard(command("SET %s %s PX %d", k.lease, a.text, LEASE_MS));
+            must("SET %s %s PX %d", k.lease, a.text, LEASE_MS);
         const struct snapshot before = snapshot_of(&k);
         for (size_t i = 0; i < COUNT(wrong); i++) {
             assert_int_equal(number(renew_raw(&k, wrong[i])), 0);
@@ -500,11 +500,11 @@ TEST(a_foreign_token_changes_nothing_and_tells_nobody)
 TEST(a_renewal_lengthens_the_lease_and_never_creates_one)
 {
     assert_acquire(&k, (struct ask){.token = &a}, "L");
-    discard(command("PEXPIRE %s 5000", k.lease));
+    must("PEXPIRE %s 5000", k.lease);
     assert_int_equal(renew(&k, &a), 1);
     assert_ttl(pttl(k.lease), LEASE_MS);
     assert_true(pttl(k.lease) > 5000);
-    discard(command("DEL %s", k.lease));
+    must("DEL %s", k.lease);
     assert_int_equal(renew(&k, &a), 0);
     assert_false(exists(k.lease));
 }
@@ -512,7 +512,7 @@ TEST(a_renewal_lengthens_the_lease_and_never_creates_one)
 TEST(a_late_release_does_not_free_the_lease_of_the_next)
 {
     assert_acquire(&k, (struct ask){.token = &a}, "L");
-    discard(command("DEL %s", k.lease)); /* a was paused and its lease ran out */
+    must("DEL %s", k.lease); /* a was paused and its lease ran out */
     assert_acquire(&k, (struct ask){.token = &b}, "L");
     assert_int_equal(release(&k, &a, "late", ""), 0);
     assert_int_equal(fill(&k, &a, "late"), 0);
@@ -533,7 +533,7 @@ TEST(a_grant_executed_after_all_was_over_can_store_nothing)
     assert_int_equal(fill(&k, &b, "stale"), 0);
     assert_false(exists(k.value));
     assert_acquire(&k, (struct ask){.token = &c}, "B");
-    discard(command("DEL %s", k.lease)); /* the orphan runs out */
+    must("DEL %s", k.lease); /* the orphan runs out */
     assert_acquire(&k, (struct ask){.token = &c}, "L");
     told("filled, gone");
 }
@@ -565,7 +565,7 @@ TEST(two_keys_never_share_a_lease)
         const struct token token = token_of(i);
         assert_acquire(&names, (struct ask){.token = &token}, "L");
     }
-    assert_int_equal(number(command("DBSIZE")), COUNT(keys));
+    assert_int_equal(number(asked("DBSIZE")), COUNT(keys));
 }
 
 /* ---- lookups ---- */
@@ -594,11 +594,11 @@ TEST(the_mode_decides_what_state_gives)
     const struct text value = envelope_of(&filler);
     for (size_t i = 0; i < COUNT(rows); i++) {
         for (size_t mode = 0; mode < 4; mode++) {
-            discard(command("FLUSHALL"));
+            must("FLUSHALL");
             if (rows[i].failed)
                 put_failure(&k);
             if (rows[i].held)
-                discard(command("SET %s %s PX %d", k.lease, holder.text, LEASE_MS));
+                must("SET %s %s PX %d", k.lease, holder.text, LEASE_MS);
             if (rows[i].value_ttl_ms > 0)
                 put_value(&k, &filler, rows[i].value_ttl_ms);
             const struct acquired got = acquire(&k, (struct ask){.token = &asker, .mode = modes[mode]});
@@ -675,18 +675,18 @@ TEST(a_lease_that_lasts_too_long_is_cut_to_its_own_length)
     };
     for (size_t i = 0; i < 2 * COUNT(rows); i++) {
         for (const char *mode = "nxrp"; *mode != '\0'; mode++) {
-            discard(command("SET %s %s", k.lease, rows[i / 2].lease.text));
+            must("SET %s %s", k.lease, rows[i / 2].lease.text);
             if (i % 2 == 1)
-                discard(command("PEXPIRE %s 3600000", k.lease)); /* the clock stepped back an hour */
+                must("PEXPIRE %s 3600000", k.lease); /* the clock stepped back an hour */
             assert_ttl(acquire(&k, (struct ask){.token = &asker, .mode = *mode}).ttl_ms,
                        rows[i / 2].expected_ms);
             assert_ttl(pttl(k.lease), rows[i / 2].expected_ms);
             /* Also when the answer does not depend on the lease. */
             put_value(&k, &filler, PX_MS);
-            discard(command("PERSIST %s", k.lease));
+            must("PERSIST %s", k.lease);
             assert_acquire(&k, (struct ask){.token = &asker, .mode = *mode}, "H");
             assert_ttl(pttl(k.lease), rows[i / 2].expected_ms);
-            discard(command("DEL %s", k.value));
+            must("DEL %s", k.value);
         }
     }
 }
@@ -704,7 +704,7 @@ TEST(a_value_that_lasts_too_long_is_cut_to_what_its_filler_set)
         for (const char *mode = "nxp"; *mode != '\0'; mode++) {
             put(k.value, &value, rows[i].ttl_ms > 0 ? rows[i].ttl_ms : 1000);
             if (rows[i].ttl_ms == 0)
-                discard(command("PERSIST %s", k.value));
+                must("PERSIST %s", k.value);
             const struct acquired got = acquire(
                 &k, (struct ask){.token = &asker, .mode = *mode, .max_value_ms = rows[i].max_value_ms});
             assert_string_equal(got.kind, "H");
@@ -721,17 +721,17 @@ TEST(a_failure_that_lasts_too_long_is_cut_to_its_own_length)
             if (ours)
                 put_failure(&k);
             else
-                discard(command("SET %s %s", k.failure, "of somebody else"));
+                must("SET %s %s", k.failure, "of somebody else");
             if (persists)
-                discard(command("PERSIST %s", k.failure));
+                must("PERSIST %s", k.failure);
             else
-                discard(command("PEXPIRE %s 3600000", k.failure));
+                must("PEXPIRE %s 3600000", k.failure);
             const struct acquired got = acquire(&k, (struct ask){.token = &asker});
             assert_string_equal(got.kind, "E");
             assert_string_equal(got.word, ours ? "unavailable" : "of somebody else");
             assert_ttl(got.ttl_ms, ours ? FAILURE_MS : MAX_LEASE_MS);
             assert_ttl(pttl(k.failure), ours ? FAILURE_MS : MAX_LEASE_MS);
-            discard(command("DEL %s", k.failure));
+            must("DEL %s", k.failure);
         }
     }
 }
@@ -775,14 +775,14 @@ static void put_odd(const char *name, unsigned kind, unsigned *seed)
     static const char *const creators[] = {"RPUSH %s a b", "SADD %s a b", "ZADD %s 1 a 2 b", "HSET %s a b",
                                            "XADD %s * a b"};
     struct text text = {.size = (size_t)rand_r(seed) % 128};
-    discard(command("DEL %s", name));
+    must("DEL %s", name);
     if (kind < COUNT(creators)) {
-        discard(command(creators[kind], name));
+        must(creators[kind], name);
         return;
     }
     for (size_t i = 0; i < text.size; i++)
         text.bytes[i] = (char)(kind % 2 == 0 ? rand_r(seed) : '0' + rand_r(seed) % 10);
-    discard(command("SET %s %b", name, text.bytes, text.size));
+    must("SET %s %b", name, text.bytes, text.size);
 }
 
 /* Every script in every mode, by number. */
@@ -819,8 +819,11 @@ TEST(no_script_raises_whatever_stands_under_our_keys)
             put_odd(k.waiting, odd / KINDS / KINDS, &seed);
             put_odd(k.lease, odd / KINDS % KINDS, &seed);
             if (odd / KINDS % KINDS == 0)
-                discard(command("SET %s %s PX %d", k.lease, a.text, LEASE_MS)); /* ours among the odd */
-            discard(call(i));
+                must("SET %s %s PX %d", k.lease, a.text, LEASE_MS); /* ours among the odd */
+            redisReply *reply = call(i);
+            if (reply->type == REDIS_REPLY_ERROR)
+                fail_msg("%s", reply->str);
+            freeReplyObject(reply);
         }
     }
 }
@@ -836,7 +839,7 @@ TEST(keys_of_another_type_count_as_missing_and_are_overwritten)
         assert_ttl(pttl(k.lease), LEASE_MS);
         assert_int_equal(release(&k, &a, "failed", "unavailable"), 1);
         assert_ttl(pttl(k.failure), FAILURE_MS);
-        discard(command("DEL %s", k.failure));
+        must("DEL %s", k.failure);
         assert_acquire(&k, (struct ask){.token = &a}, "L");
         assert_int_equal(fill(&k, &a, "filled"), 1);
         assert_ttl(pttl(k.value), PX_MS);
@@ -849,7 +852,7 @@ TEST(keys_of_another_type_count_as_missing_and_are_overwritten)
 TEST(a_fill_stores_releases_and_tells)
 {
     assert_acquire(&k, (struct ask){.token = &a}, "L");
-    discard(command("SET %s x PX 1000", k.failure));
+    must("SET %s x PX 1000", k.failure);
     assert_int_equal(fill(&k, &a, "filled"), 1);
     assert_ttl(pttl(k.value), PX_MS);
     assert_false(exists(k.lease) || exists(k.failure));
@@ -890,7 +893,7 @@ TEST(a_touched_value_is_what_a_fill_would_have_stored)
     assert_false(exists(k.lease));
     assert_ttl(pttl(k.value), PX_MS);
     const struct text expected = envelope_of(&b);
-    redisReply *stored = command("GET %s", k.value);
+    redisReply *stored = asked("GET %s", k.value);
     assert_int_equal(stored->len, expected.size);
     assert_memory_equal(stored->str, expected.bytes, expected.size);
     freeReplyObject(stored);
@@ -922,7 +925,7 @@ TEST(a_touch_whose_reply_was_lost_learns_that_it_succeeded)
 TEST(a_touch_of_a_value_that_is_no_longer_there_leaves_everything_to_a_fill)
 {
     refresh_begins();
-    discard(command("DEL %s", k.value));
+    must("DEL %s", k.value);
     assert_int_equal(touch(&k, &b, &a, "touched"), -2);
     assert_false(exists(k.value));
     put_value(&k, &c, STALE_MS / 2); /* of somebody else, by whatever way */
@@ -932,10 +935,10 @@ TEST(a_touch_of_a_value_that_is_no_longer_there_leaves_everything_to_a_fill)
     const struct text longer = envelope_with(&a, PX_MS, STALE_MS, "longer body");
     put(k.value, &longer, STALE_MS / 2);
     assert_int_equal(touch(&k, &b, &a, "touched"), -2);
-    discard(command("DEL %s", k.value));
-    discard(command("LPUSH %s x", k.value));
+    must("DEL %s", k.value);
+    must("LPUSH %s x", k.value);
     assert_int_equal(touch(&k, &b, &a, "touched"), -2);
-    discard(command("DEL %s", k.value));
+    must("DEL %s", k.value);
     assert_int_equal(fill(&k, &b, "filled"), 1);
     told("filled");
 }
@@ -943,9 +946,9 @@ TEST(a_touch_of_a_value_that_is_no_longer_there_leaves_everything_to_a_fill)
 TEST(without_memory_a_touch_gives_the_lease_back_and_leaves_the_value)
 {
     refresh_begins();
-    discard(command("CONFIG SET maxmemory 1"));
+    must("CONFIG SET maxmemory 1");
     assert_int_equal(touch(&k, &b, &a, "touched"), -1);
-    discard(command("CONFIG SET maxmemory 0"));
+    must("CONFIG SET maxmemory 0");
     assert_false(exists(k.lease));
     assert_ttl(pttl(k.value), STALE_MS / 2);
     told("touched");
@@ -983,7 +986,7 @@ TEST(no_ttl_argument_makes_a_key_without_ttl)
                 {"99999999999999999999", false}};
     const struct text value = envelope_of(&a);
     for (size_t i = 0; i < COUNT(rows); i++) {
-        discard(command("FLUSHALL"));
+        must("FLUSHALL");
         assert_acquire(&k, (struct ask){.token = &a}, "L");
         assert_int_equal(number(fill_raw(&k, a.text, &value, rows[i].ms, "m")), rows[i].works ? 1 : -1);
         assert_int_not_equal(pttl(k.value), -1);
@@ -1010,7 +1013,7 @@ TEST(without_memory_nothing_is_stored_but_everybody_is_released)
     assert_acquire(&k, (struct ask){.token = &a}, "L");
     assert_acquire(&second, (struct ask){.token = &b}, "L");
     put_value(&third, &c, PX_MS);
-    discard(command("CONFIG SET maxmemory 1 maxmemory-policy noeviction"));
+    must("CONFIG SET maxmemory 1 maxmemory-policy noeviction");
 
     redisReply *reply = acquire_raw(&(struct names){"n:v", "n:l", "n:e", "n:w"}, (struct ask){.token = &c});
     assert_int_equal(reply->type, REDIS_REPLY_ERROR);
@@ -1035,7 +1038,7 @@ TEST(a_redis_that_refuses_to_write_changes_nothing_and_says_so)
     const struct text value = envelope_of(&a);
     put_value(&k, &filler, STALE_MS);
     assert_acquire(&k, (struct ask){.token = &a}, "S1");
-    discard(command("CONFIG SET min-replicas-to-write 1"));
+    must("CONFIG SET min-replicas-to-write 1");
     const struct snapshot before = snapshot_of(&k);
     redisReply *const replies[] = {renew_raw(&k, a.text), fill_raw(&k, a.text, &value, "600000", "no"),
                                    release_raw(&k, a.text, "no", "unavailable", "1000"),
@@ -1070,20 +1073,20 @@ TEST(acquire_answers_nothing_where_it_may_not_write)
     for (unsigned i = 0; i < 3 * 2 * 2 * COUNT(no_masters); i++) {
         const struct no_master *no_master = &no_masters[i / 12];
         const unsigned value = i % 3, held = i / 3 % 2, failed = i / 6 % 2;
-        discard(command("FLUSHALL"));
+        must("FLUSHALL");
         if (failed)
             put_failure(&k);
         if (held)
-            discard(command("SET %s %s PX %d", k.lease, holder.text, LEASE_MS));
+            must("SET %s %s PX %d", k.lease, holder.text, LEASE_MS);
         if (value > 0)
             put_value(&k, &filler, value == 1 ? PX_MS : STALE_MS);
-        discard(command(no_master->begins));
+        must(no_master->begins);
         const struct snapshot before = snapshot_of(&k);
         for (const char *mode = "nxrp"; *mode != '\0'; mode++)
             assert_refused(acquire_raw(&k, (struct ask){.token = &asker, .mode = *mode, .waits = "s"}),
                            no_master->error);
         assert_unchanged(&k, &before);
-        discard(command(no_master->ends));
+        must(no_master->ends);
     }
 }
 
@@ -1091,13 +1094,13 @@ TEST(acquire_answers_nothing_where_it_may_not_write)
 TEST(what_stands_under_the_other_keys_does_not_shut_the_fence)
 {
     put_value(&k, &filler, PX_MS);
-    discard(command("RPUSH %s x", k.lease));
-    discard(command("RPUSH %s x", k.failure));
+    must("RPUSH %s x", k.lease);
+    must("RPUSH %s x", k.failure);
     assert_acquire(&k, (struct ask){.token = &asker}, "H");
-    discard(command("DEL %s", k.lease));
+    must("DEL %s", k.lease);
     put_failure(&k);
     assert_acquire(&k, (struct ask){.token = &asker}, "H");
-    discard(command("SET %s %s PX %d", k.lease, asker.text, LEASE_MS));
+    must("SET %s %s PX %d", k.lease, asker.text, LEASE_MS);
     assert_acquire(&k, (struct ask){.token = &filler}, "H");
 }
 
@@ -1105,13 +1108,13 @@ TEST(only_the_master_says_that_a_value_is_stored_already)
 {
     const struct text value = envelope_of(&a);
     for (size_t i = 0; i < COUNT(no_masters); i++) {
-        discard(command("FLUSHALL"));
+        must("FLUSHALL");
         assert_acquire(&k, (struct ask){.token = &a}, "L");
         assert_int_equal(fill(&k, &a, "filled"), 1);
-        discard(command(no_masters[i].begins));
+        must(no_masters[i].begins);
         assert_refused(fill_raw(&k, a.text, &value, "600000", "no"), no_masters[i].error);
         assert_refused(touch_raw(&k, &a, &a, "no"), no_masters[i].error);
-        discard(command(no_masters[i].ends));
+        must(no_masters[i].ends);
         assert_int_equal(fill(&k, &a, "again"), 2);
         assert_int_equal(touch(&k, &a, &a, "again"), 2);
         put_failure(&k);
@@ -1130,7 +1133,7 @@ TEST(a_failed_load_is_remembered_for_everybody)
     assert_string_equal(got.word, "timeout after 10 s");
     assert_ttl(got.ttl_ms, FAILURE_MS);
     assert_false(exists(k.lease));
-    discard(command("DEL %s", k.failure)); /* its window is over */
+    must("DEL %s", k.failure); /* its window is over */
     assert_acquire(&k, (struct ask){.token = &b}, "L");
     told("failed");
 }
@@ -1167,9 +1170,9 @@ TEST(an_invalidation_removes_value_lease_and_failure)
 {
     put_failure(&k);
     put_value(&k, &a, PX_MS);
-    discard(command("SET %s %s PX %d", k.lease, b.text, LEASE_MS));
+    must("SET %s %s PX %d", k.lease, b.text, LEASE_MS);
     assert_int_equal(invalidate(&k, "gone"), 3);
-    assert_int_equal(number(command("DBSIZE")), 0);
+    assert_int_equal(number(asked("DBSIZE")), 0);
     told("failed, gone");
 }
 
@@ -1186,8 +1189,8 @@ TEST(a_soft_invalidation_makes_the_value_stale_at_once)
     for (size_t i = 0; i < COUNT(rows); i++) {
         put_value(&k, &filler, rows[i].ttl_ms > 0 ? rows[i].ttl_ms : 1000);
         if (rows[i].ttl_ms == 0)
-            discard(command("PERSIST %s", k.value));
-        discard(command("SET %s %s PX %d", k.lease, a.text, LEASE_MS));
+            must("PERSIST %s", k.value);
+        must("SET %s %s PX %d", k.lease, a.text, LEASE_MS);
         assert_int_equal(number(invalidate_raw(&k, "stale", 's', rows[i].stale_ms)), 3);
         assert_int_equal(number(invalidate_raw(&k, "stale", 's', rows[i].stale_ms)), 1);
         assert_false(exists(k.lease));
@@ -1226,7 +1229,7 @@ static const char *tag_of(const struct token *token, char out[17])
 static void assert_waiting(const struct names *names, const struct token *token)
 {
     char tag[17];
-    redisReply *reply = command("GET %s", names->waiting);
+    redisReply *reply = asked("GET %s", names->waiting);
     if (token == NULL)
         assert_int_equal(reply->type, REDIS_REPLY_NIL);
     else
@@ -1244,7 +1247,7 @@ TEST(who_waits_leaves_the_tag_of_the_lease_he_waits_for)
                 {true, "", false},  {true, "b", false}, {true, "s", true}};
     char tag[17];
     for (size_t i = 0; i < COUNT(rows); i++) {
-        discard(command("FLUSHALL"));
+        must("FLUSHALL");
         if (rows[i].stale)
             put_value(&k, &filler, STALE_MS);
         assert_acquire(&k, (struct ask){.token = &holder, .waits = "s"}, rows[i].stale ? "S1" : "L");
@@ -1260,8 +1263,7 @@ TEST(who_waits_leaves_the_tag_of_the_lease_he_waits_for)
 
 TEST(nobody_can_wait_for_what_is_no_lease_of_ours)
 {
-    discard(
-        command("SET %s %s PX %d", k.lease, "somebody else's lock, of another program altogether", LEASE_MS));
+    must("SET %s %s PX %d", k.lease, "somebody else's lock, of another program altogether", LEASE_MS);
     const struct acquired got = acquire(&k, (struct ask){.token = &a, .waits = "b"});
     assert_string_equal(got.kind, "B");
     assert_string_equal(got.word, "");
@@ -1272,7 +1274,7 @@ TEST(the_mark_goes_with_its_lease)
 {
     enum { FILLED, TOUCHED, RELEASED, INVALIDATED, SUPERSEDED, WAYS };
     for (int way = FILLED; way < WAYS; way++) {
-        discard(command("FLUSHALL"));
+        must("FLUSHALL");
         put_value(&k, &filler, STALE_MS);
         assert_acquire(&k, (struct ask){.token = &a}, "S1");
         assert_acquire(&k, (struct ask){.token = &b, .waits = "s"}, "S0");
@@ -1311,14 +1313,14 @@ TEST(a_fill_sends_its_value_to_those_who_wait_for_its_lease)
     const struct text value = envelope_of(&a);
     char tag[17], push_bytes[24];
     for (size_t i = 0; i < COUNT(rows); i++) {
-        discard(command("FLUSHALL"));
+        must("FLUSHALL");
         assert_acquire(&k, (struct ask){.token = &a}, "L");
         if (rows[i].waits == FOR_IT)
             assert_acquire(&k, (struct ask){.token = &b, .waits = "b"}, "B");
         else if (rows[i].waits == FOR_ANOTHER)
-            discard(command("SET %s %s PX %d", k.waiting, tag_of(&b, tag), LEASE_MS));
+            must("SET %s %s PX %d", k.waiting, tag_of(&b, tag), LEASE_MS);
         else if (rows[i].waits == NONSENSE)
-            discard(command("RPUSH %s nonsense", k.waiting));
+            must("RPUSH %s nonsense", k.waiting);
         snprintf(push_bytes, sizeof(push_bytes), "%d", (int)value.size + rows[i].spare_bytes);
         assert_int_equal(number(fill_with(&k, a.text, &value, "600000", "message", push_bytes)), 1);
         expect_message("message", rows[i].travels ? &value : NULL);
@@ -1348,7 +1350,7 @@ TEST(a_fill_that_is_refused_or_repeated_sends_no_value)
 
     assert_acquire(&full, (struct ask){.token = &a}, "L");
     assert_acquire(&full, (struct ask){.token = &b, .waits = "b"}, "B");
-    discard(command("CONFIG SET maxmemory 1 maxmemory-policy noeviction"));
+    must("CONFIG SET maxmemory 1 maxmemory-policy noeviction");
     assert_int_equal(number(fill_with(&full, a.text, &value, "600000", "refused", "4096")), -1);
     told("refused");
 }

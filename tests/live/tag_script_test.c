@@ -14,7 +14,7 @@ static const char CLOCK[] = "csg1:{test:tags}:clock";
 static struct tags_clock clock_at(const char *key)
 {
     struct tags_clock clock = {0, 0};
-    redisReply *reply = command("GET %s", key);
+    redisReply *reply = asked("GET %s", key);
     if (reply->type == REDIS_REPLY_STRING)
         tags_clock_read(reply->str, reply->len, &clock);
     freeReplyObject(reply);
@@ -100,9 +100,9 @@ TEST(the_clock_begins_with_an_era_and_stands_until_something_is_invalidated)
 TEST(a_lost_clock_begins_another_era)
 {
     struct tags_clock first = read_clock();
-    discard(command("DEL csg1:{test:tags}:clock"));
+    must("DEL csg1:{test:tags}:clock");
     assert_true(read_clock().era != first.era);
-    discard(command("DEL csg1:{test:tags}:clock"));
+    must("DEL csg1:{test:tags}:clock");
     invalidate(0);
     assert_true(clock_at(tag_name(0)).era != first.era);
 }
@@ -113,11 +113,11 @@ TEST(what_is_no_clock_is_replaced)
                                         "SET csg1:{test:tags}:clock 0000000000000000000000000000.",
                                         "SET csg1:{test:tags}:clock 1763777777000000-000000000001"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        discard(command("DEL csg1:{test:tags}:clock"));
-        discard(command(wrong[i]));
+        must("DEL csg1:{test:tags}:clock");
+        must(wrong[i]);
         assert_int_equal(read_clock().count, 1);
-        discard(command("DEL csg1:{test:tags}:clock"));
-        discard(command(wrong[i]));
+        must("DEL csg1:{test:tags}:clock");
+        must(wrong[i]);
         invalidate(0);
         assert_true(is_same(clock_at(tag_name(0)), read_clock()));
     }
@@ -127,15 +127,15 @@ TEST(every_key_has_a_ttl_and_what_is_used_lives_on)
 {
     struct tags_clock clock = read_clock();
     assert_ttl(pttl(CLOCK), MOST_MS);
-    discard(command("PEXPIRE csg1:{test:tags}:clock 1000"));
+    must("PEXPIRE csg1:{test:tags}:clock 1000");
     read_clock();
     assert_ttl(pttl(CLOCK), MOST_MS);
-    discard(command("PERSIST csg1:{test:tags}:clock"));
+    must("PERSIST csg1:{test:tags}:clock");
     read_clock();
     assert_ttl(pttl(CLOCK), MOST_MS);
     keep(clock, 1);
     assert_ttl(pttl(tag_name(0)), MOST_MS);
-    discard(command("PEXPIRE csg1:{test:tags}:t:t0 1000"));
+    must("PEXPIRE csg1:{test:tags}:t:t0 1000");
     keep(clock, 1);
     assert_ttl(pttl(tag_name(0)), MOST_MS);
     invalidate(1);
@@ -159,7 +159,7 @@ TEST(a_lost_epoch_is_the_present_clock)
 {
     struct tags_clock born = read_clock();
     invalidate(0);
-    discard(command("DEL csg1:{test:tags}:t:t0"));
+    must("DEL csg1:{test:tags}:t:t0");
     assert_false(keep(born, 1));
     assert_true(is_same(clock_at(tag_name(0)), read_clock()));
     assert_true(keep(read_clock(), 1));
@@ -169,12 +169,12 @@ TEST(an_epoch_of_an_era_that_is_over_is_replaced)
 {
     struct tags_clock born = read_clock();
     assert_true(keep(born, 1));
-    discard(command("DEL csg1:{test:tags}:clock"));
+    must("DEL csg1:{test:tags}:clock");
     struct tags_clock now = read_clock();
     assert_true(keep(now, 1));
     assert_true(is_same(clock_at(tag_name(0)), now));
     assert_false(keep(born, 1));
-    discard(command("DEL csg1:{test:tags}:clock"));
+    must("DEL csg1:{test:tags}:clock");
     assert_false(keep(now, 1)); /* begins another clock itself */
     assert_true(clock_at(CLOCK).era != 0 && clock_at(CLOCK).era != now.era);
 }
@@ -185,14 +185,14 @@ TEST(without_memory_an_invalidation_takes_epoch_and_clock_away)
 {
     struct tags_clock born = read_clock();
     assert_true(keep(born, 1));
-    discard(command("CONFIG SET maxmemory 1"));
+    must("CONFIG SET maxmemory 1");
     assert_int_equal(invalidate(0), 1);
     assert_int_equal(clock_at(tag_name(0)).era, 0);
     assert_int_equal(clock_at(CLOCK).era, 0);
     redisReply *reply = clock_raw();
     assert_int_equal(reply->type, REDIS_REPLY_ERROR);
     freeReplyObject(reply);
-    discard(command("CONFIG SET maxmemory 0"));
+    must("CONFIG SET maxmemory 0");
     assert_false(keep(born, 1));
 }
 

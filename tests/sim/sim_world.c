@@ -206,7 +206,7 @@ static void choose_params(struct sim *sim)
     params->queue = between(sim, 0, 8);
     params->max_waiters = between(sim, 10, 300);
     choose_policy(sim);
-    for (int fault = 0; fault < FAULT_EPOCH_GONE; fault++)
+    for (int fault = 0; fault < FAULTS_DRAWN; fault++)
         params->enabled[fault] = sim_one_in(sim, 3);
     params->enabled[FAULT_EPOCH_GONE] = params->tagged && sim->seed % 5 < 2;
     params->enabled[FAULT_CLOCK_GONE] = params->tagged && sim->seed % 5 % 2 == 1;

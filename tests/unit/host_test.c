@@ -125,6 +125,41 @@ TEST(a_timer_may_set_itself_and_stop_another_that_is_due)
     assert_in_range(fake.in_ms, 1, 1000);
 }
 
+struct past {
+    struct guard_host *host;
+    struct host_timer timer, other;
+    unsigned rang;
+};
+
+/* Once more, and another one: both for an instant that has passed. */
+static void set_past(void *context)
+{
+    struct past *past = context;
+    assert_in_range(++past->rang, 1, 2);
+    host_timer_set(past->host, &past->timer, 1);
+    host_timer_set(past->host, &past->other, 2);
+}
+
+TEST(a_timer_that_is_set_for_the_past_when_timers_ring_lets_the_loop_do_other_work_first)
+{
+    struct fake fake = new_fake();
+    struct note note = {.letter = 'o', .host = &fake.host};
+    struct past past = {.host = &fake.host};
+
+    past.timer = (struct host_timer){.run = set_past, .context = &past};
+    past.other = (struct host_timer){.run = note_it, .context = &note};
+    host_timer_set(&fake.host, &past.timer, 1);
+    host_rang(&fake.host);
+    assert_int_equal(past.rang, 1);
+    assert_string_equal(said, "");
+    assert_int_equal(fake.in_ms, 1);
+    host_rang(&fake.host);
+    assert_int_equal(past.rang, 2);
+    assert_string_equal(said, "o");
+    host_timer_stop(&fake.host, &past.timer);
+    assert_int_equal(fake.in_ms, HOST_NEVER);
+}
+
 TEST(an_instant_that_is_never_is_no_instant)
 {
     struct fake fake = new_fake();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* rival.c - see rival.h. */
-#include "load/bench/rival.h"
+#include "load/stack/rival.h"
 
 #include "load/base/http.h"
 #include "load/base/net.h"

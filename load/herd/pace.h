@@ -10,8 +10,8 @@
  * Threads: as herd.h has it. Time: that of struct record, from the instant at which a request was due. Errors: false,
  * and one line of text.
  */
-#ifndef LOAD_BENCH_PACE_H
-#define LOAD_BENCH_PACE_H
+#ifndef LOAD_HERD_PACE_H
+#define LOAD_HERD_PACE_H
 
 #include "load/herd/herd.h"
 

@@ -5,10 +5,10 @@
  *
  * Threads: as proc.h has it. Errors: false, and the reason on stderr.
  */
-#ifndef LOAD_BENCH_SERVICE_H
-#define LOAD_BENCH_SERVICE_H
+#ifndef LOAD_STACK_SERVICE_H
+#define LOAD_STACK_SERVICE_H
 
-#include "load/bench/nginx.h"
+#include "load/stack/nginx.h"
 #include "load/stack/stack.h"
 
 /* With these settings ("NAME=value", ends with NULL); returns when it is ready and connected to Redis. */

@@ -5,8 +5,8 @@
  *
  * Threads: as proc.h has it. Errors: false, and the reason on stderr.
  */
-#ifndef LOAD_BENCH_WRK_H
-#define LOAD_BENCH_WRK_H
+#ifndef LOAD_STACK_WRK_H
+#define LOAD_STACK_WRK_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* varnish.c - see varnish.h. */
-#include "load/bench/varnish.h"
+#include "load/stack/varnish.h"
 
 #include <inttypes.h>
 #include <stdio.h>

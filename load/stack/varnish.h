@@ -10,10 +10,10 @@
  *
  * Threads: as proc.h has it. Errors: false, and the reason with the end of the log on stderr.
  */
-#ifndef LOAD_BENCH_VARNISH_H
-#define LOAD_BENCH_VARNISH_H
+#ifndef LOAD_STACK_VARNISH_H
+#define LOAD_STACK_VARNISH_H
 
-#include "load/bench/rival.h"
+#include "load/stack/rival.h"
 
 struct varnish_options {
     uint16_t origin_port;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* nginx.c - see nginx.h. */
-#include "load/bench/nginx.h"
+#include "load/stack/nginx.h"
 
 #include <stdio.h>
 #include <unistd.h>

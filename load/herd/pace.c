@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* pace.c - see pace.h. */
-#include "load/bench/pace.h"
+#include "load/herd/pace.h"
 
 #include "load/base/rank.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* wrk.c - see wrk.h. */
-#include "load/bench/wrk.h"
+#include "load/stack/wrk.h"
 
 #include "load/base/proc.h"
 

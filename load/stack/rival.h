@@ -5,8 +5,8 @@
  *
  * Threads: as proc.h has it. Errors: false, and the reason with the end of the log on stderr.
  */
-#ifndef LOAD_BENCH_RIVAL_H
-#define LOAD_BENCH_RIVAL_H
+#ifndef LOAD_STACK_RIVAL_H
+#define LOAD_STACK_RIVAL_H
 
 #include "load/base/proc.h"
 

@@ -8,10 +8,10 @@
  *
  * Threads: as proc.h has it. Errors: false, and the reason with the end of the log on stderr.
  */
-#ifndef LOAD_BENCH_NGINX_H
-#define LOAD_BENCH_NGINX_H
+#ifndef LOAD_STACK_NGINX_H
+#define LOAD_STACK_NGINX_H
 
-#include "load/bench/rival.h"
+#include "load/stack/rival.h"
 
 struct nginx_options {
     uint16_t origin_port;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* service.c - see service.h. */
-#include "load/bench/service.h"
+#include "load/stack/service.h"
 
 #include "load/base/clock.h"
 
