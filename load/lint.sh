@@ -42,12 +42,14 @@ ROOMS
 
 # redis/ shows one face to the rest of guard/.
 face='guard/redis/redis.h'
+# Of guard/ only this module includes libuv.
+adapter='guard/base/uv_host'
 # Made by the build out of scripts, statements and a template.
 made='guard_scripts.h app_statements.h page_template.h'
 
 git ls-files -co --exclude-standard 'guard/*.[ch]' 'app/*.[ch]' 'load/*.[ch]' | while read -r file; do
     [ ! -f "$file" ] || grep -HnE '^[[:space:]]*#[[:space:]]*include[[:space:]]+["<]' "$file" || echo "$file:0:"
-done | awk -v rooms="$(rooms)" -v face="$face" -v made=" $made " -v counting="${1:-}" '
+done | awk -v rooms="$(rooms)" -v face="$face" -v adapter="$adapter" -v made=" $made " -v counting="${1:-}" '
 function refuse(text) {
     print "lint: " text > "/dev/stderr"
     bad = 1
@@ -138,6 +140,8 @@ END {
             refuse(file ": say what it is a header of; parts are not a module")
     }
     for (i = 1; i <= total; i++) {
+        if (to[i] == "uv.h" && from[i] ~ /^guard\// && module_of(from[i]) != adapter)
+            refuse(at[i] ": only " adapter " knows libuv")
         target = target_of(from[i], to[i])
         if (target == "" && ours[i] && !index(made, " " to[i] " "))
             refuse(at[i] ": there is no " to[i] " in guard/, app/ or load/")

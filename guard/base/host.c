@@ -40,7 +40,9 @@ static void arm(struct guard_host *host, uint32_t least_ms)
 {
     const struct host_timer *first = earliest(host, false);
     uint64_t at_us = first != NULL ? first->at_us : UINT64_MAX;
-    if (host->ringing || at_us == host->armed_us)
+    bool armed = at_us == host->armed_us &&
+                 at_us > clock_now_us(); /* an overdue one may have slept with the machine */
+    if (host->ringing || armed)
         return;
     uint32_t in_ms = at_us != UINT64_MAX ? ms_to_ring(at_us) : HOST_NEVER;
     host->armed_us = at_us;

@@ -160,6 +160,23 @@ TEST(a_timer_that_is_set_for_the_past_when_timers_ring_lets_the_loop_do_other_wo
     assert_int_equal(fake.in_ms, HOST_NEVER);
 }
 
+/* Our clock runs while the machine is suspended, that of a loop's timer perhaps not. */
+TEST(a_timer_that_is_overdue_is_armed_again_with_the_next_that_is_set)
+{
+    struct fake fake = new_fake();
+    struct host_timer overdue = {.run = NULL}, later = {.run = NULL};
+    const uint64_t soon_us = clock_now_us() + 1000;
+    host_timer_set(&fake.host, &overdue, soon_us);
+    assert_int_equal(fake.timers, 1);
+    while (clock_now_us() <= soon_us)
+        continue;
+    host_timer_set(&fake.host, &later, soon_us + 10000000);
+    assert_int_equal(fake.timers, 2);
+    assert_int_equal(fake.in_ms, 0);
+    host_timer_stop(&fake.host, &overdue);
+    host_timer_stop(&fake.host, &later);
+}
+
 TEST(an_instant_that_is_never_is_no_instant)
 {
     struct fake fake = new_fake();
