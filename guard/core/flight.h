@@ -66,7 +66,7 @@ struct flight {
 
     /* stamps: a result goes only to waiters that joined before what made it was sent */
     uint64_t lookup_stamp, peek_stamp, query_stamp, fill_stamp;
-    uint64_t busy_stamp;   /* a waiter that joined before it waited for the fleet */
+    uint64_t busy_stamp;  /* a waiter that joined before it waited for the fleet */
     uint64_t first_stamp; /* `joined` of the oldest waiter when the query was sent */
 
     /* the lease */

@@ -80,9 +80,10 @@ enum fault {
     FAULT_WRITER_DIES,    /* between commit and invalidation */
     FAULT_MESSAGE_LATE,   /* and those behind it */
     FAULTS_DRAWN, /* choose_params() draws which of those above a run has, and says by itself when it has these: */
-    FAULT_EPOCH_GONE = FAULTS_DRAWN, /* what Redis knows of a tag is evicted; these two only where there are tags */
-    FAULT_CLOCK_GONE,     /* the clock of the tags is */
-    FAULT_REDIS_DEMOTED,  /* another is the master; connections stay at a replica that hears nothing */
+    FAULT_EPOCH_GONE =
+        FAULTS_DRAWN,    /* what Redis knows of a tag is evicted; these two only where there are tags */
+    FAULT_CLOCK_GONE,    /* the clock of the tags is */
+    FAULT_REDIS_DEMOTED, /* another is the master; connections stay at a replica that hears nothing */
     FAULTS,
 };
 
