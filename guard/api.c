@@ -48,7 +48,7 @@ static char *copy_name(const struct guard_config *config)
     return strdup(name);
 }
 
-/* What is kept from the old master is gone before anybody can have the new one's word. */
+/* What is kept from the old master is gone before any request can have the new one's word. */
 static void on_reign_ended(void *context)
 {
     struct guard *guard = context;

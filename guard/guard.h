@@ -544,9 +544,10 @@ GUARD_API enum guard_status guard_invalidate_wait(struct guard *guard, const cha
 /*
  * The same for all entries with this tag (guard_load_tag()), in every process, however many there are: one command,
  * which touches none of them. A running load goes on and answers the requests that began before its query; what it
- * stores does not count. A remembered failure stays. Modes LOCAL and OFF are like FLEET here, because their values are in Redis,
- * too; in mode SHADOW the fleet's entries are meant. An entry is also out of date when Redis has evicted what it knows
- * of one of its tags: a tag costs some 120 bytes there, and keeps them for max_value_ms after its last entry was stored.
+ * stores does not count. A remembered failure stays. Modes LOCAL and OFF are like FLEET here, because their values are
+ * in Redis, too; in mode SHADOW the fleet's entries are meant. An entry is also out of date when Redis has evicted what
+ * it knows of one of its tags: a tag costs some 120 bytes there, and keeps them for max_value_ms after its last entry
+ * was stored.
  * INVALID: not 1..GUARD_TAG_BYTES_MAX bytes.
  */
 GUARD_API enum guard_status guard_invalidate_tag(struct guard *guard, const char *tag, uint32_t deadline_ms,

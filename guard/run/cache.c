@@ -2,8 +2,9 @@
 /*
  * cache.c - what the cache is called: guard_cache().
  *
- * Nobody asks Redis before somebody has asked here. Then every connection asks anew, for it may lead to another
- * Redis, or to the same without its data; and now and then, because the name may have been evicted or flushed.
+ * Redis is asked for it only once guard_cache() has been called. From then on every new connection asks anew, since it
+ * may lead to another Redis or to the same without its data; and so it is every CACHE_ASK_EVERY_US, since the name may
+ * have been evicted or flushed.
  */
 #include "cache.h"
 #include "../base/clock.h"

@@ -15,7 +15,7 @@ void cache_ask_redis(struct guard *guard);
 /* The connection is gone, and with it what is known. */
 void cache_forget(struct guard *guard);
 
-/* Asks Redis, if somebody wants to know and it is time to. */
+/* Asks Redis, if guard_cache() has been called and it is time to. */
 static inline void cache_ask(struct guard *guard)
 {
     if (atomic_load_explicit(&guard->cache_wanted, memory_order_relaxed))

@@ -98,7 +98,7 @@ static void call_back_some(struct guard_loop *loop, struct get **list)
     }
 }
 
-/* The rest is called back in the next turn. A loop, or a guard, where nobody waits may be at its end. */
+/* The rest is called back in the next turn. A loop, or a guard, that has no get left may be at its end. */
 static void go_on(struct guard_loop *loop)
 {
     bool left = loop->hits != NULL || loop->ready != NULL;

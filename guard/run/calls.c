@@ -150,10 +150,10 @@ static void send_keep(struct call *call, const struct core_action *action)
                            action->value->tags_bytes, &action->born, on_keep, call))
         return;
     call->awaited--;
-    call->outdated = true; /* as far as anybody knows */
+    call->outdated = true; /* as far as is known */
 }
 
-/* The shadow's own entries go too; that is nobody's business but its counters'. */
+/* The shadow's own entries go too; how that went, the core need not know. */
 static void on_own(void *context, enum redis_outcome outcome, const struct redisReply *reply)
 {
     struct call *call = context;

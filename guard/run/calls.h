@@ -16,7 +16,7 @@ typedef void calls_replied(struct guard *guard, uint64_t op, const struct core_r
 /* Sends the script of an action with an op. False: it could not be sent, and `replied` is not called. */
 bool calls_send(struct guard *guard, const struct core_action *action, calls_replied *replied);
 
-/* `pushed` NULL: nobody knows that it is good; it is a wake-up like any other. */
+/* `pushed` NULL: it is not known to be good; it is a wake-up like any other. */
 typedef void calls_checked(struct guard *guard, const char *subject, size_t subject_bytes,
                            const struct core_pushed *pushed);
 

@@ -5,7 +5,7 @@
  *     MGET (the tags that the key had)  PTTL  GETEX    one write
  *                                              |
  *                                              +-- no sound entry, or in doubt ---------------------> core
- *                                              +-- no tags, or those that were asked for: judged --> hit, or core
+ *                                              +-- no tags, or those that were requested: judged --> hit, or core
  *                                              +-- other tags: MGET behind it, then judged --------> hit, or core
  *
  * Each get's own policy says whether a hit answers it (hit.h). GETEX, so that only the master answers: redis/fence.h.
@@ -23,7 +23,7 @@
 #include <string.h>
 #include <utlist.h>
 
-enum { ASK_AGAIN_US = 20000 }; /* for a refresh of the same key */
+enum { REFRESH_AGAIN_US = 20000 }; /* for a refresh of the same key */
 
 /* A sound entry, and what it answers. */
 struct found {
@@ -37,7 +37,7 @@ struct found {
 /* What a lookup has to do with tags. */
 struct check {
     size_t requested_bytes;
-    char requested[TAG_MEMORY_TEXT_MAX]; /* the tags whose epochs were asked for with the entry */
+    char requested[TAG_MEMORY_TEXT_MAX]; /* the tags whose epochs were requested with the entry */
     struct tags_epochs epochs;
     struct found found; /* waits for another answer about its tags; its value is NULL: none does */
     char refused[TOKEN_UUID_BYTES + 1]; /* filler of what was found out of date; "": nothing was */
@@ -109,14 +109,14 @@ static void answer_hit(struct guard_loop *loop, struct get *get, const struct gu
 
 /* ---- its entry ---- */
 
-/* One of many hits asks for them all. */
-static void ask_for_refresh(struct guard_loop *loop, const struct get *get, const char *filler)
+/* One of many hits does so for all. */
+static void want_refresh(struct guard_loop *loop, const struct get *get, const char *filler)
 {
     uint64_t now_us = clock_now_us(), key_hash = get->lookup->key_hash;
     struct recent_refresh *recent = &loop->recent_refreshes[key_hash % LOOP_RECENT_REFRESHES];
     if (recent->key_hash == key_hash && now_us < recent->until_us)
         return;
-    *recent = (struct recent_refresh){key_hash, now_us + ASK_AGAIN_US};
+    *recent = (struct recent_refresh){key_hash, now_us + REFRESH_AGAIN_US};
     mailbox_post_refresh(loop->guard, get, filler);
 }
 
@@ -133,7 +133,7 @@ static void answer_gets(struct lookup *lookup, const struct found *found)
         if (verdict == HIT_NONE)
             continue;
         if (verdict != HIT_ANSWER)
-            ask_for_refresh(loop, get, verdict == HIT_EARLY ? found->filler : NULL);
+            want_refresh(loop, get, verdict == HIT_EARLY ? found->filler : NULL);
         answer_hit(loop, get, result);
     }
 }
@@ -215,8 +215,8 @@ static bool all_have_time(const struct lookup *lookup)
     return get == NULL;
 }
 
-/* The entry has other tags than those that were asked for with it: it waits for their epochs. */
-static void ask_for_epochs(struct lookup *lookup, struct found *found)
+/* The entry has other tags than those requested with it: it waits for their epochs. */
+static void request_epochs(struct lookup *lookup, struct found *found)
 {
     struct guard_loop *loop = lookup->loop;
     const struct value *value = found->value;
@@ -252,7 +252,7 @@ static void answer_entry(struct lookup *lookup, const struct redisReply *entry)
     else if (epochs_are_here(lookup, found.value))
         judge_tags(lookup, &found);
     else
-        ask_for_epochs(lookup, &found);
+        request_epochs(lookup, &found);
     value_unref(&found.value);
 }
 

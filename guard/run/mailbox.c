@@ -99,7 +99,7 @@ void mailbox_post_get(struct guard *guard, struct get *get)
     pthread_mutex_unlock(&guard->mutex);
 }
 
-/* Under the mutex. A load that may still end may still ask. */
+/* Under the mutex. A load that may still end may still get other keys. */
 static enum guard_status admit(struct guard *guard, struct get *get)
 {
     if (guard->draining && (get->waiter.parent_load == 0 || guard->cancelling))

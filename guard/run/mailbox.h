@@ -20,7 +20,7 @@ const char *request_wrong(const struct guard *guard, const struct guard_kind *ki
 /* Says what is wrong with a call; INVALID. */
 enum guard_status request_refuse(struct guard *guard, const char *function, const char *wrong);
 
-/* A new get for this loop, of a request that was checked, with its key copied; not yet known to anybody. NO_MEMORY. */
+/* A new get for this loop, of a request that was checked, with its key copied; no list has it yet. NO_MEMORY. */
 enum guard_status mailbox_new_get(struct guard_loop *loop, const struct guard_request *request,
                                   struct get **out);
 /* On the thread of the loop; for the guard's own under the guard's mutex. OK, SHED, NO_MEMORY. */

@@ -89,7 +89,6 @@ void many_forget(struct get *get)
 
 /* ---- making ---- */
 
-/* Before anybody knows of its gets. */
 void many_discard(struct many *many)
 {
     for (size_t i = 0; i < many->count; i++)

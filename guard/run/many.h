@@ -39,7 +39,7 @@ struct many {
 /* Of a request that was checked. NO_MEMORY. */
 enum guard_status many_new(struct guard_loop *loop, const struct guard_many_request *request,
                            struct many **out);
-/* Before anybody knows of its gets. */
+/* Before any of its gets is accepted. */
 void many_discard(struct many *many);
 /* All or none. OK, SHED, NO_MEMORY. */
 enum guard_status many_take_tickets(struct many *many);

@@ -132,8 +132,8 @@ static bool in_chain(const struct guard_load *load, const char *key)
     return load != NULL;
 }
 
-static enum guard_status ask(struct guard *guard, struct guard_load *load,
-                             const struct guard_request *request, struct guard_result *result)
+static enum guard_status get_nested(struct guard *guard, struct guard_load *load,
+                                    const struct guard_request *request, struct guard_result *result)
 {
     struct nested nested = {.parent = load, .workers = load->worker->workers, .result = result};
     struct guard_request own = *request;
@@ -165,7 +165,7 @@ enum guard_status guard_load_get(struct guard_load *load, const struct guard_req
     if (in_chain(load, request->key) || load->depth >= GUARD_NESTED_MAX)
         *result = (struct guard_result){.status = GUARD_FAILED, .failure = GUARD_FAILURE_CYCLE};
     else
-        ask(guard, load, request, result);
+        get_nested(guard, load, request, result);
     if (result->failure == GUARD_FAILURE_CYCLE && result->source == GUARD_FROM_NOWHERE)
         say_circle(guard, load, request->key);
     return result->status;

@@ -18,11 +18,11 @@ struct twin {
     char key[]; /* encoded */
 };
 
-/* A load that the shadow's core has asked for: that of a get. */
+/* A load that the shadow's core wants: that of a get stands in for it. */
 struct borrowed {
     struct borrowed *prev, *next;
     uint64_t load;
-    struct twin *twin; /* whose load it is; NULL: nobody's any more */
+    struct twin *twin; /* whose load it is; NULL: that has ended */
     bool cancelled;
 };
 

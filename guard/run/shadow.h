@@ -9,8 +9,8 @@
  *
  * The shadow's counters are the answer: what it answered without a load of its own is what a fleet would have saved.
  * Its values are stored in full, because hits, memory and eviction would not be true otherwise, under the namespace
- * and a "~", which no configuration can name: no request is ever answered with them. They may be older than a fleet would
- * allow: a query may have begun before its lease.
+ * and a "~", which no configuration can name: no request is ever answered with them. They may be older than a fleet
+ * would allow: a query may have begun before its lease.
  *
  * Threads   the guard's.
  */

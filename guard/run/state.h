@@ -65,7 +65,7 @@ struct loop_counters {
     _Atomic uint64_t duration_count[GUARD_HISTOGRAM_BUCKETS], duration_sum_us;
 };
 
-/* Which keys had a refresh asked for lately, by hash: a hot one needs not ask with every hit. */
+/* Keys that a refresh was posted for lately, by hash: not every hit of a hot one posts another. */
 enum { LOOP_RECENT_REFRESHES = 64 };
 struct recent_refresh {
     uint64_t key_hash, until_us;
@@ -109,7 +109,7 @@ struct invalidation {
     char text[]; /* plain key, NUL, encoded key, NUL */
 };
 
-/* A hit asked for a refresh behind it. */
+/* A hit that calls for a background refresh. */
 struct refresh {
     struct refresh *next;
     const struct guard_policy *policy;
@@ -136,7 +136,7 @@ struct guard {
     /* any thread, without the mutex */
     atomic_uint loop_count; /* ever made */
     atomic_bool refusing;   /* `draining`, for the loops */
-    _Atomic uint64_t shed;  /* gets refused before they were anybody's */
+    _Atomic uint64_t shed;  /* gets refused before they were accepted */
     _Atomic uint64_t beat_us;
     struct redis_counters redis_counters;
     struct redis_reign reign;

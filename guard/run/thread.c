@@ -438,7 +438,7 @@ static void end_shadows(struct guard *guard)
 }
 
 /* After every batch of events: do what the core wants, return what it answered. An answer is in the counters
- * before anybody is told of it. */
+ * before its callback runs. */
 static void after_events(struct guard *guard)
 {
     if (guard->phase == PHASE_ENDING)
@@ -480,7 +480,7 @@ void thread_on_mail(void *context)
 
 /* ---- messages and the link ---- */
 
-/* Whether somebody still waits for it is the core's to see. */
+/* Whether a waiter is left for it is the core's to see. */
 static void push_checked(struct guard *guard, const char *subject, size_t subject_bytes,
                          const struct core_pushed *pushed)
 {
@@ -517,7 +517,7 @@ void thread_on_message(void *context, const struct message *message)
     bool invalidated = message->kind == MESSAGE_INVALIDATED;
     if (message->kind == MESSAGE_TAG) {
         near_heard_tag(guard->near, message->subject, message->subject_bytes);
-        return; /* no key: nobody waits for it */
+        return; /* no key: no flight waits for it */
     }
     if (guard->near != NULL)
         near_heard(guard->near, invalidated, message->subject, message->subject_bytes);

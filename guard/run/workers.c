@@ -208,8 +208,8 @@ static struct guard_load *next_job(struct worker *worker)
     return load;
 }
 
-/* After this nobody else knows the job, and the place of a thread that is over can be used again: the job
- * must not be reported before that, because the next one may come at once. False: nobody wants the report. */
+/* After this no other thread knows the job, and the place of a thread that is over can be used again: the job
+ * must not be reported before that, because the next one may come at once. False: the report is not wanted. */
 static bool retire(struct worker *worker, struct guard_load *load, bool over)
 {
     struct workers *workers = worker->workers;
@@ -367,7 +367,7 @@ static uint32_t made_count(const struct workers *workers)
     return made;
 }
 
-/* Under the mutex: a thread for the newest job, unless one is idle. False: nobody will ever take it. */
+/* Under the mutex: a thread for the newest job, unless one is idle. False: none will ever take it. */
 static bool staff(struct workers *workers, uint32_t queued)
 {
     if (workers->idle >= queued)
@@ -476,7 +476,7 @@ bool workers_start(struct workers *workers, const struct job *job)
     return taken;
 }
 
-/* The one descriptor of a batch speaks when nobody wants any of it. */
+/* The one descriptor of a batch speaks when no load of it is wanted any more. */
 static bool cancel_load(struct guard_load *first, uint64_t id)
 {
     struct guard_load *load = first;
@@ -506,7 +506,7 @@ void workers_cancel(struct workers *workers, uint64_t id)
     pthread_mutex_unlock(&workers->mutex);
 }
 
-/* Whose loader still runs keeps what it uses; nobody will join it. */
+/* A thread whose loader still runs keeps what it uses and is never joined. */
 static void abandon(struct workers *workers)
 {
     workers->abandoned = true;

@@ -29,8 +29,8 @@ struct finished_load {
     const char *breach; /* what the loader did against its contract, a static text; NULL: nothing */
 };
 
-/* On the worker's thread; `finished`, a list, is the owner's then, for finished_load_free() of each. Calls no function of
- * the workers: a thread that ends is waited for under their mutex. Not after workers_close() returned. */
+/* On the worker's thread; `finished`, a list, is the owner's then, for finished_load_free() of each. Calls no function
+ * of the workers: a thread that ends is waited for under their mutex. Not after workers_close() returned. */
 typedef void workers_done(void *context, struct finished_load *finished);
 void finished_load_free(struct finished_load *finished);
 

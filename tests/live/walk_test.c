@@ -178,22 +178,25 @@ static size_t files_of(const char *what, const struct walk walks[WALKS])
 
 /* ---- as the README tells it ---- */
 
-static size_t place_of(const struct walk *walk, const char *file, const char *name, size_t from)
+static size_t place_of(const struct walk *walk, const char *file, const char *name)
 {
-    while (from < walk->count &&
-           (strcmp(walk->steps[from].file, file) != 0 || strcmp(walk->steps[from].name, name) != 0))
-        from++;
-    return from;
+    size_t at = 0;
+    while (at < walk->count &&
+           (strcmp(walk->steps[at].file, file) != 0 || strcmp(walk->steps[at].name, name) != 0))
+        at++;
+    return at;
 }
 
 /* "| miss | `guard/run/loop.c` `loop_accept()` | ..." */
 static void check_row(const char *row, const char *what, const struct walk *walk, size_t *at, size_t *rows)
 {
-    char kind[16], file[NAME_SIZE], name[NAME_SIZE];
-    if (sscanf(row, "| %15[a-z] | `%95[a-z_/.]` `%95[a-z_]()`", kind, file, name) != 3 ||
-        strcmp(kind, what) != 0)
+    char kind[16] = "", file[NAME_SIZE], name[NAME_SIZE];
+    int read = sscanf(row, "| %15[a-z] | `%95[a-z0-9_/.]` `%95[a-z0-9_]()`", kind, file, name);
+    if (strcmp(kind, what) != 0)
         return;
-    size_t found = place_of(walk, file, name, 0);
+    if (read != 3)
+        fail_msg("README.md: neither file nor function: %s", row);
+    size_t found = place_of(walk, file, name);
     if (found == walk->count)
         fail_msg("README.md: a %s does not enter %s() in %s", what, name, file);
     if (found < *at)
