@@ -3,7 +3,6 @@
 #include "app/base/thread.h"
 
 #include <signal.h>
-#include <time.h>
 
 bool thread_start(pthread_t *thread, void *(*run)(void *), void *context)
 {

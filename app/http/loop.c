@@ -10,7 +10,6 @@
 
 #include <assert.h>
 #include <poll.h>
-#include <string.h>
 #include <unistd.h>
 
 enum {

@@ -21,7 +21,6 @@
 
 #include "app/base/document.h"
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

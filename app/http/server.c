@@ -11,7 +11,6 @@
 
 #include <assert.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 enum { SOCKET_MODE = 0660 }; /* of a unix listener: a proxy of the same group connects */
 

@@ -20,7 +20,6 @@
 #include "guard/guard.h"
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 struct server_config {

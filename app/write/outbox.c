@@ -16,7 +16,6 @@
 #include "app/pg/pg_array.h"
 #include "app/pg/pg_listen.h"
 
-#include <assert.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <pthread.h>

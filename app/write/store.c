@@ -7,7 +7,6 @@
 #include "app/base/number.h"
 #include "app_statements.h"
 
-#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

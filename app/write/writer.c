@@ -10,7 +10,6 @@
 #include "app/base/log.h"
 #include "app/base/thread.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>

@@ -31,7 +31,6 @@
 #include "app/write/write.h"
 #include "guard/guard.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 struct write_job;

@@ -11,6 +11,11 @@
 
 enum { REDIS_WHY_SIZE = 320 }; /* of one line that says why; without the address */
 
+/* The words of Redis by which an error is known, "" if it is not: nothing of what was sent is among them. */
+const char *redis_error_name(const char *text, size_t text_bytes);
+/* What an operator can do about it; "" if that is not known. */
+const char *redis_error_advice(const char *text, size_t text_bytes);
+
 /* `what`, then the error that Redis has replied, printable and cut short, and what to do about it. secret: it may
  * repeat a password, so only words that are known are told. */
 void redis_explain(const struct redisReply *reply, const char *what, bool secret, char why[REDIS_WHY_SIZE]);

@@ -3,7 +3,6 @@
 #include "pipeline.h"
 #include <assert.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { RING_FIRST_COUNT = 64 };
 

@@ -169,9 +169,5 @@ enum redis_error_class {
 };
 /* By the prefix of the error text; Lua's "-ERR ... @user_script" wrapping is looked through. */
 enum redis_error_class redis_error_classify(const char *text, size_t text_bytes);
-/* The words of Redis by which it is known, "" if it is not: nothing of what was sent is among them. */
-const char *redis_error_name(const char *text, size_t text_bytes);
-/* What an operator can do about it; "" if that is not known. */
-const char *redis_error_advice(const char *text, size_t text_bytes);
 
 #endif

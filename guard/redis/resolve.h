@@ -16,7 +16,6 @@
 
 #include "../base/host.h"
 #include <netdb.h>
-#include <stddef.h>
 
 enum { RESOLVE_THREADS_MAX = 16 };
 
