@@ -493,7 +493,7 @@ GUARD_API enum guard_status guard_get_many_wait(struct guard *guard, const struc
 /*
  * For a host on libuv. A hit is looked up over a Redis connection of the loop's own and answered without a second
  * thread; the rest goes the way of guard_get(), and its answer comes back on this loop. All five: only on the thread
- * that runs the loop.
+ * that runs the loop. If guard_loop_attach() fails, run the loop once more before you close it: libuv closes handles then.
  */
 GUARD_API enum guard_status guard_loop_attach(struct guard *guard, struct uv_loop_s *loop,
                                               struct guard_loop **out, struct guard_error *error);

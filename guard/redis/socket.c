@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -218,7 +219,10 @@ static void on_resolved_host(void *context, const struct addrinfo *found, const 
 static bool resolve_host(struct redis_socket *socket, const char *host, char why[REDIS_WHY_SIZE])
 {
     socket->resolve = resolve_start(socket->host, host, socket->port, on_resolved_host, socket);
-    if (socket->resolve == NULL)
+    if (socket->resolve == NULL && errno == EAGAIN)
+        snprintf(why, REDIS_WHY_SIZE,
+                 "DNS: too many names are still being resolved, or no thread is to be had");
+    else if (socket->resolve == NULL)
         redis_explain_errno("DNS", errno, why);
     return socket->resolve != NULL;
 }
