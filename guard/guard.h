@@ -314,9 +314,9 @@ enum guard_mode {
 
 /*
  * One line about something an operator should know: Redis comes or goes or refuses us, a loader breaks its contract, a
- * call has a wrong argument. Printable ASCII, the rest escaped as \xNN; no passwords. At most five lines on each of these
- * in 10 s, none of them twice in a row; after those 10 s the last line that was withheld. `text` is lent until the
- * function returns. Any thread, also inside the call that is wrong; never in the child of a fork.
+ * call has a wrong argument. Printable ASCII, the rest escaped as \xNN; no passwords. At most five lines on each of
+ * these in 10 s, none of them twice in a row; after those 10 s the last line that was withheld. `text` is lent until
+ * the function returns. Any thread, also inside the call that is wrong; never in the child of a fork.
  *
  * On stderr a line begins with "stampede-guard NAME_SPACE: " and leaves in one write(2), or not at all if that would
  * block; good news is told only after bad.
@@ -493,7 +493,8 @@ GUARD_API enum guard_status guard_get_many_wait(struct guard *guard, const struc
 /*
  * For a host on libuv. A hit is looked up over a Redis connection of the loop's own and answered without a second
  * thread; the rest goes the way of guard_get(), and its answer comes back on this loop. All five: only on the thread
- * that runs the loop. If guard_loop_attach() fails, run the loop once more before you close it: libuv closes handles then.
+ * that runs the loop. If guard_loop_attach() fails, run the loop once more before you close it, because libuv closes
+ * handles only then.
  */
 GUARD_API enum guard_status guard_loop_attach(struct guard *guard, struct uv_loop_s *loop,
                                               struct guard_loop **out, struct guard_error *error);
@@ -556,8 +557,8 @@ GUARD_API enum guard_status guard_invalidate_tag_wait(struct guard *guard, const
                                                       uint32_t deadline_ms, struct guard_invalidated *result);
 
 /*
- * The name of the cache that this guard invalidates: a UUID that stands for one namespace in the data of one Redis, however
- * that Redis is reached and spelled. A replica has the same name; a Redis that lost its data gets another one, unless a
+ * The name of the cache that this guard invalidates: a UUID that stands for one namespace in the data of one Redis,
+ * however that Redis is reached and spelled. A replica has the same name; a Redis that lost its data gets another one, unless a
  * process that knew the old name gives it back; in mode SHADOW it is the fleet's. False, and "": not known at present,
  * because Redis cannot be reached or because this is the first call, which only begins to ask. In the callback of an
  * invalidation that was OK it names the cache in which it happened. Any thread, never blocks.
