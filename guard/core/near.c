@@ -490,10 +490,9 @@ void near_invalidation_ends(struct near *near, bool of_tag, const char *key, siz
     near_drop_invalidated(near, of_tag, key, key_bytes);
 }
 
-void near_heard(struct near *near, bool invalidated, const char *key, size_t key_bytes)
+void near_heard_key(struct near *near, const char *key, size_t key_bytes)
 {
-    if (invalidated)
-        near_drop_invalidated(near, false, key, key_bytes);
+    near_drop_invalidated(near, false, key, key_bytes);
 }
 
 void near_heard_tag(struct near *near, const char *tag, size_t tag_bytes)

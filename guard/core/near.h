@@ -84,8 +84,14 @@ void near_invalidation_begins(struct near *near, bool of_tag, const char *key, s
 /* Confirmed or not, before it is reported. */
 void near_invalidation_ends(struct near *near, bool of_tag, const char *key, size_t key_bytes);
 
+/* Another process has invalidated this key. */
+void near_heard_key(struct near *near, const char *key, size_t key_bytes);
 /* A message about this key has arrived. invalidated: not of a fill or a release, which change no row. */
-void near_heard(struct near *near, bool invalidated, const char *key, size_t key_bytes);
+static inline void near_heard(struct near *near, bool invalidated, const char *key, size_t key_bytes)
+{
+    if (invalidated)
+        near_heard_key(near, key, key_bytes);
+}
 void near_heard_tag(struct near *near, const char *tag, size_t tag_bytes);
 
 /* The subscription's state has changed, or may have. False empties the cache, in a time that does not depend on how

@@ -61,8 +61,7 @@ static void remember_loaded(struct guard_loop *loop, const struct get *get)
 
 static void forget_ticket(struct guard_loop *loop, struct get *get)
 {
-    bool shared = loop == loop->guard->own;
-    bool lock = shared || get->cancel_posted;
+    bool lock = is_own_loop(loop) || get->cancel_posted;
     if (lock)
         pthread_mutex_lock(&loop->guard->mutex);
     mailbox_forget_cancel(loop->guard, get);

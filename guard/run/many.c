@@ -139,10 +139,6 @@ _Static_assert(sizeof(struct many) % _Alignof(struct guard_result) == 0 &&
                    sizeof(struct many_part) % _Alignof(struct guard_result) == 0,
                "the results follow the parts");
 
-_Static_assert(sizeof(struct many) % _Alignof(struct guard_result) == 0 &&
-                   sizeof(struct many_part) % _Alignof(struct guard_result) == 0,
-               "the results follow the parts");
-
 enum guard_status many_new(struct guard_loop *loop, const struct guard_many_request *request,
                            struct many **out)
 {

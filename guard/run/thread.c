@@ -519,8 +519,7 @@ void thread_on_message(void *context, const struct message *message)
         near_heard_tag(guard->near, message->subject, message->subject_bytes);
         return; /* no key: no flight waits for it */
     }
-    if (guard->near != NULL)
-        near_heard(guard->near, invalidated, message->subject, message->subject_bytes);
+    near_heard(guard->near, invalidated, message->subject, message->subject_bytes);
     if (message->kind == MESSAGE_PERMIT)
         core_permit_freed(guard->fleet, clock_now_us(), message->subject, message->subject_bytes);
     else if (!take_push(guard, message))
