@@ -13,8 +13,8 @@ static char *put_text(char *at, const char *text, size_t bytes)
     return at + bytes + 1;
 }
 
-struct value *value_new_tagged(const char *body, size_t body_bytes, const char *validator,
-                               size_t validator_bytes, const char *tags, size_t tags_bytes)
+struct value *value_new(const char *body, size_t body_bytes, const char *validator, size_t validator_bytes,
+                        const char *tags, size_t tags_bytes)
 {
     size_t bytes = 0;
     if (__builtin_add_overflow(body_bytes, validator_bytes, &bytes) ||
@@ -33,11 +33,6 @@ struct value *value_new_tagged(const char *body, size_t body_bytes, const char *
     value->tags_bytes = tags_bytes;
     atomic_init(&value->refs, 1);
     return value;
-}
-
-struct value *value_new(const char *body, size_t body_bytes, const char *validator, size_t validator_bytes)
-{
-    return value_new_tagged(body, body_bytes, validator, validator_bytes, NULL, 0);
 }
 
 struct value *value_ref(struct value *value)

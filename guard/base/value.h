@@ -18,11 +18,10 @@ struct value {
     char bytes[]; /* body, NUL, validator, NUL, tags, NUL */
 };
 
-/* Copies both; one reference is the caller's. NULL: no memory. */
-struct value *value_new(const char *body, size_t body_bytes, const char *validator, size_t validator_bytes);
-/* The same of an entry with tags. Of an absent one that has any, they are all there is. */
-struct value *value_new_tagged(const char *body, size_t body_bytes, const char *validator,
-                               size_t validator_bytes, const char *tags, size_t tags_bytes);
+/* Copies all three; one reference is the caller's. tags: NULL if it has none; an absent entry has nothing else. Returns
+ * NULL without memory. */
+struct value *value_new(const char *body, size_t body_bytes, const char *validator, size_t validator_bytes,
+                        const char *tags, size_t tags_bytes);
 /* A guard_value is always the head of a value: this one. NULL: NULL. */
 struct value *value_behind(const struct guard_value *public);
 struct value *value_ref(struct value *value);

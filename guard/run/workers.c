@@ -112,7 +112,7 @@ void guard_load_done(struct guard_load *load, const void *body, size_t body_byte
         breach(load,
                "passed a validator that is not of at most 127 bytes of printable ASCII; the load fails");
     else
-        value = value_new_tagged(body, body_bytes, validator, validator_bytes, load->tags, load->tags_bytes);
+        value = value_new(body, body_bytes, validator, validator_bytes, load->tags, load->tags_bytes);
     finish(load, value != NULL ? LOAD_OK : LOAD_FAILED, value,
            value != NULL ? GUARD_FAILURE_NONE : GUARD_FAILURE_INTERNAL);
 }
@@ -121,7 +121,7 @@ void guard_load_absent(struct guard_load *load)
 {
     struct value *tags = NULL;
     if (load->tags_bytes > 0)
-        tags = value_new_tagged("", 0, "", 0, load->tags, load->tags_bytes);
+        tags = value_new("", 0, "", 0, load->tags, load->tags_bytes);
     bool kept = load->tags_bytes == 0 || tags != NULL;
     finish(load, kept ? LOAD_ABSENT : LOAD_FAILED, tags, kept ? GUARD_FAILURE_NONE : GUARD_FAILURE_INTERNAL);
 }

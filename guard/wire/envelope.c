@@ -211,8 +211,8 @@ enum envelope_fault envelope_read(const char *data, size_t data_bytes, const cha
 
 struct value *envelope_value(const struct envelope *envelope)
 {
-    return value_new_tagged(envelope->body, envelope->body_bytes, envelope->validator,
-                            envelope->validator_bytes, envelope->tags, envelope->tags_bytes);
+    return value_new(envelope->body, envelope->body_bytes, envelope->validator, envelope->validator_bytes,
+                     envelope->tags, envelope->tags_bytes);
 }
 
 enum envelope_age envelope_judge(const struct envelope *envelope, int64_t pttl_ms, uint64_t max_value_ms)

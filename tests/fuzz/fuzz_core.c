@@ -331,7 +331,7 @@ static struct value *new_value(uint64_t origin, size_t body_bytes)
     memcpy(body, &origin, sizeof origin);
     const char *of_group = body_bytes % 2 != 0 ? "group" : "";
     struct value *value =
-        value_new_tagged(body, sizeof origin + body_bytes % BODY_MAX, "\"1\"", 3, of_group, strlen(of_group));
+        value_new(body, sizeof origin + body_bytes % BODY_MAX, "\"1\"", 3, of_group, strlen(of_group));
     assert(value != NULL);
     return value;
 }

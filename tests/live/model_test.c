@@ -617,7 +617,7 @@ static void step_fill(void)
     command.action.fresh_ms = odd_ms(3);
     if (below(4) != 0) {
         int bytes = snprintf(body, sizeof body, "k%u v%u", command.key, ++world.version);
-        value = value_new(body, (size_t)bytes, "", 0);
+        value = value_new(body, (size_t)bytes, "", 0, NULL, 0);
         assert_non_null(value);
         command.action.value = value;
         command.action.stale_ms = JUMP_MS * below(10);
@@ -638,7 +638,7 @@ static void step_touch(void)
         return;
     choose_token(&command);
     int bytes = snprintf(body, sizeof body, "k%u v%u", command.key, version);
-    struct value *value = value_new(body, (size_t)bytes, "", 0);
+    struct value *value = value_new(body, (size_t)bytes, "", 0, NULL, 0);
     assert_non_null(value);
     memcpy(command.wanted, stored->there && below(4) != 0 ? stored->filler : any_token(command.key),
            TOKEN_UUID_BYTES);

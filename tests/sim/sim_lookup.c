@@ -149,7 +149,7 @@ static struct value *value_of(const struct sim *sim, const struct stored_value *
     char validator[16];
     const char *tags = tags_of_key(sim, entry->key);
     if (entry->absent && entry->tagged)
-        return value_new_tagged("", 0, "", 0, tags, strlen(tags));
+        return value_new("", 0, "", 0, tags, strlen(tags));
     snprintf(validator, sizeof validator, "%u", index);
     return body_of_entry(sim, entry, validator);
 }

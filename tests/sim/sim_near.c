@@ -139,7 +139,7 @@ static void crowd(struct sim *sim, struct process *process)
     for (uint64_t count = sim_between(sim, 0, MOST); count > 0; count--) {
         int bytes = snprintf(name, sizeof name, "other:%u", (unsigned)sim_between(sim, 0, OTHERS));
         struct near_lookup lookup = near_look_up(process->near, name, (size_t)bytes, process_now_us(process));
-        struct value *value = value_new(name, (size_t)bytes, "", 0);
+        struct value *value = value_new(name, (size_t)bytes, "", 0, NULL, 0);
         near_keep(&lookup, sim->params.near_ms, value, &(struct guard_result){.left_ms = 100000});
         value_unref(&value);
     }

@@ -38,7 +38,7 @@ struct value *body_value(uint32_t key, uint32_t version, bool too_big, const cha
 {
     char body[BODY_SIZE];
     write_body(body, key, version, too_big);
-    return value_new_tagged(body, strlen(body), validator, strlen(validator), tags, strlen(tags));
+    return value_new(body, strlen(body), validator, strlen(validator), tags, strlen(tags));
 }
 
 struct value *body_of_entry(const struct sim *sim, const struct stored_value *entry, const char *validator)
@@ -462,7 +462,7 @@ void process_load_end(struct sim *sim, uint32_t index)
     } else if (succeeds && row->absent[load->version]) {
         loaded.outcome = LOAD_ABSENT;
         if (tags[0] != '\0')
-            loaded.value = value_new_tagged("", 0, "", 0, tags, strlen(tags));
+            loaded.value = value_new("", 0, "", 0, tags, strlen(tags));
     } else if (succeeds) {
         loaded.outcome = LOAD_OK;
         loaded.value = body_value(load->key, load->version, row->too_big[load->version], "", tags);

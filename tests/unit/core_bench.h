@@ -195,7 +195,7 @@ static inline void reply_busy(struct seen *to, uint32_t pttl_ms)
 
 static inline void reply_value(struct seen *to, struct core_reply with, const char *body)
 {
-    struct value *value = value_new(body, strlen(body), "", 0);
+    struct value *value = value_new(body, strlen(body), "", 0, NULL, 0);
     with.value = value;
     reply(to, with);
     value_unref(&value);
@@ -213,7 +213,7 @@ static inline void reply_stale(struct seen *to, enum core_refresher refresher, c
 
 static inline void loaded(struct seen *load, const char *body)
 {
-    struct value *value = value_new(body, strlen(body), "", 0);
+    struct value *value = value_new(body, strlen(body), "", 0, NULL, 0);
     struct core_loaded loaded = {.outcome = LOAD_OK, .value = value, .load_us = 5000};
     load->over = true;
     core_loaded(bench.core, bench.now_us, load->action.load, &loaded);

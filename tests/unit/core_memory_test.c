@@ -76,7 +76,7 @@ static void go_through_everything(struct caller *caller, struct core_invalidatio
     }
     for (size_t i = 0; i < bench.seen_count; i++) {
         struct seen *seen = &bench.seen[i];
-        struct value *value = value_new("v", 1, "", 0);
+        struct value *value = value_new("v", 1, "", 0, NULL, 0);
         seen->over = true;
         counting = true;
         if (seen->action.kind == CORE_ACQUIRE)

@@ -23,7 +23,7 @@ static void wait_for(const char *key, struct caller *caller, const char *tag)
 
 static void pushed_fresh(const char *key, const char *tag, const char *body, uint32_t fresh_ms)
 {
-    struct value *value = body != NULL ? value_new(body, strlen(body), "", 0) : NULL;
+    struct value *value = body != NULL ? value_new(body, strlen(body), "", 0, NULL, 0) : NULL;
     struct core_pushed pushed = {
         .lease_tag = tag, .value = value, .absent = body == NULL, .fresh_ms = fresh_ms};
     core_pushed(bench.core, bench.now_us, key, strlen(key), &pushed);

@@ -24,7 +24,7 @@ static struct near_lookup sent(struct near *near, uint64_t now_us)
 
 static void found(const struct near_lookup *lookup, uint32_t age_ms, uint32_t left_ms)
 {
-    struct value *value = value_new("v", 1, "", 0);
+    struct value *value = value_new("v", 1, "", 0, NULL, 0);
     near_keep(lookup, NEAR_MS, value, &(struct guard_result){.age_ms = age_ms, .left_ms = left_ms});
     value_unref(&value);
 }

@@ -26,7 +26,7 @@ static struct near *subscribed(size_t max_bytes)
 static void put_body(struct near *near, const char *key, uint64_t token, uint64_t until_us, const char *body)
 {
     struct near_entry entry = {
-        .value = value_new(body, strlen(body), "", 0), .born_us = NOW_US, .fresh_until_us = FAR_US};
+        .value = value_new(body, strlen(body), "", 0, NULL, 0), .born_us = NOW_US, .fresh_until_us = FAR_US};
     near_put(near, key, strlen(key), token, until_us, &entry);
     value_unref(&entry.value);
 }
@@ -66,7 +66,7 @@ TEST(an_entry_never_outlives_its_freshness)
 {
     struct near *near = subscribed(MIB);
     struct near_entry entry = {
-        .value = value_new("v", 1, "", 0), .born_us = NOW_US, .fresh_until_us = LATER_US};
+        .value = value_new("v", 1, "", 0, NULL, 0), .born_us = NOW_US, .fresh_until_us = LATER_US};
     near_put(near, "k", 1, near_token(near, "k", 1), FAR_US, &entry);
     value_unref(&entry.value);
     assert_non_null(got(near, "k", LATER_US - 1));
@@ -100,9 +100,9 @@ TEST(of_two_lookups_the_younger_value_stays)
     struct near *near = subscribed(MIB);
     uint64_t token = near_token(near, "k", 1);
     struct near_entry young = {
-        .value = value_new("young", 5, "", 0), .born_us = NOW_US, .fresh_until_us = FAR_US};
+        .value = value_new("young", 5, "", 0, NULL, 0), .born_us = NOW_US, .fresh_until_us = FAR_US};
     struct near_entry old = {
-        .value = value_new("old", 3, "", 0), .born_us = NOW_US - 1, .fresh_until_us = FAR_US};
+        .value = value_new("old", 3, "", 0, NULL, 0), .born_us = NOW_US - 1, .fresh_until_us = FAR_US};
     near_put(near, "k", 1, token, LATER_US, &young);
     near_put(near, "k", 1, token, LATER_US, &old);
     assert_string_equal(got(near, "k", NOW_US), "young");
@@ -130,7 +130,7 @@ TEST(a_dropped_key_is_gone_and_what_was_looked_up_before_stays_out)
 /* Looked up when near_stamp() was this. */
 static void put_tagged(struct near *near, const char *key, const char *tags, uint64_t stamp)
 {
-    struct near_entry entry = {.value = value_new("v", 1, "", 0),
+    struct near_entry entry = {.value = value_new("v", 1, "", 0, NULL, 0),
                                .born_us = NOW_US,
                                .fresh_until_us = FAR_US,
                                .tags = tags,

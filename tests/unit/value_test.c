@@ -12,7 +12,7 @@ TEST(a_value_is_a_copy_with_a_zero_behind_it)
 {
     char body[] = {'a', '\0', '\r', '\n', '}', (char)0xff};
     char validator[] = "\"v7\"";
-    struct value *value = value_new(body, sizeof body, validator, 4);
+    struct value *value = value_new(body, sizeof body, validator, 4, NULL, 0);
     assert_non_null(value);
     memset(body, 'x', sizeof body);
     memset(validator, 'x', 4);
@@ -27,7 +27,7 @@ TEST(a_value_is_a_copy_with_a_zero_behind_it)
 
 TEST(an_empty_value_is_a_value)
 {
-    struct value *value = value_new(NULL, 0, NULL, 0);
+    struct value *value = value_new(NULL, 0, NULL, 0, NULL, 0);
     assert_non_null(value);
     assert_int_equal(value->public.body_bytes, 0);
     assert_string_equal(value->public.body, "");
@@ -37,13 +37,13 @@ TEST(an_empty_value_is_a_value)
 
 TEST(a_size_that_overflows_is_refused)
 {
-    assert_null(value_new("", SIZE_MAX, "", 1));
-    assert_null(value_new("", SIZE_MAX - 8, "", 0));
+    assert_null(value_new("", SIZE_MAX, "", 1, NULL, 0));
+    assert_null(value_new("", SIZE_MAX - 8, "", 0, NULL, 0));
 }
 
 TEST(the_public_pointer_keeps_it_alive)
 {
-    struct value *value = value_new("body", 4, "", 0);
+    struct value *value = value_new("body", 4, "", 0, NULL, 0);
     const struct guard_value *kept = guard_value_ref(&value->public);
     assert_ptr_equal(kept, &value->public);
     value_unref(&value);
@@ -64,7 +64,7 @@ static void *use(void *shared)
 
 TEST(references_are_counted_across_threads)
 {
-    struct value *value = value_new("body", 4, "", 0);
+    struct value *value = value_new("body", 4, "", 0, NULL, 0);
     pthread_t thread[4];
     for (int i = 0; i < 4; i++)
         assert_int_equal(pthread_create(&thread[i], NULL, use, &value->public), 0);
