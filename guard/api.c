@@ -310,42 +310,11 @@ static enum guard_status check_asynchronous(struct guard *guard, const struct gu
     return check_many(guard, request, function);
 }
 
-/* Under the mutex. */
-static enum guard_status admit_many(struct guard *guard, struct many *many)
-{
-    if (guard->draining)
-        return GUARD_CLOSING;
-    enum guard_status status = many_take_tickets(many);
-    for (size_t i = 0; i < many->count && status == GUARD_OK; i++)
-        DL_APPEND(guard->incoming, many->parts[i].get);
-    if (status == GUARD_OK)
-        mailbox_wake(guard);
-    return status;
-}
-
-/* Of a request that was checked. */
-static enum guard_status get_many(struct guard *guard, const struct guard_many_request *request,
-                                  guard_ticket *ticket)
-{
-    struct many *many = NULL;
-    enum guard_status status = many_new(guard->own, request, &many);
-    if (status != GUARD_OK)
-        return status;
-    pthread_mutex_lock(&guard->mutex);
-    status = admit_many(guard, many);
-    if (status == GUARD_OK && ticket != NULL)
-        *ticket = many->stand_in->ticket;
-    pthread_mutex_unlock(&guard->mutex);
-    if (status != GUARD_OK)
-        many_discard(many);
-    return status;
-}
-
 enum guard_status guard_get_many(struct guard *guard, const struct guard_many_request *request,
                                  guard_ticket *ticket)
 {
     enum guard_status status = check_asynchronous(guard, request, "guard_get_many");
-    return status == GUARD_OK ? get_many(guard, request, ticket) : status;
+    return status == GUARD_OK ? many_get(guard, request, ticket) : status;
 }
 
 struct many_answers {
@@ -373,7 +342,7 @@ static enum guard_status ask_and_wait(struct guard *guard, const struct guard_ma
     blocking_init(&blocking, answers);
     own.answered = got_many;
     own.context = &blocking;
-    enum guard_status status = get_many(guard, &own, NULL);
+    enum guard_status status = many_get(guard, &own, NULL);
     if (status == GUARD_OK)
         blocking_wait(&blocking);
     blocking_clear(&blocking);

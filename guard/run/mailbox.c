@@ -62,12 +62,11 @@ enum guard_status mailbox_new_get(struct guard_loop *loop, const struct guard_re
     return GUARD_OK;
 }
 
-/* On the thread of the loop; for the guard's own under the mutex. The core counts waiters too, but a get
- * reaches it only after its lookup. */
+/* The core counts waiters too, but a get reaches it only after its lookup. */
 enum guard_status mailbox_take_ticket(struct guard_loop *loop, struct get *get)
 {
-    uint32_t alone = loop->tickets.used - loop->many_count - loop->gets_of_many;
-    if (alone >= loop->guard->config.max_waiters) {
+    uint32_t single = loop->tickets.used - loop->many_count - loop->gets_of_many;
+    if (single >= loop->guard->config.max_waiters) {
         atomic_fetch_add_explicit(&loop->guard->shed, 1, memory_order_relaxed);
         return GUARD_SHED;
     }

@@ -186,3 +186,35 @@ enum guard_status many_take_tickets(struct many *many)
         tickets_remove(&loop->tickets, many->stand_in->ticket);
     return status;
 }
+
+/* ---- handing over ---- */
+
+/* Under the mutex. */
+static enum guard_status admit_many(struct guard *guard, struct many *many)
+{
+    if (guard->draining)
+        return GUARD_CLOSING;
+    enum guard_status status = many_take_tickets(many);
+    for (size_t i = 0; i < many->count && status == GUARD_OK; i++)
+        DL_APPEND(guard->incoming, many->parts[i].get);
+    if (status == GUARD_OK)
+        mailbox_wake(guard);
+    return status;
+}
+
+enum guard_status many_get(struct guard *guard, const struct guard_many_request *request,
+                           guard_ticket *ticket)
+{
+    struct many *many = NULL;
+    enum guard_status status = many_new(guard->own, request, &many);
+    if (status != GUARD_OK)
+        return status;
+    pthread_mutex_lock(&guard->mutex);
+    status = admit_many(guard, many);
+    if (status == GUARD_OK && ticket != NULL)
+        *ticket = many->stand_in->ticket;
+    pthread_mutex_unlock(&guard->mutex);
+    if (status != GUARD_OK)
+        many_discard(many);
+    return status;
+}

@@ -43,6 +43,9 @@ enum guard_status many_new(struct guard_loop *loop, const struct guard_many_requ
 void many_discard(struct many *many);
 /* All or none. OK, SHED, NO_MEMORY. */
 enum guard_status many_take_tickets(struct many *many);
+/* guard_get_many() of a request that was checked, on any thread: into the mailbox. */
+enum guard_status many_get(struct guard *guard, const struct guard_many_request *request,
+                           guard_ticket *ticket);
 
 /* A lookup of one of them begins. */
 void many_looking(struct many *many);

@@ -172,7 +172,7 @@ struct result_source {
  *
  * Where the keys are not known there are loads, but neither expiries nor keys nor loads per expiry, and the caveat says
  * why: a way of counting without keys; loads or parameters that the log does not have; or keys that cannot be those of
- * what was asked for, see result_keys.c.
+ * what was asked for, see result_expiries.c.
  *
  * *out needs no init; it is large: allocate it. False: no memory, and nothing to clear.
  */
