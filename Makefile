@@ -18,7 +18,7 @@
 #   make golden       writes tests/golden/*.txt anew, after a change that means to change what others rely on
 #   make courses      writes tests/sim/courses anew, after a change that means to change what the core does
 #   make mutants      does the simulator find sown bugs
-#   make mutants-live the same against real servers, and who killed whom (an hour): T=fill for names with it
+#   make mutants-live the same against real servers, and who killed whom (20 minutes): T=fill for names with it
 #   make model        the protocol in the model checker spin, sown bugs too
 #   make bench        the measurements the README quotes
 #   make peers        the known caches on the same work, side by side (6 minutes): T="nginx catalogd burst" JSON=FILE
