@@ -152,14 +152,16 @@ struct lock_request {
     struct lock_hold *hold; /* to be filled; NULL: a latch */
 
     /* the core's */
+    struct lock_core *core;
     struct lock_request *prev, *next;               /* of its owner, or of nobody; then the answered */
     struct lock_request *queued_prev, *queued_next; /* behind another one of its owner */
     struct lock_share *queued;                      /* there; NULL: it is not */
     struct lock_claim *claim;                       /* the one it asks for; NULL: none */
     size_t taken;                                   /* names it has, in the order in which they are taken */
+    size_t asked;                                   /* and so many more once its claim is granted */
     uint8_t order[GUARD_LOCK_NAMES_MAX];
     struct alarm deadline;
-    bool was_refused, is_answered;
+    bool was_refused, is_answered, has_asked;
     uint32_t before;                 /* as of the last refusal */
     struct guard_lock_result result; /* once answered; `hold` and `waited_ms` stay the owner's to fill */
 };
