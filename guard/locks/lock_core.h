@@ -57,6 +57,7 @@
 #include "../base/key.h"
 #include "../base/table.h"
 #include "../locks.h"
+#include <stdatomic.h>
 
 enum {
     LOCK_ALL = 1000000, /* the units of an exclusive claim, and the limit beside it */
@@ -109,8 +110,10 @@ struct lock_hold {
     struct lock_hold *prev, *next;                   /* among the lost, then among the given back */
     struct lock_claim *claims[GUARD_LOCK_NAMES_MAX]; /* of each name, in the request's order; may repeat */
     size_t count;
-    uint64_t valid_until_us; /* the earliest of its claims; the owner may publish it after each event */
-    const char *why;         /* it was lost; a static text or one that lives until the next event */
+    /* The earliest of its claims, also after `lost` was told early; 0: the provider has forgotten it, or it was given
+     * back. Any thread may read it: guard_hold_left_ms(). */
+    _Atomic uint64_t valid_until_us;
+    const char *why; /* it was lost; a static text or one that lives until the next event */
     bool is_lost, is_given;
     enum guard_lock_status given; /* once told: OK, LOST, UNKNOWN */
 };
