@@ -16,7 +16,7 @@
  *
  * Read in this order: get.h (one request inside), mailbox, lookup, callback, loop, thread, calls, workers; then many
  * (several keys at once), nested (a loader that gets another key), shadow, cache (what Redis's data is called), life
- * (start, stop); blocking and tag_memory stand by themselves.
+ * (start, stop); tag_memory stands by itself.
  *
  * Locking   the guard's mutex, then a loop's; the one of the hot keys is the innermost. Nobody else's code runs
  *           under any of them.
