@@ -45,7 +45,7 @@ size_t lock_token_write(const struct lock_token *token, char out[LOCK_TOKEN_SIZE
 }
 
 /* Decimal digits and nothing else; at most 19 of them. */
-static bool read_digits(const char *text, size_t bytes, uint64_t *out)
+static bool read_decimal(const char *text, size_t bytes, uint64_t *out)
 {
     uint64_t sum = 0;
     for (size_t i = 0; i < bytes; i++) {
@@ -75,7 +75,7 @@ static void read_people(const char *text, size_t bytes, struct lock_token *out)
     if (space == NULL || text[0] != ' ' || (size_t)(space - who) >= sizeof out->who)
         return;
     uint64_t since_s = 0;
-    if (!read_digits(space + 1, bytes - (size_t)(space + 1 - text), &since_s))
+    if (!read_decimal(space + 1, bytes - (size_t)(space + 1 - text), &since_s))
         return;
     out->since_s = since_s;
     memcpy(out->who, who, (size_t)(space - who));
@@ -90,8 +90,8 @@ bool lock_token_read(const char *text, size_t bytes, struct lock_token *out)
     *out = (struct lock_token){.units = 0};
     if (bytes < LOCK_TOKEN_HEAD_BYTES || bytes >= LOCK_TOKEN_SIZE || !read_uuid(text) ||
         text[UNITS_AT - 1] != ' ' || text[LIMIT_AT - 1] != ' ' || text[LEASE_AT - 1] != ' ' ||
-        !read_digits(text + UNITS_AT, 7, &units) || !read_digits(text + LIMIT_AT, 7, &limit) ||
-        !read_digits(text + LEASE_AT, 8, &lease_ms))
+        !read_decimal(text + UNITS_AT, 7, &units) || !read_decimal(text + LIMIT_AT, 7, &limit) ||
+        !read_decimal(text + LEASE_AT, 8, &lease_ms))
         return false;
     memcpy(out->uuid, text, LOCK_UUID_BYTES);
     out->units = (uint32_t)units;
