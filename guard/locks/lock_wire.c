@@ -128,90 +128,91 @@ bool lock_message_read(const char *payload, size_t payload_bytes, struct lock_me
 /* ---- arguments ---- */
 
 enum {
-    PUT_NUMBERS_MAX = 1 + GUARD_LOCK_NAMES_MAX, /* at most that many are printed */
-    PUT_NUMBER_SIZE = 24,
-    PUT_KEYS_MAX = 1 + 4 * GUARD_LOCK_NAMES_MAX,
-    PUT_ROOM = PUT_KEYS_MAX * KEY_NAME_SIZE + PUT_NUMBERS_MAX * PUT_NUMBER_SIZE,
+    PASSED_NUMBERS_MAX = 1 + GUARD_LOCK_NAMES_MAX, /* at most that many are printed */
+    PASSED_NUMBER_SIZE = 24,
+    PASSED_KEYS_MAX = 1 + 4 * GUARD_LOCK_NAMES_MAX,
+    PASSED_ROOM = PASSED_KEYS_MAX * KEY_NAME_SIZE + PASSED_NUMBERS_MAX * PASSED_NUMBER_SIZE,
 };
 /* The longest: gone, four keys, five arguments, and a name each. */
-_Static_assert((int)PUT_KEYS_MAX + 5 + (int)GUARD_LOCK_NAMES_MAX <= (int)REDIS_SCRIPT_ARGS_MAX,
+_Static_assert((int)PASSED_KEYS_MAX + 5 + (int)GUARD_LOCK_NAMES_MAX <= (int)REDIS_SCRIPT_ARGS_MAX,
                "it may be run");
 
 /* KEYS, then ARGV, with room for what has to be printed. */
-struct put {
+struct passed {
     const struct lock_wire *wire;
     size_t count, used, key_count;
     const char *at[REDIS_SCRIPT_ARGS_MAX];
     size_t bytes[REDIS_SCRIPT_ARGS_MAX];
-    char room[PUT_ROOM];
+    char room[PASSED_ROOM];
 };
 
 /* The rest of it is written where it is needed. */
-static void put_nothing(struct put *put, const struct lock_wire *wire)
+static void pass_nothing(struct passed *passed, const struct lock_wire *wire)
 {
-    put->wire = wire;
-    put->count = put->used = put->key_count = 0;
+    passed->wire = wire;
+    passed->count = passed->used = passed->key_count = 0;
 }
 
-static void put_bytes(struct put *put, const char *text, size_t bytes)
+static void pass_bytes(struct passed *passed, const char *text, size_t bytes)
 {
-    assert(put->count < REDIS_SCRIPT_ARGS_MAX);
-    put->at[put->count] = text;
-    put->bytes[put->count++] = bytes;
+    assert(passed->count < REDIS_SCRIPT_ARGS_MAX);
+    passed->at[passed->count] = text;
+    passed->bytes[passed->count++] = bytes;
 }
 
-static void put_text(struct put *put, const char *text)
+static void pass_text(struct passed *passed, const char *text)
 {
-    put_bytes(put, text, strlen(text));
+    pass_bytes(passed, text, strlen(text));
 }
 
-static void put_number(struct put *put, uint64_t number)
+static void pass_number(struct passed *passed, uint64_t number)
 {
-    assert(put->used + PUT_NUMBER_SIZE <= PUT_ROOM);
-    char *text = put->room + put->used;
-    const int bytes = snprintf(text, PUT_NUMBER_SIZE, "%" PRIu64, number);
-    put->used += (size_t)bytes + 1;
-    put_bytes(put, text, (size_t)bytes);
+    assert(passed->used + PASSED_NUMBER_SIZE <= PASSED_ROOM);
+    char *text = passed->room + passed->used;
+    const int bytes = snprintf(text, PASSED_NUMBER_SIZE, "%" PRIu64, number);
+    passed->used += (size_t)bytes + 1;
+    pass_bytes(passed, text, (size_t)bytes);
 }
 
-static void put_key(struct put *put, const struct lock_name *name, enum key_lock_role role)
+static void pass_key(struct passed *passed, const struct lock_name *name, enum key_lock_role role)
 {
-    assert(put->used + KEY_NAME_SIZE <= PUT_ROOM);
-    char *text = put->room + put->used;
-    const size_t bytes = key_lock(put->wire->name_space, name->encoded, name->bytes, role, text);
-    put->used += bytes + 1;
-    put_bytes(put, text, bytes);
-    put->key_count = put->count;
+    assert(passed->used + KEY_NAME_SIZE <= PASSED_ROOM);
+    char *text = passed->room + passed->used;
+    const size_t bytes = key_lock(passed->wire->name_space, name->encoded, name->bytes, role, text);
+    passed->used += bytes + 1;
+    pass_bytes(passed, text, bytes);
+    passed->key_count = passed->count;
 }
 
 /* What acquire and release begin with. */
-static void put_keys(struct put *put, const struct lock_action *action)
+static void pass_keys(struct passed *passed, const struct lock_action *action)
 {
-    put_key(put, &action->names[0], KEY_LOCK_GONE);
+    pass_key(passed, &action->names[0], KEY_LOCK_GONE);
     for (size_t i = 0; i < action->count; i++) {
-        put_key(put, &action->names[i], KEY_LOCK_HELD);
-        put_key(put, &action->names[i], KEY_LOCK_QUEUE);
-        put_key(put, &action->names[i], KEY_LOCK_ALIVE);
+        pass_key(passed, &action->names[i], KEY_LOCK_HELD);
+        pass_key(passed, &action->names[i], KEY_LOCK_QUEUE);
+        pass_key(passed, &action->names[i], KEY_LOCK_ALIVE);
     }
 }
 
-static void put_role(struct put *put, const struct lock_action *action, enum key_lock_role role)
+static void pass_role(struct passed *passed, const struct lock_action *action, enum key_lock_role role)
 {
     for (size_t i = 0; i < action->count; i++)
-        put_key(put, &action->names[i], role);
+        pass_key(passed, &action->names[i], role);
 }
 
-static void put_names(struct put *put, const struct lock_action *action)
+static void pass_names(struct passed *passed, const struct lock_action *action)
 {
-    put_text(put, put->wire->channel);
+    pass_text(passed, passed->wire->channel);
     for (size_t i = 0; i < action->count; i++)
-        put_bytes(put, action->names[i].encoded, action->names[i].bytes);
+        pass_bytes(passed, action->names[i].encoded, action->names[i].bytes);
 }
 
-static bool run_put(const struct put *put, struct redis *redis, enum lock_script script,
-                    redis_replied *replied, void *context)
+static bool run_passed(const struct passed *passed, struct redis *redis, enum lock_script script,
+                       redis_replied *replied, void *context)
 {
-    return redis_run(redis, script, put->key_count, put->count, put->at, put->bytes, replied, context);
+    return redis_run(redis, script, passed->key_count, passed->count, passed->at, passed->bytes, replied,
+                     context);
 }
 
 /* ---- sending ---- */
@@ -228,42 +229,42 @@ void lock_wire_init(struct lock_wire *wire, const char *name_space, unsigned dat
 static bool send_take(const struct lock_wire *wire, struct redis *redis, const struct lock_action *action,
                       redis_replied *replied, void *context)
 {
-    struct put put;
-    put_nothing(&put, wire);
-    put_keys(&put, action);
-    put_role(&put, action, KEY_LOCK_FENCE);
-    put_text(&put, action->token);
-    put_number(&put, action->place_ms);
-    put_text(&put, action->overtakes ? "o" : "f");
-    put_number(&put, wire->fence_ms);
-    put_names(&put, action);
-    return run_put(&put, redis, LOCK_SCRIPT_ACQUIRE, replied, context);
+    struct passed passed;
+    pass_nothing(&passed, wire);
+    pass_keys(&passed, action);
+    pass_role(&passed, action, KEY_LOCK_FENCE);
+    pass_text(&passed, action->token);
+    pass_number(&passed, action->place_ms);
+    pass_text(&passed, action->overtakes ? "o" : "f");
+    pass_number(&passed, wire->fence_ms);
+    pass_names(&passed, action);
+    return run_passed(&passed, redis, LOCK_SCRIPT_ACQUIRE, replied, context);
 }
 
 bool lock_wire_send_raise(const struct lock_wire *wire, struct redis *redis, const struct lock_action *action,
                           const uint64_t fence[], redis_replied *replied, void *context)
 {
-    struct put put;
-    put_nothing(&put, wire);
-    put_role(&put, action, KEY_LOCK_HELD);
-    put_role(&put, action, KEY_LOCK_FENCE);
-    put_text(&put, action->token);
-    put_number(&put, wire->fence_ms);
+    struct passed passed;
+    pass_nothing(&passed, wire);
+    pass_role(&passed, action, KEY_LOCK_HELD);
+    pass_role(&passed, action, KEY_LOCK_FENCE);
+    pass_text(&passed, action->token);
+    pass_number(&passed, wire->fence_ms);
     for (size_t i = 0; fence != NULL && i < action->count; i++)
-        put_number(&put, fence[i]);
-    return run_put(&put, redis, LOCK_SCRIPT_RENEW, replied, context);
+        pass_number(&passed, fence[i]);
+    return run_passed(&passed, redis, LOCK_SCRIPT_RENEW, replied, context);
 }
 
 static bool send_give(const struct lock_wire *wire, struct redis *redis, const struct lock_action *action,
                       redis_replied *replied, void *context)
 {
-    struct put put;
-    put_nothing(&put, wire);
-    put_keys(&put, action);
-    put_text(&put, action->token);
-    put_number(&put, action->doubt ? wire->max_lease_ms : 0);
-    put_names(&put, action);
-    return run_put(&put, redis, LOCK_SCRIPT_RELEASE, replied, context);
+    struct passed passed;
+    pass_nothing(&passed, wire);
+    pass_keys(&passed, action);
+    pass_text(&passed, action->token);
+    pass_number(&passed, action->doubt ? wire->max_lease_ms : 0);
+    pass_names(&passed, action);
+    return run_passed(&passed, redis, LOCK_SCRIPT_RELEASE, replied, context);
 }
 
 /* One that only waits for it to open (0 units) is no party. */
@@ -271,17 +272,17 @@ static bool send_latch(const struct lock_wire *wire, struct redis *redis, const 
                        redis_replied *replied, void *context)
 {
     const bool leaves = action->kind == LOCK_GIVE, is_party = leaves || action->units > 0;
-    struct put put;
-    put_nothing(&put, wire);
-    put_key(&put, &action->names[0], KEY_LOCK_GONE);
-    put_key(&put, &action->names[0], KEY_LOCK_LATCH);
-    put_text(&put, is_party ? action->token : "");
-    put_number(&put, action->limit);
-    put_text(&put, leaves ? "l" : "c");
-    put_number(&put, leaves && action->doubt ? wire->max_lease_ms : 0);
-    put_number(&put, wire->fence_ms > wire->max_lease_ms ? wire->fence_ms : wire->max_lease_ms);
-    put_names(&put, action);
-    return run_put(&put, redis, LOCK_SCRIPT_LATCH, replied, context);
+    struct passed passed;
+    pass_nothing(&passed, wire);
+    pass_key(&passed, &action->names[0], KEY_LOCK_GONE);
+    pass_key(&passed, &action->names[0], KEY_LOCK_LATCH);
+    pass_text(&passed, is_party ? action->token : "");
+    pass_number(&passed, action->limit);
+    pass_text(&passed, leaves ? "l" : "c");
+    pass_number(&passed, leaves && action->doubt ? wire->max_lease_ms : 0);
+    pass_number(&passed, wire->fence_ms > wire->max_lease_ms ? wire->fence_ms : wire->max_lease_ms);
+    pass_names(&passed, action);
+    return run_passed(&passed, redis, LOCK_SCRIPT_LATCH, replied, context);
 }
 
 /* The tokens, a newline behind each; the caller's. NULL: no memory. */
@@ -306,15 +307,15 @@ static bool send_stay(const struct lock_wire *wire, struct redis *redis, const s
     char *tokens = joined_tokens(action, &bytes);
     if (tokens == NULL)
         return false;
-    struct put put;
-    put_nothing(&put, wire);
-    put_key(&put, &action->names[0], KEY_LOCK_HELD);
-    put_key(&put, &action->names[0], KEY_LOCK_QUEUE);
-    put_key(&put, &action->names[0], KEY_LOCK_ALIVE);
-    put_number(&put, action->place_ms);
-    put_names(&put, action);
-    put_bytes(&put, tokens, bytes);
-    const bool sent = run_put(&put, redis, LOCK_SCRIPT_STAY, replied, context);
+    struct passed passed;
+    pass_nothing(&passed, wire);
+    pass_key(&passed, &action->names[0], KEY_LOCK_HELD);
+    pass_key(&passed, &action->names[0], KEY_LOCK_QUEUE);
+    pass_key(&passed, &action->names[0], KEY_LOCK_ALIVE);
+    pass_number(&passed, action->place_ms);
+    pass_names(&passed, action);
+    pass_bytes(&passed, tokens, bytes);
+    const bool sent = run_passed(&passed, redis, LOCK_SCRIPT_STAY, replied, context);
     free(tokens);
     return sent;
 }
@@ -342,14 +343,14 @@ bool lock_wire_send(const struct lock_wire *wire, struct redis *redis, const str
 bool lock_wire_send_look(const struct lock_wire *wire, struct redis *redis, const struct lock_name *name,
                          redis_replied *replied, void *context)
 {
-    struct put put;
-    put_nothing(&put, wire);
-    put_key(&put, name, KEY_LOCK_HELD);
-    put_key(&put, name, KEY_LOCK_QUEUE);
-    put_key(&put, name, KEY_LOCK_ALIVE);
-    put_key(&put, name, KEY_LOCK_FENCE);
-    put_number(&put, GUARD_LOCK_SEEN_MAX);
-    return run_put(&put, redis, LOCK_SCRIPT_LOOK, replied, context);
+    struct passed passed;
+    pass_nothing(&passed, wire);
+    pass_key(&passed, name, KEY_LOCK_HELD);
+    pass_key(&passed, name, KEY_LOCK_QUEUE);
+    pass_key(&passed, name, KEY_LOCK_ALIVE);
+    pass_key(&passed, name, KEY_LOCK_FENCE);
+    pass_number(&passed, GUARD_LOCK_SEEN_MAX);
+    return run_passed(&passed, redis, LOCK_SCRIPT_LOOK, replied, context);
 }
 
 /* ---- what came back ---- */
