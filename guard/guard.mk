@@ -24,7 +24,7 @@ GUARD_LIBS = -lhiredis -luv -pthread
 
 OBJCOPY ?= objcopy
 
-GUARD_ROOMS := base core redis wire run
+GUARD_ROOMS := base core redis wire run locks
 GUARD_SOURCES := $(GUARD_DIR)/api.c $(foreach room,$(GUARD_ROOMS),$(wildcard $(GUARD_DIR)/$(room)/*.c))
 GUARD_SCRIPTS := $(wildcard $(GUARD_DIR)/wire/scripts/*.lua)
 GUARD_OBJECTS := $(patsubst $(GUARD_DIR)/%.c,$(GUARD_BUILD)/%.o,$(GUARD_SOURCES))

@@ -13,10 +13,12 @@ set -u
 rooms() {
     cat <<'ROOMS'
 guard/guard.h    
+guard/locks.h    guard/guard.h
 guard/base       guard/guard.h
 guard/core       guard/guard.h guard/base
 guard/redis      guard/guard.h guard/base
 guard/wire       guard/guard.h guard/base guard/core guard/redis
+guard/locks      guard/guard.h guard/locks.h guard/base guard/redis guard/wire
 guard/run        guard/guard.h guard/base guard/core guard/redis guard/wire
 guard/api.c      guard/guard.h guard/base guard/core guard/redis guard/wire guard/run
 guard/example    guard/guard.h
