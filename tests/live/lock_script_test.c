@@ -160,14 +160,14 @@ TEST(a_part_of_what_was_asked_for_is_given_back)
 
 TEST(a_place_lost_in_one_name_is_lost_in_all)
 {
-    struct asker one = writer("ab"), both = writer("ab"), other = writer("a");
+    struct asker one = writer("ab"), both = writer("ab"), other = writer("b");
     hold(&one);
     wait_behind(&both, 0);
     wait_behind(&other, 1);
-    lose(1, KEY_LOCK_QUEUE);
+    lose(0, KEY_LOCK_QUEUE);
     wait_behind(&both, 0);
     wait_behind(&other, 0); /* it is in front of them now */
-    assert_string_equal(model_name(0)->queue.member[0].token, other.token);
+    assert_string_equal(model_name(1)->queue.member[0].token, other.token);
 }
 
 TEST(fencing_numbers_rise_when_the_counter_is_lost_or_the_clock_steps_back)
@@ -458,6 +458,32 @@ TEST(one_that_may_not_write_says_neither_held_nor_not)
     stay(mine, COUNT(mine));
     assert_int_equal(answer.reply.kind, LOCK_UNANSWERED);
     assert_int_equal(take(&here), LOCK_UNANSWERED);
+}
+
+/* As much as one command may carry; the keys of the rig are not these. */
+TEST(eight_names_of_the_greatest_length_travel)
+{
+    static const enum lock_action_kind kinds[] = {LOCK_TAKE, LOCK_RENEW, LOCK_GIVE};
+    static char texts[GUARD_LOCK_NAMES_MAX][KEY_ENCODED_MAX];
+    struct lock_name names[GUARD_LOCK_NAMES_MAX];
+    uint64_t floors[GUARD_LOCK_NAMES_MAX];
+    struct asker asker = writer("a");
+    struct lock_action action = action_of(&asker, LOCK_TAKE);
+    for (size_t i = 0; i < GUARD_LOCK_NAMES_MAX; i++) {
+        memset(texts[i], 'a' + (int)i, sizeof texts[i]);
+        names[i] = (struct lock_name){texts[i], sizeof texts[i]};
+        floors[i] = UINT64_MAX / 4096;
+    }
+    action.names = names;
+    action.count = GUARD_LOCK_NAMES_MAX;
+    action.doubt = true;
+    align_time();
+    for (size_t i = 0; i < COUNT(kinds); i++) {
+        action.kind = kinds[i];
+        struct exchange exchange = {.asked = lock_asked_of(&action)};
+        run_in_redis(&action, kinds[i] == LOCK_RENEW ? floors : NULL, &exchange);
+        assert_int_equal(exchange.reply.kind, kinds[i] == LOCK_TAKE ? LOCK_GRANTED : LOCK_DONE);
+    }
 }
 
 struct looked {
