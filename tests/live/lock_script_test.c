@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * lock_script_test.c - the rules that the scripts of the locks keep, one test each. What a test does not assert itself the
- * model does: both must agree after every step, see lock_rig.h.
+ * model does: both must agree after every step, see lock_script_rig.h.
  */
-#include "tests/live/lock_rig.h"
+#include "tests/live/lock_script_rig.h"
 
 enum { JUMP_MS = 10000 };
 
