@@ -211,7 +211,7 @@ $(filter %/lab_test,$(TEST_PROGRAMS)): $(filter-out %/lab.o,$(LAB_OBJECTS))
 
 # The guard of walk_test says which functions are entered; -O0, so that none is inlined.
 WALK_OBJECTS := $(patsubst $(GUARD_BUILD)/%,$(BUILD)/walk/%,$(GUARD_OBJECTS))
-$(BUILD)/walk/%.o: $(GUARD_DIR)/%.c $(GUARD_MADE)
+$(BUILD)/walk/%.o: $(GUARD_DIR)/%.c | $(GUARD_MADE)
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(GUARD_CFLAGS) -O0 -g -finstrument-functions -MMD -MP -c -o $@ $<
 -include $(WALK_OBJECTS:.o=.d)
