@@ -4,7 +4,7 @@
 #
 #   sh load/deps.sh build [COMPILER]   what building, testing and the demo need
 #   sh load/deps.sh client             psql
-#   sh load/deps.sh lint | fuzz | valgrind | model | bench | empty-root  what these targets need on top
+#   sh load/deps.sh lint | fuzz | valgrind | model | bench | lab | empty-root  what these targets need on top
 #   sh load/deps.sh page-test          what looks at the page of a report in the tests
 #   sh load/deps.sh peers [PACKAGE]    the caches that make peers compares, or one package of them
 #   sh load/deps.sh --list WHAT        prints the packages, installs nothing
@@ -59,6 +59,9 @@ mmdebstrap mmdebstrap
 page_test_needs='
 chromium chromium
 '
+lab_needs='
+pgbouncer pgbouncer
+'
 peers_needs='
 wrk                   wrk
 nginx                 nginx
@@ -90,8 +93,9 @@ needs_of() {
     bench) echo "$bench_needs" ;;
     empty-root) echo "$empty_root_needs" ;;
     page-test) echo "$page_test_needs" ;;
+    lab) echo "$lab_needs" ;;
     peers) echo "$peers_needs" | grep "^${2:+$2 }" ;;
-    *) echo "deps.sh: unknown: $1 (build, client, lint, fuzz, valgrind, model, bench, empty-root, page-test, peers)" >&2; exit 2 ;;
+    *) echo "deps.sh: unknown: $1 (build, client, lint, fuzz, valgrind, model, bench, lab, empty-root, page-test, peers)" >&2; exit 2 ;;
     esac
     case ${2:-gcc} in
     clang*) echo "$(basename "$2") $2" ;;
@@ -156,7 +160,7 @@ install() {
 }
 install "$@" || { apt-get -qq update && install "$@"; }
 
-for service in redis-server nginx varnish; do
+for service in redis-server nginx varnish pgbouncer; do
     case " $* " in
     *" $service "*) systemctl --quiet disable "$service.service" 2>/dev/null || true ;;
     esac
