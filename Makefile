@@ -22,7 +22,7 @@
 #   make model        the protocol in the model checker spin, sown bugs too
 #   make bench        the measurements the README quotes
 #   make peers        the known caches on the same work, side by side (6 minutes): T="nginx catalogd burst" JSON=FILE
-#   make lab          the Redis locks of the literature and what breaks each (2 minutes): T="redisson guard changed"
+#   make lab          the locks of the literature and what breaks each (5 minutes): T="redisson guard changed", T=queue
 #                     JSON=FILE
 #   make lint         include directions, format, cppcheck, clang-tidy
 #   make format       applies .clang-format
@@ -348,8 +348,9 @@ peers: all
 	@CATALOGD=$(BUILD)/catalogd PEERS_NODE=build/peers_node $(PEERS) $(T) $(if $(JSON),--json $(JSON))
 
 # Exits with 1 where ours does not keep what it promises.
-lab: all
-	@$(LAB) $(T) $(if $(JSON),--json $(JSON))
+lab: all $(CHAOS_SHIM)
+	@sh load/deps.sh lab
+	@CHAOS_SHIM=$(CHAOS_SHIM) $(LAB) $(T) $(if $(JSON),--json $(JSON))
 
 SOURCES = $(wildcard guard/*.c guard/*/*.c app/*.c app/*/*.c load/*.c load/*/*.c tests/*/*.c)
 HEADERS = $(wildcard guard/*.h guard/*/*.h app/*.h app/*/*.h load/*/*.h tests/*/*.h)
