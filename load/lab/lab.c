@@ -4,6 +4,7 @@
  *
  *     lab [SCHEME ...] [FAILURE ...] [--lease SECONDS] [--json FILE]
  *     lab --list
+ *     lab sale [WAY ...]                     the flash sale; see sale.h
  *
  * Without a scheme or a failure named, all of them. For every failure a fleet of processes per scheme, one
  * after the other; then a table for each failure and the matrix of both. Exits with 1 if a cell could not be run
@@ -15,6 +16,7 @@
 #include "load/base/number.h"
 #include "load/base/proc.h"
 #include "load/lab/matrix.h"
+#include "load/lab/sale.h"
 #include "load/lab/source.h"
 #include "load/lab/trial.h"
 #include "load/lab/worker.h"
@@ -155,8 +157,8 @@ static bool choose_failure(struct matrix *matrix, const char *word)
     return found;
 }
 
-static const char usage[] =
-    "usage: lab [SCHEME ...] [FAILURE ...] [--lease SECONDS] [--json FILE] | lab --list\n";
+static const char usage[] = "usage: lab [SCHEME ...] [FAILURE ...] [--lease SECONDS] [--json FILE] | lab "
+                            "--list | lab sale [WAY ...]\n";
 
 /* True: it is this option; *value is NULL if nothing follows. */
 static bool is_option(const char *name, int argc, char **argv, int *at, const char **value)
@@ -221,6 +223,8 @@ int main(int argc, char **argv)
         return worker_main(argv);
     if (argc == 2 && strcmp(argv[1], "--list") == 0)
         return list();
+    if (argc > 1 && strcmp(argv[1], "sale") == 0)
+        return sale_main(argc - 1, argv + 1);
     if (!take_arguments(argc, argv, &matrix, &json_path))
         return 2;
     note_command(argc, argv, &matrix);
