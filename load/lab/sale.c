@@ -88,11 +88,32 @@ static void stop_servers(struct stage *stage)
         stack_redis_stop(&stage->redis[i]);
 }
 
+static void board_init(struct sale_board *board)
+{
+    pthread_mutexattr_t mutex;
+    pthread_condattr_t cond;
+    memset(board, 0, sizeof *board);
+    pthread_mutexattr_init(&mutex);
+    pthread_mutexattr_setpshared(&mutex, PTHREAD_PROCESS_SHARED);
+    pthread_mutex_init(&board->mutex, &mutex);
+    pthread_condattr_init(&cond);
+    pthread_condattr_setpshared(&cond, PTHREAD_PROCESS_SHARED);
+    pthread_cond_init(&board->begins, &cond);
+}
+
+static void board_begin(struct sale_board *board)
+{
+    pthread_mutex_lock(&board->mutex);
+    board->begun = true;
+    pthread_cond_broadcast(&board->begins);
+    pthread_mutex_unlock(&board->mutex);
+}
+
 static bool reset(struct stage *stage)
 {
     for (size_t i = 0; i < SALE_MASTERS; i++)
         freeReplyObject(stack_redis_command(&stage->redis[i], "FLUSHALL"));
-    memset(stage->sale.board, 0, sizeof *stage->sale.board);
+    board_init(stage->sale.board);
     return sale_sql(
         &stage->control, NULL,
         "TRUNCATE sale_stock, sale_orders, sale_settled, purchases; ALTER SEQUENCE sale_gate RESTART;"
@@ -115,7 +136,9 @@ static bool open_gate(struct stage *stage, int number)
 static bool is_over(const struct stage *stage)
 {
     for (size_t i = 0; i < SALE_PROCESSES; i++) {
-        if (stage->shops[i] > 0 && waitpid(stage->shops[i], NULL, WNOHANG | WNOWAIT) == 0)
+        siginfo_t info = {.si_pid = 0};
+        if (stage->shops[i] > 0 &&
+            waitid(P_PID, (id_t)stage->shops[i], &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == 0)
             return false;
     }
     return true;
@@ -274,7 +297,7 @@ static void run_sale(struct stage *stage, bool is_struck, struct figures *figure
 {
     bool good = reset(stage) && close_gate(stage, SALE_RESTOCK_AT) &&
                 (!is_struck || close_gate(stage, SALE_STRIKE_AT)) && open_shops(stage);
-    atomic_store(&stage->sale.board->begun, true);
+    board_begin(stage->sale.board);
     good = good && middle(stage, is_struck);
     sale_sql(&stage->control, NULL, "SELECT pg_advisory_unlock_all()");
     figures->is_measured = close_shops(stage, good);
@@ -390,6 +413,7 @@ int sale_main(int argc, char **argv)
         }
     }
     proc_clean_on_signals();
+    stage.control.complains = true;
     stage.sale.postgres = &stage.postgres;
     stage.sale.redis = stage.redis;
     stage.sale.board =

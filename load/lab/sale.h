@@ -60,8 +60,10 @@ struct sale_buyer {
 
 /* Shared by all processes. */
 struct sale_board {
+    pthread_mutex_t mutex;
+    pthread_cond_t begins;
+    bool begun; /* under mutex */
     _Atomic uint32_t ready, asked;
-    _Atomic bool begun;
     _Atomic uint32_t refused; /* writes that came too late and were refused */
     struct sale_buyer buyers[SALE_BUYERS];
 };
@@ -79,6 +81,14 @@ struct sale {
 struct sale_slot {
     struct pg_conn *postgres;
     struct redisContext *redis; /* NULL: none yet, or it broke */
+    bool complains;             /* of refused statements, on stderr: the controller's */
+};
+
+/* A thread that waits for a slot; on its stack. */
+struct sale_place {
+    pthread_cond_t lent;
+    struct sale_slot *slot; /* NULL: not yet */
+    struct sale_place *next;
 };
 
 /* One process of buyers. */
@@ -86,12 +96,13 @@ struct sale_shop {
     const struct sale *sale;
     uint32_t index;
     struct guard_locks *locks; /* of ways with one */
-    uint64_t generation;       /* sale_segments.c's; under mutex */
     pthread_mutex_t mutex;
-    pthread_cond_t freed;
+    uint64_t
+        generation; /* of the segments, as far as this process knows; 0: not; under mutex, as is what follows */
+    bool finds_generation; /* a thread does */
     struct sale_slot slots[8];
-    uint64_t next_ticket, served; /* slots are lent first come, first served */
-    uint32_t free_slots;          /* a bit for each */
+    uint32_t free_slots;                    /* a bit for each; none while somebody waits */
+    struct sale_place *places, *last_place; /* in the queue for a slot */
 };
 
 struct sale_way {
@@ -117,7 +128,7 @@ int sale_main(int argc, char **argv);
 /* The process of these buyers; does not return. */
 _Noreturn void sale_shop_run(const struct sale *sale, uint32_t index);
 
-/* Waits for a slot. */
+/* Waits for a slot; first come, first served. */
 struct sale_slot *sale_slot_take(struct sale_shop *shop);
 void sale_slot_give(struct sale_shop *shop, struct sale_slot *slot);
 

@@ -36,23 +36,34 @@ static _Noreturn void die(const struct sale_shop *shop, const char *what, const 
 
 struct sale_slot *sale_slot_take(struct sale_shop *shop)
 {
+    struct sale_place place = {.lent = PTHREAD_COND_INITIALIZER};
     pthread_mutex_lock(&shop->mutex);
-    const uint64_t ticket = shop->next_ticket++;
-    while (shop->served != ticket || shop->free_slots == 0)
-        pthread_cond_wait(&shop->freed, &shop->mutex);
-    shop->served++;
-    const unsigned at = (unsigned)__builtin_ctz(shop->free_slots);
-    shop->free_slots &= ~(1U << at);
-    pthread_cond_broadcast(&shop->freed);
+    if (shop->free_slots != 0) {
+        const unsigned at = (unsigned)__builtin_ctz(shop->free_slots);
+        shop->free_slots &= ~(1U << at);
+        place.slot = &shop->slots[at];
+    } else {
+        *(shop->places == NULL ? &shop->places : &shop->last_place->next) = &place;
+        shop->last_place = &place;
+    }
+    while (place.slot == NULL)
+        pthread_cond_wait(&place.lent, &shop->mutex);
     pthread_mutex_unlock(&shop->mutex);
-    return &shop->slots[at];
+    pthread_cond_destroy(&place.lent);
+    return place.slot;
 }
 
 void sale_slot_give(struct sale_shop *shop, struct sale_slot *slot)
 {
     pthread_mutex_lock(&shop->mutex);
-    shop->free_slots |= 1U << (slot - shop->slots);
-    pthread_cond_broadcast(&shop->freed);
+    struct sale_place *first = shop->places;
+    if (first != NULL) {
+        shop->places = first->next;
+        first->slot = slot;
+        pthread_cond_signal(&first->lent);
+    } else {
+        shop->free_slots |= 1U << (slot - shop->slots);
+    }
     pthread_mutex_unlock(&shop->mutex);
 }
 
@@ -69,6 +80,8 @@ bool sale_sql(struct sale_slot *slot, int64_t *value, const char *format, ...)
     if (value != NULL)
         *value = good && PQntuples(result) > 0 ? strtoll(PQgetvalue(result, 0, 0), NULL, 10) : -1;
     PQclear(result);
+    if (!good && slot->complains)
+        fprintf(stderr, "lab: sale: %s: %s", statement, PQerrorMessage(slot->postgres));
     if (!good && PQtransactionStatus(slot->postgres) == PQTRANS_INERROR)
         PQclear(PQexec(slot->postgres, "ROLLBACK"));
     return good;
@@ -103,9 +116,11 @@ static void *shop_for(void *context)
     struct buyer_thread *self = context;
     struct sale_board *board = self->shop->sale->board;
     struct sale_buyer *buyer = &board->buyers[self->buyer];
+    pthread_mutex_lock(&board->mutex);
     atomic_fetch_add(&board->ready, 1);
-    while (!atomic_load(&board->begun))
-        clock_pause_ms(1);
+    while (!board->begun)
+        pthread_cond_wait(&board->begins, &board->mutex);
+    pthread_mutex_unlock(&board->mutex);
     buyer->turn = atomic_fetch_add(&board->asked, 1);
     buyer->asked_us = clock_us();
     const uint64_t end_us = clock_after_ms(SALE_LIMIT_MS);
@@ -168,7 +183,7 @@ _Noreturn void sale_shop_run(const struct sale *sale, uint32_t index)
 {
     enum { MINE = SALE_BUYERS / SALE_PROCESSES };
     static struct buyer_thread threads[MINE];
-    static struct sale_shop shop = {.mutex = PTHREAD_MUTEX_INITIALIZER, .freed = PTHREAD_COND_INITIALIZER};
+    static struct sale_shop shop = {.mutex = PTHREAD_MUTEX_INITIALIZER};
     pthread_attr_t small;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     signal(SIGPIPE, SIG_IGN);

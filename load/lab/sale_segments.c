@@ -141,13 +141,6 @@ static uint64_t make_segments(struct sale_shop *shop, struct sale_slot *slot, st
     return 0;
 }
 
-static void set_generation(struct sale_shop *shop, uint64_t generation)
-{
-    pthread_mutex_lock(&shop->mutex);
-    shop->generation = generation;
-    pthread_mutex_unlock(&shop->mutex);
-}
-
 static uint64_t get_generation(struct sale_shop *shop)
 {
     pthread_mutex_lock(&shop->mutex);
@@ -156,8 +149,8 @@ static uint64_t get_generation(struct sale_shop *shop)
     return generation;
 }
 
-/* There are none that this process knows of. Without a slot: it waits for a lock. */
-static void find_segments(struct sale_shop *shop, uint64_t lost)
+/* The generation under the lock of the fleet; 0: not now. Without a slot: it waits for the lock. */
+static uint64_t ask_generation(struct sale_shop *shop)
 {
     static const char *const names[] = {"segments"};
     struct guard_lock_request request = GUARD_LOCK_REQUEST_DEFAULTS;
@@ -165,16 +158,30 @@ static void find_segments(struct sale_shop *shop, uint64_t lost)
     request.names = names;
     request.wait_ms = MAKE_WAIT_MS;
     request.lease_ms = MAKE_LEASE_MS;
-    if (get_generation(shop) != lost ||
-        guard_lock_wait(shop->locks, &request, &result, NULL) != GUARD_LOCK_OK)
-        return;
+    if (guard_lock_wait(shop->locks, &request, &result, NULL) != GUARD_LOCK_OK)
+        return 0;
     struct sale_slot *slot = sale_slot_take(shop);
     struct redisContext *redis = sale_redis(shop->sale, slot);
     const uint64_t generation = redis != NULL ? make_segments(shop, slot, redis, result.fence[0]) : 0;
     sale_slot_give(shop, slot);
-    if (generation != 0)
-        set_generation(shop, generation);
     guard_unlock_wait(&result.hold);
+    return generation;
+}
+
+/* One thread of a process looks for it, and only if no other has found one since. */
+static void find_generation(struct sale_shop *shop, uint64_t lost)
+{
+    pthread_mutex_lock(&shop->mutex);
+    const bool is_mine = shop->generation == lost && !shop->finds_generation;
+    shop->finds_generation = shop->finds_generation || is_mine;
+    pthread_mutex_unlock(&shop->mutex);
+    if (!is_mine)
+        return;
+    const uint64_t generation = ask_generation(shop);
+    pthread_mutex_lock(&shop->mutex);
+    shop->generation = generation != 0 ? generation : lost;
+    shop->finds_generation = false;
+    pthread_mutex_unlock(&shop->mutex);
 }
 
 /* The row first: a maker of a new generation in between counts it already, and the old one's keys are of no use. */
@@ -296,7 +303,7 @@ static enum sale_outcome buy_segments(struct sale_shop *shop, uint32_t buyer)
         sale_slot_give(shop, slot);
     }
     if (missing)
-        find_segments(shop, generation);
+        find_generation(shop, generation);
     return outcome;
 }
 
