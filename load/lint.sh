@@ -37,7 +37,7 @@ load/report      load/base load/stack load/witness load/herd
 load/play        load/base load/stack load/witness load/herd load/report
 load/bench       load/base load/stack load/witness load/herd load/report load/play
 load/peers       load/base load/stack load/witness load/herd load/report load/play
-load/lab         load/base load/stack load/witness load/herd load/report load/play guard/guard.h
+load/lab         load/base load/stack load/witness load/herd load/report load/play guard/guard.h guard/locks.h
 load             load/base load/stack load/witness load/herd load/report load/play
 ROOMS
 }
