@@ -23,6 +23,7 @@ guard/run        guard/guard.h guard/base guard/core guard/redis guard/wire
 guard/api.c      guard/guard.h guard/base guard/core guard/redis guard/wire guard/run
 guard/example    guard/guard.h
 app/base         guard/guard.h
+app/fleetlock    app/base guard/guard.h guard/locks.h
 app/pg           app/base
 app/catalog      app/base app/pg guard/guard.h
 app/write        app/base app/pg app/catalog guard/guard.h
