@@ -63,6 +63,7 @@
 #include "../base/key.h"
 #include "../base/table.h"
 #include "../locks.h"
+#include <stdatomic.h>
 
 enum {
     LOCK_ALL = 1000000, /* the units of an exclusive claim, and the limit beside it */
@@ -120,9 +121,10 @@ struct lock_use {
 /* What was granted; the memory is the owner's, made with the request. */
 struct lock_hold {
     /* for the owner to read */
-    uint64_t
-        valid_until_us; /* the earliest of its claims; 0: lost. The owner may publish it after each event */
-    const char *why;    /* it was lost; lives until the next event */
+    /* The earliest of its claims, also after `lost` was told early; 0: the provider has forgotten it, or it was given
+     * back. Any thread may read it: guard_hold_left_ms(). */
+    _Atomic uint64_t valid_until_us;
+    const char *why; /* it was lost; lives until the next event */
     bool is_lost, is_given;
     enum guard_lock_status given; /* once told: OK, LOST, UNKNOWN */
 
