@@ -120,8 +120,9 @@ struct lock_use {
 
 /* What was granted; the memory is the owner's, made with the request. */
 struct lock_hold {
-    /* for the owner to read; the first by any thread */
-    /* The earliest of its claims, also after `lost` was told early; 0: the provider has forgotten it, or it was given back. */
+    /* for the owner to read */
+    /* The earliest of its claims, also after `lost` was told early; 0: the provider has forgotten it, or it was given
+     * back. Any thread may read it: guard_hold_left_ms(). */
     _Atomic uint64_t valid_until_us;
     const char *why; /* it was lost; lives until the next event */
     bool is_lost, is_given;

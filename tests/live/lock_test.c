@@ -2,7 +2,7 @@
 /*
  * lock_test.c - locks over one Redis: every kind, every way to wait and to give back. Faults are in lock_fault_test.c.
  */
-#include "lock_rig.h"
+#include "locks_rig.h"
 
 /* ---- kinds ---- */
 
@@ -46,7 +46,7 @@ TEST(a_holder_keeps_others_out_until_it_gives_back)
 
 int main(int argc, char **argv)
 {
-    return lock_rig_main(argc, argv);
+    return locks_rig_main(argc, argv);
 }
 
 TEST_GROUP(.up = rig_start, .down = rig_stop, .before = locks_before, .after = locks_after);
