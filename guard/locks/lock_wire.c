@@ -226,8 +226,8 @@ void lock_wire_init(struct lock_wire *wire, const char *name_space, unsigned dat
     key_lock_channel(name_space, database, wire->channel);
 }
 
-static bool send_take(const struct lock_wire *wire, struct redis *redis, const struct lock_action *action,
-                      redis_replied *replied, void *context)
+static bool wire_acquire(const struct lock_wire *wire, struct redis *redis, const struct lock_action *action,
+                         redis_replied *replied, void *context)
 {
     struct passed passed;
     pass_nothing(&passed, wire);
@@ -255,8 +255,8 @@ bool lock_wire_send_raise(const struct lock_wire *wire, struct redis *redis, con
     return run_passed(&passed, redis, LOCK_SCRIPT_RENEW, replied, context);
 }
 
-static bool send_give(const struct lock_wire *wire, struct redis *redis, const struct lock_action *action,
-                      redis_replied *replied, void *context)
+static bool wire_release(const struct lock_wire *wire, struct redis *redis, const struct lock_action *action,
+                         redis_replied *replied, void *context)
 {
     struct passed passed;
     pass_nothing(&passed, wire);
@@ -268,7 +268,7 @@ static bool send_give(const struct lock_wire *wire, struct redis *redis, const s
 }
 
 /* One that only waits for it to open (0 units) is no party. */
-static bool send_latch(const struct lock_wire *wire, struct redis *redis, const struct lock_action *action,
+static bool wire_latch(const struct lock_wire *wire, struct redis *redis, const struct lock_action *action,
                        redis_replied *replied, void *context)
 {
     const bool leaves = action->kind == LOCK_GIVE, is_party = leaves || action->units > 0;
@@ -300,7 +300,7 @@ static char *joined_tokens(const struct lock_action *action, size_t *bytes)
     return text;
 }
 
-static bool send_stay(const struct lock_wire *wire, struct redis *redis, const struct lock_action *action,
+static bool wire_stay(const struct lock_wire *wire, struct redis *redis, const struct lock_action *action,
                       redis_replied *replied, void *context)
 {
     size_t bytes = 0;
@@ -327,15 +327,15 @@ bool lock_wire_send(const struct lock_wire *wire, struct redis *redis, const str
     assert(action->count >= 1 && action->count <= GUARD_LOCK_NAMES_MAX);
     switch (action->kind) {
     case LOCK_TAKE:
-        return is_latch ? send_latch(wire, redis, action, replied, context)
-                        : send_take(wire, redis, action, replied, context);
+        return is_latch ? wire_latch(wire, redis, action, replied, context)
+                        : wire_acquire(wire, redis, action, replied, context);
     case LOCK_RENEW:
         return lock_wire_send_raise(wire, redis, action, NULL, replied, context);
     case LOCK_GIVE:
-        return is_latch ? send_latch(wire, redis, action, replied, context)
-                        : send_give(wire, redis, action, replied, context);
+        return is_latch ? wire_latch(wire, redis, action, replied, context)
+                        : wire_release(wire, redis, action, replied, context);
     case LOCK_STAY:
-        return send_stay(wire, redis, action, replied, context);
+        return wire_stay(wire, redis, action, replied, context);
     }
     return false;
 }
