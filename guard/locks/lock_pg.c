@@ -16,26 +16,25 @@
 /* ---- texts ---- */
 
 /* libpq's messages have several lines: "one; two". */
-static void flatten(char *text)
+static void add_flat(const char *text, char why[LOCK_PG_WHY_SIZE])
 {
-    char *to = text;
-    for (const char *from = text; *from != '\0'; from++) {
-        if (*from == '\n' && from[strspn(from, "\n\t ")] != '\0')
-            *to++ = ';';
-        if (*from == '\n' && from[1] != '\t' && from[1] != '\0')
-            *to++ = ' ';
-        else if (*from != '\n')
-            *to++ = *from == '\t' ? ' ' : *from;
+    size_t used = strlen(why);
+    while (*text != '\0' && used + 1 < LOCK_PG_WHY_SIZE) {
+        size_t line_bytes = strcspn(text, "\n");
+        used += (size_t)snprintf(why + used, LOCK_PG_WHY_SIZE - used, "%.*s", (int)line_bytes, text);
+        text += line_bytes;
+        text += strspn(text, "\n\t ");
+        if (*text != '\0' && used + 1 < LOCK_PG_WHY_SIZE)
+            used += (size_t)snprintf(why + used, LOCK_PG_WHY_SIZE - used, "; ");
     }
-    *to = '\0';
 }
 
 void lock_pg_explain(const struct lock_pg *pg, const char *what, char why[LOCK_PG_WHY_SIZE])
 {
     const char *host = pg->conn != NULL ? PQhost(pg->conn) : "";
     const char *port = pg->conn != NULL ? PQport(pg->conn) : "";
-    snprintf(why, LOCK_PG_WHY_SIZE, "PostgreSQL %s:%s: %s", host, port, what);
-    flatten(why);
+    snprintf(why, LOCK_PG_WHY_SIZE, "PostgreSQL %s:%s: ", host, port);
+    add_flat(what, why);
 }
 
 /* From where libpq quotes more than a character on, it may be a password. */
@@ -54,10 +53,10 @@ bool lock_pg_check(const char *url, char why[LOCK_PG_WHY_SIZE])
     char *problem = NULL;
     PQconninfoOption *options = PQconninfoParse(url, &problem);
     bool is_right = options != NULL;
-    snprintf(why, LOCK_PG_WHY_SIZE, "%s", problem != NULL ? problem : "out of memory");
+    why[0] = '\0';
+    add_flat(problem != NULL ? problem : "out of memory", why);
     PQfreemem(problem);
     PQconninfoFree(options);
-    flatten(why);
     cut_at_quoted(why);
     return is_right;
 }
