@@ -81,6 +81,7 @@ struct token {
     char key[NUMBER_SIZE], lease[NUMBER_SIZE];
     bool is_shared, stands;             /* stands: it wants a place in the queue */
     struct session *session;            /* NULL: it is in the provider's queue */
+    uint64_t turn;                      /* there; one that leaves out of turn leaves a gap */
     struct errand *take, *renew, *give; /* owned; NULL: none is out */
     UT_hash_handle hh;
     bool unlisted;
@@ -105,8 +106,6 @@ struct look {
     struct look *prev, *next;
 };
 
-enum pg_link { LINK_UNKNOWN, LINK_UP, LINK_DOWN };
-
 struct lock_postgres {
     struct lock_provider face; /* first */
     struct guard_host *host;
@@ -115,14 +114,16 @@ struct lock_postgres {
     struct session sessions[SESSIONS_ALL];
     struct token *tokens; /* owned, by their text */
     struct token *queue;  /* those without a session, in their order */
-    struct look *looks;   /* owned, in their order; the first may be under way */
+    uint64_t turns;
+    struct look *looks; /* owned, in their order; the first may be under way */
     struct errand *answers;
     struct host_soon answering;
-    enum pg_link link;
-    enum lock_reply_kind verdict; /* DOWN: what a take is answered, and why */
+    bool is_failing;              /* the last attempt to connect has failed */
+    enum lock_reply_kind verdict; /* failing: what a take is answered that finds no session, and why */
     char why[LOCK_PG_WHY_SIZE];
-    struct host_timer again; /* DOWN: the next try to connect */
+    struct host_timer again; /* failing: the next attempt */
     uint32_t failures;
+    bool has_told, told_up; /* of the link */
     struct chance chance;
     struct host_soon closing;
     void (*closed)(void *context);
@@ -151,10 +152,11 @@ static const char check_sql[] =
 #define FENCES_TABLE "lock_fences (name text PRIMARY KEY, fence bigint NOT NULL)"
 static const char create_sql[] = "CREATE TABLE IF NOT EXISTS " FENCES_TABLE;
 
-/* $1 key, $2 lease, $3 who. Whether it is granted, else how many are in front. Passes nobody that waits. */
+/* $1 key, $2 lease, $3 who. Whether it is granted, else how many wait already. Passes none of them. */
 #define TRY_SQL(try_lock)                                                                                    \
     "SELECT got, CASE WHEN got THEN 0 ELSE (SELECT count(*) FROM pg_locks WHERE " OF_THE_KEY                 \
-    " AND " OF_THIS_DATABASE ") END FROM (SELECT set_config('idle_session_timeout', $2::text, false),"       \
+    " AND NOT granted AND " OF_THIS_DATABASE                                                                 \
+    ") END FROM (SELECT set_config('idle_session_timeout', $2::text, false),"                                \
     " set_config('application_name', $3::text, false), " try_lock "($1::int8) AS got) AS tried"
 
 static const char *const try_sql[] = {TRY_SQL("pg_try_advisory_lock"),
@@ -257,6 +259,7 @@ static struct token *new_token(struct lock_postgres *self, const struct lock_act
         free(token);
         return NULL;
     }
+    token->turn = self->turns++;
     DL_APPEND(self->queue, token);
     return token;
 }
@@ -408,7 +411,7 @@ static struct session *free_session(struct lock_postgres *self)
             return session;
         if (session->token == NULL && is_beginning(session))
             found = session;
-        else if (session->state == SESSION_NONE && self->link != LINK_DOWN && found == NULL)
+        else if (session->state == SESSION_NONE && !self->is_failing && found == NULL)
             found = session;
     }
     return found;
@@ -461,28 +464,48 @@ static void end_looks(struct lock_postgres *self, const char *why)
     }
 }
 
-/* ---- the server, up and down ---- */
+/* ---- the link ---- */
 
-static void note_up(struct lock_postgres *self)
+static bool has_session(const struct lock_postgres *self)
 {
-    bool was_up = self->link == LINK_UP;
-    self->link = LINK_UP;
-    self->failures = 0;
-    host_timer_stop(self->host, &self->again);
-    if (!was_up && !self->is_closing)
-        self->hooks.link(self->hooks.context, true, NULL);
+    for (size_t i = 0; i < SESSIONS_ALL; i++)
+        if (self->sessions[i].state >= SESSION_IDLE)
+            return true;
+    return false;
 }
 
-/* True: that is news. */
-static bool note_down(struct lock_postgres *self, enum lock_reply_kind verdict, const char *why)
+/* While it is down the core asks for nothing and renews nothing. So it is up as long as there is a session, and also
+ * where the server answers and cannot be used: that is to be told. */
+static void tell_link(struct lock_postgres *self, bool is_news)
 {
-    bool is_news = self->link != LINK_DOWN || strcmp(self->why, why) != 0;
+    bool is_up = has_session(self) || (self->is_failing && self->verdict == LOCK_IMPOSSIBLE);
+    if (self->is_closing || (!is_up && !self->is_failing))
+        return;
+    if (self->has_told && self->told_up == is_up && (is_up || !is_news))
+        return;
+    self->has_told = true;
+    self->told_up = is_up;
+    self->hooks.link(self->hooks.context, is_up, is_up ? NULL : self->why);
+}
+
+/* True: the reason is another one than before. */
+static bool note_failure(struct lock_postgres *self, enum lock_reply_kind verdict, const char *why)
+{
+    bool is_news = strcmp(self->why, why) != 0;
     uint32_t in_ms = chance_backoff(&self->chance, FIRST_BACKOFF_MS, MOST_BACKOFF_MS, self->failures++);
-    self->link = LINK_DOWN;
+    self->is_failing = true;
     self->verdict = verdict;
     snprintf(self->why, sizeof self->why, "%s", why);
     host_timer_set(self->host, &self->again, clock_now_us() + in_ms * UINT64_C(1000));
     return is_news;
+}
+
+static void note_success(struct lock_postgres *self)
+{
+    self->is_failing = false;
+    self->failures = 0;
+    self->why[0] = '\0';
+    host_timer_stop(self->host, &self->again);
 }
 
 /* One session tries it for all. */
@@ -508,14 +531,20 @@ static void rest(struct session *session)
         try_lock(session);
     serve_queue(self);
     serve_looks(self);
-    note_up(self);
+    tell_link(self, false);
+}
+
+static void begin_work(struct session *session)
+{
+    note_success(session->provider);
+    rest(session);
 }
 
 /* ---- the end of a session ---- */
 
 /* What the core hears of it, when everything here is in order again. */
 struct loss {
-    bool down, dropped, told;
+    bool dropped, told;
     char token[LOCK_TOKEN_SIZE], encoded[KEY_ENCODED_MAX + 1];
 };
 
@@ -536,8 +565,6 @@ static void lose_token(struct lock_postgres *self, struct token *token, bool hel
 static void tell_loss(struct lock_postgres *self, const struct loss *loss, const char *why)
 {
     const struct lock_provider_hooks *hooks = &self->hooks;
-    if (loss->down)
-        hooks->link(hooks->context, false, why);
     if (loss->dropped && !self->is_closing)
         hooks->dropped(hooks->context, loss->token, why);
     if (loss->told && !self->is_closing)
@@ -551,15 +578,15 @@ static void end_session(struct session *session, enum lock_reply_kind kind, cons
     struct token *token = session->token;
     enum session_state state = session->state;
     bool began = is_beginning(session);
-    struct loss loss = {.down = false};
+    struct loss loss = {.told = false};
     char why[LOCK_PG_WHY_SIZE];
     snprintf(why, sizeof why, "%s", lent_why);
     close_session(session);
-    if (began)
-        loss.down = note_down(self, kind, why);
+    bool is_news = began && note_failure(self, kind, why);
     if (token != NULL)
         lose_token(self, token, state == SESSION_HELD, &(struct lock_reply){.kind = kind, .why = why}, &loss);
     serve_queue(self);
+    tell_link(self, is_news);
     tell_loss(self, &loss, why);
     if (!self->is_closing && (state == SESSION_LOOKING || (began && token == NULL)))
         end_looks(self, why);
@@ -652,7 +679,7 @@ static void hear_check(struct session *session, const struct lock_pg_rows *rows)
     else if (!lock_pg_true(rows, 0, 2))
         create_table(session);
     else
-        rest(session);
+        begin_work(session);
 }
 
 static void refuse_take(struct session *session)
@@ -788,7 +815,7 @@ static void hear_rows(struct session *session, const struct lock_pg_rows *rows)
         hear_check(session, rows);
         return;
     case SESSION_CREATING:
-        rest(session);
+        begin_work(session);
         return;
     case SESSION_TRYING:
         hear_try(session, rows);
@@ -830,7 +857,7 @@ static void hear_session(void *context, const struct lock_pg_event *event)
         return;
     case LOCK_PG_REFUSED:
         if (session->state == SESSION_CREATING && is_there_already(event->sqlstate))
-            rest(session);
+            begin_work(session);
         else
             end_refused(session, event);
         return;
@@ -845,11 +872,12 @@ static void hear_session(void *context, const struct lock_pg_event *event)
 /* No session is to be had now. */
 static void answer_queued(struct lock_postgres *self, struct token *token)
 {
-    if (self->link != LINK_DOWN && token->stands) {
-        answer_kind(self, &token->take, LOCK_REFUSED, NULL);
+    struct lock_reply reply = {.kind = LOCK_REFUSED, .before = (uint32_t)(token->turn - self->queue->turn)};
+    if (!self->is_failing && token->stands) {
+        answer(self, &token->take, &reply);
         return;
     }
-    if (self->link == LINK_DOWN)
+    if (self->is_failing)
         answer_kind(self, &token->take, self->verdict, self->why);
     else
         answer_kind(self, &token->take, LOCK_UNSENT, "all 8 sessions of this process are in use");

@@ -246,14 +246,13 @@ static inline void rig_on_looked(void *context, const struct guard_lock_view *vi
 /* A configuration that the test may change before side_start(). */
 static inline void side_prepare(struct rig_side *side, const char *url)
 {
-    const struct guard_config guard = {.name_space = "rig", .log = guard_log_none};
     *side = (struct rig_side){.config = GUARD_LOCKS_CONFIG_DEFAULTS, .url = url};
     side->config.name_space = "rig";
     side->config.urls = &side->url;
     side->config.url_count = 1;
     side->config.limit_ms = 10000;
     side->config.connect_limit_ms = 20000;
-    say_init(&side->say, &guard);
+    say_init(&side->say, "rig", guard_log_none, NULL);
 }
 
 static inline bool side_start(struct rig_side *side, lock_provider_open *open, struct guard_error *error)
