@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * stack.h - private servers: Redis, PostgreSQL, ZooKeeper and catalogd, as one program needs them.
+ * stack.h - private servers: Redis, PostgreSQL, PgBouncer, ZooKeeper and catalogd, as one program needs them.
  *
  *     ..._start() --> running --> ..._pause() / ..._resume()      SIGSTOP, SIGCONT
  *                        |------> ..._kill() --> ..._restart()    SIGKILL; the same ports again
@@ -122,6 +122,21 @@ bool stack_postgres_at_once(const struct stack_postgres *postgres, uint64_t mark
 bool stack_postgres_wait(const struct stack_postgres *postgres, uint64_t mark, const char *text,
                          uint32_t wanted, uint32_t limit_ms);
 
+/* ---- PgBouncer ---- */
+
+struct stack_pgbouncer {
+    pid_t pid;
+    uint16_t port;
+    char url[96]; /* postgresql://postgres@127.0.0.1:port/postgres */
+    char folder[PROC_PATH_BYTES];
+    char log_path[PROC_PATH_BYTES + 16];
+};
+
+/* Before all databases of this PostgreSQL, for any user; returns when a query through it is answered. Its pool_mode is
+ * "session", "transaction" or "statement". It has at most two connections to the server. */
+bool stack_pgbouncer_start(struct stack_pgbouncer *pgbouncer, const struct stack_postgres *postgres,
+                           const char *pool_mode);
+void stack_pgbouncer_stop(struct stack_pgbouncer *pgbouncer);
 /* ---- ZooKeeper ---- */
 
 enum { STACK_ZOOKEEPER_MOST = 3, STACK_ZOOKEEPER_TICK_MS = 50 };

@@ -113,7 +113,7 @@ TEST(a_host_may_use_any_name_for_itself)
     write_file("host.c", "#include \"guard/guard.h\"\n"
                          "int redis_open(void); int redis_open(void) { return 1; }\n"
                          "int value_new(void); int value_new(void) { return 2; }\n"
-                         "int core_new, flight_joined, run, load, wake_open, key_encode;\n"
+                         "int core_new, flight_joined, run, load, subscription_open, key_encode;\n"
                          "int main(void) { struct guard *guard = 0; struct guard_config config = "
                          "GUARD_CONFIG_DEFAULTS; return guard_open(&config, &guard, 0) != GUARD_OK || "
                          "guard_close(&guard, 0) != GUARD_OK || redis_open() + value_new() != 3; }\n");
