@@ -71,7 +71,7 @@ static void read_node(struct keeper_look *look, const struct keeper_node *node, 
     keeper_node_name(node, name);
     snprintf(path, sizeof path, "%s/%s", look->path, name);
     look->reads[at].look = look;
-    if (keeper_read(look->session, path, on_node_read, &look->reads[at]))
+    if (keeper_read(look->session, path, false, on_node_read, &look->reads[at]))
         look->under_way++;
     else
         look->why = "zookeeper: no memory, or no connection";

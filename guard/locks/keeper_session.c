@@ -317,17 +317,32 @@ static bool is_lost_code(int code)
            code == ZSYSTEMERROR || code == ZTHROTTLEDOP || code == ZMARSHALLINGERROR;
 }
 
+static const char *why_denied(int code)
+{
+    if (code == ZNOAUTH || code == ZAUTHFAILED)
+        return "zookeeper: the access list of the nodes above forbids it";
+    if (code == ZUNIMPLEMENTED)
+        return "zookeeper: its servers know no containers; 3.5 or later is needed";
+    return zerror(code);
+}
+
 static void judge_code(struct keeper_result *result, int code)
 {
-    result->why = code == ZOK ? NULL : zerror(code);
-    if (code == ZOK)
+    if (code == ZOK) {
         result->outcome = KEEPER_DONE;
-    else if (code == ZNONODE)
+    } else if (code == ZNONODE) {
         result->outcome = KEEPER_NO_NODE;
-    else if (code == ZNODEEXISTS)
+        result->why = "zookeeper: there is no such node";
+    } else if (code == ZNODEEXISTS) {
         result->outcome = KEEPER_EXISTS;
-    else
-        result->outcome = is_lost_code(code) ? KEEPER_UNSURE : KEEPER_DENIED;
+        result->why = "zookeeper: there is such a node";
+    } else if (is_lost_code(code)) {
+        result->outcome = KEEPER_UNSURE;
+        result->why = "zookeeper: the connection was lost";
+    } else {
+        result->outcome = KEEPER_DENIED;
+        result->why = why_denied(code);
+    }
 }
 
 static void finish_sent(struct keeper_session *session, struct keeper_sent *sent)
@@ -554,11 +569,10 @@ bool keeper_prove(struct keeper_session *session, const char *path, keeper_done 
     return was_sent(sent, zoo_amulti(session->handle, 1, &check, &sent->op_result, on_plain, sent));
 }
 
-bool keeper_look_at(struct keeper_session *session, const char *path, bool watch, keeper_done *done,
-                    void *context)
+bool keeper_look_at(struct keeper_session *session, const char *path, keeper_done *done, void *context)
 {
     struct keeper_sent *sent = new_sent(session, done, context);
-    return sent != NULL && was_sent(sent, zoo_aexists(session->handle, path, watch, on_stat, sent));
+    return sent != NULL && was_sent(sent, zoo_aexists(session->handle, path, 0, on_stat, sent));
 }
 
 static void on_synced(int code, const char *path, const void *context)
@@ -580,10 +594,11 @@ bool keeper_list(struct keeper_session *session, const char *path, bool fresh, b
                     code != ZOK ? code : zoo_aget_children(session->handle, path, watch, on_list, sent));
 }
 
-bool keeper_read(struct keeper_session *session, const char *path, keeper_done *done, void *context)
+bool keeper_read(struct keeper_session *session, const char *path, bool watch, keeper_done *done,
+                 void *context)
 {
     struct keeper_sent *sent = new_sent(session, done, context);
-    return sent != NULL && was_sent(sent, zoo_aget(session->handle, path, 0, on_data, sent));
+    return sent != NULL && was_sent(sent, zoo_aget(session->handle, path, watch, on_data, sent));
 }
 
 #endif

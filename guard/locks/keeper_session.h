@@ -86,11 +86,12 @@ bool keeper_delete(struct keeper_session *session, const char *path, keeper_done
 /* A transaction that changes nothing: DONE proves that, after it was sent, most of the ensemble had the node; so the session
  * that owns it had not ended. A mere read may come from a server that has heard of nothing for a while. */
 bool keeper_prove(struct keeper_session *session, const char *path, keeper_done *done, void *context);
-bool keeper_look_at(struct keeper_session *session, const char *path, bool watch, keeper_done *done,
-                    void *context);
+bool keeper_look_at(struct keeper_session *session, const char *path, keeper_done *done, void *context);
 /* `fresh`: as of now for the ensemble, not just for the server we are connected to. */
 bool keeper_list(struct keeper_session *session, const char *path, bool fresh, bool watch, keeper_done *done,
                  void *context);
-bool keeper_read(struct keeper_session *session, const char *path, keeper_done *done, void *context);
+/* `watch`: until it goes, or is changed. What is not there is not watched. */
+bool keeper_read(struct keeper_session *session, const char *path, bool watch, keeper_done *done,
+                 void *context);
 
 #endif

@@ -272,9 +272,9 @@ static void open_session(void *context)
 
 /* ---- what the core wants ---- */
 
-static struct zoo_ask *new_ask(struct zookeeper *self, uint32_t limit_ms)
+static struct zoo_ask *new_ask(struct zookeeper *self, uint32_t limit_ms, size_t path_bytes)
 {
-    struct zoo_ask *ask = calloc(1, sizeof *ask);
+    struct zoo_ask *ask = calloc(1, sizeof *ask + path_bytes);
     if (ask == NULL)
         return NULL;
     ask->self = self;
@@ -292,7 +292,7 @@ void zoo_answer_plainly(struct zoo_ask *ask, enum lock_reply_kind kind, const ch
 static bool perform_in_zookeeper(struct lock_provider *provider, const struct lock_action *action)
 {
     struct zookeeper *self = (struct zookeeper *)provider;
-    struct zoo_ask *ask = new_ask(self, self->config.locks->limit_ms);
+    struct zoo_ask *ask = new_ask(self, self->config.locks->limit_ms, 0);
     if (ask == NULL)
         return false;
     ask->op = action->op;
@@ -317,7 +317,7 @@ static bool look_in_zookeeper(struct lock_provider *provider, const struct lock_
 {
     struct zookeeper *self = (struct zookeeper *)provider;
     const struct guard_locks_config *locks = self->config.locks;
-    struct zoo_ask *ask = new_ask(self, locks->connect_limit_ms + locks->limit_ms);
+    struct zoo_ask *ask = new_ask(self, locks->connect_limit_ms + locks->limit_ms, ZOO_LINE_PATH_SIZE);
     char encoded[KEY_ENCODED_MAX + 1];
     if (ask == NULL)
         return false;

@@ -171,13 +171,13 @@ static void lose_place(struct zoo_place *place)
 
 static void leave_place(struct zoo_place *place, enum lock_reply_kind left)
 {
+    bool is_known = place->ask != NULL || place->is_refused;
     place->stage = PLACE_LEFT;
     place->left = left;
     place->since_us = clock_now_us();
-    if (place->ask != NULL) {
-        answer_place(place, left, NULL);
+    answer_place(place, left, NULL);
+    if (is_known)
         end_place(place);
-    }
 }
 
 static void on_deleted(void *context, const struct keeper_result *result)
@@ -420,7 +420,7 @@ static void look_for_place(struct zoo_place *place, const struct keeper_result *
     }
     place->node.number = result->nodes[at - 1].number;
     node_path(place->line, &place->node, path);
-    place->under_way += keeper_look_at(place->line->self->session, path, false, on_found, place);
+    place->under_way += keeper_look_at(place->line->self->session, path, on_found, place);
 }
 
 /* ---- whose turn it is ---- */
@@ -447,7 +447,7 @@ static void watch_for(struct zoo_line *line, const struct keeper_node *nodes, si
         line->again = line->again || !line->by_children;
     } else {
         node_path(line, &nodes[blocker], path);
-        line->under_way += keeper_look_at(self->session, path, true, on_watched, line);
+        line->under_way += keeper_read(self->session, path, true, on_watched, line);
     }
     line->by_children = by_children;
 }
@@ -458,9 +458,9 @@ static void refuse_turn(struct zoo_place *place)
     struct zoo_ask *ask = place->ask;
     if (ask == NULL)
         return;
-    bool leaves = !ask->wants_place;
+    place->is_refused = !ask->wants_place;
     zoo_answer(ask, &(struct lock_reply){.kind = LOCK_REFUSED, .before = place->before});
-    if (leaves)
+    if (place->is_refused)
         delete_place(place);
 }
 
@@ -575,6 +575,17 @@ static void resume_place(struct zoo_place *place, uint64_t now_us)
         end_place(place);
 }
 
+/* What is held is renewed, which tells as much. */
+static bool has_waiting(const struct zoo_line *line)
+{
+    const struct zoo_place *place;
+    DL_FOREACH (line->places, place) {
+        if (!place->is_over && (place->stage == PLACE_MAKING || place->stage == PLACE_WAITING))
+            return true;
+    }
+    return false;
+}
+
 static void resume_line(struct zoo_line *line, bool list)
 {
     struct zoo_place *place, *next;
@@ -582,7 +593,8 @@ static void resume_line(struct zoo_line *line, bool list)
     line->under_way++; /* so that it outlives its places */
     DL_FOREACH_SAFE (line->places, place, next)
         resume_place(place, now_us);
-    if (line->places != NULL && (list || now_us - line->listed_us > (uint64_t)LIST_EVERY_MS * 1000))
+    list = list || now_us - line->listed_us > (uint64_t)LIST_EVERY_MS * 1000;
+    if (list && has_waiting(line))
         list_line(line);
     line->under_way--;
     close_unused_line(line);

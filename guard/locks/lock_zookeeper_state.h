@@ -37,9 +37,9 @@ struct zoo_ask {
     /* looking */
     lock_looked *looked; /* NULL: it is an action */
     void *context;
-    struct keeper_look *look; /* under way */
-    char path[ZOO_LINE_PATH_SIZE];
+    struct keeper_look *look;    /* under way */
     struct zoo_ask *prev, *next; /* among the pending, then among the answered */
+    char path[];                 /* of the line; looking only */
 };
 
 struct zoo_place {
@@ -51,6 +51,7 @@ struct zoo_place {
     enum zoo_stage stage;
     bool is_leaving; /* MAKING: it is to be deleted once it is known */
     bool is_unsure;  /* MAKING: the reply was lost */
+    bool is_refused; /* LEAVING: it wanted no place, and nobody asks for it any more */
     bool was_held;
     unsigned tries; /* to create it */
     uint64_t czxid;
@@ -122,7 +123,7 @@ void zoo_give(struct zoo_ask *ask, const struct lock_action *action);
 
 /* The node of that path, or any if it is NULL, is not what it was. */
 void zoo_line_changed(void *zookeeper, const char *path);
-/* Does what could not be done before; `list`: and lists every line. */
+/* Does what could not be done before; `list`: and lists every line in which something waits. */
 void zoo_resume(struct zookeeper *self, bool list);
 /* The session is over, and no command is under way. */
 void zoo_forget(struct zookeeper *self, const char *why);
