@@ -37,6 +37,23 @@ enum { TOLD_MAX = 64, TOKENS = 64 };
 static struct stack_zookeeper zookeeper;
 static struct proxy *proxy;
 
+/* Two faults of libzookeeper_mt 3.8, which has no symbols by which to name the functions. When a handle is closed it forgets
+ * the commands that were not answered (destroy() leaves them in completions_to_process). And the text of an address, which
+ * only its log wants, is made in one buffer for all handles (format_endpoint_info()). */
+#define VISIBLE __attribute__((visibility("default")))
+VISIBLE const char *__lsan_default_suppressions(void);
+VISIBLE const char *__tsan_default_suppressions(void);
+
+const char *__lsan_default_suppressions(void)
+{
+    return "leak:libzookeeper_mt.so\n";
+}
+
+const char *__tsan_default_suppressions(void)
+{
+    return "race:libzookeeper_mt.so\n";
+}
+
 /* ---- the loop ---- */
 
 static uv_loop_t loop;
