@@ -180,3 +180,67 @@ const struct failure failure_pooler = {
     .demand = {.must_refuse = true},
     .run = run_pooler,
 };
+
+/* ---- ZooKeeper ---- */
+
+static bool run_cut_off(struct trial *trial)
+{
+    bool refused;
+    if (!hold_first(trial, 0, &refused))
+        return false;
+    proxy_set(trial->lab->servers.zookeeper_proxy, 0, PROXY_SILENT, 0);
+    const bool good =
+        let_second_in(trial) && fleet_await(&trial->fleet, NOTE_RELEASED, 0, 1, ANSWER_LIMIT_MS);
+    proxy_set(trial->lab->servers.zookeeper_proxy, 0, PROXY_NONE, 0);
+    return good;
+}
+
+const struct failure failure_cut_off = {
+    .name = "cut-off",
+    .title = "The holder is cut off from ZooKeeper until its session is over",
+    .story = "Its work goes on. Another asks, reads, writes; then the holder writes.",
+    .group = GROUP_ZOOKEEPER,
+    .worker_count = 2,
+    .run = run_cut_off,
+};
+
+/* Worker 1 has the lock, worker 0's node is made behind it. The reply is kept until the connection is gone. */
+static bool lose_reply(struct trial *trial)
+{
+    struct proxy *proxy = trial->lab->servers.zookeeper_proxy;
+    const uint64_t end_us = clock_after_ms(ANSWER_LIMIT_MS);
+    proxy_mark(proxy, 0, "_c_", PROXY_FREEZE_REPLIES);
+    if (!fleet_ask(&trial->fleet, 0, STEP_NONE))
+        return false;
+    while (trial_count_nodes(trial) < 2) {
+        if (clock_us() >= end_us)
+            return false;
+        clock_pause_ms(1);
+    }
+    proxy_set(proxy, 0, PROXY_RESET, 0);
+    proxy_set(proxy, 0, PROXY_NONE, 0);
+    return true;
+}
+
+static bool run_create_lost(struct trial *trial)
+{
+    struct fleet *fleet = &trial->fleet;
+    if (!source_hold(trial->lab->source, trial->key, 1, 1) || !fleet_ask(fleet, 1, STEP_NONE) ||
+        !fleet_await(fleet, NOTE_HELD, 1, 1, ANSWER_LIMIT_MS) || !lose_reply(trial) ||
+        !source_let_go(trial->lab->source, trial->key, 1) ||
+        !fleet_await(fleet, NOTE_RELEASED, 1, 1, ANSWER_LIMIT_MS))
+        return false;
+    return trial_measure_taken(trial, 0, fleet_first(fleet, NOTE_RELEASED, 1, 0)->note.at_us,
+                               TRIAL_FOR_EVER_QUARTERS);
+}
+
+const struct failure failure_create_lost = {
+    .name = "create-lost",
+    .title = "ZooKeeper makes a waiter's node, and the reply is lost with the connection",
+    .story = "Then the holder gives the lock back. A waiter that makes a second node waits behind its own "
+             "first one.",
+    .group = GROUP_ZOOKEEPER,
+    .worker_count = 2,
+    .demand = {.our_wait_ms = OUR_POLL_MS},
+    .run = run_create_lost,
+};

@@ -31,7 +31,6 @@ enum note_kind {
     NOTE_STOPPED,     /* value: the step at which it now stops itself */
     NOTE_RELEASED,    /* it has what it took the lock for, and begins to give it back */
     NOTE_LOST,        /* it was told, or saw, that the lock is no longer its own */
-    NOTE_WAITING,     /* it stands in line */
     NOTE_WROTE,       /* value: 1 the row took its write, 0 the row refused it */
     NOTE_ANSWERED,    /* value: the row's version, LAB_FAILED or LAB_REFUSED */
     NOTE_INVALIDATED, /* value: 1 confirmed, 0 not */

@@ -21,7 +21,7 @@
 
 extern const struct scheme scheme_none, scheme_setnx, scheme_expire, scheme_constant, scheme_uuid, scheme_lua,
     scheme_script, scheme_redisson, scheme_guard, scheme_redisson_lock, scheme_redisson_fair,
-    scheme_redisson_rw, scheme_redisson_semaphore, scheme_node_redlock, scheme_session_lock;
+    scheme_redisson_rw, scheme_redisson_semaphore, scheme_node_redlock, scheme_session_lock, scheme_curator;
 
 const struct scheme *const schemes[] = {
     &scheme_none,
@@ -39,6 +39,7 @@ const struct scheme *const schemes[] = {
     &scheme_redisson_semaphore,
     &scheme_node_redlock,
     &scheme_session_lock,
+    &scheme_curator,
     NULL,
 };
 

@@ -134,8 +134,8 @@ struct scheme {
     uint32_t groups;
     enum lab_place place;
     int variant; /* for the scheme's own use */
-    const char
-        *queue_length; /* a Redis command with %s for the key: how many stand in line; NULL: not known so */
+    const char *
+        queue_length; /* on PLACE_REDIS, in GROUP_FAIR: a Redis command with %s for the key, how many stand in line */
 
     /* Before the first request and after the last; NULL: nothing to do. False: why is on stderr. */
     bool (*open)(struct lab_client *client);
