@@ -64,7 +64,7 @@ $(GUARD_PARTS): $(GUARD_OBJECTS)
 	rm -f $@
 	$(AR) rcs $@ $(GUARD_OBJECTS)
 
-$(GUARD_BUILD)/%.o: $(GUARD_DIR)/%.c $(GUARD_MADE)
+$(GUARD_BUILD)/%.o: $(GUARD_DIR)/%.c | $(GUARD_MADE)
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(GUARD_CFLAGS) $(filter-out -flto%,$(CFLAGS)) -MMD -MP -c -o $@ $<
 

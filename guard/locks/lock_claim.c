@@ -359,7 +359,7 @@ static void claim_granted(struct lock_claim *claim, const struct lock_reply *rep
         lock_request_again(request);
         return;
     }
-    claim->asks_for_all = false;
+    claim->asks_for_all = claim->told = false;
     leave_waiters(claim);
     claim->state = CLAIM_HELD;
     claim->request = NULL;
@@ -452,22 +452,6 @@ static void renewed(struct lock_claim *claim, uint32_t valid_ms)
         lock_hold_refresh(use->hold);
 }
 
-static void renew_replied(struct lock_claim *claim, const struct lock_reply *reply)
-{
-    if (reply->kind == LOCK_NOT_HELD) {
-        claim_not_held(claim, "the provider does not know it any more");
-        return;
-    }
-    if (reply->kind == LOCK_DONE) {
-        renewed(claim, reply->valid_ms);
-    } else {
-        claim->core->stats.renewals_unanswered++;
-        claim->renew_us =
-            lock_later(claim->core->now_us, claim->renew_sent_us + lock_us(claim->lease_ms) / 12);
-    }
-    lock_claim_set_alarm(claim);
-}
-
 static const char *why_it_ends(const struct lock_claim *claim)
 {
     if (!may_renew_at(claim, claim->core->now_us))
@@ -484,6 +468,25 @@ static void held_alarm(struct lock_claim *claim)
     if (can_renew(claim) && claim->core->now_us >= claim->renew_us)
         renew_claim(claim);
     lock_claim_set_alarm(claim);
+}
+
+static void renew_replied(struct lock_claim *claim, const struct lock_reply *reply)
+{
+    if (reply->kind == LOCK_NOT_HELD) {
+        claim_not_held(claim, "the provider does not know it any more");
+        return;
+    }
+    if (reply->kind == LOCK_DONE) {
+        renewed(claim, reply->valid_ms);
+    } else {
+        claim->core->stats.renewals_unanswered++;
+        claim->renew_us =
+            lock_later(claim->core->now_us, claim->renew_sent_us + lock_us(claim->lease_ms) / 12);
+    }
+    if (claim->told)
+        claim->renew_us = claim->core->now_us;
+    claim->told = false;
+    held_alarm(claim);
 }
 
 /* ---- giving back ---- */
@@ -685,6 +688,7 @@ void lock_claim_linked(struct lock_claim *claim)
             lock_claim_told(claim);
         break;
     case CLAIM_HELD:
+        claim->told = (claim->out & bit(LOCK_RENEW)) != 0;
         claim->renew_us = claim->core->now_us;
         held_alarm(claim);
         break;

@@ -62,9 +62,10 @@ struct lock_claim {
     uint32_t units, limit, lease_ms, place_ms;
     uint64_t deadline_us;
 
+    bool told; /* ask again at once; HELD: renew */
+
     /* ASKING, WAITING */
     struct lock_request *request;
-    bool told; /* ask again at once */
     bool was_refused;
     bool asks_for_all; /* of those that stay; the hint was theirs */
     bool stays;        /* its place is renewed with those of others */

@@ -175,24 +175,14 @@ void lock_line_stay_no_more(struct lock_claim *claim)
     set_line_alarm(line);
 }
 
-void lock_line_hurry(struct lock_line *line, uint64_t span_us)
-{
-    if (line->stayer_count == 0)
-        return;
-    uint64_t at_us = line->core->now_us + span_us;
-    line->urgent_us = line->urgent > 0 ? lock_earlier(line->urgent_us, at_us) : at_us;
-    line->urgent = line->stayer_count;
-    line->pause_us = 0;
-    set_line_alarm(line);
-}
-
 static void send_stay(struct lock_line *line)
 {
     struct lock_core *core = line->core;
     struct lock_claim *claim;
+    size_t most = line->urgent > 0 && line->urgent < LOCK_STAY_MAX ? line->urgent : LOCK_STAY_MAX;
     line->batch_count = 0;
     DL_FOREACH2 (line->stayers, claim, stay_next) {
-        if (line->batch_count == line->batch_capacity || line->batch_count == LOCK_STAY_MAX)
+        if (line->batch_count == most)
             break;
         line->tokens[line->batch_count] = claim->token;
         line->batch[line->batch_count++] = claim;
@@ -221,6 +211,24 @@ void lock_line_action(struct lock_line *line, struct lock_action *action)
     };
 }
 
+static void send_if_due(struct lock_line *line)
+{
+    if (line->core->is_up && next_stay_us(line) <= line->core->now_us)
+        send_stay(line);
+    set_line_alarm(line);
+}
+
+void lock_line_hurry(struct lock_line *line, uint64_t span_us)
+{
+    if (line->stayer_count == 0)
+        return;
+    uint64_t at_us = line->core->now_us + span_us;
+    line->urgent_us = line->urgent > 0 ? lock_earlier(line->urgent_us, at_us) : at_us;
+    line->urgent = line->stayer_count;
+    line->pause_us = 0;
+    send_if_due(line);
+}
+
 /* ---- what came back ---- */
 
 static void stay_answered(struct lock_line *line, const struct lock_reply *reply)
@@ -244,7 +252,8 @@ static void stay_answered(struct lock_line *line, const struct lock_reply *reply
 static void stay_unanswered(struct lock_line *line)
 {
     struct lock_core *core = line->core;
-    lock_line_hurry(line, 0);
+    line->urgent_us = core->now_us;
+    line->urgent = line->stayer_count;
     line->pause_us =
         core->now_us + lock_us(chance_backoff(&core->chance, STAY_FIRST_MS, STAY_MOST_MS, line->attempts++));
 }
@@ -301,7 +310,5 @@ void lock_line_alarm(struct lock_line *line)
     struct lock_core *core = line->core;
     if (core->is_up && line->stayers != NULL && line->hint_us <= core->now_us)
         ask_for_all(line);
-    if (core->is_up && next_stay_us(line) <= core->now_us)
-        send_stay(line);
-    set_line_alarm(line);
+    send_if_due(line);
 }
