@@ -60,6 +60,7 @@ const struct lab_group_name lab_groups[] = {
     {GROUP_REDLOCK, "masters", "a majority of independent Redis masters"},
     {GROUP_ADVISORY, "advisory", "session locks of PostgreSQL"},
     {GROUP_ZOOKEEPER, "ensemble", "ephemeral nodes of ZooKeeper"},
+    {GROUP_CROWD, "crowd", "a thousand wait for one name"},
     {GROUP_CACHE, NULL, NULL},
 };
 

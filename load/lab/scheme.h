@@ -74,6 +74,7 @@ enum lab_group {
     GROUP_REDLOCK = 32,
     GROUP_ADVISORY = 64,
     GROUP_ZOOKEEPER = 128,
+    GROUP_CROWD = 256,
 };
 
 struct lab_group_name {
@@ -149,6 +150,10 @@ struct scheme {
     void (*release)(struct lab_client *client);
     bool (*is_lost)(
         struct lab_client *client); /* has the holder heard that it no longer is? NULL: it never hears */
+
+    /* For GROUP_CROWD: so many ask at once in this process, and each gives back what it gets at once. NOTE_WAITING when
+     * they wait; returns when each has had it. */
+    bool (*crowd)(struct lab_client *client, uint32_t count);
 
     /* After the row has changed; NULL: DEL value. False: not confirmed. */
     bool (*invalidate)(struct lab_client *client);

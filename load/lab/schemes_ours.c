@@ -15,7 +15,9 @@
 
 #include "guard/locks.h"
 #include "load/base/clock.h"
+#include "load/lab/note.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,6 +106,60 @@ static void release(struct lab_client *client)
     guard_unlock_wait(&client->state->hold);
 }
 
+/* ---- a crowd: many requests of one process ---- */
+
+struct crowd {
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    uint32_t left, failed;
+};
+
+static void one_less(struct crowd *crowd, bool is_failed)
+{
+    pthread_mutex_lock(&crowd->mutex);
+    crowd->left--;
+    crowd->failed += is_failed;
+    pthread_cond_signal(&crowd->changed);
+    pthread_mutex_unlock(&crowd->mutex);
+}
+
+static void given_back(void *context, enum guard_lock_status status)
+{
+    one_less(context, status != GUARD_LOCK_OK);
+}
+
+static void answered(void *context, const struct guard_lock_result *result)
+{
+    struct guard_hold *hold = result->hold;
+    if (result->status == GUARD_LOCK_OK)
+        guard_unlock(&hold, given_back, context);
+    else
+        one_less(context, true);
+}
+
+static bool ask_many(struct lab_client *client, uint32_t count)
+{
+    struct crowd crowd = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, count, 0};
+    struct guard_lock_request request = GUARD_LOCK_REQUEST_DEFAULTS;
+    const char *const names[] = {client->key};
+    request.kind = (enum guard_lock_kind)client->scheme->variant;
+    request.names = names;
+    request.wait_ms = UINT32_MAX;
+    request.lease_ms = lab_lease_ms(client);
+    request.answered = answered;
+    request.context = &crowd;
+    for (uint32_t i = 0; i < count; i++) {
+        if (guard_lock(client->state->locks, &request, NULL, NULL) != GUARD_LOCK_OK)
+            one_less(&crowd, true);
+    }
+    note_send(client->link, NOTE_WAITING, (int32_t)count);
+    pthread_mutex_lock(&crowd.mutex);
+    while (crowd.left > 0)
+        pthread_cond_wait(&crowd.changed, &crowd.mutex);
+    pthread_mutex_unlock(&crowd.mutex);
+    return crowd.failed == 0;
+}
+
 /* ---- the process ---- */
 
 static bool open_locks(struct lab_client *client, struct lab_state *state)
@@ -171,8 +227,10 @@ const struct scheme scheme_our_mutex = {
     .name = "our-mutex",
     .title = "ours on Redis, MUTEX: a newcomer may overtake",
     .is_ours = true,
-    .groups = GROUP_LOCK,
+    .groups = GROUP_LOCK | GROUP_CROWD,
     .variant = GUARD_LOCK_MUTEX,
+    .queue_length = queue_length,
+    .crowd = ask_many,
     .acquire = acquire,
 };
 
@@ -182,9 +240,10 @@ const struct scheme scheme_our_fair = {
     .name = "our-fair",
     .title = "ours on Redis, FAIR, fenced",
     .is_ours = true,
-    .groups = GROUP_LOCK | GROUP_FAIR,
+    .groups = GROUP_LOCK | GROUP_FAIR | GROUP_CROWD,
     .variant = GUARD_LOCK_FAIR,
     .queue_length = queue_length,
+    .crowd = ask_many,
     .acquire = acquire,
 };
 

@@ -15,8 +15,6 @@
 
 #include <hiredis/hiredis.h>
 
-#include <stdio.h>
-
 /* An integer; `missing` where the script answered nil. */
 static long long number_of(struct redisReply *reply, long long missing)
 {
@@ -37,7 +35,8 @@ const struct scheme scheme_redisson_lock = {
     .name = "redisson-lock",
     .title = "Redisson's RLock",
     .source = "org.redisson.RedissonLock",
-    .groups = GROUP_LOCK,
+    .groups = GROUP_LOCK | GROUP_CROWD,
+    .crowd = redisson_crowd,
     .lock_prefix = "lock:",
     .open = begin_lock,
     .close = redisson_end,
@@ -133,15 +132,11 @@ static void unlock_fair(struct lab_client *client)
               0);
 }
 
-/* Every owner has a channel of its own: a release wakes the next one only. */
 static bool begin_fair(struct lab_client *client)
 {
-    static const struct redisson kind = {try_fair, redisson_renew, unlock_fair};
-    if (!redisson_begin(client, &kind))
-        return false;
-    snprintf(client->state->channel, sizeof client->state->channel, "redisson_lock__channel:{%s}:%s",
-             client->lock_name, client->state->owner);
-    return true;
+    static const struct redisson kind = {try_fair, redisson_renew, unlock_fair, "redisson_lock__channel",
+                                         true};
+    return redisson_begin(client, &kind);
 }
 
 const struct scheme scheme_redisson_fair = {
@@ -149,7 +144,8 @@ const struct scheme scheme_redisson_fair = {
     .name = "redisson-fair",
     .title = "Redisson's RFairLock: a list, and ends of places",
     .source = "org.redisson.RedissonFairLock",
-    .groups = GROUP_LOCK | GROUP_FAIR,
+    .groups = GROUP_LOCK | GROUP_FAIR | GROUP_CROWD,
+    .crowd = redisson_crowd,
     .lock_prefix = "lock:",
     .queue_length = "LLEN redisson_lock_queue:{lock:%s}",
     .open = begin_fair,
@@ -315,12 +311,8 @@ static bool acquire_rw(struct lab_client *client)
 
 static bool begin_rw(struct lab_client *client)
 {
-    static const struct redisson kind = {try_rw, renew_rw, unlock_rw};
-    if (!redisson_begin(client, &kind))
-        return false;
-    snprintf(client->state->channel, sizeof client->state->channel, "redisson_rwlock:{%s}",
-             client->lock_name);
-    return true;
+    static const struct redisson kind = {try_rw, renew_rw, unlock_rw, "redisson_rwlock", false};
+    return redisson_begin(client, &kind);
 }
 
 const struct scheme scheme_redisson_rw = {
@@ -369,10 +361,9 @@ static void release_permit(struct lab_client *client)
 
 static bool begin_semaphore(struct lab_client *client)
 {
-    static const struct redisson kind = {try_permit, NULL, release_permit};
+    static const struct redisson kind = {try_permit, NULL, release_permit, "redisson_sc", false};
     if (!redisson_begin(client, &kind))
         return false;
-    snprintf(client->state->channel, sizeof client->state->channel, "redisson_sc:{%s}", client->lock_name);
     lab_integer(client, "EVAL %s 2 %s %s %d", set_permits_script, client->lock_name, client->state->channel,
                 (int)LAB_PERMITS);
     return true;
