@@ -7,7 +7,8 @@
  *     10  RReadWriteLock   one hash for all readers and the writer, and a key for each reader's end
  *     11  RSemaphore       a number, counted down and up
  *
- * Told by the classes org.redisson.Redisson{Lock,FairLock,ReadLock,WriteLock,Semaphore} of 2024 (the fair one of 2020).
+ * Told by the classes org.redisson.Redisson{Lock,FairLock,ReadLock,WriteLock,Semaphore}: as of 2024, but the fair one by
+ * the edition that waits 5 s for a dead waiter, as its documentation still has it; its successors wait 5 minutes.
  */
 #include "load/lab/redisson.h"
 
@@ -50,8 +51,7 @@ const struct scheme scheme_redisson_lock = {
  *
  * KEYS: the hash, the queue (a list of owners), the ends of their places (a zset). A place ends thread_wait_ms after the
  * one before it, the first one's so long after the lock's TTL; who takes the lock moves all ends that much closer. The
- * instants are the clients' own clocks. Five seconds are what its documentation promises for each dead waiter; the
- * constructor's own value is five minutes.
+ * instants are the clients' own clocks.
  */
 enum { THREAD_WAIT_MS = 5000 };
 
