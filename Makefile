@@ -211,7 +211,7 @@ $(filter %/lab_test,$(TEST_PROGRAMS)): $(filter-out %/lab.o,$(LAB_OBJECTS))
 
 # The guard of walk_test says which functions are entered; -O0, so that none is inlined.
 WALK_OBJECTS := $(patsubst $(GUARD_BUILD)/%,$(BUILD)/walk/%,$(GUARD_OBJECTS))
-$(BUILD)/walk/%.o: $(GUARD_DIR)/%.c $(GUARD_BUILD)/guard_scripts.h
+$(BUILD)/walk/%.o: $(GUARD_DIR)/%.c $(GUARD_MADE)
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(GUARD_CFLAGS) -O0 -g -finstrument-functions -MMD -MP -c -o $@ $<
 -include $(WALK_OBJECTS:.o=.d)
@@ -262,7 +262,7 @@ db:
 tests: all $(TEST_PROGRAMS) $(CHAOS_SHIM) $(BUILD)/mutants.checked
 
 # Every sown bug still has its place in the code.
-$(BUILD)/mutants.checked: tests/mutants/table tests/mutants/sow.awk $(wildcard guard/*.c guard/*/*.c guard/wire/scripts/*.lua app/*.c app/*/*.c sql/*.sql)
+$(BUILD)/mutants.checked: tests/mutants/table tests/mutants/sow.awk $(wildcard guard/*.c guard/*/*.c guard/*/scripts/*.lua app/*.c app/*/*.c sql/*.sql)
 	awk -v check=1 -f tests/mutants/sow.awk tests/mutants/table
 	@touch $@
 
@@ -352,7 +352,7 @@ lab: all
 SOURCES = $(wildcard guard/*.c guard/*/*.c app/*.c app/*/*.c load/*.c load/*/*.c tests/*/*.c)
 HEADERS = $(wildcard guard/*.h guard/*/*.h app/*.h app/*/*.h load/*/*.h tests/*/*.h)
 
-lint: $(GUARD_BUILD)/guard_scripts.h $(BUILD)/app_statements.h $(BUILD)/page_template.h
+lint: $(GUARD_MADE) $(BUILD)/app_statements.h $(BUILD)/page_template.h
 	@sh load/deps.sh lint
 	@sh load/lint.sh
 	clang-format --dry-run -Werror $(SOURCES) $(HEADERS)

@@ -27,6 +27,8 @@ OBJCOPY ?= objcopy
 GUARD_ROOMS := base core redis wire run locks
 GUARD_SOURCES := $(GUARD_DIR)/api.c $(foreach room,$(GUARD_ROOMS),$(wildcard $(GUARD_DIR)/$(room)/*.c))
 GUARD_SCRIPTS := $(wildcard $(GUARD_DIR)/wire/scripts/*.lua)
+GUARD_LOCK_SCRIPTS := $(wildcard $(GUARD_DIR)/locks/scripts/*.lua)
+GUARD_MADE := $(GUARD_BUILD)/guard_scripts.h $(GUARD_BUILD)/guard_lock_scripts.h
 GUARD_OBJECTS := $(patsubst $(GUARD_DIR)/%.c,$(GUARD_BUILD)/%.o,$(GUARD_SOURCES))
 GUARD_CFLAGS = -std=c11 -D_GNU_SOURCE -pthread -fPIC -fvisibility=hidden -I$(GUARD_BUILD)
 
@@ -42,13 +44,17 @@ $(GUARD_PARTS): $(GUARD_OBJECTS)
 	rm -f $@
 	$(AR) rcs $@ $(GUARD_OBJECTS)
 
-$(GUARD_BUILD)/%.o: $(GUARD_DIR)/%.c $(GUARD_BUILD)/guard_scripts.h
+$(GUARD_BUILD)/%.o: $(GUARD_DIR)/%.c $(GUARD_MADE)
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(GUARD_CFLAGS) $(filter-out -flto%,$(CFLAGS)) -MMD -MP -c -o $@ $<
 
 $(GUARD_BUILD)/guard_scripts.h: $(GUARD_DIR)/wire/scripts/embed.sh $(GUARD_SCRIPTS)
 	@mkdir -p $(@D)
 	sh $(GUARD_DIR)/wire/scripts/embed.sh $@ $(GUARD_SCRIPTS)
+
+$(GUARD_BUILD)/guard_lock_scripts.h: $(GUARD_DIR)/wire/scripts/embed.sh $(GUARD_LOCK_SCRIPTS)
+	@mkdir -p $(@D)
+	sh $(GUARD_DIR)/wire/scripts/embed.sh $@ $(GUARD_LOCK_SCRIPTS)
 
 -include $(GUARD_OBJECTS:.o=.d)
 

@@ -199,7 +199,8 @@ GUARD_API void guard_unlock(struct guard_hold **hold, guard_unlocked *done, void
 /* Blocks until it is confirmed, at most twice limit_ms. */
 GUARD_API enum guard_lock_status guard_unlock_wait(struct guard_hold **hold);
 
-/* What is left of its validity; 0: it is lost. Ask right before what cannot be undone. */
+/* What is left of its validity, also after `lost` was told early: the time to stop in. 0: over, or the provider has
+ * forgotten it. Ask right before what cannot be undone. */
 GUARD_API uint32_t guard_hold_left_ms(const struct guard_hold *hold);
 /* A descriptor that becomes readable once it is lost, to poll(). Never read from it or close it. -1: none could be made. */
 GUARD_API int guard_hold_lost_fd(struct guard_hold *hold);

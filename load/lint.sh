@@ -47,7 +47,7 @@ face='guard/redis/redis.h'
 # Of guard/ only this module includes libuv.
 adapter='guard/base/uv_host'
 # Made by the build out of scripts, statements and a template.
-made='guard_scripts.h app_statements.h page_template.h'
+made='guard_scripts.h guard_lock_scripts.h app_statements.h page_template.h'
 
 git ls-files -co --exclude-standard 'guard/*.[ch]' 'app/*.[ch]' 'load/*.[ch]' | while read -r file; do
     [ ! -f "$file" ] || grep -HnE '^[[:space:]]*#[[:space:]]*include[[:space:]]+["<]' "$file" || echo "$file:0:"

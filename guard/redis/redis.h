@@ -86,7 +86,7 @@ struct redis_hooks {
 };
 
 /* In Lua. */
-enum { REDIS_SCRIPTS_MAX = 16, REDIS_SCRIPT_ARGS_MAX = 16 };
+enum { REDIS_SCRIPTS_MAX = 16, REDIS_SCRIPT_ARGS_MAX = 48 };
 struct redis_script {
     const char *source;
     size_t source_bytes;
