@@ -12,12 +12,16 @@
  * order of their encoded bytes, which lets no circle close. Names that its owner holds already make none: their claims
  * are shared. A granted request becomes a hold: the claims of its names.
  *
- *         its turn              granted                    given back by its last hold
- *   QUEUED ------> ASKING ------------------> HELD ----------------------------------------> GIVING --> over
- *                  |    ^  told, poll,         |                                               ^  ^
- *          refused v    |  hint is over        | reply "not held", dropped, validity nearly    |  |
- *                 WAITING --------------------------- over: LOST ------ given back, or over ---+  |
- *                  | (and ASKING) cancel, deadline, close ----------------------------------------+
+ *                         granted                    given back by its last hold
+ *   o------> ASKING ------------------> HELD ----------------------------------------> GIVING --> over
+ *            |    ^  told, poll,         |                                               ^  ^
+ *    refused v    |  hint is over        | reply "not held", dropped, validity nearly    |  |
+ *           WAITING --------------------------- over: LOST ------ given back, or over ---+  |
+ *            | (and ASKING) cancel, deadline, close ----------------------------------------+
+ *
+ * A request makes its claim at once, or, while its owner waits for the same name with another request, when that one is
+ * decided; a granted one is shared then. While the provider cannot be reached, what would be asked, renewed or given back
+ * waits for the link.
  *
  * MUTEX, FAIR and WRITE ask for LOCK_ALL of LOCK_ALL units, READ for 1 of LOCK_ALL, PERMITS for `units` of `limit`; only
  * MUTEX overtakes. The provider grants by one rule: what others hold, what stands in front in the queue and what is asked
@@ -26,8 +30,8 @@
  * Rules (tests/README.md traces each to a test)
  *   L1  a claim has one token, sent again unchanged while its fate is open; giving it back ends the token, and `doubt` says
  *       that an unanswered take may still run
- *   L2  valid from the sending of the last confirmed take or renewal, for the lease less 1 % and 2 ms; a grant whose validity
- *       is over when it arrives is given back and asked for anew
+ *   L2  valid from the sending of the last confirmed take or renewal, for the lease less 1 % and 2 ms; a grant that would
+ *       be lost when it arrives is given back and asked for anew
  *   L3  renewed at a third of the lease, then every twelfth until answered; only "not held", a drop or the end of validity
  *       loses it
  *   L4  nothing renews a claim that is being given back
@@ -37,15 +41,17 @@
  *       20 to 500 ms (doubling, +-50 %), others every third of place_ms, all once the refusal's hint_ms is over; all within
  *       100 ms after a resync
  *   L8  a waiter's place is renewed in time while this process runs; where the provider can (`stays`), by one action for
- *       all claims on a name that are not first
+ *       all claims on a name that are not first. Its answer says which of them should ask; so it serves as their poll, after
+ *       a resync, when the link comes up and, if they are more than 16, for a hint to all; and when a hint_ms of theirs is
+ *       over, one of them asks for all
  *   L9  a token carries its own lease
  *   L10 re-entrance is counted here; the provider sees one claim for an owner and a name
  *   L11 all kinds of a name count in the same units
  *   L12 several names: at once, or in one order
  *   L13 permits are claims like any others
  *
- * No I/O, no clock, no threads; chance comes from the seed and from make_token. Memory is taken only where a request or an
- * owner is accepted.
+ * No I/O, no clock, no threads; chance comes from the seed and from make_token. Memory is taken where a request or an owner
+ * is accepted, and for a claim that takes the place of another; without it the request is answered with NO_MEMORY.
  *
  * Time     uint64_t now_us, the monotonic clock of clock.h.
  * Threads  none: one owner.
@@ -57,6 +63,7 @@
 #include "../base/key.h"
 #include "../base/table.h"
 #include "../locks.h"
+#include <stdatomic.h>
 
 enum {
     LOCK_ALL = 1000000, /* the units of an exclusive claim, and the limit beside it */
@@ -87,7 +94,8 @@ struct lock_core_config {
 
 /* NULL: no memory. */
 struct lock_core *lock_core_new(const struct lock_core_config *config);
-/* Only when lock_core_idle(). Accepts NULL in *core. */
+/* No request may be waiting. What is not given back yet is forgotten: it ends with its lease. Frees the owners that are
+ * left. Accepts NULL in *core. */
 void lock_core_free(struct lock_core **core);
 
 /* NULL: no memory. */
@@ -103,16 +111,33 @@ struct lock_name {
     size_t bytes;
 };
 
+/* One hold's part in a claim. */
+struct lock_use {
+    struct lock_use *prev, *next; /* of the same claim */
+    struct lock_claim *claim;
+    struct lock_hold *hold;
+};
+
 /* What was granted; the memory is the owner's, made with the request. */
 struct lock_hold {
-    /* the core's */
-    struct lock_hold *prev, *next;                   /* among the lost, then among the given back */
-    struct lock_claim *claims[GUARD_LOCK_NAMES_MAX]; /* of each name, in the request's order; may repeat */
-    size_t count;
-    uint64_t valid_until_us; /* the earliest of its claims; the owner may publish it after each event */
-    const char *why;         /* it was lost; a static text or one that lives until the next event */
+    /* for the owner to read */
+    /* The earliest of its claims, also after `lost` was told early; 0: the provider has forgotten it, or it was given
+     * back. Any thread may read it: guard_hold_left_ms(). */
+    _Atomic uint64_t valid_until_us;
+    const char *why; /* it was lost; lives until the next event */
     bool is_lost, is_given;
     enum guard_lock_status given; /* once told: OK, LOST, UNKNOWN */
+
+    /* the core's */
+    struct lock_hold *prev, *next;             /* among the lost, then among the given back */
+    struct lock_hold *owned_prev, *owned_next; /* of its owner, or of nobody */
+    struct lock_owner *lock_owner;             /* NULL: it is in no such list */
+    struct lock_request *request;              /* which still wants more; NULL: granted */
+    struct lock_use
+        uses[GUARD_LOCK_NAMES_MAX]; /* the claims it has, in the order in which they were granted */
+    size_t use_count, giving_count;
+    uint64_t renew_until_us;
+    bool is_to_tell; /* among the lost */
 };
 
 /* One request; embedded in the owner's own. */
@@ -129,12 +154,17 @@ struct lock_request {
     struct lock_hold *hold; /* to be filled; NULL: a latch */
 
     /* the core's */
-    struct lock_request *prev, *next; /* all that wait; then the answered */
-    struct lock_claim *claim;         /* its present one */
-    size_t taken;                     /* names it has, in the order in which they are taken */
+    struct lock_core *core;
+    struct lock_request *prev, *next;               /* of its owner, or of nobody; then the answered */
+    struct lock_request *queued_prev, *queued_next; /* behind another one of its owner */
+    struct lock_share *queued;                      /* there; NULL: it is not */
+    struct lock_claim *claim;                       /* the one it asks for; NULL: none */
+    size_t taken;                                   /* names it has, in the order in which they are taken */
+    size_t asked;                                   /* and so many more once its claim is granted */
     uint8_t order[GUARD_LOCK_NAMES_MAX];
     struct alarm deadline;
-    bool was_refused;
+    bool was_refused, is_answered, has_asked;
+    uint32_t before;                 /* as of the last refusal */
     struct guard_lock_result result; /* once answered; `hold` and `waited_ms` stay the owner's to fill */
 };
 
@@ -179,7 +209,7 @@ struct lock_action {
     bool overtakes;
     bool doubt; /* a take of this token was not answered and may still run */
 };
-/* False: there is none. */
+/* False: there is none. In the order in which they are to run. */
 bool lock_core_next_action(struct lock_core *core, struct lock_action *action);
 
 /* ---- what came back ---- */

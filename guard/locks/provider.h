@@ -66,7 +66,7 @@ struct lock_provider {
 typedef struct lock_provider *lock_provider_open(const struct lock_provider_config *config,
                                                  struct guard_error *error);
 lock_provider_open lock_redis_open, lock_redlock_open;
-/* Compiled in with GUARD_LOCKS_POSTGRES, GUARD_LOCKS_ZOOKEEPER (guard.mk). */
+/* There only with the macros GUARD_LOCKS_WITH_POSTGRES and GUARD_LOCKS_WITH_ZOOKEEPER (guard.mk). */
 lock_provider_open lock_postgres_open, lock_zookeeper_open;
 
 #endif
