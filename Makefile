@@ -1,6 +1,7 @@
 # stampede-guard - one load per cache key, fleet-wide.
 #
-#   make              build/catalogd, the service, and build/stampede, the stampede tester
+#   make              build/catalogd, the service, build/stampede, the stampede tester, and build/fleetlock, flock(1) for
+#                     a fleet
 #   make demo         private Redis and PostgreSQL, 1 000 requests on a cold product, three modes, one table
 #   make scenarios    stampedes and faults, each judged (8 minutes): T="redis leader"; pages in build/scenarios/
 #   make run          the service over private servers until Ctrl-C, with curl lines to try
@@ -22,13 +23,14 @@
 #   make model        the protocol in the model checker spin, sown bugs too
 #   make bench        the measurements the README quotes
 #   make peers        the known caches on the same work, side by side (6 minutes): T="nginx catalogd burst" JSON=FILE
-#   make lab          the Redis locks of the literature and what breaks each (2 minutes): T="redisson guard changed"
+#   make lab          the locks of the literature and what breaks each (5 minutes): T="redisson guard changed", T=queue
 #                     JSON=FILE
 #   make lint         include directions, format, cppcheck, clang-tidy
 #   make format       applies .clang-format
 #   make empty-root   what guard/README.md says, in a Debian that has nothing yet; needs root and a mirror (a minute)
 #   make amalgamation build/amalgamation/guard.c and guard.h: the guard as one file
-#   make install      catalogd, libguard.a, guard.h and its pkg-config file under $(DESTDIR)$(PREFIX)
+#   make install      catalogd, fleetlock and its man page, libguard.a, its headers and its pkg-config file under
+#                     $(DESTDIR)$(PREFIX)
 #   make clean        removes build/
 #   make help         prints this
 #
@@ -119,7 +121,9 @@ LOAD_SOURCES := $(filter-out load/bench/bench.c,$(foreach folder,$(LOAD_FOLDERS)
 comma := ,
 objects = $(patsubst %.c,$(BUILD)/%.o,$(1))
 
-APP_OBJECTS := $(call objects,$(wildcard app/*/*.c))
+FLEETLOCK_OBJECTS := $(call objects,$(wildcard app/fleetlock/*.c))
+FLEETLOCK := $(BUILD)/fleetlock
+APP_OBJECTS := $(filter-out $(FLEETLOCK_OBJECTS),$(call objects,$(wildcard app/*/*.c)))
 LOAD_OBJECTS := $(call objects,$(LOAD_SOURCES))
 PEERS_OBJECTS := $(call objects,$(filter-out load/peers/peers.c,$(wildcard load/peers/*.c)))
 PEERS := $(BUILD)/peers
@@ -142,7 +146,7 @@ LOAD_PROGRAMS := $(STAMPEDE) $(BENCH)
 TEST_PROGRAMS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/*/*_test.c))
 
 # build/catalogd and build/stampede are the ones built last, of whichever variant.
-all: $(CATALOGD) $(LOAD_PROGRAMS) $(PEERS) $(LAB)
+all: $(CATALOGD) $(FLEETLOCK) $(LOAD_PROGRAMS) $(PEERS) $(LAB)
 	@for program in $(^F); do ln -sfn $(notdir $(BUILD))/$$program build/$$program; done
 
 $(BUILD)/%.o: %.c
@@ -180,6 +184,10 @@ $(BUILD)/catalogd: $(BUILD)/app/main.o $(BUILD)/libapp.a $(GUARD_LIB)
 	@echo "  LINK $@"
 	$(LINK) $^ $(LIBRARIES)
 
+$(FLEETLOCK): $(FLEETLOCK_OBJECTS) $(BUILD)/libapp.a $(GUARD_LIB)
+	@echo "  LINK $@"
+	$(LINK) $^ $(GUARD_LIBS) $(LDLIBS)
+
 $(STAMPEDE): $(BUILD)/load/stampede.o $(BUILD)/libload.a
 $(BENCH): $(BUILD)/load/bench/bench.o $(BUILD)/libload.a
 $(LOAD_PROGRAMS):
@@ -201,7 +209,7 @@ $(FAIL_PROGRAMS): private WRAPPED := $(addprefix -Wl$(comma)--wrap=,malloc callo
 	socket connect bind listen send recv getrandom poll pthread_create pthread_mutex_lock)
 $(BUILD)/tests/unit/core_memory_test: private WRAPPED := $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc)
 ARCHIVES := $(BUILD)/libchaos.a $(BUILD)/libsupport.a $(BUILD)/libload.a $(BUILD)/libapp.a $(GUARD_PARTS)
-$(TEST_PROGRAMS): %: %.o $(ARCHIVES) | $(CATALOGD) $(LOAD_PROGRAMS) $(PEERS) $(LAB)
+$(TEST_PROGRAMS): %: %.o $(ARCHIVES) | $(CATALOGD) $(FLEETLOCK) $(LOAD_PROGRAMS) $(PEERS) $(LAB)
 	@echo "  LINK $@"
 	$(LINK) $(WRAPPED) $(filter %.o,$^) $(filter %.a,$^) $(LIBS_cmocka) $(LIBRARIES)
 
@@ -227,7 +235,7 @@ $(CHAOS_SHIM): tests/chaos/clock_shim.c
 	@echo "  LINK $@"
 	$(CC) -std=c11 -D_GNU_SOURCE $(WARNINGS) $(HARDENED) -fPIC -fvisibility=hidden -shared $(CFLAGS) $(LDFLAGS) -o $@ $<
 
--include $(patsubst %.o,%.d,$(APP_OBJECTS) $(BUILD)/app/main.o $(LOAD_OBJECTS) $(SUPPORT_OBJECTS) \
+-include $(patsubst %.o,%.d,$(APP_OBJECTS) $(FLEETLOCK_OBJECTS) $(BUILD)/app/main.o $(LOAD_OBJECTS) $(SUPPORT_OBJECTS) \
 	$(BUILD)/load/stampede.o $(BUILD)/load/bench/bench.o $(TEST_PROGRAMS:=.o) $(CHAOS_OBJECTS) $(BUILD)/tests/chaos/chaos_main.o \
 	$(PEERS_OBJECTS) $(BUILD)/load/peers/peers.o $(LAB_OBJECTS) \
 	$(BUILD)/tests/sim/sim_main.o $(BUILD)/tests/fuzz/fuzz_main.o)
@@ -348,8 +356,9 @@ peers: all
 	@CATALOGD=$(BUILD)/catalogd PEERS_NODE=build/peers_node $(PEERS) $(T) $(if $(JSON),--json $(JSON))
 
 # Exits with 1 where ours does not keep what it promises.
-lab: all
-	@$(LAB) $(T) $(if $(JSON),--json $(JSON))
+lab: all $(CHAOS_SHIM)
+	@sh load/deps.sh lab
+	@CHAOS_SHIM=$(CHAOS_SHIM) $(LAB) $(T) $(if $(JSON),--json $(JSON))
 
 SOURCES = $(wildcard guard/*.c guard/*/*.c app/*.c app/*/*.c load/*.c load/*/*.c tests/*/*.c)
 HEADERS = $(wildcard guard/*.h guard/*/*.h app/*.h app/*/*.h load/*/*.h tests/*/*.h)
@@ -387,10 +396,11 @@ empty-root:
 	@sh tests/support/empty_root.sh build/empty_root
 
 install: all $(GUARD_LIB)
-	install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin lib/pkgconfig include)
-	install -m 755 $(BUILD)/catalogd $(DESTDIR)$(PREFIX)/bin/catalogd
+	install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin lib/pkgconfig include share/man/man1)
+	install -m 755 $(BUILD)/catalogd $(BUILD)/fleetlock $(DESTDIR)$(PREFIX)/bin/
+	install -m 644 app/fleetlock/fleetlock.1 $(DESTDIR)$(PREFIX)/share/man/man1/fleetlock.1
 	install -m 644 $(GUARD_LIB) $(DESTDIR)$(PREFIX)/lib/libguard.a
-	install -m 644 guard/guard.h $(DESTDIR)$(PREFIX)/include/guard.h
+	install -m 644 guard/guard.h guard/locks.h $(DESTDIR)$(PREFIX)/include/
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e "s|@VERSION@|$$(sed -n 's/^#define GUARD_VERSION "\(.*\)"/\1/p' guard/guard.h)|" \
 		-e 's|@LOCKS_LIBS@|$(GUARD_LOCKS_LIBS)|' guard/stampede-guard.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/stampede-guard.pc
 	chmod 644 $(DESTDIR)$(PREFIX)/lib/pkgconfig/stampede-guard.pc

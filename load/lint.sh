@@ -23,6 +23,7 @@ guard/run        guard/guard.h guard/base guard/core guard/redis guard/wire
 guard/api.c      guard/guard.h guard/base guard/core guard/redis guard/wire guard/run
 guard/example    guard/guard.h
 app/base         guard/guard.h
+app/fleetlock    app/base guard/guard.h guard/locks.h
 app/pg           app/base
 app/catalog      app/base app/pg guard/guard.h
 app/write        app/base app/pg app/catalog guard/guard.h
@@ -37,7 +38,7 @@ load/report      load/base load/stack load/witness load/herd
 load/play        load/base load/stack load/witness load/herd load/report
 load/bench       load/base load/stack load/witness load/herd load/report load/play
 load/peers       load/base load/stack load/witness load/herd load/report load/play
-load/lab         load/base load/stack load/witness load/herd load/report load/play guard/guard.h
+load/lab         load/base load/stack load/witness load/herd load/report load/play guard/guard.h guard/locks.h
 load             load/base load/stack load/witness load/herd load/report load/play
 ROOMS
 }

@@ -39,7 +39,7 @@ struct lock_provider_hooks {
 };
 
 struct lock_provider_config {
-    struct guard_host *host;                /* lent until it is closed, as are the others */
+    struct guard_host *host;                /* lent until the provider is closed, as are the others */
     const struct guard_locks_config *locks; /* checked; its texts are there as long as the locks are */
     struct say *say;
     struct lock_provider_hooks hooks;
@@ -62,7 +62,8 @@ struct lock_provider {
     void (*close)(struct lock_provider *provider, void (*closed)(void *context), void *context);
 };
 
-/* Each starts connecting. NULL: the error says why (INVALID: a URL; NO_MEMORY). */
+/* Each starts connecting. NULL, or one without `perform`, which is to be closed: the error says why (INVALID: a URL;
+ * NO_MEMORY). The config itself may be gone then, what it points to is lent. */
 typedef struct lock_provider *lock_provider_open(const struct lock_provider_config *config,
                                                  struct guard_error *error);
 lock_provider_open lock_redis_open, lock_redlock_open;

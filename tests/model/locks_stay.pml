@@ -114,6 +114,7 @@ inline acquire(t)
             assert(holder == NOBODY || holder == t);
             assert(!over[t]);
             holder = t;
+            asks[t] = false;
             leave_queue(t)
         :: !FITS(t) ->
             if
@@ -182,7 +183,7 @@ ask:
     /* here a message may overtake the answer */
     if
     :: dead[OWNER(t)] -> goto end
-    :: !dead[OWNER(t)] && holder == t -> asks[t] = false; goto hold
+    :: !dead[OWNER(t)] && holder == t -> goto hold
     :: !dead[OWNER(t)] && holder != t
     fi;
 wait:
