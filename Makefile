@@ -207,7 +207,7 @@ $(LAB): $(LAB_OBJECTS) $(BUILD)/libload.a $(GUARD_LIB)
 FAIL_PROGRAMS := $(filter $(BUILD)/tests/fail/%,$(TEST_PROGRAMS))
 $(FAIL_PROGRAMS): private WRAPPED := $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc aligned_alloc strdup free \
 	socket connect bind listen send recv getrandom poll pthread_create pthread_mutex_lock)
-$(BUILD)/tests/unit/core_memory_test: private WRAPPED := $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc)
+$(BUILD)/tests/unit/core_memory_test $(BUILD)/tests/unit/lock_memory_test: private WRAPPED := $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc)
 ARCHIVES := $(BUILD)/libchaos.a $(BUILD)/libsupport.a $(BUILD)/libload.a $(BUILD)/libapp.a $(GUARD_PARTS)
 $(TEST_PROGRAMS): %: %.o $(ARCHIVES) | $(CATALOGD) $(FLEETLOCK) $(LOAD_PROGRAMS) $(PEERS) $(LAB)
 	@echo "  LINK $@"

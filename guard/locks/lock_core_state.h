@@ -254,6 +254,8 @@ struct lock_share *lock_share_of(struct lock_core *core, struct lock_owner *owne
                                  const struct lock_name *name);
 bool lock_share_is_open(const struct lock_share *share);
 void lock_share_queue(struct lock_share *share, struct lock_request *request);
+/* Its own claim is about to go. */
+void lock_share_queue_first(struct lock_share *share, struct lock_request *request);
 void lock_share_unqueue(struct lock_request *request);
 /* Its claim was refused for the first time. */
 void lock_share_refused(struct lock_share *share);

@@ -64,13 +64,13 @@ static void forget_claims(struct lock_core *core)
 {
     struct lock_claim *claim, *next;
     struct lock_line *line, *next_line;
+    HASH_CLEAR(by_id, core->claims_by_id);
+    HASH_CLEAR(by_uuid, core->claims_by_uuid);
+    HASH_CLEAR(by_id, core->lines_by_id);
     DL_FOREACH_SAFE (core->claims, claim, next) {
         alarm_unset(&core->alarms, &claim->alarm);
         free(claim);
     }
-    HASH_CLEAR(by_id, core->claims_by_id);
-    HASH_CLEAR(by_uuid, core->claims_by_uuid);
-    HASH_CLEAR(by_id, core->lines_by_id);
     HASH_ITER (by_name, core->lines_by_name, line, next_line) {
         HASH_DELETE(by_name, core->lines_by_name, line);
         alarm_unset(&core->alarms, &line->alarm);

@@ -271,7 +271,7 @@ void lock_line_replied(struct lock_line *line, const struct lock_reply *reply)
         if (line->batch[i] != NULL)
             line->batch[i]->stay_at = 0;
     line->batch_count = 0;
-    set_line_alarm(line);
+    send_if_due(line);
     end_line(line);
 }
 

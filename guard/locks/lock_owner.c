@@ -53,6 +53,12 @@ void lock_share_queue(struct lock_share *share, struct lock_request *request)
         lock_request_refused(request, share->claim->before);
 }
 
+void lock_share_queue_first(struct lock_share *share, struct lock_request *request)
+{
+    request->queued = share;
+    DL_PREPEND2(share->queued, request, queued_prev, queued_next);
+}
+
 void lock_share_unqueue(struct lock_request *request)
 {
     DL_DELETE2(request->queued->queued, request, queued_prev, queued_next);

@@ -203,6 +203,17 @@ TEST(when_the_first_request_of_an_owner_gives_up_the_second_asks)
     holds(&c);
 }
 
+TEST(the_first_request_of_an_owner_stays_the_first_when_it_needs_another_token)
+{
+    ask_as(&a, "a", GUARD_LOCK_READ, owner);
+    struct seen *take = expect(LOCK_TAKE);
+    ask_as(&b, "a", GUARD_LOCK_WRITE, owner);
+    reply_kind(take, LOCK_GONE);
+    struct seen *anew = expect(LOCK_TAKE);
+    assert_int_equal(anew->action.lock, GUARD_LOCK_READ);
+    sent_nothing();
+}
+
 TEST(an_exclusive_request_behind_ones_own_read_is_invalid_once_that_is_granted)
 {
     ask_as(&a, "a", GUARD_LOCK_READ, owner);
