@@ -425,10 +425,14 @@ void lock_claim_lose(struct lock_claim *claim, const char *why)
     claim->state = CLAIM_LOST;
     leave_shares(claim);
     DL_FOREACH_SAFE (claim->uses, use, next) {
-        if (use->hold->request != NULL)
-            lock_request_restart(use->hold->request);
-        else
-            lock_hold_lose(use->hold, core, why);
+        struct lock_hold *hold = use->hold;
+        if (hold->request != NULL) {
+            lock_request_restart(hold->request);
+            continue;
+        }
+        lock_hold_lose(hold, core, why);
+        if (claim->not_held)
+            hold->valid_until_us = 0;
     }
     if (claim->state != CLAIM_LOST)
         return;
