@@ -302,12 +302,14 @@ static uint32_t reply_count[LOCK_STAY + 1][LOCK_UNANSWERED + 1];
 static void note_step(const struct lock_action *action)
 {
     snprintf(world.history[world.step % HISTORY], sizeof world.history[0],
-             "%u: %s%s %.8s of %c+%zu, place %u%s%s -> %d, %u in front, %zu told", world.step,
+             "%u at %" PRIu64 ": %s%s %.8s of %c+%zu, place %u%s%s%s -> %d, %u in front, %zu told",
+             world.step, model.now_us / 1000,
              (const char *const[]){"take", "renew", "give", "stay"}[action->kind],
              action->lock == GUARD_LOCK_LATCH ? " latch" : "", action->token != NULL ? action->token : "",
              action->names[0].encoded[0], action->count - 1, action->place_ms,
              action->overtakes ? ", overtaking" : "", action->doubt ? ", in doubt" : "",
-             (int)answer.reply.kind, answer.reply.before, answer.told_count);
+             world.trouble != NULL ? ", in trouble" : "", (int)answer.reply.kind, answer.reply.before,
+             answer.told_count);
 }
 
 /* A server that takes no writes answers nothing but that a token was given back before. */

@@ -381,6 +381,19 @@ TEST(to_stay_keeps_the_places_of_many_and_says_which_should_ask)
     wait_behind(&three, 0);
 }
 
+TEST(what_stays_and_has_become_the_first_asks_though_it_does_not_fit)
+{
+    struct asker one = writer("a"), two = writer("a"), three = writer("a"), *mine[] = {&three};
+    hold(&one);
+    wait_behind(&two, 0);
+    wait_behind(&three, 1);
+    stay(mine, COUNT(mine));
+    assert_int_equal(answer.reply.ask_now_count, 0);
+    give(&two, false);
+    stay(mine, COUNT(mine));
+    assert_int_equal(answer.reply.ask_now_count, 1);
+}
+
 TEST(to_stay_tells_others_on_behalf_of_the_dead)
 {
     struct asker dead = writer("a"), other = reader("a"), own = reader("a"), *mine[] = {&own};

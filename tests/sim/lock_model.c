@@ -421,7 +421,7 @@ static void stay(struct call *call, const struct lock_action *action)
     for (size_t i = 0; i < action->token_count; i++) {
         const size_t rank = rank_of(&name->queue, action->tokens[i]);
         const bool stands = rank < name->queue.count;
-        if (!stands || rank < fit)
+        if (!stands || rank == 0 || rank < fit)
             call->answer->ask_now[reply->ask_now_count++] = (uint32_t)i;
         if (!stands)
             continue;
