@@ -190,11 +190,11 @@ static void compare_place(size_t place, const redisReply *seen, uint64_t took_ms
     const int64_t pttl_ms = seen->element[0]->integer, wanted_ms = model_ttl_ms(place);
     const int64_t real_ms = pttl_ms > FAR_MS / 2 ? pttl_ms - FAR_MS : pttl_ms;
     const redisReply *content = seen->element[1];
-    if ((real_ms == -2) != (wanted_ms < 0)) {
-        differ("%s: PTTL %" PRId64 ", not so in the model", world.place[place], real_ms);
+    if ((pttl_ms == -2) != (wanted_ms < 0)) {
+        differ("%s: PTTL %" PRId64 ", not so in the model", world.place[place], pttl_ms);
         return;
     }
-    if (real_ms == -2)
+    if (pttl_ms == -2)
         return;
     if (real_ms > wanted_ms || real_ms < wanted_ms - (int64_t)took_ms - 1)
         differ("%s: PTTL %" PRId64 ", model %" PRId64, world.place[place], real_ms, wanted_ms);
