@@ -99,16 +99,6 @@ struct lock_owner *lock_core_owner_new(struct lock_core *core)
     return owner;
 }
 
-void lock_owner_free(struct lock_owner *owner)
-{
-    struct lock_share *share, *next;
-    HASH_ITER (hh, owner->shares, share, next) {
-        HASH_DEL(owner->shares, share);
-        free(share);
-    }
-    free(owner);
-}
-
 void lock_owner_end(struct lock_core *core, struct lock_owner *owner, enum guard_lock_status status,
                     const char *why)
 {
@@ -138,6 +128,6 @@ void lock_core_owner_free(struct lock_core *core, uint64_t now_us, struct lock_o
     lock_begin(core, now_us);
     lock_owner_end(core, *owner, GUARD_LOCK_CANCELLED, "its owner was freed");
     DL_DELETE(core->owners, *owner);
-    lock_owner_free(*owner);
+    free(*owner);
     *owner = NULL;
 }
