@@ -426,7 +426,10 @@ static inline uint64_t claim_acquire(struct rig_claim *claim)
 /* Asks until it is refused: from here on it stands in line. */
 static inline void claim_queue(struct rig_claim *claim)
 {
-    assert_int_equal(claim_do(claim, LOCK_TAKE), LOCK_REFUSED);
+    while (claim_do(claim, LOCK_TAKE) == LOCK_UNSENT ||
+           claim_reply(claim, LOCK_TAKE)->kind == LOCK_UNANSWERED)
+        rig_pause_ms(RIG_ASK_MS);
+    assert_int_equal(claim_reply(claim, LOCK_TAKE)->kind, LOCK_REFUSED);
 }
 
 /* ---- looking ---- */
