@@ -23,7 +23,7 @@ lock_provider_open *lock_provider_opener(enum guard_lock_provider provider)
 #ifdef GUARD_LOCKS_WITH_POSTGRES
         [GUARD_LOCKS_POSTGRES] = lock_postgres_open,
 #endif
-#ifdef GUARD_LOCKS_ZOOKEEPER
+#ifdef GUARD_LOCKS_WITH_ZOOKEEPER
         [GUARD_LOCKS_ZOOKEEPER] = lock_zookeeper_open,
 #endif
     };
