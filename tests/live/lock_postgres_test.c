@@ -63,9 +63,10 @@ static void wait_for_number(const char *statement, uint64_t wanted)
     }
 }
 
+/* One for both groups. */
 static bool server_up(void)
 {
-    return stack_postgres_start(&server, 100);
+    return server.pid > 0 || stack_postgres_start(&server, 100);
 }
 
 static bool server_down(void)
@@ -849,7 +850,7 @@ TEST(a_late_writer_is_refused_and_the_next_grant_waits_for_an_early_one)
     give_at_last(second);
 }
 
-TEST_GROUP(.up = server_up, .down = server_down, .before = test_begins, .after = test_ends);
+TEST_GROUP(.up = server_up, .before = test_begins, .after = test_ends);
 
 /* ---- through locks.h ---- */
 
@@ -911,6 +912,18 @@ TEST(a_program_locks_and_unlocks)
     assert_int_equal(guard_unlock_wait(&inner.hold), GUARD_LOCK_OK);
     guard_owner_free(&owner);
     assert_int_equal(guard_locks_close(&locks, 5000), GUARD_LOCK_OK);
+}
+
+TEST(a_program_is_told_that_another_has_it)
+{
+    struct guard_locks *one = open_locks(server.url, 5000), *two = open_locks(server.url, 5000);
+    struct guard_lock_request request = request_for((const char *[]){"busy"}, 1);
+    struct guard_lock_result result = must_lock(one, &request), other;
+    request.wait_ms = 0;
+    assert_int_equal(guard_lock_wait(two, &request, &other, NULL), GUARD_LOCK_BUSY);
+    assert_int_equal(guard_locks_close(&two, 5000), GUARD_LOCK_OK);
+    assert_int_equal(guard_unlock_wait(&result.hold), GUARD_LOCK_OK);
+    assert_int_equal(guard_locks_close(&one, 5000), GUARD_LOCK_OK);
 }
 
 /* Each takes the same two names in its own order, over and over: were they taken so, both would soon wait for ever. */
