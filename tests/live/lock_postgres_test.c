@@ -540,14 +540,17 @@ TEST(a_holder_outlives_a_server_that_hangs_for_less_than_its_lease)
     struct rig_side *side = open_prompt_side(0, server.url);
     struct rig_claim *holder = claim_of(0, side, GUARD_LOCK_FAIR, "hangs");
     claim_acquire(holder);
+    uint64_t mark = stack_postgres_mark(&server);
     stack_postgres_pause(&server);
     assert_int_equal(claim_do(holder, LOCK_RENEW), LOCK_UNANSWERED);
-    claim_send(holder, LOCK_RENEW); /* the first one is still out: its answer is not the second one's */
+    claim_send(holder, LOCK_RENEW);
     stack_postgres_resume(&server);
     rig_wait_until(!holder->errands[LOCK_RENEW].is_out);
     while (claim_reply(holder, LOCK_RENEW)->kind == LOCK_UNANSWERED)
         claim_do(holder, LOCK_RENEW);
     assert_int_equal(claim_reply(holder, LOCK_RENEW)->kind, LOCK_DONE);
+    assert_true(stack_postgres_count(&server, mark, "pg_backend_pid() AND granted") >
+                1); /* one answer each */
     assert_int_equal(holder->dropped, 0);
     give_at_last(holder);
 }
