@@ -12,6 +12,7 @@
 #include "load/stack/stack.h"
 #include "tests/live/lock_rig.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 
@@ -735,15 +736,18 @@ TEST(locks_outlive_any_one_server)
     assert_true(claim_reply(waiting, LOCK_TAKE)->fence[0] > fence);
 }
 
-/* A server that has lost the others still answers who reads, for ten seconds here; what it says is no proof. */
+/* A server that has lost the others goes on to answer those that only read, for ten seconds here: that proves nothing. */
 TEST(without_a_majority_nothing_is_granted_or_confirmed)
 {
-    struct rig_side *one = join_calmly();
+    char last[32];
+    snprintf(last, sizeof last, "127.0.0.1:%u", (unsigned)zookeeper.servers[2].port);
+    struct rig_side *one = join(last, CALM_MS);
     struct rig_claim *held = writer_of(one, "majority"), *other = writer_of(one, "other");
     expect_granted(held);
+    one->config.limit_ms = 300;
     stack_zookeeper_pause(&zookeeper, 0);
     stack_zookeeper_pause(&zookeeper, 1);
-    one->config.limit_ms = 300;
+    claim_do(held, LOCK_RENEW); /* until this is over both of them have stopped */
     assert_int_not_equal(claim_do(held, LOCK_RENEW), LOCK_DONE);
     assert_int_not_equal(claim_do(other, LOCK_TAKE), LOCK_GRANTED);
     one->config.limit_ms = CALM_MS;
@@ -753,6 +757,117 @@ TEST(without_a_majority_nothing_is_granted_or_confirmed)
 }
 
 TEST_GROUP(.up = start_ensemble, .down = stop_ensemble, .before = before_each, .after = after_each);
+
+/* ---- through locks.h ---- */
+
+static struct guard_locks *locks_at(const char *url, uint32_t max_lease_ms)
+{
+    struct guard_locks_config config = GUARD_LOCKS_CONFIG_DEFAULTS;
+    struct guard_locks *locks = NULL;
+    struct guard_error error = {.text = ""};
+    config.provider = GUARD_LOCKS_ZOOKEEPER;
+    config.urls = &url;
+    config.name_space = "whole";
+    config.max_lease_ms = max_lease_ms;
+    config.log = guard_log_none;
+    if (guard_locks_open(&config, &locks, &error) != GUARD_OK)
+        fail_msg("%s", error.text);
+    return locks;
+}
+
+static void close_locks(struct guard_locks *locks)
+{
+    assert_int_equal(guard_locks_close(&locks, RIG_WAIT_MS), GUARD_LOCK_OK);
+}
+
+static struct guard_lock_request request_of(enum guard_lock_kind kind, const char *const *names, size_t count)
+{
+    struct guard_lock_request request = GUARD_LOCK_REQUEST_DEFAULTS;
+    request.kind = kind;
+    request.names = names;
+    request.count = count;
+    request.wait_ms = RIG_WAIT_MS;
+    return request;
+}
+
+static struct guard_lock_result wait_for(struct guard_locks *locks, const struct guard_lock_request *request,
+                                         enum guard_lock_status wanted)
+{
+    struct guard_lock_result result = {.status = GUARD_LOCK_INVALID};
+    struct guard_error error = {.text = ""};
+    if (guard_lock_wait(locks, request, &result, &error) != wanted)
+        fail_msg("%s, not %s: %s", guard_lock_status_name(result.status), guard_lock_status_name(wanted),
+                 error.text);
+    return result;
+}
+
+TEST(every_kind_but_a_latch_is_granted)
+{
+    static const char *const names[] = {"kinds"};
+    struct guard_locks *locks = locks_at(zookeeper.url, CALM_MS);
+    struct guard_error error = {.text = ""};
+    uint64_t fence = 0;
+    for (int kind = GUARD_LOCK_FAIR; kind <= GUARD_LOCK_PERMITS; kind++) {
+        struct guard_lock_request request = request_of((enum guard_lock_kind)kind, names, 1);
+        struct guard_lock_result result = wait_for(locks, &request, GUARD_LOCK_OK);
+        assert_true(result.fence[0] > fence);
+        fence = result.fence[0];
+        assert_int_equal(guard_unlock_wait(&result.hold), GUARD_LOCK_OK);
+    }
+    struct guard_lock_request latch = request_of(GUARD_LOCK_LATCH, names, 1);
+    assert_int_equal(guard_lock(locks, &latch, NULL, &error), GUARD_LOCK_INVALID);
+    assert_non_null(strstr(error.text, "ZOOKEEPER"));
+    close_locks(locks);
+}
+
+TEST(several_names_are_taken_together_and_re_entered_by_their_owner)
+{
+    static const char *const both[] = {"b", "a"}, *const one[] = {"a"};
+    struct guard_locks *locks = locks_at(zookeeper.url, CALM_MS), *others = locks_at(zookeeper.url, CALM_MS);
+    struct guard_owner *owner = NULL;
+    assert_int_equal(guard_owner_new(locks, &owner), GUARD_LOCK_OK);
+    struct guard_lock_request all = request_of(GUARD_LOCK_FAIR, both, 2),
+                              again = request_of(GUARD_LOCK_FAIR, one, 1);
+    struct guard_lock_request busy = again;
+    all.owner = again.owner = owner;
+    busy.wait_ms = 0;
+    struct guard_lock_result first = wait_for(locks, &all, GUARD_LOCK_OK);
+    struct guard_lock_result second = wait_for(locks, &again, GUARD_LOCK_OK);
+    assert_true(second.fence[0] == first.fence[1]);
+    assert_int_equal(wait_for(others, &busy, GUARD_LOCK_BUSY).before, 1);
+    assert_int_equal(guard_unlock_wait(&first.hold), GUARD_LOCK_OK);
+    wait_for(others, &busy, GUARD_LOCK_BUSY);
+    assert_int_equal(guard_unlock_wait(&second.hold), GUARD_LOCK_OK);
+    struct guard_lock_result last = wait_for(others, &busy, GUARD_LOCK_OK);
+    assert_int_equal(guard_unlock_wait(&last.hold), GUARD_LOCK_OK);
+    guard_owner_free(&owner);
+    close_locks(locks);
+    close_locks(others);
+}
+
+/* It cannot know what has become of it: it stops before its session can be over. */
+TEST(a_holder_that_is_cut_off_is_told_before_another_is_granted)
+{
+    static const char *const names[] = {"cut off"};
+    struct guard_locks *locks = locks_at(proxy_url(), SHORT_MS), *others = locks_at(zookeeper.url, CALM_MS);
+    struct guard_lock_request request = request_of(GUARD_LOCK_FAIR, names, 1);
+    request.lease_ms = SHORT_MS;
+    struct guard_lock_result held = wait_for(locks, &request, GUARD_LOCK_OK);
+    struct pollfd lost = {.fd = guard_hold_lost_fd(held.hold), .events = POLLIN};
+    assert_int_equal(poll(&lost, 1, 0), 0);
+    proxy_set(proxy, 0, PROXY_SILENT, 0);
+    struct guard_lock_result next = wait_for(others, &request, GUARD_LOCK_OK);
+    assert_int_equal(poll(&lost, 1, 0), 1);
+    assert_int_equal(guard_hold_left_ms(held.hold), 0);
+    assert_true(next.fence[0] > held.fence[0]);
+    proxy_set(proxy, 0, PROXY_NONE, 0);
+    assert_int_equal(guard_unlock_wait(&held.hold), GUARD_LOCK_LOST);
+    assert_int_equal(guard_unlock_wait(&next.hold), GUARD_LOCK_OK);
+    close_locks(locks);
+    close_locks(others);
+}
+
+TEST_GROUP(.up = start_one, .down = stop_one);
 
 /* ---- the holder ---- */
 
