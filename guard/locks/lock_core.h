@@ -94,8 +94,8 @@ struct lock_core_config {
 
 /* NULL: no memory. */
 struct lock_core *lock_core_new(const struct lock_core_config *config);
-/* No request may be waiting. What is not given back yet is forgotten: it ends with its lease. Frees the owners that are
- * left. Accepts NULL in *core. */
+/* After lock_core_close(), or unused. What is not given back yet is forgotten: it ends with its lease. Frees the owners
+ * that are left. Accepts NULL in *core. */
 void lock_core_free(struct lock_core **core);
 
 /* NULL: no memory. */

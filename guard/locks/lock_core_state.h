@@ -92,6 +92,7 @@ struct lock_line {
     struct lock_core *core;
     uint64_t id;
     UT_hash_handle by_name, by_id;
+    struct lock_line *all_prev, *all_next;
     struct lock_line *prev, *next; /* those with a stay to be fetched; then the dead */
     struct alarm alarm;
     bool unlisted, is_out, is_unsent;
@@ -140,7 +141,7 @@ struct lock_core {
     struct lock_claim *claims_by_id, *claims_by_uuid; /* uthash tables, likewise the lines */
     struct lock_line *lines_by_name, *lines_by_id;
     struct lock_claim *claims, *dead_claims;
-    struct lock_line *dead_lines;
+    struct lock_line *lines, *dead_lines;
     struct lock_claim *acting; /* with actions that are to be fetched */
     struct lock_line *staying;
 
@@ -254,13 +255,14 @@ struct lock_share *lock_share_of(struct lock_core *core, struct lock_owner *owne
                                  const struct lock_name *name);
 bool lock_share_is_open(const struct lock_share *share);
 void lock_share_queue(struct lock_share *share, struct lock_request *request);
+/* Its own claim is about to go. */
+void lock_share_queue_first(struct lock_share *share, struct lock_request *request);
 void lock_share_unqueue(struct lock_request *request);
 /* Its claim was refused for the first time. */
 void lock_share_refused(struct lock_share *share);
 /* Its claim was granted or has gone: those behind it go on. It may free itself. */
 void lock_share_move(struct lock_share *share);
 /* Answers all requests, loses all holds and gives them back. */
-void lock_owner_free(struct lock_owner *owner);
 void lock_owner_end(struct lock_core *core, struct lock_owner *owner, enum guard_lock_status status,
                     const char *why);
 

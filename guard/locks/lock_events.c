@@ -64,15 +64,15 @@ static void forget_claims(struct lock_core *core)
 {
     struct lock_claim *claim, *next;
     struct lock_line *line, *next_line;
+    HASH_CLEAR(by_id, core->claims_by_id);
+    HASH_CLEAR(by_uuid, core->claims_by_uuid);
+    HASH_CLEAR(by_id, core->lines_by_id);
+    HASH_CLEAR(by_name, core->lines_by_name);
     DL_FOREACH_SAFE (core->claims, claim, next) {
         alarm_unset(&core->alarms, &claim->alarm);
         free(claim);
     }
-    HASH_CLEAR(by_id, core->claims_by_id);
-    HASH_CLEAR(by_uuid, core->claims_by_uuid);
-    HASH_CLEAR(by_id, core->lines_by_id);
-    HASH_ITER (by_name, core->lines_by_name, line, next_line) {
-        HASH_DELETE(by_name, core->lines_by_name, line);
+    DL_FOREACH_SAFE2 (core->lines, line, next_line, all_next) {
         alarm_unset(&core->alarms, &line->alarm);
         lock_line_free(line);
     }
@@ -83,13 +83,14 @@ void lock_core_free(struct lock_core **core_pointer)
     struct lock_core *core = *core_pointer;
     if (core == NULL)
         return;
-    assert(core->stats.waiting == 0);
+    assert(core->stats.waiting == 0 && core->nobody.holds == NULL);
     free_ended(core);
     forget_claims(core);
     while (core->owners != NULL) {
         struct lock_owner *owner = core->owners;
+        assert(owner->holds == NULL && owner->shares == NULL);
         DL_DELETE(core->owners, owner);
-        lock_owner_free(owner);
+        free(owner);
     }
     alarms_clear(&core->alarms);
     free(core);
@@ -170,11 +171,11 @@ void lock_core_dropped(struct lock_core *core, uint64_t now_us, const char *toke
 void lock_core_resync(struct lock_core *core, uint64_t now_us)
 {
     struct lock_claim *claim;
-    struct lock_line *line, *next;
+    struct lock_line *line;
     lock_begin(core, now_us);
     DL_FOREACH (core->claims, claim)
         lock_claim_resync(claim);
-    HASH_ITER (by_name, core->lines_by_name, line, next)
+    DL_FOREACH2 (core->lines, line, all_next)
         lock_line_hurry(line, chance_below(&core->chance, lock_us(LOCK_RESYNC_MS)));
 }
 
@@ -183,11 +184,11 @@ void lock_core_resync(struct lock_core *core, uint64_t now_us)
 static void link_up(struct lock_core *core)
 {
     struct lock_claim *claim, *next;
-    struct lock_line *line, *next_line;
+    struct lock_line *line;
     core->is_up = true;
     DL_FOREACH_SAFE (core->claims, claim, next)
         lock_claim_linked(claim);
-    HASH_ITER (by_name, core->lines_by_name, line, next_line)
+    DL_FOREACH2 (core->lines, line, all_next)
         lock_line_hurry(line, 0);
 }
 
@@ -251,7 +252,7 @@ void lock_core_close(struct lock_core *core, uint64_t now_us)
 
 bool lock_core_idle(const struct lock_core *core)
 {
-    return core->claims == NULL && core->lines_by_id == NULL;
+    return core->claims == NULL && core->lines == NULL;
 }
 
 void lock_core_stats(const struct lock_core *core, struct guard_locks_stats *stats)

@@ -61,6 +61,7 @@ static struct lock_line *new_line(struct lock_core *core, const struct lock_name
         free(line);
         return NULL;
     }
+    DL_APPEND2(core->lines, line, all_prev, all_next);
     return line;
 }
 
@@ -81,6 +82,7 @@ static void end_line(struct lock_line *line)
     alarms_unreserve(&core->alarms);
     HASH_DELETE(by_name, core->lines_by_name, line);
     HASH_DELETE(by_id, core->lines_by_id, line);
+    DL_DELETE2(core->lines, line, all_prev, all_next);
     line->next = core->dead_lines;
     core->dead_lines = line;
 }
@@ -271,7 +273,7 @@ void lock_line_replied(struct lock_line *line, const struct lock_reply *reply)
         if (line->batch[i] != NULL)
             line->batch[i]->stay_at = 0;
     line->batch_count = 0;
-    set_line_alarm(line);
+    send_if_due(line);
     end_line(line);
 }
 

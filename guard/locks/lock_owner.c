@@ -53,6 +53,12 @@ void lock_share_queue(struct lock_share *share, struct lock_request *request)
         lock_request_refused(request, share->claim->before);
 }
 
+void lock_share_queue_first(struct lock_share *share, struct lock_request *request)
+{
+    request->queued = share;
+    DL_PREPEND2(share->queued, request, queued_prev, queued_next);
+}
+
 void lock_share_unqueue(struct lock_request *request)
 {
     DL_DELETE2(request->queued->queued, request, queued_prev, queued_next);
@@ -93,16 +99,6 @@ struct lock_owner *lock_core_owner_new(struct lock_core *core)
     return owner;
 }
 
-void lock_owner_free(struct lock_owner *owner)
-{
-    struct lock_share *share, *next;
-    HASH_ITER (hh, owner->shares, share, next) {
-        HASH_DEL(owner->shares, share);
-        free(share);
-    }
-    free(owner);
-}
-
 void lock_owner_end(struct lock_core *core, struct lock_owner *owner, enum guard_lock_status status,
                     const char *why)
 {
@@ -112,6 +108,7 @@ void lock_owner_end(struct lock_core *core, struct lock_owner *owner, enum guard
     while (owner->holds != NULL) {
         struct lock_hold *hold = owner->holds;
         lock_hold_lose(hold, core, why);
+        hold->valid_until_us = 0;
         for (size_t i = hold->use_count; i > 0; i--) {
             struct lock_use *use = &hold->uses[i - 1];
             struct lock_claim *claim = use->claim;
@@ -131,6 +128,6 @@ void lock_core_owner_free(struct lock_core *core, uint64_t now_us, struct lock_o
     lock_begin(core, now_us);
     lock_owner_end(core, *owner, GUARD_LOCK_CANCELLED, "its owner was freed");
     DL_DELETE(core->owners, *owner);
-    lock_owner_free(*owner);
+    free(*owner);
     *owner = NULL;
 }

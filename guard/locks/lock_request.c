@@ -229,8 +229,12 @@ bool lock_request_refused(struct lock_request *request, uint32_t before)
 
 void lock_request_again(struct lock_request *request)
 {
+    struct lock_share *share = request->claim->places[0].share;
+    if (share != NULL)
+        lock_share_queue_first(share, request);
     drop_claim(request);
-    lock_request_advance(request);
+    if (share == NULL)
+        lock_request_advance(request);
 }
 
 void lock_request_restart(struct lock_request *request)

@@ -360,7 +360,7 @@ TEST(each_mistake_is_64_and_a_line)
         {{"x", "--permits", "0", "--of", "2", "--", "true"}, "1..999999"},
         {{"x", "--wait", "5", "--", "true"}, "as in 30s"},
         {{"x", "--lease", "1ms", "--", "true"}, "--lease must be"},
-        {{"x", "--grace", "9s", "--", "true"}, "more than half of --lease"},
+        {{"x", "--grace", "9s", "--", "true"}, "more than a third of --lease"},
         {{"x", "--on-lost", "nonsense", "--", "true"}, "another signal's name"},
         {{"x", "--provider", "etcd", "--", "true"}, "redis, redlock, postgres or zookeeper"},
         {{"x", "y", "--status"}, "about one NAME"},

@@ -96,7 +96,7 @@ TEST(one_file_does_the_work_of_the_folder)
     assert_true(stack_redis_start(&redis, NULL));
     assert_true(shell(
         "sh guard/amalgamate.sh one; cd one; "
-        "test \"$(ls | tr '\\n' ' ')\" = 'guard.c guard.h '; "
+        "test \"$(ls | tr '\\n' ' ')\" = 'guard.c guard.h locks.h '; "
         "sed -n '/^```c$/,/^```$/{/^```/d;p}' ../guard/README.md >main.c; "
         "cc -std=c11 -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror -fvisibility=hidden -c guard.c; "
         "nm --defined-only --extern-only guard.o >symbols; grep -q ' T guard_open$' symbols; "

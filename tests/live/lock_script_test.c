@@ -486,6 +486,91 @@ TEST(eight_names_of_the_greatest_length_travel)
     }
 }
 
+/* ---- what they cost ---- */
+
+struct spent {
+    unsigned long long calls, us;
+};
+
+/* On one command since CONFIG RESETSTAT. */
+static struct spent spent_on(const char *command)
+{
+    struct spent spent = {0, 0};
+    char line[48];
+    redisReply *info = asked("INFO commandstats");
+    const int bytes = snprintf(line, sizeof line, "cmdstat_%s:", command);
+    const char *at = strstr(info->str, line);
+    if (at != NULL)
+        assert_int_equal(sscanf(at + bytes, "calls=%llu,usec=%llu", &spent.calls, &spent.us), 2);
+    freeReplyObject(info);
+    return spent;
+}
+
+/* By the scripts; what the connection does for itself is not among them. */
+static unsigned long long commands_called(void)
+{
+    static const char *const commands[] = {"lrange", "exists", "zadd",          "pexpire", "pttl",
+                                           "get",    "set",    "zrem",          "zcard",   "zrank",
+                                           "zscore", "zrange", "zrangebyscore", "del"};
+    unsigned long long calls = 0;
+    for (size_t i = 0; i < COUNT(commands); i++)
+        calls += spent_on(commands[i]).calls;
+    return calls;
+}
+
+static void run_alone(struct asker *asker, enum lock_action_kind kind)
+{
+    const struct lock_action action = action_of(asker, kind);
+    struct exchange exchange = {.asked = lock_asked_of(&action)};
+    run_in_redis(&action, NULL, &exchange);
+    assert_in_range(exchange.reply.kind, LOCK_GRANTED, LOCK_DONE);
+}
+
+/* TIME, EXISTS, ZADD, PEXPIRE, GET, SET; and ZREM, EXISTS. */
+TEST(a_lone_take_costs_redis_six_commands_and_its_release_two)
+{
+    struct asker one = writer("a");
+    align_time();
+    run_alone(&one, LOCK_TAKE); /* the scripts are loaded */
+    run_alone(&one, LOCK_GIVE);
+    must("CONFIG RESETSTAT");
+    run_alone(&one, LOCK_TAKE);
+    assert_int_equal(commands_called(), 6);
+    must("CONFIG RESETSTAT");
+    run_alone(&one, LOCK_GIVE);
+    assert_int_equal(commands_called(), 2);
+}
+
+/* LOCK_COST=1: the microseconds of Redis that such a pair costs, beside those of the plainest lock. */
+TEST(what_a_lone_pair_costs_is_told_if_asked_for)
+{
+    enum { RUNS = 5, PAIRS = 3000 };
+    static const char compare_and_delete[] =
+        "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
+    struct asker one = writer("a");
+    align_time();
+    for (int run = 0; getenv("LOCK_COST") != NULL && run < RUNS; run++) {
+        redisReply *digest = asked("SCRIPT LOAD %s", compare_and_delete);
+        must("CONFIG RESETSTAT");
+        for (int i = 0; i < PAIRS; i++) {
+            run_alone(&one, LOCK_TAKE);
+            run_alone(&one, LOCK_GIVE);
+        }
+        const unsigned long long ours_us = spent_on("evalsha").us;
+        must("CONFIG RESETSTAT");
+        for (int i = 0; i < PAIRS; i++) {
+            must("SET plain token NX PX 10000");
+            must("EVALSHA %s 1 plain token", digest->str);
+        }
+        const unsigned long long plain_us = spent_on("evalsha").us + spent_on("set").us;
+        printf("take and give: %.1f us; SET NX PX and compare-and-delete: %.1f us\n", (double)ours_us / PAIRS,
+               (double)plain_us / PAIRS);
+        freeReplyObject(digest);
+    }
+}
+
+/* ---- looking ---- */
+
 struct looked {
     bool answered, sound;
     struct guard_lock_view view;

@@ -22,7 +22,7 @@ cp -r tests/sim "$folder/tests/sim"
 # sources of the simulator and the pure core; the one that is mutated is compiled again
 pure="$(cd guard && ls core/*.c) base/alarm.c base/chance.c base/histogram.c base/value.c base/digest.c base/key.c base/tags.c wire/envelope.c"
 objects=""
-for source in $(ls "$folder"/tests/sim/sim_*.c | grep -v _test) $(for name in $pure; do echo "$folder/guard/$name"; done); do
+for source in $(ls "$folder"/tests/sim/*.c | grep -v _test) $(for name in $pure; do echo "$folder/guard/$name"; done); do
     [ -f "$source" ] || continue
     object="$folder/$(basename "$source" .c).o"
     $CC $FLAGS -c -o "$object" "$source"

@@ -2,8 +2,8 @@
 --
 -- KEYS  gone, then held, queue and alive of each name, then fence of each
 -- ARGV  1 token       sent again unchanged while its fate is open: the grant is the same, with a higher number
---       2 place_ms    a place in the queue is kept for so long, unless its process says that it still waits (lock_stay, or
---                     this again)    0: no place is wanted
+--       2 place_ms    a place in the queue is kept for so long after its process last said that it waits, by this or by
+--                     lock_stay    0: no place is wanted
 --       3 order       f behind all that wait    o past them
 --       4 fence_ms    an idle name's number is kept for so long
 --       5 channel     6... encoded names
@@ -16,16 +16,16 @@
 -- The rule: what others hold, what stands in front in the queue and what is asked for fit into the limit.
 --
 -- gone   zset token -> the instant at which the tombstone of a token that was given back in doubt goes
--- fence  the last fencing number, max(last + 1, Redis's clock in us): it survives a lost key, or a clock that stepped back
+-- fence  the last fencing number: max(last + 1, Redis's clock in us), which survives a lost key or a clock set back
 --
--- Why the short way: most names are free. If nothing of them is there, there is nothing to drop, to queue behind or to tell,
--- and the rest of this script would come to the same in twice the time. Without memory its first write is refused; then the
--- long way makes it good.
+-- Why the short way: most names are free. If nothing of them is there, there is nothing to drop, to queue behind or to
+-- tell, and the long way would come to the same in half as much time again. Without memory the first write of the short
+-- way is refused, that of the long way is not.
 --
 -- Why all queues at one moment: any two requests stand in the same order wherever they meet, so no circle can close. A
 -- request that has lost its place in one name queues anew in all.
 --
--- Why clamps: Redis's clock may step back; a dead holder blocks for its lease, counted from the first refusal after that.
+-- Why clamps: Redis's clock may step back. A dead holder blocks for its lease, counted from the first refusal after.
 
 local call = redis.call
 local token, place_ms = ARGV[1], tonumber(ARGV[2])
