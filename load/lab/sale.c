@@ -165,9 +165,11 @@ static void *restock(void *context)
 {
     struct stage *stage = context;
     char statement[96];
-    const char *set = stage->sale.way->by_service ? "UPDATE products SET stock = stock + %d WHERE id = %d"
-                                                  : "UPDATE sale_stock SET stock = stock + %d";
-    snprintf(statement, sizeof statement, set, (int)SALE_RESTOCK, (int)SALE_ROW);
+    snprintf(statement, sizeof statement, "UPDATE %s SET stock = stock + %d",
+             stage->sale.way->by_service ? "products" : "sale_stock", (int)SALE_RESTOCK);
+    if (stage->sale.way->by_service)
+        snprintf(statement + strlen(statement), sizeof statement - strlen(statement), " WHERE id = %d",
+                 (int)SALE_ROW);
     stage->is_restocked = stage->sale.way->restock != NULL
                               ? stage->sale.way->restock(&stage->sale)
                               : stack_postgres_query(stage->postgres.url, statement, NULL, 0);
