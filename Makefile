@@ -14,10 +14,10 @@
 #   make chaos        four processes and their servers under a seeded storm of faults, judged from what clients
 #                     saw: SECONDS=60 SEED=1
 #   make soak         the same for long, at a gentler pace; everything must end flat: MINUTES=60 SEED=1
-#   make sim          the core in a simulated fleet under faults: SEEDS=100000. The first 2000 must run as
-#                     tests/sim/courses has it
+#   make sim          the cores, the guard's and that of the locks, in a simulated fleet under faults: SEEDS=100000.
+#                     The first ones must run as tests/sim/courses and lock_courses have it
 #   make golden       writes tests/golden/*.txt anew, after a change that means to change what others rely on
-#   make courses      writes tests/sim/courses anew, after a change that means to change what the core does
+#   make courses      writes these two anew, after a change that means to change what a core does
 #   make mutants      does the simulator find sown bugs
 #   make mutants-live the same against real servers, and who killed whom (20 minutes): T=fill for names with it
 #   make model        the protocol in the model checker spin, sown bugs too
@@ -270,7 +270,7 @@ db:
 tests: all $(TEST_PROGRAMS) $(CHAOS_SHIM) $(BUILD)/mutants.checked
 
 # Every sown bug still has its place in the code.
-$(BUILD)/mutants.checked: tests/mutants/table tests/mutants/sow.awk $(wildcard guard/*.c guard/*/*.c guard/*/scripts/*.lua app/*.c app/*/*.c sql/*.sql)
+$(BUILD)/mutants.checked: tests/mutants/table tests/mutants/sow.awk $(wildcard guard/*.c guard/*/*.c guard/*/scripts/*.lua app/*.c app/*/*.c sql/*.sql tests/sim/lock_model.c)
 	awk -v check=1 -f tests/mutants/sow.awk tests/mutants/table
 	@touch $@
 
@@ -318,16 +318,20 @@ chaos soak: $(CHAOS)
 	    --seconds $(if $(filter soak,$@),$$(($(MINUTES) * 60)),$(SECONDS)) --seed $(SEED)
 
 # A course is a hash of what happened in a seed and when. Code that only moves leaves every one of them as it is.
-COURSE_FILE := tests/sim/courses
+# The guard's simulator, then that of the locks.
 sim: $(BUILD)/sim
-	@$(BUILD)/sim COURSES=$$(wc -l <$(COURSE_FILE)) | diff $(COURSE_FILE) - >$(BUILD)/courses.diff || \
-	    { echo "SEED=$$(sed -n '2s/^[<>] \([0-9]*\) .*/\1/p' $(BUILD)/courses.diff) is the first of" \
-	        "$$(grep -c '^>' $(BUILD)/courses.diff) seeds that take another course than in $(COURSE_FILE): if that is meant," \
-	        "say why in the commit and run make courses"; exit 1; } >&2
-	@$(BUILD)/sim SEEDS=$(SEEDS)
+	@for of in "" locks; do \
+	    file=tests/sim/$${of:+lock_}courses; \
+	    $(BUILD)/sim $$of COURSES=$$(wc -l <$$file) | diff $$file - >$(BUILD)/courses.diff || \
+	    { echo "$$of SEED=$$(sed -n '2s/^[<>] \([0-9]*\) .*/\1/p' $(BUILD)/courses.diff) is the first of" \
+	        "$$(grep -c '^>' $(BUILD)/courses.diff) seeds that take another course than in $$file: if that is meant," \
+	        "say why in the commit and run make courses"; exit 1; } >&2; \
+	    $(BUILD)/sim $$of SEEDS=$(SEEDS) || exit 1; \
+	done
 
 courses: $(BUILD)/sim
-	@$(BUILD)/sim COURSES=2000 >$(COURSE_FILE)
+	@$(BUILD)/sim COURSES=2000 >tests/sim/courses
+	@$(BUILD)/sim locks COURSES=500 >tests/sim/lock_courses
 
 # Are sown bugs found? In the model Redis, and in the core.
 mutants: $(BUILD)/sim

@@ -66,7 +66,7 @@ BEGIN {
     print " */"
     print "#ifndef _GNU_SOURCE\n#define _GNU_SOURCE 1\n#endif\n#include \"locks.h\""
     for (i = 1; i < ARGC; i++)
-        if (ARGV[i] !~ /lock_(postgres|zookeeper)[^\/]*$/)
+        if (ARGV[i] !~ /(lock_(postgres|zookeeper)|keeper_)[^\/]*$/)
             emit(substr(ARGV[i], length(here) + 2))
     exit failed
 }' "$here"/base/*.c "$here"/core/*.c "$here"/redis/*.c "$here"/wire/*.c "$here"/run/*.c "$here"/locks/*.c "$here"/api.c >"$out/guard.c"

@@ -28,10 +28,11 @@ GUARD_LIBS = $(GUARD_LOCKS_LIBS) -lhiredis -luv -pthread
 OBJCOPY ?= objcopy
 
 GUARD_ROOMS := base core redis wire run locks
-GUARD_SOURCES := $(GUARD_DIR)/api.c $(foreach room,$(GUARD_ROOMS),$(wildcard $(GUARD_DIR)/$(room)/*.c))
+GUARD_SOURCES := $(wildcard $(GUARD_DIR)/api.c) $(foreach room,$(GUARD_ROOMS),$(wildcard $(GUARD_DIR)/$(room)/*.c))
 GUARD_SCRIPTS := $(wildcard $(GUARD_DIR)/wire/scripts/*.lua)
 GUARD_LOCK_SCRIPTS := $(wildcard $(GUARD_DIR)/locks/scripts/*.lua)
-GUARD_MADE := $(GUARD_BUILD)/guard_scripts.h $(GUARD_BUILD)/guard_lock_scripts.h
+GUARD_MADE := $(if $(GUARD_SCRIPTS),$(GUARD_BUILD)/guard_scripts.h) \
+	$(if $(GUARD_LOCK_SCRIPTS),$(GUARD_BUILD)/guard_lock_scripts.h)
 GUARD_OBJECTS := $(patsubst $(GUARD_DIR)/%.c,$(GUARD_BUILD)/%.o,$(GUARD_SOURCES))
 GUARD_CFLAGS = -std=c11 -D_GNU_SOURCE -pthread -fPIC -fvisibility=hidden -I$(GUARD_BUILD)
 
@@ -43,6 +44,8 @@ ifeq ($(origin GUARD_LOCKS_WITH),undefined)
 GUARD_LOCKS_WITH := $(if $(call guard_finds,libpq-fe.h,-lpq,$(GUARD_POSTGRES_CFLAGS)),postgres)
 GUARD_LOCKS_WITH += $(if $(call guard_finds,zookeeper/zookeeper.h,-lzookeeper_mt),zookeeper)
 endif
+# A provider whose file was not copied, or was taken out, is none.
+GUARD_LOCKS_WITH := $(foreach with,$(GUARD_LOCKS_WITH),$(if $(wildcard $(GUARD_DIR)/locks/lock_$(with).c),$(with)))
 ifneq ($(filter postgres,$(GUARD_LOCKS_WITH)),)
 GUARD_CFLAGS += -DGUARD_LOCKS_WITH_POSTGRES $(GUARD_POSTGRES_CFLAGS)
 GUARD_LOCKS_LIBS += -lpq

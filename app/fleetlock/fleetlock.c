@@ -32,7 +32,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { EXIT_BY_SIGNAL = 128, DRAIN_MS = 1000, LOOKS_PER_LEASE = 12 };
+enum { EXIT_BY_SIGNAL = 128, CONNECT_LIMIT_MS = 5000, DRAIN_MS = 1000, LOOKS_PER_LEASE = 12 };
 
 struct fleetlock {
     struct options options;
@@ -82,6 +82,7 @@ static int open_locks(struct fleetlock *fleetlock)
     struct guard_error error;
     config.provider = options->provider;
     config.name_space = options->name_space;
+    config.connect_limit_ms = CONNECT_LIMIT_MS;
     if (options->url_count > 0) {
         config.urls = options->urls;
         config.url_count = options->url_count;
@@ -124,7 +125,7 @@ static int status_of_refusal(const struct fleetlock *fleetlock, enum guard_lock_
 {
     switch (status) {
     case GUARD_LOCK_BUSY:
-        fprintf(stderr, "fleetlock: %s: not acquired in time, %" PRIu32 " in front\n",
+        fprintf(stderr, "fleetlock: %s: not acquired in time, %" PRIu32 " waited in front\n",
                 fleetlock->options.names[0], fleetlock->result.before);
         return EX_TEMPFAIL;
     case GUARD_LOCK_UNREACHABLE:

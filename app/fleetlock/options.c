@@ -14,7 +14,7 @@
 #include <strings.h>
 #include <sysexits.h>
 
-enum { LEASE_MOST_MS = 3600000, DIGITS_MAX = 9 };
+enum { LEASE_MOST_MS = 3600000, GRACE_USUAL_MS = 2000, DIGITS_MAX = 9 };
 
 static const char help[] =
     "fleetlock - runs a command under a lock that a whole fleet shares\n"
@@ -32,7 +32,7 @@ static const char help[] =
     "    --wait TIME       gives up after TIME (for ever); 0: asks once\n"
     "    --lease TIME      a dead holder blocks for so long (10s)\n"
     "    --on-lost ACTION  term (the default), kill, another signal's name, or go-on\n"
-    "    --grace TIME      between that signal and SIGKILL (2s), at most half of the lease\n"
+    "    --grace TIME      between that signal and SIGKILL; 2s, but no more than a third of the lease\n"
     "    --provider NAME   redis (the default), redlock, postgres or zookeeper\n"
     "    --url URL         of the provider; redlock has 3, 5, 7 or 9. $FLEETLOCK_URL keeps a password off "
     "the command line\n"
@@ -299,8 +299,8 @@ static void check(const struct options *options, const struct kinds_said *said, 
         mistake(good, "--permits N and --of M belong together, and N is at most M");
     if (options->lease_ms < 1000 || options->lease_ms > LEASE_MOST_MS)
         mistake(good, "--lease must be 1s..1h");
-    if (options->grace_ms > options->lease_ms / 2)
-        mistake(good, "--grace is more than half of --lease: no time would be left for renewals");
+    if (options->grace_ms > options->lease_ms / 3)
+        mistake(good, "--grace is more than a third of --lease: too little time would be left for renewals");
 }
 
 bool options_read(int argc, char **argv, struct options *options)
@@ -311,7 +311,7 @@ bool options_read(int argc, char **argv, struct options *options)
                                 .limit = 1,
                                 .wait_ms = UINT32_MAX,
                                 .lease_ms = 10000,
-                                .grace_ms = 2000,
+                                .grace_ms = UINT32_MAX,
                                 .on_lost = SIGTERM,
                                 .name_space = "default"};
     argc = split(argc, argv, options);
@@ -322,6 +322,8 @@ bool options_read(int argc, char **argv, struct options *options)
     if (options->task == OPTIONS_HELP)
         return true;
     take_urls_of_environment(options, &good);
+    if (options->grace_ms == UINT32_MAX)
+        options->grace_ms = options->lease_ms / 3 < GRACE_USUAL_MS ? options->lease_ms / 3 : GRACE_USUAL_MS;
     check(options, &said, &good);
     if (!good)
         fputs("fleetlock: see --help\n", stderr);

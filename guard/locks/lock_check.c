@@ -36,8 +36,8 @@ static enum guard_status check_provider(const struct guard_locks_config *config,
     if (!guard_locks_has(config->provider))
         return check_failed(
             error, GUARD_INVALID,
-            "guard_locks_config.provider: this library was built without GUARD_LOCKS_%s; its client "
-            "library was not there (see guard.mk)",
+            "guard_locks_config.provider: this library was built without %s, because its client library "
+            "was not there; see GUARD_LOCKS_WITH in guard.mk",
             PROVIDER_NAMES[config->provider]);
     return GUARD_OK;
 }

@@ -16,8 +16,8 @@
 #include <utlist.h>
 
 enum {
-    POLL_FIRST_MS = 20, /* of the first in line, and of a take without an answer */
-    POLL_MOST_MS = 500,
+    CLAIM_POLL_FIRST_MS = 20, /* of the first in line, and of a take without an answer */
+    CLAIM_POLL_MOST_MS = 500,
     HINT_GRACE_MS = 2, /* asked this long after something has run out, not just before */
     GIVE_FIRST_MS = 50,
     GIVE_MOST_MS = 1000,
@@ -255,8 +255,9 @@ static void wait_alone(struct lock_claim *claim)
     struct lock_core *core = claim->core;
     uint64_t at_us = lock_earlier(again_us(claim), claim->hint_us);
     if (claim->before == 0)
-        at_us = lock_earlier(at_us, core->now_us + lock_us(chance_backoff(&core->chance, POLL_FIRST_MS,
-                                                                          POLL_MOST_MS, claim->polls++)));
+        at_us =
+            lock_earlier(at_us, core->now_us + lock_us(chance_backoff(&core->chance, CLAIM_POLL_FIRST_MS,
+                                                                      CLAIM_POLL_MOST_MS, claim->polls++)));
     alarm_set(&core->alarms, &claim->alarm, at_us);
 }
 
@@ -274,7 +275,8 @@ static void wait_in_line(struct lock_claim *claim)
 static void wait_for_another_try(struct lock_claim *claim, const char *why)
 {
     struct lock_core *core = claim->core;
-    uint32_t pause_ms = chance_backoff(&core->chance, POLL_FIRST_MS, POLL_MOST_MS, claim->attempts++);
+    uint32_t pause_ms =
+        chance_backoff(&core->chance, CLAIM_POLL_FIRST_MS, CLAIM_POLL_MOST_MS, claim->attempts++);
     if (why != NULL)
         snprintf(core->link_why, sizeof core->link_why, "%s", why);
     alarm_set(&core->alarms, &claim->alarm, core->now_us + lock_us(pause_ms));
@@ -423,10 +425,14 @@ void lock_claim_lose(struct lock_claim *claim, const char *why)
     claim->state = CLAIM_LOST;
     leave_shares(claim);
     DL_FOREACH_SAFE (claim->uses, use, next) {
-        if (use->hold->request != NULL)
-            lock_request_restart(use->hold->request);
-        else
-            lock_hold_lose(use->hold, core, why);
+        struct lock_hold *hold = use->hold;
+        if (hold->request != NULL) {
+            lock_request_restart(hold->request);
+            continue;
+        }
+        lock_hold_lose(hold, core, why);
+        if (claim->not_held)
+            hold->valid_until_us = 0;
     }
     if (claim->state != CLAIM_LOST)
         return;

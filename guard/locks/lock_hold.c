@@ -39,9 +39,10 @@ void lock_hold_refresh(struct lock_hold *hold)
 {
     if (hold->request != NULL || hold->is_lost)
         return;
-    hold->valid_until_us = UINT64_MAX;
+    uint64_t valid_until_us = UINT64_MAX;
     for (size_t i = 0; i < hold->use_count; i++)
-        hold->valid_until_us = lock_earlier(hold->valid_until_us, hold->uses[i].claim->valid_until_us);
+        valid_until_us = lock_earlier(valid_until_us, hold->uses[i].claim->valid_until_us);
+    hold->valid_until_us = valid_until_us; /* at once: others read it meanwhile */
 }
 
 void lock_hold_grant(struct lock_hold *hold, struct lock_owner *owner, uint32_t hold_ms)
@@ -65,7 +66,6 @@ void lock_hold_lose(struct lock_hold *hold, struct lock_core *core, const char *
     if (hold->is_lost)
         return;
     hold->is_lost = hold->is_to_tell = true;
-    hold->valid_until_us = 0;
     hold->why = why;
     core->stats.lost++;
     DL_APPEND(core->lost, hold);

@@ -108,6 +108,7 @@ void lock_owner_end(struct lock_core *core, struct lock_owner *owner, enum guard
     while (owner->holds != NULL) {
         struct lock_hold *hold = owner->holds;
         lock_hold_lose(hold, core, why);
+        hold->valid_until_us = 0;
         for (size_t i = hold->use_count; i > 0; i--) {
             struct lock_use *use = &hold->uses[i - 1];
             struct lock_claim *claim = use->claim;

@@ -20,10 +20,10 @@ lock_provider_open *lock_provider_opener(enum guard_lock_provider provider)
     static lock_provider_open *const OPENERS[] = {
         [GUARD_LOCKS_REDIS] = lock_redis_open,
         [GUARD_LOCKS_REDLOCK] = lock_redlock_open,
-#ifdef GUARD_LOCKS_POSTGRES
+#ifdef GUARD_LOCKS_WITH_POSTGRES
         [GUARD_LOCKS_POSTGRES] = lock_postgres_open,
 #endif
-#ifdef GUARD_LOCKS_ZOOKEEPER
+#ifdef GUARD_LOCKS_WITH_ZOOKEEPER
         [GUARD_LOCKS_ZOOKEEPER] = lock_zookeeper_open,
 #endif
     };

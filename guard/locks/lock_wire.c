@@ -38,7 +38,8 @@ size_t lock_token_write(const struct lock_token *token, char out[LOCK_TOKEN_SIZE
                  token->since_s % 1000000000000000);
     assert(bytes > LOCK_TOKEN_HEAD_BYTES && bytes < LOCK_TOKEN_SIZE);
     /* A newline would end it in a list of tokens, a space its name of a process. */
-    for (char *at = out + LOCK_TOKEN_HEAD_BYTES + 1; at < strrchr(out, ' '); at++)
+    const char *since = strrchr(out, ' ');
+    for (char *at = out + LOCK_TOKEN_HEAD_BYTES + 1; at < since; at++)
         if (*at <= ' ' || *at > '~')
             *at = '?';
     return (size_t)bytes;
@@ -57,7 +58,7 @@ static bool read_decimal(const char *text, size_t bytes, uint64_t *out)
     return bytes >= 1 && bytes <= 19;
 }
 
-static bool read_uuid(const char *text)
+static bool is_lock_uuid(const char *text)
 {
     for (size_t i = 0; i < LOCK_UUID_BYTES; i++) {
         const bool is_dash = i == 8 || i == 13 || i == 18 || i == 23;
@@ -88,7 +89,7 @@ bool lock_token_read(const char *text, size_t bytes, struct lock_token *out)
 {
     uint64_t units, limit, lease_ms;
     *out = (struct lock_token){.units = 0};
-    if (bytes < LOCK_TOKEN_HEAD_BYTES || bytes >= LOCK_TOKEN_SIZE || !read_uuid(text) ||
+    if (bytes < LOCK_TOKEN_HEAD_BYTES || bytes >= LOCK_TOKEN_SIZE || !is_lock_uuid(text) ||
         text[UNITS_AT - 1] != ' ' || text[LIMIT_AT - 1] != ' ' || text[LEASE_AT - 1] != ' ' ||
         !read_decimal(text + UNITS_AT, 7, &units) || !read_decimal(text + LIMIT_AT, 7, &limit) ||
         !read_decimal(text + LEASE_AT, 8, &lease_ms))
@@ -117,7 +118,7 @@ bool lock_message_read(const char *payload, size_t payload_bytes, struct lock_me
     const size_t head_bytes = all ? 4 : 2 + LOCK_UUID_BYTES + 1;
     if (payload_bytes <= head_bytes || memcmp(payload, "k ", 2) != 0 || payload[head_bytes - 1] != ' ')
         return false;
-    if (!all && !read_uuid(payload + 2))
+    if (!all && !is_lock_uuid(payload + 2))
         return false;
     *out = (struct lock_message){.uuid = all ? NULL : payload + 2,
                                  .encoded = payload + head_bytes,
@@ -226,8 +227,8 @@ void lock_wire_init(struct lock_wire *wire, const char *name_space, unsigned dat
     key_lock_channel(name_space, database, wire->channel);
 }
 
-static bool send_take(const struct lock_wire *wire, struct redis *redis, const struct lock_action *action,
-                      redis_replied *replied, void *context)
+static bool wire_acquire(const struct lock_wire *wire, struct redis *redis, const struct lock_action *action,
+                         redis_replied *replied, void *context)
 {
     struct passed passed;
     pass_nothing(&passed, wire);
@@ -255,8 +256,8 @@ bool lock_wire_send_raise(const struct lock_wire *wire, struct redis *redis, con
     return run_passed(&passed, redis, LOCK_SCRIPT_RENEW, replied, context);
 }
 
-static bool send_give(const struct lock_wire *wire, struct redis *redis, const struct lock_action *action,
-                      redis_replied *replied, void *context)
+static bool wire_release(const struct lock_wire *wire, struct redis *redis, const struct lock_action *action,
+                         redis_replied *replied, void *context)
 {
     struct passed passed;
     pass_nothing(&passed, wire);
@@ -268,7 +269,7 @@ static bool send_give(const struct lock_wire *wire, struct redis *redis, const s
 }
 
 /* One that only waits for it to open (0 units) is no party. */
-static bool send_latch(const struct lock_wire *wire, struct redis *redis, const struct lock_action *action,
+static bool wire_latch(const struct lock_wire *wire, struct redis *redis, const struct lock_action *action,
                        redis_replied *replied, void *context)
 {
     const bool leaves = action->kind == LOCK_GIVE, is_party = leaves || action->units > 0;
@@ -300,7 +301,7 @@ static char *joined_tokens(const struct lock_action *action, size_t *bytes)
     return text;
 }
 
-static bool send_stay(const struct lock_wire *wire, struct redis *redis, const struct lock_action *action,
+static bool wire_stay(const struct lock_wire *wire, struct redis *redis, const struct lock_action *action,
                       redis_replied *replied, void *context)
 {
     size_t bytes = 0;
@@ -327,15 +328,15 @@ bool lock_wire_send(const struct lock_wire *wire, struct redis *redis, const str
     assert(action->count >= 1 && action->count <= GUARD_LOCK_NAMES_MAX);
     switch (action->kind) {
     case LOCK_TAKE:
-        return is_latch ? send_latch(wire, redis, action, replied, context)
-                        : send_take(wire, redis, action, replied, context);
+        return is_latch ? wire_latch(wire, redis, action, replied, context)
+                        : wire_acquire(wire, redis, action, replied, context);
     case LOCK_RENEW:
         return lock_wire_send_raise(wire, redis, action, NULL, replied, context);
     case LOCK_GIVE:
-        return is_latch ? send_latch(wire, redis, action, replied, context)
-                        : send_give(wire, redis, action, replied, context);
+        return is_latch ? wire_latch(wire, redis, action, replied, context)
+                        : wire_release(wire, redis, action, replied, context);
     case LOCK_STAY:
-        return send_stay(wire, redis, action, replied, context);
+        return wire_stay(wire, redis, action, replied, context);
     }
     return false;
 }

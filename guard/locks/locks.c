@@ -49,8 +49,9 @@ static void set_times(struct lock_request *out, const struct guard_lock_request 
 {
     out->start_us = clock_now_us();
     out->once = request->wait_ms == 0;
-    out->deadline_us =
-        request->wait_ms == UINT32_MAX ? UINT64_MAX : out->start_us + (uint64_t)request->wait_ms * 1000;
+    out->deadline_us = UINT64_MAX; /* `once` has an end of its own */
+    if (request->wait_ms != 0 && request->wait_ms != UINT32_MAX)
+        out->deadline_us = out->start_us + (uint64_t)request->wait_ms * 1000;
     out->lease_ms = request->lease_ms;
     out->hold_ms = request->hold_ms;
 }

@@ -52,6 +52,11 @@ struct cell_lock {
     uint32_t hand_over_count; /* from one process's release to another's having it */
     uint64_t hand_over_p50_us, hand_over_p99_us;
     double sections_per_s;
+    uint32_t crowd; /* so many waited; 0: not measured so */
+    double idle_sent_per_s,
+        idle_run_per_s; /* scripts that clients sent, and all that Redis ran, while they waited */
+    double hand_over_sent, hand_over_run; /* the same for each hand-over while the crowd was served */
+    double hand_overs_per_s;
 };
 
 struct cell {

@@ -297,3 +297,63 @@ const struct failure failure_dead_permit = {
     .demand = {.our_wait_leases = 1, .our_wait_ms = OUR_POLL_MS},
     .run = run_dead_permit,
 };
+
+/* ---- a crowd ---- */
+
+enum { CROWD_PROCESSES = 4, CROWD_EACH = 250, CROWD = CROWD_PROCESSES * CROWD_EACH, IDLE_QUARTERS = 8 };
+enum { CROWD_LIMIT_MS = 120000 };
+
+struct calls {
+    uint64_t at_us, sent, run;
+};
+
+static struct calls count_calls(struct trial *trial)
+{
+    struct stack_redis *redis = &trial->lab->redis;
+    return (struct calls){.at_us = clock_us(),
+                          .sent = stack_redis_calls(redis, "evalsha") + stack_redis_calls(redis, "eval"),
+                          .run = stack_redis_calls(redis, NULL)};
+}
+
+static bool gather_crowd(struct trial *trial)
+{
+    const struct order order = {.kind = ORDER_ASK, .crowd = CROWD_EACH};
+    for (uint32_t i = 1; i <= CROWD_PROCESSES; i++) {
+        if (!fleet_ask_for(&trial->fleet, i, &order))
+            return false;
+    }
+    return fleet_await(&trial->fleet, NOTE_WAITING, FLEET_ANYBODY, CROWD_PROCESSES, ANSWER_LIMIT_MS) &&
+           (trial->scheme->queue_length == NULL || trial_wait_in_line(trial, CROWD));
+}
+
+static bool run_crowd(struct trial *trial)
+{
+    struct cell_lock *lock = &trial->cell->lock;
+    if (!hold_as(trial, 0, MODE_ALONE, 0) || !gather_crowd(trial))
+        return false;
+    const struct calls before = count_calls(trial);
+    clock_pause_ms(trial_ms(trial, IDLE_QUARTERS)); /* a span to count over, not a wait for something */
+    const struct calls idle = count_calls(trial);
+    if (finish(trial, 0) == 0 ||
+        !fleet_await(&trial->fleet, NOTE_ANSWERED, FLEET_ANYBODY, CROWD_PROCESSES + 1, CROWD_LIMIT_MS))
+        return false;
+    const struct calls after = count_calls(trial);
+    const double idle_s = (double)(idle.at_us - before.at_us) / 1e6;
+    lock->crowd = CROWD;
+    lock->idle_sent_per_s = (double)(idle.sent - before.sent) / idle_s;
+    lock->idle_run_per_s = (double)(idle.run - before.run) / idle_s;
+    lock->hand_over_sent = (double)(after.sent - idle.sent) / CROWD;
+    lock->hand_over_run = (double)(after.run - idle.run) / CROWD;
+    lock->hand_overs_per_s = CROWD / ((double)(after.at_us - idle.at_us) / 1e6);
+    return true;
+}
+
+const struct failure failure_crowd = {
+    .name = "thousand",
+    .title = "Nothing goes wrong: 1 000 wait for one name, 250 in each of 4 processes",
+    .story = "What do they cost Redis while they wait, and for each hand-over once the holder gives the lock "
+             "back?",
+    .group = GROUP_CROWD,
+    .worker_count = CROWD_PROCESSES + 1,
+    .run = run_crowd,
+};

@@ -58,10 +58,14 @@ static long long key_count(struct stack_redis *redis)
     return count;
 }
 
-/* Two of the masters do what worker 0 says, and it does not hear of it. */
+/* Two of the masters do what worker 0 says, and it does not hear of it. Before that it has had the lock once: masters
+ * that have just been started may not be asked at all. */
 static bool ask_unheard(struct trial *trial)
 {
     struct servers *servers = &trial->lab->servers;
+    if (!fleet_ask(&trial->fleet, 0, STEP_NONE) ||
+        !fleet_await(&trial->fleet, NOTE_ANSWERED, 0, 1, GRANT_LIMIT_MS))
+        return false;
     const uint64_t end_us = clock_after_ms(ANSWER_LIMIT_MS);
     for (size_t i = 0; i < SERVERS_MASTERS; i++)
         freeReplyObject(stack_redis_command(&servers->masters[i], "FLUSHALL"));
@@ -71,8 +75,10 @@ static bool ask_unheard(struct trial *trial)
         return false;
     for (size_t i = 1; i < SERVERS_MASTERS;) {
         i += key_count(&servers->masters[i]) > 0;
-        if (clock_us() >= end_us)
+        if (clock_us() >= end_us) {
+            fprintf(stderr, "lab: the masters were not asked\n");
             return false;
+        }
         clock_pause_ms(1);
     }
     return true;
@@ -89,7 +95,7 @@ static bool run_slow_quorum(struct trial *trial)
         return false;
     for (size_t i = 1; i < SERVERS_MASTERS; i++)
         servers_fault(&trial->lab->servers, i, PROXY_NONE);
-    fleet_await(fleet, NOTE_HELD, 0, 1, trial_ms(trial, TRIAL_WATCH_QUARTERS));
+    fleet_await(fleet, NOTE_HELD, 0, 2, trial_ms(trial, TRIAL_WATCH_QUARTERS));
     return !fleet->is_broken && source_let_go(trial->lab->source, trial->key, 1);
 }
 
@@ -179,4 +185,68 @@ const struct failure failure_pooler = {
     .is_pooled = true,
     .demand = {.must_refuse = true},
     .run = run_pooler,
+};
+
+/* ---- ZooKeeper ---- */
+
+static bool run_cut_off(struct trial *trial)
+{
+    bool refused;
+    if (!hold_first(trial, 0, &refused))
+        return false;
+    proxy_set(trial->lab->servers.zookeeper_proxy, 0, PROXY_SILENT, 0);
+    const bool good =
+        let_second_in(trial) && fleet_await(&trial->fleet, NOTE_RELEASED, 0, 1, ANSWER_LIMIT_MS);
+    proxy_set(trial->lab->servers.zookeeper_proxy, 0, PROXY_NONE, 0);
+    return good;
+}
+
+const struct failure failure_cut_off = {
+    .name = "cut-off",
+    .title = "The holder is cut off from ZooKeeper until its session is over",
+    .story = "Its work goes on. Another asks, reads, writes; then the holder writes.",
+    .group = GROUP_ZOOKEEPER,
+    .worker_count = 2,
+    .run = run_cut_off,
+};
+
+/* Worker 1 has the lock, worker 0's node is made behind it. The reply is kept until the connection is gone. */
+static bool lose_reply(struct trial *trial)
+{
+    struct proxy *proxy = trial->lab->servers.zookeeper_proxy;
+    const uint64_t end_us = clock_after_ms(ANSWER_LIMIT_MS);
+    proxy_mark(proxy, 0, "_c_", PROXY_FREEZE_REPLIES);
+    if (!fleet_ask(&trial->fleet, 0, STEP_NONE))
+        return false;
+    while (trial_count_nodes(trial) < 2) {
+        if (clock_us() >= end_us)
+            return false;
+        clock_pause_ms(1);
+    }
+    proxy_set(proxy, 0, PROXY_RESET, 0);
+    proxy_set(proxy, 0, PROXY_NONE, 0);
+    return true;
+}
+
+static bool run_create_lost(struct trial *trial)
+{
+    struct fleet *fleet = &trial->fleet;
+    if (!source_hold(trial->lab->source, trial->key, 1, 1) || !fleet_ask(fleet, 1, STEP_NONE) ||
+        !fleet_await(fleet, NOTE_HELD, 1, 1, ANSWER_LIMIT_MS) || !lose_reply(trial) ||
+        !source_let_go(trial->lab->source, trial->key, 1) ||
+        !fleet_await(fleet, NOTE_RELEASED, 1, 1, ANSWER_LIMIT_MS))
+        return false;
+    return trial_measure_taken(trial, 0, fleet_first(fleet, NOTE_RELEASED, 1, 0)->note.at_us,
+                               TRIAL_FOR_EVER_QUARTERS);
+}
+
+const struct failure failure_create_lost = {
+    .name = "create-lost",
+    .title = "ZooKeeper makes a waiter's node, and the reply is lost with the connection",
+    .story = "Then the holder gives the lock back. A waiter that makes a second node waits behind its own "
+             "first one.",
+    .group = GROUP_ZOOKEEPER,
+    .worker_count = 2,
+    .demand = {.our_wait_ms = OUR_POLL_MS},
+    .run = run_create_lost,
 };

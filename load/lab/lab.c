@@ -189,8 +189,8 @@ static void choose_rest(struct matrix *matrix)
     }
 }
 
-static const char usage[] =
-    "usage: lab [GROUP ...] [SCHEME ...] [FAILURE ...] [--lease SECONDS] [--json FILE] | lab --list | lab sale [WAY ...]\n";
+static const char usage[] = "usage: lab [GROUP ...] [SCHEME ...] [FAILURE ...] [--lease SECONDS] [--json "
+                            "FILE] | lab --list | lab sale [WAY ...]\n";
 
 /* True: it is this option; *value is NULL if nothing follows. */
 static bool is_option(const char *name, int argc, char **argv, int *at, const char **value)

@@ -60,6 +60,36 @@ static const struct table_column lock_columns[] = {
 };
 enum { LOCK_COLUMNS = sizeof lock_columns / sizeof *lock_columns, HAND_OVERS_MIN = 5 };
 
+static const struct table_column crowd_columns[] = {
+    {2, 2, TABLE_LEFT, false},   {1, 14, TABLE_LEFT, false},  {1, 7, TABLE_RIGHT, false},
+    {1, 16, TABLE_RIGHT, false}, {1, 16, TABLE_RIGHT, false}, {1, 10, TABLE_RIGHT, false},
+    {1, 6, TABLE_RIGHT, false},  {2, 0, TABLE_LEFT, false},
+};
+enum { CROWD_COLUMNS = sizeof crowd_columns / sizeof *crowd_columns };
+
+static void print_crowd_head(void)
+{
+    static const char *const above[] = {"", "", "", "scripts/commands", "for each", "hand-overs", ""};
+    static const char *const below[CROWD_COLUMNS] = {"",          "scheme", "waiters", "/s, waiting",
+                                                     "hand-over", "/s",     "served",  "verdict"};
+    table_row(stdout, crowd_columns, sizeof above / sizeof *above, above);
+    table_row(stdout, crowd_columns, CROWD_COLUMNS, below);
+}
+
+static void print_crowd(const struct scheme *scheme, const struct cell *cell)
+{
+    const struct cell_lock *lock = &cell->lock;
+    char waiters[FIELD_BYTES], idle[FIELD_BYTES], each[FIELD_BYTES], rate[FIELD_BYTES], served[FIELD_BYTES];
+    snprintf(waiters, sizeof waiters, "%" PRIu32, lock->crowd);
+    snprintf(idle, sizeof idle, "%.1f / %.0f", lock->idle_sent_per_s, lock->idle_run_per_s);
+    snprintf(each, sizeof each, "%.1f / %.0f", lock->hand_over_sent, lock->hand_over_run);
+    snprintf(rate, sizeof rate, "%.0f", lock->hand_overs_per_s);
+    snprintf(served, sizeof served, "%" PRIu32 "/%" PRIu32, cell->answered, cell->asked);
+    const char *const cells[CROWD_COLUMNS] = {scheme->number, scheme->name, waiters, idle,
+                                              each,           rate,         served,  cell->verdict};
+    table_row(stdout, crowd_columns, CROWD_COLUMNS, cells);
+}
+
 static void print_unmeasured(const struct scheme *scheme, const struct cell *cell)
 {
     static const struct table_column narrow[] = {
@@ -117,13 +147,15 @@ static void print_row(const struct scheme *scheme, const struct cell *cell)
 {
     if (cell->state != CELL_MEASURED)
         print_unmeasured(scheme, cell);
+    else if (cell->lock.crowd > 0)
+        print_crowd(scheme, cell);
     else if (cell->is_lock)
         print_measured_lock(scheme, cell);
     else
         print_measured(scheme, cell);
 }
 
-static void print_head(bool is_lock)
+static void print_head(enum lab_group group)
 {
     static const char *const above[] = {"",      "", "", "holders", "wrong", "stuck", "wake", "commands /s",
                                         "stale", ""};
@@ -134,7 +166,11 @@ static void print_head(bool is_lock)
     static const char *const lock_below[LOCK_COLUMNS] = {
         "",      "scheme", "at once",      "updates", "write",  "told",
         "order", "ms",     "p50 / p99 ms", "/s",      "served", "verdict"};
-    if (is_lock) {
+    if (group == GROUP_CROWD) {
+        print_crowd_head();
+        return;
+    }
+    if (group != GROUP_CACHE) {
         table_row(stdout, lock_columns, sizeof lock_above / sizeof *lock_above, lock_above);
         table_row(stdout, lock_columns, LOCK_COLUMNS, lock_below);
         return;
@@ -147,7 +183,7 @@ void matrix_print_failure(const struct matrix *matrix, size_t failure)
 {
     const struct failure *what = matrix->failures[failure];
     printf("\n%s: %s\n  %s\n\n", what->name, what->title, what->story);
-    print_head(what->group != GROUP_CACHE);
+    print_head(what->group);
     for (size_t i = 0; i < matrix->scheme_count; i++) {
         if (matrix_concerns(matrix, failure, i))
             print_row(matrix->schemes[i], &matrix->cells[failure][i]);
@@ -196,6 +232,7 @@ static void explain_locks(double lease_s)
            "waits           for so long nobody else had it, or, with > , until the paused one went on\n"
            "N overtaken     so many were served after one that came later\n"
            "refuses         the scheme says that it cannot work here\n"
+           "N scripts/s     what the crowd sent while it waited\n"
            "\n"
            "Leases last %.0f s. Late write: of a holder after another one had taken the lock. Told: a holder "
            "heard "
@@ -329,6 +366,12 @@ static void json_lock(FILE *file, const struct cell *cell)
     fprintf(file, ", \"too_many_at_once\": %s", lock->is_over ? "true" : "false");
     json_ms(file, "hand_over_p50_ms", lock->hand_over_count > 0, lock->hand_over_p50_us);
     json_ms(file, "hand_over_p99_ms", lock->hand_over_count > 0, lock->hand_over_p99_us);
+    if (lock->crowd > 0)
+        fprintf(file,
+                ", \"waiters\": %" PRIu32 ", \"idle_scripts_per_s\": %.2f, \"idle_commands_per_s\": %.2f, "
+                "\"hand_over_scripts\": %.2f, \"hand_over_commands\": %.2f, \"hand_overs_per_s\": %.1f",
+                lock->crowd, lock->idle_sent_per_s, lock->idle_run_per_s, lock->hand_over_sent,
+                lock->hand_over_run, lock->hand_overs_per_s);
 }
 
 static void json_cell(FILE *file, const struct scheme *scheme, const struct failure *failure,

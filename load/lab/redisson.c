@@ -3,15 +3,19 @@
 #include "load/lab/redisson.h"
 
 #include "load/base/clock.h"
+#include "load/lab/note.h"
 
 #include <hiredis/hiredis.h>
 
+#include <inttypes.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/time.h>
 #include <time.h>
 
-enum { RESUBSCRIBE_PAUSE_MS = 10 };
+enum { RESUBSCRIBE_PAUSE_MS = 10, CROWD_LOOK_MS = 100, CROWD_LIMIT_MS = 120000 };
 
 /* ---- RedissonLock: a hash with the owner and how often it has locked ---- */
 
@@ -57,7 +61,8 @@ static void unlock(struct lab_client *client)
                                 client->state->owner));
 }
 
-const struct redisson redisson_lock_kind = {try_lock, redisson_renew, unlock};
+const struct redisson redisson_lock_kind = {try_lock, redisson_renew, unlock, "redisson_lock__channel",
+                                            false};
 
 /* ---- the watchdog ---- */
 
@@ -123,6 +128,13 @@ static void tell_watchdog(struct lab_state *state, bool is_held, bool is_closing
 }
 
 /* ---- the subscription ---- */
+
+static void name_channel(const struct lab_client *client, char channel[REDISSON_CHANNEL_BYTES])
+{
+    const struct redisson *kind = client->state->kind;
+    snprintf(channel, REDISSON_CHANNEL_BYTES, "%s:{%s}%s%s", kind->channel, client->lock_name,
+             kind->has_own_channel ? ":" : "", kind->has_own_channel ? client->state->owner : "");
+}
 
 static void unsubscribe(struct lab_state *state)
 {
@@ -201,6 +213,123 @@ void redisson_unlock(struct lab_client *client)
     client->state->kind->unlock(client);
 }
 
+/* ---- a crowd: many threads of one client ---- */
+
+struct waiter {
+    uint64_t due_us; /* it tries again; UINT64_MAX: when a message comes */
+    bool is_done;
+};
+
+struct crowd {
+    struct waiter waiters[REDISSON_CROWD_MAX];
+    uint32_t count, left;
+};
+
+static void be_waiter(struct lab_client *client, uint32_t index)
+{
+    snprintf(client->state->owner, sizeof client->state->owner, "%s:%" PRIu32, client->token, index + 1);
+}
+
+/* Who gets the lock gives it back at once. */
+static void try_one(struct lab_client *client, struct crowd *crowd, uint32_t index)
+{
+    be_waiter(client, index);
+    const long long ttl_ms = client->state->kind->try_lock(client);
+    if (ttl_ms != REDISSON_TAKEN) {
+        crowd->waiters[index].due_us = ttl_ms < 0 ? UINT64_MAX : clock_after_ms((uint64_t)ttl_ms);
+        return;
+    }
+    client->state->kind->unlock(client);
+    crowd->waiters[index].is_done = true;
+    crowd->left--;
+}
+
+static void try_all(struct lab_client *client, struct crowd *crowd, uint64_t due_us)
+{
+    for (uint32_t i = 0; i < crowd->count; i++) {
+        if (!crowd->waiters[i].is_done && crowd->waiters[i].due_us <= due_us)
+            try_one(client, crowd, i);
+    }
+}
+
+static bool subscribe_all(struct lab_client *client, uint32_t count)
+{
+    struct lab_state *state = client->state;
+    const uint32_t channels = state->kind->has_own_channel ? count : 1;
+    state->subscription = lab_redis_open(client);
+    for (uint32_t i = 0; i < channels && state->subscription != NULL; i++) {
+        char channel[REDISSON_CHANNEL_BYTES];
+        be_waiter(client, i);
+        name_channel(client, channel);
+        struct redisReply *reply = redisCommand(state->subscription, "SUBSCRIBE %s", channel);
+        if (reply == NULL)
+            return false;
+        freeReplyObject(reply);
+    }
+    return state->subscription != NULL;
+}
+
+/* A message is for the owner that its channel ends with, or for the one that has waited longest. */
+static void take_message(struct lab_client *client, struct crowd *crowd, const struct redisReply *message)
+{
+    uint32_t index = 0;
+    if (message->type != REDIS_REPLY_ARRAY || message->elements < 3)
+        return;
+    const char *owner = strrchr(message->element[1]->str, ':');
+    if (client->state->kind->has_own_channel && owner != NULL)
+        index = (uint32_t)strtoul(owner + 1, NULL, 10) - 1;
+    while (!client->state->kind->has_own_channel && index < crowd->count && crowd->waiters[index].is_done)
+        index++;
+    if (index < crowd->count && !crowd->waiters[index].is_done)
+        try_one(client, crowd, index);
+}
+
+static uint64_t next_due_us(const struct crowd *crowd)
+{
+    uint64_t due_us = UINT64_MAX;
+    for (uint32_t i = 0; i < crowd->count; i++) {
+        if (!crowd->waiters[i].is_done && crowd->waiters[i].due_us < due_us)
+            due_us = crowd->waiters[i].due_us;
+    }
+    return due_us;
+}
+
+/* Until the next one is due, or a message has come; false: the subscription is gone. */
+static bool hear_some(struct lab_client *client, struct crowd *crowd)
+{
+    struct redisContext *subscription = client->state->subscription;
+    const uint64_t now_us = clock_us(), due_us = next_due_us(crowd);
+    struct pollfd polled = {.fd = subscription->fd, .events = POLLIN};
+    const uint64_t left_ms = due_us <= now_us ? 0 : (due_us - now_us) / 1000 + 1;
+    void *message = NULL;
+    if (poll(&polled, 1, left_ms < CROWD_LOOK_MS ? (int)left_ms : CROWD_LOOK_MS) > 0 &&
+        redisBufferRead(subscription) != REDIS_OK)
+        return false;
+    while (redisGetReplyFromReader(subscription, &message) == REDIS_OK && message != NULL) {
+        take_message(client, crowd, message);
+        freeReplyObject(message);
+    }
+    return true;
+}
+
+bool redisson_crowd(struct lab_client *client, uint32_t count)
+{
+    static struct crowd crowd;
+    const uint64_t end_us = clock_after_ms(CROWD_LIMIT_MS);
+    bool good = true;
+    crowd = (struct crowd){.count = count, .left = count};
+    try_all(client, &crowd, UINT64_MAX);
+    good = subscribe_all(client, count);
+    try_all(client, &crowd, UINT64_MAX);
+    note_send(client->link, NOTE_WAITING, (int32_t)crowd.left);
+    while (good && crowd.left > 0 && clock_us() < end_us) {
+        good = hear_some(client, &crowd);
+        try_all(client, &crowd, clock_us());
+    }
+    unsubscribe(client->state);
+    return good && crowd.left == 0;
+}
+
 /* ---- the process ---- */
 
 bool redisson_begin(struct lab_client *client, const struct redisson *kind)
@@ -213,7 +342,7 @@ bool redisson_begin(struct lab_client *client, const struct redisson *kind)
     state->kind = kind;
     lab_token(client);
     snprintf(state->owner, sizeof state->owner, "%s:1", client->token);
-    snprintf(state->channel, sizeof state->channel, "redisson_lock__channel:{%s}", client->lock_name);
+    name_channel(client, state->channel);
     pthread_mutex_init(&state->mutex, NULL);
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);

@@ -26,8 +26,10 @@
 struct redisReply;
 struct redisContext;
 
+enum { REDISSON_CROWD_MAX = 1000 };
+
 enum {
-    REDISSON_OWNER_BYTES = LAB_TOKEN_BYTES + 8,
+    REDISSON_OWNER_BYTES = LAB_TOKEN_BYTES + 16,
     REDISSON_CHANNEL_BYTES = LAB_NAME_BYTES + LAB_TOKEN_BYTES + 48
 };
 /* What try_lock() says when it is mine: no time is that. */
@@ -40,6 +42,8 @@ struct redisson {
     /* One script over the watchdog's connection: an integer, 0: it is not mine. NULL: it is never renewed. */
     struct redisReply *(*renew)(const struct lab_client *client, struct redisContext *redis);
     void (*unlock)(struct lab_client *client);
+    const char *channel;  /* of the lock, before its name */
+    bool has_own_channel; /* an owner's is its own: a release wakes the next one only */
 };
 
 struct lab_state {
@@ -55,13 +59,16 @@ struct lab_state {
     bool is_held, is_closing;
 };
 
-/* For scheme.open, which then sets the channel, and scheme.close. */
+/* For scheme.open and scheme.close. */
 bool redisson_begin(struct lab_client *client, const struct redisson *kind);
 void redisson_end(struct lab_client *client);
 
 /* For scheme.acquire and scheme.release. */
 bool redisson_lock(struct lab_client *client);
 void redisson_unlock(struct lab_client *client);
+
+/* For scheme.crowd: `count` threads of this client, and what they send. */
+bool redisson_crowd(struct lab_client *client, uint32_t count);
 
 /* The hash of RedissonLock, which others build on: field of the owner, its number how often it has locked. */
 extern const char redisson_renew_script[];

@@ -21,7 +21,9 @@
 
 extern const struct scheme scheme_none, scheme_setnx, scheme_expire, scheme_constant, scheme_uuid, scheme_lua,
     scheme_script, scheme_redisson, scheme_guard, scheme_redisson_lock, scheme_redisson_fair,
-    scheme_redisson_rw, scheme_redisson_semaphore, scheme_node_redlock, scheme_session_lock;
+    scheme_redisson_rw, scheme_redisson_semaphore, scheme_node_redlock, scheme_session_lock, scheme_curator,
+    scheme_our_mutex, scheme_our_fair, scheme_our_unfenced, scheme_our_rw, scheme_our_permits,
+    scheme_our_redlock, scheme_our_postgres, scheme_our_zookeeper;
 
 const struct scheme *const schemes[] = {
     &scheme_none,
@@ -39,6 +41,15 @@ const struct scheme *const schemes[] = {
     &scheme_redisson_semaphore,
     &scheme_node_redlock,
     &scheme_session_lock,
+    &scheme_curator,
+    &scheme_our_mutex,
+    &scheme_our_fair,
+    &scheme_our_unfenced,
+    &scheme_our_rw,
+    &scheme_our_permits,
+    &scheme_our_redlock,
+    &scheme_our_postgres,
+    &scheme_our_zookeeper,
     NULL,
 };
 
@@ -51,6 +62,7 @@ const struct lab_group_name lab_groups[] = {
     {GROUP_REDLOCK, "masters", "a majority of independent Redis masters"},
     {GROUP_ADVISORY, "advisory", "session locks of PostgreSQL"},
     {GROUP_ZOOKEEPER, "ensemble", "ephemeral nodes of ZooKeeper"},
+    {GROUP_CROWD, "crowd", "a thousand wait for one name"},
     {GROUP_CACHE, NULL, NULL},
 };
 

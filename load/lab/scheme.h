@@ -54,7 +54,7 @@ struct pg_conn;
 enum {
     LAB_VALUE_S = 60,             /* of the cached value; outlives every trial */
     LAB_POLL_MS = 50,             /* between two looks of a polling waiter */
-    LAB_REQUEST_LIMIT_MS = 30000, /* a request gives up; longer than it is watched */
+    LAB_REQUEST_LIMIT_MS = 45000, /* a request gives up; longer than it is watched */
     RECONNECT_LIMIT_MS = 5000,
     LAB_KEY_BYTES = 64,
     LAB_NAME_BYTES = 96,
@@ -74,6 +74,7 @@ enum lab_group {
     GROUP_REDLOCK = 32,
     GROUP_ADVISORY = 64,
     GROUP_ZOOKEEPER = 128,
+    GROUP_CROWD = 256,
 };
 
 struct lab_group_name {
@@ -134,8 +135,8 @@ struct scheme {
     uint32_t groups;
     enum lab_place place;
     int variant; /* for the scheme's own use */
-    const char
-        *queue_length; /* a Redis command with %s for the key: how many stand in line; NULL: not known so */
+    const char *
+        queue_length; /* on PLACE_REDIS, in GROUP_FAIR: a Redis command with %s for the key, how many stand in line */
 
     /* Before the first request and after the last; NULL: nothing to do. False: why is on stderr. */
     bool (*open)(struct lab_client *client);
@@ -149,6 +150,10 @@ struct scheme {
     void (*release)(struct lab_client *client);
     bool (*is_lost)(
         struct lab_client *client); /* has the holder heard that it no longer is? NULL: it never hears */
+
+    /* For GROUP_CROWD: so many ask at once in this process, and each gives back what it gets at once. NOTE_WAITING when
+     * they wait; returns when each has had it. */
+    bool (*crowd)(struct lab_client *client, uint32_t count);
 
     /* After the row has changed; NULL: DEL value. False: not confirmed. */
     bool (*invalidate)(struct lab_client *client);

@@ -7,15 +7,14 @@
  *     10  RReadWriteLock   one hash for all readers and the writer, and a key for each reader's end
  *     11  RSemaphore       a number, counted down and up
  *
- * Told by the classes org.redisson.Redisson{Lock,FairLock,ReadLock,WriteLock,Semaphore} of 2024 (the fair one of 2020).
+ * Told by the classes org.redisson.Redisson{Lock,FairLock,ReadLock,WriteLock,Semaphore}: as of 2024, but the fair one by
+ * the edition that waits 5 s for a dead waiter, as its documentation still has it; its successors wait 5 minutes.
  */
 #include "load/lab/redisson.h"
 
 #include "load/base/clock.h"
 
 #include <hiredis/hiredis.h>
-
-#include <stdio.h>
 
 /* An integer; `missing` where the script answered nil. */
 static long long number_of(struct redisReply *reply, long long missing)
@@ -37,7 +36,8 @@ const struct scheme scheme_redisson_lock = {
     .name = "redisson-lock",
     .title = "Redisson's RLock",
     .source = "org.redisson.RedissonLock",
-    .groups = GROUP_LOCK,
+    .groups = GROUP_LOCK | GROUP_CROWD,
+    .crowd = redisson_crowd,
     .lock_prefix = "lock:",
     .open = begin_lock,
     .close = redisson_end,
@@ -51,8 +51,7 @@ const struct scheme scheme_redisson_lock = {
  *
  * KEYS: the hash, the queue (a list of owners), the ends of their places (a zset). A place ends thread_wait_ms after the
  * one before it, the first one's so long after the lock's TTL; who takes the lock moves all ends that much closer. The
- * instants are the clients' own clocks. Five seconds are what its documentation promises for each dead waiter; the
- * constructor's own value is five minutes.
+ * instants are the clients' own clocks.
  */
 enum { THREAD_WAIT_MS = 5000 };
 
@@ -133,15 +132,11 @@ static void unlock_fair(struct lab_client *client)
               0);
 }
 
-/* Every owner has a channel of its own: a release wakes the next one only. */
 static bool begin_fair(struct lab_client *client)
 {
-    static const struct redisson kind = {try_fair, redisson_renew, unlock_fair};
-    if (!redisson_begin(client, &kind))
-        return false;
-    snprintf(client->state->channel, sizeof client->state->channel, "redisson_lock__channel:{%s}:%s",
-             client->lock_name, client->state->owner);
-    return true;
+    static const struct redisson kind = {try_fair, redisson_renew, unlock_fair, "redisson_lock__channel",
+                                         true};
+    return redisson_begin(client, &kind);
 }
 
 const struct scheme scheme_redisson_fair = {
@@ -149,7 +144,8 @@ const struct scheme scheme_redisson_fair = {
     .name = "redisson-fair",
     .title = "Redisson's RFairLock: a list, and ends of places",
     .source = "org.redisson.RedissonFairLock",
-    .groups = GROUP_LOCK | GROUP_FAIR,
+    .groups = GROUP_LOCK | GROUP_FAIR | GROUP_CROWD,
+    .crowd = redisson_crowd,
     .lock_prefix = "lock:",
     .queue_length = "LLEN redisson_lock_queue:{lock:%s}",
     .open = begin_fair,
@@ -315,12 +311,8 @@ static bool acquire_rw(struct lab_client *client)
 
 static bool begin_rw(struct lab_client *client)
 {
-    static const struct redisson kind = {try_rw, renew_rw, unlock_rw};
-    if (!redisson_begin(client, &kind))
-        return false;
-    snprintf(client->state->channel, sizeof client->state->channel, "redisson_rwlock:{%s}",
-             client->lock_name);
-    return true;
+    static const struct redisson kind = {try_rw, renew_rw, unlock_rw, "redisson_rwlock", false};
+    return redisson_begin(client, &kind);
 }
 
 const struct scheme scheme_redisson_rw = {
@@ -369,10 +361,9 @@ static void release_permit(struct lab_client *client)
 
 static bool begin_semaphore(struct lab_client *client)
 {
-    static const struct redisson kind = {try_permit, NULL, release_permit};
+    static const struct redisson kind = {try_permit, NULL, release_permit, "redisson_sc", false};
     if (!redisson_begin(client, &kind))
         return false;
-    snprintf(client->state->channel, sizeof client->state->channel, "redisson_sc:{%s}", client->lock_name);
     lab_integer(client, "EVAL %s 2 %s %s %d", set_permits_script, client->lock_name, client->state->channel,
                 (int)LAB_PERMITS);
     return true;

@@ -2,8 +2,6 @@
 /* servers.c - see servers.h. */
 #include "load/lab/servers.h"
 
-#include "load/stack/pgbouncer.h"
-
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -112,18 +110,32 @@ void servers_mend(struct servers *servers)
 {
     for (size_t i = 0; servers->proxy != NULL && i < SERVERS_MASTERS; i++)
         servers_fault(servers, i, PROXY_NONE);
+    if (servers->zookeeper_proxy != NULL)
+        proxy_set(servers->zookeeper_proxy, 0, PROXY_NONE, 0);
     if (servers->offset_s != NULL)
         atomic_store(servers->offset_s, 0);
 }
 
 /* ---- the others ---- */
 
-bool servers_pooler(struct servers *servers, uint16_t postgres_port, char url[static LAB_URLS_BYTES])
+bool servers_pooler(struct servers *servers, const struct stack_postgres *postgres,
+                    char url[static LAB_URLS_BYTES])
 {
-    if (servers->pooler.pid == 0 && !pgbouncer_start(&servers->pooler, postgres_port))
+    if (servers->pooler.pid == 0 && !stack_pgbouncer_start(&servers->pooler, postgres, "transaction"))
         return false;
-    snprintf(url, LAB_URLS_BYTES, "postgresql://postgres@127.0.0.1:%u/postgres",
-             (unsigned)servers->pooler.port);
+    snprintf(url, LAB_URLS_BYTES, "%s", servers->pooler.url);
+    return true;
+}
+
+bool servers_zookeeper(struct servers *servers, bool is_first, char url[static LAB_URLS_BYTES])
+{
+    if (servers->zookeeper.count == 0 &&
+        (!stack_zookeeper_start(&servers->zookeeper, 1) ||
+         !proxy_open_to(servers->zookeeper.servers[0].port, &servers->zookeeper_proxy)))
+        return false;
+    const uint16_t port =
+        is_first ? proxy_port(servers->zookeeper_proxy, 0) : servers->zookeeper.servers[0].port;
+    snprintf(url, LAB_URLS_BYTES, "127.0.0.1:%u", (unsigned)port);
     return true;
 }
 
@@ -138,6 +150,8 @@ void servers_stop(struct servers *servers)
         munmap((void *)servers->offset_s, sizeof *servers->offset_s);
     if (servers->clock_folder[0] != '\0')
         proc_remove(servers->clock_folder);
-    rival_stop(&servers->pooler);
+    stack_pgbouncer_stop(&servers->pooler);
+    proxy_close(&servers->zookeeper_proxy);
+    stack_zookeeper_stop(&servers->zookeeper);
     *servers = (struct servers){.proxy = NULL};
 }

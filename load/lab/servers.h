@@ -4,7 +4,8 @@
  *
  *     masters     three Redis that know nothing of each other. The first worker reaches them through a proxy (see
  *                 proxy.h), all others directly: so a network fails for one process only
- *     pooler      a PgBouncer in transaction mode with one connection to the server
+ *     pooler      a PgBouncer in transaction mode: its clients share the sessions of the server
+ *     ZooKeeper   one server; the first worker reaches it through a proxy, too
  *
  * The wall clock of master SERVERS_CLOCKED is what servers_step_clock() says: a library is preloaded into it, which the
  * variable CHAOS_SHIM of the environment names (make sets it).
@@ -16,7 +17,6 @@
 
 #include "load/lab/scheme.h"
 #include "load/stack/proxy.h"
-#include "load/stack/rival.h"
 #include "load/stack/stack.h"
 
 #include <stdbool.h>
@@ -30,14 +30,20 @@ struct servers {
     struct proxy *proxy;            /* NULL: no masters yet */
     char clock_folder[PROC_PATH_BYTES];
     _Atomic int64_t *offset_s; /* mapped; of the clocked master. NULL: it has the machine's clock */
-    struct rival pooler;
+    struct stack_pgbouncer pooler;
+    struct stack_zookeeper zookeeper;
+    struct proxy *zookeeper_proxy; /* one route */
 };
 
 /* Their URLs, separated by spaces; for the first worker those of the proxy. */
 bool servers_masters(struct servers *servers, bool is_first, char urls[static LAB_URLS_BYTES]);
 
 /* The URL of the pooler before this PostgreSQL. */
-bool servers_pooler(struct servers *servers, uint16_t postgres_port, char url[static LAB_URLS_BYTES]);
+bool servers_pooler(struct servers *servers, const struct stack_postgres *postgres,
+                    char url[static LAB_URLS_BYTES]);
+
+/* "127.0.0.1:port"; for the first worker that of the proxy. */
+bool servers_zookeeper(struct servers *servers, bool is_first, char url[static LAB_URLS_BYTES]);
 
 /* What befalls the first worker's connections to a master from here on. */
 void servers_fault(struct servers *servers, size_t master, enum proxy_fault fault);

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_CONNECTIONS = 64, TAKEN_LOOK_MS = 20 };
+enum { MAX_CONNECTIONS = 64, TAKEN_LOOK_MS = 20, DUMP_BYTES = 65536 };
 
 /* ---- the servers ---- */
 
@@ -112,16 +112,27 @@ bool trial_measure_taken(struct trial *trial, uint32_t worker, uint64_t since_us
     return true;
 }
 
-/* -1: no answer. */
+/* Nodes of this trial that end with their session, as ZooKeeper lists them, one a line. Their names encode the key. */
+int64_t trial_count_nodes(struct trial *trial)
+{
+    static char text[DUMP_BYTES];
+    int64_t count = 0;
+    char *rest = text;
+    if (!stack_zookeeper_ask(&trial->lab->servers.zookeeper, 0, "dump", text, sizeof text))
+        return -1;
+    for (char *line; (line = strsep(&rest, "\n")) != NULL;)
+        count += strstr(line, trial->failure->name) != NULL && strstr(line, trial->scheme->name) != NULL;
+    return count;
+}
+
+/* By what the lock's server says; -1: no answer. */
 static int64_t count_in_line(struct trial *trial)
 {
     const struct scheme *scheme = trial->scheme;
     if (scheme->place == PLACE_POSTGRES)
         return source_waiting(trial->lab->source);
-    if (scheme->queue_length == NULL) {
-        fleet_await(&trial->fleet, NOTE_WAITING, FLEET_ANYBODY, FLEET_NOTES_MAX, 1);
-        return fleet_count(&trial->fleet, NOTE_WAITING, FLEET_ANYBODY);
-    }
+    if (scheme->place == PLACE_ZOOKEEPER)
+        return trial_count_nodes(trial) - 1; /* the holder's */
     struct redisReply *reply = stack_redis_command(&trial->lab->redis, scheme->queue_length, trial->key);
     const int64_t count = reply != NULL && reply->type == REDIS_REPLY_INTEGER ? reply->integer : -1;
     if (reply != NULL)
@@ -346,9 +357,9 @@ static bool lock_urls(struct trial *trial, uint32_t worker, char text[LAB_URLS_B
         return servers_masters(&lab->servers, worker == 0, text);
     case PLACE_POSTGRES:
         snprintf(text, LAB_URLS_BYTES, "%s", lab->postgres.url);
-        return !trial->failure->is_pooled || servers_pooler(&lab->servers, lab->postgres.port, text);
+        return !trial->failure->is_pooled || servers_pooler(&lab->servers, &lab->postgres, text);
     case PLACE_ZOOKEEPER:
-        break;
+        return servers_zookeeper(&lab->servers, worker == 0, text);
     }
     return false;
 }

@@ -89,6 +89,9 @@ bool trial_measure_stuck(struct trial *trial, uint64_t since_us);
 /* Sets the cell's stuck time: until this worker, or another than the first (FLEET_ANYBODY), next takes the lock. */
 bool trial_measure_taken(struct trial *trial, uint32_t worker, uint64_t since_us, uint32_t quarters);
 
+/* How many nodes of this lock there are, its holder's too; -1: no answer. For PLACE_ZOOKEEPER. */
+int64_t trial_count_nodes(struct trial *trial);
+
 /* Waits until so many stand in line for the lock, by what its server says. */
 bool trial_wait_in_line(struct trial *trial, uint32_t wanted);
 

@@ -66,6 +66,10 @@ static void ask(struct lab_client *client, const struct order *order)
     client->mode = (enum lab_mode)order->mode;
     client->fixed_lease_ms = order->fixed_lease_ms;
     note_send(client->link, NOTE_ASKED, 0);
+    if (order->crowd > 0) {
+        note_send(client->link, NOTE_ANSWERED, client->scheme->crowd(client, order->crowd));
+        return;
+    }
     int32_t version = client->scheme->get(client);
     for (uint32_t i = 1; i < order->rounds && version > LAB_FAILED && clock_us() < end_us; i++)
         version = client->scheme->get(client);

@@ -93,7 +93,7 @@ static bool launch(struct rival *rival, const struct rival_plan *plan)
                                          .output_path = rival->log_path,
                                          .user = plan->user,
                                          .end_signal = SIGTERM};
-    rival->pid = proc_start_up(&options, plan->is_up != NULL ? plan->is_up : answers, rival, START_LIMIT_MS);
+    rival->pid = proc_start_up(&options, answers, rival, START_LIMIT_MS);
     return rival->pid > 0;
 }
 

@@ -30,10 +30,9 @@ struct rival_plan {
     const char *const *settings;  /* "NAME=value"; ends with NULL; NULL: none */
     const char *file_text;        /* its configuration, {folder}/name; NULL: none */
     const char *user;             /* NULL: ourselves */
-    proc_is_up *is_up;            /* of the struct rival; NULL: GET /ping is answered with 200 */
 };
 
-/* Returns when it is up. */
+/* Returns when GET /ping is answered with 200. */
 bool rival_start(struct rival *rival, const struct rival_plan *plan);
 /* Accepts a struct that is all zeros. */
 void rival_stop(struct rival *rival);

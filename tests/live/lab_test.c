@@ -204,6 +204,27 @@ TEST(ours_keeps_its_promise_when_redis_comes_back_empty)
     assert_int_equal(cell.answered, cell.asked);
 }
 
+TEST(ours_has_the_late_write_refused_by_its_fence_and_only_by_that)
+{
+    struct cell cell = run_ours_as("our-fair", "late-write");
+    assert_true(cell.lock.is_over);
+    assert_int_equal(cell.lock.late_refused, 1);
+    assert_int_equal(cell.lock.lost_updates, 0);
+    assert_string_equal(cell.verdict, "fenced");
+    cell = run("our-unfenced", "late-write");
+    assert_int_equal(cell.lock.late_accepted, 1);
+    assert_int_equal(cell.lock.lost_updates, 1);
+}
+
+TEST(ours_keeps_the_order_of_the_queue_and_a_write_lock_over_a_read_that_is_given_back)
+{
+    struct cell cell = run_ours_as("our-fair", "in-line");
+    assert_true(cell.lock.has_order);
+    assert_int_equal(cell.lock.overtaken, 0);
+    cell = run_ours_as("our-rw", "read-unlock");
+    assert_int_equal(cell.holders_peak, 1);
+}
+
 /* ---- what Redis says ---- */
 
 struct speaker {

@@ -228,17 +228,29 @@ TEST(what_ends_at_this_millisecond_has_ended)
 
 TEST(after_a_step_back_of_the_clock_a_dead_holder_blocks_for_its_lease_and_no_more)
 {
+    struct asker dead = writer("a"), two = writer("a");
+    hold(&dead);
+    pass_ms(-20 * JUMP_MS);
+    wait_behind(&two, 0);
+    assert_int_equal(answer.reply.hint_ms, LEASE_MS);
+    assert_int_equal(held_until_ms(&dead), LEASE_MS);
+    pass_ms(LEASE_MS);
+    hold(&two);
+}
+
+TEST(after_a_step_back_of_the_clock_a_dead_waiter_keeps_its_place_as_long_as_any)
+{
     struct asker dead = writer("a"), gone = writer("a"), three = writer("a");
     hold(&dead);
     wait_behind(&gone, 0);
     pass_ms(-20 * JUMP_MS);
     wait_behind(&three, 1);
-    assert_int_equal(held_until_ms(&dead), LEASE_MS);
-    assert_int_equal(model_name(0)->alive.member[0].until_ms, model_name(0)->alive.member[1].until_ms);
+    assert_int_equal(answer.reply.hint_ms, PLACE_MS);
     pass_ms(2 * JUMP_MS);
     wait_behind(&three, 1);
     pass_ms(2 * JUMP_MS);
-    hold(&three);
+    wait_behind(&three, 0);
+    assert_int_equal(held_until_ms(&dead), LEASE_MS);
 }
 
 TEST(a_renewal_lengthens_creates_nothing_and_wants_all_names)
@@ -369,6 +381,19 @@ TEST(to_stay_keeps_the_places_of_many_and_says_which_should_ask)
     wait_behind(&three, 0);
 }
 
+TEST(what_stays_and_has_become_the_first_asks_though_it_does_not_fit)
+{
+    struct asker one = writer("a"), two = writer("a"), three = writer("a"), *mine[] = {&three};
+    hold(&one);
+    wait_behind(&two, 0);
+    wait_behind(&three, 1);
+    stay(mine, COUNT(mine));
+    assert_int_equal(answer.reply.ask_now_count, 0);
+    give(&two, false);
+    stay(mine, COUNT(mine));
+    assert_int_equal(answer.reply.ask_now_count, 1);
+}
+
 TEST(to_stay_tells_others_on_behalf_of_the_dead)
 {
     struct asker dead = writer("a"), other = reader("a"), own = reader("a"), *mine[] = {&own};
@@ -485,6 +510,91 @@ TEST(eight_names_of_the_greatest_length_travel)
         assert_int_equal(exchange.reply.kind, kinds[i] == LOCK_TAKE ? LOCK_GRANTED : LOCK_DONE);
     }
 }
+
+/* ---- what they cost ---- */
+
+struct spent {
+    unsigned long long calls, us;
+};
+
+/* On one command since CONFIG RESETSTAT. */
+static struct spent spent_on(const char *command)
+{
+    struct spent spent = {0, 0};
+    char line[48];
+    redisReply *info = asked("INFO commandstats");
+    const int bytes = snprintf(line, sizeof line, "cmdstat_%s:", command);
+    const char *at = strstr(info->str, line);
+    if (at != NULL)
+        assert_int_equal(sscanf(at + bytes, "calls=%llu,usec=%llu", &spent.calls, &spent.us), 2);
+    freeReplyObject(info);
+    return spent;
+}
+
+/* By the scripts; what the connection does for itself is not among them. */
+static unsigned long long commands_called(void)
+{
+    static const char *const commands[] = {"lrange", "exists", "zadd",          "pexpire", "pttl",
+                                           "get",    "set",    "zrem",          "zcard",   "zrank",
+                                           "zscore", "zrange", "zrangebyscore", "del"};
+    unsigned long long calls = 0;
+    for (size_t i = 0; i < COUNT(commands); i++)
+        calls += spent_on(commands[i]).calls;
+    return calls;
+}
+
+static void run_alone(struct asker *asker, enum lock_action_kind kind)
+{
+    const struct lock_action action = action_of(asker, kind);
+    struct exchange exchange = {.asked = lock_asked_of(&action)};
+    run_in_redis(&action, NULL, &exchange);
+    assert_in_range(exchange.reply.kind, LOCK_GRANTED, LOCK_DONE);
+}
+
+/* TIME, EXISTS, ZADD, PEXPIRE, GET, SET; and ZREM, EXISTS. */
+TEST(a_lone_take_costs_redis_six_commands_and_its_release_two)
+{
+    struct asker one = writer("a");
+    align_time();
+    run_alone(&one, LOCK_TAKE); /* the scripts are loaded */
+    run_alone(&one, LOCK_GIVE);
+    must("CONFIG RESETSTAT");
+    run_alone(&one, LOCK_TAKE);
+    assert_int_equal(commands_called(), 6);
+    must("CONFIG RESETSTAT");
+    run_alone(&one, LOCK_GIVE);
+    assert_int_equal(commands_called(), 2);
+}
+
+/* LOCK_COST=1: the microseconds of Redis that such a pair costs, beside those of the plainest lock. */
+TEST(what_a_lone_pair_costs_is_told_if_asked_for)
+{
+    enum { RUNS = 5, PAIRS = 3000 };
+    static const char compare_and_delete[] =
+        "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
+    struct asker one = writer("a");
+    align_time();
+    for (int run = 0; getenv("LOCK_COST") != NULL && run < RUNS; run++) {
+        redisReply *digest = asked("SCRIPT LOAD %s", compare_and_delete);
+        must("CONFIG RESETSTAT");
+        for (int i = 0; i < PAIRS; i++) {
+            run_alone(&one, LOCK_TAKE);
+            run_alone(&one, LOCK_GIVE);
+        }
+        const unsigned long long ours_us = spent_on("evalsha").us;
+        must("CONFIG RESETSTAT");
+        for (int i = 0; i < PAIRS; i++) {
+            must("SET plain token NX PX 10000");
+            must("EVALSHA %s 1 plain token", digest->str);
+        }
+        const unsigned long long plain_us = spent_on("evalsha").us + spent_on("set").us;
+        printf("take and give: %.1f us; SET NX PX and compare-and-delete: %.1f us\n", (double)ours_us / PAIRS,
+               (double)plain_us / PAIRS);
+        freeReplyObject(digest);
+    }
+}
+
+/* ---- looking ---- */
 
 struct looked {
     bool answered, sound;

@@ -1,5 +1,5 @@
--- lock_common: what lock_acquire, lock_release and lock_stay have in common. embed.sh puts it where they say so. The script
--- has set `call`, redis.call, and `now`, ms of Redis's clock.
+-- lock_common: what lock_acquire, lock_release and lock_stay have in common. embed.sh puts it where they say so. The
+-- script has set `call`, redis.call, and `now`, ms of Redis's clock.
 --
 -- A member of held, queue and alive is the token of a request, which says all about it: "<uuid, 36> <units, 7 digits>
 -- <limit, 7 digits> <lease_ms, 8 digits>", then a space and text for people.
@@ -17,9 +17,9 @@ local function keep(key, ms)
   if call('PTTL', key) < ms + 1000 then call('PEXPIRE', key, ms + 1000) end
 end
 
--- Drops what has run out; true if there was any. It is the first to write, and so lets the rest of a script work without
--- memory: Redis no longer refuses it to one that has written. Where one of queue and alive was evicted, the other goes, too:
--- those that wait ask again.
+-- Drops what has run out; true if there was any. It is the first to write, and so lets the rest of a script work
+-- without memory: Redis no longer refuses it to one that has written. Where one of queue and alive was evicted the other
+-- goes, too: those that wait ask again.
 local function purge(held, queue, alive)
   local dropped = call('ZREMRANGEBYSCORE', held, '-inf', now)
   if call('ZCARD', queue) ~= call('ZCARD', alive) then call('DEL', queue, alive) end

@@ -3,8 +3,8 @@
 -- KEYS  held, queue, alive, fence
 -- ARGV  1 at most so many of either
 --
--- Replies  {fence, holders, waiters, {token, left_ms, ...}, {token, ...}}: the last number, 0 if none is known; how many
---   there are; the first of them, with what is left of a lease
+-- Replies  {fence, holders, waiters, {token, left_ms, ...}, {token, ...}}: the last number, 0 if none is known; how
+--   many there are; the first of them, with what is left of a lease
 
 local call = redis.call
 local held, queue, alive, fence = KEYS[1], KEYS[2], KEYS[3], KEYS[4]

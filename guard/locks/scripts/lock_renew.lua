@@ -8,8 +8,8 @@
 --
 -- A hold whose lease is over but that nobody has dropped has never been anybody else's: it is renewed.
 --
--- Why the first write, which changes nothing: a replica refuses it, and so does a master that has lost its replicas; without
--- it they would say that the lock is lost. And Redis no longer refuses memory to a script that has written.
+-- Why the first write, which changes nothing: a replica refuses it, and so does a master that has lost its replicas;
+-- without it they would say that the lock is lost. And Redis no longer refuses memory to a script that has written.
 
 local call = redis.call
 local token, lease_ms = ARGV[1], tonumber(ARGV[1]:sub(54, 61))
