@@ -125,7 +125,7 @@ static int status_of_refusal(const struct fleetlock *fleetlock, enum guard_lock_
 {
     switch (status) {
     case GUARD_LOCK_BUSY:
-        fprintf(stderr, "fleetlock: %s: not acquired in time, %" PRIu32 " in front\n",
+        fprintf(stderr, "fleetlock: %s: not acquired in time, %" PRIu32 " waited in front\n",
                 fleetlock->options.names[0], fleetlock->result.before);
         return EX_TEMPFAIL;
     case GUARD_LOCK_UNREACHABLE:
