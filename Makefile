@@ -1,6 +1,7 @@
 # stampede-guard - one load per cache key, fleet-wide.
 #
-#   make              build/catalogd, the service, and build/stampede, the stampede tester
+#   make              build/catalogd, the service, build/stampede, the stampede tester, and build/fleetlock, flock(1) for
+#                     a fleet
 #   make demo         private Redis and PostgreSQL, 1 000 requests on a cold product, three modes, one table
 #   make scenarios    stampedes and faults, each judged (8 minutes): T="redis leader"; pages in build/scenarios/
 #   make run          the service over private servers until Ctrl-C, with curl lines to try
@@ -13,23 +14,24 @@
 #   make chaos        four processes and their servers under a seeded storm of faults, judged from what clients
 #                     saw: SECONDS=60 SEED=1
 #   make soak         the same for long, at a gentler pace; everything must end flat: MINUTES=60 SEED=1
-#   make sim          the core in a simulated fleet under faults: SEEDS=100000. The first 2000 must run as
-#                     tests/sim/courses has it
+#   make sim          the cores, the guard's and that of the locks, in a simulated fleet under faults: SEEDS=100000.
+#                     The first ones must run as tests/sim/courses and lock_courses have it
 #   make golden       writes tests/golden/*.txt anew, after a change that means to change what others rely on
-#   make courses      writes tests/sim/courses anew, after a change that means to change what the core does
+#   make courses      writes these two anew, after a change that means to change what a core does
 #   make mutants      does the simulator find sown bugs
 #   make mutants-live the same against real servers, and who killed whom (20 minutes): T=fill for names with it
 #   make model        the protocols in the model checker spin, sown bugs too; LONG=1: the large searches as well
 #                     (half an hour, 6 GB of memory)
 #   make bench        the measurements the README quotes
 #   make peers        the known caches on the same work, side by side (6 minutes): T="nginx catalogd burst" JSON=FILE
-#   make lab          the Redis locks of the literature and what breaks each (2 minutes): T="redisson guard changed"
+#   make lab          the locks of the literature and what breaks each (5 minutes): T="redisson guard changed", T=queue
 #                     JSON=FILE
 #   make lint         include directions, format, cppcheck, clang-tidy
 #   make format       applies .clang-format
 #   make empty-root   what guard/README.md says, in a Debian that has nothing yet; needs root and a mirror (a minute)
 #   make amalgamation build/amalgamation/guard.c and guard.h: the guard as one file
-#   make install      catalogd, libguard.a, guard.h and its pkg-config file under $(DESTDIR)$(PREFIX)
+#   make install      catalogd, fleetlock and its man page, libguard.a, its headers and its pkg-config file under
+#                     $(DESTDIR)$(PREFIX)
 #   make clean        removes build/
 #   make help         prints this
 #
@@ -121,7 +123,9 @@ LOAD_SOURCES := $(filter-out load/bench/bench.c,$(foreach folder,$(LOAD_FOLDERS)
 comma := ,
 objects = $(patsubst %.c,$(BUILD)/%.o,$(1))
 
-APP_OBJECTS := $(call objects,$(wildcard app/*/*.c))
+FLEETLOCK_OBJECTS := $(call objects,$(wildcard app/fleetlock/*.c))
+FLEETLOCK := $(BUILD)/fleetlock
+APP_OBJECTS := $(filter-out $(FLEETLOCK_OBJECTS),$(call objects,$(wildcard app/*/*.c)))
 LOAD_OBJECTS := $(call objects,$(LOAD_SOURCES))
 PEERS_OBJECTS := $(call objects,$(filter-out load/peers/peers.c,$(wildcard load/peers/*.c)))
 PEERS := $(BUILD)/peers
@@ -135,7 +139,7 @@ SUPPORT_OBJECTS := $(call objects,$(wildcard tests/support/*.c) $(FUZZ_SOURCES) 
 CHAOS_OBJECTS := $(call objects,$(filter-out %_test.c %_main.c %_shim.c,$(wildcard tests/chaos/*.c)))
 CHAOS := $(BUILD)/tests/chaos/chaos
 CHAOS_SHIM := $(BUILD)/tests/chaos/clock_shim.so
-LIBRARIES = $(LIBS_libmicrohttpd) $(LIBS_jansson) $(LIBS_libpq) $(LIBS_hiredis) $(LIBS_libuv) -lm -pthread $(LDLIBS)
+LIBRARIES = $(LIBS_libmicrohttpd) $(LIBS_jansson) $(LIBS_libpq) $(GUARD_LOCKS_LIBS) $(LIBS_hiredis) $(LIBS_libuv) -lm -pthread $(LDLIBS)
 
 CATALOGD := $(if $(wildcard app/main.c),$(BUILD)/catalogd)
 STAMPEDE := $(BUILD)/stampede
@@ -144,7 +148,7 @@ LOAD_PROGRAMS := $(STAMPEDE) $(BENCH)
 TEST_PROGRAMS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/*/*_test.c))
 
 # build/catalogd and build/stampede are the ones built last, of whichever variant.
-all: $(CATALOGD) $(LOAD_PROGRAMS) $(PEERS) $(LAB)
+all: $(CATALOGD) $(FLEETLOCK) $(LOAD_PROGRAMS) $(PEERS) $(LAB)
 	@for program in $(^F); do ln -sfn $(notdir $(BUILD))/$$program build/$$program; done
 
 $(BUILD)/%.o: %.c
@@ -182,6 +186,10 @@ $(BUILD)/catalogd: $(BUILD)/app/main.o $(BUILD)/libapp.a $(GUARD_LIB)
 	@echo "  LINK $@"
 	$(LINK) $^ $(LIBRARIES)
 
+$(FLEETLOCK): $(FLEETLOCK_OBJECTS) $(BUILD)/libapp.a $(GUARD_LIB)
+	@echo "  LINK $@"
+	$(LINK) $^ $(GUARD_LIBS) $(LDLIBS)
+
 $(STAMPEDE): $(BUILD)/load/stampede.o $(BUILD)/libload.a
 $(BENCH): $(BUILD)/load/bench/bench.o $(BUILD)/libload.a
 $(LOAD_PROGRAMS):
@@ -201,9 +209,9 @@ $(LAB): $(LAB_OBJECTS) $(BUILD)/libload.a $(GUARD_LIB)
 FAIL_PROGRAMS := $(filter $(BUILD)/tests/fail/%,$(TEST_PROGRAMS))
 $(FAIL_PROGRAMS): private WRAPPED := $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc aligned_alloc strdup free \
 	socket connect bind listen send recv getrandom poll pthread_create pthread_mutex_lock)
-$(BUILD)/tests/unit/core_memory_test: private WRAPPED := $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc)
+$(BUILD)/tests/unit/core_memory_test $(BUILD)/tests/unit/lock_memory_test: private WRAPPED := $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc)
 ARCHIVES := $(BUILD)/libchaos.a $(BUILD)/libsupport.a $(BUILD)/libload.a $(BUILD)/libapp.a $(GUARD_PARTS)
-$(TEST_PROGRAMS): %: %.o $(ARCHIVES) | $(CATALOGD) $(LOAD_PROGRAMS) $(PEERS) $(LAB)
+$(TEST_PROGRAMS): %: %.o $(ARCHIVES) | $(CATALOGD) $(FLEETLOCK) $(LOAD_PROGRAMS) $(PEERS) $(LAB)
 	@echo "  LINK $@"
 	$(LINK) $(WRAPPED) $(filter %.o,$^) $(filter %.a,$^) $(LIBS_cmocka) $(LIBRARIES)
 
@@ -213,7 +221,7 @@ $(filter %/lab_test,$(TEST_PROGRAMS)): $(filter-out %/lab.o,$(LAB_OBJECTS))
 
 # The guard of walk_test says which functions are entered; -O0, so that none is inlined.
 WALK_OBJECTS := $(patsubst $(GUARD_BUILD)/%,$(BUILD)/walk/%,$(GUARD_OBJECTS))
-$(BUILD)/walk/%.o: $(GUARD_DIR)/%.c $(GUARD_BUILD)/guard_scripts.h
+$(BUILD)/walk/%.o: $(GUARD_DIR)/%.c | $(GUARD_MADE)
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(GUARD_CFLAGS) -O0 -g -finstrument-functions -MMD -MP -c -o $@ $<
 -include $(WALK_OBJECTS:.o=.d)
@@ -229,7 +237,7 @@ $(CHAOS_SHIM): tests/chaos/clock_shim.c
 	@echo "  LINK $@"
 	$(CC) -std=c11 -D_GNU_SOURCE $(WARNINGS) $(HARDENED) -fPIC -fvisibility=hidden -shared $(CFLAGS) $(LDFLAGS) -o $@ $<
 
--include $(patsubst %.o,%.d,$(APP_OBJECTS) $(BUILD)/app/main.o $(LOAD_OBJECTS) $(SUPPORT_OBJECTS) \
+-include $(patsubst %.o,%.d,$(APP_OBJECTS) $(FLEETLOCK_OBJECTS) $(BUILD)/app/main.o $(LOAD_OBJECTS) $(SUPPORT_OBJECTS) \
 	$(BUILD)/load/stampede.o $(BUILD)/load/bench/bench.o $(TEST_PROGRAMS:=.o) $(CHAOS_OBJECTS) $(BUILD)/tests/chaos/chaos_main.o \
 	$(PEERS_OBJECTS) $(BUILD)/load/peers/peers.o $(LAB_OBJECTS) \
 	$(BUILD)/tests/sim/sim_main.o $(BUILD)/tests/fuzz/fuzz_main.o)
@@ -264,7 +272,7 @@ db:
 tests: all $(TEST_PROGRAMS) $(CHAOS_SHIM) $(BUILD)/mutants.checked
 
 # Every sown bug still has its place in the code.
-$(BUILD)/mutants.checked: tests/mutants/table tests/mutants/sow.awk $(wildcard guard/*.c guard/*/*.c guard/wire/scripts/*.lua app/*.c app/*/*.c sql/*.sql)
+$(BUILD)/mutants.checked: tests/mutants/table tests/mutants/sow.awk $(wildcard guard/*.c guard/*/*.c guard/*/scripts/*.lua app/*.c app/*/*.c sql/*.sql tests/sim/lock_model.c)
 	awk -v check=1 -f tests/mutants/sow.awk tests/mutants/table
 	@touch $@
 
@@ -272,6 +280,8 @@ SELECTED := $(sort $(if $(T),$(foreach program,$(TEST_PROGRAMS),$(if $(call chos
 
 test: $(if $(T),$(SELECTED) $(CHAOS_SHIM),tests)
 	$(if $(filter %/page_test,$(SELECTED)),@sh load/deps.sh page-test)
+	$(if $(filter %/lock_zookeeper_test,$(SELECTED)),@sh load/deps.sh zookeeper)
+	$(if $(filter %/lock_postgres_test,$(SELECTED)),@sh load/deps.sh pgbouncer)
 	@CATALOGD=$(BUILD)/catalogd CHAOS_SHIM=$(CHAOS_SHIM) TEST_LIMIT_S=$(TEST_LIMIT_S) sh tests/support/run.sh $(SELECTED)
 
 golden: $(BUILD)/tests/golden/golden_test
@@ -310,16 +320,20 @@ chaos soak: $(CHAOS)
 	    --seconds $(if $(filter soak,$@),$$(($(MINUTES) * 60)),$(SECONDS)) --seed $(SEED)
 
 # A course is a hash of what happened in a seed and when. Code that only moves leaves every one of them as it is.
-COURSE_FILE := tests/sim/courses
+# The guard's simulator, then that of the locks.
 sim: $(BUILD)/sim
-	@$(BUILD)/sim COURSES=$$(wc -l <$(COURSE_FILE)) | diff $(COURSE_FILE) - >$(BUILD)/courses.diff || \
-	    { echo "SEED=$$(sed -n '2s/^[<>] \([0-9]*\) .*/\1/p' $(BUILD)/courses.diff) is the first of" \
-	        "$$(grep -c '^>' $(BUILD)/courses.diff) seeds that take another course than in $(COURSE_FILE): if that is meant," \
-	        "say why in the commit and run make courses"; exit 1; } >&2
-	@$(BUILD)/sim SEEDS=$(SEEDS)
+	@for of in "" locks; do \
+	    file=tests/sim/$${of:+lock_}courses; \
+	    $(BUILD)/sim $$of COURSES=$$(wc -l <$$file) | diff $$file - >$(BUILD)/courses.diff || \
+	    { echo "$$of SEED=$$(sed -n '2s/^[<>] \([0-9]*\) .*/\1/p' $(BUILD)/courses.diff) is the first of" \
+	        "$$(grep -c '^>' $(BUILD)/courses.diff) seeds that take another course than in $$file: if that is meant," \
+	        "say why in the commit and run make courses"; exit 1; } >&2; \
+	    $(BUILD)/sim $$of SEEDS=$(SEEDS) || exit 1; \
+	done
 
 courses: $(BUILD)/sim
-	@$(BUILD)/sim COURSES=2000 >$(COURSE_FILE)
+	@$(BUILD)/sim COURSES=2000 >tests/sim/courses
+	@$(BUILD)/sim locks COURSES=500 >tests/sim/lock_courses
 
 # Are sown bugs found? In the model Redis, and in the core.
 mutants: $(BUILD)/sim
@@ -348,13 +362,14 @@ peers: all
 	@CATALOGD=$(BUILD)/catalogd PEERS_NODE=build/peers_node $(PEERS) $(T) $(if $(JSON),--json $(JSON))
 
 # Exits with 1 where ours does not keep what it promises.
-lab: all
-	@$(LAB) $(T) $(if $(JSON),--json $(JSON))
+lab: all $(CHAOS_SHIM)
+	@sh load/deps.sh lab
+	@CHAOS_SHIM=$(CHAOS_SHIM) $(LAB) $(T) $(if $(JSON),--json $(JSON))
 
 SOURCES = $(wildcard guard/*.c guard/*/*.c app/*.c app/*/*.c load/*.c load/*/*.c tests/*/*.c)
 HEADERS = $(wildcard guard/*.h guard/*/*.h app/*.h app/*/*.h load/*/*.h tests/*/*.h)
 
-lint: $(GUARD_BUILD)/guard_scripts.h $(BUILD)/app_statements.h $(BUILD)/page_template.h
+lint: $(GUARD_MADE) $(BUILD)/app_statements.h $(BUILD)/page_template.h
 	@sh load/deps.sh lint
 	@sh load/lint.sh
 	clang-format --dry-run -Werror $(SOURCES) $(HEADERS)
@@ -387,12 +402,13 @@ empty-root:
 	@sh tests/support/empty_root.sh build/empty_root
 
 install: all $(GUARD_LIB)
-	install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin lib/pkgconfig include)
-	install -m 755 $(BUILD)/catalogd $(DESTDIR)$(PREFIX)/bin/catalogd
+	install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin lib/pkgconfig include share/man/man1)
+	install -m 755 $(BUILD)/catalogd $(BUILD)/fleetlock $(DESTDIR)$(PREFIX)/bin/
+	install -m 644 app/fleetlock/fleetlock.1 $(DESTDIR)$(PREFIX)/share/man/man1/fleetlock.1
 	install -m 644 $(GUARD_LIB) $(DESTDIR)$(PREFIX)/lib/libguard.a
-	install -m 644 guard/guard.h $(DESTDIR)$(PREFIX)/include/guard.h
+	install -m 644 guard/guard.h guard/locks.h $(DESTDIR)$(PREFIX)/include/
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e "s|@VERSION@|$$(sed -n 's/^#define GUARD_VERSION "\(.*\)"/\1/p' guard/guard.h)|" \
-		guard/stampede-guard.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/stampede-guard.pc
+		-e 's|@LOCKS_LIBS@|$(GUARD_LOCKS_LIBS)|' guard/stampede-guard.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/stampede-guard.pc
 	chmod 644 $(DESTDIR)$(PREFIX)/lib/pkgconfig/stampede-guard.pc
 
 amalgamation:

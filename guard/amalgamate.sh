@@ -1,9 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# amalgamate.sh FOLDER - the whole guard as FOLDER/guard.c and FOLDER/guard.h.
+# amalgamate.sh FOLDER - the whole guard as FOLDER/guard.c, FOLDER/guard.h and FOLDER/locks.h.
 #
 # Every .c file in turn, each header of ours where it is first included, the licence in front. A name may have only one
-# meaning in all files; the compiler tells of a second one.
+# meaning in all files; the compiler tells of a second one. Locks over PostgreSQL and ZooKeeper, which need libraries of
+# their own, are left out.
 #
 #     cc -std=c11 -D_GNU_SOURCE -fvisibility=hidden -c guard.c        # link with -lhiredis -luv -pthread
 set -eu
@@ -11,12 +12,12 @@ set -eu
 out=${1:?the folder is missing: amalgamate.sh FOLDER}
 here=$(dirname "$0")
 mkdir -p "$out"
-scripts=$out/guard_scripts.h
-trap 'rm -f "$scripts"' EXIT
-sh "$here/wire/scripts/embed.sh" "$scripts" "$here"/wire/scripts/*.lua
-cp "$here/guard.h" "$out/guard.h"
+trap 'rm -f "$out/guard_scripts.h" "$out/guard_lock_scripts.h"' EXIT
+sh "$here/wire/scripts/embed.sh" "$out/guard_scripts.h" "$here"/wire/scripts/*.lua
+sh "$here/wire/scripts/embed.sh" "$out/guard_lock_scripts.h" "$here"/locks/scripts/*.lua
+cp "$here/guard.h" "$here/locks.h" "$out"
 version=$(sed -n 's/^#define GUARD_VERSION "\(.*\)"/\1/p' "$here/guard.h")
-awk -v here="$here" -v scripts="$scripts" -v version="$version" '
+awk -v here="$here" -v out="$out" -v version="$version" '
 # A path in this folder, without its "room/../".
 function plain(path) {
     while (sub(/[a-z]+\/\.\.\//, "", path))
@@ -24,8 +25,16 @@ function plain(path) {
     return path
 }
 
+function is_made(name) {
+    return name ~ /^guard_(lock_)?scripts\.h$/
+}
+
+function is_public(name) {
+    return name == "guard.h" || name == "locks.h"
+}
+
 function emit(name,    line, header, path, room) {
-    path = name == "guard_scripts.h" ? scripts : here "/" name
+    path = (is_made(name) ? out : here) "/" name
     room = name ~ /\// ? substr(name, 1, index(name, "/")) : ""
     printf "\n/* ======== %s ======== */\n\n", name
     while ((status = (getline line < path)) > 0) {
@@ -33,9 +42,9 @@ function emit(name,    line, header, path, room) {
             header = line
             sub(/^[^"]*"/, "", header)
             sub(/".*/, "", header)
-            if (header != "guard_scripts.h")
+            if (!is_made(header))
                 header = plain(room header)
-            if (header == "guard.h" || header in seen)
+            if (is_public(header) || header in seen)
                 continue
             seen[header] = 1
             emit(header)
@@ -55,8 +64,9 @@ BEGIN {
     while ((getline line < (here "/LICENSE")) > 0)
         print line == "" ? " *" : " * " line
     print " */"
-    print "#ifndef _GNU_SOURCE\n#define _GNU_SOURCE 1\n#endif\n#include \"guard.h\""
+    print "#ifndef _GNU_SOURCE\n#define _GNU_SOURCE 1\n#endif\n#include \"locks.h\""
     for (i = 1; i < ARGC; i++)
-        emit(substr(ARGV[i], length(here) + 2))
+        if (ARGV[i] !~ /(lock_(postgres|zookeeper)|keeper_)[^\/]*$/)
+            emit(substr(ARGV[i], length(here) + 2))
     exit failed
-}' "$here"/base/*.c "$here"/core/*.c "$here"/redis/*.c "$here"/wire/*.c "$here"/run/*.c "$here"/api.c >"$out/guard.c"
+}' "$here"/base/*.c "$here"/core/*.c "$here"/redis/*.c "$here"/wire/*.c "$here"/run/*.c "$here"/locks/*.c "$here"/api.c >"$out/guard.c"

@@ -2,12 +2,12 @@
 /*
  * api.c - the public functions: check, copy, hand over to the thread it belongs to. See guard.h.
  */
+#include "base/blocking.h"
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/uv_host.h"
 #include "core/near.h"
 #include "guard.h"
-#include "run/blocking.h"
 #include "run/life.h"
 #include "run/loop.h"
 #include "run/mailbox.h"
@@ -67,7 +67,7 @@ static struct guard *new_guard(const struct guard_config *config)
     guard->config.redis_url = NULL; /* parsed into `address`; not kept, it may hold a password */
     guard->config.name_space = copy_name(config);
     guard->forks = forked_count();
-    say_init(&guard->say, &guard->config);
+    say_init(&guard->say, guard->config.name_space, config->log, config->log_context);
     guard->answering_name = strdup(config->name_space);
     return guard;
 }

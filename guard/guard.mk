@@ -15,20 +15,45 @@
 # Only what guard.h declares is visible in GUARD_LIB: a function of yours may well be called redis_open. Link
 # time optimization ends at that border, so -flto is left out here. GUARD_PARTS has the same objects with
 # all their symbols, for tests of the inside.
+#
+# GUARD_LOCKS_WITH says what locks can stand on beside Redis: each of postgres (libpq-dev) and zookeeper
+# (libzookeeper-mt-dev) whose library is there. Set it before the include to decide yourself; empty: neither.
 
 GUARD_DIR ?= guard
 GUARD_BUILD ?= build/guard
 GUARD_LIB := $(GUARD_BUILD)/libguard.a
 GUARD_PARTS := $(GUARD_BUILD)/libguard_parts.a
-GUARD_LIBS = -lhiredis -luv -pthread
+GUARD_LIBS = $(GUARD_LOCKS_LIBS) -lhiredis -luv -pthread
 
 OBJCOPY ?= objcopy
 
-GUARD_ROOMS := base core redis wire run
-GUARD_SOURCES := $(GUARD_DIR)/api.c $(foreach room,$(GUARD_ROOMS),$(wildcard $(GUARD_DIR)/$(room)/*.c))
+GUARD_ROOMS := base core redis wire run locks
+GUARD_SOURCES := $(wildcard $(GUARD_DIR)/api.c) $(foreach room,$(GUARD_ROOMS),$(wildcard $(GUARD_DIR)/$(room)/*.c))
 GUARD_SCRIPTS := $(wildcard $(GUARD_DIR)/wire/scripts/*.lua)
+GUARD_LOCK_SCRIPTS := $(wildcard $(GUARD_DIR)/locks/scripts/*.lua)
+GUARD_MADE := $(if $(GUARD_SCRIPTS),$(GUARD_BUILD)/guard_scripts.h) \
+	$(if $(GUARD_LOCK_SCRIPTS),$(GUARD_BUILD)/guard_lock_scripts.h)
 GUARD_OBJECTS := $(patsubst $(GUARD_DIR)/%.c,$(GUARD_BUILD)/%.o,$(GUARD_SOURCES))
 GUARD_CFLAGS = -std=c11 -D_GNU_SOURCE -pthread -fPIC -fvisibility=hidden -I$(GUARD_BUILD)
+
+# Is this header there, and its library?
+guard_finds = $(shell echo 'int main(void) { return 0; }' | $(CC) $(CPPFLAGS) $(3) -include $(1) -x c -o /dev/null - $(2) \
+	2>/dev/null && echo yes)
+GUARD_POSTGRES_CFLAGS := $(patsubst -I%,-isystem %,$(shell pkg-config --cflags libpq 2>/dev/null))
+ifeq ($(origin GUARD_LOCKS_WITH),undefined)
+GUARD_LOCKS_WITH := $(if $(call guard_finds,libpq-fe.h,-lpq,$(GUARD_POSTGRES_CFLAGS)),postgres)
+GUARD_LOCKS_WITH += $(if $(call guard_finds,zookeeper/zookeeper.h,-lzookeeper_mt),zookeeper)
+endif
+# A provider whose file was not copied, or was taken out, is none.
+GUARD_LOCKS_WITH := $(foreach with,$(GUARD_LOCKS_WITH),$(if $(wildcard $(GUARD_DIR)/locks/lock_$(with).c),$(with)))
+ifneq ($(filter postgres,$(GUARD_LOCKS_WITH)),)
+GUARD_CFLAGS += -DGUARD_LOCKS_WITH_POSTGRES $(GUARD_POSTGRES_CFLAGS)
+GUARD_LOCKS_LIBS += -lpq
+endif
+ifneq ($(filter zookeeper,$(GUARD_LOCKS_WITH)),)
+GUARD_CFLAGS += -DGUARD_LOCKS_WITH_ZOOKEEPER
+GUARD_LOCKS_LIBS += -lzookeeper_mt
+endif
 
 guard_default_goal := $(.DEFAULT_GOAL)
 
@@ -42,13 +67,24 @@ $(GUARD_PARTS): $(GUARD_OBJECTS)
 	rm -f $@
 	$(AR) rcs $@ $(GUARD_OBJECTS)
 
-$(GUARD_BUILD)/%.o: $(GUARD_DIR)/%.c $(GUARD_BUILD)/guard_scripts.h
+$(GUARD_BUILD)/%.o: $(GUARD_DIR)/%.c | $(GUARD_MADE)
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(GUARD_CFLAGS) $(filter-out -flto%,$(CFLAGS)) -MMD -MP -c -o $@ $<
+
+# A library that has come or gone since.
+$(filter $(GUARD_BUILD)/locks/%,$(GUARD_OBJECTS)): $(GUARD_BUILD)/locks_with
+$(GUARD_BUILD)/locks_with: guard_looks_again
+	@mkdir -p $(@D)
+	@echo '$(GUARD_LOCKS_WITH)' | cmp -s - $@ || echo '$(GUARD_LOCKS_WITH)' >$@
+.PHONY: guard_looks_again
 
 $(GUARD_BUILD)/guard_scripts.h: $(GUARD_DIR)/wire/scripts/embed.sh $(GUARD_SCRIPTS)
 	@mkdir -p $(@D)
 	sh $(GUARD_DIR)/wire/scripts/embed.sh $@ $(GUARD_SCRIPTS)
+
+$(GUARD_BUILD)/guard_lock_scripts.h: $(GUARD_DIR)/wire/scripts/embed.sh $(GUARD_LOCK_SCRIPTS)
+	@mkdir -p $(@D)
+	sh $(GUARD_DIR)/wire/scripts/embed.sh $@ $(GUARD_LOCK_SCRIPTS)
 
 -include $(GUARD_OBJECTS:.o=.d)
 

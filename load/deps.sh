@@ -4,7 +4,9 @@
 #
 #   sh load/deps.sh build [COMPILER]   what building, testing and the demo need
 #   sh load/deps.sh client             psql
-#   sh load/deps.sh lint | fuzz | valgrind | model | bench | empty-root  what these targets need on top
+#   sh load/deps.sh lint | fuzz | valgrind | model | bench | lab | empty-root  what these targets need on top
+#   sh load/deps.sh pgbouncer          the pooler that the tests of the PostgreSQL locks and the lab start
+#   sh load/deps.sh zookeeper          the server that the tests of the ZooKeeper provider and the lab start
 #   sh load/deps.sh page-test          what looks at the page of a report in the tests
 #   sh load/deps.sh peers [PACKAGE]    the caches that make peers compares, or one package of them
 #   sh load/deps.sh --list WHAT        prints the packages, installs nothing
@@ -24,6 +26,7 @@ libhiredis-dev    /usr/include/hiredis/hiredis.h
 libmicrohttpd-dev /usr/include/microhttpd.h
 libjansson-dev    /usr/include/jansson.h
 libpq-dev         /usr/include/postgresql/libpq-fe.h
+libzookeeper-mt-dev /usr/lib/*/libzookeeper_mt.so
 libcmocka-dev     /usr/include/cmocka.h
 uthash-dev        /usr/include/uthash.h
 redis-server      redis-server
@@ -47,6 +50,13 @@ valgrind valgrind
 model_needs='
 gcc  gcc
 spin spin
+'
+zookeeper_needs='
+libzookeeper-java    /usr/share/java/zookeeper.jar
+default-jre-headless java
+'
+pgbouncer_needs='
+pgbouncer pgbouncer
 '
 bench_needs='
 nginx   nginx
@@ -87,11 +97,14 @@ needs_of() {
     fuzz) echo "$fuzz_needs" ;;
     valgrind) echo "$valgrind_needs" ;;
     model) echo "$model_needs" ;;
+    pgbouncer) echo "$pgbouncer_needs" ;;
+    zookeeper) echo "$zookeeper_needs" ;;
     bench) echo "$bench_needs" ;;
     empty-root) echo "$empty_root_needs" ;;
     page-test) echo "$page_test_needs" ;;
+    lab) echo "$pgbouncer_needs$zookeeper_needs" ;;
     peers) echo "$peers_needs" | grep "^${2:+$2 }" ;;
-    *) echo "deps.sh: unknown: $1 (build, client, lint, fuzz, valgrind, model, bench, empty-root, page-test, peers)" >&2; exit 2 ;;
+    *) echo "deps.sh: unknown: $1 (build, client, lint, fuzz, valgrind, model, zookeeper, pgbouncer, bench, lab, empty-root, page-test, peers)" >&2; exit 2 ;;
     esac
     case ${2:-gcc} in
     clang*) echo "$(basename "$2") $2" ;;
@@ -156,7 +169,7 @@ install() {
 }
 install "$@" || { apt-get -qq update && install "$@"; }
 
-for service in redis-server nginx varnish; do
+for service in redis-server nginx varnish pgbouncer; do
     case " $* " in
     *" $service "*) systemctl --quiet disable "$service.service" 2>/dev/null || true ;;
     esac

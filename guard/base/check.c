@@ -29,18 +29,11 @@ enum guard_status check_failed(struct guard_error *error, enum guard_status stat
     return status;
 }
 
-/* A number with its limits. */
-struct range {
-    const char *name;
-    uint64_t value, least, most;
-    const char *why;
-};
-
-static enum guard_status check_ranges(const char *of, const struct range *ranges, size_t count,
-                                      struct guard_error *error)
+enum guard_status check_ranges(const char *of, const struct check_range *ranges, size_t count,
+                               struct guard_error *error)
 {
     for (size_t i = 0; i < count; i++) {
-        const struct range *range = &ranges[i];
+        const struct check_range *range = &ranges[i];
         if (range->value < range->least || range->value > range->most)
             return check_failed(error, GUARD_INVALID,
                                 "%s.%s is %" PRIu64 "; it must be %" PRIu64 "..%" PRIu64 "%s%s", of,
@@ -64,7 +57,7 @@ enum guard_status check_config(const struct guard_config *config, struct guard_e
         return check_failed(error, GUARD_INVALID, "guard_config.mode %d is none of the four",
                             (int)config->mode);
     uint64_t least_permit_ms = config->load_permits > 0 ? (uint64_t)config->redis_limit_ms * 3 : 0;
-    const struct range ranges[] = {
+    const struct check_range ranges[] = {
         {"redis_limit_ms", config->redis_limit_ms, 1, 60000, ""},
         {"connect_limit_ms", config->connect_limit_ms, 1, 60000, ""},
         {"load_workers", config->load_workers, 1, 1024, "each is a thread"},
@@ -93,7 +86,7 @@ enum guard_status check_policy(const struct guard_policy *policy, const struct g
     if (policy->loader == NULL)
         return check_failed(error, GUARD_INVALID, "guard_policy.loader is NULL; nothing could be loaded");
     uint64_t least_lease_ms = (uint64_t)config->redis_limit_ms * 3;
-    const struct range ranges[] = {
+    const struct check_range ranges[] = {
         {"fresh_ms", policy->fresh_ms, 1, config->max_value_ms, "at most the guard's max_value_ms"},
         {"fresh_ms + stale_ms", (uint64_t)policy->fresh_ms + policy->stale_ms, 1, config->max_value_ms,
          "at most the guard's max_value_ms"},

@@ -14,6 +14,16 @@ enum { CHECK_VALUE_MAX_BYTES = 64 << 20 };
 enum guard_status check_failed(struct guard_error *error, enum guard_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* A number with its limits. */
+struct check_range {
+    const char *name;
+    uint64_t value, least, most;
+    const char *why; /* the limits are what they are; "": it is plain */
+};
+/* The first that is out of its limits is refused as "OF.NAME". */
+enum guard_status check_ranges(const char *of, const struct check_range *ranges, size_t count,
+                               struct guard_error *error);
+
 enum guard_status check_config(const struct guard_config *config, struct guard_error *error);
 enum guard_status check_policy(const struct guard_policy *policy, const struct guard_config *config,
                                struct guard_error *error);

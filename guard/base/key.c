@@ -14,14 +14,14 @@ static const char hash_mark[] = "%sha256:"; /* "%s" starts no percent-encoded by
 
 enum { ENCODED_HASH_BYTES = sizeof(hash_mark) - 1 + 2 * DIGEST_SHA256_BYTES };
 _Static_assert((int)ENCODED_HASH_BYTES <= (int)KEY_ENCODED_MAX, "a hashed key is an encoded key");
-/* key_prefix ":{" name space ":" encoded "}:" role, NUL */
-_Static_assert(sizeof(key_prefix) - 1 + 2 + KEY_NAMESPACE_MAX + 1 + KEY_ENCODED_MAX + 2 + 1 < KEY_NAME_SIZE,
+/* key_prefix ":{" name space ":" encoded "}:" role of one or two, NUL */
+_Static_assert(sizeof(key_prefix) - 1 + 2 + KEY_NAMESPACE_MAX + 1 + KEY_ENCODED_MAX + 2 + 2 < KEY_NAME_SIZE,
                "the longest name fits");
 /* key_prefix ":{" name space ":tags}:t:" encoded, NUL; a tag is at most as long as a key */
 _Static_assert(sizeof(key_prefix) - 1 + 2 + KEY_NAMESPACE_MAX + 9 + KEY_ENCODED_MAX + 1 <= KEY_NAME_SIZE,
                "the longest tag fits");
-/* key_prefix ":wake:" name space ":" ten digits, NUL */
-_Static_assert(sizeof(key_prefix) - 1 + 6 + KEY_NAMESPACE_MAX + 1 + 10 < KEY_CHANNEL_SIZE,
+/* key_prefix ":locks:" name space ":" ten digits, NUL */
+_Static_assert(sizeof(key_prefix) - 1 + 7 + KEY_NAMESPACE_MAX + 1 + 10 < KEY_CHANNEL_SIZE,
                "the longest channel fits");
 
 static bool is_alphanumeric(char c)
@@ -94,6 +94,15 @@ size_t key_name(const char *name_space, const char *encoded, enum key_role role,
     return (size_t)bytes;
 }
 
+size_t key_lock(const char *name_space, const char *encoded, size_t encoded_bytes, enum key_lock_role role,
+                char out[KEY_NAME_SIZE])
+{
+    const int bytes = snprintf(out, KEY_NAME_SIZE, "%s:{%s:%.*s}:k%c", key_prefix, name_space,
+                               (int)encoded_bytes, encoded, role);
+    assert(bytes > 0 && bytes < KEY_NAME_SIZE);
+    return (size_t)bytes;
+}
+
 size_t key_tag_clock(const char *name_space, char out[KEY_NAME_SIZE])
 {
     const int bytes = snprintf(out, KEY_NAME_SIZE, "%s:{%s:tags}:clock", key_prefix, name_space);
@@ -119,6 +128,13 @@ size_t key_cache_id(const char *name_space, char out[KEY_NAME_SIZE])
 size_t key_channel(const char *name_space, unsigned database, char out[KEY_CHANNEL_SIZE])
 {
     const int bytes = snprintf(out, KEY_CHANNEL_SIZE, "%s:wake:%s:%u", key_prefix, name_space, database);
+    assert(bytes > 0 && bytes < KEY_CHANNEL_SIZE);
+    return (size_t)bytes;
+}
+
+size_t key_lock_channel(const char *name_space, unsigned database, char out[KEY_CHANNEL_SIZE])
+{
+    const int bytes = snprintf(out, KEY_CHANNEL_SIZE, "%s:locks:%s:%u", key_prefix, name_space, database);
     assert(bytes > 0 && bytes < KEY_CHANNEL_SIZE);
     return (size_t)bytes;
 }

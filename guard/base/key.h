@@ -32,6 +32,16 @@ enum key_role {
     KEY_ALIVE = 'a',
 };
 
+/* Of a lock; its key's last two characters are a k and this. */
+enum key_lock_role {
+    KEY_LOCK_HELD = 'h',
+    KEY_LOCK_QUEUE = 'q',
+    KEY_LOCK_ALIVE = 'a',
+    KEY_LOCK_FENCE = 'f',
+    KEY_LOCK_GONE = 'g',
+    KEY_LOCK_LATCH = 'l',
+};
+
 /* 1..KEY_BYTES_MAX bytes and no NUL among them. */
 bool key_valid(const char *key, size_t key_bytes);
 bool key_namespace_valid(const char *name_space);
@@ -43,6 +53,8 @@ size_t key_encode(const char *key, size_t key_bytes, char out[KEY_ENCODED_MAX + 
 
 /* Each writes a name and its NUL and returns the length. */
 size_t key_name(const char *name_space, const char *encoded, enum key_role role, char out[KEY_NAME_SIZE]);
+size_t key_lock(const char *name_space, const char *encoded, size_t encoded_bytes, enum key_lock_role role,
+                char out[KEY_NAME_SIZE]);
 /* Those of the tags share a slot of their own: the clock of all, and the epoch of one encoded tag. */
 size_t key_tag_clock(const char *name_space, char out[KEY_NAME_SIZE]);
 size_t key_tag(const char *name_space, const char *encoded, size_t encoded_bytes, char out[KEY_NAME_SIZE]);
@@ -50,5 +62,7 @@ size_t key_tag(const char *name_space, const char *encoded, size_t encoded_bytes
 size_t key_cache_id(const char *name_space, char out[KEY_NAME_SIZE]);
 /* The static pub/sub channel; carries the database number because pub/sub ignores SELECT. */
 size_t key_channel(const char *name_space, unsigned database, char out[KEY_CHANNEL_SIZE]);
+/* That of the locks, likewise. */
+size_t key_lock_channel(const char *name_space, unsigned database, char out[KEY_CHANNEL_SIZE]);
 
 #endif

@@ -18,11 +18,11 @@ void guard_log_none(void *context, const char *text)
     (void)text;
 }
 
-void say_init(struct say *say, const struct guard_config *config)
+void say_init(struct say *say, const char *name_space, guard_log *log, void *context)
 {
-    say->log = config->log;
-    say->context = config->log_context;
-    say->name_space = config->name_space;
+    say->log = log;
+    say->context = context;
+    say->name_space = name_space;
     pthread_mutex_init(&say->mutex, NULL);
 }
 

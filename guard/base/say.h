@@ -38,7 +38,8 @@ struct say {
     struct say_gate gates[SAY_SUBJECTS];
 };
 
-void say_init(struct say *say, const struct guard_config *config);
+/* What is lent is so until say_clear(). A zeroed one becomes one that speaks. */
+void say_init(struct say *say, const char *name_space, guard_log *log, void *context);
 void say_clear(struct say *say);
 
 void say(struct say *say, enum say_subject subject, enum say_tone tone, const char *format, ...)

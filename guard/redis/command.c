@@ -52,7 +52,7 @@ void redis_script_compose(struct redis_script_command *command, const struct red
 struct redis_script_call *redis_script_keep(const struct redis_script *script, size_t key_count, size_t argc,
                                             const char *const *argv, const size_t *argv_bytes)
 {
-    size_t bytes = 0;
+    size_t bytes = argc * sizeof *argv_bytes;
 
     assert(argc <= REDIS_SCRIPT_ARGS_MAX);
     for (size_t i = 0; i < argc; i++)
@@ -63,7 +63,7 @@ struct redis_script_call *redis_script_keep(const struct redis_script *script, s
         return NULL;
 
     *call = (struct redis_script_call){.script = script, .key_count = key_count, .argc = argc};
-    char *to = call->data;
+    char *to = (char *)(call->argv_bytes + argc);
     for (size_t i = 0; i < argc; i++) {
         call->argv_bytes[i] = argv_bytes[i];
         if (argv_bytes[i] > 0)
@@ -76,7 +76,7 @@ struct redis_script_call *redis_script_keep(const struct redis_script *script, s
 void redis_script_compose_again(struct redis_script_command *command, const struct redis_script_call *call)
 {
     const char *argv[REDIS_SCRIPT_ARGS_MAX];
-    const char *from = call->data;
+    const char *from = (const char *)(call->argv_bytes + call->argc);
 
     for (size_t i = 0; i < call->argc; i++) {
         argv[i] = from;

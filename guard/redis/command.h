@@ -26,8 +26,7 @@ struct redis_script_command {
 struct redis_script_call {
     const struct redis_script *script; /* lent */
     size_t key_count, argc;
-    size_t argv_bytes[REDIS_SCRIPT_ARGS_MAX];
-    char data[]; /* the arguments one after another */
+    size_t argv_bytes[]; /* behind them the arguments themselves, one after another */
 };
 
 /* `digest`: "" makes it an EVAL with the source. argv: the keys, then the arguments. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * redis/redis.h - the room redis/: one connection to Redis on an event loop, pipelined commands with limits or one
- * subscription. The only header of this room that others include.
+ * subscription. Others include only this header, and subscription.h on top of it.
  *
  *                             reached               greeting answered
  *   redis_open         REACHING ------> GREETING ----------------------> UP
@@ -35,7 +35,7 @@
  *
  * Read in this order: connection.c (the stages, and what they are for), pipeline (commands in their order), command
  * (their bytes; EVALSHA), reader (replies within bounds), greeting (the login), fence and reign (one master), error
- * (what errors mean), socket and resolve (DNS, connect, reset), address.c (URLs).
+ * (what errors mean), socket and resolve (DNS, connect, reset), address.c (URLs); subscription stands on top of all.
  */
 #ifndef GUARD_REDIS_H
 #define GUARD_REDIS_H
@@ -86,7 +86,7 @@ struct redis_hooks {
 };
 
 /* In Lua. */
-enum { REDIS_SCRIPTS_MAX = 16, REDIS_SCRIPT_ARGS_MAX = 16 };
+enum { REDIS_SCRIPTS_MAX = 16, REDIS_SCRIPT_ARGS_MAX = 48 };
 struct redis_script {
     const char *source;
     size_t source_bytes;

@@ -3,6 +3,7 @@
 #include "life.h"
 #include "../base/clock.h"
 #include "../base/uv_host.h"
+#include "../redis/subscription.h"
 #include "cache.h"
 #include "loop.h"
 #include "mailbox.h"
@@ -32,14 +33,14 @@ static struct core *new_core(struct guard *guard, enum guard_mode mode, bool wit
     return clock_random(&config.seed, sizeof config.seed) ? core_new(&config) : NULL;
 }
 
-static struct wake *open_wake(struct guard *guard)
+static struct subscription *open_wake(struct guard *guard)
 {
     struct redis_config config;
-    struct wake_hooks hooks = {guard, thread_on_message, thread_on_resync, thread_on_wake_state};
+    struct subscription_hooks hooks = {guard, thread_on_message, thread_on_resync, thread_on_wake_state};
     loop_redis_config(guard, &config);
     if (!clock_random(&config.jitter_seed, sizeof config.jitter_seed))
         return NULL;
-    return wake_open(guard->host, guard->protocol.channel, &config, guard->own->redis, &hooks);
+    return subscription_open(guard->host, guard->protocol.channel, &config, guard->own->redis, &hooks);
 }
 
 static bool open_cores(struct guard *guard)

@@ -13,7 +13,7 @@ void many_looking(struct many *many)
 }
 
 /* No lookup is outstanding: on with those that were no hits. */
-static void looked(struct many *many)
+static void many_looked_up(struct many *many)
 {
     struct get *list = many->held;
     if (--many->looking > 0 || list == NULL)
@@ -28,12 +28,12 @@ void many_missed(struct get *get)
 {
     get->stage = GET_HELD;
     DL_APPEND(get->many->held, get);
-    looked(get->many);
+    many_looked_up(get->many);
 }
 
 void many_answered_here(struct get *get)
 {
-    looked(get->many);
+    many_looked_up(get->many);
 }
 
 /* Those that are held stay so until they are cancelled themselves: all are, or none. */

@@ -17,7 +17,7 @@
 #include <utlist.h>
 
 /* The guard's thread. Signals under the mutex: the waiting thread ends this as soon as it has seen `answered`. */
-static void answered(void *context, const struct guard_result *result)
+static void nested_answered(void *context, const struct guard_result *result)
 {
     struct nested *nested = context;
     pthread_mutex_lock(&nested->workers->mutex);
@@ -138,7 +138,7 @@ static enum guard_status get_nested(struct guard *guard, struct guard_load *load
     struct nested nested = {.parent = load, .workers = load->worker->workers, .result = result};
     struct guard_request own = *request;
     const struct parent_load parent = {load->result.load, load->deadline_us};
-    own.answered = answered;
+    own.answered = nested_answered;
     own.context = &nested;
     pthread_cond_init(&nested.woken, NULL);
     waits_in(load, &nested);

@@ -16,7 +16,7 @@
  *
  * Read in this order: get.h (one request inside), mailbox, lookup, callback, loop, thread, calls, workers; then many
  * (several keys at once), nested (a loader that gets another key), shadow, cache (what Redis's data is called), life
- * (start, stop); blocking and tag_memory stand by themselves.
+ * (start, stop); tag_memory stands by itself.
  *
  * Locking   the guard's mutex, then a loop's; the one of the hot keys is the innermost. Nobody else's code runs
  *           under any of them.
@@ -42,8 +42,8 @@
 struct lookup;
 struct near;
 struct shadow;
+struct subscription;
 struct tag_memory;
-struct wake;
 struct workers;
 
 /* What a loop counts of the gets that it answers itself; the same names as in guard_stats. */
@@ -176,7 +176,7 @@ struct guard {
     struct shadow *shadow; /* NULL: another mode */
     bool sweep_due;        /* near_sweep() has something to do */
     struct guard_loop *own;
-    struct wake *wake;
+    struct subscription *wake;
     enum guard_redis_state wake_state; /* as it last said */
     struct workers *workers;
     char cache_name[GUARD_CACHE_ID_BYTES + 1]; /* the last that was heard, or one to give */

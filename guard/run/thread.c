@@ -3,6 +3,8 @@
 #include "thread.h"
 #include "../base/clock.h"
 #include "../core/near.h"
+#include "../redis/subscription.h"
+#include "../wire/wake.h"
 #include "cache.h"
 #include "callback.h"
 #include "calls.h"
@@ -338,7 +340,7 @@ void thread_close_everything(struct guard *guard)
     host_soon_stop(&guard->turn_over);
     guard->parts_open = 1u + (guard->wake != NULL) + (guard->own != NULL);
     if (guard->wake != NULL)
-        wake_close(guard->wake, part_closed, guard);
+        subscription_close(guard->wake, part_closed, guard);
     if (guard->own != NULL)
         loop_close(guard->own, part_closed, guard);
     part_closed(guard); /* of this call */
@@ -511,19 +513,22 @@ static bool take_push(struct guard *guard, const struct message *message)
     return taken;
 }
 
-void thread_on_message(void *context, const struct message *message)
+void thread_on_message(void *context, const char *payload, size_t payload_bytes)
 {
     struct guard *guard = context;
-    bool invalidated = message->kind == MESSAGE_INVALIDATED;
-    if (message->kind == MESSAGE_TAG) {
-        near_heard_tag(guard->near, message->subject, message->subject_bytes);
+    struct message message = message_read(payload, payload_bytes);
+    if (message.kind == MESSAGE_NONE)
+        return;
+    bool invalidated = message.kind == MESSAGE_INVALIDATED;
+    if (message.kind == MESSAGE_TAG) {
+        near_heard_tag(guard->near, message.subject, message.subject_bytes);
         return; /* no key: no flight waits for it */
     }
-    near_heard(guard->near, invalidated, message->subject, message->subject_bytes);
-    if (message->kind == MESSAGE_PERMIT)
-        core_permit_freed(guard->fleet, clock_now_us(), message->subject, message->subject_bytes);
-    else if (!take_push(guard, message))
-        core_woken(guard->fleet, clock_now_us(), message->subject, message->subject_bytes, invalidated);
+    near_heard(guard->near, invalidated, message.subject, message.subject_bytes);
+    if (message.kind == MESSAGE_PERMIT)
+        core_permit_freed(guard->fleet, clock_now_us(), message.subject, message.subject_bytes);
+    else if (!take_push(guard, &message))
+        core_woken(guard->fleet, clock_now_us(), message.subject, message.subject_bytes, invalidated);
     after_events(guard);
 }
 
@@ -537,7 +542,7 @@ void thread_on_resync(void *context)
 void thread_on_wake_state(void *context, const char *text)
 {
     struct guard *guard = context;
-    guard->wake_state = wake_state(guard->wake);
+    guard->wake_state = subscription_state(guard->wake);
     bool up = guard->wake_state == GUARD_REDIS_UP;
     say(&guard->say, SAY_WAKE, up ? SAY_GOOD : SAY_BAD, "wake-ups: %s", text);
     near_subscribed(guard->near, up);

@@ -11,7 +11,6 @@
 #ifndef GUARD_THREAD_H
 #define GUARD_THREAD_H
 
-#include "../wire/wake.h"
 #include "state.h"
 
 enum { STUCK_LOADER_MS = 5000 }; /* a loader has this long to notice its cancellation */
@@ -20,7 +19,7 @@ void thread_on_mail(void *guard);
 void thread_on_timer(void *guard);
 void thread_on_limit(void *guard);
 void thread_on_turn_over(void *guard);
-void thread_on_message(void *context, const struct message *message);
+void thread_on_message(void *context, const char *payload, size_t payload_bytes);
 void thread_on_resync(void *context);
 void thread_on_wake_state(void *context, const char *text);
 void thread_on_link(struct guard *guard, bool up);

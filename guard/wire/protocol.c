@@ -12,7 +12,9 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { ARGS_MAX = REDIS_SCRIPT_ARGS_MAX, NAMES_MAX = 1 + GUARD_TAGS_MAX, NUMBERS_MAX = 3, NUMBER_SIZE = 24 };
+enum { ARGS_MAX = 16, NAMES_MAX = 1 + GUARD_TAGS_MAX, NUMBERS_MAX = 3, NUMBER_SIZE = 24 };
+
+_Static_assert((int)ARGS_MAX <= (int)REDIS_SCRIPT_ARGS_MAX, "they may be run");
 
 static const char TOO_BIG[] = "too_big";
 

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* wake.c - see wake.h. */
 #include "wake.h"
-#include "../base/clock.h"
 #include "envelope.h"
-#include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- messages ---- */
@@ -37,7 +34,6 @@ static enum message_kind kind_of(char operation)
     case MESSAGE_INVALIDATED:
     case MESSAGE_TAG:
     case MESSAGE_PERMIT:
-    case MESSAGE_CANARY:
         return (enum message_kind)operation;
     case MESSAGE_NONE:
         break;
@@ -64,8 +60,8 @@ struct message message_read(const char *payload, size_t payload_bytes)
         return none;
     struct message message = {
         .kind = kind_of(payload[0]), .subject = payload + 2, .subject_bytes = payload_bytes - 2};
-    if (message.kind == MESSAGE_CANARY || message.kind == MESSAGE_NONE)
-        return message;
+    if (message.kind == MESSAGE_NONE)
+        return none;
     const char *space = memchr(message.subject, ' ', message.subject_bytes);
     if (space == NULL)
         return none;
@@ -97,189 +93,4 @@ bool message_read_entry(const struct message *message, const struct core_key *ke
                                 .absent = envelope.absent,
                                 .fresh_ms = (uint32_t)(envelope.px_ms - envelope.stale_ms)};
     return envelope.absent || *value != NULL;
-}
-
-/* ---- the canary ---- */
-
-void canary_sent(struct canary *canary, uint64_t now_us)
-{
-    canary->sent++;
-    if (canary->unanswered_since_us == 0)
-        canary->unanswered_since_us = now_us;
-}
-
-bool canary_back(struct canary *canary, const char *subject, size_t subject_bytes)
-{
-    size_t process_bytes = strlen(canary->process);
-    if (subject_bytes < process_bytes || memcmp(subject, canary->process, process_bytes) != 0)
-        return false;
-    canary->unanswered_since_us = 0;
-    return true;
-}
-
-void canary_forget(struct canary *canary)
-{
-    canary->unanswered_since_us = 0;
-}
-
-bool canary_dead(const struct canary *canary, uint64_t now_us)
-{
-    return canary->unanswered_since_us != 0 &&
-           now_us - canary->unanswered_since_us >= (uint64_t)CANARY_LIMIT_MS * 1000;
-}
-
-/* ---- the subscription ---- */
-
-struct wake {
-    const char *channel;      /* lent */
-    struct redis *publisher;  /* lent; the guard thread's command connection */
-    struct redis *subscriber; /* owned */
-    struct wake_hooks hooks;
-    struct canary canary;
-    enum guard_redis_state state; /* of the subscription */
-    bool mute; /* this login may not publish: no process hears it, and no canary tells whether it hears */
-    struct guard_host *host;
-    struct host_timer timer;
-    uint32_t flying; /* canaries whose PUBLISH has not been answered */
-    bool closing, subscriber_closed;
-    void (*closed)(void *context);
-    void *closed_context;
-};
-
-static void on_wake_message(void *context, const char *payload, size_t payload_bytes)
-{
-    struct wake *wake = context;
-    struct message message = message_read(payload, payload_bytes);
-    if (message.kind == MESSAGE_CANARY)
-        canary_back(&wake->canary, message.subject, message.subject_bytes);
-    else if (message.kind != MESSAGE_NONE)
-        wake->hooks.message(wake->hooks.context, &message);
-}
-
-/* It is `was` no longer. */
-static void tell_state(struct wake *wake, enum guard_redis_state was, const char *text)
-{
-    wake->hooks.state(wake->hooks.context, text);
-    if (was != GUARD_REDIS_UP && wake_state(wake) == GUARD_REDIS_UP)
-        wake->hooks.resync(wake->hooks.context);
-}
-
-static void on_state(void *context, enum guard_redis_state state, const char *text)
-{
-    struct wake *wake = context;
-    enum guard_redis_state was = wake_state(wake);
-    wake->state = state;
-    canary_forget(&wake->canary);
-    tell_state(wake, was, text);
-}
-
-static void set_mute(struct wake *wake, bool mute, const char *text)
-{
-    enum guard_redis_state was = wake_state(wake);
-    if (mute == wake->mute)
-        return;
-    wake->mute = mute;
-    if (wake_state(wake) != was)
-        tell_state(wake, was, text);
-}
-
-static void wake_part_closed(struct wake *wake)
-{
-    if (!wake->subscriber_closed || wake->flying > 0)
-        return;
-    if (wake->closed != NULL)
-        wake->closed(wake->closed_context);
-    free(wake);
-}
-
-static void on_published(void *context, enum redis_outcome outcome, const struct redisReply *reply)
-{
-    struct wake *wake = context;
-    bool heard = outcome == REDIS_REPLIED && reply->type == REDIS_REPLY_INTEGER;
-    bool refused = outcome == REDIS_REPLIED && reply->type == REDIS_REPLY_ERROR;
-    if (!heard)
-        canary_forget(&wake->canary); /* it never flew: that says nothing about the subscription */
-    wake->flying--;
-    if ((heard || refused) && !wake->closing)
-        set_mute(wake, refused, refused ? reply->str : "may publish again");
-    wake_part_closed(wake);
-}
-
-static void publish(struct wake *wake)
-{
-    char text[CLOCK_UUID_SIZE + 32];
-    snprintf(text, sizeof text, "c %s %" PRIu64, wake->canary.process, wake->canary.sent + 1);
-    const char *argv[] = {"PUBLISH", wake->channel, text};
-    size_t bytes[] = {7, strlen(wake->channel), strlen(text)};
-    if (!redis_send(wake->publisher, 3, argv, bytes, on_published, wake))
-        return;
-    wake->flying++;
-    canary_sent(&wake->canary, clock_now_us());
-}
-
-static void set_canary_timer(struct wake *wake)
-{
-    host_timer_set(wake->host, &wake->timer, clock_now_us() + (uint64_t)CANARY_EVERY_MS * 1000);
-}
-
-static void on_canary_timer(void *context)
-{
-    struct wake *wake = context;
-    set_canary_timer(wake);
-    if (wake->state != GUARD_REDIS_UP || !redis_is_up(wake->publisher))
-        return;
-    if (canary_dead(&wake->canary, clock_now_us())) {
-        canary_forget(&wake->canary);
-        redis_reset(wake->subscriber, "published canaries do not come back over the subscription");
-        return;
-    }
-    publish(wake);
-}
-
-struct wake *wake_open(struct guard_host *host, const char *channel, const struct redis_config *redis,
-                       struct redis *publisher, const struct wake_hooks *hooks)
-{
-    uint8_t random[16];
-    struct wake *wake = calloc(1, sizeof *wake);
-    if (wake == NULL || !clock_random(random, sizeof random)) {
-        free(wake);
-        return NULL;
-    }
-    wake->channel = channel;
-    wake->publisher = publisher;
-    wake->hooks = *hooks;
-    clock_uuid(random, wake->canary.process);
-    struct redis_config config = *redis;
-    config.channel = channel;
-    config.hooks = (struct redis_hooks){.context = wake, .state = on_state, .message = on_wake_message};
-    wake->subscriber = redis_open(host, &config);
-    if (wake->subscriber == NULL) {
-        free(wake);
-        return NULL;
-    }
-    wake->host = host;
-    wake->timer = (struct host_timer){.run = on_canary_timer, .context = wake};
-    set_canary_timer(wake);
-    return wake;
-}
-
-static void subscriber_closed(void *context)
-{
-    struct wake *wake = context;
-    wake->subscriber_closed = true;
-    wake_part_closed(wake);
-}
-
-void wake_close(struct wake *wake, void (*closed)(void *context), void *context)
-{
-    wake->closed = closed;
-    wake->closed_context = context;
-    wake->closing = true;
-    host_timer_stop(wake->host, &wake->timer);
-    redis_close(wake->subscriber, subscriber_closed, wake);
-}
-
-enum guard_redis_state wake_state(const struct wake *wake)
-{
-    return wake->mute && wake->state == GUARD_REDIS_UP ? GUARD_REDIS_DENIED : wake->state;
 }

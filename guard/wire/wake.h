@@ -8,24 +8,13 @@
  *   i - <encoded key>                              the key was invalidated
  *   t - <encoded tag>                              the tag was invalidated
  *   p - <waiter>                                   a load permit is free for that process
- *   c <process> <number>                           a canary: does this process hear itself?
  *
- * One channel for all keys, subscribed once and for ever, because subscriptions that come and go with the
- * keys lose messages between the two. Two things tell that it is alive: the subscription was confirmed, and
- * the canary, a message that this process publishes over its command connection every second, comes back.
- * When it does not for CANARY_LIMIT_MS although it was published, the connection is dropped and made again.
- * Whenever the subscription comes up, messages may have been lost before: `resync` is called.
- *
- * Threads   the guard's thread only; messages and the canary are pure.
+ * They go over one subscription, see redis/subscription.h. Pure.
  */
 #ifndef GUARD_WAKE_H
 #define GUARD_WAKE_H
 
-#include "../base/clock.h"
 #include "../core/core.h"
-#include "../redis/redis.h"
-
-/* ---- messages ---- */
 
 enum message_kind {
     MESSAGE_NONE = 0,
@@ -34,7 +23,6 @@ enum message_kind {
     MESSAGE_INVALIDATED = 'i',
     MESSAGE_TAG = 't',
     MESSAGE_PERMIT = 'p',
-    MESSAGE_CANARY = 'c',
 };
 
 enum { MESSAGE_SIZE = KEY_ENCODED_MAX + TOKEN_TAG_BYTES + 8 };
@@ -45,7 +33,7 @@ size_t message_write(enum message_kind kind, const char *lease_tag, const char *
 
 struct message {
     enum message_kind kind;
-    /* encoded key or tag, waiter, or the canary's "<process> <number>"; points into the payload */
+    /* encoded key or tag, or waiter; points into the payload */
     const char *subject;
     size_t subject_bytes;
     const char *lease_tag; /* TOKEN_TAG_BYTES hex digits; NULL: there is none */
@@ -63,36 +51,5 @@ bool message_read_entry(const struct message *message, const struct core_key *ke
 
 /* Whether this is the tag of a lease. */
 bool message_is_lease_tag(const char *text, size_t bytes);
-
-/* ---- the subscription ---- */
-
-enum { CANARY_EVERY_MS = 1000, CANARY_LIMIT_MS = 2000 };
-
-/* When was one sent that has not come back? Pure. */
-struct canary {
-    char process[CLOCK_UUID_SIZE];
-    uint64_t sent;                /* its number */
-    uint64_t unanswered_since_us; /* 0: none */
-};
-void canary_sent(struct canary *canary, uint64_t now_us);
-/* True if it is this process's. */
-bool canary_back(struct canary *canary, const char *subject, size_t subject_bytes);
-void canary_forget(struct canary *canary);
-bool canary_dead(const struct canary *canary, uint64_t now_us);
-
-struct wake_hooks {
-    void *context;
-    void (*message)(void *context, const struct message *message);
-    void (*resync)(void *context);
-    void (*state)(void *context, const char *text); /* wake_state() has changed, or why */
-};
-
-struct wake;
-/* The channel is lent until it is closed. NULL: no memory. */
-struct wake *wake_open(struct guard_host *host, const char *channel, const struct redis_config *redis,
-                       struct redis *publisher, const struct wake_hooks *hooks);
-void wake_close(struct wake *wake, void (*closed)(void *context), void *context);
-/* UP: subscribed, and allowed to publish. */
-enum guard_redis_state wake_state(const struct wake *wake);
 
 #endif

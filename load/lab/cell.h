@@ -2,8 +2,8 @@
 /*
  * cell.h - what one trial (a scheme under a failure) has measured, and the word that stands for it.
  *
- * A cell is filled by trial.h from PostgreSQL's statement log, Redis's MONITOR and commandstats, and the
- * instants that the workers told. The verdict follows from these numbers and from nothing else.
+ * A cell is filled by trial.h from PostgreSQL's statement log and the row itself, Redis's MONITOR and commandstats, and
+ * the instants that the workers told. The verdict follows from these numbers and from nothing else.
  *
  * Pure: no I/O, any thread.
  */
@@ -25,6 +25,7 @@ enum cell_state {
     CELL_NOT_RUN = 0, /* it was tried and could not be */
     CELL_NO_MOMENT,   /* the scheme never comes by the point at which the failure strikes */
     CELL_MEASURED,
+    CELL_APART, /* the failure does not concern the scheme's groups: nothing was tried */
 };
 
 /* What a failure asks of a scheme. */
@@ -34,6 +35,28 @@ struct cell_demand {
     uint32_t our_loads_each;  /* ... and this for each worker process */
     uint32_t our_wait_leases; /* the longest that a request may have to wait for ours: so many leases ... */
     uint32_t our_wait_ms;     /* ... and this */
+    bool may_overlap;         /* guard/locks.h allows two holders here; what it fences is safe all the same */
+    bool must_refuse;         /* the right answer is that the scheme cannot work here */
+};
+
+/* What is measured of a lock, beside what struct cell has. */
+struct cell_lock {
+    bool is_over;           /* more held it at once than may */
+    uint32_t lost_updates;  /* writes that another one overwrote unseen: counted by the row */
+    uint32_t late_accepted; /* writes that the row took from a holder after another one had taken the lock */
+    uint32_t late_refused;  /* ... and that it refused */
+    uint32_t told;          /* holders that heard that they no longer are */
+    uint32_t refused;       /* requests that the scheme refused to try */
+    bool has_order;         /* who came first is known */
+    uint32_t overtaken;     /* requests that were served after a later one */
+    uint32_t hand_over_count; /* from one process's release to another's having it */
+    uint64_t hand_over_p50_us, hand_over_p99_us;
+    double sections_per_s;
+    uint32_t crowd; /* so many waited; 0: not measured so */
+    double idle_sent_per_s,
+        idle_run_per_s; /* scripts that clients sent, and all that Redis ran, while they waited */
+    double hand_over_sent, hand_over_run; /* the same for each hand-over while the crowd was served */
+    double hand_overs_per_s;
 };
 
 struct cell {
@@ -57,6 +80,8 @@ struct cell {
     double calls; /* the same, only what clients sent: round trips */
     bool is_stale; /* the value left in Redis is older than the row, after the invalidation was confirmed */
     bool is_stale_answer; /* and was given to a request that began after it */
+    bool is_lock;         /* measured as a lock; the others as a cache */
+    struct cell_lock lock;
     char verdict[CELL_VERDICT_BYTES];
 };
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * failures.c - what goes wrong, one function each; see trial.h.
+ * failures.c - what goes wrong with a lock around a cached value, one function each, and the table of all failures; see
+ * trial.h.
  *
  * It happens to worker 0. Nothing is timed to hit a window: a worker stops itself at the step
  * that matters, a query lasts until it is let go.
@@ -67,6 +68,7 @@ static bool run_calm(struct trial *trial)
 
 static const struct failure calm = {
     .name = "calm",
+    .group = GROUP_CACHE,
     .title = "Nothing goes wrong",
     .story = "16 processes want a cold key within a tenth of a second; the query lasts longer than that.",
     .worker_count = HERD,
@@ -90,6 +92,7 @@ static bool run_late_look(struct trial *trial)
 
 static const struct failure late_look = {
     .name = "late-look",
+    .group = GROUP_CACHE,
     .title = "A process is held up between its look and its lock",
     .story = "It saw no value. By the time it asks for the lock, another has loaded, filled and released.",
     .worker_count = 2,
@@ -114,6 +117,7 @@ static bool run_killed(struct trial *trial)
 
 static const struct failure killed = {
     .name = "killed",
+    .group = GROUP_CACHE,
     .title = "The holder is killed (SIGKILL) right after it took the lock",
     .story = "7 others wait. It dies before its query.",
     .worker_count = GROUP,
@@ -128,6 +132,7 @@ static bool run_gap(struct trial *trial)
 
 static const struct failure gap = {
     .name = "gap",
+    .group = GROUP_CACHE,
     .title = "The holder is killed between taking the lock and giving it an end",
     .story = "Only a scheme that takes the lock in two steps has this moment.",
     .worker_count = FEW,
@@ -148,6 +153,7 @@ static bool run_slow(struct trial *trial)
 
 static const struct failure slow = {
     .name = "slow",
+    .group = GROUP_CACHE,
     .title = "The query lasts longer than the lease",
     .story = "3 others wait; the query ends once another has taken the lock, or after 2.5 leases.",
     .worker_count = FEW,
@@ -192,6 +198,7 @@ static bool run_late_release(struct trial *trial)
 
 static const struct failure late_release = {
     .name = "late-release",
+    .group = GROUP_CACHE,
     .title = "The holder is paused (SIGSTOP) past its lease, right before it deletes the lock",
     .story = "Meanwhile the row changes, the key is invalidated and another takes the lock; then it goes on.",
     .worker_count = FEW,
@@ -217,6 +224,7 @@ static bool run_late_fill(struct trial *trial)
 
 static const struct failure late_fill = {
     .name = "late-fill",
+    .group = GROUP_CACHE,
     .title = "The holder is paused (SIGSTOP) past its lease, between its query and its fill",
     .story = "Another loads and fills; the row changes, is invalidated and loaded again; then the old holder "
              "fills.",
@@ -237,6 +245,7 @@ static bool run_changed(struct trial *trial)
 
 static const struct failure changed = {
     .name = "changed",
+    .group = GROUP_CACHE,
     .title = "The row changes and the key is invalidated while the query runs",
     .story = "The query has read the old row. Afterwards somebody asks again.",
     .worker_count = 2,
@@ -277,6 +286,7 @@ static bool run_restart(struct trial *trial)
 
 static const struct failure restart = {
     .name = "restart",
+    .group = GROUP_CACHE,
     .title = "Redis is killed and comes back empty while the query runs",
     .story = "3 others wait for a lock that is gone.",
     .worker_count = FEW,
@@ -337,6 +347,7 @@ static bool run_lost_message(struct trial *trial)
 
 static const struct failure lost_message = {
     .name = "lost-message",
+    .group = GROUP_CACHE,
     .title = "The message that wakes the waiters is lost",
     .story = "Subscriptions are cut and cannot come back before the value is there.",
     .worker_count = FEW,
@@ -345,7 +356,41 @@ static const struct failure lost_message = {
     .run = run_lost_message,
 };
 
+extern const struct failure failure_hand_over, failure_in_line, failure_dead_holder, failure_late_write,
+    failure_dead_head, failure_dead_heads, failure_paused_waiter, failure_dead_reader, failure_shorter_lease,
+    failure_read_unlock, failure_dead_permit, failure_slow_quorum, failure_clock_step, failure_lost_memory,
+    failure_backend_killed, failure_pooler, failure_cut_off, failure_create_lost, failure_crowd;
+
+/* Those of a group stand together. */
 const struct failure *const failures[] = {
-    &calm,      &late_look, &killed,  &gap,          &slow, &late_release,
-    &late_fill, &changed,   &restart, &lost_message, NULL,
+    &calm,
+    &late_look,
+    &killed,
+    &gap,
+    &slow,
+    &late_release,
+    &late_fill,
+    &changed,
+    &restart,
+    &lost_message,
+    &failure_hand_over,
+    &failure_dead_holder,
+    &failure_late_write,
+    &failure_in_line,
+    &failure_dead_head,
+    &failure_dead_heads,
+    &failure_paused_waiter,
+    &failure_dead_reader,
+    &failure_shorter_lease,
+    &failure_read_unlock,
+    &failure_dead_permit,
+    &failure_slow_quorum,
+    &failure_clock_step,
+    &failure_lost_memory,
+    &failure_backend_killed,
+    &failure_pooler,
+    &failure_cut_off,
+    &failure_create_lost,
+    &failure_crowd,
+    NULL,
 };

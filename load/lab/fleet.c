@@ -11,6 +11,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -71,30 +72,63 @@ uint32_t fleet_worker_at(const struct fleet *fleet, uint16_t port)
     return FLEET_ANYBODY;
 }
 
-/* Until when this worker, which took the lock at from_us, believed to hold it. */
-static uint64_t held_until(const struct fleet *fleet, uint32_t worker, uint64_t from_us)
+/* ---- holds ---- */
+
+static bool ends_hold(const struct fleet_note *entry, uint32_t worker)
 {
-    const struct fleet_note *released = fleet_first(fleet, NOTE_RELEASED, worker, from_us);
-    const struct fleet_note *killed = fleet_first(fleet, NOTE_KILLED, worker, from_us);
-    if (released != NULL)
-        return released->note.at_us;
-    return killed != NULL ? killed->note.at_us : UINT64_MAX;
+    const enum note_kind kind = entry->note.kind;
+    return entry->worker == worker && (kind == NOTE_RELEASED || kind == NOTE_LOST || kind == NOTE_KILLED);
 }
 
-uint32_t fleet_holders_peak(const struct fleet *fleet)
+static struct fleet_hold hold_of(const struct fleet *fleet, size_t index)
 {
-    uint32_t peak = 0;
-    for (size_t i = 0; i < fleet->note_count; i++) {
-        if (fleet->notes[i].note.kind != NOTE_HELD)
+    const struct fleet_note *held = &fleet->notes[index];
+    struct fleet_hold hold = {.from_us = held->note.at_us,
+                              .until_us = UINT64_MAX,
+                              .worker = held->worker,
+                              .units = (uint32_t)held->note.value};
+    for (size_t i = index + 1; i < fleet->note_count && hold.until_us == UINT64_MAX; i++) {
+        if (!ends_hold(&fleet->notes[i], held->worker))
             continue;
-        const uint64_t now_us = fleet->notes[i].note.at_us;
+        hold.until_us = fleet->notes[i].note.at_us;
+        hold.is_released = fleet->notes[i].note.kind == NOTE_RELEASED;
+    }
+    return hold;
+}
+
+static int by_from(const void *one, const void *other)
+{
+    const struct fleet_hold *a = one, *b = other;
+    return (a->from_us > b->from_us) - (a->from_us < b->from_us);
+}
+
+size_t fleet_holds(const struct fleet *fleet, struct fleet_hold holds[static FLEET_NOTES_MAX])
+{
+    size_t count = 0;
+    for (size_t i = 0; i < fleet->note_count; i++) {
+        if (fleet->notes[i].note.kind == NOTE_HELD)
+            holds[count++] = hold_of(fleet, i);
+    }
+    qsort(holds, count, sizeof *holds, by_from);
+    return count;
+}
+
+/* It can only grow when another one begins. */
+struct fleet_peak fleet_peak(const struct fleet *fleet, uint32_t limit)
+{
+    static struct fleet_hold holds[FLEET_NOTES_MAX];
+    const size_t count = fleet_holds(fleet, holds);
+    struct fleet_peak peak = {.holders = 0};
+    for (size_t i = 0; i < count; i++) {
         uint32_t holders = 0;
-        for (size_t j = 0; j < fleet->note_count; j++) {
-            const struct fleet_note *other = &fleet->notes[j];
-            holders += other->note.kind == NOTE_HELD && other->note.at_us <= now_us &&
-                       held_until(fleet, other->worker, other->note.at_us) > now_us;
+        uint64_t units = 0;
+        for (size_t j = 0; j < count && holds[j].from_us <= holds[i].from_us; j++) {
+            const bool is_there = holds[j].until_us > holds[i].from_us;
+            holders += is_there;
+            units += is_there ? holds[j].units : 0;
         }
-        peak = holders > peak ? holders : peak;
+        peak.holders = holders > peak.holders ? holders : peak.holders;
+        peak.is_over = peak.is_over || units > limit;
     }
     return peak;
 }
@@ -158,12 +192,13 @@ static bool launch(struct fleet *fleet, const struct fleet_options *options, con
 {
     char port[NUMBER_BYTES], index[NUMBER_BYTES], lease[NUMBER_BYTES];
     const char *argv[WORKER_ARGUMENTS + 1] = {
-        "/proc/self/exe", "worker", socket_path,           index, options->scheme->name,
-        options->key,     port,     options->postgres_url, lease, NULL};
+        "/proc/self/exe",      "worker", socket_path, index, options->scheme->name, options->key, port,
+        options->postgres_url, lease,    NULL,        NULL};
     snprintf(port, sizeof port, "%u", (unsigned)options->redis_port);
     snprintf(lease, sizeof lease, "%" PRIu32, options->lease_s);
     for (uint32_t i = 0; i < options->worker_count; i++) {
         snprintf(index, sizeof index, "%" PRIu32, i);
+        argv[WORKER_ARGUMENTS - 1] = options->lock_urls != NULL ? options->lock_urls[i] : "";
         fleet->workers[i].pid =
             proc_start(&(struct proc_options){.argv = argv, .output_path = fleet->log_path});
         if (fleet->workers[i].pid == -1) {
@@ -232,28 +267,34 @@ void fleet_stop(struct fleet *fleet)
 
 /* ---- orders ---- */
 
-static bool order(struct fleet *fleet, uint32_t worker, enum order_kind kind, enum lab_step stop_at)
+static bool send_order(struct fleet *fleet, uint32_t worker, const struct order *what)
 {
-    const struct order what = {.kind = kind, .stop_at = (int32_t)stop_at};
-    if (fleet->is_broken || !order_send(fleet->workers[worker].fd, &what)) {
+    if (fleet->is_broken || !order_send(fleet->workers[worker].fd, what)) {
         fleet->is_broken = true;
         return false;
     }
     return true;
 }
 
-bool fleet_ask(struct fleet *fleet, uint32_t worker, enum lab_step stop_at)
+bool fleet_ask_for(struct fleet *fleet, uint32_t worker, const struct order *order)
 {
     const uint32_t asked = fleet_count(fleet, NOTE_ASKED, worker);
-    return order(fleet, worker, ORDER_ASK, stop_at) &&
+    return send_order(fleet, worker, order) &&
            fleet_await(fleet, NOTE_ASKED, worker, asked + 1, FLEET_ORDER_LIMIT_MS);
+}
+
+bool fleet_ask(struct fleet *fleet, uint32_t worker, enum lab_step stop_at)
+{
+    const struct order order = {.kind = ORDER_ASK, .stop_at = (int32_t)stop_at};
+    return fleet_ask_for(fleet, worker, &order);
 }
 
 bool fleet_ask_from(struct fleet *fleet, uint32_t first, uint32_t pause_ms)
 {
     const uint32_t asked = fleet_count(fleet, NOTE_ASKED, FLEET_ANYBODY);
+    const struct order order = {.kind = ORDER_ASK};
     for (uint32_t i = first; i < fleet->worker_count; i++) {
-        if (!order(fleet, i, ORDER_ASK, STEP_NONE))
+        if (!send_order(fleet, i, &order))
             return false;
         if (pause_ms > 0)
             clock_pause_ms(pause_ms);
@@ -280,7 +321,7 @@ bool fleet_stop_at(struct fleet *fleet, uint32_t worker, enum lab_step step, boo
     const uint64_t end_us = clock_after_ms(FLEET_ORDER_LIMIT_MS);
     const uint32_t answered = fleet_count(fleet, NOTE_ANSWERED, worker);
     *reached = false;
-    if (!order(fleet, worker, ORDER_ASK, step))
+    if (!send_order(fleet, worker, &(struct order){.kind = ORDER_ASK, .stop_at = (int32_t)step}))
         return false;
     while (!fleet->is_broken && clock_us() < end_us &&
            fleet_count(fleet, NOTE_ANSWERED, worker) == answered) {
@@ -296,13 +337,19 @@ bool fleet_stop_at(struct fleet *fleet, uint32_t worker, enum lab_step step, boo
 bool fleet_invalidate(struct fleet *fleet, uint32_t worker)
 {
     const uint32_t done = fleet_count(fleet, NOTE_INVALIDATED, worker);
-    if (!order(fleet, worker, ORDER_INVALIDATE, STEP_NONE) ||
+    if (!send_order(fleet, worker, &(struct order){.kind = ORDER_INVALIDATE}) ||
         !fleet_await(fleet, NOTE_INVALIDATED, worker, done + 1, FLEET_ORDER_LIMIT_MS))
         return false;
     if (fleet_last(fleet, NOTE_INVALIDATED, worker)->note.value == 1)
         return true;
     fprintf(stderr, "lab: the invalidation was not confirmed\n");
     return false;
+}
+
+void fleet_pause(struct fleet *fleet, uint32_t worker)
+{
+    kill(fleet->workers[worker].pid, SIGSTOP);
+    wait_stopped(fleet->workers[worker].pid);
 }
 
 void fleet_resume(struct fleet *fleet, uint32_t worker)

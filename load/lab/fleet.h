@@ -49,6 +49,7 @@ struct fleet {
 struct fleet_options {
     const struct scheme *scheme;
     const char *key, *postgres_url, *folder; /* folder: for the socket and the log; may be read and written */
+    const char *const *lock_urls;            /* of each worker; NULL: that of the Redis */
     uint16_t redis_port;
     uint32_t worker_count, lease_s;
 };
@@ -60,12 +61,16 @@ void fleet_stop(struct fleet *fleet);
 
 /* One request, to stop at a step (STEP_NONE: nowhere); returns when it has begun. */
 bool fleet_ask(struct fleet *fleet, uint32_t worker, enum lab_step stop_at);
+/* The same with all that an order can say. */
+bool fleet_ask_for(struct fleet *fleet, uint32_t worker, const struct order *order);
 /* A request to each from `first` to the last worker, pause_ms apart; returns when all have begun. */
 bool fleet_ask_from(struct fleet *fleet, uint32_t first, uint32_t pause_ms);
 /* Asks; true: it stands still at the step. False with *reached false: answered without coming by. */
 bool fleet_stop_at(struct fleet *fleet, uint32_t worker, enum lab_step step, bool *reached);
 bool fleet_invalidate(struct fleet *fleet, uint32_t worker);
 
+/* SIGSTOP, wherever it is. */
+void fleet_pause(struct fleet *fleet, uint32_t worker);
 void fleet_resume(struct fleet *fleet, uint32_t worker);
 /* SIGKILL; returns its instant. */
 uint64_t fleet_kill(struct fleet *fleet, uint32_t worker);
@@ -80,8 +85,22 @@ const struct fleet_note *fleet_first(const struct fleet *fleet, enum note_kind k
                                      uint64_t after_us);
 const struct fleet_note *fleet_last(const struct fleet *fleet, enum note_kind kind, uint32_t worker);
 
-/* The most workers that held the lock (as they believe) at the same time, from taking it to giving it back. */
-uint32_t fleet_holders_peak(const struct fleet *fleet);
+/* A worker held the lock, as it believes: until it gave it back, heard that it is lost, or was killed. */
+struct fleet_hold {
+    uint64_t from_us, until_us; /* UINT64_MAX: still */
+    uint32_t worker, units;
+    bool is_released; /* it ended by being given back */
+};
+
+/* All of them in the order of from_us; how many. */
+size_t fleet_holds(const struct fleet *fleet, struct fleet_hold holds[static FLEET_NOTES_MAX]);
+
+/* The most workers that held it at the same time, and whether they ever had more than `limit` units together. */
+struct fleet_peak {
+    uint32_t holders;
+    bool is_over;
+};
+struct fleet_peak fleet_peak(const struct fleet *fleet, uint32_t limit);
 
 /* Which worker has, or had, this local port in its connection to Redis; FLEET_ANYBODY: none. */
 uint32_t fleet_worker_at(const struct fleet *fleet, uint16_t port);

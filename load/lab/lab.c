@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lab.c - the locks of the literature against what breaks them, on a real Redis and a real PostgreSQL.
+ * lab.c - the locks of the literature against what breaks them, on real servers.
  *
- *     lab [SCHEME ...] [FAILURE ...] [--lease SECONDS] [--json FILE]
+ *     lab [GROUP ...] [SCHEME ...] [FAILURE ...] [--lease SECONDS] [--json FILE]
  *     lab --list
+ *     lab sale [WAY ...]                     the flash sale; see sale.h
  *
- * Without a scheme or a failure named, all of them. For every failure a fleet of processes per scheme, one
- * after the other; then a table for each failure and the matrix of both. Exits with 1 if a cell could not be run
- * or ours did not keep what it promises, with 2 if it was called wrongly.
+ * A group is all its failures. Without a failure or a group named, all failures that concern the schemes; without a
+ * scheme named, all that the failures concern. For every failure a fleet of processes per scheme, one after the other;
+ * then a table for each failure and a matrix for each group. Exits with 1 if a cell could not be run or ours did not
+ * keep what it promises, with 2 if it was called wrongly.
  */
 #include "load/lab/scheme.h"
 
@@ -15,6 +17,7 @@
 #include "load/base/number.h"
 #include "load/base/proc.h"
 #include "load/lab/matrix.h"
+#include "load/lab/sale.h"
 #include "load/lab/source.h"
 #include "load/lab/trial.h"
 #include "load/lab/worker.h"
@@ -26,33 +29,16 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MAX_CONNECTIONS = 64, LEASE_USUAL_S = 2, LEASE_MIN_S = 1, LEASE_MAX_S = 5 };
-
-/* ---- the servers ---- */
-
-static bool lab_start(struct lab *lab)
-{
-    return stack_redis_start(&lab->redis, NULL) && stack_postgres_start(&lab->postgres, MAX_CONNECTIONS) &&
-           proc_folder("lab", NULL, lab->folder) &&
-           (lab->source = source_open(lab->postgres.socket_url)) != NULL && source_prepare(lab->source);
-}
-
-static void lab_stop(struct lab *lab)
-{
-    source_close(&lab->source);
-    stack_postgres_stop(&lab->postgres);
-    stack_redis_stop(&lab->redis);
-}
+enum { LEASE_USUAL_S = 2, LEASE_MIN_S = 1, LEASE_MAX_S = 5 };
 
 /* ---- the run ---- */
 
 /* On a terminal one line that changes, otherwise nothing: the tables come one by one. */
-static void show_progress(const struct matrix *matrix, size_t failure, size_t scheme)
+static void show_progress(const struct matrix *matrix, size_t failure, size_t scheme, size_t done)
 {
     if (isatty(STDERR_FILENO) != 1)
         return;
-    const size_t done = failure * matrix->scheme_count + scheme;
-    fprintf(stderr, "\r\033[K%3zu of %zu  %s: %s %s", done + 1, matrix->scheme_count * matrix->failure_count,
+    fprintf(stderr, "\r\033[K%3zu of %zu  %s: %s %s", done + 1, matrix_cell_count(matrix),
             matrix->failures[failure]->name, matrix->schemes[scheme]->number, matrix->schemes[scheme]->name);
 }
 
@@ -64,9 +50,11 @@ static void end_progress(void)
 
 static void run_all(struct lab *lab, struct matrix *matrix)
 {
+    size_t done = 0;
     for (size_t i = 0; i < matrix->failure_count; i++) {
         for (size_t j = 0; j < matrix->scheme_count; j++) {
-            show_progress(matrix, i, j);
+            if (matrix_concerns(matrix, i, j))
+                show_progress(matrix, i, j, done++);
             trial_run(lab, matrix->schemes[j], matrix->failures[i], &matrix->cells[i][j]);
         }
         end_progress();
@@ -82,8 +70,7 @@ static bool run_and_report(struct lab *lab, struct matrix *matrix, FILE *json, c
     machine_describe(&lab->redis, &lab->postgres, matrix->machine);
     run_all(lab, matrix);
     matrix_print(matrix);
-    printf("%zu cells in %.0f s.\n", matrix->scheme_count * matrix->failure_count,
-           (double)(clock_us() - begin_us) / 1e6);
+    printf("%zu cells in %.0f s.\n", matrix_cell_count(matrix), (double)(clock_us() - begin_us) / 1e6);
     const bool is_written = json == NULL || matrix_write(matrix, json, json_path);
     return matrix_judge(matrix) && is_written;
 }
@@ -107,56 +94,103 @@ static int run(struct matrix *matrix, const char *json_path)
 
 /* ---- arguments ---- */
 
+static void list_group(const struct lab_group_name *group)
+{
+    printf("%s: %s\n", group->name, group->title);
+    for (size_t i = 0; schemes[i] != NULL; i++) {
+        if ((schemes[i]->groups & group->group) != 0)
+            printf("  %-2s %-14s %-58s %s\n", schemes[i]->number, schemes[i]->name, schemes[i]->title,
+                   schemes[i]->source);
+    }
+    for (size_t i = 0; failures[i] != NULL; i++) {
+        if (failures[i]->group == group->group)
+            printf("     %-14s %s\n", failures[i]->name, failures[i]->title);
+    }
+}
+
 static int list(void)
 {
-    printf("schemes (by number or name)\n");
-    for (size_t i = 0; schemes[i] != NULL; i++)
-        printf("  %-2s %-13s %-48s %s\n", schemes[i]->number, schemes[i]->name, schemes[i]->title,
-               schemes[i]->source);
-    printf("failures\n");
-    for (size_t i = 0; failures[i] != NULL; i++)
-        printf("     %-13s %s\n", failures[i]->name, failures[i]->title);
+    printf("Groups, with their schemes (by number or name) and their failures\n\n");
+    for (size_t i = 0; lab_groups[i].name != NULL; i++)
+        list_group(&lab_groups[i]);
     return 0;
 }
 
-static bool is_chosen(const void *const *chosen, size_t count, const void *one)
+static void choose_scheme(struct matrix *matrix, const struct scheme *scheme)
 {
-    for (size_t i = 0; i < count; i++) {
-        if (chosen[i] == one)
-            return true;
+    for (size_t i = 0; i < matrix->scheme_count; i++) {
+        if (matrix->schemes[i] == scheme)
+            return;
+    }
+    matrix->schemes[matrix->scheme_count++] = scheme;
+}
+
+static void choose_failure(struct matrix *matrix, const struct failure *failure)
+{
+    for (size_t i = 0; i < matrix->failure_count; i++) {
+        if (matrix->failures[i] == failure)
+            return;
+    }
+    matrix->failures[matrix->failure_count++] = failure;
+}
+
+static bool take_scheme(struct matrix *matrix, const char *word)
+{
+    for (size_t i = 0; schemes[i] != NULL; i++) {
+        if (strcmp(schemes[i]->name, word) != 0 && strcmp(schemes[i]->number, word) != 0)
+            continue;
+        choose_scheme(matrix, schemes[i]);
+        return true;
     }
     return false;
 }
 
-/* NULL: all. False: none is called that. */
-static bool choose_scheme(struct matrix *matrix, const char *word)
+static bool take_failure(struct matrix *matrix, const char *word)
 {
-    bool found = word == NULL;
-    for (size_t i = 0; schemes[i] != NULL; i++) {
-        if (word != NULL && strcmp(schemes[i]->name, word) != 0 && strcmp(schemes[i]->number, word) != 0)
-            continue;
-        found = true;
-        if (!is_chosen((const void *const *)matrix->schemes, matrix->scheme_count, schemes[i]))
-            matrix->schemes[matrix->scheme_count++] = schemes[i];
-    }
-    return found;
-}
-
-static bool choose_failure(struct matrix *matrix, const char *word)
-{
-    bool found = word == NULL;
     for (size_t i = 0; failures[i] != NULL; i++) {
-        if (word != NULL && strcmp(failures[i]->name, word) != 0)
+        if (strcmp(failures[i]->name, word) != 0)
             continue;
-        found = true;
-        if (!is_chosen((const void *const *)matrix->failures, matrix->failure_count, failures[i]))
-            matrix->failures[matrix->failure_count++] = failures[i];
+        choose_failure(matrix, failures[i]);
+        return true;
     }
-    return found;
+    return false;
 }
 
-static const char usage[] =
-    "usage: lab [SCHEME ...] [FAILURE ...] [--lease SECONDS] [--json FILE] | lab --list\n";
+static bool take_group(struct matrix *matrix, const char *word)
+{
+    for (size_t i = 0; lab_groups[i].name != NULL; i++) {
+        if (strcmp(lab_groups[i].name, word) != 0)
+            continue;
+        for (size_t j = 0; failures[j] != NULL; j++) {
+            if (failures[j]->group == lab_groups[i].group)
+                choose_failure(matrix, failures[j]);
+        }
+        return true;
+    }
+    return false;
+}
+
+/* What was not named follows from what was. */
+static void choose_rest(struct matrix *matrix)
+{
+    uint32_t groups = 0;
+    const bool has_failure = matrix->failure_count > 0, has_scheme = matrix->scheme_count > 0;
+    for (size_t i = 0; i < matrix->scheme_count; i++)
+        groups |= matrix->schemes[i]->groups;
+    for (size_t i = 0; !has_failure && failures[i] != NULL; i++) {
+        if (!has_scheme || (groups & failures[i]->group) != 0)
+            choose_failure(matrix, failures[i]);
+    }
+    for (size_t i = 0; i < matrix->failure_count; i++)
+        groups |= matrix->failures[i]->group;
+    for (size_t i = 0; !has_scheme && schemes[i] != NULL; i++) {
+        if ((groups & schemes[i]->groups) != 0)
+            choose_scheme(matrix, schemes[i]);
+    }
+}
+
+static const char usage[] = "usage: lab [GROUP ...] [SCHEME ...] [FAILURE ...] [--lease SECONDS] [--json "
+                            "FILE] | lab --list | lab sale [WAY ...]\n";
 
 /* True: it is this option; *value is NULL if nothing follows. */
 static bool is_option(const char *name, int argc, char **argv, int *at, const char **value)
@@ -186,9 +220,9 @@ static bool take_argument(int argc, char **argv, int *at, struct matrix *matrix,
         return *json_path != NULL;
     if (is_option("--lease", argc, argv, at, &lease))
         return lease != NULL && take_lease(lease, &matrix->lease_s);
-    if (choose_scheme(matrix, argv[*at]) || choose_failure(matrix, argv[*at]))
+    if (take_scheme(matrix, argv[*at]) || take_group(matrix, argv[*at]) || take_failure(matrix, argv[*at]))
         return true;
-    fprintf(stderr, "lab: %s: neither a scheme nor a failure (lab --list names them)\n%s", argv[*at], usage);
+    fprintf(stderr, "lab: %s: no group, scheme or failure (lab --list names them)\n%s", argv[*at], usage);
     return false;
 }
 
@@ -198,10 +232,7 @@ static bool take_arguments(int argc, char **argv, struct matrix *matrix, const c
         if (!take_argument(argc, argv, &i, matrix, json_path))
             return false;
     }
-    if (matrix->scheme_count == 0)
-        choose_scheme(matrix, NULL);
-    if (matrix->failure_count == 0)
-        choose_failure(matrix, NULL);
+    choose_rest(matrix);
     return true;
 }
 
@@ -221,6 +252,8 @@ int main(int argc, char **argv)
         return worker_main(argv);
     if (argc == 2 && strcmp(argv[1], "--list") == 0)
         return list();
+    if (argc > 1 && strcmp(argv[1], "sale") == 0)
+        return sale_main(argc - 1, argv + 1);
     if (!take_arguments(argc, argv, &matrix, &json_path))
         return 2;
     note_command(argc, argv, &matrix);

@@ -27,10 +27,13 @@ enum note_kind {
     NOTE_ADDRESS,     /* value: the local port of its connection to Redis, after each connect */
     NOTE_READY,       /* waits for orders */
     NOTE_ASKED,       /* a request begins */
-    NOTE_HELD,        /* it took the lock */
+    NOTE_HELD,        /* it took the lock; value: how much of it, of LAB_ALL or LAB_PERMITS */
     NOTE_STOPPED,     /* value: the step at which it now stops itself */
     NOTE_RELEASED,    /* it has what it took the lock for, and begins to give it back */
-    NOTE_ANSWERED,    /* value: the row's version, or LAB_FAILED */
+    NOTE_LOST,        /* it was told, or saw, that the lock is no longer its own */
+    NOTE_WAITING,     /* value: so many of a crowd wait */
+    NOTE_WROTE,       /* value: 1 the row took its write, 0 the row refused it */
+    NOTE_ANSWERED,    /* value: the row's version, LAB_FAILED or LAB_REFUSED */
     NOTE_INVALIDATED, /* value: 1 confirmed, 0 not */
     NOTE_KILLED,      /* never sent: the controller's own entry for a worker that it killed */
 };
@@ -45,7 +48,12 @@ enum order_kind { ORDER_ASK = 0, ORDER_INVALIDATE };
 
 struct order {
     enum order_kind kind;
-    int32_t stop_at; /* enum lab_step */
+    int32_t stop_at;         /* enum lab_step */
+    int32_t mode;            /* enum lab_mode */
+    uint32_t fixed_lease_ms; /* as in struct lab_client */
+    uint32_t crowd;          /* so many ask at once; 0: one */
+    uint32_t rounds;         /* the request is made so often, one after the other; 0: once */
+    uint32_t rounds_ms;      /* ... but for no longer than this; 0: without a limit */
 };
 
 /* A descriptor; -1 with the reason on stderr. The path is that of a Unix socket. */

@@ -20,11 +20,50 @@
 #include <sys/time.h>
 
 extern const struct scheme scheme_none, scheme_setnx, scheme_expire, scheme_constant, scheme_uuid, scheme_lua,
-    scheme_script, scheme_redisson, scheme_guard;
+    scheme_script, scheme_redisson, scheme_guard, scheme_redisson_lock, scheme_redisson_fair,
+    scheme_redisson_rw, scheme_redisson_semaphore, scheme_node_redlock, scheme_session_lock, scheme_curator,
+    scheme_our_mutex, scheme_our_fair, scheme_our_unfenced, scheme_our_rw, scheme_our_permits,
+    scheme_our_redlock, scheme_our_postgres, scheme_our_zookeeper;
 
 const struct scheme *const schemes[] = {
-    &scheme_none, &scheme_setnx,  &scheme_expire,   &scheme_constant, &scheme_uuid,
-    &scheme_lua,  &scheme_script, &scheme_redisson, &scheme_guard,    NULL,
+    &scheme_none,
+    &scheme_setnx,
+    &scheme_expire,
+    &scheme_constant,
+    &scheme_uuid,
+    &scheme_lua,
+    &scheme_script,
+    &scheme_redisson,
+    &scheme_guard,
+    &scheme_redisson_lock,
+    &scheme_redisson_fair,
+    &scheme_redisson_rw,
+    &scheme_redisson_semaphore,
+    &scheme_node_redlock,
+    &scheme_session_lock,
+    &scheme_curator,
+    &scheme_our_mutex,
+    &scheme_our_fair,
+    &scheme_our_unfenced,
+    &scheme_our_rw,
+    &scheme_our_permits,
+    &scheme_our_redlock,
+    &scheme_our_postgres,
+    &scheme_our_zookeeper,
+    NULL,
+};
+
+const struct lab_group_name lab_groups[] = {
+    {GROUP_CACHE, "cache", "one process loads a missing value"},
+    {GROUP_LOCK, "lock", "one process at a time"},
+    {GROUP_FAIR, "queue", "first come, first served"},
+    {GROUP_RW, "rw", "readers beside each other, writers alone"},
+    {GROUP_PERMITS, "permits", "so many at a time"},
+    {GROUP_REDLOCK, "masters", "a majority of independent Redis masters"},
+    {GROUP_ADVISORY, "advisory", "session locks of PostgreSQL"},
+    {GROUP_ZOOKEEPER, "ensemble", "ephemeral nodes of ZooKeeper"},
+    {GROUP_CROWD, "crowd", "a thousand wait for one name"},
+    {GROUP_CACHE, NULL, NULL},
 };
 
 enum { RECONNECT_PAUSE_MS = 2, BODY_BYTES = 128 };
@@ -70,12 +109,17 @@ int32_t lab_body_version(const char *bytes, size_t count)
 
 void lab_took(const struct lab_client *client)
 {
-    note_send(client->link, NOTE_HELD, 0);
+    note_send(client->link, NOTE_HELD, client->mode == MODE_SHARED ? 1 : LAB_ALL);
 }
 
 void lab_gave(const struct lab_client *client)
 {
     note_send(client->link, NOTE_RELEASED, 0);
+}
+
+void lab_lost(const struct lab_client *client)
+{
+    note_send(client->link, NOTE_LOST, 0);
 }
 
 void lab_step(struct lab_client *client, enum lab_step step)
@@ -184,7 +228,43 @@ void lab_token(struct lab_client *client)
              part[2], part[3] & 0xfffU, (part[4] & 0x3fffU) | 0x8000U, part[5], part[6], part[7]);
 }
 
-/* ---- the usual request ---- */
+uint32_t lab_lease_ms(const struct lab_client *client)
+{
+    return client->fixed_lease_ms > 0 ? client->fixed_lease_ms : client->lease_s * 1000;
+}
+
+/* ---- the work under a lock ---- */
+
+/* A fence that the row has seen overtaken is as good as a refused write: the section is not even begun. */
+static int32_t run_section(struct lab_client *client)
+{
+    lab_step(client, STEP_HELD);
+    const bool is_first = client->fence == 0 || source_claim(client->postgres, client->key, client->fence);
+    const int32_t version = lab_load(client);
+    if (client->mode == MODE_SHARED || (client->scheme->is_lost != NULL && client->scheme->is_lost(client)))
+        return version;
+    lab_step(client, STEP_LOADED);
+    const bool is_written =
+        is_first && source_store(client->postgres, client->key, version + 1, client->fence);
+    note_send(client->link, NOTE_WROTE, is_written);
+    return version + is_written;
+}
+
+int32_t lab_get_locked(struct lab_client *client)
+{
+    client->is_refused = false;
+    client->fence = 0;
+    if (!client->scheme->acquire(client))
+        return client->is_refused ? LAB_REFUSED : LAB_FAILED;
+    lab_took(client);
+    const int32_t version = run_section(client);
+    lab_gave(client);
+    lab_step(client, STEP_RELEASING);
+    client->scheme->release(client);
+    return version;
+}
+
+/* ---- the usual request for a cached value ---- */
 
 int32_t lab_look(struct lab_client *client)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * scheme.h - a scheme: one way to let a single process load a missing value while the others wait for it.
+ * scheme.h - a scheme: one way to let one process do what the others then need not, or must not, do.
  *
- * Every scheme caches the same row of PostgreSQL in the same Redis and differs only in its lock. The usual
- * one is told by two functions, acquire and release, and lab_get_polling() around them:
+ * The schemes of GROUP_CACHE let a single process load a missing value while the others wait for it. Each caches the
+ * same row of PostgreSQL in the same Redis and differs only in its lock. The usual one is told by two functions,
+ * acquire and release, and lab_get_polling() around them:
  *
  *     lab_look()  value in Redis? ------------------------------------------------> answered
  *       | no                                  STEP_LOOKED
@@ -14,6 +15,18 @@
  *       |                                     STEP_LOADED
  *       |         SET value
  *     release()                               STEP_RELEASING, right before what deletes the lock
+ *
+ * The schemes of all other groups are locks, and lab_get_locked() is the work under them: the row is read, and what
+ * was read plus 1 is written back. Two that do so at once lose an update, and PostgreSQL counts it:
+ *
+ *     acquire()   waits until it is mine
+ *     section     the fence, if there is one, is shown to the row
+ *       |                                     STEP_HELD
+ *       |         SELECT ... the row
+ *       |         still mine, if the scheme can tell?
+ *       |                                     STEP_LOADED
+ *       |         UPDATE ... the row
+ *     release()                               STEP_RELEASING
  *
  * The fleet is one of prefork workers: a process serves one request at a time and has one blocking connection
  * to Redis and one to PostgreSQL. A worker told to stop at a step raises SIGSTOP there, on itself, so that
@@ -41,11 +54,44 @@ struct pg_conn;
 enum {
     LAB_VALUE_S = 60,             /* of the cached value; outlives every trial */
     LAB_POLL_MS = 50,             /* between two looks of a polling waiter */
-    LAB_REQUEST_LIMIT_MS = 30000, /* a request gives up; longer than it is watched */
+    LAB_REQUEST_LIMIT_MS = 45000, /* a request gives up; longer than it is watched */
     RECONNECT_LIMIT_MS = 5000,
     LAB_KEY_BYTES = 64,
     LAB_NAME_BYTES = 96,
     LAB_TOKEN_BYTES = 40,
+    LAB_URLS_BYTES = 320,
+    LAB_ALL = 1000000, /* what an exclusive holder takes; a reader, and who has a permit, takes 1 */
+    LAB_PERMITS = 2,
+};
+
+/* What a scheme and a failure have to do with each other: a failure is one group's, a scheme is in one or more. */
+enum lab_group {
+    GROUP_CACHE = 1,
+    GROUP_LOCK = 2, /* exclusive locks of every kind */
+    GROUP_FAIR = 4,
+    GROUP_RW = 8,
+    GROUP_PERMITS = 16,
+    GROUP_REDLOCK = 32,
+    GROUP_ADVISORY = 64,
+    GROUP_ZOOKEEPER = 128,
+    GROUP_CROWD = 256,
+};
+
+struct lab_group_name {
+    enum lab_group group;
+    const char *name, *title;
+};
+/* All of them; ends with a NULL name. */
+extern const struct lab_group_name lab_groups[];
+
+/* Where a lock lives. */
+enum lab_place { PLACE_REDIS = 0, PLACE_MASTERS, PLACE_POSTGRES, PLACE_ZOOKEEPER };
+
+/* How a lock is asked for. */
+enum lab_mode {
+    MODE_ALONE = 0,
+    MODE_SHARED,     /* to read, or one permit; the row is not written */
+    MODE_READ_UNDER, /* alone, and under it a read lock is taken and given back before the section */
 };
 
 enum lab_step {
@@ -71,8 +117,13 @@ struct lab_client {
     uint32_t index;              /* of this worker */
     uint32_t lease_s;            /* of every lock that has one; EXPIRE knows whole seconds */
     uint16_t redis_port;
+    const char *lock_urls;   /* of the servers the lock lives on, separated by spaces */
     int link;                /* to the controller */
     enum lab_step stop_at;   /* STEP_NONE: nowhere */
+    enum lab_mode mode;      /* of this request, as what follows */
+    uint32_t fixed_lease_ms; /* it is not renewed; 0: the usual one, renewed if the scheme does that */
+    uint64_t fence;          /* set by acquire(); 0: it has none */
+    bool is_refused;         /* set by acquire(): the scheme says that it cannot work here */
     struct lab_state *state; /* the scheme's own, from open() to close() */
 };
 
@@ -81,6 +132,11 @@ struct scheme {
     const char *value_prefix, *value_suffix;    /* around the key; NULL: nothing */
     const char *lock_prefix, *lock_suffix;
     bool is_ours; /* must keep what its README promises */
+    uint32_t groups;
+    enum lab_place place;
+    int variant; /* for the scheme's own use */
+    const char *
+        queue_length; /* on PLACE_REDIS, in GROUP_FAIR: a Redis command with %s for the key, how many stand in line */
 
     /* Before the first request and after the last; NULL: nothing to do. False: why is on stderr. */
     bool (*open)(struct lab_client *client);
@@ -89,9 +145,15 @@ struct scheme {
     /* One request, answered with the row's version or LAB_FAILED. */
     int32_t (*get)(struct lab_client *client);
 
-    /* For lab_get_polling(); other ways of waiting have their own. */
+    /* For lab_get_polling(), where acquire does not wait, and for lab_get_locked(), where it does. */
     bool (*acquire)(struct lab_client *client); /* true: it is mine */
     void (*release)(struct lab_client *client);
+    bool (*is_lost)(
+        struct lab_client *client); /* has the holder heard that it no longer is? NULL: it never hears */
+
+    /* For GROUP_CROWD: so many ask at once in this process, and each gives back what it gets at once. NOTE_WAITING when
+     * they wait; returns when each has had it. */
+    bool (*crowd)(struct lab_client *client, uint32_t count);
 
     /* After the row has changed; NULL: DEL value. False: not confirmed. */
     bool (*invalidate)(struct lab_client *client);
@@ -105,6 +167,9 @@ void lab_names(const struct scheme *scheme, const char *key, char value_name[sta
                char lock_name[static LAB_NAME_BYTES]);
 
 /* ---- what a scheme is made of ---- */
+
+/* Take the lock, read the row, write it, release. */
+int32_t lab_get_locked(struct lab_client *client);
 
 /* Look, take the lock or pause for LAB_POLL_MS, load, fill, release. */
 int32_t lab_get_polling(struct lab_client *client);
@@ -124,6 +189,11 @@ void lab_step(struct lab_client *client, enum lab_step step);
 /* Tell the controller that the lock is mine, and that I am about to give it back. */
 void lab_took(const struct lab_client *client);
 void lab_gave(const struct lab_client *client);
+/* The scheme has told the holder that the lock is no longer its own. */
+void lab_lost(const struct lab_client *client);
+
+/* What the lock is asked for, in milliseconds. */
+uint32_t lab_lease_ms(const struct lab_client *client);
 
 /* A new random UUID in client->token. */
 void lab_token(struct lab_client *client);

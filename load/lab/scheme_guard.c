@@ -108,6 +108,7 @@ const struct scheme scheme_guard = {
     .name = "guard",
     .title = "ours: lease, renewal, wake-up, fenced fill",
     .source = "guard/README.md",
+    .groups = GROUP_CACHE,
     .value_prefix = "csg1:{lab:",
     .value_suffix = "}:v",
     .lock_prefix = "csg1:{lab:",

@@ -1,225 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * scheme_redisson.c - (6) Redisson's RLock, as org.redisson.RedissonLock does it.
- *
- *     lock()      script: free or mine already -> count up in the hash, set the TTL; else its PTTL
- *                 busy -> subscribe to the lock's channel, try again, wait for a message or the TTL, try again
- *     watchdog    a thread of its own renews at a third of the TTL while the lock is held
- *     unlock()    script: mine -> count down; at 0 delete and publish
- *
- * around the double-checked look-up that its documentation's readers write. Re-entrant: the hash's field is
- * the owner ("uuid:thread"), its number how often it has locked.
+ * scheme_redisson.c - (6) Redisson's RLock around the double-checked look-up that its documentation's readers write; see
+ * redisson.h.
  *
  * Breaks where a lock cannot help: the row changes while the load runs, or the holder is paused past its
  * lease, and the old value is stored all the same, for the fill asks nobody; and Redis coming back empty
  * makes two holders.
  */
-#include "load/lab/scheme.h"
+#include "load/lab/redisson.h"
 
-#include "load/base/clock.h"
-
-#include <hiredis/hiredis.h>
-
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/time.h>
-#include <time.h>
-
-enum { RESUBSCRIBE_PAUSE_MS = 10, OWNER_BYTES = LAB_TOKEN_BYTES + 8 };
-
-struct lab_state {
-    char owner[OWNER_BYTES]; /* "uuid:thread" */
-    char channel[LAB_NAME_BYTES + 32];
-    struct redisContext *subscription; /* owned; NULL: not subscribed */
-
-    pthread_mutex_t mutex; /* for what follows */
-    pthread_cond_t changed;
-    pthread_t watchdog;
-    struct redisContext *renewal; /* owned; the watchdog's */
-    bool is_held, is_closing;
-};
-
-/* ---- the three scripts ---- */
-
-static const char lock_script[] =
-    "if redis.call('EXISTS', KEYS[1]) == 0 or redis.call('HEXISTS', KEYS[1], ARGV[2]) == 1 then"
-    "  redis.call('HINCRBY', KEYS[1], ARGV[2], 1)"
-    "  redis.call('PEXPIRE', KEYS[1], ARGV[1])"
-    "  return nil "
-    "end "
-    "return redis.call('PTTL', KEYS[1])";
-
-static const char unlock_script[] = "if redis.call('HEXISTS', KEYS[1], ARGV[2]) == 0 then return nil end "
-                                    "if redis.call('HINCRBY', KEYS[1], ARGV[2], -1) > 0 then"
-                                    "  redis.call('PEXPIRE', KEYS[1], ARGV[1])"
-                                    "  return 0 "
-                                    "end "
-                                    "redis.call('DEL', KEYS[1])"
-                                    "redis.call('PUBLISH', KEYS[2], 0) "
-                                    "return 1";
-
-static const char renew_script[] = "if redis.call('HEXISTS', KEYS[1], ARGV[2]) == 0 then return 0 end "
-                                   "return redis.call('PEXPIRE', KEYS[1], ARGV[1])";
-
-enum { TAKEN = -3 }; /* no PTTL is that */
-
-/* TAKEN, or the lock's PTTL. */
-static long long try_lock(struct lab_client *client)
+static bool begin(struct lab_client *client)
 {
-    struct redisReply *reply = lab_command(client, "EVAL %s 1 %s %d %s", lock_script, client->lock_name,
-                                           (int)client->lease_s * 1000, client->state->owner);
-    long long ttl_ms = reply->type == REDIS_REPLY_NIL ? TAKEN : reply->integer;
-    freeReplyObject(reply);
-    return ttl_ms;
-}
-
-/* ---- the watchdog ---- */
-
-static bool renew(const struct lab_client *client, struct lab_state *state)
-{
-    struct redisReply *reply = NULL;
-    if (state->renewal == NULL)
-        state->renewal = lab_redis_open(client);
-    if (state->renewal != NULL)
-        reply = redisCommand(state->renewal, "EVAL %s 1 %s %d %s", renew_script, client->lock_name,
-                             (int)client->lease_s * 1000, state->owner);
-    bool is_answered = reply != NULL && reply->type == REDIS_REPLY_INTEGER;
-    bool is_mine = is_answered && reply->integer == 1;
-    if (reply != NULL)
-        freeReplyObject(reply);
-    if (!is_answered && state->renewal != NULL) {
-        redisFree(state->renewal);
-        state->renewal = NULL;
-    }
-    return is_mine || !is_answered; /* it tries again at its next turn, over a new connection */
-}
-
-/* A third of the lease. */
-static void wait_turn(const struct lab_client *client, struct lab_state *state)
-{
-    const uint32_t turn_ms = client->lease_s * 1000 / 3;
-    struct timespec due;
-    clock_gettime(CLOCK_MONOTONIC, &due);
-    due.tv_sec += turn_ms / 1000;
-    due.tv_nsec += (long)(turn_ms % 1000) * 1000000L;
-    due.tv_sec += due.tv_nsec / 1000000000L;
-    due.tv_nsec %= 1000000000L;
-    while (state->is_held && !state->is_closing &&
-           pthread_cond_timedwait(&state->changed, &state->mutex, &due) == 0)
-        ;
-}
-
-/* The mutex is kept during a renewal: none may be under way once unlock() has said that the lock goes. */
-static void *watch(void *context)
-{
-    const struct lab_client *client = context;
-    struct lab_state *state = client->state;
-    pthread_mutex_lock(&state->mutex);
-    while (!state->is_closing) {
-        if (!state->is_held) {
-            pthread_cond_wait(&state->changed, &state->mutex);
-            continue;
-        }
-        wait_turn(client, state);
-        if (state->is_held && !state->is_closing)
-            state->is_held = renew(client, state);
-    }
-    pthread_mutex_unlock(&state->mutex);
-    return NULL;
-}
-
-static void tell_watchdog(struct lab_state *state, bool is_held, bool is_closing)
-{
-    pthread_mutex_lock(&state->mutex);
-    state->is_held = is_held;
-    state->is_closing = is_closing;
-    pthread_cond_signal(&state->changed);
-    pthread_mutex_unlock(&state->mutex);
-}
-
-/* ---- the subscription ---- */
-
-static void unsubscribe(struct lab_state *state)
-{
-    if (state->subscription != NULL)
-        redisFree(state->subscription);
-    state->subscription = NULL;
-}
-
-static void subscribe(const struct lab_client *client, struct lab_state *state)
-{
-    state->subscription = lab_redis_open(client);
-    if (state->subscription == NULL)
-        return;
-    struct redisReply *reply = redisCommand(state->subscription, "SUBSCRIBE %s", state->channel);
-    bool good = reply != NULL && reply->type == REDIS_REPLY_ARRAY;
-    if (reply != NULL)
-        freeReplyObject(reply);
-    if (!good)
-        unsubscribe(state);
-}
-
-/* True: a message. False: the connection broke, or the time is over. */
-static bool read_message(struct redisContext *subscription, uint64_t left_us)
-{
-    const struct timeval limit = {.tv_sec = (time_t)(left_us / 1000000),
-                                  .tv_usec = (suseconds_t)(left_us % 1000000)};
-    void *message = NULL;
-    if (redisSetTimeout(subscription, limit) != REDIS_OK || redisGetReply(subscription, &message) != REDIS_OK)
-        return false;
-    freeReplyObject(message);
-    return true;
-}
-
-/* A lost connection is made and subscribed again; a message that was published meanwhile is not seen. */
-static void wait_message(const struct lab_client *client, struct lab_state *state, uint64_t end_us)
-{
-    for (uint64_t now_us = clock_us(); now_us < end_us; now_us = clock_us()) {
-        if (state->subscription == NULL)
-            subscribe(client, state);
-        else if (read_message(state->subscription, end_us - now_us))
-            return;
-        else
-            unsubscribe(state);
-        if (state->subscription == NULL)
-            clock_pause_ms(RESUBSCRIBE_PAUSE_MS);
-    }
-    unsubscribe(state); /* after a timeout hiredis wants a new connection */
-}
-
-/* ---- lock and unlock ---- */
-
-static bool lock(struct lab_client *client)
-{
-    struct lab_state *state = client->state;
-    const uint64_t end_us = clock_after_ms(LAB_REQUEST_LIMIT_MS);
-    long long ttl_ms = try_lock(client);
-    if (ttl_ms != TAKEN) {
-        subscribe(client, state);
-        ttl_ms = try_lock(client); /* it may have been released before the subscription stood */
-    }
-    while (ttl_ms != TAKEN && clock_us() < end_us) {
-        wait_message(client, state, ttl_ms > 0 ? clock_after_ms((uint64_t)ttl_ms) : 0);
-        ttl_ms = try_lock(client);
-    }
-    unsubscribe(state);
-    if (ttl_ms != TAKEN)
-        return false;
-    tell_watchdog(state, true, false);
-    lab_took(client);
-    return true;
-}
-
-static void unlock(struct lab_client *client)
-{
-    struct lab_state *state = client->state;
-    tell_watchdog(state, false, false);
-    lab_gave(client);
-    lab_step(client, STEP_RELEASING);
-    freeReplyObject(lab_command(client, "EVAL %s 2 %s %s %d %s", unlock_script, client->lock_name,
-                                state->channel, (int)client->lease_s * 1000, state->owner));
+    return redisson_begin(client, &redisson_lock_kind);
 }
 
 static int32_t get(struct lab_client *client)
@@ -228,47 +20,16 @@ static int32_t get(struct lab_client *client)
     if (version != LAB_FAILED)
         return version;
     lab_step(client, STEP_LOOKED);
-    if (!lock(client))
+    if (!redisson_lock(client))
         return LAB_FAILED;
+    lab_took(client);
     version = lab_look(client);
     if (version == LAB_FAILED)
         version = lab_load_and_fill(client);
-    unlock(client);
+    lab_gave(client);
+    lab_step(client, STEP_RELEASING);
+    redisson_unlock(client);
     return version;
-}
-
-/* ---- the process ---- */
-
-static bool begin(struct lab_client *client)
-{
-    struct lab_state *state = calloc(1, sizeof *state);
-    pthread_condattr_t monotonic;
-    if (state == NULL)
-        return false;
-    client->state = state;
-    lab_token(client);
-    snprintf(state->owner, sizeof state->owner, "%s:1", client->token);
-    snprintf(state->channel, sizeof state->channel, "redisson_lock__channel:{%s}", client->lock_name);
-    pthread_mutex_init(&state->mutex, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&state->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
-    return pthread_create(&state->watchdog, NULL, watch, client) == 0;
-}
-
-static void end(struct lab_client *client)
-{
-    struct lab_state *state = client->state;
-    tell_watchdog(state, false, true);
-    pthread_join(state->watchdog, NULL);
-    unsubscribe(state);
-    if (state->renewal != NULL)
-        redisFree(state->renewal);
-    pthread_cond_destroy(&state->changed);
-    pthread_mutex_destroy(&state->mutex);
-    free(state);
-    client->state = NULL;
 }
 
 const struct scheme scheme_redisson = {
@@ -276,8 +37,9 @@ const struct scheme scheme_redisson = {
     .name = "redisson",
     .title = "Redisson: hash, watchdog, publish, subscribe",
     .source = "org.redisson.RedissonLock",
+    .groups = GROUP_CACHE,
     .lock_prefix = "lock:",
     .open = begin,
-    .close = end,
+    .close = redisson_end,
     .get = get,
 };

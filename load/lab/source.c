@@ -68,9 +68,64 @@ int32_t source_load(struct pg_conn *connection, const char *key, uint32_t worker
     return good ? (int32_t)strtol(version, NULL, 10) : LAB_FAILED;
 }
 
+/* True: the statement, which ends with RETURNING, found the row. */
+static bool run_on_row(PGconn *connection, const char *statement)
+{
+    char found[NUMBER_BYTES];
+    if (!run(connection, found, "%s", statement))
+        exit(1);
+    return found[0] != '\0';
+}
+
+bool source_claim(struct pg_conn *connection, const char *key, uint64_t fence)
+{
+    char statement[STATEMENT_BYTES];
+    snprintf(statement, sizeof statement,
+             "UPDATE lab SET fence = %" PRIu64 " WHERE key = '%s' AND fence <= %" PRIu64 " RETURNING 1",
+             fence, key, fence);
+    return run_on_row(connection, statement);
+}
+
+bool source_store(struct pg_conn *connection, const char *key, int32_t version, uint64_t fence)
+{
+    char statement[STATEMENT_BYTES];
+    snprintf(statement, sizeof statement,
+             "UPDATE lab SET version = %" PRId32 ", writes = writes + 1 WHERE key = '%s' AND (%" PRIu64
+             " = 0 OR fence <= %" PRIu64 ") RETURNING 1",
+             version, key, fence, fence);
+    return run_on_row(connection, statement);
+}
+
+int32_t source_lost_updates(struct pg_conn *connection, const char *key)
+{
+    char count[NUMBER_BYTES];
+    bool good = run(connection, count, "SELECT writes - (version - 1) FROM lab WHERE key = '%s'", key);
+    return good && count[0] != '\0' ? (int32_t)strtol(count, NULL, 10) : -1;
+}
+
+int32_t source_waiting(struct pg_conn *connection)
+{
+    char count[NUMBER_BYTES];
+    bool good =
+        run(connection, count,
+            "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 1 AND NOT granted");
+    return good ? (int32_t)strtol(count, NULL, 10) : -1;
+}
+
+bool source_end_holders(struct pg_conn *connection)
+{
+    char count[NUMBER_BYTES];
+    return run(connection, count,
+               "SELECT count(pg_terminate_backend(pid)) FROM pg_locks"
+               " WHERE locktype = 'advisory' AND objsubid = 1 AND granted") &&
+           strtol(count, NULL, 10) > 0;
+}
+
 bool source_prepare(struct pg_conn *connection)
 {
-    return run(connection, NULL, "CREATE TABLE lab (key text PRIMARY KEY, version integer NOT NULL)");
+    return run(connection, NULL,
+               "CREATE TABLE lab (key text PRIMARY KEY, version integer NOT NULL,"
+               " writes integer NOT NULL DEFAULT 0, fence bigint NOT NULL DEFAULT 0)");
 }
 
 bool source_insert(struct pg_conn *connection, const char *key)
@@ -113,7 +168,8 @@ bool source_wait_held(struct pg_conn *connection, uint32_t wanted, uint32_t limi
     const uint64_t end_us = clock_after_ms(limit_ms);
     char count[NUMBER_BYTES];
     while (
-        run(connection, count, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")) {
+        run(connection, count,
+            "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 2 AND NOT granted")) {
         if (strtoul(count, NULL, 10) >= wanted)
             return true;
         if (clock_us() >= end_us) {

@@ -10,6 +10,10 @@
  *     source_hold(key, 0, 3)   the next queries of workers 0 to 3 last ...
  *     source_let_go(key, 0)    ... until here
  *
+ * The work under a lock reads the row and writes back what it read plus 1. The row counts its writes itself: what it
+ * counts above its version is an update that another one overwrote. It also keeps the highest fencing number that it
+ * has been shown, and takes no write with a lower one.
+ *
  * Every load begins with the comment source_marker() and is counted by it in the server's statement log.
  *
  * Threads: a connection belongs to one thread at a time. Errors: false or LAB_FAILED, and the reason on
@@ -25,7 +29,8 @@
 struct pg_conn;
 
 enum { SOURCE_MARKER_BYTES = 96 };
-enum { LAB_FAILED = 0 }; /* versions of the row begin with 1 */
+/* Versions of the row begin with 1. */
+enum { LAB_FAILED = 0, LAB_REFUSED = -1 /* the scheme says that it cannot work here */ };
 
 /* NULL: refused. */
 struct pg_conn *source_open(const char *url);
@@ -36,12 +41,24 @@ void source_close(struct pg_conn **connection);
 
 int32_t source_load(struct pg_conn *connection, const char *key, uint32_t worker);
 
+/* Shows the row a fencing number; false: it has seen a higher one. */
+bool source_claim(struct pg_conn *connection, const char *key, uint64_t fence);
+/* Writes the row; `fence` 0: whatever it has seen. False: it refused a lower number. */
+bool source_store(struct pg_conn *connection, const char *key, int32_t version, uint64_t fence);
+
 /* ---- the controller's ---- */
 
 bool source_prepare(struct pg_conn *connection);                 /* an empty table */
 bool source_insert(struct pg_conn *connection, const char *key); /* a row of version 1 */
 bool source_change(struct pg_conn *connection, const char *key); /* its version grows by 1, committed */
 int32_t source_version(struct pg_conn *connection, const char *key);
+/* Writes that another one has overwritten unseen; -1: no answer. */
+int32_t source_lost_updates(struct pg_conn *connection, const char *key);
+
+/* How many sessions wait for, and have, an advisory lock with a key of 64 bits, as locks here do; -1: no answer. */
+int32_t source_waiting(struct pg_conn *connection);
+/* Ends all sessions that have such a lock: pg_terminate_backend(). False: there is none. */
+bool source_end_holders(struct pg_conn *connection);
 
 bool source_hold(struct pg_conn *connection, const char *key, uint32_t first, uint32_t last);
 bool source_let_go(struct pg_conn *connection, const char *key, uint32_t worker);

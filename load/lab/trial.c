@@ -3,6 +3,7 @@
 #include "load/lab/trial.h"
 
 #include "load/base/clock.h"
+#include "load/base/rank.h"
 #include "load/lab/source.h"
 
 #include <hiredis/hiredis.h>
@@ -11,6 +12,25 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { MAX_CONNECTIONS = 64, TAKEN_LOOK_MS = 20, DUMP_BYTES = 65536 };
+
+/* ---- the servers ---- */
+
+bool lab_start(struct lab *lab)
+{
+    return stack_redis_start(&lab->redis, NULL) && stack_postgres_start(&lab->postgres, MAX_CONNECTIONS) &&
+           proc_folder("lab", NULL, lab->folder) &&
+           (lab->source = source_open(lab->postgres.socket_url)) != NULL && source_prepare(lab->source);
+}
+
+void lab_stop(struct lab *lab)
+{
+    source_close(&lab->source);
+    servers_stop(&lab->servers);
+    stack_postgres_stop(&lab->postgres);
+    stack_redis_stop(&lab->redis);
+}
 
 /* ---- what scripts are made of ---- */
 
@@ -72,6 +92,67 @@ bool trial_measure_stuck(struct trial *trial, uint64_t since_us)
     return !fleet->is_broken;
 }
 
+bool trial_measure_taken(struct trial *trial, uint32_t worker, uint64_t since_us, uint32_t quarters)
+{
+    struct fleet *fleet = &trial->fleet;
+    struct cell *cell = trial->cell;
+    const uint64_t end_us = since_us + (uint64_t)trial_ms(trial, quarters) * 1000;
+    const struct fleet_note *taken;
+    while ((taken = fleet_first(fleet, NOTE_HELD, worker, since_us)) == NULL && clock_us() < end_us &&
+           fleet_count(fleet, NOTE_ANSWERED, FLEET_ANYBODY) < count_asked(fleet)) {
+        const uint32_t seen = fleet_count(fleet, NOTE_HELD, worker);
+        fleet_await(fleet, NOTE_HELD, worker, seen + 1, TAKEN_LOOK_MS);
+        if (fleet->is_broken)
+            return false;
+    }
+    cell->has_stuck = true;
+    cell->is_for_ever = taken == NULL && clock_us() >= end_us;
+    cell->stuck_us = (taken != NULL ? taken->note.at_us : clock_us()) - since_us;
+    cell->lock_pttl_ms = -2;
+    return true;
+}
+
+/* Nodes of this trial that end with their session, as ZooKeeper lists them, one a line. Their names encode the key. */
+int64_t trial_count_nodes(struct trial *trial)
+{
+    static char text[DUMP_BYTES];
+    int64_t count = 0;
+    char *rest = text;
+    if (!stack_zookeeper_ask(&trial->lab->servers.zookeeper, 0, "dump", text, sizeof text))
+        return -1;
+    for (char *line; (line = strsep(&rest, "\n")) != NULL;)
+        count += strstr(line, trial->failure->name) != NULL && strstr(line, trial->scheme->name) != NULL;
+    return count;
+}
+
+/* By what the lock's server says; -1: no answer. */
+static int64_t count_in_line(struct trial *trial)
+{
+    const struct scheme *scheme = trial->scheme;
+    if (scheme->place == PLACE_POSTGRES)
+        return source_waiting(trial->lab->source);
+    if (scheme->place == PLACE_ZOOKEEPER)
+        return trial_count_nodes(trial) - 1; /* the holder's */
+    struct redisReply *reply = stack_redis_command(&trial->lab->redis, scheme->queue_length, trial->key);
+    const int64_t count = reply != NULL && reply->type == REDIS_REPLY_INTEGER ? reply->integer : -1;
+    if (reply != NULL)
+        freeReplyObject(reply);
+    return count;
+}
+
+bool trial_wait_in_line(struct trial *trial, uint32_t wanted)
+{
+    const uint64_t end_us = clock_after_ms(FLEET_ORDER_LIMIT_MS);
+    while (count_in_line(trial) < (int64_t)wanted) {
+        if (clock_us() >= end_us || trial->fleet.is_broken) {
+            fprintf(stderr, "lab: fewer than %" PRIu32 " stand in line\n", wanted);
+            return false;
+        }
+        clock_pause_ms(1);
+    }
+    return true;
+}
+
 void trial_measure_polling(struct trial *trial)
 {
     struct fleet *fleet = &trial->fleet;
@@ -95,9 +176,10 @@ bool trial_settle(struct trial *trial)
     struct fleet *fleet = &trial->fleet;
     if (!source_let_go_all(trial->lab->source))
         return false;
-    if (!trial->cell->is_for_ever)
-        fleet_await(fleet, NOTE_ANSWERED, FLEET_ANYBODY, count_asked(fleet),
-                    trial_ms(trial, TRIAL_FOR_EVER_QUARTERS));
+    if (!trial->cell->is_for_ever || trial->cell->is_lock)
+        fleet_await(
+            fleet, NOTE_ANSWERED, FLEET_ANYBODY, count_asked(fleet),
+            trial_ms(trial, trial->cell->is_for_ever ? TRIAL_WATCH_QUARTERS : TRIAL_FOR_EVER_QUARTERS));
     return !fleet->is_broken;
 }
 
@@ -108,8 +190,10 @@ static void count_answers(const struct fleet *fleet, struct cell *cell)
     cell->asked = count_asked(fleet);
     for (size_t i = 0; i < fleet->note_count; i++) {
         const struct note *note = &fleet->notes[i].note;
-        cell->answered += note->kind == NOTE_ANSWERED && note->value != LAB_FAILED;
+        cell->answered += note->kind == NOTE_ANSWERED && note->value > LAB_FAILED;
         cell->failed += note->kind == NOTE_ANSWERED && note->value == LAB_FAILED;
+        cell->lock.refused += note->kind == NOTE_ANSWERED && note->value == LAB_REFUSED;
+        cell->lock.told += note->kind == NOTE_LOST;
     }
 }
 
@@ -169,7 +253,7 @@ static bool measure(struct trial *trial, uint64_t log_mark)
     count_answers(&trial->fleet, cell);
     cell->load_count =
         stack_postgres_count(&trial->lab->postgres, log_mark, source_marker(trial->key, marker));
-    cell->holders_peak = fleet_holders_peak(&trial->fleet);
+    cell->holders_peak = fleet_peak(&trial->fleet, LAB_ALL).holders;
     cell->wrong_deletions =
         monitor_wrong_deletions(&trial->monitor, &trial->fleet, trial->void_from_us, trial->void_until_us);
     cell->is_stale = cached != LAB_FAILED && cached < current;
@@ -179,28 +263,141 @@ static bool measure(struct trial *trial, uint64_t log_mark)
     return true;
 }
 
+/* ---- measuring a lock ---- */
+
+/* A write is late if another worker has taken the lock since its own did. */
+static bool is_late(const struct fleet *fleet, const struct fleet_note *wrote)
+{
+    uint64_t mine_us = 0, another_s_us = 0;
+    for (size_t i = 0; i < fleet->note_count; i++) {
+        const struct fleet_note *entry = &fleet->notes[i];
+        if (entry->note.kind != NOTE_HELD || entry->note.at_us > wrote->note.at_us)
+            continue;
+        uint64_t *last_us = entry->worker == wrote->worker ? &mine_us : &another_s_us;
+        *last_us = entry->note.at_us > *last_us ? entry->note.at_us : *last_us;
+    }
+    return another_s_us > mine_us;
+}
+
+static void count_late_writes(const struct fleet *fleet, struct cell_lock *lock)
+{
+    for (size_t i = 0; i < fleet->note_count; i++) {
+        const struct fleet_note *entry = &fleet->notes[i];
+        if (entry->note.kind != NOTE_WROTE)
+            continue;
+        lock->late_refused += entry->note.value == 0;
+        lock->late_accepted += entry->note.value == 1 && is_late(fleet, entry);
+    }
+}
+
+/* From a release to the next that takes it, if that is another process. */
+static void measure_hand_over(const struct fleet *fleet, struct cell_lock *lock)
+{
+    static struct fleet_hold holds[FLEET_NOTES_MAX];
+    static uint64_t spans_us[FLEET_NOTES_MAX];
+    const size_t count = fleet_holds(fleet, holds);
+    uint32_t spans = 0;
+    for (size_t i = 1; i < count; i++) {
+        const struct fleet_hold *last = &holds[i - 1], *next = &holds[i];
+        if (last->is_released && last->worker != next->worker && last->until_us <= next->from_us)
+            spans_us[spans++] = next->from_us - last->until_us;
+    }
+    rank_sort(spans_us, spans);
+    lock->hand_over_count = spans;
+    lock->hand_over_p50_us = rank_percentile(spans_us, spans, 50);
+    lock->hand_over_p99_us = rank_percentile(spans_us, spans, 99);
+    if (count > 1)
+        lock->sections_per_s =
+            (double)(count - 1) * 1e6 / (double)(holds[count - 1].from_us - holds[0].from_us);
+}
+
+/* Those that lived, in the order in which they came and in that in which they had it. */
+static void measure_order(const struct fleet *fleet, struct cell_lock *lock)
+{
+    for (uint32_t i = 0; i < fleet->worker_count; i++) {
+        const struct fleet_note *mine = fleet_first(fleet, NOTE_HELD, i, 0);
+        bool is_overtaken = false;
+        for (uint32_t j = i + 1; j < fleet->worker_count && mine != NULL; j++) {
+            const struct fleet_note *later = fleet_first(fleet, NOTE_HELD, j, 0);
+            is_overtaken = is_overtaken || (later != NULL && later->note.at_us < mine->note.at_us);
+        }
+        lock->overtaken += is_overtaken;
+    }
+}
+
+static bool measure_lock(struct trial *trial)
+{
+    struct cell *cell = trial->cell;
+    const struct fleet *fleet = &trial->fleet;
+    const uint32_t limit = trial->failure->limit > 0 ? trial->failure->limit : LAB_ALL;
+    const struct fleet_peak peak = fleet_peak(fleet, limit);
+    const int32_t lost = source_lost_updates(trial->lab->source, trial->key);
+    count_answers(fleet, cell);
+    cell->holders_peak = peak.holders;
+    cell->lock.is_over = peak.is_over;
+    cell->lock.lost_updates = lost > 0 ? (uint32_t)lost : 0;
+    count_late_writes(fleet, &cell->lock);
+    if (cell->lock.has_order)
+        measure_order(fleet, &cell->lock);
+    measure_hand_over(fleet, &cell->lock);
+    return lost >= 0;
+}
+
 /* ---- a trial ---- */
+
+/* Where the scheme's lock lives, as this worker reaches it. */
+static bool lock_urls(struct trial *trial, uint32_t worker, char text[LAB_URLS_BYTES])
+{
+    struct lab *lab = trial->lab;
+    switch (trial->scheme->place) {
+    case PLACE_REDIS:
+        snprintf(text, LAB_URLS_BYTES, "%s", lab->redis.url);
+        return true;
+    case PLACE_MASTERS:
+        return servers_masters(&lab->servers, worker == 0, text);
+    case PLACE_POSTGRES:
+        snprintf(text, LAB_URLS_BYTES, "%s", lab->postgres.url);
+        return !trial->failure->is_pooled || servers_pooler(&lab->servers, &lab->postgres, text);
+    case PLACE_ZOOKEEPER:
+        return servers_zookeeper(&lab->servers, worker == 0, text);
+    }
+    return false;
+}
 
 static bool start(struct trial *trial)
 {
     struct lab *lab = trial->lab;
+    char texts[FLEET_WORKERS_MAX][LAB_URLS_BYTES];
+    const char *urls[FLEET_WORKERS_MAX];
+    for (uint32_t i = 0; i < trial->failure->worker_count; i++) {
+        if (!lock_urls(trial, i, texts[i]))
+            return false;
+        urls[i] = texts[i];
+    }
     const struct fleet_options options = {.scheme = trial->scheme,
                                           .key = trial->key,
                                           .postgres_url = lab->postgres.socket_url,
                                           .folder = lab->folder,
+                                          .lock_urls = urls,
                                           .redis_port = lab->redis.port,
                                           .worker_count = trial->failure->worker_count,
                                           .lease_s = lab->lease_s};
     return source_insert(lab->source, trial->key) &&
-           monitor_start(&trial->monitor, &lab->redis, trial->scheme, trial->key) &&
+           (trial->cell->is_lock || monitor_start(&trial->monitor, &lab->redis, trial->scheme, trial->key)) &&
            fleet_start(&trial->fleet, &options);
 }
 
 void trial_run(struct lab *lab, const struct scheme *scheme, const struct failure *failure, struct cell *cell)
 {
     static struct trial trial; /* too large for a stack; one at a time */
-    *cell = (struct cell){
-        .state = CELL_NOT_RUN, .worker_count = failure->worker_count, .lease_ms = lab->lease_s * 1000};
+    *cell = (struct cell){.state = CELL_NOT_RUN,
+                          .worker_count = failure->worker_count,
+                          .lease_ms = lab->lease_s * 1000,
+                          .is_lock = failure->group != GROUP_CACHE};
+    if ((scheme->groups & failure->group) == 0) {
+        cell->state = CELL_APART;
+        return;
+    }
     trial.lab = lab;
     trial.scheme = scheme;
     trial.failure = failure;
@@ -212,10 +409,12 @@ void trial_run(struct lab *lab, const struct scheme *scheme, const struct failur
     const uint64_t log_mark = stack_postgres_mark(&lab->postgres);
     if (start(&trial)) {
         cell->state = CELL_MEASURED;
-        if (!failure->run(&trial) || !trial_settle(&trial) || !measure(&trial, log_mark))
+        if (!failure->run(&trial) || !trial_settle(&trial) ||
+            !(cell->is_lock ? measure_lock(&trial) : measure(&trial, log_mark)))
             cell->state = CELL_NOT_RUN;
     }
     source_let_go_all(lab->source);
+    servers_mend(&lab->servers);
     monitor_close(&trial.monitor);
     fleet_stop(&trial.fleet);
     cell_judge(cell, &failure->demand);

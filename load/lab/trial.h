@@ -5,6 +5,8 @@
  *     trial_run():  row and key --> MONITOR --> fleet --> failure->run() --> all queries let go,
  *                   all answers read --> counted, judged, fleet gone
  *
+ * MONITOR is for GROUP_CACHE; of a lock the row itself and the workers' instants say all.
+ *
  * Threads: one, see proc.h. Errors: the cell's state is CELL_NOT_RUN, and the reason is on stderr.
  */
 #ifndef LOAD_LAB_TRIAL_H
@@ -14,6 +16,7 @@
 #include "load/lab/fleet.h"
 #include "load/lab/monitor.h"
 #include "load/lab/scheme.h"
+#include "load/lab/servers.h"
 #include "load/stack/stack.h"
 
 #include <stdbool.h>
@@ -30,10 +33,15 @@ enum {
 struct lab {
     struct stack_redis redis;
     struct stack_postgres postgres;
+    struct servers servers; /* those that only some groups need */
     struct pg_conn *source; /* the controller's connection */
     char folder[PROC_PATH_BYTES];
     uint32_t lease_s;
 };
+
+/* What every group needs. lab_stop() in any case. */
+bool lab_start(struct lab *lab);
+void lab_stop(struct lab *lab);
 
 struct trial {
     struct lab *lab;
@@ -51,7 +59,10 @@ struct trial {
 struct failure {
     const char *name, *title;
     const char *story; /* what happens, in a line or two */
+    enum lab_group group;
     uint32_t worker_count;
+    uint32_t limit;  /* units that may be held at once; 0: LAB_ALL */
+    bool is_pooled;  /* PostgreSQL's locks are reached through a pooler */
     bool wants_wake; /* the wake delay means something here */
     struct cell_demand demand;
     bool (*run)(struct trial *trial); /* false: the trial could not be run */
@@ -74,6 +85,15 @@ bool trial_change(struct trial *trial, uint32_t worker);
 
 /* Sets the cell's stuck time: until a request that is still unanswered is answered, or for ever. */
 bool trial_measure_stuck(struct trial *trial, uint64_t since_us);
+
+/* Sets the cell's stuck time: until this worker, or another than the first (FLEET_ANYBODY), next takes the lock. */
+bool trial_measure_taken(struct trial *trial, uint32_t worker, uint64_t since_us, uint32_t quarters);
+
+/* How many nodes of this lock there are, its holder's too; -1: no answer. For PLACE_ZOOKEEPER. */
+int64_t trial_count_nodes(struct trial *trial);
+
+/* Waits until so many stand in line for the lock, by what its server says. */
+bool trial_wait_in_line(struct trial *trial, uint32_t wanted);
 
 /* Counts the Redis commands for half a lease while all workers without the lock wait for it. */
 void trial_measure_polling(struct trial *trial);

@@ -2,6 +2,7 @@
 /* worker.c - see worker.h. */
 #include "load/lab/worker.h"
 
+#include "load/base/clock.h"
 #include "load/lab/note.h"
 #include "load/lab/scheme.h"
 #include "load/lab/source.h"
@@ -32,6 +33,7 @@ static bool client_init(struct lab_client *client, char **argv)
         .redis_port = (uint16_t)strtoul(argv[6], NULL, 10),
         .link = note_connect(argv[2]),
         .lease_s = (uint32_t)strtoul(argv[8], NULL, 10),
+        .lock_urls = argv[9],
     };
     if (client->scheme == NULL || client->link == -1)
         return false;
@@ -57,15 +59,29 @@ static bool invalidate(struct lab_client *client)
     return true;
 }
 
+static void ask(struct lab_client *client, const struct order *order)
+{
+    const uint64_t end_us = order->rounds_ms > 0 ? clock_after_ms(order->rounds_ms) : UINT64_MAX;
+    client->stop_at = (enum lab_step)order->stop_at;
+    client->mode = (enum lab_mode)order->mode;
+    client->fixed_lease_ms = order->fixed_lease_ms;
+    note_send(client->link, NOTE_ASKED, 0);
+    if (order->crowd > 0) {
+        note_send(client->link, NOTE_ANSWERED, client->scheme->crowd(client, order->crowd));
+        return;
+    }
+    int32_t version = client->scheme->get(client);
+    for (uint32_t i = 1; i < order->rounds && version > LAB_FAILED && clock_us() < end_us; i++)
+        version = client->scheme->get(client);
+    client->stop_at = STEP_NONE;
+    note_send(client->link, NOTE_ANSWERED, version);
+}
+
 static void obey(struct lab_client *client, const struct order *order)
 {
     switch (order->kind) {
     case ORDER_ASK:
-        client->stop_at = (enum lab_step)order->stop_at;
-        note_send(client->link, NOTE_ASKED, 0);
-        int32_t version = client->scheme->get(client);
-        client->stop_at = STEP_NONE;
-        note_send(client->link, NOTE_ANSWERED, version);
+        ask(client, order);
         break;
     case ORDER_INVALIDATE:
         note_send(client->link, NOTE_INVALIDATED, invalidate(client));

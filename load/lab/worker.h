@@ -2,14 +2,14 @@
 /*
  * worker.h - one prefork worker: this same program, executed again by the controller (see fleet.h).
  *
- *     lab worker SOCKET INDEX SCHEME KEY REDIS_PORT POSTGRES_URL LEASE_S
+ *     lab worker SOCKET INDEX SCHEME KEY REDIS_PORT POSTGRES_URL LEASE_S LOCK_URLS
  *
  * Serves one request after the other, as ordered over the socket, and ends when it is closed.
  */
 #ifndef LOAD_LAB_WORKER_H
 #define LOAD_LAB_WORKER_H
 
-enum { WORKER_ARGUMENTS = 9 }; /* argv[0] and "worker" included */
+enum { WORKER_ARGUMENTS = 10 }; /* argv[0] and "worker" included */
 
 /* argv as above; returns the exit status. */
 int worker_main(char **argv);

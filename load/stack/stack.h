@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * stack.h - private servers: Redis, PostgreSQL and catalogd, as one program needs them.
+ * stack.h - private servers: Redis, PostgreSQL, PgBouncer, ZooKeeper and catalogd, as one program needs them.
  *
  *     ..._start() --> running --> ..._pause() / ..._resume()      SIGSTOP, SIGCONT
  *                        |------> ..._kill() --> ..._restart()    SIGKILL; the same ports again
@@ -121,6 +121,53 @@ bool stack_postgres_at_once(const struct stack_postgres *postgres, uint64_t mark
 /* Waits until at least `wanted` of them started; false after limit_ms. */
 bool stack_postgres_wait(const struct stack_postgres *postgres, uint64_t mark, const char *text,
                          uint32_t wanted, uint32_t limit_ms);
+
+/* ---- PgBouncer ---- */
+
+struct stack_pgbouncer {
+    pid_t pid;
+    uint16_t port;
+    char url[96]; /* postgresql://postgres@127.0.0.1:port/postgres */
+    char folder[PROC_PATH_BYTES];
+    char log_path[PROC_PATH_BYTES + 16];
+};
+
+/* Before all databases of this PostgreSQL, for any user; returns when a query through it is answered. Its pool_mode is
+ * "session", "transaction" or "statement". It has at most two connections to the server. */
+bool stack_pgbouncer_start(struct stack_pgbouncer *pgbouncer, const struct stack_postgres *postgres,
+                           const char *pool_mode);
+void stack_pgbouncer_stop(struct stack_pgbouncer *pgbouncer);
+/* ---- ZooKeeper ---- */
+
+enum { STACK_ZOOKEEPER_MOST = 3, STACK_ZOOKEEPER_TICK_MS = 50 };
+
+struct stack_zookeeper {
+    size_t count; /* of its servers */
+    struct stack_zookeeper_server {
+        pid_t pid;
+        uint16_t port, follow_port, election_port;
+        char log_path[PROC_PATH_BYTES + 32];
+    } servers[STACK_ZOOKEEPER_MOST];
+    char url[64]; /* 127.0.0.1:port,... of all of them, as its clients want it */
+    char folder[PROC_PATH_BYTES];
+};
+
+/*
+ * One server that stands alone, or an ensemble of three; returns when all of them serve. Sessions of 100 ms to a minute
+ * are allowed and end within a tick of their time; empty containers go within a second. It is not safe against power
+ * loss.
+ */
+bool stack_zookeeper_start(struct stack_zookeeper *zookeeper, size_t count);
+/* One of them, by its number. It comes back with its data, and returns when it serves: most of the others must live. */
+bool stack_zookeeper_restart(struct stack_zookeeper *zookeeper, size_t at);
+void stack_zookeeper_kill(struct stack_zookeeper *zookeeper, size_t at);
+void stack_zookeeper_pause(struct stack_zookeeper *zookeeper, size_t at);
+void stack_zookeeper_resume(struct stack_zookeeper *zookeeper, size_t at);
+void stack_zookeeper_stop(struct stack_zookeeper *zookeeper); /* all of them */
+
+/* What one of them says to a word of four letters ("srvr", "dump", "cons"); false: nothing within a second. */
+bool stack_zookeeper_ask(const struct stack_zookeeper *zookeeper, size_t at, const char *word, char *text,
+                         size_t text_bytes);
 
 /* ---- catalogd ---- */
 

@@ -13,6 +13,7 @@ const struct fuzz_target fuzz_targets[] = {
     {"key", fuzz_key},
     {"address", fuzz_address},
     {"core", fuzz_core},
+    {"locks", fuzz_locks},
     {"route", fuzz_route},
     {"settings", fuzz_settings},
     {"http", fuzz_http},

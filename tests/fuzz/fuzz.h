@@ -24,6 +24,7 @@ fuzz_run fuzz_envelope; /* entries: those that are not ours, and ours there and 
 fuzz_run fuzz_key;      /* keys of the application and their spelling in Redis */
 fuzz_run fuzz_address;  /* Redis URLs */
 fuzz_run fuzz_core;     /* sequences of events into the core */
+fuzz_run fuzz_locks;    /* sequences of events into the core of the locks */
 fuzz_run fuzz_route;    /* request targets and keys */
 fuzz_run fuzz_settings; /* flags and environment */
 fuzz_run fuzz_head;     /* heads of requests, as libmicrohttpd leaves them */

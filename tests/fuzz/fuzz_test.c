@@ -122,6 +122,11 @@ TEST(whatever_happens_everybody_is_answered_once)
     survives_its_corpus("core");
 }
 
+TEST(whatever_happens_to_locks_every_request_is_answered_once)
+{
+    survives_its_corpus("locks");
+}
+
 TEST(a_row_has_one_target_and_one_key)
 {
     survives_its_corpus("route");

@@ -8,6 +8,7 @@
 #include "tests/fuzz/fuzz.h"
 
 #include "guard/base/digest.h"
+#include "guard/locks/lock_wire.h"
 #include "guard/redis/greeting.h"
 #include "guard/redis/reader.h"
 #include "guard/wire/envelope.h"
@@ -59,6 +60,38 @@ static void read_as_answer(const struct redisReply *reply)
     }
 }
 
+enum { FUZZ_ASKED_MAX = 8 };
+
+static void check_lock_reply(const struct lock_asked *asked, const struct lock_reply *reply)
+{
+    assert((reply->kind == LOCK_UNANSWERED) == (reply->why != NULL));
+    assert(reply->kind != LOCK_IMPOSSIBLE && reply->kind != LOCK_UNSENT);
+    assert(reply->kind != LOCK_REFUSED || asked->latch || reply->hint_ms > 0);
+    assert(reply->ask_now_count <= asked->count);
+    for (size_t i = 0; i < reply->ask_now_count; i++)
+        assert(reply->ask_now[i] < asked->count);
+    for (size_t i = 0; reply->kind == LOCK_GRANTED && !asked->latch && i < asked->count; i++)
+        assert(reply->fence[i] > 0);
+}
+
+static void read_as_lock_answer(const struct redisReply *reply)
+{
+    struct guard_lock_view view;
+    const char *why = NULL;
+    for (int kind = LOCK_TAKE; kind <= LOCK_STAY; kind++)
+        for (size_t count = 1; count <= FUZZ_ASKED_MAX; count++) {
+            struct lock_asked asked = {(enum lock_action_kind)kind, kind != LOCK_STAY && count == 1, count};
+            struct lock_reply out;
+            uint32_t ask_now[FUZZ_ASKED_MAX];
+            lock_wire_read(&asked, REDIS_REPLIED, reply, &out, ask_now);
+            check_lock_reply(&asked, &out);
+        }
+    if (!lock_wire_read_look(REDIS_REPLIED, reply, &view, &why))
+        assert(why != NULL);
+    else
+        assert(view.seen_count <= GUARD_LOCK_SEEN_MAX);
+}
+
 static void read_as_error(const struct redisReply *reply)
 {
     char quoted[REDIS_WHY_SIZE];
@@ -93,6 +126,7 @@ static void take_reply(struct listener *listener, struct redisReply *reply)
     listener->replies++;
     read_as_greeting(listener, reply);
     read_as_answer(reply);
+    read_as_lock_answer(reply);
     if (reply->type == REDIS_REPLY_ERROR)
         read_as_error(reply);
     freeReplyObject(reply);
@@ -167,9 +201,20 @@ static void read_pushed(const struct message *message)
     value_unref(&value);
 }
 
+static void read_as_lock_message(const char *payload, size_t bytes)
+{
+    struct lock_message message;
+    if (!lock_message_read(payload, bytes, &message))
+        return;
+    assert(message.encoded + message.encoded_bytes == payload + bytes);
+    assert(message.encoded_bytes >= 1 && message.encoded_bytes <= KEY_ENCODED_MAX);
+    assert(message.uuid == NULL || message.uuid == payload + 2);
+}
+
 void fuzz_message(const uint8_t *data, size_t bytes)
 {
     char *payload = fuzz_text(data, bytes);
+    read_as_lock_message(payload, bytes);
     struct message message = message_read(payload, bytes);
     if (message.kind != MESSAGE_NONE) {
         assert(message.subject >= payload && message.subject_bytes > 0);

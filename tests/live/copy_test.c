@@ -45,6 +45,7 @@ static void write_file(const char *name, const char *text)
     assert_int_equal(fclose(file), 0);
 }
 
+/* Without the libraries that only some locks need: those of the README's install line are enough. */
 static bool copy_and_build(void)
 {
     char command[PROC_PATH_BYTES + 64];
@@ -54,7 +55,7 @@ static bool copy_and_build(void)
     snprintf(command, sizeof command, "cp -r guard '%s/'", folder);
     if (!proc_run(&(struct proc_options){.argv = argv}, WAIT_MS))
         return false;
-    return shell("make -C guard/example clean; make -j2 -C guard/example");
+    return shell("make -C guard/example clean; make -j2 -C guard/example GUARD_LOCKS_WITH=");
 }
 
 static bool remove_copy(void)
@@ -67,10 +68,10 @@ static bool remove_copy(void)
 
 TEST(the_header_stands_alone_in_c99_c11_and_cpp)
 {
-    write_file("alone.c", "#include \"guard/guard.h\"\nint main(void) { struct guard_config c = "
+    write_file("alone.c", "#include \"guard/locks.h\"\nint main(void) { struct guard_config c = "
                           "GUARD_CONFIG_DEFAULTS; struct guard_policy p = GUARD_POLICY_DEFAULTS; "
                           "return c.struct_size == p.struct_size; }\n");
-    write_file("alone.cc", "#include \"guard/guard.h\"\nint main() { return "
+    write_file("alone.cc", "#include \"guard/locks.h\"\nint main() { return "
                            "guard_status_name(GUARD_OK) == nullptr; }\n");
     assert_true(shell("for std in c99 c11 c17; do cc -std=$std -pedantic -Wall -Wextra -Werror -fsyntax-only "
                       "alone.c; done"));
@@ -78,7 +79,7 @@ TEST(the_header_stands_alone_in_c99_c11_and_cpp)
                       "-Werror -fsyntax-only alone.cc; fi"));
     assert_true(shell(
         "if command -v clang >/dev/null; then clang -std=c99 -pedantic -Weverything -Wno-padded "
-        "-Wno-declaration-after-statement -Werror -fsyntax-only -x c -include guard/guard.h /dev/null; fi"));
+        "-Wno-declaration-after-statement -Werror -fsyntax-only -x c -include guard/locks.h /dev/null; fi"));
 }
 
 TEST(only_public_symbols_are_visible)
@@ -95,7 +96,7 @@ TEST(one_file_does_the_work_of_the_folder)
     assert_true(stack_redis_start(&redis, NULL));
     assert_true(shell(
         "sh guard/amalgamate.sh one; cd one; "
-        "test \"$(ls | tr '\\n' ' ')\" = 'guard.c guard.h '; "
+        "test \"$(ls | tr '\\n' ' ')\" = 'guard.c guard.h locks.h '; "
         "sed -n '/^```c$/,/^```$/{/^```/d;p}' ../guard/README.md >main.c; "
         "cc -std=c11 -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror -fvisibility=hidden -c guard.c; "
         "nm --defined-only --extern-only guard.o >symbols; grep -q ' T guard_open$' symbols; "
@@ -112,11 +113,30 @@ TEST(a_host_may_use_any_name_for_itself)
     write_file("host.c", "#include \"guard/guard.h\"\n"
                          "int redis_open(void); int redis_open(void) { return 1; }\n"
                          "int value_new(void); int value_new(void) { return 2; }\n"
-                         "int core_new, flight_joined, run, load, wake_open, key_encode;\n"
+                         "int core_new, flight_joined, run, load, subscription_open, key_encode;\n"
                          "int main(void) { struct guard *guard = 0; struct guard_config config = "
                          "GUARD_CONFIG_DEFAULTS; return guard_open(&config, &guard, 0) != GUARD_OK || "
                          "guard_close(&guard, 0) != GUARD_OK || redis_open() + value_new() != 3; }\n");
     assert_true(shell("cc -o host host.c guard/example/build/libguard.a -lhiredis -luv -pthread; ./host"));
+}
+
+/* Nothing of the guard but what locks stand on. */
+TEST(locks_may_be_copied_alone)
+{
+    struct stack_redis redis = {.pid = 0};
+    char command[512];
+    assert_true(stack_redis_start(&redis, NULL));
+    assert_true(shell("mkdir -p alone/guard/wire/scripts; cd alone; cp -r ../guard/guard.mk ../guard/guard.h "
+                      "../guard/locks.h "
+                      "../guard/base ../guard/redis ../guard/locks guard; cp ../guard/wire/scripts/embed.sh "
+                      "guard/wire/scripts; "
+                      "cp ../guard/example/nightly.c .; "
+                      "printf 'GUARD_LOCKS_WITH =\ninclude guard/guard.mk\nCPPFLAGS += -Iguard\nnightly: "
+                      "nightly.o $(GUARD_LIB)\n"
+                      "\t$(CC) -o $@ $^ $(GUARD_LIBS)\n' >Makefile; make -j2 CFLAGS=-O0"));
+    snprintf(command, sizeof command, "alone/nightly %s | grep -q 'it is ours, fence [1-9]'", redis.url);
+    assert_true(shell(command));
+    stack_redis_stop(&redis);
 }
 
 /* ---- the README's own lines ---- */

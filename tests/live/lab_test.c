@@ -30,16 +30,12 @@ static struct lab lab = {.lease_s = LEASE_S};
 
 static bool start_servers(void)
 {
-    return stack_redis_start(&lab.redis, NULL) && stack_postgres_start(&lab.postgres, 64) &&
-           proc_folder("lab", NULL, lab.folder) &&
-           (lab.source = source_open(lab.postgres.socket_url)) != NULL && source_prepare(lab.source);
+    return lab_start(&lab);
 }
 
 static bool stop_servers(void)
 {
-    source_close(&lab.source);
-    stack_postgres_stop(&lab.postgres);
-    stack_redis_stop(&lab.redis);
+    lab_stop(&lab);
     return true;
 }
 
@@ -71,13 +67,18 @@ static struct cell run(const char *scheme, const char *failure)
     return cell;
 }
 
-static struct cell run_ours(const char *failure)
+static struct cell run_ours_as(const char *scheme, const char *failure)
 {
     char why[64];
-    struct cell cell = run("guard", failure);
+    struct cell cell = run(scheme, failure);
     if (!cell_keeps_promise(&cell, &failure_of(failure)->demand, why, sizeof why))
-        fail_msg("%s: %s", failure, why);
+        fail_msg("%s: %s: %s", scheme, failure, why);
     return cell;
+}
+
+static struct cell run_ours(const char *failure)
+{
+    return run_ours_as("guard", failure);
 }
 
 /* ---- each breaks where it is said to ---- */
@@ -137,6 +138,38 @@ TEST(a_scheme_without_the_moment_is_not_judged_by_it)
     assert_string_equal(cell.verdict, "-");
 }
 
+/* ---- a lock is what is measured ---- */
+
+TEST(a_lock_without_a_fence_takes_the_late_write_of_a_paused_holder)
+{
+    struct cell cell = run("redisson-lock", "late-write");
+    assert_true(cell.lock.is_over);
+    assert_int_equal(cell.lock.late_accepted, 1);
+    assert_int_equal(cell.lock.lost_updates, 1);
+    assert_string_equal(cell.verdict, "1 lost update");
+}
+
+TEST(a_session_that_the_server_ends_leaves_its_holder_working)
+{
+    struct cell cell = run("session-lock", "backend-killed");
+    assert_int_equal(cell.lock.told, 0);
+    assert_int_equal(cell.lock.lost_updates, 1);
+}
+
+/* The step of the clock needs a library; the memory does not. */
+TEST(a_master_that_forgets_gives_the_lock_away)
+{
+    struct cell cell = run("node-redlock", "lost-memory");
+    assert_true(cell.lock.is_over);
+    assert_int_equal(cell.lock.lost_updates, 1);
+}
+
+TEST(a_failure_of_another_group_is_not_tried)
+{
+    struct cell cell = run("uuid-lua", "late-write");
+    assert_int_equal(cell.state, CELL_APART);
+}
+
 /* ---- ours ---- */
 
 TEST(ours_loads_once_for_a_herd_and_wakes_it_at_once)
@@ -169,6 +202,27 @@ TEST(ours_keeps_its_promise_when_redis_comes_back_empty)
     struct cell cell = run_ours("restart");
     assert_int_equal(cell.wrong_deletions, 0);
     assert_int_equal(cell.answered, cell.asked);
+}
+
+TEST(ours_has_the_late_write_refused_by_its_fence_and_only_by_that)
+{
+    struct cell cell = run_ours_as("our-fair", "late-write");
+    assert_true(cell.lock.is_over);
+    assert_int_equal(cell.lock.late_refused, 1);
+    assert_int_equal(cell.lock.lost_updates, 0);
+    assert_string_equal(cell.verdict, "fenced");
+    cell = run("our-unfenced", "late-write");
+    assert_int_equal(cell.lock.late_accepted, 1);
+    assert_int_equal(cell.lock.lost_updates, 1);
+}
+
+TEST(ours_keeps_the_order_of_the_queue_and_a_write_lock_over_a_read_that_is_given_back)
+{
+    struct cell cell = run_ours_as("our-fair", "in-line");
+    assert_true(cell.lock.has_order);
+    assert_int_equal(cell.lock.overtaken, 0);
+    cell = run_ours_as("our-rw", "read-unlock");
+    assert_int_equal(cell.holders_peak, 1);
 }
 
 /* ---- what Redis says ---- */
@@ -260,6 +314,33 @@ TEST(the_verdict_is_the_worst_of_what_was_measured)
     assert_string_equal(cell.verdict, "not run");
 }
 
+TEST(a_lost_update_is_worse_than_two_holders_and_a_refused_write_better)
+{
+    const struct cell_demand demand = {.may_overlap = true};
+    char why[64];
+    struct cell cell = {.state = CELL_MEASURED,
+                        .is_lock = true,
+                        .asked = 2,
+                        .answered = 2,
+                        .holders_peak = 2,
+                        .lease_ms = 1000};
+    cell_judge(&cell, &demand);
+    assert_string_equal(cell.verdict, "holds");
+    cell.lock.is_over = true;
+    cell_judge(&cell, &demand);
+    assert_string_equal(cell.verdict, "2 at once");
+    assert_true(cell_keeps_promise(&cell, &demand, why, sizeof why));
+    assert_false(cell_keeps_promise(&cell, &(struct cell_demand){.may_overlap = false}, why, sizeof why));
+    cell.lock.late_refused = 1;
+    cell_judge(&cell, &demand);
+    assert_string_equal(cell.verdict, "fenced");
+    cell.lock.lost_updates = 1;
+    cell_judge(&cell, &demand);
+    assert_string_equal(cell.verdict, "1 lost update");
+    assert_false(cell_keeps_promise(&cell, &demand, why, sizeof why));
+    assert_string_equal(why, "an update was lost");
+}
+
 /* ---- the program ---- */
 
 /* build/VARIANT/lab of the variant that this test is of; returns its exit status. */
@@ -288,14 +369,14 @@ static int run_program(const char *argument, char *output, size_t output_bytes)
 
 TEST(the_program_names_what_it_has_and_what_it_does_not_know)
 {
-    char output[4096];
+    char output[16384];
     assert_int_equal(run_program("--list", output, sizeof output), 0);
     for (size_t i = 0; schemes[i] != NULL; i++)
         assert_non_null(strstr(output, schemes[i]->title));
     for (size_t i = 0; failures[i] != NULL; i++)
         assert_non_null(strstr(output, failures[i]->title));
-    assert_int_equal(run_program("zookeeper", output, sizeof output), 2);
-    assert_non_null(strstr(output, "zookeeper: neither a scheme nor a failure"));
+    assert_int_equal(run_program("etcd", output, sizeof output), 2);
+    assert_non_null(strstr(output, "etcd: no group, scheme or failure"));
     assert_int_equal(run_program("--json", output, sizeof output), 2);
     assert_non_null(strstr(output, "--json wants a value"));
 }

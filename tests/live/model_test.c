@@ -455,7 +455,7 @@ static uint32_t trouble_count[COUNT(troubles)];
 static const struct trouble *choose_trouble(void)
 {
     for (size_t i = 0; i < COUNT(troubles); i++)
-        if (chance_below(&sim.chance, troubles[i].one_in) == 0) {
+        if (chance_below(&sim.course.chance, troubles[i].one_in) == 0) {
             trouble_count[i]++;
             return &troubles[i];
         }
@@ -528,7 +528,7 @@ static void run_both(struct command *command)
 
 static uint32_t below(uint32_t bound)
 {
-    return (uint32_t)chance_below(&sim.chance, bound);
+    return (uint32_t)chance_below(&sim.course.chance, bound);
 }
 
 /* An odd multiple of HALF_MS. */
@@ -562,7 +562,7 @@ static void new_token(struct command *command)
 {
     uint8_t random[24];
     for (size_t i = 0; i < sizeof random; i++)
-        random[i] = (uint8_t)chance_next(&sim.chance);
+        random[i] = (uint8_t)chance_next(&sim.course.chance);
     protocol_token(&world.protocol, random, command->action.lease_ms, world.step, command->token);
     strcpy(world.tokens[command->key][below(TOKENS)], command->token);
 }
@@ -672,7 +672,7 @@ static void step_invalidate(void)
 
 static void step_time(void)
 {
-    sim.now_us += (uint64_t)JUMP_MS * 1000 * (1 + below(2));
+    sim.course.now_us += (uint64_t)JUMP_MS * 1000 * (1 + below(2));
 }
 
 static void step_clock(void)
@@ -755,9 +755,9 @@ static void one_step(void)
 static void begin(uint64_t seed, enum mutant mutant)
 {
     memset(&sim, 0, sizeof sim);
-    sim.seed = sim.chance.state = seed;
+    sim.course.seed = sim.course.chance.state = seed;
     sim.mutant = mutant;
-    sim.now_us = 1000000000000;
+    sim.course.now_us = 1000000000000;
     sim.params.pushes = true;
     sim.redis.max_lease_ms = MAX_LEASE_MS;
     sim.redis.max_value_ms = MAX_VALUE_MS;

@@ -19,7 +19,7 @@
 
 enum {
     HEARD_BYTES = 1024,
-    WORDS_MAX = 32,
+    WORDS_MAX = 64,
     SLACK_MS = 15000 /* a test may be that slow, and a TTL still right */
 };
 

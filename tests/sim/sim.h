@@ -13,7 +13,6 @@
  *   sim_tags.c     tags: their scripts in that Redis, and the commands about them that go beside others
  *   sim_fault.c    the disasters, by kind and count
  *   sim_check.c    the oracle: what must be true at every event and at the end
- *   sim_event.c    the queue of events
  *   sim_names.c    names of faults, mutants and answers
  *   sim_main.c     the program; sim_test.c: a bounded number of seeds for the test suite
  *
@@ -26,7 +25,7 @@
 #ifndef SIM_H
 #define SIM_H
 
-#include "guard/base/chance.h"
+#include "course.h"
 #include "guard/core/core.h"
 #include "guard/core/near.h"
 
@@ -43,7 +42,6 @@ enum {
     SIM_WRITES = 1024,
     SIM_LOADS = 4096,
     SIM_COMMANDS = 8192,
-    SIM_TEXT = 256,
     SIM_PERMITS = 64,
     SIM_WAITERS = 64,
 };
@@ -203,29 +201,6 @@ enum event_kind {
     EVENT_PUSH_CHECKED,
     EVENT_KINDS,
 };
-
-struct event {
-    uint64_t at_us, number; /* number: first in, first out among equals */
-    enum event_kind kind;
-    uint32_t process, life; /* life: 0 or the process's life it belongs to */
-    uint32_t subject;       /* command, load, request, write or fault */
-    uint32_t key;
-    uint32_t subscription; /* MESSAGE: what is on its way when one ends is lost with it */
-    bool gone;
-    bool of_tag;      /* MESSAGE: key is that of a tag, subject the command */
-    uint16_t version; /* MESSAGE: nothing older is in Redis */
-};
-
-struct events {
-    struct event *heap; /* owned */
-    size_t count, capacity;
-    uint64_t numbered;
-};
-
-void events_clear(struct events *events);
-void events_push(struct events *events, struct event event);
-bool events_pop(struct events *events, struct event *out);
-uint64_t events_next_us(const struct events *events);
 
 /* ---- the model Redis ---- */
 
@@ -507,10 +482,8 @@ struct params {
 enum phase { PHASE_CHAOS, PHASE_HEAL, PHASE_PROBE, PHASE_END };
 
 struct sim {
-    uint64_t seed, now_us;
-    struct chance chance;
+    struct course course;
     struct params params;
-    struct events events;
     struct redis_model redis;
     struct row row[SIM_KEYS];
     struct process process[SIM_PROCESSES];
@@ -524,10 +497,6 @@ struct sim {
     enum phase phase;
     enum mutant mutant;
     const struct stored_value *pushed; /* what the message that is being told carries; NULL: nothing */
-    bool trace, failed;
-    char failure[SIM_TEXT];
-    uint64_t events_seen;
-    uint64_t course; /* hash of what happened and when, in numbers: the same until a decision changes */
     uint64_t hit[FAULTS];
     uint64_t answers[GUARD_NO_MEMORY + 1];
     uint64_t seen[SEENS];
@@ -548,8 +517,6 @@ static inline bool sim_is_calm(const struct sim *sim)
 bool sim_fault(struct sim *sim, enum fault fault, uint32_t chances);
 void sim_at(struct sim *sim, uint64_t at_us, struct event event);
 void sim_trace(struct sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Takes one number into the hash of the course. */
-void sim_note(struct sim *sim, uint64_t number);
 void sim_fail(struct sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* A moment at which a write, or a get, of this key is most likely to do harm. */

@@ -51,7 +51,7 @@ void check_lost(struct sim *sim, const struct command *renewal)
         const struct load_model *load = &sim->load[i - 1];
         bool its_own = renewal - sim->command >= load->commands_before;
         bool concerned = its_own && strcmp(load->token, renewal->token) == 0 && load->leased && !load->ended;
-        if (concerned && !load->cancelled && sim->now_us + half_us + 5000 < load->deadline_us)
+        if (concerned && !load->cancelled && sim->course.now_us + half_us + 5000 < load->deadline_us)
             sim_fail(sim, "p%u goes on with a load of k%u whose lease is lost", load->process, load->key);
     }
 }
@@ -70,14 +70,14 @@ void check_buried(struct sim *sim, const struct process *process)
 void check_hold(struct sim *sim, const struct command *renewal)
 {
     const struct process *process = &sim->process[renewal->process];
-    if (process->stalled_until_us + 5000 > sim->now_us)
+    if (process->stalled_until_us + 5000 > sim->course.now_us)
         return; /* it has only just come back: what it finds first may be a message */
     for (uint32_t i = sim->commands; i > 0; i--) {
         const struct command *acquire = &sim->command[i - 1];
         bool granted = acquire->action.kind == CORE_ACQUIRE && strcmp(acquire->token, renewal->token) == 0;
         if (!granted)
             continue;
-        if (sim->now_us > acquire->sent_us + (uint64_t)sim->params.policy.max_hold_ms * 1000 + 5000)
+        if (sim->course.now_us > acquire->sent_us + (uint64_t)sim->params.policy.max_hold_ms * 1000 + 5000)
             sim_fail(sim, "p%u renews a lease of k%u beyond its hold limit", renewal->process, renewal->key);
         return;
     }
@@ -138,7 +138,7 @@ void check_request(struct sim *sim, struct request *request)
     enum { LASTS_MS = 100 };
     const struct stored_value *value = &sim->redis.slot[request->key].value;
     redis_expire(sim, request->key);
-    request->start_us = sim->now_us;
+    request->start_us = sim->course.now_us;
     request->changes = sim->row[request->key].changes;
     request->found =
         value->there && value->expires_ms > redis_now_ms(sim) + LASTS_MS && tags_good_now(sim, request->key);
@@ -168,10 +168,10 @@ static void check_prompt(struct sim *sim, const struct request *request)
     bool heard = !sim->params.enabled[FAULT_MESSAGE_LOST] && !sim->params.enabled[FAULT_SUBSCRIPTION];
     bool applies = sim_is_calm(sim) && sim->params.mode == GUARD_MODE_FLEET && heard;
     if (applies && found_all_along && !was_misled(sim, request) &&
-        sim->now_us > request->start_us + prompt_us)
+        sim->course.now_us > request->start_us + prompt_us)
         sim_fail(sim, "#%u of k%u waited %llu us although a value was there",
                  (uint32_t)(request - sim->request), request->key,
-                 (unsigned long long)(sim->now_us - request->start_us));
+                 (unsigned long long)(sim->course.now_us - request->start_us));
 }
 
 static void check_stale(struct sim *sim, const struct request *request)
@@ -179,7 +179,7 @@ static void check_stale(struct sim *sim, const struct request *request)
     const struct guard_result *result = &request->waiter.result;
     const struct guard_policy *policy = &sim->params.policy;
     uint32_t index = (uint32_t)(request - sim->request);
-    uint64_t waited_us = sim->now_us - request->start_us;
+    uint64_t waited_us = sim->course.now_us - request->start_us;
     if (result->source != GUARD_FROM_STALE)
         return;
     sim->seen[SEEN_STALE]++;
@@ -201,7 +201,7 @@ static void check_pushed(struct sim *sim, const struct request *request)
     if (!of_it)
         return;
     uint32_t index = (uint32_t)(request - sim->request);
-    uint64_t age_us = sim->now_us - entry->stored_us;
+    uint64_t age_us = sim->course.now_us - entry->stored_us;
     sim->seen[SEEN_PUSHED]++;
     if ((uint64_t)result->age_ms * 1000 < age_us)
         sim_fail(sim, "#%u of k%u got a value of %llu us as one of %u ms", index, request->key,
@@ -218,7 +218,7 @@ static bool is_loaded(const struct sim *sim, uint32_t key)
     enum { FILL_US = 100000 };
     for (uint32_t i = 0; i < sim->loads; i++) {
         const struct load_model *load = &sim->load[i];
-        if (load->key == key && (!load->ended || load->ended_us + FILL_US > sim->now_us))
+        if (load->key == key && (!load->ended || load->ended_us + FILL_US > sim->course.now_us))
             return true;
     }
     return false;
@@ -244,11 +244,11 @@ static void check_refreshed(struct sim *sim, const struct request *request)
         !is_stale(sim, request->key))
         return;
     if (row->stale_us == 0 || row->stale_changes != row->changes || row->load_us >= row->stale_us) {
-        row->stale_us = sim->now_us;
+        row->stale_us = sim->course.now_us;
         row->stale_changes = row->changes;
-    } else if (sim->now_us > row->stale_us + SOON_US && !is_loaded(sim, request->key)) {
+    } else if (sim->course.now_us > row->stale_us + SOON_US && !is_loaded(sim, request->key)) {
         sim_fail(sim, "k%u has been answered stale for %llu us, and nobody loads it", request->key,
-                 (unsigned long long)(sim->now_us - row->stale_us));
+                 (unsigned long long)(sim->course.now_us - row->stale_us));
     }
 }
 
@@ -284,9 +284,9 @@ static void check_in_time(struct sim *sim, const struct request *request)
     uint64_t latest_us = request->deadline_us;
     if (process->stalled_until_us + 1000 > latest_us)
         latest_us = process->stalled_until_us + 1000;
-    if (sim->now_us > latest_us + sim->params.tick_late_us + 1)
+    if (sim->course.now_us > latest_us + sim->params.tick_late_us + 1)
         sim_fail(sim, "#%u of k%u is answered %llu us after its deadline", (uint32_t)(request - sim->request),
-                 request->key, (unsigned long long)(sim->now_us - request->deadline_us));
+                 request->key, (unsigned long long)(sim->course.now_us - request->deadline_us));
 }
 
 static bool may_happen_in_calm(const struct sim *sim, enum guard_status status)
@@ -337,12 +337,12 @@ static uint32_t count_places(const struct sim *sim, const struct request *reques
 {
     uint32_t parts = 0;
     for (uint32_t i = 0; i < sim->requests; i++)
-        parts +=
-            is_of_share(sim, i, request) && (sim->request[i].open || sim->request[i].over_us == sim->now_us);
+        parts += is_of_share(sim, i, request) &&
+                 (sim->request[i].open || sim->request[i].over_us == sim->course.now_us);
     for (uint32_t i = 0; i < sim->loads; i++) {
         const struct load_model *load = &sim->load[i];
         bool counts = load->life == request->life && (load->batch == 0 || request->waiter.of_many);
-        parts += counts && (!load->ended || load->ended_us == sim->now_us) ? whole : 0;
+        parts += counts && (!load->ended || load->ended_us == sim->course.now_us) ? whole : 0;
     }
     for (uint32_t i = 0; i < sim->commands; i++) {
         const struct command *command = &sim->command[i];
@@ -359,7 +359,8 @@ static void check_shed(struct sim *sim, const struct request *request)
     uint32_t whole = request->waiter.of_many ? params->policy.batch_max : 1;
     uint32_t places = (params->workers + params->queue) * whole;
     bool applies = request->waiter.result.status == GUARD_SHED && params->mode == GUARD_MODE_OFF;
-    bool queued_for_long = sim->now_us >= request->start_us + (uint64_t)params->policy.max_hold_ms * 1000;
+    bool queued_for_long =
+        sim->course.now_us >= request->start_us + (uint64_t)params->policy.max_hold_ms * 1000;
     if (!applies || queued_for_long)
         return;
     uint32_t used = count_places(sim, request, whole);
@@ -374,8 +375,8 @@ void check_answer(struct sim *sim, const struct request *request)
     enum guard_status status = request->waiter.result.status;
     uint32_t index = (uint32_t)(request - sim->request);
     sim->answers[status]++;
-    sim_note(sim, (uint64_t)index << 32 | (uint64_t)status << 16 | request->waiter.result.source);
-    sim_note(sim, (uint64_t)request->waiter.result.age_ms << 32 | request->waiter.result.left_ms);
+    course_note(&sim->course, (uint64_t)index << 32 | (uint64_t)status << 16 | request->waiter.result.source);
+    course_note(&sim->course, (uint64_t)request->waiter.result.age_ms << 32 | request->waiter.result.left_ms);
     sim_trace(sim, "p%u  answer #%u k%u: %s from %s %s", request->process, index, request->key,
               status_names[status], source_names[request->waiter.result.source],
               request->waiter.result.value != NULL ? request->waiter.result.value->body : "");
@@ -392,7 +393,7 @@ void check_answer(struct sim *sim, const struct request *request)
     if (status == GUARD_ABSENT && !was_absent(&sim->row[request->key], request->floor))
         sim_fail(sim, "#%u of k%u got absent, which was not so since v%u", index, request->key,
                  request->floor);
-    if (status == GUARD_TIMEOUT && sim->now_us < request->deadline_us)
+    if (status == GUARD_TIMEOUT && sim->course.now_us < request->deadline_us)
         sim_fail(sim, "#%u timed out before its deadline", index);
     if (sim->params.calm && !may_happen_in_calm(sim, status))
         sim_fail(sim, "#%u of k%u: %s although nothing is wrong", index, request->key, status_names[status]);
@@ -462,14 +463,14 @@ static void check_not_in_window(struct sim *sim, const struct load_model *load)
     const struct guard_policy *policy = &sim->params.policy;
     uint64_t window_us = (uint64_t)policy->failure_ms * (100 - policy->jitter_percent) * 10;
     uint64_t failed_us = sim->row[load->key].failed_us;
-    if (sim->params.calm && failed_us != 0 && sim->now_us < failed_us + window_us)
+    if (sim->params.calm && failed_us != 0 && sim->course.now_us < failed_us + window_us)
         sim_fail(sim, "p%u loads k%u again within its failure window", load->process, load->key);
 }
 
 void check_load_starts(struct sim *sim, struct load_model *load)
 {
     const struct stored_lease *lease = &sim->redis.slot[load->key].lease;
-    sim->row[load->key].load_us = sim->now_us;
+    sim->row[load->key].load_us = sim->course.now_us;
     if (sim->process[load->process].running > sim->params.workers)
         sim_fail(sim, "p%u runs more loads than it has workers", load->process);
     if (sim->params.mode != GUARD_MODE_OFF)
@@ -489,7 +490,7 @@ void check_load_failed(struct sim *sim, const struct load_model *load)
 {
     redis_expire(sim, load->key);
     if (load->leased && !load->voided && !load->cancelled)
-        sim->row[load->key].failed_us = sim->now_us;
+        sim->row[load->key].failed_us = sim->course.now_us;
 }
 
 /* ---- the end ---- */

@@ -11,7 +11,7 @@ enum { FIRST_DISASTER = FAULT_CONNECTION, DISASTERS = FAULT_READONLY - FAULT_CON
 
 static void recover_after(struct sim *sim, enum fault fault, uint64_t low_ms, uint64_t high_ms)
 {
-    sim_at(sim, sim->now_us + sim_between(sim, low_ms * 1000, high_ms * 1000),
+    sim_at(sim, sim->course.now_us + sim_between(sim, low_ms * 1000, high_ms * 1000),
            (struct event){.kind = EVENT_RECOVER, .subject = (uint32_t)fault});
 }
 
@@ -32,7 +32,7 @@ static void crash(struct sim *sim, struct process *process)
     if (!process_runs(process))
         return;
     process_crash(sim, process);
-    sim_at(sim, sim->now_us + sim_between(sim, 100000, 3000000),
+    sim_at(sim, sim->course.now_us + sim_between(sim, 100000, 3000000),
            (struct event){.kind = EVENT_RESTART, .process = process->index});
 }
 
@@ -107,7 +107,7 @@ static void demote(struct sim *sim)
         process->at_former = process->loop_at_former = true;
         net_unsubscribe(sim, process);
         sim_at(
-            sim, sim->now_us + sim_between(sim, 0, BEAT_US),
+            sim, sim->course.now_us + sim_between(sim, 0, BEAT_US),
             (struct event){
                 .kind = EVENT_BROKEN, .process = i, .life = process->life, .subject = process->connection});
     }

@@ -37,13 +37,13 @@ bool lookup_send(struct sim *sim, struct process *process, uint32_t index)
         return false;
     request->looking = true;
     process->looking++;
-    *lookup = (struct lookup_model){.sent_us = sim->now_us, .at_former = process->loop_at_former};
+    *lookup = (struct lookup_model){.sent_us = sim->course.now_us, .at_former = process->loop_at_former};
     lookup->near = near_look_up(process->near, key.encoded, key.encoded_bytes, process_now_us(process));
     sim_trace(sim, "p%u  look up k%u for #%u", process->index, request->key, index);
     if (sim_fault(sim, FAULT_COMMAND_LOST, 60))
         answer_at(sim, index, 0, false);
     else
-        sim_at(sim, sim->now_us + net_latency(sim),
+        sim_at(sim, sim->course.now_us + net_latency(sim),
                (struct event){.kind = EVENT_LOOKUP_PTTL, .subject = index});
     return true;
 }
@@ -78,7 +78,7 @@ void lookup_pttl(struct sim *sim, uint32_t index)
     if (sim->lookup[index].asked)
         sim->lookup[index].epochs = tags_ask(sim, key);
     if (sim_one_in(sim, 4))
-        sim_at(sim, sim->now_us + sim_between(sim, 0, BETWEEN_US),
+        sim_at(sim, sim->course.now_us + sim_between(sim, 0, BETWEEN_US),
                (struct event){.kind = EVENT_LOOKUP_GET, .subject = index});
     else
         lookup_get(sim, index);
@@ -117,7 +117,7 @@ void lookup_get(struct sim *sim, uint32_t index)
     if (sim->params.near_ms > 0)
         disturb(sim, index);
     const bool lost = sim_fault(sim, FAULT_REPLY_LOST, 60);
-    answer_at(sim, index, sim->now_us + reply_us(sim), !lost);
+    answer_at(sim, index, sim->course.now_us + reply_us(sim), !lost);
 }
 
 /* ---- its answer ---- */
@@ -177,7 +177,7 @@ static bool answer_entry(struct sim *sim, struct process *process, uint32_t inde
     if (!is_stale)
         sim_near_found(sim, process, request, value, &result);
     enum hit_verdict verdict =
-        hit_judge(&sim->params.policy, is_stale, entry->load_us, result.left_ms, &sim->chance);
+        hit_judge(&sim->params.policy, is_stale, entry->load_us, result.left_ms, &sim->course.chance);
     if (verdict == HIT_NONE) {
         value_unref(&value);
         return false;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sim_main.c - the simulator as a program.
+ * sim_main.c - the simulators as a program: of the guard, and, where the first argument is "locks", of the locks.
  *
  *   sim SEEDS=100000 [FROM=1]      runs that many seeds; prints seeds/s and how often each fault happened
  *   sim SEED=4711                  runs one and prints every event
@@ -9,10 +9,11 @@
  *   sim COURSES=1000 [FROM=1]      prints a hash of each seed's course: equal before and after a change that moves
  *                                  code and no decision
  *   sim FIND=20000                 stops at the first failure, which is what is wanted (mutants.sh)
+ *   sim locks SEEDS=100000         the locks: likewise with all of the above
  *
  * Exit status 0: what was expected; 1: a seed failed (or a mutant survived); 2: usage.
  */
-#include "sim.h"
+#include "simulator.h"
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -21,8 +22,9 @@
 #include <time.h>
 #include <unistd.h>
 
-static struct sim sim;
-static uint64_t total[FAULTS], seen[SEENS], answers[GUARD_NO_MEMORY + 1], events_seen;
+static const struct simulator *sim = &guard_simulator;
+static uint64_t total[TALLIES][TALLY_MOST], events_seen;
+static uint32_t sown; /* the mutant of the present run */
 
 static bool aborting_is_finding; /* FIND= */
 
@@ -33,94 +35,93 @@ static double now_s(void)
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-/* An assertion of the core failed: say where before it ends us. */
+/* An assertion of the core failed, or worse: say where before it ends us. */
 static void aborted(int signal)
 {
     char text[96];
-    int bytes = snprintf(text, sizeof text, "aborted in SEED=%" PRIu64 " MUTANT=%s\n", sim.seed,
-                         mutant_names[sim.mutant]);
+    int bytes = snprintf(text, sizeof text, "aborted in SEED=%" PRIu64 " MUTANT=%s\n", sim->course->seed,
+                         sim->mutant_names[sown]);
     if (write(STDERR_FILENO, text, (size_t)bytes) < 0)
         _exit(1);
     _exit(aborting_is_finding ? 0 : 128 + signal);
 }
 
+static bool run(uint64_t seed, uint32_t mutant, bool trace)
+{
+    sown = mutant;
+    return sim->run(seed, mutant, trace);
+}
+
 static void add_up(void)
 {
-    for (int fault = 0; fault < FAULTS; fault++)
-        total[fault] += sim.hit[fault];
-    for (int status = 0; status <= GUARD_NO_MEMORY; status++)
-        answers[status] += sim.answers[status];
-    for (int what = 0; what < SEENS; what++)
-        seen[what] += sim.seen[what];
-    events_seen += sim.events_seen;
+    for (int i = 0; i < TALLIES; i++)
+        for (uint32_t what = 0; what < sim->tallies[i].size; what++)
+            total[i][what] += sim->tallies[i].counts[what];
+    events_seen += sim->course->events_seen;
 }
 
-static void print_coverage(void)
+static void print_tally(const struct tally *tally, const uint64_t *counts)
 {
-    printf("faults:\n");
-    for (int fault = 0; fault < FAULTS; fault++)
-        printf("  %-22s %10" PRIu64 "%s\n", fault_names[fault], total[fault],
-               total[fault] == 0 ? "  NEVER" : "");
-    printf("answers:\n");
-    for (int status = 0; status <= GUARD_NO_MEMORY; status++)
-        if (answers[status] != 0)
-            printf("  %-22s %10" PRIu64 "\n", status_names[status], answers[status]);
-    printf("seen:\n");
-    for (int what = 0; what < SEENS; what++)
-        printf("  %-26s %6" PRIu64 "%s\n", seen_names[what], seen[what], seen[what] == 0 ? "  NEVER" : "");
+    printf("%s:\n", tally->title);
+    for (uint32_t what = 0; what < tally->size; what++)
+        if (counts[what] != 0 || tally->must)
+            printf("  %-26s %10" PRIu64 "%s\n", tally->names[what], counts[what],
+                   counts[what] == 0 ? "  NEVER" : "");
 }
 
-static int run_seeds(uint64_t from, uint64_t count, enum mutant mutant)
+static int run_seeds(uint64_t from, uint64_t count, uint32_t mutant)
 {
     double start_s = now_s();
     int failures = 0;
     for (uint64_t seed = from; seed < from + count && failures < 10; seed++) {
-        if (!sim_run(&sim, seed, mutant, false)) {
-            printf("SEED=%" PRIu64 ": %s\n", seed, sim.failure);
+        if (!run(seed, mutant, false)) {
+            printf("SEED=%" PRIu64 ": %s\n", seed, sim->course->failure);
             failures++;
         }
         add_up();
     }
     double span_s = now_s() - start_s;
-    print_coverage();
+    for (int i = 0; i < TALLIES; i++)
+        print_tally(&sim->tallies[i], total[i]);
     printf("%" PRIu64 " seeds, %d failed, %.1f s, %.0f seeds/s, %.0f events/seed\n", count, failures, span_s,
            (double)count / span_s, (double)events_seen / (double)count);
     return failures > 0;
 }
 
-static int hunt(enum mutant mutant, uint64_t count)
+static int hunt(uint32_t mutant, uint64_t count)
 {
     for (uint64_t seed = 1; seed <= count; seed++) {
-        if (!sim_run(&sim, seed, mutant, false)) {
-            printf("%-18s found by SEED=%" PRIu64 ": %s\n", mutant_names[mutant], seed, sim.failure);
+        if (!run(seed, mutant, false)) {
+            printf("%-18s found by SEED=%" PRIu64 ": %s\n", sim->mutant_names[mutant], seed,
+                   sim->course->failure);
             return 0;
         }
     }
-    printf("%-18s SURVIVED %" PRIu64 " seeds\n", mutant_names[mutant], count);
+    printf("%-18s SURVIVED %" PRIu64 " seeds\n", sim->mutant_names[mutant], count);
     return 1;
 }
 
 static int hunt_all(uint64_t count)
 {
     int survivors = 0;
-    for (int mutant = MUTANT_NONE + 1; mutant < MUTANTS; mutant++)
-        survivors += hunt((enum mutant)mutant, count);
+    for (uint32_t mutant = 1; mutant < sim->mutants; mutant++)
+        survivors += hunt(mutant, count);
     return survivors > 0;
 }
 
-static int show(uint64_t seed, enum mutant mutant)
+static int show(uint64_t seed, uint32_t mutant)
 {
-    bool good = sim_run(&sim, seed, mutant, true);
-    printf("SEED=%" PRIu64 ": %s\n", seed, good ? "nothing found" : sim.failure);
+    bool good = run(seed, mutant, true);
+    printf("SEED=%" PRIu64 ": %s\n", seed, good ? "nothing found" : sim->course->failure);
     return !good;
 }
 
 static int find(uint64_t count)
 {
     for (uint64_t seed = 1; seed <= count; seed++) {
-        if (sim_run(&sim, seed, MUTANT_NONE, false))
+        if (run(seed, 0, false))
             continue;
-        printf("SEED=%" PRIu64 ": %s\n", seed, sim.failure);
+        printf("SEED=%" PRIu64 ": %s\n", seed, sim->course->failure);
         return 0;
     }
     return 1;
@@ -129,8 +130,8 @@ static int find(uint64_t count)
 static int print_courses(uint64_t from, uint64_t count)
 {
     for (uint64_t seed = from; seed < from + count; seed++) {
-        sim_run(&sim, seed, MUTANT_NONE, false);
-        printf("%" PRIu64 " %016" PRIx64 "\n", seed, sim.course);
+        run(seed, 0, false);
+        printf("%" PRIu64 " %016" PRIx64 "\n", seed, sim->course->hash);
     }
     return 0;
 }
@@ -144,14 +145,14 @@ static bool number_of(const char *argument, const char *name, uint64_t *out)
     return true;
 }
 
-static bool mutant_of(const char *argument, enum mutant *out)
+static bool mutant_of(const char *argument, uint32_t *out)
 {
     if (strncmp(argument, "MUTANT=", 7) != 0)
         return false;
-    for (int mutant = 0; mutant < MUTANTS; mutant++) {
-        if (strcmp(argument + 7, mutant_names[mutant]) != 0)
+    for (uint32_t mutant = 0; mutant < sim->mutants; mutant++) {
+        if (strcmp(argument + 7, sim->mutant_names[mutant]) != 0)
             continue;
-        *out = (enum mutant)mutant;
+        *out = mutant;
         return true;
     }
     return false;
@@ -160,17 +161,20 @@ static bool mutant_of(const char *argument, enum mutant *out)
 int main(int argc, char **argv)
 {
     uint64_t seeds = 10000, from = 1, seed = 0, mutants = 0, wanted = 0, courses = 0;
-    enum mutant mutant = MUTANT_NONE;
+    uint32_t mutant = 0;
+    bool of_locks = argc > 1 && strcmp(argv[1], "locks") == 0;
+    sim = of_locks ? &lock_simulator : &guard_simulator;
     signal(SIGABRT, aborted);
-    for (int i = 1; i < argc; i++) {
+    signal(SIGSEGV, aborted);
+    for (int i = 1 + of_locks; i < argc; i++) {
         bool known = number_of(argv[i], "SEEDS", &seeds) || number_of(argv[i], "FROM", &from) ||
                      number_of(argv[i], "SEED", &seed) || number_of(argv[i], "MUTANTS", &mutants) ||
                      number_of(argv[i], "FIND", &wanted) || number_of(argv[i], "COURSES", &courses) ||
                      mutant_of(argv[i], &mutant);
         if (!known) {
             fprintf(stderr,
-                    "usage: sim [SEEDS=n] [FROM=n] [SEED=n] [MUTANT=name] [MUTANTS=n] [FIND=n] [COURSES=n]; "
-                    "not: %s\n",
+                    "usage: sim [locks] [SEEDS=n] [FROM=n] [SEED=n] [MUTANT=name] [MUTANTS=n] [FIND=n] "
+                    "[COURSES=n]; not: %s\n",
                     argv[i]);
             return 2;
         }
@@ -187,6 +191,6 @@ int main(int argc, char **argv)
         status = show(seed, mutant);
     else
         status = run_seeds(from, seeds, mutant);
-    events_clear(&sim.events);
+    events_clear(&sim->course->events);
     return status;
 }

@@ -34,7 +34,7 @@ static void ask_soon(struct sim *sim, const struct process *process, uint32_t ke
     if (sim->phase != PHASE_CHAOS || process->near == NULL || !in_use || !sim_one_in(sim, 2))
         return;
     sim_at(
-        sim, sim->now_us + sim_between(sim, 0, (uint64_t)sim->params.latency_us * 2),
+        sim, sim->course.now_us + sim_between(sim, 0, (uint64_t)sim->params.latency_us * 2),
         (struct event){.kind = EVENT_REQUEST, .process = process->index, .life = process->life, .key = key});
 }
 
@@ -71,7 +71,7 @@ static uint32_t floor_of(const struct sim *sim, const struct process *process, u
     const struct row *row = &sim->row[key];
     uint64_t near_us = (uint64_t)sim->params.near_ms * 1000;
     uint32_t floor = row->floor, least = process->near_floor[key];
-    while (floor > least && row->confirmed_us[floor] + near_us > sim->now_us)
+    while (floor > least && row->confirmed_us[floor] + near_us > sim->course.now_us)
         floor--;
     return floor > least ? floor : least;
 }
@@ -92,7 +92,7 @@ static void check_origin(struct sim *sim, const struct process *process, const s
     const struct guard_result *result = &request->waiter.result;
     uint32_t index = (uint32_t)(request - sim->request);
     const struct lookup_model *lookup = &sim->lookup[strtoul(result->value->validator, NULL, 10)];
-    uint64_t age_us = sim->now_us - lookup->entry.stored_us;
+    uint64_t age_us = sim->course.now_us - lookup->entry.stored_us;
     if (age_us > (uint64_t)result->age_ms * 1000 + REDIS_US && sim->hit[FAULT_CLOCK_BACK] == 0)
         sim_fail(sim, "#%u of k%u got a near value of %llu us as one of %u ms", index, request->key,
                  (unsigned long long)age_us, result->age_ms);
@@ -170,7 +170,7 @@ static void void_lookups(const struct sim *sim, struct process *process, const s
 {
     for (uint32_t key = 0; key < SIM_KEYS; key++)
         if (tags_touched(write, key))
-            process->voided_us[key] = sim->now_us;
+            process->voided_us[key] = sim->course.now_us;
 }
 
 void sim_near_begins(struct sim *sim, struct process *process, const struct write *write)
@@ -219,7 +219,7 @@ void sim_near_tag_message(struct sim *sim, struct process *process, const struct
         uint32_t then = invalidation->versions[key], gone = sim->row[key].gone;
         if (!tags_has(key, invalidation->key))
             continue;
-        process->voided_us[key] = sim->now_us;
+        process->voided_us[key] = sim->course.now_us;
         raise_to(&process->near_floor[key], then < gone ? then : gone);
         ask_soon(sim, process, key);
     }
@@ -232,7 +232,7 @@ void sim_near_message(struct sim *sim, struct process *process, const struct eve
     near_heard(process->near, message->gone, core_key.encoded, core_key.encoded_bytes);
     if (!message->gone)
         return;
-    process->voided_us[key] = sim->now_us;
+    process->voided_us[key] = sim->course.now_us;
     raise_to(&process->near_floor[key], message->version < gone ? message->version : gone);
     ask_soon(sim, process, key);
 }
@@ -252,7 +252,7 @@ void sim_near_lost(struct sim *sim, const struct process *process, uint64_t back
     if (process->near == NULL)
         return;
     uint64_t after_us = sim_one_in(sim, 3) ? 0 : sim_between(sim, 0, back_us);
-    sim_at(sim, sim->now_us + after_us,
+    sim_at(sim, sim->course.now_us + after_us,
            (struct event){.kind = EVENT_UNHEARD, .process = process->index, .life = process->life});
 }
 
@@ -262,7 +262,7 @@ static void set_hears(struct sim *sim, struct process *process, bool hears)
     process->sweep_due |= process->near != NULL && !hears;
     near_subscribed(process->near, hears);
     for (uint32_t key = 0; key < SIM_KEYS; key++)
-        process->voided_us[key] = sim->now_us;
+        process->voided_us[key] = sim->course.now_us;
 }
 
 void sim_near_unheard(struct sim *sim, struct process *process)

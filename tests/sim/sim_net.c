@@ -53,7 +53,7 @@ static struct command *copy_of(struct sim *sim, const struct process *process,
     command->version = sim->row[command->key].version;
     for (uint32_t key = 0; key < SIM_KEYS && action->of_tag; key++)
         command->versions[key] = sim->row[key].version;
-    command->sent_us = sim->now_us;
+    command->sent_us = sim->course.now_us;
     copy_text(command->token, TOKEN_SIZE, action->token);
     copy_text(command->prev, TOKEN_SIZE, action->prev);
     copy_text(command->refused, TOKEN_UUID_BYTES + 1, action->refused);
@@ -88,15 +88,15 @@ void net_send(struct sim *sim, struct process *process, const struct core_action
         check_hold(sim, command);
     if (!process->link_up) {
         event.kind = EVENT_UNSENT;
-        sim_at(sim, sim->now_us + 1, event);
+        sim_at(sim, sim->course.now_us + 1, event);
         return;
     }
     event.kind = EVENT_LIMIT;
-    command->limit_us = sim->now_us + (uint64_t)sim->params.redis_limit_ms * 1000;
+    command->limit_us = sim->course.now_us + (uint64_t)sim->params.redis_limit_ms * 1000;
     sim_at(sim, command->limit_us, event);
     if (sim_fault(sim, FAULT_COMMAND_LOST, 60))
         return;
-    uint64_t at_us = sim->now_us + net_latency(sim);
+    uint64_t at_us = sim->course.now_us + net_latency(sim);
     if (at_us <= process->sent_until_us)
         at_us = process->sent_until_us + 1;
     uint64_t late_us = 0;
@@ -126,7 +126,7 @@ static void send_reply(struct sim *sim, struct process *process, uint32_t index)
         process->mute = true; /* nothing overtakes in a stream */
         return;
     }
-    uint64_t at_us = sim->now_us + net_latency(sim);
+    uint64_t at_us = sim->course.now_us + net_latency(sim);
     if (sim->command[index].action.kind == CORE_ACQUIRE && sim_fault(sim, FAULT_MESSAGE_FIRST, 20))
         at_us += sim_between(sim, 0, sim->params.redis_limit_ms * 500);
     if (at_us <= process->answered_until_us)
@@ -141,7 +141,7 @@ static void send_reply(struct sim *sim, struct process *process, uint32_t index)
 static bool held_up(struct sim *sim, const struct command *command, enum event_kind kind)
 {
     if (sim->redis.hung)
-        sim_at(sim, sim->now_us + 20000,
+        sim_at(sim, sim->course.now_us + 20000,
                (struct event){.kind = kind, .subject = (uint32_t)(command - sim->command)});
     return sim->redis.down || sim->redis.hung;
 }
@@ -285,12 +285,12 @@ static bool ask_for_epochs(struct sim *sim, struct process *process, struct comm
     if (!is_entry || !found->value.tagged || sim->mutant == MUTANT_REPLY_SHIFTED)
         return false;
     command->checking = true;
-    command->limit_us = sim->now_us + (uint64_t)sim->params.redis_limit_ms * 1000;
+    command->limit_us = sim->course.now_us + (uint64_t)sim->params.redis_limit_ms * 1000;
     event.kind = EVENT_LIMIT;
     sim_at(sim, command->limit_us, event);
     event.kind = EVENT_CHECK;
     if (!sim_fault(sim, FAULT_COMMAND_LOST, 60))
-        sim_at(sim, sim->now_us + net_latency(sim), event);
+        sim_at(sim, sim->course.now_us + net_latency(sim), event);
     return true;
 }
 
@@ -304,7 +304,7 @@ void net_check(struct sim *sim, uint32_t index)
     const struct process *process = &sim->process[command->process];
     if (process->mute || sim_fault(sim, FAULT_REPLY_LOST, 60))
         return;
-    sim_at(sim, sim->now_us + net_latency(sim),
+    sim_at(sim, sim->course.now_us + net_latency(sim),
            (struct event){
                .kind = EVENT_CHECKED, .process = command->process, .life = command->life, .subject = index});
 }
@@ -359,7 +359,7 @@ void net_limit(struct sim *sim, uint32_t index)
 {
     struct command *command = &sim->command[index];
     struct process *process = &sim->process[command->process];
-    if (command->answered || !connected_still(sim, command) || sim->now_us < command->limit_us)
+    if (command->answered || !connected_still(sim, command) || sim->course.now_us < command->limit_us)
         return;
     sim_trace(sim, "p%u  %s k%u %.8s is not answered", process->index, kind_name(command->action.kind),
               command->key, command->token);
@@ -391,7 +391,7 @@ void net_break(struct sim *sim, struct process *process)
             command->dropped = true;
         answer(sim, process, command, (struct core_reply){.kind = REPLY_UNKNOWN});
     }
-    sim_at(sim, sim->now_us + sim_between(sim, 1000, 80000),
+    sim_at(sim, sim->course.now_us + sim_between(sim, 1000, 80000),
            (struct event){.kind = EVENT_CONNECT, .process = process->index, .life = process->life});
 }
 
@@ -400,13 +400,13 @@ void net_connect(struct sim *sim, struct process *process)
     if (process->link_up)
         return;
     if (sim->redis.down || sim->redis.hung) {
-        sim_at(sim, sim->now_us + sim_between(sim, 10000, 100000),
+        sim_at(sim, sim->course.now_us + sim_between(sim, 10000, 100000),
                (struct event){.kind = EVENT_CONNECT, .process = process->index, .life = process->life});
         return;
     }
     process->link_up = true;
     process->at_former = process->loop_at_former = false;
-    process->sent_until_us = process->answered_until_us = sim->now_us;
+    process->sent_until_us = process->answered_until_us = sim->course.now_us;
     core_link(process->core, process_now_us(process), true);
     process_drain(sim, process);
 }
@@ -434,7 +434,7 @@ void net_redis_gone(struct sim *sim)
             continue;
         net_unsubscribe(sim, process);
         sim_at(
-            sim, sim->now_us + 1,
+            sim, sim->course.now_us + 1,
             (struct event){
                 .kind = EVENT_BROKEN, .process = i, .life = process->life, .subject = process->connection});
     }
@@ -450,14 +450,14 @@ void net_unsubscribe(struct sim *sim, struct process *process)
     bool soon = process->near != NULL && sim_one_in(sim, 2); /* while a lookup is under way */
     uint64_t back_us = sim_between(sim, 10000, soon ? 50000 : 2000000);
     sim_near_lost(sim, process, back_us);
-    sim_at(sim, sim->now_us + back_us,
+    sim_at(sim, sim->course.now_us + back_us,
            (struct event){.kind = EVENT_SUBSCRIBE, .process = process->index, .life = process->life});
 }
 
 void net_subscribe(struct sim *sim, struct process *process)
 {
     if (sim->redis.down || sim->redis.hung) {
-        sim_at(sim, sim->now_us + sim_between(sim, 10000, 100000),
+        sim_at(sim, sim->course.now_us + sim_between(sim, 10000, 100000),
                (struct event){.kind = EVENT_SUBSCRIBE, .process = process->index, .life = process->life});
         return;
     }
@@ -481,14 +481,14 @@ static void publish_to(struct sim *sim, struct process *process, uint32_t index)
     event.subject = command->answer.pushed || event.of_tag ? index + 1 : 0;
     if (sim_fault(sim, FAULT_MESSAGE_LOST, 6))
         return;
-    uint64_t at_us = sim->now_us + net_latency(sim);
+    uint64_t at_us = sim->course.now_us + net_latency(sim);
     if (sim_fault(sim, FAULT_MESSAGE_LATE, 6))
         process->heard_from_us = at_us + (sim_one_in(sim, 2) ? sim_between(sim, 0, 50000) : how_late(sim));
     if (at_us < process->heard_from_us)
         at_us = process->heard_from_us;
     sim_at(sim, at_us, event);
     if (sim_fault(sim, FAULT_MESSAGE_TWICE, 10))
-        sim_at(sim, sim->now_us + net_latency(sim) + sim_between(sim, 0, 50000), event);
+        sim_at(sim, sim->course.now_us + net_latency(sim) + sim_between(sim, 0, 50000), event);
 }
 
 void net_publish(struct sim *sim, uint32_t command)
@@ -529,7 +529,7 @@ static bool take_push(struct sim *sim, struct process *process, const struct eve
     struct event check = *event;
     check.kind = EVENT_PUSH_CHECK;
     if (process->link_up)
-        sim_at(sim, sim->now_us + net_latency(sim), check);
+        sim_at(sim, sim->course.now_us + net_latency(sim), check);
     return process->link_up;
 }
 
@@ -542,7 +542,7 @@ void net_push_check(struct sim *sim, const struct event *event)
     checked.kind = EVENT_PUSH_CHECKED;
     checked.gone = sim->redis.down || sim->redis.hung || tags_verdict_of(sim, entry, &epochs) != TAGS_GOOD ||
                    sim_fault(sim, FAULT_REPLY_LOST, 60);
-    sim_at(sim, sim->now_us + net_latency(sim), checked);
+    sim_at(sim, sim->course.now_us + net_latency(sim), checked);
 }
 
 void net_push_checked(struct sim *sim, struct process *process, const struct event *event)
@@ -584,7 +584,7 @@ void net_tell_permit(struct sim *sim, const char *waiter)
         if (sim_fault(sim, FAULT_MESSAGE_LOST, 6))
             return;
         sim->seen[SEEN_NAMED]++;
-        sim_at(sim, sim->now_us + net_latency(sim),
+        sim_at(sim, sim->course.now_us + net_latency(sim),
                (struct event){.kind = EVENT_PERMIT, .process = i, .life = process->life});
     }
 }

@@ -111,7 +111,7 @@ static void put_out(struct sim *sim, const char *token)
     out->there = true;
     memcpy(out->token, token, strlen(token) + 1);
     out->expires_ms = redis_now_ms(sim) + sim->params.permit_ms;
-    out->since_us = sim->now_us;
+    out->since_us = sim->course.now_us;
 }
 
 /* At the end of its class. */
@@ -170,11 +170,12 @@ static void check_told(struct sim *sim)
 static bool is_in_use(const struct sim *sim, const struct permit_out *out)
 {
     enum { SOON_US = 100000 };
-    if (out->since_us + SOON_US > sim->now_us)
+    if (out->since_us + SOON_US > sim->course.now_us)
         return true;
     for (uint32_t i = 0; i < sim->loads; i++) {
         const struct load_model *load = &sim->load[i];
-        if (strcmp(load->permit, out->token) == 0 && (!load->ended || load->ended_us + SOON_US > sim->now_us))
+        if (strcmp(load->permit, out->token) == 0 &&
+            (!load->ended || load->ended_us + SOON_US > sim->course.now_us))
             return true;
     }
     return false;
@@ -205,7 +206,7 @@ static uint32_t count_queries(const struct sim *sim, bool all)
         const struct load_model *load = &sim->load[i];
         if (load->ended || load->lender != 0 || !is_first_of_batch(sim, load))
             continue;
-        count += load->permit[0] != '\0' && (all || load->permit_until_us > sim->now_us);
+        count += load->permit[0] != '\0' && (all || load->permit_until_us > sim->course.now_us);
     }
     return count;
 }
@@ -218,7 +219,7 @@ void check_permit_of_load(struct sim *sim, const struct load_model *load)
     if (!limited)
         return;
     sim->seen[SEEN_PERMITTED] += load->permit[0] != '\0';
-    bool connected = sim->now_us > sim->process[load->process].since_us + CONNECTED_US;
+    bool connected = sim->course.now_us > sim->process[load->process].since_us + CONNECTED_US;
     if (sim_is_calm(sim) && connected && load->permit[0] == '\0')
         sim_fail(sim, "p%u loads k%u without a permit although nothing is wrong", load->process, load->key);
     if (sim_is_calm(sim) && count_queries(sim, true) > sim->params.permits)

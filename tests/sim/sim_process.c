@@ -67,7 +67,7 @@ bool process_runs(const struct process *process)
 
 uint64_t process_now_us(const struct process *process)
 {
-    return process->sim->now_us + process->clock_offset_us;
+    return process->sim->course.now_us + process->clock_offset_us;
 }
 
 static void make_token(void *context, uint32_t lease_ms, char token[TOKEN_SIZE])
@@ -95,7 +95,7 @@ void process_start(struct sim *sim, struct process *process)
     const struct params *params = &sim->params;
     uint32_t index = (uint32_t)(process - sim->process);
     *process = (struct process){.sim = sim, .index = index, .life = ++sim->lives, .tick_us = UINT64_MAX};
-    process->since_us = sim->now_us;
+    process->since_us = sim->course.now_us;
     process->clock_offset_us = sim_between(sim, 0, 1000000000);
     struct core_config config = {
         .mode = params->mode,
@@ -105,7 +105,7 @@ void process_start(struct sim *sim, struct process *process)
         .max_value_bytes = BODY_MOST,
         .permits = params->permits,
         .permit_ms = params->permit_ms,
-        .seed = chance_next(&sim->chance),
+        .seed = chance_next(&sim->course.chance),
         .make_token = make_token,
         .token_context = process,
     };
@@ -116,9 +116,9 @@ void process_start(struct sim *sim, struct process *process)
     if (params->permits > 0)
         memcpy(process->waiter, process->last_token, TOKEN_UUID_BYTES);
     struct event event = {.kind = EVENT_CONNECT, .process = index, .life = process->life};
-    sim_at(sim, sim->now_us, event);
+    sim_at(sim, sim->course.now_us, event);
     event.kind = EVENT_SUBSCRIBE;
-    sim_at(sim, sim->now_us + 1, event);
+    sim_at(sim, sim->course.now_us + 1, event);
 }
 
 /* Takes apart a core whose process is gone: none of its actions happens. */
@@ -191,8 +191,8 @@ void process_crash(struct sim *sim, struct process *process)
 
 void process_stall(struct sim *sim, struct process *process, uint64_t span_us)
 {
-    if (process->stalled_until_us < sim->now_us + span_us)
-        process->stalled_until_us = sim->now_us + span_us;
+    if (process->stalled_until_us < sim->course.now_us + span_us)
+        process->stalled_until_us = sim->course.now_us + span_us;
     sim_trace(sim, "p%u  stalls for %llu ms", process->index, (unsigned long long)(span_us / 1000));
 }
 
@@ -202,7 +202,7 @@ void process_shut_down(struct sim *sim, struct process *process)
         return;
     process->closing = true;
     sim_trace(sim, "p%u  drains", process->index);
-    sim_at(sim, sim->now_us + sim_between(sim, 0, 1000000),
+    sim_at(sim, sim->course.now_us + sim_between(sim, 0, 1000000),
            (struct event){.kind = EVENT_CLOSE, .process = process->index, .life = process->life});
 }
 
@@ -302,7 +302,7 @@ static void borrow_thread(struct sim *sim, struct load_model *load, uint64_t id)
 static void schedule_end(struct sim *sim, uint32_t index)
 {
     const struct load_model *load = &sim->load[index];
-    sim_at(sim, sim->now_us + sim_between(sim, 1, 200),
+    sim_at(sim, sim->course.now_us + sim_between(sim, 1, 200),
            (struct event){
                .kind = EVENT_LOAD_END, .process = load->process, .life = load->life, .subject = index});
 }
@@ -359,7 +359,7 @@ static void start_load(struct sim *sim, struct process *process, const struct co
     if (load->has_previous)
         body_read(action->previous->public.body, &key_of_previous, &load->previous);
     load->key = (uint32_t)(action->key.encoded[1] - '0');
-    load->start_us = sim->now_us + sim_between(sim, 0, 300);
+    load->start_us = sim->course.now_us + sim_between(sim, 0, 300);
     memcpy(load->token, action->token, strlen(action->token) + 1);
     if (action->permit != NULL)
         remember_permit(sim, load, action->permit);
@@ -405,7 +405,7 @@ static void cancel_load(struct sim *sim, const struct process *process, uint64_t
         load->cancelled = true;
         sim_trace(sim, "p%u  cancel load of k%u", process->index, load->key);
         if (!load->ignores_cancel && !load->ended)
-            sim_at(sim, sim->now_us + sim_between(sim, 100, 5000),
+            sim_at(sim, sim->course.now_us + sim_between(sim, 100, 5000),
                    (struct event){.kind = EVENT_LOAD_END,
                                   .process = process->index,
                                   .life = process->life,
@@ -430,7 +430,8 @@ static bool in_chain(const struct sim *sim, const struct load_model *load, uint3
 static bool asks_first(struct sim *sim, struct process *process, uint32_t index)
 {
     struct load_model *load = &sim->load[index];
-    if (load->wish == 0 || process->closing || sim->phase != PHASE_CHAOS || load->deadline_us <= sim->now_us)
+    if (load->wish == 0 || process->closing || sim->phase != PHASE_CHAOS ||
+        load->deadline_us <= sim->course.now_us)
         return false;
     uint32_t key = load->wish - 1;
     load->wish = 0;
@@ -450,10 +451,10 @@ void process_load_end(struct sim *sim, uint32_t index)
     if (load->ended || load->blocked || load->lent || asks_first(sim, process, index))
         return;
     load->ended = true;
-    load->ended_us = sim->now_us;
+    load->ended_us = sim->course.now_us;
     give_thread_back(sim, process, load);
     struct core_loaded loaded = {.outcome = LOAD_FAILED, .failure = GUARD_FAILURE_UNAVAILABLE};
-    loaded.load_us = sim->now_us - load->start_us;
+    loaded.load_us = sim->course.now_us - load->start_us;
     bool succeeds = load->read && !load->fails;
     bool same = load->previous == load->version || sim->mutant == MUTANT_UNCHANGED_BLIND;
     if (succeeds && sim->params.conditional && load->has_previous && same) {
@@ -482,7 +483,7 @@ void process_answered(struct sim *sim, struct request *request)
 {
     request->answers++;
     request->open = false;
-    request->over_us = sim->now_us;
+    request->over_us = sim->course.now_us;
     check_answer(sim, request);
     if (request->parent_load != 0) {
         sim->seen[SEEN_CIRCLES] += request->waiter.result.failure == GUARD_FAILURE_CYCLE;
@@ -496,7 +497,7 @@ void process_answered(struct sim *sim, struct request *request)
 static void process_get_nested(struct sim *sim, struct process *process, uint32_t key, uint32_t parent_load)
 {
     struct load_model *load = &sim->load[parent_load];
-    uint64_t deadline_us = sim->now_us + (uint64_t)sim->params.policy.deadline_ms * 1000;
+    uint64_t deadline_us = sim->course.now_us + (uint64_t)sim->params.policy.deadline_ms * 1000;
     if (sim->requests == SIM_REQUESTS) {
         load->blocked = false;
         return;
@@ -529,7 +530,7 @@ void process_enter(struct sim *sim, struct process *process, uint32_t index)
     struct request *request = &sim->request[index];
     struct core_key core_key = process_key(request->key);
     if (sim->params.together_percent > 0)
-        request->waiter.of_many = chance_below(&sim->chance, 100) < sim->params.together_percent;
+        request->waiter.of_many = chance_below(&sim->course.chance, 100) < sim->params.together_percent;
     enum guard_status status =
         core_get(process->core, process_now_us(process), &core_key, &sim->params.policy, &request->waiter,
                  request->deadline_us + process->clock_offset_us);
@@ -555,17 +556,17 @@ void process_get(struct sim *sim, struct process *process, uint32_t key, uint64_
     struct request *request = &sim->request[index];
     *request = (struct request){.process = process->index, .life = process->life, .key = key};
     request->floor = sim->row[key].floor;
-    request->deadline_us = sim->now_us + deadline_ms * 1000;
+    request->deadline_us = sim->course.now_us + deadline_ms * 1000;
     request->probe = sim->phase == PHASE_PROBE;
     check_request(sim, request);
     request->waiter.start_us = process_now_us(process);
     if (sim_near_get(sim, process, request))
         return;
-    bool looks_up = chance_below(&sim->chance, 100) < sim->params.lookup_percent;
+    bool looks_up = chance_below(&sim->course.chance, 100) < sim->params.lookup_percent;
     if (!looks_up || !lookup_send(sim, process, index))
         process_enter(sim, process, index);
     if (sim_fault(sim, FAULT_REQUEST_LEAVES, 8))
-        sim_at(sim, sim->now_us + sim_between(sim, 0, deadline_ms * 500),
+        sim_at(sim, sim->course.now_us + sim_between(sim, 0, deadline_ms * 500),
                (struct event){
                    .kind = EVENT_LEAVE, .process = process->index, .life = process->life, .subject = index});
 }
@@ -596,7 +597,7 @@ static void schedule_invalidation(struct sim *sim, uint32_t key, uint32_t attemp
         sim->write[index].of_tag = true;
         sim->write[index].tag = key == 1 ? (uint32_t)sim_between(sim, 0, SIM_TAGS - 1) : key / 2;
     }
-    sim_at(sim, sim->now_us + after_us, (struct event){.kind = EVENT_INVALIDATE, .subject = index});
+    sim_at(sim, sim->course.now_us + after_us, (struct event){.kind = EVENT_INVALIDATE, .subject = index});
 }
 
 void process_write(struct sim *sim, uint32_t key, bool probe)
@@ -619,7 +620,7 @@ static struct process *any_running(struct sim *sim)
     uint32_t first = (uint32_t)sim_between(sim, 0, sim->params.processes - 1);
     for (uint32_t i = 0; i < sim->params.processes; i++) {
         struct process *process = &sim->process[(first + i) % sim->params.processes];
-        if (process_runs(process) && !process->closing && process->stalled_until_us <= sim->now_us)
+        if (process_runs(process) && !process->closing && process->stalled_until_us <= sim->course.now_us)
             return process;
     }
     return NULL;
@@ -630,7 +631,7 @@ void process_invalidate(struct sim *sim, uint32_t index)
     struct write *write = &sim->write[index];
     struct process *process = any_running(sim);
     if (process == NULL) {
-        sim_at(sim, sim->now_us + 20000, (struct event){.kind = EVENT_INVALIDATE, .subject = index});
+        sim_at(sim, sim->course.now_us + 20000, (struct event){.kind = EVENT_INVALIDATE, .subject = index});
         return;
     }
     write->process = process->index;
@@ -649,7 +650,7 @@ void process_invalidate(struct sim *sim, uint32_t index)
 
 static void raise_floor(struct sim *sim, struct row *row, uint32_t version)
 {
-    for (; row->floor < version; row->confirmed_us[row->floor] = sim->now_us)
+    for (; row->floor < version; row->confirmed_us[row->floor] = sim->course.now_us)
         row->floor++;
 }
 
@@ -696,18 +697,18 @@ void process_drain(struct sim *sim, struct process *process)
     while ((invalidation = core_next_invalidated(process->core)) != NULL)
         invalidated(sim, (struct write *)invalidation);
     if (process->closing && is_idle(process))
-        sim_at(sim, sim->now_us + 1, (struct event){.kind = EVENT_RESTART, .process = process->index});
+        sim_at(sim, sim->course.now_us + 1, (struct event){.kind = EVENT_RESTART, .process = process->index});
     if (core_turn_due(process->core) && !process->turn_set) {
         process->turn_set = true;
-        sim_at(sim, sim->now_us + sim_between(sim, 0, 200),
+        sim_at(sim, sim->course.now_us + sim_between(sim, 0, 200),
                (struct event){.kind = EVENT_TURN, .process = process->index, .life = process->life});
     }
     uint64_t next_us = core_next_us(process->core);
     if (next_us == UINT64_MAX)
         return;
     next_us = next_us > process->clock_offset_us ? next_us - process->clock_offset_us : 0;
-    if (next_us < sim->now_us)
-        next_us = sim->now_us;
+    if (next_us < sim->course.now_us)
+        next_us = sim->course.now_us;
     if (next_us >= process->tick_us)
         return;
     process->tick_us = next_us;

@@ -11,7 +11,7 @@
 
 int64_t redis_now_ms(const struct sim *sim)
 {
-    return (int64_t)(sim->now_us / 1000) + sim->redis.clock_offset_ms;
+    return (int64_t)(sim->course.now_us / 1000) + sim->redis.clock_offset_ms;
 }
 
 static int64_t ttl_ms(const struct sim *sim, int64_t expires_ms)
@@ -236,7 +236,7 @@ static void store(struct run *run, const struct command *command)
         .load_us = action->load_us,
         .tagged = action->value != NULL && action->value->tags_bytes > 0,
         .born = tags_born(run->sim, action),
-        .stored_us = run->sim->now_us,
+        .stored_us = run->sim->course.now_us,
         .expires_ms = redis_now_ms(run->sim) + (int64_t)action->fresh_ms + action->stale_ms,
     };
     if (run->sim->mutant == MUTANT_STALE_FOR_EVER)

@@ -13,7 +13,7 @@ static struct sim sim;
 static void assert_good(uint64_t seed)
 {
     if (!sim_run(&sim, seed, MUTANT_NONE, false))
-        fail_msg("SEED=%" PRIu64 ": %s", seed, sim.failure);
+        fail_msg("SEED=%" PRIu64 ": %s", seed, sim.course.failure);
 }
 
 TEST(no_seed_finds_anything)
@@ -55,9 +55,10 @@ TEST(one_seed_is_one_run)
 {
     for (uint64_t seed = 1; seed <= 50; seed++) {
         assert_good(seed);
-        uint64_t events = sim.events_seen, tokens = sim.tokens, end = chance_next(&sim.chance);
+        uint64_t events = sim.course.events_seen, tokens = sim.tokens, end = chance_next(&sim.course.chance);
         assert_good(seed);
-        assert_true(sim.events_seen == events && sim.tokens == tokens && chance_next(&sim.chance) == end);
+        assert_true(sim.course.events_seen == events && sim.tokens == tokens &&
+                    chance_next(&sim.course.chance) == end);
     }
 }
 
@@ -75,7 +76,7 @@ TEST(every_bug_sown_into_the_model_is_found)
 
 static bool clear(void)
 {
-    events_clear(&sim.events);
+    events_clear(&sim.course.events);
     return true;
 }
 

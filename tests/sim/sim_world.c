@@ -3,9 +3,7 @@
  * sim_world.c - one run: what a seed stands for, the phases, and where each event goes.
  */
 #include "sim.h"
-#include <inttypes.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,12 +18,12 @@ enum {
 
 uint64_t sim_between(struct sim *sim, uint64_t low, uint64_t high)
 {
-    return low + chance_below(&sim->chance, high - low + 1);
+    return course_between(&sim->course, low, high);
 }
 
 bool sim_one_in(struct sim *sim, uint32_t chances)
 {
-    return chance_below(&sim->chance, chances) == 0;
+    return course_one_in(&sim->course, chances);
 }
 
 bool sim_fault(struct sim *sim, enum fault fault, uint32_t chances)
@@ -38,8 +36,7 @@ bool sim_fault(struct sim *sim, enum fault fault, uint32_t chances)
 
 void sim_at(struct sim *sim, uint64_t at_us, struct event event)
 {
-    event.at_us = at_us;
-    events_push(&sim->events, event);
+    course_at(&sim->course, at_us, event);
 }
 
 void sim_moment(struct sim *sim, uint32_t key, enum event_kind kind)
@@ -48,38 +45,23 @@ void sim_moment(struct sim *sim, uint32_t key, enum event_kind kind)
         return;
     struct event event = {.kind = kind, .key = key};
     event.process = (uint32_t)sim_between(sim, 0, sim->params.processes - 1);
-    sim_at(sim, sim->now_us + sim_between(sim, 0, sim->params.latency_us), event);
+    sim_at(sim, sim->course.now_us + sim_between(sim, 0, sim->params.latency_us), event);
 }
 
 void sim_trace(struct sim *sim, const char *format, ...)
 {
-    if (!sim->trace)
-        return;
     va_list args;
     va_start(args, format);
-    printf("%10.3f ms  ", (double)sim->now_us / 1000);
-    vprintf(format, args);
-    putchar('\n');
+    course_trace(&sim->course, format, args);
     va_end(args);
-}
-
-/* A step of splitmix64: a moved bit moves half of those of all that follow. */
-void sim_note(struct sim *sim, uint64_t number)
-{
-    struct chance mixed = {.state = sim->course ^ number};
-    sim->course = chance_next(&mixed);
 }
 
 void sim_fail(struct sim *sim, const char *format, ...)
 {
-    if (sim->failed)
-        return;
     va_list args;
     va_start(args, format);
-    vsnprintf(sim->failure, sizeof sim->failure, format, args);
+    course_fail(&sim->course, format, args);
     va_end(args);
-    sim->failed = true;
-    sim_trace(sim, "!!! %s", sim->failure);
 }
 
 /* ---- what a seed stands for ---- */
@@ -116,17 +98,19 @@ static void choose_policy(struct sim *sim)
     params->lookup_percent = sim_one_in(sim, 2) ? 0 : between(sim, 20, 100);
     params->conditional = sim_one_in(sim, 2);
     params->nested = sim_one_in(sim, 3) ? between(sim, 1, 5) : 0;
-    params->pushes = sim->seed % 4 != 0; /* no dice here and below: the other worlds stay as they are */
-    if (sim->seed % 3 == 0) {
-        params->together_percent = (uint32_t)(30 + sim->seed / 3 % 71);
+    params->pushes =
+        sim->course.seed % 4 != 0; /* no dice here and below: the other worlds stay as they are */
+    if (sim->course.seed % 3 == 0) {
+        params->together_percent = (uint32_t)(30 + sim->course.seed / 3 % 71);
         policy->batch_loader = never_called;
-        policy->batch_max = (uint32_t)(1 + sim->seed / 3 % 4);
+        policy->batch_max = (uint32_t)(1 + sim->course.seed / 3 % 4);
     }
-    if (sim->seed % 4 == 2) {
-        params->permits = (uint32_t)(1 + sim->seed / 4 % 4);
-        params->permit_ms = (uint32_t)(200 + sim->seed / 16 % 1800);
+    if (sim->course.seed % 4 == 2) {
+        params->permits = (uint32_t)(1 + sim->course.seed / 4 % 4);
+        params->permit_ms = (uint32_t)(200 + sim->course.seed / 16 % 1800);
     }
-    params->tagged = policy->tagged = sim->seed % 8 == 1 || sim->seed % 8 == 3 || sim->seed % 16 == 0;
+    params->tagged = policy->tagged =
+        sim->course.seed % 8 == 1 || sim->course.seed % 8 == 3 || sim->course.seed % 16 == 0;
     params->redis_limit_ms = between(sim, 20, policy->lease_ms / 3);
     params->load_ms = between(sim, 5, 300);
     params->latency_us = between(sim, 100, 4000);
@@ -176,8 +160,8 @@ static void choose_crowd(struct sim *sim)
 {
     enum { WORLDS = 30, CROWDED = 6 };
     struct params *params = &sim->params;
-    uint64_t number = sim->seed / WORLDS;
-    if (sim->seed % WORLDS != CROWDED || params->calm)
+    uint64_t number = sim->course.seed / WORLDS;
+    if (sim->course.seed % WORLDS != CROWDED || params->calm)
         return;
     params->mode = GUARD_MODE_OFF;
     params->workers = (uint32_t)(1 + number % 2);
@@ -188,8 +172,8 @@ static void choose_near(struct sim *sim)
 {
     enum { WORLDS = 4, NEAR_MOST_MS = 1500, TIGHT_BYTES = 65536 };
     struct params *params = &sim->params;
-    uint64_t number = sim->seed / WORLDS;
-    if (sim->seed % WORLDS != 1 || params->mode == GUARD_MODE_OFF)
+    uint64_t number = sim->course.seed / WORLDS;
+    if (sim->course.seed % WORLDS != 1 || params->mode == GUARD_MODE_OFF)
         return;
     params->near_ms = (uint32_t)(20 + number * 7 % NEAR_MOST_MS);
     params->near_bytes = number % 2 != 0 ? TIGHT_BYTES : 1 << 20;
@@ -208,9 +192,9 @@ static void choose_params(struct sim *sim)
     choose_policy(sim);
     for (int fault = 0; fault < FAULTS_DRAWN; fault++)
         params->enabled[fault] = sim_one_in(sim, 3);
-    params->enabled[FAULT_EPOCH_GONE] = params->tagged && sim->seed % 5 < 2;
-    params->enabled[FAULT_CLOCK_GONE] = params->tagged && sim->seed % 5 % 2 == 1;
-    params->enabled[FAULT_REDIS_DEMOTED] = sim->seed % 4 == 3;
+    params->enabled[FAULT_EPOCH_GONE] = params->tagged && sim->course.seed % 5 < 2;
+    params->enabled[FAULT_CLOCK_GONE] = params->tagged && sim->course.seed % 5 % 2 == 1;
+    params->enabled[FAULT_REDIS_DEMOTED] = sim->course.seed % 4 == 3;
     params->chaos_us = sim_between(sim, 1500000, 6000000);
     params->bursts = between(sim, 3, 25);
     params->writes = between(sim, 0, 15);
@@ -267,15 +251,10 @@ static void schedule(struct sim *sim)
 
 static void prepare(struct sim *sim, uint64_t seed, enum mutant mutant, bool trace)
 {
-    struct events events = sim->events;
+    course_begin(&sim->course, seed, trace);
     sim->requests = sim->writes = sim->loads = sim->commands = sim->lives = sim->tokens = 0;
-    sim->seed = seed;
-    sim->now_us = 1000000;
-    sim->chance = (struct chance){.state = seed * UINT64_C(0x9e3779b97f4a7c15) + 1};
     sim->phase = PHASE_CHAOS;
     sim->mutant = mutant;
-    sim->trace = trace;
-    sim->failed = false;
     sim->params = (struct params){.processes = 0};
     memset(&sim->redis, 0, sizeof sim->redis);
     memset(sim->row, 0, sizeof sim->row);
@@ -283,15 +262,10 @@ static void prepare(struct sim *sim, uint64_t seed, enum mutant mutant, bool tra
     memset(sim->hit, 0, sizeof sim->hit);
     memset(sim->answers, 0, sizeof sim->answers);
     memset(sim->seen, 0, sizeof sim->seen);
-    sim->course = 0;
-    sim->events_seen = 0;
-    events.count = 0;
-    events.numbered = 0;
-    sim->events = events;
     choose_params(sim);
     sim->redis.max_value_ms = 86400000;
     sim->redis.clock_offset_ms = (int64_t)sim_between(sim, 0, 1000000000);
-    sim->params.chaos_us += sim->now_us;
+    sim->params.chaos_us += sim->course.now_us;
     for (uint32_t i = 0; i < sim->params.processes; i++)
         process_start(sim, &sim->process[i]);
     schedule(sim);
@@ -299,9 +273,9 @@ static void prepare(struct sim *sim, uint64_t seed, enum mutant mutant, bool tra
 
 /* ---- events ---- */
 
-static bool is_of_process(enum event_kind kind)
+static bool is_of_process(uint32_t kind)
 {
-    switch (kind) {
+    switch ((enum event_kind)kind) {
     case EVENT_TICK:
     case EVENT_REPLY:
     case EVENT_LIMIT:
@@ -501,7 +475,7 @@ static void dispatch(struct sim *sim, const struct event *event)
     }
     if (!process_runs(process) || (event->life != 0 && event->life != process->life))
         return;
-    if (process->stalled_until_us > sim->now_us)
+    if (process->stalled_until_us > sim->course.now_us)
         sim_at(sim, process->stalled_until_us + (event->kind == EVENT_TICK ? sim_between(sim, 0, 50) : 0),
                *event);
     else
@@ -510,19 +484,9 @@ static void dispatch(struct sim *sim, const struct event *event)
 
 static void run_until(struct sim *sim, uint64_t until_us)
 {
-    enum { EVENTS_MOST = 400000 };
     struct event event;
-    while (!sim->failed && events_next_us(&sim->events) <= until_us && events_pop(&sim->events, &event)) {
-        sim->now_us = event.at_us > sim->now_us ? event.at_us : sim->now_us;
-        sim_note(sim, event.at_us);
-        sim_note(sim, (uint64_t)event.kind << 48 | (uint64_t)event.process << 40 | event.subject);
-        sim_note(sim, (uint64_t)event.version << 48 | event.key);
+    while (course_next(&sim->course, until_us, &event))
         dispatch(sim, &event);
-        if (++sim->events_seen > EVENTS_MOST)
-            sim_fail(sim, "does not come to rest");
-    }
-    if (sim->now_us < until_us)
-        sim->now_us = until_us;
 }
 
 /* ---- phases ---- */
@@ -537,8 +501,8 @@ static void heal(struct sim *sim)
 {
     enter(sim, PHASE_HEAL, "no more faults");
     fault_heal(sim);
-    run_until(sim, sim->now_us + HEAL_US);
-    if (!sim->failed)
+    run_until(sim, sim->course.now_us + HEAL_US);
+    if (!sim->course.failed)
         check_rest(sim);
 }
 
@@ -546,30 +510,30 @@ static void heal(struct sim *sim)
 static void probe_key(struct sim *sim, uint32_t key)
 {
     process_write(sim, key, true);
-    run_until(sim, sim->now_us + PROBE_US);
+    run_until(sim, sim->course.now_us + PROBE_US);
     if (sim->row[key].floor != sim->row[key].version)
         sim_fail(sim, "the last invalidation of k%u was not confirmed", key);
-    for (uint32_t i = 0; i < sim->params.processes && !sim->failed; i++)
+    for (uint32_t i = 0; i < sim->params.processes && !sim->course.failed; i++)
         process_get(sim, &sim->process[i], key, PROBE_US / 1000);
-    run_until(sim, sim->now_us + PROBE_US + 1);
+    run_until(sim, sim->course.now_us + PROBE_US + 1);
 }
 
 static void probe(struct sim *sim)
 {
     enter(sim, PHASE_PROBE, "probes");
-    for (uint32_t key = 0; key < sim->params.keys && !sim->failed; key++)
+    for (uint32_t key = 0; key < sim->params.keys && !sim->course.failed; key++)
         probe_key(sim, key);
-    if (!sim->failed)
+    if (!sim->course.failed)
         check_rest(sim);
 }
 
 static void end(struct sim *sim)
 {
     enter(sim, PHASE_END, "the end");
-    for (uint32_t i = 0; i < sim->params.processes && !sim->failed; i++)
+    for (uint32_t i = 0; i < sim->params.processes && !sim->course.failed; i++)
         process_close(sim, &sim->process[i]);
-    run_until(sim, sim->now_us + END_US);
-    if (!sim->failed)
+    run_until(sim, sim->course.now_us + END_US);
+    if (!sim->course.failed)
         check_end(sim);
 }
 
@@ -585,12 +549,12 @@ bool sim_run(struct sim *sim, uint64_t seed, enum mutant mutant, bool trace)
 {
     prepare(sim, seed, mutant, trace);
     run_until(sim, sim->params.chaos_us);
-    if (!sim->failed)
+    if (!sim->course.failed)
         heal(sim);
-    if (!sim->failed)
+    if (!sim->course.failed)
         probe(sim);
-    if (!sim->failed)
+    if (!sim->course.failed)
         end(sim);
     clear(sim);
-    return !sim->failed;
+    return !sim->course.failed;
 }

@@ -31,12 +31,8 @@ static void hear(void *context, const char *text)
 
 static void say_to(struct say *teller, guard_log *log, void *context)
 {
-    struct guard_config config = GUARD_CONFIG_DEFAULTS;
     memset(teller, 0, sizeof *teller);
-    config.name_space = "shop";
-    config.log = log;
-    config.log_context = context;
-    say_init(teller, &config);
+    say_init(teller, "shop", log, context);
 }
 
 TEST(of_each_subject_a_burst_passes_and_the_last_of_the_rest_later)

@@ -6,7 +6,8 @@
 #     sh embed.sh guard_scripts.h acquire.lua renew.lua ...
 #
 # acquire.lua becomes `static const char acquire_lua[]`. Redis hashes, keeps and reports the short text; the
-# .lua files are the ones to read. Long strings and long comments ([[ ]]) are refused rather than parsed,
+# .lua files are the ones to read. Where a script says "-- include NAME", NAME.part.lua, which stands beside it, is put;
+# a part makes no string of its own. Long strings and long comments ([[ ]]) are refused rather than parsed,
 # and so is what ISO C does not promise to take as one string literal (4095 bytes).
 set -eu
 
@@ -67,7 +68,29 @@ function end_script() {
     print ";"
 }
 
+function take_line(line) {
+    line = without_comment(line)
+    gsub(/^[ \t]+|[ \t\r]+$/, "", line)
+    if (line == "") return
+    if (line ~ /[^ -~]/) refuse("only printable ASCII outside comments")
+    bytes += length(line) + 1
+    printf "\n    %s", c_quoted(line)
+}
+
+function take_part(part,    path, line, lines) {
+    path = FILENAME
+    sub(/[^\/]*$/, part ".part.lua", path)
+    while ((getline line < path) > 0) {
+        take_line(line)
+        lines++
+    }
+    close(path)
+    if (lines == 0) refuse(path " is not there, or empty")
+}
+
 BEGIN { print "/* Made from the .lua files by embed.sh: edit those. */" }
+
+FILENAME ~ /\.part\.lua$/ { next }
 
 FNR == 1 {
     end_script()
@@ -76,14 +99,12 @@ FNR == 1 {
     printf "\nstatic const char %s[] =", name
 }
 
-{
-    line = without_comment($0)
-    gsub(/^[ \t]+|[ \t\r]+$/, "", line)
-    if (line == "") next
-    if (line ~ /[^ -~]/) refuse("only printable ASCII outside comments")
-    bytes += length(line) + 1
-    printf "\n    %s", c_quoted(line)
+/^-- include / {
+    take_part($3)
+    next
 }
+
+{ take_line($0) }
 
 END { if (!failed) end_script() }
 ' "$@" >"$new"

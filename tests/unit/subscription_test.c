@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * wake_test.c - when a subscription counts as dead. The test is the clock.
+ * subscription_test.c - when a subscription counts as dead. The test is the clock.
  */
-#include "guard/wire/wake.h"
+#include "guard/redis/subscription.h"
 #include "tests/support/test.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* sim_event.c - a heap of events, first in first out among those of one instant. */
-#include "sim.h"
+/* course_event.c - a heap of events, first in first out among those of one instant. */
+#include "course.h"
 #include <stdlib.h>
 
 static bool before(const struct event *one, const struct event *two)

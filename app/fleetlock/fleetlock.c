@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * fleetlock.c - flock(1) for a fleet: runs a command under a lock of guard/locks.h.
+ *
+ *     options -> lock -> COMMAND in its group .................... over -> unlock
+ *                   \       \  `lost`: --on-lost, then SIGKILL     /
+ *                    \       `-- TERM, INT, HUP, QUIT: passed on -'
+ *                     `-- the same before it is granted: gives up
+ *
+ * `lost` comes --grace before the validity ends, and validity is counted from the sending of the last renewal that was
+ * confirmed. So COMMAND has its grace and is killed before the lease can end; after a loss that the provider tells (it has
+ * forgotten the lock), no later than that either. A fleetlock that is itself stopped cannot act: that is what the fencing
+ * number is for.
+ *
+ * One thread of ours, which sleeps in poll(): signals come through a signalfd, the answer through an eventfd.
+ */
+#include "app/base/clock.h"
+#include "app/fleetlock/command.h"
+#include "app/fleetlock/options.h"
+#include "guard/locks.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <sysexits.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { EXIT_BY_SIGNAL = 128, CONNECT_LIMIT_MS = 5000, DRAIN_MS = 1000, LOOKS_PER_LEASE = 12 };
+
+struct fleetlock {
+    struct options options;
+    struct guard_locks *locks;
+    int signals, answered; /* descriptors */
+    struct guard_lock_result result;
+    char why[256];
+};
+
+static void complain(const char *text)
+{
+    fprintf(stderr, "fleetlock: %s\n", text);
+}
+
+/* ---- signals ---- */
+
+/* Blocked before any thread is made, so that all of them come here. SIGPIPE: see command_finish(). */
+static bool take_signals(struct fleetlock *fleetlock)
+{
+    static const int wanted[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCHLD};
+    sigset_t set;
+    sigemptyset(&set);
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
+        sigaddset(&set, wanted[i]);
+    fleetlock->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    sigaddset(&set, SIGPIPE);
+    sigaddset(&set, SIGTTOU);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    fleetlock->answered = eventfd(0, EFD_CLOEXEC);
+    return fleetlock->signals >= 0 && fleetlock->answered >= 0;
+}
+
+/* The next signal; 0: none is there. */
+static int next_signal(const struct fleetlock *fleetlock)
+{
+    struct signalfd_siginfo info;
+    return read(fleetlock->signals, &info, sizeof info) == (ssize_t)sizeof info ? (int)info.ssi_signo : 0;
+}
+
+/* ---- taking it ---- */
+
+/* 0: open; else the exit status. */
+static int open_locks(struct fleetlock *fleetlock)
+{
+    const struct options *options = &fleetlock->options;
+    struct guard_locks_config config = GUARD_LOCKS_CONFIG_DEFAULTS;
+    struct guard_error error;
+    config.provider = options->provider;
+    config.name_space = options->name_space;
+    config.connect_limit_ms = CONNECT_LIMIT_MS;
+    if (options->url_count > 0) {
+        config.urls = options->urls;
+        config.url_count = options->url_count;
+    }
+    /* ZooKeeper has no lease but its session's. */
+    if (options->lease_ms > config.max_lease_ms || options->provider == GUARD_LOCKS_ZOOKEEPER)
+        config.max_lease_ms = options->lease_ms;
+    config.warn_ms = options->grace_ms + options->lease_ms / 20; /* to send the signal, and to be scheduled */
+    if (guard_locks_open(&config, &fleetlock->locks, &error) == GUARD_OK)
+        return 0;
+    complain(error.text);
+    return error.status == GUARD_INVALID ? EX_USAGE : EX_OSERR;
+}
+
+static void on_answered(void *context, const struct guard_lock_result *result)
+{
+    struct fleetlock *fleetlock = context;
+    fleetlock->result = *result;
+    snprintf(fleetlock->why, sizeof fleetlock->why, "%s", result->why != NULL ? result->why : "");
+    eventfd_write(fleetlock->answered, 1);
+}
+
+/* The signal that ended the wait; 0: it was answered. */
+static int await_answer(const struct fleetlock *fleetlock)
+{
+    struct pollfd polled[] = {{.fd = fleetlock->answered, .events = POLLIN},
+                              {.fd = fleetlock->signals, .events = POLLIN}};
+    for (;;) {
+        if (poll(polled, 2, -1) < 0 && errno != EINTR)
+            return SIGTERM;
+        if (polled[0].revents != 0)
+            return 0;
+        const int signal_number = next_signal(fleetlock);
+        if (signal_number != 0 && signal_number != SIGCHLD)
+            return signal_number;
+    }
+}
+
+static int status_of_refusal(const struct fleetlock *fleetlock, enum guard_lock_status status)
+{
+    switch (status) {
+    case GUARD_LOCK_BUSY:
+        fprintf(stderr, "fleetlock: %s: not acquired in time, %" PRIu32 " waited in front\n",
+                fleetlock->options.names[0], fleetlock->result.before);
+        return EX_TEMPFAIL;
+    case GUARD_LOCK_UNREACHABLE:
+        fprintf(stderr, "fleetlock: provider not reachable: %s\n", fleetlock->why);
+        return EX_UNAVAILABLE;
+    case GUARD_LOCK_INVALID:
+        complain(fleetlock->why);
+        return EX_USAGE;
+    case GUARD_LOCK_OK:
+    case GUARD_LOCK_LOST:
+    case GUARD_LOCK_UNKNOWN:
+    case GUARD_LOCK_CANCELLED:
+    case GUARD_LOCK_CLOSING:
+    case GUARD_LOCK_SHED:
+    case GUARD_LOCK_NO_MEMORY:
+        break;
+    }
+    complain(guard_lock_status_name(status));
+    return EX_OSERR;
+}
+
+/* 0: it is ours; else the exit status. */
+static int acquire(struct fleetlock *fleetlock)
+{
+    const struct options *options = &fleetlock->options;
+    struct guard_lock_request request = GUARD_LOCK_REQUEST_DEFAULTS;
+    struct guard_error error = {.text = ""};
+    request.kind = options->kind;
+    request.names = options->names;
+    request.count = options->name_count;
+    request.units = options->units;
+    request.limit = options->limit;
+    request.wait_ms = options->wait_ms;
+    request.lease_ms = options->lease_ms;
+    request.answered = on_answered;
+    request.context = fleetlock;
+    const enum guard_lock_status status = guard_lock(fleetlock->locks, &request, NULL, &error);
+    if (status != GUARD_LOCK_OK) {
+        snprintf(fleetlock->why, sizeof fleetlock->why, "%s", error.text);
+        return status_of_refusal(fleetlock, status);
+    }
+    const int signal_number = await_answer(fleetlock);
+    if (signal_number != 0)
+        return EXIT_BY_SIGNAL + signal_number; /* closing the locks withdraws the request */
+    return fleetlock->result.status == GUARD_LOCK_OK ? 0
+                                                     : status_of_refusal(fleetlock, fleetlock->result.status);
+}
+
+/* ---- holding it ---- */
+
+static bool set_environment(const struct fleetlock *fleetlock)
+{
+    enum { FENCE_SIZE = 21 };
+    const struct options *options = &fleetlock->options;
+    char fences[GUARD_LOCK_NAMES_MAX * FENCE_SIZE] = "";
+    char names[GUARD_LOCK_NAMES_MAX * (GUARD_LOCK_NAME_BYTES_MAX + 1)] = "";
+    size_t names_bytes = 0, fences_bytes = 0;
+    for (size_t i = 0; i < options->name_count; i++) {
+        const char *gap = i > 0 ? " " : "";
+        names_bytes +=
+            (size_t)snprintf(names + names_bytes, sizeof names - names_bytes, "%s%s", gap, options->names[i]);
+        fences_bytes += (size_t)snprintf(fences + fences_bytes, sizeof fences - fences_bytes, "%s%" PRIu64,
+                                         gap, fleetlock->result.fence[i]);
+    }
+    return setenv("FLEETLOCK_NAME", names, 1) == 0 && setenv("FLEETLOCK_FENCE", fences, 1) == 0;
+}
+
+/* A hold, while COMMAND runs. */
+struct watch {
+    struct guard_hold *hold;
+    int lost_fd;        /* -1: it has been heard of */
+    uint64_t safe_ms;   /* until then, by the last renewal that was confirmed */
+    uint64_t kill_ms;   /* UINT64_MAX: not yet */
+    bool lost, goes_on; /* --on-lost go-on */
+};
+
+static void look_at_validity(struct watch *watch, uint64_t now_ms)
+{
+    const uint32_t left_ms = guard_hold_left_ms(watch->hold);
+    if (left_ms > 0)
+        watch->safe_ms = now_ms + left_ms;
+}
+
+static void begin_end(const struct fleetlock *fleetlock, const struct command *command, struct watch *watch)
+{
+    const struct options *options = &fleetlock->options;
+    const uint64_t now_ms = clock_boot_ms(), by_grace_ms = now_ms + options->grace_ms;
+    watch->lost = true;
+    watch->lost_fd = -1;
+    watch->goes_on = options->on_lost == 0;
+    look_at_validity(watch, now_ms);
+    complain(watch->goes_on ? "the lock is lost; COMMAND goes on" : "the lock is lost; COMMAND is told");
+    if (watch->goes_on)
+        return;
+    command_signal(command, options->on_lost);
+    watch->kill_ms = by_grace_ms < watch->safe_ms ? by_grace_ms : watch->safe_ms;
+}
+
+static int rest_ms(const struct fleetlock *fleetlock, const struct watch *watch)
+{
+    const uint64_t now_ms = clock_boot_ms();
+    if (watch->kill_ms == UINT64_MAX)
+        return (int)(fleetlock->options.lease_ms / LOOKS_PER_LEASE);
+    return watch->kill_ms > now_ms ? (int)(watch->kill_ms - now_ms) : 0;
+}
+
+static void pass_signals(const struct fleetlock *fleetlock, struct command *command)
+{
+    for (int number; (number = next_signal(fleetlock)) != 0;) {
+        if (number == SIGCHLD)
+            command_reap(command);
+        else
+            command_signal(command, number);
+    }
+}
+
+static void watch_command(const struct fleetlock *fleetlock, struct command *command, struct watch *watch)
+{
+    while (!command->is_over) {
+        struct pollfd polled[] = {{.fd = fleetlock->signals, .events = POLLIN},
+                                  {.fd = watch->lost_fd, .events = POLLIN}};
+        poll(polled, 2, rest_ms(fleetlock, watch));
+        pass_signals(fleetlock, command);
+        if (!watch->lost)
+            look_at_validity(watch, clock_boot_ms());
+        if (watch->lost_fd >= 0 && polled[1].revents != 0 && !command->is_over)
+            begin_end(fleetlock, command, watch);
+        if (clock_boot_ms() >= watch->kill_ms) {
+            command_signal(command, SIGKILL);
+            watch->kill_ms = UINT64_MAX;
+        }
+    }
+    if (watch->lost && !watch->goes_on)
+        command_signal(command, SIGKILL); /* what COMMAND has left of its group */
+}
+
+static int give_back(struct watch *watch, int status)
+{
+    const enum guard_lock_status given = guard_unlock_wait(&watch->hold);
+    if (given == GUARD_LOCK_UNKNOWN)
+        complain("giving the lock back was not confirmed; it ends with its lease");
+    if (given == GUARD_LOCK_LOST && !watch->lost)
+        complain("the lock was lost while COMMAND ran");
+    return (watch->lost || given == GUARD_LOCK_LOST) && !watch->goes_on ? EX_IOERR : status;
+}
+
+static int hold(struct fleetlock *fleetlock)
+{
+    const struct options *options = &fleetlock->options;
+    struct command command;
+    struct watch watch = {.hold = fleetlock->result.hold,
+                          .lost_fd = guard_hold_lost_fd(fleetlock->result.hold),
+                          .safe_ms = clock_boot_ms(),
+                          .kill_ms = UINT64_MAX};
+    bool started = watch.lost_fd >= 0 && set_environment(fleetlock);
+    look_at_validity(&watch, clock_boot_ms());
+    if (!started)
+        complain("no descriptor or no memory for the command");
+    started = started && command_start(&command, options->command, options->on_lost, options->grace_ms);
+    if (!started) {
+        guard_unlock_wait(&watch.hold);
+        return EX_OSERR;
+    }
+    watch_command(fleetlock, &command, &watch);
+    command_finish(&command);
+    return give_back(&watch, command.status);
+}
+
+/* ---- --status ---- */
+
+static void print_seen(const struct guard_lock_seen *seen)
+{
+    const time_t now_s = time(NULL);
+    printf("%-7s %-*s", seen->holds ? "holds" : "waits", GUARD_LOCK_WHO_BYTES / 2, seen->who);
+    if (seen->limit < GUARD_LOCK_UNITS_MAX)
+        printf(" %" PRIu32 " of %" PRIu32, seen->units, seen->limit);
+    else
+        printf(" %s", seen->units == 1 ? "reader" : "alone");
+    if (seen->since_s != 0 && (uint64_t)now_s >= seen->since_s)
+        printf(", asked %" PRIu64 " s ago", (uint64_t)now_s - seen->since_s);
+    if (seen->left_ms != 0)
+        printf(", lease ends in %.1f s", seen->left_ms / 1e3);
+    putchar('\n');
+}
+
+static int print_status(struct fleetlock *fleetlock)
+{
+    struct guard_lock_view view;
+    struct guard_error error = {.text = ""};
+    const enum guard_lock_status status =
+        guard_lock_look(fleetlock->locks, fleetlock->options.names[0], &view, &error);
+    if (status != GUARD_LOCK_OK) {
+        snprintf(fleetlock->why, sizeof fleetlock->why, "%s", error.text);
+        return status_of_refusal(fleetlock, status);
+    }
+    printf("%s: %" PRIu32 " %s, %" PRIu32 " waiting, fence %" PRIu64 "\n", fleetlock->options.names[0],
+           view.holder_count, view.holder_count == 1 ? "holder" : "holders", view.waiter_count, view.fence);
+    for (uint32_t i = 0; i < view.seen_count; i++)
+        print_seen(&view.seen[i]);
+    if (view.seen_count < view.holder_count + view.waiter_count)
+        printf("and %" PRIu32 " more\n", view.holder_count + view.waiter_count - view.seen_count);
+    return fflush(stdout) == 0 ? EX_OK : EX_OSERR;
+}
+
+/* ---- all of it ---- */
+
+static int run(struct fleetlock *fleetlock)
+{
+    if (!take_signals(fleetlock)) {
+        complain(strerror(errno));
+        return EX_OSERR;
+    }
+    int status = open_locks(fleetlock);
+    if (status != 0)
+        return status;
+    if (fleetlock->options.task == OPTIONS_STATUS)
+        status = print_status(fleetlock);
+    else if ((status = acquire(fleetlock)) == 0)
+        status = hold(fleetlock);
+    guard_locks_close(&fleetlock->locks, DRAIN_MS);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    struct fleetlock fleetlock = {.signals = -1, .answered = -1};
+    int status = EX_USAGE;
+    if (options_read(argc, argv, &fleetlock.options))
+        status = fleetlock.options.task == OPTIONS_HELP ? options_print_help() : run(&fleetlock);
+    options_clear(&fleetlock.options);
+    return status;
+}

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: MIT */
+/* lock_node.c - see lock_node.h. */
+#include "lock_node.h"
+#include "../base/check.h"
+#include "../base/clock.h"
+#include "../redis/subscription.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    NODE_REPLY_MOST_BYTES = 1 << 20,
+    NODE_PENDING_BYTES = 64 << 20,
+    NODE_BACKOFF_MS = 50,
+    NODE_MAX_BACKOFF_MS = 1000,
+    NODE_WHY_SIZE = 512,
+};
+
+struct lock_node {
+    struct lock_provider_config config;
+    struct lock_node_hooks hooks;
+    struct redis_address address;
+    struct redis_reign reign;
+    struct lock_wire wire;
+    struct redis *redis;               /* owned */
+    struct subscription *subscription; /* owned */
+    char label[REDIS_LABEL_SIZE];
+    char why[NODE_WHY_SIZE];
+    bool waits;
+    bool ageless;
+    uint64_t born_us; /* it has been up since then at the latest; 0: not known */
+    bool closing;
+    unsigned parts_open;
+    void (*closed)(void *context);
+    void *closed_context;
+};
+
+/* ---- its age ---- */
+
+uint32_t lock_node_young_ms(const struct lock_node *node, uint64_t now_us)
+{
+    uint64_t grown_us = node->born_us + (uint64_t)node->config.locks->max_lease_ms * 1000;
+    if (!node->waits)
+        return 0;
+    if (node->born_us == 0)
+        return node->config.locks->limit_ms;
+    return now_us < grown_us ? (uint32_t)((grown_us - now_us) / 1000 + 1) : 0;
+}
+
+const char *lock_node_ageless(const struct lock_node *node)
+{
+    return node->ageless ? "this login may not ask Redis how long it has been up: it needs +info" : NULL;
+}
+
+static void tell_node_up(struct lock_node *node)
+{
+    node->hooks.link(node->hooks.context, true, node->why);
+}
+
+/* Never 0: that is a birth that is not known. */
+static uint64_t birth_of(uint64_t now_us, unsigned long long uptime_s)
+{
+    return uptime_s < now_us / 1000000 ? now_us - uptime_s * 1000000 : 1;
+}
+
+static void on_node_info(void *context, enum redis_outcome outcome, const struct redisReply *reply)
+{
+    static const char FIELD[] = "uptime_in_seconds:";
+    struct lock_node *node = context;
+    if (node->closing || outcome != REDIS_REPLIED)
+        return; /* the connection is given up; the next one asks again */
+    const char *field = reply->type == REDIS_REPLY_STRING ? strstr(reply->str, FIELD) : NULL;
+    node->ageless = field == NULL;
+    if (field != NULL)
+        node->born_us = birth_of(clock_now_us(), strtoull(field + sizeof FIELD - 1, NULL, 10));
+    tell_node_up(node);
+}
+
+static void ask_node_age(struct lock_node *node)
+{
+    const char *argv[] = {"INFO", "server"};
+    const size_t bytes[] = {4, 6};
+    if (!redis_send(node->redis, 2, argv, bytes, on_node_info, node))
+        redis_reset(node->redis, "no memory to ask for its uptime");
+}
+
+/* ---- the connections ---- */
+
+static void on_node_state(void *context, enum guard_redis_state state, const char *text)
+{
+    struct lock_node *node = context;
+    bool up = redis_is_up(node->redis);
+    bool good = state == GUARD_REDIS_UP && redis_is_whole(node->redis);
+    snprintf(node->why, sizeof node->why, "redis %s", text);
+    say(node->config.say, SAY_REDIS, good ? SAY_GOOD : SAY_BAD, "locks: %s", node->why);
+    node->born_us = 0;
+    if (!up)
+        node->hooks.link(node->hooks.context, false, node->why);
+    else if (node->waits)
+        ask_node_age(node);
+    else
+        tell_node_up(node);
+}
+
+static void on_node_message(void *context, const char *payload, size_t payload_bytes)
+{
+    struct lock_node *node = context;
+    struct lock_message message;
+    if (lock_message_read(payload, payload_bytes, &message))
+        node->hooks.told(node->hooks.context, &message);
+}
+
+static void on_node_resync(void *context)
+{
+    struct lock_node *node = context;
+    node->hooks.resync(node->hooks.context);
+}
+
+static void on_node_hears(void *context, const char *text)
+{
+    struct lock_node *node = context;
+    bool up = subscription_state(node->subscription) == GUARD_REDIS_UP;
+    say(node->config.say, SAY_WAKE, up ? SAY_GOOD : SAY_BAD, "locks: messages: %s", text);
+}
+
+/* ---- from open to close ---- */
+
+static void node_part_closed(void *context)
+{
+    struct lock_node *node = context;
+    if (--node->parts_open > 0)
+        return;
+    redis_reign_clear(&node->reign);
+    redis_address_clear(&node->address);
+    if (node->closed != NULL)
+        node->closed(node->closed_context);
+    free(node);
+}
+
+void lock_node_close(struct lock_node *node, void (*closed)(void *context), void *context)
+{
+    node->closing = true;
+    node->closed = closed;
+    node->closed_context = context;
+    node->parts_open = 1u + (node->redis != NULL) + (node->subscription != NULL);
+    if (node->subscription != NULL)
+        subscription_close(node->subscription, node_part_closed, node);
+    if (node->redis != NULL)
+        redis_close(node->redis, node_part_closed, node);
+    node_part_closed(node); /* of this call */
+}
+
+static bool node_redis_config(struct lock_node *node, struct redis_config *config)
+{
+    *config = (struct redis_config){
+        .address = &node->address,
+        .limit_ms = node->config.locks->limit_ms,
+        .connect_limit_ms = node->config.locks->connect_limit_ms,
+        .backoff_ms = NODE_BACKOFF_MS,
+        .max_backoff_ms = NODE_MAX_BACKOFF_MS,
+        .max_reply_bytes = NODE_REPLY_MOST_BYTES,
+        .max_pending_bytes = NODE_PENDING_BYTES,
+        .client_name = "stampede-locks",
+        .scripts = lock_scripts,
+        .script_count = LOCK_SCRIPT_COUNT,
+        .reign = &node->reign,
+    };
+    return clock_random(&config->jitter_seed, sizeof config->jitter_seed);
+}
+
+/* As far as memory goes. */
+static void connect_node(struct lock_node *node)
+{
+    const struct subscription_hooks hooks = {node, on_node_message, on_node_resync, on_node_hears};
+    struct redis_config config;
+    if (!node_redis_config(node, &config))
+        return;
+    config.hooks = (struct redis_hooks){.context = node, .state = on_node_state};
+    node->redis = redis_open(node->config.host, &config);
+    if (node->redis != NULL && node_redis_config(node, &config))
+        node->subscription =
+            subscription_open(node->config.host, node->wire.channel, &config, node->redis, &hooks);
+}
+
+struct lock_node *lock_node_open(const struct lock_provider_config *config, const char *url, bool waits,
+                                 const struct lock_node_hooks *hooks, struct guard_error *error)
+{
+    const struct guard_locks_config *locks = config->locks;
+    struct lock_node *node = calloc(1, sizeof *node);
+    if (node == NULL) {
+        check_failed(error, GUARD_NO_MEMORY, "guard_locks_open: no memory");
+        return NULL;
+    }
+    if (!redis_address_parse(url, &node->address, error)) {
+        free(node);
+        return NULL;
+    }
+    node->config = *config;
+    node->hooks = *hooks;
+    node->waits = waits;
+    redis_reign_init(&node->reign, NULL, NULL);
+    redis_address_label(&node->address, node->label);
+    snprintf(node->why, sizeof node->why, "redis %s: not reached yet", node->label);
+    lock_wire_init(&node->wire, locks->name_space, node->address.database, locks->max_lease_ms,
+                   locks->fence_ms);
+    connect_node(node);
+    if (!lock_node_is_whole(node))
+        check_failed(error, GUARD_NO_MEMORY,
+                     "guard_locks_open: no memory, randomness or descriptor to be had");
+    return node;
+}
+
+bool lock_node_is_whole(const struct lock_node *node)
+{
+    return node->subscription != NULL;
+}
+
+struct redis *lock_node_redis(const struct lock_node *node)
+{
+    return node->redis;
+}
+
+const struct lock_wire *lock_node_wire(const struct lock_node *node)
+{
+    return &node->wire;
+}
+
+const char *lock_node_label(const struct lock_node *node)
+{
+    return node->label;
+}
+
+const char *lock_node_why(const struct lock_node *node)
+{
+    return node->why;
+}

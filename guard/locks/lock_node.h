@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * lock_node.h - one Redis, as the providers of locks see it: a connection for commands, and a subscription to the channel
+ * of the namespace's locks.
+ *
+ * Its age. A Redis that has just started may have forgotten what was held, so one that has to wait grants nothing until it
+ * has been up for max_lease_ms. How long it has been up it is asked (INFO) whenever it is reached, before it is told to be
+ * up; what it says is in whole seconds, rounded down.
+ *
+ * Threads   that of the host.
+ */
+#ifndef GUARD_LOCK_NODE_H
+#define GUARD_LOCK_NODE_H
+
+#include "lock_wire.h"
+#include "provider.h"
+
+struct lock_node;
+
+struct lock_node_hooks {
+    void *context;
+    void (*told)(void *context, const struct lock_message *message); /* lent */
+    void (*resync)(void *context);                                   /* messages may have been lost */
+    void (*link)(void *context, bool up, const char *why);           /* lent until the next is told */
+};
+
+/* Starts connecting. waits: for its age. NULL: INVALID, NO_MEMORY. */
+struct lock_node *lock_node_open(const struct lock_provider_config *config, const char *url, bool waits,
+                                 const struct lock_node_hooks *hooks, struct guard_error *error);
+/* False: for want of memory it is good for nothing but to be closed. */
+bool lock_node_is_whole(const struct lock_node *node);
+/* Answers what was sent; no hook is called any more. */
+void lock_node_close(struct lock_node *node, void (*closed)(void *context), void *context);
+
+struct redis *lock_node_redis(const struct lock_node *node);
+const struct lock_wire *lock_node_wire(const struct lock_node *node);
+/* host:port, as texts name it. */
+const char *lock_node_label(const struct lock_node *node);
+/* Why it is not up; the reason that was told last. */
+const char *lock_node_why(const struct lock_node *node);
+
+/* It grants nothing yet for so long; 0: it may. While it is not known, limit_ms. */
+uint32_t lock_node_young_ms(const struct lock_node *node, uint64_t now_us);
+/* It will never be known: this login may not ask. NULL: it may. */
+const char *lock_node_ageless(const struct lock_node *node);
+
+#endif

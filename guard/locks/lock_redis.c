@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * lock_redis.c - locks over one Redis: an action of the core is a call of one script (lock_wire.h), its answer the reply.
+ * Redis queues by the token, so nothing is kept here between two actions. See provider.h.
+ */
+#include "../base/check.h"
+#include "../base/clock.h"
+#include "lock_node.h"
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+struct lock_redis {
+    struct lock_provider provider; /* first */
+    struct lock_provider_hooks hooks;
+    struct guard_host *host;
+    const struct guard_locks_config *locks; /* lent */
+    struct say *say;
+    struct lock_node *node;          /* owned */
+    struct redis_lock_call *refused; /* without asking Redis, to be told */
+    struct host_soon tell;
+    bool closing;
+    void (*closed)(void *context);
+    void *closed_context;
+};
+
+/* One action on its way. */
+struct redis_lock_call {
+    struct redis_lock_call *next; /* in `refused` */
+    struct lock_redis *self;
+    uint64_t op;
+    struct lock_asked asked;
+    struct lock_reply reply; /* of the refused */
+    uint32_t ask_now[];
+};
+
+/* ---- actions ---- */
+
+static void on_lock_script(void *context, enum redis_outcome outcome, const struct redisReply *reply)
+{
+    struct redis_lock_call *call = context;
+    struct lock_redis *self = call->self;
+    struct lock_reply out;
+    if (!self->closing) {
+        lock_wire_read(&call->asked, outcome, reply, &out, call->ask_now);
+        if (outcome == REDIS_REPLIED && reply->type == REDIS_REPLY_ERROR)
+            say(self->say, SAY_REDIS, SAY_BAD, "locks: redis refused a script: %.200s", reply->str);
+        if (outcome != REDIS_REPLIED && out.why == NULL)
+            out.why = lock_node_why(self->node);
+        self->hooks.replied(self->hooks.context, call->op, &out);
+    }
+    free(call);
+}
+
+static void tell_redis_refused(void *context)
+{
+    struct lock_redis *self = context;
+    struct redis_lock_call *list = self->refused;
+    self->refused = NULL;
+    while (list != NULL) {
+        struct redis_lock_call *call = list;
+        LL_DELETE(list, call);
+        self->hooks.replied(self->hooks.context, call->op, &call->reply);
+        free(call);
+    }
+}
+
+/* A Redis that is too young for it. A latch is no lock: what it has forgotten says so again. */
+static bool refuse_when_young(struct lock_redis *self, const struct lock_action *action,
+                              struct redis_lock_call *call)
+{
+    uint32_t young_ms = lock_node_young_ms(self->node, clock_now_us());
+    const char *ageless = lock_node_ageless(self->node);
+    if (action->kind != LOCK_TAKE || action->lock == GUARD_LOCK_LATCH || young_ms == 0)
+        return false;
+    call->reply = (struct lock_reply){.kind = LOCK_REFUSED, .hint_ms = young_ms};
+    if (ageless != NULL)
+        call->reply = (struct lock_reply){.kind = LOCK_IMPOSSIBLE, .why = ageless};
+    LL_APPEND(self->refused, call);
+    host_soon(self->host, &self->tell);
+    return true;
+}
+
+static bool redis_lock_perform(struct lock_provider *provider, const struct lock_action *action)
+{
+    struct lock_redis *self = (struct lock_redis *)provider;
+    struct redis_lock_call *call = calloc(1, sizeof *call + action->token_count * sizeof *call->ask_now);
+    if (call == NULL)
+        return false;
+    call->self = self;
+    call->op = action->op;
+    call->asked = lock_asked_of(action);
+    if (refuse_when_young(self, action, call) ||
+        lock_wire_send(lock_node_wire(self->node), lock_node_redis(self->node), action, on_lock_script, call))
+        return true;
+    free(call);
+    return false;
+}
+
+/* ---- looking ---- */
+
+struct redis_look {
+    struct lock_redis *self;
+    uint64_t give_up_us;
+    lock_looked *looked;
+    void *context;
+    size_t encoded_bytes;
+    char encoded[];
+};
+
+static bool send_redis_look(struct redis_look *look);
+
+/* One that was opened just now may not be connected yet. */
+static void on_redis_look(void *context, enum redis_outcome outcome, const struct redisReply *reply)
+{
+    struct redis_look *look = context;
+    struct lock_redis *self = look->self;
+    struct guard_lock_view view;
+    const char *why = NULL;
+    bool again = outcome == REDIS_UNSENT && clock_now_us() < look->give_up_us;
+    if (!self->closing && again && send_redis_look(look))
+        return;
+    if (!self->closing) {
+        bool seen = lock_wire_read_look(outcome, reply, &view, &why);
+        if (outcome != REDIS_REPLIED)
+            why = lock_node_why(self->node);
+        look->looked(look->context, seen ? &view : NULL, why);
+    }
+    free(look);
+}
+
+static bool send_redis_look(struct redis_look *look)
+{
+    const struct lock_name name = {look->encoded, look->encoded_bytes};
+    struct lock_node *node = look->self->node;
+    return lock_wire_send_look(lock_node_wire(node), lock_node_redis(node), &name, on_redis_look, look);
+}
+
+static bool redis_lock_look(struct lock_provider *provider, const struct lock_name *name, lock_looked *looked,
+                            void *context)
+{
+    struct lock_redis *self = (struct lock_redis *)provider;
+    struct redis_look *look = calloc(1, sizeof *look + name->bytes + 1);
+    if (look == NULL)
+        return false;
+    look->self = self;
+    look->give_up_us = clock_now_us() + (uint64_t)self->locks->connect_limit_ms * 1000;
+    look->looked = looked;
+    look->context = context;
+    look->encoded_bytes = name->bytes;
+    memcpy(look->encoded, name->encoded, name->bytes);
+    if (send_redis_look(look))
+        return true;
+    free(look);
+    return false;
+}
+
+/* ---- the node ---- */
+
+static void on_redis_lock_told(void *context, const struct lock_message *message)
+{
+    struct lock_redis *self = context;
+    self->hooks.told(self->hooks.context, message->uuid, message->encoded, message->encoded_bytes);
+}
+
+static void on_redis_lock_resync(void *context)
+{
+    struct lock_redis *self = context;
+    self->hooks.resync(self->hooks.context);
+}
+
+static void on_redis_lock_link(void *context, bool up, const char *why)
+{
+    struct lock_redis *self = context;
+    self->hooks.link(self->hooks.context, up, why);
+}
+
+/* ---- from open to close ---- */
+
+static void on_redis_lock_closed(void *context)
+{
+    struct lock_redis *self = context;
+    void (*closed)(void *of) = self->closed;
+    void *closed_context = self->closed_context;
+    free(self);
+    closed(closed_context);
+}
+
+static void redis_lock_close(struct lock_provider *provider, void (*closed)(void *context), void *context)
+{
+    struct lock_redis *self = (struct lock_redis *)provider;
+    struct redis_lock_call *call, *next;
+    self->closing = true;
+    self->closed = closed;
+    self->closed_context = context;
+    host_soon_stop(&self->tell);
+    LL_FOREACH_SAFE (self->refused, call, next)
+        free(call);
+    lock_node_close(self->node, on_redis_lock_closed, self);
+}
+
+struct lock_provider *lock_redis_open(const struct lock_provider_config *config, struct guard_error *error)
+{
+    struct lock_redis *self = calloc(1, sizeof *self);
+    const struct lock_node_hooks hooks = {self, on_redis_lock_told, on_redis_lock_resync, on_redis_lock_link};
+    if (self == NULL) {
+        check_failed(error, GUARD_NO_MEMORY, "guard_locks_open: no memory");
+        return NULL;
+    }
+    self->hooks = config->hooks;
+    self->host = config->host;
+    self->locks = config->locks;
+    self->say = config->say;
+    self->tell = (struct host_soon){.run = tell_redis_refused, .context = self};
+    self->provider = (struct lock_provider){.kinds = (1u << (GUARD_LOCK_LATCH + 1)) - 1,
+                                            .all_at_once = true,
+                                            .stays = true,
+                                            .look = redis_lock_look,
+                                            .close = redis_lock_close};
+    self->node =
+        lock_node_open(config, config->locks->urls[0], config->locks->wait_after_restart, &hooks, error);
+    if (self->node == NULL) {
+        free(self);
+        return NULL;
+    }
+    self->provider.perform = lock_node_is_whole(self->node) ? redis_lock_perform : NULL;
+    return &self->provider;
+}

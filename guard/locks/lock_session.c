@@ -1,0 +1,476 @@
+/* SPDX-License-Identifier: MIT */
+/* lock_session.c - see lock_session.h. */
+#ifdef GUARD_LOCKS_WITH_POSTGRES
+
+#include "lock_session.h"
+#include "../base/clock.h"
+#include "../base/digest.h"
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    OLDEST_SERVER = 140000, /* idle_session_timeout */
+    APPLICATION_NAME_MAX = 63,
+};
+
+/* ---- statements ---- */
+
+/* $1 is the key. */
+#define OF_THE_KEY "locktype = 'advisory' AND objsubid = 1 AND (classid::int8 << 32 | objid::int8) = $1::int8"
+#define OF_THIS_DATABASE "database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+
+/* $1 the backend of the login, $2 the lease. A pooler hands out backends of its own: it is left as it is. A lock may wait
+ * for long, and a number that was handed out must outlive a crash of the server. */
+static const char check_sql[] =
+    "SELECT pg_backend_pid() = $1::int4, pg_is_in_recovery(), to_regclass('lock_fences') IS NOT NULL,"
+    " CASE WHEN pg_backend_pid() = $1::int4 THEN (SELECT count(set_config(name, value, false)) FROM (VALUES"
+    " ('idle_session_timeout', $2::text), ('client_connection_check_interval', '1000'),"
+    " ('tcp_keepalives_idle', '5'), ('tcp_keepalives_interval', '2'), ('tcp_keepalives_count', '3'),"
+    " ('statement_timeout', '0'), ('lock_timeout', '0'), ('default_transaction_read_only', 'off'),"
+    " ('default_transaction_isolation', 'read committed'),"
+    " ('synchronous_commit', CASE WHEN current_setting('synchronous_commit') IN ('off', 'local') THEN 'on'"
+    " ELSE current_setting('synchronous_commit') END)) AS settings (name, value)) END";
+
+#define FENCES_TABLE "lock_fences (name text PRIMARY KEY, fence bigint NOT NULL)"
+static const char create_sql[] = "CREATE TABLE IF NOT EXISTS " FENCES_TABLE;
+
+/* $1 key, $2 lease, $3 who. Whether it is granted, else how many wait already. Passes none of them. */
+#define TRY_SQL(try_lock)                                                                                    \
+    "SELECT got, CASE WHEN got THEN 0 ELSE (SELECT count(*) FROM pg_locks WHERE " OF_THE_KEY                 \
+    " AND NOT granted AND " OF_THIS_DATABASE                                                                 \
+    ") END FROM (SELECT set_config('idle_session_timeout', $2::text, false),"                                \
+    " set_config('application_name', $3::text, false), " try_lock "($1::int8) AS got) AS tried"
+
+static const char *const try_sql[] = {TRY_SQL("pg_try_advisory_lock"),
+                                      TRY_SQL("pg_try_advisory_lock_shared")};
+static const char *const lock_sql[] = {"SELECT pg_advisory_lock($1::int8)",
+                                       "SELECT pg_advisory_lock_shared($1::int8)"};
+static const char *const unlock_sql[] = {"SELECT pg_advisory_unlock($1::int8)",
+                                         "SELECT pg_advisory_unlock_shared($1::int8)"};
+
+/* $1 name, $2 what is added */
+static const char raise_sql[] =
+    "INSERT INTO lock_fences AS fences (name, fence) VALUES ($1::text, 1) ON CONFLICT (name)"
+    " DO UPDATE SET fence = fences.fence + $2::int8 RETURNING fences.fence";
+static const char read_sql[] = "SELECT fence FROM lock_fences WHERE name = $1::text";
+
+static const char renew_sql[] =
+    "SELECT count(*) > 0 FROM pg_locks WHERE pid = pg_backend_pid() AND granted AND " OF_THE_KEY;
+
+/* $1 key, $2 name. A row for each, holders first; one without holder or waiter if there is none. */
+static const char look_sql[] =
+    "SELECT coalesce((SELECT fence FROM lock_fences WHERE name = $2::text), 0), seen.granted,"
+    " seen.mode = 'ShareLock', coalesce(application_name, '') FROM (SELECT 1) AS one"
+    " LEFT JOIN (SELECT pid, granted, mode, waitstart FROM pg_locks WHERE " OF_THE_KEY
+    " AND " OF_THIS_DATABASE ") AS seen ON true LEFT JOIN pg_stat_activity USING (pid)"
+    " ORDER BY seen.granted DESC, seen.waitstart, pid";
+
+/* ---- names ---- */
+
+void lock_row_init(struct lock_row *row, const char *name_space, const struct lock_name *name)
+{
+    uint8_t digest[DIGEST_SHA256_BYTES];
+    uint64_t key = 0;
+    snprintf(row->name, sizeof row->name, "%s:%.*s", name_space, (int)name->bytes, name->encoded);
+    digest_sha256(row->name, strlen(row->name), digest);
+    for (size_t i = 0; i < sizeof key; i++)
+        key = key << 8 | digest[i];
+    snprintf(row->key, sizeof row->key, "%" PRId64, (int64_t)key);
+}
+
+/* ---- the end ---- */
+
+static void set_session_limit(struct lock_session *session, uint32_t limit_ms)
+{
+    host_timer_set(session->host, &session->limit, clock_now_us() + limit_ms * UINT64_C(1000));
+}
+
+static void clear_session_limit(struct lock_session *session)
+{
+    host_timer_stop(session->host, &session->limit);
+}
+
+void lock_session_close(struct lock_session *session)
+{
+    clear_session_limit(session);
+    lock_pg_close(&session->pg);
+    session->state = session->next = LOCK_SESSION_CLOSED;
+    session->wanted = NULL;
+}
+
+static void tell_session(struct lock_session *session, const struct lock_session_event *event)
+{
+    session->heard(session->context, event);
+}
+
+/* `why` may be the connection's. */
+static void end_pg_session(struct lock_session *session, enum lock_reply_kind verdict, const char *why)
+{
+    char copy[LOCK_PG_WHY_SIZE];
+    const struct lock_session_event event = {
+        .kind = LOCK_SESSION_ENDED, .state = session->state, .verdict = verdict, .why = copy};
+    snprintf(copy, sizeof copy, "%s", why);
+    lock_session_close(session);
+    tell_session(session, &event);
+}
+
+/* Words of ours about this server. */
+static void end_pg_session_with(struct lock_session *session, enum lock_reply_kind verdict, const char *what)
+{
+    char why[LOCK_PG_WHY_SIZE];
+    lock_pg_explain(&session->pg, what, why);
+    end_pg_session(session, verdict, why);
+}
+
+static void end_pg_session_late(struct lock_session *session, enum lock_reply_kind verdict, const char *what,
+                                uint32_t limit_ms)
+{
+    char text[64];
+    snprintf(text, sizeof text, "no %s within %" PRIu32 " ms", what, limit_ms);
+    end_pg_session_with(session, verdict, text);
+}
+
+static void hear_session_limit(void *context)
+{
+    struct lock_session *session = context;
+    uint32_t limit_ms = session->config->limit_ms;
+    switch (session->state) {
+    case LOCK_SESSION_CONNECTING:
+        end_pg_session_late(session, LOCK_UNSENT, "login", session->config->connect_limit_ms);
+        return;
+    case LOCK_SESSION_CHECKING:
+    case LOCK_SESSION_CREATING:
+        end_pg_session_late(session, LOCK_UNSENT, "answer", limit_ms);
+        return;
+    case LOCK_SESSION_NUMBERING:
+        tell_session(session, &(struct lock_session_event){.kind = LOCK_SESSION_NUMBER_LATE});
+        return;
+    case LOCK_SESSION_RENEWING:
+        session->next = LOCK_SESSION_CLOSED;
+        tell_session(session, &(struct lock_session_event){.kind = LOCK_SESSION_RENEWAL_LATE});
+        return;
+    default:
+        end_pg_session_late(session, LOCK_UNANSWERED, "answer", limit_ms);
+        return;
+    }
+}
+
+/* ---- saying ---- */
+
+static void run_sql(struct lock_session *session, enum lock_session_state state, const char *sql,
+                    const char *const *params, size_t param_count)
+{
+    session->state = state;
+    set_session_limit(session, session->config->limit_ms);
+    lock_pg_run(&session->pg, sql, params, param_count);
+}
+
+static void check_pg_server(struct lock_session *session)
+{
+    char backend[LOCK_NUMBER_SIZE], lease_ms[LOCK_NUMBER_SIZE];
+    const char *const params[] = {backend, lease_ms};
+    snprintf(backend, sizeof backend, "%d", lock_pg_backend(&session->pg));
+    snprintf(lease_ms, sizeof lease_ms, "%" PRIu32, session->config->max_lease_ms);
+    run_sql(session, LOCK_SESSION_CHECKING, check_sql, params, 2);
+}
+
+/* Of a long name the host is cut, not the process. */
+void lock_session_try(struct lock_session *session, const struct lock_wanted *wanted)
+{
+    size_t bytes = strlen(wanted->who);
+    size_t cut = bytes > APPLICATION_NAME_MAX ? bytes - APPLICATION_NAME_MAX : 0;
+    const char *const params[] = {wanted->row.key, wanted->lease_ms, wanted->who + cut};
+    assert(session->state == LOCK_SESSION_IDLE);
+    session->wanted = wanted;
+    run_sql(session, LOCK_SESSION_TRYING, try_sql[wanted->is_shared], params, 3);
+}
+
+/* However long that takes. */
+static void wait_for_pg_lock(struct lock_session *session)
+{
+    const char *const params[] = {session->wanted->row.key};
+    run_sql(session, LOCK_SESSION_WAITING, lock_sql[session->wanted->is_shared], params, 1);
+    clear_session_limit(session);
+}
+
+static void raise_pg_fence(struct lock_session *session)
+{
+    const char *const params[] = {session->wanted->row.name, session->wanted->is_shared ? "0" : "1"};
+    run_sql(session, LOCK_SESSION_NUMBERING, raise_sql, params, 2);
+}
+
+void lock_session_number(struct lock_session *session)
+{
+    const char *const params[] = {session->wanted->row.name};
+    assert(session->state == LOCK_SESSION_LOCKED);
+    if (session->wanted->is_shared)
+        run_sql(session, LOCK_SESSION_NUMBERING, read_sql, params, 1);
+    else
+        raise_pg_fence(session);
+}
+
+static void run_sql_with_key(struct lock_session *session, enum lock_session_state state, const char *sql)
+{
+    const char *const params[] = {session->wanted->row.key};
+    session->next = LOCK_SESSION_CLOSED;
+    run_sql(session, state, sql, params, 1);
+}
+
+/* What was sent before, and is still under way, says nothing of now. */
+static void run_sql_or_wait(struct lock_session *session, enum lock_session_state state, const char *sql)
+{
+    assert(session->state == LOCK_SESSION_LOCKED || session->state == LOCK_SESSION_RENEWING);
+    if (session->state == LOCK_SESSION_LOCKED) {
+        run_sql_with_key(session, state, sql);
+        return;
+    }
+    session->state = state;
+    session->next = state;
+    set_session_limit(session, session->config->limit_ms);
+}
+
+void lock_session_renew(struct lock_session *session)
+{
+    run_sql_or_wait(session, LOCK_SESSION_RENEWING, renew_sql);
+}
+
+void lock_session_give(struct lock_session *session)
+{
+    run_sql_or_wait(session, LOCK_SESSION_GIVING, unlock_sql[session->wanted->is_shared]);
+}
+
+void lock_session_look(struct lock_session *session, const struct lock_row *row)
+{
+    const char *const params[] = {row->key, row->name};
+    assert(session->state == LOCK_SESSION_IDLE);
+    run_sql(session, LOCK_SESSION_LOOKING, look_sql, params, 2);
+}
+
+/* ---- hearing ---- */
+
+bool lock_session_is_beginning(const struct lock_session *session)
+{
+    return session->state == LOCK_SESSION_CONNECTING || session->state == LOCK_SESSION_CHECKING ||
+           session->state == LOCK_SESSION_CREATING;
+}
+
+static void session_becomes(struct lock_session *session, enum lock_session_state state,
+                            const struct lock_session_event *event)
+{
+    clear_session_limit(session);
+    session->state = state;
+    if (state == LOCK_SESSION_IDLE)
+        session->wanted = NULL;
+    tell_session(session, event);
+}
+
+static void session_is_ready(struct lock_session *session)
+{
+    session_becomes(session, LOCK_SESSION_IDLE, &(struct lock_session_event){.kind = LOCK_SESSION_READY});
+}
+
+static void hear_session_login(struct lock_session *session)
+{
+    if (lock_pg_version(&session->pg) < OLDEST_SERVER)
+        end_pg_session_with(session, LOCK_IMPOSSIBLE,
+                            "locks need PostgreSQL 14 or later, for idle_session_timeout");
+    else
+        check_pg_server(session);
+}
+
+static void hear_session_check(struct lock_session *session, const struct lock_pg_rows *rows)
+{
+    if (!lock_pg_true(rows, 0, 0))
+        end_pg_session_with(session, LOCK_IMPOSSIBLE,
+                            "advisory locks need a direct connection, and this is a pooler's");
+    else if (lock_pg_true(rows, 0, 1))
+        end_pg_session_with(session, LOCK_UNSENT, "this is a standby; locks are kept by the primary");
+    else if (!lock_pg_true(rows, 0, 2))
+        run_sql(session, LOCK_SESSION_CREATING, create_sql, NULL, 0);
+    else
+        session_is_ready(session);
+}
+
+static void hear_session_try(struct lock_session *session, const struct lock_pg_rows *rows)
+{
+    struct lock_session_event event = {.kind = LOCK_SESSION_GRANTED};
+    if (lock_pg_true(rows, 0, 0)) {
+        session_becomes(session, LOCK_SESSION_LOCKED, &event);
+        return;
+    }
+    event.kind = LOCK_SESSION_REFUSED;
+    event.before = (uint32_t)strtoul(lock_pg_text(rows, 0, 1), NULL, 10);
+    if (!session->wanted->stands) {
+        session_becomes(session, LOCK_SESSION_IDLE, &event);
+        return;
+    }
+    wait_for_pg_lock(session);
+    tell_session(session, &event);
+}
+
+static void hear_session_number(struct lock_session *session, const struct lock_pg_rows *rows)
+{
+    struct lock_session_event event = {.kind = LOCK_SESSION_NUMBERED};
+    if (lock_pg_row_count(rows) == 0) {
+        raise_pg_fence(session);
+        return;
+    }
+    event.fence = strtoull(lock_pg_text(rows, 0, 0), NULL, 10);
+    session_becomes(session, LOCK_SESSION_LOCKED, &event);
+}
+
+/* Also the late one, which nobody waits for. */
+static void hear_session_renewal(struct lock_session *session, const struct lock_pg_rows *rows)
+{
+    bool is_wanted = session->limit.set;
+    if (!lock_pg_true(rows, 0, 0)) {
+        end_pg_session_with(session, LOCK_UNANSWERED, "the session does not have its lock any more");
+        return;
+    }
+    clear_session_limit(session);
+    session->state = LOCK_SESSION_LOCKED;
+    if (is_wanted)
+        tell_session(session, &(struct lock_session_event){.kind = LOCK_SESSION_RENEWED});
+}
+
+static void hear_session_given(struct lock_session *session, const struct lock_pg_rows *rows)
+{
+    if (lock_pg_true(rows, 0, 0))
+        session_becomes(session, LOCK_SESSION_IDLE, &(struct lock_session_event){.kind = LOCK_SESSION_GIVEN});
+    else
+        end_pg_session_with(session, LOCK_NOT_HELD, "the session did not have its lock any more");
+}
+
+static void see_pg_lock(const struct lock_pg_rows *rows, size_t row, struct guard_lock_view *view)
+{
+    bool holds = lock_pg_true(rows, row, 1), reads = lock_pg_true(rows, row, 2);
+    const char *who = lock_pg_text(rows, row, 3), *space = strrchr(who, ' ');
+    if (holds)
+        view->holder_count++;
+    else
+        view->waiter_count++;
+    if (view->seen_count == GUARD_LOCK_SEEN_MAX)
+        return;
+    struct guard_lock_seen *seen = &view->seen[view->seen_count++];
+    *seen = (struct guard_lock_seen){.units = reads ? 1 : LOCK_ALL, .limit = LOCK_ALL, .holds = holds};
+    seen->since_s = space != NULL ? strtoull(space + 1, NULL, 10) : 0;
+    size_t who_bytes = space != NULL ? (size_t)(space - who) : strlen(who);
+    snprintf(seen->who, sizeof seen->who, "%.*s", (int)who_bytes, who);
+}
+
+static void hear_session_look(struct lock_session *session, const struct lock_pg_rows *rows)
+{
+    struct guard_lock_view view = {.fence = strtoull(lock_pg_text(rows, 0, 0), NULL, 10)};
+    for (size_t row = 0; row < lock_pg_row_count(rows); row++) {
+        if (lock_pg_text(rows, row, 1)[0] != '\0')
+            see_pg_lock(rows, row, &view);
+    }
+    session_becomes(session, LOCK_SESSION_IDLE,
+                    &(struct lock_session_event){.kind = LOCK_SESSION_SEEN, .view = &view});
+}
+
+static void run_next_sql(struct lock_session *session)
+{
+    bool gives = session->next == LOCK_SESSION_GIVING;
+    run_sql_with_key(session, session->next, gives ? unlock_sql[session->wanted->is_shared] : renew_sql);
+}
+
+static void hear_session_rows(struct lock_session *session, const struct lock_pg_rows *rows)
+{
+    if (session->next != LOCK_SESSION_CLOSED) {
+        run_next_sql(session);
+        return;
+    }
+    switch (session->state) {
+    case LOCK_SESSION_CHECKING:
+        hear_session_check(session, rows);
+        return;
+    case LOCK_SESSION_CREATING:
+        session_is_ready(session);
+        return;
+    case LOCK_SESSION_TRYING:
+        hear_session_try(session, rows);
+        return;
+    case LOCK_SESSION_WAITING:
+        session_becomes(session, LOCK_SESSION_LOCKED,
+                        &(struct lock_session_event){.kind = LOCK_SESSION_GRANTED});
+        return;
+    case LOCK_SESSION_NUMBERING:
+        hear_session_number(session, rows);
+        return;
+    case LOCK_SESSION_RENEWING:
+        hear_session_renewal(session, rows);
+        return;
+    case LOCK_SESSION_GIVING:
+        hear_session_given(session, rows);
+        return;
+    case LOCK_SESSION_LOOKING:
+        hear_session_look(session, rows);
+        return;
+    default: /* nothing runs */
+        return;
+    }
+}
+
+/* Another has made the table at the same time. */
+static bool is_there_already(const char *sqlstate)
+{
+    return strcmp(sqlstate, "42P07") == 0 || strcmp(sqlstate, "23505") == 0;
+}
+
+/* Not for this role, these settings, this schema. */
+static bool is_refused_for_good(const char *sqlstate)
+{
+    return strncmp(sqlstate, "42", 2) == 0 || strncmp(sqlstate, "22", 2) == 0 ||
+           strcmp(sqlstate, "25006") == 0;
+}
+
+static void hear_session_refusal(struct lock_session *session, const struct lock_pg_event *event)
+{
+    static const char ADVICE[] = "; an administrator makes it: CREATE TABLE " FENCES_TABLE
+                                 "; GRANT SELECT, INSERT, UPDATE ON lock_fences TO this role";
+    char why[LOCK_PG_WHY_SIZE + sizeof ADVICE];
+    bool for_good = is_refused_for_good(event->sqlstate);
+    bool of_table = session->state == LOCK_SESSION_CREATING || session->state == LOCK_SESSION_NUMBERING;
+    if (session->state == LOCK_SESSION_CREATING && is_there_already(event->sqlstate)) {
+        session_is_ready(session);
+        return;
+    }
+    snprintf(why, sizeof why, "%s%s", event->why, for_good && of_table ? ADVICE : "");
+    end_pg_session(session, for_good ? LOCK_IMPOSSIBLE : LOCK_UNSENT, why);
+}
+
+static void hear_session_pg(void *context, const struct lock_pg_event *event)
+{
+    struct lock_session *session = context;
+    bool may_have_run = session->state == LOCK_SESSION_TRYING || session->state == LOCK_SESSION_NUMBERING;
+    switch (event->kind) {
+    case LOCK_PG_UP:
+        hear_session_login(session);
+        return;
+    case LOCK_PG_ROWS:
+        hear_session_rows(session, event->rows);
+        return;
+    case LOCK_PG_REFUSED:
+        hear_session_refusal(session, event);
+        return;
+    case LOCK_PG_LOST:
+        end_pg_session(session, may_have_run ? LOCK_UNANSWERED : LOCK_UNSENT, event->why);
+        return;
+    }
+}
+
+void lock_session_open(struct lock_session *session)
+{
+    assert(session->state == LOCK_SESSION_CLOSED);
+    session->state = LOCK_SESSION_CONNECTING;
+    session->limit = (struct host_timer){.run = hear_session_limit, .context = session};
+    session->pg = (struct lock_pg){.host = session->host, .heard = hear_session_pg, .context = session};
+    set_session_limit(session, session->config->connect_limit_ms);
+    lock_pg_connect(&session->pg, session->config->urls[0]);
+}
+
+#endif

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * lock_session.h - one session of PostgreSQL, and the advisory lock that it waits for or holds.
+ *
+ *                logged in          direct, primary            try
+ *   CONNECTING -----------> CHECKING --------------> IDLE -----------> TRYING --- granted --------+
+ *                            |  ^   no table          ^ ^                 | refused               v
+ *                            v  |                     | |                 +-----> WAITING ---> LOCKED <---> NUMBERING
+ *                          CREATING                   | |                                      |  ^  |
+ *                                          LOOKING <--+ +------------- GIVING <----------------+  +--+ RENEWING
+ *   any --> CLOSED: lost, late, not to be trusted, or closed by the owner. Such a connection is never used again, so what
+ *           was under way in it ends with it.
+ *
+ *   key      the first 8 bytes of SHA-256 of the row's name; two names with one key wait for each other
+ *   queue    the server's own lock manager: trying passes nobody that waits
+ *   lease    the server ends a session that is silent for so long (idle_session_timeout). That is never sooner than the
+ *            core thinks, because the core counts from the sending of what the server answers
+ *   fence    the row of lock_fences with that name: an exclusive grant adds 1, a reader sees what is there. While a
+ *            transaction has the row FOR SHARE the next exclusive grant waits in NUMBERING
+ *   renewal  a look into pg_locks, which is a word of the session, too. The end of the session tells by itself
+ *
+ * A waiter whose process dies leaves the server's queue within client_connection_check_interval, one whose host is cut
+ * off with the keepalives; one that is stopped holds for a lease once its turn comes.
+ *
+ * Time       limit_ms for what is answered at once. NUMBERING and RENEWING go on when it is over: the owner hears LATE.
+ * Callbacks  Never from inside the call that began it. They may call everything here, but not free its memory.
+ * Threads    the loop's.
+ */
+#ifndef GUARD_LOCK_SESSION_H
+#define GUARD_LOCK_SESSION_H
+
+#include "lock_pg.h"
+#include "provider.h"
+
+enum { LOCK_ROW_NAME_SIZE = KEY_NAMESPACE_MAX + 1 + KEY_ENCODED_MAX + 1, LOCK_NUMBER_SIZE = 24 };
+
+/* What PostgreSQL calls a name. */
+struct lock_row {
+    char name[LOCK_ROW_NAME_SIZE]; /* "<namespace>:<encoded>" */
+    char key[LOCK_NUMBER_SIZE];
+};
+void lock_row_init(struct lock_row *row, const char *name_space, const struct lock_name *name);
+
+/* What a token wants of a session. */
+struct lock_wanted {
+    struct lock_row row;
+    char lease_ms[LOCK_NUMBER_SIZE];
+    const char *who; /* for people, who look at the server: its application_name */
+    bool is_shared;
+    bool stands; /* refused, it waits */
+};
+
+enum lock_session_state {
+    LOCK_SESSION_CLOSED,
+    LOCK_SESSION_CONNECTING,
+    LOCK_SESSION_CHECKING, /* who is there; its settings */
+    LOCK_SESSION_CREATING, /* lock_fences */
+    LOCK_SESSION_IDLE,
+    LOCK_SESSION_LOOKING,
+    LOCK_SESSION_TRYING, /* from here on it may have the lock */
+    LOCK_SESSION_WAITING,
+    LOCK_SESSION_LOCKED,
+    LOCK_SESSION_NUMBERING,
+    LOCK_SESSION_RENEWING,
+    LOCK_SESSION_GIVING,
+};
+
+enum lock_session_event_kind {
+    LOCK_SESSION_READY,        /* IDLE for the first time */
+    LOCK_SESSION_REFUSED,      /* before; WAITING if it stands, else IDLE */
+    LOCK_SESSION_GRANTED,      /* LOCKED, and has no number yet */
+    LOCK_SESSION_NUMBERED,     /* fence; LOCKED */
+    LOCK_SESSION_NUMBER_LATE,  /* a transaction has the row: it goes on */
+    LOCK_SESSION_RENEWED,      /* LOCKED */
+    LOCK_SESSION_RENEWAL_LATE, /* it goes on: the server may be back before the lease is over */
+    LOCK_SESSION_GIVEN,        /* IDLE */
+    LOCK_SESSION_SEEN,         /* view; IDLE */
+    LOCK_SESSION_ENDED,        /* CLOSED: state, verdict, why */
+};
+struct lock_session_event {
+    enum lock_session_event_kind kind;
+    uint32_t before; /* so many wait already */
+    uint64_t fence;
+    const struct guard_lock_view *view; /* lent */
+    enum lock_session_state state;      /* in which it ended */
+    enum lock_reply_kind verdict;       /* IMPOSSIBLE, UNSENT, UNANSWERED: what a take is to be answered */
+    const char *why;                    /* lent */
+};
+
+struct lock_session {
+    /* set by the owner, the rest zeroed */
+    struct guard_host *host;
+    const struct guard_locks_config *config;
+    void (*heard)(void *context, const struct lock_session_event *event);
+    void *context;
+
+    /* lock_session.c's; anybody may read the state */
+    enum lock_session_state state;
+    struct lock_pg pg;
+    struct host_timer limit;
+    const struct lock_wanted *wanted; /* lent from try until it is IDLE or CLOSED */
+    enum lock_session_state next;     /* wanted when what runs is through: RENEWING or GIVING; else CLOSED */
+};
+
+/* It is CLOSED. READY, or ENDED. */
+void lock_session_open(struct lock_session *session);
+/* Ends what it does without a word. */
+void lock_session_close(struct lock_session *session);
+
+/* It is IDLE. GRANTED, REFUSED (and GRANTED later if it stands), or ENDED. */
+void lock_session_try(struct lock_session *session, const struct lock_wanted *wanted);
+/* It is LOCKED. NUMBERED, perhaps NUMBER_LATE before it, or ENDED. */
+void lock_session_number(struct lock_session *session);
+/* It is LOCKED, or RENEWING late: what is under way is not taken for this one. RENEWED, or RENEWAL_LATE, or ENDED. */
+void lock_session_renew(struct lock_session *session);
+/* It is LOCKED or RENEWING, about which nothing is heard any more. GIVEN or ENDED. */
+void lock_session_give(struct lock_session *session);
+/* It is IDLE. SEEN or ENDED. */
+void lock_session_look(struct lock_session *session, const struct lock_row *row);
+
+/* On its way to being IDLE. */
+bool lock_session_is_beginning(const struct lock_session *session);
+
+#endif

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * lock_state.h - what the threads of locks share, grouped by which may touch it.
+ *
+ *   any thread                          the locks' thread
+ *
+ *   locks.c ----> mail, in its order -> lock_thread.c -> lock_core -> actions ----> provider
+ *     ^                                    |  ^                                        |
+ *     +-- callbacks (answered, lost, done) +  +---- replied, told, dropped, link ------+
+ *
+ * One piece of memory is a request until it is answered and, if that was with OK, a hold until it was given back: a
+ * struct guard_hold. The locks' thread alone frees it, unless that thread has ended.
+ *
+ * Locking   one mutex. Nobody else's code runs under it.
+ * Lifetime  guard_locks_close() ends the thread. The struct itself stays for as long as a hold or an owner is out, which
+ *           may be closed later.
+ */
+#ifndef GUARD_LOCK_STATE_H
+#define GUARD_LOCK_STATE_H
+
+#include "../base/forked.h"
+#include "../base/host.h"
+#include "../base/say.h"
+#include "../base/tickets.h"
+#include "lock_core.h"
+#include "provider.h"
+#include <pthread.h>
+
+enum lock_mail_kind {
+    LOCK_MAIL_ASK,
+    LOCK_MAIL_CANCEL,
+    LOCK_MAIL_GIVE,
+    LOCK_MAIL_OWNER_GONE,
+    LOCK_MAIL_LOOK,
+};
+
+/* In one list, so that what a thread does one after the other is done in that order. */
+struct lock_mail {
+    struct lock_mail *prev, *next;
+    enum lock_mail_kind kind;
+    bool posted; /* it is in that list */
+    void *of;    /* guard_hold, guard_owner, lock_looking */
+};
+
+struct guard_hold {
+    struct lock_request request; /* first; the core's until it is answered */
+    struct lock_hold core;       /* the core's until it was given back */
+    /* constant */
+    struct guard_locks *locks;
+    struct guard_owner *owner; /* lent; NULL: nobody's */
+    guard_lock_answered *answered;
+    void *answered_context;
+    guard_lock_lost *lost;
+    void *lost_context;
+    /* under the mutex */
+    struct lock_mail mail, cancel; /* ASK, then GIVE; CANCEL */
+    guard_ticket ticket;
+    bool cancelled;
+    bool given; /* guard_unlock() has it */
+    bool told_lost;
+    int lost_fd; /* -1: nobody has asked for it */
+    guard_unlocked *done;
+    void *done_context;
+
+    struct lock_name names[GUARD_LOCK_NAMES_MAX]; /* point into text */
+    char text[];
+};
+
+struct guard_owner {
+    struct guard_locks *locks;
+    struct lock_owner *core; /* the locks' thread; NULL until its first request */
+    struct lock_mail mail;
+};
+
+/* guard_lock_look(), on the stack of its thread. */
+struct lock_looking {
+    struct lock_mail mail;
+    struct guard_locks *locks;
+    struct lock_name name;
+    struct guard_lock_view *view;
+    struct blocking *blocking;
+    enum guard_lock_status status;
+    struct guard_error *error; /* may be NULL */
+};
+
+/* CLOSING: everything was given back, what is not confirmed may still be. ENDING: the provider closes. */
+enum lock_phase { LOCK_RUNNING, LOCK_CLOSING, LOCK_ENDING };
+
+struct guard_locks {
+    /* constant once open */
+    struct guard_locks_config config; /* its texts are owned copies */
+    uint8_t hash_key[16];
+    unsigned forks; /* forked_count() where it was opened */
+    char who[GUARD_LOCK_WHO_BYTES];
+    unsigned kinds; /* the provider's */
+    struct say say;
+
+    /* any thread, under the mutex */
+    pthread_mutex_t mutex;
+    struct lock_mail *mail;
+    struct tickets tickets; /* of requests that wait */
+    uint64_t shed;
+    size_t out; /* holds, requests and owners, and 1 until the close is over */
+    struct guard_locks_stats published;
+    bool closing, ended;
+    uint32_t drain_ms;
+
+    /* the locks' thread */
+    pthread_t thread;
+    struct guard_host *host; /* owned */
+    struct host_wake wake;
+    struct host_timer timer, limit, beat;
+    struct host_soon turn_over;
+    struct lock_core *core;
+    struct lock_provider *provider;
+    struct lock_mail *giving; /* holds whose giving back is not told yet */
+    struct lock_mail *looks;  /* not answered yet */
+    enum lock_phase phase;
+    bool is_up;
+    bool confirmed; /* at the end: nothing was left at the provider */
+};
+
+/* This is a child of the process that opened the locks: nothing of it but constants may be touched. */
+static inline bool locks_are_forked(const struct guard_locks *locks)
+{
+    return locks->forks != forked_count();
+}
+#define LOCKS_FORKED_TEXT                                                                                    \
+    "these locks were opened before fork(), in another process; open some in this process"
+
+#endif

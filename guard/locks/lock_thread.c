@@ -1,0 +1,570 @@
+/* SPDX-License-Identifier: MIT */
+/* lock_thread.c - see lock_thread.h. */
+#include "lock_thread.h"
+#include "../base/blocking.h"
+#include "../base/check.h"
+#include "../base/clock.h"
+#include "../base/uv_host.h"
+#include "lock_wire.h"
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+#include <utlist.h>
+
+enum { REST_EVERY_MS = 2000, UNPERFORMED_MAX = 64 };
+
+lock_provider_open *lock_provider_opener(enum guard_lock_provider provider)
+{
+    static lock_provider_open *const OPENERS[] = {
+        [GUARD_LOCKS_REDIS] = lock_redis_open,
+        [GUARD_LOCKS_REDLOCK] = lock_redlock_open,
+#ifdef GUARD_LOCKS_WITH_POSTGRES
+        [GUARD_LOCKS_POSTGRES] = lock_postgres_open,
+#endif
+#ifdef GUARD_LOCKS_WITH_ZOOKEEPER
+        [GUARD_LOCKS_ZOOKEEPER] = lock_zookeeper_open,
+#endif
+    };
+    return (size_t)provider < sizeof OPENERS / sizeof *OPENERS ? OPENERS[provider] : NULL;
+}
+
+/* ---- memory ---- */
+
+static void free_locks(struct guard_locks *locks)
+{
+    for (size_t i = 0; i < locks->config.url_count; i++)
+        free((char *)(uintptr_t)locks->config.urls[i]);
+    free((void *)(uintptr_t)locks->config.urls);
+    free((char *)(uintptr_t)locks->config.name_space);
+    tickets_clear(&locks->tickets);
+    say_clear(&locks->say);
+    pthread_mutex_destroy(&locks->mutex);
+    free(locks);
+}
+
+void lock_one_out_less(struct guard_locks *locks)
+{
+    pthread_mutex_lock(&locks->mutex);
+    bool last = --locks->out == 0;
+    pthread_mutex_unlock(&locks->mutex);
+    if (last)
+        free_locks(locks);
+}
+
+void lock_hold_free(struct guard_hold *hold)
+{
+    struct guard_locks *locks = hold->locks;
+    if (hold->lost_fd != -1)
+        close(hold->lost_fd);
+    free(hold);
+    lock_one_out_less(locks);
+}
+
+/* ---- what the core wants done ---- */
+
+static void make_lock_token(void *context, uint32_t units, uint32_t limit, uint32_t lease_ms,
+                            char out[LOCK_TOKEN_SIZE])
+{
+    struct guard_locks *locks = context;
+    struct lock_token token = {
+        .units = units, .limit = limit, .lease_ms = lease_ms, .since_s = clock_wall_s()};
+    uint8_t random[16];
+    if (!clock_random(random, sizeof random))
+        abort(); /* it worked when the locks were opened; a token that another has, too, would break every promise */
+    clock_uuid(random, token.uuid);
+    memcpy(token.who, locks->who, sizeof token.who);
+    lock_token_write(&token, out);
+}
+
+/* What was not accepted is answered when nothing is left to be drained. */
+static void perform_lock_actions(struct guard_locks *locks)
+{
+    const struct lock_reply unsent = {.kind = LOCK_UNSENT, .why = "no memory, or too much is under way"};
+    uint64_t unperformed[UNPERFORMED_MAX];
+    struct lock_action action;
+    size_t count;
+    do {
+        count = 0;
+        while (count < UNPERFORMED_MAX && lock_core_next_action(locks->core, &action))
+            if (!locks->provider->perform(locks->provider, &action))
+                unperformed[count++] = action.op;
+        for (size_t i = 0; i < count; i++)
+            lock_core_replied(locks->core, clock_now_us(), unperformed[i], &unsent);
+    } while (count > 0);
+}
+
+static void after_lock_event(struct guard_locks *locks)
+{
+    perform_lock_actions(locks);
+    host_soon(locks->host, &locks->turn_over);
+}
+
+/* ---- what the provider says ---- */
+
+static void on_lock_replied(void *context, uint64_t op, const struct lock_reply *reply)
+{
+    struct guard_locks *locks = context;
+    lock_core_replied(locks->core, clock_now_us(), op, reply);
+    after_lock_event(locks);
+}
+
+static void on_lock_told(void *context, const char *uuid, const char *encoded, size_t encoded_bytes)
+{
+    struct guard_locks *locks = context;
+    lock_core_told(locks->core, clock_now_us(), uuid, encoded, encoded_bytes);
+    after_lock_event(locks);
+}
+
+static void on_lock_dropped(void *context, const char *token, const char *why)
+{
+    struct guard_locks *locks = context;
+    lock_core_dropped(locks->core, clock_now_us(), token, why);
+    after_lock_event(locks);
+}
+
+static void on_lock_resync(void *context)
+{
+    struct guard_locks *locks = context;
+    lock_core_resync(locks->core, clock_now_us());
+    after_lock_event(locks);
+}
+
+static void on_lock_link(void *context, bool up, const char *why)
+{
+    struct guard_locks *locks = context;
+    locks->is_up = up;
+    lock_core_link(locks->core, clock_now_us(), up, why);
+    after_lock_event(locks);
+}
+
+/* ---- what the core tells the application ---- */
+
+/* It is nobody's to cancel any more. */
+static void forget_lock_request(struct guard_hold *hold)
+{
+    struct guard_locks *locks = hold->locks;
+    pthread_mutex_lock(&locks->mutex);
+    tickets_remove(&locks->tickets, hold->ticket);
+    hold->cancelled = true;
+    if (hold->cancel.posted)
+        DL_DELETE(locks->mail, &hold->cancel);
+    hold->cancel.posted = false;
+    pthread_mutex_unlock(&locks->mutex);
+}
+
+static void answer_lock(struct guard_hold *hold, const struct guard_lock_result *answer)
+{
+    struct guard_lock_result result = *answer;
+    bool granted = result.status == GUARD_LOCK_OK && hold->request.kind != GUARD_LOCK_LATCH;
+    forget_lock_request(hold);
+    result.hold = granted ? hold : NULL;
+    result.waited_ms = (uint32_t)((clock_now_us() - hold->request.start_us) / 1000);
+    hold->answered(hold->answered_context, &result);
+    if (!granted)
+        lock_hold_free(hold);
+}
+
+static void tell_lock_answers(struct guard_locks *locks)
+{
+    struct lock_request *request = lock_core_next_answer(locks->core);
+    for (; request != NULL; request = lock_core_next_answer(locks->core))
+        answer_lock((struct guard_hold *)request, &request->result);
+}
+
+static struct guard_hold *hold_behind(struct lock_hold *core)
+{
+    return (struct guard_hold *)((char *)core - offsetof(struct guard_hold, core));
+}
+
+/* Whoever gives it back at this very moment may be told all the same; nothing is, once that is confirmed. */
+static void tell_lock_lost(struct guard_hold *hold)
+{
+    pthread_mutex_lock(&hold->locks->mutex);
+    bool given = hold->given;
+    hold->told_lost = true;
+    if (hold->lost_fd != -1)
+        eventfd_write(hold->lost_fd, 1);
+    pthread_mutex_unlock(&hold->locks->mutex);
+    if (!given && hold->lost != NULL)
+        hold->lost(hold->lost_context, hold, hold->core.why);
+}
+
+static void tell_locks_lost(struct guard_locks *locks)
+{
+    struct lock_hold *hold = lock_core_next_lost(locks->core);
+    for (; hold != NULL; hold = lock_core_next_lost(locks->core))
+        tell_lock_lost(hold_behind(hold));
+}
+
+static void tell_lock_given(struct guard_hold *hold, enum guard_lock_status status)
+{
+    DL_DELETE(hold->locks->giving, &hold->mail);
+    if (hold->done != NULL)
+        hold->done(hold->done_context, status);
+    lock_hold_free(hold);
+}
+
+static void tell_locks_given(struct guard_locks *locks)
+{
+    struct lock_hold *core = lock_core_next_given(locks->core);
+    for (; core != NULL; core = lock_core_next_given(locks->core)) {
+        tell_lock_given(hold_behind(core), core->given);
+    }
+}
+
+static void publish_lock_stats(struct guard_locks *locks)
+{
+    struct guard_locks_stats stats = {.is_up = locks->is_up};
+    lock_core_stats(locks->core, &stats);
+    pthread_mutex_lock(&locks->mutex);
+    locks->published = stats;
+    pthread_mutex_unlock(&locks->mutex);
+}
+
+/* An answer is in the counters before its callback runs. */
+static void tell_application(struct guard_locks *locks)
+{
+    publish_lock_stats(locks);
+    tell_lock_answers(locks);
+    tell_locks_lost(locks);
+    tell_locks_given(locks);
+}
+
+/* ---- what others have handed over ---- */
+
+void lock_mail_post(struct guard_locks *locks, struct lock_mail *mail, enum lock_mail_kind kind)
+{
+    mail->kind = kind;
+    mail->posted = true;
+    DL_APPEND(locks->mail, mail);
+    host_wake_send(&locks->wake);
+}
+
+static bool enter_owner(struct guard_locks *locks, struct guard_owner *owner)
+{
+    if (owner->core == NULL)
+        owner->core = lock_core_owner_new(locks->core);
+    return owner->core != NULL;
+}
+
+static void enter_lock_request(struct guard_locks *locks, struct guard_hold *hold)
+{
+    const char *why = NULL;
+    enum guard_lock_status status = GUARD_LOCK_NO_MEMORY;
+    if (hold->owner == NULL || enter_owner(locks, hold->owner)) {
+        hold->request.lock_owner = hold->owner != NULL ? hold->owner->core : NULL;
+        status = lock_core_ask(locks->core, clock_now_us(), &hold->request, &why);
+    }
+    if (status != GUARD_LOCK_OK)
+        answer_lock(hold, &(struct guard_lock_result){.status = status, .why = why});
+}
+
+static void enter_owner_gone(struct guard_locks *locks, struct guard_owner *owner)
+{
+    if (owner->core != NULL)
+        lock_core_owner_free(locks->core, clock_now_us(), &owner->core);
+    free(owner);
+    lock_one_out_less(locks);
+}
+
+static void end_look(struct lock_looking *looking, enum guard_lock_status status, const char *why)
+{
+    DL_DELETE(looking->locks->looks, &looking->mail);
+    enum guard_status of_error = status == GUARD_LOCK_CLOSING     ? GUARD_CLOSING
+                                 : status == GUARD_LOCK_NO_MEMORY ? GUARD_NO_MEMORY
+                                                                  : GUARD_FAILED;
+    looking->status = status;
+    if (status != GUARD_LOCK_OK)
+        check_failed(looking->error, of_error, "guard_lock_look: %s", why != NULL ? why : "no answer");
+    blocking_over(looking->blocking);
+}
+
+static void on_lock_looked(void *context, const struct guard_lock_view *view, const char *why)
+{
+    struct lock_looking *looking = context;
+    if (view != NULL)
+        *looking->view = *view;
+    end_look(looking, view != NULL ? GUARD_LOCK_OK : GUARD_LOCK_UNREACHABLE, why);
+}
+
+static void enter_look(struct guard_locks *locks, struct lock_looking *looking)
+{
+    DL_APPEND(locks->looks, &looking->mail);
+    if (!locks->provider->look(locks->provider, &looking->name, on_lock_looked, looking))
+        end_look(looking, GUARD_LOCK_NO_MEMORY, "no memory, or too much is under way");
+}
+
+static void enter_lock_mail(struct guard_locks *locks, struct lock_mail *mail)
+{
+    struct guard_hold *hold = mail->of;
+    switch (mail->kind) {
+    case LOCK_MAIL_ASK:
+        enter_lock_request(locks, hold);
+        break;
+    case LOCK_MAIL_CANCEL:
+        lock_core_cancel(locks->core, clock_now_us(), &hold->request);
+        break;
+    case LOCK_MAIL_GIVE:
+        DL_APPEND(locks->giving, &hold->mail);
+        lock_core_give(locks->core, clock_now_us(), &hold->core);
+        break;
+    case LOCK_MAIL_OWNER_GONE:
+        enter_owner_gone(locks, mail->of);
+        break;
+    case LOCK_MAIL_LOOK:
+        enter_look(locks, mail->of);
+        break;
+    }
+}
+
+static struct lock_mail *take_lock_mail(struct guard_locks *locks)
+{
+    pthread_mutex_lock(&locks->mutex);
+    struct lock_mail *mail = locks->mail;
+    if (mail != NULL) {
+        DL_DELETE(locks->mail, mail);
+        mail->posted = false;
+    }
+    pthread_mutex_unlock(&locks->mutex);
+    return mail;
+}
+
+static void empty_lock_mail(struct guard_locks *locks)
+{
+    struct lock_mail *mail = take_lock_mail(locks);
+    for (; mail != NULL; mail = take_lock_mail(locks)) {
+        enter_lock_mail(locks, mail);
+        perform_lock_actions(locks);
+    }
+}
+
+static void on_lock_mail(void *context)
+{
+    struct guard_locks *locks = context;
+    if (locks->phase == LOCK_ENDING)
+        return;
+    empty_lock_mail(locks);
+    after_lock_event(locks);
+}
+
+/* ---- the end ---- */
+
+static void lock_host_ends(struct guard_locks *locks)
+{
+    host_wake_clear(&locks->wake);
+    host_close(locks->host, NULL, NULL);
+}
+
+static void on_provider_closed(void *context)
+{
+    struct guard_locks *locks = context;
+    locks->provider = NULL;
+    lock_host_ends(locks);
+}
+
+/* True: nothing more comes in. guard_unlock() and the like do by themselves what is left to do. */
+static bool end_lock_mail(struct guard_locks *locks)
+{
+    pthread_mutex_lock(&locks->mutex);
+    locks->ended = locks->mail == NULL;
+    locks->published.is_up = false;
+    pthread_mutex_unlock(&locks->mutex);
+    return locks->ended;
+}
+
+/* The provider says nothing any more. What is not confirmed ends with its lease. */
+static void abandon_what_is_open(struct guard_locks *locks)
+{
+    while (locks->giving != NULL)
+        tell_lock_given(locks->giving->of, GUARD_LOCK_UNKNOWN);
+    while (locks->looks != NULL)
+        end_look(locks->looks->of, GUARD_LOCK_CLOSING, "the locks are closing");
+}
+
+static void end_locks(struct guard_locks *locks)
+{
+    locks->phase = LOCK_ENDING;
+    do {
+        empty_lock_mail(locks);
+        tell_application(locks);
+    } while (!end_lock_mail(locks));
+    locks->confirmed = lock_core_idle(locks->core);
+    abandon_what_is_open(locks);
+    host_timer_stop(locks->host, &locks->timer);
+    host_timer_stop(locks->host, &locks->limit);
+    host_timer_stop(locks->host, &locks->beat);
+    host_soon_stop(&locks->turn_over);
+    locks->provider->close(locks->provider, on_provider_closed, locks);
+}
+
+static void on_lock_limit(void *context)
+{
+    end_locks(context);
+}
+
+static void begin_lock_end(struct guard_locks *locks, uint32_t drain_ms)
+{
+    locks->phase = LOCK_CLOSING;
+    host_timer_set(locks->host, &locks->limit, clock_now_us() + (uint64_t)drain_ms * 1000);
+    lock_core_close(locks->core, clock_now_us());
+    after_lock_event(locks);
+}
+
+static void advance_lock_end(struct guard_locks *locks)
+{
+    pthread_mutex_lock(&locks->mutex);
+    bool closing = locks->closing;
+    uint32_t drain_ms = locks->drain_ms;
+    pthread_mutex_unlock(&locks->mutex);
+    if (closing && locks->phase == LOCK_RUNNING)
+        begin_lock_end(locks, drain_ms);
+    else if (locks->phase == LOCK_CLOSING && lock_core_idle(locks->core))
+        end_locks(locks);
+}
+
+/* ---- once per turn ---- */
+
+static void on_lock_turn_over(void *context)
+{
+    struct guard_locks *locks = context;
+    tell_application(locks);
+    host_timer_set(locks->host, &locks->timer, lock_core_next_us(locks->core));
+    advance_lock_end(locks);
+}
+
+static void on_lock_timer(void *context)
+{
+    struct guard_locks *locks = context;
+    lock_core_tick(locks->core, clock_now_us());
+    after_lock_event(locks);
+}
+
+static void on_lock_beat(void *context)
+{
+    struct guard_locks *locks = context;
+    uint64_t now_us = clock_now_us();
+    host_timer_set(locks->host, &locks->beat, now_us + (uint64_t)REST_EVERY_MS * 1000);
+    say_rest(&locks->say, now_us);
+}
+
+bool lock_is_own_thread(struct guard_locks *locks)
+{
+    pthread_mutex_lock(&locks->mutex);
+    bool own = !locks->ended && pthread_equal(pthread_self(), locks->thread) != 0;
+    pthread_mutex_unlock(&locks->mutex);
+    return own;
+}
+
+/* ---- the beginning ---- */
+
+static void *run_locks(void *context)
+{
+    struct guard_locks *locks = context;
+    uv_host_run(locks->host);
+    return NULL;
+}
+
+/* The host's signals are no business of this thread. */
+static bool start_locks_thread(struct guard_locks *locks)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    bool started = pthread_create(&locks->thread, NULL, run_locks, locks) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return started;
+}
+
+static struct lock_core *new_lock_core(struct guard_locks *locks)
+{
+    locks->kinds = locks->provider->kinds;
+    const struct guard_locks_config *config = &locks->config;
+    struct lock_core_config core = {
+        .kinds = locks->provider->kinds,
+        .all_at_once = locks->provider->all_at_once,
+        .stays = locks->provider->stays,
+        .limit_ms = config->limit_ms,
+        .place_ms = config->place_ms,
+        .warn_ms = config->warn_ms,
+        .max_requests = config->max_requests,
+        .once_ms = config->connect_limit_ms + 2 * config->limit_ms,
+        .make_token = make_lock_token,
+        .token_context = locks,
+    };
+    memcpy(core.hash_key, locks->hash_key, sizeof core.hash_key);
+    return clock_random(&core.seed, sizeof core.seed) ? lock_core_new(&core) : NULL;
+}
+
+static struct lock_provider *open_provider(struct guard_locks *locks, struct guard_error *error)
+{
+    const struct lock_provider_config config = {
+        .host = locks->host,
+        .locks = &locks->config,
+        .say = &locks->say,
+        .hooks = {.context = locks,
+                  .replied = on_lock_replied,
+                  .told = on_lock_told,
+                  .dropped = on_lock_dropped,
+                  .resync = on_lock_resync,
+                  .link = on_lock_link},
+    };
+    return lock_provider_opener(locks->config.provider)(&config, error);
+}
+
+static void prepare_lock_callbacks(struct guard_locks *locks)
+{
+    host_wake_init(locks->host, &locks->wake, on_lock_mail, locks);
+    locks->timer = (struct host_timer){.run = on_lock_timer, .context = locks};
+    locks->limit = (struct host_timer){.run = on_lock_limit, .context = locks};
+    locks->beat = (struct host_timer){.run = on_lock_beat, .context = locks};
+    locks->turn_over = (struct host_soon){.run = on_lock_turn_over, .context = locks};
+    host_timer_set(locks->host, &locks->beat, clock_now_us());
+}
+
+/* The thread did not start: its loop runs out on this one. */
+static void undo_lock_start(struct guard_locks *locks)
+{
+    host_timer_stop(locks->host, &locks->beat);
+    if (locks->provider != NULL)
+        locks->provider->close(locks->provider, on_provider_closed, locks);
+    else
+        lock_host_ends(locks);
+    uv_host_run(locks->host);
+    if (locks->core != NULL)
+        lock_core_free(&locks->core);
+    uv_host_free(&locks->host);
+}
+
+enum guard_status lock_thread_start(struct guard_locks *locks, struct guard_error *error)
+{
+    struct guard_error failed = {.status = GUARD_NO_MEMORY};
+    check_failed(&failed, GUARD_NO_MEMORY,
+                 "guard_locks_open: no memory, thread, randomness or descriptor to be had");
+    locks->host = uv_host_open();
+    if (locks->host != NULL) {
+        prepare_lock_callbacks(locks);
+        locks->provider = open_provider(locks, &failed);
+        bool whole = locks->provider != NULL && locks->provider->perform != NULL;
+        locks->core = whole ? new_lock_core(locks) : NULL;
+        if (locks->core != NULL && start_locks_thread(locks))
+            return GUARD_OK;
+        undo_lock_start(locks);
+    }
+    if (error != NULL)
+        *error = failed;
+    return failed.status;
+}
+
+void lock_thread_stop(struct guard_locks *locks, uint32_t drain_ms)
+{
+    pthread_mutex_lock(&locks->mutex);
+    locks->closing = true;
+    locks->drain_ms = drain_ms;
+    host_wake_send(&locks->wake);
+    pthread_mutex_unlock(&locks->mutex);
+    pthread_join(locks->thread, NULL);
+    lock_core_free(&locks->core);
+    uv_host_free(&locks->host);
+}

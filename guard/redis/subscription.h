@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * redis/subscription.h - one channel of Redis, heard for ever by every process of a namespace.
+ *
+ * One channel for all keys, subscribed once and for ever, because subscriptions that come and go with the
+ * keys lose messages between the two. Two things tell that it is alive: the subscription was confirmed, and
+ * the canary, a message that this process publishes over its command connection every second, comes back.
+ * When it does not for CANARY_LIMIT_MS although it was published, the connection is dropped and made again.
+ * Whenever the subscription comes up, messages may have been lost before: `resync` is called.
+ *
+ *   c <process> <number>     a canary: does this process hear itself? Whatever begins with "c " is not handed on
+ *
+ * Threads   that of its loop; the canary's part is pure.
+ */
+#ifndef GUARD_SUBSCRIPTION_H
+#define GUARD_SUBSCRIPTION_H
+
+#include "../base/clock.h"
+#include "redis.h"
+
+enum { CANARY_EVERY_MS = 1000, CANARY_LIMIT_MS = 2000 };
+
+/* When was one sent that has not come back? Pure. */
+struct canary {
+    char process[CLOCK_UUID_SIZE];
+    uint64_t sent;                /* its number */
+    uint64_t unanswered_since_us; /* 0: none */
+};
+void canary_sent(struct canary *canary, uint64_t now_us);
+/* True if it is this process's. */
+bool canary_back(struct canary *canary, const char *subject, size_t subject_bytes);
+void canary_forget(struct canary *canary);
+bool canary_dead(const struct canary *canary, uint64_t now_us);
+
+struct subscription_hooks {
+    void *context;
+    void (*message)(void *context, const char *payload, size_t payload_bytes); /* lent */
+    void (*resync)(void *context);
+    void (*state)(void *context, const char *text); /* subscription_state() has changed, or why */
+};
+
+struct subscription;
+/* The channel is lent until it is closed. NULL: no memory. */
+struct subscription *subscription_open(struct guard_host *host, const char *channel,
+                                       const struct redis_config *redis, struct redis *publisher,
+                                       const struct subscription_hooks *hooks);
+void subscription_close(struct subscription *subscription, void (*closed)(void *context), void *context);
+/* UP: subscribed, and allowed to publish. */
+enum guard_redis_state subscription_state(const struct subscription *subscription);
+
+#endif

@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * fleetlock_test.c - fleetlock from outside: real processes, a real Redis, real signals.
+ *
+ * HOLD is a COMMAND that says that it has begun and lasts until something ends it.
+ */
+#include "load/base/clock.h"
+#include "load/base/net.h"
+#include "load/base/proc.h"
+#include "load/stack/stack.h"
+#include "tests/support/test.h"
+
+#include <fcntl.h>
+#include <hiredis/hiredis.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { LIMIT_MS = 30000, ARGUMENTS_MAX = 24, TEXT_BYTES = 4096, PATH_BYTES = PROC_PATH_BYTES + 32 };
+
+#define HOLD "--", "sh", "-c", "echo began $FLEETLOCK_NAME $FLEETLOCK_FENCE $$; exec sleep 600"
+/* It does not go when it is told. */
+#define CLING "--", "sh", "-c", "trap '' TERM; echo began x 0 $$; while :; do sleep 0.05; done"
+
+static struct stack_redis redis;
+static char folder[PROC_PATH_BYTES];
+static char program[256];
+static unsigned runs;
+
+/* One fleetlock. */
+struct run {
+    pid_t pid;
+    char output[PATH_BYTES];
+};
+
+static bool up(void)
+{
+    const char *catalogd = stack_catalogd_program();
+    const char *slash = strrchr(catalogd, '/');
+    snprintf(program, sizeof program, "%.*s/fleetlock", slash != NULL ? (int)(slash - catalogd) : 1,
+             slash != NULL ? catalogd : ".");
+    return stack_redis_start(&redis, NULL) && proc_folder("fleetlock", NULL, folder);
+}
+
+static bool down(void)
+{
+    stack_redis_stop(&redis);
+    return true;
+}
+
+static bool empty(void)
+{
+    stack_redis_resume(&redis);
+    freeReplyObject(stack_redis_command(&redis, "FLUSHALL"));
+    return true;
+}
+
+static struct run start_arguments(const char *const *words)
+{
+    const char *argv[ARGUMENTS_MAX + 1] = {program};
+    char url[sizeof redis.url + 16];
+    struct run run;
+    size_t count = 1;
+    while (words[count - 1] != NULL && count < ARGUMENTS_MAX) {
+        argv[count] = words[count - 1];
+        count++;
+    }
+    snprintf(run.output, sizeof run.output, "%s/%u", folder, runs++);
+    snprintf(url, sizeof url, "FLEETLOCK_URL=%s", redis.url);
+    const char *const settings[] = {url, NULL};
+    run.pid =
+        proc_start(&(struct proc_options){.argv = argv, .settings = settings, .output_path = run.output});
+    assert_true(run.pid > 0);
+    return run;
+}
+#define start(...) start_arguments((const char *const[]){__VA_ARGS__, NULL})
+
+/* What it and its COMMAND have printed. */
+static const char *output(const struct run *run)
+{
+    static char text[TEXT_BYTES];
+    const int fd = open(run->output, O_RDONLY | O_CLOEXEC);
+    const ssize_t bytes = fd >= 0 ? read(fd, text, sizeof text - 1) : 0;
+    if (fd >= 0)
+        close(fd);
+    text[bytes > 0 ? bytes : 0] = '\0';
+    return text;
+}
+
+static int status_of(struct run *run)
+{
+    int status;
+    assert_true(proc_wait(run->pid, LIMIT_MS, &status));
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static void expect(struct run run, int status, const char *text)
+{
+    assert_int_equal(status_of(&run), status);
+    if (strstr(output(&run), text) == NULL)
+        fail_msg("\"%s\" is not in: %s", text, output(&run));
+}
+
+/* COMMAND's words once it has begun: its name, its fence and its process. */
+struct begun {
+    char name[64];
+    uint64_t fence;
+    pid_t pid;
+};
+
+static bool has_begun(const struct run *run, struct begun *out)
+{
+    int pid;
+    const bool begun = sscanf(output(run), "began %63s %" SCNu64 " %d", out->name, &out->fence, &pid) == 3;
+    out->pid = begun ? (pid_t)pid : 0;
+    return begun;
+}
+
+static struct begun wait_begun(const struct run *run)
+{
+    struct begun begun;
+    const uint64_t end_us = clock_after_ms(LIMIT_MS);
+    while (!has_begun(run, &begun)) {
+        if (clock_us() >= end_us)
+            fail_msg("it has not begun: %s", output(run));
+        clock_pause_ms(5);
+    }
+    return begun;
+}
+
+static void expect_status(const char *name, const char *wanted)
+{
+    const uint64_t end_us = clock_after_ms(LIMIT_MS);
+    for (;;) {
+        struct run run = start(name, "--status");
+        assert_int_equal(status_of(&run), 0);
+        if (strstr(output(&run), wanted) != NULL)
+            return;
+        if (clock_us() >= end_us)
+            fail_msg("\"%s\" is not in: %s", wanted, output(&run));
+    }
+}
+
+static bool is_gone(pid_t pid)
+{
+    struct proc_look look;
+    return !proc_look(pid, &look);
+}
+
+/* Where the whole machine stands still, nobody can be asked to be in time: such gaps do not count. */
+static void wait_gone(pid_t pid, uint64_t end_us)
+{
+    enum { GAP_US = 50000 };
+    for (uint64_t before_us = clock_us(); !is_gone(pid); clock_pause_ms(1)) {
+        const uint64_t now_us = clock_us();
+        if (now_us - before_us > GAP_US)
+            end_us += now_us - before_us;
+        before_us = now_us;
+        if (now_us >= end_us)
+            fail_msg("COMMAND still runs");
+    }
+}
+
+/* ---- the command ---- */
+
+TEST(a_command_finds_its_name_and_fence_and_its_status_is_passed_on)
+{
+    expect(
+        start("catalog", "--", "sh", "-c", "echo $FLEETLOCK_NAME; test $FLEETLOCK_FENCE -gt 1000000; exit 7"),
+        7, "catalog\n");
+}
+
+TEST(several_names_come_with_a_fence_each)
+{
+    expect(
+        start("a", "b", "--", "sh", "-c", "echo [$FLEETLOCK_NAME]; set -- $FLEETLOCK_FENCE; echo $# fences"),
+        0, "[a b]\n2 fences");
+}
+
+TEST(a_command_that_a_signal_ends_shows_it_as_a_shell_does)
+{
+    expect(start("x", "--", "sh", "-c", "kill -9 $$"), 128 + SIGKILL, "");
+}
+
+TEST(a_command_that_cannot_be_run_is_126_and_one_that_is_not_there_127)
+{
+    expect(start("x", "--", "/"), 126, "fleetlock: /: ");
+    expect(start("x", "--", "no-such-command"), 127, "no-such-command: No such file");
+}
+
+TEST(a_command_leads_a_process_group_of_its_own)
+{
+    struct run run = start("x", HOLD);
+    const struct begun begun = wait_begun(&run);
+    assert_int_equal(getpgid(begun.pid), begun.pid);
+    kill(run.pid, SIGTERM);
+    assert_int_equal(status_of(&run), 128 + SIGTERM);
+    wait_gone(begun.pid, clock_after_ms(LIMIT_MS));
+}
+
+/* ---- the lock ---- */
+
+TEST(the_next_one_begins_when_the_first_has_ended_with_a_higher_fence)
+{
+    struct run first = start("x", HOLD);
+    const struct begun one = wait_begun(&first);
+    struct run second = start("x", HOLD);
+    expect_status("x", "1 holder, 1 waiting");
+    assert_string_equal(output(&second), "");
+    kill(first.pid, SIGTERM);
+    assert_int_equal(status_of(&first), 128 + SIGTERM);
+    const struct begun two = wait_begun(&second);
+    assert_true(two.fence > one.fence);
+    kill(second.pid, SIGINT);
+    assert_int_equal(status_of(&second), 128 + SIGINT);
+    expect_status("x", "0 holders, 0 waiting");
+}
+
+TEST(readers_stand_beside_each_other_and_behind_a_writer_that_waits)
+{
+    struct run first = start("x", "--read", HOLD), second = start("x", "--read", HOLD);
+    wait_begun(&first);
+    wait_begun(&second);
+    struct run writer = start("x", "--write", HOLD);
+    expect_status("x", "2 holders, 1 waiting");
+    expect(start("x", "--read", "--wait", "0", "--", "true"), 75, "not acquired in time");
+    struct run *const all[] = {&first, &second, &writer};
+    for (size_t i = 0; i < 3; i++) {
+        wait_begun(all[i]);
+        kill(all[i]->pid, SIGTERM);
+        assert_int_equal(status_of(all[i]), 128 + SIGTERM);
+    }
+}
+
+TEST(permits_are_counted_in_units)
+{
+    struct run holder = start("x", "--permits", "2", "--of", "3", HOLD);
+    wait_begun(&holder);
+    expect_status("x", " 2 of 3");
+    expect(start("x", "--permits", "2", "--of", "3", "--wait", "0", "--", "true"), 75, "not acquired");
+    expect(start("x", "--permits", "1", "--of", "3", "--wait", "0", "--", "true"), 0, "");
+    kill(holder.pid, SIGTERM);
+    assert_int_equal(status_of(&holder), 128 + SIGTERM);
+}
+
+TEST(a_bounded_wait_ends_with_75_and_leaves_no_place_in_the_queue)
+{
+    struct run holder = start("x", HOLD);
+    wait_begun(&holder);
+    expect(start("x", "--wait", "300ms", "--", "true"), 75, "not acquired in time, 0 waited in front");
+    expect_status("x", "1 holder, 0 waiting");
+    kill(holder.pid, SIGTERM);
+    assert_int_equal(status_of(&holder), 128 + SIGTERM);
+}
+
+TEST(a_signal_ends_the_wait)
+{
+    struct run holder = start("x", HOLD);
+    wait_begun(&holder);
+    struct run waiter = start("x", HOLD);
+    expect_status("x", "1 waiting");
+    kill(waiter.pid, SIGTERM);
+    assert_int_equal(status_of(&waiter), 128 + SIGTERM);
+    expect_status("x", "0 waiting");
+    kill(holder.pid, SIGTERM);
+    assert_int_equal(status_of(&holder), 128 + SIGTERM);
+}
+
+/* ---- losing it ---- */
+
+/* Redis hangs: by the end of the lease of the last renewal that could have been confirmed, COMMAND is dead. */
+TEST(a_command_that_clings_is_killed_before_the_lease_ends)
+{
+    enum { LEASE_MS = 3000 };
+    struct run run = start("x", "--lease", "3s", "--grace", "1s", CLING);
+    const struct begun begun = wait_begun(&run);
+    stack_redis_pause(&redis);
+    wait_gone(begun.pid, clock_after_ms(LEASE_MS));
+    expect(run, 74, "the lock is lost");
+    stack_redis_resume(&redis);
+}
+
+TEST(a_command_that_is_told_has_its_grace)
+{
+    struct run run = start("x", "--lease", "3s", "--grace", "1s", "--", "sh", "-c",
+                           "trap 'echo told; exit 3' TERM; echo began x 0 $$; while :; do sleep 0.05; done");
+    const struct begun begun = wait_begun(&run);
+    stack_redis_pause(&redis);
+    expect(run, 74, "told\n");
+    wait_gone(begun.pid, clock_after_ms(LIMIT_MS));
+    stack_redis_resume(&redis);
+}
+
+TEST(a_command_may_go_on_without_the_lock)
+{
+    struct run run = start("x", "--lease", "1s", "--grace", "0", "--on-lost", "go-on", "--", "sh", "-c",
+                           "echo began x 0 $$; trap 'exit 5' USR1; while :; do sleep 0.05; done");
+    const struct begun begun = wait_begun(&run);
+    const uint64_t end_us = clock_after_ms(LIMIT_MS);
+    stack_redis_pause(&redis);
+    while (strstr(output(&run), "COMMAND goes on") == NULL) {
+        assert_true(clock_us() < end_us);
+        clock_pause_ms(5);
+    }
+    stack_redis_resume(&redis);
+    assert_int_equal(kill(begun.pid, SIGUSR1), 0);
+    assert_int_equal(status_of(&run), 5);
+}
+
+TEST(a_redis_that_has_forgotten_the_lock_loses_it)
+{
+    struct run run = start("x", "--lease", "3s", HOLD);
+    const struct begun begun = wait_begun(&run);
+    stack_redis_kill(&redis);
+    assert_true(stack_redis_restart(&redis));
+    expect(run, 74, "the lock is lost");
+    wait_gone(begun.pid, clock_after_ms(LIMIT_MS));
+}
+
+TEST(a_command_does_not_outlive_a_fleetlock_that_is_killed)
+{
+    struct run run = start("x", "--lease", "3s", "--grace", "500ms", CLING);
+    const struct begun begun = wait_begun(&run);
+    struct run next = start("x", HOLD);
+    expect_status("x", "1 waiting");
+    kill(run.pid, SIGKILL);
+    wait_gone(begun.pid, clock_after_ms(LIMIT_MS));
+    assert_true(proc_wait(run.pid, LIMIT_MS, NULL));
+    wait_begun(&next);
+    kill(next.pid, SIGTERM);
+    assert_int_equal(status_of(&next), 128 + SIGTERM);
+}
+
+/* ---- what is wrong ---- */
+
+TEST(a_provider_that_is_not_there_is_69)
+{
+    char url[64];
+    snprintf(url, sizeof url, "redis://127.0.0.1:%u", (unsigned)net_free_port());
+    expect(start("x", "--wait", "500ms", "--url", url, "--", "true"), 69, "not reachable");
+    expect(start("x", "--status", "--url", url), 69, "not reachable");
+}
+
+TEST(each_mistake_is_64_and_a_line)
+{
+    static const struct {
+        const char *arguments[8], *text;
+    } mistakes[] = {
+        {{"x"}, "what is to run?"},
+        {{"x", "--"}, "what is to run?"},
+        {{"--", "true"}, "which lock?"},
+        {{"x", "--read", "--write", "--", "true"}, "one of --fair"},
+        {{"x", "--permits", "3", "--of", "2", "--", "true"}, "N is at most M"},
+        {{"x", "--permits", "0", "--of", "2", "--", "true"}, "1..999999"},
+        {{"x", "--wait", "5", "--", "true"}, "as in 30s"},
+        {{"x", "--lease", "1ms", "--", "true"}, "--lease must be"},
+        {{"x", "--grace", "9s", "--", "true"}, "more than a third of --lease"},
+        {{"x", "--on-lost", "nonsense", "--", "true"}, "another signal's name"},
+        {{"x", "--provider", "etcd", "--", "true"}, "redis, redlock, postgres or zookeeper"},
+        {{"x", "y", "--status"}, "about one NAME"},
+        {{"x", "--url", "http://x", "--", "true"}, "redis://"},
+        {{"x", "--namespace", "a b", "--", "true"}, "name_space"},
+        {{"x", "--nonsense", "--", "true"}, "nonsense"},
+    };
+    for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++)
+        expect(start_arguments(mistakes[i].arguments), 64, mistakes[i].text);
+}
+
+TEST(the_help_has_examples)
+{
+    expect(start("--help"), 0, "Examples");
+}
+
+TEST_GROUP(.up = up, .down = down, .before = empty);

@@ -1,0 +1,1002 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * lock_postgres_test.c - locks by PostgreSQL on a private server: at the seam to the core, then through locks.h.
+ *
+ * A side of the rig stands for a process; where one has to die or to stop for real it is this program again, started
+ * with "hold" (see hold_main()).
+ */
+#include "tests/live/lock_rig.h"
+
+#include "guard/locks.h"
+#include "load/base/clock.h"
+#include "load/stack/proxy.h"
+#include "load/stack/stack.h"
+
+#include <fcntl.h>
+#include <libpq-fe.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+enum {
+    LONG_MS = 30000, /* a lease that no test waits for */
+    SHORT_MS = 1200, /* one that ends */
+    PROMPT_MS = 200, /* a limit that passes */
+    SIDES = 4,
+    PACE_MS = 2 /* between two looks at the server */
+};
+
+static struct stack_postgres server;
+static struct rig_side sides[RIG_SIDES_MAX];
+static struct rig_claim claims[RIG_CLAIMS_MAX];
+
+/* ---- the server, asked from outside ---- */
+
+static void must(const char *statement)
+{
+    if (!stack_postgres_query(server.socket_url, statement, NULL, 0))
+        fail_msg("%s", statement);
+}
+
+static uint64_t number_of(const char *statement)
+{
+    char value[64];
+    if (!stack_postgres_query(server.socket_url, statement, value, sizeof value))
+        fail_msg("%s", statement);
+    return strtoull(value, NULL, 10);
+}
+
+#define LOCKS "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"
+static const char all_locks[] = LOCKS, waiting_locks[] = LOCKS " AND NOT granted";
+
+/* The rig's loop goes on meanwhile. */
+static void wait_for_number(const char *statement, uint64_t wanted)
+{
+    uint64_t end_us = clock_now_us() + RIG_WAIT_MS * UINT64_C(1000);
+    while (number_of(statement) != wanted) {
+        if (clock_now_us() > end_us)
+            fail_msg("never %" PRIu64 ": %s", wanted, statement);
+        rig_pause_ms(PACE_MS);
+    }
+}
+
+/* One for both groups. */
+static bool server_up(void)
+{
+    return server.pid > 0 || stack_postgres_start(&server, 100);
+}
+
+static bool server_down(void)
+{
+    stack_postgres_stop(&server);
+    return true;
+}
+
+static bool test_begins(void)
+{
+    rig_start();
+    return true;
+}
+
+/* Nothing stands at the server when a test is over. */
+static bool test_ends(void)
+{
+    for (size_t i = 0; i < rig.side_count; i++)
+        side_close(rig.sides[i]);
+    wait_for_number(all_locks, 0);
+    rig_finish();
+    return true;
+}
+
+/* ---- sides and claims ---- */
+
+static struct rig_side *open_side(size_t at, const char *url)
+{
+    side_open(&sides[at], lock_postgres_open, url);
+    return &sides[at];
+}
+
+static struct rig_side *open_prompt_side(size_t at, const char *url)
+{
+    struct guard_error error = {.text = ""};
+    side_prepare(&sides[at], url);
+    sides[at].config.limit_ms = PROMPT_MS;
+    sides[at].config.connect_limit_ms = 5 * PROMPT_MS;
+    if (!side_start(&sides[at], lock_postgres_open, &error))
+        fail_msg("%s", error.text);
+    return &sides[at];
+}
+
+static struct rig_claim *claim_of(size_t at, struct rig_side *side, enum guard_lock_kind kind,
+                                  const char *name)
+{
+    claim_init(&claims[at], side, kind, name, LONG_MS);
+    return &claims[at];
+}
+
+static void expect_given(struct rig_claim *claim)
+{
+    assert_int_equal(claim_do(claim, LOCK_GIVE), LOCK_DONE);
+}
+
+/* Where the server may be slow to answer: what is in doubt is over when it is asked again. */
+static void give_at_last(struct rig_claim *claim)
+{
+    while (claim_do(claim, LOCK_GIVE) == LOCK_UNANSWERED)
+        ;
+}
+
+static void assert_contains(const char *text, const char *part)
+{
+    if (strstr(text, part) == NULL)
+        fail_msg("not in \"%s\": %s", text, part);
+}
+
+/* ---- taking and giving ---- */
+
+TEST(a_lone_claim_is_granted_at_once_and_every_grant_has_a_higher_number)
+{
+    struct rig_side *side = open_side(0, server.url);
+    struct rig_claim *claim = claim_of(0, side, GUARD_LOCK_FAIR, "lone");
+    uint64_t last = 0;
+    for (int i = 0; i < 5; i++) {
+        claim_new_token(claim);
+        assert_int_equal(claim_do(claim, LOCK_TAKE), LOCK_GRANTED);
+        assert_true(claim_reply(claim, LOCK_TAKE)->fence[0] > last);
+        last = claim_reply(claim, LOCK_TAKE)->fence[0];
+        assert_int_equal(claim_do(claim, LOCK_RENEW), LOCK_DONE);
+        expect_given(claim);
+        assert_int_equal(claim_do(claim, LOCK_RENEW), LOCK_NOT_HELD);
+        assert_int_equal(claim_do(claim, LOCK_GIVE), LOCK_NOT_HELD);
+    }
+    assert_int_equal(claim->told, 0);
+    assert_int_equal(number_of("SELECT fence FROM lock_fences WHERE name = 'rig:lone'"), last);
+    assert_int_equal(number_of("SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'rig:%'"),
+                     1);
+}
+
+TEST(claims_of_many_processes_are_served_in_their_order)
+{
+    uint64_t fence = 0;
+    for (size_t i = 0; i < SIDES; i++) {
+        claim_of(i, open_side(i, server.url), i % 2 == 0 ? GUARD_LOCK_FAIR : GUARD_LOCK_MUTEX, "order");
+        if (i == 0)
+            fence = claim_acquire(&claims[0]);
+        else
+            claim_queue(&claims[i]);
+        assert_int_equal(claim_reply(&claims[i], LOCK_TAKE)->before, i > 1 ? i - 1 : 0);
+        wait_for_number(waiting_locks, i);
+    }
+    for (size_t i = 1; i < SIDES; i++) {
+        expect_given(&claims[i - 1]);
+        rig_wait_until(claims[i].told == 1);
+        assert_int_equal(claim_do(&claims[i], LOCK_TAKE), LOCK_GRANTED);
+        assert_true(claim_reply(&claims[i], LOCK_TAKE)->fence[0] > fence);
+        fence = claim_reply(&claims[i], LOCK_TAKE)->fence[0];
+        for (size_t later = i + 1; later < SIDES; later++)
+            assert_int_equal(claims[later].told, 0);
+    }
+    expect_given(&claims[SIDES - 1]);
+}
+
+TEST(readers_share_and_wait_behind_a_writer_that_waits)
+{
+    struct rig_claim *one = claim_of(0, open_side(0, server.url), GUARD_LOCK_READ, "shared");
+    struct rig_claim *two = claim_of(1, open_side(1, server.url), GUARD_LOCK_READ, "shared");
+    struct rig_claim *writer = claim_of(2, open_side(2, server.url), GUARD_LOCK_WRITE, "shared");
+    struct rig_claim *late = claim_of(3, open_side(3, server.url), GUARD_LOCK_READ, "shared");
+    uint64_t fence = claim_acquire(one);
+    assert_true(fence > 0);
+    assert_int_equal(claim_acquire(two), fence);
+    claim_queue(writer);
+    wait_for_number(waiting_locks, 1);
+    claim_queue(late);
+    wait_for_number(waiting_locks, 2);
+    expect_given(one);
+    expect_given(two);
+    assert_int_equal(claim_acquire(writer), fence + 1);
+    assert_int_equal(late->told, 0);
+    expect_given(writer);
+    assert_int_equal(claim_acquire(late), fence + 1);
+    expect_given(late);
+}
+
+TEST(a_claim_that_wants_no_place_is_refused_and_leaves_nothing)
+{
+    struct rig_side *side = open_side(0, server.url);
+    struct rig_claim *holder = claim_of(0, side, GUARD_LOCK_FAIR, "once");
+    struct rig_claim *once = claim_of(1, side, GUARD_LOCK_FAIR, "once");
+    once->place_ms = 0;
+    claim_acquire(holder);
+    assert_int_equal(claim_do(once, LOCK_TAKE), LOCK_REFUSED);
+    assert_int_equal(claim_reply(once, LOCK_TAKE)->before, 0); /* one holds, none waits */
+    assert_int_equal(number_of(all_locks), 1);
+    expect_given(holder);
+    assert_int_equal(claim_do(once, LOCK_TAKE), LOCK_GRANTED);
+    expect_given(once);
+    assert_int_equal(once->told, 0);
+}
+
+TEST(a_claim_that_gives_up_leaves_the_line)
+{
+    struct rig_claim *holder = claim_of(0, open_side(0, server.url), GUARD_LOCK_FAIR, "leaves");
+    struct rig_claim *leaver = claim_of(1, open_side(1, server.url), GUARD_LOCK_FAIR, "leaves");
+    struct rig_claim *next = claim_of(2, open_side(2, server.url), GUARD_LOCK_FAIR, "leaves");
+    claim_acquire(holder);
+    claim_queue(leaver);
+    wait_for_number(waiting_locks, 1);
+    claim_queue(next);
+    assert_int_equal(claim_do(leaver, LOCK_GIVE), LOCK_NOT_HELD);
+    expect_given(holder);
+    claim_acquire(next);
+    assert_int_equal(leaver->told, 0);
+    wait_for_number(all_locks, 1);
+    expect_given(next);
+}
+
+/* Whatever it is doing: the take and the give are answered, and the lock is free. */
+TEST(a_claim_is_given_up_after_any_number_of_turns)
+{
+    struct rig_side *side = open_side(0, server.url);
+    bool was_granted = false;
+    for (unsigned turns = 0; !was_granted; turns++) {
+        struct rig_claim *claim = &claims[0], *next = &claims[1];
+        sides[0].claim_count = 0;
+        claim_of(0, side, GUARD_LOCK_FAIR, "turns");
+        claim_of(1, side, GUARD_LOCK_FAIR, "turns");
+        claim_send(claim, LOCK_TAKE);
+        for (unsigned i = 0; i < turns && claim->errands[LOCK_TAKE].is_out; i++)
+            rig_turn();
+        uv_timer_stop(&rig.limit);
+        claim_send(claim, LOCK_GIVE);
+        rig_wait_until(!claim->errands[LOCK_TAKE].is_out && !claim->errands[LOCK_GIVE].is_out);
+        was_granted = claim_reply(claim, LOCK_TAKE)->kind == LOCK_GRANTED;
+        assert_int_equal(claim_reply(claim, LOCK_GIVE)->kind, was_granted ? LOCK_DONE : LOCK_NOT_HELD);
+        claim_acquire(next);
+        expect_given(next);
+    }
+}
+
+TEST(a_provider_is_closed_after_any_number_of_turns)
+{
+    bool was_granted = false;
+    for (unsigned turns = 0; !was_granted; turns++) {
+        struct rig_side *side = open_side(0, server.url);
+        struct rig_claim *claim = claim_of(0, side, GUARD_LOCK_FAIR, "closed");
+        claim_send(claim, LOCK_TAKE);
+        for (unsigned i = 0; i < turns && claim->errands[LOCK_TAKE].is_out; i++)
+            rig_turn();
+        uv_timer_stop(&rig.limit);
+        was_granted = !claim->errands[LOCK_TAKE].is_out;
+        side_close(side);
+        rig.side_count = 0;
+    }
+}
+
+TEST(a_ninth_claim_stands_in_line_in_its_process)
+{
+    struct rig_side *side = open_side(0, server.url);
+    char name[16];
+    for (size_t i = 0; i < 11; i++) {
+        snprintf(name, sizeof name, "many%zu", i);
+        claim_of(i, side, GUARD_LOCK_FAIR, name);
+        if (i < 8)
+            claim_acquire(&claims[i]);
+        else
+            claim_queue(&claims[i]);
+    }
+    assert_int_equal(number_of(all_locks), 8);
+    struct rig_claim *once = claim_of(11, side, GUARD_LOCK_FAIR, "many11");
+    once->place_ms = 0;
+    assert_int_equal(claim_do(once, LOCK_TAKE), LOCK_UNSENT);
+    assert_contains(claim_why(once, LOCK_TAKE), "sessions");
+    assert_int_equal(claim_do(&claims[9], LOCK_GIVE), LOCK_NOT_HELD);
+    expect_given(&claims[3]);
+    rig_wait_until(claims[8].told == 1);
+    assert_int_equal(claims[10].told, 0);
+    claim_acquire(&claims[8]);
+    expect_given(&claims[0]);
+    rig_wait_until(claims[10].told == 1);
+    claim_acquire(&claims[10]);
+    for (size_t i = 0; i < 11; i++)
+        claim_do(&claims[i], LOCK_GIVE);
+    assert_int_equal(side->downs, 0);
+}
+
+TEST(what_is_seen_of_a_name)
+{
+    struct rig_side *side = open_side(0, server.url);
+    char who[32];
+    assert_true(side_look(side, "seen"));
+    assert_int_equal(side->view.holder_count + side->view.waiter_count + side->view.seen_count, 0);
+    uint64_t fence = claim_acquire(claim_of(0, side, GUARD_LOCK_READ, "seen"));
+    claim_queue(claim_of(1, open_side(1, server.url), GUARD_LOCK_WRITE, "seen"));
+    wait_for_number(waiting_locks, 1);
+    claim_queue(claim_of(2, open_side(2, server.url), GUARD_LOCK_READ, "seen"));
+    wait_for_number(waiting_locks, 2);
+    assert_true(side_look(side, "seen"));
+    snprintf(who, sizeof who, "rig:%d", (int)getpid());
+    assert_int_equal(side->view.fence, fence);
+    assert_int_equal(side->view.holder_count, 1);
+    assert_int_equal(side->view.waiter_count, 2);
+    assert_int_equal(side->view.seen_count, 3);
+    for (size_t i = 0; i < 3; i++) {
+        const struct guard_lock_seen *seen = &side->view.seen[i];
+        assert_string_equal(seen->who, who);
+        assert_int_equal(seen->units, i == 1 ? LOCK_ALL : 1);
+        assert_int_equal(seen->limit, LOCK_ALL);
+        assert_int_equal(seen->holds, i == 0);
+        assert_in_range(seen->since_s, clock_wall_s() - 60, clock_wall_s());
+    }
+}
+
+TEST(a_look_works_while_all_sessions_are_in_use)
+{
+    struct rig_side *side = open_side(0, server.url);
+    char name[16];
+    for (size_t i = 0; i < 8; i++) {
+        snprintf(name, sizeof name, "full%zu", i);
+        claim_acquire(claim_of(i, side, GUARD_LOCK_FAIR, name));
+    }
+    assert_true(side_look(side, "full3"));
+    assert_int_equal(side->view.holder_count, 1);
+    assert_true(side_look(side, "full8"));
+    assert_int_equal(side->view.holder_count, 0);
+}
+
+/* ---- who dies, and who stands still ---- */
+
+struct child {
+    pid_t pid;
+    int output;
+};
+
+/* A process that takes a lock, says "line" when it stands in line and "held" when it holds, and renews. */
+static int hold_main(char **argv)
+{
+    struct rig_claim *claim = &claims[0];
+    rig_start();
+    side_open(&sides[0], lock_postgres_open, argv[2]);
+    claim_init(claim, &sides[0], GUARD_LOCK_FAIR, argv[3], (uint32_t)atoi(argv[4]));
+    enum lock_reply_kind kind = claim_do(claim, LOCK_TAKE);
+    if (kind == LOCK_REFUSED)
+        dprintf(STDOUT_FILENO, "line\n");
+    claim_acquire(claim);
+    dprintf(STDOUT_FILENO, "held\n");
+    while (claim->dropped == 0) {
+        claim_send(claim, LOCK_RENEW);
+        rig_pause_ms(claim->lease_ms / 3);
+        rig_wait_until(!claim->errands[LOCK_RENEW].is_out);
+    }
+    dprintf(STDOUT_FILENO, "dropped: %s\n", claim->dropped_why);
+    return 0;
+}
+
+static struct child start_child(const char *name, uint32_t lease_ms)
+{
+    struct child child;
+    int ends[2];
+    char lease[16];
+    snprintf(lease, sizeof lease, "%" PRIu32, lease_ms);
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    child.pid = fork();
+    if (child.pid == 0) {
+        dup2(ends[1], STDOUT_FILENO);
+        execl("/proc/self/exe", "lock_postgres_test", "hold", server.url, name, lease, (char *)NULL);
+        _exit(127);
+    }
+    assert_true(child.pid > 0);
+    close(ends[1]);
+    child.output = ends[0];
+    return child;
+}
+
+/* The child's next line; the rig stands still meanwhile. */
+static void expect_line(struct child *child, const char *wanted)
+{
+    char line[512];
+    size_t count = 0;
+    while (count + 1 < sizeof line && read(child->output, line + count, 1) == 1 && line[count] != '\n')
+        count++;
+    line[count] = '\0';
+    if (strncmp(line, wanted, strlen(wanted)) != 0)
+        fail_msg("the child says \"%s\", not \"%s\"", line, wanted);
+}
+
+static void end_child(struct child *child)
+{
+    kill(child->pid, SIGKILL);
+    assert_int_equal(waitpid(child->pid, NULL, 0), child->pid);
+    close(child->output);
+}
+
+TEST(the_lock_of_a_killed_process_is_granted_at_once)
+{
+    struct child holder = start_child("killed", LONG_MS);
+    struct rig_claim *next = claim_of(0, open_side(0, server.url), GUARD_LOCK_FAIR, "killed");
+    expect_line(&holder, "held");
+    claim_queue(next);
+    wait_for_number(waiting_locks, 1);
+    uint64_t before_us = clock_now_us();
+    end_child(&holder);
+    claim_acquire(next);
+    assert_in_range(clock_now_us() - before_us, 0, LONG_MS * 1000 / 2);
+    expect_given(next);
+}
+
+TEST(a_killed_waiter_blocks_nobody)
+{
+    struct rig_claim *holder = claim_of(0, open_side(0, server.url), GUARD_LOCK_FAIR, "waiter");
+    struct rig_claim *next = claim_of(1, open_side(1, server.url), GUARD_LOCK_FAIR, "waiter");
+    claim_acquire(holder);
+    struct child dead = start_child("waiter", LONG_MS);
+    expect_line(&dead, "line");
+    wait_for_number(waiting_locks, 1);
+    claim_queue(next);
+    wait_for_number(waiting_locks, 2);
+    end_child(&dead);
+    wait_for_number(waiting_locks, 1); /* seen without anybody giving back */
+    expect_given(holder);
+    claim_acquire(next);
+    expect_given(next);
+}
+
+TEST(the_server_ends_the_lease_of_a_stopped_process)
+{
+    struct child holder = start_child("stopped", SHORT_MS);
+    struct rig_claim *next = claim_of(0, open_side(0, server.url), GUARD_LOCK_FAIR, "stopped");
+    expect_line(&holder, "held");
+    kill(holder.pid, SIGSTOP);
+    uint64_t stopped_us = clock_now_us();
+    claim_acquire(next);
+    print_message("granted %.1f ms after the stop, of a lease of %d\n",
+                  (double)(clock_now_us() - stopped_us) / 1000, SHORT_MS);
+    kill(holder.pid, SIGCONT);
+    expect_line(&holder, "dropped: PostgreSQL 127.0.0.1");
+    end_child(&holder);
+    expect_given(next);
+}
+
+/* One that came to the head of the line while it was stopped. */
+TEST(a_stopped_waiter_holds_for_no_longer_than_its_lease)
+{
+    struct rig_claim *holder = claim_of(0, open_side(0, server.url), GUARD_LOCK_FAIR, "head");
+    struct rig_claim *next = claim_of(1, open_side(1, server.url), GUARD_LOCK_FAIR, "head");
+    claim_acquire(holder);
+    struct child stopped = start_child("head", SHORT_MS);
+    expect_line(&stopped, "line");
+    wait_for_number(waiting_locks, 1);
+    claim_queue(next);
+    wait_for_number(waiting_locks, 2);
+    kill(stopped.pid, SIGSTOP);
+    expect_given(holder);
+    claim_acquire(next);
+    kill(stopped.pid, SIGCONT);
+    expect_given(next);
+    expect_line(&stopped, "held"); /* it has stood in line anew */
+    end_child(&stopped);
+}
+
+static const char end_backends[] =
+    "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'";
+
+TEST(a_holder_hears_at_once_that_its_session_was_ended)
+{
+    struct rig_claim *holder = claim_of(0, open_side(0, server.url), GUARD_LOCK_FAIR, "ended");
+    claim_acquire(holder);
+    must(end_backends);
+    uint64_t ended_us = clock_now_us();
+    rig_wait_until(holder->dropped == 1);
+    print_message("dropped %.1f ms later\n", (double)(holder->dropped_us - ended_us) / 1000);
+    assert_contains(holder->dropped_why, "PostgreSQL 127.0.0.1");
+    assert_contains(holder->dropped_why, "terminating connection due to administrator command");
+    assert_int_equal(claim_do(holder, LOCK_RENEW), LOCK_NOT_HELD);
+    assert_int_equal(claim_do(holder, LOCK_GIVE), LOCK_NOT_HELD);
+    assert_int_equal(holder->told, 0);
+}
+
+TEST(a_waiter_whose_session_was_ended_stands_in_line_again)
+{
+    struct rig_claim *holder = claim_of(0, open_side(0, server.url), GUARD_LOCK_FAIR, "again");
+    struct rig_claim *waiter = claim_of(1, open_side(1, server.url), GUARD_LOCK_FAIR, "again");
+    claim_acquire(holder);
+    claim_queue(waiter);
+    wait_for_number(waiting_locks, 1);
+    must("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted");
+    rig_wait_until(waiter->told == 1);
+    assert_int_equal(waiter->dropped, 0);
+    claim_queue(waiter);
+    wait_for_number(waiting_locks, 1);
+    expect_given(holder);
+    claim_acquire(waiter);
+    expect_given(waiter);
+}
+
+/* ---- the server ---- */
+
+TEST(the_fence_goes_on_after_the_server_was_killed)
+{
+    struct rig_claim *holder = claim_of(0, open_side(0, server.url), GUARD_LOCK_FAIR, "crash");
+    struct rig_claim *waiter = claim_of(1, open_side(1, server.url), GUARD_LOCK_FAIR, "crash");
+    uint64_t fence = claim_acquire(holder);
+    claim_queue(waiter);
+    stack_postgres_kill(&server);
+    rig_wait_until(holder->dropped == 1 && waiter->told == 1);
+    assert_int_equal(claim_do(waiter, LOCK_TAKE), LOCK_UNSENT);
+    assert_contains(claim_why(waiter, LOCK_TAKE), "127.0.0.1");
+    rig_wait_until(!sides[1].is_up);
+    assert_contains(sides[1].down_why, "onnection refused");
+    assert_true(stack_postgres_restart(&server));
+    rig_wait_until(sides[1].is_up);
+    assert_true(claim_acquire(waiter) > fence);
+    expect_given(waiter);
+}
+
+TEST(a_holder_outlives_a_server_that_hangs_for_less_than_its_lease)
+{
+    struct rig_side *side = open_prompt_side(0, server.url);
+    struct rig_claim *holder = claim_of(0, side, GUARD_LOCK_FAIR, "hangs");
+    claim_acquire(holder);
+    uint64_t mark = stack_postgres_mark(&server);
+    stack_postgres_pause(&server);
+    assert_int_equal(claim_do(holder, LOCK_RENEW), LOCK_UNANSWERED);
+    claim_send(holder, LOCK_RENEW);
+    stack_postgres_resume(&server);
+    rig_wait_until(!holder->errands[LOCK_RENEW].is_out);
+    while (claim_reply(holder, LOCK_RENEW)->kind == LOCK_UNANSWERED)
+        claim_do(holder, LOCK_RENEW);
+    assert_int_equal(claim_reply(holder, LOCK_RENEW)->kind, LOCK_DONE);
+    assert_true(stack_postgres_count(&server, mark, "pg_backend_pid() AND granted") >
+                1); /* one answer each */
+    assert_int_equal(holder->dropped, 0);
+    give_at_last(holder);
+}
+
+TEST(a_lock_that_is_given_back_while_the_server_hangs_is_free_when_it_goes_on)
+{
+    struct rig_side *side = open_prompt_side(0, server.url);
+    struct rig_claim *holder = claim_of(0, side, GUARD_LOCK_FAIR, "doubt");
+    struct rig_claim *waiter = claim_of(1, side, GUARD_LOCK_FAIR, "doubt");
+    claim_acquire(holder);
+    claim_queue(waiter);
+    stack_postgres_pause(&server);
+    assert_int_equal(claim_do(holder, LOCK_RENEW), LOCK_UNANSWERED);
+    assert_int_equal(claim_do(holder, LOCK_GIVE), LOCK_UNANSWERED);
+    assert_contains(claim_why(holder, LOCK_GIVE), "no answer within 200 ms");
+    stack_postgres_resume(&server);
+    rig_wait_until(waiter->told > 0);
+    claim_acquire(waiter);
+    give_at_last(waiter);
+}
+
+TEST(nothing_is_granted_while_the_server_hangs)
+{
+    stack_postgres_pause(&server);
+    struct rig_side *side = open_prompt_side(0, server.url);
+    struct rig_claim *claim = claim_of(0, side, GUARD_LOCK_FAIR, "login");
+    assert_int_equal(claim_do(claim, LOCK_TAKE), LOCK_UNSENT);
+    assert_contains(claim_why(claim, LOCK_TAKE), "no login within 1000 ms");
+    assert_false(side->is_up);
+    stack_postgres_resume(&server);
+    rig_wait_until(side->is_up);
+    claim_acquire(claim);
+    give_at_last(claim);
+}
+
+TEST(a_standby_grants_nothing)
+{
+    char path[PROC_PATH_BYTES + 32];
+    struct rig_side *side = open_side(0, server.url);
+    rig_wait_until(side->is_up);
+    snprintf(path, sizeof path, "%s/data/standby.signal", server.folder);
+    FILE *file = fopen(path, "we");
+    assert_non_null(file);
+    assert_int_equal(chmod(path, 0666), 0);
+    assert_int_equal(fclose(file), 0);
+    assert_true(stack_postgres_restart(&server));
+    struct rig_claim *claim = claim_of(0, side, GUARD_LOCK_FAIR, "standby");
+    while (claim_do(claim, LOCK_TAKE) != LOCK_UNSENT ||
+           side->downs == 0) { /* its idle session is gone, too */
+        assert_int_not_equal(claim_reply(claim, LOCK_TAKE)->kind, LOCK_GRANTED);
+        rig_pause_ms(RIG_ASK_MS);
+    }
+    assert_contains(side->down_why, "this is a standby");
+    must("SELECT pg_promote()");
+    claim_acquire(claim);
+    expect_given(claim);
+}
+
+/* ---- what stands in between ---- */
+
+static void expect_pooler(const char *mode)
+{
+    struct stack_pgbouncer pooler;
+    char value[32];
+    assert_true(stack_pgbouncer_start(&pooler, &server, mode));
+    struct rig_side *side = open_side(rig.side_count, pooler.url);
+    struct rig_claim *claim = claim_of(rig.side_count - 1, side, GUARD_LOCK_FAIR, "pooled");
+    assert_int_equal(claim_do(claim, LOCK_TAKE), LOCK_IMPOSSIBLE);
+    assert_contains(claim_why(claim, LOCK_TAKE), "need a direct connection");
+    assert_true(side->is_up); /* it answers: requests are told at once, not when their time is over */
+    assert_false(side_look(side, "pooled"));
+    side_close(side);
+    assert_true(stack_postgres_query(pooler.url, "SHOW idle_session_timeout", value, sizeof value));
+    assert_string_equal(value, "0"); /* the session that others get is as it was */
+    stack_pgbouncer_stop(&pooler);
+}
+
+TEST(a_pooler_is_recognised_in_every_mode)
+{
+    expect_pooler("session");
+    expect_pooler("transaction");
+}
+
+/* The reply to the number is lost with the connection: the grant is in doubt, the lock is not. */
+TEST(a_take_whose_reply_is_lost_is_in_doubt_and_may_be_repeated)
+{
+    struct proxy *proxy;
+    char url[96];
+    assert_true(proxy_open_to(server.port, &proxy));
+    snprintf(url, sizeof url, "postgresql://postgres@127.0.0.1:%u/postgres", (unsigned)proxy_port(proxy, 0));
+    struct rig_claim *claim = claim_of(0, open_side(0, url), GUARD_LOCK_FAIR, "reply");
+    claim_acquire(claim);
+    expect_given(claim);
+    uint64_t fence = number_of("SELECT fence FROM lock_fences WHERE name = 'rig:reply'");
+    proxy_mark(proxy, 0, "INSERT INTO lock_fences", PROXY_FREEZE_REPLIES);
+    claim_new_token(claim);
+    claim_send(claim, LOCK_TAKE);
+    wait_for_number("SELECT fence FROM lock_fences WHERE name = 'rig:reply'", fence + 1);
+    assert_true(claim->errands[LOCK_TAKE].is_out);
+    proxy_retarget(proxy, 0, server.port); /* resets it */
+    rig_wait_until(!claim->errands[LOCK_TAKE].is_out);
+    assert_int_equal(claim_reply(claim, LOCK_TAKE)->kind, LOCK_UNANSWERED);
+    proxy_set(proxy, 0, PROXY_NONE, 0);
+    assert_int_equal(claim_acquire(claim), fence + 2);
+    expect_given(claim);
+    side_close(&sides[0]);
+    proxy_close(&proxy);
+}
+
+TEST(a_holder_behind_a_dead_network_is_dropped_by_the_server)
+{
+    struct proxy *proxy;
+    char url[96];
+    assert_true(proxy_open_to(server.port, &proxy));
+    snprintf(url, sizeof url, "postgresql://postgres@127.0.0.1:%u/postgres", (unsigned)proxy_port(proxy, 0));
+    struct rig_side *cut = open_prompt_side(0, url);
+    struct rig_claim *holder = claim_of(0, cut, GUARD_LOCK_FAIR, "cut");
+    struct rig_claim *next = claim_of(1, open_side(1, server.url), GUARD_LOCK_FAIR, "cut");
+    holder->lease_ms = SHORT_MS;
+    claim_new_token(holder);
+    claim_acquire(holder);
+    proxy_set(proxy, 0, PROXY_SILENT, 0);
+    assert_int_not_equal(claim_do(holder, LOCK_RENEW), LOCK_DONE);
+    claim_acquire(next);
+    expect_given(next);
+    side_close(cut);
+    proxy_close(&proxy);
+}
+
+/* ---- rights and settings ---- */
+
+TEST(a_role_without_rights_is_told_what_an_administrator_does)
+{
+    char url[96];
+    must("SET client_min_messages = warning; DROP TABLE IF EXISTS lock_fences; CREATE ROLE plain LOGIN");
+    snprintf(url, sizeof url, "postgresql://plain@127.0.0.1:%u/postgres", (unsigned)server.port);
+    struct rig_side *side = open_side(0, url);
+    struct rig_claim *claim = claim_of(0, side, GUARD_LOCK_FAIR, "rights");
+    assert_int_equal(claim_do(claim, LOCK_TAKE), LOCK_IMPOSSIBLE);
+    assert_contains(claim_why(claim, LOCK_TAKE), "permission denied for schema public");
+    assert_contains(claim_why(claim, LOCK_TAKE), "CREATE TABLE lock_fences (");
+    assert_int_equal(side->downs, 0);
+    must("CREATE TABLE lock_fences (name text PRIMARY KEY, fence bigint NOT NULL)");
+    while (strstr(claim_why(claim, LOCK_TAKE), "permission denied for table lock_fences") == NULL) {
+        assert_int_equal(claim_do(claim, LOCK_TAKE), LOCK_IMPOSSIBLE);
+        rig_pause_ms(RIG_ASK_MS);
+    }
+    must("GRANT SELECT, INSERT, UPDATE ON lock_fences TO plain");
+    assert_int_equal(claim_do(claim, LOCK_TAKE), LOCK_GRANTED);
+    expect_given(claim);
+    side_close(side);
+    must("DROP TABLE lock_fences; DROP ROLE plain");
+}
+
+/* They are for its statements, and would end a wait for a lock. */
+TEST(settings_of_a_role_do_not_end_a_wait)
+{
+    char url[96];
+    must("CREATE ROLE hasty LOGIN SUPERUSER; ALTER ROLE hasty SET lock_timeout = "
+         "50;"
+         "ALTER ROLE hasty SET statement_timeout = 50; ALTER ROLE hasty SET default_transaction_read_only = "
+         "on;"
+         "ALTER ROLE hasty SET synchronous_commit = off");
+    snprintf(url, sizeof url, "postgresql://hasty@127.0.0.1:%u/postgres", (unsigned)server.port);
+    struct rig_claim *holder = claim_of(0, open_side(0, url), GUARD_LOCK_FAIR, "hasty");
+    struct rig_claim *waiter = claim_of(1, open_side(1, url), GUARD_LOCK_FAIR, "hasty");
+    claim_acquire(holder);
+    claim_queue(waiter);
+    wait_for_number("SELECT count(*) FROM pg_locks WHERE NOT granted AND waitstart < clock_timestamp() - "
+                    "'150 ms'::interval",
+                    1);
+    assert_int_equal(waiter->told, 0);
+    expect_given(holder);
+    claim_acquire(waiter);
+    expect_given(waiter);
+    side_close(&sides[0]);
+    side_close(&sides[1]);
+    must("DROP OWNED BY hasty; DROP ROLE hasty");
+}
+
+TEST(a_connection_string_that_is_none_is_refused_without_its_password)
+{
+    static const char *const wrong[] = {"host=127.0.0.1 password=one hunter2 port=1",
+                                        "postgresql://me:hunter2@[::1/db", "password='hunter2",
+                                        "host=127.0.0.1 hunter2"};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        struct guard_error error = {.text = ""};
+        side_prepare(&sides[0], wrong[i]);
+        assert_false(side_start(&sides[0], lock_postgres_open, &error));
+        assert_int_equal(error.status, GUARD_INVALID);
+        assert_contains(error.text, "urls[0]: no connection string of PostgreSQL");
+        assert_null(strstr(error.text, "hunter"));
+    }
+}
+
+static void expect_unreachable(const char *url, const char *why)
+{
+    struct rig_side *side = open_side(0, url);
+    struct rig_claim *claim = claim_of(0, side, GUARD_LOCK_FAIR, "unreachable");
+    assert_int_equal(claim_do(claim, LOCK_TAKE), LOCK_UNSENT);
+    assert_contains(claim_why(claim, LOCK_TAKE), "PostgreSQL 127.0.0.1");
+    assert_contains(claim_why(claim, LOCK_TAKE), why);
+    assert_null(strstr(claim_why(claim, LOCK_TAKE), "hunter2"));
+    assert_false(side_look(side, "unreachable"));
+    assert_null(strstr(side->look_why, "hunter2"));
+    assert_null(strstr(side->down_why, "hunter2"));
+    assert_int_equal(side->ups, 0);
+    side_close(side);
+    rig.side_count = 0;
+}
+
+/* While the link is down the core renews nothing. */
+TEST(a_server_without_room_for_another_session_is_still_up)
+{
+    char url[96];
+    must("CREATE ROLE narrow LOGIN CONNECTION LIMIT 2; GRANT CREATE ON SCHEMA public TO narrow;"
+         "GRANT SELECT, INSERT, UPDATE ON ALL TABLES IN SCHEMA public TO narrow");
+    snprintf(url, sizeof url, "postgresql://narrow@127.0.0.1:%u/postgres", (unsigned)server.port);
+    struct rig_side *side = open_side(0, url);
+    struct rig_claim *one = claim_of(0, side, GUARD_LOCK_FAIR, "one"),
+                     *two = claim_of(1, side, GUARD_LOCK_FAIR, "two"),
+                     *third = claim_of(2, side, GUARD_LOCK_FAIR, "third");
+    claim_acquire(one);
+    claim_acquire(two);
+    assert_int_equal(claim_do(third, LOCK_TAKE), LOCK_UNSENT);
+    assert_contains(claim_why(third, LOCK_TAKE), "too many connections for role");
+    assert_int_equal(side->downs, 0);
+    assert_int_equal(claim_do(one, LOCK_RENEW), LOCK_DONE);
+    expect_given(one);
+    claim_acquire(third);
+    side_close(side);
+    must("DROP OWNED BY narrow; DROP ROLE narrow");
+}
+
+/* Whoever is "guarded" needs a password. */
+static void ask_for_passwords(void)
+{
+    char path[PROC_PATH_BYTES + 32];
+    snprintf(path, sizeof path, "%s/data/pg_hba.conf", server.folder);
+    FILE *file = fopen(path, "we");
+    assert_non_null(file);
+    fprintf(file, "host all guarded 127.0.0.1/32 scram-sha-256\nhost all all 127.0.0.1/32 trust\nlocal all "
+                  "all trust\n");
+    assert_int_equal(fclose(file), 0);
+    must("CREATE ROLE guarded LOGIN PASSWORD 'right'; SELECT pg_reload_conf()");
+}
+
+TEST(a_server_that_cannot_be_used_says_why_and_not_the_password)
+{
+    char url[160];
+    snprintf(url, sizeof url, "postgresql://me:hunter2@127.0.0.1:1/postgres");
+    expect_unreachable(url, "onnection refused");
+    snprintf(url, sizeof url, "host=127.0.0.1 port=%u user=postgres password=hunter2 dbname=nothing",
+             (unsigned)server.port);
+    expect_unreachable(url, "database \"nothing\" does not exist");
+    ask_for_passwords();
+    snprintf(url, sizeof url, "postgresql://guarded:hunter2@127.0.0.1:%u/postgres", (unsigned)server.port);
+    expect_unreachable(url, "password authentication failed for user \"guarded\"");
+    must("DROP ROLE guarded");
+}
+
+/* ---- the fence, where it is checked ---- */
+
+static bool writes(PGconn *writer, uint64_t fence)
+{
+    char statement[128];
+    snprintf(statement, sizeof statement,
+             "SELECT FROM lock_fences WHERE name = 'rig:writes' AND fence = %" PRIu64 " FOR SHARE", fence);
+    PQclear(PQexec(writer, "BEGIN"));
+    PGresult *result = PQexec(writer, statement);
+    assert_int_equal(PQresultStatus(result), PGRES_TUPLES_OK);
+    bool may = PQntuples(result) == 1;
+    PQclear(result);
+    return may;
+}
+
+/* A writer that begins with the row of its grant is alone, however late it is: the next grant waits for its
+ * transaction, and one that begins later finds no row. */
+TEST(a_late_writer_is_refused_and_the_next_grant_waits_for_an_early_one)
+{
+    PGconn *writer = PQconnectdb(server.socket_url);
+    assert_int_equal(PQstatus(writer), CONNECTION_OK);
+    struct rig_side *side = open_prompt_side(0, server.url);
+    struct rig_claim *first = claim_of(0, side, GUARD_LOCK_FAIR, "writes");
+    struct rig_claim *second = claim_of(1, side, GUARD_LOCK_FAIR, "writes");
+    uint64_t fence = claim_acquire(first);
+    claim_queue(second);
+    wait_for_number(waiting_locks, 1);
+    assert_true(writes(writer, fence));
+    must("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted");
+    rig_wait_until(first->dropped == 1 && second->told == 1);
+    assert_int_equal(claim_do(second, LOCK_TAKE), LOCK_REFUSED); /* it has the lock, and waits for the row */
+    assert_int_equal(claim_do(second, LOCK_TAKE), LOCK_REFUSED);
+    assert_int_equal(second->told, 1);
+    PQclear(PQexec(writer, "COMMIT"));
+    rig_wait_until(second->told == 2);
+    assert_true(claim_acquire(second) > fence);
+    assert_false(writes(writer, fence));
+    PQfinish(writer);
+    give_at_last(second);
+}
+
+TEST_GROUP(.up = server_up, .before = test_begins, .after = test_ends);
+
+/* ---- through locks.h ---- */
+
+static struct guard_locks *open_locks(const char *url, uint32_t limit_ms)
+{
+    struct guard_locks_config config = GUARD_LOCKS_CONFIG_DEFAULTS;
+    struct guard_locks *locks = NULL;
+    struct guard_error error = {.text = ""};
+    config.provider = GUARD_LOCKS_POSTGRES;
+    config.urls = &url;
+    config.limit_ms = limit_ms;
+    config.connect_limit_ms = config.place_ms = 4 * limit_ms;
+    config.log = guard_log_none;
+    if (guard_locks_open(&config, &locks, &error) != GUARD_OK)
+        fail_msg("%s", error.text);
+    return locks;
+}
+
+static struct guard_lock_request request_for(const char *const *names, size_t count)
+{
+    struct guard_lock_request request = GUARD_LOCK_REQUEST_DEFAULTS;
+    request.names = names;
+    request.count = count;
+    request.wait_ms = RIG_WAIT_MS;
+    request.lease_ms = LONG_MS;
+    return request;
+}
+
+static struct guard_lock_result must_lock(struct guard_locks *locks, const struct guard_lock_request *request)
+{
+    struct guard_lock_result result;
+    struct guard_error error = {.text = ""};
+    if (guard_lock_wait(locks, request, &result, &error) != GUARD_LOCK_OK)
+        fail_msg("%s: %s", guard_lock_status_name(result.status), error.text);
+    return result;
+}
+
+TEST(a_program_locks_and_unlocks)
+{
+    struct guard_locks *locks = open_locks(server.url, 5000);
+    struct guard_lock_request request = request_for((const char *[]){"program"}, 1);
+    struct guard_owner *owner = NULL;
+    struct guard_lock_view view;
+    uint64_t last = 0;
+    for (int i = 0; i < 3; i++) {
+        struct guard_lock_result result = must_lock(locks, &request);
+        assert_true(result.fence[0] > last);
+        last = result.fence[0];
+        assert_int_equal(guard_lock_look(locks, "program", &view, NULL), GUARD_LOCK_OK);
+        assert_int_equal(view.holder_count, 1);
+        assert_int_equal(view.fence, last);
+        assert_int_equal(guard_unlock_wait(&result.hold), GUARD_LOCK_OK);
+    }
+    assert_int_equal(guard_owner_new(locks, &owner), GUARD_LOCK_OK);
+    request.owner = owner;
+    struct guard_lock_result outer = must_lock(locks, &request), inner = must_lock(locks, &request);
+    assert_int_equal(number_of(all_locks), 1);
+    assert_int_equal(guard_unlock_wait(&outer.hold), GUARD_LOCK_OK);
+    assert_int_equal(guard_unlock_wait(&inner.hold), GUARD_LOCK_OK);
+    guard_owner_free(&owner);
+    assert_int_equal(guard_locks_close(&locks, 5000), GUARD_LOCK_OK);
+}
+
+TEST(a_program_is_told_that_another_has_it)
+{
+    struct guard_locks *one = open_locks(server.url, 5000), *two = open_locks(server.url, 5000);
+    struct guard_lock_request request = request_for((const char *[]){"busy"}, 1);
+    struct guard_lock_result result = must_lock(one, &request), other;
+    request.wait_ms = 0;
+    assert_int_equal(guard_lock_wait(two, &request, &other, NULL), GUARD_LOCK_BUSY);
+    assert_int_equal(guard_locks_close(&two, 5000), GUARD_LOCK_OK);
+    assert_int_equal(guard_unlock_wait(&result.hold), GUARD_LOCK_OK);
+    assert_int_equal(guard_locks_close(&one, 5000), GUARD_LOCK_OK);
+}
+
+/* Each takes the same two names in its own order, over and over: were they taken so, both would soon wait for ever. */
+static void *lock_pairs(void *context)
+{
+    const char *const *names = context;
+    struct guard_locks *locks = open_locks(server.url, 5000);
+    const struct guard_lock_request request = request_for(names, 2);
+    for (int i = 0; i < 20; i++) {
+        struct guard_lock_result result = must_lock(locks, &request);
+        assert_int_equal(guard_unlock_wait(&result.hold), GUARD_LOCK_OK);
+    }
+    assert_int_equal(guard_locks_close(&locks, 5000), GUARD_LOCK_OK);
+    return NULL;
+}
+
+TEST(programs_take_several_names_in_one_order)
+{
+    static const char *forth[] = {"left", "right"}, *back[] = {"right", "left"};
+    pthread_t threads[2];
+    assert_int_equal(pthread_create(&threads[0], NULL, lock_pairs, forth), 0);
+    assert_int_equal(pthread_create(&threads[1], NULL, lock_pairs, back), 0);
+    for (size_t i = 0; i < 2; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+}
+
+TEST(a_program_renews_what_it_holds_and_hears_that_it_is_lost)
+{
+    struct guard_locks *locks = open_locks(server.url, 1000);
+    struct guard_lock_request request = request_for((const char *[]){"renewed"}, 1);
+    struct guard_locks_stats stats = {.renewals = 0};
+    request.lease_ms = 5000;
+    struct guard_lock_result result = must_lock(locks, &request);
+    struct pollfd lost = {.fd = guard_hold_lost_fd(result.hold), .events = POLLIN};
+    while (stats.renewals == 0) {
+        clock_pause_ms(PACE_MS);
+        guard_locks_stats(locks, &stats);
+    }
+    assert_int_equal(poll(&lost, 1, 0), 0);
+    must(end_backends);
+    assert_int_equal(poll(&lost, 1, RIG_WAIT_MS), 1);
+    assert_int_equal(guard_unlock_wait(&result.hold), GUARD_LOCK_LOST);
+    assert_int_equal(guard_locks_close(&locks, 5000), GUARD_LOCK_OK);
+}
+
+static void expect_status(const char *url, enum guard_lock_status status, const char *why)
+{
+    struct guard_locks *locks = open_locks(url, 2000);
+    struct guard_lock_request request = request_for((const char *[]){"refused"}, 1);
+    struct guard_lock_result result;
+    struct guard_error error = {.text = ""};
+    if (status == GUARD_LOCK_UNREACHABLE)
+        request.wait_ms = 500;
+    assert_int_equal(guard_lock_wait(locks, &request, &result, &error), status);
+    assert_contains(error.text, why);
+    assert_int_equal(guard_locks_close(&locks, 5000), GUARD_LOCK_OK);
+}
+
+TEST(a_program_is_told_why_it_cannot_lock)
+{
+    struct stack_pgbouncer pooler;
+    expect_status("postgresql://127.0.0.1:1/postgres", GUARD_LOCK_UNREACHABLE, "PostgreSQL 127.0.0.1:1: ");
+    assert_true(stack_pgbouncer_start(&pooler, &server, "transaction"));
+    expect_status(pooler.url, GUARD_LOCK_INVALID, "need a direct connection");
+    stack_pgbouncer_stop(&pooler);
+}
+
+TEST_GROUP(.up = server_up, .down = server_down);
+
+int main(int argc, char **argv)
+{
+    return argc > 1 && strcmp(argv[1], "hold") == 0 ? hold_main(argv) : test_main(argc, argv);
+}

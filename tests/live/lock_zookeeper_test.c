@@ -1,0 +1,900 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * lock_zookeeper_test.c - locks on a real ZooKeeper: its provider as the core sees it, with servers, connections and
+ * holders that die, stop or lose a reply; then the whole through locks.h.
+ *
+ * Each side has a session of its own, as a process has. What is to be killed is a program of its own: this one, with the
+ * argument --hold.
+ */
+#include "load/base/clock.h"
+#include "load/base/proc.h"
+#include "load/stack/proxy.h"
+#include "load/stack/stack.h"
+#include "tests/live/lock_rig.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+
+enum { CALM_MS = 20000 /* a session that stands a slow machine */, SHORT_MS = 1000, SIDES = 4, CLAIMS = 64 };
+
+static struct stack_zookeeper zookeeper;
+static struct proxy *proxy;
+
+/* Two faults of libzookeeper_mt 3.8, which has no symbols by which to name the functions. When a handle is closed it forgets
+ * the commands that were not answered (destroy() leaves them in completions_to_process). And the text of an address, which
+ * only its log wants, is made by vsprintf() in one buffer for all handles (format_endpoint_info()). Whatever else a callback
+ * on the library's thread does is looked at. */
+#define VISIBLE __attribute__((visibility("default")))
+VISIBLE const char *__lsan_default_suppressions(void);
+VISIBLE const char *__tsan_default_suppressions(void);
+
+const char *__lsan_default_suppressions(void)
+{
+    return "leak:libzookeeper_mt.so\n";
+}
+
+const char *__tsan_default_suppressions(void)
+{
+    return "race_top:vsprintf\n";
+}
+
+/* ---- sides and claims ---- */
+
+static struct rig_side sides[SIDES];
+static struct rig_claim claims[CLAIMS];
+static size_t side_count, claim_count;
+
+static struct rig_side *join_away(const char *url, uint32_t session_ms)
+{
+    struct guard_error error = {.text = ""};
+    assert_in_range(side_count, 0, SIDES - 1);
+    struct rig_side *side = &sides[side_count++];
+    side_prepare(side, url);
+    side->config.provider = GUARD_LOCKS_ZOOKEEPER;
+    side->config.limit_ms = CALM_MS;
+    side->config.max_lease_ms = session_ms;
+    if (!side_start(side, lock_zookeeper_open, &error))
+        fail_msg("%s", error.text);
+    return side;
+}
+
+static struct rig_side *join(const char *url, uint32_t session_ms)
+{
+    struct rig_side *side = join_away(url, session_ms);
+    rig_wait_until(side->is_up);
+    return side;
+}
+
+static struct rig_side *join_calmly(void)
+{
+    return join(zookeeper.url, CALM_MS);
+}
+
+static struct rig_claim *claim_of(struct rig_side *side, enum guard_lock_kind kind, const char *name)
+{
+    assert_in_range(claim_count, 0, CLAIMS - 1);
+    struct rig_claim *claim = &claims[claim_count++];
+    claim_init(claim, side, kind, name, SHORT_MS);
+    return claim;
+}
+
+static struct rig_claim *writer_of(struct rig_side *side, const char *name)
+{
+    return claim_of(side, GUARD_LOCK_WRITE, name);
+}
+
+static struct rig_claim *reader_of(struct rig_side *side, const char *name)
+{
+    return claim_of(side, GUARD_LOCK_READ, name);
+}
+
+static struct rig_claim *permits_of(struct rig_side *side, const char *name, uint32_t units, uint32_t limit)
+{
+    struct rig_claim *claim = claim_of(side, GUARD_LOCK_PERMITS, name);
+    claim->units = units;
+    claim->limit = limit;
+    claim_new_token(claim);
+    return claim;
+}
+
+static void expect(struct rig_claim *claim, enum lock_action_kind kind, enum lock_reply_kind wanted)
+{
+    enum lock_reply_kind got = claim_do(claim, kind);
+    if (got != wanted)
+        fail_msg("action %d: reply %d (%s), not %d", (int)kind, (int)got, claim_why(claim, kind),
+                 (int)wanted);
+}
+
+static uint64_t expect_granted(struct rig_claim *claim)
+{
+    expect(claim, LOCK_TAKE, LOCK_GRANTED);
+    const struct lock_reply *reply = claim_reply(claim, LOCK_TAKE);
+    assert_true(reply->fence[0] > 0);
+    assert_in_range(reply->valid_ms, 1, claim->lease_ms);
+    return reply->fence[0];
+}
+
+static void expect_refused(struct rig_claim *claim, uint32_t before)
+{
+    expect(claim, LOCK_TAKE, LOCK_REFUSED);
+    assert_int_equal(claim_reply(claim, LOCK_TAKE)->before, before);
+}
+
+static uint64_t wait_for_turn(struct rig_claim *claim)
+{
+    rig_wait_until(claim->told > 0);
+    return expect_granted(claim);
+}
+
+/* A deletion is heard of when it has happened, by all who look; a creation is not answered yet. */
+static void wait_for_line(struct rig_side *side, const char *name, uint32_t holders, uint32_t waiters)
+{
+    uint64_t end_us = clock_after_ms(RIG_WAIT_MS);
+    do {
+        if (!side_look(side, name))
+            fail_msg("%s", side->look_why);
+        if (clock_us() >= end_us)
+            fail_msg("%s: %u hold it and %u wait", name, side->view.holder_count, side->view.waiter_count);
+    } while (side->view.holder_count != holders || side->view.waiter_count != waiters);
+}
+
+/* ---- groups ---- */
+
+static bool start_one(void)
+{
+    uv_loop_t first; /* what libuv opens once is opened here */
+    return uv_loop_init(&first) == 0 && uv_loop_close(&first) == 0 && stack_zookeeper_start(&zookeeper, 1) &&
+           proxy_open_to(zookeeper.servers[0].port, &proxy);
+}
+
+static bool stop_one(void)
+{
+    proxy_close(&proxy);
+    stack_zookeeper_stop(&zookeeper);
+    return true;
+}
+
+static bool before_each(void)
+{
+    side_count = claim_count = 0;
+    rig_start();
+    return true;
+}
+
+static bool after_each(void)
+{
+    rig_finish();
+    return true;
+}
+
+static char *proxy_url(void)
+{
+    static char url[32];
+    snprintf(url, sizeof url, "127.0.0.1:%u", (unsigned)proxy_port(proxy, 0));
+    return url;
+}
+
+/* ---- granting, waiting, giving back ---- */
+
+TEST(a_lone_request_is_granted_renewed_and_given_back)
+{
+    struct rig_side *one = join_calmly();
+    struct rig_claim *claim = writer_of(one, "lone"), *later = writer_of(one, "lone");
+    uint64_t first = expect_granted(claim);
+    expect(claim, LOCK_RENEW, LOCK_DONE);
+    expect(claim, LOCK_GIVE, LOCK_DONE);
+    expect(claim, LOCK_GIVE, LOCK_NOT_HELD);
+    expect(claim, LOCK_RENEW, LOCK_NOT_HELD);
+    assert_true(expect_granted(later) > first);
+}
+
+TEST(a_grant_that_is_asked_for_again_is_the_same)
+{
+    struct rig_side *one = join_calmly();
+    struct rig_claim *claim = writer_of(one, "again");
+    uint64_t fence = expect_granted(claim);
+    assert_true(expect_granted(claim) == fence);
+    wait_for_line(one, "again", 1, 0);
+}
+
+TEST(the_line_is_served_in_the_order_of_arrival)
+{
+    enum { LINE = 4 };
+    struct rig_side *one = join_calmly(), *two = join_calmly();
+    struct rig_claim *line[LINE];
+    for (uint32_t i = 0; i < LINE; i++)
+        line[i] = writer_of(i % 2 == 0 ? one : two, "fifo");
+    uint64_t fence = expect_granted(line[0]);
+    for (uint32_t i = 1; i < LINE; i++)
+        expect_refused(line[i], i);
+    for (uint32_t i = 1; i < LINE; i++) {
+        assert_int_equal(line[i]->told, 0);
+        expect(line[i - 1], LOCK_GIVE, LOCK_DONE);
+        uint64_t next = wait_for_turn(line[i]);
+        assert_true(next > fence);
+        fence = next;
+    }
+}
+
+TEST(readers_stand_beside_readers_and_behind_a_writer_that_waits)
+{
+    struct rig_side *one = join_calmly(), *two = join_calmly();
+    struct rig_claim *first = reader_of(one, "rw"), *second = reader_of(two, "rw");
+    struct rig_claim *writer = writer_of(one, "rw"), *late = reader_of(two, "rw");
+    expect_granted(first);
+    expect_granted(second);
+    expect_refused(writer, 2);
+    expect_refused(late, 3);
+    expect(second, LOCK_GIVE, LOCK_DONE);
+    wait_for_line(one, "rw", 1, 2);
+    assert_int_equal(writer->told + late->told, 0);
+    expect(first, LOCK_GIVE, LOCK_DONE);
+    wait_for_turn(writer);
+    assert_int_equal(late->told, 0);
+    expect(writer, LOCK_GIVE, LOCK_DONE);
+    wait_for_turn(late);
+}
+
+TEST(permits_are_counted_in_units)
+{
+    struct rig_side *one = join_calmly(), *two = join_calmly();
+    struct rig_claim *big = permits_of(one, "permits", 3, 4), *small = permits_of(two, "permits", 1, 4);
+    struct rig_claim *next = permits_of(two, "permits", 2, 4), *last = permits_of(one, "permits", 1, 4);
+    expect_granted(big);
+    expect_granted(small);
+    expect_refused(next, 2);
+    expect_refused(last, 3);
+    expect(small, LOCK_GIVE, LOCK_DONE);
+    wait_for_line(two, "permits", 1, 2);
+    assert_int_equal(next->told + last->told, 0);
+    expect(big, LOCK_GIVE, LOCK_DONE);
+    wait_for_turn(next);
+    wait_for_turn(last);
+}
+
+TEST(a_request_that_wants_no_place_leaves_none)
+{
+    struct rig_side *one = join_calmly(), *two = join_calmly();
+    struct rig_claim *held = writer_of(one, "once"), *asked = writer_of(two, "once");
+    expect_granted(held);
+    asked->place_ms = 0;
+    expect_refused(asked, 1);
+    wait_for_line(two, "once", 1, 0);
+    expect(asked, LOCK_GIVE, LOCK_NOT_HELD);
+}
+
+TEST(a_waiter_that_gives_up_lets_those_behind_it_pass)
+{
+    struct rig_side *one = join_calmly(), *two = join_calmly();
+    struct rig_claim *held = reader_of(one, "cancel"), *writer = writer_of(one, "cancel");
+    struct rig_claim *reader = reader_of(two, "cancel");
+    expect_granted(held);
+    expect_refused(writer, 1);
+    expect_refused(reader, 2);
+    expect(writer, LOCK_GIVE, LOCK_DONE);
+    wait_for_turn(reader);
+}
+
+TEST(a_turn_that_is_not_taken_up_can_be_given_back)
+{
+    struct rig_side *one = join_calmly(), *two = join_calmly();
+    struct rig_claim *held = writer_of(one, "served"), *next = writer_of(two, "served");
+    struct rig_claim *last = writer_of(one, "served");
+    expect_granted(held);
+    expect_refused(next, 1);
+    expect_refused(last, 2);
+    expect(held, LOCK_GIVE, LOCK_DONE);
+    rig_wait_until(next->told > 0);
+    expect(next, LOCK_RENEW, LOCK_NOT_HELD);
+    expect(next, LOCK_GIVE, LOCK_DONE);
+    wait_for_turn(last);
+}
+
+/* Empty containers are taken away twice a second, also while one is about to use them. */
+TEST(a_name_outlives_its_container)
+{
+    struct rig_side *one = join_calmly();
+    struct rig_claim *claim = writer_of(one, "container");
+    uint64_t end_us = clock_after_ms(1500);
+    for (unsigned rounds = 0; clock_us() < end_us || rounds < 20; rounds++) {
+        claim_new_token(claim);
+        expect_granted(claim);
+        expect(claim, LOCK_GIVE, LOCK_DONE);
+    }
+}
+
+TEST(a_view_shows_holders_and_the_line)
+{
+    struct rig_side *one = join_calmly();
+    struct rig_claim *held = reader_of(one, "view"), *waiting = writer_of(one, "view");
+    const struct guard_lock_view *view = &one->view;
+    wait_for_line(one, "view", 0, 0);
+    assert_int_equal(view->seen_count + view->fence, 0);
+    uint64_t fence = expect_granted(held);
+    expect_refused(waiting, 1);
+    wait_for_line(one, "view", 1, 1);
+    assert_true(view->fence == fence);
+    assert_int_equal(view->seen_count, 2);
+    assert_true(view->seen[0].holds);
+    assert_int_equal(view->seen[0].units, 1);
+    assert_int_equal(view->seen[0].limit, LOCK_ALL);
+    assert_memory_equal(view->seen[0].who, "rig:", 4);
+    assert_in_range(view->seen[0].since_s, 1600000000, UINT32_MAX);
+    assert_false(view->seen[1].holds);
+    assert_int_equal(view->seen[1].units, LOCK_ALL);
+}
+
+static uint64_t commands_received(void)
+{
+    char text[1024];
+    assert_true(stack_zookeeper_ask(&zookeeper, 0, "srvr", text, sizeof text));
+    const char *received = strstr(text, "Received: ");
+    assert_non_null(received);
+    return strtoull(received + strlen("Received: "), NULL, 10);
+}
+
+TEST(a_line_costs_a_hand_over_nothing_for_its_length)
+{
+    enum { LINE = 30 };
+    struct rig_side *one = join_calmly(), *two = join_calmly();
+    struct rig_claim *held = writer_of(one, "long"), *line[LINE];
+    expect_granted(held);
+    for (uint32_t i = 0; i < LINE; i++) {
+        line[i] = writer_of(two, "long");
+        expect_refused(line[i], i + 1);
+    }
+    uint64_t before = commands_received();
+    expect(held, LOCK_GIVE, LOCK_DONE);
+    wait_for_turn(line[0]);
+    /* a deletion, a listing, a watch and a proof; two of our own questions, and perhaps the sessions' pings */
+    assert_in_range(commands_received() - before, 5, 12);
+}
+
+/* ---- holders that die, sessions that end ---- */
+
+static struct holder {
+    pid_t pid;
+    char folder[PROC_PATH_BYTES], output[PROC_PATH_BYTES + 8];
+} holder;
+
+/* Waits until the holder's output has this text. */
+static void wait_said(const char *text)
+{
+    for (uint64_t end_us = clock_after_ms(RIG_WAIT_MS); stack_log_count(holder.output, 0, text) == 0;
+         clock_pause_ms(2))
+        if (clock_us() >= end_us)
+            fail_msg("the holder did not say \"%s\"", text);
+}
+
+static void start_holder(const char *name)
+{
+    char session[16];
+    snprintf(session, sizeof session, "%d", SHORT_MS);
+    const char *argv[] = {"/proc/self/exe", "--hold", zookeeper.url, name, session, NULL};
+    assert_true(proc_folder("holder", NULL, holder.folder));
+    snprintf(holder.output, sizeof holder.output, "%s/output", holder.folder);
+    holder.pid = proc_start(&(struct proc_options){.argv = argv, .output_path = holder.output});
+    assert_true(holder.pid > 0);
+    wait_said("held");
+}
+
+/* The library's own log would be there, too. */
+static void end_holder(uint32_t lines_said)
+{
+    proc_kill_tree(&holder.pid);
+    assert_int_equal(stack_log_count(holder.output, 0, ""), lines_said);
+    proc_remove(holder.folder);
+}
+
+TEST(a_killed_holder_blocks_for_its_session)
+{
+    struct rig_side *one = join_calmly();
+    struct rig_claim *claim = writer_of(one, "killed");
+    start_holder("killed");
+    expect_refused(claim, 1);
+    uint64_t killed_us = clock_us();
+    kill(holder.pid, SIGKILL);
+    wait_for_turn(claim);
+    assert_true(clock_us() - killed_us >= UINT64_C(1000) * SHORT_MS / 3); /* it was last heard of before */
+    end_holder(1);
+}
+
+TEST(a_holder_that_is_stopped_past_its_session_hears_that_it_has_lost)
+{
+    struct rig_side *one = join_calmly();
+    struct rig_claim *claim = writer_of(one, "stopped");
+    start_holder("stopped");
+    expect_refused(claim, 1);
+    kill(holder.pid, SIGSTOP);
+    wait_for_turn(claim);
+    kill(holder.pid, SIGCONT);
+    wait_said("dropped");
+    wait_said("refused"); /* it asks anew, and stands behind */
+    wait_for_line(one, "stopped", 1, 1);
+    end_holder(3);
+}
+
+TEST(an_expired_session_loses_what_it_held_and_forgets_what_it_waited_for)
+{
+    struct rig_side *one = join(proxy_url(), SHORT_MS), *two = join_calmly();
+    struct rig_claim *held = writer_of(one, "expired"), *wanted = writer_of(two, "expired");
+    struct rig_claim *other = writer_of(two, "busy"), *waiting = writer_of(one, "busy");
+    expect_granted(held);
+    expect_refused(wanted, 1);
+    expect_granted(other);
+    expect_refused(waiting, 1);
+    unsigned ups = one->ups;
+    proxy_set(proxy, 0, PROXY_SILENT, 0);
+    wait_for_turn(wanted);
+    wait_for_line(two, "busy", 1, 0);
+    assert_int_not_equal(claim_do(held, LOCK_RENEW), LOCK_DONE);
+    proxy_set(proxy, 0, PROXY_NONE, 0);
+    rig_wait_until(held->dropped > 0 && one->is_up && one->ups > ups);
+    assert_int_equal(held->dropped, 1);
+    expect(held, LOCK_RENEW, LOCK_NOT_HELD);
+    expect_refused(waiting, 1);
+    expect(other, LOCK_GIVE, LOCK_DONE);
+    wait_for_turn(waiting);
+}
+
+/* As an operator does. */
+TEST(a_node_that_another_deletes_is_lost)
+{
+    struct rig_side *one = join_calmly();
+    struct rig_claim *held = writer_of(one, "deleted"), *waiting = writer_of(one, "deleted");
+    char command[512], text[512];
+    expect_granted(held);
+    expect_refused(waiting, 1);
+    snprintf(command, sizeof command,
+             "java -Xshare:auto -XX:TieredStopAtLevel=1 -cp "
+             "/usr/share/java/zookeeper.jar:/usr/share/java/slf4j-nop.jar "
+             "org.apache.zookeeper.ZooKeeperMain -server %s deleteall '/csg1:rig/lock:deleted' >/dev/null",
+             zookeeper.url);
+    if (!proc_output(command, text, sizeof text))
+        fail_msg("%s", text);
+    rig_wait_until(waiting->told > 0);
+    expect(held, LOCK_RENEW, LOCK_NOT_HELD);
+    expect_granted(waiting);
+}
+
+/* ---- replies that are lost ---- */
+
+/* Another is there, so that nothing but the node itself is to be created. */
+static struct rig_side *join_beside(const char *name)
+{
+    struct rig_side *two = join_calmly();
+    expect_granted(reader_of(two, name));
+    return two;
+}
+
+/* The fault strikes with the first command that says the token, which is the creation of its node. */
+static void take_under(struct rig_claim *claim, enum proxy_fault fault)
+{
+    static char uuid[LOCK_UUID_BYTES + 1];
+    memcpy(uuid, claim->token, LOCK_UUID_BYTES);
+    proxy_mark(proxy, 0, uuid, fault);
+    claim_send(claim, LOCK_TAKE);
+    rig_wait_until((rig_pause_ms(1), proxy_wait_marked(proxy, 0, 1, 0)));
+}
+
+static void reconnect(void)
+{
+    proxy_set(proxy, 0, PROXY_RESET, 0);
+    proxy_set(proxy, 0, PROXY_NONE, 0);
+}
+
+/* What was asked before the connection was lost is answered, or asked again. */
+static void expect_granted_after_all(struct rig_claim *claim)
+{
+    rig_wait_until(!claim->errands[LOCK_TAKE].is_out);
+    if (claim_reply(claim, LOCK_TAKE)->kind != LOCK_GRANTED)
+        expect_granted(claim);
+}
+
+TEST(a_node_whose_creation_was_not_answered_is_found)
+{
+    struct rig_side *one = join(proxy_url(), CALM_MS), *two = join_beside("lost");
+    struct rig_claim *claim = reader_of(one, "lost");
+    take_under(claim, PROXY_FREEZE_REPLIES);
+    wait_for_line(two, "lost", 2, 0);
+    reconnect();
+    expect_granted_after_all(claim);
+    wait_for_line(two, "lost", 2, 0);
+    expect(claim, LOCK_GIVE, LOCK_DONE);
+    wait_for_line(two, "lost", 1, 0);
+}
+
+TEST(a_node_whose_creation_was_not_heard_is_created_again)
+{
+    struct rig_side *one = join(proxy_url(), CALM_MS), *two = join_beside("unheard");
+    struct rig_claim *claim = reader_of(one, "unheard");
+    take_under(claim, PROXY_FREEZE_REQUESTS);
+    reconnect();
+    expect_granted_after_all(claim);
+    wait_for_line(two, "unheard", 2, 0);
+}
+
+TEST(a_request_that_is_given_up_before_its_node_is_known_leaves_none)
+{
+    struct rig_side *one = join(proxy_url(), CALM_MS), *two = join_beside("early");
+    struct rig_claim *claim = reader_of(one, "early");
+    take_under(claim, PROXY_FREEZE_REPLIES);
+    wait_for_line(two, "early", 2, 0);
+    claim_send(claim, LOCK_GIVE);
+    rig_wait_until(!claim->errands[LOCK_TAKE].is_out);
+    assert_int_equal(claim_reply(claim, LOCK_TAKE)->kind, LOCK_UNANSWERED);
+    assert_true(claim->errands[LOCK_GIVE].is_out);
+    reconnect();
+    rig_wait_until(!claim->errands[LOCK_GIVE].is_out);
+    assert_int_equal(claim_reply(claim, LOCK_GIVE)->kind, LOCK_DONE);
+    wait_for_line(two, "early", 1, 0);
+}
+
+TEST(giving_back_goes_on_until_it_is_answered)
+{
+    struct rig_side *one = join(proxy_url(), CALM_MS), *two = join_calmly();
+    struct rig_claim *held = writer_of(one, "giving"), *next = writer_of(two, "giving");
+    expect_granted(held);
+    expect_refused(next, 1);
+    proxy_set(proxy, 0, PROXY_FREEZE_REQUESTS, 0);
+    one->config.limit_ms = 50;
+    expect(held, LOCK_GIVE, LOCK_UNANSWERED);
+    one->config.limit_ms = CALM_MS;
+    reconnect();
+    wait_for_turn(next);
+    rig_wait_until(one->is_up);
+    expect(held, LOCK_GIVE, LOCK_DONE); /* it is known until this is heard */
+    expect(held, LOCK_GIVE, LOCK_NOT_HELD);
+}
+
+TEST(a_waiter_goes_on_after_a_lost_connection)
+{
+    struct rig_side *one = join(proxy_url(), CALM_MS), *two = join_calmly();
+    struct rig_claim *held = writer_of(two, "reconnect"), *waiting = writer_of(one, "reconnect");
+    expect_granted(held);
+    expect_refused(waiting, 1);
+    proxy_set(proxy, 0, PROXY_RESET, 0);
+    rig_wait_until(!one->is_up);
+    expect(waiting, LOCK_TAKE, LOCK_UNSENT);
+    expect(held, LOCK_GIVE, LOCK_DONE);
+    proxy_set(proxy, 0, PROXY_NONE, 0);
+    wait_for_turn(waiting);
+}
+
+TEST(a_server_that_is_silent_is_not_waited_for)
+{
+    struct rig_side *one = join(proxy_url(), CALM_MS);
+    struct rig_claim *held = writer_of(one, "silent");
+    expect_granted(held);
+    proxy_set(proxy, 0, PROXY_SILENT, 0);
+    one->config.limit_ms = 50;
+    expect(held, LOCK_RENEW, LOCK_UNANSWERED);
+    one->config.limit_ms = CALM_MS;
+    reconnect();
+    rig_wait_until(!one->is_up);
+    rig_wait_until(one->is_up);
+    expect(held, LOCK_RENEW, LOCK_DONE);
+}
+
+/* ---- closing ---- */
+
+TEST(closing_ends_the_session_at_once)
+{
+    struct rig_side *one = join_calmly(), *two = join_calmly();
+    struct rig_claim *held = writer_of(one, "close"), *waiting = writer_of(one, "close");
+    struct rig_claim *next = writer_of(two, "close");
+    expect_granted(held);
+    expect_refused(waiting, 1);
+    expect_refused(next, 2);
+    uint64_t start_us = clock_us();
+    side_close(one);
+    wait_for_turn(next);
+    assert_true(clock_us() - start_us <
+                UINT64_C(1000) * CALM_MS / 2); /* it would have ended by itself later */
+}
+
+static void expect_closed_in_time(struct rig_side *side)
+{
+    uint64_t start_us = clock_us();
+    side->config.connect_limit_ms = 100;
+    side_close(side);
+    assert_in_range((clock_us() - start_us) / 1000, 0, 5000);
+}
+
+/* What is left of the library ends by itself. */
+static void wait_for_its_end(size_t descriptors)
+{
+    for (uint64_t end_us = clock_after_ms(RIG_WAIT_MS); rig_count_descriptors() > descriptors;
+         clock_pause_ms(2))
+        if (clock_us() >= end_us)
+            fail_msg("descriptors are left open");
+}
+
+TEST(closing_waits_for_no_server)
+{
+    size_t descriptors = rig_count_descriptors();
+    struct rig_side *one = join(proxy_url(), CALM_MS);
+    struct rig_claim *held = writer_of(one, "hang"), *asked = writer_of(one, "hang");
+    expect_granted(held);
+    proxy_set(proxy, 0, PROXY_SILENT, 0);
+    claim_send(held, LOCK_RENEW);
+    claim_send(asked, LOCK_TAKE);
+    expect_closed_in_time(one);
+    proxy_set(proxy, 0, PROXY_NONE, 0);
+    wait_for_its_end(descriptors);
+}
+
+TEST(closing_does_not_wait_until_it_is_up)
+{
+    struct rig_side *one = join_away("127.0.0.1:1", CALM_MS);
+    struct rig_claim *claim = writer_of(one, "nobody");
+    expect(claim, LOCK_TAKE, LOCK_UNSENT);
+    expect(claim, LOCK_GIVE, LOCK_NOT_HELD);
+    assert_false(one->is_up);
+    expect_closed_in_time(one);
+}
+
+/* ---- what cannot be ---- */
+
+static void expect_wrong(const char *url, const char *why)
+{
+    struct guard_error error = {.text = ""};
+    side_prepare(&sides[0], url);
+    assert_false(side_start(&sides[0], lock_zookeeper_open, &error));
+    assert_int_equal(error.status, GUARD_INVALID);
+    if (strstr(error.text, why) == NULL || strstr(error.text, url) == NULL)
+        fail_msg("%s: %s", url, error.text);
+}
+
+TEST(wrong_urls_are_refused_by_name)
+{
+    static const char *const servers[] = {
+        "",       "host",       "host:",      ":2181",    "host:0",
+        "host:x", "host:65536", "host:2181,", "a:1,,b:2", "zookeeper://host:2181x"};
+    static const char *const chroots[] = {"host:2181/", "host:2181/a/", "host:2181/a//b"};
+    for (size_t i = 0; i < sizeof servers / sizeof *servers; i++)
+        expect_wrong(servers[i], "each server must be host:port");
+    for (size_t i = 0; i < sizeof chroots / sizeof *chroots; i++)
+        expect_wrong(chroots[i], "the chroot must be a path");
+}
+
+static void expect_impossible(struct rig_claim *claim, const char *why)
+{
+    expect(claim, LOCK_TAKE, LOCK_IMPOSSIBLE);
+    if (strstr(claim_why(claim, LOCK_TAKE), why) == NULL)
+        fail_msg("%s", claim_why(claim, LOCK_TAKE));
+}
+
+TEST(a_chroot_that_is_missing_is_told)
+{
+    char url[96];
+    snprintf(url, sizeof url, "%s/missing", zookeeper.url);
+    expect_impossible(writer_of(join(url, CALM_MS), "chroot"), "chroot");
+}
+
+TEST(a_lease_longer_than_any_session_is_told)
+{
+    struct rig_side *one = join(zookeeper.url, 90000); /* the server allows a minute */
+    struct rig_claim *claim = writer_of(one, "lease");
+    claim->lease_ms = 90000;
+    expect_impossible(claim, "maxSessionTimeout");
+    claim->lease_ms = 60000;
+    expect_granted(claim);
+    assert_int_equal(claim_reply(claim, LOCK_TAKE)->valid_ms, 40000); /* two thirds of the session */
+}
+
+TEST(a_host_that_is_unknown_is_told)
+{
+    struct rig_side *one = join_away("no-such-host.invalid:2181", CALM_MS);
+    rig_wait_until(strstr(one->down_why, "resolved") != NULL);
+    assert_false(one->is_up);
+}
+
+TEST_GROUP(.up = start_one, .down = stop_one, .before = before_each, .after = after_each);
+
+/* ---- an ensemble ---- */
+
+static bool start_ensemble(void)
+{
+    return stack_zookeeper_start(&zookeeper, STACK_ZOOKEEPER_MOST);
+}
+
+static bool stop_ensemble(void)
+{
+    stack_zookeeper_stop(&zookeeper);
+    return true;
+}
+
+/* As the core does: as often as needed. */
+static void do_until(struct rig_claim *claim, enum lock_action_kind kind, enum lock_reply_kind wanted)
+{
+    uint64_t end_us = clock_after_ms(RIG_WAIT_MS);
+    while (claim_do(claim, kind) != wanted) {
+        if (clock_us() >= end_us)
+            fail_msg("action %d: reply %d, %s", (int)kind, (int)claim_reply(claim, kind)->kind,
+                     claim_why(claim, kind));
+        rig_pause_ms(RIG_ASK_MS);
+    }
+}
+
+TEST(locks_outlive_any_one_server)
+{
+    struct rig_side *one = join_calmly(), *two = join_calmly();
+    struct rig_claim *held = writer_of(one, "server"), *waiting = writer_of(two, "server");
+    uint64_t fence = expect_granted(held);
+    expect_refused(waiting, 1);
+    for (size_t i = 0; i < zookeeper.count; i++) {
+        stack_zookeeper_kill(&zookeeper, i);
+        do_until(held, LOCK_RENEW, LOCK_DONE);
+        assert_true(stack_zookeeper_restart(&zookeeper, i));
+    }
+    assert_int_equal(held->dropped + waiting->told, 0);
+    do_until(held, LOCK_GIVE, LOCK_DONE);
+    rig_wait_until(waiting->told > 0);
+    do_until(waiting, LOCK_TAKE, LOCK_GRANTED);
+    assert_true(claim_reply(waiting, LOCK_TAKE)->fence[0] > fence);
+}
+
+/* A server that has lost the others goes on to answer those that only read, for ten seconds here: that proves nothing. */
+TEST(without_a_majority_nothing_is_granted_or_confirmed)
+{
+    char last[32];
+    snprintf(last, sizeof last, "127.0.0.1:%u", (unsigned)zookeeper.servers[2].port);
+    struct rig_side *one = join(last, CALM_MS);
+    struct rig_claim *held = writer_of(one, "majority"), *other = writer_of(one, "other");
+    expect_granted(held);
+    one->config.limit_ms = 300;
+    stack_zookeeper_pause(&zookeeper, 0);
+    stack_zookeeper_pause(&zookeeper, 1);
+    claim_do(held, LOCK_RENEW); /* until this is over both of them have stopped */
+    assert_int_not_equal(claim_do(held, LOCK_RENEW), LOCK_DONE);
+    assert_int_not_equal(claim_do(other, LOCK_TAKE), LOCK_GRANTED);
+    one->config.limit_ms = CALM_MS;
+    stack_zookeeper_resume(&zookeeper, 0);
+    stack_zookeeper_resume(&zookeeper, 1);
+    do_until(held, LOCK_RENEW, LOCK_DONE);
+}
+
+TEST_GROUP(.up = start_ensemble, .down = stop_ensemble, .before = before_each, .after = after_each);
+
+/* ---- through locks.h ---- */
+
+static struct guard_locks *locks_at(const char *url, uint32_t max_lease_ms)
+{
+    struct guard_locks_config config = GUARD_LOCKS_CONFIG_DEFAULTS;
+    struct guard_locks *locks = NULL;
+    struct guard_error error = {.text = ""};
+    config.provider = GUARD_LOCKS_ZOOKEEPER;
+    config.urls = &url;
+    config.name_space = "whole";
+    config.max_lease_ms = max_lease_ms;
+    config.log = guard_log_none;
+    if (guard_locks_open(&config, &locks, &error) != GUARD_OK)
+        fail_msg("%s", error.text);
+    return locks;
+}
+
+static void close_locks(struct guard_locks *locks)
+{
+    assert_int_equal(guard_locks_close(&locks, RIG_WAIT_MS), GUARD_LOCK_OK);
+}
+
+static struct guard_lock_request request_of(enum guard_lock_kind kind, const char *const *names, size_t count)
+{
+    struct guard_lock_request request = GUARD_LOCK_REQUEST_DEFAULTS;
+    request.kind = kind;
+    request.names = names;
+    request.count = count;
+    request.wait_ms = RIG_WAIT_MS;
+    return request;
+}
+
+static struct guard_lock_result wait_for(struct guard_locks *locks, const struct guard_lock_request *request,
+                                         enum guard_lock_status wanted)
+{
+    struct guard_lock_result result = {.status = GUARD_LOCK_INVALID};
+    struct guard_error error = {.text = ""};
+    if (guard_lock_wait(locks, request, &result, &error) != wanted)
+        fail_msg("%s, not %s: %s", guard_lock_status_name(result.status), guard_lock_status_name(wanted),
+                 error.text);
+    return result;
+}
+
+TEST(every_kind_but_a_latch_is_granted)
+{
+    static const char *const names[] = {"kinds"};
+    struct guard_locks *locks = locks_at(zookeeper.url, CALM_MS);
+    struct guard_error error = {.text = ""};
+    uint64_t fence = 0;
+    for (int kind = GUARD_LOCK_FAIR; kind <= GUARD_LOCK_PERMITS; kind++) {
+        struct guard_lock_request request = request_of((enum guard_lock_kind)kind, names, 1);
+        struct guard_lock_result result = wait_for(locks, &request, GUARD_LOCK_OK);
+        assert_true(result.fence[0] > fence);
+        fence = result.fence[0];
+        assert_int_equal(guard_unlock_wait(&result.hold), GUARD_LOCK_OK);
+    }
+    struct guard_lock_request latch = request_of(GUARD_LOCK_LATCH, names, 1);
+    assert_int_equal(guard_lock(locks, &latch, NULL, &error), GUARD_LOCK_INVALID);
+    assert_non_null(strstr(error.text, "ZOOKEEPER"));
+    close_locks(locks);
+}
+
+TEST(several_names_are_taken_together_and_re_entered_by_their_owner)
+{
+    static const char *const both[] = {"b", "a"}, *const one[] = {"a"};
+    struct guard_locks *locks = locks_at(zookeeper.url, CALM_MS), *others = locks_at(zookeeper.url, CALM_MS);
+    struct guard_owner *owner = NULL;
+    assert_int_equal(guard_owner_new(locks, &owner), GUARD_LOCK_OK);
+    struct guard_lock_request all = request_of(GUARD_LOCK_FAIR, both, 2),
+                              again = request_of(GUARD_LOCK_FAIR, one, 1);
+    struct guard_lock_request busy = again;
+    all.owner = again.owner = owner;
+    busy.wait_ms = 0;
+    struct guard_lock_result first = wait_for(locks, &all, GUARD_LOCK_OK);
+    struct guard_lock_result second = wait_for(locks, &again, GUARD_LOCK_OK);
+    assert_true(second.fence[0] == first.fence[1]);
+    assert_int_equal(wait_for(others, &busy, GUARD_LOCK_BUSY).before, 1);
+    assert_int_equal(guard_unlock_wait(&first.hold), GUARD_LOCK_OK);
+    wait_for(others, &busy, GUARD_LOCK_BUSY);
+    assert_int_equal(guard_unlock_wait(&second.hold), GUARD_LOCK_OK);
+    struct guard_lock_result last = wait_for(others, &busy, GUARD_LOCK_OK);
+    assert_int_equal(guard_unlock_wait(&last.hold), GUARD_LOCK_OK);
+    guard_owner_free(&owner);
+    close_locks(locks);
+    close_locks(others);
+}
+
+/* It cannot know what has become of it: it stops before its session can be over. */
+TEST(a_holder_that_is_cut_off_is_told_before_another_is_granted)
+{
+    static const char *const names[] = {"cut off"};
+    struct guard_locks *locks = locks_at(proxy_url(), SHORT_MS), *others = locks_at(zookeeper.url, CALM_MS);
+    struct guard_lock_request request = request_of(GUARD_LOCK_FAIR, names, 1);
+    request.lease_ms = SHORT_MS;
+    struct guard_lock_result held = wait_for(locks, &request, GUARD_LOCK_OK);
+    struct pollfd lost = {.fd = guard_hold_lost_fd(held.hold), .events = POLLIN};
+    assert_int_equal(poll(&lost, 1, 0), 0);
+    proxy_set(proxy, 0, PROXY_SILENT, 0);
+    struct guard_lock_result next = wait_for(others, &request, GUARD_LOCK_OK);
+    assert_int_equal(poll(&lost, 1, 0), 1);
+    assert_int_equal(guard_hold_left_ms(held.hold), 0);
+    assert_true(next.fence[0] > held.fence[0]);
+    proxy_set(proxy, 0, PROXY_NONE, 0);
+    assert_int_equal(guard_unlock_wait(&held.hold), GUARD_LOCK_LOST);
+    assert_int_equal(guard_unlock_wait(&next.hold), GUARD_LOCK_OK);
+    close_locks(locks);
+    close_locks(others);
+}
+
+TEST_GROUP(.up = start_one, .down = stop_one);
+
+/* ---- the holder ---- */
+
+static void say_reply(struct rig_claim *claim)
+{
+    puts(claim_do(claim, LOCK_TAKE) == LOCK_GRANTED ? "held" : "refused");
+    fflush(stdout);
+}
+
+/* Holds the name until it is killed; asks for it again once it was dropped. */
+static int hold(char **argv)
+{
+    rig_start();
+    struct rig_side *side = join(argv[2], (uint32_t)strtoul(argv[4], NULL, 10));
+    struct rig_claim *claim = writer_of(side, argv[3]);
+    say_reply(claim);
+    rig_wait_until(claim->dropped > 0);
+    puts("dropped");
+    rig_wait_until(side->is_up);
+    say_reply(claim);
+    rig_wait_until(false);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 5 && strcmp(argv[1], "--hold") == 0)
+        return hold(argv);
+    return test_main(argc, argv);
+}

@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: MIT */
+/* lock_owner_test.c - re-entrance: what an owner's requests share. Rule L10 of lock_core.h. */
+#include "lock_bench.h"
+
+static struct lock_owner *owner;
+static struct caller a, b, c;
+
+static bool up(void)
+{
+    bench_up();
+    owner = lock_core_owner_new(bench.core);
+    return owner != NULL;
+}
+
+static void free_owner(void)
+{
+    lock_core_owner_free(bench.core, bench.now_us, &owner);
+    drain();
+    assert_null(owner);
+}
+
+static struct seen *hold_as(struct caller *caller, enum guard_lock_kind kind)
+{
+    ask_as(caller, "a", kind, owner);
+    struct seen *take = expect(LOCK_TAKE);
+    grant(take, 7);
+    holds(caller);
+    return take;
+}
+
+/* ---- sharing what is held ---- */
+
+TEST(an_owner_enters_again_what_it_holds_at_once_and_with_the_same_number)
+{
+    hold_as(&a, GUARD_LOCK_FAIR);
+    ask_as(&b, "a", GUARD_LOCK_FAIR, owner);
+    holds(&b);
+    sent_nothing();
+    assert_int_equal(b.request.result.fence[0], 7);
+    assert_true(b.hold.valid_until_us == a.hold.valid_until_us);
+    assert_int_equal(stats_of().reentered, 1);
+    assert_int_equal(stats_of().granted, 1);
+}
+
+TEST(the_name_is_free_once_all_are_given_back_in_any_order)
+{
+    hold_as(&a, GUARD_LOCK_FAIR);
+    ask_as(&b, "a", GUARD_LOCK_MUTEX, owner);
+    ask_as(&c, "a", GUARD_LOCK_WRITE, owner);
+    give(&a);
+    was_given(&a, GUARD_LOCK_OK);
+    give(&c);
+    was_given(&c, GUARD_LOCK_OK);
+    sent_nothing();
+    holds(&b);
+    give_back(&b);
+    assert_true(lock_core_idle(bench.core));
+}
+
+TEST(a_read_under_ones_own_write_shares_it)
+{
+    hold_as(&a, GUARD_LOCK_WRITE);
+    ask_as(&b, "a", GUARD_LOCK_READ, owner);
+    holds(&b);
+    sent_nothing();
+}
+
+TEST(a_read_under_ones_own_read_shares_it)
+{
+    hold_as(&a, GUARD_LOCK_READ);
+    ask_as(&b, "a", GUARD_LOCK_READ, owner);
+    holds(&b);
+    sent_nothing();
+}
+
+TEST(an_exclusive_request_under_ones_own_read_is_invalid)
+{
+    hold_as(&a, GUARD_LOCK_READ);
+    ask_as(&b, "a", GUARD_LOCK_WRITE, owner);
+    assert_int_equal(b.accepted, GUARD_LOCK_INVALID);
+    assert_non_null(b.why);
+    sent_nothing();
+}
+
+TEST(permits_are_never_reentrant)
+{
+    hold_as(&a, GUARD_LOCK_PERMITS);
+    ask_as(&b, "a", GUARD_LOCK_PERMITS, owner);
+    still_waits(&b);
+    expect(LOCK_TAKE);
+}
+
+TEST(requests_of_nobody_share_nothing)
+{
+    hold_name(&a, "a");
+    ask_for(&b, "a");
+    still_waits(&b);
+    expect(LOCK_TAKE);
+}
+
+TEST(two_owners_share_nothing)
+{
+    struct lock_owner *other = lock_core_owner_new(bench.core);
+    hold_as(&a, GUARD_LOCK_FAIR);
+    ask_as(&b, "a", GUARD_LOCK_FAIR, other);
+    still_waits(&b);
+    expect(LOCK_TAKE);
+}
+
+TEST(a_hold_is_renewed_for_as_long_as_one_of_its_owner_wants_it)
+{
+    hold_as(&a, GUARD_LOCK_FAIR);
+    prepare(&b, NAMES("a"));
+    b.request.lock_owner = owner;
+    b.request.hold_ms = 1000;
+    ask(&b);
+    pass(BENCH_LEASE_MS / 3);
+    reply_kind(expect(LOCK_RENEW), LOCK_DONE);
+    give(&a);
+    was_given(&a, GUARD_LOCK_OK);
+    pass(BENCH_LEASE_MS / 3 * 2);
+    sent_nothing();
+    pass(BENCH_LEASE_MS / 3);
+    is_lost(&b);
+}
+
+/* ---- losing ---- */
+
+TEST(all_holds_of_a_claim_that_is_lost_are_lost)
+{
+    hold_as(&a, GUARD_LOCK_FAIR);
+    ask_as(&b, "a", GUARD_LOCK_FAIR, owner);
+    pass(BENCH_LEASE_MS / 3);
+    reply_kind(expect(LOCK_RENEW), LOCK_NOT_HELD);
+    is_lost(&a);
+    is_lost(&b);
+    give(&a);
+    was_given(&a, GUARD_LOCK_LOST);
+    give(&b);
+    was_given(&b, GUARD_LOCK_LOST);
+    sent_nothing();
+}
+
+TEST(an_owner_that_asks_for_what_it_has_lost_asks_the_provider)
+{
+    struct seen *take = hold_as(&a, GUARD_LOCK_FAIR);
+    pass(BENCH_LEASE_MS / 3);
+    reply_kind(expect(LOCK_RENEW), LOCK_NOT_HELD);
+    ask_as(&b, "a", GUARD_LOCK_FAIR, owner);
+    struct seen *anew = expect(LOCK_TAKE);
+    assert_string_not_equal(anew->token, take->token);
+    grant(anew, 8);
+    holds(&b);
+    give(&a);
+    was_given(&a, GUARD_LOCK_LOST);
+    holds(&b);
+    give_back(&b);
+}
+
+TEST(an_owner_that_asks_for_what_it_is_giving_back_asks_after_that)
+{
+    hold_as(&a, GUARD_LOCK_FAIR);
+    give(&a);
+    ask_as(&b, "a", GUARD_LOCK_FAIR, owner);
+    expect(LOCK_GIVE);
+    grant(expect(LOCK_TAKE), 8);
+    holds(&b);
+}
+
+/* ---- waiting together ---- */
+
+TEST(the_second_request_of_an_owner_waits_behind_its_first_and_shares_what_that_is_granted)
+{
+    ask_as(&a, "a", GUARD_LOCK_FAIR, owner);
+    struct seen *take = expect(LOCK_TAKE);
+    ask_as(&b, "a", GUARD_LOCK_FAIR, owner);
+    ask_as(&c, "a", GUARD_LOCK_READ, owner);
+    sent_nothing();
+    refuse(take, 1, 0);
+    still_waits(&b);
+    told(take);
+    grant(expect(LOCK_TAKE), 7);
+    holds(&a);
+    holds(&b);
+    holds(&c);
+    sent_nothing();
+    assert_int_equal(stats_of().reentered, 2);
+}
+
+TEST(when_the_first_request_of_an_owner_gives_up_the_second_asks)
+{
+    ask_as(&a, "a", GUARD_LOCK_FAIR, owner);
+    struct seen *take = expect(LOCK_TAKE);
+    ask_as(&b, "a", GUARD_LOCK_FAIR, owner);
+    ask_as(&c, "a", GUARD_LOCK_FAIR, owner);
+    refuse(take, 1, 0);
+    cancel(&a);
+    struct seen *give_of = expect(LOCK_GIVE), *anew = expect(LOCK_TAKE);
+    sent_nothing();
+    reply_kind(give_of, LOCK_NOT_HELD);
+    grant(anew, 8);
+    holds(&b);
+    holds(&c);
+}
+
+TEST(the_first_request_of_an_owner_stays_the_first_when_it_needs_another_token)
+{
+    ask_as(&a, "a", GUARD_LOCK_READ, owner);
+    struct seen *take = expect(LOCK_TAKE);
+    ask_as(&b, "a", GUARD_LOCK_WRITE, owner);
+    reply_kind(take, LOCK_GONE);
+    struct seen *anew = expect(LOCK_TAKE);
+    assert_int_equal(anew->action.lock, GUARD_LOCK_READ);
+    sent_nothing();
+}
+
+TEST(an_exclusive_request_behind_ones_own_read_is_invalid_once_that_is_granted)
+{
+    ask_as(&a, "a", GUARD_LOCK_READ, owner);
+    struct seen *take = expect(LOCK_TAKE);
+    ask_as(&b, "a", GUARD_LOCK_WRITE, owner);
+    still_waits(&b);
+    grant(take, 7);
+    holds(&a);
+    answered(&b, GUARD_LOCK_INVALID);
+    assert_non_null(b.request.result.why);
+}
+
+TEST(one_that_asks_once_behind_another_of_its_owner_is_busy_as_that_is)
+{
+    ask_as(&a, "a", GUARD_LOCK_FAIR, owner);
+    struct seen *take = expect(LOCK_TAKE);
+    ask_once(&b, "a", owner);
+    still_waits(&b);
+    refuse(take, 4, 0);
+    answered(&b, GUARD_LOCK_BUSY);
+    assert_int_equal(b.request.result.before, 4);
+    ask_once(&c, "a", owner);
+    answered(&c, GUARD_LOCK_BUSY);
+    still_waits(&a);
+    sent_nothing();
+}
+
+TEST(one_that_waits_behind_another_of_its_owner_is_cancelled_alone)
+{
+    ask_as(&a, "a", GUARD_LOCK_FAIR, owner);
+    ask_as(&b, "a", GUARD_LOCK_FAIR, owner);
+    cancel(&b);
+    answered(&b, GUARD_LOCK_CANCELLED);
+    grant(expect(LOCK_TAKE), 1);
+    holds(&a);
+    sent_nothing();
+}
+
+TEST(one_that_waits_behind_another_of_its_owner_is_busy_at_its_deadline_if_that_was_refused)
+{
+    ask_as(&a, "a", GUARD_LOCK_FAIR, owner);
+    struct seen *take = expect(LOCK_TAKE);
+    prepare(&b, NAMES("a"));
+    b.request.lock_owner = owner;
+    b.request.deadline_us = bench.now_us + 50 * BENCH_MS;
+    ask(&b);
+    refuse(take, 2, 0);
+    pass(50);
+    answered(&b, GUARD_LOCK_BUSY);
+    assert_int_equal(b.request.result.before, 2);
+    still_waits(&a);
+}
+
+/* Were it quadratic, this would take minutes. */
+TEST(ten_thousand_requests_of_one_owner_for_one_name_give_up_one_after_the_other)
+{
+    enum { ALL = 10000 };
+    static struct caller all[ALL];
+    for (unsigned i = 0; i < ALL; i++)
+        ask_as(&all[i], "a", GUARD_LOCK_FAIR, owner);
+    for (unsigned i = 0; i < ALL; i++) {
+        cancel(&all[i]);
+        expect(LOCK_TAKE)->over = true;
+        reply_kind(&bench.seen[bench.seen_first - 1], LOCK_UNSENT);
+        reply_kind(expect(LOCK_GIVE), LOCK_NOT_HELD);
+    }
+    assert_true(lock_core_idle(bench.core));
+}
+
+/* ---- several names, some of which the owner has ---- */
+
+TEST(a_request_that_is_partly_covered_asks_for_the_rest)
+{
+    hold_as(&a, GUARD_LOCK_FAIR);
+    prepare(&b, NAMES("b", "a", "c"));
+    b.request.lock_owner = owner;
+    ask(&b);
+    struct seen *take = expect(LOCK_TAKE);
+    assert_int_equal(take->action.count, 2);
+    assert_string_equal(take->names[0], "b");
+    assert_string_equal(take->names[1], "c");
+    grant(take, 20);
+    holds(&b);
+    assert_int_equal(b.request.result.fence[0], 20);
+    assert_int_equal(b.request.result.fence[1], 7);
+    assert_int_equal(b.request.result.fence[2], 21);
+    give(&a);
+    was_given(&a, GUARD_LOCK_OK);
+    sent_nothing();
+    give(&b);
+    reply_kind(expect(LOCK_GIVE), LOCK_DONE);
+    assert_int_equal(b.givings, 0);
+    reply_kind(expect(LOCK_GIVE), LOCK_DONE);
+    was_given(&b, GUARD_LOCK_OK);
+}
+
+TEST(what_a_request_shares_is_kept_for_it_while_it_waits_for_the_rest)
+{
+    struct seen *held = hold_as(&a, GUARD_LOCK_FAIR);
+    prepare(&b, NAMES("a", "b"));
+    b.request.lock_owner = owner;
+    ask(&b);
+    struct seen *take = expect(LOCK_TAKE);
+    give(&a);
+    was_given(&a, GUARD_LOCK_OK);
+    sent_nothing();
+    cancel(&b);
+    reply_kind(take, LOCK_UNSENT);
+    assert_string_equal(expect(LOCK_GIVE)->token, take->token);
+    assert_string_equal(expect(LOCK_GIVE)->token, held->token);
+}
+
+TEST(a_request_that_loses_what_it_shares_while_it_waits_asks_for_all_anew)
+{
+    struct seen *held = hold_as(&a, GUARD_LOCK_FAIR);
+    prepare(&b, NAMES("a", "b"));
+    b.request.lock_owner = owner;
+    ask(&b);
+    struct seen *take = expect(LOCK_TAKE);
+    refuse(take, 1, 0);
+    dropped(held);
+    is_lost(&a);
+    still_waits(&b);
+    assert_string_equal(expect(LOCK_GIVE)->token, take->token);
+    struct seen *anew = expect(LOCK_TAKE);
+    assert_int_equal(anew->action.count, 2);
+    grant(anew, 30);
+    holds(&b);
+    give(&a);
+    was_given(&a, GUARD_LOCK_LOST);
+}
+
+/* ---- the end of an owner ---- */
+
+TEST(an_owner_that_is_freed_gives_back_what_it_holds_and_cancels_what_it_waits_for)
+{
+    hold_as(&a, GUARD_LOCK_FAIR);
+    ask_as(&b, "b", GUARD_LOCK_FAIR, owner);
+    ask_as(&c, "b", GUARD_LOCK_FAIR, owner);
+    struct seen *take = expect(LOCK_TAKE);
+    free_owner();
+    is_lost(&a);
+    answered(&b, GUARD_LOCK_CANCELLED);
+    answered(&c, GUARD_LOCK_CANCELLED);
+    reply_kind(take, LOCK_UNANSWERED);
+    assert_string_equal(expect(LOCK_GIVE)->names[0], "b");
+    assert_string_equal(expect(LOCK_GIVE)->names[0], "a");
+    sent_nothing();
+    give(&a);
+    was_given(&a, GUARD_LOCK_LOST);
+}
+
+TEST(permits_of_an_owner_that_is_freed_are_given_back_too)
+{
+    hold_as(&a, GUARD_LOCK_PERMITS);
+    ask_as(&b, "b", GUARD_LOCK_LATCH, owner);
+    expect(LOCK_TAKE);
+    free_owner();
+    is_lost(&a);
+    answered(&b, GUARD_LOCK_CANCELLED);
+    expect(LOCK_GIVE);
+    expect(LOCK_GIVE);
+}
+
+TEST_GROUP(.before = up, .after = bench_close);
