@@ -88,32 +88,11 @@ static void stop_servers(struct stage *stage)
         stack_redis_stop(&stage->redis[i]);
 }
 
-static void board_init(struct sale_board *board)
-{
-    pthread_mutexattr_t mutex;
-    pthread_condattr_t cond;
-    memset(board, 0, sizeof *board);
-    pthread_mutexattr_init(&mutex);
-    pthread_mutexattr_setpshared(&mutex, PTHREAD_PROCESS_SHARED);
-    pthread_mutex_init(&board->mutex, &mutex);
-    pthread_condattr_init(&cond);
-    pthread_condattr_setpshared(&cond, PTHREAD_PROCESS_SHARED);
-    pthread_cond_init(&board->begins, &cond);
-}
-
-static void board_begin(struct sale_board *board)
-{
-    pthread_mutex_lock(&board->mutex);
-    board->begun = true;
-    pthread_cond_broadcast(&board->begins);
-    pthread_mutex_unlock(&board->mutex);
-}
-
 static bool reset(struct stage *stage)
 {
     for (size_t i = 0; i < SALE_MASTERS; i++)
         freeReplyObject(stack_redis_command(&stage->redis[i], "FLUSHALL"));
-    board_init(stage->sale.board);
+    memset(stage->sale.board, 0, sizeof *stage->sale.board);
     return sale_sql(
         &stage->control, NULL,
         "TRUNCATE sale_stock, sale_orders, sale_settled, purchases; ALTER SEQUENCE sale_gate RESTART;"
@@ -234,7 +213,11 @@ static bool open_shops(struct stage *stage)
     const uint64_t end_us = clock_after_ms(READY_LIMIT_MS);
     while (atomic_load(&board->ready) < SALE_BUYERS && clock_us() < end_us && !is_over(stage))
         clock_pause_ms(2);
-    return atomic_load(&board->ready) == SALE_BUYERS;
+    if (atomic_load(&board->ready) == SALE_BUYERS)
+        return true;
+    fprintf(stderr, "lab: sale: %s: %u of %d buyers are ready\n", stage->sale.way->name,
+            (unsigned)atomic_load(&board->ready), (int)SALE_BUYERS);
+    return false;
 }
 
 /* Every buyer gives up in time by itself. */
@@ -249,8 +232,11 @@ static bool close_shops(struct stage *stage, bool is_good)
             continue;
         if (!is_over(stage))
             kill(stage->shops[i], SIGKILL);
-        is_good = waitpid(stage->shops[i], &status, 0) > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0 &&
-                  is_good;
+        if (waitpid(stage->shops[i], &status, 0) <= 0 || status != 0) {
+            fprintf(stderr, "lab: sale: %s: process %zu ended with wait status %d\n", stage->sale.way->name,
+                    i, status);
+            is_good = false;
+        }
         stage->shops[i] = 0;
     }
     return is_good;
@@ -297,7 +283,7 @@ static void run_sale(struct stage *stage, bool is_struck, struct figures *figure
 {
     bool good = reset(stage) && close_gate(stage, SALE_RESTOCK_AT) &&
                 (!is_struck || close_gate(stage, SALE_STRIKE_AT)) && open_shops(stage);
-    board_begin(stage->sale.board);
+    atomic_store(&stage->sale.board->begun, true);
     good = good && middle(stage, is_struck);
     sale_sql(&stage->control, NULL, "SELECT pg_advisory_unlock_all()");
     figures->is_measured = close_shops(stage, good);
