@@ -55,13 +55,13 @@ struct keeper_session {
     pthread_cond_t told; /* our thread, of close_wanted */
     unsigned holders;
     bool close_wanted, ended, is_left;
-    zhandle_t *handle; /* once it was heard of */
     struct keeper_box {
         struct keeper_sent *first, *last;
         struct keeper_change *changes;
         bool any_changed;
         unsigned connects;
-        int state; /* of the library */
+        zhandle_t *handle; /* once it was heard of */
+        int state;         /* of the library */
         uint32_t timeout_ms;
         int64_t id;
         const char *failed; /* there will be no handle: why */
@@ -73,6 +73,7 @@ struct keeper_session {
     struct keeper_sent *sent;
     uint64_t last_us; /* when the last command was sent */
     enum keeper_state state;
+    zhandle_t *handle; /* UP */
     unsigned connects;
     uint32_t timeout_ms;
     int64_t id;
@@ -167,7 +168,7 @@ static void put_state(struct keeper_session *session, zhandle_t *handle, int sta
 {
     const clientid_t *id = zoo_client_id(handle);
     pthread_mutex_lock(&session->mutex);
-    session->handle = handle;
+    session->box.handle = handle;
     session->box.state = state;
     if (state == ZOO_CONNECTED_STATE) {
         session->box.connects++;
@@ -411,6 +412,7 @@ static void tell_state(struct keeper_session *session, const struct keeper_box *
     } else if (box->state != ZOO_CONNECTED_STATE) {
         move_session(session, KEEPER_AWAY, "zookeeper: the connection was lost");
     } else if (box->connects != session->connects) {
+        session->handle = box->handle;
         session->connects = box->connects;
         session->timeout_ms = box->timeout_ms;
         session->id = box->id;
