@@ -28,10 +28,11 @@ GUARD_LIBS = $(GUARD_LOCKS_LIBS) -lhiredis -luv -pthread
 OBJCOPY ?= objcopy
 
 GUARD_ROOMS := base core redis wire run locks
-GUARD_SOURCES := $(GUARD_DIR)/api.c $(foreach room,$(GUARD_ROOMS),$(wildcard $(GUARD_DIR)/$(room)/*.c))
+GUARD_SOURCES := $(wildcard $(GUARD_DIR)/api.c) $(foreach room,$(GUARD_ROOMS),$(wildcard $(GUARD_DIR)/$(room)/*.c))
 GUARD_SCRIPTS := $(wildcard $(GUARD_DIR)/wire/scripts/*.lua)
 GUARD_LOCK_SCRIPTS := $(wildcard $(GUARD_DIR)/locks/scripts/*.lua)
-GUARD_MADE := $(GUARD_BUILD)/guard_scripts.h $(GUARD_BUILD)/guard_lock_scripts.h
+GUARD_MADE := $(if $(GUARD_SCRIPTS),$(GUARD_BUILD)/guard_scripts.h) \
+	$(if $(GUARD_LOCK_SCRIPTS),$(GUARD_BUILD)/guard_lock_scripts.h)
 GUARD_OBJECTS := $(patsubst $(GUARD_DIR)/%.c,$(GUARD_BUILD)/%.o,$(GUARD_SOURCES))
 GUARD_CFLAGS = -std=c11 -D_GNU_SOURCE -pthread -fPIC -fvisibility=hidden -I$(GUARD_BUILD)
 

@@ -37,6 +37,7 @@
  *            thread: keep them short, never block in them, and call none of the ..._wait() functions there.
  * Once       An accepted request is answered exactly once, never from inside the call that made it, also when it is
  *            cancelled or the locks close. A refused one (a status other than OK from guard_lock()) never is.
+ *            What one thread asks for and gives back is done in that order.
  * Ownership  Arguments are *copied*. A hold is *yours* until guard_unlock() takes it. Handles are closed with **, which
  *            leaves NULL.
  * Time       Spans are milliseconds. Validity is counted on a monotonic clock that goes on while the machine sleeps,
@@ -131,12 +132,12 @@ struct guard_locks_config {
         .log_context = NULL                                                                                  \
     }
 
-/* Starts the thread; does not wait for the provider. INVALID, NO_MEMORY. */
+/* Starts the thread; does not wait for the provider. OK, INVALID, NO_MEMORY. */
 GUARD_API enum guard_status guard_locks_open(const struct guard_locks_config *config,
                                              struct guard_locks **locks, struct guard_error *error);
-/* Answers what waits with CLOSING, tells holders `lost`, gives everything back; at most drain_ms. Not from a callback.
- * Holds that are still out are lost; guard_unlock() frees each. OK; UNKNOWN: not all was confirmed, it ends with its
- * lease. */
+/* Answers what waits with CLOSING, tells holders `lost`, gives everything back; at most drain_ms. Holds that are still out
+ * are lost; guard_unlock() frees each, and calls `done` from inside. Likewise owners. OK; UNKNOWN: not all was confirmed, it
+ * ends with its lease; INVALID: from a callback, nothing was done. */
 GUARD_API enum guard_lock_status guard_locks_close(struct guard_locks **locks, uint32_t drain_ms);
 
 /* Re-entrance: a request for a name that its owner holds is granted at once and counted; the name is free once all are
@@ -157,7 +158,8 @@ struct guard_lock_result {
 };
 typedef void guard_lock_answered(void *context, const struct guard_lock_result *result);
 /* Once for a hold, at least warn_ms before anybody else can be granted it, if this process runs and the provider has
- * not forgotten it; never after guard_unlock(). The hold is still to be given back. `why` is one line, lent. */
+ * not forgotten it; it does not begin after guard_unlock() was called, and is over before that one's `done` is. The hold is
+ * still to be given back. `why` is one line, lent. */
 typedef void guard_lock_lost(void *context, struct guard_hold *hold, const char *why);
 
 struct guard_lock_request {
@@ -186,7 +188,7 @@ struct guard_lock_request {
 GUARD_API enum guard_lock_status guard_lock(struct guard_locks *locks,
                                             const struct guard_lock_request *request, guard_ticket *ticket,
                                             struct guard_error *error);
-/* Blocks until it is answered; the status is result->status. */
+/* Blocks until it is answered; the status is result->status, and result->why the error's text. */
 GUARD_API enum guard_lock_status guard_lock_wait(struct guard_locks *locks,
                                                  const struct guard_lock_request *request,
                                                  struct guard_lock_result *result, struct guard_error *error);
@@ -196,7 +198,7 @@ GUARD_API void guard_lock_cancel(struct guard_locks *locks, guard_ticket ticket)
 /* Takes the hold; `done` (may be NULL) is called once: OK, LOST or UNKNOWN. Accepts NULL in *hold. */
 typedef void guard_unlocked(void *context, enum guard_lock_status status);
 GUARD_API void guard_unlock(struct guard_hold **hold, guard_unlocked *done, void *context);
-/* Blocks until it is confirmed, at most twice limit_ms. */
+/* Blocks until it is confirmed, at most twice limit_ms. In a callback it does not wait: UNKNOWN. INVALID: NULL in *hold. */
 GUARD_API enum guard_lock_status guard_unlock_wait(struct guard_hold **hold);
 
 /* What is left of its validity, also after `lost` was told early: the time to stop in. 0: over, or the provider has

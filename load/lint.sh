@@ -18,10 +18,10 @@ guard/base       guard/guard.h
 guard/core       guard/guard.h guard/base
 guard/redis      guard/guard.h guard/base
 guard/wire       guard/guard.h guard/base guard/core guard/redis
-guard/locks      guard/guard.h guard/locks.h guard/base guard/redis guard/wire
+guard/locks      guard/guard.h guard/locks.h guard/base guard/redis
 guard/run        guard/guard.h guard/base guard/core guard/redis guard/wire
 guard/api.c      guard/guard.h guard/base guard/core guard/redis guard/wire guard/run
-guard/example    guard/guard.h
+guard/example    guard/guard.h guard/locks.h
 app/base         guard/guard.h
 app/fleetlock    app/base guard/guard.h guard/locks.h
 app/pg           app/base

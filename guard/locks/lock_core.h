@@ -43,7 +43,7 @@
  *   L8  a waiter's place is renewed in time while this process runs; where the provider can (`stays`), by one action for
  *       all claims on a name that are not first. Its answer says which of them should ask; so it serves as their poll, after
  *       a resync, when the link comes up and, if they are more than 16, for a hint to all; and when a hint_ms of theirs is
- *       over, one of them asks for all
+ *       over, at the latest after place_ms, one of them asks for all
  *   L9  a token carries its own lease
  *   L10 re-entrance is counted here; the provider sees one claim for an owner and a name
  *   L11 all kinds of a name count in the same units

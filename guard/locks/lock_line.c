@@ -150,6 +150,12 @@ static void append_stayer(struct lock_claim *claim, uint64_t since_us)
     DL_APPEND2(claim->places[0].line->stayers, claim, stay_prev, stay_next);
 }
 
+/* Only asking corrects what a server has wrong, such as a lease that a step of its clock has lengthened. */
+static uint64_t asks_again_us(const struct lock_claim *claim)
+{
+    return claim->core->now_us + lock_us(claim->place_ms);
+}
+
 void lock_line_stay(struct lock_claim *claim)
 {
     struct lock_line *line = claim->places[0].line;
@@ -157,7 +163,7 @@ void lock_line_stay(struct lock_claim *claim)
     claim->stays = true;
     line->stayer_count++;
     append_stayer(claim, claim->sent_us);
-    line->hint_us = lock_earlier(line->hint_us, claim->hint_us);
+    line->hint_us = lock_earlier(line->hint_us, lock_earlier(claim->hint_us, asks_again_us(claim)));
     set_line_alarm(line);
 }
 
@@ -301,7 +307,7 @@ void lock_line_hint(struct lock_line *line)
 static void ask_for_all(struct lock_line *line)
 {
     struct lock_claim *claim = line->stayers;
-    line->hint_us = UINT64_MAX;
+    line->hint_us = asks_again_us(claim);
     line->core->stats.polls++;
     lock_claim_ask(claim);
     claim->asks_for_all = true;

@@ -3,7 +3,7 @@
  * lock_pg.c - see lock_pg.h.
  *
  * libpq closes its socket, and may open another with the same number, inside almost any call. So the socket is watched
- * only between two calls: lock_pg_unwatch() before the first, watch_again() after the last.
+ * only between two calls: unwatch_pg() before the first, watch_pg() after the last.
  */
 #ifdef GUARD_LOCKS_WITH_POSTGRES
 
@@ -16,7 +16,7 @@
 /* ---- texts ---- */
 
 /* libpq's messages have several lines: "one; two". */
-static void add_flat(const char *text, char why[LOCK_PG_WHY_SIZE])
+static void add_pg_lines(const char *text, char why[LOCK_PG_WHY_SIZE])
 {
     size_t used = strlen(why);
     while (*text != '\0' && used + 1 < LOCK_PG_WHY_SIZE) {
@@ -34,7 +34,7 @@ void lock_pg_explain(const struct lock_pg *pg, const char *what, char why[LOCK_P
     const char *host = pg->conn != NULL ? PQhost(pg->conn) : "";
     const char *port = pg->conn != NULL ? PQport(pg->conn) : "";
     snprintf(why, LOCK_PG_WHY_SIZE, "PostgreSQL %s:%s: ", host, port);
-    add_flat(what, why);
+    add_pg_lines(what, why);
 }
 
 /* From where libpq quotes more than a character on, it may be a password. */
@@ -54,7 +54,7 @@ bool lock_pg_check(const char *url, char why[LOCK_PG_WHY_SIZE])
     PQconninfoOption *options = PQconninfoParse(url, &problem);
     bool is_right = options != NULL;
     why[0] = '\0';
-    add_flat(problem != NULL ? problem : "out of memory", why);
+    add_pg_lines(problem != NULL ? problem : "out of memory", why);
     PQfreemem(problem);
     PQconninfoFree(options);
     cut_at_quoted(why);
@@ -63,7 +63,7 @@ bool lock_pg_check(const char *url, char why[LOCK_PG_WHY_SIZE])
 
 /* ---- the end ---- */
 
-static void lock_pg_unwatch(struct lock_pg *pg)
+static void unwatch_pg(struct lock_pg *pg)
 {
     host_watch(pg->host, &pg->watch, 0);
 }
@@ -72,7 +72,7 @@ void lock_pg_close(struct lock_pg *pg)
 {
     if (pg->state == LOCK_PG_CLOSED)
         return;
-    lock_pg_unwatch(pg);
+    unwatch_pg(pg);
     host_soon_stop(&pg->failing);
     PQclear(pg->result);
     PQfinish(pg->conn);
@@ -82,7 +82,7 @@ void lock_pg_close(struct lock_pg *pg)
 }
 
 /* The farewell says more than "server closed the connection unexpectedly". */
-static void lose(struct lock_pg *pg, const char *what, const char *sqlstate)
+static void lose_pg(struct lock_pg *pg, const char *what, const char *sqlstate)
 {
     char why[LOCK_PG_WHY_SIZE], state[LOCK_PG_STATE_SIZE];
     if (pg->farewell[0] != '\0')
@@ -94,89 +94,89 @@ static void lose(struct lock_pg *pg, const char *what, const char *sqlstate)
     pg->heard(pg->context, &(struct lock_pg_event){.kind = LOCK_PG_LOST, .why = why, .sqlstate = state});
 }
 
-static void lose_connection(struct lock_pg *pg)
+static void lose_pg_connection(struct lock_pg *pg)
 {
     const char *text = pg->conn != NULL ? PQerrorMessage(pg->conn) : "out of memory";
-    lose(pg, *text != '\0' ? text : "the connection is lost", "");
+    lose_pg(pg, *text != '\0' ? text : "the connection is lost", "");
 }
 
-static void fail_now(void *context)
+static void fail_pg_now(void *context)
 {
-    lose_connection(context);
+    lose_pg_connection(context);
 }
 
-static void fail_soon(struct lock_pg *pg)
+static void fail_pg_soon(struct lock_pg *pg)
 {
     host_soon(pg->host, &pg->failing);
 }
 
 /* ---- hearing ---- */
 
-static void watch_again(struct lock_pg *pg, unsigned events)
+static void watch_pg(struct lock_pg *pg, unsigned events)
 {
     pg->watch.fd = PQsocket(pg->conn);
     if (pg->watch.fd < 0 || host_watch(pg->host, &pg->watch, events) != 0)
-        fail_soon(pg);
+        fail_pg_soon(pg);
 }
 
-static const char *field(const PGresult *result, int code, const char *otherwise)
+static const char *pg_field(const PGresult *result, int code, const char *otherwise)
 {
     const char *text = PQresultErrorField(result, code);
     return text != NULL ? text : otherwise;
 }
 
-static bool is_fatal(const PGresult *result)
+static bool pg_is_fatal(const PGresult *result)
 {
-    const char *severity = field(result, PG_DIAG_SEVERITY_NONLOCALIZED, "");
+    const char *severity = pg_field(result, PG_DIAG_SEVERITY_NONLOCALIZED, "");
     return strcmp(severity, "FATAL") == 0 || strcmp(severity, "PANIC") == 0;
 }
 
 /* An error that comes while no statement runs arrives as a notice. Without a receiver libpq prints them. */
-static void hear_notice(void *context, const PGresult *notice)
+static void hear_pg_notice(void *context, const PGresult *notice)
 {
     struct lock_pg *pg = context;
-    if (!is_fatal(notice))
+    if (!pg_is_fatal(notice))
         return;
-    lock_pg_explain(pg, field(notice, PG_DIAG_MESSAGE_PRIMARY, "farewell"), pg->farewell);
-    snprintf(pg->farewell_state, sizeof pg->farewell_state, "%s", field(notice, PG_DIAG_SQLSTATE, ""));
+    lock_pg_explain(pg, pg_field(notice, PG_DIAG_MESSAGE_PRIMARY, "farewell"), pg->farewell);
+    snprintf(pg->farewell_state, sizeof pg->farewell_state, "%s", pg_field(notice, PG_DIAG_SQLSTATE, ""));
 }
 
 /* Each turn of the login ends with what it waits for. */
-static void go_on_connecting(struct lock_pg *pg)
+static void go_on_connecting_to_pg(struct lock_pg *pg)
 {
     switch (PQconnectPoll(pg->conn)) {
     case PGRES_POLLING_READING:
-        watch_again(pg, HOST_READABLE);
+        watch_pg(pg, HOST_READABLE);
         return;
     case PGRES_POLLING_OK:
         break;
     case PGRES_POLLING_FAILED:
-        lose_connection(pg);
+        lose_pg_connection(pg);
         return;
     default:
-        watch_again(pg, HOST_WRITABLE);
+        watch_pg(pg, HOST_WRITABLE);
         return;
     }
     if (PQsetnonblocking(pg->conn, 1) != 0) {
-        lose_connection(pg);
+        lose_pg_connection(pg);
         return;
     }
     pg->state = LOCK_PG_IDLE;
-    watch_again(pg, HOST_READABLE);
+    watch_pg(pg, HOST_READABLE);
     pg->heard(pg->context, &(struct lock_pg_event){.kind = LOCK_PG_UP});
 }
 
 /* Nothing of the result may be used once the callback has closed the connection: it is taken from it first. */
-static void tell_result(struct lock_pg *pg)
+static void tell_pg_result(struct lock_pg *pg)
 {
     PGresult *result = pg->result;
     ExecStatusType status = PQresultStatus(result);
     struct lock_pg_event event = {.kind = LOCK_PG_ROWS, .rows = (const struct lock_pg_rows *)result};
     char why[LOCK_PG_WHY_SIZE];
     if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK) {
-        lock_pg_explain(pg, field(result, PG_DIAG_MESSAGE_PRIMARY, PQresultErrorMessage(result)), why);
+        lock_pg_explain(pg, pg_field(result, PG_DIAG_MESSAGE_PRIMARY, PQresultErrorMessage(result)), why);
         event = (struct lock_pg_event){
-            .kind = LOCK_PG_REFUSED, .why = why, .sqlstate = field(result, PG_DIAG_SQLSTATE, "")};
+            .kind = LOCK_PG_REFUSED, .why = why, .sqlstate = pg_field(result, PG_DIAG_SQLSTATE, "")};
     }
     pg->result = NULL;
     pg->state = LOCK_PG_IDLE;
@@ -185,7 +185,7 @@ static void tell_result(struct lock_pg *pg)
 }
 
 /* True: all of the statement is there. An error is followed by nothing of worth. */
-static bool take_results(struct lock_pg *pg)
+static bool take_pg_results(struct lock_pg *pg)
 {
     while (!PQisBusy(pg->conn)) {
         PGresult *next = PQgetResult(pg->conn);
@@ -200,50 +200,50 @@ static bool take_results(struct lock_pg *pg)
 }
 
 /* The last word of a connection that ends in the middle of a statement is its result. */
-static void lose_running(struct lock_pg *pg)
+static void lose_pg_running(struct lock_pg *pg)
 {
     PGresult *last = pg->result;
     pg->result = NULL;
-    const char *text = last != NULL ? field(last, PG_DIAG_MESSAGE_PRIMARY, "") : "";
+    const char *text = last != NULL ? pg_field(last, PG_DIAG_MESSAGE_PRIMARY, "") : "";
     if (*text != '\0')
-        lose(pg, text, field(last, PG_DIAG_SQLSTATE, ""));
+        lose_pg(pg, text, pg_field(last, PG_DIAG_SQLSTATE, ""));
     else
-        lose_connection(pg);
+        lose_pg_connection(pg);
     PQclear(last);
 }
 
-static void hear_server(struct lock_pg *pg)
+static void hear_pg_server(struct lock_pg *pg)
 {
     bool is_alive = PQconsumeInput(pg->conn) == 1;
     int unsent = PQflush(pg->conn);
-    bool is_whole = take_results(pg);
+    bool is_whole = take_pg_results(pg);
     bool is_over = !is_alive || unsent < 0 || PQstatus(pg->conn) != CONNECTION_OK ||
-                   (pg->result != NULL && is_fatal(pg->result)) || pg->farewell[0] != '\0';
+                   (pg->result != NULL && pg_is_fatal(pg->result)) || pg->farewell[0] != '\0';
     if (is_over) {
-        lose_running(pg);
+        lose_pg_running(pg);
         return;
     }
-    watch_again(pg, unsent > 0 ? HOST_READABLE | HOST_WRITABLE : HOST_READABLE);
+    watch_pg(pg, unsent > 0 ? HOST_READABLE | HOST_WRITABLE : HOST_READABLE);
     if (is_whole)
-        tell_result(pg);
+        tell_pg_result(pg);
 }
 
-static void hear_socket(void *context, unsigned events)
+static void hear_pg_socket(void *context, unsigned events)
 {
     struct lock_pg *pg = context;
     (void)events; /* libpq finds out what it is */
-    lock_pg_unwatch(pg);
+    unwatch_pg(pg);
     if (pg->state == LOCK_PG_CONNECTING)
-        go_on_connecting(pg);
+        go_on_connecting_to_pg(pg);
     else
-        hear_server(pg);
+        hear_pg_server(pg);
 }
 
 /* ---- saying ---- */
 
 /* What stands before dbname may be set by the connection string. Dead peers are found out by keepalives, and by
  * tcp_user_timeout when something is on its way. */
-static PGconn *start_connecting(const char *url)
+static PGconn *start_connecting_to_pg(const char *url)
 {
     static const char *const names[] = {"fallback_application_name",
                                         "gssencmode",
@@ -263,40 +263,40 @@ void lock_pg_connect(struct lock_pg *pg, const char *url)
     assert(pg->state == LOCK_PG_CLOSED);
     pg->state = LOCK_PG_CONNECTING;
     pg->farewell[0] = '\0';
-    pg->watch = (struct host_watch){.ready = hear_socket, .context = pg};
-    pg->failing = (struct host_soon){.run = fail_now, .context = pg};
-    pg->conn = start_connecting(url);
+    pg->watch = (struct host_watch){.ready = hear_pg_socket, .context = pg};
+    pg->failing = (struct host_soon){.run = fail_pg_now, .context = pg};
+    pg->conn = start_connecting_to_pg(url);
     if (pg->conn == NULL || PQstatus(pg->conn) == CONNECTION_BAD) {
-        fail_soon(pg);
+        fail_pg_soon(pg);
         return;
     }
-    PQsetNoticeReceiver(pg->conn, hear_notice, pg);
-    watch_again(pg, HOST_WRITABLE);
+    PQsetNoticeReceiver(pg->conn, hear_pg_notice, pg);
+    watch_pg(pg, HOST_WRITABLE);
 }
 
 void lock_pg_run(struct lock_pg *pg, const char *statement, const char *const *params, size_t param_count)
 {
     assert(pg->state == LOCK_PG_IDLE);
     pg->state = LOCK_PG_RUNNING;
-    lock_pg_unwatch(pg);
+    unwatch_pg(pg);
     int sent = PQsendQueryParams(pg->conn, statement, (int)param_count, NULL, params, NULL, NULL, 0);
     int unsent = sent == 1 ? PQflush(pg->conn) : -1;
     if (unsent < 0)
-        fail_soon(pg);
+        fail_pg_soon(pg);
     else
-        watch_again(pg, unsent > 0 ? HOST_READABLE | HOST_WRITABLE : HOST_READABLE);
+        watch_pg(pg, unsent > 0 ? HOST_READABLE | HOST_WRITABLE : HOST_READABLE);
 }
 
 /* ---- what it said ---- */
 
-static const PGresult *result_of(const struct lock_pg_rows *rows)
+static const PGresult *pg_result_of(const struct lock_pg_rows *rows)
 {
     return (const PGresult *)rows;
 }
 
 const char *lock_pg_text(const struct lock_pg_rows *rows, size_t row, size_t column)
 {
-    return PQgetvalue(result_of(rows), (int)row, (int)column);
+    return PQgetvalue(pg_result_of(rows), (int)row, (int)column);
 }
 
 bool lock_pg_true(const struct lock_pg_rows *rows, size_t row, size_t column)
@@ -306,7 +306,7 @@ bool lock_pg_true(const struct lock_pg_rows *rows, size_t row, size_t column)
 
 size_t lock_pg_row_count(const struct lock_pg_rows *rows)
 {
-    return (size_t)PQntuples(result_of(rows));
+    return (size_t)PQntuples(pg_result_of(rows));
 }
 
 int lock_pg_version(const struct lock_pg *pg)

@@ -112,8 +112,7 @@ static void tell_pg_answers(void *context)
 }
 
 /* Leaves NULL; accepts NULL in *errand. The reply's `why` is copied. */
-static void answer_errand(struct lock_postgres *self, struct pg_errand **errand,
-                          const struct lock_reply *reply)
+static void answer_pg(struct lock_postgres *self, struct pg_errand **errand, const struct lock_reply *reply)
 {
     struct pg_errand *told = *errand;
     *errand = NULL;
@@ -125,10 +124,10 @@ static void answer_errand(struct lock_postgres *self, struct pg_errand **errand,
     host_soon(self->host, &self->answering);
 }
 
-static void answer_with(struct lock_postgres *self, struct pg_errand **errand, enum lock_reply_kind kind,
-                        const char *why)
+static void answer_pg_with(struct lock_postgres *self, struct pg_errand **errand, enum lock_reply_kind kind,
+                           const char *why)
 {
-    answer_errand(self, errand, &(struct lock_reply){.kind = kind, .why = why});
+    answer_pg(self, errand, &(struct lock_reply){.kind = kind, .why = why});
 }
 
 /* ---- tokens ---- */
@@ -191,7 +190,7 @@ static struct pg_seat *free_pg_seat(struct lock_postgres *self)
         if (seat->session.state == LOCK_SESSION_IDLE)
             return seat;
         bool has_room = seat->session.state == LOCK_SESSION_CLOSED && !self->is_failing;
-        if (lock_session_is_beginning(&seat->session) || (has_room && found == NULL))
+        if (lock_session_is_beginning(seat->session.state) || (has_room && found == NULL))
             found = seat;
     }
     return found;
@@ -237,7 +236,7 @@ static bool has_pg_session(const struct lock_postgres *self)
 {
     for (size_t i = 0; i < SESSIONS_ALL; i++) {
         const struct lock_session *session = &self->seats[i].session;
-        if (session->state != LOCK_SESSION_CLOSED && !lock_session_is_beginning(session))
+        if (session->state != LOCK_SESSION_CLOSED && !lock_session_is_beginning(session->state))
             return true;
     }
     return false;
@@ -290,7 +289,7 @@ static void connect_to_pg_again(void *context)
 /* ---- what a session says ---- */
 
 /* It has nothing to do. */
-static void use_seat(struct pg_seat *seat)
+static void use_pg_seat(struct pg_seat *seat)
 {
     struct lock_postgres *self = seat->provider;
     if (seat->token != NULL)
@@ -300,19 +299,19 @@ static void use_seat(struct pg_seat *seat)
     tell_pg_link(self, false);
 }
 
-static void refuse_take(struct pg_seat *seat)
+static void refuse_pg_take(struct pg_seat *seat)
 {
-    answer_errand(seat->provider, &seat->token->take,
-                  &(struct lock_reply){.kind = LOCK_REFUSED, .before = seat->before});
+    answer_pg(seat->provider, &seat->token->take,
+              &(struct lock_reply){.kind = LOCK_REFUSED, .before = seat->before});
 }
 
 static void hear_pg_refused(struct pg_seat *seat, uint32_t before)
 {
     seat->before = before;
-    refuse_take(seat);
+    refuse_pg_take(seat);
     if (seat->session.state == LOCK_SESSION_IDLE) {
         forget_pg_token(seat->provider, seat->token);
-        use_seat(seat);
+        use_pg_seat(seat);
     }
 }
 
@@ -341,14 +340,14 @@ static void hear_pg_number(struct pg_seat *seat, uint64_t fence)
         return;
     }
     token->is_held = true;
-    answer_errand(seat->provider, &token->take, &(struct lock_reply){.kind = LOCK_GRANTED, .fence = {fence}});
+    answer_pg(seat->provider, &token->take, &(struct lock_reply){.kind = LOCK_GRANTED, .fence = {fence}});
 }
 
 static void hear_pg_given(struct pg_seat *seat)
 {
-    answer_with(seat->provider, &seat->token->give, LOCK_DONE, NULL);
+    answer_pg_with(seat->provider, &seat->token->give, LOCK_DONE, NULL);
     forget_pg_token(seat->provider, seat->token);
-    use_seat(seat);
+    use_pg_seat(seat);
 }
 
 static void hear_pg_view(struct pg_seat *seat, const struct guard_lock_view *view)
@@ -359,7 +358,7 @@ static void hear_pg_view(struct pg_seat *seat, const struct guard_lock_view *vie
     look->looked(look->context, view, NULL);
     free(look);
     if (!self->is_closing)
-        use_seat(seat);
+        use_pg_seat(seat);
 }
 
 /* ---- the end of a session ---- */
@@ -379,10 +378,10 @@ static void lose_pg_token(struct pg_seat *seat, const struct lock_session_event 
     loss->told = !token->is_held && token->take == NULL && token->give == NULL;
     snprintf(loss->token, sizeof loss->token, "%s", token->text);
     snprintf(loss->name, sizeof loss->name, "%s", token->wanted.row.name);
-    answer_with(self, &token->take, event->verdict, event->why);
-    answer_with(self, &token->renew, LOCK_NOT_HELD, event->why);
-    answer_with(self, &token->give, event->verdict == LOCK_NOT_HELD ? LOCK_NOT_HELD : LOCK_UNANSWERED,
-                event->why);
+    answer_pg_with(self, &token->take, event->verdict, event->why);
+    answer_pg_with(self, &token->renew, LOCK_NOT_HELD, event->why);
+    answer_pg_with(self, &token->give, event->verdict == LOCK_NOT_HELD ? LOCK_NOT_HELD : LOCK_UNANSWERED,
+                   event->why);
     forget_pg_token(self, token);
 }
 
@@ -409,8 +408,7 @@ static void end_pg_looks(struct lock_postgres *self, const char *why)
 static void hear_pg_end(struct pg_seat *seat, const struct lock_session_event *event)
 {
     struct lock_postgres *self = seat->provider;
-    struct lock_session ended = {.state = event->state};
-    bool began = lock_session_is_beginning(&ended), had_token = seat->token != NULL;
+    bool began = lock_session_is_beginning(event->state), had_token = seat->token != NULL;
     bool is_news = began && note_pg_failure(self, event->verdict, event->why);
     struct pg_loss loss = {.told = false};
     if (had_token)
@@ -428,7 +426,7 @@ static void hear_pg_session(void *context, const struct lock_session_event *even
     switch (event->kind) {
     case LOCK_SESSION_READY:
         note_pg_success(seat->provider);
-        use_seat(seat);
+        use_pg_seat(seat);
         return;
     case LOCK_SESSION_REFUSED:
         hear_pg_refused(seat, event->before);
@@ -440,13 +438,13 @@ static void hear_pg_session(void *context, const struct lock_session_event *even
         hear_pg_number(seat, event->fence);
         return;
     case LOCK_SESSION_NUMBER_LATE:
-        refuse_take(seat);
+        refuse_pg_take(seat);
         return;
     case LOCK_SESSION_RENEWED:
-        answer_with(seat->provider, &seat->token->renew, LOCK_DONE, NULL);
+        answer_pg_with(seat->provider, &seat->token->renew, LOCK_DONE, NULL);
         return;
     case LOCK_SESSION_RENEWAL_LATE:
-        answer_with(seat->provider, &seat->token->renew, LOCK_UNANSWERED, NULL);
+        answer_pg_with(seat->provider, &seat->token->renew, LOCK_UNANSWERED, NULL);
         return;
     case LOCK_SESSION_GIVEN:
         hear_pg_given(seat);
@@ -462,36 +460,36 @@ static void hear_pg_session(void *context, const struct lock_session_event *even
 
 /* ---- actions ---- */
 
-static void answer_queued_take(struct lock_postgres *self, struct pg_token *token)
+static void answer_queued_pg_take(struct lock_postgres *self, struct pg_token *token)
 {
     struct lock_reply reply = {.kind = LOCK_REFUSED, .before = (uint32_t)(token->turn - self->queue->turn)};
     if (!self->is_failing && token->wanted.stands) {
-        answer_errand(self, &token->take, &reply);
+        answer_pg(self, &token->take, &reply);
         return;
     }
     if (self->is_failing)
-        answer_with(self, &token->take, self->verdict, self->why);
+        answer_pg_with(self, &token->take, self->verdict, self->why);
     else
-        answer_with(self, &token->take, LOCK_UNSENT, "all 8 sessions of this process are in use");
+        answer_pg_with(self, &token->take, LOCK_UNSENT, "all 8 sessions of this process are in use");
     forget_pg_token(self, token);
 }
 
-static void take_on_seat(struct pg_seat *seat)
+static void take_on_pg_seat(struct pg_seat *seat)
 {
     struct pg_errand **take = &seat->token->take;
     switch (seat->session.state) {
     case LOCK_SESSION_WAITING:
     case LOCK_SESSION_NUMBERING:
-        refuse_take(seat);
+        refuse_pg_take(seat);
         return;
     case LOCK_SESSION_LOCKED:
         lock_session_number(&seat->session);
         return;
     case LOCK_SESSION_RENEWING:
-        answer_with(seat->provider, take, LOCK_UNSENT, "its hold is being renewed");
+        answer_pg_with(seat->provider, take, LOCK_UNSENT, "its hold is being renewed");
         return;
     case LOCK_SESSION_GIVING:
-        answer_with(seat->provider, take, LOCK_GONE, NULL);
+        answer_pg_with(seat->provider, take, LOCK_GONE, NULL);
         return;
     default: /* it is on its way */
         return;
@@ -505,16 +503,16 @@ static bool take_on_pg(struct lock_postgres *self, const struct lock_action *act
         token = new_pg_token(self, action);
     if (token == NULL)
         return false;
-    answer_with(self, &token->take, LOCK_UNSENT, "it was asked for again");
+    answer_pg_with(self, &token->take, LOCK_UNSENT, "it was asked for again");
     token->take = errand;
     token->wanted.stands = action->place_ms > 0;
     if (token->seat != NULL) {
-        take_on_seat(token->seat);
+        take_on_pg_seat(token->seat);
         return true;
     }
     serve_pg_queue(self);
     if (token->seat == NULL)
-        answer_queued_take(self, token);
+        answer_queued_pg_take(self, token);
     return true;
 }
 
@@ -523,10 +521,10 @@ static void renew_on_pg(struct lock_postgres *self, const struct lock_action *ac
 {
     struct pg_token *token = find_pg_token(self, action->token);
     if (token == NULL || !token->is_held || token->give != NULL) {
-        answer_with(self, &errand, LOCK_NOT_HELD, NULL);
+        answer_pg_with(self, &errand, LOCK_NOT_HELD, NULL);
         return;
     }
-    answer_with(self, &token->renew, LOCK_UNANSWERED, NULL);
+    answer_pg_with(self, &token->renew, LOCK_UNANSWERED, NULL);
     token->renew = errand;
     lock_session_renew(&token->seat->session);
 }
@@ -535,8 +533,8 @@ static void renew_on_pg(struct lock_postgres *self, const struct lock_action *ac
 static void leave_pg(struct lock_postgres *self, struct pg_token *token)
 {
     struct lock_session *session = token->seat != NULL ? &token->seat->session : NULL;
-    answer_with(self, &token->take, LOCK_UNSENT, NULL);
-    if (session != NULL && !lock_session_is_beginning(session))
+    answer_pg_with(self, &token->take, LOCK_UNSENT, NULL);
+    if (session != NULL && !lock_session_is_beginning(session->state))
         lock_session_close(session);
     forget_pg_token(self, token);
     serve_pg_queue(self);
@@ -551,10 +549,10 @@ static void give_on_pg(struct lock_postgres *self, const struct lock_action *act
     if (token != NULL && !can_give)
         leave_pg(self, token);
     if (!can_give) {
-        answer_with(self, &errand, LOCK_NOT_HELD, NULL);
+        answer_pg_with(self, &errand, LOCK_NOT_HELD, NULL);
         return;
     }
-    answer_with(self, &token->renew, LOCK_UNANSWERED, NULL);
+    answer_pg_with(self, &token->renew, LOCK_UNANSWERED, NULL);
     token->give = errand;
     lock_session_give(session);
 }
@@ -603,13 +601,15 @@ static bool look_on_pg(struct lock_provider *face, const struct lock_name *name,
 
 static void free_pg_tokens(struct lock_postgres *self)
 {
-    struct pg_token *token, *next;
-    HASH_ITER (hh, self->tokens, token, next) {
-        HASH_DEL(self->tokens, token);
+    struct pg_token *token = self->tokens;
+    HASH_CLEAR(hh, self->tokens);
+    while (token != NULL) {
+        struct pg_token *next = token->hh.next;
         free(token->take);
         free(token->renew);
         free(token->give);
         free(token);
+        token = next;
     }
 }
 

@@ -107,7 +107,7 @@ static void tell_session(struct lock_session *session, const struct lock_session
 }
 
 /* `why` may be the connection's. */
-static void end_session(struct lock_session *session, enum lock_reply_kind verdict, const char *why)
+static void end_pg_session(struct lock_session *session, enum lock_reply_kind verdict, const char *why)
 {
     char copy[LOCK_PG_WHY_SIZE];
     const struct lock_session_event event = {
@@ -118,19 +118,19 @@ static void end_session(struct lock_session *session, enum lock_reply_kind verdi
 }
 
 /* Words of ours about this server. */
-static void end_session_with(struct lock_session *session, enum lock_reply_kind verdict, const char *what)
+static void end_pg_session_with(struct lock_session *session, enum lock_reply_kind verdict, const char *what)
 {
     char why[LOCK_PG_WHY_SIZE];
     lock_pg_explain(&session->pg, what, why);
-    end_session(session, verdict, why);
+    end_pg_session(session, verdict, why);
 }
 
-static void end_session_late(struct lock_session *session, enum lock_reply_kind verdict, const char *what,
-                             uint32_t limit_ms)
+static void end_pg_session_late(struct lock_session *session, enum lock_reply_kind verdict, const char *what,
+                                uint32_t limit_ms)
 {
     char text[64];
     snprintf(text, sizeof text, "no %s within %" PRIu32 " ms", what, limit_ms);
-    end_session_with(session, verdict, text);
+    end_pg_session_with(session, verdict, text);
 }
 
 static void hear_session_limit(void *context)
@@ -139,11 +139,11 @@ static void hear_session_limit(void *context)
     uint32_t limit_ms = session->config->limit_ms;
     switch (session->state) {
     case LOCK_SESSION_CONNECTING:
-        end_session_late(session, LOCK_UNSENT, "login", session->config->connect_limit_ms);
+        end_pg_session_late(session, LOCK_UNSENT, "login", session->config->connect_limit_ms);
         return;
     case LOCK_SESSION_CHECKING:
     case LOCK_SESSION_CREATING:
-        end_session_late(session, LOCK_UNSENT, "answer", limit_ms);
+        end_pg_session_late(session, LOCK_UNSENT, "answer", limit_ms);
         return;
     case LOCK_SESSION_NUMBERING:
         tell_session(session, &(struct lock_session_event){.kind = LOCK_SESSION_NUMBER_LATE});
@@ -153,7 +153,7 @@ static void hear_session_limit(void *context)
         tell_session(session, &(struct lock_session_event){.kind = LOCK_SESSION_RENEWAL_LATE});
         return;
     default:
-        end_session_late(session, LOCK_UNANSWERED, "answer", limit_ms);
+        end_pg_session_late(session, LOCK_UNANSWERED, "answer", limit_ms);
         return;
     }
 }
@@ -168,7 +168,7 @@ static void run_sql(struct lock_session *session, enum lock_session_state state,
     lock_pg_run(&session->pg, sql, params, param_count);
 }
 
-static void check_server(struct lock_session *session)
+static void check_pg_server(struct lock_session *session)
 {
     char backend[LOCK_NUMBER_SIZE], lease_ms[LOCK_NUMBER_SIZE];
     const char *const params[] = {backend, lease_ms};
@@ -189,14 +189,14 @@ void lock_session_try(struct lock_session *session, const struct lock_wanted *wa
 }
 
 /* However long that takes. */
-static void wait_for_lock(struct lock_session *session)
+static void wait_for_pg_lock(struct lock_session *session)
 {
     const char *const params[] = {session->wanted->row.key};
     run_sql(session, LOCK_SESSION_WAITING, lock_sql[session->wanted->is_shared], params, 1);
     clear_session_limit(session);
 }
 
-static void raise_fence(struct lock_session *session)
+static void raise_pg_fence(struct lock_session *session)
 {
     const char *const params[] = {session->wanted->row.name, session->wanted->is_shared ? "0" : "1"};
     run_sql(session, LOCK_SESSION_NUMBERING, raise_sql, params, 2);
@@ -209,10 +209,10 @@ void lock_session_number(struct lock_session *session)
     if (session->wanted->is_shared)
         run_sql(session, LOCK_SESSION_NUMBERING, read_sql, params, 1);
     else
-        raise_fence(session);
+        raise_pg_fence(session);
 }
 
-static void run_with_key(struct lock_session *session, enum lock_session_state state, const char *sql)
+static void run_sql_with_key(struct lock_session *session, enum lock_session_state state, const char *sql)
 {
     const char *const params[] = {session->wanted->row.key};
     session->next = LOCK_SESSION_CLOSED;
@@ -220,11 +220,11 @@ static void run_with_key(struct lock_session *session, enum lock_session_state s
 }
 
 /* What was sent before, and is still under way, says nothing of now. */
-static void run_or_wait(struct lock_session *session, enum lock_session_state state, const char *sql)
+static void run_sql_or_wait(struct lock_session *session, enum lock_session_state state, const char *sql)
 {
     assert(session->state == LOCK_SESSION_LOCKED || session->state == LOCK_SESSION_RENEWING);
     if (session->state == LOCK_SESSION_LOCKED) {
-        run_with_key(session, state, sql);
+        run_sql_with_key(session, state, sql);
         return;
     }
     session->state = state;
@@ -234,12 +234,12 @@ static void run_or_wait(struct lock_session *session, enum lock_session_state st
 
 void lock_session_renew(struct lock_session *session)
 {
-    run_or_wait(session, LOCK_SESSION_RENEWING, renew_sql);
+    run_sql_or_wait(session, LOCK_SESSION_RENEWING, renew_sql);
 }
 
 void lock_session_give(struct lock_session *session)
 {
-    run_or_wait(session, LOCK_SESSION_GIVING, unlock_sql[session->wanted->is_shared]);
+    run_sql_or_wait(session, LOCK_SESSION_GIVING, unlock_sql[session->wanted->is_shared]);
 }
 
 void lock_session_look(struct lock_session *session, const struct lock_row *row)
@@ -251,14 +251,14 @@ void lock_session_look(struct lock_session *session, const struct lock_row *row)
 
 /* ---- hearing ---- */
 
-bool lock_session_is_beginning(const struct lock_session *session)
+bool lock_session_is_beginning(enum lock_session_state state)
 {
-    return session->state == LOCK_SESSION_CONNECTING || session->state == LOCK_SESSION_CHECKING ||
-           session->state == LOCK_SESSION_CREATING;
+    return state == LOCK_SESSION_CONNECTING || state == LOCK_SESSION_CHECKING ||
+           state == LOCK_SESSION_CREATING;
 }
 
-static void become(struct lock_session *session, enum lock_session_state state,
-                   const struct lock_session_event *event)
+static void session_becomes(struct lock_session *session, enum lock_session_state state,
+                            const struct lock_session_event *event)
 {
     clear_session_limit(session);
     session->state = state;
@@ -267,67 +267,67 @@ static void become(struct lock_session *session, enum lock_session_state state,
     tell_session(session, event);
 }
 
-static void be_ready(struct lock_session *session)
+static void session_is_ready(struct lock_session *session)
 {
-    become(session, LOCK_SESSION_IDLE, &(struct lock_session_event){.kind = LOCK_SESSION_READY});
+    session_becomes(session, LOCK_SESSION_IDLE, &(struct lock_session_event){.kind = LOCK_SESSION_READY});
 }
 
-static void hear_login(struct lock_session *session)
+static void hear_session_login(struct lock_session *session)
 {
     if (lock_pg_version(&session->pg) < OLDEST_SERVER)
-        end_session_with(session, LOCK_IMPOSSIBLE,
-                         "locks need PostgreSQL 14 or later, for idle_session_timeout");
+        end_pg_session_with(session, LOCK_IMPOSSIBLE,
+                            "locks need PostgreSQL 14 or later, for idle_session_timeout");
     else
-        check_server(session);
+        check_pg_server(session);
 }
 
-static void hear_check(struct lock_session *session, const struct lock_pg_rows *rows)
+static void hear_session_check(struct lock_session *session, const struct lock_pg_rows *rows)
 {
     if (!lock_pg_true(rows, 0, 0))
-        end_session_with(session, LOCK_IMPOSSIBLE,
-                         "advisory locks need a direct connection, and this is a pooler's");
+        end_pg_session_with(session, LOCK_IMPOSSIBLE,
+                            "advisory locks need a direct connection, and this is a pooler's");
     else if (lock_pg_true(rows, 0, 1))
-        end_session_with(session, LOCK_UNSENT, "this is a standby; locks are kept by the primary");
+        end_pg_session_with(session, LOCK_UNSENT, "this is a standby; locks are kept by the primary");
     else if (!lock_pg_true(rows, 0, 2))
         run_sql(session, LOCK_SESSION_CREATING, create_sql, NULL, 0);
     else
-        be_ready(session);
+        session_is_ready(session);
 }
 
-static void hear_try(struct lock_session *session, const struct lock_pg_rows *rows)
+static void hear_session_try(struct lock_session *session, const struct lock_pg_rows *rows)
 {
     struct lock_session_event event = {.kind = LOCK_SESSION_GRANTED};
     if (lock_pg_true(rows, 0, 0)) {
-        become(session, LOCK_SESSION_LOCKED, &event);
+        session_becomes(session, LOCK_SESSION_LOCKED, &event);
         return;
     }
     event.kind = LOCK_SESSION_REFUSED;
     event.before = (uint32_t)strtoul(lock_pg_text(rows, 0, 1), NULL, 10);
     if (!session->wanted->stands) {
-        become(session, LOCK_SESSION_IDLE, &event);
+        session_becomes(session, LOCK_SESSION_IDLE, &event);
         return;
     }
-    wait_for_lock(session);
+    wait_for_pg_lock(session);
     tell_session(session, &event);
 }
 
-static void hear_number(struct lock_session *session, const struct lock_pg_rows *rows)
+static void hear_session_number(struct lock_session *session, const struct lock_pg_rows *rows)
 {
     struct lock_session_event event = {.kind = LOCK_SESSION_NUMBERED};
     if (lock_pg_row_count(rows) == 0) {
-        raise_fence(session);
+        raise_pg_fence(session);
         return;
     }
     event.fence = strtoull(lock_pg_text(rows, 0, 0), NULL, 10);
-    become(session, LOCK_SESSION_LOCKED, &event);
+    session_becomes(session, LOCK_SESSION_LOCKED, &event);
 }
 
 /* Also the late one, which nobody waits for. */
-static void hear_renewal(struct lock_session *session, const struct lock_pg_rows *rows)
+static void hear_session_renewal(struct lock_session *session, const struct lock_pg_rows *rows)
 {
     bool is_wanted = session->limit.set;
     if (!lock_pg_true(rows, 0, 0)) {
-        end_session_with(session, LOCK_UNANSWERED, "the session does not have its lock any more");
+        end_pg_session_with(session, LOCK_UNANSWERED, "the session does not have its lock any more");
         return;
     }
     clear_session_limit(session);
@@ -336,15 +336,15 @@ static void hear_renewal(struct lock_session *session, const struct lock_pg_rows
         tell_session(session, &(struct lock_session_event){.kind = LOCK_SESSION_RENEWED});
 }
 
-static void hear_given(struct lock_session *session, const struct lock_pg_rows *rows)
+static void hear_session_given(struct lock_session *session, const struct lock_pg_rows *rows)
 {
     if (lock_pg_true(rows, 0, 0))
-        become(session, LOCK_SESSION_IDLE, &(struct lock_session_event){.kind = LOCK_SESSION_GIVEN});
+        session_becomes(session, LOCK_SESSION_IDLE, &(struct lock_session_event){.kind = LOCK_SESSION_GIVEN});
     else
-        end_session_with(session, LOCK_NOT_HELD, "the session did not have its lock any more");
+        end_pg_session_with(session, LOCK_NOT_HELD, "the session did not have its lock any more");
 }
 
-static void see(const struct lock_pg_rows *rows, size_t row, struct guard_lock_view *view)
+static void see_pg_lock(const struct lock_pg_rows *rows, size_t row, struct guard_lock_view *view)
 {
     bool holds = lock_pg_true(rows, row, 1), reads = lock_pg_true(rows, row, 2);
     const char *who = lock_pg_text(rows, row, 3), *space = strrchr(who, ' ');
@@ -361,53 +361,54 @@ static void see(const struct lock_pg_rows *rows, size_t row, struct guard_lock_v
     snprintf(seen->who, sizeof seen->who, "%.*s", (int)who_bytes, who);
 }
 
-static void hear_look(struct lock_session *session, const struct lock_pg_rows *rows)
+static void hear_session_look(struct lock_session *session, const struct lock_pg_rows *rows)
 {
     struct guard_lock_view view = {.fence = strtoull(lock_pg_text(rows, 0, 0), NULL, 10)};
     for (size_t row = 0; row < lock_pg_row_count(rows); row++) {
         if (lock_pg_text(rows, row, 1)[0] != '\0')
-            see(rows, row, &view);
+            see_pg_lock(rows, row, &view);
     }
-    become(session, LOCK_SESSION_IDLE,
-           &(struct lock_session_event){.kind = LOCK_SESSION_SEEN, .view = &view});
+    session_becomes(session, LOCK_SESSION_IDLE,
+                    &(struct lock_session_event){.kind = LOCK_SESSION_SEEN, .view = &view});
 }
 
-static void run_next(struct lock_session *session)
+static void run_next_sql(struct lock_session *session)
 {
     bool gives = session->next == LOCK_SESSION_GIVING;
-    run_with_key(session, session->next, gives ? unlock_sql[session->wanted->is_shared] : renew_sql);
+    run_sql_with_key(session, session->next, gives ? unlock_sql[session->wanted->is_shared] : renew_sql);
 }
 
-static void hear_rows(struct lock_session *session, const struct lock_pg_rows *rows)
+static void hear_session_rows(struct lock_session *session, const struct lock_pg_rows *rows)
 {
     if (session->next != LOCK_SESSION_CLOSED) {
-        run_next(session);
+        run_next_sql(session);
         return;
     }
     switch (session->state) {
     case LOCK_SESSION_CHECKING:
-        hear_check(session, rows);
+        hear_session_check(session, rows);
         return;
     case LOCK_SESSION_CREATING:
-        be_ready(session);
+        session_is_ready(session);
         return;
     case LOCK_SESSION_TRYING:
-        hear_try(session, rows);
+        hear_session_try(session, rows);
         return;
     case LOCK_SESSION_WAITING:
-        become(session, LOCK_SESSION_LOCKED, &(struct lock_session_event){.kind = LOCK_SESSION_GRANTED});
+        session_becomes(session, LOCK_SESSION_LOCKED,
+                        &(struct lock_session_event){.kind = LOCK_SESSION_GRANTED});
         return;
     case LOCK_SESSION_NUMBERING:
-        hear_number(session, rows);
+        hear_session_number(session, rows);
         return;
     case LOCK_SESSION_RENEWING:
-        hear_renewal(session, rows);
+        hear_session_renewal(session, rows);
         return;
     case LOCK_SESSION_GIVING:
-        hear_given(session, rows);
+        hear_session_given(session, rows);
         return;
     case LOCK_SESSION_LOOKING:
-        hear_look(session, rows);
+        hear_session_look(session, rows);
         return;
     default: /* nothing runs */
         return;
@@ -427,7 +428,7 @@ static bool is_refused_for_good(const char *sqlstate)
            strcmp(sqlstate, "25006") == 0;
 }
 
-static void hear_refusal(struct lock_session *session, const struct lock_pg_event *event)
+static void hear_session_refusal(struct lock_session *session, const struct lock_pg_event *event)
 {
     static const char ADVICE[] = "; an administrator makes it: CREATE TABLE " FENCES_TABLE
                                  "; GRANT SELECT, INSERT, UPDATE ON lock_fences TO this role";
@@ -435,29 +436,29 @@ static void hear_refusal(struct lock_session *session, const struct lock_pg_even
     bool for_good = is_refused_for_good(event->sqlstate);
     bool of_table = session->state == LOCK_SESSION_CREATING || session->state == LOCK_SESSION_NUMBERING;
     if (session->state == LOCK_SESSION_CREATING && is_there_already(event->sqlstate)) {
-        be_ready(session);
+        session_is_ready(session);
         return;
     }
     snprintf(why, sizeof why, "%s%s", event->why, for_good && of_table ? ADVICE : "");
-    end_session(session, for_good ? LOCK_IMPOSSIBLE : LOCK_UNSENT, why);
+    end_pg_session(session, for_good ? LOCK_IMPOSSIBLE : LOCK_UNSENT, why);
 }
 
-static void hear_pg(void *context, const struct lock_pg_event *event)
+static void hear_session_pg(void *context, const struct lock_pg_event *event)
 {
     struct lock_session *session = context;
     bool may_have_run = session->state == LOCK_SESSION_TRYING || session->state == LOCK_SESSION_NUMBERING;
     switch (event->kind) {
     case LOCK_PG_UP:
-        hear_login(session);
+        hear_session_login(session);
         return;
     case LOCK_PG_ROWS:
-        hear_rows(session, event->rows);
+        hear_session_rows(session, event->rows);
         return;
     case LOCK_PG_REFUSED:
-        hear_refusal(session, event);
+        hear_session_refusal(session, event);
         return;
     case LOCK_PG_LOST:
-        end_session(session, may_have_run ? LOCK_UNANSWERED : LOCK_UNSENT, event->why);
+        end_pg_session(session, may_have_run ? LOCK_UNANSWERED : LOCK_UNSENT, event->why);
         return;
     }
 }
@@ -467,7 +468,7 @@ void lock_session_open(struct lock_session *session)
     assert(session->state == LOCK_SESSION_CLOSED);
     session->state = LOCK_SESSION_CONNECTING;
     session->limit = (struct host_timer){.run = hear_session_limit, .context = session};
-    session->pg = (struct lock_pg){.host = session->host, .heard = hear_pg, .context = session};
+    session->pg = (struct lock_pg){.host = session->host, .heard = hear_session_pg, .context = session};
     set_session_limit(session, session->config->connect_limit_ms);
     lock_pg_connect(&session->pg, session->config->urls[0]);
 }

@@ -57,6 +57,8 @@ void cell_judge(struct cell *cell, const struct cell_demand *demand)
         snprintf(word, bytes, "%" PRIu32 " loads", cell->load_count);
     else if (wait_us >= (uint64_t)CELL_NOTICE_MS * 1000)
         snprintf(word, bytes, "waits %s%.1f s", cell->is_until_resumed ? ">" : "", (double)wait_us / 1e6);
+    else if (cell->lock.crowd > 0)
+        snprintf(word, bytes, "%.0f scripts/s", cell->lock.idle_sent_per_s);
     else
         snprintf(word, bytes, "holds");
 }

@@ -232,6 +232,7 @@ static void explain_locks(double lease_s)
            "waits           for so long nobody else had it, or, with > , until the paused one went on\n"
            "N overtaken     so many were served after one that came later\n"
            "refuses         the scheme says that it cannot work here\n"
+           "N scripts/s     what the crowd sent while it waited\n"
            "\n"
            "Leases last %.0f s. Late write: of a holder after another one had taken the lock. Told: a holder "
            "heard "

@@ -41,6 +41,7 @@ struct stage {
     struct stack_redis redis[SALE_MASTERS];
     struct sale_slot control;
     pid_t shops[SALE_PROCESSES];
+    bool is_restocked;
 };
 
 /* ---- servers and rows ---- */
@@ -88,32 +89,11 @@ static void stop_servers(struct stage *stage)
         stack_redis_stop(&stage->redis[i]);
 }
 
-static void board_init(struct sale_board *board)
-{
-    pthread_mutexattr_t mutex;
-    pthread_condattr_t cond;
-    memset(board, 0, sizeof *board);
-    pthread_mutexattr_init(&mutex);
-    pthread_mutexattr_setpshared(&mutex, PTHREAD_PROCESS_SHARED);
-    pthread_mutex_init(&board->mutex, &mutex);
-    pthread_condattr_init(&cond);
-    pthread_condattr_setpshared(&cond, PTHREAD_PROCESS_SHARED);
-    pthread_cond_init(&board->begins, &cond);
-}
-
-static void board_begin(struct sale_board *board)
-{
-    pthread_mutex_lock(&board->mutex);
-    board->begun = true;
-    pthread_cond_broadcast(&board->begins);
-    pthread_mutex_unlock(&board->mutex);
-}
-
 static bool reset(struct stage *stage)
 {
     for (size_t i = 0; i < SALE_MASTERS; i++)
         freeReplyObject(stack_redis_command(&stage->redis[i], "FLUSHALL"));
-    board_init(stage->sale.board);
+    memset(stage->sale.board, 0, sizeof *stage->sale.board);
     return sale_sql(
         &stage->control, NULL,
         "TRUNCATE sale_stock, sale_orders, sale_settled, purchases; ALTER SEQUENCE sale_gate RESTART;"
@@ -180,14 +160,20 @@ static int64_t count_orders(struct stage *stage)
     return count;
 }
 
-static bool restock(struct stage *stage)
+/* On a thread and a connection of its own: it may have to wait for an order that is held up at the next gate. */
+static void *restock(void *context)
 {
-    if (stage->sale.way->restock != NULL)
-        return stage->sale.way->restock(&stage->sale);
-    if (!stage->sale.way->by_service)
-        return sale_sql(&stage->control, NULL, "UPDATE sale_stock SET stock = stock + %d", (int)SALE_RESTOCK);
-    return sale_sql(&stage->control, NULL, "UPDATE products SET stock = stock + %d WHERE id = %d",
-                    (int)SALE_RESTOCK, (int)SALE_ROW);
+    struct stage *stage = context;
+    char statement[96];
+    snprintf(statement, sizeof statement, "UPDATE %s SET stock = stock + %d",
+             stage->sale.way->by_service ? "products" : "sale_stock", (int)SALE_RESTOCK);
+    if (stage->sale.way->by_service)
+        snprintf(statement + strlen(statement), sizeof statement - strlen(statement), " WHERE id = %d",
+                 (int)SALE_ROW);
+    stage->is_restocked = stage->sale.way->restock != NULL
+                              ? stage->sale.way->restock(&stage->sale)
+                              : stack_postgres_query(stage->postgres.url, statement, NULL, 0);
+    return NULL;
 }
 
 /* Redis is gone and back, empty, while an order is held up: whoever gets its lock now may order before it. */
@@ -203,19 +189,24 @@ static bool strike_redis(struct stage *stage)
     return true;
 }
 
+static bool strike(struct stage *stage)
+{
+    return wait_at_gate(stage, SALE_STRIKE_AT) >= 0 && strike_redis(stage);
+}
+
 static bool middle(struct stage *stage, bool is_struck)
 {
+    pthread_t thread;
     const int64_t shop = wait_at_gate(stage, SALE_RESTOCK_AT);
     if (shop < 0)
         return false;
     if (is_struck)
         kill_shop(stage, (size_t)shop);
-    if (!open_gate(stage, SALE_RESTOCK_AT) || !restock(stage))
+    if (!open_gate(stage, SALE_RESTOCK_AT) || pthread_create(&thread, NULL, restock, stage) != 0)
         return false;
-    if (!is_struck)
-        return true;
-    return wait_at_gate(stage, SALE_STRIKE_AT) >= 0 && strike_redis(stage) &&
-           open_gate(stage, SALE_STRIKE_AT);
+    const bool good = !is_struck || strike(stage);
+    const bool opened = !is_struck || open_gate(stage, SALE_STRIKE_AT);
+    return pthread_join(thread, NULL) == 0 && stage->is_restocked && good && opened;
 }
 
 /* ---- one sale ---- */
@@ -234,7 +225,11 @@ static bool open_shops(struct stage *stage)
     const uint64_t end_us = clock_after_ms(READY_LIMIT_MS);
     while (atomic_load(&board->ready) < SALE_BUYERS && clock_us() < end_us && !is_over(stage))
         clock_pause_ms(2);
-    return atomic_load(&board->ready) == SALE_BUYERS;
+    if (atomic_load(&board->ready) == SALE_BUYERS)
+        return true;
+    fprintf(stderr, "lab: sale: %s: %u of %d buyers are ready\n", stage->sale.way->name,
+            (unsigned)atomic_load(&board->ready), (int)SALE_BUYERS);
+    return false;
 }
 
 /* Every buyer gives up in time by itself. */
@@ -249,8 +244,11 @@ static bool close_shops(struct stage *stage, bool is_good)
             continue;
         if (!is_over(stage))
             kill(stage->shops[i], SIGKILL);
-        is_good = waitpid(stage->shops[i], &status, 0) > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0 &&
-                  is_good;
+        if (waitpid(stage->shops[i], &status, 0) <= 0 || status != 0) {
+            fprintf(stderr, "lab: sale: %s: process %zu ended with wait status %d\n", stage->sale.way->name,
+                    i, status);
+            is_good = false;
+        }
         stage->shops[i] = 0;
     }
     return is_good;
@@ -283,12 +281,23 @@ static void time_buyers(const struct sale_board *board, struct figures *figures)
     figures->in_turn_percent = bought > 0 ? 100.0 * (double)in_turn / (double)bought : 0;
 }
 
+static bool was_anybody_turned_away(const struct sale_board *board)
+{
+    for (size_t i = 0; i < SALE_BUYERS; i++) {
+        if (board->buyers[i].outcome == SALE_SOLD_OUT)
+            return true;
+    }
+    return false;
+}
+
 /* Pieces that nobody has although buyers were turned away are lost. */
 static void count(struct stage *stage, struct figures *figures)
 {
     figures->sold = count_orders(stage);
     figures->oversold = figures->sold > SALE_PIECES ? figures->sold - SALE_PIECES : 0;
-    figures->lost = figures->sold < SALE_PIECES ? SALE_PIECES - figures->sold : 0;
+    figures->lost = figures->sold < SALE_PIECES && was_anybody_turned_away(stage->sale.board)
+                        ? SALE_PIECES - figures->sold
+                        : 0;
     figures->refused = atomic_load(&stage->sale.board->refused);
     time_buyers(stage->sale.board, figures);
 }
@@ -297,7 +306,7 @@ static void run_sale(struct stage *stage, bool is_struck, struct figures *figure
 {
     bool good = reset(stage) && close_gate(stage, SALE_RESTOCK_AT) &&
                 (!is_struck || close_gate(stage, SALE_STRIKE_AT)) && open_shops(stage);
-    board_begin(stage->sale.board);
+    atomic_store(&stage->sale.board->begun, true);
     good = good && middle(stage, is_struck);
     sale_sql(&stage->control, NULL, "SELECT pg_advisory_unlock_all()");
     figures->is_measured = close_shops(stage, good);

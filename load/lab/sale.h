@@ -58,11 +58,9 @@ struct sale_buyer {
     uint64_t asked_us, answered_us;
 };
 
-/* Shared by all processes. */
+/* Shared by all processes, any of which may be killed: no lock in here. */
 struct sale_board {
-    pthread_mutex_t mutex;
-    pthread_cond_t begins;
-    bool begun; /* under mutex */
+    _Atomic bool begun;
     _Atomic uint32_t ready, asked;
     _Atomic uint32_t refused; /* writes that came too late and were refused */
     struct sale_buyer buyers[SALE_BUYERS];
@@ -96,9 +94,10 @@ struct sale_shop {
     const struct sale *sale;
     uint32_t index;
     struct guard_locks *locks; /* of ways with one */
-    pthread_mutex_t mutex;
-    uint64_t
-        generation; /* of the segments, as far as this process knows; 0: not; under mutex, as is what follows */
+    pthread_mutex_t mutex;     /* of what follows */
+    pthread_cond_t begins;
+    bool begun;
+    uint64_t generation;   /* of the segments, as far as this process knows; 0: not */
     bool finds_generation; /* a thread does */
     struct sale_slot slots[8];
     uint32_t free_slots;                    /* a bit for each; none while somebody waits */

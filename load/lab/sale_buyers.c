@@ -116,11 +116,11 @@ static void *shop_for(void *context)
     struct buyer_thread *self = context;
     struct sale_board *board = self->shop->sale->board;
     struct sale_buyer *buyer = &board->buyers[self->buyer];
-    pthread_mutex_lock(&board->mutex);
+    pthread_mutex_lock(&self->shop->mutex);
     atomic_fetch_add(&board->ready, 1);
-    while (!board->begun)
-        pthread_cond_wait(&board->begins, &board->mutex);
-    pthread_mutex_unlock(&board->mutex);
+    while (!self->shop->begun)
+        pthread_cond_wait(&self->shop->begins, &self->shop->mutex);
+    pthread_mutex_unlock(&self->shop->mutex);
     buyer->turn = atomic_fetch_add(&board->asked, 1);
     buyer->asked_us = clock_us();
     const uint64_t end_us = clock_after_ms(SALE_LIMIT_MS);
@@ -183,7 +183,7 @@ _Noreturn void sale_shop_run(const struct sale *sale, uint32_t index)
 {
     enum { MINE = SALE_BUYERS / SALE_PROCESSES };
     static struct buyer_thread threads[MINE];
-    static struct sale_shop shop = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+    static struct sale_shop shop = {.mutex = PTHREAD_MUTEX_INITIALIZER, .begins = PTHREAD_COND_INITIALIZER};
     pthread_attr_t small;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     signal(SIGPIPE, SIG_IGN);
@@ -200,6 +200,12 @@ _Noreturn void sale_shop_run(const struct sale *sale, uint32_t index)
         if (pthread_create(&threads[i].thread, &small, shop_for, &threads[i]) != 0)
             die(&shop, "thread", "none to be had");
     }
+    while (!atomic_load(&sale->board->begun))
+        clock_pause_ms(1);
+    pthread_mutex_lock(&shop.mutex);
+    shop.begun = true;
+    pthread_cond_broadcast(&shop.begins);
+    pthread_mutex_unlock(&shop.mutex);
     for (uint32_t i = 0; i < MINE; i++)
         pthread_join(threads[i].thread, NULL);
     close_shop(&shop);

@@ -23,7 +23,7 @@ extern const struct scheme scheme_none, scheme_setnx, scheme_expire, scheme_cons
     scheme_script, scheme_redisson, scheme_guard, scheme_redisson_lock, scheme_redisson_fair,
     scheme_redisson_rw, scheme_redisson_semaphore, scheme_node_redlock, scheme_session_lock, scheme_curator,
     scheme_our_mutex, scheme_our_fair, scheme_our_unfenced, scheme_our_rw, scheme_our_permits,
-    scheme_our_redlock;
+    scheme_our_redlock, scheme_our_postgres, scheme_our_zookeeper;
 
 const struct scheme *const schemes[] = {
     &scheme_none,
@@ -48,6 +48,8 @@ const struct scheme *const schemes[] = {
     &scheme_our_rw,
     &scheme_our_permits,
     &scheme_our_redlock,
+    &scheme_our_postgres,
+    &scheme_our_zookeeper,
     NULL,
 };
 

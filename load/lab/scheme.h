@@ -54,7 +54,7 @@ struct pg_conn;
 enum {
     LAB_VALUE_S = 60,             /* of the cached value; outlives every trial */
     LAB_POLL_MS = 50,             /* between two looks of a polling waiter */
-    LAB_REQUEST_LIMIT_MS = 30000, /* a request gives up; longer than it is watched */
+    LAB_REQUEST_LIMIT_MS = 45000, /* a request gives up; longer than it is watched */
     RECONNECT_LIMIT_MS = 5000,
     LAB_KEY_BYTES = 64,
     LAB_NAME_BYTES = 96,

@@ -101,21 +101,30 @@ static const char *sequence_of(const char *name)
     return dash != NULL ? dash + 1 : name;
 }
 
-/* The name of a child, of those that we look for: ours by its uuid, or the last one before ours. */
-static bool find_child(const struct String_vector *children, const char *uuid, const char *before,
-                       char name[NODE_BYTES])
+/* The child whose name has this in it. */
+static bool find_child(const struct String_vector *children, const char *text, char name[NODE_BYTES])
 {
-    bool found = false;
+    for (int32_t i = 0; i < children->count; i++) {
+        if (strstr(children->data[i], text) == NULL)
+            continue;
+        snprintf(name, NODE_BYTES, "%s", children->data[i]);
+        return true;
+    }
+    return false;
+}
+
+/* The last one before this one; false: it is the first. */
+static bool find_before(const struct String_vector *children, const char *mine, char name[NODE_BYTES])
+{
+    const char *last = NULL;
     for (int32_t i = 0; i < children->count; i++) {
         const char *child = children->data[i];
-        const bool fits = uuid != NULL ? strstr(child, uuid) != NULL
-                                       : strcmp(sequence_of(child), sequence_of(before)) < 0 &&
-                                             (!found || strcmp(sequence_of(child), sequence_of(name)) > 0);
-        if (fits)
-            snprintf(name, NODE_BYTES, "%s", child);
-        found = found || fits;
+        if (strcmp(sequence_of(child), sequence_of(mine)) < 0 &&
+            (last == NULL || strcmp(sequence_of(child), sequence_of(last)) > 0))
+            last = child;
     }
-    return found;
+    snprintf(name, NODE_BYTES, "%s", last != NULL ? last : "");
+    return last != NULL;
 }
 
 /* ZOK and the node, ZNONODE if it is not there, or what went wrong. */
@@ -125,7 +134,7 @@ static int find_mine(struct lab_client *client, char name[NODE_BYTES])
     int result = zoo_get_children(client->state->handle, client->state->parent, 0, &children);
     if (result != ZOK)
         return result;
-    result = find_child(&children, client->token, NULL, name) ? ZOK : ZNONODE;
+    result = find_child(&children, client->token, name) ? ZOK : ZNONODE;
     deallocate_String_vector(&children);
     return result;
 }
@@ -176,10 +185,8 @@ static enum place look(struct lab_state *state, uint64_t *seen)
     struct Stat stat;
     if (zoo_get_children(state->handle, state->parent, 0, &children) != ZOK)
         return PLACE_UNKNOWN;
-    bool is_there = false;
-    for (int32_t i = 0; i < children.count; i++)
-        is_there = is_there || strcmp(children.data[i], mine) == 0;
-    const bool is_first = !find_child(&children, NULL, mine, before);
+    const bool is_there = find_child(&children, mine, before);
+    const bool is_first = !find_before(&children, mine, before);
     deallocate_String_vector(&children);
     if (!is_there || is_first)
         return is_there ? PLACE_FIRST : PLACE_GONE;

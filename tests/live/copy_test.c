@@ -68,10 +68,10 @@ static bool remove_copy(void)
 
 TEST(the_header_stands_alone_in_c99_c11_and_cpp)
 {
-    write_file("alone.c", "#include \"guard/guard.h\"\nint main(void) { struct guard_config c = "
+    write_file("alone.c", "#include \"guard/locks.h\"\nint main(void) { struct guard_config c = "
                           "GUARD_CONFIG_DEFAULTS; struct guard_policy p = GUARD_POLICY_DEFAULTS; "
                           "return c.struct_size == p.struct_size; }\n");
-    write_file("alone.cc", "#include \"guard/guard.h\"\nint main() { return "
+    write_file("alone.cc", "#include \"guard/locks.h\"\nint main() { return "
                            "guard_status_name(GUARD_OK) == nullptr; }\n");
     assert_true(shell("for std in c99 c11 c17; do cc -std=$std -pedantic -Wall -Wextra -Werror -fsyntax-only "
                       "alone.c; done"));
@@ -79,7 +79,7 @@ TEST(the_header_stands_alone_in_c99_c11_and_cpp)
                       "-Werror -fsyntax-only alone.cc; fi"));
     assert_true(shell(
         "if command -v clang >/dev/null; then clang -std=c99 -pedantic -Weverything -Wno-padded "
-        "-Wno-declaration-after-statement -Werror -fsyntax-only -x c -include guard/guard.h /dev/null; fi"));
+        "-Wno-declaration-after-statement -Werror -fsyntax-only -x c -include guard/locks.h /dev/null; fi"));
 }
 
 TEST(only_public_symbols_are_visible)
@@ -118,6 +118,25 @@ TEST(a_host_may_use_any_name_for_itself)
                          "GUARD_CONFIG_DEFAULTS; return guard_open(&config, &guard, 0) != GUARD_OK || "
                          "guard_close(&guard, 0) != GUARD_OK || redis_open() + value_new() != 3; }\n");
     assert_true(shell("cc -o host host.c guard/example/build/libguard.a -lhiredis -luv -pthread; ./host"));
+}
+
+/* Nothing of the guard but what locks stand on. */
+TEST(locks_may_be_copied_alone)
+{
+    struct stack_redis redis = {.pid = 0};
+    char command[512];
+    assert_true(stack_redis_start(&redis, NULL));
+    assert_true(shell("mkdir -p alone/guard/wire/scripts; cd alone; cp -r ../guard/guard.mk ../guard/guard.h "
+                      "../guard/locks.h "
+                      "../guard/base ../guard/redis ../guard/locks guard; cp ../guard/wire/scripts/embed.sh "
+                      "guard/wire/scripts; "
+                      "cp ../guard/example/nightly.c .; "
+                      "printf 'GUARD_LOCKS_WITH =\ninclude guard/guard.mk\nCPPFLAGS += -Iguard\nnightly: "
+                      "nightly.o $(GUARD_LIB)\n"
+                      "\t$(CC) -o $@ $^ $(GUARD_LIBS)\n' >Makefile; make -j2 CFLAGS=-O0"));
+    snprintf(command, sizeof command, "alone/nightly %s | grep -q 'it is ours, fence [1-9]'", redis.url);
+    assert_true(shell(command));
+    stack_redis_stop(&redis);
 }
 
 /* ---- the README's own lines ---- */

@@ -354,8 +354,8 @@ static inline void claim_init(struct rig_claim *claim, struct rig_side *side, en
     side->claims[side->claim_count++] = claim;
 }
 
-/* Does not wait. What the action points to is gone right after, as it may be. */
-static inline void claim_send(struct rig_claim *claim, enum lock_action_kind kind)
+/* Does not wait. False: it is not accepted. What the action points to is gone right after, as it may be. */
+static inline bool claim_offer(struct rig_claim *claim, enum lock_action_kind kind)
 {
     struct rig_errand *errand = &claim->errands[kind];
     char encoded[KEY_ENCODED_MAX + 1], token[LOCK_TOKEN_SIZE];
@@ -381,10 +381,17 @@ static inline void claim_send(struct rig_claim *claim, enum lock_action_kind kin
     assert_false(errand->is_out);
     errand->is_out = true;
     claim->side->is_inside = true;
-    assert_true(claim->side->provider->perform(claim->side->provider, &action));
+    bool accepted = claim->side->provider->perform(claim->side->provider, &action);
     claim->side->is_inside = false;
+    errand->is_out = accepted;
     memset(encoded, '?', sizeof encoded - 1);
     memset(token, '?', sizeof token - 1);
+    return accepted;
+}
+
+static inline void claim_send(struct rig_claim *claim, enum lock_action_kind kind)
+{
+    assert_true(claim_offer(claim, kind));
 }
 
 static inline enum lock_reply_kind claim_do(struct rig_claim *claim, enum lock_action_kind kind)

@@ -228,17 +228,29 @@ TEST(what_ends_at_this_millisecond_has_ended)
 
 TEST(after_a_step_back_of_the_clock_a_dead_holder_blocks_for_its_lease_and_no_more)
 {
+    struct asker dead = writer("a"), two = writer("a");
+    hold(&dead);
+    pass_ms(-20 * JUMP_MS);
+    wait_behind(&two, 0);
+    assert_int_equal(answer.reply.hint_ms, LEASE_MS);
+    assert_int_equal(held_until_ms(&dead), LEASE_MS);
+    pass_ms(LEASE_MS);
+    hold(&two);
+}
+
+TEST(after_a_step_back_of_the_clock_a_dead_waiter_keeps_its_place_as_long_as_any)
+{
     struct asker dead = writer("a"), gone = writer("a"), three = writer("a");
     hold(&dead);
     wait_behind(&gone, 0);
     pass_ms(-20 * JUMP_MS);
     wait_behind(&three, 1);
-    assert_int_equal(held_until_ms(&dead), LEASE_MS);
-    assert_int_equal(model_name(0)->alive.member[0].until_ms, model_name(0)->alive.member[1].until_ms);
+    assert_int_equal(answer.reply.hint_ms, PLACE_MS);
     pass_ms(2 * JUMP_MS);
     wait_behind(&three, 1);
     pass_ms(2 * JUMP_MS);
-    hold(&three);
+    wait_behind(&three, 0);
+    assert_int_equal(held_until_ms(&dead), LEASE_MS);
 }
 
 TEST(a_renewal_lengthens_creates_nothing_and_wants_all_names)
@@ -367,6 +379,19 @@ TEST(to_stay_keeps_the_places_of_many_and_says_which_should_ask)
     pass_ms(LEASE_MS);
     hold(&two);
     wait_behind(&three, 0);
+}
+
+TEST(what_stays_and_has_become_the_first_asks_though_it_does_not_fit)
+{
+    struct asker one = writer("a"), two = writer("a"), three = writer("a"), *mine[] = {&three};
+    hold(&one);
+    wait_behind(&two, 0);
+    wait_behind(&three, 1);
+    stay(mine, COUNT(mine));
+    assert_int_equal(answer.reply.ask_now_count, 0);
+    give(&two, false);
+    stay(mine, COUNT(mine));
+    assert_int_equal(answer.reply.ask_now_count, 1);
 }
 
 TEST(to_stay_tells_others_on_behalf_of_the_dead)

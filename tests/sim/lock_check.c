@@ -72,7 +72,8 @@ static bool is_renewed_rightly(const struct lock_sim *sim, uint32_t token, uint6
         const struct lock_client *client = &sim->client[sim->held[i]];
         uint64_t until_us = client->granted_us + (uint64_t)client->request.hold_ms * 1000;
         until_us += late_us_of(sim) + SLACK_US;
-        if (client->given || (client->request.hold_ms != 0 && now_us > until_us))
+        bool given = client->given && client->given_us != sim->course.now_us; /* what was due is done first */
+        if (given || (client->request.hold_ms != 0 && now_us > until_us))
             continue;
         for (size_t n = 0; n < client->request.count; n++)
             if (client->token[n] == token)
@@ -124,11 +125,22 @@ static bool may_be_sent(const struct lock_token *token, enum lock_action_kind ki
     case LOCK_RENEW:
         return token->state == LOCK_TOKEN_HELD;
     case LOCK_GIVE:
-        return token->state != LOCK_TOKEN_NEW && token->state != LOCK_TOKEN_OVER;
+        /* that a latch is open may be heard when its request is over, which is noticed first */
+        return token->state != LOCK_TOKEN_NEW &&
+               (token->state != LOCK_TOKEN_OVER || token->kind == GUARD_LOCK_LATCH);
     case LOCK_STAY:
         break;
     }
     return false;
+}
+
+static void note_give(struct lock_sim *sim, struct lock_token *token)
+{
+    uint64_t now_us = sim->course.now_us;
+    if (token->gave_us == 0 && now_us != sim->process[token->process].connected_us)
+        token->gave_first_us = now_us;
+    token->state = LOCK_TOKEN_GIVEN;
+    token->gave_us = now_us;
 }
 
 void lock_check_sent(struct lock_sim *sim, const struct lock_command *command)
@@ -148,7 +160,7 @@ void lock_check_sent(struct lock_sim *sim, const struct lock_command *command)
     if (kind == LOCK_GIVE && token->state == LOCK_TOKEN_WAITING)
         lock_tokens_check_prompt(sim, token);
     if (kind == LOCK_GIVE)
-        token->state = LOCK_TOKEN_GIVEN;
+        note_give(sim, token);
     if (kind == LOCK_TAKE)
         note_take(token, command);
     if (kind == LOCK_RENEW) {
@@ -207,6 +219,19 @@ void lock_check_replied(struct lock_sim *sim, const struct lock_command *command
     }
 }
 
+/* What was given back without an answer is given back again. */
+void lock_check_linked(struct lock_sim *sim, const struct lock_process *process)
+{
+    for (uint32_t i = 0; i < sim->tokens; i++) {
+        const struct lock_token *token = &sim->token[i];
+        uint64_t ends_us = token->gave_first_us + (uint64_t)token->lease_ms * 980;
+        bool open = token->life == process->life && token->state == LOCK_TOKEN_GIVEN;
+        if (open && token->gave_first_us != 0 && sim->course.now_us + SLACK_US < ends_us &&
+            token->gave_us != sim->course.now_us && !has_slept(sim, process))
+            lock_sim_fail(sim, "p%u can be answered again and does not give back t%u", process->index, i);
+    }
+}
+
 /* ---- requests ---- */
 
 /* Under its owner's own READ it is refused, at once or when that is granted. */
@@ -247,16 +272,21 @@ static void check_in_time(struct lock_sim *sim, const struct lock_client *client
                       lock_status_names[status]);
 }
 
-static bool may_share(const struct lock_client *client)
+static bool shares_with(const struct lock_client *client, const struct lock_client *other)
 {
-    return client->owner != 0 && client->request.kind != GUARD_LOCK_PERMITS;
+    bool permits = client->request.kind == GUARD_LOCK_PERMITS || other->request.kind == GUARD_LOCK_PERMITS;
+    return client->owner != 0 && client->owner == other->owner && !permits;
 }
 
-static bool is_shared(const struct lock_sim *sim, const struct lock_client *client, uint32_t token)
+/* Holds that have this claim, and, if they are `strangers`, share nothing with this one. */
+static bool has_others(const struct lock_sim *sim, const struct lock_client *client, uint32_t token,
+                       bool strangers)
 {
     for (uint32_t i = 0; i < sim->held_count; i++) {
         const struct lock_client *other = &sim->client[sim->held[i]];
-        for (size_t n = 0; other != client && !other->given && n < other->request.count; n++)
+        if (other == client || other->given || (strangers && shares_with(client, other)))
+            continue;
+        for (size_t n = 0; n < other->request.count; n++)
             if (other->token[n] == token)
                 return true;
     }
@@ -272,7 +302,7 @@ static bool find_token(const struct lock_sim *sim, const struct lock_client *cli
         bool held = token->state == LOCK_TOKEN_HELD && !token->not_held;
         if (token->life != client->life || !(held || client->hold.is_lost))
             continue;
-        if (!may_share(client) && is_shared(sim, client, i - 1))
+        if (has_others(sim, client, i - 1, true))
             continue; /* after a fault two may have the same number */
         for (size_t n = 0; n < token->count; n++)
             if (token->name[n] == name && token->fence[n] == fence) {
@@ -281,6 +311,27 @@ static bool find_token(const struct lock_sim *sim, const struct lock_client *cli
             }
     }
     return false;
+}
+
+static uint64_t warn_us(const struct lock_sim *sim, const struct lock_client *client, bool most)
+{
+    uint64_t lease_ms = sim->token[client->token[0]].lease_ms;
+    for (size_t i = 1; i < client->request.count; i++) {
+        uint64_t other_ms = sim->token[client->token[i]].lease_ms;
+        lease_ms = most == (other_ms > lease_ms) ? other_ms : lease_ms;
+    }
+    return sim->params.warn_ms != 0 ? (uint64_t)sim->params.warn_ms * 1000 : (lease_ms * 990 - 2000) / 6;
+}
+
+/* A grant that is nearly over is none. One that is shared may be. */
+static void check_worth(struct lock_sim *sim, const struct lock_client *client)
+{
+    uint64_t now_us = lock_process_now_us(&sim->process[client->process]);
+    uint64_t until_us = client->hold.valid_until_us;
+    if (client->request.hold != NULL && client->owner == 0 && sim->params.turn_us == 0 &&
+        sim->params.all_at_once && until_us < now_us + warn_us(sim, client, false))
+        lock_sim_fail(sim, "#%u is granted for %lld us", number_of(sim, client),
+                      (long long)(until_us - now_us));
 }
 
 static void check_granted(struct lock_sim *sim, struct lock_client *client)
@@ -293,13 +344,14 @@ static void check_granted(struct lock_sim *sim, struct lock_client *client)
                           (unsigned long long)request->result.fence[i]);
             return;
         }
-        sim->seen[LOCK_SEEN_REENTERED] += is_shared(sim, client, client->token[i]);
+        sim->seen[LOCK_SEEN_REENTERED] += has_others(sim, client, client->token[i], false);
         if (sim->token[client->token[i]].units < (request->kind == GUARD_LOCK_READ      ? 1
                                                   : request->kind == GUARD_LOCK_PERMITS ? request->units
                                                                                         : LOCK_ALL))
             lock_sim_fail(sim, "#%u of p%u is granted less than it asked for", number_of(sim, client),
                           client->process);
     }
+    check_worth(sim, client);
     sim->seen[LOCK_SEEN_LATCHED] += request->kind == GUARD_LOCK_LATCH;
     sim->seen[LOCK_SEEN_SEVERAL] += request->count > 1;
     sim->seen[request->was_refused ? LOCK_SEEN_WAITED : LOCK_SEEN_GRANTED]++;
@@ -316,10 +368,11 @@ static void check_latch_busy(struct lock_sim *sim, const struct lock_client *cli
                       client->name[0].encoded);
 }
 
-/* Not even for one round trip. */
+/* Not even for one round trip; a reply may be held up for half the limit. */
 static bool had_no_time(const struct lock_sim *sim, const struct lock_client *client)
 {
-    return client->deadline_us < client->start_us + (uint64_t)sim->params.latency_us * 3 + SLACK_US;
+    uint64_t span_us = (uint64_t)sim->params.latency_us * 3 + (uint64_t)sim->params.limit_ms * 500;
+    return client->deadline_us < client->start_us + span_us + SLACK_US;
 }
 
 void lock_check_answer(struct lock_sim *sim, struct lock_client *client)
@@ -359,16 +412,6 @@ static bool has_reason(const struct lock_sim *sim, const struct lock_client *cli
     return false;
 }
 
-static uint64_t warn_us(const struct lock_sim *sim, const struct lock_client *client, bool most)
-{
-    uint64_t lease_ms = sim->token[client->token[0]].lease_ms;
-    for (size_t i = 1; i < client->request.count; i++) {
-        uint64_t other_ms = sim->token[client->token[i]].lease_ms;
-        lease_ms = most == (other_ms > lease_ms) ? other_ms : lease_ms;
-    }
-    return sim->params.warn_ms != 0 ? (uint64_t)sim->params.warn_ms * 1000 : (lease_ms * 990 - 2000) / 6;
-}
-
 void lock_check_lost(struct lock_sim *sim, const struct lock_client *client)
 {
     const struct lock_process *process = &sim->process[client->process];
@@ -387,7 +430,8 @@ void lock_check_lost(struct lock_sim *sim, const struct lock_client *client)
     sim->seen[LOCK_SEEN_LOST_EARLY]++;
     if (sim->params.calm && client->request.hold_ms == 0)
         lock_sim_fail(sim, "#%u is lost although nothing is wrong", index);
-    if (left_us + late_us < warn_us(sim, client, false) && !has_slept(sim, process))
+    bool seen = client->valid_until_us != 0; /* else it was over when it was granted, with what it shares */
+    if (seen && left_us + late_us < warn_us(sim, client, false) && !has_slept(sim, process))
         lock_sim_fail(sim, "#%u is told only %llu us before it ends", index, (unsigned long long)left_us);
     if (left_us > warn_us(sim, client, true) + SLACK_US)
         lock_sim_fail(sim, "#%u is given up %llu us before it ends", index, (unsigned long long)left_us);

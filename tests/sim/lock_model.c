@@ -286,9 +286,21 @@ static int64_t first_end_ms(const struct call *call, struct lock_model_name *nam
     return first_ms;
 }
 
+/* Whoever is refused cuts what it waits for to what it can rightly be. */
+static void shorten_ends(const struct call *call, struct lock_model_name *name,
+                         const struct lock_action *action)
+{
+    const bool is_first = action->overtakes || rank_of(&name->queue, call->token) == 0;
+    for (size_t i = 0; is_first && i < name->held.count; i++)
+        shorten(&name->held.member[i], call->now_ms + lease_ms_of(name->held.member[i].token));
+    for (size_t i = 0; !is_first && action->place_ms > 0 && i < name->alive.count; i++)
+        shorten(&name->alive.member[i], call->now_ms + action->place_ms);
+}
+
 static void note_refusal(struct call *call, const struct lock_action *action, struct lock_model_name *name)
 {
     struct lock_reply *reply = &call->answer->reply;
+    shorten_ends(call, name, action);
     const int64_t left_ms = first_end_ms(call, name, action->overtakes) - call->now_ms;
     const uint32_t before = (uint32_t)rank_of(&name->queue, call->token);
     if (left_ms < reply->hint_ms)
@@ -302,8 +314,6 @@ static void stand_in_line(struct call *call, struct lock_model_name *name, uint3
     const int64_t until_ms = call->now_ms + place_ms;
     if (anew)
         take_out(&name->queue, call->token);
-    for (size_t i = 0; i < name->alive.count; i++)
-        shorten(&name->alive.member[i], until_ms);
     put_in(&name->queue, call->token, 0);
     put_in(&name->alive, call->token, until_ms);
     keep_key(&name->queue, until_ms);
@@ -315,8 +325,6 @@ static void refuse(struct call *call, struct lock_model_name *name, const struct
 {
     const bool had_a_part = take_out(&name->held, call->token);
     const bool stood = (anew || action->place_ms == 0) && lock_model_find(&name->queue, call->token) != NULL;
-    for (size_t i = 0; i < name->held.count; i++)
-        shorten(&name->held.member[i], call->now_ms + lease_ms_of(name->held.member[i].token));
     if (action->place_ms > 0) {
         stand_in_line(call, name, action->place_ms, anew);
     } else {
@@ -351,8 +359,8 @@ static void take(struct call *call, const struct lock_action *action)
             refuse(call, call->name[i], action, anew, changed[i]);
     }
     reply->kind = granted ? LOCK_GRANTED : LOCK_REFUSED;
-    if (granted || reply->hint_ms < 1)
-        reply->hint_ms = granted ? 0 : 1;
+    if (granted)
+        reply->hint_ms = 0;
 }
 
 /* ---- the other verbs ---- */
@@ -413,7 +421,7 @@ static void stay(struct call *call, const struct lock_action *action)
     for (size_t i = 0; i < action->token_count; i++) {
         const size_t rank = rank_of(&name->queue, action->tokens[i]);
         const bool stands = rank < name->queue.count;
-        if (!stands || rank < fit)
+        if (!stands || rank == 0 || rank < fit)
             call->answer->ask_now[reply->ask_now_count++] = (uint32_t)i;
         if (!stands)
             continue;

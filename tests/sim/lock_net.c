@@ -271,9 +271,11 @@ void lock_net_connect(struct lock_sim *sim, struct lock_process *process)
         return;
     }
     process->link_up = true;
+    process->connected_us = sim->course.now_us;
     process->sent_until_us = process->answered_until_us = sim->course.now_us;
     lock_core_link(process->core, lock_process_now_us(process), true, NULL);
     lock_process_drain(sim, process);
+    lock_check_linked(sim, process);
 }
 
 void lock_net_forget(struct lock_sim *sim, const struct lock_process *process)
@@ -367,8 +369,12 @@ void lock_net_message(struct lock_sim *sim, struct lock_process *process, const 
     if (!process->subscribed || process->subscription != event->subscription)
         return;
     char uuid[LOCK_UUID_BYTES + 1] = "";
-    if (event->subject != 0)
-        memcpy(uuid, sim->token[event->subject - 1].text, LOCK_UUID_BYTES);
+    if (event->subject != 0) {
+        struct lock_token *token = &sim->token[event->subject - 1];
+        memcpy(uuid, token->text, LOCK_UUID_BYTES);
+        if (token->life == process->life && lock_token_is_of(token, event->key))
+            token->told_us = sim->course.now_us;
+    }
     const char *name = lock_sim_name(event->key);
     lock_sim_trace(sim, "p%u  told of %s t%d", process->index, name, (int)event->subject - 1);
     lock_core_told(process->core, lock_process_now_us(process), event->subject != 0 ? uuid : NULL, name,

@@ -37,7 +37,6 @@ void lock_server_start(struct lock_sim *sim)
     server->handed = 0;
     server->handed_us = 0;
     memset(server->fence, 0, sizeof server->fence);
-    memset(server->came, 0, sizeof server->came);
     memset(server->opened_us, 0, sizeof server->opened_us);
 }
 

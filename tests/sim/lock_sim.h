@@ -153,7 +153,9 @@ struct lock_token {
     size_t count;
     bool overtakes, asked, doubt; /* doubt: a take was not answered */
     uint32_t renewals_out;
-    uint64_t sent_us; /* of the take that is out */
+    uint64_t told_us;       /* its process was last told that it may ask */
+    uint64_t gave_us;       /* a give was sent: last */
+    uint64_t gave_first_us; /* and first; 0 also if it had to wait for the link */
     /* at the server */
     uint64_t first_us;             /* its first take ran */
     uint64_t order;                /* in the queue; 0: not there */
@@ -191,6 +193,7 @@ struct lock_client {
     uint32_t process, life;
     uint32_t owner;                 /* 1 + that of its process; 0: nobody's */
     uint64_t start_us, deadline_us; /* the world's */
+    uint64_t given_us;              /* likewise: the application gave it back */
     uint64_t granted_us;            /* its process's clock */
     uint64_t valid_until_us;        /* likewise, as it was after the last event */
     uint32_t token[GUARD_LOCK_NAMES_MAX];
@@ -210,6 +213,7 @@ struct lock_process {
     struct lock_owner *owner[LOCK_SIM_OWNERS];
     uint32_t connection;
     bool link_up, mute; /* mute: replies no longer come */
+    uint64_t connected_us;
     uint64_t sent_until_us, answered_until_us;
     bool subscribed;
     uint32_t subscription;
@@ -258,7 +262,6 @@ struct lock_server {
     uint64_t stored[LOCK_SIM_NAMES]; /* the number that stood there before the last command */
     uint32_t handed;                 /* a crowd's: commands since the last grant */
     uint64_t handed_us;
-    uint32_t came[LOCK_SIM_LATCHES]; /* parties that ever were */
     uint64_t opened_us[LOCK_SIM_LATCHES];
 };
 
@@ -393,6 +396,8 @@ void lock_check_refused(struct lock_sim *sim, const struct lock_client *client,
 void lock_check_answer(struct lock_sim *sim, struct lock_client *client);
 void lock_check_lost(struct lock_sim *sim, const struct lock_client *client);
 void lock_check_given(struct lock_sim *sim, const struct lock_client *client);
+/* Its connection is up again. */
+void lock_check_linked(struct lock_sim *sim, const struct lock_process *process);
 /* After every event of a process. */
 void lock_check_holds(struct lock_sim *sim, const struct lock_process *process);
 /* Nothing is under way any more. */

@@ -151,20 +151,25 @@ static uint64_t later(uint64_t one, uint64_t other, uint64_t now_us)
     return other <= now_us && other > one ? other : one;
 }
 
-/* The last instant at which something of this name changed for others, or might have. */
-static uint64_t changed_us(const struct lock_sim *sim, const struct lock_token *token, uint32_t name)
+/* The last instants at which something that stood in its way was given back, which is told, or ran out, which is not. */
+struct changes {
+    uint64_t given_us, ended_us;
+};
+
+static void find_changes(const struct lock_sim *sim, const struct lock_token *token, uint32_t name,
+                         struct changes *changes)
 {
-    uint64_t last_us = token->first_us, now_us = sim->course.now_us;
+    uint64_t now_us = sim->course.now_us;
     for (uint32_t i = 0; i < sim->tokens; i++) {
         const struct lock_token *other = &sim->token[i];
         if (other == token || !lock_token_is_of(other, name))
             continue;
-        last_us = later(last_us, other->given_us, now_us);
-        last_us = later(last_us, other->granted_us, now_us);
-        last_us = other->given_us == 0 ? later(last_us, other->until_us, now_us) : last_us;
-        last_us = other->given_us == 0 ? later(last_us, other->place_until_us, now_us) : last_us;
+        changes->given_us = later(changes->given_us, other->given_us, now_us);
+        if (other->given_us != 0)
+            continue;
+        changes->ended_us = later(changes->ended_us, other->until_us, now_us);
+        changes->ended_us = later(changes->ended_us, other->place_until_us, now_us);
     }
-    return last_us;
 }
 
 static bool is_free_for(const struct lock_sim *sim, const struct lock_token *token, uint32_t name)
@@ -182,30 +187,37 @@ static bool is_free_for(const struct lock_sim *sim, const struct lock_token *tok
     return units <= token->limit;
 }
 
-/* One that is not first hears that it may ask from a message, or when it says again that it waits. Without messages the
- * first in line asks every half second or so. */
-static uint64_t bound_us(const struct lock_sim *sim)
+/* Without messages the first in line asks every half second or so, the others when they say again that they wait; this is
+ * also when those that are not known to be first hear that something ran out. */
+static uint64_t bound_us(const struct lock_sim *sim, bool told)
 {
     enum { QUIET_US = 50000, POLL_US = 850000 };
     uint64_t place_us = (uint64_t)sim->params.place_ms * 1000 / 3;
-    return (sim->params.quiet ? QUIET_US : POLL_US) + place_us + (uint64_t)sim->params.latency_us * 6;
+    uint64_t held_up_us = (uint64_t)sim->params.limit_ms * 500; /* a reply, and then it asks */
+    uint64_t span_us = QUIET_US + held_up_us + (uint64_t)sim->params.latency_us * 6;
+    return sim->params.quiet && told ? span_us : span_us + place_us + (sim->params.quiet ? 0 : POLL_US);
 }
 
 void lock_tokens_check_prompt(struct lock_sim *sim, const struct lock_token *token)
 {
-    uint64_t since_us = 0;
+    struct changes changes = {.given_us = token->first_us};
     if (!sim->params.calm || token->first_us == 0 || token->kind == GUARD_LOCK_LATCH)
         return;
     for (size_t i = 0; i < token->count; i++) {
-        uint64_t last_us = changed_us(sim, token, token->name[i]);
-        since_us = last_us > since_us ? last_us : since_us;
+        find_changes(sim, token, token->name[i], &changes);
         if (!is_free_for(sim, token, token->name[i]))
             return;
     }
-    if (sim->course.now_us > since_us + bound_us(sim))
-        lock_sim_fail(sim, "t%u of p%u waits for %s for %llu us although nothing stands in its way",
+    bool told = changes.given_us >= changes.ended_us;
+    uint64_t since_us = told ? changes.given_us : changes.ended_us;
+    if (token->told_us > since_us) {
+        since_us = token->told_us;
+        told = true;
+    }
+    if (sim->course.now_us > since_us + bound_us(sim, told))
+        lock_sim_fail(sim, "t%u of p%u waits for %s for %llu us although nothing stands in its way%s",
                       index_of(sim, token), token->process, lock_sim_name(token->name[0]),
-                      (unsigned long long)(sim->course.now_us - since_us));
+                      (unsigned long long)(sim->course.now_us - since_us), told ? " and it was told" : "");
 }
 
 /* ---- what a hand-over costs ---- */
@@ -267,18 +279,31 @@ static void granted(struct lock_sim *sim, struct lock_token *token, const struct
     token->order = token->place_until_us = 0;
 }
 
-static void latch_taken(struct lock_sim *sim, const struct lock_token *token,
-                        const struct lock_command *command)
+/* Parties that are here: the dead are for their lease. */
+static uint32_t count_parties(const struct lock_sim *sim, uint32_t latch)
 {
-    uint32_t latch = token->name[0] - LOCK_SIM_NAMES;
-    sim->server.came[latch] += token->first_us == 0 && token->units > 0;
-    if (command->reply.kind != LOCK_GRANTED)
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < sim->tokens; i++) {
+        const struct lock_token *token = &sim->token[i];
+        count += lock_token_is_of(token, latch) && token->units > 0 && token->given_us == 0 &&
+                 token->until_us + ROUNDING_US > sim->course.now_us;
+    }
+    return count;
+}
+
+static void latch_taken(struct lock_sim *sim, struct lock_token *token, const struct lock_command *command)
+{
+    uint64_t *opened_us = &sim->server.opened_us[token->name[0] - LOCK_SIM_NAMES];
+    if (command->reply.kind != LOCK_GONE)
+        token->until_us = sim->course.now_us + (uint64_t)token->lease_ms * 1000;
+    if (command->reply.kind != LOCK_GRANTED || *opened_us != 0)
         return;
-    if (sim->server.opened_us[latch] == 0)
-        sim->server.opened_us[latch] = sim->course.now_us;
-    if (sim->server.came[latch] < token->limit)
-        lock_sim_fail(sim, "%s is open for %u, and only %u have come", lock_sim_name(token->name[0]),
-                      token->limit, sim->server.came[latch]);
+    *opened_us = sim->course.now_us;
+    uint32_t count = count_parties(sim, token->name[0]);
+    bool excused = sim->hit[LOCK_FAULT_CLOCK_BACK] > 0 || sim->server.tombstones_us != 0;
+    if (count < token->limit && !excused)
+        lock_sim_fail(sim, "%s is open for %u, and %u are there", lock_sim_name(token->name[0]), token->limit,
+                      count);
 }
 
 static void taken(struct lock_sim *sim, struct lock_token *token, const struct lock_command *command)

@@ -88,7 +88,7 @@ static void choose_times(struct lock_sim *sim)
     params->limit_ms = between(sim, 20, 100);
     params->place_ms = between(sim, PLACE_LEAST_MS, PLACE_MOST_MS);
     params->lease_least_ms = LEASE_LEAST * params->limit_ms;
-    params->lease_most_ms = params->lease_least_ms + between(sim, 0, 1500);
+    params->lease_most_ms = params->lease_least_ms + between(sim, 0, lock_sim_one_in(sim, 4) ? 8000 : 1500);
     params->warn_ms = lock_sim_one_in(sim, 2) ? 0 : between(sim, 1, params->lease_least_ms / 4);
     params->once_ms = 2 * params->limit_ms;
     params->hold_most_ms = lock_sim_one_in(sim, 2) ? between(sim, 1, 50) : between(sim, 1, 500);
@@ -127,6 +127,7 @@ static void choose_calm(struct lock_sim *sim)
     params->enabled[LOCK_FAULT_CANCEL] = lock_sim_one_in(sim, 2);
     params->enabled[LOCK_FAULT_OWNER_FREED] = lock_sim_one_in(sim, 4);
     params->enabled[LOCK_FAULT_HOLD_LONG] = lock_sim_one_in(sim, 2);
+    params->enabled[LOCK_FAULT_MESSAGE_FIRST] = lock_sim_one_in(sim, 2);
     params->disasters = between(sim, 0, 60);
     if (params->quiet)
         return;

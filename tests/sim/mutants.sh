@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# mutants.sh - does the simulator find bugs in the core? Sows one at a time into a copy of guard/ and looks.
+# mutants.sh - do the simulators find bugs in the cores? Sows one at a time into a copy of guard/ and tests/sim/ and looks.
 #
 #   sh tests/sim/mutants.sh [SEEDS]      100000 seeds by default; exit status 1 if a mutant survives
 #
-# The mutants are those of tests/mutants/table that name it.
+# The mutants are those of tests/mutants/table that name it. Those in guard/locks/ and lock_model.c are for that of the locks.
 set -eu
 
 seeds=${1:-100000}
@@ -19,8 +19,9 @@ cp -r guard "$folder/guard"
 mkdir -p "$folder/tests"
 cp -r tests/sim "$folder/tests/sim"
 
-# sources of the simulator and the pure core; the one that is mutated is compiled again
-pure="$(cd guard && ls core/*.c) base/alarm.c base/chance.c base/histogram.c base/value.c base/digest.c base/key.c base/tags.c wire/envelope.c"
+# sources of the simulators and the pure cores; the one that is mutated is compiled again
+locks=$(cd guard/locks && grep -l 'include "lock_core_state.h"' *.c | sed 's|^|locks/|')
+pure="$(cd guard && ls core/*.c) $locks base/alarm.c base/chance.c base/histogram.c base/value.c base/digest.c base/key.c base/tags.c wire/envelope.c"
 objects=""
 for source in $(ls "$folder"/tests/sim/*.c | grep -v _test) $(for name in $pure; do echo "$folder/guard/$name"; done); do
     [ -f "$source" ] || continue
@@ -39,7 +40,8 @@ while IFS='|' read -r name file programs; do
     $CC -o "$folder/sim" $(echo "$objects" | sed "s|$object|$folder/mutant.o|")
     cp "$file" "$folder/$file"
     status=0
-    found=$(timeout "$limit_s" "$folder/sim" FIND="$seeds" 2>&1) || status=$?
+    case $file in guard/locks/* | *lock_model.c) of=locks ;; *) of= ;; esac
+    found=$(timeout "$limit_s" "$folder/sim" $of FIND="$seeds" 2>&1) || status=$?
     case $status in
     0) echo "$name: found: $found" ;;
     124) echo "$name: SURVIVED $limit_s s, which were too short for $seeds seeds" ;;

@@ -35,7 +35,7 @@ static double now_s(void)
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-/* An assertion of the core failed: say where before it ends us. */
+/* An assertion of the core failed, or worse: say where before it ends us. */
 static void aborted(int signal)
 {
     char text[96];
@@ -165,6 +165,7 @@ int main(int argc, char **argv)
     bool of_locks = argc > 1 && strcmp(argv[1], "locks") == 0;
     sim = of_locks ? &lock_simulator : &guard_simulator;
     signal(SIGABRT, aborted);
+    signal(SIGSEGV, aborted);
     for (int i = 1 + of_locks; i < argc; i++) {
         bool known = number_of(argv[i], "SEEDS", &seeds) || number_of(argv[i], "FROM", &from) ||
                      number_of(argv[i], "SEED", &seed) || number_of(argv[i], "MUTANTS", &mutants) ||

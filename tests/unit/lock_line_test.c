@@ -204,7 +204,7 @@ TEST(the_places_of_all_that_are_not_first_are_renewed_by_one_action)
         }
     }
     assert_in_range(stays, 9, 11);
-    assert_in_range(takes, 10, 40); /* the polls of the first */
+    assert_in_range(takes, 10, 60); /* the polls of the first, and one in a while for all */
 }
 
 TEST(a_stay_is_due_a_third_of_a_place_after_the_take_was_sent)
@@ -321,6 +321,53 @@ TEST(when_the_places_in_front_run_out_one_asks_for_all)
     take = expect(LOCK_TAKE);
     sent_nothing();
     grant(take, 1);
+}
+
+TEST(one_of_those_that_stay_asks_for_all_every_place_ms_even_without_a_hint)
+{
+    for (unsigned i = 0; i < 100; i++) {
+        ask_for(&crowd[i], "a");
+        refuse(expect(LOCK_TAKE), i + 2, 0);
+    }
+    for (unsigned rounds = 0; rounds < 5; rounds++) {
+        unsigned takes = 0;
+        pass(PLACE_MS / 3);
+        reply_kind(expect(LOCK_STAY), LOCK_DONE);
+        pass(PLACE_MS / 3);
+        reply_kind(expect(LOCK_STAY), LOCK_DONE);
+        pass(PLACE_MS / 3);
+        for (struct seen *seen = next_seen(); seen != NULL; seen = next_seen()) {
+            takes += seen->action.kind == LOCK_TAKE;
+            if (seen->action.kind == LOCK_TAKE)
+                refuse(seen, 5, 0);
+            else
+                reply_kind(seen, LOCK_DONE);
+        }
+        assert_int_equal(takes, 1);
+    }
+}
+
+TEST(another_asks_for_all_when_the_one_that_did_has_become_the_first)
+{
+    for (unsigned i = 0; i < 3; i++) {
+        ask_for(&crowd[i], "a");
+        refuse(expect(LOCK_TAKE), i + 2, 500);
+    }
+    pass(502);
+    struct seen *asker = expect(LOCK_TAKE);
+    refuse(asker, 0, 0);
+    bool others[2] = {false};
+    for (uint64_t until_us = bench.now_us + 2 * PLACE_MS * BENCH_MS; bench.now_us < until_us; pass_to_next())
+        for (struct seen *seen = next_seen(); seen != NULL; seen = next_seen()) {
+            bool is_take = seen->action.kind == LOCK_TAKE;
+            for (unsigned i = 0; i < 2; i++)
+                others[i] = others[i] || (is_take && strcmp(seen->token, bench.seen[i + 1].token) == 0);
+            if (is_take)
+                refuse(seen, strcmp(seen->token, asker->token) != 0, 0);
+            else
+                reply_kind(seen, LOCK_DONE);
+        }
+    assert_true(others[0] || others[1]);
 }
 
 TEST(the_one_that_asks_for_all_hands_that_on_when_it_leaves)

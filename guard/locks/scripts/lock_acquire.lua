@@ -1,7 +1,7 @@
 -- lock_acquire: takes all of n names at once, or a place in the queue of each.
 --
 -- KEYS  gone, then held, queue and alive of each name, then fence of each
--- ARGV  1 token       sent again unchanged while its fate is open: the grant is the same, with a higher number
+-- ARGV  1 token       sent again unfreed while its fate is open: the grant is the same, with a higher number
 --       2 place_ms    a place in the queue is kept for so long after its process last said that it waits, by this or by
 --                     lock_stay    0: no place is wanted
 --       3 order       f behind all that wait    o past them
@@ -25,13 +25,15 @@
 -- Why all queues at one moment: any two requests stand in the same order wherever they meet, so no circle can close. A
 -- request that has lost its place in one name queues anew in all.
 --
--- Why clamps: Redis's clock may step back. A dead holder blocks for its lease, counted from the first refusal after.
+-- Why clamps: Redis's clock may step back. A dead holder blocks for its lease, counted from the next refusal of the first
+-- in line, a dead waiter for place_ms from the next refusal of one behind it. Not every refusal cuts both: beside many
+-- readers that would be most of what it costs.
 
 local call = redis.call
 local token, place_ms = ARGV[1], tonumber(ARGV[2])
 local names = (#KEYS - 1) / 4
 local time = call('TIME')
-local now_us = time[1] * 1000000 + time[2]
+local now_us = time[1] * 1e6 + time[2]
 local now = math.floor(now_us / 1000)
 local lease_ms = tonumber(token:sub(54, 61))
 local reply = {1}
@@ -46,7 +48,7 @@ local function raise(i)
 end
 
 if call('EXISTS', unpack(KEYS, 1, 1 + 3 * names)) == 0
-   and type(redis.pcall('ZADD', KEYS[2], now + lease_ms, token)) == 'number' then
+   and tonumber(redis.pcall('ZADD', KEYS[2], now + lease_ms, token)) then
   for i = 1, names do
     local held = keys(i)
     if i > 1 then call('ZADD', held, now + lease_ms, token) end
@@ -59,16 +61,17 @@ if call('ZSCORE', KEYS[1], token) then return {-1} end
 
 -- include lock_common
 
-local fits, queued, changed, most = true, true, {}, 0
+local fits, queued, freed, most = true, true, {}, 0
 local hint = place_ms > 0 and place_ms or lease_ms
 for i = 1, names do
   local held, queue, alive = keys(i)
-  changed[i] = purge(held, queue, alive)
+  freed[i] = purge(held, queue, alive)
   local rank = call('ZRANK', queue, token)
   local before, room = rank or call('ZCARD', queue), limit(token) - units(token) - used(held, limit(token))
   local ahead = ARGV[3] == 'o' and 0 or before
   queued = queued and rank
   if (ahead > room or sum(queue, ahead, room) > room) and not call('ZSCORE', held, token) then
+    if ahead == 0 then clamp(held) elseif place_ms > 0 then clamp(alive, place_ms) end
     local first = call('ZRANGE', ahead == 0 and held or alive, 0, 0, 'WITHSCORES')[2]
     fits, most, hint = false, math.max(most, before), math.min(hint, (first or now + hint) - now)
   end
@@ -78,17 +81,15 @@ for i = 1, names do
   local held, queue, alive = keys(i)
   if fits or place_ms == 0 or not queued then
     local left = call('ZREM', queue, token) + call('ZREM', alive, token) > 0
-    changed[i] = changed[i] or left and not fits
+    freed[i] = freed[i] or left and not fits
   end
   if fits then
     call('ZADD', held, now + lease_ms, token)
     keep(held, lease_ms)
     raise(i)
   else
-    changed[i] = call('ZREM', held, token) == 1 or changed[i] -- a part of what it asks for is of no use
-    clamp(held)
+    freed[i] = call('ZREM', held, token) == 1 or freed[i] -- a part of what it asks for is of no use
     if place_ms > 0 then
-      clamp(alive, place_ms)
       if not queued then
         call('ZADD', queue, (call('ZRANGE', queue, -1, -1, 'WITHSCORES')[2] or 0) + 1, token)
       end
@@ -97,6 +98,6 @@ for i = 1, names do
       keep(alive, place_ms)
     end
   end
-  if changed[i] then tell(held, queue, {[token] = true}, ARGV[5], ARGV[5 + i]) end
+  if freed[i] then tell(held, queue, {[token] = true}, ARGV[5], ARGV[5 + i]) end
 end
-return fits and reply or {0, math.max(1, hint), most}
+return fits and reply or {0, hint, most}

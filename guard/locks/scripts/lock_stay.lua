@@ -3,9 +3,13 @@
 -- KEYS  held, queue, alive
 -- ARGV  1 place_ms    2 channel    3 encoded name    4 their tokens, a newline behind each
 --
--- Replies  a string, one character for each token: 1 it has lost its place or fits now    0 it stands and does not
+-- Replies  a string, one character for each token: 1 it should ask: it has lost its place, is the first in line or fits
+--   now    0 it stands, and that is all
 --
 -- One command for all that wait in one process and are not first: only asking costs a command of its own.
+--
+-- Why the first asks though it may not fit: who stood before it has died or left since it last asked, and only the refusal
+-- of the first in line cuts what the holders have left after Redis's clock has stepped back.
 
 local call = redis.call
 local held, queue, alive = KEYS[1], KEYS[2], KEYS[3]
@@ -36,7 +40,7 @@ for token in string.gmatch(ARGV[4], '[^\n]+') do
     call('ZADD', alive, now + place_ms, token)
     stands = true
   end
-  asks[#asks + 1] = (not rank or rank < fit) and '1' or '0'
+  asks[#asks + 1] = (not rank or rank == 0 or rank < fit) and '1' or '0'
   mine[token] = true
 end
 if stands then

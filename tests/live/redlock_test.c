@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * redlock_test.c - locks over three independent masters: any two of them are enough, and a fence goes on whichever two
+ * they are.
+ *
+ * The masters have to be up for max_lease_ms before they vote: it is short here, and waited for once.
+ */
+#include "load/stack/proxy.h"
+#include "locks_rig.h"
+
+enum { MASTERS = 3, MAX_LEASE_MS = 2000, LIMIT_MS = 250, LEASE_MS = 1500 };
+
+static struct stack_redis masters[MASTERS];
+static const char *urls[MASTERS];
+
+static bool masters_up(void)
+{
+    bool all = true;
+    for (size_t i = 0; i < MASTERS; i++) {
+        all = all && stack_redis_start(&masters[i], NULL);
+        urls[i] = masters[i].url;
+    }
+    return all;
+}
+
+static bool masters_down(void)
+{
+    for (size_t i = 0; i < MASTERS; i++)
+        stack_redis_stop(&masters[i]);
+    return true;
+}
+
+static bool redlock_before(void)
+{
+    locks_before();
+    for (size_t i = 0; i < MASTERS; i++)
+        urls[i] = masters[i].url;
+    locks_rig.config.provider = GUARD_LOCKS_REDLOCK;
+    locks_rig.config.urls = urls;
+    locks_rig.config.url_count = MASTERS;
+    locks_rig.config.limit_ms = LIMIT_MS;
+    locks_rig.config.connect_limit_ms = 1000;
+    locks_rig.config.place_ms = 1000;
+    locks_rig.config.max_lease_ms = MAX_LEASE_MS;
+    locks_rig.config.log = guard_log_none;
+    return true;
+}
+
+static struct guard_lock_request mutex(const char *const *name)
+{
+    struct guard_lock_request request = lock_request(GUARD_LOCK_MUTEX, name);
+    request.lease_ms = LEASE_MS;
+    return request;
+}
+
+static void command(size_t master, const char *text)
+{
+    redisReply *reply = stack_redis_command(&masters[master], text);
+    assert_non_null(reply);
+    assert_int_not_equal(reply->type, REDIS_REPLY_ERROR);
+    freeReplyObject(reply);
+}
+
+/* ---- all is well ---- */
+
+TEST(a_mutex_is_granted_by_a_quorum_and_its_fence_rises)
+{
+    const char *name = "catalog";
+    struct guard_locks *one = locks_open(), *other = locks_open();
+    struct guard_lock_request request = mutex(&name), at_once = request;
+    at_once.wait_ms = 0;
+    struct guard_lock_result first = lock_of(one, &request);
+    assert_int_equal(first.status, GUARD_LOCK_OK);
+    assert_int_equal(lock_of(other, &at_once).status, GUARD_LOCK_BUSY);
+    assert_int_equal(view_of(other, name).holder_count, 1);
+    assert_given(&first.hold);
+    struct guard_lock_result second = lock_of(other, &request);
+    assert_int_equal(second.status, GUARD_LOCK_OK);
+    assert_true(second.fence[0] > first.fence[0]);
+    assert_given(&second.hold);
+}
+
+TEST(there_is_no_other_kind)
+{
+    const char *name = "catalog";
+    struct guard_locks *locks = locks_open();
+    struct guard_lock_request request = lock_request(GUARD_LOCK_FAIR, &name);
+    struct guard_lock_result result;
+    struct guard_error error = {.text = ""};
+    request.lease_ms = LEASE_MS;
+    assert_int_equal(guard_lock_wait(locks, &request, &result, &error), GUARD_LOCK_INVALID);
+    assert_non_null(strstr(error.text, "MUTEX"));
+}
+
+TEST(a_hold_is_renewed_by_a_quorum_for_as_long_as_it_is_wanted)
+{
+    const char *name = "catalog";
+    struct guard_locks *locks = locks_open();
+    struct taking held;
+    take_start(locks, &held, mutex(&name));
+    take_expect(&held, GUARD_LOCK_OK);
+    uint64_t renewals = lock_stats_of(locks).renewals;
+    WAIT_UNTIL(lock_stats_of(locks).renewals >= renewals + 4); /* longer than its lease */
+    if (atomic_load(&held.losses) == 0)                        /* else the machine stood still */
+        assert_given(&held.result.hold);
+    else
+        guard_unlock_wait(&held.result.hold);
+}
+
+TEST(several_names_are_granted_by_one_quorum)
+{
+    static const char *const BOTH[] = {"category:3", "category:8"};
+    struct guard_locks *one = locks_open(), *other = locks_open();
+    struct guard_lock_request request = mutex(BOTH);
+    request.count = 2;
+    struct guard_lock_result result = lock_of(one, &request);
+    assert_int_equal(result.status, GUARD_LOCK_OK);
+    assert_true(result.fence[0] > 0 && result.fence[1] > 0);
+    struct guard_lock_request second = mutex(&BOTH[1]);
+    second.wait_ms = 0;
+    assert_int_equal(lock_of(other, &second).status, GUARD_LOCK_BUSY);
+    assert_given(&result.hold);
+    struct guard_hold *hold = hold_of(other, &second);
+    assert_given(&hold);
+}
+
+/* ---- contenders ---- */
+
+enum { CONTENDERS = 4, TURNS = 15 };
+
+static struct ring {
+    atomic_uint inside;
+    _Atomic uint64_t valid_until_us; /* of the one inside */
+    _Atomic uint64_t fence;
+    atomic_uint overlaps, turns;
+} ring;
+
+static void one_turn(const struct guard_lock_result *result)
+{
+    uint64_t now_us = clock_us(), left_us = (uint64_t)guard_hold_left_ms(result->hold) * 1000;
+    if (atomic_fetch_add(&ring.inside, 1) > 0 && now_us < atomic_load(&ring.valid_until_us) && left_us > 0)
+        atomic_fetch_add(&ring.overlaps, 1);
+    atomic_store(&ring.valid_until_us, now_us + left_us);
+    if (atomic_exchange(&ring.fence, result->fence[0]) >= result->fence[0] && left_us > 0)
+        atomic_fetch_add(&ring.overlaps, 1);
+    atomic_fetch_add(&ring.turns, 1);
+    atomic_fetch_sub(&ring.inside, 1);
+}
+
+static void *contend(void *locks)
+{
+    const char *name = "ring";
+    struct guard_lock_request request = mutex(&name);
+    for (int i = 0; i < TURNS; i++) {
+        struct guard_lock_result result;
+        if (guard_lock_wait(locks, &request, &result, NULL) != GUARD_LOCK_OK)
+            continue;
+        one_turn(&result);
+        guard_unlock_wait(&result.hold);
+    }
+    return NULL;
+}
+
+TEST(of_those_that_contend_one_at_a_time_is_inside)
+{
+    pthread_t threads[CONTENDERS];
+    memset(&ring, 0, sizeof ring);
+    for (size_t i = 0; i < CONTENDERS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, contend, locks_open()), 0);
+    for (size_t i = 0; i < CONTENDERS; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    assert_int_equal(atomic_load(&ring.overlaps), 0);
+    assert_int_equal(atomic_load(&ring.turns), CONTENDERS * TURNS);
+}
+
+/* ---- masters that are away ---- */
+
+/* The first master counts far ahead of the others, as one whose clock does; then it is gone. */
+TEST(a_fence_goes_on_above_that_of_a_master_that_is_gone)
+{
+    const char *name = "catalog";
+    char text[128];
+    struct guard_locks *locks = locks_open();
+    struct guard_lock_request request = mutex(&name);
+    snprintf(text, sizeof text, "SET csg1:{%s:catalog}:kf 4000000000000000", locks_rig.name_space);
+    command(0, text);
+    struct guard_lock_result first = lock_of(locks, &request);
+    assert_int_equal(first.status, GUARD_LOCK_OK);
+    assert_given(&first.hold);
+    uint64_t ahead = first.fence[0];
+    for (size_t i = 0; i < 20 && ahead < UINT64_C(4000000000000000); i++) { /* the other two were faster */
+        first = lock_of(locks, &request);
+        ahead = first.fence[0];
+        assert_given(&first.hold);
+    }
+    stack_redis_pause(&masters[0]);
+    struct guard_lock_result second = lock_of(locks, &request);
+    assert_int_equal(second.status, GUARD_LOCK_OK);
+    assert_true(second.fence[0] > ahead);
+    stack_redis_resume(&masters[0]);
+    assert_given(&second.hold);
+}
+
+TEST(one_master_of_three_may_be_away)
+{
+    const char *name = "catalog";
+    struct guard_locks *locks = locks_open();
+    struct guard_lock_request request = mutex(&name);
+    struct guard_hold *hold = hold_of(locks, &request);
+    stack_redis_pause(&masters[1]);
+    assert_given(&hold);
+    hold = hold_of(locks, &request);
+    assert_given(&hold);
+    assert_true(lock_stats_of(locks).is_up);
+    stack_redis_resume(&masters[1]);
+}
+
+TEST(without_a_quorum_nothing_is_granted_and_holders_lose_in_time)
+{
+    const char *name = "catalog", *free_name = "free";
+    struct guard_locks *locks = locks_open();
+    struct guard_lock_request request = mutex(&name), another = mutex(&free_name);
+    struct taking held;
+    struct guard_lock_result result;
+    struct guard_error error = {.text = ""};
+    take_start(locks, &held, request);
+    take_expect(&held, GUARD_LOCK_OK);
+    stack_redis_pause(&masters[0]);
+    stack_redis_pause(&masters[2]);
+    another.wait_ms = 600;
+    assert_int_equal(guard_lock_wait(locks, &another, &result, &error), GUARD_LOCK_UNREACHABLE);
+    assert_true(error.text[0] != '\0');
+    WAIT_UNTIL(atomic_load(&held.losses) == 1);
+    assert_false(lock_stats_of(locks).is_up);
+    assert_int_equal(guard_unlock_wait(&held.result.hold), GUARD_LOCK_UNKNOWN);
+    stack_redis_resume(&masters[0]);
+    stack_redis_resume(&masters[2]);
+    WAIT_UNTIL(lock_stats_of(locks).is_up);
+    struct guard_hold *hold = hold_of(locks, &request);
+    assert_given(&hold);
+}
+
+/* Two of three have forgotten the holder. They do not vote before its lease must be over. */
+TEST(masters_that_come_back_empty_do_not_vote_within_a_lease)
+{
+    const char *name = "catalog";
+    struct guard_locks *one = locks_open(), *other = locks_open();
+    struct taking held, next;
+    take_start(one, &held, mutex(&name));
+    take_expect(&held, GUARD_LOCK_OK);
+    uint64_t begun_us = clock_us();
+    for (size_t i = 1; i < MASTERS; i++) {
+        stack_redis_kill(&masters[i]);
+        assert_true(stack_redis_restart(&masters[i]));
+    }
+    take_start(other, &next, mutex(&name));
+    WAIT_UNTIL(atomic_load(&held.losses) == 1); /* a quorum says that it does not know it */
+    take_expect(&next, GUARD_LOCK_OK);
+    assert_true(atomic_load(&next.answered_us) - begun_us >= MAX_LEASE_MS * UINT64_C(1000));
+    assert_given(&next.result.hold);
+    guard_unlock_wait(&held.result.hold);
+}
+
+/* ---- the end ---- */
+
+TEST(closing_gives_back_on_all_masters)
+{
+    const char *name = "catalog";
+    struct guard_locks *one = locks_open(), *other = locks_open();
+    struct taking held;
+    take_start(one, &held, mutex(&name));
+    take_expect(&held, GUARD_LOCK_OK);
+    guard_locks_close(&locks_rig.locks[0], 10000);
+    assert_int_equal(atomic_load(&held.losses), 1);
+    WAIT_UNTIL(view_of(other, name).holder_count == 0);
+    guard_unlock(&held.result.hold, NULL, NULL);
+}
+
+TEST(a_url_that_is_wrong_refuses_them_all)
+{
+    struct guard_locks *locks = NULL;
+    struct guard_error error = {.text = ""};
+    urls[2] = "http://nowhere";
+    assert_int_equal(guard_locks_open(&locks_rig.config, &locks, &error), GUARD_INVALID);
+    assert_null(locks);
+    assert_true(error.text[0] != '\0');
+}
+
+TEST_GROUP(.up = masters_up, .down = masters_down, .before = redlock_before, .after = locks_after);
