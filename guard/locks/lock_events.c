@@ -2,8 +2,9 @@
 /*
  * lock_events.c - the functions of lock_core.h, in which events come and actions go.
  *
- * Every event begins with lock_begin(): it notes its instant and frees the claims and lines that ended in the event
- * before. An op is the id of its claim or line above two bits that say which action it is.
+ * Every event begins with lock_begin(): it notes its instant, frees the claims and lines that ended in the event before,
+ * and rings what is due. So nothing is decided on a hold that a process which was stopped has lost without knowing.
+ * An op is the id of its claim or line above two bits that say which action it is.
  */
 #include "../base/digest.h"
 #include "lock_core_state.h"
@@ -41,10 +42,36 @@ static void free_ended(struct lock_core *core)
     }
 }
 
+static void ring(struct alarm *alarm)
+{
+    switch ((enum lock_alarm_owner)alarm->owner) {
+    case LOCK_ALARM_REQUEST:
+        lock_request_deadline(LOCK_OWNER_OF(struct lock_request, deadline, alarm));
+        break;
+    case LOCK_ALARM_CLAIM:
+        lock_claim_alarm(LOCK_OWNER_OF(struct lock_claim, alarm, alarm));
+        break;
+    case LOCK_ALARM_LINE:
+        lock_line_alarm(LOCK_OWNER_OF(struct lock_line, alarm, alarm));
+        break;
+    }
+}
+
+static void ring_all(struct lock_core *core)
+{
+    struct alarm *first = alarms_first(&core->alarms);
+    while (first != NULL && first->at_us <= core->now_us) {
+        alarm_unset(&core->alarms, first);
+        ring(first);
+        first = alarms_first(&core->alarms);
+    }
+}
+
 void lock_begin(struct lock_core *core, uint64_t now_us)
 {
     core->now_us = now_us;
     free_ended(core);
+    ring_all(core);
 }
 
 /* ---- life ---- */
@@ -148,9 +175,9 @@ static struct lock_claim *find_claim(const struct lock_core *core, const char *u
 void lock_core_told(struct lock_core *core, uint64_t now_us, const char *uuid, const char *encoded,
                     size_t encoded_bytes)
 {
+    lock_begin(core, now_us);
     struct lock_claim *claim = uuid != NULL ? find_claim(core, uuid) : NULL;
     struct lock_line *line = uuid == NULL ? lock_line_find(core, encoded, encoded_bytes) : NULL;
-    lock_begin(core, now_us);
     core->stats.hints += claim != NULL || line != NULL;
     if (claim != NULL)
         lock_claim_told(claim);
@@ -160,8 +187,8 @@ void lock_core_told(struct lock_core *core, uint64_t now_us, const char *uuid, c
 
 void lock_core_dropped(struct lock_core *core, uint64_t now_us, const char *token, const char *why)
 {
-    struct lock_claim *claim = find_claim(core, token);
     lock_begin(core, now_us);
+    struct lock_claim *claim = find_claim(core, token);
     if (claim == NULL)
         return;
     snprintf(core->reply_why, sizeof core->reply_why, "%s", why);
@@ -211,30 +238,9 @@ uint64_t lock_core_next_us(const struct lock_core *core)
     return first != NULL ? first->at_us : UINT64_MAX;
 }
 
-static void ring(struct alarm *alarm)
-{
-    switch ((enum lock_alarm_owner)alarm->owner) {
-    case LOCK_ALARM_REQUEST:
-        lock_request_deadline(LOCK_OWNER_OF(struct lock_request, deadline, alarm));
-        break;
-    case LOCK_ALARM_CLAIM:
-        lock_claim_alarm(LOCK_OWNER_OF(struct lock_claim, alarm, alarm));
-        break;
-    case LOCK_ALARM_LINE:
-        lock_line_alarm(LOCK_OWNER_OF(struct lock_line, alarm, alarm));
-        break;
-    }
-}
-
 void lock_core_tick(struct lock_core *core, uint64_t now_us)
 {
     lock_begin(core, now_us);
-    struct alarm *first = alarms_first(&core->alarms);
-    while (first != NULL && first->at_us <= now_us) {
-        alarm_unset(&core->alarms, first);
-        ring(first);
-        first = alarms_first(&core->alarms);
-    }
 }
 
 /* ---- the end ---- */

@@ -210,8 +210,10 @@ TEST(the_line_is_served_in_the_order_of_arrival)
         expect_refused(line[i], i);
     for (uint32_t i = 1; i < LINE; i++) {
         assert_int_equal(line[i]->told, 0);
+        uint64_t given_us = clock_us();
         expect(line[i - 1], LOCK_GIVE, LOCK_DONE);
         uint64_t next = wait_for_turn(line[i]);
+        assert_true(clock_us() - given_us < 4000000); /* it is told, not found by the look every 5 s */
         assert_true(next > fence);
         fence = next;
     }
@@ -513,6 +515,21 @@ TEST(a_node_whose_creation_was_not_heard_is_created_again)
     reconnect();
     expect_granted_after_all(claim);
     wait_for_line(two, "unheard", 2, 0);
+}
+
+/* A session that is over may leave its nodes for a moment. Another session plays it. */
+TEST(a_node_of_a_past_session_is_not_taken_for_its_own)
+{
+    struct rig_side *past = join_calmly(), *one = join(proxy_url(), CALM_MS);
+    struct rig_claim *left = writer_of(past, "past"), *claim = writer_of(one, "past");
+    memcpy(claim->token, left->token, sizeof claim->token);
+    expect_granted(left);
+    take_under(claim, PROXY_FREEZE_REQUESTS);
+    reconnect();
+    rig_wait_until(!claim->errands[LOCK_TAKE].is_out);
+    expect_refused(claim, 1);
+    expect(left, LOCK_GIVE, LOCK_DONE);
+    wait_for_turn(claim);
 }
 
 TEST(a_request_that_is_given_up_before_its_node_is_known_leaves_none)

@@ -157,6 +157,16 @@ TEST(an_owner_that_asks_for_what_it_has_lost_asks_the_provider)
     give_back(&b);
 }
 
+TEST(an_owner_that_was_stopped_past_its_warning_does_not_enter_again_what_it_is_about_to_lose)
+{
+    hold_as(&a, GUARD_LOCK_FAIR);
+    stand_still(BENCH_LEASE_MS * 9 / 10);
+    ask_as(&b, "a", GUARD_LOCK_FAIR, owner);
+    is_lost(&a);
+    still_waits(&b);
+    expect(LOCK_TAKE);
+}
+
 TEST(an_owner_that_asks_for_what_it_is_giving_back_asks_after_that)
 {
     hold_as(&a, GUARD_LOCK_FAIR);
