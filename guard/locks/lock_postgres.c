@@ -190,7 +190,7 @@ static struct pg_seat *free_pg_seat(struct lock_postgres *self)
         if (seat->session.state == LOCK_SESSION_IDLE)
             return seat;
         bool has_room = seat->session.state == LOCK_SESSION_CLOSED && !self->is_failing;
-        if (lock_session_is_beginning(&seat->session) || (has_room && found == NULL))
+        if (lock_session_is_beginning(seat->session.state) || (has_room && found == NULL))
             found = seat;
     }
     return found;
@@ -236,7 +236,7 @@ static bool has_pg_session(const struct lock_postgres *self)
 {
     for (size_t i = 0; i < SESSIONS_ALL; i++) {
         const struct lock_session *session = &self->seats[i].session;
-        if (session->state != LOCK_SESSION_CLOSED && !lock_session_is_beginning(session))
+        if (session->state != LOCK_SESSION_CLOSED && !lock_session_is_beginning(session->state))
             return true;
     }
     return false;
@@ -408,8 +408,7 @@ static void end_pg_looks(struct lock_postgres *self, const char *why)
 static void hear_pg_end(struct pg_seat *seat, const struct lock_session_event *event)
 {
     struct lock_postgres *self = seat->provider;
-    struct lock_session ended = {.state = event->state};
-    bool began = lock_session_is_beginning(&ended), had_token = seat->token != NULL;
+    bool began = lock_session_is_beginning(event->state), had_token = seat->token != NULL;
     bool is_news = began && note_pg_failure(self, event->verdict, event->why);
     struct pg_loss loss = {.told = false};
     if (had_token)
@@ -535,7 +534,7 @@ static void leave_pg(struct lock_postgres *self, struct pg_token *token)
 {
     struct lock_session *session = token->seat != NULL ? &token->seat->session : NULL;
     answer_pg_with(self, &token->take, LOCK_UNSENT, NULL);
-    if (session != NULL && !lock_session_is_beginning(session))
+    if (session != NULL && !lock_session_is_beginning(session->state))
         lock_session_close(session);
     forget_pg_token(self, token);
     serve_pg_queue(self);

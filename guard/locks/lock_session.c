@@ -251,10 +251,10 @@ void lock_session_look(struct lock_session *session, const struct lock_row *row)
 
 /* ---- hearing ---- */
 
-bool lock_session_is_beginning(const struct lock_session *session)
+bool lock_session_is_beginning(enum lock_session_state state)
 {
-    return session->state == LOCK_SESSION_CONNECTING || session->state == LOCK_SESSION_CHECKING ||
-           session->state == LOCK_SESSION_CREATING;
+    return state == LOCK_SESSION_CONNECTING || state == LOCK_SESSION_CHECKING ||
+           state == LOCK_SESSION_CREATING;
 }
 
 static void session_becomes(struct lock_session *session, enum lock_session_state state,

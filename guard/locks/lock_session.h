@@ -83,8 +83,9 @@ struct lock_session_event {
     uint64_t fence;
     const struct guard_lock_view *view; /* lent */
     enum lock_session_state state;      /* in which it ended */
-    enum lock_reply_kind verdict;       /* IMPOSSIBLE, UNSENT, UNANSWERED: what a take is to be answered */
-    const char *why;                    /* lent */
+    /* What a take is to be answered: IMPOSSIBLE, UNSENT, UNANSWERED. NOT_HELD: GIVING found no lock. */
+    enum lock_reply_kind verdict;
+    const char *why; /* lent */
 };
 
 struct lock_session {
@@ -118,7 +119,7 @@ void lock_session_give(struct lock_session *session);
 /* It is IDLE. SEEN or ENDED. */
 void lock_session_look(struct lock_session *session, const struct lock_row *row);
 
-/* On its way to being IDLE. */
-bool lock_session_is_beginning(const struct lock_session *session);
+/* On its way to being IDLE for the first time. */
+bool lock_session_is_beginning(enum lock_session_state state);
 
 #endif

@@ -18,6 +18,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -162,7 +163,8 @@ TEST(claims_of_many_processes_are_served_in_their_order)
 {
     uint64_t fence = 0;
     for (size_t i = 0; i < SIDES; i++) {
-        claim_of(i, open_side(i, server.url), i % 2 == 0 ? GUARD_LOCK_FAIR : GUARD_LOCK_MUTEX, "order");
+        claim_of(i, open_side(i, i == 1 ? server.socket_url : server.url),
+                 i % 2 == 0 ? GUARD_LOCK_FAIR : GUARD_LOCK_MUTEX, "order");
         if (i == 0)
             fence = claim_acquire(&claims[0]);
         else
@@ -384,6 +386,7 @@ static struct child start_child(const char *name, uint32_t lease_ms)
     assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
     child.pid = fork();
     if (child.pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
         dup2(ends[1], STDOUT_FILENO);
         execl("/proc/self/exe", "lock_postgres_test", "hold", server.url, name, lease, (char *)NULL);
         _exit(127);
