@@ -2,8 +2,9 @@
 /*
  * lock_events.c - the functions of lock_core.h, in which events come and actions go.
  *
- * Every event begins with lock_begin(): it notes its instant and frees the claims and lines that ended in the event
- * before. An op is the id of its claim or line above two bits that say which action it is.
+ * Every event begins with lock_begin(): it notes its instant, frees the claims and lines that ended in the event before,
+ * and rings what is due. So nothing is decided on a hold that a process which was stopped has lost without knowing.
+ * An op is the id of its claim or line above two bits that say which action it is.
  */
 #include "../base/digest.h"
 #include "lock_core_state.h"
@@ -41,10 +42,41 @@ static void free_ended(struct lock_core *core)
     }
 }
 
-void lock_begin(struct lock_core *core, uint64_t now_us)
+static void ring(struct alarm *alarm)
+{
+    switch ((enum lock_alarm_owner)alarm->owner) {
+    case LOCK_ALARM_REQUEST:
+        lock_request_deadline(LOCK_OWNER_OF(struct lock_request, deadline, alarm));
+        break;
+    case LOCK_ALARM_CLAIM:
+        lock_claim_alarm(LOCK_OWNER_OF(struct lock_claim, alarm, alarm));
+        break;
+    case LOCK_ALARM_LINE:
+        lock_line_alarm(LOCK_OWNER_OF(struct lock_line, alarm, alarm));
+        break;
+    }
+}
+
+static void ring_all(struct lock_core *core)
+{
+    struct alarm *first = alarms_first(&core->alarms);
+    while (first != NULL && first->at_us <= core->now_us) {
+        alarm_unset(&core->alarms, first);
+        ring(first);
+        first = alarms_first(&core->alarms);
+    }
+}
+
+static void begin_quietly(struct lock_core *core, uint64_t now_us)
 {
     core->now_us = now_us;
     free_ended(core);
+}
+
+void lock_begin(struct lock_core *core, uint64_t now_us)
+{
+    begin_quietly(core, now_us);
+    ring_all(core);
 }
 
 /* ---- life ---- */
@@ -118,21 +150,35 @@ bool lock_core_next_action(struct lock_core *core, struct lock_action *action)
     return true;
 }
 
+/* A grant that has come counts, even if it is read after the deadline. */
+static uint64_t spare_deadline(struct lock_request *request)
+{
+    uint64_t at_us = request->deadline.place != 0 ? request->deadline.at_us : UINT64_MAX;
+    alarm_unset(&request->core->alarms, &request->deadline);
+    return at_us;
+}
+
 void lock_core_replied(struct lock_core *core, uint64_t now_us, uint64_t op, const struct lock_reply *reply)
 {
     enum lock_action_kind kind = (enum lock_action_kind)(op & 3);
     uint64_t id = op >> 2;
     struct lock_claim *claim = NULL;
     struct lock_line *line = NULL;
-    lock_begin(core, now_us);
+    begin_quietly(core, now_us);
     if (kind == LOCK_STAY)
         HASH_FIND_BYHASHVALUE(by_id, core->lines_by_id, &id, sizeof id, (unsigned)id, line);
     else
         HASH_FIND_BYHASHVALUE(by_id, core->claims_by_id, &id, sizeof id, (unsigned)id, claim);
+    struct lock_request *request = claim != NULL && kind == LOCK_TAKE ? claim->request : NULL;
+    uint64_t deadline_us = request != NULL ? spare_deadline(request) : UINT64_MAX;
+    ring_all(core);
     if (claim != NULL)
         lock_claim_replied(claim, kind, reply);
     if (line != NULL)
         lock_line_replied(line, reply);
+    if (request != NULL && !request->is_answered)
+        lock_set_alarm(core, &request->deadline, deadline_us);
+    ring_all(core);
 }
 
 /* ---- hints ---- */
@@ -148,9 +194,9 @@ static struct lock_claim *find_claim(const struct lock_core *core, const char *u
 void lock_core_told(struct lock_core *core, uint64_t now_us, const char *uuid, const char *encoded,
                     size_t encoded_bytes)
 {
+    lock_begin(core, now_us);
     struct lock_claim *claim = uuid != NULL ? find_claim(core, uuid) : NULL;
     struct lock_line *line = uuid == NULL ? lock_line_find(core, encoded, encoded_bytes) : NULL;
-    lock_begin(core, now_us);
     core->stats.hints += claim != NULL || line != NULL;
     if (claim != NULL)
         lock_claim_told(claim);
@@ -160,8 +206,8 @@ void lock_core_told(struct lock_core *core, uint64_t now_us, const char *uuid, c
 
 void lock_core_dropped(struct lock_core *core, uint64_t now_us, const char *token, const char *why)
 {
-    struct lock_claim *claim = find_claim(core, token);
     lock_begin(core, now_us);
+    struct lock_claim *claim = find_claim(core, token);
     if (claim == NULL)
         return;
     snprintf(core->reply_why, sizeof core->reply_why, "%s", why);
@@ -211,30 +257,9 @@ uint64_t lock_core_next_us(const struct lock_core *core)
     return first != NULL ? first->at_us : UINT64_MAX;
 }
 
-static void ring(struct alarm *alarm)
-{
-    switch ((enum lock_alarm_owner)alarm->owner) {
-    case LOCK_ALARM_REQUEST:
-        lock_request_deadline(LOCK_OWNER_OF(struct lock_request, deadline, alarm));
-        break;
-    case LOCK_ALARM_CLAIM:
-        lock_claim_alarm(LOCK_OWNER_OF(struct lock_claim, alarm, alarm));
-        break;
-    case LOCK_ALARM_LINE:
-        lock_line_alarm(LOCK_OWNER_OF(struct lock_line, alarm, alarm));
-        break;
-    }
-}
-
 void lock_core_tick(struct lock_core *core, uint64_t now_us)
 {
     lock_begin(core, now_us);
-    struct alarm *first = alarms_first(&core->alarms);
-    while (first != NULL && first->at_us <= now_us) {
-        alarm_unset(&core->alarms, first);
-        ring(first);
-        first = alarms_first(&core->alarms);
-    }
 }
 
 /* ---- the end ---- */

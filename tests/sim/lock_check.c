@@ -72,7 +72,8 @@ static bool is_renewed_rightly(const struct lock_sim *sim, uint32_t token, uint6
         const struct lock_client *client = &sim->client[sim->held[i]];
         uint64_t until_us = client->granted_us + (uint64_t)client->request.hold_ms * 1000;
         until_us += late_us_of(sim) + SLACK_US;
-        if (client->given || (client->request.hold_ms != 0 && now_us > until_us))
+        bool given = client->given && client->given_us != sim->course.now_us; /* what was due is done first */
+        if (given || (client->request.hold_ms != 0 && now_us > until_us))
             continue;
         for (size_t n = 0; n < client->request.count; n++)
             if (client->token[n] == token)
@@ -124,7 +125,9 @@ static bool may_be_sent(const struct lock_token *token, enum lock_action_kind ki
     case LOCK_RENEW:
         return token->state == LOCK_TOKEN_HELD;
     case LOCK_GIVE:
-        return token->state != LOCK_TOKEN_NEW && token->state != LOCK_TOKEN_OVER;
+        /* that a latch is open may be heard when its request is over, which is noticed first */
+        return token->state != LOCK_TOKEN_NEW &&
+               (token->state != LOCK_TOKEN_OVER || token->kind == GUARD_LOCK_LATCH);
     case LOCK_STAY:
         break;
     }
