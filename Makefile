@@ -20,10 +20,11 @@
 #   make courses      writes these two anew, after a change that means to change what a core does
 #   make mutants      does the simulator find sown bugs
 #   make mutants-live the same against real servers, and who killed whom (20 minutes): T=fill for names with it
-#   make model        the protocol in the model checker spin, sown bugs too
+#   make model        the protocols in the model checker spin, sown bugs too; LONG=1: the large searches as well
+#                     (half an hour, 6 GB of memory)
 #   make bench        the measurements the README quotes
 #   make peers        the known caches on the same work, side by side (6 minutes): T="nginx catalogd burst" JSON=FILE
-#   make lab          the locks of the literature and what breaks each (5 minutes): T="redisson guard changed", T=queue
+#   make lab          the locks of the literature and what breaks each (8 minutes): T="redisson guard changed", T=queue
 #                     JSON=FILE
 #   make lint         include directions, format, cppcheck, clang-tidy
 #   make format       applies .clang-format
@@ -53,6 +54,7 @@ SCALE ?= 50000
 SECONDS ?= 60
 SEEDS ?= 100000
 MINUTES ?= 60
+LONG ?=
 SEED ?= 1
 PREFIX ?= /usr/local
 TEST_LIMIT_S ?= 600
@@ -278,7 +280,7 @@ SELECTED := $(sort $(if $(T),$(foreach program,$(TEST_PROGRAMS),$(if $(call chos
 
 test: $(if $(T),$(SELECTED) $(CHAOS_SHIM),tests)
 	$(if $(filter %/page_test,$(SELECTED)),@sh load/deps.sh page-test)
-	$(if $(filter %/lock_zookeeper_test,$(SELECTED)),@sh load/deps.sh zookeeper)
+	$(if $(filter %/lock_zookeeper_test %/lock_zookeeper_fail_test %/lab_test,$(SELECTED)),@sh load/deps.sh zookeeper)
 	$(if $(filter %/lock_postgres_test,$(SELECTED)),@sh load/deps.sh pgbouncer)
 	@CATALOGD=$(BUILD)/catalogd CHAOS_SHIM=$(CHAOS_SHIM) TEST_LIMIT_S=$(TEST_LIMIT_S) sh tests/support/run.sh $(SELECTED)
 
@@ -348,7 +350,7 @@ $(BUILD)/sim: $(BUILD)/tests/sim/sim_main.o $(BUILD)/libsupport.a $(GUARD_PARTS)
 
 model:
 	@sh load/deps.sh model
-	@sh tests/model/run.sh build/model
+	@LONG=$(LONG) sh tests/model/run.sh build/model
 
 bench: all $(BUILD)/bench
 	@sh load/deps.sh bench

@@ -19,7 +19,7 @@ bool guard_locks_has(enum guard_lock_provider provider)
     return lock_provider_opener(provider) != NULL;
 }
 
-/* Whatever is called after it sees what was copied by then. */
+/* For want of memory some are missing. */
 static bool copy_lock_texts(struct guard_locks *locks, const struct guard_locks_config *config)
 {
     const char **urls = calloc(config->url_count, sizeof *urls);

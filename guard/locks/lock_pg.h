@@ -7,7 +7,7 @@
  *     ^                          |               |     ROWS, or REFUSED          |
  *     +----- LOST, and by lock_pg_close() -------+-------------------------------+
  *
- * The only files of guard/ that know libpq are lock_pg.c and, for a URL, what calls lock_pg_check().
+ * The only file of guard/ that knows libpq is lock_pg.c.
  *
  * Time       It has no limits of its own: the owner closes what takes too long. A connection that was closed with a
  *            statement under way is never used again, so nothing of it can come late. libpq looks host names up with a
@@ -23,7 +23,7 @@
 #include "../base/host.h"
 #include <stddef.h>
 
-enum { LOCK_PG_WHY_SIZE = 320, LOCK_PG_STATE_SIZE = 6 /* an SQLSTATE and its NUL */, LOCK_PG_PARAMS_MAX = 4 };
+enum { LOCK_PG_WHY_SIZE = 320, LOCK_PG_STATE_SIZE = 6 /* an SQLSTATE and its NUL */ };
 
 struct lock_pg_rows; /* a PGresult */
 

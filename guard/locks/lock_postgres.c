@@ -7,7 +7,8 @@
  *        |            +-- errands <--------+  +-- given back, confirmed -----+
  *     replied(), told(), dropped(), link() <--+------ ended ------------------+
  *
- * Tokens that find no session stand in line here, in their order. A take that is refused leaves its token at the server;
+ * A session takes all names of its token, so one that has some never needs another for the rest. Tokens that find no
+ * session stand in line here, in their order. A take that is refused leaves its token at the server;
  * once it is granted there the core is told, asks again, and that take fetches the number. A session whose lock was given
  * back serves the next token; the server ends one that has nothing to do for a lease.
  *
@@ -54,7 +55,9 @@ struct pg_token {
     struct pg_errand *take, *renew, *give; /* owned; NULL: none is out */
     UT_hash_handle hh;
     bool unlisted;
-    struct pg_token *prev, *next; /* in the queue */
+    struct pg_token *prev, *next;        /* in the queue */
+    uint8_t order[GUARD_LOCK_NAMES_MAX]; /* the place of each row among the action's names */
+    struct lock_row rows[];
 };
 
 /* Room for a session. */
@@ -139,14 +142,32 @@ static struct pg_token *find_pg_token(struct lock_postgres *self, const char *te
     return token;
 }
 
+static void set_pg_rows(const struct lock_postgres *self, struct pg_token *token,
+                        const struct lock_action *action)
+{
+    struct lock_row row;
+    for (size_t i = 0; i < action->count; i++) {
+        size_t at = i;
+        lock_row_init(&row, self->config->name_space, &action->names[i]);
+        for (; at > 0 && strcmp(row.name, token->rows[at - 1].name) < 0; at--) {
+            token->rows[at] = token->rows[at - 1];
+            token->order[at] = token->order[at - 1];
+        }
+        token->rows[at] = row;
+        token->order[at] = (uint8_t)i;
+    }
+    token->wanted.rows = token->rows;
+    token->wanted.count = action->count;
+}
+
 /* At the end of the queue. NULL: no memory. */
 static struct pg_token *new_pg_token(struct lock_postgres *self, const struct lock_action *action)
 {
-    struct pg_token *token = calloc(1, sizeof *token);
+    struct pg_token *token = calloc(1, sizeof *token + action->count * sizeof *token->rows);
     if (token == NULL)
         return NULL;
     snprintf(token->text, sizeof token->text, "%s", action->token);
-    lock_row_init(&token->wanted.row, self->config->name_space, action->names);
+    set_pg_rows(self, token, action);
     snprintf(token->wanted.lease_ms, sizeof token->wanted.lease_ms, "%" PRIu32, action->lease_ms);
     token->wanted.who = token->text + LOCK_TOKEN_HEAD_BYTES + (token->text[LOCK_TOKEN_HEAD_BYTES] == ' ');
     token->wanted.is_shared = action->lock == GUARD_LOCK_READ;
@@ -190,7 +211,7 @@ static struct pg_seat *free_pg_seat(struct lock_postgres *self)
         if (seat->session.state == LOCK_SESSION_IDLE)
             return seat;
         bool has_room = seat->session.state == LOCK_SESSION_CLOSED && !self->is_failing;
-        if (lock_session_is_beginning(&seat->session) || (has_room && found == NULL))
+        if (lock_session_is_beginning(seat->session.state) || (has_room && found == NULL))
             found = seat;
     }
     return found;
@@ -236,7 +257,7 @@ static bool has_pg_session(const struct lock_postgres *self)
 {
     for (size_t i = 0; i < SESSIONS_ALL; i++) {
         const struct lock_session *session = &self->seats[i].session;
-        if (session->state != LOCK_SESSION_CLOSED && !lock_session_is_beginning(session))
+        if (session->state != LOCK_SESSION_CLOSED && !lock_session_is_beginning(session->state))
             return true;
     }
     return false;
@@ -309,16 +330,19 @@ static void hear_pg_refused(struct pg_seat *seat, uint32_t before)
 {
     seat->before = before;
     refuse_pg_take(seat);
-    if (seat->session.state == LOCK_SESSION_IDLE) {
-        forget_pg_token(seat->provider, seat->token);
+    if (seat->session.state == LOCK_SESSION_WAITING)
+        return;
+    forget_pg_token(seat->provider, seat->token);
+    if (seat->session.state == LOCK_SESSION_IDLE)
         use_pg_seat(seat);
-    }
+    else
+        serve_pg_queue(seat->provider);
 }
 
 static void tell_pg_granted(struct pg_seat *seat)
 {
     const struct lock_postgres *self = seat->provider;
-    const char *encoded = strchr(seat->token->wanted.row.name, ':') + 1;
+    const char *encoded = strchr(seat->token->rows[0].name, ':') + 1;
     self->hooks.told(self->hooks.context, seat->token->text, encoded, strlen(encoded));
 }
 
@@ -332,15 +356,18 @@ static void hear_pg_granted(struct pg_seat *seat)
 
 /* A number that comes too late for its take is of no use: the lease has gone on meanwhile. The next take fetches
  * another. */
-static void hear_pg_number(struct pg_seat *seat, uint64_t fence)
+static void hear_pg_number(struct pg_seat *seat, const uint64_t *fences)
 {
     struct pg_token *token = seat->token;
+    struct lock_reply reply = {.kind = LOCK_GRANTED};
     if (token->take == NULL) {
         tell_pg_granted(seat);
         return;
     }
     token->is_held = true;
-    answer_pg(seat->provider, &token->take, &(struct lock_reply){.kind = LOCK_GRANTED, .fence = {fence}});
+    for (size_t i = 0; i < token->wanted.count; i++)
+        reply.fence[token->order[i]] = fences[i];
+    answer_pg(seat->provider, &token->take, &reply);
 }
 
 static void hear_pg_given(struct pg_seat *seat)
@@ -377,7 +404,7 @@ static void lose_pg_token(struct pg_seat *seat, const struct lock_session_event 
     loss->dropped = token->is_held && token->give == NULL;
     loss->told = !token->is_held && token->take == NULL && token->give == NULL;
     snprintf(loss->token, sizeof loss->token, "%s", token->text);
-    snprintf(loss->name, sizeof loss->name, "%s", token->wanted.row.name);
+    snprintf(loss->name, sizeof loss->name, "%s", token->rows[0].name);
     answer_pg_with(self, &token->take, event->verdict, event->why);
     answer_pg_with(self, &token->renew, LOCK_NOT_HELD, event->why);
     answer_pg_with(self, &token->give, event->verdict == LOCK_NOT_HELD ? LOCK_NOT_HELD : LOCK_UNANSWERED,
@@ -408,8 +435,7 @@ static void end_pg_looks(struct lock_postgres *self, const char *why)
 static void hear_pg_end(struct pg_seat *seat, const struct lock_session_event *event)
 {
     struct lock_postgres *self = seat->provider;
-    struct lock_session ended = {.state = event->state};
-    bool began = lock_session_is_beginning(&ended), had_token = seat->token != NULL;
+    bool began = lock_session_is_beginning(event->state), had_token = seat->token != NULL;
     bool is_news = began && note_pg_failure(self, event->verdict, event->why);
     struct pg_loss loss = {.told = false};
     if (had_token)
@@ -436,7 +462,7 @@ static void hear_pg_session(void *context, const struct lock_session_event *even
         hear_pg_granted(seat);
         return;
     case LOCK_SESSION_NUMBERED:
-        hear_pg_number(seat, event->fence);
+        hear_pg_number(seat, event->fences);
         return;
     case LOCK_SESSION_NUMBER_LATE:
         refuse_pg_take(seat);
@@ -535,7 +561,7 @@ static void leave_pg(struct lock_postgres *self, struct pg_token *token)
 {
     struct lock_session *session = token->seat != NULL ? &token->seat->session : NULL;
     answer_pg_with(self, &token->take, LOCK_UNSENT, NULL);
-    if (session != NULL && !lock_session_is_beginning(session))
+    if (session != NULL && !lock_session_is_beginning(session->state))
         lock_session_close(session);
     forget_pg_token(self, token);
     serve_pg_queue(self);
@@ -647,6 +673,7 @@ static void init_pg(struct lock_postgres *self, const struct lock_provider_confi
 {
     self->face = (struct lock_provider){.kinds = 1U << GUARD_LOCK_FAIR | 1U << GUARD_LOCK_MUTEX |
                                                  1U << GUARD_LOCK_WRITE | 1U << GUARD_LOCK_READ,
+                                        .all_at_once = true,
                                         .perform = perform_on_pg,
                                         .look = look_on_pg,
                                         .close = close_pg};

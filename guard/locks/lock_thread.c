@@ -178,7 +178,7 @@ static struct guard_hold *hold_behind(struct lock_hold *core)
     return (struct guard_hold *)((char *)core - offsetof(struct guard_hold, core));
 }
 
-/* Whoever gives it back at this very moment may be told all the same; nothing is, once that is confirmed. */
+/* If it is given back at this very moment it may be told all the same, but not once that is confirmed. */
 static void tell_lock_lost(struct guard_hold *hold)
 {
     pthread_mutex_lock(&hold->locks->mutex);

@@ -43,7 +43,7 @@
 
 #ifdef GUARD_LOCKS_WITH_ZOOKEEPER
 
-enum { TICK_MS = 1000, REOPEN_FIRST_MS = 50, REOPEN_MOST_MS = 5000 };
+enum { TICK_MS = 250, REOPEN_FIRST_MS = 50, REOPEN_MOST_MS = 5000 };
 
 /* ---- the outbox ---- */
 
@@ -118,6 +118,7 @@ static void deliver_news(struct zookeeper *self, struct zoo_place *place)
     else
         hooks->dropped(hooks->context, place->token, place->why);
     place->under_way--;
+    zoo_prove(place); /* the core may have asked from inside told() */
     place->line->under_way--;
     zoo_place_free_unused(place);
 }
@@ -176,15 +177,6 @@ static void on_ask_limit(void *context)
     ring_for_limit(self);
 }
 
-/* What a listing cannot wait for: memory that was not there, a chance that was missed. */
-static void on_tick(void *context)
-{
-    struct zookeeper *self = context;
-    host_timer_set(self->config.host, &self->tick, clock_now_us() + (uint64_t)TICK_MS * 1000);
-    if (self->is_up)
-        zoo_resume(self, false);
-}
-
 /* ---- looking ---- */
 
 static void on_looked(void *context, const struct guard_lock_view *view, const char *why)
@@ -210,6 +202,17 @@ static void start_looks(struct zookeeper *self)
         if (self->is_up && ask->looked != NULL && ask->look == NULL)
             ask->look = keeper_look_start(self->session, ask->path, on_looked, ask);
     }
+}
+
+/* What a listing cannot wait for: memory that was not there, a chance that was missed. */
+static void on_tick(void *context)
+{
+    struct zookeeper *self = context;
+    host_timer_set(self->config.host, &self->tick, clock_now_us() + (uint64_t)TICK_MS * 1000);
+    if (!self->is_up)
+        return;
+    zoo_resume(self, false);
+    start_looks(self);
 }
 
 /* ---- the session ---- */

@@ -92,17 +92,19 @@ static bool has_unsure(const struct zoo_line *line)
     return false;
 }
 
-/* What cannot be sent for want of memory is sent by the tick. */
+/* What cannot be sent for want of memory, and what is lost, is sent by the tick or when it is up again. */
 static void list_line(struct zoo_line *line)
 {
     char path[ZOO_LINE_PATH_SIZE];
     struct zookeeper *self = line->self;
-    line->again = line->is_listing;
-    if (!self->is_up || line->is_listing)
+    if (!self->is_up || line->is_listing) {
+        line->again = true;
         return;
+    }
     zoo_line_path(self, line->encoded, path);
     line->is_fresh = has_unsure(line);
     line->is_listing = keeper_list(self->session, path, line->is_fresh, line->by_children, on_listed, line);
+    line->again = !line->is_listing;
 }
 
 /* ---- places ---- */
@@ -271,6 +273,12 @@ static void prove_place(struct zoo_place *place)
         answer_place(place, LOCK_UNSENT, self->why);
 }
 
+void zoo_prove(struct zoo_place *place)
+{
+    if (!place->is_over && place->ask != NULL && (place->stage == PLACE_SERVED || place->stage == PLACE_HELD))
+        prove_place(place);
+}
+
 /* It is its turn: for the question that is pending, or the core is told to ask. */
 static void serve_place(struct zoo_place *place)
 {
@@ -430,6 +438,7 @@ static void on_watched(void *context, const struct keeper_result *result)
     struct zoo_line *line = context;
     line->under_way--;
     line->is_watched = result->outcome == KEEPER_DONE;
+    line->again = line->again || result->outcome == KEEPER_UNSURE;
     if (result->outcome == KEEPER_NO_NODE && line->places != NULL)
         list_line(line);
     close_unused_line(line);
@@ -447,7 +456,9 @@ static void watch_for(struct zoo_line *line, const struct keeper_node *nodes, si
         line->again = line->again || !line->by_children;
     } else {
         node_path(line, &nodes[blocker], path);
-        line->under_way += keeper_read(self->session, path, true, on_watched, line);
+        bool is_sent = keeper_read(self->session, path, true, on_watched, line);
+        line->under_way += is_sent;
+        line->again = line->again || !is_sent;
     }
     line->by_children = by_children;
 }
@@ -536,7 +547,9 @@ static void on_listed(void *context, const struct keeper_result *result)
     else if (result->outcome == KEEPER_DENIED)
         refuse_line(line, result->why);
     line->is_listing = false;
-    if (line->again)
+    if (result->outcome == KEEPER_UNSURE)
+        line->again = true;
+    else if (line->again)
         list_line(line);
     close_unused_line(line);
 }
@@ -593,8 +606,8 @@ static void resume_line(struct zoo_line *line, bool list)
     line->under_way++; /* so that it outlives its places */
     DL_FOREACH_SAFE (line->places, place, next)
         resume_place(place, now_us);
-    list = list || now_us - line->listed_us > (uint64_t)LIST_EVERY_MS * 1000;
-    if (list && has_waiting(line))
+    bool is_due = list || line->again || now_us - line->listed_us > (uint64_t)LIST_EVERY_MS * 1000;
+    if (is_due && has_waiting(line))
         list_line(line);
     line->under_way--;
     close_unused_line(line);

@@ -41,6 +41,7 @@ struct stage {
     struct stack_redis redis[SALE_MASTERS];
     struct sale_slot control;
     pid_t shops[SALE_PROCESSES];
+    bool is_restocked;
 };
 
 /* ---- servers and rows ---- */
@@ -159,14 +160,20 @@ static int64_t count_orders(struct stage *stage)
     return count;
 }
 
-static bool restock(struct stage *stage)
+/* On a thread and a connection of its own: it may have to wait for an order that is held up at the next gate. */
+static void *restock(void *context)
 {
-    if (stage->sale.way->restock != NULL)
-        return stage->sale.way->restock(&stage->sale);
-    if (!stage->sale.way->by_service)
-        return sale_sql(&stage->control, NULL, "UPDATE sale_stock SET stock = stock + %d", (int)SALE_RESTOCK);
-    return sale_sql(&stage->control, NULL, "UPDATE products SET stock = stock + %d WHERE id = %d",
-                    (int)SALE_RESTOCK, (int)SALE_ROW);
+    struct stage *stage = context;
+    char statement[96];
+    snprintf(statement, sizeof statement, "UPDATE %s SET stock = stock + %d",
+             stage->sale.way->by_service ? "products" : "sale_stock", (int)SALE_RESTOCK);
+    if (stage->sale.way->by_service)
+        snprintf(statement + strlen(statement), sizeof statement - strlen(statement), " WHERE id = %d",
+                 (int)SALE_ROW);
+    stage->is_restocked = stage->sale.way->restock != NULL
+                              ? stage->sale.way->restock(&stage->sale)
+                              : stack_postgres_query(stage->postgres.url, statement, NULL, 0);
+    return NULL;
 }
 
 /* Redis is gone and back, empty, while an order is held up: whoever gets its lock now may order before it. */
@@ -182,19 +189,24 @@ static bool strike_redis(struct stage *stage)
     return true;
 }
 
+static bool strike(struct stage *stage)
+{
+    return wait_at_gate(stage, SALE_STRIKE_AT) >= 0 && strike_redis(stage);
+}
+
 static bool middle(struct stage *stage, bool is_struck)
 {
+    pthread_t thread;
     const int64_t shop = wait_at_gate(stage, SALE_RESTOCK_AT);
     if (shop < 0)
         return false;
     if (is_struck)
         kill_shop(stage, (size_t)shop);
-    if (!open_gate(stage, SALE_RESTOCK_AT) || !restock(stage))
+    if (!open_gate(stage, SALE_RESTOCK_AT) || pthread_create(&thread, NULL, restock, stage) != 0)
         return false;
-    if (!is_struck)
-        return true;
-    return wait_at_gate(stage, SALE_STRIKE_AT) >= 0 && strike_redis(stage) &&
-           open_gate(stage, SALE_STRIKE_AT);
+    const bool good = !is_struck || strike(stage);
+    const bool opened = !is_struck || open_gate(stage, SALE_STRIKE_AT);
+    return pthread_join(thread, NULL) == 0 && stage->is_restocked && good && opened;
 }
 
 /* ---- one sale ---- */
@@ -269,12 +281,23 @@ static void time_buyers(const struct sale_board *board, struct figures *figures)
     figures->in_turn_percent = bought > 0 ? 100.0 * (double)in_turn / (double)bought : 0;
 }
 
+static bool was_anybody_turned_away(const struct sale_board *board)
+{
+    for (size_t i = 0; i < SALE_BUYERS; i++) {
+        if (board->buyers[i].outcome == SALE_SOLD_OUT)
+            return true;
+    }
+    return false;
+}
+
 /* Pieces that nobody has although buyers were turned away are lost. */
 static void count(struct stage *stage, struct figures *figures)
 {
     figures->sold = count_orders(stage);
     figures->oversold = figures->sold > SALE_PIECES ? figures->sold - SALE_PIECES : 0;
-    figures->lost = figures->sold < SALE_PIECES ? SALE_PIECES - figures->sold : 0;
+    figures->lost = figures->sold < SALE_PIECES && was_anybody_turned_away(stage->sale.board)
+                        ? SALE_PIECES - figures->sold
+                        : 0;
     figures->refused = atomic_load(&stage->sale.board->refused);
     time_buyers(stage->sale.board, figures);
 }

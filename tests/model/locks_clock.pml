@@ -230,7 +230,9 @@ hold:
     } unless { dead[i] }
 }
 
-#define KILLS(i) :: atomic { kills > 0 && !dead[i] && begun > i -> kills--; dead[i] = true; granted[i] = false; until[i] = 0; sent[i] = 0 }
+#define KILLS(i) \
+    :: atomic { kills > 0 && !dead[i] && begun > i -> \
+        kills--; dead[i] = true; granted[i] = false; until[i] = 0; sent[i] = 0 }
 
 /* What is past needs no telling apart. */
 #define FORGET(i) \

@@ -3,7 +3,7 @@
 # run.sh - checks guard.pml, or the model that a row names first, in every configuration of the table below; needs
 # spin and a C compiler.
 #
-#   sh run.sh WORKDIR
+#   sh run.sh WORKDIR         LONG=1: those of the second table, too, which take their time and some GB of memory
 #
 # "holds": the whole state space is searched and nothing is wrong. "fails": the configuration contains a seeded
 # bug, or a fault that the protocol does not promise to survive, and the checker must find that.
@@ -11,7 +11,8 @@ set -u
 mkdir -p "${1:?usage: run.sh WORKDIR}" && work=$(cd "$1" && pwd) || exit 1
 cd "$(dirname "$0")" || exit 1
 model=$(pwd)/guard.pml
-limit_s=${MODEL_LIMIT_S:-120}
+long=${LONG:-0}
+limit_s=${MODEL_LIMIT_S:-$((long == 1 ? 1800 : 120))}
 passed=0
 failed=0
 
@@ -130,6 +131,131 @@ fails | caches, bug: stored without being registered         | caches.pml -DBUG_
 fails | caches, bug: stored before that is committed         | caches.pml -DBUG_EARLYGATE
 fails | caches, bug: known from long ago to be registered    | caches.pml -DBUG_LATEGATE -DDIE=1 -DBACK=1
 fails | caches, bug: dropped while its entries live          | caches.pml -DBUG_EARLYDROP -DDIE=1
+holds | locks: fair, nothing goes wrong                      | locks.pml
+holds | locks: one writer, two readers                       | locks.pml -DWRITERS=1
+holds | locks: two writers, one reader                       | locks.pml -DWRITERS=3
+holds | locks: overtaking                                    | locks.pml -DOVERTAKE
+holds | locks: two processes, a command lost or late         | locks.pml -DNP=2 -DFB=2
+holds | locks: one request each, the same among readers      | locks.pml -DNL=1 -DWRITERS=1 -DFB=1
+holds | locks: writers and a reader, two messages lost       | locks.pml -DWRITERS=3 -DML=2
+holds | locks: killed, a message lost, a command             | locks.pml -DNP=2 -DCR=1 -DML=1 -DFB=1
+holds | locks: a hold runs out, a command                    | locks.pml -DNP=2 -DXP=1 -DFB=1
+holds | locks: a live waiter loses its place, gives up       | locks.pml -DNL=1 -DWRITERS=3 -DPX=1 -DCN=1
+holds | locks: waiters give up, a command                    | locks.pml -DNL=1 -DCN=2 -DFB=1
+holds | locks: Redis restarts empty, a command               | locks.pml -DNP=2 -DRS=1 -DFB=1
+holds | locks: the same, a writer and a reader, killed       | locks.pml -DNP=2 -DWRITERS=1 -DRS=1 -DCR=1
+holds | locks: without the poll, nothing goes wrong          | locks.pml -DNOPOLL
+holds | locks: without the poll, waiters give up             | locks.pml -DNOPOLL -DNL=1 -DWRITERS=3 -DCN=2
+fails | locks: no poll, a message is lost                    | locks.pml -DNOPOLL -DML=1
+fails | locks: no poll, a holder is killed                   | locks.pml -DNOPOLL -DCR=1
+fails | locks, bug: no latch, no poll                        | locks.pml -DBUG_NOLATCH -DNOPOLL
+fails | locks, bug: no tombstone                             | locks.pml -DBUG_NOGONE -DFB=1
+fails | locks, bug: the queue is passed                      | locks.pml -DBUG_NOQUEUE
+fails | locks, bug: readers pass a waiting writer            | locks.pml -DBUG_READERSPASS -DWRITERS=3
+fails | locks, bug: a release deletes whatever is held       | locks.pml -DBUG_RELEASEANY -DWRITERS=1
+fails | locks, bug: the same, after the lease                | locks.pml -DBUG_RELEASEANY -DXP=1
+fails | locks, bug: a renewal creates                        | locks.pml -DBUG_RENEWCREATES -DXP=1
+fails | locks, bug: the dead stay in the queue               | locks.pml -DBUG_NODEATH -DCR=1
+fails | locks, bug: a waiter leaves in silence, no poll      | locks.pml -DBUG_CANCELSILENT -DNOPOLL -DWRITERS=3 -DCN=1
+fails | locks, bug: numbers begin again in an empty Redis    | locks.pml -DBUG_FENCECLOCKLESS -DRS=1
+holds | many: {a}, {b} and {a, b}                            | locks_many.pml -DNAMES=321
+holds | many: all for both, a queue is lost twice            | locks_many.pml -DNAMES=333 -DPX=2
+holds | many: a command, a message, one gives up             | locks_many.pml -DNAMES=331 -DFB=1 -DML=1 -DCN=1
+holds | many: holds of a name evicted, a command             | locks_many.pml -DNAMES=333 -DEV=1 -DFB=1
+holds | many: killed, a hold runs out, one gives up          | locks_many.pml -DNAMES=321 -DXP=1 -DCR=1 -DCN=1
+holds | many: four requests, a queue is lost                 | locks_many.pml -DNR=4 -DNAMES=3321 -DPX=1
+holds | many: without the poll, one gives up                 | locks_many.pml -DNOPOLL -DNAMES=321 -DCN=2
+holds | units: one for all, three for one                    | locks_many.pml -DNR=4 -DNAMES=1111 -DUNITS=3111 -DLIMIT=3
+holds | units: two for two, two for one                      | locks_many.pml -DNR=4 -DNAMES=1111 -DUNITS=2211 -DLIMIT=3
+holds | units: of several names, a queue is lost             | locks_many.pml -DNR=4 -DNAMES=3213 -DUNITS=2112 -DLIMIT=3 -DPX=1
+holds | units: without the poll, one gives up                | locks_many.pml -DNOPOLL -DNR=4 -DNAMES=3321 -DUNITS=2211 -DLIMIT=3 -DCN=1
+holds | in turn: all for both, a command                     | locks_many.pml -DINTURN -DNAMES=333 -DFB=1
+holds | in turn: one gives up, one is killed                 | locks_many.pml -DINTURN -DNAMES=333 -DCN=1 -DCR=1
+holds | in turn: units, a queue is lost, a message           | locks_many.pml -DINTURN -DNAMES=333 -DUNITS=211 -DLIMIT=2 -DPX=1 -DML=1
+fails | many: no poll, a message is lost                     | locks_many.pml -DNAMES=321 -DNOPOLL -DML=1
+fails | many, bug: a place regained in one name only         | locks_many.pml -DBUG_ONEPLACE -DNAMES=333 -DPX=1
+fails | many, bug: what is refused keeps a part              | locks_many.pml -DBUG_KEEPSPART -DNAMES=333 -DEV=1 -DFB=1
+fails | many, bug: what is refused takes a part              | locks_many.pml -DBUG_KEEPSPART -DBUG_TAKESPART
+fails | units, bug: holds are counted, not units             | locks_many.pml -DBUG_COUNTHOLDS -DNAMES=111 -DUNITS=211 -DLIMIT=3
+fails | units, bug: those for few pass one for many          | locks_many.pml -DBUG_NARROWPASSES -DNAMES=111 -DUNITS=211 -DLIMIT=2
+fails | in turn, bug: names in the order of the request      | locks_many.pml -DINTURN -DBUG_OWNORDER -DNAMES=333
+fails | in turn, bug: one that gives up keeps a name         | locks_many.pml -DINTURN -DBUG_BUSYKEEPS -DCN=1
+holds | stay: nothing goes wrong, two rounds                 | locks_stay.pml -DTR=2
+holds | stay: a command, a message                           | locks_stay.pml -DFB=1 -DML=1
+holds | stay: places are lost                                | locks_stay.pml -DPX=1
+holds | stay: waiters give up, a message is lost             | locks_stay.pml -DCN=2 -DML=1
+holds | stay: a process is killed                            | locks_stay.pml -DCR=1
+holds | stay: never sent, waiters give up                    | locks_stay.pml -DNOSTAY -DCN=2
+fails | stay: never sent, a message is lost                  | locks_stay.pml -DNOSTAY -DML=1
+fails | stay: never sent, places are lost                    | locks_stay.pml -DNOSTAY -DPX=1
+fails | stay, bug: it does not say that a place was lost     | locks_stay.pml -DBUG_SILENTLOSS -DPX=1 -DTR=1
+fails | stay, bug: it does not say what fits                 | locks_stay.pml -DBUG_SILENTFIT -DML=1
+fails | stay, bug: it creates a place                        | locks_stay.pml -DBUG_STAYCREATES -DFB=1 -DML=1
+fails | stay, bug: it renews one place only                  | locks_stay.pml -DBUG_RENEWSONE -DTR=1
+holds | clock: nothing goes wrong                            | locks_clock.pml
+holds | clock: three processes, one killed                   | locks_clock.pml -DNP=3 -DEND=3 -DCR=1
+holds | clock: set back, killed                              | locks_clock.pml -DBK=1 -DCR=1
+holds | clock: set forward                                   | locks_clock.pml -DFW=1
+holds | clock: the number is lost, set forward               | locks_clock.pml -DEND=4 -DFL=1 -DFW=1
+holds | clock: set back and the number lost, apart           | locks_clock.pml -DEND=4 -DFL=1 -DBK=1 -DAPART
+fails | clock: set back while the number is lost             | locks_clock.pml -DFL=1 -DBK=1
+fails | clock: set forward, two hold                         | locks_clock.pml -DFW=1 -DREACHED
+fails | clock, bug: what lasts too long is not cut           | locks_clock.pml -DBUG_NOCLAMP -DBK=1 -DCR=1
+fails | clock, bug: the fence without the clock              | locks_clock.pml -DBUG_NOCLOCK -DFL=1
+fails | clock, bug: the fence without the counter            | locks_clock.pml -DBUG_NOCOUNTER -DBK=1
+fails | clock, bug: a lease that begins with the answer      | locks_clock.pml -DBUG_FROMREPLY
+holds | redlock: nothing goes wrong                          | redlock.pml -DEND=3
+holds | redlock: renewed, a clock is ahead                   | redlock.pml -DEND=3 -DRN=1 -DAHEAD=1
+holds | redlock: a command lost, unanswered or late          | redlock.pml -DEND=2 -DFB=1 -DAHEAD=1
+holds | redlock: a master restarts                           | redlock.pml -DEND=3 -DRS=1
+fails | redlock: a second grant is reached                   | redlock.pml -DREACHED
+fails | redlock: a master forgets without a restart          | redlock.pml -DFL=1
+fails | redlock: a master's clock leaps, two hold            | redlock.pml -DFW=1
+fails | redlock, bug: the highest number is not written      | redlock.pml -DBUG_MAXIMUM -DAHEAD=1
+fails | redlock, bug: it is written to one master only       | redlock.pml -DBUG_WRITTENONCE -DAHEAD=1 -DFB=1
+fails | redlock, bug: granted right after a restart          | redlock.pml -DBUG_NOWAIT -DRS=1
+fails | redlock, bug: no tombstone                           | redlock.pml -DBUG_NOGONE -DFB=1
+TABLE
+}
+
+long_table() {
+    cat <<'TABLE'
+holds | locks: fair, a command lost, unanswered or late      | locks.pml -DFB=1
+holds | locks: two writers, one reader, a command            | locks.pml -DWRITERS=3 -DFB=1
+holds | locks: two processes, three commands                 | locks.pml -DNP=2 -DFB=3
+holds | locks: one request each, two commands, readers       | locks.pml -DNL=1 -DWRITERS=1 -DFB=2
+holds | locks: overtaking, a command, a message lost         | locks.pml -DOVERTAKE -DFB=1 -DML=1
+holds | locks: killed, a message lost                        | locks.pml -DCR=1 -DML=1
+holds | locks: two killed, writer and readers                | locks.pml -DWRITERS=1 -DCR=2
+holds | locks: killed, a command                             | locks.pml -DWRITERS=3 -DCR=1 -DFB=1 -DNL=1
+holds | locks: a hold runs out under its holder, a command   | locks.pml -DXP=1 -DFB=1
+holds | locks: the same twice among readers                  | locks.pml -DWRITERS=1 -DXP=2
+holds | locks: a live waiter loses its place, twice          | locks.pml -DPX=2
+holds | locks: the same, writers and a reader, gives up      | locks.pml -DWRITERS=3 -DPX=1 -DCN=1
+holds | locks: three processes, they give up, a command      | locks.pml -DCN=2 -DFB=1
+holds | locks: three processes, Redis empty, a command       | locks.pml -DRS=1 -DFB=1
+holds | locks: two requests each, Redis empty, killed        | locks.pml -DWRITERS=1 -DRS=1 -DCR=1
+holds | locks: everything once, one request each             | locks.pml -DNL=1 -DWRITERS=3 -DFB=1 -DML=1 -DCR=1 -DXP=1 -DCN=1 -DPX=1
+holds | locks: everything once, Redis too, two processes     | locks.pml -DNP=2 -DFB=1 -DML=1 -DCR=1 -DXP=1 -DCN=1 -DPX=1 -DRS=1
+holds | locks: without the poll, writers give up             | locks.pml -DNOPOLL -DWRITERS=3 -DCN=2
+holds | locks: without the poll, readers give up             | locks.pml -DNOPOLL -DWRITERS=1 -DCN=2
+holds | many: four requests, two commands                    | locks_many.pml -DNR=4 -DNAMES=3321 -DFB=2
+holds | many: four requests, a part lost, a queue            | locks_many.pml -DNR=4 -DNAMES=3321 -DEV=1 -DFB=1 -DPX=1
+holds | units: four requests, killed, a message, a command   | locks_many.pml -DNR=4 -DNAMES=1111 -DUNITS=2211 -DLIMIT=3 -DCR=1 -DML=1 -DFB=1
+holds | in turn: four requests, a command, killed            | locks_many.pml -DINTURN -DNR=4 -DNAMES=3333 -DFB=1 -DCR=1
+holds | stay: places are lost, a command                     | locks_stay.pml -DPX=1 -DFB=1
+holds | stay: places are lost twice, a message               | locks_stay.pml -DPX=2 -DML=1
+holds | stay: places are lost, two rounds                    | locks_stay.pml -DPX=1 -DTR=2
+holds | stay: gives up, a command, places, a message         | locks_stay.pml -DCN=1 -DFB=1 -DPX=1 -DML=1
+holds | stay: killed, gives up, a round                      | locks_stay.pml -DCR=1 -DTR=1 -DCN=1
+holds | clock: three processes, killed, set back             | locks_clock.pml -DNP=3 -DEND=4 -DCR=1 -DBK=1
+holds | clock: three processes, set forward                  | locks_clock.pml -DNP=3 -DEND=4 -DFW=1
+holds | clock: six instants, back, forward, killed           | locks_clock.pml -DEND=6 -DCR=1 -DBK=1 -DFW=1
+holds | redlock: a clock is ahead, a command, four instants  | redlock.pml -DFB=1 -DAHEAD=1
+holds | redlock: two commands, renewed                       | redlock.pml -DEND=3 -DFB=2 -DRN=1
+holds | redlock: a master restarts, renewed                  | redlock.pml -DRS=1 -DRN=1
+fails | redlock: clocks further apart than the wait          | redlock.pml -DRS=1 -DAHEAD=4 -DFB=1
+fails | redlock, bug: one master renews                      | redlock.pml -DEND=3 -DBUG_RENEWSANY -DFB=1 -DRS=1 -DRN=1
 TABLE
 }
 
@@ -143,9 +269,10 @@ verdict() {
     *" -DLIVE "*) safety=-DNFAIR=3 search='-a -f' ;; # fair: every process moves on
     *) safety=-DSAFETY search= ;;
     esac
-    # -O0: a better compilation takes longer than the searches would gain by it
+    # a better compilation takes longer than the short searches would gain by it
+    [ "$long" = 1 ] && better=-O2 || better=-O0
     # shellcheck disable=SC2086
-    if ! spin "$@" -a "$file" >spin.log 2>&1 || ! ${CC:-cc} -O0 -DCOLLAPSE $safety -w -o pan pan.c >cc.log 2>&1; then
+    if ! spin "$@" -a "$file" >spin.log 2>&1 || ! ${CC:-cc} $better -DCOLLAPSE $safety -w -o pan pan.c >cc.log 2>&1; then
         echo "does not build: $(cat spin.log cc.log 2>/dev/null | head -n 3)"
         return
     fi
@@ -186,6 +313,7 @@ finish() {
 printf '%-54s %-6s %-6s %12s\n' configuration wanted found states
 rows=$(mktemp) && trap 'rm -f "$rows"' EXIT
 table >"$rows"
+[ "$long" != 1 ] || long_table >>"$rows"
 count=$(wc -l <"$rows")
 row=1
 start 1 # two at a time, told in the table's order
