@@ -18,8 +18,6 @@
  *
  * What the core hears comes last in every function, when everything here is in order: it may act at once, and close.
  */
-#ifdef GUARD_LOCKS_WITH_POSTGRES
-
 #include "../base/chance.h"
 #include "../base/check.h"
 #include "../base/clock.h"
@@ -30,6 +28,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
+
+#ifdef GUARD_LOCKS_WITH_POSTGRES
 
 enum {
     SESSIONS_MAX = 8,
