@@ -24,7 +24,7 @@
 #                     (half an hour, 6 GB of memory)
 #   make bench        the measurements the README quotes
 #   make peers        the known caches on the same work, side by side (6 minutes): T="nginx catalogd burst" JSON=FILE
-#   make lab          the locks of the literature and what breaks each (5 minutes): T="redisson guard changed", T=queue
+#   make lab          the locks of the literature and what breaks each (8 minutes): T="redisson guard changed", T=queue
 #                     JSON=FILE
 #   make lint         include directions, format, cppcheck, clang-tidy
 #   make format       applies .clang-format
@@ -280,7 +280,7 @@ SELECTED := $(sort $(if $(T),$(foreach program,$(TEST_PROGRAMS),$(if $(call chos
 
 test: $(if $(T),$(SELECTED) $(CHAOS_SHIM),tests)
 	$(if $(filter %/page_test,$(SELECTED)),@sh load/deps.sh page-test)
-	$(if $(filter %/lock_zookeeper_test %/lock_zookeeper_fail_test,$(SELECTED)),@sh load/deps.sh zookeeper)
+	$(if $(filter %/lock_zookeeper_test %/lock_zookeeper_fail_test %/lab_test,$(SELECTED)),@sh load/deps.sh zookeeper)
 	$(if $(filter %/lock_postgres_test,$(SELECTED)),@sh load/deps.sh pgbouncer)
 	@CATALOGD=$(BUILD)/catalogd CHAOS_SHIM=$(CHAOS_SHIM) TEST_LIMIT_S=$(TEST_LIMIT_S) sh tests/support/run.sh $(SELECTED)
 

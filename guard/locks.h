@@ -22,12 +22,14 @@
  *                       number than it has seen. This, or the database's own locks, is for work that two must not do.
  *
  * Every grant carries a fencing number for each name; that of an exclusive grant is above all earlier ones of its name.
+ * With REDIS and REDLOCK it may repeat if the last number is lost before a clock that was set back has caught up with it.
  *
  * When two may hold a name at once, besides a holder that was paused:
  *
  *   REDIS      after Redis lost its memory (restart, FLUSHALL, eviction, failover to a replica that lagged) or its clock
  *              jumped ahead: until the first renewal, which a reconnect sends at once
- *   REDLOCK    after a majority of the masters did so within one lease
+ *   REDLOCK    likewise, if no more than a majority had granted it: one master that lost its memory without a restart is
+ *              enough then. One that restarts does not vote for max_lease_ms
  *   POSTGRES   after a failover to an asynchronous standby
  *   ZOOKEEPER  never, while a majority of the ensemble keeps its data
  *

@@ -26,8 +26,7 @@ struct lock_node {
     struct subscription *subscription; /* owned */
     char label[REDIS_LABEL_SIZE];
     char why[NODE_WHY_SIZE];
-    bool waits;
-    bool ageless;
+    bool waits, ageless, is_up;
     uint64_t born_us; /* it has been up since then at the latest; 0: not known */
     bool closing;
     unsigned parts_open;
@@ -57,10 +56,12 @@ static void tell_node_up(struct lock_node *node)
     node->hooks.link(node->hooks.context, true, node->why);
 }
 
-/* Never 0: that is a birth that is not known. */
+/* The latest that it can be. Redis takes one whole second of its clock from another, which is up to a second too much. Never
+ * 0: that is a birth that is not known. */
 static uint64_t birth_of(uint64_t now_us, unsigned long long uptime_s)
 {
-    return uptime_s < now_us / 1000000 ? now_us - uptime_s * 1000000 : 1;
+    unsigned long long least_s = uptime_s > 0 ? uptime_s - 1 : 0;
+    return least_s < now_us / 1000000 ? now_us - least_s * 1000000 : 1;
 }
 
 static void on_node_info(void *context, enum redis_outcome outcome, const struct redisReply *reply)
@@ -70,10 +71,14 @@ static void on_node_info(void *context, enum redis_outcome outcome, const struct
     if (node->closing || outcome != REDIS_REPLIED)
         return; /* the connection is given up; the next one asks again */
     const char *field = reply->type == REDIS_REPLY_STRING ? strstr(reply->str, FIELD) : NULL;
-    node->ageless = field == NULL;
+    node->ageless = reply->type == REDIS_REPLY_ERROR &&
+                    redis_error_classify(reply->str, reply->len) == REDIS_ERROR_DENIED;
     if (field != NULL)
         node->born_us = birth_of(clock_now_us(), strtoull(field + sizeof FIELD - 1, NULL, 10));
-    tell_node_up(node);
+    if (field != NULL || node->ageless)
+        tell_node_up(node);
+    else
+        redis_reset(node->redis, "it does not say how long it has been up");
 }
 
 static void ask_node_age(struct lock_node *node)
@@ -89,10 +94,13 @@ static void ask_node_age(struct lock_node *node)
 static void on_node_state(void *context, enum guard_redis_state state, const char *text)
 {
     struct lock_node *node = context;
-    bool up = redis_is_up(node->redis);
+    bool was_up = node->is_up, up = redis_is_up(node->redis);
     bool good = state == GUARD_REDIS_UP && redis_is_whole(node->redis);
     snprintf(node->why, sizeof node->why, "redis %s", text);
     say(node->config.say, SAY_REDIS, good ? SAY_GOOD : SAY_BAD, "locks: %s", node->why);
+    node->is_up = up;
+    if (up && was_up)
+        return; /* only what is said of it has changed */
     node->born_us = 0;
     if (!up)
         node->hooks.link(node->hooks.context, false, node->why);

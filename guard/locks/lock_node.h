@@ -5,7 +5,7 @@
  *
  * Its age. A Redis that has just started may have forgotten what was held, so one that has to wait grants nothing until it
  * has been up for max_lease_ms. How long it has been up it is asked (INFO) whenever it is reached, before it is told to be
- * up; what it says is in whole seconds, rounded down.
+ * up.
  *
  * Threads   that of the host.
  */

@@ -13,7 +13,7 @@
  *
  * Raising. Each master counts the fencing numbers of its own grants. The number of a grant is the highest that its quorum has
  * named, and it is told only once a quorum has written it down: the next quorum has at least one master in common, which
- * counts on from there. The highest alone is not enough: who granted it may be missing next time.
+ * counts on from there. The highest alone is not enough: the master that named it may be missing next time.
  *
  * Giving back. The token asks again, so a tombstone is left only where a take may still run; that master votes no more for
  * this token. Once nothing but tombstones stands in its way the answer is GONE, and the claim goes on with another one.

@@ -8,7 +8,8 @@
  * limit_ms.
  *
  * A refused token asks again after 50 ms, later 500, +-50 %, so that those that split the votes do not meet again; sooner if
- * a lease ends before that. Nobody stands in line here, so nobody is told of a release.
+ * a lease ends before that, or if a master says so: a place in its queue entitles to nothing, but the first of it is told of
+ * a release.
  */
 #include "../base/chance.h"
 #include "../base/check.h"
@@ -264,7 +265,6 @@ static void copy_redlock_action(struct redlock_call *call, const struct lock_act
     snprintf(call->token, sizeof call->token, "%s", action->token);
     call->action.names = call->names;
     call->action.token = call->token;
-    call->action.place_ms = 0; /* there is no line to stand in */
     call->action.doubt = true; /* some master may not have answered */
 }
 
@@ -335,26 +335,44 @@ struct redlock_look {
     lock_looked *looked;
     void *context;
     unsigned under_way;
-    bool seen;
-    struct guard_lock_view best;
+    size_t seen; /* views */
+    struct guard_lock_view views[];
 };
 
-/* The view with the highest fencing number is told: it is of the last quorum, if one of those that answered was in it. */
+static bool same_holder(const struct guard_lock_view *a, const struct guard_lock_view *b)
+{
+    if (a->holder_count == 0 || b->holder_count == 0)
+        return a->holder_count == b->holder_count;
+    return a->seen[0].since_s == b->seen[0].since_s && strcmp(a->seen[0].who, b->seen[0].who) == 0;
+}
+
+/* What most masters say; a minority may have granted it to another, that has to give it back. NULL: none has answered. */
+static const struct guard_lock_view *common_view(const struct redlock_look *look)
+{
+    const struct guard_lock_view *best = NULL;
+    size_t most = 0;
+    for (size_t i = 0; i < look->seen; i++) {
+        size_t agree = 0;
+        for (size_t other = 0; other < look->seen; other++)
+            agree += same_holder(&look->views[i], &look->views[other]);
+        if (agree > most)
+            best = &look->views[i];
+        most = agree > most ? agree : most;
+    }
+    return best;
+}
+
 static void on_redlock_look(void *context, enum redis_outcome outcome, const struct redisReply *reply)
 {
     struct redlock_look *look = context;
     struct redlock *self = look->self;
-    struct guard_lock_view view;
     const char *why = NULL;
-    if (!self->closing && lock_wire_read_look(outcome, reply, &view, &why) &&
-        (!look->seen || view.fence > look->best.fence)) {
-        look->best = view;
-        look->seen = true;
-    }
+    if (!self->closing && lock_wire_read_look(outcome, reply, &look->views[look->seen], &why))
+        look->seen++;
     if (--look->under_way > 0)
         return;
     if (!self->closing)
-        look->looked(look->context, look->seen ? &look->best : NULL, why != NULL ? why : self->why);
+        look->looked(look->context, common_view(look), why != NULL ? why : self->why);
     free(look);
 }
 
@@ -362,7 +380,7 @@ static bool redlock_look(struct lock_provider *provider, const struct lock_name 
                          void *context)
 {
     struct redlock *self = (struct redlock *)provider;
-    struct redlock_look *look = calloc(1, sizeof *look);
+    struct redlock_look *look = calloc(1, sizeof *look + self->node_count * sizeof *look->views);
     if (look == NULL)
         return false;
     look->self = self;

@@ -118,6 +118,7 @@ static void deliver_news(struct zookeeper *self, struct zoo_place *place)
     else
         hooks->dropped(hooks->context, place->token, place->why);
     place->under_way--;
+    zoo_prove(place); /* the core may have asked from inside told() */
     place->line->under_way--;
     zoo_place_free_unused(place);
 }

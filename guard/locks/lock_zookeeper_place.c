@@ -273,6 +273,12 @@ static void prove_place(struct zoo_place *place)
         answer_place(place, LOCK_UNSENT, self->why);
 }
 
+void zoo_prove(struct zoo_place *place)
+{
+    if (!place->is_over && place->ask != NULL && (place->stage == PLACE_SERVED || place->stage == PLACE_HELD))
+        prove_place(place);
+}
+
 /* It is its turn: for the question that is pending, or the core is told to ask. */
 static void serve_place(struct zoo_place *place)
 {

@@ -74,6 +74,9 @@ static const char *broken_as_lock(const struct cell *cell, const struct cell_dem
         return "an update was lost";
     if (lock->is_over && !demand->may_overlap)
         return "two held it at once";
+    if (demand->our_hand_over_ms > 0 && lock->is_told &&
+        lock->hand_over_p50_us > (uint64_t)demand->our_hand_over_ms * 1000)
+        return "a slow hand-over";
     return lock->has_order && lock->overtaken > 0 ? "a request was overtaken" : NULL;
 }
 

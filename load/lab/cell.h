@@ -30,13 +30,14 @@ enum cell_state {
 
 /* What a failure asks of a scheme. */
 struct cell_demand {
-    uint32_t needed_loads;    /* a perfect lock makes so many */
-    uint32_t our_loads_extra; /* what ours may need beyond them, by its README ... */
-    uint32_t our_loads_each;  /* ... and this for each worker process */
-    uint32_t our_wait_leases; /* the longest that a request may have to wait for ours: so many leases ... */
-    uint32_t our_wait_ms;     /* ... and this */
-    bool may_overlap;         /* guard/locks.h allows two holders here; what it fences is safe all the same */
-    bool must_refuse;         /* the right answer is that the scheme cannot work here */
+    uint32_t needed_loads;     /* a perfect lock makes so many */
+    uint32_t our_loads_extra;  /* what ours may need beyond them, by its README ... */
+    uint32_t our_loads_each;   /* ... and this for each worker process */
+    uint32_t our_wait_leases;  /* the longest that a request may have to wait for ours: so many leases ... */
+    uint32_t our_wait_ms;      /* ... and this */
+    uint32_t our_hand_over_ms; /* at most, in the middle, where a waiter is told; 0: whatever it is */
+    bool may_overlap; /* guard/locks.h allows two holders here; what it fences is safe all the same */
+    bool must_refuse; /* the right answer is that the scheme cannot work here */
 };
 
 /* What is measured of a lock, beside what struct cell has. */
@@ -49,6 +50,7 @@ struct cell_lock {
     uint32_t refused;       /* requests that the scheme refused to try */
     bool has_order;         /* who came first is known */
     uint32_t overtaken;     /* requests that were served after a later one */
+    bool is_told;           /* the scheme wakes the next one; it does not try again from time to time */
     uint32_t hand_over_count; /* from one process's release to another's having it */
     uint64_t hand_over_p50_us, hand_over_p99_us;
     double sections_per_s;

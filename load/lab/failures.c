@@ -359,7 +359,8 @@ static const struct failure lost_message = {
 extern const struct failure failure_hand_over, failure_in_line, failure_dead_holder, failure_late_write,
     failure_dead_head, failure_dead_heads, failure_paused_waiter, failure_dead_reader, failure_shorter_lease,
     failure_read_unlock, failure_dead_permit, failure_slow_quorum, failure_clock_step, failure_lost_memory,
-    failure_backend_killed, failure_pooler, failure_cut_off, failure_create_lost, failure_crowd;
+    failure_backend_killed, failure_pooler, failure_cut_off, failure_create_lost, failure_crowd,
+    failure_long_hold;
 
 /* Those of a group stand together. */
 const struct failure *const failures[] = {
@@ -380,6 +381,7 @@ const struct failure *const failures[] = {
     &failure_dead_head,
     &failure_dead_heads,
     &failure_paused_waiter,
+    &failure_long_hold,
     &failure_dead_reader,
     &failure_shorter_lease,
     &failure_read_unlock,

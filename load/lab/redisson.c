@@ -15,7 +15,7 @@
 #include <sys/time.h>
 #include <time.h>
 
-enum { RESUBSCRIBE_PAUSE_MS = 10, CROWD_LOOK_MS = 100, CROWD_LIMIT_MS = 120000 };
+enum { RESUBSCRIBE_PAUSE_MS = 10, CROWD_LOOK_MS = 100, CROWD_LIMIT_MS = 30000 };
 
 /* ---- RedissonLock: a hash with the owner and how often it has locked ---- */
 

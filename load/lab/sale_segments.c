@@ -7,7 +7,7 @@
  *     confirm: the reservation goes                                  Redis
  *
  * Asking twice for one reservation takes one piece. It ends after RESERVED_MS, and what its buyer never ordered (a process
- * that was killed) goes back into its segment: whoever finds it overdue settles it. A reservation is settled once, by its
+ * that was killed) goes back into its segment: the buyer that finds it overdue settles it. A reservation is settled once, by its
  * order or by that, which the primary key of sale_settled decides; so a late order and a piece that went back exclude each
  * other. 100 pieces do not divide by 16: the first segments have the remainder, also of a restock.
  *

@@ -339,6 +339,7 @@ static bool measure_lock(struct trial *trial)
     count_late_writes(fleet, &cell->lock);
     if (cell->lock.has_order)
         measure_order(fleet, &cell->lock);
+    cell->lock.is_told = trial->scheme->place != PLACE_MASTERS;
     measure_hand_over(fleet, &cell->lock);
     return lost >= 0;
 }

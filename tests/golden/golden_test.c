@@ -111,6 +111,7 @@ TEST(the_programs_say_what_they_said)
 {
     static const char *const CALLS[][2] = {
         {"catalogd", "--help"},
+        {"fleetlock", "--help"},
         {"stampede", "--help"},
         {"stampede", "scenario --help"},
         {"stampede", "report --help"},

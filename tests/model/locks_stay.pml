@@ -5,8 +5,8 @@
  *
  * Two processes with two requests each for the same name, exclusively. A waiter that was told that it is the first polls by
  * itself; the others leave it to lock_stay, which their process sends for all of them: it renews their places and says
- * which should ask, because they fit or have lost their place. Time passes in rounds, TR of them: at the end of each, every
- * place goes that was not renewed in it; the processes see to it that theirs are, unless they are paused.
+ * which should ask: those that fit, are the first or have lost their place. Time passes in rounds, TR of them: at the end
+ * of each, every place goes that was not renewed in it; the processes see to it that theirs are, unless they are paused.
  *
  * Checked
  *   exclusion   nothing is granted while another request holds
@@ -73,11 +73,11 @@ byte at, place, other, names; /* scratch, 0 outside atomic steps */
 #define SHOULD_ASK(t) (FITS(t) || !IN_QUEUE(t))
 /* What lock_stay says of a waiter. */
 #if defined(BUG_SILENTLOSS)
-#define SAYS(t) FITS(t)
+#define SAYS(t) (FITS(t) || IS_AT(0, t))
 #elif defined(BUG_SILENTFIT)
 #define SAYS(t) (!FITS(t) && !IN_QUEUE(t))
 #else
-#define SAYS(t) SHOULD_ASK(t)
+#define SAYS(t) (SHOULD_ASK(t) || IS_AT(0, t))
 #endif
 /* Besides once in a round it is sent only when it will say something, so that no standstill hides behind it. */
 #define LACKS(t) (asks[t] && !first[t] && !told[t] && SAYS(t))

@@ -60,7 +60,9 @@ void course_at(struct course *course, uint64_t at_us, struct event event);
 bool course_next(struct course *course, uint64_t until_us, struct event *out);
 /* Takes one number into the hash. */
 void course_note(struct course *course, uint64_t number);
-void course_trace(struct course *course, const char *format, va_list args);
-void course_fail(struct course *course, const char *format, va_list args);
+void course_trace(struct course *course, const char *format, va_list args)
+    __attribute__((format(printf, 2, 0)));
+void course_fail(struct course *course, const char *format, va_list args)
+    __attribute__((format(printf, 2, 0)));
 
 #endif
