@@ -48,6 +48,7 @@ static const char *const try_sql[] = {TRY_SQL("pg_try_advisory_lock"),
                                       TRY_SQL("pg_try_advisory_lock_shared")};
 static const char *const lock_sql[] = {"SELECT pg_advisory_lock($1::int8)",
                                        "SELECT pg_advisory_lock_shared($1::int8)"};
+
 /* $1 name, $2 what is added */
 static const char raise_sql[] =
     "INSERT INTO lock_fences AS fences (name, fence) VALUES ($1::text, 1) ON CONFLICT (name)"
