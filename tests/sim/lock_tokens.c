@@ -151,25 +151,21 @@ static uint64_t later(uint64_t one, uint64_t other, uint64_t now_us)
     return other <= now_us && other > one ? other : one;
 }
 
-/* The last instants at which something that stood in its way was given back, which is told, or ran out, which is not. */
-struct changes {
-    uint64_t given_us, ended_us;
-};
-
-static void find_changes(const struct lock_sim *sim, const struct lock_token *token, uint32_t name,
-                         struct changes *changes)
+/* The last instant at which something that stood in its way was given back or ran out. */
+static uint64_t last_change_us(const struct lock_sim *sim, const struct lock_token *token, uint32_t name)
 {
-    uint64_t now_us = sim->course.now_us;
+    uint64_t now_us = sim->course.now_us, last_us = 0;
     for (uint32_t i = 0; i < sim->tokens; i++) {
         const struct lock_token *other = &sim->token[i];
         if (other == token || !lock_token_is_of(other, name))
             continue;
-        changes->given_us = later(changes->given_us, other->given_us, now_us);
+        last_us = later(last_us, other->given_us, now_us);
         if (other->given_us != 0)
             continue;
-        changes->ended_us = later(changes->ended_us, other->until_us, now_us);
-        changes->ended_us = later(changes->ended_us, other->place_until_us, now_us);
+        last_us = later(last_us, other->until_us, now_us);
+        last_us = later(last_us, other->place_until_us, now_us);
     }
+    return last_us;
 }
 
 static bool is_free_for(const struct lock_sim *sim, const struct lock_token *token, uint32_t name)
@@ -187,37 +183,31 @@ static bool is_free_for(const struct lock_sim *sim, const struct lock_token *tok
     return units <= token->limit;
 }
 
-/* Without messages the first in line asks every half second or so, the others when they say again that they wait; this is
- * also when those that are not known to be first hear that something ran out. */
-static uint64_t bound_us(const struct lock_sim *sim, bool told)
+/* What is given back is told; when something runs out is known beforehand. Without messages the first in line asks every
+ * half second or so, the others when they say again that they wait. */
+static uint64_t bound_us(const struct lock_sim *sim)
 {
     enum { QUIET_US = 50000, POLL_US = 850000 };
     uint64_t place_us = (uint64_t)sim->params.place_ms * 1000 / 3;
     uint64_t held_up_us = (uint64_t)sim->params.limit_ms * 500; /* a reply, and then it asks */
     uint64_t span_us = QUIET_US + held_up_us + (uint64_t)sim->params.latency_us * 6;
-    return sim->params.quiet && told ? span_us : span_us + place_us + (sim->params.quiet ? 0 : POLL_US);
+    return sim->params.quiet ? span_us : span_us + place_us + POLL_US;
 }
 
 void lock_tokens_check_prompt(struct lock_sim *sim, const struct lock_token *token)
 {
-    struct changes changes = {.given_us = token->first_us};
+    uint64_t since_us = later(token->first_us, token->told_us, sim->course.now_us);
     if (!sim->params.calm || token->first_us == 0 || token->kind == GUARD_LOCK_LATCH)
         return;
     for (size_t i = 0; i < token->count; i++) {
-        find_changes(sim, token, token->name[i], &changes);
+        since_us = later(since_us, last_change_us(sim, token, token->name[i]), sim->course.now_us);
         if (!is_free_for(sim, token, token->name[i]))
             return;
     }
-    bool told = changes.given_us >= changes.ended_us;
-    uint64_t since_us = told ? changes.given_us : changes.ended_us;
-    if (token->told_us > since_us) {
-        since_us = token->told_us;
-        told = true;
-    }
-    if (sim->course.now_us > since_us + bound_us(sim, told))
-        lock_sim_fail(sim, "t%u of p%u waits for %s for %llu us although nothing stands in its way%s",
+    if (sim->course.now_us > since_us + bound_us(sim))
+        lock_sim_fail(sim, "t%u of p%u waits for %s for %llu us although nothing stands in its way",
                       index_of(sim, token), token->process, lock_sim_name(token->name[0]),
-                      (unsigned long long)(sim->course.now_us - since_us), told ? " and it was told" : "");
+                      (unsigned long long)(sim->course.now_us - since_us));
 }
 
 /* ---- what a hand-over costs ---- */
