@@ -374,12 +374,12 @@ lint: $(GUARD_MADE) $(BUILD)/app_statements.h $(BUILD)/page_template.h
 	@sh load/lint.sh
 	clang-format --dry-run -Werror $(SOURCES) $(HEADERS)
 	cppcheck --quiet -j $(LINT_JOBS) --std=c11 --enable=warning,portability,performance --inline-suppr --error-exitcode=1 \
-	    $(CPPCHECK_OFF:%=--suppress=%) --include=/usr/include/utlist.h -D_GNU_SOURCE \
+	    $(CPPCHECK_OFF:%=--suppress=%) --include=/usr/include/utlist.h -D_GNU_SOURCE $(filter -DGUARD_%,$(GUARD_CFLAGS)) \
 	    -I. -I$(BUILD) -I$(GUARD_BUILD) -I$(GUARD_DIR) $(CHECKED)
 	@rm -f $(BUILD)/tidy.*
 	@echo "  clang-tidy, $(LINT_JOBS) at a time"
 	@echo $(CHECKED) | xargs -P $(LINT_JOBS) -n 6 sh -c 'clang-tidy --quiet --warnings-as-errors="*" --checks="$(TIDY_CHECKS)" "$$@" -- \
-	    -std=c11 -D_GNU_SOURCE -I. -I$(BUILD) -I$(GUARD_BUILD) -I$(GUARD_DIR) $(PACKAGE_CFLAGS) 2>$(BUILD)/tidy.$$$$ || \
+	    -std=c11 -D_GNU_SOURCE $(filter -DGUARD_%,$(GUARD_CFLAGS)) -I. -I$(BUILD) -I$(GUARD_BUILD) -I$(GUARD_DIR) $(PACKAGE_CFLAGS) 2>$(BUILD)/tidy.$$$$ || \
 	    { cat $(BUILD)/tidy.$$$$ >&2; exit 1; }' tidy
 
 LINT_JOBS = $(shell nproc)
