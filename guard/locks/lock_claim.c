@@ -465,6 +465,15 @@ static const char *why_it_ends(const struct lock_claim *claim)
     return "its renewals were not answered in time";
 }
 
+void lock_claim_left(struct lock_claim *claim)
+{
+    if (claim->state != CLAIM_HELD)
+        return;
+    if (!may_renew_at(claim, claim->core->now_us))
+        withdraw_action(claim, LOCK_RENEW);
+    lock_claim_set_alarm(claim);
+}
+
 static void held_alarm(struct lock_claim *claim)
 {
     if (claim->core->now_us >= warn_at_us(claim)) {
@@ -548,6 +557,13 @@ static void settle_claim(struct lock_claim *claim)
     end_claim(claim);
 }
 
+/* Who only looks at a latch is nothing there. */
+static bool nothing_stands(const struct lock_claim *claim)
+{
+    return (!claim->stands && (claim->out & bit(LOCK_TAKE)) == 0) ||
+           (claim->kind == GUARD_LOCK_LATCH && claim->units == 0);
+}
+
 static void begin_giving(struct lock_claim *claim, struct lock_hold *giver)
 {
     struct lock_core *core = claim->core;
@@ -556,7 +572,7 @@ static void begin_giving(struct lock_claim *claim, struct lock_hold *giver)
     claim->given_us = claim->give_us = core->now_us;
     claim->tell_us = core->now_us + 2 * lock_us(core->config.limit_ms);
     set_ends(claim);
-    if (!claim->stands && (claim->out & bit(LOCK_TAKE)) == 0) {
+    if (nothing_stands(claim)) {
         claim->was_given = true;
         tell_giver(claim, given_status(claim, LOCK_NOT_HELD));
     } else if (core->is_up) {

@@ -211,6 +211,8 @@ void lock_claim_dropped(struct lock_claim *claim, const char *why);
 void lock_claim_resync(struct lock_claim *claim);
 void lock_claim_linked(struct lock_claim *claim);
 void lock_claim_alarm(struct lock_claim *claim);
+/* One of its holds has, and others have it still. */
+void lock_claim_left(struct lock_claim *claim);
 void lock_claim_set_alarm(struct lock_claim *claim);
 void lock_claim_replied(struct lock_claim *claim, enum lock_action_kind kind, const struct lock_reply *reply);
 void lock_claim_action(struct lock_claim *claim, enum lock_action_kind kind, struct lock_action *action);

@@ -32,6 +32,8 @@ void lock_hold_drop(struct lock_hold *hold)
         lock_hold_leave(use);
         if (claim->uses == NULL)
             lock_claim_give(claim, NULL);
+        else
+            lock_claim_left(claim);
     }
 }
 
@@ -113,6 +115,8 @@ static void give_use(struct lock_hold *hold, struct lock_use *use)
         lock_claim_give(claim, hold);
     } else if (claim->state == CLAIM_LOST) {
         hold->given = GUARD_LOCK_LOST;
+    } else {
+        lock_claim_left(claim);
     }
 }
 

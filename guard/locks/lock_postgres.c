@@ -7,9 +7,10 @@
  *        |            +-- errands <--------+  +-- given back, confirmed -----+
  *     replied(), told(), dropped(), link() <--+------ ended ------------------+
  *
- * Tokens that find no session stand in line here, in their order. A take that is refused leaves its token at the server;
- * once it is granted there the core is told, asks again, and that take fetches the number. A session whose lock was given
- * back serves the next token; the server ends one that has nothing to do for a lease.
+ * A session takes all names of its token, so one that has some never needs another for the rest. Tokens that find no
+ * session stand in line here, in their order. A take that is refused leaves its token at the server; once it is granted
+ * there the core is told, asks again, and that take fetches the numbers. A session whose locks were given back serves the
+ * next token; the server ends one that has nothing to do for a lease.
  *
  * The link is up as long as there is a session: while it is down the core asks for nothing and renews nothing. It is up,
  * too, where a server answers that cannot be used, for that is to be told. When connecting fails one session tries again,
@@ -17,8 +18,6 @@
  *
  * What the core hears comes last in every function, when everything here is in order: it may act at once, and close.
  */
-#ifdef GUARD_LOCKS_WITH_POSTGRES
-
 #include "../base/chance.h"
 #include "../base/check.h"
 #include "../base/clock.h"
@@ -29,6 +28,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
+
+#ifdef GUARD_LOCKS_WITH_POSTGRES
 
 enum {
     SESSIONS_MAX = 8,
@@ -54,7 +55,9 @@ struct pg_token {
     struct pg_errand *take, *renew, *give; /* owned; NULL: none is out */
     UT_hash_handle hh;
     bool unlisted;
-    struct pg_token *prev, *next; /* in the queue */
+    struct pg_token *prev, *next;        /* in the queue */
+    uint8_t order[GUARD_LOCK_NAMES_MAX]; /* the place of each row among the action's names */
+    struct lock_row rows[];
 };
 
 /* Room for a session. */
@@ -76,6 +79,7 @@ struct lock_postgres {
     struct lock_provider face; /* first */
     struct guard_host *host;
     const struct guard_locks_config *config;
+    struct say *say;
     struct lock_provider_hooks hooks;
     struct pg_seat seats[SESSIONS_ALL];
     struct pg_token *tokens; /* owned, by their text */
@@ -139,14 +143,32 @@ static struct pg_token *find_pg_token(struct lock_postgres *self, const char *te
     return token;
 }
 
+static void set_pg_rows(const struct lock_postgres *self, struct pg_token *token,
+                        const struct lock_action *action)
+{
+    struct lock_row row;
+    for (size_t i = 0; i < action->count; i++) {
+        size_t at = i;
+        lock_row_init(&row, self->config->name_space, &action->names[i]);
+        for (; at > 0 && strcmp(row.name, token->rows[at - 1].name) < 0; at--) {
+            token->rows[at] = token->rows[at - 1];
+            token->order[at] = token->order[at - 1];
+        }
+        token->rows[at] = row;
+        token->order[at] = (uint8_t)i;
+    }
+    token->wanted.rows = token->rows;
+    token->wanted.count = action->count;
+}
+
 /* At the end of the queue. NULL: no memory. */
 static struct pg_token *new_pg_token(struct lock_postgres *self, const struct lock_action *action)
 {
-    struct pg_token *token = calloc(1, sizeof *token);
+    struct pg_token *token = calloc(1, sizeof *token + action->count * sizeof *token->rows);
     if (token == NULL)
         return NULL;
     snprintf(token->text, sizeof token->text, "%s", action->token);
-    lock_row_init(&token->wanted.row, self->config->name_space, action->names);
+    set_pg_rows(self, token, action);
     snprintf(token->wanted.lease_ms, sizeof token->wanted.lease_ms, "%" PRIu32, action->lease_ms);
     token->wanted.who = token->text + LOCK_TOKEN_HEAD_BYTES + (token->text[LOCK_TOKEN_HEAD_BYTES] == ' ');
     token->wanted.is_shared = action->lock == GUARD_LOCK_READ;
@@ -263,11 +285,15 @@ static bool note_pg_failure(struct lock_postgres *self, enum lock_reply_kind ver
     self->verdict = verdict;
     snprintf(self->why, sizeof self->why, "%s", why);
     host_timer_set(self->host, &self->again, clock_now_us() + in_ms * UINT64_C(1000));
+    if (is_news)
+        say(self->say, SAY_REDIS, SAY_BAD, "locks: %s", why); /* the subject of whatever holds the locks */
     return is_news;
 }
 
 static void note_pg_success(struct lock_postgres *self)
 {
+    if (self->is_failing)
+        say(self->say, SAY_REDIS, SAY_GOOD, "locks: PostgreSQL is up");
     self->is_failing = false;
     self->failures = 0;
     self->why[0] = '\0';
@@ -309,16 +335,19 @@ static void hear_pg_refused(struct pg_seat *seat, uint32_t before)
 {
     seat->before = before;
     refuse_pg_take(seat);
-    if (seat->session.state == LOCK_SESSION_IDLE) {
-        forget_pg_token(seat->provider, seat->token);
+    if (seat->session.state == LOCK_SESSION_WAITING)
+        return;
+    forget_pg_token(seat->provider, seat->token);
+    if (seat->session.state == LOCK_SESSION_IDLE)
         use_pg_seat(seat);
-    }
+    else
+        serve_pg_queue(seat->provider);
 }
 
 static void tell_pg_granted(struct pg_seat *seat)
 {
     const struct lock_postgres *self = seat->provider;
-    const char *encoded = strchr(seat->token->wanted.row.name, ':') + 1;
+    const char *encoded = strchr(seat->token->rows[0].name, ':') + 1;
     self->hooks.told(self->hooks.context, seat->token->text, encoded, strlen(encoded));
 }
 
@@ -332,15 +361,18 @@ static void hear_pg_granted(struct pg_seat *seat)
 
 /* A number that comes too late for its take is of no use: the lease has gone on meanwhile. The next take fetches
  * another. */
-static void hear_pg_number(struct pg_seat *seat, uint64_t fence)
+static void hear_pg_number(struct pg_seat *seat, const uint64_t *fences)
 {
     struct pg_token *token = seat->token;
+    struct lock_reply reply = {.kind = LOCK_GRANTED};
     if (token->take == NULL) {
         tell_pg_granted(seat);
         return;
     }
     token->is_held = true;
-    answer_pg(seat->provider, &token->take, &(struct lock_reply){.kind = LOCK_GRANTED, .fence = {fence}});
+    for (size_t i = 0; i < token->wanted.count; i++)
+        reply.fence[token->order[i]] = fences[i];
+    answer_pg(seat->provider, &token->take, &reply);
 }
 
 static void hear_pg_given(struct pg_seat *seat)
@@ -377,7 +409,7 @@ static void lose_pg_token(struct pg_seat *seat, const struct lock_session_event 
     loss->dropped = token->is_held && token->give == NULL;
     loss->told = !token->is_held && token->take == NULL && token->give == NULL;
     snprintf(loss->token, sizeof loss->token, "%s", token->text);
-    snprintf(loss->name, sizeof loss->name, "%s", token->wanted.row.name);
+    snprintf(loss->name, sizeof loss->name, "%s", token->rows[0].name);
     answer_pg_with(self, &token->take, event->verdict, event->why);
     answer_pg_with(self, &token->renew, LOCK_NOT_HELD, event->why);
     answer_pg_with(self, &token->give, event->verdict == LOCK_NOT_HELD ? LOCK_NOT_HELD : LOCK_UNANSWERED,
@@ -435,7 +467,7 @@ static void hear_pg_session(void *context, const struct lock_session_event *even
         hear_pg_granted(seat);
         return;
     case LOCK_SESSION_NUMBERED:
-        hear_pg_number(seat, event->fence);
+        hear_pg_number(seat, event->fences);
         return;
     case LOCK_SESSION_NUMBER_LATE:
         refuse_pg_take(seat);
@@ -646,11 +678,13 @@ static void init_pg(struct lock_postgres *self, const struct lock_provider_confi
 {
     self->face = (struct lock_provider){.kinds = 1U << GUARD_LOCK_FAIR | 1U << GUARD_LOCK_MUTEX |
                                                  1U << GUARD_LOCK_WRITE | 1U << GUARD_LOCK_READ,
+                                        .all_at_once = true,
                                         .perform = perform_on_pg,
                                         .look = look_on_pg,
                                         .close = close_pg};
     self->host = config->host;
     self->config = config->locks;
+    self->say = config->say;
     self->hooks = config->hooks;
     self->answering = (struct host_soon){.run = tell_pg_answers, .context = self};
     self->again = (struct host_timer){.run = connect_to_pg_again, .context = self};

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* lock_session.c - see lock_session.h. */
-#ifdef GUARD_LOCKS_WITH_POSTGRES
-
 #include "lock_session.h"
 #include "../base/clock.h"
 #include "../base/digest.h"
@@ -10,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#ifdef GUARD_LOCKS_WITH_POSTGRES
 
 enum {
     OLDEST_SERVER = 140000, /* idle_session_timeout */
@@ -48,8 +48,6 @@ static const char *const try_sql[] = {TRY_SQL("pg_try_advisory_lock"),
                                       TRY_SQL("pg_try_advisory_lock_shared")};
 static const char *const lock_sql[] = {"SELECT pg_advisory_lock($1::int8)",
                                        "SELECT pg_advisory_lock_shared($1::int8)"};
-static const char *const unlock_sql[] = {"SELECT pg_advisory_unlock($1::int8)",
-                                         "SELECT pg_advisory_unlock_shared($1::int8)"};
 
 /* $1 name, $2 what is added */
 static const char raise_sql[] =
@@ -57,8 +55,12 @@ static const char raise_sql[] =
     " DO UPDATE SET fence = fences.fence + $2::int8 RETURNING fences.fence";
 static const char read_sql[] = "SELECT fence FROM lock_fences WHERE name = $1::text";
 
-static const char renew_sql[] =
-    "SELECT count(*) > 0 FROM pg_locks WHERE pid = pg_backend_pid() AND granted AND " OF_THE_KEY;
+/* $1 how many it should have. What is given back is looked at before. */
+#define HAS_ALL                                                                                              \
+    "(SELECT count(*) = $1::int8 FROM pg_locks WHERE pid = pg_backend_pid() AND granted AND locktype = "     \
+    "'advisory')"
+static const char renew_sql[] = "SELECT " HAS_ALL;
+static const char give_sql[] = "SELECT " HAS_ALL ", pg_advisory_unlock_all()";
 
 /* $1 key, $2 name. A row for each, holders first; one without holder or waiter if there is none. */
 static const char look_sql[] =
@@ -178,43 +180,59 @@ static void check_pg_server(struct lock_session *session)
 }
 
 /* Of a long name the host is cut, not the process. */
-void lock_session_try(struct lock_session *session, const struct lock_wanted *wanted)
+static void try_pg_lock(struct lock_session *session)
 {
+    const struct lock_wanted *wanted = session->wanted;
     size_t bytes = strlen(wanted->who);
     size_t cut = bytes > APPLICATION_NAME_MAX ? bytes - APPLICATION_NAME_MAX : 0;
-    const char *const params[] = {wanted->row.key, wanted->lease_ms, wanted->who + cut};
+    const char *const params[] = {wanted->rows[session->at].key, wanted->lease_ms, wanted->who + cut};
+    run_sql(session, LOCK_SESSION_TRYING, try_sql[wanted->is_shared], params, 3);
+}
+
+void lock_session_try(struct lock_session *session, const struct lock_wanted *wanted)
+{
     assert(session->state == LOCK_SESSION_IDLE);
     session->wanted = wanted;
-    run_sql(session, LOCK_SESSION_TRYING, try_sql[wanted->is_shared], params, 3);
+    session->at = 0;
+    try_pg_lock(session);
 }
 
 /* However long that takes. */
 static void wait_for_pg_lock(struct lock_session *session)
 {
-    const char *const params[] = {session->wanted->row.key};
+    const char *const params[] = {session->wanted->rows[session->at].key};
     run_sql(session, LOCK_SESSION_WAITING, lock_sql[session->wanted->is_shared], params, 1);
     clear_session_limit(session);
 }
 
 static void raise_pg_fence(struct lock_session *session)
 {
-    const char *const params[] = {session->wanted->row.name, session->wanted->is_shared ? "0" : "1"};
+    const char *const params[] = {session->wanted->rows[session->at].name,
+                                  session->wanted->is_shared ? "0" : "1"};
     run_sql(session, LOCK_SESSION_NUMBERING, raise_sql, params, 2);
 }
 
-void lock_session_number(struct lock_session *session)
+static void number_pg_lock(struct lock_session *session)
 {
-    const char *const params[] = {session->wanted->row.name};
-    assert(session->state == LOCK_SESSION_LOCKED);
+    const char *const params[] = {session->wanted->rows[session->at].name};
     if (session->wanted->is_shared)
         run_sql(session, LOCK_SESSION_NUMBERING, read_sql, params, 1);
     else
         raise_pg_fence(session);
 }
 
-static void run_sql_with_key(struct lock_session *session, enum lock_session_state state, const char *sql)
+void lock_session_number(struct lock_session *session)
 {
-    const char *const params[] = {session->wanted->row.key};
+    assert(session->state == LOCK_SESSION_LOCKED);
+    session->at = 0;
+    number_pg_lock(session);
+}
+
+static void run_sql_of_hold(struct lock_session *session, enum lock_session_state state, const char *sql)
+{
+    char count[LOCK_NUMBER_SIZE];
+    const char *const params[] = {count};
+    snprintf(count, sizeof count, "%zu", session->wanted->count);
     session->next = LOCK_SESSION_CLOSED;
     run_sql(session, state, sql, params, 1);
 }
@@ -224,7 +242,7 @@ static void run_sql_or_wait(struct lock_session *session, enum lock_session_stat
 {
     assert(session->state == LOCK_SESSION_LOCKED || session->state == LOCK_SESSION_RENEWING);
     if (session->state == LOCK_SESSION_LOCKED) {
-        run_sql_with_key(session, state, sql);
+        run_sql_of_hold(session, state, sql);
         return;
     }
     session->state = state;
@@ -239,7 +257,7 @@ void lock_session_renew(struct lock_session *session)
 
 void lock_session_give(struct lock_session *session)
 {
-    run_sql_or_wait(session, LOCK_SESSION_GIVING, unlock_sql[session->wanted->is_shared]);
+    run_sql_or_wait(session, LOCK_SESSION_GIVING, give_sql);
 }
 
 void lock_session_look(struct lock_session *session, const struct lock_row *row)
@@ -294,32 +312,52 @@ static void hear_session_check(struct lock_session *session, const struct lock_p
         session_is_ready(session);
 }
 
+static void hear_session_granted(struct lock_session *session)
+{
+    session->at++;
+    if (session->at < session->wanted->count)
+        try_pg_lock(session);
+    else
+        session_becomes(session, LOCK_SESSION_LOCKED,
+                        &(struct lock_session_event){.kind = LOCK_SESSION_GRANTED});
+}
+
+/* Names that it had are given back with the session. */
+static void hear_session_refused(struct lock_session *session, uint32_t before)
+{
+    const struct lock_session_event event = {.kind = LOCK_SESSION_REFUSED, .before = before};
+    if (session->wanted->stands) {
+        wait_for_pg_lock(session);
+        tell_session(session, &event);
+    } else if (session->at == 0) {
+        session_becomes(session, LOCK_SESSION_IDLE, &event);
+    } else {
+        lock_session_close(session);
+        tell_session(session, &event);
+    }
+}
+
 static void hear_session_try(struct lock_session *session, const struct lock_pg_rows *rows)
 {
-    struct lock_session_event event = {.kind = LOCK_SESSION_GRANTED};
-    if (lock_pg_true(rows, 0, 0)) {
-        session_becomes(session, LOCK_SESSION_LOCKED, &event);
-        return;
-    }
-    event.kind = LOCK_SESSION_REFUSED;
-    event.before = (uint32_t)strtoul(lock_pg_text(rows, 0, 1), NULL, 10);
-    if (!session->wanted->stands) {
-        session_becomes(session, LOCK_SESSION_IDLE, &event);
-        return;
-    }
-    wait_for_pg_lock(session);
-    tell_session(session, &event);
+    if (lock_pg_true(rows, 0, 0))
+        hear_session_granted(session);
+    else
+        hear_session_refused(session, (uint32_t)strtoul(lock_pg_text(rows, 0, 1), NULL, 10));
 }
 
 static void hear_session_number(struct lock_session *session, const struct lock_pg_rows *rows)
 {
-    struct lock_session_event event = {.kind = LOCK_SESSION_NUMBERED};
     if (lock_pg_row_count(rows) == 0) {
         raise_pg_fence(session);
         return;
     }
-    event.fence = strtoull(lock_pg_text(rows, 0, 0), NULL, 10);
-    session_becomes(session, LOCK_SESSION_LOCKED, &event);
+    session->fences[session->at++] = strtoull(lock_pg_text(rows, 0, 0), NULL, 10);
+    if (session->at < session->wanted->count)
+        number_pg_lock(session);
+    else
+        session_becomes(
+            session, LOCK_SESSION_LOCKED,
+            &(struct lock_session_event){.kind = LOCK_SESSION_NUMBERED, .fences = session->fences});
 }
 
 /* Also the late one, which nobody waits for. */
@@ -375,7 +413,7 @@ static void hear_session_look(struct lock_session *session, const struct lock_pg
 static void run_next_sql(struct lock_session *session)
 {
     bool gives = session->next == LOCK_SESSION_GIVING;
-    run_sql_with_key(session, session->next, gives ? unlock_sql[session->wanted->is_shared] : renew_sql);
+    run_sql_of_hold(session, session->next, gives ? give_sql : renew_sql);
 }
 
 static void hear_session_rows(struct lock_session *session, const struct lock_pg_rows *rows)
@@ -395,8 +433,7 @@ static void hear_session_rows(struct lock_session *session, const struct lock_pg
         hear_session_try(session, rows);
         return;
     case LOCK_SESSION_WAITING:
-        session_becomes(session, LOCK_SESSION_LOCKED,
-                        &(struct lock_session_event){.kind = LOCK_SESSION_GRANTED});
+        hear_session_granted(session);
         return;
     case LOCK_SESSION_NUMBERING:
         hear_session_number(session, rows);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lock_session.h - one session of PostgreSQL, and the advisory lock that it waits for or holds.
+ * lock_session.h - one session of PostgreSQL, and the advisory locks that it waits for or holds: those of all names of one
+ * token, taken one after the other in the order of their bytes, which lets no circle close.
  *
  *                logged in          direct, primary            try
  *   CONNECTING -----------> CHECKING --------------> IDLE -----------> TRYING --- granted --------+
@@ -43,7 +44,8 @@ void lock_row_init(struct lock_row *row, const char *name_space, const struct lo
 
 /* What a token wants of a session. */
 struct lock_wanted {
-    struct lock_row row;
+    const struct lock_row *rows; /* in that order */
+    size_t count;
     char lease_ms[LOCK_NUMBER_SIZE];
     const char *who; /* for people, who look at the server: its application_name */
     bool is_shared;
@@ -67,10 +69,10 @@ enum lock_session_state {
 
 enum lock_session_event_kind {
     LOCK_SESSION_READY,        /* IDLE for the first time */
-    LOCK_SESSION_REFUSED,      /* before; WAITING if it stands, else IDLE */
+    LOCK_SESSION_REFUSED,      /* before; WAITING if it stands, else IDLE, or CLOSED if it had some names */
     LOCK_SESSION_GRANTED,      /* LOCKED, and has no number yet */
-    LOCK_SESSION_NUMBERED,     /* fence; LOCKED */
-    LOCK_SESSION_NUMBER_LATE,  /* a transaction has the row: it goes on */
+    LOCK_SESSION_NUMBERED,     /* fences; LOCKED */
+    LOCK_SESSION_NUMBER_LATE,  /* a transaction has a row: it goes on */
     LOCK_SESSION_RENEWED,      /* LOCKED */
     LOCK_SESSION_RENEWAL_LATE, /* it goes on: the server may be back before the lease is over */
     LOCK_SESSION_GIVEN,        /* IDLE */
@@ -79,8 +81,8 @@ enum lock_session_event_kind {
 };
 struct lock_session_event {
     enum lock_session_event_kind kind;
-    uint32_t before; /* so many wait already */
-    uint64_t fence;
+    uint32_t before;                    /* so many wait already */
+    const uint64_t *fences;             /* of each row; lent */
     const struct guard_lock_view *view; /* lent */
     enum lock_session_state state;      /* in which it ended */
     /* What a take is to be answered: IMPOSSIBLE, UNSENT, UNANSWERED. NOT_HELD: GIVING found no lock. */
@@ -100,7 +102,9 @@ struct lock_session {
     struct lock_pg pg;
     struct host_timer limit;
     const struct lock_wanted *wanted; /* lent from try until it is IDLE or CLOSED */
-    enum lock_session_state next;     /* wanted when what runs is through: RENEWING or GIVING; else CLOSED */
+    size_t at;                        /* the row under way */
+    uint64_t fences[GUARD_LOCK_NAMES_MAX];
+    enum lock_session_state next; /* wanted when what runs is through: RENEWING or GIVING; else CLOSED */
 };
 
 /* It is CLOSED. READY, or ENDED. */

@@ -53,15 +53,20 @@ static uint64_t number_of(const char *statement)
 #define LOCKS "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"
 static const char all_locks[] = LOCKS, waiting_locks[] = LOCKS " AND NOT granted";
 
-/* The rig's loop goes on meanwhile. */
-static void wait_for_number(const char *statement, uint64_t wanted)
+static void wait_at_pace(const char *statement, uint64_t wanted, void (*pause_ms)(uint32_t ms))
 {
     uint64_t end_us = clock_now_us() + RIG_WAIT_MS * UINT64_C(1000);
     while (number_of(statement) != wanted) {
         if (clock_now_us() > end_us)
             fail_msg("never %" PRIu64 ": %s", wanted, statement);
-        rig_pause_ms(PACE_MS);
+        pause_ms(PACE_MS);
     }
+}
+
+/* The rig's loop goes on meanwhile. */
+static void wait_for_number(const char *statement, uint64_t wanted)
+{
+    wait_at_pace(statement, wanted, rig_pause_ms);
 }
 
 /* One for both groups. */
@@ -860,6 +865,14 @@ TEST_GROUP(.up = server_up, .before = test_begins, .after = test_ends);
 
 /* ---- through locks.h ---- */
 
+static char said[1024]; /* the last line of the log */
+
+static void hear_log(void *context, const char *line)
+{
+    (void)context;
+    snprintf(said, sizeof said, "%s", line);
+}
+
 static struct guard_locks *open_locks(const char *url, uint32_t limit_ms)
 {
     struct guard_locks_config config = GUARD_LOCKS_CONFIG_DEFAULTS;
@@ -869,7 +882,7 @@ static struct guard_locks *open_locks(const char *url, uint32_t limit_ms)
     config.urls = &url;
     config.limit_ms = limit_ms;
     config.connect_limit_ms = config.place_ms = 4 * limit_ms;
-    config.log = guard_log_none;
+    config.log = hear_log;
     if (guard_locks_open(&config, &locks, &error) != GUARD_OK)
         fail_msg("%s", error.text);
     return locks;
@@ -917,6 +930,11 @@ TEST(a_program_locks_and_unlocks)
     assert_int_equal(guard_unlock_wait(&outer.hold), GUARD_LOCK_OK);
     assert_int_equal(guard_unlock_wait(&inner.hold), GUARD_LOCK_OK);
     guard_owner_free(&owner);
+    request = request_for((const char *[]){"program", "another"}, 2);
+    struct guard_lock_result both = must_lock(locks, &request);
+    assert_int_equal(both.fence[0], outer.fence[0] + 1);
+    assert_int_equal(both.fence[1], 1);
+    assert_int_equal(guard_unlock_wait(&both.hold), GUARD_LOCK_OK);
     assert_int_equal(guard_locks_close(&locks, 5000), GUARD_LOCK_OK);
 }
 
@@ -927,6 +945,10 @@ TEST(a_program_is_told_that_another_has_it)
     struct guard_lock_result result = must_lock(one, &request), other;
     request.wait_ms = 0;
     assert_int_equal(guard_lock_wait(two, &request, &other, NULL), GUARD_LOCK_BUSY);
+    request.names = (const char *[]){"busy", "and free"};
+    request.count = 2;
+    assert_int_equal(guard_lock_wait(two, &request, &other, NULL), GUARD_LOCK_BUSY);
+    wait_at_pace(all_locks, 1, clock_pause_ms); /* it keeps none of them */
     assert_int_equal(guard_locks_close(&two, 5000), GUARD_LOCK_OK);
     assert_int_equal(guard_unlock_wait(&result.hold), GUARD_LOCK_OK);
     assert_int_equal(guard_locks_close(&one, 5000), GUARD_LOCK_OK);
@@ -954,6 +976,30 @@ TEST(programs_take_several_names_in_one_order)
     assert_int_equal(pthread_create(&threads[1], NULL, lock_pairs, back), 0);
     for (size_t i = 0; i < 2; i++)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
+}
+
+/* The one that has a session for the first name needs none for the second. */
+static void *lock_pair(void *locks)
+{
+    const struct guard_lock_request request = request_for((const char *[]){"first", "second"}, 2);
+    struct guard_lock_result result = must_lock(locks, &request);
+    assert_int_equal(guard_unlock_wait(&result.hold), GUARD_LOCK_OK);
+    return NULL;
+}
+
+TEST(more_requests_for_several_names_than_sessions_come_through)
+{
+    struct guard_locks *locks = open_locks(server.url, 5000);
+    pthread_t threads[12];
+    const struct guard_lock_request request = request_for((const char *[]){"second"}, 1);
+    struct guard_lock_result result = must_lock(locks, &request);
+    for (size_t i = 0; i < 12; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, lock_pair, locks), 0);
+    wait_at_pace(waiting_locks, 7, clock_pause_ms); /* all sessions but that one */
+    assert_int_equal(guard_unlock_wait(&result.hold), GUARD_LOCK_OK);
+    for (size_t i = 0; i < 12; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    assert_int_equal(guard_locks_close(&locks, 5000), GUARD_LOCK_OK);
 }
 
 TEST(a_program_renews_what_it_holds_and_hears_that_it_is_lost)
@@ -986,6 +1032,7 @@ static void expect_status(const char *url, enum guard_lock_status status, const 
     assert_int_equal(guard_lock_wait(locks, &request, &result, &error), status);
     assert_contains(error.text, why);
     assert_int_equal(guard_locks_close(&locks, 5000), GUARD_LOCK_OK);
+    assert_contains(said, why);
 }
 
 TEST(a_program_is_told_why_it_cannot_lock)

@@ -117,7 +117,7 @@ static void check_stay(struct lock_sim *sim, const struct lock_command *command)
     }
 }
 
-static bool may_be_sent(const struct lock_token *token, enum lock_action_kind kind)
+static bool may_be_sent(const struct lock_token *token, enum lock_action_kind kind, uint64_t now_us)
 {
     switch (kind) {
     case LOCK_TAKE:
@@ -125,9 +125,9 @@ static bool may_be_sent(const struct lock_token *token, enum lock_action_kind ki
     case LOCK_RENEW:
         return token->state == LOCK_TOKEN_HELD;
     case LOCK_GIVE:
-        /* that a latch is open may be heard when its request is over, which is noticed first */
+        /* what ends it may be heard when its request is over, which is noticed first */
         return token->state != LOCK_TOKEN_NEW &&
-               (token->state != LOCK_TOKEN_OVER || token->kind == GUARD_LOCK_LATCH);
+               (token->state != LOCK_TOKEN_OVER || token->over_us == now_us);
     case LOCK_STAY:
         break;
     }
@@ -152,7 +152,7 @@ void lock_check_sent(struct lock_sim *sim, const struct lock_command *command)
         check_stay(sim, command);
         return;
     }
-    if (token->life != command->life || !may_be_sent(token, kind))
+    if (token->life != command->life || !may_be_sent(token, kind, sim->course.now_us))
         lock_sim_fail(sim, "p%u %s t%u, which is %s", command->process, action_of(kind), command->token,
                       states[token->state]);
     if (token->asked)
@@ -187,9 +187,13 @@ static void take_replied(struct lock_sim *sim, struct lock_token *token, const s
             lock_process_now_us(&sim->process[command->process]) >= token->valid_us;
     }
     token->doubt = token->doubt || reply->kind == LOCK_UNANSWERED;
+    if (token->state == LOCK_TOKEN_OVER && reply->kind == LOCK_GRANTED)
+        token->state = LOCK_TOKEN_GIVEN; /* several masters answer in any order: it is given back again */
     if (token->state != LOCK_TOKEN_ASKING)
         return;
     bool over = reply->kind == LOCK_GONE || (reply->kind == LOCK_GRANTED && token->kind == GUARD_LOCK_LATCH);
+    if (over)
+        token->over_us = sim->course.now_us;
     token->state = over                          ? LOCK_TOKEN_OVER
                    : reply->kind == LOCK_GRANTED ? LOCK_TOKEN_HELD
                                                  : LOCK_TOKEN_WAITING;
@@ -526,7 +530,8 @@ static void check_hold(struct lock_sim *sim, struct lock_client *client)
                           (unsigned long long)(until_us - token->valid_us));
         if (longer && is_valid(sim, client))
             check_alone(sim, client, i);
-        check_told(sim, client, token);
+        if (sim->params.masters == 0) /* of several masters, those that know may not be reached */
+            check_told(sim, client, token);
     }
     client->valid_until_us = until_us;
     if (now_us > until_us + late_us_of(sim) + SLACK_US && !has_slept(sim, process))

@@ -357,6 +357,36 @@ void lock_tokens_executed(struct lock_sim *sim, const struct lock_command *comma
     }
 }
 
+void lock_tokens_agreed(struct lock_sim *sim, const struct lock_command *command)
+{
+    struct lock_token *token = &sim->token[command->token];
+    bool taken = command->action.kind == LOCK_TAKE && command->reply.kind == LOCK_GRANTED;
+    bool renewed = command->action.kind == LOCK_RENEW && command->reply.kind == LOCK_DONE;
+    sim->seen[LOCK_SEEN_AGREED] += taken;
+    sim->seen[LOCK_SEEN_DISAGREED] += command->action.kind == LOCK_TAKE && !taken;
+    if (command->action.kind == LOCK_GIVE)
+        token->given_us = sim->course.now_us;
+    uint64_t until_us = command->sent_us + (uint64_t)token->lease_ms * 990;
+    if ((!taken && !renewed) || until_us <= sim->course.now_us)
+        return; /* what comes too late is of no use to anybody */
+    for (size_t i = 0; i < token->count && taken; i++) {
+        uint64_t *highest = &sim->server.fence[token->name[i]];
+        uint64_t fence = command->reply.fence[i];
+        bool lost = sim->hit[LOCK_FAULT_FENCE_GONE] + sim->hit[LOCK_FAULT_EMPTY] +
+                        sim->hit[LOCK_FAULT_CLOCK_FORWARD] > /* which ends the life of counters */
+                    0;
+        if (fence <= *highest && !lost)
+            lock_sim_fail(sim, "t%u is granted %s with %llu, after %llu", index_of(sim, token),
+                          lock_sim_name(token->name[i]), (unsigned long long)fence,
+                          (unsigned long long)*highest);
+        *highest = fence > *highest ? fence : *highest;
+    }
+    token->granted_us = sim->course.now_us;
+    token->damaged_us = 0;
+    token->until_us = until_us;
+    lock_tokens_damaged(sim); /* what went wrong while it was asked for */
+}
+
 /* ---- faults ---- */
 
 void lock_tokens_damaged(struct lock_sim *sim)
@@ -366,7 +396,8 @@ void lock_tokens_damaged(struct lock_sim *sim)
         if (token->kind == GUARD_LOCK_LATCH || token->given_us != 0 || token->granted_us == 0 ||
             token->until_us == 0)
             continue;
-        uint64_t until_us = lock_server_until_us(sim, token);
+        uint64_t until_us =
+            sim->params.masters > 0 ? lock_masters_until_us(sim, token) : lock_server_until_us(sim, token);
         if (until_us + ROUNDING_US < token->until_us)
             token->damaged_us = sim->course.now_us;
         token->until_us = until_us;

@@ -321,6 +321,31 @@ TEST(a_deadline_after_a_refusal_is_busy_even_if_the_link_is_down_since)
     bench_close();
 }
 
+TEST(a_grant_that_is_read_after_the_deadline_counts_and_a_refusal_does_not)
+{
+    bench_up();
+    prepare(&caller, NAMES("a"));
+    caller.request.deadline_us = bench.now_us + 50 * BENCH_MS;
+    ask(&caller);
+    prepare(&ahead, NAMES("b"));
+    ahead.request.deadline_us = bench.now_us + 50 * BENCH_MS;
+    ask(&ahead);
+    stand_still(100);
+    grant(expect(LOCK_TAKE), 1);
+    holds(&caller);
+    answered(&ahead, GUARD_LOCK_UNREACHABLE);
+    bench_close();
+    bench_up();
+    prepare(&caller, NAMES("a"));
+    caller.request.deadline_us = bench.now_us + 50 * BENCH_MS;
+    ask(&caller);
+    stand_still(100);
+    refuse(expect(LOCK_TAKE), 1, 0);
+    tick();
+    answered(&caller, GUARD_LOCK_BUSY);
+    bench_close();
+}
+
 TEST(a_request_that_waits_for_ever_has_no_deadline)
 {
     bench_up();

@@ -321,6 +321,17 @@ TEST(a_party_that_is_cancelled_leaves_and_one_that_only_looks_has_nothing_to_lea
     reply_kind(leave, LOCK_DONE);
 }
 
+TEST(one_that_only_looks_at_a_latch_leaves_nothing_even_while_it_asks)
+{
+    come_to_latch(&a, 0, false);
+    struct seen *take = expect(LOCK_TAKE);
+    cancel(&a);
+    sent_nothing();
+    reply_kind(take, LOCK_GRANTED);
+    sent_nothing();
+    assert_true(lock_core_idle(bench.core));
+}
+
 TEST(a_latch_that_is_not_open_is_busy_for_one_that_asks_once_and_says_how_many_are_missing)
 {
     come_to_latch(&a, 1, true);

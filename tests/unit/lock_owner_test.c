@@ -124,6 +124,26 @@ TEST(a_hold_is_renewed_for_as_long_as_one_of_its_owner_wants_it)
     is_lost(&b);
 }
 
+TEST(a_renewal_that_only_a_hold_wanted_that_was_given_back_is_not_sent)
+{
+    prepare(&a, NAMES("a"));
+    a.request.lock_owner = owner;
+    a.request.hold_ms = 1000;
+    ask(&a);
+    grant(expect(LOCK_TAKE), 7);
+    pass(BENCH_LEASE_MS / 2);
+    prepare(&b, NAMES("a"));
+    b.request.lock_owner = owner;
+    assert_int_equal(lock_core_ask(bench.core, bench.now_us, &b.request, &b.why), GUARD_LOCK_OK);
+    bench.accepted_count++;
+    lock_core_tick(bench.core, bench.now_us);
+    lock_core_give(bench.core, bench.now_us, &b.hold);
+    bench.given_count++;
+    drain();
+    was_given(&b, GUARD_LOCK_OK);
+    sent_nothing();
+}
+
 /* ---- losing ---- */
 
 TEST(all_holds_of_a_claim_that_is_lost_are_lost)
