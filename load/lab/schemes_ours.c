@@ -78,7 +78,8 @@ static bool ask(struct lab_client *client, enum guard_lock_kind kind, struct gua
     const enum guard_lock_status status = guard_lock_wait(client->state->locks, &request, result, &error);
     client->is_refused = status == GUARD_LOCK_INVALID;
     if (status != GUARD_LOCK_OK)
-        fprintf(stderr, "lab: our lock: %s\n", guard_lock_status_name(status));
+        fprintf(stderr, "lab: our lock: %s %s\n", guard_lock_status_name(status),
+                result->why != NULL ? result->why : "");
     return status == GUARD_LOCK_OK;
 }
 
