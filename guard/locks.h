@@ -106,9 +106,9 @@ enum { GUARD_LOCK_NAMES_MAX = 8, GUARD_LOCK_NAME_BYTES_MAX = 4096, GUARD_LOCK_UN
 struct guard_locks_config {
     size_t struct_size; /* sizeof(struct guard_locks_config) */
     enum guard_lock_provider provider;
-    /* Copied. REDIS: redis://... or unix://..., as guard_config.redis_url; REDLOCK: 3, 5, 7 or 9 of these; POSTGRES: one
-     * connection string of libpq; ZOOKEEPER: one, "host:port,host:port[/chroot]". Others' keys must not be evicted with
-     * the locks': give REDIS `noeviction`. */
+    /* Copied. REDIS: one, redis://... or unix://..., as guard_config.redis_url; NULL: redis://127.0.0.1:6379/0. REDLOCK: 3,
+     * 5, 7 or 9 of these. POSTGRES: one connection string of libpq. ZOOKEEPER: one, "host:port,host:port[/chroot]". A
+     * Redis of locks evicts nothing: `noeviction`. */
     const char *const *urls;
     size_t url_count;
     const char *name_space;    /* separates applications; 1..32 of [A-Za-z0-9._-]; copied */
@@ -127,11 +127,10 @@ struct guard_locks_config {
 };
 #define GUARD_LOCKS_CONFIG_DEFAULTS                                                                          \
     {                                                                                                        \
-        .struct_size = sizeof(struct guard_locks_config), .provider = GUARD_LOCKS_REDIS,                     \
-        .urls = (const char *const[]){"redis://127.0.0.1:6379/0"}, .url_count = 1, .name_space = "default",  \
-        .limit_ms = 250, .connect_limit_ms = 1000, .max_lease_ms = 60000, .place_ms = 3000,                  \
-        .fence_ms = 3600000, .warn_ms = 0, .max_requests = 10000, .wait_after_restart = false, .log = NULL,  \
-        .log_context = NULL                                                                                  \
+        .struct_size = sizeof(struct guard_locks_config), .provider = GUARD_LOCKS_REDIS, .urls = NULL,       \
+        .url_count = 1, .name_space = "default", .limit_ms = 250, .connect_limit_ms = 1000,                  \
+        .max_lease_ms = 60000, .place_ms = 3000, .fence_ms = 3600000, .warn_ms = 0, .max_requests = 10000,   \
+        .wait_after_restart = false, .log = NULL, .log_context = NULL                                        \
     }
 
 /* Starts the thread; does not wait for the provider. OK, INVALID, NO_MEMORY. */

@@ -43,12 +43,14 @@ bool guard_locks_has(enum guard_lock_provider provider)
 /* For want of memory some are missing. */
 static bool copy_lock_texts(struct guard_locks *locks, const struct guard_locks_config *config)
 {
+    static const char *const HERE[] = {"redis://127.0.0.1:6379/0"};
+    const char *const *from = config->urls != NULL ? config->urls : HERE;
     const char **urls = calloc(config->url_count, sizeof *urls);
     locks->config.urls = urls;
     locks->config.url_count = urls != NULL ? config->url_count : 0;
     bool copied = urls != NULL;
     for (size_t i = 0; i < config->url_count && copied; i++) {
-        urls[i] = strdup(config->urls[i]);
+        urls[i] = strdup(from[i]);
         copied = urls[i] != NULL;
     }
     locks->config.name_space = strdup(config->name_space);

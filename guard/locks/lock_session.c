@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* lock_session.c - see lock_session.h. */
-#ifdef GUARD_LOCKS_WITH_POSTGRES
-
 #include "lock_session.h"
 #include "../base/clock.h"
 #include "../base/digest.h"
@@ -10,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#ifdef GUARD_LOCKS_WITH_POSTGRES
 
 enum {
     OLDEST_SERVER = 140000, /* idle_session_timeout */

@@ -68,6 +68,24 @@ static void command(size_t master, const char *text)
     freeReplyObject(reply);
 }
 
+/* Takes it, and keeps it if all masters know of that. */
+static bool is_held_by_all(struct guard_locks *locks, const struct guard_lock_request *request,
+                           struct guard_hold **hold)
+{
+    size_t count = 0;
+    *hold = hold_of(locks, request);
+    for (size_t i = 0; i < MASTERS; i++) {
+        redisReply *reply = stack_redis_command(&masters[i], "EXISTS csg1:{%s:%s}:kh", locks_rig.name_space,
+                                                request->names[0]);
+        assert_non_null(reply);
+        count += reply->integer == 1;
+        freeReplyObject(reply);
+    }
+    if (count < MASTERS)
+        guard_unlock_wait(hold);
+    return count == MASTERS;
+}
+
 /* ---- all is well ---- */
 
 TEST(a_mutex_is_granted_by_a_quorum_and_its_fence_rises)
@@ -233,7 +251,8 @@ TEST(one_master_of_three_may_be_away)
     const char *name = "catalog";
     struct guard_locks *locks = locks_open();
     struct guard_lock_request request = mutex(&name);
-    struct guard_hold *hold = hold_of(locks, &request);
+    struct guard_hold *hold = NULL;
+    WAIT_UNTIL(is_held_by_all(locks, &request, &hold)); /* each of them is reached */
     stack_redis_pause(&masters[1]);
     assert_given(&hold);
     hold = hold_of(locks, &request);
