@@ -7,7 +7,10 @@
  * Number       every grant has a higher number than all before it of its name, unless the counter was lost while the clock
  *              stood behind
  * Dead         a take that runs after its claim was given back takes nothing, while the tombstone stands
- * Prompt       where nothing is wrong, no claim waits longer than `bound` once nothing stands in its way
+ * Prompt       where nothing is wrong, no claim waits once nothing stands in its way: 50 ms and the round trips after
+ *              something was given back, or after the lease of a dead holder if it is known to be first in line; else until
+ *              it says again that it waits
+ * Quorum       of several masters, a hold that fewer than a quorum still have is damaged, as one that Redis has forgotten
  * Hand-over    costs a crowd four commands and one for each process, and what time makes its processes ask anyhow
  */
 #include "lock_sim.h"
