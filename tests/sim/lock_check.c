@@ -98,6 +98,8 @@ static bool is_wanted(const struct lock_sim *sim, const struct lock_token *token
 static void check_renewal(struct lock_sim *sim, const struct lock_command *command)
 {
     const struct lock_process *process = &sim->process[command->process];
+    if (sim->token[command->token].heard_us == sim->course.now_us)
+        return; /* late, and the request is about to be answered */
     if (!has_slept(sim, process) && !is_wanted(sim, &sim->token[command->token]) &&
         !is_renewed_rightly(sim, command->token, command->sent_local_us))
         lock_sim_fail(sim, "p%u renews t%u, which nobody holds any more", command->process, command->token);
@@ -183,6 +185,7 @@ static void take_replied(struct lock_sim *sim, struct lock_token *token, const s
         memcpy(token->fence, reply->fence, sizeof token->fence);
         token->valid_us = rightly_valid_us(token, command);
         token->not_held = false;
+        token->heard_us = sim->course.now_us;
         sim->seen[LOCK_SEEN_LATE_GRANT] +=
             lock_process_now_us(&sim->process[command->process]) >= token->valid_us;
     }
