@@ -419,6 +419,17 @@ static bool has_reason(const struct lock_sim *sim, const struct lock_client *cli
     return false;
 }
 
+/* By its own hold_ms, or because it came to a hold whose renewals had stopped, too late for another one. */
+static bool may_end(const struct lock_sim *sim, const struct lock_client *client)
+{
+    for (uint32_t i = 0; i < sim->held_count; i++) {
+        const struct lock_client *other = &sim->client[sim->held[i]];
+        if (other->request.hold_ms != 0 && (other == client || shares_with(client, other)))
+            return true;
+    }
+    return false;
+}
+
 void lock_check_lost(struct lock_sim *sim, const struct lock_client *client)
 {
     const struct lock_process *process = &sim->process[client->process];
@@ -435,7 +446,7 @@ void lock_check_lost(struct lock_sim *sim, const struct lock_client *client)
     if (has_reason(sim, client))
         return;
     sim->seen[LOCK_SEEN_LOST_EARLY]++;
-    if (sim->params.calm && client->request.hold_ms == 0)
+    if (sim->params.calm && !may_end(sim, client))
         lock_sim_fail(sim, "#%u is lost although nothing is wrong", index);
     bool seen = client->valid_until_us != 0; /* else it was over when it was granted, with what it shares */
     if (seen && left_us + late_us < warn_us(sim, client, false) && !has_slept(sim, process))
