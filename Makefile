@@ -280,7 +280,7 @@ SELECTED := $(sort $(if $(T),$(foreach program,$(TEST_PROGRAMS),$(if $(call chos
 
 test: $(if $(T),$(SELECTED) $(CHAOS_SHIM),tests)
 	$(if $(filter %/page_test,$(SELECTED)),@sh load/deps.sh page-test)
-	$(if $(filter %/lock_zookeeper_test %/lock_zookeeper_fail_test %/lab_test,$(SELECTED)),@sh load/deps.sh zookeeper)
+	$(if $(filter %/lock_zookeeper_test %/lock_zookeeper_fail_test %/lab_test %/fleetlock_test,$(SELECTED)),@sh load/deps.sh zookeeper)
 	$(if $(filter %/lock_postgres_test,$(SELECTED)),@sh load/deps.sh pgbouncer)
 	@CATALOGD=$(BUILD)/catalogd CHAOS_SHIM=$(CHAOS_SHIM) TEST_LIMIT_S=$(TEST_LIMIT_S) sh tests/support/run.sh $(SELECTED)
 
