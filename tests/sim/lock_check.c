@@ -98,9 +98,9 @@ static bool is_wanted(const struct lock_sim *sim, const struct lock_token *token
 static void check_renewal(struct lock_sim *sim, const struct lock_command *command)
 {
     const struct lock_process *process = &sim->process[command->process];
-    const struct lock_token *token = &sim->token[command->token];
-    bool is_new = token->heard_us == sim->course.now_us; /* so late that the renewal is due */
-    if (!is_new && !has_slept(sim, process) && !is_wanted(sim, token) &&
+    if (sim->token[command->token].heard_us == sim->course.now_us)
+        return; /* late, and the request is about to be answered */
+    if (!has_slept(sim, process) && !is_wanted(sim, &sim->token[command->token]) &&
         !is_renewed_rightly(sim, command->token, command->sent_local_us))
         lock_sim_fail(sim, "p%u renews t%u, which nobody holds any more", command->process, command->token);
 }
@@ -300,14 +300,23 @@ static bool has_others(const struct lock_sim *sim, const struct lock_client *cli
     return false;
 }
 
-/* The claim of this name that was granted with this number; another's only if they are of one owner. */
+static uint32_t least_units(const struct lock_request *request)
+{
+    if (request->kind == GUARD_LOCK_PERMITS)
+        return request->units;
+    return request->kind == GUARD_LOCK_READ ? 1 : LOCK_ALL;
+}
+
+/* The claim of this name that was granted with this number, for as much as it asked for; another's only if they are of one
+ * owner. */
 static bool find_token(const struct lock_sim *sim, const struct lock_client *client, uint32_t name,
                        uint64_t fence, uint32_t *out)
 {
     for (uint32_t i = sim->tokens; i > 0; i--) {
         const struct lock_token *token = &sim->token[i - 1];
         bool held = token->state == LOCK_TOKEN_HELD && !token->not_held;
-        if (token->life != client->life || !(held || client->hold.is_lost))
+        if (token->life != client->life || token->units < least_units(&client->request) ||
+            !(held || client->hold.is_lost))
             continue;
         if (has_others(sim, client, i - 1, true))
             continue; /* after a fault two may have the same number */
@@ -352,11 +361,6 @@ static void check_granted(struct lock_sim *sim, struct lock_client *client)
             return;
         }
         sim->seen[LOCK_SEEN_REENTERED] += has_others(sim, client, client->token[i], false);
-        if (sim->token[client->token[i]].units < (request->kind == GUARD_LOCK_READ      ? 1
-                                                  : request->kind == GUARD_LOCK_PERMITS ? request->units
-                                                                                        : LOCK_ALL))
-            lock_sim_fail(sim, "#%u of p%u is granted less than it asked for", number_of(sim, client),
-                          client->process);
     }
     check_worth(sim, client);
     sim->seen[LOCK_SEEN_LATCHED] += request->kind == GUARD_LOCK_LATCH;
@@ -419,6 +423,17 @@ static bool has_reason(const struct lock_sim *sim, const struct lock_client *cli
     return false;
 }
 
+/* By its own hold_ms, or because it came to a hold whose renewals had stopped, too late for another one. */
+static bool may_end(const struct lock_sim *sim, const struct lock_client *client)
+{
+    for (uint32_t i = 0; i < sim->held_count; i++) {
+        const struct lock_client *other = &sim->client[sim->held[i]];
+        if (other->request.hold_ms != 0 && (other == client || shares_with(client, other)))
+            return true;
+    }
+    return false;
+}
+
 void lock_check_lost(struct lock_sim *sim, const struct lock_client *client)
 {
     const struct lock_process *process = &sim->process[client->process];
@@ -435,7 +450,7 @@ void lock_check_lost(struct lock_sim *sim, const struct lock_client *client)
     if (has_reason(sim, client))
         return;
     sim->seen[LOCK_SEEN_LOST_EARLY]++;
-    if (sim->params.calm && client->request.hold_ms == 0)
+    if (sim->params.calm && !may_end(sim, client))
         lock_sim_fail(sim, "#%u is lost although nothing is wrong", index);
     bool seen = client->valid_until_us != 0; /* else it was over when it was granted, with what it shares */
     if (seen && left_us + late_us < warn_us(sim, client, false) && !has_slept(sim, process))
