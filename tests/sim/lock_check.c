@@ -528,7 +528,8 @@ static void check_told(struct lock_sim *sim, const struct lock_client *client, c
     uint64_t from_us = token->damaged_us;
     from_us = process->disturbed_us > from_us ? process->disturbed_us : from_us;
     from_us = sim->server.disturbed_us > from_us ? sim->server.disturbed_us : from_us;
-    if (token->damaged_us != 0 && sim->course.now_us > from_us + span_us && process->link_up &&
+    bool is_new = lock_process_now_us(process) <= client->granted_us + span_us; /* re-entered, and renewed */
+    if (token->damaged_us != 0 && sim->course.now_us > from_us + span_us && process->link_up && !is_new &&
         !has_slept(sim, process))
         lock_sim_fail(sim, "#%u of p%u goes on for %llu us, and the server has forgotten it",
                       number_of(sim, client), client->process,
