@@ -8,8 +8,7 @@
  *              stood behind
  * Dead         a take that runs after its claim was given back takes nothing, while the tombstone stands
  * Prompt       where nothing is wrong, no claim waits once nothing stands in its way: 50 ms and the round trips after
- *              something was given back, or after the lease of a dead holder if it is known to be first in line; else until
- *              it says again that it waits
+ *              something was given back or ran out; without messages, until the next poll
  * Quorum       of several masters, a hold that fewer than a quorum still have is damaged, as one that Redis has forgotten
  * Hand-over    costs a crowd four commands and one for each process, and what time makes its processes ask anyhow
  */
@@ -264,7 +263,7 @@ static void granted(struct lock_sim *sim, struct lock_token *token, const struct
     for (size_t i = 0; i < token->count; i++) {
         check_number(sim, token, token->name[i], reply->fence[i]);
         bool in_part = token->damaged_us != 0 && token->count > 1; /* it holds the other names still */
-        if (!holds_there(sim, token) && !in_part)
+        if (!holds_there(sim, token) && !in_part && token->given_us == 0)
             check_order(sim, token, token->name[i]);
     }
     token->damaged_us = 0;
