@@ -29,9 +29,9 @@
 #   make lint         include directions, format, cppcheck, clang-tidy
 #   make format       applies .clang-format
 #   make empty-root   what guard/README.md says, in a Debian that has nothing yet; needs root and a mirror (a minute)
-#   make amalgamation build/amalgamation/guard.c and guard.h: the guard as one file
-#   make install      catalogd, fleetlock and its man page, libguard.a, its headers and its pkg-config file under
-#                     $(DESTDIR)$(PREFIX)
+#   make amalgamation build/amalgamation/guard.c, guard.h and locks.h: the guard as one file
+#   make install      catalogd, fleetlock and its man page, libguard.a, its headers and its pkg-config file (use it
+#                     with --static) under $(DESTDIR)$(PREFIX)
 #   make clean        removes build/
 #   make help         prints this
 #
