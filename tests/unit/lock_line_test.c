@@ -253,6 +253,22 @@ TEST(a_stay_without_an_answer_is_repeated_soon)
     assert_in_range(pass_to_next(), PLACE_MS / 3 - 1, PLACE_MS / 3);
 }
 
+TEST(a_link_that_comes_up_ends_the_pause_after_stays_without_an_answer)
+{
+    static struct caller caller;
+    wait_for(&caller, "a", 1);
+    pass(PLACE_MS / 3);
+    for (unsigned i = 0; i < 4; i++) {
+        reply_kind(expect(LOCK_STAY), LOCK_UNANSWERED);
+        pass_to_next();
+    }
+    reply_kind(expect(LOCK_STAY), LOCK_UNANSWERED);
+    link_down();
+    sent_nothing();
+    link_up();
+    reply_kind(expect(LOCK_STAY), LOCK_DONE);
+}
+
 TEST(who_has_left_while_a_stay_was_under_way_does_not_ask)
 {
     crowd_waits(4);
