@@ -34,6 +34,12 @@ static _Noreturn void die(const struct sale_shop *shop, const char *what, const 
 
 /* ---- slots ---- */
 
+static void stand_in_line(struct sale_shop *shop, struct sale_place *place)
+{
+    *(shop->places == NULL ? &shop->places : &shop->last_place->next) = place;
+    shop->last_place = place;
+}
+
 struct sale_slot *sale_slot_take(struct sale_shop *shop)
 {
     struct sale_place place = {.lent = PTHREAD_COND_INITIALIZER};
@@ -43,8 +49,7 @@ struct sale_slot *sale_slot_take(struct sale_shop *shop)
         shop->free_slots &= ~(1U << at);
         place.slot = &shop->slots[at];
     } else {
-        *(shop->places == NULL ? &shop->places : &shop->last_place->next) = &place;
-        shop->last_place = &place;
+        stand_in_line(shop, &place);
     }
     while (place.slot == NULL)
         pthread_cond_wait(&place.lent, &shop->mutex);
