@@ -125,7 +125,7 @@ static int status_of_refusal(const struct fleetlock *fleetlock, enum guard_lock_
 {
     switch (status) {
     case GUARD_LOCK_BUSY:
-        fprintf(stderr, "fleetlock: %s: not acquired in time, %" PRIu32 " waited in front\n",
+        fprintf(stderr, "fleetlock: %s: not acquired in time; waiting in front: %" PRIu32 "\n",
                 fleetlock->options.names[0], fleetlock->result.before);
         return EX_TEMPFAIL;
     case GUARD_LOCK_UNREACHABLE:
@@ -283,7 +283,7 @@ static int hold(struct fleetlock *fleetlock)
     bool started = watch.lost_fd >= 0 && set_environment(fleetlock);
     look_at_validity(&watch, clock_boot_ms());
     if (!started)
-        complain("no descriptor or no memory for the command");
+        complain("no descriptor or no memory for COMMAND");
     started = started && command_start(&command, options->command, options->on_lost, options->grace_ms);
     if (!started) {
         guard_unlock_wait(&watch.hold);
