@@ -24,7 +24,7 @@
 #                     (half an hour, 6 GB of memory)
 #   make bench        the measurements the README quotes
 #   make peers        the known caches on the same work, side by side (6 minutes): T="nginx catalogd burst" JSON=FILE
-#   make lab          the locks of the literature and what breaks each (8 minutes): T="redisson guard changed", T=queue
+#   make lab          the locks of the literature and what breaks each (7 minutes): T="redisson guard changed", T=queue
 #                     JSON=FILE
 #   make lint         include directions, format, cppcheck, clang-tidy
 #   make format       applies .clang-format
@@ -280,7 +280,7 @@ SELECTED := $(sort $(if $(T),$(foreach program,$(TEST_PROGRAMS),$(if $(call chos
 
 test: $(if $(T),$(SELECTED) $(CHAOS_SHIM),tests)
 	$(if $(filter %/page_test,$(SELECTED)),@sh load/deps.sh page-test)
-	$(if $(filter %/lock_zookeeper_test %/lock_zookeeper_fail_test %/lab_test,$(SELECTED)),@sh load/deps.sh zookeeper)
+	$(if $(filter %/lock_zookeeper_test %/lock_zookeeper_fail_test %/lab_test %/fleetlock_test,$(SELECTED)),@sh load/deps.sh zookeeper)
 	$(if $(filter %/lock_postgres_test,$(SELECTED)),@sh load/deps.sh pgbouncer)
 	@CATALOGD=$(BUILD)/catalogd CHAOS_SHIM=$(CHAOS_SHIM) TEST_LIMIT_S=$(TEST_LIMIT_S) sh tests/support/run.sh $(SELECTED)
 
@@ -374,12 +374,12 @@ lint: $(GUARD_MADE) $(BUILD)/app_statements.h $(BUILD)/page_template.h
 	@sh load/lint.sh
 	clang-format --dry-run -Werror $(SOURCES) $(HEADERS)
 	cppcheck --quiet -j $(LINT_JOBS) --std=c11 --enable=warning,portability,performance --inline-suppr --error-exitcode=1 \
-	    $(CPPCHECK_OFF:%=--suppress=%) --include=/usr/include/utlist.h -D_GNU_SOURCE \
+	    $(CPPCHECK_OFF:%=--suppress=%) --include=/usr/include/utlist.h -D_GNU_SOURCE $(filter -DGUARD_%,$(GUARD_CFLAGS)) \
 	    -I. -I$(BUILD) -I$(GUARD_BUILD) -I$(GUARD_DIR) $(CHECKED)
 	@rm -f $(BUILD)/tidy.*
 	@echo "  clang-tidy, $(LINT_JOBS) at a time"
 	@echo $(CHECKED) | xargs -P $(LINT_JOBS) -n 6 sh -c 'clang-tidy --quiet --warnings-as-errors="*" --checks="$(TIDY_CHECKS)" "$$@" -- \
-	    -std=c11 -D_GNU_SOURCE -I. -I$(BUILD) -I$(GUARD_BUILD) -I$(GUARD_DIR) $(PACKAGE_CFLAGS) 2>$(BUILD)/tidy.$$$$ || \
+	    -std=c11 -D_GNU_SOURCE $(filter -DGUARD_%,$(GUARD_CFLAGS)) -I. -I$(BUILD) -I$(GUARD_BUILD) -I$(GUARD_DIR) $(PACKAGE_CFLAGS) 2>$(BUILD)/tidy.$$$$ || \
 	    { cat $(BUILD)/tidy.$$$$ >&2; exit 1; }' tidy
 
 LINT_JOBS = $(shell nproc)

@@ -18,8 +18,9 @@
  * alone (Kleppmann, How to do distributed locking, 2016).
  *
  *   An efficiency lock  saves work: two that do it at once cost time, not data. Every lock here is one.
- *   A fenced lock       also hands the fencing number of its grant to whatever it writes to, which refuses a number lower
- *                       than one it has seen. This, or the database's own locks, is for work that two must not do.
+ *   A fenced lock       also hands the fencing number of its grant to whatever it writes to, before it reads what its
+ *                       write depends on; that refuses a number lower than one it has seen. This, or the database's own
+ *                       locks, is for work that two must not do.
  *
  * Every grant carries a fencing number for each name; that of an exclusive grant is above all earlier ones of its name. It
  * fits a bigint of SQL, and only numbers of one provider and namespace can be compared. With REDIS and REDLOCK a number may

@@ -2,11 +2,14 @@
 /* command.c - see command.h. */
 #include "app/fleetlock/command.h"
 
+#include "app/base/clock.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -16,13 +19,13 @@ enum { EXIT_CANNOT_RUN = 126, EXIT_NOT_FOUND = 127, EXIT_SIGNALLED = 128 };
 
 /* ---- in the children: nothing but system calls, because the parent has threads ---- */
 
-static _Noreturn void become(char **argv, pid_t parent, bool take_terminal)
+static _Noreturn void become(char **argv, pid_t parent, bool take_terminal, int on_lost)
 {
     sigset_t none;
     setpgid(0, 0);
     if (take_terminal)
         tcsetpgrp(STDIN_FILENO, getpid()); /* SIGTTOU is still blocked */
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    prctl(PR_SET_PDEATHSIG, on_lost);
     if (getppid() != parent)
         _exit(EXIT_CANNOT_RUN); /* it died before that */
     sigemptyset(&none);
@@ -33,24 +36,25 @@ static _Noreturn void become(char **argv, pid_t parent, bool take_terminal)
     _exit(error == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN);
 }
 
-static _Noreturn void keep(int pipe, pid_t group, int on_lost, uint32_t grace_ms)
+static _Noreturn void keep(int pipe, const struct command *command, int on_lost, uint32_t grace_ms)
 {
+    const pid_t group = command->pid;
     sigset_t all;
-    char word;
-    ssize_t bytes;
-    struct timespec rest = {.tv_sec = grace_ms / 1000, .tv_nsec = (long)(grace_ms % 1000) * 1000000};
+    char none;
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, NULL);
     setpgid(0, group);
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
         close(fd); /* a reader of COMMAND's output must not wait for the keeper */
-    while ((bytes = read(pipe, &word, 1)) < 0 && errno == EINTR)
+    while (read(pipe, &none, 1) < 0 && errno == EINTR)
         continue;
-    if (bytes == 1)
-        _exit(0);
-    kill(-group, on_lost != 0 ? on_lost : SIGTERM);
+    const uint64_t by_grace_ms = clock_boot_ms() + grace_ms, safe_ms = atomic_load(command->safe_ms);
+    const uint64_t kill_ms = by_grace_ms < safe_ms ? by_grace_ms : safe_ms;
+    const struct timespec end = {.tv_sec = (time_t)(kill_ms / 1000),
+                                 .tv_nsec = (long)(kill_ms % 1000) * 1000000};
+    kill(-group, on_lost);
     kill(-group, SIGCONT);
-    while (nanosleep(&rest, &rest) != 0 && errno == EINTR)
+    while (clock_nanosleep(CLOCK_BOOTTIME, TIMER_ABSTIME, &end, NULL) == EINTR)
         continue;
     kill(-group, SIGKILL);
     _exit(0);
@@ -72,7 +76,7 @@ static bool start_keeper(struct command *command, int on_lost, uint32_t grace_ms
     command->keeper = fork();
     if (command->keeper == 0) {
         close(ends[1]);
-        keep(ends[0], command->pid, on_lost, grace_ms);
+        keep(ends[0], command, on_lost, grace_ms);
     }
     close(ends[0]);
     command->pipe = ends[1];
@@ -82,21 +86,27 @@ static bool start_keeper(struct command *command, int on_lost, uint32_t grace_ms
     return no_process("fork");
 }
 
-bool command_start(struct command *command, char **argv, int on_lost, uint32_t grace_ms)
+bool command_start(struct command *command, char **argv, uint64_t safe_ms, int on_lost, uint32_t grace_ms)
 {
     const pid_t parent = getpid();
+    const int told = on_lost != 0 ? on_lost : SIGTERM;
     *command = (struct command){.pipe = -1};
+    command->safe_ms =
+        mmap(NULL, sizeof *command->safe_ms, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (command->safe_ms == MAP_FAILED)
+        return no_process("mmap");
+    atomic_init(command->safe_ms, safe_ms);
     command->has_terminal = isatty(STDIN_FILENO) && tcgetpgrp(STDIN_FILENO) == getpgrp();
     fflush(NULL);
     command->pid = fork();
     if (command->pid == 0)
-        become(argv, parent, command->has_terminal);
+        become(argv, parent, command->has_terminal, told);
     if (command->pid < 0) {
         command->pid = 0;
         return no_process("fork");
     }
     setpgid(command->pid, command->pid); /* whichever of the two comes first */
-    if (start_keeper(command, on_lost, grace_ms))
+    if (start_keeper(command, told, grace_ms))
         return true;
     command_signal(command, SIGKILL);
     waitpid(command->pid, NULL, 0);
@@ -107,7 +117,7 @@ bool command_start(struct command *command, char **argv, int on_lost, uint32_t g
 void command_signal(const struct command *command, int signal_number)
 {
     kill(-command->pid, signal_number);
-    if (signal_number != SIGKILL)
+    if (signal_number != SIGKILL && signal_number != SIGSTOP)
         kill(-command->pid, SIGCONT); /* one that was stopped hears of it */
 }
 
@@ -116,7 +126,7 @@ void command_reap(struct command *command)
     int status;
     pid_t pid;
     while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0) {
-        if (pid == command->keeper)
+        if (pid == command->keeper && !WIFSTOPPED(status))
             command->keeper = 0;
         if (pid != command->pid)
             continue;
@@ -131,13 +141,15 @@ void command_reap(struct command *command)
 
 void command_finish(struct command *command)
 {
-    const char done = 'd';
-    if (command->keeper > 0 && write(command->pipe, &done, 1) == 1)
+    if (command->keeper > 0 &&
+        kill(command->keeper, SIGKILL) == 0) /* it may have been stopped with its group */
         waitpid(command->keeper, NULL, 0);
     if (command->pipe >= 0)
         close(command->pipe);
     if (command->has_terminal)
         tcsetpgrp(STDIN_FILENO, getpgrp());
+    munmap(command->safe_ms, sizeof *command->safe_ms);
+    command->safe_ms = NULL;
     command->pipe = -1;
     command->keeper = 0;
 }

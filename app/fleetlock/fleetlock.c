@@ -20,6 +20,7 @@
 #include "guard/locks.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
@@ -49,14 +50,23 @@ static void complain(const char *text)
 
 /* ---- signals ---- */
 
-/* Blocked before any thread is made, so that all of them come here. SIGPIPE: see command_finish(). */
+/* A signal that is ignored stays so, as under nohup: one that is blocked as well would be heard. */
+static void want(sigset_t *set, int signal_number)
+{
+    struct sigaction present;
+    if (sigaction(signal_number, NULL, &present) == 0 && present.sa_handler != SIG_IGN)
+        sigaddset(set, signal_number);
+}
+
+/* Blocked before any thread is made, so that all of them come here. SIGPIPE: nobody may read what we complain of. */
 static bool take_signals(struct fleetlock *fleetlock)
 {
     static const int wanted[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCHLD};
     sigset_t set;
     sigemptyset(&set);
+    signal(SIGCHLD, SIG_DFL); /* else nobody tells us that COMMAND is over */
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
-        sigaddset(&set, wanted[i]);
+        want(&set, wanted[i]);
     fleetlock->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     sigaddset(&set, SIGPIPE);
     sigaddset(&set, SIGTTOU);
@@ -87,9 +97,7 @@ static int open_locks(struct fleetlock *fleetlock)
         config.urls = options->urls;
         config.url_count = options->url_count;
     }
-    /* ZooKeeper has no lease but its session's. */
-    if (options->lease_ms > config.max_lease_ms || options->provider == GUARD_LOCKS_ZOOKEEPER)
-        config.max_lease_ms = options->lease_ms;
+    config.max_lease_ms = options->max_lease_ms;
     config.warn_ms = options->grace_ms + options->lease_ms / 20; /* to send the signal, and to be scheduled */
     if (guard_locks_open(&config, &fleetlock->locks, &error) == GUARD_OK)
         return 0;
@@ -197,31 +205,32 @@ static bool set_environment(const struct fleetlock *fleetlock)
 struct watch {
     struct guard_hold *hold;
     int lost_fd;        /* -1: it has been heard of */
-    uint64_t safe_ms;   /* until then, by the last renewal that was confirmed */
     uint64_t kill_ms;   /* UINT64_MAX: not yet */
     bool lost, goes_on; /* --on-lost go-on */
 };
 
-static void look_at_validity(struct watch *watch, uint64_t now_ms)
+/* Until when the hold is safe, by the last renewal that was confirmed. */
+static void look_at_validity(const struct watch *watch, struct command *command)
 {
+    const uint64_t now_ms = clock_boot_ms();
     const uint32_t left_ms = guard_hold_left_ms(watch->hold);
     if (left_ms > 0)
-        watch->safe_ms = now_ms + left_ms;
+        atomic_store(command->safe_ms, now_ms + left_ms);
 }
 
-static void begin_end(const struct fleetlock *fleetlock, const struct command *command, struct watch *watch)
+static void begin_end(const struct fleetlock *fleetlock, struct command *command, struct watch *watch)
 {
     const struct options *options = &fleetlock->options;
-    const uint64_t now_ms = clock_boot_ms(), by_grace_ms = now_ms + options->grace_ms;
+    const uint64_t by_grace_ms = clock_boot_ms() + options->grace_ms;
     watch->lost = true;
     watch->lost_fd = -1;
-    watch->goes_on = options->on_lost == 0;
-    look_at_validity(watch, now_ms);
+    look_at_validity(watch, command);
     complain(watch->goes_on ? "the lock is lost; COMMAND goes on" : "the lock is lost; COMMAND is told");
     if (watch->goes_on)
         return;
     command_signal(command, options->on_lost);
-    watch->kill_ms = by_grace_ms < watch->safe_ms ? by_grace_ms : watch->safe_ms;
+    const uint64_t safe_ms = atomic_load(command->safe_ms);
+    watch->kill_ms = by_grace_ms < safe_ms ? by_grace_ms : safe_ms;
 }
 
 static int rest_ms(const struct fleetlock *fleetlock, const struct watch *watch)
@@ -250,7 +259,7 @@ static void watch_command(const struct fleetlock *fleetlock, struct command *com
         poll(polled, 2, rest_ms(fleetlock, watch));
         pass_signals(fleetlock, command);
         if (!watch->lost)
-            look_at_validity(watch, clock_boot_ms());
+            look_at_validity(watch, command);
         if (watch->lost_fd >= 0 && polled[1].revents != 0 && !command->is_over)
             begin_end(fleetlock, command, watch);
         if (clock_boot_ms() >= watch->kill_ms) {
@@ -278,13 +287,14 @@ static int hold(struct fleetlock *fleetlock)
     struct command command;
     struct watch watch = {.hold = fleetlock->result.hold,
                           .lost_fd = guard_hold_lost_fd(fleetlock->result.hold),
-                          .safe_ms = clock_boot_ms(),
-                          .kill_ms = UINT64_MAX};
+                          .kill_ms = UINT64_MAX,
+                          .goes_on = options->on_lost == 0};
     bool started = watch.lost_fd >= 0 && set_environment(fleetlock);
-    look_at_validity(&watch, clock_boot_ms());
     if (!started)
         complain("no descriptor or no memory for COMMAND");
-    started = started && command_start(&command, options->command, options->on_lost, options->grace_ms);
+    const uint64_t safe_ms = clock_boot_ms() + guard_hold_left_ms(watch.hold);
+    started =
+        started && command_start(&command, options->command, safe_ms, options->on_lost, options->grace_ms);
     if (!started) {
         guard_unlock_wait(&watch.hold);
         return EX_OSERR;
@@ -327,10 +337,23 @@ static int print_status(struct fleetlock *fleetlock)
         print_seen(&view.seen[i]);
     if (view.seen_count < view.holder_count + view.waiter_count)
         printf("and %" PRIu32 " more\n", view.holder_count + view.waiter_count - view.seen_count);
-    return fflush(stdout) == 0 ? EX_OK : EX_OSERR;
+    if (fflush(stdout) == 0)
+        return EX_OK;
+    fprintf(stderr, "fleetlock: standard output: %s\n", strerror(errno));
+    return EX_OSERR;
 }
 
 /* ---- all of it ---- */
+
+/* Of 0, 1 and 2 those that are closed: else a connection could be called 2, and be written our complaints. */
+static void fill_descriptors(void)
+{
+    int fd;
+    while ((fd = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0 && fd <= STDERR_FILENO)
+        continue;
+    if (fd >= 0)
+        close(fd);
+}
 
 static int run(struct fleetlock *fleetlock)
 {
@@ -353,6 +376,7 @@ int main(int argc, char **argv)
 {
     struct fleetlock fleetlock = {.signals = -1, .answered = -1};
     int status = EX_USAGE;
+    fill_descriptors();
     if (options_read(argc, argv, &fleetlock.options))
         status = fleetlock.options.task == OPTIONS_HELP ? options_print_help() : run(&fleetlock);
     options_clear(&fleetlock.options);

@@ -14,7 +14,7 @@
 #include <strings.h>
 #include <sysexits.h>
 
-enum { LEASE_MOST_MS = 3600000, GRACE_USUAL_MS = 2000, DIGITS_MAX = 9 };
+enum { LEASE_MOST_MS = 3600000, MAX_LEASE_USUAL_MS = 60000, GRACE_USUAL_MS = 2000, DIGITS_MAX = 9 };
 
 static const char help[] =
     "fleetlock - runs a command under a lock that a whole fleet shares\n"
@@ -31,6 +31,9 @@ static const char help[] =
     "Options\n"
     "    --wait TIME       gives up after TIME; 0: asks once; without it: waits for ever\n"
     "    --lease TIME      a dead holder blocks the others for this long, 1s to 1h (10s)\n"
+    "    --max-lease TIME  redlock: no lease of the namespace is longer (1m); a master that restarts gives "
+    "no vote "
+    "for this long\n"
     "    --on-lost ACTION  what COMMAND gets when the lock is lost: term (the default), kill, another "
     "signal's name, or go-on\n"
     "    --grace TIME      between that signal and SIGKILL; 2s, but no more than a third of the lease\n"
@@ -163,19 +166,22 @@ static void take_urls_of_environment(struct options *options, bool *good)
         mistake(good, "no memory");
         return;
     }
-    for (char *url = strtok_r(options->urls_text, " ", &rest); url != NULL; url = strtok_r(NULL, " ", &rest))
+    const char *gap = options->provider == GUARD_LOCKS_REDLOCK ? " \t\n" : "";
+    for (char *url = strtok_r(options->urls_text, gap, &rest); url != NULL; url = strtok_r(NULL, gap, &rest))
         take_url(options, url, good);
 }
 
 /* ---- the line ---- */
 
 enum flag {
+    FLAG_NAME = 1, /* getopt_long()'s for a word that is no option */
     FLAG_KIND = 256,
     FLAG_LAST_KIND = FLAG_KIND + GUARD_LOCK_LATCH,
     FLAG_PERMITS,
     FLAG_OF,
     FLAG_WAIT,
     FLAG_LEASE,
+    FLAG_MAX_LEASE,
     FLAG_ON_LOST,
     FLAG_GRACE,
     FLAG_PROVIDER,
@@ -193,6 +199,7 @@ static const struct option flags[] = {
     {"of", required_argument, NULL, FLAG_OF},
     {"wait", required_argument, NULL, FLAG_WAIT},
     {"lease", required_argument, NULL, FLAG_LEASE},
+    {"max-lease", required_argument, NULL, FLAG_MAX_LEASE},
     {"on-lost", required_argument, NULL, FLAG_ON_LOST},
     {"grace", required_argument, NULL, FLAG_GRACE},
     {"provider", required_argument, NULL, FLAG_PROVIDER},
@@ -215,6 +222,14 @@ static void take_kind(struct options *options, struct kinds_said *said, enum gua
     said->count++;
 }
 
+static void take_name(struct options *options, const char *name, bool *good)
+{
+    if (options->name_count == GUARD_LOCK_NAMES_MAX)
+        mistake(good, "%s: more than %d names", name, GUARD_LOCK_NAMES_MAX);
+    else
+        options->names[options->name_count++] = name;
+}
+
 static void take_flag(struct options *options, int flag, struct kinds_said *said, bool *good)
 {
     if (flag >= FLAG_KIND && flag <= FLAG_LAST_KIND) {
@@ -222,6 +237,9 @@ static void take_flag(struct options *options, int flag, struct kinds_said *said
         return;
     }
     switch (flag) {
+    case FLAG_NAME:
+        take_name(options, optarg, good);
+        break;
     case FLAG_PERMITS:
         take_kind(options, said, GUARD_LOCK_PERMITS);
         take_count("permits", optarg, &options->units, good);
@@ -235,6 +253,9 @@ static void take_flag(struct options *options, int flag, struct kinds_said *said
         break;
     case FLAG_LEASE:
         take_time("lease", optarg, &options->lease_ms, good);
+        break;
+    case FLAG_MAX_LEASE:
+        take_time("max-lease", optarg, &options->max_lease_ms, good);
         break;
     case FLAG_ON_LOST:
         take_on_lost(optarg, &options->on_lost, good);
@@ -260,14 +281,6 @@ static void take_flag(struct options *options, int flag, struct kinds_said *said
     default:
         *good = false; /* getopt_long() has said it */
     }
-}
-
-static void take_name(struct options *options, const char *name, bool *good)
-{
-    if (options->name_count == GUARD_LOCK_NAMES_MAX)
-        mistake(good, "%s: more than %d names", name, GUARD_LOCK_NAMES_MAX);
-    else
-        options->names[options->name_count++] = name;
 }
 
 /* Everything up to "--"; what follows it is COMMAND. */
@@ -300,8 +313,27 @@ static void check(const struct options *options, const struct kinds_said *said, 
         mistake(good, "--permits N and --of M belong together, and N is at most M");
     if (options->lease_ms < 1000 || options->lease_ms > LEASE_MOST_MS)
         mistake(good, "--lease must be 1s..1h");
+    else if (options->lease_ms > options->max_lease_ms)
+        mistake(good, "--lease is more than --max-lease, %gs", options->max_lease_ms / 1e3);
     if (options->grace_ms > options->lease_ms / 3)
         mistake(good, "--grace is more than a third of --lease: too little time would be left for renewals");
+    if (options->provider != GUARD_LOCKS_REDIS && options->url_count == 0)
+        mistake(good, "where is the provider? --url, or FLEETLOCK_URL in the environment");
+}
+
+/* What was not said. */
+static void choose_rest(struct options *options)
+{
+    const uint32_t lease_ms = options->lease_ms;
+    if (options->grace_ms == UINT32_MAX)
+        options->grace_ms = lease_ms / 3 < GRACE_USUAL_MS ? lease_ms / 3 : GRACE_USUAL_MS;
+    if (options->max_lease_ms != 0)
+        return;
+    options->max_lease_ms = MAX_LEASE_USUAL_MS;
+    if (options->provider == GUARD_LOCKS_ZOOKEEPER) /* it has no lease but its session's */
+        options->max_lease_ms = lease_ms;
+    else if (options->provider != GUARD_LOCKS_REDLOCK && lease_ms > MAX_LEASE_USUAL_MS)
+        options->max_lease_ms = lease_ms;
 }
 
 bool options_read(int argc, char **argv, struct options *options)
@@ -316,15 +348,12 @@ bool options_read(int argc, char **argv, struct options *options)
                                 .on_lost = SIGTERM,
                                 .name_space = "default"};
     argc = split(argc, argv, options);
-    for (int flag; (flag = getopt_long(argc, argv, "h", flags, NULL)) != -1;)
+    for (int flag; (flag = getopt_long(argc, argv, "-h", flags, NULL)) != -1;)
         take_flag(options, flag, &said, &good);
-    for (int i = optind; i < argc; i++)
-        take_name(options, argv[i], &good);
     if (options->task == OPTIONS_HELP)
         return true;
     take_urls_of_environment(options, &good);
-    if (options->grace_ms == UINT32_MAX)
-        options->grace_ms = options->lease_ms / 3 < GRACE_USUAL_MS ? options->lease_ms / 3 : GRACE_USUAL_MS;
+    choose_rest(options);
     check(options, &said, &good);
     if (!good)
         fputs("fleetlock: see --help\n", stderr);

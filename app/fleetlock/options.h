@@ -5,8 +5,8 @@
  *     fleetlock NAME... [OPTIONS] -- COMMAND [ARGUMENT...]
  *     fleetlock --status NAME [OPTIONS]
  *
- * FLEETLOCK_URL (several: separated by spaces) stands in for --url, so that a password need not be on a command line that
- * everybody may read.
+ * FLEETLOCK_URL (several for redlock: separated by spaces) stands in for --url, so that a password need not be on a command
+ * line that everybody may read.
  */
 #ifndef APP_FLEETLOCK_OPTIONS_H
 #define APP_FLEETLOCK_OPTIONS_H
@@ -30,7 +30,8 @@ struct options {
     uint32_t units, limit; /* PERMITS */
     uint32_t wait_ms;      /* UINT32_MAX: for ever */
     uint32_t lease_ms, grace_ms;
-    int on_lost; /* the signal that COMMAND is sent; 0: none, it goes on */
+    uint32_t max_lease_ms; /* of the namespace */
+    int on_lost;           /* the signal that COMMAND is sent; 0: none, it goes on */
     enum guard_lock_provider provider;
     const char *urls[OPTIONS_URLS_MAX];
     size_t url_count;

@@ -455,7 +455,7 @@ static void hear_session_rows(struct lock_session *session, const struct lock_pg
 /* Another has made the table at the same time. */
 static bool is_there_already(const char *sqlstate)
 {
-    return strcmp(sqlstate, "42P07") == 0 || strcmp(sqlstate, "23505") == 0;
+    return strcmp(sqlstate, "42P07") == 0 || strcmp(sqlstate, "42710") == 0 || strcmp(sqlstate, "23505") == 0;
 }
 
 /* Not for this role, these settings, this schema. */

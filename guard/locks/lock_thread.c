@@ -370,10 +370,11 @@ static bool end_lock_mail(struct guard_locks *locks)
 /* The provider says nothing any more. What is not confirmed ends with its lease. */
 static void abandon_what_is_open(struct guard_locks *locks)
 {
-    while (locks->giving != NULL)
-        tell_lock_given(locks->giving->of, GUARD_LOCK_UNKNOWN);
-    while (locks->looks != NULL)
-        end_look(locks->looks->of, GUARD_LOCK_CLOSING, "the locks are closing");
+    struct lock_mail *mail, *next;
+    DL_FOREACH_SAFE (locks->giving, mail, next)
+        tell_lock_given(mail->of, GUARD_LOCK_UNKNOWN);
+    DL_FOREACH_SAFE (locks->looks, mail, next)
+        end_look(mail->of, GUARD_LOCK_CLOSING, "the locks are closing");
 }
 
 static void end_locks(struct guard_locks *locks)

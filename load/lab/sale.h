@@ -9,7 +9,8 @@
  *
  * 70 pieces are there at the beginning, 30 more come when 34 were ordered. Every way sells twice: once with nothing wrong,
  * and once (`struck`) where the process that is about to commit the 34th order is killed, and Redis is killed and comes
- * back empty under the 67th. Neither is timed: a trigger on the orders waits for an advisory lock of the controller's.
+ * back empty under the 67th; under the last one, where a lock outside of the database guards it. Neither is timed: a trigger
+ * on the orders waits for an advisory lock of the controller's.
  *
  * The truth is the table of orders in PostgreSQL; a buyer's own idea of it counts only for its latency and its turn.
  *

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fleetlock_test.c - fleetlock from outside: real processes, a real Redis, real signals.
+ * fleetlock_test.c - fleetlock from outside: real processes, real servers of all providers, real signals.
  *
  * HOLD is a COMMAND that says that it has begun and lasts until something ends it.
  */
+#include "guard/locks.h"
 #include "load/base/clock.h"
 #include "load/base/net.h"
 #include "load/base/proc.h"
@@ -20,7 +21,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { LIMIT_MS = 30000, ARGUMENTS_MAX = 24, TEXT_BYTES = 4096, PATH_BYTES = PROC_PATH_BYTES + 32 };
+enum {
+    MASTERS = 3,
+    LIMIT_MS = 30000,
+    ARGUMENTS_MAX = 24,
+    TEXT_BYTES = 4096,
+    PATH_BYTES = PROC_PATH_BYTES + 32
+};
 
 #define HOLD "--", "sh", "-c", "echo began $FLEETLOCK_NAME $FLEETLOCK_FENCE $$; exec sleep 600"
 /* It does not go when it is told. */
@@ -30,6 +37,9 @@ static struct stack_redis redis;
 static char folder[PROC_PATH_BYTES];
 static char program[256];
 static unsigned runs;
+static const char *urls;   /* what FLEETLOCK_URL says; NULL: that of the Redis */
+static const char *how[6]; /* further arguments of each; ends with NULL */
+static struct stack_redis masters[MASTERS];
 
 /* One fleetlock. */
 struct run {
@@ -43,17 +53,25 @@ static bool up(void)
     const char *slash = strrchr(catalogd, '/');
     snprintf(program, sizeof program, "%.*s/fleetlock", slash != NULL ? (int)(slash - catalogd) : 1,
              slash != NULL ? catalogd : ".");
+    for (size_t i = 0; i < MASTERS; i++) {
+        if (!stack_redis_start(&masters[i], NULL))
+            return false;
+    }
     return stack_redis_start(&redis, NULL) && proc_folder("fleetlock", NULL, folder);
 }
 
 static bool down(void)
 {
+    for (size_t i = 0; i < MASTERS; i++)
+        stack_redis_stop(&masters[i]);
     stack_redis_stop(&redis);
     return true;
 }
 
 static bool empty(void)
 {
+    urls = NULL;
+    memset(how, 0, sizeof how);
     stack_redis_resume(&redis);
     freeReplyObject(stack_redis_command(&redis, "FLUSHALL"));
     return true;
@@ -62,15 +80,15 @@ static bool empty(void)
 static struct run start_arguments(const char *const *words)
 {
     const char *argv[ARGUMENTS_MAX + 1] = {program};
-    char url[sizeof redis.url + 16];
+    char url[512];
     struct run run;
     size_t count = 1;
-    while (words[count - 1] != NULL && count < ARGUMENTS_MAX) {
-        argv[count] = words[count - 1];
-        count++;
-    }
+    for (size_t i = 0; how[i] != NULL; i++)
+        argv[count++] = how[i];
+    for (size_t i = 0; words[i] != NULL && count < ARGUMENTS_MAX; i++)
+        argv[count++] = words[i];
     snprintf(run.output, sizeof run.output, "%s/%u", folder, runs++);
-    snprintf(url, sizeof url, "FLEETLOCK_URL=%s", redis.url);
+    snprintf(url, sizeof url, "FLEETLOCK_URL=%s", urls != NULL ? urls : redis.url);
     const char *const settings[] = {url, NULL};
     run.pid =
         proc_start(&(struct proc_options){.argv = argv, .settings = settings, .output_path = run.output});
@@ -334,6 +352,121 @@ TEST(a_command_does_not_outlive_a_fleetlock_that_is_killed)
     wait_begun(&next);
     kill(next.pid, SIGTERM);
     assert_int_equal(status_of(&next), 128 + SIGTERM);
+}
+
+/* It was stopped past its lease: nothing is left for a grace. */
+TEST(a_command_has_no_grace_beyond_the_lease_when_fleetlock_is_killed)
+{
+    enum { LEASE_MS = 3000, GRACE_MS = 1000 };
+    struct run run = start("x", "--lease", "3s", "--grace", "1s", CLING);
+    const struct begun begun = wait_begun(&run);
+    kill(run.pid, SIGSTOP);
+    expect_status("x", "0 holders");
+    kill(run.pid, SIGKILL);
+    wait_gone(begun.pid, clock_after_ms(GRACE_MS / 2));
+    assert_true(proc_wait(run.pid, LIMIT_MS, NULL));
+}
+
+/* ---- how it was started ---- */
+
+TEST(a_signal_that_is_ignored_does_not_end_the_wait)
+{
+    struct run holder = start("x", HOLD);
+    wait_begun(&holder);
+    struct run waiter = start("outer", "--", "env", "--ignore-signal=HUP", program, "x", "--", "sh", "-c",
+                              "echo began x 0 $$");
+    expect_status("x", "1 waiting");
+    kill(waiter.pid, SIGHUP);
+    kill(holder.pid, SIGTERM);
+    assert_int_equal(status_of(&holder), 128 + SIGTERM);
+    expect(waiter, 0, "began x");
+}
+
+TEST(the_end_of_a_command_is_heard_of_where_that_signal_was_ignored)
+{
+    expect(start("outer", "--", "env", "--ignore-signal=CHLD", program, "x", "--", "true"), 0, "");
+}
+
+TEST(options_may_follow_names_wherever_it_runs)
+{
+    expect(start("outer", "--", "env", "POSIXLY_CORRECT=1", program, "x", "--wait", "0", "--", "sh", "-c",
+                 "echo [$FLEETLOCK_NAME]"),
+           0, "[x]");
+}
+
+TEST(a_status_that_nobody_can_be_told_is_71)
+{
+    expect(start("outer", "--", "sh", "-c", "exec \"$0\" x --status >/dev/full", program), 71,
+           "No space left");
+}
+
+/* ---- the other providers ---- */
+
+static bool use(enum guard_lock_provider which, const char *name, const char *its_urls)
+{
+    urls = its_urls;
+    how[0] = "--provider";
+    how[1] = name;
+    if (guard_locks_has(which))
+        return true;
+    expect(start("x", "--", "true"), 64, "was built without it");
+    return false;
+}
+
+static void take_turns(void)
+{
+    struct run first = start("x", HOLD);
+    const struct begun one = wait_begun(&first);
+    expect_status("x", "1 holder");
+    expect(start("x", "--wait", "1s", "--", "true"), 75, "not acquired in time");
+    struct run second = start("x", HOLD);
+    kill(first.pid, SIGTERM);
+    assert_int_equal(status_of(&first), 128 + SIGTERM);
+    const struct begun two = wait_begun(&second);
+    assert_true(two.fence > one.fence);
+    kill(second.pid, SIGTERM);
+    assert_int_equal(status_of(&second), 128 + SIGTERM);
+    expect_status("x", "0 holders");
+}
+
+/* A connection string of libpq has spaces, and is one URL all the same. */
+TEST(postgres_takes_turns_and_loses_the_lock_with_its_session)
+{
+    static struct stack_postgres postgres;
+    if (!use(GUARD_LOCKS_POSTGRES, "postgres", postgres.socket_url))
+        return;
+    assert_true(stack_postgres_start(&postgres, 20));
+    take_turns();
+    struct run run = start("x", HOLD);
+    const struct begun begun = wait_begun(&run);
+    assert_true(stack_postgres_query(
+        postgres.url,
+        "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted", NULL, 0));
+    expect(run, 74, "the lock is lost");
+    wait_gone(begun.pid, clock_after_ms(LIMIT_MS));
+    stack_postgres_stop(&postgres);
+}
+
+TEST(zookeeper_takes_turns)
+{
+    static struct stack_zookeeper zookeeper;
+    if (!use(GUARD_LOCKS_ZOOKEEPER, "zookeeper", zookeeper.url))
+        return;
+    assert_true(stack_zookeeper_start(&zookeeper, 1));
+    take_turns();
+    stack_zookeeper_stop(&zookeeper);
+}
+
+/* The masters have been up for a while: they do not vote before. */
+TEST(redlock_takes_turns)
+{
+    char three[sizeof masters[0].url * MASTERS];
+    snprintf(three, sizeof three, "%s %s %s", masters[0].url, masters[1].url, masters[2].url);
+    use(GUARD_LOCKS_REDLOCK, "redlock", three);
+    how[2] = "--mutex";
+    how[3] = "--max-lease=4s";
+    how[4] = "--lease=4s";
+    take_turns();
 }
 
 /* ---- what is wrong ---- */

@@ -98,6 +98,8 @@ static bool is_wanted(const struct lock_sim *sim, const struct lock_token *token
 static void check_renewal(struct lock_sim *sim, const struct lock_command *command)
 {
     const struct lock_process *process = &sim->process[command->process];
+    if (sim->token[command->token].heard_us == sim->course.now_us)
+        return; /* late, and the request is about to be answered */
     if (!has_slept(sim, process) && !is_wanted(sim, &sim->token[command->token]) &&
         !is_renewed_rightly(sim, command->token, command->sent_local_us))
         lock_sim_fail(sim, "p%u renews t%u, which nobody holds any more", command->process, command->token);
@@ -183,6 +185,7 @@ static void take_replied(struct lock_sim *sim, struct lock_token *token, const s
         memcpy(token->fence, reply->fence, sizeof token->fence);
         token->valid_us = rightly_valid_us(token, command);
         token->not_held = false;
+        token->heard_us = sim->course.now_us;
         sim->seen[LOCK_SEEN_LATE_GRANT] +=
             lock_process_now_us(&sim->process[command->process]) >= token->valid_us;
     }
@@ -416,6 +419,17 @@ static bool has_reason(const struct lock_sim *sim, const struct lock_client *cli
     return false;
 }
 
+/* By its own hold_ms, or because it came to a hold whose renewals had stopped, too late for another one. */
+static bool may_end(const struct lock_sim *sim, const struct lock_client *client)
+{
+    for (uint32_t i = 0; i < sim->held_count; i++) {
+        const struct lock_client *other = &sim->client[sim->held[i]];
+        if (other->request.hold_ms != 0 && (other == client || shares_with(client, other)))
+            return true;
+    }
+    return false;
+}
+
 void lock_check_lost(struct lock_sim *sim, const struct lock_client *client)
 {
     const struct lock_process *process = &sim->process[client->process];
@@ -432,7 +446,7 @@ void lock_check_lost(struct lock_sim *sim, const struct lock_client *client)
     if (has_reason(sim, client))
         return;
     sim->seen[LOCK_SEEN_LOST_EARLY]++;
-    if (sim->params.calm && client->request.hold_ms == 0)
+    if (sim->params.calm && !may_end(sim, client))
         lock_sim_fail(sim, "#%u is lost although nothing is wrong", index);
     bool seen = client->valid_until_us != 0; /* else it was over when it was granted, with what it shares */
     if (seen && left_us + late_us < warn_us(sim, client, false) && !has_slept(sim, process))

@@ -161,6 +161,7 @@ struct lock_token {
     size_t count;
     bool overtakes, asked, doubt; /* doubt: a take was not answered */
     uint32_t renewals_out;
+    uint64_t heard_us;      /* its process heard that it is granted */
     uint64_t over_us;       /* the answer to a take has ended it */
     uint64_t told_us;       /* its process was last told that it may ask */
     uint64_t gave_us;       /* a give was sent: last */
