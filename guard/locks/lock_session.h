@@ -14,7 +14,7 @@
  *
  *   key      the first 8 bytes of SHA-256 of the row's name; two names with one key wait for each other
  *   queue    the server's own lock manager: trying passes nobody that waits
- *   lease    the server ends a session that is silent for so long (idle_session_timeout). That is never sooner than the
+ *   lease    the server ends a session that is silent for this long (idle_session_timeout). That is never sooner than the
  *            core thinks, because the core counts from the sending of what the server answers
  *   fence    the row of lock_fences with that name: an exclusive grant adds 1, a reader sees what is there. While a
  *            transaction has the row FOR SHARE the next exclusive grant waits in NUMBERING

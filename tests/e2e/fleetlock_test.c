@@ -270,7 +270,7 @@ TEST(a_bounded_wait_ends_with_75_and_leaves_no_place_in_the_queue)
 {
     struct run holder = start("x", HOLD);
     wait_begun(&holder);
-    expect(start("x", "--wait", "300ms", "--", "true"), 75, "not acquired in time, 0 waited in front");
+    expect(start("x", "--wait", "300ms", "--", "true"), 75, "not acquired in time; waiting in front: 0");
     expect_status("x", "1 holder, 0 waiting");
     kill(holder.pid, SIGTERM);
     assert_int_equal(status_of(&holder), 128 + SIGTERM);
