@@ -83,7 +83,7 @@ struct sale_slot {
     bool complains;             /* of refused statements, on stderr: the controller's */
 };
 
-/* A thread that waits for a slot; on its stack. */
+/* A thread that waits for a slot. */
 struct sale_place {
     pthread_cond_t lent;
     struct sale_slot *slot; /* NULL: not yet */
