@@ -24,14 +24,14 @@
 #                     (half an hour, 6 GB of memory)
 #   make bench        the measurements the README quotes
 #   make peers        the known caches on the same work, side by side (6 minutes): T="nginx catalogd burst" JSON=FILE
-#   make lab          the locks of the literature and what breaks each (8 minutes): T="redisson guard changed", T=queue
+#   make lab          the locks of the literature and what breaks each (7 minutes): T="redisson guard changed", T=queue
 #                     JSON=FILE
 #   make lint         include directions, format, cppcheck, clang-tidy
 #   make format       applies .clang-format
 #   make empty-root   what guard/README.md says, in a Debian that has nothing yet; needs root and a mirror (a minute)
-#   make amalgamation build/amalgamation/guard.c and guard.h: the guard as one file
-#   make install      catalogd, fleetlock and its man page, libguard.a, its headers and its pkg-config file under
-#                     $(DESTDIR)$(PREFIX)
+#   make amalgamation build/amalgamation/guard.c, guard.h and locks.h: the guard as one file
+#   make install      catalogd, fleetlock and its man page, libguard.a, its headers and its pkg-config file (use it
+#                     with --static) under $(DESTDIR)$(PREFIX)
 #   make clean        removes build/
 #   make help         prints this
 #
@@ -374,12 +374,12 @@ lint: $(GUARD_MADE) $(BUILD)/app_statements.h $(BUILD)/page_template.h
 	@sh load/lint.sh
 	clang-format --dry-run -Werror $(SOURCES) $(HEADERS)
 	cppcheck --quiet -j $(LINT_JOBS) --std=c11 --enable=warning,portability,performance --inline-suppr --error-exitcode=1 \
-	    $(CPPCHECK_OFF:%=--suppress=%) --include=/usr/include/utlist.h -D_GNU_SOURCE \
+	    $(CPPCHECK_OFF:%=--suppress=%) --include=/usr/include/utlist.h -D_GNU_SOURCE $(filter -DGUARD_%,$(GUARD_CFLAGS)) \
 	    -I. -I$(BUILD) -I$(GUARD_BUILD) -I$(GUARD_DIR) $(CHECKED)
 	@rm -f $(BUILD)/tidy.*
 	@echo "  clang-tidy, $(LINT_JOBS) at a time"
 	@echo $(CHECKED) | xargs -P $(LINT_JOBS) -n 6 sh -c 'clang-tidy --quiet --warnings-as-errors="*" --checks="$(TIDY_CHECKS)" "$$@" -- \
-	    -std=c11 -D_GNU_SOURCE -I. -I$(BUILD) -I$(GUARD_BUILD) -I$(GUARD_DIR) $(PACKAGE_CFLAGS) 2>$(BUILD)/tidy.$$$$ || \
+	    -std=c11 -D_GNU_SOURCE $(filter -DGUARD_%,$(GUARD_CFLAGS)) -I. -I$(BUILD) -I$(GUARD_BUILD) -I$(GUARD_DIR) $(PACKAGE_CFLAGS) 2>$(BUILD)/tidy.$$$$ || \
 	    { cat $(BUILD)/tidy.$$$$ >&2; exit 1; }' tidy
 
 LINT_JOBS = $(shell nproc)

@@ -12,7 +12,7 @@
 # and CFLAGS are used; everything made goes into GUARD_BUILD. Nothing is installed, no target of yours is
 # taken, and the first target of your Makefile stays the default one.
 #
-# Only what guard.h declares is visible in GUARD_LIB: a function of yours may well be called redis_open. Link
+# Only what guard.h and locks.h declare is visible in GUARD_LIB: a function of yours may well be called redis_open. Link
 # time optimization ends at that border, so -flto is left out here. GUARD_PARTS has the same objects with
 # all their symbols, for tests of the inside.
 #
@@ -45,7 +45,6 @@ GUARD_LOCKS_WITH := $(if $(call guard_finds,libpq-fe.h,-lpq,$(GUARD_POSTGRES_CFL
 GUARD_LOCKS_WITH += $(if $(call guard_finds,zookeeper/zookeeper.h,-lzookeeper_mt),zookeeper)
 endif
 # A provider whose file was not copied, or was taken out, is none.
-GUARD_LOCKS_WITH := $(foreach with,$(GUARD_LOCKS_WITH),$(if $(wildcard $(GUARD_DIR)/locks/lock_$(with).c),$(with)))
 ifneq ($(filter postgres,$(GUARD_LOCKS_WITH)),)
 GUARD_CFLAGS += -DGUARD_LOCKS_WITH_POSTGRES $(GUARD_POSTGRES_CFLAGS)
 GUARD_LOCKS_LIBS += -lpq

@@ -18,11 +18,13 @@
  * alone (Kleppmann, How to do distributed locking, 2016).
  *
  *   An efficiency lock  saves work: two that do it at once cost time, not data. Every lock here is one.
- *   A fenced lock       also hands the fencing number of its grant to whatever is written, and that refuses a lower
- *                       number than it has seen. This, or the database's own locks, is for work that two must not do.
+ *   A fenced lock       also hands the fencing number of its grant to whatever it writes to, before it reads what its
+ *                       write depends on; that refuses a number lower than one it has seen. This, or the database's own
+ *                       locks, is for work that two must not do.
  *
- * Every grant carries a fencing number for each name; that of an exclusive grant is above all earlier ones of its name.
- * With REDIS and REDLOCK it may repeat if the last number is lost before a clock that was set back has caught up with it.
+ * Every grant carries a fencing number for each name; that of an exclusive grant is above all earlier ones of its name. It
+ * fits a bigint of SQL, and only numbers of one provider and namespace can be compared. With REDIS and REDLOCK a number may
+ * repeat if the last one is lost before a clock that was set back has caught up with it.
  *
  * When two may hold a name at once, besides a holder that was paused:
  *
@@ -40,8 +42,8 @@
  * Once       An accepted request is answered exactly once, never from inside the call that made it, also when it is
  *            cancelled or the locks close. A refused one (a status other than OK from guard_lock()) never is.
  *            What one thread asks for and gives back is done in that order.
- * Ownership  Arguments are *copied*. A hold is *yours* until guard_unlock() takes it. Handles are closed with **, which
- *            leaves NULL.
+ * Ownership  Arguments are *copied*. A hold is *yours* until guard_unlock() takes it. What closes or takes a handle gets its
+ *            address, and leaves NULL there.
  * Time       Spans are milliseconds. Validity is counted on a monotonic clock that goes on while the machine sleeps,
  *            from the instant at which the last confirmed acquire or renewal was *sent*.
  * Errors     0 is OK. BUSY is an answer, not an error. `struct guard_error` is the caller's and may be NULL; its text
@@ -60,7 +62,7 @@ extern "C" {
 #endif
 
 struct guard_locks; /* one provider; owns a thread and its connections */
-struct guard_owner; /* in whose name a lock is held: its requests re-enter its locks, on any thread */
+struct guard_owner; /* on whose behalf a lock is held: its requests re-enter its locks, on any thread */
 struct guard_hold;  /* what was granted; any thread may give it back */
 
 enum guard_lock_kind {
@@ -75,9 +77,9 @@ enum guard_lock_kind {
 enum guard_lock_status {
     GUARD_LOCK_OK = 0,
     GUARD_LOCK_BUSY,        /* others had it until wait_ms was over. LATCH: not open yet */
-    GUARD_LOCK_UNREACHABLE, /* the provider did not answer within wait_ms: neither granted nor refused */
+    GUARD_LOCK_UNREACHABLE, /* no answer of the provider within wait_ms: neither granted nor refused */
     GUARD_LOCK_LOST,        /* unlock: the lease had ended, or the provider has forgotten it */
-    GUARD_LOCK_UNKNOWN,     /* unlock: not confirmed; it ends with its lease at the latest */
+    GUARD_LOCK_UNKNOWN,     /* unlock: not confirmed; the lock ends with its lease at the latest */
     GUARD_LOCK_CANCELLED,   /* guard_lock_cancel() */
     GUARD_LOCK_CLOSING,     /* guard_locks_close() */
     GUARD_LOCK_SHED,        /* max_requests wait here already */
@@ -106,40 +108,39 @@ enum { GUARD_LOCK_NAMES_MAX = 8, GUARD_LOCK_NAME_BYTES_MAX = 4096, GUARD_LOCK_UN
 struct guard_locks_config {
     size_t struct_size; /* sizeof(struct guard_locks_config) */
     enum guard_lock_provider provider;
-    /* Copied. REDIS: redis://... or unix://..., as guard_config.redis_url; REDLOCK: 3, 5, 7 or 9 of these; POSTGRES: one
-     * connection string of libpq; ZOOKEEPER: one, "host:port,host:port[/chroot]". Others' keys must not be evicted with
-     * the locks': give REDIS `noeviction`. */
+    /* Copied. REDIS: one, redis://... or unix://..., as guard_config.redis_url; NULL: redis://127.0.0.1:6379/0. REDLOCK: 3,
+     * 5, 7 or 9 of these. POSTGRES: one connection string of libpq. ZOOKEEPER: one, "host:port,host:port[/chroot]". A
+     * Redis of locks evicts nothing: `noeviction`. */
     const char *const *urls;
     size_t url_count;
     const char *name_space;    /* separates applications; 1..32 of [A-Za-z0-9._-]; copied */
     uint32_t limit_ms;         /* of one command to the provider */
     uint32_t connect_limit_ms; /* of connecting to it, login included */
-    uint32_t max_lease_ms;     /* these three are the same in the whole namespace */
-    uint32_t place_ms;         /* a waiter that is not heard of for so long loses its place */
+    uint32_t max_lease_ms;     /* this and the next two must be the same in all of a namespace */
+    uint32_t place_ms;         /* a waiter that is not heard of for this long loses its place */
     uint32_t
-        fence_ms; /* an idle name's fencing number is kept for so long; later ones go on above it all the same */
-    uint32_t warn_ms;      /* `lost` is told so long before the validity ends; 0: a sixth of the lease */
+        fence_ms; /* an idle name's fencing number is kept for this long; later ones go on above it even so */
+    uint32_t warn_ms;      /* `lost` is told this long before the validity ends; 0: a sixth of the lease */
     uint32_t max_requests; /* waiting in this process; SHED beyond */
     bool
-        wait_after_restart; /* REDIS: grants nothing while Redis is up for less than max_lease_ms; REDLOCK always */
+        wait_after_restart; /* REDIS: grants nothing until it has been up for max_lease_ms; REDLOCK always does so */
     guard_log *log;         /* as in guard_config; likewise lent */
     void *log_context;
 };
 #define GUARD_LOCKS_CONFIG_DEFAULTS                                                                          \
     {                                                                                                        \
-        .struct_size = sizeof(struct guard_locks_config), .provider = GUARD_LOCKS_REDIS,                     \
-        .urls = (const char *const[]){"redis://127.0.0.1:6379/0"}, .url_count = 1, .name_space = "default",  \
-        .limit_ms = 250, .connect_limit_ms = 1000, .max_lease_ms = 60000, .place_ms = 3000,                  \
-        .fence_ms = 3600000, .warn_ms = 0, .max_requests = 10000, .wait_after_restart = false, .log = NULL,  \
-        .log_context = NULL                                                                                  \
+        .struct_size = sizeof(struct guard_locks_config), .provider = GUARD_LOCKS_REDIS, .urls = NULL,       \
+        .url_count = 1, .name_space = "default", .limit_ms = 250, .connect_limit_ms = 1000,                  \
+        .max_lease_ms = 60000, .place_ms = 3000, .fence_ms = 3600000, .warn_ms = 0, .max_requests = 10000,   \
+        .wait_after_restart = false, .log = NULL, .log_context = NULL                                        \
     }
 
 /* Starts the thread; does not wait for the provider. OK, INVALID, NO_MEMORY. */
 GUARD_API enum guard_status guard_locks_open(const struct guard_locks_config *config,
                                              struct guard_locks **locks, struct guard_error *error);
-/* Answers what waits with CLOSING, tells holders `lost`, gives everything back; at most drain_ms. Holds that are still out
- * are lost; guard_unlock() frees each, and calls `done` from inside. Likewise owners. OK; UNKNOWN: not all was confirmed, it
- * ends with its lease; INVALID: from a callback, nothing was done. */
+/* Answers what waits with CLOSING, tells holders `lost`, gives everything back; takes at most drain_ms. Holds that are still
+ * out are lost; guard_unlock() frees each, and calls `done` before it returns. Likewise owners. OK; UNKNOWN: not all was
+ * confirmed, what was not ends with its lease; INVALID: from a callback, nothing was done. */
 GUARD_API enum guard_lock_status guard_locks_close(struct guard_locks **locks, uint32_t drain_ms);
 
 /* Re-entrance: a request for a name that its owner holds is granted at once and counted; the name is free once all are
@@ -155,13 +156,13 @@ struct guard_lock_result {
     uint64_t fence[GUARD_LOCK_NAMES_MAX]; /* OK: one for each name, in the request's order */
     uint32_t waited_ms;
     uint32_t
-        before; /* BUSY: so many stood in front, as of the last refusal; LATCH: so many parties were missing */
+        before; /* BUSY: waiters in front at the last refusal, holders not counted; LATCH: parties missing */
     const char *why; /* INVALID, UNREACHABLE: one line, lent until the callback returns; else NULL */
 };
 typedef void guard_lock_answered(void *context, const struct guard_lock_result *result);
 /* Once for a hold, at least warn_ms before anybody else can be granted it, if this process runs and the provider has
- * not forgotten it; it does not begin after guard_unlock() was called, and is over before that one's `done` is. The hold is
- * still to be given back. `why` is one line, lent. */
+ * not forgotten it. One that meets guard_unlock() is over before `done` is called; none follows. The hold must still be given
+ * back. `why` is one line, lent. */
 typedef void guard_lock_lost(void *context, struct guard_hold *hold, const char *why);
 
 struct guard_lock_request {
@@ -171,10 +172,10 @@ struct guard_lock_request {
     size_t count;
     uint32_t units,
         limit; /* PERMITS: 1..999999 and units <= limit, the same limit for all of a name; LATCH */
-    struct guard_owner *owner;     /* NULL: nobody's, never re-entrant */
-    uint32_t wait_ms;              /* 0: ask once; UINT32_MAX: for ever */
-    uint32_t lease_ms;             /* a dead holder blocks for so long; 4 * limit_ms .. max_lease_ms */
-    uint32_t hold_ms;              /* it is not renewed beyond this; 0: for as long as the process lives */
+    struct guard_owner *owner; /* NULL: nobody's, never re-entrant */
+    uint32_t wait_ms;  /* 0: once, UNREACHABLE after connect_limit_ms + 2 * limit_ms; UINT32_MAX: for ever */
+    uint32_t lease_ms; /* a dead holder blocks for this long; 4 * limit_ms .. max_lease_ms */
+    uint32_t hold_ms;  /* it is renewed for at most this long; 0: for as long as the process lives */
     guard_lock_answered *answered; /* not used by guard_lock_wait() */
     guard_lock_lost *lost;         /* may be NULL */
     void *context;
@@ -186,7 +187,7 @@ struct guard_lock_request {
         .hold_ms = 0, .answered = NULL, .lost = NULL, .context = NULL                                        \
     }
 
-/* `ticket` may be NULL. OK: it will be answered. SHED, CLOSING, INVALID, NO_MEMORY. */
+/* `ticket` may be NULL. OK: it will be answered. SHED, CLOSING, INVALID, NO_MEMORY: it will not. */
 GUARD_API enum guard_lock_status guard_lock(struct guard_locks *locks,
                                             const struct guard_lock_request *request, guard_ticket *ticket,
                                             struct guard_error *error);
@@ -206,10 +207,11 @@ GUARD_API enum guard_lock_status guard_unlock_wait(struct guard_hold **hold);
 /* What is left of its validity, also after `lost` was told early: the time to stop in. 0: over, or the provider has
  * forgotten it. Ask right before what cannot be undone. */
 GUARD_API uint32_t guard_hold_left_ms(const struct guard_hold *hold);
-/* A descriptor that becomes readable once it is lost, to poll(). Never read from it or close it. -1: none could be made. */
+/* A descriptor to poll(): readable once `lost` is told. Never read from it or close it; it is closed with the hold. -1: none
+ * could be made. */
 GUARD_API int guard_hold_lost_fd(struct guard_hold *hold);
 
-/* GUARD_SCOPED_HOLD hold = result.hold; is given back when the block is left (gcc and clang). */
+/* GUARD_SCOPED_HOLD hold = result.hold; when the block is left, guard_unlock_wait() gives it back (gcc and clang). */
 GUARD_API void guard_unlock_scoped(struct guard_hold **hold);
 #define GUARD_SCOPED_HOLD __attribute__((cleanup(guard_unlock_scoped))) struct guard_hold *
 
@@ -229,7 +231,7 @@ struct guard_lock_view {
     uint32_t seen_count; /* of them, holders first, then those that wait in their order */
     struct guard_lock_seen seen[GUARD_LOCK_SEEN_MAX];
 };
-/* Who has a name and who waits for it. Blocks, at most connect_limit_ms + 2 * limit_ms. OK, UNREACHABLE, CLOSING,
+/* What holds a name and what waits for it. Blocks, at most connect_limit_ms + 2 * limit_ms. OK, UNREACHABLE, CLOSING,
  * INVALID, NO_MEMORY. */
 GUARD_API enum guard_lock_status guard_lock_look(struct guard_locks *locks, const char *name,
                                                  struct guard_lock_view *view, struct guard_error *error);

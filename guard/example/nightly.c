@@ -17,8 +17,9 @@ int main(int argc, char **argv)
     struct guard_locks *locks = NULL;
     struct guard_lock_result result;
     struct guard_error error;
+    const char *url = argv[1];
     if (argc > 1)
-        config.urls = (const char *const[]){argv[1]};
+        config.urls = &url;
     if (guard_locks_open(&config, &locks, &error) != GUARD_OK) {
         fprintf(stderr, "%s\n", error.text);
         return 1;

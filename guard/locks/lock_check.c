@@ -45,9 +45,8 @@ static enum guard_status check_provider(const struct guard_locks_config *config,
 static enum guard_status check_url_count(const struct guard_locks_config *config, struct guard_error *error)
 {
     const char *name = PROVIDER_NAMES[config->provider];
-    if (config->urls == NULL)
-        return check_failed(error, GUARD_INVALID,
-                            "guard_locks_config.urls is NULL; e.g. redis://host:6379/0");
+    if (config->urls == NULL && config->provider != GUARD_LOCKS_REDIS)
+        return check_failed(error, GUARD_INVALID, "guard_locks_config.urls is NULL; %s has no default", name);
     if (config->provider != GUARD_LOCKS_REDLOCK && config->url_count != 1)
         return check_failed(error, GUARD_INVALID, "guard_locks_config.url_count is %zu; %s takes one",
                             config->url_count, name);
@@ -62,7 +61,7 @@ static enum guard_status check_url_count(const struct guard_locks_config *config
 /* A master that is named twice would vote twice. No URL is repeated in a text: it may hold a password. */
 static enum guard_status check_urls(const struct guard_locks_config *config, struct guard_error *error)
 {
-    for (size_t i = 0; i < config->url_count; i++) {
+    for (size_t i = 0; i < config->url_count && config->urls != NULL; i++) {
         if (config->urls[i] == NULL)
             return check_failed(error, GUARD_INVALID, "guard_locks_config.urls[%zu] is NULL", i);
         for (size_t earlier = 0; earlier < i; earlier++)

@@ -178,7 +178,6 @@ void lock_core_replied(struct lock_core *core, uint64_t now_us, uint64_t op, con
         lock_line_replied(line, reply);
     if (request != NULL && !request->is_answered)
         lock_set_alarm(core, &request->deadline, deadline_us);
-    ring_all(core);
 }
 
 /* ---- hints ---- */

@@ -5,13 +5,13 @@
  * libpq closes its socket, and may open another with the same number, inside almost any call. So the socket is watched
  * only between two calls: unwatch_pg() before the first, watch_pg() after the last.
  */
-#ifdef GUARD_LOCKS_WITH_POSTGRES
-
 #include "lock_pg.h"
 #include <assert.h>
-#include <libpq-fe.h>
 #include <stdio.h>
 #include <string.h>
+
+#ifdef GUARD_LOCKS_WITH_POSTGRES
+#include <libpq-fe.h>
 
 /* ---- texts ---- */
 

@@ -8,9 +8,9 @@
  *     replied(), told(), dropped(), link() <--+------ ended ------------------+
  *
  * A session takes all names of its token, so one that has some never needs another for the rest. Tokens that find no
- * session stand in line here, in their order. A take that is refused leaves its token at the server;
- * once it is granted there the core is told, asks again, and that take fetches the number. A session whose lock was given
- * back serves the next token; the server ends one that has nothing to do for a lease.
+ * session stand in line here, in their order. A take that is refused leaves its token at the server; once it is granted
+ * there the core is told, asks again, and that take fetches the numbers. A session whose locks were given back serves the
+ * next token; the server ends one that has nothing to do for a lease.
  *
  * The link is up as long as there is a session: while it is down the core asks for nothing and renews nothing. It is up,
  * too, where a server answers that cannot be used, for that is to be told. When connecting fails one session tries again,
@@ -18,8 +18,6 @@
  *
  * What the core hears comes last in every function, when everything here is in order: it may act at once, and close.
  */
-#ifdef GUARD_LOCKS_WITH_POSTGRES
-
 #include "../base/chance.h"
 #include "../base/check.h"
 #include "../base/clock.h"
@@ -30,6 +28,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
+
+#ifdef GUARD_LOCKS_WITH_POSTGRES
 
 enum {
     SESSIONS_MAX = 8,
@@ -79,6 +79,7 @@ struct lock_postgres {
     struct lock_provider face; /* first */
     struct guard_host *host;
     const struct guard_locks_config *config;
+    struct say *say;
     struct lock_provider_hooks hooks;
     struct pg_seat seats[SESSIONS_ALL];
     struct pg_token *tokens; /* owned, by their text */
@@ -284,11 +285,15 @@ static bool note_pg_failure(struct lock_postgres *self, enum lock_reply_kind ver
     self->verdict = verdict;
     snprintf(self->why, sizeof self->why, "%s", why);
     host_timer_set(self->host, &self->again, clock_now_us() + in_ms * UINT64_C(1000));
+    if (is_news)
+        say(self->say, SAY_REDIS, SAY_BAD, "locks: %s", why); /* the subject of whatever holds the locks */
     return is_news;
 }
 
 static void note_pg_success(struct lock_postgres *self)
 {
+    if (self->is_failing)
+        say(self->say, SAY_REDIS, SAY_GOOD, "locks: PostgreSQL is up");
     self->is_failing = false;
     self->failures = 0;
     self->why[0] = '\0';
@@ -679,6 +684,7 @@ static void init_pg(struct lock_postgres *self, const struct lock_provider_confi
                                         .close = close_pg};
     self->host = config->host;
     self->config = config->locks;
+    self->say = config->say;
     self->hooks = config->hooks;
     self->answering = (struct host_soon){.run = tell_pg_answers, .context = self};
     self->again = (struct host_timer){.run = connect_to_pg_again, .context = self};

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* lock_session.c - see lock_session.h. */
-#ifdef GUARD_LOCKS_WITH_POSTGRES
-
 #include "lock_session.h"
 #include "../base/clock.h"
 #include "../base/digest.h"
@@ -10,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#ifdef GUARD_LOCKS_WITH_POSTGRES
 
 enum {
     OLDEST_SERVER = 140000, /* idle_session_timeout */
@@ -48,6 +48,7 @@ static const char *const try_sql[] = {TRY_SQL("pg_try_advisory_lock"),
                                       TRY_SQL("pg_try_advisory_lock_shared")};
 static const char *const lock_sql[] = {"SELECT pg_advisory_lock($1::int8)",
                                        "SELECT pg_advisory_lock_shared($1::int8)"};
+
 /* $1 name, $2 what is added */
 static const char raise_sql[] =
     "INSERT INTO lock_fences AS fences (name, fence) VALUES ($1::text, 1) ON CONFLICT (name)"
@@ -454,7 +455,7 @@ static void hear_session_rows(struct lock_session *session, const struct lock_pg
 /* Another has made the table at the same time. */
 static bool is_there_already(const char *sqlstate)
 {
-    return strcmp(sqlstate, "42P07") == 0 || strcmp(sqlstate, "23505") == 0;
+    return strcmp(sqlstate, "42P07") == 0 || strcmp(sqlstate, "42710") == 0 || strcmp(sqlstate, "23505") == 0;
 }
 
 /* Not for this role, these settings, this schema. */

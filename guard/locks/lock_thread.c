@@ -4,9 +4,7 @@
 #include "../base/blocking.h"
 #include "../base/check.h"
 #include "../base/clock.h"
-#include "../base/uv_host.h"
 #include "lock_wire.h"
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -14,21 +12,6 @@
 #include <utlist.h>
 
 enum { REST_EVERY_MS = 2000, UNPERFORMED_MAX = 64 };
-
-lock_provider_open *lock_provider_opener(enum guard_lock_provider provider)
-{
-    static lock_provider_open *const OPENERS[] = {
-        [GUARD_LOCKS_REDIS] = lock_redis_open,
-        [GUARD_LOCKS_REDLOCK] = lock_redlock_open,
-#ifdef GUARD_LOCKS_WITH_POSTGRES
-        [GUARD_LOCKS_POSTGRES] = lock_postgres_open,
-#endif
-#ifdef GUARD_LOCKS_WITH_ZOOKEEPER
-        [GUARD_LOCKS_ZOOKEEPER] = lock_zookeeper_open,
-#endif
-    };
-    return (size_t)provider < sizeof OPENERS / sizeof *OPENERS ? OPENERS[provider] : NULL;
-}
 
 /* ---- memory ---- */
 
@@ -64,7 +47,7 @@ void lock_hold_free(struct guard_hold *hold)
 
 /* ---- what the core wants done ---- */
 
-static void make_lock_token(void *context, uint32_t units, uint32_t limit, uint32_t lease_ms,
+void lock_thread_make_token(void *context, uint32_t units, uint32_t limit, uint32_t lease_ms,
                             char out[LOCK_TOKEN_SIZE])
 {
     struct guard_locks *locks = context;
@@ -95,7 +78,7 @@ static void perform_lock_actions(struct guard_locks *locks)
     } while (count > 0);
 }
 
-static void after_lock_event(struct guard_locks *locks)
+void after_lock_event(struct guard_locks *locks)
 {
     perform_lock_actions(locks);
     host_soon(locks->host, &locks->turn_over);
@@ -137,6 +120,16 @@ static void on_lock_link(void *context, bool up, const char *why)
     locks->is_up = up;
     lock_core_link(locks->core, clock_now_us(), up, why);
     after_lock_event(locks);
+}
+
+struct lock_provider_hooks lock_thread_hooks(struct guard_locks *locks)
+{
+    return (struct lock_provider_hooks){.context = locks,
+                                        .replied = on_lock_replied,
+                                        .told = on_lock_told,
+                                        .dropped = on_lock_dropped,
+                                        .resync = on_lock_resync,
+                                        .link = on_lock_link};
 }
 
 /* ---- what the core tells the application ---- */
@@ -340,7 +333,7 @@ static void empty_lock_mail(struct guard_locks *locks)
     }
 }
 
-static void on_lock_mail(void *context)
+void lock_thread_on_mail(void *context)
 {
     struct guard_locks *locks = context;
     if (locks->phase == LOCK_ENDING)
@@ -351,17 +344,17 @@ static void on_lock_mail(void *context)
 
 /* ---- the end ---- */
 
-static void lock_host_ends(struct guard_locks *locks)
+void lock_thread_ends(struct guard_locks *locks)
 {
     host_wake_clear(&locks->wake);
     host_close(locks->host, NULL, NULL);
 }
 
-static void on_provider_closed(void *context)
+void lock_thread_on_provider_closed(void *context)
 {
     struct guard_locks *locks = context;
     locks->provider = NULL;
-    lock_host_ends(locks);
+    lock_thread_ends(locks);
 }
 
 /* True: nothing more comes in. guard_unlock() and the like do by themselves what is left to do. */
@@ -377,10 +370,11 @@ static bool end_lock_mail(struct guard_locks *locks)
 /* The provider says nothing any more. What is not confirmed ends with its lease. */
 static void abandon_what_is_open(struct guard_locks *locks)
 {
-    while (locks->giving != NULL)
-        tell_lock_given(locks->giving->of, GUARD_LOCK_UNKNOWN);
-    while (locks->looks != NULL)
-        end_look(locks->looks->of, GUARD_LOCK_CLOSING, "the locks are closing");
+    struct lock_mail *mail, *next;
+    DL_FOREACH_SAFE (locks->giving, mail, next)
+        tell_lock_given(mail->of, GUARD_LOCK_UNKNOWN);
+    DL_FOREACH_SAFE (locks->looks, mail, next)
+        end_look(mail->of, GUARD_LOCK_CLOSING, "the locks are closing");
 }
 
 static void end_locks(struct guard_locks *locks)
@@ -396,10 +390,10 @@ static void end_locks(struct guard_locks *locks)
     host_timer_stop(locks->host, &locks->limit);
     host_timer_stop(locks->host, &locks->beat);
     host_soon_stop(&locks->turn_over);
-    locks->provider->close(locks->provider, on_provider_closed, locks);
+    locks->provider->close(locks->provider, lock_thread_on_provider_closed, locks);
 }
 
-static void on_lock_limit(void *context)
+void lock_thread_on_limit(void *context)
 {
     end_locks(context);
 }
@@ -426,7 +420,7 @@ static void advance_lock_end(struct guard_locks *locks)
 
 /* ---- once per turn ---- */
 
-static void on_lock_turn_over(void *context)
+void lock_thread_on_turn_over(void *context)
 {
     struct guard_locks *locks = context;
     tell_application(locks);
@@ -434,14 +428,14 @@ static void on_lock_turn_over(void *context)
     advance_lock_end(locks);
 }
 
-static void on_lock_timer(void *context)
+void lock_thread_on_timer(void *context)
 {
     struct guard_locks *locks = context;
     lock_core_tick(locks->core, clock_now_us());
     after_lock_event(locks);
 }
 
-static void on_lock_beat(void *context)
+void lock_thread_on_beat(void *context)
 {
     struct guard_locks *locks = context;
     uint64_t now_us = clock_now_us();
@@ -455,116 +449,4 @@ bool lock_is_own_thread(struct guard_locks *locks)
     bool own = !locks->ended && pthread_equal(pthread_self(), locks->thread) != 0;
     pthread_mutex_unlock(&locks->mutex);
     return own;
-}
-
-/* ---- the beginning ---- */
-
-static void *run_locks(void *context)
-{
-    struct guard_locks *locks = context;
-    uv_host_run(locks->host);
-    return NULL;
-}
-
-/* The host's signals are no business of this thread. */
-static bool start_locks_thread(struct guard_locks *locks)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    bool started = pthread_create(&locks->thread, NULL, run_locks, locks) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return started;
-}
-
-static struct lock_core *new_lock_core(struct guard_locks *locks)
-{
-    locks->kinds = locks->provider->kinds;
-    const struct guard_locks_config *config = &locks->config;
-    struct lock_core_config core = {
-        .kinds = locks->provider->kinds,
-        .all_at_once = locks->provider->all_at_once,
-        .stays = locks->provider->stays,
-        .limit_ms = config->limit_ms,
-        .place_ms = config->place_ms,
-        .warn_ms = config->warn_ms,
-        .max_requests = config->max_requests,
-        .once_ms = config->connect_limit_ms + 2 * config->limit_ms,
-        .make_token = make_lock_token,
-        .token_context = locks,
-    };
-    memcpy(core.hash_key, locks->hash_key, sizeof core.hash_key);
-    return clock_random(&core.seed, sizeof core.seed) ? lock_core_new(&core) : NULL;
-}
-
-static struct lock_provider *open_provider(struct guard_locks *locks, struct guard_error *error)
-{
-    const struct lock_provider_config config = {
-        .host = locks->host,
-        .locks = &locks->config,
-        .say = &locks->say,
-        .hooks = {.context = locks,
-                  .replied = on_lock_replied,
-                  .told = on_lock_told,
-                  .dropped = on_lock_dropped,
-                  .resync = on_lock_resync,
-                  .link = on_lock_link},
-    };
-    return lock_provider_opener(locks->config.provider)(&config, error);
-}
-
-static void prepare_lock_callbacks(struct guard_locks *locks)
-{
-    host_wake_init(locks->host, &locks->wake, on_lock_mail, locks);
-    locks->timer = (struct host_timer){.run = on_lock_timer, .context = locks};
-    locks->limit = (struct host_timer){.run = on_lock_limit, .context = locks};
-    locks->beat = (struct host_timer){.run = on_lock_beat, .context = locks};
-    locks->turn_over = (struct host_soon){.run = on_lock_turn_over, .context = locks};
-    host_timer_set(locks->host, &locks->beat, clock_now_us());
-}
-
-/* The thread did not start: its loop runs out on this one. */
-static void undo_lock_start(struct guard_locks *locks)
-{
-    host_timer_stop(locks->host, &locks->beat);
-    if (locks->provider != NULL)
-        locks->provider->close(locks->provider, on_provider_closed, locks);
-    else
-        lock_host_ends(locks);
-    uv_host_run(locks->host);
-    if (locks->core != NULL)
-        lock_core_free(&locks->core);
-    uv_host_free(&locks->host);
-}
-
-enum guard_status lock_thread_start(struct guard_locks *locks, struct guard_error *error)
-{
-    struct guard_error failed = {.status = GUARD_NO_MEMORY};
-    check_failed(&failed, GUARD_NO_MEMORY,
-                 "guard_locks_open: no memory, thread, randomness or descriptor to be had");
-    locks->host = uv_host_open();
-    if (locks->host != NULL) {
-        prepare_lock_callbacks(locks);
-        locks->provider = open_provider(locks, &failed);
-        bool whole = locks->provider != NULL && locks->provider->perform != NULL;
-        locks->core = whole ? new_lock_core(locks) : NULL;
-        if (locks->core != NULL && start_locks_thread(locks))
-            return GUARD_OK;
-        undo_lock_start(locks);
-    }
-    if (error != NULL)
-        *error = failed;
-    return failed.status;
-}
-
-void lock_thread_stop(struct guard_locks *locks, uint32_t drain_ms)
-{
-    pthread_mutex_lock(&locks->mutex);
-    locks->closing = true;
-    locks->drain_ms = drain_ms;
-    host_wake_send(&locks->wake);
-    pthread_mutex_unlock(&locks->mutex);
-    pthread_join(locks->thread, NULL);
-    lock_core_free(&locks->core);
-    uv_host_free(&locks->host);
 }

@@ -5,20 +5,26 @@
  * An event is something from the mail, from the provider, or the timer. After each the core's actions are performed; once
  * per turn of the loop what it has to tell the application is told.
  *
- * Threads   start and stop: those of guard_locks_open() and guard_locks_close(); posting: any, with the mutex held.
+ * Threads   the locks', but for posting and freeing: any.
  */
 #ifndef GUARD_LOCK_THREAD_H
 #define GUARD_LOCK_THREAD_H
 
 #include "lock_state.h"
 
-/* NULL: this build has none. */
-lock_provider_open *lock_provider_opener(enum guard_lock_provider provider);
-
-/* INVALID, NO_MEMORY. */
-enum guard_status lock_thread_start(struct guard_locks *locks, struct guard_error *error);
-/* Closes and waits for the end. */
-void lock_thread_stop(struct guard_locks *locks, uint32_t drain_ms);
+/* What its loop calls; the context is the locks. */
+void lock_thread_on_mail(void *context);
+void lock_thread_on_timer(void *context);
+void lock_thread_on_limit(void *context);
+void lock_thread_on_beat(void *context);
+void lock_thread_on_turn_over(void *context);
+void lock_thread_on_provider_closed(void *context);
+struct lock_provider_hooks lock_thread_hooks(struct guard_locks *locks);
+/* lock_core_config.make_token. */
+void lock_thread_make_token(void *context, uint32_t units, uint32_t limit, uint32_t lease_ms,
+                            char out[LOCK_TOKEN_SIZE]);
+/* The loop runs out. */
+void lock_thread_ends(struct guard_locks *locks);
 
 /* Whether this is the thread that runs callbacks. */
 bool lock_is_own_thread(struct guard_locks *locks);

@@ -557,12 +557,12 @@ static void on_listed(void *context, const struct keeper_result *result)
 void zoo_line_changed(void *context, const char *path)
 {
     struct zookeeper *self = context;
-    struct zoo_line *line, *next;
+    struct zoo_line *line;
     char prefix[ZOO_LINE_PATH_SIZE];
     zoo_line_path(self, "", prefix);
     size_t bytes = strlen(prefix);
     if (path == NULL) {
-        HASH_ITER (by_name, self->lines, line, next)
+        for (line = self->lines; line != NULL; line = line->by_name.next)
             list_line(line);
         return;
     }
@@ -616,8 +616,10 @@ static void resume_line(struct zoo_line *line, bool list)
 void zoo_resume(struct zookeeper *self, bool list)
 {
     struct zoo_line *line, *next;
-    HASH_ITER (by_name, self->lines, line, next)
+    for (line = self->lines; line != NULL; line = next) {
+        next = line->by_name.next;
         resume_line(line, list);
+    }
 }
 
 /* ---- the end of a session ---- */
@@ -648,8 +650,10 @@ static void forget_line(struct zoo_line *line, const char *why)
 void zoo_forget(struct zookeeper *self, const char *why)
 {
     struct zoo_line *line, *next;
-    HASH_ITER (by_name, self->lines, line, next)
+    for (line = self->lines; line != NULL; line = next) {
+        next = line->by_name.next;
         forget_line(line, why);
+    }
 }
 
 /* ---- what the core wants ---- */

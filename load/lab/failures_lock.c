@@ -132,7 +132,8 @@ static bool run_late_write(struct trial *trial)
     if (!fleet_stop_at(fleet, 0, STEP_LOADED, &reached))
         return false;
     const uint64_t paused_us = clock_us();
-    if (!fleet_ask(fleet, 1, STEP_NONE) || !trial_measure_taken(trial, 1, paused_us, TRIAL_OTHERS_QUARTERS))
+    if (!ask_as(trial, 1, MODE_ALONE, trial_ms(trial, TRIAL_LONG_LEASE_QUARTERS)) ||
+        !trial_measure_taken(trial, 1, paused_us, TRIAL_OTHERS_QUARTERS))
         return false;
     trial->cell->is_until_resumed = trial->cell->is_for_ever;
     trial->cell->is_for_ever = false;

@@ -17,8 +17,7 @@
 enum { ANSWER_LIMIT_MS = 10000, GRANT_LIMIT_MS = 25000, SLACK_MS = 700, OUR_POLL_MS = 750 + SLACK_MS };
 enum { MEMORY_MASTER = 0, CUT_OFF_MASTER = 2 };
 
-/* In quarters of the usual one: a lease that nothing here outlasts, so that no holder is told of its end in time. */
-enum { LONG_LEASE_QUARTERS = 16, LEASE_OVER_QUARTERS = 5 };
+enum { LEASE_OVER_QUARTERS = 5 };
 
 /* Worker 0 holds the lock, and its query lasts. *refused: it says that it cannot work here. */
 static bool hold_first(struct trial *trial, uint32_t fixed_lease_ms, bool *refused)
@@ -40,7 +39,9 @@ static bool hold_first(struct trial *trial, uint32_t fixed_lease_ms, bool *refus
 static bool let_second_in(struct trial *trial)
 {
     struct fleet *fleet = &trial->fleet;
-    if (!fleet_ask(fleet, 1, STEP_NONE))
+    const struct order order = {.kind = ORDER_ASK,
+                                .fixed_lease_ms = trial_ms(trial, TRIAL_LONG_LEASE_QUARTERS)};
+    if (!fleet_ask_for(fleet, 1, &order))
         return false;
     if (fleet_await(fleet, NOTE_HELD, 1, 1, trial_ms(trial, TRIAL_OTHERS_QUARTERS)))
         fleet_await(fleet, NOTE_ANSWERED, 1, 1, ANSWER_LIMIT_MS);
@@ -114,8 +115,8 @@ static bool run_clock_step(struct trial *trial)
     struct servers *servers = &trial->lab->servers;
     bool refused;
     servers_fault(servers, CUT_OFF_MASTER, PROXY_RESET);
-    return hold_first(trial, trial_ms(trial, LONG_LEASE_QUARTERS), &refused) &&
-           servers_step_clock(servers, (int64_t)trial->lab->lease_s * LONG_LEASE_QUARTERS) &&
+    return hold_first(trial, trial_ms(trial, TRIAL_LONG_LEASE_QUARTERS), &refused) &&
+           servers_step_clock(servers, (int64_t)trial->lab->lease_s * TRIAL_LONG_LEASE_QUARTERS) &&
            let_second_in(trial);
 }
 
@@ -135,7 +136,7 @@ static bool run_lost_memory(struct trial *trial)
     struct servers *servers = &trial->lab->servers;
     bool refused;
     servers_fault(servers, CUT_OFF_MASTER, PROXY_RESET);
-    if (!hold_first(trial, trial_ms(trial, LONG_LEASE_QUARTERS), &refused))
+    if (!hold_first(trial, trial_ms(trial, TRIAL_LONG_LEASE_QUARTERS), &refused))
         return false;
     stack_redis_kill(&servers->masters[MEMORY_MASTER]);
     return stack_redis_restart(&servers->masters[MEMORY_MASTER]) && let_second_in(trial);

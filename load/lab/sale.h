@@ -9,8 +9,8 @@
  *
  * 70 pieces are there at the beginning, 30 more come when 34 were ordered. Every way sells twice: once with nothing wrong,
  * and once (`struck`) where the process that is about to commit the 34th order is killed (of the service's: one of the
- * buyers' processes), and Redis is killed and comes back empty under the 67th. Neither is timed: a trigger on the orders waits
- * for an advisory lock of the controller's.
+ * buyers' processes), and Redis is killed and comes back empty under the 67th; under the last one, where a lock outside of the
+ * database guards it. Neither is timed: a trigger on the orders waits for an advisory lock of the controller's.
  *
  * The truth is the table of orders in PostgreSQL; a buyer's own idea of it counts only for its latency and its turn.
  *
@@ -110,6 +110,7 @@ struct sale_way {
     const char *good_for;
     bool is_control;     /* it is here to show that overselling would be seen */
     bool by_service;     /* its rows are the service's */
+    bool by_parts;       /* its stock is what the orders leave of the total */
     bool locks, redlock; /* it needs guard/locks.h */
     bool fenced;
     int kind;                           /* of the lock */

@@ -311,6 +311,7 @@ const struct sale_way sale_segments = {
     .name = "segments",
     .title = "counter in 16 parts, reserved, ordered",
     .good_for = "more buyers a second than one row can take; needs a generation and a reaper",
+    .by_parts = true,
     .locks = true,
     .restock = restock_segments,
     .buy = buy_segments,

@@ -4,9 +4,13 @@
  *
  * A lock outside the database covers a read and a write inside it, in the order in which such code is usually written:
  *
- *     lock    SELECT stock    BEGIN; INSERT order; UPDATE stock (and its fence); COMMIT    unlock
+ *     lock    SELECT stock    BEGIN; INSERT order; UPDATE stock; COMMIT    unlock
  *
- * With a fence the UPDATE refuses a number lower than the row has seen, and the order goes with it.
+ * With a fence the row hears of the grant before it is read, and takes the write only if it has heard of no later one; the
+ * order goes with it. To check the fence at the write alone is not enough: a holder that has lost its lock may then write
+ * between the read and the write of the next.
+ *
+ *     lock    UPDATE fence RETURNING stock    BEGIN; INSERT order; UPDATE stock WHERE fence is ours; COMMIT    unlock
  */
 #include "load/lab/sale.h"
 
@@ -92,15 +96,29 @@ static enum sale_outcome buy_optimistic(struct sale_shop *shop, uint32_t buyer)
 
 /* ---- under a lock outside of it ---- */
 
-/* fence 0: none is checked. *changed: 1, or the fence has moved on. */
+/* fence 0: none is checked. *stock -1: the fence has moved on. */
+static bool read_stock(struct sale_slot *slot, uint64_t fence, int64_t *stock)
+{
+    if (fence == 0)
+        return sale_sql(slot, stock, "SELECT stock FROM sale_stock");
+    return sale_sql(slot, stock,
+                    "UPDATE sale_stock SET fence = %" PRIu64 " WHERE fence < %" PRIu64 " RETURNING stock",
+                    fence, fence);
+}
+
+/* *changed: 1, or the fence has moved on. */
 static bool take_piece(struct sale_slot *slot, uint64_t fence, int64_t *changed)
 {
     if (fence == 0)
         return sale_sql(slot, changed, "UPDATE sale_stock SET stock = stock - 1 RETURNING 1");
     return sale_sql(slot, changed,
-                    "UPDATE sale_stock SET stock = stock - 1, fence = %" PRIu64 " WHERE fence < %" PRIu64
-                    " RETURNING 1",
-                    fence, fence);
+                    "UPDATE sale_stock SET stock = stock - 1 WHERE fence = %" PRIu64 " RETURNING 1", fence);
+}
+
+static enum sale_outcome refused(struct sale_shop *shop)
+{
+    atomic_fetch_add(&shop->sale->board->refused, 1);
+    return SALE_AGAIN;
 }
 
 static enum sale_outcome write_order(struct sale_shop *shop, struct sale_slot *slot, uint32_t buyer,
@@ -111,9 +129,8 @@ static enum sale_outcome write_order(struct sale_shop *shop, struct sale_slot *s
         return SALE_AGAIN;
     if (changed == 1)
         return commit(slot);
-    atomic_fetch_add(&shop->sale->board->refused, 1);
     sale_sql(slot, NULL, "ROLLBACK");
-    return SALE_AGAIN;
+    return refused(shop);
 }
 
 static enum sale_outcome read_then_write(struct sale_shop *shop, uint32_t buyer, uint64_t fence)
@@ -121,8 +138,10 @@ static enum sale_outcome read_then_write(struct sale_shop *shop, uint32_t buyer,
     struct sale_slot *slot = sale_slot_take(shop);
     int64_t stock;
     enum sale_outcome outcome = SALE_AGAIN;
-    if (sale_sql(slot, &stock, "SELECT stock FROM sale_stock"))
-        outcome = stock > 0 ? write_order(shop, slot, buyer, fence) : SALE_SOLD_OUT;
+    if (read_stock(slot, fence, &stock))
+        outcome = stock > 0                  ? write_order(shop, slot, buyer, fence)
+                  : stock == 0 || fence == 0 ? SALE_SOLD_OUT
+                                             : refused(shop);
     sale_slot_give(shop, slot);
     return outcome;
 }

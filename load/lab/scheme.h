@@ -20,8 +20,8 @@
  * was read plus 1 is written back. Two that do so at once lose an update, and PostgreSQL counts it:
  *
  *     acquire()   waits until it is mine
- *     section     the fence, if there is one, is shown to the row
  *       |                                     STEP_HELD
+ *       |         the fencing number, if there is one, is shown to the row
  *       |         SELECT ... the row
  *       |         still mine, if the scheme can tell?
  *       |                                     STEP_LOADED
@@ -99,7 +99,7 @@ enum lab_step {
     STEP_LOOKED,    /* no value there; about to ask for the lock */
     STEP_CLAIMED,   /* the lock is taken, but not yet complete */
     STEP_HELD,      /* the lock is taken, the query not yet sent */
-    STEP_LOADED,    /* the row is read, the value not yet in Redis */
+    STEP_LOADED,    /* the row is read, the value not yet in Redis, the row not yet written */
     STEP_RELEASING, /* about to delete the lock */
 };
 enum { LAB_STEPS = 6 };

@@ -45,6 +45,13 @@ static enum guard_lock_provider provider_of(const struct lab_client *client)
     return GUARD_LOCKS_REDIS;
 }
 
+/* ZooKeeper's sessions last for max_lease_ms, and no lease is longer. */
+static uint32_t leases_ms(const struct lab_client *client, uint32_t wanted_ms)
+{
+    const uint32_t session_ms = client->lease_s * 1000;
+    return client->scheme->place == PLACE_ZOOKEEPER && wanted_ms > session_ms ? session_ms : wanted_ms;
+}
+
 /* ---- asking and giving back ---- */
 
 static void tell_lost(void *context, struct guard_hold *hold, const char *why)
@@ -64,14 +71,15 @@ static bool ask(struct lab_client *client, enum guard_lock_kind kind, struct gua
     request.limit = kind == GUARD_LOCK_PERMITS ? LAB_PERMITS : 1;
     request.owner = kind == GUARD_LOCK_PERMITS ? NULL : client->state->owner;
     request.wait_ms = LAB_REQUEST_LIMIT_MS;
-    request.lease_ms = lab_lease_ms(client);
+    request.lease_ms = leases_ms(client, lab_lease_ms(client));
     request.hold_ms = client->fixed_lease_ms;
     request.lost = tell_lost;
     request.context = client;
     const enum guard_lock_status status = guard_lock_wait(client->state->locks, &request, result, &error);
     client->is_refused = status == GUARD_LOCK_INVALID;
     if (status != GUARD_LOCK_OK)
-        fprintf(stderr, "lab: our lock: %s\n", guard_lock_status_name(status));
+        fprintf(stderr, "lab: our lock: %s %s\n", guard_lock_status_name(status),
+                result->why != NULL ? result->why : "");
     return status == GUARD_LOCK_OK;
 }
 
@@ -174,9 +182,7 @@ static bool open_locks(struct lab_client *client, struct lab_state *state)
     config.provider = provider_of(client);
     config.urls = urls;
     config.name_space = "lab";
-    /* ZooKeeper's sessions last so long. */
-    config.max_lease_ms =
-        client->lease_s * 1000 * (client->scheme->place == PLACE_ZOOKEEPER ? 1 : LEASES_MAX);
+    config.max_lease_ms = leases_ms(client, client->lease_s * 1000 * LEASES_MAX);
     if (guard_locks_open(&config, &state->locks, &error) == GUARD_OK &&
         guard_owner_new(state->locks, &state->owner) == GUARD_LOCK_OK)
         return true;

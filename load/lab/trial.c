@@ -388,6 +388,17 @@ static bool start(struct trial *trial)
            fleet_start(&trial->fleet, &options);
 }
 
+/* Ours says why it was not granted. */
+static void show_reasons(const struct trial *trial)
+{
+    const struct cell *cell = trial->cell;
+    if (cell->failed == 0 && (cell->lock.refused == 0 || trial->failure->demand.must_refuse))
+        return;
+    fprintf(stderr, "lab: %s: %s: not everybody was served; the workers' log ends:\n", trial->scheme->name,
+            trial->failure->name);
+    proc_show_tail(trial->fleet.log_path);
+}
+
 void trial_run(struct lab *lab, const struct scheme *scheme, const struct failure *failure, struct cell *cell)
 {
     static struct trial trial; /* too large for a stack; one at a time */
@@ -419,4 +430,5 @@ void trial_run(struct lab *lab, const struct scheme *scheme, const struct failur
     monitor_close(&trial.monitor);
     fleet_stop(&trial.fleet);
     cell_judge(cell, &failure->demand);
+    show_reasons(&trial);
 }

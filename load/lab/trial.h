@@ -24,10 +24,11 @@
 
 /* How long is waited and watched, in quarters of a lease. */
 enum {
-    TRIAL_FOR_EVER_QUARTERS = 20, /* no request was served for so long: called for ever */
-    TRIAL_OTHERS_QUARTERS = 10,   /* a lock that has a lease is taken by another worker within this */
-    TRIAL_COUNT_QUARTERS = 2,     /* commands of waiters are counted over this span; within a lease */
-    TRIAL_WATCH_QUARTERS = 1,     /* what must not happen is watched for so long; well within a lease */
+    TRIAL_FOR_EVER_QUARTERS = 20,   /* no request was served for so long: called for ever */
+    TRIAL_OTHERS_QUARTERS = 10,     /* a lock that has a lease is taken by another worker within this */
+    TRIAL_COUNT_QUARTERS = 2,       /* commands of waiters are counted over this span; within a lease */
+    TRIAL_LONG_LEASE_QUARTERS = 16, /* a lease that outlasts a trial: neither tries nor waiting use it up */
+    TRIAL_WATCH_QUARTERS = 1,       /* what must not happen is watched for so long; well within a lease */
 };
 
 struct lab {

@@ -640,6 +640,20 @@ TEST(closing_waits_for_no_server)
     proxy_set(proxy, 0, PROXY_NONE, 0);
 }
 
+/* As if it hung: it is not waited for at all. */
+TEST(what_is_left_of_a_session_ends_by_itself)
+{
+    struct rig_side *one = join_calmly(), *two = join_calmly();
+    struct rig_claim *held = writer_of(one, "left"), *asked = writer_of(one, "left"),
+                     *next = writer_of(two, "left");
+    expect_granted(held);
+    claim_send(asked, LOCK_TAKE);
+    one->config.connect_limit_ms = 0;
+    side_close(one);
+    rig_wait_until(claim_do(next, LOCK_TAKE) != LOCK_REFUSED || next->told > 0);
+    expect_granted(next);
+}
+
 TEST(closing_does_not_wait_until_it_is_up)
 {
     struct rig_side *one = join_away("127.0.0.1:1", CALM_MS);

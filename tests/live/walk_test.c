@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * walk_test.c - the way of one key through guard/: how many files it enters, and whether the README is right about it.
+ * walk_test.c - the way of one key, and of one lock, through guard/: how many files a key enters, and whether the READMEs
+ * are right about it.
  *
  * The guard of this program is compiled with -finstrument-functions (see the Makefile), so that every function reports
  * when it is entered. Background work (heartbeats, the canary) may fall into a walk: a file counts if it is entered
  * in every one of several walks.
  *
- * A row of the README's walk begins with a file of guard/ and a function in backquotes. Where the row is about a miss
- * or a hit, it must be entered there, in the order of the rows.
+ * A row of a README's walk begins with a file of guard/ and a function in backquotes. Where the row is about a miss or a
+ * hit, a lock that is granted at once or one that waits, it must be entered there, in the order of the rows.
  */
+#include "guard/locks.h"
 #include "guard_rig.h"
 #include <uv.h>
 
@@ -128,18 +130,28 @@ static struct guard_result get_on(struct guard_loop *attached, uv_loop_t *loop, 
     return result;
 }
 
-static void record(struct walk *walk, struct guard_loop *attached, uv_loop_t *loop, const char *key,
-                   enum guard_source source)
+static void begin_recording(void)
 {
     atomic_store(&entered_count, 0);
     atomic_store(&recording, true);
-    assert_int_equal(get_on(attached, loop, key).source, source);
+}
+
+static void read_recording(struct walk *walk)
+{
     unsigned count = atomic_load(&entered_count);
     assert_true(count > 0 && count < ENTERED_MAX);
     walk->count = 0;
     for (unsigned i = 0; i < count; i++)
         add_step(walk, entered[i]);
     name_steps(walk);
+}
+
+static void record(struct walk *walk, struct guard_loop *attached, uv_loop_t *loop, const char *key,
+                   enum guard_source source)
+{
+    begin_recording();
+    assert_int_equal(get_on(attached, loop, key).source, source);
+    read_recording(walk);
 }
 
 static bool enters(const struct walk *walk, const char *file)
@@ -188,45 +200,46 @@ static size_t place_of(const struct walk *walk, const char *file, const char *na
 }
 
 /* "| miss | `guard/run/loop.c` `loop_accept()` | ..." */
-static void check_row(const char *row, const char *what, const struct walk *walk, size_t *at, size_t *rows)
+static void check_row(const char *readme, const char *row, const char *what, const struct walk *walk,
+                      size_t *at, size_t *rows)
 {
     char kind[16] = "", file[NAME_SIZE], name[NAME_SIZE];
     int read = sscanf(row, "| %15[a-z] | `%95[a-z0-9_/.]` `%95[a-z0-9_]()`", kind, file, name);
     if (strcmp(kind, what) != 0)
         return;
     if (read != 3)
-        fail_msg("README.md: neither file nor function: %s", row);
+        fail_msg("%s: neither file nor function: %s", readme, row);
     size_t found = place_of(walk, file, name);
     if (found == walk->count)
-        fail_msg("README.md: a %s does not enter %s() in %s", what, name, file);
+        fail_msg("%s: a %s does not enter %s() in %s", readme, what, name, file);
     if (found < *at)
-        fail_msg("README.md: a %s enters %s() in %s earlier than the row before", what, name, file);
+        fail_msg("%s: a %s enters %s() in %s earlier than the row before", readme, what, name, file);
     *at = found;
     (*rows)++;
 }
 
 /* What the thread of the walk before was still at may come first: the walk that begins with the call is meant. */
-static const struct walk *clean(const char *what, const struct walk walks[WALKS])
+static const struct walk *clean(const char *what, const char *call, const struct walk walks[WALKS])
 {
     size_t at = 0;
-    while (at < WALKS && strcmp(walks[at].steps[0].name, "guard_loop_get") != 0)
+    while (at < WALKS && strcmp(walks[at].steps[0].name, call) != 0)
         at++;
     if (at == WALKS)
-        fail_msg("no walk of a %s begins with guard_loop_get()", what);
+        fail_msg("no walk of a %s begins with %s()", what, call);
     return &walks[at];
 }
 
-static void check_readme(const char *what, const struct walk *walk)
+static void check_readme(const char *readme, const char *what, const struct walk *walk)
 {
     char row[1024];
     size_t at = 0, rows = 0;
-    FILE *readme = fopen("README.md", "re");
-    assert_non_null(readme);
-    while (fgets(row, sizeof row, readme) != NULL)
-        check_row(row, what, walk, &at, &rows);
-    fclose(readme);
+    FILE *file = fopen(readme, "re");
+    assert_non_null(file);
+    while (fgets(row, sizeof row, file) != NULL)
+        check_row(readme, row, what, walk, &at, &rows);
+    fclose(file);
     if (rows < 3)
-        fail_msg("README.md: the walk of a %s has %zu rows", what, rows);
+        fail_msg("%s: the walk of a %s has %zu rows", readme, what, rows);
 }
 
 TEST(a_miss_and_a_hit_enter_few_files_and_the_readme_tells_their_way)
@@ -252,8 +265,93 @@ TEST(a_miss_and_a_hit_enter_few_files_and_the_readme_tells_their_way)
     fleet_close();
     assert_in_range(files_of("miss", misses), 1, MISS_FILES_MAX);
     assert_in_range(files_of("hit", hits), 1, HIT_FILES_MAX);
-    check_readme("miss", clean("miss", misses));
-    check_readme("hit", clean("hit", hits));
+    check_readme("README.md", "miss", clean("miss", "guard_loop_get", misses));
+    check_readme("README.md", "hit", clean("hit", "guard_loop_get", hits));
+}
+
+/* ---- the way of one lock ---- */
+
+struct locking {
+    struct guard_hold *hold;
+    atomic_bool granted;
+};
+
+static void on_locked(void *context, const struct guard_lock_result *result)
+{
+    struct locking *locking = context;
+    atomic_store(&recording, false);
+    locking->hold = result->hold;
+    atomic_store(&locking->granted, result->status == GUARD_LOCK_OK);
+}
+
+static struct guard_locks *open_some_locks(void)
+{
+    struct guard_locks_config config = GUARD_LOCKS_CONFIG_DEFAULTS;
+    const char *url = rig_redis.url;
+    struct guard_locks *locks = NULL;
+    config.urls = &url;
+    assert_int_equal(guard_locks_open(&config, &locks, NULL), GUARD_OK);
+    return locks;
+}
+
+static void begin_lock(struct guard_locks *locks, struct locking *locking)
+{
+    struct guard_lock_request request = GUARD_LOCK_REQUEST_DEFAULTS;
+    request.names = (const char *const[]){"walked"};
+    request.answered = on_locked;
+    request.context = locking;
+    *locking = (struct locking){.hold = NULL};
+    assert_int_equal(guard_lock(locks, &request, NULL, NULL), GUARD_LOCK_OK);
+}
+
+static void end_lock(struct locking *locking)
+{
+    WAIT_UNTIL(atomic_load(&locking->granted));
+    assert_int_equal(guard_unlock_wait(&locking->hold), GUARD_LOCK_OK);
+}
+
+static uint64_t polls_of(struct guard_locks *locks)
+{
+    struct guard_locks_stats stats;
+    guard_locks_stats(locks, &stats);
+    return stats.polls;
+}
+
+/* By other locks, so that what is recorded is the way of the one that waits. */
+static void record_wait(struct walk *walk, struct guard_locks *other, struct guard_locks *locks)
+{
+    struct locking first, second;
+    begin_lock(other, &first);
+    WAIT_UNTIL(atomic_load(&first.granted));
+    uint64_t polls = polls_of(locks);
+    begin_recording();
+    begin_lock(locks, &second);
+    WAIT_UNTIL(polls_of(locks) > polls);
+    atomic_store(&recording, false);
+    read_recording(walk);
+    end_lock(&first);
+    end_lock(&second);
+}
+
+TEST(a_lock_goes_the_way_that_the_readme_tells)
+{
+    static struct walk grants[WALKS], waits[WALKS];
+    struct guard_locks *locks = open_some_locks(), *other = open_some_locks();
+    struct locking locking;
+    begin_lock(locks, &locking);
+    end_lock(&locking);
+    for (size_t i = 0; i < WALKS; i++) {
+        begin_recording();
+        begin_lock(locks, &locking);
+        WAIT_UNTIL(atomic_load(&locking.granted));
+        read_recording(&grants[i]);
+        end_lock(&locking);
+        record_wait(&waits[i], other, locks);
+    }
+    assert_int_equal(guard_locks_close(&locks, 1000), GUARD_LOCK_OK);
+    assert_int_equal(guard_locks_close(&other, 1000), GUARD_LOCK_OK);
+    check_readme("guard/README.md", "lock", clean("lock", "guard_lock", grants));
+    check_readme("guard/README.md", "wait", clean("wait", "guard_lock", waits));
 }
 
 TEST_GROUP(.up = rig_start, .down = rig_stop, .before = fleet_before);

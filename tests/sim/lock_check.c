@@ -98,6 +98,8 @@ static bool is_wanted(const struct lock_sim *sim, const struct lock_token *token
 static void check_renewal(struct lock_sim *sim, const struct lock_command *command)
 {
     const struct lock_process *process = &sim->process[command->process];
+    if (sim->token[command->token].heard_us == sim->course.now_us)
+        return; /* late, and the request is about to be answered */
     if (!has_slept(sim, process) && !is_wanted(sim, &sim->token[command->token]) &&
         !is_renewed_rightly(sim, command->token, command->sent_local_us))
         lock_sim_fail(sim, "p%u renews t%u, which nobody holds any more", command->process, command->token);
@@ -117,7 +119,7 @@ static void check_stay(struct lock_sim *sim, const struct lock_command *command)
     }
 }
 
-static bool may_be_sent(const struct lock_token *token, enum lock_action_kind kind)
+static bool may_be_sent(const struct lock_token *token, enum lock_action_kind kind, uint64_t now_us)
 {
     switch (kind) {
     case LOCK_TAKE:
@@ -125,9 +127,9 @@ static bool may_be_sent(const struct lock_token *token, enum lock_action_kind ki
     case LOCK_RENEW:
         return token->state == LOCK_TOKEN_HELD;
     case LOCK_GIVE:
-        /* that a latch is open may be heard when its request is over, which is noticed first */
+        /* what ends it may be heard when its request is over, which is noticed first */
         return token->state != LOCK_TOKEN_NEW &&
-               (token->state != LOCK_TOKEN_OVER || token->kind == GUARD_LOCK_LATCH);
+               (token->state != LOCK_TOKEN_OVER || token->over_us == now_us);
     case LOCK_STAY:
         break;
     }
@@ -152,7 +154,7 @@ void lock_check_sent(struct lock_sim *sim, const struct lock_command *command)
         check_stay(sim, command);
         return;
     }
-    if (token->life != command->life || !may_be_sent(token, kind))
+    if (token->life != command->life || !may_be_sent(token, kind, sim->course.now_us))
         lock_sim_fail(sim, "p%u %s t%u, which is %s", command->process, action_of(kind), command->token,
                       states[token->state]);
     if (token->asked)
@@ -183,13 +185,18 @@ static void take_replied(struct lock_sim *sim, struct lock_token *token, const s
         memcpy(token->fence, reply->fence, sizeof token->fence);
         token->valid_us = rightly_valid_us(token, command);
         token->not_held = false;
+        token->heard_us = sim->course.now_us;
         sim->seen[LOCK_SEEN_LATE_GRANT] +=
             lock_process_now_us(&sim->process[command->process]) >= token->valid_us;
     }
     token->doubt = token->doubt || reply->kind == LOCK_UNANSWERED;
+    if (token->state == LOCK_TOKEN_OVER && reply->kind == LOCK_GRANTED)
+        token->state = LOCK_TOKEN_GIVEN; /* several masters answer in any order: it is given back again */
     if (token->state != LOCK_TOKEN_ASKING)
         return;
     bool over = reply->kind == LOCK_GONE || (reply->kind == LOCK_GRANTED && token->kind == GUARD_LOCK_LATCH);
+    if (over)
+        token->over_us = sim->course.now_us;
     token->state = over                          ? LOCK_TOKEN_OVER
                    : reply->kind == LOCK_GRANTED ? LOCK_TOKEN_HELD
                                                  : LOCK_TOKEN_WAITING;
@@ -412,6 +419,17 @@ static bool has_reason(const struct lock_sim *sim, const struct lock_client *cli
     return false;
 }
 
+/* By its own hold_ms, or because it came to a hold whose renewals had stopped, too late for another one. */
+static bool may_end(const struct lock_sim *sim, const struct lock_client *client)
+{
+    for (uint32_t i = 0; i < sim->held_count; i++) {
+        const struct lock_client *other = &sim->client[sim->held[i]];
+        if (other->request.hold_ms != 0 && (other == client || shares_with(client, other)))
+            return true;
+    }
+    return false;
+}
+
 void lock_check_lost(struct lock_sim *sim, const struct lock_client *client)
 {
     const struct lock_process *process = &sim->process[client->process];
@@ -428,7 +446,7 @@ void lock_check_lost(struct lock_sim *sim, const struct lock_client *client)
     if (has_reason(sim, client))
         return;
     sim->seen[LOCK_SEEN_LOST_EARLY]++;
-    if (sim->params.calm && client->request.hold_ms == 0)
+    if (sim->params.calm && !may_end(sim, client))
         lock_sim_fail(sim, "#%u is lost although nothing is wrong", index);
     bool seen = client->valid_until_us != 0; /* else it was over when it was granted, with what it shares */
     if (seen && left_us + late_us < warn_us(sim, client, false) && !has_slept(sim, process))
@@ -526,7 +544,8 @@ static void check_hold(struct lock_sim *sim, struct lock_client *client)
                           (unsigned long long)(until_us - token->valid_us));
         if (longer && is_valid(sim, client))
             check_alone(sim, client, i);
-        check_told(sim, client, token);
+        if (sim->params.masters == 0) /* of several masters, those that know may not be reached */
+            check_told(sim, client, token);
     }
     client->valid_until_us = until_us;
     if (now_us > until_us + late_us_of(sim) + SLACK_US && !has_slept(sim, process))

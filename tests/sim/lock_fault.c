@@ -126,6 +126,10 @@ static void to_one_that_runs(struct lock_sim *sim,
 
 static void befall(struct lock_sim *sim, enum lock_fault fault)
 {
+    if (sim->params.masters > 0 && fault >= LOCK_FAULT_HELD_GONE) {
+        lock_masters_befall(sim, fault);
+        return;
+    }
     switch (fault) {
     case LOCK_FAULT_CONNECTION:
         to_one_that_runs(sim, lock_net_break);

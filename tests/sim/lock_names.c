@@ -68,6 +68,8 @@ const char *const lock_seen_names[LOCK_SEENS] = {
     [LOCK_SEEN_REFUSED] = "requests refused",
     [LOCK_SEEN_GAVE_ASKING] = "given back under renewal",
     [LOCK_SEEN_HANDED] = "hand-overs counted",
+    [LOCK_SEEN_AGREED] = "granted by a quorum",
+    [LOCK_SEEN_DISAGREED] = "refused for want of one",
 };
 
 static struct lock_sim sim;

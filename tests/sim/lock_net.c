@@ -107,6 +107,10 @@ void lock_net_send(struct lock_sim *sim, struct lock_process *process, const str
                    action->doubt ? " in doubt" : "", process->link_up ? "" : " (no link)");
     lock_check_sent(sim, command);
     be_spiteful(sim, command);
+    if (sim->params.masters > 0) {
+        lock_masters_send(sim, index);
+        return;
+    }
     if (!process->link_up) {
         event.kind = LOCK_EVENT_UNSENT;
         lock_sim_at(sim, sim->course.now_us + 1, event);
@@ -216,6 +220,8 @@ void lock_net_reply(struct lock_sim *sim, uint32_t index)
         return; /* what a Redis still said at its end is lost with its connections */
     struct lock_reply reply = command->reply;
     reply.ask_now = command->ask_now;
+    if (command->round != NULL)
+        lock_tokens_agreed(sim, command);
     answer(sim, command, &reply);
 }
 

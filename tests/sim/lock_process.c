@@ -37,7 +37,7 @@ static void open_core(struct lock_sim *sim, struct lock_process *process)
 {
     const struct lock_params *params = &sim->params;
     const struct lock_core_config config = {
-        .kinds = (1u << (GUARD_LOCK_LATCH + 1)) - 1,
+        .kinds = params->masters > 0 ? 1u << GUARD_LOCK_MUTEX : (1u << (GUARD_LOCK_LATCH + 1)) - 1,
         .all_at_once = params->all_at_once,
         .stays = params->stays,
         .limit_ms = params->limit_ms,
@@ -189,6 +189,8 @@ static void choose_kind(struct lock_sim *sim, struct lock_client *client)
         request->kind = GUARD_LOCK_PERMITS;
         request->limit = limit;
         request->units = (uint32_t)lock_sim_between(sim, 1, limit);
+    } else if (params->masters > 0) {
+        request->kind = GUARD_LOCK_MUTEX;
     } else if (limit == 0 && lock_sim_one_in(sim, 3)) {
         request->kind = GUARD_LOCK_READ;
     } else if (params->overtaking != 0 && lock_sim_one_in(sim, params->overtaking)) {
@@ -289,7 +291,7 @@ void lock_process_ask(struct lock_sim *sim, struct lock_process *process, uint32
     client->owner = owner;
     if (owner == 0 && lock_sim_one_in(sim, 3))
         client->owner = (uint32_t)lock_sim_between(sim, 1, LOCK_SIM_OWNERS);
-    if (lock_sim_one_in(sim, 8) && !sim->params.crowd) {
+    if (lock_sim_one_in(sim, 8) && !sim->params.crowd && sim->params.masters == 0) {
         choose_latch(sim, client);
     } else {
         choose_names(sim, client);
@@ -313,6 +315,7 @@ void lock_process_probe(struct lock_sim *sim, struct lock_process *process, uint
         return;
     client->probe = true;
     client->index[0] = name;
+    client->request.kind = sim->params.masters > 0 ? GUARD_LOCK_MUTEX : GUARD_LOCK_FAIR;
     client->request.count = 1;
     client->request.lease_ms = sim->params.lease_most_ms;
     client->request.start_us = lock_process_now_us(process);

@@ -7,6 +7,7 @@
  *   lock_process.c  a process: its core, clock, owners, requests and holds; killed, stalled, closed
  *   lock_net.c      connections: commands that are lost, late or unanswered; messages lost, late and repeated
  *   lock_server.c   what a provider makes of an action, on lock_model.h
+ *   lock_masters.c  RedLock: several of these, each part of a command by itself
  *   lock_fault.c    the disasters, by kind and count
  *   lock_check.c    the oracle, of actions, answers and holds
  *   lock_tokens.c   the oracle, of tokens: what it knows of each claim at the server, queues and numbers
@@ -24,6 +25,7 @@
 
 #include "course.h"
 #include "guard/locks/lock_core.h"
+#include "guard/locks/lock_quorum.h"
 #include "lock_model.h"
 
 enum {
@@ -32,6 +34,7 @@ enum {
     LOCK_SIM_LATCHES = 2, /* names behind them */
     LOCK_SIM_ALL_NAMES = LOCK_SIM_NAMES + LOCK_SIM_LATCHES,
     LOCK_SIM_OWNERS = 2, /* of a process */
+    LOCK_SIM_MASTERS = 5,
     LOCK_SIM_REQUESTS = 512,
     LOCK_SIM_TOKENS = 4096,
     LOCK_SIM_COMMANDS = 32768,
@@ -103,6 +106,8 @@ enum lock_seen {
     LOCK_SEEN_REFUSED,     /* requests: INVALID, SHED, CLOSING */
     LOCK_SEEN_GAVE_ASKING, /* given back while a renewal was out */
     LOCK_SEEN_HANDED,      /* hand-overs counted in commands */
+    LOCK_SEEN_AGREED,      /* grants of a quorum */
+    LOCK_SEEN_DISAGREED,   /* takes that found none */
     LOCK_SEENS,
 };
 
@@ -129,6 +134,9 @@ enum lock_event_kind {
     LOCK_EVENT_CLOSED,    /* process: its drain is over */
     LOCK_EVENT_START,     /* process */
     LOCK_EVENT_REPLICATE,
+    LOCK_EVENT_MASTER, /* command, master, part: reaches the master */
+    LOCK_EVENT_MASTER_REPLY,
+    LOCK_EVENT_MASTER_LIMIT,
 };
 
 /* ---- what is under way ---- */
@@ -153,6 +161,8 @@ struct lock_token {
     size_t count;
     bool overtakes, asked, doubt; /* doubt: a take was not answered */
     uint32_t renewals_out;
+    uint64_t heard_us;      /* its process heard that it is granted */
+    uint64_t over_us;       /* the answer to a take has ended it */
     uint64_t told_us;       /* its process was last told that it may ask */
     uint64_t gave_us;       /* a give was sent: last */
     uint64_t gave_first_us; /* and first; 0 also if it had to wait for the link */
@@ -169,6 +179,13 @@ struct lock_token {
     uint64_t fence[GUARD_LOCK_NAMES_MAX]; /* as its process was told */
 };
 
+/* What a command has become at several masters. */
+struct lock_masters_round {
+    struct lock_round round;
+    bool answered[LOCK_SIM_MASTERS], raise_answered[LOCK_SIM_MASTERS];
+    struct lock_reply reply[LOCK_SIM_MASTERS], raise_reply[LOCK_SIM_MASTERS];
+};
+
 struct lock_command {
     struct lock_action action; /* its pointers are of no use */
     uint32_t process, life, connection;
@@ -176,7 +193,8 @@ struct lock_command {
     uint32_t *tokens; /* STAY; owned */
     uint32_t name[GUARD_LOCK_NAMES_MAX];
     struct lock_reply reply;
-    uint32_t *ask_now; /* owned */
+    uint32_t *ask_now;                /* owned */
+    struct lock_masters_round *round; /* owned; NULL: there is one Redis */
     bool executed, answered, dropped;
     bool too_young; /* Redis is: it was not asked */
     uint64_t sent_us, limit_us;
@@ -215,6 +233,7 @@ struct lock_process {
     bool link_up, mute; /* mute: replies no longer come */
     uint64_t connected_us;
     uint64_t sent_until_us, answered_until_us;
+    uint64_t sent_to_us[LOCK_SIM_MASTERS]; /* likewise, of each master */
     bool subscribed;
     uint32_t subscription;
     uint32_t ticks;        /* scheduled so far: only the last one counts */
@@ -228,6 +247,7 @@ struct lock_process {
 
 struct lock_params {
     uint32_t processes, names;
+    uint32_t masters; /* of RedLock; 0: one Redis */
     uint32_t limit_ms, place_ms, warn_ms, max_requests, once_ms;
     uint32_t lease_least_ms, lease_most_ms, hold_most_ms;
     uint32_t permits[LOCK_SIM_NAMES]; /* their number; 0: the name is locked for reading and writing */
@@ -265,10 +285,18 @@ struct lock_server {
     uint64_t opened_us[LOCK_SIM_LATCHES];
 };
 
+struct lock_master {
+    struct lock_model model;
+    int64_t clock_offset_ms;
+    uint64_t down_until_us, young_until_us;
+    uint32_t epoch; /* one more each time it has lost its memory */
+};
+
 struct lock_sim {
     struct course course;
     struct lock_params params;
     struct lock_server server;
+    struct lock_master master[LOCK_SIM_MASTERS];
     struct lock_process process[LOCK_SIM_PROCESSES];
     struct lock_client client[LOCK_SIM_REQUESTS];
     struct lock_token token[LOCK_SIM_TOKENS];
@@ -362,6 +390,16 @@ void lock_server_fail_over(struct lock_sim *sim);
 /* NULL: nothing stands there but numbers, tombstones and latches; else what. */
 const char *lock_server_rest(const struct lock_sim *sim);
 
+/* ---- lock_masters.c ---- */
+
+void lock_masters_start(struct lock_sim *sim);
+void lock_masters_send(struct lock_sim *sim, uint32_t command);
+void lock_masters_execute(struct lock_sim *sim, const struct event *event);
+void lock_masters_reply(struct lock_sim *sim, const struct event *event);
+void lock_masters_limit(struct lock_sim *sim, const struct event *event);
+uint64_t lock_masters_until_us(const struct lock_sim *sim, const struct lock_token *token);
+void lock_masters_befall(struct lock_sim *sim, enum lock_fault fault);
+
 /* ---- lock_fault.c ---- */
 
 void lock_fault_next(struct lock_sim *sim);
@@ -378,6 +416,8 @@ uint32_t lock_tokens_find(struct lock_sim *sim, const char *text);
 bool lock_token_is_of(const struct lock_token *token, uint32_t name);
 /* The server has run the command. */
 void lock_tokens_executed(struct lock_sim *sim, const struct lock_command *command);
+/* A quorum has said what the command's reply says. */
+void lock_tokens_agreed(struct lock_sim *sim, const struct lock_command *command);
 /* A fault has changed what the server knows. */
 void lock_tokens_damaged(struct lock_sim *sim);
 /* And its queues. */

@@ -7,7 +7,10 @@
  * Number       every grant has a higher number than all before it of its name, unless the counter was lost while the clock
  *              stood behind
  * Dead         a take that runs after its claim was given back takes nothing, while the tombstone stands
- * Prompt       where nothing is wrong, no claim waits longer than `bound` once nothing stands in its way
+ * Prompt       where nothing is wrong, no claim waits once nothing stands in its way: 50 ms and the round trips after
+ *              something was given back, or after the lease of a dead holder if it is known to be first in line; else until
+ *              it says again that it waits
+ * Quorum       of several masters, a hold that fewer than a quorum still have is damaged, as one that Redis has forgotten
  * Hand-over    costs a crowd four commands and one for each process, and what time makes its processes ask anyhow
  */
 #include "lock_sim.h"
@@ -151,9 +154,11 @@ static uint64_t later(uint64_t one, uint64_t other, uint64_t now_us)
     return other <= now_us && other > one ? other : one;
 }
 
-/* The last instants at which something that stood in its way was given back, which is told, or ran out, which is not. */
+/* The last instants at which something that stood in its way was given back, which is told; at which a lease or a place
+ * ran out, which is not; and at which others moved on. */
 struct changes {
-    uint64_t given_us, ended_us;
+    uint64_t given_us, lease_us, place_us, moved_us;
+    bool is_behind; /* another still stands before it, and fits beside it */
 };
 
 static void find_changes(const struct lock_sim *sim, const struct lock_token *token, uint32_t name,
@@ -164,11 +169,14 @@ static void find_changes(const struct lock_sim *sim, const struct lock_token *to
         const struct lock_token *other = &sim->token[i];
         if (other == token || !lock_token_is_of(other, name))
             continue;
+        changes->is_behind = changes->is_behind || (stands_there(sim, other) && is_before(other, token));
         changes->given_us = later(changes->given_us, other->given_us, now_us);
+        changes->moved_us = later(changes->moved_us, other->granted_us, now_us);
+        changes->moved_us = later(changes->moved_us, other->given_us, now_us);
         if (other->given_us != 0)
             continue;
-        changes->ended_us = later(changes->ended_us, other->until_us, now_us);
-        changes->ended_us = later(changes->ended_us, other->place_until_us, now_us);
+        changes->lease_us = later(changes->lease_us, other->until_us, now_us);
+        changes->place_us = later(changes->place_us, other->place_until_us, now_us);
     }
 }
 
@@ -187,15 +195,34 @@ static bool is_free_for(const struct lock_sim *sim, const struct lock_token *tok
     return units <= token->limit;
 }
 
-/* Without messages the first in line asks every half second or so, the others when they say again that they wait; this is
- * also when those that are not known to be first hear that something ran out. */
-static uint64_t bound_us(const struct lock_sim *sim, bool told)
+static uint64_t stay_us(const struct lock_sim *sim)
+{
+    return (uint64_t)sim->params.place_ms * 1000 / 3;
+}
+
+static uint64_t later_of(uint64_t one, uint64_t other)
+{
+    return one > other ? one : other;
+}
+
+/* What is given back is told. When a lease ends asks the one that is first in line, which knows that it is once it has
+ * said, as the first, that it waits. A place that ends is noticed by the next that says so. */
+static bool knows(const struct lock_sim *sim, const struct changes *changes)
+{
+    if (changes->given_us >= later_of(changes->lease_us, changes->place_us))
+        return true;
+    uint64_t moved_us = later_of(changes->moved_us, changes->place_us);
+    return !changes->is_behind && changes->lease_us > moved_us + 2 * stay_us(sim);
+}
+
+/* Without messages the first in line asks every half second or so, the others when they say again that they wait. */
+static uint64_t bound_us(const struct lock_sim *sim, bool knows_it)
 {
     enum { QUIET_US = 50000, POLL_US = 850000 };
-    uint64_t place_us = (uint64_t)sim->params.place_ms * 1000 / 3;
     uint64_t held_up_us = (uint64_t)sim->params.limit_ms * 500; /* a reply, and then it asks */
     uint64_t span_us = QUIET_US + held_up_us + (uint64_t)sim->params.latency_us * 6;
-    return sim->params.quiet && told ? span_us : span_us + place_us + (sim->params.quiet ? 0 : POLL_US);
+    return sim->params.quiet && knows_it ? span_us
+                                         : span_us + stay_us(sim) + (sim->params.quiet ? 0 : POLL_US);
 }
 
 void lock_tokens_check_prompt(struct lock_sim *sim, const struct lock_token *token)
@@ -208,16 +235,16 @@ void lock_tokens_check_prompt(struct lock_sim *sim, const struct lock_token *tok
         if (!is_free_for(sim, token, token->name[i]))
             return;
     }
-    bool told = changes.given_us >= changes.ended_us;
-    uint64_t since_us = told ? changes.given_us : changes.ended_us;
+    bool knows_it = knows(sim, &changes);
+    uint64_t since_us = later_of(changes.given_us, later_of(changes.lease_us, changes.place_us));
     if (token->told_us > since_us) {
         since_us = token->told_us;
-        told = true;
+        knows_it = true;
     }
-    if (sim->course.now_us > since_us + bound_us(sim, told))
+    if (sim->course.now_us > since_us + bound_us(sim, knows_it))
         lock_sim_fail(sim, "t%u of p%u waits for %s for %llu us although nothing stands in its way%s",
                       index_of(sim, token), token->process, lock_sim_name(token->name[0]),
-                      (unsigned long long)(sim->course.now_us - since_us), told ? " and it was told" : "");
+                      (unsigned long long)(sim->course.now_us - since_us), knows_it ? " and it knows" : "");
 }
 
 /* ---- what a hand-over costs ---- */
@@ -357,6 +384,36 @@ void lock_tokens_executed(struct lock_sim *sim, const struct lock_command *comma
     }
 }
 
+void lock_tokens_agreed(struct lock_sim *sim, const struct lock_command *command)
+{
+    struct lock_token *token = &sim->token[command->token];
+    bool taken = command->action.kind == LOCK_TAKE && command->reply.kind == LOCK_GRANTED;
+    bool renewed = command->action.kind == LOCK_RENEW && command->reply.kind == LOCK_DONE;
+    sim->seen[LOCK_SEEN_AGREED] += taken;
+    sim->seen[LOCK_SEEN_DISAGREED] += command->action.kind == LOCK_TAKE && !taken;
+    if (command->action.kind == LOCK_GIVE)
+        token->given_us = sim->course.now_us;
+    uint64_t until_us = command->sent_us + (uint64_t)token->lease_ms * 990;
+    if ((!taken && !renewed) || until_us <= sim->course.now_us)
+        return; /* what comes too late is of no use to anybody */
+    for (size_t i = 0; i < token->count && taken; i++) {
+        uint64_t *highest = &sim->server.fence[token->name[i]];
+        uint64_t fence = command->reply.fence[i];
+        bool lost = sim->hit[LOCK_FAULT_FENCE_GONE] + sim->hit[LOCK_FAULT_EMPTY] +
+                        sim->hit[LOCK_FAULT_CLOCK_FORWARD] > /* which ends the life of counters */
+                    0;
+        if (fence <= *highest && !lost)
+            lock_sim_fail(sim, "t%u is granted %s with %llu, after %llu", index_of(sim, token),
+                          lock_sim_name(token->name[i]), (unsigned long long)fence,
+                          (unsigned long long)*highest);
+        *highest = fence > *highest ? fence : *highest;
+    }
+    token->granted_us = sim->course.now_us;
+    token->damaged_us = 0;
+    token->until_us = until_us;
+    lock_tokens_damaged(sim); /* what went wrong while it was asked for */
+}
+
 /* ---- faults ---- */
 
 void lock_tokens_damaged(struct lock_sim *sim)
@@ -366,7 +423,8 @@ void lock_tokens_damaged(struct lock_sim *sim)
         if (token->kind == GUARD_LOCK_LATCH || token->given_us != 0 || token->granted_us == 0 ||
             token->until_us == 0)
             continue;
-        uint64_t until_us = lock_server_until_us(sim, token);
+        uint64_t until_us =
+            sim->params.masters > 0 ? lock_masters_until_us(sim, token) : lock_server_until_us(sim, token);
         if (until_us + ROUNDING_US < token->until_us)
             token->damaged_us = sim->course.now_us;
         token->until_us = until_us;

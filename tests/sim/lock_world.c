@@ -158,6 +158,25 @@ static void choose_crowd(struct lock_sim *sim)
     params->lease_least_ms = params->lease_most_ms = 1500;
 }
 
+/* RedLock: no queue, and everything that can happen to one of several masters. No dice here, as above. */
+static void choose_masters(struct lock_sim *sim)
+{
+    enum { WORLDS = 10, OF_MASTERS = 3 };
+    static const enum lock_fault never[] = {
+        LOCK_FAULT_CONNECTION, LOCK_FAULT_SUBSCRIPTION, LOCK_FAULT_QUEUE_GONE, LOCK_FAULT_ALIVE_GONE,
+        LOCK_FAULT_FAILOVER,   LOCK_FAULT_READONLY,     LOCK_FAULT_DROPPED};
+    struct lock_params *params = &sim->params;
+    if (sim->course.seed % WORLDS != OF_MASTERS || params->calm)
+        return;
+    params->masters = sim->course.seed / WORLDS % 2 == 0 ? 3 : 5;
+    params->all_at_once = true;
+    params->stays = params->wait_after_restart = false;
+    params->overtaking = 1;
+    memset(params->permits, 0, sizeof params->permits);
+    for (size_t i = 0; i < sizeof never / sizeof *never; i++)
+        params->enabled[never[i]] = false;
+}
+
 static void choose_params(struct lock_sim *sim)
 {
     struct lock_params *params = &sim->params;
@@ -178,6 +197,7 @@ static void choose_params(struct lock_sim *sim)
     if (lock_sim_one_in(sim, 4))
         choose_calm(sim);
     choose_crowd(sim);
+    choose_masters(sim);
 }
 
 static void schedule_request(struct lock_sim *sim, uint64_t at_us, uint32_t process)
@@ -220,6 +240,7 @@ static void prepare(struct lock_sim *sim, uint64_t seed, bool trace)
     memset(sim->seen, 0, sizeof sim->seen);
     choose_params(sim);
     lock_server_start(sim);
+    lock_masters_start(sim);
     sim->params.chaos_us += sim->course.now_us;
     for (uint32_t i = 0; i < sim->params.processes; i++)
         lock_process_start(sim, &sim->process[i]);
@@ -244,12 +265,15 @@ static bool is_of_process(enum lock_event_kind kind)
     case LOCK_EVENT_CANCEL:
     case LOCK_EVENT_GIVE:
     case LOCK_EVENT_CLOSED:
+    case LOCK_EVENT_MASTER_REPLY:
+    case LOCK_EVENT_MASTER_LIMIT:
         return true;
     case LOCK_EVENT_EXECUTE:
     case LOCK_EVENT_FAULT:
     case LOCK_EVENT_RECOVER:
     case LOCK_EVENT_START:
     case LOCK_EVENT_REPLICATE:
+    case LOCK_EVENT_MASTER:
         break;
     }
     return false;
@@ -299,6 +323,12 @@ static void happen_to(struct lock_sim *sim, struct lock_process *process, const 
     case LOCK_EVENT_CLOSED:
         lock_process_closed(sim, process);
         break;
+    case LOCK_EVENT_MASTER_REPLY:
+        lock_masters_reply(sim, event);
+        break;
+    case LOCK_EVENT_MASTER_LIMIT:
+        lock_masters_limit(sim, event);
+        break;
     default:
         break;
     }
@@ -322,6 +352,9 @@ static void happen(struct lock_sim *sim, const struct event *event)
         break;
     case LOCK_EVENT_REPLICATE:
         lock_server_replicate(sim);
+        break;
+    case LOCK_EVENT_MASTER:
+        lock_masters_execute(sim, event);
         break;
     default:
         break;
@@ -402,6 +435,7 @@ static void clear(struct lock_sim *sim)
     for (uint32_t i = 0; i < sim->commands; i++) {
         free(sim->command[i].tokens);
         free(sim->command[i].ask_now);
+        free(sim->command[i].round);
     }
 }
 

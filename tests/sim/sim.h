@@ -13,8 +13,9 @@
  *   sim_tags.c     tags: their scripts in that Redis, and the commands about them that go beside others
  *   sim_fault.c    the disasters, by kind and count
  *   sim_check.c    the oracle: what must be true at every event and at the end
- *   sim_names.c    names of faults, mutants and answers
- *   sim_main.c     the program; sim_test.c: a bounded number of seeds for the test suite
+ *   sim_names.c    names of faults, mutants and answers; sim_simulator.c: the simulator as the program sees it
+ *   course.h       time, dice and events of one seed, which the simulator of the locks (lock_sim.h) has, too
+ *   sim_main.c     the program, of both; sim_test.c: a bounded number of seeds for the test suite
  *
  * A run goes through chaos (requests, writes and faults), healing (no faults; everything under way ends),
  * probes (every process must then see the newest row of every key) and the end (every core comes to rest).

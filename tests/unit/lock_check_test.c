@@ -45,7 +45,7 @@ TEST(settings_that_cannot_work_are_named)
     REFUSED_CONFIG("struct_size", config.struct_size--);
     REFUSED_CONFIG("provider", config.provider = (enum guard_lock_provider)4);
     REFUSED_CONFIG("provider", config.provider = (enum guard_lock_provider) - 1);
-    REFUSED_CONFIG("urls", config.urls = NULL);
+    REFUSED_CONFIG("urls", config.provider = GUARD_LOCKS_REDLOCK; config.url_count = 3);
     REFUSED_CONFIG("urls[0]", config.urls = (const char *const[]){NULL});
     REFUSED_CONFIG("url_count", config.url_count = 0);
     REFUSED_CONFIG("url_count", config.urls = URLS; config.url_count = 2);

@@ -341,6 +341,7 @@ TEST(a_grant_that_is_read_after_the_deadline_counts_and_a_refusal_does_not)
     ask(&caller);
     stand_still(100);
     refuse(expect(LOCK_TAKE), 1, 0);
+    tick();
     answered(&caller, GUARD_LOCK_BUSY);
     bench_close();
 }
