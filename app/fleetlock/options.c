@@ -330,9 +330,9 @@ static void choose_rest(struct options *options)
     if (options->max_lease_ms != 0)
         return;
     options->max_lease_ms = MAX_LEASE_USUAL_MS;
-    if (options->provider == GUARD_LOCKS_ZOOKEEPER) /* it has no lease but its session's */
-        options->max_lease_ms = lease_ms;
-    else if (options->provider != GUARD_LOCKS_REDLOCK && lease_ms > MAX_LEASE_USUAL_MS)
+    const bool is_session = options->provider == GUARD_LOCKS_ZOOKEEPER; /* it has no other lease */
+    const bool is_agreed = options->provider == GUARD_LOCKS_REDLOCK;
+    if (is_session || (!is_agreed && lease_ms > MAX_LEASE_USUAL_MS))
         options->max_lease_ms = lease_ms;
 }
 
