@@ -770,6 +770,20 @@ TEST(a_role_without_rights_is_told_what_an_administrator_does)
     must("DROP TABLE lock_fences; DROP ROLE plain");
 }
 
+/* Of two sessions that make it at once one may be told that there is such a type: here there is, and no table. */
+TEST(a_table_that_another_makes_meanwhile_is_there)
+{
+    struct rig_claim *holder = claim_of(0, open_side(0, server.url), GUARD_LOCK_FAIR, "made");
+    claim_acquire(holder);
+    must("DROP TABLE lock_fences; CREATE DOMAIN lock_fences AS integer");
+    struct rig_claim *waiter = claim_of(1, open_side(1, server.url), GUARD_LOCK_FAIR, "made");
+    claim_queue(waiter);
+    must("DROP DOMAIN lock_fences; CREATE TABLE lock_fences (name text PRIMARY KEY, fence bigint NOT NULL)");
+    expect_given(holder);
+    claim_acquire(waiter);
+    expect_given(waiter);
+}
+
 /* They are for its statements, and would end a wait for a lock. */
 TEST(settings_of_a_role_do_not_end_a_wait)
 {
