@@ -813,8 +813,11 @@ TEST(settings_of_a_role_do_not_end_a_wait)
 TEST(a_connection_string_that_is_none_is_refused_without_its_password)
 {
     static const char *const wrong[] = {"host=127.0.0.1 password=one hunter2 port=1",
-                                        "postgresql://me:hunter2@[::1/db", "password='hunter2",
-                                        "host=127.0.0.1 hunter2"};
+                                        "postgresql://me:hunter2@[::1/db",
+                                        "password='hunter2",
+                                        "host=127.0.0.1 hunter2",
+                                        "postgresql://me:hunter2/x@127.0.0.1/db",
+                                        "postgresql://me:one@hunter2@127.0.0.1/db"};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         struct guard_error error = {.text = ""};
         side_prepare(&sides[0], wrong[i]);
