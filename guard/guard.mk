@@ -45,6 +45,7 @@ GUARD_LOCKS_WITH := $(if $(call guard_finds,libpq-fe.h,-lpq,$(GUARD_POSTGRES_CFL
 GUARD_LOCKS_WITH += $(if $(call guard_finds,zookeeper/zookeeper.h,-lzookeeper_mt),zookeeper)
 endif
 # A provider whose file was not copied, or was taken out, is none.
+override GUARD_LOCKS_WITH := $(foreach with,$(GUARD_LOCKS_WITH),$(if $(wildcard $(GUARD_DIR)/locks/lock_$(with).c),$(with)))
 ifneq ($(filter postgres,$(GUARD_LOCKS_WITH)),)
 GUARD_CFLAGS += -DGUARD_LOCKS_WITH_POSTGRES $(GUARD_POSTGRES_CFLAGS)
 GUARD_LOCKS_LIBS += -lpq

@@ -83,7 +83,7 @@ struct lock_core_config {
     bool stays;       /* knows LOCK_STAY */
     /* the application's */
     uint32_t limit_ms, place_ms, warn_ms, max_requests;
-    uint32_t once_ms; /* a request with wait_ms 0 is UNREACHABLE after so long without an answer */
+    uint32_t once_ms; /* a request with wait_ms 0 is UNREACHABLE after this long without an answer */
     uint8_t hash_key[16];
     uint64_t seed;
     /* A new token in the layout above. Must not fail. */
@@ -229,8 +229,8 @@ struct lock_reply {
     enum lock_reply_kind kind;
     uint64_t fence[GUARD_LOCK_NAMES_MAX]; /* in the action's order of names */
     uint32_t
-        valid_ms; /* GRANTED, DONE: valid for so long from the sending; 0: for the lease, less 1 % and 2 ms */
-    uint32_t hint_ms; /* REFUSED: in so long something runs out that may change it; 0: not known */
+        valid_ms; /* GRANTED, DONE: valid for this long from the sending; 0: for the lease, less 1 % and 2 ms */
+    uint32_t hint_ms; /* REFUSED: something that may change it runs out after this long; 0: not known */
     uint32_t before;
     const uint32_t *ask_now; /* STAY: places in `tokens`, from 0, of those that should ask; lent */
     size_t ask_now_count;

@@ -48,16 +48,43 @@ static void cut_at_quoted(char *text)
     }
 }
 
+/* An '@' begins an abstract socket, and is in no other name of a host. */
+static bool is_no_host(const char *hosts)
+{
+    for (const char *at = hosts; (at = strchr(at, '@')) != NULL; at++) {
+        if (at != hosts && at[-1] != ',')
+            return true;
+    }
+    return false;
+}
+
+/* libpq takes what is behind a '/' or '@' of a password for a port or a host, and tells it with them. */
+static const char *find_misread_password(const PQconninfoOption *option)
+{
+    for (; option != NULL && option->keyword != NULL; option++) {
+        const char *value = option->val != NULL ? option->val : "";
+        bool is_port = strcmp(option->keyword, "port") == 0, is_host = strcmp(option->keyword, "host") == 0;
+        if (is_port && value[strspn(value, "0123456789, ")] != '\0')
+            return "its port is no number; a password with / or @ in it is written with %2F, %40";
+        if (is_host && is_no_host(value))
+            return "its host has an @ in it; a password with / or @ in it is written with %2F, %40";
+    }
+    return NULL;
+}
+
 bool lock_pg_check(const char *url, char why[LOCK_PG_WHY_SIZE])
 {
     char *problem = NULL;
     PQconninfoOption *options = PQconninfoParse(url, &problem);
-    bool is_right = options != NULL;
+    const char *misread = find_misread_password(options);
+    bool is_right = options != NULL && misread == NULL;
     why[0] = '\0';
     add_pg_lines(problem != NULL ? problem : "out of memory", why);
+    cut_at_quoted(why);
+    if (misread != NULL)
+        snprintf(why, LOCK_PG_WHY_SIZE, "%s", misread);
     PQfreemem(problem);
     PQconninfoFree(options);
-    cut_at_quoted(why);
     return is_right;
 }
 

@@ -28,7 +28,7 @@ static const char check_sql[] =
     "SELECT pg_backend_pid() = $1::int4, pg_is_in_recovery(), to_regclass('lock_fences') IS NOT NULL,"
     " CASE WHEN pg_backend_pid() = $1::int4 THEN (SELECT count(set_config(name, value, false)) FROM (VALUES"
     " ('idle_session_timeout', $2::text), ('client_connection_check_interval', '1000'),"
-    " ('tcp_keepalives_idle', '5'), ('tcp_keepalives_interval', '2'), ('tcp_keepalives_count', '3'),"
+    " ('tcp_keepalives_interval', '2'), ('tcp_keepalives_count', '3'), ('tcp_user_timeout', '0'),"
     " ('statement_timeout', '0'), ('lock_timeout', '0'), ('default_transaction_read_only', 'off'),"
     " ('default_transaction_isolation', 'read committed'),"
     " ('synchronous_commit', CASE WHEN current_setting('synchronous_commit') IN ('off', 'local') THEN 'on'"
@@ -37,23 +37,29 @@ static const char check_sql[] =
 #define FENCES_TABLE "lock_fences (name text PRIMARY KEY, fence bigint NOT NULL)"
 static const char create_sql[] = "CREATE TABLE IF NOT EXISTS " FENCES_TABLE;
 
+/* After so many seconds of silence, and 6 more, the server takes the client for dead. One that waits has nothing to lose;
+ * the lease of one that holds, $2, must not end by that. */
+#define KEEPALIVES_OF_WAITER "set_config('tcp_keepalives_idle', '5', false)"
+#define KEEPALIVES_OF_HOLDER "set_config('tcp_keepalives_idle', (5 + $2::int8 / 1000)::text, false)"
+
 /* $1 key, $2 lease, $3 who. Whether it is granted, else how many wait already. Passes none of them. */
 #define TRY_SQL(try_lock)                                                                                    \
     "SELECT got, CASE WHEN got THEN 0 ELSE (SELECT count(*) FROM pg_locks WHERE " OF_THE_KEY                 \
     " AND NOT granted AND " OF_THIS_DATABASE                                                                 \
-    ") END FROM (SELECT set_config('idle_session_timeout', $2::text, false),"                                \
-    " set_config('application_name', $3::text, false), " try_lock "($1::int8) AS got) AS tried"
+    ") END FROM (SELECT set_config('idle_session_timeout', $2::text, false), " KEEPALIVES_OF_WAITER          \
+    ", set_config('application_name', $3::text, false), " try_lock "($1::int8) AS got) AS tried"
 
 static const char *const try_sql[] = {TRY_SQL("pg_try_advisory_lock"),
                                       TRY_SQL("pg_try_advisory_lock_shared")};
 static const char *const lock_sql[] = {"SELECT pg_advisory_lock($1::int8)",
                                        "SELECT pg_advisory_lock_shared($1::int8)"};
 
-/* $1 name, $2 what is added */
+/* $1 name, $2 lease, $3 what is added */
 static const char raise_sql[] =
     "INSERT INTO lock_fences AS fences (name, fence) VALUES ($1::text, 1) ON CONFLICT (name)"
-    " DO UPDATE SET fence = fences.fence + $2::int8 RETURNING fences.fence";
-static const char read_sql[] = "SELECT fence FROM lock_fences WHERE name = $1::text";
+    " DO UPDATE SET fence = fences.fence + $3::int8 RETURNING fences.fence, " KEEPALIVES_OF_HOLDER;
+static const char read_sql[] =
+    "SELECT fence, " KEEPALIVES_OF_HOLDER " FROM lock_fences WHERE name = $1::text";
 
 /* $1 how many it should have. What is given back is looked at before. */
 #define HAS_ALL                                                                                              \
@@ -207,16 +213,17 @@ static void wait_for_pg_lock(struct lock_session *session)
 
 static void raise_pg_fence(struct lock_session *session)
 {
-    const char *const params[] = {session->wanted->rows[session->at].name,
-                                  session->wanted->is_shared ? "0" : "1"};
-    run_sql(session, LOCK_SESSION_NUMBERING, raise_sql, params, 2);
+    const struct lock_wanted *wanted = session->wanted;
+    const char *const params[] = {wanted->rows[session->at].name, wanted->lease_ms,
+                                  wanted->is_shared ? "0" : "1"};
+    run_sql(session, LOCK_SESSION_NUMBERING, raise_sql, params, 3);
 }
 
 static void number_pg_lock(struct lock_session *session)
 {
-    const char *const params[] = {session->wanted->rows[session->at].name};
+    const char *const params[] = {session->wanted->rows[session->at].name, session->wanted->lease_ms};
     if (session->wanted->is_shared)
-        run_sql(session, LOCK_SESSION_NUMBERING, read_sql, params, 1);
+        run_sql(session, LOCK_SESSION_NUMBERING, read_sql, params, 2);
     else
         raise_pg_fence(session);
 }

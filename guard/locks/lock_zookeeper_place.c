@@ -297,11 +297,17 @@ static void serve_place(struct zoo_place *place)
 
 static void create_place(struct zoo_place *place);
 
+/* Without the upper one there is no place for the lower one: why tells of the upper one. */
 static void on_parents_made(void *context, const struct keeper_result *result)
 {
     struct zoo_line *line = context;
     line->under_way--;
-    line->parents = result->outcome;
+    if (result->outcome == KEEPER_DENIED)
+        line->why_no_parents = result->why;
+    else if (result->outcome != KEEPER_NO_NODE)
+        line->why_no_parents = NULL;
+    else if (line->why_no_parents == NULL)
+        line->why_no_parents = "zookeeper: the chroot of its url does not exist";
     close_unused_line(line);
 }
 
@@ -342,11 +348,10 @@ static void create_again(struct zoo_place *place)
 
 static void create_with_parents(struct zoo_place *place)
 {
+    const char *why = place->line->why_no_parents;
     if (++place->tries >= CREATE_TRIES)
         refuse_place(place, LOCK_IMPOSSIBLE,
-                     place->line->parents == KEEPER_NO_NODE
-                         ? "zookeeper: the chroot of its url does not exist"
-                         : "zookeeper: the parents of its node do not last");
+                     why != NULL ? why : "zookeeper: the parents of its node do not last");
     else if (place->line->self->is_up && make_parents(place->line))
         create_again(place);
 }

@@ -78,7 +78,7 @@ struct zoo_line {
     bool again;                /* to be listed once more */
     bool by_children;          /* any node may make room */
     bool is_watched;
-    enum keeper_outcome parents; /* of their last creation */
+    const char *why_no_parents; /* static; NULL: they were there when they were last made */
     uint64_t listed_us;
     bool unlisted;
     UT_hash_handle by_name;

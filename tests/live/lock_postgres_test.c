@@ -689,6 +689,62 @@ TEST(a_holder_behind_a_dead_network_is_dropped_by_the_server)
     proxy_close(&proxy);
 }
 
+/* Seconds until the server asks the client of this port whether it is there; 0: nothing is said of that. */
+static double next_keepalive_s(uint64_t client_port)
+{
+    char line[256];
+    double next_s = 0;
+    FILE *file = fopen("/proc/net/tcp", "re");
+    assert_non_null(file);
+    while (fgets(line, sizeof line, file) != NULL) {
+        unsigned local, remote, timer;
+        unsigned long ticks;
+        if (sscanf(line, "%*s %*x:%x %*x:%x %*x %*x:%*x %x:%lx", &local, &remote, &timer, &ticks) == 4 &&
+            local == server.port && remote == client_port && timer == 2)
+            next_s = (double)ticks / (double)sysconf(_SC_CLK_TCK);
+    }
+    fclose(file);
+    return next_s;
+}
+
+/* What is on its way comes before it. */
+static double keepalive_s_of(bool granted)
+{
+    char statement[192];
+    double next_s;
+    uint64_t end_us = clock_now_us() + RIG_WAIT_MS * UINT64_C(1000);
+    snprintf(statement, sizeof statement,
+             "SELECT client_port FROM pg_stat_activity JOIN pg_locks USING (pid) WHERE locktype = 'advisory' "
+             "AND granted = %s",
+             granted ? "true" : "false");
+    uint64_t port = number_of(statement);
+    while ((next_s = next_keepalive_s(port)) == 0 && clock_now_us() < end_us)
+        rig_pause_ms(PACE_MS);
+    return next_s;
+}
+
+/* Else a holder that is cut off would lose a long lease to another before it hears of it. One that waits, or waited, has
+ * nothing to lose. */
+TEST(the_server_does_not_take_a_holder_for_dead_before_its_lease_is_over)
+{
+    struct rig_side *first = open_side(0, server.url), *second = open_side(1, server.url);
+    struct rig_claim *holder = claim_of(0, first, GUARD_LOCK_FAIR, "silent");
+    struct rig_claim *waiter = claim_of(1, second, GUARD_LOCK_READ, "silent");
+    claim_acquire(holder);
+    assert_true(keepalive_s_of(true) * 1000 > LONG_MS);
+    claim_queue(waiter);
+    assert_true(keepalive_s_of(false) <= 5);
+    expect_given(holder);
+    claim_acquire(waiter);
+    assert_true(keepalive_s_of(true) * 1000 > LONG_MS);
+    claim_new_token(holder);
+    claim_queue(holder); /* in the session in which it had it */
+    assert_true(keepalive_s_of(false) <= 5);
+    expect_given(waiter);
+    claim_acquire(holder);
+    expect_given(holder);
+}
+
 /* ---- rights and settings ---- */
 
 TEST(a_role_without_rights_is_told_what_an_administrator_does)
@@ -712,6 +768,20 @@ TEST(a_role_without_rights_is_told_what_an_administrator_does)
     expect_given(claim);
     side_close(side);
     must("DROP TABLE lock_fences; DROP ROLE plain");
+}
+
+/* Of two sessions that make it at once one may be told that there is such a type: here there is, and no table. */
+TEST(a_table_that_another_makes_meanwhile_is_there)
+{
+    struct rig_claim *holder = claim_of(0, open_side(0, server.url), GUARD_LOCK_FAIR, "made");
+    claim_acquire(holder);
+    must("DROP TABLE lock_fences; CREATE DOMAIN lock_fences AS integer");
+    struct rig_claim *waiter = claim_of(1, open_side(1, server.url), GUARD_LOCK_FAIR, "made");
+    claim_queue(waiter);
+    must("DROP DOMAIN lock_fences; CREATE TABLE lock_fences (name text PRIMARY KEY, fence bigint NOT NULL)");
+    expect_given(holder);
+    claim_acquire(waiter);
+    expect_given(waiter);
 }
 
 /* They are for its statements, and would end a wait for a lock. */
@@ -743,14 +813,17 @@ TEST(settings_of_a_role_do_not_end_a_wait)
 TEST(a_connection_string_that_is_none_is_refused_without_its_password)
 {
     static const char *const wrong[] = {"host=127.0.0.1 password=one hunter2 port=1",
-                                        "postgresql://me:hunter2@[::1/db", "password='hunter2",
-                                        "host=127.0.0.1 hunter2"};
+                                        "postgresql://me:hunter2@[::1/db",
+                                        "password='hunter2",
+                                        "host=127.0.0.1 hunter2",
+                                        "postgresql://me:hunter2/x@127.0.0.1/db",
+                                        "postgresql://me:one@hunter2@127.0.0.1/db"};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         struct guard_error error = {.text = ""};
         side_prepare(&sides[0], wrong[i]);
         assert_false(side_start(&sides[0], lock_postgres_open, &error));
         assert_int_equal(error.status, GUARD_INVALID);
-        assert_contains(error.text, "urls[0]: no connection string of PostgreSQL");
+        assert_contains(error.text, "urls[0] is not a connection string of PostgreSQL");
         assert_null(strstr(error.text, "hunter"));
     }
 }

@@ -702,6 +702,15 @@ TEST(a_chroot_that_is_missing_is_told)
     expect_impossible(writer_of(join(url, CALM_MS), "chroot"), "chroot");
 }
 
+/* What the servers say of themselves may be read, and nothing may be made below it. */
+TEST(a_chroot_that_may_not_be_written_is_told)
+{
+    char url[96];
+    snprintf(url, sizeof url, "%s/zookeeper/config", zookeeper.url);
+    expect_impossible(writer_of(join(url, CALM_MS), "rights"),
+                      "the access list of the nodes above forbids it");
+}
+
 TEST(a_lease_longer_than_any_session_is_told)
 {
     struct rig_side *one = join(zookeeper.url, 90000); /* the server allows a minute */
