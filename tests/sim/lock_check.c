@@ -312,6 +312,8 @@ static uint32_t least_units(const struct lock_request *request)
 static bool find_token(const struct lock_sim *sim, const struct lock_client *client, uint32_t name,
                        uint64_t fence, uint32_t *out)
 {
+    const struct lock_token *found =
+        NULL; /* after a fault two may have the same number: the last that was heard of */
     for (uint32_t i = sim->tokens; i > 0; i--) {
         const struct lock_token *token = &sim->token[i - 1];
         bool held = token->state == LOCK_TOKEN_HELD && !token->not_held;
@@ -319,14 +321,15 @@ static bool find_token(const struct lock_sim *sim, const struct lock_client *cli
             !(held || client->hold.is_lost))
             continue;
         if (has_others(sim, client, i - 1, true))
-            continue; /* after a fault two may have the same number */
+            continue;
         for (size_t n = 0; n < token->count; n++)
-            if (token->name[n] == name && token->fence[n] == fence) {
-                *out = i - 1;
-                return true;
-            }
+            if (token->name[n] == name && token->fence[n] == fence &&
+                (found == NULL || token->heard_us > found->heard_us))
+                found = token;
     }
-    return false;
+    if (found != NULL)
+        *out = (uint32_t)(found - sim->token);
+    return found != NULL;
 }
 
 static uint64_t warn_us(const struct lock_sim *sim, const struct lock_client *client, bool most)
