@@ -62,6 +62,11 @@ static _Noreturn void keep(int pipe, const struct command *command, int on_lost,
 
 /* ---- in the parent ---- */
 
+static bool is_foreground(void)
+{
+    return tcgetpgrp(STDIN_FILENO) == getpgrp();
+}
+
 static bool no_process(const char *what)
 {
     fprintf(stderr, "fleetlock: %s: %s\n", what, strerror(errno));
@@ -96,7 +101,7 @@ bool command_start(struct command *command, char **argv, uint64_t safe_ms, int o
     if (command->safe_ms == MAP_FAILED)
         return no_process("mmap");
     atomic_init(command->safe_ms, safe_ms);
-    command->has_terminal = isatty(STDIN_FILENO) && tcgetpgrp(STDIN_FILENO) == getpgrp();
+    command->has_terminal = is_foreground() && isatty(STDOUT_FILENO) == 1;
     fflush(NULL);
     command->pid = fork();
     if (command->pid == 0)
@@ -106,6 +111,7 @@ bool command_start(struct command *command, char **argv, uint64_t safe_ms, int o
         return no_process("fork");
     }
     setpgid(command->pid, command->pid); /* whichever of the two comes first */
+    signal(SIGTSTP, SIG_IGN);            /* ^Z must not stop us while COMMAND runs */
     if (start_keeper(command, told, grace_ms))
         return true;
     command_signal(command, SIGKILL);
@@ -121,6 +127,15 @@ void command_signal(const struct command *command, int signal_number)
         kill(-command->pid, SIGCONT); /* one that was stopped hears of it */
 }
 
+/* It is stopped because it asked for the terminal; or by its keyboard, and then goes on. */
+static void go_on(struct command *command, int signal_number)
+{
+    if ((signal_number == SIGTTIN || signal_number == SIGTTOU) && is_foreground())
+        command->has_terminal = tcsetpgrp(STDIN_FILENO, command->pid) == 0;
+    if (command->has_terminal)
+        kill(-command->pid, SIGCONT);
+}
+
 void command_reap(struct command *command)
 {
     int status;
@@ -130,10 +145,10 @@ void command_reap(struct command *command)
             command->keeper = 0;
         if (pid != command->pid)
             continue;
-        if (WIFSTOPPED(status) && command->has_terminal)
-            kill(-command->pid, SIGCONT);
-        if (WIFSTOPPED(status))
+        if (WIFSTOPPED(status)) {
+            go_on(command, WSTOPSIG(status));
             continue;
+        }
         command->is_over = true;
         command->status = WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_SIGNALLED + WTERMSIG(status);
     }

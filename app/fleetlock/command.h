@@ -11,8 +11,8 @@
  * open until then, so that a provider that frees a lock when its connection closes does not do so under a COMMAND that
  * still runs. Being in the group, it keeps the group's number from being given to another.
  *
- * A group that had the terminal gets it, so that COMMAND may ask for a password; ^Z does not stop it, because a stopped
- * holder would keep the lock.
+ * A group that had the terminal gets it, so that COMMAND may ask for a password; where its output goes elsewhere (a pager)
+ * only when it asks. ^Z does not stop it, because a stopped holder would keep the lock.
  *
  * Threads  all from the one that calls command_start(); its signal mask must block what it wants to hear of (SIGCHLD).
  */

@@ -133,7 +133,7 @@ static int status_of_refusal(const struct fleetlock *fleetlock, enum guard_lock_
 {
     switch (status) {
     case GUARD_LOCK_BUSY:
-        fprintf(stderr, "fleetlock: %s: not acquired in time, %" PRIu32 " waited in front\n",
+        fprintf(stderr, "fleetlock: %s: not acquired in time; waiting in front: %" PRIu32 "\n",
                 fleetlock->options.names[0], fleetlock->result.before);
         return EX_TEMPFAIL;
     case GUARD_LOCK_UNREACHABLE:
@@ -291,7 +291,7 @@ static int hold(struct fleetlock *fleetlock)
                           .goes_on = options->on_lost == 0};
     bool started = watch.lost_fd >= 0 && set_environment(fleetlock);
     if (!started)
-        complain("no descriptor or no memory for the command");
+        complain("no descriptor or no memory for COMMAND");
     const uint64_t safe_ms = clock_boot_ms() + guard_hold_left_ms(watch.hold);
     started =
         started && command_start(&command, options->command, safe_ms, options->on_lost, options->grace_ms);

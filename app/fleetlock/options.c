@@ -25,21 +25,23 @@ static const char help[] =
     "Kinds (several NAMEs: all of them or none)\n"
     "    --fair            alone; first come, first served (the default)\n"
     "    --mutex           alone; a newcomer may overtake those that wait\n"
-    "    --write, --read   alone; beside other readers\n"
+    "    --write, --read   alone; beside other readers, but behind a writer that waits\n"
     "    --permits N --of M   N of M permits\n"
     "\n"
     "Options\n"
-    "    --wait TIME       gives up after TIME (for ever); 0: asks once\n"
-    "    --lease TIME      a dead holder blocks for so long (10s)\n"
-    "    --max-lease TIME  redlock: nobody's lease is longer (1m); a master that restarts does not vote for "
-    "so long\n"
-    "    --on-lost ACTION  term (the default), kill, another signal's name, or go-on\n"
+    "    --wait TIME       gives up after TIME; 0: asks once; without it: waits for ever\n"
+    "    --lease TIME      a dead holder blocks the others for this long, 1s to 1h (10s)\n"
+    "    --max-lease TIME  redlock: no lease of the namespace is longer (1m); a master that restarts gives "
+    "no vote "
+    "for this long\n"
+    "    --on-lost ACTION  what COMMAND gets when the lock is lost: term (the default), kill, another "
+    "signal's name, or go-on\n"
     "    --grace TIME      between that signal and SIGKILL; 2s, but no more than a third of the lease\n"
     "    --provider NAME   redis (the default), redlock, postgres or zookeeper\n"
-    "    --url URL         of the provider; redlock has 3, 5, 7 or 9. $FLEETLOCK_URL keeps a password off "
-    "the command line\n"
-    "    --namespace NAME  separates applications (default)\n"
-    "    --status NAME     prints the holders, since when, the fence and the queue\n"
+    "    --url URL         of the provider; redlock takes 3, 5, 7 or 9. $FLEETLOCK_URL keeps a password "
+    "off the command line\n"
+    "    --namespace NAME  separates applications that share a provider (\"default\")\n"
+    "    --status NAME     prints what holds it and since when, the last fence and the queue\n"
     "\n"
     "TIME is 500ms, 30s, 5m or 1h. COMMAND finds FLEETLOCK_NAME and FLEETLOCK_FENCE in its environment.\n"
     "\n"
@@ -48,11 +50,11 @@ static const char help[] =
     "74 the lock was lost, 75 not acquired in time, 126 COMMAND cannot be run, 127 it was not found.\n"
     "\n"
     "Examples\n"
-    "    # every host's timer runs it, one host works\n"
+    "    # every host's timer runs it at the same time: one host works, the others exit with 75\n"
     "    fleetlock warm --wait 0 -- build/warm\n"
     "    # at most two exports at a time\n"
     "    fleetlock export --permits 1 --of 2 -- ./export.sh\n"
-    "    # an import that cannot harm when it comes late: its first statement refuses a lower fence\n"
+    "    # an import that does no harm when it comes late: its first statement refuses a lower fence\n"
     "    fleetlock catalog --write -- sh -c 'psql -v fence=$FLEETLOCK_FENCE -f import.sql'\n"
     "    # overlapping moves cannot deadlock\n"
     "    fleetlock category:3 category:8 -- ./move.sh 3 8\n";
@@ -111,7 +113,7 @@ static void take_count(const char *flag, const char *word, uint32_t *out, bool *
         number <= GUARD_LOCK_UNITS_MAX)
         *out = (uint32_t)number;
     else
-        mistake(good, "--%s %s: it must be 1..%d", flag, word, GUARD_LOCK_UNITS_MAX);
+        mistake(good, "--%s %s: a count is 1..%d", flag, word, GUARD_LOCK_UNITS_MAX);
 }
 
 static void take_on_lost(const char *word, int *out, bool *good)
@@ -128,7 +130,7 @@ static void take_on_lost(const char *word, int *out, bool *good)
             return;
         }
     }
-    mistake(good, "--on-lost %s: term, kill, another signal's name, or go-on", word);
+    mistake(good, "--on-lost %s: it is term, kill, another signal's name, or go-on", word);
 }
 
 static void take_provider(const char *word, enum guard_lock_provider *out, bool *good)
@@ -142,7 +144,7 @@ static void take_provider(const char *word, enum guard_lock_provider *out, bool 
             mistake(good, "--provider %s: this fleetlock was built without it", word);
         return;
     }
-    mistake(good, "--provider %s: redis, redlock, postgres or zookeeper", word);
+    mistake(good, "--provider %s: it is redis, redlock, postgres or zookeeper", word);
 }
 
 static void take_url(struct options *options, const char *url, bool *good)
@@ -306,7 +308,7 @@ static void check(const struct options *options, const struct kinds_said *said, 
         mistake(good, "what is to run? it stands behind --, as in: fleetlock %s -- COMMAND",
                 options->name_count > 0 ? options->names[0] : "NAME");
     if (said->count > 1)
-        mistake(good, "one of --fair, --mutex, --write, --read and --permits");
+        mistake(good, "only one of --fair, --mutex, --write, --read and --permits");
     if (permits != said->of || (permits && options->units > options->limit))
         mistake(good, "--permits N and --of M belong together, and N is at most M");
     if (options->lease_ms < 1000 || options->lease_ms > LEASE_MOST_MS)
@@ -328,9 +330,9 @@ static void choose_rest(struct options *options)
     if (options->max_lease_ms != 0)
         return;
     options->max_lease_ms = MAX_LEASE_USUAL_MS;
-    if (options->provider == GUARD_LOCKS_ZOOKEEPER) /* it has no lease but its session's */
-        options->max_lease_ms = lease_ms;
-    else if (options->provider != GUARD_LOCKS_REDLOCK && lease_ms > MAX_LEASE_USUAL_MS)
+    const bool is_session = options->provider == GUARD_LOCKS_ZOOKEEPER; /* it has no other lease */
+    const bool is_agreed = options->provider == GUARD_LOCKS_REDLOCK;
+    if (is_session || (!is_agreed && lease_ms > MAX_LEASE_USUAL_MS))
         options->max_lease_ms = lease_ms;
 }
 

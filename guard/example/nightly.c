@@ -4,8 +4,8 @@
  *
  *     ./nightly redis://127.0.0.1:6379
  *
- * Whoever writes what the job makes should hand over the fence and refuse a lower one than it has seen: a host that was
- * suspended in the middle may go on after its lock has moved on.
+ * What the job writes to should be handed the fence, and refuse a number lower than one it has seen: a host that was
+ * suspended in the middle may go on after its lock has moved on. A host that asks when the job is over does it once more.
  */
 #include "locks.h"
 #include <stdio.h>
@@ -28,7 +28,7 @@ int main(int argc, char **argv)
     request.wait_ms = 0;
     enum guard_lock_status status = guard_lock_wait(locks, &request, &result, &error);
     if (status == GUARD_LOCK_OK) {
-        printf("it is ours, fence %llu\n", (unsigned long long)result.fence[0]);
+        printf("this host does it, fence %llu\n", (unsigned long long)result.fence[0]);
         /* ...in steps, each only while guard_hold_left_ms(result.hold) is enough for it... */
         status = guard_unlock_wait(&result.hold);
     } else if (status == GUARD_LOCK_BUSY) {

@@ -10,7 +10,7 @@
  *
  * The rule: those in front of a request and itself have no more units than the smallest limit among them. So those that
  * are served are always the first of the line, whatever kinds meet on a name, and everybody sees the same from a listing:
- * who leaves never comes back.
+ * what leaves never comes back.
  *
  * Pure, any thread.
  */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * keeper_look.h - the line of one name as a view: who holds it, who waits.
+ * keeper_look.h - the line of one name as a view: what holds it, what waits.
  *
- * A listing, then the nodes themselves, for who made them: all at once, and as many as a view has room for.
+ * A listing, then the nodes themselves, for what made them: all at once, and as many as a view has room for.
  *
  * Threads    as keeper_session.h.
  */

@@ -74,7 +74,8 @@ static void leave_waiters(struct lock_claim *claim)
     if (claim->stays)
         lock_line_stay_no_more(claim);
     if (claim->asks_for_all)
-        lock_line_hint(claim->places[0].line);
+        lock_line_hint(claim->places[0].line, claim->core->now_us);
+    claim->asks_for_all = false;
     for (size_t i = 0; i < claim->count; i++)
         DL_DELETE(claim->places[i].line->waiters, &claim->places[i]);
 }
@@ -265,6 +266,9 @@ static void wait_in_line(struct lock_claim *claim)
 {
     bool alone = !claim->core->config.stays || claim->count > 1 || claim->before == 0 ||
                  claim->place_ms == 0 || claim->kind == GUARD_LOCK_LATCH;
+    if (claim->asks_for_all)
+        lock_line_hint(claim->places[0].line, claim->hint_us);
+    claim->asks_for_all = false;
     if (alone)
         wait_alone(claim);
     else
@@ -287,7 +291,6 @@ static void claim_refused(struct lock_claim *claim, const struct lock_reply *rep
     bool first_time = !claim->was_refused;
     claim->attempts = 0;
     claim->was_refused = true;
-    claim->asks_for_all = false;
     claim->before = reply->before;
     claim->stands =
         claim->doubt || (claim->kind == GUARD_LOCK_LATCH ? claim->units > 0 : claim->place_ms > 0);
@@ -361,7 +364,7 @@ static void claim_granted(struct lock_claim *claim, const struct lock_reply *rep
         lock_request_again(request);
         return;
     }
-    claim->asks_for_all = claim->told = false;
+    claim->told = false;
     leave_waiters(claim);
     claim->state = CLAIM_HELD;
     claim->request = NULL;

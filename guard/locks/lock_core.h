@@ -3,9 +3,9 @@
  * lock_core.h - everything that locks decide: one state machine for all kinds and all providers. Events in, actions out.
  *
  * Events are calls of the functions below; each takes the time. Between two events the owner (the locks' thread, or a
- * simulator) drains lock_core_next_action() and performs what it finds, then the three ..._next_...() that tell the
- * application. Every action is answered by exactly one lock_core_replied(), whatever happens; never from inside the
- * draining.
+ * simulator) drains lock_core_next_action() and performs what it finds; at the end of its turn, which may be several events
+ * later, the three ..._next_...() that tell the application. Every action is answered by exactly one lock_core_replied(),
+ * whatever happens; never from inside the draining.
  *
  * A request is for some names. What stands at the provider under one token is a claim: a place in the queue, then a hold.
  * A request makes one claim for all its names if the provider takes several at once, otherwise one after the other in the
@@ -83,7 +83,7 @@ struct lock_core_config {
     bool stays;       /* knows LOCK_STAY */
     /* the application's */
     uint32_t limit_ms, place_ms, warn_ms, max_requests;
-    uint32_t once_ms; /* a request with wait_ms 0 is UNREACHABLE after so long without an answer */
+    uint32_t once_ms; /* a request with wait_ms 0 is UNREACHABLE after this long without an answer */
     uint8_t hash_key[16];
     uint64_t seed;
     /* A new token in the layout above. Must not fail. */
@@ -124,7 +124,7 @@ struct lock_hold {
     /* The earliest of its claims, also after `lost` was told early; 0: the provider has forgotten it, or it was given
      * back. Any thread may read it: guard_hold_left_ms(). */
     _Atomic uint64_t valid_until_us;
-    const char *why; /* it was lost; lives until the next event */
+    const char *why; /* it was lost; the core's: what is lost later in the same turn may change the text */
     bool is_lost, is_given;
     enum guard_lock_status given; /* once told: OK, LOST, UNKNOWN */
 
@@ -229,8 +229,8 @@ struct lock_reply {
     enum lock_reply_kind kind;
     uint64_t fence[GUARD_LOCK_NAMES_MAX]; /* in the action's order of names */
     uint32_t
-        valid_ms; /* GRANTED, DONE: valid for so long from the sending; 0: for the lease, less 1 % and 2 ms */
-    uint32_t hint_ms; /* REFUSED: in so long something runs out that may change it; 0: not known */
+        valid_ms; /* GRANTED, DONE: valid for this long from the sending; 0: for the lease, less 1 % and 2 ms */
+    uint32_t hint_ms; /* REFUSED: something that may change it runs out after this long; 0: not known */
     uint32_t before;
     const uint32_t *ask_now; /* STAY: places in `tokens`, from 0, of those that should ask; lent */
     size_t ask_now_count;

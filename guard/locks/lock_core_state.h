@@ -183,10 +183,10 @@ void lock_line_leave(struct lock_line *line);
 /* Its place is renewed with the others', until it leaves them. */
 void lock_line_stay(struct lock_claim *claim);
 void lock_line_stay_no_more(struct lock_claim *claim);
-/* All that stay there are due, in so long. */
+/* All that stay there are due within this span. */
 void lock_line_hurry(struct lock_line *line, uint64_t span_us);
-/* One of them is to ask for all. */
-void lock_line_hint(struct lock_line *line);
+/* One of them is to ask for all, then at the latest. */
+void lock_line_hint(struct lock_line *line, uint64_t at_us);
 void lock_line_told(struct lock_line *line);
 void lock_line_alarm(struct lock_line *line);
 void lock_line_replied(struct lock_line *line, const struct lock_reply *reply);

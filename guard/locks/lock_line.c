@@ -296,10 +296,10 @@ void lock_line_told(struct lock_line *line)
         lock_line_hurry(line, 0);
 }
 
-void lock_line_hint(struct lock_line *line)
+void lock_line_hint(struct lock_line *line, uint64_t at_us)
 {
     if (line->stayers != NULL)
-        line->hint_us = line->core->now_us;
+        line->hint_us = lock_earlier(line->hint_us, at_us);
     set_line_alarm(line);
 }
 

@@ -39,7 +39,7 @@ const char *lock_node_label(const struct lock_node *node);
 /* Why it is not up; the reason that was told last. */
 const char *lock_node_why(const struct lock_node *node);
 
-/* It grants nothing yet for so long; 0: it may. While it is not known, limit_ms. */
+/* It grants nothing for this much longer; 0: it may grant. While it is not known, limit_ms. */
 uint32_t lock_node_young_ms(const struct lock_node *node, uint64_t now_us);
 /* It will never be known: this login may not ask. NULL: it may. */
 const char *lock_node_ageless(const struct lock_node *node);

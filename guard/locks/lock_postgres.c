@@ -703,7 +703,7 @@ struct lock_provider *lock_postgres_open(const struct lock_provider_config *conf
 {
     char why[LOCK_PG_WHY_SIZE];
     if (!lock_pg_check(config->locks->urls[0], why)) {
-        check_failed(error, GUARD_INVALID, "urls[0]: no connection string of PostgreSQL: %s", why);
+        check_failed(error, GUARD_INVALID, "urls[0] is not a connection string of PostgreSQL: %s", why);
         return NULL;
     }
     struct lock_postgres *self = calloc(1, sizeof *self);

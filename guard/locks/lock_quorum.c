@@ -140,7 +140,7 @@ enum lock_round_step lock_round_next(struct lock_round *round, size_t *node)
     return decided ? end_round(round) : LOCK_ROUND_WAIT;
 }
 
-/* A minority that answers says nothing about who has it. */
+/* A minority that answers says nothing about which token has it. */
 static enum lock_reply_kind failure_of(const struct lock_round *round)
 {
     size_t answered =

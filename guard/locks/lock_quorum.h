@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lock_quorum.h - one action for several independent masters: who has answered what, and what follows from it. Events in,
+ * lock_quorum.h - one action for several independent masters: which of them has answered what, and what follows. Events in,
  * decisions out; lock_redlock.c and the simulator drive it.
  *
  *   TAKE                     sent to all

@@ -133,7 +133,7 @@ struct step {
 };
 
 static const char UPGRADE[] =
-    "its owner holds the name as READ: it would wait for itself; give that back first";
+    "its owner holds the name as READ, so it would wait for itself; give that hold back first";
 
 static void look_at_name(const struct lock_request *request, const struct lock_name *name, struct step *step)
 {

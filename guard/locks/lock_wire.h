@@ -3,8 +3,8 @@
  * lock_wire.h - what stands in one Redis for locks, and travels to it and back: the core's actions become calls of
  * scripts/, Redis's replies become the core's. The heads of the scripts say how Redis decides.
  *
- *   csg1:{ns:name}:kh  held    who holds, until when          csg1:{ns:name}:kf  fence  the last fencing number
- *   csg1:{ns:name}:kq  queue   who waits, in which order      csg1:{ns:name}:kg  gone   tombstones
+ *   csg1:{ns:name}:kh  held    what holds, until when         csg1:{ns:name}:kf  fence  the last fencing number
+ *   csg1:{ns:name}:kq  queue   what waits, in which order     csg1:{ns:name}:kg  gone   tombstones
  *   csg1:{ns:name}:ka  alive   until when a place is kept     csg1:{ns:name}:kl  latch  the parties that are here
  *
  * A token is one string, compared whole and the member of those sets: "<uuid, 36> <units, 7 digits> <limit, 7 digits>
@@ -75,7 +75,7 @@ bool lock_wire_send(const struct lock_wire *wire, struct redis *redis, const str
  * of a LOCK_RENEW. */
 bool lock_wire_send_raise(const struct lock_wire *wire, struct redis *redis, const struct lock_action *action,
                           const uint64_t fence[], redis_replied *replied, void *context);
-/* Who has a name, and who waits? */
+/* What has a name, and what waits? */
 bool lock_wire_send_look(const struct lock_wire *wire, struct redis *redis, const struct lock_name *name,
                          redis_replied *replied, void *context);
 

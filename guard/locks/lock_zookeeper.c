@@ -149,7 +149,7 @@ static void tell_link(struct zookeeper *self, bool is_up, const char *why)
     leave_soon(self);
 }
 
-/* All wait equally long, but who looks: a few at a time. */
+/* All wait equally long, except looks, of which there are a few at a time. */
 static void keep_ask(struct zookeeper *self, struct zoo_ask *ask)
 {
     struct zoo_ask *after = self->asks != NULL ? self->asks->prev : NULL;

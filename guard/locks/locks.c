@@ -15,7 +15,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define OWN_THREAD_TEXT "it would wait for itself: it was called in a callback, on the locks' own thread"
+#define OWN_THREAD_TEXT "in a callback, on the locks' own thread, it would wait for itself"
 
 const char *guard_lock_status_name(enum guard_lock_status status)
 {
@@ -117,7 +117,8 @@ static enum guard_lock_status refuse_lock(struct guard_error *error, const char 
         check_failed(error, GUARD_CLOSING, "%s: the locks are closing", function);
         break;
     case GUARD_LOCK_SHED:
-        check_failed(error, GUARD_SHED, "%s: guard_locks_config.max_requests wait already", function);
+        check_failed(error, GUARD_SHED, "%s: as many wait already as guard_locks_config.max_requests permits",
+                     function);
         break;
     case GUARD_LOCK_NO_MEMORY:
         check_failed(error, GUARD_NO_MEMORY, "%s: no memory", function);
@@ -150,7 +151,7 @@ static bool check_lock(const struct guard_locks *locks, const struct guard_lock_
         lock_check_request(request, &locks->config, locks->kinds, error) != GUARD_OK)
         return false;
     if (request->owner != NULL && request->owner->locks != locks) {
-        check_failed(error, GUARD_INVALID, "guard_lock_request.owner is one of other locks");
+        check_failed(error, GUARD_INVALID, "guard_lock_request.owner belongs to other locks");
         return false;
     }
     return true;

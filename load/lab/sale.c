@@ -31,7 +31,7 @@ enum {
 struct figures {
     bool is_measured;
     int64_t sold, oversold, lost;
-    uint32_t refused, gave_up;
+    uint32_t bought, refused, gave_up; /* bought: by those that know of it */
     double per_second, p50_ms, p99_ms, in_turn_percent;
 };
 
@@ -262,11 +262,23 @@ static bool close_shops(struct stage *stage, bool is_good)
     return is_good;
 }
 
+/* Did it ask before those of its process that went without? Which process comes first is decided on the way. */
+static bool is_in_turn(const struct sale_board *board, size_t buyer)
+{
+    size_t before = 0, bought = 0;
+    for (size_t i = buyer % SALE_PROCESSES; i < SALE_BUYERS; i += SALE_PROCESSES) {
+        const struct sale_buyer *other = &board->buyers[i];
+        before += other->asked_us > 0 && other->turn < board->buyers[buyer].turn;
+        bought += other->outcome == SALE_BOUGHT;
+    }
+    return before < bought;
+}
+
 static void time_buyers(const struct sale_board *board, struct figures *figures)
 {
     static uint64_t waits[SALE_BUYERS];
     uint64_t first_us = UINT64_MAX, last_us = 0;
-    size_t answered = 0, bought = 0, in_turn = 0;
+    size_t answered = 0, in_turn = 0;
     for (size_t i = 0; i < SALE_BUYERS; i++) {
         const struct sale_buyer *buyer = &board->buyers[i];
         figures->gave_up += buyer->outcome == SALE_GAVE_UP;
@@ -277,37 +289,28 @@ static void time_buyers(const struct sale_board *board, struct figures *figures)
         waits[answered++] = buyer->answered_us - buyer->asked_us;
         if (buyer->outcome != SALE_BOUGHT)
             continue;
-        bought++;
-        in_turn += buyer->turn < SALE_PIECES;
+        figures->bought++;
+        in_turn += is_in_turn(board, i);
         if (buyer->answered_us > last_us)
             last_us = buyer->answered_us;
     }
     rank_sort(waits, answered);
     figures->p50_ms = (double)rank_percentile(waits, answered, 50) / 1e3;
     figures->p99_ms = (double)rank_percentile(waits, answered, 99) / 1e3;
-    figures->per_second = last_us > first_us ? (double)bought * 1e6 / (double)(last_us - first_us) : 0;
-    figures->in_turn_percent = bought > 0 ? 100.0 * (double)in_turn / (double)bought : 0;
+    figures->per_second =
+        last_us > first_us ? (double)figures->bought * 1e6 / (double)(last_us - first_us) : 0;
+    figures->in_turn_percent = figures->bought > 0 ? 100.0 * (double)in_turn / figures->bought : 0;
 }
 
-static bool was_anybody_turned_away(const struct sale_board *board)
-{
-    for (size_t i = 0; i < SALE_BUYERS; i++) {
-        if (board->buyers[i].outcome == SALE_SOLD_OUT)
-            return true;
-    }
-    return false;
-}
-
-/* Pieces that nobody has although buyers were turned away are lost. */
+/* Lost is a piece that nobody has at the end, and an order that its buyer believes in and nobody wrote. */
 static void count(struct stage *stage, struct figures *figures)
 {
+    time_buyers(stage->sale.board, figures);
+    const int64_t due = figures->bought > SALE_PIECES ? figures->bought : SALE_PIECES;
     figures->sold = count_orders(stage);
     figures->oversold = figures->sold > SALE_PIECES ? figures->sold - SALE_PIECES : 0;
-    figures->lost = figures->sold < SALE_PIECES && was_anybody_turned_away(stage->sale.board)
-                        ? SALE_PIECES - figures->sold
-                        : 0;
+    figures->lost = figures->sold < due ? due - figures->sold : 0;
     figures->refused = atomic_load(&stage->sale.board->refused);
-    time_buyers(stage->sale.board, figures);
 }
 
 static void run_sale(struct stage *stage, bool is_struck, struct figures *figures)
@@ -392,11 +395,11 @@ static bool run_all(struct stage *stage, const struct sale_way *const *ways)
 {
     char machine[MACHINE_BYTES];
     machine_describe(&stage->redis[0], &stage->postgres, machine);
-    printf(
-        "Flash sale: %d buyers in %d processes, %d pieces and %d more; %s.\n"
-        "order: share of the pieces that went to the first %d to ask. refused: late writes that a fence or a "
-        "generation turned away.\n",
-        (int)SALE_BUYERS, (int)SALE_PROCESSES, (int)SALE_FIRST, (int)SALE_RESTOCK, machine, (int)SALE_PIECES);
+    printf("Flash sale: %d buyers in %d processes, %d pieces and %d more; %s.\n"
+           "order: share of the pieces that went to the first of each process to ask. refused: late writes "
+           "that a "
+           "fence or a generation turned away.\n",
+           (int)SALE_BUYERS, (int)SALE_PROCESSES, (int)SALE_FIRST, (int)SALE_RESTOCK, machine);
     const bool calm = run_ways(stage, ways, false);
     const bool struck = run_ways(stage, ways, true);
     printf("\nWhat each is good for\n");
@@ -421,6 +424,10 @@ int sale_main(int argc, char **argv)
     static struct stage stage;
     const struct sale_way *chosen[WAYS_MAX + 1] = {NULL};
     for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--json") == 0) {
+            fprintf(stderr, "lab: sale: --json: the flash sale only prints\n");
+            return 2;
+        }
         if (i > WAYS_MAX || (chosen[i - 1] = find_way(argv[i])) == NULL) {
             fprintf(stderr, "lab: sale: %s: no way of selling; they are", argv[i]);
             for (size_t j = 0; sale_ways[j] != NULL; j++)

@@ -8,9 +8,9 @@
  *     sale_segments.c  the counter in parts
  *
  * 70 pieces are there at the beginning, 30 more come when 34 were ordered. Every way sells twice: once with nothing wrong,
- * and once (`struck`) where the process that is about to commit the 34th order is killed, and Redis is killed and comes
- * back empty under the 67th; under the last one, where a lock outside of the database guards it. Neither is timed: a trigger
- * on the orders waits for an advisory lock of the controller's.
+ * and once (`struck`) where the process that is about to commit the 34th order is killed (of the service's: one of the
+ * buyers' processes), and Redis is killed and comes back empty under the 67th; under the last one, where a lock outside of the
+ * database guards it. Neither is timed: a trigger on the orders waits for an advisory lock of the controller's.
  *
  * The truth is the table of orders in PostgreSQL; a buyer's own idea of it counts only for its latency and its turn.
  *
@@ -83,7 +83,7 @@ struct sale_slot {
     bool complains;             /* of refused statements, on stderr: the controller's */
 };
 
-/* A thread that waits for a slot; on its stack. */
+/* A thread that waits for a slot. */
 struct sale_place {
     pthread_cond_t lent;
     struct sale_slot *slot; /* NULL: not yet */

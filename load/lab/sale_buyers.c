@@ -34,22 +34,28 @@ static _Noreturn void die(const struct sale_shop *shop, const char *what, const 
 
 /* ---- slots ---- */
 
+static void stand_in_line(struct sale_shop *shop, struct sale_place *place)
+{
+    *(shop->places == NULL ? &shop->places : &shop->last_place->next) = place;
+    shop->last_place = place;
+}
+
 struct sale_slot *sale_slot_take(struct sale_shop *shop)
 {
-    struct sale_place place = {.lent = PTHREAD_COND_INITIALIZER};
+    static _Thread_local struct sale_place place = {.lent = PTHREAD_COND_INITIALIZER};
+    place.slot = NULL;
+    place.next = NULL;
     pthread_mutex_lock(&shop->mutex);
     if (shop->free_slots != 0) {
         const unsigned at = (unsigned)__builtin_ctz(shop->free_slots);
         shop->free_slots &= ~(1U << at);
         place.slot = &shop->slots[at];
     } else {
-        *(shop->places == NULL ? &shop->places : &shop->last_place->next) = &place;
-        shop->last_place = &place;
+        stand_in_line(shop, &place);
     }
     while (place.slot == NULL)
         pthread_cond_wait(&place.lent, &shop->mutex);
     pthread_mutex_unlock(&shop->mutex);
-    pthread_cond_destroy(&place.lent);
     return place.slot;
 }
 

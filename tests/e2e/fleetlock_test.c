@@ -270,7 +270,7 @@ TEST(a_bounded_wait_ends_with_75_and_leaves_no_place_in_the_queue)
 {
     struct run holder = start("x", HOLD);
     wait_begun(&holder);
-    expect(start("x", "--wait", "300ms", "--", "true"), 75, "not acquired in time, 0 waited in front");
+    expect(start("x", "--wait", "300ms", "--", "true"), 75, "not acquired in time; waiting in front: 0");
     expect_status("x", "1 holder, 0 waiting");
     kill(holder.pid, SIGTERM);
     assert_int_equal(status_of(&holder), 128 + SIGTERM);
@@ -398,6 +398,24 @@ TEST(a_status_that_nobody_can_be_told_is_71)
 {
     expect(start("outer", "--", "sh", "-c", "exec \"$0\" x --status >/dev/full", program), 71,
            "No space left");
+}
+
+/* Fields 5 and 8: its group, and the one that the terminal listens to. */
+#define SAY_WHERE                                                                                            \
+    "read -r _ _ _ _ group _ _ heard _ </proc/$$/stat; test $group = $heard && echo in front || echo behind"
+
+static void expect_on_terminal(const char *script, const char *behind, const char *text)
+{
+    char line[512];
+    snprintf(line, sizeof line, "%s x -- sh -c '%s' %s", program, script, behind);
+    expect(start("outer", "--", "script", "-qec", line, "/dev/null"), 0, text);
+}
+
+TEST(a_command_gets_the_terminal_and_leaves_it_to_a_pager_until_it_asks)
+{
+    expect_on_terminal(SAY_WHERE, "", "in front");
+    expect_on_terminal(SAY_WHERE, "| cat", "behind");
+    expect_on_terminal("stty sane; " SAY_WHERE, "| cat", "in front");
 }
 
 /* ---- the other providers ---- */

@@ -25,7 +25,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { LIMIT_MS = 20000, LEASE_S = 1 };
+enum { LIMIT_MS = 60000, LEASE_S = 1 };
 
 static struct lab lab = {.lease_s = LEASE_S};
 
@@ -355,7 +355,7 @@ TEST(a_lost_update_is_worse_than_two_holders_and_a_refused_write_better)
 /* ---- the program ---- */
 
 /* build/VARIANT/lab of the variant that this test is of; returns its exit status. */
-static int run_program(const char *argument, char *output, size_t output_bytes)
+static int run_program(const char *first, const char *second, char *output, size_t output_bytes)
 {
     char program[512], folder[PROC_PATH_BYTES], path[PROC_PATH_BYTES + 8];
     int status = -1;
@@ -367,7 +367,7 @@ static int run_program(const char *argument, char *output, size_t output_bytes)
     snprintf(tests, sizeof program - (size_t)(tests - program), "/lab");
     assert_true(proc_folder("program", NULL, folder));
     snprintf(path, sizeof path, "%s/out", folder);
-    const char *const argv[] = {program, argument, NULL};
+    const char *const argv[] = {program, first, second, NULL};
     pid_t pid = proc_start(&(struct proc_options){.argv = argv, .output_path = path});
     assert_true(pid > 0 && proc_wait(pid, LIMIT_MS, &status));
     FILE *file = fopen(path, "re");
@@ -381,15 +381,29 @@ static int run_program(const char *argument, char *output, size_t output_bytes)
 TEST(the_program_names_what_it_has_and_what_it_does_not_know)
 {
     char output[16384];
-    assert_int_equal(run_program("--list", output, sizeof output), 0);
+    assert_int_equal(run_program("--list", NULL, output, sizeof output), 0);
     for (size_t i = 0; schemes[i] != NULL; i++)
         assert_non_null(strstr(output, schemes[i]->title));
     for (size_t i = 0; failures[i] != NULL; i++)
         assert_non_null(strstr(output, failures[i]->title));
-    assert_int_equal(run_program("etcd", output, sizeof output), 2);
+    assert_int_equal(run_program("etcd", NULL, output, sizeof output), 2);
     assert_non_null(strstr(output, "etcd: no group, scheme or failure"));
-    assert_int_equal(run_program("--json", output, sizeof output), 2);
+    assert_int_equal(run_program("--json", NULL, output, sizeof output), 2);
     assert_non_null(strstr(output, "--json wants a value"));
+    assert_int_equal(run_program("sale", "auction", output, sizeof output), 2);
+    assert_non_null(strstr(output, "auction: no way of selling"));
+    assert_int_equal(run_program("sale", "--json", output, sizeof output), 2);
+    assert_non_null(strstr(output, "the flash sale only prints"));
+}
+
+/* Its exit status says that both sales ran, and that none was oversold or lost a piece. */
+TEST(a_flash_sale_sells_every_piece_once_also_when_it_is_struck)
+{
+    char output[16384];
+    const int status = run_program("sale", "segments", output, sizeof output);
+    if (status != 0)
+        fail_msg("%d: %s", status, output);
+    assert_non_null(strstr(output, "Struck"));
 }
 
 TEST_GROUP(.up = start_servers, .down = stop_servers);

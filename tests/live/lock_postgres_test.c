@@ -823,7 +823,7 @@ TEST(a_connection_string_that_is_none_is_refused_without_its_password)
         side_prepare(&sides[0], wrong[i]);
         assert_false(side_start(&sides[0], lock_postgres_open, &error));
         assert_int_equal(error.status, GUARD_INVALID);
-        assert_contains(error.text, "urls[0]: no connection string of PostgreSQL");
+        assert_contains(error.text, "urls[0] is not a connection string of PostgreSQL");
         assert_null(strstr(error.text, "hunter"));
     }
 }

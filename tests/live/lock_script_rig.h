@@ -533,7 +533,8 @@ static struct redis_script on_our_clock(const struct redis_script *script)
 
 /* As guard/README.md has it. */
 #define ALLOWED                                                                                              \
-    "+get +getex +set +del +exists +pttl +pexpire +time +zadd +zrem +zcard +zscore +zrank +zcount +zrange "  \
+    "+get +getex +set +del +exists +pttl +pexpire +time +zadd +zrem +zcard +zscore +zrank +zmscore +zcount " \
+    "+zrange "                                                                                               \
     "+zrangebyscore +zremrangebyscore +eval +evalsha +script|load +publish +subscribe +select +auth "        \
     "+client|setname +role +info"
 

@@ -206,9 +206,12 @@ TEST(a_dead_waiter_blocks_until_its_place_ends)
     wait_behind(&dead, 0);
     pass_ms(JUMP_MS);
     wait_behind(&three, 1);
-    assert_int_equal(answer.reply.hint_ms, PLACE_MS - 10000);
+    assert_int_equal(answer.reply.hint_ms,
+                     LEASE_MS - JUMP_MS); /* of the holder, though it stands behind another */
     give(&one, false);
-    pass_ms(LEASE_MS);
+    wait_behind(&three, 1);
+    assert_int_equal(answer.reply.hint_ms, PLACE_MS - JUMP_MS);
+    pass_ms(PLACE_MS - JUMP_MS);
     hold(&three);
 }
 
@@ -379,6 +382,25 @@ TEST(to_stay_keeps_the_places_of_many_and_says_which_should_ask)
     pass_ms(LEASE_MS);
     hold(&two);
     wait_behind(&three, 0);
+}
+
+TEST(more_than_one_command_takes_keep_their_places)
+{
+    enum { MANY = 120, GONE = 7 };
+    struct asker one = writer("a"), many[MANY], *mine[MANY];
+    hold(&one);
+    for (size_t i = 0; i < MANY; i++) {
+        many[i] = writer("a");
+        mine[i] = &many[i];
+        wait_behind(mine[i], (uint32_t)i);
+    }
+    give(&many[GONE], false);
+    give(&many[MANY - 1], false);
+    stay(mine, MANY);
+    assert_int_equal(answer.reply.ask_now_count, 3);
+    assert_int_equal(answer.reply.ask_now[0], 0);
+    assert_int_equal(answer.reply.ask_now[1], GONE);
+    assert_int_equal(answer.reply.ask_now[2], MANY - 1);
 }
 
 TEST(what_stays_and_has_become_the_first_asks_though_it_does_not_fit)

@@ -274,16 +274,20 @@ static void grant(struct call *call, size_t i, bool changed)
         tell(call, name, &call->token, 1);
 }
 
-/* When does something of those that it waits for run out? */
-static int64_t first_end_ms(const struct call *call, struct lock_model_name *name, bool overtakes)
+static int64_t earliest_ms(const struct lock_model_set *set)
 {
-    const bool behind = !overtakes && rank_of(&name->queue, call->token) > 0;
-    const struct lock_model_set *set = behind ? &name->alive : &name->held;
     int64_t first_ms = INT64_MAX;
     for (size_t i = 0; i < set->count; i++)
         if (set->member[i].until_ms < first_ms)
             first_ms = set->member[i].until_ms;
     return first_ms;
+}
+
+/* When does the first hold or place run out? */
+static int64_t first_end_ms(const struct lock_model_name *name)
+{
+    const int64_t held_ms = earliest_ms(&name->held), alive_ms = earliest_ms(&name->alive);
+    return held_ms < alive_ms ? held_ms : alive_ms;
 }
 
 /* Whoever is refused cuts what it waits for to what it can rightly be. */
@@ -301,7 +305,7 @@ static void note_refusal(struct call *call, const struct lock_action *action, st
 {
     struct lock_reply *reply = &call->answer->reply;
     shorten_ends(call, name, action);
-    const int64_t left_ms = first_end_ms(call, name, action->overtakes) - call->now_ms;
+    const int64_t left_ms = first_end_ms(name) - call->now_ms;
     const uint32_t before = (uint32_t)rank_of(&name->queue, call->token);
     if (left_ms < reply->hint_ms)
         reply->hint_ms = (uint32_t)left_ms;

@@ -8,8 +8,7 @@
  *              stood behind
  * Dead         a take that runs after its claim was given back takes nothing, while the tombstone stands
  * Prompt       where nothing is wrong, no claim waits once nothing stands in its way: 50 ms and the round trips after
- *              something was given back, or after the lease of a dead holder if it is known to be first in line; else until
- *              it says again that it waits
+ *              something was given back or ran out; without messages, until the next poll
  * Quorum       of several masters, a hold that fewer than a quorum still have is damaged, as one that Redis has forgotten
  * Hand-over    costs a crowd four commands and one for each process, and what time makes its processes ask anyhow
  */
@@ -154,30 +153,21 @@ static uint64_t later(uint64_t one, uint64_t other, uint64_t now_us)
     return other <= now_us && other > one ? other : one;
 }
 
-/* The last instants at which something that stood in its way was given back, which is told; at which a lease or a place
- * ran out, which is not; and at which others moved on. */
-struct changes {
-    uint64_t given_us, lease_us, place_us, moved_us;
-    bool is_behind; /* another still stands before it, and fits beside it */
-};
-
-static void find_changes(const struct lock_sim *sim, const struct lock_token *token, uint32_t name,
-                         struct changes *changes)
+/* The last instant at which something that stood in its way was given back or ran out. */
+static uint64_t last_change_us(const struct lock_sim *sim, const struct lock_token *token, uint32_t name)
 {
-    uint64_t now_us = sim->course.now_us;
+    uint64_t now_us = sim->course.now_us, last_us = 0;
     for (uint32_t i = 0; i < sim->tokens; i++) {
         const struct lock_token *other = &sim->token[i];
         if (other == token || !lock_token_is_of(other, name))
             continue;
-        changes->is_behind = changes->is_behind || (stands_there(sim, other) && is_before(other, token));
-        changes->given_us = later(changes->given_us, other->given_us, now_us);
-        changes->moved_us = later(changes->moved_us, other->granted_us, now_us);
-        changes->moved_us = later(changes->moved_us, other->given_us, now_us);
+        last_us = later(last_us, other->given_us, now_us);
         if (other->given_us != 0)
             continue;
-        changes->lease_us = later(changes->lease_us, other->until_us, now_us);
-        changes->place_us = later(changes->place_us, other->place_until_us, now_us);
+        last_us = later(last_us, other->until_us, now_us);
+        last_us = later(last_us, other->place_until_us, now_us);
     }
+    return last_us;
 }
 
 static bool is_free_for(const struct lock_sim *sim, const struct lock_token *token, uint32_t name)
@@ -195,56 +185,31 @@ static bool is_free_for(const struct lock_sim *sim, const struct lock_token *tok
     return units <= token->limit;
 }
 
-static uint64_t stay_us(const struct lock_sim *sim)
-{
-    return (uint64_t)sim->params.place_ms * 1000 / 3;
-}
-
-static uint64_t later_of(uint64_t one, uint64_t other)
-{
-    return one > other ? one : other;
-}
-
-/* What is given back is told. When a lease ends asks the one that is first in line, which knows that it is once it has
- * said, as the first, that it waits. A place that ends is noticed by the next that says so. */
-static bool knows(const struct lock_sim *sim, const struct changes *changes)
-{
-    if (changes->given_us >= later_of(changes->lease_us, changes->place_us))
-        return true;
-    uint64_t moved_us = later_of(changes->moved_us, changes->place_us);
-    return !changes->is_behind && changes->lease_us > moved_us + 2 * stay_us(sim);
-}
-
-/* Without messages the first in line asks every half second or so, the others when they say again that they wait. */
-static uint64_t bound_us(const struct lock_sim *sim, bool knows_it)
+/* What is given back is told; when something runs out is known beforehand. Without messages the first in line asks every
+ * half second or so, the others when they say again that they wait. */
+static uint64_t bound_us(const struct lock_sim *sim)
 {
     enum { QUIET_US = 50000, POLL_US = 850000 };
+    uint64_t place_us = (uint64_t)sim->params.place_ms * 1000 / 3;
     uint64_t held_up_us = (uint64_t)sim->params.limit_ms * 500; /* a reply, and then it asks */
     uint64_t span_us = QUIET_US + held_up_us + (uint64_t)sim->params.latency_us * 6;
-    return sim->params.quiet && knows_it ? span_us
-                                         : span_us + stay_us(sim) + (sim->params.quiet ? 0 : POLL_US);
+    return sim->params.quiet ? span_us : span_us + place_us + POLL_US;
 }
 
 void lock_tokens_check_prompt(struct lock_sim *sim, const struct lock_token *token)
 {
-    struct changes changes = {.given_us = token->first_us};
+    uint64_t since_us = later(token->first_us, token->told_us, sim->course.now_us);
     if (!sim->params.calm || token->first_us == 0 || token->kind == GUARD_LOCK_LATCH)
         return;
     for (size_t i = 0; i < token->count; i++) {
-        find_changes(sim, token, token->name[i], &changes);
+        since_us = later(since_us, last_change_us(sim, token, token->name[i]), sim->course.now_us);
         if (!is_free_for(sim, token, token->name[i]))
             return;
     }
-    bool knows_it = knows(sim, &changes);
-    uint64_t since_us = later_of(changes.given_us, later_of(changes.lease_us, changes.place_us));
-    if (token->told_us > since_us) {
-        since_us = token->told_us;
-        knows_it = true;
-    }
-    if (sim->course.now_us > since_us + bound_us(sim, knows_it))
-        lock_sim_fail(sim, "t%u of p%u waits for %s for %llu us although nothing stands in its way%s",
+    if (sim->course.now_us > since_us + bound_us(sim))
+        lock_sim_fail(sim, "t%u of p%u waits for %s for %llu us although nothing stands in its way",
                       index_of(sim, token), token->process, lock_sim_name(token->name[0]),
-                      (unsigned long long)(sim->course.now_us - since_us), knows_it ? " and it knows" : "");
+                      (unsigned long long)(sim->course.now_us - since_us));
 }
 
 /* ---- what a hand-over costs ---- */
@@ -297,7 +262,8 @@ static void granted(struct lock_sim *sim, struct lock_token *token, const struct
     lock_tokens_check_prompt(sim, token);
     for (size_t i = 0; i < token->count; i++) {
         check_number(sim, token, token->name[i], reply->fence[i]);
-        if (!holds_there(sim, token))
+        bool in_part = token->damaged_us != 0 && token->count > 1; /* it holds the other names still */
+        if (!holds_there(sim, token) && !in_part && token->given_us == 0)
             check_order(sim, token, token->name[i]);
     }
     token->damaged_us = 0;
@@ -402,7 +368,9 @@ void lock_tokens_agreed(struct lock_sim *sim, const struct lock_command *command
         bool lost = sim->hit[LOCK_FAULT_FENCE_GONE] + sim->hit[LOCK_FAULT_EMPTY] +
                         sim->hit[LOCK_FAULT_CLOCK_FORWARD] > /* which ends the life of counters */
                     0;
-        if (fence <= *highest && !lost)
+        bool stands =
+            lock_masters_until_us(sim, token) + ROUNDING_US >= until_us; /* else others may have it */
+        if (fence <= *highest && !lost && stands)
             lock_sim_fail(sim, "t%u is granted %s with %llu, after %llu", index_of(sim, token),
                           lock_sim_name(token->name[i]), (unsigned long long)fence,
                           (unsigned long long)*highest);

@@ -119,7 +119,7 @@ static void choose_calm(struct lock_sim *sim)
     params->max_requests = LOCK_SIM_REQUESTS;
     params->limit_ms = 60;
     params->place_ms = between(sim, 500, 1000);
-    params->lease_least_ms = 500;
+    params->lease_least_ms = 1000; /* no hint is for later than a hold that nobody knew of then may last */
     params->lease_most_ms = 1500;
     params->warn_ms = 0;
     params->enabled[LOCK_FAULT_KILL] = lock_sim_one_in(sim, 2);

@@ -128,6 +128,21 @@ TEST(a_take_without_an_answer_is_sent_again_with_the_same_token)
     holds(&caller);
 }
 
+TEST(a_refusal_makes_the_pauses_after_takes_without_an_answer_begin_anew)
+{
+    static struct caller caller;
+    ask_for(&caller, "a");
+    for (unsigned i = 0; i < 5; i++) {
+        reply_kind(expect(LOCK_TAKE), LOCK_UNANSWERED);
+        pass_to_next();
+    }
+    refuse(expect(LOCK_TAKE), 0, 0);
+    pass_to_next();
+    reply_kind(expect(LOCK_TAKE), LOCK_UNANSWERED);
+    assert_in_range(pass_to_next(), 9, 30);
+    grant(expect(LOCK_TAKE), 7);
+}
+
 TEST(a_give_says_that_a_take_is_in_doubt_even_if_a_later_one_was_answered)
 {
     static struct caller caller;
@@ -369,6 +384,16 @@ TEST(a_renewal_that_was_not_fetched_is_withdrawn_by_the_give)
     assert_true(lock_core_idle(bench.core));
 }
 
+TEST(a_renewal_that_was_not_fetched_is_withdrawn_when_the_hold_is_lost)
+{
+    static struct caller caller;
+    struct seen *take = hold_name(&caller, "a");
+    stand_still(BENCH_LEASE_MS / 3);
+    dropped(take); /* what was due is done first */
+    is_lost(&caller);
+    sent_nothing();
+}
+
 TEST(every_action_names_the_token_of_its_own_claim)
 {
     static struct caller a, b;
@@ -437,6 +462,27 @@ TEST(a_give_is_not_repeated_once_its_lease_is_over)
     }
     assert_true(lock_core_idle(bench.core));
     assert_true(bench.now_us == given_us + BENCH_LEASE_MS * (uint64_t)BENCH_MS);
+}
+
+TEST(a_give_is_repeated_for_the_lease_of_a_renewal_that_was_answered_after_it)
+{
+    enum { LATE_MS = 100 };
+    static struct caller caller;
+    hold_name(&caller, "a");
+    pass(BENCH_LEASE_MS / 3);
+    struct seen *renewal = expect(LOCK_RENEW);
+    give(&caller);
+    uint64_t given_us = bench.now_us;
+    struct seen *seen = expect(LOCK_GIVE);
+    pass(LATE_MS);
+    reply_kind(renewal, LOCK_DONE);
+    for (; seen != NULL; seen = next_seen()) {
+        assert_int_equal(seen->action.kind, LOCK_GIVE);
+        reply_kind(seen, LOCK_UNANSWERED);
+        while (bench.seen_first == bench.seen_count && !lock_core_idle(bench.core))
+            pass_to_next();
+    }
+    assert_true(bench.now_us == given_us + (BENCH_LEASE_MS + LATE_MS) * (uint64_t)BENCH_MS);
 }
 
 TEST(a_hold_whose_validity_is_over_when_it_is_given_back_is_lost_even_if_the_provider_still_had_it)

@@ -253,6 +253,22 @@ TEST(a_stay_without_an_answer_is_repeated_soon)
     assert_in_range(pass_to_next(), PLACE_MS / 3 - 1, PLACE_MS / 3);
 }
 
+TEST(a_link_that_comes_up_ends_the_pause_after_stays_without_an_answer)
+{
+    static struct caller caller;
+    wait_for(&caller, "a", 1);
+    pass(PLACE_MS / 3);
+    for (unsigned i = 0; i < 4; i++) {
+        reply_kind(expect(LOCK_STAY), LOCK_UNANSWERED);
+        pass_to_next();
+    }
+    reply_kind(expect(LOCK_STAY), LOCK_UNANSWERED);
+    link_down();
+    sent_nothing();
+    link_up();
+    reply_kind(expect(LOCK_STAY), LOCK_DONE);
+}
+
 TEST(who_has_left_while_a_stay_was_under_way_does_not_ask)
 {
     crowd_waits(4);
@@ -383,6 +399,38 @@ TEST(the_one_that_asks_for_all_hands_that_on_when_it_leaves)
     tick();
     expect(LOCK_TAKE);
     sent_nothing();
+}
+
+/* What it was granted says nothing about what stands in front of the others. */
+TEST(the_one_that_asks_for_all_hands_that_on_when_it_is_granted)
+{
+    for (unsigned i = 0; i < 3; i++) {
+        ask_for(&crowd[i], "a");
+        refuse(expect(LOCK_TAKE), i + 2, 500);
+    }
+    pass(502);
+    grant(expect(LOCK_TAKE), 1);
+    tick();
+    expect(LOCK_TAKE);
+    sent_nothing();
+}
+
+TEST(the_one_that_asks_for_all_hands_its_hint_on_when_it_becomes_the_first)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        ask_for(&crowd[i], "a");
+        refuse(expect(LOCK_TAKE), i + 2, 100);
+    }
+    pass(102);
+    struct seen *asker = expect(LOCK_TAKE);
+    refuse(asker, 0, 200);
+    bool other = false;
+    for (uint64_t until_us = bench.now_us + 210 * BENCH_MS; bench.now_us < until_us; pass_to_next())
+        for (struct seen *seen = next_seen(); seen != NULL; seen = next_seen()) {
+            other = other || strcmp(seen->token, asker->token) != 0;
+            refuse(seen, strcmp(seen->token, asker->token) != 0, 0);
+        }
+    assert_true(other);
 }
 
 /* ---- what it costs ---- */

@@ -146,6 +146,22 @@ TEST(a_hold_of_several_names_is_given_back_in_reverse_and_told_once_all_are)
     was_given(&a, GUARD_LOCK_LOST);
 }
 
+TEST(a_hold_of_which_one_name_is_lost_is_lost_whatever_is_not_known_of_another)
+{
+    prepare(&a, NAMES("a", "b"));
+    ask(&a);
+    grant(expect(LOCK_TAKE), 1);
+    grant(expect(LOCK_TAKE), 2);
+    give(&a);
+    struct seen *of_b = expect(LOCK_GIVE), *of_a = expect(LOCK_GIVE);
+    reply_kind(of_b, LOCK_UNANSWERED);
+    pass(200);
+    reply_kind(expect(LOCK_GIVE), LOCK_NOT_HELD);
+    assert_int_equal(a.givings, 0);
+    reply_kind(of_a, LOCK_NOT_HELD);
+    was_given(&a, GUARD_LOCK_LOST);
+}
+
 TEST(a_request_that_loses_an_earlier_name_begins_again)
 {
     prepare(&a, NAMES("a", "b"));

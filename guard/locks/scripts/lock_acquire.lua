@@ -10,7 +10,7 @@
 --
 -- Replies
 --   {1, fence, ...}    granted, with the fencing number of each name
---   {0, ms, before}    refused: so many stand in front, and in ms something runs out that may change it
+--   {0, ms, before}    refused: so many stand in front, and in ms the first hold or place runs out, which may change it
 --   {-1}               this token was given back before
 --
 -- The rule: what others hold, what stands in front in the queue and what is asked for fit into the limit.
@@ -24,6 +24,8 @@
 --
 -- Why all queues at one moment: any two requests stand in the same order wherever they meet, so no circle can close. A
 -- request that has lost its place in one name queues anew in all.
+--
+-- Why a hold's end is a hint for all: what stands in front may be dead, and then nothing else asks when the hold ends.
 --
 -- Why clamps: Redis's clock may step back. A dead holder blocks for its lease, counted from the next refusal of the first
 -- in line, a dead waiter for place_ms from the next refusal of one behind it. Not every refusal cuts both: beside many
@@ -72,16 +74,17 @@ for i = 1, names do
   queued = queued and rank
   if (ahead > room or sum(queue, ahead, room) > room) and not call('ZSCORE', held, token) then
     if ahead == 0 then clamp(held) elseif place_ms > 0 then clamp(alive, place_ms) end
-    local first = call('ZRANGE', ahead == 0 and held or alive, 0, 0, 'WITHSCORES')[2]
-    fits, most, hint = false, math.max(most, before), math.min(hint, (first or now + hint) - now)
+    fits, most = false, math.max(most, before)
+    for _, key in ipairs({held, alive}) do
+      hint = math.min(hint, (call('ZRANGE', key, 0, 0, 'WITHSCORES')[2] or now + hint) - now)
+    end
   end
 end
 
 for i = 1, names do
   local held, queue, alive = keys(i)
   if fits or place_ms == 0 or not queued then
-    local left = call('ZREM', queue, token) + call('ZREM', alive, token) > 0
-    freed[i] = freed[i] or left and not fits
+    freed[i] = call('ZREM', queue, token) + call('ZREM', alive, token) > 0 and not fits or freed[i]
   end
   if fits then
     call('ZADD', held, now + lease_ms, token)

@@ -6,11 +6,13 @@
 -- Replies  a string, one character for each token: 1 it should ask: it has lost its place, is the first in line or fits
 --   now    0 it stands, and that is all
 --
--- One command for all that wait in one process and are not first: only asking costs a command of its own.
+-- One command for all that wait in one process and are not first: only asking costs a command of its own. In here, too,
+-- CHUNK of them share one.
 --
 -- Why the first asks though it may not fit: who stood before it has died or left since it last asked, and only the refusal
 -- of the first in line cuts what the holders have left after Redis's clock has stepped back.
 
+local CHUNK = 50
 local call = redis.call
 local held, queue, alive = KEYS[1], KEYS[2], KEYS[3]
 local place_ms = tonumber(ARGV[1])
@@ -19,29 +21,42 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
 -- include lock_common
 
--- How many of those that stand in front fit together now.
-local function fitting(count)
-  local taken
-  for first = 0, count - 1, 50 do
-    for i, member in ipairs(call('ZRANGE', queue, first, first + 49)) do
+-- Those that should ask: the first in line, and behind it those that fit together now.
+local function askers()
+  local set, taken = {}
+  for first = 0, call('ZCARD', queue) - 1, CHUNK do
+    for i, member in ipairs(call('ZRANGE', queue, first, first + CHUNK - 1)) do
       taken = (taken or used(held, limit(member))) + units(member)
-      if taken > limit(member) then return first + i - 1 end
+      local fits = taken <= limit(member)
+      set[member] = fits or first + i == 1
+      if not fits then return set end
     end
   end
-  return count
+  return set
 end
 
-local changed, mine, asks = purge(held, queue, alive), {}, {}
+local changed, tokens, mine, asks = purge(held, queue, alive), {}, {}, {}
 clamp(alive, place_ms)
-local fit, stands = fitting(call('ZCARD', queue)), false
+local ask, stands = askers(), false
 for token in string.gmatch(ARGV[4], '[^\n]+') do
-  local rank = call('ZRANK', queue, token)
-  if rank then
-    call('ZADD', alive, now + place_ms, token)
+  tokens[#tokens + 1] = token
+  mine[token] = true
+end
+for first = 1, #tokens, CHUNK do
+  local some = {unpack(tokens, first, math.min(first + CHUNK - 1, #tokens))}
+  local places = {}
+  for i, score in ipairs(call('ZMSCORE', queue, unpack(some))) do
+    local token = some[i]
+    if score then
+      places[#places + 1] = now + place_ms
+      places[#places + 1] = token
+    end
+    asks[#asks + 1] = (not score or ask[token]) and '1' or '0'
+  end
+  if #places > 0 then
+    call('ZADD', alive, unpack(places))
     stands = true
   end
-  asks[#asks + 1] = (not rank or rank == 0 or rank < fit) and '1' or '0'
-  mine[token] = true
 end
 if stands then
   keep(queue, place_ms)
