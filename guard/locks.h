@@ -173,9 +173,10 @@ struct guard_lock_request {
     uint32_t units,
         limit; /* PERMITS: 1..999999 and units <= limit, the same limit for all of a name; LATCH */
     struct guard_owner *owner; /* NULL: nobody's, never re-entrant */
-    uint32_t wait_ms;  /* 0: once, UNREACHABLE after connect_limit_ms + 2 * limit_ms; UINT32_MAX: for ever */
-    uint32_t lease_ms; /* a dead holder blocks for this long; 4 * limit_ms .. max_lease_ms */
-    uint32_t hold_ms;  /* it is renewed for at most this long; 0: for as long as the process lives */
+    uint32_t wait_ms; /* 0: once, UNREACHABLE after connect_limit_ms + 2 * limit_ms; UINT32_MAX: for ever */
+    /* A dead holder blocks for this long. At least 100, 4 * limit_ms and 2 * warn_ms; at most max_lease_ms. */
+    uint32_t lease_ms;
+    uint32_t hold_ms; /* it is renewed for at most this long; 0: for as long as the process lives */
     guard_lock_answered *answered; /* not used by guard_lock_wait() */
     guard_lock_lost *lost;         /* may be NULL */
     void *context;

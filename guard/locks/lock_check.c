@@ -11,7 +11,8 @@ enum {
     LOCK_LEASE_MOST_MS = 86400000, /* eight digits in a token */
     FENCE_MOST_MS = 2000000000,
     REQUESTS_MOST = 1000000,
-    LIMITS_PER_LEASE = 4, /* three renewals may go unanswered */
+    LIMITS_PER_LEASE = 4, /* a renewal may go unanswered, and be repeated before the warning */
+    SPAN_LEAST_MS = 100,  /* of a lease or a place: timers tell milliseconds, and threads wait to run */
 };
 
 static const char *const PROVIDER_NAMES[] = {
@@ -74,16 +75,22 @@ static enum guard_status check_urls(const struct guard_locks_config *config, str
     return GUARD_OK;
 }
 
+static uint64_t least_span_ms(const struct guard_locks_config *config)
+{
+    uint64_t limits_ms = (uint64_t)config->limit_ms * LIMITS_PER_LEASE;
+    return limits_ms > SPAN_LEAST_MS ? limits_ms : SPAN_LEAST_MS;
+}
+
 static enum guard_status check_spans(const struct guard_locks_config *config, struct guard_error *error)
 {
-    uint64_t least_lease_ms = (uint64_t)config->limit_ms * LIMITS_PER_LEASE;
+    uint64_t least_ms = least_span_ms(config);
     const struct check_range ranges[] = {
         {"limit_ms", config->limit_ms, 1, LIMIT_MOST_MS, ""},
         {"connect_limit_ms", config->connect_limit_ms, 1, LIMIT_MOST_MS, ""},
-        {"max_lease_ms", config->max_lease_ms, least_lease_ms, LOCK_LEASE_MOST_MS,
-         "at least four times limit_ms, so that an unanswered renewal can be repeated"},
-        {"place_ms", config->place_ms, least_lease_ms, LOCK_LEASE_MOST_MS,
-         "at least four times limit_ms, so that a waiter can keep its place"},
+        {"max_lease_ms", config->max_lease_ms, least_ms, LOCK_LEASE_MOST_MS,
+         "at least 100 and four times limit_ms, so that an unanswered renewal can be repeated"},
+        {"place_ms", config->place_ms, least_ms, LOCK_LEASE_MOST_MS,
+         "at least 100 and four times limit_ms, so that a waiter can keep its place"},
         {"fence_ms", config->fence_ms, config->max_lease_ms, FENCE_MOST_MS, "at least max_lease_ms"},
         {"warn_ms", config->warn_ms, 0, config->max_lease_ms / 2,
          "at most half of max_lease_ms: a lease is renewed at a third of it"},
@@ -166,7 +173,7 @@ enum guard_status lock_check_request(const struct guard_lock_request *request,
     if (status != GUARD_OK)
         return status;
     bool latch = request->kind == GUARD_LOCK_LATCH, counts = latch || request->kind == GUARD_LOCK_PERMITS;
-    uint64_t least_lease_ms = (uint64_t)config->limit_ms * LIMITS_PER_LEASE;
+    uint64_t least_ms = least_span_ms(config);
     uint64_t warned_ms = (uint64_t)config->warn_ms * 2;
     const struct check_range ranges[] = {
         {"count", request->count, 1, latch ? 1 : GUARD_LOCK_NAMES_MAX,
@@ -177,9 +184,8 @@ enum guard_status lock_check_request(const struct guard_lock_request *request,
          : counts ? request->limit
                   : 1,
          latch ? "1: be one of the parties, 0: only wait" : "at most the limit"},
-        {"lease_ms", request->lease_ms, least_lease_ms > warned_ms ? least_lease_ms : warned_ms,
-         config->max_lease_ms,
-         "at least four times limit_ms and twice warn_ms, at most max_lease_ms of guard_locks_config"},
+        {"lease_ms", request->lease_ms, least_ms > warned_ms ? least_ms : warned_ms, config->max_lease_ms,
+         "at least 100, four times limit_ms and twice warn_ms, at most max_lease_ms of guard_locks_config"},
     };
     status = check_ranges("guard_lock_request", ranges, sizeof ranges / sizeof *ranges, error);
     return status == GUARD_OK ? check_names(request, error) : status;

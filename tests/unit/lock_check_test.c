@@ -59,6 +59,8 @@ TEST(settings_that_cannot_work_are_named)
     REFUSED_CONFIG("max_lease_ms", config.max_lease_ms = 999);
     REFUSED_CONFIG("max_lease_ms", config.max_lease_ms = 86400001);
     REFUSED_CONFIG("place_ms", config.place_ms = 999);
+    REFUSED_CONFIG("max_lease_ms", config.limit_ms = 1; config.max_lease_ms = 99);
+    REFUSED_CONFIG("place_ms", config.limit_ms = 1; config.place_ms = 99);
     REFUSED_CONFIG("fence_ms", config.fence_ms = 59999);
     REFUSED_CONFIG("fence_ms", config.fence_ms = 2000000001);
     REFUSED_CONFIG("warn_ms", config.warn_ms = 30001);
@@ -150,6 +152,21 @@ TEST(what_is_at_its_limits_may_be_asked_for)
     assert_int_equal(lock_check_request(&request, &config, ALL_KINDS, NULL), GUARD_OK);
     request.kind = GUARD_LOCK_LATCH;
     request.units = 0;
+    assert_int_equal(lock_check_request(&request, &config, ALL_KINDS, NULL), GUARD_OK);
+}
+
+TEST(a_lease_is_long_enough_to_be_renewed_and_warned_of)
+{
+    struct guard_locks_config config = good_config();
+    struct guard_lock_request request = good_request();
+    config.limit_ms = 1;
+    request.lease_ms = 99;
+    assert_int_equal(lock_check_request(&request, &config, ALL_KINDS, NULL), GUARD_INVALID);
+    request.lease_ms = 100;
+    assert_int_equal(lock_check_request(&request, &config, ALL_KINDS, NULL), GUARD_OK);
+    config.warn_ms = 51;
+    assert_int_equal(lock_check_request(&request, &config, ALL_KINDS, NULL), GUARD_INVALID);
+    request.lease_ms = 102;
     assert_int_equal(lock_check_request(&request, &config, ALL_KINDS, NULL), GUARD_OK);
 }
 
