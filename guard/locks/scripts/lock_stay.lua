@@ -9,7 +9,7 @@
 -- One command for all that wait in one process and are not first: only asking costs a command of its own. In here, too,
 -- CHUNK of them share one.
 --
--- Why the first asks though it may not fit: who stood before it has died or left since it last asked, and only the refusal
+-- Why the first asks though it may not fit: what stood before it has died or left since it last asked, and only the refusal
 -- of the first in line cuts what the holders have left after Redis's clock has stepped back.
 
 local CHUNK = 50
