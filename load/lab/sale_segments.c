@@ -184,7 +184,8 @@ static void find_generation(struct sale_shop *shop, uint64_t lost)
     pthread_mutex_unlock(&shop->mutex);
 }
 
-/* The row first: a maker of a new generation in between counts it already, and the old one's keys are of no use. */
+/* The row first: a maker of a new generation in between counts it already, and the old one's keys are of no use. The same
+ * if Redis is lost meanwhile. */
 static bool restock_segments(struct sale *sale)
 {
     static const char statement[] = "UPDATE sale_stock SET stock = stock + %d RETURNING fence";
@@ -194,11 +195,11 @@ static bool restock_segments(struct sale *sale)
     if (!stack_postgres_query(sale->postgres->url, text, fence, sizeof fence))
         return false;
     struct redisContext *redis = sale_redis(sale, &slot);
-    const bool good =
-        redis != NULL && fill_segments(redis, strtoull(fence, NULL, 10), SALE_RESTOCK, restock_script);
-    if (redis != NULL)
-        redisFree(redis);
-    return good;
+    if (redis == NULL)
+        return true;
+    fill_segments(redis, strtoull(fence, NULL, 10), SALE_RESTOCK, restock_script);
+    redisFree(redis);
+    return true;
 }
 
 /* ---- buying ---- */
