@@ -134,7 +134,8 @@ TEST(locks_may_be_copied_alone)
                       "printf 'GUARD_LOCKS_WITH =\ninclude guard/guard.mk\nCPPFLAGS += -Iguard\nnightly: "
                       "nightly.o $(GUARD_LIB)\n"
                       "\t$(CC) -o $@ $^ $(GUARD_LIBS)\n' >Makefile; make -j2 CFLAGS=-O0"));
-    snprintf(command, sizeof command, "alone/nightly %s | grep -q 'this host does it, fence [1-9]'", redis.url);
+    snprintf(command, sizeof command, "alone/nightly %s | grep -q 'this host does it, fence [1-9]'",
+             redis.url);
     assert_true(shell(command));
     stack_redis_stop(&redis);
 }
