@@ -15,9 +15,26 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { EXIT_CANNOT_RUN = 126, EXIT_NOT_FOUND = 127, EXIT_SIGNALLED = 128 };
+enum { EXIT_CANNOT_RUN = 126, EXIT_NOT_FOUND = 127, EXIT_SIGNALLED = 128, DESCRIPTORS_MAX = 1024 };
+
+/* Those that were open when fleetlock began. */
+static bool is_inherited[DESCRIPTORS_MAX];
+
+void command_keep_descriptors(void)
+{
+    for (int fd = 0; fd < DESCRIPTORS_MAX; fd++)
+        is_inherited[fd] = fcntl(fd, F_GETFD) >= 0;
+}
 
 /* ---- in the children: nothing but system calls, because the parent has threads ---- */
+
+static void keep_ours_to_ourselves(void)
+{
+    for (int fd = STDERR_FILENO + 1; fd < DESCRIPTORS_MAX; fd++) {
+        if (!is_inherited[fd])
+            fcntl(fd, F_SETFD, FD_CLOEXEC);
+    }
+}
 
 static _Noreturn void become(char **argv, pid_t parent, bool take_terminal, int on_lost)
 {
@@ -28,6 +45,7 @@ static _Noreturn void become(char **argv, pid_t parent, bool take_terminal, int 
     prctl(PR_SET_PDEATHSIG, on_lost);
     if (getppid() != parent)
         _exit(EXIT_CANNOT_RUN); /* it died before that */
+    keep_ours_to_ourselves();
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     execvp(argv[0], argv);

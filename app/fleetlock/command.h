@@ -34,6 +34,8 @@ struct command {
     int status; /* as a shell has it, once it is over */
 };
 
+/* COMMAND inherits what is open now, and nothing that is opened later, whatever library does it. Call it first. */
+void command_keep_descriptors(void);
 /* on_lost: the signal the keeper sends; 0: SIGTERM. False: no process could be made; why is on stderr. */
 bool command_start(struct command *command, char **argv, uint64_t safe_ms, int on_lost, uint32_t grace_ms);
 /* To every process of the group. */

@@ -105,6 +105,14 @@ static int open_locks(struct fleetlock *fleetlock)
     return error.status == GUARD_INVALID ? EX_USAGE : EX_OSERR;
 }
 
+/* The descriptor wakes the main thread; this says why. */
+static void on_lost(void *context, struct guard_hold *hold, const char *why)
+{
+    (void)context;
+    (void)hold;
+    fprintf(stderr, "fleetlock: the lock is lost: %s\n", why);
+}
+
 static void on_answered(void *context, const struct guard_lock_result *result)
 {
     struct fleetlock *fleetlock = context;
@@ -169,6 +177,7 @@ static int acquire(struct fleetlock *fleetlock)
     request.wait_ms = options->wait_ms;
     request.lease_ms = options->lease_ms;
     request.answered = on_answered;
+    request.lost = on_lost;
     request.context = fleetlock;
     const enum guard_lock_status status = guard_lock(fleetlock->locks, &request, NULL, &error);
     if (status != GUARD_LOCK_OK) {
@@ -225,7 +234,7 @@ static void begin_end(const struct fleetlock *fleetlock, struct command *command
     watch->lost = true;
     watch->lost_fd = -1;
     look_at_validity(watch, command);
-    complain(watch->goes_on ? "the lock is lost; COMMAND goes on" : "the lock is lost; COMMAND is told");
+    complain(watch->goes_on ? "COMMAND goes on without the lock" : "COMMAND is told to end");
     if (watch->goes_on)
         return;
     command_signal(command, options->on_lost);
@@ -377,6 +386,7 @@ int main(int argc, char **argv)
     struct fleetlock fleetlock = {.signals = -1, .answered = -1};
     int status = EX_USAGE;
     fill_descriptors();
+    command_keep_descriptors();
     if (options_read(argc, argv, &fleetlock.options))
         status = fleetlock.options.task == OPTIONS_HELP ? options_print_help() : run(&fleetlock);
     options_clear(&fleetlock.options);

@@ -445,6 +445,8 @@ static void take_turns(void)
     kill(second.pid, SIGTERM);
     assert_int_equal(status_of(&second), 128 + SIGTERM);
     expect_status("x", "0 holders");
+    /* No library's descriptors are left to COMMAND: 3 is ls's own. */
+    expect(start("x", "--", "sh", "-c", "ls /proc/self/fd | tr '\\n' ' '"), 0, "0 1 2 3 ");
 }
 
 /* A connection string of libpq has spaces, and is one URL all the same. */
