@@ -56,9 +56,10 @@ static const char all_locks[] = LOCKS, waiting_locks[] = LOCKS " AND NOT granted
 static void wait_at_pace(const char *statement, uint64_t wanted, void (*pause_ms)(uint32_t ms))
 {
     uint64_t end_us = clock_now_us() + RIG_WAIT_MS * UINT64_C(1000);
-    while (number_of(statement) != wanted) {
+    uint64_t number;
+    while ((number = number_of(statement)) != wanted) {
         if (clock_now_us() > end_us)
-            fail_msg("never %" PRIu64 ": %s", wanted, statement);
+            fail_msg("%" PRIu64 ", never %" PRIu64 ": %s", number, wanted, statement);
         pause_ms(PACE_MS);
     }
 }
