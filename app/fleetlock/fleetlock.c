@@ -58,7 +58,7 @@ static void want(sigset_t *set, int signal_number)
         sigaddset(set, signal_number);
 }
 
-/* Blocked before any thread is made, so that all of them come here. SIGPIPE: nobody may read what we complain of. */
+/* Blocked before any thread is made, so that all of them come here. SIGPIPE: the reader of our complaints may be gone. */
 static bool take_signals(struct fleetlock *fleetlock)
 {
     static const int wanted[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCHLD};

@@ -420,7 +420,8 @@ static void expire_claim(struct lock_claim *claim)
     lock_claim_give(claim, NULL);
 }
 
-void lock_claim_lose(struct lock_claim *claim, const char *why)
+/* HELD: its holds are lost. */
+static void lose_claim(struct lock_claim *claim, const char *why)
 {
     struct lock_core *core = claim->core;
     struct lock_use *use, *next;
@@ -450,7 +451,7 @@ static void claim_not_held(struct lock_claim *claim, const char *why)
 {
     claim->not_held = true;
     claim->stands = claim->doubt || claim->count > 1;
-    lock_claim_lose(claim, why);
+    lose_claim(claim, why);
 }
 
 static void renewed(struct lock_claim *claim, uint32_t valid_ms)
@@ -480,7 +481,7 @@ void lock_claim_left(struct lock_claim *claim)
 static void held_alarm(struct lock_claim *claim)
 {
     if (claim->core->now_us >= warn_at_us(claim)) {
-        lock_claim_lose(claim, why_it_ends(claim));
+        lose_claim(claim, why_it_ends(claim));
         return;
     }
     if (can_renew(claim) && claim->core->now_us >= claim->renew_us)

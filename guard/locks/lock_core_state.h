@@ -199,14 +199,12 @@ void lock_line_free(struct lock_line *line);
 /* For these names of the request, which must not have another one. NULL: no memory. */
 struct lock_claim *lock_claim_new(struct lock_request *request, const struct lock_name *const *names,
                                   size_t count);
-void lock_claim_free(struct lock_claim *claim);
 /* ASKING, if the link is up. */
 void lock_claim_ask(struct lock_claim *claim);
 void lock_claim_told(struct lock_claim *claim);
 /* Whatever stands at the provider is given back; `giver`, if not NULL, is told. */
 void lock_claim_give(struct lock_claim *claim, struct lock_hold *giver);
-/* HELD: its holds are lost. */
-void lock_claim_lose(struct lock_claim *claim, const char *why);
+/* HELD: its holds are lost, for the provider has said so. */
 void lock_claim_dropped(struct lock_claim *claim, const char *why);
 void lock_claim_resync(struct lock_claim *claim);
 void lock_claim_linked(struct lock_claim *claim);

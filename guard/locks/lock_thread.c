@@ -78,7 +78,7 @@ static void perform_lock_actions(struct guard_locks *locks)
     } while (count > 0);
 }
 
-void after_lock_event(struct guard_locks *locks)
+static void after_lock_event(struct guard_locks *locks)
 {
     perform_lock_actions(locks);
     host_soon(locks->host, &locks->turn_over);

@@ -54,7 +54,7 @@ const struct fleet_note *fleet_first(const struct fleet *fleet, enum note_kind k
     return NULL;
 }
 
-const struct fleet_note *fleet_last(const struct fleet *fleet, enum note_kind kind, uint32_t worker)
+static const struct fleet_note *fleet_last(const struct fleet *fleet, enum note_kind kind, uint32_t worker)
 {
     for (size_t i = fleet->note_count; i > 0; i--) {
         if (matches(&fleet->notes[i - 1], kind, worker))

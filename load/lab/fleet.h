@@ -80,10 +80,9 @@ bool fleet_await(struct fleet *fleet, enum note_kind kind, uint32_t worker, uint
                  uint32_t limit_ms);
 uint32_t fleet_count(const struct fleet *fleet, enum note_kind kind, uint32_t worker);
 
-/* The first, or last, such note from `after_us` on; NULL: none. */
+/* The first such note from `after_us` on; NULL: none. */
 const struct fleet_note *fleet_first(const struct fleet *fleet, enum note_kind kind, uint32_t worker,
                                      uint64_t after_us);
-const struct fleet_note *fleet_last(const struct fleet *fleet, enum note_kind kind, uint32_t worker);
 
 /* A worker held the lock, as it believes: until it gave it back, heard that it is lost, or was killed. */
 struct fleet_hold {

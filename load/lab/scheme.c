@@ -70,12 +70,6 @@ enum { RECONNECT_PAUSE_MS = 2, BODY_BYTES = 128 };
 static const struct timeval connect_limit = {.tv_sec = 1}, command_limit = {.tv_sec = 5};
 static const char version_mark[] = "version=";
 
-const char *lab_step_name(enum lab_step step)
-{
-    static const char *const names[LAB_STEPS] = {"none", "looked", "claimed", "held", "loaded", "releasing"};
-    return names[step];
-}
-
 static void join(char name[LAB_NAME_BYTES], const char *prefix, const char *key, const char *suffix)
 {
     snprintf(name, LAB_NAME_BYTES, "%s%s%s", prefix != NULL ? prefix : "", key, suffix != NULL ? suffix : "");

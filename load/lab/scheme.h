@@ -102,9 +102,6 @@ enum lab_step {
     STEP_LOADED,    /* the row is read, the value not yet in Redis, the row not yet written */
     STEP_RELEASING, /* about to delete the lock */
 };
-enum { LAB_STEPS = 6 };
-
-const char *lab_step_name(enum lab_step step);
 
 struct lab_client {
     const struct scheme *scheme;
