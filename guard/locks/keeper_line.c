@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* keeper_line.c - see keeper_line.h. */
 #include "keeper_line.h"
+#include "lock_core.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { UNITS_MAX = 1000000 };
 
 /* ---- names ---- */
 
@@ -18,7 +17,7 @@ static const char *parse_units(const char *text, uint32_t *out)
         return NULL;
     unsigned long value = strtoul(text, &end, 10);
     *out = (uint32_t)value;
-    return value <= UNITS_MAX && *end == '-' ? end + 1 : NULL;
+    return value <= LOCK_ALL && *end == '-' ? end + 1 : NULL;
 }
 
 static bool parse_number(const char *text, uint32_t *out)
@@ -78,7 +77,7 @@ void keeper_line_sort(struct keeper_node *nodes, size_t count)
 size_t keeper_line_served(const struct keeper_node *nodes, size_t count)
 {
     uint64_t units = 0;
-    uint32_t limit = UNITS_MAX;
+    uint32_t limit = LOCK_ALL;
     size_t at = 0;
     for (; at < count; at++) {
         units += nodes[at].units;
