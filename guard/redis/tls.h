@@ -19,10 +19,11 @@ enum redis_tls_verify {
 struct redis_tls_settings {
     bool on;
     enum redis_tls_verify verify;
-    char ca[REDIS_TLS_PATH_SIZE];          /* PEM, a file or a folder; "": the system's */
-    char cert[REDIS_TLS_PATH_SIZE];        /* PEM, with its chain; "": none */
-    char key[REDIS_TLS_PATH_SIZE];         /* PEM, not encrypted; "" if and only if there is no cert */
-    char server_name[REDIS_TLS_NAME_SIZE]; /* verified, and sent unless it is an address; "": the host asked for */
+    char ca[REDIS_TLS_PATH_SIZE];   /* PEM, a file or a folder; "": the system's */
+    char cert[REDIS_TLS_PATH_SIZE]; /* PEM, with its chain; "": none */
+    char key[REDIS_TLS_PATH_SIZE];  /* PEM, not encrypted; "" if and only if there is no cert */
+    char server_name
+        [REDIS_TLS_NAME_SIZE]; /* verified, and sent unless it is an address; "": the host asked for */
 };
 
 #endif
