@@ -91,7 +91,7 @@ enum guard_status guard_open(const struct guard_config *config, struct guard **o
         return check_failed(error, GUARD_NO_MEMORY, "guard_open: no memory");
     struct redis_url url;
     status = redis_url_read(config->redis_url, &url, error) ? start_guard(guard, config, &url, error)
-                                                             : GUARD_INVALID;
+                                                            : GUARD_INVALID;
     redis_url_clear(&url);
     if (status != GUARD_OK) {
         free_guard(guard);

@@ -55,9 +55,9 @@ TEST(a_url_names_hosts_and_how_the_master_is_found)
     char label[REDIS_LABEL_SIZE];
 
     assert_true(redis_url_read("rediss+sentinel://me:pw@s1,[::1]:1,s3:7/the%20master/3?sentinel_username=u&"
-                                "sentinel_password=p%26q&strict=yes&ssl_ca_certs=/ca&ssl_cert_reqs=ca&"
-                                "ssl_server_name=cache&wait_replicas=2&wait_ms=50&fence=role",
-                                &url, NULL));
+                               "sentinel_password=p%26q&strict=yes&ssl_ca_certs=/ca&ssl_cert_reqs=ca&"
+                               "ssl_server_name=cache&wait_replicas=2&wait_ms=50&fence=role",
+                               &url, NULL));
     assert_int_equal(url.kind, REDIS_SENTINEL);
     assert_int_equal(url.host_count, 3);
     assert_string_equal(url.hosts[0].host, "s1");
