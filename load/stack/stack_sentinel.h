@@ -25,19 +25,16 @@ enum {
 /* The name that the Sentinels know the master by. */
 #define STACK_SENTINEL_NAME "cache"
 
-/* All texts and lists are lent until stack_sentinel_stop(). */
+/* All texts and lists are lent until stack_sentinel_stop(). NULL: none. */
 struct stack_sentinel_options {
     size_t replica_count;
-    const char *const
-        *arguments; /* of master and replicas: "--min-replicas-to-write", "1", ..., NULL; or NULL */
-    const char *const
-        *tls; /* of all servers: "--tls-cert-file", ..., NULL; they talk among each other with TLS, too */
-    uint32_t down_after_ms; /* 0: 1000 */
-    uint32_t
-        failover_limit_ms;     /* "failover-timeout"; none begins within twice that after another; 0: 10000 */
-    bool hurried;              /* they ask and tell ten times as often as they do by themselves */
-    const char *password;      /* of master and replicas; NULL: none */
-    const char *sentinel_user; /* the only one who may ask a Sentinel; NULL: the default one */
+    const char *const *arguments; /* of master and replicas: "--min-replicas-to-write", "1", ..., NULL */
+    const char *const *tls;       /* of all servers: "--tls-cert-file", ..., NULL; they use it, too */
+    uint32_t down_after_ms;       /* 0: 1000 */
+    uint32_t failover_limit_ms;   /* 0: 10000; none begins within twice that after another */
+    bool hurried;                 /* the Sentinels ask and tell ten times as often as by themselves */
+    const char *password;         /* of master and replicas */
+    const char *sentinel_user;    /* the only one who may ask a Sentinel; NULL: the default one */
     const char *sentinel_password;
 };
 
@@ -47,7 +44,7 @@ struct stack_sentinel {
     struct stack_redis sentinel[STACK_SENTINELS];
     struct stack_sentinel_options options;
     char url
-        [STACK_SENTINEL_URL_BYTES]; /* redis+sentinel://..., with rediss if there is TLS, and all passwords */
+        [STACK_SENTINEL_URL_BYTES]; /* redis+sentinel:// or, with TLS, rediss+sentinel://; passwords, too */
 };
 
 /* Returns when the Sentinels agree, know each other and all replicas, and these have what the master has. */
