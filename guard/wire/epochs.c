@@ -56,6 +56,8 @@ static void on_one_epoch(void *context, enum redis_outcome outcome, const struct
 static bool ask_for_each(struct epochs_asked *asked, struct redis *redis, size_t count,
                          char names[][KEY_NAME_SIZE], const size_t *bytes)
 {
+    if (!redis_may_look_up(redis, names[0], bytes[0])) /* they have one master */
+        return false;
     asked->awaited = 0;
     asked->epochs.count = count;
     asked->epochs.answered = true;
@@ -74,7 +76,7 @@ bool epochs_ask(struct epochs_asked *asked, struct redis *redis, const char *nam
 {
     struct tag split[GUARD_TAGS_MAX];
     char names[GUARD_TAGS_MAX][KEY_NAME_SIZE];
-    size_t bytes[GUARD_TAGS_MAX], count = (size_t)tags_split(tags, tags_bytes, split);
+    size_t bytes[GUARD_TAGS_MAX] = {0}, count = (size_t)tags_split(tags, tags_bytes, split);
     for (size_t i = 0; i < count; i++)
         bytes[i] = key_tag(name_space, split[i].at, split[i].bytes, names[i]);
     asked->epochs = (struct tags_epochs){.answered = false};
