@@ -80,7 +80,7 @@ static void on_keep(void *context, enum redis_outcome outcome, const struct redi
 /* Only what is known to be good is answered. The flight gives back a lease that came with it. */
 static void doubt(struct call *call)
 {
-    call->reply = (struct core_reply){.kind = REPLY_UNKNOWN};
+    call->reply = (struct core_reply){.kind = REPLY_UNKNOWN, .blameless = call->guard->protocol.in_cluster};
 }
 
 static void on_check(void *context)

@@ -372,6 +372,14 @@ bool protocol_send_cache_id(const struct protocol *protocol, struct redis *redis
 
 /* ---- tags, beside others ---- */
 
+/* In a Cluster the tags' master may be away while that of an entry is not: what goes beside the entry's script does not
+ * wait for it. The first key is one of the tags. */
+static bool are_tags_away(const struct protocol *protocol, const struct redis *redis,
+                          const struct arguments *args)
+{
+    return protocol->in_cluster && !redis_may_look_up(redis, args->at[0], args->bytes[0]);
+}
+
 bool protocol_send_clock(const struct protocol *protocol, struct redis *redis, redis_replied *replied,
                          void *context)
 {
@@ -379,7 +387,8 @@ bool protocol_send_clock(const struct protocol *protocol, struct redis *redis, r
     begin_arguments(&args);
     add_clock_names(&args, protocol);
     add_number(&args, protocol->max_value_ms);
-    return run_script(redis, SCRIPT_TAG_CLOCK, 2, &args, replied, context);
+    return !are_tags_away(protocol, redis, &args) &&
+           run_script(redis, SCRIPT_TAG_CLOCK, 2, &args, replied, context);
 }
 
 bool protocol_send_keep(const struct protocol *protocol, struct redis *redis, const char *tags,
@@ -395,7 +404,8 @@ bool protocol_send_keep(const struct protocol *protocol, struct redis *redis, co
     tags_clock_write(born, born_text);
     add_argument(&args, born_text, TAGS_CLOCK_BYTES);
     add_number(&args, protocol->max_value_ms);
-    return run_script(redis, SCRIPT_TAG_KEEP, key_count, &args, replied, context);
+    return !are_tags_away(protocol, redis, &args) &&
+           run_script(redis, SCRIPT_TAG_KEEP, key_count, &args, replied, context);
 }
 
 bool protocol_send_check(const struct protocol *protocol, struct redis *redis, const char *tags,
