@@ -128,15 +128,27 @@ static void tell(struct redis *redis, enum guard_redis_state state, const char *
         redis->config.hooks.state(redis->config.hooks.context, state, text);
 }
 
+/* "up", what the login lacks, and what is to be known of TLS. */
+static const char *summary(const struct redis *redis, char text[TEXT_SIZE])
+{
+    const char *remark = redis_socket_remark(redis->socket);
+
+    snprintf(text, TEXT_SIZE, "%s%s%s", redis_greeting_summary(&redis->greeting),
+             remark[0] != '\0' ? "; " : "", remark);
+    return text;
+}
+
 /* What it is while it is up: told after everything that may have changed that. */
 static void tell_up(struct redis *redis)
 {
+    char text[TEXT_SIZE];
+
     if (now_ms() < redis->denied_until_ms)
         return; /* end_denial() */
     if (redis->greeting.fence.no_replicas)
         tell(redis, GUARD_REDIS_FENCED, fenced_text);
     else
-        tell(redis, GUARD_REDIS_UP, redis_greeting_summary(&redis->greeting));
+        tell(redis, GUARD_REDIS_UP, summary(redis, text));
 }
 
 /* ---- the timer ---- */
@@ -193,9 +205,9 @@ static void lose_late(struct redis *redis, const char *what, uint32_t limit_ms)
 {
     char why[REDIS_WHY_SIZE];
 
-    snprintf(why, sizeof why, "%s: no answer within %u ms", what, (unsigned)limit_ms);
+    snprintf(why, sizeof why, "%s within %u ms", what, (unsigned)limit_ms);
     count_one(&redis->counters->timeouts);
-    redis->proves = redis->proves || redis->stage == STAGE_GREETING || redis->stage == STAGE_UP;
+    redis->proves = redis->proves || redis->stage != STAGE_REACHING || redis_socket_awaits_tls(redis->socket);
     lose(redis, GUARD_REDIS_DOWN, why);
 }
 
@@ -226,7 +238,7 @@ static void write_failed(struct redis *redis, int error)
     while (progress == PROGRESS_MORE);
     if (progress == PROGRESS_LOST)
         return;
-    redis_explain_errno("write", error, why);
+    redis_socket_explain(redis->socket, "write", error, why);
     lose(redis, GUARD_REDIS_DOWN, why);
 }
 
@@ -604,10 +616,9 @@ static void take_reply(struct redis *redis, const struct redisReply *reply)
 
 static void read_failed(struct redis *redis, ssize_t got)
 {
-    char why[REDIS_WHY_SIZE] = "closed by the other side";
+    char why[REDIS_WHY_SIZE];
 
-    if (got < 0)
-        redis_explain_errno("read", (int)-got, why);
+    redis_socket_explain(redis->socket, "read", (int)-got, why);
     lose(redis, GUARD_REDIS_DOWN, why);
 }
 
@@ -645,7 +656,7 @@ static enum progress receive(struct redis *redis)
         }
         if (!take_bytes(redis, redis->input, (size_t)got))
             return PROGRESS_LOST;
-        if ((size_t)got < sizeof redis->input)
+        if (redis_socket_is_drained(redis->socket))
             return PROGRESS_DONE;
     }
     return PROGRESS_MORE;
@@ -682,12 +693,14 @@ static void reach(struct redis *redis)
 {
     redis->reign_seen = redis_reign_now(redis->reign);
     struct redis_socket_hooks hooks = {redis, on_reached, on_failed, on_ready};
+    struct redis_socket_target target = {redis->config.address, redis->failures, redis->config.tls,
+                                         redis->config.connect_limit_ms};
     char why[REDIS_WHY_SIZE];
 
     move_on(redis, STAGE_REACHING);
     redis->stage_ends_ms = now_ms() + redis->config.connect_limit_ms;
     ring_by(redis, redis->stage_ends_ms);
-    redis->socket = redis_socket_open(redis->host, redis->config.address, redis->failures, &hooks, why);
+    redis->socket = redis_socket_open(redis->host, &target, &hooks, why);
     if (redis->socket == NULL)
         lose(redis, GUARD_REDIS_DOWN, why);
 }
@@ -712,6 +725,15 @@ static void catch_up(struct redis *redis)
             return;
 }
 
+static const char *unreached(const struct redis *redis)
+{
+    if (redis_socket_awaits_dns(redis->socket))
+        return "DNS: no answer";
+    if (redis_socket_awaits_tls(redis->socket))
+        return "TLS: no answer to the handshake";
+    return "connect: no answer";
+}
+
 static void end_stage(struct redis *redis)
 {
     if (redis->stage == STAGE_RESTING)
@@ -719,10 +741,9 @@ static void end_stage(struct redis *redis)
     else if (redis->stage == STAGE_PROVING)
         greet_again(redis);
     else if (redis->stage == STAGE_GREETING)
-        lose_late(redis, "login", redis->config.connect_limit_ms);
+        lose_late(redis, "login: no answer", redis->config.connect_limit_ms);
     else
-        lose_late(redis, redis_socket_awaits_dns(redis->socket) ? "DNS" : "connect",
-                  redis->config.connect_limit_ms);
+        lose_late(redis, unreached(redis), redis->config.connect_limit_ms);
 }
 
 /* What has not left yet is simply taken back; what has leaves the connection in doubt. */
@@ -734,7 +755,7 @@ static void end_late_commands(struct redis *redis)
         if (redis_pipeline_take_back(&redis->pipeline, now_ms(), &command))
             redis_command_answer(&command, REDIS_UNSENT, NULL);
         else
-            lose_late(redis, "command", redis->config.limit_ms);
+            lose_late(redis, "command: no answer", redis->config.limit_ms);
     }
 }
 
@@ -844,7 +865,9 @@ bool redis_may_look_up(const struct redis *redis)
 
 bool redis_is_whole(const struct redis *redis)
 {
-    return redis_is_up(redis) && strcmp(redis_greeting_summary(&redis->greeting), "up") == 0;
+    char text[TEXT_SIZE];
+
+    return redis_is_up(redis) && strcmp(summary(redis, text), "up") == 0;
 }
 
 void redis_reset(struct redis *redis, const char *why)

@@ -46,6 +46,7 @@
 #include <hiredis/hiredis.h>
 
 struct redis;
+struct redis_tls;
 
 enum { REDIS_LABEL_SIZE = 272 };
 
@@ -107,6 +108,7 @@ struct redis_config {
     struct redis_hooks hooks;
     struct redis_counters *counters; /* shared with other connections; may be NULL */
     struct redis_reign *reign;       /* likewise; lent */
+    struct redis_tls *tls;           /* shared with other connections; lent; NULL: without TLS */
 };
 
 /* Counted with relaxed atomics; read from any thread. */
@@ -129,7 +131,7 @@ void redis_close(struct redis *redis, void (*closed)(void *context), void *conte
 bool redis_is_up(const struct redis *redis);
 /* Up, and as far as is known at the master: redis_send_get() is worth while. */
 bool redis_may_look_up(const struct redis *redis);
-/* Up, and its login may do all that is of use; what it may not is in the text of its state. */
+/* Up, its login may do all that is of use, and the server is verified; what is not so is in the text of its state. */
 bool redis_is_whole(const struct redis *redis);
 
 /* A number that moves on when commands are written: what was sent under the present one has not left yet. */
