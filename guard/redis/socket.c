@@ -15,8 +15,6 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-_Static_assert((int)REDIS_TLS_WHY_SIZE == (int)REDIS_WHY_SIZE, "a line of one is a line of the other");
-
 enum {
     ADDRESSES_MAX = 8,
     KEEPALIVE_IDLE_S = 15,
@@ -299,7 +297,7 @@ static void add_unix(struct redis_socket *socket, const char *path)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
 
-    assert(strlen(path) < sizeof address.sun_path); /* redis_address_parse() refuses longer ones */
+    assert(strlen(path) < sizeof address.sun_path); /* redis_url_read() refuses longer ones */
     memcpy(address.sun_path, path, strlen(path) + 1);
     add_endpoint(socket, &address, sizeof address);
 }
@@ -356,13 +354,13 @@ static bool resolve_host(struct redis_socket *socket, const char *host, char why
 
 /* ---- the functions of the header ---- */
 
-static bool start_socket(struct redis_socket *socket, const struct redis_address *address,
+static bool start_socket(struct redis_socket *socket, const struct redis_endpoint *to,
                          char why[REDIS_WHY_SIZE])
 {
-    if (address->is_unix)
-        add_unix(socket, address->host);
-    else if (!add_digits(socket, address->host))
-        return resolve_host(socket, address->host, why);
+    if (to->is_unix)
+        add_unix(socket, to->host);
+    else if (!add_digits(socket, to->host))
+        return resolve_host(socket, to->host, why);
     return dial_next(socket, why);
 }
 
@@ -371,12 +369,12 @@ static void set_up(struct redis_socket *socket, struct guard_host *host,
 {
     socket->host = host;
     socket->hooks = *hooks;
-    socket->port = target->address->port;
+    socket->port = target->endpoint->port;
     socket->attempt = target->attempt;
     socket->limit_ms = target->limit_ms;
     socket->tls = target->tls;
     if (target->tls != NULL)
-        snprintf(socket->name, sizeof socket->name, "%s", target->address->host);
+        snprintf(socket->name, sizeof socket->name, "%s", target->endpoint->host);
     socket->watch = (struct host_watch){.ready = on_event, .context = socket, .fd = -1};
     socket->doubt = (struct host_timer){.run = on_doubt, .context = socket};
     socket->rest = (struct host_soon){.run = on_rest, .context = socket};
@@ -392,7 +390,7 @@ struct redis_socket *redis_socket_open(struct guard_host *host, const struct red
         return NULL;
     }
     set_up(socket, host, target, hooks);
-    if (!start_socket(socket, target->address, why))
+    if (!start_socket(socket, target->endpoint, why))
         redis_socket_reset(&socket);
     return socket;
 }

@@ -20,8 +20,10 @@
 #ifndef GUARD_REDIS_SOCKET_H
 #define GUARD_REDIS_SOCKET_H
 
+#include "../base/host.h"
 #include "error.h"
 #include "tls.h"
+#include "url.h"
 #include <sys/types.h>
 
 struct redis_socket;
@@ -38,7 +40,7 @@ struct redis_socket_hooks {
 
 /* Where to, and how. */
 struct redis_socket_target {
-    const struct redis_address *address; /* lent until redis_socket_open() returns */
+    const struct redis_endpoint *endpoint; /* lent until redis_socket_open() returns */
     uint32_t
         attempt; /* with which of several addresses to begin, so that one that swallows packets does not use
                             * up the limit of every attempt */

@@ -23,6 +23,8 @@ bool redis_tls_is_built_in(void)
 struct redis_tls *redis_tls_open(const struct redis_tls_settings *settings, struct guard_error *error)
 {
     (void)settings;
+    if (error == NULL)
+        return NULL;
     error->status = GUARD_INVALID;
     snprintf(
         error->text, sizeof error->text,
@@ -37,7 +39,7 @@ void redis_tls_close(struct redis_tls **tls)
 }
 
 struct redis_tls_session *redis_tls_begin(struct redis_tls *tls, int fd, const struct redis_tls_peer *peer,
-                                          char why[REDIS_TLS_WHY_SIZE])
+                                          char why[REDIS_WHY_SIZE])
 {
     (void)tls, (void)fd, (void)peer;
     why[0] = '\0';
@@ -161,7 +163,7 @@ struct redis_tls {
     SSL_CTX *context; /* owned; sessions keep their own reference */
     struct tls_stamp stamps[WATCHED_FILES];
     uint64_t looked_us;
-    char remark[REDIS_TLS_WHY_SIZE];
+    char remark[REDIS_WHY_SIZE];
     struct tls_server servers[SERVERS_MAX];
     uint64_t uses;
 };
@@ -182,8 +184,8 @@ struct redis_tls_session {
     char *held; /* owned; a piece that counts as written; NULL: none */
     size_t held_bytes;
     bool certificate_asked; /* and we have none */
-    char why[REDIS_TLS_WHY_SIZE];
-    char remark[REDIS_TLS_WHY_SIZE];
+    char why[REDIS_WHY_SIZE];
+    char remark[REDIS_WHY_SIZE];
 };
 
 bool redis_tls_is_built_in(void)
@@ -282,25 +284,25 @@ static BIO_METHOD *new_bio_method(void)
 
 /* ---- the files ---- */
 
-static bool tls_refuse(char why[REDIS_TLS_WHY_SIZE], const char *what, const char *reason)
+static bool tls_refuse(char why[REDIS_WHY_SIZE], const char *what, const char *reason)
 {
-    snprintf(why, REDIS_TLS_WHY_SIZE, "%s: %s", what, reason);
+    snprintf(why, REDIS_WHY_SIZE, "%s: %s", what, reason);
     return false;
 }
 
-static bool is_readable(const char *path, const char *what, char why[REDIS_TLS_WHY_SIZE])
+static bool is_readable(const char *path, const char *what, char why[REDIS_WHY_SIZE])
 {
-    char text[128];
     FILE *file = fopen(path, "re");
 
     if (file == NULL)
-        return tls_refuse(why, what, strerror_r(errno, text, sizeof text));
-    fclose(file);
-    return true;
+        redis_explain_errno(what, errno, why);
+    else
+        fclose(file);
+    return file != NULL;
 }
 
 static bool load_trusted(SSL_CTX *context, const struct redis_tls_settings *settings,
-                         char why[REDIS_TLS_WHY_SIZE])
+                         char why[REDIS_WHY_SIZE])
 {
     const char *path = settings->ca;
     struct stat found;
@@ -323,8 +325,7 @@ static int refuse_passphrase(char *out, int size, int writing, void *asked)
     return -1;
 }
 
-static bool load_key(SSL_CTX *context, const struct redis_tls_settings *settings,
-                     char why[REDIS_TLS_WHY_SIZE])
+static bool load_key(SSL_CTX *context, const struct redis_tls_settings *settings, char why[REDIS_WHY_SIZE])
 {
     bool asked = false;
 
@@ -343,8 +344,7 @@ static bool load_key(SSL_CTX *context, const struct redis_tls_settings *settings
                               "the key is not that of the certificate in ssl_certfile (key values mismatch)");
 }
 
-static bool load_own(SSL_CTX *context, const struct redis_tls_settings *settings,
-                     char why[REDIS_TLS_WHY_SIZE])
+static bool load_own(SSL_CTX *context, const struct redis_tls_settings *settings, char why[REDIS_WHY_SIZE])
 {
     if (settings->cert[0] == '\0' && settings->key[0] == '\0')
         return true;
@@ -376,12 +376,12 @@ static void set_rules(SSL_CTX *context)
 }
 
 /* NULL: *why says why, without "TLS: ". */
-static SSL_CTX *new_context(const struct redis_tls_settings *settings, char why[REDIS_TLS_WHY_SIZE])
+static SSL_CTX *new_context(const struct redis_tls_settings *settings, char why[REDIS_WHY_SIZE])
 {
     SSL_CTX *context = NULL;
 
     errors_begin();
-    snprintf(why, REDIS_TLS_WHY_SIZE, "out of memory");
+    snprintf(why, REDIS_WHY_SIZE, "out of memory");
     context = SSL_CTX_new(TLS_client_method());
     if (context != NULL) {
         set_rules(context);
@@ -453,7 +453,7 @@ static void adopt(struct redis_tls *tls, SSL_CTX *context)
 
 static void look_at_files(struct redis_tls *tls)
 {
-    char why[REDIS_TLS_WHY_SIZE];
+    char why[REDIS_WHY_SIZE];
     uint64_t now_us = clock_now_us();
 
     if (now_us - tls->looked_us < LOOK_EVERY_US)
@@ -474,15 +474,17 @@ static void look_at_files(struct redis_tls *tls)
 static struct redis_tls *tls_failed(struct redis_tls *tls, enum guard_status status, const char *why,
                                     struct guard_error *error)
 {
-    error->status = status;
-    snprintf(error->text, sizeof error->text, "redis_url: %.240s", why);
+    if (error != NULL) {
+        error->status = status;
+        snprintf(error->text, sizeof error->text, "redis_url: %.240s", why);
+    }
     redis_tls_close(&tls);
     return NULL;
 }
 
 struct redis_tls *redis_tls_open(const struct redis_tls_settings *settings, struct guard_error *error)
 {
-    char why[REDIS_TLS_WHY_SIZE] = "out of memory";
+    char why[REDIS_WHY_SIZE] = "out of memory";
     struct redis_tls *tls = calloc(1, sizeof *tls);
 
     if (tls == NULL)
@@ -818,12 +820,12 @@ static SSL_SESSION *take_context(struct redis_tls_session *session)
 }
 
 struct redis_tls_session *redis_tls_begin(struct redis_tls *tls, int fd, const struct redis_tls_peer *peer,
-                                          char why[REDIS_TLS_WHY_SIZE])
+                                          char why[REDIS_WHY_SIZE])
 {
     struct redis_tls_session *session = calloc(1, sizeof *session);
     const char *name = tls->settings.server_name;
 
-    snprintf(why, REDIS_TLS_WHY_SIZE, "TLS: out of memory, or a name that is none");
+    snprintf(why, REDIS_WHY_SIZE, "TLS: out of memory, or a name that is none");
     if (session == NULL)
         return NULL;
     session->tls = tls;

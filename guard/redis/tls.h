@@ -22,11 +22,12 @@
 #define GUARD_REDIS_TLS_H
 
 #include "../guard.h"
+#include "error.h"
 #include <stdbool.h>
 #include <sys/socket.h>
 #include <sys/types.h>
 
-enum { REDIS_TLS_PATH_SIZE = 512, REDIS_TLS_NAME_SIZE = 256, REDIS_TLS_WHY_SIZE = 320 };
+enum { REDIS_TLS_PATH_SIZE = 512, REDIS_TLS_NAME_SIZE = 256 };
 
 enum redis_tls_verify {
     REDIS_TLS_REQUIRED, /* the certificate's chain and its name */
@@ -49,7 +50,7 @@ bool redis_tls_is_built_in(void);
 
 struct redis_tls;
 
-/* Reads the files. NULL: they are of no use, and *error says why; INVALID or NO_MEMORY. Blocks for as long as the files
+/* Reads the files. NULL: they are of no use, and *error (may be NULL) says why; INVALID or NO_MEMORY. Blocks for as long as the files
  * do. */
 struct redis_tls *redis_tls_open(const struct redis_tls_settings *settings, struct guard_error *error);
 /* After all of its sessions. Leaves NULL. */
@@ -69,7 +70,7 @@ struct redis_tls_peer {
 /* On a connected socket that does not block; the descriptor stays the caller's. Reads the files again if they have
  * changed. NULL: *why says why. */
 struct redis_tls_session *redis_tls_begin(struct redis_tls *tls, int fd, const struct redis_tls_peer *peer,
-                                          char why[REDIS_TLS_WHY_SIZE]);
+                                          char why[REDIS_WHY_SIZE]);
 void redis_tls_end(struct redis_tls_session **session);
 
 /* 0: both sides are sure of each other. -EAGAIN: call again when the socket is ready. Else below 0: redis_tls_why(). */
