@@ -53,8 +53,10 @@ struct connection_hooks {
 
 struct connection_config {
     struct redis_place *place;       /* where, and under which reign; lent until the connection is closed */
+    enum redis_server_kind expected; /* another one is refused */
     const struct redis_login *login; /* likewise */
     unsigned database;
+    struct redis_tls *tls;               /* likewise; NULL: without */
     bool fence_by_role;                  /* redis/fence.h */
     uint32_t limit_ms;                   /* of one command, waiting for the connection included */
     uint32_t connect_limit_ms;           /* DNS, connect, AUTH, SELECT, SCRIPT LOAD; or SUBSCRIBE confirmed */
@@ -82,7 +84,7 @@ void connection_close(struct redis_connection *connection, void (*closed)(void *
 bool connection_is_up(const struct redis_connection *connection);
 /* Up, and as far as is known at the master: connection_send_get() is worth while. */
 bool connection_may_look_up(const struct redis_connection *connection);
-/* Up, and its login may do all that is of use; what it may not is in the text of its state. */
+/* Up, its login may do all that is of use, and the server is verified; what is not so is in the text of its state. */
 bool connection_is_whole(const struct redis_connection *connection);
 
 /* A number that moves on when commands are written: what was sent under the present one has not left yet. */

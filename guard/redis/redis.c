@@ -63,6 +63,7 @@ static struct redis_connection *connect_master(struct redis *redis, struct guard
         .place = redis_topology_place(config->topology),
         .login = &url->login,
         .database = url->database,
+        .tls = redis_topology_tls(config->topology),
         .fence_by_role = url->fence_by_role,
         .limit_ms = config->limit_ms,
         .connect_limit_ms = config->connect_limit_ms,

@@ -79,7 +79,7 @@ void redis_close(struct redis *redis, void (*closed)(void *context), void *conte
 
 /* Of all masters that it has to do with. */
 bool redis_is_up(const struct redis *redis);
-/* Up, and its login may do all that is of use; what it may not is in the text of its state. */
+/* Up, its login may do all that is of use, and the server is verified; what is not so is in the text of its state. */
 bool redis_is_whole(const struct redis *redis);
 
 /* Which master's the key of that name is; name: as in Redis. 0: with one master. */

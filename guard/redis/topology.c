@@ -6,6 +6,7 @@
 
 struct redis_topology {
     struct redis_url url;
+    struct redis_tls *tls; /* owned; NULL: without TLS */
     struct redis_place place;
     struct guard_host *host;
     struct host_soon closer;
@@ -20,6 +21,7 @@ static void on_topology_closed(void *context)
     void *closed_context = topology->closed_context;
 
     redis_place_clear(&topology->place);
+    redis_tls_close(&topology->tls);
     redis_url_clear(&topology->url);
     free(topology);
     if (closed != NULL)
@@ -40,13 +42,16 @@ struct redis_topology *redis_topology_open(struct guard_host *host, const struct
                                            const struct redis_topology_hooks *hooks,
                                            struct guard_error *error)
 {
-    if (url->tls.on)
-        return refuse_topology(error, GUARD_INVALID, "rediss:// (TLS) is not built in");
     if (url->kind != REDIS_ONE)
         return refuse_topology(error, GUARD_INVALID, "only redis:// and unix:// are built in");
     struct redis_topology *topology = calloc(1, sizeof *topology);
     if (topology == NULL)
         return refuse_topology(error, GUARD_NO_MEMORY, "no memory");
+    topology->tls = url->tls.on ? redis_tls_open(&url->tls, error) : NULL;
+    if (url->tls.on && topology->tls == NULL) {
+        free(topology);
+        return NULL;
+    }
     topology->url = *url;
     topology->host = host;
     topology->closer = (struct host_soon){.run = on_topology_closed, .context = topology};
@@ -69,6 +74,11 @@ const struct redis_url *redis_topology_url(const struct redis_topology *topology
 struct redis_place *redis_topology_place(struct redis_topology *topology)
 {
     return &topology->place;
+}
+
+struct redis_tls *redis_topology_tls(const struct redis_topology *topology)
+{
+    return topology->tls;
 }
 
 uint64_t redis_topology_reigns(const struct redis_topology *topology)
