@@ -86,6 +86,7 @@ static enum guard_status start_guard(struct guard *guard, const struct guard_con
     protocol_init(&guard->answering, guard->answering_name, url->database, config->max_lease_ms,
                   config->max_value_ms);
     guard->protocol.in_cluster = guard->answering.in_cluster = url->kind == REDIS_CLUSTER;
+    guard->protocol.waits = guard->answering.waits = url->wait_replicas > 0;
     guard->protocol.push_bytes = push_bytes(config, url);
     guard->protocol.permits = config->load_permits;
     guard->protocol.permit_ms = config->permit_ms;

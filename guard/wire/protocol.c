@@ -27,7 +27,7 @@ void protocol_init(struct protocol *protocol, const char *name_space, unsigned d
     protocol->max_lease_ms = max_lease_ms;
     protocol->max_value_ms = max_value_ms;
     protocol->permits = protocol->permit_ms = protocol->push_bytes = 0;
-    protocol->in_cluster = false;
+    protocol->in_cluster = protocol->waits = false;
     key_channel(name_space, database, protocol->channel);
     if (gethostname(host, sizeof host) != 0)
         snprintf(host, sizeof host, "?");
@@ -137,6 +137,13 @@ static bool run_script(struct redis *redis, enum script script, size_t key_count
                        const struct arguments *args, redis_replied *replied, void *context)
 {
     return redis_run(redis, script, key_count, args->count, args->at, args->bytes, replied, context);
+}
+
+/* What must not be lost once it is confirmed. */
+static bool run_kept(struct redis *redis, enum script script, size_t key_count, const struct arguments *args,
+                     redis_replied *replied, void *context)
+{
+    return redis_run_kept(redis, script, key_count, args->count, args->at, args->bytes, replied, context);
 }
 
 /* ---- scripts ---- */
@@ -264,7 +271,7 @@ static bool run_tag_invalidate(const struct protocol *protocol, struct redis *re
     add_tag_names(&args, protocol, action->key.encoded, action->key.encoded_bytes);
     add_number(&args, protocol->max_value_ms);
     add_message(&args, protocol, MESSAGE_TAG, action);
-    return run_script(redis, SCRIPT_TAG_INVALIDATE, 3, &args, replied, context);
+    return run_kept(redis, SCRIPT_TAG_INVALIDATE, 3, &args, replied, context);
 }
 
 static bool run_invalidate(const struct protocol *protocol, struct redis *redis,
@@ -274,13 +281,13 @@ static bool run_invalidate(const struct protocol *protocol, struct redis *redis,
     begin_arguments(&args);
     if (action->of_tag)
         return run_tag_invalidate(protocol, redis, action, replied, context);
-    if (action->by_delete)
+    if (action->by_delete && !protocol->waits)
         return deletion_send(protocol, redis, &action->key, replied, context);
     add_all_keys(&args, protocol, &action->key);
     add_message(&args, protocol, MESSAGE_INVALIDATED, action);
     add_text(&args, "h");
     add_number(&args, 0);
-    return run_script(redis, SCRIPT_INVALIDATE, 4, &args, replied, context);
+    return run_kept(redis, SCRIPT_INVALIDATE, 4, &args, replied, context);
 }
 
 /* Acquire and release begin alike. */

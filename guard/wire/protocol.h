@@ -25,7 +25,10 @@ struct protocol {
     /* 0 after init: none */
     uint32_t push_bytes;         /* entries up to this size travel with the message */
     uint32_t permits, permit_ms; /* those of the fleet */
-    bool in_cluster;             /* Redis Cluster; false after init */
+    /* false after init */
+    bool in_cluster; /* Redis Cluster */
+    bool
+        waits; /* invalidations wait for replicas, and only scripts can: one without waits for its slot, too */
 };
 
 void protocol_init(struct protocol *protocol, const char *name_space, unsigned database,
