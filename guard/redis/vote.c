@@ -5,12 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
-
-bool redis_node_name_equal(const struct redis_node_name *one, const struct redis_node_name *other)
-{
-    return one->port == other->port && strcasecmp(one->host, other->host) == 0;
-}
 
 /* ---- reading ---- */
 
@@ -46,7 +40,7 @@ static uint64_t field_number(const struct redisReply *reply, const char *name, u
 static bool is_host(const struct redisReply *text)
 {
     if (text == NULL || text->type != REDIS_REPLY_STRING || text->len == 0 ||
-        text->len >= sizeof((struct redis_node_name *)0)->host)
+        text->len >= sizeof((struct redis_endpoint *)0)->host)
         return false;
     for (size_t i = 0; i < text->len; i++)
         if (text->str[i] <= ' ' || text->str[i] > '~')
@@ -55,7 +49,7 @@ static bool is_host(const struct redisReply *text)
 }
 
 static bool read_name(const struct redisReply *host, const struct redisReply *port,
-                      struct redis_node_name *out)
+                      struct redis_endpoint *out)
 {
     uint64_t number = 0;
     if (!is_host(host) || !read_digits(port, UINT16_MAX, &number) || number == 0)
@@ -89,7 +83,7 @@ bool redis_ballot_read_address(struct redis_ballot *ballot, const struct redisRe
 
 /* ---- who votes ---- */
 
-bool redis_vote_seed(struct redis_vote *vote, const struct redis_node_name *name)
+bool redis_vote_seed(struct redis_vote *vote, const struct redis_endpoint *name)
 {
     if (vote->count == REDIS_VOTERS_MAX)
         return false;
@@ -109,7 +103,7 @@ static bool is_same(const struct redis_voter *one, const struct redis_voter *oth
 {
     if (one->id[0] != '\0' && other->id[0] != '\0')
         return strcmp(one->id, other->id) == 0;
-    return redis_node_name_equal(&one->name, &other->name);
+    return redis_endpoint_equal(&one->name, &other->name);
 }
 
 static bool counts_still(const struct redis_voter *voter, uint64_t now_ms)
@@ -125,7 +119,7 @@ static size_t find_room(const struct redis_vote *vote, const struct redis_voter 
         const struct redis_voter *voter = &vote->voters[i];
         if (is_same(voter, learned))
             return voter->seed || counts_still(voter, now_ms) ||
-                           redis_node_name_equal(&voter->name, &learned->name)
+                           redis_endpoint_equal(&voter->name, &learned->name)
                        ? REDIS_VOTERS_MAX
                        : i;
         if (!voter->seed && !counts_still(voter, now_ms))
@@ -178,23 +172,23 @@ static bool is_double(const struct redis_vote *vote, size_t voter, bool of_seeds
     return false;
 }
 
-static bool agrees(const struct redis_ballot *ballot, const struct redis_verdict_of_vote *verdict)
+static bool agrees(const struct redis_ballot *ballot, const struct redis_vote_result *result)
 {
-    bool outdated = ballot->down && ballot->epoch < verdict->epoch;
-    return redis_node_name_equal(&ballot->master, &verdict->master) && !outdated;
+    bool outdated = ballot->down && ballot->epoch < result->epoch;
+    return redis_endpoint_equal(&ballot->master, &result->master) && !outdated;
 }
 
-static unsigned count_agreeing(const struct redis_vote *vote, const struct redis_verdict_of_vote *verdict)
+static unsigned count_agreeing(const struct redis_vote *vote, const struct redis_vote_result *result)
 {
     unsigned count = 0;
     for (size_t i = 0; i < vote->count; i++)
         if (vote->voters[i].answered && !is_double(vote, i, false) &&
-            agrees(&vote->voters[i].ballot, verdict))
+            agrees(&vote->voters[i].ballot, result))
             count++;
     return count;
 }
 
-static void count_voters(const struct redis_vote *vote, struct redis_verdict_of_vote *out)
+static void count_voters(const struct redis_vote *vote, struct redis_vote_result *out)
 {
     unsigned seeds = 0, counted = 0;
     for (size_t i = 0; i < vote->count; i++) {
@@ -208,11 +202,11 @@ static void count_voters(const struct redis_vote *vote, struct redis_verdict_of_
 }
 
 /* The address with the highest epoch; of two with the same that which more agree to. */
-static void elect(const struct redis_vote *vote, uint64_t now_ms, struct redis_verdict_of_vote *out)
+static void elect(const struct redis_vote *vote, uint64_t now_ms, struct redis_vote_result *out)
 {
     for (size_t i = 0; i < vote->count; i++) {
         const struct redis_ballot *ballot = &vote->voters[i].ballot;
-        struct redis_verdict_of_vote other = *out;
+        struct redis_vote_result other = *out;
         bool first = out->master.host[0] == '\0';
         if (!counts_still(&vote->voters[i], now_ms) || ballot->master.host[0] == '\0' ||
             (!first && ballot->epoch < out->epoch))
@@ -226,22 +220,22 @@ static void elect(const struct redis_vote *vote, uint64_t now_ms, struct redis_v
     }
 }
 
-void redis_vote_count(const struct redis_vote *vote, uint64_t now_ms, struct redis_verdict_of_vote *out)
+void redis_vote_count(const struct redis_vote *vote, uint64_t now_ms, struct redis_vote_result *out)
 {
-    *out = (struct redis_verdict_of_vote){.known = 0};
+    *out = (struct redis_vote_result){.known = 0};
     count_voters(vote, out);
     elect(vote, now_ms, out);
     out->confirmed = out->agreeing * 2 > out->known;
 }
 
-void redis_vote_explain(const struct redis_verdict_of_vote *verdict, char out[REDIS_VOTE_TEXT_SIZE])
+void redis_vote_explain(const struct redis_vote_result *result, char out[REDIS_VOTE_TEXT_SIZE])
 {
-    if (verdict->answered == 0)
+    if (result->answered == 0)
         snprintf(out, REDIS_VOTE_TEXT_SIZE, "no Sentinel answers");
-    else if (verdict->master.host[0] == '\0')
+    else if (result->master.host[0] == '\0')
         snprintf(out, REDIS_VOTE_TEXT_SIZE,
                  "the Sentinels know no master of the name in the URL; correct it, or let them monitor it");
     else
         snprintf(out, REDIS_VOTE_TEXT_SIZE, "%u of %u Sentinels agree on the master, %u must",
-                 verdict->agreeing, verdict->known, verdict->known / 2 + 1);
+                 result->agreeing, result->known, result->known / 2 + 1);
 }

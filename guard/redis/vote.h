@@ -22,9 +22,7 @@
 #ifndef GUARD_REDIS_VOTE_H
 #define GUARD_REDIS_VOTE_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "url.h"
 
 struct redisReply;
 
@@ -35,15 +33,9 @@ enum {
     REDIS_VOTE_TEXT_SIZE = 160
 };
 
-struct redis_node_name {
-    char host[256]; /* "" : none */
-    uint16_t port;
-};
-bool redis_node_name_equal(const struct redis_node_name *one, const struct redis_node_name *other);
-
 /* One Sentinel's answers in one round. */
 struct redis_ballot {
-    struct redis_node_name
+    struct redis_endpoint
         master; /* of SENTINEL GET-MASTER-ADDR-BY-NAME; no host: it knows none of that name */
     /* of SENTINEL MASTER: */
     uint64_t epoch;         /* config-epoch */
@@ -58,7 +50,7 @@ bool redis_ballot_read_master(struct redis_ballot *ballot, const struct redisRep
 bool redis_ballot_read_address(struct redis_ballot *ballot, const struct redisReply *reply);
 
 struct redis_voter {
-    struct redis_node_name name;
+    struct redis_endpoint name;
     char id[REDIS_VOTER_ID_BYTES + 1]; /* "": not known */
     bool seed;                         /* of the URL */
     bool answered;                     /* in this round */
@@ -73,7 +65,7 @@ struct redis_vote {
 };
 
 /* False: there are REDIS_VOTERS_MAX. */
-bool redis_vote_seed(struct redis_vote *vote, const struct redis_node_name *name);
+bool redis_vote_seed(struct redis_vote *vote, const struct redis_endpoint *name);
 void redis_vote_identify(struct redis_vote *vote, size_t voter, const char *id, size_t id_bytes);
 
 /* The number of the voter that is to be asked under a new address from here on, new or in place of one that was learned
@@ -85,16 +77,16 @@ void redis_vote_begin(struct redis_vote *vote);
 void redis_vote_cast(struct redis_vote *vote, size_t voter, const struct redis_ballot *ballot,
                      uint64_t now_ms);
 
-struct redis_verdict_of_vote {
-    struct redis_node_name master; /* no host: nobody names one */
+struct redis_vote_result {
+    struct redis_endpoint master; /* no host: nobody names one */
     uint64_t epoch;
     bool confirmed;
     unsigned known, answered, agreeing;
     uint32_t down_after_ms; /* as the newest answer has it */
 };
-void redis_vote_count(const struct redis_vote *vote, uint64_t now_ms, struct redis_verdict_of_vote *out);
+void redis_vote_count(const struct redis_vote *vote, uint64_t now_ms, struct redis_vote_result *out);
 
 /* Why it is not confirmed, in one line. */
-void redis_vote_explain(const struct redis_verdict_of_vote *verdict, char out[REDIS_VOTE_TEXT_SIZE]);
+void redis_vote_explain(const struct redis_vote_result *result, char out[REDIS_VOTE_TEXT_SIZE]);
 
 #endif

@@ -10,12 +10,12 @@
 #define NEW "10.0.0.2"
 
 static struct redis_vote vote;
-static struct redis_verdict_of_vote verdict;
+static struct redis_vote_result result;
 static uint64_t now_ms;
 
-static struct redis_node_name name_of(const char *host, uint16_t port)
+static struct redis_endpoint name_of(const char *host, uint16_t port)
 {
-    struct redis_node_name name = {.port = port};
+    struct redis_endpoint name = {.port = port};
     snprintf(name.host, sizeof name.host, "%s", host);
     return name;
 }
@@ -28,7 +28,7 @@ static void begin(size_t seeds)
     for (size_t i = 0; i < seeds; i++) {
         char host[24];
         snprintf(host, sizeof host, "s%zu", i + 1);
-        struct redis_node_name name = name_of(host, 26379);
+        struct redis_endpoint name = name_of(host, 26379);
         assert_true(redis_vote_seed(&vote, &name));
     }
     redis_vote_begin(&vote);
@@ -57,15 +57,15 @@ static void cast(size_t voter, const char *host, uint64_t epoch)
 
 static void expect(const char *host, bool confirmed)
 {
-    redis_vote_count(&vote, now_ms, &verdict);
-    assert_string_equal(verdict.master.host, host);
-    assert_int_equal(verdict.confirmed, confirmed);
+    redis_vote_count(&vote, now_ms, &result);
+    assert_string_equal(result.master.host, host);
+    assert_int_equal(result.confirmed, confirmed);
 }
 
 static void expect_text(const char *part)
 {
     char text[REDIS_VOTE_TEXT_SIZE];
-    redis_vote_explain(&verdict, text);
+    redis_vote_explain(&result, text);
     if (strstr(text, part) == NULL)
         fail_msg("\"%s\" is not in \"%s\"", part, text);
 }
@@ -87,11 +87,11 @@ TEST(one_answer_names_a_master_and_a_majority_confirms_it)
     begin(3);
     cast(2, OLD, 5);
     expect(OLD, false);
-    assert_int_equal(verdict.epoch, 5);
+    assert_int_equal(result.epoch, 5);
     expect_text("1 of 3 Sentinels agree on the master, 2 must");
     cast(0, OLD, 5);
     expect(OLD, true);
-    assert_int_equal(verdict.down_after_ms, 1005);
+    assert_int_equal(result.down_after_ms, 1005);
 }
 
 TEST(half_is_no_majority)
@@ -110,7 +110,7 @@ TEST(the_higher_epoch_wins_against_any_number)
     cast(1, NEW, 2);
     cast(2, OLD, 1);
     expect(NEW, false);
-    assert_int_equal(verdict.epoch, 2);
+    assert_int_equal(result.epoch, 2);
     cast(0, NEW, 2);
     expect(NEW, true);
 }
@@ -164,7 +164,7 @@ TEST(what_a_sentinel_said_a_moment_ago_counts_against_what_is_older)
     cast(1, OLD, 1);
     cast(2, OLD, 1);
     expect(NEW, false);
-    assert_int_equal(verdict.agreeing, 0);
+    assert_int_equal(result.agreeing, 0);
     now_ms += REDIS_VOTE_KEPT_MS - 500;
     redis_vote_begin(&vote);
     cast(1, OLD, 1);
@@ -190,7 +190,7 @@ TEST(there_are_as_many_as_a_sentinel_counts_if_the_url_names_fewer)
     begin(1);
     cast_with(0, OLD, 1, false, 4);
     expect(OLD, false);
-    assert_int_equal(verdict.known, 5);
+    assert_int_equal(result.known, 5);
     cast_with(0, OLD, 1, false, 0);
     expect(OLD, true);
 }
@@ -200,15 +200,15 @@ TEST(those_of_the_url_count_though_no_sentinel_knows_them)
     begin(3);
     cast_with(0, OLD, 1, false, 0);
     expect(OLD, false);
-    assert_int_equal(verdict.known, 3);
+    assert_int_equal(result.known, 3);
 }
 
 TEST(a_sentinel_that_knows_no_such_master_does_not_say_how_many_there_are)
 {
     begin(1);
     cast_with(0, NULL, 0, false, 8);
-    redis_vote_count(&vote, now_ms, &verdict);
-    assert_int_equal(verdict.known, 1);
+    redis_vote_count(&vote, now_ms, &result);
+    assert_int_equal(result.known, 1);
 }
 
 TEST(one_that_is_reached_by_two_addresses_has_one_vote)
@@ -219,11 +219,11 @@ TEST(one_that_is_reached_by_two_addresses_has_one_vote)
     cast_with(0, OLD, 1, false, 0);
     cast_with(1, OLD, 1, false, 0);
     expect(OLD, false);
-    assert_int_equal(verdict.known, 2);
-    assert_int_equal(verdict.answered, 1);
+    assert_int_equal(result.known, 2);
+    assert_int_equal(result.answered, 1);
     identify(1, 'b');
     expect(OLD, true);
-    assert_int_equal(verdict.known, 3);
+    assert_int_equal(result.known, 3);
 }
 
 TEST(an_id_of_another_length_is_none)
@@ -313,7 +313,7 @@ TEST(no_more_than_nine_are_asked_and_silent_ones_make_room)
         if (i != 4)
             cast(i, OLD, 1);
     assert_int_equal(learn("10.1.1.1", 'z'), 4);
-    struct redis_node_name tenth = name_of("s10", 1);
+    struct redis_endpoint tenth = name_of("s10", 1);
     assert_false(redis_vote_seed(&vote, &tenth));
 }
 
