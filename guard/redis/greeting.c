@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { WHAT_SIZE = 40 };
+enum { WHAT_SIZE = 80 };
 
 /* Looks at an answer that is no error. False, with *why: this is not a server to work with. */
 typedef bool accept_reply(struct redis_greeting *greeting, const struct redis_greeting_step *step,
@@ -42,6 +42,12 @@ static bool is_replica(const struct redisReply *role)
     return role->type == REDIS_REPLY_ARRAY && role->elements > 0 && redis_reply_is(role->element[0], "slave");
 }
 
+static bool is_sentinel(const struct redisReply *role)
+{
+    return role->type == REDIS_REPLY_ARRAY && role->elements > 0 &&
+           redis_reply_is(role->element[0], "sentinel");
+}
+
 static bool accept_master(struct redis_greeting *greeting, const struct redis_greeting_step *step,
                           const struct redisReply *reply, char why[REDIS_WHY_SIZE])
 {
@@ -50,6 +56,8 @@ static bool accept_master(struct redis_greeting *greeting, const struct redis_gr
         return true;
     if (is_replica(reply))
         snprintf(why, REDIS_WHY_SIZE, "%s: a replica, not the master", step->rule->name);
+    else if (is_sentinel(reply))
+        snprintf(why, REDIS_WHY_SIZE, "a Sentinel, not a Redis with data: use redis+sentinel://HOSTS/NAME");
     else
         snprintf(why, REDIS_WHY_SIZE, "%s: not a master", step->rule->name);
     return false;
@@ -100,11 +108,27 @@ static bool accept_subscribed(struct redis_greeting *greeting, const struct redi
     return false;
 }
 
+/* HELLO: "mode", "sentinel" among others. */
+static bool accept_sentinel(struct redis_greeting *greeting, const struct redis_greeting_step *step,
+                            const struct redisReply *reply, char why[REDIS_WHY_SIZE])
+{
+    size_t elements = reply->type == REDIS_REPLY_ARRAY ? reply->elements : 0;
+
+    (void)greeting, (void)step;
+    for (size_t i = 0; i + 1 < elements; i += 2)
+        if (redis_reply_is(reply->element[i], "mode") && redis_reply_is(reply->element[i + 1], "sentinel"))
+            return true;
+    snprintf(why, REDIS_WHY_SIZE,
+             "a Redis with data, not a Sentinel: name the Sentinels in the URL, or use redis://HOST");
+    return false;
+}
+
 static const struct redis_greeting_rule rule_auth = {"AUTH", true, true, accept_ok};
 static const struct redis_greeting_rule rule_select = {"SELECT", true, false, accept_ok};
 static const struct redis_greeting_rule rule_name = {"CLIENT SETNAME", false, false, accept_ok};
 static const struct redis_greeting_rule rule_role = {"ROLE", false, false, accept_master};
 static const struct redis_greeting_rule rule_reign = {"INFO", false, false, accept_reign};
+static const struct redis_greeting_rule rule_mode = {"HELLO", false, false, accept_sentinel};
 static const struct redis_greeting_rule rule_fence = {"GETEX", false, false, accept_fence};
 static const struct redis_greeting_rule rule_script = {"SCRIPT LOAD", false, false, accept_digest};
 static const struct redis_greeting_rule rule_subscribe = {"SUBSCRIBE", true, false, accept_subscribed};
@@ -138,13 +162,13 @@ static bool ask_redis(struct redis_greeting *greeting, struct redis_buffer *out,
     return redis_buffer_command(out, question.argc, question.argv, question.argv_bytes);
 }
 
-static bool ask_login(struct redis_greeting *greeting, const struct redis_address *address,
+static bool ask_login(struct redis_greeting *greeting, const struct redis_login *login,
                       struct redis_buffer *out)
 {
-    if (address->user[0] != '\0')
-        return ask_redis(greeting, out, &rule_auth, question("AUTH", address->user, address->password));
-    if (address->password[0] != '\0')
-        return ask_redis(greeting, out, &rule_auth, question("AUTH", address->password, NULL));
+    if (login->user[0] != '\0')
+        return ask_redis(greeting, out, &rule_auth, question("AUTH", login->user, login->password));
+    if (login->password[0] != '\0')
+        return ask_redis(greeting, out, &rule_auth, question("AUTH", login->password, NULL));
     return true;
 }
 
@@ -165,7 +189,7 @@ static void begin(struct redis_greeting *greeting)
 {
     greeting->asked = greeting->answered = 0;
     greeting->reign[0] = '\0';
-    greeting->fence = (struct redis_fence){.mode = REDIS_FENCE_WRITE};
+    redis_fence_begin(&greeting->fence);
 }
 
 static bool ask_whose(struct redis_greeting *greeting, struct redis_buffer *out)
@@ -176,7 +200,8 @@ static bool ask_whose(struct redis_greeting *greeting, struct redis_buffer *out)
 
 static bool ask_fence(struct redis_greeting *greeting, struct redis_buffer *out)
 {
-    return ask_redis(greeting, out, &rule_fence, question("GETEX", REDIS_BEAT_KEY, NULL));
+    return greeting->fence.by_role ||
+           ask_redis(greeting, out, &rule_fence, question("GETEX", REDIS_BEAT_KEY, NULL));
 }
 
 bool redis_greeting_write_again(struct redis_greeting *greeting, struct redis_buffer *out)
@@ -185,42 +210,34 @@ bool redis_greeting_write_again(struct redis_greeting *greeting, struct redis_bu
     return ask_whose(greeting, out) && ask_fence(greeting, out);
 }
 
-bool redis_greeting_write(struct redis_greeting *greeting, const struct redis_address *address,
-                          const char *client_name, const char *channel, struct redis_buffer *out)
+bool redis_greeting_write(struct redis_greeting *greeting, const struct redis_greeting_terms *terms,
+                          struct redis_buffer *out)
 {
+    const char *channel = terms->channel;
     char database[16];
 
     begin(greeting);
-    greeting->database = address->database;
-    snprintf(database, sizeof database, "%u", address->database);
-    if (!ask_login(greeting, address, out))
+    greeting->database = terms->database;
+    greeting->of_sentinel = terms->of_sentinel;
+    greeting->watched = terms->watched;
+    snprintf(database, sizeof database, "%u", terms->database);
+    if (!ask_login(greeting, terms->login, out))
         return false;
-    if (channel == NULL && address->database != 0 &&
+    if (channel == NULL && terms->database != 0 &&
         !ask_redis(greeting, out, &rule_select, question("SELECT", database, NULL)))
         return false;
-    if (client_name != NULL &&
-        !ask_redis(greeting, out, &rule_name, question("CLIENT", "SETNAME", client_name)))
+    if (terms->client_name != NULL &&
+        !ask_redis(greeting, out, &rule_name, question("CLIENT", "SETNAME", terms->client_name)))
         return false;
-    if (!ask_whose(greeting, out))
+    if (!(terms->of_sentinel ? ask_redis(greeting, out, &rule_mode, question("HELLO", NULL, NULL))
+                             : ask_whose(greeting, out)))
         return false;
     if (channel != NULL)
         return ask_redis(greeting, out, &rule_subscribe, question("SUBSCRIBE", channel, NULL));
-    return ask_fence(greeting, out) && ask_scripts(greeting, out);
+    return terms->of_sentinel || (ask_fence(greeting, out) && ask_scripts(greeting, out));
 }
 
 /* ---- judging ---- */
-
-static void tell_error(const struct redis_greeting *greeting, const struct redis_greeting_rule *rule,
-                       const struct redisReply *reply, char why[REDIS_WHY_SIZE])
-{
-    char what[WHAT_SIZE];
-
-    if (rule == &rule_select)
-        snprintf(what, sizeof what, "%s %u refused: ", rule->name, greeting->database);
-    else
-        snprintf(what, sizeof what, "%s refused: ", rule->name);
-    redis_explain(reply, what, rule->secret, why);
-}
 
 /* An error about the connection as a whole, whichever command it answers: without a login all of them do. */
 static bool is_no_login(const struct redisReply *reply)
@@ -231,6 +248,29 @@ static bool is_no_login(const struct redisReply *reply)
         if (strncmp(reply->str, words[i], strlen(words[i])) == 0)
             return true;
     return false;
+}
+
+/* There are two in the URL of Sentinels. */
+static const char *login_asked(const struct redis_greeting *greeting)
+{
+    if (greeting->of_sentinel)
+        return " of a Sentinel (sentinel_username, sentinel_password)";
+    return greeting->watched ? " of the master (user and password before the @)" : "";
+}
+
+static void tell_error(const struct redis_greeting *greeting, const struct redis_greeting_rule *rule,
+                       const struct redisReply *reply, char why[REDIS_WHY_SIZE])
+{
+    enum redis_error_class class = redis_error_classify(reply->str, reply->len);
+    bool of_login = rule == &rule_auth || is_no_login(reply);
+    const char *whose = of_login && class == REDIS_ERROR_DENIED ? login_asked(greeting) : "";
+    char what[WHAT_SIZE];
+
+    if (rule == &rule_select)
+        snprintf(what, sizeof what, "%s %u refused: ", rule->name, greeting->database);
+    else
+        snprintf(what, sizeof what, "%s%s refused: ", rule->name, whose);
+    redis_explain(reply, what, rule->secret, why);
 }
 
 static enum redis_verdict judge_error(struct redis_greeting *greeting, const struct redis_greeting_step *step,
@@ -271,7 +311,7 @@ const char *redis_greeting_summary(const struct redis_greeting *greeting)
         return "up; GETEX and ROLE are refused: no value is read but by scripts (allow +getex +role)";
     if (greeting->fence.no_getex)
         return "up; GETEX is refused: each value that is read costs a ROLE (allow +getex)";
-    if (greeting->reign[0] == '\0')
+    if (greeting->reign[0] == '\0' && !greeting->of_sentinel)
         return "up; INFO is refused: each connection finds out for itself that there is a new master (allow "
                "+info)";
     return "up";
@@ -290,6 +330,8 @@ enum redis_verdict redis_greeting_read(struct redis_greeting *greeting, const st
             return verdict;
         }
     } else if (!step->rule->accept(greeting, step, reply, why)) {
+        if (step->rule == &rule_mode || (step->rule == &rule_role && is_sentinel(reply)))
+            return REDIS_GREETING_DENIED;
         bool replica = step->rule == &rule_role && is_replica(reply);
         return replica ? REDIS_GREETING_REPLICA : REDIS_GREETING_FAILED;
     }

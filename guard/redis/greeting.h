@@ -5,11 +5,12 @@
  *   commands    AUTH  SELECT  CLIENT SETNAME  ROLE  INFO  GETEX  SCRIPT LOAD ...
  *   subscriber  AUTH  CLIENT SETNAME  ROLE  INFO  SUBSCRIBE
  *   once more   ROLE  INFO  GETEX
+ *   a Sentinel  AUTH  CLIENT SETNAME  HELLO  [SUBSCRIBE]
  *
  * AUTH and SELECT are left out where the URL has neither. ROLE keeps away from a replica, which would answer
  * reads with old values, INFO tells the master's reign, GETEX whether the fence works here. An ACL may forbid all
  * that is not AUTH, SELECT and SUBSCRIBE: then there is no name, no check, no reign, ROLE with each value that is
- * read, and EVAL in place of EVALSHA.
+ * read, and EVAL in place of EVALSHA. HELLO tells a Sentinel from a server with data.
  *
  * Pure; the owner's thread.
  */
@@ -19,6 +20,8 @@
 #include "command.h"
 #include "error.h"
 #include "fence.h"
+#include "reign.h"
+#include "url.h"
 
 enum redis_verdict {
     REDIS_GREETING_GOES_ON,
@@ -37,6 +40,8 @@ struct redis_greeting {
     struct redis_greeting_step steps[7 + REDIS_SCRIPTS_MAX];
     size_t asked, answered;
     unsigned database; /* of the URL */
+    bool of_sentinel;  /* a Sentinel is greeted */
+    bool watched;      /* a master that Sentinels have named */
     /* its owner's, set once: */
     const struct redis_script *scripts; /* lent */
     size_t script_count;
@@ -47,9 +52,19 @@ struct redis_greeting {
     struct redis_fence fence;
 };
 
+/* What it is to say; lent. */
+struct redis_greeting_terms {
+    const struct redis_login *login; /* its password has been read */
+    unsigned database;
+    const char *client_name; /* NULL: none */
+    const char *channel;     /* NULL: for commands */
+    bool of_sentinel;        /* the other side is to be one */
+    bool watched;            /* Sentinels have named it */
+};
+
 /* Appends the commands. False: no memory. */
-bool redis_greeting_write(struct redis_greeting *greeting, const struct redis_address *address,
-                          const char *client_name, const char *channel, struct redis_buffer *out);
+bool redis_greeting_write(struct redis_greeting *greeting, const struct redis_greeting_terms *terms,
+                          struct redis_buffer *out);
 
 /* The same without what a login is needed for but once: what the server was and what it is may differ. */
 bool redis_greeting_write_again(struct redis_greeting *greeting, struct redis_buffer *out);

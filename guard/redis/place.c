@@ -29,7 +29,7 @@ static void wake_members(struct redis_place *place)
 {
     struct redis_member *member = NULL;
 
-    DL_FOREACH(place->members, member)
+    DL_FOREACH (place->members, member)
         host_wake_send(&member->wake);
 }
 
@@ -41,8 +41,8 @@ static void move_to(struct redis_place *place, const struct redis_endpoint *endp
 
 static bool is_another_master(const struct redis_finding *confirmed, const struct redis_finding *finding)
 {
-    return confirmed->confirmed && (!redis_endpoint_equal(&confirmed->master, &finding->master) ||
-                                    finding->epoch > confirmed->epoch);
+    return confirmed->confirmed &&
+           (!redis_endpoint_equal(&confirmed->master, &finding->master) || finding->epoch > confirmed->epoch);
 }
 
 /* A majority says that it is the master: what another one says from here on is void. True: there was one. */
@@ -64,7 +64,7 @@ static void answer_members(struct redis_place *place, bool confirmed)
 {
     struct redis_member *member = NULL;
 
-    DL_FOREACH(place->members, member) {
+    DL_FOREACH (place->members, member) {
         if (member->ask != REDIS_ASK_UNDER_WAY)
             continue;
         member->ask = confirmed && member->version == place->version ? REDIS_ASK_YES : REDIS_ASK_NO;
@@ -115,8 +115,7 @@ enum guard_redis_state redis_place_why(struct redis_place *place, char why[REDIS
 {
     pthread_mutex_lock(&place->mutex);
     enum guard_redis_state state = place->found.state;
-    snprintf(why, REDIS_WHY_SIZE, "%s",
-             place->found.why[0] != '\0' ? place->found.why : "the Sentinels have not answered yet");
+    snprintf(why, REDIS_WHY_SIZE, "%s", place->found.confirmed ? "there was another one" : place->found.why);
     pthread_mutex_unlock(&place->mutex);
     return state;
 }
@@ -160,7 +159,8 @@ void redis_place_watch(struct redis_place *place, struct host_wake *watcher)
 {
     pthread_mutex_lock(&place->mutex);
     place->watcher = watcher;
-    place->watched = true;
+    if (!place->watched)
+        place->watched = true;
     pthread_mutex_unlock(&place->mutex);
 }
 
@@ -170,7 +170,7 @@ enum redis_wish redis_place_wish(struct redis_place *place)
 
     pthread_mutex_lock(&place->mutex);
     enum redis_wish wish = place->doubted ? REDIS_WISH_SOON : REDIS_WISH_NONE;
-    DL_FOREACH(place->members, member)
+    DL_FOREACH (place->members, member)
         if (member->ask == REDIS_ASK_WAITS)
             wish = REDIS_WISH_NOW;
     pthread_mutex_unlock(&place->mutex);
@@ -183,7 +183,7 @@ void redis_place_round_begins(struct redis_place *place)
 
     pthread_mutex_lock(&place->mutex);
     place->doubted = false;
-    DL_FOREACH(place->members, member)
+    DL_FOREACH (place->members, member)
         if (member->ask == REDIS_ASK_WAITS)
             member->ask = REDIS_ASK_UNDER_WAY;
     pthread_mutex_unlock(&place->mutex);

@@ -84,7 +84,7 @@ void redis_place_leave(struct redis_place *place, struct redis_member *member);
 bool redis_place_where(struct redis_place *place, struct redis_member *member, struct redis_endpoint *out);
 /* Another answer than the last one. */
 bool redis_place_has_moved(struct redis_place *place, const struct redis_member *member);
-/* Why it is not known, or not confirmed. */
+/* Why it is not known, or not confirmed, by the last round; "": there was none yet. */
 enum guard_redis_state redis_place_why(struct redis_place *place, char why[REDIS_WHY_SIZE]);
 
 /* The master may be another one by now. */
@@ -96,10 +96,10 @@ bool redis_place_ask(struct redis_place *place, struct redis_member *member);
  * made, becomes that of the confirmed master if only its confirmation has ended the other. */
 enum redis_ask redis_place_answer(struct redis_place *place, struct redis_member *member, uint64_t *seen);
 
-/* No majority has confirmed its master for longer than it is trusted without. */
-static inline bool redis_place_has_lapsed(const struct redis_place *place, uint64_t now_ms)
+/* When no majority has confirmed its master for longer than it is trusted without; UINT64_MAX: never. */
+static inline uint64_t redis_place_good_until_ms(const struct redis_place *place)
 {
-    return now_ms >= atomic_load_explicit(&place->good_until_ms, memory_order_relaxed);
+    return atomic_load_explicit(&place->good_until_ms, memory_order_relaxed);
 }
 
 /* ---- the watcher ---- */

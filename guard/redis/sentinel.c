@@ -15,6 +15,8 @@ enum {
     SENTINEL_REPLY_MOST_BYTES = 256 << 10,
     SENTINEL_PENDING_BYTES = 64 << 10,
     SENTINEL_OTHERS_EVERY = 30, /* rounds: who else there is */
+    LABEL_TOLD_BYTES = 100,
+    WHY_TOLD_BYTES = REDIS_WHY_SIZE - LABEL_TOLD_BYTES - 4,
 };
 
 #define SWITCH_CHANNEL "+switch-master"
@@ -25,7 +27,8 @@ struct sentinel {
     size_t voter;                            /* its number in the vote */
     struct redis_place place;                /* where it is */
     struct redis_connection *asker, *hearer; /* owned */
-    enum guard_redis_state state;            /* of the asker */
+    bool up;                                 /* the asker was, when it last told */
+    enum guard_redis_state state;            /* likewise */
     char why[REDIS_WHY_SIZE];                /* it does not answer; "": it does */
     unsigned rounds;                         /* since it came up */
     /* of the round under way: */
@@ -43,10 +46,10 @@ struct redis_watcher {
     struct redis_vote vote;
     struct sentinel sentinels[REDIS_VOTERS_MAX];
     size_t count;
-    unsigned awaited; /* of the round under way: Sentinels that owe an answer */
+    unsigned awaited;  /* of the round under way: Sentinels that owe an answer */
     bool round, again; /* one is under way; another one is to follow */
-    uint64_t round_ms;  /* the last one began */
-    bool lapsed;        /* its connections have been told */
+    uint64_t round_ms; /* the last one began */
+    bool lapsed;       /* its connections have been told */
     struct host_soon closer;
     bool closing;
     unsigned parts_open;
@@ -68,8 +71,8 @@ static const struct sentinel *find_complaint(const struct redis_watcher *watcher
 
     for (size_t i = 0; i < watcher->count; i++) {
         const struct sentinel *sentinel = &watcher->sentinels[i];
-        if (sentinel->why[0] != '\0' && (found == NULL || (sentinel->state == GUARD_REDIS_DENIED &&
-                                                           found->state != GUARD_REDIS_DENIED)))
+        if (sentinel->why[0] != '\0' &&
+            (found == NULL || (sentinel->state == GUARD_REDIS_DENIED && found->state != GUARD_REDIS_DENIED)))
             found = sentinel;
     }
     return found;
@@ -86,8 +89,8 @@ static void explain_finding(const struct redis_watcher *watcher, const struct re
     if (result->answered > 0 ? result->master.host[0] == '\0'
                              : complaint != NULL && complaint->state == GUARD_REDIS_DENIED)
         finding->state = GUARD_REDIS_DENIED;
-    snprintf(finding->why, sizeof finding->why, "%s%s%s", text, complaint != NULL ? "; " : "",
-             complaint != NULL ? complaint->why : "");
+    snprintf(finding->why, sizeof finding->why, "%s%s%.*s", text, complaint != NULL ? "; " : "",
+             REDIS_WHY_SIZE - REDIS_VOTE_TEXT_SIZE - 2, complaint != NULL ? complaint->why : "");
 }
 
 static void judge_round(const struct redis_watcher *watcher, struct redis_finding *finding)
@@ -118,7 +121,7 @@ static uint64_t next_round_ms(const struct redis_watcher *watcher)
 static void set_round_timer(struct redis_watcher *watcher)
 {
     uint64_t next_ms = next_round_ms(watcher);
-    uint64_t lapses_ms = atomic_load(&watcher->place->good_until_ms);
+    uint64_t lapses_ms = redis_place_good_until_ms(watcher->place);
 
     if (lapses_ms > watcher_now_ms() && lapses_ms < next_ms)
         next_ms = lapses_ms;
@@ -128,7 +131,7 @@ static void set_round_timer(struct redis_watcher *watcher)
 /* Those that are idle do not notice by themselves. */
 static void tell_lapse(struct redis_watcher *watcher)
 {
-    bool lapsed = redis_place_has_lapsed(watcher->place, watcher_now_ms());
+    bool lapsed = watcher_now_ms() >= redis_place_good_until_ms(watcher->place);
 
     if (lapsed && !watcher->lapsed)
         redis_place_wake(watcher->place);
@@ -166,14 +169,13 @@ static void settle(struct sentinel *sentinel, bool sound)
 
 static void complain(struct sentinel *sentinel, const char *what, const struct redisReply *reply)
 {
-    char label[REDIS_LABEL_SIZE], why[REDIS_WHY_SIZE], text[REDIS_LABEL_SIZE + REDIS_WHY_SIZE] = "";
+    char label[REDIS_LABEL_SIZE], why[REDIS_WHY_SIZE];
 
     redis_endpoint_label(&sentinel->watcher->vote.voters[sentinel->voter].name, label);
     snprintf(why, sizeof why, "%s: not an answer of a Sentinel", what);
     if (reply->type == REDIS_REPLY_ERROR)
         redis_explain(reply, what, false, why);
-    snprintf(text, sizeof text, "%s: %s", label, why);
-    memcpy(sentinel->why, text, sizeof sentinel->why - 1);
+    snprintf(sentinel->why, sizeof sentinel->why, "%.*s: %.*s", LABEL_TOLD_BYTES, label, WHY_TOLD_BYTES, why);
 }
 
 static void on_master_told(void *context, enum redis_outcome outcome, const struct redisReply *reply)
@@ -298,13 +300,18 @@ static void on_asker_state(void *context, enum guard_redis_state state, const ch
 {
     struct sentinel *sentinel = context;
 
+    bool was_up = sentinel->up;
+
+    sentinel->up = connection_is_up(sentinel->asker);
     sentinel->state = state;
     snprintf(sentinel->why, sizeof sentinel->why, "%s", state == GUARD_REDIS_UP ? "" : text);
-    if (state == GUARD_REDIS_UP) {
+    if (sentinel->up && !was_up) {
         sentinel->rounds = 0;
         ask_at_once(sentinel->watcher);
-    } else if (sentinel->hearer != NULL && connection_is_up(sentinel->hearer)) {
-        connection_reset(sentinel->hearer, "the other connection to this Sentinel was lost");
+    } else if (!sentinel->up) {
+        redis_place_doubt(sentinel->watcher->place); /* not at once: others may be coming up */
+        if (sentinel->hearer != NULL && connection_is_up(sentinel->hearer))
+            connection_reset(sentinel->hearer, "the other connection to this Sentinel was lost");
     }
 }
 
@@ -334,7 +341,9 @@ static struct redis_connection *connect_sentinel(struct sentinel *sentinel, cons
         .max_pending_bytes = SENTINEL_PENDING_BYTES,
         .channel = channel,
         .client_name = "stampede-watcher",
-        .hooks = {.context = sentinel, .state = channel == NULL ? on_asker_state : NULL, .message = on_switch},
+        .hooks = {.context = sentinel,
+                  .state = channel == NULL ? on_asker_state : NULL,
+                  .message = on_switch},
     };
 
     if (!clock_random(&config.jitter_seed, sizeof config.jitter_seed))
@@ -403,6 +412,8 @@ struct redis_watcher *redis_watcher_open(struct guard_host *host, const struct r
     redis_place_watch(place, &watcher->wake);
     for (size_t i = 0; i < url->host_count && redis_vote_seed(&watcher->vote, &url->hosts[i]); i++)
         add_sentinel(watcher);
+    watcher->round_ms = watcher_now_ms();
+    set_round_timer(watcher);
     return watcher;
 }
 

@@ -182,8 +182,7 @@ static unsigned count_agreeing(const struct redis_vote *vote, const struct redis
 {
     unsigned count = 0;
     for (size_t i = 0; i < vote->count; i++)
-        if (vote->voters[i].answered && !is_double(vote, i, false) &&
-            agrees(&vote->voters[i].ballot, result))
+        if (vote->voters[i].answered && !is_double(vote, i, false) && agrees(&vote->voters[i].ballot, result))
             count++;
     return count;
 }
