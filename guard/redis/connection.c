@@ -822,6 +822,8 @@ static void reach(struct redis_connection *connection)
     struct redis_endpoint endpoint;
     char why[REDIS_WHY_SIZE];
 
+    if (redis_place_has_moved(connection->config.place, &connection->member))
+        connection->proves = false; /* it was another server that did not answer in time */
     if (!redis_place_where(connection->config.place, &connection->member, &endpoint)) {
         await_place(connection);
         return;

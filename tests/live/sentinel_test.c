@@ -326,6 +326,186 @@ static void end_passage(const char *what, const struct passage *passage, uint32_
     assert_true(is_settled());
 }
 
+/* ---- what is found, and what is not ---- */
+
+/* The Sentinels of those ports, with these passwords. */
+static void write_url(char *out, size_t size, const char *master_password, const char *watch_password,
+                      const char *name, const uint16_t *ports, size_t count)
+{
+    int bytes = snprintf(out, size, "redis+sentinel://:%s@", master_password);
+    for (size_t i = 0; i < count; i++)
+        bytes += snprintf(out + bytes, size - (size_t)bytes, "%s127.0.0.1:%u", i > 0 ? "," : "",
+                          (unsigned)ports[i]);
+    snprintf(out + bytes, size - (size_t)bytes, "/%s%s%s", name,
+             watch_password != NULL ? "?sentinel_password=" : "",
+             watch_password != NULL ? watch_password : "");
+}
+
+static void list_sentinels(uint16_t ports[STACK_SENTINELS])
+{
+    for (size_t i = 0; i < STACK_SENTINELS; i++)
+        ports[i] = fleet.sentinel[i].port;
+}
+
+static void expect_told(const char *url, enum guard_redis_state state, const char *text)
+{
+    rig_start(url);
+    rig_wait_until(strstr(rig.text, text) != NULL);
+    assert_int_equal(rig.states[rig.state_count - 1], state);
+    assert_null(strstr(rig.text, "of-the-"));
+    assert_false(redis_is_up(rig.redis));
+    rig_finish();
+}
+
+TEST(the_master_is_found_and_takes_commands)
+{
+    struct call call;
+    char label[64];
+    rig_start(fleet.url);
+    rig_wait_up();
+    snprintf(label, sizeof label, "127.0.0.1:%u: up",
+             (unsigned)fleet.node[stack_sentinel_master(&fleet)].port);
+    assert_string_equal(rig.text, label);
+    call_send(&call, "SET", "found", "1");
+    rig_wait_until(call.answered > 0);
+    assert_string_equal(call.text, "OK");
+    assert_int_equal(rig.state_count, 1); /* no other one was told */
+    rig_finish();
+}
+
+TEST(a_wrong_password_is_told_to_be_that_of_the_sentinels)
+{
+    char url[256];
+    uint16_t ports[STACK_SENTINELS];
+    list_sentinels(ports);
+    write_url(url, sizeof url, MASTER_PASSWORD, "not-of-the-sentinels", STACK_SENTINEL_NAME, ports,
+              STACK_SENTINELS);
+    expect_told(url, GUARD_REDIS_DENIED,
+                "AUTH of a Sentinel (sentinel_username, sentinel_password) refused: WRONGPASS");
+    write_url(url, sizeof url, MASTER_PASSWORD, NULL, STACK_SENTINEL_NAME, ports, STACK_SENTINELS);
+    expect_told(url, GUARD_REDIS_DENIED,
+                "of a Sentinel (sentinel_username, sentinel_password) refused: NOAUTH");
+}
+
+TEST(a_wrong_password_is_told_to_be_that_of_the_master)
+{
+    char url[256];
+    uint16_t ports[STACK_SENTINELS];
+    list_sentinels(ports);
+    write_url(url, sizeof url, "not-of-the-master", WATCH_PASSWORD, STACK_SENTINEL_NAME, ports,
+              STACK_SENTINELS);
+    expect_told(url, GUARD_REDIS_DENIED,
+                "AUTH of the master (user and password before the @) refused: WRONGPASS");
+}
+
+TEST(a_name_that_the_sentinels_do_not_know_is_told)
+{
+    char url[256];
+    uint16_t ports[STACK_SENTINELS];
+    list_sentinels(ports);
+    write_url(url, sizeof url, MASTER_PASSWORD, WATCH_PASSWORD, "another", ports, STACK_SENTINELS);
+    expect_told(url, GUARD_REDIS_DENIED, "the Sentinels know no master of the name in the URL");
+}
+
+TEST(servers_with_data_are_not_taken_for_sentinels)
+{
+    char url[256];
+    uint16_t ports[] = {fleet.node[0].port, fleet.node[1].port};
+    write_url(url, sizeof url, MASTER_PASSWORD, MASTER_PASSWORD, STACK_SENTINEL_NAME, ports, 2);
+    expect_told(url, GUARD_REDIS_DENIED, "a Redis with data, not a Sentinel: name the Sentinels in the URL");
+}
+
+TEST(a_sentinel_is_not_taken_for_a_server_with_data)
+{
+    char url[256];
+    snprintf(url, sizeof url, "redis://:" WATCH_PASSWORD "@127.0.0.1:%u", (unsigned)fleet.sentinel[0].port);
+    expect_told(url, GUARD_REDIS_DENIED, "a Sentinel, not a Redis with data: use redis+sentinel://");
+}
+
+TEST(where_no_sentinel_is_one_of_them_is_named)
+{
+    expect_told("redis+sentinel://127.0.0.1:1,127.0.0.1:2/cache", GUARD_REDIS_DOWN,
+                "no Sentinel answers; 127.0.0.1:1: connect: connection refused");
+}
+
+static void wait_told(const char *text)
+{
+    rig_wait_until(strstr(rig.text, text) != NULL);
+}
+
+TEST(a_subscriber_is_confirmed_and_hears)
+{
+    rig_prepare(fleet.url);
+    rig.config.channel = "news";
+    rig_open();
+    rig_wait_up();
+    freeReplyObject(stack_redis_command(&fleet.node[stack_sentinel_master(&fleet)], "PUBLISH news hear"));
+    rig_wait_until(rig.message_count == 1);
+    assert_string_equal(rig.message, "hear");
+    rig_finish();
+}
+
+/* ---- without a majority ---- */
+
+static void pause_sentinels(size_t first)
+{
+    for (size_t i = first; i < STACK_SENTINELS; i++)
+        stack_redis_pause(&fleet.sentinel[i]);
+}
+
+static bool resume_sentinels(void)
+{
+    for (size_t i = 0; i < STACK_SENTINELS; i++)
+        stack_redis_resume(&fleet.sentinel[i]);
+    return is_settled();
+}
+
+TEST_WITH(without_a_majority_what_is_up_stays_up_and_nothing_comes_up, NULL, resume_sentinels)
+{
+    rig_start(fleet.url);
+    rig_wait_up();
+    pause_sentinels(1);
+    rig_expect_pong();
+    redis_reset(rig.redis, "made anew");
+    wait_told("not confirmed: 1 of 3 Sentinels agree on the master, 2 must; 127.0.0.1:");
+    assert_false(redis_is_up(rig.redis));
+    stack_redis_resume(&fleet.sentinel[1]);
+    rig_wait_up();
+    rig_expect_pong();
+    rig_finish();
+}
+
+TEST_WITH(a_strict_url_gives_up_a_master_that_no_majority_confirms, NULL, resume_sentinels)
+{
+    char url[STACK_SENTINEL_URL_BYTES + 16];
+    snprintf(url, sizeof url, "%s&strict=yes", fleet.url);
+    rig_start(url);
+    rig_wait_up();
+    pause_sentinels(0);
+    const uint64_t since_ns = uv_hrtime();
+    wait_told("no majority of the Sentinels has confirmed this master for too long");
+    assert_in_range(elapsed_ms(since_ns), 0, DOWN_AFTER_MS + STILL_MS);
+    wait_told("no Sentinel answers");
+    assert_false(redis_is_up(rig.redis));
+    resume_sentinels();
+    rig_wait_up();
+    rig_finish();
+}
+
+TEST_WITH(the_sentinels_that_the_url_does_not_name_are_asked_too, NULL, resume_sentinels)
+{
+    char url[256];
+    uint16_t port = fleet.sentinel[0].port;
+    write_url(url, sizeof url, MASTER_PASSWORD, WATCH_PASSWORD, STACK_SENTINEL_NAME, &port, 1);
+    rig_start(url);
+    rig_wait_up(); /* a majority of three */
+    stack_redis_pause(&fleet.sentinel[0]);
+    redis_reset(rig.redis, "made anew");
+    wait_told("made anew");
+    rig_wait_up();
+    rig_finish();
+}
+
 /* ---- failovers ---- */
 
 TEST(a_planned_failover_shows_nothing_old)
@@ -370,6 +550,54 @@ TEST(a_master_that_was_stopped_and_goes_on_shows_nothing_old)
     uint64_t hits = atomic_load(&readers[0].hits);
     rig_wait_until(atomic_load(&readers[0].hits) > hits + 50);
     end_passage("stopped", &passage, DOWN_AFTER_MS + 3000, false);
+}
+
+static bool has_switched(size_t old)
+{
+    size_t master = stack_sentinel_master(&fleet);
+    return master != STACK_SENTINEL_NOBODY && master != old;
+}
+
+/* It is asked nothing: its heartbeat is all that can notice. */
+TEST(an_idle_connection_to_a_stopped_master_shows_nothing_old)
+{
+    size_t old = stack_sentinel_master(&fleet);
+    struct call call = {.answered = 0};
+    start_watching(fleet.url);
+    write_everywhere(old);
+    stack_redis_pause(&fleet.node[old]);
+    rig_wait_until(has_switched(old) && is_written_at_another(old));
+    stack_redis_resume(&fleet.node[old]);
+    while (call.type != REDIS_REPLY_STRING) {
+        call = (struct call){.answered = 0};
+        rig_wait_until(redis_may_look_up(rig.redis, "k", 1));
+        assert_true(redis_send_get(rig.redis, "k", 1, call_replied, &call));
+        rig_wait_until(call.answered > 0);
+    }
+    assert_int_equal(strtoull(call.text, NULL, 10), atomic_load(&confirmed));
+    finish_watching();
+    assert_true(is_settled());
+}
+
+TEST(when_all_sentinels_and_then_the_master_have_died_it_recovers_with_them)
+{
+    size_t master = stack_sentinel_master(&fleet);
+    start_watching(fleet.url);
+    for (size_t i = 0; i < STACK_SENTINELS; i++)
+        stack_redis_kill(&fleet.sentinel[i]);
+    rig_expect_pong(); /* nothing has happened to it */
+    stack_redis_kill(&fleet.node[master]);
+    rig_wait_until(!redis_is_up(rig.redis));
+    assert_true(stack_redis_restart(&fleet.node[master]));
+    wait_told("not confirmed: no Sentinel answers; 127.0.0.1:");
+    for (size_t i = 0; i < STACK_SENTINELS; i++)
+        assert_true(stack_redis_restart(&fleet.sentinel[i]));
+    rig_wait_until(stack_sentinel_master(&fleet) != STACK_SENTINEL_NOBODY);
+    const uint64_t since_ns = uv_hrtime();
+    rig_wait_up();
+    assert_in_range(elapsed_ms(since_ns), 0, 3000 + STILL_MS);
+    finish_watching();
+    assert_true(is_settled());
 }
 
 TEST_GROUP(.up = start_fleet, .down = stop_fleet);
