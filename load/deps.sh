@@ -49,6 +49,7 @@ valgrind valgrind
 '
 model_needs='
 gcc  gcc
+tcc  tcc
 spin spin
 '
 zookeeper_needs='
