@@ -11,21 +11,20 @@ enum {
     GATE_LEAST_MS = 5000, /* so that a machine may stand still for a moment */
     GATE_MOST_MS = 30000,
     BEATS = 10,
-    LABEL_HOST_MOST = 200,
     SLACK_MS = 2000, /* clocks differ; an expired entry is not gone at once */
 };
 
-/* The part of the URL behind the password and before the parameters: further passwords may be among those. */
+/* The part of the URL between the password and the parameters, which may have others. */
 static void write_label(const struct settings *settings, char label[CACHE_LABEL_BYTES])
 {
     const char *scheme = strstr(settings->guard.redis_url, "://");
     const char *host = scheme != NULL ? scheme + 3 : "?";
     const char *end = host + strcspn(host, "?");
-    const char *at = memrchr(host, '@', (size_t)(end - host));
 
-    host = at != NULL ? at + 1 : host;
+    for (const char *at = host; at < end; at++)
+        host = *at == '@' ? at + 1 : host;
     snprintf(label, CACHE_LABEL_BYTES, "%s in %.*s", settings->guard.name_space,
-             end - host < LABEL_HOST_MOST ? (int)(end - host) : (int)LABEL_HOST_MOST, host);
+             end - host < 200 ? (int)(end - host) : 200, host);
 }
 
 /* From a query to the death of the entry that it made. */
