@@ -69,6 +69,7 @@ static struct redis_connection *connect_master(struct redis *redis, struct guard
         .connect_limit_ms = config->connect_limit_ms,
         .backoff_ms = config->backoff_ms,
         .max_backoff_ms = config->max_backoff_ms,
+        .spread_ms = config->spread_ms,
         .max_reply_bytes = config->max_reply_bytes,
         .max_pending_bytes = config->max_pending_bytes,
         .channel = config->channel,
