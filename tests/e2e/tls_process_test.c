@@ -4,6 +4,7 @@
 #include "load/base/http.h"
 #include "load/stack/stack.h"
 #include "load/stack/stack_certificates.h"
+#include "tests/support/fleet.h"
 #include "tests/support/test.h"
 
 #include <stdio.h>
@@ -100,7 +101,7 @@ TEST(the_service_reads_and_caches_over_tls)
     uint64_t mark = stack_postgres_mark(&postgres);
     for (unsigned i = 0; i < 3; i++)
         assert_int_equal(ask_status(&catalogd, "/products/7"), 200);
-    assert_int_equal(stack_postgres_count(&postgres, mark, "FROM products"), 1);
+    assert_int_equal(stack_postgres_count(&postgres, mark, FLEET_LOAD_PRODUCT), 1);
     assert_true(
         stack_postgres_query(postgres.socket_url,
                              "SELECT count(*) FILTER (WHERE ssl) FROM pg_stat_ssl JOIN pg_stat_activity "
