@@ -114,7 +114,7 @@ bool redis_tls_was_resumed(const struct redis_tls_session *session)
 #else
 
 #include "../base/clock.h"
-#include "resolve.h"
+#include "../base/resolve.h"
 #include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
