@@ -152,6 +152,7 @@ static const char *const wrong[] = {
     "OPS_LISTEN=on",
     "REDIS_URL=localhost",
     "REDIS_URL=redis://",
+    "REDIS_URL=redisx://x",
     "REDIS_URL=redis+sentinel://",
     "REDIS_URL=redis+tls://x",
     "REDIS_URL=redis://a b",
