@@ -138,13 +138,13 @@ static bool ask_redis(struct redis_greeting *greeting, struct redis_buffer *out,
     return redis_buffer_command(out, question.argc, question.argv, question.argv_bytes);
 }
 
-static bool ask_login(struct redis_greeting *greeting, const struct redis_address *address,
+static bool ask_login(struct redis_greeting *greeting, const struct redis_login *login,
                       struct redis_buffer *out)
 {
-    if (address->user[0] != '\0')
-        return ask_redis(greeting, out, &rule_auth, question("AUTH", address->user, address->password));
-    if (address->password[0] != '\0')
-        return ask_redis(greeting, out, &rule_auth, question("AUTH", address->password, NULL));
+    if (login->user[0] != '\0')
+        return ask_redis(greeting, out, &rule_auth, question("AUTH", login->user, login->password));
+    if (login->password[0] != '\0')
+        return ask_redis(greeting, out, &rule_auth, question("AUTH", login->password, NULL));
     return true;
 }
 
@@ -165,7 +165,7 @@ static void begin(struct redis_greeting *greeting)
 {
     greeting->asked = greeting->answered = 0;
     greeting->reign[0] = '\0';
-    greeting->fence = (struct redis_fence){.mode = REDIS_FENCE_WRITE};
+    redis_fence_begin(&greeting->fence);
 }
 
 static bool ask_whose(struct redis_greeting *greeting, struct redis_buffer *out)
@@ -176,7 +176,8 @@ static bool ask_whose(struct redis_greeting *greeting, struct redis_buffer *out)
 
 static bool ask_fence(struct redis_greeting *greeting, struct redis_buffer *out)
 {
-    return ask_redis(greeting, out, &rule_fence, question("GETEX", REDIS_BEAT_KEY, NULL));
+    return greeting->fence.by_role ||
+           ask_redis(greeting, out, &rule_fence, question("GETEX", REDIS_BEAT_KEY, NULL));
 }
 
 bool redis_greeting_write_again(struct redis_greeting *greeting, struct redis_buffer *out)
@@ -185,21 +186,22 @@ bool redis_greeting_write_again(struct redis_greeting *greeting, struct redis_bu
     return ask_whose(greeting, out) && ask_fence(greeting, out);
 }
 
-bool redis_greeting_write(struct redis_greeting *greeting, const struct redis_address *address,
-                          const char *client_name, const char *channel, struct redis_buffer *out)
+bool redis_greeting_write(struct redis_greeting *greeting, const struct redis_greeting_terms *terms,
+                          struct redis_buffer *out)
 {
+    const char *channel = terms->channel;
     char database[16];
 
     begin(greeting);
-    greeting->database = address->database;
-    snprintf(database, sizeof database, "%u", address->database);
-    if (!ask_login(greeting, address, out))
+    greeting->database = terms->database;
+    snprintf(database, sizeof database, "%u", terms->database);
+    if (!ask_login(greeting, terms->login, out))
         return false;
-    if (channel == NULL && address->database != 0 &&
+    if (channel == NULL && terms->database != 0 &&
         !ask_redis(greeting, out, &rule_select, question("SELECT", database, NULL)))
         return false;
-    if (client_name != NULL &&
-        !ask_redis(greeting, out, &rule_name, question("CLIENT", "SETNAME", client_name)))
+    if (terms->client_name != NULL &&
+        !ask_redis(greeting, out, &rule_name, question("CLIENT", "SETNAME", terms->client_name)))
         return false;
     if (!ask_whose(greeting, out))
         return false;

@@ -19,6 +19,8 @@
 #include "command.h"
 #include "error.h"
 #include "fence.h"
+#include "reign.h"
+#include "url.h"
 
 enum redis_verdict {
     REDIS_GREETING_GOES_ON,
@@ -47,9 +49,17 @@ struct redis_greeting {
     struct redis_fence fence;
 };
 
+/* What it is to say; lent. */
+struct redis_greeting_terms {
+    const struct redis_login *login; /* its password has been read */
+    unsigned database;
+    const char *client_name; /* NULL: none */
+    const char *channel;     /* NULL: for commands */
+};
+
 /* Appends the commands. False: no memory. */
-bool redis_greeting_write(struct redis_greeting *greeting, const struct redis_address *address,
-                          const char *client_name, const char *channel, struct redis_buffer *out);
+bool redis_greeting_write(struct redis_greeting *greeting, const struct redis_greeting_terms *terms,
+                          struct redis_buffer *out);
 
 /* The same without what a login is needed for but once: what the server was and what it is may differ. */
 bool redis_greeting_write_again(struct redis_greeting *greeting, struct redis_buffer *out);

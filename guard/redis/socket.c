@@ -172,7 +172,7 @@ static void add_unix(struct redis_socket *socket, const char *path)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
 
-    assert(strlen(path) < sizeof address.sun_path); /* redis_address_parse() refuses longer ones */
+    assert(strlen(path) < sizeof address.sun_path); /* redis_url_read() refuses longer ones */
     memcpy(address.sun_path, path, strlen(path) + 1);
     add_endpoint(socket, &address, sizeof address);
 }
@@ -229,17 +229,17 @@ static bool resolve_host(struct redis_socket *socket, const char *host, char why
 
 /* ---- the functions of the header ---- */
 
-static bool start_socket(struct redis_socket *socket, const struct redis_address *address,
+static bool start_socket(struct redis_socket *socket, const struct redis_endpoint *to,
                          char why[REDIS_WHY_SIZE])
 {
-    if (address->is_unix)
-        add_unix(socket, address->host);
-    else if (!add_digits(socket, address->host))
-        return resolve_host(socket, address->host, why);
+    if (to->is_unix)
+        add_unix(socket, to->host);
+    else if (!add_digits(socket, to->host))
+        return resolve_host(socket, to->host, why);
     return dial_next(socket, why);
 }
 
-struct redis_socket *redis_socket_open(struct guard_host *host, const struct redis_address *address,
+struct redis_socket *redis_socket_open(struct guard_host *host, const struct redis_endpoint *to,
                                        uint32_t attempt, const struct redis_socket_hooks *hooks,
                                        char why[REDIS_WHY_SIZE])
 {
@@ -251,10 +251,10 @@ struct redis_socket *redis_socket_open(struct guard_host *host, const struct red
     }
     socket->host = host;
     socket->hooks = *hooks;
-    socket->port = address->port;
+    socket->port = to->port;
     socket->attempt = attempt;
     socket->watch = (struct host_watch){.ready = on_event, .context = socket, .fd = -1};
-    if (!start_socket(socket, address, why))
+    if (!start_socket(socket, to, why))
         redis_socket_reset(&socket);
     return socket;
 }

@@ -13,7 +13,9 @@
 #ifndef GUARD_REDIS_SOCKET_H
 #define GUARD_REDIS_SOCKET_H
 
+#include "../base/host.h"
 #include "error.h"
+#include "url.h"
 #include <sys/types.h>
 
 struct redis_socket;
@@ -30,7 +32,7 @@ struct redis_socket_hooks {
 
 /* Several addresses are tried one after another; `attempt` says with which to begin, so that one that
  * swallows packets does not use up the limit of every attempt. NULL: *why says why. */
-struct redis_socket *redis_socket_open(struct guard_host *host, const struct redis_address *address,
+struct redis_socket *redis_socket_open(struct guard_host *host, const struct redis_endpoint *to,
                                        uint32_t attempt, const struct redis_socket_hooks *hooks,
                                        char why[REDIS_WHY_SIZE]);
 /* Drops the connection with a RST, so that the other side stops working for it. Leaves NULL. */

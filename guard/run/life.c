@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* life.c - see life.h. */
 #include "life.h"
+#include "../base/check.h"
 #include "../base/clock.h"
 #include "../base/uv_host.h"
+#include "../core/near.h"
 #include "../redis/subscription.h"
 #include "cache.h"
 #include "loop.h"
@@ -119,21 +121,31 @@ static void prepare_callbacks(struct guard *guard)
     guard->turn_over = (struct host_soon){.run = thread_on_turn_over, .context = guard};
 }
 
-enum guard_status life_start(struct guard *guard)
+/* What is kept from the old master is gone before any request can have the new one's word. */
+static void on_reign_ended(void *context)
+{
+    struct guard *guard = context;
+    near_reign_ended(guard->near);
+}
+
+enum guard_status life_start(struct guard *guard, const struct redis_url *url, struct guard_error *error)
 {
     uint64_t now_us = clock_now_us();
+    const struct redis_topology_hooks hooks = {guard, on_reign_ended};
+    struct guard_error why = {GUARD_NO_MEMORY, "guard_open: no memory, thread or descriptor to be had"};
     guard->host = uv_host_open();
     if (guard->host == NULL)
-        return GUARD_NO_MEMORY;
+        return check_failed(error, why.status, "%s", why.text);
     prepare_callbacks(guard);
     atomic_init(&guard->beat_us, now_us);
     host_timer_set(guard->host, &guard->beat, now_us);
-    if (open_parts(guard) && start_thread(guard))
+    guard->topology = redis_topology_open(guard->host, url, &hooks, &why);
+    if (guard->topology != NULL && open_parts(guard) && start_thread(guard))
         return GUARD_OK;
     thread_close_everything(guard);
     uv_host_run(guard->host);
     clear(guard);
-    return GUARD_NO_MEMORY;
+    return check_failed(error, why.status, "%s", why.text);
 }
 
 bool life_stop(struct guard *guard, uint32_t drain_ms)

@@ -52,6 +52,7 @@ struct lookup {
     uint64_t batch; /* of the connection when it was made: once that moves on, it has been written */
     struct near_lookup near;
     struct check *check; /* owned; NULL: no tags */
+    struct redis_lookup looked_up;
     int64_t pttl_ms;
     unsigned replies;        /* still to come */
     bool joinable, unlisted; /* in the table; no memory for that */
@@ -258,13 +259,11 @@ static void answer_entry(struct lookup *lookup, const struct redisReply *entry)
 
 /* ---- replies ---- */
 
-static void on_get(void *context, enum redis_outcome outcome, const struct redisReply *reply);
-
-static bool send_get(struct lookup *lookup)
+static bool look_up(struct lookup *lookup)
 {
     char name[KEY_NAME_SIZE];
     size_t bytes = key_name(lookup->loop->guard->config.name_space, lookup->encoded, KEY_VALUE, name);
-    bool sent = redis_send_get(lookup->loop->redis, name, bytes, on_get, lookup);
+    bool sent = redis_look_up(lookup->loop->redis, &lookup->looked_up, name, bytes);
     lookup->replies += sent;
     return sent;
 }
@@ -313,24 +312,18 @@ static void on_late_epochs(void *context, enum redis_outcome outcome, const stru
     callback_hits(loop);
 }
 
-static void on_pttl(void *context, enum redis_outcome outcome, const struct redisReply *reply)
-{
-    struct lookup *lookup = context;
-    if (outcome == REDIS_REPLIED && reply->type == REDIS_REPLY_INTEGER)
-        lookup->pttl_ms = reply->integer;
-    one_reply_less(lookup);
-}
-
-static void on_get(void *context, enum redis_outcome outcome, const struct redisReply *reply)
+static void on_looked_up(void *context, enum redis_outcome outcome, int64_t pttl_ms,
+                         const struct redisReply *reply)
 {
     struct lookup *lookup = context;
     struct guard_loop *loop = lookup->loop;
-    bool found = outcome == REDIS_REPLIED && reply->type == REDIS_REPLY_STRING && lookup->pttl_ms > 0;
+    bool found = outcome == REDIS_REPLIED && reply->type == REDIS_REPLY_STRING && pttl_ms > 0;
     leave_table(lookup);
+    lookup->pttl_ms = pttl_ms;
     lookup->unanswered = outcome == REDIS_UNKNOWN;
     if (!lookup->again && is_refused(outcome, reply) && all_have_time(lookup)) {
         lookup->again = true;
-        send_get(lookup);
+        look_up(lookup);
     }
     if (found && lookup->gets != NULL)
         answer_entry(lookup, reply);
@@ -361,18 +354,11 @@ static void send_remembered(struct lookup *lookup)
 static void send_lookup(struct lookup *lookup)
 {
     struct guard_loop *loop = lookup->loop;
-    char name[KEY_NAME_SIZE];
-    size_t name_bytes = key_name(loop->guard->config.name_space, lookup->encoded, KEY_VALUE, name);
-    const char *pttl[] = {"PTTL", name};
-    size_t pttl_bytes[] = {4, name_bytes};
     lookup->batch = redis_batch(loop->redis);
     lookup->near = near_look_up(loop->guard->near, lookup->encoded, lookup->encoded_bytes, clock_now_us());
     lookup->replies = 1; /* ours, until all are sent */
     send_remembered(lookup);
-    bool pttl_sent = redis_send(loop->redis, 2, pttl, pttl_bytes, on_pttl, lookup);
-    lookup->replies += pttl_sent;
-    if (pttl_sent)
-        send_get(lookup);
+    look_up(lookup);
     one_reply_less(lookup);
 }
 
@@ -394,7 +380,8 @@ static struct lookup *new_lookup(struct guard_loop *loop, const struct core_key 
         return NULL;
     lookup->loop = loop;
     lookup->key_hash = key_hash;
-    lookup->pttl_ms = -2;
+    lookup->looked_up.done = on_looked_up;
+    lookup->looked_up.context = lookup;
     lookup->encoded_bytes = key->encoded_bytes;
     memcpy(lookup->encoded, key->encoded, key->encoded_bytes);
     HASH_ADD_KEYPTR_BYHASHVALUE(hh, loop->lookups, lookup->encoded, lookup->encoded_bytes, (unsigned)key_hash,
@@ -411,12 +398,19 @@ static bool has_time_for_lookup(const struct guard_loop *loop, const struct get 
     return get->deadline_us - get->waiter.start_us >= limit_us;
 }
 
+static bool may_look_up(const struct guard_loop *loop, const struct core_key *key)
+{
+    char name[KEY_NAME_SIZE];
+    return redis_may_look_up(loop->redis, name,
+                             key_name(loop->guard->config.name_space, key->encoded, KEY_VALUE, name));
+}
+
 bool lookup_begin(struct guard_loop *loop, struct get *get)
 {
     bool looks = loop->guard->config.mode != GUARD_MODE_SHADOW;
-    if (!looks || !redis_may_look_up(loop->redis) || !has_time_for_lookup(loop, get))
-        return false;
     struct core_key key = get_key(get);
+    if (!looks || !may_look_up(loop, &key) || !has_time_for_lookup(loop, get))
+        return false;
     uint64_t key_hash = get_hash(get);
     struct lookup *lookup = joinable_lookup(loop, &key, key_hash);
     bool made = lookup == NULL;

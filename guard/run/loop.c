@@ -175,7 +175,7 @@ static void redis_state(void *context, enum guard_redis_state state, const char 
 void loop_redis_config(struct guard *guard, struct redis_config *config)
 {
     *config = (struct redis_config){
-        .address = &guard->address,
+        .topology = guard->topology,
         .limit_ms = guard->config.redis_limit_ms,
         .connect_limit_ms = guard->config.connect_limit_ms,
         .backoff_ms = BACKOFF_MS,
@@ -186,7 +186,6 @@ void loop_redis_config(struct guard *guard, struct redis_config *config)
         .scripts = protocol_scripts,
         .script_count = SCRIPT_COUNT,
         .counters = &guard->redis_counters,
-        .reign = &guard->reign,
     };
 }
 

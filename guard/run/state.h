@@ -126,7 +126,6 @@ enum phase { PHASE_RUNNING, PHASE_DRAINING, PHASE_CANCELLING, PHASE_ENDING };
 struct guard {
     /* constant once open */
     struct guard_config config; /* redis_url and name_space are owned copies */
-    struct redis_address address;
     struct protocol protocol;
     struct protocol answering; /* of the namespace that callers are answered from: mode shadow has another */
     char *answering_name;      /* owned */
@@ -139,8 +138,8 @@ struct guard {
     _Atomic uint64_t shed;  /* gets refused before they were accepted */
     _Atomic uint64_t beat_us;
     struct redis_counters redis_counters;
-    struct redis_reign reign;
-    struct near *near; /* NULL: none */
+    struct redis_topology *topology; /* owned; the guard's thread opens and closes it */
+    struct near *near;               /* NULL: none */
     struct say say;
     atomic_bool forked_said;  /* this child was told that it is one */
     atomic_bool cache_wanted; /* guard_cache() has been called */

@@ -319,11 +319,22 @@ static void empty_mailbox(struct guard *guard)
 /* ---- the end ---- */
 
 /* The loop runs out when nothing is left on it. */
+static void topology_closed(void *context)
+{
+    struct guard *guard = context;
+    host_close(guard->host, NULL, NULL);
+}
+
+/* The topology goes last: all others are connected over it. */
 static void part_closed(void *context)
 {
     struct guard *guard = context;
-    if (--guard->parts_open == 0)
-        host_close(guard->host, NULL, NULL);
+    if (--guard->parts_open > 0)
+        return;
+    if (guard->topology != NULL)
+        redis_topology_close(guard->topology, topology_closed, guard);
+    else
+        topology_closed(guard);
 }
 
 void thread_close_everything(struct guard *guard)

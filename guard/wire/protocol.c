@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { ARGS_MAX = 16, NAMES_MAX = 1 + GUARD_TAGS_MAX, NUMBERS_MAX = 3, NUMBER_SIZE = 24 };
+enum { ARGS_MAX = 16, NAMES_MAX = 2 + GUARD_TAGS_MAX, NUMBERS_MAX = 3, NUMBER_SIZE = 24 };
 
 _Static_assert((int)ARGS_MAX <= (int)REDIS_SCRIPT_ARGS_MAX, "they may be run");
 
@@ -104,10 +104,12 @@ static void add_all_keys(struct arguments *args, const struct protocol *protocol
     add_key(args, protocol, key, KEY_WAITING);
 }
 
-static void add_clock_name(struct arguments *args, const struct protocol *protocol)
+/* What the scripts of the tags are given. */
+static void add_clock_names(struct arguments *args, const struct protocol *protocol)
 {
-    char *name = new_name(args);
-    add_argument(args, name, key_tag_clock(protocol->name_space, name));
+    char *clock = new_name(args), *reign = new_name(args);
+    add_argument(args, clock, key_tag_clock(protocol->name_space, clock));
+    add_argument(args, reign, key_tag_reign(protocol->name_space, reign));
 }
 
 static void add_tag_names(struct arguments *args, const struct protocol *protocol, const char *text,
@@ -256,11 +258,11 @@ static bool run_tag_invalidate(const struct protocol *protocol, struct redis *re
 {
     struct arguments args;
     begin_arguments(&args);
-    add_clock_name(&args, protocol);
+    add_clock_names(&args, protocol);
     add_tag_names(&args, protocol, action->key.encoded, action->key.encoded_bytes);
     add_number(&args, protocol->max_value_ms);
     add_message(&args, protocol, MESSAGE_TAG, action);
-    return run_script(redis, SCRIPT_TAG_INVALIDATE, 2, &args, replied, context);
+    return run_script(redis, SCRIPT_TAG_INVALIDATE, 3, &args, replied, context);
 }
 
 static bool run_invalidate(const struct protocol *protocol, struct redis *redis,
@@ -371,9 +373,9 @@ bool protocol_send_clock(const struct protocol *protocol, struct redis *redis, r
 {
     struct arguments args;
     begin_arguments(&args);
-    add_clock_name(&args, protocol);
+    add_clock_names(&args, protocol);
     add_number(&args, protocol->max_value_ms);
-    return run_script(redis, SCRIPT_TAG_CLOCK, 1, &args, replied, context);
+    return run_script(redis, SCRIPT_TAG_CLOCK, 2, &args, replied, context);
 }
 
 bool protocol_send_keep(const struct protocol *protocol, struct redis *redis, const char *tags,
@@ -383,7 +385,7 @@ bool protocol_send_keep(const struct protocol *protocol, struct redis *redis, co
     char born_text[TAGS_CLOCK_BYTES + 1];
     struct arguments args;
     begin_arguments(&args);
-    add_clock_name(&args, protocol);
+    add_clock_names(&args, protocol);
     add_tag_names(&args, protocol, tags, tags_bytes);
     size_t key_count = args.count;
     tags_clock_write(born, born_text);
