@@ -68,6 +68,36 @@ static bool accept_reign(struct redis_greeting *greeting, const struct redis_gre
     return true;
 }
 
+/* The reply to HELLO is a flat list of names and values. */
+static const struct redisReply *hello_value(const struct redisReply *reply, const char *name)
+{
+    for (size_t i = 0; reply->type == REDIS_REPLY_ARRAY && i + 1 < reply->elements; i += 2)
+        if (redis_reply_is(reply->element[i], name))
+            return reply->element[i + 1];
+    return NULL;
+}
+
+/* Those that do not say what they are are believed. */
+static bool accept_mode(struct redis_greeting *greeting, const struct redis_greeting_step *step,
+                        const struct redisReply *reply, char why[REDIS_WHY_SIZE])
+{
+    const struct redisReply *mode = hello_value(reply, "mode");
+
+    (void)step;
+    if (mode == NULL || redis_reply_is(mode, greeting->in_cluster ? "cluster" : "standalone"))
+        return true;
+    if (redis_reply_is(mode, "cluster"))
+        snprintf(why, REDIS_WHY_SIZE,
+                 "this is a node of a Cluster: use redis+cluster:// or rediss+cluster://");
+    else if (redis_reply_is(mode, "sentinel"))
+        snprintf(why, REDIS_WHY_SIZE, "this is a Sentinel: use redis+sentinel:// or rediss+sentinel://");
+    else if (redis_reply_is(mode, "standalone"))
+        snprintf(why, REDIS_WHY_SIZE, "this Redis is no node of a Cluster: use redis:// or rediss://");
+    else
+        return true;
+    return false;
+}
+
 static bool accept_fence(struct redis_greeting *greeting, const struct redis_greeting_step *step,
                          const struct redisReply *reply, char why[REDIS_WHY_SIZE])
 {
@@ -105,6 +135,7 @@ static const struct redis_greeting_rule rule_select = {"SELECT", true, false, ac
 static const struct redis_greeting_rule rule_name = {"CLIENT SETNAME", false, false, accept_ok};
 static const struct redis_greeting_rule rule_role = {"ROLE", false, false, accept_master};
 static const struct redis_greeting_rule rule_reign = {"INFO", false, false, accept_reign};
+static const struct redis_greeting_rule rule_mode = {"HELLO", false, false, accept_mode};
 static const struct redis_greeting_rule rule_fence = {"GETEX", false, false, accept_fence};
 static const struct redis_greeting_rule rule_script = {"SCRIPT LOAD", false, false, accept_digest};
 static const struct redis_greeting_rule rule_subscribe = {"SUBSCRIBE", true, false, accept_subscribed};
@@ -168,16 +199,22 @@ static void begin(struct redis_greeting *greeting)
     redis_fence_begin(&greeting->fence);
 }
 
+static bool ask_mode(struct redis_greeting *greeting, struct redis_buffer *out)
+{
+    return ask_redis(greeting, out, &rule_mode, question("HELLO", NULL, NULL));
+}
+
 static bool ask_whose(struct redis_greeting *greeting, struct redis_buffer *out)
 {
-    return ask_redis(greeting, out, &rule_role, question("ROLE", NULL, NULL)) &&
-           ask_redis(greeting, out, &rule_reign, question("INFO", "replication", NULL));
+    return greeting->any_role ||
+           (ask_redis(greeting, out, &rule_role, question("ROLE", NULL, NULL)) &&
+            ask_redis(greeting, out, &rule_reign, question("INFO", "replication", NULL)));
 }
 
 static bool ask_fence(struct redis_greeting *greeting, struct redis_buffer *out)
 {
-    return greeting->fence.by_role ||
-           ask_redis(greeting, out, &rule_fence, question("GETEX", REDIS_BEAT_KEY, NULL));
+    return greeting->fence.by_role || greeting->any_role ||
+           ask_redis(greeting, out, &rule_fence, question("GETEX", redis_greeting_beat_key(greeting), NULL));
 }
 
 bool redis_greeting_write_again(struct redis_greeting *greeting, struct redis_buffer *out)
@@ -203,7 +240,7 @@ bool redis_greeting_write(struct redis_greeting *greeting, const struct redis_gr
     if (terms->client_name != NULL &&
         !ask_redis(greeting, out, &rule_name, question("CLIENT", "SETNAME", terms->client_name)))
         return false;
-    if (!ask_whose(greeting, out))
+    if (!ask_whose(greeting, out) || !ask_mode(greeting, out))
         return false;
     if (channel != NULL)
         return ask_redis(greeting, out, &rule_subscribe, question("SUBSCRIBE", channel, NULL));
@@ -253,6 +290,10 @@ static enum redis_verdict judge_error(struct redis_greeting *greeting, const str
     case REDIS_ERROR_REFUSED:
     case REDIS_ERROR_FENCED:
     case REDIS_ERROR_DENIED:
+    case REDIS_ERROR_MOVED: /* the slot of the heartbeat's key is another's by now */
+    case REDIS_ERROR_ASK:
+    case REDIS_ERROR_MOVING:
+    case REDIS_ERROR_STRAYED:
     case REDIS_ERROR_OTHER:
         break;
     }
@@ -273,7 +314,7 @@ const char *redis_greeting_summary(const struct redis_greeting *greeting)
         return "up; GETEX and ROLE are refused: no value is read but by scripts (allow +getex +role)";
     if (greeting->fence.no_getex)
         return "up; GETEX is refused: each value that is read costs a ROLE (allow +getex)";
-    if (greeting->reign[0] == '\0')
+    if (greeting->reign[0] == '\0' && !greeting->any_role)
         return "up; INFO is refused: each connection finds out for itself that there is a new master (allow "
                "+info)";
     return "up";
@@ -292,6 +333,8 @@ enum redis_verdict redis_greeting_read(struct redis_greeting *greeting, const st
             return verdict;
         }
     } else if (!step->rule->accept(greeting, step, reply, why)) {
+        if (step->rule == &rule_mode)
+            return REDIS_GREETING_DENIED;
         bool replica = step->rule == &rule_role && is_replica(reply);
         return replica ? REDIS_GREETING_REPLICA : REDIS_GREETING_FAILED;
     }

@@ -2,12 +2,14 @@
 /*
  * redis/greeting.h - what a new connection says first, all in one write, and what the answers make of it.
  *
- *   commands    AUTH  SELECT  CLIENT SETNAME  ROLE  INFO  GETEX  SCRIPT LOAD ...
- *   subscriber  AUTH  CLIENT SETNAME  ROLE  INFO  SUBSCRIBE
+ *   commands    AUTH  SELECT  CLIENT SETNAME  ROLE  INFO  HELLO  GETEX  SCRIPT LOAD ...
+ *   subscriber  AUTH  CLIENT SETNAME  ROLE  INFO  HELLO  SUBSCRIBE
+ *   any role    AUTH  CLIENT SETNAME  HELLO  (SUBSCRIBE)
  *   once more   ROLE  INFO  GETEX
  *
  * AUTH and SELECT are left out where the URL has neither. ROLE keeps away from a replica, which would answer
- * reads with old values, INFO tells the master's reign, GETEX whether the fence works here. An ACL may forbid all
+ * reads with old values, INFO tells the master's reign, HELLO whether it is what the URL's scheme says (one server, a
+ * node of a Cluster), GETEX whether the fence works here. An ACL may forbid all
  * that is not AUTH, SELECT and SUBSCRIBE: then there is no name, no check, no reign, ROLE with each value that is
  * read, and EVAL in place of EVALSHA.
  *
@@ -36,10 +38,12 @@ struct redis_greeting_step {
 };
 
 struct redis_greeting {
-    struct redis_greeting_step steps[7 + REDIS_SCRIPTS_MAX];
+    struct redis_greeting_step steps[8 + REDIS_SCRIPTS_MAX];
     size_t asked, answered;
     unsigned database; /* of the URL */
     /* its owner's, set once: */
+    bool in_cluster, any_role;
+    const char *beat_key;               /* lent; NULL: REDIS_BEAT_KEY */
     const struct redis_script *scripts; /* lent */
     size_t script_count;
     char digests[REDIS_SCRIPTS_MAX]
@@ -69,6 +73,11 @@ bool redis_is_master(const struct redisReply *role);
 
 /* No such key is ever there. */
 #define REDIS_BEAT_KEY "csg1:{beat}"
+
+static inline const char *redis_greeting_beat_key(const struct redis_greeting *greeting)
+{
+    return greeting->beat_key != NULL ? greeting->beat_key : REDIS_BEAT_KEY;
+}
 
 /* "up", and what the login lacks: one line. */
 const char *redis_greeting_summary(const struct redis_greeting *greeting);

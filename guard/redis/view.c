@@ -6,11 +6,6 @@
 
 /* ---- endpoints ---- */
 
-bool redis_endpoint_equal(const struct redis_endpoint *one, const struct redis_endpoint *other)
-{
-    return one->port == other->port && strcmp(one->host, other->host) == 0;
-}
-
 /* False: it cannot be a host. */
 static bool set_endpoint_host(struct redis_endpoint *to, const char *host, size_t bytes, const char *asked)
 {

@@ -14,21 +14,17 @@
 #define GUARD_REDIS_VIEW_H
 
 #include "error.h"
+#include "url.h"
 
 enum {
     REDIS_SLOTS = 16384,
     REDIS_NODES_MAX = 256,   /* masters */
     REDIS_REPLICAS_MAX = 64, /* that are remembered */
     REDIS_NODE_ID_BYTES = 40,
+    REDIS_VIEW_ELEMENTS_MAX = 200000, /* each slot a range of its own, with a replica */
+    REDIS_VIEW_BYTES_MAX = 8 << 20,
     REDIS_NO_NODE = UINT16_MAX,
 };
-
-struct redis_endpoint {
-    bool is_unix;
-    uint16_t port;
-    char host[256]; /* "": not known */
-};
-bool redis_endpoint_equal(const struct redis_endpoint *one, const struct redis_endpoint *other);
 
 struct redis_view_master {
     char id[REDIS_NODE_ID_BYTES + 1];

@@ -57,7 +57,7 @@ void fuzz_cluster(const uint8_t *data, size_t bytes)
 {
     struct redis_reader reader = {.parser = NULL};
     struct redisReply *before = NULL, *reply = NULL;
-    bool sound = redis_reader_open(&reader, VIEW_LIMIT_BYTES);
+    bool sound = redis_reader_open(&reader, VIEW_LIMIT_BYTES, REDIS_VIEW_ELEMENTS_MAX);
     assert(sound);
     redis_slots_init(&slots);
     sound = bytes <= REDIS_FEED_BYTES && redis_reader_feed(&reader, (const char *)data, bytes);
