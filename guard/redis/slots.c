@@ -137,7 +137,7 @@ static void give_slot(struct redis_slots *slots, unsigned slot, unsigned to, uin
     if (from == REDIS_NO_NODE)
         return;
     if (--slots->nodes[from].slots == 0)
-        slots->nodes[to].takeovers++;
+        slots->takeovers++, slots->nodes[to].takeovers++;
 }
 
 /* The epoch of the claim that is given up stays: what claims the slot by it is older than the redirection. */

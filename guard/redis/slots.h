@@ -40,6 +40,7 @@ struct redis_slots {
     struct redis_node nodes[REDIS_NODES_MAX];
     struct redis_endpoint replicas[REDIS_REPLICAS_MAX]; /* of the last view that had any */
     size_t replica_count;
+    uint64_t takeovers; /* of all, also of those that are gone */
 };
 
 void redis_slots_init(struct redis_slots *slots);

@@ -166,7 +166,8 @@ static void take_lines(struct redis_view *view, const struct redisReply *nodes)
 
 /* ---- both ---- */
 
-static bool is_answer(const struct redisReply *reply, int type, const char *what, char why[REDIS_WHY_SIZE])
+static bool is_cluster_answer(const struct redisReply *reply, int type, const char *what,
+                              char why[REDIS_WHY_SIZE])
 {
     char refused[32];
 
@@ -180,11 +181,10 @@ static bool is_answer(const struct redisReply *reply, int type, const char *what
     return false;
 }
 
-bool redis_view_read(struct redis_view *view, const struct redisReply *slots, const struct redisReply *nodes,
-                     const char *asked, char why[REDIS_WHY_SIZE])
+bool redis_view_read_slots(struct redis_view *view, const struct redisReply *slots, const char *asked,
+                           char why[REDIS_WHY_SIZE])
 {
-    if (!is_answer(slots, REDIS_REPLY_ARRAY, "CLUSTER SLOTS", why) ||
-        !is_answer(nodes, REDIS_REPLY_STRING, "CLUSTER NODES", why))
+    if (!is_cluster_answer(slots, REDIS_REPLY_ARRAY, "CLUSTER SLOTS", why))
         return false;
     view->master_count = view->replica_count = 0;
     for (size_t slot = 0; slot < REDIS_SLOTS; slot++)
@@ -192,10 +192,17 @@ bool redis_view_read(struct redis_view *view, const struct redisReply *slots, co
     for (size_t i = 0; i < slots->elements; i++)
         if (!take_range(view, slots->element[i], asked, why))
             return false;
-    take_lines(view, nodes);
     if (view->master_count == 0)
         snprintf(why, REDIS_WHY_SIZE, "CLUSTER SLOTS: this node knows no owner of any slot");
     return view->master_count > 0;
+}
+
+bool redis_view_read_epochs(struct redis_view *view, const struct redisReply *nodes, char why[REDIS_WHY_SIZE])
+{
+    if (!is_cluster_answer(nodes, REDIS_REPLY_STRING, "CLUSTER NODES", why))
+        return false;
+    take_lines(view, nodes);
+    return true;
 }
 
 /* ---- redirections ---- */

@@ -40,9 +40,12 @@ struct redis_view {
     uint16_t owner[REDIS_SLOTS]; /* index of a master; REDIS_NO_NODE: nobody */
 };
 
-/* From the replies to CLUSTER SLOTS and CLUSTER NODES of the server that was reached as `asked`. False: *why. */
-bool redis_view_read(struct redis_view *view, const struct redisReply *slots, const struct redisReply *nodes,
-                     const char *asked, char why[REDIS_WHY_SIZE]);
+/* Begins a view with the reply to CLUSTER SLOTS of the server that was reached as `asked`. False: *why. */
+bool redis_view_read_slots(struct redis_view *view, const struct redisReply *slots, const char *asked,
+                           char why[REDIS_WHY_SIZE]);
+/* Completes it with the same server's reply to CLUSTER NODES. */
+bool redis_view_read_epochs(struct redis_view *view, const struct redisReply *nodes,
+                            char why[REDIS_WHY_SIZE]);
 
 struct redis_redirect {
     bool ask; /* this command alone, after ASKING */

@@ -46,7 +46,7 @@ static void take_redirect(const struct redisReply *reply)
 static void take_view(const struct redisReply *one, const struct redisReply *other)
 {
     char why[REDIS_WHY_SIZE] = "";
-    bool sound = redis_view_read(&view, one, other, "asked", why);
+    bool sound = redis_view_read_slots(&view, one, "asked", why) && redis_view_read_epochs(&view, other, why);
     assert(sound == (why[0] == '\0'));
     if (sound)
         redis_slots_take(&slots, &view);

@@ -32,7 +32,8 @@ static bool read_view(const char *slots_resp, const char *nodes_text)
     snprintf(nodes_resp, sizeof nodes_resp, "$%zu\r\n%s\r\n", strlen(nodes_text), nodes_text);
     struct redisReply *slots = parse(slots_resp), *nodes = parse(nodes_resp);
     why[0] = '\0';
-    bool read = redis_view_read(&view, slots, nodes, "asked.example", why);
+    bool read = redis_view_read_slots(&view, slots, "asked.example", why) &&
+                redis_view_read_epochs(&view, nodes, why);
     assert_int_equal(read, why[0] == '\0');
     freeReplyObject(slots);
     freeReplyObject(nodes);
