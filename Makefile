@@ -139,7 +139,7 @@ SUPPORT_OBJECTS := $(call objects,$(wildcard tests/support/*.c) $(FUZZ_SOURCES) 
 CHAOS_OBJECTS := $(call objects,$(filter-out %_test.c %_main.c %_shim.c,$(wildcard tests/chaos/*.c)))
 CHAOS := $(BUILD)/tests/chaos/chaos
 CHAOS_SHIM := $(BUILD)/tests/chaos/clock_shim.so
-LIBRARIES = $(LIBS_libmicrohttpd) $(LIBS_jansson) $(LIBS_libpq) $(GUARD_LOCKS_LIBS) $(LIBS_hiredis) $(LIBS_libuv) -lm -pthread $(LDLIBS)
+LIBRARIES = $(LIBS_libmicrohttpd) $(LIBS_jansson) $(LIBS_libpq) $(GUARD_LOCKS_LIBS) $(GUARD_TLS_LIBS) $(LIBS_hiredis) $(LIBS_libuv) -lm -pthread $(LDLIBS)
 
 CATALOGD := $(if $(wildcard app/main.c),$(BUILD)/catalogd)
 STAMPEDE := $(BUILD)/stampede
@@ -408,7 +408,7 @@ install: all $(GUARD_LIB)
 	install -m 644 $(GUARD_LIB) $(DESTDIR)$(PREFIX)/lib/libguard.a
 	install -m 644 guard/guard.h guard/locks.h $(DESTDIR)$(PREFIX)/include/
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e "s|@VERSION@|$$(sed -n 's/^#define GUARD_VERSION "\(.*\)"/\1/p' guard/guard.h)|" \
-		-e 's|@LOCKS_LIBS@|$(GUARD_LOCKS_LIBS)|' guard/stampede-guard.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/stampede-guard.pc
+		-e 's|@LIBS@|$(GUARD_LOCKS_LIBS) $(GUARD_TLS_LIBS)|' guard/stampede-guard.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/stampede-guard.pc
 	chmod 644 $(DESTDIR)$(PREFIX)/lib/pkgconfig/stampede-guard.pc
 
 amalgamation:

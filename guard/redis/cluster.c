@@ -25,6 +25,7 @@ enum {
 
 struct redis_cluster {
     const struct redis_url *url; /* lent */
+    struct redis_tls *tls;       /* likewise */
     struct guard_host *host;
     struct chance chance; /* of the loop */
 
@@ -396,7 +397,8 @@ static void ask_for_view(struct redis_cluster *cluster)
     const struct connection_config config = {
         .place = &cluster->asked,
         .login = &cluster->url->login,
-        .in_cluster = true,
+        .tls = cluster->tls,
+        .expected = REDIS_SERVER_NODE,
         .any_role = true,
         .limit_ms = VIEW_LIMIT_MS,
         .connect_limit_ms = VIEW_LIMIT_MS,
@@ -461,13 +463,14 @@ static void on_cluster_closed(void *context)
 }
 
 struct redis_cluster *redis_cluster_open(struct guard_host *host, const struct redis_url *url,
-                                         void (*ended)(void *context), void *context)
+                                         struct redis_tls *tls, void (*ended)(void *context), void *context)
 {
     struct redis_cluster *cluster = calloc(1, sizeof *cluster);
 
     if (cluster == NULL)
         return NULL;
     cluster->url = url;
+    cluster->tls = tls;
     cluster->host = host;
     cluster->ended = ended;
     cluster->context = context;

@@ -251,7 +251,7 @@ static bool connect_to(struct route_master *master)
     struct connection_config config = routes->config.connection;
 
     config.place = master->place;
-    config.in_cluster = true;
+    config.expected = REDIS_SERVER_NODE;
     config.beat_key = master->beat_key;
     config.jitter_seed = chance_next(&routes->chance);
     config.hooks = (struct connection_hooks){.context = master, .state = on_master_state};
@@ -845,6 +845,7 @@ static void on_routes_closed(void *context)
     void (*closed)(void *context) = routes->closed;
     void *closed_context = routes->closed_context;
 
+    free((char *)routes->config.connection.client_name);
     free(routes);
     if (closed != NULL)
         closed(closed_context);
@@ -857,6 +858,12 @@ struct redis_routes *routes_open(struct guard_host *host, const struct routes_co
     if (routes == NULL)
         return NULL;
     routes->config = *config;
+    routes->config.connection.client_name = NULL;
+    if (config->connection.client_name != NULL &&
+        (routes->config.connection.client_name = strdup(config->connection.client_name)) == NULL) {
+        free(routes);
+        return NULL;
+    }
     routes->host = host;
     routes->chance.state = config->connection.jitter_seed;
     routes->timer = (struct host_timer){.run = on_routes_timer, .context = routes};

@@ -40,9 +40,8 @@ struct routes_hooks {
 };
 
 struct routes_config {
-    struct redis_cluster *cluster; /* lent until they are closed */
-    struct connection_config
-        connection; /* to each master, but for its place and hooks; its strings are lent, too */
+    struct redis_cluster *cluster;       /* lent until they are closed */
+    struct connection_config connection; /* to each master, but for its place and hooks; the name is copied */
     struct routes_hooks hooks;
 };
 

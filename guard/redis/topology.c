@@ -6,12 +6,22 @@
 
 struct redis_topology {
     struct redis_url url;
-    struct redis_place place;
+    struct redis_tls *tls;         /* owned; NULL: without TLS */
+    struct redis_place place;      /* of the one master */
+    struct redis_cluster *cluster; /* owned; NULL: it is none */
     struct guard_host *host;
     struct host_soon closer;
     void (*closed)(void *context);
     void *closed_context;
 };
+
+static void free_topology(struct redis_topology *topology)
+{
+    redis_place_clear(&topology->place);
+    redis_tls_close(&topology->tls);
+    redis_url_clear(&topology->url);
+    free(topology);
+}
 
 static void on_topology_closed(void *context)
 {
@@ -19,9 +29,7 @@ static void on_topology_closed(void *context)
     void (*closed)(void *context) = topology->closed;
     void *closed_context = topology->closed_context;
 
-    redis_place_clear(&topology->place);
-    redis_url_clear(&topology->url);
-    free(topology);
+    free_topology(topology);
     if (closed != NULL)
         closed(closed_context);
 }
@@ -40,25 +48,37 @@ struct redis_topology *redis_topology_open(struct guard_host *host, const struct
                                            const struct redis_topology_hooks *hooks,
                                            struct guard_error *error)
 {
-    if (url->tls.on)
-        return refuse_topology(error, GUARD_INVALID, "rediss:// (TLS) is not built in");
-    if (url->kind != REDIS_ONE)
-        return refuse_topology(error, GUARD_INVALID, "only redis:// and unix:// are built in");
+    if (url->kind == REDIS_SENTINEL)
+        return refuse_topology(error, GUARD_INVALID, "redis+sentinel:// is not built in");
     struct redis_topology *topology = calloc(1, sizeof *topology);
     if (topology == NULL)
         return refuse_topology(error, GUARD_NO_MEMORY, "no memory");
+    topology->tls = url->tls.on ? redis_tls_open(&url->tls, error) : NULL;
+    if (url->tls.on && topology->tls == NULL) {
+        free(topology);
+        return NULL;
+    }
     topology->url = *url;
     topology->host = host;
     topology->closer = (struct host_soon){.run = on_topology_closed, .context = topology};
     redis_place_init(&topology->place, &url->hosts[0], hooks->ended, hooks->context);
-    return topology;
+    if (url->kind != REDIS_CLUSTER)
+        return topology;
+    topology->cluster = redis_cluster_open(host, &topology->url, topology->tls, hooks->ended, hooks->context);
+    if (topology->cluster != NULL)
+        return topology;
+    free_topology(topology);
+    return refuse_topology(error, GUARD_NO_MEMORY, "no memory");
 }
 
 void redis_topology_close(struct redis_topology *topology, void (*closed)(void *context), void *context)
 {
     topology->closed = closed;
     topology->closed_context = context;
-    host_soon(topology->host, &topology->closer);
+    if (topology->cluster != NULL)
+        redis_cluster_close(topology->cluster, on_topology_closed, topology);
+    else
+        host_soon(topology->host, &topology->closer);
 }
 
 const struct redis_url *redis_topology_url(const struct redis_topology *topology)
@@ -71,7 +91,19 @@ struct redis_place *redis_topology_place(struct redis_topology *topology)
     return &topology->place;
 }
 
+struct redis_tls *redis_topology_tls(const struct redis_topology *topology)
+{
+    return topology->tls;
+}
+
+struct redis_cluster *redis_topology_cluster(const struct redis_topology *topology)
+{
+    return topology->cluster;
+}
+
 uint64_t redis_topology_reigns(const struct redis_topology *topology)
 {
+    if (topology->cluster != NULL)
+        return redis_cluster_reigns(topology->cluster);
     return redis_reign_now(&topology->place.reign);
 }
