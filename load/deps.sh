@@ -51,6 +51,7 @@ valgrind valgrind
 '
 model_needs='
 gcc  gcc
+tcc  tcc
 spin spin
 '
 zookeeper_needs='

@@ -46,7 +46,8 @@ struct redis_cluster {
     uint64_t taken_ms;                   /* when the last view came */
     uint32_t wait_ms;                    /* until the next one, if there is a hint */
     uint32_t failures;                   /* in a row */
-    struct redis_place asked;            /* the node that is being asked */
+    struct redis_endpoint asked_at;      /* the node that is being asked, or was last */
+    struct redis_place asked;            /* likewise */
     struct redis_connection *connection; /* owned; NULL: none is */
     struct redis_view view;              /* its, so far */
     unsigned connections;                /* that are not closed */
@@ -308,11 +309,9 @@ static void view_failed(struct redis_cluster *cluster, const char *text)
 
 static void view_refused(struct redis_cluster *cluster, const char *why)
 {
-    struct redis_endpoint at;
     char label[REDIS_LABEL_SIZE], text[REDIS_LABEL_SIZE + REDIS_WHY_SIZE];
 
-    redis_place_where(&cluster->asked, &at);
-    redis_endpoint_label(&at, label);
+    redis_endpoint_label(&cluster->asked_at, label);
     snprintf(text, sizeof text, "%s: %s", label, why);
     view_failed(cluster, text);
 }
@@ -364,13 +363,12 @@ static void on_epochs_reply(void *context, enum redis_outcome outcome, const str
 static void on_slots_reply(void *context, enum redis_outcome outcome, const struct redisReply *reply)
 {
     struct redis_cluster *cluster = context;
-    struct redis_endpoint at;
     char why[REDIS_WHY_SIZE] = "CLUSTER SLOTS: no answer";
 
     if (cluster->connection == NULL)
         return;
-    redis_place_where(&cluster->asked, &at);
-    if (outcome != REDIS_REPLIED || !redis_view_read_slots(&cluster->view, reply, at.host, why))
+    if (outcome != REDIS_REPLIED ||
+        !redis_view_read_slots(&cluster->view, reply, cluster->asked_at.host, why))
         view_refused(cluster, why);
 }
 
@@ -393,7 +391,6 @@ static bool send_questions(struct redis_cluster *cluster)
 
 static void ask_for_view(struct redis_cluster *cluster)
 {
-    const struct redis_endpoint at = choose_asked(cluster);
     const struct connection_config config = {
         .place = &cluster->asked,
         .login = &cluster->url->login,
@@ -411,7 +408,8 @@ static void ask_for_view(struct redis_cluster *cluster)
         .hooks = {.context = cluster, .state = on_asked_state},
     };
 
-    redis_place_move(&cluster->asked, &at);
+    cluster->asked_at = choose_asked(cluster);
+    redis_place_set(&cluster->asked, &cluster->asked_at);
     atomic_store(&cluster->hinted, false);
     cluster->connection = connection_open(cluster->host, &config);
     cluster->connections += cluster->connection != NULL;

@@ -36,10 +36,11 @@ enum {
 static const char fenced_text[] = "fenced: a master without its replicas; another may have taken its place";
 
 enum stage {
-    STAGE_RESTING,  /* until rest is over; no socket */
-    STAGE_REACHING, /* DNS and connect */
-    STAGE_GREETING, /* login and what belongs to it is sent */
-    STAGE_PROVING,  /* it was greeted and will be asked once more */
+    STAGE_RESTING,    /* until rest is over; no socket */
+    STAGE_REACHING,   /* DNS and connect */
+    STAGE_GREETING,   /* login and what belongs to it is sent */
+    STAGE_PROVING,    /* it was greeted and will be asked once more */
+    STAGE_CONFIRMING, /* the Sentinels are asked whether it is the master */
     STAGE_UP,
     STAGE_CLOSED,
     STAGE_COUNT,
@@ -50,7 +51,8 @@ struct redis_connection {
     char label[REDIS_LABEL_SIZE];
     struct redis_counters own_counters; /* where the owner has none */
     struct redis_counters *counters;
-    struct redis_reign *reign; /* of its place */
+    struct redis_reign *reign;  /* of its place */
+    struct redis_member member; /* likewise */
     struct chance chance;
 
     struct guard_host *host;
@@ -60,7 +62,7 @@ struct redis_connection {
     void *closed_context;
 
     enum stage stage;
-    uint64_t stage_ends_ms; /* RESTING: the next attempt; REACHING, GREETING: the limit; PROVING: its end */
+    uint64_t stage_ends_ms; /* RESTING: the next attempt; PROVING: its end; others: the limit */
     uint32_t failures;      /* in a row */
     uint64_t epoch;
     uint64_t batches;                /* written, or begun to be */
@@ -97,8 +99,12 @@ static void count_one(_Atomic uint64_t *counter)
 static const bool legal_move[STAGE_COUNT][STAGE_COUNT] = {
     [STAGE_RESTING] = {[STAGE_REACHING] = true, [STAGE_CLOSED] = true},
     [STAGE_REACHING] = {[STAGE_RESTING] = true, [STAGE_GREETING] = true, [STAGE_CLOSED] = true},
-    [STAGE_GREETING] =
-        {[STAGE_RESTING] = true, [STAGE_PROVING] = true, [STAGE_UP] = true, [STAGE_CLOSED] = true},
+    [STAGE_GREETING] = {[STAGE_RESTING] = true,
+                        [STAGE_PROVING] = true,
+                        [STAGE_CONFIRMING] = true,
+                        [STAGE_UP] = true,
+                        [STAGE_CLOSED] = true},
+    [STAGE_CONFIRMING] = {[STAGE_RESTING] = true, [STAGE_UP] = true, [STAGE_CLOSED] = true},
     [STAGE_PROVING] = {[STAGE_RESTING] = true, [STAGE_GREETING] = true, [STAGE_CLOSED] = true},
     [STAGE_UP] = {[STAGE_RESTING] = true, [STAGE_CLOSED] = true},
 };
@@ -109,10 +115,25 @@ static void move_on(struct redis_connection *connection, enum stage to)
     connection->stage = to;
 }
 
-/* Another master was confirmed, or this one is none: nothing that comes over it reaches a caller. */
+static bool has_lapsed(const struct redis_connection *connection)
+{
+    uint64_t until_ms = redis_place_good_until_ms(connection->config.place);
+
+    return until_ms != UINT64_MAX && now_ms() >= until_ms;
+}
+
+/* Another master was confirmed, or this one is none, or has not been for too long: nothing that comes over it reaches a
+ * caller. */
 static bool is_void(const struct redis_connection *connection)
 {
-    return connection->stage == STAGE_UP && connection->generation != redis_reign_now(connection->reign);
+    return connection->stage == STAGE_UP &&
+           (connection->generation != redis_reign_now(connection->reign) || has_lapsed(connection));
+}
+
+/* It speaks to a master, or will. */
+static bool is_for_commands(const struct redis_connection *connection)
+{
+    return connection->config.channel == NULL && connection->config.expected != REDIS_SERVER_SENTINEL;
 }
 
 /* ---- telling ---- */
@@ -199,8 +220,31 @@ static void lose(struct redis_connection *connection, enum guard_redis_state sta
     if (!was_up)
         connection->failures++;
     ring_by(connection, connection->stage_ends_ms);
+    redis_place_doubt(connection->config.place);
     tell(connection, state, why);
     redis_pipeline_abandon(&pending);
+}
+
+/* There is another master to go to. All connections of all processes would: some go first. */
+static void rest_less(struct redis_connection *connection)
+{
+    uint64_t at_ms = now_ms() + chance_below(&connection->chance, connection->config.spread_ms + 1);
+
+    if (connection->stage != STAGE_RESTING || at_ms >= connection->stage_ends_ms)
+        return;
+    connection->stage_ends_ms = at_ms;
+    ring_by(connection, at_ms);
+}
+
+static void lose_void(struct redis_connection *connection)
+{
+    bool lapsed = has_lapsed(connection);
+
+    lose(connection, GUARD_REDIS_DOWN,
+         lapsed ? "no majority of the Sentinels has confirmed this master for too long (strict)"
+                : "another master was confirmed");
+    if (!lapsed && connection->config.place->watched)
+        rest_less(connection);
 }
 
 static void lose_late(struct redis_connection *connection, const char *what, uint32_t limit_ms)
@@ -417,15 +461,15 @@ static void beat_if_due(struct redis_connection *connection)
     enum redis_beat due = REDIS_BEAT_NONE;
 
     if (is_void(connection))
-        lose(connection, GUARD_REDIS_DOWN, "another master was confirmed");
+        lose_void(connection);
     if (connection->stage == STAGE_UP && redis_fence_redials(&connection->greeting.fence, now_ms()))
         lose(connection, GUARD_REDIS_FENCED, fenced_text);
     if (connection->stage != STAGE_UP)
         return;
     due = redis_fence_beat(&connection->greeting.fence, now_ms());
-    if (connection->config.channel == NULL && due == REDIS_BEAT_WRITE && needs_write(connection))
+    if (is_for_commands(connection) && due == REDIS_BEAT_WRITE && needs_write(connection))
         queue_write(connection);
-    else if (connection->config.channel == NULL && due == REDIS_BEAT_ROLE)
+    else if (is_for_commands(connection) && due == REDIS_BEAT_ROLE)
         queue_role(connection);
     ring_by(connection, redis_fence_next_ms(&connection->greeting.fence));
 }
@@ -451,12 +495,65 @@ static void came_up(struct redis_connection *connection)
     tell_up(connection);
 }
 
+/* ROLE has said that it is the master; whoever is asked now knows of a failover that is over. */
+static void confirm_master(struct redis_connection *connection)
+{
+    if (!redis_place_ask(connection->config.place, &connection->member)) {
+        came_up(connection);
+        return;
+    }
+    move_on(connection, STAGE_CONFIRMING);
+    connection->stage_ends_ms = now_ms() + connection->config.connect_limit_ms;
+    ring_by(connection, connection->stage_ends_ms);
+}
+
+static void lose_unconfirmed(struct redis_connection *connection)
+{
+    char why[REDIS_WHY_SIZE], text[REDIS_WHY_SIZE];
+    enum guard_redis_state state = redis_place_why(connection->config.place, why);
+
+    snprintf(text, sizeof text, "not confirmed: %.*s", REDIS_WHY_SIZE - 20, why);
+    lose(connection, state, text);
+}
+
+static void take_word(struct redis_connection *connection)
+{
+    switch (redis_place_answer(connection->config.place, &connection->member, &connection->reign_seen)) {
+    case REDIS_ASK_NONE:
+    case REDIS_ASK_WAITS:
+    case REDIS_ASK_UNDER_WAY:
+        break;
+    case REDIS_ASK_YES:
+        came_up(connection);
+        break;
+    case REDIS_ASK_NO:
+        lose_unconfirmed(connection);
+        break;
+    }
+}
+
+static void on_place_changed(void *context)
+{
+    struct redis_connection *connection = context;
+    bool moved = redis_place_has_moved(connection->config.place, &connection->member);
+
+    if (is_void(connection)) {
+        lose_void(connection);
+    } else if (connection->stage == STAGE_CONFIRMING && !moved) {
+        take_word(connection);
+    } else if (connection->stage != STAGE_UP && connection->stage != STAGE_CLOSED) {
+        if (connection->stage != STAGE_RESTING && moved)
+            lose(connection, GUARD_REDIS_DOWN, "the Sentinels name another master");
+        rest_less(connection);
+    }
+}
+
 /* A server that was stopped and goes on has not heard yet of what happened meanwhile. A subscriber has nothing to
  * answer. */
 static void greeted(struct redis_connection *connection)
 {
-    if (!connection->proves || connection->config.channel != NULL || ++connection->greetings > 1) {
-        came_up(connection);
+    if (!connection->proves || !is_for_commands(connection) || ++connection->greetings > 1) {
+        confirm_master(connection);
         return;
     }
     move_on(connection, STAGE_PROVING);
@@ -631,9 +728,11 @@ static void take_answer(struct redis_connection *connection, const struct redisR
 static void take_reply(struct redis_connection *connection, const struct redisReply *reply)
 {
     if (is_void(connection))
-        lose(connection, GUARD_REDIS_DOWN, "another master was confirmed");
+        lose_void(connection);
     else if (connection->stage == STAGE_GREETING)
         take_greeting(connection, reply);
+    else if (connection->stage == STAGE_CONFIRMING && connection->config.channel != NULL)
+        return; /* a message, before the subscription is told to be up */
     else if (connection->config.channel != NULL)
         take_message(connection, reply);
     else
@@ -699,8 +798,9 @@ static bool write_greeting(struct redis_connection *connection, char why[REDIS_W
 
     if (!redis_login_read(connection->config.login, &login, why))
         return false;
-    struct redis_greeting_terms terms = {connection->config.expected, &login, connection->config.database,
-                                         connection->config.client_name, connection->config.channel};
+    struct redis_greeting_terms terms = {connection->config.expected, &login,
+                                         connection->config.database, connection->config.client_name,
+                                         connection->config.channel,  connection->config.place->watched};
     bool written = redis_reader_open(&connection->reader, connection->config.max_reply_bytes,
                                      connection->config.max_reply_elements) &&
                    redis_greeting_write(&connection->greeting, &terms, &connection->hello);
@@ -734,6 +834,18 @@ static void on_ready(void *context, bool room)
         flush(context);
 }
 
+/* The Sentinels have not named a master. on_place_changed() */
+static void await_place(struct redis_connection *connection)
+{
+    char why[REDIS_WHY_SIZE];
+    enum guard_redis_state state = redis_place_why(connection->config.place, why);
+
+    connection->stage_ends_ms = now_ms() + connection->config.max_backoff_ms;
+    ring_by(connection, connection->stage_ends_ms);
+    if (why[0] != '\0')
+        tell(connection, state, why);
+}
+
 static void reach(struct redis_connection *connection)
 {
     connection->reign_seen = redis_reign_now(connection->reign);
@@ -743,7 +855,12 @@ static void reach(struct redis_connection *connection)
                                          connection->config.connect_limit_ms};
     char why[REDIS_WHY_SIZE];
 
-    redis_place_where(connection->config.place, &endpoint);
+    if (redis_place_has_moved(connection->config.place, &connection->member))
+        connection->proves = false; /* it was another server that did not answer in time */
+    if (!redis_place_where(connection->config.place, &connection->member, &endpoint)) {
+        await_place(connection);
+        return;
+    }
     redis_endpoint_label(&endpoint, connection->label);
     move_on(connection, STAGE_REACHING);
     connection->stage_ends_ms = now_ms() + connection->config.connect_limit_ms;
@@ -791,6 +908,8 @@ static void end_stage(struct redis_connection *connection)
         greet_again(connection);
     else if (connection->stage == STAGE_GREETING)
         lose_late(connection, "login: no answer", connection->config.connect_limit_ms);
+    else if (connection->stage == STAGE_CONFIRMING)
+        lose_late(connection, "Sentinels: no answer", connection->config.connect_limit_ms);
     else
         lose_late(connection, unreached(connection), connection->config.connect_limit_ms);
 }
@@ -881,6 +1000,8 @@ struct redis_connection *connection_open(struct guard_host *host, const struct c
     connection->flusher = (struct host_soon){.run = on_flush, .context = connection, .last = true};
     connection->closer = (struct host_soon){.run = on_close, .context = connection};
     connection->stage = STAGE_RESTING;
+    snprintf(connection->label, sizeof connection->label, "Sentinels"); /* until they have named a master */
+    redis_place_join(config->place, &connection->member, host, on_place_changed, connection);
     ring_by(connection, now_ms());
     return connection;
 }
@@ -894,6 +1015,7 @@ void connection_close(struct redis_connection *connection, void (*closed)(void *
     connection->closed_context = context;
     host_timer_stop(connection->host, &connection->timer);
     host_soon_stop(&connection->flusher);
+    redis_place_leave(connection->config.place, &connection->member);
     host_soon(connection->host, &connection->closer);
     drop_socket(connection);
     redis_pipeline_abandon(&pending);

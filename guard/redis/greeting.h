@@ -6,6 +6,7 @@
  *   subscriber  AUTH  HELLO  CLIENT SETNAME  ROLE  INFO  SUBSCRIBE
  *   any role    AUTH  HELLO  CLIENT SETNAME  (SUBSCRIBE)
  *   once more   ROLE  INFO  GETEX
+ *   a Sentinel  AUTH  HELLO  CLIENT SETNAME  [SUBSCRIBE]
  *
  * AUTH and SELECT are left out where the URL has neither. HELLO, which changes nothing without arguments, says whether
  * this is a server of the kind that the URL is for: alone, a node of a Cluster, or a Sentinel. ROLE keeps away from a replica, which would answer
@@ -43,6 +44,7 @@ struct redis_greeting {
     unsigned database; /* of the URL */
     enum redis_server_kind expected;
     bool is_other; /* the server said that it is of another kind */
+    bool watched;  /* a master that Sentinels have named */
     /* its owner's, set once: */
     bool any_role;
     const char *beat_key;               /* lent; NULL: REDIS_BEAT_KEY */
@@ -62,6 +64,7 @@ struct redis_greeting_terms {
     unsigned database;
     const char *client_name; /* NULL: none */
     const char *channel;     /* NULL: for commands */
+    bool watched;            /* Sentinels have named it */
 };
 
 /* Appends the commands. False: no memory. */

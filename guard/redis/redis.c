@@ -15,7 +15,8 @@ struct redis {
     struct redis_connection *connection; /* owned; NULL: routes */
     struct redis_routes *routes;         /* owned; NULL: connection */
     struct redis_cluster *cluster;       /* lent; NULL: one master */
-    struct redis_place node;             /* of a Cluster, that is subscribed to */
+    struct redis_endpoint node_at;       /* of a Cluster, that is subscribed to */
+    struct redis_place node;             /* likewise */
     bool is_up;                          /* as it was told last */
     uint64_t generation;                 /* under which it was up last */
     bool was_up;                         /* ever */
@@ -46,11 +47,10 @@ static void tell_link(struct redis *redis, bool up)
 /* Another one will do as well. */
 static void leave_node(struct redis *redis)
 {
-    struct redis_endpoint from, to;
+    struct redis_endpoint from = redis->node_at;
 
-    redis_place_where(&redis->node, &from);
-    redis_cluster_choose(redis->cluster, &from, &to);
-    redis_place_move(&redis->node, &to);
+    redis_cluster_choose(redis->cluster, &from, &redis->node_at);
+    redis_place_set(&redis->node, &redis->node_at);
 }
 
 static void on_connection_state(void *context, enum guard_redis_state state, const char *text)
@@ -87,6 +87,7 @@ static struct connection_config connection_terms(const struct redis_config *conf
         .connect_limit_ms = config->connect_limit_ms,
         .backoff_ms = config->backoff_ms,
         .max_backoff_ms = config->max_backoff_ms,
+        .spread_ms = config->spread_ms,
         .max_reply_bytes = config->max_reply_bytes,
         .max_pending_bytes = config->max_pending_bytes,
         .channel = config->channel,

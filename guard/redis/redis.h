@@ -58,7 +58,8 @@ struct redis_config {
     uint32_t limit_ms;               /* of one command, waiting for a connection and redirections included */
     uint32_t connect_limit_ms;       /* DNS, connect, AUTH, SELECT, SCRIPT LOAD; or SUBSCRIBE confirmed */
     uint32_t backoff_ms, max_backoff_ms; /* between attempts, doubling, +-50 % jitter */
-    size_t max_reply_bytes;              /* a larger reply resets the connection; likewise 1024 elements */
+    uint32_t spread_ms;       /* after a change of masters: within this time, by chance; 0: at once */
+    size_t max_reply_bytes;   /* a larger reply resets the connection; likewise 1024 elements */
     size_t max_pending_bytes; /* more unwritten or unanswered command bytes: redis_send() refuses */
     const char *channel;      /* subscriber: its one channel; NULL: for commands; copied */
     const struct redis_script

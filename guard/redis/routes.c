@@ -263,6 +263,7 @@ static bool connect_to(struct route_master *master)
 static struct route_master *open_master(struct redis_routes *routes, unsigned node)
 {
     struct route_master *master = routes->masters[node];
+    struct redis_node named;
 
     if (master != NULL || routes->closing)
         return master != NULL && master->connection != NULL && !routes->closing ? master : NULL;
@@ -275,7 +276,8 @@ static struct route_master *open_master(struct redis_routes *routes, unsigned no
         free(master);
         return NULL;
     }
-    redis_place_where(master->place, &master->at);
+    redis_cluster_node(routes->config.cluster, node, &named);
+    master->at = named.at;
     snprintf(master->beat_key, sizeof master->beat_key, "csg1:{beat}");
     choose_beat_key(master);
     if (!connect_to(master)) {

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* redis/topology.c - see redis/topology.h. */
 #include "topology.h"
+#include "sentinel.h"
 #include <stdio.h>
 #include <stdlib.h>
 
 struct redis_topology {
     struct redis_url url;
     struct redis_tls *tls;         /* owned; NULL: without TLS */
-    struct redis_place place;      /* of the one master */
-    struct redis_cluster *cluster; /* owned; NULL: it is none */
+    struct redis_place place;      /* of ONE and SENTINEL */
+    struct redis_watcher *watcher; /* owned; of SENTINEL */
+    struct redis_cluster *cluster; /* owned; of CLUSTER */
     struct guard_host *host;
     struct host_soon closer;
     void (*closed)(void *context);
@@ -48,8 +50,6 @@ struct redis_topology *redis_topology_open(struct guard_host *host, const struct
                                            const struct redis_topology_hooks *hooks,
                                            struct guard_error *error)
 {
-    if (url->kind == REDIS_SENTINEL)
-        return refuse_topology(error, GUARD_INVALID, "redis+sentinel:// is not built in");
     struct redis_topology *topology = calloc(1, sizeof *topology);
     if (topology == NULL)
         return refuse_topology(error, GUARD_NO_MEMORY, "no memory");
@@ -61,11 +61,14 @@ struct redis_topology *redis_topology_open(struct guard_host *host, const struct
     topology->url = *url;
     topology->host = host;
     topology->closer = (struct host_soon){.run = on_topology_closed, .context = topology};
-    redis_place_init(&topology->place, &url->hosts[0], hooks->ended, hooks->context);
-    if (url->kind != REDIS_CLUSTER)
-        return topology;
-    topology->cluster = redis_cluster_open(host, &topology->url, topology->tls, hooks->ended, hooks->context);
-    if (topology->cluster != NULL)
+    redis_place_init(&topology->place, url->kind == REDIS_ONE ? &url->hosts[0] : NULL, hooks->ended,
+                     hooks->context);
+    if (url->kind == REDIS_SENTINEL)
+        topology->watcher = redis_watcher_open(host, &topology->url, topology->tls, &topology->place);
+    if (url->kind == REDIS_CLUSTER)
+        topology->cluster =
+            redis_cluster_open(host, &topology->url, topology->tls, hooks->ended, hooks->context);
+    if (url->kind == REDIS_ONE || topology->watcher != NULL || topology->cluster != NULL)
         return topology;
     free_topology(topology);
     return refuse_topology(error, GUARD_NO_MEMORY, "no memory");
@@ -77,6 +80,8 @@ void redis_topology_close(struct redis_topology *topology, void (*closed)(void *
     topology->closed_context = context;
     if (topology->cluster != NULL)
         redis_cluster_close(topology->cluster, on_topology_closed, topology);
+    else if (topology->watcher != NULL)
+        redis_watcher_close(topology->watcher, on_topology_closed, topology);
     else
         host_soon(topology->host, &topology->closer);
 }
