@@ -394,7 +394,8 @@ struct guard_config {
  * entry with its wake-up message, which answers the waiters without another round trip. The size is that of the entry:
  * some 130 bytes and the key more than the value. Every process of the namespace hears every message, so a value travels
  * once to each process for every load that another process waits for; waiters look larger values up. With 0 this process
- * neither asks for such messages nor sends any.
+ * neither asks for such messages nor sends any. In a Redis Cluster every node hears every message, too: there the default
+ * stands for 2048.
  */
 
 /*
@@ -645,6 +646,10 @@ struct guard_stats {
         refresh_yielded; /* refreshes that gave their place in the queue to a user, or up after lease_ms */
     uint64_t
         redis_reigns; /* times that another master was found, or none any more: all connections were reset */
+    /* Redis Cluster: commands that did not run because their keys were under way to another master */
+    uint64_t moving;
+    /* confirmed invalidations that were sent again to another master; those that it will not hear of */
+    uint64_t replayed, replay_dropped;
 };
 
 GUARD_API void guard_stats(struct guard *guard, struct guard_stats *out);

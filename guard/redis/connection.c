@@ -132,7 +132,7 @@ static bool is_void(const struct redis_connection *connection)
 /* It speaks to a master, or will. */
 static bool is_for_commands(const struct redis_connection *connection)
 {
-    return connection->config.channel == NULL && !connection->config.of_sentinel;
+    return connection->config.channel == NULL && connection->config.expected != REDIS_SERVER_SENTINEL;
 }
 
 /* ---- telling ---- */
@@ -150,15 +150,27 @@ static void tell(struct redis_connection *connection, enum guard_redis_state sta
         connection->config.hooks.state(connection->config.hooks.context, state, text);
 }
 
+/* "up", what the login lacks, and what is to be known of TLS. */
+static const char *summary(const struct redis_connection *connection, char text[TEXT_SIZE])
+{
+    const char *remark = redis_socket_remark(connection->socket);
+
+    snprintf(text, TEXT_SIZE, "%s%s%s", redis_greeting_summary(&connection->greeting),
+             remark[0] != '\0' ? "; " : "", remark);
+    return text;
+}
+
 /* What it is while it is up: told after everything that may have changed that. */
 static void tell_up(struct redis_connection *connection)
 {
+    char text[TEXT_SIZE];
+
     if (now_ms() < connection->denied_until_ms)
         return; /* end_denial() */
     if (connection->greeting.fence.no_replicas)
         tell(connection, GUARD_REDIS_FENCED, fenced_text);
     else
-        tell(connection, GUARD_REDIS_UP, redis_greeting_summary(&connection->greeting));
+        tell(connection, GUARD_REDIS_UP, summary(connection, text));
 }
 
 /* ---- the timer ---- */
@@ -238,10 +250,10 @@ static void lose_late(struct redis_connection *connection, const char *what, uin
 {
     char why[REDIS_WHY_SIZE];
 
-    snprintf(why, sizeof why, "%s: no answer within %u ms", what, (unsigned)limit_ms);
+    snprintf(why, sizeof why, "%s within %u ms", what, (unsigned)limit_ms);
     count_one(&connection->counters->timeouts);
-    connection->proves =
-        connection->proves || connection->stage == STAGE_GREETING || connection->stage == STAGE_UP;
+    connection->proves = connection->proves || connection->stage != STAGE_REACHING ||
+                         redis_socket_awaits_tls(connection->socket);
     lose(connection, GUARD_REDIS_DOWN, why);
 }
 
@@ -272,7 +284,7 @@ static void write_failed(struct redis_connection *connection, int error)
     while (progress == PROGRESS_MORE);
     if (progress == PROGRESS_LOST)
         return;
-    redis_explain_errno("write", error, why);
+    redis_socket_explain(connection->socket, "write", error, why);
     lose(connection, GUARD_REDIS_DOWN, why);
 }
 
@@ -709,10 +721,9 @@ static void take_reply(struct redis_connection *connection, const struct redisRe
 
 static void read_failed(struct redis_connection *connection, ssize_t got)
 {
-    char why[REDIS_WHY_SIZE] = "closed by the other side";
+    char why[REDIS_WHY_SIZE];
 
-    if (got < 0)
-        redis_explain_errno("read", (int)-got, why);
+    redis_socket_explain(connection->socket, "read", (int)-got, why);
     lose(connection, GUARD_REDIS_DOWN, why);
 }
 
@@ -750,7 +761,7 @@ static enum progress receive(struct redis_connection *connection)
         }
         if (!take_bytes(connection, connection->input, (size_t)got))
             return PROGRESS_LOST;
-        if ((size_t)got < sizeof connection->input)
+        if (redis_socket_is_drained(connection->socket))
             return PROGRESS_DONE;
     }
     return PROGRESS_MORE;
@@ -765,12 +776,9 @@ static bool write_greeting(struct redis_connection *connection, char why[REDIS_W
 
     if (!redis_login_read(connection->config.login, &login, why))
         return false;
-    struct redis_greeting_terms terms = {&login,
-                                         connection->config.database,
-                                         connection->config.client_name,
-                                         connection->config.channel,
-                                         connection->config.of_sentinel,
-                                         connection->config.place->watched};
+    struct redis_greeting_terms terms = {connection->config.expected, &login,
+                                         connection->config.database, connection->config.client_name,
+                                         connection->config.channel,  connection->config.place->watched};
     bool written = redis_reader_open(&connection->reader, connection->config.max_reply_bytes) &&
                    redis_greeting_write(&connection->greeting, &terms, &connection->hello);
     redis_login_clear(&login);
@@ -820,6 +828,8 @@ static void reach(struct redis_connection *connection)
     connection->reign_seen = redis_reign_now(connection->reign);
     struct redis_socket_hooks hooks = {connection, on_reached, on_failed, on_ready};
     struct redis_endpoint endpoint;
+    struct redis_socket_target target = {&endpoint, connection->failures, connection->config.tls,
+                                         connection->config.connect_limit_ms};
     char why[REDIS_WHY_SIZE];
 
     if (redis_place_has_moved(connection->config.place, &connection->member))
@@ -832,7 +842,7 @@ static void reach(struct redis_connection *connection)
     move_on(connection, STAGE_REACHING);
     connection->stage_ends_ms = now_ms() + connection->config.connect_limit_ms;
     ring_by(connection, connection->stage_ends_ms);
-    connection->socket = redis_socket_open(connection->host, &endpoint, connection->failures, &hooks, why);
+    connection->socket = redis_socket_open(connection->host, &target, &hooks, why);
     if (connection->socket == NULL)
         lose(connection, GUARD_REDIS_DOWN, why);
 }
@@ -858,6 +868,15 @@ static void catch_up(struct redis_connection *connection)
             return;
 }
 
+static const char *unreached(const struct redis_connection *connection)
+{
+    if (redis_socket_awaits_dns(connection->socket))
+        return "DNS: no answer";
+    if (redis_socket_awaits_tls(connection->socket))
+        return "TLS: no answer to the handshake";
+    return "connect: no answer";
+}
+
 static void end_stage(struct redis_connection *connection)
 {
     if (connection->stage == STAGE_RESTING)
@@ -865,12 +884,11 @@ static void end_stage(struct redis_connection *connection)
     else if (connection->stage == STAGE_PROVING)
         greet_again(connection);
     else if (connection->stage == STAGE_GREETING)
-        lose_late(connection, "login", connection->config.connect_limit_ms);
+        lose_late(connection, "login: no answer", connection->config.connect_limit_ms);
     else if (connection->stage == STAGE_CONFIRMING)
-        lose_late(connection, "Sentinels", connection->config.connect_limit_ms);
+        lose_late(connection, "Sentinels: no answer", connection->config.connect_limit_ms);
     else
-        lose_late(connection, redis_socket_awaits_dns(connection->socket) ? "DNS" : "connect",
-                  connection->config.connect_limit_ms);
+        lose_late(connection, unreached(connection), connection->config.connect_limit_ms);
 }
 
 /* What has not left yet is simply taken back; what has leaves the connection in doubt. */
@@ -882,7 +900,7 @@ static void end_late_commands(struct redis_connection *connection)
         if (redis_pipeline_take_back(&connection->pipeline, now_ms(), &command))
             redis_command_answer(&command, REDIS_UNSENT, NULL);
         else
-            lose_late(connection, "command", connection->config.limit_ms);
+            lose_late(connection, "command: no answer", connection->config.limit_ms);
     }
 }
 
@@ -994,7 +1012,9 @@ bool connection_may_look_up(const struct redis_connection *connection)
 
 bool connection_is_whole(const struct redis_connection *connection)
 {
-    return connection_is_up(connection) && strcmp(redis_greeting_summary(&connection->greeting), "up") == 0;
+    char text[TEXT_SIZE];
+
+    return connection_is_up(connection) && strcmp(summary(connection, text), "up") == 0;
 }
 
 void connection_reset(struct redis_connection *connection, const char *why)

@@ -53,10 +53,11 @@ struct connection_hooks {
 
 struct connection_config {
     struct redis_place *place;       /* where, and under which reign; lent until the connection is closed */
+    enum redis_server_kind expected; /* another one is refused */
     const struct redis_login *login; /* likewise */
     unsigned database;
+    struct redis_tls *tls;               /* likewise; NULL: without */
     bool fence_by_role;                  /* redis/fence.h */
-    bool of_sentinel;                    /* the other side is a Sentinel: no data, no role, no heartbeat */
     uint32_t limit_ms;                   /* of one command, waiting for the connection included */
     uint32_t connect_limit_ms;           /* DNS, connect, AUTH, SELECT, SCRIPT LOAD; or SUBSCRIBE confirmed */
     uint32_t backoff_ms, max_backoff_ms; /* between attempts, doubling, +-50 % jitter */
@@ -77,14 +78,14 @@ struct connection_config {
 struct redis_connection *connection_open(struct guard_host *host, const struct connection_config *config);
 /* Answers everything pending (UNSENT or UNKNOWN), then frees and calls `closed` once, soon (host.h); from then on it
  * has nothing on the loop. A DNS lookup that is still running cannot be interrupted: it outlives `closed`, touches
- * nothing of the connection or the loop, and frees itself when it returns (redis/resolve.h says how many there may
+ * nothing of the connection or the loop, and frees itself when it returns (base/resolve.h says how many there may
  * be). */
 void connection_close(struct redis_connection *connection, void (*closed)(void *context), void *context);
 
 bool connection_is_up(const struct redis_connection *connection);
 /* Up, and as far as is known at the master: connection_send_get() is worth while. */
 bool connection_may_look_up(const struct redis_connection *connection);
-/* Up, and its login may do all that is of use; what it may not is in the text of its state. */
+/* Up, its login may do all that is of use, and the server is verified; what is not so is in the text of its state. */
 bool connection_is_whole(const struct redis_connection *connection);
 
 /* A number that moves on when commands are written: what was sent under the present one has not left yet. */

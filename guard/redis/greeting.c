@@ -31,6 +31,41 @@ static bool accept_ok(struct redis_greeting *greeting, const struct redis_greeti
     return false;
 }
 
+/* How HELLO calls them, and what the URL must begin with. */
+static const struct {
+    const char *mode, *is, *scheme;
+} server_kinds[] = {
+    [REDIS_SERVER_ALONE] = {"standalone", "a single Redis", "redis://"},
+    [REDIS_SERVER_NODE] = {"cluster", "a node of a Redis Cluster", "redis+cluster://"},
+    [REDIS_SERVER_SENTINEL] = {"sentinel", "a Sentinel", "redis+sentinel://"},
+};
+
+/* name, value, name, value ... */
+static const struct redisReply *field_of(const struct redisReply *fields, const char *name)
+{
+    for (size_t i = 0; fields->type == REDIS_REPLY_ARRAY && i + 1 < fields->elements; i += 2)
+        if (redis_reply_is(fields->element[i], name))
+            return fields->element[i + 1];
+    return NULL;
+}
+
+/* One that does not say what it is, or is something else altogether, is taken for what it should be. */
+static bool accept_kind(struct redis_greeting *greeting, const struct redis_greeting_step *step,
+                        const struct redisReply *reply, char why[REDIS_WHY_SIZE])
+{
+    const struct redisReply *mode = field_of(reply, "mode");
+
+    (void)step;
+    for (size_t i = 0; mode != NULL && i < sizeof server_kinds / sizeof server_kinds[0]; i++)
+        if (i != greeting->expected && redis_reply_is(mode, server_kinds[i].mode)) {
+            snprintf(why, REDIS_WHY_SIZE, "this is %s: the URL must begin with %s (rediss... over TLS)",
+                     server_kinds[i].is, server_kinds[i].scheme);
+            greeting->is_other = true;
+            return false;
+        }
+    return true;
+}
+
 bool redis_is_master(const struct redisReply *role)
 {
     return role->type == REDIS_REPLY_ARRAY && role->elements > 0 &&
@@ -108,27 +143,12 @@ static bool accept_subscribed(struct redis_greeting *greeting, const struct redi
     return false;
 }
 
-/* HELLO: "mode", "sentinel" among others. */
-static bool accept_sentinel(struct redis_greeting *greeting, const struct redis_greeting_step *step,
-                            const struct redisReply *reply, char why[REDIS_WHY_SIZE])
-{
-    size_t elements = reply->type == REDIS_REPLY_ARRAY ? reply->elements : 0;
-
-    (void)greeting, (void)step;
-    for (size_t i = 0; i + 1 < elements; i += 2)
-        if (redis_reply_is(reply->element[i], "mode") && redis_reply_is(reply->element[i + 1], "sentinel"))
-            return true;
-    snprintf(why, REDIS_WHY_SIZE,
-             "a Redis with data, not a Sentinel: name the Sentinels in the URL, or use redis://HOST");
-    return false;
-}
-
 static const struct redis_greeting_rule rule_auth = {"AUTH", true, true, accept_ok};
+static const struct redis_greeting_rule rule_kind = {"HELLO", false, false, accept_kind};
 static const struct redis_greeting_rule rule_select = {"SELECT", true, false, accept_ok};
 static const struct redis_greeting_rule rule_name = {"CLIENT SETNAME", false, false, accept_ok};
 static const struct redis_greeting_rule rule_role = {"ROLE", false, false, accept_master};
 static const struct redis_greeting_rule rule_reign = {"INFO", false, false, accept_reign};
-static const struct redis_greeting_rule rule_mode = {"HELLO", false, false, accept_sentinel};
 static const struct redis_greeting_rule rule_fence = {"GETEX", false, false, accept_fence};
 static const struct redis_greeting_rule rule_script = {"SCRIPT LOAD", false, false, accept_digest};
 static const struct redis_greeting_rule rule_subscribe = {"SUBSCRIBE", true, false, accept_subscribed};
@@ -188,6 +208,7 @@ static bool ask_scripts(struct redis_greeting *greeting, struct redis_buffer *ou
 static void begin(struct redis_greeting *greeting)
 {
     greeting->asked = greeting->answered = 0;
+    greeting->is_other = false;
     greeting->reign[0] = '\0';
     redis_fence_begin(&greeting->fence);
 }
@@ -214,14 +235,16 @@ bool redis_greeting_write(struct redis_greeting *greeting, const struct redis_gr
                           struct redis_buffer *out)
 {
     const char *channel = terms->channel;
+    bool of_sentinel = terms->expected == REDIS_SERVER_SENTINEL;
     char database[16];
 
     begin(greeting);
     greeting->database = terms->database;
-    greeting->of_sentinel = terms->of_sentinel;
+    greeting->expected = terms->expected;
     greeting->watched = terms->watched;
     snprintf(database, sizeof database, "%u", terms->database);
-    if (!ask_login(greeting, terms->login, out))
+    if (!ask_login(greeting, terms->login, out) ||
+        !ask_redis(greeting, out, &rule_kind, question("HELLO", NULL, NULL)))
         return false;
     if (channel == NULL && terms->database != 0 &&
         !ask_redis(greeting, out, &rule_select, question("SELECT", database, NULL)))
@@ -229,12 +252,11 @@ bool redis_greeting_write(struct redis_greeting *greeting, const struct redis_gr
     if (terms->client_name != NULL &&
         !ask_redis(greeting, out, &rule_name, question("CLIENT", "SETNAME", terms->client_name)))
         return false;
-    if (!(terms->of_sentinel ? ask_redis(greeting, out, &rule_mode, question("HELLO", NULL, NULL))
-                             : ask_whose(greeting, out)))
+    if (!of_sentinel && !ask_whose(greeting, out))
         return false;
     if (channel != NULL)
         return ask_redis(greeting, out, &rule_subscribe, question("SUBSCRIBE", channel, NULL));
-    return terms->of_sentinel || (ask_fence(greeting, out) && ask_scripts(greeting, out));
+    return of_sentinel || (ask_fence(greeting, out) && ask_scripts(greeting, out));
 }
 
 /* ---- judging ---- */
@@ -253,7 +275,7 @@ static bool is_no_login(const struct redisReply *reply)
 /* There are two in the URL of Sentinels. */
 static const char *login_asked(const struct redis_greeting *greeting)
 {
-    if (greeting->of_sentinel)
+    if (greeting->expected == REDIS_SERVER_SENTINEL)
         return " of a Sentinel (sentinel_username, sentinel_password)";
     return greeting->watched ? " of the master (user and password before the @)" : "";
 }
@@ -278,6 +300,8 @@ static enum redis_verdict judge_error(struct redis_greeting *greeting, const str
 {
     enum redis_error_class class = redis_error_classify(reply->str, reply->len);
 
+    if (step->rule == &rule_kind)
+        return REDIS_GREETING_GOES_ON; /* what is wrong with the login, the next answer tells */
     if (is_no_login(reply))
         return REDIS_GREETING_DENIED;
     switch (class) {
@@ -311,7 +335,7 @@ const char *redis_greeting_summary(const struct redis_greeting *greeting)
         return "up; GETEX and ROLE are refused: no value is read but by scripts (allow +getex +role)";
     if (greeting->fence.no_getex)
         return "up; GETEX is refused: each value that is read costs a ROLE (allow +getex)";
-    if (greeting->reign[0] == '\0' && !greeting->of_sentinel)
+    if (greeting->reign[0] == '\0' && greeting->expected != REDIS_SERVER_SENTINEL)
         return "up; INFO is refused: each connection finds out for itself that there is a new master (allow "
                "+info)";
     return "up";
@@ -330,9 +354,9 @@ enum redis_verdict redis_greeting_read(struct redis_greeting *greeting, const st
             return verdict;
         }
     } else if (!step->rule->accept(greeting, step, reply, why)) {
-        if (step->rule == &rule_mode || (step->rule == &rule_role && is_sentinel(reply)))
-            return REDIS_GREETING_DENIED;
         bool replica = step->rule == &rule_role && is_replica(reply);
+        if (greeting->is_other || (step->rule == &rule_role && is_sentinel(reply)))
+            return REDIS_GREETING_DENIED;
         return replica ? REDIS_GREETING_REPLICA : REDIS_GREETING_FAILED;
     }
     greeting->answered++;

@@ -40,6 +40,7 @@ struct sentinel {
 struct redis_watcher {
     struct guard_host *host;
     const struct redis_url *url; /* lent */
+    struct redis_tls *tls;       /* lent; NULL: without */
     struct redis_place *place;   /* lent */
     struct host_wake wake;
     struct host_timer timer;
@@ -332,7 +333,8 @@ static struct redis_connection *connect_sentinel(struct sentinel *sentinel, cons
     struct connection_config config = {
         .place = &sentinel->place,
         .login = &watcher->url->sentinel_login,
-        .of_sentinel = true,
+        .expected = REDIS_SERVER_SENTINEL,
+        .tls = watcher->tls,
         .limit_ms = SENTINEL_LIMIT_MS,
         .connect_limit_ms = SENTINEL_CONNECT_LIMIT_MS,
         .backoff_ms = SENTINEL_BACKOFF_MS,
@@ -397,12 +399,13 @@ static void watcher_part_closed(void *context)
 }
 
 struct redis_watcher *redis_watcher_open(struct guard_host *host, const struct redis_url *url,
-                                         struct redis_place *place)
+                                         struct redis_tls *tls, struct redis_place *place)
 {
     struct redis_watcher *watcher = calloc(1, sizeof *watcher);
 
     if (watcher == NULL)
         return NULL;
+    watcher->tls = tls;
     watcher->host = host;
     watcher->url = url;
     watcher->place = place;

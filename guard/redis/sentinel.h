@@ -31,7 +31,7 @@ struct redis_watcher;
 
 /* url: of kind REDIS_SENTINEL; lent like the place until it is closed. NULL: no memory. */
 struct redis_watcher *redis_watcher_open(struct guard_host *host, const struct redis_url *url,
-                                         struct redis_place *place);
+                                         struct redis_tls *tls, struct redis_place *place);
 /* Calls `closed` once, soon. */
 void redis_watcher_close(struct redis_watcher *watcher, void (*closed)(void *context), void *context);
 

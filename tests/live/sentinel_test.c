@@ -439,14 +439,14 @@ TEST(servers_with_data_are_not_taken_for_sentinels)
     char url[256];
     uint16_t ports[] = {fleet.node[0].port, fleet.node[1].port};
     write_url(url, sizeof url, MASTER_PASSWORD, MASTER_PASSWORD, STACK_SENTINEL_NAME, ports, 2);
-    expect_told(url, GUARD_REDIS_DENIED, "a Redis with data, not a Sentinel: name the Sentinels in the URL");
+    expect_told(url, GUARD_REDIS_DENIED, "this is a single Redis: the URL must begin with redis://");
 }
 
 TEST(a_sentinel_is_not_taken_for_a_server_with_data)
 {
     char url[256];
     snprintf(url, sizeof url, "redis://:" WATCH_PASSWORD "@127.0.0.1:%u", (unsigned)fleet.sentinel[0].port);
-    expect_told(url, GUARD_REDIS_DENIED, "a Sentinel, not a Redis with data: use redis+sentinel://");
+    expect_told(url, GUARD_REDIS_DENIED, "this is a Sentinel: the URL must begin with redis+sentinel://");
 }
 
 TEST(where_no_sentinel_is_one_of_them_is_named)
