@@ -124,7 +124,9 @@ void flight_close(struct flight *flight);
 
 void flight_move(struct flight *flight, enum flight_state state);
 void flight_end(struct flight *flight);
-uint64_t flight_next_op(struct flight *flight);
+uint64_t flight_next_op(struct flight *flight, unsigned shard);
+/* For a command that does not ask the breaker. */
+uint64_t flight_next_op_at_owner(struct flight *flight);
 struct core_action flight_action(const struct flight *flight, enum core_action_kind kind);
 /* The last token may hold the lease, or get it later: the next acquire names it, so that the script removes it. */
 void flight_keep_token(struct flight *flight);

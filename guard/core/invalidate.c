@@ -9,9 +9,17 @@ enum {
     INVALIDATE_MOST_MS = 500,
 };
 
+unsigned invalidation_shard(const struct core *core, bool of_tag, const struct core_key *key)
+{
+    if (of_tag)
+        return core_shard_of(core, TAGS_KEY, sizeof TAGS_KEY - 1);
+    return core_shard_of(core, key->encoded, key->encoded_bytes);
+}
+
 static void send_invalidation(struct core *core, struct core_invalidation *invalidation)
 {
-    invalidation->op = invalidation->id << CORE_OP_BITS | ++invalidation->attempts;
+    unsigned shard = invalidation_shard(core, invalidation->of_tag, &invalidation->key);
+    invalidation->op = core_op(invalidation->id, shard, ++invalidation->attempts);
     core_emit(core, &(struct core_action){.kind = CORE_INVALIDATE,
                                           .op = invalidation->op,
                                           .key = invalidation->key,

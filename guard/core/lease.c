@@ -262,7 +262,7 @@ static void lease_send_fill(struct flight *flight)
 {
     struct core_action action = flight_action(flight, flight->unchanged ? CORE_TOUCH : CORE_FILL);
     action.wanted = flight->previous_filler;
-    action.op = flight->op = flight_next_op(flight);
+    action.op = flight->op = flight_next_op_at_owner(flight);
     action.value = flight->value;
     action.absent = flight->absent;
     action.born = flight->born;
@@ -383,7 +383,7 @@ static void lease_send_renew(struct flight *flight)
 {
     struct core *core = flight->core;
     struct core_action action = flight_action(flight, CORE_RENEW);
-    action.op = flight->renew_op = flight_next_op(flight);
+    action.op = flight->renew_op = flight_next_op_at_owner(flight);
     flight->renew_sent_us = core->now_us;
     flight->renew_at_us = core->now_us + us(flight->policy->lease_ms) / 3;
     core_emit(core, &action);
@@ -445,7 +445,7 @@ static void lease_send_release(struct flight *flight)
 {
     struct core_action action = flight_action(flight, CORE_RELEASE);
     action.token = flight->prev_token; /* flight->token may be a new one before this is sent */
-    action.op = flight->op = flight_next_op(flight);
+    action.op = flight->op = flight_next_op_at_owner(flight);
     action.failure = flight->failure;
     action.too_big = flight->too_big;
     action.failure_ms = flight->failure_ms;

@@ -96,7 +96,7 @@ void permits_alarm(struct core *core, struct permit *permit);
 void permits_poll(struct core *core);
 /* Messages may have been lost. */
 void permits_resync(struct core *core);
-/* Redis can be spoken to again, and may have forgotten what is out. */
-void permits_linked(struct core *core);
+/* The master of this shard can be spoken to again, and may have forgotten what is out. */
+void permits_linked(struct core *core, unsigned shard);
 
 #endif
