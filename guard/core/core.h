@@ -180,8 +180,8 @@ enum core_action_kind {
     CORE_RENEW,   /* script renew: key, token, lease_ms */
     CORE_FILL,    /* script fill: key, token, value, absent, load_us, fresh_ms, stale_ms, born */
     CORE_TOUCH,   /* script touch: as FILL, with the value that wanted stands for */
-    CORE_RELEASE,    /* script release: key, token, failure and failure_ms (0: none), too_big */
-    CORE_INVALIDATE, /* script invalidate, hard: key (encoded); of_tag: script tag_invalidate; or by_delete */
+    CORE_RELEASE,        /* script release: key, token, failure and failure_ms (0: none), too_big */
+    CORE_INVALIDATE,     /* script invalidate, hard: key.encoded; of_tag: tag_invalidate; by_delete */
     CORE_PERMIT_ACQUIRE, /* script permit_acquire: token, waiter, background, more */
     CORE_PERMIT_RENEW,   /* script permit_renew: token */
     CORE_PERMIT_RELEASE, /* script permit_release: token ("": leaves the queue), waiter */

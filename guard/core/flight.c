@@ -39,6 +39,9 @@
  * Tags       An invalidation of a tag voids no lease. The fill of a value with tags answers the waiters that came after
  *            its query only if no tag had been invalidated when it was sent. An entry found older than one of its tags
  *            is replaced like a damaged one.
+ * Moving     While the keys go to another master nothing can be looked up or stored, though hits are answered. A flight
+ *            loads without a lease then. What was loaded before under a lease is stored once that can be done, unless
+ *            a waiter needs more than that.
  * Wake-up    A hint. One that overtakes the BUSY reply on the other connection is latched. The capped poll is
  *            what guarantees progress when messages are lost or a holder dies.
  * Push       A wake-up may bring what was filled, which spares the lookup. It answers only a flight that waits, whose
@@ -86,6 +89,8 @@ void flight_move(struct flight *flight, enum flight_state state)
     assert((LEGAL[flight->state] & (1u << state)) != 0);
     loads_count_acquire(flight, state == FLIGHT_ACQUIRING);
     flight->state = state;
+    flight->movings = 0;
+    flight->send_again_us = 0;
     alarm_unset(&flight->core->alarms, &flight->alarm);
 }
 
@@ -661,8 +666,8 @@ void flight_close(struct flight *flight)
         loads_dequeue(flight);
     } else if (flight->state == FLIGHT_LOADING) {
         loads_abandon(flight);
-    } else {
-        return;
+    } else if (flight->send_again_us == 0) {
+        return; /* its command is under way */
     }
     if (flight->state != FLIGHT_ENDED)
         lease_drop(flight);

@@ -95,7 +95,10 @@ struct flight {
     bool unchanged; /* the value is the previous one */
     uint64_t load_us;
     uint32_t fresh_ms;
-    uint32_t stores;            /* attempts of the fill or release */
+    uint32_t stores;            /* attempts of the fill or release, but for those that met moving keys */
+    uint32_t movings;           /* those */
+    uint64_t send_again_us;     /* after one: when it is sent again; 0: it is under way */
+    bool fill_told;             /* the result was answered while its fill goes on */
     enum guard_failure failure; /* RELEASING, COOLING */
     bool too_big;
     uint32_t failure_ms;

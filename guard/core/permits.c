@@ -337,8 +337,8 @@ static void permit_acquire_replied(struct core *core, struct permit *permit, con
         permit_granted(core, permit, clamp_count(reply->code - 1, core->config.load_workers));
     else if (reply->kind == REPLY_CODE)
         permit_refused(core, permit, clamp_count(-1 - reply->code, core->config.permit_ms));
-    else if (reply->kind == REPLY_REFUSED || permit->attempts >= PERMIT_ATTEMPTS_MAX || core->closed ||
-             !permits_apply(core))
+    else if (reply->kind == REPLY_REFUSED || reply->kind == REPLY_MOVING ||
+             permit->attempts >= PERMIT_ATTEMPTS_MAX || core->closed || !permits_apply(core))
         start_without_permit(core, permit);
     else
         repeat_permit_request(core, permit);

@@ -22,8 +22,8 @@
  *            scripts/permit_acquire.lua explains; once its release was sent it is not used again.
  * Lost       A permit that could not be renewed in time, or that Redis no longer knows, is counted, and its query runs
  *            on. Renewals go on, so that what runs is counted in the fleet again.
- * Without    Redis away, the breaker open, or Redis refusing the script: loads start without, load_workers at a time
- *            (permit_spared).
+ * Without    Redis away, the breaker open, the permits moving to another master, or Redis refusing the script: loads
+ *            start without, load_workers at a time (permit_spared).
  */
 #ifndef GUARD_PERMITS_H
 #define GUARD_PERMITS_H
