@@ -37,6 +37,18 @@ const char *const mutant_names[MUTANTS] = {
     [MUTANT_PUSH_UNCHECKED] = "push-unchecked",
     [MUTANT_LOOKUP_UNFENCED] = "lookup-unfenced",
     [MUTANT_ACQUIRE_UNFENCED] = "acquire-unfenced",
+    [MUTANT_CLOCK_COUNTS_ON] = "clock-counts-on",
+    [MUTANT_CLOCK_LEAPS_AGAIN] = "clock-leaps-again",
+    [MUTANT_EPOCHS_UNFENCED] = "epochs-unfenced",
+};
+
+#define OF_SHARDS(mutant) [1 + (mutant)-MUTANTS_OF_ONE]
+
+const char *const shard_mutant_names[1 + MUTANTS - MUTANTS_OF_ONE] = {
+    "none",
+    OF_SHARDS(MUTANT_CLOCK_COUNTS_ON) = "clock-counts-on",
+    OF_SHARDS(MUTANT_CLOCK_LEAPS_AGAIN) = "clock-leaps-again",
+    OF_SHARDS(MUTANT_EPOCHS_UNFENCED) = "epochs-unfenced",
 };
 
 const char *const seen_names[SEENS] = {
@@ -67,6 +79,8 @@ const char *const seen_names[SEENS] = {
     [SEEN_SHED] = "gets shed that were asked for alone",
     [SEEN_SHED_TOGETHER] = "gets shed that were asked for together",
     [SEEN_FENCED] = "refused by a former master",
+    [SEEN_LEAPS] = "leaps of the tags' clock",
+    [SEEN_TAGS_LOST] = "lost with the tags' master",
 };
 
 const char *const fault_names[FAULTS] = {
