@@ -84,8 +84,9 @@ enum fault {
         FAULTS_DRAWN,    /* what Redis knows of a tag is evicted; these two only where there are tags */
     FAULT_CLOCK_GONE,    /* the clock of the tags is */
     FAULT_REDIS_DEMOTED, /* another is the master; connections stay at a replica that hears nothing */
-    FAULTS_OF_ONE,       /* those above happen with one master, these only with several */
-    FAULTS = FAULTS_OF_ONE,
+    FAULTS_OF_ONE, /* those above happen with one master, these only with several */
+    FAULT_SLOT_MOVES = FAULTS_OF_ONE, /* a key goes to another master; meanwhile few scripts run */
+    FAULTS,
 };
 
 extern const char *const fault_names[FAULTS];
@@ -130,6 +131,8 @@ enum mutant {
     MUTANT_CLOCK_COUNTS_ON = MUTANTS_OF_ONE, /* under another reign, from where its replica was */
     MUTANT_CLOCK_LEAPS_AGAIN,                /* by a fixed span: a second leap meets the first */
     MUTANT_EPOCHS_UNFENCED, /* the epochs of tags are read with MGET, which a replica answers */
+    MUTANT_REDIRECT_NEW_TOKEN, /* a redirected acquire has another token, and no prev */
+    MUTANT_DELETE_VALUE_FIRST, /* where no script runs, the lease goes last */
     MUTANTS,
 };
 
@@ -169,7 +172,10 @@ enum seen {
     SEEN_FENCED,               /* lookups and commands that a former master has refused */
     SEENS_OF_ONE,              /* those above with one master, these only with several */
     SEEN_LEAPS = SEENS_OF_ONE, /* of the clock of the tags */
-    SEEN_TAGS_LOST,            /* floors lowered by a failover of the tags */
+    SEEN_TAGS_LOST, /* floors lowered by a failover of the tags */
+    SEEN_REDIRECTED,
+    SEEN_MOVING,  /* commands that did not run for it */
+    SEEN_DELETED, /* invalidations without the script */
     SEENS,
 };
 
@@ -303,6 +309,8 @@ struct redis_model {
     int64_t clock_offset_ms;
     bool oom, readonly;
     struct server_model server[SIM_SHARDS];
+    uint32_t home[SIM_KEYS]; /* the shard of each key */
+    bool moving[SIM_KEYS];   /* from there to the other one */
     enum mutant mutant;
     uint32_t max_lease_ms, max_value_ms;
 };
@@ -335,6 +343,8 @@ struct command;
 struct sim;
 
 void redis_execute(struct sim *sim, const struct command *command, struct redis_answer *out);
+/* Half of an invalidation by deletion: of the value, or of the lease. */
+void redis_delete(struct sim *sim, struct command *command, bool value);
 /* The same, or what goes beside it, at the former master: a replica, which the world no longer looks at. */
 void redis_execute_at_former(struct sim *sim, struct command *command, bool companion);
 /* Drops what has expired. */
@@ -398,6 +408,7 @@ struct lookup_model {
     bool at_former; /* sent over a connection to a former master */
     bool tags_at_former;
     bool refused;               /* which said so */
+    uint32_t shard, redirections;
     uint32_t epoch, tags_epoch; /* of the Redis that answered; of that which has the tags */
 };
 
@@ -435,6 +446,9 @@ struct command {
     char waiter[TOKEN_UUID_BYTES + 1];
     struct redis_answer answer;
     bool executed, answered, dropped, granted;
+    uint32_t redirections;
+    bool apart;       /* what goes beside it goes to another master */
+    bool half, moved; /* by_delete: one of two is gone; it was told that its keys are moving */
     bool at_former;   /* sent over a connection to a former master */
     uint32_t version; /* of the row when it was sent */
     uint64_t sent_us, limit_us;
@@ -469,6 +483,7 @@ struct process {
     uint64_t clock_offset_us, tick_us, stalled_until_us;
     uint64_t since_us; /* the world's clock: its start */
     struct link_model link[SIM_SHARDS];
+    uint32_t map[SIM_KEYS]; /* where it believes the keys to be */
     /* the subscription */
     bool subscribed;
     uint32_t subscription;  /* how often it was */

@@ -251,9 +251,27 @@ static void befall(struct sim *sim, enum fault fault)
     case FAULT_CLOCK_GONE:
     case FAULT_REDIS_DEMOTED:
     case FAULT_MESSAGE_LATE:
+    case FAULT_SLOT_MOVES:
     case FAULTS:
         break;
     }
+}
+
+static void move_slot(struct sim *sim)
+{
+    uint32_t key = some_key(sim);
+    if (sim->redis.moving[key] || !sim_fault(sim, FAULT_SLOT_MOVES, 4))
+        return;
+    sim->redis.moving[key] = true;
+    sim_trace(sim, "    *** k%u goes to another master", key);
+    recover_after(sim, FAULT_SLOT_MOVES, key, 1, 600);
+}
+
+static void slot_arrives(struct sim *sim, uint32_t key)
+{
+    sim->redis.moving[key] = false;
+    sim->redis.home[key] = 1 - sim->redis.home[key];
+    sim->redis.replica[key] = sim->redis.slot[key];
 }
 
 /* Beside what else goes wrong. */
@@ -270,6 +288,8 @@ void fault_next(struct sim *sim)
 {
     if (sim->params.tagged)
         lose_tags(sim);
+    if (sim->params.enabled[FAULT_SLOT_MOVES])
+        move_slot(sim);
     if (sim_fault(sim, FAULT_REDIS_DEMOTED, 8))
         demote(sim, some_shard(sim));
     enum fault fault = (enum fault)(FIRST_DISASTER + sim_between(sim, 0, DISASTERS - 1));
@@ -279,10 +299,14 @@ void fault_next(struct sim *sim)
     befall(sim, fault);
 }
 
+/* Of a shard; of a slot that moves, the key. */
 void fault_recover(struct sim *sim, enum fault fault, uint32_t shard)
 {
     sim_trace(sim, "    *** end of: %s", fault_names[fault]);
-    *state_of(sim, fault, shard) = false;
+    if (fault == FAULT_SLOT_MOVES)
+        slot_arrives(sim, shard);
+    else
+        *state_of(sim, fault, shard) = false;
 }
 
 void fault_heal(struct sim *sim)
@@ -290,6 +314,7 @@ void fault_heal(struct sim *sim)
     sim->redis.oom = sim->redis.readonly = false;
     for (uint32_t shard = 0; shard < sim->params.shards; shard++)
         sim->redis.server[shard].down = sim->redis.server[shard].hung = false;
+    memset(sim->redis.moving, 0, sizeof sim->redis.moving);
     for (int fault = 0; fault < FAULTS; fault++)
         sim->params.enabled[fault] = false;
 }

@@ -32,14 +32,14 @@ bool lookup_send(struct sim *sim, struct process *process, uint32_t index)
     struct request *request = &sim->request[index];
     struct lookup_model *lookup = &sim->lookup[index];
     struct core_key key = process_key(request->key);
-    uint32_t shard = shard_of_key(sim, request->key);
+    uint32_t shard = process->map[request->key];
     bool has_links = process->link[shard].up && (!sim->params.tagged || process->link[shard_of_tags(sim)].up);
     if (!has_links || request->deadline_us - request->start_us < (uint64_t)sim->params.redis_limit_ms * 1000)
         return false;
     request->looking = true;
     process->looking++;
-    *lookup = (struct lookup_model){.sent_us = sim->course.now_us,
-                                    .at_former = process->link[shard].loop_at_former};
+    *lookup = (struct lookup_model){
+        .sent_us = sim->course.now_us, .shard = shard, .at_former = process->link[shard].loop_at_former};
     lookup->tags_at_former = sim->params.tagged && process->link[shard_of_tags(sim)].loop_at_former;
     lookup->near = near_look_up(process->near, key.encoded, key.encoded_bytes, process_now_us(process));
     sim_trace(sim, "p%u  look up k%u for #%u", process->index, request->key, index);
@@ -55,12 +55,34 @@ bool lookup_send(struct sim *sim, struct process *process, uint32_t index)
 
 static bool is_away(struct sim *sim, uint32_t index)
 {
-    const struct server_model *server = &sim->redis.server[shard_of_key(sim, sim->request[index].key)];
+    const struct server_model *server = &sim->redis.server[sim->lookup[index].shard];
     const struct server_model *tags = sim->params.tagged ? &sim->redis.server[shard_of_tags(sim)] : server;
     bool away = server->hung || server->down || tags->hung || tags->down;
     if (away)
         answer_at(sim, index, 0, false);
     return away || !sim->request[index].looking;
+}
+
+/* True: both halves are asked again, at the master that has the key. */
+static bool is_redirected(struct sim *sim, uint32_t index)
+{
+    enum { REDIRECTIONS = 5 };
+    struct lookup_model *lookup = &sim->lookup[index];
+    const struct request *request = &sim->request[index];
+    uint32_t home = sim->redis.home[request->key];
+    if (home == lookup->shard || lookup->at_former)
+        return false;
+    struct process *process = &sim->process[request->process];
+    const struct link_model *link = &process->link[process->map[request->key] = home];
+    lookup->shard = home;
+    lookup->at_former = link->loop_at_former;
+    sim->seen[SEEN_REDIRECTED]++;
+    if (!link->up || ++lookup->redirections > REDIRECTIONS || sim_fault(sim, FAULT_COMMAND_LOST, 20))
+        answer_at(sim, index, 0, false);
+    else
+        sim_at(sim, sim->course.now_us + 2 * net_latency(sim),
+               (struct event){.kind = EVENT_LOOKUP_PTTL, .subject = index});
+    return true;
 }
 
 /* At a former master what has expired there is not looked for. */
@@ -74,9 +96,9 @@ void lookup_pttl(struct sim *sim, uint32_t index)
 {
     enum { BETWEEN_US = 100 };
     uint32_t key = sim->request[index].key;
-    const struct stored_value *entry = entry_of(sim, index);
-    if (is_away(sim, index))
+    if (is_away(sim, index) || is_redirected(sim, index))
         return;
+    const struct stored_value *entry = entry_of(sim, index);
     redis_expire(sim, key);
     sim->lookup[index].pttl_ms = entry->there ? entry->expires_ms - redis_now_ms(sim) : -2;
     sim->lookup[index].asked = sim->params.tagged && sim_one_in(sim, 2);
@@ -110,7 +132,7 @@ void lookup_get(struct sim *sim, uint32_t index)
 {
     struct lookup_model *lookup = &sim->lookup[index];
     uint32_t key = sim->request[index].key;
-    if (is_away(sim, index))
+    if (is_away(sim, index) || is_redirected(sim, index))
         return;
     redis_expire(sim, key);
     lookup->entry = *entry_of(sim, index);
@@ -118,7 +140,7 @@ void lookup_get(struct sim *sim, uint32_t index)
     sim->seen[SEEN_FENCED] += lookup->refused;
     if (!lookup->asked)
         lookup->epochs = tags_ask_at(sim, key, lookup->tags_at_former);
-    lookup->epoch = sim->redis.server[shard_of_key(sim, key)].epoch;
+    lookup->epoch = sim->redis.server[lookup->shard].epoch;
     lookup->tags_epoch = sim->redis.server[shard_of_tags(sim)].epoch;
     if (sim->params.near_ms > 0)
         disturb(sim, index);
@@ -205,7 +227,7 @@ void lookup_reply(struct sim *sim, struct process *process, uint32_t index)
     const struct stored_value *entry = &lookup->entry;
     if (is_over(process, request))
         return;
-    uint32_t shard = shard_of_key(sim, request->key), tags_shard = shard_of_tags(sim);
+    uint32_t shard = lookup->shard, tags_shard = shard_of_tags(sim);
     bool answered = lookup->epoch == sim->redis.server[shard].epoch &&
                     (!sim->params.tagged || lookup->tags_epoch == sim->redis.server[tags_shard].epoch);
     bool former_spoke = lookup->at_former && lookup->refused;

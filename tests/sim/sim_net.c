@@ -37,11 +37,12 @@ static void copy_text(char *to, size_t size, const char *from)
     to[bytes] = '\0';
 }
 
-static uint32_t shard_of_command(const struct sim *sim, const struct core_action *action, uint32_t key)
+static uint32_t shard_of_command(const struct sim *sim, const struct process *process,
+                                 const struct core_action *action, uint32_t key)
 {
     if (is_of_permit(action->kind))
         return shard_of_permits(sim);
-    return action->of_tag ? shard_of_tags(sim) : shard_of_key(sim, key);
+    return action->of_tag ? shard_of_tags(sim) : process->map[key];
 }
 
 static struct command *copy_of(struct sim *sim, const struct process *process,
@@ -55,7 +56,7 @@ static struct command *copy_of(struct sim *sim, const struct process *process,
     *command = (struct command){.action = *action, .process = process->index, .life = process->life};
     if (!is_of_permit(action->kind))
         command->key = (uint32_t)(action->key.encoded[1] - '0'); /* or that of a tag */
-    command->shard = shard_of_command(sim, action, command->key);
+    command->shard = shard_of_command(sim, process, action, command->key);
     command->connection = process->link[command->shard].connection;
     command->at_former = process->link[command->shard].at_former;
     command->tags_connection = process->link[shard_of_tags(sim)].connection;
@@ -84,12 +85,6 @@ static struct command *copy_of(struct sim *sim, const struct process *process,
 static uint64_t how_late(struct sim *sim)
 {
     return sim_between(sim, 0, sim_one_in(sim, 2) ? sim->params.load_ms * 1500 : 3000000);
-}
-
-/* What goes beside it goes to another master. */
-static bool is_apart(const struct sim *sim, const struct command *command)
-{
-    return tags_companion(sim, command) && command->shard != shard_of_tags(sim);
 }
 
 /* It may be lost, or late, by itself. */
@@ -129,7 +124,8 @@ void net_send(struct sim *sim, struct process *process, const struct core_action
     uint64_t late_us = 0;
     if (sim_fault(sim, FAULT_COMMAND_LATE, 40))
         late_us = (uint64_t)sim->params.redis_limit_ms * 1000 + how_late(sim);
-    if (is_apart(sim, command)) {
+    command->apart = tags_companion(sim, command) && command->shard != shard_of_tags(sim);
+    if (command->apart) {
         send_apart(sim, process, command);
     } else if (tags_companion(sim, command)) { /* others may come in between */
         event.kind = EVENT_COMPANION;
@@ -180,14 +176,91 @@ static bool held_up(struct sim *sim, const struct command *command, uint32_t sha
     return server->down || server->hung;
 }
 
+/* Nothing ran. The same command goes to the master that has its key, if it is connected to that. */
+static void redirect(struct sim *sim, struct command *command)
+{
+    uint32_t home = sim->redis.home[command->key];
+    struct process *process = &sim->process[command->process];
+    struct event event = {.kind = EVENT_EXECUTE, .subject = (uint32_t)(command - sim->command)};
+    command->dropped = command->answered || !connected_still(sim, command);
+    if (command->dropped)
+        return; /* nobody hears of it */
+    const struct link_model *link = &process->link[process->map[command->key] = home];
+    command->shard = home;
+    command->connection = link->connection;
+    command->at_former = link->at_former;
+    sim->seen[SEEN_REDIRECTED]++;
+    if (sim->mutant == MUTANT_REDIRECT_NEW_TOKEN && command->action.kind == CORE_ACQUIRE) {
+        command->token[TOKEN_UUID_BYTES - 1] ^= 1;
+        command->prev[0] = '\0';
+    }
+    if (!link->up) {
+        event = (struct event){.kind = EVENT_UNSENT, .process = process->index, .life = process->life};
+        event.subject = (uint32_t)(command - sim->command);
+    } else if (sim_fault(sim, FAULT_COMMAND_LOST, 20)) {
+        return;
+    }
+    sim_at(sim, sim->course.now_us + 2 * net_latency(sim), event);
+}
+
+static bool is_of_key(const struct command *command)
+{
+    return !command->action.of_tag && !is_of_permit(command->action.kind);
+}
+
+/* Some of its names are at one master and some at the other; or, by chance, all are at this one. */
+static bool is_torn(struct sim *sim, const struct command *command)
+{
+    const struct core_action *action = &command->action;
+    bool one_name = action->kind == CORE_RENEW || (action->kind == CORE_INVALIDATE && action->by_delete);
+    return sim->redis.moving[command->key] && !one_name && !sim_one_in(sim, 4);
+}
+
+/* True: it does not run here, or not yet. */
+static bool is_elsewhere(struct sim *sim, struct command *command)
+{
+    enum { REDIRECTIONS = 5, AGAIN_US = 5000 };
+    if (!is_of_key(command) || command->at_former)
+        return false;
+    bool moved = command->shard != sim->redis.home[command->key];
+    if (!moved && !is_torn(sim, command))
+        return false;
+    uint64_t again_us = sim->course.now_us + ((uint64_t)AGAIN_US << command->redirections);
+    command->moved = ++command->redirections > REDIRECTIONS || again_us >= command->limit_us;
+    if (command->moved)
+        return false;
+    if (moved)
+        redirect(sim, command);
+    else
+        sim_at(sim, again_us,
+               (struct event){.kind = EVENT_EXECUTE, .subject = (uint32_t)(command - sim->command)});
+    return true;
+}
+
+/* True: the other one of lease and value is deleted when the first deletion is answered. */
+static bool deletes_half(struct sim *sim, struct command *command)
+{
+    if (command->action.kind != CORE_INVALIDATE || !command->action.by_delete || command->half ||
+        command->moved)
+        return false;
+    uint64_t half_us = (uint64_t)sim->params.redis_limit_ms * 500; /* it may be redirected, too */
+    uint64_t again_us = sim->course.now_us + 2 * net_latency(sim) + sim_between(sim, 0, half_us);
+    command->half = true;
+    redis_delete(sim, command, sim->mutant == MUTANT_DELETE_VALUE_FIRST);
+    if (!sim_fault(sim, FAULT_COMMAND_LOST, 20))
+        sim_at(sim, again_us,
+               (struct event){.kind = EVENT_EXECUTE, .subject = (uint32_t)(command - sim->command)});
+    return true;
+}
+
 /* What goes beside a command, at the master that has the tags. */
 void net_companion(struct sim *sim, uint32_t index)
 {
     struct command *command = &sim->command[index];
-    bool dropped = is_apart(sim, command) ? command->tags_dropped : command->dropped;
+    bool dropped = command->apart ? command->tags_dropped : command->dropped;
     if (dropped || held_up(sim, command, shard_of_tags(sim), EVENT_COMPANION))
         return;
-    command->tags_us = sim->course.now_us + (is_apart(sim, command) ? net_latency(sim) : 0);
+    command->tags_us = sim->course.now_us + (command->apart ? net_latency(sim) : 0);
     if (command->tags_at_former)
         redis_execute_at_former(sim, command, true);
     else
@@ -197,7 +270,8 @@ void net_companion(struct sim *sim, uint32_t index)
 void net_execute(struct sim *sim, uint32_t index)
 {
     struct command *command = &sim->command[index];
-    if (command->dropped || command->executed || held_up(sim, command, command->shard, EVENT_EXECUTE))
+    if (command->dropped || command->executed || held_up(sim, command, command->shard, EVENT_EXECUTE) ||
+        is_elsewhere(sim, command) || deletes_half(sim, command))
         return;
     bool decides = command->action.kind == CORE_FILL || command->action.kind == CORE_TOUCH;
     command->executed = true;
@@ -205,8 +279,13 @@ void net_execute(struct sim *sim, uint32_t index)
     redis_expire(sim, command->key);
     const struct stored_lease *lease = &sim->redis.slot[command->key].lease;
     bool fenced = lease->there && strcmp(lease->token, command->token) == 0;
-    if (command->at_former)
+    sim->seen[SEEN_MOVING] += command->moved;
+    if (command->moved)
+        command->answer = (struct redis_answer){.error = false};
+    else if (command->at_former)
         redis_execute_at_former(sim, command, false);
+    else if (command->half)
+        redis_delete(sim, command, sim->mutant != MUTANT_DELETE_VALUE_FIRST);
     else
         redis_execute(sim, command, &command->answer);
     if (decides && command->answer.code == 1 && !command->answer.error)
@@ -260,8 +339,8 @@ static void read_value(const struct sim *sim, const struct command *command,
 static struct core_reply read_answer(const struct sim *sim, const struct command *command,
                                      const struct redis_answer *answer)
 {
-    struct core_reply out = {.kind = REPLY_REFUSED};
-    if (answer->error)
+    struct core_reply out = {.kind = command->moved ? REPLY_MOVING : REPLY_REFUSED};
+    if (answer->error || command->moved)
         return out;
     switch (answer->what) {
     case 'H':
@@ -380,14 +459,14 @@ static bool awaits_tags(struct sim *sim, const struct process *process, struct c
     const struct link_model *link = &process->link[shard_of_tags(sim)];
     bool stands = link->up && link->connection == command->tags_connection;
     bool there = command->tags_us != 0 && command->tags_us <= sim->course.now_us;
-    command->replied = is_apart(sim, command) && stands && !there;
+    command->replied = command->apart && stands && !there;
     if (command->replied)
         sim_at(sim, sim->course.now_us + LOOK_AGAIN_US,
                (struct event){.kind = EVENT_REPLY,
                               .process = process->index,
                               .life = process->life,
                               .subject = (uint32_t)(command - sim->command)});
-    else if (is_apart(sim, command) && !there)
+    else if (command->apart && !there)
         command->clock = (struct tags_clock){0, 0}, command->kept = false;
     return command->replied;
 }
@@ -415,16 +494,17 @@ void net_reply(struct sim *sim, uint32_t index)
     answer(sim, process, command, read_answer(sim, command, read));
     if (command->at_former && read->error)
         net_break(sim, process, command->shard);
-    if (command->action.kind == CORE_RENEW && !read->error && read->code == 0)
+    if (command->action.kind == CORE_RENEW && !read->error && !command->moved && read->code == 0)
         check_lost(sim, command);
-    if (command->action.kind == CORE_PERMIT_RENEW && !read->error)
+    if (command->action.kind == CORE_PERMIT_RENEW && !read->error && !command->moved)
         check_permit_renewed(sim, command, read->code == 0);
 }
 
 void net_unsent(struct sim *sim, uint32_t index)
 {
     struct command *command = &sim->command[index];
-    answer(sim, &sim->process[command->process], command, (struct core_reply){.kind = REPLY_UNSENT});
+    if (!command->answered || command->redirections == 0)
+        answer(sim, &sim->process[command->process], command, (struct core_reply){.kind = REPLY_UNSENT});
 }
 
 void net_limit(struct sim *sim, uint32_t index)

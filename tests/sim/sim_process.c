@@ -92,12 +92,13 @@ static void make_token(void *context, uint32_t lease_ms, char token[TOKEN_SIZE])
 
 static unsigned shard_of_name(void *context, const char *encoded, size_t encoded_bytes)
 {
-    const struct sim *sim = ((const struct process *)context)->sim;
+    const struct process *process = context;
+    const struct sim *sim = process->sim;
     if (encoded_bytes == strlen(PERMIT_KEY) && memcmp(encoded, PERMIT_KEY, encoded_bytes) == 0)
         return shard_of_permits(sim);
     if (encoded_bytes == strlen(TAGS_KEY) && memcmp(encoded, TAGS_KEY, encoded_bytes) == 0)
         return shard_of_tags(sim);
-    return shard_of_key(sim, (uint32_t)(encoded[1] - '0'));
+    return process->map[encoded[1] - '0'];
 }
 
 void process_start(struct sim *sim, struct process *process)
@@ -106,6 +107,7 @@ void process_start(struct sim *sim, struct process *process)
     uint32_t index = (uint32_t)(process - sim->process);
     *process = (struct process){.sim = sim, .index = index, .life = ++sim->lives, .tick_us = UINT64_MAX};
     process->since_us = sim->course.now_us;
+    memcpy(process->map, sim->redis.home, sizeof process->map);
     process->clock_offset_us = sim_between(sim, 0, 1000000000);
     struct core_config config = {
         .mode = params->mode,

@@ -11,7 +11,7 @@
 
 uint32_t shard_of_key(const struct sim *sim, uint32_t key)
 {
-    return key % sim->params.shards;
+    return sim->redis.home[key];
 }
 
 uint32_t shard_of_tags(const struct sim *sim)
@@ -419,6 +419,27 @@ void redis_execute(struct sim *sim, const struct command *command, struct redis_
     if (clamped && lease->there && ttl_ms(sim, lease->expires_ms) > lease_ms_of(lease->token))
         sim_fail(sim, "an acquire left a lease of k%u with %lld ms to live", command->key,
                  (long long)ttl_ms(sim, lease->expires_ms));
+}
+
+void redis_delete(struct sim *sim, struct command *command, bool value)
+{
+    struct run run = {.sim = sim, .slot = &sim->redis.slot[command->key], .key = command->key};
+    struct slot *slot = run.slot;
+    redis_expire(sim, command->key);
+    command->answer.error = command->answer.error || !may_write(&run, false);
+    if (run.refused)
+        return;
+    if (value) {
+        command->answer.code += slot->value.there;
+        slot->value.there = false;
+        sim->row[command->key].changes++;
+        sim->row[command->key].failed_us = 0;
+    } else if (slot->lease.there) {
+        command->answer.code += 2;
+        end_lease(sim, command->key, LEASE_INVALIDATED, NULL);
+    }
+    sim->seen[SEEN_DELETED] += value;
+    command->answer.published = command->answer.gone = !command->answer.error;
 }
 
 /* Of the key and the tags. */

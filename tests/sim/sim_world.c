@@ -189,6 +189,7 @@ static void choose_shards(struct sim *sim)
         return;
     if (params->tagged) /* the leap of their clock goes to the time */
         params->enabled[FAULT_CLOCK_BACK] = false;
+    params->enabled[FAULT_SLOT_MOVES] = !params->calm && sim->course.seed / 2 % 2 == 0;
     if (!params->tagged || params->calm || sim->course.seed % 3 != 1)
         return;
     memset(params->enabled, 0, sizeof params->enabled);
@@ -289,6 +290,8 @@ static void prepare(struct sim *sim, uint64_t seed, enum mutant mutant, bool tra
     memset(sim->answers, 0, sizeof sim->answers);
     memset(sim->seen, 0, sizeof sim->seen);
     choose_params(sim);
+    for (uint32_t key = 0; key < SIM_KEYS; key++)
+        sim->redis.home[key] = key % sim->params.shards;
     sim->redis.max_value_ms = 86400000;
     sim->redis.clock_offset_ms = (int64_t)sim_between(sim, 0, 1000000000);
     sim->params.chaos_us += sim->course.now_us;
