@@ -8,7 +8,7 @@
 #ifndef GUARD_REDIS_COMMAND_H
 #define GUARD_REDIS_COMMAND_H
 
-#include "redis.h"
+#include "types.h"
 
 enum { REDIS_DIGEST_BYTES = 40 };
 
