@@ -11,7 +11,7 @@
  */
 #include "tls.h"
 #include "../base/clock.h"
-#include "resolve.h"
+#include "../base/resolve.h"
 #include <stdio.h>
 #include <string.h>
 
