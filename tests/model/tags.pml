@@ -101,7 +101,8 @@ inline look_at_reign() {
 #ifdef BUG_LEAPAGAIN
   :: clk.era != 0 && clk_reign != reign -> clk.count = clk.count + LEAP
 #else
-  :: clk.era != 0 && clk_reign != reign -> assert(clk.count + LEAP <= TIME); clk.count = TIME
+  :: clk.era != 0 && clk_reign != reign && clk.count < TIME -> clk.count = TIME
+  :: clk.era != 0 && clk_reign != reign && clk.count >= TIME -> begin_era()
 #endif
   :: else
   fi;
