@@ -12,7 +12,7 @@
 #   make coverage     branches of guard/ that the unit, fuzz, fail and live tests reach, and those they do not
 #   make valgrind     ten thousand requests with faults: no error, no leak, no descriptor left open
 #   make chaos        four processes and their servers under a seeded storm of faults, judged from what clients
-#                     saw: SECONDS=60 SEED=1
+#                     saw: SECONDS=60 SEED=1; T=sentinel, T=cluster: over a master under Sentinels, over a Redis Cluster
 #   make soak         the same for long, at a gentler pace; everything must end flat: MINUTES=60 SEED=1
 #   make sim          the cores, the guard's and that of the locks, in a simulated fleet under faults: SEEDS=100000.
 #                     The first ones must run as tests/sim/courses and lock_courses have it
@@ -317,7 +317,7 @@ valgrind: $(VALGRIND_TEST)
 
 chaos soak: $(CHAOS)
 	@CATALOGD=$(BUILD)/catalogd CHAOS_SHIM=$(CHAOS_SHIM) $(CHAOS) $@ \
-	    --seconds $(if $(filter soak,$@),$$(($(MINUTES) * 60)),$(SECONDS)) --seed $(SEED)
+	    --seconds $(if $(filter soak,$@),$$(($(MINUTES) * 60)),$(SECONDS)) --seed $(SEED) $(if $(T),--redis $(T))
 
 # A course is a hash of what happened in a seed and when. Code that only moves leaves every one of them as it is.
 # The guard's simulator, then that of the locks.

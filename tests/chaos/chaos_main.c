@@ -2,7 +2,7 @@
 /*
  * chaos_main.c - the program behind `make chaos` and `make soak`.
  *
- *     chaos chaos|soak [--seconds N] [--seed N]
+ *     chaos chaos|soak [--seconds N] [--seed N] [--redis one|sentinel|cluster]
  *     chaos check FILE
  *
  * Exit status: 0 every promise kept, 1 broken, 2 asked wrongly.
@@ -14,6 +14,21 @@
 
 #include <string.h>
 
+static bool read_topology(const char *text, enum fault_topology *out)
+{
+    static const struct {
+        const char *name;
+        enum fault_topology topology;
+    } known[] = {{"one", FAULT_ONE_REDIS}, {"sentinel", FAULT_SENTINELS}, {"cluster", FAULT_CLUSTER}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        if (strcmp(text, known[i].name) == 0) {
+            *out = known[i].topology;
+            return true;
+        }
+    }
+    return false;
+}
+
 /* False: an argument that is none. */
 static bool read_arguments(int argc, char **argv, struct chaos_options *options)
 {
@@ -24,6 +39,8 @@ static bool read_arguments(int argc, char **argv, struct chaos_options *options)
             good = number_read(text, 0, 1000000, &options->seconds);
         else if (strcmp(argv[i], "--seed") == 0)
             good = number_scan(&text, UINT64_MAX, &options->seed) && *text == '\0';
+        else if (strcmp(argv[i], "--redis") == 0)
+            good = read_topology(text, &options->topology);
         if (!good)
             return false;
     }
@@ -39,7 +56,8 @@ int main(int argc, char **argv)
         return chaos_check(argv[2], stdout) ? 0 : 1;
     chaos_options_init(&options, soak);
     if ((!soak && strcmp(what, "chaos") != 0) || !read_arguments(argc, argv, &options)) {
-        fprintf(stderr, "usage: chaos chaos|soak [--seconds N] [--seed N]\n       chaos check FILE\n");
+        fprintf(stderr, "usage: chaos chaos|soak [--seconds N] [--seed N] [--redis one|sentinel|cluster]\n"
+                        "       chaos check FILE\n");
         return 2;
     }
     proc_clean_on_signals();
