@@ -25,6 +25,10 @@ enum {
 /* The name that the Sentinels know the master by. */
 #define STACK_SENTINEL_NAME "cache"
 
+/* Before a server is started: the address it listens on, lent until stack_sentinel_stop(); the thread may have been
+ * moved to where that is (network.h). */
+typedef const char *stack_sentinel_host(void *context, bool is_sentinel, size_t at);
+
 /* All texts and lists are lent until stack_sentinel_stop(). NULL: none. */
 struct stack_sentinel_options {
     size_t replica_count;
@@ -36,6 +40,8 @@ struct stack_sentinel_options {
     const char *password;         /* of master and replicas */
     const char *sentinel_user;    /* the only one who may ask a Sentinel; NULL: the default one */
     const char *sentinel_password;
+    stack_sentinel_host *host_of; /* NULL: all on 127.0.0.1 */
+    void *host_context;
 };
 
 struct stack_sentinel {

@@ -125,9 +125,11 @@ static bool ask(struct member *member)
     if (port == 0)
         return false;
     write_path(crowd, get.key, path);
+    scene_go_to(crowd->options.scene, get.process);
     http_ask(
         &(struct http_request){.host = "127.0.0.1", .port = port, .path = path, .deadline_ms = get.limit_ms},
         &answer);
+    scene_go_home(crowd->options.scene);
     get.end_us = clock_us();
     get.outcome = answer.outcome;
     get.status = answer.status;
@@ -199,19 +201,22 @@ static bool invalidate(struct member *member, uint32_t key, uint64_t version)
     struct crowd *crowd = member->crowd;
     char path[64];
     struct http_answer answer;
-    uint16_t port = atomic_load(&crowd->options.scene->ops_port[chance_below(member, SCENE_PROCESSES)]);
+    const uint32_t process = chance_below(member, SCENE_PROCESSES);
+    uint16_t port = atomic_load(&crowd->options.scene->ops_port[process]);
     struct history_invalidation done = {.begin_us = clock_us(), .key = key, .version = version};
     if (port == 0)
         return false;
     const struct scene_page *page = page_of(crowd, key);
     snprintf(path, sizeof path, "/invalidate?%s:%" PRIu32, page != NULL ? "tag=listing" : "key=product",
              page != NULL ? page->category : key);
+    scene_go_to(crowd->options.scene, process);
     http_ask(&(struct http_request){.host = "127.0.0.1",
                                     .port = port,
                                     .method = "POST",
                                     .path = path,
                                     .deadline_ms = INVALIDATE_LIMIT_MS},
              &answer);
+    scene_go_home(crowd->options.scene);
     done.end_us = clock_us();
     done.confirmed = answer.status == 200;
     http_answer_clear(&answer);

@@ -8,7 +8,7 @@ enum {
     EVERYWHERE = FAULT_ONE_REDIS | FAULT_SENTINELS | FAULT_CLUSTER,
     FLEETS = FAULT_SENTINELS | FAULT_CLUSTER
 };
-enum { LOST_BEFORE_MS = 2000, REPAID_MS = 1000, BELIEVED_MS = 1250 };
+enum { LOST_BEFORE_MS = 2000, REPAID_MS = 1000, BELIEVED_MS = 1250, FENCED_MS = 5000 };
 
 static const struct fault_trait traits[FAULT_KINDS] = {
     [FAULT_CATALOGD_KILL] = {"catalogd-kill", FAULT_OF_CATALOGD, 50, 600, EVERYWHERE},
@@ -84,14 +84,14 @@ uint32_t fault_further_loads(const struct fault *fault, uint32_t process_count, 
 
 bool fault_may_lose(const struct fault *fault, uint64_t *from_us, uint64_t *to_us, uint64_t *until_us)
 {
-    const bool unguarded = fault->kind == FAULT_MASTER_UNGUARDED;
-    if (fault->kind != FAULT_MASTER_KILL && fault->kind != FAULT_REPLICA_BEHIND &&
+    const bool unguarded = fault->kind == FAULT_MASTER_UNGUARDED, cut = fault->kind == FAULT_MASTER_CUT;
+    if (!cut && fault->kind != FAULT_MASTER_KILL && fault->kind != FAULT_REPLICA_BEHIND &&
         fault->kind != FAULT_SENTINELS_KILL && !unguarded)
         return false;
     const uint64_t before_us = (uint64_t)LOST_BEFORE_MS * 1000;
     *from_us = fault->begin_us > before_us ? fault->begin_us - before_us : 0;
     *until_us = fault->end_us + (uint64_t)(unguarded ? BELIEVED_MS : REPAID_MS) * 1000;
-    *to_us = unguarded ? *until_us : fault->end_us;
+    *to_us = unguarded ? *until_us : cut ? fault->begin_us + (uint64_t)FENCED_MS * 1000 : fault->end_us;
     return true;
 }
 

@@ -92,6 +92,8 @@ uint32_t fault_further_loads(const struct fault *fault, uint32_t process_count, 
  *
  *     killed, or behind          confirmed within 2 s before it, or at the old master until the new one is there;
  *                                repaid within 1 s after that by the process that had confirmed it
+ *     cut off                    confirmed until it is fenced, which is min-replicas-max-lag and 2 s; repaid as above,
+ *                                once whoever had confirmed it is back
  *     nobody guards the old one  it is believed until a Sentinel is heard: 1 s and the limit of a command
  */
 bool fault_may_lose(const struct fault *fault, uint64_t *from_us, uint64_t *to_us, uint64_t *until_us);

@@ -7,7 +7,7 @@
 #include <hiredis/hiredis.h>
 #include <stdio.h>
 
-enum { BEHIND_MS = 1000, SLOTS_AT_ONCE = 20 };
+enum { BEHIND_MS = 1000, CUT_ON_MS = 4000, SLOTS_AT_ONCE = 20 };
 
 static bool is_cluster(const struct scene *scene)
 {
@@ -124,6 +124,8 @@ static bool strike(struct masters *masters)
     case FAULT_MASTER_STOP:
         stack_redis_pause(old);
         return true;
+    case FAULT_MASTER_CUT:
+        return network_cut(&masters->scene->network, 1);
     case FAULT_MASTER_UNGUARDED:
         return guard_all(masters, false) && fail_over(masters);
     case FAULT_MASTER_FAILOVER:
@@ -178,6 +180,10 @@ bool masters_wait_switch(struct masters *masters)
             stack_cluster_wait_owner(&scene->cluster, masters->slot, masters->old, MASTERS_LIMIT_MS);
     else
         masters->other = stack_sentinel_wait_switch(&scene->sentinel, masters->old, MASTERS_LIMIT_MS);
+    if (masters->kind == FAULT_MASTER_CUT) {
+        clock_pause_ms(CUT_ON_MS); /* two at once, if ever there are */
+        network_mend(&scene->network, 1);
+    }
     masters->switched_us = clock_us();
     return masters->other < node_count(scene);
 }

@@ -154,8 +154,11 @@ static void describe(const struct scene *scene, size_t process, char texts[][SET
     describe_redis(scene, process, texts[count]);
     settings[count] = texts[count];
     count++;
-    snprintf(texts[count], sizeof texts[count], "DATABASE_URL=postgresql://postgres@127.0.0.1:%u/postgres",
-             (unsigned)postgres_port);
+    if (scene->network.count > 0) /* over which a Unix socket reaches */
+        snprintf(texts[count], sizeof texts[count], "DATABASE_URL=%s", scene->postgres.socket_url);
+    else
+        snprintf(texts[count], sizeof texts[count],
+                 "DATABASE_URL=postgresql://postgres@127.0.0.1:%u/postgres", (unsigned)postgres_port);
     settings[count] = texts[count];
     count++;
     settings[count++] = "NAMESPACE=chaos";
@@ -167,7 +170,10 @@ bool scene_catalogd_start(struct scene *scene, size_t process)
     char texts[16][SETTING_BYTES];
     const char *settings[17];
     describe(scene, process, texts, settings);
-    if (!stack_catalogd_start(&scene->catalogd[process], settings))
+    scene_go_to(scene, process);
+    bool started = stack_catalogd_start(&scene->catalogd[process], settings);
+    scene_go_home(scene);
+    if (!started)
         return false;
     scene->paused[process] = false;
     atomic_store(&scene->ops_port[process], scene->catalogd[process].ops_port);
@@ -215,11 +221,33 @@ bool scene_all_alive(struct scene *scene)
     return alive;
 }
 
+/* ---- where they are ---- */
+
+void scene_go_to(const struct scene *scene, size_t process)
+{
+    if (scene->network.count > 0)
+        network_enter(&scene->network, process < SCENE_PROCESSES / 2 ? 1 : 0);
+}
+
+void scene_go_home(const struct scene *scene)
+{
+    if (scene->network.count > 0)
+        network_leave(&scene->network);
+}
+
+double scene_metric(const struct scene *scene, size_t process, const char *sample)
+{
+    scene_go_to(scene, process);
+    double value = stack_catalogd_metric(&scene->catalogd[process], sample);
+    scene_go_home(scene);
+    return value;
+}
+
 /* ---- waiting ---- */
 
 static bool metric_is(struct scene *scene, size_t process, const char *sample, double wanted)
 {
-    double value = stack_catalogd_metric(&scene->catalogd[process], sample);
+    double value = scene_metric(scene, process, sample);
     return value >= wanted && value <= wanted;
 }
 
@@ -365,6 +393,25 @@ uint64_t scene_version(const struct scene *scene, uint32_t key)
 
 /* ---- Redis, as it is deployed ---- */
 
+/* The first of each kind is beyond the cable. */
+static const char *host_of(void *context, bool is_sentinel, size_t at)
+{
+    const struct scene *scene = context;
+    const size_t place = at == 0 ? 1 : 0;
+    (void)is_sentinel;
+    return network_enter(&scene->network, place) ? scene->network.place[place].address : NULL;
+}
+
+static bool start_in_two_networks(struct scene *scene)
+{
+    struct stack_sentinel_options options = *scene->options.sentinel;
+    options.host_of = host_of;
+    options.host_context = scene;
+    bool good = network_open(&scene->network, 2) && stack_sentinel_start(&scene->sentinel, &options);
+    scene_go_home(scene);
+    return good;
+}
+
 /* No failover of the Sentinels begins within twice the limit after another. */
 static bool start_masters(struct scene *scene)
 {
@@ -374,6 +421,8 @@ static bool start_masters(struct scene *scene)
         .replica_count = 2, .arguments = guarded, .failover_limit_ms = 1500, .hurried = true};
     static const struct stack_cluster_options cluster = {.replicas_per_master = 1, .serves_in_part = true};
     const struct scene_options *options = &scene->options;
+    if (options->in_two_networks)
+        return start_in_two_networks(scene);
     switch (options->topology) {
     case FAULT_SENTINELS:
         return stack_sentinel_start(&scene->sentinel,
@@ -442,6 +491,7 @@ bool scene_close(struct scene *scene)
     stack_redis_stop(&scene->redis);
     stack_sentinel_stop(&scene->sentinel);
     stack_cluster_stop(&scene->cluster);
+    network_close(&scene->network);
     if (scene->redis_offset_s != NULL)
         munmap((void *)scene->redis_offset_s, sizeof(int64_t));
     return good;

@@ -19,6 +19,7 @@
 #ifndef TESTS_CHAOS_SCENE_H
 #define TESTS_CHAOS_SCENE_H
 
+#include "load/stack/network.h"
 #include "load/stack/proxy.h"
 #include "load/stack/stack_cluster.h"
 #include "load/stack/stack_sentinel.h"
@@ -58,6 +59,8 @@ struct scene_options {
     const struct stack_cluster_options *cluster;
     const char *parameters; /* of the URL: "wait_replicas=2&..." */
     uint32_t fresh_ms, stale_ms;
+    bool
+        in_two_networks; /* of Sentinels: the master, a Sentinel and the first two processes beyond a cable */
 };
 
 struct scene {
@@ -65,6 +68,7 @@ struct scene {
     struct stack_redis redis; /* or one of the next two */
     struct stack_sentinel sentinel;
     struct stack_cluster cluster;
+    struct network network;              /* its cable: place 1 */
     struct scene_page page[SCENE_PAGES]; /* none with one Redis */
     struct stack_postgres postgres;
     struct stack_catalogd catalogd[SCENE_PROCESSES];
@@ -84,6 +88,13 @@ bool scene_close(struct scene *scene);
 /* SIGKILL; and a new process on other ports, through the same routes. */
 bool scene_catalogd_kill(struct scene *scene, size_t process);
 bool scene_catalogd_start(struct scene *scene, size_t process);
+
+/* To where the process is, and home: this thread, before and after it connects to it. */
+void scene_go_to(const struct scene *scene, size_t process);
+void scene_go_home(const struct scene *scene);
+
+/* A sample of its /metrics; -1: none. */
+double scene_metric(const struct scene *scene, size_t process, const char *sample);
 
 /* How many keys there are to ask for, from 1: products, then pages. */
 uint32_t scene_key_count(const struct scene *scene);

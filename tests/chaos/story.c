@@ -64,7 +64,7 @@ bool story_watch(struct story *story, uint32_t span_ms)
 
 static double hits_of(struct story *story, size_t process)
 {
-    return stack_catalogd_metric(&story->scene->catalogd[process], "guard_gets_total{outcome=\"hit\"}");
+    return scene_metric(story->scene, process, "guard_gets_total{outcome=\"hit\"}");
 }
 
 bool story_wait_hits(struct story *story, uint32_t limit_ms, uint32_t *took_ms)

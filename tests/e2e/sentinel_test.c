@@ -60,12 +60,14 @@ TEST(all_sentinels_and_the_master_may_die_and_come_back)
     tell("sentinel-all", FAULT_SENTINELS_KILL, is_long() ? 2 : 1);
 }
 
+static const char *const guarded[] = {"--min-replicas-to-write", "1", "--min-replicas-max-lag", "3", NULL};
+
+/* As operators have them: the master is fenced before another one takes over. */
+static const struct stack_sentinel_options slow = {
+    .replica_count = 2, .arguments = guarded, .down_after_ms = 6000, .failover_limit_ms = 5000};
+
 static bool up(void)
 {
-    static const char *const guarded[] = {"--min-replicas-to-write", "1", "--min-replicas-max-lag", "3",
-                                          NULL};
-    static struct stack_sentinel_options slow = {
-        .replica_count = 2, .arguments = guarded, .down_after_ms = 6000, .failover_limit_ms = 5000};
     return scene_open(&scene, &(struct scene_options){.seed = 1,
                                                       .topology = FAULT_SENTINELS,
                                                       .sentinel = is_long() ? &slow : NULL,
@@ -78,3 +80,32 @@ static bool down(void)
 }
 
 TEST_GROUP(.up = up, .down = down);
+
+/* ---- a cable is pulled ---- */
+
+TEST(a_master_that_is_cut_off_with_some_of_its_clients_answers_them_nothing_old)
+{
+    if (!is_long())
+        return;
+    if (network_is_possible())
+        tell("sentinel-cut", FAULT_MASTER_CUT, 1);
+    else
+        tell("sentinel-cut-by-stopping", FAULT_MASTER_STOP, 1);
+}
+
+static bool beyond_a_cable(void)
+{
+    return !is_long() ||
+           scene_open(&scene, &(struct scene_options){.seed = 1,
+                                                      .topology = FAULT_SENTINELS,
+                                                      .sentinel = &slow,
+                                                      .fresh_ms = STORY_FRESH_MS,
+                                                      .in_two_networks = network_is_possible()});
+}
+
+static bool down_if_up(void)
+{
+    return !is_long() || scene_close(&scene);
+}
+
+TEST_GROUP(.up = beyond_a_cable, .down = down_if_up);
