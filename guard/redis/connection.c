@@ -666,8 +666,8 @@ static bool write_greeting(struct redis_connection *connection, char why[REDIS_W
 
     if (!redis_login_read(connection->config.login, &login, why))
         return false;
-    struct redis_greeting_terms terms = {&login, connection->config.database, connection->config.client_name,
-                                         connection->config.channel};
+    struct redis_greeting_terms terms = {connection->config.expected, &login, connection->config.database,
+                                         connection->config.client_name, connection->config.channel};
     bool written = redis_reader_open(&connection->reader, connection->config.max_reply_bytes) &&
                    redis_greeting_write(&connection->greeting, &terms, &connection->hello);
     redis_login_clear(&login);

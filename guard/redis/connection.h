@@ -53,6 +53,7 @@ struct connection_hooks {
 
 struct connection_config {
     struct redis_place *place;       /* where, and under which reign; lent until the connection is closed */
+    enum redis_server_kind expected; /* another one is refused */
     const struct redis_login *login; /* likewise */
     unsigned database;
     bool fence_by_role;                  /* redis/fence.h */

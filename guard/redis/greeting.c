@@ -31,6 +31,41 @@ static bool accept_ok(struct redis_greeting *greeting, const struct redis_greeti
     return false;
 }
 
+/* How HELLO calls them, and what the URL must begin with. */
+static const struct {
+    const char *mode, *is, *scheme;
+} server_kinds[] = {
+    [REDIS_SERVER_ALONE] = {"standalone", "a single Redis", "redis://"},
+    [REDIS_SERVER_NODE] = {"cluster", "a node of a Redis Cluster", "redis+cluster://"},
+    [REDIS_SERVER_SENTINEL] = {"sentinel", "a Sentinel", "redis+sentinel://"},
+};
+
+/* name, value, name, value ... */
+static const struct redisReply *field_of(const struct redisReply *fields, const char *name)
+{
+    for (size_t i = 0; fields->type == REDIS_REPLY_ARRAY && i + 1 < fields->elements; i += 2)
+        if (redis_reply_is(fields->element[i], name))
+            return fields->element[i + 1];
+    return NULL;
+}
+
+/* One that does not say what it is, or is something else altogether, is taken for what it should be. */
+static bool accept_kind(struct redis_greeting *greeting, const struct redis_greeting_step *step,
+                        const struct redisReply *reply, char why[REDIS_WHY_SIZE])
+{
+    const struct redisReply *mode = field_of(reply, "mode");
+
+    (void)step;
+    for (size_t i = 0; mode != NULL && i < sizeof server_kinds / sizeof server_kinds[0]; i++)
+        if (i != greeting->expected && redis_reply_is(mode, server_kinds[i].mode)) {
+            snprintf(why, REDIS_WHY_SIZE, "this is %s: the URL must begin with %s (rediss... over TLS)",
+                     server_kinds[i].is, server_kinds[i].scheme);
+            greeting->is_other = true;
+            return false;
+        }
+    return true;
+}
+
 bool redis_is_master(const struct redisReply *role)
 {
     return role->type == REDIS_REPLY_ARRAY && role->elements > 0 &&
@@ -101,6 +136,7 @@ static bool accept_subscribed(struct redis_greeting *greeting, const struct redi
 }
 
 static const struct redis_greeting_rule rule_auth = {"AUTH", true, true, accept_ok};
+static const struct redis_greeting_rule rule_kind = {"HELLO", false, false, accept_kind};
 static const struct redis_greeting_rule rule_select = {"SELECT", true, false, accept_ok};
 static const struct redis_greeting_rule rule_name = {"CLIENT SETNAME", false, false, accept_ok};
 static const struct redis_greeting_rule rule_role = {"ROLE", false, false, accept_master};
@@ -164,6 +200,7 @@ static bool ask_scripts(struct redis_greeting *greeting, struct redis_buffer *ou
 static void begin(struct redis_greeting *greeting)
 {
     greeting->asked = greeting->answered = 0;
+    greeting->is_other = false;
     greeting->reign[0] = '\0';
     redis_fence_begin(&greeting->fence);
 }
@@ -194,8 +231,10 @@ bool redis_greeting_write(struct redis_greeting *greeting, const struct redis_gr
 
     begin(greeting);
     greeting->database = terms->database;
+    greeting->expected = terms->expected;
     snprintf(database, sizeof database, "%u", terms->database);
-    if (!ask_login(greeting, terms->login, out))
+    if (!ask_login(greeting, terms->login, out) ||
+        !ask_redis(greeting, out, &rule_kind, question("HELLO", NULL, NULL)))
         return false;
     if (channel == NULL && terms->database != 0 &&
         !ask_redis(greeting, out, &rule_select, question("SELECT", database, NULL)))
@@ -240,6 +279,8 @@ static enum redis_verdict judge_error(struct redis_greeting *greeting, const str
 {
     enum redis_error_class class = redis_error_classify(reply->str, reply->len);
 
+    if (step->rule == &rule_kind)
+        return REDIS_GREETING_GOES_ON; /* what is wrong with the login, the next answer tells */
     if (is_no_login(reply))
         return REDIS_GREETING_DENIED;
     switch (class) {
@@ -293,6 +334,8 @@ enum redis_verdict redis_greeting_read(struct redis_greeting *greeting, const st
         }
     } else if (!step->rule->accept(greeting, step, reply, why)) {
         bool replica = step->rule == &rule_role && is_replica(reply);
+        if (greeting->is_other)
+            return REDIS_GREETING_DENIED;
         return replica ? REDIS_GREETING_REPLICA : REDIS_GREETING_FAILED;
     }
     greeting->answered++;

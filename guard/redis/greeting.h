@@ -2,11 +2,12 @@
 /*
  * redis/greeting.h - what a new connection says first, all in one write, and what the answers make of it.
  *
- *   commands    AUTH  SELECT  CLIENT SETNAME  ROLE  INFO  GETEX  SCRIPT LOAD ...
- *   subscriber  AUTH  CLIENT SETNAME  ROLE  INFO  SUBSCRIBE
+ *   commands    AUTH  HELLO  SELECT  CLIENT SETNAME  ROLE  INFO  GETEX  SCRIPT LOAD ...
+ *   subscriber  AUTH  HELLO  CLIENT SETNAME  ROLE  INFO  SUBSCRIBE
  *   once more   ROLE  INFO  GETEX
  *
- * AUTH and SELECT are left out where the URL has neither. ROLE keeps away from a replica, which would answer
+ * AUTH and SELECT are left out where the URL has neither. HELLO, which changes nothing without arguments, says whether
+ * this is a server of the kind that the URL is for: alone, a node of a Cluster, or a Sentinel. ROLE keeps away from a replica, which would answer
  * reads with old values, INFO tells the master's reign, GETEX whether the fence works here. An ACL may forbid all
  * that is not AUTH, SELECT and SUBSCRIBE: then there is no name, no check, no reign, ROLE with each value that is
  * read, and EVAL in place of EVALSHA.
@@ -36,9 +37,11 @@ struct redis_greeting_step {
 };
 
 struct redis_greeting {
-    struct redis_greeting_step steps[7 + REDIS_SCRIPTS_MAX];
+    struct redis_greeting_step steps[8 + REDIS_SCRIPTS_MAX];
     size_t asked, answered;
     unsigned database; /* of the URL */
+    enum redis_server_kind expected;
+    bool is_other; /* the server said that it is of another kind */
     /* its owner's, set once: */
     const struct redis_script *scripts; /* lent */
     size_t script_count;
@@ -51,6 +54,7 @@ struct redis_greeting {
 
 /* What it is to say; lent. */
 struct redis_greeting_terms {
+    enum redis_server_kind expected;
     const struct redis_login *login; /* its password has been read */
     unsigned database;
     const char *client_name; /* NULL: none */

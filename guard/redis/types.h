@@ -22,6 +22,8 @@ enum redis_outcome {
 /* `reply` is lent until the callback returns. */
 typedef void redis_replied(void *context, enum redis_outcome outcome, const struct redisReply *reply);
 
+enum redis_server_kind { REDIS_SERVER_ALONE, REDIS_SERVER_NODE, REDIS_SERVER_SENTINEL };
+
 /* In Lua. */
 enum { REDIS_SCRIPTS_MAX = 16, REDIS_SCRIPT_ARGS_MAX = 48 };
 struct redis_script {
