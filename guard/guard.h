@@ -645,6 +645,10 @@ struct guard_stats {
         refresh_yielded; /* refreshes that gave their place in the queue to a user, or up after lease_ms */
     uint64_t
         redis_reigns; /* times that another master was found, or none any more: all connections were reset */
+    /* Redis Cluster: commands that did not run because their keys were under way to another master */
+    uint64_t moving;
+    /* confirmed invalidations that were sent again to another master; those that it will not hear of */
+    uint64_t replayed, replay_dropped;
 };
 
 GUARD_API void guard_stats(struct guard *guard, struct guard_stats *out);

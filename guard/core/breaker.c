@@ -41,3 +41,8 @@ void breaker_link(struct breaker *breaker, uint64_t now_us, bool up)
     if (up && breaker->openings <= 1 && breaker->open_until_us > now_us)
         breaker->open_until_us = now_us;
 }
+
+void breaker_forget(struct breaker *breaker)
+{
+    *breaker = (struct breaker){.opened_count = breaker->opened_count};
+}

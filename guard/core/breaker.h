@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * breaker.h - the circuit breaker in front of Redis.
+ * breaker.h - the circuit breaker in front of Redis: one for each master.
  *
  *              BREAKER_TRIP unanswered commands in a row
  *     CLOSED ------------------------------------------> OPEN <-----+
@@ -11,7 +11,8 @@
  * While it is open nothing waits for Redis. The connection layer reconnects on its own, with backoff and
  * jitter, and a login that succeeds ends the first pause: it has shown that Redis answers. The pauses after a
  * failed probe are not cut short, or a Redis that lets us in and then hangs would be tried without end. Then
- * one command goes through as the probe, so that recovery is no herd.
+ * one command goes through as the probe, so that recovery is no herd. A probe that met moving keys has shown
+ * nothing: the next command is one in its place.
  *
  * Pure; the core's thread.
  */
@@ -52,7 +53,16 @@ static inline void breaker_answered(struct breaker *breaker)
         breaker_close(breaker);
 }
 
+/* It says nothing about Redis, neither good nor bad. */
+static inline void breaker_unjudged(struct breaker *breaker)
+{
+    if (breaker->state == BREAKER_HALF_OPEN)
+        breaker->state = BREAKER_OPEN;
+}
+
 void breaker_unanswered(struct breaker *breaker, uint64_t now_us, struct chance *chance);
 void breaker_link(struct breaker *breaker, uint64_t now_us, bool up);
+/* As if it were new, but for what it has counted. */
+void breaker_forget(struct breaker *breaker);
 
 #endif

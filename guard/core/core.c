@@ -48,6 +48,33 @@ uint64_t core_stamp(struct core *core)
     return ++core->last_stamp;
 }
 
+/* ---- shards ---- */
+
+unsigned core_shard_of(const struct core *core, const char *encoded, size_t encoded_bytes)
+{
+    const struct core_config *config = &core->config;
+    if (config->shard_of == NULL)
+        return 0;
+    unsigned shard = config->shard_of(config->shard_context, encoded, encoded_bytes);
+    assert(shard < core->shards_count);
+    return shard;
+}
+
+bool core_may_send(struct core *core, const struct core_key *key, unsigned *shard)
+{
+    if (core->config.without_redis)
+        return false;
+    *shard = core_shard_of(core, key->encoded, key->encoded_bytes);
+    return breaker_allow(&core->shards[*shard].breaker, core->now_us);
+}
+
+static bool open_shards(struct core *core)
+{
+    core->shards_count = core->config.shard_of != NULL ? CORE_SHARDS_MAX : 1;
+    core->shards = calloc(core->shards_count, sizeof *core->shards);
+    return core->shards != NULL;
+}
+
 /* ---- actions: a ring that never lacks room ---- */
 
 static bool grow_action_ring(struct core *core, uint32_t capacity)
@@ -403,13 +430,28 @@ void core_cancel(struct core *core, uint64_t now_us, struct core_waiter *waiter)
 
 /* ---- what came back ---- */
 
+static unsigned shard_of_op(const struct core *core, uint64_t op)
+{
+    unsigned shard = (unsigned)(op >> CORE_OP_COUNT_BITS) % CORE_SHARDS_MAX;
+    assert(shard < core->shards_count);
+    return shard;
+}
+
+static void note_reply(struct core *core, struct core_shard *shard, enum core_reply_kind kind)
+{
+    core->stats.moving += kind == REPLY_MOVING;
+    if (kind == REPLY_MOVING)
+        breaker_unjudged(&shard->breaker);
+    else if (kind == REPLY_UNSENT || kind == REPLY_UNKNOWN)
+        breaker_unanswered(&shard->breaker, core->now_us, &core->chance);
+    else
+        breaker_answered(&shard->breaker);
+}
+
 void core_replied(struct core *core, uint64_t now_us, uint64_t op, const struct core_reply *reply)
 {
     core_begin(core, now_us);
-    if (reply->kind == REPLY_UNSENT || reply->kind == REPLY_UNKNOWN)
-        breaker_unanswered(&core->breaker, now_us, &core->chance);
-    else
-        breaker_answered(&core->breaker);
+    note_reply(core, &core->shards[shard_of_op(core, op)], reply->kind);
     struct flight *flight = find_flight_by_id(core, op >> CORE_OP_BITS);
     if (flight != NULL) {
         flight_replied(flight, op, reply);
@@ -477,12 +519,25 @@ void core_resync(struct core *core, uint64_t now_us)
         flight_resync(flight);
 }
 
-void core_link(struct core *core, uint64_t now_us, bool up)
+void core_link(struct core *core, uint64_t now_us, unsigned shard, bool up)
 {
+    assert(shard < core->shards_count);
     core->now_us = now_us;
-    breaker_link(&core->breaker, now_us, up);
+    breaker_link(&core->shards[shard].breaker, now_us, up);
     if (up)
-        permits_linked(core);
+        permits_linked(core, shard);
+}
+
+void core_reign(struct core *core, uint64_t now_us, unsigned shard)
+{
+    assert(shard < core->shards_count);
+    core_begin(core, now_us);
+}
+
+void core_shard_gone(struct core *core, unsigned shard)
+{
+    assert(shard < core->shards_count);
+    breaker_forget(&core->shards[shard].breaker);
 }
 
 bool core_tell_unperformed(struct core *core, uint64_t now_us)
@@ -562,6 +617,7 @@ static void free_core(struct core **core)
     permits_clear(*core);
     free((*core)->actions);
     free((*core)->unperformed);
+    free((*core)->shards);
     free(*core);
     *core = NULL;
 }
@@ -573,7 +629,7 @@ struct core *core_new(const struct core_config *config)
         return NULL;
     core->config = *config;
     core->chance.state = config->seed;
-    if (!permits_open(core))
+    if (!open_shards(core) || !permits_open(core))
         free_core(&core);
     return core;
 }
@@ -622,6 +678,9 @@ bool core_idle(const struct core *core)
 void core_stats(const struct core *core, struct guard_stats *out)
 {
     *out = core->stats;
-    out->breaker_open = core->breaker.state != BREAKER_CLOSED;
-    out->breaker_opened = core->breaker.opened_count;
+    for (uint32_t i = 0; i < core->shards_count; i++) {
+        const struct breaker *breaker = &core->shards[i].breaker;
+        out->breaker_open = out->breaker_open || breaker->state != BREAKER_CLOSED;
+        out->breaker_opened += breaker->opened_count;
+    }
 }

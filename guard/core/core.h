@@ -8,7 +8,8 @@
  * core_loaded(), whatever happens; never from inside the draining.
  *
  * No I/O, no clock, no threads; chance comes from the seed and from make_token. Memory is taken only where
- * a get or an invalidation is accepted, and both can be refused.
+ * a get or an invalidation is accepted, and both can be refused; and where a confirmed invalidation is remembered,
+ * which does without.
  *
  * Time     uint64_t now_us, monotonic, the same clock for all events of one core.
  * Threads  none: one owner. Of this room, near.h and hit.h alone are for any thread.
@@ -41,6 +42,10 @@
  *   tag epoch           the point of the tags' clock at which a tag was last invalidated
  *   permit              the right to run one query; the fleet shares a fixed number of them
  *   batch               loads that are one query
+ *   shard               one master's part of the keys; with one master there is one, 0
+ *   moving              said of keys that go from one master to another: for that time some commands do not run
+ *   reign               the time of one master of a shard
+ *   replay              sending confirmed invalidations again, to the next master, which may have missed them
  */
 #ifndef GUARD_CORE_H
 #define GUARD_CORE_H
@@ -60,10 +65,13 @@ enum {
     TOKEN_TAG_BYTES = 16,
     /* a process that sends no acquire for so long has left the queue for permits */
     PERMIT_WAIT_MS = 2000,
+    CORE_SHARDS_MAX = 256,
 };
 
 /* Names the permits of a namespace as an application key names its entry: csg1:{namespace:sem:load}:p */
 #define PERMIT_KEY "sem:load"
+/* Likewise the clock of the tags and all their epochs: csg1:{namespace:tags} */
+#define TAGS_KEY "tags"
 
 struct core;
 struct flight;
@@ -76,6 +84,14 @@ struct core_config {
     uint32_t permits, permit_ms; /* of the fleet; 0: no limit. Mode FLEET only */
     uint8_t hash_key[16];
     uint64_t seed;
+    /*
+     * The shard of what stands in {namespace:...}: an encoded key, TAGS_KEY or PERMIT_KEY; below CORE_SHARDS_MAX. Asked
+     * whenever a command is to be sent, and may say something else each time. NULL: there is one shard, 0.
+     */
+    unsigned (*shard_of)(void *context, const char *encoded, size_t encoded_bytes);
+    void *shard_context;
+    /* Confirmed invalidations are remembered, and sent again when core_reign() tells of another master. */
+    bool replay;
     /* A new unguessable token for one acquire attempt or one permit, in the layout above. Must not fail. */
     void (*make_token)(void *context, uint32_t lease_ms, char token[TOKEN_SIZE]);
     void *token_context;
@@ -144,6 +160,8 @@ struct core_invalidation {
     uint64_t id;
     struct core_key key;      /* lent until it is answered */
     bool of_tag;              /* set by the owner: the key is a tag */
+    bool by_delete;           /* the attempt under way */
+    uint8_t movings;          /* attempts in a row that met a moving slot */
     struct alarm retry;       /* the next attempt, or the deadline while one is under way */
     uint64_t op, deadline_us; /* op 0: none under way */
     uint16_t attempts;
@@ -163,7 +181,7 @@ enum core_action_kind {
     CORE_FILL,    /* script fill: key, token, value, absent, load_us, fresh_ms, stale_ms, born */
     CORE_TOUCH,   /* script touch: as FILL, with the value that wanted stands for */
     CORE_RELEASE,        /* script release: key, token, failure and failure_ms (0: none), too_big */
-    CORE_INVALIDATE,     /* script invalidate, hard: key; of_tag: script tag_invalidate */
+    CORE_INVALIDATE,     /* script invalidate, hard: key.encoded; of_tag: tag_invalidate; by_delete */
     CORE_PERMIT_ACQUIRE, /* script permit_acquire: token, waiter, background, more */
     CORE_PERMIT_RENEW,   /* script permit_renew: token */
     CORE_PERMIT_RELEASE, /* script permit_release: token ("": leaves the queue), waiter */
@@ -199,6 +217,9 @@ struct core_action {
     bool absent;
     struct tags_clock born; /* FILL, TOUCH: known if value has tags */
     bool of_tag;
+    /* INVALIDATE of a key that is moving, where no script runs: DEL lease, and once that is answered DEL value, each at
+     * the master that has it, then the script's message. Answered like the script. */
+    bool by_delete;
     const struct value *previous; /* LOAD: the value it would replace; NULL: none to compare with */
     uint64_t load_us;
     uint32_t fresh_ms, stale_ms; /* FILL: jittered already */
@@ -233,11 +254,12 @@ enum core_reply_kind {
     REPLY_FAILED, /* failure or too_big, pttl_ms */
     REPLY_FREE,   /* to a peek: nothing there and no lease */
     /* to the others */
-    REPLY_CODE, /* code, as the script returned it */
+    REPLY_CODE, /* code, as the script returned it, or as it would have (by_delete) */
     /* to any */
     REPLY_REFUSED, /* Redis answered with an error: nothing ran */
     REPLY_UNSENT,  /* it never left: nothing ran */
     REPLY_UNKNOWN, /* it may have run, or may still run later */
+    REPLY_MOVING,  /* its keys are moving: nothing ran, and Redis is not to blame */
 };
 
 /* Which process refreshes a stale value; COOLING: none for a while, after a failure. */
@@ -288,9 +310,11 @@ void core_loaded(struct core *core, uint64_t now_us, uint64_t load, const struct
  *
  * Keys of a request for many, of a policy with a batch loader, are loaded in a batch if they get their leases at the
  * same time. Such a load does not start before the turn of the owner's loop is over in which it was queued, nor
- * while the answer to an acquire is outstanding that was sent in the same turn as its own: those are one write, so
- * the answers are about to come. That is all it waits for; never for a lease that another process holds, nor for a
- * load. No other load waits for the end of a turn, and none waits for it twice.
+ * while the answer to an acquire is outstanding that was sent in the same turn as its own: those are one write to each
+ * master, so the answers are about to come. One that does not come is an answer, too, once the limit of a command is
+ * over; where the master is known to be away or the keys are moving, at once. That is all it waits for; never for a
+ * lease that another process holds, nor for a load: so no two batches can wait for each other. No other load waits
+ * for the end of a turn, and none waits for it twice.
  */
 /* Something happened in this turn that makes its end worth an event. */
 bool core_turn_due(const struct core *core);
@@ -325,8 +349,17 @@ const struct core_key *core_awaits(const struct core *core, const char *encoded,
 void core_permit_freed(struct core *core, uint64_t now_us, const char *waiter, size_t waiter_bytes);
 /* Messages may have been lost: every flight that waits for one looks again, spread over 100 ms. */
 void core_resync(struct core *core, uint64_t now_us);
-/* The command connection came up or went down. Frees nothing: an action may be under way. */
-void core_link(struct core *core, uint64_t now_us, bool up);
+/* The command connection to the master of this shard came up or went down. Frees nothing: an action may be under
+ * way. */
+void core_link(struct core *core, uint64_t now_us, unsigned shard, bool up);
+/*
+ * Another master of this shard was confirmed; shard_of() says so already, and no reply of it has been told yet. What the
+ * one before it had confirmed shortly before its last answer is sent again, spread over 200 ms: it may not have
+ * reached this one. Once for each change.
+ */
+void core_reign(struct core *core, uint64_t now_us, unsigned shard);
+/* No key is of this shard any more: what was known of its master is forgotten. The number may be used again. */
+void core_shard_gone(struct core *core, unsigned shard);
 
 /* When core_tick() is due next; UINT64_MAX: never. */
 uint64_t core_next_us(const struct core *core);

@@ -15,8 +15,9 @@
 #include "loads.h"
 #include "permits.h"
 
-/* An op is the id of its flight, invalidation or permit above these bits, and a count below. */
-enum { CORE_OP_BITS = 16 };
+/* An op is the id of its flight, invalidation or permit, the shard that it is sent to, and a count, from above. So the
+ * reply tells whose breaker it is about, even if the key is of another shard by then. */
+enum { CORE_OP_COUNT_BITS = 12, CORE_OP_SHARD_BITS = 8, CORE_OP_BITS = 20 };
 
 /* What an alarm belongs to. */
 enum alarm_owner { ALARM_WAITER, ALARM_FLIGHT, ALARM_INVALIDATION, ALARM_PERMIT, ALARM_PERMITS };
@@ -27,11 +28,17 @@ struct unperformed {
     uint64_t load;
 };
 
+/* What is known of its master. */
+struct core_shard {
+    struct breaker breaker;
+};
+
 struct core {
     struct core_config config;
     uint64_t now_us; /* of the event that is being handled */
     struct chance chance;
-    struct breaker breaker;
+    struct core_shard *shards; /* owned */
+    uint32_t shards_count;
     struct alarms alarms;
     uint64_t last_stamp, last_id;
     bool closed;
@@ -71,10 +78,21 @@ static inline bool permits_exist(const struct core *core)
     return core->permits.all != NULL;
 }
 
+static inline uint64_t core_op(uint64_t id, unsigned shard, uint32_t count)
+{
+    return id << CORE_OP_BITS | (uint64_t)shard << CORE_OP_COUNT_BITS |
+           (count & ((1u << CORE_OP_COUNT_BITS) - 1));
+}
+
 /* Every event begins with it: it is now_us, and the flights that ended in the event before are freed. */
 void core_begin(struct core *core, uint64_t now_us);
 /* What happens from here on comes after everything that has happened so far. */
 uint64_t core_stamp(struct core *core);
+
+unsigned core_shard_of(const struct core *core, const char *encoded, size_t encoded_bytes);
+/* Whether a command about this key may be sent, and to which shard. It may be the probe of its breaker, so it must be
+ * sent then, and its op must name that shard. */
+bool core_may_send(struct core *core, const struct core_key *key, unsigned *shard);
 
 /* Room for everything one more flight, invalidation or permit may ever send at once. False: no memory. */
 bool core_reserve(struct core *core);

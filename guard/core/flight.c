@@ -39,6 +39,9 @@
  * Tags       An invalidation of a tag voids no lease. The fill of a value with tags answers the waiters that came after
  *            its query only if no tag had been invalidated when it was sent. An entry found older than one of its tags
  *            is replaced like a damaged one.
+ * Moving     While the keys go to another master nothing can be looked up or stored, though hits are answered. A flight
+ *            loads without a lease then. What was loaded before under a lease is stored once that can be done, unless
+ *            a waiter needs more than that.
  * Wake-up    A hint. One that overtakes the BUSY reply on the other connection is latched. The capped poll is
  *            what guarantees progress when messages are lost or a holder dies.
  * Push       A wake-up may bring what was filled, which spares the lookup. It answers only a flight that waits, whose
@@ -86,6 +89,8 @@ void flight_move(struct flight *flight, enum flight_state state)
     assert((LEGAL[flight->state] & (1u << state)) != 0);
     loads_count_acquire(flight, state == FLIGHT_ACQUIRING);
     flight->state = state;
+    flight->movings = 0;
+    flight->send_again_us = 0;
     alarm_unset(&flight->core->alarms, &flight->alarm);
 }
 
@@ -100,11 +105,15 @@ void flight_end(struct flight *flight)
     core_remove_flight(flight);
 }
 
-uint64_t flight_next_op(struct flight *flight)
+uint64_t flight_next_op(struct flight *flight, unsigned shard)
 {
-    if (++flight->op_count == 0)
-        flight->op_count = 1;
-    return flight->id << CORE_OP_BITS | flight->op_count;
+    return core_op(flight->id, shard, ++flight->op_count);
+}
+
+uint64_t flight_next_op_at_owner(struct flight *flight)
+{
+    const struct core_key *key = &flight->key;
+    return flight_next_op(flight, core_shard_of(flight->core, key->encoded, key->encoded_bytes));
 }
 
 struct core_action flight_action(const struct flight *flight, enum core_action_kind kind)
@@ -248,7 +257,7 @@ static enum core_wait flight_choose_wait(const struct flight *flight)
     return flight->policy->soft_ms > 0 && flight->lookup != LOOKUP_PEEK ? WAIT_REFRESH : WAIT_BUSY;
 }
 
-static void flight_send_acquire(struct flight *flight)
+static void flight_send_acquire(struct flight *flight, unsigned shard)
 {
     struct core *core = flight->core;
     bool waited = flight->state == FLIGHT_WAITING;
@@ -262,7 +271,7 @@ static void flight_send_acquire(struct flight *flight)
     struct core_action action = flight_action(flight, CORE_ACQUIRE);
     action.lookup = flight->lookup = flight_choose_lookup(flight);
     action.waits = flight_choose_wait(flight);
-    action.op = flight->op = flight_next_op(flight);
+    action.op = flight->op = flight_next_op(flight, shard);
     core_emit(core, &action);
 }
 
@@ -271,10 +280,11 @@ void flight_acquire(struct flight *flight)
 {
     struct core *core = flight->core;
     bool background = flight->first == NULL;
+    unsigned shard = 0;
     if (background && !loads_take_place(flight))
         stale_rest(flight, NO_PLACE_REST_MS);
-    else if (!core->config.without_redis && breaker_allow(&core->breaker, core->now_us))
-        flight_send_acquire(flight);
+    else if (core_may_send(core, &flight->key, &shard))
+        flight_send_acquire(flight, shard);
     else if (background)
         flight_end(flight);
     else
@@ -498,6 +508,7 @@ static void flight_acquire_replied(struct flight *flight, const struct core_repl
         break;
     case REPLY_CODE:
     case REPLY_REFUSED:
+    case REPLY_MOVING:
         flight_bypass(flight);
         break;
     case REPLY_UNKNOWN:
@@ -655,8 +666,8 @@ void flight_close(struct flight *flight)
         loads_dequeue(flight);
     } else if (flight->state == FLIGHT_LOADING) {
         loads_abandon(flight);
-    } else {
-        return;
+    } else if (flight->send_again_us == 0) {
+        return; /* its command is under way */
     }
     if (flight->state != FLIGHT_ENDED)
         lease_drop(flight);

@@ -95,7 +95,10 @@ struct flight {
     bool unchanged; /* the value is the previous one */
     uint64_t load_us;
     uint32_t fresh_ms;
-    uint32_t stores;            /* attempts of the fill or release */
+    uint32_t stores;            /* attempts of the fill or release, but for those that met moving keys */
+    uint32_t movings;           /* those */
+    uint64_t send_again_us;     /* after one: when it is sent again; 0: it is under way */
+    bool fill_told;             /* the result was answered while its fill goes on */
     enum guard_failure failure; /* RELEASING, COOLING */
     bool too_big;
     uint32_t failure_ms;
@@ -124,7 +127,9 @@ void flight_close(struct flight *flight);
 
 void flight_move(struct flight *flight, enum flight_state state);
 void flight_end(struct flight *flight);
-uint64_t flight_next_op(struct flight *flight);
+uint64_t flight_next_op(struct flight *flight, unsigned shard);
+/* For a command that does not ask the breaker. */
+uint64_t flight_next_op_at_owner(struct flight *flight);
 struct core_action flight_action(const struct flight *flight, enum core_action_kind kind);
 /* The last token may hold the lease, or get it later: the next acquire names it, so that the script removes it. */
 void flight_keep_token(struct flight *flight);

@@ -7,15 +7,26 @@
 enum {
     INVALIDATE_FIRST_MS = 20,
     INVALIDATE_MOST_MS = 500,
+    MOVINGS_MOST = 2, /* then without the script, which runs only where all of a key's names are */
 };
+
+unsigned invalidation_shard(const struct core *core, bool of_tag, const struct core_key *key)
+{
+    if (of_tag)
+        return core_shard_of(core, TAGS_KEY, sizeof TAGS_KEY - 1);
+    return core_shard_of(core, key->encoded, key->encoded_bytes);
+}
 
 static void send_invalidation(struct core *core, struct core_invalidation *invalidation)
 {
-    invalidation->op = invalidation->id << CORE_OP_BITS | ++invalidation->attempts;
+    unsigned shard = invalidation_shard(core, invalidation->of_tag, &invalidation->key);
+    invalidation->op = core_op(invalidation->id, shard, ++invalidation->attempts);
+    invalidation->by_delete = !invalidation->of_tag && invalidation->movings >= MOVINGS_MOST;
     core_emit(core, &(struct core_action){.kind = CORE_INVALIDATE,
                                           .op = invalidation->op,
                                           .key = invalidation->key,
-                                          .of_tag = invalidation->of_tag});
+                                          .of_tag = invalidation->of_tag,
+                                          .by_delete = invalidation->by_delete});
     alarm_set(&core->alarms, &invalidation->retry, invalidation->deadline_us);
 }
 
@@ -54,6 +65,7 @@ enum guard_status core_invalidate(struct core *core, uint64_t now_us, struct cor
     invalidation->unlisted = false;
     invalidation->retry = (struct alarm){.owner = ALARM_INVALIDATION};
     invalidation->attempts = 0;
+    invalidation->movings = 0;
     invalidation->result = (struct guard_invalidated){.status = GUARD_OK};
     if (!list_invalidation(core, invalidation))
         return GUARD_NO_MEMORY;
@@ -69,6 +81,16 @@ static struct core_invalidation *find_invalidation(const struct core *core, uint
     return found != NULL && found->op == op ? found : NULL;
 }
 
+/* A deletion that met moving keys, or may not be: the script has its turn again. */
+static void note_moving(struct core_invalidation *invalidation, enum core_reply_kind kind)
+{
+    bool in_vain = kind == REPLY_MOVING || kind == REPLY_REFUSED;
+    if (invalidation->by_delete && in_vain)
+        invalidation->movings = 0;
+    else if (kind == REPLY_MOVING && !invalidation->of_tag)
+        invalidation->movings++;
+}
+
 void invalidation_replied(struct core *core, uint64_t op, const struct core_reply *reply)
 {
     struct core_invalidation *invalidation = find_invalidation(core, op);
@@ -82,6 +104,7 @@ void invalidation_replied(struct core *core, uint64_t op, const struct core_repl
         invalidation_answer(core, invalidation, GUARD_OK);
         return;
     }
+    note_moving(invalidation, reply->kind);
     uint32_t pause_ms =
         chance_backoff(&core->chance, INVALIDATE_FIRST_MS, INVALIDATE_MOST_MS, invalidation->attempts - 1);
     uint64_t at_us = core->now_us + us(pause_ms);

@@ -8,6 +8,8 @@
 
 #include "core.h"
 
+/* Of an invalidation of this key or tag. */
+unsigned invalidation_shard(const struct core *core, bool of_tag, const struct core_key *key);
 /* Nothing happens if the op is of no invalidation. */
 void invalidation_replied(struct core *core, uint64_t op, const struct core_reply *reply);
 /* The next attempt is due, or the deadline is over. */

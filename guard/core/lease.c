@@ -5,9 +5,11 @@
 #include <assert.h>
 
 enum {
-    DOUBT_EVERY_MS = 20, /* renewals for invalidations that may have voided the lease */
-    STORES_MAX = 3,      /* attempts to get an answer to a fill or a release */
-    STORE_GONE = -2,     /* a touch found another value than the one it was meant for, or none */
+    DOUBT_EVERY_MS = 20,  /* renewals for invalidations that may have voided the lease */
+    STORES_MAX = 3,       /* attempts to get an answer to a fill or a release */
+    STORE_GONE = -2,      /* a touch found another value than the one it was meant for, or none */
+    MOVING_FIRST_MS = 20, /* between attempts while the keys are moving */
+    MOVING_MOST_MS = 500,
 };
 
 /* ---- granted ---- */
@@ -17,6 +19,12 @@ static uint64_t lease_refresh_until_us(const struct flight *flight)
 {
     bool in_vain = flight->state == FLIGHT_QUEUED && flight->first == NULL;
     return in_vain ? flight->sent_us + us(flight->policy->lease_ms) : UINT64_MAX;
+}
+
+/* Its fill or release will be sent again, not before the reply to a renewal, which would be lost then. */
+static bool lease_is_paused(const struct flight *flight)
+{
+    return flight->send_again_us != 0 && flight->renew_op == 0;
 }
 
 static void lease_set_alarm(struct flight *flight)
@@ -33,6 +41,8 @@ static void lease_set_alarm(struct flight *flight)
     }
     if (flight->load != NULL && !flight->load->cancelled)
         at_us = earlier_us(at_us, flight->load->deadline_us);
+    if (lease_is_paused(flight))
+        at_us = earlier_us(at_us, flight->send_again_us);
     if (at_us != UINT64_MAX)
         alarm_set(&core->alarms, &flight->alarm, at_us);
     else
@@ -84,6 +94,10 @@ static void lease_lost(struct flight *flight)
     if (flight->state == FLIGHT_QUEUED) {
         loads_dequeue(flight);
         flight_next_round(flight);
+        return;
+    }
+    if (flight->state == FLIGHT_FILLING) {
+        flight_settle(flight);
         return;
     }
     flight->lost = true;
@@ -228,6 +242,10 @@ static void lease_load_cut_short(struct flight *flight)
 static void lease_give_up(struct flight *flight)
 {
     struct core *core = flight->core;
+    if (flight->state == FLIGHT_FILLING) {
+        lease_release(flight, GUARD_FAILURE_NONE, false);
+        return;
+    }
     if (flight->state == FLIGHT_QUEUED) { /* only a leased one has a hold limit there */
         loads_dequeue(flight);
         flight_deliver_all(flight, flight_shed_result());
@@ -262,7 +280,7 @@ static void lease_send_fill(struct flight *flight)
 {
     struct core_action action = flight_action(flight, flight->unchanged ? CORE_TOUCH : CORE_FILL);
     action.wanted = flight->previous_filler;
-    action.op = flight->op = flight_next_op(flight);
+    action.op = flight->op = flight_next_op_at_owner(flight);
     action.value = flight->value;
     action.absent = flight->absent;
     action.born = flight->born;
@@ -279,18 +297,26 @@ static void lease_fill(struct flight *flight)
     flight_move(flight, FLIGHT_FILLING);
     flight->renew_op = 0;
     flight->stores = 0;
+    flight->fill_told = false;
     flight->fill_stamp = core_stamp(core);
     uint32_t whole_ms = flight->absent ? flight->policy->absent_ms : flight->policy->fresh_ms;
     flight->fresh_ms = chance_shorten(&core->chance, whole_ms, flight->policy->jitter_percent);
     lease_send_fill(flight);
 }
 
+/* A result counts as one round, however often it is sent. */
+static void lease_tell_unstored(struct flight *flight)
+{
+    if (!flight->fill_told)
+        flight_deliver(flight, flight->query_stamp, loaded_result(flight, false));
+    flight->fill_told = true;
+}
+
 static void lease_fill_unanswered(struct flight *flight)
 {
     struct core *core = flight->core;
     core->stats.fill_unknown++;
-    if (flight->stores == 1) /* a result counts as one round, however often it is sent */
-        flight_deliver(flight, flight->query_stamp, loaded_result(flight, false));
+    lease_tell_unstored(flight);
     if (flight->stores < STORES_MAX && core->now_us < flight->valid_until_us && !core->closed) {
         lease_send_fill(flight);
         return;
@@ -299,13 +325,56 @@ static void lease_fill_unanswered(struct flight *flight)
     flight_settle(flight);
 }
 
+static void lease_send_later(struct flight *flight)
+{
+    struct core *core = flight->core;
+    uint32_t pause_ms = chance_backoff(&core->chance, MOVING_FIRST_MS, MOVING_MOST_MS, flight->movings);
+    flight->movings++;
+    flight->send_again_us = core->now_us + us(pause_ms);
+    lease_set_alarm(flight);
+}
+
+/* It has not run. The waiters left need a newer row than the one in hand: they do not wait for its keys. */
+static void lease_fill_moving(struct flight *flight)
+{
+    struct core *core = flight->core;
+    flight->stores--;
+    lease_tell_unstored(flight);
+    if (flight->first == NULL && core->now_us < flight->valid_until_us && !core->closed) {
+        lease_send_later(flight);
+        return;
+    }
+    flight_keep_token(flight);
+    flight_settle(flight);
+}
+
+/* If no attempt can have run yet, its fill is sent now, as far as waiters are concerned. */
+static void lease_fill_again(struct flight *flight)
+{
+    struct core *core = flight->core;
+    if (flight->stores == 0)
+        flight->fill_stamp = core_stamp(core);
+    flight->send_again_us = 0;
+    lease_send_fill(flight);
+}
+
+/* False: the script has answered, or was refused. */
+static bool lease_fill_failed(struct flight *flight, enum core_reply_kind kind)
+{
+    if (kind == REPLY_MOVING)
+        lease_fill_moving(flight);
+    else if (kind == REPLY_UNSENT || kind == REPLY_UNKNOWN)
+        lease_fill_unanswered(flight);
+    else
+        return false;
+    return true;
+}
+
 void lease_fill_replied(struct flight *flight, const struct core_reply *reply)
 {
     struct core *core = flight->core;
-    if (reply->kind == REPLY_UNSENT || reply->kind == REPLY_UNKNOWN) {
-        lease_fill_unanswered(flight);
+    if (lease_fill_failed(flight, reply->kind))
         return;
-    }
     bool gone = flight->unchanged && reply->kind == REPLY_CODE && reply->code == STORE_GONE;
     if (gone) { /* we have it in hand, and the lease is still ours as far as we know */
         flight->unchanged = false;
@@ -383,7 +452,7 @@ static void lease_send_renew(struct flight *flight)
 {
     struct core *core = flight->core;
     struct core_action action = flight_action(flight, CORE_RENEW);
-    action.op = flight->renew_op = flight_next_op(flight);
+    action.op = flight->renew_op = flight_next_op_at_owner(flight);
     flight->renew_sent_us = core->now_us;
     flight->renew_at_us = core->now_us + us(flight->policy->lease_ms) / 3;
     core_emit(core, &action);
@@ -405,10 +474,34 @@ void lease_renew_replied(struct flight *flight, const struct core_reply *reply)
     lease_set_alarm(flight);
 }
 
+/* ---- sent again ---- */
+
+static void lease_send_release(struct flight *flight)
+{
+    struct core_action action = flight_action(flight, CORE_RELEASE);
+    action.token = flight->prev_token; /* flight->token may be a new one before this is sent */
+    action.op = flight->op = flight_next_op_at_owner(flight);
+    action.failure = flight->failure;
+    action.too_big = flight->too_big;
+    action.failure_ms = flight->failure_ms;
+    flight->stores++;
+    core_emit(flight->core, &action);
+}
+
+static void lease_release_again(struct flight *flight)
+{
+    flight->send_again_us = 0;
+    lease_send_release(flight);
+}
+
 void lease_alarm(struct flight *flight)
 {
     struct core *core = flight->core;
     bool loading = flight->state == FLIGHT_LOADING;
+    if (flight->state == FLIGHT_RELEASING) {
+        lease_release_again(flight);
+        return;
+    }
     if (core->now_us >= flight->hold_until_us && (flight->leased || loading)) {
         lease_give_up(flight);
         return;
@@ -425,7 +518,10 @@ void lease_alarm(struct flight *flight)
         lease_send_renew(flight);
     if (loading && core->now_us >= flight->load->deadline_us)
         loads_cancel(core, flight->load, false);
-    lease_set_alarm(flight);
+    if (lease_is_paused(flight) && core->now_us >= flight->send_again_us)
+        lease_fill_again(flight);
+    else
+        lease_set_alarm(flight);
 }
 
 /* A flood of invalidations gets few renewals. */
@@ -440,18 +536,6 @@ void lease_doubt(struct flight *flight)
 }
 
 /* ---- released ---- */
-
-static void lease_send_release(struct flight *flight)
-{
-    struct core_action action = flight_action(flight, CORE_RELEASE);
-    action.token = flight->prev_token; /* flight->token may be a new one before this is sent */
-    action.op = flight->op = flight_next_op(flight);
-    action.failure = flight->failure;
-    action.too_big = flight->too_big;
-    action.failure_ms = flight->failure_ms;
-    flight->stores++;
-    core_emit(flight->core, &action);
-}
 
 /* Every waiter that may be answered has been. For the others the next acquire goes behind the release on the same
  * connection; naming the token again does no harm if the release ran and removes the lease if it did not. */
@@ -473,9 +557,12 @@ void lease_release(struct flight *flight, enum guard_failure failure, bool too_b
 
 void lease_release_replied(struct flight *flight, const struct core_reply *reply)
 {
+    const struct core *core = flight->core;
     bool answered = reply->kind == REPLY_CODE || reply->kind == REPLY_REFUSED;
-    if (!answered && flight->stores < STORES_MAX && flight->core->now_us < flight->valid_until_us)
-        lease_send_release(flight);
-    else
+    if (answered || flight->stores >= STORES_MAX || core->now_us >= flight->valid_until_us)
         flight_settle(flight);
+    else if (reply->kind == REPLY_MOVING && !core->closed)
+        lease_send_later(flight);
+    else
+        lease_send_release(flight);
 }

@@ -7,7 +7,8 @@
  *            was sent, never beyond hold_until_us. A renewal without an answer does not lose it; a "no" does, and so
  *            does the end of its validity.
  * Fill       Repeated with the same token until it is answered or the lease is over: the script stores once. A value
- *            that its loader called unchanged is touched, not sent again.
+ *            that its loader called unchanged is touched, not sent again. One that met moving keys has not run: it waits,
+ *            with its lease renewed, unless a waiter does, too.
  * Tags       A value with tags is stored with the tags' clock as it was before its query. Where that clock could not
  *            be read, the value is answered and not stored.
  * Failure    Written into the release, so that the whole fleet tries no sooner than after failure_ms. Without a lease
@@ -28,7 +29,7 @@ void lease_fill_replied(struct flight *flight, const struct core_reply *reply);
 void lease_renew_replied(struct flight *flight, const struct core_reply *reply);
 void lease_release_replied(struct flight *flight, const struct core_reply *reply);
 
-/* QUEUED, LOADING: renewal is due, or a limit is over. */
+/* QUEUED, LOADING: renewal is due, or a limit is over. FILLING, RELEASING: so, or the next attempt is due. */
 void lease_alarm(struct flight *flight);
 /* Was it our lease that an invalidation voided? A renewal tells. */
 void lease_doubt(struct flight *flight);

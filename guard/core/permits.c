@@ -61,6 +61,11 @@ bool permits_idle(const struct core *core)
     return core->permits.in_state[PERMIT_FREE] == core->permits.count;
 }
 
+static unsigned permits_shard(const struct core *core)
+{
+    return core_shard_of(core, PERMITS_KEY.encoded, PERMITS_KEY.encoded_bytes);
+}
+
 /* ---- one permit ---- */
 
 static void move_permit(struct core *core, struct permit *permit, enum permit_state state)
@@ -85,11 +90,9 @@ static struct permit *permit_in(struct core *core, enum permit_state state)
 static struct core_action permit_action(const struct core *core, struct permit *permit,
                                         enum core_action_kind kind)
 {
-    if (++permit->op_count == 0)
-        permit->op_count = 1;
     return (struct core_action){
         .kind = kind,
-        .op = permit->id << CORE_OP_BITS | permit->op_count,
+        .op = core_op(permit->id, permits_shard(core), ++permit->op_count),
         .key = PERMITS_KEY,
         .token = permit->token,
         .waiter = core->permits.waiter,
@@ -148,7 +151,7 @@ void permits_give_back(struct core *core, struct permit *permit)
 
 static bool permits_apply(const struct core *core)
 {
-    return core->breaker.state == BREAKER_CLOSED;
+    return core->shards[permits_shard(core)].breaker.state == BREAKER_CLOSED;
 }
 
 /* A grant may have taken long to come, or we were stopped since. */
@@ -334,8 +337,8 @@ static void permit_acquire_replied(struct core *core, struct permit *permit, con
         permit_granted(core, permit, clamp_count(reply->code - 1, core->config.load_workers));
     else if (reply->kind == REPLY_CODE)
         permit_refused(core, permit, clamp_count(-1 - reply->code, core->config.permit_ms));
-    else if (reply->kind == REPLY_REFUSED || permit->attempts >= PERMIT_ATTEMPTS_MAX || core->closed ||
-             !permits_apply(core))
+    else if (reply->kind == REPLY_REFUSED || reply->kind == REPLY_MOVING ||
+             permit->attempts >= PERMIT_ATTEMPTS_MAX || core->closed || !permits_apply(core))
         start_without_permit(core, permit);
     else
         repeat_permit_request(core, permit);
@@ -424,8 +427,10 @@ void permits_resync(struct core *core)
         alarm_set(&core->alarms, poll, at_us);
 }
 
-void permits_linked(struct core *core)
+void permits_linked(struct core *core, unsigned shard)
 {
+    if (!permits_exist(core) || shard != permits_shard(core))
+        return;
     for (uint32_t i = 0; i < core->permits.count; i++) {
         struct permit *permit = &core->permits.all[i];
         if (permit->state != PERMIT_READY && permit->state != PERMIT_USED)

@@ -22,8 +22,8 @@
  *            scripts/permit_acquire.lua explains; once its release was sent it is not used again.
  * Lost       A permit that could not be renewed in time, or that Redis no longer knows, is counted, and its query runs
  *            on. Renewals go on, so that what runs is counted in the fleet again.
- * Without    Redis away, the breaker open, or Redis refusing the script: loads start without, load_workers at a time
- *            (permit_spared).
+ * Without    Redis away, the breaker open, the permits moving to another master, or Redis refusing the script: loads
+ *            start without, load_workers at a time (permit_spared).
  */
 #ifndef GUARD_PERMITS_H
 #define GUARD_PERMITS_H
@@ -96,7 +96,7 @@ void permits_alarm(struct core *core, struct permit *permit);
 void permits_poll(struct core *core);
 /* Messages may have been lost. */
 void permits_resync(struct core *core);
-/* Redis can be spoken to again, and may have forgotten what is out. */
-void permits_linked(struct core *core);
+/* The master of this shard can be spoken to again, and may have forgotten what is out. */
+void permits_linked(struct core *core, unsigned shard);
 
 #endif

@@ -155,14 +155,15 @@ void stale_peek(struct flight *flight)
     struct core *core = flight->core;
     if (flight->peek_op != 0)
         return;
-    if (flight->peeked_in_vain || !breaker_allow(&core->breaker, core->now_us)) {
+    unsigned shard = 0;
+    if (flight->peeked_in_vain || !core_may_send(core, &flight->key, &shard)) {
         loads_promote(flight);
         return;
     }
     struct core_action action = flight_action(flight, CORE_ACQUIRE);
     action.token = action.prev = "";
     action.lookup = LOOKUP_PEEK;
-    action.op = flight->peek_op = flight_next_op(flight);
+    action.op = flight->peek_op = flight_next_op(flight, shard);
     flight->peek_stamp = core_stamp(core);
     core_emit(core, &action);
 }

@@ -36,10 +36,11 @@ enum {
 static const char fenced_text[] = "fenced: a master without its replicas; another may have taken its place";
 
 enum stage {
-    STAGE_RESTING,  /* until rest is over; no socket */
-    STAGE_REACHING, /* DNS and connect */
-    STAGE_GREETING, /* login and what belongs to it is sent */
-    STAGE_PROVING,  /* it was greeted and will be asked once more */
+    STAGE_RESTING,    /* until rest is over; no socket */
+    STAGE_REACHING,   /* DNS and connect */
+    STAGE_GREETING,   /* login and what belongs to it is sent */
+    STAGE_PROVING,    /* it was greeted and will be asked once more */
+    STAGE_CONFIRMING, /* the Sentinels are asked whether it is the master */
     STAGE_UP,
     STAGE_CLOSED,
     STAGE_COUNT,
@@ -50,7 +51,8 @@ struct redis_connection {
     char label[REDIS_LABEL_SIZE];
     struct redis_counters own_counters; /* where the owner has none */
     struct redis_counters *counters;
-    struct redis_reign *reign; /* of its place */
+    struct redis_reign *reign;  /* of its place */
+    struct redis_member member; /* likewise */
     struct chance chance;
 
     struct guard_host *host;
@@ -60,7 +62,7 @@ struct redis_connection {
     void *closed_context;
 
     enum stage stage;
-    uint64_t stage_ends_ms; /* RESTING: the next attempt; REACHING, GREETING: the limit; PROVING: its end */
+    uint64_t stage_ends_ms; /* RESTING: the next attempt; PROVING: its end; others: the limit */
     uint32_t failures;      /* in a row */
     uint64_t epoch;
     uint64_t batches;                /* written, or begun to be */
@@ -96,8 +98,12 @@ static void count_one(_Atomic uint64_t *counter)
 static const bool legal_move[STAGE_COUNT][STAGE_COUNT] = {
     [STAGE_RESTING] = {[STAGE_REACHING] = true, [STAGE_CLOSED] = true},
     [STAGE_REACHING] = {[STAGE_RESTING] = true, [STAGE_GREETING] = true, [STAGE_CLOSED] = true},
-    [STAGE_GREETING] =
-        {[STAGE_RESTING] = true, [STAGE_PROVING] = true, [STAGE_UP] = true, [STAGE_CLOSED] = true},
+    [STAGE_GREETING] = {[STAGE_RESTING] = true,
+                        [STAGE_PROVING] = true,
+                        [STAGE_CONFIRMING] = true,
+                        [STAGE_UP] = true,
+                        [STAGE_CLOSED] = true},
+    [STAGE_CONFIRMING] = {[STAGE_RESTING] = true, [STAGE_UP] = true, [STAGE_CLOSED] = true},
     [STAGE_PROVING] = {[STAGE_RESTING] = true, [STAGE_GREETING] = true, [STAGE_CLOSED] = true},
     [STAGE_UP] = {[STAGE_RESTING] = true, [STAGE_CLOSED] = true},
 };
@@ -108,10 +114,25 @@ static void move_on(struct redis_connection *connection, enum stage to)
     connection->stage = to;
 }
 
-/* Another master was confirmed, or this one is none: nothing that comes over it reaches a caller. */
+static bool has_lapsed(const struct redis_connection *connection)
+{
+    uint64_t until_ms = redis_place_good_until_ms(connection->config.place);
+
+    return until_ms != UINT64_MAX && now_ms() >= until_ms;
+}
+
+/* Another master was confirmed, or this one is none, or has not been for too long: nothing that comes over it reaches a
+ * caller. */
 static bool is_void(const struct redis_connection *connection)
 {
-    return connection->stage == STAGE_UP && connection->generation != redis_reign_now(connection->reign);
+    return connection->stage == STAGE_UP &&
+           (connection->generation != redis_reign_now(connection->reign) || has_lapsed(connection));
+}
+
+/* It speaks to a master, or will. */
+static bool is_for_commands(const struct redis_connection *connection)
+{
+    return connection->config.channel == NULL && connection->config.expected != REDIS_SERVER_SENTINEL;
 }
 
 /* ---- telling ---- */
@@ -129,15 +150,27 @@ static void tell(struct redis_connection *connection, enum guard_redis_state sta
         connection->config.hooks.state(connection->config.hooks.context, state, text);
 }
 
+/* "up", what the login lacks, and what is to be known of TLS. */
+static const char *summary(const struct redis_connection *connection, char text[TEXT_SIZE])
+{
+    const char *remark = redis_socket_remark(connection->socket);
+
+    snprintf(text, TEXT_SIZE, "%s%s%s", redis_greeting_summary(&connection->greeting),
+             remark[0] != '\0' ? "; " : "", remark);
+    return text;
+}
+
 /* What it is while it is up: told after everything that may have changed that. */
 static void tell_up(struct redis_connection *connection)
 {
+    char text[TEXT_SIZE];
+
     if (now_ms() < connection->denied_until_ms)
         return; /* end_denial() */
     if (connection->greeting.fence.no_replicas)
         tell(connection, GUARD_REDIS_FENCED, fenced_text);
     else
-        tell(connection, GUARD_REDIS_UP, redis_greeting_summary(&connection->greeting));
+        tell(connection, GUARD_REDIS_UP, summary(connection, text));
 }
 
 /* ---- the timer ---- */
@@ -186,18 +219,41 @@ static void lose(struct redis_connection *connection, enum guard_redis_state sta
     if (!was_up)
         connection->failures++;
     ring_by(connection, connection->stage_ends_ms);
+    redis_place_doubt(connection->config.place);
     tell(connection, state, why);
     redis_pipeline_abandon(&pending);
+}
+
+/* There is another master to go to. All connections of all processes would: some go first. */
+static void rest_less(struct redis_connection *connection)
+{
+    uint64_t at_ms = now_ms() + chance_below(&connection->chance, connection->config.spread_ms + 1);
+
+    if (connection->stage != STAGE_RESTING || at_ms >= connection->stage_ends_ms)
+        return;
+    connection->stage_ends_ms = at_ms;
+    ring_by(connection, at_ms);
+}
+
+static void lose_void(struct redis_connection *connection)
+{
+    bool lapsed = has_lapsed(connection);
+
+    lose(connection, GUARD_REDIS_DOWN,
+         lapsed ? "no majority of the Sentinels has confirmed this master for too long (strict)"
+                : "another master was confirmed");
+    if (!lapsed && connection->config.place->watched)
+        rest_less(connection);
 }
 
 static void lose_late(struct redis_connection *connection, const char *what, uint32_t limit_ms)
 {
     char why[REDIS_WHY_SIZE];
 
-    snprintf(why, sizeof why, "%s: no answer within %u ms", what, (unsigned)limit_ms);
+    snprintf(why, sizeof why, "%s within %u ms", what, (unsigned)limit_ms);
     count_one(&connection->counters->timeouts);
-    connection->proves =
-        connection->proves || connection->stage == STAGE_GREETING || connection->stage == STAGE_UP;
+    connection->proves = connection->proves || connection->stage != STAGE_REACHING ||
+                         redis_socket_awaits_tls(connection->socket);
     lose(connection, GUARD_REDIS_DOWN, why);
 }
 
@@ -228,7 +284,7 @@ static void write_failed(struct redis_connection *connection, int error)
     while (progress == PROGRESS_MORE);
     if (progress == PROGRESS_LOST)
         return;
-    redis_explain_errno("write", error, why);
+    redis_socket_explain(connection->socket, "write", error, why);
     lose(connection, GUARD_REDIS_DOWN, why);
 }
 
@@ -397,15 +453,15 @@ static void beat_if_due(struct redis_connection *connection)
     enum redis_beat due = REDIS_BEAT_NONE;
 
     if (is_void(connection))
-        lose(connection, GUARD_REDIS_DOWN, "another master was confirmed");
+        lose_void(connection);
     if (connection->stage == STAGE_UP && redis_fence_redials(&connection->greeting.fence, now_ms()))
         lose(connection, GUARD_REDIS_FENCED, fenced_text);
     if (connection->stage != STAGE_UP)
         return;
     due = redis_fence_beat(&connection->greeting.fence, now_ms());
-    if (connection->config.channel == NULL && due == REDIS_BEAT_WRITE && needs_write(connection))
+    if (is_for_commands(connection) && due == REDIS_BEAT_WRITE && needs_write(connection))
         queue_write(connection);
-    else if (connection->config.channel == NULL && due == REDIS_BEAT_ROLE)
+    else if (is_for_commands(connection) && due == REDIS_BEAT_ROLE)
         queue_role(connection);
     ring_by(connection, redis_fence_next_ms(&connection->greeting.fence));
 }
@@ -431,12 +487,65 @@ static void came_up(struct redis_connection *connection)
     tell_up(connection);
 }
 
+/* ROLE has said that it is the master; whoever is asked now knows of a failover that is over. */
+static void confirm_master(struct redis_connection *connection)
+{
+    if (!redis_place_ask(connection->config.place, &connection->member)) {
+        came_up(connection);
+        return;
+    }
+    move_on(connection, STAGE_CONFIRMING);
+    connection->stage_ends_ms = now_ms() + connection->config.connect_limit_ms;
+    ring_by(connection, connection->stage_ends_ms);
+}
+
+static void lose_unconfirmed(struct redis_connection *connection)
+{
+    char why[REDIS_WHY_SIZE], text[REDIS_WHY_SIZE];
+    enum guard_redis_state state = redis_place_why(connection->config.place, why);
+
+    snprintf(text, sizeof text, "not confirmed: %.*s", REDIS_WHY_SIZE - 20, why);
+    lose(connection, state, text);
+}
+
+static void take_word(struct redis_connection *connection)
+{
+    switch (redis_place_answer(connection->config.place, &connection->member, &connection->reign_seen)) {
+    case REDIS_ASK_NONE:
+    case REDIS_ASK_WAITS:
+    case REDIS_ASK_UNDER_WAY:
+        break;
+    case REDIS_ASK_YES:
+        came_up(connection);
+        break;
+    case REDIS_ASK_NO:
+        lose_unconfirmed(connection);
+        break;
+    }
+}
+
+static void on_place_changed(void *context)
+{
+    struct redis_connection *connection = context;
+    bool moved = redis_place_has_moved(connection->config.place, &connection->member);
+
+    if (is_void(connection)) {
+        lose_void(connection);
+    } else if (connection->stage == STAGE_CONFIRMING && !moved) {
+        take_word(connection);
+    } else if (connection->stage != STAGE_UP && connection->stage != STAGE_CLOSED) {
+        if (connection->stage != STAGE_RESTING && moved)
+            lose(connection, GUARD_REDIS_DOWN, "the Sentinels name another master");
+        rest_less(connection);
+    }
+}
+
 /* A server that was stopped and goes on has not heard yet of what happened meanwhile. A subscriber has nothing to
  * answer. */
 static void greeted(struct redis_connection *connection)
 {
-    if (!connection->proves || connection->config.channel != NULL || ++connection->greetings > 1) {
-        came_up(connection);
+    if (!connection->proves || !is_for_commands(connection) || ++connection->greetings > 1) {
+        confirm_master(connection);
         return;
     }
     move_on(connection, STAGE_PROVING);
@@ -597,9 +706,11 @@ static void take_answer(struct redis_connection *connection, const struct redisR
 static void take_reply(struct redis_connection *connection, const struct redisReply *reply)
 {
     if (is_void(connection))
-        lose(connection, GUARD_REDIS_DOWN, "another master was confirmed");
+        lose_void(connection);
     else if (connection->stage == STAGE_GREETING)
         take_greeting(connection, reply);
+    else if (connection->stage == STAGE_CONFIRMING && connection->config.channel != NULL)
+        return; /* a message, before the subscription is told to be up */
     else if (connection->config.channel != NULL)
         take_message(connection, reply);
     else
@@ -610,10 +721,9 @@ static void take_reply(struct redis_connection *connection, const struct redisRe
 
 static void read_failed(struct redis_connection *connection, ssize_t got)
 {
-    char why[REDIS_WHY_SIZE] = "closed by the other side";
+    char why[REDIS_WHY_SIZE];
 
-    if (got < 0)
-        redis_explain_errno("read", (int)-got, why);
+    redis_socket_explain(connection->socket, "read", (int)-got, why);
     lose(connection, GUARD_REDIS_DOWN, why);
 }
 
@@ -651,7 +761,7 @@ static enum progress receive(struct redis_connection *connection)
         }
         if (!take_bytes(connection, connection->input, (size_t)got))
             return PROGRESS_LOST;
-        if ((size_t)got < sizeof connection->input)
+        if (redis_socket_is_drained(connection->socket))
             return PROGRESS_DONE;
     }
     return PROGRESS_MORE;
@@ -666,8 +776,9 @@ static bool write_greeting(struct redis_connection *connection, char why[REDIS_W
 
     if (!redis_login_read(connection->config.login, &login, why))
         return false;
-    struct redis_greeting_terms terms = {connection->config.expected, &login, connection->config.database,
-                                         connection->config.client_name, connection->config.channel};
+    struct redis_greeting_terms terms = {connection->config.expected, &login,
+                                         connection->config.database, connection->config.client_name,
+                                         connection->config.channel,  connection->config.place->watched};
     bool written = redis_reader_open(&connection->reader, connection->config.max_reply_bytes) &&
                    redis_greeting_write(&connection->greeting, &terms, &connection->hello);
     redis_login_clear(&login);
@@ -700,19 +811,38 @@ static void on_ready(void *context, bool room)
         flush(context);
 }
 
+/* The Sentinels have not named a master. on_place_changed() */
+static void await_place(struct redis_connection *connection)
+{
+    char why[REDIS_WHY_SIZE];
+    enum guard_redis_state state = redis_place_why(connection->config.place, why);
+
+    connection->stage_ends_ms = now_ms() + connection->config.max_backoff_ms;
+    ring_by(connection, connection->stage_ends_ms);
+    if (why[0] != '\0')
+        tell(connection, state, why);
+}
+
 static void reach(struct redis_connection *connection)
 {
     connection->reign_seen = redis_reign_now(connection->reign);
     struct redis_socket_hooks hooks = {connection, on_reached, on_failed, on_ready};
     struct redis_endpoint endpoint;
+    struct redis_socket_target target = {&endpoint, connection->failures, connection->config.tls,
+                                         connection->config.connect_limit_ms};
     char why[REDIS_WHY_SIZE];
 
-    redis_place_where(connection->config.place, &endpoint);
+    if (redis_place_has_moved(connection->config.place, &connection->member))
+        connection->proves = false; /* it was another server that did not answer in time */
+    if (!redis_place_where(connection->config.place, &connection->member, &endpoint)) {
+        await_place(connection);
+        return;
+    }
     redis_endpoint_label(&endpoint, connection->label);
     move_on(connection, STAGE_REACHING);
     connection->stage_ends_ms = now_ms() + connection->config.connect_limit_ms;
     ring_by(connection, connection->stage_ends_ms);
-    connection->socket = redis_socket_open(connection->host, &endpoint, connection->failures, &hooks, why);
+    connection->socket = redis_socket_open(connection->host, &target, &hooks, why);
     if (connection->socket == NULL)
         lose(connection, GUARD_REDIS_DOWN, why);
 }
@@ -738,6 +868,15 @@ static void catch_up(struct redis_connection *connection)
             return;
 }
 
+static const char *unreached(const struct redis_connection *connection)
+{
+    if (redis_socket_awaits_dns(connection->socket))
+        return "DNS: no answer";
+    if (redis_socket_awaits_tls(connection->socket))
+        return "TLS: no answer to the handshake";
+    return "connect: no answer";
+}
+
 static void end_stage(struct redis_connection *connection)
 {
     if (connection->stage == STAGE_RESTING)
@@ -745,10 +884,11 @@ static void end_stage(struct redis_connection *connection)
     else if (connection->stage == STAGE_PROVING)
         greet_again(connection);
     else if (connection->stage == STAGE_GREETING)
-        lose_late(connection, "login", connection->config.connect_limit_ms);
+        lose_late(connection, "login: no answer", connection->config.connect_limit_ms);
+    else if (connection->stage == STAGE_CONFIRMING)
+        lose_late(connection, "Sentinels: no answer", connection->config.connect_limit_ms);
     else
-        lose_late(connection, redis_socket_awaits_dns(connection->socket) ? "DNS" : "connect",
-                  connection->config.connect_limit_ms);
+        lose_late(connection, unreached(connection), connection->config.connect_limit_ms);
 }
 
 /* What has not left yet is simply taken back; what has leaves the connection in doubt. */
@@ -760,7 +900,7 @@ static void end_late_commands(struct redis_connection *connection)
         if (redis_pipeline_take_back(&connection->pipeline, now_ms(), &command))
             redis_command_answer(&command, REDIS_UNSENT, NULL);
         else
-            lose_late(connection, "command", connection->config.limit_ms);
+            lose_late(connection, "command: no answer", connection->config.limit_ms);
     }
 }
 
@@ -833,6 +973,8 @@ struct redis_connection *connection_open(struct guard_host *host, const struct c
     connection->flusher = (struct host_soon){.run = on_flush, .context = connection, .last = true};
     connection->closer = (struct host_soon){.run = on_close, .context = connection};
     connection->stage = STAGE_RESTING;
+    snprintf(connection->label, sizeof connection->label, "Sentinels"); /* until they have named a master */
+    redis_place_join(config->place, &connection->member, host, on_place_changed, connection);
     ring_by(connection, now_ms());
     return connection;
 }
@@ -846,6 +988,7 @@ void connection_close(struct redis_connection *connection, void (*closed)(void *
     connection->closed_context = context;
     host_timer_stop(connection->host, &connection->timer);
     host_soon_stop(&connection->flusher);
+    redis_place_leave(connection->config.place, &connection->member);
     host_soon(connection->host, &connection->closer);
     drop_socket(connection);
     redis_pipeline_abandon(&pending);
@@ -869,7 +1012,9 @@ bool connection_may_look_up(const struct redis_connection *connection)
 
 bool connection_is_whole(const struct redis_connection *connection)
 {
-    return connection_is_up(connection) && strcmp(redis_greeting_summary(&connection->greeting), "up") == 0;
+    char text[TEXT_SIZE];
+
+    return connection_is_up(connection) && strcmp(summary(connection, text), "up") == 0;
 }
 
 void connection_reset(struct redis_connection *connection, const char *why)

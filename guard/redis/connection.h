@@ -56,11 +56,13 @@ struct connection_config {
     enum redis_server_kind expected; /* another one is refused */
     const struct redis_login *login; /* likewise */
     unsigned database;
+    struct redis_tls *tls;               /* likewise; NULL: without */
     bool fence_by_role;                  /* redis/fence.h */
     uint32_t limit_ms;                   /* of one command, waiting for the connection included */
     uint32_t connect_limit_ms;           /* DNS, connect, AUTH, SELECT, SCRIPT LOAD; or SUBSCRIBE confirmed */
     uint32_t backoff_ms, max_backoff_ms; /* between attempts, doubling, +-50 % jitter */
-    size_t max_reply_bytes;              /* a larger reply resets the connection; likewise 1024 elements */
+    uint32_t spread_ms;       /* after a change of masters: within this time, by chance; 0: at once */
+    size_t max_reply_bytes;   /* a larger reply resets the connection; likewise 1024 elements */
     size_t max_pending_bytes; /* more unwritten or unanswered command bytes: connection_send() refuses */
     const char *channel;      /* subscriber: its one channel; NULL: a command connection; copied */
     const struct redis_script
@@ -83,7 +85,7 @@ void connection_close(struct redis_connection *connection, void (*closed)(void *
 bool connection_is_up(const struct redis_connection *connection);
 /* Up, and as far as is known at the master: connection_send_get() is worth while. */
 bool connection_may_look_up(const struct redis_connection *connection);
-/* Up, and its login may do all that is of use; what it may not is in the text of its state. */
+/* Up, its login may do all that is of use, and the server is verified; what is not so is in the text of its state. */
 bool connection_is_whole(const struct redis_connection *connection);
 
 /* A number that moves on when commands are written: what was sent under the present one has not left yet. */

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { WHAT_SIZE = 40 };
+enum { WHAT_SIZE = 80 };
 
 /* Looks at an answer that is no error. False, with *why: this is not a server to work with. */
 typedef bool accept_reply(struct redis_greeting *greeting, const struct redis_greeting_step *step,
@@ -77,6 +77,12 @@ static bool is_replica(const struct redisReply *role)
     return role->type == REDIS_REPLY_ARRAY && role->elements > 0 && redis_reply_is(role->element[0], "slave");
 }
 
+static bool is_sentinel(const struct redisReply *role)
+{
+    return role->type == REDIS_REPLY_ARRAY && role->elements > 0 &&
+           redis_reply_is(role->element[0], "sentinel");
+}
+
 static bool accept_master(struct redis_greeting *greeting, const struct redis_greeting_step *step,
                           const struct redisReply *reply, char why[REDIS_WHY_SIZE])
 {
@@ -85,6 +91,8 @@ static bool accept_master(struct redis_greeting *greeting, const struct redis_gr
         return true;
     if (is_replica(reply))
         snprintf(why, REDIS_WHY_SIZE, "%s: a replica, not the master", step->rule->name);
+    else if (is_sentinel(reply))
+        snprintf(why, REDIS_WHY_SIZE, "a Sentinel, not a Redis with data: use redis+sentinel://HOSTS/NAME");
     else
         snprintf(why, REDIS_WHY_SIZE, "%s: not a master", step->rule->name);
     return false;
@@ -227,11 +235,13 @@ bool redis_greeting_write(struct redis_greeting *greeting, const struct redis_gr
                           struct redis_buffer *out)
 {
     const char *channel = terms->channel;
+    bool of_sentinel = terms->expected == REDIS_SERVER_SENTINEL;
     char database[16];
 
     begin(greeting);
     greeting->database = terms->database;
     greeting->expected = terms->expected;
+    greeting->watched = terms->watched;
     snprintf(database, sizeof database, "%u", terms->database);
     if (!ask_login(greeting, terms->login, out) ||
         !ask_redis(greeting, out, &rule_kind, question("HELLO", NULL, NULL)))
@@ -242,26 +252,14 @@ bool redis_greeting_write(struct redis_greeting *greeting, const struct redis_gr
     if (terms->client_name != NULL &&
         !ask_redis(greeting, out, &rule_name, question("CLIENT", "SETNAME", terms->client_name)))
         return false;
-    if (!ask_whose(greeting, out))
+    if (!of_sentinel && !ask_whose(greeting, out))
         return false;
     if (channel != NULL)
         return ask_redis(greeting, out, &rule_subscribe, question("SUBSCRIBE", channel, NULL));
-    return ask_fence(greeting, out) && ask_scripts(greeting, out);
+    return of_sentinel || (ask_fence(greeting, out) && ask_scripts(greeting, out));
 }
 
 /* ---- judging ---- */
-
-static void tell_error(const struct redis_greeting *greeting, const struct redis_greeting_rule *rule,
-                       const struct redisReply *reply, char why[REDIS_WHY_SIZE])
-{
-    char what[WHAT_SIZE];
-
-    if (rule == &rule_select)
-        snprintf(what, sizeof what, "%s %u refused: ", rule->name, greeting->database);
-    else
-        snprintf(what, sizeof what, "%s refused: ", rule->name);
-    redis_explain(reply, what, rule->secret, why);
-}
 
 /* An error about the connection as a whole, whichever command it answers: without a login all of them do. */
 static bool is_no_login(const struct redisReply *reply)
@@ -272,6 +270,29 @@ static bool is_no_login(const struct redisReply *reply)
         if (strncmp(reply->str, words[i], strlen(words[i])) == 0)
             return true;
     return false;
+}
+
+/* There are two in the URL of Sentinels. */
+static const char *login_asked(const struct redis_greeting *greeting)
+{
+    if (greeting->expected == REDIS_SERVER_SENTINEL)
+        return " of a Sentinel (sentinel_username, sentinel_password)";
+    return greeting->watched ? " of the master (user and password before the @)" : "";
+}
+
+static void tell_error(const struct redis_greeting *greeting, const struct redis_greeting_rule *rule,
+                       const struct redisReply *reply, char why[REDIS_WHY_SIZE])
+{
+    enum redis_error_class class = redis_error_classify(reply->str, reply->len);
+    bool of_login = rule == &rule_auth || is_no_login(reply);
+    const char *whose = of_login && class == REDIS_ERROR_DENIED ? login_asked(greeting) : "";
+    char what[WHAT_SIZE];
+
+    if (rule == &rule_select)
+        snprintf(what, sizeof what, "%s %u refused: ", rule->name, greeting->database);
+    else
+        snprintf(what, sizeof what, "%s%s refused: ", rule->name, whose);
+    redis_explain(reply, what, rule->secret, why);
 }
 
 static enum redis_verdict judge_error(struct redis_greeting *greeting, const struct redis_greeting_step *step,
@@ -314,7 +335,7 @@ const char *redis_greeting_summary(const struct redis_greeting *greeting)
         return "up; GETEX and ROLE are refused: no value is read but by scripts (allow +getex +role)";
     if (greeting->fence.no_getex)
         return "up; GETEX is refused: each value that is read costs a ROLE (allow +getex)";
-    if (greeting->reign[0] == '\0')
+    if (greeting->reign[0] == '\0' && greeting->expected != REDIS_SERVER_SENTINEL)
         return "up; INFO is refused: each connection finds out for itself that there is a new master (allow "
                "+info)";
     return "up";
@@ -334,7 +355,7 @@ enum redis_verdict redis_greeting_read(struct redis_greeting *greeting, const st
         }
     } else if (!step->rule->accept(greeting, step, reply, why)) {
         bool replica = step->rule == &rule_role && is_replica(reply);
-        if (greeting->is_other)
+        if (greeting->is_other || (step->rule == &rule_role && is_sentinel(reply)))
             return REDIS_GREETING_DENIED;
         return replica ? REDIS_GREETING_REPLICA : REDIS_GREETING_FAILED;
     }

@@ -5,6 +5,7 @@
  *   commands    AUTH  HELLO  SELECT  CLIENT SETNAME  ROLE  INFO  GETEX  SCRIPT LOAD ...
  *   subscriber  AUTH  HELLO  CLIENT SETNAME  ROLE  INFO  SUBSCRIBE
  *   once more   ROLE  INFO  GETEX
+ *   a Sentinel  AUTH  HELLO  CLIENT SETNAME  [SUBSCRIBE]
  *
  * AUTH and SELECT are left out where the URL has neither. HELLO, which changes nothing without arguments, says whether
  * this is a server of the kind that the URL is for: alone, a node of a Cluster, or a Sentinel. ROLE keeps away from a replica, which would answer
@@ -42,6 +43,7 @@ struct redis_greeting {
     unsigned database; /* of the URL */
     enum redis_server_kind expected;
     bool is_other; /* the server said that it is of another kind */
+    bool watched;  /* a master that Sentinels have named */
     /* its owner's, set once: */
     const struct redis_script *scripts; /* lent */
     size_t script_count;
@@ -59,6 +61,7 @@ struct redis_greeting_terms {
     unsigned database;
     const char *client_name; /* NULL: none */
     const char *channel;     /* NULL: for commands */
+    bool watched;            /* Sentinels have named it */
 };
 
 /* Appends the commands. False: no memory. */

@@ -57,7 +57,8 @@ struct redis_config {
     uint32_t limit_ms;               /* of one command, waiting for a connection and redirections included */
     uint32_t connect_limit_ms;       /* DNS, connect, AUTH, SELECT, SCRIPT LOAD; or SUBSCRIBE confirmed */
     uint32_t backoff_ms, max_backoff_ms; /* between attempts, doubling, +-50 % jitter */
-    size_t max_reply_bytes;              /* a larger reply resets the connection; likewise 1024 elements */
+    uint32_t spread_ms;       /* after a change of masters: within this time, by chance; 0: at once */
+    size_t max_reply_bytes;   /* a larger reply resets the connection; likewise 1024 elements */
     size_t max_pending_bytes; /* more unwritten or unanswered command bytes: redis_send() refuses */
     const char *channel;      /* subscriber: its one channel; NULL: for commands; copied */
     const struct redis_script
@@ -79,7 +80,7 @@ void redis_close(struct redis *redis, void (*closed)(void *context), void *conte
 
 /* Of all masters that it has to do with. */
 bool redis_is_up(const struct redis *redis);
-/* Up, and its login may do all that is of use; what it may not is in the text of its state. */
+/* Up, its login may do all that is of use, and the server is verified; what is not so is in the text of its state. */
 bool redis_is_whole(const struct redis *redis);
 
 /* Which master's the key of that name is; name: as in Redis. 0: with one master. */

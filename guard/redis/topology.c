@@ -1,17 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 /* redis/topology.c - see redis/topology.h. */
 #include "topology.h"
+#include "sentinel.h"
 #include <stdio.h>
 #include <stdlib.h>
 
 struct redis_topology {
     struct redis_url url;
+    struct redis_tls *tls; /* owned; NULL: without TLS */
     struct redis_place place;
+    struct redis_watcher *watcher; /* owned; of SENTINEL */
     struct guard_host *host;
     struct host_soon closer;
     void (*closed)(void *context);
     void *closed_context;
 };
+
+static void free_topology(struct redis_topology *topology)
+{
+    redis_place_clear(&topology->place);
+    redis_tls_close(&topology->tls);
+    redis_url_clear(&topology->url);
+    free(topology);
+}
 
 static void on_topology_closed(void *context)
 {
@@ -19,9 +30,7 @@ static void on_topology_closed(void *context)
     void (*closed)(void *context) = topology->closed;
     void *closed_context = topology->closed_context;
 
-    redis_place_clear(&topology->place);
-    redis_url_clear(&topology->url);
-    free(topology);
+    free_topology(topology);
     if (closed != NULL)
         closed(closed_context);
 }
@@ -40,17 +49,27 @@ struct redis_topology *redis_topology_open(struct guard_host *host, const struct
                                            const struct redis_topology_hooks *hooks,
                                            struct guard_error *error)
 {
-    if (url->tls.on)
-        return refuse_topology(error, GUARD_INVALID, "rediss:// (TLS) is not built in");
-    if (url->kind != REDIS_ONE)
-        return refuse_topology(error, GUARD_INVALID, "only redis:// and unix:// are built in");
+    if (url->kind == REDIS_CLUSTER)
+        return refuse_topology(error, GUARD_INVALID, "redis+cluster:// is not built in");
     struct redis_topology *topology = calloc(1, sizeof *topology);
     if (topology == NULL)
         return refuse_topology(error, GUARD_NO_MEMORY, "no memory");
+    topology->tls = url->tls.on ? redis_tls_open(&url->tls, error) : NULL;
+    if (url->tls.on && topology->tls == NULL) {
+        free(topology);
+        return NULL;
+    }
     topology->url = *url;
     topology->host = host;
     topology->closer = (struct host_soon){.run = on_topology_closed, .context = topology};
-    redis_place_init(&topology->place, &url->hosts[0], hooks->ended, hooks->context);
+    redis_place_init(&topology->place, url->kind == REDIS_ONE ? &url->hosts[0] : NULL, hooks->ended,
+                     hooks->context);
+    if (url->kind == REDIS_SENTINEL)
+        topology->watcher = redis_watcher_open(host, &topology->url, topology->tls, &topology->place);
+    if (url->kind == REDIS_SENTINEL && topology->watcher == NULL) {
+        free_topology(topology);
+        return refuse_topology(error, GUARD_NO_MEMORY, "no memory");
+    }
     return topology;
 }
 
@@ -58,7 +77,10 @@ void redis_topology_close(struct redis_topology *topology, void (*closed)(void *
 {
     topology->closed = closed;
     topology->closed_context = context;
-    host_soon(topology->host, &topology->closer);
+    if (topology->watcher != NULL)
+        redis_watcher_close(topology->watcher, on_topology_closed, topology);
+    else
+        host_soon(topology->host, &topology->closer);
 }
 
 const struct redis_url *redis_topology_url(const struct redis_topology *topology)
@@ -69,6 +91,11 @@ const struct redis_url *redis_topology_url(const struct redis_topology *topology
 struct redis_place *redis_topology_place(struct redis_topology *topology)
 {
     return &topology->place;
+}
+
+struct redis_tls *redis_topology_tls(const struct redis_topology *topology)
+{
+    return topology->tls;
 }
 
 uint64_t redis_topology_reigns(const struct redis_topology *topology)

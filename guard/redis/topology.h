@@ -35,6 +35,8 @@ void redis_topology_close(struct redis_topology *topology, void (*closed)(void *
 const struct redis_url *redis_topology_url(const struct redis_topology *topology);
 /* Of the one master of ONE and SENTINEL. */
 struct redis_place *redis_topology_place(struct redis_topology *topology);
+/* NULL: without TLS. */
+struct redis_tls *redis_topology_tls(const struct redis_topology *topology);
 /* How often a master's reign ended. */
 uint64_t redis_topology_reigns(const struct redis_topology *topology);
 

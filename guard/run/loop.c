@@ -16,6 +16,7 @@ enum {
     PENDING_BYTES = 64 << 20,
     BACKOFF_MS = 50,
     MAX_BACKOFF_MS = 1000,
+    SPREAD_MS = 500, /* of reconnecting, after a change of masters */
 };
 
 /* ---- gets ---- */
@@ -180,6 +181,7 @@ void loop_redis_config(struct guard *guard, struct redis_config *config)
         .connect_limit_ms = guard->config.connect_limit_ms,
         .backoff_ms = BACKOFF_MS,
         .max_backoff_ms = MAX_BACKOFF_MS,
+        .spread_ms = SPREAD_MS,
         .max_reply_bytes = REPLY_MOST_BYTES,
         .max_pending_bytes = PENDING_BYTES + (size_t)guard->config.max_value_bytes,
         .client_name = "stampede-guard",
@@ -197,6 +199,8 @@ static struct redis *connect_redis(struct guard *guard, struct guard_loop *loop)
         return NULL;
     loop_redis_config(guard, &config);
     config.jitter_seed = seed;
+    if (loop->linked != NULL)
+        config.spread_ms = 0; /* the guard's own goes first */
     loop->chance.state = seed;
     config.hooks = (struct redis_hooks){.context = loop, .state = redis_state};
     return redis_open(loop->host, &config);

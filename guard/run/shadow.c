@@ -259,4 +259,7 @@ void shadow_stats(const struct shadow *shadow, struct guard_stats *stats)
     stats->lease_wait = s.lease_wait;
     stats->breaker_open = s.breaker_open;
     stats->breaker_opened = s.breaker_opened;
+    stats->moving = s.moving;
+    stats->replayed = s.replayed;
+    stats->replay_dropped = s.replay_dropped;
 }

@@ -569,6 +569,6 @@ void thread_on_link(struct guard *guard, bool up)
         cache_ask(guard);
     else
         cache_forget(guard);
-    core_link(guard->fleet, clock_now_us(), up);
+    core_link(guard->fleet, clock_now_us(), 0, up);
     after_events(guard);
 }

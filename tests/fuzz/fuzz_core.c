@@ -474,7 +474,7 @@ static void hint(struct play *play, struct fuzz_input *input)
     else if (how >= 240)
         core_resync(play->core, play->now_us);
     else if (how >= 200)
-        core_link(play->core, play->now_us, (how & 1) != 0);
+        core_link(play->core, play->now_us, 0, (how & 1) != 0);
     else if (how >= 100)
         push(play, how, fuzz_byte(input));
     else
@@ -523,7 +523,7 @@ static void open_play(struct play *play, struct fuzz_input *input)
         play->config.permits = tail % 4;
     play->core = core_new(&play->config);
     assert(play->core != NULL);
-    core_link(play->core, play->now_us, (how & 128) == 0);
+    core_link(play->core, play->now_us, 0, (how & 128) == 0);
 }
 
 static void step(struct play *play, struct fuzz_input *input)

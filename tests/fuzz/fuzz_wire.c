@@ -153,8 +153,8 @@ struct heard {
 static struct heard listen_in_pieces(const uint8_t *data, size_t bytes, size_t piece_bytes, bool subscriber)
 {
     struct redis_login login = {.password = "secret"};
-    struct redis_greeting_terms terms = {REDIS_SERVER_ALONE, &login, 1, "fuzz",
-                                         subscriber ? "channel" : NULL};
+    struct redis_greeting_terms terms = {
+        .login = &login, .database = 1, .client_name = "fuzz", .channel = subscriber ? "channel" : NULL};
     struct redis_buffer hello = {.data = NULL};
     struct listener listener = {.greeted = false};
     struct heard heard = {.sound = true};

@@ -382,7 +382,7 @@ void net_break(struct sim *sim, struct process *process)
     process->link_up = process->mute = false;
     process->shifted = 0;
     sim_trace(sim, "p%u  connection broken", process->index);
-    core_link(process->core, process_now_us(process), false);
+    core_link(process->core, process_now_us(process), 0, false);
     for (uint32_t i = 0; i < end; i++) {
         struct command *command = &sim->command[i];
         if (command->life != process->life || command->connection != broken || command->answered)
@@ -407,7 +407,7 @@ void net_connect(struct sim *sim, struct process *process)
     process->link_up = true;
     process->at_former = process->loop_at_former = false;
     process->sent_until_us = process->answered_until_us = sim->course.now_us;
-    core_link(process->core, process_now_us(process), true);
+    core_link(process->core, process_now_us(process), 0, true);
     process_drain(sim, process);
 }
 

@@ -95,7 +95,7 @@ static inline void bench_open(void)
     core_free(&bench.core);
     bench.core = core_new(&bench.config);
     assert_non_null(bench.core);
-    core_link(bench.core, bench.now_us, true);
+    core_link(bench.core, bench.now_us, 0, true);
 }
 
 /* Before every test: a core with the defaults. Its policy may be changed at any time. */

@@ -509,8 +509,8 @@ TEST(a_new_link_renews_what_is_held_at_once)
     open_with_permits();
     struct caller caller;
     load_with_permit("k", &caller);
-    core_link(bench.core, bench.now_us, false);
-    core_link(bench.core, bench.now_us, true);
+    core_link(bench.core, bench.now_us, 0, false);
+    core_link(bench.core, bench.now_us, 0, true);
     pass(0);
     expect(CORE_PERMIT_RENEW);
     bench_close();

@@ -201,7 +201,7 @@ TEST(a_fill_without_answer_is_given_up_and_its_lease_superseded)
     struct seen *fill = NULL;
     for (int attempt = 0; attempt < 3; attempt++) {
         fill = expect(CORE_FILL);
-        reply_code(&(struct seen){.action.op = 999999}, 1); /* Redis lives: no breaker */
+        reply_code(&(struct seen){.action.op = 1}, 1); /* Redis lives: no breaker */
         reply_kind(fill, REPLY_UNKNOWN);
     }
     answered_value(&before_query, "v1", GUARD_FROM_LOAD);
@@ -671,7 +671,7 @@ TEST(an_open_breaker_lets_nothing_wait_for_redis_until_one_probe_is_answered)
 TEST(without_redis_a_failure_is_remembered_in_the_process)
 {
     open_the_breaker();
-    core_link(bench.core, bench.now_us, false);
+    core_link(bench.core, bench.now_us, 0, false);
     struct caller first, joiner, second, third;
     get("k", &first);
     struct seen *load = expect(CORE_LOAD);
@@ -1050,7 +1050,7 @@ TEST(one_flight_may_send_more_commands_than_its_count_can_hold)
         core_tick(bench.core, bench.now_us);
         assert_true(core_next_action(bench.core, &last.action));
         assert_int_equal(last.action.kind, CORE_ACQUIRE);
-        assert_true((last.action.op & 0xffff) != 0);
+        assert_true(last.action.op != 0);
     }
     core_replied(bench.core, bench.now_us, last.action.op - 1, &(struct core_reply){.kind = REPLY_FREE});
     drain();
