@@ -92,19 +92,29 @@ static bool start_sentinel(struct stack_sentinel *fleet, size_t at)
 }
 
 /* How often a Sentinel tells of itself, and so how soon they know each other, and how often it asks the servers. */
-static bool set_periods(struct stack_sentinel *fleet, bool hurried)
+static bool set_periods(struct stack_redis *sentinel, bool hurried)
+{
+    struct redisReply *reply = stack_redis_command(
+        sentinel,
+        hurried ? "SENTINEL DEBUG info-period 1000 ping-period 100 ask-period 100 publish-period 200"
+                : "SENTINEL DEBUG info-period 10000 ping-period 1000 ask-period 1000 publish-period 2000");
+    bool good = reply != NULL && reply->type == REDIS_REPLY_STATUS;
+    freeReplyObject(reply);
+    return good;
+}
+
+static bool set_all_periods(struct stack_sentinel *fleet, bool hurried)
 {
     bool good = true;
-    for (size_t i = 0; i < STACK_SENTINELS; i++) {
-        struct redisReply *reply = stack_redis_command(
-            &fleet->sentinel[i],
-            hurried
-                ? "SENTINEL DEBUG info-period 1000 ping-period 100 ask-period 100 publish-period 200"
-                : "SENTINEL DEBUG info-period 10000 ping-period 1000 ask-period 1000 publish-period 2000");
-        good = reply != NULL && reply->type == REDIS_REPLY_STATUS && good;
-        freeReplyObject(reply);
-    }
+    for (size_t i = 0; i < STACK_SENTINELS; i++)
+        good = set_periods(&fleet->sentinel[i], hurried) && good;
     return good;
+}
+
+bool stack_sentinel_restart(struct stack_sentinel *fleet, size_t sentinel)
+{
+    return stack_redis_restart(&fleet->sentinel[sentinel]) &&
+           set_periods(&fleet->sentinel[sentinel], fleet->options.hurried);
 }
 
 static void write_url(struct stack_sentinel *fleet)
@@ -142,8 +152,8 @@ bool stack_sentinel_start(struct stack_sentinel *fleet, const struct stack_senti
             return false;
     }
     write_url(fleet);
-    return set_periods(fleet, true) && stack_sentinel_wait_settled(fleet, SETTLE_LIMIT_MS) &&
-           (options->hurried || set_periods(fleet, false));
+    return set_all_periods(fleet, true) && stack_sentinel_wait_settled(fleet, SETTLE_LIMIT_MS) &&
+           (options->hurried || set_all_periods(fleet, false));
 }
 
 void stack_sentinel_stop(struct stack_sentinel *fleet)

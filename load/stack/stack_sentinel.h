@@ -57,6 +57,9 @@ struct stack_sentinel {
 bool stack_sentinel_start(struct stack_sentinel *fleet, const struct stack_sentinel_options *options);
 void stack_sentinel_stop(struct stack_sentinel *fleet);
 
+/* One of the Sentinels again, in as much of a hurry as it was. */
+bool stack_sentinel_restart(struct stack_sentinel *fleet, size_t sentinel);
+
 /* Which node the Sentinels, most of all three of them, call the master; STACK_SENTINEL_NOBODY. */
 size_t stack_sentinel_master(struct stack_sentinel *fleet);
 

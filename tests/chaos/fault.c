@@ -37,6 +37,7 @@ static const struct fault_trait traits[FAULT_KINDS] = {
     [FAULT_MASTER_STOP] = {"master-stop", FAULT_OF_MASTERS, 500, 4000, FLEETS},
     [FAULT_MASTER_CUT] = {"master-cut", FAULT_OF_MASTERS, 500, 4000, 0},
     [FAULT_MASTER_FAILOVER] = {"master-failover", FAULT_OF_MASTERS, 500, 4000, FLEETS},
+    [FAULT_MASTER_GUARDED] = {"master-guarded", FAULT_OF_MASTERS, 500, 4000, FAULT_SENTINELS},
     [FAULT_MASTER_UNGUARDED] = {"master-unguarded", FAULT_OF_MASTERS, 500, 4000, 0},
     [FAULT_REPLICA_BEHIND] = {"replica-behind", FAULT_OF_MASTERS, 500, 4000, FLEETS},
     [FAULT_SENTINELS_KILL] = {"sentinels-kill", FAULT_OF_MASTERS, 500, 4000, FAULT_SENTINELS},
@@ -85,8 +86,8 @@ uint32_t fault_further_loads(const struct fault *fault, uint32_t process_count, 
 bool fault_may_lose(const struct fault *fault, uint64_t *from_us, uint64_t *to_us, uint64_t *until_us)
 {
     const bool unguarded = fault->kind == FAULT_MASTER_UNGUARDED, cut = fault->kind == FAULT_MASTER_CUT;
-    if (!cut && fault->kind != FAULT_MASTER_KILL && fault->kind != FAULT_REPLICA_BEHIND &&
-        fault->kind != FAULT_SENTINELS_KILL && !unguarded)
+    if (!cut && fault->kind != FAULT_MASTER_GUARDED && fault->kind != FAULT_MASTER_KILL &&
+        fault->kind != FAULT_REPLICA_BEHIND && fault->kind != FAULT_SENTINELS_KILL && !unguarded)
         return false;
     const uint64_t before_us = (uint64_t)LOST_BEFORE_MS * 1000;
     *from_us = fault->begin_us > before_us ? fault->begin_us - before_us : 0;

@@ -38,8 +38,9 @@ enum fault_kind {
     FAULT_MASTER_KILL, /* SIGKILL; a replica takes over, and the old one comes back empty */
     FAULT_MASTER_STOP, /* SIGSTOP until a replica has taken over, SIGCONT */
     FAULT_MASTER_CUT,  /* from its replicas, and from who replaces it; the clients keep it, see masters.h */
-    FAULT_MASTER_FAILOVER,  /* the planned one */
-    FAULT_MASTER_UNGUARDED, /* likewise, without min-replicas-to-write */
+    FAULT_MASTER_FAILOVER,  /* the planned one; of Sentinels: every replica must be there for a write */
+    FAULT_MASTER_GUARDED,   /* that of Sentinels where one of two replicas is enough */
+    FAULT_MASTER_UNGUARDED, /* and where none is needed */
     FAULT_REPLICA_BEHIND,   /* no replica has what the master did last when it is killed */
     FAULT_SENTINELS_KILL,   /* all of them, then the master, and all of them back */
     FAULT_SLOTS_MOVE,       /* some slots to another master, and back */
@@ -94,6 +95,8 @@ uint32_t fault_further_loads(const struct fault *fault, uint32_t process_count, 
  *                                repaid within 1 s after that by the process that had confirmed it
  *     cut off                    confirmed until it is fenced, which is min-replicas-max-lag and 2 s; repaid as above,
  *                                once whoever had confirmed it is back
+ *     guarded                    confirmed by the old master with the other replica, which follows the new one a moment
+ *                                later; repaid as above
  *     nobody guards the old one  it is believed until a Sentinel is heard: 1 s and the limit of a command
  */
 bool fault_may_lose(const struct fault *fault, uint64_t *from_us, uint64_t *to_us, uint64_t *until_us);

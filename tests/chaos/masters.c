@@ -7,7 +7,7 @@
 #include <hiredis/hiredis.h>
 #include <stdio.h>
 
-enum { BEHIND_MS = 1000, CUT_ON_MS = 4000, SLOTS_AT_ONCE = 20 };
+enum { BEHIND_MS = 1000, CUT_ON_MS = 4000, ALL_REPLICAS = 2, SLOTS_AT_ONCE = 20 };
 
 static bool is_cluster(const struct scene *scene)
 {
@@ -43,10 +43,22 @@ static bool tell(struct stack_redis *redis, const char *command)
 
 /* ---- strikes ---- */
 
-/* Their links go first, and who is stopped makes no new one; so nothing of what follows reaches them. */
+/* How many replicas there must be for a write. */
+static bool guard_all(struct masters *masters, unsigned replicas)
+{
+    char command[64];
+    bool good = true;
+    snprintf(command, sizeof command, "CONFIG SET min-replicas-to-write %u", replicas);
+    for (size_t i = 0; i < node_count(masters->scene); i++)
+        good = tell(masters_node(masters->scene, i), command) && good;
+    return good;
+}
+
+/* Their links go first, and who is stopped makes no new one; so nothing of what follows reaches them. A master that needs
+ * replicas for a write would confirm nothing meanwhile. */
 static bool leave_replicas_behind(struct masters *masters)
 {
-    bool stopped[STACK_CLUSTER_NODES_MAX] = {false}, good = true;
+    bool stopped[STACK_CLUSTER_NODES_MAX] = {false}, good = guard_all(masters, 0);
     struct stack_redis *old = masters_node(masters->scene, masters->old);
     const uint16_t port = old->tls != NULL ? old->tls_port : old->port;
     for (size_t i = 0; i < node_count(masters->scene); i++) {
@@ -73,16 +85,6 @@ static bool fail_over(struct masters *masters)
         return stack_sentinel_failover(&scene->sentinel);
     size_t replica = stack_cluster_replica(&scene->cluster, masters->old);
     return replica != STACK_CLUSTER_NOBODY && stack_cluster_failover(&scene->cluster, replica, NULL);
-}
-
-static bool guard_all(struct masters *masters, bool guarded)
-{
-    bool good = true;
-    for (size_t i = 0; i < node_count(masters->scene); i++)
-        good = tell(masters_node(masters->scene, i),
-                    guarded ? "CONFIG SET min-replicas-to-write 1" : "CONFIG SET min-replicas-to-write 0") &&
-               good;
-    return good;
 }
 
 static bool kill_sentinels(struct masters *masters)
@@ -127,8 +129,10 @@ static bool strike(struct masters *masters)
     case FAULT_MASTER_CUT:
         return network_cut(&masters->scene->network, 1);
     case FAULT_MASTER_UNGUARDED:
-        return guard_all(masters, false) && fail_over(masters);
+        return guard_all(masters, 0) && fail_over(masters);
     case FAULT_MASTER_FAILOVER:
+        return (is_cluster(masters->scene) || guard_all(masters, ALL_REPLICAS)) && fail_over(masters);
+    case FAULT_MASTER_GUARDED:
         return fail_over(masters);
     case FAULT_REPLICA_BEHIND:
         return leave_replicas_behind(masters);
@@ -162,7 +166,7 @@ static bool restart_sentinels(struct masters *masters)
 {
     bool good = true;
     for (size_t i = 0; i < STACK_SENTINELS; i++)
-        good = stack_redis_restart(&masters->scene->sentinel.sentinel[i]) && good;
+        good = stack_sentinel_restart(&masters->scene->sentinel, i) && good;
     return good;
 }
 
@@ -217,5 +221,5 @@ static bool bring_back(struct masters *masters)
 bool masters_mend(struct masters *masters)
 {
     return masters_wait_switch(masters) && bring_back(masters) && settle(masters->scene) &&
-           (masters->kind != FAULT_MASTER_UNGUARDED || guard_all(masters, true));
+           (is_cluster(masters->scene) || guard_all(masters, 1));
 }

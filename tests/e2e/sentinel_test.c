@@ -30,9 +30,14 @@ static void tell(const char *name, enum fault_kind kind, unsigned times)
     assert_true(story.confirmed > 0);
 }
 
-TEST(a_planned_failover_loses_nothing_and_nobody_reads_an_old_row)
+TEST(where_every_replica_must_be_there_a_planned_failover_loses_nothing)
 {
     tell("sentinel-failover", FAULT_MASTER_FAILOVER, is_long() ? 5 : 1);
+}
+
+TEST(what_the_old_master_confirmed_with_the_other_replica_is_repaid)
+{
+    tell("sentinel-guarded", FAULT_MASTER_GUARDED, is_long() ? 5 : 1);
 }
 
 TEST(a_killed_master_is_replaced_and_what_it_had_confirmed_is_repaid)
