@@ -146,6 +146,9 @@ STAMPEDE := $(BUILD)/stampede
 BENCH := $(BUILD)/bench
 LOAD_PROGRAMS := $(STAMPEDE) $(BENCH)
 TEST_PROGRAMS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/*/*_test.c))
+ifeq ($(strip $(GUARD_TLS)),)
+TEST_PROGRAMS := $(filter-out %/tls_test %/tls_session_test %/tls_process_test,$(TEST_PROGRAMS))
+endif
 
 # build/catalogd and build/stampede are the ones built last, of whichever variant.
 all: $(CATALOGD) $(FLEETLOCK) $(LOAD_PROGRAMS) $(PEERS) $(LAB)
