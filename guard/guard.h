@@ -394,7 +394,8 @@ struct guard_config {
  * entry with its wake-up message, which answers the waiters without another round trip. The size is that of the entry:
  * some 130 bytes and the key more than the value. Every process of the namespace hears every message, so a value travels
  * once to each process for every load that another process waits for; waiters look larger values up. With 0 this process
- * neither asks for such messages nor sends any.
+ * neither asks for such messages nor sends any. In a Redis Cluster every node hears every message, too: there the default
+ * stands for 2048.
  */
 
 /*

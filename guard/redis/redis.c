@@ -2,6 +2,7 @@
 /* redis/redis.c - see redis/redis.h: one master, one connection. */
 #include "redis.h"
 #include "connection.h"
+#include "kept.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,9 +10,13 @@ struct redis {
     struct redis_hooks hooks;
     struct redis_topology *topology;     /* lent */
     struct redis_connection *connection; /* owned */
-    bool is_up;                          /* as it was told last */
-    uint64_t generation;                 /* under which it was up last */
-    bool was_up;                         /* ever */
+    struct redis_kept *kept;             /* owned; NULL: not used yet */
+    struct guard_host *host;
+    struct connection_config master; /* how its connections are made; without what was lent for the call */
+    unsigned parts_open;             /* while it is closed */
+    bool is_up;                      /* as it was told last */
+    uint64_t generation;             /* under which it was up last */
+    bool was_up;                     /* ever */
     void (*closed)(void *context);
     void *closed_context;
 };
@@ -55,11 +60,11 @@ static void on_connection_message(void *context, const char *payload, size_t pay
 
 /* ---- from open to close ---- */
 
-static struct redis_connection *connect_master(struct redis *redis, struct guard_host *host,
-                                               const struct redis_config *config)
+static struct connection_config config_of_master(struct redis *redis, const struct redis_config *config)
 {
     const struct redis_url *url = redis_topology_url(config->topology);
-    const struct connection_config connection = {
+
+    return (struct connection_config){
         .place = redis_topology_place(config->topology),
         .login = &url->login,
         .database = url->database,
@@ -80,8 +85,6 @@ static struct redis_connection *connect_master(struct redis *redis, struct guard
         .hooks = {redis, on_connection_state, on_connection_message},
         .counters = config->counters,
     };
-
-    return connection_open(host, &connection);
 }
 
 struct redis *redis_open(struct guard_host *host, const struct redis_config *config)
@@ -92,7 +95,10 @@ struct redis *redis_open(struct guard_host *host, const struct redis_config *con
         return NULL;
     redis->hooks = config->hooks;
     redis->topology = config->topology;
-    redis->connection = connect_master(redis, host, config);
+    redis->host = host;
+    redis->master = config_of_master(redis, config);
+    redis->connection = connection_open(host, &redis->master);
+    redis->master.client_name = redis->master.channel = NULL;
     if (redis->connection == NULL) {
         free(redis);
         return NULL;
@@ -106,6 +112,8 @@ static void on_master_closed(void *context)
     void (*closed)(void *context) = redis->closed;
     void *closed_context = redis->closed_context;
 
+    if (--redis->parts_open > 0)
+        return;
     free(redis);
     if (closed != NULL)
         closed(closed_context);
@@ -115,6 +123,9 @@ void redis_close(struct redis *redis, void (*closed)(void *context), void *conte
 {
     redis->closed = closed;
     redis->closed_context = context;
+    redis->parts_open = 1u + (redis->kept != NULL);
+    if (redis->kept != NULL)
+        kept_close(redis->kept, on_master_closed, redis);
     connection_close(redis->connection, on_master_closed, redis);
 }
 
@@ -170,6 +181,19 @@ bool redis_run(struct redis *redis, unsigned script, size_t key_count, size_t ar
                const size_t *argv_bytes, redis_replied *replied, void *context)
 {
     return connection_run(redis->connection, script, key_count, argc, argv, argv_bytes, replied, context);
+}
+
+bool redis_run_kept(struct redis *redis, unsigned script, size_t key_count, size_t argc,
+                    const char *const *argv, const size_t *argv_bytes, redis_replied *replied, void *context)
+{
+    const struct redis_url *url = redis_topology_url(redis->topology);
+
+    if (url->wait_replicas == 0)
+        return redis_run(redis, script, key_count, argc, argv, argv_bytes, replied, context);
+    if (redis->kept == NULL)
+        redis->kept = kept_open(redis->host, &redis->master, url->wait_replicas, url->wait_ms);
+    return redis->kept != NULL &&
+           kept_run(redis->kept, script, key_count, argc, argv, argv_bytes, replied, context);
 }
 
 /* ---- lookups ---- */
