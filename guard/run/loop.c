@@ -213,7 +213,7 @@ static struct redis *connect_redis(struct guard *guard, struct guard_loop *loop)
         return NULL;
     loop_redis_config(guard, &config);
     config.jitter_seed = seed;
-    if (loop->linked != NULL)
+    if (loop->hooks != NULL)
         config.spread_ms = 0; /* the guard's own goes first */
     loop->chance.state = seed;
     config.hooks = (struct redis_hooks){

@@ -108,7 +108,7 @@ bool story_befalls(struct story *story, enum fault_kind kind, unsigned slot)
                                                        .side = FAULT_OF_MASTERS,
                                                        .process = FAULT_EVERYBODY,
                                                        .begin_us = masters.struck_us,
-                                                       .end_us = masters.switched_us});
+                                                       .end_us = clock_us()}); /* all are connected to it */
     return masters_mend(&masters) && good;
 }
 

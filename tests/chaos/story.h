@@ -38,8 +38,9 @@ struct story {
 /* The name is lent until story_end(). */
 bool story_begin(struct story *story, struct scene *scene, const char *name);
 
-/* The fault from beginning to end, and so long of what comes after it. */
+/* The fault from beginning to end, which is when every process answers hits again. */
 bool story_befalls(struct story *story, enum fault_kind kind, unsigned slot);
+/* So long nothing befalls. */
 bool story_watch(struct story *story, uint32_t span_ms);
 
 /* Every process answers from the cache what was stored since. */
