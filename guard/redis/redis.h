@@ -74,7 +74,7 @@ struct redis_config {
 struct redis *redis_open(struct guard_host *host, const struct redis_config *config);
 /* Answers everything pending (UNSENT or UNKNOWN), then frees and calls `closed` once, soon (host.h); from then on it
  * has nothing on the loop. A DNS lookup that is still running cannot be interrupted: it outlives `closed`, touches
- * nothing of the connection or the loop, and frees itself when it returns (redis/resolve.h says how many there may
+ * nothing of the connection or the loop, and frees itself when it returns (base/resolve.h says how many there may
  * be). */
 void redis_close(struct redis *redis, void (*closed)(void *context), void *context);
 

@@ -4,9 +4,10 @@
  * by its name.
  */
 #include "url.h"
-#include "resolve.h"
+#include "../base/resolve.h"
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/un.h>
 
 enum {
@@ -549,7 +550,9 @@ void redis_endpoint_label(const struct redis_endpoint *endpoint, char out[REDIS_
 
 bool redis_endpoint_equal(const struct redis_endpoint *a, const struct redis_endpoint *b)
 {
-    return a->is_unix == b->is_unix && a->port == b->port && strcmp(a->host, b->host) == 0;
+    if (a->is_unix || b->is_unix)
+        return a->is_unix && b->is_unix && strcmp(a->host, b->host) == 0;
+    return a->port == b->port && strcasecmp(a->host, b->host) == 0;
 }
 
 void redis_url_label(const struct redis_url *url, char out[REDIS_LABEL_SIZE])
