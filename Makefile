@@ -12,7 +12,9 @@
 #   make coverage     branches of guard/ that the unit, fuzz, fail and live tests reach, and those they do not
 #   make valgrind     ten thousand requests with faults: no error, no leak, no descriptor left open
 #   make chaos        four processes and their servers under a seeded storm of faults, judged from what clients
-#                     saw: SECONDS=60 SEED=1
+#                     saw: SECONDS=60 SEED=1; T=sentinel, T=cluster: over a master under Sentinels, over a Redis Cluster
+#   make hundred      a hundred processes on a Redis Cluster, each in a network of its own: one load per key still.
+#                     Needs root: SECONDS=60
 #   make soak         the same for long, at a gentler pace; everything must end flat: MINUTES=60 SEED=1
 #   make sim          the cores, the guard's and that of the locks, in a simulated fleet under faults: SEEDS=100000.
 #                     The first ones must run as tests/sim/courses, shard_courses and lock_courses have it
@@ -70,7 +72,7 @@ BUILD := build/$(notdir $(firstword $(CC)))$(SAN:%=-%)
 
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
-.PHONY: all compat demo run scenarios db test tests fuzz coverage golden valgrind chaos soak sim courses mutants mutants-live model bench peers lab lint format empty-root install amalgamation clean help
+.PHONY: all compat demo run scenarios db test tests fuzz coverage golden valgrind chaos soak hundred sim courses mutants mutants-live model bench peers lab lint format empty-root install amalgamation clean help
 .SUFFIXES:
 ifndef V
 MAKEFLAGS += --silent
@@ -325,9 +327,9 @@ valgrind: $(VALGRIND_TEST)
 	    timeout -k 10 $(TEST_LIMIT_S) $(VALGRIND_TEST) 'ten_thousand_requests_*'
 	@sh tests/support/valgrind.sh --judge $(BUILD)/valgrind
 
-chaos soak: $(CHAOS)
+chaos soak hundred: $(CHAOS)
 	@CATALOGD=$(BUILD)/catalogd CHAOS_SHIM=$(CHAOS_SHIM) $(CHAOS) $@ \
-	    --seconds $(if $(filter soak,$@),$$(($(MINUTES) * 60)),$(SECONDS)) --seed $(SEED)
+	    --seconds $(if $(filter soak,$@),$$(($(MINUTES) * 60)),$(SECONDS)) --seed $(SEED) $(if $(T),--redis $(T))
 
 # A course is a hash of what happened in a seed and when. Code that only moves leaves every one of them as it is.
 # The guard's simulator, a fifth as many seeds of it over several masters, then that of the locks.
