@@ -466,7 +466,7 @@ TEST(what_the_greeting_hears_decides_between_down_and_denied)
                     "max number of clients; raise");
     expect_greeting(":1\r\n", GUARD_REDIS_DOWN, "AUTH: not an answer of Redis");
     expect_greeting("+OK\r\n+OK\r\n+OK\r\n*1\r\n$5\r\nslave\r\n", GUARD_REDIS_REPLICA, "a replica");
-    expect_greeting("+OK\r\n+OK\r\n+OK\r\n*1\r\n$8\r\nsentinel\r\n", GUARD_REDIS_DOWN, "not a master");
+    expect_greeting("+OK\r\n+OK\r\n+OK\r\n*1\r\n$8\r\nsentinel\r\n", GUARD_REDIS_DENIED, "redis+sentinel://");
     expect_greeting("+OK\r\n+OK\r\n+OK\r\n*0\r\n", GUARD_REDIS_DOWN, "not a master");
     expect_greeting("+OK\r\n+OK\r\n-NOPERM no\r\n-NOPERM no\r\n-NOPERM no\r\n-NOPERM no\r\n$1\r\nx\r\n",
                     GUARD_REDIS_DOWN, "SCRIPT LOAD: not an answer");
