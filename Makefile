@@ -12,12 +12,14 @@
 #   make coverage     branches of guard/ that the unit, fuzz, fail and live tests reach, and those they do not
 #   make valgrind     ten thousand requests with faults: no error, no leak, no descriptor left open
 #   make chaos        four processes and their servers under a seeded storm of faults, judged from what clients
-#                     saw: SECONDS=60 SEED=1
+#                     saw: SECONDS=60 SEED=1; T=sentinel, T=cluster: over a master under Sentinels, over a Redis Cluster
+#   make hundred      a hundred processes on a Redis Cluster, each in a network of its own: one load per key still.
+#                     Needs root: SECONDS=60
 #   make soak         the same for long, at a gentler pace; everything must end flat: MINUTES=60 SEED=1
 #   make sim          the cores, the guard's and that of the locks, in a simulated fleet under faults: SEEDS=100000.
-#                     The first ones must run as tests/sim/courses and lock_courses have it
+#                     The first ones must run as tests/sim/courses, shard_courses and lock_courses have it
 #   make golden       writes tests/golden/*.txt anew, after a change that means to change what others rely on
-#   make courses      writes these two anew, after a change that means to change what a core does
+#   make courses      writes these three anew, after a change that means to change what a core does
 #   make mutants      does the simulator find sown bugs
 #   make mutants-live the same against real servers, and who killed whom (some 7 s for each): T=fill for names with it
 #   make model        the protocols in the model checker spin, sown bugs too; LONG=1: the large searches as well
@@ -33,6 +35,7 @@
 #   make install      catalogd, fleetlock and its man page, libguard.a, its headers and its pkg-config file (use it
 #                     with --static) under $(DESTDIR)$(PREFIX)
 #   make clean        removes build/
+#   make compat       the tests of Redis, scripts and guard on another server: REDIS_SERVER=/path/to/redis-server
 #   make help         prints this
 #
 #   CC=clang          another compiler                       \  each has its own folder of objects
@@ -69,7 +72,7 @@ BUILD := build/$(notdir $(firstword $(CC)))$(SAN:%=-%)
 
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
-.PHONY: all demo run scenarios db test tests fuzz coverage golden valgrind chaos soak sim courses mutants mutants-live model bench peers lab lint format empty-root install amalgamation clean help
+.PHONY: all compat demo run scenarios db test tests fuzz coverage golden valgrind chaos soak hundred sim courses mutants mutants-live model bench peers lab lint format empty-root install amalgamation clean help
 .SUFFIXES:
 ifndef V
 MAKEFLAGS += --silent
@@ -146,6 +149,9 @@ STAMPEDE := $(BUILD)/stampede
 BENCH := $(BUILD)/bench
 LOAD_PROGRAMS := $(STAMPEDE) $(BENCH)
 TEST_PROGRAMS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/*/*_test.c))
+ifeq ($(strip $(GUARD_TLS)),)
+TEST_PROGRAMS := $(filter-out %/tls_test %/tls_session_test %/tls_process_test,$(TEST_PROGRAMS))
+endif
 
 # build/catalogd and build/stampede are the ones built last, of whichever variant.
 all: $(CATALOGD) $(FLEETLOCK) $(LOAD_PROGRAMS) $(PEERS) $(LAB)
@@ -284,6 +290,12 @@ test: $(if $(T),$(SELECTED) $(CHAOS_SHIM),tests)
 	$(if $(filter %/lock_postgres_test,$(SELECTED)),@sh load/deps.sh pgbouncer)
 	@CATALOGD=$(BUILD)/catalogd CHAOS_SHIM=$(CHAOS_SHIM) TEST_LIMIT_S=$(TEST_LIMIT_S) sh tests/support/run.sh $(SELECTED)
 
+# Another server than Debian's behind the tests of the connection, the scripts and the guard.
+COMPAT = live/redis_test live/reign live/script live/tag_script live/permit_script live/lock_script live/model live/lock_model live/guard_test live/tags live/permits live/near live/lock_test live/sentinel live/cluster
+compat:
+	@case "$(REDIS_SERVER)" in /*) ;; *) echo "make compat REDIS_SERVER=/path/to/redis-server" >&2; exit 2 ;; esac
+	@REDIS_SERVER=$(REDIS_SERVER) $(MAKE) test T="$(COMPAT)"
+
 golden: $(BUILD)/tests/golden/golden_test
 	@CATALOGD=$(BUILD)/catalogd GOLDEN=write $<
 
@@ -315,29 +327,32 @@ valgrind: $(VALGRIND_TEST)
 	    timeout -k 10 $(TEST_LIMIT_S) $(VALGRIND_TEST) 'ten_thousand_requests_*'
 	@sh tests/support/valgrind.sh --judge $(BUILD)/valgrind
 
-chaos soak: $(CHAOS)
+chaos soak hundred: $(CHAOS)
 	@CATALOGD=$(BUILD)/catalogd CHAOS_SHIM=$(CHAOS_SHIM) $(CHAOS) $@ \
-	    --seconds $(if $(filter soak,$@),$$(($(MINUTES) * 60)),$(SECONDS)) --seed $(SEED)
+	    --seconds $(if $(filter soak,$@),$$(($(MINUTES) * 60)),$(SECONDS)) --seed $(SEED) $(if $(T),--redis $(T))
 
 # A course is a hash of what happened in a seed and when. Code that only moves leaves every one of them as it is.
-# The guard's simulator, then that of the locks.
+# The guard's simulator, a fifth as many seeds of it over several masters, then that of the locks.
 sim: $(BUILD)/sim
-	@for of in "" locks; do \
-	    file=tests/sim/$${of:+lock_}courses; \
+	@for of in "" shards locks; do \
+	    file=tests/sim/$${of:+$${of%s}_}courses; \
 	    $(BUILD)/sim $$of COURSES=$$(wc -l <$$file) | diff $$file - >$(BUILD)/courses.diff || \
 	    { echo "$$of SEED=$$(sed -n '2s/^[<>] \([0-9]*\) .*/\1/p' $(BUILD)/courses.diff) is the first of" \
 	        "$$(grep -c '^>' $(BUILD)/courses.diff) seeds that take another course than in $$file: if that is meant," \
 	        "say why in the commit and run make courses"; exit 1; } >&2; \
-	    $(BUILD)/sim $$of SEEDS=$(SEEDS) || exit 1; \
+	    [ "$$of" = shards ] && seeds=$$((($(SEEDS) + 4) / 5)) || seeds=$(SEEDS); \
+	    $(BUILD)/sim $$of SEEDS=$$seeds || exit 1; \
 	done
 
 courses: $(BUILD)/sim
 	@$(BUILD)/sim COURSES=2000 >tests/sim/courses
+	@$(BUILD)/sim shards COURSES=500 >tests/sim/shard_courses
 	@$(BUILD)/sim locks COURSES=500 >tests/sim/lock_courses
 
 # Are sown bugs found? In the model Redis, and in the core.
 mutants: $(BUILD)/sim
 	@$(BUILD)/sim MUTANTS=20000
+	@$(BUILD)/sim shards MUTANTS=20000
 	@CC=$(CC) sh tests/sim/mutants.sh
 
 # By the simulator and by real servers: the matrix.

@@ -18,7 +18,10 @@
 #include <string.h>
 #include <utlist.h>
 
-enum { INVALIDATE_DEADLINE_MS = 1000 };
+enum {
+    INVALIDATE_DEADLINE_MS = 1000,
+    PUSH_CLUSTER_BYTES = 2048, /* for the default of push_bytes */
+};
 
 /* ---- opening ---- */
 
@@ -62,6 +65,13 @@ static struct guard *new_guard(const struct guard_config *config)
     return guard;
 }
 
+static uint32_t push_bytes(const struct guard_config *config, const struct redis_url *url)
+{
+    const struct guard_config defaults = GUARD_CONFIG_DEFAULTS;
+    bool is_default = config->push_bytes == defaults.push_bytes;
+    return url->kind == REDIS_CLUSTER && is_default ? PUSH_CLUSTER_BYTES : config->push_bytes;
+}
+
 static enum guard_status start_guard(struct guard *guard, const struct guard_config *config,
                                      const struct redis_url *url, struct guard_error *error)
 {
@@ -75,7 +85,9 @@ static enum guard_status start_guard(struct guard *guard, const struct guard_con
                   config->max_value_ms);
     protocol_init(&guard->answering, guard->answering_name, url->database, config->max_lease_ms,
                   config->max_value_ms);
-    guard->protocol.push_bytes = config->push_bytes;
+    guard->protocol.in_cluster = guard->answering.in_cluster = url->kind == REDIS_CLUSTER;
+    guard->protocol.waits = guard->answering.waits = url->wait_replicas > 0;
+    guard->protocol.push_bytes = push_bytes(config, url);
     guard->protocol.permits = config->load_permits;
     guard->protocol.permit_ms = config->permit_ms;
     return life_start(guard, url, error);

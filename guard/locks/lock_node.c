@@ -192,6 +192,26 @@ static void connect_node(struct lock_node *node)
             subscription_open(node->config.host, node->wire.channel, &config, node->redis, &hooks);
 }
 
+/* In a Cluster the names of one request would be on several masters, and a failover of one forgets what it granted. */
+static struct redis_topology *open_topology(const struct lock_provider_config *config, const char *url,
+                                            struct guard_error *error)
+{
+    struct redis_url parsed;
+    struct redis_topology *topology = NULL;
+    if (!redis_url_read(url, &parsed, error))
+        return NULL;
+    if (parsed.kind == REDIS_CLUSTER)
+        check_failed(
+            error, GUARD_INVALID,
+            "guard_locks_open: no locks in a redis+cluster://; use one Redis (redis+sentinel:// finds its "
+            "master), or RedLock over independent masters");
+    else
+        topology =
+            redis_topology_open(config->host, &parsed, &(struct redis_topology_hooks){NULL, NULL}, error);
+    redis_url_clear(&parsed);
+    return topology;
+}
+
 struct lock_node *lock_node_open(const struct lock_provider_config *config, const char *url, bool waits,
                                  const struct lock_node_hooks *hooks, struct guard_error *error)
 {
@@ -201,11 +221,7 @@ struct lock_node *lock_node_open(const struct lock_provider_config *config, cons
         check_failed(error, GUARD_NO_MEMORY, "guard_locks_open: no memory");
         return NULL;
     }
-    struct redis_url parsed;
-    if (redis_url_read(url, &parsed, error))
-        node->topology =
-            redis_topology_open(config->host, &parsed, &(struct redis_topology_hooks){NULL, NULL}, error);
-    redis_url_clear(&parsed);
+    node->topology = open_topology(config, url, error);
     if (node->topology == NULL) {
         free(node);
         return NULL;

@@ -81,7 +81,7 @@ struct connection_config {
 struct redis_connection *connection_open(struct guard_host *host, const struct connection_config *config);
 /* Answers everything pending (UNSENT or UNKNOWN), then frees and calls `closed` once, soon (host.h); from then on it
  * has nothing on the loop. A DNS lookup that is still running cannot be interrupted: it outlives `closed`, touches
- * nothing of the connection or the loop, and frees itself when it returns (redis/resolve.h says how many there may
+ * nothing of the connection or the loop, and frees itself when it returns (base/resolve.h says how many there may
  * be). */
 void connection_close(struct redis_connection *connection, void (*closed)(void *context), void *context);
 

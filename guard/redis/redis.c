@@ -5,6 +5,7 @@
  */
 #include "redis.h"
 #include "connection.h"
+#include "kept.h"
 #include "routes.h"
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,10 @@ struct redis {
     bool is_up;                          /* as it was told last */
     uint64_t generation;                 /* under which it was up last */
     bool was_up;                         /* ever */
+    struct redis_kept *kept;             /* owned; NULL: not used yet, or routes */
+    struct guard_host *host;
+    struct connection_config terms; /* of `kept`; without what was lent for the call */
+    unsigned parts_open;            /* while it is closed */
     void (*closed)(void *context);
     void *closed_context;
 };
@@ -112,6 +117,9 @@ static bool connect_one(struct redis *redis, struct guard_host *host, const stru
         connection.any_role = true;
     }
     redis->connection = connection_open(host, &connection);
+    redis->host = host;
+    redis->terms = connection;
+    redis->terms.client_name = redis->terms.channel = NULL;
     return redis->connection != NULL;
 }
 
@@ -121,6 +129,8 @@ static bool connect_all(struct redis *redis, struct guard_host *host, const stru
     const struct routes_config routes = {
         .cluster = redis->cluster,
         .connection = connection_terms(config),
+        .wait_replicas = redis_topology_url(config->topology)->wait_replicas,
+        .wait_ms = redis_topology_url(config->topology)->wait_ms,
         .hooks = {hooks->context, hooks->state, hooks->link, hooks->reign},
     };
 
@@ -157,6 +167,8 @@ static void on_face_closed(void *context)
     void (*closed)(void *context) = redis->closed;
     void *closed_context = redis->closed_context;
 
+    if (--redis->parts_open > 0)
+        return;
     free_face(redis);
     if (closed != NULL)
         closed(closed_context);
@@ -166,6 +178,9 @@ void redis_close(struct redis *redis, void (*closed)(void *context), void *conte
 {
     redis->closed = closed;
     redis->closed_context = context;
+    redis->parts_open = 1u + (redis->kept != NULL);
+    if (redis->kept != NULL)
+        kept_close(redis->kept, on_face_closed, redis);
     if (redis->routes != NULL)
         routes_close(redis->routes, on_face_closed, redis);
     else
@@ -239,6 +254,21 @@ bool redis_run(struct redis *redis, unsigned script, size_t key_count, size_t ar
     if (redis->routes != NULL)
         return routes_run(redis->routes, script, key_count, argc, argv, argv_bytes, replied, context);
     return connection_run(redis->connection, script, key_count, argc, argv, argv_bytes, replied, context);
+}
+
+bool redis_run_kept(struct redis *redis, unsigned script, size_t key_count, size_t argc,
+                    const char *const *argv, const size_t *argv_bytes, redis_replied *replied, void *context)
+{
+    const struct redis_url *url = redis_topology_url(redis->topology);
+
+    if (url->wait_replicas == 0)
+        return redis_run(redis, script, key_count, argc, argv, argv_bytes, replied, context);
+    if (redis->routes != NULL)
+        return routes_run_kept(redis->routes, script, key_count, argc, argv, argv_bytes, replied, context);
+    if (redis->kept == NULL)
+        redis->kept = kept_open(redis->host, &redis->terms, url->wait_replicas, url->wait_ms);
+    return redis->kept != NULL &&
+           kept_run(redis->kept, script, key_count, argc, argv, argv_bytes, replied, context);
 }
 
 /* ---- lookups ---- */

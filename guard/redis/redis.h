@@ -75,7 +75,7 @@ struct redis_config {
 struct redis *redis_open(struct guard_host *host, const struct redis_config *config);
 /* Answers everything pending (UNSENT or UNKNOWN), then frees and calls `closed` once, soon (host.h); from then on it
  * has nothing on the loop. A DNS lookup that is still running cannot be interrupted: it outlives `closed`, touches
- * nothing of the connection or the loop, and frees itself when it returns (redis/resolve.h says how many there may
+ * nothing of the connection or the loop, and frees itself when it returns (base/resolve.h says how many there may
  * be). */
 void redis_close(struct redis *redis, void (*closed)(void *context), void *context);
 
@@ -121,6 +121,11 @@ bool redis_look_up(struct redis *redis, struct redis_lookup *lookup, const char 
  * REDIS_SCRIPT_ARGS_MAX at most. */
 bool redis_run(struct redis *redis, unsigned script, size_t key_count, size_t argc, const char *const *argv,
                const size_t *argv_bytes, redis_replied *replied, void *context);
+
+/* The same of a script that replies with a number, which counts as done only once the URL's wait_replicas have what it did
+ * (redis/kept.h): else it is UNKNOWN, wait_ms later at most. With none wanted it is redis_run(). */
+bool redis_run_kept(struct redis *redis, unsigned script, size_t key_count, size_t argc,
+                    const char *const *argv, const size_t *argv_bytes, redis_replied *replied, void *context);
 
 /* Drops the connection now and connects again: a subscriber whose canary has died. */
 void redis_reset(struct redis *redis, const char *why);

@@ -2,8 +2,8 @@
 /* redis/socket.c - a stream socket: DNS, connect, TLS, reset; TCP or Unix. See redis/socket.h. */
 #include "socket.h"
 #include "../base/clock.h"
+#include "../base/resolve.h"
 #include "probe.h"
-#include "resolve.h"
 #include <assert.h>
 #include <errno.h>
 #include <netinet/in.h>

@@ -5,7 +5,7 @@
  * The loop only watches the descriptor. Writing is ours, with MSG_NOSIGNAL: a host may not have ignored SIGPIPE. So
  * is reading: after a stall it can be done before a timer declares late what has already arrived.
  *
- *   open -> resolve (names only, redis/resolve.h) -> connect, address by address -> reached -> reset
+ *   open -> resolve (names only, base/resolve.h) -> connect, address by address -> reached -> reset
  *                                                       |   ^         ^
  *                                             with TLS  v   | failed  | done
  *                                               shake hands (redis/tls.h)

@@ -10,6 +10,8 @@
  *           ticket over while its session reads.
  */
 #include "tls.h"
+#include "../base/clock.h"
+#include "../base/resolve.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -26,9 +28,9 @@ struct redis_tls *redis_tls_open(const struct redis_tls_settings *settings, stru
     if (error == NULL)
         return NULL;
     error->status = GUARD_INVALID;
-    snprintf(
-        error->text, sizeof error->text,
-        "redis_url: TLS is not built in: install OpenSSL's headers (Debian: libssl-dev) and build again");
+    snprintf(error->text, sizeof error->text,
+             "redis_url: rediss:// (TLS) is not built in: install OpenSSL's headers (Debian: libssl-dev) and "
+             "build again");
     return NULL;
 }
 
@@ -113,8 +115,6 @@ bool redis_tls_was_resumed(const struct redis_tls_session *session)
 
 #else
 
-#include "../base/clock.h"
-#include "resolve.h"
 #include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>

@@ -16,7 +16,8 @@
  *           certificates. They go when the files change.
  * Threads   A redis_tls is for all threads of a process; a session is its socket's.
  * Errors    One line, without a path: that is a part of the URL. Nothing of ours stays in OpenSSL's error queue of the
- *           thread, and what its host has left there is not taken for ours.
+ *           thread. What its host has left there is not taken for ours, and stays, but for a handshake: in that OpenSSL
+ *           empties the queue itself.
  */
 #ifndef GUARD_REDIS_TLS_H
 #define GUARD_REDIS_TLS_H

@@ -4,7 +4,7 @@
  * by its name.
  */
 #include "url.h"
-#include "resolve.h"
+#include "../base/resolve.h"
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>

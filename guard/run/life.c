@@ -17,6 +17,16 @@
 
 enum { BEAT_MS = 500 };
 
+/* Which master's it is, as the guard's own loop sees it. */
+static unsigned shard_of_encoded(void *context, const char *encoded, size_t encoded_bytes)
+{
+    const struct guard *guard = context;
+    char name[KEY_NAME_SIZE];
+    (void)encoded_bytes;
+    return redis_shard(guard->own->redis, name,
+                       key_name(guard->protocol.name_space, encoded, KEY_VALUE, name));
+}
+
 static struct core *new_core(struct guard *guard, enum guard_mode mode, bool without_redis)
 {
     struct core_config config = {
@@ -28,6 +38,9 @@ static struct core *new_core(struct guard *guard, enum guard_mode mode, bool wit
         .max_value_bytes = guard->config.max_value_bytes,
         .permits = guard->config.mode == GUARD_MODE_FLEET ? guard->config.load_permits : 0,
         .permit_ms = guard->config.permit_ms,
+        .shard_of = guard->protocol.in_cluster ? shard_of_encoded : NULL,
+        .shard_context = guard,
+        .replay = !without_redis,
         .make_token = thread_make_token,
         .token_context = guard,
     };
@@ -61,8 +74,9 @@ static bool open_parts(struct guard *guard)
 {
     if (!open_cores(guard) || !cache_open(guard))
         return false;
+    static const struct loop_hooks hooks = {thread_on_link, thread_on_reign, thread_on_state};
     guard->workers = workers_open(guard->config.load_workers, mailbox_post_finished, guard);
-    if (guard->workers == NULL || loop_open(guard, guard->host, thread_on_link, &guard->own) != GUARD_OK)
+    if (guard->workers == NULL || loop_open(guard, guard->host, &hooks, &guard->own) != GUARD_OK)
         return false;
     guard->wake = open_wake(guard);
     return guard->wake != NULL;

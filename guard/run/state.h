@@ -71,6 +71,14 @@ struct recent_refresh {
     uint64_t key_hash, until_us;
 };
 
+/* What the guard's own loop tells of its connections. */
+struct loop_hooks {
+    void (*linked)(struct guard *guard, unsigned shard, bool up);
+    void (*reigned)(struct guard *guard,
+                    unsigned shard);     /* before it comes up to another master of the shard */
+    void (*stated)(struct guard *guard); /* redis_state has been told, and perhaps changed */
+};
+
 struct guard_loop {
     struct guard_loop *prev, *next; /* all of the guard, under its mutex */
     struct guard *guard;
@@ -90,9 +98,8 @@ struct guard_loop {
     uint32_t count;                /* accepted and not yet called back */
     bool attached;                 /* by a host */
     bool detaching, parts_closed;
-    /* its connection came up or went down; NULL: of no interest */
-    void (*linked)(struct guard *guard, bool up);
-    struct get *outbox; /* the guard's thread: what it has answered since it last told the loop */
+    const struct loop_hooks *hooks; /* NULL: of no interest */
+    struct get *outbox;             /* the guard's thread: what it has answered since it last told the loop */
     struct guard_loop *outbox_next;
     void (*detached)(void *context);
     void *detached_context;
