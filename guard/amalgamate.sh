@@ -4,7 +4,7 @@
 #
 # Every .c file in turn, each header of ours where it is first included, the licence in front. A name may have only one
 # meaning in all files; the compiler tells of a second one. Locks over PostgreSQL and ZooKeeper, which need libraries of
-# their own, are left out.
+# their own, are left out. TLS to Redis is in it, but asleep: -DGUARD_WITH_TLS, then link with -lssl -lcrypto, too.
 #
 #     cc -std=c11 -D_GNU_SOURCE -fvisibility=hidden -c guard.c        # link with -lhiredis -luv -pthread
 set -eu

@@ -18,7 +18,10 @@
 #include <string.h>
 #include <utlist.h>
 
-enum { INVALIDATE_DEADLINE_MS = 1000 };
+enum {
+    INVALIDATE_DEADLINE_MS = 1000,
+    PUSH_CLUSTER_BYTES = 2048, /* for the default of push_bytes */
+};
 
 /* ---- opening ---- */
 
@@ -32,11 +35,9 @@ static void free_guard(struct guard *guard)
     pthread_mutex_destroy(&guard->mutex);
     pthread_mutex_destroy(&guard->hot_mutex);
     say_clear(&guard->say);
-    redis_reign_clear(&guard->reign);
     near_free(&guard->near);
     free((char *)(uintptr_t)guard->config.name_space);
     free(guard->answering_name);
-    redis_address_clear(&guard->address);
     free(guard);
 }
 
@@ -48,13 +49,6 @@ static char *copy_name(const struct guard_config *config)
     return strdup(name);
 }
 
-/* What is kept from the old master is gone before any request can have the new one's word. */
-static void on_reign_ended(void *context)
-{
-    struct guard *guard = context;
-    near_reign_ended(guard->near);
-}
-
 static struct guard *new_guard(const struct guard_config *config)
 {
     struct guard *guard = calloc(1, sizeof *guard);
@@ -62,9 +56,8 @@ static struct guard *new_guard(const struct guard_config *config)
         return NULL;
     pthread_mutex_init(&guard->mutex, NULL);
     pthread_mutex_init(&guard->hot_mutex, NULL);
-    redis_reign_init(&guard->reign, on_reign_ended, guard);
     guard->config = *config;
-    guard->config.redis_url = NULL; /* parsed into `address`; not kept, it may hold a password */
+    guard->config.redis_url = NULL; /* the topology has it; not kept, it may hold a password */
     guard->config.name_space = copy_name(config);
     guard->forks = forked_count();
     say_init(&guard->say, guard->config.name_space, config->log, config->log_context);
@@ -72,27 +65,32 @@ static struct guard *new_guard(const struct guard_config *config)
     return guard;
 }
 
+static uint32_t push_bytes(const struct guard_config *config, const struct redis_url *url)
+{
+    const struct guard_config defaults = GUARD_CONFIG_DEFAULTS;
+    bool is_default = config->push_bytes == defaults.push_bytes;
+    return url->kind == REDIS_CLUSTER && is_default ? PUSH_CLUSTER_BYTES : config->push_bytes;
+}
+
 static enum guard_status start_guard(struct guard *guard, const struct guard_config *config,
-                                     struct guard_error *error)
+                                     const struct redis_url *url, struct guard_error *error)
 {
     if (guard->config.name_space == NULL || guard->answering_name == NULL || !forked_watch() ||
         !clock_random(guard->hash_key, sizeof guard->hash_key))
         return check_failed(error, GUARD_NO_MEMORY, "guard_open: no memory or no randomness to be had");
-    if (!redis_address_parse(config->redis_url, &guard->address, error))
-        return GUARD_INVALID;
     if (config->near_bytes > 0 && config->mode != GUARD_MODE_OFF && config->mode != GUARD_MODE_SHADOW &&
         (guard->near = near_new(config->near_bytes, guard->hash_key)) == NULL)
         return check_failed(error, GUARD_NO_MEMORY, "guard_open: no memory for the near cache");
-    protocol_init(&guard->protocol, guard->config.name_space, guard->address.database, config->max_lease_ms,
+    protocol_init(&guard->protocol, guard->config.name_space, url->database, config->max_lease_ms,
                   config->max_value_ms);
-    protocol_init(&guard->answering, guard->answering_name, guard->address.database, config->max_lease_ms,
+    protocol_init(&guard->answering, guard->answering_name, url->database, config->max_lease_ms,
                   config->max_value_ms);
-    guard->protocol.push_bytes = config->push_bytes;
+    guard->protocol.in_cluster = guard->answering.in_cluster = url->kind == REDIS_CLUSTER;
+    guard->protocol.waits = guard->answering.waits = url->wait_replicas > 0;
+    guard->protocol.push_bytes = push_bytes(config, url);
     guard->protocol.permits = config->load_permits;
     guard->protocol.permit_ms = config->permit_ms;
-    if (life_start(guard) != GUARD_OK)
-        return check_failed(error, GUARD_NO_MEMORY, "guard_open: no memory, thread or descriptor to be had");
-    return GUARD_OK;
+    return life_start(guard, url, error);
 }
 
 enum guard_status guard_open(const struct guard_config *config, struct guard **out, struct guard_error *error)
@@ -103,7 +101,10 @@ enum guard_status guard_open(const struct guard_config *config, struct guard **o
     struct guard *guard = new_guard(config);
     if (guard == NULL)
         return check_failed(error, GUARD_NO_MEMORY, "guard_open: no memory");
-    status = start_guard(guard, config, error);
+    struct redis_url url;
+    status = redis_url_read(config->redis_url, &url, error) ? start_guard(guard, config, &url, error)
+                                                            : GUARD_INVALID;
+    redis_url_clear(&url);
     if (status != GUARD_OK) {
         free_guard(guard);
         return status;
@@ -598,7 +599,7 @@ void guard_stats(struct guard *guard, struct guard_stats *out)
     out->beat_age_ms = now_us > beat_us ? (uint32_t)((now_us - beat_us) / 1000) : 0;
     out->shed += atomic_load_explicit(&guard->shed, memory_order_relaxed);
     add_redis(out, &guard->redis_counters);
-    out->redis_reigns = redis_reign_now(&guard->reign);
+    out->redis_reigns = redis_topology_reigns(guard->topology);
     if (guard->near != NULL)
         add_near(out, guard->near);
 }

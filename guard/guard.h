@@ -327,7 +327,7 @@ GUARD_API void guard_log_none(void *context, const char *text);
 
 struct guard_config {
     size_t struct_size;     /* sizeof(struct guard_config) */
-    const char *redis_url;  /* redis://[user[:password]@]host[:port][/db], unix:///path[?db=n]; copied */
+    const char *redis_url;  /* one Redis, Sentinels or a Cluster, TLS: see guard/README.md, "Which Redis"; copied */
     const char *name_space; /* separates applications that share a Redis; 1..32 of [A-Za-z0-9._-]; copied */
     enum guard_mode mode;
     uint32_t redis_limit_ms;   /* limit of one Redis command; at most a third of any lease_ms */
@@ -394,7 +394,8 @@ struct guard_config {
  * entry with its wake-up message, which answers the waiters without another round trip. The size is that of the entry:
  * some 130 bytes and the key more than the value. Every process of the namespace hears every message, so a value travels
  * once to each process for every load that another process waits for; waiters look larger values up. With 0 this process
- * neither asks for such messages nor sends any.
+ * neither asks for such messages nor sends any. In a Redis Cluster every node hears every message, too: there the default
+ * stands for 2048.
  */
 
 /*

@@ -18,12 +18,15 @@
 #
 # GUARD_LOCKS_WITH says what locks can stand on beside Redis: each of postgres (libpq-dev) and zookeeper
 # (libzookeeper-mt-dev) whose library is there. Set it before the include to decide yourself; empty: neither.
+#
+# GUARD_TLS says whether there is TLS to Redis: openssl (libssl-dev) if its library is there. Set it before the include to
+# decide yourself; empty: there is none, and URLs that ask for it are refused.
 
 GUARD_DIR ?= guard
 GUARD_BUILD ?= build/guard
 GUARD_LIB := $(GUARD_BUILD)/libguard.a
 GUARD_PARTS := $(GUARD_BUILD)/libguard_parts.a
-GUARD_LIBS = $(GUARD_LOCKS_LIBS) -lhiredis -luv -pthread
+GUARD_LIBS = $(GUARD_LOCKS_LIBS) $(GUARD_TLS_LIBS) -lhiredis -luv -pthread
 
 OBJCOPY ?= objcopy
 
@@ -55,6 +58,15 @@ GUARD_CFLAGS += -DGUARD_LOCKS_WITH_ZOOKEEPER
 GUARD_LOCKS_LIBS += -lzookeeper_mt
 endif
 
+GUARD_TLS_LIBS :=
+ifeq ($(origin GUARD_TLS),undefined)
+GUARD_TLS := $(if $(call guard_finds,openssl/ssl.h,-lssl -lcrypto),openssl)
+endif
+ifneq ($(strip $(GUARD_TLS)),)
+GUARD_CFLAGS += -DGUARD_WITH_TLS
+GUARD_TLS_LIBS := -lssl -lcrypto
+endif
+
 guard_default_goal := $(.DEFAULT_GOAL)
 
 $(GUARD_LIB): $(GUARD_OBJECTS)
@@ -73,9 +85,12 @@ $(GUARD_BUILD)/%.o: $(GUARD_DIR)/%.c | $(GUARD_MADE)
 
 # A library that has come or gone since.
 $(filter $(GUARD_BUILD)/locks/%,$(GUARD_OBJECTS)): $(GUARD_BUILD)/locks_with
-$(GUARD_BUILD)/locks_with: guard_looks_again
+$(GUARD_BUILD)/redis/tls.o: $(GUARD_BUILD)/tls_with
+$(GUARD_BUILD)/locks_with: guard_with = $(GUARD_LOCKS_WITH)
+$(GUARD_BUILD)/tls_with: guard_with = $(GUARD_TLS)
+$(GUARD_BUILD)/locks_with $(GUARD_BUILD)/tls_with: guard_looks_again
 	@mkdir -p $(@D)
-	@echo '$(GUARD_LOCKS_WITH)' | cmp -s - $@ || echo '$(GUARD_LOCKS_WITH)' >$@
+	@echo '$(guard_with)' | cmp -s - $@ || echo '$(guard_with)' >$@
 .PHONY: guard_looks_again
 
 $(GUARD_BUILD)/guard_scripts.h: $(GUARD_DIR)/wire/scripts/embed.sh $(GUARD_SCRIPTS)

@@ -108,8 +108,8 @@ enum { GUARD_LOCK_NAMES_MAX = 8, GUARD_LOCK_NAME_BYTES_MAX = 4096, GUARD_LOCK_UN
 struct guard_locks_config {
     size_t struct_size; /* sizeof(struct guard_locks_config) */
     enum guard_lock_provider provider;
-    /* Copied. REDIS: one, redis://... or unix://..., as guard_config.redis_url; NULL: redis://127.0.0.1:6379/0. REDLOCK: 3,
-     * 5, 7 or 9 of these. POSTGRES: one connection string of libpq. ZOOKEEPER: one, "host:port,host:port[/chroot]". A
+    /* Copied. REDIS: one, as guard_config.redis_url, but not of a Cluster; NULL: redis://127.0.0.1:6379/0. REDLOCK: 3,
+     * 5, 7 or 9 of these, each with masters of its own. POSTGRES: one connection string of libpq. ZOOKEEPER: one, "host:port,host:port[/chroot]". A
      * Redis of locks evicts nothing: `noeviction`. */
     const char *const *urls;
     size_t url_count;

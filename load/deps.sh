@@ -27,6 +27,8 @@ libmicrohttpd-dev /usr/include/microhttpd.h
 libjansson-dev    /usr/include/jansson.h
 libpq-dev         /usr/include/postgresql/libpq-fe.h
 libzookeeper-mt-dev /usr/lib/*/libzookeeper_mt.so
+libssl-dev        /usr/include/openssl/ssl.h
+openssl           openssl
 libcmocka-dev     /usr/include/cmocka.h
 uthash-dev        /usr/include/uthash.h
 redis-server      redis-server
@@ -49,6 +51,7 @@ valgrind valgrind
 '
 model_needs='
 gcc  gcc
+tcc  tcc
 spin spin
 '
 zookeeper_needs='

@@ -115,7 +115,9 @@ static bool is_name_space(const char *text)
 /* The guard reads the parts when it opens; only what certainly is not such a URL is refused here. */
 static bool is_redis_url(const char *text)
 {
-    static const char *const schemes[] = {"redis://", "unix://"};
+    static const char *const schemes[] = {"redis://",           "rediss://",          "unix://",
+                                          "redis+sentinel://",  "rediss+sentinel://", "redis-sentinel://",
+                                          "rediss-sentinel://", "redis+cluster://",   "rediss+cluster://"};
     bool is_right = false;
 
     for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++) {
@@ -155,7 +157,8 @@ static const struct kind name_space = {.text_is_right = is_name_space,
 static const struct kind redis_url = {
     .secret = true,
     .text_is_right = is_redis_url,
-    .allowed = "redis://[user[:password]@]host[:port][/db] or unix://[user[:password]@]/path[?db=n]"};
+    .allowed = "redis[s]://[user[:password]@]host[:port][/db], redis[s]+sentinel://host,.../name[/db], "
+               "redis[s]+cluster://host,... or unix://[user[:password]@]/path[?db=n]"};
 static const struct kind database_url = {
     .secret = true,
     .text_is_right = is_database_url,

@@ -14,14 +14,17 @@ enum {
     SLACK_MS = 2000, /* clocks differ; an expired entry is not gone at once */
 };
 
-/* The part of the URL behind the password. */
+/* The part of the URL between the password and the parameters, which may have others. */
 static void write_label(const struct settings *settings, char label[CACHE_LABEL_BYTES])
 {
     const char *scheme = strstr(settings->guard.redis_url, "://");
-    const char *host = strrchr(settings->guard.redis_url, '@');
+    const char *host = scheme != NULL ? scheme + 3 : "?";
+    const char *end = host + strcspn(host, "?");
 
-    host = host != NULL ? host + 1 : scheme != NULL ? scheme + 3 : "?";
-    snprintf(label, CACHE_LABEL_BYTES, "%s in %.200s", settings->guard.name_space, host);
+    for (const char *at = host; at < end; at++)
+        host = *at == '@' ? at + 1 : host;
+    snprintf(label, CACHE_LABEL_BYTES, "%s in %.*s", settings->guard.name_space,
+             end - host < 200 ? (int)(end - host) : 200, host);
 }
 
 /* From a query to the death of the entry that it made. */

@@ -110,6 +110,13 @@ size_t key_tag_clock(const char *name_space, char out[KEY_NAME_SIZE])
     return (size_t)bytes;
 }
 
+size_t key_tag_reign(const char *name_space, char out[KEY_NAME_SIZE])
+{
+    const int bytes = snprintf(out, KEY_NAME_SIZE, "%s:{%s:tags}:reign", key_prefix, name_space);
+    assert(bytes > 0 && bytes < KEY_NAME_SIZE);
+    return (size_t)bytes;
+}
+
 size_t key_tag(const char *name_space, const char *encoded, size_t encoded_bytes, char out[KEY_NAME_SIZE])
 {
     const int bytes = snprintf(out, KEY_NAME_SIZE, "%s:{%s:tags}:t:%.*s", key_prefix, name_space,

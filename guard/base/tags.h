@@ -15,7 +15,8 @@
  * What Redis loses it may evict at any time, is thrown away on the side of freshness. A tag without an epoch may just
  * have been invalidated: its entries are out of date, and it is given the present clock when the next of them is
  * stored. A clock that is lost begins again in another era, and nothing that was born in one era is good under an
- * epoch of another. Redis's own time takes part only as the name of an era: it may step as it likes.
+ * epoch of another. Redis's own time takes part only as the name of an era, and there it may step as it likes; and where
+ * a new master's clock leaps, so as not to show again what an old one's has shown (wire/scripts/tag_common.part.lua).
  *
  * Pure, any thread.
  */

@@ -441,12 +441,13 @@ static void note_answer(const struct core *core, struct core_shard *shard)
     breaker_answered(&shard->breaker);
 }
 
-static void note_reply(struct core *core, struct core_shard *shard, enum core_reply_kind kind)
+static void note_reply(struct core *core, struct core_shard *shard, const struct core_reply *reply)
 {
+    enum core_reply_kind kind = reply->kind;
     core->stats.moving += kind == REPLY_MOVING;
     if (kind == REPLY_MOVING)
         breaker_unjudged(&shard->breaker);
-    else if (kind == REPLY_UNSENT || kind == REPLY_UNKNOWN)
+    else if (kind == REPLY_UNSENT || (kind == REPLY_UNKNOWN && !reply->blameless))
         breaker_unanswered(&shard->breaker, core->now_us, &core->chance);
     else
         note_answer(core, shard);
@@ -455,7 +456,7 @@ static void note_reply(struct core *core, struct core_shard *shard, enum core_re
 void core_replied(struct core *core, uint64_t now_us, uint64_t op, const struct core_reply *reply)
 {
     core_begin(core, now_us);
-    note_reply(core, &core->shards[core_shard_of_op(core, op)], reply->kind);
+    note_reply(core, &core->shards[core_shard_of_op(core, op)], reply);
     struct flight *flight = find_flight_by_id(core, op >> CORE_OP_BITS);
     if (flight != NULL) {
         flight_replied(flight, op, reply);

@@ -275,6 +275,7 @@ struct core_reply {
     /* FRESH, STALE: older than an invalidation of one of its tags. To a FILL or TOUCH of a value with tags: one was
      * invalidated before it was sent, or that is not known. The owner has looked: the core sees no value unchecked. */
     bool outdated;
+    bool blameless;          /* UNKNOWN: this key's master has answered; another, of the tags, has not */
     struct tags_clock clock; /* to ACQUIRE: the tags' clock, read before it was answered */
     const char *tags;        /* for the owner: what is to be checked, lent; when that was born */
     size_t tags_bytes;

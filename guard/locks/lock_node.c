@@ -19,8 +19,7 @@ enum {
 struct lock_node {
     struct lock_provider_config config;
     struct lock_node_hooks hooks;
-    struct redis_address address;
-    struct redis_reign reign;
+    struct redis_topology *topology; /* owned */
     struct lock_wire wire;
     struct redis *redis;               /* owned */
     struct subscription *subscription; /* owned */
@@ -133,16 +132,20 @@ static void on_node_hears(void *context, const char *text)
 
 /* ---- from open to close ---- */
 
-static void node_part_closed(void *context)
+static void node_closed(void *context)
 {
     struct lock_node *node = context;
-    if (--node->parts_open > 0)
-        return;
-    redis_reign_clear(&node->reign);
-    redis_address_clear(&node->address);
     if (node->closed != NULL)
         node->closed(node->closed_context);
     free(node);
+}
+
+/* The topology goes last: the others are connected over it. */
+static void node_part_closed(void *context)
+{
+    struct lock_node *node = context;
+    if (--node->parts_open == 0)
+        redis_topology_close(node->topology, node_closed, node);
 }
 
 void lock_node_close(struct lock_node *node, void (*closed)(void *context), void *context)
@@ -161,7 +164,7 @@ void lock_node_close(struct lock_node *node, void (*closed)(void *context), void
 static bool node_redis_config(struct lock_node *node, struct redis_config *config)
 {
     *config = (struct redis_config){
-        .address = &node->address,
+        .topology = node->topology,
         .limit_ms = node->config.locks->limit_ms,
         .connect_limit_ms = node->config.locks->connect_limit_ms,
         .backoff_ms = NODE_BACKOFF_MS,
@@ -171,7 +174,6 @@ static bool node_redis_config(struct lock_node *node, struct redis_config *confi
         .client_name = "stampede-locks",
         .scripts = lock_scripts,
         .script_count = LOCK_SCRIPT_COUNT,
-        .reign = &node->reign,
     };
     return clock_random(&config->jitter_seed, sizeof config->jitter_seed);
 }
@@ -190,6 +192,26 @@ static void connect_node(struct lock_node *node)
             subscription_open(node->config.host, node->wire.channel, &config, node->redis, &hooks);
 }
 
+/* In a Cluster the names of one request would be on several masters, and a failover of one forgets what it granted. */
+static struct redis_topology *open_topology(const struct lock_provider_config *config, const char *url,
+                                            struct guard_error *error)
+{
+    struct redis_url parsed;
+    struct redis_topology *topology = NULL;
+    if (!redis_url_read(url, &parsed, error))
+        return NULL;
+    if (parsed.kind == REDIS_CLUSTER)
+        check_failed(
+            error, GUARD_INVALID,
+            "guard_locks_open: no locks in a redis+cluster://; use one Redis (redis+sentinel:// finds its "
+            "master), or RedLock over independent masters");
+    else
+        topology =
+            redis_topology_open(config->host, &parsed, &(struct redis_topology_hooks){NULL, NULL}, error);
+    redis_url_clear(&parsed);
+    return topology;
+}
+
 struct lock_node *lock_node_open(const struct lock_provider_config *config, const char *url, bool waits,
                                  const struct lock_node_hooks *hooks, struct guard_error *error)
 {
@@ -199,18 +221,18 @@ struct lock_node *lock_node_open(const struct lock_provider_config *config, cons
         check_failed(error, GUARD_NO_MEMORY, "guard_locks_open: no memory");
         return NULL;
     }
-    if (!redis_address_parse(url, &node->address, error)) {
+    node->topology = open_topology(config, url, error);
+    if (node->topology == NULL) {
         free(node);
         return NULL;
     }
     node->config = *config;
     node->hooks = *hooks;
     node->waits = waits;
-    redis_reign_init(&node->reign, NULL, NULL);
-    redis_address_label(&node->address, node->label);
+    redis_url_label(redis_topology_url(node->topology), node->label);
     snprintf(node->why, sizeof node->why, "redis %s: not reached yet", node->label);
-    lock_wire_init(&node->wire, locks->name_space, node->address.database, locks->max_lease_ms,
-                   locks->fence_ms);
+    lock_wire_init(&node->wire, locks->name_space, redis_topology_url(node->topology)->database,
+                   locks->max_lease_ms, locks->fence_ms);
     connect_node(node);
     if (!lock_node_is_whole(node))
         check_failed(error, GUARD_NO_MEMORY,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * redis/connection.c - the life of one Redis connection. The stages are drawn in redis/redis.h.
+ * redis/connection.c - the life of one Redis connection. The stages are drawn in redis/connection.h.
  *
- * Flow      redis_send() appends to the pipeline. What the first command of a turn asks the loop for soon, and last
+ * Flow      connection_send() appends to the pipeline. What the first command of a turn asks the loop for soon, and last
  *           of all, writes everything before the loop waits again, whatever in the turn sent it.
  * Limits    One timer, set no later than the earliest limit; it may ring early and is then set again. Before
  *           anything is declared late, everything that has arrived is read: a loop that was busy for longer
@@ -11,10 +11,12 @@
  *           called out looks whether it still serves the same one; the struct itself is freed by a callback of
  *           its own.
  */
+#include "connection.h"
 #include "../base/chance.h"
 #include "../base/clock.h"
 #include "error.h"
 #include "greeting.h"
+#include "login.h"
 #include "pipeline.h"
 #include "reader.h"
 #include "socket.h"
@@ -34,22 +36,23 @@ enum {
 static const char fenced_text[] = "fenced: a master without its replicas; another may have taken its place";
 
 enum stage {
-    STAGE_RESTING,  /* until rest is over; no socket */
-    STAGE_REACHING, /* DNS and connect */
-    STAGE_GREETING, /* login and what belongs to it is sent */
-    STAGE_PROVING,  /* it was greeted and will be asked once more */
+    STAGE_RESTING,    /* until rest is over; no socket */
+    STAGE_REACHING,   /* DNS and connect */
+    STAGE_GREETING,   /* login and what belongs to it is sent */
+    STAGE_PROVING,    /* it was greeted and will be asked once more */
+    STAGE_CONFIRMING, /* the Sentinels are asked whether it is the master */
     STAGE_UP,
     STAGE_CLOSED,
     STAGE_COUNT,
 };
 
-struct redis {
-    struct redis_config config; /* channel and client_name are owned copies */
+struct redis_connection {
+    struct connection_config config; /* channel and client_name are owned copies */
     char label[REDIS_LABEL_SIZE];
     struct redis_counters own_counters; /* where the owner has none */
     struct redis_counters *counters;
-    struct redis_reign own_reign; /* likewise */
-    struct redis_reign *reign;
+    struct redis_reign *reign;  /* of its place */
+    struct redis_member member; /* likewise */
     struct chance chance;
 
     struct guard_host *host;
@@ -59,7 +62,7 @@ struct redis {
     void *closed_context;
 
     enum stage stage;
-    uint64_t stage_ends_ms; /* RESTING: the next attempt; REACHING, GREETING: the limit; PROVING: its end */
+    uint64_t stage_ends_ms; /* RESTING: the next attempt; PROVING: its end; others: the limit */
     uint32_t failures;      /* in a row */
     uint64_t epoch;
     uint64_t batches;                /* written, or begun to be */
@@ -73,7 +76,8 @@ struct redis {
     uint64_t reign_seen, generation; /* before the greeting; under which it came up */
 
     struct redis_pipeline pipeline;
-    bool counted; /* something of it has been, since the last batch */
+    uint64_t deadline_ms; /* of what is sent; 0: as configured */
+    bool counted;         /* something of it has been, since the last batch */
 
     enum guard_redis_state told_state;
     char told_text[TEXT_SIZE];
@@ -95,276 +99,340 @@ static void count_one(_Atomic uint64_t *counter)
 static const bool legal_move[STAGE_COUNT][STAGE_COUNT] = {
     [STAGE_RESTING] = {[STAGE_REACHING] = true, [STAGE_CLOSED] = true},
     [STAGE_REACHING] = {[STAGE_RESTING] = true, [STAGE_GREETING] = true, [STAGE_CLOSED] = true},
-    [STAGE_GREETING] =
-        {[STAGE_RESTING] = true, [STAGE_PROVING] = true, [STAGE_UP] = true, [STAGE_CLOSED] = true},
+    [STAGE_GREETING] = {[STAGE_RESTING] = true,
+                        [STAGE_PROVING] = true,
+                        [STAGE_CONFIRMING] = true,
+                        [STAGE_UP] = true,
+                        [STAGE_CLOSED] = true},
+    [STAGE_CONFIRMING] = {[STAGE_RESTING] = true, [STAGE_UP] = true, [STAGE_CLOSED] = true},
     [STAGE_PROVING] = {[STAGE_RESTING] = true, [STAGE_GREETING] = true, [STAGE_CLOSED] = true},
     [STAGE_UP] = {[STAGE_RESTING] = true, [STAGE_CLOSED] = true},
 };
 
-static void move_on(struct redis *redis, enum stage to)
+static void move_on(struct redis_connection *connection, enum stage to)
 {
-    assert(legal_move[redis->stage][to]);
-    redis->stage = to;
+    assert(legal_move[connection->stage][to]);
+    connection->stage = to;
 }
 
-/* Another master was confirmed, or this one is none: nothing that comes over it reaches a caller. */
-static bool is_void(const struct redis *redis)
+static bool has_lapsed(const struct redis_connection *connection)
 {
-    return redis->stage == STAGE_UP && redis->generation != redis_reign_now(redis->reign);
+    uint64_t until_ms = redis_place_good_until_ms(connection->config.place);
+
+    return until_ms != UINT64_MAX && now_ms() >= until_ms;
+}
+
+/* Another master was confirmed, or this one is none, or has not been for too long: nothing that comes over it reaches a
+ * caller. */
+static bool is_void(const struct redis_connection *connection)
+{
+    return connection->stage == STAGE_UP &&
+           (connection->generation != redis_reign_now(connection->reign) || has_lapsed(connection));
+}
+
+/* It speaks to a master, or will. */
+static bool is_for_commands(const struct redis_connection *connection)
+{
+    return connection->config.channel == NULL && connection->config.expected != REDIS_SERVER_SENTINEL;
 }
 
 /* ---- telling ---- */
 
-static void tell(struct redis *redis, enum guard_redis_state state, const char *why)
+static void tell(struct redis_connection *connection, enum guard_redis_state state, const char *why)
 {
     char text[TEXT_SIZE];
 
-    snprintf(text, sizeof text, "%s: %s", redis->label, why);
-    if (state == redis->told_state && strcmp(text, redis->told_text) == 0)
+    snprintf(text, sizeof text, "%s: %s", connection->label, why);
+    if (state == connection->told_state && strcmp(text, connection->told_text) == 0)
         return;
-    redis->told_state = state;
-    memcpy(redis->told_text, text, sizeof text);
-    if (redis->config.hooks.state != NULL)
-        redis->config.hooks.state(redis->config.hooks.context, state, text);
+    connection->told_state = state;
+    memcpy(connection->told_text, text, sizeof text);
+    if (connection->config.hooks.state != NULL)
+        connection->config.hooks.state(connection->config.hooks.context, state, text);
+}
+
+/* "up", what the login lacks, and what is to be known of TLS. */
+static const char *summary(const struct redis_connection *connection, char text[TEXT_SIZE])
+{
+    const char *remark = redis_socket_remark(connection->socket);
+
+    snprintf(text, TEXT_SIZE, "%s%s%s", redis_greeting_summary(&connection->greeting),
+             remark[0] != '\0' ? "; " : "", remark);
+    return text;
 }
 
 /* What it is while it is up: told after everything that may have changed that. */
-static void tell_up(struct redis *redis)
+static void tell_up(struct redis_connection *connection)
 {
-    if (now_ms() < redis->denied_until_ms)
+    char text[TEXT_SIZE];
+
+    if (now_ms() < connection->denied_until_ms)
         return; /* end_denial() */
-    if (redis->greeting.fence.no_replicas)
-        tell(redis, GUARD_REDIS_FENCED, fenced_text);
+    if (connection->greeting.fence.no_replicas)
+        tell(connection, GUARD_REDIS_FENCED, fenced_text);
     else
-        tell(redis, GUARD_REDIS_UP, redis_greeting_summary(&redis->greeting));
+        tell(connection, GUARD_REDIS_UP, summary(connection, text));
 }
 
 /* ---- the timer ---- */
 
 /* A ring that is set for earlier will do: it sets the next one. */
-static void ring_by(struct redis *redis, uint64_t at_ms)
+static void ring_by(struct redis_connection *connection, uint64_t at_ms)
 {
     uint64_t at_us = at_ms < UINT64_MAX / 1000 ? at_ms * 1000 : UINT64_MAX;
 
-    if (redis->stage != STAGE_CLOSED && (!redis->timer.set || at_us < redis->timer.at_us))
-        host_timer_set(redis->host, &redis->timer, at_us);
+    if (connection->stage != STAGE_CLOSED && (!connection->timer.set || at_us < connection->timer.at_us))
+        host_timer_set(connection->host, &connection->timer, at_us);
 }
 
 /* ---- losing ---- */
 
-static void drop_socket(struct redis *redis)
+static void drop_socket(struct redis_connection *connection)
 {
-    redis->epoch++;
-    redis_socket_reset(&redis->socket);
-    redis_reader_close(&redis->reader);
-    redis_buffer_clear(&redis->hello);
+    connection->epoch++;
+    redis_socket_reset(&connection->socket);
+    redis_reader_close(&connection->reader);
+    redis_buffer_clear(&connection->hello);
 }
 
 /* Denied: an operator has to do something, so there is no hurry. */
-static uint32_t rest_ms(struct redis *redis, enum guard_redis_state state)
+static uint32_t rest_ms(struct redis_connection *connection, enum guard_redis_state state)
 {
-    uint32_t first = redis->config.backoff_ms, most = redis->config.max_backoff_ms;
+    uint32_t first = connection->config.backoff_ms, most = connection->config.max_backoff_ms;
 
     if (state == GUARD_REDIS_DENIED)
-        return chance_backoff(&redis->chance, most, most, 0);
-    return chance_backoff(&redis->chance, first, most, redis->failures);
+        return chance_backoff(&connection->chance, most, most, 0);
+    return chance_backoff(&connection->chance, first, most, connection->failures);
 }
 
 /* Gives the connection up. What waited for it to come up goes on waiting; what was entrusted to it is answered. Callers
  * touch nothing afterwards that belongs to the old epoch. */
-static void lose(struct redis *redis, enum guard_redis_state state, const char *why)
+static void lose(struct redis_connection *connection, enum guard_redis_state state, const char *why)
 {
-    bool was_up = redis->stage == STAGE_UP;
+    bool was_up = connection->stage == STAGE_UP;
     struct redis_pipeline pending = {.count = 0};
 
     if (was_up)
-        pending = redis_pipeline_detach(&redis->pipeline);
-    drop_socket(redis);
-    move_on(redis, STAGE_RESTING);
-    redis->stage_ends_ms = now_ms() + rest_ms(redis, state);
+        pending = redis_pipeline_detach(&connection->pipeline);
+    drop_socket(connection);
+    move_on(connection, STAGE_RESTING);
+    connection->stage_ends_ms = now_ms() + rest_ms(connection, state);
     if (!was_up)
-        redis->failures++;
-    ring_by(redis, redis->stage_ends_ms);
-    tell(redis, state, why);
+        connection->failures++;
+    ring_by(connection, connection->stage_ends_ms);
+    redis_place_doubt(connection->config.place);
+    tell(connection, state, why);
     redis_pipeline_abandon(&pending);
 }
 
-static void lose_late(struct redis *redis, const char *what, uint32_t limit_ms)
+/* There is another master to go to. All connections of all processes would: some go first. */
+static void rest_less(struct redis_connection *connection)
+{
+    uint64_t at_ms = now_ms() + chance_below(&connection->chance, connection->config.spread_ms + 1);
+
+    if (connection->stage != STAGE_RESTING || at_ms >= connection->stage_ends_ms)
+        return;
+    connection->stage_ends_ms = at_ms;
+    ring_by(connection, at_ms);
+}
+
+static void lose_void(struct redis_connection *connection)
+{
+    bool lapsed = has_lapsed(connection);
+
+    lose(connection, GUARD_REDIS_DOWN,
+         lapsed ? "no majority of the Sentinels has confirmed this master for too long (strict)"
+                : "another master was confirmed");
+    if (!lapsed && connection->config.place->watched)
+        rest_less(connection);
+}
+
+static void lose_late(struct redis_connection *connection, const char *what, uint32_t limit_ms)
 {
     char why[REDIS_WHY_SIZE];
 
-    snprintf(why, sizeof why, "%s: no answer within %u ms", what, (unsigned)limit_ms);
-    count_one(&redis->counters->timeouts);
-    redis->proves = redis->proves || redis->stage == STAGE_GREETING || redis->stage == STAGE_UP;
-    lose(redis, GUARD_REDIS_DOWN, why);
+    snprintf(why, sizeof why, "%s within %u ms", what, (unsigned)limit_ms);
+    count_one(&connection->counters->timeouts);
+    connection->proves = connection->proves || connection->stage != STAGE_REACHING ||
+                         redis_socket_awaits_tls(connection->socket);
+    lose(connection, GUARD_REDIS_DOWN, why);
 }
 
 /* The server is a replica: no connection of the process has any business with it. */
-static void lose_demoted(struct redis *redis, const struct redisReply *reply)
+static void lose_demoted(struct redis_connection *connection, const struct redisReply *reply)
 {
     char why[REDIS_WHY_SIZE] = "demoted to a replica: ROLE says so";
 
     if (reply->type == REDIS_REPLY_ERROR)
         redis_explain(reply, "demoted to a replica: ", false, why);
-    redis_reign_end(redis->reign, redis->generation);
-    lose(redis, GUARD_REDIS_REPLICA, why);
+    redis_reign_end(connection->reign, connection->generation);
+    lose(connection, GUARD_REDIS_REPLICA, why);
 }
 
 /* ---- writing ---- */
 
 enum progress { PROGRESS_DONE, PROGRESS_MORE, PROGRESS_LOST };
-static enum progress receive(struct redis *redis);
+static enum progress receive(struct redis_connection *connection);
 
 /* The other side may have answered, and told the reason, before it hung up: its last words come first. */
-static void write_failed(struct redis *redis, int error)
+static void write_failed(struct redis_connection *connection, int error)
 {
     char why[REDIS_WHY_SIZE];
     enum progress progress;
 
     do
-        progress = receive(redis);
+        progress = receive(connection);
     while (progress == PROGRESS_MORE);
     if (progress == PROGRESS_LOST)
         return;
-    redis_explain_errno("write", error, why);
-    lose(redis, GUARD_REDIS_DOWN, why);
+    redis_socket_explain(connection->socket, "write", error, why);
+    lose(connection, GUARD_REDIS_DOWN, why);
 }
 
-static void flush(struct redis *redis)
+static void flush(struct redis_connection *connection)
 {
-    struct redis_buffer *buffer = redis->stage == STAGE_GREETING ? &redis->hello : &redis->pipeline.out;
+    struct redis_buffer *buffer =
+        connection->stage == STAGE_GREETING ? &connection->hello : &connection->pipeline.out;
     ssize_t put = 0;
 
-    if (redis->stage != STAGE_GREETING && redis->stage != STAGE_UP)
+    if (connection->stage != STAGE_GREETING && connection->stage != STAGE_UP)
         return;
-    redis->batches++;
+    connection->batches++;
     while (redis_buffer_bytes(buffer) > 0) {
-        put = redis_socket_write(redis->socket, buffer->data + buffer->begin, redis_buffer_bytes(buffer));
+        put =
+            redis_socket_write(connection->socket, buffer->data + buffer->begin, redis_buffer_bytes(buffer));
         if (put < 0)
             break;
         redis_buffer_consume(buffer, (size_t)put);
     }
     if (put == -EAGAIN)
-        redis_socket_await_room(redis->socket);
+        redis_socket_await_room(connection->socket);
     else if (put < 0)
-        write_failed(redis, (int)-put);
+        write_failed(connection, (int)-put);
 }
 
 static void on_flush(void *context)
 {
-    struct redis *redis = context;
+    struct redis_connection *connection = context;
 
-    if (redis_buffer_bytes(&redis->pipeline.out) > 0 && redis->counted)
-        count_one(&redis->counters->round_trips);
-    redis->counted = false;
-    flush(redis);
+    if (redis_buffer_bytes(&connection->pipeline.out) > 0 && connection->counted)
+        count_one(&connection->counters->round_trips);
+    connection->counted = false;
+    flush(connection);
 }
 
-static void flush_this_turn(struct redis *redis)
+static void flush_this_turn(struct redis_connection *connection)
 {
-    if (redis->stage == STAGE_UP)
-        host_soon(redis->host, &redis->flusher);
+    if (connection->stage == STAGE_UP)
+        host_soon(connection->host, &connection->flusher);
 }
 
 /* ---- sending ---- */
 
-static bool queue(struct redis *redis, size_t argc, const char *const *argv, const size_t *argv_bytes,
-                  struct redis_command *command)
+static bool queue(struct redis_connection *connection, size_t argc, const char *const *argv,
+                  const size_t *argv_bytes, struct redis_command *command)
 {
     uint64_t now = now_ms();
 
-    assert(redis->config.channel == NULL);
-    if (redis->stage == STAGE_CLOSED ||
-        !redis_pipeline_fits(&redis->pipeline, redis->config.max_pending_bytes, argc, argv_bytes))
+    assert(connection->config.channel == NULL);
+    if (connection->stage == STAGE_CLOSED ||
+        !redis_pipeline_fits(&connection->pipeline, connection->config.max_pending_bytes, argc, argv_bytes))
         return false;
-    command->deadline_ms = now + redis->config.limit_ms;
-    if (!redis_pipeline_add(&redis->pipeline, argc, argv, argv_bytes, command))
+    command->resent = connection->deadline_ms != 0;
+    command->deadline_ms = command->resent ? connection->deadline_ms : now + connection->config.limit_ms;
+    if (!redis_pipeline_add(&connection->pipeline, argc, argv, argv_bytes, command))
         return false;
-    redis->greeting.fence.sent_ms = now;
-    ring_by(redis, is_void(redis) ? now : command->deadline_ms);
-    flush_this_turn(redis);
+    connection->greeting.fence.sent_ms = now;
+    ring_by(connection, is_void(connection) ? now : command->deadline_ms);
+    flush_this_turn(connection);
     return true;
 }
 
-static bool enqueue(struct redis *redis, size_t argc, const char *const *argv, const size_t *argv_bytes,
-                    struct redis_command *command)
+static bool enqueue(struct redis_connection *connection, size_t argc, const char *const *argv,
+                    const size_t *argv_bytes, struct redis_command *command)
 {
-    if (!queue(redis, argc, argv, argv_bytes, command))
+    if (!queue(connection, argc, argv, argv_bytes, command))
         return false;
-    redis->counted = true;
-    count_one(&redis->counters->commands);
+    connection->counted = true;
+    if (!command->resent)
+        count_one(&connection->counters->commands);
     return true;
 }
 
-bool redis_send(struct redis *redis, size_t argc, const char *const *argv, const size_t *argv_bytes,
-                redis_replied *replied, void *context)
+void connection_set_deadline(struct redis_connection *connection, uint64_t deadline_ms)
+{
+    connection->deadline_ms = deadline_ms;
+}
+
+bool connection_send(struct redis_connection *connection, size_t argc, const char *const *argv,
+                     const size_t *argv_bytes, redis_replied *replied, void *context)
 {
     struct redis_command command = {.replied = replied, .context = context};
 
-    return enqueue(redis, argc, argv, argv_bytes, &command);
+    return enqueue(connection, argc, argv, argv_bytes, &command);
 }
 
 /* ROLE of a value that is read, or of a heartbeat. */
 static void on_role(void *context, enum redis_outcome outcome, const struct redisReply *reply)
 {
-    struct redis *redis = context;
+    struct redis_connection *connection = context;
 
     if (outcome != REDIS_REPLIED)
         return;
-    redis->is_master = redis_is_master(reply);
+    connection->is_master = redis_is_master(reply);
     if (reply->type == REDIS_REPLY_ERROR) {
-        redis_fence_no_role(&redis->greeting.fence, redis_error_classify(reply->str, reply->len));
-        tell_up(redis);
-    } else if (!redis->is_master) {
-        lose_demoted(redis, reply);
+        redis_fence_no_role(&connection->greeting.fence, redis_error_classify(reply->str, reply->len));
+        tell_up(connection);
+    } else if (!connection->is_master) {
+        lose_demoted(connection, reply);
     }
 }
 
-static bool queue_role(struct redis *redis)
+static bool queue_role(struct redis_connection *connection)
 {
-    struct redis_command command = {.replied = on_role, .context = redis};
+    struct redis_command command = {.replied = on_role, .context = connection};
 
-    return queue(redis, 1, (const char *[]){"ROLE"}, (size_t[]){4}, &command);
+    return queue(connection, 1, (const char *[]){"ROLE"}, (size_t[]){4}, &command);
 }
 
-bool redis_send_get(struct redis *redis, const char *name, size_t name_bytes, redis_replied *replied,
-                    void *context)
+bool connection_send_get(struct redis_connection *connection, const char *name, size_t name_bytes,
+                         redis_replied *replied, void *context)
 {
     struct redis_command command = {.replied = replied, .context = context};
     const char *argv[] = {"GETEX", name};
     size_t argv_bytes[] = {5, name_bytes};
 
-    switch (redis->greeting.fence.mode) {
+    switch (connection->greeting.fence.mode) {
     case REDIS_FENCE_SHUT:
         return false;
     case REDIS_FENCE_ROLE:
         argv[0] = "GET";
         argv_bytes[0] = 3;
         command.needs_master = true;
-        return queue_role(redis) && enqueue(redis, 2, argv, argv_bytes, &command);
+        return queue_role(connection) && enqueue(connection, 2, argv, argv_bytes, &command);
     case REDIS_FENCE_WRITE:
         break;
     }
     command.tries_fence = true;
-    return enqueue(redis, 2, argv, argv_bytes, &command);
+    return enqueue(connection, 2, argv, argv_bytes, &command);
 }
 
-bool redis_run(struct redis *redis, unsigned script, size_t key_count, size_t argc, const char *const *argv,
-               const size_t *argv_bytes, redis_replied *replied, void *context)
+bool connection_run(struct redis_connection *connection, unsigned script, size_t key_count, size_t argc,
+                    const char *const *argv, const size_t *argv_bytes, redis_replied *replied, void *context)
 {
-    const struct redis_script *source = &redis->config.scripts[script];
-    const char *digest = redis->greeting.digests[script];
+    const struct redis_script *source = &connection->config.scripts[script];
+    const char *digest = connection->greeting.digests[script];
     struct redis_command command = {.replied = replied, .context = context};
     struct redis_script_command words = {.argc = 0};
 
-    assert(script < redis->config.script_count);
+    assert(script < connection->config.script_count);
     redis_script_compose(&words, source, digest, key_count, argc, argv, argv_bytes);
     if (digest[0] != '\0') {
         command.call = redis_script_keep(source, key_count, argc, argv, argv_bytes);
         if (command.call == NULL)
             return false;
     }
-    if (enqueue(redis, words.argc, words.argv, words.argv_bytes, &command))
+    if (enqueue(connection, words.argc, words.argv, words.argv_bytes, &command))
         return true;
     free(command.call);
     return false;
@@ -372,101 +440,155 @@ bool redis_run(struct redis *redis, unsigned script, size_t key_count, size_t ar
 
 /* ---- the heartbeat ---- */
 
-static void queue_write(struct redis *redis)
+static void queue_write(struct redis_connection *connection)
 {
     struct redis_command command = {.tries_fence = true};
-    bool zrem = redis->greeting.fence.no_getex;
-    const char *argv[] = {zrem ? "ZREM" : "GETEX", REDIS_BEAT_KEY, ""};
+    bool zrem = connection->greeting.fence.no_getex;
+    const char *argv[] = {zrem ? "ZREM" : "GETEX", redis_greeting_beat_key(&connection->greeting), ""};
 
-    queue(redis, zrem ? 3 : 2, argv, (size_t[]){strlen(argv[0]), strlen(REDIS_BEAT_KEY), 0}, &command);
+    queue(connection, zrem ? 3 : 2, argv, (size_t[]){strlen(argv[0]), strlen(argv[1]), 0}, &command);
 }
 
 /* What waits for a reply already tells as well that the server goes on, but opens no fence. */
-static bool needs_write(const struct redis *redis)
+static bool needs_write(const struct redis_connection *connection)
 {
-    return redis->pipeline.count == 0 || redis->greeting.fence.mode != REDIS_FENCE_WRITE;
+    return connection->pipeline.count == 0 || connection->greeting.fence.mode != REDIS_FENCE_WRITE;
 }
 
 /* A subscriber may not send one, but notices here that its reign is over. */
-static void beat_if_due(struct redis *redis)
+static void beat_if_due(struct redis_connection *connection)
 {
     enum redis_beat due = REDIS_BEAT_NONE;
 
-    if (is_void(redis))
-        lose(redis, GUARD_REDIS_DOWN, "another master was confirmed");
-    if (redis->stage == STAGE_UP && redis_fence_redials(&redis->greeting.fence, now_ms()))
-        lose(redis, GUARD_REDIS_FENCED, fenced_text);
-    if (redis->stage != STAGE_UP)
+    if (is_void(connection))
+        lose_void(connection);
+    if (connection->stage == STAGE_UP && redis_fence_redials(&connection->greeting.fence, now_ms()))
+        lose(connection, GUARD_REDIS_FENCED, fenced_text);
+    if (connection->stage != STAGE_UP)
         return;
-    due = redis_fence_beat(&redis->greeting.fence, now_ms());
-    if (redis->config.channel == NULL && due == REDIS_BEAT_WRITE && needs_write(redis))
-        queue_write(redis);
-    else if (redis->config.channel == NULL && due == REDIS_BEAT_ROLE)
-        queue_role(redis);
-    ring_by(redis, redis_fence_next_ms(&redis->greeting.fence));
+    due = redis_fence_beat(&connection->greeting.fence, now_ms());
+    if (is_for_commands(connection) && due == REDIS_BEAT_WRITE && needs_write(connection))
+        queue_write(connection);
+    else if (is_for_commands(connection) && due == REDIS_BEAT_ROLE)
+        queue_role(connection);
+    ring_by(connection, redis_fence_next_ms(&connection->greeting.fence));
 }
 
 /* ---- the greeting ---- */
 
-static void came_up(struct redis *redis)
+static void came_up(struct redis_connection *connection)
 {
-    if (!redis_reign_join(redis->reign, redis->reign_seen, redis->greeting.reign, &redis->generation)) {
-        lose(redis, GUARD_REDIS_DOWN, "another master was confirmed meanwhile");
+    if (!redis_reign_join(connection->reign, connection->reign_seen, connection->greeting.reign,
+                          &connection->generation)) {
+        lose(connection, GUARD_REDIS_DOWN, "another master was confirmed meanwhile");
         return;
     }
-    move_on(redis, STAGE_UP);
-    redis->failures = 0;
-    redis->denied_until_ms = 0;
-    redis->proves = false;
-    redis_buffer_clear(&redis->hello);
-    redis_fence_up(&redis->greeting.fence, now_ms());
-    ring_by(redis, redis_fence_next_ms(&redis->greeting.fence));
-    count_one(&redis->counters->connects);
-    flush_this_turn(redis);
-    tell_up(redis);
+    move_on(connection, STAGE_UP);
+    connection->failures = 0;
+    connection->denied_until_ms = 0;
+    connection->proves = false;
+    redis_buffer_clear(&connection->hello);
+    redis_fence_up(&connection->greeting.fence, now_ms());
+    ring_by(connection, redis_fence_next_ms(&connection->greeting.fence));
+    count_one(&connection->counters->connects);
+    flush_this_turn(connection);
+    tell_up(connection);
+}
+
+/* ROLE has said that it is the master; whoever is asked now knows of a failover that is over. */
+static void confirm_master(struct redis_connection *connection)
+{
+    if (!redis_place_ask(connection->config.place, &connection->member)) {
+        came_up(connection);
+        return;
+    }
+    move_on(connection, STAGE_CONFIRMING);
+    connection->stage_ends_ms = now_ms() + connection->config.connect_limit_ms;
+    ring_by(connection, connection->stage_ends_ms);
+}
+
+static void lose_unconfirmed(struct redis_connection *connection)
+{
+    char why[REDIS_WHY_SIZE], text[REDIS_WHY_SIZE];
+    enum guard_redis_state state = redis_place_why(connection->config.place, why);
+
+    snprintf(text, sizeof text, "not confirmed: %.*s", REDIS_WHY_SIZE - 20, why);
+    lose(connection, state, text);
+}
+
+static void take_word(struct redis_connection *connection)
+{
+    switch (redis_place_answer(connection->config.place, &connection->member, &connection->reign_seen)) {
+    case REDIS_ASK_NONE:
+    case REDIS_ASK_WAITS:
+    case REDIS_ASK_UNDER_WAY:
+        break;
+    case REDIS_ASK_YES:
+        came_up(connection);
+        break;
+    case REDIS_ASK_NO:
+        lose_unconfirmed(connection);
+        break;
+    }
+}
+
+static void on_place_changed(void *context)
+{
+    struct redis_connection *connection = context;
+    bool moved = redis_place_has_moved(connection->config.place, &connection->member);
+
+    if (is_void(connection)) {
+        lose_void(connection);
+    } else if (connection->stage == STAGE_CONFIRMING && !moved) {
+        take_word(connection);
+    } else if (connection->stage != STAGE_UP && connection->stage != STAGE_CLOSED) {
+        if (connection->stage != STAGE_RESTING && moved)
+            lose(connection, GUARD_REDIS_DOWN, "the Sentinels name another master");
+        rest_less(connection);
+    }
 }
 
 /* A server that was stopped and goes on has not heard yet of what happened meanwhile. A subscriber has nothing to
  * answer. */
-static void greeted(struct redis *redis)
+static void greeted(struct redis_connection *connection)
 {
-    if (!redis->proves || redis->config.channel != NULL || ++redis->greetings > 1) {
-        came_up(redis);
+    if (!connection->proves || !is_for_commands(connection) || ++connection->greetings > 1) {
+        confirm_master(connection);
         return;
     }
-    move_on(redis, STAGE_PROVING);
-    redis->stage_ends_ms = now_ms() + PROVING_MS;
-    ring_by(redis, redis->stage_ends_ms);
+    move_on(connection, STAGE_PROVING);
+    connection->stage_ends_ms = now_ms() + PROVING_MS;
+    ring_by(connection, connection->stage_ends_ms);
 }
 
-static void greet_again(struct redis *redis)
+static void greet_again(struct redis_connection *connection)
 {
-    move_on(redis, STAGE_GREETING);
-    redis->stage_ends_ms = now_ms() + redis->config.connect_limit_ms;
-    if (redis_greeting_write_again(&redis->greeting, &redis->hello))
-        flush(redis);
+    move_on(connection, STAGE_GREETING);
+    connection->stage_ends_ms = now_ms() + connection->config.connect_limit_ms;
+    if (redis_greeting_write_again(&connection->greeting, &connection->hello))
+        flush(connection);
     else
-        lose(redis, GUARD_REDIS_DOWN, "out of memory");
+        lose(connection, GUARD_REDIS_DOWN, "out of memory");
 }
 
-static void take_greeting(struct redis *redis, const struct redisReply *reply)
+static void take_greeting(struct redis_connection *connection, const struct redisReply *reply)
 {
     char why[REDIS_WHY_SIZE];
 
-    switch (redis_greeting_read(&redis->greeting, reply, why)) {
+    switch (redis_greeting_read(&connection->greeting, reply, why)) {
     case REDIS_GREETING_GOES_ON:
         break;
     case REDIS_GREETING_DONE:
-        greeted(redis);
+        greeted(connection);
         break;
     case REDIS_GREETING_FAILED:
-        lose(redis, GUARD_REDIS_DOWN, why);
+        lose(connection, GUARD_REDIS_DOWN, why);
         break;
     case REDIS_GREETING_REPLICA:
-        lose(redis, GUARD_REDIS_REPLICA, why);
+        lose(connection, GUARD_REDIS_REPLICA, why);
         break;
     case REDIS_GREETING_DENIED:
-        lose(redis, GUARD_REDIS_DENIED, why);
+        lose(connection, GUARD_REDIS_DENIED, why);
         break;
     }
 }
@@ -474,32 +596,32 @@ static void take_greeting(struct redis *redis, const struct redisReply *reply)
 /* ---- replies ---- */
 
 /* An error reply after which the connection is of no use, in its own words. */
-static void lose_refused(struct redis *redis, const struct redisReply *reply)
+static void lose_refused(struct redis_connection *connection, const struct redisReply *reply)
 {
     char why[REDIS_WHY_SIZE];
 
     redis_explain(reply, "", false, why);
-    lose(redis, GUARD_REDIS_DOWN, why);
+    lose(connection, GUARD_REDIS_DOWN, why);
 }
 
-static void take_message(struct redis *redis, const struct redisReply *reply)
+static void take_message(struct redis_connection *connection, const struct redisReply *reply)
 {
-    const struct redis_hooks *hooks = &redis->config.hooks;
+    const struct connection_hooks *hooks = &connection->config.hooks;
 
     if (reply->type == REDIS_REPLY_ERROR)
-        lose_refused(redis, reply);
+        lose_refused(connection, reply);
     else if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 3 ||
              !redis_reply_is(reply->element[0], "message") ||
-             !redis_reply_is(reply->element[1], redis->config.channel) ||
+             !redis_reply_is(reply->element[1], connection->config.channel) ||
              reply->element[2]->type != REDIS_REPLY_STRING)
-        lose(redis, GUARD_REDIS_DOWN, "not a message of the channel");
+        lose(connection, GUARD_REDIS_DOWN, "not a message of the channel");
     else if (hooks->message != NULL)
         hooks->message(hooks->context, reply->element[2]->str, reply->element[2]->len);
 }
 
 /* The same call by EVAL, as the command it was. Nothing ran, so one that is late by now is taken back. False:
  * no memory; the caller is told NOSCRIPT. */
-static bool run_again(struct redis *redis, struct redis_command *command)
+static bool run_again(struct redis_connection *connection, struct redis_command *command)
 {
     struct redis_command again = *command;
     struct redis_script_command eval = {.argc = 0};
@@ -511,141 +633,157 @@ static bool run_again(struct redis *redis, struct redis_command *command)
     again.call = NULL;
     again.resent = true;
     redis_script_compose_again(&eval, command->call);
-    if (!redis_pipeline_add(&redis->pipeline, eval.argc, eval.argv, eval.argv_bytes, &again))
+    if (!redis_pipeline_add(&connection->pipeline, eval.argc, eval.argv, eval.argv_bytes, &again))
         return false;
     free(command->call);
-    ring_by(redis, again.deadline_ms);
-    flush_this_turn(redis);
+    ring_by(connection, again.deadline_ms);
+    flush_this_turn(connection);
     return true;
 }
 
 /* The login may do less than it could when it was greeted. Told with the first refusal; taken back by the timer
  * when a while has passed without another one, so that it is right for the busy and the idle alike. */
-static void note_denied(struct redis *redis, const struct redisReply *reply)
+static void note_denied(struct redis_connection *connection, const struct redisReply *reply)
 {
     char why[REDIS_WHY_SIZE];
 
-    redis->denied_until_ms = now_ms() + DENIED_DWELL_MS;
-    ring_by(redis, redis->denied_until_ms);
-    if (redis->told_state == GUARD_REDIS_DENIED)
+    connection->denied_until_ms = now_ms() + DENIED_DWELL_MS;
+    ring_by(connection, connection->denied_until_ms);
+    if (connection->told_state == GUARD_REDIS_DENIED)
         return;
     redis_explain(reply, "", false, why);
-    tell(redis, GUARD_REDIS_DENIED, why);
+    tell(connection, GUARD_REDIS_DENIED, why);
 }
 
-static void end_denial(struct redis *redis)
+static void end_denial(struct redis_connection *connection)
 {
-    if (redis->stage != STAGE_UP || redis->told_state != GUARD_REDIS_DENIED)
+    if (connection->stage != STAGE_UP || connection->told_state != GUARD_REDIS_DENIED)
         return;
-    if (now_ms() >= redis->denied_until_ms)
-        tell_up(redis);
+    if (now_ms() >= connection->denied_until_ms)
+        tell_up(connection);
     else
-        ring_by(redis, redis->denied_until_ms);
+        ring_by(connection, connection->denied_until_ms);
+}
+
+static bool is_redirection(const struct redis_connection *connection, enum redis_error_class class)
+{
+    return connection->config.expected == REDIS_SERVER_NODE &&
+           (class == REDIS_ERROR_MOVED || class == REDIS_ERROR_ASK || class == REDIS_ERROR_MOVING);
+}
+
+/* Outside a Cluster nobody follows a redirection. */
+static bool is_denial(const struct redis_connection *connection, enum redis_error_class class)
+{
+    return class == REDIS_ERROR_DENIED || (connection->config.expected != REDIS_SERVER_NODE &&
+                                           (class == REDIS_ERROR_MOVED || class == REDIS_ERROR_ASK));
 }
 
 /* The fence is changed before the caller hears of the error: it may ask again in the other way. */
-static void take_error(struct redis *redis, struct redis_command *command, const struct redisReply *reply)
+static void take_error(struct redis_connection *connection, struct redis_command *command,
+                       const struct redisReply *reply)
 {
     enum redis_error_class class = redis_error_classify(reply->str, reply->len);
     bool tries_fence = command->tries_fence;
-    uint64_t epoch = redis->epoch;
+    uint64_t epoch = connection->epoch;
 
-    if (class == REDIS_ERROR_NOSCRIPT && command->call != NULL && run_again(redis, command))
+    if (class == REDIS_ERROR_NOSCRIPT && command->call != NULL && run_again(connection, command))
         return;
-    count_one(&redis->counters->errors);
+    if (!is_redirection(connection, class))
+        count_one(&connection->counters->errors);
     if (tries_fence || class == REDIS_ERROR_FENCED)
-        redis_fence_refused(&redis->greeting.fence, class);
+        redis_fence_refused(&connection->greeting.fence, class);
     redis_command_answer(command, REDIS_REPLIED, reply);
-    if (redis->epoch != epoch)
+    if (connection->epoch != epoch)
         return;
     if (class == REDIS_ERROR_READONLY)
-        lose_demoted(redis, reply);
-    else if (class == REDIS_ERROR_DENIED && !tries_fence)
-        note_denied(redis, reply);
+        lose_demoted(connection, reply);
+    else if (is_denial(connection, class) && !tries_fence)
+        note_denied(connection, reply);
     else if (tries_fence || class == REDIS_ERROR_FENCED)
-        tell_up(redis);
+        tell_up(connection);
 }
 
-static void take_answer(struct redis *redis, const struct redisReply *reply)
+static void take_answer(struct redis_connection *connection, const struct redisReply *reply)
 {
     struct redis_command command;
 
-    if (!redis_pipeline_take_written(&redis->pipeline, &command)) {
-        lose(redis, GUARD_REDIS_DOWN, "a reply that nobody has asked for");
+    if (!redis_pipeline_take_written(&connection->pipeline, &command)) {
+        lose(connection, GUARD_REDIS_DOWN, "a reply that nobody has asked for");
         return;
     }
     if (reply->type == REDIS_REPLY_ERROR) {
-        take_error(redis, &command, reply);
+        take_error(connection, &command, reply);
         return;
     }
-    if (command.tries_fence && redis->greeting.fence.mode != REDIS_FENCE_WRITE) {
-        redis_fence_passed(&redis->greeting.fence);
-        tell_up(redis);
+    if (command.tries_fence && connection->greeting.fence.mode != REDIS_FENCE_WRITE) {
+        redis_fence_passed(&connection->greeting.fence);
+        tell_up(connection);
     }
-    if (command.needs_master && !redis->is_master)
+    if (command.needs_master && !connection->is_master)
         redis_command_answer(&command, REDIS_UNKNOWN, NULL);
     else
         redis_command_answer(&command, REDIS_REPLIED, reply);
 }
 
-static void take_reply(struct redis *redis, const struct redisReply *reply)
+static void take_reply(struct redis_connection *connection, const struct redisReply *reply)
 {
-    if (is_void(redis))
-        lose(redis, GUARD_REDIS_DOWN, "another master was confirmed");
-    else if (redis->stage == STAGE_GREETING)
-        take_greeting(redis, reply);
-    else if (redis->config.channel != NULL)
-        take_message(redis, reply);
+    if (is_void(connection))
+        lose_void(connection);
+    else if (connection->stage == STAGE_GREETING)
+        take_greeting(connection, reply);
+    else if (connection->stage == STAGE_CONFIRMING && connection->config.channel != NULL)
+        return; /* a message, before the subscription is told to be up */
+    else if (connection->config.channel != NULL)
+        take_message(connection, reply);
     else
-        take_answer(redis, reply);
+        take_answer(connection, reply);
 }
 
 /* ---- reading ---- */
 
-static void read_failed(struct redis *redis, ssize_t got)
+static void read_failed(struct redis_connection *connection, ssize_t got)
 {
-    char why[REDIS_WHY_SIZE] = "closed by the other side";
+    char why[REDIS_WHY_SIZE];
 
-    if (got < 0)
-        redis_explain_errno("read", (int)-got, why);
-    lose(redis, GUARD_REDIS_DOWN, why);
+    redis_socket_explain(connection->socket, "read", (int)-got, why);
+    lose(connection, GUARD_REDIS_DOWN, why);
 }
 
 /* False: the connection these bytes came from is gone. */
-static bool take_bytes(struct redis *redis, const char *data, size_t bytes)
+static bool take_bytes(struct redis_connection *connection, const char *data, size_t bytes)
 {
-    uint64_t epoch = redis->epoch;
+    uint64_t epoch = connection->epoch;
     struct redisReply *reply = NULL;
-    bool sound = redis_reader_feed(&redis->reader, data, bytes);
+    bool sound = redis_reader_feed(&connection->reader, data, bytes);
     char why[REDIS_WHY_SIZE];
 
-    while (sound && (sound = redis_reader_next(&redis->reader, &reply)) && reply != NULL) {
-        take_reply(redis, reply);
+    while (sound && (sound = redis_reader_next(&connection->reader, &reply)) && reply != NULL) {
+        take_reply(connection, reply);
         freeReplyObject(reply);
-        if (redis->epoch != epoch)
+        if (connection->epoch != epoch)
             return false;
     }
     if (sound)
         return true;
-    snprintf(why, sizeof why, "%s", redis_reader_error(&redis->reader));
-    lose(redis, GUARD_REDIS_DOWN, why);
+    snprintf(why, sizeof why, "%s", redis_reader_error(&connection->reader));
+    lose(connection, GUARD_REDIS_DOWN, why);
     return false;
 }
 
 /* Reads a good piece. DONE: all that had arrived. */
-static enum progress receive(struct redis *redis)
+static enum progress receive(struct redis_connection *connection)
 {
     for (unsigned i = 0; i < READS_PER_EVENT; i++) {
-        ssize_t got = redis_socket_read(redis->socket, redis->input, sizeof redis->input);
+        ssize_t got = redis_socket_read(connection->socket, connection->input, sizeof connection->input);
         if (got == -EAGAIN)
             return PROGRESS_DONE;
         if (got <= 0) {
-            read_failed(redis, got);
+            read_failed(connection, got);
             return PROGRESS_LOST;
         }
-        if (!take_bytes(redis, redis->input, (size_t)got))
+        if (!take_bytes(connection, connection->input, (size_t)got))
             return PROGRESS_LOST;
-        if ((size_t)got < sizeof redis->input)
+        if (redis_socket_is_drained(connection->socket))
             return PROGRESS_DONE;
     }
     return PROGRESS_MORE;
@@ -653,18 +791,36 @@ static enum progress receive(struct redis *redis)
 
 /* ---- the socket's hooks ---- */
 
+/* False: *why says why. */
+static bool write_greeting(struct redis_connection *connection, char why[REDIS_WHY_SIZE])
+{
+    struct redis_login login;
+
+    if (!redis_login_read(connection->config.login, &login, why))
+        return false;
+    struct redis_greeting_terms terms = {connection->config.expected, &login,
+                                         connection->config.database, connection->config.client_name,
+                                         connection->config.channel,  connection->config.place->watched};
+    bool written = redis_reader_open(&connection->reader, connection->config.max_reply_bytes,
+                                     connection->config.max_reply_elements) &&
+                   redis_greeting_write(&connection->greeting, &terms, &connection->hello);
+    redis_login_clear(&login);
+    if (!written)
+        snprintf(why, REDIS_WHY_SIZE, "out of memory");
+    return written;
+}
+
 static void on_reached(void *context)
 {
-    struct redis *redis = context;
+    struct redis_connection *connection = context;
+    char why[REDIS_WHY_SIZE];
 
-    move_on(redis, STAGE_GREETING);
-    redis->greetings = 0;
-    if (redis_reader_open(&redis->reader, redis->config.max_reply_bytes) &&
-        redis_greeting_write(&redis->greeting, redis->config.address, redis->config.client_name,
-                             redis->config.channel, &redis->hello))
-        flush(redis);
+    move_on(connection, STAGE_GREETING);
+    connection->greetings = 0;
+    if (write_greeting(connection, why))
+        flush(connection);
     else
-        lose(redis, GUARD_REDIS_DOWN, "out of memory");
+        lose(connection, GUARD_REDIS_DOWN, why);
 }
 
 static void on_failed(void *context, const char *why)
@@ -678,81 +834,114 @@ static void on_ready(void *context, bool room)
         flush(context);
 }
 
-static void reach(struct redis *redis)
+/* The Sentinels have not named a master. on_place_changed() */
+static void await_place(struct redis_connection *connection)
 {
-    redis->reign_seen = redis_reign_now(redis->reign);
-    struct redis_socket_hooks hooks = {redis, on_reached, on_failed, on_ready};
+    char why[REDIS_WHY_SIZE];
+    enum guard_redis_state state = redis_place_why(connection->config.place, why);
+
+    connection->stage_ends_ms = now_ms() + connection->config.max_backoff_ms;
+    ring_by(connection, connection->stage_ends_ms);
+    if (why[0] != '\0')
+        tell(connection, state, why);
+}
+
+static void reach(struct redis_connection *connection)
+{
+    connection->reign_seen = redis_reign_now(connection->reign);
+    struct redis_socket_hooks hooks = {connection, on_reached, on_failed, on_ready};
+    struct redis_endpoint endpoint;
+    struct redis_socket_target target = {&endpoint, connection->failures, connection->config.tls,
+                                         connection->config.connect_limit_ms};
     char why[REDIS_WHY_SIZE];
 
-    move_on(redis, STAGE_REACHING);
-    redis->stage_ends_ms = now_ms() + redis->config.connect_limit_ms;
-    ring_by(redis, redis->stage_ends_ms);
-    redis->socket = redis_socket_open(redis->host, redis->config.address, redis->failures, &hooks, why);
-    if (redis->socket == NULL)
-        lose(redis, GUARD_REDIS_DOWN, why);
+    if (redis_place_has_moved(connection->config.place, &connection->member))
+        connection->proves = false; /* it was another server that did not answer in time */
+    if (!redis_place_where(connection->config.place, &connection->member, &endpoint)) {
+        await_place(connection);
+        return;
+    }
+    redis_endpoint_label(&endpoint, connection->label);
+    move_on(connection, STAGE_REACHING);
+    connection->stage_ends_ms = now_ms() + connection->config.connect_limit_ms;
+    ring_by(connection, connection->stage_ends_ms);
+    connection->socket = redis_socket_open(connection->host, &target, &hooks, why);
+    if (connection->socket == NULL)
+        lose(connection, GUARD_REDIS_DOWN, why);
 }
 
 /* ---- limits ---- */
 
-static bool stage_is_over(const struct redis *redis, uint64_t now)
+static bool stage_is_over(const struct redis_connection *connection, uint64_t now)
 {
-    return redis->stage < STAGE_UP && now >= redis->stage_ends_ms;
+    return connection->stage < STAGE_UP && now >= connection->stage_ends_ms;
 }
 
-static bool is_late(const struct redis *redis, uint64_t now)
+static bool is_late(const struct redis_connection *connection, uint64_t now)
 {
-    return stage_is_over(redis, now) || now >= redis_pipeline_deadline(&redis->pipeline);
+    return stage_is_over(connection, now) || now >= redis_pipeline_deadline(&connection->pipeline);
 }
 
 /* Reads until nothing is late any more or nothing is left to read. */
-static void catch_up(struct redis *redis)
+static void catch_up(struct redis_connection *connection)
 {
-    while ((redis->stage == STAGE_GREETING || redis->stage == STAGE_UP) && is_late(redis, now_ms()))
-        if (receive(redis) != PROGRESS_MORE)
+    while ((connection->stage == STAGE_GREETING || connection->stage == STAGE_UP) &&
+           is_late(connection, now_ms()))
+        if (receive(connection) != PROGRESS_MORE)
             return;
 }
 
-static void end_stage(struct redis *redis)
+static const char *unreached(const struct redis_connection *connection)
 {
-    if (redis->stage == STAGE_RESTING)
-        reach(redis);
-    else if (redis->stage == STAGE_PROVING)
-        greet_again(redis);
-    else if (redis->stage == STAGE_GREETING)
-        lose_late(redis, "login", redis->config.connect_limit_ms);
+    if (redis_socket_awaits_dns(connection->socket))
+        return "DNS: no answer";
+    if (redis_socket_awaits_tls(connection->socket))
+        return "TLS: no answer to the handshake";
+    return "connect: no answer";
+}
+
+static void end_stage(struct redis_connection *connection)
+{
+    if (connection->stage == STAGE_RESTING)
+        reach(connection);
+    else if (connection->stage == STAGE_PROVING)
+        greet_again(connection);
+    else if (connection->stage == STAGE_GREETING)
+        lose_late(connection, "login: no answer", connection->config.connect_limit_ms);
+    else if (connection->stage == STAGE_CONFIRMING)
+        lose_late(connection, "Sentinels: no answer", connection->config.connect_limit_ms);
     else
-        lose_late(redis, redis_socket_awaits_dns(redis->socket) ? "DNS" : "connect",
-                  redis->config.connect_limit_ms);
+        lose_late(connection, unreached(connection), connection->config.connect_limit_ms);
 }
 
 /* What has not left yet is simply taken back; what has leaves the connection in doubt. */
-static void end_late_commands(struct redis *redis)
+static void end_late_commands(struct redis_connection *connection)
 {
     struct redis_command command;
 
-    while (redis->stage != STAGE_CLOSED && now_ms() >= redis_pipeline_deadline(&redis->pipeline)) {
-        if (redis_pipeline_take_back(&redis->pipeline, now_ms(), &command))
+    while (connection->stage != STAGE_CLOSED && now_ms() >= redis_pipeline_deadline(&connection->pipeline)) {
+        if (redis_pipeline_take_back(&connection->pipeline, now_ms(), &command))
             redis_command_answer(&command, REDIS_UNSENT, NULL);
         else
-            lose_late(redis, "command", redis->config.limit_ms);
+            lose_late(connection, "command: no answer", connection->config.limit_ms);
     }
 }
 
 static void on_redis_timer(void *context)
 {
-    struct redis *redis = context;
+    struct redis_connection *connection = context;
 
-    catch_up(redis);
-    if (stage_is_over(redis, now_ms()))
-        end_stage(redis);
-    end_late_commands(redis);
-    if (redis->stage == STAGE_CLOSED)
+    catch_up(connection);
+    if (stage_is_over(connection, now_ms()))
+        end_stage(connection);
+    end_late_commands(connection);
+    if (connection->stage == STAGE_CLOSED)
         return;
-    end_denial(redis);
-    beat_if_due(redis);
-    ring_by(redis, redis_pipeline_deadline(&redis->pipeline));
-    if (redis->stage != STAGE_UP)
-        ring_by(redis, redis->stage_ends_ms);
+    end_denial(connection);
+    beat_if_due(connection);
+    ring_by(connection, redis_pipeline_deadline(&connection->pipeline));
+    if (connection->stage != STAGE_UP)
+        ring_by(connection, connection->stage_ends_ms);
 }
 
 /* ---- opening and closing ---- */
@@ -762,99 +951,107 @@ static char *copy_or_null(const char *text)
     return text != NULL ? strdup(text) : NULL;
 }
 
-static void free_redis(struct redis *redis)
+static void free_redis(struct redis_connection *connection)
 {
-    free((char *)redis->config.channel);
-    free((char *)redis->config.client_name);
-    redis_pipeline_abandon(&redis->pipeline); /* empty, but for its memory */
-    redis_reign_clear(&redis->own_reign);
-    free(redis);
+    free((char *)connection->config.channel);
+    free((char *)connection->config.client_name);
+    redis_pipeline_abandon(&connection->pipeline); /* empty, but for its memory */
+    free(connection);
 }
 
 static void on_close(void *context)
 {
-    struct redis *redis = context;
-    void (*closed)(void *context) = redis->closed;
-    void *closed_context = redis->closed_context;
+    struct redis_connection *connection = context;
+    void (*closed)(void *context) = connection->closed;
+    void *closed_context = connection->closed_context;
 
-    free_redis(redis);
+    free_redis(connection);
     if (closed != NULL)
         closed(closed_context);
 }
 
-struct redis *redis_open(struct guard_host *host, const struct redis_config *config)
+struct redis_connection *connection_open(struct guard_host *host, const struct connection_config *config)
 {
-    struct redis *redis = calloc(1, sizeof *redis);
+    struct redis_connection *connection = calloc(1, sizeof *connection);
 
     assert(config->script_count <= REDIS_SCRIPTS_MAX);
-    if (redis == NULL)
+    if (connection == NULL)
         return NULL;
-    redis_reign_init(&redis->own_reign, NULL, NULL);
-    redis->reign = config->reign != NULL ? config->reign : &redis->own_reign;
-    redis->config = *config;
-    redis->config.channel = copy_or_null(config->channel);
-    redis->config.client_name = copy_or_null(config->client_name);
-    if ((config->channel != NULL && redis->config.channel == NULL) ||
-        (config->client_name != NULL && redis->config.client_name == NULL)) {
-        free_redis(redis);
+    connection->reign = &config->place->reign;
+    connection->config = *config;
+    connection->config.channel = copy_or_null(config->channel);
+    connection->config.client_name = copy_or_null(config->client_name);
+    if ((config->channel != NULL && connection->config.channel == NULL) ||
+        (config->client_name != NULL && connection->config.client_name == NULL)) {
+        free_redis(connection);
         return NULL;
     }
-    redis_address_label(config->address, redis->label);
-    redis->counters = config->counters != NULL ? config->counters : &redis->own_counters;
-    redis->chance.state = config->jitter_seed;
-    redis->greeting.scripts = config->scripts;
-    redis->greeting.script_count = config->script_count;
-    redis->host = host;
-    redis->timer = (struct host_timer){.run = on_redis_timer, .context = redis};
-    redis->flusher = (struct host_soon){.run = on_flush, .context = redis, .last = true};
-    redis->closer = (struct host_soon){.run = on_close, .context = redis};
-    redis->stage = STAGE_RESTING;
-    ring_by(redis, now_ms());
-    return redis;
+    connection->counters = config->counters != NULL ? config->counters : &connection->own_counters;
+    connection->chance.state = config->jitter_seed;
+    if (config->max_reply_elements == 0)
+        connection->config.max_reply_elements = REDIS_ELEMENTS_MAX;
+    connection->greeting.any_role = config->any_role;
+    connection->greeting.beat_key = config->beat_key;
+    connection->greeting.fence.by_role = config->fence_by_role;
+    connection->greeting.scripts = config->scripts;
+    connection->greeting.script_count = config->script_count;
+    connection->host = host;
+    connection->timer = (struct host_timer){.run = on_redis_timer, .context = connection};
+    connection->flusher = (struct host_soon){.run = on_flush, .context = connection, .last = true};
+    connection->closer = (struct host_soon){.run = on_close, .context = connection};
+    connection->stage = STAGE_RESTING;
+    snprintf(connection->label, sizeof connection->label, "Sentinels"); /* until they have named a master */
+    redis_place_join(config->place, &connection->member, host, on_place_changed, connection);
+    ring_by(connection, now_ms());
+    return connection;
 }
 
-void redis_close(struct redis *redis, void (*closed)(void *context), void *context)
+void connection_close(struct redis_connection *connection, void (*closed)(void *context), void *context)
 {
-    struct redis_pipeline pending = redis_pipeline_detach(&redis->pipeline);
+    struct redis_pipeline pending = redis_pipeline_detach(&connection->pipeline);
 
-    move_on(redis, STAGE_CLOSED);
-    redis->closed = closed;
-    redis->closed_context = context;
-    host_timer_stop(redis->host, &redis->timer);
-    host_soon_stop(&redis->flusher);
-    host_soon(redis->host, &redis->closer);
-    drop_socket(redis);
+    move_on(connection, STAGE_CLOSED);
+    connection->closed = closed;
+    connection->closed_context = context;
+    host_timer_stop(connection->host, &connection->timer);
+    host_soon_stop(&connection->flusher);
+    redis_place_leave(connection->config.place, &connection->member);
+    host_soon(connection->host, &connection->closer);
+    drop_socket(connection);
     redis_pipeline_abandon(&pending);
 }
 
-uint64_t redis_batch(const struct redis *redis)
+uint64_t connection_batch(const struct redis_connection *connection)
 {
-    return redis->batches;
+    return connection->batches;
 }
 
-bool redis_is_up(const struct redis *redis)
+bool connection_is_up(const struct redis_connection *connection)
 {
-    return redis->stage == STAGE_UP;
+    return connection->stage == STAGE_UP;
 }
 
-bool redis_may_look_up(const struct redis *redis)
+bool connection_may_look_up(const struct redis_connection *connection)
 {
-    return redis->stage == STAGE_UP && redis->greeting.fence.mode != REDIS_FENCE_SHUT && !is_void(redis);
+    return connection->stage == STAGE_UP && connection->greeting.fence.mode != REDIS_FENCE_SHUT &&
+           !is_void(connection);
 }
 
-bool redis_is_whole(const struct redis *redis)
+bool connection_is_whole(const struct redis_connection *connection)
 {
-    return redis_is_up(redis) && strcmp(redis_greeting_summary(&redis->greeting), "up") == 0;
+    char text[TEXT_SIZE];
+
+    return connection_is_up(connection) && strcmp(summary(connection, text), "up") == 0;
 }
 
-void redis_reset(struct redis *redis, const char *why)
+void connection_reset(struct redis_connection *connection, const char *why)
 {
-    if (redis->stage == STAGE_CLOSED)
+    if (connection->stage == STAGE_CLOSED)
         return;
-    if (redis->stage != STAGE_RESTING)
-        lose(redis, GUARD_REDIS_DOWN, why);
-    if (redis->stage != STAGE_RESTING)
+    if (connection->stage != STAGE_RESTING)
+        lose(connection, GUARD_REDIS_DOWN, why);
+    if (connection->stage != STAGE_RESTING)
         return;
-    redis->stage_ends_ms = now_ms();
-    ring_by(redis, redis->stage_ends_ms);
+    connection->stage_ends_ms = now_ms();
+    ring_by(connection, connection->stage_ends_ms);
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * redis/error.h - what went wrong, as one line for people. What an error reply means is in redis/redis.h.
+ * redis/error.h - what went wrong, as one line for people. What an error reply means is in redis/types.h.
  *
  * Pure, any thread.
  */
 #ifndef GUARD_REDIS_ERROR_H
 #define GUARD_REDIS_ERROR_H
 
-#include "redis.h"
+#include "types.h"
 
 enum { REDIS_WHY_SIZE = 320 }; /* of one line that says why; without the address */
 

@@ -7,6 +7,19 @@ static enum redis_fence_mode without_getex(const struct redis_fence *fence)
     return fence->no_role ? REDIS_FENCE_SHUT : REDIS_FENCE_ROLE;
 }
 
+static enum redis_fence_mode usual(const struct redis_fence *fence)
+{
+    if (fence->by_role && !fence->no_role)
+        return REDIS_FENCE_ROLE;
+    return fence->no_getex ? without_getex(fence) : REDIS_FENCE_WRITE;
+}
+
+void redis_fence_begin(struct redis_fence *fence)
+{
+    *fence = (struct redis_fence){.by_role = fence->by_role};
+    fence->mode = usual(fence);
+}
+
 void redis_fence_refused(struct redis_fence *fence, enum redis_error_class class)
 {
     switch (class) {
@@ -26,6 +39,10 @@ void redis_fence_refused(struct redis_fence *fence, enum redis_error_class class
     case REDIS_ERROR_READONLY:
     case REDIS_ERROR_LOADING:
     case REDIS_ERROR_CROWDED:
+    case REDIS_ERROR_MOVED:
+    case REDIS_ERROR_ASK:
+    case REDIS_ERROR_MOVING:
+    case REDIS_ERROR_STRAYED:
     case REDIS_ERROR_OTHER: /* of the key, not of the command */
         break;
     }
@@ -35,7 +52,7 @@ void redis_fence_passed(struct redis_fence *fence)
 {
     fence->no_replicas = false;
     fence->shut_ms = 0;
-    fence->mode = fence->no_getex ? without_getex(fence) : REDIS_FENCE_WRITE;
+    fence->mode = usual(fence);
 }
 
 void redis_fence_no_role(struct redis_fence *fence, enum redis_error_class class)
@@ -44,7 +61,7 @@ void redis_fence_no_role(struct redis_fence *fence, enum redis_error_class class
         return;
     fence->no_role = true;
     if (fence->mode == REDIS_FENCE_ROLE)
-        fence->mode = REDIS_FENCE_SHUT;
+        fence->mode = fence->by_role && !fence->no_getex ? REDIS_FENCE_WRITE : REDIS_FENCE_SHUT;
 }
 
 void redis_fence_up(struct redis_fence *fence, uint64_t now_ms)
@@ -76,7 +93,7 @@ uint64_t redis_fence_next_ms(const struct redis_fence *fence)
 
 enum redis_beat redis_fence_beat(struct redis_fence *fence, uint64_t now_ms)
 {
-    bool role = now_ms >= role_due_ms(fence);
+    bool role = now_ms >= role_due_ms(fence) || (fence->by_role && !fence->no_role);
     if (now_ms < redis_fence_next_ms(fence))
         return REDIS_BEAT_NONE;
     fence->beat_ms = now_ms;

@@ -6,14 +6,15 @@
  * (READONLY), and so does a master that has lost its replicas (NOREPLICAS).
  *
  *     WRITE  a value is read with GETEX
- *     ROLE   GETEX is of no use here (MISCONF, an ACL or a server without it): ROLE, then GET
+ *     ROLE   GETEX is of no use here (MISCONF, an ACL or a server without it), or the URL says fence=role, for a
+ *            pause of all writes is to hold up no hit: ROLE, then GET
  *     SHUT   NOREPLICAS, or neither may be asked: no value is read over this connection
  *
  * ROLE comes before GET in the same write: a server that is the master at some instant after a request began tells
  * that request all that was confirmed before. READONLY, or a ROLE that is not "master", ends the connection.
  *
  * The heartbeat is a GETEX of a key that is never there, when nothing was sent for a while (and unless values are
- * read with GETEX, always: only that opens the fence again): a server that was stopped is noticed before it can have
+ * read with GETEX, always: only that opens the fence again; with fence=role it is ROLE): a server that was stopped is noticed before it can have
  * been replaced. Where GETEX itself is refused it is a ZREM, a write that scripts need anyway. Every tenth time, busy
  * or not, it is ROLE, for replicas that take writes.
  *
@@ -25,7 +26,7 @@
 #ifndef GUARD_REDIS_FENCE_H
 #define GUARD_REDIS_FENCE_H
 
-#include "redis.h"
+#include "types.h"
 
 enum { REDIS_BEAT_MS = 500, REDIS_ROLE_MS = 10 * REDIS_BEAT_MS, REDIS_REDIAL_MS = 10 * REDIS_BEAT_MS };
 
@@ -33,12 +34,16 @@ enum redis_fence_mode { REDIS_FENCE_WRITE, REDIS_FENCE_ROLE, REDIS_FENCE_SHUT };
 
 struct redis_fence {
     enum redis_fence_mode mode;
+    bool by_role; /* asked for by the URL: GETEX only where ROLE may not be asked; the owner's, kept */
     bool no_getex, no_role;    /* this login or server: for as long as the connection lives */
     bool no_replicas;          /* NOREPLICAS was the last word */
     uint64_t shut_ms;          /* no_replicas: since the first heartbeat of then; else 0 */
     uint64_t sent_ms;          /* the last command */
     uint64_t beat_ms, role_ms; /* the last heartbeat; the last that was ROLE */
 };
+
+/* A new connection, of which nothing is known yet. */
+void redis_fence_begin(struct redis_fence *fence);
 
 /* What the error means to a GETEX, or a heartbeat in its place. A class that ends the connection leaves it alone. */
 void redis_fence_refused(struct redis_fence *fence, enum redis_error_class class);

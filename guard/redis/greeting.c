@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { WHAT_SIZE = 40 };
+enum { WHAT_SIZE = 80 };
 
 /* Looks at an answer that is no error. False, with *why: this is not a server to work with. */
 typedef bool accept_reply(struct redis_greeting *greeting, const struct redis_greeting_step *step,
@@ -31,6 +31,41 @@ static bool accept_ok(struct redis_greeting *greeting, const struct redis_greeti
     return false;
 }
 
+/* How HELLO calls them, and what the URL must begin with. */
+static const struct {
+    const char *mode, *is, *scheme;
+} server_kinds[] = {
+    [REDIS_SERVER_ALONE] = {"standalone", "a single Redis", "redis://"},
+    [REDIS_SERVER_NODE] = {"cluster", "a node of a Redis Cluster", "redis+cluster://"},
+    [REDIS_SERVER_SENTINEL] = {"sentinel", "a Sentinel", "redis+sentinel://"},
+};
+
+/* name, value, name, value ... */
+static const struct redisReply *field_of(const struct redisReply *fields, const char *name)
+{
+    for (size_t i = 0; fields->type == REDIS_REPLY_ARRAY && i + 1 < fields->elements; i += 2)
+        if (redis_reply_is(fields->element[i], name))
+            return fields->element[i + 1];
+    return NULL;
+}
+
+/* One that does not say what it is, or is something else altogether, is taken for what it should be. */
+static bool accept_kind(struct redis_greeting *greeting, const struct redis_greeting_step *step,
+                        const struct redisReply *reply, char why[REDIS_WHY_SIZE])
+{
+    const struct redisReply *mode = field_of(reply, "mode");
+
+    (void)step;
+    for (size_t i = 0; mode != NULL && i < sizeof server_kinds / sizeof server_kinds[0]; i++)
+        if (i != greeting->expected && redis_reply_is(mode, server_kinds[i].mode)) {
+            snprintf(why, REDIS_WHY_SIZE, "this is %s: the URL must begin with %s (rediss... over TLS)",
+                     server_kinds[i].is, server_kinds[i].scheme);
+            greeting->is_other = true;
+            return false;
+        }
+    return true;
+}
+
 bool redis_is_master(const struct redisReply *role)
 {
     return role->type == REDIS_REPLY_ARRAY && role->elements > 0 &&
@@ -42,6 +77,12 @@ static bool is_replica(const struct redisReply *role)
     return role->type == REDIS_REPLY_ARRAY && role->elements > 0 && redis_reply_is(role->element[0], "slave");
 }
 
+static bool is_sentinel(const struct redisReply *role)
+{
+    return role->type == REDIS_REPLY_ARRAY && role->elements > 0 &&
+           redis_reply_is(role->element[0], "sentinel");
+}
+
 static bool accept_master(struct redis_greeting *greeting, const struct redis_greeting_step *step,
                           const struct redisReply *reply, char why[REDIS_WHY_SIZE])
 {
@@ -50,6 +91,8 @@ static bool accept_master(struct redis_greeting *greeting, const struct redis_gr
         return true;
     if (is_replica(reply))
         snprintf(why, REDIS_WHY_SIZE, "%s: a replica, not the master", step->rule->name);
+    else if (is_sentinel(reply))
+        snprintf(why, REDIS_WHY_SIZE, "a Sentinel, not a Redis with data: use redis+sentinel://HOSTS/NAME");
     else
         snprintf(why, REDIS_WHY_SIZE, "%s: not a master", step->rule->name);
     return false;
@@ -101,6 +144,7 @@ static bool accept_subscribed(struct redis_greeting *greeting, const struct redi
 }
 
 static const struct redis_greeting_rule rule_auth = {"AUTH", true, true, accept_ok};
+static const struct redis_greeting_rule rule_kind = {"HELLO", false, false, accept_kind};
 static const struct redis_greeting_rule rule_select = {"SELECT", true, false, accept_ok};
 static const struct redis_greeting_rule rule_name = {"CLIENT SETNAME", false, false, accept_ok};
 static const struct redis_greeting_rule rule_role = {"ROLE", false, false, accept_master};
@@ -138,13 +182,13 @@ static bool ask_redis(struct redis_greeting *greeting, struct redis_buffer *out,
     return redis_buffer_command(out, question.argc, question.argv, question.argv_bytes);
 }
 
-static bool ask_login(struct redis_greeting *greeting, const struct redis_address *address,
+static bool ask_login(struct redis_greeting *greeting, const struct redis_login *login,
                       struct redis_buffer *out)
 {
-    if (address->user[0] != '\0')
-        return ask_redis(greeting, out, &rule_auth, question("AUTH", address->user, address->password));
-    if (address->password[0] != '\0')
-        return ask_redis(greeting, out, &rule_auth, question("AUTH", address->password, NULL));
+    if (login->user[0] != '\0')
+        return ask_redis(greeting, out, &rule_auth, question("AUTH", login->user, login->password));
+    if (login->password[0] != '\0')
+        return ask_redis(greeting, out, &rule_auth, question("AUTH", login->password, NULL));
     return true;
 }
 
@@ -164,19 +208,22 @@ static bool ask_scripts(struct redis_greeting *greeting, struct redis_buffer *ou
 static void begin(struct redis_greeting *greeting)
 {
     greeting->asked = greeting->answered = 0;
+    greeting->is_other = false;
     greeting->reign[0] = '\0';
-    greeting->fence = (struct redis_fence){.mode = REDIS_FENCE_WRITE};
+    redis_fence_begin(&greeting->fence);
 }
 
 static bool ask_whose(struct redis_greeting *greeting, struct redis_buffer *out)
 {
-    return ask_redis(greeting, out, &rule_role, question("ROLE", NULL, NULL)) &&
-           ask_redis(greeting, out, &rule_reign, question("INFO", "replication", NULL));
+    return greeting->any_role ||
+           (ask_redis(greeting, out, &rule_role, question("ROLE", NULL, NULL)) &&
+            ask_redis(greeting, out, &rule_reign, question("INFO", "replication", NULL)));
 }
 
 static bool ask_fence(struct redis_greeting *greeting, struct redis_buffer *out)
 {
-    return ask_redis(greeting, out, &rule_fence, question("GETEX", REDIS_BEAT_KEY, NULL));
+    return greeting->fence.by_role || greeting->any_role ||
+           ask_redis(greeting, out, &rule_fence, question("GETEX", redis_greeting_beat_key(greeting), NULL));
 }
 
 bool redis_greeting_write_again(struct redis_greeting *greeting, struct redis_buffer *out)
@@ -185,42 +232,35 @@ bool redis_greeting_write_again(struct redis_greeting *greeting, struct redis_bu
     return ask_whose(greeting, out) && ask_fence(greeting, out);
 }
 
-bool redis_greeting_write(struct redis_greeting *greeting, const struct redis_address *address,
-                          const char *client_name, const char *channel, struct redis_buffer *out)
+bool redis_greeting_write(struct redis_greeting *greeting, const struct redis_greeting_terms *terms,
+                          struct redis_buffer *out)
 {
+    const char *channel = terms->channel;
+    bool of_sentinel = terms->expected == REDIS_SERVER_SENTINEL;
     char database[16];
 
     begin(greeting);
-    greeting->database = address->database;
-    snprintf(database, sizeof database, "%u", address->database);
-    if (!ask_login(greeting, address, out))
+    greeting->database = terms->database;
+    greeting->expected = terms->expected;
+    greeting->watched = terms->watched;
+    snprintf(database, sizeof database, "%u", terms->database);
+    if (!ask_login(greeting, terms->login, out) ||
+        !ask_redis(greeting, out, &rule_kind, question("HELLO", NULL, NULL)))
         return false;
-    if (channel == NULL && address->database != 0 &&
+    if (channel == NULL && terms->database != 0 &&
         !ask_redis(greeting, out, &rule_select, question("SELECT", database, NULL)))
         return false;
-    if (client_name != NULL &&
-        !ask_redis(greeting, out, &rule_name, question("CLIENT", "SETNAME", client_name)))
+    if (terms->client_name != NULL &&
+        !ask_redis(greeting, out, &rule_name, question("CLIENT", "SETNAME", terms->client_name)))
         return false;
-    if (!ask_whose(greeting, out))
+    if (!of_sentinel && !ask_whose(greeting, out))
         return false;
     if (channel != NULL)
         return ask_redis(greeting, out, &rule_subscribe, question("SUBSCRIBE", channel, NULL));
-    return ask_fence(greeting, out) && ask_scripts(greeting, out);
+    return of_sentinel || (ask_fence(greeting, out) && ask_scripts(greeting, out));
 }
 
 /* ---- judging ---- */
-
-static void tell_error(const struct redis_greeting *greeting, const struct redis_greeting_rule *rule,
-                       const struct redisReply *reply, char why[REDIS_WHY_SIZE])
-{
-    char what[WHAT_SIZE];
-
-    if (rule == &rule_select)
-        snprintf(what, sizeof what, "%s %u refused: ", rule->name, greeting->database);
-    else
-        snprintf(what, sizeof what, "%s refused: ", rule->name);
-    redis_explain(reply, what, rule->secret, why);
-}
 
 /* An error about the connection as a whole, whichever command it answers: without a login all of them do. */
 static bool is_no_login(const struct redisReply *reply)
@@ -233,11 +273,36 @@ static bool is_no_login(const struct redisReply *reply)
     return false;
 }
 
+/* There are two in the URL of Sentinels. */
+static const char *login_asked(const struct redis_greeting *greeting)
+{
+    if (greeting->expected == REDIS_SERVER_SENTINEL)
+        return " of a Sentinel (sentinel_username, sentinel_password)";
+    return greeting->watched ? " of the master (user and password before the @)" : "";
+}
+
+static void tell_error(const struct redis_greeting *greeting, const struct redis_greeting_rule *rule,
+                       const struct redisReply *reply, char why[REDIS_WHY_SIZE])
+{
+    enum redis_error_class class = redis_error_classify(reply->str, reply->len);
+    bool of_login = rule == &rule_auth || is_no_login(reply);
+    const char *whose = of_login && class == REDIS_ERROR_DENIED ? login_asked(greeting) : "";
+    char what[WHAT_SIZE];
+
+    if (rule == &rule_select)
+        snprintf(what, sizeof what, "%s %u refused: ", rule->name, greeting->database);
+    else
+        snprintf(what, sizeof what, "%s%s refused: ", rule->name, whose);
+    redis_explain(reply, what, rule->secret, why);
+}
+
 static enum redis_verdict judge_error(struct redis_greeting *greeting, const struct redis_greeting_step *step,
                                       const struct redisReply *reply)
 {
     enum redis_error_class class = redis_error_classify(reply->str, reply->len);
 
+    if (step->rule == &rule_kind && class != REDIS_ERROR_CROWDED)
+        return REDIS_GREETING_GOES_ON; /* what is wrong with the login, the next answer tells */
     if (is_no_login(reply))
         return REDIS_GREETING_DENIED;
     switch (class) {
@@ -251,6 +316,10 @@ static enum redis_verdict judge_error(struct redis_greeting *greeting, const str
     case REDIS_ERROR_REFUSED:
     case REDIS_ERROR_FENCED:
     case REDIS_ERROR_DENIED:
+    case REDIS_ERROR_MOVED: /* the slot of the heartbeat's key is another's by now */
+    case REDIS_ERROR_ASK:
+    case REDIS_ERROR_MOVING:
+    case REDIS_ERROR_STRAYED:
     case REDIS_ERROR_OTHER:
         break;
     }
@@ -271,7 +340,7 @@ const char *redis_greeting_summary(const struct redis_greeting *greeting)
         return "up; GETEX and ROLE are refused: no value is read but by scripts (allow +getex +role)";
     if (greeting->fence.no_getex)
         return "up; GETEX is refused: each value that is read costs a ROLE (allow +getex)";
-    if (greeting->reign[0] == '\0')
+    if (greeting->reign[0] == '\0' && !greeting->any_role && greeting->expected != REDIS_SERVER_SENTINEL)
         return "up; INFO is refused: each connection finds out for itself that there is a new master (allow "
                "+info)";
     return "up";
@@ -291,6 +360,8 @@ enum redis_verdict redis_greeting_read(struct redis_greeting *greeting, const st
         }
     } else if (!step->rule->accept(greeting, step, reply, why)) {
         bool replica = step->rule == &rule_role && is_replica(reply);
+        if (greeting->is_other || (step->rule == &rule_role && is_sentinel(reply)))
+            return REDIS_GREETING_DENIED;
         return replica ? REDIS_GREETING_REPLICA : REDIS_GREETING_FAILED;
     }
     greeting->answered++;

@@ -2,11 +2,14 @@
 /*
  * redis/greeting.h - what a new connection says first, all in one write, and what the answers make of it.
  *
- *   commands    AUTH  SELECT  CLIENT SETNAME  ROLE  INFO  GETEX  SCRIPT LOAD ...
- *   subscriber  AUTH  CLIENT SETNAME  ROLE  INFO  SUBSCRIBE
+ *   commands    AUTH  HELLO  SELECT  CLIENT SETNAME  ROLE  INFO  GETEX  SCRIPT LOAD ...
+ *   subscriber  AUTH  HELLO  CLIENT SETNAME  ROLE  INFO  SUBSCRIBE
+ *   any role    AUTH  HELLO  CLIENT SETNAME  (SUBSCRIBE)
  *   once more   ROLE  INFO  GETEX
+ *   a Sentinel  AUTH  HELLO  CLIENT SETNAME  [SUBSCRIBE]
  *
- * AUTH and SELECT are left out where the URL has neither. ROLE keeps away from a replica, which would answer
+ * AUTH and SELECT are left out where the URL has neither. HELLO, which changes nothing without arguments, says whether
+ * this is a server of the kind that the URL is for: alone, a node of a Cluster, or a Sentinel. ROLE keeps away from a replica, which would answer
  * reads with old values, INFO tells the master's reign, GETEX whether the fence works here. An ACL may forbid all
  * that is not AUTH, SELECT and SUBSCRIBE: then there is no name, no check, no reign, ROLE with each value that is
  * read, and EVAL in place of EVALSHA.
@@ -19,6 +22,8 @@
 #include "command.h"
 #include "error.h"
 #include "fence.h"
+#include "reign.h"
+#include "url.h"
 
 enum redis_verdict {
     REDIS_GREETING_GOES_ON,
@@ -34,10 +39,15 @@ struct redis_greeting_step {
 };
 
 struct redis_greeting {
-    struct redis_greeting_step steps[7 + REDIS_SCRIPTS_MAX];
+    struct redis_greeting_step steps[8 + REDIS_SCRIPTS_MAX];
     size_t asked, answered;
     unsigned database; /* of the URL */
+    enum redis_server_kind expected;
+    bool is_other; /* the server said that it is of another kind */
+    bool watched;  /* a master that Sentinels have named */
     /* its owner's, set once: */
+    bool any_role;
+    const char *beat_key;               /* lent; NULL: REDIS_BEAT_KEY */
     const struct redis_script *scripts; /* lent */
     size_t script_count;
     char digests[REDIS_SCRIPTS_MAX]
@@ -47,9 +57,19 @@ struct redis_greeting {
     struct redis_fence fence;
 };
 
+/* What it is to say; lent. */
+struct redis_greeting_terms {
+    enum redis_server_kind expected;
+    const struct redis_login *login; /* its password has been read */
+    unsigned database;
+    const char *client_name; /* NULL: none */
+    const char *channel;     /* NULL: for commands */
+    bool watched;            /* Sentinels have named it */
+};
+
 /* Appends the commands. False: no memory. */
-bool redis_greeting_write(struct redis_greeting *greeting, const struct redis_address *address,
-                          const char *client_name, const char *channel, struct redis_buffer *out);
+bool redis_greeting_write(struct redis_greeting *greeting, const struct redis_greeting_terms *terms,
+                          struct redis_buffer *out);
 
 /* The same without what a login is needed for but once: what the server was and what it is may differ. */
 bool redis_greeting_write_again(struct redis_greeting *greeting, struct redis_buffer *out);
@@ -59,6 +79,11 @@ bool redis_is_master(const struct redisReply *role);
 
 /* No such key is ever there. */
 #define REDIS_BEAT_KEY "csg1:{beat}"
+
+static inline const char *redis_greeting_beat_key(const struct redis_greeting *greeting)
+{
+    return greeting->beat_key != NULL ? greeting->beat_key : REDIS_BEAT_KEY;
+}
 
 /* "up", and what the login lacks: one line. */
 const char *redis_greeting_summary(const struct redis_greeting *greeting);

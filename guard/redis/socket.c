@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* redis/socket.c - a stream socket: DNS, connect, reset; TCP or Unix. See redis/socket.h. */
+/* redis/socket.c - a stream socket: DNS, connect, TLS, reset; TCP or Unix. See redis/socket.h. */
 #include "socket.h"
-#include "resolve.h"
+#include "../base/clock.h"
+#include "../base/resolve.h"
+#include "probe.h"
 #include <assert.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -26,16 +28,28 @@ struct endpoint {
     socklen_t address_bytes;
 };
 
+/* How a server that expects TLS answers what is none: an alert. */
+enum { TLS_ALERT = 0x15, TLS_MAJOR = 3 };
+
 struct redis_socket {
     struct guard_host *host;
     struct redis_socket_hooks hooks;
     uint16_t port;
-    uint32_t attempt;
-    struct resolve *resolve; /* NULL: none runs */
+    uint32_t attempt, limit_ms;
+    struct redis_tls *tls;          /* NULL: without */
+    char name[REDIS_TLS_NAME_SIZE]; /* that was asked for; with TLS only */
+    struct resolve *resolve;        /* NULL: none runs */
     struct endpoint endpoints[ADDRESSES_MAX];
     size_t endpoint_count, endpoint_next;
     struct host_watch watch; /* its descriptor is owned; -1: none */
-    bool reached, broken, awaits_room;
+    unsigned watched;
+    /* of this descriptor: */
+    struct redis_tls_session *session; /* owned; NULL: without, or not connected yet */
+    struct host_timer doubt;           /* rings when the handshake has met silence */
+    struct redis_probe *probe;         /* owned; NULL: none runs */
+    struct host_soon rest;             /* what lies in the session will be read */
+    bool reached, broken, awaits_room, heard, drained;
+    bool wants_tls; /* it answered without TLS as one that wants it */
 };
 
 /* ---- watching ---- */
@@ -45,6 +59,10 @@ static void hang_up(struct redis_socket *socket)
 {
     int fd = socket->watch.fd;
 
+    host_timer_stop(socket->host, &socket->doubt);
+    host_soon_stop(&socket->rest);
+    redis_probe_stop(&socket->probe);
+    redis_tls_end(&socket->session);
     host_watch(socket->host, &socket->watch, 0);
     if (fd >= 0) {
         setsockopt(fd, SOL_SOCKET, SO_LINGER, &(struct linger){.l_onoff = 1, .l_linger = 0},
@@ -52,15 +70,30 @@ static void hang_up(struct redis_socket *socket)
         close(fd);
     }
     socket->watch.fd = -1;
+    socket->watched = 0;
+    socket->broken = false;
+}
+
+/* A write of TLS may have to read first: then room is of no use. */
+static bool needs_room(const struct redis_socket *socket)
+{
+    if (socket->session == NULL)
+        return socket->awaits_room;
+    return redis_tls_awaits_room(socket->session) ||
+           (socket->awaits_room && !redis_tls_write_awaits_data(socket->session));
 }
 
 /* As host_watch(): only the first time can fail. */
 static int watch(struct redis_socket *socket)
 {
-    unsigned events = !socket->reached      ? HOST_WRITABLE
-                      : socket->awaits_room ? HOST_READABLE | HOST_WRITABLE
-                                            : HOST_READABLE;
+    bool connects = !socket->reached && socket->session == NULL;
+    unsigned events = connects             ? HOST_WRITABLE
+                      : needs_room(socket) ? HOST_READABLE | HOST_WRITABLE
+                                           : HOST_READABLE;
 
+    if (events == socket->watched)
+        return 0;
+    socket->watched = events;
     return host_watch(socket->host, &socket->watch, events);
 }
 
@@ -121,6 +154,75 @@ static bool dial_next(struct redis_socket *socket, char why[REDIS_WHY_SIZE])
     return false;
 }
 
+static void try_next(struct redis_socket *socket, char why[REDIS_WHY_SIZE])
+{
+    hang_up(socket);
+    if (!dial_next(socket, why))
+        socket->hooks.failed(socket->hooks.context, why);
+}
+
+/* What OpenSSL has read from the socket and not yet given. */
+static void mind_the_rest(struct redis_socket *socket)
+{
+    if (redis_tls_has_more(socket->session))
+        host_soon(socket->host, &socket->rest);
+    else
+        host_soon_stop(&socket->rest);
+}
+
+static void shake_hands(struct redis_socket *socket)
+{
+    char why[REDIS_WHY_SIZE];
+    int failed = redis_tls_shake_hands(socket->session);
+
+    if (failed == -EAGAIN && !socket->broken) {
+        watch(socket);
+        return;
+    }
+    if (failed != 0) {
+        redis_socket_explain(socket, "TLS handshake", failed == -EAGAIN ? ECONNRESET : -failed, why);
+        try_next(socket, why);
+        return;
+    }
+    host_timer_stop(socket->host, &socket->doubt);
+    redis_probe_stop(&socket->probe);
+    socket->reached = true;
+    watch(socket);
+    mind_the_rest(socket);
+    socket->hooks.reached(socket->hooks.context);
+}
+
+static void on_plain_redis(void *context)
+{
+    char why[REDIS_WHY_SIZE] = "this port speaks Redis without TLS: use redis://, or the server's tls-port";
+
+    try_next(context, why);
+}
+
+static void on_doubt(void *context)
+{
+    struct redis_socket *socket = context;
+    const struct endpoint *endpoint = &socket->endpoints[socket->endpoint_next - 1];
+
+    socket->probe =
+        redis_probe_start(socket->host, &endpoint->address, endpoint->address_bytes, on_plain_redis, socket);
+}
+
+static void secure(struct redis_socket *socket)
+{
+    const struct endpoint *endpoint = &socket->endpoints[socket->endpoint_next - 1];
+    struct redis_tls_peer peer = {endpoint->address, endpoint->address_bytes, socket->name};
+    char why[REDIS_WHY_SIZE];
+
+    socket->session = redis_tls_begin(socket->tls, socket->watch.fd, &peer, why);
+    if (socket->session == NULL) {
+        try_next(socket, why);
+        return;
+    }
+    host_timer_set(socket->host, &socket->doubt, clock_now_us() + socket->limit_ms * UINT64_C(500));
+    shake_hands(socket);
+}
+
 static void connect_settled(struct redis_socket *socket)
 {
     char why[REDIS_WHY_SIZE];
@@ -129,33 +231,56 @@ static void connect_settled(struct redis_socket *socket)
 
     if (getsockopt(socket->watch.fd, SOL_SOCKET, SO_ERROR, &error, &error_bytes) != 0)
         error = errno;
-    if (error == 0) {
-        socket->reached = true;
-        watch(socket);
-        socket->hooks.reached(socket->hooks.context);
+    if (error != 0) {
+        redis_explain_errno("connect", error, why);
+        try_next(socket, why);
         return;
     }
-    redis_explain_errno("connect", error, why);
-    hang_up(socket);
-    if (!dial_next(socket, why))
-        socket->hooks.failed(socket->hooks.context, why);
+    if (socket->tls != NULL) {
+        secure(socket);
+        return;
+    }
+    socket->reached = true;
+    watch(socket);
+    socket->hooks.reached(socket->hooks.context);
+}
+
+/* True: there is room for what the owner has to write, or what its write waited for. */
+static bool makes_room(struct redis_socket *socket, unsigned events)
+{
+    bool room = (events & HOST_WRITABLE) != 0;
+
+    if (socket->session == NULL)
+        return room;
+    room = room || redis_tls_write_awaits_data(socket->session);
+    return room && redis_tls_flush(socket->session);
 }
 
 /* The hook comes last, for it may reset the socket. */
 static void on_event(void *context, unsigned events)
 {
     struct redis_socket *socket = context;
-    bool room = (events & HOST_WRITABLE) != 0;
 
-    if (!socket->reached) {
+    socket->broken = socket->broken || (events & HOST_BROKEN) != 0;
+    if (!socket->reached && socket->session == NULL) {
         connect_settled(socket);
         return;
     }
-    socket->broken = socket->broken || (events & HOST_BROKEN) != 0;
+    if (!socket->reached) {
+        shake_hands(socket);
+        return;
+    }
+    bool room = makes_room(socket, events);
     socket->awaits_room = socket->awaits_room && !room;
-    if (room)
-        watch(socket);
+    watch(socket);
     socket->hooks.ready(socket->hooks.context, room);
+}
+
+static void on_rest(void *context)
+{
+    struct redis_socket *socket = context;
+
+    socket->hooks.ready(socket->hooks.context, false);
 }
 
 /* ---- addresses ---- */
@@ -172,7 +297,7 @@ static void add_unix(struct redis_socket *socket, const char *path)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
 
-    assert(strlen(path) < sizeof address.sun_path); /* redis_address_parse() refuses longer ones */
+    assert(strlen(path) < sizeof address.sun_path); /* redis_url_read() refuses longer ones */
     memcpy(address.sun_path, path, strlen(path) + 1);
     add_endpoint(socket, &address, sizeof address);
 }
@@ -229,19 +354,34 @@ static bool resolve_host(struct redis_socket *socket, const char *host, char why
 
 /* ---- the functions of the header ---- */
 
-static bool start_socket(struct redis_socket *socket, const struct redis_address *address,
+static bool start_socket(struct redis_socket *socket, const struct redis_endpoint *to,
                          char why[REDIS_WHY_SIZE])
 {
-    if (address->is_unix)
-        add_unix(socket, address->host);
-    else if (!add_digits(socket, address->host))
-        return resolve_host(socket, address->host, why);
+    if (to->is_unix)
+        add_unix(socket, to->host);
+    else if (!add_digits(socket, to->host))
+        return resolve_host(socket, to->host, why);
     return dial_next(socket, why);
 }
 
-struct redis_socket *redis_socket_open(struct guard_host *host, const struct redis_address *address,
-                                       uint32_t attempt, const struct redis_socket_hooks *hooks,
-                                       char why[REDIS_WHY_SIZE])
+static void set_up(struct redis_socket *socket, struct guard_host *host,
+                   const struct redis_socket_target *target, const struct redis_socket_hooks *hooks)
+{
+    socket->host = host;
+    socket->hooks = *hooks;
+    socket->port = target->endpoint->port;
+    socket->attempt = target->attempt;
+    socket->limit_ms = target->limit_ms;
+    socket->tls = target->tls;
+    if (target->tls != NULL)
+        snprintf(socket->name, sizeof socket->name, "%s", target->endpoint->host);
+    socket->watch = (struct host_watch){.ready = on_event, .context = socket, .fd = -1};
+    socket->doubt = (struct host_timer){.run = on_doubt, .context = socket};
+    socket->rest = (struct host_soon){.run = on_rest, .context = socket};
+}
+
+struct redis_socket *redis_socket_open(struct guard_host *host, const struct redis_socket_target *target,
+                                       const struct redis_socket_hooks *hooks, char why[REDIS_WHY_SIZE])
 {
     struct redis_socket *socket = calloc(1, sizeof *socket);
 
@@ -249,12 +389,8 @@ struct redis_socket *redis_socket_open(struct guard_host *host, const struct red
         redis_explain_errno("connect", ENOMEM, why);
         return NULL;
     }
-    socket->host = host;
-    socket->hooks = *hooks;
-    socket->port = address->port;
-    socket->attempt = attempt;
-    socket->watch = (struct host_watch){.ready = on_event, .context = socket, .fd = -1};
-    if (!start_socket(socket, address, why))
+    set_up(socket, host, target, hooks);
+    if (!start_socket(socket, target->endpoint, why))
         redis_socket_reset(&socket);
     return socket;
 }
@@ -276,19 +412,47 @@ bool redis_socket_awaits_dns(const struct redis_socket *socket)
     return socket->resolve != NULL;
 }
 
+bool redis_socket_awaits_tls(const struct redis_socket *socket)
+{
+    return socket->session != NULL && !socket->reached;
+}
+
+/* -EPROTO: it wants TLS. */
+static ssize_t read_plain(struct redis_socket *socket, char *data, size_t size)
+{
+    ssize_t got;
+
+    do
+        got = recv(socket->watch.fd, data, size, 0);
+    while (got < 0 && errno == EINTR);
+    socket->drained = got < (ssize_t)size;
+    if (got < 0)
+        return -errno;
+    socket->wants_tls = !socket->heard && got >= 2 && data[0] == TLS_ALERT && data[1] == TLS_MAJOR;
+    socket->heard = socket->heard || got > 0;
+    return socket->wants_tls ? -EPROTO : got;
+}
+
+static ssize_t read_secure(struct redis_socket *socket, void *data, size_t size)
+{
+    ssize_t got = redis_tls_read(socket->session, data, size);
+
+    socket->drained = redis_tls_is_drained(socket->session);
+    mind_the_rest(socket);
+    watch(socket);
+    return got;
+}
+
 ssize_t redis_socket_read(struct redis_socket *socket, void *data, size_t size)
 {
     ssize_t got;
 
     assert(socket->reached);
-    do
-        got = recv(socket->watch.fd, data, size, 0);
-    while (got < 0 && errno == EINTR);
-    if (got >= 0)
-        return got;
-    if (errno == EAGAIN && socket->broken)
-        return -ECONNRESET;
-    return -errno;
+    if (socket->session != NULL)
+        got = read_secure(socket, data, size);
+    else
+        got = read_plain(socket, data, size);
+    return got == -EAGAIN && socket->broken ? -ECONNRESET : got;
 }
 
 ssize_t redis_socket_write(struct redis_socket *socket, const void *data, size_t bytes)
@@ -296,6 +460,11 @@ ssize_t redis_socket_write(struct redis_socket *socket, const void *data, size_t
     ssize_t put;
 
     assert(socket->reached);
+    if (socket->session != NULL) {
+        put = redis_tls_write(socket->session, data, bytes);
+        watch(socket);
+        return put;
+    }
     do
         put = send(socket->watch.fd, data, bytes, MSG_NOSIGNAL);
     while (put < 0 && errno == EINTR);
@@ -304,8 +473,40 @@ ssize_t redis_socket_write(struct redis_socket *socket, const void *data, size_t
 
 void redis_socket_await_room(struct redis_socket *socket)
 {
-    if (!socket->awaits_room) {
-        socket->awaits_room = true;
-        watch(socket);
-    }
+    socket->awaits_room = true;
+    watch(socket);
+}
+
+bool redis_socket_is_drained(const struct redis_socket *socket)
+{
+    return socket->drained;
+}
+
+/* A port for TLS resets what does not speak it, or answers with an alert. */
+static bool looks_like_tls(const struct redis_socket *socket, int error)
+{
+    bool is_tcp = socket->endpoints[0].address.ss_family != AF_UNIX;
+
+    return socket->wants_tls || (error == ECONNRESET && socket->session == NULL && !socket->heard && is_tcp);
+}
+
+void redis_socket_explain(const struct redis_socket *socket, const char *what, int error,
+                          char why[REDIS_WHY_SIZE])
+{
+    const char *tls = socket->session != NULL ? redis_tls_why(socket->session) : "";
+
+    if (tls[0] != '\0')
+        snprintf(why, REDIS_WHY_SIZE, "%s", tls);
+    else if (looks_like_tls(socket, error))
+        snprintf(why, REDIS_WHY_SIZE,
+                 "closed before it answered anything; a TLS port does that: use rediss://");
+    else if (error == 0)
+        snprintf(why, REDIS_WHY_SIZE, "closed by the other side");
+    else
+        redis_explain_errno(what, error, why);
+}
+
+const char *redis_socket_remark(const struct redis_socket *socket)
+{
+    return socket->session != NULL ? redis_tls_remark(socket->session) : "";
 }

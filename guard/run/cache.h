@@ -12,8 +12,8 @@
 /* False: no randomness. */
 bool cache_open(struct guard *guard);
 void cache_ask_redis(struct guard *guard);
-/* The connection is gone, and with it what is known. */
-void cache_forget(struct guard *guard);
+/* The connection to this shard is gone, and with it what is known from there. */
+void cache_forget(struct guard *guard, unsigned shard);
 
 /* Asks Redis, if guard_cache() has been called and it is time to. */
 static inline void cache_ask(struct guard *guard)

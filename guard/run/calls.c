@@ -24,6 +24,7 @@ struct call {
     bool outdated;                   /* what that of a fill has */
     struct core_reply reply;         /* to the script, until all is there */
     struct value *value;             /* owned; reply.value */
+    struct epochs_asked asked;       /* about the tags of what it brought */
     char head[TOKEN_UUID_BYTES];     /* reply.head */
     char lease_tag[TOKEN_TAG_BYTES]; /* reply.lease_tag */
     size_t tag_count;                /* of what it brought */
@@ -79,15 +80,13 @@ static void on_keep(void *context, enum redis_outcome outcome, const struct redi
 /* Only what is known to be good is answered. The flight gives back a lease that came with it. */
 static void doubt(struct call *call)
 {
-    call->reply = (struct core_reply){.kind = REPLY_UNKNOWN};
+    call->reply = (struct core_reply){.kind = REPLY_UNKNOWN, .blameless = call->guard->protocol.in_cluster};
 }
 
-static void on_check(void *context, enum redis_outcome outcome, const struct redisReply *reply)
+static void on_check(void *context)
 {
     struct call *call = context;
-    say_refusal(call->guard, outcome, reply);
-    struct tags_epochs epochs = protocol_read_epochs(outcome, reply);
-    switch (tags_judge(&epochs, call->tag_count, &call->reply.born)) {
+    switch (tags_judge(&call->asked.epochs, call->tag_count, &call->reply.born)) {
     case TAGS_GOOD:
         break;
     case TAGS_OUTDATED:
@@ -105,9 +104,11 @@ static void check_tags(struct call *call)
     struct core_reply *reply = &call->reply;
     struct guard *guard = call->guard;
     call->tag_count = tags_count(reply->tags, reply->tags_bytes);
+    call->asked.answered = on_check;
+    call->asked.context = call;
     call->awaited++;
-    if (!protocol_send_check(&guard->protocol, guard->own->redis, reply->tags, reply->tags_bytes, on_check,
-                             call)) {
+    if (!protocol_send_check(&guard->protocol, guard->own->redis, reply->tags, reply->tags_bytes,
+                             &call->asked)) {
         call->awaited--;
         doubt(call);
         return;
@@ -216,7 +217,8 @@ struct push {
     struct core_pushed pushed; /* its lease_tag and its value are the next two */
     char lease_tag[TOKEN_TAG_BYTES];
     struct value *value; /* owned */
-    size_t tag_count;    /* of the entry */
+    struct epochs_asked asked;
+    size_t tag_count; /* of the entry */
     size_t subject_bytes;
     char subject[]; /* encoded key */
 };
@@ -244,12 +246,11 @@ static void free_push(struct push *push)
     free(push);
 }
 
-static void on_push_checked(void *context, enum redis_outcome outcome, const struct redisReply *reply)
+static void on_push_checked(void *context)
 {
     struct push *push = context;
     struct guard *guard = push->guard;
-    struct tags_epochs epochs = protocol_read_epochs(outcome, reply);
-    bool good = tags_judge(&epochs, push->tag_count, &push->pushed.born) == TAGS_GOOD;
+    bool good = tags_judge(&push->asked.epochs, push->tag_count, &push->pushed.born) == TAGS_GOOD;
     if (guard->phase != PHASE_ENDING)
         push->checked(guard, push->subject, push->subject_bytes, good ? &push->pushed : NULL);
     free_push(push);
@@ -262,8 +263,10 @@ bool calls_check_push(struct guard *guard, const struct message *message, const 
     if (push == NULL)
         return false;
     push->checked = checked;
+    push->asked.answered = on_push_checked;
+    push->asked.context = push;
     if (protocol_send_check(&guard->protocol, guard->own->redis, pushed->tags, pushed->tags_bytes,
-                            on_push_checked, push))
+                            &push->asked))
         return true;
     free_push(push);
     return false;

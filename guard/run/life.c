@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* life.c - see life.h. */
 #include "life.h"
+#include "../base/check.h"
 #include "../base/clock.h"
 #include "../base/uv_host.h"
+#include "../core/near.h"
 #include "../redis/subscription.h"
 #include "cache.h"
 #include "loop.h"
@@ -15,6 +17,16 @@
 
 enum { BEAT_MS = 500 };
 
+/* Which master's it is, as the guard's own loop sees it. */
+static unsigned shard_of_encoded(void *context, const char *encoded, size_t encoded_bytes)
+{
+    const struct guard *guard = context;
+    char name[KEY_NAME_SIZE];
+    (void)encoded_bytes;
+    return redis_shard(guard->own->redis, name,
+                       key_name(guard->protocol.name_space, encoded, KEY_VALUE, name));
+}
+
 static struct core *new_core(struct guard *guard, enum guard_mode mode, bool without_redis)
 {
     struct core_config config = {
@@ -26,6 +38,9 @@ static struct core *new_core(struct guard *guard, enum guard_mode mode, bool wit
         .max_value_bytes = guard->config.max_value_bytes,
         .permits = guard->config.mode == GUARD_MODE_FLEET ? guard->config.load_permits : 0,
         .permit_ms = guard->config.permit_ms,
+        .shard_of = guard->protocol.in_cluster ? shard_of_encoded : NULL,
+        .shard_context = guard,
+        .replay = !without_redis,
         .make_token = thread_make_token,
         .token_context = guard,
     };
@@ -59,8 +74,9 @@ static bool open_parts(struct guard *guard)
 {
     if (!open_cores(guard) || !cache_open(guard))
         return false;
+    static const struct loop_hooks hooks = {thread_on_link, thread_on_reign, thread_on_state};
     guard->workers = workers_open(guard->config.load_workers, mailbox_post_finished, guard);
-    if (guard->workers == NULL || loop_open(guard, guard->host, thread_on_link, &guard->own) != GUARD_OK)
+    if (guard->workers == NULL || loop_open(guard, guard->host, &hooks, &guard->own) != GUARD_OK)
         return false;
     guard->wake = open_wake(guard);
     return guard->wake != NULL;
@@ -119,21 +135,31 @@ static void prepare_callbacks(struct guard *guard)
     guard->turn_over = (struct host_soon){.run = thread_on_turn_over, .context = guard};
 }
 
-enum guard_status life_start(struct guard *guard)
+/* What is kept from the old master is gone before any request can have the new one's word. */
+static void on_reign_ended(void *context)
+{
+    struct guard *guard = context;
+    near_reign_ended(guard->near);
+}
+
+enum guard_status life_start(struct guard *guard, const struct redis_url *url, struct guard_error *error)
 {
     uint64_t now_us = clock_now_us();
+    const struct redis_topology_hooks hooks = {guard, on_reign_ended};
+    struct guard_error why = {GUARD_NO_MEMORY, "guard_open: no memory, thread or descriptor to be had"};
     guard->host = uv_host_open();
     if (guard->host == NULL)
-        return GUARD_NO_MEMORY;
+        return check_failed(error, why.status, "%s", why.text);
     prepare_callbacks(guard);
     atomic_init(&guard->beat_us, now_us);
     host_timer_set(guard->host, &guard->beat, now_us);
-    if (open_parts(guard) && start_thread(guard))
+    guard->topology = redis_topology_open(guard->host, url, &hooks, &why);
+    if (guard->topology != NULL && open_parts(guard) && start_thread(guard))
         return GUARD_OK;
     thread_close_everything(guard);
     uv_host_run(guard->host);
     clear(guard);
-    return GUARD_NO_MEMORY;
+    return check_failed(error, why.status, "%s", why.text);
 }
 
 bool life_stop(struct guard *guard, uint32_t drain_ms)

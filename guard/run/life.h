@@ -9,8 +9,8 @@
 
 #include "state.h"
 
-/* Starts the thread. NO_MEMORY. */
-enum guard_status life_start(struct guard *guard);
+/* Starts the thread. NO_MEMORY; INVALID: what the URL asks for cannot be had. */
+enum guard_status life_start(struct guard *guard, const struct redis_url *url, struct guard_error *error);
 /* Drains, ends the thread and waits for it. False: a loader did not end and must keep the memory. */
 bool life_stop(struct guard *guard, uint32_t drain_ms);
 

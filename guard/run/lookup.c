@@ -2,13 +2,14 @@
 /*
  * lookup.c - lookups: what a loop reads from Redis, and which gets that answers. See lookup.h.
  *
- *     MGET (the tags that the key had)  PTTL  GETEX    one write
- *                                              |
- *                                              +-- no sound entry, or in doubt ---------------------> core
- *                                              +-- no tags, or those that were requested: judged --> hit, or core
- *                                              +-- other tags: MGET behind it, then judged --------> hit, or core
+ *     the epochs of the tags that the key had   PTTL  GETEX    one write to each master
+ *                                                        |
+ *                                                        +-- no sound entry, or in doubt ------------------> core
+ *                                                        +-- no tags, or those that were asked: judged --> hit, or core
+ *                                                        +-- other tags: asked behind it, then judged ---> hit, or core
  *
  * Each get's own policy says whether a hit answers it (hit.h). GETEX, so that only the master answers: redis/fence.h.
+ * In a Cluster the tags have a master of their own, and the epochs may come after the entry, which then waits.
  */
 #include "lookup.h"
 #include "../base/clock.h"
@@ -36,10 +37,12 @@ struct found {
 
 /* What a lookup has to do with tags. */
 struct check {
-    size_t requested_bytes;
-    char requested[TAG_MEMORY_TEXT_MAX]; /* the tags whose epochs were requested with the entry */
-    struct tags_epochs epochs;
-    struct found found; /* waits for another answer about its tags; its value is NULL: none does */
+    struct epochs_asked asked;
+    bool asking;            /* they are on their way */
+    bool of_found;          /* they are those of the entry itself */
+    size_t requested_bytes; /* otherwise: the tags whose epochs were requested with the entry */
+    char requested[TAG_MEMORY_TEXT_MAX];
+    struct found found; /* waits for what is said about its tags; its value is NULL: none does */
     char refused[TOKEN_UUID_BYTES + 1]; /* filler of what was found out of date; "": nothing was */
 };
 
@@ -49,9 +52,10 @@ struct lookup {
     struct guard_loop *loop;
     struct get *gets; /* for this answer */
     uint64_t key_hash;
-    uint64_t batch; /* of the connection when it was made: once that moves on, it has been written */
+    uint64_t batch; /* of the loop when it was made: once that moves on, a part of it has been written */
     struct near_lookup near;
     struct check *check; /* owned; NULL: no tags */
+    struct redis_lookup looked_up;
     int64_t pttl_ms;
     unsigned replies;        /* still to come */
     bool joinable, unlisted; /* in the table; no memory for that */
@@ -189,7 +193,7 @@ static bool judge_entry(const struct lookup *lookup, const struct redisReply *en
 static void judge_tags(struct lookup *lookup, struct found *found)
 {
     size_t count = tags_count(found->value->tags, found->value->tags_bytes);
-    switch (tags_judge(&lookup->check->epochs, count, &found->born)) {
+    switch (tags_judge(&lookup->check->asked.epochs, count, &found->born)) {
     case TAGS_GOOD:
         answer_found(lookup, found);
         break;
@@ -203,7 +207,25 @@ static void judge_tags(struct lookup *lookup, struct found *found)
     }
 }
 
-static void on_late_epochs(void *context, enum redis_outcome outcome, const struct redisReply *reply);
+static void on_epochs(void *context);
+
+/* The entry's own epochs, or those that it is expected to need. */
+static bool ask_for_epochs(struct lookup *lookup, const char *tags, size_t bytes)
+{
+    struct guard_loop *loop = lookup->loop;
+    struct check *check = lookup->check;
+    check->asked.answered = on_epochs;
+    check->asked.context = lookup;
+    check->asking = protocol_send_check(&loop->guard->protocol, loop->redis, tags, bytes, &check->asked);
+    lookup->replies += check->asking;
+    return check->asking;
+}
+
+static void wait_for_epochs(struct lookup *lookup, struct found *found)
+{
+    lookup->check->found = *found;
+    found->value = NULL;
+}
 
 /* Nothing here watches deadlines: a get with less time left than a command may take waits in the core. */
 static bool all_have_time(const struct lookup *lookup)
@@ -223,20 +245,32 @@ static void request_epochs(struct lookup *lookup, struct found *found)
     tag_memory_remember(&loop->tag_memory, lookup->key_hash, value->tags, value->tags_bytes);
     if (lookup->check == NULL)
         lookup->check = calloc(1, sizeof *lookup->check);
-    if (lookup->check == NULL || !all_have_time(lookup) ||
-        !protocol_send_check(&loop->guard->protocol, loop->redis, value->tags, value->tags_bytes,
-                             on_late_epochs, lookup))
+    if (lookup->check == NULL || !all_have_time(lookup))
         return;
-    lookup->replies++;
-    lookup->check->found = *found;
-    found->value = NULL;
+    lookup->check->of_found = true;
+    if (ask_for_epochs(lookup, value->tags, value->tags_bytes))
+        wait_for_epochs(lookup, found);
+    else
+        lookup->unanswered = true;
 }
 
 static bool epochs_are_here(const struct lookup *lookup, const struct value *value)
 {
     const struct check *check = lookup->check;
-    return check != NULL && check->requested_bytes == value->tags_bytes &&
-           memcmp(check->requested, value->tags, value->tags_bytes) == 0;
+    if (check == NULL)
+        return false;
+    return check->of_found || (check->requested_bytes == value->tags_bytes &&
+                               memcmp(check->requested, value->tags, value->tags_bytes) == 0);
+}
+
+static void answer_tagged(struct lookup *lookup, struct found *found)
+{
+    if (lookup->check != NULL && lookup->check->asking)
+        wait_for_epochs(lookup, found);
+    else if (epochs_are_here(lookup, found->value))
+        judge_tags(lookup, found);
+    else
+        request_epochs(lookup, found);
 }
 
 static void answer_entry(struct lookup *lookup, const struct redisReply *entry)
@@ -249,24 +283,23 @@ static void answer_entry(struct lookup *lookup, const struct redisReply *entry)
         tag_memory_remember(&lookup->loop->tag_memory, lookup->key_hash, "", 0);
     if (untagged)
         answer_found(lookup, &found);
-    else if (epochs_are_here(lookup, found.value))
-        judge_tags(lookup, &found);
     else
-        request_epochs(lookup, &found);
+        answer_tagged(lookup, &found);
     value_unref(&found.value);
 }
 
 /* ---- replies ---- */
 
-static void on_get(void *context, enum redis_outcome outcome, const struct redisReply *reply);
+static void look_up(struct lookup *lookup, const char *name, size_t name_bytes)
+{
+    lookup->replies += redis_look_up(lookup->loop->redis, &lookup->looked_up, name, name_bytes);
+}
 
-static bool send_get(struct lookup *lookup)
+static void look_up_again(struct lookup *lookup)
 {
     char name[KEY_NAME_SIZE];
-    size_t bytes = key_name(lookup->loop->guard->config.name_space, lookup->encoded, KEY_VALUE, name);
-    bool sent = redis_send_get(lookup->loop->redis, name, bytes, on_get, lookup);
-    lookup->replies += sent;
-    return sent;
+    lookup->again = true;
+    look_up(lookup, name, key_name(lookup->loop->guard->config.name_space, lookup->encoded, KEY_VALUE, name));
 }
 
 /* The connection reads in another way from now on: MISCONF, or a login that may GETEX no more. */
@@ -295,42 +328,31 @@ static void one_reply_less(struct lookup *lookup)
     free_lookup(lookup);
 }
 
-/* With the entry: what is said about its tags then is known when it comes. */
-static void on_epochs(void *context, enum redis_outcome outcome, const struct redisReply *reply)
-{
-    struct lookup *lookup = context;
-    lookup->check->epochs = protocol_read_epochs(outcome, reply);
-    one_reply_less(lookup);
-}
-
-static void on_late_epochs(void *context, enum redis_outcome outcome, const struct redisReply *reply)
+static void on_epochs(void *context)
 {
     struct lookup *lookup = context;
     struct guard_loop *loop = lookup->loop;
-    lookup->check->epochs = protocol_read_epochs(outcome, reply);
-    judge_tags(lookup, &lookup->check->found);
+    struct found found = lookup->check->found;
+    lookup->check->asking = false;
+    lookup->check->found.value = NULL;
+    if (found.value != NULL && lookup->gets != NULL)
+        answer_tagged(lookup, &found);
+    value_unref(&found.value);
     one_reply_less(lookup);
     callback_hits(loop);
 }
 
-static void on_pttl(void *context, enum redis_outcome outcome, const struct redisReply *reply)
-{
-    struct lookup *lookup = context;
-    if (outcome == REDIS_REPLIED && reply->type == REDIS_REPLY_INTEGER)
-        lookup->pttl_ms = reply->integer;
-    one_reply_less(lookup);
-}
-
-static void on_get(void *context, enum redis_outcome outcome, const struct redisReply *reply)
+static void on_looked_up(void *context, enum redis_outcome outcome, int64_t pttl_ms,
+                         const struct redisReply *reply)
 {
     struct lookup *lookup = context;
     struct guard_loop *loop = lookup->loop;
-    bool found = outcome == REDIS_REPLIED && reply->type == REDIS_REPLY_STRING && lookup->pttl_ms > 0;
+    bool found = outcome == REDIS_REPLIED && reply->type == REDIS_REPLY_STRING && pttl_ms > 0;
     leave_table(lookup);
+    lookup->pttl_ms = pttl_ms;
     lookup->unanswered = outcome == REDIS_UNKNOWN;
     if (!lookup->again && is_refused(outcome, reply) && all_have_time(lookup)) {
-        lookup->again = true;
-        send_get(lookup);
+        look_up_again(lookup);
     }
     if (found && lookup->gets != NULL)
         answer_entry(lookup, reply);
@@ -350,29 +372,20 @@ static void send_remembered(struct lookup *lookup)
         bytes = tag_memory_get(loop->tag_memory, lookup->key_hash, &tags);
     if (bytes > 0)
         lookup->check = calloc(1, sizeof *lookup->check);
-    if (lookup->check == NULL ||
-        !protocol_send_check(&loop->guard->protocol, loop->redis, tags, bytes, on_epochs, lookup))
+    if (lookup->check == NULL || !ask_for_epochs(lookup, tags, bytes))
         return;
     memcpy(lookup->check->requested, tags, bytes);
     lookup->check->requested_bytes = bytes;
-    lookup->replies++;
 }
 
-static void send_lookup(struct lookup *lookup)
+static void send_lookup(struct lookup *lookup, const char *name, size_t name_bytes)
 {
     struct guard_loop *loop = lookup->loop;
-    char name[KEY_NAME_SIZE];
-    size_t name_bytes = key_name(loop->guard->config.name_space, lookup->encoded, KEY_VALUE, name);
-    const char *pttl[] = {"PTTL", name};
-    size_t pttl_bytes[] = {4, name_bytes};
     lookup->batch = redis_batch(loop->redis);
     lookup->near = near_look_up(loop->guard->near, lookup->encoded, lookup->encoded_bytes, clock_now_us());
     lookup->replies = 1; /* ours, until all are sent */
     send_remembered(lookup);
-    bool pttl_sent = redis_send(loop->redis, 2, pttl, pttl_bytes, on_pttl, lookup);
-    lookup->replies += pttl_sent;
-    if (pttl_sent)
-        send_get(lookup);
+    look_up(lookup, name, name_bytes);
     one_reply_less(lookup);
 }
 
@@ -394,7 +407,8 @@ static struct lookup *new_lookup(struct guard_loop *loop, const struct core_key 
         return NULL;
     lookup->loop = loop;
     lookup->key_hash = key_hash;
-    lookup->pttl_ms = -2;
+    lookup->looked_up.done = on_looked_up;
+    lookup->looked_up.context = lookup;
     lookup->encoded_bytes = key->encoded_bytes;
     memcpy(lookup->encoded, key->encoded, key->encoded_bytes);
     HASH_ADD_KEYPTR_BYHASHVALUE(hh, loop->lookups, lookup->encoded, lookup->encoded_bytes, (unsigned)key_hash,
@@ -414,9 +428,13 @@ static bool has_time_for_lookup(const struct guard_loop *loop, const struct get 
 bool lookup_begin(struct guard_loop *loop, struct get *get)
 {
     bool looks = loop->guard->config.mode != GUARD_MODE_SHADOW;
-    if (!looks || !redis_may_look_up(loop->redis) || !has_time_for_lookup(loop, get))
-        return false;
     struct core_key key = get_key(get);
+    char name[KEY_NAME_SIZE];
+    if (!looks || !has_time_for_lookup(loop, get))
+        return false;
+    size_t name_bytes = key_name(loop->guard->config.name_space, key.encoded, KEY_VALUE, name);
+    if (!redis_may_look_up(loop->redis, name, name_bytes))
+        return false;
     uint64_t key_hash = get_hash(get);
     struct lookup *lookup = joinable_lookup(loop, &key, key_hash);
     bool made = lookup == NULL;
@@ -430,6 +448,6 @@ bool lookup_begin(struct guard_loop *loop, struct get *get)
     if (get->many != NULL)
         many_looking(get->many);
     if (made)
-        send_lookup(lookup);
+        send_lookup(lookup, name, name_bytes);
     return true;
 }

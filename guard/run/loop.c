@@ -16,6 +16,7 @@ enum {
     PENDING_BYTES = 64 << 20,
     BACKOFF_MS = 50,
     MAX_BACKOFF_MS = 1000,
+    SPREAD_MS = 500, /* of reconnecting, after a change of masters */
 };
 
 /* ---- gets ---- */
@@ -168,25 +169,39 @@ static void redis_state(void *context, enum guard_redis_state state, const char 
     bool good = state == GUARD_REDIS_UP && redis_is_whole(loop->redis);
     loop->redis_state = state;
     say(&loop->guard->say, SAY_REDIS, good ? SAY_GOOD : SAY_BAD, "redis %s", text);
-    if (loop->linked != NULL)
-        loop->linked(loop->guard, redis_is_up(loop->redis));
+    if (loop->hooks != NULL)
+        loop->hooks->stated(loop->guard);
+}
+
+static void redis_linked(void *context, unsigned shard, bool up)
+{
+    struct guard_loop *loop = context;
+    if (loop->hooks != NULL)
+        loop->hooks->linked(loop->guard, shard, up);
+}
+
+static void redis_reigned(void *context, unsigned shard)
+{
+    struct guard_loop *loop = context;
+    if (loop->hooks != NULL)
+        loop->hooks->reigned(loop->guard, shard);
 }
 
 void loop_redis_config(struct guard *guard, struct redis_config *config)
 {
     *config = (struct redis_config){
-        .address = &guard->address,
+        .topology = guard->topology,
         .limit_ms = guard->config.redis_limit_ms,
         .connect_limit_ms = guard->config.connect_limit_ms,
         .backoff_ms = BACKOFF_MS,
         .max_backoff_ms = MAX_BACKOFF_MS,
+        .spread_ms = SPREAD_MS,
         .max_reply_bytes = REPLY_MOST_BYTES,
         .max_pending_bytes = PENDING_BYTES + (size_t)guard->config.max_value_bytes,
         .client_name = "stampede-guard",
         .scripts = protocol_scripts,
         .script_count = SCRIPT_COUNT,
         .counters = &guard->redis_counters,
-        .reign = &guard->reign,
     };
 }
 
@@ -198,20 +213,23 @@ static struct redis *connect_redis(struct guard *guard, struct guard_loop *loop)
         return NULL;
     loop_redis_config(guard, &config);
     config.jitter_seed = seed;
+    if (loop->hooks != NULL)
+        config.spread_ms = 0; /* the guard's own goes first */
     loop->chance.state = seed;
-    config.hooks = (struct redis_hooks){.context = loop, .state = redis_state};
+    config.hooks = (struct redis_hooks){
+        .context = loop, .state = redis_state, .link = redis_linked, .reign = redis_reigned};
     return redis_open(loop->host, &config);
 }
 
-enum guard_status loop_open(struct guard *guard, struct guard_host *host,
-                            void (*linked)(struct guard *guard, bool up), struct guard_loop **out)
+enum guard_status loop_open(struct guard *guard, struct guard_host *host, const struct loop_hooks *hooks,
+                            struct guard_loop **out)
 {
     struct guard_loop *loop = calloc(1, sizeof *loop);
     if (loop == NULL)
         return GUARD_NO_MEMORY;
     loop->guard = guard;
     loop->host = host;
-    loop->linked = linked;
+    loop->hooks = hooks;
     loop->tickets.mark = (uint8_t)atomic_fetch_add(&guard->loop_count, 1);
     loop->redis = connect_redis(guard, loop);
     if (loop->redis == NULL) {

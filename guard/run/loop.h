@@ -13,9 +13,9 @@
 #include "many.h"
 #include "state.h"
 
-/* `linked` may be NULL. NO_MEMORY: the host stays the caller's. */
-enum guard_status loop_open(struct guard *guard, struct guard_host *host,
-                            void (*linked)(struct guard *guard, bool up), struct guard_loop **out);
+/* `hooks` may be NULL. NO_MEMORY: the host stays the caller's. */
+enum guard_status loop_open(struct guard *guard, struct guard_host *host, const struct loop_hooks *hooks,
+                            struct guard_loop **out);
 /* When the last get has been called back and nothing is left on the host, frees the loop and calls `detached`. The host
  * of one that is attached is closed, too. */
 void loop_close(struct guard_loop *loop, void (*detached)(void *context), void *context);

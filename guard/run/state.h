@@ -71,6 +71,14 @@ struct recent_refresh {
     uint64_t key_hash, until_us;
 };
 
+/* What the guard's own loop tells of its connections. */
+struct loop_hooks {
+    void (*linked)(struct guard *guard, unsigned shard, bool up);
+    void (*reigned)(struct guard *guard,
+                    unsigned shard);     /* before it comes up to another master of the shard */
+    void (*stated)(struct guard *guard); /* redis_state has been told, and perhaps changed */
+};
+
 struct guard_loop {
     struct guard_loop *prev, *next; /* all of the guard, under its mutex */
     struct guard *guard;
@@ -90,9 +98,8 @@ struct guard_loop {
     uint32_t count;                /* accepted and not yet called back */
     bool attached;                 /* by a host */
     bool detaching, parts_closed;
-    /* its connection came up or went down; NULL: of no interest */
-    void (*linked)(struct guard *guard, bool up);
-    struct get *outbox; /* the guard's thread: what it has answered since it last told the loop */
+    const struct loop_hooks *hooks; /* NULL: of no interest */
+    struct get *outbox;             /* the guard's thread: what it has answered since it last told the loop */
     struct guard_loop *outbox_next;
     void (*detached)(void *context);
     void *detached_context;
@@ -126,7 +133,6 @@ enum phase { PHASE_RUNNING, PHASE_DRAINING, PHASE_CANCELLING, PHASE_ENDING };
 struct guard {
     /* constant once open */
     struct guard_config config; /* redis_url and name_space are owned copies */
-    struct redis_address address;
     struct protocol protocol;
     struct protocol answering; /* of the namespace that callers are answered from: mode shadow has another */
     char *answering_name;      /* owned */
@@ -139,8 +145,8 @@ struct guard {
     _Atomic uint64_t shed;  /* gets refused before they were accepted */
     _Atomic uint64_t beat_us;
     struct redis_counters redis_counters;
-    struct redis_reign reign;
-    struct near *near; /* NULL: none */
+    struct redis_topology *topology; /* owned; the guard's thread opens and closes it */
+    struct near *near;               /* NULL: none */
     struct say say;
     atomic_bool forked_said;  /* this child was told that it is one */
     atomic_bool cache_wanted; /* guard_cache() has been called */

@@ -319,11 +319,22 @@ static void empty_mailbox(struct guard *guard)
 /* ---- the end ---- */
 
 /* The loop runs out when nothing is left on it. */
+static void topology_closed(void *context)
+{
+    struct guard *guard = context;
+    host_close(guard->host, NULL, NULL);
+}
+
+/* The topology goes last: all others are connected over it. */
 static void part_closed(void *context)
 {
     struct guard *guard = context;
-    if (--guard->parts_open == 0)
-        host_close(guard->host, NULL, NULL);
+    if (--guard->parts_open > 0)
+        return;
+    if (guard->topology != NULL)
+        redis_topology_close(guard->topology, topology_closed, guard);
+    else
+        topology_closed(guard);
 }
 
 void thread_close_everything(struct guard *guard)
@@ -550,14 +561,27 @@ void thread_on_wake_state(void *context, const char *text)
     after_events(guard); /* nothing else may happen for long, and guard_stats() tells of it */
 }
 
-void thread_on_link(struct guard *guard, bool up)
+void thread_on_link(struct guard *guard, unsigned shard, bool up)
 {
     if (guard->phase == PHASE_ENDING)
         return;
     if (up)
         cache_ask(guard);
     else
-        cache_forget(guard);
-    core_link(guard->fleet, clock_now_us(), 0, up);
+        cache_forget(guard, shard);
+    core_link(guard->fleet, clock_now_us(), shard, up);
     after_events(guard);
+}
+
+void thread_on_reign(struct guard *guard, unsigned shard)
+{
+    if (guard->phase == PHASE_ENDING)
+        return;
+    core_reign(guard->fleet, clock_now_us(), shard);
+    after_events(guard);
+}
+
+void thread_on_state(struct guard *guard)
+{
+    after_events(guard); /* guard_stats() tells of it */
 }

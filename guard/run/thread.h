@@ -22,7 +22,9 @@ void thread_on_turn_over(void *guard);
 void thread_on_message(void *context, const char *payload, size_t payload_bytes);
 void thread_on_resync(void *context);
 void thread_on_wake_state(void *context, const char *text);
-void thread_on_link(struct guard *guard, bool up);
+void thread_on_link(struct guard *guard, unsigned shard, bool up);
+void thread_on_reign(struct guard *guard, unsigned shard);
+void thread_on_state(struct guard *guard);
 
 /* core_config.make_token; the context is the guard. */
 void thread_make_token(void *context, uint32_t lease_ms, char token[TOKEN_SIZE]);

@@ -2,6 +2,7 @@
 /* protocol.c - see protocol.h. */
 #include "protocol.h"
 #include "../base/clock.h"
+#include "deletion.h"
 #include "envelope.h"
 #include "scripts.h"
 #include "wake.h"
@@ -12,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { ARGS_MAX = 16, NAMES_MAX = 1 + GUARD_TAGS_MAX, NUMBERS_MAX = 3, NUMBER_SIZE = 24 };
+enum { ARGS_MAX = 16, NAMES_MAX = 2 + GUARD_TAGS_MAX, NUMBERS_MAX = 3, NUMBER_SIZE = 24 };
 
 _Static_assert((int)ARGS_MAX <= (int)REDIS_SCRIPT_ARGS_MAX, "they may be run");
 
@@ -26,6 +27,7 @@ void protocol_init(struct protocol *protocol, const char *name_space, unsigned d
     protocol->max_lease_ms = max_lease_ms;
     protocol->max_value_ms = max_value_ms;
     protocol->permits = protocol->permit_ms = protocol->push_bytes = 0;
+    protocol->in_cluster = protocol->waits = false;
     key_channel(name_space, database, protocol->channel);
     if (gethostname(host, sizeof host) != 0)
         snprintf(host, sizeof host, "?");
@@ -104,10 +106,12 @@ static void add_all_keys(struct arguments *args, const struct protocol *protocol
     add_key(args, protocol, key, KEY_WAITING);
 }
 
-static void add_clock_name(struct arguments *args, const struct protocol *protocol)
+/* What the scripts of the tags are given. */
+static void add_clock_names(struct arguments *args, const struct protocol *protocol)
 {
-    char *name = new_name(args);
-    add_argument(args, name, key_tag_clock(protocol->name_space, name));
+    char *clock = new_name(args), *reign = new_name(args);
+    add_argument(args, clock, key_tag_clock(protocol->name_space, clock));
+    add_argument(args, reign, key_tag_reign(protocol->name_space, reign));
 }
 
 static void add_tag_names(struct arguments *args, const struct protocol *protocol, const char *text,
@@ -133,6 +137,13 @@ static bool run_script(struct redis *redis, enum script script, size_t key_count
                        const struct arguments *args, redis_replied *replied, void *context)
 {
     return redis_run(redis, script, key_count, args->count, args->at, args->bytes, replied, context);
+}
+
+/* What must not be lost once it is confirmed. */
+static bool run_kept(struct redis *redis, enum script script, size_t key_count, const struct arguments *args,
+                     redis_replied *replied, void *context)
+{
+    return redis_run_kept(redis, script, key_count, args->count, args->at, args->bytes, replied, context);
 }
 
 /* ---- scripts ---- */
@@ -256,11 +267,11 @@ static bool run_tag_invalidate(const struct protocol *protocol, struct redis *re
 {
     struct arguments args;
     begin_arguments(&args);
-    add_clock_name(&args, protocol);
+    add_clock_names(&args, protocol);
     add_tag_names(&args, protocol, action->key.encoded, action->key.encoded_bytes);
     add_number(&args, protocol->max_value_ms);
     add_message(&args, protocol, MESSAGE_TAG, action);
-    return run_script(redis, SCRIPT_TAG_INVALIDATE, 2, &args, replied, context);
+    return run_kept(redis, SCRIPT_TAG_INVALIDATE, 3, &args, replied, context);
 }
 
 static bool run_invalidate(const struct protocol *protocol, struct redis *redis,
@@ -270,11 +281,13 @@ static bool run_invalidate(const struct protocol *protocol, struct redis *redis,
     begin_arguments(&args);
     if (action->of_tag)
         return run_tag_invalidate(protocol, redis, action, replied, context);
+    if (action->by_delete && !protocol->waits)
+        return deletion_send(protocol, redis, &action->key, replied, context);
     add_all_keys(&args, protocol, &action->key);
     add_message(&args, protocol, MESSAGE_INVALIDATED, action);
     add_text(&args, "h");
     add_number(&args, 0);
-    return run_script(redis, SCRIPT_INVALIDATE, 4, &args, replied, context);
+    return run_kept(redis, SCRIPT_INVALIDATE, 4, &args, replied, context);
 }
 
 /* Acquire and release begin alike. */
@@ -366,14 +379,23 @@ bool protocol_send_cache_id(const struct protocol *protocol, struct redis *redis
 
 /* ---- tags, beside others ---- */
 
+/* In a Cluster the tags' master may be away while that of an entry is not: what goes beside the entry's script does not
+ * wait for it. The first key is one of the tags. */
+static bool are_tags_away(const struct protocol *protocol, const struct redis *redis,
+                          const struct arguments *args)
+{
+    return protocol->in_cluster && !redis_may_look_up(redis, args->at[0], args->bytes[0]);
+}
+
 bool protocol_send_clock(const struct protocol *protocol, struct redis *redis, redis_replied *replied,
                          void *context)
 {
     struct arguments args;
     begin_arguments(&args);
-    add_clock_name(&args, protocol);
+    add_clock_names(&args, protocol);
     add_number(&args, protocol->max_value_ms);
-    return run_script(redis, SCRIPT_TAG_CLOCK, 1, &args, replied, context);
+    return !are_tags_away(protocol, redis, &args) &&
+           run_script(redis, SCRIPT_TAG_CLOCK, 2, &args, replied, context);
 }
 
 bool protocol_send_keep(const struct protocol *protocol, struct redis *redis, const char *tags,
@@ -383,23 +405,20 @@ bool protocol_send_keep(const struct protocol *protocol, struct redis *redis, co
     char born_text[TAGS_CLOCK_BYTES + 1];
     struct arguments args;
     begin_arguments(&args);
-    add_clock_name(&args, protocol);
+    add_clock_names(&args, protocol);
     add_tag_names(&args, protocol, tags, tags_bytes);
     size_t key_count = args.count;
     tags_clock_write(born, born_text);
     add_argument(&args, born_text, TAGS_CLOCK_BYTES);
     add_number(&args, protocol->max_value_ms);
-    return run_script(redis, SCRIPT_TAG_KEEP, key_count, &args, replied, context);
+    return !are_tags_away(protocol, redis, &args) &&
+           run_script(redis, SCRIPT_TAG_KEEP, key_count, &args, replied, context);
 }
 
 bool protocol_send_check(const struct protocol *protocol, struct redis *redis, const char *tags,
-                         size_t tags_bytes, redis_replied *replied, void *context)
+                         size_t tags_bytes, struct epochs_asked *asked)
 {
-    struct arguments args;
-    begin_arguments(&args);
-    add_text(&args, "MGET");
-    add_tag_names(&args, protocol, tags, tags_bytes);
-    return redis_send(redis, args.count, args.at, args.bytes, replied, context);
+    return epochs_ask(asked, redis, protocol->name_space, protocol->in_cluster, tags, tags_bytes);
 }
 
 /* ---- replies ---- */
@@ -530,6 +549,8 @@ void protocol_read(enum core_action_kind kind, const char *key, size_t key_bytes
     *out = (struct core_reply){.kind = REPLY_REFUSED};
     if (outcome == REDIS_UNSENT)
         out->kind = REPLY_UNSENT;
+    else if (outcome == REDIS_MOVING)
+        out->kind = REPLY_MOVING;
     else if (outcome == REDIS_UNKNOWN)
         out->kind = REPLY_UNKNOWN;
     else if (kind == CORE_ACQUIRE && reply->type == REDIS_REPLY_ARRAY)
@@ -538,32 +559,15 @@ void protocol_read(enum core_action_kind kind, const char *key, size_t key_bytes
         *out = (struct core_reply){.kind = REPLY_CODE, .code = reply->integer};
 }
 
-/* Nil, an error or anything else is no clock. */
-static struct tags_clock clock_of(const struct redisReply *reply)
-{
-    struct tags_clock clock = {0, 0};
-    if (reply->type == REDIS_REPLY_STRING)
-        tags_clock_read(reply->str, reply->len, &clock);
-    return clock;
-}
-
 struct tags_clock protocol_read_clock(enum redis_outcome outcome, const struct redisReply *reply)
 {
-    return outcome == REDIS_REPLIED ? clock_of(reply) : (struct tags_clock){0, 0};
+    struct tags_clock clock = {0, 0};
+    if (outcome == REDIS_REPLIED && reply->type == REDIS_REPLY_STRING)
+        tags_clock_read(reply->str, reply->len, &clock);
+    return clock;
 }
 
 bool protocol_read_keep(enum redis_outcome outcome, const struct redisReply *reply)
 {
     return outcome == REDIS_REPLIED && reply->type == REDIS_REPLY_INTEGER && reply->integer == 1;
-}
-
-struct tags_epochs protocol_read_epochs(enum redis_outcome outcome, const struct redisReply *reply)
-{
-    struct tags_epochs epochs = {.answered = outcome == REDIS_REPLIED};
-    if (!epochs.answered || reply->type != REDIS_REPLY_ARRAY || reply->elements > GUARD_TAGS_MAX)
-        return epochs;
-    epochs.count = reply->elements;
-    for (size_t i = 0; i < epochs.count; i++)
-        epochs.of[i] = clock_of(reply->element[i]);
-    return epochs;
 }

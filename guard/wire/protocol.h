@@ -7,14 +7,15 @@
  *           entry and of a message, and the subscription to the channel.
  * Threads   That of the connection. No I/O of its own.
  *
- * Read in this order: scripts/acquire.lua and fill.lua (how Redis decides), protocol.c, envelope (an entry), wake (what
- * processes tell each other).
+ * Read in this order: scripts/acquire.lua and fill.lua (how Redis decides), protocol.c, epochs (tags), deletion (a key
+ * that moves), envelope (an entry), wake (what processes tell each other).
  */
 #ifndef GUARD_PROTOCOL_H
 #define GUARD_PROTOCOL_H
 
 #include "../core/core.h"
 #include "../redis/redis.h"
+#include "epochs.h"
 
 struct protocol {
     const char *name_space;
@@ -24,6 +25,10 @@ struct protocol {
     /* 0 after init: none */
     uint32_t push_bytes;         /* entries up to this size travel with the message */
     uint32_t permits, permit_ms; /* those of the fleet */
+    /* false after init */
+    bool in_cluster; /* Redis Cluster */
+    bool
+        waits; /* invalidations wait for replicas, and only scripts can: one without waits for its slot, too */
 };
 
 void protocol_init(struct protocol *protocol, const char *name_space, unsigned database,
@@ -50,24 +55,21 @@ const char *protocol_read_cache_id(enum redis_outcome outcome, const struct redi
 
 /* ---- tags: what goes beside a script, and after a lookup; see tags.h ---- */
 
-/* Each sends one command. False: it could not be sent. `tags` are sound, at least one.
+/* Each sends what it is about. False: it could not be sent. `tags` are sound, at least one.
  *
  *   clock   before an ACQUIRE that may lead to a load
  *   keep    before a FILL or TOUCH of something with tags
- *   check   after an entry with tags has been found: one MGET */
+ *   check   after an entry with tags has been found: asks for their epochs, see epochs.h */
 bool protocol_send_clock(const struct protocol *protocol, struct redis *redis, redis_replied *replied,
                          void *context);
 bool protocol_send_keep(const struct protocol *protocol, struct redis *redis, const char *tags,
                         size_t tags_bytes, const struct tags_clock *born, redis_replied *replied,
                         void *context);
 bool protocol_send_check(const struct protocol *protocol, struct redis *redis, const char *tags,
-                         size_t tags_bytes, redis_replied *replied, void *context);
+                         size_t tags_bytes, struct epochs_asked *asked);
 
 /* What the clock shows; not known if it did not say. */
 struct tags_clock protocol_read_clock(enum redis_outcome outcome, const struct redisReply *reply);
 /* True: no tag was invalidated since it was born, as far as its keeping. */
 bool protocol_read_keep(enum redis_outcome outcome, const struct redisReply *reply);
-/* The answer to a check. */
-struct tags_epochs protocol_read_epochs(enum redis_outcome outcome, const struct redisReply *reply);
-
 #endif

@@ -39,11 +39,32 @@ struct stack_redis {
     const char *const *arguments; /* further ones, "--maxmemory", "1mb", ..., NULL; lent until ..._stop() */
     uint16_t primary_port;        /* of the Redis it follows, also after a restart; 0: it is a primary */
     struct redisContext *context; /* owned: the connection of stack_redis_command() */
+
+    /* 0 and NULL but for one of a fleet, see stack_sentinel.h and stack_cluster.h */
+    uint16_t tls_port, bus_port;
+    const char *const *tls;      /* lent until ..._stop() */
+    const char *user, *password; /* lent likewise */
+    bool is_sentinel, is_node;
+    bool is_paused;
+    char settings_path[PROC_PATH_BYTES + 16]; /* "": it has no file of settings */
 };
 
 /* A Redis without persistence that answers PING. `arguments` may be NULL. */
 bool stack_redis_start(struct stack_redis *redis, const char *const *arguments);
-bool stack_redis_restart(struct stack_redis *redis); /* empty again */
+
+/* All texts and lists are lent until ..._stop(), the settings until the call returns. */
+struct stack_redis_options {
+    const char *const *arguments; /* or NULL */
+    const char *const
+        *tls;             /* "--tls-cert-file", ...: it listens with TLS as well, on another port; or NULL */
+    const char *settings; /* lines of a file, which it writes anew as it is told; NULL: no file */
+    const char *user, *password; /* stack_redis_command() says them; NULL: the default user, no password */
+    bool is_sentinel;            /* a Sentinel */
+    bool is_node;                /* of a Cluster */
+};
+bool stack_redis_start_as(struct stack_redis *redis, const struct stack_redis_options *options);
+
+bool stack_redis_restart(struct stack_redis *redis); /* empty again; with its file of settings */
 void stack_redis_kill(struct stack_redis *redis);
 void stack_redis_pause(struct stack_redis *redis);
 void stack_redis_resume(struct stack_redis *redis);
@@ -58,11 +79,17 @@ bool stack_redis_start_replica(struct stack_redis *replica, const struct stack_r
 /* Waits until the replica has all that the primary has done by now; false after limit_ms. */
 bool stack_redis_wait_in_sync(struct stack_redis *replica, struct stack_redis *primary, uint32_t limit_ms);
 
+/* It follows the one on this port, and has had all of its data. */
+bool stack_redis_follows(struct stack_redis *replica, uint16_t port);
+
 /* Makes it a primary, as a failover does; the other one, if it lives, knows nothing of it. */
 bool stack_redis_promote(struct stack_redis *redis);
 
 /* Blocks for at most 5 s; the format is hiredis's; freeReplyObject() is yours. NULL: no answer. */
 struct redisReply *stack_redis_command(struct stack_redis *redis, const char *format, ...);
+/* The same, word by word: without a NUL in any. */
+struct redisReply *stack_redis_command_words(struct stack_redis *redis, const char *const *words,
+                                             size_t count);
 
 /*
  * How often this command ("get") ran since the start, NULL for all but our own looking (INFO). Commands run

@@ -7,14 +7,16 @@
 
 #include <hiredis/hiredis.h>
 
+#include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 
-enum { START_LIMIT_MS = 10000, STOP_LIMIT_MS = 5000, START_TRIES = 5, ARGUMENTS_MAX = 48 };
+enum { START_LIMIT_MS = 10000, STOP_LIMIT_MS = 5000, START_TRIES = 5, ARGUMENTS_MAX = 64 };
 static const struct timeval command_limit = {.tv_sec = 5};
 
 static void forget_context(struct stack_redis *redis)
@@ -24,15 +26,25 @@ static void forget_context(struct stack_redis *redis)
     redis->context = NULL;
 }
 
+/* A server that changes its role ends the connections it has: what is written to one of them raises SIGPIPE. */
+static bool is_open(const struct redisContext *context)
+{
+    struct pollfd end = {.fd = context->fd, .events = POLLIN | POLLRDHUP};
+    return context->err == 0 && poll(&end, 1, 0) == 0;
+}
+
 /* Over the Unix socket: it needs no port and tells at once whether anybody listens. */
 static bool connect_context(struct stack_redis *redis)
 {
-    if (redis->context != NULL && redis->context->err == 0)
+    if (redis->context != NULL && is_open(redis->context))
         return true;
     forget_context(redis);
     redis->context = redisConnectUnixWithTimeout(redis->socket_path, command_limit);
     if (redis->context == NULL || redis->context->err != 0)
         return false;
+    if (redis->password != NULL)
+        freeReplyObject(redisCommand(redis->context, "AUTH %s %s",
+                                     redis->user != NULL ? redis->user : "default", redis->password));
     return redisSetTimeout(redis->context, command_limit) == REDIS_OK;
 }
 
@@ -49,6 +61,17 @@ struct redisReply *stack_redis_command(struct stack_redis *redis, const char *fo
     return reply;
 }
 
+struct redisReply *stack_redis_command_words(struct stack_redis *redis, const char *const *words,
+                                             size_t count)
+{
+    if (!connect_context(redis))
+        return NULL;
+    struct redisReply *reply = redisCommandArgv(redis->context, (int)count, (const char **)words, NULL);
+    if (reply == NULL)
+        forget_context(redis);
+    return reply;
+}
+
 /* With a password in the arguments the answer is an error, which is an answer, too; LOADING is not. */
 static bool is_up(void *context)
 {
@@ -60,43 +83,51 @@ static bool is_up(void *context)
     return good;
 }
 
-/* The delay is what a primary waits for further replicas before it sends the first one its data. */
+struct words {
+    const char *at[ARGUMENTS_MAX + 1];
+    size_t count;
+};
+
+/* A list that ends with NULL, or NULL. */
+static void add_words(struct words *words, const char *const *more)
+{
+    for (; more != NULL && *more != NULL && words->count < ARGUMENTS_MAX; more++)
+        words->at[words->count++] = *more;
+}
+
+/* With a file of settings the primary stands there. The delay is what a primary waits for further replicas before it
+ * sends the first one its data. */
+static void describe(const struct stack_redis *redis, char ports[4][8], struct words *words)
+{
+    const uint16_t numbers[4] = {redis->port, redis->primary_port, redis->bus_port, redis->tls_port};
+    for (size_t i = 0; i < 4; i++)
+        snprintf(ports[i], 8, "%u", (unsigned)numbers[i]);
+    const bool has_file = redis->settings_path[0] != '\0';
+    const char *server = getenv("REDIS_SERVER"); /* make compat */
+    add_words(words, (const char *const[]){server != NULL ? server : "redis-server",
+                                           has_file ? redis->settings_path : NULL, NULL});
+    add_words(words, redis->is_sentinel ? (const char *const[]){"--sentinel", NULL} : NULL);
+    add_words(words, (const char *const[]){"--port", ports[0], "--bind", "127.0.0.1", "--unixsocket",
+                                           redis->socket_path, "--unixsocketperm", "777", "--save", "",
+                                           "--appendonly", "no", "--dir", redis->folder,
+                                           "--repl-diskless-sync-delay", "0", NULL});
+    if (redis->primary_port != 0 && !has_file)
+        add_words(words, (const char *const[]){"--replicaof", "127.0.0.1", ports[1], NULL});
+    if (redis->is_node)
+        add_words(words, (const char *const[]){"--cluster-enabled", "yes", "--cluster-port", ports[2], NULL});
+    if (redis->tls != NULL)
+        add_words(words, (const char *const[]){"--tls-port", ports[3], NULL});
+    add_words(words, redis->tls);
+    add_words(words, redis->arguments);
+}
+
 static bool launch(struct stack_redis *redis)
 {
-    char port[8], primary_port[8];
-    snprintf(port, sizeof port, "%u", (unsigned)redis->port);
-    snprintf(primary_port, sizeof primary_port, "%u", (unsigned)redis->primary_port);
-    const char *argv[ARGUMENTS_MAX + 1] = {
-        "redis-server",
-        "--port",
-        port,
-        "--bind",
-        "127.0.0.1",
-        "--unixsocket",
-        redis->socket_path,
-        "--unixsocketperm",
-        "777",
-        "--save",
-        "",
-        "--appendonly",
-        "no",
-        "--dir",
-        redis->folder,
-        "--repl-diskless-sync-delay",
-        "0",
-    };
-    size_t count = 0;
-    while (argv[count] != NULL)
-        count++;
-    if (redis->primary_port != 0) {
-        argv[count++] = "--replicaof";
-        argv[count++] = "127.0.0.1";
-        argv[count++] = primary_port;
-    }
-    for (size_t i = 0; redis->arguments != NULL && redis->arguments[i] != NULL && count < ARGUMENTS_MAX; i++)
-        argv[count++] = redis->arguments[i];
+    struct words words = {.count = 0};
+    char ports[4][8];
+    describe(redis, ports, &words);
     const struct proc_options options = {
-        .argv = argv, .output_path = redis->log_path, .user = proc_plain_user()};
+        .argv = words.at, .output_path = redis->log_path, .user = proc_plain_user()};
     redis->pid = proc_start_up(&options, is_up, redis, START_LIMIT_MS);
     return redis->pid > 0;
 }
@@ -108,15 +139,22 @@ static bool complain(const struct stack_redis *redis)
     return false;
 }
 
-static bool start(struct stack_redis *redis)
+static bool make_folder(struct stack_redis *redis)
 {
     if (!proc_folder("redis", proc_plain_user(), redis->folder))
         return false;
     snprintf(redis->socket_path, sizeof redis->socket_path, "%s/redis.sock", redis->folder);
     snprintf(redis->socket_url, sizeof redis->socket_url, "unix://%s", redis->socket_path);
     snprintf(redis->log_path, sizeof redis->log_path, "%s/log", redis->folder);
+    return true;
+}
+
+static bool start(struct stack_redis *redis)
+{
     for (int i = 0; i < START_TRIES; i++) { /* somebody may take the port first */
         redis->port = net_free_port();
+        redis->tls_port = redis->tls != NULL ? net_free_port() : 0;
+        redis->bus_port = redis->is_node ? net_free_port() : 0;
         snprintf(redis->url, sizeof redis->url, "redis://127.0.0.1:%u/0", (unsigned)redis->port);
         if (launch(redis))
             return true;
@@ -126,8 +164,33 @@ static bool start(struct stack_redis *redis)
 
 bool stack_redis_start(struct stack_redis *redis, const char *const *arguments)
 {
-    *redis = (struct stack_redis){.arguments = arguments};
-    return start(redis);
+    return stack_redis_start_as(redis, &(struct stack_redis_options){.arguments = arguments});
+}
+
+/* It belongs to us, and it is the server that writes it. */
+static bool write_settings(struct stack_redis *redis, const char *settings)
+{
+    snprintf(redis->settings_path, sizeof redis->settings_path, "%s/settings", redis->folder);
+    FILE *file = fopen(redis->settings_path, "we");
+    bool good = file != NULL && fputs(settings, file) >= 0;
+    good = file != NULL && fclose(file) == 0 && chmod(redis->settings_path, 0666) == 0 && good;
+    if (!good)
+        perror("stack: settings of Redis");
+    return good;
+}
+
+bool stack_redis_start_as(struct stack_redis *redis, const struct stack_redis_options *options)
+{
+    *redis = (struct stack_redis){.arguments = options->arguments,
+                                  .tls = options->tls,
+                                  .user = options->user,
+                                  .password = options->password,
+                                  .is_sentinel = options->is_sentinel,
+                                  .is_node = options->is_node};
+    if (options->settings != NULL || options->is_node)
+        signal(SIGPIPE, SIG_IGN); /* it may end our connection at any time */
+    return make_folder(redis) && (options->settings == NULL || write_settings(redis, options->settings)) &&
+           start(redis);
 }
 
 bool stack_redis_restart(struct stack_redis *redis)
@@ -135,23 +198,27 @@ bool stack_redis_restart(struct stack_redis *redis)
     if (redis->pid > 0)
         proc_stop(&redis->pid, SIGTERM, STOP_LIMIT_MS);
     forget_context(redis);
+    redis->is_paused = false;
     return launch(redis) || complain(redis);
 }
 
 void stack_redis_kill(struct stack_redis *redis)
 {
     proc_kill_tree(&redis->pid);
+    redis->is_paused = false;
     forget_context(redis);
 }
 
 void stack_redis_pause(struct stack_redis *redis)
 {
     proc_signal_tree(redis->pid, SIGSTOP);
+    redis->is_paused = true;
 }
 
 void stack_redis_resume(struct stack_redis *redis)
 {
     proc_signal_tree(redis->pid, SIGCONT);
+    redis->is_paused = false;
 }
 
 void stack_redis_stop(struct stack_redis *redis)
@@ -183,10 +250,16 @@ static long long replication_number(struct stack_redis *redis, const char *name)
     return number;
 }
 
+bool stack_redis_follows(struct stack_redis *replica, uint16_t port)
+{
+    return replication_number(replica, "master_port") == port &&
+           replication_number(replica, "master_link_status") == 1;
+}
+
 static bool wait_until_follows(struct stack_redis *replica)
 {
     uint64_t end_us = clock_after_ms(START_LIMIT_MS);
-    while (replication_number(replica, "master_link_status") != 1) {
+    while (!stack_redis_follows(replica, replica->primary_port)) {
         if (clock_us() >= end_us)
             return false;
         clock_pause_ms(2);
@@ -197,7 +270,7 @@ static bool wait_until_follows(struct stack_redis *replica)
 bool stack_redis_start_replica(struct stack_redis *replica, const struct stack_redis *primary)
 {
     *replica = (struct stack_redis){.arguments = primary->arguments, .primary_port = primary->port};
-    if (!start(replica))
+    if (!make_folder(replica) || !start(replica))
         return false;
     if (wait_until_follows(replica))
         return true;

@@ -84,7 +84,7 @@ static const struct {
     {"LISTEN", {"", "8080", "127.0.0.1", "127.0.0.1:", "127.0.0.1:65536", "[::1:80", "unix:", "a b:80"}},
     {"OPS_LISTEN", {"", "on", "localhost", "localhost:x", "[fe80]:1", "unix:"}},
     {"OPS_TOKEN_FILE", {"/nonexistent/token"}},
-    {"REDIS_URL", {"", "127.0.0.1:6379", "http://127.0.0.1", "redis://", "unix://", "redis://a b"}},
+    {"REDIS_URL", {"", "127.0.0.1:6379", "http://127.0.0.1", "redis://", "unix://", "rediss+cluster://", "redis://a b"}},
     {"DATABASE_URL", {"", "postgresql://[", "host", "nonsense=1"}},
     {"WRITE_DATABASE_URL", {"postgresql://[", "host", "nonsense=1"}},
     {"PREPARE", {"", "yes", "ON"}},

@@ -65,13 +65,29 @@ void fuzz_key(const uint8_t *data, size_t bytes)
 
 /* ---- Redis URLs ---- */
 
-static void check_address(const struct redis_address *address)
+static void check_login(const struct redis_login *login)
+{
+    assert(memchr(login->user, '\0', sizeof login->user) != NULL);
+    assert(memchr(login->password, '\0', sizeof login->password) != NULL);
+    assert(login->password[0] == '\0' || login->password_file[0] == '\0');
+}
+
+static void check_url(const struct redis_url *url)
 {
     char label[REDIS_LABEL_SIZE];
-    assert(address->is_unix ? address->host[0] == '/' : address->port != 0 && address->host[0] != '\0');
-    assert(memchr(address->user, '\0', sizeof address->user) != NULL);
-    assert(memchr(address->password, '\0', sizeof address->password) != NULL);
-    redis_address_label(address, label);
+    assert(url->host_count >= 1 && url->host_count <= (url->kind == REDIS_ONE ? 1 : REDIS_HOSTS_MAX));
+    for (size_t i = 0; i < url->host_count; i++) {
+        const struct redis_endpoint *host = &url->hosts[i];
+        assert(host->is_unix ? host->host[0] == '/' : host->port != 0 && host->host[0] != '\0');
+        redis_endpoint_label(host, label);
+        assert(strlen(label) < sizeof label);
+    }
+    check_login(&url->login);
+    check_login(&url->sentinel_login);
+    assert((url->kind == REDIS_SENTINEL) == (url->master_name[0] != '\0'));
+    assert(url->kind != REDIS_CLUSTER || url->database == 0);
+    assert(url->tls.on || (url->tls.ca[0] == '\0' && url->tls.verify == REDIS_TLS_REQUIRED));
+    redis_url_label(url, label);
     assert(strlen(label) < sizeof label);
 }
 
@@ -79,14 +95,14 @@ void fuzz_address(const uint8_t *data, size_t bytes)
 {
     char *url = fuzz_text(data, bytes);
     struct guard_error error = {.status = GUARD_OK};
-    struct redis_address address = {.port = 0};
-    if (redis_address_parse(url, &address, &error)) {
-        check_address(&address);
+    struct redis_url parsed = {.host_count = 0};
+    if (redis_url_read(url, &parsed, &error)) {
+        check_url(&parsed);
         assert(error.status == GUARD_OK);
     } else {
-        assert(address.port == 0 && error.status == GUARD_INVALID);
+        assert(parsed.host_count == 0 && error.status == GUARD_INVALID);
         assert(strncmp(error.text, "redis_url: ", 11) == 0);
     }
-    redis_address_clear(&address);
+    redis_url_clear(&parsed);
     free(url);
 }

@@ -152,13 +152,14 @@ struct heard {
 
 static struct heard listen_in_pieces(const uint8_t *data, size_t bytes, size_t piece_bytes, bool subscriber)
 {
-    struct redis_address address = {.host = "localhost", .port = 6379, .password = "secret", .database = 1};
+    struct redis_login login = {.password = "secret"};
+    struct redis_greeting_terms terms = {
+        .login = &login, .database = 1, .client_name = "fuzz", .channel = subscriber ? "channel" : NULL};
     struct redis_buffer hello = {.data = NULL};
     struct listener listener = {.greeted = false};
     struct heard heard = {.sound = true};
-    bool made =
-        redis_reader_open(&listener.reader, REPLY_LIMIT_BYTES) &&
-        redis_greeting_write(&listener.greeting, &address, "fuzz", subscriber ? "channel" : NULL, &hello);
+    bool made = redis_reader_open(&listener.reader, REPLY_LIMIT_BYTES, REDIS_ELEMENTS_MAX) &&
+                redis_greeting_write(&listener.greeting, &terms, &hello);
     assert(made);
     for (size_t at = 0; heard.sound && at < bytes; at += piece_bytes) {
         size_t left = bytes - at;

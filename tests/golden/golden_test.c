@@ -286,6 +286,7 @@ static void name_what_varies(char **line)
         {"csg1 v [0-9]{13}", "csg1 v <load_us>"},
         {"csg1 a [0-9]{13}", "csg1 a <load_us>"},
         {"[0-9]{16}\\.", "<era>."},
+        {"[0-9a-f]{40}", "<40 hex>"},
         {"[0-9a-f]{16}", "<16 hex>"},
         {"\"c <uuid> [0-9]+\"", "\"c <uuid> <count>\""},
     };

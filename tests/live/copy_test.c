@@ -45,7 +45,7 @@ static void write_file(const char *name, const char *text)
     assert_int_equal(fclose(file), 0);
 }
 
-/* Without the libraries that only some locks need: those of the README's install line are enough. */
+/* Without the libraries that only some locks and TLS need: those of the README's install line are enough. */
 static bool copy_and_build(void)
 {
     char command[PROC_PATH_BYTES + 64];
@@ -55,7 +55,7 @@ static bool copy_and_build(void)
     snprintf(command, sizeof command, "cp -r guard '%s/'", folder);
     if (!proc_run(&(struct proc_options){.argv = argv}, WAIT_MS))
         return false;
-    return shell("make -C guard/example clean; make -j2 -C guard/example GUARD_LOCKS_WITH=");
+    return shell("make -C guard/example clean; make -j2 -C guard/example GUARD_LOCKS_WITH= GUARD_TLS=");
 }
 
 static bool remove_copy(void)
@@ -107,6 +107,26 @@ TEST(one_file_does_the_work_of_the_folder)
     stack_redis_stop(&redis);
 }
 
+/* Of the copy that was built without it, of one with it, and of the one file. */
+TEST(tls_is_there_if_its_library_is_and_may_be_left_out)
+{
+    assert_true(shell("! nm guard/example/build/libguard.a | grep -q ' U SSL_'; "
+                      "mkdir secure; cp -r guard secure/; cd secure; "
+                      "sed -n '/^```c$/,/^```$/{/^```/d;p}' guard/README.md >server.c; "
+                      "printf 'GUARD_LOCKS_WITH =\nGUARD_DIR = guard\ninclude guard/guard.mk\n"
+                      "CPPFLAGS += -Iguard\nserver: server.o $(GUARD_LIB)\n"
+                      "\t$(CC) -o $@ $^ $(GUARD_LIBS)\n' >Makefile; "
+                      "make -j2 CFLAGS=-O0; nm build/guard/libguard.a | grep -q ' U SSL_new'; "
+                      "test \"$(./server rediss://127.0.0.1:1 2>/dev/null)\" = 'hello user:7'; "
+                      "make -j2 CFLAGS=-O0 GUARD_TLS=; ! nm build/guard/libguard.a | grep -q ' U SSL_'; "
+                      "! ./server rediss://127.0.0.1:1 2>said; "
+                      "grep -q 'redis_url: rediss:// (TLS) is not built in' said"));
+    assert_true(
+        shell("sh guard/amalgamate.sh asleep; cd asleep; "
+              "cc -std=c11 -O0 -DGUARD_WITH_TLS -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror "
+              "-c guard.c; nm guard.o | grep -q ' U SSL_new'"));
+}
+
 /* A program whose functions are called like ours inside. */
 TEST(a_host_may_use_any_name_for_itself)
 {
@@ -126,14 +146,15 @@ TEST(locks_may_be_copied_alone)
     struct stack_redis redis = {.pid = 0};
     char command[512];
     assert_true(stack_redis_start(&redis, NULL));
-    assert_true(shell("mkdir -p alone/guard/wire/scripts; cd alone; cp -r ../guard/guard.mk ../guard/guard.h "
-                      "../guard/locks.h "
-                      "../guard/base ../guard/redis ../guard/locks guard; cp ../guard/wire/scripts/embed.sh "
-                      "guard/wire/scripts; "
-                      "cp ../guard/example/nightly.c .; "
-                      "printf 'GUARD_LOCKS_WITH =\ninclude guard/guard.mk\nCPPFLAGS += -Iguard\nnightly: "
-                      "nightly.o $(GUARD_LIB)\n"
-                      "\t$(CC) -o $@ $^ $(GUARD_LIBS)\n' >Makefile; make -j2 CFLAGS=-O0"));
+    assert_true(shell(
+        "mkdir -p alone/guard/wire/scripts; cd alone; cp -r ../guard/guard.mk ../guard/guard.h "
+        "../guard/locks.h "
+        "../guard/base ../guard/redis ../guard/locks guard; cp ../guard/wire/scripts/embed.sh "
+        "guard/wire/scripts; "
+        "cp ../guard/example/nightly.c .; "
+        "printf 'GUARD_LOCKS_WITH =\nGUARD_TLS =\ninclude guard/guard.mk\nCPPFLAGS += -Iguard\nnightly: "
+        "nightly.o $(GUARD_LIB)\n"
+        "\t$(CC) -o $@ $^ $(GUARD_LIBS)\n' >Makefile; make -j2 CFLAGS=-O0"));
     snprintf(command, sizeof command, "alone/nightly %s | grep -q 'this host does it, fence [1-9]'",
              redis.url);
     assert_true(shell(command));

@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-enum { CROWD = 20000, STALL_MS = 300 };
+enum { CROWD = 20000, SILENCE_MS = 10000, STALL_MS = 300 };
 
 /* ---- bursts ---- */
 
@@ -141,18 +141,26 @@ TEST(twenty_thousand_connections_ask_two_services_at_one_instant)
         print_message("too few open files are allowed here for %d connections\n", CROWD);
         skip();
     }
-    start_catalogd(&one, "MAX_CONNECTIONS=10100");
-    start_catalogd(&two, "MAX_CONNECTIONS=10100");
+    /* so many that none has to make way for another: close to the limit, who asks for nothing does */
+    start_catalogd(&one, "MAX_CONNECTIONS=12000");
+    start_catalogd(&two, "MAX_CONNECTIONS=12000");
     burst_of(CROWD, "/ping");
     work.target_count = 0;
     add_target(one.port);
     add_target(two.port);
     work.source_count = 4;
+    uint64_t in_time_us = clock_after_ms(SILENCE_MS);
+    work.connect_limit_ms = RUN_LIMIT_MS;
     run_all();
+    /* the service closes connections that have asked for nothing for so long: of a slow machine, some of these */
+    size_t reset_count = clock_us() < in_time_us ? 0 : count_outcome(RECORD_RESET);
     assert_int_equal(run.records.count, CROWD);
-    assert_int_equal(count_outcome(RECORD_ANSWERED), CROWD);
-    for (size_t i = 0; i < run.records.count; i++)
-        assert_true(run.records.at[i].due_us == run.begin_us && run.records.at[i].status == 200);
+    assert_int_equal(count_outcome(RECORD_ANSWERED) + reset_count, CROWD);
+    for (size_t i = 0; i < run.records.count; i++) {
+        const struct record *record = &run.records.at[i];
+        assert_true(record->due_us == run.begin_us);
+        assert_true(record->outcome == RECORD_RESET || record->status == 200);
+    }
     assert_true(stack_catalogd_stop(&one));
     assert_true(stack_catalogd_stop(&two));
 }

@@ -267,8 +267,9 @@ static bool is_among(const char *text, const char *const *list, size_t count)
 
 static void assert_ours(const char *line, char digests[SCRIPT_COUNT][48])
 {
-    static const char *const READING[] = {"GETEX", "PTTL",      "PUBLISH", "EVALSHA", "CLIENT",  "ROLE",
-                                          "PING",  "SUBSCRIBE", "SCRIPT",  "SELECT",  "PEXPIRE", "INFO"};
+    static const char *const READING[] = {"GETEX",   "PTTL", "PUBLISH",   "EVALSHA", "CLIENT",
+                                          "ROLE",    "PING", "SUBSCRIBE", "SCRIPT",  "SELECT",
+                                          "PEXPIRE", "INFO", "HELLO"};
     char command[32], argument[64];
     bool known = false;
     assert_true(monitored(line, NULL, command, argument));

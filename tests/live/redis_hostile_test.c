@@ -359,7 +359,7 @@ TEST(a_server_that_accepts_and_says_nothing_is_left_after_the_connect_limit)
 static void play_hang_up(struct actor *actor, int fd, unsigned number)
 {
     (void)actor;
-    if (welcome(fd, number) && number > 3 + SCRIPT_COUNT)
+    if (welcome(fd, number) && number > 4 + SCRIPT_COUNT)
         hear_out(fd);
 }
 
@@ -370,7 +370,7 @@ TEST(a_server_that_hangs_up_at_any_stage_is_tried_again_until_it_stays)
     hire(&actor, play_hang_up, NULL, 0);
     prepare_actor(&actor, "");
     rig_open();
-    rig_wait_until(redis_is_up(rig.redis) && actor.accepted > 4 + SCRIPT_COUNT);
+    rig_wait_until(redis_is_up(rig.redis) && actor.accepted > 5 + SCRIPT_COUNT);
     finish_actor(&actor);
 }
 
@@ -465,14 +465,14 @@ TEST(what_the_greeting_hears_decides_between_down_and_denied)
     expect_greeting("-ERR max number of clients reached\r\n", GUARD_REDIS_DOWN,
                     "max number of clients; raise");
     expect_greeting(":1\r\n", GUARD_REDIS_DOWN, "AUTH: not an answer of Redis");
-    expect_greeting("+OK\r\n+OK\r\n*1\r\n$5\r\nslave\r\n", GUARD_REDIS_REPLICA, "a replica");
-    expect_greeting("+OK\r\n+OK\r\n*1\r\n$8\r\nsentinel\r\n", GUARD_REDIS_DOWN, "not a master");
-    expect_greeting("+OK\r\n+OK\r\n*0\r\n", GUARD_REDIS_DOWN, "not a master");
-    expect_greeting("+OK\r\n-NOPERM no\r\n-NOPERM no\r\n-NOPERM no\r\n-NOPERM no\r\n$1\r\nx\r\n",
+    expect_greeting("+OK\r\n+OK\r\n+OK\r\n*1\r\n$5\r\nslave\r\n", GUARD_REDIS_REPLICA, "a replica");
+    expect_greeting("+OK\r\n+OK\r\n+OK\r\n*1\r\n$8\r\nsentinel\r\n", GUARD_REDIS_DENIED, "redis+sentinel://");
+    expect_greeting("+OK\r\n+OK\r\n+OK\r\n*0\r\n", GUARD_REDIS_DOWN, "not a master");
+    expect_greeting("+OK\r\n+OK\r\n-NOPERM no\r\n-NOPERM no\r\n-NOPERM no\r\n-NOPERM no\r\n$1\r\nx\r\n",
                     GUARD_REDIS_DOWN, "SCRIPT LOAD: not an answer");
-    expect_greeting("+OK\r\n+OK\r\n*1\r\n$6\r\nmaster\r\n+OK\r\n-READONLY no\r\n", GUARD_REDIS_REPLICA,
+    expect_greeting("+OK\r\n+OK\r\n+OK\r\n*1\r\n$6\r\nmaster\r\n+OK\r\n-READONLY no\r\n", GUARD_REDIS_REPLICA,
                     "GETEX refused: READONLY");
-    expect_greeting("+OK\r\n-BUSY a\x1b[31m script\r\n", GUARD_REDIS_DOWN, "BUSY a?[31m script");
+    expect_greeting("+OK\r\n+OK\r\n-BUSY a\x1b[31m script\r\n", GUARD_REDIS_DOWN, "BUSY a?[31m script");
 }
 
 /* Was stopped; says first what it was, then what it has become. */
@@ -523,10 +523,10 @@ static void play_message(struct actor *actor, int fd, unsigned number)
     char word[32];
 
     (void)number;
-    for (unsigned i = 0; i < 4; i++) /* CLIENT SETNAME, ROLE, INFO, SUBSCRIBE */
+    for (unsigned i = 0; i < 5; i++) /* HELLO, CLIENT SETNAME, ROLE, INFO, SUBSCRIBE */
         if (!hear_command(fd, word, sizeof word))
             return;
-    say(fd, "+OK\r\n*1\r\n$6\r\nmaster\r\n$0\r\n\r\n*3\r\n$9\r\nsubscribe\r\n$4\r\nnews\r\n:1\r\n");
+    say(fd, "+OK\r\n+OK\r\n*1\r\n$6\r\nmaster\r\n$0\r\n\r\n*3\r\n$9\r\nsubscribe\r\n$4\r\nnews\r\n:1\r\n");
     (void)!send(fd, actor->line, actor->line_bytes, MSG_NOSIGNAL);
     hear_out(fd);
 }

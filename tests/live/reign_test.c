@@ -106,13 +106,13 @@ static void start_fenced(void)
     read_k(&call);
     assert_memory_equal(call.text, "NOREPLICAS", 10);
     assert_int_equal(rig.states[rig.state_count - 1], GUARD_REDIS_FENCED);
-    assert_false(redis_may_look_up(rig.redis));
+    assert_false(redis_may_look_up(rig.redis, "k", 1));
 }
 
 static void finish_with_replicas(void)
 {
     tell(&server, "CONFIG SET min-replicas-to-write 0");
-    rig_wait_until(redis_may_look_up(rig.redis)); /* the heartbeat */
+    rig_wait_until(redis_may_look_up(rig.redis, "k", 1)); /* the heartbeat */
     assert_int_equal(rig.states[rig.state_count - 1], GUARD_REDIS_UP);
     read_as("old");
     rig_finish();
@@ -126,7 +126,7 @@ TEST(a_master_without_its_replicas_is_up_and_answers_no_value)
     assert_false(redis_send_get(rig.redis, "k", 1, call_replied, &call));
     redis_reset(rig.redis, "made anew");
     rig_wait_until(rig.states[rig.state_count - 1] == GUARD_REDIS_FENCED && redis_is_up(rig.redis));
-    assert_false(redis_may_look_up(rig.redis));
+    assert_false(redis_may_look_up(rig.redis, "k", 1));
     finish_with_replicas();
 }
 
@@ -138,7 +138,7 @@ TEST(a_master_that_stays_without_replicas_is_connected_to_anew_and_not_told_to_b
     rig_wait_until(atomic_load(&rig.counters.connects) >= 2 && redis_is_up(rig.redis));
     for (size_t i = told; i < rig.state_count; i++)
         assert_int_not_equal(rig.states[i], GUARD_REDIS_UP);
-    assert_false(redis_may_look_up(rig.redis));
+    assert_false(redis_may_look_up(rig.redis, "k", 1));
     finish_with_replicas();
 }
 
@@ -161,12 +161,12 @@ TEST(the_fence_opens_again_however_busy_the_connection_is)
     rig_wait_up();
     tell(&server, "CONFIG SET min-replicas-to-write 1");
     read_k(&call);
-    assert_false(redis_may_look_up(rig.redis));
+    assert_false(redis_may_look_up(rig.redis, "k", 1));
     tell(&server, "CONFIG SET min-replicas-to-write 0");
     chained = (struct call){.answered = 0};
     chain_ends = false;
     assert_true(redis_send(rig.redis, 1, (const char *[]){"PING"}, (size_t[]){4}, go_on, NULL));
-    rig_wait_until(redis_may_look_up(rig.redis));
+    rig_wait_until(redis_may_look_up(rig.redis, "k", 1));
     chain_ends = true;
     rig_finish();
 }
@@ -230,7 +230,7 @@ TEST(a_login_without_getex_notices_that_replicas_leave_and_come_back)
     start_as("-getex", "-wait");
     tell(&server, "CONFIG SET min-replicas-to-write 1");
     rig_wait_until(rig.states[rig.state_count - 1] == GUARD_REDIS_FENCED);
-    assert_false(redis_may_look_up(rig.redis));
+    assert_false(redis_may_look_up(rig.redis, "k", 1));
     tell(&server, "CONFIG SET min-replicas-to-write 0");
     rig_wait_until(rig.states[rig.state_count - 1] == GUARD_REDIS_UP);
     uint64_t roles = stack_redis_calls(&server, "role");
@@ -256,7 +256,7 @@ TEST(a_login_without_getex_and_role_reads_nothing)
 {
     start_as("-getex", "-role");
     assert_non_null(strstr(rig.text, "GETEX and ROLE are refused"));
-    assert_false(redis_may_look_up(rig.redis));
+    assert_false(redis_may_look_up(rig.redis, "k", 1));
     rig_expect_pong();
     rig_finish();
 }
@@ -268,7 +268,7 @@ TEST(a_role_that_is_forbidden_while_up_shuts_the_fence)
     tell(&server, "ACL SETUSER narrow -role");
     read_k(&call);
     assert_int_equal(call.outcome, REDIS_UNKNOWN);
-    assert_false(redis_may_look_up(rig.redis));
+    assert_false(redis_may_look_up(rig.redis, "k", 1));
     rig_finish();
 }
 
@@ -282,13 +282,13 @@ TEST(a_login_without_info_is_told_what_it_lacks)
 
 /* ---- one process, two masters ---- */
 
-/* A second connection of the rig's process. */
-static struct redis *open_beside(const char *url, struct redis_address *address)
+/* A second connection of the rig's process, made when the master's address leads there. */
+static struct redis *open_beside(const char *url)
 {
     struct redis_config config = rig.config;
-    struct guard_error error;
-    assert_true(redis_address_parse(url, address, &error));
-    config.address = address;
+    struct redis_url parsed;
+    assert_true(redis_url_read(url, &parsed, NULL));
+    redis_place_move(redis_topology_place(rig.topology), &parsed.hosts[0]);
     config.hooks.state = NULL;
     return redis_open(rig.host, &config);
 }
@@ -307,72 +307,57 @@ static void close_beside(struct redis *redis)
 
 TEST(a_reply_of_the_old_master_reaches_nobody_once_the_new_one_is_known)
 {
-    struct redis_reign reign;
-    struct redis_address address;
     struct call call = {.answered = 0};
-    redis_reign_init(&reign, NULL, NULL);
     rig_prepare(server.url);
-    rig.config.reign = &reign;
     rig_open();
     rig_wait_up();
     stack_redis_pause(&server);
     assert_true(redis_send_get(rig.redis, "k", 1, call_replied, &call));
-    struct redis *beside = open_beside(other.url, &address);
+    struct redis *beside = open_beside(other.url);
     rig_wait_until(redis_is_up(beside));
-    assert_int_equal(redis_reign_now(&reign), 1);
-    assert_false(redis_may_look_up(rig.redis));
+    assert_int_equal(redis_topology_reigns(rig.topology), 1);
+    assert_false(redis_may_look_up(rig.redis, "k", 1));
     stack_redis_resume(&server);
     rig_wait_until(call.answered > 0);
     assert_int_equal(call.outcome, REDIS_UNKNOWN);
     assert_non_null(strstr(rig.text, "another master was confirmed"));
     close_beside(beside);
     rig_finish();
-    redis_reign_clear(&reign);
 }
 
 /* Nobody asks it anything, and a subscriber could not. */
 TEST(an_idle_connection_and_a_subscription_to_the_old_master_are_given_up)
 {
     for (unsigned subscribes = 0; subscribes < 2; subscribes++) {
-        struct redis_reign reign;
-        struct redis_address address;
-        redis_reign_init(&reign, NULL, NULL);
         rig_prepare(server.url);
-        rig.config.reign = &reign;
         rig.config.channel = subscribes ? "news" : NULL;
         rig_open();
         rig_wait_up();
         rig.config.channel = NULL;
-        struct redis *beside = open_beside(other.url, &address);
+        struct redis *beside = open_beside(other.url);
         rig_wait_until(strstr(rig.text, "another master was confirmed") != NULL);
         close_beside(beside);
         rig_finish();
-        redis_reign_clear(&reign);
     }
 }
 
 /* Its name of the reign is not known: what one connection is told counts for all. */
 TEST(who_is_told_of_a_demotion_ends_the_reign_for_all)
 {
-    struct redis_reign reign;
-    struct redis_address address;
     struct call call;
     char url[96];
-    redis_reign_init(&reign, NULL, NULL);
     tell(&server, "ACL SETUSER narrow reset on >pw ~* &* +@all -info");
     snprintf(url, sizeof url, "redis://narrow:pw@127.0.0.1:%u", (unsigned)server.port);
     rig_prepare(url);
-    rig.config.reign = &reign;
     rig_open();
-    struct redis *beside = open_beside(url, &address);
-    rig_wait_until(redis_may_look_up(rig.redis) && redis_may_look_up(beside));
+    struct redis *beside = open_beside(url);
+    rig_wait_until(redis_may_look_up(rig.redis, "k", 1) && redis_may_look_up(beside, "k", 1));
     tell(&server, "REPLICAOF 127.0.0.1 1");
     read_k(&call);
-    assert_false(redis_may_look_up(beside));
-    assert_int_equal(redis_reign_now(&reign), 1);
+    assert_false(redis_may_look_up(beside, "k", 1));
+    assert_int_equal(redis_topology_reigns(rig.topology), 1);
     close_beside(beside);
     rig_finish();
-    redis_reign_clear(&reign);
 }
 
 /* ---- a server that was stopped ---- */

@@ -8,7 +8,7 @@
 
 enum { MOST_MS = 600000, TAGS = GUARD_TAGS_MAX };
 
-static const char CLOCK[] = "csg1:{test:tags}:clock";
+static const char CLOCK[] = "csg1:{test:tags}:clock", REIGN[] = "csg1:{test:tags}:reign";
 
 /* What stands there; era 0: nothing, or no clock. */
 static struct tags_clock clock_at(const char *key)
@@ -34,8 +34,9 @@ static const char *tag_name(unsigned tag)
 
 static redisReply *clock_raw(void)
 {
-    struct words words = words_for(SCRIPT_TAG_CLOCK, "1");
+    struct words words = words_for(SCRIPT_TAG_CLOCK, "2");
     add(&words, CLOCK);
+    add(&words, REIGN);
     add(&words, "600000");
     return run(&words);
 }
@@ -52,8 +53,9 @@ static struct tags_clock read_clock(void)
 
 static long long invalidate(unsigned tag)
 {
-    struct words words = words_for(SCRIPT_TAG_INVALIDATE, "2");
+    struct words words = words_for(SCRIPT_TAG_INVALIDATE, "3");
     add(&words, CLOCK);
+    add(&words, REIGN);
     add(&words, tag_name(tag));
     add(&words, "600000");
     add(&words, channel);
@@ -66,9 +68,10 @@ static bool keep(struct tags_clock born, unsigned count)
 {
     char keys[8], text[TAGS_CLOCK_BYTES + 1];
     tags_clock_write(&born, text);
-    snprintf(keys, sizeof keys, "%u", count + 1);
+    snprintf(keys, sizeof keys, "%u", count + 2);
     struct words words = words_for(SCRIPT_TAG_KEEP, keys);
     add(&words, CLOCK);
+    add(&words, REIGN);
     for (unsigned tag = 0; tag < count; tag++)
         add(&words, tag_name(tag));
     add(&words, text);
@@ -130,6 +133,7 @@ TEST(every_key_has_a_ttl_and_what_is_used_lives_on)
     must("PEXPIRE csg1:{test:tags}:clock 1000");
     read_clock();
     assert_ttl(pttl(CLOCK), MOST_MS);
+    assert_ttl(pttl(REIGN), MOST_MS);
     must("PERSIST csg1:{test:tags}:clock");
     read_clock();
     assert_ttl(pttl(CLOCK), MOST_MS);
@@ -140,6 +144,141 @@ TEST(every_key_has_a_ttl_and_what_is_used_lives_on)
     assert_ttl(pttl(tag_name(0)), MOST_MS);
     invalidate(1);
     assert_ttl(pttl(tag_name(1)), MOST_MS);
+}
+
+/* ---- the leap ---- */
+
+enum { LEAP = 1 << 20 };
+
+static struct stack_redis replica;
+
+/* Which of the two the scripts run on. */
+static void change_servers(void)
+{
+    struct stack_redis other = replica;
+    replica = server;
+    server = other;
+}
+
+static bool is_good(struct tags_clock born, unsigned tag)
+{
+    struct tags_epochs epochs = {.answered = true, .count = 1, .of = {clock_at(tag_name(tag))}};
+    return tags_judge(&epochs, 1, &born) == TAGS_GOOD;
+}
+
+/* From here on it hears nothing of what the master does. */
+static void cut_replica_off(void)
+{
+    assert_true(stack_redis_wait_in_sync(&replica, &server, 10000));
+    freeReplyObject(stack_redis_command(&replica, "REPLICAOF 127.0.0.1 1"));
+}
+
+/* As the leap sees it. */
+static uint64_t redis_ms_since_2026(void)
+{
+    redisReply *reply = asked("TIME");
+    uint64_t s = strtoull(reply->element[0]->str, NULL, 10), us = strtoull(reply->element[1]->str, NULL, 10);
+    freeReplyObject(reply);
+    return (s - 1767225600) * 1000 + us / 1000;
+}
+
+/* t0 is invalidated at the replica, once it is the master and its time is later than that; false: an entry that was
+ * born then, and which another node of a Cluster has, would still be good. */
+static bool invalidates_as_master(struct tags_clock born)
+{
+    assert_true(is_good(born, 0));
+    assert_true(stack_redis_promote(&replica));
+    change_servers();
+    for (unsigned asked_times = 0; redis_ms_since_2026() <= born.count; asked_times++)
+        assert_in_range(asked_times, 0, 100000);
+    assert_int_equal(invalidate(0), 1);
+    bool outdated = !is_good(born, 0) && !keep(born, 1);
+    bool works = keep(read_clock(), 1) && read_clock().era == born.era;
+    change_servers();
+    stack_redis_stop(&replica);
+    return outdated && works;
+}
+
+TEST(an_entry_is_not_good_because_a_master_that_took_over_counts_the_same_numbers_again)
+{
+    assert_true(stack_redis_start_replica(&replica, &server));
+    assert_true(keep(read_clock(), 1));
+    cut_replica_off();
+    invalidate(1);
+    invalidate(1);
+    struct tags_clock born = read_clock();
+    assert_int_equal(born.count, 3);
+    assert_true(invalidates_as_master(born));
+}
+
+TEST(a_leap_that_was_lost_does_not_come_again)
+{
+    assert_true(stack_redis_start_replica(&replica, &server));
+    assert_true(keep(read_clock(), 1));
+    must("SET csg1:{test:tags}:reign another PX 600000");
+    cut_replica_off();
+    invalidate(1);
+    invalidate(1);
+    struct tags_clock born = read_clock();
+    assert_in_range(born.count, LEAP, UINT64_MAX);
+    assert_true(invalidates_as_master(born));
+}
+
+TEST(the_clock_leaps_once_whatever_asks_it_first_under_another_reign)
+{
+    read_clock();
+    must("SET csg1:{test:tags}:reign another PX 600000");
+    struct tags_clock clock = read_clock();
+    assert_in_range(redis_ms_since_2026() - clock.count, 0, SLACK_MS);
+    assert_int_equal(read_clock().count, clock.count);
+    assert_ttl(pttl(REIGN), MOST_MS);
+    must("SET csg1:{test:tags}:reign another PX 600000");
+    invalidate(0);
+    assert_int_equal(clock_at(tag_name(0)).count, clock.count + LEAP + 1);
+    must("DEL csg1:{test:tags}:reign");
+    assert_false(keep(clock, 2)); /* t1 gets the present clock */
+    assert_int_equal(clock_at(tag_name(1)).count, clock.count + 2 * LEAP + 1);
+    assert_int_equal(read_clock().count, clock.count + 2 * LEAP + 1);
+}
+
+TEST(a_clock_whose_digits_are_used_up_begins_another_era)
+{
+    struct tags_clock clock = read_clock();
+    must("SET csg1:{test:tags}:clock 0000000000000017.999999999999 PX 600000");
+    assert_int_equal(read_clock().count, 999999999999);
+    invalidate(0);
+    assert_true(read_clock().era > 17 && read_clock().era != clock.era && read_clock().count == 1);
+    must("SET csg1:{test:tags}:clock 0000000000000017.999998951424 PX 600000");
+    must("DEL csg1:{test:tags}:reign");
+    assert_true(read_clock().era > 17 && read_clock().count == 1);
+}
+
+TEST(a_login_without_info_has_no_leaps_and_its_tags_work)
+{
+    must("ACL SETUSER narrow reset on nopass ~* &* +@all -info");
+    must("AUTH narrow any");
+    struct tags_clock first = read_clock();
+    assert_true(keep(first, 1));
+    must("SET csg1:{test:tags}:reign another PX 600000");
+    invalidate(0);
+    assert_int_equal(read_clock().count, first.count + 1);
+    assert_false(keep(first, 1));
+    must("AUTH default any");
+}
+
+TEST(without_memory_a_leap_is_another_era)
+{
+    struct tags_clock born = read_clock();
+    assert_true(keep(born, 1));
+    must("SET csg1:{test:tags}:reign another PX 600000");
+    must("CONFIG SET maxmemory 1");
+    redisReply *reply = clock_raw();
+    assert_int_equal(reply->type, REDIS_REPLY_ERROR);
+    freeReplyObject(reply);
+    assert_int_equal(clock_at(CLOCK).era, 0);
+    must("CONFIG SET maxmemory 0");
+    assert_true(read_clock().era != born.era);
+    assert_false(keep(born, 1));
 }
 
 /* ---- keeping ---- */

@@ -54,6 +54,7 @@ void rig_closed(void *context)
 void rig_prepare(const char *url)
 {
     struct guard_error error;
+    struct redis_url parsed;
 
     memset(&rig, 0, sizeof rig);
     rig.descriptor_count = count_descriptors();
@@ -61,10 +62,13 @@ void rig_prepare(const char *url)
     rig.host = uv_host_attach(&rig.loop);
     assert_non_null(rig.host);
     uv_timer_init(&rig.loop, &rig.limit);
-    if (!redis_address_parse(url, &rig.address, &error))
+    if (!redis_url_read(url, &parsed, &error))
+        fail_msg("%s", error.text);
+    rig.topology = redis_topology_open(rig.host, &parsed, &(struct redis_topology_hooks){NULL, NULL}, &error);
+    if (rig.topology == NULL)
         fail_msg("%s", error.text);
     rig.config = (struct redis_config){
-        .address = &rig.address,
+        .topology = rig.topology,
         .limit_ms = RIG_LIMIT_MS,
         .connect_limit_ms = RIG_LIMIT_MS,
         .backoff_ms = 10,
@@ -114,10 +118,16 @@ void rig_close(void)
     rig_wait_until(rig.closed);
 }
 
+static void close_host(void *context)
+{
+    (void)context;
+    host_close(rig.host, NULL, NULL);
+}
+
 void rig_finish(void)
 {
     rig_close();
-    host_close(rig.host, NULL, NULL);
+    redis_topology_close(rig.topology, close_host, NULL);
     uv_close((uv_handle_t *)&rig.limit, NULL);
     while (uv_run(&rig.loop, UV_RUN_DEFAULT) != 0)
         ;

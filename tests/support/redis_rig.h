@@ -21,7 +21,7 @@ extern struct rig {
     struct guard_host *host;
     uv_timer_t limit;
     bool limit_over;
-    struct redis_address address;
+    struct redis_topology *topology; /* of the url; NULL: closed */
     struct redis_config config;
     struct redis_counters counters;
     struct redis *redis; /* NULL: closed */

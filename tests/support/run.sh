@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 # run.sh PROGRAM... - runs test programs, JOBS at a time, each within TEST_LIMIT_S seconds.
 #
-# Each program has servers, ports and folders of its own and mostly waits for them, so two at a time take little more
-# than half as long. Prints the closing lines of each, the whole output of one that failed, the seconds of each level,
+# Each program has servers, ports and folders of its own and mostly waits for them: alone it keeps a quarter of a core
+# busy, so four at a time take little more than a quarter as long. Prints the closing lines of each, the whole output of one that failed, the seconds of each level,
 # and at the end one line "N passed, N failed" counted from what the programs printed. A program that crashed, ran out
 # of time or failed outside its tests (a sanitizer's report at exit, for instance) counts as one failure more, and so
 # does one that ran no test.
@@ -56,7 +56,7 @@ fi
 results=$(mktemp)
 trap 'rm -f "$results"' EXIT
 trap 'exit 130' INT TERM
-printf '%s\n' "$@" | xargs -P "${JOBS:-2}" -n 1 sh "$0" --one "$results"
+printf '%s\n' "$@" | xargs -P "${JOBS:-4}" -n 1 sh "$0" --one "$results"
 
 awk '{ programs[$1]++; seconds[$1] += $2 } END { for (level in programs)
     printf "%-8s %3d programs %5d s\n", level, programs[level], seconds[level] }' "$results" | sort

@@ -49,6 +49,26 @@ static void reply_outdated(struct seen *acquire, enum core_reply_kind kind, enum
                 "old");
 }
 
+/* ---- the tags' own master ---- */
+
+TEST(a_question_about_tags_that_is_not_answered_is_not_held_against_the_master_of_the_key)
+{
+    const struct core_reply doubt = {.kind = REPLY_UNKNOWN, .blameless = true};
+    for (unsigned i = 0; i < 3; i++) {
+        struct caller caller;
+        char key[8];
+        snprintf(key, sizeof key, "k%u", i);
+        get(key, &caller);
+        reply(expect(CORE_ACQUIRE), doubt);
+        reply(expect(CORE_ACQUIRE), doubt);
+        loaded(expect(CORE_LOAD), "row");
+        answered_value(&caller, "row", GUARD_FROM_LOAD);
+    }
+    assert_false(stats_of().breaker_open);
+    assert_int_equal(stats_of().breaker_opened, 0);
+    bench_close();
+}
+
 /* ---- fills ---- */
 
 TEST(a_value_with_tags_is_stored_with_the_clock_that_was_read_before_its_load)

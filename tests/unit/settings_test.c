@@ -152,7 +152,9 @@ static const char *const wrong[] = {
     "OPS_LISTEN=on",
     "REDIS_URL=localhost",
     "REDIS_URL=redis://",
-    "REDIS_URL=rediss://x",
+    "REDIS_URL=redisx://x",
+    "REDIS_URL=redis+sentinel://",
+    "REDIS_URL=redis+tls://x",
     "REDIS_URL=redis://a b",
     "DATABASE_URL=",
     "DATABASE_URL=mysql://x",
@@ -300,6 +302,8 @@ TEST(settings_at_their_common_limit_are_accepted)
         {"LISTEN=127.0.0.1:9", "OPS_LISTEN=localhost:10"},
         {"OPS_LISTEN=0.0.0.0:9", "OPS_TOKEN_FILE=/dev/null"},
         {"REDIS_URL=unix:///run/redis.sock?db=2", "DATABASE_URL=host=/run dbname=x options='-c a=b'"},
+        {"REDIS_URL=rediss+sentinel://:p@s1,s2/cache?sentinel_password=q", "LISTEN=[::1]:80"},
+        {"REDIS_URL=redis+cluster://n1,n2:7000", "LISTEN=[::1]:80"},
         {"DATABASE_URL=postgres://u:p@h1,h2:5433/db?sslmode=require", "LISTEN=[::1]:80"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

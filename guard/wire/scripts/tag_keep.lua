@@ -1,6 +1,6 @@
 -- tag_keep: sees to it, before an entry with tags is stored, that each of its tags has an epoch that outlives it.
 --
--- KEYS  clock, then one to eight tags
+-- KEYS  clock, reign, then one to eight tags
 -- ARGV  1 born          what the clock showed before the entry was loaded
 --       2 max_value_ms  the longest that any entry lives
 --
@@ -9,27 +9,18 @@
 -- A tag without an epoch may have been invalidated and evicted, so it gets the present clock, as if it were
 -- invalidated now. So does a tag with an epoch of another era, under which no entry of this era could be good.
 
-local clock_key = KEYS[1]
+-- include tag_common
+
 local born, max_value_ms = ARGV[1], ARGV[2]
-
-local function get(key)
-  local clock = redis.pcall('GET', key)
-  if type(clock) == 'string' and #clock == 29 and string.find(clock, '^%d+%.%d+$') then return clock end
-end
-
-local function era(clock) return string.sub(clock, 1, 16) end
-local function count(clock) return tonumber(string.sub(clock, 18)) end
-
-local clock = get(clock_key)
-if not clock then
-  local time = redis.call('TIME')
-  clock = string.format('%016.0f.%012.0f', time[1] * 1000000 + time[2], 1)
-  redis.call('SET', clock_key, clock, 'PX', max_value_ms)
+local clock = clock_after(0)
+if clock ~= last_clock then
+  local stored = store_clock(clock, max_value_ms)
+  if stored.err then return stored end
 end
 
 local is_good = 1
-for i = 2, #KEYS do
-  local epoch = get(KEYS[i])
+for i = 3, #KEYS do
+  local epoch = read_clock(KEYS[i])
   if epoch and era(epoch) == era(clock) then
     redis.call('PEXPIRE', KEYS[i], max_value_ms)
   else

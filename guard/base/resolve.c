@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* redis/resolve.c - from the host of a URL to addresses. See redis/resolve.h. */
+/* base/resolve.c - from the host of a URL to addresses. See base/resolve.h. */
 #include "resolve.h"
 #include <arpa/inet.h>
 #include <errno.h>

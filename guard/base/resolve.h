@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * redis/resolve.h - from the host of a URL to addresses: digits at once, a name on a thread of its own.
+ * base/resolve.h - from the host of a URL to addresses: digits at once, a name on a thread of its own.
  *
  * getaddrinfo() cannot be interrupted and may take as long as it likes, so every name gets a thread that nothing
  * waits for: it blocks all signals, is detached, and wakes the loop when it ends. One that was forgotten meanwhile
@@ -11,10 +11,10 @@
  *
  * Threads  The loop's.
  */
-#ifndef GUARD_REDIS_RESOLVE_H
-#define GUARD_REDIS_RESOLVE_H
+#ifndef GUARD_BASE_RESOLVE_H
+#define GUARD_BASE_RESOLVE_H
 
-#include "../base/host.h"
+#include "host.h"
 #include <netdb.h>
 
 enum { RESOLVE_THREADS_MAX = 16 };

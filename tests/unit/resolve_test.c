@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* redis_resolve_test.c - hosts become addresses: digits at once, names on threads that nothing waits for. */
+/* resolve_test.c - hosts become addresses: digits at once, names on threads that nothing waits for. */
+#include "guard/base/resolve.h"
 #include "guard/base/uv_host.h"
-#include "guard/redis/resolve.h"
 #include "tests/support/test.h"
 #include <arpa/inet.h>
 #include <dlfcn.h>

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * redis/connection.h - one connection to one Redis, on an event loop: pipelined commands with limits, or one
+ * subscription.
+ *
+ *                             reached               greeting answered
+ *   connection_open        REACHING ------> GREETING ----------------------> UP
+ *       |               ^    |           ^ |   ^                          |
+ *       |       rested  |    |           | |   | 100 ms later: once more  | limit, end of file, nonsense,
+ *       |               |    | no        | |   PROVING <- after a limit   | READONLY, another reign,
+ *       |               |    | address,  | | refused, limit               | connection_reset()
+ *       v               |    v limit       v                              v
+ *       +------------> RESTING <---------- reset (RST, never reused) -----+     connection_close -> CLOSED
+ *
+ * Every command is answered exactly once, never from inside connection_send(). A command that is not answered
+ * within its limit resets the connection; so does anything that leaves it in doubt, because a connection
+ * whose replies no longer match its commands would hand one caller's reply to the next. After a reset, what
+ * had not been written is UNSENT, what had been is UNKNOWN: it may have run, or may still run later.
+ * Commands sent while the connection is not up wait for it within their limit: a caller need not know.
+ * A login that is refused a command while UP stays connected and UP, but is told DENIED until a second has
+ * passed without a refusal.
+ *
+ * Only the master's replies reach a caller: redis/fence.h says how a value is read and what the heartbeat is for,
+ * redis/reign.h what happens to the connections of a process when one of them finds another master: from that instant
+ * their replies reach nobody (UNKNOWN). PROVING follows a server that did not answer in time: one that was stopped
+ * and goes on says at first what it was, not what it has become.
+ *
+ * Threads    All functions only on the thread of the loop; a place and the counters on any.
+ * Callbacks  May call every function here. connection_close() and connection_reset() answer what is pending, from
+ *            inside the call, or right after the callback in which they were called.
+ * Signals    Nothing raises SIGPIPE, on whatever thread the loop runs.
+ * Secrets    No text given out contains the password, not even one that the server echoes.
+ */
+#ifndef GUARD_REDIS_CONNECTION_H
+#define GUARD_REDIS_CONNECTION_H
+
+#include "../base/host.h"
+#include "../guard.h"
+#include "place.h"
+#include "types.h"
+#include "url.h"
+
+struct redis_connection;
+
+struct connection_hooks {
+    void *context;
+    /* Up, down, or refused by Redis; `text` says why in one line, naming host:port; lent. Called whenever the
+     * state or its reason changes; first DOWN is not told. Not after connection_close(). May be NULL. */
+    void (*state)(void *context, enum guard_redis_state state, const char *text);
+    /* Subscriber only: one published message; lent. */
+    void (*message)(void *context, const char *payload, size_t payload_bytes);
+};
+
+struct connection_config {
+    struct redis_place *place;       /* where, and under which reign; lent until the connection is closed */
+    enum redis_server_kind expected; /* another one is refused */
+    const struct redis_login *login; /* likewise */
+    unsigned database;
+    bool any_role;                       /* a replica will do: to subscribe, or to ask about the Cluster */
+    struct redis_tls *tls;               /* likewise; NULL: without */
+    bool fence_by_role;                  /* redis/fence.h */
+    uint32_t limit_ms;                   /* of one command, waiting for the connection included */
+    uint32_t connect_limit_ms;           /* DNS, connect, AUTH, SELECT, SCRIPT LOAD; or SUBSCRIBE confirmed */
+    uint32_t backoff_ms, max_backoff_ms; /* between attempts, doubling, +-50 % jitter */
+    uint32_t spread_ms;       /* after a change of masters: within this time, by chance; 0: at once */
+    size_t max_reply_bytes;   /* a larger reply resets the connection */
+    int max_reply_elements;   /* likewise; 0: 1024 */
+    size_t max_pending_bytes; /* more unwritten or unanswered command bytes: connection_send() refuses */
+    const char *channel;      /* subscriber: its one channel; NULL: a command connection; copied */
+    const struct redis_script
+        *scripts; /* of connection_run(), at most REDIS_SCRIPTS_MAX; lent like the place */
+    size_t script_count;
+    const char *client_name; /* CLIENT SETNAME; printable without spaces; NULL: none; copied */
+    uint64_t jitter_seed;
+    struct connection_hooks hooks;
+    struct redis_counters *counters; /* shared with other connections; may be NULL */
+    const char *beat_key;            /* of the heartbeat: one of the node's own slots; lent; NULL: any */
+};
+
+/* Starts connecting. NULL: no memory. */
+struct redis_connection *connection_open(struct guard_host *host, const struct connection_config *config);
+/* Answers everything pending (UNSENT or UNKNOWN), then frees and calls `closed` once, soon (host.h); from then on it
+ * has nothing on the loop. A DNS lookup that is still running cannot be interrupted: it outlives `closed`, touches
+ * nothing of the connection or the loop, and frees itself when it returns (base/resolve.h says how many there may
+ * be). */
+void connection_close(struct redis_connection *connection, void (*closed)(void *context), void *context);
+
+bool connection_is_up(const struct redis_connection *connection);
+/* Up, and as far as is known at the master: connection_send_get() is worth while. */
+bool connection_may_look_up(const struct redis_connection *connection);
+/* Up, its login may do all that is of use, and the server is verified; what is not so is in the text of its state. */
+bool connection_is_whole(const struct redis_connection *connection);
+
+/* A number that moves on when commands are written: what was sent under the present one has not left yet. */
+uint64_t connection_batch(const struct redis_connection *connection);
+
+/* What is sent from here on has to be answered by then, counts as sent before, and is not counted again; 0: within
+ * limit_ms, as at first. */
+void connection_set_deadline(struct redis_connection *connection, uint64_t deadline_ms);
+
+/* All commands of one turn of the loop leave in one write. False: no memory, too much pending or closing;
+ * then `replied` will never be called. argv is copied. Command connections only. */
+bool connection_send(struct redis_connection *connection, size_t argc, const char *const *argv,
+                     const size_t *argv_bytes, redis_replied *replied, void *context);
+
+/* As GET, but only a master that works answers: `replied` never has a value of another's. */
+bool connection_send_get(struct redis_connection *connection, const char *name, size_t name_bytes,
+                         redis_replied *replied, void *context);
+
+/* The script of that number in its config by EVALSHA; on NOSCRIPT the same arguments again by EVAL, which is
+ * safe because nothing ran. Within one limit_ms in all. EVAL at once while the digest is not known: before
+ * the first greeting, or if the login may not SCRIPT LOAD. argv is the keys, then the arguments,
+ * REDIS_SCRIPT_ARGS_MAX at most. */
+bool connection_run(struct redis_connection *connection, unsigned script, size_t key_count, size_t argc,
+                    const char *const *argv, const size_t *argv_bytes, redis_replied *replied, void *context);
+
+/* Drops the connection now and connects again: a subscriber whose canary has died. */
+void connection_reset(struct redis_connection *connection, const char *why);
+
+#endif

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * redis/place.h - where one master is, and its reign, as all connections of a process share them.
+ *
+ * A place that nothing watches never changes. One that a watcher of Sentinels keeps (redis/sentinel.h) may move, and
+ * each connection to it is confirmed before it is used:
+ *
+ *     connection                                place                        watcher, on a loop of its own
+ *
+ *     redis_place_where()  <------------------  endpoint  <--------------.
+ *     connects, is greeted: ROLE says master                             |
+ *     redis_place_ask()  -------------------->  asked  ------ wake ----> redis_place_round_begins()
+ *                                                                        asks the Sentinels
+ *     redis_place_answer()  <----- wake ------  answered  <------------- redis_place_round_ends()
+ *
+ *     is lost  -- redis_place_doubt() ------->  doubted  ---- wake ----> the same, sooner than it would have
+ *
+ * So an answer comes from a round that began after the server had said that it is the master: address, role, and the
+ * address again. When a round confirms another master than the last one did, the reign is over (redis/reign.h) before
+ * anything is asked of the new one.
+ *
+ * Locking    Its mutex is taken before that of its reign. host_wake_send() is called under it, so that nothing wakes a
+ *            member that has left.
+ * Threads    any; a member's functions on the thread of its loop, the watcher's on that of its own.
+ * Time       Instants of clock_now_us(), in ms.
+ */
+#ifndef GUARD_REDIS_PLACE_H
+#define GUARD_REDIS_PLACE_H
+
+#include "../base/host.h"
+#include "../guard.h"
+#include "error.h"
+#include "reign.h"
+#include "url.h"
+
+enum redis_ask { REDIS_ASK_NONE, REDIS_ASK_WAITS, REDIS_ASK_UNDER_WAY, REDIS_ASK_YES, REDIS_ASK_NO };
+
+/* One connection's part; its owner keeps it. */
+struct redis_member {
+    struct host_wake wake;
+    uint64_t version;   /* of the endpoint that it was given */
+    enum redis_ask ask; /* under the place's mutex */
+    struct redis_member *prev, *next;
+};
+
+/* What a round has found. */
+struct redis_finding {
+    struct redis_endpoint master; /* host "": not known; the place stays where it is */
+    uint64_t epoch;               /* config epoch */
+    bool confirmed;
+    uint64_t good_until_ms; /* if confirmed: connections are given up then; UINT64_MAX: not */
+    /* if not confirmed: */
+    enum guard_redis_state state;
+    char why[REDIS_WHY_SIZE];
+};
+
+struct redis_place {
+    struct redis_reign reign;
+    _Atomic uint64_t good_until_ms;
+    pthread_mutex_t mutex;          /* below */
+    struct redis_endpoint endpoint; /* with host "": not known yet */
+    uint64_t version;               /* of the endpoint */
+    bool watched;                   /* for good */
+    struct host_wake *watcher;      /* NULL: none yet, or it has left */
+    bool doubted;                   /* since a round began */
+    struct redis_member *members;
+    struct redis_finding found, confirmed; /* by the last round; by the last that confirmed one */
+    uint64_t ended_version, ended_seen;    /* that round ended this generation for those of this endpoint */
+};
+
+/* `ended` as in redis_reign_init(). endpoint: copied; NULL: not known yet. */
+void redis_place_init(struct redis_place *place, const struct redis_endpoint *endpoint,
+                      void (*ended)(void *context), void *context);
+void redis_place_clear(struct redis_place *place);
+
+/* ---- a connection ---- */
+
+/* `changed` runs on its loop when the place may have moved, a master was confirmed, or its answer is there. */
+void redis_place_join(struct redis_place *place, struct redis_member *member, struct guard_host *host,
+                      void (*changed)(void *context), void *context);
+void redis_place_leave(struct redis_place *place, struct redis_member *member);
+
+/* False: not known; then out->host is "". */
+bool redis_place_where(struct redis_place *place, struct redis_member *member, struct redis_endpoint *out);
+/* Another answer than the last one. */
+bool redis_place_has_moved(struct redis_place *place, const struct redis_member *member);
+/* Why it is not known, or not confirmed, by the last round; "": there was none yet. */
+enum guard_redis_state redis_place_why(struct redis_place *place, char why[REDIS_WHY_SIZE]);
+
+/* The master may be another one by now. */
+void redis_place_doubt(struct redis_place *place);
+
+/* Whether it still is where the member was told, as of now. False: nothing watches it, so it is. */
+bool redis_place_ask(struct redis_place *place, struct redis_member *member);
+/* NONE: not asked; YES and NO are given once. With YES, *seen, a generation that was read before the connection was
+ * made, becomes that of the confirmed master if only its confirmation has ended the other. */
+enum redis_ask redis_place_answer(struct redis_place *place, struct redis_member *member, uint64_t *seen);
+
+/* When no majority has confirmed its master for longer than it is trusted without; UINT64_MAX: never. */
+static inline uint64_t redis_place_good_until_ms(const struct redis_place *place)
+{
+    return atomic_load_explicit(&place->good_until_ms, memory_order_relaxed);
+}
+
+/* ---- the watcher ---- */
+
+/* From here on the place is confirmed, or not, by what is woken; NULL: it has left, and no ask is answered. */
+void redis_place_watch(struct redis_place *place, struct host_wake *watcher);
+
+enum redis_wish { REDIS_WISH_NONE, REDIS_WISH_SOON, REDIS_WISH_NOW };
+/* SOON: doubted; NOW: a member waits. */
+enum redis_wish redis_place_wish(struct redis_place *place);
+
+void redis_place_round_begins(struct redis_place *place);
+void redis_place_round_ends(struct redis_place *place, const struct redis_finding *finding);
+
+/* Without a round: its connections look whether it has lapsed. */
+void redis_place_wake(struct redis_place *place);
+
+/* For a place without watcher. Connections that are made from here on lead there; nobody is woken. */
+void redis_place_set(struct redis_place *place, const struct redis_endpoint *endpoint);
+/* The same, and those that rest need not any longer. */
+void redis_place_move(struct redis_place *place, const struct redis_endpoint *endpoint);
+
+#endif

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * redis/probe.h - does a port speak Redis without TLS?
+ *
+ * A plain Redis never answers the first bytes of TLS: they hold no line. So where a handshake meets silence, a second
+ * connection sends PING without a login, and nothing else. Owned by the socket that wants to know; the loop's thread.
+ */
+#ifndef GUARD_REDIS_PROBE_H
+#define GUARD_REDIS_PROBE_H
+
+#include "../base/host.h"
+#include <sys/socket.h>
+
+struct redis_probe;
+
+/* `found` is called once, not from inside, if it does; never if it does not, or it cannot be told. It may stop the
+ * probe. NULL: not now. */
+struct redis_probe *redis_probe_start(struct guard_host *host, const struct sockaddr_storage *address,
+                                      socklen_t address_bytes, void (*found)(void *context), void *context);
+/* Leaves NULL. */
+void redis_probe_stop(struct redis_probe **probe);
+
+#endif

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * redis/redis.c - see redis/redis.h: with one master one connection, in a Cluster routes to all of them, and to subscribe
+ * a connection to some node.
+ */
+#include "redis.h"
+#include "connection.h"
+#include "kept.h"
+#include "routes.h"
+#include <stdlib.h>
+#include <string.h>
+
+struct redis {
+    struct redis_hooks hooks;
+    struct redis_topology *topology;     /* lent */
+    struct redis_connection *connection; /* owned; NULL: routes */
+    struct redis_routes *routes;         /* owned; NULL: connection */
+    struct redis_cluster *cluster;       /* lent; NULL: one master */
+    struct redis_endpoint node_at;       /* of a Cluster, that is subscribed to */
+    struct redis_place node;             /* likewise */
+    struct redis_kept *kept;             /* owned; NULL: not used yet */
+    struct guard_host *host;
+    struct connection_config master; /* how its connections are made; without what was lent for the call */
+    unsigned parts_open;             /* while it is closed */
+    bool is_up;                      /* as it was told last */
+    uint64_t generation;             /* under which it was up last */
+    bool was_up;                     /* ever */
+    void (*closed)(void *context);
+    void *closed_context;
+};
+
+/* ---- what a connection tells ---- */
+
+static void tell_link(struct redis *redis, bool up)
+{
+    uint64_t generation = redis_topology_reigns(redis->topology);
+    bool other = up && redis->was_up && generation != redis->generation;
+
+    if (up == redis->is_up)
+        return;
+    redis->is_up = up;
+    if (up) {
+        redis->generation = generation;
+        redis->was_up = true;
+    }
+    if (other && redis->hooks.reign != NULL)
+        redis->hooks.reign(redis->hooks.context, 0);
+    if (redis->hooks.link != NULL)
+        redis->hooks.link(redis->hooks.context, 0, up);
+}
+
+/* Another one will do as well. */
+static void leave_node(struct redis *redis)
+{
+    struct redis_endpoint from = redis->node_at;
+
+    redis_cluster_choose(redis->cluster, &from, &redis->node_at);
+    redis_place_set(&redis->node, &redis->node_at);
+}
+
+static void on_connection_state(void *context, enum guard_redis_state state, const char *text)
+{
+    struct redis *redis = context;
+
+    if (redis->cluster != NULL && state != GUARD_REDIS_UP)
+        leave_node(redis);
+    tell_link(redis, connection_is_up(redis->connection));
+    if (redis->hooks.state != NULL)
+        redis->hooks.state(redis->hooks.context, state, text);
+}
+
+static void on_connection_message(void *context, const char *payload, size_t payload_bytes)
+{
+    struct redis *redis = context;
+
+    if (redis->hooks.message != NULL)
+        redis->hooks.message(redis->hooks.context, payload, payload_bytes);
+}
+
+/* ---- from open to close ---- */
+
+static struct connection_config connection_terms(const struct redis_config *config)
+{
+    const struct redis_url *url = redis_topology_url(config->topology);
+
+    return (struct connection_config){
+        .login = &url->login,
+        .database = url->database,
+        .tls = redis_topology_tls(config->topology),
+        .fence_by_role = url->fence_by_role,
+        .limit_ms = config->limit_ms,
+        .connect_limit_ms = config->connect_limit_ms,
+        .backoff_ms = config->backoff_ms,
+        .max_backoff_ms = config->max_backoff_ms,
+        .spread_ms = config->spread_ms,
+        .max_reply_bytes = config->max_reply_bytes,
+        .max_pending_bytes = config->max_pending_bytes,
+        .channel = config->channel,
+        .scripts = config->scripts,
+        .script_count = config->script_count,
+        .client_name = config->client_name,
+        .jitter_seed = config->jitter_seed,
+        .counters = config->counters,
+    };
+}
+
+static bool connect_one(struct redis *redis, struct guard_host *host, const struct redis_config *config)
+{
+    struct connection_config *master = &redis->master;
+
+    *master = connection_terms(config);
+    master->place = redis_topology_place(config->topology);
+    master->hooks = (struct connection_hooks){redis, on_connection_state, on_connection_message};
+    if (redis->cluster != NULL) {
+        leave_node(redis);
+        master->place = &redis->node;
+        master->expected = REDIS_SERVER_NODE;
+        master->any_role = true;
+    }
+    redis->connection = connection_open(host, master);
+    master->client_name = master->channel = NULL;
+    return redis->connection != NULL;
+}
+
+static bool connect_all(struct redis *redis, struct guard_host *host, const struct redis_config *config)
+{
+    const struct redis_hooks *hooks = &config->hooks;
+    const struct routes_config routes = {
+        .cluster = redis->cluster,
+        .connection = connection_terms(config),
+        .hooks = {hooks->context, hooks->state, hooks->link, hooks->reign},
+    };
+
+    redis->routes = routes_open(host, &routes);
+    return redis->routes != NULL;
+}
+
+static void free_face(struct redis *redis)
+{
+    redis_place_clear(&redis->node);
+    free(redis);
+}
+
+struct redis *redis_open(struct guard_host *host, const struct redis_config *config)
+{
+    struct redis *redis = calloc(1, sizeof *redis);
+
+    if (redis == NULL)
+        return NULL;
+    redis->hooks = config->hooks;
+    redis->topology = config->topology;
+    redis->host = host;
+    redis->cluster = redis_topology_cluster(config->topology);
+    redis_place_init(&redis->node, NULL, NULL, NULL);
+    bool one = redis->cluster == NULL || config->channel != NULL;
+    if (one ? connect_one(redis, host, config) : connect_all(redis, host, config))
+        return redis;
+    free_face(redis);
+    return NULL;
+}
+
+static void on_face_part_closed(void *context)
+{
+    struct redis *redis = context;
+    void (*closed)(void *context) = redis->closed;
+    void *closed_context = redis->closed_context;
+
+    if (--redis->parts_open > 0)
+        return;
+    free_face(redis);
+    if (closed != NULL)
+        closed(closed_context);
+}
+
+void redis_close(struct redis *redis, void (*closed)(void *context), void *context)
+{
+    redis->closed = closed;
+    redis->closed_context = context;
+    redis->parts_open = 1u + (redis->kept != NULL);
+    if (redis->kept != NULL)
+        kept_close(redis->kept, on_face_part_closed, redis);
+    if (redis->routes != NULL)
+        routes_close(redis->routes, on_face_part_closed, redis);
+    else
+        connection_close(redis->connection, on_face_part_closed, redis);
+}
+
+void redis_reset(struct redis *redis, const char *why)
+{
+    if (redis->routes != NULL)
+        routes_reset(redis->routes, why);
+    else
+        connection_reset(redis->connection, why);
+}
+
+/* ---- how it is ---- */
+
+bool redis_is_up(const struct redis *redis)
+{
+    if (redis->routes != NULL)
+        return routes_is_up(redis->routes);
+    return connection_is_up(redis->connection);
+}
+
+bool redis_is_whole(const struct redis *redis)
+{
+    if (redis->routes != NULL)
+        return routes_is_whole(redis->routes);
+    return connection_is_whole(redis->connection);
+}
+
+unsigned redis_shard(const struct redis *redis, const char *name, size_t name_bytes)
+{
+    return redis->routes != NULL ? routes_shard(redis->routes, name, name_bytes) : 0;
+}
+
+bool redis_may_look_up(const struct redis *redis, const char *name, size_t name_bytes)
+{
+    if (redis->routes != NULL)
+        return routes_may_look_up(redis->routes, name, name_bytes);
+    return connection_may_look_up(redis->connection);
+}
+
+uint64_t redis_batch(const struct redis *redis)
+{
+    if (redis->routes != NULL)
+        return routes_batch(redis->routes);
+    return connection_batch(redis->connection);
+}
+
+/* ---- commands ---- */
+
+bool redis_send(struct redis *redis, size_t argc, const char *const *argv, const size_t *argv_bytes,
+                redis_replied *replied, void *context)
+{
+    if (redis->routes != NULL)
+        return routes_send(redis->routes, argc, argv, argv_bytes, replied, context);
+    return connection_send(redis->connection, argc, argv, argv_bytes, replied, context);
+}
+
+bool redis_send_get(struct redis *redis, const char *name, size_t name_bytes, redis_replied *replied,
+                    void *context)
+{
+    if (redis->routes != NULL)
+        return routes_send_get(redis->routes, name, name_bytes, replied, context);
+    return connection_send_get(redis->connection, name, name_bytes, replied, context);
+}
+
+bool redis_run(struct redis *redis, unsigned script, size_t key_count, size_t argc, const char *const *argv,
+               const size_t *argv_bytes, redis_replied *replied, void *context)
+{
+    if (redis->routes != NULL)
+        return routes_run(redis->routes, script, key_count, argc, argv, argv_bytes, replied, context);
+    return connection_run(redis->connection, script, key_count, argc, argv, argv_bytes, replied, context);
+}
+
+bool redis_run_kept(struct redis *redis, unsigned script, size_t key_count, size_t argc,
+                    const char *const *argv, const size_t *argv_bytes, redis_replied *replied, void *context)
+{
+    const struct redis_url *url = redis_topology_url(redis->topology);
+
+    if (url->wait_replicas == 0)
+        return redis_run(redis, script, key_count, argc, argv, argv_bytes, replied, context);
+    if (redis->kept == NULL)
+        redis->kept = kept_open(redis->host, &redis->master, url->wait_replicas, url->wait_ms);
+    return redis->kept != NULL &&
+           kept_run(redis->kept, script, key_count, argc, argv, argv_bytes, replied, context);
+}
+
+/* ---- lookups ---- */
+
+static void on_lookup_pttl(void *context, enum redis_outcome outcome, const struct redisReply *reply)
+{
+    struct redis_lookup *lookup = context;
+
+    if (outcome == REDIS_REPLIED && reply->type == REDIS_REPLY_INTEGER)
+        lookup->pttl_ms = reply->integer;
+    if (lookup->alone)
+        lookup->done(lookup->context, REDIS_UNSENT, -1, NULL);
+}
+
+static void on_lookup_value(void *context, enum redis_outcome outcome, const struct redisReply *reply)
+{
+    struct redis_lookup *lookup = context;
+
+    lookup->done(lookup->context, outcome, lookup->pttl_ms, reply);
+}
+
+static void on_routed_lookup(void *context, enum redis_outcome outcome, int64_t pttl_ms,
+                             const struct redisReply *reply)
+{
+    struct redis_lookup *lookup = context;
+
+    lookup->done(lookup->context, outcome, pttl_ms, reply);
+}
+
+bool redis_look_up(struct redis *redis, struct redis_lookup *lookup, const char *name, size_t name_bytes)
+{
+    const char *argv[] = {"PTTL", name};
+    const size_t argv_bytes[] = {4, name_bytes};
+
+    if (redis->routes != NULL)
+        return routes_look_up(redis->routes, name, name_bytes, on_routed_lookup, lookup);
+    lookup->pttl_ms = -1;
+    lookup->alone = false;
+    if (!connection_send(redis->connection, 2, argv, argv_bytes, on_lookup_pttl, lookup))
+        return false;
+    lookup->alone = !connection_send_get(redis->connection, name, name_bytes, on_lookup_value, lookup);
+    return true;
+}

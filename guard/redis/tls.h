@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * redis/tls.h - TLS for the sockets of redis/socket.h. Only tls.c knows OpenSSL; built without it, redis_tls_open()
+ * refuses and everything else works.
+ *
+ *   redis_tls_open -> the files are read -> a session per socket: begin -> shake hands -> read, write -> end
+ *                            ^                      |
+ *                            +--- they changed <----+   at most once a second; if what is there now is of no use, what
+ *                                                       was read before stays, and redis_tls_remark() says so
+ *
+ * TLS 1.2 and 1.3, no renegotiation, no compression, no early data: what is sent early may be sent again by others.
+ * OpenSSL reads and writes through two functions of ours: no SIGPIPE, no second buffer. A session ends with its socket
+ * and without a word to the other side.
+ *
+ * Tickets   The last two of each server: a connection to the same server under the same name is made again without
+ *           certificates. They go when the files change.
+ * Threads   A redis_tls is for all threads of a process; a session is its socket's.
+ * Errors    One line, without a path: that is a part of the URL. Nothing of ours stays in OpenSSL's error queue of the
+ *           thread. What its host has left there is not taken for ours, and stays, but for a handshake: in that OpenSSL
+ *           empties the queue itself.
+ */
+#ifndef GUARD_REDIS_TLS_H
+#define GUARD_REDIS_TLS_H
+
+#include "../guard.h"
+#include "error.h"
+#include <stdbool.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+
+enum { REDIS_TLS_PATH_SIZE = 512, REDIS_TLS_NAME_SIZE = 256 };
+
+enum redis_tls_verify {
+    REDIS_TLS_REQUIRED, /* the certificate's chain and its name */
+    REDIS_TLS_CA,       /* the chain only */
+    REDIS_TLS_NONE,     /* nothing: said with every connection */
+};
+
+/* As the URL has them. */
+struct redis_tls_settings {
+    bool on;
+    enum redis_tls_verify verify;
+    char ca[REDIS_TLS_PATH_SIZE];   /* PEM, a file or a folder; "": the system's */
+    char cert[REDIS_TLS_PATH_SIZE]; /* PEM, with its chain; "": none */
+    char key[REDIS_TLS_PATH_SIZE];  /* PEM, not encrypted; "" if and only if there is no cert */
+    char server_name
+        [REDIS_TLS_NAME_SIZE]; /* verified, and sent unless it is an address; "": the host asked for */
+};
+
+bool redis_tls_is_built_in(void);
+
+struct redis_tls;
+
+/* Reads the files. NULL: they are of no use, and *error (may be NULL) says why; INVALID or NO_MEMORY. Blocks for as long as the files
+ * do. */
+struct redis_tls *redis_tls_open(const struct redis_tls_settings *settings, struct guard_error *error);
+/* After all of its sessions. Leaves NULL. */
+void redis_tls_close(struct redis_tls **tls);
+
+/* ---- of one socket ---- */
+
+struct redis_tls_session;
+
+/* Whom it is connected to, and the name or address it was asked for by. */
+struct redis_tls_peer {
+    struct sockaddr_storage address; /* zeroed beyond its size */
+    socklen_t address_bytes;
+    const char *host;
+};
+
+/* On a connected socket that does not block; the descriptor stays the caller's. Reads the files again if they have
+ * changed. NULL: *why says why. */
+struct redis_tls_session *redis_tls_begin(struct redis_tls *tls, int fd, const struct redis_tls_peer *peer,
+                                          char why[REDIS_WHY_SIZE]);
+void redis_tls_end(struct redis_tls_session **session);
+
+/* 0: both sides are sure of each other. -EAGAIN: call again when the socket is ready. Else below 0: redis_tls_why(). */
+int redis_tls_shake_hands(struct redis_tls_session *session);
+
+/* As recv() and send(): bytes, 0 for the end, or errno's number below 0. What `write` takes counts as written, though
+ * it may hold a piece of it until the socket has room; then it returns -EAGAIN until redis_tls_flush() is done. */
+ssize_t redis_tls_read(struct redis_tls_session *session, void *data, size_t size);
+ssize_t redis_tls_write(struct redis_tls_session *session, const void *data, size_t bytes);
+/* False: it holds something still. */
+bool redis_tls_flush(struct redis_tls_session *session);
+
+/* What the socket is to be watched for besides reading: room; and whether a write waits for something to read. */
+bool redis_tls_awaits_room(const struct redis_tls_session *session);
+bool redis_tls_write_awaits_data(const struct redis_tls_session *session);
+/* Something lies in OpenSSL that no readiness of the socket will tell of. */
+bool redis_tls_has_more(const struct redis_tls_session *session);
+/* The next read would find nothing, as far as can be known without it. */
+bool redis_tls_is_drained(const struct redis_tls_session *session);
+
+/* Why the last function failed, in one line that begins with "TLS: "; "": it was the socket, as errno says. */
+const char *redis_tls_why(const struct redis_tls_session *session);
+/* What its operator should know although it works; "": nothing. */
+const char *redis_tls_remark(const struct redis_tls_session *session);
+/* By a ticket. */
+bool redis_tls_was_resumed(const struct redis_tls_session *session);
+
+#endif

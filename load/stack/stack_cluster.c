@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: MIT */
+/* stack_cluster.c - see stack_cluster.h. */
+#include "load/stack/stack_cluster.h"
+
+#include "load/base/clock.h"
+
+#include <assert.h>
+#include <hiredis/hiredis.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SETTLE_LIMIT_MS = 30000, LOOK_EVERY_MS = 10, MOVE_AT_ONCE = 100, MIGRATE_LIMIT_MS = 5000 };
+
+static bool runs(const struct stack_redis *redis)
+{
+    return redis->pid > 0 && !redis->is_paused;
+}
+
+static uint16_t used_port(const struct stack_redis *redis)
+{
+    return redis->tls != NULL ? redis->tls_port : redis->port;
+}
+
+/* True: it was no error. */
+static bool is_done(const char *what, struct redisReply *reply)
+{
+    bool good = reply != NULL && reply->type != REDIS_REPLY_ERROR;
+    if (!good)
+        fprintf(stderr, "stack: %s: %s\n", what, reply != NULL ? reply->str : "no answer");
+    freeReplyObject(reply);
+    return good;
+}
+
+#define DO(redis, ...) is_done(#__VA_ARGS__, stack_redis_command(redis, __VA_ARGS__))
+
+/* ---- start ---- */
+
+static void write_arguments(struct stack_cluster *cluster)
+{
+    const struct stack_cluster_options *options = &cluster->options;
+    size_t count = 0;
+    snprintf(cluster->node_timeout, sizeof cluster->node_timeout, "%" PRIu32, options->node_timeout_ms);
+    cluster->list[count++] = "--cluster-node-timeout";
+    cluster->list[count++] = cluster->node_timeout;
+    cluster->list[count++] = "--cluster-require-full-coverage";
+    cluster->list[count++] = options->serves_in_part ? "no" : "yes";
+    if (options->password != NULL) {
+        cluster->list[count++] = "--requirepass";
+        cluster->list[count++] = options->password;
+        cluster->list[count++] = "--masterauth";
+        cluster->list[count++] = options->password;
+    }
+    if (options->tls != NULL) {
+        cluster->list[count++] = "--tls-cluster";
+        cluster->list[count++] = "yes";
+        cluster->list[count++] = "--tls-replication";
+        cluster->list[count++] = "yes";
+    }
+    for (size_t i = 0; options->arguments != NULL && options->arguments[i] != NULL; i++) {
+        assert(count + 1 < sizeof cluster->list / sizeof *cluster->list);
+        cluster->list[count++] = options->arguments[i];
+    }
+}
+
+static bool start_node(struct stack_cluster *cluster, size_t at)
+{
+    struct stack_redis *node = &cluster->node[at];
+    if (!stack_redis_start_as(node, &(struct stack_redis_options){.arguments = cluster->list,
+                                                                  .tls = cluster->options.tls,
+                                                                  .password = cluster->options.password,
+                                                                  .is_node = true}))
+        return false;
+    struct redisReply *reply = stack_redis_command(node, "CLUSTER MYID");
+    bool good = reply != NULL && reply->type == REDIS_REPLY_STRING;
+    snprintf(cluster->id[at], sizeof cluster->id[at], "%s", good ? reply->str : "");
+    return is_done("CLUSTER MYID", reply) && good && DO(node, "CLUSTER SET-CONFIG-EPOCH %d", (int)at + 1);
+}
+
+static bool deal_slots(struct stack_cluster *cluster)
+{
+    for (size_t i = 0; i < cluster->master_count; i++) {
+        unsigned first = (unsigned)(i * STACK_CLUSTER_SLOTS / cluster->master_count);
+        unsigned last = (unsigned)((i + 1) * STACK_CLUSTER_SLOTS / cluster->master_count) - 1;
+        if (!DO(&cluster->node[i], "CLUSTER ADDSLOTSRANGE %u %u", first, last))
+            return false;
+    }
+    for (size_t i = 1; i < cluster->count; i++) {
+        if (!DO(&cluster->node[0], "CLUSTER MEET 127.0.0.1 %u %u", (unsigned)used_port(&cluster->node[i]),
+                (unsigned)cluster->node[i].bus_port))
+            return false;
+    }
+    return true;
+}
+
+/* A field of CLUSTER INFO. */
+static bool says(struct stack_redis *node, const char *wanted)
+{
+    struct redisReply *reply = stack_redis_command(node, "CLUSTER INFO");
+    bool good = reply != NULL && reply->str != NULL && strstr(reply->str, wanted) != NULL;
+    freeReplyObject(reply);
+    return good;
+}
+
+typedef bool settled(struct stack_cluster *cluster);
+
+static bool wait_until(struct stack_cluster *cluster, settled *holds, uint32_t limit_ms)
+{
+    for (uint64_t end_us = clock_after_ms(limit_ms); !holds(cluster); clock_pause_ms(LOOK_EVERY_MS)) {
+        if (clock_us() < end_us)
+            continue;
+        fprintf(stderr, "stack: the Cluster is not well after %" PRIu32 " ms; a node's log ends:\n",
+                limit_ms);
+        proc_show_tail(cluster->node[0].log_path);
+        return false;
+    }
+    return true;
+}
+
+/* No handshake is under way any more: each is known by its id. */
+static bool all_are_known(struct stack_cluster *cluster)
+{
+    for (size_t i = 0; i < cluster->count; i++) {
+        struct redisReply *reply = stack_redis_command(&cluster->node[i], "CLUSTER NODES");
+        bool good = reply != NULL && reply->str != NULL && strstr(reply->str, "handshake") == NULL;
+        for (size_t other = 0; good && other < cluster->count; other++)
+            good = strstr(reply->str, cluster->id[other]) != NULL;
+        freeReplyObject(reply);
+        if (!good)
+            return false;
+    }
+    return true;
+}
+
+static bool attach_replicas(struct stack_cluster *cluster)
+{
+    for (size_t i = cluster->master_count; i < cluster->count; i++) {
+        if (!DO(&cluster->node[i], "CLUSTER REPLICATE %s", cluster->id[i % cluster->master_count]))
+            return false;
+    }
+    return true;
+}
+
+static void write_url(struct stack_cluster *cluster)
+{
+    const char *password = cluster->options.password;
+    int used = snprintf(cluster->url, sizeof cluster->url, "%s+cluster://%s%s%s",
+                        cluster->options.tls != NULL ? "rediss" : "redis", password != NULL ? ":" : "",
+                        password != NULL ? password : "", password != NULL ? "@" : "");
+    for (size_t i = 0; i < cluster->master_count; i++)
+        used += snprintf(cluster->url + used, sizeof cluster->url - (size_t)used, "%s127.0.0.1:%u",
+                         i > 0 ? "," : "", (unsigned)used_port(&cluster->node[i]));
+}
+
+bool stack_cluster_start(struct stack_cluster *cluster, const struct stack_cluster_options *options)
+{
+    *cluster = (struct stack_cluster){.options = *options};
+    cluster->master_count = options->master_count != 0 ? options->master_count : 3;
+    cluster->count = cluster->master_count * (1 + options->replicas_per_master);
+    assert(cluster->count <= STACK_CLUSTER_NODES_MAX);
+    if (cluster->options.node_timeout_ms == 0)
+        cluster->options.node_timeout_ms = 1000;
+    write_arguments(cluster);
+    for (size_t i = 0; i < cluster->count; i++) {
+        if (!start_node(cluster, i))
+            return false;
+    }
+    write_url(cluster);
+    return deal_slots(cluster) && wait_until(cluster, all_are_known, SETTLE_LIMIT_MS) &&
+           attach_replicas(cluster) && stack_cluster_wait_ok(cluster, SETTLE_LIMIT_MS);
+}
+
+void stack_cluster_stop(struct stack_cluster *cluster)
+{
+    for (size_t i = 0; i < STACK_CLUSTER_NODES_MAX; i++)
+        stack_redis_stop(&cluster->node[i]);
+    *cluster = (struct stack_cluster){.count = 0};
+}
+
+/* ---- who has what ---- */
+
+/* What a node says of itself: "id ip:port@bus flags master ping pong epoch link slot slot-slot ...". */
+struct view {
+    bool is_master;
+    char master_id[STACK_CLUSTER_ID_BYTES]; /* of a replica */
+    unsigned long epoch;
+    char *slots; /* owned, with the line; "" if it has none */
+    char *line;
+};
+
+static bool look(struct stack_cluster *cluster, size_t at, struct view *out)
+{
+    *out = (struct view){.epoch = 0};
+    struct redisReply *reply =
+        runs(&cluster->node[at]) ? stack_redis_command(&cluster->node[at], "CLUSTER NODES") : NULL;
+    const char *line =
+        reply != NULL && reply->type == REDIS_REPLY_STRING ? strstr(reply->str, "myself") : NULL;
+    out->line = line != NULL ? strndup(line, strcspn(line, "\n")) : NULL;
+    freeReplyObject(reply);
+    char flags[64];
+    int used = 0;
+    if (out->line == NULL ||
+        sscanf(out->line, "%63s %40s %*s %*s %lu %*s%n", flags, out->master_id, &out->epoch, &used) < 3) {
+        free(out->line);
+        return false;
+    }
+    out->is_master = strstr(flags, "master") != NULL;
+    out->slots = out->line + used;
+    return true;
+}
+
+/* "[93->-id]" is one that is about to leave: it is in the ranges, too. */
+static bool has_slot(const struct view *view, unsigned slot)
+{
+    unsigned first, last;
+    int used;
+    for (const char *at = view->slots; sscanf(at, " %u%n", &first, &used) == 1; at += used) {
+        last = first;
+        at += used;
+        used = 0;
+        if (*at == '-')
+            sscanf(at, "-%u%n", &last, &used);
+        if (slot >= first && slot <= last)
+            return true;
+    }
+    return false;
+}
+
+unsigned stack_cluster_slot(struct stack_cluster *cluster, const char *key)
+{
+    for (size_t i = 0; i < cluster->count; i++) {
+        if (!runs(&cluster->node[i]))
+            continue;
+        struct redisReply *reply = stack_redis_command(&cluster->node[i], "CLUSTER KEYSLOT %s", key);
+        unsigned slot = reply != NULL && reply->type == REDIS_REPLY_INTEGER ? (unsigned)reply->integer
+                                                                            : STACK_CLUSTER_SLOTS;
+        freeReplyObject(reply);
+        if (slot < STACK_CLUSTER_SLOTS)
+            return slot;
+    }
+    return STACK_CLUSTER_SLOTS;
+}
+
+size_t stack_cluster_owner(struct stack_cluster *cluster, unsigned slot)
+{
+    size_t owner = STACK_CLUSTER_NOBODY;
+    unsigned long epoch = 0;
+    for (size_t i = 0; i < cluster->count; i++) {
+        struct view view;
+        if (!look(cluster, i, &view))
+            continue;
+        if (view.is_master && has_slot(&view, slot) &&
+            (owner == STACK_CLUSTER_NOBODY || view.epoch > epoch)) {
+            owner = i;
+            epoch = view.epoch;
+        }
+        free(view.line);
+    }
+    return owner;
+}
+
+size_t stack_cluster_wait_owner(struct stack_cluster *cluster, unsigned slot, size_t old, uint32_t limit_ms)
+{
+    for (uint64_t end_us = clock_after_ms(limit_ms); clock_us() < end_us; clock_pause_ms(LOOK_EVERY_MS)) {
+        size_t owner = stack_cluster_owner(cluster, slot);
+        if (owner != STACK_CLUSTER_NOBODY && owner != old)
+            return owner;
+    }
+    fprintf(stderr, "stack: slot %u has no other owner after %" PRIu32 " ms; the log of one ends:\n", slot,
+            limit_ms);
+    proc_show_tail(cluster->node[cluster->count - 1].log_path);
+    return STACK_CLUSTER_NOBODY;
+}
+
+size_t stack_cluster_replica(struct stack_cluster *cluster, size_t master)
+{
+    for (size_t i = 0; i < cluster->count; i++) {
+        struct view view;
+        if (!look(cluster, i, &view))
+            continue;
+        bool found = !view.is_master && strcmp(view.master_id, cluster->id[master]) == 0;
+        free(view.line);
+        if (found)
+            return i;
+    }
+    return STACK_CLUSTER_NOBODY;
+}
+
+/* A replica must have its master's data. */
+static bool node_is_ok(struct stack_cluster *cluster, size_t at)
+{
+    struct view view;
+    if (!says(&cluster->node[at], "cluster_state:ok") || !look(cluster, at, &view))
+        return false;
+    bool good = view.is_master && strpbrk(view.slots, "0123456789") != NULL;
+    for (size_t i = 0; !view.is_master && i < cluster->count; i++) {
+        if (strcmp(view.master_id, cluster->id[i]) == 0)
+            good = stack_redis_follows(&cluster->node[at], used_port(&cluster->node[i]));
+    }
+    free(view.line);
+    return good;
+}
+
+/* Which node has which slots, in one number: nodes that agree have the same. 0: no answer. */
+static uint64_t map_digest(struct stack_redis *node)
+{
+    uint64_t digest = 0;
+    struct redisReply *reply = stack_redis_command(node, "CLUSTER SLOTS");
+    for (size_t i = 0; reply != NULL && reply->type == REDIS_REPLY_ARRAY && i < reply->elements; i++) {
+        struct redisReply *const *range = reply->element[i]->element;
+        for (long long slot = range[0]->integer; slot <= range[1]->integer; slot++)
+            digest += (uint64_t)(slot + 1) * (uint64_t)range[2]->element[1]->integer * 0x9E3779B97F4A7C15u;
+    }
+    freeReplyObject(reply);
+    return digest;
+}
+
+static bool is_ok(struct stack_cluster *cluster)
+{
+    uint64_t digest = 0;
+    for (size_t i = 0; i < cluster->count; i++) {
+        if (!runs(&cluster->node[i]))
+            continue;
+        uint64_t its = map_digest(&cluster->node[i]);
+        if (!node_is_ok(cluster, i) || (digest != 0 && its != digest))
+            return false;
+        digest = its;
+    }
+    return true;
+}
+
+bool stack_cluster_wait_ok(struct stack_cluster *cluster, uint32_t limit_ms)
+{
+    return wait_until(cluster, is_ok, limit_ms);
+}
+
+/* ---- moving ---- */
+
+bool stack_cluster_failover(struct stack_cluster *cluster, size_t replica, const char *kind)
+{
+    struct stack_redis *node = &cluster->node[replica];
+    return kind != NULL ? DO(node, "CLUSTER FAILOVER %s", kind) : DO(node, "CLUSTER FAILOVER");
+}
+
+bool stack_cluster_begin_move(struct stack_cluster *cluster, unsigned slot, size_t from, size_t to)
+{
+    return DO(&cluster->node[to], "CLUSTER SETSLOT %u IMPORTING %s", slot, cluster->id[from]) &&
+           DO(&cluster->node[from], "CLUSTER SETSLOT %u MIGRATING %s", slot, cluster->id[to]);
+}
+
+/* MIGRATE of all of them in one command. */
+static bool migrate(struct stack_cluster *cluster, size_t from, size_t to, const struct redisReply *keys)
+{
+    const char *words[MOVE_AT_ONCE + 12];
+    char port[8], limit[16];
+    size_t count = 0;
+    snprintf(port, sizeof port, "%u", (unsigned)used_port(&cluster->node[to]));
+    snprintf(limit, sizeof limit, "%d", (int)MIGRATE_LIMIT_MS);
+    for (const char *const *word = (const char *const[]){"MIGRATE", "127.0.0.1", port, "", "0", limit, NULL};
+         *word != NULL; word++)
+        words[count++] = *word;
+    if (cluster->options.password != NULL) {
+        words[count++] = "AUTH";
+        words[count++] = cluster->options.password;
+    }
+    words[count++] = "KEYS";
+    for (size_t i = 0; i < keys->elements; i++)
+        words[count++] = keys->element[i]->str;
+    return is_done("MIGRATE", stack_redis_command_words(&cluster->node[from], words, count));
+}
+
+int stack_cluster_move_keys(struct stack_cluster *cluster, unsigned slot, size_t from, size_t to,
+                            unsigned most)
+{
+    int went = 0;
+    while (most > 0) {
+        unsigned at_once = most < MOVE_AT_ONCE ? most : MOVE_AT_ONCE;
+        struct redisReply *keys =
+            stack_redis_command(&cluster->node[from], "CLUSTER GETKEYSINSLOT %u %u", slot, at_once);
+        int count = keys != NULL && keys->type == REDIS_REPLY_ARRAY ? (int)keys->elements : -1;
+        bool good = count >= 0 && (count == 0 || migrate(cluster, from, to, keys));
+        freeReplyObject(keys);
+        if (!good)
+            return -1;
+        if (count == 0)
+            break;
+        went += count;
+        most -= at_once;
+    }
+    return went;
+}
+
+bool stack_cluster_end_move(struct stack_cluster *cluster, unsigned slot, size_t from, size_t to)
+{
+    bool good = DO(&cluster->node[to], "CLUSTER SETSLOT %u NODE %s", slot, cluster->id[to]) &&
+                DO(&cluster->node[from], "CLUSTER SETSLOT %u NODE %s", slot, cluster->id[to]);
+    for (size_t i = 0; good && i < cluster->count; i++) {
+        struct view view;
+        if (i == from || i == to || !look(cluster, i, &view))
+            continue;
+        if (view.is_master)
+            good = DO(&cluster->node[i], "CLUSTER SETSLOT %u NODE %s", slot, cluster->id[to]);
+        free(view.line);
+    }
+    return good;
+}
+
+bool stack_cluster_move(struct stack_cluster *cluster, unsigned slot, size_t to)
+{
+    size_t from = stack_cluster_owner(cluster, slot);
+    if (from == STACK_CLUSTER_NOBODY || from == to)
+        return from == to;
+    return stack_cluster_begin_move(cluster, slot, from, to) &&
+           stack_cluster_move_keys(cluster, slot, from, to, UINT32_MAX) >= 0 &&
+           stack_cluster_end_move(cluster, slot, from, to);
+}

@@ -1,0 +1,491 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tls_session_test.c - one session of redis/tls.h with OpenSSL's own server at the other end of a pair of sockets, so
+ * that the server does what no Redis would do when it is asked to.
+ */
+#include "guard/redis/tls.h"
+#include "load/stack/stack_certificates.h"
+#include "tests/support/test.h"
+#include <arpa/inet.h>
+#include <errno.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { STEPS_MOST = 100000, PIECE_BYTES = 16384, THREADS = 4 };
+
+static struct stack_certificates files;
+static struct redis_tls_settings settings;
+
+static bool issue_files(void)
+{
+    settings = (struct redis_tls_settings){.on = true};
+    if (!stack_certificates_start(&files) ||
+        !stack_certificates_issue(&files, "server", "DNS:localhost,IP:127.0.0.1", -1, 30))
+        return false;
+    snprintf(settings.ca, sizeof settings.ca, "%s", files.ca);
+    return true;
+}
+
+static bool remove_files(void)
+{
+    stack_certificates_stop(&files);
+    return true;
+}
+
+/* ---- the two ends ---- */
+
+/* One connection: ours, and OpenSSL's server, both without waiting, in turns. */
+struct pair {
+    int fds[2]; /* ours, the server's */
+    struct redis_tls_session *session;
+    SSL *server; /* its context lives as long */
+};
+
+static SSL_CTX *server_context(int version)
+{
+    char path[CERTIFICATES_PATH_BYTES];
+    SSL_CTX *context = SSL_CTX_new(TLS_server_method());
+
+    assert_non_null(context);
+    SSL_CTX_set_min_proto_version(context, version);
+    SSL_CTX_set_max_proto_version(context, version);
+    if (version < TLS1_2_VERSION)
+        SSL_CTX_set_security_level(context, 0);
+    assert_int_equal(
+        SSL_CTX_use_certificate_chain_file(context, stack_certificates_path(&files, "server.pem", path)), 1);
+    assert_int_equal(SSL_CTX_use_PrivateKey_file(context, stack_certificates_path(&files, "server.key", path),
+                                                 SSL_FILETYPE_PEM),
+                     1);
+    SSL_CTX_set_session_id_context(context, (const unsigned char *)"test", 4);
+    return context;
+}
+
+static struct redis_tls *open_tls(void)
+{
+    struct guard_error error;
+    struct redis_tls *tls = redis_tls_open(&settings, &error);
+
+    if (tls == NULL)
+        fail_msg("%s", error.text);
+    return tls;
+}
+
+static void begin_pair(struct pair *pair, struct redis_tls *tls, SSL_CTX *context, const char *host)
+{
+    struct redis_tls_peer peer = {.address_bytes = sizeof(struct sockaddr_in), .host = host};
+    char why[REDIS_WHY_SIZE];
+    int small = 4096;
+
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair->fds), 0);
+    for (size_t i = 0; i < 2; i++)
+        setsockopt(pair->fds[i], SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
+    ((struct sockaddr_in *)&peer.address)->sin_family = AF_INET;
+    pair->session = redis_tls_begin(tls, pair->fds[0], &peer, why);
+    assert_non_null(pair->session);
+    pair->server = SSL_new(context);
+    SSL_set_fd(pair->server, pair->fds[1]);
+    SSL_set_accept_state(pair->server);
+}
+
+/* Both, until ours is done or has failed. */
+static int shake_hands(struct pair *pair)
+{
+    int ours = -EAGAIN;
+
+    for (unsigned i = 0; i < STEPS_MOST && ours == -EAGAIN; i++) {
+        ours = redis_tls_shake_hands(pair->session);
+        SSL_do_handshake(pair->server);
+    }
+    for (unsigned i = 0; i < 10 && ours == 0; i++)
+        SSL_do_handshake(pair->server);
+    ERR_clear_error();
+    return ours;
+}
+
+static void end_pair(struct pair *pair)
+{
+    redis_tls_end(&pair->session);
+    SSL_free(pair->server);
+    close(pair->fds[0]);
+    close(pair->fds[1]);
+}
+
+/* The server says a word, and ours hears it: tickets come with it. */
+static void hear_word(struct pair *pair)
+{
+    char heard[8] = "";
+
+    assert_int_equal(SSL_write(pair->server, "word", 4), 4);
+    assert_int_equal(redis_tls_read(pair->session, heard, sizeof heard), 4);
+    assert_string_equal(heard, "word");
+    assert_int_equal(redis_tls_read(pair->session, heard, sizeof heard), -EAGAIN);
+    assert_true(redis_tls_is_drained(pair->session));
+}
+
+/* ---- tickets ---- */
+
+static bool connects_by_ticket(struct redis_tls *tls, SSL_CTX *context, const char *host)
+{
+    struct pair pair;
+
+    begin_pair(&pair, tls, context, host);
+    assert_int_equal(shake_hands(&pair), 0);
+    hear_word(&pair);
+    bool resumed = redis_tls_was_resumed(pair.session);
+    assert_int_equal(SSL_session_reused(pair.server), resumed);
+    end_pair(&pair);
+    return resumed;
+}
+
+TEST(a_second_connection_to_the_same_server_is_made_by_a_ticket)
+{
+    static const int versions[] = {TLS1_3_VERSION, TLS1_2_VERSION};
+
+    for (size_t i = 0; i < 2; i++) {
+        SSL_CTX *context = server_context(versions[i]);
+        struct redis_tls *tls = open_tls();
+
+        assert_false(connects_by_ticket(tls, context, "localhost"));
+        assert_true(connects_by_ticket(tls, context, "localhost"));
+        assert_true(connects_by_ticket(tls, context, "localhost"));
+        assert_false(connects_by_ticket(tls, context, "127.0.0.1")); /* another name was verified */
+        assert_true(connects_by_ticket(tls, context, "localhost"));
+        redis_tls_close(&tls);
+        SSL_CTX_free(context);
+    }
+}
+
+TEST(a_server_that_has_lost_its_keys_gets_a_whole_handshake)
+{
+    SSL_CTX *context = server_context(TLS1_3_VERSION), *restarted = server_context(TLS1_3_VERSION);
+    struct redis_tls *tls = open_tls();
+
+    assert_false(connects_by_ticket(tls, context, "localhost"));
+    assert_false(connects_by_ticket(tls, restarted, "localhost"));
+    assert_true(connects_by_ticket(tls, restarted, "localhost"));
+    redis_tls_close(&tls);
+    SSL_CTX_free(context);
+    SSL_CTX_free(restarted);
+}
+
+/* ---- versions and renegotiation ---- */
+
+TEST(what_is_older_than_tls_1_2_is_refused)
+{
+    SSL_CTX *context = server_context(TLS1_1_VERSION);
+    struct redis_tls *tls = open_tls();
+    struct pair pair;
+
+    begin_pair(&pair, tls, context, "localhost");
+    assert_int_equal(shake_hands(&pair), -EPROTO);
+    assert_string_equal(redis_tls_why(pair.session), "TLS: the server speaks no TLS 1.2 or later");
+    end_pair(&pair);
+    redis_tls_close(&tls);
+    SSL_CTX_free(context);
+}
+
+TEST(a_server_that_wants_to_negotiate_again_is_not_followed)
+{
+    SSL_CTX *context = server_context(TLS1_2_VERSION);
+    struct redis_tls *tls = open_tls();
+    struct pair pair;
+    char heard[8];
+
+    begin_pair(&pair, tls, context, "localhost");
+    assert_int_equal(shake_hands(&pair), 0);
+    assert_int_equal(SSL_renegotiate(pair.server), 1);
+    SSL_do_handshake(pair.server);
+    assert_int_equal(redis_tls_read(pair.session, heard, sizeof heard), -EAGAIN);
+    SSL_read(pair.server, heard, sizeof heard);
+    assert_int_equal(ERR_GET_REASON(ERR_peek_last_error()), SSL_R_NO_RENEGOTIATION);
+    ERR_clear_error();
+    end_pair(&pair);
+    redis_tls_close(&tls);
+    SSL_CTX_free(context);
+}
+
+TEST(a_server_that_hangs_up_in_the_handshake_is_told_of)
+{
+    struct redis_tls *tls = open_tls();
+    SSL_CTX *context = server_context(TLS1_3_VERSION);
+    struct pair pair;
+
+    begin_pair(&pair, tls, context, "localhost");
+    assert_int_equal(redis_tls_shake_hands(pair.session), -EAGAIN);
+    shutdown(pair.fds[1], SHUT_WR);
+    assert_int_equal(redis_tls_shake_hands(pair.session), -EPROTO);
+    assert_string_equal(redis_tls_why(pair.session), "TLS: the other side hangs up in the handshake");
+    end_pair(&pair);
+    redis_tls_close(&tls);
+    SSL_CTX_free(context);
+}
+
+TEST(the_end_is_the_end_with_and_without_a_goodbye)
+{
+    SSL_CTX *context = server_context(TLS1_3_VERSION);
+    struct redis_tls *tls = open_tls();
+    struct pair pair;
+    char heard[8];
+
+    for (int polite = 0; polite < 2; polite++) {
+        begin_pair(&pair, tls, context, "localhost");
+        assert_int_equal(shake_hands(&pair), 0);
+        if (polite)
+            SSL_shutdown(pair.server);
+        else
+            shutdown(pair.fds[1], SHUT_WR);
+        assert_int_equal(redis_tls_read(pair.session, heard, sizeof heard), 0);
+        assert_string_equal(redis_tls_why(pair.session), "");
+        end_pair(&pair);
+    }
+    redis_tls_close(&tls);
+    SSL_CTX_free(context);
+}
+
+/* ---- a socket without room ---- */
+
+static size_t drain_server(struct pair *pair, char *out, size_t size)
+{
+    size_t bytes = 0;
+    int got;
+
+    while (bytes < size && (got = SSL_read(pair->server, out + bytes, (int)(size - bytes))) > 0)
+        bytes += (size_t)got;
+    ERR_clear_error();
+    return bytes;
+}
+
+/* The owner of what was taken may change its bytes: a limit that passes takes commands back. */
+TEST(a_piece_that_the_socket_has_no_room_for_counts_as_written_and_arrives_as_it_was)
+{
+    enum { SIZE = 20 * PIECE_BYTES };
+    SSL_CTX *context = server_context(TLS1_3_VERSION);
+    struct redis_tls *tls = open_tls();
+    struct pair pair;
+    char *sent = malloc(SIZE), *got = calloc(1, SIZE), scratch[PIECE_BYTES];
+    size_t taken = 0, arrived = 0;
+
+    for (size_t i = 0; i < SIZE; i++)
+        sent[i] = (char)(i * 31 + i / 251);
+    begin_pair(&pair, tls, context, "localhost");
+    assert_int_equal(shake_hands(&pair), 0);
+    while (taken < SIZE) {
+        memcpy(scratch, sent + taken, sizeof scratch);
+        ssize_t put = redis_tls_write(pair.session, scratch, sizeof scratch);
+        memset(scratch, '!', sizeof scratch);
+        if (put > 0) {
+            taken += (size_t)put;
+            continue;
+        }
+        assert_int_equal(put, -EAGAIN);
+        assert_true(redis_tls_awaits_room(pair.session));
+        arrived += drain_server(&pair, got + arrived, SIZE - arrived);
+    }
+    for (unsigned i = 0; i < STEPS_MOST && !redis_tls_flush(pair.session); i++)
+        arrived += drain_server(&pair, got + arrived, SIZE - arrived);
+    arrived += drain_server(&pair, got + arrived, SIZE - arrived);
+    assert_false(redis_tls_awaits_room(pair.session));
+    assert_int_equal(arrived, SIZE);
+    assert_memory_equal(got, sent, SIZE);
+    free(sent);
+    free(got);
+    end_pair(&pair);
+    redis_tls_close(&tls);
+    SSL_CTX_free(context);
+}
+
+/* New keys are asked for while our side has no room to answer: nothing is lost in either direction. */
+TEST(keys_are_renewed_also_while_there_is_no_room)
+{
+    SSL_CTX *context = server_context(TLS1_3_VERSION);
+    struct redis_tls *tls = open_tls();
+    struct pair pair;
+    char piece[PIECE_BYTES], heard[8] = "", got[PIECE_BYTES];
+    size_t taken = 0, arrived = 0;
+
+    memset(piece, 'x', sizeof piece);
+    begin_pair(&pair, tls, context, "localhost");
+    assert_int_equal(shake_hands(&pair), 0);
+    for (ssize_t put; (put = redis_tls_write(pair.session, piece, sizeof piece)) > 0;)
+        taken += (size_t)put;
+    assert_int_equal(SSL_key_update(pair.server, SSL_KEY_UPDATE_REQUESTED), 1);
+    assert_int_equal(SSL_write(pair.server, "word", 4), 4);
+    ssize_t bytes = redis_tls_read(pair.session, heard, sizeof heard);
+    assert_true(bytes == 4 || bytes == -EAGAIN);
+    assert_true(redis_tls_awaits_room(pair.session));
+    for (unsigned i = 0; i < STEPS_MOST && (arrived < taken || bytes == -EAGAIN); i++) {
+        arrived += drain_server(&pair, got, sizeof got);
+        if (bytes == -EAGAIN)
+            bytes = redis_tls_read(pair.session, heard, sizeof heard);
+        redis_tls_flush(pair.session);
+    }
+    assert_int_equal(arrived, taken);
+    assert_string_equal(heard, "word");
+    assert_false(redis_tls_awaits_room(pair.session));
+    hear_word(&pair);
+    assert_int_equal(redis_tls_write(pair.session, "done", 4), 4);
+    assert_int_equal(drain_server(&pair, got, sizeof got), 4);
+    end_pair(&pair);
+    redis_tls_close(&tls);
+    SSL_CTX_free(context);
+}
+
+TEST(what_lies_in_openssl_is_known_and_a_piece_of_a_record_is_no_reason_to_ask_again)
+{
+    SSL_CTX *context = server_context(TLS1_3_VERSION);
+    struct redis_tls *tls = open_tls();
+    struct pair pair;
+    char heard[100];
+
+    begin_pair(&pair, tls, context, "localhost");
+    assert_int_equal(shake_hands(&pair), 0);
+    hear_word(&pair);
+    for (unsigned i = 0; i < 3; i++)
+        assert_int_equal(SSL_write(pair.server, "0123456789", 10), 10);
+    assert_int_equal(redis_tls_read(pair.session, heard, 10), 10);
+    assert_true(redis_tls_has_more(pair.session));
+    assert_false(redis_tls_is_drained(pair.session));
+    assert_int_equal(redis_tls_read(pair.session, heard, 10), 10);
+    assert_int_equal(redis_tls_read(pair.session, heard, 10), 10);
+    assert_true(redis_tls_is_drained(pair.session));
+    assert_int_equal(redis_tls_read(pair.session, heard, 10), -EAGAIN);
+    assert_false(redis_tls_has_more(pair.session));
+    end_pair(&pair);
+    redis_tls_close(&tls);
+    SSL_CTX_free(context);
+}
+
+/* ---- the host's errors ---- */
+
+/* The oldest error in the queue is the host's: as if the handshake had been refused. */
+static unsigned long leave_error(void)
+{
+    ERR_put_error(ERR_LIB_SSL, 0, SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE, "host", 1);
+    return ERR_peek_error();
+}
+
+TEST(what_the_host_has_in_openssls_queue_is_neither_taken_for_ours_nor_lost)
+{
+    SSL_CTX *context = server_context(TLS1_3_VERSION);
+    struct redis_tls *tls = open_tls();
+    struct pair pair;
+    char heard[8];
+
+    begin_pair(&pair, tls, context, "localhost");
+    assert_int_equal(shake_hands(&pair), 0);
+    hear_word(&pair);
+    unsigned long error = leave_error();
+    assert_int_equal(redis_tls_read(pair.session, heard, sizeof heard), -EAGAIN);
+    assert_int_equal(redis_tls_write(pair.session, "word", 4), 4);
+    assert_int_equal(send(pair.fds[1], "nonsense", 8, 0), 8);
+    assert_int_equal(redis_tls_read(pair.session, heard, sizeof heard), -EPROTO);
+    assert_string_equal(redis_tls_why(pair.session), "TLS: wrong version number");
+    assert_int_equal(ERR_get_error(), error);
+    assert_int_equal(ERR_get_error(), 0);
+    end_pair(&pair);
+    redis_tls_close(&tls);
+    SSL_CTX_free(context);
+}
+
+/* OpenSSL empties the queue itself in a handshake: what stands there before does not matter, and nothing is left. */
+TEST(a_handshake_fails_for_its_own_reason_and_leaves_no_error)
+{
+    SSL_CTX *context = server_context(TLS1_3_VERSION);
+    struct redis_tls *tls = open_tls();
+    struct pair pair;
+    int done = -EAGAIN;
+
+    begin_pair(&pair, tls, context, "other.example");
+    for (unsigned i = 0; i < STEPS_MOST && done == -EAGAIN; i++) {
+        SSL_do_handshake(pair.server);
+        leave_error();
+        done = redis_tls_shake_hands(pair.session);
+    }
+    assert_int_equal(done, -EPROTO);
+    assert_non_null(strstr(redis_tls_why(pair.session), "another name than \"other.example\""));
+    assert_int_equal(ERR_get_error(), 0);
+    end_pair(&pair);
+    redis_tls_close(&tls);
+    SSL_CTX_free(context);
+}
+
+/* ---- many threads ---- */
+
+struct worker {
+    pthread_t thread;
+    struct redis_tls *tls;
+    SSL_CTX *context;
+    unsigned failed;
+    atomic_bool saw_change;
+};
+
+static atomic_bool is_mended;
+
+/* Until it has been told that the files are of no use, and then, once they are mended, no longer. */
+static void *connect_again_and_again(void *argument)
+{
+    struct worker *worker = argument;
+
+    for (bool done = false; !done;) {
+        struct pair pair;
+        char heard[8];
+        bool mended = atomic_load(&is_mended);
+
+        begin_pair(&pair, worker->tls, worker->context, "localhost");
+        worker->failed += shake_hands(&pair) != 0 || SSL_write(pair.server, "word", 4) != 4 ||
+                          redis_tls_read(pair.session, heard, sizeof heard) != 4;
+        if (redis_tls_remark(pair.session)[0] != '\0')
+            atomic_store(&worker->saw_change, true);
+        else
+            done = mended && atomic_load(&worker->saw_change);
+        end_pair(&pair);
+    }
+    return NULL;
+}
+
+static void put_authority(const char *from)
+{
+    char command[512], text[256];
+
+    snprintf(command, sizeof command, "cp %s %s/new && mv %s/new %s/used.pem", from, files.folder,
+             files.folder, files.folder);
+    assert_true(proc_output(command, text, sizeof text));
+}
+
+TEST(threads_share_tickets_and_files_that_break_and_are_mended)
+{
+    struct worker workers[THREADS] = {{.failed = 0}};
+    char path[CERTIFICATES_PATH_BYTES];
+    SSL_CTX *context = server_context(TLS1_3_VERSION);
+
+    put_authority(files.ca);
+    snprintf(settings.ca, sizeof settings.ca, "%s", stack_certificates_path(&files, "used.pem", path));
+    struct redis_tls *tls = open_tls();
+    put_authority(stack_certificates_path(&files, "settings", path));
+    for (size_t i = 0; i < THREADS; i++) {
+        workers[i].tls = tls;
+        workers[i].context = context;
+        assert_int_equal(pthread_create(&workers[i].thread, NULL, connect_again_and_again, &workers[i]), 0);
+    }
+    for (size_t i = 0; i < THREADS; i++)
+        while (!atomic_load(&workers[i].saw_change))
+            poll(NULL, 0, 1);
+    put_authority(files.ca);
+    atomic_store(&is_mended, true);
+    for (size_t i = 0; i < THREADS; i++) {
+        pthread_join(workers[i].thread, NULL);
+        assert_int_equal(workers[i].failed, 0);
+    }
+    redis_tls_close(&tls);
+    SSL_CTX_free(context);
+}
+
+TEST_GROUP(.up = issue_files, .down = remove_files);
