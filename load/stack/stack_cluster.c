@@ -67,7 +67,8 @@ static void write_arguments(struct stack_cluster *cluster)
 static bool start_node(struct stack_cluster *cluster, size_t at)
 {
     struct stack_redis *node = &cluster->node[at];
-    if (!stack_redis_start_as(node, &(struct stack_redis_options){.arguments = cluster->list,
+    if (!stack_redis_start_as(node, &(struct stack_redis_options){.host = cluster->options.host,
+                                                                  .arguments = cluster->list,
                                                                   .tls = cluster->options.tls,
                                                                   .password = cluster->options.password,
                                                                   .is_node = true}))
@@ -87,8 +88,8 @@ static bool deal_slots(struct stack_cluster *cluster)
             return false;
     }
     for (size_t i = 1; i < cluster->count; i++) {
-        if (!DO(&cluster->node[0], "CLUSTER MEET 127.0.0.1 %u %u", (unsigned)used_port(&cluster->node[i]),
-                (unsigned)cluster->node[i].bus_port))
+        if (!DO(&cluster->node[0], "CLUSTER MEET %s %u %u", cluster->node[i].host,
+                (unsigned)used_port(&cluster->node[i]), (unsigned)cluster->node[i].bus_port))
             return false;
     }
     return true;
@@ -149,8 +150,8 @@ static void write_url(struct stack_cluster *cluster)
                         cluster->options.tls != NULL ? "rediss" : "redis", password != NULL ? ":" : "",
                         password != NULL ? password : "", password != NULL ? "@" : "");
     for (size_t i = 0; i < cluster->master_count; i++)
-        used += snprintf(cluster->url + used, sizeof cluster->url - (size_t)used, "%s127.0.0.1:%u",
-                         i > 0 ? "," : "", (unsigned)used_port(&cluster->node[i]));
+        used += snprintf(cluster->url + used, sizeof cluster->url - (size_t)used, "%s%s:%u", i > 0 ? "," : "",
+                         cluster->node[i].host, (unsigned)used_port(&cluster->node[i]));
 }
 
 bool stack_cluster_start(struct stack_cluster *cluster, const struct stack_cluster_options *options)
@@ -357,7 +358,8 @@ static bool migrate(struct stack_cluster *cluster, size_t from, size_t to, const
     size_t count = 0;
     snprintf(port, sizeof port, "%u", (unsigned)used_port(&cluster->node[to]));
     snprintf(limit, sizeof limit, "%d", (int)MIGRATE_LIMIT_MS);
-    for (const char *const *word = (const char *const[]){"MIGRATE", "127.0.0.1", port, "", "0", limit, NULL};
+    for (const char *const *word =
+             (const char *const[]){"MIGRATE", cluster->node[to].host, port, "", "0", limit, NULL};
          *word != NULL; word++)
         words[count++] = *word;
     if (cluster->options.password != NULL) {

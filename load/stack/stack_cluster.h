@@ -27,6 +27,7 @@ enum {
 
 /* All texts and lists are lent until stack_cluster_stop(). */
 struct stack_cluster_options {
+    const char *host;             /* all listen there; NULL: 127.0.0.1 */
     size_t master_count;          /* 0: 3 */
     size_t replicas_per_master;   /* 0 to 3 */
     uint32_t node_timeout_ms;     /* 0: 1000 */
