@@ -35,6 +35,7 @@
 #   make install      catalogd, fleetlock and its man page, libguard.a, its headers and its pkg-config file (use it
 #                     with --static) under $(DESTDIR)$(PREFIX)
 #   make clean        removes build/
+#   make compat       the tests of Redis, scripts and guard on another server: REDIS_SERVER=/path/to/redis-server
 #   make help         prints this
 #
 #   CC=clang          another compiler                       \  each has its own folder of objects
@@ -71,7 +72,7 @@ BUILD := build/$(notdir $(firstword $(CC)))$(SAN:%=-%)
 
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
-.PHONY: all demo run scenarios db test tests fuzz coverage golden valgrind chaos soak hundred sim courses mutants mutants-live model bench peers lab lint format empty-root install amalgamation clean help
+.PHONY: all compat demo run scenarios db test tests fuzz coverage golden valgrind chaos soak hundred sim courses mutants mutants-live model bench peers lab lint format empty-root install amalgamation clean help
 .SUFFIXES:
 ifndef V
 MAKEFLAGS += --silent
@@ -288,6 +289,12 @@ test: $(if $(T),$(SELECTED) $(CHAOS_SHIM),tests)
 	$(if $(filter %/lock_zookeeper_test %/lock_zookeeper_fail_test %/lab_test %/fleetlock_test,$(SELECTED)),@sh load/deps.sh zookeeper)
 	$(if $(filter %/lock_postgres_test,$(SELECTED)),@sh load/deps.sh pgbouncer)
 	@CATALOGD=$(BUILD)/catalogd CHAOS_SHIM=$(CHAOS_SHIM) TEST_LIMIT_S=$(TEST_LIMIT_S) sh tests/support/run.sh $(SELECTED)
+
+# Another server than Debian's behind the tests of the connection, the scripts and the guard.
+COMPAT = live/redis_test live/reign live/script live/tag_script live/permit_script live/lock_script live/model live/lock_model live/guard_test live/tags live/permits live/near live/lock_test live/sentinel live/cluster
+compat:
+	@case "$(REDIS_SERVER)" in /*) ;; *) echo "make compat REDIS_SERVER=/path/to/redis-server" >&2; exit 2 ;; esac
+	@REDIS_SERVER=$(REDIS_SERVER) $(MAKE) test T="$(COMPAT)"
 
 golden: $(BUILD)/tests/golden/golden_test
 	@CATALOGD=$(BUILD)/catalogd GOLDEN=write $<

@@ -16,8 +16,6 @@
 #include <string.h>
 #include <utlist.h>
 
-enum { ACTIONS_PER_OWNER = 4 }; /* the most that one event makes one flight, invalidation or permit send */
-
 #define OWNER_OF(type, member, pointer) ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
 
 /* ---- the frame of an event ---- */
@@ -430,11 +428,17 @@ void core_cancel(struct core *core, uint64_t now_us, struct core_waiter *waiter)
 
 /* ---- what came back ---- */
 
-static unsigned shard_of_op(const struct core *core, uint64_t op)
+unsigned core_shard_of_op(const struct core *core, uint64_t op)
 {
     unsigned shard = (unsigned)(op >> CORE_OP_COUNT_BITS) % CORE_SHARDS_MAX;
     assert(shard < core->shards_count);
     return shard;
+}
+
+static void note_answer(const struct core *core, struct core_shard *shard)
+{
+    shard->answered_us = core->now_us;
+    breaker_answered(&shard->breaker);
 }
 
 static void note_reply(struct core *core, struct core_shard *shard, const struct core_reply *reply)
@@ -446,17 +450,17 @@ static void note_reply(struct core *core, struct core_shard *shard, const struct
     else if (kind == REPLY_UNSENT || (kind == REPLY_UNKNOWN && !reply->blameless))
         breaker_unanswered(&shard->breaker, core->now_us, &core->chance);
     else
-        breaker_answered(&shard->breaker);
+        note_answer(core, shard);
 }
 
 void core_replied(struct core *core, uint64_t now_us, uint64_t op, const struct core_reply *reply)
 {
     core_begin(core, now_us);
-    note_reply(core, &core->shards[shard_of_op(core, op)], reply);
+    note_reply(core, &core->shards[core_shard_of_op(core, op)], reply);
     struct flight *flight = find_flight_by_id(core, op >> CORE_OP_BITS);
     if (flight != NULL) {
         flight_replied(flight, op, reply);
-    } else if (!permits_replied(core, op, reply)) {
+    } else if (!permits_replied(core, op, reply) && !replay_replied(core, op, reply)) {
         invalidation_replied(core, op, reply);
     }
     core_end(core);
@@ -525,14 +529,18 @@ void core_link(struct core *core, uint64_t now_us, unsigned shard, bool up)
     assert(shard < core->shards_count);
     core->now_us = now_us;
     breaker_link(&core->shards[shard].breaker, now_us, up);
-    if (up)
+    if (up) {
         permits_linked(core, shard);
+        replay_linked(core);
+    }
 }
 
 void core_reign(struct core *core, uint64_t now_us, unsigned shard)
 {
     assert(shard < core->shards_count);
-    core_begin(core, now_us);
+    core->now_us = now_us;
+    if (core->replay.on && !core->closed)
+        replay_reign(core, shard);
 }
 
 void core_shard_gone(struct core *core, unsigned shard)
@@ -583,6 +591,9 @@ static void ring_alarm(struct core *core, struct alarm *alarm)
     case ALARM_PERMITS:
         permits_poll(core);
         break;
+    case ALARM_REPLAY:
+        replay_alarm(core);
+        break;
     }
 }
 
@@ -616,6 +627,7 @@ static void free_core(struct core **core)
 {
     alarms_clear(&(*core)->alarms);
     permits_clear(*core);
+    replay_clear(*core);
     free((*core)->actions);
     free((*core)->unperformed);
     free((*core)->shards);
@@ -630,7 +642,7 @@ struct core *core_new(const struct core_config *config)
         return NULL;
     core->config = *config;
     core->chance.state = config->seed;
-    if (!open_shards(core) || !permits_open(core))
+    if (!open_shards(core) || !permits_open(core) || !replay_open(core))
         free_core(&core);
     return core;
 }
@@ -653,6 +665,7 @@ void core_close(struct core *core, uint64_t now_us)
         flight_close(flight);
     while (core->invalidations != NULL)
         invalidation_answer(core, core->invalidations, GUARD_CLOSING);
+    replay_close(core);
     if (permits_exist(core))
         permits_balance(core);
 }

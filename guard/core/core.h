@@ -90,7 +90,8 @@ struct core_config {
      */
     unsigned (*shard_of)(void *context, const char *encoded, size_t encoded_bytes);
     void *shard_context;
-    /* Confirmed invalidations are remembered, and sent again when core_reign() tells of another master. */
+    /* The newest 4096 confirmed invalidations are remembered, and sent again when core_reign() tells of another
+     * master. */
     bool replay;
     /* A new unguessable token for one acquire attempt or one permit, in the layout above. Must not fail. */
     void (*make_token)(void *context, uint32_t lease_ms, char token[TOKEN_SIZE]);
@@ -355,8 +356,8 @@ void core_resync(struct core *core, uint64_t now_us);
 void core_link(struct core *core, uint64_t now_us, unsigned shard, bool up);
 /*
  * Another master of this shard was confirmed; shard_of() says so already, and no reply of it has been told yet. What the
- * one before it had confirmed shortly before its last answer is sent again, spread over 200 ms: it may not have
- * reached this one. Once for each change.
+ * one before it had confirmed within 30 s of its last answer is sent again, spread over 200 ms: it may not have
+ * reached this one. Once for each change. Frees nothing, either.
  */
 void core_reign(struct core *core, uint64_t now_us, unsigned shard);
 /* No key is of this shard any more: what was known of its master is forgotten. The number may be used again. */

@@ -14,13 +14,23 @@
 #include "core.h"
 #include "loads.h"
 #include "permits.h"
+#include "replay.h"
 
 /* An op is the id of its flight, invalidation or permit, the shard that it is sent to, and a count, from above. So the
  * reply tells whose breaker it is about, even if the key is of another shard by then. */
 enum { CORE_OP_COUNT_BITS = 12, CORE_OP_SHARD_BITS = 8, CORE_OP_BITS = 20 };
 
+enum { ACTIONS_PER_OWNER = 4 }; /* the most that one event makes one flight, invalidation or permit send */
+
 /* What an alarm belongs to. */
-enum alarm_owner { ALARM_WAITER, ALARM_FLIGHT, ALARM_INVALIDATION, ALARM_PERMIT, ALARM_PERMITS };
+enum alarm_owner {
+    ALARM_WAITER,
+    ALARM_FLIGHT,
+    ALARM_INVALIDATION,
+    ALARM_PERMIT,
+    ALARM_PERMITS,
+    ALARM_REPLAY
+};
 
 /* An action that the owner could not perform. */
 struct unperformed {
@@ -31,6 +41,7 @@ struct unperformed {
 /* What is known of its master. */
 struct core_shard {
     struct breaker breaker;
+    uint64_t answered_us; /* its last answer to a command */
 };
 
 struct core {
@@ -49,6 +60,7 @@ struct core {
 
     struct loads loads;
     struct permits permits;
+    struct replay replay;
 
     struct core_waiter *answered; /* not fetched yet; oldest first, likewise the invalidated */
     struct core_invalidation *invalidations_by_id; /* uthash table */
@@ -93,6 +105,9 @@ unsigned core_shard_of(const struct core *core, const char *encoded, size_t enco
 /* Whether a command about this key may be sent, and to which shard. It may be the probe of its breaker, so it must be
  * sent then, and its op must name that shard. */
 bool core_may_send(struct core *core, const struct core_key *key, unsigned *shard);
+
+/* Of this core's own ops. */
+unsigned core_shard_of_op(const struct core *core, uint64_t op);
 
 /* Room for everything one more flight, invalidation or permit may ever send at once. False: no memory. */
 bool core_reserve(struct core *core);

@@ -11,7 +11,7 @@
  */
 #include "tls.h"
 #include "../base/clock.h"
-#include "resolve.h"
+#include "../base/resolve.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -28,9 +28,9 @@ struct redis_tls *redis_tls_open(const struct redis_tls_settings *settings, stru
     if (error == NULL)
         return NULL;
     error->status = GUARD_INVALID;
-    snprintf(
-        error->text, sizeof error->text,
-        "redis_url: rediss:// (TLS) is not built in: install OpenSSL's headers (Debian: libssl-dev) and build again");
+    snprintf(error->text, sizeof error->text,
+             "redis_url: rediss:// (TLS) is not built in: install OpenSSL's headers (Debian: libssl-dev) and "
+             "build again");
     return NULL;
 }
 

@@ -103,7 +103,9 @@ static void describe(const struct stack_redis *redis, char ports[4][8], struct w
     for (size_t i = 0; i < 4; i++)
         snprintf(ports[i], 8, "%u", (unsigned)numbers[i]);
     const bool has_file = redis->settings_path[0] != '\0';
-    add_words(words, (const char *const[]){"redis-server", has_file ? redis->settings_path : NULL, NULL});
+    const char *server = getenv("REDIS_SERVER"); /* make compat */
+    add_words(words, (const char *const[]){server != NULL ? server : "redis-server",
+                                           has_file ? redis->settings_path : NULL, NULL});
     add_words(words, redis->is_sentinel ? (const char *const[]){"--sentinel", NULL} : NULL);
     add_words(words, (const char *const[]){
                          "--port", ports[0], "--bind", redis->host, "--unixsocket", redis->socket_path,

@@ -91,12 +91,14 @@ static bool start_sentinel(struct stack_sentinel *fleet, size_t at)
                                                               .is_sentinel = true});
 }
 
-/* How often a Sentinel tells of itself, and so how soon they know each other, and how often it asks the servers. */
+/* How often a Sentinel tells of itself, and so how soon they know each other, and how often it asks the servers. In a
+ * failover it asks the replicas once a second. So five pings must take longer than that, or it takes none of them for
+ * good; and four times the telling, or another one turns the promoted replica back before the first has noticed it. */
 static bool set_periods(struct stack_redis *sentinel, bool hurried)
 {
     struct redisReply *reply = stack_redis_command(
         sentinel,
-        hurried ? "SENTINEL DEBUG info-period 1000 ping-period 100 ask-period 100 publish-period 200"
+        hurried ? "SENTINEL DEBUG info-period 1000 ping-period 400 ask-period 100 publish-period 500"
                 : "SENTINEL DEBUG info-period 10000 ping-period 1000 ask-period 1000 publish-period 2000");
     bool good = reply != NULL && reply->type == REDIS_REPLY_STATUS;
     freeReplyObject(reply);
@@ -236,6 +238,18 @@ static bool knows_all(struct stack_redis *sentinel, size_t others, size_t replic
     return good;
 }
 
+/* It has heard from each replica that it is one: else it turns back what is promoted next. */
+static bool sees_replicas(struct stack_redis *sentinel)
+{
+    struct redisReply *reply = stack_redis_command(sentinel, "SENTINEL REPLICAS " STACK_SENTINEL_NAME);
+    bool good = reply != NULL && reply->type == REDIS_REPLY_ARRAY;
+    for (size_t i = 0; good && i < reply->elements; i++)
+        good = strcmp(field(reply->element[i], "role-reported"), "slave") == 0 ||
+               strstr(field(reply->element[i], "flags"), "s_down") != NULL;
+    freeReplyObject(reply);
+    return good;
+}
+
 static bool is_settled(struct stack_sentinel *fleet)
 {
     size_t master = stack_sentinel_master(fleet), replicas = 0, sentinels = 0;
@@ -253,7 +267,7 @@ static bool is_settled(struct stack_sentinel *fleet)
     for (size_t i = 0; i < STACK_SENTINELS; i++) {
         if (runs(&fleet->sentinel[i]) &&
             (named_port(&fleet->sentinel[i]) != used_port(&fleet->node[master]) ||
-             !knows_all(&fleet->sentinel[i], sentinels - 1, replicas)))
+             !knows_all(&fleet->sentinel[i], sentinels - 1, replicas) || !sees_replicas(&fleet->sentinel[i])))
             return false;
     }
     return true;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * fuzz_core.c - the bytes decide what happens to a core next: gets, replies of every kind, loads, wake-ups,
- * actions that cannot be performed, time, the link, invalidations, the end.
+ * actions that cannot be performed, time, links, keys that change their master, another master, invalidations, the end.
  *
  * Redis may lie here as much as protocol_read() lets through. Judged is what must hold all the same: every
  * accepted get and invalidation is answered once and by its deadline; nobody is given what was read before he
@@ -28,6 +28,7 @@ enum {
     QUEUE = 3,
     WAITERS = 16,
     BODY_MAX = 64,
+    MOVING_FROM = 240,    /* replies from this byte on */
     QUIET_STEPS = 100000, /* more than any calm world needs to answer everybody */
 };
 
@@ -62,6 +63,7 @@ struct play {
     bool closed;
     bool unchanged;     /* a load has said so: what it confirmed is older than itself */
     uint64_t overtaken; /* origin of a load whose fill is being told that a tag was invalidated; 0: none is */
+    unsigned shards;
     uint8_t unperformed;               /* bit by bit: the next action cannot be performed */
     char waiter[TOKEN_UUID_BYTES + 1]; /* the core's name in the queue for permits; "": not known yet */
     struct parent_load askers[ASKERS];
@@ -373,7 +375,7 @@ static struct core_reply reply_to_acquire(struct fuzz_input *input)
     static const char head[] = "ffffffff-0000-4000-8000-000000000000";
     uint8_t what = fuzz_byte(input), more = fuzz_byte(input);
     struct core_reply reply = {
-        .kind = kinds[what % (sizeof kinds / sizeof *kinds)],
+        .kind = what < MOVING_FROM ? kinds[what % (sizeof kinds / sizeof *kinds)] : REPLY_MOVING,
         .refresher = (enum core_refresher)(more % 3 - 1),
         .absent = (more & 0x10) != 0,
         .damaged = (more & 0x20) != 0,
@@ -400,8 +402,9 @@ static struct core_reply reply_to_other(struct fuzz_input *input)
                                                  REPLY_UNKNOWN};
     static const int64_t codes[] = {1, 0, 2, -1, 3, INT64_MIN, INT64_MAX, -2};
     uint8_t what = fuzz_byte(input);
-    return (struct core_reply){
-        .kind = kinds[what % 5], .code = codes[what / 5 % 8], .outdated = what / 40 % 2 != 0};
+    return (struct core_reply){.kind = what < MOVING_FROM ? kinds[what % 5] : REPLY_MOVING,
+                               .code = codes[what / 5 % 8],
+                               .outdated = what / 40 % 2 != 0};
 }
 
 static void come_back(struct play *play, struct fuzz_input *input)
@@ -473,8 +476,10 @@ static void hint(struct play *play, struct fuzz_input *input)
         core_permit_freed(play->core, play->now_us, play->waiter, strlen(play->waiter));
     else if (how >= 240)
         core_resync(play->core, play->now_us);
+    else if (how >= 235)
+        core_reign(play->core, play->now_us, how % play->shards);
     else if (how >= 200)
-        core_link(play->core, play->now_us, 0, (how & 1) != 0);
+        core_link(play->core, play->now_us, how / 2 % play->shards, (how & 1) != 0);
     else if (how >= 100)
         push(play, how, fuzz_byte(input));
     else
@@ -493,6 +498,14 @@ static void drain_or_close(struct play *play, uint8_t how)
 }
 
 /* ---- a play ---- */
+
+/* A key is of another one every second. */
+static unsigned shard_of(void *context, const char *encoded, size_t encoded_bytes)
+{
+    const struct play *play = context;
+    uint64_t seconds = play->now_us / 1000000;
+    return (unsigned)(((unsigned char)encoded[encoded_bytes - 1] + seconds) % play->shards);
+}
 
 /* The last byte has a say, too: what is changed before it leaves that alone. */
 static void open_play(struct play *play, struct fuzz_input *input)
@@ -518,7 +531,13 @@ static void open_play(struct play *play, struct fuzz_input *input)
         .seed = how,
         .make_token = make_token,
         .token_context = play,
+        .replay = (tail & 8) != 0,
     };
+    play->shards = 1 + (tail >> 4) % 3;
+    if (play->shards > 1) {
+        play->config.shard_of = shard_of;
+        play->config.shard_context = play;
+    }
     if (play->config.mode == GUARD_MODE_FLEET)
         play->config.permits = tail % 4;
     play->core = core_new(&play->config);

@@ -56,7 +56,7 @@ static void core_new_may_fail(void)
     assert_null(core);
 }
 
-/* Gets of many keys, their loads, invalidations in between; big enough for every table to grow. */
+/* Gets of many keys, their loads, invalidations in between, which are remembered; big enough for every table to grow. */
 static void go_through_everything(struct caller *caller, struct core_invalidation *invalidation,
                                   char (*key)[16])
 {
@@ -67,7 +67,9 @@ static void go_through_everything(struct caller *caller, struct core_invalidatio
         assert_true(accepted_or_refused(caller[i].accepted));
     }
     for (int i = 0; i < INVALIDATIONS; i++) {
-        invalidation[i] = (struct core_invalidation){.key = {"k", 1, "k", 1}, .deadline_us = UINT64_MAX};
+        const char *name = key[i];
+        invalidation[i] = (struct core_invalidation){.key = {name, strlen(name), name, strlen(name)},
+                                                     .deadline_us = UINT64_MAX};
         counting = true;
         enum guard_status status = core_invalidate(bench.core, bench.now_us, &invalidation[i]);
         counting = false;
@@ -121,6 +123,7 @@ TEST(every_allocation_may_fail)
     do {
         bench_again();
         bench.config.load_workers = 80;
+        bench.config.replay = true;
         bench_open();
         until_failure = ++n;
         failures = 0;
