@@ -18,13 +18,13 @@ struct redis {
     struct redis_cluster *cluster;       /* lent; NULL: one master */
     struct redis_endpoint node_at;       /* of a Cluster, that is subscribed to */
     struct redis_place node;             /* likewise */
-    struct redis_kept *kept;             /* owned; NULL: not used yet */
+    bool is_up;                          /* as it was told last */
+    uint64_t generation;                 /* under which it was up last */
+    bool was_up;                         /* ever */
+    struct redis_kept *kept;             /* owned; NULL: not used yet, or routes */
     struct guard_host *host;
-    struct connection_config master; /* how its connections are made; without what was lent for the call */
-    unsigned parts_open;             /* while it is closed */
-    bool is_up;                      /* as it was told last */
-    uint64_t generation;             /* under which it was up last */
-    bool was_up;                     /* ever */
+    struct connection_config terms; /* of `kept`; without what was lent for the call */
+    unsigned parts_open;            /* while it is closed */
     void (*closed)(void *context);
     void *closed_context;
 };
@@ -106,19 +106,20 @@ static struct connection_config connection_terms(const struct redis_config *conf
 
 static bool connect_one(struct redis *redis, struct guard_host *host, const struct redis_config *config)
 {
-    struct connection_config *master = &redis->master;
+    struct connection_config connection = connection_terms(config);
 
-    *master = connection_terms(config);
-    master->place = redis_topology_place(config->topology);
-    master->hooks = (struct connection_hooks){redis, on_connection_state, on_connection_message};
+    connection.place = redis_topology_place(config->topology);
+    connection.hooks = (struct connection_hooks){redis, on_connection_state, on_connection_message};
     if (redis->cluster != NULL) {
         leave_node(redis);
-        master->place = &redis->node;
-        master->expected = REDIS_SERVER_NODE;
-        master->any_role = true;
+        connection.place = &redis->node;
+        connection.expected = REDIS_SERVER_NODE;
+        connection.any_role = true;
     }
-    redis->connection = connection_open(host, master);
-    master->client_name = master->channel = NULL;
+    redis->connection = connection_open(host, &connection);
+    redis->host = host;
+    redis->terms = connection;
+    redis->terms.client_name = redis->terms.channel = NULL;
     return redis->connection != NULL;
 }
 
@@ -128,6 +129,8 @@ static bool connect_all(struct redis *redis, struct guard_host *host, const stru
     const struct routes_config routes = {
         .cluster = redis->cluster,
         .connection = connection_terms(config),
+        .wait_replicas = redis_topology_url(config->topology)->wait_replicas,
+        .wait_ms = redis_topology_url(config->topology)->wait_ms,
         .hooks = {hooks->context, hooks->state, hooks->link, hooks->reign},
     };
 
@@ -149,7 +152,6 @@ struct redis *redis_open(struct guard_host *host, const struct redis_config *con
         return NULL;
     redis->hooks = config->hooks;
     redis->topology = config->topology;
-    redis->host = host;
     redis->cluster = redis_topology_cluster(config->topology);
     redis_place_init(&redis->node, NULL, NULL, NULL);
     bool one = redis->cluster == NULL || config->channel != NULL;
@@ -159,7 +161,7 @@ struct redis *redis_open(struct guard_host *host, const struct redis_config *con
     return NULL;
 }
 
-static void on_face_part_closed(void *context)
+static void on_face_closed(void *context)
 {
     struct redis *redis = context;
     void (*closed)(void *context) = redis->closed;
@@ -178,11 +180,11 @@ void redis_close(struct redis *redis, void (*closed)(void *context), void *conte
     redis->closed_context = context;
     redis->parts_open = 1u + (redis->kept != NULL);
     if (redis->kept != NULL)
-        kept_close(redis->kept, on_face_part_closed, redis);
+        kept_close(redis->kept, on_face_closed, redis);
     if (redis->routes != NULL)
-        routes_close(redis->routes, on_face_part_closed, redis);
+        routes_close(redis->routes, on_face_closed, redis);
     else
-        connection_close(redis->connection, on_face_part_closed, redis);
+        connection_close(redis->connection, on_face_closed, redis);
 }
 
 void redis_reset(struct redis *redis, const char *why)
@@ -261,8 +263,10 @@ bool redis_run_kept(struct redis *redis, unsigned script, size_t key_count, size
 
     if (url->wait_replicas == 0)
         return redis_run(redis, script, key_count, argc, argv, argv_bytes, replied, context);
+    if (redis->routes != NULL)
+        return routes_run_kept(redis->routes, script, key_count, argc, argv, argv_bytes, replied, context);
     if (redis->kept == NULL)
-        redis->kept = kept_open(redis->host, &redis->master, url->wait_replicas, url->wait_ms);
+        redis->kept = kept_open(redis->host, &redis->terms, url->wait_replicas, url->wait_ms);
     return redis->kept != NULL &&
            kept_run(redis->kept, script, key_count, argc, argv, argv_bytes, replied, context);
 }

@@ -10,6 +10,7 @@
 #include "../base/chance.h"
 #include "../base/clock.h"
 #include "command.h"
+#include "kept.h"
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,6 +33,8 @@ struct route_master {
     struct redis_routes *routes;
     unsigned node;
     struct redis_connection *connection; /* owned; NULL: it is closing */
+    struct redis_kept *keeper;           /* owned; NULL: not used yet, or it is closing */
+    unsigned parts_open;                 /* of both, while they are closed */
     struct redis_place *place;           /* held */
     struct redis_endpoint at;
     char beat_key[BEAT_KEY_SIZE]; /* of a slot that it has */
@@ -43,7 +46,7 @@ struct route_master {
     char text[MASTER_TEXT_SIZE]; /* "": nothing has been told */
 };
 
-enum route_kind { ROUTE_WORDS, ROUTE_SCRIPT, ROUTE_GET, ROUTE_LOOKUP };
+enum route_kind { ROUTE_WORDS, ROUTE_SCRIPT, ROUTE_KEPT, ROUTE_GET, ROUTE_LOOKUP };
 
 /* A command on its way. */
 struct route {
@@ -178,6 +181,8 @@ static void master_is_closed(void *context)
     struct route_master *master = context;
     struct redis_routes *routes = master->routes;
 
+    if (--master->parts_open > 0)
+        return;
     redis_cluster_release(routes->config.cluster, master->node);
     if (routes->masters[master->node] == master)
         routes->masters[master->node] = NULL;
@@ -194,6 +199,10 @@ static void close_master(struct route_master *master)
         return;
     master->routes->gone_batches += connection_batch(connection) + 1;
     master->connection = NULL;
+    master->parts_open = 1u + (master->keeper != NULL);
+    if (master->keeper != NULL)
+        kept_close(master->keeper, master_is_closed, master);
+    master->keeper = NULL;
     connection_close(connection, master_is_closed, master);
 }
 
@@ -245,15 +254,22 @@ static void choose_beat_key(struct route_master *master)
     }
 }
 
-static bool connect_to(struct route_master *master)
+static struct connection_config config_of(struct route_master *master)
 {
-    struct redis_routes *routes = master->routes;
-    struct connection_config config = routes->config.connection;
+    struct connection_config config = master->routes->config.connection;
 
     config.place = master->place;
     config.expected = REDIS_SERVER_NODE;
     config.beat_key = master->beat_key;
-    config.jitter_seed = chance_next(&routes->chance);
+    config.jitter_seed = chance_next(&master->routes->chance);
+    return config;
+}
+
+static bool connect_to(struct route_master *master)
+{
+    struct redis_routes *routes = master->routes;
+    struct connection_config config = config_of(master);
+
     config.hooks = (struct connection_hooks){.context = master, .state = on_master_state};
     master->connection = connection_open(routes->host, &config);
     return master->connection != NULL;
@@ -422,6 +438,22 @@ static bool send_script(struct redis_connection *connection, struct route *route
                           on_reply, route);
 }
 
+/* Over the master's other connection, whose limit is its own. */
+static bool send_kept(struct route_master *master, struct route *route)
+{
+    const struct routes_config *terms = &route->routes->config;
+    const struct redis_script_call *kept = route->kept;
+    const char *argv[REDIS_SCRIPT_ARGS_MAX];
+
+    if (master->keeper == NULL) {
+        struct connection_config config = config_of(master);
+        master->keeper = kept_open(route->routes->host, &config, terms->wait_replicas, terms->wait_ms);
+    }
+    redis_script_words(kept, argv);
+    return master->keeper != NULL && kept_run(master->keeper, route->script, kept->key_count, kept->argc,
+                                              argv, kept->argv_bytes, on_reply, route);
+}
+
 static bool send_route(struct redis_connection *connection, struct route *route)
 {
     const char *argv[REDIS_SCRIPT_ARGS_MAX];
@@ -429,6 +461,8 @@ static bool send_route(struct redis_connection *connection, struct route *route)
     switch (route->kind) {
     case ROUTE_SCRIPT:
         return send_script(connection, route);
+    case ROUTE_KEPT:
+        return send_kept(route->master, route);
     case ROUTE_GET:
         return send_value(connection, route);
     case ROUTE_LOOKUP:
@@ -447,12 +481,14 @@ static bool dispatch_to(struct route *route, struct route_master *master)
     if (master == NULL || master->connection == NULL || master->failed)
         return false;
     connection_set_deadline(master->connection, route->again ? route->deadline_ms : 0);
+    route->master = master;
     bool sent = send_route(master->connection, route);
     connection_set_deadline(master->connection, 0);
-    if (!sent)
+    if (!sent) {
+        route->master = NULL;
         return false;
+    }
     route->again = true;
-    route->master = master;
     master->owed++;
     return true;
 }
@@ -587,7 +623,8 @@ static void follow(struct route *route, const struct route_master *from, const s
     if (!redirect.ask)
         redis_cluster_moved(routes->config.cluster, from->node, redirect.slot, &redirect.to);
     unsigned node = redis_cluster_find(routes->config.cluster, &redirect.to);
-    if (route->redirections > REDIRECTIONS_AT_ONCE || node == REDIS_NO_NODE) {
+    bool keeps_key = redirect.ask && route->kind == ROUTE_KEPT; /* WAIT is for the slot's owner */
+    if (route->redirections > REDIRECTIONS_AT_ONCE || node == REDIS_NO_NODE || keeps_key) {
         try_later(route);
         return;
     }
@@ -771,18 +808,43 @@ bool routes_look_up(struct redis_routes *routes, const char *name, size_t name_b
     return start(route);
 }
 
+static struct route *new_script(struct redis_routes *routes, enum route_kind kind, unsigned script,
+                                struct redis_script_call *kept, void *context)
+{
+    struct route *route = new_route(routes, kind, kept, context);
+
+    if (route == NULL)
+        return NULL;
+    route->script = script;
+    route->slot = ANY_SLOT;
+    if (kept->key_count > 0)
+        route->slot = redis_slot((const char *)(kept->argv_bytes + kept->argc), kept->argv_bytes[0]);
+    return route;
+}
+
 bool routes_run(struct redis_routes *routes, unsigned script, size_t key_count, size_t argc,
                 const char *const *argv, const size_t *argv_bytes, redis_replied *replied, void *context)
 {
     const struct redis_script *source = &routes->config.connection.scripts[script];
-    struct route *route = new_route(routes, ROUTE_SCRIPT,
-                                    redis_script_keep(source, key_count, argc, argv, argv_bytes), context);
+    struct route *route = new_script(routes, ROUTE_SCRIPT, script,
+                                     redis_script_keep(source, key_count, argc, argv, argv_bytes), context);
 
     if (route == NULL)
         return false;
     route->replied = replied;
-    route->script = script;
-    route->slot = key_count > 0 ? redis_slot(argv[0], argv_bytes[0]) : ANY_SLOT;
+    return start(route);
+}
+
+bool routes_run_kept(struct redis_routes *routes, unsigned script, size_t key_count, size_t argc,
+                     const char *const *argv, const size_t *argv_bytes, redis_replied *replied, void *context)
+{
+    const struct redis_script *source = &routes->config.connection.scripts[script];
+    struct route *route = new_script(routes, ROUTE_KEPT, script,
+                                     redis_script_keep(source, key_count, argc, argv, argv_bytes), context);
+
+    if (route == NULL)
+        return false;
+    route->replied = replied;
     return start(route);
 }
 

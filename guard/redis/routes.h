@@ -42,6 +42,7 @@ struct routes_hooks {
 struct routes_config {
     struct redis_cluster *cluster;       /* lent until they are closed */
     struct connection_config connection; /* to each master, but for its place and hooks; the name is copied */
+    uint32_t wait_replicas, wait_ms;     /* of routes_run_kept() */
     struct routes_hooks hooks;
 };
 
@@ -59,13 +60,17 @@ bool routes_may_look_up(const struct redis_routes *routes, const char *name, siz
 /* Moves on when any connection's does. */
 uint64_t routes_batch(const struct redis_routes *routes);
 
-/* False, of these four: no memory, too much pending, or the master is not up; then nothing is ever called. */
+/* False, of these five: no memory, too much pending, or the master is not up; then nothing is ever called. */
 bool routes_send(struct redis_routes *routes, size_t argc, const char *const *argv, const size_t *argv_bytes,
                  redis_replied *replied, void *context);
 bool routes_send_get(struct redis_routes *routes, const char *name, size_t name_bytes, redis_replied *replied,
                      void *context);
 bool routes_run(struct redis_routes *routes, unsigned script, size_t key_count, size_t argc,
                 const char *const *argv, const size_t *argv_bytes, redis_replied *replied, void *context);
+/* The same, and as redis/kept.h has it: over a second connection to that master. */
+bool routes_run_kept(struct redis_routes *routes, unsigned script, size_t key_count, size_t argc,
+                     const char *const *argv, const size_t *argv_bytes, redis_replied *replied,
+                     void *context);
 /* PTTL and the value, of one node, in one write. */
 typedef void routes_looked_up(void *context, enum redis_outcome outcome, int64_t pttl_ms,
                               const struct redisReply *reply);

@@ -293,7 +293,7 @@ static bool set_wait_ms(struct redis_url *url, struct part value)
     return read_number(value, WAIT_MOST_MS, &url->wait_ms) && url->wait_ms > 0;
 }
 
-enum where { ANYWHERE, OF_ONE_MASTER, OVER_UNIX, OVER_TLS, WITH_SENTINELS };
+enum where { ANYWHERE, OVER_UNIX, OVER_TLS, WITH_SENTINELS };
 
 static const struct parameter {
     const char *name;
@@ -304,8 +304,8 @@ static const struct parameter {
     {"db", OVER_UNIX, set_database, "a number from 0 to 65535"},
     {"password_file", ANYWHERE, set_password_file, "the path of a file"},
     {"fence", ANYWHERE, set_fence, "write or role"},
-    {"wait_replicas", OF_ONE_MASTER, set_wait_replicas, "a number from 0 to 100"},
-    {"wait_ms", OF_ONE_MASTER, set_wait_ms, "a number from 1 to 10000"},
+    {"wait_replicas", ANYWHERE, set_wait_replicas, "a number from 0 to 100"},
+    {"wait_ms", ANYWHERE, set_wait_ms, "a number from 1 to 10000"},
     {"ssl_ca_certs", OVER_TLS, set_ca, "the path of a file or folder with certificates in PEM"},
     {"ssl_certfile", OVER_TLS, set_cert, "the path of a file in PEM"},
     {"ssl_keyfile", OVER_TLS, set_key, "the path of a file in PEM"},
@@ -328,8 +328,6 @@ static bool fits(const struct parameter *parameter, const struct redis_url *url)
         return url->tls.on;
     case WITH_SENTINELS:
         return url->kind == REDIS_SENTINEL;
-    case OF_ONE_MASTER:
-        return url->kind != REDIS_CLUSTER;
     case ANYWHERE:
         break;
     }
@@ -345,8 +343,6 @@ static const char *needed(enum where where)
         return "needs a scheme with TLS: rediss://, rediss+sentinel:// or rediss+cluster://";
     case WITH_SENTINELS:
         return "needs redis+sentinel:// or rediss+sentinel://";
-    case OF_ONE_MASTER:
-        return "is not for a Cluster";
     case ANYWHERE:
         break;
     }

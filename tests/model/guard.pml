@@ -18,7 +18,8 @@
  * Budgets (how often): FB a command is lost, not run, or run LATER than its sender waits for it; ML a message is
  * lost; XP a live holder loses its lease (stall, clock, eviction); VX the value expires; FX the failure lease
  * expires; SX the value becomes stale; EA a hit asks for an early refresh; RS Redis restarts empty; FO failover to a
- * replica that lags; CR a process is killed; LE a load fails; CA a load is cancelled because its lease was found lost.
+ * replica that lags; TM the same, and the former master goes on: connections stay there until they are answered that it
+ * takes no writes, which is all it answers, or until they break; CR a process is killed; LE a load fails; CA a load is cancelled because its lease was found lost.
  *
  * -DPUSH: a fill's message may carry the tag of its lease and the value, and may be read at once or at any later time,
  * whatever has happened meanwhile.
@@ -57,6 +58,9 @@
 #endif
 #ifndef FO
 #define FO 0
+#endif
+#ifndef TM
+#define TM 0
 #endif
 #ifndef CR
 #define CR 0
@@ -104,6 +108,14 @@ byte ptag[NP], pval[NP];            /* a message on its way to p: tag of the lea
 byte btag[NP];                      /* of the lease that p's last lookup found */
 #endif
 byte foep;                          /* failovers so far: they break the writer's connection */
+#define CLIENTS (NP + 1)            /* the processes; the writer */
+#define WRITER NP
+#if TM > 0
+byte tm = TM;
+bool at_former[CLIENTS];            /* connected to the master before this one, */
+byte fcval = NONE, fcfil, flck, ffail; /* which has these */
+bool fcst;
+#endif
 
 /* ghosts: know what no process knows */
 bool held[NT];                      /* a live flight uses this token */
@@ -241,6 +253,45 @@ inline x_invalidate() {
   pub()
 }
 
+/* ---- which Redis ---- */
+
+#if TM > 0
+inline swap(a, b) { any = a; a = b; b = any }
+inline change_sides() {
+  swap(cval, fcval); swap(cfil, fcfil); swap(lck, flck); swap(fail, ffail);
+  if :: cst != fcst -> cst = !cst; fcst = !fcst :: else fi;
+  any = 0
+}
+inline reconnect(c) { if :: at_former[c] -> at_former[c] = 0; if :: c < NP -> latch[c] = 1 :: else fi :: else fi }
+#ifdef BUG_GET
+/* A hit, and what acquire answers without a write, is read where nothing may be written. */
+inline at_former_acquire(c, tk, prevtk) {
+  change_sides();
+  if
+  :: cval != NONE || (lck != 0 && lck != prevtk) || fail -> x_acquire(tk, 0); if :: lck == tk -> lck = 0; rep = UNK :: else fi
+  :: else -> rep = UNK
+  fi;
+  change_sides();
+  if :: rep == UNK -> repv = 0; repf = 0; reconnect(c) :: else fi
+}
+#endif
+#ifdef BUG_TWOMASTERS
+#define AT_FORMER(c, command) change_sides(); command; change_sides()
+#else
+#define AT_FORMER(c, command) rep = UNK; reconnect(c)
+#endif
+#ifdef BUG_GET
+#define AT_FORMER_ACQUIRE(c, tk, prevtk) at_former_acquire(c, tk, prevtk)
+#else
+#define AT_FORMER_ACQUIRE(c, tk, prevtk) AT_FORMER(c, x_acquire(tk, prevtk))
+#endif
+#define AT(c, command) if :: at_former[c] -> AT_FORMER(c, command) :: else -> command fi
+#define ACQUIRE(c, tk, prevtk) if :: at_former[c] -> AT_FORMER_ACQUIRE(c, tk, prevtk) :: else -> x_acquire(tk, prevtk) fi
+#else
+#define AT(c, command) command
+#define ACQUIRE(c, tk, prevtk) x_acquire(tk, prevtk)
+#endif
+
 /* ---- a process ---- */
 
 /* The smallest token that occurs nowhere: tokens are only compared, so this is as good as a new UUID. */
@@ -327,11 +378,11 @@ ask:
 #endif
   if
 #ifdef PUSH
-  :: atomic { x_acquire(tok, prv[p]); btag[p] = rept; rept = 0 }
-  :: atomic { fb > 0 -> fb--; x_acquire(tok, prv[p]); rep = UNK; repv = 0; rept = 0 }
+  :: atomic { ACQUIRE(p, tok, prv[p]); btag[p] = rept; rept = 0 }
+  :: atomic { fb > 0 -> fb--; ACQUIRE(p, tok, prv[p]); rep = UNK; repv = 0; rept = 0 }
 #else
-  :: atomic { x_acquire(tok, prv[p]) }
-  :: atomic { fb > 0 -> fb--; x_acquire(tok, prv[p]); rep = UNK; repv = 0 }
+  :: atomic { ACQUIRE(p, tok, prv[p]) }
+  :: atomic { fb > 0 -> fb--; ACQUIRE(p, tok, prv[p]); rep = UNK; repv = 0 }
 #endif
   :: atomic { fb > 0 -> fb--; rep = UNK }
   :: atomic { fb > 0 && nfull(zom) -> fb--; late(ACQ, tok, prv[p], 0); rep = UNK }
@@ -374,8 +425,8 @@ replied:
 askearly:
   atomic { fresh(); held[tok] = 1 }
   if
-  :: atomic { x_early(tok, ofil[p]) }
-  :: atomic { fb > 0 -> fb--; x_early(tok, ofil[p]); rep = UNK; repv = 0; repf = 0 }
+  :: atomic { AT(p, x_early(tok, ofil[p])) }
+  :: atomic { fb > 0 -> fb--; AT(p, x_early(tok, ofil[p])); rep = UNK; repv = 0; repf = 0 }
   :: atomic { fb > 0 -> fb--; rep = UNK }
   :: atomic { fb > 0 && nfull(zom) -> fb--; late(EARLY, tok, ofil[p], 0); rep = UNK }
   fi;
@@ -446,8 +497,8 @@ touch:
   :: goto fill
   fi;
   if
-  :: atomic { x_touch(tok, ofil[p]) }
-  :: atomic { fb > 0 -> fb--; x_touch(tok, ofil[p]); rep = UNK }
+  :: atomic { AT(p, x_touch(tok, ofil[p])) }
+  :: atomic { fb > 0 -> fb--; AT(p, x_touch(tok, ofil[p])); rep = UNK }
   :: atomic { fb > 0 -> fb--; rep = UNK }
   :: atomic { fb > 0 && nfull(zom) -> fb--; late(TOUCH, tok, ofil[p], 0); rep = UNK }
   fi;
@@ -458,8 +509,8 @@ touch:
 #endif
 fill:
   if
-  :: atomic { x_fill(tok, snap) }
-  :: atomic { fb > 0 -> fb--; x_fill(tok, snap); rep = UNK }
+  :: atomic { AT(p, x_fill(tok, snap)) }
+  :: atomic { fb > 0 -> fb--; AT(p, x_fill(tok, snap)); rep = UNK }
   :: atomic { fb > 0 -> fb--; rep = UNK }
   :: atomic { fb > 0 && nfull(zom) -> fb--; late(FILL, tok, 0, snap); rep = UNK }
   fi;
@@ -481,8 +532,8 @@ stored:
   goto settle;
 release:
   if
-  :: atomic { x_release(tok, 1) }
-  :: atomic { fb > 0 -> fb--; x_release(tok, 1); rep = UNK }
+  :: atomic { AT(p, x_release(tok, 1)) }
+  :: atomic { fb > 0 -> fb--; AT(p, x_release(tok, 1)); rep = UNK }
   :: atomic { fb > 0 -> fb--; rep = UNK }
   :: atomic { fb > 0 && nfull(zom) -> fb--; late(REL, tok, 0, 1); rep = UNK }
   fi;
@@ -506,13 +557,13 @@ dead: skip
 /* ---- the writer and the environment ---- */
 
 proctype Writer() {
-  byte ep;
+  byte ep; mtype rep;
   do
   :: db < MAXV ->
        db++;                        /* COMMIT */
 again: if                           /* until Redis confirms it over an unbroken connection */
-       :: atomic { ep = foep; x_invalidate() }
-       :: atomic { fb > 0 -> fb--; x_invalidate() } goto again
+       :: atomic { ep = foep; rep = INV; AT(WRITER, x_invalidate()); if :: rep == UNK -> ep = NONE :: else fi; rep = 0 }
+       :: atomic { fb > 0 -> fb--; AT(WRITER, x_invalidate()); rep = 0 } goto again
        :: atomic { fb > 0 -> fb-- } goto again
        :: atomic { fb > 0 && nfull(zom) -> fb--; zom!INV(0, 0, 0); zref[0] = zref[0] + 2 } goto again
        fi;
@@ -522,7 +573,10 @@ again: if                           /* until Redis confirms it over an unbroken 
        :: ep != foep -> goto again
        fi;
 #endif
-       atomic { inv_done = db; ep = 0 }
+       if
+       :: ep == NONE -> goto again  /* refused: not run */
+       :: atomic { ep != NONE -> inv_done = db; ep = 0 }
+       fi
   :: else -> break
   od
 }
@@ -538,8 +592,19 @@ end_env:
   :: atomic { fx > 0 && failed -> fx--; fail = 0; failed = 0 }
   :: atomic { rs > 0 -> rs--; voided(); cval = NONE; cst = 0; rcst = 0; cfil = 0; lck = 0; fail = 0; failed = 0;
        rcval = NONE; rcfil = 0; rlck = 0; rfail = 0; resync() }
+#if TM > 0
+  :: atomic { tm > 0 -> tm--; foep++; voided();
+#if defined(BUG_GET) || defined(BUG_TWOMASTERS)
+       fcval = cval; fcst = cst; fcfil = cfil; flck = lck; ffail = fail;
+#endif
+       cval = rcval; cst = rcst; cfil = rcfil; lck = rlck; fail = rfail; failed = fail;
+       i = 0; do :: i < CLIENTS -> at_former[i] = 1; i++ :: else -> break od }
+  :: atomic { tm == 0 && at_former[0] -> reconnect(0) }                      /* its connection breaks */
+#endif
 #if FO > 0
   :: atomic { fo > 0 -> fo--; foep++; voided(); cval = rcval; cst = rcst; cfil = rcfil; lck = rlck; fail = rfail; failed = fail; resync() }
+#endif
+#if FO + TM > 0
   :: atomic { rcval != cval || rcst != cst || rlck != lck || rfail != fail ->
        rcval = cval; rcst = cst; rcfil = cfil; rlck = lck; rfail = fail }                /* replication catches up */
 #endif

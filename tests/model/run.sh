@@ -50,7 +50,12 @@ holds | pushed, a failing load, its failure lease expires    | -DPUSH -DLE=1 -DF
 holds | pushed, stale, lease lost                            | -DPUSH -DSX=1 -DXP=1
 holds | pushed, failover to a lagging replica, with WAIT     | -DPUSH -DFO=1 -DWAITREPL
 holds | pushed, and every request is answered (LTL)          | -DPUSH -DLIVE
+holds | two masters, of which the former takes no writes     | -DTM=1 -DWAITREPL -DNP=1 -DNR=2
 fails | failover to a lagging replica, without WAIT          | -DFO=1
+fails | two masters, without WAIT                            | -DTM=1 -DNP=1 -DNR=2
+fails | two masters, bug: both answer                        | -DTM=1 -DWAITREPL -DNP=1 -DNR=2 -DBUG_TWOMASTERS
+fails | two masters, bug: what needs no write is read there  | -DTM=1 -DWAITREPL -DNP=1 -DNR=2 -DBUG_GET
+fails | failover, bug: a fill does not look at the lease     | -DFO=1 -DWAITREPL -DBUG_UNFENCED
 fails | bug: the same token sent again                       | -DBUG_SAMETOKEN -DFB=1
 fails | bug: a rejected fill answers later joiners           | -DBUG_JOIN -DNR=2
 fails | bug: a hit answers later joiners                     | -DBUG_JOINHIT -DNR=2
@@ -76,6 +81,8 @@ holds | tags: epoch and clock are lost twice                 | tags.pml -DTX=2 -
 holds | tags: the lease is lost, keeping the tag fails       | tags.pml -DXP=1 -DKL=1 -DTX=1
 holds | tags: no memory, then epoch and clock are lost       | tags.pml -DOM=1 -DTX=1 -DCX=1
 holds | tags: one process, three requests, all of these      | tags.pml -DNP=1 -DNR=3 -DOM=1 -DTX=1 -DCX=1 -DVX=1
+holds | tags: clock and epochs fail over                     | tags.pml -DFO=1 -DMAXV=3 -DNP=1 -DNR=2
+holds | tags: they do so twice                               | tags.pml -DFO=2 -DMAXV=2 -DNP=1 -DNR=2
 fails | tags: a hit after an invalidation is reached         | tags.pml -DREACHED
 fails | tags, bug: epochs are not compared                   | tags.pml -DBUG_BLIND
 fails | tags, bug: a lost epoch is taken for a good one      | tags.pml -DBUG_LOSTGOOD -DTX=1
@@ -85,6 +92,9 @@ fails | tags, bug: a lost clock begins the same era again    | tags.pml -DBUG_SA
 fails | tags, bug: an invalidation leaves the clock          | tags.pml -DBUG_NOADVANCE
 fails | tags, bug: a lost epoch becomes that of the value    | tags.pml -DBUG_BACKDATE -DTX=1
 fails | tags, bug: without memory the clock stays            | tags.pml -DBUG_FULLKEEPS -DOM=1
+fails | tags, bug: another master counts on                  | tags.pml -DFO=1 -DMAXV=3 -DNP=1 -DNR=2 -DBUG_SAMEREIGN
+fails | tags, bug: an invalidation ignores the reign         | tags.pml -DFO=1 -DMAXV=3 -DNP=1 -DNR=2 -DBUG_REIGNLATE
+fails | tags, bug: two leaps from the same number            | tags.pml -DFO=2 -DMAXV=2 -DNP=1 -DNR=2 -DBUG_LEAPAGAIN
 fails | bug: no latch, no poll                               | -DBUG_NOLATCH -DBUG_NOPOLL
 fails | bug: no poll, and a message is lost                  | -DBUG_NOPOLL -DML=1
 holds | permits: nothing goes wrong                          | permits.pml
@@ -220,6 +230,9 @@ TABLE
 
 long_table() {
     cat <<'TABLE'
+holds | two masters, two processes                           | -DTM=1 -DWAITREPL
+holds | tags: they fail over, epoch, clock, value are lost   | tags.pml -DFO=1 -DMAXV=2 -DTX=1 -DCX=1 -DVX=1 -DNP=1 -DNR=2
+holds | tags: they fail over, two processes                  | tags.pml -DFO=1 -DMAXV=2
 holds | locks: fair, a command lost, unanswered or late      | locks.pml -DFB=1
 holds | locks: two writers, one reader, a command            | locks.pml -DWRITERS=3 -DFB=1
 holds | locks: two processes, three commands                 | locks.pml -DNP=2 -DFB=3

@@ -5,16 +5,18 @@
  *
  * One key with one tag; NP processes with one flight each, NR requests that join it at any moment; a writer that
  * commits MAXV versions and invalidates the tag after each; the scripts of guard/wire/scripts/tag_*.lua, acquire and fill
- * as atomic steps. An era is a number that never comes again.
+ * as atomic steps. An era is a number that never comes again, and so is a reign: the master's that has clock and epochs.
+ * Value and lease stand at another master, which does not fail over.
  *
  * Checked
  *   freshness     no request is answered with a row older than an invalidation of the tag that was confirmed before
- *                 the request began
+ *                 the request began; a failover may lose invalidations, and lowers what is promised by these alone
  *   progress      no request is left waiting when nothing can move: an invalid end state
  *   unless -DREACHED: a hit is answered after an invalidation (the checker must find one: else this proves nothing)
  *
  * Budgets (how often): TX the tag's epoch is evicted; CX the clock is evicted; VX the value expires; XP the lease is
- * lost while its load runs; OM an invalidation finds no memory; KL the command that keeps the tag is lost on its way.
+ * lost while its load runs; OM an invalidation finds no memory; KL the command that keeps the tag is lost on its way; FO
+ * clock and epochs fail over to a replica that lags.
  *
  * Seeded bugs (-DBUG_...), each of which must be found: run.sh has the table.
  */
@@ -45,6 +47,9 @@
 #ifndef KL
 #define KL 0
 #endif
+#ifndef FO
+#define FO 0
+#endif
 
 #define NONE 255
 #define RID(p, r) ((p) * NR + (r))
@@ -58,7 +63,11 @@ byte cval = NONE, lck;                 /* Redis: value, lease: 1 + its process *
 byte cfil, fills;                      /* the value's filler: a number of its own */
 clock vborn, clk, tag;
 byte eras;
-byte tx = TX, cx = CX, vx = VX, xp = XP, om = OM, kl = KL;
+byte reign = 1, clk_reign = 1;         /* the master's; under which the clock was last looked at */
+byte told;                             /* version of the last invalidation that the master has carried out */
+clock rclk, rtag;                      /* the replica: an earlier state of the same */
+byte rclk_reign = 1, rtold;
+byte tx = TX, cx = CX, vx = VX, xp = XP, om = OM, kl = KL, fo = FO;
 
 bool joined[NP * NR];                  /* waits */
 bool pre[2 * NP * NR];                 /* joined before: lookup or fill sent, query sent */
@@ -80,7 +89,29 @@ inline begin_era() {
   clk.count = 1
 }
 
+/* What the master before had counted may be lost with it, and so may its leap: no number must come again. A master's time
+ * is later than the one before it had counted. */
+#define LEAP 8
+#define TIME (2 * LEAP * reign)
+inline look_at_reign() {
+#ifdef BUG_SAMEREIGN
+  skip
+#else
+  if
+#ifdef BUG_LEAPAGAIN
+  :: clk.era != 0 && clk_reign != reign -> clk.count = clk.count + LEAP
+#else
+  :: clk.era != 0 && clk_reign != reign && clk.count < TIME -> clk.count = TIME
+  :: clk.era != 0 && clk_reign != reign && clk.count >= TIME -> begin_era()
+#endif
+  :: else
+  fi;
+  clk_reign = reign
+#endif
+}
+
 inline read_clock(b) {
+  look_at_reign();
   if :: clk.era == 0 -> begin_era() :: else fi;
   b.era = clk.era;
   b.count = clk.count
@@ -98,6 +129,7 @@ inline read_clock(b) {
 #endif
 
 inline keep(b) {
+  look_at_reign();
   if :: clk.era == 0 -> begin_era() :: else fi;
   if
   :: tag.era == 0 || tag.era != clk.era ->
@@ -113,6 +145,9 @@ inline keep(b) {
 }
 
 inline invalidate_tag() {
+#ifndef BUG_REIGNLATE
+  look_at_reign();
+#endif
   if
   :: clk.era == 0 -> begin_era()
 #ifdef BUG_NOADVANCE
@@ -268,16 +303,51 @@ end_idle:
 }
 
 proctype writer() {
+  byte sent;
   do
   :: db < MAXV ->
      db++;
-     d_step { invalidate_tag() };
-     inv_done = db
+again:
+     atomic { sent = reign; invalidate_tag(); told = db };
+     if
+     :: d_step { sent == reign -> inv_done = db; sent = 0 }
+     :: sent != reign -> goto again /* its connection broke: unknown */
+     fi
   :: else -> break
   od
 }
 
 /* ---- what breaks ---- */
+
+inline lower(b) {
+  if :: b > rtold -> b = rtold :: else fi
+}
+
+inline fail_over() {
+  reign++;
+  clk.era = rclk.era;
+  clk.count = rclk.count;
+  tag.era = rtag.era;
+  tag.count = rtag.count;
+  clk_reign = rclk_reign;
+  told = rtold;
+  lower(inv_done);
+  i = 0;
+  do :: i < NP * NR -> lower(floor[i]); i++ :: else -> break od;
+  i = 0
+}
+
+inline replicate() {
+  rclk.era = clk.era;
+  rclk.count = clk.count;
+  rtag.era = tag.era;
+  rtag.count = tag.count;
+  rclk_reign = clk_reign;
+  rtold = told
+}
+
+#define LAGS (rclk.era != clk.era || rclk.count != clk.count || rtag.era != tag.era || rtag.count != tag.count || \
+              rclk_reign != clk_reign || rtold != told)
 
 proctype trouble() {
 end_quiet:
@@ -286,6 +356,10 @@ end_quiet:
   :: d_step { cx > 0 && clk.era != 0 -> cx--; clk.era = 0; clk.count = 0 }
   :: d_step { vx > 0 && cval != NONE -> vx--; cval = NONE; cfil = 0 }
   :: d_step { xp > 0 && lck != 0 -> xp--; lck = 0 }
+#if FO > 0
+  :: d_step { fo > 0 && LAGS -> replicate() }
+  :: d_step { fo > 0 -> fo--; fail_over() }
+#endif
   od
 }
 
@@ -293,7 +367,7 @@ init {
   byte p, r;
   atomic {
     run writer();
-    if :: TX + CX + VX + XP > 0 -> run trouble() :: else fi;
+    if :: TX + CX + VX + XP + FO > 0 -> run trouble() :: else fi;
     p = 0;
     do
     :: p < NP ->

@@ -44,6 +44,7 @@ enum {
     SIM_LOADS = 4096,
     SIM_COMMANDS = 8192,
     SIM_PERMITS = 64,
+    SIM_SHARDS = 2,
     SIM_WAITERS = 64,
 };
 
@@ -83,6 +84,8 @@ enum fault {
         FAULTS_DRAWN,    /* what Redis knows of a tag is evicted; these two only where there are tags */
     FAULT_CLOCK_GONE,    /* the clock of the tags is */
     FAULT_REDIS_DEMOTED, /* another is the master; connections stay at a replica that hears nothing */
+    FAULTS_OF_ONE, /* those above happen with one master, these only with several */
+    FAULT_SLOT_MOVES = FAULTS_OF_ONE, /* a key goes to another master; meanwhile few scripts run */
     FAULTS,
 };
 
@@ -124,10 +127,17 @@ enum mutant {
     MUTANT_PUSH_UNCHECKED,     /* what a message brought is good whatever its tags' epochs are */
     MUTANT_LOOKUP_UNFENCED,    /* a value is read with GET, which a replica answers */
     MUTANT_ACQUIRE_UNFENCED,   /* where acquire writes nothing, it does not ask whether it might */
+    MUTANTS_OF_ONE,            /* those above are found with one master, these with several */
+    MUTANT_CLOCK_COUNTS_ON = MUTANTS_OF_ONE, /* under another reign, from where its replica was */
+    MUTANT_CLOCK_LEAPS_AGAIN,                /* by a fixed span: a second leap meets the first */
+    MUTANT_EPOCHS_UNFENCED, /* the epochs of tags are read with MGET, which a replica answers */
+    MUTANT_REDIRECT_NEW_TOKEN, /* a redirected acquire has another token, and no prev */
+    MUTANT_DELETE_VALUE_FIRST, /* where no script runs, the lease goes last */
     MUTANTS,
 };
 
 extern const char *const mutant_names[MUTANTS];
+extern const char *const shard_mutant_names[1 + MUTANTS - MUTANTS_OF_ONE];
 extern const char *const status_names[GUARD_NO_MEMORY + 1];
 extern const char *const source_names[GUARD_FROM_NEAR + 1];
 
@@ -159,7 +169,13 @@ enum seen {
     SEEN_REENTERED, /* permits that were lost, and counted again */
     SEEN_SHED,      /* gets of one key that found no place in their share */
     SEEN_SHED_TOGETHER,
-    SEEN_FENCED, /* lookups and commands that a former master has refused */
+    SEEN_FENCED,               /* lookups and commands that a former master has refused */
+    SEENS_OF_ONE,              /* those above with one master, these only with several */
+    SEEN_LEAPS = SEENS_OF_ONE, /* of the clock of the tags */
+    SEEN_TAGS_LOST, /* floors lowered by a failover of the tags */
+    SEEN_REDIRECTED,
+    SEEN_MOVING,  /* commands that did not run for it */
+    SEEN_DELETED, /* invalidations without the script */
     SEENS,
 };
 
@@ -225,6 +241,8 @@ struct stored_clock {
 
 struct stored_tags {
     struct stored_clock clock, epoch[SIM_TAGS];
+    uint64_t reign;          /* under which the clock was last asked */
+    uint32_t told[SIM_KEYS]; /* known to nobody: the versions that invalidations of tags were about */
 };
 
 struct stored_lease {
@@ -273,6 +291,13 @@ struct permits_model {
     struct permit_waiter waiter[SIM_WAITERS];
 };
 
+/* The master of a shard. */
+struct server_model {
+    bool down, hung;
+    uint32_t epoch; /* one more with every end of a Redis */
+    uint64_t reign; /* one more with every other master */
+};
+
 struct redis_model {
     struct slot slot[SIM_KEYS], replica[SIM_KEYS];
     struct permits_model permits, permits_replica;
@@ -282,8 +307,10 @@ struct redis_model {
     struct stored_tags tags_former;
     bool at_former; /* the command that runs does so there */
     int64_t clock_offset_ms;
-    bool down, hung, oom, readonly;
-    uint32_t epoch; /* one more with every end of a Redis */
+    bool oom, readonly;
+    struct server_model server[SIM_SHARDS];
+    uint32_t home[SIM_KEYS]; /* the shard of each key */
+    bool moving[SIM_KEYS];   /* from there to the other one */
     enum mutant mutant;
     uint32_t max_lease_ms, max_value_ms;
 };
@@ -316,11 +343,17 @@ struct command;
 struct sim;
 
 void redis_execute(struct sim *sim, const struct command *command, struct redis_answer *out);
+/* Half of an invalidation by deletion: of the value, or of the lease. */
+void redis_delete(struct sim *sim, struct command *command, bool value);
 /* The same, or what goes beside it, at the former master: a replica, which the world no longer looks at. */
 void redis_execute_at_former(struct sim *sim, struct command *command, bool companion);
 /* Drops what has expired. */
 void redis_expire(struct sim *sim, uint32_t key);
 int64_t redis_now_ms(const struct sim *sim);
+/* Where a key is, and the tags, and the permits. */
+uint32_t shard_of_key(const struct sim *sim, uint32_t key);
+uint32_t shard_of_tags(const struct sim *sim);
+uint32_t shard_of_permits(const struct sim *sim);
 
 /* ---- sim_permits.c ---- */
 
@@ -339,6 +372,7 @@ struct row {
     bool absent[SIM_VERSIONS], too_big[SIM_VERSIONS];
     uint32_t changes;                    /* of its entry in Redis */
     uint32_t floor;                      /* highest version whose invalidation was confirmed */
+    uint32_t floor_by_key, floor_by_tag; /* by which of the two */
     uint32_t gone;                       /* likewise, carried out in Redis: nothing older is there */
     uint64_t confirmed_us[SIM_VERSIONS]; /* of those up to the floor */
     uint64_t stale_us;                   /* first answer with the stale value that is there; 0: none */
@@ -372,8 +406,10 @@ struct lookup_model {
     struct tags_epochs epochs;
     bool asked;     /* for the epochs, before the entry */
     bool at_former; /* sent over a connection to a former master */
-    bool refused;   /* which said so */
-    uint32_t epoch; /* of the Redis that answered */
+    bool tags_at_former;
+    bool refused;               /* which said so */
+    uint32_t shard, redirections;
+    uint32_t epoch, tags_epoch; /* of the Redis that answered; of that which has the tags */
 };
 
 struct write {
@@ -404,24 +440,40 @@ struct load_model {
 
 struct command {
     struct core_action action; /* its strings point to the copies below */
-    uint32_t process, life, connection, key;
+    uint32_t process, life, shard, connection, key;
     struct value *value; /* owned: what a fill stores */
     char token[TOKEN_SIZE], prev[TOKEN_SIZE], refused[TOKEN_UUID_BYTES + 1], wanted[TOKEN_UUID_BYTES + 1];
     char waiter[TOKEN_UUID_BYTES + 1];
     struct redis_answer answer;
     bool executed, answered, dropped, granted;
+    uint32_t redirections;
+    bool apart;       /* what goes beside it goes to another master */
+    bool half, moved; /* by_delete: one of two is gone; it was told that its keys are moving */
     bool at_former;   /* sent over a connection to a former master */
     uint32_t version; /* of the row when it was sent */
     uint64_t sent_us, limit_us;
     uint32_t epoch; /* of the Redis that ran it */
     /* tags */
     uint32_t
-        versions[SIM_KEYS];  /* INVALIDATE of a tag: of all rows when sent; then what Redis has at least */
+        versions[SIM_KEYS];   /* INVALIDATE of a tag: of all rows when sent; then what Redis has at least */
+    uint32_t tags_connection; /* by which its companion goes, and what asks for epochs */
+    bool tags_at_former, tags_dropped;
+    bool replied;            /* its reply is here; that to its companion, from another master, is not */
+    uint64_t tags_us;        /* when that is; 0: never */
     struct tags_clock clock; /* ACQUIRE: what its companion has read */
     bool kept;               /* FILL, TOUCH: what its companion has found */
     bool checking;           /* its reply waits for the epochs of what it found */
     uint32_t check_epoch;    /* of the Redis that was asked */
     struct tags_epochs epochs;
+};
+
+/* A process's connections to the master of a shard. */
+struct link_model {
+    uint32_t connection;
+    bool up, mute;                  /* mute: replies no longer come */
+    bool at_former, loop_at_former; /* it leads to a former master; that of the lookups does */
+    uint32_t shifted;               /* MUTANT_REPLY_SHIFTED: 1 + the command whose reply is read next */
+    uint64_t sent_until_us, answered_until_us; /* pipelined: nothing overtakes */
 };
 
 struct process {
@@ -430,12 +482,8 @@ struct process {
     uint32_t index, life; /* life: 0 while dead */
     uint64_t clock_offset_us, tick_us, stalled_until_us;
     uint64_t since_us; /* the world's clock: its start */
-    /* the command connection */
-    uint32_t connection;
-    bool link_up, mute;             /* mute: replies no longer come */
-    bool at_former, loop_at_former; /* it leads to a former master; that of the lookups does */
-    uint32_t shifted;               /* MUTANT_REPLY_SHIFTED: 1 + the command whose reply is read next */
-    uint64_t sent_until_us, answered_until_us; /* pipelined: nothing overtakes */
+    struct link_model link[SIM_SHARDS];
+    uint32_t map[SIM_KEYS]; /* where it believes the keys to be */
     /* the subscription */
     bool subscribed;
     uint32_t subscription;  /* how often it was */
@@ -458,7 +506,7 @@ struct process {
 /* ---- parameters of a run ---- */
 
 struct params {
-    uint32_t processes, keys;
+    uint32_t processes, keys, shards;
     enum guard_mode mode;
     struct guard_policy policy;
     uint32_t workers, queue, max_waiters, redis_limit_ms;
@@ -505,10 +553,14 @@ struct sim {
 
 /* ---- sim_world.c ---- */
 
+/* Seeds from here on are worlds with several masters. */
+#define SIM_OF_SHARDS (UINT64_C(1) << 40)
+
 /* Runs one seed; true: nothing was found. */
 bool sim_run(struct sim *sim, uint64_t seed, enum mutant mutant, bool trace);
 uint64_t sim_between(struct sim *sim, uint64_t low, uint64_t high);
 bool sim_one_in(struct sim *sim, uint32_t chances);
+uint32_t some_shard(struct sim *sim);
 /* Nothing goes wrong and nothing is healing: what is promised must hold to the letter. */
 static inline bool sim_is_calm(const struct sim *sim)
 {
@@ -604,8 +656,8 @@ void net_check(struct sim *sim, uint32_t command);
 void net_checked(struct sim *sim, uint32_t command);
 void net_push_check(struct sim *sim, const struct event *event);
 void net_push_checked(struct sim *sim, struct process *process, const struct event *event);
-void net_break(struct sim *sim, struct process *process);
-void net_connect(struct sim *sim, struct process *process);
+void net_break(struct sim *sim, struct process *process, uint32_t shard);
+void net_connect(struct sim *sim, struct process *process, uint32_t shard);
 void net_unsubscribe(struct sim *sim, struct process *process);
 void net_subscribe(struct sim *sim, struct process *process);
 /* What a command has done, and perhaps stored. */
@@ -616,8 +668,8 @@ void net_message(struct sim *sim, struct process *process, const struct event *e
 void net_tell_permit(struct sim *sim, const char *waiter);
 /* Of a dead process: nothing of it will be answered; what has not arrived may still run. */
 void net_forget(struct sim *sim, const struct process *process);
-/* What Redis's end takes with it: all connections, and the commands in its sockets. */
-void net_redis_gone(struct sim *sim);
+/* What a Redis's end takes with it: all connections, and the commands in its sockets. */
+void net_redis_gone(struct sim *sim, uint32_t shard);
 
 /* ---- sim_tags.c ---- */
 
@@ -632,18 +684,22 @@ bool tags_companion(const struct sim *sim, const struct command *command);
 void tags_run_companion(struct sim *sim, struct command *command);
 /* What Redis says about the tags of this key; what that means for the entry there. */
 struct tags_epochs tags_ask(const struct sim *sim, uint32_t key);
+/* The same of a former master, which refuses: not answered. */
+struct tags_epochs tags_ask_at(struct sim *sim, uint32_t key, bool at_former);
 enum tags_verdict tags_verdict_of(const struct sim *sim, const struct stored_value *value,
                                   const struct tags_epochs *epochs);
 bool tags_good_now(const struct sim *sim, uint32_t key);
 /* The script. False: Redis refuses. */
-bool tags_invalidate(struct sim *sim, uint32_t tag);
+bool tags_invalidate(struct sim *sim, const struct command *command);
 /* What is read when a fill is sent. */
 struct tags_clock tags_born(const struct sim *sim, const struct core_action *action);
 
 /* ---- sim_fault.c ---- */
 
 void fault_next(struct sim *sim);
-void fault_recover(struct sim *sim, enum fault fault);
+void fault_recover(struct sim *sim, enum fault fault, uint32_t shard);
+/* The replica of this shard gets all that its master has. */
+void fault_replicate(struct sim *sim, uint32_t shard);
 void fault_heal(struct sim *sim);
 
 /* ---- sim_check.c ---- */
@@ -664,6 +720,8 @@ uint32_t check_version_loaded(const struct sim *sim, const char *token);
 /* A fill or a touch has been carried out; fenced: under the lease that stood. */
 void check_stored(struct sim *sim, const struct command *command, bool fenced);
 void check_failover(struct sim *sim, uint32_t key);
+/* Clock and epochs have failed over. */
+void check_tags_failover(struct sim *sim);
 void check_stats(struct sim *sim, const struct process *process);
 /* Nothing is under way any more. */
 void check_rest(struct sim *sim);

@@ -113,6 +113,18 @@ static void lower(uint32_t *floor, uint32_t to)
         *floor = to;
 }
 
+static void lower_floor(struct sim *sim, uint32_t key, uint32_t to)
+{
+    struct row *row = &sim->row[key];
+    row->floor = to;
+    lower(&row->floor_by_key, to);
+    lower(&row->floor_by_tag, to);
+    sim_near_failover(sim, key, to);
+    for (uint32_t i = 0; i < sim->requests; i++)
+        if ((sim->request[i].open || sim->request[i].looking) && sim->request[i].key == key)
+            lower(&sim->request[i].floor, to);
+}
+
 /* The replica may bring back values older than what was promised, and leases whose fills are. */
 void check_failover(struct sim *sim, uint32_t key)
 {
@@ -123,12 +135,24 @@ void check_failover(struct sim *sim, uint32_t key)
     for (uint32_t i = 0; slot->lease.there && i < sim->loads; i++)
         if (strcmp(sim->load[i].token, slot->lease.token) == 0 && sim->load[i].read)
             lower(&oldest, sim->load[i].version);
-    sim->row[key].floor = oldest;
     sim->row[key].failed_us = 0;
-    sim_near_failover(sim, key, oldest);
-    for (uint32_t i = 0; i < sim->requests; i++)
-        if ((sim->request[i].open || sim->request[i].looking) && sim->request[i].key == key)
-            lower(&sim->request[i].floor, oldest);
+    if (shard_of_key(sim, key) != shard_of_tags(sim) && oldest < sim->row[key].floor_by_tag)
+        oldest = sim->row[key].floor_by_tag; /* which another master keeps */
+    lower_floor(sim, key, oldest);
+}
+
+/* What was invalidated by a tag, and lost with its epoch. A value that was loaded since is as good as before. */
+void check_tags_failover(struct sim *sim)
+{
+    for (uint32_t key = 0; key < SIM_KEYS; key++) {
+        struct row *row = &sim->row[key];
+        if (shard_of_key(sim, key) == shard_of_tags(sim))
+            continue;
+        sim->seen[SEEN_TAGS_LOST] += row->floor_by_tag > sim->redis.tags.told[key];
+        lower(&row->floor_by_tag, sim->redis.tags.told[key]);
+        uint32_t floor = row->floor_by_key > row->floor_by_tag ? row->floor_by_key : row->floor_by_tag;
+        lower_floor(sim, key, floor < row->floor ? floor : row->floor);
+    }
 }
 
 /* ---- answers ---- */

@@ -9,10 +9,11 @@
 
 enum { FIRST_DISASTER = FAULT_CONNECTION, DISASTERS = FAULT_READONLY - FAULT_CONNECTION + 1 };
 
-static void recover_after(struct sim *sim, enum fault fault, uint64_t low_ms, uint64_t high_ms)
+static void recover_after(struct sim *sim, enum fault fault, uint32_t shard, uint64_t low_ms,
+                          uint64_t high_ms)
 {
     sim_at(sim, sim->course.now_us + sim_between(sim, low_ms * 1000, high_ms * 1000),
-           (struct event){.kind = EVENT_RECOVER, .subject = (uint32_t)fault});
+           (struct event){.kind = EVENT_RECOVER, .subject = (uint32_t)fault, .key = shard});
 }
 
 static struct process *victim(struct sim *sim)
@@ -59,58 +60,96 @@ static void lose_value(struct sim *sim, uint32_t key)
     sim->row[key].changes++;
 }
 
-static void restart_empty(struct sim *sim)
+static void end_reign(struct sim *sim, uint32_t shard)
 {
-    for (uint32_t key = 0; key < SIM_KEYS; key++) {
-        lose_lease(sim, key, LEASE_LOST);
-        sim->row[key].failed_us = 0;
-    }
-    memset(sim->redis.slot, 0, sizeof sim->redis.slot);
-    memset(sim->redis.replica, 0, sizeof sim->redis.replica);
-    memset(&sim->redis.permits, 0, sizeof sim->redis.permits);
-    memset(&sim->redis.permits_replica, 0, sizeof sim->redis.permits_replica);
-    sim->redis.tags = sim->redis.tags_replica = (struct stored_tags){.clock = {.there = false}};
-    sim->redis.down = true;
-    sim->redis.hung = sim->redis.oom = sim->redis.readonly = false;
-    net_redis_gone(sim);
-    recover_after(sim, FAULT_REDIS_EMPTY, 10, 1500);
+    sim->redis.server[shard].down = true;
+    sim->redis.server[shard].reign++;
+    net_redis_gone(sim, shard);
 }
 
-static void fail_over(struct sim *sim)
+static void restart_empty(struct sim *sim, uint32_t shard)
 {
     for (uint32_t key = 0; key < SIM_KEYS; key++) {
-        const struct stored_lease *restored = &sim->redis.replica[key].lease;
-        struct stored_lease *lease = &sim->redis.slot[key].lease;
-        if (!restored->there || strcmp(restored->token, lease->token) != 0)
-            lose_lease(sim, key, LEASE_LOST);
-        sim->redis.slot[key] = sim->redis.replica[key];
-        check_failover(sim, key);
+        if (shard_of_key(sim, key) != shard)
+            continue;
+        lose_lease(sim, key, LEASE_LOST);
+        sim->row[key].failed_us = 0;
+        sim->redis.slot[key] = sim->redis.replica[key] = (struct slot){.value = {.there = false}};
     }
-    sim->redis.permits = sim->redis.permits_replica;
-    sim->redis.tags = sim->redis.tags_replica;
-    sim->redis.down = true;
-    net_redis_gone(sim);
-    recover_after(sim, FAULT_REDIS_FAILOVER, 1, 1000);
+    if (shard_of_permits(sim) == shard) {
+        memset(&sim->redis.permits, 0, sizeof sim->redis.permits);
+        memset(&sim->redis.permits_replica, 0, sizeof sim->redis.permits_replica);
+    }
+    if (shard_of_tags(sim) == shard)
+        sim->redis.tags = sim->redis.tags_replica = (struct stored_tags){.clock = {.there = false}};
+    sim->redis.oom = sim->redis.readonly = sim->redis.server[shard].hung = false;
+    end_reign(sim, shard);
+    recover_after(sim, FAULT_REDIS_EMPTY, shard, 10, 1500);
+}
+
+void fault_replicate(struct sim *sim, uint32_t shard)
+{
+    for (uint32_t key = 0; key < SIM_KEYS; key++)
+        if (shard_of_key(sim, key) == shard)
+            sim->redis.replica[key] = sim->redis.slot[key];
+    if (shard_of_permits(sim) == shard)
+        sim->redis.permits_replica = sim->redis.permits;
+    if (shard_of_tags(sim) == shard)
+        sim->redis.tags_replica = sim->redis.tags;
+}
+
+static void fail_over_key(struct sim *sim, uint32_t key)
+{
+    const struct stored_lease *restored = &sim->redis.replica[key].lease;
+    struct stored_lease *lease = &sim->redis.slot[key].lease;
+    if (!restored->there || strcmp(restored->token, lease->token) != 0)
+        lose_lease(sim, key, LEASE_LOST);
+    sim->redis.slot[key] = sim->redis.replica[key];
+    check_failover(sim, key);
+}
+
+static void fail_over(struct sim *sim, uint32_t shard)
+{
+    for (uint32_t key = 0; key < SIM_KEYS; key++)
+        if (shard_of_key(sim, key) == shard)
+            fail_over_key(sim, key);
+    if (shard_of_permits(sim) == shard)
+        sim->redis.permits = sim->redis.permits_replica;
+    if (shard_of_tags(sim) == shard) {
+        sim->redis.tags = sim->redis.tags_replica;
+        check_tags_failover(sim);
+    }
+    end_reign(sim, shard);
+    recover_after(sim, FAULT_REDIS_FAILOVER, shard, 1, 1000);
+}
+
+static void lead_to_former(struct sim *sim, struct process *process, uint32_t shard)
+{
+    enum { BEAT_US = 500000 };
+    struct link_model *link = &process->link[shard];
+    link->at_former = link->loop_at_former = true;
+    net_unsubscribe(sim, process);
+    sim_at(sim, sim->course.now_us + sim_between(sim, 0, BEAT_US),
+           (struct event){.kind = EVENT_BROKEN,
+                          .process = process->index,
+                          .life = process->life,
+                          .subject = link->connection,
+                          .key = shard});
 }
 
 /* The replica had everything; connected processes are not told. A heartbeat finds out in the end. */
-static void demote(struct sim *sim)
+static void demote(struct sim *sim, uint32_t shard)
 {
-    enum { BEAT_US = 500000 };
     sim_trace(sim, "    *** %s", fault_names[FAULT_REDIS_DEMOTED]);
-    memcpy(sim->redis.former, sim->redis.slot, sizeof sim->redis.former);
-    sim->redis.tags_former = sim->redis.tags;
-    for (uint32_t i = 0; i < sim->params.processes; i++) {
-        struct process *process = &sim->process[i];
-        if (!process_runs(process) || !process->link_up)
-            continue;
-        process->at_former = process->loop_at_former = true;
-        net_unsubscribe(sim, process);
-        sim_at(
-            sim, sim->course.now_us + sim_between(sim, 0, BEAT_US),
-            (struct event){
-                .kind = EVENT_BROKEN, .process = i, .life = process->life, .subject = process->connection});
-    }
+    for (uint32_t key = 0; key < SIM_KEYS; key++)
+        if (shard_of_key(sim, key) == shard)
+            sim->redis.former[key] = sim->redis.slot[key];
+    if (shard_of_tags(sim) == shard)
+        sim->redis.tags_former = sim->redis.tags;
+    sim->redis.server[shard].reign++;
+    for (uint32_t i = 0; i < sim->params.processes; i++)
+        if (process_runs(&sim->process[i]) && sim->process[i].link[shard].up)
+            lead_to_former(sim, &sim->process[i], shard);
 }
 
 static void step_clock(struct sim *sim, int64_t direction)
@@ -123,6 +162,11 @@ static void step_clock(struct sim *sim, int64_t direction)
 
 /* ---- one after another ---- */
 
+static void break_one(struct sim *sim, struct process *process)
+{
+    net_break(sim, process, some_shard(sim));
+}
+
 static void to_one_that_runs(struct sim *sim, void (*happens)(struct sim *sim, struct process *process))
 {
     struct process *process = victim(sim);
@@ -131,26 +175,27 @@ static void to_one_that_runs(struct sim *sim, void (*happens)(struct sim *sim, s
 }
 
 /* The state of Redis that is this fault; empty or failed over it is down first. */
-static bool *state_of(struct sim *sim, enum fault fault)
+static bool *state_of(struct sim *sim, enum fault fault, uint32_t shard)
 {
     if (fault == FAULT_REDIS_HANG)
-        return &sim->redis.hung;
+        return &sim->redis.server[shard].hung;
     if (fault == FAULT_OOM)
         return &sim->redis.oom;
-    return fault == FAULT_READONLY ? &sim->redis.readonly : &sim->redis.down;
+    return fault == FAULT_READONLY ? &sim->redis.readonly : &sim->redis.server[shard].down;
 }
 
 static void hamper(struct sim *sim, enum fault fault, uint32_t most_ms)
 {
-    *state_of(sim, fault) = true;
-    recover_after(sim, fault, 50, most_ms);
+    uint32_t shard = some_shard(sim);
+    *state_of(sim, fault, shard) = true;
+    recover_after(sim, fault, shard, 50, most_ms);
 }
 
 static void befall(struct sim *sim, enum fault fault)
 {
     switch (fault) {
     case FAULT_CONNECTION:
-        to_one_that_runs(sim, net_break);
+        to_one_that_runs(sim, break_one);
         break;
     case FAULT_SUBSCRIPTION:
         to_one_that_runs(sim, net_unsubscribe);
@@ -174,10 +219,10 @@ static void befall(struct sim *sim, enum fault fault)
         sim->redis.slot[some_key(sim)].value.damaged = true;
         break;
     case FAULT_REDIS_EMPTY:
-        restart_empty(sim);
+        restart_empty(sim, some_shard(sim));
         break;
     case FAULT_REDIS_FAILOVER:
-        fail_over(sim);
+        fail_over(sim, some_shard(sim));
         break;
     case FAULT_REDIS_HANG:
         hamper(sim, fault, 3000);
@@ -206,9 +251,27 @@ static void befall(struct sim *sim, enum fault fault)
     case FAULT_CLOCK_GONE:
     case FAULT_REDIS_DEMOTED:
     case FAULT_MESSAGE_LATE:
+    case FAULT_SLOT_MOVES:
     case FAULTS:
         break;
     }
+}
+
+static void move_slot(struct sim *sim)
+{
+    uint32_t key = some_key(sim);
+    if (sim->redis.moving[key] || !sim_fault(sim, FAULT_SLOT_MOVES, 4))
+        return;
+    sim->redis.moving[key] = true;
+    sim_trace(sim, "    *** k%u goes to another master", key);
+    recover_after(sim, FAULT_SLOT_MOVES, key, 1, 600);
+}
+
+static void slot_arrives(struct sim *sim, uint32_t key)
+{
+    sim->redis.moving[key] = false;
+    sim->redis.home[key] = 1 - sim->redis.home[key];
+    sim->redis.replica[key] = sim->redis.slot[key];
 }
 
 /* Beside what else goes wrong. */
@@ -225,8 +288,10 @@ void fault_next(struct sim *sim)
 {
     if (sim->params.tagged)
         lose_tags(sim);
+    if (sim->params.enabled[FAULT_SLOT_MOVES])
+        move_slot(sim);
     if (sim_fault(sim, FAULT_REDIS_DEMOTED, 8))
-        demote(sim);
+        demote(sim, some_shard(sim));
     enum fault fault = (enum fault)(FIRST_DISASTER + sim_between(sim, 0, DISASTERS - 1));
     if (!sim_fault(sim, fault, 1))
         return;
@@ -234,15 +299,22 @@ void fault_next(struct sim *sim)
     befall(sim, fault);
 }
 
-void fault_recover(struct sim *sim, enum fault fault)
+/* Of a shard; of a slot that moves, the key. */
+void fault_recover(struct sim *sim, enum fault fault, uint32_t shard)
 {
     sim_trace(sim, "    *** end of: %s", fault_names[fault]);
-    *state_of(sim, fault) = false;
+    if (fault == FAULT_SLOT_MOVES)
+        slot_arrives(sim, shard);
+    else
+        *state_of(sim, fault, shard) = false;
 }
 
 void fault_heal(struct sim *sim)
 {
-    sim->redis.down = sim->redis.hung = sim->redis.oom = sim->redis.readonly = false;
+    sim->redis.oom = sim->redis.readonly = false;
+    for (uint32_t shard = 0; shard < sim->params.shards; shard++)
+        sim->redis.server[shard].down = sim->redis.server[shard].hung = false;
+    memset(sim->redis.moving, 0, sizeof sim->redis.moving);
     for (int fault = 0; fault < FAULTS; fault++)
         sim->params.enabled[fault] = false;
 }

@@ -32,12 +32,15 @@ bool lookup_send(struct sim *sim, struct process *process, uint32_t index)
     struct request *request = &sim->request[index];
     struct lookup_model *lookup = &sim->lookup[index];
     struct core_key key = process_key(request->key);
-    if (!process->link_up ||
-        request->deadline_us - request->start_us < (uint64_t)sim->params.redis_limit_ms * 1000)
+    uint32_t shard = process->map[request->key];
+    bool has_links = process->link[shard].up && (!sim->params.tagged || process->link[shard_of_tags(sim)].up);
+    if (!has_links || request->deadline_us - request->start_us < (uint64_t)sim->params.redis_limit_ms * 1000)
         return false;
     request->looking = true;
     process->looking++;
-    *lookup = (struct lookup_model){.sent_us = sim->course.now_us, .at_former = process->loop_at_former};
+    *lookup = (struct lookup_model){
+        .sent_us = sim->course.now_us, .shard = shard, .at_former = process->link[shard].loop_at_former};
+    lookup->tags_at_former = sim->params.tagged && process->link[shard_of_tags(sim)].loop_at_former;
     lookup->near = near_look_up(process->near, key.encoded, key.encoded_bytes, process_now_us(process));
     sim_trace(sim, "p%u  look up k%u for #%u", process->index, request->key, index);
     if (sim_fault(sim, FAULT_COMMAND_LOST, 60))
@@ -52,10 +55,34 @@ bool lookup_send(struct sim *sim, struct process *process, uint32_t index)
 
 static bool is_away(struct sim *sim, uint32_t index)
 {
-    bool away = sim->redis.hung || sim->redis.down;
+    const struct server_model *server = &sim->redis.server[sim->lookup[index].shard];
+    const struct server_model *tags = sim->params.tagged ? &sim->redis.server[shard_of_tags(sim)] : server;
+    bool away = server->hung || server->down || tags->hung || tags->down;
     if (away)
         answer_at(sim, index, 0, false);
     return away || !sim->request[index].looking;
+}
+
+/* True: both halves are asked again, at the master that has the key. */
+static bool is_redirected(struct sim *sim, uint32_t index)
+{
+    enum { REDIRECTIONS = 5 };
+    struct lookup_model *lookup = &sim->lookup[index];
+    const struct request *request = &sim->request[index];
+    uint32_t home = sim->redis.home[request->key];
+    if (home == lookup->shard || lookup->at_former)
+        return false;
+    struct process *process = &sim->process[request->process];
+    const struct link_model *link = &process->link[process->map[request->key] = home];
+    lookup->shard = home;
+    lookup->at_former = link->loop_at_former;
+    sim->seen[SEEN_REDIRECTED]++;
+    if (!link->up || ++lookup->redirections > REDIRECTIONS || sim_fault(sim, FAULT_COMMAND_LOST, 20))
+        answer_at(sim, index, 0, false);
+    else
+        sim_at(sim, sim->course.now_us + 2 * net_latency(sim),
+               (struct event){.kind = EVENT_LOOKUP_PTTL, .subject = index});
+    return true;
 }
 
 /* At a former master what has expired there is not looked for. */
@@ -69,14 +96,14 @@ void lookup_pttl(struct sim *sim, uint32_t index)
 {
     enum { BETWEEN_US = 100 };
     uint32_t key = sim->request[index].key;
-    const struct stored_value *entry = entry_of(sim, index);
-    if (is_away(sim, index))
+    if (is_away(sim, index) || is_redirected(sim, index))
         return;
+    const struct stored_value *entry = entry_of(sim, index);
     redis_expire(sim, key);
     sim->lookup[index].pttl_ms = entry->there ? entry->expires_ms - redis_now_ms(sim) : -2;
     sim->lookup[index].asked = sim->params.tagged && sim_one_in(sim, 2);
     if (sim->lookup[index].asked)
-        sim->lookup[index].epochs = tags_ask(sim, key);
+        sim->lookup[index].epochs = tags_ask_at(sim, key, sim->lookup[index].tags_at_former);
     if (sim_one_in(sim, 4))
         sim_at(sim, sim->course.now_us + sim_between(sim, 0, BETWEEN_US),
                (struct event){.kind = EVENT_LOOKUP_GET, .subject = index});
@@ -105,15 +132,16 @@ void lookup_get(struct sim *sim, uint32_t index)
 {
     struct lookup_model *lookup = &sim->lookup[index];
     uint32_t key = sim->request[index].key;
-    if (is_away(sim, index))
+    if (is_away(sim, index) || is_redirected(sim, index))
         return;
     redis_expire(sim, key);
     lookup->entry = *entry_of(sim, index);
     lookup->refused = lookup->at_former && sim->mutant != MUTANT_LOOKUP_UNFENCED;
     sim->seen[SEEN_FENCED] += lookup->refused;
     if (!lookup->asked)
-        lookup->epochs = tags_ask(sim, key);
-    lookup->epoch = sim->redis.epoch;
+        lookup->epochs = tags_ask_at(sim, key, lookup->tags_at_former);
+    lookup->epoch = sim->redis.server[lookup->shard].epoch;
+    lookup->tags_epoch = sim->redis.server[shard_of_tags(sim)].epoch;
     if (sim->params.near_ms > 0)
         disturb(sim, index);
     const bool lost = sim_fault(sim, FAULT_REPLY_LOST, 60);
@@ -199,10 +227,18 @@ void lookup_reply(struct sim *sim, struct process *process, uint32_t index)
     const struct stored_value *entry = &lookup->entry;
     if (is_over(process, request))
         return;
-    bool answered = lookup->epoch == sim->redis.epoch;
-    process->loop_at_former = process->loop_at_former && !lookup->refused;
+    uint32_t shard = lookup->shard, tags_shard = shard_of_tags(sim);
+    bool answered = lookup->epoch == sim->redis.server[shard].epoch &&
+                    (!sim->params.tagged || lookup->tags_epoch == sim->redis.server[tags_shard].epoch);
+    bool former_spoke = lookup->at_former && lookup->refused;
+    bool tags_unanswered = lookup->tags_at_former && !lookup->epochs.answered;
+    process->link[shard].loop_at_former = process->link[shard].loop_at_former && !former_spoke;
+    process->link[tags_shard].loop_at_former = process->link[tags_shard].loop_at_former && !tags_unanswered;
     bool sound = !lookup->refused && entry->there && !entry->damaged && entry->key == request->key;
-    bool outdated = sound && entry->tagged && tags_verdict_of(sim, entry, &lookup->epochs) != TAGS_GOOD;
+    enum tags_verdict verdict =
+        sound && entry->tagged ? tags_verdict_of(sim, entry, &lookup->epochs) : TAGS_GOOD;
+    bool outdated = verdict == TAGS_OUTDATED;
+    answered = answered && verdict != TAGS_UNANSWERED;
     request->waiter.lookup_unanswered = !answered;
     if (answered && outdated)
         memcpy(request->waiter.refused, entry->filler, sizeof entry->filler);

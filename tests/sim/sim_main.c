@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sim_main.c - the simulators as a program: of the guard, and, where the first argument is "locks", of the locks.
+ * sim_main.c - the simulators as a program: of the guard, with one master or, where the first argument is "shards",
+ * with two; and, where it is "locks", of the locks.
  *
  *   sim SEEDS=100000 [FROM=1]      runs that many seeds; prints seeds/s and how often each fault happened
  *   sim SEED=4711                  runs one and prints every event
@@ -9,7 +10,8 @@
  *   sim COURSES=1000 [FROM=1]      prints a hash of each seed's course: equal before and after a change that moves
  *                                  code and no decision
  *   sim FIND=20000                 stops at the first failure, which is what is wanted (mutants.sh)
- *   sim locks SEEDS=100000         the locks: likewise with all of the above
+ *   sim shards SEEDS=100000        the guard over two masters that fail separately: likewise with all of the above
+ *   sim locks SEEDS=100000         the locks: likewise
  *
  * Exit status 0: what was expected; 1: a seed failed (or a mutant survived); 2: usage.
  */
@@ -163,19 +165,22 @@ int main(int argc, char **argv)
     uint64_t seeds = 10000, from = 1, seed = 0, mutants = 0, wanted = 0, courses = 0;
     uint32_t mutant = 0;
     bool of_locks = argc > 1 && strcmp(argv[1], "locks") == 0;
-    sim = of_locks ? &lock_simulator : &guard_simulator;
+    bool of_shards = argc > 1 && strcmp(argv[1], "shards") == 0;
+    if (of_locks || of_shards)
+        sim = of_locks ? &lock_simulator : &shard_simulator;
     signal(SIGABRT, aborted);
     signal(SIGSEGV, aborted);
-    for (int i = 1 + of_locks; i < argc; i++) {
+    for (int i = 1 + (of_locks || of_shards); i < argc; i++) {
         bool known = number_of(argv[i], "SEEDS", &seeds) || number_of(argv[i], "FROM", &from) ||
                      number_of(argv[i], "SEED", &seed) || number_of(argv[i], "MUTANTS", &mutants) ||
                      number_of(argv[i], "FIND", &wanted) || number_of(argv[i], "COURSES", &courses) ||
                      mutant_of(argv[i], &mutant);
         if (!known) {
-            fprintf(stderr,
-                    "usage: sim [locks] [SEEDS=n] [FROM=n] [SEED=n] [MUTANT=name] [MUTANTS=n] [FIND=n] "
-                    "[COURSES=n]; not: %s\n",
-                    argv[i]);
+            fprintf(
+                stderr,
+                "usage: sim [locks|shards] [SEEDS=n] [FROM=n] [SEED=n] [MUTANT=name] [MUTANTS=n] [FIND=n] "
+                "[COURSES=n]; not: %s\n",
+                argv[i]);
             return 2;
         }
     }

@@ -37,6 +37,22 @@ const char *const mutant_names[MUTANTS] = {
     [MUTANT_PUSH_UNCHECKED] = "push-unchecked",
     [MUTANT_LOOKUP_UNFENCED] = "lookup-unfenced",
     [MUTANT_ACQUIRE_UNFENCED] = "acquire-unfenced",
+    [MUTANT_CLOCK_COUNTS_ON] = "clock-counts-on",
+    [MUTANT_CLOCK_LEAPS_AGAIN] = "clock-leaps-again",
+    [MUTANT_EPOCHS_UNFENCED] = "epochs-unfenced",
+    [MUTANT_REDIRECT_NEW_TOKEN] = "redirect-new-token",
+    [MUTANT_DELETE_VALUE_FIRST] = "delete-value-first",
+};
+
+#define OF_SHARDS(mutant) [1 + (mutant)-MUTANTS_OF_ONE]
+
+const char *const shard_mutant_names[1 + MUTANTS - MUTANTS_OF_ONE] = {
+    "none",
+    OF_SHARDS(MUTANT_CLOCK_COUNTS_ON) = "clock-counts-on",
+    OF_SHARDS(MUTANT_CLOCK_LEAPS_AGAIN) = "clock-leaps-again",
+    OF_SHARDS(MUTANT_EPOCHS_UNFENCED) = "epochs-unfenced",
+    OF_SHARDS(MUTANT_REDIRECT_NEW_TOKEN) = "redirect-new-token",
+    OF_SHARDS(MUTANT_DELETE_VALUE_FIRST) = "delete-value-first",
 };
 
 const char *const seen_names[SEENS] = {
@@ -67,6 +83,11 @@ const char *const seen_names[SEENS] = {
     [SEEN_SHED] = "gets shed that were asked for alone",
     [SEEN_SHED_TOGETHER] = "gets shed that were asked for together",
     [SEEN_FENCED] = "refused by a former master",
+    [SEEN_LEAPS] = "leaps of the tags' clock",
+    [SEEN_REDIRECTED] = "commands redirected",
+    [SEEN_MOVING] = "commands that met a moving slot",
+    [SEEN_DELETED] = "invalidations by deletion",
+    [SEEN_TAGS_LOST] = "lost with the tags' master",
 };
 
 const char *const fault_names[FAULTS] = {
@@ -85,7 +106,7 @@ const char *const fault_names[FAULTS] = {
     [FAULT_CANCEL_IGNORED] = "cancel ignored", [FAULT_REQUEST_LEAVES] = "request left",
     [FAULT_WRITER_DIES] = "writer died",       [FAULT_EPOCH_GONE] = "epoch evicted",
     [FAULT_CLOCK_GONE] = "tag clock evicted",  [FAULT_MESSAGE_LATE] = "message late",
-    [FAULT_REDIS_DEMOTED] = "redis demoted",
+    [FAULT_REDIS_DEMOTED] = "redis demoted",   [FAULT_SLOT_MOVES] = "slot moved",
 };
 
 const char *const status_names[GUARD_NO_MEMORY + 1] = {

@@ -37,6 +37,14 @@ static void copy_text(char *to, size_t size, const char *from)
     to[bytes] = '\0';
 }
 
+static uint32_t shard_of_command(const struct sim *sim, const struct process *process,
+                                 const struct core_action *action, uint32_t key)
+{
+    if (is_of_permit(action->kind))
+        return shard_of_permits(sim);
+    return action->of_tag ? shard_of_tags(sim) : process->map[key];
+}
+
 static struct command *copy_of(struct sim *sim, const struct process *process,
                                const struct core_action *action)
 {
@@ -46,10 +54,13 @@ static struct command *copy_of(struct sim *sim, const struct process *process,
     }
     struct command *command = &sim->command[sim->commands++];
     *command = (struct command){.action = *action, .process = process->index, .life = process->life};
-    command->connection = process->connection;
-    command->at_former = process->at_former;
     if (!is_of_permit(action->kind))
         command->key = (uint32_t)(action->key.encoded[1] - '0'); /* or that of a tag */
+    command->shard = shard_of_command(sim, process, action, command->key);
+    command->connection = process->link[command->shard].connection;
+    command->at_former = process->link[command->shard].at_former;
+    command->tags_connection = process->link[shard_of_tags(sim)].connection;
+    command->tags_at_former = process->link[shard_of_tags(sim)].at_former;
     command->version = sim->row[command->key].version;
     for (uint32_t key = 0; key < SIM_KEYS && action->of_tag; key++)
         command->versions[key] = sim->row[key].version;
@@ -76,17 +87,28 @@ static uint64_t how_late(struct sim *sim)
     return sim_between(sim, 0, sim_one_in(sim, 2) ? sim->params.load_ms * 1500 : 3000000);
 }
 
+/* It may be lost, or late, by itself. */
+static void send_apart(struct sim *sim, const struct process *process, struct command *command)
+{
+    const struct link_model *link = &process->link[shard_of_tags(sim)];
+    command->tags_dropped = !link->up || sim_fault(sim, FAULT_COMMAND_LOST, 60);
+    if (!command->tags_dropped)
+        sim_at(sim, sim->course.now_us + net_latency(sim),
+               (struct event){.kind = EVENT_COMPANION, .subject = (uint32_t)(command - sim->command)});
+}
+
 void net_send(struct sim *sim, struct process *process, const struct core_action *action)
 {
     struct command *command = copy_of(sim, process, action);
     uint32_t index = (uint32_t)(command - sim->command);
+    struct link_model *link = &process->link[command->shard];
     struct event event = {.process = process->index, .life = process->life, .subject = index};
     sim_trace(sim, "p%u  %s k%u %.8s prev %.8s %c%s", process->index, kind_name(action->kind), command->key,
               command->token, command->prev, action->kind == CORE_ACQUIRE ? (char)action->lookup : ' ',
-              process->link_up ? "" : "(no link)");
+              link->up ? "" : "(no link)");
     if (action->kind == CORE_RENEW)
         check_hold(sim, command);
-    if (!process->link_up) {
+    if (!link->up) {
         event.kind = EVENT_UNSENT;
         sim_at(sim, sim->course.now_us + 1, event);
         return;
@@ -97,17 +119,20 @@ void net_send(struct sim *sim, struct process *process, const struct core_action
     if (sim_fault(sim, FAULT_COMMAND_LOST, 60))
         return;
     uint64_t at_us = sim->course.now_us + net_latency(sim);
-    if (at_us <= process->sent_until_us)
-        at_us = process->sent_until_us + 1;
+    if (at_us <= link->sent_until_us)
+        at_us = link->sent_until_us + 1;
     uint64_t late_us = 0;
     if (sim_fault(sim, FAULT_COMMAND_LATE, 40))
         late_us = (uint64_t)sim->params.redis_limit_ms * 1000 + how_late(sim);
-    if (tags_companion(sim, command)) { /* others may come in between */
+    command->apart = tags_companion(sim, command) && command->shard != shard_of_tags(sim);
+    if (command->apart) {
+        send_apart(sim, process, command);
+    } else if (tags_companion(sim, command)) { /* others may come in between */
         event.kind = EVENT_COMPANION;
         sim_at(sim, at_us + late_us, event);
         at_us += sim_between(sim, 1, sim->params.latency_us);
     }
-    process->sent_until_us = at_us;
+    link->sent_until_us = at_us;
     event.kind = EVENT_EXECUTE;
     sim_at(sim, at_us + late_us, event);
 }
@@ -117,41 +142,126 @@ void net_send(struct sim *sim, struct process *process, const struct core_action
 static bool connected_still(const struct sim *sim, const struct command *command)
 {
     const struct process *process = &sim->process[command->process];
-    return command->life == process->life && command->connection == process->connection && process->link_up;
+    uint32_t shard = command->checking ? shard_of_tags(sim) : command->shard;
+    const struct link_model *link = &process->link[shard];
+    uint32_t connection = command->checking ? command->tags_connection : command->connection;
+    return command->life == process->life && connection == link->connection && link->up;
 }
 
 static void send_reply(struct sim *sim, struct process *process, uint32_t index)
 {
-    if (process->mute || sim_fault(sim, FAULT_REPLY_LOST, 60)) {
-        process->mute = true; /* nothing overtakes in a stream */
+    struct link_model *link = &process->link[sim->command[index].shard];
+    if (link->mute || sim_fault(sim, FAULT_REPLY_LOST, 60)) {
+        link->mute = true; /* nothing overtakes in a stream */
         return;
     }
     uint64_t at_us = sim->course.now_us + net_latency(sim);
     if (sim->command[index].action.kind == CORE_ACQUIRE && sim_fault(sim, FAULT_MESSAGE_FIRST, 20))
         at_us += sim_between(sim, 0, sim->params.redis_limit_ms * 500);
-    if (at_us <= process->answered_until_us)
-        at_us = process->answered_until_us + 1;
-    process->answered_until_us = at_us;
+    if (at_us <= link->answered_until_us)
+        at_us = link->answered_until_us + 1;
+    link->answered_until_us = at_us;
     sim_at(sim, at_us,
            (struct event){
                .kind = EVENT_REPLY, .process = process->index, .life = process->life, .subject = index});
 }
 
 /* True: it does not reach Redis, or not yet. */
-static bool held_up(struct sim *sim, const struct command *command, enum event_kind kind)
+static bool held_up(struct sim *sim, const struct command *command, uint32_t shard, enum event_kind kind)
 {
-    if (sim->redis.hung)
+    const struct server_model *server = &sim->redis.server[shard];
+    if (server->hung)
         sim_at(sim, sim->course.now_us + 20000,
                (struct event){.kind = kind, .subject = (uint32_t)(command - sim->command)});
-    return sim->redis.down || sim->redis.hung;
+    return server->down || server->hung;
 }
 
+/* Nothing ran. The same command goes to the master that has its key, if it is connected to that. */
+static void redirect(struct sim *sim, struct command *command)
+{
+    uint32_t home = sim->redis.home[command->key];
+    struct process *process = &sim->process[command->process];
+    struct event event = {.kind = EVENT_EXECUTE, .subject = (uint32_t)(command - sim->command)};
+    command->dropped = command->answered || !connected_still(sim, command);
+    if (command->dropped)
+        return; /* nobody hears of it */
+    const struct link_model *link = &process->link[process->map[command->key] = home];
+    command->shard = home;
+    command->connection = link->connection;
+    command->at_former = link->at_former;
+    sim->seen[SEEN_REDIRECTED]++;
+    if (sim->mutant == MUTANT_REDIRECT_NEW_TOKEN && command->action.kind == CORE_ACQUIRE) {
+        command->token[TOKEN_UUID_BYTES - 1] ^= 1;
+        command->prev[0] = '\0';
+    }
+    if (!link->up) {
+        event = (struct event){.kind = EVENT_UNSENT, .process = process->index, .life = process->life};
+        event.subject = (uint32_t)(command - sim->command);
+    } else if (sim_fault(sim, FAULT_COMMAND_LOST, 20)) {
+        return;
+    }
+    sim_at(sim, sim->course.now_us + 2 * net_latency(sim), event);
+}
+
+static bool is_of_key(const struct command *command)
+{
+    return !command->action.of_tag && !is_of_permit(command->action.kind);
+}
+
+/* Some of its names are at one master and some at the other; or, by chance, all are at this one. */
+static bool is_torn(struct sim *sim, const struct command *command)
+{
+    const struct core_action *action = &command->action;
+    bool one_name = action->kind == CORE_RENEW || (action->kind == CORE_INVALIDATE && action->by_delete);
+    return sim->redis.moving[command->key] && !one_name && !sim_one_in(sim, 4);
+}
+
+/* True: it does not run here, or not yet. */
+static bool is_elsewhere(struct sim *sim, struct command *command)
+{
+    enum { REDIRECTIONS = 5, AGAIN_US = 5000 };
+    if (!is_of_key(command) || command->at_former)
+        return false;
+    bool moved = command->shard != sim->redis.home[command->key];
+    if (!moved && !is_torn(sim, command))
+        return false;
+    uint64_t again_us = sim->course.now_us + ((uint64_t)AGAIN_US << command->redirections);
+    command->moved = ++command->redirections > REDIRECTIONS || again_us >= command->limit_us;
+    if (command->moved)
+        return false;
+    if (moved)
+        redirect(sim, command);
+    else
+        sim_at(sim, again_us,
+               (struct event){.kind = EVENT_EXECUTE, .subject = (uint32_t)(command - sim->command)});
+    return true;
+}
+
+/* True: the other one of lease and value is deleted when the first deletion is answered. */
+static bool deletes_half(struct sim *sim, struct command *command)
+{
+    if (command->action.kind != CORE_INVALIDATE || !command->action.by_delete || command->half ||
+        command->moved)
+        return false;
+    uint64_t half_us = (uint64_t)sim->params.redis_limit_ms * 500; /* it may be redirected, too */
+    uint64_t again_us = sim->course.now_us + 2 * net_latency(sim) + sim_between(sim, 0, half_us);
+    command->half = true;
+    redis_delete(sim, command, sim->mutant == MUTANT_DELETE_VALUE_FIRST);
+    if (!sim_fault(sim, FAULT_COMMAND_LOST, 20))
+        sim_at(sim, again_us,
+               (struct event){.kind = EVENT_EXECUTE, .subject = (uint32_t)(command - sim->command)});
+    return true;
+}
+
+/* What goes beside a command, at the master that has the tags. */
 void net_companion(struct sim *sim, uint32_t index)
 {
     struct command *command = &sim->command[index];
-    if (command->dropped || held_up(sim, command, EVENT_COMPANION))
+    bool dropped = command->apart ? command->tags_dropped : command->dropped;
+    if (dropped || held_up(sim, command, shard_of_tags(sim), EVENT_COMPANION))
         return;
-    if (command->at_former)
+    command->tags_us = sim->course.now_us + (command->apart ? net_latency(sim) : 0);
+    if (command->tags_at_former)
         redis_execute_at_former(sim, command, true);
     else
         tags_run_companion(sim, command);
@@ -160,16 +270,22 @@ void net_companion(struct sim *sim, uint32_t index)
 void net_execute(struct sim *sim, uint32_t index)
 {
     struct command *command = &sim->command[index];
-    if (command->dropped || command->executed || held_up(sim, command, EVENT_EXECUTE))
+    if (command->dropped || command->executed || held_up(sim, command, command->shard, EVENT_EXECUTE) ||
+        is_elsewhere(sim, command) || deletes_half(sim, command))
         return;
     bool decides = command->action.kind == CORE_FILL || command->action.kind == CORE_TOUCH;
     command->executed = true;
-    command->epoch = sim->redis.epoch;
+    command->epoch = sim->redis.server[command->shard].epoch;
     redis_expire(sim, command->key);
     const struct stored_lease *lease = &sim->redis.slot[command->key].lease;
     bool fenced = lease->there && strcmp(lease->token, command->token) == 0;
-    if (command->at_former)
+    sim->seen[SEEN_MOVING] += command->moved;
+    if (command->moved)
+        command->answer = (struct redis_answer){.error = false};
+    else if (command->at_former)
         redis_execute_at_former(sim, command, false);
+    else if (command->half)
+        redis_delete(sim, command, sim->mutant != MUTANT_DELETE_VALUE_FIRST);
     else
         redis_execute(sim, command, &command->answer);
     if (decides && command->answer.code == 1 && !command->answer.error)
@@ -223,8 +339,8 @@ static void read_value(const struct sim *sim, const struct command *command,
 static struct core_reply read_answer(const struct sim *sim, const struct command *command,
                                      const struct redis_answer *answer)
 {
-    struct core_reply out = {.kind = REPLY_REFUSED};
-    if (answer->error)
+    struct core_reply out = {.kind = command->moved ? REPLY_MOVING : REPLY_REFUSED};
+    if (answer->error || command->moved)
         return out;
     switch (answer->what) {
     case 'H':
@@ -284,7 +400,14 @@ static bool ask_for_epochs(struct sim *sim, struct process *process, struct comm
         .process = process->index, .life = process->life, .subject = (uint32_t)(command - sim->command)};
     if (!is_entry || !found->value.tagged || sim->mutant == MUTANT_REPLY_SHIFTED)
         return false;
+    const struct link_model *link = &process->link[shard_of_tags(sim)];
+    if (!link->up) {
+        answer(sim, process, command, (struct core_reply){.kind = REPLY_UNKNOWN});
+        return true;
+    }
     command->checking = true;
+    command->tags_connection = link->connection;
+    command->tags_at_former = link->at_former;
     command->limit_us = sim->course.now_us + (uint64_t)sim->params.redis_limit_ms * 1000;
     event.kind = EVENT_LIMIT;
     sim_at(sim, command->limit_us, event);
@@ -297,12 +420,13 @@ static bool ask_for_epochs(struct sim *sim, struct process *process, struct comm
 void net_check(struct sim *sim, uint32_t index)
 {
     struct command *command = &sim->command[index];
-    if (command->answered || held_up(sim, command, EVENT_CHECK))
+    uint32_t shard = shard_of_tags(sim);
+    if (command->answered || held_up(sim, command, shard, EVENT_CHECK))
         return;
-    command->epochs = tags_ask(sim, command->key);
-    command->check_epoch = sim->redis.epoch;
+    command->epochs = tags_ask_at(sim, command->key, command->tags_at_former);
+    command->check_epoch = sim->redis.server[shard].epoch;
     const struct process *process = &sim->process[command->process];
-    if (process->mute || sim_fault(sim, FAULT_REPLY_LOST, 60))
+    if (process->link[shard].mute || sim_fault(sim, FAULT_REPLY_LOST, 60))
         return;
     sim_at(sim, sim->course.now_us + net_latency(sim),
            (struct event){
@@ -313,8 +437,13 @@ void net_checked(struct sim *sim, uint32_t index)
 {
     struct command *command = &sim->command[index];
     struct process *process = &sim->process[command->process];
-    if (!connected_still(sim, command) || command->answered || command->check_epoch != sim->redis.epoch)
+    if (!connected_still(sim, command) || command->answered ||
+        command->check_epoch != sim->redis.server[shard_of_tags(sim)].epoch)
         return;
+    if (!command->epochs.answered) { /* refused: no longer the master */
+        net_break(sim, process, shard_of_tags(sim));
+        return;
+    }
     struct core_reply reply = read_answer(sim, command, &command->answer);
     reply.outdated = tags_verdict_of(sim, &command->answer.value, &command->epochs) == TAGS_OUTDATED;
     sim->seen[SEEN_OUTDATED] += reply.outdated;
@@ -323,17 +452,39 @@ void net_checked(struct sim *sim, uint32_t index)
     answer(sim, process, command, reply);
 }
 
+/* The reply of another master to what went beside a command is awaited, too: until its time is over. */
+static bool awaits_tags(struct sim *sim, const struct process *process, struct command *command)
+{
+    enum { LOOK_AGAIN_US = 500 };
+    const struct link_model *link = &process->link[shard_of_tags(sim)];
+    bool stands = link->up && link->connection == command->tags_connection;
+    bool there = command->tags_us != 0 && command->tags_us <= sim->course.now_us;
+    command->replied = command->apart && stands && !there;
+    if (command->replied)
+        sim_at(sim, sim->course.now_us + LOOK_AGAIN_US,
+               (struct event){.kind = EVENT_REPLY,
+                              .process = process->index,
+                              .life = process->life,
+                              .subject = (uint32_t)(command - sim->command)});
+    else if (command->apart && !there)
+        command->clock = (struct tags_clock){0, 0}, command->kept = false;
+    return command->replied;
+}
+
 void net_reply(struct sim *sim, uint32_t index)
 {
     struct command *command = &sim->command[index];
     struct process *process = &sim->process[command->process];
+    struct link_model *link = &process->link[command->shard];
     if (!connected_still(sim, command) || command->answered || command->checking ||
-        command->epoch != sim->redis.epoch)
+        command->epoch != sim->redis.server[command->shard].epoch)
         return; /* what a Redis still said at its end is lost with its connections */
+    if (awaits_tags(sim, process, command))
+        return;
     const struct redis_answer *read = &command->answer;
-    if (sim->mutant == MUTANT_REPLY_SHIFTED && process->shifted != 0) {
-        const struct command *before = &sim->command[process->shifted - 1];
-        process->shifted = index + 1;
+    if (sim->mutant == MUTANT_REPLY_SHIFTED && link->shifted != 0) {
+        const struct command *before = &sim->command[link->shifted - 1];
+        link->shifted = index + 1;
         read = &before->answer;
     }
     sim_trace(sim, "p%u  reply to %s k%u %.8s", process->index, kind_name(command->action.kind), command->key,
@@ -342,17 +493,18 @@ void net_reply(struct sim *sim, uint32_t index)
         return;
     answer(sim, process, command, read_answer(sim, command, read));
     if (command->at_former && read->error)
-        net_break(sim, process);
-    if (command->action.kind == CORE_RENEW && !read->error && read->code == 0)
+        net_break(sim, process, command->shard);
+    if (command->action.kind == CORE_RENEW && !read->error && !command->moved && read->code == 0)
         check_lost(sim, command);
-    if (command->action.kind == CORE_PERMIT_RENEW && !read->error)
+    if (command->action.kind == CORE_PERMIT_RENEW && !read->error && !command->moved)
         check_permit_renewed(sim, command, read->code == 0);
 }
 
 void net_unsent(struct sim *sim, uint32_t index)
 {
     struct command *command = &sim->command[index];
-    answer(sim, &sim->process[command->process], command, (struct core_reply){.kind = REPLY_UNSENT});
+    if (!command->answered || command->redirections == 0)
+        answer(sim, &sim->process[command->process], command, (struct core_reply){.kind = REPLY_UNSENT});
 }
 
 void net_limit(struct sim *sim, uint32_t index)
@@ -364,50 +516,70 @@ void net_limit(struct sim *sim, uint32_t index)
     sim_trace(sim, "p%u  %s k%u %.8s is not answered", process->index, kind_name(command->action.kind),
               command->key, command->token);
     if (sim->mutant == MUTANT_REPLY_SHIFTED && command->executed) {
-        process->shifted = index + 1; /* the connection stays in use */
-        process->mute = false;
+        process->link[command->shard].shifted = index + 1; /* the connection stays in use */
+        process->link[command->shard].mute = false;
         answer(sim, process, command, (struct core_reply){.kind = REPLY_UNKNOWN});
         return;
     }
-    net_break(sim, process);
+    bool is_of_tags = command->checking || command->replied;
+    net_break(sim, process, is_of_tags ? shard_of_tags(sim) : command->shard);
+    if (command->replied)
+        net_reply(sim, index);
 }
 
 /* ---- the command connection ---- */
 
-void net_break(struct sim *sim, struct process *process)
+static void connect_after(struct sim *sim, const struct process *process, uint32_t shard, uint64_t low_us,
+                          uint64_t high_us)
 {
-    uint32_t broken = process->connection++, end = sim->commands;
-    if (!process->link_up)
+    sim_at(sim, sim->course.now_us + sim_between(sim, low_us, high_us),
+           (struct event){
+               .kind = EVENT_CONNECT, .process = process->index, .life = process->life, .key = shard});
+}
+
+/* A command, or the question after the tags of what it has found, which is another connection's if these are there. */
+static bool goes_by(const struct sim *sim, const struct command *command, uint32_t shard, uint32_t connection)
+{
+    if (command->checking)
+        return shard_of_tags(sim) == shard && command->tags_connection == connection;
+    return command->shard == shard && command->connection == connection;
+}
+
+void net_break(struct sim *sim, struct process *process, uint32_t shard)
+{
+    struct link_model *link = &process->link[shard];
+    uint32_t broken = link->connection++, end = sim->commands;
+    if (!link->up)
         return;
-    process->link_up = process->mute = false;
-    process->shifted = 0;
+    link->up = link->mute = false;
+    link->shifted = 0;
     sim_trace(sim, "p%u  connection broken", process->index);
-    core_link(process->core, process_now_us(process), 0, false);
+    core_link(process->core, process_now_us(process), shard, false);
     for (uint32_t i = 0; i < end; i++) {
         struct command *command = &sim->command[i];
-        if (command->life != process->life || command->connection != broken || command->answered)
+        if (command->life != process->life || command->answered || !goes_by(sim, command, shard, broken))
             continue;
         if (!command->executed && sim_one_in(sim, 2))
             command->dropped = true;
         answer(sim, process, command, (struct core_reply){.kind = REPLY_UNKNOWN});
     }
-    sim_at(sim, sim->course.now_us + sim_between(sim, 1000, 80000),
-           (struct event){.kind = EVENT_CONNECT, .process = process->index, .life = process->life});
+    connect_after(sim, process, shard, 1000, 80000);
 }
 
-void net_connect(struct sim *sim, struct process *process)
+void net_connect(struct sim *sim, struct process *process, uint32_t shard)
 {
-    if (process->link_up)
+    const struct server_model *server = &sim->redis.server[shard];
+    struct link_model *link = &process->link[shard];
+    if (link->up)
         return;
-    if (sim->redis.down || sim->redis.hung) {
-        sim_at(sim, sim->course.now_us + sim_between(sim, 10000, 100000),
-               (struct event){.kind = EVENT_CONNECT, .process = process->index, .life = process->life});
+    if (server->down || server->hung) {
+        connect_after(sim, process, shard, 10000, 100000);
         return;
     }
-    process->link_up = true;
-    process->at_former = process->loop_at_former = false;
-    process->sent_until_us = process->answered_until_us = sim->course.now_us;
-    core_link(process->core, process_now_us(process), 0, true);
+    link->up = true;
+    link->at_former = link->loop_at_former = false;
+    link->sent_until_us = link->answered_until_us = sim->course.now_us;
+    core_link(process->core, process_now_us(process), shard, true);
     process_drain(sim, process);
 }
 
@@ -422,21 +594,30 @@ void net_forget(struct sim *sim, const struct process *process)
     }
 }
 
-void net_redis_gone(struct sim *sim)
+/* Any node of a Cluster passes on what is published at another. */
+static uint32_t shard_heard(const struct sim *sim, const struct process *process)
 {
-    sim->redis.epoch++;
+    return (process->index + process->subscription) % sim->params.shards;
+}
+
+void net_redis_gone(struct sim *sim, uint32_t shard)
+{
+    sim->redis.server[shard].epoch++;
     for (uint32_t i = 0; i < sim->commands; i++)
-        if (!sim->command[i].executed)
+        if (!sim->command[i].executed && sim->command[i].shard == shard)
             sim->command[i].dropped = true;
     for (uint32_t i = 0; i < sim->params.processes; i++) {
         struct process *process = &sim->process[i];
         if (!process_runs(process))
             continue;
-        net_unsubscribe(sim, process);
-        sim_at(
-            sim, sim->course.now_us + 1,
-            (struct event){
-                .kind = EVENT_BROKEN, .process = i, .life = process->life, .subject = process->connection});
+        if (shard_heard(sim, process) == shard)
+            net_unsubscribe(sim, process);
+        sim_at(sim, sim->course.now_us + 1,
+               (struct event){.kind = EVENT_BROKEN,
+                              .process = i,
+                              .life = process->life,
+                              .subject = process->link[shard].connection,
+                              .key = shard});
     }
 }
 
@@ -456,7 +637,9 @@ void net_unsubscribe(struct sim *sim, struct process *process)
 
 void net_subscribe(struct sim *sim, struct process *process)
 {
-    if (sim->redis.down || sim->redis.hung) {
+    const struct server_model *server = &sim->redis.server[shard_heard(sim, process)];
+    if (server->down || server->hung) {
+        process->subscription += sim->params.shards - 1; /* then another one */
         sim_at(sim, sim->course.now_us + sim_between(sim, 10000, 100000),
                (struct event){.kind = EVENT_SUBSCRIBE, .process = process->index, .life = process->life});
         return;
@@ -528,19 +711,20 @@ static bool take_push(struct sim *sim, struct process *process, const struct eve
     }
     struct event check = *event;
     check.kind = EVENT_PUSH_CHECK;
-    if (process->link_up)
+    if (process->link[shard_of_tags(sim)].up)
         sim_at(sim, sim->course.now_us + net_latency(sim), check);
-    return process->link_up;
+    return process->link[shard_of_tags(sim)].up;
 }
 
 /* `gone` then says whether the entry is out of date; without an answer it counts as that. */
 void net_push_check(struct sim *sim, const struct event *event)
 {
     const struct stored_value *entry = &sim->command[event->subject - 1].answer.value;
+    const struct server_model *server = &sim->redis.server[shard_of_tags(sim)];
     const struct tags_epochs epochs = tags_ask(sim, event->key);
     struct event checked = *event;
     checked.kind = EVENT_PUSH_CHECKED;
-    checked.gone = sim->redis.down || sim->redis.hung || tags_verdict_of(sim, entry, &epochs) != TAGS_GOOD ||
+    checked.gone = server->down || server->hung || tags_verdict_of(sim, entry, &epochs) != TAGS_GOOD ||
                    sim_fault(sim, FAULT_REPLY_LOST, 60);
     sim_at(sim, sim->course.now_us + net_latency(sim), checked);
 }

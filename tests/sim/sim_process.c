@@ -90,12 +90,24 @@ static void make_token(void *context, uint32_t lease_ms, char token[TOKEN_SIZE])
     memcpy(process->last_token, token, TOKEN_SIZE);
 }
 
+static unsigned shard_of_name(void *context, const char *encoded, size_t encoded_bytes)
+{
+    const struct process *process = context;
+    const struct sim *sim = process->sim;
+    if (encoded_bytes == strlen(PERMIT_KEY) && memcmp(encoded, PERMIT_KEY, encoded_bytes) == 0)
+        return shard_of_permits(sim);
+    if (encoded_bytes == strlen(TAGS_KEY) && memcmp(encoded, TAGS_KEY, encoded_bytes) == 0)
+        return shard_of_tags(sim);
+    return process->map[encoded[1] - '0'];
+}
+
 void process_start(struct sim *sim, struct process *process)
 {
     const struct params *params = &sim->params;
     uint32_t index = (uint32_t)(process - sim->process);
     *process = (struct process){.sim = sim, .index = index, .life = ++sim->lives, .tick_us = UINT64_MAX};
     process->since_us = sim->course.now_us;
+    memcpy(process->map, sim->redis.home, sizeof process->map);
     process->clock_offset_us = sim_between(sim, 0, 1000000000);
     struct core_config config = {
         .mode = params->mode,
@@ -106,6 +118,8 @@ void process_start(struct sim *sim, struct process *process)
         .permits = params->permits,
         .permit_ms = params->permit_ms,
         .seed = chance_next(&sim->course.chance),
+        .shard_of = params->shards > 1 ? shard_of_name : NULL,
+        .shard_context = process,
         .make_token = make_token,
         .token_context = process,
     };
@@ -116,7 +130,9 @@ void process_start(struct sim *sim, struct process *process)
     if (params->permits > 0)
         memcpy(process->waiter, process->last_token, TOKEN_UUID_BYTES);
     struct event event = {.kind = EVENT_CONNECT, .process = index, .life = process->life};
-    sim_at(sim, sim->course.now_us, event);
+    for (; event.key < params->shards; event.key++)
+        sim_at(sim, sim->course.now_us, event);
+    event.key = 0;
     event.kind = EVENT_SUBSCRIBE;
     sim_at(sim, sim->course.now_us + 1, event);
 }
@@ -648,8 +664,10 @@ void process_invalidate(struct sim *sim, uint32_t index)
     process_drain(sim, process);
 }
 
-static void raise_floor(struct sim *sim, struct row *row, uint32_t version)
+static void raise_floor(struct sim *sim, struct row *row, uint32_t version, bool by_tag)
 {
+    uint32_t *floor = by_tag ? &row->floor_by_tag : &row->floor_by_key;
+    *floor = version > *floor ? version : *floor;
     for (; row->floor < version; row->confirmed_us[row->floor] = sim->course.now_us)
         row->floor++;
 }
@@ -662,7 +680,7 @@ static void invalidated(struct sim *sim, struct write *write)
     if (write->invalidation.result.status == GUARD_OK) {
         for (uint32_t key = 0; key < SIM_KEYS; key++)
             if (tags_touched(write, key))
-                raise_floor(sim, &sim->row[key], write->versions[key]);
+                raise_floor(sim, &sim->row[key], write->versions[key], write->of_tag);
         for (int i = 0; i < 8; i++)
             sim_moment(sim, write->key, EVENT_REQUEST);
         sim_trace(sim, "p%u  invalidated %s%u: v%u and newer of k%u from now on", write->process,

@@ -9,6 +9,21 @@
 #include "sim.h"
 #include <string.h>
 
+uint32_t shard_of_key(const struct sim *sim, uint32_t key)
+{
+    return sim->redis.home[key];
+}
+
+uint32_t shard_of_tags(const struct sim *sim)
+{
+    return sim->params.shards - 1;
+}
+
+uint32_t shard_of_permits(const struct sim *sim)
+{
+    return (uint32_t)(sim->course.seed / 2 % sim->params.shards);
+}
+
 int64_t redis_now_ms(const struct sim *sim)
 {
     return (int64_t)(sim->course.now_us / 1000) + sim->redis.clock_offset_ms;
@@ -339,9 +354,9 @@ static void release(struct run *run, const struct command *command, struct redis
     out->code = 1;
 }
 
-static void invalidate_tag(struct run *run, uint32_t tag, struct redis_answer *out)
+static void invalidate_tag(struct run *run, const struct command *command, struct redis_answer *out)
 {
-    run->refused = !tags_invalidate(run->sim, tag);
+    run->refused = !tags_invalidate(run->sim, command);
     out->code = 1;
     out->published = out->gone = !run->refused;
 }
@@ -385,7 +400,7 @@ void redis_execute(struct sim *sim, const struct command *command, struct redis_
         break;
     case CORE_INVALIDATE:
         if (command->action.of_tag)
-            invalidate_tag(&run, command->key, out);
+            invalidate_tag(&run, command, out);
         else
             invalidate(&run, out);
         break;
@@ -406,13 +421,34 @@ void redis_execute(struct sim *sim, const struct command *command, struct redis_
                  (long long)ttl_ms(sim, lease->expires_ms));
 }
 
-static void swap_with_former(struct sim *sim)
+void redis_delete(struct sim *sim, struct command *command, bool value)
 {
-    struct slot slot[SIM_KEYS];
+    struct run run = {.sim = sim, .slot = &sim->redis.slot[command->key], .key = command->key};
+    struct slot *slot = run.slot;
+    redis_expire(sim, command->key);
+    command->answer.error = command->answer.error || !may_write(&run, false);
+    if (run.refused)
+        return;
+    if (value) {
+        command->answer.code += slot->value.there;
+        slot->value.there = false;
+        sim->row[command->key].changes++;
+        sim->row[command->key].failed_us = 0;
+    } else if (slot->lease.there) {
+        command->answer.code += 2;
+        end_lease(sim, command->key, LEASE_INVALIDATED, NULL);
+    }
+    sim->seen[SEEN_DELETED] += value;
+    command->answer.published = command->answer.gone = !command->answer.error;
+}
+
+/* Of the key and the tags. */
+static void swap_with_former(struct sim *sim, uint32_t key)
+{
+    struct slot slot = sim->redis.slot[key];
     struct stored_tags tags = sim->redis.tags;
-    memcpy(slot, sim->redis.slot, sizeof slot);
-    memcpy(sim->redis.slot, sim->redis.former, sizeof slot);
-    memcpy(sim->redis.former, slot, sizeof slot);
+    sim->redis.slot[key] = sim->redis.former[key];
+    sim->redis.former[key] = slot;
     sim->redis.tags = sim->redis.tags_former;
     sim->redis.tags_former = tags;
     sim->redis.at_former = !sim->redis.at_former;
@@ -421,13 +457,13 @@ static void swap_with_former(struct sim *sim)
 void redis_execute_at_former(struct sim *sim, struct command *command, bool companion)
 {
     bool readonly = sim->redis.readonly;
-    swap_with_former(sim);
+    swap_with_former(sim, command->key);
     sim->redis.readonly = true;
     if (companion)
         tags_run_companion(sim, command);
     else
         redis_execute(sim, command, &command->answer);
     sim->redis.readonly = readonly;
-    swap_with_former(sim);
+    swap_with_former(sim, command->key);
     sim->seen[SEEN_FENCED] += !companion && command->answer.error;
 }

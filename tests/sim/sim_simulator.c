@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* sim_simulator.c - the guard's simulator, as the program sees it. */
+/* sim_simulator.c - the guard's simulator, as the program sees it: with one master, and with several. */
 #include "sim.h"
 #include "simulator.h"
 
@@ -10,11 +10,28 @@ static bool run(uint64_t seed, uint32_t mutant, bool trace)
     return sim_run(&sim, seed, (enum mutant)mutant, trace);
 }
 
+/* A mutant by its number among those that are found here. */
+static bool run_shards(uint64_t seed, uint32_t mutant, bool trace)
+{
+    enum mutant of_shards = mutant == 0 ? MUTANT_NONE : (enum mutant)(MUTANTS_OF_ONE + mutant - 1);
+    return sim_run(&sim, SIM_OF_SHARDS + seed, of_shards, trace);
+}
+
 const struct simulator guard_simulator = {
     .course = &sim.course,
     .run = run,
     .mutant_names = mutant_names,
-    .mutants = MUTANTS,
+    .mutants = MUTANTS_OF_ONE,
+    .tallies = {{"faults", fault_names, sim.hit, FAULTS_OF_ONE, true},
+                {"answers", status_names, sim.answers, GUARD_NO_MEMORY + 1, false},
+                {"seen", seen_names, sim.seen, SEENS_OF_ONE, true}},
+};
+
+const struct simulator shard_simulator = {
+    .course = &sim.course,
+    .run = run_shards,
+    .mutant_names = shard_mutant_names,
+    .mutants = 1 + MUTANTS - MUTANTS_OF_ONE,
     .tallies = {{"faults", fault_names, sim.hit, FAULTS, true},
                 {"answers", status_names, sim.answers, GUARD_NO_MEMORY + 1, false},
                 {"seen", seen_names, sim.seen, SEENS, true}},

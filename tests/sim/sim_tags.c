@@ -52,11 +52,51 @@ static struct tags_clock new_era(struct sim *sim)
     return (struct tags_clock){sim->mutant == MUTANT_CLOCK_RESTARTS ? 1 : sim->redis.eras, 1};
 }
 
-/* The clock, begun if it is missing; not known: it could not be. */
+static bool leaps(const struct sim *sim)
+{
+    bool never = sim->mutant == MUTANT_CLOCK_COUNTS_ON;
+    return !never && sim->redis.tags.reign != sim->redis.server[shard_of_tags(sim)].reign;
+}
+
+/* In milliseconds. Later than what a master before this one has counted, which may be lost. */
+static uint64_t leap_to(const struct sim *sim)
+{
+    const uint64_t began_ms = UINT64_C(20000000000); /* this world */
+    return began_ms + (uint64_t)redis_now_ms(sim);
+}
+
+/* What the clock shows after so many steps; the first of a new era if there is none. */
+static struct tags_clock clock_after(struct sim *sim, uint64_t steps)
+{
+    enum { SPAN = 1 << 20 };
+    const struct stored_clock *stored = &sim->redis.tags.clock;
+    uint64_t count = stored->clock.count, to = count;
+    if (leaps(sim))
+        to = sim->mutant == MUTANT_CLOCK_LEAPS_AGAIN ? count + SPAN : leap_to(sim);
+    if (!is_there(sim, stored) || (leaps(sim) && to <= count))
+        return new_era(sim);
+    return (struct tags_clock){stored->clock.era, to + steps};
+}
+
+/* Without memory there is no clock: the next one is of another era. */
+static bool store_clock(struct sim *sim, struct tags_clock clock)
+{
+    struct stored_tags *tags = &sim->redis.tags;
+    bool stored = put(sim, &tags->clock, clock);
+    bool kept = stored || sim->redis.readonly || sim->mutant == MUTANT_FULL_KEEPS_EPOCH;
+    tags->clock.there = tags->clock.there && kept;
+    sim->seen[SEEN_LEAPS] += stored && tags->reign != sim->redis.server[shard_of_tags(sim)].reign;
+    if (stored)
+        tags->reign = sim->redis.server[shard_of_tags(sim)].reign;
+    return stored;
+}
+
+/* The clock; not known: it could not be begun. */
 static struct tags_clock read_clock(struct sim *sim)
 {
     struct stored_clock *clock = &sim->redis.tags.clock;
-    if (!is_there(sim, clock) && !put(sim, clock, new_era(sim)))
+    bool stands = is_there(sim, clock) && !leaps(sim);
+    if (!stands && !store_clock(sim, clock_after(sim, 0)))
         return (struct tags_clock){0, 0};
     return clock->clock;
 }
@@ -82,18 +122,21 @@ static bool keep(struct sim *sim, const struct command *command)
     return good;
 }
 
-bool tags_invalidate(struct sim *sim, uint32_t tag)
+bool tags_invalidate(struct sim *sim, const struct command *command)
 {
     struct stored_tags *tags = &sim->redis.tags;
+    uint32_t tag = command->key;
     if (sim->redis.readonly)
         return false;
-    struct tags_clock clock = is_there(sim, &tags->clock) ? tags->clock.clock : new_era(sim);
-    clock.count += is_there(sim, &tags->clock) && sim->mutant != MUTANT_CLOCK_STANDS;
-    bool stored = put(sim, &tags->clock, clock) && put(sim, &tags->epoch[tag], clock);
+    struct tags_clock clock = clock_after(sim, sim->mutant != MUTANT_CLOCK_STANDS);
+    bool stored = store_clock(sim, clock) && put(sim, &tags->epoch[tag], clock);
     if (!stored && sim->mutant != MUTANT_FULL_KEEPS_EPOCH)
         tags->clock.there = tags->epoch[tag].there = false;
-    for (uint32_t key = 0; key < SIM_KEYS; key++)
+    for (uint32_t key = 0; key < SIM_KEYS; key++) {
+        bool is_told = tags_has(key, tag) && command->versions[key] > tags->told[key];
+        tags->told[key] = is_told ? command->versions[key] : tags->told[key];
         sim->row[key].changes += tags_has(key, tag);
+    }
     sim->seen[SEEN_TAGGED]++;
     return true;
 }
@@ -129,16 +172,31 @@ struct tags_clock tags_born(const struct sim *sim, const struct core_action *act
     return late ? clock->clock : action->born;
 }
 
-struct tags_epochs tags_ask(const struct sim *sim, uint32_t key)
+static struct tags_epochs epochs_in(const struct sim *sim, const struct stored_tags *tags, uint32_t key)
 {
     struct tags_epochs epochs = {.answered = true};
     for (uint32_t tag = 0; tag < SIM_TAGS; tag++) {
-        const struct stored_clock *epoch = &sim->redis.tags.epoch[tag];
+        const struct stored_clock *epoch = &tags->epoch[tag];
         bool lost = tags_has(key, tag) && !is_there(sim, epoch);
         if (tags_has(key, tag) && !(lost && sim->mutant == MUTANT_EPOCH_LOST_GOOD))
             epochs.of[epochs.count++] = lost ? (struct tags_clock){0, 0} : epoch->clock;
     }
     return epochs;
+}
+
+struct tags_epochs tags_ask(const struct sim *sim, uint32_t key)
+{
+    return epochs_in(sim, &sim->redis.tags, key);
+}
+
+struct tags_epochs tags_ask_at(struct sim *sim, uint32_t key, bool at_former)
+{
+    if (!at_former)
+        return tags_ask(sim, key);
+    if (sim->mutant == MUTANT_EPOCHS_UNFENCED)
+        return epochs_in(sim, &sim->redis.tags_former, key);
+    sim->seen[SEEN_FENCED]++;
+    return (struct tags_epochs){.answered = false};
 }
 
 enum tags_verdict tags_verdict_of(const struct sim *sim, const struct stored_value *value,

@@ -16,11 +16,10 @@ static void assert_good(uint64_t seed)
         fail_msg("SEED=%" PRIu64 ": %s", seed, sim.course.failure);
 }
 
-TEST(no_seed_finds_anything)
+static void assert_all_good(uint64_t from, uint64_t seeds, int faults, int seens)
 {
-    enum { SEEDS = 6000 };
     uint64_t hit[FAULTS] = {0}, seen[SEENS] = {0}, answers[GUARD_NO_MEMORY + 1] = {0};
-    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+    for (uint64_t seed = from; seed < from + seeds; seed++) {
         assert_good(seed);
         for (int fault = 0; fault < FAULTS; fault++)
             hit[fault] += sim.hit[fault];
@@ -29,15 +28,27 @@ TEST(no_seed_finds_anything)
         for (int what = 0; what < SEENS; what++)
             seen[what] += sim.seen[what];
     }
-    for (int what = 0; what < SEENS; what++)
+    for (int what = 0; what < seens; what++)
         if (seen[what] == 0)
             fail_msg("%s: none", seen_names[what]);
-    for (int fault = 0; fault < FAULTS; fault++)
+    for (int fault = 0; fault < faults; fault++)
         if (hit[fault] == 0)
             fail_msg("%s: never happened", fault_names[fault]);
     for (int status = GUARD_OK; status <= GUARD_CLOSING; status++)
         if (answers[status] == 0)
             fail_msg("nobody was answered %s", status_names[status]);
+}
+
+TEST(no_seed_finds_anything)
+{
+    enum { SEEDS = 6000 };
+    assert_all_good(1, SEEDS, FAULTS_OF_ONE, SEENS_OF_ONE);
+}
+
+TEST(nor_does_one_of_several_masters)
+{
+    enum { SEEDS = 3000 };
+    assert_all_good(SIM_OF_SHARDS + 1, SEEDS, FAULTS, SEENS);
 }
 
 /* Each was the first to find a bug, in the core or in a mutated copy of it. What a seed stands for changes with
@@ -66,8 +77,8 @@ TEST(every_bug_sown_into_the_model_is_found)
 {
     enum { SEEDS = 20000 };
     for (int mutant = MUTANT_NONE + 1; mutant < MUTANTS; mutant++) {
-        uint64_t seed = 1;
-        while (seed <= SEEDS && sim_run(&sim, seed, (enum mutant)mutant, false))
+        uint64_t seed = 1, from = mutant < MUTANTS_OF_ONE ? 0 : SIM_OF_SHARDS;
+        while (seed <= SEEDS && sim_run(&sim, from + seed, (enum mutant)mutant, false))
             seed++;
         if (seed > SEEDS)
             fail_msg("%s: not found", mutant_names[mutant]);

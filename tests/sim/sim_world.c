@@ -180,9 +180,29 @@ static void choose_near(struct sim *sim)
     params->lookup_percent = 100;
 }
 
+/* In some, masters fail over again and again, and nothing else goes wrong. */
+static void choose_shards(struct sim *sim)
+{
+    enum { FRESH_MS = 4000, WRITES = 30, DISASTERS = 60 };
+    struct params *params = &sim->params;
+    if (params->shards == 1)
+        return;
+    if (params->tagged) /* the leap of their clock goes to the time */
+        params->enabled[FAULT_CLOCK_BACK] = false;
+    params->enabled[FAULT_SLOT_MOVES] = !params->calm && sim->course.seed / 2 % 2 == 0;
+    if (!params->tagged || params->calm || sim->course.seed % 3 != 1)
+        return;
+    memset(params->enabled, 0, sizeof params->enabled);
+    params->enabled[FAULT_REDIS_FAILOVER] = true;
+    params->disasters = (uint32_t)(DISASTERS + sim->course.seed / 3 % DISASTERS);
+    params->writes = WRITES;
+    params->policy.fresh_ms = FRESH_MS;
+}
+
 static void choose_params(struct sim *sim)
 {
     struct params *params = &sim->params;
+    params->shards = sim->course.seed < SIM_OF_SHARDS ? 1 : SIM_SHARDS;
     params->processes = between(sim, 2, SIM_PROCESSES);
     params->keys = between(sim, 1, SIM_KEYS);
     params->mode = choose_mode(sim);
@@ -206,6 +226,7 @@ static void choose_params(struct sim *sim)
     choose_room(params);
     choose_crowd(sim);
     choose_near(sim);
+    choose_shards(sim);
 }
 
 /* A client that asks again and again, which is what near caches are for. */
@@ -221,6 +242,12 @@ static void schedule_readers(struct sim *sim)
         for (uint32_t n = 0; n < READS; n++)
             sim_at(sim, at_us += sim_between(sim, 0, (uint64_t)params->near_ms * 500), event);
     }
+}
+
+/* With one there is nothing to throw. */
+uint32_t some_shard(struct sim *sim)
+{
+    return sim->params.shards > 1 ? between(sim, 0, sim->params.shards - 1) : 0;
 }
 
 /* One throw of the dice a statement: C leaves open which of two arguments is evaluated first. */
@@ -246,7 +273,7 @@ static void schedule(struct sim *sim)
         sim_at(sim, sim_between(sim, 0, params->chaos_us), (struct event){.kind = EVENT_FAULT});
     for (uint64_t at_us = 0; params->enabled[FAULT_REDIS_FAILOVER] && at_us < params->chaos_us;
          at_us += sim_between(sim, 20000, 500000))
-        sim_at(sim, at_us, (struct event){.kind = EVENT_REPLICATE});
+        sim_at(sim, at_us, (struct event){.kind = EVENT_REPLICATE, .key = some_shard(sim)});
 }
 
 static void prepare(struct sim *sim, uint64_t seed, enum mutant mutant, bool trace)
@@ -263,6 +290,8 @@ static void prepare(struct sim *sim, uint64_t seed, enum mutant mutant, bool tra
     memset(sim->answers, 0, sizeof sim->answers);
     memset(sim->seen, 0, sizeof sim->seen);
     choose_params(sim);
+    for (uint32_t key = 0; key < SIM_KEYS; key++)
+        sim->redis.home[key] = key % sim->params.shards;
     sim->redis.max_value_ms = 86400000;
     sim->redis.clock_offset_ms = (int64_t)sim_between(sim, 0, 1000000000);
     sim->params.chaos_us += sim->course.now_us;
@@ -358,11 +387,11 @@ static void arrive_at(struct sim *sim, struct process *process, const struct eve
         net_unsent(sim, event->subject);
         break;
     case EVENT_BROKEN:
-        if (process->connection == event->subject)
-            net_break(sim, process);
+        if (process->link[event->key].connection == event->subject)
+            net_break(sim, process, event->key);
         break;
     case EVENT_CONNECT:
-        net_connect(sim, process);
+        net_connect(sim, process, event->key);
         break;
     case EVENT_SUBSCRIBE:
         net_subscribe(sim, process);
@@ -451,15 +480,13 @@ static void happen(struct sim *sim, const struct event *event)
         fault_next(sim);
         break;
     case EVENT_RECOVER:
-        fault_recover(sim, (enum fault)event->subject);
+        fault_recover(sim, (enum fault)event->subject, event->key);
         break;
     case EVENT_RESTART:
         process_restart(sim, &sim->process[event->process]);
         break;
     case EVENT_REPLICATE:
-        memcpy(sim->redis.replica, sim->redis.slot, sizeof sim->redis.slot);
-        sim->redis.permits_replica = sim->redis.permits;
-        sim->redis.tags_replica = sim->redis.tags;
+        fault_replicate(sim, event->key);
         break;
     default:
         break;

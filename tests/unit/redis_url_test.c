@@ -166,7 +166,6 @@ static const struct {
     {"redis-sentinel://h?sentinelMasterId=m&sentinelMasterId=n", "once"},
     {"redis+cluster://h/1", "no database but 0"},
     {"redis+cluster://h?strict=yes", "redis+sentinel://"},
-    {"redis+cluster://h?wait_replicas=1", "not for a Cluster"},
 };
 
 TEST(what_is_wrong_is_named_and_never_repeated)

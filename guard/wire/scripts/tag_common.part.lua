@@ -3,13 +3,13 @@
 -- A master that takes over may lack the last steps of the clock, while an entry that was born after them lives on, on
 -- another node of a Cluster. The numbers would come again, and that entry would outlive the invalidations that get them.
 -- So the clock stands beside the name of the reign under which it was last asked, the server's master_replid, and leaps
--- where that is another: by more steps than replicas lag behind. The server is asked for it, so no client's view of who
--- is the master takes part.
+-- where that is another. The server is asked for it, so no client's view of who is the master takes part.
 --
 -- A leap may be lost as well, with a second master that dies young or with a master that has just got its first replica
--- (which renames its reign). Two leaps from the same number must not meet, so each goes at least to the milliseconds
--- since 2026. That holds where the second comes later by the masters' clocks than the first, by a millisecond for each
--- step that was lost. 12 digits last for 31 years; then another era begins, as for a clock that is lost.
+-- (which renames its reign). Two leaps from the same number must not meet, so each goes to the milliseconds since 2026 and
+-- by no fixed span, and where the clock is there already another era begins, as for a clock that is lost. That holds
+-- where the second leap comes later by the masters' clocks than the first, by a millisecond for each step that was lost.
+-- 12 digits last for 31 years; then, too, another era begins.
 --
 -- A login that may not ask (INFO) has no leaps; all else holds.
 
@@ -34,7 +34,10 @@ local function clock_after(steps)
   if last_clock and not leaps and steps == 0 then return last_clock end
   local time = redis.call('TIME')
   local to = last_clock and count(last_clock)
-  if to and leaps then to = math.max(to + 1048576, (time[1] - 1767225600) * 1000 + math.floor(time[2] / 1000)) end
+  if to and leaps then
+    local now_ms = (time[1] - 1767225600) * 1000 + math.floor(time[2] / 1000)
+    to = now_ms > to and now_ms
+  end
   if to and to + steps < 1e12 then return era(last_clock) .. '.' .. string.format('%012.0f', to + steps) end
   return string.format('%016.0f.%012.0f', time[1] * 1000000 + time[2], 1)
 end
