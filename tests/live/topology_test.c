@@ -39,7 +39,7 @@ static void fail_over(void)
 /* As its callers do: UNKNOWN is repeated. */
 static void invalidate(size_t i, const char *key)
 {
-    struct guard_invalidated result = {.status = GUARD_TIMEOUT};
+    struct guard_invalidated result = {.status = GUARD_UNKNOWN};
     for (int tries = 0; result.status != GUARD_OK; tries++) {
         assert_in_range(tries, 0, 60);
         guard_invalidate_wait(fleet.guards[i], key, 0, &result);
