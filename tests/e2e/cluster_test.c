@@ -114,8 +114,10 @@ TEST_GROUP(.up = up, .down = down);
 
 TEST(over_tls_bursts_moves_and_a_killed_master_end_the_same_way)
 {
-    if (!is_long())
+    if (!is_long()) {
+        printf("cluster-tls: only with LONG=1\n");
         return;
+    }
     for (unsigned i = 0; i < BURSTS; i++)
         assert_int_equal(scene_burst(&scene, next_cold++, BURST_REQUESTS), 1);
     tell("cluster-tls-move", FAULT_SLOTS_MOVE, slot_of_product(1), 2);

@@ -2,12 +2,13 @@
 /*
  * sentinel_test.c - the service over a master with two replicas under three Sentinels, and what befalls these.
  *
- * Four processes, clients and writers go on all the while; the checker judges what they saw (tests/chaos/check.h). An
- * argument repeats every scenario so often, with Sentinels that are as slow as they are by themselves: LONG=1.
+ * Four processes, clients and writers go on all the while; the checker judges what they saw (tests/chaos/check.h).
+ * LONG=1 tells the rest as well, repeats each, and has Sentinels that are as slow as they are by themselves.
  */
 #include "tests/chaos/story.h"
 #include "tests/support/test.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 enum { AFTER_MS = 1500 /* what a mistake would be seen in */ };
@@ -18,6 +19,14 @@ static bool is_long(void)
 {
     const char *wanted = getenv("LONG");
     return wanted != NULL && *wanted != '\0';
+}
+
+/* The rest is for who has the time, and says so. */
+static bool is_told(const char *name)
+{
+    if (!is_long())
+        printf("%s: only with LONG=1\n", name);
+    return is_long();
 }
 
 static void tell(const char *name, enum fault_kind kind, unsigned times)
@@ -43,7 +52,8 @@ TEST(what_the_old_master_confirmed_with_the_other_replica_is_repaid)
 
 TEST(a_killed_master_is_replaced_and_what_it_had_confirmed_is_repaid)
 {
-    tell("sentinel-kill", FAULT_MASTER_KILL, is_long() ? 3 : 1);
+    if (is_told("sentinel-kill"))
+        tell("sentinel-kill", FAULT_MASTER_KILL, is_long() ? 3 : 1);
 }
 
 TEST(a_master_that_was_stopped_and_replaced_answers_nobody_when_it_goes_on)
@@ -58,7 +68,8 @@ TEST(an_invalidation_that_no_replica_has_is_repaid_to_the_one_that_took_over)
 
 TEST(without_replicas_to_write_an_old_master_is_believed_no_longer_than_until_it_is_told)
 {
-    tell("sentinel-unguarded", FAULT_MASTER_UNGUARDED, is_long() ? 3 : 1);
+    if (is_told("sentinel-unguarded"))
+        tell("sentinel-unguarded", FAULT_MASTER_UNGUARDED, is_long() ? 3 : 1);
 }
 
 TEST(all_sentinels_and_the_master_may_die_and_come_back)
@@ -91,7 +102,7 @@ TEST_GROUP(.up = up, .down = down);
 
 TEST(over_tls_a_failover_loses_nothing_and_a_kill_is_repaid)
 {
-    if (!is_long())
+    if (!is_told("sentinel-tls"))
         return;
     tell("sentinel-tls-failover", FAULT_MASTER_FAILOVER, 1);
     tell("sentinel-tls-kill", FAULT_MASTER_KILL, 1);
@@ -116,7 +127,7 @@ TEST_GROUP(.up = up_over_tls, .down = down_if_up);
 
 TEST(a_master_that_is_cut_off_with_some_of_its_clients_answers_them_nothing_old)
 {
-    if (!is_long())
+    if (!is_told("sentinel-cut"))
         return;
     if (network_is_possible())
         tell("sentinel-cut", FAULT_MASTER_CUT, 1);
