@@ -513,9 +513,9 @@ static bool dispatch(struct route *route)
     if (route->slot == ANY_SLOT)
         return dispatch_to(route, any_master(routes));
     node = redis_cluster_owner(routes->config.cluster, route->slot);
-    if (node != REDIS_NO_NODE)
-        return dispatch_to(route, open_master(routes, node));
-    redis_cluster_hint(routes->config.cluster);
+    if (node != REDIS_NO_NODE && dispatch_to(route, open_master(routes, node)))
+        return true;
+    redis_cluster_hint(routes->config.cluster); /* another one may have it, be it only after a while */
     return false;
 }
 
