@@ -618,7 +618,7 @@ struct guard_stats {
     uint32_t waiters, flights, loads_running, loads_queued;
     uint32_t beat_age_ms; /* since the guard's thread last had a free moment; it has one every 500 ms */
     enum guard_redis_state redis_state, wake_state;
-    bool breaker_open;
+    bool breaker_open; /* of any master */
     /* stale values and refreshes; of the answers counted in `stale` and the loads counted in `load_started` */
     uint64_t stale_soft;      /* answered at the soft limit */
     uint64_t stale_rescued;   /* answered instead of FAILED, SHED or TIMEOUT */
@@ -648,7 +648,8 @@ struct guard_stats {
         redis_reigns; /* times that another master was found, or none any more: all connections were reset */
     /* Redis Cluster: commands that did not run because their keys were under way to another master */
     uint64_t moving;
-    /* confirmed invalidations that were sent again to another master; those that it will not hear of */
+    /* confirmed invalidations that were sent again to another master; those that would not be or were given up: more
+     * than 4096 within 30 s, or never confirmed there */
     uint64_t replayed, replay_dropped;
 };
 

@@ -220,6 +220,16 @@ static bool choose_replica(struct redis_cluster *cluster, uint64_t dice,
     return false;
 }
 
+static void choose_host(struct redis_cluster *cluster, uint64_t dice, const struct redis_endpoint *not_this,
+                        struct redis_endpoint *out)
+{
+    size_t count = cluster->url->host_count, at = dice % count;
+
+    if (redis_endpoint_equal(&cluster->url->hosts[at], not_this))
+        at = (at + 1) % count;
+    *out = cluster->url->hosts[at];
+}
+
 static uint64_t roll(void)
 {
     uint64_t dice = 0;
@@ -236,7 +246,7 @@ void redis_cluster_choose(struct redis_cluster *cluster, const struct redis_endp
 
     pthread_mutex_lock(&cluster->mutex);
     if (!choose_replica(cluster, dice, not_this, out) && !choose_master(cluster, dice, not_this, out))
-        *out = cluster->url->hosts[dice % cluster->url->host_count];
+        choose_host(cluster, dice, not_this, out);
     pthread_mutex_unlock(&cluster->mutex);
 }
 

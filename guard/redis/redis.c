@@ -31,7 +31,7 @@ struct redis {
 
 /* ---- what a connection tells ---- */
 
-static void tell_link(struct redis *redis, bool up)
+static void tell_face_link(struct redis *redis, bool up)
 {
     uint64_t generation = redis_topology_reigns(redis->topology);
     bool other = up && redis->was_up && generation != redis->generation;
@@ -64,7 +64,7 @@ static void on_connection_state(void *context, enum guard_redis_state state, con
 
     if (redis->cluster != NULL && state != GUARD_REDIS_UP)
         leave_node(redis);
-    tell_link(redis, connection_is_up(redis->connection));
+    tell_face_link(redis, connection_is_up(redis->connection));
     if (redis->hooks.state != NULL)
         redis->hooks.state(redis->hooks.context, state, text);
 }

@@ -11,7 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SETTLE_LIMIT_MS = 30000, LOOK_EVERY_MS = 10, MOVE_AT_ONCE = 100, MIGRATE_LIMIT_MS = 5000 };
+enum {
+    SETTLE_LIMIT_MS = 30000,
+    LOOK_EVERY_MS = 10,
+    MOVE_AT_ONCE = 100,
+    MIGRATE_LIMIT_MS = 5000,
+    FAILOVER_TRIES = 5,
+    FAILOVER_LIMIT_MS = 5500
+};
 
 static bool runs(const struct stack_redis *redis)
 {
@@ -338,10 +345,30 @@ bool stack_cluster_wait_ok(struct stack_cluster *cluster, uint32_t limit_ms)
 
 /* ---- moving ---- */
 
+static bool is_master(struct stack_cluster *cluster, size_t at)
+{
+    struct view view;
+    if (!look(cluster, at, &view))
+        return false;
+    free(view.line);
+    return view.is_master;
+}
+
 bool stack_cluster_failover(struct stack_cluster *cluster, size_t replica, const char *kind)
 {
     struct stack_redis *node = &cluster->node[replica];
-    return kind != NULL ? DO(node, "CLUSTER FAILOVER %s", kind) : DO(node, "CLUSTER FAILOVER");
+    for (unsigned i = 0; i < FAILOVER_TRIES; i++) {
+        if (!(kind != NULL ? DO(node, "CLUSTER FAILOVER %s", kind) : DO(node, "CLUSTER FAILOVER")))
+            return false;
+        for (uint64_t end_us = clock_after_ms(FAILOVER_LIMIT_MS); clock_us() < end_us;
+             clock_pause_ms(LOOK_EVERY_MS)) {
+            if (is_master(cluster, replica))
+                return true;
+        }
+    }
+    fprintf(stderr, "stack: the replica did not become a master; its log ends:\n");
+    proc_show_tail(node->log_path);
+    return false;
 }
 
 bool stack_cluster_begin_move(struct stack_cluster *cluster, unsigned slot, size_t from, size_t to)

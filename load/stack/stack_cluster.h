@@ -71,8 +71,8 @@ size_t stack_cluster_replica(struct stack_cluster *cluster, size_t master);
 
 /* ---- moving ---- */
 
-/* The planned failover of this replica's master, or the FORCE or TAKEOVER; NULL: the planned one. False: refused. It has
- * happened once stack_cluster_wait_owner() says so. */
+/* The planned failover of this replica's master, or the FORCE or TAKEOVER; NULL: the planned one. Returns once the replica
+ * is a master. It is asked for again if it comes to nothing: a master votes only once in a while. */
 bool stack_cluster_failover(struct stack_cluster *cluster, size_t replica, const char *kind);
 
 /*

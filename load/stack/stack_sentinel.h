@@ -36,7 +36,7 @@ struct stack_sentinel_options {
     const char *const *tls;       /* of all servers: "--tls-cert-file", ..., NULL; they use it, too */
     uint32_t down_after_ms;       /* 0: 1000 */
     uint32_t failover_limit_ms;   /* 0: 10000; none begins within twice that after another */
-    bool hurried;                 /* the Sentinels ask and tell ten times as often as by themselves */
+    bool hurried;                 /* the Sentinels ask and tell several times as often as by themselves */
     const char *password;         /* of master and replicas */
     const char *sentinel_user;    /* the only one who may ask a Sentinel; NULL: the default one */
     const char *sentinel_password;

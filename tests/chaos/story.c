@@ -95,21 +95,31 @@ static void note_most(uint32_t *most, uint32_t value)
     *most = value > *most ? value : *most;
 }
 
-bool story_befalls(struct story *story, enum fault_kind kind, unsigned slot)
+bool story_strikes(struct story *story, enum fault_kind kind, unsigned slot)
 {
-    struct masters masters;
+    return masters_strike(&story->masters, story->scene, kind, slot);
+}
+
+bool story_recovers(struct story *story)
+{
+    struct masters *masters = &story->masters;
     uint32_t took_ms = 0;
-    if (!masters_strike(&masters, story->scene, kind, slot) || !masters_wait_switch(&masters))
+    if (!masters_wait_switch(masters))
         return false;
     bool good = story_wait_hits(story, STORY_LIMIT_MS, &took_ms);
-    note_most(&story->switch_most_ms, (uint32_t)((masters.switched_us - masters.struck_us) / 1000));
+    note_most(&story->switch_most_ms, (uint32_t)((masters->switched_us - masters->struck_us) / 1000));
     note_most(&story->hits_again_most_ms, took_ms);
-    history_add_fault(&story->history, &(struct fault){.kind = kind,
+    history_add_fault(&story->history, &(struct fault){.kind = masters->kind,
                                                        .side = FAULT_OF_MASTERS,
                                                        .process = FAULT_EVERYBODY,
-                                                       .begin_us = masters.struck_us,
-                                                       .end_us = clock_us()}); /* all are connected to it */
-    return masters_mend(&masters) && good;
+                                                       .begin_us = masters->struck_us,
+                                                       .end_us = clock_us()});
+    return masters_mend(masters) && good;
+}
+
+bool story_befalls(struct story *story, enum fault_kind kind, unsigned slot)
+{
+    return story_strikes(story, kind, slot) && story_recovers(story);
 }
 
 /* ---- the end ---- */

@@ -29,6 +29,7 @@ struct story {
     struct crowd *crowd; /* owned */
     struct stall *stall; /* owned */
     uint64_t mark;
+    struct masters masters; /* what befalls them */
     struct check_report report;
     uint32_t switch_most_ms;     /* from the strike until another master was there */
     uint32_t hits_again_most_ms; /* from then until every process answered a hit that it had not before */
@@ -37,6 +38,10 @@ struct story {
 
 /* The name is lent until story_end(). */
 bool story_begin(struct story *story, struct scene *scene, const char *name);
+
+/* Its beginning: a master is struck, and the other one not there yet. Then the rest of it. */
+bool story_strikes(struct story *story, enum fault_kind kind, unsigned slot);
+bool story_recovers(struct story *story);
 
 /* The fault from beginning to end, which is when every process answers hits again. */
 bool story_befalls(struct story *story, enum fault_kind kind, unsigned slot);
