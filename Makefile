@@ -7,7 +7,8 @@
 #   make run          the service over private servers until Ctrl-C, with curl lines to try
 #   make db           loads the schema, or brings an older one up to date, and seed data into an empty database:
 #                     DATABASE_URL=postgres://... [SCALE=50000]
-#   make test         every test with real servers; T="unit burst": programs whose path contains one of these
+#   make test         every test with real servers; T="unit burst": programs whose path contains one of these.
+#                     T="e2e/sentinel e2e/cluster" LONG=1: what may befall the masters, all of it (20 minutes)
 #   make fuzz         libFuzzer, SECONDS=60 for each target; T=core: only targets whose name contains it
 #   make coverage     branches of guard/ that the unit, fuzz, fail and live tests reach, and those they do not
 #   make valgrind     ten thousand requests with faults: no error, no leak, no descriptor left open

@@ -2,8 +2,8 @@
 /*
  * redis/routes.c - see redis/routes.h.
  *
- * Flow      start() -> dispatch() -> a connection -> on_reply() -> settle_call(), or follow() and try_later() -> dispatch().
- * Lifetime  A route belongs to the connection that it was sent over, or to one of the lists; settle_call() frees it. Callbacks
+ * Flow      start() -> dispatch() -> a connection -> on_reply() -> settle_route(), or follow() and try_later() -> dispatch().
+ * Lifetime  A route belongs to the connection that it was sent over, or to one of the lists; settle_route() frees it. Callbacks
  *           of the owner may close the routes: what is left then is settled from inside, the struct goes last.
  */
 #include "routes.h"
@@ -161,7 +161,7 @@ static void tell_master_link(struct route_master *master)
 }
 
 /* Its shard has another master than the last time, or it is the same server with another history. */
-static void tell_reign(struct route_master *master, uint64_t takeovers)
+static void tell_master_reign(struct route_master *master, uint64_t takeovers)
 {
     const struct routes_hooks *hooks = &master->routes->config.hooks;
     uint64_t generation = redis_reign_now(&master->place->reign);
@@ -232,7 +232,7 @@ static void on_master_state(void *context, enum guard_redis_state state, const c
         redis_cluster_hint(routes->config.cluster);
     master->failed = !up;
     if (up && !master->is_up && !master->leaving)
-        tell_reign(master, takeovers_of(master));
+        tell_master_reign(master, takeovers_of(master));
     tell_master_link(master);
     tell_all(routes);
 }
@@ -327,7 +327,7 @@ static void update_master(struct redis_routes *routes, unsigned index, const str
         return;
     choose_beat_key(master);
     if (master->is_up && node->takeovers != master->takeovers)
-        tell_reign(master, node->takeovers);
+        tell_master_reign(master, node->takeovers);
 }
 
 static void wake_those_that_wait_for_the_map(struct redis_routes *routes);
@@ -361,7 +361,7 @@ static void free_route(struct route *route)
     free(route);
 }
 
-static void settle_call(struct route *route, enum redis_outcome outcome, const struct redisReply *reply)
+static void settle_route(struct route *route, enum redis_outcome outcome, const struct redisReply *reply)
 {
     redis_replied *replied = route->replied;
     routes_looked_up *looked_up = route->looked_up;
@@ -378,7 +378,7 @@ static void settle_call(struct route *route, enum redis_outcome outcome, const s
 /* It has not run. */
 static void settle_unsent(struct route *route)
 {
-    settle_call(route, route->moving ? REDIS_MOVING : REDIS_UNSENT, NULL);
+    settle_route(route, route->moving ? REDIS_MOVING : REDIS_UNSENT, NULL);
 }
 
 /* ---- sending ---- */
@@ -411,7 +411,7 @@ static bool send_value(struct redis_connection *connection, struct route *route)
     return connection_send_get(connection, name, route->kept->argv_bytes[0], on_reply, route);
 }
 
-static bool send_routed_lookup(struct redis_connection *connection, struct route *route)
+static bool send_pair(struct redis_connection *connection, struct route *route)
 {
     route->alone = route->has_pttl = false;
     route->half.type = 0;
@@ -466,7 +466,7 @@ static bool send_route(struct redis_connection *connection, struct route *route)
     case ROUTE_GET:
         return send_value(connection, route);
     case ROUTE_LOOKUP:
-        return send_routed_lookup(connection, route);
+        return send_pair(connection, route);
     case ROUTE_WORDS:
         break;
     }
@@ -513,9 +513,9 @@ static bool dispatch(struct route *route)
     if (route->slot == ANY_SLOT)
         return dispatch_to(route, any_master(routes));
     node = redis_cluster_owner(routes->config.cluster, route->slot);
-    if (node != REDIS_NO_NODE)
-        return dispatch_to(route, open_master(routes, node));
-    redis_cluster_hint(routes->config.cluster);
+    if (node != REDIS_NO_NODE && dispatch_to(route, open_master(routes, node)))
+        return true;
+    redis_cluster_hint(routes->config.cluster); /* another one may have it, be it only after a while */
     return false;
 }
 
@@ -648,7 +648,7 @@ static void take_routed_error(struct route *route, const struct route_master *fr
         return;
     case REDIS_ERROR_STRAYED:
         redis_cluster_hint(routes->config.cluster);
-        settle_call(route, REDIS_UNKNOWN, NULL);
+        settle_route(route, REDIS_UNKNOWN, NULL);
         return;
     case REDIS_ERROR_LOADING: /* CLUSTERDOWN among them */
     case REDIS_ERROR_READONLY:
@@ -663,19 +663,19 @@ static void take_routed_error(struct route *route, const struct route_master *fr
     case REDIS_ERROR_OTHER:
         break;
     }
-    settle_call(route, REDIS_REPLIED, reply);
+    settle_route(route, REDIS_REPLIED, reply);
 }
 
 /* Of a node that has the slot no longer, as far as this process knows. */
 static void take_old(struct route *route)
 {
     if (!is_read(route)) {
-        settle_call(route, REDIS_UNKNOWN, NULL);
+        settle_route(route, REDIS_UNKNOWN, NULL);
         return;
     }
     if (++route->redirections > REDIRECTIONS_MOST || routes_now_ms() >= route->deadline_ms ||
         route->routes->closing || !dispatch(route))
-        settle_call(route, REDIS_UNKNOWN, NULL);
+        settle_route(route, REDIS_UNKNOWN, NULL);
 }
 
 static bool counts(const struct route *route, const struct route_master *from)
@@ -688,7 +688,7 @@ static void judge_reply(struct route *route, const struct route_master *from, en
                         const struct redisReply *reply)
 {
     if (outcome != REDIS_REPLIED)
-        settle_call(route, outcome, NULL);
+        settle_route(route, outcome, NULL);
     else if (route->half.type != 0)
         follow(route, from, &route->half);
     else if (reply->type == REDIS_REPLY_ERROR)
@@ -696,7 +696,7 @@ static void judge_reply(struct route *route, const struct route_master *from, en
     else if (!counts(route, from))
         take_old(route);
     else
-        settle_call(route, REDIS_REPLIED, reply);
+        settle_route(route, REDIS_REPLIED, reply);
 }
 
 static void on_reply(void *context, enum redis_outcome outcome, const struct redisReply *reply)
@@ -850,8 +850,8 @@ bool routes_run_kept(struct redis_routes *routes, unsigned script, size_t key_co
 
 /* ---- how it is ---- */
 
-static const struct route_master *slot_owner(const struct redis_routes *routes, const char *name,
-                                             size_t bytes)
+static const struct route_master *owner_master(const struct redis_routes *routes, const char *name,
+                                               size_t bytes)
 {
     unsigned node = redis_cluster_owner(routes->config.cluster, redis_slot(name, bytes));
 
@@ -887,7 +887,7 @@ unsigned routes_shard(const struct redis_routes *routes, const char *name, size_
 
 bool routes_may_look_up(const struct redis_routes *routes, const char *name, size_t name_bytes)
 {
-    const struct route_master *master = slot_owner(routes, name, name_bytes);
+    const struct route_master *master = owner_master(routes, name, name_bytes);
 
     return master != NULL && master->connection != NULL && connection_may_look_up(master->connection);
 }

@@ -113,17 +113,14 @@ static bool prepare_clock(struct scene *scene)
 
 static void describe_redis(const struct scene *scene, size_t process, char text[static SETTING_BYTES])
 {
-    const char *url = scene->options.topology == FAULT_SENTINELS ? scene->sentinel.url : scene->cluster.url;
-    const char *more = scene->options.parameters;
-    if (scene->options.topology == FAULT_ONE_REDIS)
+    if (scene->options.topology == FAULT_ONE_REDIS) {
         snprintf(text, SETTING_BYTES, "REDIS_URL=redis://127.0.0.1:%u/0",
                  (unsigned)proxy_port(scene->proxy, scene->redis_route[process]));
-    else
-        snprintf(text, SETTING_BYTES, "REDIS_URL=%s%s%s", url,
-                 more == NULL               ? ""
-                 : strchr(url, '?') != NULL ? "&"
-                                            : "?",
-                 more != NULL ? more : "");
+        return;
+    }
+    const bool sentinels = scene->options.topology == FAULT_SENTINELS, over_tls = scene->options.over_tls;
+    snprintf(text, SETTING_BYTES, "REDIS_URL=%s%s%s", sentinels ? scene->sentinel.url : scene->cluster.url,
+             over_tls ? "?ssl_ca_certs=" : "", over_tls ? scene->certificates.ca : "");
 }
 
 static void describe(const struct scene *scene, size_t process, char texts[][SETTING_BYTES],
@@ -402,36 +399,64 @@ static const char *host_of(void *context, bool is_sentinel, size_t at)
     return network_enter(&scene->network, place) ? scene->network.place[place].address : NULL;
 }
 
-static bool start_in_two_networks(struct scene *scene)
+static bool start_in_two_networks(struct scene *scene, struct stack_sentinel_options *options)
 {
-    struct stack_sentinel_options options = *scene->options.sentinel;
-    options.host_of = host_of;
-    options.host_context = scene;
-    bool good = network_open(&scene->network, 2) && stack_sentinel_start(&scene->sentinel, &options);
+    options->host_of = host_of;
+    options->host_context = scene;
+    bool good = network_open(&scene->network, 2) && stack_sentinel_start(&scene->sentinel, options);
     scene_go_home(scene);
     return good;
 }
 
+static bool issue_certificates(struct scene *scene)
+{
+    const struct stack_certificates *certificates = &scene->certificates;
+    if (!stack_certificates_start(&scene->certificates) ||
+        !stack_certificates_issue(certificates, "redis", "IP:127.0.0.1", -1, 30))
+        return false;
+    const char *const tls[] = {"--tls-cert-file",
+                               stack_certificates_path(certificates, "redis.pem", scene->certificate),
+                               "--tls-key-file",
+                               stack_certificates_path(certificates, "redis.key", scene->key),
+                               "--tls-ca-cert-file",
+                               certificates->ca,
+                               "--tls-auth-clients",
+                               "no",
+                               NULL};
+    _Static_assert(sizeof tls == sizeof scene->tls, "as many");
+    memcpy(scene->tls, tls, sizeof tls);
+    return true;
+}
+
 /* No failover of the Sentinels begins within twice the limit after another. */
-static bool start_masters(struct scene *scene)
+static bool start_sentinels(struct scene *scene)
 {
     static const char *const guarded[] = {"--min-replicas-to-write", "1", "--min-replicas-max-lag", "3",
                                           NULL};
-    static const struct stack_sentinel_options sentinel = {
+    struct stack_sentinel_options options = {
         .replica_count = 2, .arguments = guarded, .failover_limit_ms = 1500, .hurried = true};
-    static const struct stack_cluster_options cluster = {.replicas_per_master = 1, .serves_in_part = true};
-    const struct scene_options *options = &scene->options;
-    if (options->in_two_networks)
-        return start_in_two_networks(scene);
-    switch (options->topology) {
-    case FAULT_SENTINELS:
-        return stack_sentinel_start(&scene->sentinel,
-                                    options->sentinel != NULL ? options->sentinel : &sentinel);
-    case FAULT_CLUSTER:
-        return stack_cluster_start(&scene->cluster, options->cluster != NULL ? options->cluster : &cluster);
-    case FAULT_ONE_REDIS:
-        break;
-    }
+    if (scene->options.sentinel != NULL)
+        options = *scene->options.sentinel;
+    options.tls = scene->options.over_tls ? scene->tls : NULL;
+    return scene->options.in_two_networks ? start_in_two_networks(scene, &options)
+                                          : stack_sentinel_start(&scene->sentinel, &options);
+}
+
+static bool start_cluster(struct scene *scene)
+{
+    const struct stack_cluster_options options = {
+        .replicas_per_master = 1, .serves_in_part = true, .tls = scene->options.over_tls ? scene->tls : NULL};
+    return stack_cluster_start(&scene->cluster, &options);
+}
+
+static bool start_masters(struct scene *scene)
+{
+    if (scene->options.over_tls && !issue_certificates(scene))
+        return false;
+    if (scene->options.topology == FAULT_SENTINELS)
+        return start_sentinels(scene);
+    if (scene->options.topology == FAULT_CLUSTER)
+        return start_cluster(scene);
     return prepare_clock(scene) && stack_redis_start(&scene->redis, NULL);
 }
 
@@ -492,6 +517,7 @@ bool scene_close(struct scene *scene)
     stack_sentinel_stop(&scene->sentinel);
     stack_cluster_stop(&scene->cluster);
     network_close(&scene->network);
+    stack_certificates_stop(&scene->certificates);
     if (scene->redis_offset_s != NULL)
         munmap((void *)scene->redis_offset_s, sizeof(int64_t));
     return good;

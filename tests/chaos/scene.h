@@ -21,6 +21,7 @@
 
 #include "load/stack/network.h"
 #include "load/stack/proxy.h"
+#include "load/stack/stack_certificates.h"
 #include "load/stack/stack_cluster.h"
 #include "load/stack/stack_sentinel.h"
 #include "tests/chaos/fault.h"
@@ -56,11 +57,10 @@ struct scene_options {
     uint64_t seed;                /* decides where replies are cut and whether stale answers are allowed */
     enum fault_topology topology; /* 0: one Redis */
     const struct stack_sentinel_options *sentinel;
-    const struct stack_cluster_options *cluster;
-    const char *parameters; /* of the URL: "wait_replicas=2&..." */
     uint32_t fresh_ms, stale_ms;
-    bool
-        in_two_networks; /* of Sentinels: the master, a Sentinel and the first two processes beyond a cable */
+    bool over_tls; /* not with one Redis */
+    /* Of Sentinels: the master, one of them and the first two processes are beyond a cable. */
+    bool in_two_networks;
 };
 
 struct scene {
@@ -68,6 +68,9 @@ struct scene {
     struct stack_redis redis; /* or one of the next two */
     struct stack_sentinel sentinel;
     struct stack_cluster cluster;
+    struct stack_certificates certificates;
+    char certificate[CERTIFICATES_PATH_BYTES], key[CERTIFICATES_PATH_BYTES];
+    const char *tls[9];                  /* arguments of every Redis */
     struct network network;              /* its cable: place 1 */
     struct scene_page page[SCENE_PAGES]; /* none with one Redis */
     struct stack_postgres postgres;
