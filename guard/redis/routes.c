@@ -22,6 +22,7 @@ enum {
     REDIRECTIONS_AT_ONCE = 2, /* two nodes that name each other do not know yet */
     TRY_FIRST_MS = 5,
     TRY_MOST_MS = 40,
+    LOST_EVERY_MS = 500, /* while a master is lost, the map is asked for again and again */
     BEAT_KEY_SIZE = 32,
     BEAT_KEY_TRIES = 4096,
     ANY_SLOT = REDIS_SLOTS,
@@ -223,6 +224,12 @@ static uint64_t takeovers_of(const struct route_master *master)
                                                                                    : master->takeovers;
 }
 
+static void ring_routes_by(struct redis_routes *routes, uint64_t at_ms)
+{
+    if (!routes->closing && (!routes->timer.set || at_ms * 1000 < routes->timer.at_us))
+        host_timer_set(routes->host, &routes->timer, at_ms * 1000);
+}
+
 static void on_master_state(void *context, enum guard_redis_state state, const char *text)
 {
     struct route_master *master = context;
@@ -231,8 +238,10 @@ static void on_master_state(void *context, enum guard_redis_state state, const c
 
     master->state = state;
     snprintf(master->text, sizeof master->text, "%s", text);
-    if (!up)
+    if (!up) {
         redis_cluster_hint(routes->config.cluster);
+        ring_routes_by(routes, routes_now_ms() + LOST_EVERY_MS);
+    }
     master->failed = !up;
     if (up && !master->is_up && !master->leaving)
         tell_reign(master, takeovers_of(master));
@@ -524,12 +533,6 @@ static bool dispatch(struct route *route)
 
 /* ---- waiting ---- */
 
-static void ring_routes_by(struct redis_routes *routes, uint64_t at_ms)
-{
-    if (!routes->closing && (!routes->timer.set || at_ms * 1000 < routes->timer.at_us))
-        host_timer_set(routes->host, &routes->timer, at_ms * 1000);
-}
-
 static void wait_until(struct route *route, uint64_t at_ms)
 {
     struct redis_routes *routes = route->routes;
@@ -588,11 +591,25 @@ static void gather_due(struct redis_routes *routes, uint64_t now_ms)
     }
 }
 
+/* Its slots may have got another master, and nobody may be sending anything that would show it. */
+static void look_after_lost(struct redis_routes *routes)
+{
+    for (unsigned i = 0; i < routes->top; i++) {
+        const struct route_master *master = routes->masters[i];
+        if (master == NULL || !master->owns || !master->failed)
+            continue;
+        redis_cluster_hint(routes->config.cluster);
+        ring_routes_by(routes, routes_now_ms() + LOST_EVERY_MS);
+        return;
+    }
+}
+
 static void on_routes_timer(void *context)
 {
     struct redis_routes *routes = context;
     struct route *route;
 
+    look_after_lost(routes);
     gather_due(routes, routes_now_ms());
     while ((route = routes->due) != NULL) {
         DL_DELETE(routes->due, route);
