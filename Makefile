@@ -7,12 +7,15 @@
 #   make run          the service over private servers until Ctrl-C, with curl lines to try
 #   make db           loads the schema, or brings an older one up to date, and seed data into an empty database:
 #                     DATABASE_URL=postgres://... [SCALE=50000]
-#   make test         every test with real servers; T="unit burst": programs whose path contains one of these
+#   make test         every test with real servers; T="unit burst": programs whose path contains one of these.
+#                     T="e2e/sentinel e2e/cluster" LONG=1: what may befall the masters, all of it (20 minutes)
 #   make fuzz         libFuzzer, SECONDS=60 for each target; T=core: only targets whose name contains it
 #   make coverage     branches of guard/ that the unit, fuzz, fail and live tests reach, and those they do not
 #   make valgrind     ten thousand requests with faults: no error, no leak, no descriptor left open
 #   make chaos        four processes and their servers under a seeded storm of faults, judged from what clients
-#                     saw: SECONDS=60 SEED=1
+#                     saw: SECONDS=60 SEED=1; T=sentinel, T=cluster: over a master under Sentinels, over a Redis Cluster
+#   make hundred      a hundred processes on a Redis Cluster, each in a network of its own: one load per key still.
+#                     Needs root: SECONDS=60
 #   make soak         the same for long, at a gentler pace; everything must end flat: MINUTES=60 SEED=1
 #   make sim          the cores, the guard's and that of the locks, in a simulated fleet under faults: SEEDS=100000.
 #                     The first ones must run as tests/sim/courses, shard_courses and lock_courses have it
@@ -33,6 +36,7 @@
 #   make install      catalogd, fleetlock and its man page, libguard.a, its headers and its pkg-config file (use it
 #                     with --static) under $(DESTDIR)$(PREFIX)
 #   make clean        removes build/
+#   make compat       the tests of Redis, scripts and guard on another server: REDIS_SERVER=/path/to/redis-server
 #   make help         prints this
 #
 #   CC=clang          another compiler                       \  each has its own folder of objects
@@ -69,7 +73,7 @@ BUILD := build/$(notdir $(firstword $(CC)))$(SAN:%=-%)
 
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
-.PHONY: all demo run scenarios db test tests fuzz coverage golden valgrind chaos soak sim courses mutants mutants-live model bench peers lab lint format empty-root install amalgamation clean help
+.PHONY: all compat demo run scenarios db test tests fuzz coverage golden valgrind chaos soak hundred sim courses mutants mutants-live model bench peers lab lint format empty-root install amalgamation clean help
 .SUFFIXES:
 ifndef V
 MAKEFLAGS += --silent
@@ -287,6 +291,12 @@ test: $(if $(T),$(SELECTED) $(CHAOS_SHIM),tests)
 	$(if $(filter %/lock_postgres_test,$(SELECTED)),@sh load/deps.sh pgbouncer)
 	@CATALOGD=$(BUILD)/catalogd CHAOS_SHIM=$(CHAOS_SHIM) TEST_LIMIT_S=$(TEST_LIMIT_S) sh tests/support/run.sh $(SELECTED)
 
+# Another server than Debian's behind the tests of the connection, the scripts and the guard.
+COMPAT = live/redis_test live/reign live/script live/tag_script live/permit_script live/lock_script live/model live/lock_model live/guard_test live/tags live/permits live/near live/lock_test live/sentinel live/cluster
+compat:
+	@case "$(REDIS_SERVER)" in /*) ;; *) echo "make compat REDIS_SERVER=/path/to/redis-server" >&2; exit 2 ;; esac
+	@REDIS_SERVER=$(REDIS_SERVER) $(MAKE) test T="$(COMPAT)"
+
 golden: $(BUILD)/tests/golden/golden_test
 	@CATALOGD=$(BUILD)/catalogd GOLDEN=write $<
 
@@ -318,9 +328,9 @@ valgrind: $(VALGRIND_TEST)
 	    timeout -k 10 $(TEST_LIMIT_S) $(VALGRIND_TEST) 'ten_thousand_requests_*'
 	@sh tests/support/valgrind.sh --judge $(BUILD)/valgrind
 
-chaos soak: $(CHAOS)
+chaos soak hundred: $(CHAOS)
 	@CATALOGD=$(BUILD)/catalogd CHAOS_SHIM=$(CHAOS_SHIM) $(CHAOS) $@ \
-	    --seconds $(if $(filter soak,$@),$$(($(MINUTES) * 60)),$(SECONDS)) --seed $(SEED)
+	    --seconds $(if $(filter soak,$@),$$(($(MINUTES) * 60)),$(SECONDS)) --seed $(SEED) $(if $(T),--redis $(T))
 
 # A course is a hash of what happened in a seed and when. Code that only moves leaves every one of them as it is.
 # The guard's simulator, a fifth as many seeds of it over several masters, then that of the locks.

@@ -327,7 +327,7 @@ GUARD_API void guard_log_none(void *context, const char *text);
 
 struct guard_config {
     size_t struct_size;     /* sizeof(struct guard_config) */
-    const char *redis_url;  /* redis://[user[:password]@]host[:port][/db], unix:///path[?db=n]; copied */
+    const char *redis_url;  /* one Redis, Sentinels or a Cluster, TLS: see guard/README.md, "Which Redis"; copied */
     const char *name_space; /* separates applications that share a Redis; 1..32 of [A-Za-z0-9._-]; copied */
     enum guard_mode mode;
     uint32_t redis_limit_ms;   /* limit of one Redis command; at most a third of any lease_ms */
@@ -618,7 +618,7 @@ struct guard_stats {
     uint32_t waiters, flights, loads_running, loads_queued;
     uint32_t beat_age_ms; /* since the guard's thread last had a free moment; it has one every 500 ms */
     enum guard_redis_state redis_state, wake_state;
-    bool breaker_open;
+    bool breaker_open; /* of any master */
     /* stale values and refreshes; of the answers counted in `stale` and the loads counted in `load_started` */
     uint64_t stale_soft;      /* answered at the soft limit */
     uint64_t stale_rescued;   /* answered instead of FAILED, SHED or TIMEOUT */
@@ -648,7 +648,8 @@ struct guard_stats {
         redis_reigns; /* times that another master was found, or none any more: all connections were reset */
     /* Redis Cluster: commands that did not run because their keys were under way to another master */
     uint64_t moving;
-    /* confirmed invalidations that were sent again to another master; those that it will not hear of */
+    /* confirmed invalidations that were sent again to another master; those that would not be or were given up: more
+     * than 4096 within 30 s, or never confirmed there */
     uint64_t replayed, replay_dropped;
 };
 

@@ -83,7 +83,7 @@ static const struct row COUNTERS[] = {
             guard.invalidated),
     COUNTER("guard_invalidations", "result=\"unknown\"", NULL, guard.invalidate_unknown),
     COUNTER("guard_replays", "result=\"done\"",
-            "Confirmed invalidations sent again to another master; those that it will not hear of.",
+            "Confirmed invalidations sent again to another master, and those too many to be.",
             guard.replayed),
     COUNTER("guard_replays", "result=\"dropped\"", NULL, guard.replay_dropped),
     COUNTER("guard_moving", NULL,

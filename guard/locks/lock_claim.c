@@ -16,7 +16,7 @@
 #include <utlist.h>
 
 enum {
-    CLAIM_POLL_FIRST_MS = 20, /* of the first in line, and of a take without an answer */
+    CLAIM_POLL_FIRST_MS = 20, /* of the first in line */
     CLAIM_POLL_MOST_MS = 500,
     HINT_GRACE_MS = 2, /* asked this long after something has run out, not just before */
     GIVE_FIRST_MS = 50,
@@ -279,8 +279,7 @@ static void wait_in_line(struct lock_claim *claim)
 static void wait_for_another_try(struct lock_claim *claim, const char *why)
 {
     struct lock_core *core = claim->core;
-    uint32_t pause_ms =
-        chance_backoff(&core->chance, CLAIM_POLL_FIRST_MS, CLAIM_POLL_MOST_MS, claim->attempts++);
+    uint32_t pause_ms = lock_pause_ms(core, claim->attempts++);
     if (why != NULL)
         snprintf(core->link_why, sizeof core->link_why, "%s", why);
     alarm_set(&core->alarms, &claim->alarm, core->now_us + lock_us(pause_ms));

@@ -43,7 +43,8 @@
  *   L8  a waiter's place is renewed in time while this process runs; where the provider can (`stays`), by one action for
  *       all claims on a name that are not first. Its answer says which of them should ask; so it serves as their poll, after
  *       a resync, when the link comes up and, if they are more than 16, for a hint to all; and when a hint_ms of theirs is
- *       over, at the latest after place_ms, one of them asks for all
+ *       over, at the latest after place_ms, one of them asks for all. What is not answered is sent again after 20 to 500 ms,
+ *       at most a sixth of place_ms (doubling, +-50 %)
  *   L9  a token carries its own lease
  *   L10 re-entrance is counted here; the provider sees one claim for an owner and a name
  *   L11 all kinds of a name count in the same units
@@ -124,7 +125,7 @@ struct lock_hold {
     /* The earliest of its claims, also after `lost` was told early; 0: the provider has forgotten it, or it was given
      * back. Any thread may read it: guard_hold_left_ms(). */
     _Atomic uint64_t valid_until_us;
-    const char *why; /* it was lost; the core's: what is lost later in the same turn may change the text */
+    const char *why; /* it was lost; the core's, to be read in the same turn */
     bool is_lost, is_given;
     enum guard_lock_status given; /* once told: OK, LOST, UNKNOWN */
 

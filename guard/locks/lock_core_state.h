@@ -31,7 +31,14 @@ enum claim_state {
 /* What an alarm belongs to. */
 enum lock_alarm_owner { LOCK_ALARM_REQUEST, LOCK_ALARM_CLAIM, LOCK_ALARM_LINE };
 
-enum { LOCK_STAY_MAX = 1000, LOCK_WHY_SIZE = 200, LOCK_RESYNC_MS = 100 };
+enum {
+    LOCK_STAY_MAX = 1000,
+    LOCK_WHY_SIZE = 200,
+    LOCK_WHYS = 16, /* different ones in a turn; a provider has nine sessions at most */
+    LOCK_RESYNC_MS = 100,
+    LOCK_PAUSE_FIRST_MS = 20,
+    LOCK_PAUSE_MOST_MS = 500,
+};
 
 /* A claim's part in a line. */
 struct lock_place {
@@ -136,7 +143,9 @@ struct lock_core {
     struct alarms alarms;
     uint64_t last_id;
     bool is_up, is_closed;
-    char link_why[LOCK_WHY_SIZE], reply_why[LOCK_WHY_SIZE];
+    char link_why[LOCK_WHY_SIZE];
+    char whys[LOCK_WHYS][LOCK_WHY_SIZE]; /* what became of requests and holds, each text once */
+    unsigned why_count;                  /* ever */
 
     struct lock_claim *claims_by_id, *claims_by_uuid; /* uthash tables, likewise the lines */
     struct lock_line *lines_by_name, *lines_by_id;
@@ -214,6 +223,17 @@ void lock_claim_left(struct lock_claim *claim);
 void lock_claim_set_alarm(struct lock_claim *claim);
 void lock_claim_replied(struct lock_claim *claim, enum lock_action_kind kind, const struct lock_reply *reply);
 void lock_claim_action(struct lock_claim *claim, enum lock_action_kind kind, struct lock_action *action);
+
+/* After the n-th take or stay in a row without an answer: a place outlasts four of them. */
+static inline uint32_t lock_pause_ms(struct lock_core *core, uint32_t attempt)
+{
+    uint32_t sixth_ms = core->config.place_ms / 6;
+    uint32_t most_ms = sixth_ms < LOCK_PAUSE_MOST_MS ? sixth_ms : LOCK_PAUSE_MOST_MS;
+    return chance_backoff(&core->chance, LOCK_PAUSE_FIRST_MS, most_ms, attempt);
+}
+
+/* A copy, which stands until LOCK_WHYS others have come; NULL for NULL. */
+const char *lock_why_kept(struct lock_core *core, const char *why);
 
 /* ---- lock_request.c ---- */
 

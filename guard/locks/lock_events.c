@@ -203,14 +203,25 @@ void lock_core_told(struct lock_core *core, uint64_t now_us, const char *uuid, c
         lock_line_told(line);
 }
 
+const char *lock_why_kept(struct lock_core *core, const char *why)
+{
+    if (why == NULL)
+        return NULL;
+    for (size_t i = 0; i < LOCK_WHYS; i++)
+        if (strncmp(core->whys[i], why, LOCK_WHY_SIZE - 1) == 0)
+            return core->whys[i];
+    char *kept = core->whys[core->why_count++ % LOCK_WHYS];
+    snprintf(kept, LOCK_WHY_SIZE, "%s", why);
+    return kept;
+}
+
 void lock_core_dropped(struct lock_core *core, uint64_t now_us, const char *token, const char *why)
 {
     lock_begin(core, now_us);
     struct lock_claim *claim = find_claim(core, token);
     if (claim == NULL)
         return;
-    snprintf(core->reply_why, sizeof core->reply_why, "%s", why);
-    lock_claim_dropped(claim, core->reply_why);
+    lock_claim_dropped(claim, lock_why_kept(core, why));
 }
 
 void lock_core_resync(struct lock_core *core, uint64_t now_us)

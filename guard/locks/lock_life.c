@@ -92,6 +92,7 @@ static struct guard_locks *new_locks(const struct guard_locks_config *config)
 static void *run_locks(void *context)
 {
     struct guard_locks *locks = context;
+    lock_thread_begins(locks);
     uv_host_run(locks->host);
     return NULL;
 }

@@ -13,8 +13,6 @@
 #include <utlist.h>
 
 enum {
-    STAY_FIRST_MS = 20, /* after one without an answer */
-    STAY_MOST_MS = 500,
     STAY_TELLS = 16, /* so many are asked for one by one if a hint is for all */
     BATCH_FIRST = 4,
 };
@@ -262,8 +260,7 @@ static void stay_unanswered(struct lock_line *line)
     struct lock_core *core = line->core;
     line->urgent_us = core->now_us;
     line->urgent = line->stayer_count;
-    line->pause_us =
-        core->now_us + lock_us(chance_backoff(&core->chance, STAY_FIRST_MS, STAY_MOST_MS, line->attempts++));
+    line->pause_us = core->now_us + lock_us(lock_pause_ms(core, line->attempts++));
 }
 
 void lock_line_replied(struct lock_line *line, const struct lock_reply *reply)

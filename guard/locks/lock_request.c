@@ -80,12 +80,7 @@ static void drop_claim(struct lock_request *request)
 
 void lock_request_answer(struct lock_request *request, enum guard_lock_status status, const char *why)
 {
-    struct lock_core *core = request->core;
-    if (why != NULL && why != core->link_why && why != core->reply_why) {
-        snprintf(core->reply_why, sizeof core->reply_why, "%s", why);
-        why = core->reply_why;
-    }
-    finish_request(request, status, why);
+    finish_request(request, status, lock_why_kept(request->core, why));
     if (request->queued != NULL)
         lock_share_unqueue(request);
     drop_claim(request);

@@ -73,15 +73,21 @@ struct redis_script_call *redis_script_keep(const struct redis_script *script, s
     return call;
 }
 
-void redis_script_compose_again(struct redis_script_command *command, const struct redis_script_call *call)
+void redis_script_words(const struct redis_script_call *call, const char *words[REDIS_SCRIPT_ARGS_MAX])
 {
-    const char *argv[REDIS_SCRIPT_ARGS_MAX];
     const char *from = (const char *)(call->argv_bytes + call->argc);
 
     for (size_t i = 0; i < call->argc; i++) {
-        argv[i] = from;
+        words[i] = from;
         from += call->argv_bytes[i];
     }
+}
+
+void redis_script_compose_again(struct redis_script_command *command, const struct redis_script_call *call)
+{
+    const char *argv[REDIS_SCRIPT_ARGS_MAX];
+
+    redis_script_words(call, argv);
     redis_script_compose(command, call->script, "", call->key_count, call->argc, argv, call->argv_bytes);
 }
 

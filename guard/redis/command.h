@@ -34,9 +34,11 @@ void redis_script_compose(struct redis_script_command *command, const struct red
                           const char *digest, size_t key_count, size_t argc, const char *const *argv,
                           const size_t *argv_bytes);
 
-/* NULL: no memory. */
+/* script: NULL for a command that is none, of which all words are arguments. NULL: no memory. */
 struct redis_script_call *redis_script_keep(const struct redis_script *script, size_t key_count, size_t argc,
                                             const char *const *argv, const size_t *argv_bytes);
+/* Its words: the keys, then the arguments. */
+void redis_script_words(const struct redis_script_call *call, const char *words[REDIS_SCRIPT_ARGS_MAX]);
 /* The EVAL of a kept call. */
 void redis_script_compose_again(struct redis_script_command *command, const struct redis_script_call *call);
 

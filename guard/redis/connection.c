@@ -76,7 +76,8 @@ struct redis_connection {
     uint64_t reign_seen, generation; /* before the greeting; under which it came up */
 
     struct redis_pipeline pipeline;
-    bool counted; /* something of it has been, since the last batch */
+    uint64_t deadline_ms; /* of what is sent; 0: as configured */
+    bool counted;         /* something of it has been, since the last batch */
 
     enum guard_redis_state told_state;
     char told_text[TEXT_SIZE];
@@ -337,7 +338,8 @@ static bool queue(struct redis_connection *connection, size_t argc, const char *
     if (connection->stage == STAGE_CLOSED ||
         !redis_pipeline_fits(&connection->pipeline, connection->config.max_pending_bytes, argc, argv_bytes))
         return false;
-    command->deadline_ms = now + connection->config.limit_ms;
+    command->resent = connection->deadline_ms != 0;
+    command->deadline_ms = command->resent ? connection->deadline_ms : now + connection->config.limit_ms;
     if (!redis_pipeline_add(&connection->pipeline, argc, argv, argv_bytes, command))
         return false;
     connection->greeting.fence.sent_ms = now;
@@ -352,8 +354,14 @@ static bool enqueue(struct redis_connection *connection, size_t argc, const char
     if (!queue(connection, argc, argv, argv_bytes, command))
         return false;
     connection->counted = true;
-    count_one(&connection->counters->commands);
+    if (!command->resent)
+        count_one(&connection->counters->commands);
     return true;
+}
+
+void connection_set_deadline(struct redis_connection *connection, uint64_t deadline_ms)
+{
+    connection->deadline_ms = deadline_ms;
 }
 
 bool connection_send(struct redis_connection *connection, size_t argc, const char *const *argv,
@@ -436,9 +444,9 @@ static void queue_write(struct redis_connection *connection)
 {
     struct redis_command command = {.tries_fence = true};
     bool zrem = connection->greeting.fence.no_getex;
-    const char *argv[] = {zrem ? "ZREM" : "GETEX", REDIS_BEAT_KEY, ""};
+    const char *argv[] = {zrem ? "ZREM" : "GETEX", redis_greeting_beat_key(&connection->greeting), ""};
 
-    queue(connection, zrem ? 3 : 2, argv, (size_t[]){strlen(argv[0]), strlen(REDIS_BEAT_KEY), 0}, &command);
+    queue(connection, zrem ? 3 : 2, argv, (size_t[]){strlen(argv[0]), strlen(argv[1]), 0}, &command);
 }
 
 /* What waits for a reply already tells as well that the server goes on, but opens no fence. */
@@ -657,6 +665,19 @@ static void end_denial(struct redis_connection *connection)
         ring_by(connection, connection->denied_until_ms);
 }
 
+static bool is_redirection(const struct redis_connection *connection, enum redis_error_class class)
+{
+    return connection->config.expected == REDIS_SERVER_NODE &&
+           (class == REDIS_ERROR_MOVED || class == REDIS_ERROR_ASK || class == REDIS_ERROR_MOVING);
+}
+
+/* Outside a Cluster nobody follows a redirection. */
+static bool is_denial(const struct redis_connection *connection, enum redis_error_class class)
+{
+    return class == REDIS_ERROR_DENIED || (connection->config.expected != REDIS_SERVER_NODE &&
+                                           (class == REDIS_ERROR_MOVED || class == REDIS_ERROR_ASK));
+}
+
 /* The fence is changed before the caller hears of the error: it may ask again in the other way. */
 static void take_error(struct redis_connection *connection, struct redis_command *command,
                        const struct redisReply *reply)
@@ -667,7 +688,8 @@ static void take_error(struct redis_connection *connection, struct redis_command
 
     if (class == REDIS_ERROR_NOSCRIPT && command->call != NULL && run_again(connection, command))
         return;
-    count_one(&connection->counters->errors);
+    if (!is_redirection(connection, class))
+        count_one(&connection->counters->errors);
     if (tries_fence || class == REDIS_ERROR_FENCED)
         redis_fence_refused(&connection->greeting.fence, class);
     redis_command_answer(command, REDIS_REPLIED, reply);
@@ -675,7 +697,7 @@ static void take_error(struct redis_connection *connection, struct redis_command
         return;
     if (class == REDIS_ERROR_READONLY)
         lose_demoted(connection, reply);
-    else if (class == REDIS_ERROR_DENIED && !tries_fence)
+    else if (is_denial(connection, class) && !tries_fence)
         note_denied(connection, reply);
     else if (tries_fence || class == REDIS_ERROR_FENCED)
         tell_up(connection);
@@ -779,7 +801,8 @@ static bool write_greeting(struct redis_connection *connection, char why[REDIS_W
     struct redis_greeting_terms terms = {connection->config.expected, &login,
                                          connection->config.database, connection->config.client_name,
                                          connection->config.channel,  connection->config.place->watched};
-    bool written = redis_reader_open(&connection->reader, connection->config.max_reply_bytes) &&
+    bool written = redis_reader_open(&connection->reader, connection->config.max_reply_bytes,
+                                     connection->config.max_reply_elements) &&
                    redis_greeting_write(&connection->greeting, &terms, &connection->hello);
     redis_login_clear(&login);
     if (!written)
@@ -965,6 +988,10 @@ struct redis_connection *connection_open(struct guard_host *host, const struct c
     }
     connection->counters = config->counters != NULL ? config->counters : &connection->own_counters;
     connection->chance.state = config->jitter_seed;
+    if (config->max_reply_elements == 0)
+        connection->config.max_reply_elements = REDIS_ELEMENTS_MAX;
+    connection->greeting.any_role = config->any_role;
+    connection->greeting.beat_key = config->beat_key;
     connection->greeting.fence.by_role = config->fence_by_role;
     connection->greeting.scripts = config->scripts;
     connection->greeting.script_count = config->script_count;

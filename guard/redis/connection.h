@@ -23,7 +23,8 @@
  * Only the master's replies reach a caller: redis/fence.h says how a value is read and what the heartbeat is for,
  * redis/reign.h what happens to the connections of a process when one of them finds another master: from that instant
  * their replies reach nobody (UNKNOWN). PROVING follows a server that did not answer in time: one that was stopped
- * and goes on says at first what it was, not what it has become.
+ * and goes on says at first what it was, not what it has become. CONFIRMING stands between GREETING and UP where
+ * Sentinels have named the master: redis/place.h.
  *
  * Threads    All functions only on the thread of the loop; a place and the counters on any.
  * Callbacks  May call every function here. connection_close() and connection_reset() answer what is pending, from
@@ -56,13 +57,15 @@ struct connection_config {
     enum redis_server_kind expected; /* another one is refused */
     const struct redis_login *login; /* likewise */
     unsigned database;
+    bool any_role;                       /* a replica will do: to subscribe, or to ask about the Cluster */
     struct redis_tls *tls;               /* likewise; NULL: without */
     bool fence_by_role;                  /* redis/fence.h */
     uint32_t limit_ms;                   /* of one command, waiting for the connection included */
     uint32_t connect_limit_ms;           /* DNS, connect, AUTH, SELECT, SCRIPT LOAD; or SUBSCRIBE confirmed */
     uint32_t backoff_ms, max_backoff_ms; /* between attempts, doubling, +-50 % jitter */
     uint32_t spread_ms;       /* after a change of masters: within this time, by chance; 0: at once */
-    size_t max_reply_bytes;   /* a larger reply resets the connection; likewise 1024 elements */
+    size_t max_reply_bytes;   /* a larger reply resets the connection */
+    int max_reply_elements;   /* likewise; 0: 1024 */
     size_t max_pending_bytes; /* more unwritten or unanswered command bytes: connection_send() refuses */
     const char *channel;      /* subscriber: its one channel; NULL: a command connection; copied */
     const struct redis_script
@@ -72,6 +75,7 @@ struct connection_config {
     uint64_t jitter_seed;
     struct connection_hooks hooks;
     struct redis_counters *counters; /* shared with other connections; may be NULL */
+    const char *beat_key;            /* of the heartbeat: one of the node's own slots; lent; NULL: any */
 };
 
 /* Starts connecting. NULL: no memory. */
@@ -90,6 +94,10 @@ bool connection_is_whole(const struct redis_connection *connection);
 
 /* A number that moves on when commands are written: what was sent under the present one has not left yet. */
 uint64_t connection_batch(const struct redis_connection *connection);
+
+/* What is sent from here on has to be answered by then, counts as sent before, and is not counted again; 0: within
+ * limit_ms, as at first. */
+void connection_set_deadline(struct redis_connection *connection, uint64_t deadline_ms);
 
 /* All commands of one turn of the loop leave in one write. False: no memory, too much pending or closing;
  * then `replied` will never be called. argv is copied. Command connections only. */

@@ -27,7 +27,7 @@ static const struct meaning meanings[] = {
     {"MASTERDOWN", REDIS_ERROR_READONLY, NULL},
     {"LOADING", REDIS_ERROR_LOADING, NULL},
     {"BUSY", REDIS_ERROR_LOADING, NULL},
-    {"TRYAGAIN", REDIS_ERROR_LOADING, NULL},
+    {"TRYAGAIN", REDIS_ERROR_MOVING, NULL},
     {"CLUSTERDOWN", REDIS_ERROR_LOADING, NULL},
     {"MISCONF", REDIS_ERROR_REFUSED, NULL},
     {"NOREPLICAS", REDIS_ERROR_FENCED, NULL},
@@ -37,8 +37,8 @@ static const struct meaning meanings[] = {
      "correct user and password in the URL, or switch the user on (ACL SETUSER ... on)"},
     {"NOPERM", REDIS_ERROR_DENIED, "the user of the URL may do too little: guard/README.md has its ACL line"},
     {"DENIED", REDIS_ERROR_DENIED, "protected mode: give this Redis a password, or reach it over loopback"},
-    {"MOVED", REDIS_ERROR_DENIED, NULL},
-    {"ASK", REDIS_ERROR_DENIED, NULL},
+    {"MOVED", REDIS_ERROR_MOVED, NULL},
+    {"ASK", REDIS_ERROR_ASK, NULL},
     {"CROSSSLOT", REDIS_ERROR_DENIED, NULL},
     {"EXECABORT", REDIS_ERROR_OTHER, NULL}, /* a transaction: nothing ran */
 };
@@ -59,6 +59,10 @@ static const struct meaning sentences[] = {
     {"SELECT is not allowed in cluster mode", REDIS_ERROR_DENIED,
      "a Cluster has no database but 0: remove the number from the URL"},
 };
+
+/* Somewhere in an error of a script. */
+static const struct meaning strayed = {"non local key", REDIS_ERROR_STRAYED, NULL};
+#define STRAYED_TEXT "attempted to access a non local key in a cluster node"
 
 static const struct meaning unknown = {"", REDIS_ERROR_OTHER, NULL};
 
@@ -116,6 +120,8 @@ static const struct meaning *find_meaning(const char *text, size_t text_bytes)
     if (!starts_with(text, text_bytes, "ERR "))
         return find_word(text, text_bytes);
 
+    if (memmem(text, text_bytes, STRAYED_TEXT, sizeof STRAYED_TEXT - 1) != NULL)
+        return &strayed;
     const char *inner = unwrap(text, end);
     if (inner < end)
         return find_word(inner, (size_t)(end - inner));

@@ -39,6 +39,10 @@ void redis_fence_refused(struct redis_fence *fence, enum redis_error_class class
     case REDIS_ERROR_READONLY:
     case REDIS_ERROR_LOADING:
     case REDIS_ERROR_CROWDED:
+    case REDIS_ERROR_MOVED:
+    case REDIS_ERROR_ASK:
+    case REDIS_ERROR_MOVING:
+    case REDIS_ERROR_STRAYED:
     case REDIS_ERROR_OTHER: /* of the key, not of the command */
         break;
     }

@@ -215,14 +215,15 @@ static void begin(struct redis_greeting *greeting)
 
 static bool ask_whose(struct redis_greeting *greeting, struct redis_buffer *out)
 {
-    return ask_redis(greeting, out, &rule_role, question("ROLE", NULL, NULL)) &&
-           ask_redis(greeting, out, &rule_reign, question("INFO", "replication", NULL));
+    return greeting->any_role ||
+           (ask_redis(greeting, out, &rule_role, question("ROLE", NULL, NULL)) &&
+            ask_redis(greeting, out, &rule_reign, question("INFO", "replication", NULL)));
 }
 
 static bool ask_fence(struct redis_greeting *greeting, struct redis_buffer *out)
 {
-    return greeting->fence.by_role ||
-           ask_redis(greeting, out, &rule_fence, question("GETEX", REDIS_BEAT_KEY, NULL));
+    return greeting->fence.by_role || greeting->any_role ||
+           ask_redis(greeting, out, &rule_fence, question("GETEX", redis_greeting_beat_key(greeting), NULL));
 }
 
 bool redis_greeting_write_again(struct redis_greeting *greeting, struct redis_buffer *out)
@@ -300,7 +301,7 @@ static enum redis_verdict judge_error(struct redis_greeting *greeting, const str
 {
     enum redis_error_class class = redis_error_classify(reply->str, reply->len);
 
-    if (step->rule == &rule_kind)
+    if (step->rule == &rule_kind && class != REDIS_ERROR_CROWDED)
         return REDIS_GREETING_GOES_ON; /* what is wrong with the login, the next answer tells */
     if (is_no_login(reply))
         return REDIS_GREETING_DENIED;
@@ -315,6 +316,10 @@ static enum redis_verdict judge_error(struct redis_greeting *greeting, const str
     case REDIS_ERROR_REFUSED:
     case REDIS_ERROR_FENCED:
     case REDIS_ERROR_DENIED:
+    case REDIS_ERROR_MOVED: /* the slot of the heartbeat's key is another's by now */
+    case REDIS_ERROR_ASK:
+    case REDIS_ERROR_MOVING:
+    case REDIS_ERROR_STRAYED:
     case REDIS_ERROR_OTHER:
         break;
     }
@@ -335,7 +340,7 @@ const char *redis_greeting_summary(const struct redis_greeting *greeting)
         return "up; GETEX and ROLE are refused: no value is read but by scripts (allow +getex +role)";
     if (greeting->fence.no_getex)
         return "up; GETEX is refused: each value that is read costs a ROLE (allow +getex)";
-    if (greeting->reign[0] == '\0' && greeting->expected != REDIS_SERVER_SENTINEL)
+    if (greeting->reign[0] == '\0' && !greeting->any_role && greeting->expected != REDIS_SERVER_SENTINEL)
         return "up; INFO is refused: each connection finds out for itself that there is a new master (allow "
                "+info)";
     return "up";

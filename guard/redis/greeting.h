@@ -4,6 +4,7 @@
  *
  *   commands    AUTH  HELLO  SELECT  CLIENT SETNAME  ROLE  INFO  GETEX  SCRIPT LOAD ...
  *   subscriber  AUTH  HELLO  CLIENT SETNAME  ROLE  INFO  SUBSCRIBE
+ *   any role    AUTH  HELLO  CLIENT SETNAME  (SUBSCRIBE)
  *   once more   ROLE  INFO  GETEX
  *   a Sentinel  AUTH  HELLO  CLIENT SETNAME  [SUBSCRIBE]
  *
@@ -45,6 +46,8 @@ struct redis_greeting {
     bool is_other; /* the server said that it is of another kind */
     bool watched;  /* a master that Sentinels have named */
     /* its owner's, set once: */
+    bool any_role;
+    const char *beat_key;               /* lent; NULL: REDIS_BEAT_KEY */
     const struct redis_script *scripts; /* lent */
     size_t script_count;
     char digests[REDIS_SCRIPTS_MAX]
@@ -76,6 +79,11 @@ bool redis_is_master(const struct redisReply *role);
 
 /* No such key is ever there. */
 #define REDIS_BEAT_KEY "csg1:{beat}"
+
+static inline const char *redis_greeting_beat_key(const struct redis_greeting *greeting)
+{
+    return greeting->beat_key != NULL ? greeting->beat_key : REDIS_BEAT_KEY;
+}
 
 /* "up", and what the login lacks: one line. */
 const char *redis_greeting_summary(const struct redis_greeting *greeting);

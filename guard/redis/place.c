@@ -211,6 +211,13 @@ void redis_place_wake(struct redis_place *place)
     pthread_mutex_unlock(&place->mutex);
 }
 
+void redis_place_set(struct redis_place *place, const struct redis_endpoint *endpoint)
+{
+    pthread_mutex_lock(&place->mutex);
+    move_to(place, endpoint);
+    pthread_mutex_unlock(&place->mutex);
+}
+
 void redis_place_move(struct redis_place *place, const struct redis_endpoint *endpoint)
 {
     pthread_mutex_lock(&place->mutex);

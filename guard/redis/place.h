@@ -117,7 +117,9 @@ void redis_place_round_ends(struct redis_place *place, const struct redis_findin
 /* Without a round: its connections look whether it has lapsed. */
 void redis_place_wake(struct redis_place *place);
 
-/* For a place without watcher. Connections that are made from here on lead there. */
+/* For a place without watcher. Connections that are made from here on lead there; nobody is woken. */
+void redis_place_set(struct redis_place *place, const struct redis_endpoint *endpoint);
+/* The same, and those that rest need not any longer. */
 void redis_place_move(struct redis_place *place, const struct redis_endpoint *endpoint);
 
 #endif

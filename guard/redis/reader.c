@@ -12,20 +12,22 @@ static void *create_array_within_bounds(const redisReadTask *task, int elements)
     struct redis_reader *reader = task->privdata;
 
     if (task->parent == NULL)
-        reader->elements_left = REDIS_ELEMENTS_MAX;
+        reader->elements_left = reader->max_elements;
     reader->elements_left = elements > reader->elements_left ? -1 : reader->elements_left - elements;
     return reader->elements_left >= 0 ? reader->create_array(task, elements) : NULL;
 }
 
-bool redis_reader_open(struct redis_reader *reader, size_t max_reply_bytes)
+bool redis_reader_open(struct redis_reader *reader, size_t max_reply_bytes, int max_elements)
 {
     redisReader *parser = redisReaderCreate();
 
     assert(reader->parser == NULL);
     if (parser == NULL)
         return false;
-    *reader =
-        (struct redis_reader){.parser = parser, .functions = *parser->fn, .max_reply_bytes = max_reply_bytes};
+    *reader = (struct redis_reader){.parser = parser,
+                                    .functions = *parser->fn,
+                                    .max_elements = max_elements,
+                                    .max_reply_bytes = max_reply_bytes};
     reader->create_array = reader->functions.createArray;
     reader->functions.createArray = create_array_within_bounds;
     parser->fn = &reader->functions;

@@ -3,8 +3,8 @@
  * redis/reader.h - replies out of a stream of bytes, within bounds that the other side cannot break.
  *
  * hiredis parses; it allocates what a header announces ("*2147483647" asks for 16 GB) and buffers whatever
- * comes. Here a reply may have max_reply_bytes bytes (with the slack of one feed) and REDIS_ELEMENTS_MAX
- * elements in all its arrays together; hiredis itself refuses more than seven levels.
+ * comes. Here a reply may have max_reply_bytes bytes (with the slack of one feed) and max_elements elements in all
+ * its arrays together; hiredis itself refuses more than seven levels.
  *
  * Pure; the owner's thread.
  */
@@ -16,7 +16,7 @@
 #include <stddef.h>
 
 enum {
-    REDIS_ELEMENTS_MAX = 1024,  /* ROLE of a master with 250 replicas */
+    REDIS_ELEMENTS_MAX = 1024,  /* as a rule: ROLE of a master with 250 replicas */
     REDIS_FEED_BYTES = 1 << 14, /* at a time: hiredis moves what is left down with every reply it takes */
 };
 
@@ -24,12 +24,12 @@ struct redis_reader {
     struct redisReader *parser;          /* owned; NULL: not open */
     redisReplyObjectFunctions functions; /* hiredis's, but for createArray */
     void *(*create_array)(const redisReadTask *, int);
-    int elements_left;                   /* of the reply that is being read */
+    int max_elements, elements_left;     /* limit; of the reply that is being read */
     size_t max_reply_bytes, reply_bytes; /* limit; of the unfinished reply so far */
 };
 
 /* False: no memory. The struct may not move while it is open. */
-bool redis_reader_open(struct redis_reader *reader, size_t max_reply_bytes);
+bool redis_reader_open(struct redis_reader *reader, size_t max_reply_bytes, int max_elements);
 /* Also on one that is not open. */
 void redis_reader_close(struct redis_reader *reader);
 

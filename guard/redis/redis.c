@@ -1,29 +1,37 @@
 /* SPDX-License-Identifier: MIT */
-/* redis/redis.c - see redis/redis.h: one master, one connection. */
+/*
+ * redis/redis.c - see redis/redis.h: with one master one connection, in a Cluster routes to all of them, and to subscribe
+ * a connection to some node.
+ */
 #include "redis.h"
 #include "connection.h"
 #include "kept.h"
+#include "routes.h"
 #include <stdlib.h>
 #include <string.h>
 
 struct redis {
     struct redis_hooks hooks;
     struct redis_topology *topology;     /* lent */
-    struct redis_connection *connection; /* owned */
-    struct redis_kept *kept;             /* owned; NULL: not used yet */
+    struct redis_connection *connection; /* owned; NULL: routes */
+    struct redis_routes *routes;         /* owned; NULL: connection */
+    struct redis_cluster *cluster;       /* lent; NULL: one master */
+    struct redis_endpoint node_at;       /* of a Cluster, that is subscribed to */
+    struct redis_place node;             /* likewise */
+    bool is_up;                          /* as it was told last */
+    uint64_t generation;                 /* under which it was up last */
+    bool was_up;                         /* ever */
+    struct redis_kept *kept;             /* owned; NULL: not used yet, or routes */
     struct guard_host *host;
-    struct connection_config master; /* how its connections are made; without what was lent for the call */
-    unsigned parts_open;             /* while it is closed */
-    bool is_up;                      /* as it was told last */
-    uint64_t generation;             /* under which it was up last */
-    bool was_up;                     /* ever */
+    struct connection_config terms; /* of `kept`; without what was lent for the call */
+    unsigned parts_open;            /* while it is closed */
     void (*closed)(void *context);
     void *closed_context;
 };
 
 /* ---- what a connection tells ---- */
 
-static void tell_link(struct redis *redis, bool up)
+static void tell_face_link(struct redis *redis, bool up)
 {
     uint64_t generation = redis_topology_reigns(redis->topology);
     bool other = up && redis->was_up && generation != redis->generation;
@@ -41,11 +49,22 @@ static void tell_link(struct redis *redis, bool up)
         redis->hooks.link(redis->hooks.context, 0, up);
 }
 
+/* Another one will do as well. */
+static void leave_node(struct redis *redis)
+{
+    struct redis_endpoint from = redis->node_at;
+
+    redis_cluster_choose(redis->cluster, &from, &redis->node_at);
+    redis_place_set(&redis->node, &redis->node_at);
+}
+
 static void on_connection_state(void *context, enum guard_redis_state state, const char *text)
 {
     struct redis *redis = context;
 
-    tell_link(redis, connection_is_up(redis->connection));
+    if (redis->cluster != NULL && state != GUARD_REDIS_UP)
+        leave_node(redis);
+    tell_face_link(redis, connection_is_up(redis->connection));
     if (redis->hooks.state != NULL)
         redis->hooks.state(redis->hooks.context, state, text);
 }
@@ -60,12 +79,11 @@ static void on_connection_message(void *context, const char *payload, size_t pay
 
 /* ---- from open to close ---- */
 
-static struct connection_config config_of_master(struct redis *redis, const struct redis_config *config)
+static struct connection_config connection_terms(const struct redis_config *config)
 {
     const struct redis_url *url = redis_topology_url(config->topology);
 
     return (struct connection_config){
-        .place = redis_topology_place(config->topology),
         .login = &url->login,
         .database = url->database,
         .tls = redis_topology_tls(config->topology),
@@ -82,9 +100,48 @@ static struct connection_config config_of_master(struct redis *redis, const stru
         .script_count = config->script_count,
         .client_name = config->client_name,
         .jitter_seed = config->jitter_seed,
-        .hooks = {redis, on_connection_state, on_connection_message},
         .counters = config->counters,
     };
+}
+
+static bool connect_one(struct redis *redis, struct guard_host *host, const struct redis_config *config)
+{
+    struct connection_config connection = connection_terms(config);
+
+    connection.place = redis_topology_place(config->topology);
+    connection.hooks = (struct connection_hooks){redis, on_connection_state, on_connection_message};
+    if (redis->cluster != NULL) {
+        leave_node(redis);
+        connection.place = &redis->node;
+        connection.expected = REDIS_SERVER_NODE;
+        connection.any_role = true;
+    }
+    redis->connection = connection_open(host, &connection);
+    redis->host = host;
+    redis->terms = connection;
+    redis->terms.client_name = redis->terms.channel = NULL;
+    return redis->connection != NULL;
+}
+
+static bool connect_all(struct redis *redis, struct guard_host *host, const struct redis_config *config)
+{
+    const struct redis_hooks *hooks = &config->hooks;
+    const struct routes_config routes = {
+        .cluster = redis->cluster,
+        .connection = connection_terms(config),
+        .wait_replicas = redis_topology_url(config->topology)->wait_replicas,
+        .wait_ms = redis_topology_url(config->topology)->wait_ms,
+        .hooks = {hooks->context, hooks->state, hooks->link, hooks->reign},
+    };
+
+    redis->routes = routes_open(host, &routes);
+    return redis->routes != NULL;
+}
+
+static void free_face(struct redis *redis)
+{
+    redis_place_clear(&redis->node);
+    free(redis);
 }
 
 struct redis *redis_open(struct guard_host *host, const struct redis_config *config)
@@ -95,18 +152,16 @@ struct redis *redis_open(struct guard_host *host, const struct redis_config *con
         return NULL;
     redis->hooks = config->hooks;
     redis->topology = config->topology;
-    redis->host = host;
-    redis->master = config_of_master(redis, config);
-    redis->connection = connection_open(host, &redis->master);
-    redis->master.client_name = redis->master.channel = NULL;
-    if (redis->connection == NULL) {
-        free(redis);
-        return NULL;
-    }
-    return redis;
+    redis->cluster = redis_topology_cluster(config->topology);
+    redis_place_init(&redis->node, NULL, NULL, NULL);
+    bool one = redis->cluster == NULL || config->channel != NULL;
+    if (one ? connect_one(redis, host, config) : connect_all(redis, host, config))
+        return redis;
+    free_face(redis);
+    return NULL;
 }
 
-static void on_master_closed(void *context)
+static void on_face_closed(void *context)
 {
     struct redis *redis = context;
     void (*closed)(void *context) = redis->closed;
@@ -114,7 +169,7 @@ static void on_master_closed(void *context)
 
     if (--redis->parts_open > 0)
         return;
-    free(redis);
+    free_face(redis);
     if (closed != NULL)
         closed(closed_context);
 }
@@ -125,41 +180,53 @@ void redis_close(struct redis *redis, void (*closed)(void *context), void *conte
     redis->closed_context = context;
     redis->parts_open = 1u + (redis->kept != NULL);
     if (redis->kept != NULL)
-        kept_close(redis->kept, on_master_closed, redis);
-    connection_close(redis->connection, on_master_closed, redis);
+        kept_close(redis->kept, on_face_closed, redis);
+    if (redis->routes != NULL)
+        routes_close(redis->routes, on_face_closed, redis);
+    else
+        connection_close(redis->connection, on_face_closed, redis);
 }
 
 void redis_reset(struct redis *redis, const char *why)
 {
-    connection_reset(redis->connection, why);
+    if (redis->routes != NULL)
+        routes_reset(redis->routes, why);
+    else
+        connection_reset(redis->connection, why);
 }
 
 /* ---- how it is ---- */
 
 bool redis_is_up(const struct redis *redis)
 {
+    if (redis->routes != NULL)
+        return routes_is_up(redis->routes);
     return connection_is_up(redis->connection);
 }
 
 bool redis_is_whole(const struct redis *redis)
 {
+    if (redis->routes != NULL)
+        return routes_is_whole(redis->routes);
     return connection_is_whole(redis->connection);
 }
 
 unsigned redis_shard(const struct redis *redis, const char *name, size_t name_bytes)
 {
-    (void)redis, (void)name, (void)name_bytes;
-    return 0;
+    return redis->routes != NULL ? routes_shard(redis->routes, name, name_bytes) : 0;
 }
 
 bool redis_may_look_up(const struct redis *redis, const char *name, size_t name_bytes)
 {
-    (void)name, (void)name_bytes;
+    if (redis->routes != NULL)
+        return routes_may_look_up(redis->routes, name, name_bytes);
     return connection_may_look_up(redis->connection);
 }
 
 uint64_t redis_batch(const struct redis *redis)
 {
+    if (redis->routes != NULL)
+        return routes_batch(redis->routes);
     return connection_batch(redis->connection);
 }
 
@@ -168,18 +235,24 @@ uint64_t redis_batch(const struct redis *redis)
 bool redis_send(struct redis *redis, size_t argc, const char *const *argv, const size_t *argv_bytes,
                 redis_replied *replied, void *context)
 {
+    if (redis->routes != NULL)
+        return routes_send(redis->routes, argc, argv, argv_bytes, replied, context);
     return connection_send(redis->connection, argc, argv, argv_bytes, replied, context);
 }
 
 bool redis_send_get(struct redis *redis, const char *name, size_t name_bytes, redis_replied *replied,
                     void *context)
 {
+    if (redis->routes != NULL)
+        return routes_send_get(redis->routes, name, name_bytes, replied, context);
     return connection_send_get(redis->connection, name, name_bytes, replied, context);
 }
 
 bool redis_run(struct redis *redis, unsigned script, size_t key_count, size_t argc, const char *const *argv,
                const size_t *argv_bytes, redis_replied *replied, void *context)
 {
+    if (redis->routes != NULL)
+        return routes_run(redis->routes, script, key_count, argc, argv, argv_bytes, replied, context);
     return connection_run(redis->connection, script, key_count, argc, argv, argv_bytes, replied, context);
 }
 
@@ -190,8 +263,10 @@ bool redis_run_kept(struct redis *redis, unsigned script, size_t key_count, size
 
     if (url->wait_replicas == 0)
         return redis_run(redis, script, key_count, argc, argv, argv_bytes, replied, context);
+    if (redis->routes != NULL)
+        return routes_run_kept(redis->routes, script, key_count, argc, argv, argv_bytes, replied, context);
     if (redis->kept == NULL)
-        redis->kept = kept_open(redis->host, &redis->master, url->wait_replicas, url->wait_ms);
+        redis->kept = kept_open(redis->host, &redis->terms, url->wait_replicas, url->wait_ms);
     return redis->kept != NULL &&
            kept_run(redis->kept, script, key_count, argc, argv, argv_bytes, replied, context);
 }
@@ -215,11 +290,21 @@ static void on_lookup_value(void *context, enum redis_outcome outcome, const str
     lookup->done(lookup->context, outcome, lookup->pttl_ms, reply);
 }
 
+static void on_routed_lookup(void *context, enum redis_outcome outcome, int64_t pttl_ms,
+                             const struct redisReply *reply)
+{
+    struct redis_lookup *lookup = context;
+
+    lookup->done(lookup->context, outcome, pttl_ms, reply);
+}
+
 bool redis_look_up(struct redis *redis, struct redis_lookup *lookup, const char *name, size_t name_bytes)
 {
     const char *argv[] = {"PTTL", name};
     const size_t argv_bytes[] = {4, name_bytes};
 
+    if (redis->routes != NULL)
+        return routes_look_up(redis->routes, name, name_bytes, on_routed_lookup, lookup);
     lookup->pttl_ms = -1;
     lookup->alone = false;
     if (!connection_send(redis->connection, 2, argv, argv_bytes, on_lookup_pttl, lookup))

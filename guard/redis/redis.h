@@ -12,7 +12,8 @@
  * when its limit is over. A shard is one master's part of the keys: a small number.
  *
  * Every command is answered exactly once, never from inside redis_send(). Commands sent while the master's connection is
- * not up wait for it within their limit: a caller need not know.
+ * not up wait for it within their limit: a caller need not know. Not in a Cluster: there what another node could answer
+ * does not wait for one that is lost.
  *
  * Owns       Connections, their sockets and the threads that resolve names. It knows neither keys nor scripts: those
  *            come from above as bytes.
@@ -24,7 +25,7 @@
  *
  * Read in this order: types.h; connection (one connection: its stages, and what they are for), pipeline (commands in
  * their order), command (their bytes; EVALSHA), reader (replies within bounds), greeting (the login), fence and reign
- * (one master), error (what errors mean), socket and resolve (DNS, connect, reset); url, place, topology (where the
+ * (one master), error (what errors mean), socket and resolve (DNS, connect, reset); view, slots, cluster and routes (a Cluster); url, place, topology (where the
  * masters are); redis.c (this header); subscription stands on top of all.
  */
 #ifndef GUARD_REDIS_H
@@ -46,7 +47,7 @@ struct redis_hooks {
     void (*state)(void *context, enum guard_redis_state state, const char *text);
     /* The connection to a shard's master came up or went down. Before `state`. May be NULL. */
     void (*link)(void *context, unsigned shard, bool up);
-    /* It came up to another master of the shard than the last time. Before `link`. May be NULL. */
+    /* Another master of the shard was confirmed than the last time. Before `link`. May be NULL. */
     void (*reign)(void *context, unsigned shard);
     /* Subscriber only: one published message; lent. */
     void (*message)(void *context, const char *payload, size_t payload_bytes);
@@ -78,9 +79,9 @@ struct redis *redis_open(struct guard_host *host, const struct redis_config *con
  * be). */
 void redis_close(struct redis *redis, void (*closed)(void *context), void *context);
 
-/* Of all masters that it has to do with. */
+/* To one master at least. */
 bool redis_is_up(const struct redis *redis);
-/* Up, its login may do all that is of use, and the server is verified; what is not so is in the text of its state. */
+/* All are up, its login may do all that is of use, and the server is verified; what is not so is in the text of its state. */
 bool redis_is_whole(const struct redis *redis);
 
 /* Which master's the key of that name is; name: as in Redis. 0: with one master. */
@@ -91,9 +92,9 @@ bool redis_may_look_up(const struct redis *redis, const char *name, size_t name_
 /* A number that moves on when commands are written: what was sent under the present one has not left yet. */
 uint64_t redis_batch(const struct redis *redis);
 
-/* All commands of one turn of the loop to one master leave in one write. False: no memory, too much pending or closing;
- * then `replied` will never be called. argv is copied; argv[1] is the key that says where it goes; without one, or with
- * PUBLISH, any master. */
+/* All commands of one turn of the loop to one master leave in one write. False: no memory, too much pending, closing, or
+ * in a Cluster that master is not up; then `replied` will never be called. argv is copied; argv[1] is the key that says where it goes; without one, or with
+ * PUBLISH, any master, each in its turn. */
 bool redis_send(struct redis *redis, size_t argc, const char *const *argv, const size_t *argv_bytes,
                 redis_replied *replied, void *context);
 
@@ -109,7 +110,7 @@ struct redis_lookup {
     void *context;
     /* redis/'s: */
     int64_t pttl_ms;
-    bool alone; /* the PTTL left, the read of the value could not be sent */
+    bool alone; /* the PTTL left, the read of the value could not be sent; not in a Cluster */
 };
 /* Lent until it is done. False: as above. */
 bool redis_look_up(struct redis *redis, struct redis_lookup *lookup, const char *name, size_t name_bytes);

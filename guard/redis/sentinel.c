@@ -139,7 +139,7 @@ static void tell_lapse(struct redis_watcher *watcher)
     watcher->lapsed = lapsed;
 }
 
-static void end_round(struct redis_watcher *watcher)
+static void end_vote_round(struct redis_watcher *watcher)
 {
     struct redis_finding finding = {.confirmed = false};
 
@@ -153,7 +153,7 @@ static void end_round(struct redis_watcher *watcher)
 /* ---- one Sentinel's answers ---- */
 
 /* One more of its answers has come, or will not. */
-static void settle(struct sentinel *sentinel, bool sound)
+static void settle_sentinel(struct sentinel *sentinel, bool sound)
 {
     struct redis_watcher *watcher = sentinel->watcher;
 
@@ -165,7 +165,7 @@ static void settle(struct sentinel *sentinel, bool sound)
         redis_vote_cast(&watcher->vote, sentinel->voter, &sentinel->ballot, watcher_now_ms());
     }
     if (--watcher->awaited == 0 && !watcher->closing)
-        end_round(watcher);
+        end_vote_round(watcher);
 }
 
 static void complain(struct sentinel *sentinel, const char *what, const struct redisReply *reply)
@@ -186,7 +186,7 @@ static void on_master_told(void *context, enum redis_outcome outcome, const stru
 
     if (outcome == REDIS_REPLIED && !sound)
         complain(sentinel, "SENTINEL MASTER refused: ", reply);
-    settle(sentinel, sound);
+    settle_sentinel(sentinel, sound);
 }
 
 static void on_address_told(void *context, enum redis_outcome outcome, const struct redisReply *reply)
@@ -196,7 +196,7 @@ static void on_address_told(void *context, enum redis_outcome outcome, const str
 
     if (outcome == REDIS_REPLIED && !sound)
         complain(sentinel, "SENTINEL GET-MASTER-ADDR-BY-NAME refused: ", reply);
-    settle(sentinel, sound);
+    settle_sentinel(sentinel, sound);
 }
 
 static void on_id_told(void *context, enum redis_outcome outcome, const struct redisReply *reply)
@@ -205,7 +205,7 @@ static void on_id_told(void *context, enum redis_outcome outcome, const struct r
 
     if (outcome == REDIS_REPLIED && reply->type == REDIS_REPLY_STRING)
         redis_vote_identify(&sentinel->watcher->vote, sentinel->voter, reply->str, reply->len);
-    settle(sentinel, true);
+    settle_sentinel(sentinel, true);
 }
 
 static void ask_beside(struct redis_watcher *watcher, size_t voter);
@@ -219,7 +219,7 @@ static void on_others_told(void *context, enum redis_outcome outcome, const stru
     if (outcome == REDIS_REPLIED && reply->type == REDIS_REPLY_ARRAY && !watcher->closing)
         for (size_t i = 0; i < reply->elements; i++)
             ask_beside(watcher, redis_vote_learn(&watcher->vote, reply->element[i], watcher_now_ms()));
-    settle(sentinel, true);
+    settle_sentinel(sentinel, true);
 }
 
 /* ---- a round ---- */
@@ -262,7 +262,7 @@ static void begin_round(struct redis_watcher *watcher)
         if (watcher->sentinels[i].asker != NULL && connection_is_up(watcher->sentinels[i].asker))
             ask_all(&watcher->sentinels[i]);
     if (watcher->awaited == 0)
-        end_round(watcher);
+        end_vote_round(watcher);
 }
 
 /* What the one that is under way has asked may be too old. */

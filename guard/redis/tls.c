@@ -28,9 +28,9 @@ struct redis_tls *redis_tls_open(const struct redis_tls_settings *settings, stru
     if (error == NULL)
         return NULL;
     error->status = GUARD_INVALID;
-    snprintf(
-        error->text, sizeof error->text,
-        "redis_url: rediss:// (TLS) is not built in: install OpenSSL's headers (Debian: libssl-dev) and build again");
+    snprintf(error->text, sizeof error->text,
+             "redis_url: rediss:// (TLS) is not built in: install OpenSSL's headers (Debian: libssl-dev) and "
+             "build again");
     return NULL;
 }
 
@@ -744,7 +744,7 @@ static enum tls_wait awaited(const struct redis_tls_session *session)
 }
 
 /* What the call means that has returned none: as recv() and send(). */
-static ssize_t settle(struct redis_tls_session *session, unsigned long error)
+static ssize_t outcome_of(struct redis_tls_session *session, unsigned long error)
 {
     if (awaited(session) != TLS_WAITS_NOT)
         return -EAGAIN;
@@ -864,7 +864,7 @@ int redis_tls_shake_hands(struct redis_tls_session *session)
     errors_begin();
     int done = SSL_do_handshake(session->ssl);
     unsigned long error = errors_end();
-    ssize_t failed = done == 1 ? 0 : settle(session, error);
+    ssize_t failed = done == 1 ? 0 : outcome_of(session, error);
 
     session->read_awaits_room = failed == -EAGAIN && awaited(session) == TLS_WAITS_ROOM;
     if (done != 1 && failed == 0) {
@@ -879,7 +879,7 @@ ssize_t redis_tls_read(struct redis_tls_session *session, void *data, size_t siz
     errors_begin();
     int got = SSL_read(session->ssl, data, (int)size);
     unsigned long error = errors_end();
-    ssize_t result = got > 0 ? got : settle(session, error);
+    ssize_t result = got > 0 ? got : outcome_of(session, error);
 
     session->read_awaits_room = result == -EAGAIN && awaited(session) == TLS_WAITS_ROOM;
     return result == -EAGAIN && session->broken != 0 ? session->broken : result;
@@ -890,7 +890,7 @@ static ssize_t write_record(struct redis_tls_session *session, const void *data,
     errors_begin();
     int put = SSL_write(session->ssl, data, (int)bytes);
     unsigned long error = errors_end();
-    ssize_t result = put > 0 ? put : settle(session, error);
+    ssize_t result = put > 0 ? put : outcome_of(session, error);
 
     session->write_awaits_data = result == -EAGAIN && awaited(session) == TLS_WAITS_DATA;
     return result != 0 ? result : -EPIPE;

@@ -7,9 +7,10 @@
 
 struct redis_topology {
     struct redis_url url;
-    struct redis_tls *tls; /* owned; NULL: without TLS */
-    struct redis_place place;
+    struct redis_tls *tls;         /* owned; NULL: without TLS */
+    struct redis_place place;      /* of ONE and SENTINEL */
     struct redis_watcher *watcher; /* owned; of SENTINEL */
+    struct redis_cluster *cluster; /* owned; of CLUSTER */
     struct guard_host *host;
     struct host_soon closer;
     void (*closed)(void *context);
@@ -49,8 +50,6 @@ struct redis_topology *redis_topology_open(struct guard_host *host, const struct
                                            const struct redis_topology_hooks *hooks,
                                            struct guard_error *error)
 {
-    if (url->kind == REDIS_CLUSTER)
-        return refuse_topology(error, GUARD_INVALID, "redis+cluster:// is not built in");
     struct redis_topology *topology = calloc(1, sizeof *topology);
     if (topology == NULL)
         return refuse_topology(error, GUARD_NO_MEMORY, "no memory");
@@ -66,18 +65,22 @@ struct redis_topology *redis_topology_open(struct guard_host *host, const struct
                      hooks->context);
     if (url->kind == REDIS_SENTINEL)
         topology->watcher = redis_watcher_open(host, &topology->url, topology->tls, &topology->place);
-    if (url->kind == REDIS_SENTINEL && topology->watcher == NULL) {
-        free_topology(topology);
-        return refuse_topology(error, GUARD_NO_MEMORY, "no memory");
-    }
-    return topology;
+    if (url->kind == REDIS_CLUSTER)
+        topology->cluster =
+            redis_cluster_open(host, &topology->url, topology->tls, hooks->ended, hooks->context);
+    if (url->kind == REDIS_ONE || topology->watcher != NULL || topology->cluster != NULL)
+        return topology;
+    free_topology(topology);
+    return refuse_topology(error, GUARD_NO_MEMORY, "no memory");
 }
 
 void redis_topology_close(struct redis_topology *topology, void (*closed)(void *context), void *context)
 {
     topology->closed = closed;
     topology->closed_context = context;
-    if (topology->watcher != NULL)
+    if (topology->cluster != NULL)
+        redis_cluster_close(topology->cluster, on_topology_closed, topology);
+    else if (topology->watcher != NULL)
         redis_watcher_close(topology->watcher, on_topology_closed, topology);
     else
         host_soon(topology->host, &topology->closer);
@@ -98,7 +101,14 @@ struct redis_tls *redis_topology_tls(const struct redis_topology *topology)
     return topology->tls;
 }
 
+struct redis_cluster *redis_topology_cluster(const struct redis_topology *topology)
+{
+    return topology->cluster;
+}
+
 uint64_t redis_topology_reigns(const struct redis_topology *topology)
 {
+    if (topology->cluster != NULL)
+        return redis_cluster_reigns(topology->cluster);
     return redis_reign_now(&topology->place.reign);
 }

@@ -14,6 +14,7 @@
 #define GUARD_REDIS_TOPOLOGY_H
 
 #include "../base/host.h"
+#include "cluster.h"
 #include "place.h"
 
 struct redis_topology;
@@ -33,6 +34,8 @@ void redis_topology_close(struct redis_topology *topology, void (*closed)(void *
 
 /* Free of change and lent until it is closed. */
 const struct redis_url *redis_topology_url(const struct redis_topology *topology);
+/* Of CLUSTER; NULL: it is none. */
+struct redis_cluster *redis_topology_cluster(const struct redis_topology *topology);
 /* Of the one master of ONE and SENTINEL. */
 struct redis_place *redis_topology_place(struct redis_topology *topology);
 /* NULL: without TLS. */

@@ -46,12 +46,16 @@ enum redis_error_class {
     REDIS_ERROR_NOSCRIPT, /* nothing ran; EVAL */
     REDIS_ERROR_FULL,     /* OOM: reads and deletes work, stores do not */
     REDIS_ERROR_READONLY, /* a replica, or one that lost its master: drop the connection, resolve again */
-    REDIS_ERROR_LOADING,  /* alive but not serving yet, or busy in a script, or a slot moves: later again */
-    REDIS_ERROR_REFUSED,  /* alive, refuses writes now: MISCONF */
-    REDIS_ERROR_FENCED,   /* a master without its replicas, which another may have replaced: NOREPLICAS */
-    REDIS_ERROR_DENIED,   /* our login, ACL or the Cluster's slot map: an operator must act */
-    REDIS_ERROR_CROWDED,  /* max number of clients reached */
-    REDIS_ERROR_OTHER,    /* a bug, ours or another's: nothing ran, say so */
+    REDIS_ERROR_LOADING, /* alive but not serving yet, or busy in a script, or its Cluster is down: later again */
+    REDIS_ERROR_REFUSED, /* alive, refuses writes now: MISCONF */
+    REDIS_ERROR_FENCED,  /* a master without its replicas, which another may have replaced: NOREPLICAS */
+    REDIS_ERROR_DENIED,  /* our login or ACL, or keys of several slots: an operator must act */
+    REDIS_ERROR_CROWDED, /* max number of clients reached */
+    REDIS_ERROR_MOVED,   /* nothing ran; another node of the Cluster has the slot */
+    REDIS_ERROR_ASK,     /* nothing ran; another node has the key, for this command alone */
+    REDIS_ERROR_MOVING,  /* nothing ran; the slot is on its way, with some keys here and some there */
+    REDIS_ERROR_STRAYED, /* a script began, and wanted a key of another node: it may have run in part */
+    REDIS_ERROR_OTHER,   /* a bug, ours or another's: nothing ran, say so */
 };
 /* By the prefix of the error text; Lua's "-ERR ... @user_script" wrapping is looked through. */
 enum redis_error_class redis_error_classify(const char *text, size_t text_bytes);

@@ -20,7 +20,7 @@ static const struct redisReply *find_field(const struct redisReply *reply, const
 }
 
 /* False: none, or it is above that. */
-static bool read_digits(const struct redisReply *text, uint64_t most, uint64_t *out)
+static bool read_vote_digits(const struct redisReply *text, uint64_t most, uint64_t *out)
 {
     char *end = NULL;
     if (text == NULL || text->type != REDIS_REPLY_STRING || text->len == 0 || text->len > 19 ||
@@ -33,7 +33,7 @@ static bool read_digits(const struct redisReply *text, uint64_t most, uint64_t *
 static uint64_t field_number(const struct redisReply *reply, const char *name, uint64_t most)
 {
     uint64_t number = 0;
-    return read_digits(find_field(reply, name), most, &number) ? number : 0;
+    return read_vote_digits(find_field(reply, name), most, &number) ? number : 0;
 }
 
 /* What goes into a log line and to getaddrinfo(). */
@@ -52,7 +52,7 @@ static bool read_name(const struct redisReply *host, const struct redisReply *po
                       struct redis_endpoint *out)
 {
     uint64_t number = 0;
-    if (!is_host(host) || !read_digits(port, UINT16_MAX, &number) || number == 0)
+    if (!is_host(host) || !read_vote_digits(port, UINT16_MAX, &number) || number == 0)
         return false;
     snprintf(out->host, sizeof out->host, "%s", host->str);
     out->port = (uint16_t)number;
@@ -65,7 +65,7 @@ bool redis_ballot_read_master(struct redis_ballot *ballot, const struct redisRep
     if (reply->type == REDIS_REPLY_ERROR)
         return strncmp(reply->str, "ERR No such master", strlen("ERR No such master")) == 0;
     flags = find_field(reply, "flags");
-    if (flags == NULL || !read_digits(find_field(reply, "config-epoch"), UINT64_MAX, &ballot->epoch))
+    if (flags == NULL || !read_vote_digits(find_field(reply, "config-epoch"), UINT64_MAX, &ballot->epoch))
         return false;
     ballot->down = strstr(flags->str, "s_down") != NULL || strstr(flags->str, "o_down") != NULL;
     ballot->others = (unsigned)field_number(reply, "num-other-sentinels", UINT16_MAX);

@@ -2,6 +2,7 @@
 /* deletion.c - see deletion.h. */
 #include "deletion.h"
 #include "wake.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -73,19 +74,19 @@ static void on_lease_deleted(void *context, enum redis_outcome outcome, const st
         end_deletion(deletion, REDIS_UNSENT, NULL);
 }
 
-bool deletion_send(const struct protocol *protocol, struct redis *redis, const struct core_key *key,
-                   redis_replied *replied, void *context)
+bool deletion_send(struct redis *redis, const char *name_space, const char *channel,
+                   const struct core_key *key, redis_replied *replied, void *context)
 {
     char lease[KEY_NAME_SIZE];
-    size_t lease_bytes = key_name(protocol->name_space, key->encoded, KEY_LEASE, lease);
+    size_t lease_bytes = key_name(name_space, key->encoded, KEY_LEASE, lease);
     struct deletion *deletion = malloc(sizeof *deletion);
     if (deletion == NULL)
         return false;
     deletion->redis = redis;
     deletion->replied = replied;
     deletion->context = context;
-    deletion->value_bytes = key_name(protocol->name_space, key->encoded, KEY_VALUE, deletion->value);
-    memcpy(deletion->channel, protocol->channel, sizeof deletion->channel);
+    deletion->value_bytes = key_name(name_space, key->encoded, KEY_VALUE, deletion->value);
+    snprintf(deletion->channel, sizeof deletion->channel, "%s", channel);
     deletion->message_bytes = message_write(MESSAGE_INVALIDATED, NULL, key->encoded, deletion->message);
     if (send_del(redis, lease, lease_bytes, on_lease_deleted, deletion))
         return true;

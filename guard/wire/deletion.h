@@ -13,11 +13,12 @@
 #ifndef GUARD_DELETION_H
 #define GUARD_DELETION_H
 
+#include "../core/core.h"
 #include "../redis/redis.h"
-#include "protocol.h"
 
-/* Replies as the script invalidate does; `replied` once. False: it could not be sent, and is not answered. */
-bool deletion_send(const struct protocol *protocol, struct redis *redis, const struct core_key *key,
-                   redis_replied *replied, void *context);
+/* Replies as the script invalidate does; `replied` once. channel: of the wake-ups; copied. False: it could not be sent,
+ * and is not answered. */
+bool deletion_send(struct redis *redis, const char *name_space, const char *channel,
+                   const struct core_key *key, redis_replied *replied, void *context);
 
 #endif

@@ -282,7 +282,7 @@ static bool run_invalidate(const struct protocol *protocol, struct redis *redis,
     if (action->of_tag)
         return run_tag_invalidate(protocol, redis, action, replied, context);
     if (action->by_delete && !protocol->waits)
-        return deletion_send(protocol, redis, &action->key, replied, context);
+        return deletion_send(redis, protocol->name_space, protocol->channel, &action->key, replied, context);
     add_all_keys(&args, protocol, &action->key);
     add_message(&args, protocol, MESSAGE_INVALIDATED, action);
     add_text(&args, "h");

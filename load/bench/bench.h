@@ -4,6 +4,7 @@
  *
  *     bench.c           the list of measurements, the machine, main()
  *     bench_hits.c      what a hit costs, beside a constant, nginx and Varnish
+ *     bench_secure.c    what TLS to Redis costs a hit
  *     bench_burst.c     cold bursts over two processes, beside nginx
  *     bench_tail.c      what others feel of a burst
  *     bench_misses.c    Redis commands of a hit, round trips of a miss
@@ -94,6 +95,7 @@ bool bench_ask(uint16_t port, const char *path);
 /* ---- measurements ---- */
 
 bool measure_hits(struct bench *bench);
+bool measure_secure(struct bench *bench);
 bool measure_burst(struct bench *bench);
 bool measure_thirty(struct bench *bench);
 bool measure_tail(struct bench *bench);

@@ -43,6 +43,7 @@ struct stack_redis {
     /* 0 and NULL but for one of a fleet, see stack_sentinel.h and stack_cluster.h */
     uint16_t tls_port, bus_port;
     const char *const *tls;      /* lent until ..._stop() */
+    const char *host;            /* lent likewise */
     const char *user, *password; /* lent likewise */
     bool is_sentinel, is_node;
     bool is_paused;
@@ -54,6 +55,7 @@ bool stack_redis_start(struct stack_redis *redis, const char *const *arguments);
 
 /* All texts and lists are lent until ..._stop(), the settings until the call returns. */
 struct stack_redis_options {
+    const char *host;             /* it listens there; NULL: 127.0.0.1 */
     const char *const *arguments; /* or NULL */
     const char *const
         *tls;             /* "--tls-cert-file", ...: it listens with TLS as well, on another port; or NULL */

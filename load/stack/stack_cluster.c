@@ -11,7 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SETTLE_LIMIT_MS = 30000, LOOK_EVERY_MS = 10, MOVE_AT_ONCE = 100, MIGRATE_LIMIT_MS = 5000 };
+enum {
+    SETTLE_LIMIT_MS = 30000,
+    LOOK_EVERY_MS = 10,
+    MOVE_AT_ONCE = 100,
+    MIGRATE_LIMIT_MS = 5000,
+    FAILOVER_TRIES = 5,
+    FAILOVER_LIMIT_MS = 5500
+};
 
 static bool runs(const struct stack_redis *redis)
 {
@@ -67,7 +74,8 @@ static void write_arguments(struct stack_cluster *cluster)
 static bool start_node(struct stack_cluster *cluster, size_t at)
 {
     struct stack_redis *node = &cluster->node[at];
-    if (!stack_redis_start_as(node, &(struct stack_redis_options){.arguments = cluster->list,
+    if (!stack_redis_start_as(node, &(struct stack_redis_options){.host = cluster->options.host,
+                                                                  .arguments = cluster->list,
                                                                   .tls = cluster->options.tls,
                                                                   .password = cluster->options.password,
                                                                   .is_node = true}))
@@ -87,8 +95,8 @@ static bool deal_slots(struct stack_cluster *cluster)
             return false;
     }
     for (size_t i = 1; i < cluster->count; i++) {
-        if (!DO(&cluster->node[0], "CLUSTER MEET 127.0.0.1 %u %u", (unsigned)used_port(&cluster->node[i]),
-                (unsigned)cluster->node[i].bus_port))
+        if (!DO(&cluster->node[0], "CLUSTER MEET %s %u %u", cluster->node[i].host,
+                (unsigned)used_port(&cluster->node[i]), (unsigned)cluster->node[i].bus_port))
             return false;
     }
     return true;
@@ -149,8 +157,8 @@ static void write_url(struct stack_cluster *cluster)
                         cluster->options.tls != NULL ? "rediss" : "redis", password != NULL ? ":" : "",
                         password != NULL ? password : "", password != NULL ? "@" : "");
     for (size_t i = 0; i < cluster->master_count; i++)
-        used += snprintf(cluster->url + used, sizeof cluster->url - (size_t)used, "%s127.0.0.1:%u",
-                         i > 0 ? "," : "", (unsigned)used_port(&cluster->node[i]));
+        used += snprintf(cluster->url + used, sizeof cluster->url - (size_t)used, "%s%s:%u", i > 0 ? "," : "",
+                         cluster->node[i].host, (unsigned)used_port(&cluster->node[i]));
 }
 
 bool stack_cluster_start(struct stack_cluster *cluster, const struct stack_cluster_options *options)
@@ -337,10 +345,30 @@ bool stack_cluster_wait_ok(struct stack_cluster *cluster, uint32_t limit_ms)
 
 /* ---- moving ---- */
 
+static bool is_master(struct stack_cluster *cluster, size_t at)
+{
+    struct view view;
+    if (!look(cluster, at, &view))
+        return false;
+    free(view.line);
+    return view.is_master;
+}
+
 bool stack_cluster_failover(struct stack_cluster *cluster, size_t replica, const char *kind)
 {
     struct stack_redis *node = &cluster->node[replica];
-    return kind != NULL ? DO(node, "CLUSTER FAILOVER %s", kind) : DO(node, "CLUSTER FAILOVER");
+    for (unsigned i = 0; i < FAILOVER_TRIES; i++) {
+        if (!(kind != NULL ? DO(node, "CLUSTER FAILOVER %s", kind) : DO(node, "CLUSTER FAILOVER")))
+            return false;
+        for (uint64_t end_us = clock_after_ms(FAILOVER_LIMIT_MS); clock_us() < end_us;
+             clock_pause_ms(LOOK_EVERY_MS)) {
+            if (is_master(cluster, replica))
+                return true;
+        }
+    }
+    fprintf(stderr, "stack: the replica did not become a master; its log ends:\n");
+    proc_show_tail(node->log_path);
+    return false;
 }
 
 bool stack_cluster_begin_move(struct stack_cluster *cluster, unsigned slot, size_t from, size_t to)
@@ -357,7 +385,8 @@ static bool migrate(struct stack_cluster *cluster, size_t from, size_t to, const
     size_t count = 0;
     snprintf(port, sizeof port, "%u", (unsigned)used_port(&cluster->node[to]));
     snprintf(limit, sizeof limit, "%d", (int)MIGRATE_LIMIT_MS);
-    for (const char *const *word = (const char *const[]){"MIGRATE", "127.0.0.1", port, "", "0", limit, NULL};
+    for (const char *const *word =
+             (const char *const[]){"MIGRATE", cluster->node[to].host, port, "", "0", limit, NULL};
          *word != NULL; word++)
         words[count++] = *word;
     if (cluster->options.password != NULL) {

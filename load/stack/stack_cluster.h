@@ -27,6 +27,7 @@ enum {
 
 /* All texts and lists are lent until stack_cluster_stop(). */
 struct stack_cluster_options {
+    const char *host;             /* all listen there; NULL: 127.0.0.1 */
     size_t master_count;          /* 0: 3 */
     size_t replicas_per_master;   /* 0 to 3 */
     uint32_t node_timeout_ms;     /* 0: 1000 */
@@ -70,8 +71,8 @@ size_t stack_cluster_replica(struct stack_cluster *cluster, size_t master);
 
 /* ---- moving ---- */
 
-/* The planned failover of this replica's master, or the FORCE or TAKEOVER; NULL: the planned one. False: refused. It has
- * happened once stack_cluster_wait_owner() says so. */
+/* The planned failover of this replica's master, or the FORCE or TAKEOVER; NULL: the planned one. Returns once the replica
+ * is a master. It is asked for again if it comes to nothing: a master votes only once in a while. */
 bool stack_cluster_failover(struct stack_cluster *cluster, size_t replica, const char *kind);
 
 /*

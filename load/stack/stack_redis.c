@@ -103,14 +103,16 @@ static void describe(const struct stack_redis *redis, char ports[4][8], struct w
     for (size_t i = 0; i < 4; i++)
         snprintf(ports[i], 8, "%u", (unsigned)numbers[i]);
     const bool has_file = redis->settings_path[0] != '\0';
-    add_words(words, (const char *const[]){"redis-server", has_file ? redis->settings_path : NULL, NULL});
+    const char *server = getenv("REDIS_SERVER"); /* make compat */
+    add_words(words, (const char *const[]){server != NULL ? server : "redis-server",
+                                           has_file ? redis->settings_path : NULL, NULL});
     add_words(words, redis->is_sentinel ? (const char *const[]){"--sentinel", NULL} : NULL);
-    add_words(words, (const char *const[]){"--port", ports[0], "--bind", "127.0.0.1", "--unixsocket",
-                                           redis->socket_path, "--unixsocketperm", "777", "--save", "",
-                                           "--appendonly", "no", "--dir", redis->folder,
-                                           "--repl-diskless-sync-delay", "0", NULL});
+    add_words(words, (const char *const[]){
+                         "--port", ports[0], "--bind", redis->host, "--unixsocket", redis->socket_path,
+                         "--unixsocketperm", "777", "--save", "", "--appendonly", "no", "--dir",
+                         redis->folder, "--repl-diskless-sync-delay", "0", "--protected-mode", "no", NULL});
     if (redis->primary_port != 0 && !has_file)
-        add_words(words, (const char *const[]){"--replicaof", "127.0.0.1", ports[1], NULL});
+        add_words(words, (const char *const[]){"--replicaof", redis->host, ports[1], NULL});
     if (redis->is_node)
         add_words(words, (const char *const[]){"--cluster-enabled", "yes", "--cluster-port", ports[2], NULL});
     if (redis->tls != NULL)
@@ -153,7 +155,7 @@ static bool start(struct stack_redis *redis)
         redis->port = net_free_port();
         redis->tls_port = redis->tls != NULL ? net_free_port() : 0;
         redis->bus_port = redis->is_node ? net_free_port() : 0;
-        snprintf(redis->url, sizeof redis->url, "redis://127.0.0.1:%u/0", (unsigned)redis->port);
+        snprintf(redis->url, sizeof redis->url, "redis://%s:%u/0", redis->host, (unsigned)redis->port);
         if (launch(redis))
             return true;
     }
@@ -179,7 +181,8 @@ static bool write_settings(struct stack_redis *redis, const char *settings)
 
 bool stack_redis_start_as(struct stack_redis *redis, const struct stack_redis_options *options)
 {
-    *redis = (struct stack_redis){.arguments = options->arguments,
+    *redis = (struct stack_redis){.host = options->host != NULL ? options->host : "127.0.0.1",
+                                  .arguments = options->arguments,
                                   .tls = options->tls,
                                   .user = options->user,
                                   .password = options->password,
@@ -267,7 +270,8 @@ static bool wait_until_follows(struct stack_redis *replica)
 
 bool stack_redis_start_replica(struct stack_redis *replica, const struct stack_redis *primary)
 {
-    *replica = (struct stack_redis){.arguments = primary->arguments, .primary_port = primary->port};
+    *replica = (struct stack_redis){
+        .host = primary->host, .arguments = primary->arguments, .primary_port = primary->port};
     if (!make_folder(replica) || !start(replica))
         return false;
     if (wait_until_follows(replica))

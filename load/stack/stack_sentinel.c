@@ -25,19 +25,27 @@ static uint16_t used_port(const struct stack_redis *redis)
 
 /* ---- start ---- */
 
+static const char *host_of(const struct stack_sentinel *fleet, bool is_sentinel, size_t at)
+{
+    const struct stack_sentinel_options *options = &fleet->options;
+    return options->host_of != NULL ? options->host_of(options->host_context, is_sentinel, at) : "127.0.0.1";
+}
+
 static bool start_node(struct stack_sentinel *fleet, size_t at)
 {
     const struct stack_sentinel_options *options = &fleet->options;
     char settings[SETTINGS_BYTES] = "# what the Sentinels tell it comes here\n";
     if (at > 0)
-        snprintf(settings, sizeof settings, "replicaof 127.0.0.1 %u\n", (unsigned)used_port(&fleet->node[0]));
+        snprintf(settings, sizeof settings, "replicaof %s %u\n", fleet->node[0].host,
+                 (unsigned)used_port(&fleet->node[0]));
     if (options->password != NULL)
         snprintf(settings + strlen(settings), sizeof settings - strlen(settings),
                  "requirepass \"%s\"\nmasterauth \"%s\"\n", options->password, options->password);
     if (options->tls != NULL)
         strcat(settings, "tls-replication yes\n");
     return stack_redis_start_as(&fleet->node[at],
-                                &(struct stack_redis_options){.arguments = options->arguments,
+                                &(struct stack_redis_options){.host = host_of(fleet, false, at),
+                                                              .arguments = options->arguments,
                                                               .tls = options->tls,
                                                               .settings = settings,
                                                               .password = options->password});
@@ -68,34 +76,47 @@ static bool start_sentinel(struct stack_sentinel *fleet, size_t at)
                  options->password);
     describe_access(options, access, sizeof access);
     snprintf(settings, sizeof settings,
-             "sentinel monitor " STACK_SENTINEL_NAME " 127.0.0.1 %u %u\n"
+             "sentinel monitor " STACK_SENTINEL_NAME " %s %u %u\n"
              "sentinel down-after-milliseconds " STACK_SENTINEL_NAME " %" PRIu32 "\n"
              "sentinel failover-timeout " STACK_SENTINEL_NAME " %" PRIu32 "\n%s%s%s",
-             (unsigned)used_port(&fleet->node[0]), (unsigned)QUORUM, options->down_after_ms,
-             options->failover_limit_ms, options->tls != NULL ? "tls-replication yes\n" : "", password,
-             access);
+             fleet->node[0].host, (unsigned)used_port(&fleet->node[0]), (unsigned)QUORUM,
+             options->down_after_ms, options->failover_limit_ms,
+             options->tls != NULL ? "tls-replication yes\n" : "", password, access);
     return stack_redis_start_as(&fleet->sentinel[at],
-                                &(struct stack_redis_options){.tls = options->tls,
+                                &(struct stack_redis_options){.host = host_of(fleet, true, at),
+                                                              .tls = options->tls,
                                                               .settings = settings,
                                                               .user = options->sentinel_user,
                                                               .password = options->sentinel_password,
                                                               .is_sentinel = true});
 }
 
-/* How often a Sentinel tells of itself, and so how soon they know each other, and how often it asks the servers. */
-static bool set_periods(struct stack_sentinel *fleet, bool hurried)
+/* How often a Sentinel tells of itself, and so how soon they know each other, and how often it asks the servers. In a
+ * failover it asks the replicas once a second. So five pings must take longer than that, or it takes none of them for
+ * good; and four times the telling, or another one turns the promoted replica back before the first has noticed it. */
+static bool set_periods(struct stack_redis *sentinel, bool hurried)
+{
+    struct redisReply *reply = stack_redis_command(
+        sentinel,
+        hurried ? "SENTINEL DEBUG info-period 1000 ping-period 400 ask-period 100 publish-period 500"
+                : "SENTINEL DEBUG info-period 10000 ping-period 1000 ask-period 1000 publish-period 2000");
+    bool good = reply != NULL && reply->type == REDIS_REPLY_STATUS;
+    freeReplyObject(reply);
+    return good;
+}
+
+static bool set_all_periods(struct stack_sentinel *fleet, bool hurried)
 {
     bool good = true;
-    for (size_t i = 0; i < STACK_SENTINELS; i++) {
-        struct redisReply *reply = stack_redis_command(
-            &fleet->sentinel[i],
-            hurried
-                ? "SENTINEL DEBUG info-period 1000 ping-period 100 ask-period 100 publish-period 200"
-                : "SENTINEL DEBUG info-period 10000 ping-period 1000 ask-period 1000 publish-period 2000");
-        good = reply != NULL && reply->type == REDIS_REPLY_STATUS && good;
-        freeReplyObject(reply);
-    }
+    for (size_t i = 0; i < STACK_SENTINELS; i++)
+        good = set_periods(&fleet->sentinel[i], hurried) && good;
     return good;
+}
+
+bool stack_sentinel_restart(struct stack_sentinel *fleet, size_t sentinel)
+{
+    return stack_redis_restart(&fleet->sentinel[sentinel]) &&
+           set_periods(&fleet->sentinel[sentinel], fleet->options.hurried);
 }
 
 static void write_url(struct stack_sentinel *fleet)
@@ -103,10 +124,11 @@ static void write_url(struct stack_sentinel *fleet)
     const struct stack_sentinel_options *options = &fleet->options;
     const bool has_user = options->sentinel_user != NULL, has_password = options->sentinel_password != NULL;
     snprintf(fleet->url, sizeof fleet->url,
-             "%s+sentinel://%s%s%s127.0.0.1:%u,127.0.0.1:%u,127.0.0.1:%u/" STACK_SENTINEL_NAME "%s%s%s%s",
+             "%s+sentinel://%s%s%s%s:%u,%s:%u,%s:%u/" STACK_SENTINEL_NAME "%s%s%s%s",
              options->tls != NULL ? "rediss" : "redis", options->password != NULL ? ":" : "",
              options->password != NULL ? options->password : "", options->password != NULL ? "@" : "",
-             (unsigned)used_port(&fleet->sentinel[0]), (unsigned)used_port(&fleet->sentinel[1]),
+             fleet->sentinel[0].host, (unsigned)used_port(&fleet->sentinel[0]), fleet->sentinel[1].host,
+             (unsigned)used_port(&fleet->sentinel[1]), fleet->sentinel[2].host,
              (unsigned)used_port(&fleet->sentinel[2]), has_user ? "?sentinel_username=" : "",
              has_user ? options->sentinel_user : "",
              !has_password ? ""
@@ -132,8 +154,8 @@ bool stack_sentinel_start(struct stack_sentinel *fleet, const struct stack_senti
             return false;
     }
     write_url(fleet);
-    return set_periods(fleet, true) && stack_sentinel_wait_settled(fleet, SETTLE_LIMIT_MS) &&
-           (options->hurried || set_periods(fleet, false));
+    return set_all_periods(fleet, true) && stack_sentinel_wait_settled(fleet, SETTLE_LIMIT_MS) &&
+           (options->hurried || set_all_periods(fleet, false));
 }
 
 void stack_sentinel_stop(struct stack_sentinel *fleet)
@@ -216,6 +238,18 @@ static bool knows_all(struct stack_redis *sentinel, size_t others, size_t replic
     return good;
 }
 
+/* It has heard from each replica that it is one: else it turns back what is promoted next. */
+static bool sees_replicas(struct stack_redis *sentinel)
+{
+    struct redisReply *reply = stack_redis_command(sentinel, "SENTINEL REPLICAS " STACK_SENTINEL_NAME);
+    bool good = reply != NULL && reply->type == REDIS_REPLY_ARRAY;
+    for (size_t i = 0; good && i < reply->elements; i++)
+        good = strcmp(field(reply->element[i], "role-reported"), "slave") == 0 ||
+               strstr(field(reply->element[i], "flags"), "s_down") != NULL;
+    freeReplyObject(reply);
+    return good;
+}
+
 static bool is_settled(struct stack_sentinel *fleet)
 {
     size_t master = stack_sentinel_master(fleet), replicas = 0, sentinels = 0;
@@ -233,7 +267,7 @@ static bool is_settled(struct stack_sentinel *fleet)
     for (size_t i = 0; i < STACK_SENTINELS; i++) {
         if (runs(&fleet->sentinel[i]) &&
             (named_port(&fleet->sentinel[i]) != used_port(&fleet->node[master]) ||
-             !knows_all(&fleet->sentinel[i], sentinels - 1, replicas)))
+             !knows_all(&fleet->sentinel[i], sentinels - 1, replicas) || !sees_replicas(&fleet->sentinel[i])))
             return false;
     }
     return true;

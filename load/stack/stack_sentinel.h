@@ -25,6 +25,10 @@ enum {
 /* The name that the Sentinels know the master by. */
 #define STACK_SENTINEL_NAME "cache"
 
+/* Before a server is started: the address it listens on, lent until stack_sentinel_stop(); the thread may have been
+ * moved to where that is (network.h). */
+typedef const char *stack_sentinel_host(void *context, bool is_sentinel, size_t at);
+
 /* All texts and lists are lent until stack_sentinel_stop(). NULL: none. */
 struct stack_sentinel_options {
     size_t replica_count;
@@ -32,10 +36,12 @@ struct stack_sentinel_options {
     const char *const *tls;       /* of all servers: "--tls-cert-file", ..., NULL; they use it, too */
     uint32_t down_after_ms;       /* 0: 1000 */
     uint32_t failover_limit_ms;   /* 0: 10000; none begins within twice that after another */
-    bool hurried;                 /* the Sentinels ask and tell ten times as often as by themselves */
+    bool hurried;                 /* the Sentinels ask and tell several times as often as by themselves */
     const char *password;         /* of master and replicas */
     const char *sentinel_user;    /* the only one who may ask a Sentinel; NULL: the default one */
     const char *sentinel_password;
+    stack_sentinel_host *host_of; /* NULL: all on 127.0.0.1 */
+    void *host_context;
 };
 
 struct stack_sentinel {
@@ -50,6 +56,9 @@ struct stack_sentinel {
 /* Returns when the Sentinels agree, know each other and all replicas, and these have what the master has. */
 bool stack_sentinel_start(struct stack_sentinel *fleet, const struct stack_sentinel_options *options);
 void stack_sentinel_stop(struct stack_sentinel *fleet);
+
+/* One of the Sentinels again, in as much of a hurry as it was. */
+bool stack_sentinel_restart(struct stack_sentinel *fleet, size_t sentinel);
 
 /* Which node the Sentinels, most of all three of them, call the master; STACK_SENTINEL_NOBODY. */
 size_t stack_sentinel_master(struct stack_sentinel *fleet);

@@ -11,7 +11,6 @@
 #include "tests/chaos/stall.h"
 
 #include "load/base/clock.h"
-#include "load/herd/burst.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -41,11 +40,11 @@ static const struct check_rules rules = {
 };
 
 struct totals {
-    uint64_t gets, edits, confirmed, unconfirmed, loads, overlapping;
+    uint64_t gets, edits, confirmed, unconfirmed, loads, overlapping, allowed;
     uint32_t statuses[STATUS_MAX], outcomes[HTTP_BAD + 1], faults[FAULT_KINDS];
     uint32_t violations[CHECK_KINDS];
     uint64_t stalls;
-    uint32_t most_at_a_time, rounds, heal_most_ms, longest_stall_ms;
+    uint32_t most_at_a_time, rounds, heal_most_ms, longest_stall_ms, allowed_late_ms;
 };
 
 struct chaos {
@@ -54,7 +53,7 @@ struct chaos {
     struct soak *soak; /* NULL: none */
     struct totals totals;
     struct nemesis_plan plan;
-    uint64_t confirmed[SCENE_KEYS + 1]; /* versions, by key, from the rounds before */
+    uint64_t confirmed[SCENE_KEYS + SCENE_PAGES + 1]; /* versions, by key, from the rounds before */
     uint32_t next_cold;
     uint32_t unjudged; /* rounds, the last ones in a row */
 };
@@ -90,12 +89,10 @@ static bool idle(void *context)
  * PostgreSQL, for edits of unknown fate may have moved it. */
 static bool carry_over(struct chaos *chaos, struct history *history)
 {
-    for (uint32_t key = 1; key <= SCENE_KEYS; key++) {
-        char statement[80], value[32];
-        snprintf(statement, sizeof statement, "SELECT edition FROM products WHERE id = %" PRIu32, key);
-        if (!stack_postgres_query(chaos->scene.postgres.url, statement, value, sizeof value))
+    for (uint32_t key = 1; key <= scene_key_count(&chaos->scene); key++) {
+        uint64_t version = scene_version(&chaos->scene, key);
+        if (version == 0)
             return false;
-        uint64_t version = strtoull(value, NULL, 10);
         if (version > 1)
             history_add_edit(history,
                              &(struct history_edit){.key = key, .committed = true, .version = version});
@@ -150,6 +147,7 @@ static bool storm(struct chaos *chaos, struct history *history)
     nemesis_plan(&(struct nemesis_options){.seed = seed,
                                            .span_ms = options->storm_ms,
                                            .gap_ms = options->gap_ms,
+                                           .topology = chaos->scene.options.topology,
                                            .first_mortal = options->soak ? SOAK_PROCESSES : 0},
                  &chaos->plan);
     if (!stall_begin(history, &stall) || !crowd_open(&crowd_options, &crowd)) {
@@ -164,33 +162,6 @@ static bool storm(struct chaos *chaos, struct history *history)
 }
 
 /* ---- cold keys ---- */
-
-static bool burst_cold(struct chaos *chaos, uint32_t key)
-{
-    struct burst_target targets[SCENE_PROCESSES];
-    struct burst_summary summary;
-    struct burst *burst = NULL;
-    char path[48];
-    for (size_t i = 0; i < SCENE_PROCESSES; i++)
-        targets[i] = (struct burst_target){.host = "127.0.0.1", .port = chaos->scene.catalogd[i].port};
-    snprintf(path, sizeof path, "/products/%" PRIu32, key);
-    const struct burst_options options = {.targets = targets,
-                                          .target_count = SCENE_PROCESSES,
-                                          .connection_count = COLD_REQUESTS,
-                                          .connect_limit_ms = SCENE_DEADLINE_MS,
-                                          .request_limit_ms = SCENE_DEADLINE_MS * 2,
-                                          .path = path};
-    if (!burst_open(&options, &burst))
-        return false;
-    bool good = burst_run(burst);
-    burst_summarise(burst, &summary);
-    burst_close(&burst);
-    if (good && summary.statuses[200] == COLD_REQUESTS)
-        return true;
-    fprintf(stderr, "chaos: cold key %" PRIu32 ": %" PRIu32 " of %d answered with 200\n", key,
-            summary.statuses[200], COLD_REQUESTS);
-    return false;
-}
 
 static uint32_t loads_of(const struct history *history, uint32_t key)
 {
@@ -214,7 +185,7 @@ static bool ask_cold(struct chaos *chaos)
     history_init(&history);
     bool good = stall_begin(&history, &stall);
     for (uint32_t i = 0; i < COLD_KEYS; i++)
-        good = burst_cold(chaos, first + i) && good;
+        good = scene_burst(&chaos->scene, first + i, COLD_REQUESTS) >= 0 && good;
     stall_end(&stall);
     const uint32_t most = history.stalls.count > 0 ? SCENE_PROCESSES : 1;
     good =
@@ -238,6 +209,9 @@ static void add_up(struct totals *totals, const struct history *history, const s
     totals->edits += history->edits.count;
     totals->loads += history->loads.count;
     totals->overlapping += report->overlapping;
+    totals->allowed += report->allowed;
+    if (report->allowed_late_ms > totals->allowed_late_ms)
+        totals->allowed_late_ms = report->allowed_late_ms;
     if (report->most_at_a_time > totals->most_at_a_time)
         totals->most_at_a_time = report->most_at_a_time;
     for (size_t i = 0; i < history->gets.count; i++) {
@@ -306,7 +280,7 @@ static bool judge(struct chaos *chaos, struct history *history, bool ran)
     struct check_report report;
     bool kept = check_history(history, &rules, &report);
     add_up(&chaos->totals, history, &report);
-    for (uint32_t key = 1; key <= SCENE_KEYS; key++) {
+    for (uint32_t key = 1; key <= scene_key_count(&chaos->scene); key++) {
         uint64_t version = check_confirmed(history, key);
         if (version > chaos->confirmed[key])
             chaos->confirmed[key] = version;
@@ -372,6 +346,11 @@ static void print_totals(const struct chaos *chaos)
     }
     fprintf(out, "\nwrites   %" PRIu64 ", invalidations confirmed %" PRIu64 ", not confirmed %" PRIu64 "\n",
             totals->edits, totals->confirmed, totals->unconfirmed);
+    if (chaos->scene.options.topology != FAULT_ONE_REDIS)
+        fprintf(out,
+                "stale    %" PRIu64 " within what a lost master is allowed, the last begun %" PRIu32
+                " ms after the other one was there\n",
+                totals->allowed, totals->allowed_late_ms);
     fprintf(out,
             "loads    %" PRIu64 ", %" PRIu64 " beside another of their key, at most %" PRIu32 " at a time\n",
             totals->loads, totals->overlapping, totals->most_at_a_time);
@@ -401,8 +380,9 @@ bool chaos_run(const struct chaos_options *options)
     chaos->next_cold = SCENE_KEYS + 1;
     fprintf(options->out, "chaos: seed %" PRIu64 ", %" PRIu32 " s, %d processes\n", options->seed,
             options->seconds, SCENE_PROCESSES);
-    bool good = scene_open(&chaos->scene, options->seed) && (!options->soak || soak_open(&chaos->soak)) &&
-                run_rounds(chaos);
+    bool good = scene_open(&chaos->scene,
+                           &(struct scene_options){.seed = options->seed, .topology = options->topology}) &&
+                (!options->soak || soak_open(&chaos->soak)) && run_rounds(chaos);
     soak_close(&chaos->soak);
     good = scene_close(&chaos->scene) && good;
     fprintf(options->out, "verdict  seed %" PRIu64 ": %s\n", options->seed,

@@ -14,15 +14,18 @@
 #ifndef TESTS_CHAOS_CHAOS_H
 #define TESTS_CHAOS_CHAOS_H
 
+#include "tests/chaos/fault.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
 struct chaos_options {
     uint64_t seed;
-    uint32_t seconds;  /* for all rounds; at least one is run whole */
-    uint32_t storm_ms; /* of one round */
-    uint32_t gap_ms;   /* between two blows, on average */
+    enum fault_topology topology; /* 0: one Redis */
+    uint32_t seconds;             /* for all rounds; at least one is run whole */
+    uint32_t storm_ms;            /* of one round */
+    uint32_t gap_ms;              /* between two blows, on average */
     uint32_t client_count, writer_count;
     uint32_t client_pause_ms, writer_pause_ms;
     bool soak;           /* sample what the processes use; it must end flat */

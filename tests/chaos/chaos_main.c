@@ -1,18 +1,35 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * chaos_main.c - the program behind `make chaos` and `make soak`.
+ * chaos_main.c - the program behind `make chaos`, `make soak` and `make hundred`.
  *
- *     chaos chaos|soak [--seconds N] [--seed N]
+ *     chaos chaos|soak [--seconds N] [--seed N] [--redis one|sentinel|cluster]
+ *     chaos hundred [--seconds N]
  *     chaos check FILE
  *
  * Exit status: 0 every promise kept, 1 broken, 2 asked wrongly.
  */
 #include "tests/chaos/chaos.h"
+#include "tests/chaos/hundred.h"
 
 #include "load/base/number.h"
 #include "load/base/proc.h"
 
 #include <string.h>
+
+static bool read_topology(const char *text, enum fault_topology *out)
+{
+    static const struct {
+        const char *name;
+        enum fault_topology topology;
+    } known[] = {{"one", FAULT_ONE_REDIS}, {"sentinel", FAULT_SENTINELS}, {"cluster", FAULT_CLUSTER}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        if (strcmp(text, known[i].name) == 0) {
+            *out = known[i].topology;
+            return true;
+        }
+    }
+    return false;
+}
 
 /* False: an argument that is none. */
 static bool read_arguments(int argc, char **argv, struct chaos_options *options)
@@ -24,6 +41,8 @@ static bool read_arguments(int argc, char **argv, struct chaos_options *options)
             good = number_read(text, 0, 1000000, &options->seconds);
         else if (strcmp(argv[i], "--seed") == 0)
             good = number_scan(&text, UINT64_MAX, &options->seed) && *text == '\0';
+        else if (strcmp(argv[i], "--redis") == 0)
+            good = read_topology(text, &options->topology);
         if (!good)
             return false;
     }
@@ -38,10 +57,12 @@ int main(int argc, char **argv)
     if (strcmp(what, "check") == 0 && argc == 3)
         return chaos_check(argv[2], stdout) ? 0 : 1;
     chaos_options_init(&options, soak);
-    if ((!soak && strcmp(what, "chaos") != 0) || !read_arguments(argc, argv, &options)) {
-        fprintf(stderr, "usage: chaos chaos|soak [--seconds N] [--seed N]\n       chaos check FILE\n");
+    bool hundred = strcmp(what, "hundred") == 0;
+    if ((!soak && !hundred && strcmp(what, "chaos") != 0) || !read_arguments(argc, argv, &options)) {
+        fprintf(stderr, "usage: chaos chaos|soak [--seconds N] [--seed N] [--redis one|sentinel|cluster]\n"
+                        "       chaos hundred [--seconds N]\n       chaos check FILE\n");
         return 2;
     }
     proc_clean_on_signals();
-    return chaos_run(&options) ? 0 : 1;
+    return (hundred ? hundred_run(options.seconds, stdout) : chaos_run(&options)) ? 0 : 1;
 }

@@ -102,6 +102,53 @@ static bool has_row_or_absence(const struct history_get *get)
     return get->outcome == HTTP_ANSWERED && (get->status == 200 || get->status == 404);
 }
 
+/* A fault may have lost this one, and has not had to repay it yet when the answer began. */
+static bool may_be_lost(const struct history *history, const struct history_invalidation *one,
+                        const struct history_get *get, uint64_t *late_us)
+{
+    for (size_t i = 0; i < history->faults.count; i++) {
+        const struct fault *fault = &history->faults.items[i];
+        uint64_t from_us, to_us, until_us;
+        if (!fault_may_lose(fault, &from_us, &to_us, &until_us) || one->end_us < from_us ||
+            one->end_us > to_us || get->begin_us > until_us)
+            continue;
+        if (get->begin_us > fault->end_us && get->begin_us - fault->end_us > *late_us)
+            *late_us = get->begin_us - fault->end_us;
+        return true;
+    }
+    return false;
+}
+
+/* Every invalidation that the stale answer lacks. */
+static bool is_allowed(const struct history *history, const struct history_get *get, uint64_t *late_us)
+{
+    for (size_t i = 0; i < history->invalidations.count; i++) {
+        const struct history_invalidation *one = &history->invalidations.items[i];
+        if (one->end_us >= get->begin_us)
+            break;
+        if (one->confirmed && one->key == get->key && one->version > get->version &&
+            !may_be_lost(history, one, get, late_us))
+            return false;
+    }
+    return true;
+}
+
+static void judge_stale(const struct history *history, const struct history_get *get, uint64_t floor,
+                        struct check_report *report)
+{
+    uint64_t late_us = 0;
+    if (!is_allowed(history, get, &late_us)) {
+        report_add(report, CHECK_STALE,
+                   "key %" PRIu32 " from process %u begun at %" PRIu64 ": version %" PRIu64 " after %" PRIu64
+                   " was confirmed",
+                   get->key, (unsigned)get->process, get->begin_us, get->version, floor);
+        return;
+    }
+    report->allowed++;
+    if (late_us / 1000 > report->allowed_late_ms)
+        report->allowed_late_ms = (uint32_t)(late_us / 1000);
+}
+
 static void check_fresh(struct history *history, struct check_report *report)
 {
     struct numbers floor = numbers_new(history);
@@ -118,10 +165,7 @@ static void check_fresh(struct history *history, struct check_report *report)
                 floor.of[one->key] = one->version;
         }
         if (has_row_or_absence(get) && get->version < floor.of[get->key])
-            report_add(report, CHECK_STALE,
-                       "key %" PRIu32 " from process %u begun at %" PRIu64 ": version %" PRIu64
-                       " after %" PRIu64 " was confirmed",
-                       get->key, (unsigned)get->process, get->begin_us, get->version, floor.of[get->key]);
+            judge_stale(history, get, floor.of[get->key], report);
     }
     free(floor.of);
 }

@@ -11,7 +11,8 @@
  *     UNANSWERED   no answer from a process that was not killed meanwhile, to a client that did not leave
  *     OVERLAP      more loads of one key at a time than its faults and invalidations excuse
  *
- * Freshness has no excuses. The loads of a key that run at one instant may be
+ * Freshness has no excuses but one: what a fault may lose with a master (fault_may_lose()). Such answers are counted,
+ * with how long after the fault the last of them began. The loads of a key that run at one instant may be
  *
  *     1 + invalidations of the key + sum of fault_further_loads() + P if there was a stall
  *       + queries given up in stalls
@@ -57,6 +58,8 @@ struct check_report {
     uint32_t violation_count;
     uint32_t most_at_a_time;                   /* loads of one key */
     uint32_t overlapping;                      /* loads that began while another of their key ran */
+    uint32_t allowed;                          /* stale, and a fault may have lost all that they lack */
+    uint32_t allowed_late_ms;                  /* after the end of their fault, the last of them */
     uint32_t answered_in_calm, judged_calm;    /* requests; the second without those that met a stall */
     char texts[CHECK_TEXTS][CHECK_TEXT_BYTES]; /* the first ones, in words */
 };

@@ -480,4 +480,53 @@ TEST(a_line_that_is_no_event_is_refused)
     unlink(path);
 }
 
+/* ---- what may be lost with a master ---- */
+
+static void expect_allowed(uint32_t times, uint32_t late_ms)
+{
+    struct check_report report;
+    check_history(&history, &rules, &report);
+    assert_int_equal(report.allowed, times);
+    assert_int_equal(report.allowed_late_ms, late_ms);
+}
+
+TEST(what_a_killed_master_had_confirmed_last_may_be_missed_for_a_second_and_is_counted)
+{
+    edited(4000, 4010, 2);
+    invalidated(4020, 4500, 2, true);
+    broke(FAULT_MASTER_KILL, FAULT_EVERYBODY, 5000, 8000);
+    answered(6000, 6010, 1);
+    answered(8900, 8910, 1);
+    expect_good();
+    expect_allowed(2, 900);
+}
+
+TEST(what_it_had_confirmed_earlier_may_not_be_missed_and_nothing_is_once_it_was_repaid)
+{
+    edited(1000, 1010, 2);
+    invalidated(1020, 2900, 2, true);
+    edited(4000, 4010, 3);
+    invalidated(4020, 4500, 3, true);
+    broke(FAULT_MASTER_KILL, FAULT_EVERYBODY, 5000, 8000);
+    answered(6000, 6010, 2);
+    expect_good();
+    answered(6100, 6110, 1); /* lacks both */
+    answered(9100, 9110, 2); /* too late */
+    expect_only(CHECK_STALE, 2);
+    expect_allowed(1, 0);
+}
+
+TEST(a_planned_failover_loses_nothing_and_a_master_that_nobody_guards_is_believed_for_a_while)
+{
+    edited(5500, 5510, 2);
+    invalidated(5520, 5600, 2, true);
+    broke(FAULT_MASTER_FAILOVER, FAULT_EVERYBODY, 5000, 5500);
+    answered(5700, 5710, 1);
+    expect_only(CHECK_STALE, 1);
+    broke(FAULT_MASTER_UNGUARDED, FAULT_EVERYBODY, 5000, 5500);
+    expect_good();
+    answered(6800, 6810, 1); /* a second and a command later */
+    expect_only(CHECK_STALE, 1);
+}
+
 TEST_GROUP(.before = new_history, .after = clear_history);

@@ -52,7 +52,13 @@ static void rest(struct member *member, uint32_t pause_ms)
 static uint32_t choose_key(struct member *member)
 {
     bool hot = chance_below(member, 2) == 0;
-    return 1 + chance_below(member, hot ? HOT_KEYS : SCENE_KEYS);
+    return 1 + chance_below(member, hot ? HOT_KEYS : scene_key_count(member->crowd->options.scene));
+}
+
+/* NULL: the key is a product. */
+static const struct scene_page *page_of(const struct crowd *crowd, uint32_t key)
+{
+    return key > SCENE_KEYS ? &crowd->options.scene->page[key - SCENE_KEYS - 1] : NULL;
 }
 
 /* Half of the time its own, so that a stopped process does not hold everybody. */
@@ -80,12 +86,34 @@ static void read_row(const struct http_answer *answer, struct history_get *get)
         get->body_key = (uint32_t)number_behind(answer->body, "\"id\":");
 }
 
+/* The version is told by the stock of the one product of the page that is edited. */
+static void read_page(const struct http_answer *answer, const struct scene_page *page,
+                      struct history_get *get)
+{
+    char wanted[32];
+    snprintf(wanted, sizeof wanted, "{\"id\":%" PRIu32 ",", page->product);
+    const char *at = strstr(answer->body, wanted);
+    if (at == NULL)
+        return;
+    get->version = number_behind(at, "\"stock\":") + 1 - (uint64_t)page->stock;
+    get->body_key = get->key;
+}
+
+static void write_path(const struct crowd *crowd, uint32_t key, char path[static 64])
+{
+    const struct scene_page *page = page_of(crowd, key);
+    if (page == NULL)
+        snprintf(path, 64, "/products/%" PRIu32, key);
+    else
+        snprintf(path, 64, "/categories/%" PRIu32 "?after=%" PRIu32, page->category, page->product - 1);
+}
+
 /* True: it was given a row. */
 static bool ask(struct member *member)
 {
     struct crowd *crowd = member->crowd;
     bool leaves = chance_below(member, LEAVES_ONE_IN) == 0;
-    char path[48];
+    char path[64];
     struct http_answer answer;
     struct history_get get = {
         .begin_us = clock_us(),
@@ -96,14 +124,18 @@ static bool ask(struct member *member)
     uint16_t port = atomic_load(&crowd->options.scene->port[get.process]);
     if (port == 0)
         return false;
-    snprintf(path, sizeof path, "/products/%" PRIu32, get.key);
+    write_path(crowd, get.key, path);
+    scene_go_to(crowd->options.scene, get.process);
     http_ask(
         &(struct http_request){.host = "127.0.0.1", .port = port, .path = path, .deadline_ms = get.limit_ms},
         &answer);
+    scene_go_home(crowd->options.scene);
     get.end_us = clock_us();
     get.outcome = answer.outcome;
     get.status = answer.status;
-    if (answer.status == 200)
+    if (answer.status == 200 && page_of(crowd, get.key) != NULL)
+        read_page(&answer, page_of(crowd, get.key), &get);
+    else if (answer.status == 200)
         read_row(&answer, &get);
     http_answer_clear(&answer);
     history_add_get(crowd->options.history, &get);
@@ -149,8 +181,11 @@ static uint64_t edit(struct member *member, uint32_t key)
 {
     char statement[128];
     struct history_edit done = {.begin_us = clock_us(), .key = key};
+    const struct scene_page *page = page_of(member->crowd, key);
     snprintf(statement, sizeof statement,
-             "UPDATE products SET stock = stock + 1 WHERE id = %" PRIu32 " RETURNING edition", key);
+             "UPDATE products SET stock = stock + 1 WHERE id = %" PRIu32 " RETURNING %s - %ld",
+             page != NULL ? page->product : key, page != NULL ? "stock + 1" : "edition",
+             page != NULL ? page->stock : 0);
     PGresult *result = PQexec(member->connection, statement);
     done.end_us = clock_us();
     done.committed = PQresultStatus(result) == PGRES_TUPLES_OK && PQntuples(result) == 1;
@@ -166,17 +201,22 @@ static bool invalidate(struct member *member, uint32_t key, uint64_t version)
     struct crowd *crowd = member->crowd;
     char path[64];
     struct http_answer answer;
-    uint16_t port = atomic_load(&crowd->options.scene->ops_port[chance_below(member, SCENE_PROCESSES)]);
+    const uint32_t process = chance_below(member, SCENE_PROCESSES);
+    uint16_t port = atomic_load(&crowd->options.scene->ops_port[process]);
     struct history_invalidation done = {.begin_us = clock_us(), .key = key, .version = version};
     if (port == 0)
         return false;
-    snprintf(path, sizeof path, "/invalidate?key=product:%" PRIu32, key);
+    const struct scene_page *page = page_of(crowd, key);
+    snprintf(path, sizeof path, "/invalidate?%s:%" PRIu32, page != NULL ? "tag=listing" : "key=product",
+             page != NULL ? page->category : key);
+    scene_go_to(crowd->options.scene, process);
     http_ask(&(struct http_request){.host = "127.0.0.1",
                                     .port = port,
                                     .method = "POST",
                                     .path = path,
                                     .deadline_ms = INVALIDATE_LIMIT_MS},
              &answer);
+    scene_go_home(crowd->options.scene);
     done.end_us = clock_us();
     done.confirmed = answer.status == 200;
     http_answer_clear(&answer);
@@ -186,7 +226,7 @@ static bool invalidate(struct member *member, uint32_t key, uint64_t version)
 
 static void change(struct member *member)
 {
-    uint32_t key = 1 + chance_below(member, SCENE_KEYS);
+    uint32_t key = 1 + chance_below(member, scene_key_count(member->crowd->options.scene));
     uint64_t version = connect_writer(member) ? edit(member, key) : 0;
     bool confirmed = version == 0;
     for (int i = 0; !confirmed && i < INVALIDATE_TRIES; i++)

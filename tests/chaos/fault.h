@@ -35,22 +35,37 @@ enum fault_kind {
     FAULT_LINK_FREEZE_REQUESTS,
     FAULT_LINK_FREEZE_REPLIES,
     FAULT_LINK_LATE,
+    FAULT_MASTER_KILL, /* SIGKILL; a replica takes over, and the old one comes back empty */
+    FAULT_MASTER_STOP, /* SIGSTOP until a replica has taken over, SIGCONT */
+    FAULT_MASTER_CUT,  /* from its replicas, and from who replaces it; the clients keep it, see masters.h */
+    FAULT_MASTER_FAILOVER,  /* the planned one; of Sentinels: every replica must be there for a write */
+    FAULT_MASTER_GUARDED,   /* that of Sentinels where one of two replicas is enough */
+    FAULT_MASTER_UNGUARDED, /* and where none is needed */
+    FAULT_REPLICA_BEHIND,   /* no replica has what the master did last when it is killed */
+    FAULT_SENTINELS_KILL,   /* all of them, then the master, and all of them back */
+    FAULT_SLOTS_MOVE,       /* some slots to another master, and back */
     FAULT_KINDS
 };
 
-enum fault_party { FAULT_OF_CATALOGD, FAULT_OF_REDIS, FAULT_OF_POSTGRES, FAULT_OF_LINK };
+enum fault_party { FAULT_OF_CATALOGD, FAULT_OF_REDIS, FAULT_OF_POSTGRES, FAULT_OF_LINK, FAULT_OF_MASTERS };
+
+/* How Redis is deployed, and so which faults there can be. */
+enum fault_topology { FAULT_ONE_REDIS = 1, FAULT_SENTINELS = 2, FAULT_CLUSTER = 4 };
 
 struct fault {
     enum fault_kind kind;
-    enum fault_party side;     /* of a link: FAULT_OF_REDIS or FAULT_OF_POSTGRES; else the kind's party */
-    uint8_t process;           /* catalogd's, or whose link; FAULT_EVERYBODY: all links of that side */
-    uint64_t begin_us, end_us; /* from before the first blow until everything is as it was */
+    enum fault_party side; /* of a link: FAULT_OF_REDIS or FAULT_OF_POSTGRES; else the kind's party */
+    uint8_t process;       /* catalogd's, or whose link; FAULT_EVERYBODY: all links of that side */
+    uint64_t begin_us,
+        end_us; /* from before the first blow until everything is as it was; of masters: until another
+                                  one is there */
 };
 
 struct fault_trait {
     const char *name;
     enum fault_party party;
     uint32_t shortest_ms, longest_ms; /* how long it lasts when it is planned */
+    unsigned topologies;
 };
 
 const struct fault_trait *fault_trait(enum fault_kind kind);
@@ -71,6 +86,20 @@ bool fault_find(const char *name, enum fault_kind *out);
  *                                     P if Redis cannot tell them of each other, which is a fault of its own
  */
 uint32_t fault_further_loads(const struct fault *fault, uint32_t process_count, uint32_t load_limit_ms);
+
+/*
+ * What the fault may lose with the old master, and is promised to be repaired: of invalidations confirmed from
+ * *from_us to *to_us, none is owed to answers that begin before *until_us. False: it may lose nothing.
+ *
+ *     killed, or behind          confirmed within 2 s before it, or at the old master until the new one is there;
+ *                                repaid within 1 s after that by the process that had confirmed it
+ *     cut off                    confirmed until it is fenced, which is min-replicas-max-lag and 2 s; repaid as above,
+ *                                once whoever had confirmed it is back
+ *     guarded                    confirmed by the old master with the other replica, which follows the new one a moment
+ *                                later; repaid as above
+ *     nobody guards the old one  it is believed until a Sentinel is heard: 1 s and the limit of a command
+ */
+bool fault_may_lose(const struct fault *fault, uint64_t *from_us, uint64_t *to_us, uint64_t *until_us);
 
 /* The fault keeps requests to this process from being answered in time, or at all. */
 bool fault_kills(const struct fault *fault, uint8_t process);

@@ -4,6 +4,7 @@
 
 #include "load/base/clock.h"
 #include "load/base/dice.h"
+#include "tests/chaos/masters.h"
 
 #include <hiredis/hiredis.h>
 #include <libpq-fe.h>
@@ -29,13 +30,14 @@ enum {
 
 /* When each party is free again, in ms of the plan. */
 struct parties {
-    uint32_t catalogd[SCENE_PROCESSES], redis, postgres;
+    uint32_t catalogd[SCENE_PROCESSES], redis, postgres, masters;
     uint32_t redis_links[SCENE_PROCESSES], postgres_links[SCENE_PROCESSES];
 };
 
 struct planner {
     uint64_t chance;
     const struct nemesis_options *options;
+    enum fault_topology topology;
     struct parties free_ms;
 };
 
@@ -57,6 +59,8 @@ static uint32_t *slots_of(struct parties *parties, const struct fault *fault, si
         return &parties->redis;
     case FAULT_OF_POSTGRES:
         return &parties->postgres;
+    case FAULT_OF_MASTERS:
+        return &parties->masters;
     case FAULT_OF_LINK:
         break;
     }
@@ -75,7 +79,8 @@ static void choose_target(struct planner *planner, struct fault *fault)
         fault->process = (uint8_t)chance_below(planner, SCENE_PROCESSES);
     if (fault->side != FAULT_OF_LINK)
         return;
-    fault->side = chance_below(planner, 3) == 0 ? FAULT_OF_POSTGRES : FAULT_OF_REDIS;
+    fault->side = chance_below(planner, 3) == 0 || planner->topology != FAULT_ONE_REDIS ? FAULT_OF_POSTGRES
+                                                                                        : FAULT_OF_REDIS;
     if (chance_below(planner, 5) != 0)
         fault->process = (uint8_t)chance_below(planner, SCENE_PROCESSES);
 }
@@ -89,11 +94,23 @@ static uint32_t choose_amount(struct planner *planner, enum fault_kind kind)
     return kind == FAULT_LINK_LATE ? 1 + chance_below(planner, LATE_MOST_MS) : 0;
 }
 
+/* One that this topology knows. */
+static enum fault_kind choose_kind(struct planner *planner)
+{
+    enum fault_kind known[FAULT_KINDS];
+    uint32_t count = 0;
+    for (int kind = 0; kind < FAULT_KINDS; kind++) {
+        if ((fault_trait((enum fault_kind)kind)->topologies & (unsigned)planner->topology) != 0)
+            known[count++] = (enum fault_kind)kind;
+    }
+    return known[chance_below(planner, count)];
+}
+
 /* False: the party is busy, or there is not enough time left. */
 static bool try_entry(struct planner *planner, uint32_t now_ms, struct nemesis_entry *entry)
 {
     size_t count;
-    *entry = (struct nemesis_entry){.fault.kind = (enum fault_kind)chance_below(planner, FAULT_KINDS)};
+    *entry = (struct nemesis_entry){.fault.kind = choose_kind(planner)};
     const struct fault_trait *trait = fault_trait(entry->fault.kind);
     choose_target(planner, &entry->fault);
     entry->amount_ms = choose_amount(planner, entry->fault.kind);
@@ -114,7 +131,9 @@ static bool try_entry(struct planner *planner, uint32_t now_ms, struct nemesis_e
 
 void nemesis_plan(const struct nemesis_options *options, struct nemesis_plan *out)
 {
-    struct planner planner = {.chance = options->seed, .options = options};
+    struct planner planner = {.chance = options->seed,
+                              .options = options,
+                              .topology = options->topology != 0 ? options->topology : FAULT_ONE_REDIS};
     out->count = 0;
     for (uint32_t now_ms = 0; now_ms < options->span_ms && out->count < NEMESIS_MAX;) {
         bool found = false;
@@ -132,6 +151,7 @@ struct run {
     struct scene *scene;
     PGconn *held[SCENE_CONNECTIONS + 8]; /* POSTGRES_FULL; owned */
     size_t held_count;
+    struct masters masters;
 };
 
 static bool redis_does(struct run *run, const char *command)
@@ -345,6 +365,17 @@ static bool link_mend(struct run *run, const struct nemesis_entry *entry)
     return true;
 }
 
+static bool masters_do(struct run *run, const struct nemesis_entry *entry)
+{
+    return masters_strike(&run->masters, run->scene, entry->fault.kind, MASTERS_ANY_SLOT);
+}
+
+static bool masters_undo(struct run *run, const struct nemesis_entry *entry)
+{
+    (void)entry;
+    return masters_mend(&run->masters);
+}
+
 static bool leave(struct run *run, const struct nemesis_entry *entry)
 {
     (void)run, (void)entry;
@@ -377,6 +408,15 @@ static const struct {
     [FAULT_LINK_FREEZE_REQUESTS] = {link_break, link_mend},
     [FAULT_LINK_FREEZE_REPLIES] = {link_break, link_mend},
     [FAULT_LINK_LATE] = {link_break, link_mend},
+    [FAULT_MASTER_KILL] = {masters_do, masters_undo},
+    [FAULT_MASTER_STOP] = {masters_do, masters_undo},
+    [FAULT_MASTER_CUT] = {masters_do, masters_undo},
+    [FAULT_MASTER_FAILOVER] = {masters_do, masters_undo},
+    [FAULT_MASTER_GUARDED] = {masters_do, masters_undo},
+    [FAULT_MASTER_UNGUARDED] = {masters_do, masters_undo},
+    [FAULT_REPLICA_BEHIND] = {masters_do, masters_undo},
+    [FAULT_SENTINELS_KILL] = {masters_do, masters_undo},
+    [FAULT_SLOTS_MOVE] = {masters_do, masters_undo},
 };
 
 /* ---- the run ---- */
@@ -425,6 +465,8 @@ static bool take(struct run *run, const struct step *step, struct history *histo
         return good;
     uint32_t linger_ms = fault_trait(entry->fault.kind)->party == FAULT_OF_LINK ? LINGER_MS : 0;
     entry->fault.end_us = clock_after_ms(linger_ms);
+    if (entry->fault.side == FAULT_OF_MASTERS)
+        entry->fault.end_us = run->masters.switched_us;
     history_add_fault(history, &entry->fault);
     return good;
 }

@@ -27,9 +27,10 @@ struct nemesis_entry {
 
 struct nemesis_options {
     uint64_t seed;
-    uint32_t span_ms;    /* everything is mended by then */
-    uint32_t gap_ms;     /* between two blows, on average */
-    size_t first_mortal; /* processes before this one are not killed */
+    uint32_t span_ms;             /* everything is mended by then */
+    uint32_t gap_ms;              /* between two blows, on average */
+    size_t first_mortal;          /* processes before this one are not killed */
+    enum fault_topology topology; /* 0: one Redis */
 };
 
 struct nemesis_plan {

@@ -9,6 +9,7 @@
 
 #include "load/base/clock.h"
 #include "load/base/net.h"
+#include "load/herd/burst.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +23,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { WAIT_STEP_MS = 10, END_LIMIT_MS = 20000, START_LIMIT_MS = 20000, COPY_BYTES = 65536 };
+enum {
+    WAIT_STEP_MS = 10,
+    END_LIMIT_MS = 20000,
+    START_LIMIT_MS = 20000,
+    COPY_BYTES = 65536,
+    SETTING_BYTES = 768
+};
 
 /* ---- Redis with a clock of ours ---- */
 
@@ -104,16 +111,28 @@ static bool prepare_clock(struct scene *scene)
 
 /* ---- catalogd ---- */
 
-static void describe(const struct scene *scene, size_t process, char texts[][128], const char **settings)
+static void describe_redis(const struct scene *scene, size_t process, char text[static SETTING_BYTES])
 {
-    const uint16_t redis_port = proxy_port(scene->proxy, scene->redis_route[process]);
+    if (scene->options.topology == FAULT_ONE_REDIS) {
+        snprintf(text, SETTING_BYTES, "REDIS_URL=redis://127.0.0.1:%u/0",
+                 (unsigned)proxy_port(scene->proxy, scene->redis_route[process]));
+        return;
+    }
+    const bool sentinels = scene->options.topology == FAULT_SENTINELS, over_tls = scene->options.over_tls;
+    snprintf(text, SETTING_BYTES, "REDIS_URL=%s%s%s", sentinels ? scene->sentinel.url : scene->cluster.url,
+             over_tls ? "?ssl_ca_certs=" : "", over_tls ? scene->certificates.ca : "");
+}
+
+static void describe(const struct scene *scene, size_t process, char texts[][SETTING_BYTES],
+                     const char **settings)
+{
     const uint16_t postgres_port = proxy_port(scene->proxy, scene->postgres_route[process]);
     const struct {
         const char *name;
         uint32_t value;
     } numbers[] = {
-        {"STALE_MS", scene->stale_ms},
-        {"FRESH_MS", SCENE_FRESH_MS},
+        {"STALE_MS", scene->options.stale_ms},
+        {"FRESH_MS", scene->options.fresh_ms},
         {"FAILURE_MS", SCENE_FAILURE_MS},
         {"LEASE_MS", SCENE_LEASE_MS},
         {"MAX_HOLD_MS", SCENE_LOAD_LIMIT_MS * 2},
@@ -129,11 +148,14 @@ static void describe(const struct scene *scene, size_t process, char texts[][128
         snprintf(texts[i], sizeof texts[i], "%s=%" PRIu32, numbers[i].name, numbers[i].value);
         settings[i] = texts[i];
     }
-    snprintf(texts[count], sizeof texts[count], "REDIS_URL=redis://127.0.0.1:%u/0", (unsigned)redis_port);
+    describe_redis(scene, process, texts[count]);
     settings[count] = texts[count];
     count++;
-    snprintf(texts[count], sizeof texts[count], "DATABASE_URL=postgresql://postgres@127.0.0.1:%u/postgres",
-             (unsigned)postgres_port);
+    if (scene->network.count > 0) /* over which a Unix socket reaches */
+        snprintf(texts[count], sizeof texts[count], "DATABASE_URL=%s", scene->postgres.socket_url);
+    else
+        snprintf(texts[count], sizeof texts[count],
+                 "DATABASE_URL=postgresql://postgres@127.0.0.1:%u/postgres", (unsigned)postgres_port);
     settings[count] = texts[count];
     count++;
     settings[count++] = "NAMESPACE=chaos";
@@ -142,10 +164,13 @@ static void describe(const struct scene *scene, size_t process, char texts[][128
 
 bool scene_catalogd_start(struct scene *scene, size_t process)
 {
-    char texts[16][128];
+    char texts[16][SETTING_BYTES];
     const char *settings[17];
     describe(scene, process, texts, settings);
-    if (!stack_catalogd_start(&scene->catalogd[process], settings))
+    scene_go_to(scene, process);
+    bool started = stack_catalogd_start(&scene->catalogd[process], settings);
+    scene_go_home(scene);
+    if (!started)
         return false;
     scene->paused[process] = false;
     atomic_store(&scene->ops_port[process], scene->catalogd[process].ops_port);
@@ -193,11 +218,33 @@ bool scene_all_alive(struct scene *scene)
     return alive;
 }
 
+/* ---- where they are ---- */
+
+void scene_go_to(const struct scene *scene, size_t process)
+{
+    if (scene->network.count > 0)
+        network_enter(&scene->network, process < SCENE_PROCESSES / 2 ? 1 : 0);
+}
+
+void scene_go_home(const struct scene *scene)
+{
+    if (scene->network.count > 0)
+        network_leave(&scene->network);
+}
+
+double scene_metric(const struct scene *scene, size_t process, const char *sample)
+{
+    scene_go_to(scene, process);
+    double value = stack_catalogd_metric(&scene->catalogd[process], sample);
+    scene_go_home(scene);
+    return value;
+}
+
 /* ---- waiting ---- */
 
 static bool metric_is(struct scene *scene, size_t process, const char *sample, double wanted)
 {
-    double value = stack_catalogd_metric(&scene->catalogd[process], sample);
+    double value = scene_metric(scene, process, sample);
     return value >= wanted && value <= wanted;
 }
 
@@ -246,6 +293,43 @@ bool scene_wait_quiet(struct scene *scene, uint32_t limit_ms)
     return wait_for(scene, wanted, sizeof wanted / sizeof *wanted, limit_ms);
 }
 
+/* ---- bursts ---- */
+
+static bool ask_at_once(struct scene *scene, uint32_t product, uint32_t request_count)
+{
+    struct burst_target targets[SCENE_PROCESSES];
+    struct burst_summary summary;
+    struct burst *burst = NULL;
+    char path[48];
+    for (size_t i = 0; i < SCENE_PROCESSES; i++)
+        targets[i] = (struct burst_target){.host = "127.0.0.1", .port = scene->catalogd[i].port};
+    snprintf(path, sizeof path, "/products/%" PRIu32, product);
+    const struct burst_options options = {.targets = targets,
+                                          .target_count = SCENE_PROCESSES,
+                                          .connection_count = request_count,
+                                          .connect_limit_ms = SCENE_DEADLINE_MS,
+                                          .request_limit_ms = SCENE_DEADLINE_MS * 2,
+                                          .path = path};
+    if (!burst_open(&options, &burst))
+        return false;
+    bool good = burst_run(burst);
+    burst_summarise(burst, &summary);
+    burst_close(&burst);
+    if (good && summary.statuses[200] == request_count)
+        return true;
+    fprintf(stderr, "scene: cold key %" PRIu32 ": %" PRIu32 " of %" PRIu32 " answered with 200\n", product,
+            summary.statuses[200], request_count);
+    return false;
+}
+
+int scene_burst(struct scene *scene, uint32_t product, uint32_t request_count)
+{
+    uint64_t mark = stack_postgres_mark(&scene->postgres);
+    if (!ask_at_once(scene, product, request_count))
+        return -1;
+    return (int)stack_postgres_count(&scene->postgres, mark, "/* load product */");
+}
+
 /* ---- all of it ---- */
 
 /*
@@ -269,16 +353,134 @@ static bool prepare_postgres(struct scene *scene)
     return true;
 }
 
-bool scene_open(struct scene *scene, uint64_t seed)
+/* A page of each of so many categories; its first product is the one that is edited. */
+static bool choose_pages(struct scene *scene)
 {
-    *scene = (struct scene){.stale_ms = seed % 2 == 0 ? 1000 : 0, .epoch_us = clock_wall_us() - clock_us()};
-    bool good = net_raise_file_limit(4096) && prepare_clock(scene) &&
-                stack_redis_start(&scene->redis, NULL) && prepare_postgres(scene) &&
-                proxy_open(seed, &scene->proxy);
+    for (uint32_t i = 0; i < SCENE_PAGES; i++) {
+        char statement[256], value[64];
+        struct scene_page *page = &scene->page[i];
+        snprintf(statement, sizeof statement,
+                 "SELECT c || ' ' || id || ' ' || stock FROM (SELECT category_id c, min(id) m FROM products "
+                 "WHERE id > 12 GROUP BY 1 ORDER BY 1 OFFSET %" PRIu32 " LIMIT 1) x JOIN products ON id = m",
+                 i);
+        if (!stack_postgres_query(scene->postgres.url, statement, value, sizeof value) ||
+            sscanf(value, "%" SCNu32 " %" SCNu32 " %ld", &page->category, &page->product, &page->stock) != 3)
+            return false;
+    }
+    return true;
+}
+
+uint32_t scene_key_count(const struct scene *scene)
+{
+    return SCENE_KEYS + (scene->page[0].product != 0 ? SCENE_PAGES : 0);
+}
+
+uint64_t scene_version(const struct scene *scene, uint32_t key)
+{
+    char statement[96], value[32];
+    if (key <= SCENE_KEYS)
+        snprintf(statement, sizeof statement, "SELECT edition FROM products WHERE id = %" PRIu32, key);
+    else
+        snprintf(statement, sizeof statement, "SELECT stock + 1 - %ld FROM products WHERE id = %" PRIu32,
+                 scene->page[key - SCENE_KEYS - 1].stock, scene->page[key - SCENE_KEYS - 1].product);
+    return stack_postgres_query(scene->postgres.url, statement, value, sizeof value)
+               ? strtoull(value, NULL, 10)
+               : 0;
+}
+
+/* ---- Redis, as it is deployed ---- */
+
+/* The first of each kind is beyond the cable. */
+static const char *host_of(void *context, bool is_sentinel, size_t at)
+{
+    const struct scene *scene = context;
+    const size_t place = at == 0 ? 1 : 0;
+    (void)is_sentinel;
+    return network_enter(&scene->network, place) ? scene->network.place[place].address : NULL;
+}
+
+static bool start_in_two_networks(struct scene *scene, struct stack_sentinel_options *options)
+{
+    options->host_of = host_of;
+    options->host_context = scene;
+    bool good = network_open(&scene->network, 2) && stack_sentinel_start(&scene->sentinel, options);
+    scene_go_home(scene);
+    return good;
+}
+
+static bool issue_certificates(struct scene *scene)
+{
+    const struct stack_certificates *certificates = &scene->certificates;
+    if (!stack_certificates_start(&scene->certificates) ||
+        !stack_certificates_issue(certificates, "redis", "IP:127.0.0.1", -1, 30))
+        return false;
+    const char *const tls[] = {"--tls-cert-file",
+                               stack_certificates_path(certificates, "redis.pem", scene->certificate),
+                               "--tls-key-file",
+                               stack_certificates_path(certificates, "redis.key", scene->key),
+                               "--tls-ca-cert-file",
+                               certificates->ca,
+                               "--tls-auth-clients",
+                               "no",
+                               NULL};
+    _Static_assert(sizeof tls == sizeof scene->tls, "as many");
+    memcpy(scene->tls, tls, sizeof tls);
+    return true;
+}
+
+/* No failover of the Sentinels begins within twice the limit after another. */
+static bool start_sentinels(struct scene *scene)
+{
+    static const char *const guarded[] = {"--min-replicas-to-write", "1", "--min-replicas-max-lag", "3",
+                                          NULL};
+    struct stack_sentinel_options options = {
+        .replica_count = 2, .arguments = guarded, .failover_limit_ms = 1500, .hurried = true};
+    if (scene->options.sentinel != NULL)
+        options = *scene->options.sentinel;
+    options.tls = scene->options.over_tls ? scene->tls : NULL;
+    return scene->options.in_two_networks ? start_in_two_networks(scene, &options)
+                                          : stack_sentinel_start(&scene->sentinel, &options);
+}
+
+static bool start_cluster(struct scene *scene)
+{
+    const struct stack_cluster_options options = {
+        .replicas_per_master = 1, .serves_in_part = true, .tls = scene->options.over_tls ? scene->tls : NULL};
+    return stack_cluster_start(&scene->cluster, &options);
+}
+
+static bool start_masters(struct scene *scene)
+{
+    if (scene->options.over_tls && !issue_certificates(scene))
+        return false;
+    if (scene->options.topology == FAULT_SENTINELS)
+        return start_sentinels(scene);
+    if (scene->options.topology == FAULT_CLUSTER)
+        return start_cluster(scene);
+    return prepare_clock(scene) && stack_redis_start(&scene->redis, NULL);
+}
+
+static bool add_routes(struct scene *scene, size_t process)
+{
+    return (scene->options.topology != FAULT_ONE_REDIS ||
+            proxy_add(scene->proxy, scene->redis.port, &scene->redis_route[process])) &&
+           proxy_add(scene->proxy, scene->postgres.port, &scene->postgres_route[process]);
+}
+
+bool scene_open(struct scene *scene, const struct scene_options *options)
+{
+    *scene = (struct scene){.options = *options, .epoch_us = clock_wall_us() - clock_us()};
+    if (scene->options.topology == 0)
+        scene->options.topology = FAULT_ONE_REDIS;
+    if (scene->options.fresh_ms == 0) {
+        scene->options.fresh_ms = SCENE_FRESH_MS;
+        scene->options.stale_ms = options->seed % 2 == 0 ? 1000 : 0;
+    }
+    bool good = net_raise_file_limit(4096) && start_masters(scene) && prepare_postgres(scene) &&
+                (scene->options.topology == FAULT_ONE_REDIS || choose_pages(scene)) &&
+                proxy_open(options->seed, &scene->proxy);
     for (size_t i = 0; good && i < SCENE_PROCESSES; i++)
-        good = proxy_add(scene->proxy, scene->redis.port, &scene->redis_route[i]) &&
-               proxy_add(scene->proxy, scene->postgres.port, &scene->postgres_route[i]) &&
-               scene_catalogd_start(scene, i);
+        good = add_routes(scene, i) && scene_catalogd_start(scene, i);
     return good && scene_wait_healthy(scene, START_LIMIT_MS);
 }
 
@@ -312,6 +514,10 @@ bool scene_close(struct scene *scene)
     proxy_close(&scene->proxy);
     stack_postgres_stop(&scene->postgres);
     stack_redis_stop(&scene->redis);
+    stack_sentinel_stop(&scene->sentinel);
+    stack_cluster_stop(&scene->cluster);
+    network_close(&scene->network);
+    stack_certificates_stop(&scene->certificates);
     if (scene->redis_offset_s != NULL)
         munmap((void *)scene->redis_offset_s, sizeof(int64_t));
     return good;

@@ -333,25 +333,32 @@ static inline bool failing_take_over_libuv(void)
 
 enum { SWEEP_RUNS_MAX = 4000 };
 
+/* For n = 1, 2, ...: `came_to_it`, which runs something of which the n-th call is to fail, until there are not so many. */
+#define SWEEP(n, came_to_it)                                                                                 \
+    do {                                                                                                     \
+        unsigned n = 1;                                                                                      \
+        for (; came_to_it; n++)                                                                              \
+            assert_true(n < SWEEP_RUNS_MAX);                                                                 \
+        print_message("%u calls failed in turn\n", n - 1);                                                   \
+        assert_true(n > 1);                                                                                  \
+    } while (0)
+
 /* Does its work once; with `healthy` it must succeed. */
 typedef void attempt(bool healthy);
 
-/* Again and again, until there are fewer calls than are to fail; then once more, and nothing fails. */
+static inline bool attempt_failing(enum failing what, attempt *attempt_one, unsigned first)
+{
+    failing_prepare();
+    failing_begin(what, first, 1);
+    attempt_one(false);
+    return failing_end(first);
+}
+
+/* Then once more, and nothing fails. */
 static inline void sweep_alone(enum failing what, attempt *attempt_one)
 {
-    unsigned first = 0;
-    bool failed = true;
-    while (failed) {
-        first++;
-        failing_prepare();
-        failing_begin(what, first, 1);
-        attempt_one(false);
-        failed = failing_end(first);
-        assert_true(first < SWEEP_RUNS_MAX);
-    }
+    SWEEP(first, attempt_failing(what, attempt_one, first));
     attempt_one(true);
-    print_message("%u calls failed in turn\n", first - 1);
-    assert_true(first > 1);
 }
 
 #endif

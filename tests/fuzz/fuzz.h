@@ -19,6 +19,7 @@
 typedef void fuzz_run(const uint8_t *data, size_t bytes);
 
 fuzz_run fuzz_reply;    /* replies of a Redis that means no good: redis_reader, protocol, greeting, errors */
+fuzz_run fuzz_cluster;  /* views of the slots of a Cluster, and redirections */
 fuzz_run fuzz_message;  /* what others publish on the channel */
 fuzz_run fuzz_envelope; /* entries: those that are not ours, and ours there and back */
 fuzz_run fuzz_key;      /* keys of the application and their spelling in Redis */

@@ -97,6 +97,11 @@ TEST(replies_of_any_server_are_read_the_same_however_they_are_cut)
     survives_its_corpus("reply");
 }
 
+TEST(a_map_of_slots_stays_true_of_itself_whatever_nodes_say)
+{
+    survives_its_corpus("cluster");
+}
+
 TEST(messages_of_strangers_are_ignored)
 {
     survives_its_corpus("message");

@@ -158,7 +158,7 @@ static struct heard listen_in_pieces(const uint8_t *data, size_t bytes, size_t p
     struct redis_buffer hello = {.data = NULL};
     struct listener listener = {.greeted = false};
     struct heard heard = {.sound = true};
-    bool made = redis_reader_open(&listener.reader, REPLY_LIMIT_BYTES) &&
+    bool made = redis_reader_open(&listener.reader, REPLY_LIMIT_BYTES, REDIS_ELEMENTS_MAX) &&
                 redis_greeting_write(&listener.greeting, &terms, &hello);
     assert(made);
     for (size_t at = 0; heard.sound && at < bytes; at += piece_bytes) {

@@ -436,9 +436,10 @@ TEST(an_acquire_that_runs_late_takes_nothing)
 
 /* ---- the end ---- */
 
+enum { DRAIN_MS = 300 };
+
 TEST(closing_without_redis_takes_no_longer_than_it_may)
 {
-    enum { DRAIN_MS = 300 };
     const char *name = "catalog";
     struct taking held, waiter;
     use_proxy();
@@ -455,6 +456,38 @@ TEST(closing_without_redis_takes_no_longer_than_it_may)
     assert_int_equal(atomic_load(&held.givens), 1);
     assert_int_equal(atomic_load(&held.given), GUARD_LOCK_UNKNOWN);
     assert_int_equal(atomic_load(&held.losses), 0);
+}
+
+struct second_close {
+    struct guard_locks *locks;
+    atomic_int calls;
+    enum guard_lock_status given, status;
+};
+
+static void on_given_close_again(void *context, enum guard_lock_status status)
+{
+    struct second_close *second = context;
+    second->given = status;
+    second->status = guard_locks_close(&second->locks, 0);
+    atomic_fetch_add(&second->calls, 1);
+}
+
+/* The last callbacks come when nothing is taken in any more. */
+TEST(the_last_callback_cannot_close_the_locks_a_second_time)
+{
+    const char *name = "catalog";
+    use_proxy();
+    struct guard_locks *locks = locks_open();
+    struct second_close second = {.locks = locks};
+    struct guard_hold *hold = hold_name(locks, name);
+    proxy_set(proxy, 0, PROXY_FREEZE_REQUESTS, 0);
+    guard_unlock(&hold, on_given_close_again, &second);
+    WAIT_UNTIL(lock_stats_of(locks).held == 0); /* it is on its way */
+    assert_int_equal(guard_locks_close(&locks_rig.locks[0], DRAIN_MS), GUARD_LOCK_UNKNOWN);
+    assert_int_equal(atomic_load(&second.calls), 1);
+    assert_int_equal(second.given, GUARD_LOCK_UNKNOWN);
+    assert_int_equal(second.status, GUARD_LOCK_INVALID);
+    assert_ptr_equal(second.locks, locks);
 }
 
 TEST(locks_that_never_reach_redis_close_all_the_same)

@@ -19,7 +19,8 @@ enum {
     READERS = 3,
     DOWN_AFTER_MS = 1000,
     LIMIT_MS = 250,
-    STILL_MS = 2000, /* as long as the machine may stand still */
+    STILL_MS = 2000,          /* as long as the machine may stand still */
+    FAILOVER_LIMIT_MS = 5000, /* of the Sentinels, for one attempt */
     SWITCH_LIMIT_MS = 20000,
 };
 
@@ -36,7 +37,7 @@ static bool start_fleet(void)
         .replica_count = 2,
         .arguments = arguments,
         .down_after_ms = DOWN_AFTER_MS,
-        .failover_limit_ms = 2000,
+        .failover_limit_ms = FAILOVER_LIMIT_MS,
         .hurried = true,
         .password = MASTER_PASSWORD,
         .sentinel_password = WATCH_PASSWORD,
@@ -51,9 +52,20 @@ static bool stop_fleet(void)
     return true;
 }
 
+/* All that run are connected to: the rig counts descriptors. */
+static void reach_all(void)
+{
+    for (size_t i = 0; i < fleet.node_count; i++)
+        freeReplyObject(stack_redis_command(&fleet.node[i], "PING"));
+    for (size_t i = 0; i < STACK_SENTINELS; i++)
+        freeReplyObject(stack_redis_command(&fleet.sentinel[i], "PING"));
+}
+
 static bool is_settled(void)
 {
-    return stack_sentinel_wait_settled(&fleet, SWITCH_LIMIT_MS);
+    bool settled = stack_sentinel_wait_settled(&fleet, SWITCH_LIMIT_MS);
+    reach_all();
+    return settled;
 }
 
 /* ---- readers ---- */
@@ -215,6 +227,7 @@ static void start_watching(const char *url)
 static void finish_watching(void)
 {
     uv_close((uv_handle_t *)&pulse, NULL);
+    reach_all();
     rig_finish();
 }
 
@@ -252,20 +265,34 @@ static bool is_written_at_another(size_t old)
 
 struct passage {
     size_t old;
+    bool planned;
+    uint64_t asked_ns;                                /* for it */
     uint64_t began_ns, named_ns, written_ns, read_ns; /* the last: by the first of the readers */
 };
+
+/* Again where they gave it up: the replica was too slow for them. */
+static void ask_for_it(struct passage *passage)
+{
+    if (!passage->planned || passage->named_ns != 0 || passage->written_ns != 0 ||
+        (passage->asked_ns != 0 && elapsed_ms(passage->asked_ns) < FAILOVER_LIMIT_MS + STILL_MS))
+        return;
+    passage->asked_ns = uv_hrtime();
+    assert_true(stack_sentinel_failover(&fleet));
+}
 
 static void follow(struct passage *passage)
 {
     uint64_t before = atomic_load(&confirmed);
     while (!all_have_read(before + 1)) {
+        ask_for_it(passage);
         size_t master = passage->named_ns == 0 ? stack_sentinel_master(&fleet) : passage->old;
         if (master != passage->old && master != STACK_SENTINEL_NOBODY)
             passage->named_ns = uv_hrtime();
         if (passage->written_ns == 0 && is_written_at_another(passage->old))
             passage->written_ns = uv_hrtime();
         if (!rig_turn())
-            fail_msg("no reader reads from another master: %s", rig.text);
+            fail_msg("no reader reads from another master (named: %d, written: %d): %s",
+                     passage->named_ns != 0, passage->written_ns != 0, rig.text);
     }
     uv_timer_stop(&rig.limit);
     passage->read_ns = atomic_load(&readers[0].newest_ns);
@@ -309,12 +336,12 @@ static struct passage begin_passage(void)
     return passage;
 }
 
-static void end_passage(const char *what, const struct passage *passage, uint32_t read_limit_ms,
-                        bool stale_too)
+/* How long the Sentinels take is theirs: two may begin to lead at once, and try again later. */
+static void end_passage(const char *what, const struct passage *passage, bool stale_too)
 {
     stop_readers();
     show(what, passage);
-    assert_in_range(ms_between(passage->began_ns, passage->read_ns), 0, read_limit_ms + STILL_MS);
+    assert_in_range(ms_between(passage->named_ns, passage->read_ns), 0, 1000 + STILL_MS);
     for (size_t i = 0; i < READERS; i++) {
         assert_true(stale_too || atomic_load(&readers[i].stale) == 0);
         assert_in_range(atomic_load(&readers[i].slowest_ms), 0, LIMIT_MS + STILL_MS);
@@ -385,6 +412,38 @@ TEST(a_wrong_password_is_told_to_be_that_of_the_sentinels)
     write_url(url, sizeof url, MASTER_PASSWORD, NULL, STACK_SENTINEL_NAME, ports, STACK_SENTINELS);
     expect_told(url, GUARD_REDIS_DENIED,
                 "of a Sentinel (sentinel_username, sentinel_password) refused: NOAUTH");
+}
+
+static bool has_refused(struct stack_redis *sentinel)
+{
+    struct redisReply *log = stack_redis_command(sentinel, "ACL LOG");
+    bool refused = log == NULL || log->type != REDIS_REPLY_ARRAY || log->elements > 0;
+    freeReplyObject(log);
+    return refused;
+}
+
+/* That line stands in guard/README.md. */
+TEST(a_narrow_login_of_the_sentinels_is_enough)
+{
+    char url[STACK_SENTINEL_URL_BYTES];
+    for (size_t i = 0; i < STACK_SENTINELS; i++) {
+        freeReplyObject(stack_redis_command(&fleet.sentinel[i], "ACL LOG RESET"));
+        freeReplyObject(stack_redis_command(
+            &fleet.sentinel[i],
+            "ACL SETUSER narrow on >pw -@all +auth +client|setname +ping +hello +subscribe "
+            "&+switch-master +sentinel|myid +sentinel|master +sentinel|sentinels "
+            "+sentinel|get-master-addr-by-name"));
+    }
+    snprintf(url, sizeof url,
+             "redis+sentinel://:" MASTER_PASSWORD "@127.0.0.1:%u,127.0.0.1:%u/" STACK_SENTINEL_NAME
+             "?sentinel_username=narrow&sentinel_password=pw",
+             (unsigned)fleet.sentinel[0].port, (unsigned)fleet.sentinel[1].port);
+    rig_start(url);
+    rig_wait_up();
+    assert_int_equal(rig.state_count, 1);
+    for (size_t i = 0; i < STACK_SENTINELS; i++)
+        assert_false(has_refused(&fleet.sentinel[i]));
+    rig_finish();
 }
 
 TEST(a_wrong_password_is_told_to_be_that_of_the_master)
@@ -511,9 +570,9 @@ TEST_WITH(the_sentinels_that_the_url_does_not_name_are_asked_too, NULL, resume_s
 TEST(a_planned_failover_shows_nothing_old)
 {
     struct passage passage = begin_passage();
-    assert_true(stack_sentinel_failover(&fleet));
+    passage.planned = true;
     follow(&passage);
-    end_passage("planned", &passage, 3000, false);
+    end_passage("planned", &passage, false);
 }
 
 static void set_least_replicas(const char *count)
@@ -526,9 +585,9 @@ TEST(without_replicas_to_wait_for_what_is_old_is_shown_for_a_second_at_most)
 {
     set_least_replicas("0");
     struct passage passage = begin_passage();
-    assert_true(stack_sentinel_failover(&fleet));
+    passage.planned = true;
     follow(&passage);
-    end_passage("planned, no fence", &passage, 3000, true);
+    end_passage("planned, no fence", &passage, true);
     set_least_replicas("1");
 }
 
@@ -538,7 +597,20 @@ TEST(a_killed_master_is_left_for_the_next_one)
     stack_redis_kill(&fleet.node[passage.old]);
     follow(&passage);
     assert_true(stack_redis_restart(&fleet.node[passage.old]));
-    end_passage("killed", &passage, DOWN_AFTER_MS + 3000, false);
+    end_passage("killed", &passage, false);
+}
+
+/* It was asked nothing meanwhile: its heartbeat is all that could notice. */
+static void expect_the_idle_one_reads(uint64_t number)
+{
+    struct call call = {.answered = 0};
+    while (call.type != REDIS_REPLY_STRING) {
+        call = (struct call){.answered = 0};
+        rig_wait_until(redis_may_look_up(rig.redis, "k", 1));
+        assert_true(redis_send_get(rig.redis, "k", 1, call_replied, &call));
+        rig_wait_until(call.answered > 0);
+    }
+    assert_int_equal(strtoull(call.text, NULL, 10), number);
 }
 
 TEST(a_master_that_was_stopped_and_goes_on_shows_nothing_old)
@@ -548,35 +620,9 @@ TEST(a_master_that_was_stopped_and_goes_on_shows_nothing_old)
     follow(&passage);
     stack_redis_resume(&fleet.node[passage.old]);
     uint64_t hits = atomic_load(&readers[0].hits);
+    expect_the_idle_one_reads(atomic_load(&confirmed));
     rig_wait_until(atomic_load(&readers[0].hits) > hits + 50);
-    end_passage("stopped", &passage, DOWN_AFTER_MS + 3000, false);
-}
-
-static bool has_switched(size_t old)
-{
-    size_t master = stack_sentinel_master(&fleet);
-    return master != STACK_SENTINEL_NOBODY && master != old;
-}
-
-/* It is asked nothing: its heartbeat is all that can notice. */
-TEST(an_idle_connection_to_a_stopped_master_shows_nothing_old)
-{
-    size_t old = stack_sentinel_master(&fleet);
-    struct call call = {.answered = 0};
-    start_watching(fleet.url);
-    write_everywhere(old);
-    stack_redis_pause(&fleet.node[old]);
-    rig_wait_until(has_switched(old) && is_written_at_another(old));
-    stack_redis_resume(&fleet.node[old]);
-    while (call.type != REDIS_REPLY_STRING) {
-        call = (struct call){.answered = 0};
-        rig_wait_until(redis_may_look_up(rig.redis, "k", 1));
-        assert_true(redis_send_get(rig.redis, "k", 1, call_replied, &call));
-        rig_wait_until(call.answered > 0);
-    }
-    assert_int_equal(strtoull(call.text, NULL, 10), atomic_load(&confirmed));
-    finish_watching();
-    assert_true(is_settled());
+    end_passage("stopped", &passage, false);
 }
 
 TEST(when_all_sentinels_and_then_the_master_have_died_it_recovers_with_them)

@@ -128,6 +128,19 @@ TEST(a_take_without_an_answer_is_sent_again_with_the_same_token)
     holds(&caller);
 }
 
+TEST(a_place_outlasts_the_pauses_after_takes_without_an_answer)
+{
+    static struct caller caller;
+    bench.config.place_ms = 600;
+    bench_open();
+    ask_for(&caller, "a");
+    for (unsigned i = 0; i < 20; i++) {
+        reply_kind(expect(LOCK_TAKE), LOCK_UNANSWERED);
+        assert_in_range(pass_to_next(), 1, 150);
+    }
+    grant(expect(LOCK_TAKE), 7);
+}
+
 TEST(a_refusal_makes_the_pauses_after_takes_without_an_answer_begin_anew)
 {
     static struct caller caller;
@@ -335,6 +348,19 @@ TEST(a_hold_that_the_provider_dropped_is_lost_and_says_why)
     is_lost(&caller);
     assert_string_equal(caller.hold.why, "the session is over");
     dropped(take);
+}
+
+TEST(two_holds_that_are_dropped_in_one_turn_are_lost_for_their_own_reasons)
+{
+    static struct caller one, two;
+    struct seen *first = hold_name(&one, "a"), *second = hold_name(&two, "b");
+    lock_core_dropped(bench.core, bench.now_us, first->token, "its session is over");
+    lock_core_dropped(bench.core, bench.now_us, second->token, "its node is gone");
+    drain();
+    is_lost(&one);
+    is_lost(&two);
+    assert_string_equal(one.hold.why, "its session is over");
+    assert_string_equal(two.hold.why, "its node is gone");
 }
 
 TEST(a_hold_with_hold_ms_is_not_renewed_beyond_that)

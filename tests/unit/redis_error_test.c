@@ -18,7 +18,7 @@ static const struct sample samples[] = {
     {REDIS_ERROR_LOADING, "LOADING Redis is loading the dataset in memory"},
     {REDIS_ERROR_LOADING,
      "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."},
-    {REDIS_ERROR_LOADING, "TRYAGAIN Multiple keys request during rehashing of slot"},
+    {REDIS_ERROR_MOVING, "TRYAGAIN Multiple keys request during rehashing of slot"},
     {REDIS_ERROR_LOADING, "CLUSTERDOWN The cluster is down"},
     {REDIS_ERROR_REFUSED,
      "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist"},
@@ -27,8 +27,8 @@ static const struct sample samples[] = {
     {REDIS_ERROR_DENIED, "WRONGPASS invalid username-password pair or user is disabled."},
     {REDIS_ERROR_DENIED, "NOPERM this user has no permissions to run the 'flushall' command"},
     {REDIS_ERROR_DENIED, "DENIED Redis is running in protected mode because protected mode is enabled"},
-    {REDIS_ERROR_DENIED, "MOVED 3999 127.0.0.1:6381"},
-    {REDIS_ERROR_DENIED, "ASK 3999 127.0.0.1:6381"},
+    {REDIS_ERROR_MOVED, "MOVED 3999 127.0.0.1:6381"},
+    {REDIS_ERROR_ASK, "ASK 3999 127.0.0.1:6381"},
     {REDIS_ERROR_DENIED, "CROSSSLOT Keys in request don't hash to the same slot"},
     {REDIS_ERROR_DENIED, "ERR invalid password"},
     {REDIS_ERROR_DENIED, "ERR Client sent AUTH, but no password is set"},
@@ -57,6 +57,11 @@ static const struct sample scripted[] = {
      "OOM command not allowed when used memory > 'maxmemory'. script: 8a1c, on @user_script:1."},
     {REDIS_ERROR_READONLY,
      "READONLY You can't write against a read only replica. script: 8a1c, on @user_script:9."},
+    {REDIS_ERROR_STRAYED, "ERR Script attempted to access a non local key in a cluster node script: 8a1c, on "
+                          "@user_script:3."},
+    {REDIS_ERROR_STRAYED,
+     "ERR Error running script (call to f_8a1c): @user_script:1: @user_script: 1: Lua script "
+     "attempted to access a non local key in a cluster node"},
     {REDIS_ERROR_FULL,
      "ERR Error running script (call to f_8a1c): @user_script:1: @user_script: 1: -OOM command not "
      "allowed when used memory > 'maxmemory'."},

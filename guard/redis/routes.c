@@ -1,0 +1,972 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * redis/routes.c - see redis/routes.h.
+ *
+ * Flow      start() -> dispatch() -> a connection -> on_reply() -> settle_route(), or follow() and try_later() -> dispatch().
+ * Lifetime  A route belongs to the connection that it was sent over, or to one of the lists; settle_route() frees it. Callbacks
+ *           of the owner may close the routes: what is left then is settled from inside, the struct goes last.
+ */
+#include "routes.h"
+#include "../base/chance.h"
+#include "../base/clock.h"
+#include "command.h"
+#include "kept.h"
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+enum {
+    REDIRECTIONS_MOST = 5,
+    REDIRECTIONS_AT_ONCE = 2, /* two nodes that name each other do not know yet */
+    TRY_FIRST_MS = 5,
+    TRY_MOST_MS = 40,
+    BEAT_KEY_SIZE = 32,
+    BEAT_KEY_TRIES = 4096,
+    ANY_SLOT = REDIS_SLOTS,
+    MASTER_TEXT_SIZE = REDIS_LABEL_SIZE + REDIS_WHY_SIZE,
+    ROUTES_TEXT_SIZE = MASTER_TEXT_SIZE + 64,
+};
+
+struct route_master {
+    struct redis_routes *routes;
+    unsigned node;
+    struct redis_connection *connection; /* owned; NULL: it is closing */
+    struct redis_kept *keeper;           /* owned; NULL: not used yet, or it is closing */
+    unsigned parts_open;                 /* of both, while they are closed */
+    struct redis_place *place;           /* held */
+    struct redis_endpoint at;
+    char beat_key[BEAT_KEY_SIZE]; /* of a slot that it has */
+    unsigned owed;                /* replies */
+    bool owns, leaving;           /* slots; it is named no longer */
+    bool is_up, was_up, failed;   /* told; ever; since it was up last, or was opened */
+    uint64_t generation, takeovers;
+    enum guard_redis_state state;
+    char text[MASTER_TEXT_SIZE]; /* "": nothing has been told */
+};
+
+enum route_kind { ROUTE_WORDS, ROUTE_SCRIPT, ROUTE_KEPT, ROUTE_GET, ROUTE_LOOKUP };
+
+/* A command on its way. */
+struct route {
+    struct route *prev, *next; /* in one of the lists */
+    struct redis_routes *routes;
+    struct route_master *master; /* that owes the reply; NULL: none */
+    enum route_kind kind;
+    unsigned script, slot;
+    struct redis_script_call *kept; /* owned: its words */
+    redis_replied *replied;
+    routes_looked_up *looked_up;
+    void *context;
+    uint64_t deadline_ms, due_ms;
+    uint32_t tries; /* after TRYAGAIN */
+    uint32_t redirections;
+    bool again, asking;   /* not for the first time; after ASKING */
+    bool moving;          /* its slot is */
+    bool has_pttl, alone; /* LOOKUP: that half was answered; the other could not be sent */
+    int64_t pttl_ms;
+    struct redisReply half; /* LOOKUP: the redirection of the first half, in `text`; type 0: none */
+    char text[REDIS_LABEL_SIZE + 16];
+};
+
+struct redis_routes {
+    struct routes_config config;
+    struct guard_host *host;
+    struct chance chance;
+    struct redis_cluster_watch watch;
+    struct route_master *masters[REDIS_NODES_MAX];
+    unsigned top;          /* one more than the highest number in use */
+    unsigned master_count; /* that are not closed */
+    unsigned turn;         /* whose it is to be any master */
+    uint64_t gone_batches; /* of those that are closed */
+    struct route *waiting; /* until an instant, or for the map */
+    struct route *due;     /* of these, being tried */
+    struct host_timer timer;
+    enum guard_redis_state told_state;
+    char told_text[ROUTES_TEXT_SIZE];
+    bool closing;
+    struct host_soon closer;
+    void (*closed)(void *context);
+    void *closed_context;
+};
+
+static uint64_t routes_now_ms(void)
+{
+    return clock_now_us() / 1000;
+}
+
+/* ---- telling ---- */
+
+static bool is_good(const struct route_master *master)
+{
+    return master->is_up && master->state == GUARD_REDIS_UP;
+}
+
+/* A master that has not told anything yet will do so soon. */
+static bool is_silent(const struct route_master *master)
+{
+    return master->owns && master->text[0] == '\0';
+}
+
+static void tell_routes(struct redis_routes *routes, enum guard_redis_state state, const char *text)
+{
+    if (state == routes->told_state && strcmp(text, routes->told_text) == 0)
+        return;
+    routes->told_state = state;
+    snprintf(routes->told_text, sizeof routes->told_text, "%s", text);
+    if (routes->config.hooks.state != NULL)
+        routes->config.hooks.state(routes->config.hooks.context, state, routes->told_text);
+}
+
+/* How many masters are up, and the first that is not, or lacks something. */
+static void tell_all(struct redis_routes *routes)
+{
+    char text[ROUTES_TEXT_SIZE];
+    const struct route_master *lacking = NULL, *down = NULL;
+    unsigned count = 0, up = 0;
+
+    if (routes->closing || !redis_cluster_is_known(routes->config.cluster))
+        return;
+    for (unsigned i = 0; i < routes->top; i++) {
+        const struct route_master *master = routes->masters[i];
+        if (master == NULL || !master->owns || master->connection == NULL)
+            continue;
+        if (is_silent(master))
+            return;
+        count++;
+        up += master->is_up;
+        if (down == NULL && !is_good(master))
+            down = master;
+        if (lacking == NULL && is_good(master) && !connection_is_whole(master->connection))
+            lacking = master;
+    }
+    const struct route_master *first = down != NULL ? down : lacking;
+    snprintf(text, sizeof text, "%u of %u masters are up%s%s", up, count, first != NULL ? "; " : "",
+             first != NULL ? first->text : "");
+    if (count > 0)
+        tell_routes(routes, down != NULL ? down->state : GUARD_REDIS_UP, text);
+}
+
+static void tell_master_link(struct route_master *master)
+{
+    const struct routes_hooks *hooks = &master->routes->config.hooks;
+    bool up = master->connection != NULL && !master->leaving && connection_is_up(master->connection);
+
+    if (up == master->is_up)
+        return;
+    master->is_up = up;
+    if (hooks->link != NULL)
+        hooks->link(hooks->context, master->node, up);
+}
+
+/* Its shard has another master than the last time, or it is the same server with another history. */
+static void tell_master_reign(struct route_master *master, uint64_t takeovers)
+{
+    const struct routes_hooks *hooks = &master->routes->config.hooks;
+    uint64_t generation = redis_reign_now(&master->place->reign);
+    bool other = takeovers != master->takeovers || (master->was_up && generation != master->generation);
+
+    master->takeovers = takeovers;
+    master->generation = generation;
+    master->was_up = true;
+    if (other && hooks->reign != NULL)
+        hooks->reign(hooks->context, master->node);
+}
+
+/* ---- masters ---- */
+
+static void master_is_closed(void *context)
+{
+    struct route_master *master = context;
+    struct redis_routes *routes = master->routes;
+
+    if (--master->parts_open > 0)
+        return;
+    redis_cluster_release(routes->config.cluster, master->node);
+    if (routes->masters[master->node] == master)
+        routes->masters[master->node] = NULL;
+    free(master);
+    if (--routes->master_count == 0 && routes->closing)
+        host_soon(routes->host, &routes->closer);
+}
+
+static void close_master(struct route_master *master)
+{
+    struct redis_connection *connection = master->connection;
+
+    if (connection == NULL)
+        return;
+    master->routes->gone_batches += connection_batch(connection) + 1;
+    master->connection = NULL;
+    master->parts_open = 1u + (master->keeper != NULL);
+    if (master->keeper != NULL)
+        kept_close(master->keeper, master_is_closed, master);
+    master->keeper = NULL;
+    connection_close(connection, master_is_closed, master);
+}
+
+static void close_if_idle(struct route_master *master)
+{
+    if (master->leaving && master->owed == 0)
+        close_master(master);
+}
+
+static uint64_t takeovers_of(const struct route_master *master)
+{
+    struct redis_node node;
+
+    return redis_cluster_node(master->routes->config.cluster, master->node, &node) ? node.takeovers
+                                                                                   : master->takeovers;
+}
+
+static void on_master_state(void *context, enum guard_redis_state state, const char *text)
+{
+    struct route_master *master = context;
+    struct redis_routes *routes = master->routes;
+    bool up = connection_is_up(master->connection);
+
+    master->state = state;
+    snprintf(master->text, sizeof master->text, "%s", text);
+    if (!up)
+        redis_cluster_hint(routes->config.cluster);
+    master->failed = !up;
+    if (up && !master->is_up && !master->leaving)
+        tell_master_reign(master, takeovers_of(master));
+    tell_master_link(master);
+    tell_all(routes);
+}
+
+/* A name whose slot this master has; it stays as it was if none is found soon. */
+static void choose_beat_key(struct route_master *master)
+{
+    const struct redis_cluster *cluster = master->routes->config.cluster;
+    char key[BEAT_KEY_SIZE];
+
+    if (redis_cluster_owner(cluster, redis_slot(master->beat_key, strlen(master->beat_key))) == master->node)
+        return;
+    for (unsigned i = 0; i < BEAT_KEY_TRIES; i++) {
+        int bytes = snprintf(key, sizeof key, "csg1:{beat%u}", i);
+        if (redis_cluster_owner(cluster, redis_slot(key, (size_t)bytes)) != master->node)
+            continue;
+        memcpy(master->beat_key, key, sizeof master->beat_key);
+        return;
+    }
+}
+
+static struct connection_config config_of(struct route_master *master)
+{
+    struct connection_config config = master->routes->config.connection;
+
+    config.place = master->place;
+    config.expected = REDIS_SERVER_NODE;
+    config.beat_key = master->beat_key;
+    config.jitter_seed = chance_next(&master->routes->chance);
+    return config;
+}
+
+static bool connect_to(struct route_master *master)
+{
+    struct redis_routes *routes = master->routes;
+    struct connection_config config = config_of(master);
+
+    config.hooks = (struct connection_hooks){.context = master, .state = on_master_state};
+    master->connection = connection_open(routes->host, &config);
+    return master->connection != NULL;
+}
+
+/* NULL: the number is free, no memory, or the one that had the number is still being closed. */
+static struct route_master *open_master(struct redis_routes *routes, unsigned node)
+{
+    struct route_master *master = routes->masters[node];
+    struct redis_node named;
+
+    if (master != NULL || routes->closing)
+        return master != NULL && master->connection != NULL && !routes->closing ? master : NULL;
+    master = calloc(1, sizeof *master);
+    if (master == NULL)
+        return NULL;
+    *master = (struct route_master){.routes = routes, .node = node};
+    master->place = redis_cluster_hold(routes->config.cluster, node);
+    if (master->place == NULL) {
+        free(master);
+        return NULL;
+    }
+    redis_cluster_node(routes->config.cluster, node, &named);
+    master->at = named.at;
+    snprintf(master->beat_key, sizeof master->beat_key, "csg1:{beat}");
+    choose_beat_key(master);
+    if (!connect_to(master)) {
+        redis_cluster_release(routes->config.cluster, node);
+        free(master);
+        return NULL;
+    }
+    routes->masters[node] = master;
+    routes->master_count++;
+    if (node >= routes->top)
+        routes->top = node + 1;
+    return master;
+}
+
+/* What the map says of it: NULL: it is named no longer. */
+static void update_master(struct redis_routes *routes, unsigned index, const struct redis_node *node)
+{
+    struct route_master *master = routes->masters[index];
+
+    if (master == NULL && node != NULL && node->slots > 0)
+        master = open_master(routes, index);
+    if (master == NULL || master->connection == NULL)
+        return;
+    master->leaving = node == NULL;
+    master->owns = node != NULL && node->slots > 0;
+    tell_master_link(master);
+    if (routes->masters[index] != master || routes->closing)
+        return;
+    close_if_idle(master);
+    if (master->leaving || master->connection == NULL)
+        return;
+    choose_beat_key(master);
+    if (master->is_up && node->takeovers != master->takeovers)
+        tell_master_reign(master, node->takeovers);
+}
+
+static void wake_those_that_wait_for_the_map(struct redis_routes *routes);
+
+static void on_map(void *context)
+{
+    struct redis_routes *routes = context;
+    char why[MASTER_TEXT_SIZE];
+    struct redis_node node;
+
+    if (!redis_cluster_is_known(routes->config.cluster)) {
+        redis_cluster_why(routes->config.cluster, why);
+        tell_routes(routes, GUARD_REDIS_DOWN, why);
+        return;
+    }
+    for (unsigned i = 0; i < REDIS_NODES_MAX && !routes->closing; i++) {
+        bool named = redis_cluster_node(routes->config.cluster, i, &node) && node.named;
+        update_master(routes, i, named ? &node : NULL);
+    }
+    if (routes->closing)
+        return;
+    wake_those_that_wait_for_the_map(routes);
+    tell_all(routes);
+}
+
+/* ---- the end of a route ---- */
+
+static void free_route(struct route *route)
+{
+    free(route->kept);
+    free(route);
+}
+
+static void settle_route(struct route *route, enum redis_outcome outcome, const struct redisReply *reply)
+{
+    redis_replied *replied = route->replied;
+    routes_looked_up *looked_up = route->looked_up;
+    void *context = route->context;
+    int64_t pttl_ms = route->has_pttl ? route->pttl_ms : -1;
+
+    free_route(route);
+    if (looked_up != NULL)
+        looked_up(context, outcome, pttl_ms, reply);
+    else if (replied != NULL)
+        replied(context, outcome, reply);
+}
+
+/* It has not run. */
+static void settle_unsent(struct route *route)
+{
+    settle_route(route, route->moving ? REDIS_MOVING : REDIS_UNSENT, NULL);
+}
+
+/* ---- sending ---- */
+
+static void on_reply(void *context, enum redis_outcome outcome, const struct redisReply *reply);
+static void on_first_half(void *context, enum redis_outcome outcome, const struct redisReply *reply);
+
+static bool send_words(struct redis_connection *connection, const char *word, const struct route *route,
+                       redis_replied *replied)
+{
+    const char *argv[] = {word, (const char *)(route->kept->argv_bytes + route->kept->argc)};
+    const size_t argv_bytes[] = {strlen(word), route->kept->argv_bytes[0]};
+
+    return connection_send(connection, 2, argv, argv_bytes, replied, (void *)route);
+}
+
+static bool send_asking(struct redis_connection *connection, const struct route *route)
+{
+    return !route->asking ||
+           connection_send(connection, 1, (const char *[]){"ASKING"}, (size_t[]){6}, NULL, NULL);
+}
+
+/* After ASKING without the ROLE that may come before it: that would use the ASKING up. */
+static bool send_value(struct redis_connection *connection, struct route *route)
+{
+    const char *name = (const char *)(route->kept->argv_bytes + route->kept->argc);
+
+    if (route->asking)
+        return send_asking(connection, route) && send_words(connection, "GETEX", route, on_reply);
+    return connection_send_get(connection, name, route->kept->argv_bytes[0], on_reply, route);
+}
+
+static bool send_pair(struct redis_connection *connection, struct route *route)
+{
+    route->alone = route->has_pttl = false;
+    route->half.type = 0;
+    if (!send_asking(connection, route) || !send_words(connection, "PTTL", route, on_first_half))
+        return false;
+    route->alone = !send_value(connection, route);
+    return true;
+}
+
+/* After ASKING by its source: a NOSCRIPT would use the ASKING up. */
+static bool send_script(struct redis_connection *connection, struct route *route)
+{
+    const char *argv[REDIS_SCRIPT_ARGS_MAX];
+    const struct redis_script_call *kept = route->kept;
+    struct redis_script_command eval;
+
+    if (route->asking) {
+        redis_script_compose_again(&eval, kept);
+        return send_asking(connection, route) &&
+               connection_send(connection, eval.argc, eval.argv, eval.argv_bytes, on_reply, route);
+    }
+    redis_script_words(kept, argv);
+    return connection_run(connection, route->script, kept->key_count, kept->argc, argv, kept->argv_bytes,
+                          on_reply, route);
+}
+
+/* Over the master's other connection, whose limit is its own. */
+static bool send_kept(struct route_master *master, struct route *route)
+{
+    const struct routes_config *terms = &route->routes->config;
+    const struct redis_script_call *kept = route->kept;
+    const char *argv[REDIS_SCRIPT_ARGS_MAX];
+
+    if (master->keeper == NULL) {
+        struct connection_config config = config_of(master);
+        master->keeper = kept_open(route->routes->host, &config, terms->wait_replicas, terms->wait_ms);
+    }
+    redis_script_words(kept, argv);
+    return master->keeper != NULL && kept_run(master->keeper, route->script, kept->key_count, kept->argc,
+                                              argv, kept->argv_bytes, on_reply, route);
+}
+
+static bool send_route(struct redis_connection *connection, struct route *route)
+{
+    const char *argv[REDIS_SCRIPT_ARGS_MAX];
+
+    switch (route->kind) {
+    case ROUTE_SCRIPT:
+        return send_script(connection, route);
+    case ROUTE_KEPT:
+        return send_kept(route->master, route);
+    case ROUTE_GET:
+        return send_value(connection, route);
+    case ROUTE_LOOKUP:
+        return send_pair(connection, route);
+    case ROUTE_WORDS:
+        break;
+    }
+    redis_script_words(route->kept, argv);
+    return send_asking(connection, route) &&
+           connection_send(connection, route->kept->argc, argv, route->kept->argv_bytes, on_reply, route);
+}
+
+/* False: it takes nothing. */
+static bool dispatch_to(struct route *route, struct route_master *master)
+{
+    if (master == NULL || master->connection == NULL || master->failed)
+        return false;
+    connection_set_deadline(master->connection, route->again ? route->deadline_ms : 0);
+    route->master = master;
+    bool sent = send_route(master->connection, route);
+    connection_set_deadline(master->connection, 0);
+    if (!sent) {
+        route->master = NULL;
+        return false;
+    }
+    route->again = true;
+    master->owed++;
+    return true;
+}
+
+/* The next one that is up, or will be soon. */
+static struct route_master *any_master(struct redis_routes *routes)
+{
+    for (unsigned i = 0; i < routes->top; i++) {
+        struct route_master *master = routes->masters[++routes->turn % routes->top];
+        if (master != NULL && master->owns && !master->failed && !master->leaving)
+            return master;
+    }
+    return NULL;
+}
+
+static bool dispatch(struct route *route)
+{
+    struct redis_routes *routes = route->routes;
+    unsigned node;
+
+    route->asking = false;
+    if (route->slot == ANY_SLOT)
+        return dispatch_to(route, any_master(routes));
+    node = redis_cluster_owner(routes->config.cluster, route->slot);
+    if (node != REDIS_NO_NODE && dispatch_to(route, open_master(routes, node)))
+        return true;
+    redis_cluster_hint(routes->config.cluster); /* another one may have it, be it only after a while */
+    return false;
+}
+
+/* ---- waiting ---- */
+
+static void ring_routes_by(struct redis_routes *routes, uint64_t at_ms)
+{
+    if (!routes->closing && (!routes->timer.set || at_ms * 1000 < routes->timer.at_us))
+        host_timer_set(routes->host, &routes->timer, at_ms * 1000);
+}
+
+static void wait_until(struct route *route, uint64_t at_ms)
+{
+    struct redis_routes *routes = route->routes;
+
+    route->due_ms = at_ms < route->deadline_ms ? at_ms : route->deadline_ms;
+    DL_APPEND(routes->waiting, route);
+    ring_routes_by(routes, route->due_ms);
+}
+
+static void try_later(struct route *route)
+{
+    uint32_t wait_ms = chance_backoff(&route->routes->chance, TRY_FIRST_MS, TRY_MOST_MS, route->tries++);
+
+    route->moving = true;
+    if (route->routes->closing)
+        settle_unsent(route);
+    else
+        wait_until(route, routes_now_ms() + wait_ms);
+}
+
+static void wake_those_that_wait_for_the_map(struct redis_routes *routes)
+{
+    struct route *route;
+
+    DL_FOREACH (routes->waiting, route) {
+        if (!route->again)
+            route->due_ms = 0;
+    }
+    if (routes->waiting != NULL)
+        ring_routes_by(routes, routes_now_ms());
+}
+
+static void try_again(struct route *route)
+{
+    bool known = redis_cluster_is_known(route->routes->config.cluster);
+
+    if (routes_now_ms() >= route->deadline_ms)
+        settle_unsent(route);
+    else if (!known)
+        wait_until(route, route->deadline_ms);
+    else if (!dispatch(route))
+        settle_unsent(route);
+}
+
+static void gather_due(struct redis_routes *routes, uint64_t now_ms)
+{
+    struct route *route, *next;
+
+    DL_FOREACH_SAFE (routes->waiting, route, next) {
+        if (route->due_ms > now_ms) {
+            ring_routes_by(routes, route->due_ms);
+            continue;
+        }
+        DL_DELETE(routes->waiting, route);
+        DL_APPEND(routes->due, route);
+    }
+}
+
+static void on_routes_timer(void *context)
+{
+    struct redis_routes *routes = context;
+    struct route *route;
+
+    gather_due(routes, routes_now_ms());
+    while ((route = routes->due) != NULL) {
+        DL_DELETE(routes->due, route);
+        try_again(route);
+    }
+}
+
+/* ---- replies ---- */
+
+static bool is_read(const struct route *route)
+{
+    return route->kind == ROUTE_GET || route->kind == ROUTE_LOOKUP;
+}
+
+static void follow(struct route *route, const struct route_master *from, const struct redisReply *reply)
+{
+    struct redis_routes *routes = route->routes;
+    struct redis_redirect redirect;
+
+    redis_cluster_hint(routes->config.cluster);
+    route->moving = true;
+    if (++route->redirections > REDIRECTIONS_MOST || routes_now_ms() >= route->deadline_ms ||
+        routes->closing) {
+        settle_unsent(route);
+        return;
+    }
+    if (!redis_redirect_read(reply->str, reply->len, from->at.host, &redirect)) {
+        try_later(route);
+        return;
+    }
+    if (!redirect.ask)
+        redis_cluster_moved(routes->config.cluster, from->node, redirect.slot, &redirect.to);
+    unsigned node = redis_cluster_find(routes->config.cluster, &redirect.to);
+    bool keeps_key = redirect.ask && route->kind == ROUTE_KEPT; /* WAIT is for the slot's owner */
+    if (route->redirections > REDIRECTIONS_AT_ONCE || node == REDIS_NO_NODE || keeps_key) {
+        try_later(route);
+        return;
+    }
+    route->asking = redirect.ask;
+    if (!dispatch_to(route, open_master(routes, node)))
+        settle_unsent(route);
+}
+
+static void take_routed_error(struct route *route, const struct route_master *from,
+                              const struct redisReply *reply)
+{
+    struct redis_routes *routes = route->routes;
+
+    switch (redis_error_classify(reply->str, reply->len)) {
+    case REDIS_ERROR_MOVED:
+    case REDIS_ERROR_ASK:
+        follow(route, from, reply);
+        return;
+    case REDIS_ERROR_MOVING:
+        try_later(route);
+        return;
+    case REDIS_ERROR_STRAYED:
+        redis_cluster_hint(routes->config.cluster);
+        settle_route(route, REDIS_UNKNOWN, NULL);
+        return;
+    case REDIS_ERROR_LOADING: /* CLUSTERDOWN among them */
+    case REDIS_ERROR_READONLY:
+        redis_cluster_hint(routes->config.cluster);
+        break;
+    case REDIS_ERROR_NOSCRIPT:
+    case REDIS_ERROR_FULL:
+    case REDIS_ERROR_REFUSED:
+    case REDIS_ERROR_FENCED:
+    case REDIS_ERROR_DENIED:
+    case REDIS_ERROR_CROWDED:
+    case REDIS_ERROR_OTHER:
+        break;
+    }
+    settle_route(route, REDIS_REPLIED, reply);
+}
+
+/* Of a node that has the slot no longer, as far as this process knows. */
+static void take_old(struct route *route)
+{
+    if (!is_read(route)) {
+        settle_route(route, REDIS_UNKNOWN, NULL);
+        return;
+    }
+    if (++route->redirections > REDIRECTIONS_MOST || routes_now_ms() >= route->deadline_ms ||
+        route->routes->closing || !dispatch(route))
+        settle_route(route, REDIS_UNKNOWN, NULL);
+}
+
+static bool counts(const struct route *route, const struct route_master *from)
+{
+    return route->asking || route->slot == ANY_SLOT ||
+           redis_cluster_owner(route->routes->config.cluster, route->slot) == from->node;
+}
+
+static void judge_reply(struct route *route, const struct route_master *from, enum redis_outcome outcome,
+                        const struct redisReply *reply)
+{
+    if (outcome != REDIS_REPLIED)
+        settle_route(route, outcome, NULL);
+    else if (route->half.type != 0)
+        follow(route, from, &route->half);
+    else if (reply->type == REDIS_REPLY_ERROR)
+        take_routed_error(route, from, reply);
+    else if (!counts(route, from))
+        take_old(route);
+    else
+        settle_route(route, REDIS_REPLIED, reply);
+}
+
+static void on_reply(void *context, enum redis_outcome outcome, const struct redisReply *reply)
+{
+    struct route *route = context;
+    struct route_master *from = route->master;
+
+    route->master = NULL;
+    judge_reply(route, from, outcome, reply);
+    from->owed--;
+    close_if_idle(from);
+}
+
+/* PTTL. If it is redirected, so will be the value, or must be: both are asked again. */
+static void on_first_half(void *context, enum redis_outcome outcome, const struct redisReply *reply)
+{
+    struct route *route = context;
+
+    if (route->alone) {
+        on_reply(route, outcome == REDIS_REPLIED ? REDIS_UNSENT : outcome, NULL);
+        return;
+    }
+    if (outcome != REDIS_REPLIED)
+        return;
+    route->has_pttl = reply->type == REDIS_REPLY_INTEGER;
+    route->pttl_ms = reply->integer;
+    if (reply->type != REDIS_REPLY_ERROR || reply->len >= sizeof route->text)
+        return;
+    enum redis_error_class class = redis_error_classify(reply->str, reply->len);
+    if (class != REDIS_ERROR_MOVED && class != REDIS_ERROR_ASK)
+        return;
+    memcpy(route->text, reply->str, reply->len + 1);
+    route->half = (struct redisReply){.type = REDIS_REPLY_ERROR, .str = route->text, .len = reply->len};
+}
+
+/* ---- commands ---- */
+
+/* NULL: no memory. */
+static struct route *new_route(struct redis_routes *routes, enum route_kind kind,
+                               struct redis_script_call *kept, void *context)
+{
+    struct route *route = kept != NULL ? calloc(1, sizeof *route) : NULL;
+
+    if (route == NULL) {
+        free(kept);
+        return NULL;
+    }
+    route->routes = routes;
+    route->kind = kind;
+    route->kept = kept;
+    route->context = context;
+    route->deadline_ms = routes_now_ms() + routes->config.connection.limit_ms;
+    return route;
+}
+
+/* Frees it if it goes nowhere. */
+static bool start(struct route *route)
+{
+    struct redis_routes *routes = route->routes;
+
+    if (!routes->closing && !redis_cluster_is_known(routes->config.cluster)) {
+        wait_until(route, route->deadline_ms);
+        return true;
+    }
+    if (!routes->closing && dispatch(route))
+        return true;
+    free_route(route);
+    return false;
+}
+
+bool routes_send(struct redis_routes *routes, size_t argc, const char *const *argv, const size_t *argv_bytes,
+                 redis_replied *replied, void *context)
+{
+    struct route *route =
+        new_route(routes, ROUTE_WORDS, redis_script_keep(NULL, 0, argc, argv, argv_bytes), context);
+
+    if (route == NULL)
+        return false;
+    route->replied = replied;
+    route->slot = ANY_SLOT;
+    if (argc > 1 && strcasecmp(argv[0], "PUBLISH") != 0)
+        route->slot = redis_slot(argv[1], argv_bytes[1]);
+    return start(route);
+}
+
+bool routes_send_get(struct redis_routes *routes, const char *name, size_t name_bytes, redis_replied *replied,
+                     void *context)
+{
+    struct route *route =
+        new_route(routes, ROUTE_GET, redis_script_keep(NULL, 0, 1, &name, &name_bytes), context);
+
+    if (route == NULL)
+        return false;
+    route->replied = replied;
+    route->slot = redis_slot(name, name_bytes);
+    return start(route);
+}
+
+bool routes_look_up(struct redis_routes *routes, const char *name, size_t name_bytes,
+                    routes_looked_up *looked_up, void *context)
+{
+    struct route *route =
+        new_route(routes, ROUTE_LOOKUP, redis_script_keep(NULL, 0, 1, &name, &name_bytes), context);
+
+    if (route == NULL)
+        return false;
+    route->looked_up = looked_up;
+    route->slot = redis_slot(name, name_bytes);
+    return start(route);
+}
+
+static struct route *new_script(struct redis_routes *routes, enum route_kind kind, unsigned script,
+                                struct redis_script_call *kept, void *context)
+{
+    struct route *route = new_route(routes, kind, kept, context);
+
+    if (route == NULL)
+        return NULL;
+    route->script = script;
+    route->slot = ANY_SLOT;
+    if (kept->key_count > 0)
+        route->slot = redis_slot((const char *)(kept->argv_bytes + kept->argc), kept->argv_bytes[0]);
+    return route;
+}
+
+bool routes_run(struct redis_routes *routes, unsigned script, size_t key_count, size_t argc,
+                const char *const *argv, const size_t *argv_bytes, redis_replied *replied, void *context)
+{
+    const struct redis_script *source = &routes->config.connection.scripts[script];
+    struct route *route = new_script(routes, ROUTE_SCRIPT, script,
+                                     redis_script_keep(source, key_count, argc, argv, argv_bytes), context);
+
+    if (route == NULL)
+        return false;
+    route->replied = replied;
+    return start(route);
+}
+
+bool routes_run_kept(struct redis_routes *routes, unsigned script, size_t key_count, size_t argc,
+                     const char *const *argv, const size_t *argv_bytes, redis_replied *replied, void *context)
+{
+    const struct redis_script *source = &routes->config.connection.scripts[script];
+    struct route *route = new_script(routes, ROUTE_KEPT, script,
+                                     redis_script_keep(source, key_count, argc, argv, argv_bytes), context);
+
+    if (route == NULL)
+        return false;
+    route->replied = replied;
+    return start(route);
+}
+
+/* ---- how it is ---- */
+
+static const struct route_master *owner_master(const struct redis_routes *routes, const char *name,
+                                               size_t bytes)
+{
+    unsigned node = redis_cluster_owner(routes->config.cluster, redis_slot(name, bytes));
+
+    return node != REDIS_NO_NODE ? routes->masters[node] : NULL;
+}
+
+bool routes_is_up(const struct redis_routes *routes)
+{
+    for (unsigned i = 0; i < routes->top; i++)
+        if (routes->masters[i] != NULL && routes->masters[i]->owns && routes->masters[i]->is_up)
+            return true;
+    return false;
+}
+
+bool routes_is_whole(const struct redis_routes *routes)
+{
+    bool whole = routes_is_up(routes);
+
+    for (unsigned i = 0; i < routes->top; i++) {
+        const struct route_master *master = routes->masters[i];
+        if (master != NULL && master->owns)
+            whole = whole && master->connection != NULL && connection_is_whole(master->connection);
+    }
+    return whole;
+}
+
+unsigned routes_shard(const struct redis_routes *routes, const char *name, size_t name_bytes)
+{
+    unsigned node = redis_cluster_owner(routes->config.cluster, redis_slot(name, name_bytes));
+
+    return node != REDIS_NO_NODE ? node : 0;
+}
+
+bool routes_may_look_up(const struct redis_routes *routes, const char *name, size_t name_bytes)
+{
+    const struct route_master *master = owner_master(routes, name, name_bytes);
+
+    return master != NULL && master->connection != NULL && connection_may_look_up(master->connection);
+}
+
+uint64_t routes_batch(const struct redis_routes *routes)
+{
+    uint64_t batches = routes->gone_batches;
+
+    for (unsigned i = 0; i < routes->top; i++)
+        if (routes->masters[i] != NULL && routes->masters[i]->connection != NULL)
+            batches += connection_batch(routes->masters[i]->connection);
+    return batches;
+}
+
+/* ---- from open to close ---- */
+
+static void on_routes_closed(void *context)
+{
+    struct redis_routes *routes = context;
+    void (*closed)(void *context) = routes->closed;
+    void *closed_context = routes->closed_context;
+
+    free((char *)routes->config.connection.client_name);
+    free(routes);
+    if (closed != NULL)
+        closed(closed_context);
+}
+
+struct redis_routes *routes_open(struct guard_host *host, const struct routes_config *config)
+{
+    struct redis_routes *routes = calloc(1, sizeof *routes);
+
+    if (routes == NULL)
+        return NULL;
+    routes->config = *config;
+    routes->config.connection.client_name = NULL;
+    if (config->connection.client_name != NULL &&
+        (routes->config.connection.client_name = strdup(config->connection.client_name)) == NULL) {
+        free(routes);
+        return NULL;
+    }
+    routes->host = host;
+    routes->chance.state = config->connection.jitter_seed;
+    routes->timer = (struct host_timer){.run = on_routes_timer, .context = routes};
+    routes->closer = (struct host_soon){.run = on_routes_closed, .context = routes};
+    redis_cluster_watch(config->cluster, &routes->watch, host, on_map, routes);
+    host_wake_send(&routes->watch.wake); /* the map may be there already */
+    return routes;
+}
+
+static void settle_list(struct route **list)
+{
+    struct route *route;
+
+    while ((route = *list) != NULL) {
+        DL_DELETE(*list, route);
+        settle_unsent(route);
+    }
+}
+
+void routes_close(struct redis_routes *routes, void (*closed)(void *context), void *context)
+{
+    routes->closing = true;
+    routes->closed = closed;
+    routes->closed_context = context;
+    redis_cluster_unwatch(routes->config.cluster, &routes->watch);
+    host_timer_stop(routes->host, &routes->timer);
+    settle_list(&routes->waiting);
+    settle_list(&routes->due);
+    for (unsigned i = 0; i < routes->top; i++)
+        if (routes->masters[i] != NULL)
+            close_master(routes->masters[i]);
+    if (routes->master_count == 0)
+        host_soon(routes->host, &routes->closer);
+}
+
+void routes_reset(struct redis_routes *routes, const char *why)
+{
+    for (unsigned i = 0; i < routes->top && !routes->closing; i++)
+        if (routes->masters[i] != NULL && routes->masters[i]->connection != NULL)
+            connection_reset(routes->masters[i]->connection, why);
+}

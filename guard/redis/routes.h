@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * redis/routes.h - one loop's part in a Cluster: a connection to each master, and the way of each command to the one
+ * that has its slot.
+ *
+ *                        MOVED, ASK: where it says, at once; after two, a little later
+ *                  +---------------------------------------------------------------+
+ *                  v                                                               |
+ *     sent --> the slot's owner --> reply: the map still names this node --> answered
+ *                  ^                    |  it names another --> a read is asked again there, the rest is UNKNOWN
+ *                  |   5, 10, 20, 40 ms |
+ *                  +--------------------+ TRYAGAIN
+ *
+ * A command that is redirected has not run: the same words may be sent again. All of it happens within the one limit of
+ * the command and five redirections; one whose slot is on the move for longer comes back as MOVING. A reply counts only
+ * if the map, when it arrives, still says that this node has the slot: what a master that was replaced says reaches
+ * nobody from the instant on at which one loop of the process has heard of the new one.
+ *
+ * A master that is not up takes nothing, so that whoever sent does not wait for it; one that is being connected to for
+ * the first time does. What is sent before the first view of the map waits for it.
+ *
+ * Masters are connected to when the map names them, and given up when it does not and they have answered what they owe.
+ *
+ * Threads, Callbacks   as redis/redis.h has it.
+ */
+#ifndef GUARD_REDIS_ROUTES_H
+#define GUARD_REDIS_ROUTES_H
+
+#include "cluster.h"
+#include "connection.h"
+
+struct redis_routes;
+
+/* As those of redis.h. */
+struct routes_hooks {
+    void *context;
+    void (*state)(void *context, enum guard_redis_state state, const char *text);
+    void (*link)(void *context, unsigned shard, bool up);
+    void (*reign)(void *context, unsigned shard);
+};
+
+struct routes_config {
+    struct redis_cluster *cluster;       /* lent until they are closed */
+    struct connection_config connection; /* to each master, but for its place and hooks; the name is copied */
+    uint32_t wait_replicas, wait_ms;     /* of routes_run_kept() */
+    struct routes_hooks hooks;
+};
+
+/* NULL: no memory. */
+struct redis_routes *routes_open(struct guard_host *host, const struct routes_config *config);
+void routes_close(struct redis_routes *routes, void (*closed)(void *context), void *context);
+void routes_reset(struct redis_routes *routes, const char *why);
+
+/* One master is, at least. */
+bool routes_is_up(const struct redis_routes *routes);
+/* All are, and the login may do all that is of use. */
+bool routes_is_whole(const struct redis_routes *routes);
+unsigned routes_shard(const struct redis_routes *routes, const char *name, size_t name_bytes);
+bool routes_may_look_up(const struct redis_routes *routes, const char *name, size_t name_bytes);
+/* Moves on when any connection's does. */
+uint64_t routes_batch(const struct redis_routes *routes);
+
+/* False, of these five: no memory, too much pending, or the master is not up; then nothing is ever called. */
+bool routes_send(struct redis_routes *routes, size_t argc, const char *const *argv, const size_t *argv_bytes,
+                 redis_replied *replied, void *context);
+bool routes_send_get(struct redis_routes *routes, const char *name, size_t name_bytes, redis_replied *replied,
+                     void *context);
+bool routes_run(struct redis_routes *routes, unsigned script, size_t key_count, size_t argc,
+                const char *const *argv, const size_t *argv_bytes, redis_replied *replied, void *context);
+/* The same, and as redis/kept.h has it: over a second connection to that master. */
+bool routes_run_kept(struct redis_routes *routes, unsigned script, size_t key_count, size_t argc,
+                     const char *const *argv, const size_t *argv_bytes, redis_replied *replied,
+                     void *context);
+/* PTTL and the value, of one node, in one write. */
+typedef void routes_looked_up(void *context, enum redis_outcome outcome, int64_t pttl_ms,
+                              const struct redisReply *reply);
+bool routes_look_up(struct redis_routes *routes, const char *name, size_t name_bytes,
+                    routes_looked_up *looked_up, void *context);
+
+#endif

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cluster_test.c - the service over a Redis Cluster of three masters, each with a replica, and what befalls these.
+ *
+ * Four processes, clients and writers go on all the while; the checker judges what they saw (tests/chaos/check.h).
+ * LONG=1 repeats each scenario.
+ */
+#include "tests/chaos/story.h"
+#include "tests/support/test.h"
+
+#include <hiredis/hiredis.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { AFTER_MS = 1500 /* what a mistake would be seen in */, BURSTS = 10, BURST_REQUESTS = 40, MOVES = 10 };
+
+static struct scene scene;
+static uint32_t next_cold = SCENE_KEYS + 1000;
+
+static bool is_long(void)
+{
+    const char *wanted = getenv("LONG");
+    return wanted != NULL && *wanted != '\0';
+}
+
+static unsigned times(unsigned few, unsigned many)
+{
+    return is_long() ? many : few;
+}
+
+static void tell(const char *name, enum fault_kind kind, unsigned slot, unsigned count)
+{
+    struct story story;
+    bool good = story_begin(&story, &scene, name);
+    for (unsigned i = 0; good && i < count; i++)
+        good = story_befalls(&story, kind, slot) && story_watch(&story, AFTER_MS);
+    good = story_end(&story) && good;
+    assert_true(good);
+    assert_true(story.confirmed > 0);
+}
+
+/* Cold keys, so that some are of each master. */
+TEST(a_burst_on_a_cold_key_makes_one_load_whichever_master_has_it)
+{
+    for (unsigned i = 0; i < times(BURSTS, 30); i++)
+        assert_int_equal(scene_burst(&scene, next_cold++, BURST_REQUESTS), 1);
+}
+
+static unsigned slot_of_product(uint32_t product)
+{
+    char key[64];
+    snprintf(key, sizeof key, "{chaos:product:%" PRIu32 "}", product);
+    return stack_cluster_slot(&scene.cluster, key);
+}
+
+TEST(slots_move_to_and_fro_and_nobody_notices)
+{
+    tell("cluster-move", FAULT_SLOTS_MOVE, slot_of_product(1), times(1, 10));
+}
+
+TEST(the_slot_of_the_tags_moves_and_no_old_page_is_shown)
+{
+    tell("cluster-move-tags", FAULT_SLOTS_MOVE, MASTERS_ANY_SLOT, times(1, 10));
+}
+
+TEST(a_planned_failover_of_one_master_loses_nothing)
+{
+    tell("cluster-failover", FAULT_MASTER_FAILOVER, slot_of_product(1), times(1, 5));
+}
+
+/* Hits go on while it is dead and nobody has taken over. Not that of the tags, which every hit here has. */
+TEST(a_killed_master_costs_only_its_own_keys)
+{
+    struct story story;
+    bool spared = true, good = story_begin(&story, &scene, "cluster-kill");
+    for (unsigned i = 0; good && i < times(1, 5); i++) {
+        uint32_t took_ms;
+        const unsigned slot = slot_of_product(3);
+        good = story_strikes(&story, FAULT_MASTER_KILL, slot) &&
+               story_wait_hits(&story, STORY_LIMIT_MS, &took_ms);
+        spared = spared && stack_cluster_owner(&scene.cluster, slot) == STACK_CLUSTER_NOBODY;
+        good = good && story_recovers(&story) && story_watch(&story, AFTER_MS);
+    }
+    good = story_end(&story) && good;
+    assert_true(good);
+    assert_true(spared);
+}
+
+TEST(the_clock_of_the_tags_leaps_when_its_master_is_killed_without_its_last_second)
+{
+    tell("cluster-behind-tags", FAULT_REPLICA_BEHIND, MASTERS_ANY_SLOT, times(1, 5));
+}
+
+TEST(a_master_that_was_stopped_and_replaced_answers_nobody_when_it_goes_on)
+{
+    tell("cluster-stop", FAULT_MASTER_STOP, slot_of_product(1), times(1, 4));
+}
+
+static bool up(void)
+{
+    return scene_open(
+        &scene, &(struct scene_options){.seed = 1, .topology = FAULT_CLUSTER, .fresh_ms = STORY_FRESH_MS});
+}
+
+static bool down(void)
+{
+    return scene_close(&scene);
+}
+
+TEST_GROUP(.up = up, .down = down);
+
+/* ---- over TLS ---- */
+
+TEST(over_tls_bursts_moves_and_a_killed_master_end_the_same_way)
+{
+    if (!is_long()) {
+        printf("cluster-tls: only with LONG=1\n");
+        return;
+    }
+    for (unsigned i = 0; i < BURSTS; i++)
+        assert_int_equal(scene_burst(&scene, next_cold++, BURST_REQUESTS), 1);
+    tell("cluster-tls-move", FAULT_SLOTS_MOVE, slot_of_product(1), 2);
+    tell("cluster-tls-kill", FAULT_MASTER_KILL, slot_of_product(1), 1);
+}
+
+static bool up_over_tls(void)
+{
+    return !is_long() || scene_open(&scene, &(struct scene_options){.seed = 1,
+                                                                    .topology = FAULT_CLUSTER,
+                                                                    .fresh_ms = STORY_FRESH_MS,
+                                                                    .over_tls = true});
+}
+
+static bool down_if_up(void)
+{
+    return !is_long() || scene_close(&scene);
+}
+
+TEST_GROUP(.up = up_over_tls, .down = down_if_up);

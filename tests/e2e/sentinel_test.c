@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * sentinel_test.c - the service over a master with two replicas under three Sentinels, and what befalls these.
+ *
+ * Four processes, clients and writers go on all the while; the checker judges what they saw (tests/chaos/check.h).
+ * LONG=1 tells the rest as well, repeats each, and has Sentinels that are as slow as they are by themselves.
+ */
+#include "tests/chaos/story.h"
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { AFTER_MS = 1500 /* what a mistake would be seen in */ };
+
+static struct scene scene;
+
+static bool is_long(void)
+{
+    const char *wanted = getenv("LONG");
+    return wanted != NULL && *wanted != '\0';
+}
+
+/* The rest is for who has the time, and says so. */
+static bool is_told(const char *name)
+{
+    if (!is_long())
+        printf("%s: only with LONG=1\n", name);
+    return is_long();
+}
+
+static void tell(const char *name, enum fault_kind kind, unsigned times)
+{
+    struct story story;
+    bool good = story_begin(&story, &scene, name);
+    for (unsigned i = 0; good && i < times; i++)
+        good = story_befalls(&story, kind, MASTERS_ANY_SLOT) && story_watch(&story, AFTER_MS);
+    good = story_end(&story) && good;
+    assert_true(good);
+    assert_true(story.confirmed > 0);
+}
+
+TEST(where_every_replica_must_be_there_a_planned_failover_loses_nothing)
+{
+    tell("sentinel-failover", FAULT_MASTER_FAILOVER, is_long() ? 3 : 1);
+}
+
+TEST(what_the_old_master_confirmed_with_the_other_replica_is_repaid)
+{
+    tell("sentinel-guarded", FAULT_MASTER_GUARDED, is_long() ? 3 : 1);
+}
+
+TEST(a_killed_master_is_replaced_and_what_it_had_confirmed_is_repaid)
+{
+    if (is_told("sentinel-kill"))
+        tell("sentinel-kill", FAULT_MASTER_KILL, is_long() ? 3 : 1);
+}
+
+TEST(a_master_that_was_stopped_and_replaced_answers_nobody_when_it_goes_on)
+{
+    tell("sentinel-stop", FAULT_MASTER_STOP, is_long() ? 3 : 1);
+}
+
+TEST(an_invalidation_that_no_replica_has_is_repaid_to_the_one_that_took_over)
+{
+    tell("sentinel-behind", FAULT_REPLICA_BEHIND, is_long() ? 3 : 1);
+}
+
+TEST(without_replicas_to_write_an_old_master_is_believed_no_longer_than_until_it_is_told)
+{
+    if (is_told("sentinel-unguarded"))
+        tell("sentinel-unguarded", FAULT_MASTER_UNGUARDED, is_long() ? 3 : 1);
+}
+
+TEST(all_sentinels_and_the_master_may_die_and_come_back)
+{
+    tell("sentinel-all", FAULT_SENTINELS_KILL, is_long() ? 2 : 1);
+}
+
+static const char *const guarded[] = {"--min-replicas-to-write", "1", "--min-replicas-max-lag", "3", NULL};
+
+/* As operators have them: the master is fenced before another one takes over. */
+static const struct stack_sentinel_options slow = {
+    .replica_count = 2, .arguments = guarded, .down_after_ms = 6000, .failover_limit_ms = 5000};
+
+static bool up(void)
+{
+    return scene_open(&scene, &(struct scene_options){.seed = 1,
+                                                      .topology = FAULT_SENTINELS,
+                                                      .sentinel = is_long() ? &slow : NULL,
+                                                      .fresh_ms = STORY_FRESH_MS});
+}
+
+static bool down(void)
+{
+    return scene_close(&scene);
+}
+
+TEST_GROUP(.up = up, .down = down);
+
+/* ---- over TLS ---- */
+
+TEST(over_tls_a_failover_loses_nothing_and_a_kill_is_repaid)
+{
+    if (!is_told("sentinel-tls"))
+        return;
+    tell("sentinel-tls-failover", FAULT_MASTER_FAILOVER, 1);
+    tell("sentinel-tls-kill", FAULT_MASTER_KILL, 1);
+}
+
+static bool up_over_tls(void)
+{
+    return !is_long() || scene_open(&scene, &(struct scene_options){.seed = 1,
+                                                                    .topology = FAULT_SENTINELS,
+                                                                    .fresh_ms = STORY_FRESH_MS,
+                                                                    .over_tls = true});
+}
+
+static bool down_if_up(void)
+{
+    return !is_long() || scene_close(&scene);
+}
+
+TEST_GROUP(.up = up_over_tls, .down = down_if_up);
+
+/* ---- a cable is pulled ---- */
+
+TEST(a_master_that_is_cut_off_with_some_of_its_clients_answers_them_nothing_old)
+{
+    if (!is_told("sentinel-cut"))
+        return;
+    if (network_is_possible())
+        tell("sentinel-cut", FAULT_MASTER_CUT, 1);
+    else
+        tell("sentinel-cut-by-stopping", FAULT_MASTER_STOP, 1);
+}
+
+static bool beyond_a_cable(void)
+{
+    return !is_long() ||
+           scene_open(&scene, &(struct scene_options){.seed = 1,
+                                                      .topology = FAULT_SENTINELS,
+                                                      .sentinel = &slow,
+                                                      .fresh_ms = STORY_FRESH_MS,
+                                                      .in_two_networks = network_is_possible()});
+}
+
+TEST_GROUP(.up = beyond_a_cable, .down = down_if_up);

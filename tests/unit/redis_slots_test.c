@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: MIT */
+/* redis_slots_test.c - slots of names, and whose word counts about their owners. */
+#include "guard/redis/slots.h"
+#include "tests/support/test.h"
+#include <string.h>
+
+static struct redis_slots slots;
+static struct redis_view view;
+
+static bool empty_map(void)
+{
+    redis_slots_init(&slots);
+    return true;
+}
+
+static unsigned slot_of(const char *name)
+{
+    return redis_slot(name, strlen(name));
+}
+
+TEST(slots_are_those_of_redis)
+{
+    assert_int_equal(slot_of("123456789"), 0x31c3);
+    assert_int_equal(slot_of("foo"), 12182);
+    assert_int_equal(slot_of("bar"), 5061);
+    assert_int_equal(slot_of("hello"), 866);
+    assert_int_equal(slot_of(""), 0);
+    assert_int_equal(redis_slot("\xff\x00\x80", 3), 7915);
+}
+
+TEST(only_what_stands_in_braces_counts_if_anything_does)
+{
+    assert_int_equal(slot_of("{user1000}.following"), slot_of("user1000"));
+    assert_int_equal(slot_of("csg1:{bar}:v"), 5061);
+    assert_int_equal(slot_of("foo{bar}{zap}"), 5061);
+    assert_int_equal(slot_of("foo{{bar}}zap"), slot_of("{bar"));
+    assert_int_equal(slot_of("foo{}{bar}"), 8363);
+    assert_int_equal(slot_of("foo{bar"), slot_of("x{foo{bar}"));
+    assert_int_not_equal(slot_of("}bar{"), 5061);
+}
+
+/* ---- views ---- */
+
+static void begin_view(void)
+{
+    memset(&view, 0, sizeof view);
+    for (unsigned slot = 0; slot < REDIS_SLOTS; slot++)
+        view.owner[slot] = REDIS_NO_NODE;
+}
+
+/* id: one character. */
+static void say(char id, uint16_t port, uint64_t epoch, unsigned first, unsigned last)
+{
+    struct redis_view_master *master = &view.masters[view.master_count];
+
+    memset(master->id, id, REDIS_NODE_ID_BYTES);
+    if (port != 0)
+        strcpy(master->at.host, "127.0.0.1");
+    master->at.port = port;
+    master->epoch = epoch;
+    for (unsigned slot = first; slot <= last; slot++)
+        view.owner[slot] = (uint16_t)view.master_count;
+    view.master_count++;
+}
+
+static bool take(void)
+{
+    return redis_slots_take(&slots, &view);
+}
+
+static struct redis_endpoint at(uint16_t port)
+{
+    return (struct redis_endpoint){.host = "127.0.0.1", .port = port};
+}
+
+static uint16_t owner_port(unsigned slot)
+{
+    unsigned owner = redis_slots_owner(&slots, slot);
+    return owner != REDIS_NO_NODE ? slots.nodes[owner].at.port : 0;
+}
+
+static unsigned node_count(void)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < REDIS_NODES_MAX; i++)
+        count += slots.nodes[i].at.host[0] != '\0';
+    return count;
+}
+
+/* Two masters, a and b; slot 5000 is a's. */
+static bool take_two(void)
+{
+    redis_slots_init(&slots);
+    begin_view();
+    say('a', 7000, 1, 0, 8191);
+    say('b', 7001, 2, 8192, REDIS_SLOTS - 1);
+    return take();
+}
+
+TEST(a_view_names_the_owners_and_saying_it_again_changes_nothing)
+{
+    assert_int_equal(redis_slots_owner(&slots, 0), REDIS_NO_NODE);
+    begin_view();
+    say('a', 7000, 1, 0, 8191);
+    say('b', 7001, 2, 8192, REDIS_SLOTS - 1);
+    assert_true(take());
+    assert_int_equal(owner_port(8191), 7000);
+    assert_int_equal(owner_port(8192), 7001);
+    assert_int_equal(slots.nodes[redis_slots_owner(&slots, 0)].slots, 8192);
+    assert_int_equal(slots.nodes[redis_slots_owner(&slots, 0)].takeovers, 0);
+    assert_false(take());
+}
+
+TEST_GROUP(.before = empty_map);
+
+TEST(a_higher_epoch_moves_a_slot_and_an_old_view_cannot_turn_it_back)
+{
+    begin_view();
+    say('c', 7002, 3, 0, 8191);
+    say('b', 7001, 2, 8192, REDIS_SLOTS - 1);
+    assert_true(take());
+    assert_int_equal(owner_port(5000), 7002);
+
+    begin_view();
+    say('a', 7000, 1, 0, 8191);
+    say('b', 7001, 2, 8192, REDIS_SLOTS - 1);
+    assert_false(take());
+    assert_int_equal(owner_port(5000), 7002);
+    assert_int_equal(node_count(), 2);
+}
+
+TEST(who_takes_the_last_slot_of_another_has_taken_its_place)
+{
+    begin_view();
+    say('c', 7002, 3, 0, 8190);
+    assert_true(take());
+    assert_int_equal(slots.nodes[redis_slots_owner(&slots, 0)].takeovers, 0);
+    begin_view();
+    say('c', 7002, 3, 0, 8191);
+    assert_true(take());
+    assert_int_equal(slots.nodes[redis_slots_owner(&slots, 0)].takeovers, 1);
+    assert_false(take());
+}
+
+TEST(a_slot_that_a_view_leaves_out_stays_where_it_was)
+{
+    begin_view();
+    say('b', 7001, 9, 8192, REDIS_SLOTS - 1);
+    assert_false(take());
+    assert_int_equal(owner_port(5000), 7000);
+}
+
+TEST(moved_from_the_owner_moves_its_slot_at_once_and_the_old_claim_does_not_come_back)
+{
+    unsigned a = redis_slots_owner(&slots, 5000);
+    struct redis_endpoint to = at(7001);
+
+    assert_true(redis_slots_moved(&slots, a, 5000, &to));
+    assert_int_equal(owner_port(5000), 7001);
+    assert_int_equal(owner_port(5001), 7000);
+    begin_view();
+    say('a', 7000, 1, 0, 8191);
+    say('b', 7001, 2, 8192, REDIS_SLOTS - 1);
+    assert_false(take());
+    assert_int_equal(owner_port(5000), 7001);
+}
+
+TEST(moved_from_another_node_moves_nothing)
+{
+    unsigned b = redis_slots_owner(&slots, 9000);
+    struct redis_endpoint to = at(7001);
+
+    assert_false(redis_slots_moved(&slots, b, 5000, &to));
+    assert_false(redis_slots_moved(&slots, REDIS_NO_NODE, 5000, &to));
+    assert_int_equal(owner_port(5000), 7000);
+}
+
+TEST(moved_to_itself_or_to_nowhere_moves_nothing)
+{
+    unsigned a = redis_slots_owner(&slots, 5000);
+    struct redis_endpoint to = at(7000);
+
+    assert_false(redis_slots_moved(&slots, a, 5000, &to));
+    to = (struct redis_endpoint){.port = 7001};
+    assert_false(redis_slots_moved(&slots, a, 5000, &to));
+    assert_int_equal(owner_port(5000), 7000);
+    assert_int_equal(node_count(), 2);
+}
+
+TEST(a_node_that_only_a_redirection_has_named_gets_its_id_from_a_view)
+{
+    unsigned a = redis_slots_owner(&slots, 5000);
+    struct redis_endpoint to = at(7002);
+
+    assert_true(redis_slots_moved(&slots, a, 5000, &to));
+    unsigned c = redis_slots_owner(&slots, 5000);
+    assert_string_equal(slots.nodes[c].id, "");
+    begin_view();
+    say('a', 7000, 1, 0, 8191);
+    say('c', 7002, 3, 5000, 5000);
+    assert_false(take());
+    assert_int_equal(slots.nodes[c].id[0], 'c');
+    assert_int_equal(redis_slots_owner(&slots, 5000), c);
+    assert_int_equal(slots.nodes[c].slots, 1);
+}
+
+TEST(the_same_node_at_another_address_is_another_one_and_takes_over)
+{
+    unsigned a = redis_slots_owner(&slots, 5000);
+
+    redis_slots_hold(&slots, a);
+    begin_view();
+    say('a', 7009, 1, 0, 8191);
+    assert_true(take());
+    assert_int_equal(owner_port(5000), 7009);
+    assert_int_not_equal(redis_slots_owner(&slots, 5000), a);
+    assert_int_equal(slots.nodes[redis_slots_owner(&slots, 5000)].takeovers, 1);
+    redis_slots_release(&slots, a);
+}
+
+TEST(a_node_without_a_known_host_stays_where_it_was)
+{
+    begin_view();
+    say('a', 0, 1, 0, 8191);
+    say('x', 0, 7, 8192, REDIS_SLOTS - 1);
+    assert_false(take());
+    assert_int_equal(owner_port(5000), 7000);
+    assert_int_equal(owner_port(9000), 7001);
+}
+
+TEST(a_view_that_knows_none_of_our_nodes_begins_the_map_anew)
+{
+    begin_view();
+    say('x', 7000, 0, 0, 8191);
+    say('y', 7001, 0, 8192, REDIS_SLOTS - 1);
+    assert_true(take());
+    assert_int_equal(slots.nodes[redis_slots_owner(&slots, 0)].id[0], 'x');
+    assert_int_equal(slots.nodes[redis_slots_owner(&slots, 9000)].id[0], 'y');
+    assert_int_equal(node_count(), 2);
+}
+
+TEST(a_node_that_owns_nothing_is_gone_once_nobody_holds_it)
+{
+    unsigned a = redis_slots_owner(&slots, 5000);
+
+    redis_slots_hold(&slots, a);
+    redis_slots_hold(&slots, a);
+    begin_view();
+    say('c', 7002, 3, 0, 8191);
+    say('b', 7001, 2, 8192, REDIS_SLOTS - 1);
+    assert_true(take());
+    assert_false(slots.nodes[a].named);
+    redis_slots_release(&slots, a);
+    assert_int_equal(node_count(), 3);
+    redis_slots_release(&slots, a);
+    assert_int_equal(node_count(), 2);
+}
+
+TEST(a_node_that_is_asked_for_its_first_slot_stays_for_a_few_views)
+{
+    struct redis_endpoint to = at(7005);
+    unsigned found = redis_slots_find(&slots, &to);
+
+    assert_int_equal(redis_slots_find(&slots, &to), found);
+    begin_view();
+    say('a', 7000, 1, 0, 8191);
+    assert_false(take());
+    assert_false(take());
+    assert_false(take());
+    assert_int_equal(node_count(), 3);
+    assert_true(take());
+    assert_int_equal(node_count(), 2);
+}
+
+TEST(without_room_for_another_node_its_slots_stay_and_nothing_breaks)
+{
+    for (unsigned i = 0; i < REDIS_NODES_MAX; i++) {
+        struct redis_endpoint to = at((uint16_t)(8000 + i));
+        redis_slots_find(&slots, &to);
+    }
+    struct redis_endpoint one_more = at(9999);
+    assert_int_equal(redis_slots_find(&slots, &one_more), REDIS_NO_NODE);
+    begin_view();
+    say('a', 7000, 1, 0, 8191);
+    say('z', 9998, 9, 5000, 5000);
+    assert_false(take());
+    assert_int_equal(owner_port(5000), 7000);
+}
+
+TEST_GROUP(.before = take_two);
