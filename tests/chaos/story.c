@@ -97,7 +97,10 @@ static void note_most(uint32_t *most, uint32_t value)
 
 bool story_strikes(struct story *story, enum fault_kind kind, unsigned slot)
 {
-    return masters_strike(&story->masters, story->scene, kind, slot);
+    crowd_quiet_writers(story->crowd, false);
+    bool good = masters_strike(&story->masters, story->scene, kind, slot);
+    crowd_quiet_writers(story->crowd, kind == FAULT_REPLICA_BEHIND);
+    return good;
 }
 
 bool story_recovers(struct story *story)

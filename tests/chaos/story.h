@@ -39,7 +39,8 @@ struct story {
 /* The name is lent until story_end(). */
 bool story_begin(struct story *story, struct scene *scene, const char *name);
 
-/* Its beginning: a master is struck, and the other one not there yet. Then the rest of it. */
+/* Its beginning: a master is struck, and the other one not there yet. Then the rest of it. Where the replicas lack
+ * something, nobody writes until the next one: a later invalidation would hide that an earlier one is missing. */
 bool story_strikes(struct story *story, enum fault_kind kind, unsigned slot);
 bool story_recovers(struct story *story);
 
