@@ -41,6 +41,7 @@ struct route_master {
     unsigned owed;                /* replies */
     bool owns, leaving;           /* slots; it is named no longer */
     bool is_up, was_up, failed;   /* told; ever; since it was up last, or was opened */
+    bool is_lost;                 /* told to the map */
     uint64_t generation, takeovers;
     enum guard_redis_state state;
     char text[MASTER_TEXT_SIZE]; /* "": nothing has been told */
@@ -191,12 +192,20 @@ static void master_is_closed(void *context)
         host_soon(routes->host, &routes->closer);
 }
 
+static void note_lost(struct route_master *master, bool is_lost)
+{
+    if (master->is_lost != is_lost)
+        redis_cluster_lost(master->routes->config.cluster, is_lost);
+    master->is_lost = is_lost;
+}
+
 static void close_master(struct route_master *master)
 {
     struct redis_connection *connection = master->connection;
 
     if (connection == NULL)
         return;
+    note_lost(master, false);
     master->routes->gone_batches += connection_batch(connection) + 1;
     master->connection = NULL;
     master->parts_open = 1u + (master->keeper != NULL);
@@ -228,8 +237,7 @@ static void on_master_state(void *context, enum guard_redis_state state, const c
 
     master->state = state;
     snprintf(master->text, sizeof master->text, "%s", text);
-    if (!up)
-        redis_cluster_hint(routes->config.cluster);
+    note_lost(master, !up);
     master->failed = !up;
     if (up && !master->is_up && !master->leaving)
         tell_reign(master, takeovers_of(master));
@@ -513,9 +521,9 @@ static bool dispatch(struct route *route)
     if (route->slot == ANY_SLOT)
         return dispatch_to(route, any_master(routes));
     node = redis_cluster_owner(routes->config.cluster, route->slot);
-    if (node != REDIS_NO_NODE && dispatch_to(route, open_master(routes, node)))
-        return true;
-    redis_cluster_hint(routes->config.cluster); /* another one may have it, be it only after a while */
+    if (node != REDIS_NO_NODE)
+        return dispatch_to(route, open_master(routes, node));
+    redis_cluster_hint(routes->config.cluster);
     return false;
 }
 
