@@ -2,7 +2,7 @@
 /*
  * story.h - one scenario with the real service: a crowd asks and writes while a master goes, and what it saw is judged.
  *
- *     story_begin()      clients and writers; returns when every process answers hits
+ *     story_begin()      clients and writers; returns when all is in the cache
  *       story_befalls()  a strike at the masters, the switch, hits again, and the old one back
  *       ...
  *     story_end()        the crowd goes home; the history is judged; one line on stdout
