@@ -652,6 +652,7 @@ void core_free(struct core **core)
     if (*core == NULL)
         return;
     assert(core_idle(*core) && (*core)->answered == NULL && (*core)->invalidated == NULL);
+    replay_close(*core); /* it may never have been closed */
     free_dead(*core);
     free_core(core);
 }

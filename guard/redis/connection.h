@@ -23,7 +23,8 @@
  * Only the master's replies reach a caller: redis/fence.h says how a value is read and what the heartbeat is for,
  * redis/reign.h what happens to the connections of a process when one of them finds another master: from that instant
  * their replies reach nobody (UNKNOWN). PROVING follows a server that did not answer in time: one that was stopped
- * and goes on says at first what it was, not what it has become.
+ * and goes on says at first what it was, not what it has become. CONFIRMING stands between GREETING and UP where
+ * Sentinels have named the master: redis/place.h.
  *
  * Threads    All functions only on the thread of the loop; a place and the counters on any.
  * Callbacks  May call every function here. connection_close() and connection_reset() answer what is pending, from

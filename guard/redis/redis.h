@@ -49,6 +49,8 @@ struct redis_hooks {
     void (*link)(void *context, unsigned shard, bool up);
     /* Another master of the shard was confirmed than the last time. Before `link`. May be NULL. */
     void (*reign)(void *context, unsigned shard);
+    /* No key is of this shard any more; its number may be given to another. After `link`. May be NULL. */
+    void (*gone)(void *context, unsigned shard);
     /* Subscriber only: one published message; lent. */
     void (*message)(void *context, const char *payload, size_t payload_bytes);
 };

@@ -181,9 +181,12 @@ static void master_is_closed(void *context)
 {
     struct route_master *master = context;
     struct redis_routes *routes = master->routes;
+    const struct routes_hooks *hooks = &routes->config.hooks;
 
     if (--master->parts_open > 0)
         return;
+    if (hooks->gone != NULL && !routes->closing)
+        hooks->gone(hooks->context, master->node);
     redis_cluster_release(routes->config.cluster, master->node);
     if (routes->masters[master->node] == master)
         routes->masters[master->node] = NULL;

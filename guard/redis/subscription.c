@@ -11,31 +11,43 @@
 
 /* ---- the canary ---- */
 
+static uint64_t *flight_of(struct canary *canary, uint64_t number)
+{
+    return &canary->flying_us[number % CANARIES_FLYING];
+}
+
 void canary_sent(struct canary *canary, uint64_t now_us)
 {
-    canary->sent++;
-    if (canary->unanswered_since_us == 0)
-        canary->unanswered_since_us = now_us;
+    uint64_t *flying_us = flight_of(canary, ++canary->sent);
+
+    if (*flying_us == 0)
+        *flying_us = now_us;
 }
 
 bool canary_back(struct canary *canary, const char *subject, size_t subject_bytes)
 {
-    size_t process_bytes = strlen(canary->process);
-    if (subject_bytes < process_bytes || memcmp(subject, canary->process, process_bytes) != 0)
+    size_t at = strlen(canary->process);
+    uint64_t number = 0;
+
+    if (subject_bytes <= at || memcmp(subject, canary->process, at) != 0)
         return false;
-    canary->unanswered_since_us = 0;
+    for (at++; at < subject_bytes && subject[at] >= '0' && subject[at] <= '9'; at++)
+        number = number * 10 + (uint64_t)(subject[at] - '0');
+    *flight_of(canary, number) = 0;
     return true;
 }
 
 void canary_forget(struct canary *canary)
 {
-    canary->unanswered_since_us = 0;
+    memset(canary->flying_us, 0, sizeof canary->flying_us);
 }
 
 bool canary_dead(const struct canary *canary, uint64_t now_us)
 {
-    return canary->unanswered_since_us != 0 &&
-           now_us - canary->unanswered_since_us >= (uint64_t)CANARY_LIMIT_MS * 1000;
+    for (size_t i = 0; i < CANARIES_FLYING; i++)
+        if (canary->flying_us[i] != 0 && now_us - canary->flying_us[i] >= (uint64_t)CANARY_LIMIT_MS * 1000)
+            return true;
+    return false;
 }
 
 /* ---- the subscription ---- */

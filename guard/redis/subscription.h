@@ -4,7 +4,8 @@
  *
  * One channel for all keys, subscribed once and for ever, because subscriptions that come and go with the
  * keys lose messages between the two. Two things tell that it is alive: the subscription was confirmed, and
- * the canary, a message that this process publishes over its command connection every second, comes back.
+ * the canary, a message that this process publishes over its command connection every second, comes back; in a Cluster
+ * through each master in its turn, for any of the links between the nodes may be broken.
  * When it does not for CANARY_LIMIT_MS although it was published, the connection is dropped and made again.
  * Whenever the subscription comes up, messages may have been lost before: `resync` is called.
  *
@@ -18,13 +19,14 @@
 #include "../base/clock.h"
 #include "redis.h"
 
-enum { CANARY_EVERY_MS = 1000, CANARY_LIMIT_MS = 2000 };
+enum { CANARY_EVERY_MS = 1000, CANARY_LIMIT_MS = 2000, CANARIES_FLYING = 4 };
 
-/* When was one sent that has not come back? Pure. */
+/* When was each sent that has not come back? In a Cluster each flies from another master, and says nothing of the others'
+ * way. Pure. */
 struct canary {
     char process[CLOCK_UUID_SIZE];
-    uint64_t sent;                /* its number */
-    uint64_t unanswered_since_us; /* 0: none */
+    uint64_t sent;                       /* the number of the last one */
+    uint64_t flying_us[CANARIES_FLYING]; /* since when, by number; 0: none */
 };
 void canary_sent(struct canary *canary, uint64_t now_us);
 /* True if it is this process's. */

@@ -19,7 +19,14 @@
 #include <unistd.h>
 
 /* A limit that is waited for to pass; and a reply of so many records of TLS that one turn of the loop is not enough. */
-enum { LIMIT_MS = 250, URL_BYTES = 1024, RECORD_BYTES = 16384, RECORDS = 20, MANY = 3000 };
+enum {
+    LIMIT_MS = 250,
+    HUNG_LIMIT_MS = 1000,
+    URL_BYTES = 1024,
+    RECORD_BYTES = 16384,
+    RECORDS = 20,
+    MANY = 3000
+};
 
 static struct stack_certificates files, others; /* two authorities */
 static struct stack_redis server;
@@ -230,20 +237,64 @@ TEST(values_of_any_size_come_back_whole_over_tls)
     rig_finish();
 }
 
-/* A subscriber sends nothing by itself: if what OpenSSL holds were forgotten, nothing would ever wake the loop. */
-TEST(a_message_of_many_records_does_not_stall_in_openssl)
+static void start_subscriber(void)
 {
-    char script[96];
-
     rig_prepare(usual_url());
     rig.config.channel = "news";
     rig_open();
     rig_wait_up();
+    rig.config.channel = NULL;
+}
+
+TEST(a_message_of_many_records_arrives_whole)
+{
+    char script[96];
+
+    start_subscriber();
     snprintf(script, sizeof script, "return redis.call('PUBLISH', 'news', string.rep('x', %d))",
              RECORDS * RECORD_BYTES);
     ask_server("EVAL", script, "0");
     rig_wait_until(rig.message_count == 1);
-    rig.config.channel = NULL;
+    rig_finish();
+}
+
+/* They come while the loop stands, a record each, and one recv() takes them all: then the socket is silent. A subscriber
+ * sends nothing by itself, so nothing would ever wake it. */
+TEST(messages_that_lie_in_openssl_are_read_though_the_socket_is_silent)
+{
+    start_subscriber();
+    for (unsigned i = 0; i < 2 * RECORDS; i++)
+        ask_server("PUBLISH", "news", "small");
+    rig_wait_until(rig.message_count == 2 * RECORDS);
+    rig_finish();
+}
+
+/* So many bytes that the server answers in several writes. All of them are there when the limit is over. */
+TEST(a_loop_that_was_busy_reads_every_record_before_it_declares_anything_late)
+{
+    enum { ECHOES = 100, BYTES = 1000 };
+    static struct call calls[ECHOES];
+    char value[BYTES];
+    const char *argv[] = {"ECHO", value};
+    const size_t argv_bytes[] = {4, BYTES};
+
+    memset(value, 'x', sizeof value);
+    rig_prepare(usual_url());
+    rig.config.limit_ms = HUNG_LIMIT_MS;
+    rig_open();
+    rig_wait_up();
+    uint64_t before = stack_redis_calls(&server, "echo"), began_ns = uv_hrtime();
+    for (size_t i = 0; i < ECHOES; i++) {
+        calls[i] = (struct call){.answered = 0};
+        assert_true(redis_send(rig.redis, 2, argv, argv_bytes, call_replied, &calls[i]));
+    }
+    uv_run(&rig.loop, UV_RUN_NOWAIT);
+    while (stack_redis_calls(&server, "echo") < before + ECHOES || elapsed_ms(began_ns) <= HUNG_LIMIT_MS)
+        poll(NULL, 0, 1);
+    rig_wait_until(calls[ECHOES - 1].answered > 0);
+    for (size_t i = 0; i < ECHOES; i++)
+        assert_int_equal(calls[i].outcome, REDIS_REPLIED);
+    assert_int_equal(rig.counters.connects, 1);
     rig_finish();
 }
 

@@ -84,7 +84,7 @@ enum fault {
         FAULTS_DRAWN,    /* what Redis knows of a tag is evicted; these two only where there are tags */
     FAULT_CLOCK_GONE,    /* the clock of the tags is */
     FAULT_REDIS_DEMOTED, /* another is the master; connections stay at a replica that hears nothing */
-    FAULTS_OF_ONE, /* those above happen with one master, these only with several */
+    FAULTS_OF_ONE,       /* those above happen with one master, these only with several */
     FAULT_SLOT_MOVES = FAULTS_OF_ONE, /* a key goes to another master; meanwhile few scripts run */
     FAULTS,
 };
@@ -130,7 +130,7 @@ enum mutant {
     MUTANTS_OF_ONE,            /* those above are found with one master, these with several */
     MUTANT_CLOCK_COUNTS_ON = MUTANTS_OF_ONE, /* under another reign, from where its replica was */
     MUTANT_CLOCK_LEAPS_AGAIN,                /* by a fixed span: a second leap meets the first */
-    MUTANT_EPOCHS_UNFENCED, /* the epochs of tags are read with MGET, which a replica answers */
+    MUTANT_EPOCHS_UNFENCED,    /* the epochs of tags are read with MGET, which a replica answers */
     MUTANT_REDIRECT_NEW_TOKEN, /* a redirected acquire has another token, and no prev */
     MUTANT_DELETE_VALUE_FIRST, /* where no script runs, the lease goes last */
     MUTANTS,
@@ -172,10 +172,11 @@ enum seen {
     SEEN_FENCED,               /* lookups and commands that a former master has refused */
     SEENS_OF_ONE,              /* those above with one master, these only with several */
     SEEN_LEAPS = SEENS_OF_ONE, /* of the clock of the tags */
-    SEEN_TAGS_LOST, /* floors lowered by a failover of the tags */
+    SEEN_TAGS_LOST,            /* floors lowered by a failover of the tags */
     SEEN_REDIRECTED,
-    SEEN_MOVING,  /* commands that did not run for it */
-    SEEN_DELETED, /* invalidations without the script */
+    SEEN_REPLAYED, /* invalidations that were said again to another master */
+    SEEN_MOVING,   /* commands that did not run for it */
+    SEEN_DELETED,  /* invalidations without the script */
     SEENS,
 };
 
@@ -407,7 +408,7 @@ struct lookup_model {
     bool asked;     /* for the epochs, before the entry */
     bool at_former; /* sent over a connection to a former master */
     bool tags_at_former;
-    bool refused;               /* which said so */
+    bool refused; /* which said so */
     uint32_t shard, redirections;
     uint32_t epoch, tags_epoch; /* of the Redis that answered; of that which has the tags */
 };
@@ -451,6 +452,7 @@ struct command {
     bool half, moved; /* by_delete: one of two is gone; it was told that its keys are moving */
     bool at_former;   /* sent over a connection to a former master */
     uint32_t version; /* of the row when it was sent */
+    uint32_t sent_versions[SIM_KEYS]; /* INVALIDATE of a tag: of all rows */
     uint64_t sent_us, limit_us;
     uint32_t epoch; /* of the Redis that ran it */
     /* tags */
@@ -469,11 +471,19 @@ struct command {
 
 /* A process's connections to the master of a shard. */
 struct link_model {
+    uint64_t reign; /* of the master that it was last connected to */
     uint32_t connection;
     bool up, mute;                  /* mute: replies no longer come */
     bool at_former, loop_at_former; /* it leads to a former master; that of the lookups does */
     uint32_t shifted;               /* MUTANT_REPLY_SHIFTED: 1 + the command whose reply is read next */
     uint64_t sent_until_us, answered_until_us; /* pipelined: nothing overtakes */
+};
+
+/* What this process has been told about an invalidation of a key or, behind them, a tag. */
+struct said_model {
+    bool confirmed;             /* and its caller was told so */
+    uint32_t shard, replied_by; /* whose master did; that of the last reply */
+    bool owed;                  /* another reign has begun since: it has to be said again */
 };
 
 struct process {
@@ -484,6 +494,7 @@ struct process {
     uint64_t since_us; /* the world's clock: its start */
     struct link_model link[SIM_SHARDS];
     uint32_t map[SIM_KEYS]; /* where it believes the keys to be */
+    struct said_model said[SIM_KEYS + SIM_TAGS];
     /* the subscription */
     bool subscribed;
     uint32_t subscription;  /* how often it was */
@@ -526,6 +537,8 @@ struct params {
     uint32_t bursts, writes, disasters;
     uint32_t spite; /* writes and gets at the worst moments, one in so many; 0: none */
     uint64_t chaos_us;
+    bool replays;
+    uint32_t outage_ms; /* after a failover; 0: short */
 };
 
 enum phase { PHASE_CHAOS, PHASE_HEAL, PHASE_PROBE, PHASE_END };
@@ -719,6 +732,14 @@ void check_load_failed(struct sim *sim, const struct load_model *load);
 uint32_t check_version_loaded(const struct sim *sim, const char *token);
 /* A fill or a touch has been carried out; fenced: under the lease that stood. */
 void check_stored(struct sim *sim, const struct command *command, bool fenced);
+/* This and newer from now on. */
+void raise_floor(struct sim *sim, struct row *row, uint32_t version, bool by_tag);
+/* A reply to an invalidation arrives. */
+void check_confirmed(struct sim *sim, const struct command *command);
+/* A key is at another master: what the one before it had lost, nobody has to make good there. */
+void check_moved(struct sim *sim, uint32_t key);
+/* Another reign of this shard begins. */
+void check_reign(struct sim *sim, uint32_t shard);
 void check_failover(struct sim *sim, uint32_t key);
 /* Clock and epochs have failed over. */
 void check_tags_failover(struct sim *sim);

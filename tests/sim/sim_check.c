@@ -107,6 +107,8 @@ void check_stored(struct sim *sim, const struct command *command, bool fenced)
                  command->key, loaded);
 }
 
+/* ---- what was invalidated ---- */
+
 static void lower(uint32_t *floor, uint32_t to)
 {
     if (*floor > to)
@@ -123,6 +125,71 @@ static void lower_floor(struct sim *sim, uint32_t key, uint32_t to)
     for (uint32_t i = 0; i < sim->requests; i++)
         if ((sim->request[i].open || sim->request[i].looking) && sim->request[i].key == key)
             lower(&sim->request[i].floor, to);
+}
+
+void raise_floor(struct sim *sim, struct row *row, uint32_t version, bool by_tag)
+{
+    uint32_t *floor = by_tag ? &row->floor_by_tag : &row->floor_by_key;
+    *floor = version > *floor ? version : *floor;
+    for (; row->floor < version; row->confirmed_us[row->floor] = sim->course.now_us)
+        row->floor++;
+}
+
+void check_confirmed(struct sim *sim, const struct command *command)
+{
+    uint32_t what = command->action.of_tag ? SIM_KEYS + command->key : command->key;
+    struct said_model *said = &sim->process[command->process].said[what];
+    if (!sim->params.replays)
+        return;
+    sim->seen[SEEN_REPLAYED] += said->owed;
+    said->replied_by = command->shard;
+    said->shard = said->owed ? command->shard : said->shard;
+    said->owed = false;
+    for (uint32_t key = 0; key < SIM_KEYS; key++) {
+        bool touched = command->action.of_tag ? tags_has(key, command->key) : key == command->key;
+        uint32_t version = command->action.of_tag ? command->sent_versions[key] : command->version;
+        if (touched)
+            raise_floor(sim, &sim->row[key], version, command->action.of_tag);
+    }
+}
+
+/* And its process knows that. */
+static bool is_of_it(const struct sim *sim, const struct process *process, uint32_t what, uint32_t shard)
+{
+    return what >= SIM_KEYS || (shard_of_key(sim, what) == shard && process->map[what] == shard);
+}
+
+void check_moved(struct sim *sim, uint32_t key)
+{
+    for (uint32_t i = 0; i < sim->params.processes; i++)
+        sim->process[i].said[key].owed = false;
+}
+
+void check_reign(struct sim *sim, uint32_t shard)
+{
+    for (uint32_t i = 0; i < sim->params.processes; i++) {
+        struct said_model *said = sim->process[i].said;
+        for (uint32_t what = 0; what < SIM_KEYS + SIM_TAGS; what++)
+            said[what].owed |= said[what].confirmed && said[what].shard == shard &&
+                               is_of_it(sim, &sim->process[i], what, shard);
+    }
+}
+
+/* It has tried often enough. */
+static bool has_dropped(const struct process *process)
+{
+    struct guard_stats stats;
+    core_stats(process->core, &stats);
+    return stats.replay_dropped > 0;
+}
+
+static void check_said_again(struct sim *sim)
+{
+    for (uint32_t i = 0; i < sim->params.processes; i++)
+        for (uint32_t what = 0; what < SIM_KEYS + SIM_TAGS; what++)
+            if (sim->process[i].said[what].owed && !has_dropped(&sim->process[i]))
+                sim_fail(sim, "p%u has not told another master what it had confirmed about %s%u", i,
+                         what < SIM_KEYS ? "k" : "t", what < SIM_KEYS ? what : what - SIM_KEYS);
 }
 
 /* The replica may bring back values older than what was promised, and leases whose fills are. */
@@ -547,6 +614,8 @@ void check_rest(struct sim *sim)
     for (uint32_t i = 0; i < sim->writes; i++)
         if (sim->write[i].open)
             sim_fail(sim, "an invalidation of k%u was never answered", sim->write[i].key);
+    if (sim->params.replays && sim->phase == PHASE_HEAL)
+        check_said_again(sim);
     check_permits_rest(sim);
 }
 

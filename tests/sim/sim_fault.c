@@ -64,6 +64,7 @@ static void end_reign(struct sim *sim, uint32_t shard)
 {
     sim->redis.server[shard].down = true;
     sim->redis.server[shard].reign++;
+    check_reign(sim, shard);
     net_redis_gone(sim, shard);
 }
 
@@ -120,7 +121,7 @@ static void fail_over(struct sim *sim, uint32_t shard)
         check_tags_failover(sim);
     }
     end_reign(sim, shard);
-    recover_after(sim, FAULT_REDIS_FAILOVER, shard, 1, 1000);
+    recover_after(sim, FAULT_REDIS_FAILOVER, shard, sim->params.outage_ms + 1, sim->params.outage_ms + 1000);
 }
 
 static void lead_to_former(struct sim *sim, struct process *process, uint32_t shard)
@@ -147,6 +148,7 @@ static void demote(struct sim *sim, uint32_t shard)
     if (shard_of_tags(sim) == shard)
         sim->redis.tags_former = sim->redis.tags;
     sim->redis.server[shard].reign++;
+    check_reign(sim, shard);
     for (uint32_t i = 0; i < sim->params.processes; i++)
         if (process_runs(&sim->process[i]) && sim->process[i].link[shard].up)
             lead_to_former(sim, &sim->process[i], shard);
@@ -272,6 +274,7 @@ static void slot_arrives(struct sim *sim, uint32_t key)
     sim->redis.moving[key] = false;
     sim->redis.home[key] = 1 - sim->redis.home[key];
     sim->redis.replica[key] = sim->redis.slot[key];
+    check_moved(sim, key);
 }
 
 /* Beside what else goes wrong. */
@@ -309,11 +312,19 @@ void fault_recover(struct sim *sim, enum fault fault, uint32_t shard)
         *state_of(sim, fault, shard) = false;
 }
 
+/* A long outage takes its time. */
+static void end_of_faults(struct sim *sim, uint32_t shard)
+{
+    struct server_model *server = &sim->redis.server[shard];
+    server->hung = false;
+    server->down = server->down && sim->params.outage_ms > 0;
+}
+
 void fault_heal(struct sim *sim)
 {
     sim->redis.oom = sim->redis.readonly = false;
     for (uint32_t shard = 0; shard < sim->params.shards; shard++)
-        sim->redis.server[shard].down = sim->redis.server[shard].hung = false;
+        end_of_faults(sim, shard);
     memset(sim->redis.moving, 0, sizeof sim->redis.moving);
     for (int fault = 0; fault < FAULTS; fault++)
         sim->params.enabled[fault] = false;

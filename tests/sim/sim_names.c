@@ -84,6 +84,7 @@ const char *const seen_names[SEENS] = {
     [SEEN_SHED_TOGETHER] = "gets shed that were asked for together",
     [SEEN_FENCED] = "refused by a former master",
     [SEEN_LEAPS] = "leaps of the tags' clock",
+    [SEEN_REPLAYED] = "invalidations said again",
     [SEEN_REDIRECTED] = "commands redirected",
     [SEEN_MOVING] = "commands that met a moving slot",
     [SEEN_DELETED] = "invalidations by deletion",

@@ -63,7 +63,7 @@ static struct command *copy_of(struct sim *sim, const struct process *process,
     command->tags_at_former = process->link[shard_of_tags(sim)].at_former;
     command->version = sim->row[command->key].version;
     for (uint32_t key = 0; key < SIM_KEYS && action->of_tag; key++)
-        command->versions[key] = sim->row[key].version;
+        command->versions[key] = command->sent_versions[key] = sim->row[key].version;
     command->sent_us = sim->course.now_us;
     copy_text(command->token, TOKEN_SIZE, action->token);
     copy_text(command->prev, TOKEN_SIZE, action->prev);
@@ -383,6 +383,8 @@ static void answer(struct sim *sim, struct process *process, struct command *com
                          reply.kind == REPLY_UNKNOWN;
     if (false_confirm)
         reply = (struct core_reply){.kind = REPLY_CODE, .code = 1};
+    if (command->action.kind == CORE_INVALIDATE && reply.kind == REPLY_CODE)
+        check_confirmed(sim, command);
     core_replied(process->core, process_now_us(process), command->action.op, &reply);
     value_unref(&reply.value);
     process_drain(sim, process);
@@ -577,6 +579,9 @@ void net_connect(struct sim *sim, struct process *process, uint32_t shard)
         return;
     }
     link->up = true;
+    if (link->reign != 0 && link->reign != server->reign)
+        core_reign(process->core, process_now_us(process), shard);
+    link->reign = server->reign;
     link->at_former = link->loop_at_former = false;
     link->sent_until_us = link->answered_until_us = sim->course.now_us;
     core_link(process->core, process_now_us(process), shard, true);

@@ -118,6 +118,7 @@ void process_start(struct sim *sim, struct process *process)
         .permits = params->permits,
         .permit_ms = params->permit_ms,
         .seed = chance_next(&sim->course.chance),
+        .replay = params->replays,
         .shard_of = params->shards > 1 ? shard_of_name : NULL,
         .shard_context = process,
         .make_token = make_token,
@@ -664,20 +665,16 @@ void process_invalidate(struct sim *sim, uint32_t index)
     process_drain(sim, process);
 }
 
-static void raise_floor(struct sim *sim, struct row *row, uint32_t version, bool by_tag)
-{
-    uint32_t *floor = by_tag ? &row->floor_by_tag : &row->floor_by_key;
-    *floor = version > *floor ? version : *floor;
-    for (; row->floor < version; row->confirmed_us[row->floor] = sim->course.now_us)
-        row->floor++;
-}
-
 static void invalidated(struct sim *sim, struct write *write)
 {
     enum { ATTEMPTS = 4 };
     write->open = false;
     sim_near_ends(sim, &sim->process[write->process], write);
     if (write->invalidation.result.status == GUARD_OK) {
+        uint32_t what = write->of_tag ? SIM_KEYS + write->tag : write->key;
+        struct said_model *said = &sim->process[write->process].said[what];
+        said->confirmed = true;
+        said->shard = said->replied_by;
         for (uint32_t key = 0; key < SIM_KEYS; key++)
             if (tags_touched(write, key))
                 raise_floor(sim, &sim->row[key], write->versions[key], write->of_tag);

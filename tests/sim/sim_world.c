@@ -180,15 +180,18 @@ static void choose_near(struct sim *sim)
     params->lookup_percent = 100;
 }
 
-/* In some, masters fail over again and again, and nothing else goes wrong. */
+/* In some, masters fail over again and again, and nothing else goes wrong; in some it takes longer than what was confirmed
+ * is remembered while the old master answers. */
 static void choose_shards(struct sim *sim)
 {
-    enum { FRESH_MS = 4000, WRITES = 30, DISASTERS = 60 };
+    enum { FRESH_MS = 4000, WRITES = 30, DISASTERS = 60, OUTAGE_MS = 31000 };
     struct params *params = &sim->params;
     if (params->shards == 1)
         return;
     if (params->tagged) /* the leap of their clock goes to the time */
         params->enabled[FAULT_CLOCK_BACK] = false;
+    params->replays = sim->course.seed % 2 == 1;
+    params->outage_ms = sim->course.seed % 8 == 5 ? OUTAGE_MS : 0;
     params->enabled[FAULT_SLOT_MOVES] = !params->calm && sim->course.seed / 2 % 2 == 0;
     if (!params->tagged || params->calm || sim->course.seed % 3 != 1)
         return;
@@ -292,6 +295,8 @@ static void prepare(struct sim *sim, uint64_t seed, enum mutant mutant, bool tra
     choose_params(sim);
     for (uint32_t key = 0; key < SIM_KEYS; key++)
         sim->redis.home[key] = key % sim->params.shards;
+    for (uint32_t shard = 0; shard < sim->params.shards; shard++)
+        sim->redis.server[shard].reign = 1;
     sim->redis.max_value_ms = 86400000;
     sim->redis.clock_offset_ms = (int64_t)sim_between(sim, 0, 1000000000);
     sim->params.chaos_us += sim->course.now_us;

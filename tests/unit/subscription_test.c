@@ -67,6 +67,18 @@ TEST(the_canary_of_another_process_says_nothing)
     assert_true(canary_dead(&canary, 1000 + LIMIT_US));
 }
 
+TEST(a_canary_that_took_another_way_does_not_excuse_one_that_is_lost)
+{
+    static const char second[] = "11111111-1111-4111-8111-111111111111 2";
+    struct canary canary = canary_of_mine();
+    canary_sent(&canary, 1000);
+    canary_sent(&canary, 1000);
+    assert_true(canary_back(&canary, second, sizeof second - 1));
+    assert_true(canary_dead(&canary, 1000 + LIMIT_US));
+    assert_true(mine_back(&canary));
+    assert_false(canary_dead(&canary, UINT64_MAX));
+}
+
 TEST(a_canary_that_never_flew_is_forgotten)
 {
     struct canary canary = canary_of_mine();
