@@ -22,7 +22,6 @@ enum {
     REDIRECTIONS_AT_ONCE = 2, /* two nodes that name each other do not know yet */
     TRY_FIRST_MS = 5,
     TRY_MOST_MS = 40,
-    LOST_EVERY_MS = 500, /* while a master is lost, the map is asked for again and again */
     BEAT_KEY_SIZE = 32,
     BEAT_KEY_TRIES = 4096,
     ANY_SLOT = REDIS_SLOTS,
@@ -42,6 +41,7 @@ struct route_master {
     unsigned owed;                /* replies */
     bool owns, leaving;           /* slots; it is named no longer */
     bool is_up, was_up, failed;   /* told; ever; since it was up last, or was opened */
+    bool is_lost;                 /* told to the map */
     uint64_t generation, takeovers;
     enum guard_redis_state state;
     char text[MASTER_TEXT_SIZE]; /* "": nothing has been told */
@@ -195,12 +195,20 @@ static void master_is_closed(void *context)
         host_soon(routes->host, &routes->closer);
 }
 
+static void note_lost(struct route_master *master, bool is_lost)
+{
+    if (master->is_lost != is_lost)
+        redis_cluster_lost(master->routes->config.cluster, is_lost);
+    master->is_lost = is_lost;
+}
+
 static void close_master(struct route_master *master)
 {
     struct redis_connection *connection = master->connection;
 
     if (connection == NULL)
         return;
+    note_lost(master, false);
     master->routes->gone_batches += connection_batch(connection) + 1;
     master->connection = NULL;
     master->parts_open = 1u + (master->keeper != NULL);
@@ -238,10 +246,7 @@ static void on_master_state(void *context, enum guard_redis_state state, const c
 
     master->state = state;
     snprintf(master->text, sizeof master->text, "%s", text);
-    if (!up) {
-        redis_cluster_hint(routes->config.cluster);
-        ring_routes_by(routes, routes_now_ms() + LOST_EVERY_MS);
-    }
+    note_lost(master, !up);
     master->failed = !up;
     if (up && !master->is_up && !master->leaving)
         tell_reign(master, takeovers_of(master));
@@ -525,9 +530,9 @@ static bool dispatch(struct route *route)
     if (route->slot == ANY_SLOT)
         return dispatch_to(route, any_master(routes));
     node = redis_cluster_owner(routes->config.cluster, route->slot);
-    if (node != REDIS_NO_NODE && dispatch_to(route, open_master(routes, node)))
-        return true;
-    redis_cluster_hint(routes->config.cluster); /* another one may have it, be it only after a while */
+    if (node != REDIS_NO_NODE)
+        return dispatch_to(route, open_master(routes, node));
+    redis_cluster_hint(routes->config.cluster);
     return false;
 }
 
@@ -591,25 +596,11 @@ static void gather_due(struct redis_routes *routes, uint64_t now_ms)
     }
 }
 
-/* Its slots may have got another master, and nobody may be sending anything that would show it. */
-static void look_after_lost(struct redis_routes *routes)
-{
-    for (unsigned i = 0; i < routes->top; i++) {
-        const struct route_master *master = routes->masters[i];
-        if (master == NULL || !master->owns || !master->failed)
-            continue;
-        redis_cluster_hint(routes->config.cluster);
-        ring_routes_by(routes, routes_now_ms() + LOST_EVERY_MS);
-        return;
-    }
-}
-
 static void on_routes_timer(void *context)
 {
     struct redis_routes *routes = context;
     struct route *route;
 
-    look_after_lost(routes);
     gather_due(routes, routes_now_ms());
     while ((route = routes->due) != NULL) {
         DL_DELETE(routes->due, route);
