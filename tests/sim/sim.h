@@ -17,6 +17,9 @@
  *   course.h       time, dice and events of one seed, which the simulator of the locks (lock_sim.h) has, too
  *   sim_main.c     the program, of both; sim_test.c: a bounded number of seeds for the test suite
  *
+ * Over several masters (sim shards) keys, tags and permits have one each, and processes connections to each; masters fail
+ * separately, and keys move between them. Seeds from SIM_OF_SHARDS on are these worlds.
+ *
  * A run goes through chaos (requests, writes and faults), healing (no faults; everything under way ends),
  * probes (every process must then see the newest row of every key) and the end (every core comes to rest).
  *
