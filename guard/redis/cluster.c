@@ -39,6 +39,7 @@ struct redis_cluster {
     void *context;
     _Atomic uint64_t reigns;
     atomic_bool known, hinted;
+    _Atomic unsigned lost; /* masters, by each loop */
     struct host_wake hint;
 
     /* the loop's */
@@ -353,7 +354,7 @@ static void view_is_here(struct redis_cluster *cluster)
     if (cluster->wait_ms > VIEW_MOST_MS)
         cluster->wait_ms = VIEW_MOST_MS;
     set_view_timer(cluster, now_ms + VIEW_EVERY_MS * 4 / 5 + jitter_ms);
-    if (atomic_load(&cluster->hinted))
+    if (atomic_load(&cluster->hinted) || atomic_load(&cluster->lost) > 0)
         host_wake_send(&cluster->hint);
 }
 
@@ -452,6 +453,12 @@ void redis_cluster_hint(struct redis_cluster *cluster)
 {
     if (!atomic_exchange(&cluster->hinted, true))
         host_wake_send(&cluster->hint);
+}
+
+void redis_cluster_lost(struct redis_cluster *cluster, bool is_lost)
+{
+    atomic_fetch_add(&cluster->lost, is_lost ? 1u : -1u);
+    redis_cluster_hint(cluster);
 }
 
 /* ---- from open to close ---- */

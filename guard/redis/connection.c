@@ -852,7 +852,8 @@ static void reach(struct redis_connection *connection)
     struct redis_socket_hooks hooks = {connection, on_reached, on_failed, on_ready};
     struct redis_endpoint endpoint;
     struct redis_socket_target target = {&endpoint, connection->failures, connection->config.tls,
-                                         connection->config.connect_limit_ms};
+                                         connection->config.connect_limit_ms,
+                                         connection->config.expected == REDIS_SERVER_NODE};
     char why[REDIS_WHY_SIZE];
 
     if (redis_place_has_moved(connection->config.place, &connection->member))

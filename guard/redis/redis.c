@@ -131,7 +131,7 @@ static bool connect_all(struct redis *redis, struct guard_host *host, const stru
         .connection = connection_terms(config),
         .wait_replicas = redis_topology_url(config->topology)->wait_replicas,
         .wait_ms = redis_topology_url(config->topology)->wait_ms,
-        .hooks = {hooks->context, hooks->state, hooks->link, hooks->reign},
+        .hooks = {hooks->context, hooks->state, hooks->link, hooks->reign, hooks->gone},
     };
 
     redis->routes = routes_open(host, &routes);

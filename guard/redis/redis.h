@@ -25,8 +25,9 @@
  *
  * Read in this order: types.h; connection (one connection: its stages, and what they are for), pipeline (commands in
  * their order), command (their bytes; EVALSHA), reader (replies within bounds), greeting (the login), fence and reign
- * (one master), error (what errors mean), socket and resolve (DNS, connect, reset); view, slots, cluster and routes (a Cluster); url, place, topology (where the
- * masters are); redis.c (this header); subscription stands on top of all.
+ * (one master), error (what errors mean), socket, tls and probe (DNS, connect, TLS, reset); view, slots, cluster and
+ * routes (a Cluster); url, place, topology (where the masters are); redis.c (this header); subscription stands on top of
+ * all.
  */
 #ifndef GUARD_REDIS_H
 #define GUARD_REDIS_H
@@ -49,6 +50,8 @@ struct redis_hooks {
     void (*link)(void *context, unsigned shard, bool up);
     /* Another master of the shard was confirmed than the last time. Before `link`. May be NULL. */
     void (*reign)(void *context, unsigned shard);
+    /* No key is of this shard any more; its number may be given to another. After `link`. May be NULL. */
+    void (*gone)(void *context, unsigned shard);
     /* Subscriber only: one published message; lent. */
     void (*message)(void *context, const char *payload, size_t payload_bytes);
 };

@@ -2,8 +2,8 @@
 /*
  * redis/routes.c - see redis/routes.h.
  *
- * Flow      start() -> dispatch() -> a connection -> on_reply() -> settle_route(), or follow() and try_later() -> dispatch().
- * Lifetime  A route belongs to the connection that it was sent over, or to one of the lists; settle_route() frees it. Callbacks
+ * Flow      start() -> dispatch() -> a connection -> on_reply() -> settle_call(), or follow() and try_later() -> dispatch().
+ * Lifetime  A route belongs to the connection that it was sent over, or to one of the lists; settle_call() frees it. Callbacks
  *           of the owner may close the routes: what is left then is settled from inside, the struct goes last.
  */
 #include "routes.h"
@@ -41,6 +41,7 @@ struct route_master {
     unsigned owed;                /* replies */
     bool owns, leaving;           /* slots; it is named no longer */
     bool is_up, was_up, failed;   /* told; ever; since it was up last, or was opened */
+    bool is_lost;                 /* told to the map */
     uint64_t generation, takeovers;
     enum guard_redis_state state;
     char text[MASTER_TEXT_SIZE]; /* "": nothing has been told */
@@ -161,7 +162,7 @@ static void tell_master_link(struct route_master *master)
 }
 
 /* Its shard has another master than the last time, or it is the same server with another history. */
-static void tell_master_reign(struct route_master *master, uint64_t takeovers)
+static void tell_reign(struct route_master *master, uint64_t takeovers)
 {
     const struct routes_hooks *hooks = &master->routes->config.hooks;
     uint64_t generation = redis_reign_now(&master->place->reign);
@@ -180,9 +181,12 @@ static void master_is_closed(void *context)
 {
     struct route_master *master = context;
     struct redis_routes *routes = master->routes;
+    const struct routes_hooks *hooks = &routes->config.hooks;
 
     if (--master->parts_open > 0)
         return;
+    if (hooks->gone != NULL && !routes->closing)
+        hooks->gone(hooks->context, master->node);
     redis_cluster_release(routes->config.cluster, master->node);
     if (routes->masters[master->node] == master)
         routes->masters[master->node] = NULL;
@@ -191,12 +195,20 @@ static void master_is_closed(void *context)
         host_soon(routes->host, &routes->closer);
 }
 
+static void note_lost(struct route_master *master, bool is_lost)
+{
+    if (master->is_lost != is_lost)
+        redis_cluster_lost(master->routes->config.cluster, is_lost);
+    master->is_lost = is_lost;
+}
+
 static void close_master(struct route_master *master)
 {
     struct redis_connection *connection = master->connection;
 
     if (connection == NULL)
         return;
+    note_lost(master, false);
     master->routes->gone_batches += connection_batch(connection) + 1;
     master->connection = NULL;
     master->parts_open = 1u + (master->keeper != NULL);
@@ -220,6 +232,12 @@ static uint64_t takeovers_of(const struct route_master *master)
                                                                                    : master->takeovers;
 }
 
+static void ring_routes_by(struct redis_routes *routes, uint64_t at_ms)
+{
+    if (!routes->closing && (!routes->timer.set || at_ms * 1000 < routes->timer.at_us))
+        host_timer_set(routes->host, &routes->timer, at_ms * 1000);
+}
+
 static void on_master_state(void *context, enum guard_redis_state state, const char *text)
 {
     struct route_master *master = context;
@@ -228,11 +246,10 @@ static void on_master_state(void *context, enum guard_redis_state state, const c
 
     master->state = state;
     snprintf(master->text, sizeof master->text, "%s", text);
-    if (!up)
-        redis_cluster_hint(routes->config.cluster);
+    note_lost(master, !up);
     master->failed = !up;
     if (up && !master->is_up && !master->leaving)
-        tell_master_reign(master, takeovers_of(master));
+        tell_reign(master, takeovers_of(master));
     tell_master_link(master);
     tell_all(routes);
 }
@@ -327,7 +344,7 @@ static void update_master(struct redis_routes *routes, unsigned index, const str
         return;
     choose_beat_key(master);
     if (master->is_up && node->takeovers != master->takeovers)
-        tell_master_reign(master, node->takeovers);
+        tell_reign(master, node->takeovers);
 }
 
 static void wake_those_that_wait_for_the_map(struct redis_routes *routes);
@@ -361,7 +378,7 @@ static void free_route(struct route *route)
     free(route);
 }
 
-static void settle_route(struct route *route, enum redis_outcome outcome, const struct redisReply *reply)
+static void settle_call(struct route *route, enum redis_outcome outcome, const struct redisReply *reply)
 {
     redis_replied *replied = route->replied;
     routes_looked_up *looked_up = route->looked_up;
@@ -378,7 +395,7 @@ static void settle_route(struct route *route, enum redis_outcome outcome, const 
 /* It has not run. */
 static void settle_unsent(struct route *route)
 {
-    settle_route(route, route->moving ? REDIS_MOVING : REDIS_UNSENT, NULL);
+    settle_call(route, route->moving ? REDIS_MOVING : REDIS_UNSENT, NULL);
 }
 
 /* ---- sending ---- */
@@ -411,7 +428,7 @@ static bool send_value(struct redis_connection *connection, struct route *route)
     return connection_send_get(connection, name, route->kept->argv_bytes[0], on_reply, route);
 }
 
-static bool send_pair(struct redis_connection *connection, struct route *route)
+static bool send_routed_lookup(struct redis_connection *connection, struct route *route)
 {
     route->alone = route->has_pttl = false;
     route->half.type = 0;
@@ -466,7 +483,7 @@ static bool send_route(struct redis_connection *connection, struct route *route)
     case ROUTE_GET:
         return send_value(connection, route);
     case ROUTE_LOOKUP:
-        return send_pair(connection, route);
+        return send_routed_lookup(connection, route);
     case ROUTE_WORDS:
         break;
     }
@@ -513,19 +530,13 @@ static bool dispatch(struct route *route)
     if (route->slot == ANY_SLOT)
         return dispatch_to(route, any_master(routes));
     node = redis_cluster_owner(routes->config.cluster, route->slot);
-    if (node != REDIS_NO_NODE && dispatch_to(route, open_master(routes, node)))
-        return true;
-    redis_cluster_hint(routes->config.cluster); /* another one may have it, be it only after a while */
+    if (node != REDIS_NO_NODE)
+        return dispatch_to(route, open_master(routes, node));
+    redis_cluster_hint(routes->config.cluster);
     return false;
 }
 
 /* ---- waiting ---- */
-
-static void ring_routes_by(struct redis_routes *routes, uint64_t at_ms)
-{
-    if (!routes->closing && (!routes->timer.set || at_ms * 1000 < routes->timer.at_us))
-        host_timer_set(routes->host, &routes->timer, at_ms * 1000);
-}
 
 static void wait_until(struct route *route, uint64_t at_ms)
 {
@@ -648,7 +659,7 @@ static void take_routed_error(struct route *route, const struct route_master *fr
         return;
     case REDIS_ERROR_STRAYED:
         redis_cluster_hint(routes->config.cluster);
-        settle_route(route, REDIS_UNKNOWN, NULL);
+        settle_call(route, REDIS_UNKNOWN, NULL);
         return;
     case REDIS_ERROR_LOADING: /* CLUSTERDOWN among them */
     case REDIS_ERROR_READONLY:
@@ -663,19 +674,19 @@ static void take_routed_error(struct route *route, const struct route_master *fr
     case REDIS_ERROR_OTHER:
         break;
     }
-    settle_route(route, REDIS_REPLIED, reply);
+    settle_call(route, REDIS_REPLIED, reply);
 }
 
 /* Of a node that has the slot no longer, as far as this process knows. */
 static void take_old(struct route *route)
 {
     if (!is_read(route)) {
-        settle_route(route, REDIS_UNKNOWN, NULL);
+        settle_call(route, REDIS_UNKNOWN, NULL);
         return;
     }
     if (++route->redirections > REDIRECTIONS_MOST || routes_now_ms() >= route->deadline_ms ||
         route->routes->closing || !dispatch(route))
-        settle_route(route, REDIS_UNKNOWN, NULL);
+        settle_call(route, REDIS_UNKNOWN, NULL);
 }
 
 static bool counts(const struct route *route, const struct route_master *from)
@@ -688,7 +699,7 @@ static void judge_reply(struct route *route, const struct route_master *from, en
                         const struct redisReply *reply)
 {
     if (outcome != REDIS_REPLIED)
-        settle_route(route, outcome, NULL);
+        settle_call(route, outcome, NULL);
     else if (route->half.type != 0)
         follow(route, from, &route->half);
     else if (reply->type == REDIS_REPLY_ERROR)
@@ -696,7 +707,7 @@ static void judge_reply(struct route *route, const struct route_master *from, en
     else if (!counts(route, from))
         take_old(route);
     else
-        settle_route(route, REDIS_REPLIED, reply);
+        settle_call(route, REDIS_REPLIED, reply);
 }
 
 static void on_reply(void *context, enum redis_outcome outcome, const struct redisReply *reply)
@@ -850,8 +861,8 @@ bool routes_run_kept(struct redis_routes *routes, unsigned script, size_t key_co
 
 /* ---- how it is ---- */
 
-static const struct route_master *owner_master(const struct redis_routes *routes, const char *name,
-                                               size_t bytes)
+static const struct route_master *slot_owner(const struct redis_routes *routes, const char *name,
+                                             size_t bytes)
 {
     unsigned node = redis_cluster_owner(routes->config.cluster, redis_slot(name, bytes));
 
@@ -887,7 +898,7 @@ unsigned routes_shard(const struct redis_routes *routes, const char *name, size_
 
 bool routes_may_look_up(const struct redis_routes *routes, const char *name, size_t name_bytes)
 {
-    const struct route_master *master = owner_master(routes, name, name_bytes);
+    const struct route_master *master = slot_owner(routes, name, name_bytes);
 
     return master != NULL && master->connection != NULL && connection_may_look_up(master->connection);
 }

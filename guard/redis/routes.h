@@ -37,6 +37,7 @@ struct routes_hooks {
     void (*state)(void *context, enum guard_redis_state state, const char *text);
     void (*link)(void *context, unsigned shard, bool up);
     void (*reign)(void *context, unsigned shard);
+    void (*gone)(void *context, unsigned shard);
 };
 
 struct routes_config {

@@ -36,7 +36,8 @@ struct redis_socket {
     struct redis_socket_hooks hooks;
     uint16_t port;
     uint32_t attempt, limit_ms;
-    struct redis_tls *tls;          /* NULL: without */
+    struct redis_tls *tls; /* NULL: without */
+    bool is_node;
     char name[REDIS_TLS_NAME_SIZE]; /* that was asked for; with TLS only */
     struct resolve *resolve;        /* NULL: none runs */
     struct endpoint endpoints[ADDRESSES_MAX];
@@ -194,9 +195,12 @@ static void shake_hands(struct redis_socket *socket)
 
 static void on_plain_redis(void *context)
 {
-    char why[REDIS_WHY_SIZE] = "this port speaks Redis without TLS: use redis://, or the server's tls-port";
+    struct redis_socket *socket = context;
+    char why[REDIS_WHY_SIZE];
 
-    try_next(context, why);
+    snprintf(why, sizeof why, "this port speaks Redis without TLS: use redis://, or the server's tls-port%s",
+             socket->is_node ? "; set tls-cluster yes on the nodes" : "");
+    try_next(socket, why);
 }
 
 static void on_doubt(void *context)
@@ -373,6 +377,7 @@ static void set_up(struct redis_socket *socket, struct guard_host *host,
     socket->attempt = target->attempt;
     socket->limit_ms = target->limit_ms;
     socket->tls = target->tls;
+    socket->is_node = target->is_node;
     if (target->tls != NULL)
         snprintf(socket->name, sizeof socket->name, "%s", target->endpoint->host);
     socket->watch = (struct host_watch){.ready = on_event, .context = socket, .fd = -1};

@@ -46,6 +46,7 @@ struct redis_socket_target {
                             * up the limit of every attempt */
     struct redis_tls *tls; /* NULL: without; lent until the socket is reset */
     uint32_t limit_ms;     /* of connecting, which the owner sees to */
+    bool is_node;          /* a Cluster named it: advice is for its nodes */
 };
 
 /* NULL: *why says why. */

@@ -74,7 +74,7 @@ static bool open_parts(struct guard *guard)
 {
     if (!open_cores(guard) || !cache_open(guard))
         return false;
-    static const struct loop_hooks hooks = {thread_on_link, thread_on_reign, thread_on_state};
+    static const struct loop_hooks hooks = {thread_on_link, thread_on_reign, thread_on_gone, thread_on_state};
     guard->workers = workers_open(guard->config.load_workers, mailbox_post_finished, guard);
     if (guard->workers == NULL || loop_open(guard, guard->host, &hooks, &guard->own) != GUARD_OK)
         return false;

@@ -187,6 +187,13 @@ static void redis_reigned(void *context, unsigned shard)
         loop->hooks->reigned(loop->guard, shard);
 }
 
+static void redis_gone(void *context, unsigned shard)
+{
+    struct guard_loop *loop = context;
+    if (loop->hooks != NULL)
+        loop->hooks->gone(loop->guard, shard);
+}
+
 void loop_redis_config(struct guard *guard, struct redis_config *config)
 {
     *config = (struct redis_config){
@@ -216,8 +223,11 @@ static struct redis *connect_redis(struct guard *guard, struct guard_loop *loop)
     if (loop->hooks != NULL)
         config.spread_ms = 0; /* the guard's own goes first */
     loop->chance.state = seed;
-    config.hooks = (struct redis_hooks){
-        .context = loop, .state = redis_state, .link = redis_linked, .reign = redis_reigned};
+    config.hooks = (struct redis_hooks){.context = loop,
+                                        .state = redis_state,
+                                        .link = redis_linked,
+                                        .reign = redis_reigned,
+                                        .gone = redis_gone};
     return redis_open(loop->host, &config);
 }
 

@@ -75,7 +75,8 @@ struct recent_refresh {
 struct loop_hooks {
     void (*linked)(struct guard *guard, unsigned shard, bool up);
     void (*reigned)(struct guard *guard,
-                    unsigned shard);     /* before it comes up to another master of the shard */
+                    unsigned shard); /* before it comes up to another master of the shard */
+    void (*gone)(struct guard *guard, unsigned shard);
     void (*stated)(struct guard *guard); /* redis_state has been told, and perhaps changed */
 };
 

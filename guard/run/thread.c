@@ -573,6 +573,14 @@ void thread_on_link(struct guard *guard, unsigned shard, bool up)
     after_events(guard);
 }
 
+void thread_on_gone(struct guard *guard, unsigned shard)
+{
+    if (guard->phase == PHASE_ENDING)
+        return;
+    core_shard_gone(guard->fleet, shard);
+    after_events(guard);
+}
+
 void thread_on_reign(struct guard *guard, unsigned shard)
 {
     if (guard->phase == PHASE_ENDING)

@@ -24,6 +24,7 @@ void thread_on_resync(void *context);
 void thread_on_wake_state(void *context, const char *text);
 void thread_on_link(struct guard *guard, unsigned shard, bool up);
 void thread_on_reign(struct guard *guard, unsigned shard);
+void thread_on_gone(struct guard *guard, unsigned shard);
 void thread_on_state(struct guard *guard);
 
 /* core_config.make_token; the context is the guard. */

@@ -34,7 +34,7 @@ struct member {
 
 struct crowd {
     struct crowd_options options;
-    atomic_bool ending;
+    atomic_bool ending, quiet;
     struct member members[CROWD_MAX];
     uint32_t count;
 };
@@ -237,7 +237,8 @@ static void *run_writer(void *context)
 {
     struct member *member = context;
     while (!atomic_load(&member->crowd->ending)) {
-        change(member);
+        if (!atomic_load(&member->crowd->quiet))
+            change(member);
         rest(member, member->crowd->options.writer_pause_ms);
     }
     PQfinish(member->connection);
@@ -265,6 +266,11 @@ bool crowd_open(const struct crowd_options *options, struct crowd **out)
         crowd->count++;
     }
     return true;
+}
+
+void crowd_quiet_writers(struct crowd *crowd, bool quiet)
+{
+    atomic_store(&crowd->quiet, quiet);
 }
 
 void crowd_close(struct crowd **slot)

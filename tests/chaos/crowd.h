@@ -28,6 +28,8 @@ struct crowd;
 
 /* False: no thread. */
 bool crowd_open(const struct crowd_options *options, struct crowd **out);
+/* Writers begin nothing, or go on. Any thread. */
+void crowd_quiet_writers(struct crowd *crowd, bool quiet);
 /* Lets everybody finish the turn they are in. Leaves NULL. Accepts NULL in *crowd. */
 void crowd_close(struct crowd **crowd);
 

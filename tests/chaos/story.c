@@ -15,6 +15,7 @@ enum {
     WRITERS = 3,
     CLIENT_PAUSE_MS = 4,
     WRITER_PAUSE_MS = 40,
+    WARM_MS = 500, /* every value is in the cache, and in those of the replicas */
     LOOK_EVERY_MS = 5,
     QUIET_LIMIT_MS = 20000
 };
@@ -48,7 +49,7 @@ bool story_begin(struct story *story, struct scene *scene, const char *name)
                              &(struct history_edit){.key = key, .committed = true, .version = version});
     }
     return stall_begin(&story->history, &story->stall) && crowd_open(&options, &story->crowd) &&
-           story_wait_hits(story, STORY_LIMIT_MS, &took_ms);
+           story_wait_hits(story, STORY_LIMIT_MS, &took_ms) && story_watch(story, WARM_MS);
 }
 
 bool story_watch(struct story *story, uint32_t span_ms)
@@ -97,7 +98,10 @@ static void note_most(uint32_t *most, uint32_t value)
 
 bool story_strikes(struct story *story, enum fault_kind kind, unsigned slot)
 {
-    return masters_strike(&story->masters, story->scene, kind, slot);
+    crowd_quiet_writers(story->crowd, false);
+    bool good = masters_strike(&story->masters, story->scene, kind, slot);
+    crowd_quiet_writers(story->crowd, kind == FAULT_REPLICA_BEHIND);
+    return good;
 }
 
 bool story_recovers(struct story *story)

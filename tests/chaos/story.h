@@ -2,7 +2,7 @@
 /*
  * story.h - one scenario with the real service: a crowd asks and writes while a master goes, and what it saw is judged.
  *
- *     story_begin()      clients and writers; returns when every process answers hits
+ *     story_begin()      clients and writers; returns when all is in the cache
  *       story_befalls()  a strike at the masters, the switch, hits again, and the old one back
  *       ...
  *     story_end()        the crowd goes home; the history is judged; one line on stdout
@@ -39,7 +39,8 @@ struct story {
 /* The name is lent until story_end(). */
 bool story_begin(struct story *story, struct scene *scene, const char *name);
 
-/* Its beginning: a master is struck, and the other one not there yet. Then the rest of it. */
+/* Its beginning: a master is struck, and the other one not there yet. Then the rest of it. Where the replicas lack
+ * something, nobody writes until the next one: a later invalidation would hide that an earlier one is missing. */
 bool story_strikes(struct story *story, enum fault_kind kind, unsigned slot);
 bool story_recovers(struct story *story);
 

@@ -87,7 +87,7 @@ TEST(a_killed_master_costs_only_its_own_keys)
     assert_true(spared);
 }
 
-TEST(the_clock_of_the_tags_leaps_when_its_master_is_killed_without_its_last_second)
+TEST(what_no_replica_has_of_the_tags_is_repaid_to_the_one_that_took_over)
 {
     tell("cluster-behind-tags", FAULT_REPLICA_BEHIND, MASTERS_ANY_SLOT, times(1, 5));
 }

@@ -4,7 +4,8 @@
 #
 #   sh tests/sim/mutants.sh [SEEDS]      100000 seeds by default; exit status 1 if a mutant survives
 #
-# The mutants are those of tests/mutants/table that name it. Those in guard/locks/ and lock_model.c are for that of the locks.
+# The mutants are those of tests/mutants/table that name it. Those in guard/locks/ and lock_model.c are for that of the
+# locks, others for one master, then for several.
 set -eu
 
 seeds=${1:-100000}
@@ -39,7 +40,11 @@ while IFS='|' read -r name file programs; do
     $CC $FLAGS -c -o "$folder/mutant.o" "$folder/$file"
     $CC -o "$folder/sim" $(echo "$objects" | sed "s|$object|$folder/mutant.o|")
     cp "$file" "$folder/$file"
-    case $file in guard/locks/* | *lock_model.c) worlds=locks ;; *) worlds='one shards' ;; esac
+    case $file in
+    guard/locks/* | *lock_model.c) worlds=locks ;;
+    guard/core/replay.c) worlds=shards ;;
+    *) worlds='one shards' ;;
+    esac
     for of in $worlds; do
         status=0
         found=$(timeout "$limit_s" "$folder/sim" ${of#one} FIND="$seeds" 2>&1) || status=$?

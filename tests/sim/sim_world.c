@@ -184,16 +184,20 @@ static void choose_near(struct sim *sim)
  * is remembered while the old master answers. */
 static void choose_shards(struct sim *sim)
 {
-    enum { FRESH_MS = 4000, WRITES = 30, DISASTERS = 60, OUTAGE_MS = 31000 };
+    enum { FRESH_MS = 4000, WRITES = 30, DISASTERS = 60, FEW = 20, OUTAGE_MS = 31000 };
     struct params *params = &sim->params;
     if (params->shards == 1)
         return;
     if (params->tagged) /* the leap of their clock goes to the time */
         params->enabled[FAULT_CLOCK_BACK] = false;
     params->replays = sim->course.seed % 2 == 1;
-    params->outage_ms = sim->course.seed % 8 == 5 ? OUTAGE_MS : 0;
+    if (sim->course.seed % 8 == 5 && !params->calm) {
+        params->outage_ms = OUTAGE_MS;
+        params->disasters = FEW;
+        params->enabled[FAULT_REDIS_FAILOVER] = true;
+    }
     params->enabled[FAULT_SLOT_MOVES] = !params->calm && sim->course.seed / 2 % 2 == 0;
-    if (!params->tagged || params->calm || sim->course.seed % 3 != 1)
+    if (!params->tagged || params->calm || params->outage_ms > 0 || sim->course.seed % 3 != 1)
         return;
     memset(params->enabled, 0, sizeof params->enabled);
     params->enabled[FAULT_REDIS_FAILOVER] = true;
