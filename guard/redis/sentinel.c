@@ -50,6 +50,7 @@ struct redis_watcher {
     unsigned awaited;  /* of the round under way: Sentinels that owe an answer */
     bool round, again; /* one is under way; another one is to follow */
     uint64_t round_ms; /* the last one began */
+    uint32_t poll_ms;  /* from one to the next */
     bool lapsed;       /* its connections have been told */
     struct host_soon closer;
     bool closing;
@@ -94,7 +95,14 @@ static void explain_finding(const struct redis_watcher *watcher, const struct re
              REDIS_WHY_SIZE - REDIS_VOTE_TEXT_SIZE - 2, complaint != NULL ? complaint->why : "");
 }
 
-static void judge_round(const struct redis_watcher *watcher, struct redis_finding *finding)
+/* From now on it is asked for often enough that one round may fail. */
+static void trust_for(struct redis_watcher *watcher, uint32_t trusted_ms, struct redis_finding *finding)
+{
+    finding->good_until_ms = watcher->round_ms + trusted_ms;
+    watcher->poll_ms = trusted_ms / 3 < SENTINEL_POLL_MS ? trusted_ms / 3 : SENTINEL_POLL_MS;
+}
+
+static void judge_round(struct redis_watcher *watcher, struct redis_finding *finding)
 {
     struct redis_vote_result result;
 
@@ -106,7 +114,7 @@ static void judge_round(const struct redis_watcher *watcher, struct redis_findin
     if (!result.confirmed)
         explain_finding(watcher, &result, finding);
     else if (watcher->url->strict && result.down_after_ms > 0)
-        finding->good_until_ms = watcher->round_ms + result.down_after_ms;
+        trust_for(watcher, result.down_after_ms, finding);
 }
 
 static uint64_t next_round_ms(const struct redis_watcher *watcher)
@@ -115,7 +123,7 @@ static uint64_t next_round_ms(const struct redis_watcher *watcher)
 
     if (watcher->again || wish == REDIS_WISH_NOW)
         return watcher->round_ms;
-    return watcher->round_ms + (wish == REDIS_WISH_SOON ? SENTINEL_DOUBT_MS : SENTINEL_POLL_MS);
+    return watcher->round_ms + (wish == REDIS_WISH_SOON ? SENTINEL_DOUBT_MS : watcher->poll_ms);
 }
 
 /* Of the next round, or of the instant at which the master lapses, if that is sooner. */
@@ -300,7 +308,6 @@ static void on_watcher_wake(void *context)
 static void on_asker_state(void *context, enum guard_redis_state state, const char *text)
 {
     struct sentinel *sentinel = context;
-
     bool was_up = sentinel->up;
 
     sentinel->up = connection_is_up(sentinel->asker);
@@ -415,6 +422,7 @@ struct redis_watcher *redis_watcher_open(struct guard_host *host, const struct r
     redis_place_watch(place, &watcher->wake);
     for (size_t i = 0; i < url->host_count && redis_vote_seed(&watcher->vote, &url->hosts[i]); i++)
         add_sentinel(watcher);
+    watcher->poll_ms = SENTINEL_POLL_MS;
     watcher->round_ms = watcher_now_ms();
     set_round_timer(watcher);
     return watcher;

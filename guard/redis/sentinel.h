@@ -14,7 +14,7 @@
  * SENTINEL_LIMIT_MS holds a round up but once; from then on it is not up.
  *
  * strict (of the URL): a master is given up once no majority has confirmed it for as long as the Sentinels need to call
- * one down (down-after-milliseconds).
+ * one down (down-after-milliseconds); they are asked three times as often as that, if that is sooner.
  *
  * Threads    that of its loop.
  * Secrets    Sentinels have a login of their own; neither is ever sent to the other's servers.

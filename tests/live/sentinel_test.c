@@ -540,6 +540,10 @@ TEST_WITH(a_strict_url_gives_up_a_master_that_no_majority_confirms, NULL, resume
     snprintf(url, sizeof url, "%s&strict=yes", fleet.url);
     rig_start(url);
     rig_wait_up();
+    struct stack_redis *master = &fleet.node[stack_sentinel_master(&fleet)];
+    uint64_t beats = stack_redis_calls(master, "getex"); /* one every 500 ms */
+    rig_wait_until(stack_redis_calls(master, "getex") > beats + 2);
+    assert_int_equal(rig.state_count, 1); /* it was up all the time */
     pause_sentinels(0);
     const uint64_t since_ns = uv_hrtime();
     wait_told("no majority of the Sentinels has confirmed this master for too long");
