@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { AFTER_MS = 1500 /* what a mistake would be seen in */, BURSTS = 10, BURST_REQUESTS = 40, MOVES = 10 };
+enum { AFTER_MS = 1300 /* what a mistake would be seen in */, BURSTS = 10, BURST_REQUESTS = 40 };
 
 static struct scene scene;
 static uint32_t next_cold = SCENE_KEYS + 1000;
