@@ -660,12 +660,13 @@ static void explain_certificate(struct redis_tls_session *session, int verdict, 
         break;
     case X509_V_ERR_CERT_NOT_YET_VALID:
         show_time(X509_get0_notBefore(certificate), shown);
-        snprintf(session->why, sizeof session->why, "TLS: %s is not valid yet: it begins on %s", whose,
-                 shown);
+        snprintf(session->why, sizeof session->why,
+                 "TLS: %s is not valid before %s; set the clock right, or reissue", whose, shown);
         break;
     case X509_V_ERR_CERT_HAS_EXPIRED:
         show_time(X509_get0_notAfter(certificate), shown);
-        snprintf(session->why, sizeof session->why, "TLS: %s has expired on %s", whose, shown);
+        snprintf(session->why, sizeof session->why, "TLS: %s expired on %s; renew it, or set the clock right",
+                 whose, shown);
         break;
     default:
         snprintf(session->why, sizeof session->why, "TLS: %s is refused: %s", whose,
