@@ -104,6 +104,7 @@ struct redis_tls_session {
     int fd;
     bool heard, foreign; /* something has come; what came first was not TLS */
     bool drained;        /* the last recv() left nothing */
+    bool dry;            /* the last read found no whole record */
     bool ended;
     int error; /* errno of the socket */
     bool read_awaits_room, write_awaits_data;
@@ -324,6 +325,7 @@ ssize_t redis_tls_read(struct redis_tls_session *session, void *data, size_t siz
     unsigned long error = redis_tls_errors_end();
     ssize_t result = got > 0 ? got : outcome_of(session, error);
 
+    session->dry = result == -EAGAIN;
     session->read_awaits_room = result == -EAGAIN && awaited(session) == TLS_WAITS_ROOM;
     return result == -EAGAIN && session->broken != 0 ? session->broken : result;
 }
@@ -393,9 +395,10 @@ bool redis_tls_write_awaits_data(const struct redis_tls_session *session)
     return session->write_awaits_data;
 }
 
+/* SSL_has_pending() counts a piece of a record, too. */
 bool redis_tls_has_more(const struct redis_tls_session *session)
 {
-    return SSL_has_pending(session->ssl) == 1;
+    return !session->dry && SSL_has_pending(session->ssl) == 1;
 }
 
 bool redis_tls_is_drained(const struct redis_tls_session *session)

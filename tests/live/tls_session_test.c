@@ -338,6 +338,24 @@ TEST(keys_are_renewed_also_while_there_is_no_room)
     SSL_CTX_free(context);
 }
 
+/* Until the second has come there is nothing to read, however often one asks. */
+static void write_in_two_pieces(struct pair *pair)
+{
+    char record[200], heard[100];
+    BIO *out = BIO_new(BIO_s_mem());
+
+    SSL_set0_wbio(pair->server, out);
+    assert_int_equal(SSL_write(pair->server, "0123456789", 10), 10);
+    int bytes = BIO_read(out, record, sizeof record);
+    assert_true(bytes > 10);
+    assert_int_equal(send(pair->fds[1], record, 10, 0), 10);
+    assert_int_equal(redis_tls_read(pair->session, heard, sizeof heard), -EAGAIN);
+    assert_false(redis_tls_has_more(pair->session));
+    assert_true(redis_tls_is_drained(pair->session));
+    assert_int_equal(send(pair->fds[1], record + 10, (size_t)bytes - 10, 0), bytes - 10);
+    assert_int_equal(redis_tls_read(pair->session, heard, sizeof heard), 10);
+}
+
 TEST(what_lies_in_openssl_is_known_and_a_piece_of_a_record_is_no_reason_to_ask_again)
 {
     SSL_CTX *context = server_context(TLS1_3_VERSION);
@@ -358,6 +376,7 @@ TEST(what_lies_in_openssl_is_known_and_a_piece_of_a_record_is_no_reason_to_ask_a
     assert_true(redis_tls_is_drained(pair.session));
     assert_int_equal(redis_tls_read(pair.session, heard, 10), -EAGAIN);
     assert_false(redis_tls_has_more(pair.session));
+    write_in_two_pieces(&pair);
     end_pair(&pair);
     redis_tls_close(&tls);
     SSL_CTX_free(context);
