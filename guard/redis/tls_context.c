@@ -112,13 +112,23 @@ static struct tls_server *find_server(struct redis_tls *tls, const struct redis_
     return oldest;
 }
 
+/* The certificate that was verified for it: with each ticket comes the next one, without another look. */
+static bool has_expired(SSL_SESSION *ticket)
+{
+    X509 *certificate = SSL_SESSION_get0_peer(ticket);
+
+    return certificate != NULL && X509_cmp_current_time(X509_get0_notAfter(certificate)) < 0;
+}
+
 /* One of TLS 1.3 serves once; one of 1.2 again and again. NULL: there is none. */
 static SSL_SESSION *take_ticket(struct redis_tls *tls, const struct redis_tls_side *side)
 {
     struct tls_server *server = find_server(tls, side);
-    SSL_SESSION *ticket = server->tickets[0];
 
     server->used = ++tls->uses;
+    if (server->tickets[0] != NULL && has_expired(server->tickets[0]))
+        drop_tickets(server);
+    SSL_SESSION *ticket = server->tickets[0];
     if (ticket == NULL)
         return NULL;
     if (SSL_SESSION_get_protocol_version(ticket) < TLS1_3_VERSION) {

@@ -11,7 +11,7 @@
  * TLS 1.2 and 1.3, no renegotiation, no compression, no early data: what is sent early may be sent again by others.
  *
  * Tickets   The last two of each server: a connection to the same server under the same name is made again without
- *           certificates. They go when the files change.
+ *           certificates. They go when the files change, and when the server's certificate has expired.
  * Threads   All functions on any thread.
  * Errors    One line, without a path: that is a part of the URL. Built without OpenSSL, redis_tls_open() refuses and
  *           everything else works.

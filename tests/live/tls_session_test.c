@@ -28,7 +28,8 @@ static bool issue_files(void)
 {
     settings = (struct redis_tls_settings){.on = true};
     if (!stack_certificates_start(&files) ||
-        !stack_certificates_issue(&files, "server", "DNS:localhost,IP:127.0.0.1", -1, 30))
+        !stack_certificates_issue(&files, "server", "DNS:localhost,IP:127.0.0.1", -1, 30) ||
+        !stack_certificates_issue(&files, "expired", "DNS:localhost", -30, -1))
         return false;
     snprintf(settings.ca, sizeof settings.ca, "%s", files.ca);
     return true;
@@ -49,9 +50,18 @@ struct pair {
     SSL *server; /* its context lives as long */
 };
 
-static SSL_CTX *server_context(int version)
+static void use_certificate(SSL_CTX *context, const char *certificate, const char *key)
 {
     char path[CERTIFICATES_PATH_BYTES];
+
+    stack_certificates_path(&files, certificate, path);
+    assert_int_equal(SSL_CTX_use_certificate_chain_file(context, path), 1);
+    stack_certificates_path(&files, key, path);
+    assert_int_equal(SSL_CTX_use_PrivateKey_file(context, path, SSL_FILETYPE_PEM), 1);
+}
+
+static SSL_CTX *server_context(int version)
+{
     SSL_CTX *context = SSL_CTX_new(TLS_server_method());
 
     assert_non_null(context);
@@ -59,11 +69,7 @@ static SSL_CTX *server_context(int version)
     SSL_CTX_set_max_proto_version(context, version);
     if (version < TLS1_2_VERSION)
         SSL_CTX_set_security_level(context, 0);
-    assert_int_equal(
-        SSL_CTX_use_certificate_chain_file(context, stack_certificates_path(&files, "server.pem", path)), 1);
-    assert_int_equal(SSL_CTX_use_PrivateKey_file(context, stack_certificates_path(&files, "server.key", path),
-                                                 SSL_FILETYPE_PEM),
-                     1);
+    use_certificate(context, "server.pem", "server.key");
     SSL_CTX_set_session_id_context(context, (const unsigned char *)"test", 4);
     return context;
 }
@@ -174,6 +180,22 @@ TEST(a_server_that_has_lost_its_keys_gets_a_whole_handshake)
     redis_tls_close(&tls);
     SSL_CTX_free(context);
     SSL_CTX_free(restarted);
+}
+
+/* Else one that expires would be good for as long as there is always a ticket from the last time. */
+TEST(a_ticket_lives_no_longer_than_the_certificate_that_was_verified_for_it)
+{
+    SSL_CTX *context = server_context(TLS1_3_VERSION);
+    struct redis_tls *tls = NULL;
+
+    settings.verify = REDIS_TLS_NONE; /* so that there is a ticket */
+    tls = open_tls();
+    use_certificate(context, "expired.pem", "expired.key");
+    assert_false(connects_by_ticket(tls, context, "localhost"));
+    assert_false(connects_by_ticket(tls, context, "localhost"));
+    settings.verify = REDIS_TLS_REQUIRED;
+    redis_tls_close(&tls);
+    SSL_CTX_free(context);
 }
 
 /* ---- versions and renegotiation ---- */
