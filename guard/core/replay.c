@@ -207,12 +207,18 @@ static void spread_replays(struct core *core, struct confirmed *first, uint64_t 
         at->at_us = core->now_us + (span_us * number++ + chance_below(&core->chance, span_us)) / count;
 }
 
+/* Still at the master that has confirmed it, and that is not the one of this shard. */
+static bool is_elsewhere(const struct core *core, const struct confirmed *confirmed, unsigned shard)
+{
+    return confirmed->shard != shard && shard_of_confirmed(core, confirmed) == confirmed->shard;
+}
+
 void replay_reign(struct core *core, unsigned shard)
 {
     struct confirmed *at = NULL, *first = NULL;
     uint64_t count = 0;
     DL_FOREACH (core->replay.all, at) {
-        if (at->state != CONFIRMED_KEPT || is_past(core, at) || shard_of_confirmed(core, at) != shard)
+        if (at->state != CONFIRMED_KEPT || is_past(core, at) || is_elsewhere(core, at, shard))
             continue;
         set_confirmed_state(core, at, CONFIRMED_DUE);
         at->attempts = 0;
