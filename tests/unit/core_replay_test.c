@@ -459,7 +459,8 @@ TEST(a_master_with_another_number_hears_what_the_one_before_it_confirmed)
 /* Its master's reign changed while it was still there, and this process hears of that only once it is elsewhere. */
 TEST(a_key_that_has_moved_since_its_master_changed_is_said_again_where_it_is)
 {
-    for (unsigned told = 4; told <= 6; told += 2) { /* the same number, or that of a replica which took over */
+    for (unsigned told = 4; told <= 6;
+         told += 2) { /* the same number, or that of a replica which took over */
         bench_again();
         open_replaying(true);
         keys_shard = 4;
@@ -473,6 +474,23 @@ TEST(a_key_that_has_moved_since_its_master_changed_is_said_again_where_it_is)
         reign(told);
         nothing_is_replayed(); /* 5 has confirmed it, and its reign goes on */
     }
+    bench_close();
+}
+
+/* It was asked of 4, which led it to 5; and by the time that this process hears of the end of 5, it is at 4. */
+TEST(a_key_whose_invalidation_was_led_to_another_master_is_said_again_when_either_changes)
+{
+    open_replaying(true);
+    keys_shard = 4;
+    struct seen *seen = send_invalidation_of("k", false);
+    keys_shard = 5;
+    reply_code(seen, 1);
+    keys_shard = 4;
+    reign(5);
+    pass(REPLAY_SPREAD_MS);
+    reply_code(expect_replay("k", false), 1);
+    reign(5);
+    nothing_is_replayed();
     bench_close();
 }
 
