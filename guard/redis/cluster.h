@@ -54,7 +54,8 @@ void redis_cluster_hint(struct redis_cluster *cluster);
  * nobody who is redirected tells of it. */
 void redis_cluster_lost(struct redis_cluster *cluster, bool is_lost);
 
-/* A node to subscribe at: any but `not_this` if there is another, a replica if there is one. */
+/* A node to subscribe at: any but `not_this` if there is another; a replica if there is one, but a master as well after a
+ * replica. */
 void redis_cluster_choose(struct redis_cluster *cluster, const struct redis_endpoint *not_this,
                           struct redis_endpoint *out);
 
