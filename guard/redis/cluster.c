@@ -20,7 +20,8 @@ enum {
     VIEW_EVERY_MS = 60000, /* +-20 % */
     VIEW_FIRST_MS = 100,   /* between two */
     VIEW_MOST_MS = 2000,
-    KNOWN_TRIES = 3, /* nodes that are known, before those of the URL */
+    QUESTIONS_BYTES = 256, /* of all that is asked of a node */
+    KNOWN_TRIES = 3,       /* nodes that are known, before those of the URL */
 };
 
 struct redis_cluster {
@@ -426,7 +427,7 @@ static void ask_for_view(struct redis_cluster *cluster)
         .max_backoff_ms = VIEW_MOST_MS,
         .max_reply_bytes = REDIS_VIEW_BYTES_MAX,
         .max_reply_elements = REDIS_VIEW_ELEMENTS_MAX,
-        .max_pending_bytes = REDIS_WHY_SIZE,
+        .max_pending_bytes = QUESTIONS_BYTES,
         .jitter_seed = chance_next(&cluster->chance),
         .hooks = {.context = cluster, .state = on_asked_state},
     };

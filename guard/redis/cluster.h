@@ -24,8 +24,8 @@
 
 struct redis_cluster;
 
-/* url, tls (NULL: without): lent until it is closed. `ended` is called whenever a master's reign is over, on any thread, under a lock; may be
- * NULL. NULL: no memory. */
+/* url, tls (NULL: without): lent until it is closed. `ended` is called whenever a master's reign is over, on any thread,
+ * under a lock; may be NULL. NULL: no memory. */
 struct redis_cluster *redis_cluster_open(struct guard_host *host, const struct redis_url *url,
                                          struct redis_tls *tls, void (*ended)(void *context), void *context);
 void redis_cluster_close(struct redis_cluster *cluster, void (*closed)(void *context), void *context);
