@@ -34,6 +34,7 @@ struct redis_cluster {
     struct redis_slots slots;
     struct redis_place *places[REDIS_NODES_MAX]; /* of those that are held */
     struct redis_cluster_watch *watches;
+    enum guard_redis_state state; /* while no map is known; `why` says more, once a node was asked */
     char why[REDIS_LABEL_SIZE + REDIS_WHY_SIZE];
 
     void (*ended)(void *context);
@@ -76,11 +77,14 @@ bool redis_cluster_is_known(const struct redis_cluster *cluster)
     return atomic_load(&cluster->known);
 }
 
-void redis_cluster_why(struct redis_cluster *cluster, char why[REDIS_LABEL_SIZE + REDIS_WHY_SIZE])
+enum guard_redis_state redis_cluster_why(struct redis_cluster *cluster,
+                                         char why[REDIS_LABEL_SIZE + REDIS_WHY_SIZE])
 {
     pthread_mutex_lock(&cluster->mutex);
+    enum guard_redis_state state = cluster->state;
     memcpy(why, cluster->why, sizeof cluster->why);
     pthread_mutex_unlock(&cluster->mutex);
+    return state;
 }
 
 bool redis_cluster_node(struct redis_cluster *cluster, unsigned node, struct redis_node *out)
@@ -317,7 +321,7 @@ static void hang_up_on_asked(struct redis_cluster *cluster)
 }
 
 /* text: NULL: none. */
-static void view_failed(struct redis_cluster *cluster, const char *text)
+static void view_failed(struct redis_cluster *cluster, enum guard_redis_state state, const char *text)
 {
     hang_up_on_asked(cluster);
     cluster->failures++;
@@ -326,18 +330,21 @@ static void view_failed(struct redis_cluster *cluster, const char *text)
     pthread_mutex_lock(&cluster->mutex);
     if (text != NULL && strcmp(text, cluster->why) != 0) {
         snprintf(cluster->why, sizeof cluster->why, "%s", text);
+        cluster->state = state;
         wake_watches(cluster);
     }
     pthread_mutex_unlock(&cluster->mutex);
 }
 
-static void view_refused(struct redis_cluster *cluster, const char *why)
+static void view_refused(struct redis_cluster *cluster, const struct redisReply *reply, const char *why)
 {
+    bool denied = reply != NULL && reply->type == REDIS_REPLY_ERROR &&
+                  redis_error_classify(reply->str, reply->len) == REDIS_ERROR_DENIED;
     char label[REDIS_LABEL_SIZE], text[REDIS_LABEL_SIZE + REDIS_WHY_SIZE];
 
     redis_endpoint_label(&cluster->asked_at, label);
     snprintf(text, sizeof text, "%s: %s", label, why);
-    view_failed(cluster, text);
+    view_failed(cluster, denied ? GUARD_REDIS_DENIED : GUARD_REDIS_DOWN, text);
 }
 
 static bool take_view(struct redis_cluster *cluster)
@@ -381,7 +388,7 @@ static void on_epochs_reply(void *context, enum redis_outcome outcome, const str
     if (outcome == REDIS_REPLIED && redis_view_read_epochs(&cluster->view, reply, why))
         view_is_here(cluster);
     else
-        view_refused(cluster, why);
+        view_refused(cluster, reply, why);
 }
 
 static void on_slots_reply(void *context, enum redis_outcome outcome, const struct redisReply *reply)
@@ -393,7 +400,7 @@ static void on_slots_reply(void *context, enum redis_outcome outcome, const stru
         return;
     if (outcome != REDIS_REPLIED ||
         !redis_view_read_slots(&cluster->view, reply, cluster->asked_at.host, why))
-        view_refused(cluster, why);
+        view_refused(cluster, reply, why);
 }
 
 static void on_asked_state(void *context, enum guard_redis_state state, const char *text)
@@ -401,7 +408,7 @@ static void on_asked_state(void *context, enum guard_redis_state state, const ch
     struct redis_cluster *cluster = context;
 
     if (cluster->connection != NULL && state != GUARD_REDIS_UP)
-        view_failed(cluster, text);
+        view_failed(cluster, state, text);
 }
 
 static bool send_questions(struct redis_cluster *cluster)
@@ -438,7 +445,7 @@ static void ask_for_view(struct redis_cluster *cluster)
     cluster->connection = connection_open(cluster->host, &config);
     cluster->connections += cluster->connection != NULL;
     if (cluster->connection == NULL || !send_questions(cluster))
-        view_failed(cluster, "no memory to ask about the Cluster");
+        view_failed(cluster, GUARD_REDIS_DOWN, "no memory to ask about the Cluster");
 }
 
 static void on_view_timer(void *context)
@@ -507,7 +514,7 @@ struct redis_cluster *redis_cluster_open(struct guard_host *host, const struct r
     pthread_mutex_init(&cluster->mutex, NULL);
     redis_slots_init(&cluster->slots);
     redis_place_init(&cluster->asked, NULL, NULL, NULL);
-    snprintf(cluster->why, sizeof cluster->why, "the Cluster has not answered yet");
+    cluster->state = GUARD_REDIS_DOWN;
     cluster->timer = (struct host_timer){.run = on_view_timer, .context = cluster};
     cluster->closer = (struct host_soon){.run = on_cluster_closed, .context = cluster};
     host_wake_init(host, &cluster->hint, on_hint, cluster);

@@ -36,8 +36,9 @@ void redis_cluster_close(struct redis_cluster *cluster, void (*closed)(void *con
 unsigned redis_cluster_owner(const struct redis_cluster *cluster, unsigned slot);
 /* A view has been taken. */
 bool redis_cluster_is_known(const struct redis_cluster *cluster);
-/* Why not: one line. */
-void redis_cluster_why(struct redis_cluster *cluster, char why[REDIS_LABEL_SIZE + REDIS_WHY_SIZE]);
+/* Why not: one line; "" until a node has been asked. Returns what that is, DENIED or DOWN for instance. */
+enum guard_redis_state redis_cluster_why(struct redis_cluster *cluster,
+                                         char why[REDIS_LABEL_SIZE + REDIS_WHY_SIZE]);
 /* What the map says of a master. False: the number is free. */
 bool redis_cluster_node(struct redis_cluster *cluster, unsigned node, struct redis_node *out);
 /* How often a master's reign ended, or another took all of a master's slots. */

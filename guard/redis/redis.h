@@ -25,7 +25,7 @@
  *
  * Read in this order: types.h; connection (one connection: its stages, and what they are for), pipeline (commands in
  * their order), command (their bytes; EVALSHA), reader (replies within bounds), greeting (the login), fence and reign
- * (one master), error (what errors mean), socket, tls and probe (DNS, connect, TLS, reset); view, slots, cluster and
+ * (one master), error (what errors mean), socket, tls, tls_context, tls_error and probe (DNS, connect, TLS, reset); view, slots, cluster and
  * routes (a Cluster); url, place, topology (where the masters are); redis.c (this header); subscription stands on top of
  * all.
  */
@@ -84,7 +84,8 @@ void redis_close(struct redis *redis, void (*closed)(void *context), void *conte
 
 /* To one master at least. */
 bool redis_is_up(const struct redis *redis);
-/* All are up, its login may do all that is of use, and the server is verified; what is not so is in the text of its state. */
+/* All are up, their login may do all that is of use, and the servers are verified; what is not so is in the text of the
+ * state. */
 bool redis_is_whole(const struct redis *redis);
 
 /* Which master's the key of that name is; name: as in Redis. 0: with one master. */

@@ -358,8 +358,9 @@ static void on_map(void *context)
     struct redis_node node;
 
     if (!redis_cluster_is_known(routes->config.cluster)) {
-        redis_cluster_why(routes->config.cluster, why);
-        tell_routes(routes, GUARD_REDIS_DOWN, why);
+        enum guard_redis_state state = redis_cluster_why(routes->config.cluster, why);
+        if (why[0] != '\0')
+            tell_routes(routes, state, why);
         return;
     }
     for (unsigned i = 0; i < REDIS_NODES_MAX && !routes->closing; i++) {

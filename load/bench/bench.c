@@ -2,7 +2,7 @@
 /*
  * bench.c - what the guard costs and what it is good for, in numbers of this machine.
  *
- *     bench [MEASUREMENT ...]     hits, secure, burst, thirty, tail, misses, waiters, parked, rolling, early, wake,
+ *     bench [MEASUREMENT ...]     hits, ways, burst, thirty, tail, misses, waiters, parked, rolling, early, wake,
  *                                 avalanche; all without any
  *
  * Private Redis and PostgreSQL, catalogd as it is shipped, nginx and Varnish from the distribution beside it on
@@ -22,7 +22,7 @@
 #include <string.h>
 
 enum {
-    PRODUCT_COUNT = 6000 + BENCH_AVALANCHE_PRODUCTS,
+    PRODUCT_COUNT = 6000 + BENCH_WAYS_PRODUCTS + BENCH_AVALANCHE_PRODUCTS,
     DATABASE_CONNECTIONS = 1200,
     ASK_LIMIT_MS = 10000,
     SETTINGS_MAX = 24,
@@ -38,7 +38,7 @@ static const struct {
     const char *name;
     bool (*run)(struct bench *bench);
 } measurements[] = {
-    {"hits", measure_hits},       {"secure", measure_secure}, {"burst", measure_burst},
+    {"hits", measure_hits},       {"ways", measure_ways},     {"burst", measure_burst},
     {"thirty", measure_thirty},   {"tail", measure_tail},     {"misses", measure_misses},
     {"waiters", measure_waiters}, {"parked", measure_parked}, {"rolling", measure_rolling},
     {"early", measure_early},     {"wake", measure_wake},     {"avalanche", measure_avalanche},

@@ -4,7 +4,7 @@
  *
  *     bench.c           the list of measurements, the machine, main()
  *     bench_hits.c      what a hit costs, beside a constant, nginx and Varnish
- *     bench_secure.c    what TLS to Redis costs a hit
+ *     bench_ways.c      what the way to Redis costs: TLS, a Cluster
  *     bench_burst.c     cold bursts over two processes, beside nginx
  *     bench_tail.c      what others feel of a burst
  *     bench_misses.c    Redis commands of a hit, round trips of a miss
@@ -68,7 +68,10 @@ bool progress_end(bool good);
 
 /* ---- servers: bench.c ---- */
 
-enum { BENCH_AVALANCHE_PRODUCTS = 3000 }; /* besides those that the other measurements take */
+enum {
+    BENCH_WAYS_PRODUCTS = 10000,
+    BENCH_AVALANCHE_PRODUCTS = 3000
+}; /* besides those that the other measurements take */
 
 struct bench {
     struct stack_redis redis;
@@ -95,7 +98,7 @@ bool bench_ask(uint16_t port, const char *path);
 /* ---- measurements ---- */
 
 bool measure_hits(struct bench *bench);
-bool measure_secure(struct bench *bench);
+bool measure_ways(struct bench *bench);
 bool measure_burst(struct bench *bench);
 bool measure_thirty(struct bench *bench);
 bool measure_tail(struct bench *bench);

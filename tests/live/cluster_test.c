@@ -484,6 +484,7 @@ static void expect_refused(const char *url, const char *said)
     prepare(url);
     rig_open();
     rig_wait_until(rig.state_count > 0 && strstr(rig.text, said) != NULL);
+    assert_int_equal(rig.states[rig.state_count - 1], GUARD_REDIS_DENIED);
     assert_false(redis_is_up(rig.redis));
     finish();
 }
@@ -499,6 +500,14 @@ TEST(a_url_of_the_wrong_topology_is_refused_by_name)
     snprintf(url, sizeof url, "redis://127.0.0.1:%u", (unsigned)cluster.node[0].port);
     expect_refused(url, "must begin with redis+cluster://");
     stack_redis_stop(&alone);
+}
+
+TEST(a_wrong_password_is_a_denial)
+{
+    char url[64];
+
+    snprintf(url, sizeof url, "redis+cluster://nobody:wrong@127.0.0.1:%u", (unsigned)cluster.node[0].port);
+    expect_refused(url, "AUTH refused: WRONGPASS");
 }
 
 /* ---- the subscription ---- */
