@@ -132,11 +132,13 @@ void redis_tls_explain_certificate(X509_STORE_CTX *store, const char *name, char
         break;
     case X509_V_ERR_CERT_NOT_YET_VALID:
         show_time(X509_get0_notBefore(certificate), shown);
-        snprintf(why, REDIS_WHY_SIZE, "TLS: %s is not valid yet: it begins on %s", whose, shown);
+        snprintf(why, REDIS_WHY_SIZE, "TLS: %s is not valid before %s; set the clock right, or reissue",
+                 whose, shown);
         break;
     case X509_V_ERR_CERT_HAS_EXPIRED:
         show_time(X509_get0_notAfter(certificate), shown);
-        snprintf(why, REDIS_WHY_SIZE, "TLS: %s has expired on %s", whose, shown);
+        snprintf(why, REDIS_WHY_SIZE, "TLS: %s expired on %s; renew it, or set the clock right", whose,
+                 shown);
         break;
     default:
         snprintf(why, REDIS_WHY_SIZE, "TLS: %s is refused: %s", whose,
