@@ -89,6 +89,8 @@ struct core_config {
      * whenever a command is to be sent, and may say something else each time. NULL: there is one shard, 0.
      */
     unsigned (*shard_of)(void *context, const char *encoded, size_t encoded_bytes);
+    /* Likewise of an invalidation, if it goes to names of another namespace; NULL: it does not. */
+    unsigned (*shard_of_invalidated)(void *context, const char *encoded, size_t encoded_bytes);
     void *shard_context;
     /* The newest 4096 confirmed invalidations are remembered, and sent again when core_reign() tells of another
      * master. */

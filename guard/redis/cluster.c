@@ -20,7 +20,8 @@ enum {
     VIEW_EVERY_MS = 60000, /* +-20 % */
     VIEW_FIRST_MS = 100,   /* between two */
     VIEW_MOST_MS = 2000,
-    KNOWN_TRIES = 3, /* nodes that are known, before those of the URL */
+    QUESTIONS_BYTES = 256, /* of all that is asked of a node */
+    KNOWN_TRIES = 3,       /* nodes that are known, before those of the URL */
 };
 
 struct redis_cluster {
@@ -198,16 +199,17 @@ void redis_cluster_unwatch(struct redis_cluster *cluster, struct redis_cluster_w
 static bool choose_master(struct redis_cluster *cluster, uint64_t dice, const struct redis_endpoint *not_this,
                           struct redis_endpoint *out)
 {
-    unsigned first = (unsigned)(dice % REDIS_NODES_MAX);
+    const struct redis_endpoint *others[REDIS_NODES_MAX];
+    size_t count = 0;
 
     for (unsigned i = 0; i < REDIS_NODES_MAX; i++) {
-        const struct redis_node *node = &cluster->slots.nodes[(first + i) % REDIS_NODES_MAX];
-        if (!node->named || redis_endpoint_equal(&node->at, not_this))
-            continue;
-        *out = node->at;
-        return true;
+        const struct redis_node *node = &cluster->slots.nodes[i];
+        if (node->named && !redis_endpoint_equal(&node->at, not_this))
+            others[count++] = &node->at;
     }
-    return false;
+    if (count > 0)
+        *out = *others[dice % count];
+    return count > 0;
 }
 
 static bool choose_replica(struct redis_cluster *cluster, uint64_t dice,
@@ -244,14 +246,25 @@ static uint64_t roll(void)
     return dice;
 }
 
+static bool is_replica(const struct redis_cluster *cluster, const struct redis_endpoint *at)
+{
+    for (size_t i = 0; i < cluster->slots.replica_count; i++)
+        if (redis_endpoint_equal(&cluster->slots.replicas[i], at))
+            return true;
+    return false;
+}
+
+/* The replicas may all be dead, and a view names a dead one no longer only after a while. */
 void redis_cluster_choose(struct redis_cluster *cluster, const struct redis_endpoint *not_this,
                           struct redis_endpoint *out)
 {
     uint64_t dice = roll();
 
     pthread_mutex_lock(&cluster->mutex);
-    if (!choose_replica(cluster, dice, not_this, out) && !choose_master(cluster, dice, not_this, out))
-        choose_host(cluster, dice, not_this, out);
+    bool any = (dice & 1) != 0 && is_replica(cluster, not_this);
+    if ((any || !choose_replica(cluster, dice >> 1, not_this, out)) &&
+        !choose_master(cluster, dice >> 1, not_this, out))
+        choose_host(cluster, dice >> 1, not_this, out);
     pthread_mutex_unlock(&cluster->mutex);
 }
 
@@ -421,7 +434,7 @@ static void ask_for_view(struct redis_cluster *cluster)
         .max_backoff_ms = VIEW_MOST_MS,
         .max_reply_bytes = REDIS_VIEW_BYTES_MAX,
         .max_reply_elements = REDIS_VIEW_ELEMENTS_MAX,
-        .max_pending_bytes = REDIS_WHY_SIZE,
+        .max_pending_bytes = QUESTIONS_BYTES,
         .jitter_seed = chance_next(&cluster->chance),
         .hooks = {.context = cluster, .state = on_asked_state},
     };

@@ -24,8 +24,8 @@
 
 struct redis_cluster;
 
-/* url, tls (NULL: without): lent until it is closed. `ended` is called whenever a master's reign is over, on any thread, under a lock; may be
- * NULL. NULL: no memory. */
+/* url, tls (NULL: without): lent until it is closed. `ended` is called whenever a master's reign is over, on any thread,
+ * under a lock; may be NULL. NULL: no memory. */
 struct redis_cluster *redis_cluster_open(struct guard_host *host, const struct redis_url *url,
                                          struct redis_tls *tls, void (*ended)(void *context), void *context);
 void redis_cluster_close(struct redis_cluster *cluster, void (*closed)(void *context), void *context);
@@ -55,7 +55,8 @@ void redis_cluster_hint(struct redis_cluster *cluster);
  * nobody who is redirected tells of it. */
 void redis_cluster_lost(struct redis_cluster *cluster, bool is_lost);
 
-/* A node to subscribe at: any but `not_this` if there is another, a replica if there is one. */
+/* A node to subscribe at: any but `not_this` if there is another; a replica if there is one, but a master as well after a
+ * replica. */
 void redis_cluster_choose(struct redis_cluster *cluster, const struct redis_endpoint *not_this,
                           struct redis_endpoint *out);
 

@@ -97,8 +97,8 @@ bool redis_may_look_up(const struct redis *redis, const char *name, size_t name_
 uint64_t redis_batch(const struct redis *redis);
 
 /* All commands of one turn of the loop to one master leave in one write. False: no memory, too much pending, closing, or
- * in a Cluster that master is not up; then `replied` will never be called. argv is copied; argv[1] is the key that says
- * where it goes; without one, or with PUBLISH, any master, each in its turn. */
+ * in a Cluster that master is not up; then `replied` will never be called. argv is copied. In a Cluster argv[1] is the key
+ * that says where it goes; without one, or with PUBLISH, to any master, each in its turn. */
 bool redis_send(struct redis *redis, size_t argc, const char *const *argv, const size_t *argv_bytes,
                 redis_replied *replied, void *context);
 

@@ -190,6 +190,8 @@ static void master_is_closed(void *context)
     redis_cluster_release(routes->config.cluster, master->node);
     if (routes->masters[master->node] == master)
         routes->masters[master->node] = NULL;
+    if (!routes->closing)
+        host_wake_send(&routes->watch.wake); /* the map may have named it again meanwhile */
     free(master);
     if (--routes->master_count == 0 && routes->closing)
         host_soon(routes->host, &routes->closer);

@@ -494,6 +494,29 @@ TEST(a_key_whose_invalidation_was_led_to_another_master_is_said_again_when_eithe
     bench_close();
 }
 
+static unsigned shard_of_invalidated(void *context, const char *encoded, size_t encoded_bytes)
+{
+    return 10 + shard_of(context, encoded, encoded_bytes);
+}
+
+TEST(invalidations_that_go_to_other_names_have_shards_of_their_own)
+{
+    bench.config.shard_of_invalidated = shard_of_invalidated;
+    open_replaying(true);
+    confirm("1", false);
+    confirm("of a tag", true);
+    reign(1);
+    nothing_is_replayed();
+    reign(11);
+    pass(REPLAY_SPREAD_MS);
+    reply_code(expect_replay("1", false), 1);
+    reign(10 + tags_shard);
+    pass(REPLAY_SPREAD_MS);
+    reply_code(expect_replay("of a tag", true), 1);
+    nothing_is_replayed();
+    bench_close();
+}
+
 /* ---- the end ---- */
 
 TEST(nothing_is_said_after_the_end)
