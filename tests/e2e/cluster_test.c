@@ -103,6 +103,23 @@ TEST(the_slot_of_the_tags_moves_and_no_old_page_is_shown)
     tell("cluster-move-tags", FAULT_SLOTS_MOVE, MASTERS_ANY_SLOT, times(1, 10));
 }
 
+/* So many tags of others beside ours, so that the move takes its time. */
+TEST(the_slot_of_fifty_thousand_tags_moves_and_no_old_page_is_shown)
+{
+    if (!is_long()) {
+        printf("cluster-move-many-tags: only with LONG=1\n");
+        return;
+    }
+    const unsigned slot = stack_cluster_slot(&scene.cluster, "{chaos:tags}");
+    struct redisReply *reply = stack_redis_command(
+        &scene.cluster.node[stack_cluster_owner(&scene.cluster, slot)], "EVAL %s 1 csg1:{chaos:tags}:t:x",
+        "for i = 1, 50000 do redis.call('SET', KEYS[1] .. i, i, 'PX', 600000) end return 50000");
+    assert_non_null(reply);
+    assert_int_equal(reply->integer, 50000);
+    freeReplyObject(reply);
+    tell("cluster-move-many-tags", FAULT_SLOTS_MOVE, MASTERS_ANY_SLOT, 1);
+}
+
 TEST(a_planned_failover_of_one_master_loses_nothing)
 {
     tell("cluster-failover", FAULT_MASTER_FAILOVER, slot_of_product(1), times(1, 5));
