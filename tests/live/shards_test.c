@@ -264,6 +264,46 @@ TEST(an_invalidation_waits_for_the_replicas_of_its_own_master)
     fleet_close();
 }
 
+/* ---- another master; from here on the nodes have other parts ---- */
+
+/* What mode shadow has of the key. */
+static size_t owner_of_shadow(const char *key)
+{
+    char name_space[sizeof fleet.name_space + 1], name[KEY_NAME_SIZE];
+    snprintf(name_space, sizeof name_space, "%s~", fleet.name_space);
+    key_name(name_space, key, KEY_VALUE, name);
+    return owner_of(name);
+}
+
+static bool have_both_said_it_again(void)
+{
+    return stats_of(fleet.guards[0]).replayed > 0 && stats_of(fleet.guards[1]).replayed > 0;
+}
+
+/* In mode shadow, too, which invalidates for those that answer from the cache. */
+TEST(what_a_master_has_confirmed_is_said_again_to_the_replica_that_takes_over)
+{
+    char key[KEY_BYTES], there[KEY_BYTES];
+    unsigned number = 300;
+    struct guard_invalidated result;
+    fleet_open(1);
+    fleet.config.mode = GUARD_MODE_SHADOW;
+    fleet_open(2);
+    do
+        find_key(1, true, &number, key);
+    while (owner_of_shadow(key) == 1);
+    find_key(1, false, &number, there);
+    WAIT_UNTIL(is_up(fleet.guards[0]) && is_up(fleet.guards[1]));
+    for (size_t i = 0; i < 2; i++)
+        assert_int_equal(guard_invalidate_wait(fleet.guards[i], key, 0, &result), GUARD_OK);
+    assert_int_equal(invalidate(there, 0).status, GUARD_OK);
+    assert_true(stack_cluster_failover(&cluster, stack_cluster_replica(&cluster, 1), NULL));
+    WAIT_UNTIL(have_both_said_it_again());
+    assert_int_equal(stats_of(fleet.guards[0]).replayed, 1);
+    WAIT_UNTIL(get_source(key, 1) == GUARD_FROM_CACHE);
+    fleet_close();
+}
+
 /* ---- a lease that is held meanwhile ---- */
 
 typedef void happening(unsigned slot, size_t master);

@@ -89,6 +89,9 @@ enum fault {
     FAULT_REDIS_DEMOTED, /* another is the master; connections stay at a replica that hears nothing */
     FAULTS_OF_ONE,       /* those above happen with one master, these only with several */
     FAULT_SLOT_MOVES = FAULTS_OF_ONE, /* a key goes to another master; meanwhile few scripts run */
+    FAULT_REDIS_WAKES, /* a master is stopped until another is one, and goes on as if it still were */
+    FAULT_TWO_FENCED, /* two are masters at once, and one of them has lost its replicas: it answers no hits */
+    FAULT_TWO_UNFENCED, /* or does not need any: it answers, and takes writes */
     FAULTS,
 };
 
@@ -136,6 +139,11 @@ enum mutant {
     MUTANT_EPOCHS_UNFENCED,    /* the epochs of tags are read with MGET, which a replica answers */
     MUTANT_REDIRECT_NEW_TOKEN, /* a redirected acquire has another token, and no prev */
     MUTANT_DELETE_VALUE_FIRST, /* where no script runs, the lease goes last */
+    MUTANT_NO_HEARTBEAT,       /* an idle connection does not notice that its master is stopped */
+    MUTANT_NO_QUARANTINE,      /* a master that has just woken is believed at once */
+    MUTANT_NO_CONFIRMING,      /* or when it says it twice, whatever the Sentinels say */
+    MUTANT_NO_GENERATION,      /* one connection has found another master, and those of the loops stay */
+    MUTANT_HITS_BY_GET,        /* which a master without its replicas answers */
     MUTANTS,
 };
 
@@ -177,9 +185,12 @@ enum seen {
     SEEN_LEAPS = SEENS_OF_ONE, /* of the clock of the tags */
     SEEN_TAGS_LOST,            /* floors lowered by a failover of the tags */
     SEEN_REDIRECTED,
-    SEEN_REPLAYED, /* invalidations that were said again to another master */
-    SEEN_MOVING,   /* commands that did not run for it */
-    SEEN_DELETED,  /* invalidations without the script */
+    SEEN_REPLAYED,       /* invalidations that were said again to another master */
+    SEEN_MOVING,         /* commands that did not run for it */
+    SEEN_DELETED,        /* invalidations without the script */
+    SEEN_GREETED,        /* connections that a master greeted which had been stopped */
+    SEEN_EXCUSED,        /* gets of a process that has not heard of the other master yet */
+    SEEN_SAID_TO_FORMER, /* invalidations that only the former one has confirmed */
     SEENS,
 };
 
@@ -295,11 +306,22 @@ struct permits_model {
     struct permit_waiter waiter[SIM_WAITERS];
 };
 
+/* What a master before the present one is, for those who are connected to it. */
+enum former {
+    FORMER_REPLICA, /* says so */
+    FORMER_FENCED,  /* a master without its replicas: it answers what needs no write */
+    FORMER_MASTER,
+};
+
 /* The master of a shard. */
 struct server_model {
     bool down, hung;
     uint32_t epoch; /* one more with every end of a Redis */
     uint64_t reign; /* one more with every other master */
+    enum former former;
+    uint64_t wakes_us;              /* stopped: not before */
+    uint64_t excused_until_us;      /* of two masters: everybody has been told */
+    uint32_t split_floor[SIM_KEYS]; /* of the rows, when these two began */
 };
 
 struct redis_model {
@@ -351,6 +373,8 @@ void redis_execute(struct sim *sim, const struct command *command, struct redis_
 void redis_delete(struct sim *sim, struct command *command, bool value);
 /* The same, or what goes beside it, at the former master: a replica, which the world no longer looks at. */
 void redis_execute_at_former(struct sim *sim, struct command *command, bool companion);
+/* Whether that one answers, and takes writes. */
+bool redis_former_serves(const struct sim *sim, uint32_t shard);
 /* Drops what has expired. */
 void redis_expire(struct sim *sim, uint32_t key);
 int64_t redis_now_ms(const struct sim *sim);
@@ -478,6 +502,7 @@ struct link_model {
     uint32_t connection;
     bool up, mute;                  /* mute: replies no longer come */
     bool at_former, loop_at_former; /* it leads to a former master; that of the lookups does */
+    bool greets;                    /* is being greeted by one that was stopped */
     uint32_t shifted;               /* MUTANT_REPLY_SHIFTED: 1 + the command whose reply is read next */
     uint64_t sent_until_us, answered_until_us; /* pipelined: nothing overtakes */
 };
@@ -486,6 +511,7 @@ struct link_model {
 struct said_model {
     bool confirmed;             /* and its caller was told so */
     uint32_t shard, replied_by; /* whose master did; that of the last reply */
+    bool at_former;             /* that reply was a former master's */
     bool owed;                  /* another reign has begun since: it has to be said again */
 };
 
@@ -542,6 +568,7 @@ struct params {
     uint64_t chaos_us;
     bool replays;
     uint32_t outage_ms; /* after a failover; 0: short */
+    bool sentinels;     /* say where the master is; otherwise one that wakes finds out by itself, soon */
 };
 
 enum phase { PHASE_CHAOS, PHASE_HEAL, PHASE_PROBE, PHASE_END };
@@ -673,7 +700,8 @@ void net_checked(struct sim *sim, uint32_t command);
 void net_push_check(struct sim *sim, const struct event *event);
 void net_push_checked(struct sim *sim, struct process *process, const struct event *event);
 void net_break(struct sim *sim, struct process *process, uint32_t shard);
-void net_connect(struct sim *sim, struct process *process, uint32_t shard);
+/* Greeted: by a master that was stopped while it connected. */
+void net_connect(struct sim *sim, struct process *process, uint32_t shard, bool greeted);
 void net_unsubscribe(struct sim *sim, struct process *process);
 void net_subscribe(struct sim *sim, struct process *process);
 /* What a command has done, and perhaps stored. */
@@ -684,7 +712,9 @@ void net_message(struct sim *sim, struct process *process, const struct event *e
 void net_tell_permit(struct sim *sim, const char *waiter);
 /* Of a dead process: nothing of it will be answered; what has not arrived may still run. */
 void net_forget(struct sim *sim, const struct process *process);
-/* What a Redis's end takes with it: all connections, and the commands in its sockets. */
+/* The commands in the sockets of a Redis that ends. */
+void net_drop_commands(struct sim *sim, uint32_t shard);
+/* What a Redis's end takes with it: all connections, and those commands. */
 void net_redis_gone(struct sim *sim, uint32_t shard);
 
 /* ---- sim_tags.c ---- */
@@ -729,6 +759,8 @@ void check_hold(struct sim *sim, const struct command *renewal);
 void check_lost(struct sim *sim, const struct command *renewal);
 void check_buried(struct sim *sim, const struct process *process);
 void check_request(struct sim *sim, struct request *request);
+/* What a request that begins may expect. */
+uint32_t check_floor(struct sim *sim, const struct process *process, uint32_t key);
 void check_load_starts(struct sim *sim, struct load_model *load);
 void check_load_failed(struct sim *sim, const struct load_model *load);
 /* The version that the load under this token has read. */
@@ -739,8 +771,8 @@ void check_stored(struct sim *sim, const struct command *command, bool fenced);
 void raise_floor(struct sim *sim, struct row *row, uint32_t version, bool by_tag);
 /* A reply to an invalidation arrives. */
 void check_confirmed(struct sim *sim, const struct command *command);
-/* A key is at another master: what the one before it had lost, nobody has to make good there. */
-void check_moved(struct sim *sim, uint32_t key);
+/* Two masters of this shard begin. */
+void check_split(struct sim *sim, uint32_t shard);
 /* Another reign of this shard begins. */
 void check_reign(struct sim *sim, uint32_t shard);
 void check_failover(struct sim *sim, uint32_t key);

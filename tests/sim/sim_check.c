@@ -3,7 +3,9 @@
  * sim_check.c - the oracle. It knows what the processes cannot: every version, every lease, every load.
  *
  * Freshness    no answer is older than an invalidation, of its key or a tag, that was confirmed before its request
- *              began; a failover may lose one, and then lowers what may be expected of that key
+ *              began; a failover may lose one, and then lowers what may be expected of that key. While two masters
+ *              answer, one that is still with the former may get what was good when they began, for a second and
+ *              the limit of a command; what the former confirms holds when it has been said again
  * One load     while a load runs under a lease that nothing voided, no other load begins under a lease; none
  *              begins over a fresh value but the early refresh of that very value; one process never runs two
  *              loads of a key that it still wants
@@ -139,7 +141,8 @@ void check_confirmed(struct sim *sim, const struct command *command)
 {
     uint32_t what = command->action.of_tag ? SIM_KEYS + command->key : command->key;
     struct said_model *said = &sim->process[command->process].said[what];
-    if (!sim->params.replays)
+    said->at_former = command->at_former;
+    if (!sim->params.replays || command->at_former)
         return;
     sim->seen[SEEN_REPLAYED] += said->owed;
     said->replied_by = command->shard;
@@ -153,16 +156,40 @@ void check_confirmed(struct sim *sim, const struct command *command)
     }
 }
 
-/* And its process knows that. */
-static bool is_of_it(const struct sim *sim, const struct process *process, uint32_t what, uint32_t shard)
+/* A key that has left before is none of its losses. */
+static bool has_to_say_again(const struct sim *sim, const struct said_model *said, uint32_t what,
+                             uint32_t shard)
 {
-    return what >= SIM_KEYS || (shard_of_key(sim, what) == shard && process->map[what] == shard);
+    bool was_there = what >= SIM_KEYS || shard_of_key(sim, what) == shard;
+    return said->confirmed && was_there && said->shard == shard && said->replied_by == shard;
 }
 
-void check_moved(struct sim *sim, uint32_t key)
+void check_split(struct sim *sim, uint32_t shard)
 {
-    for (uint32_t i = 0; i < sim->params.processes; i++)
-        sim->process[i].said[key].owed = false;
+    enum { HEARD_US = 1000000 };
+    sim->redis.server[shard].excused_until_us =
+        sim->course.now_us + HEARD_US + (uint64_t)sim->params.redis_limit_ms * 1000;
+    for (uint32_t key = 0; key < SIM_KEYS; key++)
+        sim->redis.server[shard].split_floor[key] = sim->row[key].floor;
+}
+
+/* As it was, for a process that is with the former one. */
+static uint32_t floor_at(const struct sim *sim, const struct process *process, uint32_t key, uint32_t shard)
+{
+    const struct link_model *link = &process->link[shard];
+    const struct server_model *server = &sim->redis.server[shard];
+    bool excused = (link->at_former || link->loop_at_former) && sim->course.now_us < server->excused_until_us;
+    return excused ? server->split_floor[key] : UINT32_MAX;
+}
+
+uint32_t check_floor(struct sim *sim, const struct process *process, uint32_t key)
+{
+    uint32_t floor = sim->row[key].floor, least = floor;
+    lower(&least, floor_at(sim, process, key, process->map[key]));
+    if (sim->params.tagged)
+        lower(&least, floor_at(sim, process, key, shard_of_tags(sim)));
+    sim->seen[SEEN_EXCUSED] += least < floor;
+    return least;
 }
 
 void check_reign(struct sim *sim, uint32_t shard)
@@ -170,8 +197,7 @@ void check_reign(struct sim *sim, uint32_t shard)
     for (uint32_t i = 0; i < sim->params.processes; i++) {
         struct said_model *said = sim->process[i].said;
         for (uint32_t what = 0; what < SIM_KEYS + SIM_TAGS; what++)
-            said[what].owed |= said[what].confirmed && said[what].shard == shard &&
-                               is_of_it(sim, &sim->process[i], what, shard);
+            said[what].owed |= has_to_say_again(sim, &said[what], what, shard);
     }
 }
 
@@ -537,9 +563,10 @@ static void check_needed(struct sim *sim, const struct load_model *load)
     const struct stored_value *value = &sim->redis.slot[load->key].value;
     bool excused =
         sim->hit[FAULT_REDIS_FAILOVER] + sim->hit[FAULT_CLOCK_BACK] > 0 || !value->there || value->damaged;
-    /* an entry that was out of date because an epoch was missing may be good again */
+    /* an entry that was out of date because an epoch was missing may be good again; or it is so at one of two masters */
     excused = excused || (value->tagged && sim->hit[FAULT_EPOCH_GONE] + sim->hit[FAULT_CLOCK_GONE] +
-                                                   sim->hit[FAULT_OOM] + sim->hit[FAULT_REDIS_EMPTY] >
+                                                   sim->hit[FAULT_OOM] + sim->hit[FAULT_REDIS_EMPTY] +
+                                                   sim->hit[FAULT_TWO_UNFENCED] >
                                                0);
     excused = excused || !tags_good_now(sim, load->key);
     bool is_fresh = value->there && value->expires_ms - redis_now_ms(sim) > (int64_t)value->stale_ms;

@@ -124,34 +124,131 @@ static void fail_over(struct sim *sim, uint32_t shard)
     recover_after(sim, FAULT_REDIS_FAILOVER, shard, sim->params.outage_ms + 1, sim->params.outage_ms + 1000);
 }
 
-static void lead_to_former(struct sim *sim, struct process *process, uint32_t shard)
+enum { BEAT_US = 500000 };
+
+static void break_within(struct sim *sim, const struct process *process, uint32_t shard, uint64_t low_us,
+                         uint64_t high_us)
 {
-    enum { BEAT_US = 500000 };
-    struct link_model *link = &process->link[shard];
-    link->at_former = link->loop_at_former = true;
-    net_unsubscribe(sim, process);
-    sim_at(sim, sim->course.now_us + sim_between(sim, 0, BEAT_US),
+    sim_at(sim, sim->course.now_us + sim_between(sim, low_us, high_us),
            (struct event){.kind = EVENT_BROKEN,
                           .process = process->index,
                           .life = process->life,
-                          .subject = link->connection,
+                          .subject = process->link[shard].connection,
                           .key = shard});
 }
 
-/* The replica had everything; connected processes are not told. A heartbeat finds out in the end. */
-static void demote(struct sim *sim, uint32_t shard)
+static void lead_to_former(struct sim *sim, struct process *process, uint32_t shard, uint64_t told_us)
 {
-    sim_trace(sim, "    *** %s", fault_names[FAULT_REDIS_DEMOTED]);
+    struct link_model *link = &process->link[shard];
+    link->at_former = link->loop_at_former = true;
+    net_unsubscribe(sim, process);
+    break_within(sim, process, shard, 0, told_us);
+}
+
+/* The replica had everything. */
+static void promote(struct sim *sim, uint32_t shard, enum former former)
+{
+    struct server_model *server = &sim->redis.server[shard];
     for (uint32_t key = 0; key < SIM_KEYS; key++)
         if (shard_of_key(sim, key) == shard)
             sim->redis.former[key] = sim->redis.slot[key];
     if (shard_of_tags(sim) == shard)
         sim->redis.tags_former = sim->redis.tags;
-    sim->redis.server[shard].reign++;
+    server->former = former;
+    server->reign++;
+    server->excused_until_us = 0;
     check_reign(sim, shard);
+}
+
+static bool is_linked(const struct sim *sim, uint32_t process, uint32_t shard)
+{
+    return process_runs(&sim->process[process]) && sim->process[process].link[shard].up;
+}
+
+/* Connected processes are not told. A heartbeat finds out in the end. */
+static void demote(struct sim *sim, uint32_t shard)
+{
+    sim_trace(sim, "    *** %s", fault_names[FAULT_REDIS_DEMOTED]);
+    promote(sim, shard, FORMER_REPLICA);
     for (uint32_t i = 0; i < sim->params.processes; i++)
-        if (process_runs(&sim->process[i]) && sim->process[i].link[shard].up)
-            lead_to_former(sim, &sim->process[i], shard);
+        if (is_linked(sim, i, shard))
+            lead_to_former(sim, &sim->process[i], shard, BEAT_US);
+}
+
+/* Some processes are with the former one, until they hear of the other; the rest change over. */
+static void split(struct sim *sim, uint32_t shard, enum fault fault)
+{
+    enum { FENCED_US = 3000000, HEARD_US = 1000000 };
+    bool fenced = fault == FAULT_TWO_FENCED;
+    sim_trace(sim, "    *** %s", fault_names[fault]);
+    promote(sim, shard, fenced ? FORMER_FENCED : FORMER_MASTER);
+    if (!fenced)
+        check_split(sim, shard);
+    for (uint32_t i = 0; i < sim->params.processes; i++) {
+        if (!is_linked(sim, i, shard))
+            continue;
+        if (sim_one_in(sim, 3))
+            break_within(sim, &sim->process[i], shard, 1, 1);
+        else
+            lead_to_former(sim, &sim->process[i], shard, fenced ? FENCED_US : HEARD_US);
+    }
+}
+
+/* Long enough for each connection to notice it before another is the master. */
+static void stop_master(struct sim *sim, uint32_t shard)
+{
+    enum { MORE_MS = 1000 };
+    uint32_t limit_ms = sim->params.redis_limit_ms, least_ms = BEAT_US / 1000 + limit_ms + 1;
+    sim_trace(sim, "    *** redis is stopped");
+    sim->redis.server[shard].hung = true;
+    sim->redis.server[shard].wakes_us = sim->course.now_us + (uint64_t)least_ms * 1000;
+    for (uint32_t i = 0; i < sim->params.processes && sim->mutant != MUTANT_NO_HEARTBEAT; i++)
+        if (is_linked(sim, i, shard))
+            break_within(sim, &sim->process[i], shard, (uint64_t)limit_ms * 1000,
+                         (uint64_t)least_ms * 1000 - 1);
+    recover_after(sim, FAULT_REDIS_WAKES, shard, least_ms, least_ms + MORE_MS);
+}
+
+/* It stood in the sockets of the one that was stopped. */
+static void greet(struct sim *sim, struct process *process, uint32_t shard)
+{
+    enum { PROVING_US = 100000 };
+    uint64_t proved_us = sim->mutant == MUTANT_NO_QUARANTINE ? 0 : PROVING_US;
+    sim->seen[SEEN_GREETED]++;
+    process->link[shard].greets = true;
+    sim_at(sim, sim->course.now_us + net_latency(sim) + proved_us,
+           (struct event){.kind = EVENT_CONNECT,
+                          .process = process->index,
+                          .life = process->life,
+                          .subject = 1,
+                          .key = shard});
+}
+
+/* Another is the master by then. Without Sentinels it finds out soon, and with them after longer than anybody stays. */
+static void wake_master(struct sim *sim, uint32_t shard)
+{
+    enum { SOON_MS = 50, STAY_US = 1000000 };
+    sim->redis.server[shard].hung = false;
+    promote(sim, shard, FORMER_MASTER);
+    net_drop_commands(sim, shard);
+    for (uint32_t i = 0; i < sim->params.processes; i++) {
+        if (is_linked(sim, i, shard))
+            lead_to_former(sim, &sim->process[i], shard, STAY_US);
+        else if (process_runs(&sim->process[i]) && sim_one_in(sim, 2))
+            greet(sim, &sim->process[i], shard);
+    }
+    if (!sim->params.sentinels)
+        recover_after(sim, FAULT_REDIS_WAKES, shard, 4, SOON_MS);
+}
+
+/* First as a master, then as the replica that it is; or not at all, if it ended while it was stopped. */
+static void go_on(struct sim *sim, uint32_t shard)
+{
+    struct server_model *server = &sim->redis.server[shard];
+    if (server->hung && sim->course.now_us >= server->wakes_us)
+        wake_master(sim, shard);
+    else if (!server->hung && !sim->params.sentinels)
+        server->former = FORMER_REPLICA;
 }
 
 static void step_clock(struct sim *sim, int64_t direction)
@@ -254,6 +351,9 @@ static void befall(struct sim *sim, enum fault fault)
     case FAULT_REDIS_DEMOTED:
     case FAULT_MESSAGE_LATE:
     case FAULT_SLOT_MOVES:
+    case FAULT_REDIS_WAKES:
+    case FAULT_TWO_FENCED:
+    case FAULT_TWO_UNFENCED:
     case FAULTS:
         break;
     }
@@ -274,7 +374,6 @@ static void slot_arrives(struct sim *sim, uint32_t key)
     sim->redis.moving[key] = false;
     sim->redis.home[key] = 1 - sim->redis.home[key];
     sim->redis.replica[key] = sim->redis.slot[key];
-    check_moved(sim, key);
 }
 
 /* Beside what else goes wrong. */
@@ -287,6 +386,25 @@ static void lose_tags(struct sim *sim)
         sim->redis.tags.clock.there = false;
 }
 
+/* By a former master that goes on. */
+static void haunt(struct sim *sim)
+{
+    for (enum fault fault = FAULT_REDIS_WAKES; fault <= FAULT_TWO_UNFENCED; fault++) {
+        if (!sim->params.enabled[fault])
+            continue;
+        uint32_t shard = some_shard(sim);
+        const struct server_model *server = &sim->redis.server[shard];
+        bool is_waking = server->former == FORMER_MASTER && !sim->params.sentinels;
+        bool waits = fault == FAULT_REDIS_WAKES && is_waking;
+        if (server->down || server->hung || waits || !sim_fault(sim, fault, 8))
+            continue;
+        if (fault == FAULT_REDIS_WAKES)
+            stop_master(sim, shard);
+        else
+            split(sim, shard, fault);
+    }
+}
+
 void fault_next(struct sim *sim)
 {
     if (sim->params.tagged)
@@ -295,6 +413,7 @@ void fault_next(struct sim *sim)
         move_slot(sim);
     if (sim_fault(sim, FAULT_REDIS_DEMOTED, 8))
         demote(sim, some_shard(sim));
+    haunt(sim);
     enum fault fault = (enum fault)(FIRST_DISASTER + sim_between(sim, 0, DISASTERS - 1));
     if (!sim_fault(sim, fault, 1))
         return;
@@ -308,6 +427,8 @@ void fault_recover(struct sim *sim, enum fault fault, uint32_t shard)
     sim_trace(sim, "    *** end of: %s", fault_names[fault]);
     if (fault == FAULT_SLOT_MOVES)
         slot_arrives(sim, shard);
+    else if (fault == FAULT_REDIS_WAKES)
+        go_on(sim, shard);
     else
         *state_of(sim, fault, shard) = false;
 }

@@ -128,6 +128,14 @@ static void disturb(struct sim *sim, uint32_t index)
         net_unsubscribe(sim, &sim->process[request->process]);
 }
 
+/* By a former master. */
+static bool is_refused_there(const struct sim *sim, uint32_t shard)
+{
+    bool fenced = sim->redis.server[shard].former == FORMER_FENCED;
+    bool by_get = sim->mutant == MUTANT_LOOKUP_UNFENCED || (fenced && sim->mutant == MUTANT_HITS_BY_GET);
+    return !redis_former_serves(sim, shard) && !by_get;
+}
+
 void lookup_get(struct sim *sim, uint32_t index)
 {
     struct lookup_model *lookup = &sim->lookup[index];
@@ -136,7 +144,7 @@ void lookup_get(struct sim *sim, uint32_t index)
         return;
     redis_expire(sim, key);
     lookup->entry = *entry_of(sim, index);
-    lookup->refused = lookup->at_former && sim->mutant != MUTANT_LOOKUP_UNFENCED;
+    lookup->refused = lookup->at_former && is_refused_there(sim, lookup->shard);
     sim->seen[SEEN_FENCED] += lookup->refused;
     if (!lookup->asked)
         lookup->epochs = tags_ask_at(sim, key, lookup->tags_at_former);
@@ -220,6 +228,12 @@ static bool answer_entry(struct sim *sim, struct process *process, uint32_t inde
     return true;
 }
 
+/* A fenced master is still one. */
+static bool is_left_then(const struct sim *sim, uint32_t shard)
+{
+    return sim->redis.server[shard].former != FORMER_FENCED;
+}
+
 void lookup_reply(struct sim *sim, struct process *process, uint32_t index)
 {
     struct request *request = &sim->request[index];
@@ -230,8 +244,9 @@ void lookup_reply(struct sim *sim, struct process *process, uint32_t index)
     uint32_t shard = lookup->shard, tags_shard = shard_of_tags(sim);
     bool answered = lookup->epoch == sim->redis.server[shard].epoch &&
                     (!sim->params.tagged || lookup->tags_epoch == sim->redis.server[tags_shard].epoch);
-    bool former_spoke = lookup->at_former && lookup->refused;
-    bool tags_unanswered = lookup->tags_at_former && !lookup->epochs.answered;
+    bool former_spoke = lookup->at_former && lookup->refused && is_left_then(sim, shard);
+    bool tags_unanswered =
+        lookup->tags_at_former && !lookup->epochs.answered && is_left_then(sim, tags_shard);
     process->link[shard].loop_at_former = process->link[shard].loop_at_former && !former_spoke;
     process->link[tags_shard].loop_at_former = process->link[tags_shard].loop_at_former && !tags_unanswered;
     bool sound = !lookup->refused && entry->there && !entry->damaged && entry->key == request->key;

@@ -42,6 +42,11 @@ const char *const mutant_names[MUTANTS] = {
     [MUTANT_EPOCHS_UNFENCED] = "epochs-unfenced",
     [MUTANT_REDIRECT_NEW_TOKEN] = "redirect-new-token",
     [MUTANT_DELETE_VALUE_FIRST] = "delete-value-first",
+    [MUTANT_NO_HEARTBEAT] = "no-heartbeat",
+    [MUTANT_NO_QUARANTINE] = "no-quarantine",
+    [MUTANT_NO_CONFIRMING] = "no-confirming",
+    [MUTANT_NO_GENERATION] = "no-generation",
+    [MUTANT_HITS_BY_GET] = "hits-by-get",
 };
 
 #define OF_SHARDS(mutant) [1 + (mutant)-MUTANTS_OF_ONE]
@@ -53,6 +58,11 @@ const char *const shard_mutant_names[1 + MUTANTS - MUTANTS_OF_ONE] = {
     OF_SHARDS(MUTANT_EPOCHS_UNFENCED) = "epochs-unfenced",
     OF_SHARDS(MUTANT_REDIRECT_NEW_TOKEN) = "redirect-new-token",
     OF_SHARDS(MUTANT_DELETE_VALUE_FIRST) = "delete-value-first",
+    OF_SHARDS(MUTANT_NO_HEARTBEAT) = "no-heartbeat",
+    OF_SHARDS(MUTANT_NO_QUARANTINE) = "no-quarantine",
+    OF_SHARDS(MUTANT_NO_CONFIRMING) = "no-confirming",
+    OF_SHARDS(MUTANT_NO_GENERATION) = "no-generation",
+    OF_SHARDS(MUTANT_HITS_BY_GET) = "hits-by-get",
 };
 
 const char *const seen_names[SEENS] = {
@@ -88,6 +98,9 @@ const char *const seen_names[SEENS] = {
     [SEEN_REDIRECTED] = "commands redirected",
     [SEEN_MOVING] = "commands that met a moving slot",
     [SEEN_DELETED] = "invalidations by deletion",
+    [SEEN_GREETED] = "greeted by one that woke",
+    [SEEN_EXCUSED] = "gets with two masters",
+    [SEEN_SAID_TO_FORMER] = "confirmed by the wrong one",
     [SEEN_TAGS_LOST] = "lost with the tags' master",
 };
 
@@ -108,6 +121,8 @@ const char *const fault_names[FAULTS] = {
     [FAULT_WRITER_DIES] = "writer died",       [FAULT_EPOCH_GONE] = "epoch evicted",
     [FAULT_CLOCK_GONE] = "tag clock evicted",  [FAULT_MESSAGE_LATE] = "message late",
     [FAULT_REDIS_DEMOTED] = "redis demoted",   [FAULT_SLOT_MOVES] = "slot moved",
+    [FAULT_REDIS_WAKES] = "redis woken",       [FAULT_TWO_FENCED] = "two masters, one fenced",
+    [FAULT_TWO_UNFENCED] = "two masters",
 };
 
 const char *const status_names[GUARD_NO_MEMORY + 1] = {

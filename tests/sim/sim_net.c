@@ -288,7 +288,7 @@ void net_execute(struct sim *sim, uint32_t index)
         redis_delete(sim, command, sim->mutant != MUTANT_DELETE_VALUE_FIRST);
     else
         redis_execute(sim, command, &command->answer);
-    if (decides && command->answer.code == 1 && !command->answer.error)
+    if (decides && command->answer.code == 1 && !command->answer.error && !command->at_former)
         check_stored(sim, command, fenced);
     sim_trace(sim, "    redis %s k%u %.8s: %s%c %lld refresher %d%s", kind_name(command->action.kind),
               command->key, command->token, command->answer.error ? "error " : "",
@@ -297,7 +297,7 @@ void net_execute(struct sim *sim, uint32_t index)
     if (decides || command->action.kind == CORE_ACQUIRE)
         sim_moment(sim, command->key, EVENT_WRITE);
     sim_near_executed(sim, command);
-    if (command->answer.published && !command->answer.error)
+    if (command->answer.published && !command->answer.error && !command->at_former)
         net_publish(sim, index);
     if (connected_still(sim, command))
         send_reply(sim, &sim->process[command->process], index);
@@ -439,11 +439,16 @@ void net_checked(struct sim *sim, uint32_t index)
 {
     struct command *command = &sim->command[index];
     struct process *process = &sim->process[command->process];
+    enum former former = sim->redis.server[shard_of_tags(sim)].former;
     if (!connected_still(sim, command) || command->answered ||
         command->check_epoch != sim->redis.server[shard_of_tags(sim)].epoch)
         return;
-    if (!command->epochs.answered) { /* refused: no longer the master */
+    if (!command->epochs.answered && former != FORMER_FENCED) { /* refused: no longer the master */
         net_break(sim, process, shard_of_tags(sim));
+        return;
+    }
+    if (!command->epochs.answered) {
+        answer(sim, process, command, (struct core_reply){.kind = REPLY_UNKNOWN});
         return;
     }
     struct core_reply reply = read_answer(sim, command, &command->answer);
@@ -494,7 +499,7 @@ void net_reply(struct sim *sim, uint32_t index)
     if (ask_for_epochs(sim, process, command))
         return;
     answer(sim, process, command, read_answer(sim, command, read));
-    if (command->at_former && read->error)
+    if (command->at_former && read->error && sim->redis.server[command->shard].former != FORMER_FENCED)
         net_break(sim, process, command->shard);
     if (command->action.kind == CORE_RENEW && !read->error && !command->moved && read->code == 0)
         check_lost(sim, command);
@@ -568,24 +573,49 @@ void net_break(struct sim *sim, struct process *process, uint32_t shard)
     connect_after(sim, process, shard, 1000, 80000);
 }
 
-void net_connect(struct sim *sim, struct process *process, uint32_t shard)
+/* It has been asked twice by then, and perhaps the Sentinels, too. */
+static bool is_believed(const struct sim *sim, uint32_t shard)
+{
+    bool contradicted = sim->params.sentinels && sim->mutant != MUTANT_NO_CONFIRMING;
+    return redis_former_serves(sim, shard) && !contradicted;
+}
+
+static void hear_of_another(struct sim *sim, const struct process *process, uint32_t shard)
+{
+    enum { HEARD_US = 1000000 };
+    sim_at(sim, sim->course.now_us + sim_between(sim, 0, HEARD_US),
+           (struct event){.kind = EVENT_BROKEN,
+                          .process = process->index,
+                          .life = process->life,
+                          .subject = process->link[shard].connection,
+                          .key = shard});
+}
+
+void net_connect(struct sim *sim, struct process *process, uint32_t shard, bool greeted)
 {
     const struct server_model *server = &sim->redis.server[shard];
     struct link_model *link = &process->link[shard];
+    bool at_former = greeted && is_believed(sim, shard);
+    bool elsewhere = link->greets && !greeted;
     if (link->up)
         return;
-    if (server->down || server->hung) {
+    link->greets = elsewhere;
+    if (elsewhere || (!at_former && (server->down || server->hung))) {
         connect_after(sim, process, shard, 10000, 100000);
         return;
     }
+    uint64_t reign = server->reign - at_former;
     link->up = true;
-    if (link->reign != 0 && link->reign != server->reign)
+    if (link->reign != 0 && link->reign != reign)
         core_reign(process->core, process_now_us(process), shard);
-    link->reign = server->reign;
-    link->at_former = link->loop_at_former = false;
+    link->reign = reign;
+    link->at_former = at_former;
+    link->loop_at_former = at_former || (link->loop_at_former && sim->mutant == MUTANT_NO_GENERATION);
     link->sent_until_us = link->answered_until_us = sim->course.now_us;
     core_link(process->core, process_now_us(process), shard, true);
     process_drain(sim, process);
+    if (at_former)
+        hear_of_another(sim, process, shard);
 }
 
 void net_forget(struct sim *sim, const struct process *process)
@@ -605,12 +635,17 @@ static uint32_t shard_heard(const struct sim *sim, const struct process *process
     return (process->index + process->subscription) % sim->params.shards;
 }
 
-void net_redis_gone(struct sim *sim, uint32_t shard)
+void net_drop_commands(struct sim *sim, uint32_t shard)
 {
     sim->redis.server[shard].epoch++;
     for (uint32_t i = 0; i < sim->commands; i++)
         if (!sim->command[i].executed && sim->command[i].shard == shard)
             sim->command[i].dropped = true;
+}
+
+void net_redis_gone(struct sim *sim, uint32_t shard)
+{
+    net_drop_commands(sim, shard);
     for (uint32_t i = 0; i < sim->params.processes; i++) {
         struct process *process = &sim->process[i];
         if (!process_runs(process))

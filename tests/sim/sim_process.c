@@ -524,7 +524,7 @@ static void process_get_nested(struct sim *sim, struct process *process, uint32_
     struct core_key core_key = process_key(key);
     *request = (struct request){
         .process = process->index, .life = process->life, .key = key, .parent_load = parent_load + 1};
-    request->floor = sim->row[key].floor;
+    request->floor = check_floor(sim, process, key);
     request->deadline_us = deadline_us < load->deadline_us ? deadline_us : load->deadline_us;
     check_request(sim, request);
     request->waiter.start_us = process_now_us(process);
@@ -572,7 +572,7 @@ void process_get(struct sim *sim, struct process *process, uint32_t key, uint64_
     uint32_t index = sim->requests++;
     struct request *request = &sim->request[index];
     *request = (struct request){.process = process->index, .life = process->life, .key = key};
-    request->floor = sim->row[key].floor;
+    request->floor = check_floor(sim, process, key);
     request->deadline_us = sim->course.now_us + deadline_ms * 1000;
     request->probe = sim->phase == PHASE_PROBE;
     check_request(sim, request);
@@ -675,8 +675,10 @@ static void invalidated(struct sim *sim, struct write *write)
         struct said_model *said = &sim->process[write->process].said[what];
         said->confirmed = true;
         said->shard = said->replied_by;
+        said->owed = said->owed || said->at_former; /* the other master has to hear of it, too */
+        sim->seen[SEEN_SAID_TO_FORMER] += said->at_former;
         for (uint32_t key = 0; key < SIM_KEYS; key++)
-            if (tags_touched(write, key))
+            if (tags_touched(write, key) && !said->at_former)
                 raise_floor(sim, &sim->row[key], write->versions[key], write->of_tag);
         for (int i = 0; i < 8; i++)
             sim_moment(sim, write->key, EVENT_REQUEST);

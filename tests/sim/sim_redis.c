@@ -4,7 +4,8 @@
  *
  * Each script is one atomic step. The clock is Redis's own and may step; TTLs are judged when a key is
  * touched, as Redis does it. Under OOM a script's first write is refused if it needs memory; under READONLY
- * every write is. A former master is a copy of what it had when another became the master, and READONLY.
+ * every write is. A former master is a copy of what it had when another became the master; READONLY, but where it does
+ * not know, or two are masters.
  */
 #include "sim.h"
 #include <string.h>
@@ -454,11 +455,17 @@ static void swap_with_former(struct sim *sim, uint32_t key)
     sim->redis.at_former = !sim->redis.at_former;
 }
 
+bool redis_former_serves(const struct sim *sim, uint32_t shard)
+{
+    return sim->redis.server[shard].former == FORMER_MASTER;
+}
+
 void redis_execute_at_former(struct sim *sim, struct command *command, bool companion)
 {
     bool readonly = sim->redis.readonly;
+    uint32_t shard = companion ? shard_of_tags(sim) : command->shard;
     swap_with_former(sim, command->key);
-    sim->redis.readonly = true;
+    sim->redis.readonly = readonly || !redis_former_serves(sim, shard);
     if (companion)
         tags_run_companion(sim, command);
     else

@@ -52,10 +52,16 @@ static struct tags_clock new_era(struct sim *sim)
     return (struct tags_clock){sim->mutant == MUTANT_CLOCK_RESTARTS ? 1 : sim->redis.eras, 1};
 }
 
+/* Of the master where this runs. */
+static uint64_t reign_here(const struct sim *sim)
+{
+    return sim->redis.server[shard_of_tags(sim)].reign - sim->redis.at_former;
+}
+
 static bool leaps(const struct sim *sim)
 {
     bool never = sim->mutant == MUTANT_CLOCK_COUNTS_ON;
-    return !never && sim->redis.tags.reign != sim->redis.server[shard_of_tags(sim)].reign;
+    return !never && sim->redis.tags.reign != reign_here(sim);
 }
 
 /* In milliseconds. Later than what a master before this one has counted, which may be lost. */
@@ -85,9 +91,9 @@ static bool store_clock(struct sim *sim, struct tags_clock clock)
     bool stored = put(sim, &tags->clock, clock);
     bool kept = stored || sim->redis.readonly || sim->mutant == MUTANT_FULL_KEEPS_EPOCH;
     tags->clock.there = tags->clock.there && kept;
-    sim->seen[SEEN_LEAPS] += stored && tags->reign != sim->redis.server[shard_of_tags(sim)].reign;
+    sim->seen[SEEN_LEAPS] += stored && tags->reign != reign_here(sim);
     if (stored)
-        tags->reign = sim->redis.server[shard_of_tags(sim)].reign;
+        tags->reign = reign_here(sim);
     return stored;
 }
 
@@ -193,7 +199,7 @@ struct tags_epochs tags_ask_at(struct sim *sim, uint32_t key, bool at_former)
 {
     if (!at_former)
         return tags_ask(sim, key);
-    if (sim->mutant == MUTANT_EPOCHS_UNFENCED)
+    if (sim->mutant == MUTANT_EPOCHS_UNFENCED || redis_former_serves(sim, shard_of_tags(sim)))
         return epochs_in(sim, &sim->redis.tags_former, key);
     sim->seen[SEEN_FENCED]++;
     return (struct tags_epochs){.answered = false};

@@ -206,6 +206,23 @@ static void choose_shards(struct sim *sim)
     params->policy.fresh_ms = FRESH_MS;
 }
 
+/* A former master goes on, beside nothing that would hide it: no near caches, no permits. A process that stands still
+ * beside a master that does finds out too late, and with keys that move it would be another one's former. */
+static void choose_former(struct sim *sim)
+{
+    enum { KINDS = 3, WRITES = 15 };
+    struct params *params = &sim->params;
+    uint64_t number = sim->course.seed / 4;
+    if (params->shards == 1 || params->calm || sim->course.seed % 4 != 0)
+        return;
+    params->enabled[FAULT_REDIS_WAKES + number % KINDS] = true;
+    params->enabled[FAULT_STALL] = params->enabled[FAULT_REDIS_HANG] = params->enabled[FAULT_SLOT_MOVES] =
+        false;
+    params->replays = true;
+    params->sentinels = number / KINDS % 2 == 0;
+    params->writes += WRITES;
+}
+
 static void choose_params(struct sim *sim)
 {
     struct params *params = &sim->params;
@@ -234,6 +251,7 @@ static void choose_params(struct sim *sim)
     choose_crowd(sim);
     choose_near(sim);
     choose_shards(sim);
+    choose_former(sim);
 }
 
 /* A client that asks again and again, which is what near caches are for. */
@@ -400,7 +418,7 @@ static void arrive_at(struct sim *sim, struct process *process, const struct eve
             net_break(sim, process, event->key);
         break;
     case EVENT_CONNECT:
-        net_connect(sim, process, event->key);
+        net_connect(sim, process, event->key, event->subject != 0);
         break;
     case EVENT_SUBSCRIBE:
         net_subscribe(sim, process);
