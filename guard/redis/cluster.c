@@ -246,7 +246,7 @@ static uint64_t roll(void)
     return dice;
 }
 
-static bool is_replica(const struct redis_cluster *cluster, const struct redis_endpoint *at)
+static bool names_as_replica(const struct redis_cluster *cluster, const struct redis_endpoint *at)
 {
     for (size_t i = 0; i < cluster->slots.replica_count; i++)
         if (redis_endpoint_equal(&cluster->slots.replicas[i], at))
@@ -261,7 +261,7 @@ void redis_cluster_choose(struct redis_cluster *cluster, const struct redis_endp
     uint64_t dice = roll();
 
     pthread_mutex_lock(&cluster->mutex);
-    bool any = (dice & 1) != 0 && is_replica(cluster, not_this);
+    bool any = (dice & 1) != 0 && names_as_replica(cluster, not_this);
     if ((any || !choose_replica(cluster, dice >> 1, not_this, out)) &&
         !choose_master(cluster, dice >> 1, not_this, out))
         choose_host(cluster, dice >> 1, not_this, out);
