@@ -151,13 +151,17 @@ static void tell(struct redis_connection *connection, enum guard_redis_state sta
         connection->config.hooks.state(connection->config.hooks.context, state, text);
 }
 
-/* "up", what the login lacks, and what is to be known of TLS. */
+/* "up", what the login lacks, what is to be known of TLS, and what the Sentinels do not say any more. */
 static const char *summary(const struct redis_connection *connection, char text[TEXT_SIZE])
 {
     const char *remark = redis_socket_remark(connection->socket);
+    bool confirmed = redis_place_is_confirmed(connection->config.place);
+    char why[REDIS_WHY_SIZE] = "";
 
-    snprintf(text, TEXT_SIZE, "%s%s%s", redis_greeting_summary(&connection->greeting),
-             remark[0] != '\0' ? "; " : "", remark);
+    if (!confirmed)
+        redis_place_why(connection->config.place, why);
+    snprintf(text, TEXT_SIZE, "%s%s%s%s%.200s", redis_greeting_summary(&connection->greeting),
+             remark[0] != '\0' ? "; " : "", remark, confirmed ? "" : "; not confirmed: ", why);
     return text;
 }
 
@@ -545,6 +549,8 @@ static void on_place_changed(void *context)
         if (connection->stage != STAGE_RESTING && moved)
             lose(connection, GUARD_REDIS_DOWN, "the Sentinels name another master");
         rest_less(connection);
+    } else if (connection->stage == STAGE_UP) {
+        tell_up(connection);
     }
 }
 

@@ -120,6 +120,14 @@ enum guard_redis_state redis_place_why(struct redis_place *place, char why[REDIS
     return state;
 }
 
+bool redis_place_is_confirmed(struct redis_place *place)
+{
+    pthread_mutex_lock(&place->mutex);
+    bool confirmed = !place->watched || place->found.confirmed;
+    pthread_mutex_unlock(&place->mutex);
+    return confirmed;
+}
+
 void redis_place_doubt(struct redis_place *place)
 {
     pthread_mutex_lock(&place->mutex);
@@ -193,13 +201,13 @@ void redis_place_round_ends(struct redis_place *place, const struct redis_findin
 {
     pthread_mutex_lock(&place->mutex);
     bool moves = finding->master.host[0] != '\0' && !redis_endpoint_equal(&finding->master, &place->endpoint);
-    bool anew = finding->confirmed && !place->found.confirmed;
+    bool turned = finding->confirmed != place->found.confirmed;
     if (moves)
         move_to(place, &finding->master);
     bool another = finding->confirmed && confirm(place, finding);
     place->found = *finding;
     answer_members(place, finding->confirmed);
-    if (moves || anew || another)
+    if (moves || turned || another)
         wake_members(place);
     pthread_mutex_unlock(&place->mutex);
 }

@@ -84,6 +84,8 @@ void redis_place_leave(struct redis_place *place, struct redis_member *member);
 bool redis_place_where(struct redis_place *place, struct redis_member *member, struct redis_endpoint *out);
 /* Another answer than the last one. */
 bool redis_place_has_moved(struct redis_place *place, const struct redis_member *member);
+/* A majority said so in the last round; of a place that nothing watches always. */
+bool redis_place_is_confirmed(struct redis_place *place);
 /* Why it is not known, or not confirmed, by the last round; "": there was none yet. */
 enum guard_redis_state redis_place_why(struct redis_place *place, char why[REDIS_WHY_SIZE]);
 

@@ -639,6 +639,7 @@ TEST(when_all_sentinels_and_then_the_master_have_died_it_recovers_with_them)
     start_watching(fleet.url);
     for (size_t i = 0; i < STACK_SENTINELS; i++)
         stack_redis_kill(&fleet.sentinel[i]);
+    wait_told("up; not confirmed: no Sentinel answers");
     rig_expect_pong(); /* nothing has happened to it */
     stack_redis_kill(&fleet.node[master]);
     rig_wait_until(!redis_is_up(rig.redis));
