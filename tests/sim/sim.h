@@ -311,6 +311,7 @@ enum former {
     FORMER_REPLICA, /* says so */
     FORMER_FENCED,  /* a master without its replicas: it answers what needs no write */
     FORMER_MASTER,
+    FORMER_STOPPED, /* does not answer, and will be a master when it does */
 };
 
 /* The master of a shard. */

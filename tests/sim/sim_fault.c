@@ -209,13 +209,37 @@ static void stop_master(struct sim *sim, uint32_t shard)
     recover_after(sim, FAULT_REDIS_WAKES, shard, least_ms, least_ms + MORE_MS);
 }
 
-/* It stood in the sockets of the one that was stopped. */
+/* Writes while a master is stopped and gets when it wakes: what can go wrong then. */
+static void happen_to_keys(struct sim *sim, uint32_t shard, enum event_kind kind, uint32_t within_ms)
+{
+    for (uint32_t key = 0; key < sim->params.keys && sim->phase == PHASE_CHAOS; key++)
+        for (uint32_t i = 0; i < sim->params.processes && shard_of_key(sim, key) == shard; i++)
+            sim_at(sim, sim->course.now_us + sim_between(sim, 0, (uint64_t)within_ms * 1000),
+                   (struct event){.kind = kind, .process = kind == EVENT_WRITE ? 0 : i, .key = key});
+}
+
+/* Those that connected to the one that was stopped wait for its word, and the others go to the new one. */
+static void replace_stopped(struct sim *sim, uint32_t shard)
+{
+    enum { WRITES_MS = 100, LEAST_MS = 300, MOST_MS = 1500 };
+    sim->redis.server[shard].hung = false;
+    promote(sim, shard, FORMER_STOPPED);
+    net_drop_commands(sim, shard);
+    for (uint32_t i = 0; i < sim->params.processes; i++) {
+        struct process *process = &sim->process[i];
+        bool up = is_linked(sim, i, shard);
+        process->link[shard].at_former = process->link[shard].loop_at_former = up;
+        process->link[shard].greets = !up && process_runs(process) && sim_one_in(sim, 2);
+    }
+    happen_to_keys(sim, shard, EVENT_WRITE, WRITES_MS);
+    recover_after(sim, FAULT_REDIS_WAKES, shard, LEAST_MS, MOST_MS);
+}
+
 static void greet(struct sim *sim, struct process *process, uint32_t shard)
 {
     enum { PROVING_US = 100000 };
     uint64_t proved_us = sim->mutant == MUTANT_NO_QUARANTINE ? 0 : PROVING_US;
     sim->seen[SEEN_GREETED]++;
-    process->link[shard].greets = true;
     sim_at(sim, sim->course.now_us + net_latency(sim) + proved_us,
            (struct event){.kind = EVENT_CONNECT,
                           .process = process->index,
@@ -224,28 +248,30 @@ static void greet(struct sim *sim, struct process *process, uint32_t shard)
                           .key = shard});
 }
 
-/* Another is the master by then. Without Sentinels it finds out soon, and with them after longer than anybody stays. */
+/* Without Sentinels it finds out soon that it is a replica, and with them after longer than anybody stays. */
 static void wake_master(struct sim *sim, uint32_t shard)
 {
     enum { SOON_MS = 50, STAY_US = 1000000 };
-    sim->redis.server[shard].hung = false;
-    promote(sim, shard, FORMER_MASTER);
-    net_drop_commands(sim, shard);
+    sim->redis.server[shard].former = FORMER_MASTER;
     for (uint32_t i = 0; i < sim->params.processes; i++) {
-        if (is_linked(sim, i, shard))
-            lead_to_former(sim, &sim->process[i], shard, STAY_US);
-        else if (process_runs(&sim->process[i]) && sim_one_in(sim, 2))
-            greet(sim, &sim->process[i], shard);
+        struct process *process = &sim->process[i];
+        if (process_runs(process) && process->link[shard].greets)
+            greet(sim, process, shard);
+        else if (is_linked(sim, i, shard) && process->link[shard].loop_at_former)
+            break_within(sim, process, shard, 0, STAY_US);
     }
+    happen_to_keys(sim, shard, EVENT_REQUEST, SOON_MS);
     if (!sim->params.sentinels)
         recover_after(sim, FAULT_REDIS_WAKES, shard, 4, SOON_MS);
 }
 
-/* First as a master, then as the replica that it is; or not at all, if it ended while it was stopped. */
+/* It is stopped, replaced, a master again, and a replica; or nothing of that, if it ended while it was stopped. */
 static void go_on(struct sim *sim, uint32_t shard)
 {
     struct server_model *server = &sim->redis.server[shard];
     if (server->hung && sim->course.now_us >= server->wakes_us)
+        replace_stopped(sim, shard);
+    else if (server->former == FORMER_STOPPED)
         wake_master(sim, shard);
     else if (!server->hung && !sim->params.sentinels)
         server->former = FORMER_REPLICA;
@@ -394,7 +420,8 @@ static void haunt(struct sim *sim)
             continue;
         uint32_t shard = some_shard(sim);
         const struct server_model *server = &sim->redis.server[shard];
-        bool is_waking = server->former == FORMER_MASTER && !sim->params.sentinels;
+        bool is_waking =
+            server->former == FORMER_STOPPED || (server->former == FORMER_MASTER && !sim->params.sentinels);
         bool waits = fault == FAULT_REDIS_WAKES && is_waking;
         if (server->down || server->hung || waits || !sim_fault(sim, fault, 8))
             continue;

@@ -53,11 +53,21 @@ bool lookup_send(struct sim *sim, struct process *process, uint32_t index)
 
 /* ---- at Redis ---- */
 
+/* A lookup that is not answered ends its connection. */
+static bool is_stopped(struct sim *sim, uint32_t index)
+{
+    const struct lookup_model *lookup = &sim->lookup[index];
+    struct link_model *link = &sim->process[sim->request[index].process].link[lookup->shard];
+    bool stopped = lookup->at_former && sim->redis.server[lookup->shard].former == FORMER_STOPPED;
+    link->loop_at_former = link->loop_at_former && !stopped;
+    return stopped;
+}
+
 static bool is_away(struct sim *sim, uint32_t index)
 {
     const struct server_model *server = &sim->redis.server[sim->lookup[index].shard];
     const struct server_model *tags = sim->params.tagged ? &sim->redis.server[shard_of_tags(sim)] : server;
-    bool away = server->hung || server->down || tags->hung || tags->down;
+    bool away = server->hung || server->down || tags->hung || tags->down || is_stopped(sim, index);
     if (away)
         answer_at(sim, index, 0, false);
     return away || !sim->request[index].looking;

@@ -170,10 +170,11 @@ static void send_reply(struct sim *sim, struct process *process, uint32_t index)
 static bool held_up(struct sim *sim, const struct command *command, uint32_t shard, enum event_kind kind)
 {
     const struct server_model *server = &sim->redis.server[shard];
+    bool at_former = kind == EVENT_EXECUTE ? command->at_former : command->tags_at_former;
     if (server->hung)
         sim_at(sim, sim->course.now_us + 20000,
                (struct event){.kind = kind, .subject = (uint32_t)(command - sim->command)});
-    return server->down || server->hung;
+    return server->down || server->hung || (at_former && server->former == FORMER_STOPPED);
 }
 
 /* Nothing ran. The same command goes to the master that has its key, if it is connected to that. */

@@ -210,7 +210,7 @@ static void choose_shards(struct sim *sim)
  * beside a master that does finds out too late, and with keys that move it would be another one's former. */
 static void choose_former(struct sim *sim)
 {
-    enum { KINDS = 3, WRITES = 15 };
+    enum { KINDS = 3, WRITES = 15, FRESH_MS = 6000 };
     struct params *params = &sim->params;
     uint64_t number = sim->course.seed / 4;
     if (params->shards == 1 || params->calm || sim->course.seed % 4 != 0)
@@ -221,6 +221,8 @@ static void choose_former(struct sim *sim)
     params->replays = true;
     params->sentinels = number / KINDS % 2 == 0;
     params->writes += WRITES;
+    if (params->enabled[FAULT_REDIS_WAKES]) /* or nothing is left when it does */
+        params->policy.fresh_ms = FRESH_MS;
 }
 
 static void choose_params(struct sim *sim)
