@@ -119,7 +119,7 @@ static void expect_served(void)
 static void expect_said(const char *line, const char *redis_url)
 {
     char setting[URL_BYTES];
-    const char *const settings[] = {setting, "REDIS_LIMIT_MS=250", NULL};
+    const char *const settings[] = {setting, "REDIS_LIMIT_MS=50", NULL};
     snprintf(setting, sizeof setting, "REDIS_URL=%s", redis_url);
     assert_true(fleet_start(0, NULL));
     assert_true(fleet_add(settings));
