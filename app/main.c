@@ -110,10 +110,11 @@ static int wait_for_signal(const sigset_t *endings)
 
 /* ---- the service ---- */
 
+/* The guard limits its lines itself, and says at the end of each window how things stand. */
 static void log_guard(void *context, const char *text)
 {
     (void)context;
-    log_event(LOG_LEVEL_INFO, "guard", "text=\"%s\"", text);
+    log_line(LOG_LEVEL_INFO, "guard", "text=\"%s\"", text);
 }
 
 static bool open_guard(const struct settings *settings, struct guard **out)

@@ -327,7 +327,7 @@ GUARD_API void guard_log_none(void *context, const char *text);
 
 struct guard_config {
     size_t struct_size;     /* sizeof(struct guard_config) */
-    const char *redis_url;  /* one Redis, Sentinels or a Cluster, TLS: see guard/README.md, "Which Redis"; copied */
+    const char *redis_url;  /* see guard/README.md, "Which Redis"; copied */
     const char *name_space; /* separates applications that share a Redis; 1..32 of [A-Za-z0-9._-]; copied */
     enum guard_mode mode;
     uint32_t redis_limit_ms;   /* limit of one Redis command; at most a third of any lease_ms */

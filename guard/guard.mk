@@ -85,7 +85,7 @@ $(GUARD_BUILD)/%.o: $(GUARD_DIR)/%.c | $(GUARD_MADE)
 
 # A library that has come or gone since.
 $(filter $(GUARD_BUILD)/locks/%,$(GUARD_OBJECTS)): $(GUARD_BUILD)/locks_with
-$(GUARD_BUILD)/redis/tls.o: $(GUARD_BUILD)/tls_with
+$(filter $(GUARD_BUILD)/redis/tls%,$(GUARD_OBJECTS)): $(GUARD_BUILD)/tls_with
 $(GUARD_BUILD)/locks_with: guard_with = $(GUARD_LOCKS_WITH)
 $(GUARD_BUILD)/tls_with: guard_with = $(GUARD_TLS)
 $(GUARD_BUILD)/locks_with $(GUARD_BUILD)/tls_with: guard_looks_again

@@ -109,7 +109,7 @@ struct guard_locks_config {
     size_t struct_size; /* sizeof(struct guard_locks_config) */
     enum guard_lock_provider provider;
     /* Copied. REDIS: one, as guard_config.redis_url, but not of a Cluster; NULL: redis://127.0.0.1:6379/0. REDLOCK: 3,
-     * 5, 7 or 9 of these, each with masters of its own. POSTGRES: one connection string of libpq. ZOOKEEPER: one, "host:port,host:port[/chroot]". A
+     * 5, 7 or 9 of these, none of Sentinels, each a master of its own. POSTGRES: one connection string of libpq. ZOOKEEPER: one, "host:port,host:port[/chroot]". A
      * Redis of locks evicts nothing: `noeviction`. */
     const char *const *urls;
     size_t url_count;
@@ -123,7 +123,8 @@ struct guard_locks_config {
     uint32_t warn_ms;      /* `lost` is told this long before the validity ends; 0: a sixth of the lease */
     uint32_t max_requests; /* waiting in this process; SHED beyond */
     bool
-        wait_after_restart; /* REDIS: grants nothing until it has been up for max_lease_ms; REDLOCK always does so */
+        wait_after_restart; /* REDIS: grants nothing until it has been up for max_lease_ms; REDLOCK always does so. A
+                             * replica that takes over has been: that is not waited for */
     guard_log *log;         /* as in guard_config; likewise lent */
     void *log_context;
 };

@@ -135,6 +135,14 @@ static bool admit(enum log_level level, const char *name, uint64_t *suppressed)
     return admitted;
 }
 
+static void write_pairs(enum log_level level, const char *event, const char *format, va_list arguments)
+{
+    char pairs[LOG_LINE_BYTES];
+
+    vsnprintf(pairs, sizeof(pairs), format, arguments);
+    write_line(level, event, pairs);
+}
+
 void log_event(enum log_level level, const char *event, const char *format, ...)
 {
     int saved_errno = errno;
@@ -144,14 +152,23 @@ void log_event(enum log_level level, const char *event, const char *format, ...)
     if (suppressed > 0)
         write_suppressed(level, event, suppressed);
     if (admitted) {
-        char pairs[LOG_LINE_BYTES];
         va_list arguments;
 
         va_start(arguments, format);
-        vsnprintf(pairs, sizeof(pairs), format, arguments);
+        write_pairs(level, event, format, arguments);
         va_end(arguments);
-        write_line(level, event, pairs);
     }
+    errno = saved_errno;
+}
+
+void log_line(enum log_level level, const char *event, const char *format, ...)
+{
+    int saved_errno = errno;
+    va_list arguments;
+
+    va_start(arguments, format);
+    write_pairs(level, event, format, arguments);
+    va_end(arguments);
     errno = saved_errno;
 }
 

@@ -7,7 +7,8 @@
  *
  * In an outage the same event repeats thousands of times: of each event LOG_BURST lines pass in LOG_WINDOW_MS, the rest
  * are counted, and the first line of the next window is preceded by one that says suppressed=N. log_flush() reports
- * what is still unreported.
+ * what is still unreported. log_line() counts nothing: it is for one that limits its own lines, and whose last one must
+ * not be lost.
  *
  * Threads: any. One mutex guards the table of event names; it is not held while writing.
  */
@@ -25,6 +26,9 @@ enum log_level { LOG_LEVEL_INFO, LOG_LEVEL_WARNING, LOG_LEVEL_ERROR };
 /* `event`: a string literal, its address is kept. `format` makes the pairs, as in "key=%s reason=\"%s\"";
  * "" for none. Leaves errno as it was. */
 void log_event(enum log_level level, const char *event, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* Likewise, and always written. */
+void log_line(enum log_level level, const char *event, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* Writes the suppressed=N lines that are due; at shutdown. */

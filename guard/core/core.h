@@ -89,6 +89,8 @@ struct core_config {
      * whenever a command is to be sent, and may say something else each time. NULL: there is one shard, 0.
      */
     unsigned (*shard_of)(void *context, const char *encoded, size_t encoded_bytes);
+    /* Likewise of an invalidation, if it goes to names of another namespace; NULL: it does not. */
+    unsigned (*shard_of_invalidated)(void *context, const char *encoded, size_t encoded_bytes);
     void *shard_context;
     /* The newest 4096 confirmed invalidations are remembered, and sent again when core_reign() tells of another
      * master. */
@@ -355,9 +357,10 @@ void core_resync(struct core *core, uint64_t now_us);
  * way. */
 void core_link(struct core *core, uint64_t now_us, unsigned shard, bool up);
 /*
- * Another master of this shard was confirmed; shard_of() says so already, and no reply of it has been told yet. What the
- * one before it had confirmed within 30 s of its last answer is sent again, spread over 200 ms: it may not have
- * reached this one. Once for each change. Frees nothing, either.
+ * Another master of this shard was confirmed; shard_of() says so already. If the shard's number has stayed the same, no
+ * reply of the new one has been told yet. What the one before it had confirmed within 30 s of its last answer is sent
+ * again, spread over 200 ms: it may not have reached this one. So is what has moved from one shard to another since it
+ * was confirmed. Once for each change. Frees nothing, either.
  */
 void core_reign(struct core *core, uint64_t now_us, unsigned shard);
 /* No key is of this shard any more: what was known of its master is forgotten. The number may be used again. */

@@ -20,7 +20,8 @@ struct confirmed {
     uint64_t id, op; /* op: the last attempt's */
     uint64_t confirmed_us;
     uint64_t at_us;    /* DUE: not before */
-    unsigned shard;    /* that has confirmed it */
+    unsigned shard;    /* that was asked, and has confirmed it */
+    bool roamed;       /* unless it was led to another: it was of another when the reply came */
     uint32_t attempts; /* since the reign changed */
     size_t name_bytes;
     char name[]; /* 't' of a tag, else 'k'; then as it was encoded, and a NUL */
@@ -138,6 +139,7 @@ static void note_confirmation(struct core *core, struct confirmed *confirmed, un
     set_confirmed_state(core, confirmed, CONFIRMED_KEPT);
     confirmed->confirmed_us = core->now_us;
     confirmed->shard = shard;
+    confirmed->roamed = shard_of_confirmed(core, confirmed) != shard;
     DL_DELETE(replay->all, confirmed);
     DL_APPEND(replay->all, confirmed);
 }
@@ -207,12 +209,19 @@ static void spread_replays(struct core *core, struct confirmed *first, uint64_t 
         at->at_us = core->now_us + (span_us * number++ + chance_below(&core->chance, span_us)) / count;
 }
 
+/* Still at the master that has confirmed it, and that is not the one of this shard. */
+static bool is_elsewhere(const struct core *core, const struct confirmed *confirmed, unsigned shard)
+{
+    return !confirmed->roamed && confirmed->shard != shard &&
+           shard_of_confirmed(core, confirmed) == confirmed->shard;
+}
+
 void replay_reign(struct core *core, unsigned shard)
 {
     struct confirmed *at = NULL, *first = NULL;
     uint64_t count = 0;
     DL_FOREACH (core->replay.all, at) {
-        if (at->state != CONFIRMED_KEPT || is_past(core, at) || shard_of_confirmed(core, at) != shard)
+        if (at->state != CONFIRMED_KEPT || is_past(core, at) || is_elsewhere(core, at, shard))
             continue;
         set_confirmed_state(core, at, CONFIRMED_DUE);
         at->attempts = 0;

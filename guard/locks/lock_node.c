@@ -192,20 +192,31 @@ static void connect_node(struct lock_node *node)
             subscription_open(node->config.host, node->wire.channel, &config, node->redis, &hooks);
 }
 
-/* In a Cluster the names of one request would be on several masters, and a failover of one forgets what it granted. */
+/* In a Cluster the names of one request would be on several masters, and a failover of one forgets what it granted. A
+ * replica that takes over may lack what a member of RedLock granted, and its age does not tell. */
+static bool check_topology(const struct lock_provider_config *config, enum redis_topology_kind kind,
+                           struct guard_error *error)
+{
+    if (kind == REDIS_CLUSTER)
+        check_failed(
+            error, GUARD_INVALID,
+            "guard_locks_open: no locks in a redis+cluster://; use one Redis (redis+sentinel:// finds its "
+            "master), or RedLock over independent masters");
+    else if (kind == REDIS_SENTINEL && config->locks->provider == GUARD_LOCKS_REDLOCK)
+        check_failed(error, GUARD_INVALID,
+                     "guard_locks_open: no RedLock over redis+sentinel://, a failover forgets what was "
+                     "granted; name independent masters without replicas by redis://");
+    else
+        return true;
+    return false;
+}
+
 static struct redis_topology *open_topology(const struct lock_provider_config *config, const char *url,
                                             struct guard_error *error)
 {
     struct redis_url parsed;
     struct redis_topology *topology = NULL;
-    if (!redis_url_read(url, &parsed, error))
-        return NULL;
-    if (parsed.kind == REDIS_CLUSTER)
-        check_failed(
-            error, GUARD_INVALID,
-            "guard_locks_open: no locks in a redis+cluster://; use one Redis (redis+sentinel:// finds its "
-            "master), or RedLock over independent masters");
-    else
+    if (redis_url_read(url, &parsed, error) && check_topology(config, parsed.kind, error))
         topology =
             redis_topology_open(config->host, &parsed, &(struct redis_topology_hooks){NULL, NULL}, error);
     redis_url_clear(&parsed);

@@ -20,7 +20,8 @@ enum {
     VIEW_EVERY_MS = 60000, /* +-20 % */
     VIEW_FIRST_MS = 100,   /* between two */
     VIEW_MOST_MS = 2000,
-    KNOWN_TRIES = 3, /* nodes that are known, before those of the URL */
+    QUESTIONS_BYTES = 256, /* of all that is asked of a node */
+    KNOWN_TRIES = 3,       /* nodes that are known, before those of the URL */
 };
 
 struct redis_cluster {
@@ -33,6 +34,7 @@ struct redis_cluster {
     struct redis_slots slots;
     struct redis_place *places[REDIS_NODES_MAX]; /* of those that are held */
     struct redis_cluster_watch *watches;
+    enum guard_redis_state state; /* while no map is known; `why` says more, once a node was asked */
     char why[REDIS_LABEL_SIZE + REDIS_WHY_SIZE];
 
     void (*ended)(void *context);
@@ -75,11 +77,14 @@ bool redis_cluster_is_known(const struct redis_cluster *cluster)
     return atomic_load(&cluster->known);
 }
 
-void redis_cluster_why(struct redis_cluster *cluster, char why[REDIS_LABEL_SIZE + REDIS_WHY_SIZE])
+enum guard_redis_state redis_cluster_why(struct redis_cluster *cluster,
+                                         char why[REDIS_LABEL_SIZE + REDIS_WHY_SIZE])
 {
     pthread_mutex_lock(&cluster->mutex);
+    enum guard_redis_state state = cluster->state;
     memcpy(why, cluster->why, sizeof cluster->why);
     pthread_mutex_unlock(&cluster->mutex);
+    return state;
 }
 
 bool redis_cluster_node(struct redis_cluster *cluster, unsigned node, struct redis_node *out)
@@ -194,16 +199,17 @@ void redis_cluster_unwatch(struct redis_cluster *cluster, struct redis_cluster_w
 static bool choose_master(struct redis_cluster *cluster, uint64_t dice, const struct redis_endpoint *not_this,
                           struct redis_endpoint *out)
 {
-    unsigned first = (unsigned)(dice % REDIS_NODES_MAX);
+    const struct redis_endpoint *others[REDIS_NODES_MAX];
+    size_t count = 0;
 
     for (unsigned i = 0; i < REDIS_NODES_MAX; i++) {
-        const struct redis_node *node = &cluster->slots.nodes[(first + i) % REDIS_NODES_MAX];
-        if (!node->named || redis_endpoint_equal(&node->at, not_this))
-            continue;
-        *out = node->at;
-        return true;
+        const struct redis_node *node = &cluster->slots.nodes[i];
+        if (node->named && !redis_endpoint_equal(&node->at, not_this))
+            others[count++] = &node->at;
     }
-    return false;
+    if (count > 0)
+        *out = *others[dice % count];
+    return count > 0;
 }
 
 static bool choose_replica(struct redis_cluster *cluster, uint64_t dice,
@@ -240,14 +246,25 @@ static uint64_t roll(void)
     return dice;
 }
 
+static bool is_replica(const struct redis_cluster *cluster, const struct redis_endpoint *at)
+{
+    for (size_t i = 0; i < cluster->slots.replica_count; i++)
+        if (redis_endpoint_equal(&cluster->slots.replicas[i], at))
+            return true;
+    return false;
+}
+
+/* The replicas may all be dead, and a view names a dead one no longer only after a while. */
 void redis_cluster_choose(struct redis_cluster *cluster, const struct redis_endpoint *not_this,
                           struct redis_endpoint *out)
 {
     uint64_t dice = roll();
 
     pthread_mutex_lock(&cluster->mutex);
-    if (!choose_replica(cluster, dice, not_this, out) && !choose_master(cluster, dice, not_this, out))
-        choose_host(cluster, dice, not_this, out);
+    bool any = (dice & 1) != 0 && is_replica(cluster, not_this);
+    if ((any || !choose_replica(cluster, dice >> 1, not_this, out)) &&
+        !choose_master(cluster, dice >> 1, not_this, out))
+        choose_host(cluster, dice >> 1, not_this, out);
     pthread_mutex_unlock(&cluster->mutex);
 }
 
@@ -304,7 +321,7 @@ static void hang_up_on_asked(struct redis_cluster *cluster)
 }
 
 /* text: NULL: none. */
-static void view_failed(struct redis_cluster *cluster, const char *text)
+static void view_failed(struct redis_cluster *cluster, enum guard_redis_state state, const char *text)
 {
     hang_up_on_asked(cluster);
     cluster->failures++;
@@ -313,18 +330,21 @@ static void view_failed(struct redis_cluster *cluster, const char *text)
     pthread_mutex_lock(&cluster->mutex);
     if (text != NULL && strcmp(text, cluster->why) != 0) {
         snprintf(cluster->why, sizeof cluster->why, "%s", text);
+        cluster->state = state;
         wake_watches(cluster);
     }
     pthread_mutex_unlock(&cluster->mutex);
 }
 
-static void view_refused(struct redis_cluster *cluster, const char *why)
+static void view_refused(struct redis_cluster *cluster, const struct redisReply *reply, const char *why)
 {
+    bool denied = reply != NULL && reply->type == REDIS_REPLY_ERROR &&
+                  redis_error_classify(reply->str, reply->len) == REDIS_ERROR_DENIED;
     char label[REDIS_LABEL_SIZE], text[REDIS_LABEL_SIZE + REDIS_WHY_SIZE];
 
     redis_endpoint_label(&cluster->asked_at, label);
     snprintf(text, sizeof text, "%s: %s", label, why);
-    view_failed(cluster, text);
+    view_failed(cluster, denied ? GUARD_REDIS_DENIED : GUARD_REDIS_DOWN, text);
 }
 
 static bool take_view(struct redis_cluster *cluster)
@@ -368,7 +388,7 @@ static void on_epochs_reply(void *context, enum redis_outcome outcome, const str
     if (outcome == REDIS_REPLIED && redis_view_read_epochs(&cluster->view, reply, why))
         view_is_here(cluster);
     else
-        view_refused(cluster, why);
+        view_refused(cluster, reply, why);
 }
 
 static void on_slots_reply(void *context, enum redis_outcome outcome, const struct redisReply *reply)
@@ -380,7 +400,7 @@ static void on_slots_reply(void *context, enum redis_outcome outcome, const stru
         return;
     if (outcome != REDIS_REPLIED ||
         !redis_view_read_slots(&cluster->view, reply, cluster->asked_at.host, why))
-        view_refused(cluster, why);
+        view_refused(cluster, reply, why);
 }
 
 static void on_asked_state(void *context, enum guard_redis_state state, const char *text)
@@ -388,7 +408,7 @@ static void on_asked_state(void *context, enum guard_redis_state state, const ch
     struct redis_cluster *cluster = context;
 
     if (cluster->connection != NULL && state != GUARD_REDIS_UP)
-        view_failed(cluster, text);
+        view_failed(cluster, state, text);
 }
 
 static bool send_questions(struct redis_cluster *cluster)
@@ -414,7 +434,7 @@ static void ask_for_view(struct redis_cluster *cluster)
         .max_backoff_ms = VIEW_MOST_MS,
         .max_reply_bytes = REDIS_VIEW_BYTES_MAX,
         .max_reply_elements = REDIS_VIEW_ELEMENTS_MAX,
-        .max_pending_bytes = REDIS_WHY_SIZE,
+        .max_pending_bytes = QUESTIONS_BYTES,
         .jitter_seed = chance_next(&cluster->chance),
         .hooks = {.context = cluster, .state = on_asked_state},
     };
@@ -425,7 +445,7 @@ static void ask_for_view(struct redis_cluster *cluster)
     cluster->connection = connection_open(cluster->host, &config);
     cluster->connections += cluster->connection != NULL;
     if (cluster->connection == NULL || !send_questions(cluster))
-        view_failed(cluster, "no memory to ask about the Cluster");
+        view_failed(cluster, GUARD_REDIS_DOWN, "no memory to ask about the Cluster");
 }
 
 static void on_view_timer(void *context)
@@ -494,7 +514,7 @@ struct redis_cluster *redis_cluster_open(struct guard_host *host, const struct r
     pthread_mutex_init(&cluster->mutex, NULL);
     redis_slots_init(&cluster->slots);
     redis_place_init(&cluster->asked, NULL, NULL, NULL);
-    snprintf(cluster->why, sizeof cluster->why, "the Cluster has not answered yet");
+    cluster->state = GUARD_REDIS_DOWN;
     cluster->timer = (struct host_timer){.run = on_view_timer, .context = cluster};
     cluster->closer = (struct host_soon){.run = on_cluster_closed, .context = cluster};
     host_wake_init(host, &cluster->hint, on_hint, cluster);

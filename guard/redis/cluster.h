@@ -24,8 +24,8 @@
 
 struct redis_cluster;
 
-/* url, tls (NULL: without): lent until it is closed. `ended` is called whenever a master's reign is over, on any thread, under a lock; may be
- * NULL. NULL: no memory. */
+/* url, tls (NULL: without): lent until it is closed. `ended` is called whenever a master's reign is over, on any thread,
+ * under a lock; may be NULL. NULL: no memory. */
 struct redis_cluster *redis_cluster_open(struct guard_host *host, const struct redis_url *url,
                                          struct redis_tls *tls, void (*ended)(void *context), void *context);
 void redis_cluster_close(struct redis_cluster *cluster, void (*closed)(void *context), void *context);
@@ -36,8 +36,9 @@ void redis_cluster_close(struct redis_cluster *cluster, void (*closed)(void *con
 unsigned redis_cluster_owner(const struct redis_cluster *cluster, unsigned slot);
 /* A view has been taken. */
 bool redis_cluster_is_known(const struct redis_cluster *cluster);
-/* Why not: one line. */
-void redis_cluster_why(struct redis_cluster *cluster, char why[REDIS_LABEL_SIZE + REDIS_WHY_SIZE]);
+/* Why not: one line; "" until a node has been asked. Returns what that is, DENIED or DOWN for instance. */
+enum guard_redis_state redis_cluster_why(struct redis_cluster *cluster,
+                                         char why[REDIS_LABEL_SIZE + REDIS_WHY_SIZE]);
 /* What the map says of a master. False: the number is free. */
 bool redis_cluster_node(struct redis_cluster *cluster, unsigned node, struct redis_node *out);
 /* How often a master's reign ended, or another took all of a master's slots. */
@@ -54,7 +55,8 @@ void redis_cluster_hint(struct redis_cluster *cluster);
  * nobody who is redirected tells of it. */
 void redis_cluster_lost(struct redis_cluster *cluster, bool is_lost);
 
-/* A node to subscribe at: any but `not_this` if there is another, a replica if there is one. */
+/* A node to subscribe at: any but `not_this` if there is another; a replica if there is one, but a master as well after a
+ * replica. */
 void redis_cluster_choose(struct redis_cluster *cluster, const struct redis_endpoint *not_this,
                           struct redis_endpoint *out);
 

@@ -7,16 +7,17 @@
  *
  *     WRITE  a value is read with GETEX
  *     ROLE   GETEX is of no use here (MISCONF, an ACL or a server without it), or the URL says fence=role, for a
- *            pause of all writes is to hold up no hit: ROLE, then GET
+ *            pause of all writes is to hold up no hit: ROLE, then GET. With fence=role only a script that is refused
+ *            tells that the replicas are lost
  *     SHUT   NOREPLICAS, or neither may be asked: no value is read over this connection
  *
  * ROLE comes before GET in the same write: a server that is the master at some instant after a request began tells
  * that request all that was confirmed before. READONLY, or a ROLE that is not "master", ends the connection.
  *
  * The heartbeat is a GETEX of a key that is never there, when nothing was sent for a while (and unless values are
- * read with GETEX, always: only that opens the fence again; with fence=role it is ROLE): a server that was stopped is noticed before it can have
+ * read with GETEX, always: only that opens the fence again): a server that was stopped is noticed before it can have
  * been replaced. Where GETEX itself is refused it is a ZREM, a write that scripts need anyway. Every tenth time, busy
- * or not, it is ROLE, for replicas that take writes.
+ * or not, it is ROLE, for replicas that take writes; with fence=role, every time.
  *
  * A master that stays without its replicas may have been replaced, and then its address leads elsewhere: every
  * REDIS_REDIAL_MS the connection is made anew; its greeting asks for replicas, too.

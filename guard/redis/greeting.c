@@ -262,15 +262,16 @@ bool redis_greeting_write(struct redis_greeting *greeting, const struct redis_gr
 
 /* ---- judging ---- */
 
+/* Protected mode: said once, to whatever comes first, before it hangs up. */
+static bool is_not_let_in(const struct redisReply *reply)
+{
+    return strncmp(reply->str, "DENIED", strlen("DENIED")) == 0;
+}
+
 /* An error about the connection as a whole, whichever command it answers: without a login all of them do. */
 static bool is_no_login(const struct redisReply *reply)
 {
-    static const char *const words[] = {"NOAUTH", "DENIED"};
-
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-        if (strncmp(reply->str, words[i], strlen(words[i])) == 0)
-            return true;
-    return false;
+    return strncmp(reply->str, "NOAUTH", strlen("NOAUTH")) == 0 || is_not_let_in(reply);
 }
 
 /* There are two in the URL of Sentinels. */
@@ -301,7 +302,7 @@ static enum redis_verdict judge_error(struct redis_greeting *greeting, const str
 {
     enum redis_error_class class = redis_error_classify(reply->str, reply->len);
 
-    if (step->rule == &rule_kind && class != REDIS_ERROR_CROWDED)
+    if (step->rule == &rule_kind && class != REDIS_ERROR_CROWDED && !is_not_let_in(reply))
         return REDIS_GREETING_GOES_ON; /* what is wrong with the login, the next answer tells */
     if (is_no_login(reply))
         return REDIS_GREETING_DENIED;

@@ -27,9 +27,9 @@ static ssize_t read_small_file(const char *path, char *out, size_t size)
     return error == 0 ? (ssize_t)filled : -error;
 }
 
-static bool refuse_file(const char *path, const char *problem, char why[REDIS_WHY_SIZE])
+static bool refuse_file(const char *problem, char why[REDIS_WHY_SIZE])
 {
-    snprintf(why, REDIS_WHY_SIZE, "password file %.200s: %s", path, problem);
+    redis_explain_problem("the file with the password", problem, why);
     return false;
 }
 
@@ -39,7 +39,7 @@ static bool read_password(const char *path, char out[REDIS_PASSWORD_SIZE], char 
     ssize_t bytes = read_small_file(path, text, sizeof text - 1);
 
     if (bytes < 0)
-        return refuse_file(path, strerror((int)-bytes), why);
+        return refuse_file(strerror((int)-bytes), why);
     text[bytes] = '\0';
     size_t length = strcspn(text, "\r\n");
     bool is_short = length > 0 && length < REDIS_PASSWORD_SIZE;
@@ -48,7 +48,7 @@ static bool read_password(const char *path, char out[REDIS_PASSWORD_SIZE], char 
         out[length] = '\0';
     }
     explicit_bzero(text, sizeof text);
-    return is_short || refuse_file(path, length == 0 ? "is empty" : "is longer than 512 bytes", why);
+    return is_short || refuse_file(length == 0 ? "is empty" : "is longer than 512 bytes", why);
 }
 
 bool redis_login_read(const struct redis_login *login, struct redis_login *out, char why[REDIS_WHY_SIZE])

@@ -62,8 +62,10 @@ static void on_connection_state(void *context, enum guard_redis_state state, con
 {
     struct redis *redis = context;
 
-    if (redis->cluster != NULL && state != GUARD_REDIS_UP)
+    if (redis->cluster != NULL && state != GUARD_REDIS_UP) {
         leave_node(redis);
+        redis_cluster_hint(redis->cluster); /* of a lost replica nobody else tells */
+    }
     tell_face_link(redis, connection_is_up(redis->connection));
     if (redis->hooks.state != NULL)
         redis->hooks.state(redis->hooks.context, state, text);

@@ -25,7 +25,7 @@
  *
  * Read in this order: types.h; connection (one connection: its stages, and what they are for), pipeline (commands in
  * their order), command (their bytes; EVALSHA), reader (replies within bounds), greeting (the login), fence and reign
- * (one master), error (what errors mean), socket, tls and probe (DNS, connect, TLS, reset); view, slots, cluster and
+ * (one master), error (what errors mean), socket, tls, tls_context, tls_error and probe (DNS, connect, TLS, reset); view, slots, cluster and
  * routes (a Cluster); url, place, topology (where the masters are); redis.c (this header); subscription stands on top of
  * all.
  */
@@ -84,7 +84,8 @@ void redis_close(struct redis *redis, void (*closed)(void *context), void *conte
 
 /* To one master at least. */
 bool redis_is_up(const struct redis *redis);
-/* All are up, its login may do all that is of use, and the server is verified; what is not so is in the text of its state. */
+/* All are up, their login may do all that is of use, and the servers are verified; what is not so is in the text of the
+ * state. */
 bool redis_is_whole(const struct redis *redis);
 
 /* Which master's the key of that name is; name: as in Redis. 0: with one master. */
@@ -96,8 +97,8 @@ bool redis_may_look_up(const struct redis *redis, const char *name, size_t name_
 uint64_t redis_batch(const struct redis *redis);
 
 /* All commands of one turn of the loop to one master leave in one write. False: no memory, too much pending, closing, or
- * in a Cluster that master is not up; then `replied` will never be called. argv is copied; argv[1] is the key that says where it goes; without one, or with
- * PUBLISH, any master, each in its turn. */
+ * in a Cluster that master is not up; then `replied` will never be called. argv is copied. In a Cluster argv[1] is the key
+ * that says where it goes; without one, or with PUBLISH, to any master, each in its turn. */
 bool redis_send(struct redis *redis, size_t argc, const char *const *argv, const size_t *argv_bytes,
                 redis_replied *replied, void *context);
 

@@ -190,6 +190,8 @@ static void master_is_closed(void *context)
     redis_cluster_release(routes->config.cluster, master->node);
     if (routes->masters[master->node] == master)
         routes->masters[master->node] = NULL;
+    if (!routes->closing)
+        host_wake_send(&routes->watch.wake); /* the map may have named it again meanwhile */
     free(master);
     if (--routes->master_count == 0 && routes->closing)
         host_soon(routes->host, &routes->closer);
@@ -356,8 +358,9 @@ static void on_map(void *context)
     struct redis_node node;
 
     if (!redis_cluster_is_known(routes->config.cluster)) {
-        redis_cluster_why(routes->config.cluster, why);
-        tell_routes(routes, GUARD_REDIS_DOWN, why);
+        enum guard_redis_state state = redis_cluster_why(routes->config.cluster, why);
+        if (why[0] != '\0')
+            tell_routes(routes, state, why);
         return;
     }
     for (unsigned i = 0; i < REDIS_NODES_MAX && !routes->closing; i++) {

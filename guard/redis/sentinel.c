@@ -92,7 +92,8 @@ static void explain_finding(const struct redis_watcher *watcher, const struct re
                              : complaint != NULL && complaint->state == GUARD_REDIS_DENIED)
         finding->state = GUARD_REDIS_DENIED;
     snprintf(finding->why, sizeof finding->why, "%s%s%.*s", text, complaint != NULL ? "; " : "",
-             REDIS_WHY_SIZE - REDIS_VOTE_TEXT_SIZE - 2, complaint != NULL ? complaint->why : "");
+             (int)(sizeof finding->why - sizeof "; " - strlen(text)),
+             complaint != NULL ? complaint->why : "");
 }
 
 /* From now on it is asked for often enough that one round may fail. */

@@ -198,7 +198,9 @@ static void on_plain_redis(void *context)
     struct redis_socket *socket = context;
     char why[REDIS_WHY_SIZE];
 
-    snprintf(why, sizeof why, "this port speaks Redis without TLS: use redis://, or the server's tls-port%s",
+    snprintf(why, sizeof why,
+             "this port speaks Redis without TLS: begin the URL with redis, not rediss, or use the server's "
+             "tls-port%s",
              socket->is_node ? "; set tls-cluster yes on the nodes" : "");
     try_next(socket, why);
 }

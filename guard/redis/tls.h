@@ -1,20 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * redis/tls.h - TLS for the sockets of redis/socket.h. Only tls.c knows OpenSSL; built without it, redis_tls_open()
- * refuses and everything else works.
+ * redis/tls.h - TLS of one socket of redis/socket.h: begin -> shake hands -> read, write -> end. What all of them share
+ * is in redis/tls_context.h.
  *
- *   redis_tls_open -> the files are read -> a session per socket: begin -> shake hands -> read, write -> end
- *                            ^                      |
- *                            +--- they changed <----+   at most once a second; if what is there now is of no use, what
- *                                                       was read before stays, and redis_tls_remark() says so
- *
- * TLS 1.2 and 1.3, no renegotiation, no compression, no early data: what is sent early may be sent again by others.
  * OpenSSL reads and writes through two functions of ours: no SIGPIPE, no second buffer. A session ends with its socket
  * and without a word to the other side.
  *
- * Tickets   The last two of each server: a connection to the same server under the same name is made again without
- *           certificates. They go when the files change.
- * Threads   A redis_tls is for all threads of a process; a session is its socket's.
+ * Threads   A session is its socket's.
  * Errors    One line, without a path: that is a part of the URL. Nothing of ours stays in OpenSSL's error queue of the
  *           thread. What its host has left there is not taken for ours, and stays, but for a handshake: in that OpenSSL
  *           empties the queue itself.
@@ -22,42 +14,10 @@
 #ifndef GUARD_REDIS_TLS_H
 #define GUARD_REDIS_TLS_H
 
-#include "../guard.h"
-#include "error.h"
+#include "tls_context.h"
 #include <stdbool.h>
 #include <sys/socket.h>
 #include <sys/types.h>
-
-enum { REDIS_TLS_PATH_SIZE = 512, REDIS_TLS_NAME_SIZE = 256 };
-
-enum redis_tls_verify {
-    REDIS_TLS_REQUIRED, /* the certificate's chain and its name */
-    REDIS_TLS_CA,       /* the chain only */
-    REDIS_TLS_NONE,     /* nothing: said with every connection */
-};
-
-/* As the URL has them. */
-struct redis_tls_settings {
-    bool on;
-    enum redis_tls_verify verify;
-    char ca[REDIS_TLS_PATH_SIZE];   /* PEM, a file or a folder; "": the system's */
-    char cert[REDIS_TLS_PATH_SIZE]; /* PEM, with its chain; "": none */
-    char key[REDIS_TLS_PATH_SIZE];  /* PEM, not encrypted; "" if and only if there is no cert */
-    char server_name
-        [REDIS_TLS_NAME_SIZE]; /* verified, and sent unless it is an address; "": the host asked for */
-};
-
-bool redis_tls_is_built_in(void);
-
-struct redis_tls;
-
-/* Reads the files. NULL: they are of no use, and *error (may be NULL) says why; INVALID or NO_MEMORY. Blocks for as long as the files
- * do. */
-struct redis_tls *redis_tls_open(const struct redis_tls_settings *settings, struct guard_error *error);
-/* After all of its sessions. Leaves NULL. */
-void redis_tls_close(struct redis_tls **tls);
-
-/* ---- of one socket ---- */
 
 struct redis_tls_session;
 

@@ -20,7 +20,7 @@
 #define GUARD_REDIS_URL_H
 
 #include "../guard.h"
-#include "tls.h"
+#include "tls_context.h"
 
 enum {
     REDIS_HOSTS_MAX = 9,

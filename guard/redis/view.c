@@ -95,6 +95,20 @@ static void take_view_replica(struct redis_view *view, const struct redisReply *
         view->replicas[view->replica_count++] = at;
 }
 
+/* Each once: so a nonsense of many ranges takes no longer than a view of all slots. */
+static bool take_slots(struct redis_view *view, size_t first, size_t last, uint16_t master,
+                       char why[REDIS_WHY_SIZE])
+{
+    for (size_t slot = first; slot <= last; slot++) {
+        if (view->owner[slot] != REDIS_NO_NODE) {
+            snprintf(why, REDIS_WHY_SIZE, "CLUSTER SLOTS: slot %zu twice", slot);
+            return false;
+        }
+        view->owner[slot] = master;
+    }
+    return true;
+}
+
 /* [first slot, last slot, master, replica ...], each node [host, port, id ...]. */
 static bool take_range(struct redis_view *view, const struct redisReply *range, const char *asked,
                        char why[REDIS_WHY_SIZE])
@@ -110,10 +124,8 @@ static bool take_range(struct redis_view *view, const struct redisReply *range, 
         return false;
     }
     uint16_t master = take_view_master(view, range->element[2], asked, why);
-    if (master == REDIS_NO_NODE)
+    if (master == REDIS_NO_NODE || !take_slots(view, (size_t)first, (size_t)last, master, why))
         return false;
-    for (long long slot = first; slot <= last; slot++)
-        view->owner[slot] = master;
     for (size_t i = 3; i < range->elements; i++)
         take_view_replica(view, range->element[i], asked);
     return true;

@@ -21,7 +21,7 @@ enum {
     REDIS_NODES_MAX = 256,   /* masters */
     REDIS_REPLICAS_MAX = 64, /* that are remembered */
     REDIS_NODE_ID_BYTES = 40,
-    REDIS_VIEW_ELEMENTS_MAX = 200000, /* each slot a range of its own, with a replica */
+    REDIS_VIEW_ELEMENTS_MAX = 300000, /* each slot a range of its own, with a replica and names */
     REDIS_VIEW_BYTES_MAX = 8 << 20,
     REDIS_NO_NODE = UINT16_MAX,
 };

@@ -12,7 +12,7 @@
 /* False: no randomness. */
 bool cache_open(struct guard *guard);
 void cache_ask_redis(struct guard *guard);
-/* The connection to this shard is gone, and with it what is known from there. */
+/* The connection to this shard is gone, or it has another master, and with that what is known from there. */
 void cache_forget(struct guard *guard, unsigned shard);
 
 /* Asks Redis, if guard_cache() has been called and it is time to. */

@@ -585,6 +585,7 @@ void thread_on_reign(struct guard *guard, unsigned shard)
 {
     if (guard->phase == PHASE_ENDING)
         return;
+    cache_forget(guard, shard);
     core_reign(guard->fleet, clock_now_us(), shard);
     after_events(guard);
 }

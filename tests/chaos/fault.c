@@ -8,7 +8,7 @@ enum {
     EVERYWHERE = FAULT_ONE_REDIS | FAULT_SENTINELS | FAULT_CLUSTER,
     FLEETS = FAULT_SENTINELS | FAULT_CLUSTER
 };
-enum { LOST_BEFORE_MS = 2000, REPAID_MS = 1000, BELIEVED_MS = 1250, FENCED_MS = 5000 };
+enum { LOST_BEFORE_MS = 2000, REPAID_MS = 1000, BELIEVED_MS = 1250, FENCED_MS = 5000, HEALED_MS = 11000 };
 
 static const struct fault_trait traits[FAULT_KINDS] = {
     [FAULT_CATALOGD_KILL] = {"catalogd-kill", FAULT_OF_CATALOGD, 50, 600, EVERYWHERE},
@@ -34,9 +34,12 @@ static const struct fault_trait traits[FAULT_KINDS] = {
     [FAULT_LINK_FREEZE_REPLIES] = {"link-freeze-replies", FAULT_OF_LINK, 100, 2000, EVERYWHERE},
     [FAULT_LINK_LATE] = {"link-late", FAULT_OF_LINK, 300, 1500, EVERYWHERE},
     [FAULT_MASTER_KILL] = {"master-kill", FAULT_OF_MASTERS, 500, 4000, FLEETS},
+    [FAULT_MASTER_KEPT] = {"master-kept", FAULT_OF_MASTERS, 500, 4000, 0},
     [FAULT_MASTER_STOP] = {"master-stop", FAULT_OF_MASTERS, 500, 4000, FLEETS},
     [FAULT_MASTER_CUT] = {"master-cut", FAULT_OF_MASTERS, 500, 4000, 0},
-    [FAULT_MASTER_FAILOVER] = {"master-failover", FAULT_OF_MASTERS, 500, 4000, FLEETS},
+    [FAULT_MASTER_CUT_UNGUARDED] = {"master-cut-unguarded", FAULT_OF_MASTERS, 500, 4000, 0},
+    [FAULT_MASTER_FAILOVER] = {"master-failover", FAULT_OF_MASTERS, 500, 4000, FAULT_CLUSTER},
+    [FAULT_MASTER_GUARDED_BY_ALL] = {"master-guarded-by-all", FAULT_OF_MASTERS, 500, 4000, FAULT_SENTINELS},
     [FAULT_MASTER_GUARDED] = {"master-guarded", FAULT_OF_MASTERS, 500, 4000, FAULT_SENTINELS},
     [FAULT_MASTER_UNGUARDED] = {"master-unguarded", FAULT_OF_MASTERS, 500, 4000, 0},
     [FAULT_REPLICA_BEHIND] = {"replica-behind", FAULT_OF_MASTERS, 500, 4000, FLEETS},
@@ -83,16 +86,38 @@ uint32_t fault_further_loads(const struct fault *fault, uint32_t process_count, 
     return 1;
 }
 
+/* How long after its end an invalidation may still be missing. 0: none ever is. */
+static uint32_t repaired_ms(enum fault_kind kind)
+{
+    switch (kind) {
+    case FAULT_MASTER_KILL:
+    case FAULT_MASTER_CUT:
+    case FAULT_MASTER_GUARDED:
+    case FAULT_MASTER_GUARDED_BY_ALL:
+    case FAULT_REPLICA_BEHIND:
+    case FAULT_SENTINELS_KILL:
+        return REPAID_MS;
+    case FAULT_MASTER_UNGUARDED:
+        return BELIEVED_MS;
+    case FAULT_MASTER_CUT_UNGUARDED:
+        return HEALED_MS;
+    default:
+        return 0;
+    }
+}
+
 bool fault_may_lose(const struct fault *fault, uint64_t *from_us, uint64_t *to_us, uint64_t *until_us)
 {
-    const bool unguarded = fault->kind == FAULT_MASTER_UNGUARDED, cut = fault->kind == FAULT_MASTER_CUT;
-    if (!cut && fault->kind != FAULT_MASTER_GUARDED && fault->kind != FAULT_MASTER_KILL &&
-        fault->kind != FAULT_REPLICA_BEHIND && fault->kind != FAULT_SENTINELS_KILL && !unguarded)
-        return false;
     const uint64_t before_us = (uint64_t)LOST_BEFORE_MS * 1000;
+    if (repaired_ms(fault->kind) == 0)
+        return false;
     *from_us = fault->begin_us > before_us ? fault->begin_us - before_us : 0;
-    *until_us = fault->end_us + (uint64_t)(unguarded ? BELIEVED_MS : REPAID_MS) * 1000;
-    *to_us = unguarded ? *until_us : cut ? fault->begin_us + (uint64_t)FENCED_MS * 1000 : fault->end_us;
+    *until_us = fault->end_us + (uint64_t)repaired_ms(fault->kind) * 1000;
+    *to_us = fault->end_us;
+    if (fault->kind == FAULT_MASTER_CUT)
+        *to_us = fault->begin_us + (uint64_t)FENCED_MS * 1000;
+    else if (fault->kind == FAULT_MASTER_UNGUARDED || fault->kind == FAULT_MASTER_CUT_UNGUARDED)
+        *to_us = *until_us;
     return true;
 }
 

@@ -36,14 +36,17 @@ enum fault_kind {
     FAULT_LINK_FREEZE_REPLIES,
     FAULT_LINK_LATE,
     FAULT_MASTER_KILL, /* SIGKILL; a replica takes over, and the old one comes back empty */
+    FAULT_MASTER_KEPT, /* the same where an invalidation is confirmed once every replica has it */
     FAULT_MASTER_STOP, /* SIGSTOP until a replica has taken over, SIGCONT */
     FAULT_MASTER_CUT,  /* from its replicas, and from who replaces it; the clients keep it, see masters.h */
-    FAULT_MASTER_FAILOVER,  /* the planned one; of Sentinels: every replica must be there for a write */
-    FAULT_MASTER_GUARDED,   /* that of Sentinels where one of two replicas is enough */
-    FAULT_MASTER_UNGUARDED, /* and where none is needed */
-    FAULT_REPLICA_BEHIND,   /* no replica has what the master did last when it is killed */
-    FAULT_SENTINELS_KILL,   /* all of them, then the master, and all of them back */
-    FAULT_SLOTS_MOVE,       /* some slots to another master, and back */
+    FAULT_MASTER_CUT_UNGUARDED,  /* the same, and it needs no replica for a write */
+    FAULT_MASTER_FAILOVER,       /* the planned one */
+    FAULT_MASTER_GUARDED_BY_ALL, /* that of Sentinels where every replica must be there for a write */
+    FAULT_MASTER_GUARDED,        /* and where one of two is enough */
+    FAULT_MASTER_UNGUARDED,      /* and where none is needed */
+    FAULT_REPLICA_BEHIND,        /* no replica has what the master did last when it is killed */
+    FAULT_SENTINELS_KILL,        /* all of them, then the master, and all of them back */
+    FAULT_SLOTS_MOVE,            /* some slots to another master, and back */
     FAULT_KINDS
 };
 
@@ -97,7 +100,9 @@ uint32_t fault_further_loads(const struct fault *fault, uint32_t process_count, 
  *                                once whoever had confirmed it is back
  *     guarded                    confirmed by the old master with the other replica, which follows the new one a moment
  *                                later; repaid as above
+ *     guarded by all             confirmed while it was on its way to the one that was told to take over; repaid as above
  *     nobody guards the old one  it is believed until a Sentinel is heard: 1 s and the limit of a command
+ *     cut off, and no guard      it is believed by who is cut off with it until 11 s after that has an end
  */
 bool fault_may_lose(const struct fault *fault, uint64_t *from_us, uint64_t *to_us, uint64_t *until_us);
 

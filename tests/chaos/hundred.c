@@ -174,6 +174,8 @@ static bool burst_on(struct hundred *all, uint32_t product)
             burst_close(&quarters[i].burst);
     }
     uint32_t loads = stack_postgres_count(&all->postgres, mark, "/* load product */");
+    if (loads != 1)
+        fprintf(stderr, "hundred: product %" PRIu32 " was loaded %" PRIu32 " times\n", product, loads);
     all->bursts++;
     all->requests += REQUESTS;
     all->loads += loads;
@@ -188,6 +190,26 @@ static unsigned long connections_of(struct stack_redis *redis)
     unsigned long count = found != NULL ? strtoul(found + strlen("connected_clients:"), NULL, 10) : 0;
     freeReplyObject(reply);
     return count;
+}
+
+/* Of all processes that say it. */
+static double sum_of(struct hundred *all, const char *sample)
+{
+    double sum = 0;
+    for (size_t i = 0; i < HUNDRED; i++) {
+        network_enter(&all->network, i + 1);
+        double value = stack_catalogd_metric(&all->catalogd[i], sample);
+        network_leave(&all->network);
+        sum += value > 0 ? value : 0;
+    }
+    return sum;
+}
+
+static void print_excuses(struct hundred *all, FILE *out)
+{
+    fprintf(out, "hundred: %.0f loads without a lease, %.0f leases lost, %.0f fills refused\n",
+            sum_of(all, "guard_loads_uncached_total"), sum_of(all, "guard_leases_total{event=\"lost\"}"),
+            sum_of(all, "guard_fills_total{result=\"refused\"}"));
 }
 
 static void print(struct hundred *all, bool good, FILE *out)
@@ -206,7 +228,9 @@ static void print(struct hundred *all, bool good, FILE *out)
             memory_kib / 1024);
     for (size_t i = 0; i < all->cluster.master_count; i++)
         fprintf(out, " %lu", connections_of(&all->cluster.node[i]));
-    fprintf(out, "\nverdict  %s\n", good ? "one load per product" : "BROKEN");
+    fprintf(out, "\n");
+    print_excuses(all, out);
+    fprintf(out, "verdict  %s\n", good ? "one load per product" : "BROKEN");
 }
 
 bool hundred_run(uint32_t seconds, FILE *out)

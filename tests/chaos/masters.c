@@ -121,6 +121,7 @@ static bool strike(struct masters *masters)
     struct stack_redis *old = masters_node(masters->scene, masters->old);
     switch (masters->kind) {
     case FAULT_MASTER_KILL:
+    case FAULT_MASTER_KEPT:
         stack_redis_kill(old);
         return true;
     case FAULT_MASTER_STOP:
@@ -128,10 +129,13 @@ static bool strike(struct masters *masters)
         return true;
     case FAULT_MASTER_CUT:
         return network_cut(&masters->scene->network, 1);
+    case FAULT_MASTER_CUT_UNGUARDED:
+        return guard_all(masters, 0) && network_cut(&masters->scene->network, 1);
     case FAULT_MASTER_UNGUARDED:
         return guard_all(masters, 0) && fail_over(masters);
+    case FAULT_MASTER_GUARDED_BY_ALL:
+        return guard_all(masters, ALL_REPLICAS) && fail_over(masters);
     case FAULT_MASTER_FAILOVER:
-        return (is_cluster(masters->scene) || guard_all(masters, ALL_REPLICAS)) && fail_over(masters);
     case FAULT_MASTER_GUARDED:
         return fail_over(masters);
     case FAULT_REPLICA_BEHIND:
@@ -184,7 +188,7 @@ bool masters_wait_switch(struct masters *masters)
             stack_cluster_wait_owner(&scene->cluster, masters->slot, masters->old, MASTERS_LIMIT_MS);
     else
         masters->other = stack_sentinel_wait_switch(&scene->sentinel, masters->old, MASTERS_LIMIT_MS);
-    if (masters->kind == FAULT_MASTER_CUT) {
+    if (masters->kind == FAULT_MASTER_CUT || masters->kind == FAULT_MASTER_CUT_UNGUARDED) {
         clock_pause_ms(CUT_ON_MS); /* two at once, if ever there are */
         network_mend(&scene->network, 1);
     }
@@ -205,6 +209,7 @@ static bool bring_back(struct masters *masters)
     struct stack_redis *old = masters_node(masters->scene, masters->old);
     switch (masters->kind) {
     case FAULT_MASTER_KILL:
+    case FAULT_MASTER_KEPT:
     case FAULT_REPLICA_BEHIND:
     case FAULT_SENTINELS_KILL:
         return stack_redis_restart(old);

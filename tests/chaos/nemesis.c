@@ -412,6 +412,7 @@ static const struct {
     [FAULT_MASTER_STOP] = {masters_do, masters_undo},
     [FAULT_MASTER_CUT] = {masters_do, masters_undo},
     [FAULT_MASTER_FAILOVER] = {masters_do, masters_undo},
+    [FAULT_MASTER_GUARDED_BY_ALL] = {masters_do, masters_undo},
     [FAULT_MASTER_GUARDED] = {masters_do, masters_undo},
     [FAULT_MASTER_UNGUARDED] = {masters_do, masters_undo},
     [FAULT_REPLICA_BEHIND] = {masters_do, masters_undo},

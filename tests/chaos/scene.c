@@ -118,9 +118,11 @@ static void describe_redis(const struct scene *scene, size_t process, char text[
                  (unsigned)proxy_port(scene->proxy, scene->redis_route[process]));
         return;
     }
-    const bool sentinels = scene->options.topology == FAULT_SENTINELS, over_tls = scene->options.over_tls;
-    snprintf(text, SETTING_BYTES, "REDIS_URL=%s%s%s", sentinels ? scene->sentinel.url : scene->cluster.url,
-             over_tls ? "?ssl_ca_certs=" : "", over_tls ? scene->certificates.ca : "");
+    const bool sentinels = scene->options.topology == FAULT_SENTINELS;
+    int bytes = snprintf(text, SETTING_BYTES, "REDIS_URL=%s?wait_replicas=%" PRIu32,
+                         sentinels ? scene->sentinel.url : scene->cluster.url, scene->options.wait_replicas);
+    if (scene->options.over_tls)
+        snprintf(text + bytes, SETTING_BYTES - (size_t)bytes, "&ssl_ca_certs=%s", scene->certificates.ca);
 }
 
 static void describe(const struct scene *scene, size_t process, char texts[][SETTING_BYTES],

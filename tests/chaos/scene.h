@@ -58,7 +58,8 @@ struct scene_options {
     enum fault_topology topology; /* 0: one Redis */
     const struct stack_sentinel_options *sentinel;
     uint32_t fresh_ms, stale_ms;
-    bool over_tls; /* not with one Redis */
+    bool over_tls;          /* not with one Redis */
+    uint32_t wait_replicas; /* that must have an invalidation before it is confirmed; not with one Redis */
     /* Of Sentinels: the master, one of them and the first two processes are beyond a cable. */
     bool in_two_networks;
 };

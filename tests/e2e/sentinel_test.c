@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { AFTER_MS = 1300 /* what a mistake would be seen in */ };
+enum { AFTER_MS = 1300 /* what a mistake would be seen in */, BELIEVED_MS = 13000 };
 
 static struct scene scene;
 
@@ -40,9 +40,10 @@ static void tell(const char *name, enum fault_kind kind, unsigned times)
     assert_true(story.confirmed > 0);
 }
 
-TEST(where_every_replica_must_be_there_a_planned_failover_loses_nothing)
+/* A replica that is there need not have the last write yet: only wait_replicas asks for that. */
+TEST(where_every_replica_must_be_there_a_planned_failover_loses_what_was_on_its_way_and_that_is_repaid)
 {
-    tell("sentinel-failover", FAULT_MASTER_FAILOVER, is_long() ? 3 : 1);
+    tell("sentinel-failover", FAULT_MASTER_GUARDED_BY_ALL, is_long() ? 3 : 1);
 }
 
 TEST(what_the_old_master_confirmed_with_the_other_replica_is_repaid)
@@ -102,11 +103,11 @@ TEST_GROUP(.up = up, .down = down);
 
 /* ---- over TLS ---- */
 
-TEST(over_tls_a_failover_loses_nothing_and_a_kill_is_repaid)
+TEST(over_tls_what_a_failover_and_a_kill_lose_is_repaid)
 {
     if (!is_told("sentinel-tls"))
         return;
-    tell("sentinel-tls-failover", FAULT_MASTER_FAILOVER, 1);
+    tell("sentinel-tls-failover", FAULT_MASTER_GUARDED_BY_ALL, 1);
     tell("sentinel-tls-kill", FAULT_MASTER_KILL, 1);
 }
 
@@ -125,6 +126,30 @@ static bool down_if_up(void)
 
 TEST_GROUP(.up = up_over_tls, .down = down_if_up);
 
+/* ---- every replica is waited for ---- */
+
+TEST(what_every_replica_had_confirmed_is_not_lost_with_a_master_that_is_killed)
+{
+    if (is_told("sentinel-kept"))
+        tell("sentinel-kept", FAULT_MASTER_KEPT, 3);
+}
+
+TEST(what_every_replica_had_confirmed_is_not_lost_by_a_planned_failover)
+{
+    if (is_told("sentinel-kept-failover"))
+        tell("sentinel-kept-failover", FAULT_MASTER_FAILOVER, 5);
+}
+
+static bool up_waiting(void)
+{
+    return !is_long() || scene_open(&scene, &(struct scene_options){.seed = 1,
+                                                                    .topology = FAULT_SENTINELS,
+                                                                    .fresh_ms = STORY_FRESH_MS,
+                                                                    .wait_replicas = 2});
+}
+
+TEST_GROUP(.up = up_waiting, .down = down_if_up);
+
 /* ---- a cable is pulled ---- */
 
 TEST(a_master_that_is_cut_off_with_some_of_its_clients_answers_them_nothing_old)
@@ -135,6 +160,20 @@ TEST(a_master_that_is_cut_off_with_some_of_its_clients_answers_them_nothing_old)
         tell("sentinel-cut", FAULT_MASTER_CUT, 1);
     else
         tell("sentinel-cut-by-stopping", FAULT_MASTER_STOP, 1);
+}
+
+/* Those who are cut off with it may believe it; how many answers that were, and until when, the line says. */
+TEST(a_master_that_needs_no_replica_is_believed_until_the_cut_is_over_and_10_s_more)
+{
+    struct story story;
+    if (!is_told("sentinel-cut-unguarded") || !network_is_possible())
+        return;
+    bool good = story_begin(&story, &scene, "sentinel-cut-unguarded") &&
+                story_befalls(&story, FAULT_MASTER_CUT_UNGUARDED, MASTERS_ANY_SLOT) &&
+                story_watch(&story, BELIEVED_MS);
+    good = story_end(&story) && good;
+    assert_true(good);
+    assert_true(story.confirmed > 0);
 }
 
 static bool beyond_a_cable(void)

@@ -44,6 +44,8 @@ static void load_batch(struct guard_load *const *loads, size_t count, void *cont
         source_finish(context, loads[i], 1);
 }
 
+static const char *life_url; /* NULL: that of the Redis */
+
 static void init_life(struct life *life, void (*days)(struct life *life))
 {
     static unsigned runs;
@@ -53,9 +55,9 @@ static void init_life(struct life *life, void (*days)(struct life *life))
     assert_int_equal(uv_loop_init(&life->loop), 0);
     source_init(&life->source);
     life->config = (struct guard_config)GUARD_CONFIG_DEFAULTS;
-    life->config.redis_url = rig_redis.url;
+    life->config.redis_url = life_url != NULL ? life_url : rig_redis.url;
     life->config.name_space = "failing";
-    life->config.redis_limit_ms = 200;
+    life->config.redis_limit_ms = life_url != NULL ? 10 : 200;
     life->config.load_workers = 2;
     life->policy = (struct guard_policy)GUARD_POLICY_DEFAULTS;
     life->policy.loader = source_load;
@@ -302,6 +304,15 @@ static void live_with_many(struct life *life)
     expect_health(life);
 }
 
+/* Nobody is there who could say where the masters are. */
+static void live_without_masters(struct life *life)
+{
+    get_waiting(life, "row");
+    live_on_host_only(life);
+    failing_stop();
+    assert_int_equal(get_waiting(life, "healthy"), GUARD_OK);
+}
+
 static void live(struct life *life)
 {
     struct guard_error error = {.text = ""};
@@ -355,6 +366,27 @@ TEST(several_allocations_in_a_row_may_fail)
 TEST(any_allocation_of_libuv_may_fail)
 {
     sweep(FAIL_LIBRARY_MEMORY, live_with_kind, 1);
+}
+
+static void sweep_without_masters(const char *url)
+{
+    static const enum failing WHATS[] = {FAIL_MEMORY, FAIL_LIBRARY_MEMORY, FAIL_SOCKET, FAIL_DESCRIPTOR,
+                                         FAIL_THREAD};
+    life_url = url;
+    for (size_t i = 0; i < sizeof WHATS / sizeof *WHATS; i++)
+        sweep(WHATS[i], live_without_masters, 1);
+    sweep(FAIL_RANDOM, live_on_host_only, 1);
+    life_url = NULL;
+}
+
+TEST(anything_may_fail_while_no_sentinel_is_there)
+{
+    sweep_without_masters("redis+sentinel://127.0.0.1:1,127.0.0.1:2/cache");
+}
+
+TEST(anything_may_fail_while_no_node_of_the_cluster_is_there)
+{
+    sweep_without_masters("redis+cluster://127.0.0.1:1,127.0.0.1:2");
 }
 
 TEST(any_socket_may_be_refused)

@@ -484,6 +484,7 @@ static void expect_refused(const char *url, const char *said)
     prepare(url);
     rig_open();
     rig_wait_until(rig.state_count > 0 && strstr(rig.text, said) != NULL);
+    assert_int_equal(rig.states[rig.state_count - 1], GUARD_REDIS_DENIED);
     assert_false(redis_is_up(rig.redis));
     finish();
 }
@@ -499,6 +500,14 @@ TEST(a_url_of_the_wrong_topology_is_refused_by_name)
     snprintf(url, sizeof url, "redis://127.0.0.1:%u", (unsigned)cluster.node[0].port);
     expect_refused(url, "must begin with redis+cluster://");
     stack_redis_stop(&alone);
+}
+
+TEST(a_wrong_password_is_a_denial)
+{
+    char url[64];
+
+    snprintf(url, sizeof url, "redis+cluster://nobody:wrong@127.0.0.1:%u", (unsigned)cluster.node[0].port);
+    expect_refused(url, "AUTH refused: WRONGPASS");
 }
 
 /* ---- the subscription ---- */
@@ -547,6 +556,58 @@ TEST(a_subscription_that_is_reset_goes_to_another_node)
     rig_wait_until(is_good() && rig.state_count > 2);
     assert_null(strstr(rig.text, first));
     finish();
+}
+
+static bool is_subscribed_at(size_t node)
+{
+    char label[32];
+
+    int bytes = snprintf(label, sizeof label, "127.0.0.1:%u:", (unsigned)cluster.node[node].port);
+    return is_good() && strncmp(rig.text, label, (size_t)bytes) == 0;
+}
+
+static bool is_subscribed_at_any(const size_t nodes[MASTERS])
+{
+    return is_subscribed_at(nodes[0]) || is_subscribed_at(nodes[1]) || is_subscribed_at(nodes[2]);
+}
+
+/* A view has none that its node has not heard of since they began to follow. */
+static bool knows_all(const size_t replicas[MASTERS])
+{
+    struct redis_cluster *map = redis_topology_cluster(rig.config.topology);
+    struct redis_endpoint nobody = {.port = 0}, at;
+    bool known[MASTERS] = {false};
+
+    redis_cluster_hint(map);
+    for (unsigned i = 0; i < 100; i++) {
+        redis_cluster_choose(map, &nobody, &at);
+        for (size_t j = 0; j < MASTERS; j++)
+            known[j] = known[j] || at.port == cluster.node[replicas[j]].port;
+    }
+    return known[0] && known[1] && known[2];
+}
+
+TEST(a_subscription_goes_to_a_master_when_every_replica_is_dead)
+{
+    size_t replicas[MASTERS];
+
+    prepare(cluster.url);
+    rig.config.channel = "news";
+    rig_open();
+    rig_wait_up();
+    for (size_t i = 0; i < MASTERS; i++)
+        replicas[i] = stack_cluster_replica(&cluster, i);
+    rig_wait_until(knows_all(replicas));
+    if (!is_subscribed_at_any(replicas))
+        redis_reset(rig.redis, "to a replica, for the map is known");
+    rig_wait_until(is_subscribed_at_any(replicas));
+    for (size_t i = 0; i < MASTERS; i++)
+        stack_redis_kill(&cluster.node[replicas[i]]);
+    rig_wait_until(is_subscribed_at(0) || is_subscribed_at(1) || is_subscribed_at(2));
+    for (size_t i = 0; i < MASTERS; i++)
+        assert_true(stack_redis_restart(&cluster.node[replicas[i]]));
+    finish();
+    assert_true(stack_cluster_wait_ok(&cluster, WAIT_MS));
 }
 
 /* ---- failovers ---- */

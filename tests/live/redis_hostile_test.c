@@ -440,12 +440,13 @@ static void play_line_at_once(struct actor *actor, int fd, unsigned number)
     hear_out(fd);
 }
 
-static void expect_greeting(const char *line, enum guard_redis_state state, const char *said)
+static void expect_greeting_of(const char *login, const char *line, enum guard_redis_state state,
+                               const char *said)
 {
     struct actor actor;
 
     hire(&actor, play_line_at_once, line, 0);
-    prepare_actor(&actor, "hunter2:hunter2@");
+    prepare_actor(&actor, login);
     rig_open();
     rig_wait_until(rig.state_count > 0);
     assert_int_equal(rig.states[0], state);
@@ -455,12 +456,20 @@ static void expect_greeting(const char *line, enum guard_redis_state state, cons
     finish_actor(&actor);
 }
 
+static void expect_greeting(const char *line, enum guard_redis_state state, const char *said)
+{
+    expect_greeting_of("hunter2:hunter2@", line, state, said);
+}
+
 TEST(what_the_greeting_hears_decides_between_down_and_denied)
 {
     expect_greeting("-ERR unknown command `AUTH`, with args beginning with: `hunter2`, `hunter2`\r\n",
                     GUARD_REDIS_DENIED, "AUTH refused: an error that is not told");
     expect_greeting("-hunter2 is wrong\r\n", GUARD_REDIS_DENIED, "AUTH refused: an error that is not told");
     expect_greeting("-DENIED Redis is running in protected mode\r\n", GUARD_REDIS_DENIED, "DENIED");
+    expect_greeting_of("", "-DENIED Redis is running in protected mode\r\n", GUARD_REDIS_DENIED, "DENIED");
+    expect_greeting_of("", "-NOAUTH HELLO must be called\r\n-NOAUTH Authentication required.\r\n",
+                       GUARD_REDIS_DENIED, "wants a password");
     expect_greeting("-LOADING Redis is loading the dataset in memory\r\n", GUARD_REDIS_DOWN, "LOADING");
     expect_greeting("-ERR max number of clients reached\r\n", GUARD_REDIS_DOWN,
                     "max number of clients; raise");

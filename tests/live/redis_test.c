@@ -220,6 +220,40 @@ TEST(a_wrong_password_user_or_database_is_denied_with_the_reason)
     freeReplyObject(reply);
 }
 
+static void write_password(const char *path, const char *password)
+{
+    FILE *file = fopen(path, "w");
+
+    assert_non_null(file);
+    assert_true(fprintf(file, "%s\n", password) > 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+/* Until it has been written the connection is down, and says neither where the file is nor what is in it. */
+TEST(a_password_in_a_file_is_read_at_each_login)
+{
+    char path[128], url[256];
+
+    snprintf(path, sizeof path, "%s/hunter2", server.folder);
+    snprintf(url, sizeof url, "redis://filed@127.0.0.1:%u?password_file=%s", (unsigned)server.port, path);
+    ask_server("ACL SETUSER filed reset on >first ~* &* +@all");
+    rig_start(url);
+    rig_wait_until(rig.state_count > 0);
+    assert_non_null(strstr(rig.text, "the file with the password: no such file or directory"));
+    assert_null(strstr(rig.text, "hunter2"));
+    write_password(path, "first");
+    rig_wait_up();
+    write_password(path, "second");
+    ask_server("ACL SETUSER filed resetpass >second");
+    rig.state_count = 0;
+    ask_server("CLIENT KILL USER filed");
+    rig_wait_until(rig.state_count > 1);
+    rig_wait_up();
+    rig_expect_pong();
+    rig_finish();
+    assert_int_equal(unlink(path), 0);
+}
+
 TEST(a_denied_connection_comes_up_once_the_operator_has_acted)
 {
     char url[96];

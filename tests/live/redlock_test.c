@@ -318,6 +318,18 @@ TEST(a_url_that_is_wrong_refuses_them_all)
     assert_true(error.text[0] != '\0');
 }
 
+/* A replica that takes over has been up for long, and may never have heard of a holder. */
+TEST(a_master_that_sentinels_name_is_no_member)
+{
+    struct guard_locks *locks = NULL;
+    struct guard_error error = {.text = ""};
+    urls[1] = "redis+sentinel://:hush@127.0.0.1:1/locks";
+    assert_int_equal(guard_locks_open(&locks_rig.config, &locks, &error), GUARD_INVALID);
+    assert_null(locks);
+    assert_non_null(strstr(error.text, "redis+sentinel://"));
+    assert_null(strstr(error.text, "hush"));
+}
+
 /* ---- masters that have forgotten; last, for those that have just started grant nothing for a while ---- */
 
 /* Two of three have forgotten the holder. They do not vote before its lease must be over. */

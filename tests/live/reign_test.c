@@ -201,6 +201,42 @@ TEST(a_master_that_cannot_save_is_read_by_its_role)
     rig_finish();
 }
 
+/* ---- fence=role ---- */
+
+/* While writes pause a GETEX would wait; so would the heartbeat, until its limit. */
+TEST(with_fence_role_hits_go_on_while_all_writes_pause)
+{
+    char url[96];
+
+    snprintf(url, sizeof url, "redis://127.0.0.1:%u?fence=role", (unsigned)server.port);
+    rig_start(url);
+    rig_wait_up();
+    tell(&server, "CLIENT PAUSE 60000 WRITE");
+    uint64_t roles = stack_redis_calls(&server, "role");
+    rig_wait_until(stack_redis_calls(&server, "role") - roles >= 2);
+    read_as("old");
+    assert_int_equal(rig.state_count, 1);
+    tell(&server, "CLIENT UNPAUSE");
+    rig_finish();
+}
+
+/* What its price is: ROLE says nothing of replicas that are missing. */
+TEST(with_fence_role_a_master_without_its_replicas_goes_on_answering)
+{
+    char url[96];
+
+    snprintf(url, sizeof url, "redis://127.0.0.1:%u?fence=role", (unsigned)server.port);
+    rig_start(url);
+    rig_wait_up();
+    tell(&server, "CONFIG SET min-replicas-to-write 1");
+    uint64_t roles = stack_redis_calls(&server, "role");
+    rig_wait_until(stack_redis_calls(&server, "role") - roles >= 2);
+    read_as("old");
+    assert_int_equal(rig.state_count, 1);
+    tell(&server, "CONFIG SET min-replicas-to-write 0");
+    rig_finish();
+}
+
 /* ---- logins that may not ask all ---- */
 
 static void start_as(const char *denied, const char *too)

@@ -407,11 +407,15 @@ TEST(a_wrong_password_is_told_to_be_that_of_the_sentinels)
     list_sentinels(ports);
     write_url(url, sizeof url, MASTER_PASSWORD, "not-of-the-sentinels", STACK_SENTINEL_NAME, ports,
               STACK_SENTINELS);
-    expect_told(url, GUARD_REDIS_DENIED,
-                "AUTH of a Sentinel (sentinel_username, sentinel_password) refused: WRONGPASS");
+    expect_told(
+        url, GUARD_REDIS_DENIED,
+        "AUTH of a Sentinel (sentinel_username, sentinel_password) refused: WRONGPASS; correct user and "
+        "password in the URL, or switch the user on (ACL SETUSER ... on)");
     write_url(url, sizeof url, MASTER_PASSWORD, NULL, STACK_SENTINEL_NAME, ports, STACK_SENTINELS);
-    expect_told(url, GUARD_REDIS_DENIED,
-                "of a Sentinel (sentinel_username, sentinel_password) refused: NOAUTH");
+    expect_told(
+        url, GUARD_REDIS_DENIED,
+        "of a Sentinel (sentinel_username, sentinel_password) refused: NOAUTH Authentication required.; this "
+        "Redis wants a password: put it into the URL, redis://[USER]:PASSWORD@HOST");
 }
 
 static bool has_refused(struct stack_redis *sentinel)

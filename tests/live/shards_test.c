@@ -264,4 +264,145 @@ TEST(an_invalidation_waits_for_the_replicas_of_its_own_master)
     fleet_close();
 }
 
+/* ---- another master; from here on the nodes have other parts ---- */
+
+/* What mode shadow has of the key. */
+static size_t owner_of_shadow(const char *key)
+{
+    char name_space[sizeof fleet.name_space + 1], name[KEY_NAME_SIZE];
+    snprintf(name_space, sizeof name_space, "%s~", fleet.name_space);
+    key_name(name_space, key, KEY_VALUE, name);
+    return owner_of(name);
+}
+
+static bool have_both_said_it_again(void)
+{
+    return stats_of(fleet.guards[0]).replayed > 0 && stats_of(fleet.guards[1]).replayed > 0;
+}
+
+/* In mode shadow, too, which invalidates for those that answer from the cache. */
+TEST(what_a_master_has_confirmed_is_said_again_to_the_replica_that_takes_over)
+{
+    char key[KEY_BYTES], there[KEY_BYTES];
+    unsigned number = 300;
+    struct guard_invalidated result;
+    fleet_open(1);
+    fleet.config.mode = GUARD_MODE_SHADOW;
+    fleet_open(2);
+    do
+        find_key(1, true, &number, key);
+    while (owner_of_shadow(key) == 1);
+    find_key(1, false, &number, there);
+    WAIT_UNTIL(is_up(fleet.guards[0]) && is_up(fleet.guards[1]));
+    for (size_t i = 0; i < 2; i++)
+        assert_int_equal(guard_invalidate_wait(fleet.guards[i], key, 0, &result), GUARD_OK);
+    assert_int_equal(invalidate(there, 0).status, GUARD_OK);
+    assert_true(stack_cluster_failover(&cluster, stack_cluster_replica(&cluster, 1), NULL));
+    WAIT_UNTIL(have_both_said_it_again());
+    assert_int_equal(stats_of(fleet.guards[0]).replayed, 1);
+    WAIT_UNTIL(get_source(key, 1) == GUARD_FROM_CACHE);
+    fleet_close();
+}
+
+/* ---- a lease that is held meanwhile ---- */
+
+typedef void happening(unsigned slot, size_t master);
+
+static void slot_moves(unsigned slot, size_t master)
+{
+    assert_true(stack_cluster_move(&cluster, slot, (master + 1) % MASTERS));
+}
+
+static void master_hands_over(unsigned slot, size_t master)
+{
+    (void)slot;
+    assert_true(stack_cluster_failover(&cluster, stack_cluster_replica(&cluster, master), NULL));
+}
+
+/* Its replica has hung up, and is stopped: it knows nothing of what comes now. */
+static size_t leave_replica_behind(size_t master)
+{
+    size_t replica = stack_cluster_replica(&cluster, master);
+    freeReplyObject(stack_redis_command(&cluster.node[replica], "CLIENT KILL TYPE master"));
+    stack_redis_pause(&cluster.node[replica]);
+    return replica;
+}
+
+static void master_dies(unsigned slot, size_t master)
+{
+    (void)slot;
+    stack_redis_kill(&cluster.node[master]);
+    resume_all();
+    assert_true(stack_cluster_failover(&cluster, stack_cluster_replica(&cluster, master), "TAKEOVER"));
+}
+
+/* A process loads, another one waits for it, and then it happens. */
+static size_t hold_lease(struct ask asks[2], const char *key, bool replica_knows)
+{
+    size_t master = stack_cluster_owner(&cluster, slot_of_key(key));
+    unsigned begun = atomic_load(&fleet.source.begun);
+    uint64_t busy = stats_of(fleet.guards[1]).lease_busy;
+    if (!replica_knows)
+        leave_replica_behind(master);
+    source_shut(&fleet.source);
+    ask_start(0, &asks[0], key);
+    WAIT_UNTIL(atomic_load(&fleet.source.begun) == begun + 1);
+    ask_start(1, &asks[1], key);
+    WAIT_UNTIL(stats_of(fleet.guards[1]).lease_busy > busy);
+    return master;
+}
+
+static void answer_both(struct ask asks[2])
+{
+    source_open(&fleet.source);
+    for (size_t i = 0; i < 2; i++) {
+        ask_wait(&asks[i]);
+        assert_int_equal(asks[i].result.status, GUARD_OK);
+        ask_clear(&asks[i]);
+    }
+}
+
+/* Once as it is, and once with an invalidation after it: what the load had read before must not be found by others. */
+static void hold_over(happening *happens, unsigned number, bool invalidated, bool replica_knows)
+{
+    struct ask asks[2];
+    char key[KEY_BYTES];
+    fleet_open(2);
+    find_key(owner_of_tags(), false, &number, key);
+    size_t master = hold_lease(asks, key, replica_knows);
+    happens(slot_of_key(key), master);
+    if (invalidated) {
+        atomic_store(&fleet.source.version, 2);
+        WAIT_UNTIL(invalidate(key, 0).status == GUARD_OK);
+    }
+    answer_both(asks);
+    for (size_t i = 0; i < 6; i++) {
+        char row[64];
+        snprintf(row, sizeof row, "%s v%u", key, invalidated ? 2u : 1u);
+        expect_row(i % 2, key, row);
+    }
+    assert_in_range(atomic_load(&fleet.source.begun), 1, invalidated ? 3 : 2);
+    fleet_close();
+}
+
+TEST(a_lease_that_is_held_while_its_slot_moves_costs_one_load_more_at_most)
+{
+    hold_over(slot_moves, 300, false, true);
+}
+
+TEST(what_was_loaded_before_an_invalidation_is_not_stored_behind_a_move)
+{
+    hold_over(slot_moves, 400, true, true);
+}
+
+TEST(what_was_loaded_before_an_invalidation_is_not_stored_behind_a_planned_failover)
+{
+    hold_over(master_hands_over, 500, true, true);
+}
+
+TEST(what_was_loaded_under_a_lease_that_died_with_its_master_is_not_stored_behind_an_invalidation)
+{
+    hold_over(master_dies, 600, true, false);
+}
+
 TEST_GROUP(.up = start_cluster, .down = stop_cluster, .before = before, .after = resume_all);

@@ -28,7 +28,8 @@ static bool issue_files(void)
 {
     settings = (struct redis_tls_settings){.on = true};
     if (!stack_certificates_start(&files) ||
-        !stack_certificates_issue(&files, "server", "DNS:localhost,IP:127.0.0.1", -1, 30))
+        !stack_certificates_issue(&files, "server", "DNS:localhost,IP:127.0.0.1", -1, 30) ||
+        !stack_certificates_issue(&files, "expired", "DNS:localhost", -30, -1))
         return false;
     snprintf(settings.ca, sizeof settings.ca, "%s", files.ca);
     return true;
@@ -49,9 +50,18 @@ struct pair {
     SSL *server; /* its context lives as long */
 };
 
-static SSL_CTX *server_context(int version)
+static void use_certificate(SSL_CTX *context, const char *certificate, const char *key)
 {
     char path[CERTIFICATES_PATH_BYTES];
+
+    stack_certificates_path(&files, certificate, path);
+    assert_int_equal(SSL_CTX_use_certificate_chain_file(context, path), 1);
+    stack_certificates_path(&files, key, path);
+    assert_int_equal(SSL_CTX_use_PrivateKey_file(context, path, SSL_FILETYPE_PEM), 1);
+}
+
+static SSL_CTX *server_context(int version)
+{
     SSL_CTX *context = SSL_CTX_new(TLS_server_method());
 
     assert_non_null(context);
@@ -59,11 +69,7 @@ static SSL_CTX *server_context(int version)
     SSL_CTX_set_max_proto_version(context, version);
     if (version < TLS1_2_VERSION)
         SSL_CTX_set_security_level(context, 0);
-    assert_int_equal(
-        SSL_CTX_use_certificate_chain_file(context, stack_certificates_path(&files, "server.pem", path)), 1);
-    assert_int_equal(SSL_CTX_use_PrivateKey_file(context, stack_certificates_path(&files, "server.key", path),
-                                                 SSL_FILETYPE_PEM),
-                     1);
+    use_certificate(context, "server.pem", "server.key");
     SSL_CTX_set_session_id_context(context, (const unsigned char *)"test", 4);
     return context;
 }
@@ -174,6 +180,22 @@ TEST(a_server_that_has_lost_its_keys_gets_a_whole_handshake)
     redis_tls_close(&tls);
     SSL_CTX_free(context);
     SSL_CTX_free(restarted);
+}
+
+/* Else one that expires would be good for as long as there is always a ticket from the last time. */
+TEST(a_ticket_lives_no_longer_than_the_certificate_that_was_verified_for_it)
+{
+    SSL_CTX *context = server_context(TLS1_3_VERSION);
+    struct redis_tls *tls = NULL;
+
+    settings.verify = REDIS_TLS_NONE; /* so that there is a ticket */
+    tls = open_tls();
+    use_certificate(context, "expired.pem", "expired.key");
+    assert_false(connects_by_ticket(tls, context, "localhost"));
+    assert_false(connects_by_ticket(tls, context, "localhost"));
+    settings.verify = REDIS_TLS_REQUIRED;
+    redis_tls_close(&tls);
+    SSL_CTX_free(context);
 }
 
 /* ---- versions and renegotiation ---- */
@@ -338,6 +360,24 @@ TEST(keys_are_renewed_also_while_there_is_no_room)
     SSL_CTX_free(context);
 }
 
+/* Until the second has come there is nothing to read, however often one asks. */
+static void write_in_two_pieces(struct pair *pair)
+{
+    char record[200], heard[100];
+    BIO *out = BIO_new(BIO_s_mem());
+
+    SSL_set0_wbio(pair->server, out);
+    assert_int_equal(SSL_write(pair->server, "0123456789", 10), 10);
+    int bytes = BIO_read(out, record, sizeof record);
+    assert_true(bytes > 10);
+    assert_int_equal(send(pair->fds[1], record, 10, 0), 10);
+    assert_int_equal(redis_tls_read(pair->session, heard, sizeof heard), -EAGAIN);
+    assert_false(redis_tls_has_more(pair->session));
+    assert_true(redis_tls_is_drained(pair->session));
+    assert_int_equal(send(pair->fds[1], record + 10, (size_t)bytes - 10, 0), bytes - 10);
+    assert_int_equal(redis_tls_read(pair->session, heard, sizeof heard), 10);
+}
+
 TEST(what_lies_in_openssl_is_known_and_a_piece_of_a_record_is_no_reason_to_ask_again)
 {
     SSL_CTX *context = server_context(TLS1_3_VERSION);
@@ -358,6 +398,7 @@ TEST(what_lies_in_openssl_is_known_and_a_piece_of_a_record_is_no_reason_to_ask_a
     assert_true(redis_tls_is_drained(pair.session));
     assert_int_equal(redis_tls_read(pair.session, heard, 10), -EAGAIN);
     assert_false(redis_tls_has_more(pair.session));
+    write_in_two_pieces(&pair);
     end_pair(&pair);
     redis_tls_close(&tls);
     SSL_CTX_free(context);

@@ -371,9 +371,9 @@ TEST(a_certificate_for_another_name_tells_which_it_has)
 TEST(a_certificate_out_of_its_time_tells_from_when_to_when)
 {
     show(&files, "expired");
-    expect_begin(usual_url(), "TLS: the certificate has expired on 20");
+    expect_begin(usual_url(), "TLS: the certificate expired on 20");
     show(&files, "early");
-    expect_begin(usual_url(), "TLS: the certificate is not valid yet: it begins on 20");
+    expect_begin(usual_url(), "TLS: the certificate is not valid before 20");
 }
 
 TEST(a_client_certificate_that_is_missing_is_asked_for_in_both_versions)
@@ -415,7 +415,9 @@ static void expect_plain(const char *login)
     rig.config.connect_limit_ms = 2 * LIMIT_MS;
     rig_open();
     rig_wait_until(strstr(rig.text, "without TLS") != NULL);
-    assert_string_equal(told(), "this port speaks Redis without TLS: use redis://, or the server's tls-port");
+    assert_string_equal(told(),
+                        "this port speaks Redis without TLS: begin the URL with redis, not rediss, or use "
+                        "the server's tls-port");
     rig_finish();
 }
 
@@ -449,8 +451,8 @@ TEST(a_cluster_that_names_plain_ports_is_told_to_name_the_others)
     rig_open();
     rig_wait_until(strstr(rig.text, "speaks Redis without TLS") != NULL);
     assert_string_equal(told(),
-                        "this port speaks Redis without TLS: use redis://, or the server's tls-port; set "
-                        "tls-cluster yes on the nodes");
+                        "this port speaks Redis without TLS: begin the URL with redis, not rediss, or use "
+                        "the server's tls-port; set tls-cluster yes on the nodes");
     rig_finish();
     stack_redis_stop(&node);
 }

@@ -772,8 +772,6 @@ void check_stored(struct sim *sim, const struct command *command, bool fenced);
 void raise_floor(struct sim *sim, struct row *row, uint32_t version, bool by_tag);
 /* A reply to an invalidation arrives. */
 void check_confirmed(struct sim *sim, const struct command *command);
-/* A key is at another master: what the one before it had lost, nobody has to make good there. */
-void check_moved(struct sim *sim, uint32_t key);
 /* Two masters of this shard begin. */
 void check_split(struct sim *sim, uint32_t shard);
 /* Another reign of this shard begins. */

@@ -156,16 +156,12 @@ void check_confirmed(struct sim *sim, const struct command *command)
     }
 }
 
-/* And its process knows that. */
-static bool is_of_it(const struct sim *sim, const struct process *process, uint32_t what, uint32_t shard)
+/* A key that has left before is none of its losses. */
+static bool has_to_say_again(const struct sim *sim, const struct said_model *said, uint32_t what,
+                             uint32_t shard)
 {
-    return what >= SIM_KEYS || (shard_of_key(sim, what) == shard && process->map[what] == shard);
-}
-
-void check_moved(struct sim *sim, uint32_t key)
-{
-    for (uint32_t i = 0; i < sim->params.processes; i++)
-        sim->process[i].said[key].owed = false;
+    bool was_there = what >= SIM_KEYS || shard_of_key(sim, what) == shard;
+    return said->confirmed && was_there && said->shard == shard && said->replied_by == shard;
 }
 
 void check_split(struct sim *sim, uint32_t shard)
@@ -201,8 +197,7 @@ void check_reign(struct sim *sim, uint32_t shard)
     for (uint32_t i = 0; i < sim->params.processes; i++) {
         struct said_model *said = sim->process[i].said;
         for (uint32_t what = 0; what < SIM_KEYS + SIM_TAGS; what++)
-            said[what].owed |= said[what].confirmed && said[what].shard == shard &&
-                               is_of_it(sim, &sim->process[i], what, shard);
+            said[what].owed |= has_to_say_again(sim, &said[what], what, shard);
     }
 }
 

@@ -400,7 +400,6 @@ static void slot_arrives(struct sim *sim, uint32_t key)
     sim->redis.moving[key] = false;
     sim->redis.home[key] = 1 - sim->redis.home[key];
     sim->redis.replica[key] = sim->redis.slot[key];
-    check_moved(sim, key);
 }
 
 /* Beside what else goes wrong. */

@@ -3,7 +3,7 @@
  * core_replay_test.c - what a master has confirmed shortly before its end is said again to the next one.
  */
 #include "core_bench.h"
-#include "guard/core/replay.h"
+#include "guard/core/core_state.h"
 
 static unsigned tags_shard, keys_shard;
 
@@ -453,6 +453,67 @@ TEST(a_master_with_another_number_hears_what_the_one_before_it_confirmed)
     struct seen *first = next_seen(), *second = next_seen();
     assert_non_null(first);
     assert_non_null(second);
+    bench_close();
+}
+
+/* Its master's reign changed while it was still there, and this process hears of that only once it is elsewhere. */
+TEST(a_key_that_has_moved_since_its_master_changed_is_said_again_where_it_is)
+{
+    for (unsigned told = 4; told <= 6;
+         told += 2) { /* the same number, or that of a replica which took over */
+        bench_again();
+        open_replaying(true);
+        keys_shard = 4;
+        confirm("k", false);
+        keys_shard = 5;
+        reign(told);
+        pass(REPLAY_SPREAD_MS);
+        struct seen *seen = expect_replay("k", false);
+        assert_int_equal(seen->action.op >> CORE_OP_COUNT_BITS & 0xff, 5);
+        reply_code(seen, 1);
+        reign(told);
+        nothing_is_replayed(); /* 5 has confirmed it, and its reign goes on */
+    }
+    bench_close();
+}
+
+/* It was asked of 4, which led it to 5; and by the time that this process hears of the end of 5, it is at 4. */
+TEST(a_key_whose_invalidation_was_led_to_another_master_is_said_again_when_either_changes)
+{
+    open_replaying(true);
+    keys_shard = 4;
+    struct seen *seen = send_invalidation_of("k", false);
+    keys_shard = 5;
+    reply_code(seen, 1);
+    keys_shard = 4;
+    reign(5);
+    pass(REPLAY_SPREAD_MS);
+    reply_code(expect_replay("k", false), 1);
+    reign(5);
+    nothing_is_replayed();
+    bench_close();
+}
+
+static unsigned shard_of_invalidated(void *context, const char *encoded, size_t encoded_bytes)
+{
+    return 10 + shard_of(context, encoded, encoded_bytes);
+}
+
+TEST(invalidations_that_go_to_other_names_have_shards_of_their_own)
+{
+    bench.config.shard_of_invalidated = shard_of_invalidated;
+    open_replaying(true);
+    confirm("1", false);
+    confirm("of a tag", true);
+    reign(1);
+    nothing_is_replayed();
+    reign(11);
+    pass(REPLAY_SPREAD_MS);
+    reply_code(expect_replay("1", false), 1);
+    reign(10 + tags_shard);
+    pass(REPLAY_SPREAD_MS);
+    reply_code(expect_replay("of a tag", true), 1);
+    nothing_is_replayed();
     bench_close();
 }
 

@@ -82,7 +82,7 @@ static size_t count_of(const char *haystack, const char *needle)
     return count;
 }
 
-TEST(lines_of_many_threads_stay_whole_and_are_limited_per_event)
+TEST(lines_of_many_threads_stay_whole_and_are_limited_per_event_unless_their_speaker_limits_them)
 {
     char path[] = "/tmp/log_test.XXXXXX", text[65536];
     pthread_t threads[THREADS];
@@ -100,6 +100,9 @@ TEST(lines_of_many_threads_stay_whole_and_are_limited_per_event)
         pthread_join(threads[i], NULL);
     }
     log_flush();
+    for (unsigned i = 0; i < LINES; i++) {
+        log_line(LOG_LEVEL_INFO, "speaker", "whole=%u", i);
+    }
     log_flush();
     dup2(kept, STDERR_FILENO);
     close(kept);
@@ -108,8 +111,9 @@ TEST(lines_of_many_threads_stay_whole_and_are_limited_per_event)
     assert_true(bytes > 0);
     text[bytes] = '\0';
 
-    assert_int_equal(count_of(text, "\n"), THREADS * (LOG_BURST + 1));
+    assert_int_equal(count_of(text, "\n"), THREADS * (LOG_BURST + 1) + LINES);
+    assert_int_equal(count_of(text, " whole="), LINES);
     assert_int_equal(count_of(text, " text=\"one\\x0atwo\"\n"), THREADS * LOG_BURST);
     assert_int_equal(count_of(text, "suppressed=15\n"), THREADS);
-    assert_int_equal(count_of(text, "time="), THREADS * (LOG_BURST + 1));
+    assert_int_equal(count_of(text, "time="), THREADS * (LOG_BURST + 1) + LINES);
 }

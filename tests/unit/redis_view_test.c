@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* redis_view_test.c - what a node of a Cluster says about all of it, and redirections, right and wrong. */
+#include "guard/redis/reader.h"
 #include "guard/redis/view.h"
 #include "tests/support/test.h"
 #include <stdio.h>
@@ -106,6 +107,8 @@ TEST(a_malformed_view_is_refused_with_the_reason)
         {"*1\r\n*3\r\n:0\r\n:1\r\n" NODE("$3\r\na b\r\n", 7000, ID_A), "without address"},
         {"*1\r\n*3\r\n:0\r\n:1\r\n*2\r\n" LOCAL ":1\r\n", "without address"},
         {"*1\r\n*3\r\n:0\r\n:1\r\n*3\r\n" LOCAL ":1\r\n$2\r\nid\r\n", "without address"},
+        {"*2\r\n*3\r\n:0\r\n:7\r\n" NODE(LOCAL, 7000, ID_A) "*3\r\n:7\r\n:9\r\n" NODE(LOCAL, 7001, ID_B),
+         "slot 7 twice"},
     };
 
     for (size_t i = 0; i < sizeof samples / sizeof samples[0]; i++) {
@@ -125,6 +128,45 @@ TEST(more_masters_than_there_is_room_for_are_refused)
                                  i, i, i + 1, i);
     assert_false(read_view(resp, ""));
     assert_non_null(strstr(why, "more than 256 masters"));
+    free(resp);
+}
+
+/* Round the masters, so that no two slots in a row are of one; each with a replica, all with names. */
+static size_t say_each_slot_by_itself(char *resp)
+{
+    static const char node[] = "*4\r\n" LOCAL ":%d\r\n$40\r\n%040d\r\n*2\r\n$8\r\nhostname\r\n$4\r\nhost\r\n";
+    size_t bytes = (size_t)sprintf(resp, "*%d\r\n", REDIS_SLOTS);
+
+    for (int slot = 0; slot < REDIS_SLOTS; slot++) {
+        bytes += (size_t)sprintf(resp + bytes, "*4\r\n:%d\r\n:%d\r\n", slot, slot);
+        bytes += (size_t)sprintf(resp + bytes, node, 7000 + slot % 3, slot % 3);
+        bytes += (size_t)sprintf(resp + bytes, node, 7003 + slot % 3, 3 + slot % 3);
+    }
+    return bytes;
+}
+
+TEST(a_view_with_each_slot_by_itself_is_within_the_bounds_of_a_reply)
+{
+    char *resp = malloc(REDIS_SLOTS * 400);
+    size_t bytes = say_each_slot_by_itself(resp), fed = 0;
+    struct redis_reader reader = {.parser = NULL};
+    struct redisReply *reply = NULL;
+
+    assert_true(redis_reader_open(&reader, REDIS_VIEW_BYTES_MAX, REDIS_VIEW_ELEMENTS_MAX));
+    while (reply == NULL && fed < bytes) {
+        size_t part = bytes - fed < REDIS_FEED_BYTES ? bytes - fed : REDIS_FEED_BYTES;
+        assert_true(redis_reader_feed(&reader, resp + fed, part));
+        fed += part;
+        if (!redis_reader_next(&reader, &reply))
+            fail_msg("%s", redis_reader_error(&reader));
+    }
+    assert_non_null(reply);
+    assert_true(redis_view_read_slots(&view, reply, "asked.example", why));
+    assert_int_equal(view.master_count, 3);
+    assert_int_equal(view.replica_count, 3);
+    assert_int_equal(view.owner[REDIS_SLOTS - 1], (REDIS_SLOTS - 1) % 3);
+    freeReplyObject(reply);
+    redis_reader_close(&reader);
     free(resp);
 }
 

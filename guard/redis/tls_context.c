@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * redis/tls_context.c - TLS as a process shares it, by OpenSSL 1.1.1 or later; see redis/tls_context.h.
+ *
+ * Locking   `mutex` guards what is below it in struct redis_tls. OpenSSL hands a ticket over while its session reads.
+ */
+#include "tls_context.h"
+#include "../base/clock.h"
+#include "tls_error.h"
+#include <stdio.h>
+#include <string.h>
+
+#ifndef GUARD_WITH_TLS
+
+bool redis_tls_is_built_in(void)
+{
+    return false;
+}
+
+struct redis_tls *redis_tls_open(const struct redis_tls_settings *settings, struct guard_error *error)
+{
+    (void)settings;
+    if (error == NULL)
+        return NULL;
+    error->status = GUARD_INVALID;
+    snprintf(error->text, sizeof error->text,
+             "redis_url: rediss:// (TLS) is not built in: install OpenSSL's headers (Debian: libssl-dev) and "
+             "build again");
+    return NULL;
+}
+
+void redis_tls_close(struct redis_tls **tls)
+{
+    *tls = NULL;
+}
+
+#else
+
+#include <errno.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
+
+enum {
+    SERVERS_MAX = 64, /* whose tickets are kept */
+    TICKETS_EACH = 2,
+    LOOK_EVERY_US = 1000000, /* at the files */
+    WATCHED_FILES = 3,
+};
+
+/* A file as it was when it was read; all zeros: none. */
+struct tls_stamp {
+    dev_t device;
+    ino_t inode;
+    off_t bytes;
+    struct timespec changed;
+};
+
+struct tls_server {
+    struct sockaddr_storage address;
+    char name[REDIS_TLS_NAME_SIZE];
+    SSL_SESSION *tickets[TICKETS_EACH]; /* owned; the newest first; NULL: none */
+    uint64_t used;                      /* 0: never */
+};
+
+struct redis_tls {
+    struct redis_tls_settings settings; /* never change */
+
+    pthread_mutex_t mutex;
+    SSL_CTX *context; /* owned; sessions keep their own reference */
+    struct tls_stamp stamps[WATCHED_FILES];
+    uint64_t looked_us;
+    char remark[REDIS_WHY_SIZE];
+    struct tls_server servers[SERVERS_MAX];
+    uint64_t uses;
+};
+
+bool redis_tls_is_built_in(void)
+{
+    return true;
+}
+
+/* ---- tickets ---- */
+
+static void drop_tickets(struct tls_server *server)
+{
+    for (size_t i = 0; i < TICKETS_EACH; i++) {
+        SSL_SESSION_free(server->tickets[i]);
+        server->tickets[i] = NULL;
+    }
+}
+
+/* The one of this address and name, or the one that was not used for the longest time. */
+static struct tls_server *find_server(struct redis_tls *tls, const struct redis_tls_side *side)
+{
+    struct tls_server *oldest = &tls->servers[0];
+
+    for (size_t i = 0; i < SERVERS_MAX; i++) {
+        struct tls_server *server = &tls->servers[i];
+        if (memcmp(&server->address, &side->address, sizeof server->address) == 0 &&
+            strcmp(server->name, side->name) == 0)
+            return server;
+        if (server->used < oldest->used)
+            oldest = server;
+    }
+    drop_tickets(oldest);
+    oldest->address = side->address;
+    memcpy(oldest->name, side->name, sizeof oldest->name);
+    return oldest;
+}
+
+/* The certificate that was verified for it: with each ticket comes the next one, without another look. */
+static bool has_expired(SSL_SESSION *ticket)
+{
+    X509 *certificate = SSL_SESSION_get0_peer(ticket);
+
+    return certificate != NULL && X509_cmp_current_time(X509_get0_notAfter(certificate)) < 0;
+}
+
+/* One of TLS 1.3 serves once; one of 1.2 again and again. NULL: there is none. */
+static SSL_SESSION *take_ticket(struct redis_tls *tls, const struct redis_tls_side *side)
+{
+    struct tls_server *server = find_server(tls, side);
+
+    server->used = ++tls->uses;
+    if (server->tickets[0] != NULL && has_expired(server->tickets[0]))
+        drop_tickets(server);
+    SSL_SESSION *ticket = server->tickets[0];
+    if (ticket == NULL)
+        return NULL;
+    if (SSL_SESSION_get_protocol_version(ticket) < TLS1_3_VERSION) {
+        SSL_SESSION_up_ref(ticket);
+        return ticket;
+    }
+    server->tickets[0] = server->tickets[1];
+    server->tickets[1] = NULL;
+    return ticket;
+}
+
+/* 1: it is kept. */
+static int on_ticket(SSL *ssl, SSL_SESSION *ticket)
+{
+    const struct redis_tls_side *side = SSL_get_app_data(ssl);
+    struct redis_tls *tls = side->tls;
+    int kept = 0;
+
+    pthread_mutex_lock(&tls->mutex);
+    if (SSL_get_SSL_CTX(ssl) == tls->context) {
+        struct tls_server *server = find_server(tls, side);
+        server->used = ++tls->uses;
+        SSL_SESSION_free(server->tickets[1]);
+        server->tickets[1] = server->tickets[0];
+        server->tickets[0] = ticket;
+        kept = 1;
+    }
+    pthread_mutex_unlock(&tls->mutex);
+    return kept;
+}
+
+/* ---- certificates ---- */
+
+/* OpenSSL's own verdict stands; only here is the certificate at hand. */
+static int on_verified(int good, X509_STORE_CTX *store)
+{
+    SSL *ssl = X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx());
+    struct redis_tls_side *side = SSL_get_app_data(ssl);
+
+    if (good == 0)
+        redis_tls_explain_certificate(store, side->name, side->why);
+    return good;
+}
+
+/* Called only if there is none. */
+static int on_certificate_asked(SSL *ssl, X509 **certificate, EVP_PKEY **key)
+{
+    struct redis_tls_side *side = SSL_get_app_data(ssl);
+
+    (void)certificate, (void)key;
+    side->certificate_asked = true;
+    return 0;
+}
+
+/* ---- the files ---- */
+
+static bool tls_refuse(char why[REDIS_WHY_SIZE], const char *what, const char *reason)
+{
+    snprintf(why, REDIS_WHY_SIZE, "%s: %s", what, reason);
+    return false;
+}
+
+static bool is_readable(const char *path, const char *what, char why[REDIS_WHY_SIZE])
+{
+    FILE *file = fopen(path, "re");
+
+    if (file == NULL)
+        redis_explain_errno(what, errno, why);
+    else
+        fclose(file);
+    return file != NULL;
+}
+
+static bool load_trusted(SSL_CTX *context, const struct redis_tls_settings *settings,
+                         char why[REDIS_WHY_SIZE])
+{
+    const char *path = settings->ca;
+    struct stat found;
+
+    if (path[0] == '\0')
+        return SSL_CTX_set_default_verify_paths(context) == 1 ||
+               tls_refuse(why, "ssl_ca_certs", "the system has none");
+    if (!is_readable(path, "ssl_ca_certs", why))
+        return false;
+    bool is_folder = stat(path, &found) == 0 && S_ISDIR(found.st_mode);
+    return SSL_CTX_load_verify_locations(context, is_folder ? NULL : path, is_folder ? path : NULL) == 1 ||
+           tls_refuse(why, "ssl_ca_certs", "it has no certificate in PEM");
+}
+
+/* In place of a question at the terminal. */
+static int refuse_passphrase(char *out, int size, int writing, void *asked)
+{
+    (void)out, (void)size, (void)writing;
+    *(bool *)asked = true;
+    return -1;
+}
+
+static bool load_key(SSL_CTX *context, const struct redis_tls_settings *settings, char why[REDIS_WHY_SIZE])
+{
+    bool asked = false;
+
+    if (!is_readable(settings->key, "ssl_keyfile", why))
+        return false;
+    SSL_CTX_set_default_passwd_cb(context, refuse_passphrase);
+    SSL_CTX_set_default_passwd_cb_userdata(context, &asked);
+    bool good = SSL_CTX_use_PrivateKey_file(context, settings->key, SSL_FILETYPE_PEM) == 1;
+    SSL_CTX_set_default_passwd_cb_userdata(context, NULL);
+    if (asked)
+        return tls_refuse(why, "ssl_keyfile",
+                          "it is encrypted; give a key without a passphrase (openssl pkey writes one)");
+    if (!good && ERR_GET_REASON(ERR_peek_last_error()) != X509_R_KEY_VALUES_MISMATCH)
+        return tls_refuse(why, "ssl_keyfile", "it has no key in PEM");
+    return good || tls_refuse(why, "ssl_keyfile",
+                              "the key is not that of the certificate in ssl_certfile (key values mismatch)");
+}
+
+static bool load_own(SSL_CTX *context, const struct redis_tls_settings *settings, char why[REDIS_WHY_SIZE])
+{
+    if (settings->cert[0] == '\0' && settings->key[0] == '\0')
+        return true;
+    if (settings->cert[0] == '\0' || settings->key[0] == '\0')
+        return tls_refuse(why, settings->cert[0] == '\0' ? "ssl_keyfile" : "ssl_certfile",
+                          "ssl_certfile and ssl_keyfile go together: give both or neither");
+    if (!is_readable(settings->cert, "ssl_certfile", why))
+        return false;
+    if (SSL_CTX_use_certificate_chain_file(context, settings->cert) != 1)
+        return tls_refuse(why, "ssl_certfile", "it has no certificate in PEM");
+    return load_key(context, settings, why);
+}
+
+static void set_rules(SSL_CTX *context, enum redis_tls_verify verify)
+{
+    SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
+    SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
+#ifdef SSL_OP_IGNORE_UNEXPECTED_EOF
+    SSL_CTX_set_options(context, SSL_OP_IGNORE_UNEXPECTED_EOF);
+#endif
+    SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+    SSL_CTX_set_read_ahead(context, 1);
+    SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
+    SSL_CTX_sess_set_new_cb(context, on_ticket);
+    SSL_CTX_set_client_cert_cb(context, on_certificate_asked);
+    SSL_CTX_set_verify(context, verify != REDIS_TLS_NONE ? SSL_VERIFY_PEER : SSL_VERIFY_NONE,
+                       verify != REDIS_TLS_NONE ? on_verified : NULL);
+}
+
+/* NULL: *why says why, without "TLS: ". */
+static SSL_CTX *new_context(const struct redis_tls_settings *settings, char why[REDIS_WHY_SIZE])
+{
+    SSL_CTX *context = NULL;
+
+    redis_tls_errors_begin();
+    snprintf(why, REDIS_WHY_SIZE, "out of memory");
+    context = SSL_CTX_new(TLS_client_method());
+    if (context != NULL) {
+        set_rules(context, settings->verify);
+        if (!load_trusted(context, settings, why) || !load_own(context, settings, why)) {
+            SSL_CTX_free(context);
+            context = NULL;
+        }
+    }
+    redis_tls_errors_end();
+    return context;
+}
+
+/* ---- their changes ---- */
+
+static struct tls_stamp stamp_of(const char *path)
+{
+    struct stat found;
+
+    if (path[0] == '\0' || stat(path, &found) != 0)
+        return (struct tls_stamp){.bytes = 0};
+    return (struct tls_stamp){found.st_dev, found.st_ino, found.st_size, found.st_mtim};
+}
+
+static bool is_same_stamp(const struct tls_stamp *a, const struct tls_stamp *b)
+{
+    return a->device == b->device && a->inode == b->inode && a->bytes == b->bytes &&
+           a->changed.tv_sec == b->changed.tv_sec && a->changed.tv_nsec == b->changed.tv_nsec;
+}
+
+/* Before they are read: what changes meanwhile is read once more. */
+static bool note_stamps(struct redis_tls *tls)
+{
+    const char *paths[WATCHED_FILES] = {tls->settings.ca, tls->settings.cert, tls->settings.key};
+    bool changed = false;
+
+    for (size_t i = 0; i < WATCHED_FILES; i++) {
+        struct tls_stamp stamp = stamp_of(paths[i]);
+        changed = changed || !is_same_stamp(&stamp, &tls->stamps[i]);
+        tls->stamps[i] = stamp;
+    }
+    return changed;
+}
+
+static void remark_rules(struct redis_tls *tls)
+{
+    tls->remark[0] = '\0';
+    if (tls->settings.verify == REDIS_TLS_NONE)
+        snprintf(tls->remark, sizeof tls->remark,
+                 "TLS: the server's certificate is not verified (ssl_cert_reqs=none)");
+}
+
+/* A ticket speaks for what was verified with the files of its time. */
+static void adopt(struct redis_tls *tls, SSL_CTX *context)
+{
+    SSL_CTX_free(tls->context);
+    tls->context = context;
+    for (size_t i = 0; i < SERVERS_MAX; i++)
+        drop_tickets(&tls->servers[i]);
+    remark_rules(tls);
+}
+
+static void look_at_files(struct redis_tls *tls)
+{
+    char why[REDIS_WHY_SIZE];
+    uint64_t now_us = clock_now_us();
+
+    if (now_us - tls->looked_us < LOOK_EVERY_US)
+        return;
+    tls->looked_us = now_us;
+    if (!note_stamps(tls))
+        return;
+    SSL_CTX *context = new_context(&tls->settings, why);
+    if (context != NULL)
+        adopt(tls, context);
+    else
+        snprintf(tls->remark, sizeof tls->remark,
+                 "TLS: the files have changed and are of no use (%.180s); what was read before stays", why);
+}
+
+/* ---- opening and closing ---- */
+
+static struct redis_tls *tls_failed(struct redis_tls *tls, enum guard_status status, const char *why,
+                                    struct guard_error *error)
+{
+    if (error != NULL) {
+        error->status = status;
+        snprintf(error->text, sizeof error->text, "redis_url: %.240s", why);
+    }
+    redis_tls_close(&tls);
+    return NULL;
+}
+
+struct redis_tls *redis_tls_open(const struct redis_tls_settings *settings, struct guard_error *error)
+{
+    char why[REDIS_WHY_SIZE] = "out of memory";
+    struct redis_tls *tls = calloc(1, sizeof *tls);
+
+    if (tls == NULL)
+        return tls_failed(NULL, GUARD_NO_MEMORY, why, error);
+    pthread_mutex_init(&tls->mutex, NULL);
+    tls->settings = *settings;
+    note_stamps(tls);
+    tls->looked_us = clock_now_us();
+    tls->context = new_context(settings, why);
+    if (tls->context == NULL)
+        return tls_failed(tls, GUARD_INVALID, why, error);
+    remark_rules(tls);
+    return tls;
+}
+
+void redis_tls_close(struct redis_tls **tls)
+{
+    struct redis_tls *old = *tls;
+
+    *tls = NULL;
+    if (old == NULL)
+        return;
+    for (size_t i = 0; i < SERVERS_MAX; i++)
+        drop_tickets(&old->servers[i]);
+    SSL_CTX_free(old->context);
+    pthread_mutex_destroy(&old->mutex);
+    free(old);
+}
+
+struct ssl_st *redis_tls_draw(struct redis_tls_side *side, struct ssl_session_st **ticket,
+                              char remark[REDIS_WHY_SIZE])
+{
+    struct redis_tls *tls = side->tls;
+
+    pthread_mutex_lock(&tls->mutex);
+    look_at_files(tls);
+    memcpy(remark, tls->remark, sizeof tls->remark);
+    SSL *ssl = SSL_new(tls->context);
+    *ticket = take_ticket(tls, side);
+    pthread_mutex_unlock(&tls->mutex);
+    if (ssl != NULL)
+        SSL_set_app_data(ssl, side);
+    return ssl;
+}
+
+const struct redis_tls_settings *redis_tls_settings_of(const struct redis_tls *tls)
+{
+    return &tls->settings;
+}
+
+#endif
