@@ -329,6 +329,7 @@ valgrind: $(VALGRIND_TEST)
 	@sh tests/support/valgrind.sh --judge $(BUILD)/valgrind
 
 chaos soak hundred: $(CHAOS)
+	@$(if $(filter hundred,$@),sh load/deps.sh networks)
 	@CATALOGD=$(BUILD)/catalogd CHAOS_SHIM=$(CHAOS_SHIM) $(CHAOS) $@ \
 	    --seconds $(if $(filter soak,$@),$$(($(MINUTES) * 60)),$(SECONDS)) --seed $(SEED) $(if $(T),--redis $(T))
 

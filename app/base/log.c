@@ -135,7 +135,8 @@ static bool admit(enum log_level level, const char *name, uint64_t *suppressed)
     return admitted;
 }
 
-static void write_pairs(enum log_level level, const char *event, const char *format, va_list arguments)
+__attribute__((format(printf, 3, 0))) static void write_pairs(enum log_level level, const char *event,
+                                                              const char *format, va_list arguments)
 {
     char pairs[LOG_LINE_BYTES];
 

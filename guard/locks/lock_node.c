@@ -194,15 +194,19 @@ static void connect_node(struct lock_node *node)
 
 /* In a Cluster the names of one request would be on several masters, and a failover of one forgets what it granted. A
  * replica that takes over may lack what a member of RedLock granted, and its age does not tell. */
-static bool check_topology(const struct lock_provider_config *config, enum redis_topology_kind kind,
+static bool check_topology(const struct lock_provider_config *config, const struct redis_url *url,
                            struct guard_error *error)
 {
-    if (kind == REDIS_CLUSTER)
+    if (url->wait_replicas > 0)
+        check_failed(
+            error, GUARD_INVALID,
+            "guard_locks_open: ?wait_replicas= is not for locks: a grant does not wait for replicas");
+    else if (url->kind == REDIS_CLUSTER)
         check_failed(
             error, GUARD_INVALID,
             "guard_locks_open: no locks in a redis+cluster://; use one Redis (redis+sentinel:// finds its "
             "master), or RedLock over independent masters");
-    else if (kind == REDIS_SENTINEL && config->locks->provider == GUARD_LOCKS_REDLOCK)
+    else if (url->kind == REDIS_SENTINEL && config->locks->provider == GUARD_LOCKS_REDLOCK)
         check_failed(error, GUARD_INVALID,
                      "guard_locks_open: no RedLock over redis+sentinel://, a failover forgets what was "
                      "granted; name independent masters without replicas by redis://");
@@ -216,7 +220,7 @@ static struct redis_topology *open_topology(const struct lock_provider_config *c
 {
     struct redis_url parsed;
     struct redis_topology *topology = NULL;
-    if (redis_url_read(url, &parsed, error) && check_topology(config, parsed.kind, error))
+    if (redis_url_read(url, &parsed, error) && check_topology(config, &parsed, error))
         topology =
             redis_topology_open(config->host, &parsed, &(struct redis_topology_hooks){NULL, NULL}, error);
     redis_url_clear(&parsed);

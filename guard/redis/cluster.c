@@ -246,7 +246,7 @@ static uint64_t roll(void)
     return dice;
 }
 
-static bool is_replica(const struct redis_cluster *cluster, const struct redis_endpoint *at)
+static bool names_as_replica(const struct redis_cluster *cluster, const struct redis_endpoint *at)
 {
     for (size_t i = 0; i < cluster->slots.replica_count; i++)
         if (redis_endpoint_equal(&cluster->slots.replicas[i], at))
@@ -261,7 +261,7 @@ void redis_cluster_choose(struct redis_cluster *cluster, const struct redis_endp
     uint64_t dice = roll();
 
     pthread_mutex_lock(&cluster->mutex);
-    bool any = (dice & 1) != 0 && is_replica(cluster, not_this);
+    bool any = (dice & 1) != 0 && names_as_replica(cluster, not_this);
     if ((any || !choose_replica(cluster, dice >> 1, not_this, out)) &&
         !choose_master(cluster, dice >> 1, not_this, out))
         choose_host(cluster, dice >> 1, not_this, out);
@@ -361,6 +361,19 @@ static bool take_view(struct redis_cluster *cluster)
     return changed;
 }
 
+/* A node that has gone to another Cluster, at the address that it had. Only a host of the URL may say that the whole
+ * Cluster is another one. */
+static bool view_is_strange(struct redis_cluster *cluster)
+{
+    for (size_t i = 0; i < cluster->url->host_count; i++)
+        if (redis_endpoint_equal(&cluster->asked_at, &cluster->url->hosts[i]))
+            return false;
+    pthread_mutex_lock(&cluster->mutex);
+    bool knows = redis_slots_knows(&cluster->slots, &cluster->view);
+    pthread_mutex_unlock(&cluster->mutex);
+    return !knows;
+}
+
 static void view_is_here(struct redis_cluster *cluster)
 {
     bool changed = take_view(cluster);
@@ -385,10 +398,12 @@ static void on_epochs_reply(void *context, enum redis_outcome outcome, const str
 
     if (cluster->connection == NULL)
         return;
-    if (outcome == REDIS_REPLIED && redis_view_read_epochs(&cluster->view, reply, why))
-        view_is_here(cluster);
-    else
+    if (outcome != REDIS_REPLIED || !redis_view_read_epochs(&cluster->view, reply, why))
         view_refused(cluster, reply, why);
+    else if (view_is_strange(cluster))
+        view_refused(cluster, NULL, "a node of another Cluster");
+    else
+        view_is_here(cluster);
 }
 
 static void on_slots_reply(void *context, enum redis_outcome outcome, const struct redisReply *reply)

@@ -792,19 +792,15 @@ static enum progress receive(struct redis_connection *connection)
 /* ---- the socket's hooks ---- */
 
 /* False: *why says why. */
-static bool write_greeting(struct redis_connection *connection, char why[REDIS_WHY_SIZE])
+static bool write_greeting(struct redis_connection *connection, const struct redis_login *login,
+                           char why[REDIS_WHY_SIZE])
 {
-    struct redis_login login;
-
-    if (!redis_login_read(connection->config.login, &login, why))
-        return false;
-    struct redis_greeting_terms terms = {connection->config.expected, &login,
+    struct redis_greeting_terms terms = {connection->config.expected, login,
                                          connection->config.database, connection->config.client_name,
                                          connection->config.channel,  connection->config.place->watched};
     bool written = redis_reader_open(&connection->reader, connection->config.max_reply_bytes,
                                      connection->config.max_reply_elements) &&
                    redis_greeting_write(&connection->greeting, &terms, &connection->hello);
-    redis_login_clear(&login);
     if (!written)
         snprintf(why, REDIS_WHY_SIZE, "out of memory");
     return written;
@@ -813,11 +809,18 @@ static bool write_greeting(struct redis_connection *connection, char why[REDIS_W
 static void on_reached(void *context)
 {
     struct redis_connection *connection = context;
+    struct redis_login login;
     char why[REDIS_WHY_SIZE];
 
     move_on(connection, STAGE_GREETING);
     connection->greetings = 0;
-    if (write_greeting(connection, why))
+    if (!redis_login_read(connection->config.login, &login, why)) {
+        lose(connection, GUARD_REDIS_DENIED, why);
+        return;
+    }
+    bool written = write_greeting(connection, &login, why);
+    redis_login_clear(&login);
+    if (written)
         flush(connection);
     else
         lose(connection, GUARD_REDIS_DOWN, why);

@@ -64,6 +64,7 @@ struct route {
     uint32_t tries; /* after TRYAGAIN */
     uint32_t redirections;
     bool again, asking;   /* not for the first time; after ASKING */
+    unsigned asked_by;    /* asking: the node that said so */
     bool moving;          /* its slot is */
     bool has_pttl, alone; /* LOOKUP: that half was answered; the other could not be sent */
     int64_t pttl_ms;
@@ -643,6 +644,7 @@ static void follow(struct route *route, const struct route_master *from, const s
         return;
     }
     route->asking = redirect.ask;
+    route->asked_by = from->node;
     if (!dispatch_to(route, open_master(routes, node)))
         settle_unsent(route);
 }
@@ -694,8 +696,9 @@ static void take_old(struct route *route)
 
 static bool counts(const struct route *route, const struct route_master *from)
 {
-    return route->asking || route->slot == ANY_SLOT ||
-           redis_cluster_owner(route->routes->config.cluster, route->slot) == from->node;
+    unsigned owner = redis_cluster_owner(route->routes->config.cluster, route->slot);
+
+    return route->slot == ANY_SLOT || owner == from->node || (route->asking && owner == route->asked_by);
 }
 
 static void judge_reply(struct route *route, const struct route_master *from, enum redis_outcome outcome,

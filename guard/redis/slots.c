@@ -169,7 +169,7 @@ static unsigned place_master(struct redis_slots *slots, const struct redis_view_
     return index != REDIS_NO_NODE ? index : add_node(slots, master->id, &master->at);
 }
 
-static bool knows_any(const struct redis_slots *slots, const struct redis_view *view)
+bool redis_slots_knows(const struct redis_slots *slots, const struct redis_view *view)
 {
     bool empty = true;
 
@@ -222,7 +222,7 @@ static bool forget_idle(struct redis_slots *slots)
 bool redis_slots_take(struct redis_slots *slots, const struct redis_view *view)
 {
     unsigned node_of[REDIS_NODES_MAX];
-    bool anew = !knows_any(slots, view), changed = false;
+    bool anew = !redis_slots_knows(slots, view), changed = false;
 
     for (size_t i = 0; i < view->master_count; i++)
         node_of[i] = place_master(slots, &view->masters[i]);

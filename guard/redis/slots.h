@@ -50,6 +50,8 @@ static inline unsigned redis_slots_owner(const struct redis_slots *slots, unsign
     return atomic_load_explicit(&slots->owner[slot], memory_order_acquire);
 }
 
+/* The view names one of the masters of the map, or the map is empty: it is of the same Cluster. */
+bool redis_slots_knows(const struct redis_slots *slots, const struct redis_view *view);
 /* What the view says and the map does not know better. True: the map has changed. */
 bool redis_slots_take(struct redis_slots *slots, const struct redis_view *view);
 

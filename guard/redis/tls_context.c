@@ -232,7 +232,6 @@ static bool load_key(SSL_CTX *context, const struct redis_tls_settings *settings
 
     if (!is_readable(settings->key, "ssl_keyfile", why))
         return false;
-    SSL_CTX_set_default_passwd_cb(context, refuse_passphrase);
     SSL_CTX_set_default_passwd_cb_userdata(context, &asked);
     bool good = SSL_CTX_use_PrivateKey_file(context, settings->key, SSL_FILETYPE_PEM) == 1;
     SSL_CTX_set_default_passwd_cb_userdata(context, NULL);
@@ -254,6 +253,9 @@ static bool load_own(SSL_CTX *context, const struct redis_tls_settings *settings
                           "ssl_certfile and ssl_keyfile go together: give both or neither");
     if (!is_readable(settings->cert, "ssl_certfile", why))
         return false;
+    bool asked = false;
+    SSL_CTX_set_default_passwd_cb(context, refuse_passphrase);
+    SSL_CTX_set_default_passwd_cb_userdata(context, &asked);
     if (SSL_CTX_use_certificate_chain_file(context, settings->cert) != 1)
         return tls_refuse(why, "ssl_certfile", "it has no certificate in PEM");
     return load_key(context, settings, why);

@@ -373,6 +373,18 @@ static bool refuse_unknown(struct guard_error *error, struct part name, struct p
     return refuse_parameter(error, text, "is not known; guard/README.md lists the parameters", "");
 }
 
+/* Two names of one setting count as one. */
+static bool is_second(const struct parameter *parameter, uint32_t *seen)
+{
+    uint32_t bit = 0;
+
+    for (size_t i = 0; bit == 0; i++)
+        bit = parameters[i].set == parameter->set ? (uint32_t)1 << i : 0;
+    bool second = (*seen & bit) != 0;
+    *seen |= bit;
+    return second;
+}
+
 static bool take_parameter(struct part name, struct part value, struct part query, struct redis_url *out,
                            struct guard_error *error)
 {
@@ -382,6 +394,8 @@ static bool take_parameter(struct part name, struct part value, struct part quer
             continue;
         if (!fits(parameter, out))
             return refuse_parameter(error, parameter->name, needed(parameter->where), "");
+        if (is_second(parameter, &out->parameters_seen))
+            return refuse_parameter(error, parameter->name, "is there twice, perhaps by another name", "");
         if (!parameter->set(out, value))
             return refuse_parameter(error, parameter->name, "takes ", parameter->takes);
         return true;

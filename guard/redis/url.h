@@ -59,10 +59,11 @@ struct redis_url {
     struct redis_login sentinel_login;
     char master_name[REDIS_MASTER_NAME_SIZE]; /* of REDIS_SENTINEL */
     struct redis_tls_settings tls;
-    bool fence_by_role;     /* hits are read behind ROLE, not with a write: redis/fence.h */
-    bool strict;            /* of REDIS_SENTINEL: no hits while no majority of the Sentinels answers */
-    uint32_t wait_replicas; /* that must have an invalidation before it is confirmed; 0: none */
-    uint32_t wait_ms;       /* for them */
+    bool fence_by_role;       /* hits are read behind ROLE, not with a write: redis/fence.h */
+    bool strict;              /* of REDIS_SENTINEL: no hits while no majority of the Sentinels answers */
+    uint32_t wait_replicas;   /* that must have an invalidation before it is confirmed; 0: none */
+    uint32_t wait_ms;         /* for them */
+    uint32_t parameters_seen; /* url.c's */
 };
 
 /* False, with *out untouched and a text that names what is wrong. `error` may be NULL. */

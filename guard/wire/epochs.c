@@ -41,11 +41,18 @@ static bool ask_each_epoch(struct epochs_asked *asked, struct redis *redis, size
 
 /* ---- one command for each ---- */
 
+/* What stands there is no epoch, and of another type than one: as if there were none. */
+static bool is_about_the_key(const struct redisReply *reply)
+{
+    return reply->type != REDIS_REPLY_ERROR ||
+           redis_error_classify(reply->str, reply->len) == REDIS_ERROR_OTHER;
+}
+
 static void on_one_epoch(void *context, enum redis_outcome outcome, const struct redisReply *reply)
 {
     struct epochs_part *part = context;
     struct epochs_asked *asked = part->asked;
-    if (outcome == REDIS_REPLIED)
+    if (outcome == REDIS_REPLIED && is_about_the_key(reply))
         asked->epochs.of[part - asked->parts] = epoch_of(reply);
     else
         asked->epochs.answered = false;

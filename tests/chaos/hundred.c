@@ -88,7 +88,8 @@ static bool wait_ready(struct hundred *all, size_t at)
 static bool open_all(struct hundred *all)
 {
     if (!network_is_possible()) {
-        fprintf(stderr, "hundred: needs root and the program ip (Debian: iproute2)\n");
+        fprintf(stderr, "hundred: networks of their own need root and the program ip (sh load/deps.sh "
+                        "networks): try again as root\n");
         return false;
     }
     bool good = net_raise_file_limit(8192) && start_servers(all);

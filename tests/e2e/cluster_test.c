@@ -5,6 +5,7 @@
  * Four processes, clients and writers go on all the while; the checker judges what they saw (tests/chaos/check.h).
  * LONG=1 repeats each scenario.
  */
+#include "load/base/http.h"
 #include "tests/chaos/story.h"
 #include "tests/support/test.h"
 
@@ -12,6 +13,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { AFTER_MS = 1300 /* what a mistake would be seen in */, BURSTS = 10, BURST_REQUESTS = 40 };
 
@@ -47,6 +49,43 @@ TEST(a_burst_on_a_cold_key_makes_one_load_whichever_master_has_it)
         assert_int_equal(scene_burst(&scene, next_cold++, BURST_REQUESTS), 1);
 }
 
+/* ---- many keys ---- */
+
+enum { MANY = 50, MANY_FROM = SCENE_KEYS + 500, MANY_TRIES = 8, MASTERS = 3 };
+
+static void ask_many(void)
+{
+    char path[512] = "/products?ids=";
+    struct http_answer answer;
+    for (unsigned i = 0; i < MANY; i++)
+        snprintf(path + strlen(path), sizeof path - strlen(path), "%s%u", i > 0 ? "," : "", MANY_FROM + i);
+    http_ask(&(struct http_request){.host = "127.0.0.1",
+                                    .port = scene.catalogd[0].port,
+                                    .path = path,
+                                    .deadline_ms = SCENE_DEADLINE_MS * 2},
+             &answer);
+    assert_int_equal(answer.status, 200);
+    http_answer_clear(&answer);
+}
+
+/* The least of some: the guard talks to Redis by itself, too, and at first its loops connect. */
+TEST(many_keys_are_one_round_trip_for_each_master_at_most)
+{
+    static const char trips[] = "guard_redis_round_trips_total";
+    uint64_t mark = 0;
+    double least = 1e9;
+    for (unsigned i = 0; i < MANY_TRIES; i++) {
+        if (i == MANY_TRIES / 2)
+            mark = stack_postgres_mark(&scene.postgres);
+        double before = scene_metric(&scene, 0, trips);
+        ask_many();
+        double took = scene_metric(&scene, 0, trips) - before;
+        least = took < least ? took : least;
+    }
+    assert_true(least >= 1 && least <= MASTERS);
+    assert_int_equal(stack_postgres_count(&scene.postgres, mark, "/* load products */"), 0);
+}
+
 static unsigned slot_of_product(uint32_t product)
 {
     char key[64];
@@ -62,6 +101,23 @@ TEST(slots_move_to_and_fro_and_nobody_notices)
 TEST(the_slot_of_the_tags_moves_and_no_old_page_is_shown)
 {
     tell("cluster-move-tags", FAULT_SLOTS_MOVE, MASTERS_ANY_SLOT, times(1, 10));
+}
+
+/* So many tags of others beside ours, so that the move takes its time. */
+TEST(the_slot_of_fifty_thousand_tags_moves_and_no_old_page_is_shown)
+{
+    if (!is_long()) {
+        printf("cluster-move-many-tags: only with LONG=1\n");
+        return;
+    }
+    const unsigned slot = stack_cluster_slot(&scene.cluster, "{chaos:tags}");
+    struct redisReply *reply = stack_redis_command(
+        &scene.cluster.node[stack_cluster_owner(&scene.cluster, slot)], "EVAL %s 1 csg1:{chaos:tags}:t:x",
+        "for i = 1, 50000 do redis.call('SET', KEYS[1] .. i, i, 'PX', 600000) end return 50000");
+    assert_non_null(reply);
+    assert_int_equal(reply->integer, 50000);
+    freeReplyObject(reply);
+    tell("cluster-move-many-tags", FAULT_SLOTS_MOVE, MASTERS_ANY_SLOT, 1);
 }
 
 TEST(a_planned_failover_of_one_master_loses_nothing)

@@ -5,7 +5,10 @@
  * The name of Redis is a symbolic link to its socket, which a failover turns round like an address that moves:
  * connections stay where they are. In each scene the old master still has the old value and cannot hear of the new one.
  * A PUT that said "visible" must be seen in every process from then on, whatever the old master says.
+ *
+ * In the last ones it is an address that leads to the master, and Redis's own FAILOVER.
  */
+#include "load/stack/proxy.h"
 #include "tests/support/probe.h"
 #include "tests/support/test.h"
 #include "tests/support/writes.h"
@@ -22,6 +25,7 @@ enum { PROCESSES = 2, GETS = 200, CONNECTIONS = 3 /* of a process with one loop 
 
 struct scene {
     struct stack_redis replica;
+    struct proxy *proxy; /* owned; NULL: the name is a link */
     char name[PROC_PATH_BYTES + 32];
     char url[PROC_PATH_BYTES + 64];
     uint32_t product;
@@ -127,7 +131,9 @@ static bool begin_quickly(void)
 static bool end(void)
 {
     bool ended = fleet_end();
-    unlink(scene.name);
+    if (scene.proxy == NULL)
+        unlink(scene.name);
+    proxy_close(&scene.proxy);
     stack_redis_stop(&scene.replica);
     return stack_redis_restart(&fleet.redis) && ended;
 }
@@ -232,6 +238,99 @@ TEST_WITH(a_master_that_was_stopped_and_replaced_is_not_believed_when_it_goes_on
     tell(&fleet.redis, "CONFIG SET maxmemory 0"); /* it goes on, and says it is the master */
     for (unsigned i = 0; i < GETS; i++)
         show(i % PROCESSES, scene.version);
+}
+
+/* ---- FAILOVER behind an address ---- */
+
+enum {
+    WAITS = 0,
+    GOES_ON = 1,
+    DIRECT = 2 /* processes: fence=write, fence=role, and one that asks the new master */
+};
+
+static bool says_of_itself(struct stack_redis *redis, const char *state)
+{
+    struct redisReply *reply = stack_redis_command(redis, "INFO replication");
+    bool found = reply != NULL && strstr(reply->str, state) != NULL;
+    freeReplyObject(reply);
+    return found;
+}
+
+static bool old_master_waits_for_the_replica(void *context)
+{
+    (void)context;
+    return says_of_itself(&fleet.redis, "master_failover_state:waiting-for-sync");
+}
+
+static bool replica_has_taken_over(void *context)
+{
+    (void)context;
+    return says_of_itself(&scene.replica, "role:master") && says_of_itself(&fleet.redis, "role:slave");
+}
+
+static void add_process_with(const char *parameters, uint16_t port)
+{
+    snprintf(scene.url, sizeof scene.url, "REDIS_URL=redis://127.0.0.1:%u%s", (unsigned)port, parameters);
+    add_process();
+}
+
+static bool begin_behind_an_address(void)
+{
+    scene = (struct scene){.quick = true};
+    assert_true(proxy_open_to(fleet.redis.port, &scene.proxy));
+    assert_true(fleet_start(0, NULL));
+    add_process_with("?fence=write", proxy_port(scene.proxy, 0));
+    add_process_with("?fence=role", proxy_port(scene.proxy, 0));
+    warm();
+    assert_true(stack_redis_start_replica(&scene.replica, &fleet.redis));
+    assert_true(stack_redis_wait_in_sync(&scene.replica, &fleet.redis, FLEET_LIMIT_MS));
+    return true;
+}
+
+/* All writes pause until the replica has what the master has, and it is stopped. */
+static void begin_failover(void)
+{
+    stack_redis_pause(&scene.replica);
+    tell(&fleet.redis, "SET behind 1");
+    tell(&fleet.redis, "FAILOVER");
+    assert_true(probe_wait("the old master waits", old_master_waits_for_the_replica, NULL));
+}
+
+static void end_failover(void)
+{
+    stack_redis_resume(&scene.replica);
+    assert_true(probe_wait("the replica is the master", replica_has_taken_over, NULL));
+    tell(&fleet.redis, "REPLICAOF 127.0.0.1 1"); /* it hears nothing of what comes */
+}
+
+static void show_to_all(void)
+{
+    for (unsigned i = 0; i < GETS; i++)
+        show(i % 2 == 0 ? WAITS : GOES_ON, scene.version);
+}
+
+/* Only who asks with GETEX waits, for it counts as a write: as long as a command of Redis may take. */
+TEST_WITH(while_writes_pause_hits_wait_or_go_on_as_the_fence_says_and_nothing_old_is_shown_after_it,
+          begin_behind_an_address, end)
+{
+    static const char hit[] = "guard_gets_total{outcome=\"hit\"}";
+    begin_failover();
+    const double gone_on = fleet_metric(GOES_ON, hit), waited = fleet_metric(WAITS, hit);
+    for (unsigned i = 0; i < GETS; i++)
+        show(GOES_ON, scene.version);
+    show(WAITS, scene.version);
+    assert_true(fleet_metric(GOES_ON, hit) > gone_on);
+    assert_true(fleet_metric(WAITS, hit) <= waited);
+    end_failover();
+    add_process_with("", scene.replica.port);
+    put_visibly(DIRECT); /* the address still leads to the old one */
+    show_to_all();
+    proxy_retarget(scene.proxy, 0, scene.replica.port);
+    for (size_t i = WAITS; i <= GOES_ON; i++)
+        expect_state(i, "up");
+    put_visibly(WAITS);
+    put_visibly(GOES_ON);
+    show_to_all();
 }
 
 static bool up(void)

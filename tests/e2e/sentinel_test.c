@@ -166,8 +166,12 @@ TEST(a_master_that_is_cut_off_with_some_of_its_clients_answers_them_nothing_old)
 TEST(a_master_that_needs_no_replica_is_believed_until_the_cut_is_over_and_10_s_more)
 {
     struct story story;
-    if (!is_told("sentinel-cut-unguarded") || !network_is_possible())
+    if (!is_told("sentinel-cut-unguarded"))
         return;
+    if (!network_is_possible()) {
+        printf("sentinel-cut-unguarded: NOT RUN: networks of our own need root and the program ip\n");
+        return;
+    }
     bool good = story_begin(&story, &scene, "sentinel-cut-unguarded") &&
                 story_befalls(&story, FAULT_MASTER_CUT_UNGUARDED, MASTERS_ANY_SLOT) &&
                 story_watch(&story, BELIEVED_MS);

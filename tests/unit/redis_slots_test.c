@@ -233,7 +233,9 @@ TEST(a_view_that_knows_none_of_our_nodes_begins_the_map_anew)
     begin_view();
     say('x', 7000, 0, 0, 8191);
     say('y', 7001, 0, 8192, REDIS_SLOTS - 1);
+    assert_false(redis_slots_knows(&slots, &view));
     assert_true(take());
+    assert_true(redis_slots_knows(&slots, &view));
     assert_int_equal(slots.nodes[redis_slots_owner(&slots, 0)].id[0], 'x');
     assert_int_equal(slots.nodes[redis_slots_owner(&slots, 9000)].id[0], 'y');
     assert_int_equal(node_count(), 2);

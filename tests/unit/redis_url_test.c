@@ -153,6 +153,8 @@ static const struct {
     {"rediss://h?ssl_ca_certs=", "ssl_ca_certs"},
     {"redis://h?wait_ms=0", "wait_ms"},
     {"redis://h?fence=yes", "write or role"},
+    {"redis://h?fence=role&fence=write", "twice"},
+    {"rediss://h?ssl_cert_reqs=required&verifyPeer=NONE", "twice"},
     {"redis://h?sentinel_password=hunter2", "redis+sentinel://"},
     {"redis://:hunter2@h?password_file=/p", "leave one"},
     {"redis://h,i", "host"},
@@ -163,7 +165,7 @@ static const struct {
     {"redis+sentinel://a,b,c,d,e,f,g,h,i,j/m", "9 hosts"},
     {"redis+sentinel://h/m?sentinel_password=a%zzhunter2", "sentinel_password"},
     {"redis+sentinel://h/m?sentinel_password=hunter2&sentinel_password_file=/p", "leave one"},
-    {"redis-sentinel://h?sentinelMasterId=m&sentinelMasterId=n", "once"},
+    {"redis-sentinel://h?sentinelMasterId=m&sentinelMasterId=n", "twice"},
     {"redis+cluster://h/1", "no database but 0"},
     {"redis+cluster://h?strict=yes", "redis+sentinel://"},
 };
