@@ -458,6 +458,15 @@ static void lease_send_renew(struct flight *flight)
     core_emit(core, &action);
 }
 
+/* A fill whose pause has ended meanwhile goes at once. */
+static void lease_go_on(struct flight *flight)
+{
+    if (lease_is_paused(flight) && flight->core->now_us >= flight->send_again_us)
+        lease_fill_again(flight);
+    else
+        lease_set_alarm(flight);
+}
+
 void lease_renew_replied(struct flight *flight, const struct core_reply *reply)
 {
     flight->renew_op = 0;
@@ -471,7 +480,7 @@ void lease_renew_replied(struct flight *flight, const struct core_reply *reply)
         flight->core->stats.lease_renewed++;
         flight->valid_until_us = flight->renew_sent_us + us(flight->policy->lease_ms);
     }
-    lease_set_alarm(flight);
+    lease_go_on(flight);
 }
 
 /* ---- sent again ---- */
@@ -518,10 +527,7 @@ void lease_alarm(struct flight *flight)
         lease_send_renew(flight);
     if (loading && core->now_us >= flight->load->deadline_us)
         loads_cancel(core, flight->load, false);
-    if (lease_is_paused(flight) && core->now_us >= flight->send_again_us)
-        lease_fill_again(flight);
-    else
-        lease_set_alarm(flight);
+    lease_go_on(flight);
 }
 
 /* A flood of invalidations gets few renewals. */

@@ -22,6 +22,8 @@ enum {
     REDIRECTIONS_AT_ONCE = 2, /* two nodes that name each other do not know yet */
     TRY_FIRST_MS = 5,
     TRY_MOST_MS = 40,
+    LEAST_MS =
+        50, /* for one more try, or a quarter of the limit: one that is late would end its connection */
     BEAT_KEY_SIZE = 32,
     BEAT_KEY_TRIES = 4096,
     ANY_SLOT = REDIS_SLOTS,
@@ -542,6 +544,14 @@ static bool dispatch(struct route *route)
 
 /* ---- waiting ---- */
 
+/* For one more try. */
+static bool has_time(const struct route *route)
+{
+    uint32_t quarter_ms = route->routes->config.connection.limit_ms / 4;
+
+    return routes_now_ms() + (quarter_ms < LEAST_MS ? quarter_ms : LEAST_MS) < route->deadline_ms;
+}
+
 static void wait_until(struct route *route, uint64_t at_ms)
 {
     struct redis_routes *routes = route->routes;
@@ -578,7 +588,7 @@ static void try_again(struct route *route)
 {
     bool known = redis_cluster_is_known(route->routes->config.cluster);
 
-    if (routes_now_ms() >= route->deadline_ms)
+    if (!has_time(route))
         settle_unsent(route);
     else if (!known)
         wait_until(route, route->deadline_ms);
@@ -626,8 +636,7 @@ static void follow(struct route *route, const struct route_master *from, const s
 
     redis_cluster_hint(routes->config.cluster);
     route->moving = true;
-    if (++route->redirections > REDIRECTIONS_MOST || routes_now_ms() >= route->deadline_ms ||
-        routes->closing) {
+    if (++route->redirections > REDIRECTIONS_MOST || !has_time(route) || routes->closing) {
         settle_unsent(route);
         return;
     }
@@ -689,8 +698,8 @@ static void take_old(struct route *route)
         settle_call(route, REDIS_UNKNOWN, NULL);
         return;
     }
-    if (++route->redirections > REDIRECTIONS_MOST || routes_now_ms() >= route->deadline_ms ||
-        route->routes->closing || !dispatch(route))
+    if (++route->redirections > REDIRECTIONS_MOST || !has_time(route) || route->routes->closing ||
+        !dispatch(route))
         settle_call(route, REDIS_UNKNOWN, NULL);
 }
 
