@@ -88,6 +88,25 @@ static void drop_confirmed(struct core *core, struct confirmed *confirmed)
     forget_confirmed(core, confirmed);
 }
 
+/* ---- the next one ---- */
+
+static bool may_send_replay(const struct core *core)
+{
+    const struct replay *replay = &core->replay;
+    return replay->due != NULL && replay->sent_count < (replay->failures > 0 ? 1 : REPLAY_UNDER_WAY);
+}
+
+static void set_replay_alarm(struct core *core)
+{
+    struct replay *replay = &core->replay;
+    if (!may_send_replay(core)) {
+        alarm_unset(&core->alarms, &replay->alarm);
+        return;
+    }
+    uint64_t at_us = replay->due->at_us;
+    alarm_set(&core->alarms, &replay->alarm, at_us > replay->pause_until_us ? at_us : replay->pause_until_us);
+}
+
 /* ---- remembered ---- */
 
 static void make_room(struct core *core)
@@ -160,6 +179,7 @@ void replay_note(struct core *core, bool of_tag, const struct core_key *key, uns
         note_confirmation(core, confirmed, shard);
     else
         core->stats.replay_dropped++;
+    set_replay_alarm(core); /* what was due or under way may not be any more */
 }
 
 /* ---- sent again ---- */
@@ -173,23 +193,6 @@ static void send_replay(struct core *core, struct confirmed *confirmed)
                                           .op = confirmed->op,
                                           .key = key_of_confirmed(confirmed),
                                           .of_tag = is_of_tag(confirmed)});
-}
-
-static bool may_send_replay(const struct core *core)
-{
-    const struct replay *replay = &core->replay;
-    return replay->due != NULL && replay->sent_count < (replay->failures > 0 ? 1 : REPLAY_UNDER_WAY);
-}
-
-static void set_replay_alarm(struct core *core)
-{
-    struct replay *replay = &core->replay;
-    if (!may_send_replay(core)) {
-        alarm_unset(&core->alarms, &replay->alarm);
-        return;
-    }
-    uint64_t at_us = replay->due->at_us;
-    alarm_set(&core->alarms, &replay->alarm, at_us > replay->pause_until_us ? at_us : replay->pause_until_us);
 }
 
 void replay_alarm(struct core *core)

@@ -7,8 +7,9 @@
  *              answer, one that is still with the former may get what was good when they began, for a second and
  *              the limit of a command; what the former confirms holds when it has been said again
  * One load     while a load runs under a lease that nothing voided, no other load begins under a lease; none
- *              begins over a fresh value but the early refresh of that very value; one process never runs two
- *              loads of a key that it still wants
+ *              begins over a fresh value but the early refresh of that very value, or of one that was found before
+ *              another master kept the epochs of its tags; one process never runs two loads of a key that it still
+ *              wants
  * Bulkhead     a process never runs more loads than it has workers
  * Shares       a request for one key is refused only when such requests hold all places, or waiters, of their share; a
  *              request for many likewise
@@ -544,16 +545,40 @@ static void check_alone_in_fleet(struct sim *sim, const struct load_model *load)
     }
 }
 
-/* The lease was granted for the early refresh of the value that stands there. */
-static bool is_early(struct sim *sim, const struct load_model *load, const struct stored_value *value)
+/* What brought its lease; NULL: nothing did. */
+static const struct command *acquire_of(const struct sim *sim, const struct load_model *load)
 {
     for (uint32_t i = sim->commands; i > 0; i--) {
         const struct command *command = &sim->command[i - 1];
-        if (command->action.kind != CORE_ACQUIRE || strcmp(command->token, load->token) != 0)
-            continue;
-        bool early = command->action.lookup == LOOKUP_EARLY && strcmp(command->wanted, value->filler) == 0;
-        sim->seen[SEEN_EARLY] += early;
-        return early;
+        if (command->action.kind == CORE_ACQUIRE && strcmp(command->token, load->token) == 0)
+            return command;
+    }
+    return NULL;
+}
+
+/* The lease was granted for the early refresh of the value that stands there. */
+static bool is_early(struct sim *sim, const struct load_model *load, const struct stored_value *value)
+{
+    const struct command *acquire = acquire_of(sim, load);
+    bool early = acquire != NULL && acquire->action.lookup == LOOKUP_EARLY &&
+                 strcmp(acquire->wanted, value->filler) == 0;
+    sim->seen[SEEN_EARLY] += early;
+    return early;
+}
+
+/* Its process has found that value out of date: another master keeps the epochs of its tags, and did so later
+ * than the value was stored. */
+static bool is_ahead_of_epochs(const struct sim *sim, const struct load_model *load,
+                               const struct stored_value *value)
+{
+    const struct command *acquire = acquire_of(sim, load);
+    bool found_old = acquire != NULL && strcmp(acquire->refused, value->filler) == 0;
+    for (uint32_t i = 0; i < sim->commands && found_old; i++) {
+        const struct command *command = &sim->command[i];
+        bool stores = command->action.kind == CORE_FILL || command->action.kind == CORE_TOUCH;
+        bool of_it = stores && strncmp(command->token, value->filler, TOKEN_UUID_BYTES) == 0;
+        if (of_it && command->apart && command->tags_us > value->stored_us)
+            return true;
     }
     return false;
 }
@@ -568,7 +593,7 @@ static void check_needed(struct sim *sim, const struct load_model *load)
                                                    sim->hit[FAULT_OOM] + sim->hit[FAULT_REDIS_EMPTY] +
                                                    sim->hit[FAULT_TWO_UNFENCED] >
                                                0);
-    excused = excused || !tags_good_now(sim, load->key);
+    excused = excused || !tags_good_now(sim, load->key) || is_ahead_of_epochs(sim, load, value);
     bool is_fresh = value->there && value->expires_ms - redis_now_ms(sim) > (int64_t)value->stale_ms;
     if (is_fresh && !is_early(sim, load, value) && !excused)
         sim_fail(sim, "p%u loads k%u although v%u is there and fresh", load->process, load->key,

@@ -244,6 +244,26 @@ TEST(a_reply_to_a_replay_that_the_process_has_overtaken_is_of_no_matter)
     bench_close();
 }
 
+/* It was the only one that may be under way, and the next is sent when it is over. */
+TEST(a_replay_that_the_process_has_overtaken_holds_up_no_other)
+{
+    confirm("a", false);
+    confirm("b", false);
+    reign(0);
+    pass(REPLAY_SPREAD_MS);
+    struct seen *a = expect_replay("a", false), *b = expect_replay("b", false);
+    reply_kind(a, REPLY_REFUSED);
+    reply_kind(b, REPLY_REFUSED);
+    pass(REPLAY_PAUSE_FIRST_MS * 3 / 2);
+    struct seen *probe = expect_replay("a", false);
+    confirm("a", false);
+    reply_code(probe, 1);
+    pass(0);
+    reply_code(expect_replay("b", false), 1);
+    nothing_is_replayed();
+    bench_close();
+}
+
 /* ---- paced ---- */
 
 static void name_of(unsigned number, char name[16])
