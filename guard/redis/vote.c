@@ -95,8 +95,10 @@ void redis_vote_identify(struct redis_vote *vote, size_t voter, const char *id, 
 {
     char *own = vote->voters[voter].id;
     own[0] = '\0';
-    if (id_bytes == REDIS_VOTER_ID_BYTES)
-        snprintf(own, REDIS_VOTER_ID_BYTES + 1, "%s", id);
+    if (id_bytes != REDIS_VOTER_ID_BYTES)
+        return;
+    memcpy(own, id, REDIS_VOTER_ID_BYTES);
+    own[REDIS_VOTER_ID_BYTES] = '\0';
 }
 
 static bool is_same(const struct redis_voter *one, const struct redis_voter *other)
