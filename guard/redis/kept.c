@@ -29,12 +29,13 @@ struct redis_kept {
     void *closed_context;
 };
 
-static void answer_kept(struct kept_call *call, enum redis_outcome outcome, const struct redisReply *reply)
+static void answer_kept(struct redis_kept *kept, struct kept_call *call, enum redis_outcome outcome,
+                        const struct redisReply *reply)
 {
     redis_replied *replied = call->replied;
     void *context = call->context;
 
-    DL_DELETE(call->kept->calls, call);
+    DL_DELETE(kept->calls, call);
     free(call);
     if (replied != NULL)
         replied(context, outcome, reply);
@@ -64,18 +65,18 @@ static struct kept_call *next_run(struct redis_kept *kept)
     return call;
 }
 
-static void judge_call(struct kept_call *call, enum redis_outcome outcome, const struct redisReply *reply)
+static void judge_call(struct redis_kept *kept, struct kept_call *call, enum redis_outcome outcome,
+                       const struct redisReply *reply)
 {
     const struct redisReply code = {.type = REDIS_REPLY_INTEGER, .integer = call->code};
 
-    if (outcome != REDIS_REPLIED)
-        answer_kept(call, REDIS_UNKNOWN, NULL);
-    else if (reply->type == REDIS_REPLY_ERROR)
-        answer_kept(call, REDIS_REPLIED, reply);
-    else if (reply->type == REDIS_REPLY_INTEGER && reply->integer >= (long long)call->kept->replicas)
-        answer_kept(call, REDIS_REPLIED, &code);
+    if (outcome == REDIS_REPLIED && reply->type == REDIS_REPLY_ERROR)
+        answer_kept(kept, call, REDIS_REPLIED, reply);
+    else if (outcome == REDIS_REPLIED && reply->type == REDIS_REPLY_INTEGER &&
+             reply->integer >= (long long)kept->replicas)
+        answer_kept(kept, call, REDIS_REPLIED, &code);
     else
-        answer_kept(call, REDIS_UNKNOWN, NULL);
+        answer_kept(kept, call, REDIS_UNKNOWN, NULL);
 }
 
 static void on_wait(void *context, enum redis_outcome outcome, const struct redisReply *reply)
@@ -85,7 +86,7 @@ static void on_wait(void *context, enum redis_outcome outcome, const struct redi
 
     kept->waiting = false;
     while ((call = next_run(kept)) != NULL)
-        judge_call(call, outcome, reply);
+        judge_call(kept, call, outcome, reply);
     if (kept->calls != NULL && !kept->waiting)
         send_wait(kept);
 }
@@ -98,13 +99,13 @@ static void on_kept_script(void *context, enum redis_outcome outcome, const stru
     struct redis_kept *kept = call->kept;
 
     if (outcome != REDIS_REPLIED || reply->type != REDIS_REPLY_INTEGER) {
-        answer_kept(call, outcome, reply);
+        answer_kept(kept, call, outcome, reply);
         return;
     }
     call->has_run = true;
     call->code = reply->integer;
     if (!kept->waiting) /* none could be sent */
-        answer_kept(call, REDIS_UNKNOWN, NULL);
+        answer_kept(kept, call, REDIS_UNKNOWN, NULL);
 }
 
 bool kept_run(struct redis_kept *kept, unsigned script, size_t key_count, size_t argc,

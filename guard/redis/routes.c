@@ -345,7 +345,7 @@ static void update_master(struct redis_routes *routes, unsigned index, const str
     if (routes->masters[index] != master || routes->closing)
         return;
     close_if_idle(master);
-    if (master->leaving || master->connection == NULL)
+    if (node == NULL || master->connection == NULL)
         return;
     choose_beat_key(master);
     if (master->is_up && node->takeovers != master->takeovers)
@@ -587,12 +587,11 @@ static void wake_those_that_wait_for_the_map(struct redis_routes *routes)
 static void try_again(struct route *route)
 {
     bool known = redis_cluster_is_known(route->routes->config.cluster);
+    bool timely = has_time(route);
 
-    if (!has_time(route))
-        settle_unsent(route);
-    else if (!known)
+    if (timely && !known)
         wait_until(route, route->deadline_ms);
-    else if (!dispatch(route))
+    else if (!timely || !dispatch(route))
         settle_unsent(route);
 }
 

@@ -204,17 +204,18 @@ static bool look(struct stack_cluster *cluster, size_t at, struct view *out)
         runs(&cluster->node[at]) ? stack_redis_command(&cluster->node[at], "CLUSTER NODES") : NULL;
     const char *line =
         reply != NULL && reply->type == REDIS_REPLY_STRING ? strstr(reply->str, "myself") : NULL;
-    out->line = line != NULL ? strndup(line, strcspn(line, "\n")) : NULL;
+    char *own = line != NULL ? strndup(line, strcspn(line, "\n")) : NULL;
     freeReplyObject(reply);
     char flags[64];
     int used = 0;
-    if (out->line == NULL ||
-        sscanf(out->line, "%63s %40s %*s %*s %lu %*s%n", flags, out->master_id, &out->epoch, &used) < 3) {
-        free(out->line);
+    if (own == NULL ||
+        sscanf(own, "%63s %40s %*s %*s %lu %*s%n", flags, out->master_id, &out->epoch, &used) < 3) {
+        free(own);
         return false;
     }
+    out->line = own;
     out->is_master = strstr(flags, "master") != NULL;
-    out->slots = out->line + used;
+    out->slots = own + used;
     return true;
 }
 
