@@ -499,7 +499,7 @@ static void came_up(struct redis_connection *connection)
     tell_up(connection);
 }
 
-/* ROLE has said that it is the master; whoever is asked now knows of a failover that is over. */
+/* ROLE has said that it is the master; a Sentinel that is asked from here on knows of a failover that is over. */
 static void confirm_master(struct redis_connection *connection)
 {
     if (!redis_place_ask(connection->config.place, &connection->member)) {
@@ -677,7 +677,7 @@ static bool is_redirection(const struct redis_connection *connection, enum redis
            (class == REDIS_ERROR_MOVED || class == REDIS_ERROR_ASK || class == REDIS_ERROR_MOVING);
 }
 
-/* Outside a Cluster nobody follows a redirection. */
+/* Outside a Cluster no redirection is followed. */
 static bool is_denial(const struct redis_connection *connection, enum redis_error_class class)
 {
     return class == REDIS_ERROR_DENIED || (connection->config.expected != REDIS_SERVER_NODE &&

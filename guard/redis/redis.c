@@ -64,7 +64,7 @@ static void on_connection_state(void *context, enum guard_redis_state state, con
 
     if (redis->cluster != NULL && state != GUARD_REDIS_UP) {
         leave_node(redis);
-        redis_cluster_hint(redis->cluster); /* of a lost replica nobody else tells */
+        redis_cluster_hint(redis->cluster); /* nothing else tells of a lost replica */
     }
     tell_face_link(redis, connection_is_up(redis->connection));
     if (redis->hooks.state != NULL)

@@ -14,9 +14,9 @@
  * A command that is redirected has not run: the same words may be sent again. All of it happens within the one limit of
  * the command and five redirections; one whose slot is on the move for longer comes back as MOVING. A reply counts only
  * if the map, when it arrives, still says that this node has the slot: what a master that was replaced says reaches
- * nobody from the instant on at which one loop of the process has heard of the new one.
+ * no caller from the instant on at which one loop of the process has heard of the new one.
  *
- * A master that is not up takes nothing, so that whoever sent does not wait for it; one that is being connected to for
+ * A master that is not up takes nothing, so that no caller waits for it; one that is being connected to for
  * the first time does. What is sent before the first view of the map waits for it.
  *
  * Masters are connected to when the map names them, and given up when it does not and they have answered what they owe.

@@ -14,7 +14,7 @@ enum {
     SENTINEL_MAX_BACKOFF_MS = 1000,
     SENTINEL_REPLY_MOST_BYTES = 256 << 10,
     SENTINEL_PENDING_BYTES = 64 << 10,
-    SENTINEL_OTHERS_EVERY = 30, /* rounds: who else there is */
+    SENTINEL_OTHERS_EVERY = 30, /* rounds: which others there are */
     LABEL_TOLD_BYTES = 100,
     WHY_TOLD_BYTES = REDIS_WHY_SIZE - LABEL_TOLD_BYTES - 4,
 };

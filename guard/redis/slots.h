@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * redis/slots.h - which master of a Cluster owns which slot, and who is believed about it.
+ * redis/slots.h - which master of a Cluster owns which slot, and which claim is believed.
  *
  *     a node's view of all slots    per slot, the claim with the higher config epoch wins: a node that has not heard of
  *                                   a failover cannot turn the map back
@@ -35,7 +35,7 @@ struct redis_node {
 };
 
 struct redis_slots {
-    _Atomic uint16_t owner[REDIS_SLOTS]; /* REDIS_NO_NODE: nobody is known */
+    _Atomic uint16_t owner[REDIS_SLOTS]; /* REDIS_NO_NODE: none is known */
     uint64_t epoch[REDIS_SLOTS];         /* of the owner's claim */
     struct redis_node nodes[REDIS_NODES_MAX];
     struct redis_endpoint replicas[REDIS_REPLICAS_MAX]; /* of the last view that had any */

@@ -107,7 +107,7 @@ static bool split_at(struct part *rest, char mark, struct part *before)
     return true;
 }
 
-/* ---- who logs in, and where ---- */
+/* ---- the login and the hosts ---- */
 
 /* [user[:password]@], taken off the front of the authority. The last @ ends it: hosts contain none. */
 static bool take_login(struct part *authority, struct redis_url *out, struct guard_error *error)

@@ -2,7 +2,7 @@
 /*
  * redis/view.h - what one node of a Cluster says about all of it, and where a redirection leads.
  *
- * CLUSTER SLOTS tells who owns which slot, and addresses as they fit the connection that asks; CLUSTER NODES tells
+ * CLUSTER SLOTS tells which master owns which slot, and addresses as they fit the connection that asks; CLUSTER NODES tells
  * each master's config epoch, by which a newer claim to a slot is known from an older one. Both are asked in one
  * write and joined by the nodes' ids.
  *
@@ -37,7 +37,7 @@ struct redis_view {
     size_t master_count;
     struct redis_endpoint replicas[REDIS_REPLICAS_MAX]; /* with known hosts */
     size_t replica_count;
-    uint16_t owner[REDIS_SLOTS]; /* index of a master; REDIS_NO_NODE: nobody */
+    uint16_t owner[REDIS_SLOTS]; /* index of a master; REDIS_NO_NODE: none */
 };
 
 /* Begins a view with the reply to CLUSTER SLOTS of the server that was reached as `asked`. False: *why. */

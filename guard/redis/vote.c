@@ -81,7 +81,7 @@ bool redis_ballot_read_address(struct redis_ballot *ballot, const struct redisRe
            read_name(reply->element[0], reply->element[1], &ballot->master);
 }
 
-/* ---- who votes ---- */
+/* ---- the voters ---- */
 
 bool redis_vote_seed(struct redis_vote *vote, const struct redis_endpoint *name)
 {

@@ -78,7 +78,7 @@ void redis_vote_cast(struct redis_vote *vote, size_t voter, const struct redis_b
                      uint64_t now_ms);
 
 struct redis_vote_result {
-    struct redis_endpoint master; /* no host: nobody names one */
+    struct redis_endpoint master; /* no host: none is named */
     uint64_t epoch;
     bool confirmed;
     unsigned known, answered, agreeing;

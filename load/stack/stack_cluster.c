@@ -186,7 +186,7 @@ void stack_cluster_stop(struct stack_cluster *cluster)
     *cluster = (struct stack_cluster){.count = 0};
 }
 
-/* ---- who has what ---- */
+/* ---- what each node has ---- */
 
 /* What a node says of itself: "id ip:port@bus flags master ping pong epoch link slot slot-slot ...". */
 struct view {

@@ -54,7 +54,7 @@ void stack_cluster_stop(struct stack_cluster *cluster);
 /* Until every node that runs says that all is well, and every replica that runs has what its master has. */
 bool stack_cluster_wait_ok(struct stack_cluster *cluster, uint32_t limit_ms);
 
-/* ---- who has what ---- */
+/* ---- what each node has ---- */
 
 /* hash(key) as the servers have it: only what stands in the first {} counts, if anything does. */
 unsigned stack_cluster_slot(struct stack_cluster *cluster, const char *key);

@@ -38,7 +38,7 @@ struct stack_sentinel_options {
     uint32_t failover_limit_ms;   /* 0: 10000; none begins within twice that after another */
     bool hurried;                 /* the Sentinels ask and tell several times as often as by themselves */
     const char *password;         /* of master and replicas */
-    const char *sentinel_user;    /* the only one who may ask a Sentinel; NULL: the default one */
+    const char *sentinel_user;    /* the only one that may ask a Sentinel; NULL: the default one */
     const char *sentinel_password;
     stack_sentinel_host *host_of; /* NULL: all on 127.0.0.1 */
     void *host_context;
