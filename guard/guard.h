@@ -411,7 +411,8 @@ GUARD_API enum guard_status guard_open(const struct guard_config *config, struct
  * loader; only when every guard_loop has been detached. A loader that ignores its cancellation is waited
  * for 5 s more; then the guard's memory is left to it and the call returns TIMEOUT. OK otherwise. A lookup of
  * the Redis host's name in DNS cannot be interrupted: its thread may outlive the call and ends by itself, having touched
- * nothing of the guard. It still runs the guard's code: do not unload that (dlclose()). Leaves NULL.
+ * nothing of the guard. It still runs the guard's code: do not unload that (dlclose()). No other call of this guard may
+ * run beside it, guard_stats() included. Leaves NULL.
  */
 GUARD_API enum guard_status guard_close(struct guard **guard, uint32_t drain_ms);
 
