@@ -3,11 +3,12 @@
 # run.sh PROGRAM... - runs test programs, JOBS at a time, each within TEST_LIMIT_S seconds.
 #
 # Each program has servers, ports and folders of its own and mostly waits for them: alone it keeps a quarter of a core
-# busy, so four at a time take little more than a quarter as long. Prints the closing lines of each, the whole output of one that failed, the seconds of each level,
-# and at the end one line "N passed, N failed" counted from what the programs printed. A program that crashed, ran out
-# of time or failed outside its tests (a sanitizer's report at exit, for instance) counts as one failure more, and so
-# does one that ran no test.
+# busy, so four at a time take little more than a quarter as long. Prints the closing lines of each, the whole output of
+# one that failed, the seconds of each level, and at the end one line "N passed, N failed" counted from what the programs
+# printed. A program that crashed, ran out of time or failed outside its tests (a sanitizer's report at exit, for
+# instance) counts as one failure more, and so does one that ran no test.
 set -u
+export TSAN_OPTIONS="suppressions=$(dirname "$0")/tsan.supp ${TSAN_OPTIONS:-}"
 
 # tally LOG WORD: sums N over the lines "[  WORD  ] N test(s)..."
 tally() {
