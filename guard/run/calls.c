@@ -4,13 +4,22 @@
  *
  *   ACQUIRE, tagged      clock  + script     the core hears of a lease only when the clock has been read: the query
  *                                            comes after both
- *   FILL, TOUCH, tags    keep   + script
+ *   FILL, TOUCH, tags    keep   + script    in a Cluster the script after the reply: an entry that is found before its tags
+ *                                           have epochs counts as out of date, and these go to another master
  *   an entry with tags   script, then check  the core hears of no entry whose tags have not been looked at
  *   INVALIDATE, shadow   its own + the fleet's  the core hears what became of the fleet's entries
  */
 #include "calls.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* What a fill or a touch needs when its action is gone. */
+struct later_store {
+    struct core_action action;
+    struct value *value; /* owned */
+    char encoded[KEY_ENCODED_MAX + 1], token[TOKEN_SIZE], wanted[TOKEN_UUID_BYTES + 1];
+};
 
 /* One script and its companion. */
 struct call {
@@ -25,6 +34,7 @@ struct call {
     struct core_reply reply;         /* to the script, until all is there */
     struct value *value;             /* owned; reply.value */
     struct epochs_asked asked;       /* about the tags of what it brought */
+    struct later_store *later;       /* owned; the script waits for its companion; NULL: it does not */
     char head[TOKEN_UUID_BYTES];     /* reply.head */
     char lease_tag[TOKEN_TAG_BYTES]; /* reply.lease_tag */
     size_t tag_count;                /* of what it brought */
@@ -55,6 +65,9 @@ static void one_awaited_less(struct call *call)
             call->reply.outdated = call->outdated;
         call->replied(guard, call->op, &call->reply);
     }
+    if (call->later != NULL)
+        value_unref(&call->later->value);
+    free(call->later);
     value_unref(&call->value);
     free(call);
 }
@@ -69,11 +82,17 @@ static void on_clock(void *context, enum redis_outcome outcome, const struct red
     one_awaited_less(call);
 }
 
+static bool send_later_store(struct call *call);
+
 static void on_keep(void *context, enum redis_outcome outcome, const struct redisReply *reply)
 {
     struct call *call = context;
     say_refusal(call->guard, outcome, reply);
     call->outdated = !protocol_read_keep(outcome, reply);
+    if (call->later != NULL && !send_later_store(call)) {
+        call->reply = (struct core_reply){.kind = REPLY_UNSENT};
+        call->awaited--;
+    }
     one_awaited_less(call);
 }
 
@@ -193,15 +212,62 @@ static struct call *new_call(struct guard *guard, const struct core_action *acti
     return call;
 }
 
+/* ---- a script that waits for its companion ---- */
+
+static bool waits_for_keep(const struct guard *guard, const struct core_action *action)
+{
+    return guard->protocol.in_cluster && stores(action->kind) && action->value != NULL &&
+           action->value->tags_bytes > 0;
+}
+
+static struct later_store *new_later_store(const struct call *call, const struct core_action *action)
+{
+    struct later_store *later = calloc(1, sizeof *later);
+    if (later == NULL)
+        return NULL;
+    later->action = *action;
+    later->value = value_ref((struct value *)(uintptr_t)action->value);
+    later->action.value = later->value;
+    snprintf(later->encoded, sizeof later->encoded, "%s", action->key.encoded);
+    snprintf(later->token, sizeof later->token, "%s", action->token);
+    snprintf(later->wanted, sizeof later->wanted, "%.36s", action->wanted != NULL ? action->wanted : "");
+    later->action.key = (struct core_key){call->key, call->key_bytes, later->encoded, strlen(later->encoded)};
+    later->action.token = later->token;
+    later->action.wanted = action->wanted != NULL ? later->wanted : NULL;
+    return later;
+}
+
+/* False: it has not left. */
+static bool send_later_store(struct call *call)
+{
+    struct guard *guard = call->guard;
+    return guard->phase != PHASE_ENDING &&
+           protocol_send(&guard->protocol, guard->own->redis, &call->later->action, on_script, call);
+}
+
+/* False: nothing has left. */
+static bool send_keep_first(struct call *call, const struct core_action *action)
+{
+    call->later = new_later_store(call, action);
+    if (call->later == NULL)
+        return false;
+    send_keep(call, action);
+    return call->awaited > 1 || send_later_store(call);
+}
+
 bool calls_send(struct guard *guard, const struct core_action *action, calls_replied *replied)
 {
     struct call *call = new_call(guard, action, replied);
     if (call == NULL)
         return false;
     call->awaited = 1;
-    send_companion(call, action);
     const struct protocol *protocol = action->kind == CORE_INVALIDATE ? &guard->answering : &guard->protocol;
-    call->sent = protocol_send(protocol, guard->own->redis, action, on_script, call);
+    if (waits_for_keep(guard, action)) {
+        call->sent = send_keep_first(call, action);
+    } else {
+        send_companion(call, action);
+        call->sent = protocol_send(protocol, guard->own->redis, action, on_script, call);
+    }
     if (call->sent)
         return true;
     one_awaited_less(call);
