@@ -17,6 +17,11 @@ uint64_t clock_now_us(void)
     return read_clock_us(CLOCK_BOOTTIME);
 }
 
+uint64_t clock_now_ms(void)
+{
+    return clock_now_us() / 1000;
+}
+
 uint64_t clock_wall_s(void)
 {
     return read_clock_us(CLOCK_REALTIME) / 1000000;

@@ -11,6 +11,7 @@
 
 /* Monotonic, going on while the machine sleeps: a lease that ran out meanwhile must look so. */
 uint64_t clock_now_us(void);
+uint64_t clock_now_ms(void);
 /* Wall clock, for people only; nothing decides by it. */
 uint64_t clock_wall_s(void);
 

@@ -60,11 +60,6 @@ struct redis_cluster {
     void *closed_context;
 };
 
-static uint64_t cluster_now_ms(void)
-{
-    return clock_now_us() / 1000;
-}
-
 /* ---- the map ---- */
 
 unsigned redis_cluster_owner(const struct redis_cluster *cluster, unsigned slot)
@@ -325,8 +320,8 @@ static void view_failed(struct redis_cluster *cluster, enum guard_redis_state st
 {
     hang_up_on_asked(cluster);
     cluster->failures++;
-    set_view_timer(cluster, cluster_now_ms() + chance_backoff(&cluster->chance, VIEW_FIRST_MS, VIEW_MOST_MS,
-                                                              cluster->failures / KNOWN_TRIES));
+    set_view_timer(cluster, clock_now_ms() + chance_backoff(&cluster->chance, VIEW_FIRST_MS, VIEW_MOST_MS,
+                                                            cluster->failures / KNOWN_TRIES));
     pthread_mutex_lock(&cluster->mutex);
     if (text != NULL && strcmp(text, cluster->why) != 0) {
         snprintf(cluster->why, sizeof cluster->why, "%s", text);
@@ -377,7 +372,7 @@ static bool view_is_strange(struct redis_cluster *cluster)
 static void view_is_here(struct redis_cluster *cluster)
 {
     bool changed = take_view(cluster);
-    uint64_t now_ms = cluster_now_ms();
+    uint64_t now_ms = clock_now_ms();
     uint64_t jitter_ms = chance_below(&cluster->chance, VIEW_EVERY_MS * 2 / 5);
 
     hang_up_on_asked(cluster);
@@ -475,7 +470,7 @@ static void on_view_timer(void *context)
 static void on_hint(void *context)
 {
     struct redis_cluster *cluster = context;
-    uint64_t now_ms = cluster_now_ms();
+    uint64_t now_ms = clock_now_ms();
 
     if (cluster->connection != NULL || cluster->failures > 0)
         return; /* there will be one soon */
@@ -533,7 +528,7 @@ struct redis_cluster *redis_cluster_open(struct guard_host *host, const struct r
     cluster->timer = (struct host_timer){.run = on_view_timer, .context = cluster};
     cluster->closer = (struct host_soon){.run = on_cluster_closed, .context = cluster};
     host_wake_init(host, &cluster->hint, on_hint, cluster);
-    set_view_timer(cluster, cluster_now_ms());
+    set_view_timer(cluster, clock_now_ms());
     return cluster;
 }
 

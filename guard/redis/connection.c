@@ -86,11 +86,6 @@ struct redis_connection {
     char input[REDIS_FEED_BYTES]; /* of one read; on the stack, a hardened build would zero it each time */
 };
 
-static uint64_t now_ms(void)
-{
-    return clock_now_us() / 1000;
-}
-
 static void count_one(_Atomic uint64_t *counter)
 {
     atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
@@ -119,7 +114,7 @@ static bool has_lapsed(const struct redis_connection *connection)
 {
     uint64_t until_ms = redis_place_good_until_ms(connection->config.place);
 
-    return until_ms != UINT64_MAX && now_ms() >= until_ms;
+    return until_ms != UINT64_MAX && clock_now_ms() >= until_ms;
 }
 
 /* Another master was confirmed, or this one is none, or has not been for too long: nothing that comes over it reaches a
@@ -170,7 +165,7 @@ static void tell_up(struct redis_connection *connection)
 {
     char text[TEXT_SIZE];
 
-    if (now_ms() < connection->denied_until_ms)
+    if (clock_now_ms() < connection->denied_until_ms)
         return; /* end_denial() */
     if (connection->greeting.fence.no_replicas)
         tell(connection, GUARD_REDIS_FENCED, fenced_text);
@@ -220,7 +215,7 @@ static void lose(struct redis_connection *connection, enum guard_redis_state sta
         pending = redis_pipeline_detach(&connection->pipeline);
     drop_socket(connection);
     move_on(connection, STAGE_RESTING);
-    connection->stage_ends_ms = now_ms() + rest_ms(connection, state);
+    connection->stage_ends_ms = clock_now_ms() + rest_ms(connection, state);
     if (!was_up)
         connection->failures++;
     ring_by(connection, connection->stage_ends_ms);
@@ -232,7 +227,7 @@ static void lose(struct redis_connection *connection, enum guard_redis_state sta
 /* There is another master to go to. All connections of all processes would: some go first. */
 static void rest_less(struct redis_connection *connection)
 {
-    uint64_t at_ms = now_ms() + chance_below(&connection->chance, connection->config.spread_ms + 1);
+    uint64_t at_ms = clock_now_ms() + chance_below(&connection->chance, connection->config.spread_ms + 1);
 
     if (connection->stage != STAGE_RESTING || at_ms >= connection->stage_ends_ms)
         return;
@@ -336,7 +331,7 @@ static void flush_this_turn(struct redis_connection *connection)
 static bool queue(struct redis_connection *connection, size_t argc, const char *const *argv,
                   const size_t *argv_bytes, struct redis_command *command)
 {
-    uint64_t now = now_ms();
+    uint64_t now = clock_now_ms();
 
     assert(connection->config.channel == NULL);
     if (connection->stage == STAGE_CLOSED ||
@@ -466,11 +461,11 @@ static void beat_if_due(struct redis_connection *connection)
 
     if (is_void(connection))
         lose_void(connection);
-    if (connection->stage == STAGE_UP && redis_fence_redials(&connection->greeting.fence, now_ms()))
+    if (connection->stage == STAGE_UP && redis_fence_redials(&connection->greeting.fence, clock_now_ms()))
         lose(connection, GUARD_REDIS_FENCED, fenced_text);
     if (connection->stage != STAGE_UP)
         return;
-    due = redis_fence_beat(&connection->greeting.fence, now_ms());
+    due = redis_fence_beat(&connection->greeting.fence, clock_now_ms());
     if (is_for_commands(connection) && due == REDIS_BEAT_WRITE && needs_write(connection))
         queue_write(connection);
     else if (is_for_commands(connection) && due == REDIS_BEAT_ROLE)
@@ -492,7 +487,7 @@ static void came_up(struct redis_connection *connection)
     connection->denied_until_ms = 0;
     connection->proves = false;
     redis_buffer_clear(&connection->hello);
-    redis_fence_up(&connection->greeting.fence, now_ms());
+    redis_fence_up(&connection->greeting.fence, clock_now_ms());
     ring_by(connection, redis_fence_next_ms(&connection->greeting.fence));
     count_one(&connection->counters->connects);
     flush_this_turn(connection);
@@ -507,7 +502,7 @@ static void confirm_master(struct redis_connection *connection)
         return;
     }
     move_on(connection, STAGE_CONFIRMING);
-    connection->stage_ends_ms = now_ms() + connection->config.connect_limit_ms;
+    connection->stage_ends_ms = clock_now_ms() + connection->config.connect_limit_ms;
     ring_by(connection, connection->stage_ends_ms);
 }
 
@@ -563,14 +558,14 @@ static void greeted(struct redis_connection *connection)
         return;
     }
     move_on(connection, STAGE_PROVING);
-    connection->stage_ends_ms = now_ms() + PROVING_MS;
+    connection->stage_ends_ms = clock_now_ms() + PROVING_MS;
     ring_by(connection, connection->stage_ends_ms);
 }
 
 static void greet_again(struct redis_connection *connection)
 {
     move_on(connection, STAGE_GREETING);
-    connection->stage_ends_ms = now_ms() + connection->config.connect_limit_ms;
+    connection->stage_ends_ms = clock_now_ms() + connection->config.connect_limit_ms;
     if (redis_greeting_write_again(&connection->greeting, &connection->hello))
         flush(connection);
     else
@@ -632,7 +627,7 @@ static bool run_again(struct redis_connection *connection, struct redis_command 
     struct redis_command again = *command;
     struct redis_script_command eval = {.argc = 0};
 
-    if (now_ms() >= command->deadline_ms) {
+    if (clock_now_ms() >= command->deadline_ms) {
         redis_command_answer(command, REDIS_UNSENT, NULL);
         return true;
     }
@@ -653,7 +648,7 @@ static void note_denied(struct redis_connection *connection, const struct redisR
 {
     char why[REDIS_WHY_SIZE];
 
-    connection->denied_until_ms = now_ms() + DENIED_DWELL_MS;
+    connection->denied_until_ms = clock_now_ms() + DENIED_DWELL_MS;
     ring_by(connection, connection->denied_until_ms);
     if (connection->told_state == GUARD_REDIS_DENIED)
         return;
@@ -665,7 +660,7 @@ static void end_denial(struct redis_connection *connection)
 {
     if (connection->stage != STAGE_UP || connection->told_state != GUARD_REDIS_DENIED)
         return;
-    if (now_ms() >= connection->denied_until_ms)
+    if (clock_now_ms() >= connection->denied_until_ms)
         tell_up(connection);
     else
         ring_by(connection, connection->denied_until_ms);
@@ -849,7 +844,7 @@ static void await_place(struct redis_connection *connection)
     char why[REDIS_WHY_SIZE];
     enum guard_redis_state state = redis_place_why(connection->config.place, why);
 
-    connection->stage_ends_ms = now_ms() + connection->config.max_backoff_ms;
+    connection->stage_ends_ms = clock_now_ms() + connection->config.max_backoff_ms;
     ring_by(connection, connection->stage_ends_ms);
     if (why[0] != '\0')
         tell(connection, state, why);
@@ -873,7 +868,7 @@ static void reach(struct redis_connection *connection)
     }
     redis_endpoint_label(&endpoint, connection->label);
     move_on(connection, STAGE_REACHING);
-    connection->stage_ends_ms = now_ms() + connection->config.connect_limit_ms;
+    connection->stage_ends_ms = clock_now_ms() + connection->config.connect_limit_ms;
     ring_by(connection, connection->stage_ends_ms);
     connection->socket = redis_socket_open(connection->host, &target, &hooks, why);
     if (connection->socket == NULL)
@@ -896,7 +891,7 @@ static bool is_late(const struct redis_connection *connection, uint64_t now)
 static void catch_up(struct redis_connection *connection)
 {
     while ((connection->stage == STAGE_GREETING || connection->stage == STAGE_UP) &&
-           is_late(connection, now_ms()))
+           is_late(connection, clock_now_ms()))
         if (receive(connection) != PROGRESS_MORE)
             return;
 }
@@ -929,8 +924,9 @@ static void end_late_commands(struct redis_connection *connection)
 {
     struct redis_command command;
 
-    while (connection->stage != STAGE_CLOSED && now_ms() >= redis_pipeline_deadline(&connection->pipeline)) {
-        if (redis_pipeline_take_back(&connection->pipeline, now_ms(), &command))
+    while (connection->stage != STAGE_CLOSED &&
+           clock_now_ms() >= redis_pipeline_deadline(&connection->pipeline)) {
+        if (redis_pipeline_take_back(&connection->pipeline, clock_now_ms(), &command))
             redis_command_answer(&command, REDIS_UNSENT, NULL);
         else
             lose_late(connection, "command: no answer", connection->config.limit_ms);
@@ -942,7 +938,7 @@ static void on_redis_timer(void *context)
     struct redis_connection *connection = context;
 
     catch_up(connection);
-    if (stage_is_over(connection, now_ms()))
+    if (stage_is_over(connection, clock_now_ms()))
         end_stage(connection);
     end_late_commands(connection);
     if (connection->stage == STAGE_CLOSED)
@@ -1012,7 +1008,7 @@ struct redis_connection *connection_open(struct guard_host *host, const struct c
     connection->stage = STAGE_RESTING;
     snprintf(connection->label, sizeof connection->label, "Sentinels"); /* until they have named a master */
     redis_place_join(config->place, &connection->member, host, on_place_changed, connection);
-    ring_by(connection, now_ms());
+    ring_by(connection, clock_now_ms());
     return connection;
 }
 
@@ -1062,6 +1058,6 @@ void connection_reset(struct redis_connection *connection, const char *why)
         lose(connection, GUARD_REDIS_DOWN, why);
     if (connection->stage != STAGE_RESTING)
         return;
-    connection->stage_ends_ms = now_ms();
+    connection->stage_ends_ms = clock_now_ms();
     ring_by(connection, connection->stage_ends_ms);
 }

@@ -95,11 +95,6 @@ struct redis_routes {
     void *closed_context;
 };
 
-static uint64_t routes_now_ms(void)
-{
-    return clock_now_us() / 1000;
-}
-
 /* ---- telling ---- */
 
 static bool is_good(const struct route_master *master)
@@ -549,7 +544,7 @@ static bool has_time(const struct route *route)
 {
     uint32_t quarter_ms = route->routes->config.connection.limit_ms / 4;
 
-    return routes_now_ms() + (quarter_ms < LEAST_MS ? quarter_ms : LEAST_MS) < route->deadline_ms;
+    return clock_now_ms() + (quarter_ms < LEAST_MS ? quarter_ms : LEAST_MS) < route->deadline_ms;
 }
 
 static void wait_until(struct route *route, uint64_t at_ms)
@@ -569,7 +564,7 @@ static void try_later(struct route *route)
     if (route->routes->closing)
         settle_unsent(route);
     else
-        wait_until(route, routes_now_ms() + wait_ms);
+        wait_until(route, clock_now_ms() + wait_ms);
 }
 
 static void wake_those_that_wait_for_the_map(struct redis_routes *routes)
@@ -581,7 +576,7 @@ static void wake_those_that_wait_for_the_map(struct redis_routes *routes)
             route->due_ms = 0;
     }
     if (routes->waiting != NULL)
-        ring_routes_by(routes, routes_now_ms());
+        ring_routes_by(routes, clock_now_ms());
 }
 
 static void try_again(struct route *route)
@@ -614,7 +609,7 @@ static void on_routes_timer(void *context)
     struct redis_routes *routes = context;
     struct route *route;
 
-    gather_due(routes, routes_now_ms());
+    gather_due(routes, clock_now_ms());
     while ((route = routes->due) != NULL) {
         DL_DELETE(routes->due, route);
         try_again(route);
@@ -773,7 +768,7 @@ static struct route *new_route(struct redis_routes *routes, enum route_kind kind
     route->kind = kind;
     route->kept = kept;
     route->context = context;
-    route->deadline_ms = routes_now_ms() + routes->config.connection.limit_ms;
+    route->deadline_ms = clock_now_ms() + routes->config.connection.limit_ms;
     return route;
 }
 

@@ -59,11 +59,6 @@ struct redis_watcher {
     void *closed_context;
 };
 
-static uint64_t watcher_now_ms(void)
-{
-    return clock_now_us() / 1000;
-}
-
 /* ---- the end of a round ---- */
 
 /* What an operator has to know of those that do not answer; NULL: all do. */
@@ -107,7 +102,7 @@ static void judge_round(struct redis_watcher *watcher, struct redis_finding *fin
 {
     struct redis_vote_result result;
 
-    redis_vote_count(&watcher->vote, watcher_now_ms(), &result);
+    redis_vote_count(&watcher->vote, clock_now_ms(), &result);
     finding->master = result.master;
     finding->epoch = result.epoch;
     finding->confirmed = result.confirmed;
@@ -133,7 +128,7 @@ static void set_round_timer(struct redis_watcher *watcher)
     uint64_t next_ms = next_round_ms(watcher);
     uint64_t lapses_ms = redis_place_good_until_ms(watcher->place);
 
-    if (lapses_ms > watcher_now_ms() && lapses_ms < next_ms)
+    if (lapses_ms > clock_now_ms() && lapses_ms < next_ms)
         next_ms = lapses_ms;
     host_timer_set(watcher->host, &watcher->timer, next_ms * 1000);
 }
@@ -141,7 +136,7 @@ static void set_round_timer(struct redis_watcher *watcher)
 /* Those that are idle do not notice by themselves. */
 static void tell_lapse(struct redis_watcher *watcher)
 {
-    bool lapsed = watcher_now_ms() >= redis_place_good_until_ms(watcher->place);
+    bool lapsed = clock_now_ms() >= redis_place_good_until_ms(watcher->place);
 
     if (lapsed && !watcher->lapsed)
         redis_place_wake(watcher->place);
@@ -171,7 +166,7 @@ static void settle_sentinel(struct sentinel *sentinel, bool sound)
         return;
     if (sentinel->sound) {
         sentinel->why[0] = '\0';
-        redis_vote_cast(&watcher->vote, sentinel->voter, &sentinel->ballot, watcher_now_ms());
+        redis_vote_cast(&watcher->vote, sentinel->voter, &sentinel->ballot, clock_now_ms());
     }
     if (--watcher->awaited == 0 && !watcher->closing)
         end_vote_round(watcher);
@@ -227,7 +222,7 @@ static void on_others_told(void *context, enum redis_outcome outcome, const stru
 
     if (outcome == REDIS_REPLIED && reply->type == REDIS_REPLY_ARRAY && !watcher->closing)
         for (size_t i = 0; i < reply->elements; i++)
-            ask_beside(watcher, redis_vote_learn(&watcher->vote, reply->element[i], watcher_now_ms()));
+            ask_beside(watcher, redis_vote_learn(&watcher->vote, reply->element[i], clock_now_ms()));
     settle_sentinel(sentinel, true);
 }
 
@@ -263,7 +258,7 @@ static void begin_round(struct redis_watcher *watcher)
 {
     watcher->round = true;
     watcher->again = false;
-    watcher->round_ms = watcher_now_ms();
+    watcher->round_ms = clock_now_ms();
     watcher->awaited = 0;
     redis_vote_begin(&watcher->vote);
     redis_place_round_begins(watcher->place);
@@ -289,7 +284,7 @@ static void on_watcher_timer(void *context)
     tell_lapse(watcher);
     if (watcher->round)
         return;
-    if (watcher_now_ms() >= next_round_ms(watcher))
+    if (clock_now_ms() >= next_round_ms(watcher))
         begin_round(watcher);
     else
         set_round_timer(watcher);
@@ -424,7 +419,7 @@ struct redis_watcher *redis_watcher_open(struct guard_host *host, const struct r
     for (size_t i = 0; i < url->host_count && redis_vote_seed(&watcher->vote, &url->hosts[i]); i++)
         add_sentinel(watcher);
     watcher->poll_ms = SENTINEL_POLL_MS;
-    watcher->round_ms = watcher_now_ms();
+    watcher->round_ms = clock_now_ms();
     set_round_timer(watcher);
     return watcher;
 }

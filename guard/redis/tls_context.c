@@ -12,11 +12,6 @@
 
 #ifndef GUARD_WITH_TLS
 
-bool redis_tls_is_built_in(void)
-{
-    return false;
-}
-
 struct redis_tls *redis_tls_open(const struct redis_tls_settings *settings, struct guard_error *error)
 {
     (void)settings;
@@ -77,11 +72,6 @@ struct redis_tls {
     struct tls_server servers[SERVERS_MAX];
     uint64_t uses;
 };
-
-bool redis_tls_is_built_in(void)
-{
-    return true;
-}
 
 /* ---- tickets ---- */
 

@@ -43,8 +43,6 @@ struct redis_tls_settings {
         [REDIS_TLS_NAME_SIZE]; /* verified, and sent unless it is an address; "": the host asked for */
 };
 
-bool redis_tls_is_built_in(void);
-
 struct redis_tls;
 
 /* Reads the files. NULL: they are of no use, and *error (may be NULL) says why; INVALID or NO_MEMORY. Blocks for as long as the files

@@ -351,9 +351,8 @@ static void on_looked_up(void *context, enum redis_outcome outcome, int64_t pttl
     leave_table(lookup);
     lookup->pttl_ms = pttl_ms;
     lookup->unanswered = outcome == REDIS_UNKNOWN;
-    if (!lookup->again && is_refused(outcome, reply) && all_have_time(lookup)) {
+    if (!lookup->again && is_refused(outcome, reply) && all_have_time(lookup))
         look_up_again(lookup);
-    }
     if (found && lookup->gets != NULL)
         answer_entry(lookup, reply);
     one_reply_less(lookup);

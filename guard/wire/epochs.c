@@ -27,8 +27,8 @@ static void on_all_epochs(void *context, enum redis_outcome outcome, const struc
     asked->answered(asked->context);
 }
 
-static bool ask_each_epoch(struct epochs_asked *asked, struct redis *redis, size_t count,
-                           char names[][KEY_NAME_SIZE], const size_t *bytes)
+static bool ask_for_all_at_once(struct epochs_asked *asked, struct redis *redis, size_t count,
+                                char names[][KEY_NAME_SIZE], const size_t *bytes)
 {
     const char *argv[1 + GUARD_TAGS_MAX] = {"MGET"};
     size_t argv_bytes[1 + GUARD_TAGS_MAX] = {4};
@@ -88,5 +88,5 @@ bool epochs_ask(struct epochs_asked *asked, struct redis *redis, const char *nam
         bytes[i] = key_tag(name_space, split[i].at, split[i].bytes, names[i]);
     asked->epochs = (struct tags_epochs){.answered = false};
     return in_cluster ? ask_for_each(asked, redis, count, names, bytes)
-                      : ask_each_epoch(asked, redis, count, names, bytes);
+                      : ask_for_all_at_once(asked, redis, count, names, bytes);
 }
