@@ -61,7 +61,7 @@ static bool raise_limits(const struct settings *settings)
 {
     const uint64_t needed = (uint64_t)settings->max_connections +
                             (uint64_t)loop_count(settings) * FDS_PER_LOOP +
-                            (uint64_t)settings->guard.load_workers * FDS_PER_WORKER +
+                            (uint64_t)settings->guard.max_loads * FDS_PER_WORKER +
                             (uint64_t)settings->write_workers * FDS_PER_WORKER + SPARE_FDS + OPS_CONNECTIONS;
     const struct rlimit no_core = {0, 0}; /* values and passwords would be in it */
     struct rlimit files;

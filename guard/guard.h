@@ -55,7 +55,7 @@
 extern "C" {
 #endif
 
-#define GUARD_VERSION "0.1.0"
+#define GUARD_VERSION "0.2.0"
 
 #if defined(__GNUC__)
 #define GUARD_API __attribute__((visibility("default")))
@@ -69,6 +69,7 @@ struct guard;      /* one per process and namespace; owns a thread, B workers, t
 struct guard_kind; /* one kind of data: a policy and its loader */
 struct guard_loop; /* a libuv loop of the host's that asks and is answered without changing thread */
 struct guard_load; /* one running load, as its loader sees it */
+struct guard_event;
 
 /* ---- outcomes ---- */
 
@@ -83,6 +84,8 @@ enum guard_status {
     GUARD_UNKNOWN,   /* invalidate: Redis did not confirm in time; it may or may not have happened */
     GUARD_INVALID,   /* an argument or a setting is wrong; the error text names it */
     GUARD_NO_MEMORY, /* an allocation or a system resource failed */
+    GUARD_MISS,      /* GUARD_PEEK: there is no answer without a load */
+    GUARD_NOW,       /* guard_get(): answered already; the only status that no result has */
 };
 
 /* Where an answer came from. */
@@ -139,6 +142,8 @@ struct guard_result {
     uint32_t left_ms;                /* OK, ABSENT: time for which it stays fresh; 0 if stale or uncached */
     uint32_t retry_ms;               /* FAILED, SHED: asking again earlier is pointless */
     bool stored;                     /* the answer is in the cache for the others */
+    uint64_t
+        load; /* names the load that made the answer, the same in every process (guard_load_id()); 0: none */
     const char *wrong; /* INVALID: which argument and why, a static text; else NULL; of the blocking forms */
 };
 
@@ -146,7 +151,7 @@ struct guard_result {
 
 /*
  * Loads the row for guard_load_key(load) and finishes the load by calling exactly one of done, absent, unchanged
- * and fail before it returns. Runs on a load worker, up to `load_workers` at a time. Returning without
+ * and fail before it returns. Runs on a load worker, up to `max_loads` at a time. Returning without
  * finishing, or ending the thread, fails the load as INTERNAL. If it finishes twice, the first verdict stands. Each
  * breach is a line in the log that names the key. The query must begin inside this call: by then the lease has been
  * granted, and that is what makes the value safe to cache.
@@ -173,6 +178,62 @@ GUARD_API void guard_load_fail(struct guard_load *load, enum guard_failure failu
 /* Call it before one of the four. The result then answers the requests that wait for it and began before its query,
  * and is stored nowhere, near caches included. What is in the cache stays as it is; the next request loads again. */
 GUARD_API void guard_load_unstored(struct guard_load *load);
+
+/*
+ * How the answer of this load is kept, in place of what the policy says. Call it before the load is finished, for a value,
+ * an absent row or an unchanged value; of several calls the last one counts. Without it an unchanged value keeps the life
+ * that it had, its own or the policy's. In a batch each key has its own. INVALID, and the load fails as INTERNAL: a number
+ * that is no enum guard_how, or the load is finished.
+ *
+ * STORE  Stored for all. fresh_ms and stale_ms are the entry's own: they travel with it and decide for every reader,
+ *        whatever its policy says. Jitter applies. What is longer than max_value_ms is cut, and counted (keep_cut). An
+ *        absent row has no stale time: stale_ms means nothing then.
+ * SHARE  Answers every request of the fleet that began before the query, and is not stored: the answer travels with the
+ *        message that the lease is free. A process that does not hear it loads by itself. What is in the cache stays.
+ * PASS   For the request that started the load, and for no other: the others ask again. A background load that passes
+ *        answers nobody. A mark takes the value's place for pass_ms: while it stands, every request loads at once, without
+ *        a lease and without lining up for another one, with a place and a permit as any load, and such loads take at
+ *        most half of the places that may queue. An invalidation removes the mark, and so does expiry. A load that
+ *        began without a lease leaves no mark; requests that wait for it load by themselves at once.
+ */
+enum guard_how { GUARD_STORE = 0, GUARD_SHARE, GUARD_PASS };
+
+#define GUARD_POLICY_MS UINT32_MAX /* what the policy says; 0 means 0 */
+
+struct guard_keep {
+    enum guard_how how;
+    uint32_t fresh_ms, stale_ms; /* STORE; of an absent row fresh_ms stands for absent_ms */
+    uint32_t pass_ms;            /* PASS; GUARD_POLICY_MS: the policy's failure_ms */
+};
+GUARD_API enum guard_status guard_load_keep(struct guard_load *load, const struct guard_keep *keep);
+
+/* What the request that started this load passed as `asker`; NULL: nothing, or no request waits for it (a refresh in the
+ * background). Lent until the load is finished. In a batch each key has its own. */
+GUARD_API void *guard_load_asker(const struct guard_load *load);
+/* Names this load in guard_result.load, in events and in logs, also in other processes. Never 0. */
+GUARD_API uint64_t guard_load_id(const struct guard_load *load);
+
+/*
+ * Finishes the load later, without a thread: the loader starts a query on an event loop, calls this and returns. The
+ * load is finished by the same calls as any other: on `loop`, or on any thread if that is NULL. It holds one of
+ * max_loads and its permit, and no load thread.
+ *
+ * Handle    Lives until its loader has returned and it has been finished, in either order, and also past guard_close().
+ *           Finish it exactly once, whatever happens: a handle that nobody finishes is a leak.
+ * Limit     At load_limit_ms the load fails as TIMEOUT, and a verdict that comes later is accepted and ignored. A handle
+ *           that has not been finished after max_hold_ms gives its place and its permit back, with a line in the log.
+ * Cancel    cancelled(context) is called at most once when the result is not wanted any more (limit, lease lost, nobody
+ *           waits under `abandon`, closing): on `loop`, else on the guard's thread; never after the load was finished on
+ *           that thread, and never from inside this call. NULL: look at guard_load_cancelled() or at the descriptor, which
+ *           is the handle's own now. Finish it then as you would without, soon.
+ * Closing   guard_close() cancels what is deferred and does not wait for it.
+ * Nested    guard_load_get() is INVALID from here on; a request for another key says `within` instead.
+ *
+ * In a batch each key is deferred by itself. INVALID: finished or deferred already. NO_MEMORY: not deferred; go on as
+ * without. Only from inside the loader.
+ */
+GUARD_API enum guard_status guard_load_defer(struct guard_load *load, struct guard_loop *loop,
+                                             void (*cancelled)(void *context), void *context);
 
 /*
  * Names a group that the row belongs to. Call it before the load is finished, up to GUARD_TAGS_MAX times, for a value or
@@ -212,7 +273,7 @@ GUARD_API void guard_load_unchanged(struct guard_load *load);
  * behind them, would wait until their deadlines.)
  *
  * Threads   If the key has to be loaded here, the waiting thread does it itself before this function returns. No other
- *           worker is needed and nothing queues; still at most load_workers loaders are at work, because the outer
+ *           worker is needed and nothing queues; still at most max_loads loaders are at work, because the outer
  *           ones stand still. So do not hold a connection, transaction or lock that another loader needs over this
  *           call: that loader may run inside it, on this stack (1 MiB for all that are nested).
  * Time      At most what is left of this load, or deadline_ms if that is less. A nested load ends with its outer load,
@@ -275,7 +336,10 @@ struct guard_policy {
     uint32_t early_percent;  /* XFetch's beta in percent: 100 as in the paper; 0 = never early */
     guard_batch_loader *batch_loader; /* NULL: the keys of one request are loaded one by one */
     uint32_t batch_max;               /* keys in one call of it; 1..GUARD_MANY_MAX */
-    bool tagged;       /* loaders may name tags; a hit of a tagged entry costs Redis one command more */
+    bool tagged;  /* loaders may name tags; a hit of a tagged entry costs Redis one command more */
+    bool abandon; /* a load that nobody waits for any more, in the fleet, is cancelled; see below */
+    const char
+        *name; /* of the kind, in numbers and events: 1..32 of [a-z0-9_]; copied; NULL: "kind" and a number */
     uint32_t reserved; /* 0; anything else is refused */
 };
 
@@ -284,7 +348,8 @@ struct guard_policy {
         .struct_size = sizeof(struct guard_policy), .loader = NULL, .context = NULL, .fresh_ms = 60000,      \
         .stale_ms = 0, .absent_ms = 10000, .failure_ms = 1000, .jitter_percent = 10, .lease_ms = 3000,       \
         .max_hold_ms = 30000, .load_limit_ms = 10000, .deadline_ms = 15000, .near_ms = 0, .soft_ms = 0,      \
-        .early_percent = 0, .batch_loader = NULL, .batch_max = 64, .tagged = false, .reserved = 0            \
+        .early_percent = 0, .batch_loader = NULL, .batch_max = 64, .tagged = false, .abandon = false,        \
+        .name = NULL, .reserved = 0                                                                          \
     }
 
 /* ---- the guard ---- */
@@ -332,7 +397,7 @@ struct guard_config {
     enum guard_mode mode;
     uint32_t redis_limit_ms;   /* limit of one Redis command; at most a third of any lease_ms */
     uint32_t connect_limit_ms; /* limit of connecting to Redis, DNS and login included */
-    uint32_t load_workers;     /* B: loads at a time in this process; 1..1024 */
+    uint32_t max_loads;        /* B: loads at a time in this process; 1..4096 */
     uint32_t load_queue;       /* further loads that may queue for a worker; shed beyond; see below */
     uint32_t max_waiters;      /* requests at a time on each loop, and waiting in this process; likewise */
     uint32_t max_value_bytes;  /* larger bodies are answered but not cached */
@@ -344,13 +409,21 @@ struct guard_config {
     uint32_t push_bytes;       /* entries up to this size travel with wake-ups, see below; 0 = none */
     uint32_t load_permits;     /* S: loads at a time in the whole namespace, see below; 0 = no such limit */
     uint32_t permit_ms;        /* a dead process keeps its permits for so long; likewise the same for all */
+    uint32_t load_threads;     /* threads that run loaders; 0: max_loads of them; at most max_loads */
+    void (*thread_begins)(
+        void *context); /* on each load thread before its first load: its database connection; or NULL */
+    void (*thread_ends)(void *context); /* and after its last; also if a loader ends the thread; or NULL */
+    void *thread_context;               /* of both; lent until guard_close() has returned */
+    void (*event)(void *context, const struct guard_event *event); /* see "watching"; NULL: none */
+    void *event_context;                                           /* lent until guard_close() has returned */
+    uint32_t hot_keys; /* guard_hot() knows so many; 0 means 64; at most 4096 */
 };
 
 /*
  * Shares. Requests for one key (guard_get) and requests for many (guard_get_many) cannot keep each other from being
  * loaded:
  *
- * Places     Each share has load_workers + load_queue of its own. A place is one query: batch_max keys of requests for
+ * Places     Each share has max_loads + load_queue of its own. A place is one query: batch_max keys of requests for
  *            many take one if the kind has a batch loader. So a request for one key is shed only because of others for
  *            one key, and a request for many only because of others for many.
  * Waiters    Each share has max_waiters of its own; every key counts.
@@ -384,9 +457,10 @@ struct guard_config {
     {                                                                                                        \
         .struct_size = sizeof(struct guard_config), .redis_url = "redis://127.0.0.1:6379/0",                 \
         .name_space = "default", .mode = GUARD_MODE_FLEET, .redis_limit_ms = 250, .connect_limit_ms = 1000,  \
-        .load_workers = 8, .load_queue = 1000, .max_waiters = 20000, .max_value_bytes = 1048576,             \
+        .max_loads = 8, .load_queue = 1000, .max_waiters = 20000, .max_value_bytes = 1048576,                \
         .max_lease_ms = 60000, .max_value_ms = 86400000, .log = NULL, .log_context = NULL, .near_bytes = 0,  \
-        .push_bytes = 16384, .load_permits = 0, .permit_ms = 3000                                            \
+        .push_bytes = 16384, .load_permits = 0, .permit_ms = 3000, .load_threads = 0, .thread_begins = NULL, \
+        .thread_ends = NULL, .thread_context = NULL, .event = NULL, .event_context = NULL, .hot_keys = 0     \
     }
 
 /*
@@ -435,12 +509,32 @@ typedef void guard_answered(void *context, const struct guard_result *result);
 /* results[i] is that of keys[i]; lent like the one above. */
 typedef void guard_many_answered(void *context, const struct guard_result *results, size_t count);
 
+/*
+ * For guard_request.flags.
+ *
+ * PEEK        Looks, and does not load, wait or refresh: what is in the cache, fresh or stale, or MISS. UNKNOWN: Redis could
+ *             not be asked.
+ * REVALIDATE  Only a load whose lease was granted after this request began its first lookup answers it: no near value, no
+ *             cached one, no stale one, no load that was running. Such requests collapse among themselves. The value that
+ *             is there stays, and answers others, until the new one is stored. A remembered failure still answers FAILED
+ *             within failure_ms.
+ */
+enum { GUARD_PEEK = 1, GUARD_REVALIDATE = 2 };
+
 struct guard_request {
     struct guard_kind *kind;
     const char *key;          /* 1..4096 bytes, NUL-terminated; copied */
     uint32_t deadline_ms;     /* 0: the policy's */
     guard_answered *answered; /* not used by guard_get_wait() */
     void *context;
+    const char *const *keys; /* or `count` of them, each likewise; the same one may come more than once */
+    size_t count;            /* of keys, 1..GUARD_MANY_MAX; 0 with `key` */
+    struct guard_loop *loop; /* asked and answered on this loop; NULL: any thread, answered on the guard's */
+    unsigned flags;          /* GUARD_PEEK, GUARD_REVALIDATE; not both */
+    struct guard_load *within; /* a deferred load that needs this one: see guard_load_defer() */
+    void *asker; /* reaches the load that this request starts, guard_load_asker(), and no other */
+    void (*asker_ref)(void *asker); /* both NULL: `asker` outlives the request and its load by other means; */
+    void (*asker_unref)(void *asker); /* else each asker_ref is paired with one asker_unref, on any thread */
 };
 
 /* Names one accepted get for guard_cancel(); never 0, never used twice. */
@@ -568,7 +662,101 @@ GUARD_API enum guard_status guard_invalidate_tag_wait(struct guard *guard, const
 enum { GUARD_CACHE_ID_BYTES = 36 };
 GUARD_API bool guard_cache(struct guard *guard, char id[GUARD_CACHE_ID_BYTES + 1]);
 
+/* ---- changing without dropping, refreshing, clearing ---- */
+
+/* One key, or all entries with a tag. */
+struct guard_change {
+    const char *key;             /* copied; or */
+    const char *tag;             /* copied; the other one is NULL */
+    uint32_t deadline_ms;        /* 0: 1 s */
+    guard_invalidate_done *done; /* may be NULL; not used by the blocking forms */
+    void *context;
+};
+
+/*
+ * From now on the entry is stale, not gone. A load that runs is voided as by an invalidation. Where the entry has no stale
+ * time it is an invalidation. A get that starts after OK was reported gets a value that was loaded after it, or an older
+ * one that is marked GUARD_FROM_STALE, for no longer than the entry's own stale time; in another process also a near
+ * value, until the message arrives and for near_ms at the most. value_dropped: there was one, and it is stale or gone.
+ * Repeated, refused and reported as guard_invalidate().
+ */
+GUARD_API enum guard_status guard_expire(struct guard *guard, const struct guard_change *change);
+GUARD_API enum guard_status guard_expire_wait(struct guard *guard, const struct guard_change *change,
+                                              struct guard_invalidated *result);
+
+struct guard_refreshed {
+    enum guard_status status; /* OK: every key was looked at; TIMEOUT; CLOSING */
+    size_t loaded;            /* by this process, or by another one meanwhile; absent rows, too */
+    size_t fresh;             /* were there already */
+    size_t failed;            /* their loads failed, now or within failure_ms */
+    size_t shed;              /* not loaded: no place, Redis away, or the time was over */
+};
+struct guard_refresh_request {
+    struct guard_kind *kind;
+    const char *const *keys; /* each as in guard_request; copied */
+    size_t count;            /* 1..GUARD_REFRESH_MAX */
+    uint32_t deadline_ms;    /* for all; 0: a minute */
+    void (*done)(void *context,
+                 const struct guard_refreshed *result); /* once, on the guard's thread; may be NULL */
+    void *context;
+};
+enum { GUARD_REFRESH_MAX = 10000 };
+
+/* Loads what is missing or stale, in the background: under leases and permits, after all loads that a request waits for,
+ * a few keys at a time. So a deployment can warm its hot keys. INVALID, CLOSING, NO_MEMORY: `done` is never called. */
+GUARD_API enum guard_status guard_refresh(struct guard *guard, const struct guard_refresh_request *request);
+
+struct guard_cleared {
+    enum guard_status status; /* OK; UNKNOWN: not confirmed, some of it may be left, do it again; CLOSING */
+    uint64_t entries;         /* removed */
+};
+typedef void guard_clear_done(void *context, const struct guard_cleared *result);
+
+/*
+ * Drops every entry of the namespace, of all kinds: first all leases are voided, so that no load that runs is stored, then
+ * values, absent entries, marks and remembered failures go, in steps of bounded work. Permits, locks and what is known of
+ * tags stay. A get that starts after OK was reported sees no value that was loaded before the call. deadline_ms 0: a
+ * minute. A process that dies half way leaves a cache that is partly cleared, and correct. In mode SHADOW the fleet's.
+ * INVALID, CLOSING, NO_MEMORY: never calls back. `done` may be NULL; on the guard's thread.
+ */
+GUARD_API enum guard_status guard_clear(struct guard *guard, uint32_t deadline_ms, guard_clear_done *done,
+                                        void *context);
+GUARD_API enum guard_status guard_clear_wait(struct guard *guard, uint32_t deadline_ms,
+                                             struct guard_cleared *result);
+
+/* Another policy for the kind, from the next request on; requests and loads that are under way keep theirs. Loader, batch
+ * loader, context, tagged and name must be the same. INVALID, as guard_kind_add(): the old one stands. Each policy that
+ * differs from the one before takes some 200 bytes until guard_close(). */
+GUARD_API enum guard_status guard_kind_set(struct guard_kind *kind, const struct guard_policy *policy,
+                                           struct guard_error *error);
+/* The policy as it is now; its `name` is lent until guard_close(). */
+GUARD_API void guard_kind_get(const struct guard_kind *kind, struct guard_policy *out);
+
 /* ---- watching ---- */
+
+/* What just happened, told once by the process in which it happened. On the guard's thread; all of it is lent until the
+ * hook returns. No event is made of a hit. */
+enum guard_event_what {
+    GUARD_EVENT_LOAD_STARTED, /* key, kind, load; count: requests that wait */
+    GUARD_EVENT_LOAD_ENDED,   /* key, kind, load, status, failure, us; count: as above */
+    GUARD_EVENT_LEASE_LOST,   /* key, kind, load */
+    GUARD_EVENT_FILL_REFUSED, /* key, kind, load: the lease was lost before, or Redis refused */
+    GUARD_EVENT_SHED,         /* key, kind: no place for a load; count: requests that got SHED */
+    GUARD_EVENT_INVALIDATED,  /* key, or a tag in `key` and kind NULL; status; us */
+    GUARD_EVENT_REDIS,        /* redis_state */
+    GUARD_EVENT_BREAKER,      /* count: 1 opened, 0 closed */
+};
+struct guard_event {
+    enum guard_event_what what;
+    const struct guard_kind *kind; /* NULL: of no kind, or not known */
+    const char *key;               /* NULL: of none */
+    uint64_t load;                 /* as in guard_result; 0: none */
+    enum guard_status status;
+    enum guard_failure failure;
+    int redis_state; /* enum guard_redis_state */
+    uint64_t us;
+    uint64_t count;
+};
 
 enum guard_redis_state {
     GUARD_REDIS_DOWN = 0, /* not connected */
@@ -655,6 +843,22 @@ struct guard_stats {
 };
 
 GUARD_API void guard_stats(struct guard *guard, struct guard_stats *out);
+/* The same of one kind: those numbers whose guard_stat_info says per_kind; the others are 0. */
+GUARD_API void guard_kind_stats(const struct guard_kind *kind, struct guard_stats *out);
+GUARD_API const char *guard_kind_name(const struct guard_kind *kind);
+
+/* What the numbers above are, so that a page of metrics is a loop. */
+struct guard_stat_info {
+    const char *name, *unit, *help; /* "load_started"; "" or "us", "ms", "bytes"; one sentence */
+    enum { GUARD_STAT_COUNTER, GUARD_STAT_GAUGE, GUARD_STAT_HISTOGRAM } type;
+    bool per_kind;
+};
+/* i from 0; NULL: there are no more. */
+GUARD_API const struct guard_stat_info *guard_stat_info(size_t i);
+/* Of a counter or a gauge; 0 of a histogram. */
+GUARD_API uint64_t guard_stat_value(const struct guard_stats *stats, size_t i);
+/* NULL: not a histogram. */
+GUARD_API const struct guard_histogram *guard_stat_histogram(const struct guard_stats *stats, size_t i);
 
 /* Which keys the guard works for. Weights are of this process and halve every minute. */
 enum guard_hot_by {

@@ -239,7 +239,7 @@ static const struct setting table[] = {
     NUMBER("DEADLINE_MS", policy.deadline_ms, "15000", 1, HOUR_MS, "ms",
            "every request is answered within this"),
     NUMBER("REDIS_LIMIT_MS", guard.redis_limit_ms, "250", 1, 20000, "ms", "limit of one Redis command"),
-    NUMBER("LOAD_WORKERS", guard.load_workers, "8", 1, 1024, "threads",
+    NUMBER("LOAD_WORKERS", guard.max_loads, "8", 1, 1024, "threads",
            "loads at a time in this process, each with a database connection"),
     NUMBER("LOAD_QUEUE", guard.load_queue, "1000", 0, 1000000, "loads",
            "loads that may wait for a worker, and as many again for /products?ids=; beyond that requests are "

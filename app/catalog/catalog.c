@@ -381,7 +381,7 @@ static bool open_pool(struct catalog *catalog, const struct settings *settings)
     uint32_t limit_ms = settings->policy.load_limit_ms;
     const struct pg_config config = {
         .conninfo = settings->database_url,
-        .connection_count = (size_t)settings->guard.load_workers + 1, /* the watcher's */
+        .connection_count = (size_t)settings->guard.max_loads + 1, /* the watcher's */
         .prepare = settings->prepare,
         .statement_limit_ms = limit_ms > CHECK_LIMIT_MS ? limit_ms : CHECK_LIMIT_MS,
         .statements = statements,

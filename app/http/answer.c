@@ -180,6 +180,8 @@ static const char *cache_detail(const struct guard_result *result)
     case GUARD_UNKNOWN:
     case GUARD_INVALID:
     case GUARD_NO_MEMORY:
+    case GUARD_MISS:
+    case GUARD_NOW:
         return guard_status_name(result->status);
     }
     return NULL;
@@ -215,6 +217,8 @@ static enum problem problem_of(enum guard_status status)
         return PROBLEM_FAILED;
     case GUARD_SHED:
     case GUARD_NO_MEMORY:
+    case GUARD_MISS:
+    case GUARD_NOW:
         return PROBLEM_SHED;
     case GUARD_TIMEOUT:
         return PROBLEM_TIMEOUT;

@@ -254,6 +254,8 @@ static bool send_invalidated(struct MHD_Connection *connection, const char *text
     case GUARD_CANCELLED:
     case GUARD_INVALID:
     case GUARD_NO_MEMORY:
+    case GUARD_MISS:
+    case GUARD_NOW:
         break;
     }
     return refuse(connection, &NOT_DONE);

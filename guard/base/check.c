@@ -60,7 +60,7 @@ enum guard_status check_config(const struct guard_config *config, struct guard_e
     const struct check_range ranges[] = {
         {"redis_limit_ms", config->redis_limit_ms, 1, 60000, ""},
         {"connect_limit_ms", config->connect_limit_ms, 1, 60000, ""},
-        {"load_workers", config->load_workers, 1, 1024, "each is a thread"},
+        {"max_loads", config->max_loads, 1, 1024, "each is a thread"},
         {"load_queue", config->load_queue, 0, 1000000, ""},
         {"max_waiters", config->max_waiters, 1, 10000000, ""},
         {"max_value_bytes", config->max_value_bytes, 1, CHECK_VALUE_MAX_BYTES, ""},

@@ -8,7 +8,8 @@ const char *guard_status_name(enum guard_status status)
                                         [GUARD_FAILED] = "failed",   [GUARD_SHED] = "shed",
                                         [GUARD_TIMEOUT] = "timeout", [GUARD_CANCELLED] = "cancelled",
                                         [GUARD_CLOSING] = "closing", [GUARD_UNKNOWN] = "unknown",
-                                        [GUARD_INVALID] = "invalid", [GUARD_NO_MEMORY] = "no_memory"};
+                                        [GUARD_INVALID] = "invalid", [GUARD_NO_MEMORY] = "no_memory",
+                                        [GUARD_MISS] = "miss",       [GUARD_NOW] = "now"};
     return (size_t)status < sizeof NAMES / sizeof *NAMES ? NAMES[status] : "?";
 }
 

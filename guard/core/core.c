@@ -182,6 +182,8 @@ static uint64_t *count_of_result(struct guard_stats *stats, const struct guard_r
     case GUARD_UNKNOWN:
     case GUARD_INVALID:
     case GUARD_NO_MEMORY:
+    case GUARD_MISS:
+    case GUARD_NOW:
         break;
     }
     return &stats->failed;

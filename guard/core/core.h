@@ -79,7 +79,7 @@ struct flight;
 struct core_config {
     enum guard_mode mode; /* not SHADOW: that is two cores */
     bool without_redis;   /* every get loads at once, no command is sent */
-    uint32_t load_workers, load_queue, max_waiters;
+    uint32_t max_loads, load_queue, max_waiters;
     uint32_t max_value_bytes;
     uint32_t permits, permit_ms; /* of the fleet; 0: no limit. Mode FLEET only */
     uint8_t hash_key[16];

@@ -12,7 +12,7 @@
 
 static bool has_places_left(const struct core *core, enum share share, uint32_t parts)
 {
-    uint64_t places = (uint64_t)core->config.load_workers + core->config.load_queue;
+    uint64_t places = (uint64_t)core->config.max_loads + core->config.load_queue;
     return core->loads.parts_used[share] + parts <= places * PLACE_PARTS;
 }
 
@@ -120,7 +120,7 @@ struct flight *loads_last_refresh(const struct core *core, enum share share)
 
 static uint32_t workers_free(const struct core *core)
 {
-    return core->config.load_workers - core->loads.queries[SHARE_SINGLE] - core->loads.queries[SHARE_MANY];
+    return core->config.max_loads - core->loads.queries[SHARE_SINGLE] - core->loads.queries[SHARE_MANY];
 }
 
 static uint32_t queries_wanted(const struct core *core, uint32_t queued, uint32_t batched)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * loads.h - the bulkhead: at most load_workers queries at a time, a bounded queue before them, refusal beyond.
+ * loads.h - the bulkhead: at most max_loads queries at a time, a bounded queue before them, refusal beyond.
  * Private to the room.
  *
  * Places     A flight takes its place before it asks Redis for the lease. A lease that could only be queued and then
@@ -8,7 +8,7 @@
  *            has come back: a load that its flight gave up still occupies a worker.
  * Nested     A loader that waits for another key has its thread to spare. If that key is to be loaded here, the same
  *            thread loads it: a nested load needs no place and no worker, and never queues behind the load that waits
- *            for it. No more than load_workers loaders are at work at a time even so, because the outer one stands
+ *            for it. No more than max_loads loaders are at work at a time even so, because the outer one stands
  *            still. What is left to wait for is a load on another thread of this process, where a circle is refused
  *            at the moment it would close (loads_circle), or one of another process, for a limited time (alone_us).
  * Users      Two queues: users before background refreshes. A refresh moves to the users' queue once a waiter needs
@@ -69,9 +69,9 @@ struct load {
 
 struct loads {
     struct flight *queues[QUEUES][SHARES]; /* oldest first */
-    uint64_t parts_used[SHARES];           /* of places, each <= load_workers + load_queue */
+    uint64_t parts_used[SHARES];           /* of places, each <= max_loads + load_queue */
     uint32_t waiters[SHARES];              /* each <= max_waiters */
-    uint32_t queries[SHARES];              /* running: a batch is one; together <= load_workers */
+    uint32_t queries[SHARES];              /* running: a batch is one; together <= max_loads */
     enum share served;                     /* whose query began last */
     struct load *running;                  /* given-up ones too */
     uint32_t nested_waiters;

@@ -37,7 +37,7 @@ bool permits_open(struct core *core)
     char token[TOKEN_SIZE];
     if (core->config.permits == 0 || core->config.mode != GUARD_MODE_FLEET || core->config.without_redis)
         return true;
-    uint32_t count = core->config.load_workers * PERMITS_PER_WORKER;
+    uint32_t count = core->config.max_loads * PERMITS_PER_WORKER;
     permits->all = calloc(count, sizeof *permits->all);
     bool complete = permits->all != NULL && alarms_reserve(&core->alarms);
     while (complete && permits->count < count)
@@ -334,7 +334,7 @@ static void permit_acquire_replied(struct core *core, struct permit *permit, con
     if (reply->kind == REPLY_UNKNOWN)
         permit->doubtful = core->permits.in_queue = true;
     if (reply->kind == REPLY_CODE && reply->code > 0)
-        permit_granted(core, permit, clamp_count(reply->code - 1, core->config.load_workers));
+        permit_granted(core, permit, clamp_count(reply->code - 1, core->config.max_loads));
     else if (reply->kind == REPLY_CODE)
         permit_refused(core, permit, clamp_count(-1 - reply->code, core->config.permit_ms));
     else if (reply->kind == REPLY_REFUSED || reply->kind == REPLY_MOVING ||
@@ -397,7 +397,7 @@ void permits_freed(struct core *core, const char *waiter, size_t waiter_bytes)
     struct permits *permits = &core->permits;
     bool ours = permits->all != NULL && waiter_bytes == TOKEN_UUID_BYTES &&
                 memcmp(waiter, permits->waiter, TOKEN_UUID_BYTES) == 0;
-    if (ours && permits->chances < core->config.load_workers)
+    if (ours && permits->chances < core->config.max_loads)
         permits->chances++;
 }
 

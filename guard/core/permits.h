@@ -23,7 +23,7 @@
  * Lost       A permit that could not be renewed in time, or that Redis no longer knows, is counted, and its query runs
  *            on. Renewals go on, so that what runs is counted in the fleet again.
  * Without    Redis away, the breaker open, the permits moving to another master, or Redis refusing the script: loads
- *            start without, load_workers at a time (permit_spared).
+ *            start without, max_loads at a time (permit_spared).
  */
 #ifndef GUARD_PERMITS_H
 #define GUARD_PERMITS_H

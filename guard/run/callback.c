@@ -32,6 +32,8 @@ static _Atomic uint64_t *counter_of(struct loop_counters *counters, const struct
     case GUARD_UNKNOWN:
     case GUARD_INVALID:
     case GUARD_NO_MEMORY:
+    case GUARD_MISS:
+    case GUARD_NOW:
         break;
     }
     return &counters->failed;

@@ -44,7 +44,7 @@ static struct core *new_core(struct guard *guard, enum guard_mode mode, bool wit
     struct core_config config = {
         .mode = mode,
         .without_redis = without_redis,
-        .load_workers = guard->config.load_workers,
+        .max_loads = guard->config.max_loads,
         .load_queue = guard->config.load_queue,
         .max_waiters = guard->config.max_waiters,
         .max_value_bytes = guard->config.max_value_bytes,
@@ -88,7 +88,7 @@ static bool open_parts(struct guard *guard)
     if (!open_cores(guard) || !cache_open(guard))
         return false;
     static const struct loop_hooks hooks = {thread_on_link, thread_on_reign, thread_on_gone, thread_on_state};
-    guard->workers = workers_open(guard->config.load_workers, mailbox_post_finished, guard);
+    guard->workers = workers_open(guard->config.max_loads, mailbox_post_finished, guard);
     if (guard->workers == NULL || loop_open(guard, guard->host, &hooks, &guard->own) != GUARD_OK)
         return false;
     guard->wake = open_wake(guard);

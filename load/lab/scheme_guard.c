@@ -45,7 +45,7 @@ static bool open_guard(struct lab_client *client, struct lab_state *state)
     config.redis_url = url;
     config.name_space = "lab";
     config.log = guard_log_none; /* its Redis is taken away on purpose */
-    config.load_workers = 1;     /* a prefork worker has one connection to PostgreSQL */
+    config.max_loads = 1;     /* a prefork worker has one connection to PostgreSQL */
     policy.loader = load_row;
     policy.context = client;
     policy.fresh_ms = LAB_VALUE_S * 1000;

@@ -171,7 +171,7 @@ static void read_settings(struct settings *settings, char *redis_url, char *data
     settings->policy.failure_ms = 10;
     settings->policy.lease_ms = 800;
     settings->guard.redis_limit_ms = 250;
-    settings->guard.load_workers = 2;
+    settings->guard.max_loads = 2;
 }
 
 static void get(struct guard *guard, const struct catalog *catalog, enum document_kind kind, const char *key,

@@ -58,7 +58,7 @@ static void init_life(struct life *life, void (*days)(struct life *life))
     life->config.redis_url = life_url != NULL ? life_url : rig_redis.url;
     life->config.name_space = "failing";
     life->config.redis_limit_ms = life_url != NULL ? 10 : 200;
-    life->config.load_workers = 2;
+    life->config.max_loads = 2;
     life->policy = (struct guard_policy)GUARD_POLICY_DEFAULTS;
     life->policy.loader = source_load;
     life->policy.batch_loader = load_batch;
@@ -108,7 +108,8 @@ static guard_ticket get_later(struct life *life, const char *what)
     char key[KEY_SIZE];
     guard_ticket ticket = 0;
     name_key(life, what, key);
-    struct guard_request request = {life->kind, key, 0, answered_one, life};
+    struct guard_request request = {
+        .kind = life->kind, .key = key, .answered = answered_one, .context = life};
     enum guard_status status = guard_get(life->guard, &request, &ticket);
     assert_true(status == GUARD_OK ? ticket != 0 : status == GUARD_NO_MEMORY);
     atomic_fetch_add(&life->accepted, status == GUARD_OK);
@@ -214,7 +215,8 @@ static void get_on_host(struct life *life, const char *what, bool leave)
     char key[KEY_SIZE];
     guard_ticket ticket = 0;
     name_key(life, what, key);
-    struct guard_request request = {life->kind, key, 0, answered_one, life};
+    struct guard_request request = {
+        .kind = life->kind, .key = key, .answered = answered_one, .context = life};
     enum guard_status status = guard_loop_get(life->host, &request, &ticket);
     assert_true(status == GUARD_OK || status == GUARD_NO_MEMORY);
     atomic_fetch_add(&life->accepted, status == GUARD_OK);

@@ -104,7 +104,7 @@ static void check_settings(const struct settings *settings)
     assert(settings->guard.redis_limit_ms <= settings->policy.lease_ms / 3);
     assert(settings->policy.lease_ms <= settings->policy.max_hold_ms &&
            settings->policy.load_limit_ms <= settings->policy.max_hold_ms);
-    assert(settings->policy.jitter_percent <= 90 && settings->guard.load_workers >= 1);
+    assert(settings->policy.jitter_percent <= 90 && settings->guard.max_loads >= 1);
     assert(key_namespace_valid(settings->guard.name_space));
 }
 

@@ -523,7 +523,7 @@ static void open_play(struct play *play, struct fuzz_input *input)
     play->policy.load_limit_ms = (how & 64) != 0 ? 50 : play->policy.max_hold_ms;
     play->config = (struct core_config){
         .mode = (enum guard_mode)(how % 4 % 3),
-        .load_workers = WORKERS,
+        .max_loads = WORKERS,
         .load_queue = QUEUE,
         .max_waiters = WAITERS,
         .max_value_bytes = BODY_MAX,

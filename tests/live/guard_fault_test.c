@@ -33,7 +33,7 @@ TEST(a_guard_opened_without_redis_works_uncached_and_joins_later)
     struct ask busy, asks[6];
     fault_init_apart(&redis);
     stack_redis_kill(&redis);
-    fleet.config.load_workers = 1;
+    fleet.config.max_loads = 1;
     fleet_add();
     source_shut(&fleet.source);
     ask_start(0, &busy, "busy");
@@ -415,7 +415,7 @@ TEST(closing_without_time_cancels_loads_and_releases_their_leases)
 {
     struct ask asks[3];
     const char *keys[] = {"a", "b", "a"};
-    fleet.config.load_workers = 1; /* "b" is queued */
+    fleet.config.max_loads = 1; /* "b" is queued */
     fleet_open(1);
     source_shut(&fleet.source);
     for (size_t i = 0; i < 3; i++) {

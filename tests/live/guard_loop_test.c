@@ -150,8 +150,11 @@ static void loop_ask(struct host *host, void *context)
 {
     struct loop_ask *loop_ask = context;
     struct ask *ask = &loop_ask->ask;
-    struct guard_request request = {fleet.kinds[host->guard], loop_ask->key, loop_ask->deadline_ms,
-                                    loop_answered, loop_ask};
+    struct guard_request request = {.kind = fleet.kinds[host->guard],
+                                    .key = loop_ask->key,
+                                    .deadline_ms = loop_ask->deadline_ms,
+                                    .answered = loop_answered,
+                                    .context = loop_ask};
     memset(ask, 0, sizeof *ask);
     loop_ask->host = host;
     ask->caller = pthread_self();
@@ -465,7 +468,8 @@ static void ask_to_detach(struct host *host, void *context)
 {
     struct loop_ask *asked = context;
     for (int i = 0; i < 3; i++) {
-        struct guard_request request = {fleet.kinds[0], "k", 0, detaching_answered, &asked[i]};
+        struct guard_request request = {
+            .kind = fleet.kinds[0], .key = "k", .answered = detaching_answered, .context = &asked[i]};
         asked[i] = (struct loop_ask){.host = host};
         assert_int_equal(guard_loop_get(host->attached, &request, NULL), GUARD_OK);
         atomic_fetch_add(&fleet.accepted[0], 1);

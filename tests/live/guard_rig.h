@@ -356,7 +356,11 @@ static inline void ask_answered(void *context, const struct guard_result *result
 
 static inline enum guard_status ask_try(size_t i, struct ask *ask, const char *key, uint32_t deadline_ms)
 {
-    struct guard_request request = {fleet.kinds[i], key, deadline_ms, ask_answered, ask};
+    struct guard_request request = {.kind = fleet.kinds[i],
+                                    .key = key,
+                                    .deadline_ms = deadline_ms,
+                                    .answered = ask_answered,
+                                    .context = ask};
     memset(ask, 0, sizeof *ask);
     ask->caller = pthread_self();
     atomic_store(&ask->starting, true);

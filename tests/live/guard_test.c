@@ -268,7 +268,7 @@ TEST(a_request_that_cannot_be_served_is_refused_and_never_answered)
     struct guard_result result = {.status = GUARD_OK};
     struct guard_invalidated invalidated = {.status = GUARD_OK};
     fleet_open(2);
-    struct guard_request request = {NULL, "k", 0, ask_answered, &ask};
+    struct guard_request request = {.key = "k", .answered = ask_answered, .context = &ask};
     assert_int_equal(guard_get(fleet.guards[0], &request, NULL), GUARD_INVALID);
     request.kind = fleet.kinds[1];
     assert_int_equal(guard_get(fleet.guards[0], &request, NULL), GUARD_INVALID);
@@ -288,7 +288,7 @@ TEST(a_request_that_cannot_be_served_is_refused_and_never_answered)
 TEST(a_loader_that_breaks_its_contract_fails_the_load_as_internal)
 {
     static const enum source_verdict WRONG[] = {SOURCE_NOTHING, SOURCE_EXIT};
-    fleet.config.load_workers = 1; /* the place of a worker that ended is used again */
+    fleet.config.max_loads = 1; /* the place of a worker that ended is used again */
     fleet_open(1);
     for (int i = 0; i < 6; i++) {
         char key[24];
@@ -440,7 +440,7 @@ TEST(requests_beyond_the_waiter_limit_are_shed)
 TEST(loads_beyond_workers_and_queue_are_shed)
 {
     struct ask asks[4];
-    fleet.config.load_workers = 2;
+    fleet.config.max_loads = 2;
     fleet.config.load_queue = 1;
     fleet_open(1);
     source_shut(&fleet.source);
@@ -535,7 +535,7 @@ TEST(a_ticket_that_no_longer_waits_is_ignored)
 TEST(nobody_waits_for_a_queued_load_that_all_have_left)
 {
     struct ask first, second;
-    fleet.config.load_workers = 1;
+    fleet.config.max_loads = 1;
     fleet_open(1);
     source_shut(&fleet.source);
     ask_start(0, &first, "a");
@@ -765,7 +765,7 @@ TEST(mode_local_loads_once_per_process)
     static const char *const BUSY[] = {"busy here", "busy there"};
     struct ask busy[2], asks[8];
     fleet.config.mode = GUARD_MODE_LOCAL;
-    fleet.config.load_workers = 1;
+    fleet.config.max_loads = 1;
     fleet_open(2);
     source_shut(&fleet.source);
     for (size_t i = 0; i < 2; i++)
@@ -858,7 +858,8 @@ static void chain_answered(void *context, const struct guard_result *result)
     if (atomic_fetch_add(&chain->links, 1) == 9)
         return;
     snprintf(key, sizeof key, "link%u", chain->links);
-    struct guard_request request = {fleet.kinds[0], key, 0, chain_answered, chain};
+    struct guard_request request = {
+        .kind = fleet.kinds[0], .key = key, .answered = chain_answered, .context = chain};
     atomic_fetch_add(&fleet.accepted[0], 1);
     assert_int_equal(guard_get(chain->guard, &request, NULL), GUARD_OK);
     guard_cancel(chain->guard, 0);
@@ -869,7 +870,8 @@ TEST(a_callback_may_ask_cancel_and_invalidate)
 {
     fleet_open(1);
     struct chain chain = {.guard = fleet.guards[0]};
-    struct guard_request request = {fleet.kinds[0], "link0", 0, chain_answered, &chain};
+    struct guard_request request = {
+        .kind = fleet.kinds[0], .key = "link0", .answered = chain_answered, .context = &chain};
     fleet.accepted[0] = 1;
     assert_int_equal(guard_get(chain.guard, &request, NULL), GUARD_OK);
     WAIT_UNTIL(chain.links == 10);
@@ -887,7 +889,7 @@ TEST(a_wrong_setting_is_refused_by_name)
     struct guard_config wrong[12];
     static const char *const NAMES[12] = {
         "struct_size",  "redis_url",      "redis_url",        "name_space",      "mode",
-        "load_workers", "redis_limit_ms", "connect_limit_ms", "max_value_bytes", "max_waiters",
+        "max_loads",    "redis_limit_ms", "connect_limit_ms", "max_value_bytes", "max_waiters",
         "max_lease_ms", "max_value_ms"};
     for (size_t i = 0; i < 12; i++)
         wrong[i] = good;
@@ -896,7 +898,7 @@ TEST(a_wrong_setting_is_refused_by_name)
     wrong[2].redis_url = "http://example.org";
     wrong[3].name_space = "with space";
     wrong[4].mode = (enum guard_mode)4;
-    wrong[5].load_workers = 0;
+    wrong[5].max_loads = 0;
     wrong[6].redis_limit_ms = 0;
     wrong[7].connect_limit_ms = 0;
     wrong[8].max_value_bytes = 0;

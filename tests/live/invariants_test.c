@@ -134,7 +134,7 @@ TEST(a_redis_clock_set_forward_expires_all_and_the_bulkhead_holds)
     char key[16], row[24];
     clocked_start(&clocked);
     fleet.config.redis_url = clocked.redis.url;
-    fleet.config.load_workers = WORKERS;
+    fleet.config.max_loads = WORKERS;
     fleet_open(2);
     for (int i = 0; i < CLOCK_KEYS; i++) {
         snprintf(key, sizeof key, "k%d", i);
@@ -554,7 +554,7 @@ static void load_the_other(struct guard_load *load, void *context)
     struct nest *nest = context;
     struct guard_result result;
     const char *other = strcmp(guard_load_key(load), "a") == 0 ? "b" : "a";
-    struct guard_request request = {fleet.kinds[nest->guard], other, NESTED_MS, NULL, NULL};
+    struct guard_request request = {.kind = fleet.kinds[nest->guard], .key = other, .deadline_ms = NESTED_MS};
     atomic_fetch_add(nest->begun, 1);
     while (atomic_load(nest->begun) < nest->together)
         rig_pause();

@@ -114,7 +114,8 @@ static void change_row_unheard(void)
 static void join_late(uint32_t others)
 {
     struct ask *late = &scene.late;
-    struct guard_request request = {fleet.kinds[READER], "k", 0, ask_answered, late};
+    struct guard_request request = {
+        .kind = fleet.kinds[READER], .key = "k", .answered = ask_answered, .context = late};
     atomic_fetch_add(&fleet.accepted[READER], 1);
     assert_int_equal(guard_loop_get(scene.attached, &request, &late->ticket), GUARD_OK);
     WAIT_UNTIL(turned() && stats_of(fleet.guards[READER]).waiters == others + 1);
@@ -406,7 +407,7 @@ TEST(every_load_gives_its_place_back)
 {
     enum { PLACES = 2, LOADS = 3 * PLACES };
     char key[16], row[24];
-    fleet.config.load_workers = fleet.config.load_queue = PLACES / 2;
+    fleet.config.max_loads = fleet.config.load_queue = PLACES / 2;
     fleet_open(1);
     for (unsigned i = 0; i < LOADS; i++) {
         snprintf(key, sizeof key, "p%u", i);

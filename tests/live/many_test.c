@@ -226,7 +226,7 @@ TEST(a_batch_counts_as_one_of_the_workers)
     struct keys keys[3];
     struct many_ask asks[3];
     many_init();
-    fleet.config.load_workers = 2;
+    fleet.config.max_loads = 2;
     fleet_open(1);
     source_shut(&fleet.source);
     for (size_t i = 0; i < 3; i++) {
@@ -260,7 +260,7 @@ TEST(batches_and_single_gets_have_places_of_their_own)
     static const char *const rows[] = {"s0 v1", "s1 v1", "s2 v1"};
     many_init();
     fleet.policy.batch_max = SET;
-    fleet.config.load_workers = 2;
+    fleet.config.max_loads = 2;
     fleet.config.load_queue = PLACES - 2;
     fleet_open(1);
     source_shut(&fleet.source);
@@ -570,7 +570,7 @@ TEST(closing_answers_every_key_once)
     struct keys keys;
     struct many_ask asks[2];
     many_init();
-    fleet.config.load_workers = 1;
+    fleet.config.max_loads = 1;
     fleet_open(1);
     source_shut(&fleet.source);
     for (size_t i = 0; i < 2; i++) {

@@ -107,7 +107,7 @@ static void plan_init(struct plan *plan, uint32_t workers)
 {
     memset(plan, 0, sizeof *plan);
     fleet_init();
-    fleet.config.load_workers = workers;
+    fleet.config.max_loads = workers;
     fleet.policy.loader = load_plan;
     fleet.policy.context = plan;
 }

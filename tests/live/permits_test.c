@@ -17,7 +17,7 @@ static void init_with_permits(void)
 {
     fleet_init();
     fleet.config.load_permits = S;
-    fleet.config.load_workers = 2 * S;
+    fleet.config.max_loads = 2 * S;
     fleet.config.permit_ms = 15000;
 }
 
@@ -77,7 +77,7 @@ TEST(without_permits_every_process_uses_all_of_its_workers)
     fleet_open(2);
     source_shut(&fleet.source);
     ask_many(2, asks, KEYS, "key");
-    WAIT_UNTIL(atomic_load(&fleet.source.running) == 2 * fleet.config.load_workers);
+    WAIT_UNTIL(atomic_load(&fleet.source.running) == 2 * fleet.config.max_loads);
     fleet_close();
     expect_rows(asks, KEYS);
 }
@@ -243,7 +243,10 @@ static pid_t start_holder(void)
         char key[16];
         static struct ask asks[S];
         snprintf(key, sizeof key, "held:%d", i);
-        guard_get(guard, &(struct guard_request){kind, key, 0, ask_answered, &asks[i]}, NULL);
+        guard_get(
+            guard,
+            &(struct guard_request){.kind = kind, .key = key, .answered = ask_answered, .context = &asks[i]},
+            NULL);
     }
     for (;;)
         pause();
@@ -289,7 +292,7 @@ TEST(redis_killed_in_an_avalanche_and_back_empty_is_a_limit_again)
     WAIT_UNTIL(atomic_load(&fleet.source.running) == S);
     WAIT_UNTIL(FLEET_SUM(loads_queued) == KEYS - S);
     stack_redis_kill(&rig_redis);
-    WAIT_UNTIL(atomic_load(&fleet.source.running) == 2 * fleet.config.load_workers); /* B each */
+    WAIT_UNTIL(atomic_load(&fleet.source.running) == 2 * fleet.config.max_loads); /* B each */
     assert_true(FLEET_SUM(permit_spared) > 0);
     assert_true(stack_redis_restart(&rig_redis));
     for (size_t i = 0; i < fleet.count; i++)
@@ -302,7 +305,7 @@ TEST(redis_killed_in_an_avalanche_and_back_empty_is_a_limit_again)
         assert_int_equal(asks[i].result.status, GUARD_OK);
         ask_clear(&asks[i]);
     }
-    assert_int_equal(fleet.source.most, 2 * fleet.config.load_workers);
+    assert_int_equal(fleet.source.most, 2 * fleet.config.max_loads);
     WAIT_UNTIL(permits_out() == 0);
     source_shut(&fleet.source);
     static struct ask later[KEYS];

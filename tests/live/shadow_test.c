@@ -10,7 +10,7 @@ static void open_shadow(size_t count)
 {
     fleet_init();
     fleet.config.mode = GUARD_MODE_SHADOW;
-    fleet.config.load_workers = 64;
+    fleet.config.max_loads = 64;
     fleet_open(count);
 }
 
@@ -32,7 +32,7 @@ static unsigned play(enum guard_mode mode, struct guard_stats *sum)
     static struct ask asks[CROWD];
     fleet_init();
     fleet.config.mode = mode;
-    fleet.config.load_workers = 64;
+    fleet.config.max_loads = 64;
     fleet_open(2);
     source_shut(&fleet.source);
     unsigned begun = mode == GUARD_MODE_SHADOW ? CROWD : 1;

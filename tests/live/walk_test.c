@@ -119,7 +119,8 @@ static void on_answer(void *context, const struct guard_result *result)
 static struct guard_result get_on(struct guard_loop *attached, uv_loop_t *loop, const char *key)
 {
     struct guard_result result = {.status = GUARD_UNKNOWN};
-    const struct guard_request request = {fleet.kinds[0], key, 0, on_answer, &result};
+    const struct guard_request request = {
+        .kind = fleet.kinds[0], .key = key, .answered = on_answer, .context = &result};
     atomic_fetch_add(&fleet.accepted[0], 1);
     assert_int_equal(guard_loop_get(attached, &request, NULL), GUARD_OK);
     while (result.status == GUARD_UNKNOWN)

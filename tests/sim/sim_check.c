@@ -425,6 +425,8 @@ static bool may_happen_in_calm(const struct sim *sim, enum guard_status status)
     case GUARD_UNKNOWN:
     case GUARD_INVALID:
     case GUARD_NO_MEMORY:
+    case GUARD_MISS:
+    case GUARD_NOW:
         break;
     }
     return false;

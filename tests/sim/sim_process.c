@@ -111,7 +111,7 @@ void process_start(struct sim *sim, struct process *process)
     process->clock_offset_us = sim_between(sim, 0, 1000000000);
     struct core_config config = {
         .mode = params->mode,
-        .load_workers = params->workers,
+        .max_loads = params->workers,
         .load_queue = params->queue,
         .max_waiters = params->max_waiters,
         .max_value_bytes = BODY_MOST,

@@ -16,7 +16,7 @@ static bool set_up(void)
 {
     bench_up();
     bench.policy.batch_loader = load_batch;
-    bench.config.load_workers = 1;
+    bench.config.max_loads = 1;
     bench.config.load_queue = 10;
     bench_open();
     return true;
@@ -199,7 +199,7 @@ TEST(closing_ends_what_gathers)
 /* So many workers and further places; of the keys of a request for many so many are one query. */
 static void open_shares(uint32_t workers, uint32_t queue, uint32_t batch_max)
 {
-    bench.config.load_workers = workers;
+    bench.config.max_loads = workers;
     bench.config.load_queue = queue;
     bench.policy.batch_max = batch_max;
     bench_open();

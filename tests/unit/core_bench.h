@@ -107,7 +107,7 @@ static inline bool bench_up(void)
     bench.policy.jitter_percent = 0;
     bench.config = (struct core_config){
         .mode = GUARD_MODE_FLEET,
-        .load_workers = 2,
+        .max_loads = 2,
         .load_queue = 2,
         .max_waiters = 100,
         .max_value_bytes = 100,

@@ -98,7 +98,7 @@ TEST(a_lease_that_arrives_after_its_time_is_not_used)
 
 TEST(a_lease_that_ran_out_in_the_queue_starts_no_load)
 {
-    bench.config.load_workers = 1;
+    bench.config.max_loads = 1;
     bench_open();
     struct caller first, second;
     struct seen *load = begin_load("k", &first);
@@ -177,7 +177,7 @@ TEST(a_message_of_an_invalidation_asks_whether_the_lease_was_voided)
 
 TEST(a_lease_lost_in_the_queue_is_asked_for_again)
 {
-    bench.config.load_workers = 1;
+    bench.config.max_loads = 1;
     bench_open();
     struct caller first, second;
     struct seen *load = begin_load("k", &first);
@@ -260,7 +260,7 @@ TEST(a_load_given_up_is_not_a_duplicate_of_the_next_one)
 
 TEST(a_lease_is_not_held_in_the_queue_beyond_its_limit)
 {
-    bench.config.load_workers = 1;
+    bench.config.max_loads = 1;
     bench.policy.max_hold_ms = 5000;
     bench.policy.load_limit_ms = 5000;
     bench_open();

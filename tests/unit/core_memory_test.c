@@ -122,7 +122,7 @@ TEST(every_allocation_may_fail)
     unsigned n = 0;
     do {
         bench_again();
-        bench.config.load_workers = 80;
+        bench.config.max_loads = 80;
         bench.config.replay = true;
         bench_open();
         until_failure = ++n;

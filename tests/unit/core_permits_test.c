@@ -638,7 +638,7 @@ static struct seen *ask_among_refreshes(unsigned count, struct caller *user)
 {
     struct seen *asked[8];
     char key[] = "r0";
-    bench.config.load_workers = 8;
+    bench.config.max_loads = 8;
     bench.config.load_queue = 10;
     bench.policy.stale_ms = 10000;
     bench_open();
@@ -734,7 +734,7 @@ TEST(an_unanswered_request_for_a_refresh_is_repeated_for_the_user_that_came_mean
 {
     with_permits(1);
     struct caller user;
-    bench.config.load_workers = 1;
+    bench.config.max_loads = 1;
     bench.policy.stale_ms = 10000;
     bench_open();
     queue_refresh("r");
@@ -783,7 +783,7 @@ TEST(a_waiter_answered_with_the_stale_value_promotes_nothing)
 TEST(a_queued_refresh_gives_its_place_to_a_user_instead_of_his_being_shed)
 {
     struct caller callers[2];
-    bench.config.load_workers = 1;
+    bench.config.max_loads = 1;
     bench.config.load_queue = 1;
     bench.policy.stale_ms = 10000;
     bench_open();
@@ -811,7 +811,7 @@ TEST(a_queued_refresh_gives_its_place_to_a_user_instead_of_his_being_shed)
 TEST(a_refresh_with_a_waiter_keeps_its_place)
 {
     struct caller callers[3];
-    bench.config.load_workers = 1;
+    bench.config.max_loads = 1;
     bench.config.load_queue = 2;
     bench.policy.stale_ms = 10000;
     bench_open();
@@ -832,7 +832,7 @@ TEST(a_refresh_with_a_waiter_keeps_its_place)
 TEST(a_user_gives_no_place_to_a_user)
 {
     struct caller callers[3];
-    bench.config.load_workers = 1;
+    bench.config.max_loads = 1;
     bench.config.load_queue = 1;
     bench_open();
     begin_load("running", &callers[0]);

@@ -105,7 +105,7 @@ TEST(a_get_that_finds_a_resting_flight_asks_for_itself)
 
 TEST(a_refresh_finds_no_place_among_the_loads_of_users_and_asks_nothing)
 {
-    bench.config.load_workers = 1;
+    bench.config.max_loads = 1;
     bench.config.load_queue = 0;
     bench_open();
     struct caller caller;

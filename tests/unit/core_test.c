@@ -743,7 +743,7 @@ TEST(loads_beyond_the_workers_queue_in_order)
 
 TEST(without_a_place_a_get_only_looks_and_is_shed_if_it_would_have_to_load)
 {
-    bench.config.load_workers = 1;
+    bench.config.max_loads = 1;
     bench.config.load_queue = 0;
     bench_open();
     struct caller loader, hit, cold;
@@ -763,7 +763,7 @@ TEST(without_a_place_a_get_only_looks_and_is_shed_if_it_would_have_to_load)
 
 TEST(a_place_that_came_free_during_the_peek_is_used)
 {
-    bench.config.load_workers = 1;
+    bench.config.max_loads = 1;
     bench.config.load_queue = 0;
     bench_open();
     struct caller loader, second;
@@ -779,7 +779,7 @@ TEST(a_place_that_came_free_during_the_peek_is_used)
 
 TEST(a_lease_that_a_peek_cannot_have_got_is_given_back)
 {
-    bench.config.load_workers = 1;
+    bench.config.max_loads = 1;
     bench.config.load_queue = 0;
     bench_open();
     struct caller loader, second;
@@ -794,7 +794,7 @@ TEST(a_lease_that_a_peek_cannot_have_got_is_given_back)
 
 TEST(without_redis_and_without_a_place_a_get_is_shed_at_once)
 {
-    bench.config.load_workers = 1;
+    bench.config.max_loads = 1;
     bench.config.load_queue = 0;
     bench_open();
     open_the_breaker();
@@ -943,7 +943,7 @@ TEST(an_unanswered_acquire_that_nobody_waits_for_is_given_back_too)
 
 TEST(a_queued_lease_that_nobody_waits_for_any_more_is_given_back)
 {
-    bench.config.load_workers = 1;
+    bench.config.max_loads = 1;
     bench_open();
     struct caller first, second;
     struct seen *load = begin_load("k", &first);
@@ -1014,7 +1014,7 @@ TEST(in_off_mode_every_miss_loads)
 
 TEST(the_action_ring_keeps_its_order_while_it_grows_and_wraps)
 {
-    bench.config.load_workers = 64;
+    bench.config.max_loads = 64;
     bench_open();
     struct caller caller[60];
     char key[60][16];

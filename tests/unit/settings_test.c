@@ -95,7 +95,7 @@ TEST(without_any_setting_the_defaults_are_right)
         {s->policy.load_limit_ms, 10000},
         {s->policy.deadline_ms, 15000},
         {s->guard.redis_limit_ms, 250},
-        {s->guard.load_workers, 8},
+        {s->guard.max_loads, 8},
         {s->guard.load_queue, 1000},
         {s->guard.max_waiters, 20000},
         {s->max_connections, 16000},
