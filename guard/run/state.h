@@ -14,7 +14,7 @@
  *     +-----------------------------------------------<----------------+
  *                          callback <- loop <- answers <---------------+
  *
- * Read in this order: get.h (one request inside), mailbox, lookup, callback, loop, thread, calls, workers; then many
+ * Read in this order: get.h (one request inside), mailbox, lookup, callback, loop, thread, calls, load, workers; then many
  * (several keys at once), nested (a loader that gets another key), shadow, cache (what Redis's data is called), life
  * (start, stop); tag_memory stands by itself.
  *
