@@ -426,7 +426,9 @@ install: all $(GUARD_LIB)
 	install -m 755 $(BUILD)/catalogd $(BUILD)/fleetlock $(DESTDIR)$(PREFIX)/bin/
 	install -m 644 app/fleetlock/fleetlock.1 $(DESTDIR)$(PREFIX)/share/man/man1/fleetlock.1
 	install -m 644 $(GUARD_LIB) $(DESTDIR)$(PREFIX)/lib/libguard.a
-	install -m 644 guard/guard.h guard/locks.h $(DESTDIR)$(PREFIX)/include/
+	install -m 644 guard/guard.h guard/host.h guard/locks.h $(DESTDIR)$(PREFIX)/include/
+	install -d $(DESTDIR)$(PREFIX)/include/adapters
+	install -m 644 $(wildcard guard/adapters/*.h) $(DESTDIR)$(PREFIX)/include/adapters/
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e "s|@VERSION@|$$(sed -n 's/^#define GUARD_VERSION "\(.*\)"/\1/p' guard/guard.h)|" \
 		-e 's|@LIBS@|$(GUARD_LOCKS_LIBS) $(GUARD_TLS_LIBS)|' guard/stampede-guard.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/stampede-guard.pc
 	chmod 644 $(DESTDIR)$(PREFIX)/lib/pkgconfig/stampede-guard.pc
