@@ -8,6 +8,7 @@
 #include "base/uv_host.h"
 #include "core/near.h"
 #include "guard.h"
+#include "host.h"
 #include "run/life.h"
 #include "run/loop.h"
 #include "run/mailbox.h"
@@ -167,21 +168,52 @@ enum guard_status guard_kind_add(struct guard *guard, const struct guard_policy 
 
 /* ---- on a host's loop ---- */
 
+static enum guard_status attach(struct guard *guard, struct guard_host *host, struct guard_loop **out)
+{
+    enum guard_status status = loop_open(guard, host, NULL, out);
+    if (status != GUARD_OK)
+        return status;
+    (*out)->attached = true;
+    pthread_mutex_lock(&guard->mutex);
+    DL_APPEND(guard->loops, *out);
+    pthread_mutex_unlock(&guard->mutex);
+    return GUARD_OK;
+}
+
 enum guard_status guard_loop_attach(struct guard *guard, struct uv_loop_s *loop, struct guard_loop **out,
                                     struct guard_error *error)
 {
     if (is_forked(guard))
         return check_failed(error, GUARD_INVALID, "guard_loop_attach: " FORKED_TEXT);
     struct guard_host *host = uv_host_attach(loop);
-    bool opened = host != NULL && loop_open(guard, host, NULL, out) == GUARD_OK;
-    if (!opened && host != NULL)
+    if (host != NULL && attach(guard, host, out) == GUARD_OK)
+        return GUARD_OK;
+    if (host != NULL)
         host_close(host, NULL, NULL);
-    if (!opened)
-        return check_failed(error, GUARD_NO_MEMORY, "guard_loop_attach: no memory or descriptor to be had");
-    (*out)->attached = true;
-    pthread_mutex_lock(&guard->mutex);
-    DL_APPEND(guard->loops, *out);
-    pthread_mutex_unlock(&guard->mutex);
+    return check_failed(error, GUARD_NO_MEMORY, "guard_loop_attach: no memory or descriptor to be had");
+}
+
+static const char *wrong_host(const struct guard_host *host)
+{
+    return host->watch == NULL   ? "watch is NULL"
+           : host->timer == NULL ? "timer is NULL"
+           : host->soon == NULL  ? "soon is NULL"
+           : host->wake == NULL  ? "wake is NULL"
+           : host->close == NULL ? "close is NULL"
+           : host->state != NULL
+               ? "state is not NULL: zero the host first; one that is attached already needs "
+                 "another one beside it"
+               : NULL;
+}
+
+enum guard_status guard_loop_attach_host(struct guard *guard, struct guard_host *host,
+                                         struct guard_loop **out, struct guard_error *error)
+{
+    const char *wrong = is_forked(guard) ? FORKED_TEXT : wrong_host(host);
+    if (wrong != NULL)
+        return check_failed(error, GUARD_INVALID, "guard_loop_attach_host: %s", wrong);
+    if (attach(guard, host, out) != GUARD_OK)
+        return check_failed(error, GUARD_NO_MEMORY, "guard_loop_attach_host: no memory to be had");
     return GUARD_OK;
 }
 
