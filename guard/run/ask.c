@@ -153,18 +153,11 @@ struct asking {
     size_t count;      /* of them */
 };
 
-void ask_free(struct get *get)
-{
-    if (get->asker.unref != NULL)
-        get->asker.unref(get->asker.what);
-    free(get);
-}
-
 static void discard_asking(struct asking *asking)
 {
     struct get *get = NULL, *next = NULL;
     DL_FOREACH_SAFE (asking->gets, get, next)
-        ask_free(get);
+        get_free(get);
     if (asking->many != NULL)
         many_discard(asking->many);
 }

@@ -35,7 +35,4 @@ enum guard_status ask(struct guard *guard, const struct guard_request *request,
 bool ask_near(struct guard *guard, const struct guard_kind *kind, const char *key,
               struct guard_result *result);
 
-/* One that no list has. */
-void ask_free(struct get *get);
-
 #endif

@@ -3,7 +3,6 @@
 #include "callback.h"
 #include "../base/clock.h"
 #include "../base/histogram.h"
-#include "ask.h"
 #include "mailbox.h"
 #include "many.h"
 #include "tag_memory.h"
@@ -86,7 +85,7 @@ static void call_back(struct guard_loop *loop, struct get *get)
     remember_loaded(loop, get);
     get->answered(get->context, &result);
     guard_value_unref(&value);
-    ask_free(get);
+    get_free(get);
     loop->count--;
 }
 

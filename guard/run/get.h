@@ -60,6 +60,9 @@ struct get {
     char text[]; /* plain key, NUL, encoded key, NUL */
 };
 
+/* One that no list has. */
+void get_free(struct get *get);
+
 struct guard_kind {
     struct guard_kind *next;
     struct guard *guard;
