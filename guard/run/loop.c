@@ -53,7 +53,7 @@ void loop_cancel(struct guard_loop *loop, struct get *get)
 
 void loop_cancel_many(struct many *many)
 {
-    for (size_t i = 0; i < many->count; i++) {
+    for (size_t i = 0; i < many->asked; i++) {
         struct get *get = many->parts[i].get;
         if (get != NULL && is_own_loop(many->loop))
             mailbox_post_cancel(many->loop->guard, get);
