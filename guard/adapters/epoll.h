@@ -30,7 +30,7 @@ struct guard_epoll {
     int count;
     struct epoll_event events[16]; /* to be reported; their data is a watch, or NULL: stopped meanwhile */
     int64_t rings_ms;              /* 0: never */
-    bool soon, *gone;
+    bool soon, closed;
 };
 
 static inline int64_t guard_epoll_now_ms(void)
@@ -72,10 +72,13 @@ static inline void guard_epoll_soon(struct guard_host *host, bool again)
 
 static inline void guard_epoll_close(struct guard_host *host)
 {
-    struct guard_epoll *self = (struct guard_epoll *)host;
-    *self->gone = true;
-    guard_host_closed(host);
-    close(self->fd);
+    ((struct guard_epoll *)host)->closed = true;
+}
+
+static inline void guard_epoll_free(struct guard_epoll *self)
+{
+    if (self->fd != -1)
+        close(self->fd);
     free(self);
 }
 
@@ -95,8 +98,6 @@ static inline void guard_epoll_ready(struct guard_epoll *self)
 
 static inline int guard_epoll_before_wait(struct guard_epoll *self, int wait_ms)
 {
-    bool gone = false;
-    self->gone = &gone;
     if (self->rings_ms != 0 && self->rings_ms <= guard_epoll_now_ms()) {
         self->rings_ms = 0;
         guard_host_rang(&self->host);
@@ -105,7 +106,12 @@ static inline int guard_epoll_before_wait(struct guard_epoll *self, int wait_ms)
         self->soon = false;
         guard_host_turn_over(&self->host);
     }
-    if (gone || self->soon)
+    if (self->closed) {
+        guard_host_closed(&self->host);
+        guard_epoll_free(self);
+        return 0;
+    }
+    if (self->soon)
         return 0;
     int64_t left_ms = self->rings_ms != 0 ? self->rings_ms - guard_epoll_now_ms() : INT32_MAX;
     return wait_ms >= 0 && wait_ms < left_ms ? wait_ms : left_ms > 0 ? (int)left_ms : 0;
@@ -124,10 +130,9 @@ static inline enum guard_status guard_epoll_attach(struct guard *guard, struct g
     self->fd = epoll_create1(EPOLL_CLOEXEC);
     enum guard_status status = guard_loop_attach_host(guard, &self->host, loop, error);
     if (status == GUARD_OK)
-        return *out = self, status;
-    if (self->fd != -1)
-        close(self->fd);
-    free(self);
+        *out = self;
+    else
+        guard_epoll_free(self);
     return status;
 }
 
