@@ -13,6 +13,7 @@
 #ifndef GUARD_GET_H
 #define GUARD_GET_H
 
+#include "../base/check.h"
 #include "../core/core.h"
 
 enum get_stage {
@@ -50,9 +51,12 @@ struct get {
 };
 
 struct guard_kind {
-    struct guard_kind *next;
     struct guard *guard;
+    unsigned index; /* below GUARD_KINDS_MAX, in the order in which they were added */
+    char name[CHECK_KIND_NAME_MAX + 1];
     struct guard_policy policy;
+    _Atomic uint64_t shed;        /* gets refused before they were accepted */
+    struct guard_stats published; /* under the guard's mutex: what the core counts of it */
 };
 
 static inline struct core_key get_key(const struct get *get)

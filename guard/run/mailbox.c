@@ -67,7 +67,7 @@ enum guard_status mailbox_take_ticket(struct guard_loop *loop, struct get *get)
 {
     uint32_t single = loop->tickets.used - loop->many_count - loop->gets_of_many;
     if (single >= loop->guard->config.max_waiters) {
-        atomic_fetch_add_explicit(&loop->guard->shed, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&get->kind->shed, 1, memory_order_relaxed);
         return GUARD_SHED;
     }
     get->ticket = tickets_add(&loop->tickets, get);

@@ -166,7 +166,7 @@ enum guard_status many_take_tickets(struct many *many)
 {
     struct guard_loop *loop = many->loop;
     if (many->count + loop->gets_of_many > loop->guard->config.max_waiters) {
-        atomic_fetch_add_explicit(&loop->guard->shed, many->count, memory_order_relaxed);
+        atomic_fetch_add_explicit(&many->parts[0].get->kind->shed, many->count, memory_order_relaxed);
         return GUARD_SHED;
     }
     size_t taken = 0;
