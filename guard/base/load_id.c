@@ -1,32 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 /* load_id.c - see load_id.h. */
 #include "load_id.h"
-#include <stdbool.h>
+#include <string.h>
 
-/* Shifts the digits into *id. False: one of them is none. */
-static bool load_id_shift(const char *text, size_t bytes, uint64_t *id)
+/* Shifts hex digits into the id; every hit does. */
+static inline uint64_t load_id_shift(uint64_t id, const char *digits, size_t count)
 {
-    uint64_t sum = *id;
-    bool good = true;
-    for (size_t i = 0; i < bytes; i++) {
-        unsigned digit = (unsigned char)text[i] - '0', letter = (unsigned char)text[i] - 'a';
-        good = good && (digit < 10 || letter < 6);
-        sum = sum << 4 | (digit < 10 ? digit : letter + 10);
+    for (size_t i = 0; i < count; i++) {
+        unsigned char digit = (unsigned char)digits[i];
+        id = id << 4 | (((digit & 15u) + (digit >> 6) * 9u) & 15u); /* the letters are from 0x61 on */
     }
-    *id = sum;
-    return good;
+    return id;
 }
 
 uint64_t load_id_of_uuid(const char *uuid)
 {
-    uint64_t id = 0;
-    bool good =
-        load_id_shift(uuid, 8, &id) && load_id_shift(uuid + 9, 4, &id) && load_id_shift(uuid + 14, 4, &id);
-    return good ? id : 0;
+    uint64_t id = load_id_shift(0, uuid, 8);
+    id = load_id_shift(id, uuid + 9, 4);
+    return load_id_shift(id, uuid + 14, 4);
 }
 
-uint64_t load_id_read(const char *text, size_t bytes)
+uint64_t load_id_read(const char *text)
 {
-    uint64_t id = 0;
-    return bytes == LOAD_ID_DIGITS && load_id_shift(text, bytes, &id) ? id : 0;
+    size_t digits = strspn(text, "0123456789abcdef");
+    return digits == LOAD_ID_DIGITS && text[digits] == '\0' ? load_id_shift(0, text, digits) : 0;
 }

@@ -13,9 +13,9 @@
 
 enum { LOAD_ID_DIGITS = 16 };
 
-/* `uuid` has at least its first 18 bytes. Of a random UUID it is never 0; 0: this is no UUID. */
+/* Of its first 18 bytes; never 0, because a random UUID has a 4 among them. Whether it is one is not looked at. */
 uint64_t load_id_of_uuid(const char *uuid);
 /* Of 16 hex digits, as it is printed; 0: they are not. */
-uint64_t load_id_read(const char *text, size_t bytes);
+uint64_t load_id_read(const char *text);
 
 #endif

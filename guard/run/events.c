@@ -37,8 +37,9 @@ void events_note_shadow(void *context, const struct guard_event *event, unsigned
         events_note(context, event, kind);
 }
 
-void events_note_states(struct guard *guard, const struct guard_stats *stats)
+void events_note_states(struct guard *guard)
 {
+    const struct guard_stats *stats = &guard->published;
     struct events *events = &guard->events;
     if (guard->config.event == NULL)
         return;

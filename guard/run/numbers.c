@@ -23,23 +23,28 @@ static void publish_kinds(struct guard *guard, uint64_t changed)
     }
 }
 
+static void publish_shadow(struct guard *guard)
+{
+    struct guard_stats fleet;
+    core_stats_of_none(guard->fleet, &fleet);
+    shadow_stats(&fleet, &guard->published);
+}
+
 void numbers_publish(struct guard *guard)
 {
-    struct guard_stats stats, fleet;
+    struct guard_stats *published = &guard->published;
     uint64_t changed = core_take_changed(guard->core);
-    core_stats_of_none(guard->core, &stats);
-    if (guard->shadow != NULL) {
+    if (guard->shadow != NULL)
         changed |= core_take_changed(guard->fleet);
-        core_stats_of_none(guard->fleet, &fleet);
-        shadow_stats(&fleet, &stats);
-    }
-    stats.redis_state = guard->own->redis_state;
-    stats.wake_state = guard->wake_state;
     pthread_mutex_lock(&guard->mutex);
-    guard->published = stats;
+    core_stats_of_none(guard->core, published);
+    if (guard->shadow != NULL)
+        publish_shadow(guard);
+    published->redis_state = guard->own->redis_state;
+    published->wake_state = guard->wake_state;
     publish_kinds(guard, changed);
     pthread_mutex_unlock(&guard->mutex);
-    events_note_states(guard, &stats);
+    events_note_states(guard); /* this thread alone writes them */
 }
 
 /* ---- adding up ---- */

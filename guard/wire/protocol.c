@@ -502,7 +502,7 @@ static void read_failure(const struct redisReply *code, struct core_reply *out)
             out->failure = (enum guard_failure)failure;
     }
     if (code->str[bytes] == ' ')
-        out->load = load_id_read(code->str + bytes + 1, strlen(code->str + bytes + 1));
+        out->load = load_id_read(code->str + bytes + 1);
 }
 
 static const char *lease_tag_in(const struct redisReply *reply, size_t at)
