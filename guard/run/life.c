@@ -47,6 +47,11 @@ static unsigned kind_of_policy(void *context, const struct guard_policy *policy)
     return ((const struct guard_kind *)(const void *)kind)->index;
 }
 
+_Static_assert(_Generic(((struct guard_kind *)NULL)->policy, struct guard_policy
+                        : true, default
+                        : false),
+               "every policy that the core is given leads to its kind in this way");
+
 static struct core *new_core(struct guard *guard, enum guard_mode mode, bool without_redis)
 {
     struct core_config config = {
