@@ -230,7 +230,7 @@ struct core_action {
     bool absent;
     bool mark;              /* of a pass: no more of `value` than its tags */
     bool shares;            /* RELEASE: what others that wait for this lease may have */
-    struct life life;       /* as its loader has said */
+    struct entry_life life; /* as its loader has said */
     struct tags_clock born; /* FILL, TOUCH, shares: known if value has tags */
     bool of_tag;
     /* INVALIDATE of a key that is moving, where no script runs: DEL lease, and once that is answered DEL value, each at
@@ -287,7 +287,7 @@ struct core_reply {
     int64_t code;
     struct value *value; /* lent */
     bool absent, mark;
-    struct life life;
+    struct entry_life life;
     bool damaged; /* FRESH, STALE: something is there, but not a sound entry of this key */
     /* FRESH, STALE: older than an invalidation of one of its tags. To a FILL or TOUCH of a value with tags: one was
      * invalidated before it was sent, or that is not known. The owner has looked: the core sees no value unchecked. */

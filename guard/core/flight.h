@@ -59,7 +59,7 @@ struct flight {
     struct held held;
     struct value *previous; /* owned: the value that is refreshed */
     char previous_filler[TOKEN_UUID_BYTES + 1];
-    struct life previous_life;
+    struct entry_life previous_life;
 
     /* waiting for another process */
     uint32_t polls, wakes, unknowns;
@@ -94,11 +94,11 @@ struct flight {
     struct load *load;
     struct value *value; /* owned: the result while it is being filled */
     bool absent;
-    bool unchanged;       /* the value is the previous one */
-    bool mark;            /* a mark is stored in its place */
-    bool shares;          /* the release says what was loaded */
-    struct value *shared; /* owned: that, until the next event */
-    struct life life;     /* as the loader has said */
+    bool unchanged;         /* the value is the previous one */
+    bool mark;              /* a mark is stored in its place */
+    bool shares;            /* the release says what was loaded */
+    struct value *shared;   /* owned: that, until the next event */
+    struct entry_life life; /* as the loader has said */
     uint64_t load_us;
     uint32_t fresh_ms, stale_ms; /* fresh_ms jittered already */
     uint32_t stores;             /* attempts of the fill or release, but for those that met moving keys */

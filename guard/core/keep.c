@@ -2,9 +2,9 @@
 /* keep.c - see keep.h. */
 #include "keep.h"
 
-struct life keep_life(const struct guard_keep *keep, const struct life *previous)
+struct entry_life keep_life(const struct guard_keep *keep, const struct entry_life *previous)
 {
-    struct life life = {.own_fresh = false};
+    struct entry_life life = {.own_fresh = false};
     if (keep == NULL)
         return previous != NULL ? *previous : life;
     life.own_fresh = keep->fresh_ms != GUARD_POLICY_MS;
@@ -25,7 +25,7 @@ static struct spans cut_to(uint32_t max_value_ms, uint32_t fresh_ms, uint32_t st
     return spans;
 }
 
-struct spans keep_spans(const struct life *life, const struct guard_policy *policy, bool absent,
+struct spans keep_spans(const struct entry_life *life, const struct guard_policy *policy, bool absent,
                         uint32_t max_value_ms)
 {
     uint32_t fresh_ms = absent ? policy->absent_ms : policy->fresh_ms;

@@ -12,7 +12,7 @@
 #include "../guard.h"
 
 /* What its loader has said about the life of one entry. */
-struct life {
+struct entry_life {
     bool own_fresh, own_stale; /* false: nothing, it is the policy's */
     uint32_t fresh_ms, stale_ms;
 };
@@ -25,9 +25,9 @@ struct spans {
 
 /* keep: what the loader has said, NULL: nothing. previous: the life of the value that it found unchanged, which goes on
  * unless it has said something; NULL: it has loaded another one. */
-struct life keep_life(const struct guard_keep *keep, const struct life *previous);
+struct entry_life keep_life(const struct guard_keep *keep, const struct entry_life *previous);
 
-struct spans keep_spans(const struct life *life, const struct guard_policy *policy, bool absent,
+struct spans keep_spans(const struct entry_life *life, const struct guard_policy *policy, bool absent,
                         uint32_t max_value_ms);
 
 /* Of the mark of a pass; in fresh_ms. */

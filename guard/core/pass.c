@@ -48,7 +48,7 @@ static void pass_mark(struct flight *flight, const struct guard_keep *keep)
     core->stats.keep_cut += spans.cut;
     flight->mark = true;
     flight->absent = flight->unchanged = false;
-    flight->life = (struct life){.own_fresh = false};
+    flight->life = (struct entry_life){.own_fresh = false};
     if (spans.fresh_ms > 0 && !lease_lacks_tag_clock(flight)) {
         lease_fill(flight, spans.fresh_ms, 0);
         return;

@@ -167,7 +167,7 @@ static bool is_coherent(const struct envelope *envelope)
         (envelope->life.own_stale && envelope->stale_ms >= GUARD_POLICY_MS) ||
         envelope->validator_bytes > ENVELOPE_VALIDATOR_MAX || !has_coherent_tags(envelope))
         return false;
-    const struct life *life = &envelope->life;
+    const struct entry_life *life = &envelope->life;
     if (envelope->mark && (envelope->absent || life->own_fresh || life->own_stale))
         return false;
     return (!envelope->absent && !envelope->mark) ||
@@ -218,8 +218,8 @@ static void get_head(const char *head, struct envelope *envelope)
     envelope->stale_ms = get_digits(head, stale_field);
     envelope->absent = head[kind_field.at] == kind_absent;
     envelope->mark = head[kind_field.at] == kind_mark;
-    envelope->life =
-        (struct life){.own_fresh = !is_of_policy(head), .own_stale = head[own_stale_field.at] == stale_own};
+    envelope->life = (struct entry_life){.own_fresh = !is_of_policy(head),
+                                         .own_stale = head[own_stale_field.at] == stale_own};
     if (envelope->life.own_fresh)
         envelope->life.fresh_ms = (uint32_t)get_digits(head, own_fresh_field);
     if (envelope->life.own_stale)

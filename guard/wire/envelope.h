@@ -39,7 +39,7 @@ struct envelope {
     uint64_t stale_ms;                    /* stale when the remaining TTL is at most this */
     bool absent;                          /* "no such row"; stale_ms, validator and body are empty */
     bool mark;                            /* of a pass: likewise, and no life of its own */
-    struct life life;                     /* as its loader has said; own stale time: stale_ms */
+    struct entry_life life;               /* as its loader has said; own stale time: stale_ms */
     uint64_t load_us;                     /* how long the load took */
     const char *key;                      /* the application's key, whole; not NUL-terminated after read */
     size_t key_bytes;

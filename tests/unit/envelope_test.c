@@ -128,12 +128,13 @@ TEST(an_absent_entry_is_read)
 TEST(a_life_of_its_own_is_read)
 {
     struct envelope envelope = sample();
-    envelope.life = (struct life){.own_fresh = true, .fresh_ms = 66000, .own_stale = true, .stale_ms = 5000};
+    envelope.life =
+        (struct entry_life){.own_fresh = true, .fresh_ms = 66000, .own_stale = true, .stale_ms = 5000};
     assert_survives(&envelope);
     envelope.life.own_stale = false;
     envelope.life.stale_ms = 0;
     assert_survives(&envelope);
-    envelope.life = (struct life){.own_stale = true, .stale_ms = 5000};
+    envelope.life = (struct entry_life){.own_stale = true, .stale_ms = 5000};
     assert_survives(&envelope);
     envelope.stale_ms = envelope.life.stale_ms = 0;
     envelope.life.own_fresh = true;
@@ -145,12 +146,12 @@ TEST(a_life_of_its_own_is_read)
 TEST(the_scripts_find_whose_the_stale_time_is)
 {
     struct envelope envelope = sample();
-    envelope.life = (struct life){.own_stale = true, .stale_ms = 5000};
+    envelope.life = (struct entry_life){.own_stale = true, .stale_ms = 5000};
     char *text = written(&envelope);
     assert_int_equal(text[84 - 1], 'o');
     assert_int_equal(text[154 - 1], '\n');
     free(text);
-    envelope.life = (struct life){.own_fresh = true, .fresh_ms = 1};
+    envelope.life = (struct entry_life){.own_fresh = true, .fresh_ms = 1};
     text = written(&envelope);
     assert_int_equal(text[84 - 1], '-');
     free(text);
