@@ -34,6 +34,7 @@
  *   bypass              a load without a lease: it answers and is not stored
  *   peek                a lookup that must not take the lease
  *   poll                the lookup of a flight that waits, at intervals
+ *   revalidate          to want a value that is loaded from now on, whatever is there
  *   wake-up             a message that a key was filled, released or invalidated; a hint that may be lost
  *   invalidate          removing a value and voiding its lease, so that no load that was running is stored
  *   background refresh  a load for no waiter, after a stale hit
@@ -122,6 +123,7 @@ struct core_waiter {
     uint64_t parent_load;   /* the load whose loader made the request; 0: none */
     bool of_many;           /* of a request for many: may be loaded in a batch */
     bool lookup_unanswered; /* Redis did not answer a lookup of this get in time */
+    bool revalidates;       /* only a load that begins after it answers it */
     /* head of an entry that a lookup of this get found out of date; "": none */
     char refused[TOKEN_UUID_BYTES + 1];
 
@@ -195,8 +197,10 @@ enum core_action_kind {
 enum core_lookup {
     LOOKUP_NORMAL = 'n',
     LOOKUP_NO_STALE = 'x',
-    LOOKUP_EARLY = 'r', /* take the lease over the fresh value `wanted` */
-    LOOKUP_PEEK = 'p',  /* look, but never take the lease */
+    LOOKUP_EARLY = 'r',      /* take the lease over the fresh value `wanted` */
+    LOOKUP_PEEK = 'p',       /* look, but never take the lease */
+    LOOKUP_REVALIDATE = 'v', /* take the lease over any value but a fresh one that is not of `uncounted` */
+    LOOKUP_REVALIDATE_PEEK = 'w',
 };
 
 /* What its sender will wait for if another process has the lease: the process that fills learns of it. */
@@ -212,7 +216,8 @@ struct core_action {
     uint64_t op; /* names the flight's attempt; 0 for LOAD and CANCEL */
     struct core_key key;
     const char *token, *prev, *refused;
-    const char *wanted; /* ACQUIRE (EARLY), TOUCH: the filler of the entry that is meant */
+    const char *wanted;    /* ACQUIRE (EARLY), TOUCH: the filler of the entry that is meant */
+    const char *uncounted; /* ACQUIRE (REVALIDATE): as core_reply's; "": no value counts */
     enum core_lookup lookup;
     enum core_wait waits; /* ACQUIRE */
     uint32_t lease_ms;
@@ -283,6 +288,8 @@ struct core_reply {
     size_t tags_bytes;
     struct tags_clock born;
     const char *head; /* FRESH, STALE: its first TOKEN_UUID_BYTES, the filler; lent */
+    /* BUSY, to a REVALIDATE: the UUIDs of the value's filler (or blanks) and of the lease; lent; NULL: not known */
+    const char *uncounted;
     enum core_refresher refresher;
     const char *lease_tag; /* BUSY; STALE and OTHERS: TOKEN_TAG_BYTES of their lease; lent; NULL: not known */
     uint32_t age_ms, left_ms;

@@ -54,8 +54,9 @@ struct core {
     uint64_t last_stamp, last_id;
     bool closed;
 
-    struct flight *by_key, *by_id; /* uthash tables */
-    struct flight *flights;        /* all but the dead */
+    struct flight *by_key[2]; /* uthash tables; [true]: revalidations */
+    struct flight *by_id;     /* likewise */
+    struct flight *flights;   /* all but the dead */
     struct flight *dead;
 
     struct loads loads;
@@ -108,6 +109,9 @@ bool core_may_send(struct core *core, const struct core_key *key, unsigned *shar
 
 /* Of this core's own ops. */
 unsigned core_shard_of_op(const struct core *core, uint64_t op);
+
+/* A flight of this process has the lease of this key with this tag (NULL: not known). */
+bool core_holds_lease(const struct core *core, const struct core_key *key, const char *lease_tag);
 
 /* Room for everything one more flight, invalidation or permit may ever send at once. False: no memory. */
 bool core_reserve(struct core *core);

@@ -298,7 +298,7 @@ static void lease_fill(struct flight *flight)
     flight->renew_op = 0;
     flight->stores = 0;
     flight->fill_told = false;
-    flight->fill_stamp = core_stamp(core);
+    flight->fill_stamp = revalidate_fill_stamp(flight, core_stamp(core));
     uint32_t whole_ms = flight->absent ? flight->policy->absent_ms : flight->policy->fresh_ms;
     flight->fresh_ms = chance_shorten(&core->chance, whole_ms, flight->policy->jitter_percent);
     lease_send_fill(flight);
@@ -353,7 +353,7 @@ static void lease_fill_again(struct flight *flight)
 {
     struct core *core = flight->core;
     if (flight->stores == 0)
-        flight->fill_stamp = core_stamp(core);
+        flight->fill_stamp = revalidate_fill_stamp(flight, core_stamp(core));
     flight->send_again_us = 0;
     lease_send_fill(flight);
 }

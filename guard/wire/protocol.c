@@ -148,6 +148,23 @@ static bool run_kept(struct redis *redis, enum script script, size_t key_count, 
 
 /* ---- scripts ---- */
 
+/* The entries that an acquire makes a difference for. */
+static const char *named_in(const struct core_action *action)
+{
+    switch (action->lookup) {
+    case LOOKUP_EARLY:
+        return action->wanted;
+    case LOOKUP_REVALIDATE:
+    case LOOKUP_REVALIDATE_PEEK:
+        return action->uncounted;
+    case LOOKUP_NORMAL:
+    case LOOKUP_NO_STALE:
+    case LOOKUP_PEEK:
+        break;
+    }
+    return action->refused;
+}
+
 static bool run_acquire(const struct protocol *protocol, struct redis *redis,
                         const struct core_action *action, redis_replied *replied, void *context)
 {
@@ -162,7 +179,7 @@ static bool run_acquire(const struct protocol *protocol, struct redis *redis,
     add_number(&args, protocol->max_lease_ms);
     add_number(&args, protocol->max_value_ms);
     add_argument(&args, mode, 1);
-    add_text(&args, action->lookup == LOOKUP_EARLY ? action->wanted : action->refused);
+    add_text(&args, named_in(action));
     add_text(&args, waits);
     return run_script(redis, SCRIPT_ACQUIRE, 4, &args, replied, context);
 }
@@ -497,6 +514,12 @@ static const char *lease_tag_in(const struct redisReply *reply, size_t at)
     return tag != NULL && message_is_lease_tag(tag->str, tag->len) ? tag->str : NULL;
 }
 
+static const char *uncounted_in(const struct redisReply *reply, size_t at)
+{
+    const struct redisReply *names = element(reply, at, REDIS_REPLY_STRING);
+    return names != NULL && names->len == (size_t)2 * TOKEN_UUID_BYTES ? names->str : NULL;
+}
+
 static void read_found(char what, const char *key, size_t key_bytes, const struct redisReply *reply,
                        struct core_reply *out, struct value **value)
 {
@@ -530,6 +553,7 @@ static void read_acquire(const char *key, size_t key_bytes, const struct redisRe
         out->kind = REPLY_BUSY;
         out->pttl_ms = span(number(reply, 1));
         out->lease_tag = lease_tag_in(reply, 2);
+        out->uncounted = uncounted_in(reply, 3);
         break;
     case 'E':
         out->pttl_ms = span(number(reply, 2));
