@@ -37,6 +37,7 @@
  *   revalidate          to want a value that is loaded from now on, whatever is there
  *   wake-up             a message that a key was filled, released or invalidated; a hint that may be lost
  *   invalidate          removing a value and voiding its lease, so that no load that was running is stored
+ *   expire              the same, but the value stays for its stale time
  *   background refresh  a load for no waiter, after a stale hit
  *   early refresh       the same after a fresh hit, drawn by lot shortly before it would be stale
  *   tag                 a name of many entries, which invalidates all of them at once
@@ -165,6 +166,7 @@ struct core_invalidation {
     uint64_t id;
     struct core_key key;      /* lent until it is answered */
     bool of_tag;              /* set by the owner: the key is a tag */
+    bool expires;             /* likewise: the value is stale from then on, instead of gone */
     bool by_delete;           /* the attempt under way */
     uint8_t movings;          /* attempts in a row that met a moving slot */
     struct alarm retry;       /* the next attempt, or the deadline while one is under way */
@@ -186,7 +188,7 @@ enum core_action_kind {
     CORE_FILL,    /* script fill: key, token, value, absent, load_us, fresh_ms, stale_ms, born */
     CORE_TOUCH,   /* script touch: as FILL, with the value that wanted stands for */
     CORE_RELEASE,        /* script release: key, token, failure and failure_ms (0: none), too_big */
-    CORE_INVALIDATE,     /* script invalidate, hard: key.encoded; of_tag: tag_invalidate; by_delete */
+    CORE_INVALIDATE,     /* script invalidate: key.encoded, expires; of_tag: tag_invalidate; by_delete */
     CORE_PERMIT_ACQUIRE, /* script permit_acquire: token, waiter, background, more */
     CORE_PERMIT_RENEW,   /* script permit_renew: token */
     CORE_PERMIT_RELEASE, /* script permit_release: token ("": leaves the queue), waiter */
@@ -224,7 +226,7 @@ struct core_action {
     const struct value *value; /* FILL: of an absent one NULL, or no more than its tags; TOUCH: the old one */
     bool absent;
     struct tags_clock born; /* FILL, TOUCH: known if value has tags */
-    bool of_tag;
+    bool of_tag, expires;
     /* INVALIDATE of a key that is moving, where no script runs: DEL lease, and once that is answered DEL value, each at
      * the master that has it, then the script's message. Answered like the script. */
     bool by_delete;

@@ -302,8 +302,8 @@ static bool run_invalidate(const struct protocol *protocol, struct redis *redis,
         return deletion_send(redis, protocol->name_space, protocol->channel, &action->key, replied, context);
     add_all_keys(&args, protocol, &action->key);
     add_message(&args, protocol, MESSAGE_INVALIDATED, action);
-    add_text(&args, "h");
-    add_number(&args, 0);
+    add_text(&args, action->expires ? "s" : "h");
+    add_number(&args, protocol->max_value_ms);
     return run_kept(redis, SCRIPT_INVALIDATE, 4, &args, replied, context);
 }
 
