@@ -16,7 +16,7 @@
  *
  * Read in this order: get.h (one request inside), ask, mailbox, lookup, callback, loop, thread, calls, load, workers; then
  * many (several keys at once), nested (a loader that gets another key), shadow, cache (what Redis's data is called), life
- * (start, stop); tag_memory stands by itself.
+ * (start, stop), clear; tag_memory stands by itself.
  *
  * Locking   the guard's mutex, then a loop's; the one of the hot keys is the innermost. Nobody else's code runs
  *           under any of them.
@@ -39,6 +39,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+struct clear;
 struct lookup;
 struct near;
 struct shadow;
@@ -188,6 +189,7 @@ struct guard {
     struct subscription *wake;
     enum guard_redis_state wake_state; /* as it last said */
     struct workers *workers;
+    struct clear *clear; /* owned */
     char cache_name[GUARD_CACHE_ID_BYTES + 1]; /* the last that was heard, or one to give */
     bool cache_asked;                          /* and not answered */
     uint64_t cache_ask_us;                     /* again from here on */

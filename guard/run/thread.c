@@ -8,6 +8,7 @@
 #include "cache.h"
 #include "callback.h"
 #include "calls.h"
+#include "clear.h"
 #include "lookup.h"
 #include "loop.h"
 #include "mailbox.h"
@@ -312,6 +313,7 @@ static void empty_mailbox(struct guard *guard)
     enter_gets(guard, gets);
     enter_invalidations(guard, invalidations);
     enter_refreshes(guard, refreshes);
+    clear_enter(guard);
     while (enter_cancel(guard))
         perform_all(guard);
 }
@@ -341,6 +343,7 @@ void thread_close_everything(struct guard *guard)
 {
     guard->phase = PHASE_ENDING;
     empty_mailbox(guard);
+    clear_close(guard);
     pthread_mutex_lock(&guard->mutex);
     guard->ended = true;
     pthread_mutex_unlock(&guard->mutex);
@@ -390,7 +393,8 @@ void thread_on_limit(void *context)
 /* Gets that have not been taken out of the mailbox or are still looked up are not known to the core yet. */
 static bool nothing_to_finish(const struct guard *guard, bool mail)
 {
-    return !mail && guard->own->count == 0 && !core_has_waiters(guard->core) && core_drained(guard->core);
+    return !mail && guard->own->count == 0 && !core_has_waiters(guard->core) && core_drained(guard->core) &&
+           !clear_is_awaited(guard);
 }
 
 static void advance_end(struct guard *guard)
@@ -535,6 +539,10 @@ void thread_on_message(void *context, const char *payload, size_t payload_bytes)
         near_heard_tag(guard->near, message.subject, message.subject_bytes);
         return; /* no key: no flight waits for it */
     }
+    if (message.kind == MESSAGE_CLEARED) {
+        clear_heard(guard);
+        return;
+    }
     near_heard(guard->near, invalidated, message.subject, message.subject_bytes);
     if (message.kind == MESSAGE_PERMIT)
         core_permit_freed(guard->fleet, clock_now_us(), message.subject, message.subject_bytes);
@@ -586,6 +594,7 @@ void thread_on_reign(struct guard *guard, unsigned shard)
     if (guard->phase == PHASE_ENDING)
         return;
     cache_forget(guard, shard);
+    clear_reigned(guard);
     core_reign(guard->fleet, clock_now_us(), shard);
     after_events(guard);
 }
