@@ -25,13 +25,13 @@ static _Atomic uint64_t *counter_of(struct loop_counters *counters, const struct
     case GUARD_CLOSING:
         return &counters->closed;
     case GUARD_SHED: /* by the core, which had no room for it */
+    case GUARD_MISS: /* of a peek */
         return NULL;
     case GUARD_FAILED:
     case GUARD_TIMEOUT:
     case GUARD_UNKNOWN:
     case GUARD_INVALID:
     case GUARD_NO_MEMORY:
-    case GUARD_MISS:
     case GUARD_NOW:
         break;
     }

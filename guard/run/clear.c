@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* clear.c - see clear.h. */
 #include "clear.h"
+#include "../base/blocking.h"
 #include "../base/clock.h"
 #include "../core/near.h"
 #include "../wire/sweep.h"
@@ -14,12 +15,21 @@
 enum {
     PAUSE_US = 50000,           /* before a step that failed is taken again */
     AGAIN_WITHIN_US = 30000000, /* of the end of a run, if a reign ends: as in replay.h */
-    AGAIN_LIMIT_US = 60000000,  /* of the run that follows */
+    DEADLINE_MS = 60000,
+    AGAIN_LIMIT_US = DEADLINE_MS * 1000, /* of the run that follows */
 };
 
 /* What goes in which pass; the marks of those that wait are of no use without the lease. */
 static const enum key_role pass_roles[][2] = {{KEY_LEASE, KEY_WAITING}, {KEY_VALUE, KEY_FAILURE}};
 enum { PASSES = sizeof pass_roles / sizeof pass_roles[0] };
+
+/* One accepted guard_clear(). */
+struct clearing {
+    struct clearing *prev, *next;
+    guard_clear_done *done;
+    void *context;
+    uint64_t deadline_us;
+};
 
 struct clear {
     struct guard *guard;
@@ -289,7 +299,21 @@ void clear_free(struct guard *guard)
     guard->clear = NULL;
 }
 
-enum guard_status clear_post(struct guard *guard, struct clearing *clearing)
+void clear_close(struct guard *guard)
+{
+    struct clear *clear = guard->clear;
+    if (clear == NULL)
+        return;
+    host_timer_stop(guard->host, &clear->pause);
+    host_timer_stop(guard->host, &clear->limit);
+    tell_all_cleared(&clear->served, GUARD_CLOSING, clear->sweep.values);
+    tell_all_cleared(&clear->waiting, GUARD_CLOSING, 0);
+}
+
+/* ---- the public functions ---- */
+
+/* Owns it if it is OK. */
+static enum guard_status post_clearing(struct guard *guard, struct clearing *clearing)
 {
     pthread_mutex_lock(&guard->mutex);
     enum guard_status status = guard->closing_asked ? GUARD_CLOSING : GUARD_OK;
@@ -301,13 +325,42 @@ enum guard_status clear_post(struct guard *guard, struct clearing *clearing)
     return status;
 }
 
-void clear_close(struct guard *guard)
+enum guard_status guard_clear(struct guard *guard, uint32_t deadline_ms, guard_clear_done *done,
+                              void *context)
 {
-    struct clear *clear = guard->clear;
-    if (clear == NULL)
-        return;
-    host_timer_stop(guard->host, &clear->pause);
-    host_timer_stop(guard->host, &clear->limit);
-    tell_all_cleared(&clear->served, GUARD_CLOSING, clear->sweep.values);
-    tell_all_cleared(&clear->waiting, GUARD_CLOSING, 0);
+    if (is_forked(guard))
+        return request_refuse(guard, "guard_clear", FORKED_TEXT);
+    struct clearing *clearing = calloc(1, sizeof *clearing);
+    if (clearing == NULL)
+        return GUARD_NO_MEMORY;
+    uint32_t within_ms = deadline_ms != 0 ? deadline_ms : DEADLINE_MS;
+    clearing->deadline_us = clock_now_us() + (uint64_t)within_ms * 1000;
+    clearing->done = done;
+    clearing->context = context;
+    enum guard_status status = post_clearing(guard, clearing);
+    if (status != GUARD_OK)
+        free(clearing);
+    return status;
+}
+
+static void cleared(void *context, const struct guard_cleared *result)
+{
+    struct blocking *blocking = context;
+    struct guard_cleared *out = blocking->out;
+    *out = *result;
+    blocking_over(blocking);
+}
+
+enum guard_status guard_clear_wait(struct guard *guard, uint32_t deadline_ms, struct guard_cleared *result)
+{
+    struct blocking blocking;
+    *result = (struct guard_cleared){.status = GUARD_INVALID};
+    blocking_init(&blocking, result);
+    enum guard_status status = guard_clear(guard, deadline_ms, cleared, &blocking);
+    if (status == GUARD_OK)
+        blocking_wait(&blocking);
+    else
+        result->status = status;
+    blocking_clear(&blocking);
+    return result->status;
 }

@@ -17,7 +17,7 @@
  * Afterwards     The near caches of all processes are emptied, and what waits looks again. If a master's reign ends
  *                shortly after, its successor may have missed some of it: one more run, for no caller.
  *
- * Threads  clear_post() any, the rest the guard's.
+ * Threads  the guard's, but for the public functions.
  */
 #ifndef GUARD_CLEAR_H
 #define GUARD_CLEAR_H
@@ -26,20 +26,10 @@
 
 struct clear;
 
-/* One accepted guard_clear(). */
-struct clearing {
-    struct clearing *prev, *next;
-    guard_clear_done *done;
-    void *context;
-    uint64_t deadline_us;
-};
-
 /* With the guard's parts. False: no memory. */
 bool clear_open(struct guard *guard);
 void clear_free(struct guard *guard);
 
-/* OK, CLOSING. Owns it from then on if it is OK. */
-enum guard_status clear_post(struct guard *guard, struct clearing *clearing);
 /* Takes what was posted. */
 void clear_enter(struct guard *guard);
 /* Somebody waits for a run. */

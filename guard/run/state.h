@@ -189,7 +189,7 @@ struct guard {
     struct subscription *wake;
     enum guard_redis_state wake_state; /* as it last said */
     struct workers *workers;
-    struct clear *clear; /* owned */
+    struct clear *clear;                       /* owned */
     char cache_name[GUARD_CACHE_ID_BYTES + 1]; /* the last that was heard, or one to give */
     bool cache_asked;                          /* and not answered */
     uint64_t cache_ask_us;                     /* again from here on */

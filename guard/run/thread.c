@@ -140,6 +140,14 @@ static void note_heat(struct guard *guard, uint64_t now_us, const struct get *ge
         hot_add(&guard->hot[GUARD_HOT_WAIT], now_us, get->text, now_us - get->waiter.start_us);
 }
 
+/* What this process kept of it is older. */
+static void forget_revalidated(struct guard *guard, const struct get *get)
+{
+    struct core_key key = get_key(get);
+    if (get->waiter.revalidates && guard->near != NULL)
+        near_drop(guard->near, key.encoded, key.encoded_bytes);
+}
+
 static void tell_answered(struct guard *guard)
 {
     struct guard_loop *told = NULL;
@@ -150,6 +158,7 @@ static void tell_answered(struct guard *guard)
     pthread_mutex_lock(&guard->hot_mutex);
     for (; waiter != NULL; waiter = core_next_answer(guard->core)) {
         note_heat(guard, now_us, (struct get *)waiter);
+        forget_revalidated(guard, (struct get *)waiter);
         if (guard->shadow != NULL)
             shadow_told(guard->shadow, now_us, (struct get *)waiter);
         put_in_outbox((struct get *)waiter, &told);
