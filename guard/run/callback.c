@@ -24,8 +24,9 @@ static _Atomic uint64_t *counter_of(struct loop_counters *counters, const struct
         return &counters->cancelled;
     case GUARD_CLOSING:
         return &counters->closed;
+    case GUARD_MISS:
+        return &counters->missed;
     case GUARD_SHED: /* by the core, which had no room for it */
-    case GUARD_MISS: /* of a peek */
         return NULL;
     case GUARD_FAILED:
     case GUARD_TIMEOUT:

@@ -54,6 +54,7 @@ struct workers;
     COUNTER(absent_hit)                                                                                      \
     COUNTER(cancelled)                                                                                       \
     COUNTER(closed)                                                                                          \
+    COUNTER(missed)                                                                                          \
     COUNTER(failed)                                                                                          \
     COUNTER(entry_rejected)                                                                                  \
     COUNTER(entry_outdated)
