@@ -217,7 +217,6 @@ static const char *wrong_host(const struct guard_host *host)
     return host->watch == NULL   ? "watch is NULL"
            : host->timer == NULL ? "timer is NULL"
            : host->soon == NULL  ? "soon is NULL"
-           : host->wake == NULL  ? "wake is NULL"
            : host->close == NULL ? "close is NULL"
            : host->state != NULL
                ? "state is not NULL: zero the host first; one that is attached already needs "
@@ -228,11 +227,11 @@ static const char *wrong_host(const struct guard_host *host)
 enum guard_status guard_loop_attach_host(struct guard *guard, struct guard_host *host,
                                          struct guard_loop **out, struct guard_error *error)
 {
-    const char *wrong = is_forked(guard) ? FORKED_TEXT : wrong_host(host);
+    const char *wrong = is_forked(guard) ? FORKED_TEXT : host != NULL ? wrong_host(host) : NULL;
     if (wrong != NULL)
         return check_failed(error, GUARD_INVALID, "guard_loop_attach_host: %s", wrong);
-    if (attach(guard, host, out) != GUARD_OK)
-        return check_failed(error, GUARD_NO_MEMORY, "guard_loop_attach_host: no memory to be had");
+    if (host == NULL || attach(guard, host, out) != GUARD_OK)
+        return check_failed(error, GUARD_NO_MEMORY, "guard_loop_attach_host: no memory or descriptor to be had");
     return GUARD_OK;
 }
 

@@ -130,6 +130,9 @@ void core_emit(struct core *core, const struct core_action *action);
 /* Takes the waiter out of its flight and hands it to the owner with this result. */
 void core_answer(struct core_waiter *waiter, const struct guard_result *result);
 
+/* passing: for one waiter, and not found by its key. NULL: no memory. */
+struct flight *core_new_flight(struct core *core, const struct core_key *key,
+                               const struct guard_policy *policy, bool passing);
 void core_remove_flight(struct flight *flight);
 
 #endif

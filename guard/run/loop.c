@@ -238,22 +238,23 @@ enum guard_status loop_open(struct guard *guard, struct guard_host *host, const 
     struct guard_loop *loop = calloc(1, sizeof *loop);
     if (loop == NULL)
         return GUARD_NO_MEMORY;
-    bool foreign = host->state == NULL;
-    if (foreign)
-        host_init(host, &loop->host_state);
     loop->guard = guard;
     loop->host = host;
     loop->hooks = hooks;
     loop->tickets.mark = (uint8_t)atomic_fetch_add(&guard->loop_count, 1);
+    bool foreign = host->state == NULL;
+    if (foreign && !host_init(host, &loop->host_state))
+        goto failed;
     loop->redis = connect_redis(guard, loop);
-    if (loop->redis == NULL) {
-        if (foreign)
-            host->state = NULL;
-        free(loop);
-        return GUARD_NO_MEMORY;
-    }
+    if (loop->redis == NULL)
+        goto failed;
     host_wake_init(host, &loop->mail, on_mail, loop);
     pthread_mutex_init(&loop->mutex, NULL);
     *out = loop;
     return GUARD_OK;
+failed:
+    if (foreign && host->state != NULL)
+        host_clear(host);
+    free(loop);
+    return GUARD_NO_MEMORY;
 }
