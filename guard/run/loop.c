@@ -72,7 +72,7 @@ void loop_return(struct guard_loop *loop, struct get *list)
 
 /* ---- the end ---- */
 
-static void add_counters(struct loop_counters *sum, const struct loop_counters *counters)
+static void add_counters_of_kind(struct loop_counters *sum, const struct loop_counters *counters)
 {
 #define ADD_COUNTER(name) counter_add(&sum->name, atomic_load(&counters->name));
     LOOP_COUNTERS(ADD_COUNTER)
@@ -90,7 +90,8 @@ static void leave_guard(struct guard_loop *loop)
         return;
     pthread_mutex_lock(&guard->mutex);
     DL_DELETE(guard->loops, loop);
-    add_counters(&guard->past_loops, &loop->counters);
+    for (unsigned kind = 0; kind < guard->kind_count; kind++)
+        add_counters_of_kind(&guard->past_loops[kind], &loop->counters[kind]);
     pthread_mutex_unlock(&guard->mutex);
 }
 
