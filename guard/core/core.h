@@ -74,6 +74,8 @@ enum {
     /* a process that sends no acquire for so long has left the queue for permits */
     PERMIT_WAIT_MS = 2000,
     CORE_SHARDS_MAX = 256,
+    CORE_KINDS_MAX = GUARD_KINDS_MAX,
+    CORE_NO_KIND = CORE_KINDS_MAX,
 };
 
 /* Names the permits of a namespace as an application key names its entry: csg1:{namespace:sem:load}:p */
@@ -101,6 +103,16 @@ struct core_config {
     /* Likewise of an invalidation, if it goes to names of another namespace; NULL: it does not. */
     unsigned (*shard_of_invalidated)(void *context, const char *encoded, size_t encoded_bytes);
     void *shard_context;
+    /* The kind that a policy is of, below `kinds`: what is counted is counted by kind. NULL: there is one, 0. */
+    unsigned (*kind_of)(void *context, const struct guard_policy *policy);
+    void *kind_context;
+    uint32_t kinds; /* 0 stands for 1 */
+    /*
+     * Hears at once what happens to loads, leases and invalidations; calls no function of the core. NULL: of no interest.
+     * `event` is lent until it returns; `kind` stands for event->kind, which is NULL: CORE_NO_KIND, or as kind_of() says.
+     */
+    void (*tell)(void *context, const struct guard_event *event, unsigned kind);
+    void *tell_context;
     /* The newest 4096 confirmed invalidations are remembered, and sent again when core_reign() tells of another
      * master. */
     bool replay;
@@ -177,6 +189,7 @@ struct core_invalidation {
     uint8_t movings;          /* attempts in a row that met a moving slot */
     struct alarm retry;       /* the next attempt, or the deadline while one is under way */
     uint64_t op, deadline_us; /* op 0: none under way */
+    uint64_t start_us;
     uint16_t attempts;
     struct guard_invalidated result; /* once answered */
 };
@@ -243,7 +256,8 @@ struct core_action {
     uint32_t failure_ms;
     bool too_big;
     const struct guard_policy *policy;
-    uint64_t load, deadline_us;
+    uint64_t load; /* LOAD, CANCEL: guard_load_id(); RELEASE with a failure: of the load that failed */
+    uint64_t deadline_us;
     struct core_waiter *starter; /* LOAD: until the answers are fetched; NULL: no waiter needs it */
     uint64_t lender;    /* LOAD: the load that waits for this one and whose thread runs it; 0: any worker's */
     uint64_t batch;     /* LOAD: those with the same one are one query, given to one worker; 0: alone */
@@ -306,6 +320,7 @@ struct core_reply {
     uint64_t load_us; /* FRESH: how long its load took */
     enum guard_failure failure;
     bool too_big;
+    uint64_t load; /* FAILED: the load that did; 0: not known */
 };
 
 void core_replied(struct core *core, uint64_t now_us, uint64_t op, const struct core_reply *reply);
@@ -355,6 +370,7 @@ struct core_pushed {
     bool absent, mark;
     bool shared;       /* it is stored nowhere */
     uint32_t fresh_ms; /* for how long it was fresh when it was stored; shared: means nothing */
+    uint64_t load;     /* that made it */
     const char *tags;  /* for the owner, to be checked before: as in core_reply */
     size_t tags_bytes;
     struct tags_clock born;
@@ -396,7 +412,14 @@ bool core_has_waiters(const struct core *core);
 bool core_drained(const struct core *core);
 bool core_idle(const struct core *core);
 
-/* Copies the counters the core keeps; leaves the others alone. */
+/* ---- numbers ---- */
+
+/* All that the core counts; the others are 0. */
 void core_stats(const struct core *core, struct guard_stats *out);
+/* The parts that this is the sum of: what is of no kind, and what is of each. */
+void core_stats_of_none(const struct core *core, struct guard_stats *out);
+const struct guard_stats *core_stats_of(const struct core *core, unsigned kind);
+/* The kinds whose part may have changed since the last call of this, bit by bit. */
+uint64_t core_take_changed(struct core *core);
 
 #endif

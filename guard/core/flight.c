@@ -55,6 +55,7 @@
 #include "hit.h"
 #include "lease.h"
 #include "pass.h"
+#include "watch.h"
 #include <assert.h>
 #include <string.h>
 
@@ -147,16 +148,10 @@ static uint32_t ms_until(uint64_t now_us, uint64_t then_us)
 /* ---- results, and which waiters may have them ---- */
 
 struct guard_result flight_failure_result(enum guard_source source, enum guard_failure failure,
-                                          uint32_t retry_ms)
+                                          uint32_t retry_ms, uint64_t load)
 {
     return (struct guard_result){
-        .status = GUARD_FAILED, .source = source, .failure = failure, .retry_ms = retry_ms};
-}
-
-struct guard_result flight_shed_result(void)
-{
-    enum { RETRY_MS = 1000 };
-    return (struct guard_result){.status = GUARD_SHED, .retry_ms = RETRY_MS};
+        .status = GUARD_FAILED, .source = source, .failure = failure, .retry_ms = retry_ms, .load = load};
 }
 
 struct guard_result flight_cached_result(const struct core_reply *reply, enum guard_source source)
@@ -168,6 +163,7 @@ struct guard_result flight_cached_result(const struct core_reply *reply, enum gu
         .age_ms = reply->age_ms,
         .left_ms = reply->left_ms,
         .stored = true,
+        .load = reply->head != NULL ? load_id_of_uuid(reply->head) : 0,
     };
 }
 
@@ -195,7 +191,7 @@ void flight_deliver(struct flight *flight, uint64_t stamp, struct guard_result r
         struct guard_result own = result;
         own.source = source_for(waiter, result.source);
         if (is_error_status(result.status) && stale_held_for(waiter, &own))
-            flight->core->stats.stale_rescued++;
+            flight_counts(flight)->stale_rescued++;
         core_answer(waiter, &own);
     }
 }
@@ -203,6 +199,14 @@ void flight_deliver(struct flight *flight, uint64_t stamp, struct guard_result r
 void flight_deliver_all(struct flight *flight, struct guard_result result)
 {
     flight_deliver(flight, UINT64_MAX, result);
+}
+
+void flight_shed(struct flight *flight)
+{
+    enum { RETRY_MS = 1000 };
+    uint64_t before = flight_counts(flight)->shed;
+    flight_deliver_all(flight, (struct guard_result){.status = GUARD_SHED, .retry_ms = RETRY_MS});
+    watch_shed(flight, flight_counts(flight)->shed - before);
 }
 
 /* ---- a round: from an acquire to what it leads to ---- */
@@ -234,7 +238,7 @@ void flight_bypass(struct flight *flight)
     flight->leased = flight->refreshing = flight->background = false;
     value_unref(&flight->previous);
     if (loads_lender(flight) == NULL && !flight_take_place(flight)) {
-        flight_deliver_all(flight, flight_shed_result());
+        flight_shed(flight);
         flight_end(flight);
         return;
     }
@@ -347,7 +351,7 @@ static void flight_note_lease_tag(struct flight *flight, const char *lease_tag)
 void flight_wait(struct flight *flight, uint32_t pttl_ms, const char *lease_tag)
 {
     struct core *core = flight->core;
-    core->stats.lease_busy++;
+    flight_counts(flight)->lease_busy++;
     flight->unknowns = 0;
     loads_give_place(flight);
     flight->busy_stamp = flight->lookup_stamp;
@@ -370,7 +374,7 @@ static void flight_end_wait(struct flight *flight)
     struct core *core = flight->core;
     if (flight->waiting_since_us == 0)
         return;
-    histogram_add(&core->stats.lease_wait, core->now_us - flight->waiting_since_us);
+    histogram_add(&flight_counts(flight)->lease_wait, core->now_us - flight->waiting_since_us);
     flight->waiting_since_us = 0;
 }
 
@@ -414,7 +418,7 @@ static void flight_reply_busy(struct flight *flight, const struct core_reply *re
         return;
     }
     flight_end_wait(flight);
-    core->stats.lease_busy++;
+    flight_counts(flight)->lease_busy++;
     flight->unknowns = 0;
     flight_bypass(flight);
 }
@@ -427,7 +431,7 @@ static void flight_reply_failed(struct flight *flight, const struct core_reply *
     }
     loads_give_place(flight);
     flight_deliver(flight, flight->lookup_stamp,
-                   flight_failure_result(GUARD_FROM_CACHE, reply->failure, reply->pttl_ms));
+                   flight_failure_result(GUARD_FROM_CACHE, reply->failure, reply->pttl_ms, reply->load));
     flight_settle(flight);
 }
 
@@ -438,7 +442,7 @@ static void flight_reply_free(struct flight *flight)
         flight_acquire(flight);
         return;
     }
-    flight_deliver_all(flight, flight_shed_result());
+    flight_shed(flight);
     flight_end(flight);
 }
 
@@ -447,9 +451,8 @@ static void flight_reply_free(struct flight *flight)
  * round, so that no other process can keep us looking for ever. */
 static void flight_reply_unusable(struct flight *flight, const struct core_reply *reply)
 {
-    struct core *core = flight->core;
-    core->stats.entry_rejected += reply->damaged;
-    core->stats.entry_outdated += reply->outdated;
+    flight_counts(flight)->entry_rejected += reply->damaged;
+    flight_counts(flight)->entry_outdated += reply->outdated;
     memcpy(flight->refused, reply->head, TOKEN_UUID_BYTES);
     if (reply->kind == REPLY_STALE && reply->refresher == REFRESH_OURS)
         lease_granted(flight);
@@ -540,7 +543,8 @@ void flight_joined(struct core_waiter *waiter)
         flight_bypass(flight);
     } else if (flight->state == FLIGHT_COOLING) {
         uint32_t left_ms = ms_until(flight->core->now_us, flight->cool_until_us);
-        struct guard_result result = flight_failure_result(GUARD_FROM_CACHE, flight->failure, left_ms);
+        struct guard_result result =
+            flight_failure_result(GUARD_FROM_CACHE, flight->failure, left_ms, flight->load_id);
         core_answer(waiter, &result);
     } else if (flight->state == FLIGHT_NEW) {
         flight->unknowns = waiter->lookup_unanswered;
@@ -628,6 +632,7 @@ static struct guard_result pushed_result(const struct core_pushed *pushed, uint3
         .age_ms = age_ms,
         .left_ms = pushed->shared ? 0 : pushed->fresh_ms - age_ms,
         .stored = !pushed->shared,
+        .load = pushed->load,
     };
 }
 
@@ -639,7 +644,7 @@ void flight_pushed(struct flight *flight, const struct core_pushed *pushed)
 {
     struct core *core = flight->core;
     uint32_t age_ms = ms_until(flight->sent_us, core->now_us);
-    uint32_t waiters = core->stats.waiters;
+    uint32_t waiters = flight_counts(flight)->waiters;
     bool over = !pushed->shared && age_ms >= pushed->fresh_ms;
     if (over || (!pushed->mark && flight->first->joined >= flight->lookup_stamp)) {
         flight_wake(flight);
@@ -650,7 +655,7 @@ void flight_pushed(struct flight *flight, const struct core_pushed *pushed)
         pass_part(flight);
     else
         flight_deliver(flight, flight->lookup_stamp, pushed_result(pushed, age_ms));
-    core->stats.push_answered += pushed->mark ? 0 : waiters - core->stats.waiters;
+    flight_counts(flight)->push_answered += pushed->mark ? 0 : waiters - flight_counts(flight)->waiters;
     flight_settle(flight);
 }
 
@@ -661,14 +666,14 @@ void flight_resync(struct flight *flight)
         flight->latch = true;
     if (flight->state != FLIGHT_WAITING)
         return;
-    core->stats.wake_resyncs++;
+    flight_counts(flight)->wake_resyncs++;
     flight_poll_at(flight, core->now_us + chance_below(&core->chance, us(RESYNC_SPREAD_MS)));
 }
 
 void flight_alarm(struct flight *flight)
 {
     if (flight->state == FLIGHT_WAITING) {
-        flight->core->stats.wake_polls++;
+        flight_counts(flight)->wake_polls++;
         flight_acquire(flight);
     } else if (flight->state == FLIGHT_COOLING || flight->state == FLIGHT_RESTING) {
         flight_end(flight);

@@ -95,13 +95,15 @@ void loads_enqueue(struct flight *flight)
     assert(flight->place_parts > 0);
     flight->queued_turn = core->loads.turn;
     join_queue(flight, flight->first != NULL ? QUEUE_USERS : QUEUE_REFRESHES);
-    core->stats.loads_queued++;
+    core->loads.queued++;
+    flight_counts(flight)->loads_queued++;
 }
 
 void loads_dequeue(struct flight *flight)
 {
     leave_queue(flight);
-    flight->core->stats.loads_queued--;
+    flight->core->loads.queued--;
+    flight_counts(flight)->loads_queued--;
 }
 
 void loads_single_out(struct flight *flight)
@@ -149,7 +151,7 @@ static uint32_t queries_wanted(const struct core *core, uint32_t queued, uint32_
 
 uint32_t loads_wanted(const struct core *core)
 {
-    return queries_wanted(core, core->stats.loads_queued, core->loads.batched_queued);
+    return queries_wanted(core, core->loads.queued, core->loads.batched_queued);
 }
 
 uint32_t loads_wanted_by_users(const struct core *core)
@@ -382,10 +384,11 @@ static const struct load *other_load_of_batch(const struct core *core, const str
 struct load *loads_new(struct flight *flight, uint64_t deadline_us)
 {
     struct core *core = flight->core;
-    struct load *load = calloc(1, sizeof *load + flight->key.encoded_bytes);
+    struct load *load = calloc(1, sizeof *load + flight->key.encoded_bytes + flight->key.plain_bytes + 1);
     if (load == NULL)
         return NULL;
-    load->id = ++core->last_id;
+    load->id = flight->load_id;
+    load->kind = flight->kind;
     load->flight = flight;
     load->lender = loads_lender(flight);
     load->cut_short = load->lender != NULL && load->lender->deadline_us < deadline_us;
@@ -393,11 +396,12 @@ struct load *loads_new(struct flight *flight, uint64_t deadline_us)
     load->batch = load->lender == NULL ? core->loads.batch : 0;
     load->key_bytes = flight->key.encoded_bytes;
     memcpy(load->key, flight->key.encoded, load->key_bytes);
+    memcpy(load->key + load->key_bytes, flight->key.plain, flight->key.plain_bytes);
     const struct load *other = other_load_of_batch(core, load);
     DL_APPEND(core->loads.running, load);
     if (load->lender != NULL) {
         load->lender->lending = true;
-        core->stats.load_nested++;
+        flight_counts(flight)->load_nested++;
         loads_give_place(flight);
         return load;
     }
@@ -405,7 +409,7 @@ struct load *loads_new(struct flight *flight, uint64_t deadline_us)
     core->loads.queries[load->share] += other == NULL;
     if (permits_exist(core))
         load->permit = other != NULL ? other->permit : permits_use(core);
-    core->stats.loads_running++;
+    flight_counts(flight)->loads_running++;
     load->place_parts = flight->place_parts; /* from here on its own */
     flight->place_parts = 0;
     return load;
@@ -435,7 +439,7 @@ void loads_free(struct core *core, struct load *load)
     } else {
         if (other_load_of_batch(core, load) == NULL)
             end_query(core, load);
-        core->stats.loads_running--;
+        core_counts(core, load->kind)->loads_running--;
         free_parts(core, load->share, load->place_parts);
     }
     free(load);
@@ -447,7 +451,7 @@ void loads_cancel(struct core *core, struct load *load, bool unwanted)
         return;
     load->cancelled = true;
     load->unwanted = unwanted;
-    core->stats.load_cancelled++;
+    core_counts(core, load->kind)->load_cancelled++;
     core_emit(core, &(struct core_action){.kind = CORE_CANCEL, .load = load->id});
 }
 

@@ -51,7 +51,8 @@ enum share {
 
 /* A load outlives its flight when the flight had to give it up. */
 struct load {
-    uint64_t id;
+    uint64_t id; /* guard_load_id() */
+    unsigned kind;
     struct flight *flight; /* NULL: given up; its result is dropped */
     struct load *prev, *next;
     uint64_t deadline_us;
@@ -66,7 +67,7 @@ struct load {
     bool lending;                   /* its thread runs another load */
     bool cut_short;                 /* the lender's deadline comes before its own */
     size_t key_bytes;
-    char key[]; /* owned, encoded */
+    char key[]; /* owned: encoded, and behind it the plain one and NUL */
 };
 
 struct loads {
@@ -79,6 +80,7 @@ struct loads {
     enum share served;                     /* whose query began last */
     struct load *running;                  /* given-up ones too */
     uint32_t nested_waiters;
+    uint32_t queued;         /* flights */
     uint32_t batched_queued; /* queued flights that are batched */
     uint32_t users_queued;   /* flights in QUEUE_USERS */
     uint32_t users_batched;  /* of those, batched */

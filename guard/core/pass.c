@@ -3,6 +3,7 @@
 #include "pass.h"
 #include "flight.h"
 #include "lease.h"
+#include "watch.h"
 #include <utlist.h>
 
 /* ---- one for each ---- */
@@ -45,7 +46,7 @@ static void pass_mark(struct flight *flight, const struct guard_keep *keep)
 {
     struct core *core = flight->core;
     struct spans spans = keep_pass_spans(keep, flight->policy, core->config.max_value_ms);
-    core->stats.keep_cut += spans.cut;
+    flight_counts(flight)->keep_cut += spans.cut;
     flight->mark = true;
     flight->absent = flight->unchanged = false;
     flight->life = (struct entry_life){.own_fresh = false};
@@ -53,7 +54,7 @@ static void pass_mark(struct flight *flight, const struct guard_keep *keep)
         lease_fill(flight, spans.fresh_ms, 0);
         return;
     }
-    core->stats.fill_refused += spans.fresh_ms > 0;
+    flight_counts(flight)->fill_refused += spans.fresh_ms > 0;
     lease_share(flight);
 }
 
@@ -69,6 +70,8 @@ void pass_loaded(struct flight *flight, const struct guard_keep *keep)
         pass_mark(flight, keep);
         return;
     }
-    flight->core->stats.fill_late += flight->lost;
+    flight_counts(flight)->fill_late += flight->lost;
+    if (flight->lost)
+        watch_fill_refused(flight);
     flight_settle(flight);
 }

@@ -82,6 +82,11 @@ enum guard_status guard_load_tag(struct guard_load *load, const char *tag)
     return GUARD_INVALID;
 }
 
+uint64_t guard_load_id(const struct guard_load *load)
+{
+    return load->result.load;
+}
+
 static const char *wrong_keep(const struct guard_load *load, const struct guard_keep *keep)
 {
     if (load->finished)

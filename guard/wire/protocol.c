@@ -2,6 +2,7 @@
 /* protocol.c - see protocol.h. */
 #include "protocol.h"
 #include "../base/clock.h"
+#include "../base/load_id.h"
 #include "deletion.h"
 #include "envelope.h"
 #include "scripts.h"
@@ -264,16 +265,24 @@ static bool run_store(const struct protocol *protocol, struct redis *redis, cons
     return sent;
 }
 
-static const char *failure_code(const struct core_action *action)
+/* What the failure lease says: why, and behind a space which load it was. */
+enum { FAILURE_CODE_SIZE = 48 };
+static const char *failure_code(const struct core_action *action, char code[FAILURE_CODE_SIZE])
 {
     if (action->too_big)
         return TOO_BIG;
-    return action->failure != GUARD_FAILURE_NONE ? guard_failure_name(action->failure) : "";
+    if (action->failure == GUARD_FAILURE_NONE)
+        return "";
+    if (action->load == 0)
+        return guard_failure_name(action->failure);
+    snprintf(code, FAILURE_CODE_SIZE, "%s %016" PRIx64, guard_failure_name(action->failure), action->load);
+    return code;
 }
 
 static bool run_release(const struct protocol *protocol, struct redis *redis,
                         const struct core_action *action, redis_replied *replied, void *context)
 {
+    char code[FAILURE_CODE_SIZE];
     size_t bytes = 0;
     uint64_t px_ms = 0;
     char *text = action->shares ? new_entry_text(action, &bytes, &px_ms) : NULL;
@@ -286,7 +295,7 @@ static bool run_release(const struct protocol *protocol, struct redis *redis,
     add_key(&args, protocol, &action->key, KEY_WAITING);
     add_text(&args, action->token);
     add_message(&args, protocol, MESSAGE_RELEASED, action);
-    add_text(&args, failure_code(action));
+    add_text(&args, failure_code(action, code));
     add_number(&args, action->failure_ms);
     add_argument(&args, text != NULL ? text : "", bytes);
     bool sent = run_script(redis, SCRIPT_RELEASE, 3, &args, replied, context);
@@ -520,9 +529,14 @@ static void read_failure(const struct redisReply *code, struct core_reply *out)
     out->kind = REPLY_FAILED;
     out->failure = GUARD_FAILURE_INTERNAL;
     out->too_big = strcmp(code->str, TOO_BIG) == 0;
-    for (int failure = GUARD_FAILURE_UNAVAILABLE; failure <= GUARD_FAILURE_CYCLE; failure++)
-        if (strcmp(code->str, guard_failure_name((enum guard_failure)failure)) == 0)
+    size_t bytes = strcspn(code->str, " ");
+    for (int failure = GUARD_FAILURE_UNAVAILABLE; failure <= GUARD_FAILURE_CYCLE; failure++) {
+        const char *name = guard_failure_name((enum guard_failure)failure);
+        if (strlen(name) == bytes && memcmp(code->str, name, bytes) == 0)
             out->failure = (enum guard_failure)failure;
+    }
+    if (code->str[bytes] == ' ')
+        out->load = load_id_read(code->str + bytes + 1);
 }
 
 static const char *lease_tag_in(const struct redisReply *reply, size_t at)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* wake.c - see wake.h. */
 #include "wake.h"
+#include "../base/load_id.h"
 #include "envelope.h"
 #include <stdio.h>
 #include <string.h>
@@ -92,6 +93,7 @@ bool message_read_entry(const struct message *message, const struct core_key *ke
                                 .born = envelope.born,
                                 .value = *value,
                                 .absent = envelope.absent,
+                                .load = load_id_of_uuid(envelope.filler),
                                 .mark = envelope.mark,
                                 .shared = message->kind == MESSAGE_RELEASED,
                                 .fresh_ms = (uint32_t)(envelope.px_ms - envelope.stale_ms)};

@@ -7,7 +7,8 @@
 --
 -- Replies  1 released, waiters told    0 lost; nothing changed
 --
--- The failure lease holds "<failure_ms, 10 digits> <code>"; its own TTL is in it so that acquire can tell one that
+-- The failure lease holds "<failure_ms, 10 digits> <code>"; the code says why, and behind a space which load it was (16
+-- hex digits), and is any text here. Its own TTL is in it so that acquire can tell one that
 -- has grown too long. It keeps the waiters of all processes from trying the failed load again, one after the other.
 --
 -- Why here: what was loaded under a lease that an invalidation has voided may be older than those that wait may have.
