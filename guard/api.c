@@ -8,10 +8,10 @@
 #include "base/uv_host.h"
 #include "core/near.h"
 #include "guard.h"
+#include "host.h"
 #include "run/life.h"
 #include "run/loop.h"
 #include "run/mailbox.h"
-#include "run/many.h"
 #include "run/state.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,11 +27,11 @@ enum {
 
 static void free_guard(struct guard *guard)
 {
-    while (guard->kinds != NULL) {
-        struct guard_kind *kind = guard->kinds;
-        guard->kinds = kind->next;
-        free(kind);
-    }
+    for (unsigned kind = 0; kind < guard->kind_count; kind++)
+        free(guard->kinds[kind]);
+    for (size_t by = 0; by < sizeof guard->hot / sizeof *guard->hot; by++)
+        hot_clear(&guard->hot[by]);
+    events_clear(guard);
     pthread_mutex_destroy(&guard->mutex);
     pthread_mutex_destroy(&guard->hot_mutex);
     say_clear(&guard->say);
@@ -75,7 +75,10 @@ static uint32_t push_bytes(const struct guard_config *config, const struct redis
 static enum guard_status start_guard(struct guard *guard, const struct guard_config *config,
                                      const struct redis_url *url, struct guard_error *error)
 {
+    size_t hot_keys = config->hot_keys != 0 ? config->hot_keys : HOT_SLOTS;
     if (guard->config.name_space == NULL || guard->answering_name == NULL || !forked_watch() ||
+        !hot_init(&guard->hot[GUARD_HOT_COLLAPSED], hot_keys) ||
+        !hot_init(&guard->hot[GUARD_HOT_WAIT], hot_keys) ||
         !clock_random(guard->hash_key, sizeof guard->hash_key))
         return check_failed(error, GUARD_NO_MEMORY, "guard_open: no memory or no randomness to be had");
     if (config->near_bytes > 0 && config->mode != GUARD_MODE_OFF && config->mode != GUARD_MODE_SHADOW &&
@@ -137,6 +140,28 @@ enum guard_status guard_close(struct guard **closing, uint32_t drain_ms)
     return GUARD_OK;
 }
 
+/* Under the mutex. */
+static enum guard_status list_kind(struct guard_kind *kind, struct guard_error *error)
+{
+    struct guard *guard = kind->guard;
+    if (guard->kind_count == GUARD_KINDS_MAX)
+        return check_failed(error, GUARD_INVALID,
+                            "guard_kind_add: the guard has %d kinds already, which is all it can count",
+                            GUARD_KINDS_MAX);
+    kind->index = guard->kind_count;
+    if (kind->policy.name != NULL)
+        snprintf(kind->name, sizeof kind->name, "%s", kind->policy.name);
+    else
+        snprintf(kind->name, sizeof kind->name, "kind%u", kind->index);
+    kind->policy.name = kind->name;
+    for (unsigned other = 0; other < guard->kind_count; other++)
+        if (strcmp(guard->kinds[other]->name, kind->name) == 0)
+            return check_failed(error, GUARD_INVALID,
+                                "guard_kind_add: another kind of this guard is named %s already", kind->name);
+    guard->kinds[guard->kind_count++] = kind;
+    return GUARD_OK;
+}
+
 enum guard_status guard_kind_add(struct guard *guard, const struct guard_policy *policy,
                                  struct guard_kind **out, struct guard_error *error)
 {
@@ -151,233 +176,28 @@ enum guard_status guard_kind_add(struct guard *guard, const struct guard_policy 
     kind->guard = guard;
     kind->policy = *policy;
     pthread_mutex_lock(&guard->mutex);
-    LL_PREPEND(guard->kinds, kind);
+    status = list_kind(kind, error);
     pthread_mutex_unlock(&guard->mutex);
-    *out = kind;
-    return GUARD_OK;
-}
-
-/* ---- getting ---- */
-
-static const char *wrong_request(const struct guard *guard, const struct guard_request *request)
-{
-    if (request == NULL)
-        return "request is NULL";
-    if (request->answered == NULL)
-        return "request->answered is NULL";
-    return request_wrong(guard, request->kind, request->key);
-}
-
-enum guard_status guard_get(struct guard *guard, const struct guard_request *request, guard_ticket *ticket)
-{
-    const char *wrong = wrong_request(guard, request);
-    return wrong == NULL ? mailbox_get(guard, request, NULL, ticket)
-                         : request_refuse(guard, "guard_get", wrong);
-}
-
-void guard_cancel(struct guard *guard, guard_ticket ticket)
-{
-    if (is_forked(guard))
-        return;
-    pthread_mutex_lock(&guard->mutex);
-    struct get *get = tickets_find(&guard->own->tickets, ticket);
-    if (get != NULL && get->is_stand_in)
-        loop_cancel_many(get->many);
-    else if (get != NULL)
-        mailbox_post_cancel(guard, get);
-    pthread_mutex_unlock(&guard->mutex);
-}
-
-/* ---- the near cache ---- */
-
-bool guard_near(struct guard *guard, const struct guard_kind *kind, const char *key,
-                struct guard_result *result)
-{
-    char encoded[KEY_ENCODED_MAX + 1];
-    if (guard->near == NULL || kind == NULL || kind->policy.near_ms == 0 || key == NULL ||
-        atomic_load_explicit(&guard->refusing, memory_order_relaxed) || is_forked(guard))
-        return false;
-    size_t bytes = strnlen(key, KEY_BYTES_MAX + 1);
-    if (!key_valid(key, bytes))
-        return false;
-    return near_answer(guard->near, encoded, key_encode(key, bytes, encoded), clock_now_us(), result);
-}
-
-bool guard_cache(struct guard *guard, char id[GUARD_CACHE_ID_BYTES + 1])
-{
-    if (is_forked(guard)) {
-        id[0] = '\0';
-        return false;
-    }
-    pthread_mutex_lock(&guard->mutex);
-    memcpy(id, guard->cache_id, sizeof guard->cache_id);
-    if (!atomic_exchange(&guard->cache_wanted, true) && !guard->ended)
-        mailbox_wake(guard);
-    pthread_mutex_unlock(&guard->mutex);
-    return id[0] != '\0';
-}
-
-/* ---- the blocking forms ---- */
-
-static void got(void *context, const struct guard_result *result)
-{
-    struct blocking *blocking = context;
-    struct guard_result *out = blocking->out;
-    *out = *result;
-    if (result->value != NULL)
-        guard_value_ref(result->value);
-    blocking_over(blocking);
-}
-
-static void invalidated(void *context, const struct guard_invalidated *result)
-{
-    struct blocking *blocking = context;
-    struct guard_invalidated *out = blocking->out;
-    *out = *result;
-    blocking_over(blocking);
-}
-
-static void get_and_wait(struct guard *guard, const struct guard_request *request,
-                         struct guard_result *result)
-{
-    struct blocking blocking;
-    struct guard_request own = *request;
-    blocking_init(&blocking, result);
-    own.answered = got;
-    own.context = &blocking;
-    enum guard_status status = mailbox_get(guard, &own, NULL, NULL);
     if (status == GUARD_OK)
-        blocking_wait(&blocking);
+        *out = kind;
     else
-        result->status = status;
-    blocking_clear(&blocking);
-}
-
-enum guard_status guard_get_wait(struct guard *guard, const struct guard_request *request,
-                                 struct guard_result *result)
-{
-    const char *wrong =
-        request == NULL ? "request is NULL" : request_wrong(guard, request->kind, request->key);
-    *result = (struct guard_result){.status = GUARD_INVALID, .wrong = wrong};
-    if (wrong != NULL)
-        return request_refuse(guard, "guard_get_wait", wrong);
-    if (!guard_near(guard, request->kind, request->key, result))
-        get_and_wait(guard, request, result);
-    return result->status;
-}
-
-/* ---- many keys at once ---- */
-
-/* As request_refuse(), naming the key if it is the only one. */
-static enum guard_status refuse_many(struct guard *guard, const char *function, size_t i, const char *wrong)
-{
-    char text[160];
-    if (is_forked(guard))
-        return request_refuse(guard, function, wrong);
-    snprintf(text, sizeof text, "keys[%zu]: %s", i, wrong);
-    return request_refuse(guard, function, text);
-}
-
-static const char *wrong_many(const struct guard_many_request *request)
-{
-    if (request == NULL)
-        return "request is NULL";
-    if (request->keys == NULL)
-        return "request->keys is NULL";
-    if (request->count == 0)
-        return "request->count is 0";
-    return request->count > GUARD_MANY_MAX ? "request->count is above GUARD_MANY_MAX" : NULL;
-}
-
-static enum guard_status check_many(struct guard *guard, const struct guard_many_request *request,
-                                    const char *function)
-{
-    const char *wrong = wrong_many(request);
-    if (wrong != NULL)
-        return request_refuse(guard, function, wrong);
-    for (size_t i = 0; i < request->count; i++) {
-        wrong = request_wrong(guard, request->kind, request->keys[i]);
-        if (wrong != NULL)
-            return refuse_many(guard, function, i, wrong);
-    }
-    return GUARD_OK;
-}
-
-static enum guard_status check_asynchronous(struct guard *guard, const struct guard_many_request *request,
-                                            const char *function)
-{
-    if (request != NULL && request->answered == NULL)
-        return request_refuse(guard, function, "request->answered is NULL");
-    return check_many(guard, request, function);
-}
-
-enum guard_status guard_get_many(struct guard *guard, const struct guard_many_request *request,
-                                 guard_ticket *ticket)
-{
-    enum guard_status status = check_asynchronous(guard, request, "guard_get_many");
-    return status == GUARD_OK ? many_get(guard, request, ticket) : status;
-}
-
-struct many_answers {
-    struct guard_result *results; /* the caller's */
-    const size_t *places;         /* where in them each answer goes */
-};
-
-static void got_many(void *context, const struct guard_result *results, size_t count)
-{
-    struct blocking *blocking = context;
-    const struct many_answers *answers = blocking->out;
-    for (size_t i = 0; i < count; i++) {
-        answers->results[answers->places[i]] = results[i];
-        if (results[i].value != NULL)
-            guard_value_ref(results[i].value);
-    }
-    blocking_over(blocking);
-}
-
-static enum guard_status ask_and_wait(struct guard *guard, const struct guard_many_request *request,
-                                      struct many_answers *answers)
-{
-    struct blocking blocking;
-    struct guard_many_request own = *request;
-    blocking_init(&blocking, answers);
-    own.answered = got_many;
-    own.context = &blocking;
-    enum guard_status status = many_get(guard, &own, NULL);
-    if (status == GUARD_OK)
-        blocking_wait(&blocking);
-    blocking_clear(&blocking);
-    return status;
-}
-
-enum guard_status guard_get_many_wait(struct guard *guard, const struct guard_many_request *request,
-                                      struct guard_result *results)
-{
-    const char *keys[GUARD_MANY_MAX];
-    size_t places[GUARD_MANY_MAX], count = 0;
-    struct many_answers answers = {results, places};
-    enum guard_status status = check_many(guard, request, "guard_get_many_wait");
-    if (status != GUARD_OK)
-        return status;
-    memset(results, 0, request->count * sizeof *results);
-    for (size_t i = 0; i < request->count; i++) {
-        if (guard_near(guard, request->kind, request->keys[i], &results[i]))
-            continue;
-        keys[count] = request->keys[i];
-        places[count++] = i;
-    }
-    if (count == 0)
-        return GUARD_OK;
-    struct guard_many_request rest = *request;
-    rest.keys = keys;
-    rest.count = count;
-    status = ask_and_wait(guard, &rest, &answers);
-    for (size_t i = 0; i < request->count && status != GUARD_OK; i++)
-        guard_value_unref(&results[i].value);
+        free(kind);
     return status;
 }
 
 /* ---- on a host's loop ---- */
+
+static enum guard_status attach(struct guard *guard, struct guard_host *host, struct guard_loop **out)
+{
+    enum guard_status status = loop_open(guard, host, NULL, out);
+    if (status != GUARD_OK)
+        return status;
+    (*out)->attached = true;
+    pthread_mutex_lock(&guard->mutex);
+    DL_APPEND(guard->loops, *out);
+    pthread_mutex_unlock(&guard->mutex);
+    return GUARD_OK;
+}
 
 enum guard_status guard_loop_attach(struct guard *guard, struct uv_loop_s *loop, struct guard_loop **out,
                                     struct guard_error *error)
@@ -385,15 +205,33 @@ enum guard_status guard_loop_attach(struct guard *guard, struct uv_loop_s *loop,
     if (is_forked(guard))
         return check_failed(error, GUARD_INVALID, "guard_loop_attach: " FORKED_TEXT);
     struct guard_host *host = uv_host_attach(loop);
-    bool opened = host != NULL && loop_open(guard, host, NULL, out) == GUARD_OK;
-    if (!opened && host != NULL)
+    if (host != NULL && attach(guard, host, out) == GUARD_OK)
+        return GUARD_OK;
+    if (host != NULL)
         host_close(host, NULL, NULL);
-    if (!opened)
-        return check_failed(error, GUARD_NO_MEMORY, "guard_loop_attach: no memory or descriptor to be had");
-    (*out)->attached = true;
-    pthread_mutex_lock(&guard->mutex);
-    DL_APPEND(guard->loops, *out);
-    pthread_mutex_unlock(&guard->mutex);
+    return check_failed(error, GUARD_NO_MEMORY, "guard_loop_attach: no memory or descriptor to be had");
+}
+
+static const char *wrong_host(const struct guard_host *host)
+{
+    return host->watch == NULL   ? "watch is NULL"
+           : host->timer == NULL ? "timer is NULL"
+           : host->soon == NULL  ? "soon is NULL"
+           : host->close == NULL ? "close is NULL"
+           : host->state != NULL
+               ? "state is not NULL: zero the host first; one that is attached already needs "
+                 "another one beside it"
+               : NULL;
+}
+
+enum guard_status guard_loop_attach_host(struct guard *guard, struct guard_host *host,
+                                         struct guard_loop **out, struct guard_error *error)
+{
+    const char *wrong = is_forked(guard) ? FORKED_TEXT : host != NULL ? wrong_host(host) : NULL;
+    if (wrong != NULL)
+        return check_failed(error, GUARD_INVALID, "guard_loop_attach_host: %s", wrong);
+    if (host == NULL || attach(guard, host, out) != GUARD_OK)
+        return check_failed(error, GUARD_NO_MEMORY, "guard_loop_attach_host: no memory or descriptor to be had");
     return GUARD_OK;
 }
 
@@ -405,66 +243,6 @@ void guard_loop_detach(struct guard_loop **detaching, void (*detached)(void *con
         loop_close(loop, detached, context);
     else if (detached != NULL) /* its handles are the parent's: closing them would end its watching, too */
         detached(context);
-}
-
-enum guard_status guard_loop_get(struct guard_loop *loop, const struct guard_request *request,
-                                 guard_ticket *ticket)
-{
-    struct get *get = NULL;
-    const char *wrong = wrong_request(loop->guard, request);
-    if (wrong != NULL)
-        return request_refuse(loop->guard, "guard_loop_get", wrong);
-    if (loop->detaching || atomic_load_explicit(&loop->guard->refusing, memory_order_relaxed))
-        return GUARD_CLOSING;
-    enum guard_status status = mailbox_new_get(loop, request, &get);
-    if (status != GUARD_OK)
-        return status;
-    status = mailbox_take_ticket(loop, get);
-    if (status != GUARD_OK) {
-        free(get);
-        return status;
-    }
-    if (ticket != NULL)
-        *ticket = get->ticket;
-    loop_accept(loop, get);
-    return GUARD_OK;
-}
-
-enum guard_status guard_loop_get_many(struct guard_loop *loop, const struct guard_many_request *request,
-                                      guard_ticket *ticket)
-{
-    struct many *many = NULL;
-    enum guard_status status = check_asynchronous(loop->guard, request, "guard_loop_get_many");
-    if (status != GUARD_OK)
-        return status;
-    if (loop->detaching || atomic_load_explicit(&loop->guard->refusing, memory_order_relaxed))
-        return GUARD_CLOSING;
-    status = many_new(loop, request, &many);
-    if (status != GUARD_OK)
-        return status;
-    status = many_take_tickets(many);
-    if (status != GUARD_OK) {
-        many_discard(many);
-        return status;
-    }
-    if (ticket != NULL)
-        *ticket = many->stand_in->ticket;
-    for (size_t i = 0; i < many->count; i++)
-        loop_accept(loop, many->parts[i].get);
-    return GUARD_OK;
-}
-
-void guard_loop_cancel(struct guard_loop *loop, guard_ticket ticket)
-{
-    struct get *get = is_forked(loop->guard) ? NULL : tickets_find(&loop->tickets, ticket);
-    if (get == NULL)
-        return;
-    pthread_mutex_lock(&loop->guard->mutex);
-    if (get->is_stand_in)
-        loop_cancel_many(get->many);
-    else
-        loop_cancel(loop, get);
-    pthread_mutex_unlock(&loop->guard->mutex);
 }
 
 /* ---- invalidating ---- */
@@ -485,19 +263,30 @@ static struct invalidation *new_invalidation(const char *text, size_t bytes, uin
     return invalidation;
 }
 
-/* `text`: a key; of_tag: a tag, for all that have it. */
-static enum guard_status invalidate(struct guard *guard, const char *text, bool of_tag, uint32_t deadline_ms,
+static const char *wrong_change(const struct guard *guard, const struct guard_change *change)
+{
+    if (is_forked(guard))
+        return FORKED_TEXT;
+    if (change == NULL)
+        return "change is NULL";
+    if (change->key != NULL && change->tag != NULL)
+        return "change->key and change->tag are both set";
+    if (change->key == NULL && change->tag == NULL)
+        return "change->key and change->tag are both NULL";
+    return change->tag != NULL ? check_tag(change->tag) : check_key(change->key);
+}
+
+static enum guard_status invalidate(struct guard *guard, const struct guard_change *change,
                                     guard_invalidate_done *done, void *context)
 {
-    const char *wrong = of_tag ? check_tag(text) : check_key(text);
-    if (is_forked(guard))
-        wrong = FORKED_TEXT;
+    const char *wrong = wrong_change(guard, change);
     if (wrong != NULL)
-        return request_refuse(guard, of_tag ? "guard_invalidate_tag" : "guard_invalidate", wrong);
-    struct invalidation *invalidation = new_invalidation(text, strlen(text), deadline_ms);
+        return request_refuse(guard, "guard_invalidate", wrong);
+    const char *text = change->tag != NULL ? change->tag : change->key;
+    struct invalidation *invalidation = new_invalidation(text, strlen(text), change->deadline_ms);
     if (invalidation == NULL)
         return GUARD_NO_MEMORY;
-    invalidation->core.of_tag = of_tag;
+    invalidation->core.of_tag = change->tag != NULL;
     invalidation->done = done;
     invalidation->context = context;
     enum guard_status status = mailbox_post_invalidation(guard, invalidation);
@@ -506,13 +295,27 @@ static enum guard_status invalidate(struct guard *guard, const char *text, bool 
     return status;
 }
 
-static enum guard_status invalidate_wait(struct guard *guard, const char *text, bool of_tag,
-                                         uint32_t deadline_ms, struct guard_invalidated *result)
+enum guard_status guard_invalidate(struct guard *guard, const struct guard_change *change)
+{
+    return invalidate(guard, change, change != NULL ? change->done : NULL,
+                      change != NULL ? change->context : NULL);
+}
+
+static void invalidated(void *context, const struct guard_invalidated *result)
+{
+    struct blocking *blocking = context;
+    struct guard_invalidated *out = blocking->out;
+    *out = *result;
+    blocking_over(blocking);
+}
+
+enum guard_status guard_invalidate_wait(struct guard *guard, const struct guard_change *change,
+                                        struct guard_invalidated *result)
 {
     struct blocking blocking;
     *result = (struct guard_invalidated){.status = GUARD_INVALID};
     blocking_init(&blocking, result);
-    enum guard_status status = invalidate(guard, text, of_tag, deadline_ms, invalidated, &blocking);
+    enum guard_status status = invalidate(guard, change, invalidated, &blocking);
     if (status == GUARD_OK)
         blocking_wait(&blocking);
     else
@@ -521,95 +324,16 @@ static enum guard_status invalidate_wait(struct guard *guard, const char *text, 
     return result->status;
 }
 
-enum guard_status guard_invalidate(struct guard *guard, const char *key, uint32_t deadline_ms,
-                                   guard_invalidate_done *done, void *context)
-{
-    return invalidate(guard, key, false, deadline_ms, done, context);
-}
-
-enum guard_status guard_invalidate_wait(struct guard *guard, const char *key, uint32_t deadline_ms,
-                                        struct guard_invalidated *result)
-{
-    return invalidate_wait(guard, key, false, deadline_ms, result);
-}
-
-enum guard_status guard_invalidate_tag(struct guard *guard, const char *tag, uint32_t deadline_ms,
-                                       guard_invalidate_done *done, void *context)
-{
-    return invalidate(guard, tag, true, deadline_ms, done, context);
-}
-
-enum guard_status guard_invalidate_tag_wait(struct guard *guard, const char *tag, uint32_t deadline_ms,
-                                            struct guard_invalidated *result)
-{
-    return invalidate_wait(guard, tag, true, deadline_ms, result);
-}
-
-/* ---- watching ---- */
-
-static void add_loop(struct guard_stats *stats, const struct loop_counters *counters)
-{
-#define ADD_COUNTER(name) stats->name += atomic_load_explicit(&counters->name, memory_order_relaxed);
-    LOOP_COUNTERS(ADD_COUNTER)
-#undef ADD_COUNTER
-    stats->get_duration.sum_us += atomic_load_explicit(&counters->duration_sum_us, memory_order_relaxed);
-    for (size_t i = 0; i < GUARD_HISTOGRAM_BUCKETS; i++)
-        stats->get_duration.count[i] +=
-            atomic_load_explicit(&counters->duration_count[i], memory_order_relaxed);
-}
-
-static void add_near(struct guard_stats *stats, struct near *near)
-{
-    struct near_counters counters;
-    near_count(near, &counters);
-    stats->near_hit = counters.hit;
-    stats->get_duration.count[0] += counters.hit; /* measuring it would cost more than it takes */
-    stats->near_miss = counters.miss;
-    stats->near_evicted = counters.evicted;
-    stats->near_dropped = counters.dropped;
-    stats->near_cleared = counters.cleared;
-    stats->near_entries = counters.entries;
-    stats->near_bytes = counters.bytes;
-}
-
-static void add_redis(struct guard_stats *stats, struct redis_counters *counters)
-{
-    stats->redis_commands = atomic_load_explicit(&counters->commands, memory_order_relaxed);
-    stats->redis_round_trips = atomic_load_explicit(&counters->round_trips, memory_order_relaxed);
-    stats->redis_timeouts = atomic_load_explicit(&counters->timeouts, memory_order_relaxed);
-    stats->redis_errors = atomic_load_explicit(&counters->errors, memory_order_relaxed);
-    stats->redis_connects = atomic_load_explicit(&counters->connects, memory_order_relaxed);
-}
-
-void guard_stats(struct guard *guard, struct guard_stats *out)
+bool guard_cache(struct guard *guard, char id[GUARD_CACHE_ID_BYTES + 1])
 {
     if (is_forked(guard)) {
-        memset(out, 0, sizeof *out);
-        return;
+        id[0] = '\0';
+        return false;
     }
     pthread_mutex_lock(&guard->mutex);
-    *out = guard->published;
-    add_loop(out, &guard->own->counters);
-    add_loop(out, &guard->past_loops);
-    for (const struct guard_loop *loop = guard->loops; loop != NULL; loop = loop->next)
-        add_loop(out, &loop->counters);
+    memcpy(id, guard->cache_id, sizeof guard->cache_id);
+    if (!atomic_exchange(&guard->cache_wanted, true) && !guard->ended)
+        mailbox_wake(guard);
     pthread_mutex_unlock(&guard->mutex);
-    uint64_t beat_us = atomic_load_explicit(&guard->beat_us, memory_order_relaxed);
-    uint64_t now_us = clock_now_us();
-    out->beat_age_ms = now_us > beat_us ? (uint32_t)((now_us - beat_us) / 1000) : 0;
-    out->shed += atomic_load_explicit(&guard->shed, memory_order_relaxed);
-    add_redis(out, &guard->redis_counters);
-    out->redis_reigns = redis_topology_reigns(guard->topology);
-    if (guard->near != NULL)
-        add_near(out, guard->near);
-}
-
-size_t guard_hot(struct guard *guard, enum guard_hot_by by, struct guard_hot_key *out, size_t max)
-{
-    if ((by != GUARD_HOT_COLLAPSED && by != GUARD_HOT_WAIT) || is_forked(guard))
-        return 0;
-    pthread_mutex_lock(&guard->hot_mutex);
-    size_t count = hot_top(&guard->hot[by], clock_now_us(), out, max);
-    pthread_mutex_unlock(&guard->hot_mutex);
-    return count;
+    return id[0] != '\0';
 }

@@ -10,6 +10,7 @@
 
 #include "../base/chance.h"
 #include "../base/histogram.h"
+#include "../base/load_id.h"
 #include "breaker.h"
 #include "core.h"
 #include "loads.h"
@@ -71,7 +72,9 @@ struct core {
     struct unperformed *unperformed; /* owned, room for action_capacity; the last one is told first */
     uint32_t unperformed_count;
 
-    struct guard_stats stats;
+    struct guard_stats stats;  /* of no kind */
+    struct guard_stats *kinds; /* owned: of each */
+    uint64_t kinds_changed;    /* since core_take_changed(), bit by bit */
 };
 
 static inline uint64_t us(uint32_t ms)
@@ -83,6 +86,14 @@ static inline uint64_t earlier_us(uint64_t a_us, uint64_t b_us)
 {
     return a_us < b_us ? a_us : b_us;
 }
+
+/* To count in. */
+static inline struct guard_stats *core_counts(struct core *core, unsigned kind)
+{
+    core->kinds_changed |= UINT64_C(1) << kind;
+    return &core->kinds[kind];
+}
+_Static_assert((int)CORE_KINDS_MAX <= 64, "they are bits");
 
 /* The fleet has a limit. Without one nothing of permits.c takes part in a load. */
 static inline bool permits_exist(const struct core *core)
@@ -106,6 +117,8 @@ unsigned core_shard_of(const struct core *core, const char *encoded, size_t enco
  * sent then, and its op must name that shard. */
 bool core_may_send(struct core *core, const struct core_key *key, unsigned *shard);
 
+unsigned core_kind_of(const struct core *core, const struct guard_policy *policy);
+
 /* Of this core's own ops. */
 unsigned core_shard_of_op(const struct core *core, uint64_t op);
 
@@ -117,6 +130,9 @@ void core_emit(struct core *core, const struct core_action *action);
 /* Takes the waiter out of its flight and hands it to the owner with this result. */
 void core_answer(struct core_waiter *waiter, const struct guard_result *result);
 
+/* passing: for one waiter, and not found by its key. NULL: no memory. */
+struct flight *core_new_flight(struct core *core, const struct core_key *key,
+                               const struct guard_policy *policy, bool passing);
 void core_remove_flight(struct flight *flight);
 
 #endif

@@ -6,7 +6,6 @@
 #include "mailbox.h"
 #include "many.h"
 #include "tag_memory.h"
-#include <stdlib.h>
 #include <utlist.h>
 
 enum { CALLBACKS_PER_TURN = 128 }; /* of each kind, so that the loop's other work is not held up */
@@ -41,7 +40,7 @@ static _Atomic uint64_t *counter_of(struct loop_counters *counters, const struct
 
 void callback_count(struct guard_loop *loop, const struct get *get)
 {
-    struct loop_counters *counters = &loop->counters;
+    struct loop_counters *counters = counters_of(loop, get);
     uint64_t span_us = clock_now_us() - get->waiter.start_us;
     size_t bucket = histogram_bucket(span_us);
     _Atomic uint64_t *outcome = counter_of(counters, &get->waiter.result);
@@ -86,7 +85,7 @@ static void call_back(struct guard_loop *loop, struct get *get)
     remember_loaded(loop, get);
     get->answered(get->context, &result);
     guard_value_unref(&value);
-    free(get);
+    get_free(get);
     loop->count--;
 }
 

@@ -13,6 +13,7 @@
 #ifndef GUARD_GET_H
 #define GUARD_GET_H
 
+#include "../base/check.h"
 #include "../core/core.h"
 
 enum get_stage {
@@ -26,19 +27,30 @@ struct lookup;
 struct twin;
 struct many;
 
+/* What reaches the load that a get starts. */
+struct asker {
+    void *what;
+    void (*ref)(void *asker);
+    void (*unref)(void *asker); /* NULL: none is needed */
+};
+
 struct get {
     struct core_waiter waiter; /* first: a core_waiter is a get; waiter.result also holds a hit's answer */
     struct get *prev, *next;   /* in the list of its stage */
     struct get *cancel_prev, *cancel_next;
     struct guard_kind *kind;
-    struct guard_loop *loop; /* where it is called back */
+    const struct guard_policy *policy; /* of the kind, when it was asked for */
+    struct guard_loop *loop;           /* where it is called back */
     guard_answered *answered;
     void *context;
     guard_ticket ticket;
     uint64_t deadline_us;
-    struct lookup *lookup; /* GET_LOOKUP: the one it waits for */
-    struct twin *twin;     /* GET_CORE, mode shadow: what a fleet does meanwhile; NULL: nothing */
-    struct many *many;     /* it is one of these; NULL: alone */
+    struct asker asker;        /* one reference is ours */
+    struct guard_load *within; /* as in the request */
+    unsigned flags;            /* likewise */
+    struct lookup *lookup;     /* GET_LOOKUP: the one it waits for */
+    struct twin *twin;         /* GET_CORE, mode shadow: what a fleet does meanwhile; NULL: nothing */
+    struct many *many;         /* it is one of these; NULL: alone */
     enum get_stage stage;
     /* no get: stands for all of `many` in the tickets; never changes, so that any thread may look */
     bool is_stand_in;
@@ -49,11 +61,22 @@ struct get {
     char text[]; /* plain key, NUL, encoded key, NUL */
 };
 
+/* One that no list has. */
+void get_free(struct get *get);
+
 struct guard_kind {
-    struct guard_kind *next;
     struct guard *guard;
+    unsigned index; /* below GUARD_KINDS_MAX, in the order in which they were added */
+    char name[CHECK_KIND_NAME_MAX + 1];
     struct guard_policy policy;
+    _Atomic uint64_t shed;        /* gets refused before they were accepted */
+    struct guard_stats published; /* under the guard's mutex: what the core counts of it */
 };
+
+static inline const struct guard_policy *kind_policy(const struct guard_kind *kind)
+{
+    return &kind->policy;
+}
 
 static inline struct core_key get_key(const struct get *get)
 {

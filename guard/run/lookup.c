@@ -8,11 +8,13 @@
  *                                                        +-- no tags, or those that were asked: judged --> hit, or core
  *                                                        +-- other tags: asked behind it, then judged ---> hit, or core
  *
+ * The mark of a pass is judged like any entry, and then no hit: its gets pass, and the core needs no acquire for them.
  * Each get's own policy says whether a hit answers it (hit.h). GETEX, so that only the master answers: redis/fence.h.
  * In a Cluster the tags have a master of their own, and the epochs may come after the entry, which then waits.
  */
 #include "lookup.h"
 #include "../base/clock.h"
+#include "../base/load_id.h"
 #include "../core/hit.h"
 #include "../core/near.h"
 #include "../wire/envelope.h"
@@ -28,7 +30,9 @@ enum { REFRESH_AGAIN_US = 20000 }; /* for a refresh of the same key */
 
 /* A sound entry, and what it answers. */
 struct found {
-    struct value *value; /* owned; of an absent one NULL, or no more than its tags */
+    struct value *value; /* owned; of an absent one or a mark NULL, or no more than its tags */
+    bool mark;           /* of a pass: it answers nothing */
+    enum hit_age age;
     struct guard_result result;
     uint64_t load_us;
     char filler[TOKEN_UUID_BYTES + 1];
@@ -129,11 +133,10 @@ static void answer_gets(struct lookup *lookup, const struct found *found)
 {
     struct guard_loop *loop = lookup->loop;
     const struct guard_result *result = &found->result;
-    bool is_stale = result->source == GUARD_FROM_STALE;
     struct get *get = NULL, *next = NULL;
     DL_FOREACH_SAFE (lookup->gets, get, next) {
         enum hit_verdict verdict =
-            hit_judge(&get->kind->policy, is_stale, found->load_us, result->left_ms, &loop->chance);
+            hit_judge(get->policy, found->age, found->load_us, result->left_ms, &loop->chance);
         if (verdict == HIT_NONE)
             continue;
         if (verdict != HIT_ANSWER)
@@ -151,7 +154,16 @@ static struct guard_result result_of(const struct envelope *envelope, int64_t pt
         .age_ms = (uint32_t)(envelope->px_ms - ttl_ms),
         .left_ms = is_stale ? 0 : (uint32_t)(ttl_ms - envelope->stale_ms),
         .stored = true,
+        .load = load_id_of_uuid(envelope->filler),
     };
+}
+
+/* Each goes on to a load of its own, without an acquire. */
+static void let_pass(struct lookup *lookup)
+{
+    struct get *get = NULL;
+    DL_FOREACH (lookup->gets, get)
+        get->waiter.passes = true;
 }
 
 /* A hit if it is as new as the policy wants it. Gets that it does not answer go on to the guard's thread. */
@@ -159,8 +171,12 @@ static void answer_found(struct lookup *lookup, const struct found *found)
 {
     if (lookup->gets == NULL)
         return; /* all have left */
+    if (found->mark) {
+        let_pass(lookup);
+        return;
+    }
     if (found->result.source == GUARD_FROM_CACHE)
-        near_keep(&lookup->near, lookup->gets->kind->policy.near_ms, found->value, &found->result);
+        near_keep(&lookup->near, lookup->gets->policy->near_ms, found->value, &found->result);
     answer_gets(lookup, found);
 }
 
@@ -170,20 +186,23 @@ static bool judge_entry(const struct lookup *lookup, const struct redisReply *en
     struct envelope envelope;
     struct core_key key = get_key(lookup->gets);
     if (envelope_read(entry->str, entry->len, key.plain, key.plain_bytes, &envelope) != ENVELOPE_OK) {
-        counter_add(&lookup->loop->counters.entry_rejected, 1);
+        counter_add(&counters_of(lookup->loop, lookup->gets)->entry_rejected, 1);
         return false;
     }
     enum envelope_age age =
         envelope_judge(&envelope, lookup->pttl_ms, lookup->loop->guard->config.max_value_ms);
     if (age == ENVELOPE_DOUBTFUL)
         return false;
-    *found = (struct found){.load_us = envelope.load_us, .born = envelope.born};
+    bool has_body = !envelope.absent && !envelope.mark;
+    *found = (struct found){.load_us = envelope.load_us, .born = envelope.born, .mark = envelope.mark};
+    if (age == ENVELOPE_STALE)
+        found->age = envelope.life.own_stale ? HIT_STALE_OWN : HIT_STALE;
     found->result = result_of(&envelope, lookup->pttl_ms, age == ENVELOPE_STALE);
     memcpy(found->filler, envelope.filler, sizeof found->filler);
-    if (envelope.absent && envelope.tags_bytes == 0)
+    if (!has_body && envelope.tags_bytes == 0)
         return true;
     found->value = envelope_value(&envelope);
-    if (!envelope.absent && found->value != NULL)
+    if (has_body && found->value != NULL)
         found->result.value = &found->value->public;
     return found->value != NULL;
 }
@@ -198,7 +217,7 @@ static void judge_tags(struct lookup *lookup, struct found *found)
         answer_found(lookup, found);
         break;
     case TAGS_OUTDATED:
-        counter_add(&lookup->loop->counters.entry_outdated, 1);
+        counter_add(&counters_of(lookup->loop, lookup->gets)->entry_outdated, 1);
         memcpy(lookup->check->refused, found->filler, sizeof found->filler);
         break;
     case TAGS_UNANSWERED:
@@ -367,7 +386,7 @@ static void send_remembered(struct lookup *lookup)
     struct guard_loop *loop = lookup->loop;
     const char *tags = NULL;
     size_t bytes = 0;
-    if (lookup->gets->kind->policy.tagged)
+    if (lookup->gets->policy->tagged)
         bytes = tag_memory_get(loop->tag_memory, lookup->key_hash, &tags);
     if (bytes > 0)
         lookup->check = calloc(1, sizeof *lookup->check);

@@ -17,22 +17,12 @@
 #ifndef GUARD_WORKERS_H
 #define GUARD_WORKERS_H
 
-#include "../core/core.h"
-#include "../wire/envelope.h"
+#include "load.h"
 #include <pthread.h>
-
-struct finished_load {
-    struct finished_load *next; /* for the owner's list */
-    uint64_t load;
-    struct core_loaded loaded;
-    const char *key;
-    const char *breach; /* what the loader did against its contract, a static text; NULL: nothing */
-};
 
 /* On the worker's thread; `finished`, a list, is the owner's then, for finished_load_free() of each. Calls no function
  * of the workers: a thread that ends is waited for under their mutex. Not after workers_close() returned. */
 typedef void workers_done(void *context, struct finished_load *finished);
-void finished_load_free(struct finished_load *finished);
 
 struct workers *workers_open(uint32_t count, workers_done *done, void *context);
 /* Both texts are copied. */
@@ -71,27 +61,6 @@ struct nested {
     struct guard_result *result;
 };
 
-struct guard_load {
-    struct finished_load result;    /* first: what the owner gets is freed as a guard_load */
-    struct guard_load *prev, *next; /* queued or running, the first of a batch; under the mutex */
-    struct guard_load *mate;        /* the next of its batch; not changed once queued */
-    uint64_t deadline_us, start_us;
-    const struct guard_policy *policy;
-    int cancel_fd; /* the worker's, or its own if it is nested; -1: none; under the mutex until it runs */
-    bool has_previous;
-    char previous_validator[ENVELOPE_VALIDATOR_MAX + 1];
-    atomic_bool cancelled;
-    bool unstored; /* only on the worker's thread, like the next four */
-    bool finished;
-    struct worker *worker;     /* whose thread runs it */
-    struct guard_load *parent; /* waits for this one on the same thread; NULL: none */
-    uint32_t depth;            /* how many do */
-    struct nested *nested;     /* its loader waits for another key; under the mutex; NULL: it does not */
-    size_t tags_bytes;
-    char *tags; /* room for TAGS_TEXT_MAX and NUL behind the key if its kind is tagged; else NULL */
-    char key[]; /* owned */
-};
-
 struct worker {
     struct workers *workers;
     pthread_t thread;
@@ -112,8 +81,5 @@ struct workers {
     uint32_t count, idle;
     bool closing, abandoned;
 };
-
-/* Fails a load that is over and has no verdict. */
-void load_unfinished(struct guard_load *load, bool thread_ends);
 
 #endif

@@ -283,8 +283,8 @@ static void name_what_varies(char **line)
         {"\"EVALSHA\" \"[0-9a-f]{40}\"", "\"EVALSHA\" <script>"},
         {"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "<uuid>"},
         {"[^ ]+:[0-9]+ [0-9]{10}\"", "<host:pid> <since>\""},
-        {"csg1 v [0-9]{13}", "csg1 v <load_us>"},
-        {"csg1 a [0-9]{13}", "csg1 a <load_us>"},
+        {"csg2 v ---------- - [0-9]{13}", "csg2 v ---------- - <load_us>"},
+        {"csg2 a ---------- - [0-9]{13}", "csg2 a ---------- - <load_us>"},
         {"[0-9]{16}\\.", "<era>."},
         {"[0-9a-f]{40}", "<40 hex>"},
         {"[0-9a-f]{16}", "<16 hex>"},
@@ -348,9 +348,9 @@ static void invalidate(void)
 {
     struct guard_invalidated invalidated;
     char id[GUARD_CACHE_ID_BYTES + 1];
-    guard_invalidate_wait(fleet.guards[0], "product:7", 0, &invalidated);
+    guard_invalidate_wait(fleet.guards[0], KEY_CHANGE("product:7", 0), &invalidated);
     assert_true(invalidated.status == GUARD_OK && invalidated.value_dropped);
-    guard_invalidate_tag_wait(fleet.guards[0], "cat:7", 0, &invalidated);
+    guard_invalidate_wait(fleet.guards[0], TAG_CHANGE("cat:7", 0), &invalidated);
     assert_int_equal(invalidated.status, GUARD_OK);
     WAIT_UNTIL(guard_cache(fleet.guards[0], id));
 }

@@ -224,9 +224,9 @@ TEST(a_batch_loader_is_named_with_the_keys_it_left)
     listen_to(&ear);
     fleet.policy.batch_loader = finish_the_first;
     fleet_open(1);
-    struct guard_many_request request = {.kind = fleet.kinds[0], .keys = keys, .count = 3};
+    struct guard_request request = {.kind = fleet.kinds[0], .keys = keys, .count = 3};
     atomic_fetch_add(&fleet.accepted[0], 3);
-    assert_int_equal(guard_get_many_wait(fleet.guards[0], &request, results), GUARD_OK);
+    assert_int_equal(guard_get_wait(fleet.guards[0], &request, results), GUARD_OK);
     atomic_fetch_add(&fleet.answered, 3);
     for (size_t i = 0; i < 3; i++)
         guard_value_unref(&results[i].value);
@@ -268,13 +268,6 @@ static void never_answered(void *context, const struct guard_result *result)
     fail_msg("an answer to what was refused");
 }
 
-static void never_answered_many(void *context, const struct guard_result *results, size_t count)
-{
-    (void)context;
-    (void)results;
-    fail_msg("%zu answers to what was refused", count);
-}
-
 static void wrong_calls_begin(void)
 {
     fleet_init();
@@ -286,7 +279,7 @@ static void wrong_calls_begin(void)
 static void get_wrongly(const struct guard_request *request, const char *said)
 {
     char line[160];
-    assert_int_equal(guard_get(calls.guard, request, NULL), GUARD_INVALID);
+    assert_int_equal(guard_get(calls.guard, request, NULL, NULL), GUARD_INVALID);
     snprintf(line, sizeof line, "guard_get: %s", said);
     assert_heard(&calls.ear, line);
 }
@@ -329,24 +322,101 @@ TEST(what_is_wrong_with_a_get_is_told)
     fleet_close();
 }
 
+/* ---- of the fields that few requests use ---- */
+
+static void no_reference(void *asker)
+{
+    (void)asker;
+    fail_msg("a reference for what was refused");
+}
+
+static void get_wrongly_by_field(struct guard_request request, const char *said)
+{
+    wrong_calls_begin();
+    request.kind = fleet.kinds[0];
+    request.answered = never_answered;
+    if (request.keys == NULL && request.count == 0)
+        request.key = "k";
+    get_wrongly(&request, said);
+    fleet_close();
+}
+
+TEST(what_is_wrong_with_a_field_of_a_request_is_told)
+{
+    static const char *const keys[] = {"one", "two"};
+    get_wrongly_by_field((struct guard_request){.flags = GUARD_PEEK | GUARD_REVALIDATE},
+                         "request->flags says both GUARD_PEEK and GUARD_REVALIDATE");
+    get_wrongly_by_field((struct guard_request){.flags = 4}, "request->flags has an unknown bit");
+    get_wrongly_by_field((struct guard_request){.asker_ref = no_reference},
+                         "request->asker_ref and request->asker_unref must both be set, or neither");
+    get_wrongly_by_field((struct guard_request){.asker_unref = no_reference},
+                         "request->asker_ref and request->asker_unref must both be set, or neither");
+    get_wrongly_by_field((struct guard_request){.key = "k", .keys = keys, .count = 2},
+                         "request->key and request->keys are both set");
+    get_wrongly_by_field((struct guard_request){.count = 2}, "request->keys is NULL");
+}
+
+static void wait_wrongly(struct guard_request request, const char *said)
+{
+    struct guard_result result = {.status = GUARD_OK};
+    request.kind = fleet.kinds[0];
+    request.key = "k";
+    assert_int_equal(guard_get_wait(fleet.guards[0], &request, &result), GUARD_INVALID);
+    assert_int_equal(result.status, GUARD_INVALID);
+    assert_string_equal(result.wrong, said);
+}
+
+TEST(a_blocking_get_is_for_no_loop_and_no_deferred_load)
+{
+    struct guard_loop *loop = NULL;
+    uv_loop_t uv;
+    wrong_calls_begin();
+    assert_int_equal(uv_loop_init(&uv), 0);
+    assert_int_equal(guard_loop_attach(fleet.guards[0], &uv, &loop, NULL), GUARD_OK);
+    wait_wrongly((struct guard_request){.loop = loop},
+                 "request->loop is not NULL, but the call would block that loop");
+    wait_wrongly((struct guard_request){.within = (struct guard_load *)(void *)&uv},
+                 "request->within is not NULL, but a deferred load is not waited for in a blocking call");
+    assert_int_equal(
+        guard_get_wait(fleet.guards[0], &(struct guard_request){.kind = fleet.kinds[0], .key = "k"}, NULL),
+        GUARD_INVALID);
+    assert_heard(&calls.ear, "guard_get_wait: results is NULL");
+    fleet_open(2);
+    struct guard_request foreign = {
+        .kind = fleet.kinds[1], .key = "k", .loop = loop, .answered = never_answered};
+    assert_int_equal(guard_get(fleet.guards[1], &foreign, NULL, NULL), GUARD_INVALID);
+    guard_loop_detach(&loop, NULL, NULL);
+    uv_run(&uv, UV_RUN_DEFAULT);
+    assert_int_equal(uv_loop_close(&uv), 0);
+    fleet_close();
+}
+
 TEST(what_is_wrong_with_many_or_an_invalidation_is_told)
 {
     static const char *keys[3] = {"one", "two", ""};
+    static struct guard_result results[GUARD_MANY_MAX + 1];
     wrong_calls_begin();
-    struct guard_many_request request = {
-        .kind = fleet.kinds[0], .keys = keys, .count = 3, .answered = never_answered_many};
-    assert_int_equal(guard_get_many(calls.guard, &request, NULL), GUARD_INVALID);
-    assert_heard(&calls.ear, "guard_get_many: keys[2]: the key is empty");
+    struct guard_request request = {
+        .kind = fleet.kinds[0], .keys = keys, .count = 3, .answered = never_answered};
+    assert_int_equal(guard_get(calls.guard, &request, NULL, NULL), GUARD_INVALID);
+    assert_heard(&calls.ear, "guard_get: keys[2]: the key is empty");
     request.count = 0;
-    assert_int_equal(guard_get_many(calls.guard, &request, NULL), GUARD_INVALID);
-    assert_heard(&calls.ear, "guard_get_many: request->count is 0");
+    assert_int_equal(guard_get(calls.guard, &request, NULL, NULL), GUARD_INVALID);
+    assert_heard(&calls.ear, "guard_get: request->count is 0");
     request.count = GUARD_MANY_MAX + 1;
-    assert_int_equal(guard_get_many_wait(calls.guard, &request, NULL), GUARD_INVALID);
-    assert_heard(&calls.ear, "guard_get_many_wait: request->count is above GUARD_MANY_MAX");
-    assert_int_equal(guard_invalidate(calls.guard, "", 0, NULL, NULL), GUARD_INVALID);
+    assert_int_equal(guard_get_wait(calls.guard, &request, results), GUARD_INVALID);
+    assert_heard(&calls.ear, "guard_get_wait: request->count is above GUARD_MANY_MAX");
+    assert_int_equal(guard_invalidate(calls.guard, KEY_CHANGE("", 0)), GUARD_INVALID);
     assert_heard(&calls.ear, "guard_invalidate: the key is empty");
-    assert_int_equal(guard_invalidate_tag(calls.guard, NULL, 0, NULL, NULL), GUARD_INVALID);
-    assert_heard(&calls.ear, "guard_invalidate_tag: the tag is NULL");
+    assert_int_equal(guard_invalidate(calls.guard, TAG_CHANGE(NULL, 0)), GUARD_INVALID);
+    assert_heard(&calls.ear, "guard_invalidate: change->key and change->tag are both NULL");
+    fleet_close();
+    wrong_calls_begin();
+    const struct guard_change both = {.key = "k", .tag = "t"};
+    assert_int_equal(guard_invalidate(calls.guard, &both), GUARD_INVALID);
+    assert_heard(&calls.ear, "guard_invalidate: change->key and change->tag are both set");
+    assert_int_equal(guard_invalidate(calls.guard, NULL), GUARD_INVALID);
+    assert_heard(&calls.ear, "guard_invalidate: change is NULL");
     fleet_close();
 }
 
@@ -379,16 +449,15 @@ static void child_asks(void)
     struct guard_kind *kind = fleet.kinds[0];
     struct guard_result result, results[2];
     struct guard_request request = {.kind = kind, .key = "k", .answered = never_answered};
-    struct guard_many_request many = {
-        .kind = kind, .keys = keys, .count = 2, .answered = never_answered_many};
-    CHILD_CHECK(guard_get(guard, &request, NULL) == GUARD_INVALID);
+    struct guard_request many = {.kind = kind, .keys = keys, .count = 2, .answered = never_answered};
+    CHILD_CHECK(guard_get(guard, &request, NULL, NULL) == GUARD_INVALID);
     CHILD_CHECK(guard_get_wait(guard, &request, &result) == GUARD_INVALID);
     CHILD_CHECK(result.status == GUARD_INVALID && strstr(result.wrong, "fork()") != NULL);
-    CHILD_CHECK(guard_get_many(guard, &many, NULL) == GUARD_INVALID);
-    CHILD_CHECK(guard_get_many_wait(guard, &many, results) == GUARD_INVALID);
-    CHILD_CHECK(guard_loop_get(scene.attached, &request, NULL) == GUARD_INVALID);
-    CHILD_CHECK(guard_loop_get_many(scene.attached, &many, NULL) == GUARD_INVALID);
-    CHILD_CHECK(!guard_near(guard, kind, "k", &result));
+    CHILD_CHECK(guard_get(guard, &many, NULL, NULL) == GUARD_INVALID);
+    CHILD_CHECK(guard_get_wait(guard, &many, results) == GUARD_INVALID);
+    request.loop = many.loop = scene.attached;
+    CHILD_CHECK(guard_get(guard, &request, &result, NULL) == GUARD_INVALID);
+    CHILD_CHECK(guard_get(guard, &many, results, NULL) == GUARD_INVALID);
 }
 
 static void child_does_the_rest(void)
@@ -401,15 +470,15 @@ static void child_does_the_rest(void)
     struct guard_stats stats;
     struct guard_hot_key hot[1];
     char cache[GUARD_CACHE_ID_BYTES + 1];
-    CHILD_CHECK(guard_invalidate(guard, "k", 0, NULL, NULL) == GUARD_INVALID);
-    CHILD_CHECK(guard_invalidate_wait(guard, "k", 0, &invalidated) == GUARD_INVALID);
-    CHILD_CHECK(guard_invalidate_tag(guard, "t", 0, NULL, NULL) == GUARD_INVALID);
-    CHILD_CHECK(guard_invalidate_tag_wait(guard, "t", 0, &invalidated) == GUARD_INVALID);
+    CHILD_CHECK(guard_invalidate(guard, KEY_CHANGE("k", 0)) == GUARD_INVALID);
+    CHILD_CHECK(guard_invalidate_wait(guard, KEY_CHANGE("k", 0), &invalidated) == GUARD_INVALID);
+    CHILD_CHECK(guard_invalidate(guard, TAG_CHANGE("t", 0)) == GUARD_INVALID);
+    CHILD_CHECK(guard_invalidate_wait(guard, TAG_CHANGE("t", 0), &invalidated) == GUARD_INVALID);
     CHILD_CHECK(guard_kind_add(guard, &fleet.policy, &kind, &error) == GUARD_INVALID);
     CHILD_CHECK(strstr(error.text, "fork()") != NULL);
     CHILD_CHECK(guard_loop_attach(guard, &scene.loop, &loop, &error) == GUARD_INVALID);
-    guard_cancel(guard, 1);
-    guard_loop_cancel(scene.attached, 1);
+    guard_cancel(guard, NULL, 1);
+    guard_cancel(guard, scene.attached, 1);
     guard_stats(guard, &stats);
     CHILD_CHECK(stats.hit == 0 && guard_hot(guard, GUARD_HOT_WAIT, hot, 1) == 0);
     CHILD_CHECK(!guard_cache(guard, cache) && cache[0] == '\0');
@@ -486,9 +555,9 @@ static void expect_on_loop(const char *key)
 {
     enum guard_status status = GUARD_UNKNOWN;
     struct guard_request request = {
-        .kind = fleet.kinds[0], .key = key, .answered = asked, .context = &status};
+        .kind = fleet.kinds[0], .key = key, .loop = scene.attached, .answered = asked, .context = &status};
     atomic_fetch_add(&fleet.accepted[0], 1);
-    assert_int_equal(guard_loop_get(scene.attached, &request, NULL), GUARD_OK);
+    assert_int_equal(guard_get(fleet.guards[0], &request, NULL, NULL), GUARD_OK);
     while (status == GUARD_UNKNOWN)
         uv_run(&scene.loop, UV_RUN_ONCE);
     atomic_fetch_add(&fleet.answered, 1);
@@ -565,7 +634,8 @@ TEST_WITH(a_child_is_told_once_on_stderr_why, fleet_before, release_stderr)
     if (pid == 0) {
         struct guard_invalidated invalidated;
         for (int i = 0; i < 3; i++)
-            CHILD_CHECK(guard_invalidate_wait(fleet.guards[0], "k", 0, &invalidated) == GUARD_INVALID);
+            CHILD_CHECK(guard_invalidate_wait(fleet.guards[0], KEY_CHANGE("k", 0), &invalidated) ==
+                        GUARD_INVALID);
         _exit(ear.lines == before ? 0 : 2); /* a lock of the host's may be held for ever */
     }
     assert_child_is_well(pid);
@@ -591,7 +661,7 @@ static void *be_busy(void *context)
     while (!atomic_load(&busy->over)) {
         guard_stats(guard, &stats);
         expect_row(0, "k", "k v1");
-        guard_invalidate(guard, "other", 0, NULL, NULL);
+        guard_invalidate(guard, KEY_CHANGE("other", 0));
     }
     return NULL;
 }
