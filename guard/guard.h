@@ -767,6 +767,7 @@ struct guard_stats {
     uint64_t hit, stale, absent_hit, failed_hit; /* from Redis without waiting */
     uint64_t loaded, collapsed_process, collapsed_fleet;
     uint64_t failed, shed, timed_out, cancelled, closed;
+    uint64_t missed; /* GUARD_PEEK: MISS; its UNKNOWN is in `failed` */
     /* loads of this process */
     uint64_t load_started, load_ok, load_absent, load_failed, load_cancelled;
     uint64_t load_uncached;  /* of those started: without a lease (Redis gone, mode local or off, ...) */
