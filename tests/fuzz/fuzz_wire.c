@@ -310,7 +310,7 @@ static struct envelope envelope_from(struct fuzz_input *input)
     if (envelope.absent || envelope.mark)
         return envelope;
     envelope.stale_ms = fuzz_u32(input) % (envelope.px_ms + 1);
-    envelope.life.own_stale = (kind & 8) != 0;
+    envelope.life.own_stale = (kind & 8) != 0 && envelope.stale_ms < GUARD_POLICY_MS;
     envelope.life.stale_ms = envelope.life.own_stale ? (uint32_t)envelope.stale_ms : 0;
     envelope.validator_bytes = fuzz_byte(input) % (ENVELOPE_VALIDATOR_MAX + 1);
     if (envelope.validator_bytes > input->left)
