@@ -9,6 +9,7 @@
 #include "core/near.h"
 #include "guard.h"
 #include "host.h"
+#include "run/events.h"
 #include "run/life.h"
 #include "run/loop.h"
 #include "run/mailbox.h"
