@@ -134,11 +134,11 @@ static void check_action(const struct play *play, const struct core_action *acti
         assert(strlen(action->token) > TOKEN_TAG_AT && action->fresh_ms > 0 &&
                (action->value == NULL || action->value->tags_bytes == 0 || action->born.era != 0));
     if (action->mark)
-        assert(action->kind == CORE_FILL && !action->absent && !action->life.own_fresh &&
+        assert((action->kind == CORE_FILL || action->shares) && !action->absent && !action->life.own_fresh &&
                !action->life.own_stale && action->stale_ms == 0);
     if (action->shares)
         assert(action->kind == CORE_RELEASE && action->failure == GUARD_FAILURE_NONE && !action->too_big &&
-               (action->value != NULL || action->absent));
+               (action->value != NULL || action->absent || action->mark));
     if (action->kind == CORE_PERMIT_ACQUIRE || action->kind == CORE_PERMIT_RENEW)
         assert(strlen(action->token) > TOKEN_TAG_AT);
     if (action->kind == CORE_ACQUIRE && !only_looks(action->lookup))
@@ -380,11 +380,12 @@ static void give_reply(struct play *play, const struct pending *to, struct core_
     play->overtaken = 0;
 }
 
-/* Of eight loads three say how their answer is kept. */
+/* Of eight loads four say how their answer is kept. */
 static const struct guard_keep *keep_of(uint8_t how)
 {
     static const struct guard_keep keeps[] = {{.how = GUARD_SHARE},
                                               {.how = GUARD_PASS, .pass_ms = 200},
+                                              {.how = GUARD_PASS, .pass_ms = 0},
                                               {.how = GUARD_STORE, .fresh_ms = 50, .stale_ms = 500}};
     enum { EACH = 8, FIRST = EACH - sizeof keeps / sizeof *keeps };
     return how % EACH < FIRST ? NULL : &keeps[how % EACH - FIRST];
