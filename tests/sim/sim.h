@@ -251,8 +251,7 @@ enum event_kind {
 
 struct stored_value {
     bool there, damaged, absent;
-    bool mark;   /* of a pass: version is that of the row that was passed */
-    bool shared; /* it stands nowhere: it travels with the message of a release */
+    bool mark; /* of a pass: version is that of the row that was passed */
     struct entry_life life;
     uint32_t key, version;
     char filler[TOKEN_UUID_BYTES + 1];
@@ -475,9 +474,7 @@ struct load_model {
     uint32_t process, life, key, version;
     uint32_t commands_before;
     bool has_previous;
-    uint32_t previous;             /* the version that it would replace */
-    const struct request *starter; /* NULL: none */
-    uint64_t begun_us;             /* the core wanted it */
+    uint32_t previous; /* the version that it would replace */
     bool read, ended, cancelled, leased, voided, fails, ignores_cancel;
     uint32_t lender;    /* 1 + the load whose thread runs it; 0: a worker of its own */
     uint32_t nests;     /* 1 + the key that its loader asks for before it ends; 0: none */

@@ -105,9 +105,6 @@ void check_stored(struct sim *sim, const struct command *command, bool fenced)
     if (!fenced)
         sim_fail(sim, "p%u stores v%u of k%u without the lease", command->process, value->version,
                  command->key);
-    else if (!keep_stores_rightly(sim, command, value))
-        sim_fail(sim, "p%u stores v%u of k%u otherwise than its loader has said", command->process,
-                 value->version, command->key);
     else if (value->version != loaded)
         sim_fail(sim, "p%u stores v%u of k%u, but its load has read v%u", command->process, value->version,
                  command->key, loaded);
@@ -261,8 +258,8 @@ void check_request(struct sim *sim, struct request *request)
     redis_expire(sim, request->key);
     request->start_us = sim->course.now_us;
     request->changes = sim->row[request->key].changes;
-    request->found = value->there && !value->mark && value->expires_ms > redis_now_ms(sim) + LASTS_MS &&
-                     tags_good_now(sim, request->key);
+    request->found =
+        value->there && value->expires_ms > redis_now_ms(sim) + LASTS_MS && tags_good_now(sim, request->key);
 }
 
 /* Its process was busy with a load that it could not yet know to be voided, or that it began without Redis. */
@@ -305,9 +302,9 @@ static void check_stale(struct sim *sim, const struct request *request)
         return;
     sim->seen[SEEN_STALE]++;
     sim->seen[SEEN_SOFT] += policy->soft_ms > 0 && waited_us >= (uint64_t)policy->soft_ms * 1000;
-    if (policy->stale_ms == 0 && !keep_has_own_stale(sim, request))
+    if (policy->stale_ms == 0)
         sim_fail(sim, "#%u of k%u got a stale value, which it does not accept", index, request->key);
-    if (result->age_ms > keep_most_ms(sim, request))
+    if (result->age_ms > policy->fresh_ms + policy->stale_ms)
         sim_fail(sim, "#%u of k%u got a value that is %u ms old", index, request->key, result->age_ms);
     if (result->left_ms != 0)
         sim_fail(sim, "#%u of k%u got a stale value that is fresh for %u ms", index, request->key,
@@ -324,8 +321,6 @@ static void check_pushed(struct sim *sim, const struct request *request)
     uint32_t index = (uint32_t)(request - sim->request);
     uint64_t age_us = sim->course.now_us - entry->stored_us;
     sim->seen[SEEN_PUSHED]++;
-    if (entry->shared)
-        return; /* it has no life */
     if ((uint64_t)result->age_ms * 1000 < age_us)
         sim_fail(sim, "#%u of k%u got a value of %llu us as one of %u ms", index, request->key,
                  (unsigned long long)age_us, result->age_ms);
@@ -362,7 +357,7 @@ static void check_refreshed(struct sim *sim, const struct request *request)
     struct row *row = &sim->row[request->key];
     bool disturbed = /* or it waits for a permit */
         sim->hit[FAULT_LOAD_FAILS] + sim->hit[FAULT_SHUTDOWN] + sim->hit[FAULT_REQUEST_LEAVES] > 0 ||
-        sim->params.permits > 0 || keep_unstored(sim);
+        sim->params.permits > 0;
     if (request->waiter.result.source != GUARD_FROM_STALE || !sim->params.calm || disturbed ||
         !is_stale(sim, request->key))
         return;
@@ -486,8 +481,7 @@ static void check_shed(struct sim *sim, const struct request *request)
     bool applies = request->waiter.result.status == GUARD_SHED && params->mode == GUARD_MODE_OFF;
     bool queued_for_long =
         sim->course.now_us >= request->start_us + (uint64_t)params->policy.max_hold_ms * 1000;
-    if (!applies || queued_for_long ||
-        sim->wishes.keep.passed[request->key]) /* half of the places are theirs */
+    if (!applies || queued_for_long)
         return;
     uint32_t used = count_places(sim, request, whole);
     sim->seen[request->waiter.of_many ? SEEN_SHED_TOGETHER : SEEN_SHED]++;
@@ -539,8 +533,7 @@ static void check_alone_in_process(struct sim *sim, const struct load_model *loa
 {
     for (uint32_t i = 0; i < sim->loads; i++) {
         const struct load_model *other = &sim->load[i];
-        if (runs(load, other) && other->life == load->life && !other->cancelled &&
-            !keep_parts(sim, load, other))
+        if (runs(load, other) && other->life == load->life && !other->cancelled)
             sim_fail(sim, "p%u runs two loads of k%u at once", load->process, load->key);
     }
 }

@@ -216,17 +216,14 @@ static bool answer_entry(struct sim *sim, struct process *process, uint32_t inde
     enum envelope_age age = envelope_judge(&envelope, lookup->pttl_ms, sim->redis.max_value_ms);
     if (age == ENVELOPE_DOUBTFUL)
         return false;
-    if (keep_meets_mark(sim, request, entry))
-        return false;
     bool is_stale = age == ENVELOPE_STALE;
     struct value *value = value_of(sim, entry, index);
     struct guard_result result = result_of(lookup, is_stale);
     result.value = value != NULL && !entry->absent ? &value->public : NULL;
     if (!is_stale)
         sim_near_found(sim, process, request, value, &result);
-    enum hit_age of_stale = entry->life.own_stale ? HIT_STALE_OWN : HIT_STALE;
-    enum hit_verdict verdict = hit_judge(&sim->params.policy, is_stale ? of_stale : HIT_FRESH, entry->load_us,
-                                         result.left_ms, &sim->course.chance);
+    enum hit_verdict verdict = hit_judge(&sim->params.policy, is_stale ? HIT_STALE : HIT_FRESH,
+                                         entry->load_us, result.left_ms, &sim->course.chance);
     if (verdict == HIT_NONE) {
         value_unref(&value);
         return false;

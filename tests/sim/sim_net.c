@@ -5,7 +5,6 @@
  * A command that is not answered within the limit breaks its connection, as the connection layer does it:
  * everything outstanding becomes unknown, and what had not reached Redis may reach it later or never.
  */
-#include "guard/base/load_id.h"
 #include "sim.h"
 #include <string.h>
 
@@ -733,8 +732,7 @@ static void push(struct sim *sim, struct process *process, const struct command 
     struct core_pushed pushed = {.lease_tag = fill->token + TOKEN_TAG_AT,
                                  .absent = entry->absent,
                                  .mark = entry->mark,
-                                 .shared = entry->shared,
-                                 .load = load_id_of_uuid(entry->filler),
+                                 .shared = fill->action.kind == CORE_RELEASE,
                                  .fresh_ms = (uint32_t)(entry->px_ms - entry->stale_ms)};
     struct value *value = body_of_entry(sim, entry, "");
     pushed.value = value;

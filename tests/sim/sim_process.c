@@ -370,8 +370,6 @@ static void start_load(struct sim *sim, struct process *process, const struct co
     struct load_model *load = &sim->load[index];
     *load = (struct load_model){.id = action->load, .process = process->index, .life = process->life};
     load->batch = action->batch;
-    load->begun_us = sim->course.now_us;
-    load->starter = (const struct request *)action->starter;
     load->commands_before = sim->commands;
     load->deadline_us = action->deadline_us - process->clock_offset_us;
     load->leased = was_granted(sim, process, action->token);

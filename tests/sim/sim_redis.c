@@ -284,7 +284,6 @@ static struct stored_value entry_of(const struct run *run, const struct command 
         .there = true,
         .absent = action->absent,
         .mark = action->mark,
-        .shared = action->shares,
         .life = action->life,
         .key = run->key,
         .px_ms = (uint64_t)action->fresh_ms + action->stale_ms,
@@ -322,7 +321,6 @@ static void store_again(struct run *run, const struct command *command)
     value->damaged = old.damaged;
     value->key = old.key;
     value->version = old.version;
-    keep_check_touch(run->sim, command, &old, value);
     run->sim->seen[SEEN_TOUCHED]++;
 }
 
