@@ -460,7 +460,8 @@ static void push(struct play *play, uint8_t which, uint8_t how)
         .lease_tag = tags[tag], .absent = (how & 2) != 0, .fresh_ms = (uint32_t)how * 20};
     struct value *value = pushed.absent ? NULL : new_value(play->busy_at[which % KEYS][tag], how);
     pushed.value = value;
-    const struct core_key *awaited = core_awaits(play->core, key.encoded, key.encoded_bytes, tags[tag]);
+    const struct core_key *awaited =
+        core_awaits(play->core, key.encoded, key.encoded_bytes, tags[tag], false);
     assert(awaited == NULL || strcmp(awaited->plain, key.plain) == 0);
     core_pushed(play->core, play->now_us, key.encoded, key.encoded_bytes, &pushed);
     value_unref(&value);
