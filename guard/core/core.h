@@ -34,8 +34,10 @@
  *   bypass              a load without a lease: it answers and is not stored
  *   peek                a lookup that must not take the lease
  *   poll                the lookup of a flight that waits, at intervals
+ *   revalidate          to want a value that is loaded from now on, whatever is there
  *   wake-up             a message that a key was filled, released or invalidated; a hint that may be lost
  *   invalidate          removing a value and voiding its lease, so that no load that was running is stored
+ *   expire              the same, but the value stays for its stale time
  *   background refresh  a load for no waiter, after a stale hit
  *   early refresh       the same after a fresh hit, drawn by lot shortly before it would be stale
  *   life                how long an entry is fresh, and then stale: the policy's, or what its loader has said
@@ -144,6 +146,7 @@ struct core_waiter {
     bool of_many;           /* of a request for many: may be loaded in a batch */
     bool passes;            /* a lookup of this get has found the mark of a pass */
     bool lookup_unanswered; /* Redis did not answer a lookup of this get in time */
+    bool revalidates;       /* only a load that begins after it answers it */
     /* head of an entry that a lookup of this get found out of date; "": none */
     char refused[TOKEN_UUID_BYTES + 1];
 
@@ -185,6 +188,7 @@ struct core_invalidation {
     uint64_t id;
     struct core_key key;      /* lent until it is answered */
     bool of_tag;              /* set by the owner: the key is a tag */
+    bool expires;             /* likewise: the value is stale from then on, instead of gone */
     bool by_delete;           /* the attempt under way */
     uint8_t movings;          /* attempts in a row that met a moving slot */
     struct alarm retry;       /* the next attempt, or the deadline while one is under way */
@@ -207,7 +211,7 @@ enum core_action_kind {
     CORE_FILL,    /* script fill: key, token, value, absent, mark, load_us, life, fresh_ms, stale_ms, born */
     CORE_TOUCH,   /* script touch: as FILL, with the value that wanted stands for */
     CORE_RELEASE, /* script release: key, token, failure and failure_ms (0: none), too_big; shares: as FILL */
-    CORE_INVALIDATE,     /* script invalidate, hard: key.encoded; of_tag: tag_invalidate; by_delete */
+    CORE_INVALIDATE,     /* script invalidate: key.encoded, expires; of_tag: tag_invalidate; by_delete */
     CORE_PERMIT_ACQUIRE, /* script permit_acquire: token, waiter, background, more */
     CORE_PERMIT_RENEW,   /* script permit_renew: token */
     CORE_PERMIT_RELEASE, /* script permit_release: token ("": leaves the queue), waiter */
@@ -218,8 +222,10 @@ enum core_action_kind {
 enum core_lookup {
     LOOKUP_NORMAL = 'n',
     LOOKUP_NO_STALE = 'x',
-    LOOKUP_EARLY = 'r', /* take the lease over the fresh value `wanted` */
-    LOOKUP_PEEK = 'p',  /* look, but never take the lease */
+    LOOKUP_EARLY = 'r',      /* take the lease over the fresh value `wanted` */
+    LOOKUP_PEEK = 'p',       /* look, but never take the lease */
+    LOOKUP_REVALIDATE = 'v', /* take the lease over any value but a fresh one that is not of `uncounted` */
+    LOOKUP_REVALIDATE_PEEK = 'w',
 };
 
 /* What its sender will wait for if another process has the lease: the process that fills learns of it. */
@@ -235,7 +241,8 @@ struct core_action {
     uint64_t op; /* names the flight's attempt; 0 for LOAD and CANCEL */
     struct core_key key;
     const char *token, *prev, *refused;
-    const char *wanted; /* ACQUIRE (EARLY), TOUCH: the filler of the entry that is meant */
+    const char *wanted;    /* ACQUIRE (EARLY), TOUCH: the filler of the entry that is meant */
+    const char *uncounted; /* ACQUIRE (REVALIDATE): as core_reply's; "": no value counts */
     enum core_lookup lookup;
     enum core_wait waits; /* ACQUIRE */
     uint32_t lease_ms;
@@ -245,7 +252,7 @@ struct core_action {
     bool shares;            /* RELEASE: what others that wait for this lease may have */
     struct entry_life life; /* as its loader has said */
     struct tags_clock born; /* FILL, TOUCH, shares: known if value has tags */
-    bool of_tag;
+    bool of_tag, expires;
     /* INVALIDATE of a key that is moving, where no script runs: DEL lease, and once that is answered DEL value, each at
      * the master that has it, then the script's message. Answered like the script. */
     bool by_delete;
@@ -312,6 +319,8 @@ struct core_reply {
     size_t tags_bytes;
     struct tags_clock born;
     const char *head; /* FRESH, STALE: its first TOKEN_UUID_BYTES, the filler; lent */
+    /* BUSY, to a REVALIDATE: the UUIDs of the value's filler (or blanks) and of the lease; lent; NULL: not known */
+    const char *uncounted;
     enum core_refresher refresher;
     const char *lease_tag; /* BUSY; STALE and OTHERS: TOKEN_TAG_BYTES of their lease; lent; NULL: not known */
     uint32_t age_ms, left_ms;

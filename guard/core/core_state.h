@@ -55,8 +55,9 @@ struct core {
     uint64_t last_stamp, last_id;
     bool closed;
 
-    struct flight *by_key, *by_id; /* uthash tables */
-    struct flight *flights;        /* all but the dead */
+    struct flight *by_key[2]; /* uthash tables; [true]: revalidations */
+    struct flight *by_id;     /* likewise */
+    struct flight *flights;   /* all but the dead */
     struct flight *dead;
 
     struct loads loads;
@@ -122,6 +123,9 @@ unsigned core_kind_of(const struct core *core, const struct guard_policy *policy
 /* Of this core's own ops. */
 unsigned core_shard_of_op(const struct core *core, uint64_t op);
 
+/* A flight of this process has the lease of this key with this tag (NULL: not known). */
+bool core_holds_lease(const struct core *core, const struct core_key *key, const char *lease_tag);
+
 /* Room for everything one more flight, invalidation or permit may ever send at once. False: no memory. */
 bool core_reserve(struct core *core);
 void core_unreserve(struct core *core);
@@ -130,9 +134,11 @@ void core_emit(struct core *core, const struct core_action *action);
 /* Takes the waiter out of its flight and hands it to the owner with this result. */
 void core_answer(struct core_waiter *waiter, const struct guard_result *result);
 
-/* passing: for one waiter, and not found by its key. NULL: no memory. */
+/* FOR_ONE: passing, and not found by its key. */
+enum flight_for { FLIGHT_FOR_ALL, FLIGHT_FOR_REVALIDATION, FLIGHT_FOR_ONE };
+/* NULL: no memory. */
 struct flight *core_new_flight(struct core *core, const struct core_key *key,
-                               const struct guard_policy *policy, bool passing);
+                               const struct guard_policy *policy, enum flight_for whom);
 void core_remove_flight(struct flight *flight);
 
 #endif

@@ -33,6 +33,7 @@
  *            place of an error.
  * Background A hit that is to be refreshed has been answered elsewhere; its flight has no waiter and takes the lease or
  *            leaves. RESTING keeps the next hits from trying the same for a while.
+ * Revalidate Requests that no value answers which was there. They have a flight of their own: revalidate.h.
  * Tokens     One acquire, one token. An attempt whose outcome is unknown may run later; the next attempt
  *            uses a new token and names the old one, which the script removes. Sending the same token again
  *            would let a delayed duplicate bring a voided lease back to life.
@@ -129,6 +130,7 @@ struct core_action flight_action(const struct flight *flight, enum core_action_k
         .prev = flight->prev_token,
         .refused = flight->refused,
         .wanted = flight->wanted,
+        .uncounted = flight->revalidation.names,
         .policy = flight->policy,
         .lease_ms = flight->policy->lease_ms,
     };
@@ -248,6 +250,8 @@ void flight_bypass(struct flight *flight)
 /* An acquire may bring the lease, so it needs a place to load in; without one the flight only peeks. */
 static enum core_lookup flight_choose_lookup(struct flight *flight)
 {
+    if (flight->revalidation.on)
+        return revalidate_choose_lookup(flight);
     if (!loads_take_place(flight) && loads_lender(flight) == NULL)
         return LOOKUP_PEEK;
     if (flight->first == NULL && flight->wanted[0] != '\0')
@@ -258,7 +262,7 @@ static enum core_lookup flight_choose_lookup(struct flight *flight)
 /* What the flight will wait for if another process has the lease. */
 static enum core_wait flight_choose_wait(const struct flight *flight)
 {
-    if (flight->core->config.mode != GUARD_MODE_FLEET || flight->first == NULL)
+    if (flight->core->config.mode != GUARD_MODE_FLEET || flight->first == NULL || flight->revalidation.on)
         return WAIT_NOT;
     return flight->policy->soft_ms > 0 && flight->lookup != LOOKUP_PEEK ? WAIT_REFRESH : WAIT_BUSY;
 }
@@ -305,6 +309,7 @@ void flight_settle(struct flight *flight)
     flight->mark = flight->shares = false;
     flight->busy_tag[0] = '\0';
     flight->wanted[0] = '\0';
+    revalidate_begin_anew(flight);
     flight->op = flight->renew_op = flight->peek_op = 0;
     flight->peeked_in_vain = false;
     flight->polls = flight->wakes = flight->unknowns = flight->stores = 0;
@@ -415,7 +420,9 @@ static void flight_reply_fresh(struct flight *flight, const struct core_reply *r
 static void flight_reply_busy(struct flight *flight, const struct core_reply *reply)
 {
     struct core *core = flight->core;
-    if (core->config.mode == GUARD_MODE_FLEET && !flight_is_past_waiting(flight)) {
+    bool waits =
+        core->config.mode == GUARD_MODE_FLEET || core_holds_lease(core, &flight->key, reply->lease_tag);
+    if (waits && !flight_is_past_waiting(flight)) {
         flight_wait(flight, reply->pttl_ms, reply->lease_tag);
         return;
     }
@@ -498,6 +505,8 @@ static void flight_acquire_replied(struct flight *flight, const struct core_repl
     }
     if (reply->kind <= REPLY_FREE)
         flight->prev_token[0] = '\0'; /* the script ran, and has removed it */
+    if (revalidate_replied(flight, reply))
+        return;
     switch (reply->kind) {
     case REPLY_FRESH:
         (reply->mark ? flight_reply_mark(flight) : flight_reply_fresh(flight, reply));

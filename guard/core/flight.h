@@ -7,6 +7,7 @@
 #define GUARD_FLIGHT_H
 
 #include "core_state.h"
+#include "revalidate.h"
 #include "stale.h"
 
 enum flight_state {
@@ -51,6 +52,7 @@ struct flight {
     enum core_lookup lookup;            /* of the last acquire */
     char refused[TOKEN_UUID_BYTES + 1]; /* head of an unusable entry to replace; "": none */
     struct tags_clock born;             /* the tags' clock before the last acquire was answered */
+    struct revalidation revalidation;
 
     /* refreshing a value that is there */
     bool background;                   /* made, or continued, for a background refresh */

@@ -19,11 +19,15 @@ bool hit_is_early(const struct guard_policy *policy, uint64_t load_us, uint32_t 
     return chance_exponential(chance, mean_us) >= left_us;
 }
 
+bool hit_serves(const struct guard_policy *policy, enum hit_age age)
+{
+    return age == HIT_FRESH || keep_serves_stale(policy, age == HIT_STALE_OWN);
+}
+
 enum hit_verdict hit_judge(const struct guard_policy *policy, enum hit_age age, uint64_t load_us,
                            uint32_t left_ms, struct chance *chance)
 {
-    bool serves = keep_serves_stale(policy, age == HIT_STALE_OWN);
     if (age != HIT_FRESH)
-        return serves && policy->soft_ms == 0 ? HIT_REFRESH : HIT_NONE;
+        return hit_serves(policy, age) && policy->soft_ms == 0 ? HIT_REFRESH : HIT_NONE;
     return hit_is_early(policy, load_us, left_ms, chance) ? HIT_EARLY : HIT_ANSWER;
 }

@@ -314,7 +314,7 @@ void lease_fill(struct flight *flight, uint32_t fresh_ms, uint32_t stale_ms)
     flight->renew_op = 0;
     flight->stores = 0;
     flight->fill_told = flight->mark; /* a mark is no answer */
-    flight->fill_stamp = core_stamp(flight->core);
+    flight->fill_stamp = revalidate_fill_stamp(flight, core_stamp(flight->core));
     flight->fresh_ms = fresh_ms;
     flight->stale_ms = stale_ms;
     lease_send_fill(flight);
@@ -369,7 +369,7 @@ static void lease_fill_again(struct flight *flight)
 {
     struct core *core = flight->core;
     if (flight->stores == 0)
-        flight->fill_stamp = core_stamp(core);
+        flight->fill_stamp = revalidate_fill_stamp(flight, core_stamp(core));
     flight->send_again_us = 0;
     lease_send_fill(flight);
 }

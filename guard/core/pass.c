@@ -23,7 +23,7 @@ static void pass_move(struct core_waiter *waiter, struct flight *to)
 static void pass_set_apart(struct core_waiter *waiter)
 {
     struct flight *from = waiter->flight;
-    struct flight *own = core_new_flight(from->core, &from->key, from->policy, true);
+    struct flight *own = core_new_flight(from->core, &from->key, from->policy, FLIGHT_FOR_ONE);
     if (own == NULL) {
         core_answer(waiter, &(struct guard_result){.status = GUARD_NO_MEMORY});
         return;

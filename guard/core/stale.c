@@ -96,7 +96,7 @@ void stale_hard_limit(struct core_waiter *waiter)
 
 /* ---- found ---- */
 
-static void keep_previous(struct flight *flight, const struct core_reply *reply)
+void stale_keep_previous(struct flight *flight, const struct core_reply *reply)
 {
     value_unref(&flight->previous);
     if (reply->value == NULL || reply->head == NULL)
@@ -120,7 +120,7 @@ static bool others_will_refresh(const struct flight *flight, enum core_refresher
 
 static void stale_refresh(struct flight *flight, const struct core_reply *reply)
 {
-    keep_previous(flight, reply);
+    stale_keep_previous(flight, reply);
     flight->refreshing = true;
     lease_granted(flight);
     if (flight->state == FLIGHT_QUEUED && flight->refreshing && joined_since(flight, flight->lookup_stamp))

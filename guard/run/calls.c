@@ -28,17 +28,18 @@ struct call {
     calls_replied *replied;
     enum core_action_kind kind;
     uint64_t op;
-    unsigned awaited;                /* replies; while it is sent one more */
-    bool sent;                       /* the script itself */
-    struct tags_clock clock;         /* what the companion of an acquire has said */
-    bool outdated;                   /* what that of a fill has */
-    struct core_reply reply;         /* to the script, until all is there */
-    struct value *value;             /* owned; reply.value */
-    struct epochs_asked asked;       /* about the tags of what it brought */
-    struct later_store *later;       /* owned; the script waits for its companion; NULL: it does not */
-    char head[TOKEN_UUID_BYTES];     /* reply.head */
-    char lease_tag[TOKEN_TAG_BYTES]; /* reply.lease_tag */
-    size_t tag_count;                /* of what it brought */
+    unsigned awaited;                     /* replies; while it is sent one more */
+    bool sent;                            /* the script itself */
+    struct tags_clock clock;              /* what the companion of an acquire has said */
+    bool outdated;                        /* what that of a fill has */
+    struct core_reply reply;              /* to the script, until all is there */
+    struct value *value;                  /* owned; reply.value */
+    struct epochs_asked asked;            /* about the tags of what it brought */
+    struct later_store *later;            /* owned; the script waits for its companion; NULL: it does not */
+    char head[TOKEN_UUID_BYTES];          /* reply.head */
+    char lease_tag[TOKEN_TAG_BYTES];      /* reply.lease_tag */
+    char uncounted[2 * TOKEN_UUID_BYTES]; /* reply.uncounted */
+    size_t tag_count;                     /* of what it brought */
     size_t key_bytes;
     char key[]; /* the application's: entries are checked against it */
 };
@@ -156,6 +157,10 @@ static void on_script(void *context, enum redis_outcome outcome, const struct re
     if (call->reply.lease_tag != NULL) {
         memcpy(call->lease_tag, call->reply.lease_tag, TOKEN_TAG_BYTES);
         call->reply.lease_tag = call->lease_tag;
+    }
+    if (call->reply.uncounted != NULL) {
+        memcpy(call->uncounted, call->reply.uncounted, sizeof call->uncounted);
+        call->reply.uncounted = call->uncounted;
     }
     if (found && call->reply.tags_bytes > 0)
         check_tags(call);

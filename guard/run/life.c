@@ -7,6 +7,7 @@
 #include "../core/near.h"
 #include "../redis/subscription.h"
 #include "cache.h"
+#include "clear.h"
 #include "loop.h"
 #include "mailbox.h"
 #include "shadow.h"
@@ -112,7 +113,7 @@ static bool open_parts(struct guard *guard)
     if (guard->workers == NULL || loop_open(guard, guard->host, &hooks, &guard->own) != GUARD_OK)
         return false;
     guard->wake = open_wake(guard);
-    return guard->wake != NULL;
+    return guard->wake != NULL && clear_open(guard);
 }
 
 /* This thread is alive: see beat_age_ms in guard_stats(). */
@@ -155,6 +156,7 @@ static bool clear(struct guard *guard)
         core_free(&guard->fleet);
     core_free(&guard->core);
     shadow_close(&guard->shadow);
+    clear_free(guard);
     uv_host_free(&guard->host);
     return true;
 }

@@ -92,6 +92,7 @@ void shadow_get(struct shadow *shadow, uint64_t now_us, struct get *get)
     twin->key_bytes = key.encoded_bytes;
     memcpy(twin->key, key.encoded, key.encoded_bytes);
     twin->waiter.start_us = get->waiter.start_us;
+    twin->waiter.revalidates = get->waiter.revalidates;
     DL_APPEND(shadow->twins, twin);
     get->twin = twin;
     twin->waits =

@@ -8,6 +8,7 @@
 #include "cache.h"
 #include "callback.h"
 #include "calls.h"
+#include "clear.h"
 #include "lookup.h"
 #include "loop.h"
 #include "mailbox.h"
@@ -144,6 +145,14 @@ static void note_heat(struct guard *guard, uint64_t now_us, const struct get *ge
         hot_add(&guard->hot[GUARD_HOT_WAIT], now_us, get->text, get->kind, now_us - get->waiter.start_us);
 }
 
+/* What this process kept of it is older. */
+static void forget_revalidated(struct guard *guard, const struct get *get)
+{
+    struct core_key key = get_key(get);
+    if (get->waiter.revalidates && guard->near != NULL)
+        near_drop(guard->near, key.encoded, key.encoded_bytes);
+}
+
 static void tell_answered(struct guard *guard)
 {
     struct guard_loop *told = NULL;
@@ -154,6 +163,7 @@ static void tell_answered(struct guard *guard)
     pthread_mutex_lock(&guard->hot_mutex);
     for (; waiter != NULL; waiter = core_next_answer(guard->core)) {
         note_heat(guard, now_us, (struct get *)waiter);
+        forget_revalidated(guard, (struct get *)waiter);
         if (guard->shadow != NULL)
             shadow_told(guard->shadow, now_us, (struct get *)waiter);
         put_in_outbox((struct get *)waiter, &told);
@@ -319,6 +329,7 @@ static void empty_mailbox(struct guard *guard)
     enter_gets(guard, gets);
     enter_invalidations(guard, invalidations);
     enter_refreshes(guard, refreshes);
+    clear_enter(guard);
     while (enter_cancel(guard))
         perform_all(guard);
 }
@@ -348,6 +359,7 @@ void thread_close_everything(struct guard *guard)
 {
     guard->phase = PHASE_ENDING;
     empty_mailbox(guard);
+    clear_close(guard);
     pthread_mutex_lock(&guard->mutex);
     guard->ended = true;
     pthread_mutex_unlock(&guard->mutex);
@@ -397,7 +409,8 @@ void thread_on_limit(void *context)
 /* Gets that have not been taken out of the mailbox or are still looked up are not known to the core yet. */
 static bool nothing_to_finish(const struct guard *guard, bool mail)
 {
-    return !mail && guard->own->count == 0 && !core_has_waiters(guard->core) && core_drained(guard->core);
+    return !mail && guard->own->count == 0 && !core_has_waiters(guard->core) && core_drained(guard->core) &&
+           !clear_is_awaited(guard);
 }
 
 static void advance_end(struct guard *guard)
@@ -532,6 +545,10 @@ void thread_on_message(void *context, const char *payload, size_t payload_bytes)
         near_heard_tag(guard->near, message.subject, message.subject_bytes);
         return; /* no key: no flight waits for it */
     }
+    if (message.kind == MESSAGE_CLEARED) {
+        clear_heard(guard);
+        return;
+    }
     near_heard(guard->near, invalidated, message.subject, message.subject_bytes);
     if (message.kind == MESSAGE_PERMIT)
         core_permit_freed(guard->fleet, clock_now_us(), message.subject, message.subject_bytes);
@@ -583,6 +600,7 @@ void thread_on_reign(struct guard *guard, unsigned shard)
     if (guard->phase == PHASE_ENDING)
         return;
     cache_forget(guard, shard);
+    clear_reigned(guard);
     core_reign(guard->fleet, clock_now_us(), shard);
     after_events(guard);
 }

@@ -158,6 +158,23 @@ static char wait_letter(const struct protocol *protocol, enum core_wait waits)
     return waits == WAIT_BUSY ? QUIET_BUSY : QUIET_REFRESH;
 }
 
+/* The entries that an acquire makes a difference for. */
+static const char *named_in(const struct core_action *action)
+{
+    switch (action->lookup) {
+    case LOOKUP_EARLY:
+        return action->wanted;
+    case LOOKUP_REVALIDATE:
+    case LOOKUP_REVALIDATE_PEEK:
+        return action->uncounted;
+    case LOOKUP_NORMAL:
+    case LOOKUP_NO_STALE:
+    case LOOKUP_PEEK:
+        break;
+    }
+    return action->refused;
+}
+
 static bool run_acquire(const struct protocol *protocol, struct redis *redis,
                         const struct core_action *action, redis_replied *replied, void *context)
 {
@@ -172,7 +189,7 @@ static bool run_acquire(const struct protocol *protocol, struct redis *redis,
     add_number(&args, protocol->max_lease_ms);
     add_number(&args, protocol->max_value_ms);
     add_argument(&args, mode, 1);
-    add_text(&args, action->lookup == LOOKUP_EARLY ? action->wanted : action->refused);
+    add_text(&args, named_in(action));
     add_text(&args, waits);
     return run_script(redis, SCRIPT_ACQUIRE, 4, &args, replied, context);
 }
@@ -326,8 +343,8 @@ static bool run_invalidate(const struct protocol *protocol, struct redis *redis,
         return deletion_send(redis, protocol->name_space, protocol->channel, &action->key, replied, context);
     add_all_keys(&args, protocol, &action->key);
     add_message(&args, protocol, MESSAGE_INVALIDATED, action);
-    add_text(&args, "h");
-    add_number(&args, 0);
+    add_text(&args, action->expires ? "s" : "h");
+    add_number(&args, protocol->max_value_ms);
     return run_kept(redis, SCRIPT_INVALIDATE, 4, &args, replied, context);
 }
 
@@ -545,6 +562,12 @@ static const char *lease_tag_in(const struct redisReply *reply, size_t at)
     return tag != NULL && message_is_lease_tag(tag->str, tag->len) ? tag->str : NULL;
 }
 
+static const char *uncounted_in(const struct redisReply *reply, size_t at)
+{
+    const struct redisReply *names = element(reply, at, REDIS_REPLY_STRING);
+    return names != NULL && names->len == (size_t)2 * TOKEN_UUID_BYTES ? names->str : NULL;
+}
+
 static void read_found(char what, const char *key, size_t key_bytes, const struct redisReply *reply,
                        struct core_reply *out, struct value **value)
 {
@@ -578,6 +601,7 @@ static void read_acquire(const char *key, size_t key_bytes, const struct redisRe
         out->kind = REPLY_BUSY;
         out->pttl_ms = span(number(reply, 1));
         out->lease_tag = lease_tag_in(reply, 2);
+        out->uncounted = uncounted_in(reply, 3);
         break;
     case 'E':
         out->pttl_ms = span(number(reply, 2));

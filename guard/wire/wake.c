@@ -35,6 +35,7 @@ static enum message_kind kind_of(char operation)
     case MESSAGE_INVALIDATED:
     case MESSAGE_TAG:
     case MESSAGE_PERMIT:
+    case MESSAGE_CLEARED:
         return (enum message_kind)operation;
     case MESSAGE_NONE:
         break;

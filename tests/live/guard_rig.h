@@ -287,7 +287,8 @@ static inline void fleet_open(size_t count)
 static inline uint64_t answers_of(const struct guard_stats *s)
 {
     return s->hit + s->stale + s->absent_hit + s->failed_hit + s->loaded + s->collapsed_process +
-           s->collapsed_fleet + s->failed + s->shed + s->timed_out + s->cancelled + s->closed + s->near_hit;
+           s->collapsed_fleet + s->failed + s->shed + s->timed_out + s->cancelled + s->closed + s->missed +
+           s->near_hit;
 }
 
 static inline uint64_t answers_counted(struct guard *guard)
@@ -392,9 +393,15 @@ static inline enum guard_status ask_as(size_t i, struct ask *ask, struct guard_r
     return status;
 }
 
+static inline enum guard_status ask_try_as(size_t i, struct ask *ask, const char *key, uint32_t deadline_ms,
+                                           unsigned flags)
+{
+    return ask_as(i, ask, (struct guard_request){.key = key, .deadline_ms = deadline_ms, .flags = flags});
+}
+
 static inline enum guard_status ask_try(size_t i, struct ask *ask, const char *key, uint32_t deadline_ms)
 {
-    return ask_as(i, ask, (struct guard_request){.key = key, .deadline_ms = deadline_ms});
+    return ask_try_as(i, ask, key, deadline_ms, 0);
 }
 
 static inline void ask_start(size_t i, struct ask *ask, const char *key)
@@ -419,15 +426,20 @@ static inline void ask_clear(struct ask *ask)
 #define TAG_CHANGE(name, within_ms) (&(const struct guard_change){.tag = (name), .deadline_ms = (within_ms)})
 
 /* The blocking form; the value is the caller's. */
-static inline struct guard_result get_of(size_t i, const char *key)
+static inline struct guard_result get_as(size_t i, const char *key, unsigned flags)
 {
     struct guard_result result;
-    struct guard_request request = {.kind = fleet.kinds[i], .key = key};
+    struct guard_request request = {.kind = fleet.kinds[i], .key = key, .flags = flags};
     atomic_fetch_add(&fleet.accepted[i], 1);
     enum guard_status status = guard_get_wait(fleet.guards[i], &request, &result);
     atomic_fetch_add(&fleet.answered, 1);
     assert_int_equal(status, result.status);
     return result;
+}
+
+static inline struct guard_result get_of(size_t i, const char *key)
+{
+    return get_as(i, key, 0);
 }
 
 static inline void assert_row(const struct guard_result *result, const char *row)
