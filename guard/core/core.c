@@ -7,9 +7,11 @@
  */
 #include "core.h"
 #include "../base/digest.h"
+#include "defer.h"
 #include "flight.h"
 #include "invalidate.h"
 #include "lease.h"
+#include "nested.h"
 #include <assert.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -202,7 +204,7 @@ void core_answer(struct core_waiter *waiter, const struct guard_result *result)
     alarm_unset(&core->alarms, &waiter->deadline);
     alarms_unreserve(&core->alarms);
     if (waiter->parent_load != 0)
-        loads_unblock(waiter);
+        nested_unblock(waiter);
     waiter->flight = NULL;
     waiter->result = *result;
     if (result->value != NULL)
@@ -369,7 +371,7 @@ static void add_waiter(struct flight *flight, struct core_waiter *waiter)
     core->stats.waiters++;
     ++*waiters_of_share(core, waiter);
     if (waiter->parent_load != 0)
-        loads_block(waiter);
+        nested_block(waiter);
 }
 
 enum guard_status core_get(struct core *core, uint64_t now_us, const struct core_key *key,
@@ -392,7 +394,7 @@ enum guard_status core_get(struct core *core, uint64_t now_us, const struct core
         alarms_unreserve(&core->alarms);
         return GUARD_NO_MEMORY;
     }
-    bool circle = waiter->parent_load != 0 && loads_circle(flight, waiter->parent_load);
+    bool circle = waiter->parent_load != 0 && nested_circle(flight, waiter->parent_load);
     add_waiter(flight, waiter);
     set_waiter_limits(core, waiter, policy, deadline_us);
     if (circle) /* it would wait for itself: its own load waits, in the end, for this key */
@@ -472,12 +474,21 @@ void core_loaded(struct core *core, uint64_t now_us, uint64_t id, const struct c
 {
     core_begin(core, now_us);
     struct load *load = loads_find(core, id);
-    assert(load != NULL);
+    assert(load != NULL || core->loads.forgotten > 0);
     histogram_add(&core->stats.load_duration, loaded->load_us);
-    if (load->flight != NULL)
+    if (load != NULL && load->flight != NULL)
         lease_load_ended(load->flight, loaded);
-    else
+    else if (load != NULL)
         loads_free(core, load);
+    core_end(core);
+}
+
+void core_deferred(struct core *core, uint64_t now_us, uint64_t id)
+{
+    core_begin(core, now_us);
+    struct load *load = loads_find(core, id);
+    assert(load != NULL && !load->deferred);
+    defer_begins(core, load);
     core_end(core);
 }
 
@@ -596,6 +607,9 @@ static void ring_alarm(struct core *core, struct alarm *alarm)
     case ALARM_REPLAY:
         replay_alarm(core);
         break;
+    case ALARM_LOAD:
+        defer_alarm(core, OWNER_OF(struct load, hold, alarm));
+        break;
     }
 }
 
@@ -659,10 +673,18 @@ void core_free(struct core **core)
     free_core(core);
 }
 
+void core_drain(struct core *core, uint64_t now_us)
+{
+    core_begin(core, now_us);
+    defer_drain(core);
+    core_end(core);
+}
+
 void core_close(struct core *core, uint64_t now_us)
 {
     core_begin(core, now_us);
     core->closed = true;
+    defer_drain(core);
     struct flight *flight = NULL, *next = NULL;
     DL_FOREACH_SAFE (core->flights, flight, next)
         flight_close(flight);

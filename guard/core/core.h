@@ -5,7 +5,7 @@
  * Events are calls of the functions below; each takes the time. Between two events the owner (the guard's thread, or a
  * simulator) drains core_next_action() and performs what it finds, and core_next_answer() and reports what it finds.
  * Every action that carries an `op` is answered by exactly one core_replied(), every CORE_LOAD by exactly one
- * core_loaded(), whatever happens; never from inside the draining.
+ * core_loaded(), whatever happens, unless it was deferred; never from inside the draining.
  *
  * No I/O, no clock, no threads; chance comes from the seed and from make_token. Memory is taken only where
  * a get or an invalidation is accepted, and both can be refused; and where a confirmed invalidation is remembered,
@@ -30,6 +30,8 @@
  *   lease               the right to load and store a key, of one process in the fleet, for a time; a token in Redis
  *   leader              the process that holds the lease of a key; the others of the fleet wait
  *   load                one run of the application's loader for one key
+ *   nested              said of a load that another load waits for, which is its outer one
+ *   defer               to let the loader return before its load is finished: no thread is held
  *   fill                storing what was loaded; refused without the lease
  *   bypass              a load without a lease: it answers and is not stored
  *   peek                a lookup that must not take the lease
@@ -80,6 +82,7 @@ struct core_config {
     enum guard_mode mode; /* not SHADOW: that is two cores */
     bool without_redis;   /* every get loads at once, no command is sent */
     uint32_t max_loads, load_queue, max_waiters;
+    uint32_t load_threads; /* loads at a time that are not deferred; 0: max_loads */
     uint32_t max_value_bytes;
     uint32_t permits, permit_ms; /* of the fleet; 0: no limit. Mode FLEET only */
     uint8_t hash_key[16];
@@ -129,10 +132,12 @@ struct core_waiter {
     struct core_waiter *prev, *next; /* in the flight's list, oldest first; then among the answered */
     struct flight *flight;           /* NULL once answered */
     struct alarm deadline;
-    uint64_t joined;            /* stamp: what is sent after it is fresh enough for this waiter */
-    uint64_t alone_us;          /* with a parent load: from here on it waits for no other process */
-    uint64_t deadline_us;       /* the hard one; the alarm rings at the soft one first */
-    bool impatient;             /* past its soft limit */
+    uint64_t joined;      /* stamp: what is sent after it is fresh enough for this waiter */
+    uint64_t alone_us;    /* with a parent load: from here on it waits for no other process */
+    uint64_t deadline_us; /* the hard one; the alarm rings at the soft one first */
+    bool impatient;       /* past its soft limit */
+    bool blocks;          /* in the list of its parent load, by the next two */
+    struct core_waiter *nested_prev, *nested_next;
     uint32_t first_round;       /* of the flight when it joined */
     struct guard_result result; /* once answered; one reference to result.value is the owner's then */
 };
@@ -190,6 +195,7 @@ enum core_action_kind {
     CORE_PERMIT_RELEASE, /* script permit_release: token ("": leaves the queue), waiter */
     CORE_LOAD,           /* run the loader: key, policy, load, deadline_us, previous */
     CORE_CANCEL,         /* tell the loader that its result is no longer wanted: load */
+    CORE_FORGET, /* a deferred load has not been finished at its hold limit: it is over, whatever it says later */
 };
 
 enum core_lookup {
@@ -231,7 +237,8 @@ struct core_action {
     bool too_big;
     const struct guard_policy *policy;
     uint64_t load, deadline_us;
-    uint64_t lender;    /* LOAD: the load that waits for this one and whose thread runs it; 0: any worker's */
+    uint64_t lender;    /* LOAD: the load that waits and whose thread runs this one; 0: any worker's */
+    uint32_t depth;     /* LOAD: how many loads it is nested in */
     uint64_t batch;     /* LOAD: those with the same one are one query, given to one worker; 0: alone */
     const char *permit; /* LOAD: the token of the permit that its query has; NULL: none */
     const char *waiter; /* PERMIT_ACQUIRE, PERMIT_RELEASE: this process in the queue */
@@ -304,10 +311,16 @@ struct core_loaded {
     enum guard_failure failure;
     uint64_t load_us;
     bool unstored; /* it answers its waiters, and is not stored */
+    bool unwanted; /* the owner has told it to stop: a failure says nothing about the source */
 };
 
-/* A load whose thread is lent comes back after the one that it is lent to. */
+/* A load whose thread is lent comes back after the one that it is lent to. One that was deferred may be over for the
+ * core already: then nothing happens. */
 void core_loaded(struct core *core, uint64_t now_us, uint64_t load, const struct core_loaded *loaded);
+/* Its loader has returned, and the load will be finished later: its thread is free. Told after everything that is over
+ * of its batch, if it was in one. Still answered by core_loaded(), unless CORE_FORGET or the end of the core comes
+ * first. */
+void core_deferred(struct core *core, uint64_t now_us, uint64_t load);
 
 /*
  * ---- batches ----
@@ -372,8 +385,11 @@ void core_tick(struct core *core, uint64_t now_us);
 
 /* ---- the end ---- */
 
-/* Answers every waiter with CLOSING, cancels every load and releases every lease. Loads and replies still come
- * back; when they have, core_idle(). */
+/* From here on no deferred load is waited for: those that are, and those that are deferred later, are cancelled and
+ * their waiters answered with CLOSING. */
+void core_drain(struct core *core, uint64_t now_us);
+/* Answers every waiter with CLOSING, cancels every load and releases every lease. Replies and loads that are not
+ * deferred still come back; when they have, core_idle(). */
 void core_close(struct core *core, uint64_t now_us);
 bool core_has_waiters(const struct core *core);
 /* Nothing is left that others could be waiting for: no load, no lease, no command under way for one. */

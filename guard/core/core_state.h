@@ -29,7 +29,8 @@ enum alarm_owner {
     ALARM_INVALIDATION,
     ALARM_PERMIT,
     ALARM_PERMITS,
-    ALARM_REPLAY
+    ALARM_REPLAY,
+    ALARM_LOAD
 };
 
 /* An action that the owner could not perform. */
@@ -53,6 +54,7 @@ struct core {
     struct alarms alarms;
     uint64_t last_stamp, last_id;
     bool closed;
+    bool draining; /* no deferred load is waited for */
 
     struct flight *by_key, *by_id; /* uthash tables */
     struct flight *flights;        /* all but the dead */

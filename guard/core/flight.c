@@ -52,6 +52,7 @@
 #include "flight.h"
 #include "hit.h"
 #include "lease.h"
+#include "nested.h"
 #include <assert.h>
 #include <string.h>
 
@@ -220,7 +221,7 @@ bool flight_take_place(struct flight *flight)
 void flight_queue_load(struct flight *flight)
 {
     flight_move(flight, FLIGHT_QUEUED);
-    if (loads_lender(flight) != NULL)
+    if (nested_has_berth(flight))
         lease_start_load(flight);
     else
         loads_enqueue(flight);
@@ -231,7 +232,7 @@ static void flight_bypass(struct flight *flight)
 {
     flight->leased = flight->refreshing = flight->background = false;
     value_unref(&flight->previous);
-    if (loads_lender(flight) == NULL && !flight_take_place(flight)) {
+    if (!nested_has_berth(flight) && !flight_take_place(flight)) {
         flight_deliver_all(flight, flight_shed_result());
         flight_end(flight);
         return;
@@ -242,7 +243,7 @@ static void flight_bypass(struct flight *flight)
 /* An acquire may bring the lease, so it needs a place to load in; without one the flight only peeks. */
 static enum core_lookup flight_choose_lookup(struct flight *flight)
 {
-    if (!loads_take_place(flight) && loads_lender(flight) == NULL)
+    if (!loads_take_place(flight) && !nested_has_berth(flight))
         return LOOKUP_PEEK;
     if (flight->first == NULL && flight->wanted[0] != '\0')
         return LOOKUP_EARLY;

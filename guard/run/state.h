@@ -14,7 +14,8 @@
  *     +-----------------------------------------------<----------------+
  *                          callback <- loop <- answers <---------------+
  *
- * Read in this order: get.h (one request inside), mailbox, lookup, callback, loop, thread, calls, load, workers; then many
+ * Read in this order: get.h (one request inside), mailbox, lookup, callback, loop, thread, calls, load, workers; then defer
+ * (a load without a thread), bell, many
  * (several keys at once), nested (a loader that gets another key), shadow, cache (what Redis's data is called), life
  * (start, stop); tag_memory stands by itself.
  *
@@ -39,6 +40,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+struct desk;
 struct lookup;
 struct near;
 struct shadow;
@@ -107,6 +109,9 @@ struct guard_loop {
     struct loop_counters counters;
     pthread_mutex_t mutex;
     struct get *returned;
+    /* under the desk's mutex: loads that are deferred to it; those of them that are to be called back */
+    struct guard_load *deferred, *cancelled;
+    bool detaching_loads;
 };
 
 struct invalidation {
@@ -186,6 +191,7 @@ struct guard {
     struct subscription *wake;
     enum guard_redis_state wake_state; /* as it last said */
     struct workers *workers;
+    struct desk *desk;                         /* where loads are handed in */
     char cache_name[GUARD_CACHE_ID_BYTES + 1]; /* the last that was heard, or one to give */
     bool cache_asked;                          /* and not answered */
     uint64_t cache_ask_us;                     /* again from here on */

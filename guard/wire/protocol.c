@@ -360,6 +360,7 @@ bool protocol_send(const struct protocol *protocol, struct redis *redis, const s
         return run_permit_release(protocol, redis, action, replied, context);
     case CORE_LOAD:
     case CORE_CANCEL:
+    case CORE_FORGET:
         break;
     }
     return false;

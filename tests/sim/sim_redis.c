@@ -412,6 +412,7 @@ void redis_execute(struct sim *sim, const struct command *command, struct redis_
         return;
     case CORE_LOAD:
     case CORE_CANCEL:
+    case CORE_FORGET:
         break;
     }
     out->error = run.refused;

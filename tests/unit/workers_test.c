@@ -21,12 +21,14 @@
 enum { WAIT_S = 20, MOST = 64 };
 
 struct bench {
+    struct desk *desk;
     struct workers *workers;
     struct guard_policy policy;
     const char *previous_validator; /* of the next job; NULL: none */
     uint64_t batch;                 /* of the next job */
     int gate;                       /* an eventfd; readable: open */
     atomic_uint begun, over, cancelled, wrong;
+    atomic_uint threads_begun, threads_ended;
 
     pthread_mutex_t mutex;
     pthread_cond_t changed;
@@ -66,6 +68,18 @@ static void wait_for(const atomic_uint *counter, unsigned value)
     assert_int_equal(atomic_load(counter), value);
 }
 
+static void thread_begins(void *context)
+{
+    struct bench *bench = context;
+    atomic_fetch_add(&bench->threads_begun, 1);
+}
+
+static void thread_ends(void *context)
+{
+    struct bench *bench = context;
+    atomic_fetch_add(&bench->threads_ended, 1);
+}
+
 static void bench_open(struct bench *bench, uint32_t count, guard_loader *loader)
 {
     memset(bench, 0, sizeof *bench);
@@ -75,7 +89,12 @@ static void bench_open(struct bench *bench, uint32_t count, guard_loader *loader
     bench->gate = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     pthread_mutex_init(&bench->mutex, NULL);
     pthread_cond_init(&bench->changed, NULL);
-    bench->workers = workers_open(count, on_done, bench);
+    bench->desk = desk_open(on_done, bench);
+    bench->workers = workers_open(&(struct workers_config){.count = count,
+                                                           .desk = bench->desk,
+                                                           .thread_begins = thread_begins,
+                                                           .thread_ends = thread_ends,
+                                                           .thread_context = bench});
     assert_non_null(bench->workers);
 }
 
@@ -111,7 +130,10 @@ static void bench_close(struct bench *bench)
 {
     assert_true(workers_close(&bench->workers));
     assert_null(bench->workers);
+    assert_int_equal(bench->threads_begun, bench->threads_ended);
+    desk_close(bench->desk);
     bench_clear(bench);
+    desk_unref(bench->desk);
 }
 
 static const struct core_loaded *verdict_of(const struct bench *bench, uint64_t load)
@@ -224,9 +246,9 @@ TEST(a_cancelled_loader_sees_it_on_its_descriptor_and_the_next_job_does_not)
     for (uint64_t i = 1; i <= 3; i++) {
         bench_start(&bench, i, "k");
         wait_for(&bench.begun, (unsigned)i);
-        workers_cancel(bench.workers, 999);
-        workers_cancel(bench.workers, i);
-        workers_cancel(bench.workers, i);
+        load_cancel(bench.desk, 999);
+        load_cancel(bench.desk, i);
+        load_cancel(bench.desk, i);
         wait_finished(&bench, i);
         assert_int_equal(verdict_of(&bench, i)->failure, GUARD_FAILURE_TIMEOUT);
     }
@@ -245,8 +267,8 @@ TEST(a_job_cancelled_before_a_worker_takes_it_is_told_when_it_begins)
     bench_start(&bench, 1, "first");
     wait_for(&bench.begun, 1);
     bench_start(&bench, 2, "second");
-    workers_cancel(bench.workers, 2);
-    workers_cancel(bench.workers, 1);
+    load_cancel(bench.desk, 2);
+    load_cancel(bench.desk, 1);
     wait_finished(&bench, 2);
     assert_int_equal(bench.cancelled, 2);
     bench_close(&bench);
@@ -289,7 +311,7 @@ TEST(a_batch_is_one_call_and_a_verdict_for_each)
     struct bench bench;
     bench_open(&bench, 1, load_at_the_gate);
     start_batch(&bench);
-    workers_cancel(bench.workers, 2);
+    load_cancel(bench.desk, 2);
     eventfd_write(bench.gate, 1);
     wait_finished(&bench, 3);
     assert_int_equal(bench.cancelled, 1);
@@ -307,7 +329,7 @@ TEST(a_batch_that_nobody_wants_is_told_so)
     bench_open(&bench, 1, load_at_the_gate);
     start_batch(&bench);
     for (uint64_t load = 1; load <= 3; load++)
-        workers_cancel(bench.workers, load);
+        load_cancel(bench.desk, load);
     wait_finished(&bench, 3);
     assert_int_equal(bench.cancelled, 3);
     assert_int_equal(bench.over, 1);
@@ -412,6 +434,7 @@ TEST(closing_leaves_a_running_loader_alone_and_does_not_report_it)
     bench_start(&bench, 1, "k");
     wait_for(&bench.begun, 1);
     abandoned = bench.workers;
+    desk_close(bench.desk);
     assert_false(workers_close(&bench.workers));
     assert_ptr_equal(bench.workers, abandoned);
     eventfd_write(bench.gate, 1);
