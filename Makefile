@@ -18,9 +18,9 @@
 #                     Needs root: SECONDS=60
 #   make soak         the same for long, at a gentler pace; everything must end flat: MINUTES=60 SEED=1
 #   make sim          the cores, the guard's and that of the locks, in a simulated fleet under faults: SEEDS=100000.
-#                     The first ones must run as tests/sim/courses, shard_courses and lock_courses have it
+#                     The first ones must run as tests/sim/courses, shard_, wish_ and lock_courses have it
 #   make golden       writes tests/golden/*.txt anew, after a change that means to change what others rely on
-#   make courses      writes these three anew, after a change that means to change what a core does
+#   make courses      writes these four anew, after a change that means to change what a core does
 #   make mutants      does the simulator find sown bugs
 #   make mutants-live the same against real servers, and who killed whom (some 7 s for each): T=fill for names with it
 #   make model        the protocols in the model checker spin, sown bugs too; LONG=1: the large searches as well
@@ -334,27 +334,29 @@ chaos soak hundred: $(CHAOS)
 	    --seconds $(if $(filter soak,$@),$$(($(MINUTES) * 60)),$(SECONDS)) --seed $(SEED) $(if $(T),--redis $(T))
 
 # A course is a hash of what happened in a seed and when. Code that only moves leaves every one of them as it is.
-# The guard's simulator, a fifth as many seeds of it over several masters, then that of the locks.
+# The guard's simulator, a fifth as many seeds of it over several masters and with wishes, then that of the locks.
 sim: $(BUILD)/sim
-	@for of in "" shards locks; do \
-	    file=tests/sim/$${of:+$${of%s}_}courses; \
+	@for of in "" shards wishes locks; do \
+	    one=$${of%s}; one=$${one%e}; file=tests/sim/$${one:+$${one}_}courses; \
 	    $(BUILD)/sim $$of COURSES=$$(wc -l <$$file) | diff $$file - >$(BUILD)/courses.diff || \
 	    { echo "$$of SEED=$$(sed -n '2s/^[<>] \([0-9]*\) .*/\1/p' $(BUILD)/courses.diff) is the first of" \
 	        "$$(grep -c '^>' $(BUILD)/courses.diff) seeds that take another course than in $$file: if that is meant," \
 	        "say why in the commit and run make courses"; exit 1; } >&2; \
-	    [ "$$of" = shards ] && seeds=$$((($(SEEDS) + 4) / 5)) || seeds=$(SEEDS); \
+	    case $$of in shards | wishes) seeds=$$((($(SEEDS) + 4) / 5)) ;; *) seeds=$(SEEDS) ;; esac; \
 	    $(BUILD)/sim $$of SEEDS=$$seeds || exit 1; \
 	done
 
 courses: $(BUILD)/sim
 	@$(BUILD)/sim COURSES=2000 >tests/sim/courses
 	@$(BUILD)/sim shards COURSES=500 >tests/sim/shard_courses
+	@$(BUILD)/sim wishes COURSES=500 >tests/sim/wish_courses
 	@$(BUILD)/sim locks COURSES=500 >tests/sim/lock_courses
 
 # Are sown bugs found? In the model Redis, and in the core.
 mutants: $(BUILD)/sim
 	@$(BUILD)/sim MUTANTS=20000
 	@$(BUILD)/sim shards MUTANTS=20000
+	@$(BUILD)/sim wishes MUTANTS=20000
 	@CC=$(CC) sh tests/sim/mutants.sh
 
 # By the simulator and by real servers: the matrix.
@@ -426,7 +428,9 @@ install: all $(GUARD_LIB)
 	install -m 755 $(BUILD)/catalogd $(BUILD)/fleetlock $(DESTDIR)$(PREFIX)/bin/
 	install -m 644 app/fleetlock/fleetlock.1 $(DESTDIR)$(PREFIX)/share/man/man1/fleetlock.1
 	install -m 644 $(GUARD_LIB) $(DESTDIR)$(PREFIX)/lib/libguard.a
-	install -m 644 guard/guard.h guard/locks.h $(DESTDIR)$(PREFIX)/include/
+	install -m 644 guard/guard.h guard/host.h guard/locks.h $(DESTDIR)$(PREFIX)/include/
+	install -d $(DESTDIR)$(PREFIX)/include/adapters
+	install -m 644 $(wildcard guard/adapters/*.h) $(DESTDIR)$(PREFIX)/include/adapters/
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e "s|@VERSION@|$$(sed -n 's/^#define GUARD_VERSION "\(.*\)"/\1/p' guard/guard.h)|" \
 		-e 's|@LIBS@|$(GUARD_LOCKS_LIBS) $(GUARD_TLS_LIBS)|' guard/stampede-guard.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/stampede-guard.pc
 	chmod 644 $(DESTDIR)$(PREFIX)/lib/pkgconfig/stampede-guard.pc

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# amalgamate.sh FOLDER - the whole guard as FOLDER/guard.c, FOLDER/guard.h and FOLDER/locks.h.
+# amalgamate.sh FOLDER - the whole guard as FOLDER/guard.c and its headers: guard.h, locks.h, host.h and adapters/.
 #
 # Every .c file in turn, each header of ours where it is first included, the licence in front. A name may have only one
 # meaning in all files; the compiler tells of a second one. Locks over PostgreSQL and ZooKeeper, which need libraries of
@@ -15,7 +15,8 @@ mkdir -p "$out"
 trap 'rm -f "$out/guard_scripts.h" "$out/guard_lock_scripts.h"' EXIT
 sh "$here/wire/scripts/embed.sh" "$out/guard_scripts.h" "$here"/wire/scripts/*.lua
 sh "$here/wire/scripts/embed.sh" "$out/guard_lock_scripts.h" "$here"/locks/scripts/*.lua
-cp "$here/guard.h" "$here/locks.h" "$out"
+cp "$here/guard.h" "$here/locks.h" "$here/host.h" "$out"
+[ ! -d "$here/adapters" ] || { mkdir -p "$out/adapters"; cp "$here"/adapters/*.h "$out/adapters"; }
 version=$(sed -n 's/^#define GUARD_VERSION "\(.*\)"/\1/p' "$here/guard.h")
 awk -v here="$here" -v out="$out" -v version="$version" '
 # A path in this folder, without its "room/../".
@@ -30,7 +31,7 @@ function is_made(name) {
 }
 
 function is_public(name) {
-    return name == "guard.h" || name == "locks.h"
+    return name == "guard.h" || name == "locks.h" || name == "host.h"
 }
 
 function emit(name,    line, header, path, room) {
@@ -64,7 +65,7 @@ BEGIN {
     while ((getline line < (here "/LICENSE")) > 0)
         print line == "" ? " *" : " * " line
     print " */"
-    print "#ifndef _GNU_SOURCE\n#define _GNU_SOURCE 1\n#endif\n#include \"locks.h\""
+    print "#ifndef _GNU_SOURCE\n#define _GNU_SOURCE 1\n#endif\n#include \"host.h\"\n#include \"locks.h\""
     for (i = 1; i < ARGC; i++)
         if (ARGV[i] !~ /(lock_(postgres|zookeeper)|keeper_)[^\/]*$/)
             emit(substr(ARGV[i], length(here) + 2))

@@ -8,10 +8,10 @@
 #include "base/uv_host.h"
 #include "core/near.h"
 #include "guard.h"
+#include "host.h"
 #include "run/life.h"
 #include "run/loop.h"
 #include "run/mailbox.h"
-#include "run/many.h"
 #include "run/state.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -151,233 +151,34 @@ enum guard_status guard_kind_add(struct guard *guard, const struct guard_policy 
     kind->guard = guard;
     kind->policy = *policy;
     pthread_mutex_lock(&guard->mutex);
-    LL_PREPEND(guard->kinds, kind);
+    bool has_room = guard->kind_count < GUARD_KINDS_MAX;
+    if (has_room) {
+        kind->index = guard->kind_count++;
+        LL_PREPEND(guard->kinds, kind);
+    }
     pthread_mutex_unlock(&guard->mutex);
+    if (!has_room) {
+        free(kind);
+        return check_failed(error, GUARD_INVALID, "guard_kind_add: a guard has %d kinds at most",
+                            GUARD_KINDS_MAX);
+    }
     *out = kind;
     return GUARD_OK;
 }
 
-/* ---- getting ---- */
+/* ---- on a host's loop ---- */
 
-static const char *wrong_request(const struct guard *guard, const struct guard_request *request)
+static enum guard_status attach(struct guard *guard, struct guard_host *host, struct guard_loop **out)
 {
-    if (request == NULL)
-        return "request is NULL";
-    if (request->answered == NULL)
-        return "request->answered is NULL";
-    return request_wrong(guard, request->kind, request->key);
-}
-
-enum guard_status guard_get(struct guard *guard, const struct guard_request *request, guard_ticket *ticket)
-{
-    const char *wrong = wrong_request(guard, request);
-    return wrong == NULL ? mailbox_get(guard, request, NULL, ticket)
-                         : request_refuse(guard, "guard_get", wrong);
-}
-
-void guard_cancel(struct guard *guard, guard_ticket ticket)
-{
-    if (is_forked(guard))
-        return;
-    pthread_mutex_lock(&guard->mutex);
-    struct get *get = tickets_find(&guard->own->tickets, ticket);
-    if (get != NULL && get->is_stand_in)
-        loop_cancel_many(get->many);
-    else if (get != NULL)
-        mailbox_post_cancel(guard, get);
-    pthread_mutex_unlock(&guard->mutex);
-}
-
-/* ---- the near cache ---- */
-
-bool guard_near(struct guard *guard, const struct guard_kind *kind, const char *key,
-                struct guard_result *result)
-{
-    char encoded[KEY_ENCODED_MAX + 1];
-    if (guard->near == NULL || kind == NULL || kind->policy.near_ms == 0 || key == NULL ||
-        atomic_load_explicit(&guard->refusing, memory_order_relaxed) || is_forked(guard))
-        return false;
-    size_t bytes = strnlen(key, KEY_BYTES_MAX + 1);
-    if (!key_valid(key, bytes))
-        return false;
-    return near_answer(guard->near, encoded, key_encode(key, bytes, encoded), clock_now_us(), result);
-}
-
-bool guard_cache(struct guard *guard, char id[GUARD_CACHE_ID_BYTES + 1])
-{
-    if (is_forked(guard)) {
-        id[0] = '\0';
-        return false;
-    }
-    pthread_mutex_lock(&guard->mutex);
-    memcpy(id, guard->cache_id, sizeof guard->cache_id);
-    if (!atomic_exchange(&guard->cache_wanted, true) && !guard->ended)
-        mailbox_wake(guard);
-    pthread_mutex_unlock(&guard->mutex);
-    return id[0] != '\0';
-}
-
-/* ---- the blocking forms ---- */
-
-static void got(void *context, const struct guard_result *result)
-{
-    struct blocking *blocking = context;
-    struct guard_result *out = blocking->out;
-    *out = *result;
-    if (result->value != NULL)
-        guard_value_ref(result->value);
-    blocking_over(blocking);
-}
-
-static void invalidated(void *context, const struct guard_invalidated *result)
-{
-    struct blocking *blocking = context;
-    struct guard_invalidated *out = blocking->out;
-    *out = *result;
-    blocking_over(blocking);
-}
-
-static void get_and_wait(struct guard *guard, const struct guard_request *request,
-                         struct guard_result *result)
-{
-    struct blocking blocking;
-    struct guard_request own = *request;
-    blocking_init(&blocking, result);
-    own.answered = got;
-    own.context = &blocking;
-    enum guard_status status = mailbox_get(guard, &own, NULL, NULL);
-    if (status == GUARD_OK)
-        blocking_wait(&blocking);
-    else
-        result->status = status;
-    blocking_clear(&blocking);
-}
-
-enum guard_status guard_get_wait(struct guard *guard, const struct guard_request *request,
-                                 struct guard_result *result)
-{
-    const char *wrong =
-        request == NULL ? "request is NULL" : request_wrong(guard, request->kind, request->key);
-    *result = (struct guard_result){.status = GUARD_INVALID, .wrong = wrong};
-    if (wrong != NULL)
-        return request_refuse(guard, "guard_get_wait", wrong);
-    if (!guard_near(guard, request->kind, request->key, result))
-        get_and_wait(guard, request, result);
-    return result->status;
-}
-
-/* ---- many keys at once ---- */
-
-/* As request_refuse(), naming the key if it is the only one. */
-static enum guard_status refuse_many(struct guard *guard, const char *function, size_t i, const char *wrong)
-{
-    char text[160];
-    if (is_forked(guard))
-        return request_refuse(guard, function, wrong);
-    snprintf(text, sizeof text, "keys[%zu]: %s", i, wrong);
-    return request_refuse(guard, function, text);
-}
-
-static const char *wrong_many(const struct guard_many_request *request)
-{
-    if (request == NULL)
-        return "request is NULL";
-    if (request->keys == NULL)
-        return "request->keys is NULL";
-    if (request->count == 0)
-        return "request->count is 0";
-    return request->count > GUARD_MANY_MAX ? "request->count is above GUARD_MANY_MAX" : NULL;
-}
-
-static enum guard_status check_many(struct guard *guard, const struct guard_many_request *request,
-                                    const char *function)
-{
-    const char *wrong = wrong_many(request);
-    if (wrong != NULL)
-        return request_refuse(guard, function, wrong);
-    for (size_t i = 0; i < request->count; i++) {
-        wrong = request_wrong(guard, request->kind, request->keys[i]);
-        if (wrong != NULL)
-            return refuse_many(guard, function, i, wrong);
-    }
-    return GUARD_OK;
-}
-
-static enum guard_status check_asynchronous(struct guard *guard, const struct guard_many_request *request,
-                                            const char *function)
-{
-    if (request != NULL && request->answered == NULL)
-        return request_refuse(guard, function, "request->answered is NULL");
-    return check_many(guard, request, function);
-}
-
-enum guard_status guard_get_many(struct guard *guard, const struct guard_many_request *request,
-                                 guard_ticket *ticket)
-{
-    enum guard_status status = check_asynchronous(guard, request, "guard_get_many");
-    return status == GUARD_OK ? many_get(guard, request, ticket) : status;
-}
-
-struct many_answers {
-    struct guard_result *results; /* the caller's */
-    const size_t *places;         /* where in them each answer goes */
-};
-
-static void got_many(void *context, const struct guard_result *results, size_t count)
-{
-    struct blocking *blocking = context;
-    const struct many_answers *answers = blocking->out;
-    for (size_t i = 0; i < count; i++) {
-        answers->results[answers->places[i]] = results[i];
-        if (results[i].value != NULL)
-            guard_value_ref(results[i].value);
-    }
-    blocking_over(blocking);
-}
-
-static enum guard_status ask_and_wait(struct guard *guard, const struct guard_many_request *request,
-                                      struct many_answers *answers)
-{
-    struct blocking blocking;
-    struct guard_many_request own = *request;
-    blocking_init(&blocking, answers);
-    own.answered = got_many;
-    own.context = &blocking;
-    enum guard_status status = many_get(guard, &own, NULL);
-    if (status == GUARD_OK)
-        blocking_wait(&blocking);
-    blocking_clear(&blocking);
-    return status;
-}
-
-enum guard_status guard_get_many_wait(struct guard *guard, const struct guard_many_request *request,
-                                      struct guard_result *results)
-{
-    const char *keys[GUARD_MANY_MAX];
-    size_t places[GUARD_MANY_MAX], count = 0;
-    struct many_answers answers = {results, places};
-    enum guard_status status = check_many(guard, request, "guard_get_many_wait");
+    enum guard_status status = loop_open(guard, host, NULL, out);
     if (status != GUARD_OK)
         return status;
-    memset(results, 0, request->count * sizeof *results);
-    for (size_t i = 0; i < request->count; i++) {
-        if (guard_near(guard, request->kind, request->keys[i], &results[i]))
-            continue;
-        keys[count] = request->keys[i];
-        places[count++] = i;
-    }
-    if (count == 0)
-        return GUARD_OK;
-    struct guard_many_request rest = *request;
-    rest.keys = keys;
-    rest.count = count;
-    status = ask_and_wait(guard, &rest, &answers);
-    for (size_t i = 0; i < request->count && status != GUARD_OK; i++)
-        guard_value_unref(&results[i].value);
-    return status;
+    (*out)->attached = true;
+    pthread_mutex_lock(&guard->mutex);
+    DL_APPEND(guard->loops, *out);
+    pthread_mutex_unlock(&guard->mutex);
+    return GUARD_OK;
 }
-
-/* ---- on a host's loop ---- */
 
 enum guard_status guard_loop_attach(struct guard *guard, struct uv_loop_s *loop, struct guard_loop **out,
                                     struct guard_error *error)
@@ -385,15 +186,34 @@ enum guard_status guard_loop_attach(struct guard *guard, struct uv_loop_s *loop,
     if (is_forked(guard))
         return check_failed(error, GUARD_INVALID, "guard_loop_attach: " FORKED_TEXT);
     struct guard_host *host = uv_host_attach(loop);
-    bool opened = host != NULL && loop_open(guard, host, NULL, out) == GUARD_OK;
-    if (!opened && host != NULL)
+    if (host != NULL && attach(guard, host, out) == GUARD_OK)
+        return GUARD_OK;
+    if (host != NULL)
         host_close(host, NULL, NULL);
-    if (!opened)
-        return check_failed(error, GUARD_NO_MEMORY, "guard_loop_attach: no memory or descriptor to be had");
-    (*out)->attached = true;
-    pthread_mutex_lock(&guard->mutex);
-    DL_APPEND(guard->loops, *out);
-    pthread_mutex_unlock(&guard->mutex);
+    return check_failed(error, GUARD_NO_MEMORY, "guard_loop_attach: no memory or descriptor to be had");
+}
+
+static const char *wrong_host(const struct guard_host *host)
+{
+    return host->watch == NULL   ? "watch is NULL"
+           : host->timer == NULL ? "timer is NULL"
+           : host->soon == NULL  ? "soon is NULL"
+           : host->wake == NULL  ? "wake is NULL"
+           : host->close == NULL ? "close is NULL"
+           : host->state != NULL
+               ? "state is not NULL: zero the host first; one that is attached already needs "
+                 "another one beside it"
+               : NULL;
+}
+
+enum guard_status guard_loop_attach_host(struct guard *guard, struct guard_host *host,
+                                         struct guard_loop **out, struct guard_error *error)
+{
+    const char *wrong = is_forked(guard) ? FORKED_TEXT : wrong_host(host);
+    if (wrong != NULL)
+        return check_failed(error, GUARD_INVALID, "guard_loop_attach_host: %s", wrong);
+    if (attach(guard, host, out) != GUARD_OK)
+        return check_failed(error, GUARD_NO_MEMORY, "guard_loop_attach_host: no memory to be had");
     return GUARD_OK;
 }
 
@@ -405,66 +225,6 @@ void guard_loop_detach(struct guard_loop **detaching, void (*detached)(void *con
         loop_close(loop, detached, context);
     else if (detached != NULL) /* its handles are the parent's: closing them would end its watching, too */
         detached(context);
-}
-
-enum guard_status guard_loop_get(struct guard_loop *loop, const struct guard_request *request,
-                                 guard_ticket *ticket)
-{
-    struct get *get = NULL;
-    const char *wrong = wrong_request(loop->guard, request);
-    if (wrong != NULL)
-        return request_refuse(loop->guard, "guard_loop_get", wrong);
-    if (loop->detaching || atomic_load_explicit(&loop->guard->refusing, memory_order_relaxed))
-        return GUARD_CLOSING;
-    enum guard_status status = mailbox_new_get(loop, request, &get);
-    if (status != GUARD_OK)
-        return status;
-    status = mailbox_take_ticket(loop, get);
-    if (status != GUARD_OK) {
-        free(get);
-        return status;
-    }
-    if (ticket != NULL)
-        *ticket = get->ticket;
-    loop_accept(loop, get);
-    return GUARD_OK;
-}
-
-enum guard_status guard_loop_get_many(struct guard_loop *loop, const struct guard_many_request *request,
-                                      guard_ticket *ticket)
-{
-    struct many *many = NULL;
-    enum guard_status status = check_asynchronous(loop->guard, request, "guard_loop_get_many");
-    if (status != GUARD_OK)
-        return status;
-    if (loop->detaching || atomic_load_explicit(&loop->guard->refusing, memory_order_relaxed))
-        return GUARD_CLOSING;
-    status = many_new(loop, request, &many);
-    if (status != GUARD_OK)
-        return status;
-    status = many_take_tickets(many);
-    if (status != GUARD_OK) {
-        many_discard(many);
-        return status;
-    }
-    if (ticket != NULL)
-        *ticket = many->stand_in->ticket;
-    for (size_t i = 0; i < many->count; i++)
-        loop_accept(loop, many->parts[i].get);
-    return GUARD_OK;
-}
-
-void guard_loop_cancel(struct guard_loop *loop, guard_ticket ticket)
-{
-    struct get *get = is_forked(loop->guard) ? NULL : tickets_find(&loop->tickets, ticket);
-    if (get == NULL)
-        return;
-    pthread_mutex_lock(&loop->guard->mutex);
-    if (get->is_stand_in)
-        loop_cancel_many(get->many);
-    else
-        loop_cancel(loop, get);
-    pthread_mutex_unlock(&loop->guard->mutex);
 }
 
 /* ---- invalidating ---- */
@@ -485,19 +245,30 @@ static struct invalidation *new_invalidation(const char *text, size_t bytes, uin
     return invalidation;
 }
 
-/* `text`: a key; of_tag: a tag, for all that have it. */
-static enum guard_status invalidate(struct guard *guard, const char *text, bool of_tag, uint32_t deadline_ms,
+static const char *wrong_change(const struct guard *guard, const struct guard_change *change)
+{
+    if (is_forked(guard))
+        return FORKED_TEXT;
+    if (change == NULL)
+        return "change is NULL";
+    if (change->key != NULL && change->tag != NULL)
+        return "change->key and change->tag are both set";
+    if (change->key == NULL && change->tag == NULL)
+        return "change->key and change->tag are both NULL";
+    return change->tag != NULL ? check_tag(change->tag) : check_key(change->key);
+}
+
+static enum guard_status invalidate(struct guard *guard, const struct guard_change *change,
                                     guard_invalidate_done *done, void *context)
 {
-    const char *wrong = of_tag ? check_tag(text) : check_key(text);
-    if (is_forked(guard))
-        wrong = FORKED_TEXT;
+    const char *wrong = wrong_change(guard, change);
     if (wrong != NULL)
-        return request_refuse(guard, of_tag ? "guard_invalidate_tag" : "guard_invalidate", wrong);
-    struct invalidation *invalidation = new_invalidation(text, strlen(text), deadline_ms);
+        return request_refuse(guard, "guard_invalidate", wrong);
+    const char *text = change->tag != NULL ? change->tag : change->key;
+    struct invalidation *invalidation = new_invalidation(text, strlen(text), change->deadline_ms);
     if (invalidation == NULL)
         return GUARD_NO_MEMORY;
-    invalidation->core.of_tag = of_tag;
+    invalidation->core.of_tag = change->tag != NULL;
     invalidation->done = done;
     invalidation->context = context;
     enum guard_status status = mailbox_post_invalidation(guard, invalidation);
@@ -506,13 +277,27 @@ static enum guard_status invalidate(struct guard *guard, const char *text, bool 
     return status;
 }
 
-static enum guard_status invalidate_wait(struct guard *guard, const char *text, bool of_tag,
-                                         uint32_t deadline_ms, struct guard_invalidated *result)
+enum guard_status guard_invalidate(struct guard *guard, const struct guard_change *change)
+{
+    return invalidate(guard, change, change != NULL ? change->done : NULL,
+                      change != NULL ? change->context : NULL);
+}
+
+static void invalidated(void *context, const struct guard_invalidated *result)
+{
+    struct blocking *blocking = context;
+    struct guard_invalidated *out = blocking->out;
+    *out = *result;
+    blocking_over(blocking);
+}
+
+enum guard_status guard_invalidate_wait(struct guard *guard, const struct guard_change *change,
+                                        struct guard_invalidated *result)
 {
     struct blocking blocking;
     *result = (struct guard_invalidated){.status = GUARD_INVALID};
     blocking_init(&blocking, result);
-    enum guard_status status = invalidate(guard, text, of_tag, deadline_ms, invalidated, &blocking);
+    enum guard_status status = invalidate(guard, change, invalidated, &blocking);
     if (status == GUARD_OK)
         blocking_wait(&blocking);
     else
@@ -521,28 +306,18 @@ static enum guard_status invalidate_wait(struct guard *guard, const char *text, 
     return result->status;
 }
 
-enum guard_status guard_invalidate(struct guard *guard, const char *key, uint32_t deadline_ms,
-                                   guard_invalidate_done *done, void *context)
+bool guard_cache(struct guard *guard, char id[GUARD_CACHE_ID_BYTES + 1])
 {
-    return invalidate(guard, key, false, deadline_ms, done, context);
-}
-
-enum guard_status guard_invalidate_wait(struct guard *guard, const char *key, uint32_t deadline_ms,
-                                        struct guard_invalidated *result)
-{
-    return invalidate_wait(guard, key, false, deadline_ms, result);
-}
-
-enum guard_status guard_invalidate_tag(struct guard *guard, const char *tag, uint32_t deadline_ms,
-                                       guard_invalidate_done *done, void *context)
-{
-    return invalidate(guard, tag, true, deadline_ms, done, context);
-}
-
-enum guard_status guard_invalidate_tag_wait(struct guard *guard, const char *tag, uint32_t deadline_ms,
-                                            struct guard_invalidated *result)
-{
-    return invalidate_wait(guard, tag, true, deadline_ms, result);
+    if (is_forked(guard)) {
+        id[0] = '\0';
+        return false;
+    }
+    pthread_mutex_lock(&guard->mutex);
+    memcpy(id, guard->cache_id, sizeof guard->cache_id);
+    if (!atomic_exchange(&guard->cache_wanted, true) && !guard->ended)
+        mailbox_wake(guard);
+    pthread_mutex_unlock(&guard->mutex);
+    return id[0] != '\0';
 }
 
 /* ---- watching ---- */

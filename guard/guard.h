@@ -21,9 +21,9 @@
  *
  * Five promises, valid for every function below:
  *
- * Threads    Every function may be called from any thread unless it says otherwise. Callbacks of
- *            guard_get() and guard_invalidate() run on the guard's own thread, callbacks of
- *            guard_loop_get() on the thread of that loop: keep them short, never block in them.
+ * Threads    Every function may be called from any thread unless it says otherwise. Callbacks run on
+ *            the guard's own thread, those of a request with a loop on the thread of that loop: keep them short,
+ *            never block in them.
  *            Loaders run on the guard's load workers and may block.
  * Once       An accepted get or invalidation calls back exactly once, never from inside the call that
  *            started it, also when it is cancelled or the guard closes. A refused one (status other
@@ -38,7 +38,7 @@
  *            the argument. Nothing here reads or sets errno, raises SIGPIPE or exits.
  *
  * After fork() a guard belongs to the parent. In the child, functions that return a status refuse with INVALID at once,
- * with one line on stderr; guard_near() and guard_hot() find nothing, guard_stats() counts nothing, guard_cancel() and
+ * with one line on stderr; guard_hot() finds nothing, guard_stats() counts nothing, guard_cancel() and
  * guard_drain() do nothing. The child may close what it has: guard_close() returns OK, and guard_loop_detach() calls
  * `detached` before it returns. Neither touches the parent's threads and connections; their memory and descriptors
  * stay until exec or exit. The child may keep and give back values, and open guards of its own, on a libuv loop of its
@@ -96,7 +96,7 @@ enum guard_source {
     GUARD_FROM_LOAD,        /* this request started the load */
     GUARD_FROM_FLIGHT,      /* collapsed: another request of this process loaded it */
     GUARD_FROM_FLEET,       /* collapsed: another process loaded it while this request waited */
-    GUARD_FROM_NEAR,        /* from this process's memory: see guard_near() */
+    GUARD_FROM_NEAR,        /* from this process's memory: see "the near cache" */
 };
 
 /* Why a load failed. Travels through Redis to the waiters of other processes. */
@@ -237,7 +237,7 @@ GUARD_API enum guard_status guard_load_defer(struct guard_load *load, struct gua
 
 /*
  * Names a group that the row belongs to. Call it before the load is finished, up to GUARD_TAGS_MAX times, for a value or
- * an absent entry; guard_invalidate_tag() makes every entry with that tag out of date at once. Only in a kind whose
+ * an absent entry; guard_invalidate() of the tag makes every entry with that tag out of date at once. Only in a kind whose
  * policy says `tagged`. tag: copied, 1..GUARD_TAG_BYTES_MAX bytes; naming one twice changes nothing. Otherwise INVALID,
  * and the load fails as INTERNAL, because nothing may be stored that an invalidation would miss. In a batch each key has
  * its own tags. Tags of a value that came from guard_load_get() are not inherited: name them if they apply. An entry
@@ -247,7 +247,7 @@ enum { GUARD_TAGS_MAX = 8, GUARD_TAG_BYTES_MAX = 64 };
 GUARD_API enum guard_status guard_load_tag(struct guard_load *load, const char *tag);
 
 /*
- * Loads the rows of several keys of its policy with one query; see guard_get_many(). loads[0..count) are lent until
+ * Loads the rows of several keys of its policy with one query; see "many keys at once". loads[0..count) are lent until
  * it returns, count is 2..batch_max, and all keys differ but in mode off. It finishes each of them as a guard_loader
  * does its one, each with a verdict of its own; what it leaves unfinished fails as INTERNAL. It occupies one worker.
  * guard_load_left_ms() is that of the whole batch. guard_load_cancelled() says which keys are no longer wanted; the
@@ -330,10 +330,10 @@ struct guard_policy {
     uint32_t max_hold_ms;    /* a lease is given up after this long, even if the loader hangs */
     uint32_t load_limit_ms;  /* a load is cancelled after this long; at most max_hold_ms */
     uint32_t deadline_ms;    /* a request is answered within this, whatever happens */
-    uint32_t near_ms;        /* guard_near() answers for so long without Redis; needs near_bytes; 0 = never */
-    uint32_t soft_ms;        /* a request that finds a stale value waits this long for a fresh one; 0 = not at
+    uint32_t near_ms; /* the near cache answers for so long without Redis; needs near_bytes; 0 = never */
+    uint32_t soft_ms; /* a request that finds a stale value waits this long for a fresh one; 0 = not at
                                 all; needs stale_ms; at most deadline_ms */
-    uint32_t early_percent;  /* XFetch's beta in percent: 100 as in the paper; 0 = never early */
+    uint32_t early_percent;           /* XFetch's beta in percent: 100 as in the paper; 0 = never early */
     guard_batch_loader *batch_loader; /* NULL: the keys of one request are loaded one by one */
     uint32_t batch_max;               /* keys in one call of it; 1..GUARD_MANY_MAX */
     bool tagged;  /* loaders may name tags; a hit of a tagged entry costs Redis one command more */
@@ -420,7 +420,7 @@ struct guard_config {
 };
 
 /*
- * Shares. Requests for one key (guard_get) and requests for many (guard_get_many) cannot keep each other from being
+ * Shares. Requests for one key (`key`) and requests for many (`keys`) cannot keep each other from being
  * loaded:
  *
  * Places     Each share has max_loads + load_queue of its own. A place is one query: batch_max keys of requests for
@@ -495,19 +495,19 @@ GUARD_API enum guard_status guard_close(struct guard **guard, uint32_t drain_ms)
 GUARD_API void guard_drain(struct guard *guard);
 
 /*
- * Declares a kind of data. The policy is copied and checked against the guard's limits: INVALID with the
+ * Declares a kind of data; GUARD_KINDS_MAX at most. The policy is copied and checked against the guard's limits: INVALID with the
  * field's name and the reason. The kind lives until guard_close(). All callers of one key must use the
  * same kind; a load runs under the kind of the request that started it.
  */
+enum { GUARD_KINDS_MAX = 256 };
 GUARD_API enum guard_status guard_kind_add(struct guard *guard, const struct guard_policy *policy,
                                            struct guard_kind **out, struct guard_error *error);
 
 /* ---- asking ---- */
 
-/* `result` is lent until the callback returns, its value too (guard_value_ref() keeps it). */
-typedef void guard_answered(void *context, const struct guard_result *result);
-/* results[i] is that of keys[i]; lent like the one above. */
-typedef void guard_many_answered(void *context, const struct guard_result *results, size_t count);
+/* results[0..count), one for each key, or the one of `key`. Lent until the callback returns, their values too
+ * (guard_value_ref() keeps one). */
+typedef void guard_answered(void *context, const struct guard_result *results);
 
 /*
  * For guard_request.flags.
@@ -523,14 +523,15 @@ enum { GUARD_PEEK = 1, GUARD_REVALIDATE = 2 };
 
 struct guard_request {
     struct guard_kind *kind;
-    const char *key;          /* 1..4096 bytes, NUL-terminated; copied */
-    uint32_t deadline_ms;     /* 0: the policy's */
+    const char *key;         /* 1..4096 bytes, NUL-terminated; copied; or */
+    const char *const *keys; /* `count` of them, each likewise; the same one may come more than once */
+    size_t count;            /* of keys, 1..GUARD_MANY_MAX; 0 with `key` */
+    struct guard_loop
+        *loop; /* asked on its thread, and answered there; NULL: any thread, answered on the guard's */
+    uint32_t deadline_ms;     /* 0: the policy's; for all keys */
+    unsigned flags;           /* GUARD_PEEK, GUARD_REVALIDATE; not both */
     guard_answered *answered; /* not used by guard_get_wait() */
     void *context;
-    const char *const *keys; /* or `count` of them, each likewise; the same one may come more than once */
-    size_t count;            /* of keys, 1..GUARD_MANY_MAX; 0 with `key` */
-    struct guard_loop *loop; /* asked and answered on this loop; NULL: any thread, answered on the guard's */
-    unsigned flags;          /* GUARD_PEEK, GUARD_REVALIDATE; not both */
     struct guard_load *within; /* a deferred load that needs this one: see guard_load_defer() */
     void *asker; /* reaches the load that this request starts, guard_load_asker(), and no other */
     void (*asker_ref)(void *asker); /* both NULL: `asker` outlives the request and its load by other means; */
@@ -540,81 +541,64 @@ struct guard_request {
 /* Names one accepted get for guard_cancel(); never 0, never used twice. */
 typedef uint64_t guard_ticket;
 
-/* OK: `answered` will be called once (with SHED if the last place was taken meanwhile). SHED (max_waiters),
- * INVALID, CLOSING, NO_MEMORY: it never will. `ticket` may be NULL. */
+/*
+ * OK   `answered` will be called once (with SHED if the last place was taken meanwhile).
+ * NOW  Answered already, from this process's memory: results[0..count) are set, their values yours
+ *      (guard_value_unref()), and `answered` is never called. Only if `results` is not NULL and every key is in the near
+ *      cache. Otherwise `results` holds nothing of use.
+ *
+ * SHED (max_waiters), INVALID, CLOSING, NO_MEMORY: nothing was asked, `answered` is never called. `results` and `ticket`
+ * may be NULL.
+ */
 GUARD_API enum guard_status guard_get(struct guard *guard, const struct guard_request *request,
-                                      guard_ticket *ticket);
+                                      struct guard_result *results, guard_ticket *ticket);
 
-/* The same for a thread that can block; not from a callback. `*result` is always set; its value is yours
- * (guard_value_unref()). Returns result->status. */
+/* The same for a thread that can block; not from a callback; `loop` and `within` are NULL. results[0..count) are always
+ * set; their values are yours. Returns the status of the only key; of several OK, or why none was asked. */
 GUARD_API enum guard_status guard_get_wait(struct guard *guard, const struct guard_request *request,
-                                           struct guard_result *result);
+                                           struct guard_result *results);
 
-/* Answers the get with CANCELLED unless it has been answered already; the load goes on for the others. A
- * ticket that is no longer waiting is ignored. */
-GUARD_API void guard_cancel(struct guard *guard, guard_ticket ticket);
+/* Answers what has no answer yet with CANCELLED; the loads go on for others. `loop` is that of the request. A ticket that
+ * is no longer waiting is ignored. */
+GUARD_API void guard_cancel(struct guard *guard, struct guard_loop *loop, guard_ticket ticket);
 
 /*
  * ---- many keys at once ----
  *
- * One call, one answer, for up to GUARD_MANY_MAX keys of one kind. All lookups leave in one write. The keys that miss
- * then fly as if each had been requested singly: every promise holds for each key, one load in the fleet, a lease and an
- * outcome of its own. One call of the policy's batch_loader (or several, of batch_max keys each) loads those whose
- * leases this process gets, and they are stored in one write. So n cold keys are one query and three round trips to
- * Redis, n fresh ones are one round trip.
+ * One request, one answer, for up to GUARD_MANY_MAX keys of one kind. All are accepted or none; each counts as a get, in
+ * max_waiters and in the statistics. The near cache answers those that it can; the lookups of the others leave in one
+ * write. The keys that miss then fly as if each had been requested singly: every promise holds for each key, one load in
+ * the fleet, a lease and an outcome of its own. One call of the policy's batch_loader (or several, of batch_max keys
+ * each) loads those whose leases this process gets, and they are stored in one write. So n cold keys are one query and
+ * three round trips to Redis, n fresh ones are one round trip.
  *
  * No deadlock: a flight with a lease waits for no other key. A request only waits for its flights; a flight that has its
  * lease waits for a worker and its loader, and before that at most for Redis's replies to acquires that left in the same
  * write as its own. So two processes with overlapping keys, in any order, each load those whose leases they got, and
  * wait for the rest.
  */
-struct guard_many_request {
-    struct guard_kind *kind;
-    const char *const *keys; /* each as in guard_request; copied; the same key may come more than once */
-    size_t count;            /* 1..GUARD_MANY_MAX */
-    uint32_t deadline_ms;    /* 0: the policy's; for all */
-    guard_many_answered *answered; /* not used by guard_get_many_wait() */
-    void *context;
-};
-
-/* All or nothing is accepted. Counts as `count` gets, in its share of max_waiters and in the statistics. guard_cancel()
- * with its ticket answers every key with CANCELLED that has no answer yet. Errors as guard_get(). */
-GUARD_API enum guard_status guard_get_many(struct guard *guard, const struct guard_many_request *request,
-                                           guard_ticket *ticket);
-/* The same for a thread that can block; looks into the near cache first. results[0..count) are set if it returns OK,
- * each value is yours; otherwise nothing was asked. */
-GUARD_API enum guard_status guard_get_many_wait(struct guard *guard, const struct guard_many_request *request,
-                                                struct guard_result *results);
 
 /*
  * For a host on libuv. A hit is looked up over a Redis connection of the loop's own and answered without a second
- * thread; the rest goes the way of guard_get(), and its answer comes back on this loop. All five: only on the thread
- * that runs the loop. If guard_loop_attach() fails, run the loop once more before you close it, because libuv closes
- * handles only then.
+ * thread; the rest goes to the guard's, and its answer comes back on this loop. Attaching, detaching, and what says
+ * `loop`: only on the thread that runs the loop. If guard_loop_attach() fails, run the loop once more before you close
+ * it, because libuv closes handles only then.
  */
 GUARD_API enum guard_status guard_loop_attach(struct guard *guard, struct uv_loop_s *loop,
                                               struct guard_loop **out, struct guard_error *error);
 /* Answers what is still waiting here with CLOSING, closes the loop's handles and then calls `detached`;
  * keep running the loop until then. Leaves NULL. */
 GUARD_API void guard_loop_detach(struct guard_loop **loop, void (*detached)(void *context), void *context);
-GUARD_API enum guard_status guard_loop_get(struct guard_loop *loop, const struct guard_request *request,
-                                           guard_ticket *ticket);
-GUARD_API enum guard_status
-guard_loop_get_many(struct guard_loop *loop, const struct guard_many_request *request, guard_ticket *ticket);
-GUARD_API void guard_loop_cancel(struct guard_loop *loop, guard_ticket ticket);
-
-/* ---- the near cache ---- */
 
 /*
- * Answers from this process's memory, at once: no Redis, no callback, no allocation. True: *result is set, its value
- * yours (guard_value_unref()). False: ask with one of the functions above, which look in Redis and keep what they find
- * there for near_ms. guard_get_wait() looks here by itself.
+ * ---- the near cache ----
+ *
+ * Values that came from Redis are kept in this process's memory for near_ms and answered from there: no Redis, no
+ * callback, no allocation. See GUARD_NOW; guard_get_wait() returns at once. OK and ABSENT only.
  *
  * What it costs in freshness: the process that invalidates sees it at once, others when the message arrives, and after
- * near_ms at the latest. While the subscription is down nothing is kept. OK or ABSENT only.
+ * near_ms at the latest. While the subscription is down nothing is kept.
  */
-GUARD_API bool guard_near(struct guard *guard, const struct guard_kind *kind, const char *key,
-                          struct guard_result *result);
 
 /* ---- invalidating ---- */
 
@@ -625,32 +609,33 @@ struct guard_invalidated {
 };
 typedef void guard_invalidate_done(void *context, const struct guard_invalidated *result);
 
-/*
- * Call after COMMIT. A get that starts after OK was reported never sees an older row, in any process.
- * Unconfirmed attempts are repeated until deadline_ms has passed (0: 1 s). INVALID, CLOSING, NO_MEMORY, SHED
- * (GUARD_INVALIDATIONS_MAX are under way): never calls back. `done` may be NULL.
- */
-enum { GUARD_INVALIDATIONS_MAX = 10000 };
-
-GUARD_API enum guard_status guard_invalidate(struct guard *guard, const char *key, uint32_t deadline_ms,
-                                             guard_invalidate_done *done, void *context);
-/* The same for a thread that can block; not from a callback. Returns result->status. */
-GUARD_API enum guard_status guard_invalidate_wait(struct guard *guard, const char *key, uint32_t deadline_ms,
-                                                  struct guard_invalidated *result);
+/* One key, or all entries with a tag. */
+struct guard_change {
+    const char *key;             /* as in guard_request; copied; or */
+    const char *tag;             /* as in guard_load_tag(); copied; the other one is NULL */
+    uint32_t deadline_ms;        /* 0: 1 s */
+    guard_invalidate_done *done; /* may be NULL; not used by the blocking forms */
+    void *context;
+};
 
 /*
- * The same for all entries with this tag (guard_load_tag()), in every process, however many there are: one command,
- * which touches none of them. A running load goes on and answers the requests that began before its query; what it
+ * Call after COMMIT. A get that starts after OK was reported never sees an older row, in any process. Unconfirmed
+ * attempts are repeated until deadline_ms has passed. INVALID, CLOSING, NO_MEMORY, SHED (GUARD_INVALIDATIONS_MAX are
+ * under way): never calls back.
+ *
+ * A tag drops all entries that have it (guard_load_tag()), in every process, however many there are: one command, which
+ * touches none of them. A running load goes on and answers the requests that began before its query; what it
  * stores does not count. A remembered failure stays. Modes LOCAL and OFF are like FLEET here, because their values are
  * in Redis, too; in mode SHADOW the fleet's entries are meant. An entry is also out of date when Redis has evicted what
  * it knows of one of its tags: a tag costs some 120 bytes there, and keeps them for max_value_ms after its last entry
  * was stored.
- * INVALID: not 1..GUARD_TAG_BYTES_MAX bytes.
  */
-GUARD_API enum guard_status guard_invalidate_tag(struct guard *guard, const char *tag, uint32_t deadline_ms,
-                                                 guard_invalidate_done *done, void *context);
-GUARD_API enum guard_status guard_invalidate_tag_wait(struct guard *guard, const char *tag,
-                                                      uint32_t deadline_ms, struct guard_invalidated *result);
+enum { GUARD_INVALIDATIONS_MAX = 10000 };
+
+GUARD_API enum guard_status guard_invalidate(struct guard *guard, const struct guard_change *change);
+/* The same for a thread that can block; not from a callback. Returns result->status. */
+GUARD_API enum guard_status guard_invalidate_wait(struct guard *guard, const struct guard_change *change,
+                                                  struct guard_invalidated *result);
 
 /*
  * The name of the cache that this guard invalidates: a UUID that stands for one namespace in the data of one Redis,
@@ -663,15 +648,6 @@ enum { GUARD_CACHE_ID_BYTES = 36 };
 GUARD_API bool guard_cache(struct guard *guard, char id[GUARD_CACHE_ID_BYTES + 1]);
 
 /* ---- changing without dropping, refreshing, clearing ---- */
-
-/* One key, or all entries with a tag. */
-struct guard_change {
-    const char *key;             /* copied; or */
-    const char *tag;             /* copied; the other one is NULL */
-    uint32_t deadline_ms;        /* 0: 1 s */
-    guard_invalidate_done *done; /* may be NULL; not used by the blocking forms */
-    void *context;
-};
 
 /*
  * From now on the entry is stale, not gone. A load that runs is voided as by an invalidation. Where the entry has no stale

@@ -14,14 +14,16 @@ rooms() {
     cat <<'ROOMS'
 guard/guard.h    
 guard/locks.h    guard/guard.h
-guard/base       guard/guard.h
+guard/host.h     guard/guard.h
+guard/adapters   guard/guard.h guard/host.h
+guard/base       guard/guard.h guard/host.h
 guard/core       guard/guard.h guard/base
-guard/redis      guard/guard.h guard/base
+guard/redis      guard/guard.h guard/host.h guard/base
 guard/wire       guard/guard.h guard/base guard/core guard/redis
 guard/locks      guard/guard.h guard/locks.h guard/base guard/redis
 guard/run        guard/guard.h guard/base guard/core guard/redis guard/wire
-guard/api.c      guard/guard.h guard/base guard/core guard/redis guard/wire guard/run
-guard/example    guard/guard.h guard/locks.h
+guard/api.c      guard/guard.h guard/host.h guard/base guard/core guard/redis guard/wire guard/run
+guard/example    guard/guard.h guard/locks.h guard/host.h guard/adapters
 app/base         guard/guard.h
 app/fleetlock    app/base guard/guard.h guard/locks.h
 app/pg           app/base

@@ -421,8 +421,8 @@ static void answered(void *context, const struct guard_result *result)
     go_on(client, result->source == GUARD_FROM_CACHE);
 }
 
-/* The same for all of a selection that were not near. */
-static void many_answered(void *context, const struct guard_result *results, size_t count)
+/* The same for all of a selection. */
+static void many_answered(void *context, const struct guard_result *results)
 {
     struct client *client = context;
 
@@ -430,7 +430,7 @@ static void many_answered(void *context, const struct guard_result *results, siz
         client_free(client);
         return;
     }
-    selection_take(client->selection, results, count);
+    selection_take(client->selection, results);
     go_on(client, selection_is_hit(client->selection));
 }
 
@@ -447,22 +447,30 @@ static enum MHD_Result await(struct client *client)
     return count_of(client->clients, CLIENT_ASKED) > CLIENT_LOOK_MAX ? park(client) : MHD_YES;
 }
 
-static enum MHD_Result get_many(struct client *client, const char *path)
+/* Of the one key or all of a selection. */
+static enum guard_status ask_guard(struct client *client, struct guard_request *request,
+                                   struct guard_result *results)
 {
     struct clients *clients = client->clients;
+
+    request->kind = clients->shared->kinds[client->route.target];
+    request->loop = clients->guard;
+    request->context = client;
+    return clients->guard != NULL ? guard_get(clients->shared->guard, request, results, &client->ticket)
+                                  : GUARD_CLOSING;
+}
+
+static enum MHD_Result get_many(struct client *client, const char *path)
+{
     struct selection_keys keys;
-    struct guard_kind *kind = clients->shared->kinds[client->route.target];
 
     if (client->selection == NULL)
         return send_problem(client, PROBLEM_SHED, path, false); /* there was no memory for it */
-    selection_look_near(client->selection, !clients->is_leaving ? clients->shared->guard : NULL, kind, &keys);
-    if (keys.count == 0)
+    selection_list(client->selection, &keys);
+    struct guard_request request = {.keys = keys.list, .count = keys.count, .answered = many_answered};
+    const enum guard_status status = ask_guard(client, &request, selection_results(client->selection));
+    if (status == GUARD_NOW)
         return send_selection(client, path);
-    const struct guard_many_request request = {
-        .kind = kind, .keys = keys.list, .count = keys.count, .answered = many_answered, .context = client};
-    const enum guard_status status = clients->guard != NULL
-                                         ? guard_loop_get_many(clients->guard, &request, &client->ticket)
-                                         : GUARD_CLOSING;
     if (status != GUARD_OK)
         return send_result(client, &(struct guard_result){.status = status}, path);
     return await(client);
@@ -470,18 +478,13 @@ static enum MHD_Result get_many(struct client *client, const char *path)
 
 static enum MHD_Result get_one(struct client *client, const char *path)
 {
-    struct clients *clients = client->clients;
     char key[DOCUMENT_KEY_SIZE];
-    const struct guard_request request = {.kind = clients->shared->kinds[client->route.target],
-                                          .key = key,
-                                          .answered = answered,
-                                          .context = client};
+    struct guard_request request = {.key = key, .answered = answered};
 
     route_key(&client->route, key);
-    if (!clients->is_leaving && guard_near(clients->shared->guard, request.kind, key, &client->result))
+    const enum guard_status status = ask_guard(client, &request, &client->result);
+    if (status == GUARD_NOW)
         return send_result(client, &client->result, path);
-    const enum guard_status status =
-        clients->guard != NULL ? guard_loop_get(clients->guard, &request, &client->ticket) : GUARD_CLOSING;
     if (status != GUARD_OK)
         return send_result(client, &(struct guard_result){.status = status}, path);
     return await(client);
@@ -719,7 +722,7 @@ void client_completed(void *context, struct MHD_Connection *connection, void **c
     move(client, CLIENT_GONE);
     client->connection = NULL;
     if (clients->guard != NULL) /* else it is detaching, and about to answer all of them anyway */
-        guard_loop_cancel(clients->guard, client->ticket);
+        guard_cancel(clients->shared->guard, clients->guard, client->ticket);
 }
 
 unsigned client_wake(struct clients *clients, unsigned count_max)

@@ -4,7 +4,6 @@
 
 #include "app/catalog/catalog_json.h"
 
-#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,8 +14,6 @@ enum { ID_TEXT_SIZE = 20 }; /* 18 digits, a comma, a NUL */
 struct selection {
     struct route_ids ids;
     struct guard_result results[ROUTE_IDS_MAX]; /* by id; their values are ours */
-    uint8_t asked[ROUTE_IDS_MAX];               /* places of those that were asked for */
-    size_t asked_count;
 };
 
 struct selection *selection_new(const char *uri)
@@ -40,31 +37,28 @@ void selection_free(struct selection **selection)
 
 /* ---- asking ---- */
 
-void selection_look_near(struct selection *selection, struct guard *guard, const struct guard_kind *kind,
-                         struct selection_keys *keys)
+void selection_list(const struct selection *selection, struct selection_keys *keys)
 {
-    keys->count = 0;
+    keys->count = selection->ids.count;
     for (uint32_t i = 0; i < selection->ids.count; i++) {
         const struct route route = {.target = ROUTE_PRODUCT, .id = selection->ids.ids[i]};
-        char *key = keys->text[keys->count];
 
-        route_key(&route, key);
-        if (guard != NULL && guard_near(guard, kind, key, &selection->results[i]))
-            continue;
-        keys->list[keys->count++] = key;
-        selection->asked[selection->asked_count++] = (uint8_t)i;
+        route_key(&route, keys->text[i]);
+        keys->list[i] = keys->text[i];
     }
 }
 
-void selection_take(struct selection *selection, const struct guard_result *results, size_t count)
+struct guard_result *selection_results(struct selection *selection)
 {
-    assert(count == selection->asked_count);
-    for (size_t i = 0; i < count; i++) {
-        struct guard_result *own = &selection->results[selection->asked[i]];
+    return selection->results;
+}
 
-        *own = results[i];
-        if (own->value != NULL)
-            guard_value_ref(own->value);
+void selection_take(struct selection *selection, const struct guard_result *results)
+{
+    for (size_t i = 0; i < selection->ids.count; i++) {
+        selection->results[i] = results[i];
+        if (results[i].value != NULL)
+            guard_value_ref(results[i].value);
     }
 }
 

@@ -17,7 +17,7 @@
 
 struct selection;
 
-/* The products that are not in the near cache. */
+/* All of the products. */
 struct selection_keys {
     char text[ROUTE_IDS_MAX][DOCUMENT_KEY_SIZE];
     const char *list[ROUTE_IDS_MAX]; /* into text */
@@ -29,11 +29,11 @@ struct selection *selection_new(const char *uri);
 /* Leaves NULL. Accepts NULL in *selection. */
 void selection_free(struct selection **selection);
 
-/* Takes what is in the near cache, unless `guard` is NULL; sets the keys of the others. */
-void selection_look_near(struct selection *selection, struct guard *guard, const struct guard_kind *kind,
-                         struct selection_keys *keys);
-/* The results of those keys, lent. */
-void selection_take(struct selection *selection, const struct guard_result *results, size_t count);
+void selection_list(const struct selection *selection, struct selection_keys *keys);
+/* Where guard_get() sets them: lent, and their values the selection's. */
+struct guard_result *selection_results(struct selection *selection);
+/* As they are answered, lent. */
+void selection_take(struct selection *selection, const struct guard_result *results);
 /* Redis or the near cache answered everything. */
 bool selection_is_hit(const struct selection *selection);
 

@@ -2,7 +2,7 @@
 /*
  * server.h - the service's HTTP side: several loops that answer the catalog's paths from the guard.
  *
- *     request line -> route.c -> client.c: guard_loop_get() -> answer.c -> reply.c
+ *     request line -> route.c -> client.c: guard_get() -> answer.c -> reply.c
  *                                          writer_submit()  -> upload.c -> reply.c
  *
  * The room http/ owns client connections. Each loop is a thread; a connection stays on the loop that accepted it, and

@@ -265,16 +265,19 @@ static bool invalidate(struct ops *ops, struct MHD_Connection *connection)
 {
     const char *key = MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, "key");
     const char *tag = MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, "tag");
+    struct guard_change change = {.deadline_ms = INVALIDATE_LIMIT_MS};
     struct guard_invalidated result;
 
     if (MHD_get_connection_values(connection, MHD_GET_ARGUMENT_KIND, NULL, NULL) != 1)
         return refuse(connection, &BAD_KEY);
     if (key != NULL && document_key_valid(key)) {
-        guard_invalidate_wait(ops->guard, key, INVALIDATE_LIMIT_MS, &result);
+        change.key = key;
+        guard_invalidate_wait(ops->guard, &change, &result);
         return send_invalidated(connection, key, false, &result);
     }
     if (tag != NULL && tag_valid(tag)) {
-        guard_invalidate_tag_wait(ops->guard, tag, INVALIDATE_LIMIT_MS, &result);
+        change.tag = tag;
+        guard_invalidate_wait(ops->guard, &change, &result);
         return send_invalidated(connection, tag, true, &result);
     }
     return refuse(connection, &BAD_KEY);

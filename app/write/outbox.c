@@ -494,10 +494,13 @@ enum guard_status outbox_invalidate(struct guard *guard, const char *target, uin
                                     guard_invalidate_done *done, void *context)
 {
     const char *tag = target_tag(target);
+    const struct guard_change change = {.key = tag == NULL ? target : NULL,
+                                        .tag = tag,
+                                        .deadline_ms = limit_ms,
+                                        .done = done,
+                                        .context = context};
 
-    if (tag != NULL)
-        return guard_invalidate_tag(guard, tag, limit_ms, done, context);
-    return guard_invalidate(guard, target, limit_ms, done, context);
+    return guard_invalidate(guard, &change);
 }
 
 void outbox_wake(struct outbox *outbox)

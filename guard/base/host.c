@@ -6,16 +6,10 @@
 #include <stddef.h>
 #include <utlist.h>
 
-void host_init(struct guard_host *host)
+void host_init(struct guard_host *host, struct guard_host_state *state)
 {
-    host->timers = NULL;
-    host->armed_us = UINT64_MAX;
-    host->ringing = false;
-    host->soons = host->last_soons = NULL;
-    host->turn = 0;
-    host->soon_asked = false;
-    host->wakes = NULL;
-    host->closing = false;
+    *state = (struct guard_host_state){.armed_us = UINT64_MAX};
+    host->state = state;
 }
 
 /* ---- timers: a handful, so a list will do ---- */
@@ -23,7 +17,7 @@ void host_init(struct guard_host *host)
 static struct host_timer *earliest(const struct guard_host *host, bool of_due)
 {
     struct host_timer *first = NULL;
-    for (struct host_timer *timer = host->timers; timer != NULL; timer = timer->next)
+    for (struct host_timer *timer = host->state->timers; timer != NULL; timer = timer->next)
         if ((timer->due || !of_due) && (first == NULL || timer->at_us < first->at_us))
             first = timer;
     return first;
@@ -33,39 +27,39 @@ static uint32_t ms_to_ring(uint64_t at_us)
 {
     uint64_t now_us = clock_now_us();
     uint64_t in_ms = at_us > now_us ? (at_us - now_us + 999) / 1000 : 0;
-    return in_ms < HOST_NEVER ? (uint32_t)in_ms : HOST_NEVER - 1;
+    return in_ms < GUARD_HOST_NEVER ? (uint32_t)in_ms : GUARD_HOST_NEVER - 1;
 }
 
 static void arm(struct guard_host *host, uint32_t least_ms)
 {
     const struct host_timer *first = earliest(host, false);
     uint64_t at_us = first != NULL ? first->at_us : UINT64_MAX;
-    bool armed = at_us == host->armed_us &&
+    bool armed = at_us == host->state->armed_us &&
                  at_us > clock_now_us(); /* an overdue one may have slept with the machine */
-    if (host->ringing || armed)
+    if (host->state->ringing || armed)
         return;
-    uint32_t in_ms = at_us != UINT64_MAX ? ms_to_ring(at_us) : HOST_NEVER;
-    host->armed_us = at_us;
+    uint32_t in_ms = at_us != UINT64_MAX ? ms_to_ring(at_us) : GUARD_HOST_NEVER;
+    host->state->armed_us = at_us;
     host->timer(host, in_ms > least_ms ? in_ms : least_ms);
 }
 
 static void take_off(struct guard_host *host, struct host_timer *timer)
 {
     if (timer->set)
-        DL_DELETE(host->timers, timer);
+        DL_DELETE(host->state->timers, timer);
     timer->set = timer->due = false;
 }
 
 void host_timer_set(struct guard_host *host, struct host_timer *timer, uint64_t at_us)
 {
-    assert(!host->closing);
+    assert(!host->state->closing);
     if (timer->set && timer->at_us == at_us)
         return;
     take_off(host, timer);
     timer->at_us = at_us;
     timer->set = at_us != UINT64_MAX;
     if (timer->set)
-        DL_APPEND(host->timers, timer);
+        DL_APPEND(host->state->timers, timer);
     arm(host, 0);
 }
 
@@ -79,19 +73,19 @@ void host_timer_stop(struct guard_host *host, struct host_timer *timer)
 
 /* Which ones are due is settled first. One that a callback sets for an instant that has passed rings in a millisecond:
  * some loops call a timer of 0 ms before they do anything else, again and again. */
-void host_rang(struct guard_host *host)
+void guard_host_rang(struct guard_host *host)
 {
     uint64_t now_us = clock_now_us();
     struct host_timer *timer = NULL;
-    host->armed_us = UINT64_MAX;
-    host->ringing = true; /* it is armed once, for what they leave */
-    DL_FOREACH (host->timers, timer)
+    host->state->armed_us = UINT64_MAX;
+    host->state->ringing = true; /* it is armed once, for what they leave */
+    DL_FOREACH (host->state->timers, timer)
         timer->due = timer->at_us <= now_us;
     while ((timer = earliest(host, true)) != NULL) {
         take_off(host, timer);
         timer->run(timer->context);
     }
-    host->ringing = false;
+    host->state->ringing = false;
     arm(host, 1);
 }
 
@@ -99,14 +93,14 @@ void host_rang(struct guard_host *host)
 
 void host_soon(struct guard_host *host, struct host_soon *soon)
 {
-    assert(!host->closing);
+    assert(!host->state->closing);
     if (soon->list != NULL)
         return;
-    soon->list = soon->last ? &host->last_soons : &host->soons;
-    soon->turn = host->turn;
+    soon->list = soon->last ? &host->state->last_soons : &host->state->soons;
+    soon->turn = host->state->turn;
     DL_APPEND(*soon->list, soon);
-    if (!host->soon_asked) {
-        host->soon_asked = true;
+    if (!host->state->soon_asked) {
+        host->state->soon_asked = true;
         host->soon(host);
     }
 }
@@ -122,19 +116,19 @@ void host_soon_stop(struct host_soon *soon)
 static void run_soons(struct guard_host *host, struct host_soon **list)
 {
     struct host_soon *soon = NULL;
-    host->turn++;
-    while ((soon = *list) != NULL && soon->turn < host->turn) {
+    host->state->turn++;
+    while ((soon = *list) != NULL && soon->turn < host->state->turn) {
         host_soon_stop(soon);
         soon->run(soon->context);
     }
 }
 
-void host_turn_over(struct guard_host *host)
+void guard_host_turn_over(struct guard_host *host)
 {
-    run_soons(host, &host->soons);
-    run_soons(host, &host->last_soons);
-    host->soon_asked = host->soons != NULL || host->last_soons != NULL;
-    if (host->soon_asked)
+    run_soons(host, &host->state->soons);
+    run_soons(host, &host->state->last_soons);
+    host->state->soon_asked = host->state->soons != NULL || host->state->last_soons != NULL;
+    if (host->state->soon_asked)
         host->soon(host);
 }
 
@@ -148,12 +142,12 @@ void host_wake_init(struct guard_host *host, struct host_wake *wake, void (*run)
     wake->host = host;
     wake->running = false;
     atomic_init(&wake->due, false);
-    DL_APPEND(host->wakes, wake);
+    DL_APPEND(host->state->wakes, wake);
 }
 
 void host_wake_clear(struct host_wake *wake)
 {
-    DL_DELETE(wake->host->wakes, wake);
+    DL_DELETE(wake->host->state->wakes, wake);
 }
 
 void host_wake_send(struct host_wake *wake)
@@ -164,17 +158,17 @@ void host_wake_send(struct host_wake *wake)
 
 static struct host_wake *next_running(const struct guard_host *host)
 {
-    struct host_wake *wake = host->wakes;
+    struct host_wake *wake = host->state->wakes;
     while (wake != NULL && !wake->running)
         wake = wake->next;
     return wake;
 }
 
 /* Which ones are due is settled first: one that is sent meanwhile has its next turn like the loop's other work. */
-void host_woken(struct guard_host *host)
+void guard_host_woken(struct guard_host *host)
 {
     struct host_wake *wake = NULL;
-    DL_FOREACH (host->wakes, wake)
+    DL_FOREACH (host->state->wakes, wake)
         wake->running = atomic_exchange(&wake->due, false);
     while ((wake = next_running(host)) != NULL) {
         wake->running = false;
@@ -186,15 +180,16 @@ void host_woken(struct guard_host *host)
 
 void host_close(struct guard_host *host, void (*closed)(void *context), void *context)
 {
-    assert(host->timers == NULL && host->soons == NULL && host->last_soons == NULL && host->wakes == NULL);
-    host->closing = true;
-    host->closed = closed;
-    host->closed_context = context;
+    assert(host->state->timers == NULL && host->state->soons == NULL && host->state->last_soons == NULL &&
+           host->state->wakes == NULL);
+    host->state->closing = true;
+    host->state->closed = closed;
+    host->state->closed_context = context;
     host->close(host);
 }
 
-void host_closed(struct guard_host *host)
+void guard_host_closed(struct guard_host *host)
 {
-    if (host->closed != NULL)
-        host->closed(host->closed_context);
+    if (host->state->closed != NULL)
+        host->state->closed(host->state->closed_context);
 }

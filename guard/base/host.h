@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * host.h - the event loop that the guard lives on, its own or a host's, as the guard sees it.
+ * base/host.h - the event loop that the guard lives on, its own or a host's, as the guard uses it: many timers, turns and
+ * wakes, while an adapter has one of each. What an adapter is stands in ../host.h.
  *
  *     redis/ wire/ run/                            host.c                        an adapter (uv_host.c)
  *
@@ -8,43 +9,32 @@
  *     host_timer_set(), of many   -->  the earliest                        ----> timer
  *     host_soon(), of many        -->  in order, all of a turn at once     ----> soon
  *     host_wake_send(), of many   -->  those that are due                  ----> wake
- *     their callbacks  <-------------------------- watch->ready(), host_rang(), host_turn_over(), host_woken()
+ *     their callbacks  <-------------------------- watch->ready(), guard_host_rang(), ...
  *
  * Threads    All functions only on the thread of the loop, or on the one that sets it up before it runs;
  *            host_wake_send() on any.
- * Callbacks  Run on the thread of the loop, and only from host_rang(), host_turn_over(), host_woken(), host_closed() or an
- *            adapter's watch. They may call every function here, stop or clear what has just called them, and free it.
+ * Callbacks  Run on the thread of the loop, and only from guard_host_rang(), guard_host_turn_over(), guard_host_woken(),
+ *            guard_host_closed() or an adapter's watch. They may call every function here, stop or clear what has just
+ *            called them, and free it.
  * Lifetime   The owner keeps the structs; only watching a descriptor may allocate. Once stopped or cleared, a callback
  *            never runs, even if it was already due, and its memory may be reused. If the loop needs time to let go of
  *            a handle, the adapter sees to that; host_close() tells when nothing is left.
  * Time       Instants of clock_now_us().
  */
-#ifndef GUARD_HOST_H
-#define GUARD_HOST_H
+#ifndef GUARD_BASE_HOST_H
+#define GUARD_BASE_HOST_H
 
+#include "../host.h"
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-struct guard_host;
-
 /* ---- what the guard does with a loop ---- */
 
-enum { HOST_READABLE = 1, HOST_WRITABLE = 2, HOST_BROKEN = 4 };
-
-/* A descriptor. The owner sets the first three; zeroed, it is not watched. */
-struct host_watch {
-    /* Some of these hold. BROKEN: the system reports an error of the descriptor; reading tells which. A loop that
-     * cannot tell reports what is watched for in its place. */
-    void (*ready)(void *context, unsigned events);
-    void *context;
-    int fd;       /* that no other watch has */
-    void *handle; /* the adapter's; NULL: not watched */
-};
 /* Watches for READABLE, WRITABLE or both, in place of what it watched for before: `ready` is called again and again
  * as long as one of them holds. 0: stops; do so before the descriptor is closed. Returns 0, or errno's number and
  * nothing is watched; only the first call for a descriptor can fail. */
-static inline int host_watch(struct guard_host *host, struct host_watch *watch, unsigned events);
+static inline int host_watch(struct guard_host *host, struct guard_watch *watch, unsigned events);
 
 /* The owner sets the first two of each of these; zeroed, it is not set. */
 struct host_timer {
@@ -93,28 +83,10 @@ void host_wake_send(struct host_wake *wake);
  * (may be NULL), not from inside the call. The host is gone then. */
 void host_close(struct guard_host *host, void (*closed)(void *context), void *context);
 
-/* ---- what an adapter does ---- */
+/* ---- the host of an adapter ---- */
 
-enum { HOST_NEVER = INT32_MAX };
-
-/* An adapter begins its own struct with this one: that is its context. It sets the functions, then calls host_init().
- * None of them but `watch` may fail, so the adapter acquires everything they need before host_init(). */
-struct guard_host {
-    /* As host_watch(). With 0 it must not call `ready` any more, even if the loop has noticed something already. An
-     * error or a hang-up is reported whatever is watched for. */
-    int (*watch)(struct guard_host *host, struct host_watch *watch, unsigned events);
-    /* Calls host_rang() once, in so many ms and not sooner than the loop's own idea of that, in place of the call
-     * that was to come. HOST_NEVER: not at all. */
-    void (*timer)(struct guard_host *host, uint32_t in_ms);
-    /* Calls host_turn_over() once, after what the loop is about to do now, before it waits again and however busy it
-     * is; not from inside. Not called again before that. */
-    void (*soon)(struct guard_host *host);
-    /* Any thread: calls host_woken() on the thread of the loop; once for several calls will do. */
-    void (*wake)(struct guard_host *host);
-    /* Nothing is watched. Leaves the loop, then calls host_closed(), not from inside; the last that it does. */
-    void (*close)(struct guard_host *host);
-
-    /* host.c's */
+/* Of a host that is in use, for as long as it is. */
+struct guard_host_state {
     struct host_timer *timers;
     uint64_t armed_us; /* when the adapter's timer rings; UINT64_MAX: it is not set */
     bool ringing;
@@ -126,14 +98,10 @@ struct guard_host {
     void (*closed)(void *context);
     void *closed_context;
 };
-void host_init(struct guard_host *host);
+/* The state is the caller's and outlives the host. */
+void host_init(struct guard_host *host, struct guard_host_state *state);
 
-void host_rang(struct guard_host *host);
-void host_turn_over(struct guard_host *host);
-void host_woken(struct guard_host *host);
-void host_closed(struct guard_host *host);
-
-static inline int host_watch(struct guard_host *host, struct host_watch *watch, unsigned events)
+static inline int host_watch(struct guard_host *host, struct guard_watch *watch, unsigned events)
 {
     return host->watch(host, watch, events);
 }

@@ -11,6 +11,7 @@ enum { LOOP_DESCRIPTORS = 6 /* epoll, two pipes, eventfd */ };
 
 struct uv_host {
     struct guard_host host; /* first */
+    struct guard_host_state state;
     uv_loop_t *loop;
     uv_loop_t own;
     uv_timer_t timer;
@@ -37,7 +38,7 @@ static void one_handle_less(struct uv_host *self)
     bool attached = self->loop != &self->own;
     if (--self->handles > 0)
         return;
-    host_closed(&self->host);
+    guard_host_closed(&self->host);
     if (attached)
         free(self);
 }
@@ -65,20 +66,20 @@ static void start_watcher(struct watcher *watcher)
 static void on_poll(uv_poll_t *poll, int status, int events)
 {
     struct watcher *watcher = (struct watcher *)poll;
-    struct host_watch *watch = poll->data;
+    struct guard_watch *watch = poll->data;
     unsigned ready = 0;
     if ((events & UV_READABLE) != 0)
-        ready |= HOST_READABLE;
+        ready |= GUARD_HOST_READABLE;
     if ((events & UV_WRITABLE) != 0)
-        ready |= HOST_WRITABLE;
+        ready |= GUARD_HOST_WRITABLE;
     if (status < 0) {
-        ready |= HOST_BROKEN;
+        ready |= GUARD_HOST_BROKEN;
         start_watcher(watcher);
     }
     watch->ready(watch->context, ready);
 }
 
-static int new_watcher(struct uv_host *self, struct host_watch *watch)
+static int new_watcher(struct uv_host *self, struct guard_watch *watch)
 {
     struct watcher *watcher = malloc(sizeof *watcher);
     int failed = watcher != NULL ? uv_poll_init(self->loop, &watcher->poll, watch->fd) : UV_ENOMEM;
@@ -93,7 +94,7 @@ static int new_watcher(struct uv_host *self, struct host_watch *watch)
     return 0;
 }
 
-static int watch_on_uv(struct guard_host *host, struct host_watch *watch, unsigned events)
+static int watch_on_uv(struct guard_host *host, struct guard_watch *watch, unsigned events)
 {
     int failed = watch->handle == NULL && events != 0 ? new_watcher(uv_host_of(host), watch) : 0;
     struct watcher *watcher = watch->handle;
@@ -104,7 +105,8 @@ static int watch_on_uv(struct guard_host *host, struct host_watch *watch, unsign
         uv_close((uv_handle_t *)&watcher->poll, on_watcher_closed);
         return 0;
     }
-    watcher->events = (events & HOST_READABLE ? UV_READABLE : 0) | (events & HOST_WRITABLE ? UV_WRITABLE : 0);
+    watcher->events =
+        (events & GUARD_HOST_READABLE ? UV_READABLE : 0) | (events & GUARD_HOST_WRITABLE ? UV_WRITABLE : 0);
     start_watcher(watcher);
     return 0;
 }
@@ -113,14 +115,14 @@ static int watch_on_uv(struct guard_host *host, struct host_watch *watch, unsign
 
 static void on_timer(uv_timer_t *timer)
 {
-    host_rang(timer->data);
+    guard_host_rang(timer->data);
 }
 
 /* libuv counts from when its turn began, which may be long ago. */
 static void set_timer_on_uv(struct guard_host *host, uint32_t in_ms)
 {
     struct uv_host *self = uv_host_of(host);
-    if (in_ms == HOST_NEVER) {
+    if (in_ms == GUARD_HOST_NEVER) {
         uv_timer_stop(&self->timer);
         return;
     }
@@ -131,7 +133,7 @@ static void set_timer_on_uv(struct guard_host *host, uint32_t in_ms)
 static void on_idle(uv_idle_t *idle)
 {
     uv_idle_stop(idle);
-    host_turn_over(idle->data);
+    guard_host_turn_over(idle->data);
 }
 
 /* An idle handle runs when all that was to be read in a turn has been read; a loop that has one active does not wait,
@@ -143,7 +145,7 @@ static void soon_on_uv(struct guard_host *host)
 
 static void on_async(uv_async_t *async)
 {
-    host_woken(async->data);
+    guard_host_woken(async->data);
 }
 
 static void wake_on_uv(struct guard_host *host)
@@ -175,7 +177,7 @@ static bool begin_on_uv(struct uv_host *self, uv_loop_t *loop)
                                      .soon = soon_on_uv,
                                      .wake = wake_on_uv,
                                      .close = close_on_uv};
-    host_init(&self->host);
+    host_init(&self->host, &self->state);
     self->loop = loop;
     if (uv_async_init(loop, &self->async, on_async) != 0)
         return false;

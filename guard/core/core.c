@@ -394,7 +394,7 @@ enum guard_status core_get(struct core *core, uint64_t now_us, const struct core
         alarms_unreserve(&core->alarms);
         return GUARD_NO_MEMORY;
     }
-    bool circle = waiter->parent_load != 0 && nested_circle(flight, waiter->parent_load);
+    bool circle = waiter->parent_load != 0 && nested_is_refused(flight, waiter->parent_load);
     add_waiter(flight, waiter);
     set_waiter_limits(core, waiter, policy, deadline_us);
     if (circle) /* it would wait for itself: its own load waits, in the end, for this key */

@@ -79,10 +79,13 @@ static bool waits_for(struct core *core, struct load *first, const struct load *
     return false;
 }
 
-bool nested_circle(const struct flight *flight, uint64_t parent_load)
+bool nested_is_refused(const struct flight *flight, uint64_t parent_load)
 {
-    struct load *parent = loads_find(flight->core, parent_load);
-    return flight->load != NULL && parent != NULL && waits_for(flight->core, flight->load, parent);
+    const struct load *parent = loads_find(flight->core, parent_load);
+    if (parent == NULL)
+        return false;
+    bool circle = flight->load != NULL && waits_for(flight->core, flight->load, parent);
+    return circle || parent->depth >= GUARD_NESTED_MAX;
 }
 
 /* ---- berths ---- */

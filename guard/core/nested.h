@@ -28,8 +28,9 @@ void nested_block(struct core_waiter *waiter);
 void nested_unblock(struct core_waiter *waiter);
 /* The load is over: what it still waits for is no business of its. */
 void nested_forget_waiters(struct load *load);
-/* What this flight waits for waits for that load: if that load waited for the flight, it would wait for itself. */
-bool nested_circle(const struct flight *flight, uint64_t parent_load);
+/* If that load waited for the flight it would wait for itself, because what the flight waits for waits for it; or it is
+ * nested too deep. */
+bool nested_is_refused(const struct flight *flight, uint64_t parent_load);
 
 /* A load of this flight may begin in the place of one that waits for it. */
 bool nested_has_berth(const struct flight *flight);

@@ -133,7 +133,8 @@ static void ask(struct connection *connection, const char *name)
         .kind = connection->server->files.kind, .key = key, .answered = on_answered, .context = connection};
     connection->state = ASKING;
     watch(connection->server, EPOLL_CTL_MOD, connection->fd, EPOLLRDHUP | EPOLLONESHOT, connection);
-    enum guard_status status = guard_get(connection->server->files.guard, &request, &connection->ticket);
+    enum guard_status status =
+        guard_get(connection->server->files.guard, &request, NULL, &connection->ticket);
     if (status != GUARD_OK)
         answer(connection, "503 Service Unavailable", guard_status_name(status));
 }
@@ -166,7 +167,7 @@ static void on_connection(struct connection *connection)
     if (connection->state == READING)
         read_on(connection);
     else if (connection->state == ASKING)
-        guard_cancel(connection->server->files.guard, connection->ticket); /* hung up */
+        guard_cancel(connection->server->files.guard, NULL, connection->ticket); /* hung up */
     else if (connection->result.status == GUARD_CANCELLED)
         end_connection(connection);
     else

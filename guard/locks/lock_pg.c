@@ -173,7 +173,7 @@ static void go_on_connecting_to_pg(struct lock_pg *pg)
 {
     switch (PQconnectPoll(pg->conn)) {
     case PGRES_POLLING_READING:
-        watch_pg(pg, HOST_READABLE);
+        watch_pg(pg, GUARD_HOST_READABLE);
         return;
     case PGRES_POLLING_OK:
         break;
@@ -181,7 +181,7 @@ static void go_on_connecting_to_pg(struct lock_pg *pg)
         lose_pg_connection(pg);
         return;
     default:
-        watch_pg(pg, HOST_WRITABLE);
+        watch_pg(pg, GUARD_HOST_WRITABLE);
         return;
     }
     if (PQsetnonblocking(pg->conn, 1) != 0) {
@@ -189,7 +189,7 @@ static void go_on_connecting_to_pg(struct lock_pg *pg)
         return;
     }
     pg->state = LOCK_PG_IDLE;
-    watch_pg(pg, HOST_READABLE);
+    watch_pg(pg, GUARD_HOST_READABLE);
     pg->heard(pg->context, &(struct lock_pg_event){.kind = LOCK_PG_UP});
 }
 
@@ -250,7 +250,7 @@ static void hear_pg_server(struct lock_pg *pg)
         lose_pg_running(pg);
         return;
     }
-    watch_pg(pg, unsent > 0 ? HOST_READABLE | HOST_WRITABLE : HOST_READABLE);
+    watch_pg(pg, unsent > 0 ? GUARD_HOST_READABLE | GUARD_HOST_WRITABLE : GUARD_HOST_READABLE);
     if (is_whole)
         tell_pg_result(pg);
 }
@@ -290,7 +290,7 @@ void lock_pg_connect(struct lock_pg *pg, const char *url)
     assert(pg->state == LOCK_PG_CLOSED);
     pg->state = LOCK_PG_CONNECTING;
     pg->farewell[0] = '\0';
-    pg->watch = (struct host_watch){.ready = hear_pg_socket, .context = pg};
+    pg->watch = (struct guard_watch){.ready = hear_pg_socket, .context = pg};
     pg->failing = (struct host_soon){.run = fail_pg_now, .context = pg};
     pg->conn = start_connecting_to_pg(url);
     if (pg->conn == NULL || PQstatus(pg->conn) == CONNECTION_BAD) {
@@ -298,7 +298,7 @@ void lock_pg_connect(struct lock_pg *pg, const char *url)
         return;
     }
     PQsetNoticeReceiver(pg->conn, hear_pg_notice, pg);
-    watch_pg(pg, HOST_WRITABLE);
+    watch_pg(pg, GUARD_HOST_WRITABLE);
 }
 
 void lock_pg_run(struct lock_pg *pg, const char *statement, const char *const *params, size_t param_count)
@@ -311,7 +311,7 @@ void lock_pg_run(struct lock_pg *pg, const char *statement, const char *const *p
     if (unsent < 0)
         fail_pg_soon(pg);
     else
-        watch_pg(pg, unsent > 0 ? HOST_READABLE | HOST_WRITABLE : HOST_READABLE);
+        watch_pg(pg, unsent > 0 ? GUARD_HOST_READABLE | GUARD_HOST_WRITABLE : GUARD_HOST_READABLE);
 }
 
 /* ---- what it said ---- */

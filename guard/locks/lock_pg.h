@@ -52,7 +52,7 @@ struct lock_pg {
     enum lock_pg_state state;
     struct pg_conn *conn;     /* owned; NULL: closed */
     struct pg_result *result; /* owned: of the statement under way, the first error if there is one */
-    struct host_watch watch;
+    struct guard_watch watch;
     struct host_soon failing;        /* what could not even begin */
     char farewell[LOCK_PG_WHY_SIZE]; /* the server's last word to an idle connection; "" if none */
     char farewell_state[LOCK_PG_STATE_SIZE];

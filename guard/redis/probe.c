@@ -8,7 +8,7 @@
 
 struct redis_probe {
     struct guard_host *host;
-    struct host_watch watch; /* its descriptor is owned; -1: it is over */
+    struct guard_watch watch; /* its descriptor is owned; -1: it is over */
     bool asked;
     void (*found)(void *context);
     void *context;
@@ -46,13 +46,13 @@ static void on_probe_event(void *context, unsigned events)
     static const char ping[] = "PING\r\n";
     struct redis_probe *probe = context;
 
-    if (probe->asked || (events & HOST_WRITABLE) == 0) {
+    if (probe->asked || (events & GUARD_HOST_WRITABLE) == 0) {
         probe_hears(probe);
         return;
     }
     probe->asked = true;
     if (send(probe->watch.fd, ping, sizeof ping - 1, MSG_NOSIGNAL) == (ssize_t)sizeof ping - 1)
-        host_watch(probe->host, &probe->watch, HOST_READABLE);
+        host_watch(probe->host, &probe->watch, GUARD_HOST_READABLE);
     else
         probe_over(probe);
 }
@@ -65,12 +65,12 @@ struct redis_probe *redis_probe_start(struct guard_host *host, const struct sock
     if (probe == NULL)
         return NULL;
     *probe = (struct redis_probe){.host = host, .found = found, .context = context};
-    probe->watch = (struct host_watch){.ready = on_probe_event, .context = probe};
+    probe->watch = (struct guard_watch){.ready = on_probe_event, .context = probe};
     probe->watch.fd = socket(address->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (probe->watch.fd < 0 ||
         (connect(probe->watch.fd, (const struct sockaddr *)address, address_bytes) != 0 &&
          errno != EINPROGRESS) ||
-        host_watch(host, &probe->watch, HOST_WRITABLE) != 0)
+        host_watch(host, &probe->watch, GUARD_HOST_WRITABLE) != 0)
         redis_probe_stop(&probe);
     return probe;
 }

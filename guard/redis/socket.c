@@ -42,7 +42,7 @@ struct redis_socket {
     struct resolve *resolve;        /* NULL: none runs */
     struct endpoint endpoints[ADDRESSES_MAX];
     size_t endpoint_count, endpoint_next;
-    struct host_watch watch; /* its descriptor is owned; -1: none */
+    struct guard_watch watch; /* its descriptor is owned; -1: none */
     unsigned watched;
     /* of this descriptor: */
     struct redis_tls_session *session; /* owned; NULL: without, or not connected yet */
@@ -88,9 +88,9 @@ static bool needs_room(const struct redis_socket *socket)
 static int watch(struct redis_socket *socket)
 {
     bool connects = !socket->reached && socket->session == NULL;
-    unsigned events = connects             ? HOST_WRITABLE
-                      : needs_room(socket) ? HOST_READABLE | HOST_WRITABLE
-                                           : HOST_READABLE;
+    unsigned events = connects             ? GUARD_HOST_WRITABLE
+                      : needs_room(socket) ? GUARD_HOST_READABLE | GUARD_HOST_WRITABLE
+                                           : GUARD_HOST_READABLE;
 
     if (events == socket->watched)
         return 0;
@@ -254,7 +254,7 @@ static void connect_settled(struct redis_socket *socket)
 /* True: there is room for what the owner has to write, or what its write waited for. */
 static bool makes_room(struct redis_socket *socket, unsigned events)
 {
-    bool room = (events & HOST_WRITABLE) != 0;
+    bool room = (events & GUARD_HOST_WRITABLE) != 0;
 
     if (socket->session == NULL)
         return room;
@@ -267,7 +267,7 @@ static void on_event(void *context, unsigned events)
 {
     struct redis_socket *socket = context;
 
-    socket->broken = socket->broken || (events & HOST_BROKEN) != 0;
+    socket->broken = socket->broken || (events & GUARD_HOST_BROKEN) != 0;
     if (!socket->reached && socket->session == NULL) {
         connect_settled(socket);
         return;
@@ -382,7 +382,7 @@ static void set_up(struct redis_socket *socket, struct guard_host *host,
     socket->is_node = target->is_node;
     if (target->tls != NULL)
         snprintf(socket->name, sizeof socket->name, "%s", target->endpoint->host);
-    socket->watch = (struct host_watch){.ready = on_event, .context = socket, .fd = -1};
+    socket->watch = (struct guard_watch){.ready = on_event, .context = socket, .fd = -1};
     socket->doubt = (struct host_timer){.run = on_doubt, .context = socket};
     socket->rest = (struct host_soon){.run = on_rest, .context = socket};
 }

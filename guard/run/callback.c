@@ -6,7 +6,6 @@
 #include "mailbox.h"
 #include "many.h"
 #include "tag_memory.h"
-#include <stdlib.h>
 #include <utlist.h>
 
 enum { CALLBACKS_PER_TURN = 128 }; /* of each kind, so that the loop's other work is not held up */
@@ -86,7 +85,7 @@ static void call_back(struct guard_loop *loop, struct get *get)
     remember_loaded(loop, get);
     get->answered(get->context, &result);
     guard_value_unref(&value);
-    free(get);
+    get_free(get);
     loop->count--;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* defer.c - see defer.h. */
 #include "defer.h"
+#include "mailbox.h"
 #include "state.h"
 #include <utlist.h>
 

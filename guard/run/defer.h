@@ -9,8 +9,8 @@
 #ifndef GUARD_DEFER_H
 #define GUARD_DEFER_H
 
+#include "ask.h"
 #include "load.h"
-#include "mailbox.h"
 
 /* On the thread of the loop: calls back those that are cancelled. */
 void defer_call_back(struct guard_loop *loop);

@@ -26,19 +26,30 @@ struct lookup;
 struct twin;
 struct many;
 
+/* What reaches the load that a get starts. */
+struct asker {
+    void *what;
+    void (*ref)(void *asker);
+    void (*unref)(void *asker); /* NULL: none is needed */
+};
+
 struct get {
     struct core_waiter waiter; /* first: a core_waiter is a get; waiter.result also holds a hit's answer */
     struct get *prev, *next;   /* in the list of its stage */
     struct get *cancel_prev, *cancel_next;
     struct guard_kind *kind;
-    struct guard_loop *loop; /* where it is called back */
+    const struct guard_policy *policy; /* of the kind, when it was asked for */
+    struct guard_loop *loop;           /* where it is called back */
     guard_answered *answered;
     void *context;
     guard_ticket ticket;
     uint64_t deadline_us;
-    struct lookup *lookup; /* GET_LOOKUP: the one it waits for */
-    struct twin *twin;     /* GET_CORE, mode shadow: what a fleet does meanwhile; NULL: nothing */
-    struct many *many;     /* it is one of these; NULL: alone */
+    struct asker asker;        /* one reference is ours */
+    struct guard_load *within; /* as in the request */
+    unsigned flags;            /* likewise */
+    struct lookup *lookup;     /* GET_LOOKUP: the one it waits for */
+    struct twin *twin;         /* GET_CORE, mode shadow: what a fleet does meanwhile; NULL: nothing */
+    struct many *many;         /* it is one of these; NULL: alone */
     enum get_stage stage;
     /* no get: stands for all of `many` in the tickets; never changes, so that any thread may look */
     bool is_stand_in;
@@ -49,11 +60,20 @@ struct get {
     char text[]; /* plain key, NUL, encoded key, NUL */
 };
 
+/* One that no list has. */
+void get_free(struct get *get);
+
 struct guard_kind {
     struct guard_kind *next;
     struct guard *guard;
+    unsigned index; /* 0, 1, 2, ... of its guard's kinds */
     struct guard_policy policy;
 };
+
+static inline const struct guard_policy *kind_policy(const struct guard_kind *kind)
+{
+    return &kind->policy;
+}
 
 static inline struct core_key get_key(const struct get *get)
 {

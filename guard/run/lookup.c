@@ -133,7 +133,7 @@ static void answer_gets(struct lookup *lookup, const struct found *found)
     struct get *get = NULL, *next = NULL;
     DL_FOREACH_SAFE (lookup->gets, get, next) {
         enum hit_verdict verdict =
-            hit_judge(&get->kind->policy, is_stale, found->load_us, result->left_ms, &loop->chance);
+            hit_judge(get->policy, is_stale, found->load_us, result->left_ms, &loop->chance);
         if (verdict == HIT_NONE)
             continue;
         if (verdict != HIT_ANSWER)
@@ -160,7 +160,7 @@ static void answer_found(struct lookup *lookup, const struct found *found)
     if (lookup->gets == NULL)
         return; /* all have left */
     if (found->result.source == GUARD_FROM_CACHE)
-        near_keep(&lookup->near, lookup->gets->kind->policy.near_ms, found->value, &found->result);
+        near_keep(&lookup->near, lookup->gets->policy->near_ms, found->value, &found->result);
     answer_gets(lookup, found);
 }
 
@@ -367,7 +367,7 @@ static void send_remembered(struct lookup *lookup)
     struct guard_loop *loop = lookup->loop;
     const char *tags = NULL;
     size_t bytes = 0;
-    if (lookup->gets->kind->policy.tagged)
+    if (lookup->gets->policy->tagged)
         bytes = tag_memory_get(loop->tag_memory, lookup->key_hash, &tags);
     if (bytes > 0)
         lookup->check = calloc(1, sizeof *lookup->check);

@@ -54,7 +54,7 @@ void loop_cancel(struct guard_loop *loop, struct get *get)
 
 void loop_cancel_many(struct many *many)
 {
-    for (size_t i = 0; i < many->count; i++) {
+    for (size_t i = 0; i < many->asked; i++) {
         struct get *get = many->parts[i].get;
         if (get != NULL && is_own_loop(many->loop))
             mailbox_post_cancel(many->loop->guard, get);
@@ -241,12 +241,17 @@ enum guard_status loop_open(struct guard *guard, struct guard_host *host, const 
     struct guard_loop *loop = calloc(1, sizeof *loop);
     if (loop == NULL)
         return GUARD_NO_MEMORY;
+    bool foreign = host->state == NULL;
+    if (foreign)
+        host_init(host, &loop->host_state);
     loop->guard = guard;
     loop->host = host;
     loop->hooks = hooks;
     loop->tickets.mark = (uint8_t)atomic_fetch_add(&guard->loop_count, 1);
     loop->redis = connect_redis(guard, loop);
     if (loop->redis == NULL) {
+        if (foreign)
+            host->state = NULL;
         free(loop);
         return GUARD_NO_MEMORY;
     }

@@ -1,28 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* mailbox.c - see mailbox.h. */
 #include "mailbox.h"
-#include "../base/check.h"
-#include "../base/clock.h"
-#include "../base/key.h"
 #include "../core/near.h"
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
 
 enum { BREACH_KEY_BYTES = 100 };
-
-/* ---- requests ---- */
-
-const char *request_wrong(const struct guard *guard, const struct guard_kind *kind, const char *key)
-{
-    if (is_forked(guard))
-        return FORKED_TEXT;
-    if (kind == NULL)
-        return "the kind is NULL";
-    if (kind->guard != guard)
-        return "the kind is another guard's";
-    return check_key(key);
-}
 
 enum guard_status request_refuse(struct guard *guard, const char *function, const char *wrong)
 {
@@ -31,47 +15,6 @@ enum guard_status request_refuse(struct guard *guard, const char *function, cons
     else if (!atomic_exchange(&guard->forked_said, true))
         say_in_child(&guard->say, "%s: %s", function, wrong);
     return GUARD_INVALID;
-}
-
-static uint32_t deadline_of(const struct guard_request *request)
-{
-    return request->deadline_ms != 0 ? request->deadline_ms : request->kind->policy.deadline_ms;
-}
-
-enum guard_status mailbox_new_get(struct guard_loop *loop, const struct guard_request *request,
-                                  struct get **out)
-{
-    char encoded[KEY_ENCODED_MAX + 1];
-    size_t plain_bytes = strlen(request->key);
-    size_t encoded_bytes = key_encode(request->key, plain_bytes, encoded);
-    struct get *get = malloc(sizeof *get + plain_bytes + encoded_bytes + 2);
-    if (get == NULL)
-        return GUARD_NO_MEMORY;
-    memset(get, 0, sizeof *get);
-    memcpy(get->text, request->key, plain_bytes + 1);
-    memcpy(get->text + plain_bytes + 1, encoded, encoded_bytes + 1);
-    get->plain_bytes = (uint16_t)plain_bytes;
-    get->encoded_bytes = (uint16_t)encoded_bytes;
-    get->kind = request->kind;
-    get->loop = loop;
-    get->answered = request->answered;
-    get->context = request->context;
-    get->waiter.start_us = clock_now_us();
-    get->deadline_us = get->waiter.start_us + (uint64_t)deadline_of(request) * 1000;
-    *out = get;
-    return GUARD_OK;
-}
-
-/* The core counts waiters too, but a get reaches it only after its lookup. */
-enum guard_status mailbox_take_ticket(struct guard_loop *loop, struct get *get)
-{
-    uint32_t single = loop->tickets.used - loop->many_count - loop->gets_of_many;
-    if (single >= loop->guard->config.max_waiters) {
-        atomic_fetch_add_explicit(&loop->guard->shed, 1, memory_order_relaxed);
-        return GUARD_SHED;
-    }
-    get->ticket = tickets_add(&loop->tickets, get);
-    return get->ticket != 0 ? GUARD_OK : GUARD_NO_MEMORY;
 }
 
 /* ---- posting ---- */
@@ -96,47 +39,6 @@ void mailbox_post_get(struct guard *guard, struct get *get)
     pthread_mutex_lock(&guard->mutex);
     mailbox_add_gets(guard, list);
     pthread_mutex_unlock(&guard->mutex);
-}
-
-/* Under the mutex. A load that may still end may still get other keys. */
-static enum guard_status admit(struct guard *guard, struct get *get)
-{
-    if (guard->draining && (get->waiter.parent_load == 0 || guard->cancelling))
-        return GUARD_CLOSING;
-    enum guard_status status = mailbox_take_ticket(guard->own, get);
-    if (status != GUARD_OK)
-        return status;
-    DL_APPEND(guard->incoming, get);
-    mailbox_wake(guard);
-    return GUARD_OK;
-}
-
-static void nest(struct get *get, const struct parent_load *parent)
-{
-    get->waiter.parent_load = parent->load;
-    if (parent->deadline_us < get->deadline_us)
-        get->deadline_us = parent->deadline_us;
-    if (get->deadline_us < get->waiter.start_us)
-        get->deadline_us = get->waiter.start_us;
-}
-
-enum guard_status mailbox_get(struct guard *guard, const struct guard_request *request,
-                              const struct parent_load *parent, guard_ticket *ticket)
-{
-    struct get *get = NULL;
-    enum guard_status status = mailbox_new_get(guard->own, request, &get);
-    if (status != GUARD_OK)
-        return status;
-    if (parent != NULL)
-        nest(get, parent);
-    pthread_mutex_lock(&guard->mutex);
-    status = admit(guard, get);
-    if (status == GUARD_OK && ticket != NULL)
-        *ticket = get->ticket;
-    pthread_mutex_unlock(&guard->mutex);
-    if (status != GUARD_OK)
-        free(get);
-    return status;
 }
 
 /* Under the mutex. */
@@ -214,7 +116,7 @@ static struct refresh *new_refresh(const struct get *get, const char *filler)
     if (refresh == NULL)
         return NULL;
     memcpy(refresh->text, get->text, bytes);
-    refresh->policy = &get->kind->policy;
+    refresh->policy = get->policy;
     refresh->of_many = get->many != NULL;
     key.plain = refresh->text;
     key.encoded = refresh->text + key.plain_bytes + 1;

@@ -3,8 +3,6 @@
  * mailbox.h - what any thread hands to the guard's: gets, cancellations, invalidations, background refreshes, finished
  * loads. thread.c takes it out.
  *
- * A request is checked, becomes a get with a ticket, and waits here, or (on a host's loop) is looked up first.
- *
  * Threads  any, unless it says otherwise.
  */
 #ifndef GUARD_MAILBOX_H
@@ -13,29 +11,8 @@
 #include "state.h"
 #include "workers.h"
 
-/* ---- requests ---- */
-
-/* What is wrong with asking for the key; NULL: nothing. */
-const char *request_wrong(const struct guard *guard, const struct guard_kind *kind, const char *key);
 /* Says what is wrong with a call; INVALID. */
 enum guard_status request_refuse(struct guard *guard, const char *function, const char *wrong);
-
-/* A new get for this loop, of a request that was checked, with its key copied; no list has it yet. NO_MEMORY. */
-enum guard_status mailbox_new_get(struct guard_loop *loop, const struct guard_request *request,
-                                  struct get **out);
-/* On the thread of the loop; for the guard's own under the guard's mutex. OK, SHED, NO_MEMORY. */
-enum guard_status mailbox_take_ticket(struct guard_loop *loop, struct get *get);
-
-/* A load whose loader makes a request: nested, until the load's own deadline at most. */
-struct parent_load {
-    uint64_t load, deadline_us;
-};
-
-/* guard_get() of a request that was checked. parent NULL: it comes from no loader. */
-enum guard_status mailbox_get(struct guard *guard, const struct guard_request *request,
-                              const struct parent_load *parent, guard_ticket *ticket);
-
-/* ---- posting ---- */
 
 /* The guard's thread looks into the mailbox, and at itself. Not once the guard's thread has ended. */
 void mailbox_wake(struct guard *guard);

@@ -2,16 +2,18 @@
 /*
  * many.h - the gets of one request for many keys, which are answered together.
  *
- *     guard_get_many() --+-- get: LOOKUP -- hit ---------------------+-- the last one is answered: call back, free
- *                        +-- get: LOOKUP -- HELD --+-- CORE -- ... --+
- *                        +-- get: LOOKUP -- HELD --+
- *                              one write      all lookups answered
+ *     ask() --+-- near: the answer -------------------+-- the last one is answered: call back, free
+ *             +-- get: LOOKUP -- hit -----------------+
+ *             +-- get: LOOKUP -- HELD --+-- CORE -- ... --+
+ *             +-- get: LOOKUP -- HELD --+
+ *                   one write      all lookups answered
  *
  * Its gets are ordinary ones. Those that miss are held until no lookup of the others is outstanding and then enter
  * the core in one turn of the loop, so that their acquires are one write and their loads can be one batch (core.h). All
  * lookups are on their way when the first is answered, so this costs no round trip and ends with Redis's limit.
  *
- * Threads   that of its loop. many_forget() and many_take_tickets() under the guard's mutex if that is the guard's own.
+ * Threads   that of its loop. many_forget() and what takes or returns tickets under the guard's mutex if that is the
+ *           guard's own.
  * Lifetime  until its last get has been called back.
  */
 #ifndef GUARD_MANY_H
@@ -22,30 +24,34 @@
 struct many_part {
     struct many *many;
     struct get *get; /* NULL: called back */
+    size_t i;        /* of its key and its result */
 };
 
 struct many {
     struct guard_loop *loop;
     struct get *stand_in; /* owned: has the ticket */
-    guard_many_answered *answered;
+    guard_answered *answered;
     void *context;
     struct get *held;             /* their lookups were no hits */
     uint32_t looking;             /* lookups that are outstanding */
-    size_t left, count;           /* not called back, all */
+    size_t left, asked;           /* parts: not called back, all */
+    size_t count;                 /* of the results; the near cache has answered the others */
     struct guard_result *results; /* in the same allocation; their values are ours */
     struct many_part parts[];
 };
 
-/* Of a request that was checked. NO_MEMORY. */
-enum guard_status many_new(struct guard_loop *loop, const struct guard_many_request *request,
-                           struct many **out);
+/* Of a request that was checked, for so many gets. NULL: no memory. */
+struct many *many_new(struct guard_loop *loop, const struct guard_request *request, size_t asked);
+/* Key i has been answered; its value becomes ours. */
+void many_take(struct many *many, size_t i, const struct guard_result *result);
+/* Key i has this get; the caller's until it is accepted. */
+void many_add(struct many *many, struct get *get, size_t i);
 /* Before any of its gets is accepted. */
 void many_discard(struct many *many);
-/* All or none. OK, SHED, NO_MEMORY. */
-enum guard_status many_take_tickets(struct many *many);
-/* guard_get_many() of a request that was checked, on any thread: into the mailbox. */
-enum guard_status many_get(struct guard *guard, const struct guard_many_request *request,
-                           guard_ticket *ticket);
+/* The one that stands for all. 0: no memory. Its gets count from here on. */
+guard_ticket many_take_ticket(struct many *many);
+/* They do not any more; if it has one. */
+void many_return_ticket(struct many *many);
 
 /* A lookup of one of them begins. */
 void many_looking(struct many *many);

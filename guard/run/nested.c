@@ -9,6 +9,7 @@
  *           waits, one load at a time; so once it is answered nothing comes any more, and the thread leaves.
  */
 #include "../base/clock.h"
+#include "ask.h"
 #include "mailbox.h"
 #include "workers.h"
 #include <string.h>
@@ -119,7 +120,7 @@ static enum guard_status get_nested(struct guard *guard, struct guard_load *load
     own.context = &nested;
     pthread_cond_init(&nested.woken, NULL);
     waits_in(load, &nested);
-    enum guard_status status = mailbox_get(guard, &own, &parent, NULL);
+    enum guard_status status = ask(guard, &own, &parent, NULL, NULL);
     if (status == GUARD_OK) {
         serve_until_answered(&nested);
     } else {
@@ -134,13 +135,19 @@ enum guard_status guard_load_get(struct guard_load *load, const struct guard_req
                                  struct guard_result *result)
 {
     struct guard *guard = load->desk->context;
-    const char *wrong =
-        request == NULL ? "request is NULL" : request_wrong(guard, request->kind, request->key);
-    if (load->deferred)
-        wrong = "the load is deferred; say `within` in a request instead";
+    const char *wrong = ask_check(guard, request, "guard_load_get", true);
+    const char *wrong_here = NULL;
+    if (wrong == NULL && request->count > 0)
+        wrong_here = "request->keys: a loader asks for one key at a time";
+    else if (wrong == NULL && load->deferred)
+        wrong_here = "the load is deferred; say `within` in a request instead";
+    if (wrong_here != NULL)
+        request_refuse(guard, "guard_load_get", wrong_here);
+    if (wrong == NULL)
+        wrong = wrong_here;
     *result = (struct guard_result){.status = GUARD_INVALID, .wrong = wrong};
     if (wrong != NULL)
-        return request_refuse(guard, "guard_load_get", wrong);
+        return GUARD_INVALID;
     if (in_chain(load, request->key) || load->depth >= GUARD_NESTED_MAX)
         *result = (struct guard_result){.status = GUARD_FAILED, .failure = GUARD_FAILURE_CYCLE};
     else

@@ -92,7 +92,7 @@ void shadow_get(struct shadow *shadow, uint64_t now_us, struct get *get)
     DL_APPEND(shadow->twins, twin);
     get->twin = twin;
     twin->waits =
-        core_get(shadow->core, now_us, &key, &get->kind->policy, &twin->waiter, get->deadline_us) == GUARD_OK;
+        core_get(shadow->core, now_us, &key, get->policy, &twin->waiter, get->deadline_us) == GUARD_OK;
 }
 
 static struct core_loaded loaded_of(const struct get *get, uint64_t now_us)

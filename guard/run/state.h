@@ -4,7 +4,7 @@
  *
  *   any thread             a host's loop, or the guard's own         the guard's thread
  *
- *   api.c ---------------> loop -> lookup -> callback (a hit)
+ *   ask -----------------> loop -> lookup -> callback (a hit)
  *     |                              | no hit
  *     +------------------> mailbox <-+
  *                             |  taken out
@@ -14,9 +14,9 @@
  *     +-----------------------------------------------<----------------+
  *                          callback <- loop <- answers <---------------+
  *
- * Read in this order: get.h (one request inside), mailbox, lookup, callback, loop, thread, calls, load, workers; then defer
- * (a load without a thread), bell, many
- * (several keys at once), nested (a loader that gets another key), shadow, cache (what Redis's data is called), life
+ * Read in this order: get.h (one request inside), ask, mailbox, lookup, callback, loop, thread, calls, load, bell, workers;
+ * then defer (a load without a thread), many (several keys at once), nested (a loader that gets another key), shadow, cache
+ * (what Redis's data is called), life
  * (start, stop); tag_memory stands by itself.
  *
  * Locking   the guard's mutex, then a loop's; the one of the hot keys is the innermost. Nobody else's code runs
@@ -85,8 +85,9 @@ struct loop_hooks {
 struct guard_loop {
     struct guard_loop *prev, *next; /* all of the guard, under its mutex */
     struct guard *guard;
-    struct guard_host *host; /* its own if it is attached */
-    struct host_wake mail;   /* something was returned, or is left to be called back */
+    struct guard_host *host;            /* its own if it is attached */
+    struct guard_host_state host_state; /* of one that an adapter of the host's made */
+    struct host_wake mail;              /* something was returned, or is left to be called back */
     struct redis *redis;
     enum guard_redis_state redis_state;
     struct lookup *lookups; /* those that can still be joined, by key */
@@ -165,6 +166,7 @@ struct guard {
     struct finished_load *finished;
     struct refresh *refreshes;
     struct guard_kind *kinds;
+    unsigned kind_count;
     struct guard_loop *loops;        /* attached by the host */
     struct loop_counters past_loops; /* of those that were */
     struct guard_stats published;

@@ -228,7 +228,7 @@ static enum guard_status enter_core(struct guard *guard, struct get *get)
     get->in_core = true;
     uint64_t now_us = clock_now_us();
     enum guard_status status =
-        core_get(guard->core, now_us, &key, &get->kind->policy, &get->waiter, get->deadline_us);
+        core_get(guard->core, now_us, &key, get->policy, &get->waiter, get->deadline_us);
     if (status == GUARD_OK && guard->shadow != NULL)
         shadow_get(guard->shadow, now_us, get);
     return status;

@@ -45,7 +45,7 @@ static bool open_guard(struct lab_client *client, struct lab_state *state)
     config.redis_url = url;
     config.name_space = "lab";
     config.log = guard_log_none; /* its Redis is taken away on purpose */
-    config.max_loads = 1;     /* a prefork worker has one connection to PostgreSQL */
+    config.max_loads = 1;        /* a prefork worker has one connection to PostgreSQL */
     policy.loader = load_row;
     policy.context = client;
     policy.fresh_ms = LAB_VALUE_S * 1000;
@@ -100,7 +100,10 @@ static int32_t get(struct lab_client *client)
 static bool invalidate(struct lab_client *client)
 {
     struct guard_invalidated result;
-    return guard_invalidate_wait(client->state->guard, client->key, INVALIDATE_LIMIT_MS, &result) == GUARD_OK;
+    return guard_invalidate_wait(
+               client->state->guard,
+               &(const struct guard_change){.key = client->key, .deadline_ms = INVALIDATE_LIMIT_MS},
+               &result) == GUARD_OK;
 }
 
 const struct scheme scheme_guard = {

@@ -110,7 +110,7 @@ static guard_ticket get_later(struct life *life, const char *what)
     name_key(life, what, key);
     struct guard_request request = {
         .kind = life->kind, .key = key, .answered = answered_one, .context = life};
-    enum guard_status status = guard_get(life->guard, &request, &ticket);
+    enum guard_status status = guard_get(life->guard, &request, NULL, &ticket);
     assert_true(status == GUARD_OK ? ticket != 0 : status == GUARD_NO_MEMORY);
     atomic_fetch_add(&life->accepted, status == GUARD_OK);
     return ticket;
@@ -138,17 +138,17 @@ static void ask_together(struct life *life)
     source_shut(&life->source);
     for (size_t i = 0; i < ASKS; i++)
         tickets[i] = get_later(life, i % 2 == 0 ? "even" : "odd");
-    guard_cancel(life->guard, tickets[0]);
+    guard_cancel(life->guard, NULL, tickets[0]);
     source_open(&life->source);
     WAIT_UNTIL(atomic_load(&life->answered) == atomic_load(&life->accepted));
 }
 
 /* ---- many keys in one call ---- */
 
-static void answered_many(void *context, const struct guard_result *results, size_t count)
+static void answered_many(void *context, const struct guard_result *results)
 {
     struct life *life = context;
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < ASKS; i++)
         check_answer(&results[i]);
     atomic_fetch_add(&life->answered, 1);
 }
@@ -164,19 +164,19 @@ static void ask_many(struct life *life, const char *what, bool leave)
         name_key(life, each, text[i]);
         keys[i] = text[i];
     }
-    struct guard_many_request request = {
+    struct guard_request request = {
         .kind = life->kind, .keys = keys, .count = ASKS, .answered = answered_many, .context = life};
-    enum guard_status status = guard_get_many_wait(life->guard, &request, results);
+    enum guard_status status = guard_get_wait(life->guard, &request, results);
     assert_true(status == GUARD_OK || status == GUARD_NO_MEMORY);
     for (size_t i = 0; i < ASKS && status == GUARD_OK; i++) {
         check_answer(&results[i]);
         guard_value_unref(&results[i].value);
     }
-    status = guard_get_many(life->guard, &request, &ticket);
+    status = guard_get(life->guard, &request, NULL, &ticket);
     assert_true(status == GUARD_OK ? ticket != 0 : status == GUARD_NO_MEMORY);
     atomic_fetch_add(&life->accepted, status == GUARD_OK);
     if (leave)
-        guard_cancel(life->guard, ticket);
+        guard_cancel(life->guard, NULL, ticket);
     WAIT_UNTIL(atomic_load(&life->answered) == atomic_load(&life->accepted));
 }
 
@@ -193,10 +193,11 @@ static void invalidate(struct life *life)
     char key[KEY_SIZE];
     struct guard_invalidated result;
     name_key(life, "row", key);
-    enum guard_status status = guard_invalidate(life->guard, key, 0, invalidated_one, life);
+    enum guard_status status = guard_invalidate(
+        life->guard, &(const struct guard_change){.key = key, .done = invalidated_one, .context = life});
     atomic_fetch_add(&life->accepted, status == GUARD_OK);
     assert_true(status == GUARD_OK || status == GUARD_NO_MEMORY);
-    status = guard_invalidate_wait(life->guard, key, 0, &result);
+    status = guard_invalidate_wait(life->guard, KEY_CHANGE(key, 0), &result);
     assert_true(status == GUARD_OK || status == GUARD_UNKNOWN || status == GUARD_NO_MEMORY);
     WAIT_UNTIL(atomic_load(&life->answered) == atomic_load(&life->accepted));
     get_waiting(life, "row");
@@ -216,12 +217,12 @@ static void get_on_host(struct life *life, const char *what, bool leave)
     guard_ticket ticket = 0;
     name_key(life, what, key);
     struct guard_request request = {
-        .kind = life->kind, .key = key, .answered = answered_one, .context = life};
-    enum guard_status status = guard_loop_get(life->host, &request, &ticket);
+        .kind = life->kind, .key = key, .loop = life->host, .answered = answered_one, .context = life};
+    enum guard_status status = guard_get(life->guard, &request, NULL, &ticket);
     assert_true(status == GUARD_OK || status == GUARD_NO_MEMORY);
     atomic_fetch_add(&life->accepted, status == GUARD_OK);
     if (leave)
-        guard_loop_cancel(life->host, ticket);
+        guard_cancel(life->guard, life->host, ticket);
 }
 
 static bool attach(struct life *life)

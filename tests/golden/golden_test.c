@@ -348,9 +348,9 @@ static void invalidate(void)
 {
     struct guard_invalidated invalidated;
     char id[GUARD_CACHE_ID_BYTES + 1];
-    guard_invalidate_wait(fleet.guards[0], "product:7", 0, &invalidated);
+    guard_invalidate_wait(fleet.guards[0], KEY_CHANGE("product:7", 0), &invalidated);
     assert_true(invalidated.status == GUARD_OK && invalidated.value_dropped);
-    guard_invalidate_tag_wait(fleet.guards[0], "cat:7", 0, &invalidated);
+    guard_invalidate_wait(fleet.guards[0], TAG_CHANGE("cat:7", 0), &invalidated);
     assert_int_equal(invalidated.status, GUARD_OK);
     WAIT_UNTIL(guard_cache(fleet.guards[0], id));
 }

@@ -266,7 +266,11 @@ TEST(a_changed_row_is_another_document_with_another_validator)
     open_service(&service, "shop", defaults);
     struct guard_result before = get(&service, DOCUMENT_PRODUCT, "product:8");
     query("shop", "UPDATE products SET price_cents = price_cents + 1 WHERE id = 8");
-    assert_int_equal(guard_invalidate_wait(service.guard, "product:8", LIMIT_MS, &invalidated), GUARD_OK);
+    assert_int_equal(
+        guard_invalidate_wait(service.guard,
+                              &(const struct guard_change){.key = "product:8", .deadline_ms = LIMIT_MS},
+                              &invalidated),
+        GUARD_OK);
     struct guard_result after = get(&service, DOCUMENT_PRODUCT, "product:8");
     assert_string_not_equal(before.value->body, after.value->body);
     assert_memory_equal(before.value->validator, "1-", 2);

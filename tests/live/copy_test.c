@@ -68,24 +68,27 @@ static bool remove_copy(void)
 
 TEST(the_header_stands_alone_in_c99_c11_and_cpp)
 {
-    write_file("alone.c", "#include \"guard/locks.h\"\nint main(void) { struct guard_config c = "
-                          "GUARD_CONFIG_DEFAULTS; struct guard_policy p = GUARD_POLICY_DEFAULTS; "
-                          "return c.struct_size == p.struct_size; }\n");
-    write_file("alone.cc", "#include \"guard/locks.h\"\nint main() { return "
+    write_file(
+        "alone.c",
+        "#include \"guard/locks.h\"\n#include \"guard/host.h\"\nint main(void) { struct guard_config c = "
+        "GUARD_CONFIG_DEFAULTS; struct guard_policy p = GUARD_POLICY_DEFAULTS; "
+        "return c.struct_size == p.struct_size; }\n");
+    write_file("alone.cc", "#include \"guard/locks.h\"\n#include \"guard/host.h\"\nint main() { return "
                            "guard_status_name(GUARD_OK) == nullptr; }\n");
     assert_true(shell("for std in c99 c11 c17; do cc -std=$std -pedantic -Wall -Wextra -Werror -fsyntax-only "
                       "alone.c; done"));
     assert_true(shell("if command -v g++ >/dev/null; then g++ -pedantic -Wall -Wextra "
                       "-Werror -fsyntax-only alone.cc; fi"));
-    assert_true(shell(
-        "if command -v clang >/dev/null; then clang -std=c99 -pedantic -Weverything -Wno-padded "
-        "-Wno-declaration-after-statement -Werror -fsyntax-only -x c -include guard/locks.h /dev/null; fi"));
+    assert_true(
+        shell("if command -v clang >/dev/null; then clang -std=c99 -pedantic -Weverything -Wno-padded "
+              "-Wno-declaration-after-statement -Werror -fsyntax-only -x c -include guard/locks.h -include "
+              "guard/host.h /dev/null; fi"));
 }
 
 TEST(only_public_symbols_are_visible)
 {
     assert_true(shell("nm --defined-only --extern-only guard/example/build/libguard.a >symbols; "
-                      "grep -q ' T guard_open$' symbols; "
+                      "grep -q ' T guard_open$' symbols; grep -q ' T guard_host_rang$' symbols; "
                       "! grep ' [A-Z] ' symbols | grep -v ' T guard_'"));
 }
 
@@ -96,7 +99,7 @@ TEST(one_file_does_the_work_of_the_folder)
     assert_true(stack_redis_start(&redis, NULL));
     assert_true(shell(
         "sh guard/amalgamate.sh one; cd one; "
-        "test \"$(ls | tr '\\n' ' ')\" = 'guard.c guard.h locks.h '; "
+        "test \"$(ls | tr '\\n' ' ')\" = 'adapters guard.c guard.h host.h locks.h '; "
         "sed -n '/^```c$/,/^```$/{/^```/d;p}' ../guard/README.md >main.c; "
         "cc -std=c11 -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror -fvisibility=hidden -c guard.c; "
         "nm --defined-only --extern-only guard.o >symbols; grep -q ' T guard_open$' symbols; "
@@ -148,7 +151,7 @@ TEST(locks_may_be_copied_alone)
     assert_true(stack_redis_start(&redis, NULL));
     assert_true(shell(
         "mkdir -p alone/guard/wire/scripts; cd alone; cp -r ../guard/guard.mk ../guard/guard.h "
-        "../guard/locks.h "
+        "../guard/host.h ../guard/locks.h "
         "../guard/base ../guard/redis ../guard/locks guard; cp ../guard/wire/scripts/embed.sh "
         "guard/wire/scripts; "
         "cp ../guard/example/nightly.c .; "

@@ -184,10 +184,10 @@ TEST(an_invalidation_that_redis_does_not_confirm_is_unknown_at_its_deadline)
     fleet_open(1);
     stack_redis_kill(&redis);
     uint64_t begun_ms = rig_now_ms();
-    assert_int_equal(guard_invalidate_wait(fleet.guards[0], "k", 400, &result), GUARD_UNKNOWN);
+    assert_int_equal(guard_invalidate_wait(fleet.guards[0], KEY_CHANGE("k", 400), &result), GUARD_UNKNOWN);
     assert_in_range(rig_now_ms() - begun_ms, 400, 10000);
     assert_false(result.value_dropped || result.load_voided);
-    assert_int_equal(guard_invalidate_wait(fleet.guards[0], "k", 0, &result), GUARD_UNKNOWN);
+    assert_int_equal(guard_invalidate_wait(fleet.guards[0], KEY_CHANGE("k", 0), &result), GUARD_UNKNOWN);
     assert_int_equal(stats_of(fleet.guards[0]).invalidate_unknown, 2);
     assert_int_equal(stats_of(fleet.guards[0]).invalidated, 0);
     fleet_close();
@@ -202,7 +202,7 @@ TEST(an_invalidation_is_repeated_until_redis_confirms_it)
     fleet_open(1);
     stack_redis_kill(&redis);
     assert_true(stack_redis_restart(&redis)); /* the guard may not have noticed yet */
-    assert_int_equal(guard_invalidate_wait(fleet.guards[0], "k", 15000, &result), GUARD_OK);
+    assert_int_equal(guard_invalidate_wait(fleet.guards[0], KEY_CHANGE("k", 15000), &result), GUARD_OK);
     fleet_close();
     stack_redis_stop(&redis);
 }
@@ -501,8 +501,12 @@ TEST(an_invalidation_under_way_is_answered_when_the_guard_closes)
     fleet_open(1);
     stack_redis_pause(&redis);
     for (int i = 0; i < 5; i++)
-        assert_int_equal(guard_invalidate(fleet.guards[0], "k", 60000, unknown_or_closing, &called),
-                         GUARD_OK);
+        assert_int_equal(
+            guard_invalidate(fleet.guards[0], &(const struct guard_change){.key = "k",
+                                                                           .deadline_ms = 60000,
+                                                                           .done = unknown_or_closing,
+                                                                           .context = &called}),
+            GUARD_OK);
     assert_int_equal(guard_close(&fleet.guards[0], 0), GUARD_OK);
     assert_int_equal(called, 5);
     fleet_close();
@@ -574,7 +578,8 @@ TEST(the_permissions_that_the_readme_names_are_enough)
     fleet_open(2);
     expect_row(0, "k", "k v1");
     assert_int_equal(expect_row(1, "k", "k v1").source, GUARD_FROM_CACHE);
-    assert_int_equal(guard_invalidate_wait(fleet.guards[0], "k", RIG_LIMIT_MS, &dropped), GUARD_OK);
+    assert_int_equal(guard_invalidate_wait(fleet.guards[0], KEY_CHANGE("k", RIG_LIMIT_MS), &dropped),
+                     GUARD_OK);
     assert_true(dropped.value_dropped);
     fleet.source.verdict = SOURCE_FAIL;
     expect(0, "bad", GUARD_FAILED);
@@ -665,7 +670,6 @@ TEST(a_login_without_getex_and_info_hits)
 
 TEST(who_may_not_publish_is_told_so_and_keeps_nothing_near)
 {
-    struct guard_result result;
     char url[RIG_URL_BYTES];
     rig_permit("fickle", "on >PASSWORD ~* &* +@all -publish");
     rig_url_of("fickle", 0, url);
@@ -676,7 +680,7 @@ TEST(who_may_not_publish_is_told_so_and_keeps_nothing_near)
     WAIT_UNTIL(stats_of(fleet.guards[0]).wake_state == GUARD_REDIS_DENIED);
     expect_row(0, "k", "k v1");
     expect_row(0, "k", "k v1");
-    assert_false(guard_near(fleet.guards[0], fleet.kinds[0], "k", &result));
+    assert_false(is_near(0, "k"));
     rig_permit("fickle", "+publish");
     WAIT_UNTIL(is_up(fleet.guards[0]));
     fleet_close();

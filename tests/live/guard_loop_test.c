@@ -152,6 +152,7 @@ static void loop_ask(struct host *host, void *context)
     struct ask *ask = &loop_ask->ask;
     struct guard_request request = {.kind = fleet.kinds[host->guard],
                                     .key = loop_ask->key,
+                                    .loop = host->attached,
                                     .deadline_ms = loop_ask->deadline_ms,
                                     .answered = loop_answered,
                                     .context = loop_ask};
@@ -159,7 +160,7 @@ static void loop_ask(struct host *host, void *context)
     loop_ask->host = host;
     ask->caller = pthread_self();
     ask->starting = true;
-    loop_ask->status = guard_loop_get(host->attached, &request, &ask->ticket);
+    loop_ask->status = guard_get(fleet.guards[host->guard], &request, NULL, &ask->ticket);
     ask->starting = false;
     if (loop_ask->status == GUARD_OK)
         atomic_fetch_add(&fleet.accepted[host->guard], 1);
@@ -176,7 +177,7 @@ static void loop_ask_start(struct host *host, struct loop_ask *asked, const char
 static void loop_cancel(struct host *host, void *context)
 {
     const struct loop_ask *asked = context;
-    guard_loop_cancel(host->attached, asked->ask.ticket);
+    guard_cancel(fleet.guards[host->guard], host->attached, asked->ask.ticket);
 }
 
 static void loop_expect(struct host *host, const char *key, const char *row)
@@ -375,7 +376,7 @@ TEST(a_get_cancelled_in_the_turn_that_asked_is_answered_later_and_once)
     fleet_close();
 }
 
-/* A loop's ticket means nothing to guard_cancel(), nor the other way round. */
+/* A loop's ticket means nothing without it, nor the other way round. */
 TEST(a_ticket_of_one_loop_cancels_nothing_elsewhere)
 {
     struct host hosts[2];
@@ -389,8 +390,8 @@ TEST(a_ticket_of_one_loop_cancels_nothing_elsewhere)
     loop_ask_start(&hosts[1], &second, "k");
     ask_start(0, &plain, "k");
     WAIT_UNTIL(stats_of(fleet.guards[0]).waiters == 3);
-    guard_cancel(fleet.guards[0], first.ask.ticket);
-    guard_cancel(fleet.guards[0], second.ask.ticket);
+    guard_cancel(fleet.guards[0], NULL, first.ask.ticket);
+    guard_cancel(fleet.guards[0], NULL, second.ask.ticket);
     struct loop_ask foreign = {.ask = {.ticket = plain.ticket}};
     host_do(&hosts[0], loop_cancel, &foreign);
     foreign.ask.ticket = first.ask.ticket;
@@ -468,10 +469,13 @@ static void ask_to_detach(struct host *host, void *context)
 {
     struct loop_ask *asked = context;
     for (int i = 0; i < 3; i++) {
-        struct guard_request request = {
-            .kind = fleet.kinds[0], .key = "k", .answered = detaching_answered, .context = &asked[i]};
+        struct guard_request request = {.kind = fleet.kinds[0],
+                                        .key = "k",
+                                        .loop = host->attached,
+                                        .answered = detaching_answered,
+                                        .context = &asked[i]};
         asked[i] = (struct loop_ask){.host = host};
-        assert_int_equal(guard_loop_get(host->attached, &request, NULL), GUARD_OK);
+        assert_int_equal(guard_get(fleet.guards[0], &request, NULL, NULL), GUARD_OK);
         atomic_fetch_add(&fleet.accepted[0], 1);
     }
 }

@@ -10,6 +10,7 @@
 #define GUARD_RIG_H
 
 #include "guard/guard.h"
+#include "guard/run/ask.h"
 #include "load/base/clock.h"
 #include "load/stack/stack.h"
 #include "tests/support/test.h"
@@ -365,7 +366,7 @@ static inline enum guard_status ask_try(size_t i, struct ask *ask, const char *k
     ask->caller = pthread_self();
     atomic_store(&ask->starting, true);
     atomic_fetch_add(&fleet.accepted[i], 1);
-    enum guard_status status = guard_get(fleet.guards[i], &request, &ask->ticket);
+    enum guard_status status = guard_get(fleet.guards[i], &request, NULL, &ask->ticket);
     atomic_store(&ask->starting, false);
     if (status != GUARD_OK)
         atomic_fetch_sub(&fleet.accepted[i], 1);
@@ -390,6 +391,10 @@ static inline void ask_clear(struct ask *ask)
 {
     guard_value_unref(&ask->result.value);
 }
+
+/* For guard_invalidate() and its kin. */
+#define KEY_CHANGE(name, within_ms) (&(const struct guard_change){.key = (name), .deadline_ms = (within_ms)})
+#define TAG_CHANGE(name, within_ms) (&(const struct guard_change){.tag = (name), .deadline_ms = (within_ms)})
 
 /* The blocking form; the value is the caller's. */
 static inline struct guard_result get_of(size_t i, const char *key)
@@ -519,15 +524,33 @@ static inline uint64_t canaries_since(uint64_t begun_ms)
 
 /* ---- near ---- */
 
-/* As a get: it is accepted and answered if it is a hit. */
+/* Only there. As a get: it is accepted and answered if it is a hit. */
 static inline bool near_of(size_t i, const char *key, struct guard_result *result)
 {
-    bool hit = guard_near(fleet.guards[i], fleet.kinds[i], key, result);
+    bool hit = ask_near(fleet.guards[i], fleet.kinds[i], key, result);
     if (hit) {
         atomic_fetch_add(&fleet.accepted[i], 1);
         atomic_fetch_add(&fleet.answered, 1);
     }
     return hit;
+}
+
+static inline void now_unasked(void *context, const struct guard_result *results)
+{
+    (void)context, (void)results;
+    fail_msg("an answer to what was answered at once, or refused");
+}
+
+/* What guard_get() says of a key that is near, or of a guard that refuses it. */
+static inline enum guard_status now_of(size_t i, const char *key, struct guard_result *result)
+{
+    struct guard_request request = {.kind = fleet.kinds[i], .key = key, .answered = now_unasked};
+    enum guard_status status = guard_get(fleet.guards[i], &request, result, NULL);
+    if (status == GUARD_NOW) {
+        atomic_fetch_add(&fleet.accepted[i], 1);
+        atomic_fetch_add(&fleet.answered, 1);
+    }
+    return status;
 }
 
 static inline bool is_near(size_t i, const char *key)

@@ -256,9 +256,9 @@ TEST(a_key_may_have_any_bytes_and_4096_of_them)
     assert_int_equal(ask_try(0, &ask, key, 0), GUARD_INVALID);
     assert_int_equal(ask_try(0, &ask, "", 0), GUARD_INVALID);
     assert_int_equal(ask_try(0, &ask, NULL, 0), GUARD_INVALID);
-    assert_int_equal(guard_invalidate(fleet.guards[0], key, 0, NULL, NULL), GUARD_INVALID);
-    assert_int_equal(guard_invalidate(fleet.guards[0], "", 0, NULL, NULL), GUARD_INVALID);
-    assert_int_equal(guard_invalidate(fleet.guards[0], NULL, 0, NULL, NULL), GUARD_INVALID);
+    assert_int_equal(guard_invalidate(fleet.guards[0], KEY_CHANGE(key, 0)), GUARD_INVALID);
+    assert_int_equal(guard_invalidate(fleet.guards[0], KEY_CHANGE("", 0)), GUARD_INVALID);
+    assert_int_equal(guard_invalidate(fleet.guards[0], KEY_CHANGE(NULL, 0)), GUARD_INVALID);
     fleet_close();
 }
 
@@ -269,16 +269,16 @@ TEST(a_request_that_cannot_be_served_is_refused_and_never_answered)
     struct guard_invalidated invalidated = {.status = GUARD_OK};
     fleet_open(2);
     struct guard_request request = {.key = "k", .answered = ask_answered, .context = &ask};
-    assert_int_equal(guard_get(fleet.guards[0], &request, NULL), GUARD_INVALID);
+    assert_int_equal(guard_get(fleet.guards[0], &request, NULL, NULL), GUARD_INVALID);
     request.kind = fleet.kinds[1];
-    assert_int_equal(guard_get(fleet.guards[0], &request, NULL), GUARD_INVALID);
+    assert_int_equal(guard_get(fleet.guards[0], &request, NULL, NULL), GUARD_INVALID);
     request.kind = fleet.kinds[0];
     request.answered = NULL;
-    assert_int_equal(guard_get(fleet.guards[0], &request, NULL), GUARD_INVALID);
-    assert_int_equal(guard_get(fleet.guards[0], NULL, NULL), GUARD_INVALID);
+    assert_int_equal(guard_get(fleet.guards[0], &request, NULL, NULL), GUARD_INVALID);
+    assert_int_equal(guard_get(fleet.guards[0], NULL, NULL, NULL), GUARD_INVALID);
     assert_int_equal(guard_get_wait(fleet.guards[0], NULL, &result), GUARD_INVALID);
     assert_int_equal(result.status, GUARD_INVALID);
-    assert_int_equal(guard_invalidate_wait(fleet.guards[0], "", 0, &invalidated), GUARD_INVALID);
+    assert_int_equal(guard_invalidate_wait(fleet.guards[0], KEY_CHANGE("", 0), &invalidated), GUARD_INVALID);
     assert_int_equal(invalidated.status, GUARD_INVALID);
     fleet_close();
 }
@@ -410,7 +410,7 @@ TEST(a_request_is_answered_at_its_deadline_and_the_load_goes_on)
     assert_int_equal(hasty.result.status, GUARD_TIMEOUT);
     assert_int_equal(hasty.result.source, GUARD_FROM_NOWHERE);
     assert_int_equal(patient.answers, 0);
-    guard_cancel(fleet.guards[0], patient.ticket);
+    guard_cancel(fleet.guards[0], NULL, patient.ticket);
     ask_wait(&patient);
     source_open(&fleet.source);
     WAIT_UNTIL(stats_of(fleet.guards[0]).fill_stored == 1);
@@ -474,9 +474,9 @@ TEST(a_cancelled_get_is_answered_so_and_the_others_are_served)
     ask_start(0, &other, "k");
     ask_start(1, &remote, "k");
     WAIT_UNTIL(FLEET_SUM(waiters) == 3 && FLEET_SUM(lease_busy) > 0);
-    guard_cancel(fleet.guards[0], leader.ticket);
-    guard_cancel(fleet.guards[0], leader.ticket);
-    guard_cancel(fleet.guards[1], remote.ticket);
+    guard_cancel(fleet.guards[0], NULL, leader.ticket);
+    guard_cancel(fleet.guards[0], NULL, leader.ticket);
+    guard_cancel(fleet.guards[1], NULL, remote.ticket);
     ask_wait(&leader);
     ask_wait(&remote);
     assert_int_equal(leader.result.status, GUARD_CANCELLED);
@@ -499,7 +499,7 @@ TEST(a_get_can_be_cancelled_at_any_stage)
         snprintf(key, sizeof key, "c%zu", i % 50);
         ask_start(0, &asks[i], key);
         if (i >= i % 7)
-            guard_cancel(fleet.guards[0], asks[i - i % 7].ticket);
+            guard_cancel(fleet.guards[0], NULL, asks[i - i % 7].ticket);
     }
     for (size_t i = 0; i < GETS; i++) {
         ask_wait(&asks[i]);
@@ -523,10 +523,10 @@ TEST(a_ticket_that_no_longer_waits_is_ignored)
     ask_start(0, &waiting, "other");
     WAIT_UNTIL(fleet.source.begun == 2);
     assert_true(waiting.ticket != done.ticket);
-    guard_cancel(fleet.guards[0], done.ticket);
-    guard_cancel(fleet.guards[0], 0);
-    guard_cancel(fleet.guards[0], UINT64_MAX);
-    guard_cancel(fleet.guards[0], waiting.ticket + 1);
+    guard_cancel(fleet.guards[0], NULL, done.ticket);
+    guard_cancel(fleet.guards[0], NULL, 0);
+    guard_cancel(fleet.guards[0], NULL, UINT64_MAX);
+    guard_cancel(fleet.guards[0], NULL, waiting.ticket + 1);
     source_open(&fleet.source);
     expect_answer(&waiting, "other v1");
     fleet_close();
@@ -542,7 +542,7 @@ TEST(nobody_waits_for_a_queued_load_that_all_have_left)
     WAIT_UNTIL(fleet.source.begun == 1);
     ask_start(0, &second, "b");
     WAIT_UNTIL(stats_of(fleet.guards[0]).loads_queued == 1);
-    guard_cancel(fleet.guards[0], second.ticket);
+    guard_cancel(fleet.guards[0], NULL, second.ticket);
     ask_wait(&second);
     assert_int_equal(second.result.status, GUARD_CANCELLED);
     WAIT_UNTIL(!is_leased("b"));
@@ -598,7 +598,7 @@ TEST(who_accepts_no_stale_value_waits_for_the_fresh_one)
 static struct guard_invalidated invalidate(size_t i, const char *key)
 {
     struct guard_invalidated result;
-    enum guard_status status = guard_invalidate_wait(fleet.guards[i], key, RIG_LIMIT_MS, &result);
+    enum guard_status status = guard_invalidate_wait(fleet.guards[i], KEY_CHANGE(key, RIG_LIMIT_MS), &result);
     assert_int_equal(status, result.status);
     return result;
 }
@@ -672,8 +672,13 @@ TEST(an_invalidation_calls_back_once_and_may_be_left_without_callback)
 {
     atomic_uint called = 0;
     fleet_open(1);
-    assert_int_equal(guard_invalidate(fleet.guards[0], "k", RIG_LIMIT_MS, NULL, NULL), GUARD_OK);
-    assert_int_equal(guard_invalidate(fleet.guards[0], "k", RIG_LIMIT_MS, invalidated_on, &called), GUARD_OK);
+    assert_int_equal(guard_invalidate(fleet.guards[0], KEY_CHANGE("k", RIG_LIMIT_MS)), GUARD_OK);
+    assert_int_equal(
+        guard_invalidate(fleet.guards[0], &(const struct guard_change){.key = "k",
+                                                                       .deadline_ms = RIG_LIMIT_MS,
+                                                                       .done = invalidated_on,
+                                                                       .context = &called}),
+        GUARD_OK);
     WAIT_UNTIL(called == 1 && stats_of(fleet.guards[0]).invalidated == 2);
     fleet_close();
     assert_int_equal(called, 1);
@@ -861,9 +866,9 @@ static void chain_answered(void *context, const struct guard_result *result)
     struct guard_request request = {
         .kind = fleet.kinds[0], .key = key, .answered = chain_answered, .context = chain};
     atomic_fetch_add(&fleet.accepted[0], 1);
-    assert_int_equal(guard_get(chain->guard, &request, NULL), GUARD_OK);
-    guard_cancel(chain->guard, 0);
-    assert_int_equal(guard_invalidate(chain->guard, "nothing", 0, NULL, NULL), GUARD_OK);
+    assert_int_equal(guard_get(chain->guard, &request, NULL, NULL), GUARD_OK);
+    guard_cancel(chain->guard, NULL, 0);
+    assert_int_equal(guard_invalidate(chain->guard, KEY_CHANGE("nothing", 0)), GUARD_OK);
 }
 
 TEST(a_callback_may_ask_cancel_and_invalidate)
@@ -873,7 +878,7 @@ TEST(a_callback_may_ask_cancel_and_invalidate)
     struct guard_request request = {
         .kind = fleet.kinds[0], .key = "link0", .answered = chain_answered, .context = &chain};
     fleet.accepted[0] = 1;
-    assert_int_equal(guard_get(chain.guard, &request, NULL), GUARD_OK);
+    assert_int_equal(guard_get(chain.guard, &request, NULL, NULL), GUARD_OK);
     WAIT_UNTIL(chain.links == 10);
     assert_false(pthread_equal(chain.thread, pthread_self()));
     fleet_close();

@@ -291,7 +291,8 @@ static void live_through_everything(void)
     age_value("k", 30000);
     expect_row(1, "k", "k v1"); /* stale: refreshed behind */
     WAIT_UNTIL(FLEET_SUM(fill_stored) == 2);
-    assert_int_equal(guard_invalidate_wait(fleet.guards[0], "k", RIG_LIMIT_MS, &dropped), GUARD_OK);
+    assert_int_equal(guard_invalidate_wait(fleet.guards[0], KEY_CHANGE("k", RIG_LIMIT_MS), &dropped),
+                     GUARD_OK);
     fleet.source.verdict = SOURCE_ABSENT;
     expect(0, "nobody", GUARD_ABSENT);
     fleet.source.verdict = SOURCE_FAIL;
@@ -300,7 +301,7 @@ static void live_through_everything(void)
     source_shut(&fleet.source);
     ask_start(0, &ask, "long");
     WAIT_UNTIL(FLEET_SUM(lease_renewed) > 0);
-    guard_cancel(fleet.guards[0], ask.ticket);
+    guard_cancel(fleet.guards[0], NULL, ask.ticket);
     ask_wait(&ask);
     source_open(&fleet.source);
     WAIT_UNTIL(FLEET_SUM(loads_running) == 0 && FLEET_SUM(flights) == 0);
@@ -377,12 +378,12 @@ TEST(an_invalidation_whose_reply_is_lost_is_repeated_without_harm)
     expect_row(0, "k", "k v1");
     fleet.source.version = 2;
     proxy_mark(proxy, 0, "i - k", PROXY_FREEZE_REPLIES);
-    assert_int_equal(guard_invalidate_wait(fleet.guards[1], "k", 3500, &result), GUARD_UNKNOWN);
+    assert_int_equal(guard_invalidate_wait(fleet.guards[1], KEY_CHANGE("k", 3500), &result), GUARD_UNKNOWN);
     assert_false(is_cached("k")); /* it ran */
     expect_row(0, "k", "k v2");
     fleet.source.version = 3;
     proxy_set(proxy, 0, PROXY_NONE, 0);
-    assert_int_equal(guard_invalidate_wait(fleet.guards[1], "k", 10000, &result), GUARD_OK);
+    assert_int_equal(guard_invalidate_wait(fleet.guards[1], KEY_CHANGE("k", 10000), &result), GUARD_OK);
     assert_true(result.value_dropped);
     expect_row(1, "k", "k v3");
     assert_true(stats_of(fleet.guards[1]).redis_timeouts > 0);
@@ -402,7 +403,7 @@ static void load_and_invalidate(struct guard_load *load, void *context)
     unsigned version = atomic_fetch_add(&restless->begun, 1) + 1;
     char row[32];
     source_pass(&fleet.source, load); /* once all have come */
-    guard_invalidate_wait(fleet.guards[1], guard_load_key(load), 10000, &result);
+    guard_invalidate_wait(fleet.guards[1], KEY_CHANGE(guard_load_key(load), 10000), &result);
     int bytes = snprintf(row, sizeof row, "k v%u", version);
     guard_load_done(load, row, (size_t)bytes, NULL);
 }

@@ -99,7 +99,8 @@ static void change_row(void)
 {
     struct guard_invalidated done;
     atomic_store(&fleet.source.version, 2);
-    assert_int_equal(guard_invalidate_wait(fleet.guards[WRITER], "k", RIG_LIMIT_MS, &done), GUARD_OK);
+    assert_int_equal(guard_invalidate_wait(fleet.guards[WRITER], KEY_CHANGE("k", RIG_LIMIT_MS), &done),
+                     GUARD_OK);
 }
 
 /* As change_row(), but the message is lost. */
@@ -114,10 +115,13 @@ static void change_row_unheard(void)
 static void join_late(uint32_t others)
 {
     struct ask *late = &scene.late;
-    struct guard_request request = {
-        .kind = fleet.kinds[READER], .key = "k", .answered = ask_answered, .context = late};
+    struct guard_request request = {.kind = fleet.kinds[READER],
+                                    .key = "k",
+                                    .loop = scene.attached,
+                                    .answered = ask_answered,
+                                    .context = late};
     atomic_fetch_add(&fleet.accepted[READER], 1);
-    assert_int_equal(guard_loop_get(scene.attached, &request, &late->ticket), GUARD_OK);
+    assert_int_equal(guard_get(fleet.guards[READER], &request, NULL, &late->ticket), GUARD_OK);
     WAIT_UNTIL(turned() && stats_of(fleet.guards[READER]).waiters == others + 1);
 }
 
@@ -339,7 +343,7 @@ TEST(a_lease_that_comes_when_nobody_waits_any_more_is_given_back)
     ask_start(READER, &scene.early, "k");
     wait_held();
     WAIT_UNTIL(is_leased("k"));
-    guard_cancel(fleet.guards[READER], scene.early.ticket);
+    guard_cancel(fleet.guards[READER], NULL, scene.early.ticket);
     ask_wait(&scene.early);
     assert_int_equal(scene.early.result.status, GUARD_CANCELLED);
     proxy_set(scene.proxy, 0, PROXY_NONE, 0);

@@ -93,29 +93,29 @@ struct many_ask {
     guard_ticket ticket;
 };
 
-static void many_answered(void *context, const struct guard_result *results, size_t count)
+static void many_answered(void *context, const struct guard_result *results)
 {
     struct many_ask *ask = context;
-    ask->count = count;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < ask->count; i++) {
         ask->results[i] = results[i];
         if (results[i].value != NULL)
             guard_value_ref(results[i].value);
     }
-    atomic_fetch_add(&fleet.answered, (unsigned)count);
+    atomic_fetch_add(&fleet.answered, (unsigned)ask->count);
     atomic_fetch_add(&ask->answers, 1);
 }
 
 static enum guard_status many_try(size_t i, struct many_ask *ask, const struct keys *keys)
 {
-    const struct guard_many_request request = {.kind = fleet.kinds[i],
-                                               .keys = keys->list,
-                                               .count = keys->count,
-                                               .answered = many_answered,
-                                               .context = ask};
+    const struct guard_request request = {.kind = fleet.kinds[i],
+                                          .keys = keys->list,
+                                          .count = keys->count,
+                                          .answered = many_answered,
+                                          .context = ask};
     memset(ask, 0, sizeof *ask);
+    ask->count = keys->count;
     atomic_fetch_add(&fleet.accepted[i], (unsigned)keys->count);
-    enum guard_status status = guard_get_many(fleet.guards[i], &request, &ask->ticket);
+    enum guard_status status = guard_get(fleet.guards[i], &request, NULL, &ask->ticket);
     if (status != GUARD_OK)
         atomic_fetch_sub(&fleet.accepted[i], (unsigned)keys->count);
     if (status == GUARD_SHED)
@@ -384,8 +384,8 @@ TEST(what_cannot_be_asked_is_refused_whole)
     keys.list[9] = "";
     assert_int_equal(many_try(0, &ask, &keys), GUARD_INVALID);
     keys.list[9] = keys.text[9];
-    assert_int_equal(guard_get_many(fleet.guards[0], NULL, NULL), GUARD_INVALID);
-    assert_int_equal(guard_get_many_wait(fleet.guards[0], NULL, NULL), GUARD_INVALID);
+    assert_int_equal(guard_get(fleet.guards[0], NULL, NULL, NULL), GUARD_INVALID);
+    assert_int_equal(guard_get_wait(fleet.guards[0], NULL, NULL), GUARD_INVALID);
     get_rows(0, &keys); /* as many as may wait */
     keys_of(&keys, 0, 11, false);
     assert_int_equal(many_try(0, &ask, &keys), GUARD_SHED);
@@ -405,12 +405,12 @@ TEST(the_blocking_form_answers_from_near_what_is_near)
     fleet.policy.near_ms = 60000;
     fleet_open(1);
     keys_of(&keys, 0, 4, false);
-    const struct guard_many_request request = {.kind = fleet.kinds[0], .keys = keys.list, .count = 4};
+    const struct guard_request request = {.kind = fleet.kinds[0], .keys = keys.list, .count = 4};
     expect_row(0, "key:1", "key:1 v1");
     WAIT_UNTIL(expect_row(0, "key:1", "key:1 v1").source == GUARD_FROM_NEAR);
     for (int round = 0; round < 2; round++) {
         atomic_fetch_add(&fleet.accepted[0], 4);
-        assert_int_equal(guard_get_many_wait(fleet.guards[0], &request, results), GUARD_OK);
+        assert_int_equal(guard_get_wait(fleet.guards[0], &request, results), GUARD_OK);
         atomic_fetch_add(&fleet.answered, 4);
         for (size_t i = 0; i < 4; i++) {
             char row[KEY_BYTES + 8];
@@ -488,11 +488,11 @@ TEST(a_cancelled_request_ends_at_once_and_its_load_goes_on_for_the_others)
     WAIT_UNTIL(atomic_load(&fleet.source.begun) == 10);
     ask_start(0, &other, "key:4");
     WAIT_UNTIL(stats_of(fleet.guards[0]).waiters == 11);
-    guard_cancel(fleet.guards[0], ask.ticket);
+    guard_cancel(fleet.guards[0], NULL, ask.ticket);
     many_wait(&ask);
     for (size_t i = 0; i < 10; i++)
         assert_int_equal(ask.results[i].status, GUARD_CANCELLED);
-    guard_cancel(fleet.guards[0], ask.ticket); /* is nobody's any more */
+    guard_cancel(fleet.guards[0], NULL, ask.ticket); /* is nobody's any more */
     assert_int_equal(atomic_load(&other.answers), 0);
     source_open(&fleet.source);
     expect_answer(&other, "key:4 v1");
@@ -513,7 +513,7 @@ TEST(a_request_cancelled_at_any_moment_is_answered_once)
         uint64_t end = stats_of(fleet.guards[0]).redis_commands + round % 80;
         for (int i = 0; i < 2000 && stats_of(fleet.guards[0]).redis_commands < end; i++)
             continue;
-        guard_cancel(fleet.guards[0], ask.ticket);
+        guard_cancel(fleet.guards[0], NULL, ask.ticket);
         many_wait(&ask);
         many_clear(&ask);
     }
@@ -532,7 +532,7 @@ TEST(one_unwanted_key_does_not_cancel_its_batch)
     keys_of(&keys, 0, 10, false);
     many_start(0, &ask, &keys);
     WAIT_UNTIL(atomic_load(&batch.batches) == 1);
-    guard_invalidate_wait(fleet.guards[0], "key:4", RIG_LIMIT_MS, &invalidated);
+    guard_invalidate_wait(fleet.guards[0], KEY_CHANGE("key:4", RIG_LIMIT_MS), &invalidated);
     assert_int_equal(invalidated.status, GUARD_OK);
     assert_true(invalidated.load_voided);
     WAIT_UNTIL(stats_of(fleet.guards[0]).lease_lost == 1);
@@ -605,14 +605,16 @@ static void loop_until_answered(uv_loop_t *loop, const struct many_ask *ask)
 
 static void loop_start(struct guard_loop *loop, struct many_ask *ask, const struct keys *keys)
 {
-    const struct guard_many_request request = {.kind = fleet.kinds[0],
-                                               .keys = keys->list,
-                                               .count = keys->count,
-                                               .answered = many_answered,
-                                               .context = ask};
+    const struct guard_request request = {.kind = fleet.kinds[0],
+                                          .keys = keys->list,
+                                          .count = keys->count,
+                                          .loop = loop,
+                                          .answered = many_answered,
+                                          .context = ask};
     memset(ask, 0, sizeof *ask);
+    ask->count = keys->count;
     atomic_fetch_add(&fleet.accepted[0], (unsigned)keys->count);
-    assert_int_equal(guard_loop_get_many(loop, &request, &ask->ticket), GUARD_OK);
+    assert_int_equal(guard_get(fleet.guards[0], &request, NULL, &ask->ticket), GUARD_OK);
     assert_int_equal(atomic_load(&ask->answers), 0);
 }
 
@@ -648,7 +650,7 @@ TEST(many_keys_on_a_loop_of_the_hosts)
     source_shut(&fleet.source);
     keys_of(&keys, 100, KEYS, false);
     loop_start(loop, &ask, &keys);
-    guard_loop_cancel(loop, ask.ticket); /* all are being looked up */
+    guard_cancel(fleet.guards[0], loop, ask.ticket); /* all are being looked up */
     loop_until_answered(&uv, &ask);
     assert_int_equal(ask.results[KEYS - 1].status, GUARD_CANCELLED);
     many_clear(&ask);

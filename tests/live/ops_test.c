@@ -113,7 +113,7 @@ TEST(a_guard_whose_thread_is_stuck_is_not_healthy_until_it_turns_again)
     assert_true(becomes(&service, 200));
     const struct guard_request request = {
         .kind = service.kind, .key = "k", .answered = hold_the_guards_thread, .context = &hold};
-    assert_int_equal(guard_get(service.guard, &request, NULL), GUARD_OK);
+    assert_int_equal(guard_get(service.guard, &request, NULL, NULL), GUARD_OK);
     sem_wait(&hold.held);
     const uint64_t held_us = clock_us();
     const bool became_ill = becomes(&service, 503);

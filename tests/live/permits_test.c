@@ -246,7 +246,7 @@ static pid_t start_holder(void)
         guard_get(
             guard,
             &(struct guard_request){.kind = kind, .key = key, .answered = ask_answered, .context = &asks[i]},
-            NULL);
+            NULL, NULL);
     }
     for (;;)
         pause();

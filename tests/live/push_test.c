@@ -197,7 +197,6 @@ TEST(who_waits_for_a_refresh_is_answered_by_its_message)
 /* The near cache keeps what a lookup has found, under an epoch that was read before it: not what was sent to us. */
 TEST(what_came_with_a_message_is_not_kept_near)
 {
-    struct guard_result result;
     scene_init();
     fleet.config.near_bytes = 1 << 20;
     fleet.policy.near_ms = 60000;
@@ -209,7 +208,7 @@ TEST(what_came_with_a_message_is_not_kept_near)
         begin_wait(key);
         await_pause();
         expect_both(row);
-        assert_false(guard_near(fleet.guards[WAITER], fleet.kinds[WAITER], key, &result));
+        assert_false(is_near(WAITER, key));
     }
     assert_int_equal(waiter_stats().push_answered, 1);
     fleet_close();
@@ -274,7 +273,8 @@ static bool late_joiner_gets_the_newer_row(const char *key, const char *old_row,
     ask_wait(&scene.holder);
     redisReply *entry = read_key(key, 'v');
     atomic_fetch_add(&fleet.source.version, 1);
-    assert_int_equal(guard_invalidate_wait(fleet.guards[HOLDER], key, RIG_LIMIT_MS, &done), GUARD_OK);
+    assert_int_equal(guard_invalidate_wait(fleet.guards[HOLDER], KEY_CHANGE(key, RIG_LIMIT_MS), &done),
+                     GUARD_OK);
     ask_start(WAITER, &late, key);
     WAIT_UNTIL(waiter_stats().waiters == 2 || !has_paused());
     say_filled(key, tag, entry->str, entry->len);
@@ -318,7 +318,8 @@ TEST(the_value_of_an_earlier_lease_answers_nobody_who_waits_for_a_later_one)
     expect_both("k v1");
     redisReply *entry = read_key("k", 'v');
     atomic_store(&fleet.source.version, 2);
-    assert_int_equal(guard_invalidate_wait(fleet.guards[HOLDER], "k", RIG_LIMIT_MS, &done), GUARD_OK);
+    assert_int_equal(guard_invalidate_wait(fleet.guards[HOLDER], KEY_CHANGE("k", RIG_LIMIT_MS), &done),
+                     GUARD_OK);
     begin_wait("k");
     uint64_t messages = waiter_stats().wake_messages;
     say_filled("k", tag, entry->str, entry->len);

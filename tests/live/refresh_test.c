@@ -113,7 +113,7 @@ TEST(an_invalidation_in_between_refuses_what_was_found_unchanged)
     source_shut(&fleet.source);
     assert_int_equal(get_body(0).source, GUARD_FROM_STALE);
     WAIT_UNTIL(atomic_load(&fleet.source.begun) == 2);
-    assert_int_equal(guard_invalidate_wait(fleet.guards[1], "k", RIG_LIMIT_MS, &done), GUARD_OK);
+    assert_int_equal(guard_invalidate_wait(fleet.guards[1], KEY_CHANGE("k", RIG_LIMIT_MS), &done), GUARD_OK);
     assert_true(done.value_dropped && done.load_voided);
     source_open(&fleet.source);
     WAIT_UNTIL(atomic_load(&fleet.source.over) == 2 && stats_of(fleet.guards[0]).flights == 0);
@@ -179,7 +179,7 @@ TEST(an_early_refresh_that_comes_second_loads_nothing)
     proxy_mark(proxy, 0, "EVAL", PROXY_FREEZE_REQUESTS);
     while (!proxy_wait_marked(proxy, 0, 1, 20)) /* its lot has fallen: the refresh is on its way */
         expect_row(1, "k", "k v1");
-    assert_int_equal(guard_invalidate_wait(fleet.guards[0], "k", RIG_LIMIT_MS, &done), GUARD_OK);
+    assert_int_equal(guard_invalidate_wait(fleet.guards[0], KEY_CHANGE("k", RIG_LIMIT_MS), &done), GUARD_OK);
     expect_row(0, "k", "k v1");
     WAIT_UNTIL(is_cached("k"));
     proxy_set(proxy, 0, PROXY_NONE, 0);

@@ -224,9 +224,9 @@ TEST(a_batch_loader_is_named_with_the_keys_it_left)
     listen_to(&ear);
     fleet.policy.batch_loader = finish_the_first;
     fleet_open(1);
-    struct guard_many_request request = {.kind = fleet.kinds[0], .keys = keys, .count = 3};
+    struct guard_request request = {.kind = fleet.kinds[0], .keys = keys, .count = 3};
     atomic_fetch_add(&fleet.accepted[0], 3);
-    assert_int_equal(guard_get_many_wait(fleet.guards[0], &request, results), GUARD_OK);
+    assert_int_equal(guard_get_wait(fleet.guards[0], &request, results), GUARD_OK);
     atomic_fetch_add(&fleet.answered, 3);
     for (size_t i = 0; i < 3; i++)
         guard_value_unref(&results[i].value);
@@ -268,13 +268,6 @@ static void never_answered(void *context, const struct guard_result *result)
     fail_msg("an answer to what was refused");
 }
 
-static void never_answered_many(void *context, const struct guard_result *results, size_t count)
-{
-    (void)context;
-    (void)results;
-    fail_msg("%zu answers to what was refused", count);
-}
-
 static void wrong_calls_begin(void)
 {
     fleet_init();
@@ -286,7 +279,7 @@ static void wrong_calls_begin(void)
 static void get_wrongly(const struct guard_request *request, const char *said)
 {
     char line[160];
-    assert_int_equal(guard_get(calls.guard, request, NULL), GUARD_INVALID);
+    assert_int_equal(guard_get(calls.guard, request, NULL, NULL), GUARD_INVALID);
     snprintf(line, sizeof line, "guard_get: %s", said);
     assert_heard(&calls.ear, line);
 }
@@ -332,21 +325,22 @@ TEST(what_is_wrong_with_a_get_is_told)
 TEST(what_is_wrong_with_many_or_an_invalidation_is_told)
 {
     static const char *keys[3] = {"one", "two", ""};
+    static struct guard_result results[GUARD_MANY_MAX + 1];
     wrong_calls_begin();
-    struct guard_many_request request = {
-        .kind = fleet.kinds[0], .keys = keys, .count = 3, .answered = never_answered_many};
-    assert_int_equal(guard_get_many(calls.guard, &request, NULL), GUARD_INVALID);
-    assert_heard(&calls.ear, "guard_get_many: keys[2]: the key is empty");
+    struct guard_request request = {
+        .kind = fleet.kinds[0], .keys = keys, .count = 3, .answered = never_answered};
+    assert_int_equal(guard_get(calls.guard, &request, NULL, NULL), GUARD_INVALID);
+    assert_heard(&calls.ear, "guard_get: keys[2]: the key is empty");
     request.count = 0;
-    assert_int_equal(guard_get_many(calls.guard, &request, NULL), GUARD_INVALID);
-    assert_heard(&calls.ear, "guard_get_many: request->count is 0");
+    assert_int_equal(guard_get(calls.guard, &request, NULL, NULL), GUARD_INVALID);
+    assert_heard(&calls.ear, "guard_get: request->count is 0");
     request.count = GUARD_MANY_MAX + 1;
-    assert_int_equal(guard_get_many_wait(calls.guard, &request, NULL), GUARD_INVALID);
-    assert_heard(&calls.ear, "guard_get_many_wait: request->count is above GUARD_MANY_MAX");
-    assert_int_equal(guard_invalidate(calls.guard, "", 0, NULL, NULL), GUARD_INVALID);
+    assert_int_equal(guard_get_wait(calls.guard, &request, results), GUARD_INVALID);
+    assert_heard(&calls.ear, "guard_get_wait: request->count is above GUARD_MANY_MAX");
+    assert_int_equal(guard_invalidate(calls.guard, KEY_CHANGE("", 0)), GUARD_INVALID);
     assert_heard(&calls.ear, "guard_invalidate: the key is empty");
-    assert_int_equal(guard_invalidate_tag(calls.guard, NULL, 0, NULL, NULL), GUARD_INVALID);
-    assert_heard(&calls.ear, "guard_invalidate_tag: the tag is NULL");
+    assert_int_equal(guard_invalidate(calls.guard, TAG_CHANGE(NULL, 0)), GUARD_INVALID);
+    assert_heard(&calls.ear, "guard_invalidate: change->key and change->tag are both NULL");
     fleet_close();
 }
 
@@ -379,16 +373,15 @@ static void child_asks(void)
     struct guard_kind *kind = fleet.kinds[0];
     struct guard_result result, results[2];
     struct guard_request request = {.kind = kind, .key = "k", .answered = never_answered};
-    struct guard_many_request many = {
-        .kind = kind, .keys = keys, .count = 2, .answered = never_answered_many};
-    CHILD_CHECK(guard_get(guard, &request, NULL) == GUARD_INVALID);
+    struct guard_request many = {.kind = kind, .keys = keys, .count = 2, .answered = never_answered};
+    CHILD_CHECK(guard_get(guard, &request, NULL, NULL) == GUARD_INVALID);
     CHILD_CHECK(guard_get_wait(guard, &request, &result) == GUARD_INVALID);
     CHILD_CHECK(result.status == GUARD_INVALID && strstr(result.wrong, "fork()") != NULL);
-    CHILD_CHECK(guard_get_many(guard, &many, NULL) == GUARD_INVALID);
-    CHILD_CHECK(guard_get_many_wait(guard, &many, results) == GUARD_INVALID);
-    CHILD_CHECK(guard_loop_get(scene.attached, &request, NULL) == GUARD_INVALID);
-    CHILD_CHECK(guard_loop_get_many(scene.attached, &many, NULL) == GUARD_INVALID);
-    CHILD_CHECK(!guard_near(guard, kind, "k", &result));
+    CHILD_CHECK(guard_get(guard, &many, NULL, NULL) == GUARD_INVALID);
+    CHILD_CHECK(guard_get_wait(guard, &many, results) == GUARD_INVALID);
+    request.loop = many.loop = scene.attached;
+    CHILD_CHECK(guard_get(guard, &request, &result, NULL) == GUARD_INVALID);
+    CHILD_CHECK(guard_get(guard, &many, results, NULL) == GUARD_INVALID);
 }
 
 static void child_does_the_rest(void)
@@ -401,15 +394,15 @@ static void child_does_the_rest(void)
     struct guard_stats stats;
     struct guard_hot_key hot[1];
     char cache[GUARD_CACHE_ID_BYTES + 1];
-    CHILD_CHECK(guard_invalidate(guard, "k", 0, NULL, NULL) == GUARD_INVALID);
-    CHILD_CHECK(guard_invalidate_wait(guard, "k", 0, &invalidated) == GUARD_INVALID);
-    CHILD_CHECK(guard_invalidate_tag(guard, "t", 0, NULL, NULL) == GUARD_INVALID);
-    CHILD_CHECK(guard_invalidate_tag_wait(guard, "t", 0, &invalidated) == GUARD_INVALID);
+    CHILD_CHECK(guard_invalidate(guard, KEY_CHANGE("k", 0)) == GUARD_INVALID);
+    CHILD_CHECK(guard_invalidate_wait(guard, KEY_CHANGE("k", 0), &invalidated) == GUARD_INVALID);
+    CHILD_CHECK(guard_invalidate(guard, TAG_CHANGE("t", 0)) == GUARD_INVALID);
+    CHILD_CHECK(guard_invalidate_wait(guard, TAG_CHANGE("t", 0), &invalidated) == GUARD_INVALID);
     CHILD_CHECK(guard_kind_add(guard, &fleet.policy, &kind, &error) == GUARD_INVALID);
     CHILD_CHECK(strstr(error.text, "fork()") != NULL);
     CHILD_CHECK(guard_loop_attach(guard, &scene.loop, &loop, &error) == GUARD_INVALID);
-    guard_cancel(guard, 1);
-    guard_loop_cancel(scene.attached, 1);
+    guard_cancel(guard, NULL, 1);
+    guard_cancel(guard, scene.attached, 1);
     guard_stats(guard, &stats);
     CHILD_CHECK(stats.hit == 0 && guard_hot(guard, GUARD_HOT_WAIT, hot, 1) == 0);
     CHILD_CHECK(!guard_cache(guard, cache) && cache[0] == '\0');
@@ -486,9 +479,9 @@ static void expect_on_loop(const char *key)
 {
     enum guard_status status = GUARD_UNKNOWN;
     struct guard_request request = {
-        .kind = fleet.kinds[0], .key = key, .answered = asked, .context = &status};
+        .kind = fleet.kinds[0], .key = key, .loop = scene.attached, .answered = asked, .context = &status};
     atomic_fetch_add(&fleet.accepted[0], 1);
-    assert_int_equal(guard_loop_get(scene.attached, &request, NULL), GUARD_OK);
+    assert_int_equal(guard_get(fleet.guards[0], &request, NULL, NULL), GUARD_OK);
     while (status == GUARD_UNKNOWN)
         uv_run(&scene.loop, UV_RUN_ONCE);
     atomic_fetch_add(&fleet.answered, 1);
@@ -565,7 +558,8 @@ TEST_WITH(a_child_is_told_once_on_stderr_why, fleet_before, release_stderr)
     if (pid == 0) {
         struct guard_invalidated invalidated;
         for (int i = 0; i < 3; i++)
-            CHILD_CHECK(guard_invalidate_wait(fleet.guards[0], "k", 0, &invalidated) == GUARD_INVALID);
+            CHILD_CHECK(guard_invalidate_wait(fleet.guards[0], KEY_CHANGE("k", 0), &invalidated) ==
+                        GUARD_INVALID);
         _exit(ear.lines == before ? 0 : 2); /* a lock of the host's may be held for ever */
     }
     assert_child_is_well(pid);
@@ -591,7 +585,7 @@ static void *be_busy(void *context)
     while (!atomic_load(&busy->over)) {
         guard_stats(guard, &stats);
         expect_row(0, "k", "k v1");
-        guard_invalidate(guard, "other", 0, NULL, NULL);
+        guard_invalidate(guard, KEY_CHANGE("other", 0));
     }
     return NULL;
 }

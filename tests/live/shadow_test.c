@@ -98,9 +98,9 @@ static void invalidate(bool of_tag)
 {
     struct guard_invalidated invalidated;
     if (of_tag)
-        assert_int_equal(guard_invalidate_tag_wait(fleet.guards[0], "t", 0, &invalidated), GUARD_OK);
+        assert_int_equal(guard_invalidate_wait(fleet.guards[0], TAG_CHANGE("t", 0), &invalidated), GUARD_OK);
     else
-        assert_int_equal(guard_invalidate_wait(fleet.guards[0], "k", 0, &invalidated), GUARD_OK);
+        assert_int_equal(guard_invalidate_wait(fleet.guards[0], KEY_CHANGE("k", 0), &invalidated), GUARD_OK);
     assert_true(invalidated.value_dropped);
 }
 
@@ -167,7 +167,8 @@ TEST(no_get_notices_that_redis_is_away_or_hangs)
         for (int i = 0; i < 10; i++)
             assert_int_equal(expect_row(0, "k", "k v1").source, GUARD_FROM_LOAD);
         uint64_t took_ms = rig_now_ms() - start_ms;
-        assert_int_equal(guard_invalidate_wait(fleet.guards[0], "k", 0, &invalidated), GUARD_UNKNOWN);
+        assert_int_equal(guard_invalidate_wait(fleet.guards[0], KEY_CHANGE("k", 0), &invalidated),
+                         GUARD_UNKNOWN);
         if (hangs)
             stack_redis_resume(&rig_redis);
         assert_true(took_ms < SOON_MS);
@@ -187,8 +188,8 @@ TEST(who_leaves_or_runs_out_of_time_takes_nothing_from_the_others)
     ask_start(0, &other, "k");
     ask_start(0, &follower, "k");
     WAIT_UNTIL(fleet.source.begun == 4);
-    guard_cancel(fleet.guards[0], leader.ticket);
-    guard_cancel(fleet.guards[0], follower.ticket);
+    guard_cancel(fleet.guards[0], NULL, leader.ticket);
+    guard_cancel(fleet.guards[0], NULL, follower.ticket);
     ask_wait(&leader);
     ask_wait(&follower);
     ask_wait(&hasty);

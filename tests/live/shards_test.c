@@ -95,7 +95,7 @@ static void expect_key(size_t i, const char *key, unsigned version, enum guard_s
 static struct guard_invalidated invalidate(const char *key, uint32_t deadline_ms)
 {
     struct guard_invalidated result;
-    guard_invalidate_wait(fleet.guards[0], key, deadline_ms, &result);
+    guard_invalidate_wait(fleet.guards[0], KEY_CHANGE(key, deadline_ms), &result);
     return result;
 }
 
@@ -135,9 +135,9 @@ TEST(many_keys_of_all_masters_are_one_request)
         expect_key(0, names[i], 1, GUARD_FROM_LOAD);
     }
     uint64_t trips = stats_of(fleet.guards[0]).redis_round_trips;
-    struct guard_many_request request = {.kind = fleet.kinds[0], .keys = keys, .count = KEYS};
+    struct guard_request request = {.kind = fleet.kinds[0], .keys = keys, .count = KEYS};
     atomic_fetch_add(&fleet.accepted[0], KEYS);
-    assert_int_equal(guard_get_many_wait(fleet.guards[0], &request, results), GUARD_OK);
+    assert_int_equal(guard_get_wait(fleet.guards[0], &request, results), GUARD_OK);
     atomic_fetch_add(&fleet.answered, KEYS);
     trips = stats_of(fleet.guards[0]).redis_round_trips - trips;
     for (unsigned i = 0; i < KEYS; i++) {
@@ -170,7 +170,7 @@ TEST(a_tag_reaches_its_entries_on_every_master_and_is_read_where_only_a_master_a
         }
     assert_int_equal(calls_of_masters("mget"), mgets);
     atomic_store(&fleet.source.version, 2);
-    assert_int_equal(guard_invalidate_tag_wait(fleet.guards[0], "all", 0, &result), GUARD_OK);
+    assert_int_equal(guard_invalidate_wait(fleet.guards[0], TAG_CHANGE("all", 0), &result), GUARD_OK);
     for (unsigned i = 0; i < KEYS; i++) {
         snprintf(key, sizeof key, "t%u", i);
         expect_key(0, key, 2, GUARD_FROM_LOAD);
@@ -295,7 +295,7 @@ TEST(what_a_master_has_confirmed_is_said_again_to_the_replica_that_takes_over)
     find_key(1, false, &number, there);
     WAIT_UNTIL(is_up(fleet.guards[0]) && is_up(fleet.guards[1]));
     for (size_t i = 0; i < 2; i++)
-        assert_int_equal(guard_invalidate_wait(fleet.guards[i], key, 0, &result), GUARD_OK);
+        assert_int_equal(guard_invalidate_wait(fleet.guards[i], KEY_CHANGE(key, 0), &result), GUARD_OK);
     assert_int_equal(invalidate(there, 0).status, GUARD_OK);
     assert_true(stack_cluster_failover(&cluster, stack_cluster_replica(&cluster, 1), NULL));
     WAIT_UNTIL(have_both_said_it_again());

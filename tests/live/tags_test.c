@@ -62,7 +62,8 @@ static void change(size_t i, const char *tag)
 {
     struct guard_invalidated result;
     atomic_fetch_add(&fleet.source.version, 1);
-    assert_int_equal(guard_invalidate_tag_wait(fleet.guards[i], tag, RIG_LIMIT_MS, &result), GUARD_OK);
+    assert_int_equal(guard_invalidate_wait(fleet.guards[i], TAG_CHANGE(tag, RIG_LIMIT_MS), &result),
+                     GUARD_OK);
     assert_false(result.load_voided);
 }
 
@@ -136,18 +137,18 @@ TEST(an_invalidation_says_whether_anything_may_have_had_the_tag)
 {
     struct guard_invalidated result;
     tags_open(1);
-    guard_invalidate_tag_wait(fleet.guards[0], "a", RIG_LIMIT_MS, &result);
+    guard_invalidate_wait(fleet.guards[0], TAG_CHANGE("a", RIG_LIMIT_MS), &result);
     assert_int_equal(result.status, GUARD_OK);
     assert_false(result.value_dropped);
-    guard_invalidate_tag_wait(fleet.guards[0], "a", RIG_LIMIT_MS, &result);
+    guard_invalidate_wait(fleet.guards[0], TAG_CHANGE("a", RIG_LIMIT_MS), &result);
     assert_true(result.value_dropped);
-    assert_int_equal(guard_invalidate_tag_wait(fleet.guards[0], "", 0, &result), GUARD_INVALID);
-    assert_int_equal(guard_invalidate_tag_wait(fleet.guards[0], NULL, 0, &result), GUARD_INVALID);
+    assert_int_equal(guard_invalidate_wait(fleet.guards[0], TAG_CHANGE("", 0), &result), GUARD_INVALID);
+    assert_int_equal(guard_invalidate_wait(fleet.guards[0], TAG_CHANGE(NULL, 0), &result), GUARD_INVALID);
     char long_tag[GUARD_TAG_BYTES_MAX + 2];
     memset(long_tag, 'x', sizeof long_tag);
     long_tag[GUARD_TAG_BYTES_MAX + 1] = '\0';
-    assert_int_equal(guard_invalidate_tag(fleet.guards[0], long_tag, 0, NULL, NULL), GUARD_INVALID);
-    assert_int_equal(guard_invalidate_tag_wait(fleet.guards[0], long_tag + 1, RIG_LIMIT_MS, &result),
+    assert_int_equal(guard_invalidate(fleet.guards[0], TAG_CHANGE(long_tag, 0)), GUARD_INVALID);
+    assert_int_equal(guard_invalidate_wait(fleet.guards[0], TAG_CHANGE(long_tag + 1, RIG_LIMIT_MS), &result),
                      GUARD_OK);
     fleet_close();
 }
@@ -171,9 +172,9 @@ TEST(each_key_of_a_batch_has_its_own_tags)
     tags_init();
     fleet.policy.batch_loader = load_many_tagged;
     fleet_open(1);
-    const struct guard_many_request request = {.kind = fleet.kinds[0], .keys = keys, .count = 3};
+    const struct guard_request request = {.kind = fleet.kinds[0], .keys = keys, .count = 3};
     for (int round = 1; round <= 2; round++) {
-        assert_int_equal(guard_get_many_wait(fleet.guards[0], &request, results), GUARD_OK);
+        assert_int_equal(guard_get_wait(fleet.guards[0], &request, results), GUARD_OK);
         assert_row(&results[0], round == 1 ? "a1 v1" : "a1 v2");
         assert_row(&results[1], "b1 v1");
         assert_row(&results[2], round == 1 ? "a2 v1" : "a2 v2");
@@ -298,7 +299,8 @@ TEST(what_is_found_unchanged_is_born_again_and_keeps_its_tags)
     fleet_open(1);
     expect_row(0, "a1", "v1");
     struct guard_invalidated result; /* of another tag: what is loaded from here on is born later */
-    assert_int_equal(guard_invalidate_tag_wait(fleet.guards[0], "z", RIG_LIMIT_MS, &result), GUARD_OK);
+    assert_int_equal(guard_invalidate_wait(fleet.guards[0], TAG_CHANGE("z", RIG_LIMIT_MS), &result),
+                     GUARD_OK);
     age_value("a1", LONG_MS / 2);
     assert_int_equal(expect_row(0, "a1", "v1").source, GUARD_FROM_STALE);
     WAIT_UNTIL(stats_of(fleet.guards[0]).fill_stored == 2);
@@ -517,7 +519,8 @@ TEST(an_entry_whose_tags_have_changed_is_judged_by_those_it_has)
     fleet.policy.tagged = false;
     fleet_add();
     struct guard_invalidated invalidated;
-    assert_int_equal(guard_invalidate_wait(fleet.guards[0], "a1", RIG_LIMIT_MS, &invalidated), GUARD_OK);
+    assert_int_equal(guard_invalidate_wait(fleet.guards[0], KEY_CHANGE("a1", RIG_LIMIT_MS), &invalidated),
+                     GUARD_OK);
     expect_row(2, "a1", "a1 v1");
     change(0, "a");
     assert_int_equal(expect_row(0, "a1", "a1 v1").source, GUARD_FROM_CACHE);
@@ -525,7 +528,8 @@ TEST(an_entry_whose_tags_have_changed_is_judged_by_those_it_has)
     expect_row(0, "a1", "a1 v1");
     assert_int_equal(stack_redis_calls(&rig_redis, "mget"), mget);
     /* and one that names no tags itself respects those it finds */
-    assert_int_equal(guard_invalidate_wait(fleet.guards[0], "a1", RIG_LIMIT_MS, &invalidated), GUARD_OK);
+    assert_int_equal(guard_invalidate_wait(fleet.guards[0], KEY_CHANGE("a1", RIG_LIMIT_MS), &invalidated),
+                     GUARD_OK);
     expect_row(1, "a1", "a1 v2");
     change(1, "a");
     expect_row(2, "a1", "a1 v3");
@@ -539,7 +543,8 @@ TEST(an_entry_that_has_moved_to_another_tag_goes_with_that_one)
     expect_row(0, "a1", "a1 v1");
     expect_row(0, "a1", "a1 v1");
     atomic_store(&moved, true);
-    assert_int_equal(guard_invalidate_wait(fleet.guards[1], "a1", RIG_LIMIT_MS, &invalidated), GUARD_OK);
+    assert_int_equal(guard_invalidate_wait(fleet.guards[1], KEY_CHANGE("a1", RIG_LIMIT_MS), &invalidated),
+                     GUARD_OK);
     expect_row(1, "a1", "a1 v1");
     change(1, "m");
     expect_row(0, "a1", "a1 v2");
@@ -559,7 +564,7 @@ TEST(near_entries_go_with_their_tag_here_at_once_and_elsewhere_with_the_message)
         bring_near(i, "a1", "a1 v1");
         bring_near(i, "b1", "b1 v1");
     }
-    assert_int_equal(guard_invalidate_tag(fleet.guards[0], "a", RIG_LIMIT_MS, NULL, NULL), GUARD_OK);
+    assert_int_equal(guard_invalidate(fleet.guards[0], TAG_CHANGE("a", RIG_LIMIT_MS)), GUARD_OK);
     assert_false(is_near(0, "a1"));
     assert_true(is_near(0, "b1"));
     WAIT_UNTIL(!is_near(1, "a1"));
@@ -673,7 +678,7 @@ static void *write_and_read(void *context)
     for (unsigned n = 0; n < WRITES; n++) {
         struct guard_invalidated done;
         unsigned version = atomic_fetch_add(&fleet.source.version, 1) + 1;
-        guard_invalidate_tag_wait(fleet.guards[writer->i], "a", RIG_LIMIT_MS, &done);
+        guard_invalidate_wait(fleet.guards[writer->i], TAG_CHANGE("a", RIG_LIMIT_MS), &done);
         writer->wrong += done.status != GUARD_OK;
         for (unsigned key = 0; key < 3; key++) {
             char name[16];

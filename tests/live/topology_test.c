@@ -40,7 +40,7 @@ static void invalidate(size_t i, const char *key)
     struct guard_invalidated result = {.status = GUARD_UNKNOWN};
     for (int tries = 0; result.status != GUARD_OK; tries++) {
         assert_in_range(tries, 0, 60);
-        guard_invalidate_wait(fleet.guards[i], key, 0, &result);
+        guard_invalidate_wait(fleet.guards[i], &(const struct guard_change){.key = key}, &result);
     }
 }
 

@@ -120,9 +120,9 @@ static struct guard_result get_on(struct guard_loop *attached, uv_loop_t *loop, 
 {
     struct guard_result result = {.status = GUARD_UNKNOWN};
     const struct guard_request request = {
-        .kind = fleet.kinds[0], .key = key, .answered = on_answer, .context = &result};
+        .kind = fleet.kinds[0], .key = key, .loop = attached, .answered = on_answer, .context = &result};
     atomic_fetch_add(&fleet.accepted[0], 1);
-    assert_int_equal(guard_loop_get(attached, &request, NULL), GUARD_OK);
+    assert_int_equal(guard_get(fleet.guards[0], &request, NULL, NULL), GUARD_OK);
     while (result.status == GUARD_UNKNOWN)
         uv_run(loop, UV_RUN_ONCE);
     atomic_fetch_add(&fleet.answered, 1);
@@ -266,8 +266,8 @@ TEST(a_miss_and_a_hit_enter_few_files_and_the_readme_tells_their_way)
     fleet_close();
     assert_in_range(files_of("miss", misses), 1, MISS_FILES_MAX);
     assert_in_range(files_of("hit", hits), 1, HIT_FILES_MAX);
-    check_readme("README.md", "miss", clean("miss", "guard_loop_get", misses));
-    check_readme("README.md", "hit", clean("hit", "guard_loop_get", hits));
+    check_readme("README.md", "miss", clean("miss", "guard_get", misses));
+    check_readme("README.md", "hit", clean("hit", "guard_get", hits));
 }
 
 /* ---- the way of one lock ---- */

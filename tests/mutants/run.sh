@@ -105,8 +105,16 @@ sow() {
 
 simulated() {
     case $2 in
-    'sim '*) sed -n "s/^$1: found.*/found/p;s/^$1: SURVIVED.*/SURVIVED/p" "$top/simulator.log" ;;
+    'sim '* | 'sim:wishes '*) sed -n "s/^$1: found.*/found/p;s/^$1: SURVIVED.*/SURVIVED/p" "$top/simulator.log" ;;
     *) echo - ;;
+    esac
+}
+
+# programs_of PROGRAMS: but the simulator
+programs_of() {
+    case $1 in
+    'sim '* | 'sim:wishes '*) echo "${1#* }" ;;
+    *) echo "$1" ;;
     esac
 }
 
@@ -174,7 +182,7 @@ judge_share() {
     share "$1" <"$top/mutants" >"$folder/mutants"
     while IFS='|' read -r name file programs <&3; do
         simulator=$(simulated "$name" "$programs")
-        judge_mutant "$name" "$file" ${programs#sim } || return 1
+        judge_mutant "$name" "$file" $(programs_of "$programs") || return 1
     done 3<"$folder/mutants"
 }
 
@@ -186,7 +194,7 @@ count() {
 rm -rf "$top"
 mkdir -p "$top"
 mutants >"$top/mutants"
-cut -d'|' -f3 "$top/mutants" | tr ' ' '\n' | grep -vx sim | sort -u >"$top/programs"
+cut -d'|' -f3 "$top/mutants" | tr ' ' '\n' | grep -vx -e sim -e sim:wishes | sort -u >"$top/programs"
 in_lanes copy_tree || exit 2
 echo "== the simulator"
 (cd "$top/0/tree" && CC=$CC sh tests/sim/mutants.sh) >"$top/simulator.log" 2>&1

@@ -5,7 +5,7 @@
 #   sh tests/sim/mutants.sh [SEEDS]      100000 seeds by default; exit status 1 if a mutant survives
 #
 # The mutants are those of tests/mutants/table that name it. Those in guard/locks/ and lock_model.c are for that of the
-# locks, others for one master, then for several.
+# locks, others for one master, then for several; "sim:wishes" in the table, for the worlds with wishes only.
 set -eu
 
 seeds=${1:-100000}
@@ -34,7 +34,7 @@ done
 survivors=0
 awk -v list=1 -f tests/mutants/sow.awk tests/mutants/table >"$folder/mutants"
 while IFS='|' read -r name file programs; do
-    case $programs in 'sim '*) ;; *) continue ;; esac
+    case $programs in 'sim '* | 'sim:wishes '*) ;; *) continue ;; esac
     object=$folder/$(basename "$file" .c).o
     awk -v sow="$name" -v tree="$folder" -f tests/mutants/sow.awk tests/mutants/table
     $CC $FLAGS -c -o "$folder/mutant.o" "$folder/$file"
@@ -45,6 +45,7 @@ while IFS='|' read -r name file programs; do
     guard/core/replay.c) worlds=shards ;;
     *) worlds='one shards' ;;
     esac
+    case $programs in 'sim:wishes '*) worlds=wishes ;; esac
     for of in $worlds; do
         status=0
         found=$(timeout "$limit_s" "$folder/sim" ${of#one} FIND="$seeds" 2>&1) || status=$?

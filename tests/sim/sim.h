@@ -13,12 +13,14 @@
  *   sim_tags.c     tags: their scripts in that Redis, and the commands about them that go beside others
  *   sim_fault.c    the disasters, by kind and count
  *   sim_check.c    the oracle: what must be true at every event and at the end
+ *   sim_wish.h     what loaders, requests and operators may wish beyond that, in worlds of their own
  *   sim_names.c    names of faults, mutants and answers; sim_simulator.c: the simulator as the program sees it
  *   course.h       time, dice and events of one seed, which the simulator of the locks (lock_sim.h) has, too
  *   sim_main.c     the program, of both; sim_test.c: a bounded number of seeds for the test suite
  *
  * Over several masters (sim shards) keys, tags and permits have one each, and processes connections to each; masters fail
- * separately, and keys move between them. Seeds from SIM_OF_SHARDS on are these worlds.
+ * separately, and keys move between them. Seeds from SIM_OF_SHARDS on are these worlds; those from SIM_OF_WISHES on have
+ * wishes (sim wishes).
  *
  * A run goes through chaos (requests, writes and faults), healing (no faults; everything under way ends),
  * probes (every process must then see the newest row of every key) and the end (every core comes to rest).
@@ -32,6 +34,7 @@
 #include "course.h"
 #include "guard/core/core.h"
 #include "guard/core/near.h"
+#include "sim_wish.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -49,6 +52,7 @@ enum {
     SIM_PERMITS = 64,
     SIM_SHARDS = 2,
     SIM_WAITERS = 64,
+    STATUSES = GUARD_MISS + 1,
 };
 
 /* ---- faults ---- */
@@ -97,6 +101,8 @@ enum fault {
 
 extern const char *const fault_names[FAULTS];
 
+#define LIST_MEMBER(name, text) name,
+
 /* Bugs sown into the model's side, to show that the oracle finds them. */
 enum mutant {
     MUTANT_NONE,
@@ -144,12 +150,15 @@ enum mutant {
     MUTANT_NO_CONFIRMING,      /* or when it says it twice, whatever the Sentinels say */
     MUTANT_NO_GENERATION,      /* one connection has found another master, and those of the loops stay */
     MUTANT_HITS_BY_GET,        /* which a master without its replicas answers */
-    MUTANTS,
+    MUTANTS_OF_SHARDS,         /* those above without a wish; those of sim_wish.h follow */
+    MUTANT_LAST_OF_SHARDS = MUTANTS_OF_SHARDS - 1,
+    MUTANTS_OF_WISHES(LIST_MEMBER) MUTANTS,
 };
 
 extern const char *const mutant_names[MUTANTS];
-extern const char *const shard_mutant_names[1 + MUTANTS - MUTANTS_OF_ONE];
-extern const char *const status_names[GUARD_NO_MEMORY + 1];
+extern const char *const shard_mutant_names[1 + MUTANTS_OF_SHARDS - MUTANTS_OF_ONE];
+extern const char *const wish_mutant_names[1 + MUTANTS - MUTANTS_OF_SHARDS];
+extern const char *const status_names[STATUSES];
 extern const char *const source_names[GUARD_FROM_NEAR + 1];
 
 /* What a number of runs must have met to mean something. */
@@ -191,7 +200,9 @@ enum seen {
     SEEN_GREETED,        /* connections that a master greeted which had been stopped */
     SEEN_EXCUSED,        /* gets of a process that has not heard of the other master yet */
     SEEN_SAID_TO_FORMER, /* invalidations that only the former one has confirmed */
-    SEENS,
+    SEENS_OF_SHARDS,     /* those above without a wish; those of sim_wish.h follow */
+    SEEN_LAST_OF_SHARDS = SEENS_OF_SHARDS - 1,
+    SEENS_OF_WISHES(LIST_MEMBER) SEENS,
 };
 
 extern const char *const seen_names[SEENS];
@@ -231,6 +242,8 @@ enum event_kind {
     EVENT_CHECKED,      /* its answer reaches the command's process */
     EVENT_PUSH_CHECK,   /* the same of an entry that came with a message */
     EVENT_PUSH_CHECKED,
+    EVENT_CHANGE,   /* an operator's wish; key */
+    EVENT_DEFERRED, /* process, load: see sim_defer.c */
     EVENT_KINDS,
 };
 
@@ -424,6 +437,7 @@ struct request {
     uint64_t over_us; /* answered */
     bool probe;
     uint32_t parent_load; /* nested: 1 + the load whose loader asks; 0: none */
+    struct change_of_request change;
 };
 
 /* Of the request with the same number. */
@@ -458,13 +472,15 @@ struct load_model {
     uint32_t previous; /* the version that it would replace */
     bool read, ended, cancelled, leased, voided, fails, ignores_cancel;
     uint32_t lender;    /* 1 + the load whose thread runs it; 0: a worker of its own */
-    uint32_t wish;      /* 1 + the key that its loader asks for before it ends; 0: none */
+    uint32_t nests;     /* 1 + the key that its loader asks for before it ends; 0: none */
     bool blocked, lent; /* its loader waits for another load; its thread runs another one meanwhile */
     uint64_t start_us, end_us, ended_us, deadline_us;
     char token[TOKEN_SIZE];
     char permit[TOKEN_SIZE];  /* "": it runs without */
     uint64_t permit_until_us; /* as far as its process can know; 0: lost */
     bool permit_lost;
+    struct keep_of_load keep;
+    struct defer_of_load defer;
 };
 
 struct command {
@@ -590,8 +606,9 @@ struct sim {
     enum phase phase;
     enum mutant mutant;
     const struct stored_value *pushed; /* what the message that is being told carries; NULL: nothing */
+    struct wishes_model wishes;
     uint64_t hit[FAULTS];
-    uint64_t answers[GUARD_NO_MEMORY + 1];
+    uint64_t answers[STATUSES];
     uint64_t seen[SEENS];
 };
 
@@ -599,6 +616,8 @@ struct sim {
 
 /* Seeds from here on are worlds with several masters. */
 #define SIM_OF_SHARDS (UINT64_C(1) << 40)
+/* Those from here on have wishes. */
+#define SIM_OF_WISHES (UINT64_C(1) << 41)
 
 /* Runs one seed; true: nothing was found. */
 bool sim_run(struct sim *sim, uint64_t seed, enum mutant mutant, bool trace);

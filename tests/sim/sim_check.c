@@ -519,6 +519,7 @@ void check_answer(struct sim *sim, const struct request *request)
         sim_fail(sim, "#%u of k%u: %s although nothing is wrong", index, request->key, status_names[status]);
     if (request->probe && status != GUARD_OK)
         sim_fail(sim, "probe #%u of k%u: %s", index, request->key, status_names[status]);
+    wishes_check_answer(sim, request);
 }
 
 /* ---- loads ---- */
@@ -618,6 +619,7 @@ void check_load_starts(struct sim *sim, struct load_model *load)
     sim->row[load->key].load_us = sim->course.now_us;
     if (sim->process[load->process].running > sim->params.workers)
         sim_fail(sim, "p%u runs more loads than it has workers", load->process);
+    wishes_check_load(sim, load);
     if (sim->params.mode != GUARD_MODE_OFF)
         check_alone_in_process(sim, load);
     if (!load->leased)
@@ -670,6 +672,7 @@ void check_rest(struct sim *sim)
             sim_fail(sim, "an invalidation of k%u was never answered", sim->write[i].key);
     if (sim->params.replays && sim->phase == PHASE_HEAL)
         check_said_again(sim);
+    wishes_check_rest(sim);
     check_permits_rest(sim);
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * sim_main.c - the simulators as a program: of the guard, with one master or, where the first argument is "shards",
- * with two; and, where it is "locks", of the locks.
+ * with two, or, where it is "wishes", with what loaders, requests and operators may wish beyond a load and its answer;
+ * and, where it is "locks", of the locks.
  *
  *   sim SEEDS=100000 [FROM=1]      runs that many seeds; prints seeds/s and how often each fault happened
  *   sim SEED=4711                  runs one and prints every event
@@ -11,6 +12,7 @@
  *                                  code and no decision
  *   sim FIND=20000                 stops at the first failure, which is what is wanted (mutants.sh)
  *   sim shards SEEDS=100000        the guard over two masters that fail separately: likewise with all of the above
+ *   sim wishes SEEDS=100000        the guard with wishes (sim_wish.h): likewise
  *   sim locks SEEDS=100000         the locks: likewise
  *
  * Exit status 0: what was expected; 1: a seed failed (or a mutant survived); 2: usage.
@@ -160,27 +162,39 @@ static bool mutant_of(const char *argument, uint32_t *out)
     return false;
 }
 
+static bool choose_simulator(const char *name)
+{
+    static const struct {
+        const char *name;
+        const struct simulator *simulator;
+    } all[] = {{"shards", &shard_simulator}, {"wishes", &wish_simulator}, {"locks", &lock_simulator}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        if (strcmp(name, all[i].name) != 0)
+            continue;
+        sim = all[i].simulator;
+        return true;
+    }
+    return false;
+}
+
 int main(int argc, char **argv)
 {
     uint64_t seeds = 10000, from = 1, seed = 0, mutants = 0, wanted = 0, courses = 0;
     uint32_t mutant = 0;
-    bool of_locks = argc > 1 && strcmp(argv[1], "locks") == 0;
-    bool of_shards = argc > 1 && strcmp(argv[1], "shards") == 0;
-    if (of_locks || of_shards)
-        sim = of_locks ? &lock_simulator : &shard_simulator;
+    bool has_name = choose_simulator(argc > 1 ? argv[1] : "");
     signal(SIGABRT, aborted);
     signal(SIGSEGV, aborted);
-    for (int i = 1 + (of_locks || of_shards); i < argc; i++) {
+    for (int i = 1 + has_name; i < argc; i++) {
         bool known = number_of(argv[i], "SEEDS", &seeds) || number_of(argv[i], "FROM", &from) ||
                      number_of(argv[i], "SEED", &seed) || number_of(argv[i], "MUTANTS", &mutants) ||
                      number_of(argv[i], "FIND", &wanted) || number_of(argv[i], "COURSES", &courses) ||
                      mutant_of(argv[i], &mutant);
         if (!known) {
-            fprintf(
-                stderr,
-                "usage: sim [locks|shards] [SEEDS=n] [FROM=n] [SEED=n] [MUTANT=name] [MUTANTS=n] [FIND=n] "
-                "[COURSES=n]; not: %s\n",
-                argv[i]);
+            fprintf(stderr,
+                    "usage: sim [locks|shards|wishes] [SEEDS=n] [FROM=n] [SEED=n] [MUTANT=name] [MUTANTS=n] "
+                    "[FIND=n] "
+                    "[COURSES=n]; not: %s\n",
+                    argv[i]);
             return 2;
         }
     }

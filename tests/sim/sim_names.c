@@ -2,8 +2,12 @@
 /* sim_names.c - names of faults, mutants and answers in traces and on the command line. */
 #include "sim.h"
 
+#define LIST_NAME(name, text) [name] = text,
+#define WISH_MUTANT_NAME(name, text) text,
+
 const char *const mutant_names[MUTANTS] = {
-    [MUTANT_NONE] = "none",
+    MUTANTS_OF_WISHES(LIST_NAME) /* and */
+        [MUTANT_NONE] = "none",
     [MUTANT_FILL_UNFENCED] = "fill-unfenced",
     [MUTANT_RELEASE_ANY] = "release-any",
     [MUTANT_INVALIDATE_KEEPS] = "invalidate-keeps",
@@ -51,7 +55,7 @@ const char *const mutant_names[MUTANTS] = {
 
 #define OF_SHARDS(mutant) [1 + (mutant)-MUTANTS_OF_ONE]
 
-const char *const shard_mutant_names[1 + MUTANTS - MUTANTS_OF_ONE] = {
+const char *const shard_mutant_names[1 + MUTANTS_OF_SHARDS - MUTANTS_OF_ONE] = {
     "none",
     OF_SHARDS(MUTANT_CLOCK_COUNTS_ON) = "clock-counts-on",
     OF_SHARDS(MUTANT_CLOCK_LEAPS_AGAIN) = "clock-leaps-again",
@@ -65,8 +69,13 @@ const char *const shard_mutant_names[1 + MUTANTS - MUTANTS_OF_ONE] = {
     OF_SHARDS(MUTANT_HITS_BY_GET) = "hits-by-get",
 };
 
+const char *const wish_mutant_names[1 + MUTANTS - MUTANTS_OF_SHARDS] = {
+    "none", MUTANTS_OF_WISHES(WISH_MUTANT_NAME) /* none but these */
+};
+
 const char *const seen_names[SEENS] = {
-    [SEEN_STALE] = "stale answers",
+    SEENS_OF_WISHES(LIST_NAME) /* and */
+        [SEEN_STALE] = "stale answers",
     [SEEN_SOFT] = "of them at the soft limit",
     [SEEN_EARLY] = "early refreshes",
     [SEEN_UNCHANGED] = "loads unchanged",
@@ -125,12 +134,13 @@ const char *const fault_names[FAULTS] = {
     [FAULT_TWO_UNFENCED] = "two masters",
 };
 
-const char *const status_names[GUARD_NO_MEMORY + 1] = {
+const char *const status_names[STATUSES] = {
     [GUARD_OK] = "ok",           [GUARD_ABSENT] = "absent",
     [GUARD_FAILED] = "failed",   [GUARD_SHED] = "shed",
     [GUARD_TIMEOUT] = "timeout", [GUARD_CANCELLED] = "cancelled",
     [GUARD_CLOSING] = "closing", [GUARD_UNKNOWN] = "unknown",
     [GUARD_INVALID] = "invalid", [GUARD_NO_MEMORY] = "no memory",
+    [GUARD_MISS] = "miss",
 };
 
 const char *const source_names[GUARD_FROM_NEAR + 1] = {

@@ -290,7 +290,7 @@ static uint64_t choose_fate(struct sim *sim, struct load_model *load)
     return sim_fault(sim, FAULT_LOAD_SLOW, 6) ? span_us * 10 : span_us;
 }
 
-static uint32_t choose_wish(struct sim *sim)
+static uint32_t choose_nested(struct sim *sim)
 {
     if (sim->phase != PHASE_CHAOS || sim->params.nested == 0 || !sim_one_in(sim, sim->params.nested))
         return 0;
@@ -382,7 +382,8 @@ static void start_load(struct sim *sim, struct process *process, const struct co
         remember_permit(sim, load, action->permit);
     uint64_t span_us = choose_fate(sim, load);
     load->end_us = load->start_us + span_us;
-    load->wish = choose_wish(sim);
+    load->nests = choose_nested(sim);
+    wishes_load_starts(sim, load);
     sim->loads++;
     if (action->lender != 0) {
         borrow_thread(sim, load, action->lender);
@@ -447,11 +448,11 @@ static bool in_chain(const struct sim *sim, const struct load_model *load, uint3
 static bool asks_first(struct sim *sim, struct process *process, uint32_t index)
 {
     struct load_model *load = &sim->load[index];
-    if (load->wish == 0 || process->closing || sim->phase != PHASE_CHAOS ||
+    if (load->nests == 0 || process->closing || sim->phase != PHASE_CHAOS ||
         load->deadline_us <= sim->course.now_us)
         return false;
-    uint32_t key = load->wish - 1;
-    load->wish = 0;
+    uint32_t key = load->nests - 1;
+    load->nests = 0;
     if (in_chain(sim, load, key))
         return false;
     load->blocked = true;
@@ -465,7 +466,8 @@ void process_load_end(struct sim *sim, uint32_t index)
     struct process *process = &sim->process[load->process];
     const struct row *row = &sim->row[load->key];
     const char *tags = tags_of_key(sim, load->key);
-    if (load->ended || load->blocked || load->lent || asks_first(sim, process, index))
+    if (load->ended || load->blocked || load->lent || asks_first(sim, process, index) ||
+        wishes_loader_returns(sim, load))
         return;
     load->ended = true;
     load->ended_us = sim->course.now_us;
@@ -489,6 +491,7 @@ void process_load_end(struct sim *sim, uint32_t index)
               succeeds ? "ok" : "failed");
     if (!succeeds)
         check_load_failed(sim, load);
+    wishes_load_ends(sim, load, &loaded);
     core_loaded(process->core, process_now_us(process), load->id, &loaded);
     value_unref(&loaded.value);
     process_drain(sim, process);
@@ -577,7 +580,7 @@ void process_get(struct sim *sim, struct process *process, uint32_t key, uint64_
     request->probe = sim->phase == PHASE_PROBE;
     check_request(sim, request);
     request->waiter.start_us = process_now_us(process);
-    if (sim_near_get(sim, process, request))
+    if (wishes_request_begins(sim, process, request) || sim_near_get(sim, process, request))
         return;
     bool looks_up = chance_below(&sim->course.chance, 100) < sim->params.lookup_percent;
     if (!looks_up || !lookup_send(sim, process, index))

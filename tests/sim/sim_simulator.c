@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* sim_simulator.c - the guard's simulator, as the program sees it: with one master, and with several. */
+/* sim_simulator.c - the guard's simulator, as the program sees it: with one master, with several, and with wishes. */
 #include "sim.h"
 #include "simulator.h"
 
@@ -17,13 +17,21 @@ static bool run_shards(uint64_t seed, uint32_t mutant, bool trace)
     return sim_run(&sim, SIM_OF_SHARDS + seed, of_shards, trace);
 }
 
+static bool run_wishes(uint64_t seed, uint32_t mutant, bool trace)
+{
+    enum mutant of_wishes = mutant == 0 ? MUTANT_NONE : (enum mutant)(MUTANTS_OF_SHARDS + mutant - 1);
+    return sim_run(&sim, SIM_OF_WISHES + seed, of_wishes, trace);
+}
+
+_Static_assert((int)SEENS <= (int)TALLY_MOST && (int)FAULTS <= (int)TALLY_MOST, "room for the tallies");
+
 const struct simulator guard_simulator = {
     .course = &sim.course,
     .run = run,
     .mutant_names = mutant_names,
     .mutants = MUTANTS_OF_ONE,
     .tallies = {{"faults", fault_names, sim.hit, FAULTS_OF_ONE, true},
-                {"answers", status_names, sim.answers, GUARD_NO_MEMORY + 1, false},
+                {"answers", status_names, sim.answers, STATUSES, false},
                 {"seen", seen_names, sim.seen, SEENS_OF_ONE, true}},
 };
 
@@ -31,8 +39,19 @@ const struct simulator shard_simulator = {
     .course = &sim.course,
     .run = run_shards,
     .mutant_names = shard_mutant_names,
-    .mutants = 1 + MUTANTS - MUTANTS_OF_ONE,
+    .mutants = 1 + MUTANTS_OF_SHARDS - MUTANTS_OF_ONE,
     .tallies = {{"faults", fault_names, sim.hit, FAULTS, true},
-                {"answers", status_names, sim.answers, GUARD_NO_MEMORY + 1, false},
-                {"seen", seen_names, sim.seen, SEENS, true}},
+                {"answers", status_names, sim.answers, STATUSES, false},
+                {"seen", seen_names, sim.seen, SEENS_OF_SHARDS, true}},
+};
+
+const struct simulator wish_simulator = {
+    .course = &sim.course,
+    .run = run_wishes,
+    .mutant_names = wish_mutant_names,
+    .mutants = 1 + MUTANTS - MUTANTS_OF_SHARDS,
+    .tallies = {{"faults", fault_names, sim.hit, FAULTS_OF_ONE, true},
+                {"answers", status_names, sim.answers, STATUSES, false},
+                {"seen", seen_names, sim.seen, SEENS, false},
+                {"wishes", wish_names, sim.wishes.count, WISHES, true}},
 };

@@ -18,12 +18,12 @@ static void assert_good(uint64_t seed)
 
 static void assert_all_good(uint64_t from, uint64_t seeds, int faults, int seens)
 {
-    uint64_t hit[FAULTS] = {0}, seen[SEENS] = {0}, answers[GUARD_NO_MEMORY + 1] = {0};
+    uint64_t hit[FAULTS] = {0}, seen[SEENS] = {0}, answers[STATUSES] = {0};
     for (uint64_t seed = from; seed < from + seeds; seed++) {
         assert_good(seed);
         for (int fault = 0; fault < FAULTS; fault++)
             hit[fault] += sim.hit[fault];
-        for (int status = 0; status <= GUARD_NO_MEMORY; status++)
+        for (int status = 0; status < STATUSES; status++)
             answers[status] += sim.answers[status];
         for (int what = 0; what < SEENS; what++)
             seen[what] += sim.seen[what];
@@ -48,7 +48,26 @@ TEST(no_seed_finds_anything)
 TEST(nor_does_one_of_several_masters)
 {
     enum { SEEDS = 3000 };
-    assert_all_good(SIM_OF_SHARDS + 1, SEEDS, FAULTS, SEENS);
+    assert_all_good(SIM_OF_SHARDS + 1, SEEDS, FAULTS, SEENS_OF_SHARDS);
+}
+
+TEST(nor_does_one_with_wishes)
+{
+    enum { SEEDS = 2000 };
+    uint64_t made[WISHES] = {0}, seen[SEENS] = {0};
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        assert_good(SIM_OF_WISHES + seed);
+        for (int wish = 0; wish < WISHES; wish++)
+            made[wish] += sim.wishes.count[wish];
+        for (int what = 0; what < SEENS; what++)
+            seen[what] += sim.seen[what];
+    }
+    for (int wish = 0; wish < WISHES; wish++)
+        if (wish_is_drawn((enum wish)wish) && made[wish] == 0)
+            fail_msg("%s: never wished", wish_names[wish]);
+    for (int what = SEENS_OF_SHARDS; what < SEENS; what++)
+        if (seen[what] == 0)
+            fail_msg("%s: none", seen_names[what]);
 }
 
 /* Each was the first to find a bug, in the core or in a mutated copy of it. What a seed stands for changes with
@@ -58,11 +77,13 @@ TEST(seeds_that_once_failed_no_longer_do)
     static const uint64_t seeds[] = {14,   43,   49,   59,   61,    82,    93,    233,   322,   354,  415,
                                      576,  601,  611,  668,  676,   705,   772,   820,   1684,  2444, 3368,
                                      7438, 8274, 8738, 9893, 11373, 11683, 14490, 17782, 18246, 21493};
-    static const uint64_t of_shards[] = {66433, 93076};
+    static const uint64_t of_shards[] = {66433, 93076}, of_wishes[] = {1};
     for (size_t i = 0; i < sizeof seeds / sizeof *seeds; i++)
         assert_good(seeds[i]);
     for (size_t i = 0; i < sizeof of_shards / sizeof *of_shards; i++)
         assert_good(SIM_OF_SHARDS + of_shards[i]);
+    for (size_t i = 0; i < sizeof of_wishes / sizeof *of_wishes; i++)
+        assert_good(SIM_OF_WISHES + of_wishes[i]);
 }
 
 TEST(one_seed_is_one_run)
@@ -81,6 +102,8 @@ TEST(every_bug_sown_into_the_model_is_found)
     enum { SEEDS = 20000 };
     for (int mutant = MUTANT_NONE + 1; mutant < MUTANTS; mutant++) {
         uint64_t seed = 1, from = mutant < MUTANTS_OF_ONE ? 0 : SIM_OF_SHARDS;
+        if (mutant >= MUTANTS_OF_SHARDS)
+            from = SIM_OF_WISHES;
         while (seed <= SEEDS && sim_run(&sim, from + seed, (enum mutant)mutant, false))
             seed++;
         if (seed > SEEDS)

@@ -225,10 +225,17 @@ static void choose_former(struct sim *sim)
         params->policy.fresh_ms = FRESH_MS;
 }
 
+/* Some worlds with wishes have several masters, too. */
+static bool has_shards(uint64_t seed)
+{
+    enum { WORLDS = 5 };
+    return seed >= SIM_OF_WISHES ? seed % WORLDS == 0 : seed >= SIM_OF_SHARDS;
+}
+
 static void choose_params(struct sim *sim)
 {
     struct params *params = &sim->params;
-    params->shards = sim->course.seed < SIM_OF_SHARDS ? 1 : SIM_SHARDS;
+    params->shards = has_shards(sim->course.seed) ? SIM_SHARDS : 1;
     params->processes = between(sim, 2, SIM_PROCESSES);
     params->keys = between(sim, 1, SIM_KEYS);
     params->mode = choose_mode(sim);
@@ -254,6 +261,7 @@ static void choose_params(struct sim *sim)
     choose_near(sim);
     choose_shards(sim);
     choose_former(sim);
+    wishes_choose(sim);
 }
 
 /* A client that asks again and again, which is what near caches are for. */
@@ -301,6 +309,7 @@ static void schedule(struct sim *sim)
     for (uint64_t at_us = 0; params->enabled[FAULT_REDIS_FAILOVER] && at_us < params->chaos_us;
          at_us += sim_between(sim, 20000, 500000))
         sim_at(sim, at_us, (struct event){.kind = EVENT_REPLICATE, .key = some_shard(sim)});
+    wishes_schedule(sim);
 }
 
 static void prepare(struct sim *sim, uint64_t seed, enum mutant mutant, bool trace)
@@ -353,6 +362,7 @@ static bool is_of_process(uint32_t kind)
     case EVENT_UNHEARD:
     case EVENT_CHECKED:
     case EVENT_PUSH_CHECKED:
+    case EVENT_DEFERRED:
         return true;
     case EVENT_COMPANION:
     case EVENT_CHECK:
@@ -367,6 +377,7 @@ static bool is_of_process(uint32_t kind)
     case EVENT_RECOVER:
     case EVENT_RESTART:
     case EVENT_REPLICATE:
+    case EVENT_CHANGE:
     case EVENT_KINDS:
         break;
     }
@@ -469,6 +480,9 @@ static void happen_to(struct sim *sim, struct process *process, const struct eve
     case EVENT_CLOSE:
         process_close(sim, process);
         break;
+    case EVENT_DEFERRED:
+        defer_happens(sim, process, event);
+        break;
     default:
         arrive_at(sim, process, event);
         break;
@@ -516,6 +530,9 @@ static void happen(struct sim *sim, const struct event *event)
         break;
     case EVENT_REPLICATE:
         fault_replicate(sim, event->key);
+        break;
+    case EVENT_CHANGE:
+        change_happens(sim, event);
         break;
     default:
         break;

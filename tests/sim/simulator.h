@@ -8,7 +8,7 @@
 
 #include "course.h"
 
-enum { TALLIES = 3, TALLY_MOST = 64 };
+enum { TALLIES = 4, TALLY_MOST = 64 };
 
 /* Things of one kind, counted in the last run. */
 struct tally {
@@ -28,6 +28,6 @@ struct simulator {
     struct tally tallies[TALLIES];
 };
 
-extern const struct simulator guard_simulator, shard_simulator, lock_simulator;
+extern const struct simulator guard_simulator, shard_simulator, wish_simulator, lock_simulator;
 
 #endif

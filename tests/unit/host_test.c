@@ -16,11 +16,12 @@
 
 struct fake {
     struct guard_host host; /* first */
-    uint32_t in_ms;         /* until it rings */
+    struct guard_host_state state;
+    uint32_t in_ms; /* until it rings */
     unsigned timers, soons, wakes;
 };
 
-static int watch_nothing(struct guard_host *host, struct host_watch *watch, unsigned events)
+static int watch_nothing(struct guard_host *host, struct guard_watch *watch, unsigned events)
 {
     (void)host, (void)watch, (void)events;
     return 0;
@@ -42,13 +43,12 @@ static void wake_fake(struct guard_host *host)
     ((struct fake *)host)->wakes++;
 }
 
-static struct fake new_fake(void)
+static void init_fake(struct fake *fake)
 {
-    struct fake fake = {
+    *fake = (struct fake){
         .host = {.watch = watch_nothing, .timer = set_fake_timer, .soon = ask_fake_soon, .wake = wake_fake},
-        .in_ms = HOST_NEVER};
-    host_init(&fake.host);
-    return fake;
+        .in_ms = GUARD_HOST_NEVER};
+    host_init(&fake->host, &fake->state);
 }
 
 /* ---- what happened, a letter each ---- */
@@ -87,7 +87,8 @@ static bool forget_what_was_said(void)
 
 TEST(timers_ring_in_their_order_and_the_loop_knows_the_earliest)
 {
-    struct fake fake = new_fake();
+    struct fake fake;
+    init_fake(&fake);
     struct note notes[] = {{.letter = 'a', .host = &fake.host},
                            {.letter = 'b', .host = &fake.host},
                            {.letter = 'c', .host = &fake.host}};
@@ -101,16 +102,17 @@ TEST(timers_ring_in_their_order_and_the_loop_knows_the_earliest)
     host_timer_set(&fake.host, &b, now_us);
     assert_int_equal(fake.in_ms, 0);
     host_timer_set(&fake.host, &a, now_us - 1);
-    host_rang(&fake.host);
+    guard_host_rang(&fake.host);
     assert_string_equal(said, "ab");
     assert_in_range(fake.in_ms, 3500 * 1000, 3600 * 1000);
     host_timer_stop(&fake.host, &c);
-    assert_int_equal(fake.in_ms, HOST_NEVER);
+    assert_int_equal(fake.in_ms, GUARD_HOST_NEVER);
 }
 
 TEST(a_timer_may_set_itself_and_stop_another_that_is_due)
 {
-    struct fake fake = new_fake();
+    struct fake fake;
+    init_fake(&fake);
     struct note first = {.letter = 'a', .host = &fake.host}, second = {.letter = 'b', .host = &fake.host};
     struct host_timer a = {.run = note_it, .context = &first}, b = {.run = note_it, .context = &second};
     uint64_t now_us = clock_now_us();
@@ -119,7 +121,7 @@ TEST(a_timer_may_set_itself_and_stop_another_that_is_due)
     first.stops = &b;
     host_timer_set(&fake.host, &a, now_us - 2);
     host_timer_set(&fake.host, &b, now_us - 1);
-    host_rang(&fake.host);
+    guard_host_rang(&fake.host);
     assert_string_equal(said, "a");
     assert_true(a.set && !b.set);
     assert_in_range(fake.in_ms, 1, 1000);
@@ -142,28 +144,30 @@ static void set_past(void *context)
 
 TEST(a_timer_that_is_set_for_the_past_when_timers_ring_lets_the_loop_do_other_work_first)
 {
-    struct fake fake = new_fake();
+    struct fake fake;
+    init_fake(&fake);
     struct note note = {.letter = 'o', .host = &fake.host};
     struct past past = {.host = &fake.host};
 
     past.timer = (struct host_timer){.run = set_past, .context = &past};
     past.other = (struct host_timer){.run = note_it, .context = &note};
     host_timer_set(&fake.host, &past.timer, 1);
-    host_rang(&fake.host);
+    guard_host_rang(&fake.host);
     assert_int_equal(past.rang, 1);
     assert_string_equal(said, "");
     assert_int_equal(fake.in_ms, 1);
-    host_rang(&fake.host);
+    guard_host_rang(&fake.host);
     assert_int_equal(past.rang, 2);
     assert_string_equal(said, "o");
     host_timer_stop(&fake.host, &past.timer);
-    assert_int_equal(fake.in_ms, HOST_NEVER);
+    assert_int_equal(fake.in_ms, GUARD_HOST_NEVER);
 }
 
 /* Our clock runs while the machine is suspended, that of a loop's timer perhaps not. */
 TEST(a_timer_that_is_overdue_is_armed_again_with_the_next_that_is_set)
 {
-    struct fake fake = new_fake();
+    struct fake fake;
+    init_fake(&fake);
     struct host_timer overdue = {.run = NULL}, later = {.run = NULL};
     const uint64_t soon_us = clock_now_us() + 1000;
     host_timer_set(&fake.host, &overdue, soon_us);
@@ -179,22 +183,24 @@ TEST(a_timer_that_is_overdue_is_armed_again_with_the_next_that_is_set)
 
 TEST(an_instant_that_is_never_is_no_instant)
 {
-    struct fake fake = new_fake();
+    struct fake fake;
+    init_fake(&fake);
     struct host_timer a = {.run = note_it};
 
     host_timer_set(&fake.host, &a, UINT64_MAX);
     assert_int_equal(fake.timers, 0);
     host_timer_set(&fake.host, &a, UINT64_MAX - 1);
-    assert_int_equal(fake.in_ms, HOST_NEVER - 1);
+    assert_int_equal(fake.in_ms, GUARD_HOST_NEVER - 1);
     host_timer_set(&fake.host, &a, UINT64_MAX);
-    assert_int_equal(fake.in_ms, HOST_NEVER);
+    assert_int_equal(fake.in_ms, GUARD_HOST_NEVER);
 }
 
 /* ---- soon ---- */
 
 TEST(what_others_leave_to_be_written_leaves_with_the_last)
 {
-    struct fake fake = new_fake();
+    struct fake fake;
+    init_fake(&fake);
     struct note writes = {.letter = 'w', .host = &fake.host}, acts = {.letter = 'a', .host = &fake.host},
                 more = {.letter = 'm', .host = &fake.host};
     struct host_soon writer = {.run = note_it, .context = &writes, .last = true};
@@ -206,14 +212,15 @@ TEST(what_others_leave_to_be_written_leaves_with_the_last)
     host_soon(&fake.host, &actor);
     host_soon(&fake.host, &actor);
     assert_int_equal(fake.soons, 1);
-    host_turn_over(&fake.host);
+    guard_host_turn_over(&fake.host);
     assert_string_equal(said, "awm");
     assert_int_equal(fake.soons, 1);
 }
 
 TEST(one_that_asks_for_itself_has_its_next_turn_later)
 {
-    struct fake fake = new_fake();
+    struct fake fake;
+    init_fake(&fake);
     struct note again = {.letter = 'a', .host = &fake.host}, other = {.letter = 'b', .host = &fake.host};
     struct host_soon a = {.run = note_it, .context = &again}, b = {.run = note_it, .context = &other};
 
@@ -221,13 +228,13 @@ TEST(one_that_asks_for_itself_has_its_next_turn_later)
     host_soon(&fake.host, &a);
     host_soon(&fake.host, &b);
     host_soon_stop(&b);
-    host_turn_over(&fake.host);
+    guard_host_turn_over(&fake.host);
     assert_string_equal(said, "a");
     assert_int_equal(fake.soons, 2);
-    host_turn_over(&fake.host);
+    guard_host_turn_over(&fake.host);
     assert_string_equal(said, "aa");
     host_soon_stop(&a);
-    host_turn_over(&fake.host);
+    guard_host_turn_over(&fake.host);
     assert_string_equal(said, "aa");
 }
 
@@ -235,7 +242,8 @@ TEST(one_that_asks_for_itself_has_its_next_turn_later)
 
 TEST(only_those_that_were_sent_run_and_each_once)
 {
-    struct fake fake = new_fake();
+    struct fake fake;
+    init_fake(&fake);
     struct note notes[] = {{.letter = 'a', .host = &fake.host},
                            {.letter = 'b', .host = &fake.host},
                            {.letter = 'c', .host = &fake.host}};
@@ -249,11 +257,11 @@ TEST(only_those_that_were_sent_run_and_each_once)
     host_wake_send(&c);
     host_wake_send(&c);
     assert_int_equal(fake.wakes, 2);
-    host_woken(&fake.host);
+    guard_host_woken(&fake.host);
     assert_string_equal(said, "ac");
     assert_int_equal(fake.wakes, 3);
     host_wake_clear(&a);
-    host_woken(&fake.host);
+    guard_host_woken(&fake.host);
     assert_string_equal(said, "ac");
     host_wake_clear(&b);
     host_wake_clear(&c);
@@ -267,7 +275,7 @@ struct scene {
     uv_loop_t loop;
     struct guard_host *host;
     int pipe[2][2];
-    struct host_watch watch[2];
+    struct guard_watch watch[2];
     unsigned ready, events, closed;
 };
 
@@ -301,7 +309,7 @@ static void begin_scene(struct scene *scene)
     for (int i = 0; i < 2; i++) {
         assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, scene->pipe[i]), 0);
         scene->watch[i] =
-            (struct host_watch){.ready = note_events, .context = scene, .fd = scene->pipe[i][0]};
+            (struct guard_watch){.ready = note_events, .context = scene, .fd = scene->pipe[i][0]};
     }
 }
 
@@ -325,12 +333,12 @@ TEST(a_descriptor_that_is_no_longer_watched_is_not_heard_of_even_in_the_same_tur
     for (int i = 0; i < 2; i++) {
         assert_int_equal(write(scene.pipe[i][1], "x", 1), 1);
         scene.watch[i].ready = stop_both;
-        assert_int_equal(host_watch(scene.host, &scene.watch[i], HOST_READABLE), 0);
+        assert_int_equal(host_watch(scene.host, &scene.watch[i], GUARD_HOST_READABLE), 0);
     }
     uv_run(&scene.loop, UV_RUN_NOWAIT);
     uv_run(&scene.loop, UV_RUN_NOWAIT);
     assert_int_equal(scene.ready, 1);
-    assert_int_equal(scene.events, HOST_READABLE);
+    assert_int_equal(scene.events, GUARD_HOST_READABLE);
     end_scene(&scene);
 }
 
@@ -338,12 +346,12 @@ TEST(what_is_watched_for_can_be_changed_and_holds_again_and_again)
 {
     struct scene scene;
     begin_scene(&scene);
-    assert_int_equal(host_watch(scene.host, &scene.watch[0], HOST_READABLE | HOST_WRITABLE), 0);
+    assert_int_equal(host_watch(scene.host, &scene.watch[0], GUARD_HOST_READABLE | GUARD_HOST_WRITABLE), 0);
     uv_run(&scene.loop, UV_RUN_NOWAIT);
     uv_run(&scene.loop, UV_RUN_NOWAIT);
     assert_int_equal(scene.ready, 2);
-    assert_int_equal(scene.events, HOST_WRITABLE);
-    assert_int_equal(host_watch(scene.host, &scene.watch[0], HOST_READABLE), 0);
+    assert_int_equal(scene.events, GUARD_HOST_WRITABLE);
+    assert_int_equal(host_watch(scene.host, &scene.watch[0], GUARD_HOST_READABLE), 0);
     uv_run(&scene.loop, UV_RUN_NOWAIT);
     assert_int_equal(scene.ready, 2);
     end_scene(&scene);
@@ -353,8 +361,8 @@ TEST(a_descriptor_that_cannot_be_watched_is_refused_with_the_systems_reason)
 {
     struct scene scene;
     begin_scene(&scene);
-    struct host_watch closed = {.ready = note_events, .context = &scene, .fd = 1 << 20};
-    assert_int_equal(host_watch(scene.host, &closed, HOST_READABLE), EBADF);
+    struct guard_watch closed = {.ready = note_events, .context = &scene, .fd = 1 << 20};
+    assert_int_equal(host_watch(scene.host, &closed, GUARD_HOST_READABLE), EBADF);
     assert_null(closed.handle);
     assert_int_equal(host_watch(scene.host, &closed, 0), 0);
     end_scene(&scene);

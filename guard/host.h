@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * host.h - the guard on any event loop: the five functions that an adapter writes. See guard.h for all else.
+ *
+ * For libuv there is guard_loop_attach() in guard.h; adapters/ has libevent, libev and one for loops of your own, and is
+ * what to begin with for another loop. An adapter begins a struct of its own with `struct guard_host`, sets the five, and
+ * attaches it:
+ *
+ *     the guard asks for                       the adapter's       which then calls, on the loop's thread
+ *     a descriptor to be watched               watch               the watch's ready(), again and again
+ *     the earliest of all its timers           timer               guard_host_rang(), once
+ *     a turn for what it has gathered          soon                guard_host_turn_over(), once
+ *     a turn, from another thread              wake                guard_host_woken()
+ *     nothing any more                         close               guard_host_closed(), once, and nothing after it
+ *
+ * Threads    The loop belongs to one thread. All of this is called on it, or before it runs, but for `wake`: any thread.
+ * Inside     What the adapter calls may call any of the five from inside, also `watch` with 0 for the very descriptor that
+ *            was ready, and `close`: look at your own struct after such a call only if it is sure to be there. None of the
+ *            five calls back from inside.
+ * Failing    Only `watch` may fail. So acquire all that the other four need before you attach.
+ * Ownership  The host is yours until guard_loop_attach_host() has returned OK, and again when `close` is called.
+ */
+#ifndef GUARD_HOST_H
+#define GUARD_HOST_H
+
+#include "guard.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What a descriptor is watched for, or ready for. BROKEN: the loop reports an error of the descriptor. */
+enum { GUARD_HOST_READABLE = 1, GUARD_HOST_WRITABLE = 2, GUARD_HOST_BROKEN = 4 };
+enum { GUARD_HOST_NEVER = INT32_MAX }; /* for `timer` */
+
+/* A descriptor of the guard's, and a place for what the adapter has of it. */
+struct guard_watch {
+    void (*ready)(void *context, unsigned events);
+    void *context;
+    int fd;       /* that no other watch has */
+    void *handle; /* the adapter's; NULL: not watched, and so it is at first */
+};
+
+struct guard_host_state;
+
+struct guard_host {
+    /* Watches for READABLE, WRITABLE or both, in place of what it watched for before: calls watch->ready(watch->context,
+     * events) as long as one of them holds. 0: stops, and never calls it again, even if the loop has noticed something
+     * already; the descriptor is closed then. What is broken or hung up is ready, whatever it is watched for: a loop
+     * that has no BROKEN reports what it watches for. 0, or errno's number: it is not watched; only for a watch that
+     * was not watched before. */
+    int (*watch)(struct guard_host *host, struct guard_watch *watch, unsigned events);
+    /* Calls guard_host_rang() once in so many ms from this very moment, in place of the call that was to come. NEVER: not at
+     * all. Many loops count from when their turn began, which may be long ago. A little early does no harm. */
+    void (*timer)(struct guard_host *host, uint32_t in_ms);
+    /* Calls guard_host_turn_over() once, after what the loop is about to do already, and before it waits, however busy it
+     * is. Not called again before that. If it is called from inside guard_host_turn_over(), the loop looks at its
+     * descriptors once in between, without waiting. */
+    void (*soon)(struct guard_host *host);
+    /* Any thread: calls guard_host_woken(); once for several calls will do. */
+    void (*wake)(struct guard_host *host);
+    /* Nothing is watched any more. Gives the loop back all that the adapter has of it, then calls guard_host_closed(), not
+     * from inside; until then the others may still be called back. */
+    void (*close)(struct guard_host *host);
+
+    struct guard_host_state *state; /* the guard's; NULL until it is attached */
+};
+
+/*
+ * guard_loop_attach() for the loop of this host: before the loop runs, or on its thread. When it fails the host is the
+ * caller's, which gives back what it has of the loop before the loop runs on, for a timer or a turn may have been asked
+ * for. INVALID: one of the five is NULL, or it is attached already. NO_MEMORY.
+ */
+GUARD_API enum guard_status guard_loop_attach_host(struct guard *guard, struct guard_host *host,
+                                                   struct guard_loop **out, struct guard_error *error);
+
+GUARD_API void guard_host_rang(struct guard_host *host);
+GUARD_API void guard_host_turn_over(struct guard_host *host);
+GUARD_API void guard_host_woken(struct guard_host *host);
+/* The last call: calls what was given to guard_loop_detach(). The adapter frees its struct after it. */
+GUARD_API void guard_host_closed(struct guard_host *host);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

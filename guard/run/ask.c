@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: MIT */
+/* ask.c - see ask.h. */
+#include "ask.h"
+#include "../base/blocking.h"
+#include "../base/check.h"
+#include "../base/clock.h"
+#include "../base/key.h"
+#include "../core/near.h"
+#include "defer.h"
+#include "loop.h"
+#include "mailbox.h"
+#include "many.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+/* ---- checking ---- */
+
+static size_t key_count(const struct guard_request *request)
+{
+    return request->count > 0 ? request->count : 1;
+}
+
+static const char *key_of(const struct guard_request *request, size_t i)
+{
+    return request->count > 0 ? request->keys[i] : request->key;
+}
+
+static const char *wrong_count(const struct guard_request *request)
+{
+    if (request->keys == NULL)
+        return request->count == 0 ? NULL : "request->keys is NULL";
+    if (request->key != NULL)
+        return "request->key and request->keys are both set";
+    if (request->count == 0)
+        return "request->count is 0";
+    return request->count > GUARD_MANY_MAX ? "request->count is above GUARD_MANY_MAX" : NULL;
+}
+
+static const char *wrong_flags(unsigned flags)
+{
+    if ((flags & ~(unsigned)(GUARD_PEEK | GUARD_REVALIDATE)) != 0)
+        return "request->flags has an unknown bit";
+    if (flags == (GUARD_PEEK | GUARD_REVALIDATE))
+        return "request->flags says both GUARD_PEEK and GUARD_REVALIDATE";
+    return NULL;
+}
+
+static const char *wrong_way(const struct guard *guard, const struct guard_request *request, bool blocks)
+{
+    if (blocks && request->loop != NULL)
+        return "request->loop is not NULL, but the call would block that loop";
+    if (blocks && request->within != NULL)
+        return "request->within is not NULL, but a deferred load is not waited for in a blocking call";
+    if (!blocks && request->answered == NULL)
+        return "request->answered is NULL";
+    if (request->loop != NULL && request->loop->guard != guard)
+        return "request->loop is another guard's";
+    return NULL;
+}
+
+static const char *wrong_asker(const struct guard_request *request)
+{
+    return (request->asker_ref == NULL) == (request->asker_unref == NULL)
+               ? NULL
+               : "request->asker_ref and request->asker_unref must both be set, or neither";
+}
+
+static const char *wrong_request(const struct guard *guard, const struct guard_request *request, bool blocks)
+{
+    const char *wrong = NULL;
+    if (is_forked(guard))
+        return FORKED_TEXT;
+    if (request == NULL)
+        return "request is NULL";
+    if ((wrong = wrong_way(guard, request, blocks)) != NULL)
+        return wrong;
+    if (request->kind == NULL)
+        return "the kind is NULL";
+    if (request->kind->guard != guard)
+        return "the kind is another guard's";
+    if ((wrong = wrong_flags(request->flags)) != NULL)
+        return wrong;
+    if ((wrong = wrong_asker(request)) != NULL)
+        return wrong;
+    return wrong_count(request);
+}
+
+static const char *refuse_key(struct guard *guard, const char *function, size_t i, const char *wrong)
+{
+    char text[160];
+    snprintf(text, sizeof text, "keys[%zu]: %s", i, wrong);
+    request_refuse(guard, function, text);
+    return wrong;
+}
+
+const char *ask_check(struct guard *guard, const struct guard_request *request, const char *function,
+                      bool blocks)
+{
+    const char *wrong = wrong_request(guard, request, blocks);
+    if (wrong == NULL && request->count == 0)
+        wrong = check_key(request->key);
+    if (wrong != NULL) {
+        request_refuse(guard, function, wrong);
+        return wrong;
+    }
+    for (size_t i = 0; i < request->count; i++)
+        if ((wrong = check_key(request->keys[i])) != NULL)
+            return refuse_key(guard, function, i, wrong);
+    return NULL;
+}
+
+/* ---- the near cache ---- */
+
+bool ask_near(struct guard *guard, const struct guard_kind *kind, const char *key,
+              struct guard_result *result)
+{
+    char encoded[KEY_ENCODED_MAX + 1];
+    if (guard->near == NULL || kind_policy(kind)->near_ms == 0)
+        return false;
+    return near_answer(guard->near, encoded, key_encode(key, strlen(key), encoded), clock_now_us(), result);
+}
+
+/* Returns how many keys it does not answer: their results are MISS. */
+static size_t look_near(struct guard *guard, const struct guard_request *request,
+                        struct guard_result *results)
+{
+    size_t count = key_count(request), missing = 0;
+    bool looks = (request->flags & GUARD_REVALIDATE) == 0;
+    for (size_t i = 0; i < count; i++) {
+        if (looks && ask_near(guard, request->kind, key_of(request, i), &results[i]))
+            continue;
+        results[i] = (struct guard_result){.status = GUARD_MISS};
+        missing++;
+    }
+    return missing;
+}
+
+/* Values that no request was accepted for. */
+static void drop_near(const struct guard_request *request, struct guard_result *results)
+{
+    for (size_t i = 0; i < request->count && results != NULL; i++)
+        guard_value_unref(&results[i].value);
+}
+
+/* ---- making gets ---- */
+
+/* What a request becomes, before it is accepted. */
+struct asking {
+    struct guard_loop *loop;
+    struct many *many; /* owned; NULL: it is for one key */
+    struct get *gets;  /* owned, by prev and next */
+    size_t count;      /* of them */
+};
+
+static void discard_asking(struct asking *asking)
+{
+    struct get *get = NULL, *next = NULL;
+    DL_FOREACH_SAFE (asking->gets, get, next)
+        get_free(get);
+    if (asking->many != NULL)
+        many_discard(asking->many);
+}
+
+static struct get *new_get(struct guard_loop *loop, const struct guard_request *request, const char *key)
+{
+    char encoded[KEY_ENCODED_MAX + 1];
+    size_t plain_bytes = strlen(key);
+    size_t encoded_bytes = key_encode(key, plain_bytes, encoded);
+    struct get *get = malloc(sizeof *get + plain_bytes + encoded_bytes + 2);
+    if (get == NULL)
+        return NULL;
+    memset(get, 0, sizeof *get);
+    memcpy(get->text, key, plain_bytes + 1);
+    memcpy(get->text + plain_bytes + 1, encoded, encoded_bytes + 1);
+    get->plain_bytes = (uint16_t)plain_bytes;
+    get->encoded_bytes = (uint16_t)encoded_bytes;
+    get->kind = request->kind;
+    get->policy = kind_policy(request->kind);
+    get->loop = loop;
+    get->answered = request->answered;
+    get->context = request->context;
+    get->flags = request->flags;
+    get->within = request->within;
+    get->asker = (struct asker){request->asker, request->asker_ref, request->asker_unref};
+    if (get->asker.ref != NULL)
+        get->asker.ref(get->asker.what);
+    get->waiter.start_us = clock_now_us();
+    uint32_t deadline_ms = request->deadline_ms != 0 ? request->deadline_ms : get->policy->deadline_ms;
+    get->deadline_us = get->waiter.start_us + (uint64_t)deadline_ms * 1000;
+    return get;
+}
+
+static struct get *add_get(struct asking *asking, const struct guard_request *request, size_t i)
+{
+    struct get *get = new_get(asking->loop, request, key_of(request, i));
+    if (get == NULL)
+        return NULL;
+    DL_APPEND(asking->gets, get);
+    asking->count++;
+    if (asking->many != NULL)
+        many_add(asking->many, get, i);
+    return get;
+}
+
+static void nest(struct get *get, const struct parent_load *parent)
+{
+    if (parent == NULL)
+        return;
+    get->waiter.parent_load = parent->load;
+    if (parent->deadline_us < get->deadline_us)
+        get->deadline_us = parent->deadline_us;
+    if (get->deadline_us < get->waiter.start_us)
+        get->deadline_us = get->waiter.start_us;
+}
+
+/* False: no memory. What the near cache has answered goes over to `many`. */
+static bool make_gets(struct asking *asking, const struct guard_request *request, size_t missing,
+                      struct guard_result *results)
+{
+    if (request->count == 0)
+        return add_get(asking, request, 0) != NULL;
+    asking->many = many_new(asking->loop, request, missing);
+    if (asking->many == NULL)
+        return false;
+    for (size_t i = 0; i < request->count; i++) {
+        if (results != NULL && results[i].status != GUARD_MISS) {
+            many_take(asking->many, i, &results[i]);
+            results[i].value = NULL;
+        } else if (add_get(asking, request, i) == NULL) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- accepting them ---- */
+
+/* The core counts waiters too, but a get reaches it only after its lookup. */
+static bool has_room(const struct asking *asking)
+{
+    const struct guard_loop *loop = asking->loop;
+    uint32_t waiting = asking->many != NULL ? loop->gets_of_many
+                                            : loop->tickets.used - loop->many_count - loop->gets_of_many;
+    if (waiting + asking->count <= loop->guard->config.max_waiters)
+        return true;
+    atomic_fetch_add_explicit(&loop->guard->shed, asking->count, memory_order_relaxed);
+    return false;
+}
+
+static void return_tickets(struct asking *asking)
+{
+    struct get *get = NULL;
+    DL_FOREACH (asking->gets, get) {
+        if (get->ticket != 0)
+            tickets_remove(&asking->loop->tickets, get->ticket);
+    }
+    if (asking->many != NULL)
+        many_return_ticket(asking->many);
+}
+
+/* All or none; on the thread of the loop, for the guard's own under the guard's mutex. 0: no memory. */
+static guard_ticket take_tickets(struct asking *asking)
+{
+    struct guard_loop *loop = asking->loop;
+    guard_ticket named = asking->many != NULL ? many_take_ticket(asking->many) : 0;
+    struct get *get = NULL;
+    bool all = asking->many == NULL || named != 0;
+    DL_FOREACH (asking->gets, get) {
+        get->ticket = all ? tickets_add(&loop->tickets, get) : 0;
+        all = all && get->ticket != 0;
+    }
+    if (all)
+        return asking->many != NULL ? named : asking->gets->ticket;
+    return_tickets(asking);
+    return 0;
+}
+
+static enum guard_status admit_gets(struct asking *asking, guard_ticket *ticket)
+{
+    if (!has_room(asking))
+        return GUARD_SHED;
+    guard_ticket taken = take_tickets(asking);
+    if (taken == 0)
+        return GUARD_NO_MEMORY;
+    if (ticket != NULL)
+        *ticket = taken;
+    return GUARD_OK;
+}
+
+static enum guard_status accept_on_loop(struct asking *asking, guard_ticket *ticket)
+{
+    enum guard_status status = admit_gets(asking, ticket);
+    while (status == GUARD_OK && asking->gets != NULL) {
+        struct get *get = asking->gets;
+        DL_DELETE(asking->gets, get);
+        loop_accept(asking->loop, get);
+    }
+    return status;
+}
+
+/* A load that may still end may still get other keys. */
+static enum guard_status accept_in_mailbox(struct asking *asking, bool nested, guard_ticket *ticket)
+{
+    struct guard *guard = asking->loop->guard;
+    pthread_mutex_lock(&guard->mutex);
+    bool closed = guard->draining && (!nested || guard->cancelling);
+    enum guard_status status = closed ? GUARD_CLOSING : admit_gets(asking, ticket);
+    if (status == GUARD_OK) {
+        DL_CONCAT(guard->incoming, asking->gets);
+        mailbox_wake(guard);
+    }
+    pthread_mutex_unlock(&guard->mutex);
+    return status;
+}
+
+static bool is_refusing(const struct guard *guard)
+{
+    return atomic_load_explicit(&guard->refusing, memory_order_relaxed);
+}
+
+enum guard_status ask(struct guard *guard, const struct guard_request *request,
+                      const struct parent_load *parent, struct guard_result *results, guard_ticket *ticket)
+{
+    struct asking asking = {.loop = request->loop != NULL ? request->loop : guard->own};
+    bool detaching = request->loop != NULL && request->loop->detaching;
+    if (detaching || (parent == NULL && is_refusing(guard)))
+        return GUARD_CLOSING;
+    size_t missing = results != NULL ? look_near(guard, request, results) : key_count(request);
+    if (missing == 0)
+        return GUARD_NOW;
+    enum guard_status status = GUARD_NO_MEMORY;
+    if (make_gets(&asking, request, missing, results)) {
+        struct get *get = NULL;
+        DL_FOREACH (asking.gets, get)
+            nest(get, parent);
+        status = request->loop != NULL ? accept_on_loop(&asking, ticket)
+                                       : accept_in_mailbox(&asking, parent != NULL, ticket);
+    }
+    if (status != GUARD_OK) {
+        discard_asking(&asking);
+        drop_near(request, results);
+    }
+    return status;
+}
+
+/* ---- the public functions ---- */
+
+enum guard_status guard_get(struct guard *guard, const struct guard_request *request,
+                            struct guard_result *results, guard_ticket *ticket)
+{
+    struct parent_load parent;
+    if (ask_check(guard, request, "guard_get", false) != NULL)
+        return GUARD_INVALID;
+    if (request->within == NULL)
+        return ask(guard, request, NULL, results, ticket);
+    if (!defer_parent(request->within, &parent))
+        return request_refuse(guard, "guard_get", "request->within is no deferred load, or finished");
+    return ask(guard, request, &parent, NULL, ticket);
+}
+
+/* A call that waits for its answer. */
+struct waiting {
+    struct guard_result *results; /* the caller's */
+    size_t count;
+};
+
+static void got(void *context, const struct guard_result *results)
+{
+    struct blocking *blocking = context;
+    const struct waiting *waiting = blocking->out;
+    for (size_t i = 0; i < waiting->count; i++) {
+        waiting->results[i] = results[i];
+        if (results[i].value != NULL)
+            guard_value_ref(results[i].value);
+    }
+    blocking_over(blocking);
+}
+
+/* Of a request that was checked. OK: `results` are set. */
+static enum guard_status ask_and_wait(struct guard *guard, const struct guard_request *request,
+                                      struct waiting *waiting)
+{
+    struct blocking blocking;
+    struct guard_request own = *request;
+    blocking_init(&blocking, waiting);
+    own.answered = got;
+    own.context = &blocking;
+    enum guard_status status = ask(guard, &own, NULL, waiting->results, NULL);
+    if (status == GUARD_OK)
+        blocking_wait(&blocking);
+    blocking_clear(&blocking);
+    return status == GUARD_NOW ? GUARD_OK : status;
+}
+
+/* As many results as a request may have. */
+static size_t result_count(const struct guard_request *request)
+{
+    if (request == NULL || request->count == 0)
+        return 1;
+    return request->count < GUARD_MANY_MAX ? request->count : GUARD_MANY_MAX;
+}
+
+enum guard_status guard_get_wait(struct guard *guard, const struct guard_request *request,
+                                 struct guard_result *results)
+{
+    struct waiting waiting = {results, result_count(request)};
+    if (results == NULL)
+        return request_refuse(guard, "guard_get_wait", "results is NULL");
+    const char *wrong = ask_check(guard, request, "guard_get_wait", true);
+    enum guard_status status = wrong == NULL ? ask_and_wait(guard, request, &waiting) : GUARD_INVALID;
+    for (size_t i = 0; i < waiting.count && status != GUARD_OK; i++)
+        results[i] = (struct guard_result){.status = status, .wrong = wrong};
+    return waiting.count == 1 ? results->status : status;
+}
+
+static void cancel_on_loop(struct guard_loop *loop, guard_ticket ticket)
+{
+    struct get *get = tickets_find(&loop->tickets, ticket);
+    if (get == NULL)
+        return;
+    pthread_mutex_lock(&loop->guard->mutex);
+    if (get->is_stand_in)
+        loop_cancel_many(get->many);
+    else
+        loop_cancel(loop, get);
+    pthread_mutex_unlock(&loop->guard->mutex);
+}
+
+void guard_cancel(struct guard *guard, struct guard_loop *loop, guard_ticket ticket)
+{
+    if (is_forked(guard))
+        return;
+    if (loop != NULL) {
+        cancel_on_loop(loop, ticket);
+        return;
+    }
+    pthread_mutex_lock(&guard->mutex);
+    struct get *get = tickets_find(&guard->own->tickets, ticket);
+    if (get != NULL && get->is_stand_in)
+        loop_cancel_many(get->many);
+    else if (get != NULL)
+        mailbox_post_cancel(guard, get);
+    pthread_mutex_unlock(&guard->mutex);
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * ask.h - guard_get() and its kin: a request is checked, answered from the near cache, or made into gets with tickets that
+ * are on their way.
+ *
+ *     ask_check() -> ask() -> near -- all of it ------------------------------> NOW
+ *                               |
+ *                               +---- gets, one ticket -- of a host's loop ---> loop
+ *                                                      -- of any thread ------> mailbox
+ *
+ * One key is one get. Of several, those that the near cache does not answer are gets that are answered together: many.h.
+ *
+ * Threads  that of the request's loop; without one, any.
+ */
+#ifndef GUARD_ASK_H
+#define GUARD_ASK_H
+
+#include "get.h"
+
+/* What is wrong with the request, a static text, which has been said in the log; NULL: nothing. blocks: its thread waits
+ * for the answer. */
+const char *ask_check(struct guard *guard, const struct guard_request *request, const char *function,
+                      bool blocks);
+
+/* A load that needs a key: the request is nested, until the load's own deadline at most, and never from the near cache. */
+struct parent_load {
+    uint64_t load, deadline_us;
+};
+
+/* guard_get() of a request that was checked. parent NULL: it comes from no load. */
+enum guard_status ask(struct guard *guard, const struct guard_request *request,
+                      const struct parent_load *parent, struct guard_result *results, guard_ticket *ticket);
+
+/* A hit of the near cache, whose value is the caller's. The key was checked. */
+bool ask_near(struct guard *guard, const struct guard_kind *kind, const char *key,
+              struct guard_result *result);
+
+#endif

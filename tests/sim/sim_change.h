@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/* sim_change.h - wishes of operators and of requests about what is there already; see sim_wish.h. */
+#ifndef SIM_CHANGE_H
+#define SIM_CHANGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* X(member of enum wish, its name, whether it is drawn) */
+#define CHANGE_WISHES(X)                                                                                     \
+    X(WISH_EXPIRE, "expire a key", false)                                                                    \
+    X(WISH_EXPIRE_TAG, "expire a tag", false)                                                                \
+    X(WISH_CLEAR, "clear", false)                                                                            \
+    X(WISH_REFRESH, "refresh", false)                                                                        \
+    X(WISH_POLICY, "another policy", false)                                                                  \
+    X(WISH_REVALIDATE, "revalidate", false)                                                                  \
+    X(WISH_PEEK, "peek", false)
+
+/* X(member of enum seen, its name): what a number of runs must have met to mean something */
+#define CHANGE_SEENS(X)
+
+/* X(member of enum mutant, its name): bugs sown into the model's side of it */
+#define CHANGE_MUTANTS(X)
+
+struct sim;
+struct event;
+struct process;
+struct request;
+struct load_model;
+
+struct change_world {
+    uint32_t expired, cleared; /* so far */
+};
+
+/* What this request wants beyond its key. */
+struct change_of_request {
+    unsigned flags; /* GUARD_PEEK, GUARD_REVALIDATE */
+};
+
+void change_choose(struct sim *sim);
+void change_schedule(struct sim *sim);
+/* EVENT_CHANGE: an operator does something; subject: which wish. */
+void change_happens(struct sim *sim, const struct event *event);
+/* True: it is answered, or asked in a way of its own. */
+bool change_request_begins(struct sim *sim, struct process *process, struct request *request);
+void change_check_answer(struct sim *sim, const struct request *request);
+void change_check_load(struct sim *sim, const struct load_model *load);
+void change_check_rest(struct sim *sim);
+
+#endif

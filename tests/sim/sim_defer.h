@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/* sim_defer.h - loads whose loader returns before they are finished, and loads that are abandoned; see sim_wish.h. */
+#ifndef SIM_DEFER_H
+#define SIM_DEFER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* X(member of enum wish, its name, whether it is drawn) */
+#define DEFER_WISHES(X)                                                                                      \
+    X(WISH_DEFER, "defer", false)                                                                            \
+    X(WISH_DEFER_LATE, "defer, finished late", false)                                                        \
+    X(WISH_DEFER_NEVER, "defer, never finished", false)                                                      \
+    X(WISH_ABANDON, "a policy that abandons", false)
+
+/* X(member of enum seen, its name): what a number of runs must have met to mean something */
+#define DEFER_SEENS(X)
+
+/* X(member of enum mutant, its name): bugs sown into the model's side of it */
+#define DEFER_MUTANTS(X)
+
+struct sim;
+struct event;
+struct process;
+struct request;
+struct load_model;
+
+struct defer_world {
+    uint32_t deferred; /* so far */
+};
+
+/* What the loader of this load will do. */
+struct defer_of_load {
+    bool defers, never;   /* never: its handle is lost */
+    bool returned;        /* its thread is free, and it is not finished */
+    uint64_t finished_us; /* for how long it goes on without its loader */
+};
+
+void defer_choose(struct sim *sim);
+void defer_load_starts(struct sim *sim, struct load_model *load);
+/* True: the load goes on without its loader. */
+bool defer_loader_returns(struct sim *sim, struct load_model *load);
+/* EVENT_DEFERRED: what became of the load `subject` of this process. */
+void defer_happens(struct sim *sim, struct process *process, const struct event *event);
+void defer_check_answer(struct sim *sim, const struct request *request);
+void defer_check_load(struct sim *sim, const struct load_model *load);
+void defer_check_rest(struct sim *sim);
+
+#endif
