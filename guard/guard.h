@@ -497,9 +497,10 @@ GUARD_API void guard_drain(struct guard *guard);
 /*
  * Declares a kind of data; GUARD_KINDS_MAX at most. The policy is copied and checked against the guard's limits: INVALID with the
  * field's name and the reason. The kind lives until guard_close(). All callers of one key must use the
- * same kind; a load runs under the kind of the request that started it.
+ * same kind; a load runs under the kind of the request that started it. A name that another kind of the guard has is
+ * refused.
  */
-enum { GUARD_KINDS_MAX = 256 };
+enum { GUARD_KINDS_MAX = 64 };
 GUARD_API enum guard_status guard_kind_add(struct guard *guard, const struct guard_policy *policy,
                                            struct guard_kind **out, struct guard_error *error);
 
@@ -710,17 +711,21 @@ GUARD_API void guard_kind_get(const struct guard_kind *kind, struct guard_policy
 
 /* ---- watching ---- */
 
-/* What just happened, told once by the process in which it happened. On the guard's thread; all of it is lent until the
- * hook returns. No event is made of a hit. */
+/*
+ * What just happened, told once by the process in which it happened, in the order in which it did. On the guard's thread,
+ * outside every lock, after guard_stats() counts it and before the callbacks that this thread makes of it; all of it is
+ * lent until the hook returns. The hook may call what any callback may. No event is made of a hit. For want of memory
+ * some are lost, and those of loads that guard_close() leaves to their loaders.
+ */
 enum guard_event_what {
     GUARD_EVENT_LOAD_STARTED, /* key, kind, load; count: requests that wait */
-    GUARD_EVENT_LOAD_ENDED,   /* key, kind, load, status, failure, us; count: as above */
-    GUARD_EVENT_LEASE_LOST,   /* key, kind, load */
+    GUARD_EVENT_LOAD_ENDED, /* key, kind, load, status, failure, us; count: as above; CANCELLED: not wanted */
+    GUARD_EVENT_LEASE_LOST, /* key, kind, load */
     GUARD_EVENT_FILL_REFUSED, /* key, kind, load: the lease was lost before, or Redis refused */
     GUARD_EVENT_SHED,         /* key, kind: no place for a load; count: requests that got SHED */
-    GUARD_EVENT_INVALIDATED,  /* key, or a tag in `key` and kind NULL; status; us */
+    GUARD_EVENT_INVALIDATED,  /* key, or a tag in `key` and count 1; status; us; kind NULL */
     GUARD_EVENT_REDIS,        /* redis_state */
-    GUARD_EVENT_BREAKER,      /* count: 1 opened, 0 closed */
+    GUARD_EVENT_BREAKER,      /* count: 1 opened, of any master; 0 closed, of all */
 };
 struct guard_event {
     enum guard_event_what what;
@@ -848,9 +853,10 @@ struct guard_hot_key {
     char key[GUARD_HOT_KEY_BYTES]; /* a longer one is cut */
     uint64_t weight;               /* never too low ... */
     uint64_t error;                /* ... and too high by this at most */
+    struct guard_kind *kind;       /* so that guard_refresh() can load it elsewhere */
 };
 
-/* The heaviest first, at most `max` of them; returns how many. There are 64 at the most. */
+/* The heaviest first, at most `max` of them; returns how many. There are guard_config.hot_keys at the most. */
 GUARD_API size_t guard_hot(struct guard *guard, enum guard_hot_by by, struct guard_hot_key *out, size_t max);
 
 #ifdef __cplusplus

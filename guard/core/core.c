@@ -7,11 +7,13 @@
  */
 #include "core.h"
 #include "../base/digest.h"
+#include "../base/stats.h"
 #include "defer.h"
 #include "flight.h"
 #include "invalidate.h"
 #include "lease.h"
 #include "nested.h"
+#include "watch.h"
 #include <assert.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -73,6 +75,27 @@ static bool open_shards(struct core *core)
     core->shards_count = core->config.shard_of != NULL ? CORE_SHARDS_MAX : 1;
     core->shards = calloc(core->shards_count, sizeof *core->shards);
     return core->shards != NULL;
+}
+
+/* ---- kinds ---- */
+
+unsigned core_kind_of(const struct core *core, const struct guard_policy *policy)
+{
+    const struct core_config *config = &core->config;
+    if (config->kind_of == NULL)
+        return 0;
+    unsigned kind = config->kind_of(config->kind_context, policy);
+    assert(kind < config->kinds);
+    return kind;
+}
+
+static bool open_kinds(struct core *core)
+{
+    if (core->config.kinds == 0)
+        core->config.kinds = 1;
+    assert(core->config.kinds <= CORE_KINDS_MAX);
+    core->kinds = calloc(core->config.kinds, sizeof *core->kinds);
+    return core->kinds != NULL;
 }
 
 /* ---- actions: a ring that never lacks room ---- */
@@ -209,10 +232,11 @@ void core_answer(struct core_waiter *waiter, const struct guard_result *result)
     waiter->result = *result;
     if (result->value != NULL)
         guard_value_ref(result->value);
-    core->stats.waiters--;
+    struct guard_stats *counts = flight_counts(flight);
+    counts->waiters--;
     --*waiters_of_share(core, waiter);
-    (*count_of_result(&core->stats, result))++;
-    histogram_add(&core->stats.get_duration, core->now_us - waiter->start_us);
+    (*count_of_result(counts, result))++;
+    histogram_add(&counts->get_duration, core->now_us - waiter->start_us);
     DL_APPEND(core->answered, waiter);
 }
 
@@ -267,6 +291,7 @@ static struct flight *alloc_flight(struct core *core, const struct core_key *key
     flight->key = (struct core_key){plain, key->plain_bytes, encoded, key->encoded_bytes};
     flight->core = core;
     flight->policy = policy;
+    flight->kind = core_kind_of(core, policy);
     flight->id = ++core->last_id;
     flight->state = FLIGHT_NEW;
     flight->alarm.owner = ALARM_FLIGHT;
@@ -301,7 +326,7 @@ static struct flight *new_flight(struct core *core, const struct core_key *key,
         return NULL;
     }
     DL_APPEND(core->flights, flight);
-    core->stats.flights++;
+    flight_counts(flight)->flights++;
     return flight;
 }
 
@@ -312,7 +337,7 @@ void core_remove_flight(struct flight *flight)
         HASH_DELETE(by_key, core->by_key, flight);
     HASH_DELETE(by_id, core->by_id, flight);
     DL_DELETE(core->flights, flight);
-    core->stats.flights--;
+    flight_counts(flight)->flights--;
     core_unreserve(core);
     flight->next = core->dead;
     core->dead = flight;
@@ -368,7 +393,7 @@ static void add_waiter(struct flight *flight, struct core_waiter *waiter)
     waiter->deadline.owner = ALARM_WAITER;
     waiter->deadline.place = 0;
     DL_APPEND(flight->first, waiter);
-    core->stats.waiters++;
+    flight_counts(flight)->waiters++;
     ++*waiters_of_share(core, waiter);
     if (waiter->parent_load != 0)
         nested_block(waiter);
@@ -382,7 +407,7 @@ enum guard_status core_get(struct core *core, uint64_t now_us, const struct core
     if (core->closed)
         return GUARD_CLOSING;
     if (*waiters_of_share(core, waiter) >= core->config.max_waiters) {
-        core->stats.shed++;
+        core_counts(core, core_kind_of(core, policy))->shed++;
         return GUARD_SHED;
     }
     if (!alarms_reserve(&core->alarms))
@@ -475,10 +500,13 @@ void core_loaded(struct core *core, uint64_t now_us, uint64_t id, const struct c
     core_begin(core, now_us);
     struct load *load = loads_find(core, id);
     assert(load != NULL || core->loads.forgotten > 0);
-    histogram_add(&core->stats.load_duration, loaded->load_us);
-    if (load != NULL && load->flight != NULL)
+    if (load == NULL)
+        return;
+    histogram_add(&core_counts(core, load->kind)->load_duration, loaded->load_us);
+    watch_load_ended(core, load, loaded);
+    if (load->flight != NULL)
         lease_load_ended(load->flight, loaded);
-    else if (load != NULL)
+    else
         loads_free(core, load);
     core_end(core);
 }
@@ -647,6 +675,7 @@ static void free_core(struct core **core)
     free((*core)->actions);
     free((*core)->unperformed);
     free((*core)->shards);
+    free((*core)->kinds);
     free(*core);
     *core = NULL;
 }
@@ -658,7 +687,7 @@ struct core *core_new(const struct core_config *config)
         return NULL;
     core->config = *config;
     core->chance.state = config->seed;
-    if (!open_shards(core) || !permits_open(core) || !replay_open(core))
+    if (!open_shards(core) || !open_kinds(core) || !permits_open(core) || !replay_open(core))
         free_core(&core);
     return core;
 }
@@ -697,7 +726,8 @@ void core_close(struct core *core, uint64_t now_us)
 
 bool core_has_waiters(const struct core *core)
 {
-    return core->stats.waiters > 0 || core->invalidations != NULL;
+    const uint32_t *waiters = core->loads.waiters;
+    return waiters[SHARE_SINGLE] + waiters[SHARE_MANY] > 0 || core->invalidations != NULL;
 }
 
 bool core_drained(const struct core *core)
@@ -714,7 +744,9 @@ bool core_idle(const struct core *core)
            permits_idle(core);
 }
 
-void core_stats(const struct core *core, struct guard_stats *out)
+/* ---- numbers ---- */
+
+void core_stats_of_none(const struct core *core, struct guard_stats *out)
 {
     *out = core->stats;
     for (uint32_t i = 0; i < core->shards_count; i++) {
@@ -722,4 +754,23 @@ void core_stats(const struct core *core, struct guard_stats *out)
         out->breaker_open = out->breaker_open || breaker->state != BREAKER_CLOSED;
         out->breaker_opened += breaker->opened_count;
     }
+}
+
+const struct guard_stats *core_stats_of(const struct core *core, unsigned kind)
+{
+    return &core->kinds[kind];
+}
+
+uint64_t core_take_changed(struct core *core)
+{
+    uint64_t changed = core->kinds_changed;
+    core->kinds_changed = 0;
+    return changed;
+}
+
+void core_stats(const struct core *core, struct guard_stats *out)
+{
+    core_stats_of_none(core, out);
+    for (uint32_t kind = 0; kind < core->config.kinds; kind++)
+        stats_add(out, &core->kinds[kind]);
 }

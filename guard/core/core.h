@@ -31,6 +31,7 @@
  *   leader              the process that holds the lease of a key; the others of the fleet wait
  *   load                one run of the application's loader for one key
  *   nested              said of a load that another load waits for, which is its outer one
+ *   abandon             to cancel a load that nobody waits for any more
  *   defer               to let the loader return before its load is finished: no thread is held
  *   fill                storing what was loaded; refused without the lease
  *   bypass              a load without a lease: it answers and is not stored
@@ -68,6 +69,8 @@ enum {
     /* a process that sends no acquire for so long has left the queue for permits */
     PERMIT_WAIT_MS = 2000,
     CORE_SHARDS_MAX = 256,
+    CORE_KINDS_MAX = GUARD_KINDS_MAX,
+    CORE_NO_KIND = CORE_KINDS_MAX,
 };
 
 /* Names the permits of a namespace as an application key names its entry: csg1:{namespace:sem:load}:p */
@@ -95,6 +98,16 @@ struct core_config {
     /* Likewise of an invalidation, if it goes to names of another namespace; NULL: it does not. */
     unsigned (*shard_of_invalidated)(void *context, const char *encoded, size_t encoded_bytes);
     void *shard_context;
+    /* The kind that a policy is of, below `kinds`: what is counted is counted by kind. NULL: there is one, 0. */
+    unsigned (*kind_of)(void *context, const struct guard_policy *policy);
+    void *kind_context;
+    uint32_t kinds; /* 0 stands for 1 */
+    /*
+     * Hears at once what happens to loads, leases and invalidations; calls no function of the core. NULL: of no interest.
+     * `event` is lent until it returns; `kind` stands for event->kind, which is NULL: CORE_NO_KIND, or as kind_of() says.
+     */
+    void (*tell)(void *context, const struct guard_event *event, unsigned kind);
+    void *tell_context;
     /* The newest 4096 confirmed invalidations are remembered, and sent again when core_reign() tells of another
      * master. */
     bool replay;
@@ -172,6 +185,7 @@ struct core_invalidation {
     uint8_t movings;          /* attempts in a row that met a moving slot */
     struct alarm retry;       /* the next attempt, or the deadline while one is under way */
     uint64_t op, deadline_us; /* op 0: none under way */
+    uint64_t start_us;
     uint16_t attempts;
     struct guard_invalidated result; /* once answered */
 };
@@ -184,12 +198,12 @@ struct core_invalidation *core_next_invalidated(struct core *core);
 
 enum core_action_kind {
     CORE_ACQUIRE, /* script acquire: key, token (may be "" to a peek), prev, refused, lease_ms, lookup, wanted,
-                     waits */
-    CORE_RENEW,   /* script renew: key, token, lease_ms */
+                     waits, tells_wait */
+    CORE_RENEW,   /* script renew: key, token, lease_ms, asks_wait */
     CORE_FILL,    /* script fill: key, token, value, absent, load_us, fresh_ms, stale_ms, born */
     CORE_TOUCH,   /* script touch: as FILL, with the value that wanted stands for */
-    CORE_RELEASE,        /* script release: key, token, failure and failure_ms (0: none), too_big */
-    CORE_INVALIDATE,     /* script invalidate, hard: key.encoded; of_tag: tag_invalidate; by_delete */
+    CORE_RELEASE,    /* script release: key, token, failure and failure_ms (0: none), too_big, abandoned_ms */
+    CORE_INVALIDATE, /* script invalidate, hard: key.encoded; of_tag: tag_invalidate; by_delete */
     CORE_PERMIT_ACQUIRE, /* script permit_acquire: token, waiter, background, more */
     CORE_PERMIT_RENEW,   /* script permit_renew: token */
     CORE_PERMIT_RELEASE, /* script permit_release: token ("": leaves the queue), waiter */
@@ -221,6 +235,10 @@ struct core_action {
     const char *wanted; /* ACQUIRE (EARLY), TOUCH: the filler of the entry that is meant */
     enum core_lookup lookup;
     enum core_wait waits; /* ACQUIRE */
+    bool tells_wait;      /* ACQUIRE: even if nothing is pushed */
+    bool asks_wait;       /* RENEW: whether another process waits */
+    uint32_t
+        abandoned_ms; /* RELEASE: for so long the next lease says that this load was abandoned; 0: it was not */
     uint32_t lease_ms;
     const struct value *value; /* FILL: of an absent one NULL, or no more than its tags; TOUCH: the old one */
     bool absent;
@@ -236,7 +254,8 @@ struct core_action {
     uint32_t failure_ms;
     bool too_big;
     const struct guard_policy *policy;
-    uint64_t load, deadline_us;
+    uint64_t load; /* LOAD, CANCEL: guard_load_id(); RELEASE with a failure: of the load that failed */
+    uint64_t deadline_us;
     uint64_t lender;    /* LOAD: the load that waits and whose thread runs this one; 0: any worker's */
     uint32_t depth;     /* LOAD: how many loads it is nested in */
     uint64_t batch;     /* LOAD: those with the same one are one query, given to one worker; 0: alone */
@@ -264,7 +283,7 @@ enum core_reply_kind {
     REPLY_FAILED, /* failure or too_big, pttl_ms */
     REPLY_FREE,   /* to a peek: nothing there and no lease */
     /* to the others */
-    REPLY_CODE, /* code, as the script returned it, or as it would have (by_delete) */
+    REPLY_CODE, /* code, as the script returned it, or as it would have (by_delete); RENEWED_AWAITED of a renewal */
     /* to any */
     REPLY_REFUSED, /* Redis answered with an error: nothing ran */
     REPLY_UNSENT,  /* it never left: nothing ran */
@@ -274,6 +293,9 @@ enum core_reply_kind {
 
 /* Which process refreshes a stale value; COOLING: none for a while, after a failure. */
 enum core_refresher { REFRESH_COOLING = -1, REFRESH_OTHERS = 0, REFRESH_OURS = 1 };
+
+/* To a RENEW that asks: another process waits. */
+enum { RENEWED_AWAITED = 2 };
 
 struct core_reply {
     enum core_reply_kind kind;
@@ -296,8 +318,10 @@ struct core_reply {
     uint32_t pttl_ms; /* BUSY: of the lease; FAILED: of the failure; STALE: of the value */
     uint32_t cool_ms; /* STALE and COOLING: for how long */
     uint64_t load_us; /* FRESH: how long its load took */
+    bool abandoned;   /* LEASE: the load before was */
     enum guard_failure failure;
     bool too_big;
+    uint64_t load; /* FAILED: the load that did; 0: not known */
 };
 
 void core_replied(struct core *core, uint64_t now_us, uint64_t op, const struct core_reply *reply);
@@ -352,6 +376,7 @@ struct core_pushed {
     struct value *value;   /* lent; NULL when absent */
     bool absent;
     uint32_t fresh_ms; /* for how long it was fresh when it was stored */
+    uint64_t load;     /* that made it */
     const char *tags;  /* for the owner, to be checked before: as in core_reply */
     size_t tags_bytes;
     struct tags_clock born;
@@ -396,7 +421,14 @@ bool core_has_waiters(const struct core *core);
 bool core_drained(const struct core *core);
 bool core_idle(const struct core *core);
 
-/* Copies the counters the core keeps; leaves the others alone. */
+/* ---- numbers ---- */
+
+/* All that the core counts; the others are 0. */
 void core_stats(const struct core *core, struct guard_stats *out);
+/* The parts that this is the sum of: what is of no kind, and what is of each. */
+void core_stats_of_none(const struct core *core, struct guard_stats *out);
+const struct guard_stats *core_stats_of(const struct core *core, unsigned kind);
+/* The kinds whose part may have changed since the last call of this, bit by bit. */
+uint64_t core_take_changed(struct core *core);
 
 #endif

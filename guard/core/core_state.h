@@ -10,6 +10,8 @@
 
 #include "../base/chance.h"
 #include "../base/histogram.h"
+#include "../base/load_id.h"
+#include "abandon.h"
 #include "breaker.h"
 #include "core.h"
 #include "loads.h"
@@ -63,6 +65,7 @@ struct core {
     struct loads loads;
     struct permits permits;
     struct replay replay;
+    struct abandon abandon;
 
     struct core_waiter *answered; /* not fetched yet; oldest first, likewise the invalidated */
     struct core_invalidation *invalidations_by_id; /* uthash table */
@@ -73,7 +76,9 @@ struct core {
     struct unperformed *unperformed; /* owned, room for action_capacity; the last one is told first */
     uint32_t unperformed_count;
 
-    struct guard_stats stats;
+    struct guard_stats stats;  /* of no kind */
+    struct guard_stats *kinds; /* owned: of each */
+    uint64_t kinds_changed;    /* since core_take_changed(), bit by bit */
 };
 
 static inline uint64_t us(uint32_t ms)
@@ -85,6 +90,14 @@ static inline uint64_t earlier_us(uint64_t a_us, uint64_t b_us)
 {
     return a_us < b_us ? a_us : b_us;
 }
+
+/* To count in. */
+static inline struct guard_stats *core_counts(struct core *core, unsigned kind)
+{
+    core->kinds_changed |= UINT64_C(1) << kind;
+    return &core->kinds[kind];
+}
+_Static_assert((int)CORE_KINDS_MAX <= 64, "they are bits");
 
 /* The fleet has a limit. Without one nothing of permits.c takes part in a load. */
 static inline bool permits_exist(const struct core *core)
@@ -107,6 +120,8 @@ unsigned core_shard_of(const struct core *core, const char *encoded, size_t enco
 /* Whether a command about this key may be sent, and to which shard. It may be the probe of its breaker, so it must be
  * sent then, and its op must name that shard. */
 bool core_may_send(struct core *core, const struct core_key *key, unsigned *shard);
+
+unsigned core_kind_of(const struct core *core, const struct guard_policy *policy);
 
 /* Of this core's own ops. */
 unsigned core_shard_of_op(const struct core *core, uint64_t op);

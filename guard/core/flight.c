@@ -53,6 +53,7 @@
 #include "hit.h"
 #include "lease.h"
 #include "nested.h"
+#include "watch.h"
 #include <assert.h>
 #include <string.h>
 
@@ -145,16 +146,10 @@ static uint32_t ms_until(uint64_t now_us, uint64_t then_us)
 /* ---- results, and which waiters may have them ---- */
 
 struct guard_result flight_failure_result(enum guard_source source, enum guard_failure failure,
-                                          uint32_t retry_ms)
+                                          uint32_t retry_ms, uint64_t load)
 {
     return (struct guard_result){
-        .status = GUARD_FAILED, .source = source, .failure = failure, .retry_ms = retry_ms};
-}
-
-struct guard_result flight_shed_result(void)
-{
-    enum { RETRY_MS = 1000 };
-    return (struct guard_result){.status = GUARD_SHED, .retry_ms = RETRY_MS};
+        .status = GUARD_FAILED, .source = source, .failure = failure, .retry_ms = retry_ms, .load = load};
 }
 
 struct guard_result flight_cached_result(const struct core_reply *reply, enum guard_source source)
@@ -166,6 +161,7 @@ struct guard_result flight_cached_result(const struct core_reply *reply, enum gu
         .age_ms = reply->age_ms,
         .left_ms = reply->left_ms,
         .stored = true,
+        .load = reply->head != NULL ? load_id_of_uuid(reply->head) : 0,
     };
 }
 
@@ -193,7 +189,7 @@ void flight_deliver(struct flight *flight, uint64_t stamp, struct guard_result r
         struct guard_result own = result;
         own.source = source_for(waiter, result.source);
         if (is_error_status(result.status) && stale_held_for(waiter, &own))
-            flight->core->stats.stale_rescued++;
+            flight_counts(flight)->stale_rescued++;
         core_answer(waiter, &own);
     }
 }
@@ -201,6 +197,14 @@ void flight_deliver(struct flight *flight, uint64_t stamp, struct guard_result r
 void flight_deliver_all(struct flight *flight, struct guard_result result)
 {
     flight_deliver(flight, UINT64_MAX, result);
+}
+
+void flight_shed(struct flight *flight)
+{
+    enum { RETRY_MS = 1000 };
+    uint64_t before = flight_counts(flight)->shed;
+    flight_deliver_all(flight, (struct guard_result){.status = GUARD_SHED, .retry_ms = RETRY_MS});
+    watch_shed(flight, flight_counts(flight)->shed - before);
 }
 
 /* ---- a round: from an acquire to what it leads to ---- */
@@ -233,7 +237,7 @@ static void flight_bypass(struct flight *flight)
     flight->leased = flight->refreshing = flight->background = false;
     value_unref(&flight->previous);
     if (!nested_has_berth(flight) && !flight_take_place(flight)) {
-        flight_deliver_all(flight, flight_shed_result());
+        flight_shed(flight);
         flight_end(flight);
         return;
     }
@@ -272,6 +276,7 @@ static void flight_send_acquire(struct flight *flight, unsigned shard)
     struct core_action action = flight_action(flight, CORE_ACQUIRE);
     action.lookup = flight->lookup = flight_choose_lookup(flight);
     action.waits = flight_choose_wait(flight);
+    action.tells_wait = flight->policy->abandon;
     action.op = flight->op = flight_next_op(flight, shard);
     core_emit(core, &action);
 }
@@ -345,7 +350,7 @@ static void flight_note_lease_tag(struct flight *flight, const char *lease_tag)
 void flight_wait(struct flight *flight, uint32_t pttl_ms, const char *lease_tag)
 {
     struct core *core = flight->core;
-    core->stats.lease_busy++;
+    flight_counts(flight)->lease_busy++;
     flight->unknowns = 0;
     loads_give_place(flight);
     flight->busy_stamp = flight->lookup_stamp;
@@ -368,7 +373,7 @@ static void flight_end_wait(struct flight *flight)
     struct core *core = flight->core;
     if (flight->waiting_since_us == 0)
         return;
-    histogram_add(&core->stats.lease_wait, core->now_us - flight->waiting_since_us);
+    histogram_add(&flight_counts(flight)->lease_wait, core->now_us - flight->waiting_since_us);
     flight->waiting_since_us = 0;
 }
 
@@ -405,7 +410,7 @@ static void flight_reply_busy(struct flight *flight, const struct core_reply *re
         return;
     }
     flight_end_wait(flight);
-    core->stats.lease_busy++;
+    flight_counts(flight)->lease_busy++;
     flight->unknowns = 0;
     flight_bypass(flight);
 }
@@ -418,7 +423,7 @@ static void flight_reply_failed(struct flight *flight, const struct core_reply *
     }
     loads_give_place(flight);
     flight_deliver(flight, flight->lookup_stamp,
-                   flight_failure_result(GUARD_FROM_CACHE, reply->failure, reply->pttl_ms));
+                   flight_failure_result(GUARD_FROM_CACHE, reply->failure, reply->pttl_ms, reply->load));
     flight_settle(flight);
 }
 
@@ -429,7 +434,7 @@ static void flight_reply_free(struct flight *flight)
         flight_acquire(flight);
         return;
     }
-    flight_deliver_all(flight, flight_shed_result());
+    flight_shed(flight);
     flight_end(flight);
 }
 
@@ -438,9 +443,8 @@ static void flight_reply_free(struct flight *flight)
  * round, so that no other process can keep us looking for ever. */
 static void flight_reply_unusable(struct flight *flight, const struct core_reply *reply)
 {
-    struct core *core = flight->core;
-    core->stats.entry_rejected += reply->damaged;
-    core->stats.entry_outdated += reply->outdated;
+    flight_counts(flight)->entry_rejected += reply->damaged;
+    flight_counts(flight)->entry_outdated += reply->outdated;
     memcpy(flight->refused, reply->head, TOKEN_UUID_BYTES);
     if (reply->kind == REPLY_STALE && reply->refresher == REFRESH_OURS)
         lease_granted(flight);
@@ -472,6 +476,7 @@ void flight_reply_unwanted(struct flight *flight, const struct core_reply *reply
 static void flight_acquire_replied(struct flight *flight, const struct core_reply *reply)
 {
     flight->born = reply->clock;
+    flight->abandoned = flight->abandoned || reply->abandoned;
     if (reply->kind != REPLY_BUSY)
         flight_end_wait(flight);
     if (flight->first == NULL) {
@@ -529,7 +534,8 @@ void flight_joined(struct core_waiter *waiter)
     struct flight *flight = waiter->flight;
     if (flight->state == FLIGHT_COOLING) {
         uint32_t left_ms = ms_until(flight->core->now_us, flight->cool_until_us);
-        struct guard_result result = flight_failure_result(GUARD_FROM_CACHE, flight->failure, left_ms);
+        struct guard_result result =
+            flight_failure_result(GUARD_FROM_CACHE, flight->failure, left_ms, flight->load_id);
         core_answer(waiter, &result);
     } else if (flight->state == FLIGHT_NEW) {
         flight->unknowns = waiter->lookup_unanswered;
@@ -555,6 +561,7 @@ void flight_left(struct flight *flight)
 {
     if (flight->first != NULL || flight->refreshing)
         return;
+    abandon_left(flight);
     if (flight->state == FLIGHT_QUEUED) {
         loads_dequeue(flight);
         lease_drop(flight);
@@ -613,7 +620,7 @@ void flight_pushed(struct flight *flight, const struct core_pushed *pushed)
 {
     struct core *core = flight->core;
     uint32_t age_ms = ms_until(flight->sent_us, core->now_us);
-    uint32_t waiters = core->stats.waiters;
+    uint32_t waiters = flight_counts(flight)->waiters;
     if (age_ms >= pushed->fresh_ms || flight->first->joined >= flight->lookup_stamp) {
         flight_wake(flight);
         return;
@@ -627,8 +634,9 @@ void flight_pushed(struct flight *flight, const struct core_pushed *pushed)
                        .age_ms = age_ms,
                        .left_ms = pushed->fresh_ms - age_ms,
                        .stored = true,
+                       .load = pushed->load,
                    });
-    core->stats.push_answered += waiters - core->stats.waiters;
+    flight_counts(flight)->push_answered += waiters - flight_counts(flight)->waiters;
     flight_settle(flight);
 }
 
@@ -639,14 +647,14 @@ void flight_resync(struct flight *flight)
         flight->latch = true;
     if (flight->state != FLIGHT_WAITING)
         return;
-    core->stats.wake_resyncs++;
+    flight_counts(flight)->wake_resyncs++;
     flight_poll_at(flight, core->now_us + chance_below(&core->chance, us(RESYNC_SPREAD_MS)));
 }
 
 void flight_alarm(struct flight *flight)
 {
     if (flight->state == FLIGHT_WAITING) {
-        flight->core->stats.wake_polls++;
+        flight_counts(flight)->wake_polls++;
         flight_acquire(flight);
     } else if (flight->state == FLIGHT_COOLING || flight->state == FLIGHT_RESTING) {
         flight_end(flight);

@@ -31,6 +31,7 @@ struct flight {
     UT_hash_handle by_id;
     struct core_key key; /* owned, in the same allocation */
     const struct guard_policy *policy;
+    unsigned kind;
     uint64_t id;
     bool joinable;
     bool unlisted; /* a table had no memory for it */
@@ -74,6 +75,8 @@ struct flight {
     char prev_token[TOKEN_SIZE]; /* an attempt of ours that may still hold the lease; "": none */
     bool leased;
     bool lost;                       /* while the load ran */
+    bool abandoned;                  /* the last load of the key was, and none has begun since */
+    bool spared;                     /* its load is not abandoned: the one before was */
     uint64_t sent_us, renew_sent_us; /* of the acquire, of the last renewal */
     uint64_t valid_until_us, hold_until_us, renew_at_us;
 
@@ -90,6 +93,7 @@ struct flight {
 
     /* the load, its fill, its release */
     struct load *load;
+    uint64_t load_id;    /* of the last one, or of the one that the lease is for; 0: none */
     struct value *value; /* owned: the result while it is being filled */
     bool absent;
     bool unchanged; /* the value is the previous one */
@@ -104,6 +108,12 @@ struct flight {
     uint32_t failure_ms;
     uint64_t cool_until_us;
 };
+
+/* To count in. */
+static inline struct guard_stats *flight_counts(const struct flight *flight)
+{
+    return core_counts(flight->core, flight->kind);
+}
 
 /* ---- events, for core.c ---- */
 
@@ -155,9 +165,11 @@ void flight_next_round(struct flight *flight);
 /* To the waiters that joined before this stamp. */
 void flight_deliver(struct flight *flight, uint64_t stamp, struct guard_result result);
 void flight_deliver_all(struct flight *flight, struct guard_result result);
+/* Of the load with this id. */
 struct guard_result flight_failure_result(enum guard_source source, enum guard_failure failure,
-                                          uint32_t retry_ms);
-struct guard_result flight_shed_result(void);
+                                          uint32_t retry_ms, uint64_t load);
+/* There is no place for a load. */
+void flight_shed(struct flight *flight);
 struct guard_result flight_cached_result(const struct core_reply *reply, enum guard_source source);
 
 #endif

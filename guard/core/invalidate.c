@@ -2,6 +2,7 @@
 /* invalidate.c - see invalidate.h. */
 #include "invalidate.h"
 #include "core_state.h"
+#include "watch.h"
 #include <assert.h>
 #include <utlist.h>
 
@@ -45,6 +46,7 @@ void invalidation_answer(struct core *core, struct core_invalidation *invalidati
     invalidation->result.status = status;
     core->stats.invalidated += status == GUARD_OK;
     core->stats.invalidate_unknown += status != GUARD_OK;
+    watch_invalidated(core, invalidation);
     DL_APPEND(core->invalidated, invalidation);
 }
 
@@ -68,6 +70,7 @@ enum guard_status core_invalidate(struct core *core, uint64_t now_us, struct cor
     if (core->closed)
         return GUARD_CLOSING;
     invalidation->id = ++core->last_id;
+    invalidation->start_us = now_us;
     invalidation->unlisted = false;
     invalidation->retry = (struct alarm){.owner = ALARM_INVALIDATION};
     invalidation->attempts = 0;

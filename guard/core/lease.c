@@ -3,6 +3,7 @@
 #include "lease.h"
 #include "flight.h"
 #include "nested.h"
+#include "watch.h"
 #include <assert.h>
 
 enum {
@@ -57,16 +58,18 @@ void lease_granted(struct flight *flight)
     flight->valid_until_us = flight->sent_us + us(policy->lease_ms);
     flight->hold_until_us = flight->sent_us + us(policy->max_hold_ms);
     flight->renew_at_us = flight->sent_us + us(policy->lease_ms) / 3;
+    flight->load_id = load_id_of_uuid(flight->token);
     if (core->now_us >= flight->valid_until_us) {
-        core->stats.lease_lost++;
+        flight_counts(flight)->lease_lost++;
+        watch_lease_lost(flight);
         flight_keep_token(flight);
         flight_reply_unanswered(flight);
         return;
     }
-    core->stats.lease_acquired++;
+    flight_counts(flight)->lease_acquired++;
     bool can_load = nested_has_berth(flight) || flight_take_place(flight);
     if (!can_load) { /* no script grants a lease to a peek, but a nested waiter may have left */
-        flight_deliver_all(flight, flight_shed_result());
+        flight_shed(flight);
         lease_release(flight, GUARD_FAILURE_NONE, false);
         return;
     }
@@ -82,7 +85,8 @@ void lease_granted(struct flight *flight)
 
 static void lease_forget(struct flight *flight)
 {
-    flight->core->stats.lease_lost++;
+    flight_counts(flight)->lease_lost++;
+    watch_lease_lost(flight);
     flight->leased = false;
     flight->renew_op = 0;
     flight_keep_token(flight);
@@ -119,7 +123,7 @@ void lease_drop(struct flight *flight)
 
 void lease_yield(struct flight *flight)
 {
-    flight->core->stats.refresh_yielded++;
+    flight_counts(flight)->refresh_yielded++;
     loads_dequeue(flight);
     lease_drop(flight);
 }
@@ -140,6 +144,15 @@ static void lease_send_load(struct flight *flight)
     core_emit(flight->core, &action);
 }
 
+/* It has no lease's token to be called by. */
+static void name_uncached_load(struct flight *flight)
+{
+    const struct core_config *config = &flight->core->config;
+    char token[TOKEN_SIZE];
+    config->make_token(config->token_context, flight->policy->lease_ms, token);
+    flight->load_id = load_id_of_uuid(token);
+}
+
 void lease_start_load(struct flight *flight)
 {
     struct core *core = flight->core;
@@ -154,10 +167,11 @@ void lease_start_load(struct flight *flight)
     }
     if (!flight->leased) {
         flight->hold_until_us = core->now_us + us(flight->policy->max_hold_ms);
-        core->stats.load_uncached++;
+        flight_counts(flight)->load_uncached++;
+        name_uncached_load(flight);
     }
     uint64_t limit_us = core->now_us + us(flight->policy->load_limit_ms);
-    core->stats.load_duplicate += loads_runs_key(core, &flight->key);
+    flight_counts(flight)->load_duplicate += loads_runs_key(core, &flight->key);
     flight->load = loads_new(flight, earlier_us(limit_us, flight->hold_until_us));
     if (flight->load == NULL) {
         flight_deliver_all(flight, (struct guard_result){.status = GUARD_NO_MEMORY});
@@ -166,12 +180,14 @@ void lease_start_load(struct flight *flight)
         return;
     }
     flight_move(flight, FLIGHT_LOADING);
-    core->stats.load_started++;
-    core->stats.refresh_early += flight->refreshing && flight->lookup == LOOKUP_EARLY;
-    core->stats.refresh_started += flight->refreshing && flight->lookup != LOOKUP_EARLY;
+    flight_counts(flight)->load_started++;
+    flight_counts(flight)->refresh_early += flight->refreshing && flight->lookup == LOOKUP_EARLY;
+    flight_counts(flight)->refresh_started += flight->refreshing && flight->lookup != LOOKUP_EARLY;
     flight->first_stamp = flight->first != NULL ? flight->first->joined : 0;
     flight->query_stamp = core_stamp(core);
+    abandon_load_starts(flight);
     lease_set_alarm(flight);
+    watch_load_started(flight);
     lease_send_load(flight);
 }
 
@@ -187,7 +203,7 @@ static void choose_failure_ms(struct flight *flight)
 static struct guard_result new_failure(struct flight *flight, enum guard_failure failure)
 {
     choose_failure_ms(flight);
-    return flight_failure_result(GUARD_FROM_LOAD, failure, flight->failure_ms);
+    return flight_failure_result(GUARD_FROM_LOAD, failure, flight->failure_ms, flight->load_id);
 }
 
 /* Which waiters a failed load answers. None while a stale value is there: the next round finds it, or the failure. */
@@ -213,10 +229,9 @@ static void lease_bypass_failed(struct flight *flight, enum guard_failure failur
 
 static void lease_load_failed(struct flight *flight, enum guard_failure failure)
 {
-    struct core *core = flight->core;
     struct guard_result result = new_failure(flight, failure);
-    core->stats.load_failed++;
-    core->stats.refresh_failed += flight->refreshing;
+    flight_counts(flight)->load_failed++;
+    flight_counts(flight)->refresh_failed += flight->refreshing;
     bool shared = flight->leased || flight->refreshing;
     flight_deliver(flight, shared ? failure_stamp(flight) : UINT64_MAX, result);
     if (flight->leased)
@@ -257,7 +272,6 @@ static enum load_ending ending_of(const struct load *load, bool unwanted)
 static void lease_load_brought_nothing(struct flight *flight, enum load_ending ending,
                                        enum guard_failure failure)
 {
-    struct core *core = flight->core;
     switch (ending) {
     case ENDED_BY_ITSELF:
         lease_load_failed(flight, failure);
@@ -266,8 +280,8 @@ static void lease_load_brought_nothing(struct flight *flight, enum load_ending e
         lease_load_in_vain(flight);
         break;
     case ENDED_CUT_SHORT:
-        core->stats.load_failed++;
-        core->stats.refresh_failed += flight->refreshing;
+        flight_counts(flight)->load_failed++;
+        flight_counts(flight)->refresh_failed += flight->refreshing;
         lease_load_in_vain(flight);
         break;
     case ENDED_AT_LIMIT:
@@ -296,20 +310,19 @@ void lease_deferred(struct flight *flight)
 /* The loader hangs or the queue does: the key must not hang with it. */
 static void lease_give_up(struct flight *flight)
 {
-    struct core *core = flight->core;
     if (flight->state == FLIGHT_FILLING) {
         lease_release(flight, GUARD_FAILURE_NONE, false);
         return;
     }
     if (flight->state == FLIGHT_QUEUED) { /* only a leased one has a hold limit there */
         loads_dequeue(flight);
-        flight_deliver_all(flight, flight_shed_result());
+        flight_shed(flight);
         lease_release(flight, GUARD_FAILURE_NONE, false);
         return;
     }
     loads_abandon(flight);
-    core->stats.load_failed++;
-    core->stats.refresh_failed += flight->refreshing;
+    flight_counts(flight)->load_failed++;
+    flight_counts(flight)->refresh_failed += flight->refreshing;
     flight_deliver(flight, failure_stamp(flight), new_failure(flight, GUARD_FAILURE_TIMEOUT));
     if (flight->leased)
         lease_release(flight, GUARD_FAILURE_TIMEOUT, false);
@@ -327,6 +340,7 @@ static struct guard_result loaded_result(const struct flight *flight, bool store
         .value = !flight->absent ? &flight->value->public : NULL,
         .left_ms = stored ? flight->fresh_ms : 0,
         .stored = stored,
+        .load = flight->load_id,
     };
 }
 
@@ -370,7 +384,7 @@ static void lease_tell_unstored(struct flight *flight)
 static void lease_fill_unanswered(struct flight *flight)
 {
     struct core *core = flight->core;
-    core->stats.fill_unknown++;
+    flight_counts(flight)->fill_unknown++;
     lease_tell_unstored(flight);
     if (flight->stores < STORES_MAX && core->now_us < flight->valid_until_us && !core->closed) {
         lease_send_fill(flight);
@@ -427,7 +441,6 @@ static bool lease_fill_failed(struct flight *flight, enum core_reply_kind kind)
 
 void lease_fill_replied(struct flight *flight, const struct core_reply *reply)
 {
-    struct core *core = flight->core;
     if (lease_fill_failed(flight, reply->kind))
         return;
     bool gone = flight->unchanged && reply->kind == REPLY_CODE && reply->code == STORE_GONE;
@@ -439,9 +452,11 @@ void lease_fill_replied(struct flight *flight, const struct core_reply *reply)
     }
     bool stored = reply->kind == REPLY_CODE && (reply->code == 1 || reply->code == 2);
     bool late = reply->kind == REPLY_CODE && reply->code == 0;
-    core->stats.fill_stored += stored;
-    core->stats.fill_late += late;
-    core->stats.fill_refused += !stored && !late;
+    flight_counts(flight)->fill_stored += stored;
+    flight_counts(flight)->fill_late += late;
+    flight_counts(flight)->fill_refused += !stored && !late;
+    if (!stored)
+        watch_fill_refused(flight);
     bool good = stored && !reply->outdated;
     flight_deliver(flight, good ? flight->fill_stamp : flight->query_stamp, loaded_result(flight, good));
     if (reply->kind == REPLY_REFUSED)
@@ -461,13 +476,16 @@ static void lease_load_succeeded(struct flight *flight, bool unstored)
         return;
     }
     flight_deliver(flight, flight->query_stamp, loaded_result(flight, false));
+    bool refused = flight->leased && !too_big && !unstored;
+    flight_counts(flight)->fill_late += flight->lost;
+    flight_counts(flight)->fill_too_big += flight->leased && too_big;
+    flight_counts(flight)->fill_refused += refused;
+    if (flight->lost || refused)
+        watch_fill_refused(flight);
     if (!flight->leased) {
-        core->stats.fill_late += flight->lost;
         flight_settle(flight);
         return;
     }
-    core->stats.fill_too_big += too_big;
-    core->stats.fill_refused += !too_big && !unstored;
     choose_failure_ms(flight);
     lease_release(flight, GUARD_FAILURE_NONE, too_big);
 }
@@ -488,9 +506,9 @@ void lease_load_ended(struct flight *flight, const struct core_loaded *loaded)
     struct value *value = flight->unchanged ? flight->previous : loaded->value;
     flight->value = value != NULL ? value_ref(value) : NULL;
     flight->load_us = loaded->load_us;
-    core->stats.load_ok += loaded->outcome == LOAD_OK;
-    core->stats.load_absent += flight->absent;
-    core->stats.load_unchanged += flight->unchanged;
+    flight_counts(flight)->load_ok += loaded->outcome == LOAD_OK;
+    flight_counts(flight)->load_absent += flight->absent;
+    flight_counts(flight)->load_unchanged += flight->unchanged;
     lease_load_succeeded(flight, loaded->unstored);
 }
 
@@ -501,6 +519,7 @@ static void lease_send_renew(struct flight *flight)
     struct core *core = flight->core;
     struct core_action action = flight_action(flight, CORE_RENEW);
     action.op = flight->renew_op = flight_next_op_at_owner(flight);
+    action.asks_wait = flight->policy->abandon;
     flight->renew_sent_us = core->now_us;
     flight->renew_at_us = core->now_us + us(flight->policy->lease_ms) / 3;
     core_emit(core, &action);
@@ -525,8 +544,10 @@ void lease_renew_replied(struct flight *flight, const struct core_reply *reply)
         return;
     }
     if (reply->kind == REPLY_CODE) {
-        flight->core->stats.lease_renewed++;
+        flight_counts(flight)->lease_renewed++;
         flight->valid_until_us = flight->renew_sent_us + us(flight->policy->lease_ms);
+        if (reply->code != RENEWED_AWAITED && abandon_alone(flight))
+            return;
     }
     lease_go_on(flight);
 }
@@ -539,7 +560,9 @@ static void lease_send_release(struct flight *flight)
     action.token = flight->prev_token; /* flight->token may be a new one before this is sent */
     action.op = flight->op = flight_next_op_at_owner(flight);
     action.failure = flight->failure;
+    action.load = flight->load_id;
     action.too_big = flight->too_big;
+    action.abandoned_ms = abandon_mark_ms(flight);
     action.failure_ms = flight->failure_ms;
     flight->stores++;
     core_emit(flight->core, &action);
@@ -604,7 +627,7 @@ void lease_release(struct flight *flight, enum guard_failure failure, bool too_b
     flight->stores = 0;
     flight->leased = false;
     flight->renew_op = flight->peek_op = 0;
-    flight->core->stats.lease_released++;
+    flight_counts(flight)->lease_released++;
     flight_move(flight, FLIGHT_RELEASING);
     loads_give_place(flight);
     flight_keep_token(flight);

@@ -75,13 +75,15 @@ void loads_enqueue(struct flight *flight)
     struct core *core = flight->core;
     flight->queued_turn = core->loads.turn;
     join_queue(flight, flight->first != NULL ? QUEUE_USERS : QUEUE_REFRESHES);
-    core->stats.loads_queued++;
+    core->loads.queued++;
+    flight_counts(flight)->loads_queued++;
 }
 
 void loads_dequeue(struct flight *flight)
 {
     leave_queue(flight);
-    flight->core->stats.loads_queued--;
+    flight->core->loads.queued--;
+    flight_counts(flight)->loads_queued--;
 }
 
 void loads_single_out(struct flight *flight)
@@ -149,7 +151,7 @@ static uint32_t queries_wanted(const struct core *core, uint32_t queued, uint32_
 
 uint32_t loads_wanted(const struct core *core)
 {
-    return queries_wanted(core, core->stats.loads_queued, core->loads.batched_queued);
+    return queries_wanted(core, core->loads.queued, core->loads.batched_queued);
 }
 
 uint32_t loads_wanted_by_users(const struct core *core)
@@ -357,7 +359,7 @@ static void begin_query(struct core *core, struct load *load, struct flight *fli
     core->loads.threads_used += other == NULL;
     if (permits_exist(core))
         load->permit = other != NULL ? other->permit : permits_use(core);
-    core->stats.loads_running++;
+    flight_counts(flight)->loads_running++;
     load->place_parts = flight->place_parts; /* from here on its own */
     flight->place_parts = 0;
 }
@@ -365,18 +367,20 @@ static void begin_query(struct core *core, struct load *load, struct flight *fli
 struct load *loads_new(struct flight *flight, uint64_t deadline_us)
 {
     struct core *core = flight->core;
-    struct load *load = calloc(1, sizeof *load + flight->key.encoded_bytes);
+    struct load *load = calloc(1, sizeof *load + flight->key.encoded_bytes + flight->key.plain_bytes + 1);
     if (load == NULL || !core_reserve(core)) {
         free(load);
         return NULL;
     }
-    load->id = ++core->last_id;
+    load->id = flight->load_id;
+    load->kind = flight->kind;
     load->flight = flight;
     load->hold.owner = ALARM_LOAD;
     load->hold_until_us = flight->hold_until_us;
     load->deadline_us = deadline_us;
     load->key_bytes = flight->key.encoded_bytes;
     memcpy(load->key, flight->key.encoded, load->key_bytes);
+    memcpy(load->key + load->key_bytes, flight->key.plain, flight->key.plain_bytes);
     bool nested = nested_take_berth(flight, load);
     load->batch = nested ? 0 : core->loads.batch;
     join_batch(core, load);
@@ -423,7 +427,7 @@ static void free_place(struct core *core, struct load *load)
             if (load->permit != NULL)
                 permits_give_back(core, load->permit);
         }
-        core->stats.loads_running--;
+        core_counts(core, load->kind)->loads_running--;
         free_parts(core, load->share, load->place_parts);
     }
     leave_batch(load);
@@ -457,7 +461,7 @@ void loads_cancel(struct core *core, struct load *load, bool unwanted)
         return;
     load->cancelled = true;
     load->unwanted = unwanted;
-    core->stats.load_cancelled++;
+    core_counts(core, load->kind)->load_cancelled++;
     core_emit(core, &(struct core_action){.kind = CORE_CANCEL, .load = load->id});
 }
 

@@ -49,7 +49,8 @@ enum share {
 
 /* A load outlives its flight when the flight had to give it up. */
 struct load {
-    uint64_t id;
+    uint64_t id; /* guard_load_id() */
+    unsigned kind;
     struct flight *flight; /* NULL: given up; its result is dropped */
     struct load *prev, *next;
     struct load *id_prev, *id_next, *key_prev, *key_next; /* in the slots of loads.by_id and by_key */
@@ -76,7 +77,7 @@ struct load {
     uint64_t visit;                 /* the last search that came by */
     struct load *visit_next;
     size_t key_bytes;
-    char key[]; /* owned, encoded */
+    char key[]; /* owned: encoded, and behind it the plain one and NUL */
 };
 
 struct loads {
@@ -91,6 +92,7 @@ struct loads {
     uint64_t forgotten; /* deferred loads that were over here before they were finished */
     uint64_t visit;     /* searches so far */
     uint32_t nested_waiters;
+    uint32_t queued;         /* flights */
     uint32_t batched_queued; /* queued flights that are batched */
     uint32_t users_queued;   /* flights in QUEUE_USERS */
     uint32_t users_batched;  /* of those, batched */

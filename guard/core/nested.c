@@ -158,7 +158,7 @@ bool nested_take_berth(const struct flight *flight, struct load *load)
         berth.lender->lent_to = load;
     else
         core->loads.threads_used++;
-    core->stats.load_nested++;
+    flight_counts(flight)->load_nested++;
     return true;
 }
 

@@ -59,7 +59,7 @@ static bool stale_answer_impatient(struct flight *flight)
         if (!waiter->impatient)
             continue;
         bool answered = stale_answer(waiter);
-        flight->core->stats.stale_soft += answered;
+        flight_counts(flight)->stale_soft += answered;
         any_left = any_left || !answered;
     }
     return any_left;
@@ -75,7 +75,7 @@ void stale_soft_limit(struct core_waiter *waiter)
     waiter->impatient = true;
     alarm_set(&core->alarms, &waiter->deadline, alone ? waiter->deadline_us : waiter->alone_us);
     if (stale_answer(waiter)) {
-        core->stats.stale_soft++;
+        flight_counts(flight)->stale_soft++;
         flight_left(flight);
     } else if ((flight->held.there || alone) && flight->state == FLIGHT_WAITING) {
         /* the waiter joined after the last lookup; or it is nested, and this is its last one */
@@ -87,7 +87,7 @@ void stale_hard_limit(struct core_waiter *waiter)
 {
     struct flight *flight = waiter->flight;
     if (stale_answer(waiter))
-        flight->core->stats.stale_rescued++;
+        flight_counts(flight)->stale_rescued++;
     else
         core_answer(waiter, &(struct guard_result){.status = GUARD_TIMEOUT});
     flight_left(flight);

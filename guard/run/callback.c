@@ -40,7 +40,7 @@ static _Atomic uint64_t *counter_of(struct loop_counters *counters, const struct
 
 void callback_count(struct guard_loop *loop, const struct get *get)
 {
-    struct loop_counters *counters = &loop->counters;
+    struct loop_counters *counters = counters_of(loop, get);
     uint64_t span_us = clock_now_us() - get->waiter.start_us;
     size_t bucket = histogram_bucket(span_us);
     _Atomic uint64_t *outcome = counter_of(counters, &get->waiter.result);

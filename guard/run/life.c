@@ -13,6 +13,7 @@
 #include "thread.h"
 #include "workers.h"
 #include <signal.h>
+#include <stddef.h>
 #include <string.h>
 
 enum { BEAT_MS = 500 };
@@ -39,6 +40,18 @@ static unsigned shard_of_answering(void *context, const char *encoded, size_t en
     return shard_of_name(guard, guard->answering.name_space, encoded);
 }
 
+static unsigned kind_of_policy(void *context, const struct guard_policy *policy)
+{
+    (void)context;
+    const char *kind = (const char *)policy - offsetof(struct guard_kind, policy);
+    return ((const struct guard_kind *)(const void *)kind)->index;
+}
+
+_Static_assert(_Generic(((struct guard_kind *)NULL)->policy, struct guard_policy
+                        : true, default
+                        : false),
+               "every policy that the core is given leads to its kind in this way");
+
 static struct core *new_core(struct guard *guard, enum guard_mode mode, bool without_redis)
 {
     struct core_config config = {
@@ -54,10 +67,16 @@ static struct core *new_core(struct guard *guard, enum guard_mode mode, bool wit
         .shard_of = guard->protocol.in_cluster ? shard_of_encoded : NULL,
         .shard_of_invalidated = guard->protocol.in_cluster ? shard_of_answering : NULL,
         .shard_context = guard,
+        .kind_of = kind_of_policy,
+        .kinds = GUARD_KINDS_MAX,
+        .tell_context = guard,
         .replay = !without_redis,
         .make_token = thread_make_token,
         .token_context = guard,
     };
+    if (guard->config.event != NULL)
+        config.tell =
+            guard->config.mode == GUARD_MODE_SHADOW && !without_redis ? events_note_shadow : events_note;
     memcpy(config.hash_key, guard->hash_key, sizeof config.hash_key);
     return clock_random(&config.seed, sizeof config.seed) ? core_new(&config) : NULL;
 }

@@ -513,6 +513,11 @@ enum guard_status guard_load_tag(struct guard_load *load, const char *tag)
     return GUARD_INVALID;
 }
 
+uint64_t guard_load_id(const struct guard_load *load)
+{
+    return load->result.load;
+}
+
 void guard_load_unstored(struct guard_load *load)
 {
     load->unstored = true;

@@ -13,6 +13,7 @@
  */
 #include "lookup.h"
 #include "../base/clock.h"
+#include "../base/load_id.h"
 #include "../core/hit.h"
 #include "../core/near.h"
 #include "../wire/envelope.h"
@@ -151,6 +152,7 @@ static struct guard_result result_of(const struct envelope *envelope, int64_t pt
         .age_ms = (uint32_t)(envelope->px_ms - ttl_ms),
         .left_ms = is_stale ? 0 : (uint32_t)(ttl_ms - envelope->stale_ms),
         .stored = true,
+        .load = load_id_of_uuid(envelope->filler),
     };
 }
 
@@ -170,7 +172,7 @@ static bool judge_entry(const struct lookup *lookup, const struct redisReply *en
     struct envelope envelope;
     struct core_key key = get_key(lookup->gets);
     if (envelope_read(entry->str, entry->len, key.plain, key.plain_bytes, &envelope) != ENVELOPE_OK) {
-        counter_add(&lookup->loop->counters.entry_rejected, 1);
+        counter_add(&counters_of(lookup->loop, lookup->gets)->entry_rejected, 1);
         return false;
     }
     enum envelope_age age =
@@ -198,7 +200,7 @@ static void judge_tags(struct lookup *lookup, struct found *found)
         answer_found(lookup, found);
         break;
     case TAGS_OUTDATED:
-        counter_add(&lookup->loop->counters.entry_outdated, 1);
+        counter_add(&counters_of(lookup->loop, lookup->gets)->entry_outdated, 1);
         memcpy(lookup->check->refused, found->filler, sizeof found->filler);
         break;
     case TAGS_UNANSWERED:

@@ -11,6 +11,7 @@
 #include "lookup.h"
 #include "loop.h"
 #include "mailbox.h"
+#include "numbers.h"
 #include "shadow.h"
 #include "workers.h"
 #include <stdlib.h>
@@ -150,9 +151,9 @@ static void note_heat(struct guard *guard, uint64_t now_us, const struct get *ge
 {
     enum guard_source source = get->waiter.result.source;
     if (source == GUARD_FROM_FLIGHT || source == GUARD_FROM_FLEET)
-        hot_add(&guard->hot[GUARD_HOT_COLLAPSED], now_us, get->text, 1);
+        hot_add(&guard->hot[GUARD_HOT_COLLAPSED], now_us, get->text, get->kind, 1);
     if (now_us > get->waiter.start_us)
-        hot_add(&guard->hot[GUARD_HOT_WAIT], now_us, get->text, now_us - get->waiter.start_us);
+        hot_add(&guard->hot[GUARD_HOT_WAIT], now_us, get->text, get->kind, now_us - get->waiter.start_us);
 }
 
 static void tell_answered(struct guard *guard)
@@ -458,34 +459,23 @@ static void set_timer(struct guard *guard)
     host_timer_set(guard->host, &guard->timer, next_us);
 }
 
-static void publish_stats(struct guard *guard)
-{
-    struct guard_stats stats;
-    core_stats(guard->core, &stats);
-    if (guard->shadow != NULL)
-        shadow_stats(guard->shadow, &stats);
-    stats.redis_state = guard->own->redis_state;
-    stats.wake_state = guard->wake_state;
-    pthread_mutex_lock(&guard->mutex);
-    guard->published = stats;
-    pthread_mutex_unlock(&guard->mutex);
-}
-
 /* What the answered gets have loaded goes on from here. */
 static void end_shadows(struct guard *guard)
 {
     perform_shadow(guard);
-    publish_stats(guard);
+    numbers_publish(guard);
+    events_tell_all(guard);
 }
 
-/* After every batch of events: do what the core wants, return what it answered. An answer is in the counters
- * before its callback runs. */
+/* After every batch of events: do what the core wants, tell what happened, return what was answered. An answer is in the
+ * counters before its callback runs, and before the host hears of its load. */
 static void after_events(struct guard *guard)
 {
     if (guard->phase == PHASE_ENDING)
         return;
     perform_all(guard);
-    publish_stats(guard);
+    numbers_publish(guard);
+    events_tell_all(guard);
     tell_answered(guard);
     if (guard->shadow != NULL)
         end_shadows(guard);

@@ -2,6 +2,7 @@
 /* protocol.c - see protocol.h. */
 #include "protocol.h"
 #include "../base/clock.h"
+#include "../base/load_id.h"
 #include "deletion.h"
 #include "envelope.h"
 #include "scripts.h"
@@ -154,7 +155,7 @@ static bool run_acquire(const struct protocol *protocol, struct redis *redis,
     struct arguments args;
     begin_arguments(&args);
     char mode[2] = {(char)action->lookup, '\0'};
-    char waits[2] = {protocol->push_bytes > 0 ? (char)action->waits : '\0', '\0'};
+    char waits[2] = {protocol->push_bytes > 0 || action->tells_wait ? (char)action->waits : '\0', '\0'};
     add_all_keys(&args, protocol, &action->key);
     add_text(&args, action->token);
     add_text(&args, action->prev);
@@ -173,9 +174,11 @@ static bool run_renew(const struct protocol *protocol, struct redis *redis, cons
     struct arguments args;
     begin_arguments(&args);
     add_key(&args, protocol, &action->key, KEY_LEASE);
+    if (action->asks_wait)
+        add_key(&args, protocol, &action->key, KEY_WAITING);
     add_text(&args, action->token);
     add_number(&args, action->lease_ms);
-    return run_script(redis, SCRIPT_RENEW, 1, &args, replied, context);
+    return run_script(redis, SCRIPT_RENEW, action->asks_wait ? 2 : 1, &args, replied, context);
 }
 
 static struct envelope envelope_of(const struct core_action *action)
@@ -240,16 +243,24 @@ static bool run_store(const struct protocol *protocol, struct redis *redis, cons
     return sent;
 }
 
-static const char *failure_code(const struct core_action *action)
+/* What the failure lease says: why, and behind a space which load it was. */
+enum { FAILURE_CODE_SIZE = 48 };
+static const char *failure_code(const struct core_action *action, char code[FAILURE_CODE_SIZE])
 {
     if (action->too_big)
         return TOO_BIG;
-    return action->failure != GUARD_FAILURE_NONE ? guard_failure_name(action->failure) : "";
+    if (action->failure == GUARD_FAILURE_NONE)
+        return "";
+    if (action->load == 0)
+        return guard_failure_name(action->failure);
+    snprintf(code, FAILURE_CODE_SIZE, "%s %016" PRIx64, guard_failure_name(action->failure), action->load);
+    return code;
 }
 
 static bool run_release(const struct protocol *protocol, struct redis *redis,
                         const struct core_action *action, redis_replied *replied, void *context)
 {
+    char code[FAILURE_CODE_SIZE];
     struct arguments args;
     begin_arguments(&args);
     add_key(&args, protocol, &action->key, KEY_LEASE);
@@ -257,8 +268,10 @@ static bool run_release(const struct protocol *protocol, struct redis *redis,
     add_key(&args, protocol, &action->key, KEY_WAITING);
     add_text(&args, action->token);
     add_message(&args, protocol, MESSAGE_RELEASED, action);
-    add_text(&args, failure_code(action));
+    add_text(&args, failure_code(action, code));
     add_number(&args, action->failure_ms);
+    if (action->abandoned_ms > 0)
+        add_number(&args, action->abandoned_ms);
     return run_script(redis, SCRIPT_RELEASE, 3, &args, replied, context);
 }
 
@@ -487,9 +500,14 @@ static void read_failure(const struct redisReply *code, struct core_reply *out)
     out->kind = REPLY_FAILED;
     out->failure = GUARD_FAILURE_INTERNAL;
     out->too_big = strcmp(code->str, TOO_BIG) == 0;
-    for (int failure = GUARD_FAILURE_UNAVAILABLE; failure <= GUARD_FAILURE_CYCLE; failure++)
-        if (strcmp(code->str, guard_failure_name((enum guard_failure)failure)) == 0)
+    size_t bytes = strcspn(code->str, " ");
+    for (int failure = GUARD_FAILURE_UNAVAILABLE; failure <= GUARD_FAILURE_CYCLE; failure++) {
+        const char *name = guard_failure_name((enum guard_failure)failure);
+        if (strlen(name) == bytes && memcmp(code->str, name, bytes) == 0)
             out->failure = (enum guard_failure)failure;
+    }
+    if (code->str[bytes] == ' ')
+        out->load = load_id_read(code->str + bytes + 1);
 }
 
 static const char *lease_tag_in(const struct redisReply *reply, size_t at)
@@ -526,6 +544,7 @@ static void read_acquire(const char *key, size_t key_bytes, const struct redisRe
         break;
     case 'L':
         out->kind = REPLY_LEASE;
+        out->abandoned = number(reply, 2) == 1;
         break;
     case 'B':
         out->kind = REPLY_BUSY;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* wake.c - see wake.h. */
 #include "wake.h"
+#include "../base/load_id.h"
 #include "envelope.h"
 #include <stdio.h>
 #include <string.h>
@@ -91,6 +92,7 @@ bool message_read_entry(const struct message *message, const struct core_key *ke
                                 .born = envelope.born,
                                 .value = *value,
                                 .absent = envelope.absent,
+                                .load = load_id_of_uuid(envelope.filler),
                                 .fresh_ms = (uint32_t)(envelope.px_ms - envelope.stale_ms)};
     return envelope.absent || *value != NULL;
 }

@@ -287,6 +287,8 @@ struct stored_failure {
 };
 
 /* A process waits for the lease with this tag. */
+#define ABANDONED_MARK "abandoned"
+
 struct stored_waiting {
     bool there;
     char tag[TOKEN_TAG_BYTES + 1];
@@ -364,6 +366,7 @@ struct redis_answer {
     int64_t ttl_ms, failure_ms; /* failure_ms: of a stale value that cools down */
     int refresher;
     char tag[TOKEN_TAG_BYTES + 1]; /* B, S: of the lease; "": none */
+    bool abandoned;                /* L: the load before was */
     int64_t code;
     bool published, gone, pushed;
 };

@@ -2,11 +2,15 @@
 --
 -- KEYS  lease, failure, waiting
 -- ARGV  1 token    2 channel    3 message    4 code of the failure or ""    5 failure_ms (unless 4 is "")
+--       6 abandoned_ms   optional: the load was abandoned; for so long the next lease of the key says so
 --
 -- Replies  1 released, waiters told    0 lost; nothing changed
 --
--- The failure lease holds "<failure_ms, 10 digits> <code>"; its own TTL is in it so that acquire can tell one that
+-- The failure lease holds "<failure_ms, 10 digits> <code>"; the code says why, and behind a space which load it was (16
+-- hex digits), and is any text here. Its own TTL is in it so that acquire can tell one that
 -- has grown too long. It keeps the waiters of all processes from trying the failed load again, one after the other.
+--
+-- Why the mark of an abandoned load stands in the place of the waiting mark: one needs a lease, the other none.
 --
 -- Why compare and delete: a plain DEL by a process that was paused past its lease would free the lease of
 -- the one that came after it.
@@ -20,5 +24,6 @@ if code ~= '' then
   local failure_ms = tonumber(ARGV[5])
   redis.pcall('SET', failure_key, string.format('%010d %s', failure_ms, code), 'PX', failure_ms)
 end
+if ARGV[6] then redis.pcall('SET', waiting_key, 'abandoned', 'PX', ARGV[6]) end
 redis.pcall('PUBLISH', ARGV[2], ARGV[3]) -- a hint: waiters also poll
 return 1
