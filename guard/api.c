@@ -276,29 +276,53 @@ static const char *wrong_change(const struct guard *guard, const struct guard_ch
     return change->tag != NULL ? check_tag(change->tag) : check_key(change->key);
 }
 
-static enum guard_status invalidate(struct guard *guard, const struct guard_change *change,
-                                    guard_invalidate_done *done, void *context)
+/* Told like this. */
+struct telling {
+    const char *function; /* what was called */
+    bool expires;
+    guard_invalidate_done *done;
+    void *context;
+};
+
+static enum guard_status change_entries(struct guard *guard, const struct guard_change *change,
+                                        const struct telling *telling)
 {
     const char *wrong = wrong_change(guard, change);
     if (wrong != NULL)
-        return request_refuse(guard, "guard_invalidate", wrong);
+        return request_refuse(guard, telling->function, wrong);
     const char *text = change->tag != NULL ? change->tag : change->key;
     struct invalidation *invalidation = new_invalidation(text, strlen(text), change->deadline_ms);
     if (invalidation == NULL)
         return GUARD_NO_MEMORY;
     invalidation->core.of_tag = change->tag != NULL;
-    invalidation->done = done;
-    invalidation->context = context;
+    invalidation->core.expires = telling->expires;
+    invalidation->done = telling->done;
+    invalidation->context = telling->context;
     enum guard_status status = mailbox_post_invalidation(guard, invalidation);
     if (status != GUARD_OK)
         free(invalidation);
     return status;
 }
 
+static enum guard_status change_and_tell(struct guard *guard, const struct guard_change *change,
+                                         const char *function, bool expires)
+{
+    struct telling telling = {.function = function, .expires = expires};
+    if (change != NULL) {
+        telling.done = change->done;
+        telling.context = change->context;
+    }
+    return change_entries(guard, change, &telling);
+}
+
 enum guard_status guard_invalidate(struct guard *guard, const struct guard_change *change)
 {
-    return invalidate(guard, change, change != NULL ? change->done : NULL,
-                      change != NULL ? change->context : NULL);
+    return change_and_tell(guard, change, "guard_invalidate", false);
+}
+
+enum guard_status guard_expire(struct guard *guard, const struct guard_change *change)
+{
+    return change_and_tell(guard, change, "guard_expire", true);
 }
 
 static void invalidated(void *context, const struct guard_invalidated *result)
@@ -309,19 +333,35 @@ static void invalidated(void *context, const struct guard_invalidated *result)
     blocking_over(blocking);
 }
 
-enum guard_status guard_invalidate_wait(struct guard *guard, const struct guard_change *change,
-                                        struct guard_invalidated *result)
+static enum guard_status change_and_wait(struct guard *guard, const struct guard_change *change,
+                                         struct telling *telling, struct guard_invalidated *result)
 {
     struct blocking blocking;
     *result = (struct guard_invalidated){.status = GUARD_INVALID};
     blocking_init(&blocking, result);
-    enum guard_status status = invalidate(guard, change, invalidated, &blocking);
+    telling->done = invalidated;
+    telling->context = &blocking;
+    enum guard_status status = change_entries(guard, change, telling);
     if (status == GUARD_OK)
         blocking_wait(&blocking);
     else
         result->status = status;
     blocking_clear(&blocking);
     return result->status;
+}
+
+enum guard_status guard_invalidate_wait(struct guard *guard, const struct guard_change *change,
+                                        struct guard_invalidated *result)
+{
+    struct telling telling = {.function = "guard_invalidate_wait"};
+    return change_and_wait(guard, change, &telling, result);
+}
+
+enum guard_status guard_expire_wait(struct guard *guard, const struct guard_change *change,
+                                    struct guard_invalidated *result)
+{
+    struct telling telling = {.function = "guard_expire_wait", .expires = true};
+    return change_and_wait(guard, change, &telling, result);
 }
 
 bool guard_cache(struct guard *guard, char id[GUARD_CACHE_ID_BYTES + 1])

@@ -43,6 +43,7 @@ static const struct stat_row ROWS[] = {
     COUNT_K(timed_out, "Requests that were not answered by their deadline."),
     COUNT_K(cancelled, "Requests that were cancelled."),
     COUNT_K(closed, "Requests answered with the end of the guard or their loop."),
+    COUNT_K(missed, "Requests that only looked and found nothing."),
     COUNT_K(load_started, "Loads begun by this process."),
     COUNT_K(load_ok, "Loads that brought a value."),
     COUNT_K(load_absent, "Loads that found no such row."),
@@ -115,6 +116,7 @@ static const struct stat_row ROWS[] = {
     COUNT(moving, "Commands that did not run because their keys were moving to another master."),
     COUNT(replayed, "Confirmed invalidations that were sent again to another master."),
     COUNT(replay_dropped, "Confirmed invalidations that were too many to be sent again."),
+    COUNT_K(keep_cut, "Lives that a loader wanted longer than max_value_ms."),
 };
 
 enum { ROW_COUNT = sizeof ROWS / sizeof *ROWS };

@@ -58,8 +58,9 @@ struct core {
     bool closed;
     bool draining; /* no deferred load is waited for */
 
-    struct flight *by_key, *by_id; /* uthash tables */
-    struct flight *flights;        /* all but the dead */
+    struct flight *by_key[2]; /* uthash tables; [true]: revalidations */
+    struct flight *by_id;     /* likewise */
+    struct flight *flights;   /* all but the dead */
     struct flight *dead;
 
     struct loads loads;
@@ -126,6 +127,9 @@ unsigned core_kind_of(const struct core *core, const struct guard_policy *policy
 /* Of this core's own ops. */
 unsigned core_shard_of_op(const struct core *core, uint64_t op);
 
+/* A flight of this process has the lease of this key with this tag (NULL: not known). */
+bool core_holds_lease(const struct core *core, const struct core_key *key, const char *lease_tag);
+
 /* Room for everything one more flight, invalidation or permit may ever send at once. False: no memory. */
 bool core_reserve(struct core *core);
 void core_unreserve(struct core *core);
@@ -134,6 +138,11 @@ void core_emit(struct core *core, const struct core_action *action);
 /* Takes the waiter out of its flight and hands it to the owner with this result. */
 void core_answer(struct core_waiter *waiter, const struct guard_result *result);
 
+/* FOR_ONE: passing, and not found by its key. */
+enum flight_for { FLIGHT_FOR_ALL, FLIGHT_FOR_REVALIDATION, FLIGHT_FOR_ONE };
+/* NULL: no memory. */
+struct flight *core_new_flight(struct core *core, const struct core_key *key,
+                               const struct guard_policy *policy, enum flight_for whom);
 void core_remove_flight(struct flight *flight);
 
 #endif

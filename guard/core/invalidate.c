@@ -33,6 +33,7 @@ static void send_invalidation(struct core *core, struct core_invalidation *inval
                                           .op = invalidation->op,
                                           .key = invalidation->key,
                                           .of_tag = invalidation->of_tag,
+                                          .expires = invalidation->expires,
                                           .by_delete = invalidation->by_delete});
     alarm_set(&core->alarms, &invalidation->retry, invalidation->deadline_us);
 }
@@ -110,7 +111,7 @@ void invalidation_replied(struct core *core, uint64_t op, const struct core_repl
         /* an earlier attempt whose reply was lost may have done it: what that one found is not known */
         invalidation->result.value_dropped = (reply->code & 1) != 0;
         invalidation->result.load_voided = (reply->code & 2) != 0;
-        replay_note(core, invalidation->of_tag, &invalidation->key, core_shard_of_op(core, op));
+        replay_note(core, invalidation, core_shard_of_op(core, op));
         invalidation_answer(core, invalidation, GUARD_OK);
         return;
     }

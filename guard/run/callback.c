@@ -24,6 +24,8 @@ static _Atomic uint64_t *counter_of(struct loop_counters *counters, const struct
         return &counters->cancelled;
     case GUARD_CLOSING:
         return &counters->closed;
+    case GUARD_MISS:
+        return &counters->missed;
     case GUARD_SHED: /* by the core, which had no room for it */
         return NULL;
     case GUARD_FAILED:
@@ -31,7 +33,6 @@ static _Atomic uint64_t *counter_of(struct loop_counters *counters, const struct
     case GUARD_UNKNOWN:
     case GUARD_INVALID:
     case GUARD_NO_MEMORY:
-    case GUARD_MISS:
     case GUARD_NOW:
         break;
     }

@@ -7,6 +7,7 @@
 #include "../core/near.h"
 #include "../redis/subscription.h"
 #include "cache.h"
+#include "clear.h"
 #include "loop.h"
 #include "mailbox.h"
 #include "shadow.h"
@@ -62,6 +63,7 @@ static struct core *new_core(struct guard *guard, enum guard_mode mode, bool wit
         .load_threads = guard->config.load_threads,
         .max_waiters = guard->config.max_waiters,
         .max_value_bytes = guard->config.max_value_bytes,
+        .max_value_ms = guard->config.max_value_ms,
         .permits = guard->config.mode == GUARD_MODE_FLEET ? guard->config.load_permits : 0,
         .permit_ms = guard->config.permit_ms,
         .shard_of = guard->protocol.in_cluster ? shard_of_encoded : NULL,
@@ -127,7 +129,7 @@ static bool open_parts(struct guard *guard)
     if (guard->workers == NULL || loop_open(guard, guard->host, &hooks, &guard->own) != GUARD_OK)
         return false;
     guard->wake = open_wake(guard);
-    return guard->wake != NULL;
+    return guard->wake != NULL && clear_open(guard);
 }
 
 /* This thread is alive: see beat_age_ms in guard_stats(). */
@@ -174,6 +176,7 @@ static bool clear(struct guard *guard)
         core_free(&guard->fleet);
     core_free(&guard->core);
     shadow_close(&guard->shadow);
+    clear_free(guard);
     uv_host_free(&guard->host);
     return true;
 }

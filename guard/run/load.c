@@ -73,6 +73,9 @@ static struct guard_load *alloc_load(const struct job *job)
     load->policy = job->policy;
     load->deadline_us = job->deadline_us;
     load->depth = job->depth;
+    load->asker = job->asker;
+    if (load->asker.ref != NULL)
+        load->asker.ref(load->asker.what);
     load->has_previous = job->previous_validator != NULL;
     if (load->has_previous)
         memcpy(load->previous_validator, job->previous_validator,
@@ -137,6 +140,8 @@ static void free_retired(struct guard_load *load)
     bell_unref(&load->batch_bell);
     pthread_mutex_unlock(&desk->mutex);
     value_unref(&load->result.loaded.value);
+    if (load->asker.unref != NULL)
+        load->asker.unref(load->asker.what);
     free(load);
     desk_unref(desk);
 }
@@ -456,7 +461,7 @@ static bool settle(struct guard_load *load, const struct core_loaded *verdict)
     load->finished = true;
     load->result.loaded = *verdict;
     load->result.loaded.load_us = clock_now_us() - load->start_us;
-    load->result.loaded.unstored = load->unstored;
+    load->result.loaded.keep = load->kept ? &load->keep : NULL;
     return true;
 }
 
@@ -518,9 +523,28 @@ uint64_t guard_load_id(const struct guard_load *load)
     return load->result.load;
 }
 
-void guard_load_unstored(struct guard_load *load)
+static const char *wrong_keep(const struct guard_load *load, const struct guard_keep *keep)
 {
-    load->unstored = true;
+    if (load->finished)
+        return "said how to keep its answer after it had finished the load, which fails";
+    if (keep == NULL)
+        return "passed no struct guard_keep; the load fails";
+    if ((unsigned)keep->how > GUARD_PASS)
+        return "said how to keep its answer with a number that is no enum guard_how; the load fails";
+    return NULL;
+}
+
+enum guard_status guard_load_keep(struct guard_load *load, const struct guard_keep *keep)
+{
+    const char *wrong = wrong_keep(load, keep);
+    if (wrong != NULL) {
+        breach(load, wrong);
+        fail_for_good(load);
+        return GUARD_INVALID;
+    }
+    load->keep = *keep;
+    load->kept = true;
+    return GUARD_OK;
 }
 
 static bool validator_valid(const char *validator, size_t bytes)
@@ -583,4 +607,9 @@ void guard_load_unchanged(struct guard_load *load)
         finish(load, LOAD_UNCHANGED, NULL, GUARD_FAILURE_NONE);
     else
         finish(load, LOAD_FAILED, NULL, GUARD_FAILURE_INTERNAL);
+}
+
+void *guard_load_asker(const struct guard_load *load)
+{
+    return load->asker.what;
 }

@@ -21,6 +21,7 @@
 #include "../core/core.h"
 #include "../wire/envelope.h"
 #include "bell.h"
+#include "get.h"
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -62,8 +63,9 @@ struct job {
     size_t key_bytes;
     const struct guard_policy *policy;
     uint64_t deadline_us;
-    uint64_t lender; /* a load that runs, waits and lends its thread; 0: none, any worker takes it */
-    uint32_t depth;  /* loads that it is nested in */
+    uint64_t lender;    /* a load that runs, waits and lends its thread; 0: none, any worker takes it */
+    uint32_t depth;     /* loads that it is nested in */
+    struct asker asker; /* of its starter; the handle has a reference of its own */
     const char *previous_validator; /* NULL: nothing to compare with */
     uint64_t batch;                 /* 0: alone; otherwise it joins the job before, if that had the same */
 };
@@ -81,7 +83,10 @@ struct guard_load {
     uint32_t depth;        /* loads that it is nested in */
     bool deferred;         /* set in its loader, which hands it on */
     atomic_bool cancelled;
-    bool unstored, doomed; /* it fails, whatever it says */
+    bool doomed; /* it fails, whatever it says */
+    bool kept;   /* the loader has said the next one */
+    struct guard_keep keep;
+    struct asker asker; /* one reference is ours */
 
     /* under the desk's mutex; `finished` is its thread's until it is deferred */
     struct guard_load *id_prev, *id_next; /* in the table */

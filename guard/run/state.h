@@ -16,7 +16,7 @@
  *
  * Read in this order: get.h (one request inside), ask, mailbox, lookup, callback, loop, thread, calls, load, bell, workers;
  * then defer (a load without a thread), many (several keys at once), nested (a loader that gets another key), shadow, cache
- * (what Redis's data is called), numbers and events (what a host can watch), life (start, stop); tag_memory stands by itself.
+ * (what Redis's data is called), numbers and events (what a host can watch), life (start, stop), clear; tag_memory stands by itself.
  *
  * Locking   the guard's mutex, then a loop's; the one of the hot keys is the innermost. Nobody else's code runs
  *           under any of them.
@@ -40,6 +40,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+struct clear;
 struct desk;
 struct lookup;
 struct near;
@@ -55,6 +56,7 @@ struct workers;
     COUNTER(absent_hit)                                                                                      \
     COUNTER(cancelled)                                                                                       \
     COUNTER(closed)                                                                                          \
+    COUNTER(missed)                                                                                          \
     COUNTER(failed)                                                                                          \
     COUNTER(entry_rejected)                                                                                  \
     COUNTER(entry_outdated)
@@ -194,6 +196,7 @@ struct guard {
     enum guard_redis_state wake_state; /* as it last said */
     struct workers *workers;
     struct desk *desk;                         /* where loads are handed in */
+    struct clear *clear;                       /* owned */
     char cache_name[GUARD_CACHE_ID_BYTES + 1]; /* the last that was heard, or one to give */
     bool cache_asked;                          /* and not answered */
     uint64_t cache_ask_us;                     /* again from here on */

@@ -8,6 +8,7 @@
 #include "cache.h"
 #include "callback.h"
 #include "calls.h"
+#include "clear.h"
 #include "lookup.h"
 #include "loop.h"
 #include "mailbox.h"
@@ -41,6 +42,7 @@ void thread_make_token(void *context, uint32_t lease_ms, char token[TOKEN_SIZE])
 
 static bool start_load(struct guard *guard, const struct core_action *action)
 {
+    const struct get *starter = (const struct get *)action->starter;
     const struct job job = {
         .load = action->load,
         .key = action->key.plain,
@@ -51,7 +53,10 @@ static bool start_load(struct guard *guard, const struct core_action *action)
         .previous_validator = action->previous != NULL ? action->previous->public.validator : NULL,
         .batch = action->batch,
         .depth = action->depth,
+        .asker = starter != NULL ? starter->asker : (struct asker){.what = NULL},
     };
+    if (guard->shadow != NULL && starter != NULL)
+        shadow_started(starter, action->load);
     return workers_start(guard->workers, &job);
 }
 
@@ -156,6 +161,14 @@ static void note_heat(struct guard *guard, uint64_t now_us, const struct get *ge
         hot_add(&guard->hot[GUARD_HOT_WAIT], now_us, get->text, get->kind, now_us - get->waiter.start_us);
 }
 
+/* What this process kept of it is older. */
+static void forget_revalidated(struct guard *guard, const struct get *get)
+{
+    struct core_key key = get_key(get);
+    if (get->waiter.revalidates && guard->near != NULL)
+        near_drop(guard->near, key.encoded, key.encoded_bytes);
+}
+
 static void tell_answered(struct guard *guard)
 {
     struct guard_loop *told = NULL;
@@ -166,6 +179,7 @@ static void tell_answered(struct guard *guard)
     pthread_mutex_lock(&guard->hot_mutex);
     for (; waiter != NULL; waiter = core_next_answer(guard->core)) {
         note_heat(guard, now_us, (struct get *)waiter);
+        forget_revalidated(guard, (struct get *)waiter);
         if (guard->shadow != NULL)
             shadow_told(guard->shadow, now_us, (struct get *)waiter);
         put_in_outbox((struct get *)waiter, &told);
@@ -284,6 +298,8 @@ static void enter_load(struct guard *guard, const struct finished_load *finished
         load_told(guard->desk, finished->load);
         core_deferred(guard->core, clock_now_us(), finished->load);
     } else {
+        if (guard->shadow != NULL)
+            shadow_kept(guard->shadow, finished->load, finished->loaded.keep);
         core_loaded(guard->core, clock_now_us(), finished->load, &finished->loaded);
     }
     perform_all(guard);
@@ -338,6 +354,7 @@ static void empty_mailbox(struct guard *guard)
     enter_gets(guard, gets);
     enter_invalidations(guard, invalidations);
     enter_refreshes(guard, refreshes);
+    clear_enter(guard);
     while (enter_cancel(guard))
         perform_all(guard);
 }
@@ -366,6 +383,7 @@ static void part_closed(void *context)
 void thread_close_everything(struct guard *guard)
 {
     guard->phase = PHASE_ENDING;
+    clear_close(guard);
     pthread_mutex_lock(&guard->mutex);
     guard->ended = true; /* first: what comes later is its sender's to free */
     pthread_mutex_unlock(&guard->mutex);
@@ -416,7 +434,8 @@ void thread_on_limit(void *context)
 /* Gets that have not been taken out of the mailbox or are still looked up are not known to the core yet. */
 static bool nothing_to_finish(const struct guard *guard, bool mail)
 {
-    return !mail && guard->own->count == 0 && !core_has_waiters(guard->core) && core_drained(guard->core);
+    return !mail && guard->own->count == 0 && !core_has_waiters(guard->core) && core_drained(guard->core) &&
+           !clear_is_awaited(guard);
 }
 
 static void advance_end(struct guard *guard)
@@ -553,6 +572,10 @@ void thread_on_message(void *context, const char *payload, size_t payload_bytes)
         near_heard_tag(guard->near, message.subject, message.subject_bytes);
         return; /* no key: no flight waits for it */
     }
+    if (message.kind == MESSAGE_CLEARED) {
+        clear_heard(guard);
+        return;
+    }
     near_heard(guard->near, invalidated, message.subject, message.subject_bytes);
     if (message.kind == MESSAGE_PERMIT)
         core_permit_freed(guard->fleet, clock_now_us(), message.subject, message.subject_bytes);
@@ -604,6 +627,7 @@ void thread_on_reign(struct guard *guard, unsigned shard)
     if (guard->phase == PHASE_ENDING)
         return;
     cache_forget(guard, shard);
+    clear_reigned(guard);
     core_reign(guard->fleet, clock_now_us(), shard);
     after_events(guard);
 }

@@ -190,6 +190,13 @@ static void add_tables(FILE *out)
     }
 }
 
+static void name_load(char *line)
+{
+    char *load = strstr(line, "; load=\"");
+    if (load != NULL)
+        memset(load + strlen("; load=\""), 'x', 16);
+}
+
 static void add_exchange(FILE *out, uint16_t port, const char *request)
 {
     char bytes[512];
@@ -199,8 +206,10 @@ static void add_exchange(FILE *out, uint16_t port, const char *request)
     fprintf(out, "> %s\n", request);
     char *rest = NULL;
     for (char *line = strtok_r(raw.bytes, "\r\n", &rest); line != NULL; line = strtok_r(NULL, "\r\n", &rest))
-        if (strncmp(line, "Date: ", 6) != 0)
+        if (strncmp(line, "Date: ", 6) != 0) {
+            name_load(line);
             fprintf(out, "  %s\n", line);
+        }
     fputc('\n', out);
     http_raw_clear(&raw);
 }
@@ -283,8 +292,8 @@ static void name_what_varies(char **line)
         {"\"EVALSHA\" \"[0-9a-f]{40}\"", "\"EVALSHA\" <script>"},
         {"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "<uuid>"},
         {"[^ ]+:[0-9]+ [0-9]{10}\"", "<host:pid> <since>\""},
-        {"csg1 v [0-9]{13}", "csg1 v <load_us>"},
-        {"csg1 a [0-9]{13}", "csg1 a <load_us>"},
+        {"csg2 v ---------- - [0-9]{13}", "csg2 v ---------- - <load_us>"},
+        {"csg2 a ---------- - [0-9]{13}", "csg2 a ---------- - <load_us>"},
         {"[0-9]{16}\\.", "<era>."},
         {"[0-9a-f]{40}", "<40 hex>"},
         {"[0-9a-f]{16}", "<16 hex>"},

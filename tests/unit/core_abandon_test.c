@@ -34,7 +34,6 @@ TEST(a_load_that_nobody_waits_for_is_cancelled_and_leaves_a_mark)
     struct caller a;
     struct seen *load = begin_load("a", &a);
     assert_false(bench.seen[0].action.asks_wait);
-    assert_true(bench.seen[0].action.tells_wait);
     reply_code(abandon(load, &a), 1);
     load_fails(load, GUARD_FAILURE_UNAVAILABLE);
     assert_int_equal(stats_of().load_failed, 0);

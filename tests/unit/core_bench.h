@@ -111,6 +111,7 @@ static inline bool bench_up(void)
         .load_queue = 2,
         .max_waiters = 100,
         .max_value_bytes = 100,
+        .max_value_ms = 86400000,
         .seed = 1,
         .make_token = bench_token,
     };
@@ -215,6 +216,18 @@ static inline void loaded(struct seen *load, const char *body)
 {
     struct value *value = value_new(body, strlen(body), "", 0, NULL, 0);
     struct core_loaded loaded = {.outcome = LOAD_OK, .value = value, .load_us = 5000};
+    load->over = true;
+    core_loaded(bench.core, bench.now_us, load->action.load, &loaded);
+    value_unref(&value);
+    drain();
+}
+
+/* With what the loader has said; body NULL: absent. */
+static inline void loaded_kept(struct seen *load, const char *body, struct guard_keep keep)
+{
+    struct value *value = body != NULL ? value_new(body, strlen(body), "", 0, NULL, 0) : NULL;
+    struct core_loaded loaded = {
+        .outcome = body != NULL ? LOAD_OK : LOAD_ABSENT, .value = value, .load_us = 5000, .keep = &keep};
     load->over = true;
     core_loaded(bench.core, bench.now_us, load->action.load, &loaded);
     value_unref(&value);

@@ -9,7 +9,8 @@
 -- has voided, and with it the right to store what was read before.
 
 if redis.pcall('GET', KEYS[1]) ~= ARGV[1] then return 0 end
-if KEYS[2] and redis.pcall('GET', KEYS[2]) == string.sub(ARGV[1], 38, 53) then
+local mark = KEYS[2] and redis.pcall('GET', KEYS[2])
+if type(mark) == 'string' and string.sub(mark, 1, 16) == string.sub(ARGV[1], 38, 53) then
   return 2 * redis.call('PEXPIRE', KEYS[1], ARGV[2])
 end
 return redis.call('PEXPIRE', KEYS[1], ARGV[2])
