@@ -119,20 +119,37 @@ static bool grow_action_ring(struct core *core, uint32_t capacity)
     return true;
 }
 
+static bool has_room_for_actions(struct core *core, uint32_t more)
+{
+    uint32_t needed = core->actions_reserved + more;
+    return needed <= core->action_capacity || grow_action_ring(core, needed * 2);
+}
+
 bool core_reserve(struct core *core)
 {
-    uint32_t needed = (core->action_owners + 1) * ACTIONS_PER_OWNER;
-    if (needed > core->action_capacity && !grow_action_ring(core, needed * 2))
+    if (!has_room_for_actions(core, ACTIONS_PER_OWNER) || !alarms_reserve(&core->alarms))
         return false;
-    if (!alarms_reserve(&core->alarms))
+    core->actions_reserved += ACTIONS_PER_OWNER;
+    return true;
+}
+
+bool core_reserve_load(struct core *core)
+{
+    if (!has_room_for_actions(core, 1) || !alarms_reserve(&core->alarms))
         return false;
-    core->action_owners++;
+    core->actions_reserved++;
     return true;
 }
 
 void core_unreserve(struct core *core)
 {
-    core->action_owners--;
+    core->actions_reserved -= ACTIONS_PER_OWNER;
+    alarms_unreserve(&core->alarms);
+}
+
+void core_unreserve_load(struct core *core)
+{
+    core->actions_reserved--;
     alarms_unreserve(&core->alarms);
 }
 

@@ -73,7 +73,7 @@ struct core {
     struct core_invalidation *invalidations, *invalidated;
 
     struct core_action *actions; /* owned ring */
-    uint32_t action_first, action_count, action_capacity, action_owners;
+    uint32_t action_first, action_count, action_capacity, actions_reserved;
     struct unperformed *unperformed; /* owned, room for action_capacity; the last one is told first */
     uint32_t unperformed_count;
 
@@ -133,6 +133,9 @@ bool core_holds_lease(const struct core *core, const struct core_key *key, const
 /* Room for everything one more flight, invalidation or permit may ever send at once. False: no memory. */
 bool core_reserve(struct core *core);
 void core_unreserve(struct core *core);
+/* For a load beside its flight: the one that says that it is forgotten. */
+bool core_reserve_load(struct core *core);
+void core_unreserve_load(struct core *core);
 void core_emit(struct core *core, const struct core_action *action);
 
 /* Takes the waiter out of its flight and hands it to the owner with this result. */

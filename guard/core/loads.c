@@ -405,7 +405,7 @@ struct load *loads_new(struct flight *flight, uint64_t deadline_us)
 {
     struct core *core = flight->core;
     struct load *load = calloc(1, sizeof *load + flight->key.encoded_bytes + flight->key.plain_bytes + 1);
-    if (load == NULL || !core_reserve(core)) {
+    if (load == NULL || !core_reserve_load(core)) {
         free(load);
         return NULL;
     }
@@ -469,7 +469,7 @@ static void free_place(struct core *core, struct load *load)
     }
     leave_batch(load);
     DL_DELETE(core->loads.running, load);
-    core_unreserve(core);
+    core_unreserve_load(core);
     free(load);
 }
 

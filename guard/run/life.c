@@ -8,6 +8,7 @@
 #include "../redis/subscription.h"
 #include "cache.h"
 #include "clear.h"
+#include "events.h"
 #include "loop.h"
 #include "mailbox.h"
 #include "shadow.h"

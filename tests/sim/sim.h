@@ -251,6 +251,8 @@ enum event_kind {
 
 struct stored_value {
     bool there, damaged, absent;
+    bool mark; /* of a pass: version is that of the row that was passed */
+    struct entry_life life;
     uint32_t key, version;
     char filler[TOKEN_UUID_BYTES + 1];
     uint64_t px_ms, stale_ms, load_us;
@@ -282,6 +284,7 @@ struct stored_lease {
 struct stored_failure {
     bool there, too_big;
     enum guard_failure failure;
+    uint64_t load; /* that failed */
     uint32_t own_ms;
     int64_t expires_ms;
 };
@@ -291,6 +294,7 @@ struct stored_failure {
 
 struct stored_waiting {
     bool there;
+    bool quiet; /* and wants nothing pushed */
     char tag[TOKEN_TAG_BYTES + 1];
     int64_t expires_ms;
 };
@@ -365,8 +369,9 @@ struct redis_answer {
     struct stored_failure failure;
     int64_t ttl_ms, failure_ms; /* failure_ms: of a stale value that cools down */
     int refresher;
-    char tag[TOKEN_TAG_BYTES + 1]; /* B, S: of the lease; "": none */
-    bool abandoned;                /* L: the load before was */
+    char tag[TOKEN_TAG_BYTES + 1];            /* B, S: of the lease; "": none */
+    char uncounted[2 * TOKEN_UUID_BYTES + 1]; /* B, to a revalidation; "": to another one */
+    bool abandoned;                           /* L: the load before was */
     int64_t code;
     bool published, gone, pushed;
 };
@@ -491,6 +496,7 @@ struct command {
     uint32_t process, life, shard, connection, key;
     struct value *value; /* owned: what a fill stores */
     char token[TOKEN_SIZE], prev[TOKEN_SIZE], refused[TOKEN_UUID_BYTES + 1], wanted[TOKEN_UUID_BYTES + 1];
+    char uncounted[2 * TOKEN_UUID_BYTES + 1];
     char waiter[TOKEN_UUID_BYTES + 1];
     struct redis_answer answer;
     bool executed, answered, dropped, granted;
