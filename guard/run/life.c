@@ -44,7 +44,7 @@ static unsigned shard_of_answering(void *context, const char *encoded, size_t en
 static unsigned kind_of_policy(void *context, const struct guard_policy *policy)
 {
     (void)context;
-    return kind_of(policy)->index;
+    return policy_kind(policy)->index;
 }
 
 static struct core *new_core(struct guard *guard, enum guard_mode mode, bool without_redis)
