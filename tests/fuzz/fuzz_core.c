@@ -515,7 +515,8 @@ static void push(struct play *play, uint8_t which, uint8_t how)
     struct value *value =
         pushed.absent || pushed.mark ? NULL : new_value(play->busy_at[which % KEYS][tag], how);
     pushed.value = value;
-    const struct core_key *awaited = core_awaits(play->core, key.encoded, key.encoded_bytes, tags[tag]);
+    const struct core_key *awaited =
+        core_awaits(play->core, key.encoded, key.encoded_bytes, tags[tag], false);
     assert(awaited == NULL || strcmp(awaited->plain, key.plain) == 0);
     core_pushed(play->core, play->now_us, key.encoded, key.encoded_bytes, &pushed);
     value_unref(&value);
