@@ -72,6 +72,7 @@ struct play {
     uint64_t overtaken; /* origin of a load whose fill is being told that a tag was invalidated; 0: none is */
     uint64_t passed[KEYS];             /* origin of the row of each that was passed last; 0: none was */
     const struct core_waiter *starter; /* of the load that ends, the only one that its row may reach */
+    uint64_t forgotten;                /* the last load that was; 0: none */
     unsigned shards;
     uint8_t unperformed;               /* bit by bit: the next action cannot be performed */
     char waiter[TOKEN_UUID_BYTES + 1]; /* the core's name in the queue for permits; "": not known yet */
@@ -182,6 +183,7 @@ static void forget_load(struct play *play, uint64_t id)
 {
     struct pending *load = find_pending(play, id);
     assert(load != NULL && load->deferred);
+    play->forgotten = id;
     play->pending_count--;
     memmove(load, load + 1, (size_t)(play->pending + play->pending_count - load) * sizeof *load);
 }
@@ -496,6 +498,8 @@ static void come_back(struct play *play, struct fuzz_input *input)
     uint8_t which = fuzz_byte(input);
     if (play->pending_count == 0)
         return;
+    if (which == UINT8_MAX && play->forgotten != 0)
+        core_loaded(play->core, play->now_us, play->forgotten, &(struct core_loaded){.outcome = LOAD_ABSENT});
     if (which >= DEFERRING_FROM && defer_load(play, &play->pending[which % play->pending_count]))
         return;
     struct pending pending = take_pending(play, which % play->pending_count);
