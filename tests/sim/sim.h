@@ -250,7 +250,8 @@ enum event_kind {
 /* ---- the model Redis ---- */
 
 struct stored_value {
-    bool there, damaged, absent;
+    bool there, damaged, absent, mark, shared;
+    struct entry_life life;
     uint32_t key, version;
     char filler[TOKEN_UUID_BYTES + 1];
     uint64_t px_ms, stale_ms, load_us;
@@ -288,7 +289,7 @@ struct stored_failure {
 
 /* A process waits for the lease with this tag. */
 struct stored_waiting {
-    bool there;
+    bool there, wants_push;
     char tag[TOKEN_TAG_BYTES + 1];
     int64_t expires_ms;
 };

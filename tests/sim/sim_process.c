@@ -44,7 +44,8 @@ struct value *body_value(uint32_t key, uint32_t version, bool too_big, const cha
 struct value *body_of_entry(const struct sim *sim, const struct stored_value *entry, const char *validator)
 {
     const char *tags = entry->tagged ? tags_of_key(sim, entry->key) : "";
-    return entry->absent ? NULL : body_value(entry->key, entry->version, false, validator, tags);
+    return entry->absent || entry->mark ? NULL
+                                        : body_value(entry->key, entry->version, false, validator, tags);
 }
 
 bool body_read(const char *body, uint32_t *key, uint32_t *version)
@@ -384,6 +385,7 @@ static void start_load(struct sim *sim, struct process *process, const struct co
     uint64_t span_us = choose_fate(sim, load);
     load->end_us = load->start_us + span_us;
     load->nests = choose_nested(sim);
+    load->keep.starter = action->starter;
     wishes_load_starts(sim, load);
     sim->loads++;
     if (action->lender != 0) {
@@ -496,6 +498,7 @@ void process_load_end(struct sim *sim, uint32_t index)
     core_loaded(process->core, process_now_us(process), load->id, &loaded);
     value_unref(&loaded.value);
     process_drain(sim, process);
+    keep_check_parted(sim, load);
 }
 
 /* ---- requests ---- */

@@ -114,7 +114,8 @@ static void find_value(struct run *run, const struct command *command, struct fo
     found->fresh = found->value_ms > (int64_t)value->stale_ms;
     bool any = command->wanted[0] == '\0' || run->sim->mutant == MUTANT_EARLY_ANY;
     found->early = early && (any || strcmp(value->filler, command->wanted) == 0);
-    found->value = found->value_ms >= 1 && (command->action.lookup != LOOKUP_NO_STALE || found->fresh);
+    found->value =
+        found->value_ms >= 1 && (keep_stale_will_do(run->sim, value, command->action.lookup) || found->fresh);
 }
 
 static void find_lease(struct run *run, const struct command *command, struct found *found)
@@ -173,8 +174,13 @@ static void wait_for_lease(struct run *run, const struct command *command, const
     bool refused = run->refused;
     memcpy(out->tag, lease->token + TOKEN_TAG_AT, TOKEN_TAG_BYTES);
     if ((waits == WAIT_REFRESH || (waits == WAIT_BUSY && !found->value)) && may_write(run, true)) {
-        run->slot->waiting = (struct stored_waiting){
-            .there = true, .expires_ms = redis_now_ms(run->sim) + lease_ms_of(lease->token)};
+        bool wants_push =
+            run->sim->params.pushes ||
+            (run->slot->waiting.wants_push && memcmp(run->slot->waiting.tag, out->tag, sizeof out->tag) == 0);
+        run->slot->waiting =
+            (struct stored_waiting){.there = true,
+                                    .wants_push = wants_push,
+                                    .expires_ms = redis_now_ms(run->sim) + lease_ms_of(lease->token)};
         memcpy(run->slot->waiting.tag, out->tag, sizeof out->tag);
     }
     run->refused = refused;
@@ -246,6 +252,8 @@ static void store(struct run *run, const struct command *command)
     *value = (struct stored_value){
         .there = true,
         .absent = action->absent,
+        .mark = action->mark,
+        .life = action->life,
         .key = run->key,
         .px_ms = (uint64_t)action->fresh_ms + action->stale_ms,
         .stale_ms = action->stale_ms,
@@ -257,12 +265,13 @@ static void store(struct run *run, const struct command *command)
     };
     if (run->sim->mutant == MUTANT_STALE_FOR_EVER)
         value->expires_ms += (int64_t)(value->px_ms = value->stale_ms = run->sim->redis.max_value_ms);
-    if (value->absent)
+    if (value->absent || value->mark)
         value->version = check_version_loaded(run->sim, command->token);
     else
         body_read(action->value->public.body, &value->key, &value->version);
     memcpy(value->filler, command->token, TOKEN_UUID_BYTES);
     run->sim->row[run->key].changes++;
+    keep_check_stored(run->sim, command);
 }
 
 /* The new head, over the old body. */
@@ -276,13 +285,14 @@ static void store_again(struct run *run, const struct command *command)
     value->key = old.key;
     value->version = old.version;
     run->sim->seen[SEEN_TOUCHED]++;
+    keep_check_touched(run->sim, command, &old);
 }
 
 static bool is_awaited(const struct run *run, const struct command *command)
 {
     const struct stored_waiting *waiting = &run->slot->waiting;
     bool tags = memcmp(waiting->tag, command->token + TOKEN_TAG_AT, TOKEN_TAG_BYTES) == 0;
-    return run->sim->params.pushes && waiting->there && tags;
+    return run->sim->params.pushes && waiting->there && waiting->wants_push && tags;
 }
 
 /* What fill and touch have in common. */
@@ -334,12 +344,42 @@ static void touch(struct run *run, const struct command *command, struct redis_a
     run->sim->seen[SEEN_GONE] += out->code == -2;
 }
 
+/* What is not stored goes with the message, to all that wait for this lease. */
+static void share(struct run *run, const struct command *command, struct redis_answer *out)
+{
+    const struct core_action *action = &command->action;
+    const struct stored_waiting *waiting = &run->slot->waiting;
+    bool waits = waiting->there && memcmp(waiting->tag, command->token + TOKEN_TAG_AT, TOKEN_TAG_BYTES) == 0;
+    if (!action->shares || !waits)
+        return;
+    out->pushed = true;
+    out->value = (struct stored_value){
+        .there = true,
+        .shared = true,
+        .absent = action->absent,
+        .mark = action->mark,
+        .key = run->key,
+        .version = check_version_loaded(run->sim, command->token),
+        .px_ms = 1,
+        .tagged = command->value != NULL && command->value->tags_bytes > 0,
+        .born = tags_born(run->sim, action),
+        .stored_us = run->sim->course.now_us,
+    };
+    keep_check_shared(run->sim, command);
+}
+
 static void release(struct run *run, const struct command *command, struct redis_answer *out)
 {
     const struct core_action *action = &command->action;
     bool any = run->sim->mutant == MUTANT_RELEASE_ANY && run->slot->lease.there;
+    bool unfenced = run->sim->mutant == MUTANT_SHARE_UNFENCED && action->shares;
+    if (unfenced && !holds(run, command)) {
+        out->published = true;
+        share(run, command, out);
+    }
     if ((!holds(run, command) && !any) || !may_write(run, false))
         return;
+    share(run, command, out);
     end_lease(run->sim, run->key, LEASE_RELEASED, command->token);
     run->slot->waiting.there = false;
     if ((action->too_big || action->failure != GUARD_FAILURE_NONE) &&
