@@ -20,14 +20,17 @@ void keep_choose(struct sim *sim)
 
 /* ---- what a loader says ---- */
 
-enum { OWN_FRESH_MS = 3000, OWN_STALE_MS = 3000, PASS_MS = 1000, ONE_IN = 3 };
+enum { OWN_FRESH_MS = 3000, OWN_STALE_MS = 3000, PASS_MS = 1000, ONE_IN = 3, NONE_IN = 8 };
 
 void keep_load_starts(struct sim *sim, struct load_model *load)
 {
     struct guard_keep *keep = &load->keep.keep;
     *keep = (struct guard_keep){.fresh_ms = GUARD_POLICY_MS, .stale_ms = GUARD_POLICY_MS};
     keep->pass_ms = GUARD_POLICY_MS;
-    if (sim_wish(sim, WISH_PASS, ONE_IN)) {
+    bool none = sim->wishes.may[WISH_OWN_FRESH] && sim_wish(sim, WISH_OWN_STALE, NONE_IN);
+    if (none) {
+        keep->fresh_ms = keep->stale_ms = 0;
+    } else if (sim_wish(sim, WISH_PASS, ONE_IN)) {
         keep->how = GUARD_PASS;
         keep->pass_ms = (uint32_t)sim_wish_between(sim, WISH_PASS, 1, PASS_MS);
     } else if (sim_wish(sim, WISH_SHARE, ONE_IN)) {

@@ -29,7 +29,6 @@
 
 /* X(member of enum mutant, its name): bugs sown into the model's side of it */
 #define KEEP_MUTANTS(X)                                                                                      \
-    X(MUTANT_SHARE_UNFENCED, "a release shares without the lease")                                           \
     X(MUTANT_OWN_STALE_IGNORED, "a stale time of its own counts only where the policy has one")
 
 struct sim;

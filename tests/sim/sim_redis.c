@@ -372,11 +372,6 @@ static void release(struct run *run, const struct command *command, struct redis
 {
     const struct core_action *action = &command->action;
     bool any = run->sim->mutant == MUTANT_RELEASE_ANY && run->slot->lease.there;
-    bool unfenced = run->sim->mutant == MUTANT_SHARE_UNFENCED && action->shares;
-    if (unfenced && !holds(run, command)) {
-        out->published = true;
-        share(run, command, out);
-    }
     if ((!holds(run, command) && !any) || !may_write(run, false))
         return;
     share(run, command, out);
