@@ -14,7 +14,7 @@
  *     +-----------------------------------------------<----------------+
  *                          callback <- loop <- answers <---------------+
  *
- * Read in this order: get.h (one request inside), ask, mailbox, lookup, callback, loop, thread, calls, load, workers; then
+ * Read in this order: kind.h, get.h (one request inside), ask, mailbox, lookup, callback, loop, thread, calls, load, workers; then
  * many (several keys at once), nested (a loader that gets another key), shadow, cache (what Redis's data is called), numbers
  * and events (what a host can watch), life (start, stop), clear; tag_memory stands by itself.
  *
@@ -35,7 +35,6 @@
 #include "../base/tickets.h"
 #include "../redis/redis.h"
 #include "../wire/protocol.h"
-#include "events.h"
 #include "get.h"
 #include <pthread.h>
 #include <stdatomic.h>
@@ -47,6 +46,14 @@ struct shadow;
 struct subscription;
 struct tag_memory;
 struct workers;
+
+/* What the host's hook has not heard yet: events.h. */
+struct told_event;
+struct events {
+    struct told_event *first, *last; /* owned */
+    enum guard_redis_state redis_state;
+    bool breaker_open; /* both as the hook last heard */
+};
 
 /* What a loop counts of the gets that it answers itself; the same names as in guard_stats. */
 #define LOOP_COUNTERS(COUNTER)                                                                               \

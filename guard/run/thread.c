@@ -9,6 +9,7 @@
 #include "callback.h"
 #include "calls.h"
 #include "clear.h"
+#include "events.h"
 #include "lookup.h"
 #include "loop.h"
 #include "mailbox.h"

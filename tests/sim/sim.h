@@ -250,7 +250,9 @@ enum event_kind {
 /* ---- the model Redis ---- */
 
 struct stored_value {
-    bool there, damaged, absent, mark, shared;
+    bool there, damaged, absent;
+    bool mark;   /* of a pass: version is that of the row that was passed */
+    bool shared; /* stored nowhere: it goes with the message of a release */
     struct entry_life life;
     uint32_t key, version;
     char filler[TOKEN_UUID_BYTES + 1];
@@ -283,13 +285,15 @@ struct stored_lease {
 struct stored_failure {
     bool there, too_big;
     enum guard_failure failure;
+    uint64_t load; /* that failed */
     uint32_t own_ms;
     int64_t expires_ms;
 };
 
 /* A process waits for the lease with this tag. */
 struct stored_waiting {
-    bool there, wants_push;
+    bool there;
+    bool quiet; /* and wants nothing pushed */
     char tag[TOKEN_TAG_BYTES + 1];
     int64_t expires_ms;
 };
@@ -364,7 +368,8 @@ struct redis_answer {
     struct stored_failure failure;
     int64_t ttl_ms, failure_ms; /* failure_ms: of a stale value that cools down */
     int refresher;
-    char tag[TOKEN_TAG_BYTES + 1]; /* B, S: of the lease; "": none */
+    char tag[TOKEN_TAG_BYTES + 1];            /* B, S: of the lease; "": none */
+    char uncounted[2 * TOKEN_UUID_BYTES + 1]; /* B, to a revalidation; "": to another one */
     int64_t code;
     bool published, gone, pushed;
 };
@@ -489,6 +494,7 @@ struct command {
     uint32_t process, life, shard, connection, key;
     struct value *value; /* owned: what a fill stores */
     char token[TOKEN_SIZE], prev[TOKEN_SIZE], refused[TOKEN_UUID_BYTES + 1], wanted[TOKEN_UUID_BYTES + 1];
+    char uncounted[2 * TOKEN_UUID_BYTES + 1];
     char waiter[TOKEN_UUID_BYTES + 1];
     struct redis_answer answer;
     bool executed, answered, dropped, granted;
