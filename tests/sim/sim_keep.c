@@ -87,12 +87,6 @@ enum hit_age keep_hit_age(const struct stored_value *entry, bool is_stale)
     return entry->life.own_stale ? HIT_STALE_OWN : HIT_STALE;
 }
 
-bool keep_stale_will_do(const struct sim *sim, const struct stored_value *value, enum core_lookup lookup)
-{
-    bool own = value->life.own_stale && sim->mutant != MUTANT_OWN_STALE_IGNORED;
-    return own || lookup != LOOKUP_NO_STALE;
-}
-
 uint32_t keep_fresh_most_ms(const struct sim *sim, uint32_t policy_ms)
 {
     return sim->wishes.may[WISH_OWN_FRESH] && policy_ms < OWN_FRESH_MS ? OWN_FRESH_MS : policy_ms;

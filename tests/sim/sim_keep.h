@@ -60,8 +60,6 @@ void keep_check_rest(struct sim *sim);
 /* ---- for the model ---- */
 
 enum hit_age keep_hit_age(const struct stored_value *entry, bool is_stale);
-/* Stale, it is no less there. */
-bool keep_stale_will_do(const struct sim *sim, const struct stored_value *value, enum core_lookup lookup);
 /* The longest that an entry is fresh where the policy says so. */
 uint32_t keep_fresh_most_ms(const struct sim *sim, uint32_t policy_ms);
 /* A load may leave the value that it refreshes. */

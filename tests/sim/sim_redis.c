@@ -129,7 +129,8 @@ static void find_value(struct run *run, const struct command *command, struct fo
     found->fresh = found->value_ms > (int64_t)value->stale_ms;
     bool any = command->wanted[0] == '\0' || run->sim->mutant == MUTANT_EARLY_ANY;
     found->early = early && (any || strcmp(value->filler, command->wanted) == 0);
-    bool will_do = found->fresh || keep_stale_will_do(run->sim, value, command->action.lookup);
+    bool own = value->life.own_stale && run->sim->mutant != MUTANT_OWN_STALE_IGNORED;
+    bool will_do = found->fresh || own || command->action.lookup != LOOKUP_NO_STALE;
     found->value = found->value_ms >= 1 && will_do;
     found->fresh = found->fresh && (!revalidates(command) || counts(run, command));
 }
