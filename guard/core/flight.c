@@ -55,6 +55,7 @@
 #include "flight.h"
 #include "hit.h"
 #include "lease.h"
+#include "nested.h"
 #include "pass.h"
 #include "watch.h"
 #include <assert.h>
@@ -229,7 +230,7 @@ bool flight_take_place(struct flight *flight)
 void flight_queue_load(struct flight *flight)
 {
     flight_move(flight, FLIGHT_QUEUED);
-    if (loads_lender(flight) != NULL)
+    if (nested_has_berth(flight))
         lease_start_load(flight);
     else
         loads_enqueue(flight);
@@ -239,7 +240,7 @@ void flight_bypass(struct flight *flight)
 {
     flight->leased = flight->refreshing = flight->background = false;
     value_unref(&flight->previous);
-    if (loads_lender(flight) == NULL && !flight_take_place(flight)) {
+    if (!nested_has_berth(flight) && !flight_take_place(flight)) {
         flight_shed(flight);
         flight_end(flight);
         return;
@@ -252,7 +253,7 @@ static enum core_lookup flight_choose_lookup(struct flight *flight)
 {
     if (flight->revalidation.on)
         return revalidate_choose_lookup(flight);
-    if (!loads_take_place(flight) && loads_lender(flight) == NULL)
+    if (!loads_take_place(flight) && !nested_has_berth(flight))
         return LOOKUP_PEEK;
     if (flight->first == NULL && flight->wanted[0] != '\0')
         return LOOKUP_EARLY;
@@ -493,6 +494,7 @@ void flight_reply_unwanted(struct flight *flight, const struct core_reply *reply
 static void flight_acquire_replied(struct flight *flight, const struct core_reply *reply)
 {
     flight->born = reply->clock;
+    flight->abandoned = flight->abandoned || reply->abandoned;
     if (reply->kind != REPLY_BUSY)
         flight_end_wait(flight);
     if (flight->first == NULL) {
@@ -585,6 +587,7 @@ void flight_left(struct flight *flight)
 {
     if (flight->first != NULL || flight->refreshing)
         return;
+    abandon_left(flight);
     if (flight->state == FLIGHT_QUEUED) {
         loads_dequeue(flight);
         lease_drop(flight);

@@ -80,6 +80,8 @@ struct flight {
     char prev_token[TOKEN_SIZE]; /* an attempt of ours that may still hold the lease; "": none */
     bool leased;
     bool lost;                       /* while the load ran */
+    bool abandoned;                  /* the last load of the key was, and none has begun since */
+    bool spared;                     /* its load is not abandoned: the one before was */
     uint64_t sent_us, renew_sent_us; /* of the acquire, of the last renewal */
     uint64_t valid_until_us, hold_until_us, renew_at_us;
 
