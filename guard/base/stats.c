@@ -116,6 +116,7 @@ static const struct stat_row ROWS[] = {
     COUNT(moving, "Commands that did not run because their keys were moving to another master."),
     COUNT(replayed, "Confirmed invalidations that were sent again to another master."),
     COUNT(replay_dropped, "Confirmed invalidations that were too many to be sent again."),
+    COUNT_K(keep_cut, "Lives that a loader wanted longer than max_value_ms."),
 };
 
 enum { ROW_COUNT = sizeof ROWS / sizeof *ROWS };

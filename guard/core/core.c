@@ -27,6 +27,7 @@ static void free_dead(struct core *core)
     while (core->dead != NULL) {
         struct flight *flight = core->dead;
         core->dead = flight->next;
+        value_unref(&flight->shared);
         free(flight);
     }
 }
@@ -327,11 +328,12 @@ static struct flight *alloc_flight(struct core *core, const struct core_key *key
     return flight;
 }
 
-/* Into the tables. In mode OFF no get joins another one's flight: it is not found by its key. False: no memory. */
+/* Into the tables. In mode OFF no get joins another one's flight, nor one that passes: it is not found by its key. False:
+ * no memory. */
 static bool list_flight(struct core *core, struct flight *flight)
 {
     const struct core_key *key = &flight->key;
-    if (core->config.mode != GUARD_MODE_OFF) {
+    if (core->config.mode != GUARD_MODE_OFF && !flight->passing) {
         unsigned hash = hash_of_key(core, key->encoded, key->encoded_bytes);
         HASH_ADD_KEYPTR_BYHASHVALUE(by_key, core->by_key[flight->revalidation.on], key->encoded,
                                     key->encoded_bytes, hash, flight);
@@ -344,14 +346,16 @@ static bool list_flight(struct core *core, struct flight *flight)
     return !flight->unlisted;
 }
 
-static struct flight *new_flight(struct core *core, const struct core_key *key,
-                                 const struct guard_policy *policy, bool revalidates)
+struct flight *core_new_flight(struct core *core, const struct core_key *key,
+                               const struct guard_policy *policy, enum flight_for whom)
 {
     if (!core_reserve(core))
         return NULL;
     struct flight *flight = alloc_flight(core, key, policy);
-    if (flight != NULL)
-        flight->revalidation.on = revalidates;
+    if (flight != NULL) {
+        flight->passing = whom == FLIGHT_FOR_ONE;
+        flight->revalidation.on = whom == FLIGHT_FOR_REVALIDATION;
+    }
     if (flight == NULL || !list_flight(core, flight)) {
         free(flight);
         core_unreserve(core);
@@ -359,6 +363,7 @@ static struct flight *new_flight(struct core *core, const struct core_key *key,
     }
     DL_APPEND(core->flights, flight);
     flight_counts(flight)->flights++;
+    core->loads.passing += flight->passing;
     return flight;
 }
 
@@ -370,6 +375,7 @@ void core_remove_flight(struct flight *flight)
     HASH_DELETE(by_id, core->by_id, flight);
     DL_DELETE(core->flights, flight);
     flight_counts(flight)->flights--;
+    core->loads.passing -= flight->passing;
     core_unreserve(core);
     flight->next = core->dead;
     core->dead = flight;
@@ -398,19 +404,12 @@ static void set_waiter_limits(struct core *core, struct core_waiter *waiter,
               earlier_us(earlier_us(soft_us, waiter->alone_us), deadline_us));
 }
 
-static void choose_share(struct flight *flight, bool of_many)
-{
-    flight->share = of_many ? SHARE_MANY : SHARE_SINGLE;
-    flight->batched = of_many && flight->policy->batch_loader != NULL;
-    flight->single = !of_many;
-}
-
 /* The first waiter chooses. A refresh stays where it is queued until a waiter needs it. */
 static void choose_share_with(struct flight *flight, const struct core_waiter *waiter)
 {
     bool refresh = flight->state == FLIGHT_QUEUED && flight->queue == QUEUE_REFRESHES;
     if (flight->first == NULL && flight->place_parts == 0)
-        choose_share(flight, waiter->of_many);
+        loads_choose_share(flight, waiter->of_many);
     flight->single = flight->single || !waiter->of_many;
     if (flight->single && !refresh)
         loads_single_out(flight);
@@ -432,6 +431,13 @@ static void add_waiter(struct flight *flight, struct core_waiter *waiter)
         loads_block(waiter);
 }
 
+static enum flight_for whom_for(const struct core_waiter *waiter)
+{
+    if (waiter->passes)
+        return FLIGHT_FOR_ONE;
+    return waiter->revalidates ? FLIGHT_FOR_REVALIDATION : FLIGHT_FOR_ALL;
+}
+
 enum guard_status core_get(struct core *core, uint64_t now_us, const struct core_key *key,
                            const struct guard_policy *policy, struct core_waiter *waiter,
                            uint64_t deadline_us)
@@ -445,9 +451,11 @@ enum guard_status core_get(struct core *core, uint64_t now_us, const struct core
     }
     if (!alarms_reserve(&core->alarms))
         return GUARD_NO_MEMORY;
-    struct flight *flight = flight_to_join(core, key, waiter->revalidates);
+    struct flight *flight = NULL;
+    if (!waiter->passes)
+        flight = flight_to_join(core, key, waiter->revalidates);
     if (flight == NULL)
-        flight = new_flight(core, key, policy, waiter->revalidates);
+        flight = core_new_flight(core, key, policy, whom_for(waiter));
     if (flight == NULL) {
         alarms_unreserve(&core->alarms);
         return GUARD_NO_MEMORY;
@@ -469,9 +477,9 @@ void core_refresh(struct core *core, uint64_t now_us, const struct core_key *key
     core_begin(core, now_us);
     if (core->closed || find_flight(core, key->encoded, key->encoded_bytes) != NULL)
         return;
-    struct flight *flight = new_flight(core, key, policy, false);
+    struct flight *flight = core_new_flight(core, key, policy, FLIGHT_FOR_ALL);
     if (flight != NULL) {
-        choose_share(flight, of_many);
+        loads_choose_share(flight, of_many);
         flight_refresh(flight, filler);
     }
     core_end(core);

@@ -8,8 +8,8 @@
  * core_loaded(), whatever happens; never from inside the draining.
  *
  * No I/O, no clock, no threads; chance comes from the seed and from make_token. Memory is taken only where
- * a get or an invalidation is accepted, and both can be refused; and where a confirmed invalidation is remembered,
- * which does without.
+ * a get or an invalidation is accepted, and both can be refused; where waiters part because their loads pass, each of
+ * which may be answered NO_MEMORY; and where a confirmed invalidation is remembered, which does without.
  *
  * Time     uint64_t now_us, monotonic, the same clock for all events of one core.
  * Threads  none: one owner. Of this room, near.h and hit.h alone are for any thread.
@@ -40,6 +40,13 @@
  *   expire              the same, but the value stays for its stale time
  *   background refresh  a load for no waiter, after a stale hit
  *   early refresh       the same after a fresh hit, drawn by lot shortly before it would be stale
+ *   life                how long an entry is fresh, and then stale: the policy's, or what its loader has said
+ *   keep                what a loader says is to become of its answer: stored, shared or passed
+ *   share               to answer all that wait for a load, in the fleet, with what is not stored
+ *   starter             the waiter that was the oldest of its flight when the query began
+ *   asker               what a request gives to the load that it starts, and to no other
+ *   pass                to answer the starter alone: then each request for the key has a load of its own
+ *   mark                an entry that says so of its key, for a time
  *   tag                 a name of many entries, which invalidates all of them at once
  *   tag epoch           the point of the tags' clock at which a tag was last invalidated
  *   permit              the right to run one query; the fleet shares a fixed number of them
@@ -58,6 +65,7 @@
 #include "../base/tags.h"
 #include "../base/value.h"
 #include "../guard.h"
+#include "keep.h"
 
 enum {
     /* "<uuid 36> <tag 16> <lease_ms 7>" and up to 66 bytes for people; compared whole */
@@ -85,6 +93,7 @@ struct core_config {
     bool without_redis;   /* every get loads at once, no command is sent */
     uint32_t max_loads, load_queue, max_waiters;
     uint32_t max_value_bytes;
+    uint32_t max_value_ms;       /* what a loader says is cut to it */
     uint32_t permits, permit_ms; /* of the fleet; 0: no limit. Mode FLEET only */
     uint8_t hash_key[16];
     uint64_t seed;
@@ -135,6 +144,7 @@ struct core_waiter {
     uint64_t start_us;      /* on the core's clock: when the request was made */
     uint64_t parent_load;   /* the load whose loader made the request; 0: none */
     bool of_many;           /* of a request for many: may be loaded in a batch */
+    bool passes;            /* a lookup of this get has found the mark of a pass */
     bool lookup_unanswered; /* Redis did not answer a lookup of this get in time */
     bool revalidates;       /* only a load that begins after it answers it */
     /* head of an entry that a lookup of this get found out of date; "": none */
@@ -198,14 +208,14 @@ enum core_action_kind {
     CORE_ACQUIRE, /* script acquire: key, token (may be "" to a peek), prev, refused, lease_ms, lookup, wanted,
                      waits */
     CORE_RENEW,   /* script renew: key, token, lease_ms */
-    CORE_FILL,    /* script fill: key, token, value, absent, load_us, fresh_ms, stale_ms, born */
+    CORE_FILL,    /* script fill: key, token, value, absent, mark, load_us, life, fresh_ms, stale_ms, born */
     CORE_TOUCH,   /* script touch: as FILL, with the value that wanted stands for */
-    CORE_RELEASE,        /* script release: key, token, failure and failure_ms (0: none), too_big */
+    CORE_RELEASE, /* script release: key, token, failure and failure_ms (0: none), too_big; shares: as FILL */
     CORE_INVALIDATE,     /* script invalidate: key.encoded, expires; of_tag: tag_invalidate; by_delete */
     CORE_PERMIT_ACQUIRE, /* script permit_acquire: token, waiter, background, more */
     CORE_PERMIT_RENEW,   /* script permit_renew: token */
     CORE_PERMIT_RELEASE, /* script permit_release: token ("": leaves the queue), waiter */
-    CORE_LOAD,           /* run the loader: key, policy, load, deadline_us, previous */
+    CORE_LOAD,           /* run the loader: key, policy, load, deadline_us, previous, starter */
     CORE_CANCEL,         /* tell the loader that its result is no longer wanted: load */
 };
 
@@ -238,7 +248,10 @@ struct core_action {
     uint32_t lease_ms;
     const struct value *value; /* FILL: of an absent one NULL, or no more than its tags; TOUCH: the old one */
     bool absent;
-    struct tags_clock born; /* FILL, TOUCH: known if value has tags */
+    bool mark;              /* of a pass: no more of `value` than its tags */
+    bool shares;            /* RELEASE: what others that wait for this lease may have */
+    struct entry_life life; /* as its loader has said */
+    struct tags_clock born; /* FILL, TOUCH, shares: known if value has tags */
     bool of_tag, expires;
     /* INVALIDATE of a key that is moving, where no script runs: DEL lease, and once that is answered DEL value, each at
      * the master that has it, then the script's message. Answered like the script. */
@@ -252,6 +265,7 @@ struct core_action {
     const struct guard_policy *policy;
     uint64_t load; /* LOAD, CANCEL: guard_load_id(); RELEASE with a failure: of the load that failed */
     uint64_t deadline_us;
+    struct core_waiter *starter; /* LOAD: until the answers are fetched; NULL: no waiter needs it */
     uint64_t lender;    /* LOAD: the load that waits for this one and whose thread runs it; 0: any worker's */
     uint64_t batch;     /* LOAD: those with the same one are one query, given to one worker; 0: alone */
     const char *permit; /* LOAD: the token of the permit that its query has; NULL: none */
@@ -271,8 +285,8 @@ bool core_tell_unperformed(struct core *core, uint64_t now_us);
 
 enum core_reply_kind {
     /* to ACQUIRE */
-    REPLY_FRESH,  /* value or absent, age_ms, left_ms */
-    REPLY_STALE,  /* likewise, and refresher */
+    REPLY_FRESH,  /* value or absent or mark, age_ms, left_ms, life */
+    REPLY_STALE,  /* likewise, but no mark; and refresher */
     REPLY_LEASE,  /* granted */
     REPLY_BUSY,   /* pttl_ms and lease_tag of another process's lease */
     REPLY_FAILED, /* failure or too_big, pttl_ms */
@@ -293,7 +307,8 @@ struct core_reply {
     enum core_reply_kind kind;
     int64_t code;
     struct value *value; /* lent */
-    bool absent;
+    bool absent, mark;
+    struct entry_life life;
     bool damaged; /* FRESH, STALE: something is there, but not a sound entry of this key */
     /* FRESH, STALE: older than an invalidation of one of its tags. To a FILL or TOUCH of a value with tags: one was
      * invalidated before it was sent, or that is not known. The owner has looked: the core sees no value unchecked. */
@@ -327,7 +342,7 @@ struct core_loaded {
     struct value *value; /* LOAD_OK; LOAD_ABSENT: NULL, or no more than its tags; lent */
     enum guard_failure failure;
     uint64_t load_us;
-    bool unstored; /* it answers its waiters, and is not stored */
+    const struct guard_keep *keep; /* as the loader has said; lent; NULL: nothing */
 };
 
 /* A load whose thread is lent comes back after the one that it is lent to. */
@@ -354,15 +369,16 @@ void core_turn_over(struct core *core, uint64_t now_us);
 /* Something happened to this key: a fill, a release (gone = false) or an invalidation (gone = true). */
 void core_woken(struct core *core, uint64_t now_us, const char *encoded, size_t encoded_bytes, bool gone);
 /*
- * The same of a fill whose message brought what it has stored. A flight that waits, and whose last lookup found the
+ * The same of a fill or release whose message brought what was stored or is shared. A flight that waits, and whose last lookup found the
  * lease with this tag, answers the waiters with it that joined before that lookup was sent; for all others it is a
  * wake-up like any other.
  */
 struct core_pushed {
     const char *lease_tag; /* TOKEN_TAG_BYTES of the lease it was filled under; lent */
-    struct value *value;   /* lent; NULL when absent */
-    bool absent;
-    uint32_t fresh_ms; /* for how long it was fresh when it was stored */
+    struct value *value;   /* lent; NULL when absent, and of a mark */
+    bool absent, mark;
+    bool shared;       /* it is stored nowhere */
+    uint32_t fresh_ms; /* for how long it was fresh when it was stored; shared: means nothing */
     uint64_t load;     /* that made it */
     const char *tags;  /* for the owner, to be checked before: as in core_reply */
     size_t tags_bytes;

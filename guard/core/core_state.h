@@ -134,6 +134,11 @@ void core_emit(struct core *core, const struct core_action *action);
 /* Takes the waiter out of its flight and hands it to the owner with this result. */
 void core_answer(struct core_waiter *waiter, const struct guard_result *result);
 
+/* FOR_ONE: passing, and not found by its key. */
+enum flight_for { FLIGHT_FOR_ALL, FLIGHT_FOR_REVALIDATION, FLIGHT_FOR_ONE };
+/* NULL: no memory. */
+struct flight *core_new_flight(struct core *core, const struct core_key *key,
+                               const struct guard_policy *policy, enum flight_for whom);
 void core_remove_flight(struct flight *flight);
 
 #endif

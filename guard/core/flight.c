@@ -48,11 +48,14 @@
  * Push       A wake-up may bring what was filled, which spares the lookup. It answers only a flight that waits, whose
  *            last lookup found the very lease of that fill, and there only the waiters that joined before that lookup
  *            was sent. An invalidation voids the lease, so none came between that lookup and the fill, however late
- *            the message is; a waiter that joined later may know of one that came after the fill.
+ *            the message is; a waiter that joined later may know of one that came after the fill. What a release brings
+ *            is shared in the same way.
+ * Pass       A mark in place of the value, or a load that passes, leaves no flight for its waiters to share: pass.h.
  */
 #include "flight.h"
 #include "hit.h"
 #include "lease.h"
+#include "pass.h"
 #include "watch.h"
 #include <assert.h>
 #include <string.h>
@@ -215,7 +218,7 @@ bool flight_take_place(struct flight *flight)
     struct flight *refresh = NULL;
     if (loads_take_place(flight))
         return true;
-    if (flight->first != NULL)
+    if (flight->first != NULL && loads_may_queue(flight))
         refresh = loads_last_refresh(flight->core, flight->share);
     if (refresh == NULL)
         return false;
@@ -232,8 +235,7 @@ void flight_queue_load(struct flight *flight)
         loads_enqueue(flight);
 }
 
-/* Loads without a lease: the waiters that joined before the query get the result, and nothing is stored. */
-static void flight_bypass(struct flight *flight)
+void flight_bypass(struct flight *flight)
 {
     flight->leased = flight->refreshing = flight->background = false;
     value_unref(&flight->previous);
@@ -304,6 +306,7 @@ void flight_settle(struct flight *flight)
     value_unref(&flight->value);
     value_unref(&flight->previous);
     flight->leased = flight->lost = flight->refreshing = flight->background = flight->unchanged = false;
+    flight->mark = flight->shares = false;
     flight->wanted[0] = '\0';
     revalidate_begin_anew(flight);
     flight->op = flight->renew_op = flight->peek_op = 0;
@@ -311,7 +314,7 @@ void flight_settle(struct flight *flight)
     flight->polls = flight->wakes = flight->unknowns = flight->stores = 0;
     if (flight->first == NULL)
         flight_end(flight);
-    else if (flight->round - flight->first->first_round >= ROUNDS_MAX)
+    else if (flight->passing || flight->round - flight->first->first_round >= ROUNDS_MAX)
         flight_bypass(flight);
     else
         flight_acquire(flight);
@@ -391,6 +394,13 @@ static bool flight_is_past_waiting(const struct flight *flight)
 }
 
 /* ---- what an acquire says ---- */
+
+static void flight_reply_mark(struct flight *flight)
+{
+    loads_give_place(flight);
+    pass_part(flight);
+    flight_settle(flight);
+}
 
 static void flight_reply_fresh(struct flight *flight, const struct core_reply *reply)
 {
@@ -497,11 +507,11 @@ static void flight_acquire_replied(struct flight *flight, const struct core_repl
         return;
     switch (reply->kind) {
     case REPLY_FRESH:
-        flight_reply_fresh(flight, reply);
+        (reply->mark ? flight_reply_mark(flight) : flight_reply_fresh(flight, reply));
         break;
     case REPLY_STALE:
         if (flight->lookup == LOOKUP_PEEK &&
-            flight->policy->stale_ms == 0) /* its filler had another policy */
+            !keep_serves_stale(flight->policy, reply->life.own_stale)) /* its filler had another policy */
             flight_reply_free(flight);
         else
             stale_found(flight, reply);
@@ -538,7 +548,9 @@ static void flight_acquire_replied(struct flight *flight, const struct core_repl
 void flight_joined(struct core_waiter *waiter)
 {
     struct flight *flight = waiter->flight;
-    if (flight->state == FLIGHT_COOLING) {
+    if (flight->passing) {
+        flight_bypass(flight);
+    } else if (flight->state == FLIGHT_COOLING) {
         uint32_t left_ms = ms_until(flight->core->now_us, flight->cool_until_us);
         struct guard_result result =
             flight_failure_result(GUARD_FROM_CACHE, flight->failure, left_ms, flight->load_id);
@@ -549,6 +561,8 @@ void flight_joined(struct core_waiter *waiter)
         flight_acquire(flight);
     } else if (flight->state == FLIGHT_RELEASING || flight->state == FLIGHT_RESTING) {
         flight_settle(flight);
+    } else if (flight->mark) {
+        pass_part(flight);
     } else if (flight->revalidation.on) {
         flight_woken(flight, false); /* what does not count is what it finds now */
     } else if (flight->refreshing && flight->state != FLIGHT_ACQUIRING) {
@@ -619,31 +633,40 @@ bool flight_awaits(const struct flight *flight, const char *lease_tag)
            memcmp(flight->busy_tag, lease_tag, TOKEN_TAG_BYTES) == 0;
 }
 
-/* The lease stood when our lookup ran, and an invalidation voids it: what was filled in under it is as new as any
- * waiter may want that joined before that lookup was sent. The fill came after the lookup, so that bounds its age,
- * however late the message is. (A failover that brings back a lease whose fill is over breaks that bound, by as long as
- * messages of the old Redis still arrive; the canary ends that.) */
+/* What is shared is only as old as its load; what is stored is fresh for a time. */
+static struct guard_result pushed_result(const struct core_pushed *pushed, uint32_t age_ms)
+{
+    return (struct guard_result){
+        .status = pushed->absent ? GUARD_ABSENT : GUARD_OK,
+        .source = GUARD_FROM_FLEET,
+        .value = pushed->value != NULL ? &pushed->value->public : NULL,
+        .age_ms = age_ms,
+        .left_ms = pushed->shared ? 0 : pushed->fresh_ms - age_ms,
+        .stored = !pushed->shared,
+        .load = pushed->load,
+    };
+}
+
+/* The lease stood when our lookup ran, and an invalidation voids it: what was filled in under it, or told by its release,
+ * is as new as any waiter may want that joined before that lookup was sent. The fill came after the lookup, so that bounds
+ * its age, however late the message is. (A failover that brings back a lease whose fill is over breaks that bound, by as
+ * long as messages of the old Redis still arrive; the canary ends that.) */
 void flight_pushed(struct flight *flight, const struct core_pushed *pushed)
 {
     struct core *core = flight->core;
     uint32_t age_ms = ms_until(flight->sent_us, core->now_us);
     uint32_t waiters = flight_counts(flight)->waiters;
-    if (age_ms >= pushed->fresh_ms || flight->first->joined >= flight->lookup_stamp) {
+    bool over = !pushed->shared && age_ms >= pushed->fresh_ms;
+    if (over || (!pushed->mark && flight->first->joined >= flight->lookup_stamp)) {
         flight_wake(flight);
         return;
     }
     flight_end_wait(flight);
-    flight_deliver(flight, flight->lookup_stamp,
-                   (struct guard_result){
-                       .status = pushed->absent ? GUARD_ABSENT : GUARD_OK,
-                       .source = GUARD_FROM_FLEET,
-                       .value = pushed->value != NULL ? &pushed->value->public : NULL,
-                       .age_ms = age_ms,
-                       .left_ms = pushed->fresh_ms - age_ms,
-                       .stored = true,
-                       .load = pushed->load,
-                   });
-    flight_counts(flight)->push_answered += waiters - flight_counts(flight)->waiters;
+    if (pushed->mark)
+        pass_part(flight);
+    else
+        flight_deliver(flight, flight->lookup_stamp, pushed_result(pushed, age_ms));
+    flight_counts(flight)->push_answered += pushed->mark ? 0 : waiters - flight_counts(flight)->waiters;
     flight_settle(flight);
 }
 

@@ -35,6 +35,7 @@ struct flight {
     unsigned kind;
     uint64_t id;
     bool joinable;
+    bool passing;  /* for one waiter; see pass.h */
     bool unlisted; /* a table had no memory for it */
 
     /* waiters, oldest first */
@@ -61,6 +62,7 @@ struct flight {
     struct held held;
     struct value *previous; /* owned: the value that is refreshed */
     char previous_filler[TOKEN_UUID_BYTES + 1];
+    struct entry_life previous_life;
 
     /* waiting for another process */
     uint32_t polls, wakes, unknowns;
@@ -96,14 +98,18 @@ struct flight {
     uint64_t load_id;    /* of the last one, or of the one that the lease is for; 0: none */
     struct value *value; /* owned: the result while it is being filled */
     bool absent;
-    bool unchanged; /* the value is the previous one */
+    bool unchanged;         /* the value is the previous one */
+    bool mark;              /* a mark is stored in its place */
+    bool shares;            /* the release says what was loaded */
+    struct value *shared;   /* owned: that, until the next event */
+    struct entry_life life; /* as the loader has said */
     uint64_t load_us;
-    uint32_t fresh_ms;
-    uint32_t stores;            /* attempts of the fill or release, but for those that met moving keys */
-    uint32_t movings;           /* those */
-    uint64_t send_again_us;     /* after one: when it is sent again; 0: it is under way */
-    bool fill_told;             /* the result was answered while its fill goes on */
-    enum guard_failure failure; /* RELEASING, COOLING */
+    uint32_t fresh_ms, stale_ms; /* fresh_ms jittered already */
+    uint32_t stores;             /* attempts of the fill or release, but for those that met moving keys */
+    uint32_t movings;            /* those */
+    uint64_t send_again_us;      /* after one: when it is sent again; 0: it is under way */
+    bool fill_told;              /* the result was answered while its fill goes on */
+    enum guard_failure failure;  /* RELEASING, COOLING */
     bool too_big;
     uint32_t failure_ms;
     uint64_t cool_until_us;
@@ -145,6 +151,8 @@ struct core_action flight_action(const struct flight *flight, enum core_action_k
 void flight_keep_token(struct flight *flight);
 /* It has a lease or needs none: loads on the thread of a load that waits for it, else when a worker is free. */
 void flight_queue_load(struct flight *flight);
+/* Loads without a lease: the waiters that joined before the query get the result, and nothing is stored. */
+void flight_bypass(struct flight *flight);
 /* A place for whatever leads to a load: if it has waiters and there is none, that of a queued refresh. */
 bool flight_take_place(struct flight *flight);
 /* Sends an acquire, or goes without Redis. */

@@ -2,6 +2,7 @@
 /* lease.c - see lease.h. */
 #include "lease.h"
 #include "flight.h"
+#include "pass.h"
 #include "watch.h"
 #include <assert.h>
 
@@ -136,6 +137,7 @@ static void lease_send_load(struct flight *flight)
     action.load = load->id;
     action.deadline_us = load->deadline_us;
     action.previous = flight->leased ? flight->previous : NULL;
+    action.starter = flight->first;
     action.lender = load->lender != NULL ? load->lender->id : 0;
     action.batch = load->batch;
     action.permit = load->permit != NULL ? load->permit->token : NULL;
@@ -169,7 +171,7 @@ void lease_start_load(struct flight *flight)
         name_uncached_load(flight);
     }
     uint64_t limit_us = core->now_us + us(flight->policy->load_limit_ms);
-    flight_counts(flight)->load_duplicate += loads_runs_key(core, &flight->key);
+    flight_counts(flight)->load_duplicate += !flight->passing && loads_runs_key(core, &flight->key);
     flight->load = loads_new(flight, earlier_us(limit_us, flight->hold_until_us));
     if (flight->load == NULL) {
         flight_deliver_all(flight, (struct guard_result){.status = GUARD_NO_MEMORY});
@@ -214,7 +216,7 @@ static uint64_t failure_stamp(const struct flight *flight)
 static void lease_bypass_failed(struct flight *flight, enum guard_failure failure)
 {
     struct core *core = flight->core;
-    if (core->config.mode == GUARD_MODE_OFF) {
+    if (core->config.mode == GUARD_MODE_OFF || flight->passing) {
         flight_end(flight);
         return;
     }
@@ -276,7 +278,7 @@ static void lease_give_up(struct flight *flight)
 
 /* ---- filled ---- */
 
-static struct guard_result loaded_result(const struct flight *flight, bool stored)
+struct guard_result lease_loaded_result(const struct flight *flight, bool stored)
 {
     return (struct guard_result){
         .status = flight->absent ? GUARD_ABSENT : GUARD_OK,
@@ -296,24 +298,25 @@ static void lease_send_fill(struct flight *flight)
     action.op = flight->op = flight_next_op_at_owner(flight);
     action.value = flight->value;
     action.absent = flight->absent;
+    action.mark = flight->mark;
+    action.life = flight->life;
     action.born = flight->born;
     action.load_us = flight->load_us;
     action.fresh_ms = flight->fresh_ms;
-    action.stale_ms = flight->absent ? 0 : flight->policy->stale_ms;
+    action.stale_ms = flight->stale_ms;
     flight->stores++;
     core_emit(flight->core, &action);
 }
 
-static void lease_fill(struct flight *flight)
+void lease_fill(struct flight *flight, uint32_t fresh_ms, uint32_t stale_ms)
 {
-    struct core *core = flight->core;
     flight_move(flight, FLIGHT_FILLING);
     flight->renew_op = 0;
     flight->stores = 0;
-    flight->fill_told = false;
-    flight->fill_stamp = revalidate_fill_stamp(flight, core_stamp(core));
-    uint32_t whole_ms = flight->absent ? flight->policy->absent_ms : flight->policy->fresh_ms;
-    flight->fresh_ms = chance_shorten(&core->chance, whole_ms, flight->policy->jitter_percent);
+    flight->fill_told = flight->mark; /* a mark is no answer */
+    flight->fill_stamp = revalidate_fill_stamp(flight, core_stamp(flight->core));
+    flight->fresh_ms = fresh_ms;
+    flight->stale_ms = stale_ms;
     lease_send_fill(flight);
 }
 
@@ -321,7 +324,7 @@ static void lease_fill(struct flight *flight)
 static void lease_tell_unstored(struct flight *flight)
 {
     if (!flight->fill_told)
-        flight_deliver(flight, flight->query_stamp, loaded_result(flight, false));
+        flight_deliver(flight, flight->query_stamp, lease_loaded_result(flight, false));
     flight->fill_told = true;
 }
 
@@ -402,25 +405,49 @@ void lease_fill_replied(struct flight *flight, const struct core_reply *reply)
     if (!stored)
         watch_fill_refused(flight);
     bool good = stored && !reply->outdated;
-    flight_deliver(flight, good ? flight->fill_stamp : flight->query_stamp, loaded_result(flight, good));
+    if (!flight->mark)
+        flight_deliver(flight, good ? flight->fill_stamp : flight->query_stamp,
+                       lease_loaded_result(flight, good));
     if (reply->kind == REPLY_REFUSED)
         lease_release(flight, GUARD_FAILURE_NONE, false);
     else
         flight_settle(flight);
 }
 
-static void lease_load_succeeded(struct flight *flight, bool unstored)
+/* With what the loader has said, in the numbers that the entry will have. */
+static void lease_store(struct flight *flight, const struct spans *spans)
+{
+    struct core *core = flight->core;
+    uint32_t fresh_ms = spans->fresh_ms;
+    if (fresh_ms > 0)
+        fresh_ms = chance_shorten(&core->chance, fresh_ms, flight->policy->jitter_percent);
+    flight->life.fresh_ms = flight->life.own_fresh ? spans->fresh_ms : 0;
+    flight->life.own_stale = flight->life.own_stale && !flight->absent;
+    flight->life.stale_ms = flight->life.own_stale ? spans->stale_ms : 0;
+    flight_counts(flight)->keep_cut += spans->cut;
+    lease_fill(flight, fresh_ms, spans->stale_ms);
+}
+
+bool lease_lacks_tag_clock(const struct flight *flight)
+{
+    return flight->value != NULL && flight->value->tags_bytes > 0 && flight->born.era == 0;
+}
+
+static void lease_load_succeeded(struct flight *flight, enum guard_how how)
 {
     struct core *core = flight->core;
     const struct value *value = flight->value;
+    const struct spans spans =
+        keep_spans(&flight->life, flight->policy, flight->absent, core->config.max_value_ms);
     bool too_big = value != NULL && value->public.body_bytes > core->config.max_value_bytes;
-    bool no_tag_clock = value != NULL && value->tags_bytes > 0 && flight->born.era == 0;
-    if (flight->leased && !too_big && !no_tag_clock && !unstored) {
-        lease_fill(flight);
+    bool no_tag_clock = lease_lacks_tag_clock(flight);
+    bool stores = how == GUARD_STORE && spans.fresh_ms + spans.stale_ms > 0;
+    if (flight->leased && !too_big && !no_tag_clock && stores) {
+        lease_store(flight, &spans);
         return;
     }
-    flight_deliver(flight, flight->query_stamp, loaded_result(flight, false));
-    bool refused = flight->leased && !too_big && !unstored;
+    flight_deliver(flight, flight->query_stamp, lease_loaded_result(flight, false));
+    bool refused = flight->leased && !too_big && stores;
     flight_counts(flight)->fill_late += flight->lost;
     flight_counts(flight)->fill_too_big += flight->leased && too_big;
     flight_counts(flight)->fill_refused += refused;
@@ -431,7 +458,10 @@ static void lease_load_succeeded(struct flight *flight, bool unstored)
         return;
     }
     choose_failure_ms(flight);
-    lease_release(flight, GUARD_FAILURE_NONE, too_big);
+    if (how == GUARD_SHARE && !too_big && !no_tag_clock)
+        lease_share(flight);
+    else
+        lease_release(flight, GUARD_FAILURE_NONE, too_big);
 }
 
 void lease_load_ended(struct flight *flight, const struct core_loaded *loaded)
@@ -460,7 +490,12 @@ void lease_load_ended(struct flight *flight, const struct core_loaded *loaded)
     flight_counts(flight)->load_ok += loaded->outcome == LOAD_OK;
     flight_counts(flight)->load_absent += flight->absent;
     flight_counts(flight)->load_unchanged += flight->unchanged;
-    lease_load_succeeded(flight, loaded->unstored);
+    flight->life = keep_life(loaded->keep, flight->unchanged ? &flight->previous_life : NULL);
+    enum guard_how how = loaded->keep != NULL ? loaded->keep->how : GUARD_STORE;
+    if (how == GUARD_PASS)
+        pass_loaded(flight, loaded->keep);
+    else
+        lease_load_succeeded(flight, how);
 }
 
 /* ---- renewed ---- */
@@ -511,6 +546,15 @@ static void lease_send_release(struct flight *flight)
     action.load = flight->load_id;
     action.too_big = flight->too_big;
     action.failure_ms = flight->failure_ms;
+    action.shares = flight->shares;
+    if (flight->shares) { /* for as long as the message is on its way: it has no life of its own */
+        action.value = flight->shared;
+        action.absent = flight->absent;
+        action.mark = flight->mark;
+        action.born = flight->born;
+        action.load_us = flight->load_us;
+        action.fresh_ms = 1;
+    }
     flight->stores++;
     core_emit(flight->core, &action);
 }
@@ -577,6 +621,16 @@ void lease_release(struct flight *flight, enum guard_failure failure, bool too_b
     lease_send_release(flight);
     if (flight->first != NULL)
         flight_settle(flight);
+}
+
+/* The value is in the action when the flight has gone on. */
+void lease_share(struct flight *flight)
+{
+    bool has_value = flight->value != NULL && !flight->mark;
+    value_unref(&flight->shared);
+    flight->shared = has_value ? value_ref(flight->value) : NULL;
+    flight->shares = true;
+    lease_release(flight, GUARD_FAILURE_NONE, false);
 }
 
 void lease_release_replied(struct flight *flight, const struct core_reply *reply)

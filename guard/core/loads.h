@@ -17,6 +17,8 @@
  * Batches    Flights of many start in batches, after the turn of the loop in which they were queued, and not
  *            while an acquire of the same turn as theirs has no answer. A batch is one query: it occupies one
  *            worker until its last load is over, and batch_max of its flights, queued, share one place.
+ * Passing    Loads of which each is for one request (pass.h) queue for at most half of the places that may queue, so
+ *            that other keys find one. Of one key there may be many; no two of them are in one batch.
  * Shares     Single and many: what at least one waiter asked for by itself, and what was only asked for in a get of
  *            many. Each share has as many places and waiters as the configuration says, so neither is refused for
  *            what the other holds. A free worker goes to the share with fewer queries running, alternately if they
@@ -71,6 +73,8 @@ struct load {
 struct loads {
     struct flight *queues[QUEUES][SHARES]; /* oldest first */
     uint64_t parts_used[SHARES];           /* of places, each <= max_loads + load_queue */
+    uint64_t passing_parts[SHARES];        /* of those, of passing flights that are queued */
+    uint32_t passing;                      /* flights that pass */
     uint32_t waiters[SHARES];              /* each <= max_waiters */
     uint32_t queries[SHARES];              /* running: a batch is one; together <= max_loads */
     enum share served;                     /* whose query began last */
@@ -90,6 +94,10 @@ struct loads {
 /* Notes that this flight's acquire is sent (pending), or is pending no more. */
 void loads_count_acquire(struct flight *flight, bool pending);
 
+/* Of a flight without a place: that of its first waiter. */
+void loads_choose_share(struct flight *flight, bool of_many);
+/* Passing flights have not queued for their half yet; or it does not pass. */
+bool loads_may_queue(const struct flight *flight);
 /* A place of its share, among workers and queue, taken before anything that may lead to a load. False: full. */
 bool loads_take_place(struct flight *flight);
 void loads_give_place(struct flight *flight);

@@ -3,6 +3,7 @@
 #include "stale.h"
 #include "flight.h"
 #include "lease.h"
+#include "pass.h"
 #include <string.h>
 #include <utlist.h>
 
@@ -101,6 +102,7 @@ void stale_keep_previous(struct flight *flight, const struct core_reply *reply)
     if (reply->value == NULL || reply->head == NULL)
         return;
     flight->previous = value_ref(reply->value);
+    flight->previous_life = reply->life;
     memcpy(flight->previous_filler, reply->head, TOKEN_UUID_BYTES);
 }
 
@@ -171,14 +173,16 @@ void stale_peek(struct flight *flight)
 void stale_peek_replied(struct flight *flight, const struct core_reply *reply)
 {
     bool is_fresh = reply->kind == REPLY_FRESH;
-    bool is_stale = reply->kind == REPLY_STALE && flight->policy->stale_ms > 0;
+    bool is_stale = reply->kind == REPLY_STALE && keep_serves_stale(flight->policy, reply->life.own_stale);
     flight->peek_op = 0;
     flight->peeked_in_vain = reply->damaged || reply->outdated || !(is_fresh || is_stale);
     if (flight->peeked_in_vain) { /* gone, or not for us: from now on every waiter waits for the load */
         loads_promote(flight);
         return;
     }
-    if (!is_fresh && flight->policy->soft_ms > 0) {
+    if (reply->mark) {
+        pass_part(flight);
+    } else if (!is_fresh && flight->policy->soft_ms > 0) {
         stale_hold(flight, reply, flight->peek_stamp);
         stale_answer_impatient(flight);
     } else {

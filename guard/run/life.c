@@ -62,6 +62,7 @@ static struct core *new_core(struct guard *guard, enum guard_mode mode, bool wit
         .load_queue = guard->config.load_queue,
         .max_waiters = guard->config.max_waiters,
         .max_value_bytes = guard->config.max_value_bytes,
+        .max_value_ms = guard->config.max_value_ms,
         .permits = guard->config.mode == GUARD_MODE_FLEET ? guard->config.load_permits : 0,
         .permit_ms = guard->config.permit_ms,
         .shard_of = guard->protocol.in_cluster ? shard_of_encoded : NULL,

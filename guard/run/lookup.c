@@ -8,6 +8,7 @@
  *                                                        +-- no tags, or those that were asked: judged --> hit, or core
  *                                                        +-- other tags: asked behind it, then judged ---> hit, or core
  *
+ * The mark of a pass is judged like any entry, and then no hit: its gets pass, and the core needs no acquire for them.
  * Each get's own policy says whether a hit answers it (hit.h). GETEX, so that only the master answers: redis/fence.h.
  * In a Cluster the tags have a master of their own, and the epochs may come after the entry, which then waits.
  */
@@ -29,7 +30,9 @@ enum { REFRESH_AGAIN_US = 20000 }; /* for a refresh of the same key */
 
 /* A sound entry, and what it answers. */
 struct found {
-    struct value *value; /* owned; of an absent one NULL, or no more than its tags */
+    struct value *value; /* owned; of an absent one or a mark NULL, or no more than its tags */
+    bool mark;           /* of a pass: it answers nothing */
+    enum hit_age age;
     struct guard_result result;
     uint64_t load_us;
     char filler[TOKEN_UUID_BYTES + 1];
@@ -156,11 +159,9 @@ static void want_refresh(struct guard_loop *loop, const struct get *get, const c
 
 static enum hit_verdict judge_for(const struct get *get, const struct found *found, struct chance *chance)
 {
-    const struct guard_result *result = &found->result;
-    bool is_stale = result->source == GUARD_FROM_STALE;
     if (peeks(get))
-        return is_stale && get->policy->stale_ms == 0 ? HIT_NONE : HIT_ANSWER;
-    return hit_judge(get->policy, is_stale, found->load_us, result->left_ms, chance);
+        return hit_serves(get->policy, found->age) ? HIT_ANSWER : HIT_NONE;
+    return hit_judge(get->policy, found->age, found->load_us, found->result.left_ms, chance);
 }
 
 /* Each by its own policy. */
@@ -191,11 +192,23 @@ static struct guard_result result_of(const struct envelope *envelope, int64_t pt
     };
 }
 
+/* Each goes on to a load of its own, without an acquire. */
+static void let_pass(struct lookup *lookup)
+{
+    struct get *get = NULL;
+    DL_FOREACH (lookup->gets, get)
+        get->waiter.passes = true;
+}
+
 /* A hit if it is as new as the policy wants it. Gets that it does not answer go on to the guard's thread. */
 static void answer_found(struct lookup *lookup, const struct found *found)
 {
     if (lookup->gets == NULL)
         return; /* all have left */
+    if (found->mark) {
+        let_pass(lookup);
+        return;
+    }
     if (found->result.source == GUARD_FROM_CACHE)
         near_keep(&lookup->near, lookup->gets->policy->near_ms, found->value, &found->result);
     answer_gets(lookup, found);
@@ -214,13 +227,16 @@ static bool judge_entry(const struct lookup *lookup, const struct redisReply *en
         envelope_judge(&envelope, lookup->pttl_ms, lookup->loop->guard->config.max_value_ms);
     if (age == ENVELOPE_DOUBTFUL)
         return false;
-    *found = (struct found){.load_us = envelope.load_us, .born = envelope.born};
+    bool has_body = !envelope.absent && !envelope.mark;
+    *found = (struct found){.load_us = envelope.load_us, .born = envelope.born, .mark = envelope.mark};
+    if (age == ENVELOPE_STALE)
+        found->age = envelope.life.own_stale ? HIT_STALE_OWN : HIT_STALE;
     found->result = result_of(&envelope, lookup->pttl_ms, age == ENVELOPE_STALE);
     memcpy(found->filler, envelope.filler, sizeof found->filler);
-    if (envelope.absent && envelope.tags_bytes == 0)
+    if (!has_body && envelope.tags_bytes == 0)
         return true;
     found->value = envelope_value(&envelope);
-    if (!envelope.absent && found->value != NULL)
+    if (has_body && found->value != NULL)
         found->result.value = &found->value->public;
     return found->value != NULL;
 }

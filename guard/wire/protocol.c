@@ -149,6 +149,15 @@ static bool run_kept(struct redis *redis, enum script script, size_t key_count, 
 
 /* ---- scripts ---- */
 
+/* A capital if it wants nothing pushed. */
+static char wait_letter(const struct protocol *protocol, enum core_wait waits)
+{
+    static const char QUIET_BUSY = 'B', QUIET_REFRESH = 'S';
+    if (protocol->push_bytes > 0 || waits == WAIT_NOT)
+        return (char)waits;
+    return waits == WAIT_BUSY ? QUIET_BUSY : QUIET_REFRESH;
+}
+
 /* The entries that an acquire makes a difference for. */
 static const char *named_in(const struct core_action *action)
 {
@@ -172,7 +181,7 @@ static bool run_acquire(const struct protocol *protocol, struct redis *redis,
     struct arguments args;
     begin_arguments(&args);
     char mode[2] = {(char)action->lookup, '\0'};
-    char waits[2] = {protocol->push_bytes > 0 ? (char)action->waits : '\0', '\0'};
+    char waits[2] = {wait_letter(protocol, action->waits), '\0'};
     add_all_keys(&args, protocol, &action->key);
     add_text(&args, action->token);
     add_text(&args, action->prev);
@@ -202,6 +211,8 @@ static struct envelope envelope_of(const struct core_action *action)
         .px_ms = (uint64_t)action->fresh_ms + action->stale_ms,
         .stale_ms = action->stale_ms,
         .absent = action->absent,
+        .mark = action->mark,
+        .life = action->life,
         .load_us = action->load_us,
         .key = action->key.plain,
         .key_bytes = action->key.plain_bytes,
@@ -211,11 +222,13 @@ static struct envelope envelope_of(const struct core_action *action)
     };
     memcpy(envelope.filler, action->token, ENVELOPE_UUID_BYTES);
     envelope.filler[ENVELOPE_UUID_BYTES] = '\0';
-    if (action->value != NULL) {
+    if (action->value != NULL && !action->mark) {
         envelope.validator = action->value->public.validator;
         envelope.validator_bytes = action->value->validator_bytes;
         envelope.body = action->value->public.body;
         envelope.body_bytes = action->value->public.body_bytes;
+    }
+    if (action->value != NULL) {
         envelope.tags = action->value->tags;
         envelope.tags_bytes = action->value->tags_bytes;
         envelope.born = envelope.tags_bytes > 0 ? action->born : (struct tags_clock){0, 0};
@@ -232,16 +245,27 @@ static void add_ends(struct arguments *args, const struct core_action *action, c
     add_number(args, bytes);
 }
 
+/* The entry as it is stored, or as it travels; the caller's. NULL: no memory. */
+static char *new_entry_text(const struct core_action *action, size_t *bytes, uint64_t *px_ms)
+{
+    struct envelope envelope = envelope_of(action);
+    *bytes = envelope_size(&envelope);
+    *px_ms = envelope.px_ms;
+    char *text = malloc(*bytes);
+    if (text != NULL)
+        envelope_write(&envelope, text);
+    return text;
+}
+
 static bool run_store(const struct protocol *protocol, struct redis *redis, const struct core_action *action,
                       redis_replied *replied, void *context)
 {
     bool touch = action->kind == CORE_TOUCH;
-    struct envelope envelope = envelope_of(action);
-    size_t bytes = envelope_size(&envelope);
-    char *text = malloc(bytes);
+    size_t bytes = 0;
+    uint64_t px_ms = 0;
+    char *text = new_entry_text(action, &bytes, &px_ms);
     if (text == NULL)
         return false;
-    envelope_write(&envelope, text);
     struct arguments args;
     begin_arguments(&args);
     add_all_keys(&args, protocol, &action->key);
@@ -250,7 +274,7 @@ static bool run_store(const struct protocol *protocol, struct redis *redis, cons
         add_ends(&args, action, text, bytes);
     else
         add_argument(&args, text, bytes);
-    add_number(&args, envelope.px_ms);
+    add_number(&args, px_ms);
     add_message(&args, protocol, MESSAGE_FILLED, action);
     add_number(&args, protocol->push_bytes);
     bool sent = run_script(redis, touch ? SCRIPT_TOUCH : SCRIPT_FILL, 4, &args, replied, context);
@@ -276,6 +300,11 @@ static bool run_release(const struct protocol *protocol, struct redis *redis,
                         const struct core_action *action, redis_replied *replied, void *context)
 {
     char code[FAILURE_CODE_SIZE];
+    size_t bytes = 0;
+    uint64_t px_ms = 0;
+    char *text = action->shares ? new_entry_text(action, &bytes, &px_ms) : NULL;
+    if (action->shares && text == NULL)
+        return false;
     struct arguments args;
     begin_arguments(&args);
     add_key(&args, protocol, &action->key, KEY_LEASE);
@@ -285,7 +314,10 @@ static bool run_release(const struct protocol *protocol, struct redis *redis,
     add_message(&args, protocol, MESSAGE_RELEASED, action);
     add_text(&args, failure_code(action, code));
     add_number(&args, action->failure_ms);
-    return run_script(redis, SCRIPT_RELEASE, 3, &args, replied, context);
+    add_argument(&args, text != NULL ? text : "", bytes);
+    bool sent = run_script(redis, SCRIPT_RELEASE, 3, &args, replied, context);
+    free(text);
+    return sent;
 }
 
 static bool run_tag_invalidate(const struct protocol *protocol, struct redis *redis,
@@ -493,13 +525,15 @@ static void read_entry(const struct redisReply *entry, int64_t pttl_ms, const ch
     if (out->damaged)
         return;
     out->absent = envelope.absent;
+    out->mark = envelope.mark;
+    out->life = envelope.life;
     out->load_us = envelope.load_us;
     out->age_ms = span((int64_t)envelope.px_ms - pttl_ms);
     out->left_ms = span(pttl_ms - (int64_t)envelope.stale_ms);
     out->tags = envelope.tags;
     out->tags_bytes = envelope.tags_bytes;
     out->born = envelope.born;
-    if (envelope.absent)
+    if (envelope.absent || envelope.mark)
         return;
     *value = envelope_value(&envelope);
     out->value = *value;

@@ -71,7 +71,7 @@ struct message message_read(const char *payload, size_t payload_bytes)
         message.lease_tag = message.subject;
     message.subject_bytes -= (size_t)(space + 1 - message.subject);
     message.subject = space + 1;
-    if (message.kind == MESSAGE_FILLED)
+    if (message.kind == MESSAGE_FILLED || message.kind == MESSAGE_RELEASED)
         split_entry(&message);
     return message.subject_bytes > 0 ? message : none;
 }
@@ -85,7 +85,8 @@ bool message_read_entry(const struct message *message, const struct core_key *ke
             ENVELOPE_OK ||
         envelope.px_ms > max_value_ms) /* acquire clamps the TTL of such a one */
         return false;
-    if (!envelope.absent)
+    bool has_body = !envelope.absent && !envelope.mark;
+    if (has_body)
         *value = envelope_value(&envelope);
     *out = (struct core_pushed){.lease_tag = message->lease_tag,
                                 .tags = envelope.tags,
@@ -94,6 +95,8 @@ bool message_read_entry(const struct message *message, const struct core_key *ke
                                 .value = *value,
                                 .absent = envelope.absent,
                                 .load = load_id_of_uuid(envelope.filler),
+                                .mark = envelope.mark,
+                                .shared = message->kind == MESSAGE_RELEASED,
                                 .fresh_ms = (uint32_t)(envelope.px_ms - envelope.stale_ms)};
-    return envelope.absent || *value != NULL;
+    return !has_body || *value != NULL;
 }

@@ -134,7 +134,7 @@ static inline void source_finish(struct source *source, struct guard_load *load,
     if (source->tag != NULL)
         guard_load_tag(load, source->tag);
     if (atomic_load(&source->unstored))
-        guard_load_unstored(load);
+        guard_load_keep(load, &(struct guard_keep){.how = GUARD_STORE, .fresh_ms = 0, .stale_ms = 0});
     switch (atomic_load(&source->verdict)) {
     case SOURCE_ROW:
         source_row(source, load, version);

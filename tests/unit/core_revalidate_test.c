@@ -174,6 +174,21 @@ TEST(an_entry_that_is_damaged_is_loaded_anew)
     bench_close();
 }
 
+TEST(where_a_mark_stands_each_has_a_load_of_its_own_at_once)
+{
+    struct caller first, second;
+    revalidate("k", &first);
+    struct seen *acquire = expect_revalidation("");
+    revalidate("k", &second);
+    reply(acquire, (struct core_reply){.kind = REPLY_FRESH, .head = OLD_FILLER, .mark = true});
+    struct seen *loads[] = {expect(CORE_LOAD), expect(CORE_LOAD)};
+    loaded(loads[0], "first's");
+    loaded(loads[1], "second's");
+    answered_value(&first, "first's", GUARD_FROM_LOAD);
+    answered_value(&second, "second's", GUARD_FROM_LOAD);
+    bench_close();
+}
+
 TEST(a_failure_that_is_remembered_answers_it)
 {
     struct caller caller;
