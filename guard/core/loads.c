@@ -462,10 +462,11 @@ void loads_abandon(struct flight *flight)
     flight->load = NULL;
 }
 
-bool loads_runs_key(const struct core *core, const struct core_key *key)
+bool loads_runs_key(const struct flight *flight)
 {
-    for (const struct load *load = core->loads.running; load != NULL; load = load->next)
-        if (load->flight != NULL && load->flight->leased && is_load_of_key(load, key))
+    for (const struct load *load = flight->core->loads.running; load != NULL; load = load->next)
+        if (load->flight != NULL && load->flight->leased &&
+            load->flight->revalidation.on == flight->revalidation.on && is_load_of_key(load, &flight->key))
             return true;
     return false;
 }
