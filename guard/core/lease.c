@@ -124,6 +124,7 @@ void lease_drop(struct flight *flight)
 void lease_yield(struct flight *flight)
 {
     flight_counts(flight)->refresh_yielded++;
+    flight_shed(flight); /* waiters that refresh */
     loads_dequeue(flight);
     lease_drop(flight);
 }

@@ -89,12 +89,20 @@ static void leave_queue(struct flight *flight)
     loads->passing_parts[flight->share] -= flight->passing ? flight->place_parts : 0;
 }
 
+static bool has_user(const struct flight *flight)
+{
+    const struct core_waiter *waiter = flight->first;
+    while (waiter != NULL && waiter->refreshes)
+        waiter = waiter->next;
+    return waiter != NULL;
+}
+
 void loads_enqueue(struct flight *flight)
 {
     struct core *core = flight->core;
     assert(flight->place_parts > 0);
     flight->queued_turn = core->loads.turn;
-    join_queue(flight, flight->first != NULL ? QUEUE_USERS : QUEUE_REFRESHES);
+    join_queue(flight, has_user(flight) ? QUEUE_USERS : QUEUE_REFRESHES);
     core->loads.queued++;
     flight_counts(flight)->loads_queued++;
 }
@@ -125,7 +133,7 @@ void loads_single_out(struct flight *flight)
 
 void loads_promote(struct flight *flight)
 {
-    if (flight->state != FLIGHT_QUEUED || flight->queue == QUEUE_USERS)
+    if (flight->state != FLIGHT_QUEUED || flight->queue == QUEUE_USERS || !has_user(flight))
         return;
     leave_queue(flight);
     join_queue(flight, QUEUE_USERS);
@@ -137,7 +145,7 @@ struct flight *loads_last_refresh(const struct core *core, enum share share)
 {
     const struct flight *first = core->loads.queues[QUEUE_REFRESHES][share];
     struct flight *last = first != NULL ? first->queue_prev : NULL;
-    while (last != NULL && last->first != NULL) /* its waiter would take the place again */
+    while (last != NULL && has_user(last)) /* its waiter would take the place again */
         last = last != first ? last->queue_prev : NULL;
     return last;
 }
