@@ -8,13 +8,13 @@
 #include "../redis/subscription.h"
 #include "cache.h"
 #include "clear.h"
+#include "events.h"
 #include "loop.h"
 #include "mailbox.h"
 #include "shadow.h"
 #include "thread.h"
 #include "workers.h"
 #include <signal.h>
-#include <stddef.h>
 #include <string.h>
 
 enum { BEAT_MS = 500 };
@@ -44,14 +44,8 @@ static unsigned shard_of_answering(void *context, const char *encoded, size_t en
 static unsigned kind_of_policy(void *context, const struct guard_policy *policy)
 {
     (void)context;
-    const char *kind = (const char *)policy - offsetof(struct guard_kind, policy);
-    return ((const struct guard_kind *)(const void *)kind)->index;
+    return kind_of(policy)->index;
 }
-
-_Static_assert(_Generic(((struct guard_kind *)NULL)->policy, struct guard_policy
-                        : true, default
-                        : false),
-               "every policy that the core is given leads to its kind in this way");
 
 static struct core *new_core(struct guard *guard, enum guard_mode mode, bool without_redis)
 {
@@ -60,6 +54,7 @@ static struct core *new_core(struct guard *guard, enum guard_mode mode, bool wit
         .without_redis = without_redis,
         .max_loads = guard->config.max_loads,
         .load_queue = guard->config.load_queue,
+        .load_threads = guard->config.load_threads,
         .max_waiters = guard->config.max_waiters,
         .max_value_bytes = guard->config.max_value_bytes,
         .max_value_ms = guard->config.max_value_ms,
@@ -104,12 +99,27 @@ static bool open_cores(struct guard *guard)
     return guard->shadow != NULL;
 }
 
+static struct workers *open_workers(struct guard *guard)
+{
+    const struct guard_config *config = &guard->config;
+    guard->desk = desk_open(mailbox_post_finished, guard);
+    return guard->desk == NULL
+               ? NULL
+               : workers_open(&(struct workers_config){
+                     .count = config->load_threads > 0 ? config->load_threads : config->max_loads,
+                     .desk = guard->desk,
+                     .thread_begins = config->thread_begins,
+                     .thread_ends = config->thread_ends,
+                     .thread_context = config->thread_context,
+                 });
+}
+
 static bool open_parts(struct guard *guard)
 {
     if (!open_cores(guard) || !cache_open(guard))
         return false;
     static const struct loop_hooks hooks = {thread_on_link, thread_on_reign, thread_on_gone, thread_on_state};
-    guard->workers = workers_open(guard->config.max_loads, mailbox_post_finished, guard);
+    guard->workers = open_workers(guard);
     if (guard->workers == NULL || loop_open(guard, guard->host, &hooks, &guard->own) != GUARD_OK)
         return false;
     guard->wake = open_wake(guard);
@@ -150,8 +160,12 @@ static bool clear(struct guard *guard)
 {
     bool idle =
         (guard->core == NULL || core_idle(guard->core)) && (guard->fleet == NULL || core_idle(guard->fleet));
+    if (guard->desk != NULL)
+        desk_close(guard->desk);
     if (!workers_close(&guard->workers) || !idle)
         return false;
+    if (guard->desk != NULL)
+        desk_unref(guard->desk);
     if (guard->fleet != guard->core)
         core_free(&guard->fleet);
     core_free(&guard->core);
