@@ -556,6 +556,39 @@ TEST(a_load_that_runs_while_the_namespace_is_cleared_is_not_stored)
     fleet_close();
 }
 
+/* The next line of what Redis has been told; the caller's. */
+static redisReply *monitored(redisContext *monitor)
+{
+    redisReply *line = NULL;
+    assert_int_equal(redisGetReply(monitor, (void **)&line), REDIS_OK);
+    return line;
+}
+
+TEST(no_value_is_dropped_before_the_last_lease)
+{
+    fleet_open(1);
+    expect_row(0, "a", "a v1");
+    expect_row(0, "b", "b v1");
+    char text[96];
+    for (const char *key = "xy"; *key != '\0'; key++) {
+        snprintf(text, sizeof text, "SET csg1:{%s:%c}:l lease PX 60000", fleet.name_space, *key);
+        command(text);
+    }
+    redisContext *monitor = redisConnectUnix(rig_redis.socket_path);
+    freeReplyObject(redisCommand(monitor, "MONITOR"));
+    clear_all(0);
+    unsigned leases = 0, values = 0;
+    while (values < 2) {
+        redisReply *line = monitored(monitor);
+        leases += strstr(line->str, "\"DEL\"") != NULL && strstr(line->str, "}:l\"") != NULL;
+        values += strstr(line->str, "\"DEL\"") != NULL && strstr(line->str, "}:v\"") != NULL;
+        freeReplyObject(line);
+        assert_true(values == 0 || leases == 2);
+    }
+    redisFree(monitor);
+    fleet_close();
+}
+
 TEST(near_caches_of_all_processes_are_emptied)
 {
     fleet_init();

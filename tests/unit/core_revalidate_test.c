@@ -330,6 +330,54 @@ TEST(a_failure_without_redis_is_remembered_for_both_kinds)
     bench_close();
 }
 
+/* ---- for no user ---- */
+
+static void refresh(const char *key, struct caller *caller)
+{
+    *caller = (struct caller){.waiter.revalidates = true, .waiter.refreshes = true};
+    get_as_prepared(key, caller, bench.now_us + (uint64_t)bench.policy.deadline_ms * BENCH_MS);
+}
+
+TEST(a_refresh_is_queued_behind_users_until_one_joins_it)
+{
+    struct caller running[2], first, second, user, joining;
+    struct seen *loads[] = {begin_load("x", &running[0]), begin_load("y", &running[1])};
+    refresh("a", &first);
+    reply_kind(expect_revalidation(""), REPLY_LEASE);
+    get("b", &user);
+    reply_kind(expect(CORE_ACQUIRE), REPLY_LEASE);
+    loaded(loads[0], "row");
+    assert_int_equal(expect(CORE_FILL)->action.kind, CORE_FILL);
+    struct seen *next = expect(CORE_LOAD);
+    assert_string_equal(next->key, "b"); /* although it came later */
+    refresh("c", &second);
+    reply_kind(expect_revalidation(""), REPLY_LEASE);
+    revalidate("c", &joining);
+    loaded(loads[1], "row");
+    expect(CORE_FILL);
+    assert_string_equal(expect(CORE_LOAD)->key, "c");
+    bench_close();
+}
+
+TEST(a_queued_refresh_gives_its_place_to_a_user)
+{
+    struct caller running[2], first, second, user;
+    begin_load("x", &running[0]);
+    begin_load("y", &running[1]);
+    refresh("a", &first);
+    reply_kind(expect_revalidation(""), REPLY_LEASE);
+    refresh("b", &second);
+    reply_kind(expect_revalidation(""), REPLY_LEASE);
+    get("c", &user);
+    reply_kind(expect(CORE_ACQUIRE), REPLY_FREE); /* it could only peek */
+    answered(&second, GUARD_SHED);
+    expect(CORE_RELEASE);
+    assert_int_equal(expect(CORE_ACQUIRE)->action.lookup, LOOKUP_NO_STALE);
+    still_waits(&user);
+    still_waits(&first);
+    bench_close();
+}
+
 /* ---- limits ---- */
 
 TEST(its_soft_limit_gives_it_no_stale_value)
