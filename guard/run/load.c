@@ -173,8 +173,16 @@ void guard_load_unchanged(struct guard_load *load)
         finish(load, LOAD_FAILED, NULL, GUARD_FAILURE_INTERNAL);
 }
 
+void *guard_load_asker(const struct guard_load *load)
+{
+    return load->asker.what;
+}
+
 void finished_load_free(struct finished_load *finished)
 {
+    const struct guard_load *load = (const struct guard_load *)finished;
     value_unref(&finished->loaded.value);
+    if (load->asker.unref != NULL)
+        load->asker.unref(load->asker.what);
     free(finished);
 }

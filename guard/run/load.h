@@ -10,6 +10,7 @@
 
 #include "../core/core.h"
 #include "../wire/envelope.h"
+#include "get.h"
 #include <stdatomic.h>
 
 struct nested;
@@ -31,6 +32,7 @@ struct guard_load {
     struct guard_load *mate;        /* the next of its batch; not changed once queued */
     uint64_t deadline_us, start_us;
     const struct guard_policy *policy;
+    struct asker asker; /* one reference is ours */
     int cancel_fd; /* the worker's, or its own if it is nested; -1: none; under the mutex until it runs */
     bool has_previous;
     char previous_validator[ENVELOPE_VALIDATOR_MAX + 1];

@@ -13,6 +13,9 @@ struct twin {
     bool told;                 /* its get has been answered */
     bool lost;                 /* without a word about its load: cancelled, timed out, shed */
     bool leaves;               /* it was cancelled: so it is to be here */
+    uint64_t load;             /* the one that its get has started */
+    struct guard_keep keep;    /* what that has said */
+    bool kept;                 /* anything */
     struct core_loaded loaded; /* once told: how its load ended; the value is owned */
     size_t key_bytes;
     char key[]; /* encoded */
@@ -96,6 +99,23 @@ void shadow_get(struct shadow *shadow, uint64_t now_us, struct get *get)
         core_get(shadow->core, now_us, &key, get->policy, &twin->waiter, get->deadline_us) == GUARD_OK;
 }
 
+void shadow_started(const struct get *get, uint64_t load)
+{
+    if (get->twin != NULL)
+        get->twin->load = load;
+}
+
+void shadow_kept(struct shadow *shadow, uint64_t load, const struct guard_keep *keep)
+{
+    struct twin *twin = keep != NULL ? shadow->twins : NULL;
+    while (twin != NULL && twin->load != load)
+        twin = twin->next;
+    if (twin == NULL)
+        return;
+    twin->keep = *keep;
+    twin->kept = true;
+}
+
 static struct core_loaded loaded_of(const struct get *get, uint64_t now_us)
 {
     const struct guard_result *result = &get->waiter.result;
@@ -124,6 +144,7 @@ void shadow_told(struct shadow *shadow, uint64_t now_us, struct get *get)
     if (twin == NULL)
         return;
     twin->loaded = loaded_of(get, now_us);
+    twin->loaded.keep = twin->kept ? &twin->keep : NULL;
     twin->told = true;
     twin->lost = says_nothing(get->waiter.result.status);
     twin->leaves = twin->waits && get->waiter.result.status == GUARD_CANCELLED;

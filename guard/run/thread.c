@@ -40,6 +40,7 @@ void thread_make_token(void *context, uint32_t lease_ms, char token[TOKEN_SIZE])
 
 static bool start_load(struct guard *guard, const struct core_action *action)
 {
+    const struct get *starter = (const struct get *)action->starter;
     const struct job job = {
         .load = action->load,
         .key = action->key.plain,
@@ -49,7 +50,10 @@ static bool start_load(struct guard *guard, const struct core_action *action)
         .lender = action->lender,
         .previous_validator = action->previous != NULL ? action->previous->public.validator : NULL,
         .batch = action->batch,
+        .asker = starter != NULL ? starter->asker : (struct asker){.what = NULL},
     };
+    if (guard->shadow != NULL && starter != NULL)
+        shadow_started(starter, action->load);
     return workers_start(guard->workers, &job);
 }
 
@@ -278,6 +282,8 @@ static void enter_finished(struct guard *guard, struct finished_load *list)
         struct finished_load *finished = list;
         list = finished->next;
         if (guard->phase != PHASE_ENDING) {
+            if (guard->shadow != NULL)
+                shadow_kept(guard->shadow, finished->load, finished->loaded.keep);
             core_loaded(guard->core, clock_now_us(), finished->load, &finished->loaded);
             perform_all(guard);
         }

@@ -244,6 +244,9 @@ static struct guard_load *new_load(const struct job *job)
         memcpy(load->previous_validator, job->previous_validator,
                strnlen(job->previous_validator, ENVELOPE_VALIDATOR_MAX));
     memcpy(load->key, job->key, job->key_bytes);
+    load->asker = job->asker;
+    if (load->asker.ref != NULL)
+        load->asker.ref(load->asker.what);
     load->tags = job->policy->tagged ? load->key + job->key_bytes + 1 : NULL;
     return load;
 }
@@ -320,7 +323,7 @@ bool workers_start(struct workers *workers, const struct job *job)
     bool taken = job->lender != 0 ? lend(workers, load, job->lender) : enqueue_job(workers, job, load);
     pthread_mutex_unlock(&workers->mutex);
     if (!taken)
-        free(load);
+        finished_load_free(&load->result);
     return taken;
 }
 

@@ -25,14 +25,15 @@
 typedef void workers_done(void *context, struct finished_load *finished);
 
 struct workers *workers_open(uint32_t count, workers_done *done, void *context);
-/* Both texts are copied. */
+/* Both texts are copied, and the job has a reference to the asker of its own. */
 struct job {
     uint64_t load;
     const char *key;
     size_t key_bytes;
     const struct guard_policy *policy;
     uint64_t deadline_us;
-    uint64_t lender; /* a load that runs, waits and lends its thread; 0: none, any worker takes it */
+    uint64_t lender;    /* a load that runs, waits and lends its thread; 0: none, any worker takes it */
+    struct asker asker; /* of its starter */
     const char *previous_validator; /* NULL: nothing to compare with */
     uint64_t batch;                 /* 0: alone; otherwise it joins the job before, if that had the same */
 };

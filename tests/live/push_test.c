@@ -381,13 +381,14 @@ TEST(the_mark_goes_with_the_lease)
     fleet_close();
 }
 
-TEST(with_push_bytes_0_nobody_leaves_a_mark)
+/* For what a loader shares it is told, all the same. */
+TEST(the_mark_of_a_process_with_push_bytes_0_asks_for_no_push)
 {
     scene_init();
     fleet.config.push_bytes = 0;
     fleet_open(2);
     begin_wait("k");
-    assert_int_equal(redis_number("EXISTS", "k", 'w'), 0);
+    assert_int_equal(redis_number("STRLEN", "k", 'w'), 17);
     expect_both("k v1");
     fleet_close();
 }

@@ -222,6 +222,18 @@ static inline void loaded(struct seen *load, const char *body)
     drain();
 }
 
+/* With what the loader has said; body NULL: absent. */
+static inline void loaded_kept(struct seen *load, const char *body, struct guard_keep keep)
+{
+    struct value *value = body != NULL ? value_new(body, strlen(body), "", 0, NULL, 0) : NULL;
+    struct core_loaded loaded = {
+        .outcome = body != NULL ? LOAD_OK : LOAD_ABSENT, .value = value, .load_us = 5000, .keep = &keep};
+    load->over = true;
+    core_loaded(bench.core, bench.now_us, load->action.load, &loaded);
+    value_unref(&value);
+    drain();
+}
+
 static inline void load_is_absent(struct seen *load)
 {
     load->over = true;

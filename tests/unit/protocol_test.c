@@ -407,7 +407,7 @@ TEST(an_entry_that_lives_longer_than_the_namespace_allows_is_not_believed)
     free(payload);
 }
 
-TEST(only_what_was_filled_travels_and_only_under_a_tag)
+TEST(what_was_loaded_travels_and_only_under_a_tag)
 {
     static const struct {
         const char *payload;
@@ -419,7 +419,8 @@ TEST(only_what_was_filled_travels_and_only_under_a_tag)
         {"f 0123456789abcdef k entry", true, true, 1},
         {"f 0123456789abcdeg k entry", false, true, 1},
         {"f - k entry", false, true, 1},
-        {"r 0123456789abcdef k entry", true, false, 7},
+        {"r 0123456789abcdef k", true, false, 1},
+        {"r 0123456789abcdef k entry", true, true, 1},
         {"i - k entry", false, false, 7},
     };
     for (size_t i = 0; i < sizeof MESSAGES / sizeof *MESSAGES; i++) {

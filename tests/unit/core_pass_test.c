@@ -1,0 +1,514 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * core_pass_test.c - loads whose value is for one request alone: which waiter gets it, what the others do, the mark, and what
+ * such loads may take from other keys.
+ */
+#include "core_bench.h"
+
+#define TAG_A "aaaaaaaaaaaaaaaa"
+
+static const struct guard_keep PASS = {.how = GUARD_PASS, .pass_ms = 5000};
+
+static void passed(struct seen *load, const char *body)
+{
+    loaded_kept(load, body, PASS);
+}
+
+static void reply_mark(struct seen *to)
+{
+    reply(to, (struct core_reply){.kind = REPLY_FRESH,
+                                  .mark = true,
+                                  .left_ms = 4000,
+                                  .head = "11111111-1111-4111-8111-111111111111"});
+}
+
+/* A get whose lookup has found the mark. */
+static void get_passing(const char *key, struct caller *caller)
+{
+    *caller = (struct caller){.waiter.passes = true};
+    get_as_prepared(key, caller, bench.now_us + (uint64_t)bench.policy.deadline_ms * BENCH_MS);
+}
+
+/* The load that this caller has started. */
+static struct seen *load_of(struct caller *caller)
+{
+    struct seen *load = expect(CORE_LOAD);
+    assert_ptr_equal(load->action.starter, &caller->waiter);
+    return load;
+}
+
+/* ---- who gets it ---- */
+
+TEST(only_the_starter_is_answered_and_the_others_load_at_once)
+{
+    struct caller callers[3];
+    bench.config.max_loads = 3;
+    bench_open();
+    struct seen *acquire = lookup_of("k", &callers[0]);
+    get("k", &callers[1]);
+    reply_kind(acquire, REPLY_LEASE);
+    struct seen *load = load_of(&callers[0]);
+    get("k", &callers[2]);
+    passed(load, "of 0");
+    answered_value(&callers[0], "of 0", GUARD_FROM_LOAD);
+    assert_false(callers[0].waiter.result.stored);
+    still_waits(&callers[1]);
+    still_waits(&callers[2]);
+    struct seen *fill = expect(CORE_FILL);
+    struct seen *second = load_of(&callers[1]), *third = load_of(&callers[2]);
+    loaded(third, "of 2");
+    answered_value(&callers[2], "of 2", GUARD_FROM_LOAD);
+    still_waits(&callers[1]);
+    passed(second, "of 1");
+    answered_value(&callers[1], "of 1", GUARD_FROM_LOAD);
+    reply_code(fill, 1);
+    sent_nothing();
+    assert_int_equal(stats_of().flights, 0);
+    bench_close();
+}
+
+TEST(a_starter_that_has_left_leaves_it_to_nobody)
+{
+    struct caller starter, other;
+    struct seen *load = begin_load("k", &starter);
+    get("k", &other);
+    cancel(&starter);
+    passed(load, "of the starter");
+    still_waits(&other);
+    expect(CORE_FILL);
+    loaded(load_of(&other), "of the other");
+    answered_value(&other, "of the other", GUARD_FROM_LOAD);
+    bench_close();
+}
+
+TEST(a_refresh_in_the_background_answers_nobody)
+{
+    struct caller hit, late;
+    bench.policy.stale_ms = 1000;
+    struct seen *acquire = lookup_of("k", &hit);
+    reply_stale(acquire, REFRESH_OURS, "old");
+    answered_value(&hit, "old", GUARD_FROM_STALE);
+    struct seen *load = expect(CORE_LOAD);
+    assert_null(load->action.starter);
+    get("k", &late);
+    reply_kind(expect(CORE_ACQUIRE), REPLY_FREE); /* the value is gone: it waits for the load */
+    passed(load, "of nobody");
+    still_waits(&late);
+    assert_true(expect(CORE_FILL)->action.mark);
+    loaded(load_of(&late), "its own");
+    answered_value(&late, "its own", GUARD_FROM_LOAD);
+    bench_close();
+}
+
+TEST(an_absent_row_is_passed_as_well)
+{
+    struct caller starter, other;
+    struct seen *load = begin_load("k", &starter);
+    get("k", &other);
+    passed(load, NULL);
+    answered_from(&starter, GUARD_ABSENT, GUARD_FROM_LOAD);
+    struct seen *fill = expect(CORE_FILL);
+    assert_true(fill->action.mark && !fill->action.absent);
+    load_is_absent(load_of(&other));
+    answered_from(&other, GUARD_ABSENT, GUARD_FROM_LOAD);
+    bench_close();
+}
+
+TEST(a_failure_is_nobodys_secret)
+{
+    struct caller starter, other;
+    struct seen *acquire = lookup_of("k", &starter);
+    get("k", &other);
+    reply_kind(acquire, REPLY_LEASE);
+    struct seen *load = expect(CORE_LOAD);
+    load->over = true;
+    core_loaded(
+        bench.core, bench.now_us, load->action.load,
+        &(struct core_loaded){.outcome = LOAD_FAILED, .failure = GUARD_FAILURE_UNAVAILABLE, .keep = &PASS});
+    drain();
+    answered(&starter, GUARD_FAILED);
+    answered(&other, GUARD_FAILED);
+    assert_int_equal(expect(CORE_RELEASE)->action.failure, GUARD_FAILURE_UNAVAILABLE);
+    bench_close();
+}
+
+/* ---- the mark ---- */
+
+TEST(the_mark_is_filled_in_under_the_lease_for_pass_ms)
+{
+    struct caller caller;
+    struct seen *load = begin_load("k", &caller);
+    passed(load, "row");
+    struct seen *fill = expect(CORE_FILL);
+    assert_true(fill->action.mark);
+    assert_int_equal(fill->action.fresh_ms, 5000);
+    assert_int_equal(fill->action.stale_ms, 0);
+    assert_string_equal(fill->token, load->token);
+    answered_value(&caller, "row", GUARD_FROM_LOAD);
+    reply_code(fill, 1);
+    bench_close();
+}
+
+TEST(its_time_is_the_policys_failure_ms_and_at_most_the_limit)
+{
+    static const struct {
+        uint32_t pass_ms, is_ms, cut;
+    } ROWS[] = {{GUARD_POLICY_MS, 1000, 0}, {10001, 10000, 1}, {GUARD_POLICY_MS - 1, 10000, 1}};
+    for (size_t i = 0; i < sizeof ROWS / sizeof *ROWS; i++) {
+        struct caller caller;
+        bench_again();
+        bench.config.max_value_ms = 10000;
+        bench_open();
+        struct seen *load = begin_load("k", &caller);
+        loaded_kept(load, "row", (struct guard_keep){.how = GUARD_PASS, .pass_ms = ROWS[i].pass_ms});
+        assert_int_equal(expect(CORE_FILL)->action.fresh_ms, ROWS[i].is_ms);
+        assert_int_equal(stats_of().keep_cut, ROWS[i].cut);
+        guard_value_unref(&caller.waiter.result.value);
+        bench_close();
+    }
+}
+
+/* Those that wait in other processes hear of it all the same. */
+TEST(for_no_time_there_is_no_mark_and_the_release_says_so)
+{
+    struct caller caller;
+    struct seen *load = begin_load("k", &caller);
+    loaded_kept(load, "row", (struct guard_keep){.how = GUARD_PASS, .pass_ms = 0});
+    struct seen *release = expect(CORE_RELEASE);
+    assert_true(release->action.shares && release->action.mark);
+    assert_null(release->action.value);
+    answered_value(&caller, "row", GUARD_FROM_LOAD);
+    bench_close();
+}
+
+TEST(what_comes_back_of_its_fill_answers_nobody)
+{
+    static const enum core_reply_kind KINDS[] = {REPLY_REFUSED, REPLY_UNKNOWN, REPLY_MOVING};
+    for (size_t i = 0; i < sizeof KINDS / sizeof *KINDS; i++) {
+        struct caller starter, late;
+        bench_again();
+        struct seen *load = begin_load("k", &starter);
+        passed(load, "row");
+        answered_value(&starter, "row", GUARD_FROM_LOAD);
+        struct seen *fill = expect(CORE_FILL);
+        get("k", &late);
+        reply_kind(fill, KINDS[i]);
+        still_waits(&late);
+        loaded(load_of(&late), "its own");
+        answered_value(&late, "its own", GUARD_FROM_LOAD);
+        bench_close();
+    }
+}
+
+TEST(a_load_that_lost_its_lease_leaves_no_mark)
+{
+    struct caller starter, other;
+    struct seen *load = begin_load("k", &starter);
+    get("k", &other);
+    message("k", true);
+    reply_code(expect(CORE_RENEW), 0);
+    expect(CORE_CANCEL);
+    passed(load, "row");
+    answered_value(&starter, "row", GUARD_FROM_LOAD);
+    loaded(load_of(&other), "its own");
+    answered_value(&other, "its own", GUARD_FROM_LOAD);
+    sent_nothing();
+    bench_close();
+}
+
+TEST(without_redis_they_load_at_once_as_well)
+{
+    struct caller starter, other;
+    bench.config.without_redis = true;
+    bench_open();
+    get("k", &starter);
+    struct seen *load = load_of(&starter);
+    get("k", &other);
+    passed(load, "of the starter");
+    answered_value(&starter, "of the starter", GUARD_FROM_LOAD);
+    loaded(load_of(&other), "of the other");
+    answered_value(&other, "of the other", GUARD_FROM_LOAD);
+    sent_nothing();
+    bench_close();
+}
+
+/* ---- finding it ---- */
+
+TEST(a_get_whose_lookup_found_the_mark_loads_without_an_acquire)
+{
+    struct caller first, second;
+    get_passing("k", &first);
+    struct seen *one = load_of(&first);
+    get_passing("k", &second);
+    struct seen *two = load_of(&second);
+    assert_int_equal(stats_of().flights, 2);
+    loaded(two, "of the second");
+    answered_value(&second, "of the second", GUARD_FROM_LOAD);
+    still_waits(&first);
+    loaded(one, "of the first");
+    answered_value(&first, "of the first", GUARD_FROM_LOAD);
+    sent_nothing();
+    assert_int_equal(stats_of().load_uncached, 2);
+    assert_int_equal(stats_of().load_duplicate, 0);
+    bench_close();
+}
+
+TEST(it_joins_no_load_that_runs_under_a_lease)
+{
+    struct caller waiting, passing;
+    struct seen *load = begin_load("k", &waiting);
+    get_passing("k", &passing);
+    loaded(load_of(&passing), "its own");
+    answered_value(&passing, "its own", GUARD_FROM_LOAD);
+    finish_load(load, "row");
+    answered_value(&waiting, "row", GUARD_FROM_LOAD);
+    assert_int_equal(stats_of().load_duplicate, 0);
+    bench_close();
+}
+
+TEST(an_acquire_that_finds_the_mark_parts_its_waiters)
+{
+    struct caller first, second;
+    struct seen *acquire = lookup_of("k", &first);
+    get("k", &second);
+    reply_mark(acquire);
+    struct seen *one = load_of(&first), *two = load_of(&second);
+    loaded(two, "of the second");
+    answered_value(&second, "of the second", GUARD_FROM_LOAD);
+    loaded(one, "of the first");
+    answered_value(&first, "of the first", GUARD_FROM_LOAD);
+    assert_int_equal(stats_of().hit, 0);
+    bench_close();
+}
+
+static void push_mark(bool shared, uint32_t fresh_ms)
+{
+    const struct core_pushed pushed = {
+        .lease_tag = TAG_A, .mark = true, .shared = shared, .fresh_ms = fresh_ms};
+    core_pushed(bench.core, bench.now_us, "k", 1, &pushed);
+    drain();
+}
+
+TEST(the_waiters_of_another_process_part_when_they_hear_of_it)
+{
+    for (int shared = 0; shared < 2; shared++) {
+        struct caller first, second;
+        bench_again();
+        get("k", &first);
+        reply(expect(CORE_ACQUIRE),
+              (struct core_reply){.kind = REPLY_BUSY, .pttl_ms = 3000, .lease_tag = TAG_A});
+        get("k", &second);
+        push_mark(shared, shared ? 1 : 5000);
+        loaded(load_of(&first), "of the first");
+        loaded(load_of(&second), "of the second");
+        answered_value(&first, "of the first", GUARD_FROM_LOAD);
+        answered_value(&second, "of the second", GUARD_FROM_LOAD);
+        assert_int_equal(stats_of().push_answered, 0);
+        sent_nothing();
+        bench_close();
+    }
+}
+
+TEST(a_mark_that_is_over_when_its_message_comes_is_only_a_wake_up)
+{
+    struct caller caller;
+    get("k", &caller);
+    reply(expect(CORE_ACQUIRE), (struct core_reply){.kind = REPLY_BUSY, .pttl_ms = 3000, .lease_tag = TAG_A});
+    pass(5);
+    push_mark(false, 5);
+    expect(CORE_ACQUIRE);
+    bench_close();
+}
+
+TEST(a_refresh_that_finds_it_rests)
+{
+    struct core_key key = {"k", 1, "k", 1};
+    bench.policy.stale_ms = 1000;
+    core_refresh(bench.core, bench.now_us, &key, &bench.policy, NULL, false);
+    drain();
+    reply_mark(expect(CORE_ACQUIRE));
+    sent_nothing();
+    bench_close();
+}
+
+TEST(a_peek_beside_a_refresh_that_finds_it_parts_its_waiters)
+{
+    struct caller hit, late;
+    bench.policy.stale_ms = 1000;
+    reply_stale(lookup_of("k", &hit), REFRESH_OURS, "old");
+    answered_value(&hit, "old", GUARD_FROM_STALE);
+    expect(CORE_LOAD);
+    get("k", &late);
+    reply_mark(expect(CORE_ACQUIRE));
+    loaded(load_of(&late), "its own");
+    answered_value(&late, "its own", GUARD_FROM_LOAD);
+    bench_close();
+}
+
+/* ---- its limits ---- */
+
+static void fill_with_passing(struct caller *callers, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        get_passing("k", &callers[i]);
+}
+
+TEST(such_loads_queue_in_half_of_the_places_and_other_keys_in_the_rest)
+{
+    static struct caller passing[20], others[4];
+    bench.config.load_queue = 8;
+    bench_open();
+    fill_with_passing(passing, 20);
+    for (size_t i = 0; i < 20; i++) {
+        if (i < 6) /* two run, four queue */
+            still_waits(&passing[i]);
+        else
+            answered(&passing[i], GUARD_SHED);
+    }
+    for (size_t i = 0; i < 4; i++) {
+        char key[2] = {(char)('a' + i), '\0'};
+        get(key, &others[i]);
+    }
+    for (size_t i = 0; i < 2; i++)
+        expect(CORE_LOAD);
+    for (size_t i = 0; i < 4; i++) {
+        struct seen *acquire = expect(CORE_ACQUIRE);
+        assert_int_equal(acquire->action.lookup, LOOKUP_NO_STALE);
+        reply_kind(acquire, REPLY_LEASE);
+        still_waits(&others[i]);
+    }
+    bench_close();
+}
+
+TEST(so_do_the_waiters_that_part)
+{
+    static struct caller callers[20];
+    bench.config.load_queue = 8;
+    bench_open();
+    for (size_t i = 0; i < 20; i++)
+        get("k", &callers[i]);
+    struct seen *load = lease(expect(CORE_ACQUIRE));
+    passed(load, "of 0");
+    answered_value(&callers[0], "of 0", GUARD_FROM_LOAD);
+    unsigned shed = 0;
+    for (size_t i = 1; i < 20; i++)
+        shed += callers[i].answers == 1 && callers[i].waiter.result.status == GUARD_SHED;
+    assert_int_equal(shed, 19 - 6);
+    bench_close();
+}
+
+TEST(with_no_queue_it_loads_if_a_worker_is_free)
+{
+    static struct caller callers[3];
+    bench.config.load_queue = 0;
+    bench_open();
+    fill_with_passing(callers, 3);
+    loaded(load_of(&callers[0]), "a");
+    answered_value(&callers[0], "a", GUARD_FROM_LOAD);
+    loaded(load_of(&callers[1]), "b");
+    answered_value(&callers[1], "b", GUARD_FROM_LOAD);
+    answered(&callers[2], GUARD_SHED);
+    bench_close();
+}
+
+TEST(a_failure_of_such_a_load_is_remembered_by_nobody)
+{
+    struct caller first, second;
+    get_passing("k", &first);
+    load_fails(load_of(&first), GUARD_FAILURE_UNAVAILABLE);
+    answered_from(&first, GUARD_FAILED, GUARD_FROM_LOAD);
+    get_passing("k", &second);
+    loaded(load_of(&second), "row");
+    answered_value(&second, "row", GUARD_FROM_LOAD);
+    assert_int_equal(stats_of().flights, 0);
+    bench_close();
+}
+
+TEST(it_ends_at_its_deadline_and_its_load_answers_nobody)
+{
+    struct caller caller;
+    caller = (struct caller){.waiter.passes = true};
+    get_as_prepared("k", &caller, bench.now_us + 100 * BENCH_MS);
+    struct seen *load = load_of(&caller);
+    pass(200);
+    answered(&caller, GUARD_TIMEOUT);
+    loaded(load, "too late");
+    assert_int_equal(stats_of().flights, 0);
+    bench_close();
+}
+
+TEST(a_nested_one_runs_on_the_thread_of_its_outer_load)
+{
+    struct caller outer, inner;
+    struct seen *load = begin_load("outer", &outer);
+    inner = (struct caller){.waiter = {.parent_load = load->action.load, .passes = true}};
+    get_as_prepared("k", &inner, bench.now_us + 1000 * BENCH_MS);
+    struct seen *lent = load_of(&inner);
+    assert_int_equal(lent->action.lender, load->action.load);
+    loaded(lent, "row");
+    answered_value(&inner, "row", GUARD_FROM_LOAD);
+    finish_load(load, "outer row");
+    answered_value(&outer, "outer row", GUARD_FROM_LOAD);
+    bench_close();
+}
+
+/* Its waiter moves, and the outer load waits in the new flight. */
+TEST(a_nested_waiter_that_parts_is_lent_its_thread)
+{
+    struct caller outer, first, inner;
+    bench.config.max_loads = 3;
+    bench_open();
+    struct seen *load = begin_load("outer", &outer), *acquire = lookup_of("k", &first);
+    get_nested("k", &inner, load, 1000);
+    reply_mark(acquire);
+    struct seen *one = expect(CORE_LOAD), *two = expect(CORE_LOAD);
+    struct seen *lent = one->action.lender != 0 ? one : two;
+    assert_ptr_equal(lent->action.starter, &inner.waiter);
+    assert_int_equal(lent->action.lender, load->action.load);
+    loaded(lent, "of the inner");
+    answered_value(&inner, "of the inner", GUARD_FROM_LOAD);
+    loaded(lent == one ? two : one, "of the first");
+    answered_value(&first, "of the first", GUARD_FROM_LOAD);
+    finish_load(load, "outer row");
+    answered_value(&outer, "outer row", GUARD_FROM_LOAD);
+    bench_close();
+}
+
+/* ---- batches ---- */
+
+static void no_batch_loader(struct guard_load *const *loads, size_t count, void *context)
+{
+    (void)loads, (void)count, (void)context;
+}
+
+static void get_passing_of_many(const char *key, struct caller *caller)
+{
+    *caller = (struct caller){.waiter = {.of_many = true, .passes = true}};
+    get_as_prepared(key, caller, bench.now_us + (uint64_t)bench.policy.deadline_ms * BENCH_MS);
+}
+
+TEST(several_keys_that_pass_are_one_query_but_no_key_is_in_it_twice)
+{
+    struct caller a, b, a_again;
+    bench.policy.batch_loader = no_batch_loader;
+    get_passing_of_many("a", &a);
+    get_passing_of_many("a", &a_again);
+    get_passing_of_many("b", &b);
+    sent_nothing();
+    turn_over();
+    struct seen *one = expect(CORE_LOAD), *two = expect(CORE_LOAD), *three = expect(CORE_LOAD);
+    assert_ptr_equal(one->action.starter, &a.waiter);
+    assert_ptr_equal(two->action.starter, &b.waiter);
+    assert_ptr_equal(three->action.starter, &a_again.waiter);
+    assert_true(one->action.batch != 0 && one->action.batch == two->action.batch);
+    assert_true(three->action.batch != one->action.batch);
+    loaded(three, "of the other");
+    answered_value(&a_again, "of the other", GUARD_FROM_LOAD);
+    loaded(one, "a");
+    answered_value(&a, "a", GUARD_FROM_LOAD);
+    loaded(two, "b");
+    answered_value(&b, "b", GUARD_FROM_LOAD);
+    bench_close();
+}
+
+TEST_GROUP(.before = bench_up);
