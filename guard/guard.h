@@ -2,11 +2,13 @@
 /*
  * guard.h - the cache-stampede guard: one load per key, fleet-wide.
  *
- * Many processes share a Redis cache in front of a slow source. When an entry is missing, guard_get()
- * lets exactly one caller of the whole fleet run the loader and hands its result to everybody else.
+ * Many processes share a Redis cache in front of a slow source. When an entry is missing, exactly one caller of the whole
+ * fleet runs the loader, and all others get its result.
  *
- *     static void load_user(struct guard_load *load, void *context) {
- *         ...query...                               guard_load_done(load, body, body_bytes, NULL);
+ *     static void load_user(struct guard_load *load, void *context)
+ *     {
+ *         ...query the row of guard_load_key(load), with guard_load_left_ms(load) as the limit...
+ *         guard_load_done(load, row, row_bytes, NULL);       or guard_load_absent(load), or guard_load_fail(load, why)
  *     }
  *
  *     struct guard_config config = GUARD_CONFIG_DEFAULTS;
@@ -15,34 +17,24 @@
  *     guard_open(&config, &guard, &error);
  *     guard_kind_add(guard, &policy, &users, &error);
  *
- *     guard_get_wait(guard, &(struct guard_request){.kind = users, .key = "user:7"}, &result);
- *     if (result.status == GUARD_OK) use(result.value->body, result.value->body_bytes);
+ *     struct guard_request request = {.kind = users, .key = "user:7"};
+ *     if (guard_get_wait(guard, &request, &result) == GUARD_OK) use(result.value->body, result.value->body_bytes);
  *     guard_value_unref(&result.value);
  *
- * Five promises, valid for every function below:
+ * Five promises, valid for every function:
  *
- * Threads    Every function may be called from any thread unless it says otherwise. Callbacks run on
- *            the guard's own thread, those of a request with a loop on the thread of that loop: keep them short,
- *            never block in them.
- *            Loaders run on the guard's load workers and may block.
- * Once       An accepted get or invalidation calls back exactly once, never from inside the call that
- *            started it, also when it is cancelled or the guard closes. A refused one (status other
- *            than GUARD_OK) never calls back.
- * Ownership  Arguments are *copied*, or *lent until X returns*. What is *yours* you give back with the
- *            function named there. Handles are closed with **, which leaves NULL.
- * Time       Spans are milliseconds and end in _ms. No wall clock takes part in any decision, neither
- *            this machine's nor another's.
- * Errors     0 is GUARD_OK. "No such row" (GUARD_ABSENT) is an answer, not an error. `struct
- *            guard_error` is the caller's and may be NULL; it holds one line of text naming what is
- *            wrong and what to do. When a call without one returns INVALID, the log names the function and
- *            the argument. Nothing here reads or sets errno, raises SIGPIPE or exits.
- *
- * After fork() a guard belongs to the parent. In the child, functions that return a status refuse with INVALID at once,
- * with one line on stderr; guard_hot() finds nothing, guard_stats() counts nothing, guard_cancel() and
- * guard_drain() do nothing. The child may close what it has: guard_close() returns OK, and guard_loop_detach() calls
- * `detached` before it returns. Neither touches the parent's threads and connections; their memory and descriptors
- * stay until exec or exit. The child may keep and give back values, and open guards of its own, on a libuv loop of its
- * own. A child forked in a callback or a loader must end there. vfork() and _Fork() go unnoticed.
+ * Threads    Any thread may call any function, unless it says otherwise. Callbacks run on the guard's own thread, those of
+ *            a request with a loop on the thread of that loop: keep them short, never block in them. Loaders run on load
+ *            threads and may block.
+ * Once       What was accepted calls back exactly once, never from inside the call that started it, also when it is
+ *            cancelled or the guard closes. What was refused (a status other than GUARD_OK) never calls back.
+ * Ownership  Arguments are *copied*, or *lent until X*. What is *yours* you give back with the function named there.
+ *            Handles are closed with **, which leaves NULL.
+ * Time       Spans are milliseconds and end in _ms. No wall clock takes part in any decision, neither this machine's nor
+ *            another's.
+ * Errors     "No such row" (GUARD_ABSENT) is an answer. `struct guard_error` is the caller's and may be NULL; one line of
+ *            text says what is wrong and what to do. When a call without one returns INVALID, the log names the function
+ *            and the argument. Nothing here reads or sets errno, raises SIGPIPE or exits.
  */
 #ifndef GUARD_H
 #define GUARD_H
@@ -63,15 +55,12 @@ extern "C" {
 #define GUARD_API
 #endif
 
-struct uv_loop_s; /* libuv's uv_loop_t */
-
-struct guard;      /* one per process and namespace; owns a thread, B workers, two Redis connections */
-struct guard_kind; /* one kind of data: a policy and its loader */
-struct guard_loop; /* a libuv loop of the host's that asks and is answered without changing thread */
-struct guard_load; /* one running load, as its loader sees it */
-struct guard_event;
-
-/* ---- outcomes ---- */
+struct guard;        /* one per process and namespace: a thread, load threads, two Redis connections */
+struct guard_kind;   /* one kind of data: a policy and its loader */
+struct guard_load;   /* one running load, as its loader sees it */
+struct guard_loop;   /* an event loop of the host's: see "loops" */
+struct guard_config; /* see "the guard's settings" */
+struct guard_policy; /* see "policy" */
 
 enum guard_status {
     GUARD_OK = 0,    /* a value */
@@ -81,12 +70,80 @@ enum guard_status {
     GUARD_TIMEOUT,   /* the request's deadline passed; the load goes on and will be cached */
     GUARD_CANCELLED, /* guard_cancel() */
     GUARD_CLOSING,   /* the guard is closing */
-    GUARD_UNKNOWN,   /* invalidate: Redis did not confirm in time; it may or may not have happened */
+    GUARD_UNKNOWN, /* a change: Redis did not confirm in time, it may have happened; GUARD_PEEK: Redis is away */
     GUARD_INVALID,   /* an argument or a setting is wrong; the error text names it */
     GUARD_NO_MEMORY, /* an allocation or a system resource failed */
     GUARD_MISS,      /* GUARD_PEEK: there is no answer without a load */
     GUARD_NOW,       /* guard_get(): answered already; the only status that no result has */
 };
+struct guard_error {
+    enum guard_status status;
+    char text[256];
+};
+
+/* Starts the guard's threads. Does not wait for Redis: while Redis is away the guard works uncached, with one load per key
+ * and process; it joins the fleet when Redis comes. INVALID, NO_MEMORY. */
+GUARD_API enum guard_status guard_open(const struct guard_config *config, struct guard **out,
+                                       struct guard_error *error);
+/* Declares a kind of data, at most GUARD_KINDS_MAX. The policy is copied, and checked against the guard's limits: INVALID
+ * with the field's name and the reason. So is a name that another kind has. Lives until guard_close(). All that ask for a key
+ * must use the same kind; a load runs under the policy of the request that started it. */
+enum { GUARD_KINDS_MAX = 64 };
+GUARD_API enum guard_status guard_kind_add(struct guard *guard, const struct guard_policy *policy,
+                                           struct guard_kind **out, struct guard_error *error);
+
+/* Runs on a load thread, and finishes the load by exactly one of done, absent, unchanged and fail, before it returns or
+ * after guard_load_defer(). The query must begin in here: by now the lease has been granted, and that is what makes the
+ * value safe to cache. Returning without finishing, or ending the thread, fails the load as INTERNAL; of two verdicts the
+ * first stands. Each breach is a line in the log that names the key. */
+typedef void guard_loader(struct guard_load *load, void *context);
+GUARD_API const char *guard_load_key(const struct guard_load *load); /* lent until the loader returns */
+/* What is left of load_limit_ms (never more than the hold limit of the lease); 0 when it is over. For
+ * statement_timeout and poll(). */
+GUARD_API uint32_t guard_load_left_ms(const struct guard_load *load);
+
+/* body: copied, any bytes, may be empty. validator: an ETag, a version; copied, NULL or at most 127 bytes of printable
+ * ASCII, otherwise the load fails as INTERNAL. */
+GUARD_API void guard_load_done(struct guard_load *load, const void *body, size_t body_bytes,
+                               const char *validator);
+GUARD_API void guard_load_absent(struct guard_load *load); /* no such row: an answer like any other */
+/* Travels through Redis to the waiters of other processes. */
+enum guard_failure {
+    GUARD_FAILURE_NONE = 0,
+    GUARD_FAILURE_UNAVAILABLE, /* the source cannot be reached or refuses work; may pass */
+    GUARD_FAILURE_TIMEOUT,     /* the load ran into load_limit_ms */
+    GUARD_FAILURE_REJECTED,    /* the source refuses this load; will not pass by itself */
+    GUARD_FAILURE_INTERNAL,    /* the loader broke its contract */
+    GUARD_FAILURE_CYCLE, /* guard_load_get(): the key waits for the load that wants it, or nests too deep */
+};
+GUARD_API void guard_load_fail(struct guard_load *load, enum guard_failure failure);
+
+struct guard_request; /* {.kind, .key} is enough: see "asking" */
+struct guard_result;  /* .status; .value, if that is OK: see "asking" */
+/* Immutable, reference-counted, shared by all its waiters. body[body_bytes] is always 0. */
+struct guard_value {
+    const char *body;
+    size_t body_bytes;
+    const char *validator; /* what the loader passed, "" if nothing */
+};
+/* Asks and waits; not from a callback, not on a thread that runs a loop. *result is always set; its value is yours. Returns
+ * result->status. A loader uses guard_load_get() instead. */
+GUARD_API enum guard_status guard_get_wait(struct guard *guard, const struct guard_request *request,
+                                           struct guard_result *result);
+/* Gives one reference back and leaves NULL. Accepts NULL in *value. */
+GUARD_API void guard_value_unref(const struct guard_value **value);
+
+struct guard_change;      /* {.key} is enough: see "changing" */
+struct guard_invalidated; /* its .status is what is returned */
+/* Call after COMMIT, until it returns OK: a get that starts after that never sees an older row, in any process. For a thread
+ * that can block; not from a callback. */
+GUARD_API enum guard_status guard_invalidate_wait(struct guard *guard, const struct guard_change *change,
+                                                  struct guard_invalidated *result);
+
+/* Refuses new requests, lets running loads finish for drain_ms, answers the rest with CLOSING: see "Closing". Blocks. */
+GUARD_API enum guard_status guard_close(struct guard **guard, uint32_t drain_ms);
+
+/* ---- asking ---- */
 
 /* Where an answer came from. */
 enum guard_source {
@@ -99,40 +156,6 @@ enum guard_source {
     GUARD_FROM_NEAR,        /* from this process's memory: see "the near cache" */
 };
 
-/* Why a load failed. Travels through Redis to the waiters of other processes. */
-enum guard_failure {
-    GUARD_FAILURE_NONE = 0,
-    GUARD_FAILURE_UNAVAILABLE, /* the source cannot be reached or refuses work; may pass */
-    GUARD_FAILURE_TIMEOUT,     /* the load ran into load_limit_ms */
-    GUARD_FAILURE_REJECTED,    /* the source refuses this load; will not pass by itself */
-    GUARD_FAILURE_INTERNAL,    /* the loader broke its contract */
-    GUARD_FAILURE_CYCLE, /* guard_load_get(): the key waits for the load that wants it, or nests too deep */
-};
-
-struct guard_error {
-    enum guard_status status;
-    char text[256];
-};
-
-/* "ok", "absent", ...: the same words as in logs and metrics. Never NULL. */
-GUARD_API const char *guard_status_name(enum guard_status status);
-GUARD_API const char *guard_source_name(enum guard_source source);
-GUARD_API const char *guard_failure_name(enum guard_failure failure);
-
-/* ---- values ---- */
-
-/* Immutable, reference-counted, shared by all its waiters. body[body_bytes] is always 0. */
-struct guard_value {
-    const char *body;
-    size_t body_bytes;
-    const char *validator; /* what the loader passed (an ETag, a version), "" if nothing */
-};
-
-/* Keeps a lent value beyond its callback; what it returns is yours. Any thread. */
-GUARD_API const struct guard_value *guard_value_ref(const struct guard_value *value);
-/* Gives one reference back and leaves NULL. Accepts NULL in *value. */
-GUARD_API void guard_value_unref(const struct guard_value **value);
-
 struct guard_result {
     enum guard_status status;
     enum guard_source source;
@@ -142,38 +165,293 @@ struct guard_result {
     uint32_t left_ms;                /* OK, ABSENT: time for which it stays fresh; 0 if stale or uncached */
     uint32_t retry_ms;               /* FAILED, SHED: asking again earlier is pointless */
     bool stored;                     /* the answer is in the cache for the others */
-    uint64_t
-        load; /* names the load that made the answer, the same in every process (guard_load_id()); 0: none */
+    uint64_t load; /* of the load that made the answer, the same in every process: guard_load_id(); 0: none */
     const char *wrong; /* INVALID: which argument and why, a static text; else NULL; of the blocking forms */
 };
 
-/* ---- the loader ---- */
+/* results[0..count), one for each key. Lent until the callback returns, their values too. */
+typedef void guard_answered(void *context, const struct guard_result *results);
+
+struct guard_request {
+    struct guard_kind *kind;
+    const char *key;          /* 1..4096 bytes, NUL-terminated; copied */
+    uint32_t deadline_ms;     /* 0: the policy's; for all keys */
+    guard_answered *answered; /* not used by the blocking forms */
+    void *context;
+
+    const char *const *keys;   /* in place of `key`; see "many keys at once" */
+    size_t count;              /* of keys, 1..GUARD_MANY_MAX; 0 with `key` */
+    struct guard_loop *loop;   /* asked and answered on its thread; NULL: on any, and on the guard's */
+    unsigned flags;            /* GUARD_PEEK, GUARD_REVALIDATE; not both */
+    struct guard_load *within; /* a deferred load that needs this answer: see guard_load_defer() */
+    void *asker; /* reaches the load that this request starts, guard_load_asker(), and no other */
+    void (*asker_ref)(void *asker); /* both NULL: `asker` outlives the request and its load by other means; */
+    void (*asker_unref)(void *asker); /* else each asker_ref is paired with one asker_unref, on any thread */
+};
 
 /*
- * Loads the row for guard_load_key(load) and finishes the load by calling exactly one of done, absent, unchanged
- * and fail before it returns. Runs on a load worker, up to `max_loads` at a time. Returning without
- * finishing, or ending the thread, fails the load as INTERNAL. If it finishes twice, the first verdict stands. Each
- * breach is a line in the log that names the key. The query must begin inside this call: by then the lease has been
- * granted, and that is what makes the value safe to cache.
+ * PEEK        Looks, and does not load, wait or refresh: what is in the cache, fresh or stale, or MISS. UNKNOWN: Redis could
+ *             not be asked.
+ * REVALIDATE  Only a load whose lease was granted after this request began its first lookup answers it: no near value, no
+ *             cached one, no stale one, no load that was running. Such requests collapse among themselves. The value that
+ *             is there stays, and answers others, until the new one is stored. A remembered failure still answers FAILED
+ *             within failure_ms.
  */
-typedef void guard_loader(struct guard_load *load, void *context);
+enum { GUARD_PEEK = 1, GUARD_REVALIDATE = 2 };
 
-GUARD_API const char *guard_load_key(const struct guard_load *load); /* lent until the loader returns */
-/* What is left of load_limit_ms (never more than the hold limit of the lease); 0 when over. For
- * statement_timeout and poll(). */
-GUARD_API uint32_t guard_load_left_ms(const struct guard_load *load);
-/* True once the result is no longer wanted (lease lost, limit passed, guard closing). */
+/* Names one accepted request for guard_cancel(); never 0, never used twice. */
+typedef uint64_t guard_ticket;
+
+/*
+ * OK   `answered` will be called once (with SHED if the last place was taken meanwhile).
+ * NOW  Answered by this call, from this process's memory: results[0..count) are set, their values are yours
+ *      (guard_value_unref()), and `answered` is never called. Only if `results` is not NULL and every key is in the near
+ *      cache. After any other status `results` holds nothing of use.
+ *
+ * SHED (max_waiters), INVALID, CLOSING, NO_MEMORY: nothing was asked. `results` and `ticket` may be NULL.
+ */
+GUARD_API enum guard_status guard_get(struct guard *guard, const struct guard_request *request,
+                                      struct guard_result *results, guard_ticket *ticket);
+
+/* Answers what has no answer yet with CANCELLED; the loads go on for others. `loop` is that of the request. A ticket that
+ * is no longer waiting is ignored. */
+GUARD_API void guard_cancel(struct guard *guard, struct guard_loop *loop, guard_ticket ticket);
+
+/* Keeps a lent value beyond its callback; what it returns is yours. */
+GUARD_API const struct guard_value *guard_value_ref(const struct guard_value *value);
+
+/* "ok", "absent", ...: the same words as in logs and metrics. Never NULL. */
+GUARD_API const char *guard_status_name(enum guard_status status);
+GUARD_API const char *guard_source_name(enum guard_source source);
+GUARD_API const char *guard_failure_name(enum guard_failure failure);
+
+/*
+ * ---- policy: how one kind of data is cached ----
+ *
+ *   age   0            fresh_ms              fresh_ms + stale_ms
+ *         |--- fresh ------|------- stale ---------|--- missing: requests wait for the load
+ *              ^ early        one process of the fleet refreshes
+ *
+ * Stale        A request that finds a stale value gets it immediately, and one process of the fleet refreshes it in the
+ *              background. A process that dies meanwhile is replaced once its lease has run out. When a refresh
+ *              fails, the stale value goes on being served and nobody tries again for failure_ms. An invalidation
+ *              drops a stale value like any other. age_ms says how old it is: at most fresh_ms + stale_ms.
+ * Soft limit   With soft_ms, a request that finds a stale value waits up to soft_ms for its refresh. It gets the new
+ *              value if that comes in time, else the stale one while the load goes on: after soft_ms, at its deadline
+ *              if that is earlier, or immediately if the refresh fails, cannot begin (cooling down, no place among
+ *              the loads) or runs in another process while the mode is not FLEET. The limit counts from the start of
+ *              the request. Without a stale value soft_ms means nothing: deadline_ms is the limit, and TIMEOUT (or
+ *              FAILED, SHED) the answer.
+ * Early        With early_percent a hit may refresh a fresh value before its time (XFetch; Vattani, Chierichetti,
+ *              Lowenstein, VLDB 2015): when -ln(random) * load time * early_percent / 100 exceeds what is left of
+ *              its freshness. The load time is the one measured at the last fill. The request that draws the lot is
+ *              answered like any hit; its process then tries for the lease and loads in the background. Nobody waits.
+ * Abandon      With `abandon`, a load is cancelled when nobody waits for it any more, in this process or another; the load
+ *              that follows it runs to its end. So clients that are less patient than the source is slow cannot keep a key
+ *              cold for ever.
+ */
+enum { GUARD_MANY_MAX = 256 };
+/* Loads several keys with one query: see "many keys at once". */
+typedef void guard_batch_loader(struct guard_load *const *loads, size_t count, void *context);
+
+struct guard_policy {
+    size_t struct_size;      /* sizeof(struct guard_policy) */
+    guard_loader *loader;    /* required */
+    void *context;           /* lent until guard_close() has returned */
+    uint32_t fresh_ms;       /* a value is served without question for this long */
+    uint32_t stale_ms;       /* and for this much longer while one process refreshes it; 0 = never */
+    uint32_t absent_ms;      /* "no such row" is remembered for this long; at least 1 */
+    uint32_t failure_ms;     /* a failed load is not tried again for this long; at least 1 */
+    uint32_t jitter_percent; /* fresh, absent and failure_ms are shortened by a random 0..this; at most 90 */
+    uint32_t lease_ms;       /* TTL of the lease; renewed at a third of it while the load runs */
+    uint32_t max_hold_ms;    /* a lease is given up after this long, even if the loader hangs */
+    uint32_t load_limit_ms;  /* a load is cancelled after this long; at most max_hold_ms */
+    uint32_t deadline_ms;    /* a request is answered within this, whatever happens */
+    uint32_t near_ms; /* the near cache answers for so long without Redis; needs near_bytes; 0 = never */
+    uint32_t soft_ms; /* a stale value is answered after waiting this long for a fresh one; 0 = at once; needs
+                         stale_ms; at most deadline_ms */
+    uint32_t early_percent;           /* XFetch's beta in percent: 100 as in the paper; 0 = never early */
+    guard_batch_loader *batch_loader; /* NULL: the keys of one request are loaded one by one */
+    uint32_t batch_max;               /* keys in one call of it; 1..GUARD_MANY_MAX */
+    bool tagged;  /* loaders may name tags; a hit of a tagged entry costs Redis one command more */
+    bool abandon; /* a load that nobody waits for any more, in the fleet, is cancelled */
+    const char
+        *name; /* in numbers and events: 1..32 of [a-z0-9_], of no other kind; copied; NULL: "kind0", ... */
+    uint32_t reserved; /* 0; anything else is refused */
+};
+
+/* For the defaults: C++ before C++20 cannot name a field here, and need not, because all are there in order. */
+#ifdef __cplusplus
+#define GUARD_FIELD(name, value) value
+#else
+#define GUARD_FIELD(name, value) .name = value
+#endif
+
+#define GUARD_POLICY_DEFAULTS                                                                                \
+    {                                                                                                        \
+        GUARD_FIELD(struct_size, sizeof(struct guard_policy)), GUARD_FIELD(loader, NULL),                    \
+            GUARD_FIELD(context, NULL), GUARD_FIELD(fresh_ms, 60000), GUARD_FIELD(stale_ms, 0),              \
+            GUARD_FIELD(absent_ms, 10000), GUARD_FIELD(failure_ms, 1000), GUARD_FIELD(jitter_percent, 10),   \
+            GUARD_FIELD(lease_ms, 3000), GUARD_FIELD(max_hold_ms, 30000), GUARD_FIELD(load_limit_ms, 10000), \
+            GUARD_FIELD(deadline_ms, 15000), GUARD_FIELD(near_ms, 0), GUARD_FIELD(soft_ms, 0),               \
+            GUARD_FIELD(early_percent, 0), GUARD_FIELD(batch_loader, NULL), GUARD_FIELD(batch_max, 64),      \
+            GUARD_FIELD(tagged, false), GUARD_FIELD(abandon, false), GUARD_FIELD(name, NULL),                \
+            GUARD_FIELD(reserved, 0)                                                                         \
+    }
+
+/* ---- the guard's settings ---- */
+
+struct guard_event;
+
+/* Who waits for whom when a key is missing. Fills are fenced by the lease in every mode. */
+enum guard_mode {
+    GUARD_MODE_FLEET = 0, /* one load in the whole fleet */
+    GUARD_MODE_LOCAL,     /* one load per process: nobody waits for another process */
+    GUARD_MODE_OFF,       /* one load per request: nobody waits for anybody */
+    GUARD_MODE_SHADOW,    /* as OFF, while the whole protocol is rehearsed beside it: see "shadow mode" */
+};
+
+/*
+ * One line about something an operator should know: Redis comes or goes or refuses us, a loader breaks its contract, a
+ * call has a wrong argument. Printable ASCII, the rest escaped as \xNN; no passwords. At most five lines on each of
+ * these in 10 s, none of them twice in a row; after those 10 s the last line that was withheld. `text` is lent until
+ * the function returns. Any thread, also inside the call that is wrong; never in the child of a fork.
+ *
+ * On stderr a line begins with "stampede-guard NAME_SPACE: " and leaves in one write(2), or not at all if that would
+ * block; good news is told only after bad.
+ */
+typedef void guard_log(void *context, const char *text);
+/* For guard_config.log: nothing is said, also not on stderr. */
+GUARD_API void guard_log_none(void *context, const char *text);
+
+struct guard_config {
+    size_t struct_size;     /* sizeof(struct guard_config) */
+    const char *redis_url;  /* see guard/README.md, "Which Redis"; copied */
+    const char *name_space; /* separates applications that share a Redis; 1..32 of [A-Za-z0-9._-]; copied */
+    enum guard_mode mode;
+    uint32_t redis_limit_ms;   /* limit of one Redis command; at most a third of any lease_ms */
+    uint32_t connect_limit_ms; /* limit of connecting to Redis, DNS and login included */
+    uint32_t max_loads;        /* B: loads at a time in this process; 1..4096 */
+    uint32_t load_queue;       /* further loads that may queue; shed beyond: see "shares" */
+    uint32_t max_waiters;     /* requests at a time on each loop, and waiting in this process: see "shares" */
+    uint32_t max_value_bytes; /* larger bodies are answered but not cached */
+    uint32_t max_lease_ms;    /* the same in the whole namespace; policies above it are refused */
+    uint32_t max_value_ms;    /* likewise, for fresh_ms + stale_ms and absent_ms */
+    guard_log *log;           /* NULL: to stderr; guard_log_none: nothing is said */
+    void *log_context;        /* lent until guard_close() has returned */
+    uint32_t near_bytes;      /* bound of the near cache, its overhead included; 0 = there is none */
+    uint32_t push_bytes;      /* entries up to this size travel with wake-ups: see "push_bytes"; 0 = none */
+    uint32_t load_permits; /* S: loads at a time in the whole namespace: see "permits"; 0 = no such limit */
+    uint32_t permit_ms;    /* a dead process keeps its permits for so long; likewise the same for all */
+    uint32_t load_threads; /* threads that run loaders; 0: max_loads of them; at most max_loads */
+    /* On each load thread before its first load and after its last, also if a loader ends the thread: for its database
+     * connection, say. Each may be NULL. */
+    void (*thread_begins)(void *context);
+    void (*thread_ends)(void *context);
+    void *thread_context; /* of both; lent until guard_close() has returned */
+    void (*event)(void *context, const struct guard_event *event); /* see "watching"; NULL: none */
+    void *event_context;                                           /* lent until guard_close() has returned */
+    uint32_t hot_keys; /* guard_hot() knows so many; 0 means 64; at most 4096 */
+};
+
+#define GUARD_CONFIG_DEFAULTS                                                                                \
+    {                                                                                                        \
+        GUARD_FIELD(struct_size, sizeof(struct guard_config)),                                               \
+            GUARD_FIELD(redis_url, "redis://127.0.0.1:6379/0"), GUARD_FIELD(name_space, "default"),          \
+            GUARD_FIELD(mode, GUARD_MODE_FLEET), GUARD_FIELD(redis_limit_ms, 250),                           \
+            GUARD_FIELD(connect_limit_ms, 1000), GUARD_FIELD(max_loads, 8), GUARD_FIELD(load_queue, 1000),   \
+            GUARD_FIELD(max_waiters, 20000), GUARD_FIELD(max_value_bytes, 1048576),                          \
+            GUARD_FIELD(max_lease_ms, 60000), GUARD_FIELD(max_value_ms, 86400000), GUARD_FIELD(log, NULL),   \
+            GUARD_FIELD(log_context, NULL), GUARD_FIELD(near_bytes, 0), GUARD_FIELD(push_bytes, 16384),      \
+            GUARD_FIELD(load_permits, 0), GUARD_FIELD(permit_ms, 3000), GUARD_FIELD(load_threads, 0),        \
+            GUARD_FIELD(thread_begins, NULL), GUARD_FIELD(thread_ends, NULL),                                \
+            GUARD_FIELD(thread_context, NULL), GUARD_FIELD(event, NULL), GUARD_FIELD(event_context, NULL),   \
+            GUARD_FIELD(hot_keys, 0)                                                                         \
+    }
+
+/*
+ * push_bytes. A process that waits for another one's load leaves a mark beside the lease, and the fill then sends the
+ * entry with its wake-up message, which answers the waiters without another round trip. The size is that of the entry:
+ * some 130 bytes and the key more than the value. Every process of the namespace hears every message, so a value travels
+ * once to each process for every load that another process waits for; waiters look larger values up. With 0 this process
+ * neither asks for such messages nor sends any. In a Redis Cluster every node hears every message, too: there the default
+ * stands for 2048.
+ */
+
+/*
+ * Closing. New requests are refused at once; after drain_ms the loads that still run are cancelled, everybody left is
+ * answered with CLOSING, the leases still held are released, and the threads end. guard_close() blocks: not from a callback
+ * or a loader, and only when every guard_loop has been detached. A loader that ignores its cancellation is waited for 5 s
+ * more; then the guard's memory is left to it and the call returns TIMEOUT. OK otherwise. A lookup of the Redis host's name
+ * in DNS cannot be interrupted: its thread may outlive the call and ends by itself, having touched nothing of the guard. It
+ * still runs the guard's code: do not unload that (dlclose()). No other call of this guard may run beside guard_close(),
+ * guard_stats() included.
+ *
+ * guard_drain() is its first half: from now on requests are refused with CLOSING, running ones go on. Any number of times.
+ */
+GUARD_API void guard_drain(struct guard *guard);
+
+/* ======== Advanced ======== */
+
+/*
+ * ---- many keys at once ----
+ *
+ * One request, one answer, for up to GUARD_MANY_MAX keys of one kind; the same key may come more than once. All are
+ * accepted or none; each counts as a get, in max_waiters and in the statistics. The near cache answers those that it can,
+ * and the lookups of the others leave in one write. The keys that miss then fly as if each had been requested singly: every
+ * promise holds for each key, one load in the fleet, a lease and an outcome of its own. One call of the policy's
+ * batch_loader (or several, of batch_max keys each) loads those whose leases this process gets, and they are stored in one
+ * write. So n cold keys are one query and three round trips to Redis, n fresh ones are one round trip.
+ *
+ * guard_get_wait() sets results[0..count), each value yours, and returns OK, or why nothing was asked, which every result
+ * says, too. (Of a single key, also as a list of one, it returns the status of the result.)
+ *
+ * No deadlock: a flight with a lease waits for no other key. A request only waits for its flights; a flight that has its
+ * lease waits for a place and its loader, and before that at most for Redis's replies to acquires that left in the same
+ * write as its own. So two processes with overlapping keys, in any order, each load those whose leases they got, and
+ * wait for the rest.
+ *
+ * A batch loader loads the rows of several keys of its policy with one query. loads[0..count) are lent until it returns,
+ * count is 2..batch_max, and all keys differ but in mode OFF. It finishes each of them as a guard_loader does its one, each
+ * with a verdict of its own; what it leaves unfinished fails as INTERNAL. It occupies one thread. guard_load_left_ms() is
+ * that of the whole batch. guard_load_cancelled() says which keys are no longer wanted; the others go on.
+ * guard_load_cancel_fd() is the same for all and becomes readable when no result is wanted any more.
+ */
+
+/*
+ * ---- loops ----
+ *
+ * For a host with an event loop: libuv here, any other by host.h and adapters/. A hit is looked up over a Redis connection
+ * of the loop's own and answered without a second thread; the rest goes to the guard's, and its answer comes back on this
+ * loop. Attaching, detaching, and whatever names the loop: only on the thread that runs it. If guard_loop_attach() fails,
+ * run the loop once more before you close it, because libuv closes handles only then.
+ */
+struct uv_loop_s; /* libuv's uv_loop_t */
+
+GUARD_API enum guard_status guard_loop_attach(struct guard *guard, struct uv_loop_s *loop,
+                                              struct guard_loop **out, struct guard_error *error);
+/* Answers what is still waiting here with CLOSING, closes the loop's handles and then calls `detached`;
+ * keep running the loop until then. Leaves NULL. */
+GUARD_API void guard_loop_detach(struct guard_loop **loop, void (*detached)(void *context), void *context);
+
+/* ---- loaders ---- */
+
+/* True once the result is no longer wanted (lease lost, limit passed, nobody waits under `abandon`, guard closing). */
 GUARD_API bool guard_load_cancelled(const struct guard_load *load);
-/* A descriptor that becomes readable at that moment, to poll() beside the source's socket. Never read
- * from it or close it. -1 if none could be made. */
+/* A descriptor that becomes readable at that moment, to poll() beside the source's socket. Never read from it or close it.
+ * -1 if none could be made. */
 GUARD_API int guard_load_cancel_fd(const struct guard_load *load);
 
-/* body: copied, any bytes, may be empty. validator: copied, NULL or at most 127 bytes of printable ASCII,
- * otherwise the load fails as INTERNAL. */
-GUARD_API void guard_load_done(struct guard_load *load, const void *body, size_t body_bytes,
-                               const char *validator);
-GUARD_API void guard_load_absent(struct guard_load *load);
-GUARD_API void guard_load_fail(struct guard_load *load, enum guard_failure failure);
+/*
+ * A refresh may be conditional. previous_validator: that of the value which this load would replace, "" if it has
+ * none; lent until the loader returns. NULL: there is none to compare with (nothing cached, an absent entry, a
+ * policy that accepts no stale value, no lease): load in full. unchanged: the source still has exactly what that
+ * validator names. A validator must name everything the value is made of, and must never come to mean anything else.
+ * The old value is then the answer and lives for another fresh_ms + stale_ms without travelling to Redis again; if Redis
+ * has lost it meanwhile, it is stored anew. After a NULL validator, unchanged fails the load as INTERNAL.
+ */
+GUARD_API const char *guard_load_previous_validator(const struct guard_load *load);
+GUARD_API void guard_load_unchanged(struct guard_load *load);
 
 /*
  * How the answer of this load is kept, in place of what the policy says. Call it before the load is finished, for a value,
@@ -248,29 +526,8 @@ enum { GUARD_TAGS_MAX = 8, GUARD_TAG_BYTES_MAX = 64 };
 GUARD_API enum guard_status guard_load_tag(struct guard_load *load, const char *tag);
 
 /*
- * Loads the rows of several keys of its policy with one query; see "many keys at once". loads[0..count) are lent until
- * it returns, count is 2..batch_max, and all keys differ but in mode off. It finishes each of them as a guard_loader
- * does its one, each with a verdict of its own; what it leaves unfinished fails as INTERNAL. It occupies one worker.
- * guard_load_left_ms() is that of the whole batch. guard_load_cancelled() says which keys are no longer wanted; the
- * others go on. guard_load_cancel_fd() is the same for all and becomes readable when no result is wanted any more.
- */
-enum { GUARD_MANY_MAX = 256 };
-typedef void guard_batch_loader(struct guard_load *const *loads, size_t count, void *context);
-
-/*
- * A refresh may be conditional. previous_validator: that of the value which this load would replace, "" if it has
- * none; lent until the loader returns. NULL: there is none to compare with (nothing cached, an absent entry, a
- * policy that accepts no stale value, no lease): load in full. unchanged: the source still has exactly what that
- * validator names. A validator must name everything the value is made of, and must never come to mean anything else.
- * The old value is then the answer and lives for another fresh_ms + stale_ms without travelling to Redis again; if Redis
- * has lost it meanwhile, it is stored anew. After a NULL validator, unchanged fails the load as INTERNAL.
- */
-GUARD_API const char *guard_load_previous_validator(const struct guard_load *load);
-GUARD_API void guard_load_unchanged(struct guard_load *load);
-
-/*
  * For a loader that needs another key: like guard_get_wait() with a kind of the same guard, to be called on the thread
- * that runs the loader. (guard_get_wait() in a loader would keep a worker idle; B of them, waiting for loads that queue
+ * that runs the loader. (guard_get_wait() in a loader would keep a thread idle; B of them, waiting for loads that queue
  * behind them, would wait until their deadlines.)
  *
  * Threads   If the key has to be loaded here, the waiting thread does it itself before this function returns. No other
@@ -291,318 +548,10 @@ GUARD_API void guard_load_unchanged(struct guard_load *load);
  */
 enum { GUARD_NESTED_MAX = 8 };
 
-struct guard_request;
 GUARD_API enum guard_status guard_load_get(struct guard_load *load, const struct guard_request *request,
                                            struct guard_result *result);
 
-/*
- * ---- policy: how one kind of data is cached ----
- *
- *   age   0            fresh_ms              fresh_ms + stale_ms
- *         |--- fresh ------|------- stale ---------|--- missing: requests wait for the load
- *              ^ early        one process of the fleet refreshes
- *
- * Stale        A request that finds a stale value gets it immediately, and one process of the fleet refreshes it in the
- *              background. A process that dies meanwhile is replaced once its lease has run out. When a refresh
- *              fails, the stale value goes on being served and nobody tries again for failure_ms. An invalidation
- *              drops a stale value like any other. age_ms says how old it is: at most fresh_ms + stale_ms.
- * Soft limit   With soft_ms, a request that finds a stale value waits up to soft_ms for its refresh. It gets the new
- *              value if that comes in time, else the stale one while the load goes on: after soft_ms, at its deadline
- *              if that is earlier, or immediately if the refresh fails, cannot begin (cooling down, no place among
- *              the loads) or runs in another process while the mode is not FLEET. The limit counts from the start of
- *              the request. Without a stale value soft_ms means nothing: deadline_ms is the limit, and TIMEOUT (or
- *              FAILED, SHED) the answer.
- * Early        With early_percent a hit may refresh a fresh value before its time (XFetch; Vattani, Chierichetti,
- *              Lowenstein, VLDB 2015): when -ln(random) * load time * early_percent / 100 exceeds what is left of
- *              its freshness. The load time is the one measured at the last fill. The request that draws the lot is
- *              answered like any hit; its process then tries for the lease and loads in the background. Nobody waits.
- */
-
-struct guard_policy {
-    size_t struct_size;      /* sizeof(struct guard_policy) */
-    guard_loader *loader;    /* required */
-    void *context;           /* lent until guard_close() has returned */
-    uint32_t fresh_ms;       /* a value is served without question for this long */
-    uint32_t stale_ms;       /* and for this much longer while one process refreshes it; 0 = never */
-    uint32_t absent_ms;      /* "no such row" is remembered for this long; at least 1 */
-    uint32_t failure_ms;     /* a failed load is not tried again for this long; at least 1 */
-    uint32_t jitter_percent; /* fresh, absent and failure_ms are shortened by a random 0..this; at most 90 */
-    uint32_t lease_ms;       /* TTL of the lease; renewed at a third of it while the load runs */
-    uint32_t max_hold_ms;    /* a lease is given up after this long, even if the loader hangs */
-    uint32_t load_limit_ms;  /* a load is cancelled after this long; at most max_hold_ms */
-    uint32_t deadline_ms;    /* a request is answered within this, whatever happens */
-    uint32_t near_ms; /* the near cache answers for so long without Redis; needs near_bytes; 0 = never */
-    uint32_t soft_ms; /* a request that finds a stale value waits this long for a fresh one; 0 = not at
-                                all; needs stale_ms; at most deadline_ms */
-    uint32_t early_percent;           /* XFetch's beta in percent: 100 as in the paper; 0 = never early */
-    guard_batch_loader *batch_loader; /* NULL: the keys of one request are loaded one by one */
-    uint32_t batch_max;               /* keys in one call of it; 1..GUARD_MANY_MAX */
-    bool tagged;  /* loaders may name tags; a hit of a tagged entry costs Redis one command more */
-    bool abandon; /* a load that nobody waits for any more, in the fleet, is cancelled; see below */
-    const char
-        *name; /* of the kind, in numbers and events: 1..32 of [a-z0-9_]; copied; NULL: "kind" and a number */
-    uint32_t reserved; /* 0; anything else is refused */
-};
-
-#define GUARD_POLICY_DEFAULTS                                                                                \
-    {                                                                                                        \
-        .struct_size = sizeof(struct guard_policy), .loader = NULL, .context = NULL, .fresh_ms = 60000,      \
-        .stale_ms = 0, .absent_ms = 10000, .failure_ms = 1000, .jitter_percent = 10, .lease_ms = 3000,       \
-        .max_hold_ms = 30000, .load_limit_ms = 10000, .deadline_ms = 15000, .near_ms = 0, .soft_ms = 0,      \
-        .early_percent = 0, .batch_loader = NULL, .batch_max = 64, .tagged = false, .abandon = false,        \
-        .name = NULL, .reserved = 0                                                                          \
-    }
-
-/* ---- the guard ---- */
-
-/* Who waits for whom when a key is missing. Fills are fenced by the lease in every mode. */
-enum guard_mode {
-    GUARD_MODE_FLEET = 0, /* one load in the whole fleet */
-    GUARD_MODE_LOCAL,     /* one load per process: nobody waits for another process */
-    GUARD_MODE_OFF,       /* one load per request: nobody waits for anybody */
-    GUARD_MODE_SHADOW,    /* as OFF, while the whole protocol is rehearsed beside it; see below */
-};
-
-/*
- * Shadow mode is the first step into a running backend. Every request is answered by a load of its own: nothing cached,
- * stale or remembered ever answers, nobody waits for anybody or for Redis, and no caller notices when Redis is away.
- * Beside it the guard does all that mode FLEET does with the same keys and policies: lookups, leases, waits, fills,
- * wake-ups; it stores what those loads brought. guard_stats() says what would have come of it: shadow_saved loads would
- * not have been made.
- *
- * Invalidations happen in name_space itself, because a fleet beside this process must not keep what was changed here;
- * they report as in mode FLEET, when Redis has confirmed them.
- *
- * The values are stored in full (hits and memory would not be true otherwise), but in a namespace of their own,
- * name_space and "~": a fleet that is switched on later starts empty. Processes in this mode share it. There is no
- * near cache, which would save Redis work and no loads.
- */
-
-/*
- * One line about something an operator should know: Redis comes or goes or refuses us, a loader breaks its contract, a
- * call has a wrong argument. Printable ASCII, the rest escaped as \xNN; no passwords. At most five lines on each of
- * these in 10 s, none of them twice in a row; after those 10 s the last line that was withheld. `text` is lent until
- * the function returns. Any thread, also inside the call that is wrong; never in the child of a fork.
- *
- * On stderr a line begins with "stampede-guard NAME_SPACE: " and leaves in one write(2), or not at all if that would
- * block; good news is told only after bad.
- */
-typedef void guard_log(void *context, const char *text);
-/* For guard_config.log: nothing is said, also not on stderr. */
-GUARD_API void guard_log_none(void *context, const char *text);
-
-struct guard_config {
-    size_t struct_size;     /* sizeof(struct guard_config) */
-    const char *redis_url;  /* see guard/README.md, "Which Redis"; copied */
-    const char *name_space; /* separates applications that share a Redis; 1..32 of [A-Za-z0-9._-]; copied */
-    enum guard_mode mode;
-    uint32_t redis_limit_ms;   /* limit of one Redis command; at most a third of any lease_ms */
-    uint32_t connect_limit_ms; /* limit of connecting to Redis, DNS and login included */
-    uint32_t max_loads;        /* B: loads at a time in this process; 1..4096 */
-    uint32_t load_queue;       /* further loads that may queue for a worker; shed beyond; see below */
-    uint32_t max_waiters;      /* requests at a time on each loop, and waiting in this process; likewise */
-    uint32_t max_value_bytes;  /* larger bodies are answered but not cached */
-    uint32_t max_lease_ms;     /* the same in the whole namespace; policies above it are refused */
-    uint32_t max_value_ms;     /* likewise, for fresh_ms + stale_ms and absent_ms */
-    guard_log *log;            /* NULL: to stderr; guard_log_none: nothing is said */
-    void *log_context;         /* lent until guard_close() has returned */
-    uint32_t near_bytes;       /* bound of the near cache, its overhead included; 0 = there is none */
-    uint32_t push_bytes;       /* entries up to this size travel with wake-ups, see below; 0 = none */
-    uint32_t load_permits;     /* S: loads at a time in the whole namespace, see below; 0 = no such limit */
-    uint32_t permit_ms;        /* a dead process keeps its permits for so long; likewise the same for all */
-    uint32_t load_threads;     /* threads that run loaders; 0: max_loads of them; at most max_loads */
-    void (*thread_begins)(
-        void *context); /* on each load thread before its first load: its database connection; or NULL */
-    void (*thread_ends)(void *context); /* and after its last; also if a loader ends the thread; or NULL */
-    void *thread_context;               /* of both; lent until guard_close() has returned */
-    void (*event)(void *context, const struct guard_event *event); /* see "watching"; NULL: none */
-    void *event_context;                                           /* lent until guard_close() has returned */
-    uint32_t hot_keys; /* guard_hot() knows so many; 0 means 64; at most 4096 */
-};
-
-/*
- * Shares. Requests for one key (`key`) and requests for many (`keys`) cannot keep each other from being
- * loaded:
- *
- * Places     Each share has max_loads + load_queue of its own. A place is one query: batch_max keys of requests for
- *            many take one if the kind has a batch loader. So a request for one key is shed only because of others for
- *            one key, and a request for many only because of others for many.
- * Waiters    Each share has max_waiters of its own; every key counts.
- * Workers    While both wait, a free worker goes to the share with fewer queries running, and alternates if they have
- *            the same number: each gets half of the workers as they come back (with one worker every other query).
- *            While only one waits it may use them all. With load_permits the next permit of this process goes the same
- *            way.
- * Keys       A key of both kinds of request counts as one that is requested singly; if there is no place for it there,
- *            it stays where it is queued. A background refresh takes a whole place, and gives it up for a user of its
- *            share that would be shed otherwise.
- */
-
-/*
- * Fleet-wide permits. B bounds what one process does to the source; in an avalanche, when thousands of keys expire
- * together, that is B queries for each process. With load_permits no more than that many queries run at a time over all
- * processes: a load takes a permit from Redis when a worker is free, and stays queued, without a thread, until it has
- * one. A batch is one query and takes one permit; a nested load runs under the permit of its outer load.
- *
- * Order      First come, first served among the processes that wait, so that none takes one permit after the other while
- *            another waits. Loads with waiters come before background refreshes, in this process and in the fleet.
- * Life       A permit lasts permit_ms and is renewed while its query runs. The permit of a killed process comes back
- *            when it runs out; the query may still be running then, beside one more.
- * Limits     When a process is stopped for longer than permit_ms, or Redis loses its data, permits in use are lost
- *            (permit_lost): their loads go on and are counted again, and until they end there may be more than
- *            load_permits. While Redis is away, the breaker is open or Redis refuses the script, loads start without
- *            a permit (permit_spared); B per process is the bound then, as in the modes LOCAL and OFF. SHADOW takes no
- *            permits. Give the source a hard limit of its own, above S (PostgreSQL: ALTER ROLE ... CONNECTION LIMIT).
- */
-
-#define GUARD_CONFIG_DEFAULTS                                                                                \
-    {                                                                                                        \
-        .struct_size = sizeof(struct guard_config), .redis_url = "redis://127.0.0.1:6379/0",                 \
-        .name_space = "default", .mode = GUARD_MODE_FLEET, .redis_limit_ms = 250, .connect_limit_ms = 1000,  \
-        .max_loads = 8, .load_queue = 1000, .max_waiters = 20000, .max_value_bytes = 1048576,                \
-        .max_lease_ms = 60000, .max_value_ms = 86400000, .log = NULL, .log_context = NULL, .near_bytes = 0,  \
-        .push_bytes = 16384, .load_permits = 0, .permit_ms = 3000, .load_threads = 0, .thread_begins = NULL, \
-        .thread_ends = NULL, .thread_context = NULL, .event = NULL, .event_context = NULL, .hot_keys = 0     \
-    }
-
-/*
- * push_bytes. A process that waits for another one's load leaves a mark beside the lease, and the fill then sends the
- * entry with its wake-up message, which answers the waiters without another round trip. The size is that of the entry:
- * some 130 bytes and the key more than the value. Every process of the namespace hears every message, so a value travels
- * once to each process for every load that another process waits for; waiters look larger values up. With 0 this process
- * neither asks for such messages nor sends any. In a Redis Cluster every node hears every message, too: there the default
- * stands for 2048.
- */
-
-/*
- * Starts the guard's threads. Does not wait for Redis: a guard whose Redis is away works, uncached, with
- * one load per key and process, and joins the fleet when Redis comes. INVALID, NO_MEMORY.
- */
-GUARD_API enum guard_status guard_open(const struct guard_config *config, struct guard **out,
-                                       struct guard_error *error);
-
-/*
- * Refuses new gets at once, lets running loads finish for drain_ms, then cancels them, answers everybody
- * left with CLOSING, releases the leases still held and ends the threads. Blocks; not from a callback or a
- * loader; only when every guard_loop has been detached. A loader that ignores its cancellation is waited
- * for 5 s more; then the guard's memory is left to it and the call returns TIMEOUT. OK otherwise. A lookup of
- * the Redis host's name in DNS cannot be interrupted: its thread may outlive the call and ends by itself, having touched
- * nothing of the guard. It still runs the guard's code: do not unload that (dlclose()). No other call of this guard may
- * run beside it, guard_stats() included. Leaves NULL.
- */
-GUARD_API enum guard_status guard_close(struct guard **guard, uint32_t drain_ms);
-
-/* First half of guard_close(): gets are refused with CLOSING from now on, running ones go on. Any number
- * of times. */
-GUARD_API void guard_drain(struct guard *guard);
-
-/*
- * Declares a kind of data; GUARD_KINDS_MAX at most. The policy is copied and checked against the guard's limits: INVALID with the
- * field's name and the reason. The kind lives until guard_close(). All callers of one key must use the
- * same kind; a load runs under the kind of the request that started it. A name that another kind of the guard has is
- * refused.
- */
-enum { GUARD_KINDS_MAX = 64 };
-GUARD_API enum guard_status guard_kind_add(struct guard *guard, const struct guard_policy *policy,
-                                           struct guard_kind **out, struct guard_error *error);
-
-/* ---- asking ---- */
-
-/* results[0..count), one for each key, or the one of `key`. Lent until the callback returns, their values too
- * (guard_value_ref() keeps one). */
-typedef void guard_answered(void *context, const struct guard_result *results);
-
-/*
- * For guard_request.flags.
- *
- * PEEK        Looks, and does not load, wait or refresh: what is in the cache, fresh or stale, or MISS. UNKNOWN: Redis could
- *             not be asked.
- * REVALIDATE  Only a load whose lease was granted after this request began its first lookup answers it: no near value, no
- *             cached one, no stale one, no load that was running. Such requests collapse among themselves. The value that
- *             is there stays, and answers others, until the new one is stored. A remembered failure still answers FAILED
- *             within failure_ms.
- */
-enum { GUARD_PEEK = 1, GUARD_REVALIDATE = 2 };
-
-struct guard_request {
-    struct guard_kind *kind;
-    const char *key;         /* 1..4096 bytes, NUL-terminated; copied; or */
-    const char *const *keys; /* `count` of them, each likewise; the same one may come more than once */
-    size_t count;            /* of keys, 1..GUARD_MANY_MAX; 0 with `key` */
-    struct guard_loop
-        *loop; /* asked on its thread, and answered there; NULL: any thread, answered on the guard's */
-    uint32_t deadline_ms;     /* 0: the policy's; for all keys */
-    unsigned flags;           /* GUARD_PEEK, GUARD_REVALIDATE; not both */
-    guard_answered *answered; /* not used by guard_get_wait() */
-    void *context;
-    struct guard_load *within; /* a deferred load that needs this one: see guard_load_defer() */
-    void *asker; /* reaches the load that this request starts, guard_load_asker(), and no other */
-    void (*asker_ref)(void *asker); /* both NULL: `asker` outlives the request and its load by other means; */
-    void (*asker_unref)(void *asker); /* else each asker_ref is paired with one asker_unref, on any thread */
-};
-
-/* Names one accepted get for guard_cancel(); never 0, never used twice. */
-typedef uint64_t guard_ticket;
-
-/*
- * OK   `answered` will be called once (with SHED if the last place was taken meanwhile).
- * NOW  Answered already, from this process's memory: results[0..count) are set, their values yours
- *      (guard_value_unref()), and `answered` is never called. Only if `results` is not NULL and every key is in the near
- *      cache. Otherwise `results` holds nothing of use.
- *
- * SHED (max_waiters), INVALID, CLOSING, NO_MEMORY: nothing was asked, `answered` is never called. `results` and `ticket`
- * may be NULL.
- */
-GUARD_API enum guard_status guard_get(struct guard *guard, const struct guard_request *request,
-                                      struct guard_result *results, guard_ticket *ticket);
-
-/* The same for a thread that can block; not from a callback; `loop` and `within` are NULL. results[0..count) are always
- * set; their values are yours. Returns the status of the only key; of several OK, or why none was asked. */
-GUARD_API enum guard_status guard_get_wait(struct guard *guard, const struct guard_request *request,
-                                           struct guard_result *results);
-
-/* Answers what has no answer yet with CANCELLED; the loads go on for others. `loop` is that of the request. A ticket that
- * is no longer waiting is ignored. */
-GUARD_API void guard_cancel(struct guard *guard, struct guard_loop *loop, guard_ticket ticket);
-
-/*
- * ---- many keys at once ----
- *
- * One request, one answer, for up to GUARD_MANY_MAX keys of one kind. All are accepted or none; each counts as a get, in
- * max_waiters and in the statistics. The near cache answers those that it can; the lookups of the others leave in one
- * write. The keys that miss then fly as if each had been requested singly: every promise holds for each key, one load in
- * the fleet, a lease and an outcome of its own. One call of the policy's batch_loader (or several, of batch_max keys
- * each) loads those whose leases this process gets, and they are stored in one write. So n cold keys are one query and
- * three round trips to Redis, n fresh ones are one round trip.
- *
- * No deadlock: a flight with a lease waits for no other key. A request only waits for its flights; a flight that has its
- * lease waits for a worker and its loader, and before that at most for Redis's replies to acquires that left in the same
- * write as its own. So two processes with overlapping keys, in any order, each load those whose leases they got, and
- * wait for the rest.
- */
-
-/*
- * For a host on libuv. A hit is looked up over a Redis connection of the loop's own and answered without a second
- * thread; the rest goes to the guard's, and its answer comes back on this loop. Attaching, detaching, and what says
- * `loop`: only on the thread that runs the loop. If guard_loop_attach() fails, run the loop once more before you close
- * it, because libuv closes handles only then.
- */
-GUARD_API enum guard_status guard_loop_attach(struct guard *guard, struct uv_loop_s *loop,
-                                              struct guard_loop **out, struct guard_error *error);
-/* Answers what is still waiting here with CLOSING, closes the loop's handles and then calls `detached`;
- * keep running the loop until then. Leaves NULL. */
-GUARD_API void guard_loop_detach(struct guard_loop **loop, void (*detached)(void *context), void *context);
-
-/*
- * ---- the near cache ----
- *
- * Values that came from Redis are kept in this process's memory for near_ms and answered from there: no Redis, no
- * callback, no allocation. See GUARD_NOW; guard_get_wait() returns at once. OK and ABSENT only.
- *
- * What it costs in freshness: the process that invalidates sees it at once, others when the message arrives, and after
- * near_ms at the latest. While the subscription is down nothing is kept.
- */
-
-/* ---- invalidating ---- */
+/* ---- changing ---- */
 
 struct guard_invalidated {
     enum guard_status status; /* OK; UNKNOWN: not confirmed, do it again; CLOSING */
@@ -621,9 +570,8 @@ struct guard_change {
 };
 
 /*
- * Call after COMMIT. A get that starts after OK was reported never sees an older row, in any process. Unconfirmed
- * attempts are repeated until deadline_ms has passed. INVALID, CLOSING, NO_MEMORY, SHED (GUARD_INVALIDATIONS_MAX are
- * under way): never calls back.
+ * guard_invalidate_wait() for a thread that cannot block. Unconfirmed attempts are repeated until deadline_ms has passed.
+ * INVALID, CLOSING, NO_MEMORY, SHED (GUARD_INVALIDATIONS_MAX are under way): never calls back.
  *
  * A tag drops all entries that have it (guard_load_tag()), in every process, however many there are: one command, which
  * touches none of them. A running load goes on and answers the requests that began before its query; what it
@@ -635,21 +583,6 @@ struct guard_change {
 enum { GUARD_INVALIDATIONS_MAX = 10000 };
 
 GUARD_API enum guard_status guard_invalidate(struct guard *guard, const struct guard_change *change);
-/* The same for a thread that can block; not from a callback. Returns result->status. */
-GUARD_API enum guard_status guard_invalidate_wait(struct guard *guard, const struct guard_change *change,
-                                                  struct guard_invalidated *result);
-
-/*
- * The name of the cache that this guard invalidates: a UUID that stands for one namespace in the data of one Redis,
- * however that Redis is reached and spelled. A replica has the same name; a Redis that lost its data gets another one, unless a
- * process that knew the old name gives it back; in mode SHADOW it is the fleet's. False, and "": not known at present,
- * because Redis cannot be reached or because this is the first call, which only begins to ask. In the callback of an
- * invalidation that was OK it names the cache in which it happened. Any thread, never blocks.
- */
-enum { GUARD_CACHE_ID_BYTES = 36 };
-GUARD_API bool guard_cache(struct guard *guard, char id[GUARD_CACHE_ID_BYTES + 1]);
-
-/* ---- changing without dropping, refreshing, clearing ---- */
 
 /*
  * From now on the entry is stale, not gone. A load that runs is voided as by an invalidation. Where the entry has no stale
@@ -702,6 +635,8 @@ GUARD_API enum guard_status guard_clear(struct guard *guard, uint32_t deadline_m
 GUARD_API enum guard_status guard_clear_wait(struct guard *guard, uint32_t deadline_ms,
                                              struct guard_cleared *result);
 
+/* ---- a policy changed while running ---- */
+
 /* Another policy for the kind, from the next request on; requests and loads that are under way keep theirs. Loader, batch
  * loader, context, tagged and name must be the same. INVALID, as guard_kind_add(): the old one stands. Each policy that
  * differs from the one before takes some 200 bytes until guard_close(). */
@@ -709,6 +644,82 @@ GUARD_API enum guard_status guard_kind_set(struct guard_kind *kind, const struct
                                            struct guard_error *error);
 /* The policy as it is now; its `name` is lent until guard_close(). */
 GUARD_API void guard_kind_get(const struct guard_kind *kind, struct guard_policy *out);
+
+/* ---- which cache ---- */
+
+/*
+ * The name of the cache that this guard invalidates: a UUID that stands for one namespace in the data of one Redis,
+ * however that Redis is reached and spelled. A replica has the same name; a Redis that lost its data gets another one, unless a
+ * process that knew the old name gives it back; in mode SHADOW it is the fleet's. False, and "": not known at present,
+ * because Redis cannot be reached or because this is the first call, which only begins to ask. In the callback of an
+ * invalidation that was OK it names the cache in which it happened. Never blocks.
+ */
+enum { GUARD_CACHE_ID_BYTES = 36 };
+GUARD_API bool guard_cache(struct guard *guard, char id[GUARD_CACHE_ID_BYTES + 1]);
+
+/*
+ * ---- the near cache ----
+ *
+ * With near_bytes and near_ms, what a lookup found in Redis stays in this process's memory for near_ms and is answered from
+ * there: no Redis, no callback (GUARD_NOW), no allocation. OK and ABSENT only; never in the modes OFF and SHADOW.
+ *
+ * What it costs in freshness: the process that invalidates sees it at once, others when the message arrives, and after
+ * near_ms at the latest. While the subscription is down nothing is kept.
+ */
+
+/*
+ * ---- shares ----
+ *
+ * Requests for one key (`key`) and requests for many (`keys`) cannot keep each other from being loaded:
+ *
+ * Places     Each share has max_loads + load_queue of its own. A place is one query: batch_max keys of requests for
+ *            many take one if the kind has a batch loader. So a request for one key is shed only because of others for
+ *            one key, and a request for many only because of others for many.
+ * Waiters    Each share has max_waiters of its own; every key counts.
+ * Workers    While both wait, a free worker goes to the share with fewer queries running, and alternates if they have
+ *            the same number: each gets half of the workers as they come back (with one worker every other query).
+ *            While only one waits it may use them all. With load_permits the next permit of this process goes the same
+ *            way.
+ * Keys       A key of both kinds of request counts as one that is requested singly; if there is no place for it there,
+ *            it stays where it is queued. A background refresh takes a whole place, and gives it up for a user of its
+ *            share that would be shed otherwise.
+ */
+
+/*
+ * ---- permits ----
+ *
+ * max_loads, B, bounds what one process does to the source; in an avalanche, when thousands of keys expire
+ * together, that is B queries for each process. With load_permits no more than that many queries run at a time over all
+ * processes: a load takes a permit from Redis when a worker is free, and stays queued, without a thread, until it has
+ * one. A batch is one query and takes one permit; a nested load runs under the permit of its outer load.
+ *
+ * Order      First come, first served among the processes that wait, so that none takes one permit after the other while
+ *            another waits. Loads with waiters come before background refreshes, in this process and in the fleet.
+ * Life       A permit lasts permit_ms and is renewed while its query runs. The permit of a killed process comes back
+ *            when it runs out; the query may still be running then, beside one more.
+ * Limits     When a process is stopped for longer than permit_ms, or Redis loses its data, permits in use are lost
+ *            (permit_lost): their loads go on and are counted again, and until they end there may be more than
+ *            load_permits. While Redis is away, the breaker is open or Redis refuses the script, loads start without
+ *            a permit (permit_spared); B per process is the bound then, as in the modes LOCAL and OFF. SHADOW takes no
+ *            permits. Give the source a hard limit of its own, above S (PostgreSQL: ALTER ROLE ... CONNECTION LIMIT).
+ */
+
+/*
+ * ---- shadow mode ----
+ *
+ * Shadow mode is the first step into a running backend. Every request is answered by a load of its own: nothing cached,
+ * stale or remembered ever answers, nobody waits for anybody or for Redis, and no caller notices when Redis is away.
+ * Beside it the guard does all that mode FLEET does with the same keys and policies: lookups, leases, waits, fills,
+ * wake-ups; it stores what those loads brought. guard_stats() says what would have come of it: shadow_saved loads would
+ * not have been made.
+ *
+ * Invalidations happen in name_space itself, because a fleet beside this process must not keep what was changed here;
+ * they report as in mode FLEET, when Redis has confirmed them.
+ *
+ * The values are stored in full (hits and memory would not be true otherwise), but in a namespace of their own,
+ * name_space and "~": a fleet that is switched on later starts empty. Processes in this mode share it. There is no
+ * near cache, which would save Redis work and no loads.
+ */
 
 /* ---- watching ---- */
 
@@ -831,10 +842,11 @@ GUARD_API void guard_stats(struct guard *guard, struct guard_stats *out);
 GUARD_API void guard_kind_stats(const struct guard_kind *kind, struct guard_stats *out);
 GUARD_API const char *guard_kind_name(const struct guard_kind *kind);
 
+enum guard_stat_type { GUARD_STAT_COUNTER, GUARD_STAT_GAUGE, GUARD_STAT_HISTOGRAM };
 /* What the numbers above are, so that a page of metrics is a loop. */
 struct guard_stat_info {
     const char *name, *unit, *help; /* "load_started"; "" or "us", "ms", "bytes"; one sentence */
-    enum { GUARD_STAT_COUNTER, GUARD_STAT_GAUGE, GUARD_STAT_HISTOGRAM } type;
+    enum guard_stat_type type;
     bool per_kind;
 };
 /* i from 0; NULL: there are no more. */
@@ -861,6 +873,17 @@ struct guard_hot_key {
 
 /* The heaviest first, at most `max` of them; returns how many. There are guard_config.hot_keys at the most. */
 GUARD_API size_t guard_hot(struct guard *guard, enum guard_hot_by by, struct guard_hot_key *out, size_t max);
+
+/*
+ * ---- after fork() ----
+ *
+ * A guard belongs to the process that opened it. In a child, functions that return a status refuse with INVALID at once,
+ * with one line on stderr; guard_hot() finds nothing, guard_stats() counts nothing, guard_cancel() and guard_drain() do
+ * nothing. The child may close what it has: guard_close() returns OK, and guard_loop_detach() calls `detached` before it
+ * returns. Neither touches the parent's threads and connections; their memory and descriptors stay until exec or exit. The
+ * child may keep and give back values, and open guards of its own, on a loop of its own. A child forked in a callback or a
+ * loader must end there. vfork() and _Fork() go unnoticed.
+ */
 
 #ifdef __cplusplus
 }

@@ -130,10 +130,13 @@ struct guard_locks_config {
 };
 #define GUARD_LOCKS_CONFIG_DEFAULTS                                                                          \
     {                                                                                                        \
-        .struct_size = sizeof(struct guard_locks_config), .provider = GUARD_LOCKS_REDIS, .urls = NULL,       \
-        .url_count = 1, .name_space = "default", .limit_ms = 250, .connect_limit_ms = 1000,                  \
-        .max_lease_ms = 60000, .place_ms = 3000, .fence_ms = 3600000, .warn_ms = 0, .max_requests = 10000,   \
-        .wait_after_restart = false, .log = NULL, .log_context = NULL                                        \
+        GUARD_FIELD(struct_size, sizeof(struct guard_locks_config)),                                         \
+            GUARD_FIELD(provider, GUARD_LOCKS_REDIS), GUARD_FIELD(urls, NULL), GUARD_FIELD(url_count, 1),    \
+            GUARD_FIELD(name_space, "default"), GUARD_FIELD(limit_ms, 250),                                  \
+            GUARD_FIELD(connect_limit_ms, 1000), GUARD_FIELD(max_lease_ms, 60000),                           \
+            GUARD_FIELD(place_ms, 3000), GUARD_FIELD(fence_ms, 3600000), GUARD_FIELD(warn_ms, 0),            \
+            GUARD_FIELD(max_requests, 10000), GUARD_FIELD(wait_after_restart, false),                        \
+            GUARD_FIELD(log, NULL), GUARD_FIELD(log_context, NULL)                                           \
     }
 
 /* Starts the thread; does not wait for the provider. OK, INVALID, NO_MEMORY. */
@@ -184,9 +187,11 @@ struct guard_lock_request {
 };
 #define GUARD_LOCK_REQUEST_DEFAULTS                                                                          \
     {                                                                                                        \
-        .struct_size = sizeof(struct guard_lock_request), .kind = GUARD_LOCK_FAIR, .names = NULL,            \
-        .count = 1, .units = 1, .limit = 1, .owner = NULL, .wait_ms = 10000, .lease_ms = 10000,              \
-        .hold_ms = 0, .answered = NULL, .lost = NULL, .context = NULL                                        \
+        GUARD_FIELD(struct_size, sizeof(struct guard_lock_request)), GUARD_FIELD(kind, GUARD_LOCK_FAIR),     \
+            GUARD_FIELD(names, NULL), GUARD_FIELD(count, 1), GUARD_FIELD(units, 1), GUARD_FIELD(limit, 1),   \
+            GUARD_FIELD(owner, NULL), GUARD_FIELD(wait_ms, 10000), GUARD_FIELD(lease_ms, 10000),             \
+            GUARD_FIELD(hold_ms, 0), GUARD_FIELD(answered, NULL), GUARD_FIELD(lost, NULL),                   \
+            GUARD_FIELD(context, NULL)                                                                       \
     }
 
 /* `ticket` may be NULL. OK: it will be answered. SHED, CLOSING, INVALID, NO_MEMORY: it will not. */

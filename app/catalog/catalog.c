@@ -17,6 +17,7 @@
 #include "app/pg/pg_array.h"
 #include "app_statements.h"
 
+#include <inttypes.h>
 #include <jansson.h>
 #include <poll.h>
 #include <pthread.h>
@@ -67,12 +68,13 @@ struct plan {
 };
 
 static const struct {
+    const char *name; /* in numbers and events */
     enum statement statement;
     catalog_json_build *build;
 } kinds[DOCUMENT_KIND_COUNT] = {
-    [DOCUMENT_TREE] = {LOAD_CATALOG, catalog_json_tree},
-    [DOCUMENT_CATEGORY] = {LOAD_CATEGORY, catalog_json_category},
-    [DOCUMENT_PRODUCT] = {LOAD_PRODUCT, catalog_json_product},
+    [DOCUMENT_TREE] = {"catalog", LOAD_CATALOG, catalog_json_tree},
+    [DOCUMENT_CATEGORY] = {"categories", LOAD_CATEGORY, catalog_json_category},
+    [DOCUMENT_PRODUCT] = {"products", LOAD_PRODUCT, catalog_json_product},
 };
 
 /* False: the key is none of ours. */
@@ -120,8 +122,9 @@ static void fail(struct catalog *catalog, struct guard_load *load, enum pg_outco
     if (schema_is_doubtful(fault))
         atomic_store(&catalog->schema_right, false);
     if (outcome != PG_CANCELLED) {
-        log_event(LOG_LEVEL_WARNING, "load_failed", "key=%s outcome=%s sqlstate=%s reason=\"%s\"",
-                  guard_load_key(load), pg_outcome_name(outcome), fault->sqlstate, fault->text);
+        log_event(LOG_LEVEL_WARNING, "load_failed",
+                  "key=%s load=%016" PRIx64 " outcome=%s sqlstate=%s reason=\"%s\"", guard_load_key(load),
+                  guard_load_id(load), pg_outcome_name(outcome), fault->sqlstate, fault->text);
     }
     guard_load_fail(load, failures[outcome]);
 }
@@ -137,7 +140,8 @@ static void note_validator(const struct guard_load *load, struct plan *plan)
 
 static void fail_broken(struct guard_load *load)
 {
-    log_event(LOG_LEVEL_ERROR, "load_failed", "key=%s outcome=broken reason=\"%s\"", guard_load_key(load),
+    log_event(LOG_LEVEL_ERROR, "load_failed", "key=%s load=%016" PRIx64 " outcome=broken reason=\"%s\"",
+              guard_load_key(load), guard_load_id(load),
               "the row makes no document: a NULL, or a text that is not UTF-8; or no memory");
     guard_load_fail(load, GUARD_FAILURE_REJECTED);
 }
@@ -403,6 +407,7 @@ static bool add_kinds(struct catalog *catalog, const struct settings *settings, 
         policy.batch_loader = i == DOCUMENT_PRODUCT ? load_products : NULL;
         policy.batch_max = PRODUCT_BATCH_MAX;
         policy.tagged = i != DOCUMENT_TREE;
+        policy.name = kinds[i].name;
         if (guard_kind_add(guard, &policy, &catalog->kinds[i], error) != GUARD_OK)
             return false;
     }

@@ -206,6 +206,8 @@ static void set_cache_status(const struct guard_result *result, uint32_t fresh_m
         append(text, size, "; ttl=%" PRIu32, result->left_ms / 1000);
     if (detail != NULL)
         append(text, size, "; detail=%s", detail);
+    if (result->load != 0)
+        append(text, size, "; load=\"%016" PRIx64 "\"", result->load);
 }
 
 static enum problem problem_of(enum guard_status status)

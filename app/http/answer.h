@@ -11,7 +11,9 @@
  *     the rest                     500      our bug
  *
  * Refusals are problem documents too (RFC 9457). Every answer that the guard had a part in carries
- * Cache-Status (RFC 9211): "catalogd; hit; ttl=57", "catalogd; fwd=miss; stored; collapsed; ttl=60", ...
+ * Cache-Status (RFC 9211): "catalogd; hit; ttl=57", "catalogd; fwd=miss; stored; collapsed; ttl=60", ... and
+ * which load made the answer, the same in every process: "...; load=\"3f0a6c2d8b7e4f11\"" (a string: RFC 9651 lets no
+ * word begin with a digit).
  *
  * Pure, any thread. An answer lends its value from the result it was made of.
  */

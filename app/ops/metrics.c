@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * metrics.c - one row per number. Rows of one family stand together and the first carries its help text.
+ * metrics.c - the guard's numbers, as the guard itself lists them, then the service's own: one row per number. Rows of
+ * one family stand together and the first carries its help text.
  */
 #include "app/ops/metrics.h"
 
@@ -8,6 +9,7 @@
 
 #include <inttypes.h>
 #include <stddef.h>
+#include <string.h>
 
 enum type { TYPE_COUNTER, TYPE_GAUGE, TYPE_SECONDS /* a gauge whose number is milliseconds */ };
 enum width { U64, U32, BOOL };
@@ -31,118 +33,12 @@ struct row {
 #define SECONDS(name, help, field) ROW(TYPE_SECONDS, name, NULL, help, field)
 
 static const struct row COUNTERS[] = {
-    COUNTER("guard_gets", "outcome=\"hit\"",
-            "Requests to the guard, each counted once, by how it was answered.", guard.hit),
-    COUNTER("guard_gets", "outcome=\"near\"", NULL, guard.near_hit),
-    COUNTER("guard_gets", "outcome=\"stale\"", NULL, guard.stale),
-    COUNTER("guard_gets", "outcome=\"absent_hit\"", NULL, guard.absent_hit),
-    COUNTER("guard_gets", "outcome=\"failed_hit\"", NULL, guard.failed_hit),
-    COUNTER("guard_gets", "outcome=\"loaded\"", NULL, guard.loaded),
-    COUNTER("guard_gets", "outcome=\"collapsed_process\"", NULL, guard.collapsed_process),
-    COUNTER("guard_gets", "outcome=\"collapsed_fleet\"", NULL, guard.collapsed_fleet),
-    COUNTER("guard_gets", "outcome=\"failed\"", NULL, guard.failed),
-    COUNTER("guard_gets", "outcome=\"shed\"", NULL, guard.shed),
-    COUNTER("guard_gets", "outcome=\"timeout\"", NULL, guard.timed_out),
-    COUNTER("guard_gets", "outcome=\"cancelled\"", NULL, guard.cancelled),
-    COUNTER("guard_gets", "outcome=\"closed\"", NULL, guard.closed),
-    COUNTER("guard_loads_started", NULL, "Loads begun by this process.", guard.load_started),
-    COUNTER("guard_loads", "result=\"ok\"", "Loads of this process, by how they ended.", guard.load_ok),
-    COUNTER("guard_loads", "result=\"absent\"", NULL, guard.load_absent),
-    COUNTER("guard_loads", "result=\"unchanged\"", NULL, guard.load_unchanged),
-    COUNTER("guard_loads", "result=\"failed\"", NULL, guard.load_failed),
-    COUNTER("guard_loads", "result=\"cancelled\"", NULL, guard.load_cancelled),
-    COUNTER("guard_loads_uncached", NULL, "Loads begun without a lease.", guard.load_uncached),
-    COUNTER("guard_loads_duplicate", NULL,
-            "Loads begun while another of the same key ran here under a live lease; stays 0.",
-            guard.load_duplicate),
-    COUNTER("guard_refreshes", "reason=\"stale\"", "Background and early refreshes begun, by reason.",
-            guard.refresh_started),
-    COUNTER("guard_refreshes", "reason=\"early\"", NULL, guard.refresh_early),
-    COUNTER("guard_refreshes_failed", NULL, "Background and early refreshes that failed.",
-            guard.refresh_failed),
-    COUNTER("guard_stale_late", "reason=\"soft_limit\"",
-            "Stale answers after a wait for a fresh one, by what ended the wait.", guard.stale_soft),
-    COUNTER("guard_stale_late", "reason=\"error\"", NULL, guard.stale_rescued),
-    COUNTER("guard_leases", "event=\"acquired\"", "Leases, by what happened to them.", guard.lease_acquired),
-    COUNTER("guard_leases", "event=\"busy\"", NULL, guard.lease_busy),
-    COUNTER("guard_leases", "event=\"renewed\"", NULL, guard.lease_renewed),
-    COUNTER("guard_leases", "event=\"lost\"", NULL, guard.lease_lost),
-    COUNTER("guard_leases", "event=\"released\"", NULL, guard.lease_released),
-    COUNTER("guard_fills", "result=\"stored\"", "Fills, by Redis's answer.", guard.fill_stored),
-    COUNTER("guard_fills", "result=\"late\"", NULL, guard.fill_late),
-    COUNTER("guard_fills", "result=\"refused\"", NULL, guard.fill_refused),
-    COUNTER("guard_fills", "result=\"unknown\"", NULL, guard.fill_unknown),
-    COUNTER("guard_fills", "result=\"too_big\"", NULL, guard.fill_too_big),
-    COUNTER("guard_wakes", "by=\"message\"",
-            "Wake-up messages heard, polls by waiting flights, resynchronisations.", guard.wake_messages),
-    COUNTER("guard_wakes", "by=\"poll\"", NULL, guard.wake_polls),
-    COUNTER("guard_wakes", "by=\"resync\"", NULL, guard.wake_resyncs),
-    COUNTER("guard_push_answered", NULL, "Requests answered with a value that came with a wake-up message.",
-            guard.push_answered),
-    COUNTER("guard_invalidations", "result=\"done\"", "Invalidations, by whether Redis confirmed them.",
-            guard.invalidated),
-    COUNTER("guard_invalidations", "result=\"unknown\"", NULL, guard.invalidate_unknown),
-    COUNTER("guard_replays", "result=\"done\"",
-            "Confirmed invalidations sent again to another master, and those too many to be.",
-            guard.replayed),
-    COUNTER("guard_replays", "result=\"dropped\"", NULL, guard.replay_dropped),
-    COUNTER("guard_moving", NULL,
-            "Commands that did not run because their keys were moving to another master.", guard.moving),
-    COUNTER("guard_entries_rejected", NULL,
-            "Redis entries that were damaged, foreign or under the wrong key.", guard.entry_rejected),
-    COUNTER("guard_entries_outdated", NULL, "Redis entries older than an invalidation of one of their tags.",
-            guard.entry_outdated),
-    COUNTER("guard_shadow_saved", NULL, "Mode shadow: loads that mode fleet would not have made.",
-            guard.shadow_saved),
-    COUNTER("guard_shadow_hits", NULL, "Of those, requests that the cache would have answered.",
-            guard.shadow_hits),
-    COUNTER("guard_shadow_waits", NULL, "Of those, requests that would have waited for a load.",
-            guard.shadow_waits),
-    COUNTER("guard_shadow_loads", NULL, "Loads that mode fleet would have made.", guard.shadow_loads),
-    COUNTER("guard_permits", "result=\"granted\"", "Requests for fleet-wide load permits, by Redis's answer.",
-            guard.permit_granted),
-    COUNTER("guard_permits", "result=\"refused\"", NULL, guard.permit_refused),
-    COUNTER("guard_permits_lost", NULL, "Permits that ran out or were forgotten while their loads ran.",
-            guard.permit_lost),
-    COUNTER("guard_permits_spared", NULL, "Loads begun without a permit because Redis did not answer.",
-            guard.permit_spared),
-    COUNTER("guard_refreshes_yielded", NULL,
-            "Queued refreshes that made way for a request, or waited too long.", guard.refresh_yielded),
-    COUNTER("guard_loads_nested", NULL, "Loads begun inside a loader that waited for them.",
-            guard.load_nested),
-    COUNTER("guard_near_lookups", "result=\"hit\"", "Near cache lookups, by result.", guard.near_hit),
-    COUNTER("guard_near_lookups", "result=\"miss\"", NULL, guard.near_miss),
-    COUNTER("guard_near_removed", "reason=\"evicted\"", "Entries that left the near cache early, by reason.",
-            guard.near_evicted),
-    COUNTER("guard_near_removed", "reason=\"invalidated\"", NULL, guard.near_dropped),
-    COUNTER("guard_near_removed", "reason=\"unheard\"", NULL, guard.near_cleared),
-    COUNTER("guard_redis_commands", NULL, "Commands sent to Redis.", guard.redis_commands),
-    COUNTER("guard_redis_round_trips", NULL, "Batches of commands written to Redis.",
-            guard.redis_round_trips),
-    COUNTER("guard_redis_timeouts", NULL,
-            "Connections to Redis given up because connecting or a command took too long.",
-            guard.redis_timeouts),
-    COUNTER("guard_redis_errors", NULL, "Error replies from Redis.", guard.redis_errors),
-    COUNTER("guard_redis_connects", NULL, "Connections to Redis opened.", guard.redis_connects),
-    COUNTER("guard_redis_reigns", NULL, "Times that the master turned out to be another one, or none.",
-            guard.redis_reigns),
-    COUNTER("guard_breaker_opened", NULL, "Times the breaker opened.", guard.breaker_opened),
     COUNTER("catalogd_connections_expired", NULL,
             "Connections closed because the client was too slow, or to make room for others.",
             server.connections_expired),
 };
 
 static const struct row GAUGES[] = {
-    GAUGE("guard_waiters", NULL, "Requests waiting in the guard.", guard.waiters),
-    GAUGE("guard_flights", NULL, "Keys being loaded or waited for.", guard.flights),
-    GAUGE("guard_loads_running", NULL, "Loads that occupy a worker.", guard.loads_running),
-    GAUGE("guard_loads_queued", NULL, "Loads that wait for a worker or a permit.", guard.loads_queued),
-    GAUGE("guard_permits_held", NULL, "Fleet-wide load permits that this process holds.", guard.permits_held),
-    GAUGE("guard_permits_waiting", NULL, "Loads that wait for a permit while a worker is free.",
-          guard.permits_waiting),
-    GAUGE("guard_near_entries", NULL, "Entries in the near cache.", guard.near_entries),
-    GAUGE("guard_near_bytes", NULL, "Memory of the near cache.", guard.near_bytes),
-    GAUGE("guard_breaker_open", NULL, "1 while the breaker keeps commands from Redis.", guard.breaker_open),
     GAUGE("catalogd_connections", NULL, "Open client connections.", server.connections),
     GAUGE("catalogd_connections_busy", NULL, "Connections with a request not yet answered.",
           server.connections_busy),
@@ -187,22 +83,58 @@ static const struct row WRITES[] = {
 };
 
 static const struct row AGES[] = {
-    SECONDS("guard_turn_age_seconds", "Time since the guard's thread last turned; it does so every 0.5 s.",
-            guard.beat_age_ms),
     SECONDS("catalogd_uptime_seconds", "Time since the start.", uptime_ms),
 };
 
-static const struct {
-    const char *name, *help;
-    size_t offset;
-} HISTOGRAMS[] = {
-    {"guard_get_duration_seconds", "From the request to the guard to its answer; near hits count as 0.",
-     offsetof(struct metrics, guard.get_duration)},
-    {"guard_load_duration_seconds", "From the start of a loader to its end.",
-     offsetof(struct metrics, guard.load_duration)},
-    {"guard_lease_wait_seconds", "Waits for another process's lease.",
-     offsetof(struct metrics, guard.lease_wait)},
+/*
+ * The guard's numbers (guard_stat_info()) that have another name here, or are one family together: "number", or
+ * "label's value:number". A number that is not named here is a family by its own name; so new ones need no line.
+ */
+static const struct family {
+    const char *name, *label;
+    const char *help; /* NULL: the number's own */
+    const char *numbers;
+} FAMILIES[] = {
+    {"gets", "outcome", "Requests to the guard, each counted once, by how it was answered.",
+     "hit near:near_hit stale absent_hit failed_hit loaded collapsed_process collapsed_fleet failed shed "
+     "timeout:timed_out cancelled closed"},
+    {"loads_started", NULL, NULL, "load_started"},
+    {"loads", "result", "Loads of this process, by how they ended.",
+     "ok:load_ok absent:load_absent unchanged:load_unchanged failed:load_failed cancelled:load_cancelled"},
+    {"loads_uncached", NULL, NULL, "load_uncached"},
+    {"loads_duplicate", NULL, NULL, "load_duplicate"},
+    {"loads_nested", NULL, NULL, "load_nested"},
+    {"refreshes", "reason", "Background and early refreshes begun, by reason.",
+     "stale:refresh_started early:refresh_early"},
+    {"refreshes_failed", NULL, NULL, "refresh_failed"},
+    {"refreshes_yielded", NULL, NULL, "refresh_yielded"},
+    {"stale_late", "reason", "Stale answers after a wait for a fresh one, by what ended the wait.",
+     "soft_limit:stale_soft error:stale_rescued"},
+    {"leases", "event", "Leases, by what happened to them.",
+     "acquired:lease_acquired busy:lease_busy renewed:lease_renewed lost:lease_lost released:lease_released"},
+    {"fills", "result", "Fills, by Redis's answer.",
+     "stored:fill_stored late:fill_late refused:fill_refused unknown:fill_unknown too_big:fill_too_big"},
+    {"wakes", "by", "Wake-up messages heard, polls by waiting flights, resynchronisations.",
+     "message:wake_messages poll:wake_polls resync:wake_resyncs"},
+    {"invalidations", "result", "Invalidations, by whether Redis confirmed them.",
+     "done:invalidated unknown:invalidate_unknown"},
+    {"replays", "result", "Confirmed invalidations sent again to another master, and those too many to be.",
+     "done:replayed dropped:replay_dropped"},
+    {"entries_rejected", NULL, NULL, "entry_rejected"},
+    {"entries_outdated", NULL, NULL, "entry_outdated"},
+    {"permits", "result", "Requests for fleet-wide load permits, by Redis's answer.",
+     "granted:permit_granted refused:permit_refused"},
+    {"permits_lost", NULL, NULL, "permit_lost"},
+    {"permits_spared", NULL, NULL, "permit_spared"},
+    {"near_lookups", "result", "Near cache lookups, by result.", "hit:near_hit miss:near_miss"},
+    {"near_removed", "reason", "Entries that left the near cache early, by reason.",
+     "evicted:near_evicted invalidated:near_dropped unheard:near_cleared"},
+    {"turn_age", NULL, NULL, "beat_age_ms"},
 };
+enum { FAMILY_COUNT = sizeof(FAMILIES) / sizeof(FAMILIES[0]), NAME_BYTES = 48 };
+
+/* One gauge for each state, see write_redis_states(). */
+static const char STATES[] = "redis_state wake_state";
 
 static const uint64_t BOUNDS_US[] = GUARD_HISTOGRAM_BOUNDS_US;
 _Static_assert(sizeof(BOUNDS_US) / sizeof(BOUNDS_US[0]) == GUARD_HISTOGRAM_BUCKETS - 1,
@@ -270,25 +202,179 @@ static void write_rows(const struct metrics *metrics, const struct row *rows, si
         write_row(metrics, &rows[i], out);
 }
 
-static void write_histogram(const char *name, const char *help, const struct guard_histogram *histogram,
-                            FILE *out)
+/* ---- the guard's ---- */
+
+/* Where a number is written. */
+struct sample {
+    FILE *out;
+    const char *prefix, *family;
+    char labels[3 * NAME_BYTES]; /* without braces; "": none */
+};
+
+static void write_sample(const struct sample *sample, const char *suffix, const char *bound)
+{
+    const bool both = sample->labels[0] != '\0' && bound[0] != '\0';
+    const bool any = sample->labels[0] != '\0' || bound[0] != '\0';
+
+    fprintf(sample->out, "%s%s%s%s%s%s%s%s ", sample->prefix, sample->family, suffix, any ? "{" : "",
+            sample->labels, both ? "," : "", bound, any ? "}" : "");
+}
+
+static void write_histogram(const struct sample *sample, const struct guard_histogram *histogram)
 {
     uint64_t total = 0;
 
-    write_head(name, "", "histogram", help, out);
     for (size_t i = 0; i < GUARD_HISTOGRAM_BUCKETS; i++) {
+        char bound[NAME_BYTES] = "le=\"+Inf\"";
+
         total += histogram->count[i];
-        fprintf(out, "%s_bucket{le=\"", name);
         if (i < GUARD_HISTOGRAM_BUCKETS - 1)
-            write_seconds(BOUNDS_US[i], out);
-        else
-            fputs("+Inf", out);
-        fprintf(out, "\"} %" PRIu64 "\n", total);
+            snprintf(bound, sizeof(bound), "le=\"%" PRIu64 ".%06" PRIu64 "\"", BOUNDS_US[i] / 1000000,
+                     BOUNDS_US[i] % 1000000);
+        write_sample(sample, "_seconds_bucket", bound);
+        fprintf(sample->out, "%" PRIu64 "\n", total);
     }
-    fprintf(out, "%s_sum ", name);
-    write_seconds(histogram->sum_us, out);
-    fprintf(out, "\n%s_count %" PRIu64 "\n", name, total);
+    write_sample(sample, "_seconds_sum", "");
+    write_seconds(histogram->sum_us, sample->out);
+    fputc('\n', sample->out);
+    write_sample(sample, "_seconds_count", "");
+    fprintf(sample->out, "%" PRIu64 "\n", total);
 }
+
+static bool is_ms(size_t number)
+{
+    return strcmp(guard_stat_info(number)->unit, "ms") == 0;
+}
+
+static const char *suffix_of(size_t number)
+{
+    static const char *const SUFFIXES[] = {
+        [GUARD_STAT_COUNTER] = "_total", [GUARD_STAT_HISTOGRAM] = "_seconds"};
+    const char *suffix = is_ms(number) ? "_seconds" : SUFFIXES[guard_stat_info(number)->type];
+
+    return suffix != NULL ? suffix : "";
+}
+
+static void write_number(const struct sample *sample, const struct guard_stats *stats, size_t number)
+{
+    const struct guard_histogram *histogram = guard_stat_histogram(stats, number);
+
+    if (histogram != NULL) {
+        write_histogram(sample, histogram);
+        return;
+    }
+    write_sample(sample, suffix_of(number), "");
+    if (is_ms(number))
+        write_seconds(guard_stat_value(stats, number) * 1000, sample->out);
+    else
+        fprintf(sample->out, "%" PRIu64, guard_stat_value(stats, number));
+    fputc('\n', sample->out);
+}
+
+/* The next of a list as in FAMILIES, and its label's value. False: there are no more, or the guard has no such number. */
+static bool next_number(const char **list, size_t *number, char value[NAME_BYTES])
+{
+    char word[2 * NAME_BYTES];
+    const size_t bytes = strcspn(*list += strspn(*list, " "), " ");
+
+    snprintf(word, sizeof(word), "%.*s", (int)bytes, *list);
+    *list += bytes;
+    const char *colon = strchr(word, ':'), *name = colon != NULL ? colon + 1 : word;
+    snprintf(value, NAME_BYTES, "%.*s", (int)strcspn(word, ":"), word);
+    *number = 0;
+    while (guard_stat_info(*number) != NULL && strcmp(guard_stat_info(*number)->name, name) != 0)
+        ++*number;
+    return guard_stat_info(*number) != NULL;
+}
+
+static void set_labels(struct sample *sample, const struct metrics_kind *kind, const char *label,
+                       const char *value)
+{
+    char *text = sample->labels;
+    int bytes = 0;
+
+    text[0] = '\0';
+    if (kind != NULL)
+        bytes = snprintf(text, sizeof(sample->labels), "kind=\"%s\"", kind->name);
+    if (label != NULL)
+        snprintf(text + bytes, sizeof(sample->labels) - (size_t)bytes, "%s%s=\"%s\"", bytes > 0 ? "," : "",
+                 label, value);
+}
+
+/* Of one kind, or (NULL) the whole. */
+static void write_numbers(struct sample *sample, const struct family *family, const struct guard_stats *stats,
+                          const struct metrics_kind *kind)
+{
+    char value[NAME_BYTES];
+    size_t number = 0;
+
+    for (const char *list = family->numbers; next_number(&list, &number, value);) {
+        if (kind != NULL && !guard_stat_info(number)->per_kind)
+            continue;
+        set_labels(sample, kind, family->label, value);
+        write_number(sample, stats, number);
+    }
+}
+
+static void write_family_head(const struct sample *sample, const struct family *family, size_t number)
+{
+    static const char *const TYPES[] = {
+        [GUARD_STAT_COUNTER] = "counter", [GUARD_STAT_GAUGE] = "gauge", [GUARD_STAT_HISTOGRAM] = "histogram"};
+    const struct guard_stat_info *info = guard_stat_info(number);
+    char name[2 * NAME_BYTES];
+
+    snprintf(name, sizeof(name), "%s%s", sample->prefix, sample->family);
+    write_head(name, info->type == GUARD_STAT_HISTOGRAM ? "_seconds" : suffix_of(number), TYPES[info->type],
+               family->help != NULL ? family->help : info->help, sample->out);
+}
+
+/* Of each kind in a family of its own, so that a sum over the other one counts nothing twice. */
+static void write_family(const struct metrics *metrics, const struct family *family, FILE *out)
+{
+    struct sample sample = {.out = out, .prefix = "guard_", .family = family->name};
+    char value[NAME_BYTES];
+    const char *list = family->numbers;
+    size_t last = 0, number = 0;
+
+    while (next_number(&list, &number, value))
+        last = number;
+    write_family_head(&sample, family, last);
+    write_numbers(&sample, family, &metrics->guard, NULL);
+    if (!guard_stat_info(last)->per_kind || metrics->kind_count == 0)
+        return;
+    sample.prefix = "guard_kind_";
+    write_family_head(&sample, family, last);
+    for (size_t i = 0; i < metrics->kind_count; i++)
+        write_numbers(&sample, family, &metrics->kinds[i].stats, &metrics->kinds[i]);
+}
+
+static bool is_in(const char *list, size_t wanted)
+{
+    char value[NAME_BYTES];
+    size_t number = 0;
+
+    while (next_number(&list, &number, value))
+        if (number == wanted)
+            return true;
+    return false;
+}
+
+static void write_guard(const struct metrics *metrics, FILE *out)
+{
+    for (size_t i = 0; i < FAMILY_COUNT; i++)
+        write_family(metrics, &FAMILIES[i], out);
+    for (size_t number = 0; guard_stat_info(number) != NULL; number++) {
+        const char *name = guard_stat_info(number)->name;
+        size_t family = 0;
+
+        while (family < FAMILY_COUNT && !is_in(FAMILIES[family].numbers, number))
+            family++;
+        if (family == FAMILY_COUNT && !is_in(STATES, number))
+            write_family(metrics, &(struct family){name, NULL, NULL, name}, out);
+    }
+}
+
+/* ---- the service's ---- */
 
 static void write_answers(const struct server_stats *server, FILE *out)
 {
@@ -324,6 +410,8 @@ static void write_outcomes(const struct writer_stats *writes, FILE *out)
 
 void metrics_write(const struct metrics *metrics, FILE *out)
 {
+    write_guard(metrics, out);
+    write_redis_states(&metrics->guard, out);
     WRITE_ROWS(metrics, COUNTERS, out);
     write_answers(&metrics->server, out);
     if (metrics->server.writes_on) {
@@ -331,15 +419,8 @@ void metrics_write(const struct metrics *metrics, FILE *out)
         WRITE_ROWS(metrics, WRITES, out);
     }
     WRITE_ROWS(metrics, GAUGES, out);
-    write_redis_states(&metrics->guard, out);
     WRITE_ROWS(metrics, AGES, out);
     write_head("catalogd_build_info", "", "gauge", "Always 1.", out);
     fprintf(out, "catalogd_build_info{version=\"%s\",mode=\"%s\"} 1\n", GUARD_VERSION,
             settings_mode_name(metrics->mode));
-    for (size_t i = 0; i < sizeof(HISTOGRAMS) / sizeof(HISTOGRAMS[0]); i++) {
-        const char *at = (const char *)metrics + HISTOGRAMS[i].offset;
-
-        write_histogram(HISTOGRAMS[i].name, HISTOGRAMS[i].help,
-                        (const struct guard_histogram *)(const void *)at, out);
-    }
 }

@@ -3,7 +3,8 @@
  * metrics.h - everything that is counted, in Prometheus's text format 0.0.4.
  *
  * Names: guard_* is the guard's, catalogd_* the service's, process_* what every Prometheus process calls so.
- * Labels come from fixed sets of words; a key or an id is never one.
+ * guard_kind_* is of one kind of data, with its name as a label: what guard_* is the sum of. Labels come from fixed sets of
+ * words; a key or an id is never one.
  *
  * Pure, any thread.
  */
@@ -17,8 +18,15 @@
 #include <stdint.h>
 #include <stdio.h>
 
+struct metrics_kind {
+    const char *name;
+    struct guard_stats stats;
+};
+
 struct metrics {
     struct guard_stats guard;
+    const struct metrics_kind *kinds; /* lent until metrics_write() returns */
+    size_t kind_count;
     struct server_stats server;
     enum guard_mode mode;
     bool database_ready;

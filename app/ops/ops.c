@@ -170,6 +170,16 @@ static uint64_t read_resident_bytes(void)
     return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
+static void collect_kinds(const struct ops *ops, struct metrics_kind kinds[DOCUMENT_KIND_COUNT])
+{
+    for (size_t i = 0; i < DOCUMENT_KIND_COUNT; i++) {
+        const struct guard_kind *kind = catalog_kind(ops->catalog, (enum document_kind)i);
+
+        kinds[i].name = guard_kind_name(kind);
+        guard_kind_stats(kind, &kinds[i].stats);
+    }
+}
+
 static void collect(struct ops *ops, struct metrics *out)
 {
     struct rlimit limit = {0};
@@ -187,6 +197,7 @@ static void collect(struct ops *ops, struct metrics *out)
 
 static bool metrics(struct ops *ops, struct MHD_Connection *connection)
 {
+    struct metrics_kind kinds[DOCUMENT_KIND_COUNT];
     struct metrics numbers;
     char *text = NULL;
     size_t text_bytes = 0;
@@ -195,6 +206,9 @@ static bool metrics(struct ops *ops, struct MHD_Connection *connection)
     if (out == NULL)
         return false;
     collect(ops, &numbers);
+    collect_kinds(ops, kinds);
+    numbers.kinds = kinds;
+    numbers.kind_count = DOCUMENT_KIND_COUNT;
     metrics_write(&numbers, out);
     const bool whole = fclose(out) == 0;
     const struct reply_document document = {

@@ -91,6 +91,17 @@ static void assert_hot(const char *path)
     }
 }
 
+/* All answers, the leader's and the waiters' of both processes, say that this one load made them. */
+static void assert_one_load(const struct burst *burst, uint32_t count)
+{
+    char value[256];
+    burst_header(&burst_answers(burst)[0], "Cache-Status", value, sizeof value);
+    const char *load = strstr(value, "; load=\"");
+    assert_non_null(load);
+    assert_int_equal(strlen(load), strlen("; load=\"0123456789abcdef\""));
+    assert_int_equal(answers_with(burst, count, "Cache-Status", load), count);
+}
+
 TEST(thirty_bursts_on_cold_keys_make_one_query_each)
 {
     struct burst_target targets[FLEET_PROCESSES_MAX];
@@ -110,6 +121,7 @@ TEST(thirty_bursts_on_cold_keys_make_one_query_each)
         assert_int_equal(summary.bodies, 1);
         assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), i);
         assert_int_equal(answers_with(burst, REQUESTS, "Cache-Status", "fwd=miss; stored; ttl="), 1);
+        assert_one_load(burst, REQUESTS);
         if (i == 1)
             assert_hot(path);
     }

@@ -190,6 +190,13 @@ static void add_tables(FILE *out)
     }
 }
 
+static void name_load(char *line)
+{
+    char *load = strstr(line, "; load=\"");
+    if (load != NULL)
+        memset(load + strlen("; load=\""), 'x', 16);
+}
+
 static void add_exchange(FILE *out, uint16_t port, const char *request)
 {
     char bytes[512];
@@ -199,8 +206,10 @@ static void add_exchange(FILE *out, uint16_t port, const char *request)
     fprintf(out, "> %s\n", request);
     char *rest = NULL;
     for (char *line = strtok_r(raw.bytes, "\r\n", &rest); line != NULL; line = strtok_r(NULL, "\r\n", &rest))
-        if (strncmp(line, "Date: ", 6) != 0)
+        if (strncmp(line, "Date: ", 6) != 0) {
+            name_load(line);
             fprintf(out, "  %s\n", line);
+        }
     fputc('\n', out);
     http_raw_clear(&raw);
 }

@@ -66,23 +66,54 @@ static bool remove_copy(void)
 
 /* ---- the folder alone ---- */
 
-TEST(the_header_stands_alone_in_c99_c11_and_cpp)
+static const char HEADERS[] = "#include \"guard/locks.h\"\n#include \"guard/host.h\"\n";
+
+TEST(the_headers_stand_alone_in_c_and_in_cpp_with_the_same_defaults)
 {
-    write_file(
-        "alone.c",
-        "#include \"guard/locks.h\"\n#include \"guard/host.h\"\nint main(void) { struct guard_config c = "
-        "GUARD_CONFIG_DEFAULTS; struct guard_policy p = GUARD_POLICY_DEFAULTS; "
-        "return c.struct_size == p.struct_size; }\n");
-    write_file("alone.cc", "#include \"guard/locks.h\"\n#include \"guard/host.h\"\nint main() { return "
-                           "guard_status_name(GUARD_OK) == nullptr; }\n");
-    assert_true(shell("for std in c99 c11 c17; do cc -std=$std -pedantic -Wall -Wextra -Werror -fsyntax-only "
-                      "alone.c; done"));
-    assert_true(shell("if command -v g++ >/dev/null; then g++ -pedantic -Wall -Wextra "
-                      "-Werror -fsyntax-only alone.cc; fi"));
+    char text[2048];
+    snprintf(text, sizeof text,
+             "%sstruct guard_config c_config = GUARD_CONFIG_DEFAULTS;\n"
+             "struct guard_policy c_policy = GUARD_POLICY_DEFAULTS;\n"
+             "struct guard_lock_request c_request = GUARD_LOCK_REQUEST_DEFAULTS;\n"
+             "struct guard_locks_config c_locks = GUARD_LOCKS_CONFIG_DEFAULTS;\n",
+             HEADERS);
+    write_file("alone.c", text);
+    snprintf(
+        text, sizeof text,
+        "%s#include <string.h>\n"
+        "extern \"C\" {\nextern guard_config c_config;\nextern guard_policy c_policy;\n"
+        "extern guard_lock_request c_request;\nextern guard_locks_config c_locks;\n}\n"
+        "static guard_config config = GUARD_CONFIG_DEFAULTS;\n"
+        "static guard_policy policy = GUARD_POLICY_DEFAULTS;\n"
+        "static guard_lock_request request = GUARD_LOCK_REQUEST_DEFAULTS;\n"
+        "static guard_locks_config locks = GUARD_LOCKS_CONFIG_DEFAULTS;\n"
+        "template <class Text> static bool same(Text &a, Text &b)\n"
+        "{ if (strcmp(a, b) != 0) return false; a = b; return true; }\n"
+        "int main()\n{\n"
+        "if (!same(config.redis_url, c_config.redis_url) ||\n"
+        "!same(config.name_space, c_config.name_space) || !same(locks.name_space, c_locks.name_space))\n"
+        "return 1;\n"
+        "return memcmp(&config, &c_config, sizeof config) || memcmp(&policy, &c_policy, sizeof policy) ||\n"
+        "memcmp(&request, &c_request, sizeof request) || memcmp(&locks, &c_locks, sizeof locks);\n}\n",
+        HEADERS);
+    write_file("alone.cc", text);
+    assert_true(
+        shell("for std in c99 c11 c17; do cc -std=$std -Wall -Wextra -Wpedantic -Werror -c alone.c; done; "
+              "for cpp in g++ clang++; do for std in c++11 c++17 c++20; do "
+              "if command -v $cpp >/dev/null; then $cpp -std=$std -Wall -Wextra -Wpedantic -Werror "
+              "alone.cc alone.o -o defaults; ./defaults; fi; done; done"));
     assert_true(
         shell("if command -v clang >/dev/null; then clang -std=c99 -pedantic -Weverything -Wno-padded "
               "-Wno-declaration-after-statement -Werror -fsyntax-only -x c -include guard/locks.h -include "
               "guard/host.h /dev/null; fi"));
+}
+
+TEST(the_first_150_lines_are_enough_for_a_first_call)
+{
+    assert_true(
+        shell("head -n 150 guard/guard.h > first; for name in open kind_add load_key load_done load_fail "
+              "get_wait value_unref invalidate_wait close; do grep -q \"^GUARD_API .*guard_$name(\" first; "
+              "done"));
 }
 
 TEST(only_public_symbols_are_visible)

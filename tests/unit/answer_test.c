@@ -77,6 +77,22 @@ TEST(a_stale_value_says_so_and_has_a_negative_ttl)
     assert_cache_status(result, "catalogd; fwd=stale; ttl=-0");
 }
 
+TEST(cache_status_names_the_load_that_made_the_answer)
+{
+    struct guard_result result = ok(GUARD_FROM_CACHE);
+
+    result.load = UINT64_C(0x00f0a6c2d8b7e4f1);
+    assert_cache_status(result, "catalogd; hit; ttl=57; load=\"00f0a6c2d8b7e4f1\"");
+    result.source = GUARD_FROM_FLEET;
+    assert_cache_status(
+        result, "catalogd; fwd=miss; stored; collapsed; ttl=57; detail=fleet; load=\"00f0a6c2d8b7e4f1\"");
+    assert_cache_status((struct guard_result){.status = GUARD_FAILED,
+                                              .source = GUARD_FROM_CACHE,
+                                              .failure = GUARD_FAILURE_UNAVAILABLE,
+                                              .load = 1},
+                        "catalogd; hit; detail=unavailable; load=\"0000000000000001\"");
+}
+
 TEST(cache_status_names_what_went_wrong)
 {
     assert_cache_status((struct guard_result){.status = GUARD_FAILED,

@@ -29,6 +29,7 @@ static const struct example examples[] = {
     {"catalogd; hit; ttl=-0", RECORD_CACHE_STALE},
     {"catalogd; fwd=miss; stored; ttl=60", RECORD_CACHE_MISS},
     {"catalogd; fwd=miss; stored; collapsed; ttl=60; detail=fleet", RECORD_CACHE_COLLAPSED},
+    {"catalogd; fwd=miss; stored; collapsed; ttl=60; load=\"0f3a6c2d8b7e4f11\"", RECORD_CACHE_COLLAPSED},
     {"catalogd; detail=shed", RECORD_CACHE_OTHER},
     {"x;hit", RECORD_CACHE_HIT},
     {"x ; hit ; ttl = -1 ", RECORD_CACHE_STALE},

@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* host_test.c - many timers, soons and wakes on a loop that offers one of each; what the adapter to libuv promises. */
+/* host_test.c - many timers, soons and wakes on a loop that offers one of each. */
 #include "guard/base/clock.h"
 #include "guard/base/host.h"
 #include "guard/base/uv_host.h"
 #include "tests/support/test.h"
-#include <errno.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
-#include <uv.h>
 
 /* ---- an adapter that only counts: the test is the loop ---- */
 
@@ -273,149 +268,7 @@ TEST(only_those_that_were_sent_run_and_each_once)
 
 TEST_GROUP(.before = forget_what_was_said);
 
-/* ---- on libuv ---- */
-
-struct scene {
-    uv_loop_t loop;
-    struct guard_host *host;
-    int pipe[2][2];
-    struct guard_watch watch[2];
-    unsigned ready, events, closed;
-};
-
-static void stop_both(void *context, unsigned events)
-{
-    struct scene *scene = context;
-    scene->ready++;
-    scene->events |= events;
-    for (int i = 0; i < 2; i++)
-        host_watch(scene->host, &scene->watch[i], 0);
-}
-
-static void note_events(void *context, unsigned events)
-{
-    struct scene *scene = context;
-    scene->ready++;
-    scene->events |= events;
-}
-
-static void on_closed(void *context)
-{
-    ((struct scene *)context)->closed++;
-}
-
-static void begin_scene(struct scene *scene)
-{
-    memset(scene, 0, sizeof *scene);
-    assert_int_equal(uv_loop_init(&scene->loop), 0);
-    scene->host = uv_host_attach(&scene->loop);
-    assert_non_null(scene->host);
-    for (int i = 0; i < 2; i++) {
-        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, scene->pipe[i]), 0);
-        scene->watch[i] =
-            (struct guard_watch){.ready = note_events, .context = scene, .fd = scene->pipe[i][0]};
-    }
-}
-
-static void end_scene(struct scene *scene)
-{
-    for (int i = 0; i < 2; i++)
-        host_watch(scene->host, &scene->watch[i], 0);
-    host_close(scene->host, on_closed, scene);
-    assert_int_equal(scene->closed, 0);
-    assert_int_equal(uv_run(&scene->loop, UV_RUN_DEFAULT), 0);
-    assert_int_equal(scene->closed, 1);
-    assert_int_equal(uv_loop_close(&scene->loop), 0); /* nothing is left on it */
-    for (int i = 0; i < 4; i++)
-        close(scene->pipe[i / 2][i % 2]);
-}
-
-TEST(a_descriptor_that_is_no_longer_watched_is_not_heard_of_even_in_the_same_turn)
-{
-    struct scene scene;
-    begin_scene(&scene);
-    for (int i = 0; i < 2; i++) {
-        assert_int_equal(write(scene.pipe[i][1], "x", 1), 1);
-        scene.watch[i].ready = stop_both;
-        assert_int_equal(host_watch(scene.host, &scene.watch[i], GUARD_HOST_READABLE), 0);
-    }
-    uv_run(&scene.loop, UV_RUN_NOWAIT);
-    uv_run(&scene.loop, UV_RUN_NOWAIT);
-    assert_int_equal(scene.ready, 1);
-    assert_int_equal(scene.events, GUARD_HOST_READABLE);
-    end_scene(&scene);
-}
-
-TEST(what_is_watched_for_can_be_changed_and_holds_again_and_again)
-{
-    struct scene scene;
-    begin_scene(&scene);
-    assert_int_equal(host_watch(scene.host, &scene.watch[0], GUARD_HOST_READABLE | GUARD_HOST_WRITABLE), 0);
-    uv_run(&scene.loop, UV_RUN_NOWAIT);
-    uv_run(&scene.loop, UV_RUN_NOWAIT);
-    assert_int_equal(scene.ready, 2);
-    assert_int_equal(scene.events, GUARD_HOST_WRITABLE);
-    assert_int_equal(host_watch(scene.host, &scene.watch[0], GUARD_HOST_READABLE), 0);
-    uv_run(&scene.loop, UV_RUN_NOWAIT);
-    assert_int_equal(scene.ready, 2);
-    end_scene(&scene);
-}
-
-TEST(a_descriptor_that_cannot_be_watched_is_refused_with_the_systems_reason)
-{
-    struct scene scene;
-    begin_scene(&scene);
-    struct guard_watch closed = {.ready = note_events, .context = &scene, .fd = 1 << 20};
-    assert_int_equal(host_watch(scene.host, &closed, GUARD_HOST_READABLE), EBADF);
-    assert_null(closed.handle);
-    assert_int_equal(host_watch(scene.host, &closed, 0), 0);
-    end_scene(&scene);
-}
-
-static void *send_wake(void *wake)
-{
-    host_wake_send(wake);
-    return NULL;
-}
-
-TEST(a_thread_wakes_the_loop_and_soon_comes_before_it_waits)
-{
-    struct scene scene;
-    struct note soon = {.letter = 's'}, woken = {.letter = 'w'};
-    struct host_soon asked = {.run = note_it, .context = &soon};
-    struct host_wake wake;
-    pthread_t thread;
-
-    begin_scene(&scene);
-    said[0] = '\0';
-    soon.host = woken.host = scene.host;
-    woken.asks = &asked;
-    host_wake_init(scene.host, &wake, note_it, &woken);
-    assert_int_equal(pthread_create(&thread, NULL, send_wake, &wake), 0);
-    uv_run(&scene.loop, UV_RUN_ONCE);
-    uv_run(&scene.loop, UV_RUN_ONCE); /* would wait for ever */
-    assert_string_equal(said, "ws");
-    pthread_join(thread, NULL);
-    host_wake_clear(&wake);
-    end_scene(&scene);
-}
-
-TEST(a_timer_rings_on_a_loop_that_has_stood_still)
-{
-    struct scene scene;
-    struct note rung = {.letter = 't'};
-    struct host_timer timer = {.run = note_it, .context = &rung};
-
-    begin_scene(&scene);
-    said[0] = '\0';
-    uint64_t due_us = clock_now_us() + 5000;
-    host_timer_set(scene.host, &timer, due_us);
-    while (said[0] == '\0')
-        uv_run(&scene.loop, UV_RUN_ONCE);
-    assert_true(clock_now_us() >= due_us);
-    assert_false(timer.set);
-    end_scene(&scene);
-}
+/* ---- on libuv; what all adapters promise is in live/adapters_test ---- */
 
 static void end_host(void *context)
 {

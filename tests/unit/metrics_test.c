@@ -55,6 +55,43 @@ TEST(a_counter_is_written_under_its_label)
     assert_string_equal(sample("guard_loads_duplicate_total"), "5");
 }
 
+TEST(what_is_of_a_kind_is_a_family_of_its_own_with_the_name_of_the_kind)
+{
+    static struct metrics_kind kinds[2] = {{.name = "products"}, {.name = "pages"}};
+    struct metrics metrics = {.guard = {.hit = 7, .load_nested = 3}, .kinds = kinds, .kind_count = 2};
+
+    kinds[0].stats = (struct guard_stats){.hit = 5, .load_nested = 3, .redis_commands = 9};
+    kinds[1].stats = (struct guard_stats){.hit = 2, .lease_wait = {.sum_us = 1500000}};
+    kinds[1].stats.lease_wait.count[0] = 4;
+    render(&metrics);
+    assert_string_equal(sample("guard_gets_total{outcome=\"hit\"}"), "7");
+    assert_string_equal(sample("guard_kind_gets_total{kind=\"products\",outcome=\"hit\"}"), "5");
+    assert_string_equal(sample("guard_kind_gets_total{kind=\"pages\",outcome=\"hit\"}"), "2");
+    assert_string_equal(sample("guard_kind_loads_nested_total{kind=\"products\"}"), "3");
+    assert_string_equal(sample("guard_kind_lease_wait_seconds_bucket{kind=\"pages\",le=\"+Inf\"}"), "4");
+    assert_string_equal(sample("guard_kind_lease_wait_seconds_sum{kind=\"pages\"}"), "1.500000");
+    assert_null(strstr(text, "guard_kind_redis_commands"));
+    assert_null(strstr(text, "guard_kind_wakes_total{kind=\"pages\",by=\"message\"}"));
+}
+
+/* By its own name or in a family: a new one needs no line here. */
+TEST(no_number_of_the_guard_is_missing)
+{
+    size_t samples = 0, buckets = 0, numbers = 0, histograms = 0;
+    const struct metrics metrics = {.uptime_ms = 1};
+    render(&metrics);
+    for (; guard_stat_info(numbers) != NULL; numbers++)
+        histograms += guard_stat_info(numbers)->type == GUARD_STAT_HISTOGRAM;
+    for (const char *line = text; *line != '\0'; line = strchr(line, '\n') + 1) {
+        samples += strncmp(line, "guard_", 6) == 0 && strncmp(line, "guard_redis_state", 17) != 0;
+        buckets += strncmp(line, "guard_", 6) == 0 && strstr(line, "_seconds_bucket{") != NULL &&
+                   strstr(line, "_seconds_bucket{") < strchr(line, '\n');
+    }
+    /* Near hits are in two families, the two states are a gauge for each. */
+    assert_int_equal(buckets, histograms * GUARD_HISTOGRAM_BUCKETS);
+    assert_int_equal(samples - buckets - 2 * histograms, numbers - histograms + 1 - 2);
+}
+
 TEST(the_largest_counter_is_not_cut)
 {
     const struct metrics metrics = {.guard = {.redis_commands = UINT64_MAX}};

@@ -1,0 +1,482 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * watch_test.c - what a host can watch: which load made an answer, in every process; numbers by kind; events; hot keys.
+ */
+#include "guard_rig.h"
+
+enum { LEADER, FOLLOWER, NOTED_MAX = 256 };
+
+/* ---- which load it was ---- */
+
+static _Atomic uint64_t last_load; /* as its loader saw it */
+
+static void load_and_note(struct guard_load *load, void *context)
+{
+    atomic_store(&last_load, guard_load_id(load));
+    source_load(load, context);
+}
+
+static void watch_init(void)
+{
+    fleet_init();
+    fleet.policy.loader = load_and_note;
+    atomic_store(&last_load, 0);
+}
+
+static void expect_load(const struct guard_result *result, uint64_t load)
+{
+    assert_true(load != 0);
+    if (result->load != load)
+        fail_msg("an answer from %s names load %016llx, not %016llx", guard_source_name(result->source),
+                 (unsigned long long)result->load, (unsigned long long)load);
+}
+
+/* The leader's, another request's of its process, and that of another process which waits. */
+static void expect_one_load_for_all(const char *key)
+{
+    struct ask leader, other, follower;
+    struct guard_stats before = stats_of(fleet.guards[FOLLOWER]);
+    unsigned begun = atomic_load(&fleet.source.begun);
+    source_shut(&fleet.source);
+    ask_start(LEADER, &leader, key);
+    WAIT_UNTIL(atomic_load(&fleet.source.begun) == begun + 1);
+    ask_start(LEADER, &other, key);
+    WAIT_UNTIL(stats_of(fleet.guards[LEADER]).waiters == 2);
+    ask_start(FOLLOWER, &follower, key);
+    WAIT_UNTIL(stats_of(fleet.guards[FOLLOWER]).lease_busy > before.lease_busy);
+    source_open(&fleet.source);
+    ask_wait(&leader);
+    ask_wait(&other);
+    ask_wait(&follower);
+    assert_int_equal(leader.result.source, GUARD_FROM_LOAD);
+    assert_int_equal(other.result.source, GUARD_FROM_FLIGHT);
+    expect_load(&leader.result, last_load);
+    expect_load(&other.result, last_load);
+    expect_load(&follower.result, last_load);
+    ask_clear(&leader);
+    ask_clear(&other);
+    ask_clear(&follower);
+}
+
+TEST(who_waits_in_another_process_names_the_load_of_its_leader)
+{
+    static const uint32_t push_bytes[] = {16384, 0}; /* by the message, and by another look */
+    for (size_t i = 0; i < 2; i++) {
+        watch_init();
+        fleet.config.push_bytes = push_bytes[i];
+        fleet_open(2);
+        expect_one_load_for_all("k");
+        fleet.source.verdict = SOURCE_ABSENT;
+        expect_one_load_for_all("absent");
+        fleet_close();
+    }
+}
+
+TEST(a_failure_names_the_load_that_failed_in_every_process)
+{
+    watch_init();
+    fleet.policy.failure_ms = 30000;
+    fleet.source.verdict = SOURCE_FAIL;
+    fleet_open(2);
+    struct guard_result first = expect(LEADER, "k", GUARD_FAILED);
+    expect_load(&first, last_load);
+    for (size_t i = 0; i < 2; i++) {
+        struct guard_result result = expect(i, "k", GUARD_FAILED);
+        assert_int_equal(result.source, GUARD_FROM_CACHE);
+        assert_int_equal(result.failure, GUARD_FAILURE_UNAVAILABLE);
+        expect_load(&result, first.load);
+    }
+    assert_int_equal(fleet.source.begun, 1);
+    fleet_close();
+}
+
+TEST(a_hit_a_near_one_and_a_stale_one_name_the_load_that_filled_the_entry)
+{
+    struct guard_result result;
+    watch_init();
+    fleet.config.near_bytes = 1 << 20;
+    fleet.policy.near_ms = 60000;
+    fleet.policy.stale_ms = 60000;
+    fleet_open(2);
+    expect_row(LEADER, "k", "k v1");
+    uint64_t load = last_load;
+    result = expect_row(FOLLOWER, "k", "k v1");
+    assert_int_equal(result.source, GUARD_FROM_CACHE);
+    expect_load(&result, load);
+    bring_near(FOLLOWER, "k", "k v1");
+    assert_true(near_of(FOLLOWER, "k", &result));
+    expect_load(&result, load);
+    guard_value_unref(&result.value);
+    expect_row(LEADER, "old", "old v1");
+    load = last_load;
+    source_shut(&fleet.source);
+    age_value("old", 30000); /* of its stale time */
+    result = expect_row(FOLLOWER, "old", "old v1");
+    assert_int_equal(result.source, GUARD_FROM_STALE);
+    expect_load(&result, load);
+    fleet_close();
+}
+
+static void load_or_find_unchanged(struct guard_load *load, void *context)
+{
+    if (guard_load_previous_validator(load) == NULL) {
+        load_and_note(load, context);
+        return;
+    }
+    atomic_store(&last_load, guard_load_id(load));
+    guard_load_unchanged(load);
+}
+
+TEST(a_value_that_is_found_unchanged_names_the_load_that_found_it_so)
+{
+    struct guard_result result;
+    watch_init();
+    fleet.policy.loader = load_or_find_unchanged;
+    fleet.policy.stale_ms = 60000;
+    fleet.source.validator = "1";
+    fleet_open(1);
+    expect_row(0, "k", "k v1");
+    uint64_t load = last_load;
+    age_value("k", 30000); /* of its stale time */
+    expect_row(0, "k", "k v1");
+    WAIT_UNTIL(stats_of(fleet.guards[0]).load_unchanged == 1);
+    WAIT_UNTIL((result = expect_row(0, "k", "k v1"), result.source == GUARD_FROM_CACHE));
+    assert_true(last_load != load);
+    expect_load(&result, last_load);
+    assert_int_equal(fleet.source.begun, 1);
+    fleet_close();
+}
+
+TEST(loads_that_store_nothing_have_names_of_their_own)
+{
+    static const enum guard_mode modes[] = {GUARD_MODE_OFF, GUARD_MODE_SHADOW};
+    for (size_t i = 0; i < 2; i++) {
+        watch_init();
+        fleet.config.mode = modes[i];
+        fleet_open(1);
+        struct guard_result first = expect_row(0, "a", "a v1");
+        expect_load(&first, last_load);
+        struct guard_result second = expect_row(0, "b", "b v1");
+        expect_load(&second, last_load);
+        assert_true(first.load != second.load);
+        fleet_close();
+    }
+}
+
+/* ---- numbers by kind ---- */
+
+static struct guard_kind *add_kind(const char *name)
+{
+    struct guard_error error = {.text = ""};
+    struct guard_policy policy = fleet.policy;
+    struct guard_kind *kind = NULL;
+    policy.name = name;
+    if (guard_kind_add(fleet.guards[0], &policy, &kind, &error) != GUARD_OK)
+        fail_msg("guard_kind_add: %s", error.text);
+    return kind;
+}
+
+static struct guard_stats kind_stats_of(const struct guard_kind *kind)
+{
+    struct guard_stats stats;
+    guard_kind_stats(kind, &stats);
+    return stats;
+}
+
+static void get_of_kind(struct guard_kind *kind, const char *key)
+{
+    struct guard_result result;
+    atomic_fetch_add(&fleet.accepted[0], 1);
+    guard_get_wait(fleet.guards[0], &(struct guard_request){.kind = kind, .key = key}, &result);
+    atomic_fetch_add(&fleet.answered, 1);
+    guard_value_unref(&result.value);
+}
+
+static uint64_t answers_of_kind(const struct guard_kind *kind)
+{
+    struct guard_stats stats = kind_stats_of(kind);
+    return answers_of(&stats);
+}
+
+/* All gets of this guard are of these kinds. */
+static void expect_the_whole_to_be_the_sum(struct guard_kind *const *kinds, size_t count)
+{
+    struct guard_stats whole = stats_of(fleet.guards[0]), parts[8];
+    for (size_t kind = 0; kind < count; kind++)
+        parts[kind] = kind_stats_of(kinds[kind]);
+    for (size_t i = 0; guard_stat_info(i) != NULL; i++) {
+        const struct guard_stat_info *info = guard_stat_info(i);
+        const struct guard_histogram *spans = guard_stat_histogram(&whole, i);
+        uint64_t sum = 0, expected = spans != NULL ? spans->sum_us : guard_stat_value(&whole, i);
+        for (size_t kind = 0; kind < count; kind++)
+            sum += spans != NULL ? guard_stat_histogram(&parts[kind], i)->sum_us
+                                 : guard_stat_value(&parts[kind], i);
+        if (sum != (info->per_kind ? expected : 0))
+            fail_msg("%s is %llu, and of its kinds %llu", info->name, (unsigned long long)expected,
+                     (unsigned long long)sum);
+    }
+}
+
+TEST(each_kind_has_numbers_of_its_own_and_the_whole_is_their_sum)
+{
+    watch_init();
+    fleet.config.near_bytes = 1 << 20;
+    fleet.policy.near_ms = 60000;
+    fleet.policy.name = "products";
+    fleet_open(1);
+    struct guard_kind *kinds[] = {fleet.kinds[0], add_kind("pages"), add_kind(NULL)};
+    assert_string_equal(guard_kind_name(kinds[0]), "products");
+    assert_string_equal(guard_kind_name(kinds[1]), "pages");
+    assert_string_equal(guard_kind_name(kinds[2]), "kind2");
+    bring_near(0, "product", "product v1");
+    get_of_kind(kinds[0], "product");
+    fleet.source.verdict = SOURCE_ABSENT;
+    get_of_kind(kinds[1], "page");
+    get_of_kind(kinds[1], "page");
+    fleet.source.verdict = SOURCE_FAIL;
+    get_of_kind(kinds[1], "broken");
+    WAIT_UNTIL(answers_of_kind(kinds[1]) == 3);
+    struct guard_stats products = kind_stats_of(kinds[0]), pages = kind_stats_of(kinds[1]);
+    assert_true(products.near_hit > 0 && pages.near_hit == 0);
+    assert_int_equal(products.load_ok, 1);
+    assert_int_equal(products.load_absent + products.load_failed, 0);
+    assert_int_equal(pages.load_absent, 1);
+    assert_int_equal(pages.load_failed, 1);
+    assert_int_equal(pages.failed, 1);
+    assert_int_equal(pages.load_started, 2);
+    assert_int_equal(answers_of_kind(kinds[2]), 0);
+    expect_the_whole_to_be_the_sum(kinds, 3);
+    fleet_close();
+}
+
+static atomic_bool asking;
+
+static void *ask_on(void *context)
+{
+    (void)context;
+    for (unsigned i = 0; atomic_load(&asking); i++) {
+        char key[16];
+        snprintf(key, sizeof key, "k%u", i % 100);
+        struct guard_result result = get_of(0, key);
+        guard_value_unref(&result.value);
+    }
+    return NULL;
+}
+
+/* As many as a guard can have; a refused one leaves the others alone. */
+TEST(kinds_may_be_added_while_others_are_asked_for)
+{
+    pthread_t thread;
+    struct guard_error error;
+    struct guard_kind *kind = NULL;
+    watch_init();
+    fleet_open(1);
+    atomic_store(&asking, true);
+    assert_int_equal(pthread_create(&thread, NULL, ask_on, NULL), 0);
+    for (int i = 1; i < GUARD_KINDS_MAX; i++) {
+        char key[16];
+        kind = add_kind(NULL);
+        snprintf(key, sizeof key, "of%d", i);
+        get_of_kind(kind, key);
+    }
+    assert_int_equal(guard_kind_add(fleet.guards[0], &fleet.policy, &kind, &error), GUARD_INVALID);
+    assert_non_null(strstr(error.text, "64 kinds"));
+    atomic_store(&asking, false);
+    pthread_join(thread, NULL);
+    assert_int_equal(answers_of_kind(kind), 1);
+    fleet_close();
+}
+
+TEST(a_name_that_is_taken_or_cannot_be_one_is_refused)
+{
+    static const char *const wrong[] = {"", "Products", "a b", "a-b", "abcdefghijklmnopqrstuvwxyz0123456"};
+    struct guard_error error;
+    struct guard_kind *kind = NULL;
+    watch_init();
+    fleet.policy.name = "products";
+    fleet_open(1);
+    assert_int_equal(guard_kind_add(fleet.guards[0], &fleet.policy, &kind, &error), GUARD_INVALID);
+    assert_non_null(strstr(error.text, "named products already"));
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        fleet.policy.name = wrong[i];
+        assert_int_equal(guard_kind_add(fleet.guards[0], &fleet.policy, &kind, &error), GUARD_INVALID);
+        assert_non_null(strstr(error.text, "guard_policy.name must be"));
+    }
+    fleet_close();
+}
+
+/* ---- events ---- */
+
+static struct noted {
+    struct guard_event event;
+    char key[32];
+} noted[NOTED_MAX];
+static atomic_size_t noted_count;
+
+/* It may do what any callback may. */
+static void note_event(void *context, const struct guard_event *event)
+{
+    struct guard_stats stats;
+    size_t at = atomic_load(&noted_count);
+    assert_ptr_equal(context, noted);
+    if (at == NOTED_MAX || fleet.guards[0] == NULL)
+        return;
+    noted[at] = (struct noted){.event = *event};
+    snprintf(noted[at].key, sizeof noted[at].key, "%s", event->key != NULL ? event->key : "");
+    guard_stats(fleet.guards[0], &stats);
+    if (event->what == GUARD_EVENT_LOAD_STARTED)
+        assert_true(stats.load_started > 0);
+    atomic_store(&noted_count, at + 1);
+}
+
+/* How many of them there are of this key; *last is the last one. */
+static unsigned events_of(enum guard_event_what what, const char *key, struct guard_event *last)
+{
+    unsigned count = 0;
+    for (size_t i = 0; i < atomic_load(&noted_count); i++) {
+        if (noted[i].event.what != what || strcmp(noted[i].key, key) != 0)
+            continue;
+        *last = noted[i].event;
+        count++;
+    }
+    return count;
+}
+
+static void events_init(void)
+{
+    watch_init();
+    atomic_store(&noted_count, 0);
+    fleet.config.event = note_event;
+    fleet.config.event_context = noted;
+    fleet.policy.name = "rows";
+}
+
+TEST(a_load_and_an_invalidation_are_told_once_and_no_hit_is)
+{
+    struct guard_event event;
+    struct guard_invalidated invalidated;
+    events_init();
+    fleet_open(1);
+    expect_row(0, "k", "k v1");
+    assert_int_equal(events_of(GUARD_EVENT_LOAD_STARTED, "k", &event), 1);
+    assert_string_equal(guard_kind_name(event.kind), "rows");
+    assert_true(event.load == last_load);
+    assert_int_equal(event.count, 1);
+    assert_int_equal(events_of(GUARD_EVENT_LOAD_ENDED, "k", &event), 1);
+    assert_true(event.load == last_load);
+    assert_int_equal(event.status, GUARD_OK);
+    size_t before = atomic_load(&noted_count);
+    for (int i = 0; i < 10; i++)
+        expect_row(0, "k", "k v1");
+    assert_int_equal(atomic_load(&noted_count), before);
+    assert_int_equal(guard_invalidate_wait(fleet.guards[0], KEY_CHANGE("k", RIG_LIMIT_MS), &invalidated),
+                     GUARD_OK);
+    assert_int_equal(events_of(GUARD_EVENT_INVALIDATED, "k", &event), 1);
+    assert_int_equal(event.count, 0);
+    assert_null(event.kind);
+    assert_int_equal(guard_invalidate_wait(fleet.guards[0], TAG_CHANGE("t", RIG_LIMIT_MS), &invalidated),
+                     GUARD_OK);
+    assert_int_equal(events_of(GUARD_EVENT_INVALIDATED, "t", &event), 1);
+    assert_int_equal(event.count, 1);
+    assert_int_equal(event.status, GUARD_OK);
+    fleet_close();
+}
+
+TEST(an_invalidation_beside_a_load_is_told_as_a_lost_lease_or_a_refused_fill)
+{
+    struct guard_event event;
+    struct guard_invalidated invalidated;
+    struct ask ask;
+    events_init();
+    fleet_open(1);
+    source_shut(&fleet.source);
+    fleet.source.stubborn = true;
+    ask_start(0, &ask, "k");
+    WAIT_UNTIL(atomic_load(&fleet.source.begun) == 1);
+    uint64_t load = last_load;
+    assert_int_equal(guard_invalidate_wait(fleet.guards[0], KEY_CHANGE("k", RIG_LIMIT_MS), &invalidated),
+                     GUARD_OK);
+    assert_true(invalidated.load_voided);
+    source_open(&fleet.source);
+    expect_answer(&ask, "k v1");
+    WAIT_UNTIL(events_of(GUARD_EVENT_FILL_REFUSED, "k", &event) == 1);
+    assert_true(event.load == load);
+    if (events_of(GUARD_EVENT_LEASE_LOST, "k", &event) > 0)
+        assert_true(event.load == load);
+    assert_int_equal(stats_of(fleet.guards[0]).fill_late, 1);
+    fleet_close();
+}
+
+TEST(requests_that_are_shed_are_told)
+{
+    struct guard_event event;
+    struct ask first, second;
+    events_init();
+    fleet.config.max_loads = 1;
+    fleet.config.load_queue = 0;
+    fleet_open(1);
+    source_shut(&fleet.source);
+    ask_start(0, &first, "a");
+    WAIT_UNTIL(atomic_load(&fleet.source.begun) == 1);
+    ask_start(0, &second, "b");
+    ask_wait(&second);
+    assert_int_equal(second.result.status, GUARD_SHED);
+    assert_int_equal(events_of(GUARD_EVENT_SHED, "b", &event), 1);
+    assert_int_equal(event.count, 1);
+    source_open(&fleet.source);
+    expect_answer(&first, "a v1");
+    fleet_close();
+}
+
+/* In mode shadow a load is told once, though two cores know of it. */
+TEST(the_rehearsal_of_mode_shadow_tells_of_no_load)
+{
+    struct guard_event event;
+    events_init();
+    fleet.config.mode = GUARD_MODE_SHADOW;
+    fleet_open(1);
+    expect_row(0, "k", "k v1");
+    WAIT_UNTIL(kind_stats_of(fleet.kinds[0]).fill_stored == 1);
+    assert_int_equal(kind_stats_of(fleet.kinds[0]).shadow_loads, 1);
+    assert_int_equal(events_of(GUARD_EVENT_LOAD_STARTED, "k", &event), 1);
+    assert_int_equal(events_of(GUARD_EVENT_LOAD_ENDED, "k", &event), 1);
+    fleet_close();
+}
+
+TEST(the_connection_is_told_when_it_comes_and_goes)
+{
+    struct guard_event event;
+    events_init();
+    fleet.config.redis_limit_ms = 1000;
+    fleet_open(1);
+    WAIT_UNTIL(events_of(GUARD_EVENT_REDIS, "", &event) > 0);
+    assert_int_equal(event.redis_state, GUARD_REDIS_UP);
+    unsigned told = events_of(GUARD_EVENT_REDIS, "", &event);
+    freeReplyObject(stack_redis_command(&rig_redis, "CLIENT KILL TYPE normal SKIPME yes"));
+    WAIT_UNTIL(events_of(GUARD_EVENT_REDIS, "", &event) >= told + 2 && event.redis_state == GUARD_REDIS_UP);
+    fleet_close();
+}
+
+/* ---- hot keys ---- */
+
+TEST(a_hot_key_is_told_with_its_kind_and_the_table_is_as_large_as_wanted)
+{
+    struct guard_hot_key top[8];
+    struct guard_error error = {.text = ""};
+    watch_init();
+    fleet.config.hot_keys = 4097;
+    assert_int_equal(guard_open(&fleet.config, &fleet.guards[0], &error), GUARD_INVALID);
+    assert_non_null(strstr(error.text, "guard_config.hot_keys"));
+    fleet.config.hot_keys = 2;
+    fleet_open(1);
+    struct guard_kind *pages = add_kind("pages");
+    get_of_kind(pages, "a");
+    get_of_kind(pages, "b");
+    get_of_kind(fleet.kinds[0], "c");
+    assert_int_equal(guard_hot(fleet.guards[0], GUARD_HOT_WAIT, top, 8), 2);
+    for (size_t i = 0; i < 2; i++)
+        assert_ptr_equal(top[i].kind, strcmp(top[i].key, "c") == 0 ? fleet.kinds[0] : pages);
+    fleet_close();
+}
+
+TEST_GROUP(.up = rig_start, .down = rig_stop, .before = fleet_before);
