@@ -563,6 +563,8 @@ void flight_joined(struct core_waiter *waiter)
         flight_settle(flight);
     } else if (flight->mark) {
         pass_part(flight);
+    } else if (flight->revalidation.on) {
+        flight_woken(flight, false); /* what does not count is what it finds now */
     } else if (flight->refreshing && flight->state != FLIGHT_ACQUIRING) {
         stale_peek(flight);
     }

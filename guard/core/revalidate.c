@@ -22,14 +22,17 @@ uint64_t revalidate_fill_stamp(const struct flight *flight, uint64_t fill_stamp)
     return flight->revalidation.on ? flight->query_stamp : fill_stamp;
 }
 
-/* Names that are known already are those of older waiters, which are answered first. */
+/* Other names than those that are known: these are of older waiters, which are answered first. */
 static void note_names(struct flight *flight, const struct core_reply *reply)
 {
     struct revalidation *revalidation = &flight->revalidation;
-    if (revalidation->names[0] != '\0' || reply->uncounted == NULL)
+    enum { BYTES = sizeof revalidation->names - 1 };
+    if (reply->uncounted == NULL)
         return;
-    memcpy(revalidation->names, reply->uncounted, sizeof revalidation->names - 1);
-    revalidation->stamp = flight->lookup_stamp;
+    if (revalidation->names[0] == '\0')
+        memcpy(revalidation->names, reply->uncounted, BYTES);
+    if (memcmp(revalidation->names, reply->uncounted, BYTES) == 0)
+        revalidation->stamp = flight->lookup_stamp;
 }
 
 static void loaded_elsewhere(struct flight *flight, const struct core_reply *reply)

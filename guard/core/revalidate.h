@@ -15,8 +15,9 @@
  *           the other one does where a process waits for no other.
  * Here      A waiter gets what was queried after it joined, also if that was stored: another flight's invalidation
  *           makes no older query good enough.
- * Names     Hold for the waiters that joined before the lookup that found them was sent, and within one reign: another
- *           master may have a value that is older than both. The others begin anew, and nothing counts then.
+ * Names     Hold for the waiters that joined before the last lookup that found them was sent, and within one reign:
+ *           another master may have a value that is older than both. The others begin anew, and nothing counts then. So a
+ *           flight that waits looks at once for a waiter that joins.
  * Push      Is a wake-up: the lookup behind it knows the names.
  */
 #ifndef GUARD_REVALIDATE_H

@@ -9,7 +9,7 @@
  *   i - <encoded key>                              the key was invalidated
  *   t - <encoded tag>                              the tag was invalidated
  *   p - <waiter>                                   a load permit is free for that process
- *   c - *                                          all entries of the namespace were dropped
+ *   e - *                                          all entries of the namespace were dropped
  *
  * They go over one subscription, see redis/subscription.h. Pure.
  */
@@ -25,7 +25,7 @@ enum message_kind {
     MESSAGE_INVALIDATED = 'i',
     MESSAGE_TAG = 't',
     MESSAGE_PERMIT = 'p',
-    MESSAGE_CLEARED = 'c',
+    MESSAGE_CLEARED = 'e',
 };
 
 enum { MESSAGE_SIZE = KEY_ENCODED_MAX + TOKEN_TAG_BYTES + 8 };

@@ -5,7 +5,8 @@
  *
  * Redis may lie here as much as protocol_read() lets through. Judged is what must hold all the same: every
  * accepted get and invalidation is answered once and by its deadline; nobody is given what was read before he
- * asked, unless the fill of it was accepted and none of its tags had been invalidated; no more loads run than there are
+ * asked, unless the fill of it was accepted and none of its tags had been invalidated; what a load passes only reaches the
+ * request that started it; no more loads run than there are
  * workers, one per key, no two with one permit; alarms ring when they should; and at the end nothing is left, no permit
  * either. How well the fleet does is the simulator's subject.
  */
@@ -29,12 +30,14 @@ enum {
     WAITERS = 16,
     BODY_MAX = 64,
     MOVING_FROM = 240,    /* replies from this byte on */
+    PASSING_FROM = 48,    /* gets from this byte on */
     QUIET_STEPS = 100000, /* more than any calm world needs to answer everybody */
 };
 
 struct parent_load {
     struct core_waiter waiter; /* first */
     bool waiting;
+    size_t key;
     uint64_t asked_at, deadline_us; /* event; time */
 };
 
@@ -52,6 +55,7 @@ struct pending {
     enum core_lookup lookup;
     bool has_previous;
     char permit[TOKEN_UUID_BYTES + 1]; /* LOAD: of its query; "": it runs without */
+    const struct core_waiter *starter; /* LOAD; may be gone */
 };
 
 struct play {
@@ -63,6 +67,8 @@ struct play {
     bool closed;
     bool unchanged;     /* a load has said so: what it confirmed is older than itself */
     uint64_t overtaken; /* origin of a load whose fill is being told that a tag was invalidated; 0: none is */
+    uint64_t passed[KEYS];             /* origin of the row of each that was passed last; 0: none was */
+    const struct core_waiter *starter; /* of the load that ends, the only one that its row may reach */
     unsigned shards;
     uint8_t unperformed;               /* bit by bit: the next action cannot be performed */
     char waiter[TOKEN_UUID_BYTES + 1]; /* the core's name in the queue for permits; "": not known yet */
@@ -112,7 +118,7 @@ static unsigned loads_running(const struct play *play)
 static void check_action(const struct play *play, const struct core_action *action)
 {
     bool script = action->kind != CORE_LOAD && action->kind != CORE_CANCEL;
-    assert(script == (action->op != 0) && script == (action->load == 0));
+    assert(script == (action->op != 0) && (script || action->load != 0));
     if (action->kind == CORE_CANCEL)
         return;
     assert(strlen(action->key.encoded) == action->key.encoded_bytes);
@@ -121,6 +127,12 @@ static void check_action(const struct play *play, const struct core_action *acti
     if (action->kind == CORE_FILL || action->kind == CORE_TOUCH)
         assert(strlen(action->token) > TOKEN_TAG_AT && action->fresh_ms > 0 &&
                (action->value == NULL || action->value->tags_bytes == 0 || action->born.era != 0));
+    if (action->mark)
+        assert(action->kind == CORE_FILL && !action->absent && !action->life.own_fresh &&
+               !action->life.own_stale && action->stale_ms == 0);
+    if (action->shares)
+        assert(action->kind == CORE_RELEASE && action->failure == GUARD_FAILURE_NONE && !action->too_big &&
+               (action->value != NULL || action->absent));
     if (action->kind == CORE_PERMIT_ACQUIRE || action->kind == CORE_PERMIT_RENEW)
         assert(strlen(action->token) > TOKEN_TAG_AT);
     if (action->kind == CORE_ACQUIRE && action->lookup != LOOKUP_PEEK)
@@ -167,6 +179,7 @@ static void take_action(struct play *play, const struct core_action *action)
 {
     uint64_t id = action->op != 0 ? action->op : action->load;
     bool fills = action->kind == CORE_FILL || action->kind == CORE_TOUCH;
+    bool has_row = fills && !action->absent && !action->mark;
     bool has_key = !about_permits(action->kind) && !action->of_tag;
     check_action(play, action);
     if (action->kind == CORE_CANCEL) {
@@ -178,7 +191,8 @@ static void take_action(struct play *play, const struct core_action *action)
                               .id = id,
                               .sent_at = play->event,
                               .key = has_key ? index_of(&action->key) : KEYS,
-                              .origin = fills && !action->absent ? origin_of(&action->value->public) : 0,
+                              .origin = has_row ? origin_of(&action->value->public) : 0,
+                              .starter = action->starter,
                               .lookup = action->lookup,
                               .has_previous = action->previous != NULL};
     note_permit(play, &pending, action);
@@ -194,6 +208,8 @@ static void check_result(const struct play *play, const struct parent_load *aske
     bool loaded = result->source == GUARD_FROM_LOAD || result->source == GUARD_FROM_FLIGHT;
     assert((result->status == GUARD_OK) == (result->value != NULL));
     assert((result->status == GUARD_FAILED) == (result->failure != GUARD_FAILURE_NONE));
+    if (result->value != NULL && origin_of(result->value) == play->passed[asker->key])
+        assert(&asker->waiter == play->starter && !result->stored);
     if (result->value != NULL)
         assert(
             asker->asked_at <= origin_of(result->value) ||
@@ -273,6 +289,8 @@ static void get(struct play *play, uint8_t which, uint8_t patience)
         return;
     *asker = (struct parent_load){.waiter.start_us = play->now_us, .waiting = true, .asked_at = play->event};
     asker->deadline_us = play->now_us + (uint64_t)patience * patience * 1000;
+    asker->key = which % KEYS;
+    asker->waiter.passes = which >= PASSING_FROM;
     enum guard_status status =
         core_get(play->core, play->now_us, &key, &play->policy, &asker->waiter, asker->deadline_us);
     asker->waiting = status == GUARD_OK;
@@ -342,7 +360,7 @@ static void give_reply(struct play *play, const struct pending *to, struct core_
 {
     bool found = reply->kind == REPLY_FRESH || reply->kind == REPLY_STALE;
     struct value *value = NULL;
-    if (found && !reply->absent && !reply->damaged)
+    if (found && !reply->absent && !reply->mark && !reply->damaged)
         value = new_value(to->sent_at, 8);
     reply->value = value;
     play->overtaken = reply->outdated ? to->origin : 0;
@@ -352,18 +370,33 @@ static void give_reply(struct play *play, const struct pending *to, struct core_
     play->overtaken = 0;
 }
 
+/* Of eight loads three say how their answer is kept. */
+static const struct guard_keep *keep_of(uint8_t how)
+{
+    static const struct guard_keep keeps[] = {{.how = GUARD_SHARE},
+                                              {.how = GUARD_PASS, .pass_ms = 200},
+                                              {.how = GUARD_STORE, .fresh_ms = 50, .stale_ms = 500}};
+    enum { EACH = 8, FIRST = EACH - sizeof keeps / sizeof *keeps };
+    return how % EACH < FIRST ? NULL : &keeps[how % EACH - FIRST];
+}
+
 static void give_load(struct play *play, const struct pending *load, enum core_load_outcome outcome,
                       size_t body_bytes)
 {
-    struct core_loaded loaded = {.outcome = outcome, .load_us = 1000};
+    struct core_loaded loaded = {.outcome = outcome, .load_us = 1000, .keep = keep_of((uint8_t)body_bytes)};
+    bool passes = loaded.keep != NULL && loaded.keep->how == GUARD_PASS && outcome == LOAD_OK;
     play->unchanged = play->unchanged || outcome == LOAD_UNCHANGED;
     if (outcome == LOAD_OK)
         loaded.value = new_value(load->sent_at, body_bytes);
     else if (outcome == LOAD_FAILED)
         loaded.failure = GUARD_FAILURE_UNAVAILABLE;
+    if (passes)
+        play->passed[load->key] = load->sent_at;
+    play->starter = load->starter;
     core_loaded(play->core, play->now_us, load->id, &loaded);
     value_unref(&loaded.value);
     drain(play);
+    play->starter = NULL;
 }
 
 /* All that protocol_read() can make of what some Redis says. */
@@ -377,7 +410,9 @@ static struct core_reply reply_to_acquire(struct fuzz_input *input)
     struct core_reply reply = {
         .kind = what < MOVING_FROM ? kinds[what % (sizeof kinds / sizeof *kinds)] : REPLY_MOVING,
         .refresher = (enum core_refresher)(more % 3 - 1),
-        .absent = (more & 0x10) != 0,
+        .absent = (more & 0x18) == 0x10,
+        .mark = (more & 0x18) == 0x18,
+        .life = {.own_stale = (more & 4) != 0, .stale_ms = (more & 4) != 0 ? more : 0},
         .damaged = (more & 0x20) != 0,
         .head = head,
         .lease_tag = more % 4 < TAGS ? tags[more % 4] : NULL,
@@ -391,6 +426,8 @@ static struct core_reply reply_to_acquire(struct fuzz_input *input)
         .clock = {.era = more % 4, .count = more},
     };
     bool found = reply.kind == REPLY_FRESH || reply.kind == REPLY_STALE;
+    if (reply.mark && reply.kind == REPLY_STALE)
+        reply.kind = REPLY_FRESH; /* a mark is never stale */
     reply.damaged = reply.damaged && found;
     reply.outdated = reply.outdated && found && !reply.damaged;
     return reply;
@@ -458,7 +495,10 @@ static void push(struct play *play, uint8_t which, uint8_t how)
     size_t tag = how % TAGS;
     struct core_pushed pushed = {
         .lease_tag = tags[tag], .absent = (how & 2) != 0, .fresh_ms = (uint32_t)how * 20};
-    struct value *value = pushed.absent ? NULL : new_value(play->busy_at[which % KEYS][tag], how);
+    pushed.shared = (how & 4) != 0;
+    pushed.mark = !pushed.absent && !pushed.shared && (how & 8) != 0;
+    struct value *value =
+        pushed.absent || pushed.mark ? NULL : new_value(play->busy_at[which % KEYS][tag], how);
     pushed.value = value;
     const struct core_key *awaited = core_awaits(play->core, key.encoded, key.encoded_bytes, tags[tag]);
     assert(awaited == NULL || strcmp(awaited->plain, key.plain) == 0);

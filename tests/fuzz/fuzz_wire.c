@@ -24,13 +24,23 @@ enum { KEY_LENGTH = sizeof KEY - 1, REPLY_LIMIT_BYTES = 1 << 20 };
 
 /* ---- replies ---- */
 
+/* Numbers that nobody has said are none. A mark has no life of its own. */
+static void check_life(const struct entry_life *life, bool mark)
+{
+    assert(life->own_fresh ? life->fresh_ms < GUARD_POLICY_MS : life->fresh_ms == 0);
+    assert(life->own_stale || life->stale_ms == 0);
+    assert(!mark || (!life->own_fresh && !life->own_stale));
+}
+
 static void check_found(const struct core_reply *reply, const struct value *value)
 {
     if (reply->damaged) {
         assert(reply->head != NULL && reply->value == NULL);
         return;
     }
-    assert(reply->absent == (value == NULL));
+    assert(!reply->absent || !reply->mark);
+    assert((reply->absent || reply->mark) == (value == NULL));
+    check_life(&reply->life, reply->mark);
     assert(value == NULL || value->public.body[value->public.body_bytes] == '\0');
 }
 
@@ -193,8 +203,9 @@ static void read_pushed(const struct message *message)
     struct core_pushed pushed;
     struct value *value = NULL;
     if (message_read_entry(message, &key, MAX_VALUE_MS, &pushed, &value)) {
-        assert(pushed.absent == (value == NULL) && pushed.value == value &&
+        assert((pushed.absent || pushed.mark) == (value == NULL) && pushed.value == value &&
                pushed.lease_tag == message->lease_tag);
+        assert(pushed.shared == (message->kind == MESSAGE_RELEASED));
         assert(pushed.fresh_ms <= MAX_VALUE_MS);
     } else {
         assert(value == NULL);
@@ -239,7 +250,9 @@ static void check_read(const struct envelope *envelope, const char *data, size_t
     assert(envelope->px_ms > 0 && envelope->stale_ms <= envelope->px_ms);
     assert(envelope->validator_bytes <= ENVELOPE_VALIDATOR_MAX);
     assert(envelope->body >= data && envelope->body + envelope->body_bytes < data + bytes);
-    assert(!envelope->absent || envelope->body_bytes == 0);
+    assert(!(envelope->absent || envelope->mark) || envelope->body_bytes == 0);
+    assert(!envelope->absent || !envelope->mark);
+    check_life(&envelope->life, envelope->mark);
     struct tag tags[GUARD_TAGS_MAX];
     int count = tags_split(envelope->tags, envelope->tags_bytes, tags);
     assert(count >= 0 && (size_t)count == tags_count(envelope->tags, envelope->tags_bytes));
@@ -280,19 +293,25 @@ static struct envelope envelope_from(struct fuzz_input *input)
         .filler = "01234567-89ab-4cde-8f01-23456789abcd",
         .px_ms = 1 + (uint64_t)fuzz_u32(input),
         .load_us = fuzz_u32(input),
-        .absent = (fuzz_byte(input) & 1) != 0,
         .key = KEY,
         .key_bytes = KEY_LENGTH,
         .validator = "",
         .body = "",
     };
+    uint8_t kind = fuzz_byte(input);
+    envelope.absent = (kind & 1) != 0;
+    envelope.mark = (kind & 3) == 2;
+    if (!envelope.mark && (kind & 4) != 0)
+        envelope.life = (struct entry_life){.own_fresh = true, .fresh_ms = fuzz_u32(input) % GUARD_POLICY_MS};
     uint32_t tags = fuzz_u32(input);
     envelope.tags = "category:7 listing:7";
     envelope.tags_bytes = tags % 3 == 0 ? 0 : tags % 3 * 10;
     envelope.born = (struct tags_clock){1 + (uint64_t)tags, tags};
-    if (envelope.absent)
+    if (envelope.absent || envelope.mark)
         return envelope;
     envelope.stale_ms = fuzz_u32(input) % (envelope.px_ms + 1);
+    envelope.life.own_stale = (kind & 8) != 0 && envelope.stale_ms < GUARD_POLICY_MS;
+    envelope.life.stale_ms = envelope.life.own_stale ? (uint32_t)envelope.stale_ms : 0;
     envelope.validator_bytes = fuzz_byte(input) % (ENVELOPE_VALIDATOR_MAX + 1);
     if (envelope.validator_bytes > input->left)
         envelope.validator_bytes = input->left;
@@ -306,7 +325,9 @@ static void check_same(const struct envelope *sent, const struct envelope *got)
 {
     assert(strcmp(got->filler, sent->filler) == 0);
     assert(got->px_ms == sent->px_ms && got->stale_ms == sent->stale_ms && got->load_us == sent->load_us);
-    assert(got->absent == sent->absent);
+    assert(got->absent == sent->absent && got->mark == sent->mark);
+    assert(got->life.own_fresh == sent->life.own_fresh && got->life.own_stale == sent->life.own_stale);
+    assert(got->life.fresh_ms == sent->life.fresh_ms && got->life.stale_ms == sent->life.stale_ms);
     assert(got->tags_bytes == sent->tags_bytes && memcmp(got->tags, sent->tags, sent->tags_bytes) == 0);
     assert(got->born.era == sent->born.era && got->born.count == sent->born.count);
     assert(got->validator_bytes == sent->validator_bytes && got->body_bytes == sent->body_bytes);

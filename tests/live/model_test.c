@@ -129,7 +129,8 @@ static redisReply *run_over_all(const char *script, char ttls[PLACES][24])
     return reply;
 }
 
-static uint32_t push_count; /* sound entries that travelled */
+static uint32_t push_count;  /* sound entries that travelled */
+static uint32_t share_count; /* of them, those that are stored nowhere */
 
 /* What travelled, or should have, with the message of a store. */
 static void compare_push(const struct command *command, const struct message *message)
@@ -146,8 +147,11 @@ static void compare_push(const struct command *command, const struct message *me
         return;
     bool sound = message_read_entry(message, &command->action.key, MAX_VALUE_MS, &pushed, &value);
     push_count += sound;
+    share_count += sound && command->action.shares;
     if (sound != (!entry->damaged && entry->key == command->key && entry->px_ms <= MAX_VALUE_MS))
         differ("pushed entry sound %d, model %d", sound, !sound);
+    else if (sound && (pushed.mark != entry->mark || pushed.shared != command->action.shares))
+        differ("pushed mark %d shared %d, model %d", pushed.mark, pushed.shared, entry->mark);
     else if (sound && (pushed.absent != entry->absent || pushed.fresh_ms != entry->px_ms - entry->stale_ms ||
                        memcmp(pushed.lease_tag, command->token + TOKEN_TAG_AT, TOKEN_TAG_BYTES) != 0))
         differ("pushed absent %d fresh %u, model %d", pushed.absent, pushed.fresh_ms, entry->absent);
@@ -219,6 +223,12 @@ static bool is_about(int64_t real_ms, int64_t model_ms, uint64_t took_ms)
 
 /* ---- the same keys ---- */
 
+static bool is_same_life(const struct entry_life *one, const struct entry_life *other)
+{
+    return one->own_fresh == other->own_fresh && one->own_stale == other->own_stale &&
+           one->fresh_ms == other->fresh_ms && one->stale_ms == other->stale_ms;
+}
+
 static void compare_value(uint32_t key, const struct stored_value *value, const redisReply *text)
 {
     struct envelope envelope;
@@ -229,12 +239,16 @@ static void compare_value(uint32_t key, const struct stored_value *value, const 
         differ("k%u: envelope fault %d", key, (int)fault);
     if (value->damaged || fault != ENVELOPE_OK)
         return;
+    if (envelope.mark != value->mark || !is_same_life(&envelope.life, &value->life))
+        differ("k%u: mark %d, own fresh %u, own stale %d, model %d %u %d", key, envelope.mark,
+               envelope.life.fresh_ms, envelope.life.own_stale, value->mark, value->life.fresh_ms,
+               value->life.own_stale);
     if (strcmp(envelope.filler, value->filler) != 0 || envelope.px_ms != value->px_ms ||
         envelope.stale_ms != value->stale_ms || envelope.absent != value->absent)
         differ("k%u: value of %.8s px %" PRIu64 " stale %" PRIu64 ", model %.8s %" PRIu64 " %" PRIu64, key,
                envelope.filler, envelope.px_ms, envelope.stale_ms, value->filler, value->px_ms,
                value->stale_ms);
-    if (!value->absent &&
+    if (!value->absent && !value->mark &&
         (!body_read(envelope.body, &of, &version) || of != value->key || version != value->version))
         differ("k%u: value is v%u of k%u, model v%u of k%u", key, version, of, value->version, value->key);
 }
@@ -242,8 +256,10 @@ static void compare_value(uint32_t key, const struct stored_value *value, const 
 static void compare_failure(uint32_t key, const struct stored_failure *failure, const redisReply *text)
 {
     char wanted[64];
-    snprintf(wanted, sizeof wanted, "%010" PRIu32 " %s", failure->own_ms,
-             failure->too_big ? "too_big" : guard_failure_name(failure->failure));
+    int bytes = snprintf(wanted, sizeof wanted, "%010" PRIu32 " %s", failure->own_ms,
+                         failure->too_big ? "too_big" : guard_failure_name(failure->failure));
+    if (!failure->too_big && failure->load != 0)
+        snprintf(wanted + bytes, sizeof wanted - (size_t)bytes, " %016" PRIx64, failure->load);
     if (strcmp(text->str, wanted) != 0)
         differ("k%u: failure '%s', model '%s'", key, text->str, wanted);
 }
@@ -252,6 +268,13 @@ static void compare_text(uint32_t key, const char *what, const char *text, const
 {
     if (strcmp(text, wanted) != 0)
         differ("k%u: %s %s, model %s", key, what, text, wanted);
+}
+
+static void compare_waiting(uint32_t key, const struct stored_waiting *waiting, const redisReply *text)
+{
+    char wanted[TOKEN_TAG_BYTES + 2];
+    snprintf(wanted, sizeof wanted, "%s%s", waiting->tag, waiting->quiet ? "-" : "");
+    compare_text(key, "waiting for", text->str, wanted);
 }
 
 static void compare_place(uint32_t place, const redisReply *text, int64_t real_ms, uint64_t took_ms)
@@ -274,7 +297,7 @@ static void compare_place(uint32_t place, const redisReply *text, int64_t real_m
     else if (role == KEY_FAILURE)
         compare_failure(key, &slot->failure, text);
     else if (role == KEY_WAITING)
-        compare_text(key, "waiting for", text->str, slot->waiting.tag);
+        compare_waiting(key, &slot->waiting, text);
     else
         compare_text(key, "lease", text->str, slot->lease.token);
 }
@@ -303,7 +326,7 @@ struct exchange {
     bool answered;
     struct core_reply reply;
     struct value *value; /* owned */
-    char head[TOKEN_UUID_BYTES + 1], tag[TOKEN_TAG_BYTES + 1];
+    char head[TOKEN_UUID_BYTES + 1], tag[TOKEN_TAG_BYTES + 1], uncounted[2 * TOKEN_UUID_BYTES + 1];
 };
 
 static void on_replied(void *context, enum redis_outcome outcome, const struct redisReply *reply)
@@ -316,6 +339,8 @@ static void on_replied(void *context, enum redis_outcome outcome, const struct r
         memcpy(exchange->head, exchange->reply.head, TOKEN_UUID_BYTES);
     if (exchange->reply.lease_tag != NULL)
         memcpy(exchange->tag, exchange->reply.lease_tag, TOKEN_TAG_BYTES);
+    if (exchange->reply.uncounted != NULL)
+        memcpy(exchange->uncounted, exchange->reply.uncounted, sizeof exchange->uncounted - 1);
     exchange->answered = true;
 }
 
@@ -352,8 +377,12 @@ static void compare_found(const struct exchange *exchange, const struct redis_an
     if (!is_about(-(int64_t)reply->age_ms, answer->ttl_ms - (int64_t)value->px_ms, took_ms) ||
         !is_about(reply->left_ms, left_ms < 0 ? 0 : left_ms, took_ms))
         differ("age %u left %u, model ttl %" PRId64, reply->age_ms, reply->left_ms, answer->ttl_ms);
-    if (reply->absent != value->absent || (reply->value == NULL) != value->absent)
-        differ("absent %d, model %d", reply->absent, value->absent);
+    if (reply->absent != value->absent || reply->mark != value->mark ||
+        (reply->value == NULL) != (value->absent || value->mark))
+        differ("absent %d mark %d, model %d %d", reply->absent, reply->mark, value->absent, value->mark);
+    if (!is_same_life(&reply->life, &value->life))
+        differ("own fresh %u stale %u, model %u %u", reply->life.fresh_ms, reply->life.stale_ms,
+               value->life.fresh_ms, value->life.stale_ms);
     if (reply->value != NULL && (!body_read(reply->value->public.body, &key, &version) || key != value->key ||
                                  version != value->version))
         differ("answered v%u of k%u, model v%u of k%u", version, key, value->version, value->key);
@@ -370,6 +399,8 @@ static void compare_reply(const struct exchange *exchange, const struct redis_an
     }
     if ((kind == REPLY_BUSY || kind == REPLY_STALE) && strcmp(exchange->tag, answer->tag) != 0)
         differ("tag %s, model %s", exchange->tag, answer->tag);
+    if (kind == REPLY_BUSY && strcmp(exchange->uncounted, answer->uncounted) != 0)
+        differ("uncounted %s, model %s", exchange->uncounted, answer->uncounted);
     if (kind == REPLY_FRESH || kind == REPLY_STALE)
         compare_found(exchange, answer, took_ms);
     if (kind == REPLY_STALE && !is_about(reply->cool_ms, answer->failure_ms, took_ms))
@@ -382,6 +413,8 @@ static void compare_reply(const struct exchange *exchange, const struct redis_an
                                  (!reply->too_big && reply->failure != answer->failure.failure)))
         differ("failure %d too big %d, model %d %d", (int)reply->failure, reply->too_big,
                (int)answer->failure.failure, answer->failure.too_big);
+    if (kind == REPLY_FAILED && !reply->too_big && reply->load != answer->failure.load)
+        differ("failed load %016" PRIx64 ", model %016" PRIx64, reply->load, answer->failure.load);
 }
 
 /* ---- trouble around a step ---- */
@@ -567,10 +600,21 @@ static void new_token(struct command *command)
     strcpy(world.tokens[command->key][below(TOKENS)], command->token);
 }
 
+/* The value or the lease that stands, or another one of this key. */
+static void choose_uncounted(struct command *command)
+{
+    const struct slot *slot = &sim.redis.slot[command->key];
+    const char *filler = slot->value.there && below(3) != 0 ? slot->value.filler : any_token(command->key);
+    memcpy(command->uncounted, below(3) != 0 ? filler : any_token(command->key), TOKEN_UUID_BYTES);
+    memcpy(command->uncounted + TOKEN_UUID_BYTES, below(3) != 0 ? any_token(command->key) : filler,
+           TOKEN_UUID_BYTES);
+}
+
 static void step_acquire(void)
 {
-    static const enum core_lookup lookups[] = {LOOKUP_NORMAL, LOOKUP_NORMAL, LOOKUP_NO_STALE, LOOKUP_PEEK,
-                                               LOOKUP_EARLY};
+    static const enum core_lookup lookups[] = {LOOKUP_NORMAL,     LOOKUP_NORMAL,         LOOKUP_NO_STALE,
+                                               LOOKUP_PEEK,       LOOKUP_EARLY,          LOOKUP_NORMAL,
+                                               LOOKUP_REVALIDATE, LOOKUP_REVALIDATE_PEEK};
     static const enum core_wait waits[] = {WAIT_NOT, WAIT_BUSY, WAIT_REFRESH, WAIT_REFRESH};
     struct command command = command_for(CORE_ACQUIRE);
     const struct slot *slot = &sim.redis.slot[command.key];
@@ -593,6 +637,9 @@ static void step_acquire(void)
         memcpy(command.wanted,
                slot->value.there && below(3) != 0 ? slot->value.filler : any_token(command.key),
                TOKEN_UUID_BYTES);
+    if (revalidates(&command) && below(3) != 0)
+        choose_uncounted(&command);
+    command.action.uncounted = command.uncounted;
     command.action.token = command.token;
     command.action.prev = command.prev;
     command.action.refused = command.refused;
@@ -608,21 +655,39 @@ static void step_renew(void)
     run_both(&command);
 }
 
+static struct value *next_row(const struct command *command)
+{
+    char body[64];
+    int bytes = snprintf(body, sizeof body, "k%u v%u", command->key, ++world.version);
+    struct value *value = value_new(body, (size_t)bytes, "", 0, NULL, 0);
+    assert_non_null(value);
+    return value;
+}
+
+/* As the loader may have said. An absent row has no stale time, and a mark no life of its own. */
+static void choose_life(struct command *command)
+{
+    struct entry_life *life = &command->action.life;
+    if (command->action.mark)
+        return;
+    life->own_fresh = below(3) == 0;
+    life->fresh_ms = life->own_fresh ? command->action.fresh_ms + below(1000) : 0;
+    life->own_stale = command->action.value != NULL && below(3) == 0;
+}
+
 static void step_fill(void)
 {
     struct command command = command_for(CORE_FILL);
-    char body[64];
     struct value *value = NULL;
     choose_token(&command);
     command.action.fresh_ms = odd_ms(3);
     if (below(4) != 0) {
-        int bytes = snprintf(body, sizeof body, "k%u v%u", command.key, ++world.version);
-        value = value_new(body, (size_t)bytes, "", 0, NULL, 0);
-        assert_non_null(value);
-        command.action.value = value;
+        command.action.value = value = next_row(&command);
         command.action.stale_ms = JUMP_MS * below(10);
     }
-    command.action.absent = value == NULL;
+    command.action.mark = value == NULL && below(3) == 0;
+    command.action.absent = value == NULL && !command.action.mark;
+    choose_life(&command);
     run_both(&command);
     value_unref(&value);
 }
@@ -634,7 +699,7 @@ static void step_touch(void)
     const struct stored_value *stored = &sim.redis.slot[command.key].value;
     char body[64];
     uint32_t version = stored->there && !stored->absent ? stored->version : ++world.version;
-    if (stored->there && (stored->absent || stored->key != command.key))
+    if (stored->there && (stored->absent || stored->mark || stored->key != command.key))
         return;
     choose_token(&command);
     int bytes = snprintf(body, sizeof body, "k%u v%u", command.key, version);
@@ -646,6 +711,7 @@ static void step_touch(void)
     command.action.value = value;
     command.action.fresh_ms = odd_ms(3);
     command.action.stale_ms = JUMP_MS * below(10);
+    choose_life(&command);
     run_both(&command);
     value_unref(&value);
 }
@@ -661,13 +727,37 @@ static void step_release(void)
     command.action.too_big = command.action.failure == GUARD_FAILURE_NONE && below(2) == 0;
     if (command.action.failure != GUARD_FAILURE_NONE || command.action.too_big)
         command.action.failure_ms = odd_ms(6);
+    if (command.action.failure != GUARD_FAILURE_NONE && below(4) != 0)
+        command.action.load = chance_next(&sim.course.chance);
     run_both(&command);
+}
+
+/* What is loaded answers, and is not stored. */
+static void step_share(void)
+{
+    struct command command = command_for(CORE_RELEASE);
+    struct value *value = below(4) != 0 ? next_row(&command) : NULL;
+    choose_token(&command);
+    command.action.shares = true;
+    command.action.absent = value == NULL;
+    command.action.value = value;
+    command.action.fresh_ms = odd_ms(3);
+    run_both(&command);
+    value_unref(&value);
 }
 
 static void step_invalidate(void)
 {
     struct command command = command_for(CORE_INVALIDATE);
+    command.action.expires = below(2) == 0;
     run_both(&command);
+}
+
+/* From here on guards neither want anything pushed nor push, or do so again. */
+static void step_pushes(void)
+{
+    sim.params.pushes = below(3) != 0;
+    world.protocol.push_bytes = sim.params.pushes ? PUSH_BYTES : 0;
 }
 
 static void step_time(void)
@@ -730,9 +820,9 @@ static const struct {
     uint32_t weight;
     void (*step)(void);
 } steps[] = {
-    {30, step_acquire}, {12, step_fill},      {6, step_renew},  {8, step_release},
-    {10, step_touch},   {6, step_invalidate}, {12, step_time},  {6, step_clock},
-    {3, step_lose},     {2, step_damage},     {2, step_mix_up}, {1, step_empty},
+    {30, step_acquire},   {12, step_fill}, {6, step_renew}, {8, step_release}, {10, step_touch},
+    {6, step_invalidate}, {12, step_time}, {6, step_clock}, {3, step_lose},    {2, step_damage},
+    {2, step_mix_up},     {1, step_empty}, {5, step_share}, {1, step_pushes},
 };
 
 static void one_step(void)
@@ -759,6 +849,7 @@ static void begin(uint64_t seed, enum mutant mutant)
     sim.mutant = mutant;
     sim.course.now_us = 1000000000000;
     sim.params.pushes = true;
+    world.protocol.push_bytes = PUSH_BYTES;
     sim.redis.max_lease_ms = MAX_LEASE_MS;
     sim.redis.max_value_ms = MAX_VALUE_MS;
     memset(world.tokens, 0, sizeof world.tokens);
@@ -819,6 +910,7 @@ static void assert_everything_was_seen(void)
     for (size_t i = 0; i < COUNT(turn_count); i++)
         assert_in_range(turn_count[i], SEEN, UINT32_MAX);
     assert_in_range(push_count, SEEN, UINT32_MAX);
+    assert_in_range(share_count, SEEN, UINT32_MAX);
     for (size_t i = 0; i < COUNT(troubles); i++)
         assert_in_range(trouble_count[i], SEEN, UINT32_MAX);
 }

@@ -24,6 +24,9 @@
  * -DPUSH: a fill's message may carry the tag of its lease and the value, and may be read at once or at any later time,
  * whatever has happened meanwhile.
  *
+ * -DEXPIRE: the writer expires the key instead of invalidating it (-DEXPIRE=2: or invalidates it): freshness is then promised
+ * of answers that are not marked stale. -DCLEAR: it clears the namespace, in two steps.
+ *
  * Seeded bugs (-DBUG_...), each of which must be found: run.sh has the table.
  */
 #ifndef NP
@@ -83,11 +86,20 @@
 #define NT 14                       /* tokens; fresh() asserts that they suffice */
 #define RID(p, r) ((p) * NR + (r))
 
-mtype = { UNK, HIT, LEASE, BUSY, FAILED, STALE, OURS, STORED, LOST, GONE, ACQ, EARLY, FILL, TOUCH, REL, INV };
+mtype = { UNK, HIT, LEASE, BUSY, FAILED, STALE, OURS, STORED, LOST, GONE, ACQ, EARLY, FILL, TOUCH, REL, INV, EXP };
 
 /* ---- the world ---- */
 
 byte db, inv_done;                  /* committed version; highest version whose invalidation was confirmed */
+#ifdef EXPIRE
+byte exp_done;                      /* or whose expiry was */
+#define MARKED 64                   /* an answer that says of itself that it is stale */
+#define STALE_ROW(v) ((v) + MARKED)
+#define IS_FRESH_ENOUGH(v) (v >= MARKED -> v - MARKED >= floor : v >= fresh_floor)
+#else
+#define STALE_ROW(v) v
+#define IS_FRESH_ENOUGH(v) (v >= floor)
+#endif
 byte cval = NONE, cfil, lck, fail;  /* Redis: value, its filler's token, lease, failure lease */
 bool cst, rcst;                     /* the value is stale; the replica's */
 byte rcval = NONE, rcfil, rlck, rfail; /* the replica: an earlier state of the same */
@@ -253,6 +265,41 @@ inline x_invalidate() {
   pub()
 }
 
+#ifdef EXPIRE
+/* The value is stale from now on, whatever life it had; the rest as above. */
+inline x_expire() {
+#ifndef BUG_EXPIRENOTHING
+  if :: cval != NONE -> cst = 1 :: else fi;
+#endif
+  fail = 0; failed = 0;
+#ifndef BUG_EXPIRELEASE
+  voided(); lck = 0;
+#endif
+  pub()
+}
+#endif
+#ifdef CLEAR
+inline x_void() { voided(); lck = 0 }
+inline x_drop() { cval = NONE; cst = 0; cfil = 0; fail = 0; failed = 0; pub() }
+#endif
+#ifdef EXPIRE
+#define x_change() if :: soft -> x_expire() :: else -> x_invalidate() fi
+#define CHANGE (soft -> EXP : INV)
+#else
+#ifdef CLEAR
+#ifdef BUG_CLEARORDER
+#define x_first() x_drop()
+#define x_change() x_void()
+#else
+#define x_first() x_void()
+#define x_change() x_drop()
+#endif
+#else
+#define x_change() x_invalidate()
+#endif
+#define CHANGE INV
+#endif
+
 /* ---- which Redis ---- */
 
 #if TM > 0
@@ -331,16 +378,23 @@ inline late(kind, tk, prevtk, v) { zom!kind(tk, prevtk, v); zref[tk]++; zref[pre
 
 proctype Request(byte p, r) {
   byte floor;
+#ifdef EXPIRE
+  byte fresh_floor;
+#endif
   atomic {
     if
     :: !up[p] -> ndone++; goto out
-    :: else -> floor = inv_done; waiting[RID(p, r)] = 1; fl[p] = 1
+    :: else ->
+#ifdef EXPIRE
+         fresh_floor = exp_done;
+#endif
+         floor = inv_done; waiting[RID(p, r)] = 1; fl[p] = 1
     fi
   }
   atomic {
     if
     :: up[p] && !waiting[RID(p, r)] ->
-         assert(res[RID(p, r)] == ERRV || res[RID(p, r)] >= floor);
+         assert(res[RID(p, r)] == ERRV || IS_FRESH_ENOUGH(res[RID(p, r)]));
          res[RID(p, r)] = 0; floor = 0; ndone++
     :: !up[p] -> ndone++
     fi
@@ -393,12 +447,12 @@ replied:
   :: atomic { rep == HIT && repv != NONE && ea > 0 && !early -> ea--; held[tok] = 0; prv[p] = 0; tok = 0;
        deliver(PL, repv); ofil[p] = repf; early = 1; repv = 0; repf = 0; rep = 0 } goto askearly
 #endif
-#if SX > 0 || EA > 0
+#if SX > 0 || EA > 0 || defined(EXPIRE)
   :: atomic { rep == STALE -> held[tok] = 0; prv[p] = 0;
 #ifdef BUG_JOINSTALE
        mark(PL);
 #endif
-       deliver(PL, repv) } goto settle
+       deliver(PL, STALE_ROW(repv)) } goto settle
   :: atomic { rep == STALE -> held[tok] = 0; prv[p] = 0; tok = 0; repv = 0; rep = 0 } goto wait /* soft limit */
   :: atomic { rep == OURS -> rep = 0; prv[p] = 0; ltok[p] = tok; vd[p] = (lck != tok); old[p] = repv;
        if :: early -> skip :: else -> ofil[p] = repf fi;
@@ -406,7 +460,7 @@ replied:
 #ifdef BUG_JOINSTALE
        mark(PL);
 #endif
-       if :: !early -> deliver(PL, old[p]) :: true fi } goto load              /* or held, for the soft limit */
+       if :: !early -> deliver(PL, STALE_ROW(old[p])) :: true fi } goto load              /* or held, for the soft limit */
   :: atomic { rep == HIT && repv == NONE -> held[tok] = 0; prv[p] = 0; repv = 0 } goto settle /* another one does */
   :: atomic { rep == UNK && early -> held[tok] = 0; prv[p] = tok } goto settle
 #endif
@@ -469,8 +523,8 @@ bypass:
 load:
 #ifndef BUG_EARLYREAD
   atomic { mark(PQ); ld[p] = 1; one_load(); assert(((cval == NONE || cst || (early && cfil == ofil[p])) && !failed) || vd[p]) }
-#if SX > 0
-  if :: atomic { old[p] != NONE && !early -> deliver(PL, old[p]) } :: true fi; /* the soft limit passes */
+#if SX > 0 || defined(EXPIRE)
+  if :: atomic { old[p] != NONE && !early -> deliver(PL, STALE_ROW(old[p])) } :: true fi; /* the soft limit passes */
 #endif
   if
   :: atomic { snap = db }
@@ -490,7 +544,7 @@ load:
   :: else
   fi;
   atomic { mark(PF) }
-#if SX > 0 || EA > 0
+#if SX > 0 || EA > 0 || defined(EXPIRE)
 touch:
   if
   :: snap == old[p] -> skip         /* unchanged */
@@ -558,14 +612,24 @@ dead: skip
 
 proctype Writer() {
   byte ep; mtype rep;
+#ifdef EXPIRE
+  bool soft;
+#endif
   do
   :: db < MAXV ->
        db++;                        /* COMMIT */
-again: if                           /* until Redis confirms it over an unbroken connection */
-       :: atomic { ep = foep; rep = INV; AT(WRITER, x_invalidate()); if :: rep == UNK -> ep = NONE :: else fi; rep = 0 }
-       :: atomic { fb > 0 -> fb--; AT(WRITER, x_invalidate()); rep = 0 } goto again
+#ifdef EXPIRE
+       if :: soft = 1 :: EXPIRE > 1 -> soft = 0 fi;
+#endif
+again:
+#ifdef CLEAR
+       atomic { x_first() }
+#endif
+       if                           /* until Redis confirms it over an unbroken connection */
+       :: atomic { ep = foep; rep = INV; AT(WRITER, x_change()); if :: rep == UNK -> ep = NONE :: else fi; rep = 0 }
+       :: atomic { fb > 0 -> fb--; AT(WRITER, x_change()); rep = 0 } goto again
        :: atomic { fb > 0 -> fb-- } goto again
-       :: atomic { fb > 0 && nfull(zom) -> fb--; zom!INV(0, 0, 0); zref[0] = zref[0] + 2 } goto again
+       :: atomic { fb > 0 && nfull(zom) -> fb--; zom!CHANGE, 0, 0, 0; zref[0] = zref[0] + 2 } goto again
        fi;
 #ifdef WAITREPL
        if                           /* WAIT 1: the replica that can be promoted has it */
@@ -575,7 +639,11 @@ again: if                           /* until Redis confirms it over an unbroken 
 #endif
        if
        :: ep == NONE -> goto again  /* refused: not run */
+#ifdef EXPIRE
+       :: atomic { ep != NONE -> exp_done = db; if :: !soft -> inv_done = db :: else fi; soft = 0; ep = 0 }
+#else
        :: atomic { ep != NONE -> inv_done = db; ep = 0 }
+#endif
        fi
   :: else -> break
   od
@@ -609,12 +677,15 @@ end_env:
        rcval = cval; rcst = cst; rcfil = cfil; rlck = lck; rfail = fail }                /* replication catches up */
 #endif
   :: atomic { zom?ACQ(t, pv, v) -> x_acquire(t, pv); zref[t]--; zref[pv]--; t = 0; pv = 0; v = 0; repv = 0; repf = 0; rept = 0; rep = 0 }
-#if SX > 0 || EA > 0
+#if SX > 0 || EA > 0 || defined(EXPIRE)
   :: atomic { zom?EARLY(t, pv, v) -> x_early(t, pv); zref[t]--; zref[pv]--; t = 0; pv = 0; v = 0; repv = 0; repf = 0; rep = 0 }
   :: atomic { zom?TOUCH(t, pv, v) -> x_touch(t, pv); zref[t]--; zref[pv]--; t = 0; pv = 0; v = 0; rep = 0 }
 #endif
   :: atomic { zom?FILL(t, pv, v) -> x_fill(t, v); zref[t]--; zref[pv]--; t = 0; pv = 0; v = 0; rep = 0 }
   :: atomic { zom?REL(t, pv, v) -> x_release(t, v); zref[t]--; zref[pv]--; t = 0; pv = 0; v = 0; rep = 0 }
+#ifdef EXPIRE
+  :: atomic { zom?EXP(t, pv, v) -> x_expire(); zref[t]--; zref[pv]--; t = 0; pv = 0; v = 0; rep = 0 }
+#endif
   :: atomic { zom?INV(t, pv, v) -> x_invalidate(); zref[t]--; zref[pv]--; t = 0; pv = 0; v = 0; rep = 0 }
   od
 }

@@ -72,6 +72,19 @@ fails | bug: a touch that does not look at the lease         | -DBUG_TOUCHUNFENC
 fails | bug: an early refresh of any value                   | -DBUG_EARLYANY -DEA=2 -DNP=3
 fails | bug: a pushed value of another lease is believed     | -DPUSH -DNR=2 -DNR0=1 -DBUG_PUSHTAG
 fails | bug: a pushed value answers later joiners            | -DPUSH -DNR=2 -DNR0=1 -DBUG_PUSHJOIN
+holds | expired instead of invalidated                       | -DEXPIRE
+holds | expired or invalidated, one process, three requests  | -DEXPIRE=2 -DNP=1 -DNR=3
+holds | expired or invalidated, two writes                   | -DEXPIRE=2 -DMAXV=2
+holds | expired, stale before, lease lost                    | -DEXPIRE -DSX=1 -DXP=1
+holds | expired, a command lost, unsent or late              | -DEXPIRE -DFB=1
+holds | expired, pushed values                               | -DEXPIRE -DPUSH
+holds | cleared: leases first, then values                   | -DCLEAR
+holds | cleared, lease lost, a process killed                | -DCLEAR -DXP=1 -DCR=1
+fails | expired, bug: nothing is stale                       | -DEXPIRE -DBUG_EXPIRENOTHING
+fails | expired, bug: a running load keeps its lease         | -DEXPIRE -DBUG_EXPIRELEASE
+fails | expired, bug: a touch does not look at the lease     | -DEXPIRE -DNP=1 -DNR=3 -DSX=1 -DBUG_TOUCHUNFENCED
+fails | expired, bug: so does an invalidation                | -DEXPIRE=2 -DBUG_INVSTALE
+fails | cleared, bug: values first, then leases              | -DCLEAR -DBUG_CLEARORDER
 holds | tags: nothing goes wrong                             | tags.pml
 holds | tags: one process, three requests, two invalidations | tags.pml -DNP=1 -DNR=3 -DMAXV=2
 holds | tags: two requests in each process                   | tags.pml -DNR=2
@@ -95,8 +108,54 @@ fails | tags, bug: without memory the clock stays            | tags.pml -DBUG_FU
 fails | tags, bug: another master counts on                  | tags.pml -DFO=1 -DMAXV=3 -DNP=1 -DNR=2 -DBUG_SAMEREIGN
 fails | tags, bug: an invalidation ignores the reign         | tags.pml -DFO=1 -DMAXV=3 -DNP=1 -DNR=2 -DBUG_REIGNLATE
 fails | tags, bug: two leaps from the same number            | tags.pml -DFO=2 -DMAXV=2 -DNP=1 -DNR=2 -DBUG_LEAPAGAIN
+holds | tags: expired                                        | tags.pml -DEXPIRE
+holds | tags: expired or invalidated                         | tags.pml -DEXPIRE=2 -DMAXV=2
+holds | tags: the same, one process, three requests          | tags.pml -DEXPIRE=2 -DMAXV=2 -DNP=1 -DNR=3
+holds | tags: expired, companion, epoch, clock are lost      | tags.pml -DEXPIRE -DSC=1 -DTX=1 -DCX=1
+holds | tags: expired, no memory, value and lease are lost   | tags.pml -DEXPIRE -DOM=1 -DVX=1 -DXP=1
+fails | tags: a stale hit after an expiry is reached         | tags.pml -DEXPIRE -DREACHED
+fails | tags, bug: the companion tells alone, and is lost    | tags.pml -DEXPIRE -DNP=1 -DNR=3 -DBUG_SOFTALONE -DSC=1
+fails | tags, bug: it tells of another epoch                 | tags.pml -DEXPIRE=2 -DMAXV=2 -DNP=1 -DNR=3 -DBUG_COMPANIONSTAYS
+fails | tags, bug: it brings back what was invalidated       | tags.pml -DEXPIRE=2 -DMAXV=2 -DNP=1 -DNR=3 -DBUG_SINCEEVER
 fails | bug: no latch, no poll                               | -DBUG_NOLATCH -DBUG_NOPOLL
 fails | bug: no poll, and a message is lost                  | -DBUG_NOPOLL -DML=1
+holds | pass: nothing goes wrong, a request of each          | pass.pml -DNR=1 -DXP=1 -DVX=1 -DML=1
+holds | pass: two requests, one leaves, one hangs            | pass.pml -DNP=1 -DHG=1 -DLV=1 -DXP=1
+holds | pass: the same with two writes                       | pass.pml -DNP=1 -DHG=1 -DLV=1 -DMAXV=2
+holds | pass: one and two requests                           | pass.pml -DNR0=1
+holds | share: told of a lost lease, whose tag protects      | pass.pml -DNR=1 -DXP=1 -DTELLS_LOST
+fails | pass, bug: the row is told to all that wait          | pass.pml -DNP=1 -DBUG_TELLALL
+fails | pass, bug: to the next one if its asker has left     | pass.pml -DNP=1 -DLV=1 -DBUG_NEXT
+fails | pass, bug: it travels with the message               | pass.pml -DNR=1 -DBUG_PUSHPASS
+fails | pass, bug: one load behind the other                 | pass.pml -DNP=1 -DHG=1 -DBUG_LINEUP
+fails | pass, bug: an invalidation leaves the mark           | pass.pml -DNP=1 -DBUG_MARKSTAYS
+fails | pass, bug: a mark without a lease                    | pass.pml -DNP=1 -DBUG_MARKBARE
+fails | pass, bug: a mark does not look at the lease         | pass.pml -DNP=1 -DBUG_MARKUNFENCED
+fails | pass, bug: a fill behind the mark                    | pass.pml -DNR=1 -DXP=1 -DBUG_FILLUNFENCED
+fails | share, bug: it answers later joiners                 | pass.pml -DNP=1 -DBUG_SHAREALL
+fails | share, bug: likewise in another process              | pass.pml -DNR0=1 -DBUG_SHAREJOIN
+fails | share, bug: that of another lease is believed        | pass.pml -DNR1=1 -DBUG_SHARETAG
+holds | revalidate: a request in each of two                 | revalidate.pml -DNR=1 -DIV=1 -DXP=1 -DVX=1
+holds | revalidate: in each of three                         | revalidate.pml -DNR=1 -DNP=3
+holds | revalidate: two requests and one                     | revalidate.pml -DNR1=1 -DXP=1
+holds | revalidate: the same, an invalidation                | revalidate.pml -DNR1=1 -DIV=1
+holds | revalidate: two requests, two loads of others        | revalidate.pml -DNP=1 -DNO=2 -DIV=1 -DXP=1 -DVX=1
+fails | revalidate: the load of another process is reached   | revalidate.pml -DNR1=1 -DREACHED
+fails | revalidate, bug: the value that it found counts      | revalidate.pml -DNR1=1 -DBUG_NOFILLER
+fails | revalidate, bug: the lease that it found counts      | revalidate.pml -DNR1=1 -DBUG_NOLEASE
+fails | revalidate, bug: names of the last lookup            | revalidate.pml -DNR1=1 -DBUG_LASTNAMES
+fails | revalidate, bug: names of those before it            | revalidate.pml -DNR1=1 -DBUG_JOINNAMES
+fails | revalidate, bug: a running load answers              | revalidate.pml -DNR1=1 -DBUG_STAMP
+fails | revalidate, bug: so does its message                 | revalidate.pml -DNR1=1 -DBUG_PUSHOLD
+holds | abandon: nothing goes wrong                          | abandon.pml
+holds | abandon: three processes                             | abandon.pml -DNP=3 -DNR=2
+holds | abandon: a lease is lost, a process killed           | abandon.pml -DXP=1 -DCR=1
+fails | abandon: an abandoned load is reached                | abandon.pml -DREACHED
+fails | abandon, bug: one load after the other               | abandon.pml -DBUG_NOMARK
+fails | abandon, bug: only its own process knows             | abandon.pml -DBUG_LOCALMARK
+fails | abandon, bug: others wait                            | abandon.pml -DBUG_ALONE
+fails | abandon, bug: decided before the renewal             | abandon.pml -DBUG_BEFORE
+fails | abandon, bug: it ends those that joined since        | abandon.pml -DBUG_LEAK
 holds | permits: nothing goes wrong                          | permits.pml
 holds | permits: two of them                                 | permits.pml -DS=2
 holds | permits: no poll, as long as no message is lost      | permits.pml -DNOPOLL
@@ -231,6 +290,12 @@ TABLE
 long_table() {
     cat <<'TABLE'
 holds | two masters, two processes                           | -DTM=1 -DWAITREPL
+holds | expired, failover to a lagging replica, with WAIT    | -DEXPIRE -DFO=1 -DWAITREPL
+holds | cleared, a command lost, unsent or late              | -DCLEAR -DFB=1
+holds | pass: two requests and one                           | pass.pml -DNR1=1 -DXP=1
+holds | share: told of a lost lease, two requests and one    | pass.pml -DNR1=1 -DXP=1 -DTELLS_LOST
+holds | revalidate: two requests and one, all of these       | revalidate.pml -DNR1=1 -DIV=1 -DXP=1 -DVX=1 -DNO=2
+holds | tags: expired or invalidated, all of these are lost  | tags.pml -DEXPIRE=2 -DMAXV=2 -DNP=1 -DNR=3 -DSC=1 -DTX=1 -DCX=1
 holds | tags: they fail over, epoch, clock, value are lost   | tags.pml -DFO=1 -DMAXV=2 -DTX=1 -DCX=1 -DVX=1 -DNP=1 -DNR=2
 holds | tags: they fail over, two processes                  | tags.pml -DFO=1 -DMAXV=2
 holds | locks: fair, a command lost, unanswered or late      | locks.pml -DFB=1

@@ -12,7 +12,12 @@
  *   freshness     no request is answered with a row older than an invalidation of the tag that was confirmed before
  *                 the request began; a failover may lose invalidations, and lowers what is promised by these alone
  *   progress      no request is left waiting when nothing can move: an invalid end state
- *   unless -DREACHED: a hit is answered after an invalidation (the checker must find one: else this proves nothing)
+ *   unless -DREACHED: a hit is answered after an invalidation, or a stale one (the checker must find one: else this proves
+ *   nothing)
+ *
+ * -DEXPIRE: the writer expires the tag (-DEXPIRE=2: or invalidates it): its epoch moves on as ever, and a companion key says
+ * of which epoch it is and since when entries are stale, not out of date. Freshness is then promised of answers that are
+ * not marked stale. SC: how often the companion is evicted.
  *
  * Budgets (how often): TX the tag's epoch is evicted; CX the clock is evicted; VX the value expires; XP the lease is
  * lost while its load runs; OM an invalidation finds no memory; KL the command that keeps the tag is lost on its way; FO
@@ -50,6 +55,9 @@
 #ifndef FO
 #define FO 0
 #endif
+#ifndef SC
+#define SC 0
+#endif
 
 #define NONE 255
 #define RID(p, r) ((p) * NR + (r))
@@ -63,6 +71,12 @@ byte cval = NONE, lck;                 /* Redis: value, lease: 1 + its process *
 byte cfil, fills;                      /* the value's filler: a number of its own */
 clock vborn, clk, tag;
 byte eras;
+#ifdef EXPIRE
+byte sc = SC;
+clock soft_of, soft_since;             /* the companion */
+byte exp_done;                         /* highest version whose expiry, or invalidation, was confirmed */
+byte fresh_floor[NP * NR];             /* that, when the request began */
+#endif
 byte reign = 1, clk_reign = 1;         /* the master's; under which the clock was last looked at */
 byte told;                             /* version of the last invalidation that the master has carried out */
 clock rclk, rtag;                      /* the replica: an earlier state of the same */
@@ -128,6 +142,22 @@ inline read_clock(b) {
 #endif
 #endif
 
+#ifdef EXPIRE
+#define SAME(one, other) (one.era == other.era && one.count == other.count)
+#ifdef BUG_COMPANIONSTAYS
+#define IS_OF_EPOCH (soft_of.era != 0)
+#else
+#define IS_OF_EPOCH (soft_of.era != 0 && SAME(soft_of, tag))
+#endif
+#ifdef BUG_SOFTALONE
+#define IS_FRESH(b) (GOOD(b) && !(soft_of.era != 0 && b.era == soft_since.era && b.count < soft_since.count))
+#else
+#define IS_FRESH(b) GOOD(b)
+#endif
+#define STALE(b) (tag.era != 0 && IS_OF_EPOCH && soft_since.era == b.era && soft_since.count <= b.count)
+inline copy(to, from) { to.era = from.era; to.count = from.count }
+#endif
+
 inline keep(b) {
   look_at_reign();
   if :: clk.era == 0 -> begin_era() :: else fi;
@@ -171,6 +201,28 @@ inline invalidate_tag() {
   fi
 }
 
+#ifdef EXPIRE
+/* As above, and what was good until then is stale; what was stale stays so. */
+inline expire_tag() {
+#ifdef BUG_SOFTALONE
+  /* the epoch stays: the companion alone tells */
+  if :: clk.era != 0 -> clk.count++; copy(soft_of, tag); copy(soft_since, clk) :: else fi
+#else
+  look_at_reign();
+#ifdef BUG_SINCEEVER
+  soft_since.era = tag.era; soft_since.count = 0;
+#else
+  if :: IS_OF_EPOCH -> skip :: else -> copy(soft_since, tag) fi;
+#endif
+  invalidate_tag();
+  copy(soft_of, tag)
+#endif
+}
+#define CHANGE if :: soft -> expire_tag() :: else -> invalidate_tag() fi
+#else
+#define CHANGE invalidate_tag()
+#endif
+
 /* ---- answers ---- */
 
 inline stamp(set) {
@@ -199,6 +251,9 @@ inline forget() {
   leased = 0;
   born.era = 0;
   born.count = 0;
+#ifdef EXPIRE
+  marked = 0;
+#endif
   seen.era = 0;
   seen.count = 0
 }
@@ -210,6 +265,10 @@ inline deliver(set, v) {
   :: i < NR ->
      if
      :: joined[RID(p, i)] && pre[set + RID(p, i)] ->
+#ifdef EXPIRE
+        assert(marked || v >= fresh_floor[RID(p, i)]);
+        fresh_floor[RID(p, i)] = 0;
+#endif
         assert(v >= floor[RID(p, i)]);
         joined[RID(p, i)] = 0;
         ndone++
@@ -224,13 +283,20 @@ inline deliver(set, v) {
 /* ---- processes ---- */
 
 proctype request(byte id) {
+#ifdef EXPIRE
+  d_step { floor[id] = inv_done; fresh_floor[id] = exp_done; joined[id] = 1 }
+#else
   d_step { floor[id] = inv_done; joined[id] = 1 }
+#endif
 }
 
 proctype flight(byte p) {
   byte found, filler, refused, row;
   bool good, stored, leased;
   clock born, seen;
+#ifdef EXPIRE
+  bool marked;                         /* what it found says of itself that it is stale */
+#endif
 
 end_idle:
   do
@@ -252,11 +318,19 @@ end_idle:
      };
      if
      :: found != NONE -> /* the check */
+#ifdef EXPIRE
+        d_step { good = IS_FRESH(seen); marked = !good && STALE(seen); good = good || marked };
+#else
         d_step { good = GOOD(seen) };
+#endif
         if
         :: good ->
 #ifdef REACHED
+#ifdef EXPIRE
+           assert(!marked);
+#else
            assert(inv_done == 0 || found < inv_done);
+#endif
 #endif
            d_step { deliver(LATEST, found); forget() }
         :: else -> d_step { refused = filler; forget() }
@@ -304,13 +378,23 @@ end_idle:
 
 proctype writer() {
   byte sent;
+#ifdef EXPIRE
+  bool soft;
+#endif
   do
   :: db < MAXV ->
      db++;
+#ifdef EXPIRE
+     if :: soft = 1 :: EXPIRE > 1 -> soft = 0 fi;
+#endif
 again:
-     atomic { sent = reign; invalidate_tag(); told = db };
+     atomic { sent = reign; CHANGE; told = db };
      if
+#ifdef EXPIRE
+     :: d_step { sent == reign -> exp_done = db; if :: !soft -> inv_done = db :: else fi; soft = 0; sent = 0 }
+#else
      :: d_step { sent == reign -> inv_done = db; sent = 0 }
+#endif
      :: sent != reign -> goto again /* its connection broke: unknown */
      fi
   :: else -> break
@@ -354,6 +438,9 @@ end_quiet:
   do
   :: d_step { tx > 0 && tag.era != 0 -> tx--; tag.era = 0; tag.count = 0 }
   :: d_step { cx > 0 && clk.era != 0 -> cx--; clk.era = 0; clk.count = 0 }
+#if SC > 0
+  :: d_step { sc > 0 && soft_of.era != 0 -> sc--; soft_of.era = 0; soft_of.count = 0; soft_since.era = 0; soft_since.count = 0 }
+#endif
   :: d_step { vx > 0 && cval != NONE -> vx--; cval = NONE; cfil = 0 }
   :: d_step { xp > 0 && lck != 0 -> xp--; lck = 0 }
 #if FO > 0
@@ -367,7 +454,7 @@ init {
   byte p, r;
   atomic {
     run writer();
-    if :: TX + CX + VX + XP + FO > 0 -> run trouble() :: else fi;
+    if :: TX + CX + VX + XP + FO + SC > 0 -> run trouble() :: else fi;
     p = 0;
     do
     :: p < NP ->

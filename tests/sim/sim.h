@@ -251,6 +251,8 @@ enum event_kind {
 
 struct stored_value {
     bool there, damaged, absent;
+    bool mark; /* of a pass: version is that of the row that was passed */
+    struct entry_life life;
     uint32_t key, version;
     char filler[TOKEN_UUID_BYTES + 1];
     uint64_t px_ms, stale_ms, load_us;
@@ -282,6 +284,7 @@ struct stored_lease {
 struct stored_failure {
     bool there, too_big;
     enum guard_failure failure;
+    uint64_t load; /* that failed */
     uint32_t own_ms;
     int64_t expires_ms;
 };
@@ -289,6 +292,7 @@ struct stored_failure {
 /* A process waits for the lease with this tag. */
 struct stored_waiting {
     bool there;
+    bool quiet; /* and wants nothing pushed */
     char tag[TOKEN_TAG_BYTES + 1];
     int64_t expires_ms;
 };
@@ -363,7 +367,8 @@ struct redis_answer {
     struct stored_failure failure;
     int64_t ttl_ms, failure_ms; /* failure_ms: of a stale value that cools down */
     int refresher;
-    char tag[TOKEN_TAG_BYTES + 1]; /* B, S: of the lease; "": none */
+    char tag[TOKEN_TAG_BYTES + 1];            /* B, S: of the lease; "": none */
+    char uncounted[2 * TOKEN_UUID_BYTES + 1]; /* B, to a revalidation; "": to another one */
     int64_t code;
     bool published, gone, pushed;
 };
@@ -488,6 +493,7 @@ struct command {
     uint32_t process, life, shard, connection, key;
     struct value *value; /* owned: what a fill stores */
     char token[TOKEN_SIZE], prev[TOKEN_SIZE], refused[TOKEN_UUID_BYTES + 1], wanted[TOKEN_UUID_BYTES + 1];
+    char uncounted[2 * TOKEN_UUID_BYTES + 1];
     char waiter[TOKEN_UUID_BYTES + 1];
     struct redis_answer answer;
     bool executed, answered, dropped, granted;

@@ -69,15 +69,15 @@ static struct command *copy_of(struct sim *sim, const struct process *process,
     copy_text(command->prev, TOKEN_SIZE, action->prev);
     copy_text(command->refused, TOKEN_UUID_BYTES + 1, action->refused);
     copy_text(command->wanted, TOKEN_UUID_BYTES + 1, action->wanted);
+    copy_text(command->uncounted, sizeof command->uncounted, action->uncounted);
     copy_text(command->waiter, TOKEN_UUID_BYTES + 1, action->waiter);
-    if ((action->kind == CORE_FILL || action->kind == CORE_TOUCH) && action->value != NULL)
+    bool has_entry = action->kind == CORE_FILL || action->kind == CORE_TOUCH || action->shares;
+    if (has_entry && action->value != NULL)
         command->value = (struct value *)guard_value_ref(&action->value->public);
     command->action.value = command->value;
     command->action.key = action->of_tag ? tags_name(command->key) : process_key(command->key);
-    if (!sim->params.pushes)
-        command->action.waits = WAIT_NOT;
     command->action.token = command->action.prev = command->action.refused = command->action.wanted = NULL;
-    command->action.waiter = NULL;
+    command->action.uncounted = command->action.waiter = NULL;
     return command;
 }
 
@@ -328,6 +328,8 @@ static void read_value(const struct sim *sim, const struct command *command,
     if (out->damaged)
         return;
     out->absent = value->absent;
+    out->mark = value->mark;
+    out->life = value->life;
     out->pttl_ms = span(answer->ttl_ms);
     out->cool_ms = answer->refresher == REFRESH_COOLING ? span(answer->failure_ms) : 0;
     out->load_us = value->load_us;
@@ -355,9 +357,11 @@ static struct core_reply read_answer(const struct sim *sim, const struct command
         out.kind = REPLY_BUSY;
         out.pttl_ms = span(answer->ttl_ms);
         out.lease_tag = tag_of(answer);
+        out.uncounted = answer->uncounted[0] != '\0' ? answer->uncounted : NULL;
         return out;
     case 'E':
         out.kind = REPLY_FAILED;
+        out.load = answer->failure.load;
         out.failure = answer->failure.failure;
         out.too_big = answer->failure.too_big;
         out.pttl_ms = span(answer->ttl_ms);
@@ -727,6 +731,8 @@ static void push(struct sim *sim, struct process *process, const struct command 
     const struct stored_value *entry = &fill->answer.value;
     struct core_pushed pushed = {.lease_tag = fill->token + TOKEN_TAG_AT,
                                  .absent = entry->absent,
+                                 .mark = entry->mark,
+                                 .shared = fill->action.kind == CORE_RELEASE,
                                  .fresh_ms = (uint32_t)(entry->px_ms - entry->stale_ms)};
     struct value *value = body_of_entry(sim, entry, "");
     pushed.value = value;

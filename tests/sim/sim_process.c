@@ -44,7 +44,8 @@ struct value *body_value(uint32_t key, uint32_t version, bool too_big, const cha
 struct value *body_of_entry(const struct sim *sim, const struct stored_value *entry, const char *validator)
 {
     const char *tags = entry->tagged ? tags_of_key(sim, entry->key) : "";
-    return entry->absent ? NULL : body_value(entry->key, entry->version, false, validator, tags);
+    return entry->absent || entry->mark ? NULL
+                                        : body_value(entry->key, entry->version, false, validator, tags);
 }
 
 bool body_read(const char *body, uint32_t *key, uint32_t *version)

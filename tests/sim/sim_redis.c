@@ -96,6 +96,20 @@ static uint32_t lease_ms_of(const char *token)
 
 /* ---- acquire ---- */
 
+/* As it answers nothing but what comes from a lease that was granted since. */
+static bool revalidates(const struct command *command)
+{
+    enum core_lookup lookup = command->action.lookup;
+    return lookup == LOOKUP_REVALIDATE || lookup == LOOKUP_REVALIDATE_PEEK;
+}
+
+static bool counts(const struct run *run, const struct command *command)
+{
+    const char *filler = run->slot->value.filler, *names = command->uncounted;
+    return names[0] != '\0' && memcmp(names, filler, TOKEN_UUID_BYTES) != 0 &&
+           memcmp(names + TOKEN_UUID_BYTES, filler, TOKEN_UUID_BYTES) != 0;
+}
+
 struct found {
     bool value, fresh, lease, failure;
     bool early; /* fresh, and to be refreshed all the same */
@@ -106,7 +120,8 @@ static void find_value(struct run *run, const struct command *command, struct fo
 {
     struct stored_value *value = &run->slot->value;
     bool early = command->action.lookup == LOOKUP_EARLY;
-    if (!value->there || (!early && strcmp(value->filler, command->refused) == 0))
+    bool refused = !early && !revalidates(command) && strcmp(value->filler, command->refused) == 0;
+    if (!value->there || refused)
         return;
     uint64_t limit_ms =
         value->px_ms < run->sim->redis.max_value_ms ? value->px_ms : run->sim->redis.max_value_ms;
@@ -114,7 +129,9 @@ static void find_value(struct run *run, const struct command *command, struct fo
     found->fresh = found->value_ms > (int64_t)value->stale_ms;
     bool any = command->wanted[0] == '\0' || run->sim->mutant == MUTANT_EARLY_ANY;
     found->early = early && (any || strcmp(value->filler, command->wanted) == 0);
-    found->value = found->value_ms >= 1 && (command->action.lookup != LOOKUP_NO_STALE || found->fresh);
+    bool will_do = found->fresh || command->action.lookup != LOOKUP_NO_STALE || value->life.own_stale;
+    found->value = found->value_ms >= 1 && will_do;
+    found->fresh = found->fresh && (!revalidates(command) || counts(run, command));
 }
 
 static void find_lease(struct run *run, const struct command *command, struct found *found)
@@ -164,6 +181,22 @@ static void grant(struct run *run, const struct command *command, const struct f
         out->what = 'L';
 }
 
+/* Another process has said so, of this lease. */
+static bool wants_push(const struct stored_waiting *waiting, const char *tag)
+{
+    return waiting->there && !waiting->quiet && strcmp(waiting->tag, tag) == 0;
+}
+
+/* What the lookup of a revalidation that finds the lease taken names. */
+static void name_uncounted(const struct run *run, struct redis_answer *out)
+{
+    const struct stored_value *value = &run->slot->value;
+    memset(out->uncounted, ' ', TOKEN_UUID_BYTES);
+    if (value->there)
+        memcpy(out->uncounted, value->filler, TOKEN_UUID_BYTES);
+    memcpy(out->uncounted + TOKEN_UUID_BYTES, run->slot->lease.token, TOKEN_UUID_BYTES);
+}
+
 /* The tag of the lease, and the mark that a process waits for it: the mark may fail alone. */
 static void wait_for_lease(struct run *run, const struct command *command, const struct found *found,
                            struct redis_answer *out)
@@ -173,8 +206,9 @@ static void wait_for_lease(struct run *run, const struct command *command, const
     bool refused = run->refused;
     memcpy(out->tag, lease->token + TOKEN_TAG_AT, TOKEN_TAG_BYTES);
     if ((waits == WAIT_REFRESH || (waits == WAIT_BUSY && !found->value)) && may_write(run, true)) {
+        bool quiet = !run->sim->params.pushes && !wants_push(&run->slot->waiting, out->tag);
         run->slot->waiting = (struct stored_waiting){
-            .there = true, .expires_ms = redis_now_ms(run->sim) + lease_ms_of(lease->token)};
+            .there = true, .quiet = quiet, .expires_ms = redis_now_ms(run->sim) + lease_ms_of(lease->token)};
         memcpy(run->slot->waiting.tag, out->tag, sizeof out->tag);
     }
     run->refused = refused;
@@ -187,18 +221,21 @@ static void acquire(struct run *run, const struct command *command, struct redis
     find_lease(run, command, &found);
     find_failure(run, &found);
     bool blind = run->sim->mutant == MUTANT_LOOKUP_NOT_ATOMIC && !found.lease;
+    bool anew = revalidates(command);
     if (found.early && found.fresh && run->sim->mutant == MUTANT_EARLY_BUSY)
         found.lease = false;
     if (found.value && found.fresh && !blind && (!found.early || found.lease || found.failure)) {
         answer_value(out, run, 'H', &found, 0);
-    } else if (found.lease && found.value) {
+    } else if (found.lease && found.value && !anew) {
         answer_value(out, run, 'S', &found, REFRESH_OTHERS);
         wait_for_lease(run, command, &found, out);
     } else if (found.lease) {
         out->what = 'B';
         out->ttl_ms = found.lease_ms;
         wait_for_lease(run, command, &found, out);
-    } else if (found.failure && found.value) {
+        if (anew)
+            name_uncounted(run, out);
+    } else if (found.failure && found.value && !anew) {
         answer_value(out, run, 'S', &found, REFRESH_COOLING);
         out->failure_ms = found.failure_ms;
     } else if (found.failure) {
@@ -207,7 +244,7 @@ static void acquire(struct run *run, const struct command *command, struct redis
         out->ttl_ms = found.failure_ms;
     } else if (command->action.lookup == LOOKUP_PEEK && found.value) {
         answer_value(out, run, 'S', &found, REFRESH_OTHERS);
-    } else if (command->action.lookup == LOOKUP_PEEK) {
+    } else if (command->action.lookup == LOOKUP_PEEK || command->action.lookup == LOOKUP_REVALIDATE_PEEK) {
         out->what = 'M';
     } else {
         if (blind)
@@ -239,13 +276,15 @@ static void renew(struct run *run, const struct command *command, struct redis_a
     out->code = 1;
 }
 
-static void store(struct run *run, const struct command *command)
+/* What a fill stores, or a release shares. */
+static struct stored_value entry_of(const struct run *run, const struct command *command)
 {
     const struct core_action *action = &command->action;
-    struct stored_value *value = &run->slot->value;
-    *value = (struct stored_value){
+    struct stored_value value = {
         .there = true,
         .absent = action->absent,
+        .mark = action->mark,
+        .life = action->life,
         .key = run->key,
         .px_ms = (uint64_t)action->fresh_ms + action->stale_ms,
         .stale_ms = action->stale_ms,
@@ -255,13 +294,20 @@ static void store(struct run *run, const struct command *command)
         .stored_us = run->sim->course.now_us,
         .expires_ms = redis_now_ms(run->sim) + (int64_t)action->fresh_ms + action->stale_ms,
     };
+    value.life.stale_ms = value.life.own_stale ? action->stale_ms : 0;
     if (run->sim->mutant == MUTANT_STALE_FOR_EVER)
-        value->expires_ms += (int64_t)(value->px_ms = value->stale_ms = run->sim->redis.max_value_ms);
-    if (value->absent)
-        value->version = check_version_loaded(run->sim, command->token);
+        value.expires_ms += (int64_t)(value.px_ms = value.stale_ms = run->sim->redis.max_value_ms);
+    if (value.absent || value.mark)
+        value.version = check_version_loaded(run->sim, command->token);
     else
-        body_read(action->value->public.body, &value->key, &value->version);
-    memcpy(value->filler, command->token, TOKEN_UUID_BYTES);
+        body_read(action->value->public.body, &value.key, &value.version);
+    memcpy(value.filler, command->token, TOKEN_UUID_BYTES);
+    return value;
+}
+
+static void store(struct run *run, const struct command *command)
+{
+    run->slot->value = entry_of(run, command);
     run->sim->row[run->key].changes++;
 }
 
@@ -282,7 +328,8 @@ static bool is_awaited(const struct run *run, const struct command *command)
 {
     const struct stored_waiting *waiting = &run->slot->waiting;
     bool tags = memcmp(waiting->tag, command->token + TOKEN_TAG_AT, TOKEN_TAG_BYTES) == 0;
-    return run->sim->params.pushes && waiting->there && tags;
+    bool tells = command->action.shares || (run->sim->params.pushes && !waiting->quiet);
+    return tells && waiting->there && tags;
 }
 
 /* What fill and touch have in common. */
@@ -341,6 +388,9 @@ static void release(struct run *run, const struct command *command, struct redis
     if ((!holds(run, command) && !any) || !may_write(run, false))
         return;
     end_lease(run->sim, run->key, LEASE_RELEASED, command->token);
+    out->pushed = action->shares && is_awaited(run, command);
+    if (out->pushed)
+        out->value = entry_of(run, command);
     run->slot->waiting.there = false;
     if ((action->too_big || action->failure != GUARD_FAILURE_NONE) &&
         run->sim->mutant != MUTANT_NO_FAILURE_LEASE)
@@ -348,6 +398,7 @@ static void release(struct run *run, const struct command *command, struct redis
             .there = true,
             .too_big = action->too_big,
             .failure = action->failure,
+            .load = action->load,
             .own_ms = action->failure_ms,
             .expires_ms = redis_now_ms(run->sim) + action->failure_ms,
         };
@@ -362,14 +413,30 @@ static void invalidate_tag(struct run *run, const struct command *command, struc
     out->published = out->gone = !run->refused;
 }
 
-static void invalidate(struct run *run, struct redis_answer *out)
+/* It is stale from now on, for no longer than its own stale time; without one it goes. */
+static void make_stale(const struct run *run)
+{
+    struct stored_value *value = &run->slot->value;
+    uint64_t limit_ms = run->sim->redis.max_value_ms;
+    limit_ms = value->stale_ms < limit_ms ? value->stale_ms : limit_ms;
+    if (limit_ms < 1)
+        value->there = false;
+    else if (ttl_ms(run->sim, value->expires_ms) > (int64_t)limit_ms)
+        value->expires_ms = redis_now_ms(run->sim) + (int64_t)limit_ms;
+}
+
+static void invalidate(struct run *run, const struct command *command, struct redis_answer *out)
 {
     struct slot *slot = run->slot;
     if (!may_write(run, false))
         return;
     out->code = slot->value.there + 2 * slot->lease.there;
-    slot->value.there = slot->value.there && run->sim->mutant == MUTANT_STALE_STAYS;
-    slot->value.expires_ms = redis_now_ms(run->sim) + (int64_t)slot->value.stale_ms;
+    if (command->action.expires) {
+        make_stale(run);
+    } else {
+        slot->value.there = slot->value.there && run->sim->mutant == MUTANT_STALE_STAYS;
+        slot->value.expires_ms = redis_now_ms(run->sim) + (int64_t)slot->value.stale_ms;
+    }
     slot->failure.there = slot->waiting.there = false;
     if (slot->lease.there && run->sim->mutant != MUTANT_INVALIDATE_KEEPS)
         end_lease(run->sim, run->key, LEASE_INVALIDATED, NULL);
@@ -403,7 +470,7 @@ void redis_execute(struct sim *sim, const struct command *command, struct redis_
         if (command->action.of_tag)
             invalidate_tag(&run, command, out);
         else
-            invalidate(&run, out);
+            invalidate(&run, command, out);
         break;
     case CORE_PERMIT_ACQUIRE:
     case CORE_PERMIT_RENEW:

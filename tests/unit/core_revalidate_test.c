@@ -120,6 +120,21 @@ TEST(what_counts_for_an_older_request_does_not_for_one_that_came_since)
     bench_close();
 }
 
+TEST(one_that_comes_while_the_same_load_runs_has_the_same_names)
+{
+    struct caller older, younger;
+    revalidate("k", &older);
+    reply_uncounted(expect_revalidation(""), OLD_FILLER OLD_LEASE);
+    revalidate("k", &younger); /* looks at once */
+    reply_uncounted(expect_revalidation(OLD_FILLER OLD_LEASE), OLD_FILLER OLD_LEASE);
+    message("k", false);
+    reply_fresh(expect_revalidation(OLD_FILLER OLD_LEASE), "new");
+    answered_value(&older, "new", GUARD_FROM_FLEET);
+    answered_value(&younger, "new", GUARD_FROM_FLEET);
+    sent_nothing();
+    bench_close();
+}
+
 TEST(the_next_master_begins_anew)
 {
     struct caller caller;

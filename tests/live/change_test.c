@@ -1,0 +1,533 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * change_test.c - expiring, peeking, revalidating, refreshing and clearing, with whole guards and a real Redis.
+ */
+#include "guard_rig.h"
+
+enum { STALE_FOR_MS = 60000 };
+
+static void open_stale(size_t count)
+{
+    fleet_init();
+    fleet.policy.stale_ms = STALE_FOR_MS;
+    fleet_open(count);
+}
+
+static struct guard_result expect_as(size_t i, const char *key, unsigned flags, const char *row)
+{
+    struct guard_result result = get_as(i, key, flags);
+    assert_row(&result, row);
+    guard_value_unref(&result.value);
+    return result;
+}
+
+static enum guard_status status_as(size_t i, const char *key, unsigned flags)
+{
+    struct guard_result result = get_as(i, key, flags);
+    guard_value_unref(&result.value);
+    return result.status;
+}
+
+static void start_as(size_t i, struct ask *ask, const char *key, unsigned flags)
+{
+    assert_int_equal(ask_try_as(i, ask, key, 0, flags), GUARD_OK);
+}
+
+static void expect_answer_from(struct ask *ask, const char *row, enum guard_source source)
+{
+    ask_wait(ask);
+    assert_row(&ask->result, row);
+    assert_int_equal(ask->result.source, source);
+    ask_clear(ask);
+}
+
+static void command(const char *text)
+{
+    redisReply *reply = stack_redis_command(&rig_redis, text);
+    assert_non_null(reply);
+    assert_int_not_equal(reply->type, REDIS_REPLY_ERROR);
+    freeReplyObject(reply);
+}
+
+/* ---- revalidated ---- */
+
+TEST(a_revalidation_brings_what_the_source_has_while_others_get_what_is_there)
+{
+    struct ask ask;
+    fleet_open(2);
+    expect_row(0, "k", "k v1");
+    atomic_store(&fleet.source.version, 2);
+    source_shut(&fleet.source);
+    start_as(0, &ask, "k", GUARD_REVALIDATE);
+    WAIT_UNTIL(atomic_load(&fleet.source.begun) == 2);
+    assert_int_equal(expect_row(0, "k", "k v1").source, GUARD_FROM_CACHE);
+    assert_int_equal(expect_row(1, "k", "k v1").source, GUARD_FROM_CACHE);
+    source_open(&fleet.source);
+    expect_answer_from(&ask, "k v2", GUARD_FROM_LOAD);
+    assert_true(ask.result.stored);
+    assert_int_equal(expect_row(1, "k", "k v2").source, GUARD_FROM_CACHE);
+    fleet_close();
+}
+
+/* A load that was running, here or in another process, is not what was asked for; and two processes share one that is. */
+static void revalidate_beside_a_load_of(size_t loading)
+{
+    struct ask old, asks[4];
+    fleet_open(2);
+    source_shut(&fleet.source);
+    start_as(loading, &old, "k", 0);
+    WAIT_UNTIL(atomic_load(&fleet.source.begun) == 1); /* its version is read */
+    atomic_store(&fleet.source.version, 2);
+    for (size_t i = 0; i < 4; i++)
+        start_as(i % 2, &asks[i], "k", GUARD_REVALIDATE);
+    for (size_t i = 0; i < 2; i++) { /* the last of each has looked */
+        struct guard_stats before = stats_of(fleet.guards[i]);
+        WAIT_UNTIL(stats_of(fleet.guards[i]).lease_busy >= before.lease_busy + 2);
+    }
+    source_open(&fleet.source);
+    expect_answer_from(&old, "k v1", GUARD_FROM_LOAD);
+    for (size_t i = 0; i < 4; i++) {
+        ask_wait(&asks[i]);
+        assert_row(&asks[i].result, "k v2");
+        ask_clear(&asks[i]);
+    }
+    assert_int_equal(atomic_load(&fleet.source.begun), 2);
+    fleet_close();
+}
+
+TEST(a_load_that_runs_here_does_not_answer_a_revalidation)
+{
+    revalidate_beside_a_load_of(0);
+}
+
+TEST(nor_does_one_that_runs_elsewhere)
+{
+    revalidate_beside_a_load_of(1);
+}
+
+TEST(what_is_near_is_no_answer_and_older_than_one)
+{
+    fleet_init();
+    fleet.config.near_bytes = 1 << 20;
+    fleet.policy.near_ms = 30000;
+    fleet_open(1);
+    bring_near(0, "k", "k v1");
+    atomic_store(&fleet.source.version, 2);
+    assert_int_equal(expect_as(0, "k", GUARD_REVALIDATE, "k v2").source, GUARD_FROM_LOAD);
+    expect_row(0, "k", "k v2");
+    fleet_close();
+}
+
+TEST(nor_are_a_stale_value_and_one_at_the_soft_limit)
+{
+    fleet_init();
+    fleet.policy.stale_ms = STALE_FOR_MS;
+    fleet.policy.soft_ms = 1;
+    fleet_open(1);
+    expect_row(0, "k", "k v1");
+    age_value("k", STALE_FOR_MS / 2);
+    atomic_store(&fleet.source.version, 2);
+    assert_int_equal(expect_as(0, "k", GUARD_REVALIDATE, "k v2").source, GUARD_FROM_LOAD);
+    fleet_close();
+}
+
+TEST(a_failed_revalidation_leaves_the_value_and_is_remembered)
+{
+    fleet_init();
+    fleet.policy.failure_ms = 30000;
+    fleet_open(2);
+    expect_row(0, "k", "k v1");
+    atomic_store(&fleet.source.verdict, SOURCE_FAIL);
+    assert_int_equal(status_as(0, "k", GUARD_REVALIDATE), GUARD_FAILED);
+    assert_int_equal(status_as(1, "k", GUARD_REVALIDATE), GUARD_FAILED);
+    assert_int_equal(atomic_load(&fleet.source.begun), 2);
+    assert_int_equal(expect_row(1, "k", "k v1").source, GUARD_FROM_CACHE);
+    fleet_close();
+}
+
+TEST(in_every_mode_a_revalidation_is_a_load)
+{
+    for (enum guard_mode mode = GUARD_MODE_FLEET; mode <= GUARD_MODE_SHADOW; mode++) {
+        fleet_init();
+        fleet.config.mode = mode;
+        fleet_open(1);
+        expect_row(0, "k", "k v1");
+        atomic_store(&fleet.source.version, 2);
+        assert_int_equal(expect_as(0, "k", GUARD_REVALIDATE, "k v2").source, GUARD_FROM_LOAD);
+        fleet_close();
+    }
+}
+
+struct many_answers {
+    struct guard_result results[3];
+};
+
+static struct many_answers get_three(unsigned flags)
+{
+    static const char *const keys[] = {"a", "b", "a"};
+    struct many_answers answers;
+    struct guard_request request = {.kind = fleet.kinds[0], .keys = keys, .count = 3, .flags = flags};
+    atomic_fetch_add(&fleet.accepted[0], 3);
+    assert_int_equal(guard_get_wait(fleet.guards[0], &request, answers.results), GUARD_OK);
+    atomic_fetch_add(&fleet.answered, 3);
+    for (size_t i = 0; i < 3; i++)
+        guard_value_unref(&answers.results[i].value);
+    return answers;
+}
+
+TEST(many_keys_are_peeked_at_and_revalidated_each)
+{
+    fleet_open(1);
+    struct many_answers answers = get_three(GUARD_PEEK);
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(answers.results[i].status, GUARD_MISS);
+    assert_int_equal(atomic_load(&fleet.source.begun), 0);
+    expect_row(0, "a", "a v1");
+    answers = get_three(GUARD_PEEK);
+    assert_int_equal(answers.results[0].status, GUARD_OK);
+    assert_int_equal(answers.results[1].status, GUARD_MISS);
+    assert_int_equal(answers.results[2].source, GUARD_FROM_CACHE);
+    get_three(0);
+    assert_int_equal(atomic_load(&fleet.source.begun), 2);
+    answers = get_three(GUARD_REVALIDATE);
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(answers.results[i].status, GUARD_OK);
+    assert_int_equal(atomic_load(&fleet.source.begun), 4);
+    fleet_close();
+}
+
+/* ---- peeked at ---- */
+
+TEST(a_peek_says_what_there_is_and_leads_to_nothing)
+{
+    open_stale(2);
+    assert_int_equal(status_as(0, "k", GUARD_PEEK), GUARD_MISS);
+    assert_false(is_leased("k"));
+    expect_row(1, "k", "k v1");
+    assert_int_equal(expect_as(0, "k", GUARD_PEEK, "k v1").source, GUARD_FROM_CACHE);
+    age_value("k", STALE_FOR_MS / 2);
+    assert_int_equal(expect_as(0, "k", GUARD_PEEK, "k v1").source, GUARD_FROM_STALE);
+    struct guard_stats stats = stats_of(fleet.guards[0]);
+    assert_int_equal(stats.load_started + stats.refresh_started + stats.lease_acquired, 0);
+    assert_int_equal(stats.missed, 1);
+    assert_int_equal(stats.flights, 0);
+    fleet_close();
+}
+
+TEST(a_peek_of_an_absent_row_a_stale_one_that_is_not_wanted_and_a_damaged_one)
+{
+    fleet_open(1);
+    atomic_store(&fleet.source.verdict, SOURCE_ABSENT);
+    expect(0, "k", GUARD_ABSENT);
+    assert_int_equal(status_as(0, "k", GUARD_PEEK), GUARD_ABSENT);
+    char text[128];
+    snprintf(text, sizeof text, "SET csg1:{%s:k}:v nonsense", fleet.name_space);
+    command(text);
+    assert_int_equal(status_as(0, "k", GUARD_PEEK), GUARD_MISS);
+    fleet_close();
+    open_stale(1);
+    fleet.policy.stale_ms = 0;
+    struct guard_error error;
+    struct guard_kind *kind = NULL;
+    assert_int_equal(guard_kind_add(fleet.guards[0], &fleet.policy, &kind, &error), GUARD_OK);
+    expect_row(0, "k", "k v1");
+    age_value("k", STALE_FOR_MS / 2);
+    fleet.kinds[0] = kind;
+    assert_int_equal(status_as(0, "k", GUARD_PEEK), GUARD_MISS);
+    fleet_close();
+}
+
+TEST(a_peek_looks_near_first_and_in_mode_shadow_nowhere)
+{
+    fleet_init();
+    fleet.config.near_bytes = 1 << 20;
+    fleet.policy.near_ms = 30000;
+    fleet_open(1);
+    bring_near(0, "k", "k v1");
+    assert_int_equal(expect_as(0, "k", GUARD_PEEK, "k v1").source, GUARD_FROM_NEAR);
+    fleet_close();
+    fleet_init();
+    fleet.config.mode = GUARD_MODE_SHADOW;
+    fleet_open(1);
+    expect_row(0, "k", "k v1");
+    assert_int_equal(status_as(0, "k", GUARD_PEEK), GUARD_MISS);
+    fleet_close();
+}
+
+TEST(a_peek_of_what_was_invalidated_by_its_tag_finds_nothing)
+{
+    struct guard_invalidated done;
+    fleet_init();
+    fleet.policy.tagged = true;
+    fleet.source.tag = "t";
+    fleet_open(1);
+    expect_row(0, "k", "k v1");
+    expect_as(0, "k", GUARD_PEEK, "k v1");
+    assert_int_equal(guard_invalidate_wait(fleet.guards[0], TAG_CHANGE("t", RIG_LIMIT_MS), &done), GUARD_OK);
+    assert_int_equal(status_as(0, "k", GUARD_PEEK), GUARD_MISS);
+    fleet_close();
+}
+
+TEST(a_peek_without_redis_does_not_know)
+{
+    fleet_init();
+    fleet.config.redis_url = "redis://127.0.0.1:1";
+    fleet.config.redis_limit_ms = 100;
+    fleet.config.log = guard_log_none;
+    fleet_add();
+    assert_int_equal(status_as(0, "k", GUARD_PEEK), GUARD_UNKNOWN);
+    assert_int_equal(atomic_load(&fleet.source.begun), 0);
+    fleet_close();
+}
+
+/* ---- expired ---- */
+
+static struct guard_invalidated expire(size_t i, const struct guard_change *change)
+{
+    struct guard_invalidated result;
+    assert_int_equal(guard_expire_wait(fleet.guards[i], change, &result), GUARD_OK);
+    return result;
+}
+
+TEST(an_expired_value_is_stale_at_once_and_refreshed)
+{
+    open_stale(2);
+    expect_row(0, "k", "k v1");
+    atomic_store(&fleet.source.version, 2);
+    source_shut(&fleet.source);
+    struct guard_invalidated result = expire(1, KEY_CHANGE("k", RIG_LIMIT_MS));
+    assert_true(result.value_dropped && !result.load_voided);
+    assert_int_equal(expect_row(0, "k", "k v1").source, GUARD_FROM_STALE);
+    WAIT_UNTIL(atomic_load(&fleet.source.begun) == 2);
+    source_open(&fleet.source);
+    WAIT_UNTIL(FLEET_SUM(fill_stored) == 2);
+    assert_int_equal(expect_row(1, "k", "k v2").source, GUARD_FROM_CACHE);
+    fleet_close();
+}
+
+TEST(an_expired_value_answers_when_the_source_fails)
+{
+    open_stale(1);
+    expect_row(0, "k", "k v1");
+    expire(0, KEY_CHANGE("k", RIG_LIMIT_MS));
+    atomic_store(&fleet.source.verdict, SOURCE_FAIL);
+    for (unsigned i = 0; i < 3; i++)
+        assert_int_equal(expect_row(0, "k", "k v1").source, GUARD_FROM_STALE);
+    fleet_close();
+}
+
+TEST(expiring_again_does_not_lengthen_the_stale_time)
+{
+    open_stale(1);
+    expect_row(0, "k", "k v1");
+    expire(0, KEY_CHANGE("k", RIG_LIMIT_MS));
+    age_value("k", STALE_FOR_MS / 2);
+    expire(0, KEY_CHANGE("k", RIG_LIMIT_MS));
+    assert_in_range(redis_number("PTTL", "k", 'v'), 1, STALE_FOR_MS / 2);
+    fleet_close();
+}
+
+TEST(where_the_entry_has_no_stale_time_it_goes)
+{
+    fleet_open(1);
+    expect_row(0, "k", "k v1");
+    assert_true(expire(0, KEY_CHANGE("k", RIG_LIMIT_MS)).value_dropped);
+    assert_false(is_cached("k"));
+    assert_false(expire(0, KEY_CHANGE("k", RIG_LIMIT_MS)).value_dropped);
+    fleet_close();
+    open_stale(1);
+    atomic_store(&fleet.source.verdict, SOURCE_ABSENT);
+    expect(0, "k", GUARD_ABSENT);
+    assert_true(expire(0, KEY_CHANGE("k", RIG_LIMIT_MS)).value_dropped);
+    assert_false(is_cached("k"));
+    fleet_close();
+}
+
+TEST(an_expiry_voids_the_load_that_runs)
+{
+    struct ask old, since;
+    open_stale(2);
+    atomic_store(&fleet.source.stubborn, true);
+    source_shut(&fleet.source);
+    start_as(0, &old, "k", 0);
+    WAIT_UNTIL(atomic_load(&fleet.source.begun) == 1);
+    atomic_store(&fleet.source.version, 2);
+    assert_true(expire(1, KEY_CHANGE("k", RIG_LIMIT_MS)).load_voided);
+    start_as(1, &since, "k", 0);
+    WAIT_UNTIL(atomic_load(&fleet.source.begun) == 2);
+    source_open(&fleet.source);
+    expect_answer_from(&old, "k v1", GUARD_FROM_LOAD); /* it began before */
+    expect_answer_from(&since, "k v2", GUARD_FROM_LOAD);
+    assert_int_equal(expect_row(0, "k", "k v2").source, GUARD_FROM_CACHE);
+    fleet_close();
+}
+
+TEST(near_caches_hear_of_an_expiry)
+{
+    fleet_init();
+    fleet.config.near_bytes = 1 << 20;
+    fleet.policy.near_ms = 30000;
+    fleet.policy.stale_ms = STALE_FOR_MS;
+    fleet_open(2);
+    bring_near(0, "k", "k v1");
+    bring_near(1, "k", "k v1");
+    expire(0, KEY_CHANGE("k", RIG_LIMIT_MS));
+    assert_false(is_near(0, "k"));
+    WAIT_UNTIL(!is_near(1, "k"));
+    fleet_close();
+}
+
+TEST(what_cannot_be_expired_is_refused_by_name)
+{
+    struct guard_invalidated result;
+    fleet_init();
+    fleet.config.log = guard_log_none;
+    fleet_open(1);
+    assert_int_equal(guard_expire(fleet.guards[0], NULL), GUARD_INVALID);
+    assert_int_equal(guard_expire_wait(fleet.guards[0], KEY_CHANGE("", 0), &result), GUARD_INVALID);
+    assert_int_equal(
+        guard_expire_wait(fleet.guards[0], &(struct guard_change){.key = "k", .tag = "t"}, &result),
+        GUARD_INVALID);
+    fleet_close();
+}
+
+/* ---- cleared ---- */
+
+enum { ENTRIES = 1500 }; /* several steps of each pass */
+
+static struct guard_cleared clear_all(size_t i)
+{
+    struct guard_cleared result;
+    assert_int_equal(guard_clear_wait(fleet.guards[i], RIG_LIMIT_MS, &result), GUARD_OK);
+    return result;
+}
+
+/* Everything that is not an entry, and entries of others whose names begin alike. */
+static size_t put_others(char names[][128])
+{
+    static const char *const forms[] = {"csg1:{%s:tags}:clock", "csg1:{%s:tags}:t:k", "csg1:{%s:cache}:id",
+                                        "csg1:{%s:sem:load}:p", "csg1:{%s:k}:kh",     "csg1:{%s2:k}:v",
+                                        "csg1:{%s2:k}:l",       "csg1:{%s~:k}:v",     "x:{%s:k}:v"};
+    size_t count = sizeof forms / sizeof forms[0];
+    for (size_t i = 0; i < count; i++) {
+        char text[160];
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+        snprintf(names[i], 128, forms[i], fleet.name_space);
+#pragma GCC diagnostic pop
+        snprintf(text, sizeof text, "SET %s other", names[i]);
+        command(text);
+    }
+    return count;
+}
+
+TEST(clearing_drops_all_entries_and_nothing_else)
+{
+    char key[16], others[16][128], text[160];
+    fleet_open(2);
+    for (unsigned i = 0; i < ENTRIES; i++) {
+        snprintf(key, sizeof key, "k%u", i);
+        guard_value_unref(&(struct guard_result[]){get_of(0, key)}[0].value);
+    }
+    atomic_store(&fleet.source.verdict, SOURCE_FAIL);
+    expect(0, "failed", GUARD_FAILED);
+    atomic_store(&fleet.source.verdict, SOURCE_ABSENT);
+    expect(0, "absent", GUARD_ABSENT);
+    atomic_store(&fleet.source.verdict, SOURCE_ROW);
+    size_t count = put_others(others);
+    atomic_store(&fleet.source.version, 2);
+    assert_int_equal(clear_all(0).entries, ENTRIES + 1);
+    assert_int_equal(expect_row(1, "k7", "k7 v2").source, GUARD_FROM_LOAD);
+    assert_int_equal(expect_row(1, "failed", "failed v2").source, GUARD_FROM_LOAD);
+    for (size_t i = 0; i < count; i++) {
+        snprintf(text, sizeof text, "EXISTS %s", others[i]);
+        redisReply *reply = stack_redis_command(&rig_redis, text);
+        if (reply->integer != 1)
+            fail_msg("%s was removed", others[i]);
+        freeReplyObject(reply);
+    }
+    command("FLUSHALL");
+    fleet_close();
+}
+
+TEST(a_load_that_runs_while_the_namespace_is_cleared_is_not_stored)
+{
+    struct ask old;
+    fleet_open(2);
+    atomic_store(&fleet.source.stubborn, true);
+    source_shut(&fleet.source);
+    start_as(0, &old, "k", 0);
+    WAIT_UNTIL(atomic_load(&fleet.source.begun) == 1);
+    atomic_store(&fleet.source.version, 2);
+    assert_int_equal(clear_all(1).entries, 0);
+    source_open(&fleet.source);
+    expect_answer_from(&old, "k v1", GUARD_FROM_LOAD);
+    assert_int_equal(expect_row(1, "k", "k v2").source, GUARD_FROM_LOAD);
+    assert_int_equal(stats_of(fleet.guards[0]).fill_stored, 0);
+    fleet_close();
+}
+
+TEST(near_caches_of_all_processes_are_emptied)
+{
+    fleet_init();
+    fleet.config.near_bytes = 1 << 20;
+    fleet.policy.near_ms = 30000;
+    fleet_open(2);
+    bring_near(0, "k", "k v1");
+    bring_near(1, "k", "k v1");
+    clear_all(0);
+    assert_false(is_near(0, "k"));
+    WAIT_UNTIL(!is_near(1, "k"));
+    fleet_close();
+}
+
+TEST(several_are_cleared_together_and_one_after_another)
+{
+    struct guard_cleared results[3];
+    fleet_open(1);
+    expect_row(0, "k", "k v1");
+    for (unsigned i = 0; i < 100; i++)
+        assert_int_equal(guard_clear(fleet.guards[0], 0, NULL, NULL), GUARD_OK);
+    results[0] = clear_all(0);
+    assert_int_equal(results[0].status, GUARD_OK);
+    assert_false(is_cached("k"));
+    fleet_close();
+}
+
+static void note_cleared(void *context, const struct guard_cleared *result)
+{
+    atomic_store((atomic_int *)context, (int)result->status);
+}
+
+TEST(without_redis_clearing_is_unknown_by_its_deadline_and_closing_ends_it)
+{
+    struct guard_cleared result;
+    atomic_int status = -1;
+    fleet_init();
+    fleet.config.redis_url = "redis://127.0.0.1:1";
+    fleet.config.log = guard_log_none;
+    fleet.drain_ms = 0;
+    fleet_add();
+    assert_int_equal(guard_clear_wait(fleet.guards[0], 50, &result), GUARD_UNKNOWN);
+    assert_int_equal(guard_clear(fleet.guards[0], 0, note_cleared, &status), GUARD_OK);
+    fleet_close();
+    assert_int_equal(atomic_load(&status), GUARD_CLOSING);
+}
+
+TEST(a_hung_redis_leaves_it_unknown)
+{
+    struct guard_cleared result;
+    fleet_init();
+    fleet.config.log = guard_log_none;
+    fleet_open(1);
+    expect_row(0, "k", "k v1");
+    stack_redis_pause(&rig_redis);
+    assert_int_equal(guard_clear_wait(fleet.guards[0], 300, &result), GUARD_UNKNOWN);
+    stack_redis_resume(&rig_redis);
+    WAIT_UNTIL(is_up(fleet.guards[0]));
+    clear_all(0);
+    assert_false(is_cached("k"));
+    fleet_close();
+}
+
+TEST_GROUP(.up = rig_start, .down = rig_stop, .before = fleet_before);
