@@ -142,11 +142,6 @@ void guard_kind_stats(const struct guard_kind *kind, struct guard_stats *out)
     add_near_gets(out, &counters);
 }
 
-const char *guard_kind_name(const struct guard_kind *kind)
-{
-    return kind->name;
-}
-
 size_t guard_hot(struct guard *guard, enum guard_hot_by by, struct guard_hot_key *out, size_t max)
 {
     if ((by != GUARD_HOT_COLLAPSED && by != GUARD_HOT_WAIT) || is_forked(guard))

@@ -14,7 +14,7 @@
  *     +-----------------------------------------------<----------------+
  *                          callback <- loop <- answers <---------------+
  *
- * Read in this order: get.h (one request inside), ask, mailbox, lookup, callback, loop, thread, calls, load, workers; then
+ * Read in this order: kind.h, get.h (one request inside), ask, mailbox, lookup, callback, loop, thread, calls, load, workers; then
  * many (several keys at once), nested (a loader that gets another key), shadow, cache (what Redis's data is called), numbers
  * and events (what a host can watch), life (start, stop), clear; tag_memory stands by itself.
  *
