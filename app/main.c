@@ -157,6 +157,7 @@ static bool open_server(const struct settings *settings, struct service *service
         .loops = loop_count(settings),
         .connections_max = settings->max_connections,
         .fresh_ms = settings->policy.fresh_ms,
+        .revalidate_token_file = settings->revalidate_token_file,
         .guard = service->guard,
         .writer = service->writer,
     };
@@ -166,11 +167,20 @@ static bool open_server(const struct settings *settings, struct service *service
     return server_open(&config, &service->server);
 }
 
+static bool open_ops(const struct settings *settings, struct service *service)
+{
+    const struct ops_parts parts = {.guard = service->guard,
+                                    .catalog = service->catalog,
+                                    .gate = &service->gate,
+                                    .server = service->server};
+
+    return ops_open(settings, &parts, &service->ops);
+}
+
 static bool service_open(const struct settings *settings, struct service *service)
 {
     return open_guard(settings, &service->guard) && open_catalog(settings, service) &&
-           open_writer(settings, service) && open_server(settings, service) &&
-           ops_open(settings, service->guard, service->catalog, service->server, &service->ops);
+           open_writer(settings, service) && open_server(settings, service) && open_ops(settings, service);
 }
 
 /* Also for a half-open one. False: a loader never came back and may still use the catalog. */
