@@ -224,7 +224,7 @@ $(FAIL_PROGRAMS): private WRAPPED := $(addprefix -Wl$(comma)--wrap=,malloc callo
 $(BUILD)/tests/unit/core_memory_test $(BUILD)/tests/unit/lock_memory_test: private WRAPPED := $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc)
 LOOP_PROGRAMS := $(addprefix $(BUILD)/tests/live/,guard_loop_test adapters_test)
 $(LOOP_PROGRAMS): private LOOP_LIBRARIES := -levent_core -lev
-$(LOOP_PROGRAMS:=.o): private CPPFLAGS += -Iguard
+$(LOOP_PROGRAMS:=.o) $(BUILD)/tests/live/defer_test.o: private CPPFLAGS += -Iguard
 $(LOOP_PROGRAMS:=.o): | $(BUILD)/hosts.ready
 ARCHIVES := $(BUILD)/libchaos.a $(BUILD)/libsupport.a $(BUILD)/libload.a $(BUILD)/libapp.a $(GUARD_PARTS)
 $(TEST_PROGRAMS): %: %.o $(ARCHIVES) | $(CATALOGD) $(FLEETLOCK) $(LOAD_PROGRAMS) $(PEERS) $(LAB)

@@ -9,6 +9,7 @@
 #include "core/near.h"
 #include "guard.h"
 #include "host.h"
+#include "run/events.h"
 #include "run/life.h"
 #include "run/loop.h"
 #include "run/mailbox.h"
@@ -186,7 +187,8 @@ enum guard_status guard_loop_attach_host(struct guard *guard, struct guard_host 
     if (wrong != NULL)
         return check_failed(error, GUARD_INVALID, "guard_loop_attach_host: %s", wrong);
     if (host == NULL || attach(guard, host, out) != GUARD_OK)
-        return check_failed(error, GUARD_NO_MEMORY, "guard_loop_attach_host: no memory or descriptor to be had");
+        return check_failed(error, GUARD_NO_MEMORY,
+                            "guard_loop_attach_host: no memory or descriptor to be had");
     return GUARD_OK;
 }
 

@@ -16,6 +16,7 @@ enum {
     NEAR_LEAST_BYTES = 65536,
     PUSH_MOST_BYTES = 1048576,
     PERMITS_MOST = 100000,
+    LOADS_MOST = 4096,
 };
 
 enum guard_status check_failed(struct guard_error *error, enum guard_status status, const char *format, ...)
@@ -61,7 +62,8 @@ enum guard_status check_config(const struct guard_config *config, struct guard_e
     const struct check_range ranges[] = {
         {"redis_limit_ms", config->redis_limit_ms, 1, 60000, ""},
         {"connect_limit_ms", config->connect_limit_ms, 1, 60000, ""},
-        {"max_loads", config->max_loads, 1, 1024, "each is a thread"},
+        {"max_loads", config->max_loads, 1, LOADS_MOST, ""},
+        {"load_threads", config->load_threads, 0, config->max_loads, "at most max_loads; 0 means as many"},
         {"load_queue", config->load_queue, 0, 1000000, ""},
         {"max_waiters", config->max_waiters, 1, 10000000, ""},
         {"max_value_bytes", config->max_value_bytes, 1, CHECK_VALUE_MAX_BYTES, ""},

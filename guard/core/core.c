@@ -8,9 +8,11 @@
 #include "core.h"
 #include "../base/digest.h"
 #include "../base/stats.h"
+#include "defer.h"
 #include "flight.h"
 #include "invalidate.h"
 #include "lease.h"
+#include "nested.h"
 #include "watch.h"
 #include <assert.h>
 #include <stddef.h>
@@ -117,20 +119,37 @@ static bool grow_action_ring(struct core *core, uint32_t capacity)
     return true;
 }
 
+static bool has_room_for_actions(struct core *core, uint32_t more)
+{
+    uint32_t needed = core->actions_reserved + more;
+    return needed <= core->action_capacity || grow_action_ring(core, needed * 2);
+}
+
 bool core_reserve(struct core *core)
 {
-    uint32_t needed = (core->action_owners + 1) * ACTIONS_PER_OWNER;
-    if (needed > core->action_capacity && !grow_action_ring(core, needed * 2))
+    if (!has_room_for_actions(core, ACTIONS_PER_OWNER) || !alarms_reserve(&core->alarms))
         return false;
-    if (!alarms_reserve(&core->alarms))
+    core->actions_reserved += ACTIONS_PER_OWNER;
+    return true;
+}
+
+bool core_reserve_load(struct core *core)
+{
+    if (!has_room_for_actions(core, 1) || !alarms_reserve(&core->alarms))
         return false;
-    core->action_owners++;
+    core->actions_reserved++;
     return true;
 }
 
 void core_unreserve(struct core *core)
 {
-    core->action_owners--;
+    core->actions_reserved -= ACTIONS_PER_OWNER;
+    alarms_unreserve(&core->alarms);
+}
+
+void core_unreserve_load(struct core *core)
+{
+    core->actions_reserved--;
     alarms_unreserve(&core->alarms);
 }
 
@@ -226,7 +245,7 @@ void core_answer(struct core_waiter *waiter, const struct guard_result *result)
     alarm_unset(&core->alarms, &waiter->deadline);
     alarms_unreserve(&core->alarms);
     if (waiter->parent_load != 0)
-        loads_unblock(waiter);
+        nested_unblock(waiter);
     waiter->flight = NULL;
     waiter->result = *result;
     if (result->value != NULL)
@@ -428,7 +447,7 @@ static void add_waiter(struct flight *flight, struct core_waiter *waiter)
     flight_counts(flight)->waiters++;
     ++*waiters_of_share(core, waiter);
     if (waiter->parent_load != 0)
-        loads_block(waiter);
+        nested_block(waiter);
 }
 
 static enum flight_for whom_for(const struct core_waiter *waiter)
@@ -460,7 +479,7 @@ enum guard_status core_get(struct core *core, uint64_t now_us, const struct core
         alarms_unreserve(&core->alarms);
         return GUARD_NO_MEMORY;
     }
-    bool circle = waiter->parent_load != 0 && loads_circle(flight, waiter->parent_load);
+    bool circle = waiter->parent_load != 0 && nested_is_refused(flight, waiter->parent_load);
     add_waiter(flight, waiter);
     set_waiter_limits(core, waiter, policy, deadline_us);
     if (circle) /* it would wait for itself: its own load waits, in the end, for this key */
@@ -540,13 +559,24 @@ void core_loaded(struct core *core, uint64_t now_us, uint64_t id, const struct c
 {
     core_begin(core, now_us);
     struct load *load = loads_find(core, id);
-    assert(load != NULL);
+    assert(load != NULL || core->loads.forgotten > 0);
+    if (load == NULL)
+        return;
     histogram_add(&core_counts(core, load->kind)->load_duration, loaded->load_us);
     watch_load_ended(core, load, loaded);
     if (load->flight != NULL)
         lease_load_ended(load->flight, loaded);
     else
         loads_free(core, load);
+    core_end(core);
+}
+
+void core_deferred(struct core *core, uint64_t now_us, uint64_t id)
+{
+    core_begin(core, now_us);
+    struct load *load = loads_find(core, id);
+    assert(load != NULL && !load->deferred);
+    defer_begins(core, load);
     core_end(core);
 }
 
@@ -573,7 +603,7 @@ void core_pushed(struct core *core, uint64_t now_us, const char *encoded, size_t
     core_begin(core, now_us);
     core->stats.wake_messages++;
     struct flight *flight = find_flight(core, encoded, encoded_bytes);
-    if (flight != NULL && flight_awaits(flight, pushed->lease_tag))
+    if (flight != NULL && flight_awaits(flight, pushed->lease_tag, pushed->shared))
         flight_pushed(flight, pushed);
     else if (flight != NULL)
         flight_woken(flight, false);
@@ -582,10 +612,10 @@ void core_pushed(struct core *core, uint64_t now_us, const char *encoded, size_t
 }
 
 const struct core_key *core_awaits(const struct core *core, const char *encoded, size_t encoded_bytes,
-                                   const char *lease_tag)
+                                   const char *lease_tag, bool shared)
 {
     const struct flight *flight = find_flight(core, encoded, encoded_bytes);
-    return flight != NULL && flight_awaits(flight, lease_tag) ? &flight->key : NULL;
+    return flight != NULL && flight_awaits(flight, lease_tag, shared) ? &flight->key : NULL;
 }
 
 void core_permit_freed(struct core *core, uint64_t now_us, const char *waiter, size_t waiter_bytes)
@@ -682,6 +712,9 @@ static void ring_alarm(struct core *core, struct alarm *alarm)
     case ALARM_REPLAY:
         replay_alarm(core);
         break;
+    case ALARM_LOAD:
+        defer_alarm(core, OWNER_OF(struct load, hold, alarm));
+        break;
     }
 }
 
@@ -746,10 +779,18 @@ void core_free(struct core **core)
     free_core(core);
 }
 
+void core_drain(struct core *core, uint64_t now_us)
+{
+    core_begin(core, now_us);
+    defer_drain(core);
+    core_end(core);
+}
+
 void core_close(struct core *core, uint64_t now_us)
 {
     core_begin(core, now_us);
     core->closed = true;
+    defer_drain(core);
     struct flight *flight = NULL, *next = NULL;
     DL_FOREACH_SAFE (core->flights, flight, next)
         flight_close(flight);

@@ -5,7 +5,7 @@
  * Events are calls of the functions below; each takes the time. Between two events the owner (the guard's thread, or a
  * simulator) drains core_next_action() and performs what it finds, and core_next_answer() and reports what it finds.
  * Every action that carries an `op` is answered by exactly one core_replied(), every CORE_LOAD by exactly one
- * core_loaded(), whatever happens; never from inside the draining.
+ * core_loaded(), whatever happens, unless it was deferred; never from inside the draining.
  *
  * No I/O, no clock, no threads; chance comes from the seed and from make_token. Memory is taken only where
  * a get or an invalidation is accepted, and both can be refused; where waiters part because their loads pass, each of
@@ -30,6 +30,9 @@
  *   lease               the right to load and store a key, of one process in the fleet, for a time; a token in Redis
  *   leader              the process that holds the lease of a key; the others of the fleet wait
  *   load                one run of the application's loader for one key
+ *   nested              said of a load that another load waits for, which is its outer one
+ *   abandon             to cancel a load that nobody waits for any more
+ *   defer               to let the loader return before its load is finished: no thread is held
  *   fill                storing what was loaded; refused without the lease
  *   bypass              a load without a lease: it answers and is not stored
  *   peek                a lookup that must not take the lease
@@ -92,6 +95,7 @@ struct core_config {
     enum guard_mode mode; /* not SHADOW: that is two cores */
     bool without_redis;   /* every get loads at once, no command is sent */
     uint32_t max_loads, load_queue, max_waiters;
+    uint32_t load_threads; /* loads at a time that are not deferred; 0: max_loads */
     uint32_t max_value_bytes;
     uint32_t max_value_ms;       /* what a loader says is cut to it */
     uint32_t permits, permit_ms; /* of the fleet; 0: no limit. Mode FLEET only */
@@ -154,10 +158,12 @@ struct core_waiter {
     struct core_waiter *prev, *next; /* in the flight's list, oldest first; then among the answered */
     struct flight *flight;           /* NULL once answered */
     struct alarm deadline;
-    uint64_t joined;            /* stamp: what is sent after it is fresh enough for this waiter */
-    uint64_t alone_us;          /* with a parent load: from here on it waits for no other process */
-    uint64_t deadline_us;       /* the hard one; the alarm rings at the soft one first */
-    bool impatient;             /* past its soft limit */
+    uint64_t joined;      /* stamp: what is sent after it is fresh enough for this waiter */
+    uint64_t alone_us;    /* with a parent load: from here on it waits for no other process */
+    uint64_t deadline_us; /* the hard one; the alarm rings at the soft one first */
+    bool impatient;       /* past its soft limit */
+    bool blocks;          /* in the list of its parent load, by the next two */
+    struct core_waiter *nested_prev, *nested_next;
     uint32_t first_round;       /* of the flight when it joined */
     struct guard_result result; /* once answered; one reference to result.value is the owner's then */
 };
@@ -207,16 +213,17 @@ struct core_invalidation *core_next_invalidated(struct core *core);
 enum core_action_kind {
     CORE_ACQUIRE, /* script acquire: key, token (may be "" to a peek), prev, refused, lease_ms, lookup, wanted,
                      waits */
-    CORE_RENEW,   /* script renew: key, token, lease_ms */
+    CORE_RENEW,   /* script renew: key, token, lease_ms, asks_wait */
     CORE_FILL,    /* script fill: key, token, value, absent, mark, load_us, life, fresh_ms, stale_ms, born */
     CORE_TOUCH,   /* script touch: as FILL, with the value that wanted stands for */
-    CORE_RELEASE, /* script release: key, token, failure and failure_ms (0: none), too_big; shares: as FILL */
+    CORE_RELEASE, /* script release: key, token, failure and failure_ms (0: none), too_big, abandoned_ms; shares: as FILL */
     CORE_INVALIDATE,     /* script invalidate: key.encoded, expires; of_tag: tag_invalidate; by_delete */
     CORE_PERMIT_ACQUIRE, /* script permit_acquire: token, waiter, background, more */
     CORE_PERMIT_RENEW,   /* script permit_renew: token */
     CORE_PERMIT_RELEASE, /* script permit_release: token ("": leaves the queue), waiter */
     CORE_LOAD,           /* run the loader: key, policy, load, deadline_us, previous, starter */
     CORE_CANCEL,         /* tell the loader that its result is no longer wanted: load */
+    CORE_FORGET, /* a deferred load has not been finished at its hold limit: it is over, whatever it says later */
 };
 
 enum core_lookup {
@@ -245,6 +252,9 @@ struct core_action {
     const char *uncounted; /* ACQUIRE (REVALIDATE): as core_reply's; "": no value counts */
     enum core_lookup lookup;
     enum core_wait waits; /* ACQUIRE */
+    bool asks_wait;       /* RENEW: whether another process waits */
+    uint32_t
+        abandoned_ms; /* RELEASE: for so long the next lease says that this load was abandoned; 0: it was not */
     uint32_t lease_ms;
     const struct value *value; /* FILL: of an absent one NULL, or no more than its tags; TOUCH: the old one */
     bool absent;
@@ -266,7 +276,8 @@ struct core_action {
     uint64_t load; /* LOAD, CANCEL: guard_load_id(); RELEASE with a failure: of the load that failed */
     uint64_t deadline_us;
     struct core_waiter *starter; /* LOAD: until the answers are fetched; NULL: no waiter needs it */
-    uint64_t lender;    /* LOAD: the load that waits for this one and whose thread runs it; 0: any worker's */
+    uint64_t lender;    /* LOAD: the load that waits and whose thread runs this one; 0: any worker's */
+    uint32_t depth;     /* LOAD: how many loads it is nested in */
     uint64_t batch;     /* LOAD: those with the same one are one query, given to one worker; 0: alone */
     const char *permit; /* LOAD: the token of the permit that its query has; NULL: none */
     const char *waiter; /* PERMIT_ACQUIRE, PERMIT_RELEASE: this process in the queue */
@@ -292,7 +303,7 @@ enum core_reply_kind {
     REPLY_FAILED, /* failure or too_big, pttl_ms */
     REPLY_FREE,   /* to a peek: nothing there and no lease */
     /* to the others */
-    REPLY_CODE, /* code, as the script returned it, or as it would have (by_delete) */
+    REPLY_CODE, /* code, as the script returned it, or as it would have (by_delete); RENEWED_AWAITED of a renewal */
     /* to any */
     REPLY_REFUSED, /* Redis answered with an error: nothing ran */
     REPLY_UNSENT,  /* it never left: nothing ran */
@@ -302,6 +313,9 @@ enum core_reply_kind {
 
 /* Which process refreshes a stale value; COOLING: none for a while, after a failure. */
 enum core_refresher { REFRESH_COOLING = -1, REFRESH_OTHERS = 0, REFRESH_OURS = 1 };
+
+/* To a RENEW that asks: another process waits. */
+enum { RENEWED_AWAITED = 2 };
 
 struct core_reply {
     enum core_reply_kind kind;
@@ -327,6 +341,7 @@ struct core_reply {
     uint32_t pttl_ms; /* BUSY: of the lease; FAILED: of the failure; STALE: of the value */
     uint32_t cool_ms; /* STALE and COOLING: for how long */
     uint64_t load_us; /* FRESH: how long its load took */
+    bool abandoned;   /* LEASE: the load before was */
     enum guard_failure failure;
     bool too_big;
     uint64_t load; /* FAILED: the load that did; 0: not known */
@@ -342,11 +357,17 @@ struct core_loaded {
     struct value *value; /* LOAD_OK; LOAD_ABSENT: NULL, or no more than its tags; lent */
     enum guard_failure failure;
     uint64_t load_us;
+    bool unwanted; /* the owner has told it to stop: a failure says nothing about the source */
     const struct guard_keep *keep; /* as the loader has said; lent; NULL: nothing */
 };
 
-/* A load whose thread is lent comes back after the one that it is lent to. */
+/* A load whose thread is lent comes back after the one that it is lent to. One that was deferred may be over for the
+ * core already: then nothing happens. */
 void core_loaded(struct core *core, uint64_t now_us, uint64_t load, const struct core_loaded *loaded);
+/* Its loader has returned, and the load will be finished later: its thread is free. Told after everything that is over
+ * of its batch, if it was in one. Still answered by core_loaded(), unless CORE_FORGET or the end of the core comes
+ * first. */
+void core_deferred(struct core *core, uint64_t now_us, uint64_t load);
 
 /*
  * ---- batches ----
@@ -387,9 +408,9 @@ struct core_pushed {
 void core_pushed(struct core *core, uint64_t now_us, const char *encoded, size_t encoded_bytes,
                  const struct core_pushed *pushed);
 /* The key of the flight that waits for the lease with this tag, lent until the next event; NULL: none does, and
- * what its fill has brought need not be read. */
+ * what its fill, or its release (shared), has brought need not be read. */
 const struct core_key *core_awaits(const struct core *core, const char *encoded, size_t encoded_bytes,
-                                   const char *lease_tag);
+                                   const char *lease_tag, bool shared);
 /* A load permit is free for the process of this name (the `waiter` of its actions). */
 void core_permit_freed(struct core *core, uint64_t now_us, const char *waiter, size_t waiter_bytes);
 /* Messages may have been lost: every flight that waits for one looks again, spread over 100 ms. */
@@ -413,8 +434,11 @@ void core_tick(struct core *core, uint64_t now_us);
 
 /* ---- the end ---- */
 
-/* Answers every waiter with CLOSING, cancels every load and releases every lease. Loads and replies still come
- * back; when they have, core_idle(). */
+/* From here on no deferred load is waited for: those that are, and those that are deferred later, are cancelled and
+ * their waiters answered with CLOSING. */
+void core_drain(struct core *core, uint64_t now_us);
+/* Answers every waiter with CLOSING, cancels every load and releases every lease. Replies and loads that are not
+ * deferred still come back; when they have, core_idle(). */
 void core_close(struct core *core, uint64_t now_us);
 bool core_has_waiters(const struct core *core);
 /* Nothing is left that others could be waiting for: no load, no lease, no command under way for one. */

@@ -11,6 +11,7 @@
 #include "../base/chance.h"
 #include "../base/histogram.h"
 #include "../base/load_id.h"
+#include "abandon.h"
 #include "breaker.h"
 #include "core.h"
 #include "loads.h"
@@ -30,7 +31,8 @@ enum alarm_owner {
     ALARM_INVALIDATION,
     ALARM_PERMIT,
     ALARM_PERMITS,
-    ALARM_REPLAY
+    ALARM_REPLAY,
+    ALARM_LOAD
 };
 
 /* An action that the owner could not perform. */
@@ -54,6 +56,7 @@ struct core {
     struct alarms alarms;
     uint64_t last_stamp, last_id;
     bool closed;
+    bool draining; /* no deferred load is waited for */
 
     struct flight *by_key[2]; /* uthash tables; [true]: revalidations */
     struct flight *by_id;     /* likewise */
@@ -63,13 +66,14 @@ struct core {
     struct loads loads;
     struct permits permits;
     struct replay replay;
+    struct abandon abandon;
 
     struct core_waiter *answered; /* not fetched yet; oldest first, likewise the invalidated */
     struct core_invalidation *invalidations_by_id; /* uthash table */
     struct core_invalidation *invalidations, *invalidated;
 
     struct core_action *actions; /* owned ring */
-    uint32_t action_first, action_count, action_capacity, action_owners;
+    uint32_t action_first, action_count, action_capacity, actions_reserved;
     struct unperformed *unperformed; /* owned, room for action_capacity; the last one is told first */
     uint32_t unperformed_count;
 
@@ -129,6 +133,9 @@ bool core_holds_lease(const struct core *core, const struct core_key *key, const
 /* Room for everything one more flight, invalidation or permit may ever send at once. False: no memory. */
 bool core_reserve(struct core *core);
 void core_unreserve(struct core *core);
+/* For a load beside its flight: the one that says that it is forgotten. */
+bool core_reserve_load(struct core *core);
+void core_unreserve_load(struct core *core);
 void core_emit(struct core *core, const struct core_action *action);
 
 /* Takes the waiter out of its flight and hands it to the owner with this result. */

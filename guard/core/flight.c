@@ -55,6 +55,7 @@
 #include "flight.h"
 #include "hit.h"
 #include "lease.h"
+#include "nested.h"
 #include "pass.h"
 #include "watch.h"
 #include <assert.h>
@@ -229,7 +230,7 @@ bool flight_take_place(struct flight *flight)
 void flight_queue_load(struct flight *flight)
 {
     flight_move(flight, FLIGHT_QUEUED);
-    if (loads_lender(flight) != NULL)
+    if (nested_has_berth(flight))
         lease_start_load(flight);
     else
         loads_enqueue(flight);
@@ -239,7 +240,7 @@ void flight_bypass(struct flight *flight)
 {
     flight->leased = flight->refreshing = flight->background = false;
     value_unref(&flight->previous);
-    if (loads_lender(flight) == NULL && !flight_take_place(flight)) {
+    if (!nested_has_berth(flight) && !flight_take_place(flight)) {
         flight_shed(flight);
         flight_end(flight);
         return;
@@ -252,7 +253,7 @@ static enum core_lookup flight_choose_lookup(struct flight *flight)
 {
     if (flight->revalidation.on)
         return revalidate_choose_lookup(flight);
-    if (!loads_take_place(flight) && loads_lender(flight) == NULL)
+    if (!loads_take_place(flight) && !nested_has_berth(flight))
         return LOOKUP_PEEK;
     if (flight->first == NULL && flight->wanted[0] != '\0')
         return LOOKUP_EARLY;
@@ -307,6 +308,7 @@ void flight_settle(struct flight *flight)
     value_unref(&flight->previous);
     flight->leased = flight->lost = flight->refreshing = flight->background = flight->unchanged = false;
     flight->mark = flight->shares = false;
+    flight->busy_tag[0] = '\0';
     flight->wanted[0] = '\0';
     revalidate_begin_anew(flight);
     flight->op = flight->renew_op = flight->peek_op = 0;
@@ -361,6 +363,7 @@ void flight_wait(struct flight *flight, uint32_t pttl_ms, const char *lease_tag)
     loads_give_place(flight);
     flight->busy_stamp = flight->lookup_stamp;
     flight_note_lease_tag(flight, lease_tag);
+    flight->wait_stamp = flight->lookup_stamp;
     if (flight->waiting_since_us == 0)
         flight->waiting_since_us = flight->sent_us;
     flight_move(flight, FLIGHT_WAITING);
@@ -491,6 +494,7 @@ void flight_reply_unwanted(struct flight *flight, const struct core_reply *reply
 static void flight_acquire_replied(struct flight *flight, const struct core_reply *reply)
 {
     flight->born = reply->clock;
+    flight->abandoned = flight->abandoned || reply->abandoned;
     if (reply->kind != REPLY_BUSY)
         flight_end_wait(flight);
     if (flight->first == NULL) {
@@ -583,6 +587,7 @@ void flight_left(struct flight *flight)
 {
     if (flight->first != NULL || flight->refreshing)
         return;
+    abandon_left(flight);
     if (flight->state == FLIGHT_QUEUED) {
         loads_dequeue(flight);
         lease_drop(flight);
@@ -627,10 +632,10 @@ void flight_woken(struct flight *flight, bool gone)
     }
 }
 
-bool flight_awaits(const struct flight *flight, const char *lease_tag)
+bool flight_awaits(const struct flight *flight, const char *lease_tag, bool shared)
 {
-    return flight->state == FLIGHT_WAITING && flight->busy_tag[0] != '\0' &&
-           memcmp(flight->busy_tag, lease_tag, TOKEN_TAG_BYTES) == 0;
+    bool waits = flight->state == FLIGHT_WAITING || (shared && flight->state == FLIGHT_ACQUIRING);
+    return waits && flight->busy_tag[0] != '\0' && memcmp(flight->busy_tag, lease_tag, TOKEN_TAG_BYTES) == 0;
 }
 
 /* What is shared is only as old as its load; what is stored is fresh for a time. */
@@ -653,21 +658,26 @@ static struct guard_result pushed_result(const struct core_pushed *pushed, uint3
  * long as messages of the old Redis still arrive; the canary ends that.) */
 void flight_pushed(struct flight *flight, const struct core_pushed *pushed)
 {
-    struct core *core = flight->core;
-    uint32_t age_ms = ms_until(flight->sent_us, core->now_us);
+    bool looks_again = flight->state == FLIGHT_ACQUIRING;
+    uint64_t since_us = looks_again ? flight->waiting_since_us : flight->sent_us;
+    uint32_t age_ms = ms_until(since_us, flight->core->now_us);
     uint32_t waiters = flight_counts(flight)->waiters;
     bool over = !pushed->shared && age_ms >= pushed->fresh_ms;
-    if (over || (!pushed->mark && flight->first->joined >= flight->lookup_stamp)) {
-        flight_wake(flight);
+    bool too_early = flight->first == NULL || flight->first->joined >= flight->wait_stamp;
+    if (over || (!pushed->mark && too_early)) {
+        flight_woken(flight, false);
         return;
     }
-    flight_end_wait(flight);
+    flight->latch = true;
+    if (!looks_again)
+        flight_end_wait(flight);
     if (pushed->mark)
         pass_part(flight);
     else
-        flight_deliver(flight, flight->lookup_stamp, pushed_result(pushed, age_ms));
+        flight_deliver(flight, flight->wait_stamp, pushed_result(pushed, age_ms));
     flight_counts(flight)->push_answered += pushed->mark ? 0 : waiters - flight_counts(flight)->waiters;
-    flight_settle(flight);
+    if (!looks_again)
+        flight_settle(flight);
 }
 
 void flight_resync(struct flight *flight)

@@ -71,6 +71,7 @@ struct flight {
 
     /* stamps: a result goes only to waiters that joined before what made it was sent */
     uint64_t lookup_stamp, peek_stamp, query_stamp, fill_stamp;
+    uint64_t wait_stamp;  /* of the lookup that busy_tag is of */
     uint64_t busy_stamp;  /* a waiter that joined before it waited for the fleet */
     uint64_t first_stamp; /* `joined` of the oldest waiter when the query was sent */
 
@@ -79,6 +80,8 @@ struct flight {
     char prev_token[TOKEN_SIZE]; /* an attempt of ours that may still hold the lease; "": none */
     bool leased;
     bool lost;                       /* while the load ran */
+    bool abandoned;                  /* the last load of the key was, and none has begun since */
+    bool spared;                     /* its load is not abandoned: the one before was */
     uint64_t sent_us, renew_sent_us; /* of the acquire, of the last renewal */
     uint64_t valid_until_us, hold_until_us, renew_at_us;
 
@@ -131,8 +134,8 @@ void flight_left(struct flight *flight);
 void flight_refresh(struct flight *flight, const char *filler);
 void flight_replied(struct flight *flight, uint64_t op, const struct core_reply *reply);
 void flight_woken(struct flight *flight, bool gone);
-/* It waits for the lease with this tag. */
-bool flight_awaits(const struct flight *flight, const char *lease_tag);
+/* It waits for the lease with this tag. For what is shared also while it looks again: there is nothing to find then. */
+bool flight_awaits(const struct flight *flight, const char *lease_tag, bool shared);
 /* Only if flight_awaits(). */
 void flight_pushed(struct flight *flight, const struct core_pushed *pushed);
 void flight_resync(struct flight *flight);

@@ -2,6 +2,7 @@
 /* lease.c - see lease.h. */
 #include "lease.h"
 #include "flight.h"
+#include "nested.h"
 #include "pass.h"
 #include "watch.h"
 #include <assert.h>
@@ -41,7 +42,7 @@ static void lease_set_alarm(struct flight *flight)
     } else if (flight->state == FLIGHT_LOADING) {
         at_us = flight->hold_until_us;
     }
-    if (flight->load != NULL && !flight->load->cancelled)
+    if (flight->load != NULL && (!flight->load->cancelled || flight->load->deferred))
         at_us = earlier_us(at_us, flight->load->deadline_us);
     if (lease_is_paused(flight))
         at_us = earlier_us(at_us, flight->send_again_us);
@@ -67,7 +68,7 @@ void lease_granted(struct flight *flight)
         return;
     }
     flight_counts(flight)->lease_acquired++;
-    bool can_load = loads_lender(flight) != NULL || flight_take_place(flight);
+    bool can_load = nested_has_berth(flight) || flight_take_place(flight);
     if (!can_load) { /* no script grants a lease to a peek, but a nested waiter may have left */
         flight_shed(flight);
         lease_release(flight, GUARD_FAILURE_NONE, false);
@@ -140,6 +141,7 @@ static void lease_send_load(struct flight *flight)
     action.starter = flight->first;
     action.lender = load->lender != NULL ? load->lender->id : 0;
     action.batch = load->batch;
+    action.depth = load->depth;
     action.permit = load->permit != NULL ? load->permit->token : NULL;
     core_emit(flight->core, &action);
 }
@@ -185,6 +187,7 @@ void lease_start_load(struct flight *flight)
     flight_counts(flight)->refresh_started += flight->refreshing && flight->lookup != LOOKUP_EARLY;
     flight->first_stamp = flight->first != NULL ? flight->first->joined : 0;
     flight->query_stamp = core_stamp(core);
+    abandon_load_starts(flight);
     lease_set_alarm(flight);
     watch_load_started(flight);
     lease_send_load(flight);
@@ -241,16 +244,69 @@ static void lease_load_failed(struct flight *flight, enum guard_failure failure)
         lease_bypass_failed(flight, failure);
 }
 
-/* The outer load had no more time: that says nothing about this key, others may try. */
-static void lease_load_cut_short(struct flight *flight)
+/* That says nothing about this key: others may try. */
+static void lease_load_in_vain(struct flight *flight)
 {
-    flight_counts(flight)->load_failed++;
-    flight_counts(flight)->refresh_failed += flight->refreshing;
     flight->round++;
     if (flight->leased)
         lease_release(flight, GUARD_FAILURE_NONE, false);
     else
         flight_settle(flight);
+}
+
+/* Why a load has brought nothing. */
+enum load_ending {
+    ENDED_BY_ITSELF,
+    ENDED_UNWANTED,  /* it was told to stop, and not because of its time */
+    ENDED_CUT_SHORT, /* the outer load had no more time */
+    ENDED_AT_LIMIT,
+};
+
+static enum load_ending ending_of(const struct load *load, bool unwanted)
+{
+    if (unwanted || load->unwanted)
+        return ENDED_UNWANTED;
+    if (!load->cancelled)
+        return ENDED_BY_ITSELF;
+    return load->cut_short ? ENDED_CUT_SHORT : ENDED_AT_LIMIT;
+}
+
+static void lease_load_brought_nothing(struct flight *flight, enum load_ending ending,
+                                       enum guard_failure failure)
+{
+    switch (ending) {
+    case ENDED_BY_ITSELF:
+        lease_load_failed(flight, failure);
+        break;
+    case ENDED_UNWANTED:
+        lease_load_in_vain(flight);
+        break;
+    case ENDED_CUT_SHORT:
+        flight_counts(flight)->load_failed++;
+        flight_counts(flight)->refresh_failed += flight->refreshing;
+        lease_load_in_vain(flight);
+        break;
+    case ENDED_AT_LIMIT:
+        lease_load_failed(flight, GUARD_FAILURE_TIMEOUT);
+        break;
+    }
+}
+
+/* At its limit a deferred load is ended, whether it has been told to stop before or not. */
+static void lease_end_deferred(struct flight *flight)
+{
+    loads_cancel(flight->core, flight->load, false);
+    enum load_ending ending = ending_of(flight->load, false);
+    loads_abandon(flight);
+    lease_load_brought_nothing(flight, ending, GUARD_FAILURE_TIMEOUT);
+}
+
+void lease_deferred(struct flight *flight)
+{
+    if (flight->core->now_us >= flight->load->deadline_us)
+        lease_end_deferred(flight);
+    else
+        lease_set_alarm(flight);
 }
 
 /* The loader hangs or the queue does: the key must not hang with it. */
@@ -467,19 +523,12 @@ static void lease_load_succeeded(struct flight *flight, enum guard_how how)
 void lease_load_ended(struct flight *flight, const struct core_loaded *loaded)
 {
     struct core *core = flight->core;
-    bool unwanted = flight->load->unwanted;
-    bool over_limit = flight->load->cancelled && !unwanted;
-    bool cut_short = over_limit && flight->load->cut_short;
+    enum load_ending ending = ending_of(flight->load, loaded->unwanted);
     loads_free(core, flight->load);
     flight->load = NULL;
     assert(loaded->outcome != LOAD_UNCHANGED || flight->previous != NULL);
     if (loaded->outcome == LOAD_FAILED) {
-        if (unwanted)
-            flight_next_round(flight);
-        else if (cut_short)
-            lease_load_cut_short(flight);
-        else
-            lease_load_failed(flight, over_limit ? GUARD_FAILURE_TIMEOUT : loaded->failure);
+        lease_load_brought_nothing(flight, ending, loaded->failure);
         return;
     }
     flight->absent = loaded->outcome == LOAD_ABSENT;
@@ -505,6 +554,7 @@ static void lease_send_renew(struct flight *flight)
     struct core *core = flight->core;
     struct core_action action = flight_action(flight, CORE_RENEW);
     action.op = flight->renew_op = flight_next_op_at_owner(flight);
+    action.asks_wait = flight->policy->abandon;
     flight->renew_sent_us = core->now_us;
     flight->renew_at_us = core->now_us + us(flight->policy->lease_ms) / 3;
     core_emit(core, &action);
@@ -531,6 +581,8 @@ void lease_renew_replied(struct flight *flight, const struct core_reply *reply)
     if (reply->kind == REPLY_CODE) {
         flight_counts(flight)->lease_renewed++;
         flight->valid_until_us = flight->renew_sent_us + us(flight->policy->lease_ms);
+        if (reply->code != RENEWED_AWAITED && abandon_alone(flight))
+            return;
     }
     lease_go_on(flight);
 }
@@ -545,6 +597,7 @@ static void lease_send_release(struct flight *flight)
     action.failure = flight->failure;
     action.load = flight->load_id;
     action.too_big = flight->too_big;
+    action.abandoned_ms = abandon_mark_ms(flight);
     action.failure_ms = flight->failure_ms;
     action.shares = flight->shares;
     if (flight->shares) { /* for as long as the message is on its way: it has no life of its own */
@@ -587,6 +640,10 @@ void lease_alarm(struct flight *flight)
     }
     if (flight->leased && flight->renew_op == 0 && core->now_us >= flight->renew_at_us)
         lease_send_renew(flight);
+    if (loading && core->now_us >= flight->load->deadline_us && flight->load->deferred) {
+        lease_end_deferred(flight);
+        return;
+    }
     if (loading && core->now_us >= flight->load->deadline_us)
         loads_cancel(core, flight->load, false);
     lease_go_on(flight);

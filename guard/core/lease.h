@@ -26,6 +26,8 @@ void lease_granted(struct flight *flight);
 /* A worker is free for it, or the thread of a load that waits for it. */
 void lease_start_load(struct flight *flight);
 void lease_load_ended(struct flight *flight, const struct core_loaded *loaded);
+/* Its load is deferred from here on. */
+void lease_deferred(struct flight *flight);
 
 void lease_fill_replied(struct flight *flight, const struct core_reply *reply);
 void lease_renew_replied(struct flight *flight, const struct core_reply *reply);

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* loads.c - see loads.h. */
 #include "loads.h"
+#include "../base/digest.h"
+#include "defer.h"
 #include "flight.h"
 #include "lease.h"
+#include "nested.h"
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +32,7 @@ static uint32_t place_parts_of(const struct flight *flight)
     return flight->batched && flight->first != NULL ? PLACE_PARTS / flight->policy->batch_max : PLACE_PARTS;
 }
 
-static uint32_t workers_free(const struct core *core)
+static uint32_t room_for_queries(const struct core *core)
 {
     return core->config.max_loads - core->loads.queries[SHARE_SINGLE] - core->loads.queries[SHARE_MANY];
 }
@@ -37,7 +40,7 @@ static uint32_t workers_free(const struct core *core)
 bool loads_may_queue(const struct flight *flight)
 {
     const struct core *core = flight->core;
-    uint64_t places = (uint64_t)core->config.load_queue / 2 + workers_free(core);
+    uint64_t places = (uint64_t)core->config.load_queue / 2 + room_for_queries(core);
     return !flight->passing ||
            core->loads.passing_parts[flight->share] + place_parts_of(flight) <= places * PLACE_PARTS;
 }
@@ -92,7 +95,6 @@ static void leave_queue(struct flight *flight)
 void loads_enqueue(struct flight *flight)
 {
     struct core *core = flight->core;
-    assert(flight->place_parts > 0);
     flight->queued_turn = core->loads.turn;
     join_queue(flight, flight->first != NULL ? QUEUE_USERS : QUEUE_REFRESHES);
     core->loads.queued++;
@@ -142,11 +144,30 @@ struct flight *loads_last_refresh(const struct core *core, enum share share)
     return last;
 }
 
+static uint32_t smaller(uint32_t one, uint32_t other)
+{
+    return one < other ? one : other;
+}
+
+static uint32_t threads_free(const struct core *core)
+{
+    uint32_t threads = core->config.load_threads > 0 ? core->config.load_threads : core->config.max_loads;
+    return threads > core->loads.threads_used ? threads - core->loads.threads_used : 0;
+}
+
+bool loads_thread_free(const struct core *core)
+{
+    return threads_free(core) > 0;
+}
+
+static uint32_t queries_free(const struct core *core)
+{
+    return smaller(room_for_queries(core), threads_free(core));
+}
+
 static uint32_t queries_wanted(const struct core *core, uint32_t queued, uint32_t batched)
 {
-    uint32_t workers = workers_free(core);
-    uint32_t queries = queued - batched + (batched > 0); /* a batch at a time */
-    return workers < queries ? workers : queries;
+    return smaller(queries_free(core), queued - batched + (batched > 0)); /* a batch at a time */
 }
 
 uint32_t loads_wanted(const struct core *core)
@@ -157,67 +178,6 @@ uint32_t loads_wanted(const struct core *core)
 uint32_t loads_wanted_by_users(const struct core *core)
 {
     return queries_wanted(core, core->loads.users_queued, core->loads.users_batched);
-}
-
-/* ---- nested loads ---- */
-
-struct load *loads_lender(const struct flight *flight)
-{
-    const struct core_waiter *waiter = flight->nested_waiters > 0 ? flight->first : NULL;
-    for (; waiter != NULL; waiter = waiter->next) {
-        struct load *load = waiter->parent_load != 0 ? loads_find(flight->core, waiter->parent_load) : NULL;
-        if (load != NULL && !load->lending)
-            return load;
-    }
-    return NULL;
-}
-
-void loads_block(struct core_waiter *waiter)
-{
-    struct core *core = waiter->flight->core;
-    struct load *load = loads_find(core, waiter->parent_load);
-    waiter->flight->nested_waiters++;
-    core->loads.nested_waiters++;
-    if (load != NULL)
-        load->blocked_on = waiter;
-}
-
-void loads_unblock(struct core_waiter *waiter)
-{
-    struct core *core = waiter->flight->core;
-    struct load *load = loads_find(core, waiter->parent_load);
-    waiter->flight->nested_waiters--;
-    core->loads.nested_waiters--;
-    if (load != NULL)
-        load->blocked_on = NULL;
-}
-
-/* What the load's thread waits for: a batch has one thread. NULL: nothing. */
-static const struct core_waiter *blocked_on_of(const struct core *core, const struct load *load)
-{
-    const struct load *at = load->batch != 0 ? core->loads.running : NULL;
-    while (at != NULL && (at->batch != load->batch || at->blocked_on == NULL))
-        at = at->next;
-    return at != NULL ? at->blocked_on : load->blocked_on;
-}
-
-static bool are_on_one_thread(const struct load *one, const struct load *other)
-{
-    return one == other || (one->batch != 0 && one->batch == other->batch);
-}
-
-/* A thread waits for one key at a time, and no circle was let in before: this ends, if not after so many steps. */
-bool loads_circle(const struct flight *flight, uint64_t parent_load)
-{
-    const struct core *core = flight->core;
-    enum { STEPS_MAX = 10000 };
-    const struct load *load = flight->load, *parent = loads_find(core, parent_load);
-    for (int i = 0; i < STEPS_MAX && load != NULL && parent != NULL && !are_on_one_thread(load, parent);
-         i++) {
-        const struct core_waiter *waiter = blocked_on_of(core, load);
-        load = waiter != NULL ? waiter->flight->load : NULL;
-    }
-    return load != NULL && parent != NULL;
 }
 
 /* ---- which one is next ---- */
@@ -293,13 +253,13 @@ static void start_queued(struct flight *flight)
     lease_start_load(flight);
 }
 
-/* Of flights in this queue, those that a load has joined whose thread is free. */
-static void start_lent(struct core *core, struct flight *first)
+/* Of flights in this queue, those whose load may run in the place of one that waits for it. */
+static void start_nested(struct core *core, struct flight *first)
 {
     struct flight *flight = core->loads.nested_waiters > 0 ? first : NULL;
     while (flight != NULL) {
         struct flight *next = flight->queue_next;
-        if (loads_lender(flight) != NULL)
+        if (nested_has_berth(flight))
             start_queued(flight);
         flight = next;
     }
@@ -344,11 +304,12 @@ static void start_batch(struct core *core, const struct guard_policy *policy)
     uint32_t users = start_batch_of_queue(core, policy, QUEUE_USERS, policy->batch_max);
     start_batch_of_queue(core, policy, QUEUE_REFRESHES, policy->batch_max - users);
     core->loads.batch = 0;
+    core->loads.batch_last = NULL;
 }
 
 static void start_queries(struct core *core, bool turn_over)
 {
-    while (workers_free(core) > 0) {
+    while (queries_free(core) > 0) {
         struct flight *flight = next_to_start(core, turn_over);
         if (flight == NULL || (permits_exist(core) && !permits_allow(core)))
             return;
@@ -362,8 +323,8 @@ static void start_queries(struct core *core, bool turn_over)
 void loads_pump(struct core *core, bool turn_over)
 {
     for (int share = 0; share < SHARES; share++) {
-        start_lent(core, core->loads.queues[QUEUE_USERS][share]);
-        start_lent(core, core->loads.queues[QUEUE_REFRESHES][share]);
+        start_nested(core, core->loads.queues[QUEUE_USERS][share]);
+        start_nested(core, core->loads.queues[QUEUE_REFRESHES][share]);
     }
     start_queries(core, turn_over);
     if (permits_exist(core))
@@ -372,77 +333,163 @@ void loads_pump(struct core *core, bool turn_over)
 
 /* ---- loads ---- */
 
-/* Another load of the same batch; NULL: it is the only one, or in none. */
-static const struct load *other_load_of_batch(const struct core *core, const struct load *load)
+static struct load **slot_of_id(struct core *core, uint64_t id)
 {
-    const struct load *at = load->batch != 0 ? core->loads.running : NULL;
-    while (at != NULL && (at == load || at->batch != load->batch))
-        at = at->next;
-    return at;
+    return &core->loads.by_id[id % LOADS_SLOTS];
+}
+
+static struct load **slot_of_key(struct core *core, const char *encoded, size_t encoded_bytes)
+{
+    uint64_t hash = digest_siphash(core->config.hash_key, encoded, encoded_bytes);
+    return &core->loads.by_key[hash % LOADS_SLOTS];
+}
+
+static void list_load(struct core *core, struct load *load)
+{
+    DL_APPEND(core->loads.running, load);
+    DL_APPEND2(*slot_of_id(core, load->id), load, id_prev, id_next);
+    DL_APPEND2(*slot_of_key(core, load->key, load->key_bytes), load, key_prev, key_next);
+}
+
+/* It is found no more. */
+static void unlist_load(struct core *core, struct load *load)
+{
+    DL_DELETE2(*slot_of_id(core, load->id), load, id_prev, id_next);
+    DL_DELETE2(*slot_of_key(core, load->key, load->key_bytes), load, key_prev, key_next);
+}
+
+/* A batch starts at once. */
+static void join_batch(struct core *core, struct load *load)
+{
+    struct load *last = core->loads.batch_last;
+    load->mate_prev = load->mate_next = load;
+    if (load->batch == 0)
+        return;
+    core->loads.batch_last = load;
+    if (last == NULL)
+        return;
+    load->mate_prev = last;
+    load->mate_next = last->mate_next;
+    last->mate_next->mate_prev = load;
+    last->mate_next = load;
+}
+
+static void leave_batch(struct load *load)
+{
+    load->mate_prev->mate_next = load->mate_next;
+    load->mate_next->mate_prev = load->mate_prev;
+    load->mate_prev = load->mate_next = load;
+}
+
+static bool is_alone(const struct load *load)
+{
+    return load->mate_next == load;
+}
+
+/* Its query is one that runs already, or begins with it. */
+static void begin_query(struct core *core, struct load *load, struct flight *flight)
+{
+    const struct load *other = is_alone(load) ? NULL : load->mate_prev;
+    load->share = core->loads.served = flight->share;
+    load->on_thread = true;
+    core->loads.queries[load->share] += other == NULL;
+    core->loads.threads_used += other == NULL;
+    if (permits_exist(core))
+        load->permit = other != NULL ? other->permit : permits_use(core);
+    flight_counts(flight)->loads_running++;
+    load->place_parts = flight->place_parts; /* from here on its own */
+    flight->place_parts = 0;
 }
 
 struct load *loads_new(struct flight *flight, uint64_t deadline_us)
 {
     struct core *core = flight->core;
     struct load *load = calloc(1, sizeof *load + flight->key.encoded_bytes + flight->key.plain_bytes + 1);
-    if (load == NULL)
+    if (load == NULL || !core_reserve_load(core)) {
+        free(load);
         return NULL;
+    }
     load->id = flight->load_id;
     load->kind = flight->kind;
     load->flight = flight;
-    load->lender = loads_lender(flight);
-    load->cut_short = load->lender != NULL && load->lender->deadline_us < deadline_us;
-    load->deadline_us = load->cut_short ? load->lender->deadline_us : deadline_us;
-    load->batch = load->lender == NULL ? core->loads.batch : 0;
+    load->hold.owner = ALARM_LOAD;
+    load->hold_until_us = flight->hold_until_us;
+    load->deadline_us = deadline_us;
     load->key_bytes = flight->key.encoded_bytes;
     memcpy(load->key, flight->key.encoded, load->key_bytes);
     memcpy(load->key + load->key_bytes, flight->key.plain, flight->key.plain_bytes);
-    const struct load *other = other_load_of_batch(core, load);
-    DL_APPEND(core->loads.running, load);
-    if (load->lender != NULL) {
-        load->lender->lending = true;
-        flight_counts(flight)->load_nested++;
+    bool nested = nested_take_berth(flight, load);
+    load->batch = nested ? 0 : core->loads.batch;
+    join_batch(core, load);
+    list_load(core, load);
+    if (nested)
         loads_give_place(flight);
-        return load;
-    }
-    load->share = core->loads.served = flight->share;
-    core->loads.queries[load->share] += other == NULL;
-    if (permits_exist(core))
-        load->permit = other != NULL ? other->permit : permits_use(core);
-    flight_counts(flight)->loads_running++;
-    load->place_parts = flight->place_parts; /* from here on its own */
-    flight->place_parts = 0;
+    else
+        begin_query(core, load, flight);
     return load;
 }
 
 struct load *loads_find(const struct core *core, uint64_t id)
 {
-    struct load *load = core->loads.running;
+    struct load *load = core->loads.by_id[id % LOADS_SLOTS];
     while (load != NULL && load->id != id)
-        load = load->next;
+        load = load->id_next;
     return load;
 }
 
-static void end_query(struct core *core, const struct load *load)
+static bool batch_has_thread(const struct load *load)
 {
-    core->loads.queries[load->share]--;
-    if (load->permit != NULL)
-        permits_give_back(core, load->permit);
+    const struct load *mate = load->mate_next;
+    while (mate != load && !mate->on_thread)
+        mate = mate->mate_next;
+    return mate != load;
+}
+
+void loads_leave_thread(struct core *core, struct load *load)
+{
+    nested_leave_thread(load);
+    if (!load->on_thread)
+        return;
+    load->on_thread = false;
+    if (!batch_has_thread(load))
+        core->loads.threads_used--;
+}
+
+/* Its query is over, and nothing runs in its place. */
+static void free_place(struct core *core, struct load *load)
+{
+    if (load->outer == NULL) {
+        if (is_alone(load)) {
+            core->loads.queries[load->share]--;
+            if (load->permit != NULL)
+                permits_give_back(core, load->permit);
+        }
+        core_counts(core, load->kind)->loads_running--;
+        free_parts(core, load->share, load->place_parts);
+    }
+    leave_batch(load);
+    DL_DELETE(core->loads.running, load);
+    core_unreserve_load(core);
+    free(load);
 }
 
 void loads_free(struct core *core, struct load *load)
 {
-    assert(!load->lending);
-    DL_DELETE(core->loads.running, load);
-    if (load->lender != NULL) {
-        load->lender->lending = false;
-    } else {
-        if (other_load_of_batch(core, load) == NULL)
-            end_query(core, load);
-        core_counts(core, load->kind)->loads_running--;
-        free_parts(core, load->share, load->place_parts);
+    struct load *outer = load->outer;
+    assert(load->lent_to == NULL || load->deferred);
+    loads_leave_thread(core, load);
+    nested_forget_waiters(load);
+    alarm_unset(&core->alarms, &load->hold);
+    unlist_load(core, load);
+    load->over = true;
+    load->flight = NULL;
+    while (load != NULL && load->over && load->guests == 0) {
+        outer = load->outer;
+        if (outer != NULL)
+            nested_leave_place(load);
+        free_place(core, load);
+        load = outer;
     }
-    free(load);
 }
 
 void loads_cancel(struct core *core, struct load *load, bool unwanted)
@@ -458,13 +505,18 @@ void loads_cancel(struct core *core, struct load *load, bool unwanted)
 void loads_abandon(struct flight *flight)
 {
     loads_cancel(flight->core, flight->load, true);
-    flight->load->flight = NULL;
+    struct load *load = flight->load;
+    load->flight = NULL;
     flight->load = NULL;
+    if (load->deferred)
+        defer_given_up(flight->core, load);
 }
 
 bool loads_runs_key(const struct core *core, const struct core_key *key)
 {
-    for (const struct load *load = core->loads.running; load != NULL; load = load->next)
+    uint64_t hash = digest_siphash(core->config.hash_key, key->encoded, key->encoded_bytes);
+    const struct load *load = core->loads.by_key[hash % LOADS_SLOTS];
+    for (; load != NULL; load = load->key_next)
         if (load->flight != NULL && load->flight->leased && is_load_of_key(load, key))
             return true;
     return false;

@@ -6,11 +6,10 @@
  * Places     A flight takes its place before it asks Redis for the lease. A lease that could only be queued and then
  *            shed would be waited for, woken for and shed again by the whole fleet. The place is kept until the load
  *            has come back: a load that its flight gave up still occupies a worker.
- * Nested     A loader that waits for another key has its thread to spare. If that key is to be loaded here, the same
- *            thread loads it: a nested load needs no place and no worker, and never queues behind the load that waits
- *            for it. No more than max_loads loaders are at work at a time even so, because the outer one stands
- *            still. What is left to wait for is a load on another thread of this process, where a circle is refused
- *            at the moment it would close (loads_circle), or one of another process, for a limited time (alone_us).
+ * Threads    max_loads bounds the loads, load_threads those of them that are not deferred. A load starts when both
+ *            allow it: so none waits for a thread once it has begun, its lease is renewed while it is queued, and its
+ *            limit counts from its loader's first moment.
+ * Nested     A nested load runs in the place of its outer one, and mostly on its thread: nested.h.
  * Users      Two queues: users before background refreshes. A refresh moves to the users' queue once a waiter needs
  *            it, and one that is only queued gives its place to a user that would be shed. The permits of the
  *            fleet are requested when a worker is free (permits.h): until then only the lease is held.
@@ -33,6 +32,7 @@
 
 enum {
     LOADS_TURNS = 64,      /* whose acquires are told apart */
+    LOADS_SLOTS = 512,     /* of the tables of loads */
     PLACE_PARTS = 1 << 20, /* a place in parts: a batched flight has one of batch_max */
 };
 
@@ -55,17 +55,29 @@ struct load {
     unsigned kind;
     struct flight *flight; /* NULL: given up; its result is dropped */
     struct load *prev, *next;
+    struct load *id_prev, *id_next, *key_prev, *key_next; /* in the slots of loads.by_id and by_key */
+    struct load *mate_prev, *mate_next;                   /* a ring: those of its batch, and itself */
     uint64_t deadline_us;
+    uint64_t hold_until_us; /* deferred: its place and its permit come back then, whatever happens */
+    struct alarm hold;
     uint64_t batch; /* one query with those of the same; 0: a query of its own */
     enum share share;
     uint32_t place_parts;  /* 0: nested, it has no place */
-    struct permit *permit; /* of its query; NULL: it runs without, or on a lent thread */
+    struct permit *permit; /* of its query; NULL: it runs without, or in another load's place */
+    bool on_thread;        /* of loads.threads_used; one of a batch stands for all of it */
+    bool deferred;
+    bool over; /* only its place is left, for loads that are nested in it */
     bool cancelled;
     bool unwanted; /* cancelled because the lease was lost: its failure says nothing about the source */
-    struct core_waiter *blocked_on; /* its loader waits for another key; NULL: it does not */
-    struct load *lender;            /* whose thread runs it; outlives it; NULL: a worker's own load */
-    bool lending;                   /* its thread runs another load */
-    bool cut_short;                 /* the lender's deadline comes before its own */
+    struct core_waiter *blocked_on; /* it waits for other keys: one, or any number if it is deferred */
+    struct load *outer;             /* in whose place it runs; outlives it; NULL: in its own */
+    struct load *lender;            /* whose thread runs it; outlives that; NULL: a worker's */
+    struct load *lent_to;           /* runs on its thread, or in its place if it is deferred; NULL: none */
+    uint32_t guests;                /* loads whose outer one it is */
+    uint32_t depth;                 /* loads that it is nested in */
+    bool cut_short;                 /* the outer one's deadline comes before its own */
+    uint64_t visit;                 /* the last search that came by */
+    struct load *visit_next;
     size_t key_bytes;
     char key[]; /* owned: encoded, and behind it the plain one and NUL */
 };
@@ -78,13 +90,18 @@ struct loads {
     uint32_t waiters[SHARES];              /* each <= max_waiters */
     uint32_t queries[SHARES];              /* running: a batch is one; together <= max_loads */
     enum share served;                     /* whose query began last */
+    uint32_t threads_used;                 /* by queries that are not deferred; <= load_threads */
     struct load *running;                  /* given-up ones too */
+    struct load *by_id[LOADS_SLOTS], *by_key[LOADS_SLOTS];
+    uint64_t forgotten; /* deferred loads that were over here before they were finished */
+    uint64_t visit;     /* searches so far */
     uint32_t nested_waiters;
     uint32_t queued;         /* flights */
     uint32_t batched_queued; /* queued flights that are batched */
     uint32_t users_queued;   /* flights in QUEUE_USERS */
     uint32_t users_batched;  /* of those, batched */
     uint64_t batch;          /* of the loads that are being started; 0: none */
+    struct load *batch_last; /* of those, the last that was */
     uint64_t turn;           /* of the owner's loop, counted */
     bool turn_due;
     uint32_t pending_acquires[LOADS_TURNS]; /* of batched flights, by the turn they were sent in */
@@ -111,7 +128,7 @@ void loads_single_out(struct flight *flight);
 /* The refresh of this share that was queued last and has no waiter; NULL: none. */
 struct flight *loads_last_refresh(const struct core *core, enum share share);
 
-/* Queries that workers are free for, and that only wait for permits. */
+/* Queries that could run, and that only wait for permits. */
 uint32_t loads_wanted(const struct core *core);
 /* Those of them that have waiters, as if no refresh were queued. */
 uint32_t loads_wanted_by_users(const struct core *core);
@@ -119,18 +136,15 @@ uint32_t loads_wanted_by_users(const struct core *core);
  * of every event. */
 void loads_pump(struct core *core, bool turn_over);
 
-/* This nested waiter joins its flight, or leaves it. Its parent load is there for as long as its loader runs. */
-void loads_block(struct core_waiter *waiter);
-void loads_unblock(struct core_waiter *waiter);
-/* A load that waits in this flight and whose thread is free to run its load; NULL: none. */
-struct load *loads_lender(const struct flight *flight);
-/* What this flight waits for waits for that load: if that load waited for the flight, it would wait for itself. */
-bool loads_circle(const struct flight *flight, uint64_t parent_load);
+/* A load may begin on a thread of its own. */
+bool loads_thread_free(const struct core *core);
+/* Its thread has something else to do: it is over, or deferred. */
+void loads_leave_thread(struct core *core, struct load *load);
 
-/* NULL: no memory. The caller has a place or a lender, and emits CORE_LOAD. */
+/* NULL: no memory. The caller has a place or a berth (nested.h), and emits CORE_LOAD. */
 struct load *loads_new(struct flight *flight, uint64_t deadline_us);
 struct load *loads_find(const struct core *core, uint64_t id);
-/* Gives the query's permit back with its last load. */
+/* Gives the query's permit back with its last load, and the place once no other load runs in it. */
 void loads_free(struct core *core, struct load *load);
 void loads_cancel(struct core *core, struct load *load, bool unwanted);
 /* The flight gives its load up: cancelled, and whatever it brings is dropped. */

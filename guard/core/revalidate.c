@@ -3,11 +3,12 @@
 #include "revalidate.h"
 #include "flight.h"
 #include "lease.h"
+#include "nested.h"
 #include <string.h>
 
 enum core_lookup revalidate_choose_lookup(struct flight *flight)
 {
-    bool can_load = flight_take_place(flight) || loads_lender(flight) != NULL;
+    bool can_load = flight_take_place(flight) || nested_has_berth(flight);
     return can_load ? LOOKUP_REVALIDATE : LOOKUP_REVALIDATE_PEEK;
 }
 

@@ -6,6 +6,7 @@
 #include "../base/clock.h"
 #include "../base/key.h"
 #include "../core/near.h"
+#include "defer.h"
 #include "loop.h"
 #include "mailbox.h"
 #include "many.h"
@@ -207,6 +208,8 @@ static struct get *add_get(struct asking *asking, const struct guard_request *re
 
 static void nest(struct get *get, const struct parent_load *parent)
 {
+    if (parent == NULL)
+        return;
     get->waiter.parent_load = parent->load;
     if (parent->deadline_us < get->deadline_us)
         get->deadline_us = parent->deadline_us;
@@ -314,24 +317,26 @@ static enum guard_status accept_in_mailbox(struct asking *asking, bool nested, g
     return status;
 }
 
-static bool is_refusing(const struct guard *guard, const struct guard_loop *loop)
+static bool is_refusing(const struct guard *guard)
 {
-    return (loop != NULL && loop->detaching) || atomic_load_explicit(&guard->refusing, memory_order_relaxed);
+    return atomic_load_explicit(&guard->refusing, memory_order_relaxed);
 }
 
 enum guard_status ask(struct guard *guard, const struct guard_request *request,
                       const struct parent_load *parent, struct guard_result *results, guard_ticket *ticket)
 {
     struct asking asking = {.loop = request->loop != NULL ? request->loop : guard->own};
-    if (parent == NULL && is_refusing(guard, request->loop))
+    bool detaching = request->loop != NULL && request->loop->detaching;
+    if (detaching || (parent == NULL && is_refusing(guard)))
         return GUARD_CLOSING;
     size_t missing = results != NULL ? look_near(guard, request, results) : key_count(request);
     if (missing == 0)
         return GUARD_NOW;
     enum guard_status status = GUARD_NO_MEMORY;
     if (make_gets(&asking, request, missing, results)) {
-        if (parent != NULL)
-            nest(asking.gets, parent);
+        struct get *get = NULL;
+        DL_FOREACH (asking.gets, get)
+            nest(get, parent);
         status = request->loop != NULL ? accept_on_loop(&asking, ticket)
                                        : accept_in_mailbox(&asking, parent != NULL, ticket);
     }
@@ -347,9 +352,14 @@ enum guard_status ask(struct guard *guard, const struct guard_request *request,
 enum guard_status guard_get(struct guard *guard, const struct guard_request *request,
                             struct guard_result *results, guard_ticket *ticket)
 {
+    struct parent_load parent;
     if (ask_check(guard, request, "guard_get", false) != NULL)
         return GUARD_INVALID;
-    return ask(guard, request, NULL, results, ticket);
+    if (request->within == NULL)
+        return ask(guard, request, NULL, results, ticket);
+    if (!defer_parent(request->within, &parent))
+        return request_refuse(guard, "guard_get", "request->within is no deferred load, or finished");
+    return ask(guard, request, &parent, NULL, ticket);
 }
 
 /* A call that waits for its answer. */

@@ -22,12 +22,12 @@
 const char *ask_check(struct guard *guard, const struct guard_request *request, const char *function,
                       bool blocks);
 
-/* A load whose loader makes a request: nested, until the load's own deadline at most, and never from the near cache. */
+/* A load that needs a key: the request is nested, until the load's own deadline at most, and never from the near cache. */
 struct parent_load {
     uint64_t load, deadline_us;
 };
 
-/* guard_get() of a request that was checked. parent NULL: it comes from no loader. */
+/* guard_get() of a request that was checked. parent NULL: it comes from no load. */
 enum guard_status ask(struct guard *guard, const struct guard_request *request,
                       const struct parent_load *parent, struct guard_result *results, guard_ticket *ticket);
 

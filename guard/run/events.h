@@ -8,14 +8,7 @@
 #ifndef GUARD_EVENTS_H
 #define GUARD_EVENTS_H
 
-#include "../guard.h"
-
-struct told_event;
-struct events {
-    struct told_event *first, *last; /* owned */
-    enum guard_redis_state redis_state;
-    bool breaker_open; /* both as the hook last heard */
-};
+#include "state.h"
 
 /* For core_config.tell; `context` is the guard. */
 void events_note(void *context, const struct guard_event *event, unsigned kind);

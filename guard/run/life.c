@@ -8,6 +8,7 @@
 #include "../redis/subscription.h"
 #include "cache.h"
 #include "clear.h"
+#include "events.h"
 #include "loop.h"
 #include "mailbox.h"
 #include "shadow.h"
@@ -53,6 +54,7 @@ static struct core *new_core(struct guard *guard, enum guard_mode mode, bool wit
         .without_redis = without_redis,
         .max_loads = guard->config.max_loads,
         .load_queue = guard->config.load_queue,
+        .load_threads = guard->config.load_threads,
         .max_waiters = guard->config.max_waiters,
         .max_value_bytes = guard->config.max_value_bytes,
         .max_value_ms = guard->config.max_value_ms,
@@ -97,12 +99,27 @@ static bool open_cores(struct guard *guard)
     return guard->shadow != NULL;
 }
 
+static struct workers *open_workers(struct guard *guard)
+{
+    const struct guard_config *config = &guard->config;
+    guard->desk = desk_open(mailbox_post_finished, guard);
+    return guard->desk == NULL
+               ? NULL
+               : workers_open(&(struct workers_config){
+                     .count = config->load_threads > 0 ? config->load_threads : config->max_loads,
+                     .desk = guard->desk,
+                     .thread_begins = config->thread_begins,
+                     .thread_ends = config->thread_ends,
+                     .thread_context = config->thread_context,
+                 });
+}
+
 static bool open_parts(struct guard *guard)
 {
     if (!open_cores(guard) || !cache_open(guard))
         return false;
     static const struct loop_hooks hooks = {thread_on_link, thread_on_reign, thread_on_gone, thread_on_state};
-    guard->workers = workers_open(guard->config.max_loads, mailbox_post_finished, guard);
+    guard->workers = open_workers(guard);
     if (guard->workers == NULL || loop_open(guard, guard->host, &hooks, &guard->own) != GUARD_OK)
         return false;
     guard->wake = open_wake(guard);
@@ -143,8 +160,12 @@ static bool clear(struct guard *guard)
 {
     bool idle =
         (guard->core == NULL || core_idle(guard->core)) && (guard->fleet == NULL || core_idle(guard->fleet));
+    if (guard->desk != NULL)
+        desk_close(guard->desk);
     if (!workers_close(&guard->workers) || !idle)
         return false;
+    if (guard->desk != NULL)
+        desk_unref(guard->desk);
     if (guard->fleet != guard->core)
         core_free(&guard->fleet);
     core_free(&guard->core);

@@ -1,55 +1,148 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * load.h - one running load, as its loader sees it: the handle, and the verdict that it leaves.
+ * load.h - one running load, as its loader sees it: the handle, its verdict, and the desk where it is handed in.
  *
- * Threads   the one that runs the loader, but for what its fields say.
- * Lifetime  made by workers.c for a job; the owner of its report frees it.
+ *                      its loader returned                                 finished
+ *   o---> on a thread ---------------------> told as deferred: DEFERRED ----------------> told, the owner's to free
+ *              |                                                                               ^
+ *              +------------------------- finished before it returned -------------------------+
+ *
+ * What is told is told by a struct finished_load, in this order. The handle of a load that nobody asks for any more is
+ * freed by the call that finishes it.
+ *
+ * Threads   The thread that runs the loader; once it is deferred, any one thread at a time. guard_load_cancelled() any.
+ * Locking   The desk's mutex guards the table, the bells and what the fields say. Nobody else's code runs under it. It is
+ *           taken after that of the workers, and nothing is taken under it.
+ * Lifetime  The desk outlives the guard: it goes with its last handle.
  */
 #ifndef GUARD_LOAD_H
 #define GUARD_LOAD_H
 
 #include "../core/core.h"
 #include "../wire/envelope.h"
+#include "bell.h"
 #include "get.h"
+#include <pthread.h>
 #include <stdatomic.h>
 
+struct guard_loop;
 struct nested;
 struct worker;
 
 struct finished_load {
     struct finished_load *next; /* for the owner's list */
     uint64_t load;
+    bool deferred; /* it is not finished, and not the owner's: its loader has returned */
     struct core_loaded loaded;
     const char *key;
     const char *breach; /* what the loader did against its contract, a static text; NULL: nothing */
 };
 
+/* `finished`, a list, is the owner's then, for finished_load_free() of each. On a load thread, or on the one that has
+ * finished a deferred load. Calls no function of the workers: a thread that ends is waited for under their mutex. Not
+ * after desk_close() returned. */
+typedef void load_done(void *context, struct finished_load *finished);
 void finished_load_free(struct finished_load *finished);
 
-struct guard_load {
-    struct finished_load result;    /* first: what the owner gets is freed as a guard_load */
-    struct guard_load *prev, *next; /* queued or running, the first of a batch; under the mutex */
-    struct guard_load *mate;        /* the next of its batch; not changed once queued */
-    uint64_t deadline_us, start_us;
+enum { DESK_SLOTS = 512 };
+
+struct desk {
+    pthread_mutex_t mutex;
+    pthread_cond_t quiet; /* `reporting` has become 0 */
+    load_done *done;      /* NULL: the guard is gone */
+    void *context;
+    uint32_t refs;      /* the guard's, and one of each handle */
+    uint32_t reporting; /* calls of done() under way */
+    struct guard_load *by_id[DESK_SLOTS];
+};
+
+/* Both texts are copied. */
+struct job {
+    uint64_t load;
+    const char *key;
+    size_t key_bytes;
     const struct guard_policy *policy;
+    uint64_t deadline_us;
+    uint64_t lender;    /* a load that runs, waits and lends its thread; 0: none, any worker takes it */
+    uint32_t depth;     /* loads that it is nested in */
+    struct asker asker; /* of its starter; the handle has a reference of its own */
+    const char *previous_validator; /* NULL: nothing to compare with */
+    uint64_t batch;                 /* 0: alone; otherwise it joins the job before, if that had the same */
+};
+
+struct guard_load {
+    struct finished_load result; /* first: what the owner gets is freed as a guard_load */
+    struct finished_load deferral;
+    struct desk *desk;
+    struct guard_load *mate; /* the next of its batch */
+    uint64_t deadline_us, start_us;
+    const struct guard_policy *policy; /* the guard's: not once it is deferred */
+    struct worker *worker;             /* whose thread runs it; NULL: none */
+    struct guard_load *parent;         /* waits for this one on the same thread; NULL: none */
+    struct nested *nested; /* its loader waits for another key; under the workers' mutex; NULL: it does not */
+    uint32_t depth;        /* loads that it is nested in */
+    bool deferred;         /* set in its loader, which hands it on */
+    atomic_bool cancelled;
+    bool doomed; /* it fails, whatever it says */
+    bool kept;   /* the loader has said the next one */
+    struct guard_keep keep;
     struct asker asker; /* one reference is ours */
-    int cancel_fd; /* the worker's, or its own if it is nested; -1: none; under the mutex until it runs */
+
+    /* under the desk's mutex; `finished` is its thread's until it is deferred */
+    struct guard_load *id_prev, *id_next; /* in the table */
+    struct guard_load *prev, *next;       /* in a list of its loop; queued: in the workers' */
+    bool finished;
+    bool returned;                  /* deferred: its verdict is handed in at once */
+    bool told;                      /* the guard knows that it is deferred: from here on it may call back */
+    bool quit;                      /* its bells know that it is not wanted any more */
+    struct bell *bell, *batch_bell; /* its own; one with its batch and its thread's next loads; NULL */
+    struct guard_loop *loop;        /* that it is deferred to; NULL: any thread */
+    enum { IN_NO_LIST, IN_DEFERRED, IN_CANCELLED } listed; /* of the loop */
+    bool loop_gone;                                        /* a failure says nothing about the source */
+    void (*on_cancel)(void *context);                      /* NULL: none, or it was called */
+    void *on_cancel_context;
+
     bool has_previous;
     char previous_validator[ENVELOPE_VALIDATOR_MAX + 1];
-    atomic_bool cancelled;
-    struct guard_keep keep; /* only on the worker's thread, like the next five */
-    bool kept;              /* the loader has said that */
-    bool finished;
-    struct worker *worker;     /* whose thread runs it */
-    struct guard_load *parent; /* waits for this one on the same thread; NULL: none */
-    uint32_t depth;            /* how many do */
-    struct nested *nested;     /* its loader waits for another key; under the mutex; NULL: it does not */
     size_t tags_bytes;
     char *tags; /* room for TAGS_TEXT_MAX and NUL behind the key if its kind is tagged; else NULL */
     char key[]; /* owned */
 };
 
-/* Fails a load that is over and has no verdict. */
-void load_unfinished(struct guard_load *load, bool thread_ends);
+/* ---- the desk ---- */
+
+/* NULL: no memory. */
+struct desk *desk_open(load_done *done, void *context);
+/* From now on nothing is told. */
+void desk_close(struct desk *desk);
+/* Gives the guard's reference back. */
+void desk_unref(struct desk *desk);
+
+/* ---- loads ---- */
+
+/* A handle for the job, in the table. NULL: no memory. */
+struct guard_load *load_new(struct desk *desk, const struct job *job);
+/* It was never run. */
+void load_free(struct guard_load *load);
+/* With the mutex held; NULL: it is over. */
+struct guard_load *load_find(const struct desk *desk, uint64_t load);
+/* The loader of this batch has returned, or its thread ends: tells what is over, then what is deferred. */
+void load_returned(struct guard_load *first, bool thread_ends);
+
+/* On the guard's thread; a load that is over is ignored. */
+
+/* Tells the loader. */
+void load_cancel(struct desk *desk, uint64_t load);
+/* The guard has heard that it is deferred. */
+void load_told(struct desk *desk, uint64_t load);
+/* False: it is over. Copies the beginning of its key. */
+bool load_key_of(struct desk *desk, uint64_t load, char *key, size_t key_size);
+
+/* ---- for defer.c, with the mutex held ---- */
+
+void load_unwanted(struct guard_load *load);
+void load_leave_loop(struct guard_load *load);
+/* Its descriptor is its own from here on. */
+void load_keep_bell(struct guard_load *load);
 
 #endif

@@ -5,6 +5,7 @@
 #include "../base/clock.h"
 #include "../wire/scripts.h"
 #include "callback.h"
+#include "defer.h"
 #include "lookup.h"
 #include "mailbox.h"
 #include "tag_memory.h"
@@ -144,9 +145,11 @@ void loop_close(struct guard_loop *loop, void (*detached)(void *context), void *
     loop->detaching = true;
     loop->detached = detached;
     loop->detached_context = context;
-    if (loop->count == 0)
+    if (defer_leave_loop(loop))
+        host_wake_send(&loop->mail);
+    else if (loop->count == 0)
         close_parts(loop);
-    else
+    if (loop->count > 0)
         cancel_all(loop);
 }
 
@@ -159,6 +162,7 @@ static void on_mail(void *context)
     DL_CONCAT(loop->ready, loop->returned);
     loop->returned = NULL;
     pthread_mutex_unlock(&loop->mutex);
+    defer_call_back(loop);
     callback_ready(loop);
     if (loop->detaching && loop->count == 0)
         close_parts(loop);

@@ -24,7 +24,7 @@ void mailbox_add_gets(struct guard *guard, struct get *list);
 void mailbox_post_refresh(struct guard *guard, const struct get *get, const char *filler);
 /* OK, CLOSING, SHED. */
 enum guard_status mailbox_post_invalidation(struct guard *guard, struct invalidation *invalidation);
-/* Loads that workers have ended: their workers_done. */
+/* Loads that are over or deferred: the desk's load_done. */
 void mailbox_post_finished(void *context, struct finished_load *finished);
 /* The caller holds the guard's mutex. */
 void mailbox_post_cancel(struct guard *guard, struct get *get);

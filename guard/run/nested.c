@@ -13,9 +13,6 @@
 #include "mailbox.h"
 #include "workers.h"
 #include <string.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
-#include <utlist.h>
 
 /* The guard's thread. Signals under the mutex: the waiting thread ends this as soon as it has seen `answered`. */
 static void nested_answered(void *context, const struct guard_result *result)
@@ -36,41 +33,22 @@ static void nested_answered(void *context, const struct guard_result *result)
 static struct guard_load *next_lent(struct nested *nested)
 {
     struct workers *workers = nested->workers;
-    int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); /* the outer load has the worker's */
     pthread_mutex_lock(&workers->mutex);
     while (nested->lent == NULL && !nested->answered)
         pthread_cond_wait(&nested->woken, &workers->mutex);
     struct guard_load *load = nested->lent;
     nested->lent = NULL;
-    if (load != NULL) {
-        load->cancel_fd = fd;
-        if (atomic_load(&load->cancelled) && fd >= 0)
-            eventfd_write(fd, 1);
-    } else {
+    if (load == NULL)
         nested->parent->nested = NULL;
-    }
     pthread_mutex_unlock(&workers->mutex);
-    if (load == NULL && fd >= 0)
-        close(fd);
     return load;
 }
 
 static void report_lent(struct nested *nested)
 {
-    struct workers *workers = nested->workers;
     struct guard_load *load = nested->within;
     nested->within = NULL;
-    pthread_mutex_lock(&workers->mutex);
-    DL_DELETE(workers->running, load);
-    bool wanted = !workers->abandoned;
-    pthread_mutex_unlock(&workers->mutex);
-    if (load->cancel_fd >= 0)
-        close(load->cancel_fd);
-    load_unfinished(load, nested->thread_ends);
-    if (wanted)
-        workers->done(workers->context, &load->result);
-    else
-        finished_load_free(&load->result);
+    load_returned(load, nested->thread_ends);
 }
 
 static void serve(struct nested *nested)
@@ -80,7 +58,6 @@ static void serve(struct nested *nested)
         nested->within = load;
         load->worker = parent->worker;
         load->parent = parent;
-        load->depth = parent->depth + 1;
         load->start_us = clock_now_us();
         if (!nested->thread_ends)
             load->policy->loader(load, load->policy->context);
@@ -157,12 +134,17 @@ static enum guard_status get_nested(struct guard *guard, struct guard_load *load
 enum guard_status guard_load_get(struct guard_load *load, const struct guard_request *request,
                                  struct guard_result *result)
 {
-    struct guard *guard = load->worker->workers->context;
+    struct guard *guard = load->desk->context;
     const char *wrong = ask_check(guard, request, "guard_load_get", true);
-    if (wrong == NULL && request->count > 0) {
-        wrong = "request->keys: a loader asks for one key at a time";
-        request_refuse(guard, "guard_load_get", wrong);
-    }
+    const char *wrong_here = NULL;
+    if (wrong == NULL && request->count > 0)
+        wrong_here = "request->keys: a loader asks for one key at a time";
+    else if (wrong == NULL && load->deferred)
+        wrong_here = "the load is deferred; say `within` in a request instead";
+    if (wrong_here != NULL)
+        request_refuse(guard, "guard_load_get", wrong_here);
+    if (wrong == NULL)
+        wrong = wrong_here;
     *result = (struct guard_result){.status = GUARD_INVALID, .wrong = wrong};
     if (wrong != NULL)
         return GUARD_INVALID;

@@ -4,6 +4,7 @@
 #include "../base/clock.h"
 #include "../base/stats.h"
 #include "../core/near.h"
+#include "events.h"
 #include "shadow.h"
 #include <string.h>
 #include <utlist.h>

@@ -14,9 +14,10 @@
  *     +-----------------------------------------------<----------------+
  *                          callback <- loop <- answers <---------------+
  *
- * Read in this order: kind.h, get.h (one request inside), ask, mailbox, lookup, callback, loop, thread, calls, load, workers; then
- * many (several keys at once), nested (a loader that gets another key), shadow, cache (what Redis's data is called), numbers
- * and events (what a host can watch), life (start, stop), clear; tag_memory stands by itself.
+ * Read in this order: kind.h, get.h (one request inside), ask, mailbox, lookup, callback, loop, thread, calls, load, bell,
+ * workers; then defer (a load without a thread), many (several keys at once), nested (a loader that gets another key),
+ * shadow, cache (what Redis's data is called), numbers and events (what a host can watch), life (start, stop), clear;
+ * tag_memory stands by itself.
  *
  * Locking   the guard's mutex, then a loop's; the one of the hot keys is the innermost. Nobody else's code runs
  *           under any of them.
@@ -35,18 +36,26 @@
 #include "../base/tickets.h"
 #include "../redis/redis.h"
 #include "../wire/protocol.h"
-#include "events.h"
 #include "get.h"
 #include <pthread.h>
 #include <stdatomic.h>
 
 struct clear;
+struct desk;
 struct lookup;
 struct near;
 struct shadow;
 struct subscription;
 struct tag_memory;
 struct workers;
+
+/* What the host's hook has not heard yet: events.h. */
+struct told_event;
+struct events {
+    struct told_event *first, *last; /* owned */
+    enum guard_redis_state redis_state;
+    bool breaker_open; /* both as the hook last heard */
+};
 
 /* What a loop counts of the gets that it answers itself; the same names as in guard_stats. */
 #define LOOP_COUNTERS(COUNTER)                                                                               \
@@ -111,6 +120,9 @@ struct guard_loop {
     struct loop_counters counters[GUARD_KINDS_MAX]; /* by kind: the whole is their sum */
     pthread_mutex_t mutex;
     struct get *returned;
+    /* under the desk's mutex: loads that are deferred to it; those of them that are to be called back */
+    struct guard_load *deferred, *cancelled;
+    bool detaching_loads;
 };
 
 struct invalidation {
@@ -191,6 +203,7 @@ struct guard {
     struct subscription *wake;
     enum guard_redis_state wake_state; /* as it last said */
     struct workers *workers;
+    struct desk *desk;                         /* where loads are handed in */
     struct clear *clear;                       /* owned */
     char cache_name[GUARD_CACHE_ID_BYTES + 1]; /* the last that was heard, or one to give */
     bool cache_asked;                          /* and not answered */

@@ -9,6 +9,7 @@
 #include "callback.h"
 #include "calls.h"
 #include "clear.h"
+#include "events.h"
 #include "lookup.h"
 #include "loop.h"
 #include "mailbox.h"
@@ -17,6 +18,8 @@
 #include "workers.h"
 #include <stdlib.h>
 #include <utlist.h>
+
+enum { FORGOTTEN_KEY_BYTES = 100 };
 
 /* After every event; see below. */
 static void after_events(struct guard *guard);
@@ -50,11 +53,22 @@ static bool start_load(struct guard *guard, const struct core_action *action)
         .lender = action->lender,
         .previous_validator = action->previous != NULL ? action->previous->public.validator : NULL,
         .batch = action->batch,
+        .depth = action->depth,
         .asker = starter != NULL ? starter->asker : (struct asker){.what = NULL},
     };
     if (guard->shadow != NULL && starter != NULL)
         shadow_started(starter, action->load);
     return workers_start(guard->workers, &job);
+}
+
+static void say_forgotten(struct guard *guard, uint64_t load)
+{
+    char key[FORGOTTEN_KEY_BYTES + 1];
+    if (load_key_of(guard->desk, load, key, sizeof key))
+        say(&guard->say, SAY_LOADER, SAY_BAD,
+            "the load of %s was deferred and not finished within max_hold_ms: its place is free for another "
+            "one",
+            key);
 }
 
 static void perform(struct guard *guard, const struct core_action *action)
@@ -76,7 +90,10 @@ static void perform(struct guard *guard, const struct core_action *action)
         performed = start_load(guard, action);
         break;
     case CORE_CANCEL:
-        workers_cancel(guard->workers, action->load);
+        load_cancel(guard->desk, action->load);
+        break;
+    case CORE_FORGET:
+        say_forgotten(guard, action->load);
         break;
     }
     if (!performed)
@@ -276,17 +293,26 @@ static void enter_invalidations(struct guard *guard, struct invalidation *list)
     }
 }
 
+static void enter_load(struct guard *guard, const struct finished_load *finished)
+{
+    if (finished->deferred) {
+        load_told(guard->desk, finished->load);
+        core_deferred(guard->core, clock_now_us(), finished->load);
+    } else {
+        if (guard->shadow != NULL)
+            shadow_kept(guard->shadow, finished->load, finished->loaded.keep);
+        core_loaded(guard->core, clock_now_us(), finished->load, &finished->loaded);
+    }
+    perform_all(guard);
+}
+
 static void enter_finished(struct guard *guard, struct finished_load *list)
 {
     while (list != NULL) {
         struct finished_load *finished = list;
         list = finished->next;
-        if (guard->phase != PHASE_ENDING) {
-            if (guard->shadow != NULL)
-                shadow_kept(guard->shadow, finished->load, finished->loaded.keep);
-            core_loaded(guard->core, clock_now_us(), finished->load, &finished->loaded);
-            perform_all(guard);
-        }
+        if (guard->phase != PHASE_ENDING)
+            enter_load(guard, finished);
         finished_load_free(finished);
     }
 }
@@ -358,11 +384,11 @@ static void part_closed(void *context)
 void thread_close_everything(struct guard *guard)
 {
     guard->phase = PHASE_ENDING;
-    empty_mailbox(guard);
     clear_close(guard);
     pthread_mutex_lock(&guard->mutex);
-    guard->ended = true;
+    guard->ended = true; /* first: what comes later is its sender's to free */
     pthread_mutex_unlock(&guard->mutex);
+    empty_mailbox(guard);
     host_wake_clear(&guard->mail);
     host_timer_stop(guard->host, &guard->timer);
     host_timer_stop(guard->host, &guard->limit);
@@ -423,6 +449,9 @@ static void advance_end(struct guard *guard)
     if (guard->phase == PHASE_RUNNING && closing) {
         guard->phase = PHASE_DRAINING;
         set_limit(guard, drain_ms);
+        core_drain(guard->core, clock_now_us());
+        after_events(guard);
+        return;
     }
     if (guard->phase == PHASE_DRAINING && nothing_to_finish(guard, mail))
         cancel_everything(guard);
@@ -522,7 +551,8 @@ static bool take_push(struct guard *guard, const struct message *message)
     const struct core_key *key = NULL;
     bool taken = true;
     if (message->entry != NULL && message->lease_tag != NULL)
-        key = core_awaits(guard->fleet, message->subject, message->subject_bytes, message->lease_tag);
+        key = core_awaits(guard->fleet, message->subject, message->subject_bytes, message->lease_tag,
+                          message->kind == MESSAGE_RELEASED);
     if (key == NULL || !message_read_entry(message, key, guard->protocol.max_value_ms, &pushed, &value))
         return false;
     if (pushed.tags_bytes > 0)

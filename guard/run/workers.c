@@ -6,37 +6,11 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 #include <utlist.h>
 
 enum { STACK_BYTES = 1 << 20 };
 
 /* ---- one worker ---- */
-
-static void quiet_cancel_fd(int fd)
-{
-    uint64_t count = 0;
-    if (fd >= 0 && read(fd, &count, sizeof count) < 0)
-        return; /* was not set */
-}
-
-static bool all_cancelled(const struct guard_load *first)
-{
-    const struct guard_load *load = first;
-    while (load != NULL && atomic_load(&load->cancelled))
-        load = load->mate;
-    return load == NULL;
-}
-
-/* Under the mutex. */
-static void take_cancel_fd(struct guard_load *first, int cancel_fd)
-{
-    for (struct guard_load *load = first; load != NULL; load = load->mate)
-        load->cancel_fd = cancel_fd;
-    if (cancel_fd >= 0 && all_cancelled(first))
-        eventfd_write(cancel_fd, 1);
-}
 
 static struct guard_load *next_job(struct worker *worker)
 {
@@ -49,58 +23,43 @@ static struct guard_load *next_job(struct worker *worker)
     struct guard_load *load = workers->queued;
     if (load != NULL) {
         DL_DELETE(workers->queued, load);
-        DL_APPEND(workers->running, load);
-        take_cancel_fd(load, worker->cancel_fd);
+        workers->queued_count--;
+        workers->busy++;
     }
+    worker->busy = load != NULL;
     pthread_mutex_unlock(&workers->mutex);
     return load;
 }
 
-/* After this no other thread knows the job, and the place of a thread that is over can be used again: the job
- * must not be reported before that, because the next one may come at once. False: the report is not wanted. */
-static bool retire(struct worker *worker, struct guard_load *load, bool over)
+/* The place of a thread that is over can be used again. */
+static void stand_down(struct worker *worker, bool over)
 {
     struct workers *workers = worker->workers;
     pthread_mutex_lock(&workers->mutex);
-    if (load != NULL)
-        DL_DELETE(workers->running, load);
+    workers->busy -= worker->busy;
+    worker->busy = false;
     worker->over = over;
-    bool abandoned = workers->abandoned;
     pthread_mutex_unlock(&workers->mutex);
-    quiet_cancel_fd(worker->cancel_fd);
-    return !abandoned;
 }
 
-static void free_finished(struct finished_load *list)
-{
-    while (list != NULL) {
-        struct finished_load *finished = list;
-        list = finished->next;
-        finished_load_free(finished);
-    }
-}
-
+/* Stands down first: once the load is reported the next one may come. */
 static void report(struct worker *worker, bool over)
 {
     struct guard_load *load = worker->load;
     worker->load = NULL;
-    bool wanted = retire(worker, load, over);
-    if (load == NULL)
-        return;
-    for (struct guard_load *at = load; at != NULL; at = at->mate) {
-        load_unfinished(at, over);
-        at->result.next = at->mate != NULL ? &at->mate->result : NULL;
-    }
-    if (wanted)
-        worker->workers->done(worker->workers->context, &load->result);
-    else
-        free_finished(&load->result);
+    stand_down(worker, over);
+    if (load != NULL)
+        load_returned(load, over);
 }
 
 /* Also when a loader ends the thread: then its job has failed. */
 static void worker_over(void *context)
 {
-    report(context, true);
+    struct worker *worker = context;
+    const struct workers_config *config = &worker->workers->config;
+    if (config->thread_ends != NULL)
+        config->thread_ends(config->thread_context);
+    report(worker, true);
 }
 
 static size_t list_batch(struct guard_load *first, struct guard_load *loads[GUARD_MANY_MAX])
@@ -144,7 +103,10 @@ static void run_load(struct worker *worker, struct guard_load *load)
 static void *worker_run(void *context)
 {
     struct worker *worker = context;
+    const struct workers_config *config = &worker->workers->config;
     pthread_cleanup_push(worker_over, worker);
+    if (config->thread_begins != NULL)
+        config->thread_begins(config->thread_context);
     for (struct guard_load *load = next_job(worker); load != NULL; load = next_job(worker)) {
         worker->load = load;
         run_load(worker, load);
@@ -156,23 +118,21 @@ static void *worker_run(void *context)
 
 /* ---- the pool ---- */
 
-struct workers *workers_open(uint32_t count, workers_done *done, void *context)
+struct workers *workers_open(const struct workers_config *config)
 {
     struct workers *workers = calloc(1, sizeof *workers);
-    struct worker *all = calloc(count, sizeof *all);
+    struct worker *all = calloc(config->count, sizeof *all);
     if (workers == NULL || all == NULL) {
         free(workers);
         free(all);
         return NULL;
     }
-    workers->done = done;
-    workers->context = context;
+    workers->config = *config;
     workers->all = all;
-    workers->count = count;
     pthread_mutex_init(&workers->mutex, NULL);
     pthread_cond_init(&workers->work, NULL);
-    for (uint32_t i = 0; i < count; i++)
-        all[i] = (struct worker){.workers = workers, .cancel_fd = -1};
+    for (uint32_t i = 0; i < config->count; i++)
+        all[i].workers = workers;
     return workers;
 }
 
@@ -195,7 +155,7 @@ static bool make_thread(struct worker *worker)
 /* A place whose thread was never made, or is over. Under the mutex. */
 static struct worker *vacancy(struct workers *workers)
 {
-    for (uint32_t i = 0; i < workers->count; i++) {
+    for (uint32_t i = 0; i < workers->config.count; i++) {
         struct worker *worker = &workers->all[i];
         if (worker->made && worker->over) {
             pthread_join(worker->thread, NULL);
@@ -210,7 +170,7 @@ static struct worker *vacancy(struct workers *workers)
 static uint32_t made_count(const struct workers *workers)
 {
     uint32_t made = 0;
-    for (uint32_t i = 0; i < workers->count; i++)
+    for (uint32_t i = 0; i < workers->config.count; i++)
         made += workers->all[i].made && !workers->all[i].over;
     return made;
 }
@@ -223,32 +183,7 @@ static bool staff(struct workers *workers, uint32_t queued)
     struct worker *worker = vacancy(workers);
     if (worker == NULL)
         return true;
-    if (worker->cancel_fd < 0)
-        worker->cancel_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     return make_thread(worker) || made_count(workers) > 0;
-}
-
-static struct guard_load *new_load(const struct job *job)
-{
-    size_t tags_size = job->policy->tagged ? TAGS_TEXT_MAX + 1 : 0;
-    struct guard_load *load = calloc(1, sizeof *load + job->key_bytes + 1 + tags_size);
-    if (load == NULL)
-        return NULL;
-    load->result.load = job->load;
-    load->result.key = load->key;
-    load->policy = job->policy;
-    load->deadline_us = job->deadline_us;
-    load->cancel_fd = -1;
-    load->has_previous = job->previous_validator != NULL;
-    if (load->has_previous)
-        memcpy(load->previous_validator, job->previous_validator,
-               strnlen(job->previous_validator, ENVELOPE_VALIDATOR_MAX));
-    memcpy(load->key, job->key, job->key_bytes);
-    load->asker = job->asker;
-    if (load->asker.ref != NULL)
-        load->asker.ref(load->asker.what);
-    load->tags = job->policy->tagged ? load->key + job->key_bytes + 1 : NULL;
-    return load;
 }
 
 /* Under the mutex. */
@@ -259,6 +194,7 @@ static void commit_batch(struct workers *workers)
         return;
     workers->open = NULL;
     DL_APPEND(workers->queued, open);
+    workers->queued_count++;
     pthread_cond_signal(&workers->work);
 }
 
@@ -272,16 +208,13 @@ void workers_commit(struct workers *workers)
 /* Under the mutex. The first of a batch stays open for the others. */
 static bool enqueue_job(struct workers *workers, const struct job *job, struct guard_load *load)
 {
-    int queued = 0;
-    struct guard_load *each = NULL;
     if (workers->open != NULL && job->batch != 0 && workers->open_batch == job->batch) {
         workers->open_last->mate = load;
         workers->open_last = load;
         return true;
     }
     commit_batch(workers);
-    DL_COUNT(workers->queued, each, queued);
-    if (!staff(workers, (uint32_t)queued + 1))
+    if (!staff(workers, workers->queued_count + 1))
         return false;
     workers->open = workers->open_last = load;
     workers->open_batch = job->batch;
@@ -290,98 +223,67 @@ static bool enqueue_job(struct workers *workers, const struct job *job, struct g
     return true;
 }
 
-/* Batches are in the list by their first. */
-static struct guard_load *running_load(const struct workers *workers, uint64_t id)
+/* Its loader waits, so it is not over. */
+static struct nested *nested_of(struct workers *workers, uint64_t lender)
 {
-    for (struct guard_load *first = workers->running; first != NULL; first = first->next) {
-        for (struct guard_load *load = first; load != NULL; load = load->mate) {
-            if (load->result.load == id)
-                return load;
-        }
-    }
-    return NULL;
+    struct desk *desk = workers->config.desk;
+    pthread_mutex_lock(&desk->mutex);
+    const struct guard_load *load = load_find(desk, lender);
+    pthread_mutex_unlock(&desk->mutex);
+    return load != NULL ? load->nested : NULL;
 }
 
 /* Under the mutex: hands a job to the thread of a load whose loader waits. False: there is no such load. */
 static bool lend(struct workers *workers, struct guard_load *load, uint64_t lender)
 {
-    struct guard_load *parent = running_load(workers, lender);
-    if (parent == NULL || parent->nested == NULL || parent->nested->lent != NULL)
+    struct nested *nested = nested_of(workers, lender);
+    if (nested == NULL || nested->lent != NULL)
         return false;
-    DL_APPEND(workers->running, load);
-    parent->nested->lent = load;
-    pthread_cond_signal(&parent->nested->woken);
+    nested->lent = load;
+    pthread_cond_signal(&nested->woken);
     return true;
 }
 
 bool workers_start(struct workers *workers, const struct job *job)
 {
-    struct guard_load *load = new_load(job);
+    struct guard_load *load = load_new(workers->config.desk, job);
     if (load == NULL)
         return false;
     pthread_mutex_lock(&workers->mutex);
     bool taken = job->lender != 0 ? lend(workers, load, job->lender) : enqueue_job(workers, job, load);
     pthread_mutex_unlock(&workers->mutex);
     if (!taken)
-        finished_load_free(&load->result);
+        load_free(load);
     return taken;
 }
 
-/* The one descriptor of a batch speaks when no load of it is wanted any more. */
-static bool cancel_load(struct guard_load *first, uint64_t id)
-{
-    struct guard_load *load = first;
-    while (load != NULL && load->result.load != id)
-        load = load->mate;
-    if (load == NULL)
-        return false;
-    atomic_store(&load->cancelled, true);
-    if (load->cancel_fd >= 0 && all_cancelled(first))
-        eventfd_write(load->cancel_fd, 1);
-    return true;
-}
-
-static void cancel_in(struct guard_load *list, uint64_t id)
-{
-    struct guard_load *load = list;
-    while (load != NULL && !cancel_load(load, id))
-        load = load->next;
-}
-
-void workers_cancel(struct workers *workers, uint64_t id)
-{
-    pthread_mutex_lock(&workers->mutex);
-    cancel_in(workers->open, id);
-    cancel_in(workers->queued, id);
-    cancel_in(workers->running, id);
-    pthread_mutex_unlock(&workers->mutex);
-}
-
 /* A thread whose loader still runs keeps what it uses and is never joined. */
-static void abandon(struct workers *workers)
+static void leave_busy(struct workers *workers)
 {
-    workers->abandoned = true;
-    for (uint32_t i = 0; i < workers->count; i++)
-        if (workers->all[i].made)
-            pthread_detach(workers->all[i].thread);
+    for (uint32_t i = 0; i < workers->config.count; i++) {
+        struct worker *worker = &workers->all[i];
+        if (!worker->busy)
+            continue;
+        pthread_detach(worker->thread);
+        worker->made = false;
+    }
 }
 
-/* False: a loader still runs. */
+/* False: a loader still runs, or would. */
 static bool end_all(struct workers *workers)
 {
     pthread_mutex_lock(&workers->mutex);
     workers->closing = true;
     pthread_cond_broadcast(&workers->work);
-    bool ended = workers->running == NULL && workers->queued == NULL;
-    if (!ended)
-        abandon(workers);
+    bool ended = workers->busy == 0 && workers->queued == NULL;
+    leave_busy(workers);
     pthread_mutex_unlock(&workers->mutex);
     return ended;
 }
 
 static void join_all(struct workers *workers)
 {
-    for (uint32_t i = 0; i < workers->count; i++)
+    for (uint32_t i = 0; i < workers->config.count; i++)
         if (workers->all[i].made)
             pthread_join(workers->all[i].thread, NULL);
 }
@@ -391,13 +293,13 @@ bool workers_close(struct workers **closing)
     struct workers *workers = *closing;
     if (workers == NULL)
         return true;
-    if (!end_all(workers))
+    bool ended = end_all(workers);
+    join_all(workers);
+    if (!ended)
         return false;
     *closing = NULL;
-    join_all(workers);
-    for (uint32_t i = 0; i < workers->count; i++)
-        if (workers->all[i].cancel_fd >= 0)
-            close(workers->all[i].cancel_fd);
+    for (uint32_t i = 0; i < workers->config.count; i++)
+        bell_unref(&workers->all[i].bell);
     pthread_cond_destroy(&workers->work);
     pthread_mutex_destroy(&workers->mutex);
     free(workers->all);

@@ -2,50 +2,40 @@
 /*
  * workers.h - the threads that run loaders.
  *
- * The core never starts more loads than there may be workers, so a job waits here only for a thread to be
- * made or to come back to its queue.
+ * The core never starts more loads than there are threads, so a job waits here only for a thread to be made or to come
+ * back to its queue.
  *
- *     workers_start          a worker takes it        the loader finished it, returned or died
- *   o -------------> QUEUED ------------------> RUNNING ---------------------------------> done() once
+ *     workers_start          a worker takes it        its loader returned, or ended the thread
+ *   o -------------> QUEUED ------------------> RUNNING -------------------------------------> told at the desk (load.h)
  *
  * A nested job (`lender`) goes to the thread whose loader waits in guard_load_get() and runs there, on top.
  * Jobs of one batch are one unit of this: queued by workers_commit(), taken by one worker, told together.
  *
- * Locking   one mutex for the queue, the table of running jobs and the states; done() is called without it.
- * Lifetime  a job belongs to the workers from workers_start() until done() has returned.
+ * Locking   one mutex for the queue, the threads and what is lent; the desk's comes after it.
+ * Hooks     thread_begins before a thread's first load, thread_ends after its last one, before the thread's place can be
+ *           used again.
  */
 #ifndef GUARD_WORKERS_H
 #define GUARD_WORKERS_H
 
 #include "load.h"
-#include <pthread.h>
 
-/* On the worker's thread; `finished`, a list, is the owner's then, for finished_load_free() of each. Calls no function
- * of the workers: a thread that ends is waited for under their mutex. Not after workers_close() returned. */
-typedef void workers_done(void *context, struct finished_load *finished);
-
-struct workers *workers_open(uint32_t count, workers_done *done, void *context);
-/* Both texts are copied, and the job has a reference to the asker of its own. */
-struct job {
-    uint64_t load;
-    const char *key;
-    size_t key_bytes;
-    const struct guard_policy *policy;
-    uint64_t deadline_us;
-    uint64_t lender;    /* a load that runs, waits and lends its thread; 0: none, any worker takes it */
-    struct asker asker; /* of its starter */
-    const char *previous_validator; /* NULL: nothing to compare with */
-    uint64_t batch;                 /* 0: alone; otherwise it joins the job before, if that had the same */
+struct workers_config {
+    uint32_t count;
+    struct desk *desk; /* lent until workers_close() has returned true */
+    void (*thread_begins)(void *context);
+    void (*thread_ends)(void *context);
+    void *thread_context;
 };
-/* False: no memory, or no thread could be made and none runs; then done() is never called. workers_commit() must
+
+struct workers *workers_open(const struct workers_config *config);
+/* False: no memory, or no thread could be made and none runs; then nothing is told of it. workers_commit() must
  * follow a job with a batch; both on one thread. */
 bool workers_start(struct workers *workers, const struct job *job);
 /* No more of the batch follow. */
 void workers_commit(struct workers *workers);
-/* Tells the loader; a load that is over is ignored. */
-void workers_cancel(struct workers *workers, uint64_t load);
-/* Ends the threads and waits for them. False: a loader still runs; then its thread and this memory are left
- * alone and done() is not called for it. Leaves NULL if true. */
+/* Ends the threads and waits for them. False: a loader still runs; then its thread and this memory are left alone.
+ * Leaves NULL if true. */
 bool workers_close(struct workers **workers);
 
 /* ---- the inside, for nested.c ---- */
@@ -65,22 +55,21 @@ struct nested {
 struct worker {
     struct workers *workers;
     pthread_t thread;
-    bool made, over;         /* under the mutex */
-    int cancel_fd;           /* an eventfd; readable while its job is cancelled */
-    struct guard_load *load; /* running; only on its own thread */
+    bool made, over, busy; /* under the mutex */
+    struct bell *bell; /* of the loads that it runs; under the desk's mutex; NULL: none has asked for one */
+    struct guard_load *load; /* running, the first of its batch; only on its own thread */
 };
 
 struct workers {
-    workers_done *done;
-    void *context;
+    struct workers_config config;
     pthread_mutex_t mutex;
     pthread_cond_t work;
-    struct guard_load *queued, *running;
+    struct guard_load *queued;           /* the first of each batch */
     struct guard_load *open, *open_last; /* a batch that is not complete yet */
     uint64_t open_batch;
-    struct worker *all; /* owned, `count` of them */
-    uint32_t count, idle;
-    bool closing, abandoned;
+    struct worker *all; /* owned, config.count of them */
+    uint32_t idle, busy, queued_count;
+    bool closing;
 };
 
 #endif

@@ -200,9 +200,11 @@ static bool run_renew(const struct protocol *protocol, struct redis *redis, cons
     struct arguments args;
     begin_arguments(&args);
     add_key(&args, protocol, &action->key, KEY_LEASE);
+    if (action->asks_wait)
+        add_key(&args, protocol, &action->key, KEY_WAITING);
     add_text(&args, action->token);
     add_number(&args, action->lease_ms);
-    return run_script(redis, SCRIPT_RENEW, 1, &args, replied, context);
+    return run_script(redis, SCRIPT_RENEW, action->asks_wait ? 2 : 1, &args, replied, context);
 }
 
 static struct envelope envelope_of(const struct core_action *action)
@@ -315,6 +317,8 @@ static bool run_release(const struct protocol *protocol, struct redis *redis,
     add_text(&args, failure_code(action, code));
     add_number(&args, action->failure_ms);
     add_argument(&args, text != NULL ? text : "", bytes);
+    if (action->abandoned_ms > 0)
+        add_number(&args, action->abandoned_ms);
     bool sent = run_script(redis, SCRIPT_RELEASE, 3, &args, replied, context);
     free(text);
     return sent;
@@ -418,6 +422,7 @@ bool protocol_send(const struct protocol *protocol, struct redis *redis, const s
         return run_permit_release(protocol, redis, action, replied, context);
     case CORE_LOAD:
     case CORE_CANCEL:
+    case CORE_FORGET:
         break;
     }
     return false;
@@ -596,6 +601,7 @@ static void read_acquire(const char *key, size_t key_bytes, const struct redisRe
         break;
     case 'L':
         out->kind = REPLY_LEASE;
+        out->abandoned = number(reply, 2) == 1;
         break;
     case 'B':
         out->kind = REPLY_BUSY;

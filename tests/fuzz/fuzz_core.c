@@ -65,6 +65,7 @@ struct play {
     uint64_t now_us, event; /* events so far */
     unsigned tokens;
     bool closed;
+    bool revalidated;   /* two flights of a key, and this Redis may give a lease to each */
     bool unchanged;     /* a load has said so: what it confirmed is older than itself */
     uint64_t overtaken; /* origin of a load whose fill is being told that a tag was invalidated; 0: none is */
     uint64_t passed[KEYS];             /* origin of the row of each that was passed last; 0: none was */
@@ -115,6 +116,11 @@ static unsigned loads_running(const struct play *play)
     return count;
 }
 
+static bool only_looks(enum core_lookup lookup)
+{
+    return lookup == LOOKUP_PEEK || lookup == LOOKUP_REVALIDATE_PEEK;
+}
+
 static void check_action(const struct play *play, const struct core_action *action)
 {
     bool script = action->kind != CORE_LOAD && action->kind != CORE_CANCEL;
@@ -128,14 +134,14 @@ static void check_action(const struct play *play, const struct core_action *acti
         assert(strlen(action->token) > TOKEN_TAG_AT && action->fresh_ms > 0 &&
                (action->value == NULL || action->value->tags_bytes == 0 || action->born.era != 0));
     if (action->mark)
-        assert(action->kind == CORE_FILL && !action->absent && !action->life.own_fresh &&
+        assert((action->kind == CORE_FILL || action->shares) && !action->absent && !action->life.own_fresh &&
                !action->life.own_stale && action->stale_ms == 0);
     if (action->shares)
         assert(action->kind == CORE_RELEASE && action->failure == GUARD_FAILURE_NONE && !action->too_big &&
-               (action->value != NULL || action->absent));
+               (action->value != NULL || action->absent || action->mark));
     if (action->kind == CORE_PERMIT_ACQUIRE || action->kind == CORE_PERMIT_RENEW)
         assert(strlen(action->token) > TOKEN_TAG_AT);
-    if (action->kind == CORE_ACQUIRE && action->lookup != LOOKUP_PEEK)
+    if (action->kind == CORE_ACQUIRE && !only_looks(action->lookup))
         assert(strlen(action->token) > TOKEN_TAG_AT && strcmp(action->token, action->prev) != 0);
     if (action->kind == CORE_LOAD)
         assert(action->deadline_us <= play->now_us + (uint64_t)play->policy.load_limit_ms * 1000);
@@ -210,10 +216,11 @@ static void check_result(const struct play *play, const struct parent_load *aske
     assert((result->status == GUARD_FAILED) == (result->failure != GUARD_FAILURE_NONE));
     if (result->value != NULL && origin_of(result->value) == play->passed[asker->key])
         assert(&asker->waiter == play->starter && !result->stored);
-    if (result->value != NULL)
-        assert(
-            asker->asked_at <= origin_of(result->value) ||
-            (loaded && (play->unchanged || (result->stored && origin_of(result->value) != play->overtaken))));
+    if (result->value == NULL)
+        return;
+    uint64_t origin = origin_of(result->value);
+    bool good_since = result->stored && origin != play->overtaken && !asker->waiter.revalidates;
+    assert(asker->asked_at <= origin || (loaded && (play->unchanged || good_since)));
 }
 
 static void take_answer(struct play *play, struct parent_load *asker)
@@ -235,7 +242,7 @@ static void check_rest(struct play *play)
     assert(answers == play->answered + play->shed);
     assert(s.waiters == play->accepted - play->answered && s.waiters <= WAITERS);
     assert(s.loads_running == loads_running(play) && s.loads_queued <= WORKERS + QUEUE);
-    assert(play->config.mode == GUARD_MODE_OFF || s.load_duplicate == 0);
+    assert(play->config.mode == GUARD_MODE_OFF || play->revalidated || s.load_duplicate == 0);
 }
 
 static bool is_unperformed(struct play *play)
@@ -291,6 +298,8 @@ static void get(struct play *play, uint8_t which, uint8_t patience)
     asker->deadline_us = play->now_us + (uint64_t)patience * patience * 1000;
     asker->key = which % KEYS;
     asker->waiter.passes = which >= PASSING_FROM;
+    asker->waiter.revalidates = !asker->waiter.passes && patience % 4 == 3;
+    play->revalidated = play->revalidated || asker->waiter.revalidates;
     enum guard_status status =
         core_get(play->core, play->now_us, &key, &play->policy, &asker->waiter, asker->deadline_us);
     asker->waiting = status == GUARD_OK;
@@ -327,6 +336,7 @@ static void invalidate(struct play *play, uint8_t which, uint8_t patience)
     *caller = (struct caller){.waiting = true};
     caller->core.key = key_of(which);
     caller->core.of_tag = (patience & 1) != 0;
+    caller->core.expires = !caller->core.of_tag && (patience & 2) != 0;
     caller->core.deadline_us = play->now_us + (uint64_t)patience * 10000;
     enum guard_status status = core_invalidate(play->core, play->now_us, &caller->core);
     caller->waiting = status == GUARD_OK;
@@ -370,11 +380,12 @@ static void give_reply(struct play *play, const struct pending *to, struct core_
     play->overtaken = 0;
 }
 
-/* Of eight loads three say how their answer is kept. */
+/* Of eight loads four say how their answer is kept. */
 static const struct guard_keep *keep_of(uint8_t how)
 {
     static const struct guard_keep keeps[] = {{.how = GUARD_SHARE},
                                               {.how = GUARD_PASS, .pass_ms = 200},
+                                              {.how = GUARD_PASS, .pass_ms = 0},
                                               {.how = GUARD_STORE, .fresh_ms = 50, .stale_ms = 500}};
     enum { EACH = 8, FIRST = EACH - sizeof keeps / sizeof *keeps };
     return how % EACH < FIRST ? NULL : &keeps[how % EACH - FIRST];
@@ -406,6 +417,9 @@ static struct core_reply reply_to_acquire(struct fuzz_input *input)
                                                  REPLY_BUSY,   REPLY_FAILED,  REPLY_FREE,   REPLY_REFUSED,
                                                  REPLY_UNSENT, REPLY_UNKNOWN, REPLY_UNKNOWN};
     static const char head[] = "ffffffff-0000-4000-8000-000000000000";
+    static const char uncounted[] =
+        "ffffffff-0000-4000-8000-00000000000000000000-1111-4000-8000-000000000000";
+    _Static_assert(sizeof uncounted == 2 * TOKEN_UUID_BYTES + 1, "two names");
     uint8_t what = fuzz_byte(input), more = fuzz_byte(input);
     struct core_reply reply = {
         .kind = what < MOVING_FROM ? kinds[what % (sizeof kinds / sizeof *kinds)] : REPLY_MOVING,
@@ -415,6 +429,7 @@ static struct core_reply reply_to_acquire(struct fuzz_input *input)
         .life = {.own_stale = (more & 4) != 0, .stale_ms = (more & 4) != 0 ? more : 0},
         .damaged = (more & 0x20) != 0,
         .head = head,
+        .uncounted = (more & 4) != 0 ? uncounted : NULL,
         .lease_tag = more % 4 < TAGS ? tags[more % 4] : NULL,
         .left_ms = more,
         .cool_ms = (uint32_t)more * 4,
@@ -500,7 +515,8 @@ static void push(struct play *play, uint8_t which, uint8_t how)
     struct value *value =
         pushed.absent || pushed.mark ? NULL : new_value(play->busy_at[which % KEYS][tag], how);
     pushed.value = value;
-    const struct core_key *awaited = core_awaits(play->core, key.encoded, key.encoded_bytes, tags[tag]);
+    const struct core_key *awaited =
+        core_awaits(play->core, key.encoded, key.encoded_bytes, tags[tag], false);
     assert(awaited == NULL || strcmp(awaited->plain, key.plain) == 0);
     core_pushed(play->core, play->now_us, key.encoded, key.encoded_bytes, &pushed);
     value_unref(&value);
@@ -623,7 +639,7 @@ static void one_calm_step(struct play *play)
     struct pending first = take_pending(play, 0);
     struct core_reply reply = {.kind = REPLY_CODE, .code = 1};
     if (first.kind == CORE_ACQUIRE)
-        reply.kind = first.lookup == LOOKUP_PEEK ? REPLY_FREE : REPLY_LEASE;
+        reply.kind = only_looks(first.lookup) ? REPLY_FREE : REPLY_LEASE;
     if (is_load(&first))
         give_load(play, &first, LOAD_OK, 8);
     else

@@ -290,6 +290,8 @@ struct stored_failure {
 };
 
 /* A process waits for the lease with this tag. */
+#define ABANDONED_MARK "abandoned"
+
 struct stored_waiting {
     bool there;
     bool quiet; /* and wants nothing pushed */
@@ -369,6 +371,7 @@ struct redis_answer {
     int refresher;
     char tag[TOKEN_TAG_BYTES + 1];            /* B, S: of the lease; "": none */
     char uncounted[2 * TOKEN_UUID_BYTES + 1]; /* B, to a revalidation; "": to another one */
+    bool abandoned;                           /* L: the load before was */
     int64_t code;
     bool published, gone, pushed;
 };

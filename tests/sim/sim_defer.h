@@ -17,7 +17,7 @@
 #define DEFER_SEENS(X)
 
 /* X(member of enum mutant, its name): bugs sown into the model's side of it */
-#define DEFER_MUTANTS(X)
+#define DEFER_MUTANTS(X) X(MUTANT_ABANDONED_UNSAID, "abandoned-unsaid")
 
 struct sim;
 struct event;

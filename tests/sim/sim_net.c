@@ -352,6 +352,7 @@ static struct core_reply read_answer(const struct sim *sim, const struct command
         return out;
     case 'L':
         out.kind = REPLY_LEASE;
+        out.abandoned = answer->abandoned;
         return out;
     case 'B':
         out.kind = REPLY_BUSY;

@@ -179,6 +179,9 @@ static void grant(struct run *run, const struct command *command, const struct f
         answer_value(out, run, 'S', found, REFRESH_OURS);
     else
         out->what = 'L';
+    out->abandoned = !found->value && run->slot->waiting.there &&
+                     strcmp(run->slot->waiting.tag, ABANDONED_MARK) == 0 &&
+                     run->sim->mutant != MUTANT_ABANDONED_UNSAID;
 }
 
 /* Another process has said so, of this lease. */
@@ -257,6 +260,12 @@ static void acquire(struct run *run, const struct command *command, struct redis
 
 /* ---- renew, fill, release, invalidate ---- */
 
+static bool is_waited_for(const struct run *run, const struct command *command)
+{
+    const struct stored_waiting *waiting = &run->slot->waiting;
+    return waiting->there && memcmp(waiting->tag, command->token + TOKEN_TAG_AT, TOKEN_TAG_BYTES) == 0;
+}
+
 static bool holds(const struct run *run, const struct command *command)
 {
     return run->slot->lease.there && strcmp(run->slot->lease.token, command->token) == 0;
@@ -273,7 +282,7 @@ static void renew(struct run *run, const struct command *command, struct redis_a
     strcpy(lease->token, command->token);
     lease->there = true;
     lease->expires_ms = redis_now_ms(run->sim) + command->action.lease_ms;
-    out->code = 1;
+    out->code = command->action.asks_wait && is_waited_for(run, command) ? RENEWED_AWAITED : 1;
 }
 
 /* What a fill stores, or a release shares. */
@@ -326,10 +335,8 @@ static void store_again(struct run *run, const struct command *command)
 
 static bool is_awaited(const struct run *run, const struct command *command)
 {
-    const struct stored_waiting *waiting = &run->slot->waiting;
-    bool tags = memcmp(waiting->tag, command->token + TOKEN_TAG_AT, TOKEN_TAG_BYTES) == 0;
-    bool tells = command->action.shares || (run->sim->params.pushes && !waiting->quiet);
-    return tells && waiting->there && tags;
+    bool tells = command->action.shares || (run->sim->params.pushes && !run->slot->waiting.quiet);
+    return tells && is_waited_for(run, command);
 }
 
 /* What fill and touch have in common. */
@@ -392,6 +399,12 @@ static void release(struct run *run, const struct command *command, struct redis
     if (out->pushed)
         out->value = entry_of(run, command);
     run->slot->waiting.there = false;
+    if (action->abandoned_ms > 0)
+        run->slot->waiting = (struct stored_waiting){
+            .there = true,
+            .tag = ABANDONED_MARK,
+            .expires_ms = redis_now_ms(run->sim) + action->abandoned_ms,
+        };
     if ((action->too_big || action->failure != GUARD_FAILURE_NONE) &&
         run->sim->mutant != MUTANT_NO_FAILURE_LEASE)
         run->slot->failure = (struct stored_failure){
@@ -479,6 +492,7 @@ void redis_execute(struct sim *sim, const struct command *command, struct redis_
         return;
     case CORE_LOAD:
     case CORE_CANCEL:
+    case CORE_FORGET:
         break;
     }
     out->error = run.refused;

@@ -74,11 +74,11 @@ TEST(each_number_of_the_config_has_its_limits)
 {
     static const struct number NUMBERS[] = {
         CONFIG(redis_limit_ms, 1, 60000),  CONFIG(connect_limit_ms, 1, 60000),
-        CONFIG(max_loads, 1, 1024),     CONFIG(load_queue, 0, 1000000),
+        CONFIG(max_loads, 1, 4096),        CONFIG(load_queue, 0, 1000000),
         CONFIG(max_waiters, 1, 10000000),  CONFIG(max_value_bytes, 1, 64 << 20),
         CONFIG(max_lease_ms, 10, 3600000), CONFIG(max_value_ms, 1, 2000000000),
         CONFIG(load_permits, 0, 100000),   CONFIG(permit_ms, 0, 3600000),
-        CONFIG(push_bytes, 0, 1 << 20),
+        CONFIG(push_bytes, 0, 1 << 20),    CONFIG(load_threads, 0, 8),
     };
     for (size_t i = 0; i < sizeof NUMBERS / sizeof *NUMBERS; i++) {
         config_gives(&NUMBERS[i], NUMBERS[i].least, GUARD_OK);

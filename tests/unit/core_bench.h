@@ -380,6 +380,7 @@ static inline void answer_leftover(struct seen *seen)
         load_fails(seen, GUARD_FAILURE_INTERNAL);
         break;
     case CORE_CANCEL:
+    case CORE_FORGET:
         break;
     case CORE_ACQUIRE:
     case CORE_RENEW:

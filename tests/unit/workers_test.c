@@ -9,8 +9,10 @@
 #include "tests/support/test.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,12 +23,14 @@
 enum { WAIT_S = 20, MOST = 64 };
 
 struct bench {
+    struct desk *desk;
     struct workers *workers;
     struct guard_policy policy;
     const char *previous_validator; /* of the next job; NULL: none */
     uint64_t batch;                 /* of the next job */
     int gate;                       /* an eventfd; readable: open */
     atomic_uint begun, over, cancelled, wrong;
+    atomic_uint threads_begun, threads_ended;
 
     pthread_mutex_t mutex;
     pthread_cond_t changed;
@@ -66,6 +70,18 @@ static void wait_for(const atomic_uint *counter, unsigned value)
     assert_int_equal(atomic_load(counter), value);
 }
 
+static void thread_begins(void *context)
+{
+    struct bench *bench = context;
+    atomic_fetch_add(&bench->threads_begun, 1);
+}
+
+static void thread_ends(void *context)
+{
+    struct bench *bench = context;
+    atomic_fetch_add(&bench->threads_ended, 1);
+}
+
 static void bench_open(struct bench *bench, uint32_t count, guard_loader *loader)
 {
     memset(bench, 0, sizeof *bench);
@@ -75,7 +91,12 @@ static void bench_open(struct bench *bench, uint32_t count, guard_loader *loader
     bench->gate = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     pthread_mutex_init(&bench->mutex, NULL);
     pthread_cond_init(&bench->changed, NULL);
-    bench->workers = workers_open(count, on_done, bench);
+    bench->desk = desk_open(on_done, bench);
+    bench->workers = workers_open(&(struct workers_config){.count = count,
+                                                           .desk = bench->desk,
+                                                           .thread_begins = thread_begins,
+                                                           .thread_ends = thread_ends,
+                                                           .thread_context = bench});
     assert_non_null(bench->workers);
 }
 
@@ -111,7 +132,10 @@ static void bench_close(struct bench *bench)
 {
     assert_true(workers_close(&bench->workers));
     assert_null(bench->workers);
+    assert_int_equal(bench->threads_begun, bench->threads_ended);
+    desk_close(bench->desk);
     bench_clear(bench);
+    desk_unref(bench->desk);
 }
 
 static const struct core_loaded *verdict_of(const struct bench *bench, uint64_t load)
@@ -224,9 +248,9 @@ TEST(a_cancelled_loader_sees_it_on_its_descriptor_and_the_next_job_does_not)
     for (uint64_t i = 1; i <= 3; i++) {
         bench_start(&bench, i, "k");
         wait_for(&bench.begun, (unsigned)i);
-        workers_cancel(bench.workers, 999);
-        workers_cancel(bench.workers, i);
-        workers_cancel(bench.workers, i);
+        load_cancel(bench.desk, 999);
+        load_cancel(bench.desk, i);
+        load_cancel(bench.desk, i);
         wait_finished(&bench, i);
         assert_int_equal(verdict_of(&bench, i)->failure, GUARD_FAILURE_TIMEOUT);
     }
@@ -245,8 +269,8 @@ TEST(a_job_cancelled_before_a_worker_takes_it_is_told_when_it_begins)
     bench_start(&bench, 1, "first");
     wait_for(&bench.begun, 1);
     bench_start(&bench, 2, "second");
-    workers_cancel(bench.workers, 2);
-    workers_cancel(bench.workers, 1);
+    load_cancel(bench.desk, 2);
+    load_cancel(bench.desk, 1);
     wait_finished(&bench, 2);
     assert_int_equal(bench.cancelled, 2);
     bench_close(&bench);
@@ -289,7 +313,7 @@ TEST(a_batch_is_one_call_and_a_verdict_for_each)
     struct bench bench;
     bench_open(&bench, 1, load_at_the_gate);
     start_batch(&bench);
-    workers_cancel(bench.workers, 2);
+    load_cancel(bench.desk, 2);
     eventfd_write(bench.gate, 1);
     wait_finished(&bench, 3);
     assert_int_equal(bench.cancelled, 1);
@@ -307,7 +331,7 @@ TEST(a_batch_that_nobody_wants_is_told_so)
     bench_open(&bench, 1, load_at_the_gate);
     start_batch(&bench);
     for (uint64_t load = 1; load <= 3; load++)
-        workers_cancel(bench.workers, load);
+        load_cancel(bench.desk, load);
     wait_finished(&bench, 3);
     assert_int_equal(bench.cancelled, 3);
     assert_int_equal(bench.over, 1);
@@ -403,6 +427,325 @@ TEST(closing_waits_for_idle_workers_however_slow_they_are)
     }
 }
 
+/* ---- deferred loads ---- */
+
+/* Handles that loaders have deferred; the test finishes them. */
+static struct {
+    struct guard_load *loads[MOST];
+    atomic_uint count;
+    atomic_uint called; /* back */
+    int fd_before, fd_after;
+    int other_fd;
+} later;
+
+static void called_back(void *context)
+{
+    (void)context;
+    atomic_fetch_add(&later.called, 1);
+}
+
+static void put_off(struct guard_load *load)
+{
+    unsigned at = atomic_load(&later.count);
+    assert_true(at < MOST);
+    assert_int_equal(guard_load_defer(load, NULL, called_back, NULL), GUARD_OK);
+    later.loads[at] = load;
+    atomic_store(&later.count, at + 1);
+}
+
+static void load_later(struct guard_load *load, void *context)
+{
+    (void)context;
+    put_off(load);
+}
+
+static void bench_open_later(struct bench *bench, uint32_t count, guard_loader *loader)
+{
+    memset(&later, 0, sizeof later);
+    bench_open(bench, count, loader);
+}
+
+static const struct finished_load *report_of(const struct bench *bench, size_t at, uint64_t load,
+                                             bool deferred)
+{
+    const struct finished_load *report = bench->finished[at];
+    assert_int_equal(report->load, load);
+    assert_int_equal(report->deferred, deferred);
+    return report;
+}
+
+/* The whole of a load that is deferred. */
+static void defer_one(struct bench *bench, uint64_t load)
+{
+    size_t before = bench->count;
+    bench_start(bench, load, "k");
+    wait_finished(bench, before + 1);
+    report_of(bench, before, load, true);
+    load_told(bench->desk, load);
+}
+
+TEST(a_deferred_load_is_told_first_and_finished_on_any_thread_later)
+{
+    struct bench bench;
+    bench_open_later(&bench, 1, load_later);
+    defer_one(&bench, 1);
+    defer_one(&bench, 2); /* on the same thread, which is free */
+    guard_load_done(later.loads[1], "two", 3, "v");
+    wait_finished(&bench, 3);
+    guard_load_absent(later.loads[0]);
+    wait_finished(&bench, 4);
+    assert_string_equal(report_of(&bench, 2, 2, false)->loaded.value->public.body, "two");
+    assert_int_equal(report_of(&bench, 3, 1, false)->loaded.outcome, LOAD_ABSENT);
+    bench_close(&bench);
+}
+
+static void load_later_at_the_gate(struct guard_load *load, void *context)
+{
+    struct bench *bench = context;
+    struct pollfd gate = {bench->gate, POLLIN, 0};
+    put_off(load);
+    while (poll(&gate, 1, -1) < 0)
+        ;
+}
+
+TEST(one_that_is_finished_before_its_loader_has_returned_is_told_once_and_the_first_verdict_stands)
+{
+    struct bench bench;
+    bench_open_later(&bench, 1, load_later_at_the_gate);
+    bench_start(&bench, 1, "k");
+    wait_for(&later.count, 1);
+    guard_load_done(later.loads[0], "first", 5, NULL);
+    guard_load_fail(later.loads[0], GUARD_FAILURE_REJECTED);
+    load_cancel(bench.desk, 1);
+    assert_int_equal(bench.count, 0);
+    eventfd_write(bench.gate, 1);
+    wait_finished(&bench, 1);
+    const struct finished_load *report = report_of(&bench, 0, 1, false);
+    assert_string_equal(report->loaded.value->public.body, "first");
+    assert_non_null(strstr(report->breach, "a second time"));
+    bench_close(&bench);
+    assert_int_equal(later.called, 0);
+}
+
+/* As fast as it can, on another thread than the loader's. */
+static void *finish_all(void *context)
+{
+    const unsigned *count = context;
+    for (unsigned i = 0; i < *count; i++) {
+        while (atomic_load(&later.count) <= i)
+            sched_yield();
+        guard_load_absent(later.loads[i]);
+    }
+    return NULL;
+}
+
+TEST(whoever_is_first_the_loader_or_the_verdict_each_is_told_once_and_in_order)
+{
+    struct bench bench;
+    unsigned count = MOST / 2;
+    pthread_t thread;
+    bench_open_later(&bench, 1, load_later);
+    assert_int_equal(pthread_create(&thread, NULL, finish_all, &count), 0);
+    for (uint64_t load = 1; load <= count; load++)
+        bench_start(&bench, load, "k");
+    pthread_join(thread, NULL);
+    wait_for(&later.count, count);
+    bool deferred[MOST] = {false}, over[MOST] = {false};
+    for (unsigned waited = 0, done = 0; done < count; waited++) {
+        wait_finished(&bench, waited + 1);
+        const struct finished_load *report = bench.finished[waited];
+        assert_false(over[report->load]);
+        assert_false(report->deferred && deferred[report->load]);
+        deferred[report->load] = deferred[report->load] || report->deferred;
+        over[report->load] = !report->deferred;
+        done += !report->deferred;
+    }
+    bench_close(&bench);
+}
+
+TEST(it_is_called_back_once_when_the_guard_knows_of_it_and_not_after_its_end)
+{
+    struct bench bench;
+    bench_open_later(&bench, 1, load_later_at_the_gate);
+    bench_start(&bench, 1, "k");
+    wait_for(&later.count, 1);
+    load_cancel(bench.desk, 1);
+    assert_true(guard_load_cancelled(later.loads[0]));
+    assert_int_equal(later.called, 0); /* its loader has not returned */
+    eventfd_write(bench.gate, 1);
+    wait_finished(&bench, 1);
+    load_told(bench.desk, 1);
+    assert_int_equal(later.called, 1);
+    load_cancel(bench.desk, 1);
+    assert_int_equal(later.called, 1);
+    defer_one(&bench, 2);
+    guard_load_absent(later.loads[1]);
+    load_cancel(bench.desk, 2);
+    assert_int_equal(later.called, 1);
+    guard_load_absent(later.loads[0]);
+    bench_close(&bench);
+}
+
+static bool is_readable(int fd)
+{
+    struct pollfd poll_fd = {fd, POLLIN, 0};
+    return poll(&poll_fd, 1, 0) == 1;
+}
+
+static void load_later_with_descriptor(struct guard_load *load, void *context)
+{
+    (void)context;
+    later.fd_before = guard_load_cancel_fd(load);
+    put_off(load);
+    later.fd_after = guard_load_cancel_fd(load);
+}
+
+static void look_at_descriptor(struct guard_load *load, void *context)
+{
+    (void)context;
+    later.other_fd = guard_load_cancel_fd(load);
+    guard_load_absent(load);
+}
+
+TEST(a_descriptor_that_was_asked_for_before_stays_and_the_thread_gets_another_one)
+{
+    struct bench bench;
+    bench_open_later(&bench, 1, load_later_with_descriptor);
+    defer_one(&bench, 1);
+    assert_int_equal(later.fd_before, later.fd_after);
+    bench.policy.loader = look_at_descriptor;
+    bench_start(&bench, 2, "k");
+    wait_finished(&bench, 2);
+    assert_int_not_equal(later.other_fd, later.fd_before);
+    assert_false(is_readable(later.fd_before));
+    load_cancel(bench.desk, 1);
+    assert_true(is_readable(later.fd_before));
+    guard_load_fail(later.loads[0], GUARD_FAILURE_UNAVAILABLE);
+    bench_close(&bench);
+}
+
+static unsigned descriptors_open(void)
+{
+    unsigned count = 0;
+    for (int fd = 0; fd < 1024; fd++)
+        count += fcntl(fd, F_GETFD) >= 0;
+    return count;
+}
+
+TEST(deferred_loads_have_no_descriptor_until_they_ask_for_one)
+{
+    struct bench bench;
+    bench_open_later(&bench, 1, load_later);
+    unsigned before = descriptors_open();
+    for (uint64_t load = 1; load <= 20; load++)
+        defer_one(&bench, load);
+    assert_int_equal(descriptors_open(), before);
+    load_cancel(bench.desk, 3);
+    assert_true(is_readable(guard_load_cancel_fd(later.loads[2]))); /* cancelled before it asked */
+    assert_int_equal(descriptors_open(), before + 1);
+    for (unsigned i = 0; i < 20; i++)
+        guard_load_absent(later.loads[i]);
+    bench_close(&bench);
+}
+
+/* The first finishes at once, the second asks for its descriptor and is deferred, the third is deferred. */
+static void batch_later(struct guard_load *const *loads, size_t count, void *context)
+{
+    (void)context;
+    assert_int_equal(count, 3);
+    later.fd_before = guard_load_cancel_fd(loads[0]);
+    guard_load_absent(loads[0]);
+    put_off(loads[1]);
+    put_off(loads[2]);
+}
+
+TEST(in_a_batch_each_key_is_deferred_or_finished_by_itself)
+{
+    struct bench bench;
+    bench_open_later(&bench, 1, load_later);
+    bench.policy.batch_loader = batch_later;
+    bench.batch = 7;
+    for (uint64_t load = 1; load <= 3; load++)
+        bench_start(&bench, load, "k");
+    workers_commit(bench.workers);
+    wait_finished(&bench, 3);
+    report_of(&bench, 0, 1, false); /* what is over comes first */
+    report_of(&bench, 1, 2, true);
+    report_of(&bench, 2, 3, true);
+    int own = guard_load_cancel_fd(later.loads[0]);
+    assert_int_not_equal(own, later.fd_before);
+    load_cancel(bench.desk, 2);
+    assert_true(is_readable(own));
+    assert_false(is_readable(later.fd_before)); /* one of the batch is still wanted */
+    load_cancel(bench.desk, 3);
+    assert_true(is_readable(later.fd_before));
+    guard_load_absent(later.loads[1]);
+    guard_load_absent(later.loads[0]);
+    wait_finished(&bench, 5);
+    bench_close(&bench);
+}
+
+static void defer_wrongly(struct guard_load *load, void *context)
+{
+    struct bench *bench = context;
+    put_off(load);
+    atomic_fetch_add(&bench->wrong, guard_load_tag(load, "t") == GUARD_INVALID);
+}
+
+TEST(a_breach_after_deferring_fails_the_load_when_it_is_finished_and_not_before)
+{
+    struct bench bench;
+    bench_open_later(&bench, 1, defer_wrongly);
+    defer_one(&bench, 1);
+    assert_int_equal(bench.wrong, 1);
+    assert_int_equal(bench.count, 1);
+    guard_load_done(later.loads[0], "x", 1, NULL);
+    wait_finished(&bench, 2);
+    const struct finished_load *report = report_of(&bench, 1, 1, false);
+    assert_int_equal(report->loaded.failure, GUARD_FAILURE_INTERNAL);
+    assert_null(report->loaded.value);
+    bench_close(&bench);
+}
+
+TEST(a_handle_outlives_its_guard_and_can_be_used_until_it_is_finished)
+{
+    struct bench bench;
+    bench_open_later(&bench, 1, load_later_with_descriptor);
+    defer_one(&bench, 1);
+    defer_one(&bench, 2);
+    load_cancel(bench.desk, 1);
+    bench_close(&bench);
+    assert_string_equal(guard_load_key(later.loads[0]), "k");
+    assert_true(guard_load_cancelled(later.loads[0]));
+    assert_true(is_readable(guard_load_cancel_fd(later.loads[0])));
+    guard_load_done(later.loads[1], "nobody hears", 12, NULL);
+    guard_load_fail(later.loads[0], GUARD_FAILURE_UNAVAILABLE);
+}
+
+static void exit_or_stay(struct guard_load *load, void *context)
+{
+    if (strcmp(guard_load_key(load), "exits") == 0)
+        pthread_exit(NULL);
+    load_at_the_gate(load, context);
+}
+
+TEST(each_thread_begins_before_its_first_load_and_ends_after_its_last_also_if_a_loader_ends_it)
+{
+    struct bench bench;
+    bench_open(&bench, 1, exit_or_stay);
+    assert_int_equal(bench.threads_begun, 0);
+    bench_start(&bench, 1, "exits");
+    wait_finished(&bench, 1);
+    assert_int_equal(bench.threads_ended, 1);
+    eventfd_write(bench.gate, 1);
+    bench_start(&bench, 2, "k");
+    bench_start(&bench, 3, "k");
+    wait_finished(&bench, 3);
+    assert_int_equal(bench.threads_begun, 2);
+    assert_int_equal(bench.threads_ended, 1);
+    bench_close(&bench); /* as often as they began */
+}
+
 static struct workers *abandoned; /* reachable, as a leak checker sees it */
 
 TEST(closing_leaves_a_running_loader_alone_and_does_not_report_it)
@@ -412,6 +755,7 @@ TEST(closing_leaves_a_running_loader_alone_and_does_not_report_it)
     bench_start(&bench, 1, "k");
     wait_for(&bench.begun, 1);
     abandoned = bench.workers;
+    desk_close(bench.desk);
     assert_false(workers_close(&bench.workers));
     assert_ptr_equal(bench.workers, abandoned);
     eventfd_write(bench.gate, 1);

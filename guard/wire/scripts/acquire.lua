@@ -26,6 +26,7 @@
 --   {S, value, ttl_ms, 0, tag}             stale; another process refreshes it (p: or none does, tag "")
 --   {S, value, ttl_ms, -1, failure_ttl_ms} stale; the last load failed, cooling down
 --   {L, lease_ms}                          missing; the caller has the lease and loads it
+--   {L, lease_ms, 1}                       likewise, and the load before was abandoned
 --   {B, lease_ttl_ms, tag}                 missing; another process loads it. To v and w a fourth one: the first 36 bytes
 --                                          of what stands there, or blanks, and of the lease
 --   {E, code, failure_ttl_ms}              missing; the last load failed, cooling down
@@ -42,7 +43,8 @@
 --
 -- Why the waiting mark: it holds the tag of the lease that a process waits for, and tells the fill under that
 -- lease that its message should carry the value; behind the tag stands a dash if no process that waits wants that. A mark
--- of another lease says nothing. A process that waits asks again before its mark runs out.
+-- of another lease says nothing. A process that waits asks again before its mark runs out. Where no
+-- lease stands release may have left another mark there: the next lease comes with it, and the next mark takes its place.
 --
 -- Why a fence: a replica, and a master that has lost its replicas, refuse only writes. A script that writes
 -- nothing therefore ends with a write that changes nothing, so that those servers do not answer it. The write
@@ -157,4 +159,5 @@ end
 
 redis.call('SET', lease_key, token, 'PX', ARGV[3])
 if value then return {'S', value, value_ttl_ms, 1} end
+if redis.pcall('GET', waiting_key) == 'abandoned' then return {'L', tonumber(ARGV[3]), 1} end
 return {'L', tonumber(ARGV[3])}

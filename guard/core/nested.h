@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * nested.h - loads that other loads wait for: where they run, and who would wait for itself. Private to the room.
+ *
+ * Berth      A nested load needs no place, no permit and mostly no thread of its own: it runs in the place of its outer
+ *            load, and never queues behind a load that waits for it. Otherwise max_loads outer loads, each waiting for a
+ *            nested one that is queued, would wait until their deadlines.
+ *
+ *                outer load         its place serves              thread
+ *                waits on its one   one nested load at a time     its own, which stands still
+ *                is deferred        one nested load at a time     a free one; else one that stands still because it waits,
+ *                                                                 over any number of loads, for this outer one
+ *
+ *            A nested load that is deferred gives the thread back, and goes on in the place. The place of an outer load
+ *            that is over is kept until nothing runs in it any more.
+ * Circles    What is left to wait for is a load of this process, where a circle is refused at the moment it would close,
+ *            or one of another process, for a limited time (alone_us).
+ */
+#ifndef GUARD_CORE_NESTED_H
+#define GUARD_CORE_NESTED_H
+
+#include "core.h"
+
+struct load;
+
+/* This nested waiter joins its flight, or leaves it. */
+void nested_block(struct core_waiter *waiter);
+void nested_unblock(struct core_waiter *waiter);
+/* The load is over: what it still waits for is no business of its. */
+void nested_forget_waiters(struct load *load);
+/* If that load waited for the flight it would wait for itself, because what the flight waits for waits for it; or it is
+ * nested too deep. */
+bool nested_is_refused(const struct flight *flight, uint64_t parent_load);
+
+/* A load of this flight may begin in the place of one that waits for it. */
+bool nested_has_berth(const struct flight *flight);
+/* Puts a new load there. False: it is no nested one. */
+bool nested_take_berth(const struct flight *flight, struct load *load);
+void nested_leave_thread(struct load *load);
+void nested_leave_place(struct load *load);
+
+#endif

@@ -1,0 +1,583 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * defer_test.c - whole guards whose loads are finished later: on loops and threads, with PostgreSQL on an epoll loop, at
+ * their limits and at the end; and loads that are abandoned.
+ */
+#include "guard/adapters/epoll.h"
+#include "guard/example/queries.c"
+#include "guard_rig.h"
+
+#include <malloc.h>
+#include <uv.h>
+
+enum { HANDLES = 1100 };
+
+/* ---- a loader that defers; the test finishes ---- */
+
+static struct {
+    struct guard_load *loads[HANDLES];
+    struct guard_loop *loop; /* to defer to; NULL: any thread */
+    void (*on_cancel)(void *context);
+    atomic_uint count, called;
+    atomic_uint threads_begun, threads_ended;
+    pthread_t called_on;
+} later;
+
+static void note_call(void *context)
+{
+    (void)context;
+    later.called_on = pthread_self();
+    atomic_fetch_add(&later.called, 1);
+}
+
+static void load_later(struct guard_load *load, void *context)
+{
+    struct pollfd gate = {fleet.source.gate, POLLIN, 0};
+    (void)context;
+    while (poll(&gate, 1, -1) < 0)
+        continue;
+    assert_int_equal(guard_load_defer(load, later.loop, later.on_cancel, NULL), GUARD_OK);
+    unsigned at = atomic_fetch_add(&later.count, 1);
+    assert_true(at < HANDLES);
+    later.loads[at] = load;
+}
+
+static void batch_later(struct guard_load *const *loads, size_t count, void *context)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(guard_load_key(loads[i]), "now") == 0)
+            guard_load_done(loads[i], "now v1", 6, NULL);
+        else
+            load_later(loads[i], context);
+}
+
+static void finish_later(unsigned at)
+{
+    struct guard_load *load = later.loads[at];
+    char row[64];
+    int bytes = snprintf(row, sizeof row, "%s v1", guard_load_key(load));
+    guard_load_done(load, row, (size_t)bytes, NULL);
+}
+
+static bool later_before(void)
+{
+    fleet_init();
+    memset(&later, 0, sizeof later);
+    later.on_cancel = note_call;
+    fleet.policy.loader = load_later;
+    return true;
+}
+
+static void wait_deferred(unsigned count)
+{
+    WAIT_UNTIL(atomic_load(&later.count) == count && later.loads[count - 1] != NULL);
+}
+
+TEST(a_deferred_load_answers_and_is_stored_as_any_other)
+{
+    struct ask ask;
+    fleet_open(2);
+    ask_start(0, &ask, "k");
+    wait_deferred(1);
+    struct ask other;
+    ask_start(1, &other, "k");
+    finish_later(0);
+    expect_answer(&ask, "k v1");
+    expect_answer(&other, "k v1");
+    expect_row(1, "k", "k v1");
+    fleet_close();
+}
+
+static void begins(void *context)
+{
+    (void)context;
+    atomic_fetch_add(&later.threads_begun, 1);
+}
+
+static void ends(void *context)
+{
+    (void)context;
+    atomic_fetch_add(&later.threads_ended, 1);
+}
+
+static size_t bytes_used(void)
+{
+    struct mallinfo2 info = mallinfo2();
+    return info.uordblks + info.hblkhd;
+}
+
+/* And what each costs beyond its request, which waits in any case. */
+TEST(a_thousand_are_deferred_at_once_over_two_threads_for_two_kilobytes_each)
+{
+    enum { MANY = 1000, MOST_BYTES = 2048 };
+    static struct ask asks[MANY];
+    char key[16];
+    fleet.config.max_loads = MANY;
+    fleet.config.load_threads = 2;
+    fleet.config.thread_begins = begins;
+    fleet.config.thread_ends = ends;
+    fleet_open(1);
+    source_shut(&fleet.source);
+    for (int i = 0; i < MANY; i++) {
+        snprintf(key, sizeof key, "k%d", i);
+        ask_start(0, &asks[i], key);
+    }
+    WAIT_UNTIL(stats_of(fleet.guards[0]).loads_queued == MANY - 2);
+    size_t before = bytes_used();
+    source_open(&fleet.source);
+    wait_deferred(MANY);
+    WAIT_UNTIL(stats_of(fleet.guards[0]).loads_running == MANY);
+    size_t bytes = (bytes_used() - before) / MANY;
+    if (bytes > MOST_BYTES) /* 0 with a sanitizer, whose malloc says nothing */
+        fail_msg("%zu bytes for each deferred load", bytes);
+    printf("    %zu bytes for each deferred load\n", bytes);
+    for (unsigned i = 0; i < MANY; i++)
+        finish_later(i);
+    for (int i = 0; i < MANY; i++) {
+        ask_wait(&asks[i]);
+        assert_int_equal(asks[i].result.status, GUARD_OK);
+        ask_clear(&asks[i]);
+    }
+    fleet_close();
+    assert_in_range(later.threads_begun, 1, 2);
+    assert_int_equal(later.threads_begun, later.threads_ended);
+}
+
+TEST(in_a_batch_some_keys_are_deferred_and_some_are_not)
+{
+    static const char *const KEYS[] = {"now", "a", "b"};
+    fleet.policy.batch_loader = batch_later;
+    fleet_open(1);
+    struct ask asks[3];
+    struct guard_request request = {
+        .kind = fleet.kinds[0], .keys = KEYS, .count = 3, .answered = ask_answered};
+    memset(asks, 0, sizeof asks);
+    request.context = &asks[0];
+    atomic_fetch_add(&fleet.accepted[0], 3);
+    assert_int_equal(guard_get(fleet.guards[0], &request, NULL, NULL), GUARD_OK);
+    wait_deferred(2);
+    finish_later(1);
+    finish_later(0);
+    ask_wait(&asks[0]); /* all three: it was one request */
+    atomic_fetch_add(&fleet.answered, 2);
+    assert_row(&asks[0].result, "now v1");
+    ask_clear(&asks[0]);
+    fleet_close();
+}
+
+/* ---- limits ---- */
+
+TEST(at_its_limit_it_fails_and_is_called_back_on_the_guards_thread)
+{
+    struct ask ask;
+    fleet.policy.load_limit_ms = 50;
+    fleet_open(1);
+    ask_start(0, &ask, "k");
+    wait_deferred(1);
+    ask_wait(&ask);
+    assert_int_equal(ask.result.status, GUARD_FAILED);
+    assert_int_equal(ask.result.failure, GUARD_FAILURE_TIMEOUT);
+    WAIT_UNTIL(atomic_load(&later.called) == 1);
+    assert_true(pthread_equal(later.called_on, ask.thread));
+    assert_true(guard_load_cancelled(later.loads[0]));
+    finish_later(0); /* accepted and ignored */
+    WAIT_UNTIL(stats_of(fleet.guards[0]).loads_running == 0);
+    fleet_close();
+}
+
+static atomic_uint lines;
+static void count_line(void *context, const char *text)
+{
+    (void)context;
+    if (strstr(text, "was deferred and not finished within max_hold_ms") != NULL)
+        atomic_fetch_add(&lines, 1);
+}
+
+TEST(one_that_nobody_finishes_gives_its_place_back_with_a_line_in_the_log)
+{
+    struct ask ask, next;
+    atomic_store(&lines, 0);
+    fleet.config.log = count_line;
+    fleet.config.max_loads = 1;
+    fleet.config.redis_limit_ms = 30;
+    fleet.policy.lease_ms = fleet.policy.max_hold_ms = 300;
+    fleet.policy.load_limit_ms = 100;
+    fleet_open(1);
+    ask_start(0, &ask, "never");
+    wait_deferred(1);
+    ask_wait(&ask);
+    ask_start(0, &next, "next");
+    wait_deferred(2);
+    assert_int_equal(lines, 1);
+    finish_later(1);
+    ask_wait(&next);
+    ask_clear(&next);
+    finish_later(0);
+    fleet_close();
+}
+
+/* ---- the end ---- */
+
+TEST(closing_does_not_wait_for_what_is_deferred_and_a_handle_can_be_finished_afterwards)
+{
+    struct ask ask;
+    fleet_open(1);
+    ask_start(0, &ask, "k");
+    wait_deferred(1);
+    WAIT_UNTIL(stats_of(fleet.guards[0]).loads_running == 1);
+    uint64_t start_ms = rig_now_ms();
+    assert_int_equal(guard_close(&fleet.guards[0], 20000), GUARD_OK);
+    assert_true(rig_now_ms() - start_ms < 15000);
+    ask_wait(&ask);
+    assert_int_equal(ask.result.status, GUARD_CLOSING);
+    assert_true(guard_load_cancelled(later.loads[0]));
+    assert_string_equal(guard_load_key(later.loads[0]), "k");
+    finish_later(0);
+    fleet_close();
+}
+
+/* ---- misuse ---- */
+
+static atomic_int refused_nested, refused_again, refused_finished;
+
+static void load_wrongly(struct guard_load *load, void *context)
+{
+    struct guard_request request = {.kind = fleet.kinds[0], .key = "other"};
+    struct guard_result result;
+    load_later(load, context);
+    atomic_store(&refused_nested, (int)guard_load_get(load, &request, &result));
+    atomic_store(&refused_again, (int)guard_load_defer(load, NULL, NULL, NULL));
+}
+
+static void load_at_once(struct guard_load *load, void *context)
+{
+    (void)context;
+    guard_load_absent(load);
+    atomic_store(&refused_finished, (int)guard_load_defer(load, NULL, NULL, NULL));
+}
+
+TEST(what_cannot_be_done_with_a_deferred_load_is_refused)
+{
+    struct ask ask;
+    fleet.config.log = guard_log_none;
+    fleet.policy.loader = load_wrongly;
+    fleet_open(1);
+    ask_start(0, &ask, "k");
+    wait_deferred(1);
+    WAIT_UNTIL(stats_of(fleet.guards[0]).loads_running == 1 && atomic_load(&refused_again) != 0);
+    assert_int_equal(refused_nested, GUARD_INVALID);
+    assert_int_equal(refused_again, GUARD_INVALID);
+    finish_later(0);
+    expect_answer(&ask, "k v1");
+    fleet_close();
+    later_before();
+    fleet.config.log = guard_log_none;
+    fleet.policy.loader = load_at_once;
+    fleet_open(1);
+    expect(0, "k", GUARD_ABSENT);
+    WAIT_UNTIL(atomic_load(&refused_finished) == GUARD_INVALID);
+    fleet_close();
+}
+
+/* ---- what a deferred load needs ---- */
+
+static void ask_within(struct ask *ask, struct guard_load *load, const char *key)
+{
+    struct guard_request request = {
+        .kind = fleet.kinds[0], .key = key, .within = load, .answered = ask_answered, .context = ask};
+    memset(ask, 0, sizeof *ask);
+    atomic_fetch_add(&fleet.accepted[0], 1);
+    assert_int_equal(guard_get(fleet.guards[0], &request, NULL, NULL), GUARD_OK);
+}
+
+TEST(with_every_place_held_by_a_deferred_load_each_gets_the_key_that_it_needs)
+{
+    struct ask asks[2], nested[2], circle;
+    fleet.config.max_loads = 2;
+    fleet.config.load_threads = 1;
+    fleet.config.load_queue = 0;
+    fleet_open(1);
+    ask_start(0, &asks[0], "a");
+    wait_deferred(1);
+    ask_start(0, &asks[1], "b");
+    wait_deferred(2);
+    WAIT_UNTIL(stats_of(fleet.guards[0]).loads_running == 2);
+    bool a_first = strcmp(guard_load_key(later.loads[0]), "a") == 0;
+    ask_within(&nested[0], later.loads[a_first ? 0 : 1], "x");
+    wait_deferred(3);
+    ask_within(&nested[1], later.loads[a_first ? 1 : 0], "y");
+    wait_deferred(4);
+    ask_within(&circle, later.loads[2], "a");
+    ask_wait(&circle);
+    assert_int_equal(circle.result.failure, GUARD_FAILURE_CYCLE);
+    finish_later(3);
+    finish_later(2);
+    expect_answer(&nested[0], "x v1");
+    expect_answer(&nested[1], "y v1");
+    finish_later(0);
+    finish_later(1);
+    expect_answer(&asks[0], "a v1");
+    expect_answer(&asks[1], "b v1");
+    fleet_close();
+}
+
+static atomic_int within_status;
+
+static void ask_within_itself(struct guard_load *load, void *context)
+{
+    struct guard_request request = {
+        .kind = fleet.kinds[0], .key = "other", .within = load, .answered = ask_answered};
+    (void)context;
+    atomic_store(&within_status, (int)guard_get(fleet.guards[0], &request, NULL, NULL));
+    guard_load_absent(load);
+}
+
+TEST(within_a_load_that_is_not_deferred_is_refused)
+{
+    struct ask ask;
+    fleet.config.log = guard_log_none;
+    fleet.policy.loader = ask_within_itself;
+    fleet_open(1);
+    ask_start(0, &ask, "k");
+    WAIT_UNTIL(atomic_load(&within_status) != 0);
+    assert_int_equal(within_status, GUARD_INVALID);
+    ask_wait(&ask);
+    fleet_close();
+}
+
+/* ---- loops ---- */
+
+struct uv_host {
+    uv_loop_t loop;
+    struct guard_loop *guard_loop;
+    bool detached;
+};
+
+static void uv_host_detached(void *context)
+{
+    ((struct uv_host *)context)->detached = true;
+}
+
+static void turn_until(struct uv_host *host, const atomic_uint *counter, unsigned value)
+{
+    WAIT_UNTIL((uv_run(&host->loop, UV_RUN_NOWAIT), atomic_load(counter) >= value));
+}
+
+static void uv_host_open(struct uv_host *host)
+{
+    memset(host, 0, sizeof *host);
+    assert_int_equal(uv_loop_init(&host->loop), 0);
+    assert_int_equal(guard_loop_attach(fleet.guards[0], &host->loop, &host->guard_loop, NULL), GUARD_OK);
+    later.loop = host->guard_loop;
+}
+
+static void uv_host_close(struct uv_host *host)
+{
+    if (host->guard_loop != NULL)
+        guard_loop_detach(&host->guard_loop, uv_host_detached, host);
+    uv_run(&host->loop, UV_RUN_DEFAULT);
+    assert_true(host->detached);
+    assert_int_equal(uv_loop_close(&host->loop), 0);
+}
+
+TEST(on_a_loop_it_is_called_back_on_that_loops_thread_and_not_once_it_was_finished_there)
+{
+    struct uv_host host;
+    struct ask asks[2];
+    fleet.policy.load_limit_ms = 100;
+    fleet.policy.failure_ms = 1;
+    fleet_open(1);
+    uv_host_open(&host);
+    ask_start(0, &asks[0], "k");
+    wait_deferred(1);
+    turn_until(&host, &later.called, 1);
+    assert_true(pthread_equal(later.called_on, pthread_self()));
+    guard_load_fail(later.loads[0], GUARD_FAILURE_UNAVAILABLE);
+    ask_wait(&asks[0]);
+    ask_start(0, &asks[1], "j");
+    wait_deferred(2);
+    WAIT_UNTIL(guard_load_cancelled(later.loads[1]));
+    guard_load_fail(later.loads[1], GUARD_FAILURE_UNAVAILABLE); /* before its call back has run */
+    ask_wait(&asks[1]);
+    uv_host_close(&host);
+    assert_int_equal(later.called, 1);
+    fleet_close();
+}
+
+TEST(a_loop_can_be_detached_what_was_deferred_to_it_is_called_back_and_others_load_again)
+{
+    struct uv_host host;
+    struct ask ask;
+    fleet_open(1);
+    uv_host_open(&host);
+    ask_start(0, &ask, "k");
+    wait_deferred(1);
+    WAIT_UNTIL(stats_of(fleet.guards[0]).loads_running == 1);
+    later.loop = NULL;
+    guard_loop_detach(&host.guard_loop, uv_host_detached, &host);
+    assert_int_equal(later.called, 0);
+    uv_host_close(&host);
+    assert_int_equal(later.called, 1);
+    guard_load_fail(later.loads[0], GUARD_FAILURE_UNAVAILABLE); /* says nothing about the source */
+    wait_deferred(2);
+    finish_later(1);
+    expect_answer(&ask, "k v1");
+    fleet_close();
+}
+
+/* ---- PostgreSQL on an epoll loop ---- */
+
+struct epoll_host {
+    int epoll;
+    struct guard_epoll *ours;
+    struct guard_loop *loop;
+    struct queries queries;
+    bool detached;
+};
+
+static void epoll_host_turn(struct epoll_host *host)
+{
+    struct epoll_event events[2];
+    int count = epoll_wait(host->epoll, events, 2, guard_epoll_before_wait(host->ours, 10));
+    for (int i = 0; i < count; i++) {
+        if (events[i].data.ptr == &host->queries)
+            queries_ready(&host->queries);
+        else
+            guard_epoll_ready(host->ours);
+    }
+}
+
+static void epoll_host_open(struct epoll_host *host, const char *url)
+{
+    memset(host, 0, sizeof *host);
+    host->epoll = epoll_create1(EPOLL_CLOEXEC);
+    assert_int_equal(guard_epoll_attach(fleet.guards[0], &host->ours, &host->loop, NULL), GUARD_OK);
+    assert_true(
+        queries_open(&host->queries, url, "SELECT 'row ' || $1::text WHERE $1::text <> 'none'", host->loop));
+    struct epoll_event event = {EPOLLIN, {.ptr = host->ours}};
+    epoll_ctl(host->epoll, EPOLL_CTL_ADD, host->ours->fd, &event);
+    event.data.ptr = &host->queries;
+    epoll_ctl(host->epoll, EPOLL_CTL_ADD, host->queries.fd, &event);
+}
+
+static void epoll_host_detached(void *context)
+{
+    ((struct epoll_host *)context)->detached = true;
+}
+
+static unsigned threads_now(void)
+{
+    char line[128];
+    unsigned threads = 0;
+    FILE *file = fopen("/proc/self/status", "r");
+    assert_non_null(file);
+    while (fgets(line, sizeof line, file) != NULL)
+        sscanf(line, "Threads: %u", &threads);
+    fclose(file);
+    return threads;
+}
+
+TEST(libpq_on_an_epoll_loop_answers_any_number_of_keys_with_one_load_thread)
+{
+    enum { KEYS = 200 };
+    struct stack_postgres postgres;
+    static struct ask asks[KEYS];
+    static struct epoll_host host;
+    static char keys[KEYS][8];
+    assert_true(stack_postgres_start(&postgres, 20));
+    fleet.config.max_loads = KEYS;
+    fleet.config.load_threads = 1;
+    fleet.policy.loader = queries_load;
+    fleet.policy.context = &host.queries;
+    fleet_open(1);
+    epoll_host_open(&host, postgres.url);
+    unsigned threads = threads_now();
+    for (int i = 0; i < KEYS; i++) {
+        snprintf(keys[i], sizeof keys[i], i > 0 ? "k%d" : "none", i);
+        struct guard_request request = {
+            .kind = fleet.kinds[0], .key = keys[i], .loop = host.loop, .answered = ask_answered};
+        request.context = &asks[i];
+        memset(&asks[i], 0, sizeof asks[i]);
+        atomic_fetch_add(&fleet.accepted[0], 1);
+        assert_int_equal(guard_get(fleet.guards[0], &request, NULL, NULL), GUARD_OK);
+    }
+    WAIT_UNTIL((epoll_host_turn(&host), atomic_load(&fleet.answered) == KEYS));
+    assert_in_range(threads_now(), threads, threads + 1);
+    assert_int_equal(asks[0].result.status, GUARD_ABSENT);
+    for (int i = 1; i < KEYS; i++) {
+        char row[32];
+        snprintf(row, sizeof row, "row k%d", i);
+        assert_row(&asks[i].result, row);
+        ask_clear(&asks[i]);
+    }
+    guard_loop_detach(&host.loop, epoll_host_detached, &host);
+    WAIT_UNTIL((epoll_host_turn(&host), host.detached));
+    fleet_close();
+    queries_close(&host.queries);
+    close(host.epoll);
+    stack_postgres_stop(&postgres);
+}
+
+/* ---- abandoned loads ---- */
+
+static bool abandoning_before(void)
+{
+    fleet_init();
+    fleet.policy.abandon = true;
+    source_shut(&fleet.source);
+    return true;
+}
+
+TEST_WITH(a_load_that_its_only_request_leaves_is_cancelled_and_the_next_one_is_not, abandoning_before, NULL)
+{
+    struct ask ask;
+    fleet_open(2);
+    ask_start(0, &ask, "k");
+    WAIT_UNTIL(atomic_load(&fleet.source.begun) == 1);
+    guard_cancel(fleet.guards[0], NULL, ask.ticket);
+    ask_wait(&ask);
+    WAIT_UNTIL(atomic_load(&fleet.source.saw_cancel) == 1);
+    ask_start(1, &ask, "k"); /* in another process */
+    WAIT_UNTIL(atomic_load(&fleet.source.begun) == 2);
+    guard_cancel(fleet.guards[1], NULL, ask.ticket);
+    ask_wait(&ask);
+    source_open(&fleet.source);
+    WAIT_UNTIL(FLEET_SUM(fill_stored) == 1);
+    assert_int_equal(fleet.source.saw_cancel, 1);
+    expect_row(0, "k", "k v1");
+    fleet_close();
+}
+
+TEST_WITH(while_another_process_waits_a_load_is_not_abandoned, abandoning_before, NULL)
+{
+    struct ask first, other;
+    fleet.policy.lease_ms = 15000;
+    fleet_open(2);
+    ask_start(0, &first, "k");
+    WAIT_UNTIL(atomic_load(&fleet.source.begun) == 1);
+    ask_start(1, &other, "k");
+    WAIT_UNTIL(stats_of(fleet.guards[1]).lease_busy > 0);
+    guard_cancel(fleet.guards[0], NULL, first.ticket);
+    ask_wait(&first);
+    WAIT_UNTIL(stats_of(fleet.guards[0]).lease_renewed >= 1);
+    source_open(&fleet.source);
+    expect_answer(&other, "k v1");
+    assert_int_equal(fleet.source.saw_cancel, 0);
+    fleet_close();
+}
+
+TEST_WITH(a_request_that_comes_just_then_is_answered_by_a_load_of_its_own, abandoning_before, NULL)
+{
+    struct ask first, next;
+    fleet_open(1);
+    ask_start(0, &first, "k");
+    WAIT_UNTIL(atomic_load(&fleet.source.begun) == 1);
+    guard_cancel(fleet.guards[0], NULL, first.ticket);
+    ask_start(0, &next, "k"); /* before or after: it is never told of a cancellation */
+    ask_wait(&first);
+    source_open(&fleet.source);
+    expect_answer(&next, "k v1");
+    fleet_close();
+}
+
+TEST_GROUP(.up = rig_start, .down = rig_stop, .before = later_before);

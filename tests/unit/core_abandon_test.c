@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: MIT */
+/* core_abandon_test.c - loads that nobody waits for any more. */
+#include "core_bench.h"
+
+static bool bench_that_abandons(void)
+{
+    bench_up();
+    bench.policy.abandon = true;
+    return true;
+}
+
+static struct seen *lease_after_abandoned(struct seen *acquire)
+{
+    reply(acquire, (struct core_reply){.kind = REPLY_LEASE, .abandoned = true});
+    return expect(CORE_LOAD);
+}
+
+/* The last waiter leaves; no other process waits. */
+static struct seen *abandon(struct seen *load, struct caller *last)
+{
+    cancel(last);
+    struct seen *renewal = expect(CORE_RENEW);
+    assert_true(renewal->action.asks_wait);
+    reply_code(renewal, 1);
+    assert_true(expect(CORE_CANCEL)->action.load == load->action.load);
+    struct seen *release = expect(CORE_RELEASE);
+    assert_int_equal(release->action.failure, GUARD_FAILURE_NONE);
+    assert_int_equal(release->action.abandoned_ms, bench.policy.fresh_ms + bench.policy.stale_ms);
+    return release;
+}
+
+TEST(a_load_that_nobody_waits_for_is_cancelled_and_leaves_a_mark)
+{
+    struct caller a;
+    struct seen *load = begin_load("a", &a);
+    assert_false(bench.seen[0].action.asks_wait);
+    reply_code(abandon(load, &a), 1);
+    load_fails(load, GUARD_FAILURE_UNAVAILABLE);
+    assert_int_equal(stats_of().load_failed, 0);
+    sent_nothing();
+    bench_close();
+}
+
+TEST(nothing_is_cancelled_while_somebody_waits_here)
+{
+    struct caller a, b;
+    struct seen *load = begin_load("a", &a);
+    get("a", &b);
+    cancel(&a);
+    sent_nothing();
+    finish_load(load, "A");
+    answered_value(&b, "A", GUARD_FROM_FLIGHT);
+    bench_close();
+}
+
+TEST(while_another_process_waits_the_load_goes_on_and_every_renewal_asks_again)
+{
+    struct caller a;
+    struct seen *load = begin_load("a", &a);
+    cancel(&a);
+    reply_code(expect(CORE_RENEW), RENEWED_AWAITED);
+    sent_nothing();
+    pass(bench.policy.lease_ms / 3);
+    reply_code(expect(CORE_RENEW), RENEWED_AWAITED);
+    sent_nothing();
+    pass(bench.policy.lease_ms / 3);
+    reply_code(expect(CORE_RENEW), 1);
+    expect(CORE_CANCEL);
+    reply_code(expect(CORE_RELEASE), 1);
+    loaded(load, "unwanted");
+    sent_nothing();
+    bench_close();
+}
+
+TEST(an_unanswered_renewal_ends_nothing)
+{
+    struct caller a;
+    struct seen *load = begin_load("a", &a);
+    cancel(&a);
+    reply_kind(expect(CORE_RENEW), REPLY_UNKNOWN);
+    sent_nothing();
+    finish_load(load, "A");
+    bench_close();
+}
+
+TEST(a_request_that_joins_before_the_answer_gets_the_load)
+{
+    struct caller a, b;
+    struct seen *load = begin_load("a", &a);
+    cancel(&a);
+    struct seen *renewal = expect(CORE_RENEW);
+    get("a", &b);
+    reply_code(renewal, 1);
+    sent_nothing();
+    finish_load(load, "A");
+    answered_value(&b, "A", GUARD_FROM_FLIGHT);
+    bench_close();
+}
+
+TEST(a_request_that_joins_just_after_gets_a_new_load_and_no_cancellation)
+{
+    struct caller a, b;
+    struct seen *load = begin_load("a", &a);
+    abandon(load, &a);
+    get("a", &b);
+    struct seen *again = lease_after_abandoned(expect(CORE_ACQUIRE));
+    load_fails(load, GUARD_FAILURE_UNAVAILABLE); /* the old one, cancelled */
+    still_waits(&b);
+    finish_load(again, "A");
+    answered_value(&b, "A", GUARD_FROM_LOAD);
+    bench_close();
+}
+
+TEST(the_load_after_an_abandoned_one_is_never_abandoned_and_the_one_after_it_may_be)
+{
+    struct caller a;
+    struct seen *load = lease_after_abandoned(lookup_of("a", &a));
+    cancel(&a);
+    sent_nothing();
+    pass(bench.policy.lease_ms / 3);
+    reply_code(expect(CORE_RENEW), 1);
+    sent_nothing();
+    finish_load(load, "A");
+    load = begin_load("a", &a);
+    reply_code(abandon(load, &a), 1);
+    load_fails(load, GUARD_FAILURE_UNAVAILABLE);
+    bench_close();
+}
+
+TEST(a_lease_that_is_given_back_before_its_load_leaves_the_mark_again)
+{
+    struct caller a, b;
+    bench.config.max_loads = 1;
+    bench_open();
+    struct seen *other = begin_load("b", &b);
+    reply(lookup_of("a", &a), (struct core_reply){.kind = REPLY_LEASE, .abandoned = true});
+    sent_nothing();
+    cancel(&a);
+    struct seen *release = expect(CORE_RELEASE);
+    assert_true(release->action.abandoned_ms > 0);
+    reply_code(release, 1);
+    finish_load(other, "B");
+    answered_value(&b, "B", GUARD_FROM_LOAD);
+    bench_close();
+}
+
+/* Redis says nothing. */
+static struct seen *load_without_lease(const char *key, struct caller *caller)
+{
+    get(key, caller);
+    struct seen *seen = next_seen();
+    for (; seen->action.kind == CORE_ACQUIRE; seen = next_seen())
+        reply_kind(seen, REPLY_UNSENT);
+    assert_int_equal(seen->action.kind, CORE_LOAD);
+    return seen;
+}
+
+TEST(without_redis_this_process_decides_and_remembers)
+{
+    struct caller a;
+    struct seen *load = load_without_lease("a", &a);
+    cancel(&a);
+    assert_true(expect(CORE_CANCEL)->action.load == load->action.load);
+    load_fails(load, GUARD_FAILURE_UNAVAILABLE);
+    load = load_without_lease("a", &a);
+    cancel(&a);
+    sent_nothing(); /* this one is spared */
+    loaded(load, "A");
+    bench_close();
+}
+
+TEST(in_mode_local_no_other_process_is_asked)
+{
+    struct caller a;
+    bench.config.mode = GUARD_MODE_LOCAL;
+    bench_open();
+    struct seen *load = begin_load("a", &a);
+    cancel(&a);
+    expect(CORE_CANCEL);
+    reply_code(expect(CORE_RELEASE), 1);
+    load_fails(load, GUARD_FAILURE_UNAVAILABLE);
+    bench_close();
+}
+
+TEST(a_refresh_of_a_value_that_is_there_is_not_abandoned)
+{
+    struct caller a;
+    bench.policy.stale_ms = 1000;
+    struct seen *acquire = lookup_of("a", &a);
+    reply_stale(acquire, REFRESH_OURS, "old");
+    answered_value(&a, "old", GUARD_FROM_STALE);
+    struct seen *load = expect(CORE_LOAD);
+    pass(bench.policy.lease_ms / 3);
+    reply_code(expect(CORE_RENEW), 1);
+    sent_nothing();
+    finish_load(load, "new");
+    bench_close();
+}
+
+TEST(with_a_soft_limit_the_refresh_goes_on_when_its_waiters_have_the_stale_value)
+{
+    struct caller a;
+    bench.policy.stale_ms = 1000;
+    bench.policy.soft_ms = 50;
+    reply_value(lookup_of("a", &a),
+                (struct core_reply){.kind = REPLY_STALE, .refresher = REFRESH_OURS, .pttl_ms = 900}, "old");
+    struct seen *load = expect(CORE_LOAD);
+    pass(60);
+    answered_value(&a, "old", GUARD_FROM_STALE);
+    sent_nothing();
+    finish_load(load, "new");
+    bench_close();
+}
+
+TEST(a_request_that_runs_out_of_time_leaves_as_one_that_is_cancelled_does)
+{
+    struct caller a;
+    get_until("a", &a, bench.now_us + 100 * BENCH_MS);
+    struct seen *load = lease(expect(CORE_ACQUIRE));
+    pass(100);
+    answered(&a, GUARD_TIMEOUT);
+    reply_code(expect(CORE_RENEW), 1);
+    expect(CORE_CANCEL);
+    reply_code(expect(CORE_RELEASE), 1);
+    load_fails(load, GUARD_FAILURE_UNAVAILABLE);
+    bench_close();
+}
+
+TEST(without_the_policy_a_load_goes_on_for_the_cache)
+{
+    struct caller a;
+    bench.policy.abandon = false;
+    struct seen *load = begin_load("a", &a);
+    cancel(&a);
+    sent_nothing();
+    pass(bench.policy.lease_ms / 3);
+    struct seen *renewal = expect(CORE_RENEW);
+    assert_false(renewal->action.asks_wait);
+    reply_code(renewal, 1);
+    finish_load(load, "A");
+    bench_close();
+}
+
+TEST(a_deferred_load_is_abandoned_and_its_key_is_free_at_once)
+{
+    struct caller a, b;
+    struct seen *load = begin_load("a", &a);
+    core_deferred(bench.core, bench.now_us, load->action.load);
+    drain();
+    reply_code(abandon(load, &a), 1);
+    assert_int_equal(stats_of().loads_running, 1);
+    struct seen *again = lease_after_abandoned(lookup_of("a", &b));
+    load_fails(load, GUARD_FAILURE_UNAVAILABLE);
+    finish_load(again, "A");
+    answered_value(&b, "A", GUARD_FROM_LOAD);
+    bench_close();
+}
+
+TEST_GROUP(.before = bench_that_abandons);

@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: MIT */
+/* core_defer_test.c - loads that are finished later, without a thread: threads, limits, places, nested loads, the end. */
+#include "core_bench.h"
+
+static void deferred(struct seen *load)
+{
+    load->over = true; /* it may never come back */
+    core_deferred(bench.core, bench.now_us, load->action.load);
+    drain();
+}
+
+static void load_batch(struct guard_load *const *loads, size_t count, void *context)
+{
+    (void)loads, (void)count, (void)context;
+}
+
+static void threads(uint32_t max_loads, uint32_t load_threads)
+{
+    bench.config.max_loads = max_loads;
+    bench.config.load_threads = load_threads;
+    bench.config.load_queue = 100;
+    bench_open();
+}
+
+static struct seen *begin_deferred(const char *key, struct caller *caller)
+{
+    struct seen *load = begin_load(key, caller);
+    deferred(load);
+    return load;
+}
+
+/* ---- threads and places ---- */
+
+TEST(a_deferred_load_holds_a_place_and_no_thread)
+{
+    struct caller a, b, c;
+    threads(2, 1);
+    struct seen *first = begin_load("a", &a);
+    reply_kind(lookup_of("b", &b), REPLY_LEASE);
+    sent_nothing(); /* the only thread is busy */
+    deferred(first);
+    struct seen *second = expect(CORE_LOAD);
+    deferred(second);
+    reply_kind(lookup_of("c", &c), REPLY_LEASE);
+    sent_nothing(); /* the thread is free, but both loads run */
+    finish_load(first, "A");
+    answered_value(&a, "A", GUARD_FROM_LOAD);
+    loaded(expect(CORE_LOAD), "C");
+    reply_code(expect(CORE_FILL), 1);
+    finish_load(second, "B");
+    answered_value(&b, "B", GUARD_FROM_LOAD);
+    answered_value(&c, "C", GUARD_FROM_LOAD);
+    bench_close();
+}
+
+TEST(a_load_that_waits_for_a_thread_has_its_lease_renewed_and_its_whole_limit_left)
+{
+    struct caller a, b;
+    threads(2, 1);
+    struct seen *first = begin_load("a", &a);
+    reply_kind(lookup_of("b", &b), REPLY_LEASE);
+    pass(bench.policy.lease_ms / 3 + 1);
+    struct seen *renewals[] = {expect(CORE_RENEW), expect(CORE_RENEW)};
+    reply_code(renewals[0], 1);
+    reply_code(renewals[1], 1);
+    deferred(first);
+    struct seen *second = expect(CORE_LOAD);
+    assert_true(second->action.deadline_us == bench.now_us + bench.policy.load_limit_ms * 1000ull);
+    bench_close();
+}
+
+TEST(a_thousand_are_deferred_over_two_threads)
+{
+    enum { MANY = 1000 };
+    static struct caller callers[MANY];
+    static struct seen *loads[MANY];
+    char key[16];
+    threads(MANY, 2);
+    bench.config.max_waiters = MANY;
+    bench_open();
+    for (int i = 0; i < MANY; i++) {
+        snprintf(key, sizeof key, "k%d", i);
+        loads[i] = begin_deferred(key, &callers[i]);
+    }
+    assert_int_equal(stats_of().loads_running, MANY);
+    for (int i = 0; i < MANY; i++) {
+        finish_load(loads[i], "v");
+        answered_value(&callers[i], "v", GUARD_FROM_LOAD);
+    }
+    assert_int_equal(stats_of().loads_running, 0);
+    bench_close();
+}
+
+TEST(each_key_of_a_batch_is_deferred_by_itself_and_the_thread_is_free_after_the_last)
+{
+    struct caller a, b, c;
+    threads(2, 1);
+    bench.policy.batch_loader = load_batch;
+    get_of_many("a", &a);
+    struct seen *acquires[] = {expect(CORE_ACQUIRE), NULL};
+    get_of_many("b", &b);
+    acquires[1] = expect(CORE_ACQUIRE);
+    reply_kind(acquires[0], REPLY_LEASE);
+    reply_kind(acquires[1], REPLY_LEASE);
+    turn_over();
+    struct seen *loads[] = {expect(CORE_LOAD), expect(CORE_LOAD)};
+    assert_true(loads[0]->action.batch != 0 && loads[0]->action.batch == loads[1]->action.batch);
+    reply_kind(lookup_of("c", &c), REPLY_LEASE);
+    sent_nothing();
+    finish_load(loads[0], "A");
+    sent_nothing();
+    deferred(loads[1]);
+    struct seen *third = expect(CORE_LOAD);
+    finish_load(third, "C");
+    finish_load(loads[1], "B");
+    answered_value(&a, "A", GUARD_FROM_LOAD);
+    answered_value(&b, "B", GUARD_FROM_LOAD);
+    answered_value(&c, "C", GUARD_FROM_LOAD);
+    bench_close();
+}
+
+/* ---- limits ---- */
+
+TEST(at_its_limit_a_deferred_load_fails_at_once_and_what_it_says_later_is_ignored)
+{
+    struct caller a, b;
+    bench.policy.load_limit_ms = 500;
+    struct seen *load = begin_deferred("a", &a);
+    pass(499);
+    still_waits(&a);
+    pass(1);
+    answered(&a, GUARD_FAILED);
+    assert_int_equal(a.waiter.result.failure, GUARD_FAILURE_TIMEOUT);
+    assert_true(expect(CORE_CANCEL)->action.load == load->action.load);
+    struct seen *release = expect(CORE_RELEASE);
+    assert_int_equal(release->action.failure, GUARD_FAILURE_TIMEOUT);
+    assert_int_equal(stats_of().loads_running, 1); /* its query may run still */
+    reply_code(release, 1);
+    struct seen *again = begin_load("a", &b);
+    loaded(load, "late");
+    assert_int_equal(stats_of().loads_running, 1);
+    sent_nothing();
+    still_waits(&b);
+    finish_load(again, "new");
+    answered_value(&b, "new", GUARD_FROM_LOAD);
+    bench_close();
+}
+
+TEST(a_load_that_is_deferred_after_its_limit_fails_at_once)
+{
+    struct caller a;
+    bench.policy.load_limit_ms = 500;
+    struct seen *load = begin_load("a", &a);
+    pass(600);
+    expect(CORE_CANCEL);
+    still_waits(&a); /* its thread cannot be taken away */
+    deferred(load);
+    answered(&a, GUARD_FAILED);
+    bench_close();
+}
+
+TEST(one_that_is_never_finished_gives_its_place_back_at_the_hold_limit)
+{
+    struct caller a, b;
+    threads(1, 1);
+    bench.policy.load_limit_ms = 500;
+    bench.policy.max_hold_ms = 3000;
+    struct seen *load = begin_deferred("a", &a);
+    pass(500);
+    expect(CORE_CANCEL);
+    reply_code(expect(CORE_RELEASE), 1);
+    reply_kind(lookup_of("b", &b), REPLY_LEASE);
+    pass(2499);
+    struct seen *renewal = expect(CORE_RENEW);
+    sent_nothing();
+    pass(1);
+    struct seen *forget = expect(CORE_FORGET);
+    assert_true(forget->action.load == load->action.load);
+    struct seen *next = expect(CORE_LOAD);
+    reply_code(renewal, 1);
+    finish_load(next, "B");
+    answered_value(&b, "B", GUARD_FROM_LOAD);
+    loaded(load, "much too late");
+    sent_nothing();
+    bench_close();
+}
+
+TEST(a_deferred_load_whose_lease_is_lost_goes_on_for_its_waiters_until_its_limit)
+{
+    struct caller a;
+    bench.policy.load_limit_ms = 2000;
+    bench.policy.lease_ms = 900;
+    begin_deferred("a", &a);
+    pass(300);
+    reply_code(expect(CORE_RENEW), 0);
+    expect(CORE_CANCEL);
+    pass(1699);
+    still_waits(&a);
+    sent_nothing();
+    pass(1); /* its end says nothing about the source: another round */
+    reply_fresh(expect(CORE_ACQUIRE), "by another");
+    answered_value(&a, "by another", GUARD_FROM_CACHE);
+    bench_close();
+}
+
+/* ---- nested loads ---- */
+
+TEST(with_all_places_held_by_deferred_parents_their_nested_loads_run_in_them)
+{
+    struct caller a, b, x, y;
+    threads(2, 1);
+    bench.config.load_queue = 0;
+    bench_open();
+    struct seen *first = begin_deferred("a", &a), *second = begin_deferred("b", &b);
+    get_nested("x", &x, first, 1000);
+    reply_kind(expect(CORE_ACQUIRE), REPLY_LEASE);
+    struct seen *nested = expect(CORE_LOAD);
+    assert_true(nested->action.lender == 0 && nested->action.depth == 1);
+    get_nested("y", &y, second, 1000);
+    struct seen *acquire = expect(CORE_ACQUIRE);
+    assert_int_equal(acquire->action.lookup, LOOKUP_PEEK); /* the thread is busy and no place is free */
+    reply_kind(acquire, REPLY_BUSY);
+    deferred(nested);
+    pass(600);
+    while ((acquire = next_seen())->action.kind != CORE_ACQUIRE)
+        reply_code(acquire, 1);
+    reply_kind(acquire, REPLY_LEASE);
+    struct seen *other = expect(CORE_LOAD);
+    finish_load(other, "Y");
+    finish_load(nested, "X");
+    finish_load(first, "A");
+    finish_load(second, "B");
+    answered_value(&x, "X", GUARD_FROM_LOAD);
+    answered_value(&y, "Y", GUARD_FROM_LOAD);
+    answered_value(&a, "A", GUARD_FROM_LOAD);
+    answered_value(&b, "B", GUARD_FROM_LOAD);
+    bench_close();
+}
+
+TEST(a_thread_that_stands_still_because_of_a_deferred_load_runs_what_that_one_needs)
+{
+    struct caller a, d, x;
+    threads(2, 1);
+    struct seen *later = begin_deferred("d", &d);
+    struct seen *blocking = begin_load("a", &a);
+    struct caller joined;
+    get_nested("d", &joined, blocking, 1000); /* the only thread waits for d */
+    sent_nothing();
+    get_nested("x", &x, later, 1000); /* and d for x */
+    reply_kind(expect(CORE_ACQUIRE), REPLY_LEASE);
+    struct seen *nested = expect(CORE_LOAD);
+    assert_true(nested->action.lender == blocking->action.load);
+    finish_load(nested, "X");
+    answered_value(&x, "X", GUARD_FROM_LOAD);
+    finish_load(later, "D");
+    answered_value(&d, "D", GUARD_FROM_LOAD);
+    answered_value(&joined, "D", GUARD_FROM_FLIGHT);
+    finish_load(blocking, "A");
+    answered_value(&a, "A", GUARD_FROM_LOAD);
+    bench_close();
+}
+
+TEST(a_circle_over_any_of_the_keys_that_a_deferred_load_waits_for_is_refused)
+{
+    struct caller a, b, c, ab, ac, ca, aa;
+    threads(3, 3);
+    struct seen *loads[] = {begin_deferred("a", &a), begin_deferred("b", &b), begin_deferred("c", &c)};
+    get_nested("b", &ab, loads[0], 1000);
+    get_nested("c", &ac, loads[0], 1000);
+    still_waits(&ab);
+    still_waits(&ac);
+    get_nested("a", &ca, loads[2], 1000);
+    answered(&ca, GUARD_FAILED);
+    assert_int_equal(ca.waiter.result.failure, GUARD_FAILURE_CYCLE);
+    get_nested("a", &aa, loads[0], 1000);
+    answered(&aa, GUARD_FAILED);
+    bench_close();
+}
+
+TEST(a_place_stays_taken_while_a_nested_load_runs_in_it)
+{
+    struct caller a, x, b;
+    threads(1, 1);
+    struct seen *outer = begin_deferred("a", &a);
+    get_nested("x", &x, outer, 1000);
+    reply_kind(expect(CORE_ACQUIRE), REPLY_LEASE);
+    struct seen *nested = expect(CORE_LOAD);
+    deferred(nested);
+    finish_load(outer, "A"); /* it did not wait for what it asked for */
+    answered_value(&a, "A", GUARD_FROM_LOAD);
+    assert_int_equal(stats_of().loads_running, 1);
+    reply_kind(lookup_of("b", &b), REPLY_LEASE);
+    sent_nothing();
+    finish_load(nested, "X");
+    answered_value(&x, "X", GUARD_FROM_LOAD);
+    finish_load(expect(CORE_LOAD), "B");
+    answered_value(&b, "B", GUARD_FROM_LOAD);
+    bench_close();
+}
+
+/* ---- the end ---- */
+
+TEST(draining_does_not_wait_for_what_is_deferred)
+{
+    struct caller a, b;
+    struct seen *later = begin_deferred("a", &a), *running = begin_load("b", &b);
+    core_drain(bench.core, bench.now_us);
+    drain();
+    answered(&a, GUARD_CLOSING);
+    assert_true(expect(CORE_CANCEL)->action.load == later->action.load);
+    reply_code(expect(CORE_RELEASE), 1);
+    assert_false(core_drained(bench.core));
+    deferred(running); /* one that is deferred now is not waited for either */
+    answered(&b, GUARD_CLOSING);
+    expect(CORE_CANCEL);
+    reply_code(expect(CORE_RELEASE), 1);
+    assert_true(core_drained(bench.core));
+    loaded(later, "late");
+    bench_close();
+}
+
+TEST(a_load_that_is_deferred_after_the_end_is_over)
+{
+    struct caller a;
+    struct seen *load = begin_load("a", &a);
+    core_close(bench.core, bench.now_us);
+    drain();
+    answered(&a, GUARD_CLOSING);
+    assert_false(core_idle(bench.core));
+    deferred(load);
+    bench_close();
+}
+
+TEST_GROUP(.before = bench_up);
