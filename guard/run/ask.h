@@ -27,6 +27,9 @@ struct parent_load {
     uint64_t load, deadline_us;
 };
 
+/* For guard_request.flags, of our own: the load of a revalidation is queued behind those of users. */
+enum { ASK_REFRESHES = 0x100 };
+
 /* guard_get() of a request that was checked. parent NULL: it comes from no load. */
 enum guard_status ask(struct guard *guard, const struct guard_request *request,
                       const struct parent_load *parent, struct guard_result *results, guard_ticket *ticket);
