@@ -27,7 +27,9 @@ enum {
     HOUR_MS = 3600000,
     LEASE_MAX_MS = 60000, /* the same in the whole namespace: the guard's default */
     NAME_SPACE_BYTES = 32,
-    FLAG_NEAR = 3, /* an unknown flag this few edits from a known one is taken for a slip */
+    PATH_BYTES = 1024,
+    SUFFIX_BYTES = 32, /* of its temporary name */
+    FLAG_NEAR = 3,     /* an unknown flag this few edits from a known one is taken for a slip */
 };
 
 /* ---- kinds: how a text becomes a field ---- */
@@ -145,6 +147,20 @@ static bool is_readable_file(const char *text)
     return access(text, R_OK) == 0;
 }
 
+/* Its folder is there and may be written to. */
+static bool is_new_file(const char *text)
+{
+    const char *slash = strrchr(text, '/');
+    const size_t bytes = slash == text ? 1 : slash != NULL ? (size_t)(slash - text) : 0;
+    char folder[PATH_BYTES] = ".";
+
+    if (strlen(text) >= sizeof(folder) - SUFFIX_BYTES || (slash != NULL ? slash[1] : text[0]) == '\0')
+        return false;
+    if (bytes > 0)
+        snprintf(folder, sizeof(folder), "%.*s", (int)bytes, text);
+    return access(folder, W_OK | X_OK) == 0;
+}
+
 static const struct kind number = {.parse = parse_number};
 static const struct kind on_off = {.parse = parse_switch, .allowed = "on or off"};
 static const struct kind mode = {.parse = parse_mode, .allowed = "fleet, local, off or shadow"};
@@ -170,6 +186,10 @@ static const struct kind database_url_or_none = {
     .allowed = "a postgresql://... URL or a list of keyword=value that libpq can read, or nothing"};
 static const struct kind file = {
     .text_is_right = is_readable_file, .also = "", .allowed = "the path of a readable file, or nothing"};
+static const struct kind new_file = {.text_is_right = is_new_file,
+                                     .also = "",
+                                     .allowed = "a path in a folder that may be written to, or nothing"};
+
 static bool parse(const struct setting *setting, const char *text, void *field)
 {
     const struct kind *kind = setting->kind;
@@ -277,6 +297,9 @@ static const struct setting table[] = {
     NUMBER("PUSH_BYTES", guard.push_bytes, "16384", 0, 1 << 20, "bytes",
            "cache entries up to this size travel with the message that wakes other processes' requests; 0: "
            "none"),
+    TEXT("HOT_FILE", new_file, hot_file, "",
+         "hot keys are saved here and loaded at the start; processes may share it"),
+    NUMBER("HOT_SAVE_MS", hot_save_ms, "60000", 100, HOUR_MS, "ms", "how often they are saved"),
     NUMBER("SERVER_LOOPS", server_loops, "0", 0, 256, "threads",
            "event loops that serve HTTP; 0: one per core"),
     NUMBER("DRAIN_MS", drain_ms, "5000", 0, HOUR_MS, "ms",

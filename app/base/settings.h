@@ -29,9 +29,11 @@ struct settings {
     const char *ops_listen;     /* the same, or "off" */
     const char *ops_token_file; /* "": the operations listener asks for no token */
     const char *revalidate_token_file; /* "": no client may ask past the cache */
-    const char *database_url;          /* postgresql://... or libpq's keyword=value form */
-    const char *write_database_url;    /* the same; "": this process only reads */
-    bool prepare;                      /* off: behind a pooler that cannot keep prepared statements */
+    const char *hot_file;              /* "": hot keys are not saved */
+    uint32_t hot_save_ms;
+    const char *database_url;       /* postgresql://... or libpq's keyword=value form */
+    const char *write_database_url; /* the same; "": this process only reads */
+    bool prepare;                   /* off: behind a pooler that cannot keep prepared statements */
     uint32_t write_workers, write_queue;
     uint32_t write_limit_ms, write_lock_ms; /* of one write; of its wait for a row */
     uint32_t outbox_poll_ms;

@@ -53,7 +53,7 @@ struct ops {
 static const struct ops_refusal UNKNOWN_PATH = {
     MHD_HTTP_NOT_FOUND, "No such path",
     "There are /healthz, /readyz, /metrics, /hot, /invalidate, /expire, "
-    "/clear and /policy.",
+    "/refresh, /clear and /policy.",
     NULL, NULL};
 static const struct ops_refusal NO_TOKEN = {MHD_HTTP_UNAUTHORIZED, "Token required",
                                             "Send Authorization: Bearer and the token of OPS_TOKEN_FILE.",
@@ -84,17 +84,19 @@ static bool readyz(struct ops *ops, struct MHD_Connection *connection)
     const bool draining = atomic_load(&ops->draining);
     const bool database = catalog_ready(ops->parts.catalog);
     const bool ready = database && !draining;
+    const struct warmer_state warmer = warmer_state(ops->parts.warmer);
     struct guard_stats stats;
 
     guard_stats(ops->parts.guard, &stats);
     const bool degraded =
         stats.redis_state != GUARD_REDIS_UP || stats.wake_state != GUARD_REDIS_UP || stats.breaker_open;
     return ops_send(connection, ready ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE,
-                    json_pack("{s:b, s:b, s:s, s:s, s:s, s:I, s:b}", "ready", (int)ready, "draining",
+                    json_pack("{s:b, s:b, s:s, s:s, s:s, s:I, s:b, s:b}", "ready", (int)ready, "draining",
                               (int)draining, "database", database ? "up" : "down", "redis",
                               metrics_redis_state_name(stats.redis_state), "wake",
                               metrics_redis_state_name(stats.wake_state), "reigns",
-                              (json_int_t)stats.redis_reigns, "degraded", (int)degraded));
+                              (json_int_t)stats.redis_reigns, "degraded", (int)degraded, "warming",
+                              (int)warmer.is_warming));
 }
 
 static uint32_t count_open_fds(void)
@@ -202,6 +204,11 @@ static bool expire(struct ops *ops, struct MHD_Connection *connection)
     return change_expire(&ops->parts, connection);
 }
 
+static bool refresh(struct ops *ops, struct MHD_Connection *connection)
+{
+    return change_refresh(&ops->parts, connection);
+}
+
 static bool clear(struct ops *ops, struct MHD_Connection *connection)
 {
     return change_clear(&ops->parts, connection);
@@ -220,7 +227,8 @@ static const struct {
     {MHD_HTTP_METHOD_GET, "/healthz", false, healthz},       {MHD_HTTP_METHOD_GET, "/readyz", false, readyz},
     {MHD_HTTP_METHOD_GET, "/metrics", true, metrics},        {MHD_HTTP_METHOD_GET, "/hot", true, hot},
     {MHD_HTTP_METHOD_POST, "/invalidate", true, invalidate}, {MHD_HTTP_METHOD_POST, "/expire", true, expire},
-    {MHD_HTTP_METHOD_POST, "/clear", true, clear},           {MHD_HTTP_METHOD_POST, "/policy", true, policy},
+    {MHD_HTTP_METHOD_POST, "/refresh", true, refresh},       {MHD_HTTP_METHOD_POST, "/clear", true, clear},
+    {MHD_HTTP_METHOD_POST, "/policy", true, policy},
 };
 enum { TABLE_ROWS = sizeof(TABLE) / sizeof(TABLE[0]) };
 

@@ -16,6 +16,7 @@
  *
  *     POST /expire?key= or ?tag=       the same, but what was there goes on being served as stale, if its stale time
  *                                      allows, while one process refreshes it
+ *     POST /refresh?key=A&key=B        loads those of 1 to 100 keys that are missing or stale, and counts them
  *     POST /clear?namespace=catalog    drops everything; the name must be that of this process
  *     POST /policy?FRESH_MS=5000       times of this process from now on, see policy.h
  *

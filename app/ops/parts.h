@@ -5,6 +5,7 @@
 
 #include "app/catalog/cache_gate.h"
 #include "app/catalog/catalog.h"
+#include "app/catalog/warmer.h"
 #include "app/http/server.h"
 #include "guard/guard.h"
 
@@ -13,6 +14,7 @@ struct ops_parts {
     struct guard *guard;
     struct catalog *catalog;
     struct cache_gate *gate;
+    const struct warmer *warmer; /* NULL: nothing is warmed */
     struct server *server;
     const char *name_space; /* ops_open() fills it in */
 };

@@ -106,6 +106,8 @@ static const struct {
     {"MAX_LOADS", {"", "0", "1025"}},
     {"LOAD_THREADS", {"", "-1", "1025"}},
     {"REVALIDATE_TOKEN_FILE", {"/nonexistent/token"}},
+    {"HOT_FILE", {"/nonexistent/hot", "/tmp/"}},
+    {"HOT_SAVE_MS", {"", "99", "3600001"}},
     {"LOAD_QUEUE", {"", "-1", "1000001"}},
     {"LOAD_PERMITS", {"", "-1", "100001"}},
     {"PERMIT_MS", {"", "29", "60001"}},

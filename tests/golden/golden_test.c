@@ -225,6 +225,7 @@ TEST(refusals_have_their_texts)
                                       "POST /invalidate?key=x",
                                       "POST /invalidate?key=product:7",
                                       "POST /expire?tag=product:7",
+                                      "POST /refresh",
                                       "POST /clear",
                                       "POST /policy?FRESH_MS=0&LEASE_MS=1"};
     struct golden golden;
