@@ -3,10 +3,12 @@
  * refresh.c - guard_refresh(): a list of keys that is loaded in the background, a few at a time.
  *
  *   the next key --> peek -- fresh ------------------------------------------------> counted
- *        ^             +---- stale, missing --> revalidate, behind loads of users --> counted
+ *        ^             +---- missing --> get, behind loads of users ----------------> counted
+ *        |             +---- stale ----> revalidate, likewise ----------------------> counted
  *        +--------------------------------------------------------------------------------+
  *
- * Both are gets as any other, so leases, permits, deadlines and the end of the guard are theirs. AT_ONCE of them are on
+ * What another process loads meanwhile is good enough for a missing key: of processes that start together one loads it.
+ * All are gets as any other, so leases, permits, deadlines and the end of the guard are theirs. AT_ONCE of them are on
  * their way: however long the list is, it takes no more places than that.
  *
  * Threads   guard_refresh() any; it asks for the first key, the last that it does. The rest the guard's.
@@ -27,7 +29,8 @@ enum { AT_ONCE = 4, REFRESH_DEADLINE_MS = 60000 };
 struct refresh_turn {
     struct refreshing *refreshing;
     const char *key;
-    bool loads; /* it was not fresh */
+    bool loads;    /* it was not fresh, */
+    bool is_stale; /* but there */
 };
 
 struct refreshing {
@@ -66,6 +69,7 @@ static void on_key_answered(void *context, const struct guard_result *results);
 static enum guard_status ask_for_key(struct refresh_turn *turn)
 {
     const struct refreshing *refreshing = turn->refreshing;
+    const unsigned loads = (turn->is_stale ? GUARD_REVALIDATE : 0) | ASK_REFRESHES;
     uint64_t now_us = clock_now_us();
     if (now_us >= refreshing->deadline_us)
         return GUARD_TIMEOUT;
@@ -73,7 +77,7 @@ static enum guard_status ask_for_key(struct refresh_turn *turn)
         .kind = refreshing->kind,
         .key = turn->key,
         .deadline_ms = (uint32_t)((refreshing->deadline_us - now_us + 999) / 1000),
-        .flags = turn->loads ? GUARD_REVALIDATE | ASK_REFRESHES : GUARD_PEEK,
+        .flags = turn->loads ? loads : GUARD_PEEK,
         .answered = on_key_answered,
         .context = turn,
     };
@@ -135,6 +139,7 @@ static void on_key_answered(void *context, const struct guard_result *results)
     bool found = is_answer(results->status);
     bool is_fresh = found && results->source != GUARD_FROM_STALE;
     bool peeked = !turn->loads;
+    turn->is_stale = found && !is_fresh;
     turn->loads = peeked && !is_fresh && (found || results->status == GUARD_MISS);
     if (peeked && is_fresh)
         refreshing->result.fresh++;
