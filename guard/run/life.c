@@ -9,6 +9,7 @@
 #include "cache.h"
 #include "clear.h"
 #include "events.h"
+#include "kind.h"
 #include "loop.h"
 #include "mailbox.h"
 #include "shadow.h"
