@@ -52,13 +52,13 @@ bool revalidate_replied(struct flight *flight, const struct core_reply *reply)
         note_names(flight, reply);
         return false;
     }
-    if (reply->mark)
-        return false;
     if (ours) {
         stale_keep_previous(flight, reply);
         lease_granted(flight);
-    } else if (reply->kind == REPLY_FRESH) {
-        loaded_elsewhere(flight, reply);
+        return true;
     }
-    return ours || reply->kind == REPLY_FRESH;
+    if (reply->kind != REPLY_FRESH || reply->mark)
+        return false;
+    loaded_elsewhere(flight, reply);
+    return true;
 }

@@ -189,6 +189,21 @@ TEST(where_a_mark_stands_each_has_a_load_of_its_own_at_once)
     bench_close();
 }
 
+TEST(a_mark_that_does_not_count_is_no_answer)
+{
+    struct caller caller;
+    revalidate("k", &caller);
+    reply(expect_revalidation(""),
+          (struct core_reply){
+              .kind = REPLY_STALE, .head = OLD_FILLER, .mark = true, .refresher = REFRESH_OURS});
+    struct seen *load = expect(CORE_LOAD);
+    still_waits(&caller);
+    assert_null(load->action.previous);
+    finish_load(load, "new");
+    answered_value(&caller, "new", GUARD_FROM_LOAD);
+    bench_close();
+}
+
 TEST(a_failure_that_is_remembered_answers_it)
 {
     struct caller caller;
