@@ -40,8 +40,8 @@ static void leave_eventfd(struct guard_host *host)
 
 bool host_init(struct guard_host *host, struct guard_host_state *state)
 {
-    *state = (struct guard_host_state){.armed_us = UINT64_MAX,
-                                       .woken = {.ready = on_eventfd, .context = host}};
+    *state =
+        (struct guard_host_state){.armed_us = UINT64_MAX, .woken = {.ready = on_eventfd, .context = host}};
     host->state = state;
     if (host->wake != NULL || watch_eventfd(host))
         return true;

@@ -560,6 +560,78 @@ TEST(many_loops_come_and_go_while_others_ask)
     fleet_close();
 }
 
+enum { KEYS = 40 };
+
+struct many_ask {
+    unsigned answers;
+    size_t rows;
+};
+
+static void many_answered(void *context, const struct guard_result *results)
+{
+    struct many_ask *asked = context;
+    for (size_t i = 0; i < KEYS; i++)
+        asked->rows += results[i].status == GUARD_OK;
+    asked->answers++;
+    atomic_fetch_add(&fleet.answered, KEYS);
+}
+
+static void ask_many(struct host *host, void *context)
+{
+    char names[KEYS][8];
+    const char *keys[KEYS];
+    struct guard_request request = {.kind = fleet.kinds[0],
+                                    .keys = keys,
+                                    .count = KEYS,
+                                    .loop = host->attached,
+                                    .answered = many_answered,
+                                    .context = context};
+    for (size_t i = 0; i < KEYS; i++) {
+        snprintf(names[i], sizeof names[i], "k%zu", i);
+        keys[i] = names[i];
+    }
+    assert_int_equal(guard_get(fleet.guards[0], &request, NULL, NULL), GUARD_OK);
+    atomic_fetch_add(&fleet.accepted[0], KEYS);
+}
+
+TEST(many_keys_are_answered_at_once_cold_and_warm)
+{
+    struct host host;
+    struct many_ask asked = {0};
+    open_with_host(&host);
+    for (unsigned i = 1; i <= 3; i++) {
+        host_do(&host, ask_many, &asked);
+        WAIT_UNTIL(atomic_load(&fleet.answered) == fleet_accepted());
+    }
+    host_close(&host);
+    assert_int_equal(asked.answers, 3);
+    assert_int_equal(asked.rows, 3 * KEYS);
+    assert_int_equal(fleet.source.begun, KEYS);
+    fleet_close();
+}
+
+TEST(a_loop_goes_on_while_redis_dies_and_when_it_is_back)
+{
+    struct host host;
+    struct stack_redis redis = {.pid = 0};
+    assert_true(stack_redis_start(&redis, NULL));
+    fleet.config.redis_url = redis.url;
+    fleet.config.redis_limit_ms = 250; /* what it does not answer is asked in vain */
+    fleet_open(1);
+    host_open(&host, 0);
+    host_wait_up(&host, "k", "k v1");
+    stack_redis_kill(&redis);
+    loop_expect(&host, "k", "k v1"); /* loaded, uncached */
+    loop_expect(&host, "other", "other v1");
+    assert_true(stack_redis_restart(&redis));
+    WAIT_UNTIL(is_up(fleet.guards[0]));
+    uint64_t hits = stats_of(fleet.guards[0]).hit;
+    WAIT_UNTIL((loop_expect(&host, "k", "k v1"), stats_of(fleet.guards[0]).hit > hits));
+    host_close(&host);
+    fleet_close();
+    stack_redis_stop(&redis);
+}
+
 TEST_GROUP(.up = rig_start, .down = rig_stop, .before = fleet_before);
 
 /* ---- hits, one after the other, for whoever counts what they cost ---- */
