@@ -211,16 +211,25 @@ $(LAB): $(LAB_OBJECTS) $(BUILD)/libload.a $(GUARD_LIB)
 	@echo "  LINK $@"
 	$(LINK) $^ $(LIBRARIES)
 
+# The libraries of the loops that there are adapters for, and of the servers among the examples.
+$(BUILD)/hosts.ready: load/deps.sh
+	@sh load/deps.sh hosts
+	@touch $@
+
 # Everything a test may include comes from an archive, so it is linked with what it uses and no more.
 # In tests/fail every call of these from an object of ours goes to the test first.
 FAIL_PROGRAMS := $(filter $(BUILD)/tests/fail/%,$(TEST_PROGRAMS))
 $(FAIL_PROGRAMS): private WRAPPED := $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc aligned_alloc strdup free \
 	socket connect bind listen send recv getrandom poll pthread_create pthread_mutex_lock)
 $(BUILD)/tests/unit/core_memory_test $(BUILD)/tests/unit/lock_memory_test: private WRAPPED := $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc)
+LOOP_PROGRAMS := $(addprefix $(BUILD)/tests/live/,guard_loop_test adapters_test)
+$(LOOP_PROGRAMS): private LOOP_LIBRARIES := -levent_core -lev
+$(LOOP_PROGRAMS:=.o): private CPPFLAGS += -Iguard
+$(LOOP_PROGRAMS:=.o): | $(BUILD)/hosts.ready
 ARCHIVES := $(BUILD)/libchaos.a $(BUILD)/libsupport.a $(BUILD)/libload.a $(BUILD)/libapp.a $(GUARD_PARTS)
 $(TEST_PROGRAMS): %: %.o $(ARCHIVES) | $(CATALOGD) $(FLEETLOCK) $(LOAD_PROGRAMS) $(PEERS) $(LAB)
 	@echo "  LINK $@"
-	$(LINK) $(WRAPPED) $(filter %.o,$^) $(filter %.a,$^) $(LIBS_cmocka) $(LIBRARIES)
+	$(LINK) $(WRAPPED) $(filter %.o,$^) $(filter %.a,$^) $(LIBS_cmocka) $(LOOP_LIBRARIES) $(LIBRARIES)
 
 # Programs of their own below load/ have names of their own, too: only their tests link them.
 $(filter %/peers_test,$(TEST_PROGRAMS)): $(PEERS_OBJECTS)

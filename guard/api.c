@@ -27,11 +27,11 @@ enum {
 
 static void free_guard(struct guard *guard)
 {
-    while (guard->kinds != NULL) {
-        struct guard_kind *kind = guard->kinds;
-        guard->kinds = kind->next;
-        free(kind);
-    }
+    for (unsigned kind = 0; kind < guard->kind_count; kind++)
+        free(guard->kinds[kind]);
+    for (size_t by = 0; by < sizeof guard->hot / sizeof *guard->hot; by++)
+        hot_clear(&guard->hot[by]);
+    events_clear(guard);
     pthread_mutex_destroy(&guard->mutex);
     pthread_mutex_destroy(&guard->hot_mutex);
     say_clear(&guard->say);
@@ -75,7 +75,10 @@ static uint32_t push_bytes(const struct guard_config *config, const struct redis
 static enum guard_status start_guard(struct guard *guard, const struct guard_config *config,
                                      const struct redis_url *url, struct guard_error *error)
 {
+    size_t hot_keys = config->hot_keys != 0 ? config->hot_keys : HOT_SLOTS;
     if (guard->config.name_space == NULL || guard->answering_name == NULL || !forked_watch() ||
+        !hot_init(&guard->hot[GUARD_HOT_COLLAPSED], hot_keys) ||
+        !hot_init(&guard->hot[GUARD_HOT_WAIT], hot_keys) ||
         !clock_random(guard->hash_key, sizeof guard->hash_key))
         return check_failed(error, GUARD_NO_MEMORY, "guard_open: no memory or no randomness to be had");
     if (config->near_bytes > 0 && config->mode != GUARD_MODE_OFF && config->mode != GUARD_MODE_SHADOW &&
@@ -137,6 +140,28 @@ enum guard_status guard_close(struct guard **closing, uint32_t drain_ms)
     return GUARD_OK;
 }
 
+/* Under the mutex. */
+static enum guard_status list_kind(struct guard_kind *kind, struct guard_error *error)
+{
+    struct guard *guard = kind->guard;
+    if (guard->kind_count == GUARD_KINDS_MAX)
+        return check_failed(error, GUARD_INVALID,
+                            "guard_kind_add: the guard has %d kinds already, which is all it can count",
+                            GUARD_KINDS_MAX);
+    kind->index = guard->kind_count;
+    if (kind->policy.name != NULL)
+        snprintf(kind->name, sizeof kind->name, "%s", kind->policy.name);
+    else
+        snprintf(kind->name, sizeof kind->name, "kind%u", kind->index);
+    kind->policy.name = kind->name;
+    for (unsigned other = 0; other < guard->kind_count; other++)
+        if (strcmp(guard->kinds[other]->name, kind->name) == 0)
+            return check_failed(error, GUARD_INVALID,
+                                "guard_kind_add: another kind of this guard is named %s already", kind->name);
+    guard->kinds[guard->kind_count++] = kind;
+    return GUARD_OK;
+}
+
 enum guard_status guard_kind_add(struct guard *guard, const struct guard_policy *policy,
                                  struct guard_kind **out, struct guard_error *error)
 {
@@ -151,19 +176,13 @@ enum guard_status guard_kind_add(struct guard *guard, const struct guard_policy 
     kind->guard = guard;
     kind->policy = *policy;
     pthread_mutex_lock(&guard->mutex);
-    bool has_room = guard->kind_count < GUARD_KINDS_MAX;
-    if (has_room) {
-        kind->index = guard->kind_count++;
-        LL_PREPEND(guard->kinds, kind);
-    }
+    status = list_kind(kind, error);
     pthread_mutex_unlock(&guard->mutex);
-    if (!has_room) {
+    if (status == GUARD_OK)
+        *out = kind;
+    else
         free(kind);
-        return check_failed(error, GUARD_INVALID, "guard_kind_add: a guard has %d kinds at most",
-                            GUARD_KINDS_MAX);
-    }
-    *out = kind;
-    return GUARD_OK;
+    return status;
 }
 
 /* ---- on a host's loop ---- */
@@ -198,7 +217,6 @@ static const char *wrong_host(const struct guard_host *host)
     return host->watch == NULL   ? "watch is NULL"
            : host->timer == NULL ? "timer is NULL"
            : host->soon == NULL  ? "soon is NULL"
-           : host->wake == NULL  ? "wake is NULL"
            : host->close == NULL ? "close is NULL"
            : host->state != NULL
                ? "state is not NULL: zero the host first; one that is attached already needs "
@@ -209,11 +227,11 @@ static const char *wrong_host(const struct guard_host *host)
 enum guard_status guard_loop_attach_host(struct guard *guard, struct guard_host *host,
                                          struct guard_loop **out, struct guard_error *error)
 {
-    const char *wrong = is_forked(guard) ? FORKED_TEXT : wrong_host(host);
+    const char *wrong = is_forked(guard) ? FORKED_TEXT : host != NULL ? wrong_host(host) : NULL;
     if (wrong != NULL)
         return check_failed(error, GUARD_INVALID, "guard_loop_attach_host: %s", wrong);
-    if (attach(guard, host, out) != GUARD_OK)
-        return check_failed(error, GUARD_NO_MEMORY, "guard_loop_attach_host: no memory to be had");
+    if (host == NULL || attach(guard, host, out) != GUARD_OK)
+        return check_failed(error, GUARD_NO_MEMORY, "guard_loop_attach_host: no memory or descriptor to be had");
     return GUARD_OK;
 }
 
@@ -258,29 +276,53 @@ static const char *wrong_change(const struct guard *guard, const struct guard_ch
     return change->tag != NULL ? check_tag(change->tag) : check_key(change->key);
 }
 
-static enum guard_status invalidate(struct guard *guard, const struct guard_change *change,
-                                    guard_invalidate_done *done, void *context)
+/* Told like this. */
+struct telling {
+    const char *function; /* what was called */
+    bool expires;
+    guard_invalidate_done *done;
+    void *context;
+};
+
+static enum guard_status change_entries(struct guard *guard, const struct guard_change *change,
+                                        const struct telling *telling)
 {
     const char *wrong = wrong_change(guard, change);
     if (wrong != NULL)
-        return request_refuse(guard, "guard_invalidate", wrong);
+        return request_refuse(guard, telling->function, wrong);
     const char *text = change->tag != NULL ? change->tag : change->key;
     struct invalidation *invalidation = new_invalidation(text, strlen(text), change->deadline_ms);
     if (invalidation == NULL)
         return GUARD_NO_MEMORY;
     invalidation->core.of_tag = change->tag != NULL;
-    invalidation->done = done;
-    invalidation->context = context;
+    invalidation->core.expires = telling->expires;
+    invalidation->done = telling->done;
+    invalidation->context = telling->context;
     enum guard_status status = mailbox_post_invalidation(guard, invalidation);
     if (status != GUARD_OK)
         free(invalidation);
     return status;
 }
 
+static enum guard_status change_and_tell(struct guard *guard, const struct guard_change *change,
+                                         const char *function, bool expires)
+{
+    struct telling telling = {.function = function, .expires = expires};
+    if (change != NULL) {
+        telling.done = change->done;
+        telling.context = change->context;
+    }
+    return change_entries(guard, change, &telling);
+}
+
 enum guard_status guard_invalidate(struct guard *guard, const struct guard_change *change)
 {
-    return invalidate(guard, change, change != NULL ? change->done : NULL,
-                      change != NULL ? change->context : NULL);
+    return change_and_tell(guard, change, "guard_invalidate", false);
+}
+
+enum guard_status guard_expire(struct guard *guard, const struct guard_change *change)
+{
+    return change_and_tell(guard, change, "guard_expire", true);
 }
 
 static void invalidated(void *context, const struct guard_invalidated *result)
@@ -291,19 +333,35 @@ static void invalidated(void *context, const struct guard_invalidated *result)
     blocking_over(blocking);
 }
 
-enum guard_status guard_invalidate_wait(struct guard *guard, const struct guard_change *change,
-                                        struct guard_invalidated *result)
+static enum guard_status change_and_wait(struct guard *guard, const struct guard_change *change,
+                                         struct telling *telling, struct guard_invalidated *result)
 {
     struct blocking blocking;
     *result = (struct guard_invalidated){.status = GUARD_INVALID};
     blocking_init(&blocking, result);
-    enum guard_status status = invalidate(guard, change, invalidated, &blocking);
+    telling->done = invalidated;
+    telling->context = &blocking;
+    enum guard_status status = change_entries(guard, change, telling);
     if (status == GUARD_OK)
         blocking_wait(&blocking);
     else
         result->status = status;
     blocking_clear(&blocking);
     return result->status;
+}
+
+enum guard_status guard_invalidate_wait(struct guard *guard, const struct guard_change *change,
+                                        struct guard_invalidated *result)
+{
+    struct telling telling = {.function = "guard_invalidate_wait"};
+    return change_and_wait(guard, change, &telling, result);
+}
+
+enum guard_status guard_expire_wait(struct guard *guard, const struct guard_change *change,
+                                    struct guard_invalidated *result)
+{
+    struct telling telling = {.function = "guard_expire_wait", .expires = true};
+    return change_and_wait(guard, change, &telling, result);
 }
 
 bool guard_cache(struct guard *guard, char id[GUARD_CACHE_ID_BYTES + 1])
@@ -318,73 +376,4 @@ bool guard_cache(struct guard *guard, char id[GUARD_CACHE_ID_BYTES + 1])
         mailbox_wake(guard);
     pthread_mutex_unlock(&guard->mutex);
     return id[0] != '\0';
-}
-
-/* ---- watching ---- */
-
-static void add_loop(struct guard_stats *stats, const struct loop_counters *counters)
-{
-#define ADD_COUNTER(name) stats->name += atomic_load_explicit(&counters->name, memory_order_relaxed);
-    LOOP_COUNTERS(ADD_COUNTER)
-#undef ADD_COUNTER
-    stats->get_duration.sum_us += atomic_load_explicit(&counters->duration_sum_us, memory_order_relaxed);
-    for (size_t i = 0; i < GUARD_HISTOGRAM_BUCKETS; i++)
-        stats->get_duration.count[i] +=
-            atomic_load_explicit(&counters->duration_count[i], memory_order_relaxed);
-}
-
-static void add_near(struct guard_stats *stats, struct near *near)
-{
-    struct near_counters counters;
-    near_count(near, &counters);
-    stats->near_hit = counters.hit;
-    stats->get_duration.count[0] += counters.hit; /* measuring it would cost more than it takes */
-    stats->near_miss = counters.miss;
-    stats->near_evicted = counters.evicted;
-    stats->near_dropped = counters.dropped;
-    stats->near_cleared = counters.cleared;
-    stats->near_entries = counters.entries;
-    stats->near_bytes = counters.bytes;
-}
-
-static void add_redis(struct guard_stats *stats, struct redis_counters *counters)
-{
-    stats->redis_commands = atomic_load_explicit(&counters->commands, memory_order_relaxed);
-    stats->redis_round_trips = atomic_load_explicit(&counters->round_trips, memory_order_relaxed);
-    stats->redis_timeouts = atomic_load_explicit(&counters->timeouts, memory_order_relaxed);
-    stats->redis_errors = atomic_load_explicit(&counters->errors, memory_order_relaxed);
-    stats->redis_connects = atomic_load_explicit(&counters->connects, memory_order_relaxed);
-}
-
-void guard_stats(struct guard *guard, struct guard_stats *out)
-{
-    if (is_forked(guard)) {
-        memset(out, 0, sizeof *out);
-        return;
-    }
-    pthread_mutex_lock(&guard->mutex);
-    *out = guard->published;
-    add_loop(out, &guard->own->counters);
-    add_loop(out, &guard->past_loops);
-    for (const struct guard_loop *loop = guard->loops; loop != NULL; loop = loop->next)
-        add_loop(out, &loop->counters);
-    pthread_mutex_unlock(&guard->mutex);
-    uint64_t beat_us = atomic_load_explicit(&guard->beat_us, memory_order_relaxed);
-    uint64_t now_us = clock_now_us();
-    out->beat_age_ms = now_us > beat_us ? (uint32_t)((now_us - beat_us) / 1000) : 0;
-    out->shed += atomic_load_explicit(&guard->shed, memory_order_relaxed);
-    add_redis(out, &guard->redis_counters);
-    out->redis_reigns = redis_topology_reigns(guard->topology);
-    if (guard->near != NULL)
-        add_near(out, guard->near);
-}
-
-size_t guard_hot(struct guard *guard, enum guard_hot_by by, struct guard_hot_key *out, size_t max)
-{
-    if ((by != GUARD_HOT_COLLAPSED && by != GUARD_HOT_WAIT) || is_forked(guard))
-        return 0;
-    pthread_mutex_lock(&guard->hot_mutex);
-    size_t count = hot_top(&guard->hot[by], clock_now_us(), out, max);
-    pthread_mutex_unlock(&guard->hot_mutex);
-    return count;
 }

@@ -175,10 +175,6 @@ GUARD_API void guard_load_done(struct guard_load *load, const void *body, size_t
 GUARD_API void guard_load_absent(struct guard_load *load);
 GUARD_API void guard_load_fail(struct guard_load *load, enum guard_failure failure);
 
-/* Call it before one of the four. The result then answers the requests that wait for it and began before its query,
- * and is stored nowhere, near caches included. What is in the cache stays as it is; the next request loads again. */
-GUARD_API void guard_load_unstored(struct guard_load *load);
-
 /*
  * How the answer of this load is kept, in place of what the policy says. Call it before the load is finished, for a value,
  * an absent row or an unchanged value; of several calls the last one counts. Without it an unchanged value keeps the life
@@ -187,14 +183,19 @@ GUARD_API void guard_load_unstored(struct guard_load *load);
  *
  * STORE  Stored for all. fresh_ms and stale_ms are the entry's own: they travel with it and decide for every reader,
  *        whatever its policy says. Jitter applies. What is longer than max_value_ms is cut, and counted (keep_cut). An
- *        absent row has no stale time: stale_ms means nothing then.
- * SHARE  Answers every request of the fleet that began before the query, and is not stored: the answer travels with the
- *        message that the lease is free. A process that does not hear it loads by itself. What is in the cache stays.
+ *        absent row has no stale time: stale_ms means nothing then. If both are 0 nothing is stored, and what is in the
+ *        cache stays: the answer is for those requests of this process that wait for it and began before its query.
+ * SHARE  Answers every request of the fleet that waits for this load and began before its query, and is not stored. In
+ *        another process it also answers one that began later, if nothing was invalidated between that and the end of
+ *        the load: as a value that was stored would. The answer travels with the message that the lease is free, up to
+ *        max_value_bytes, whatever push_bytes says. A process that does not hear it loads by itself. What is in the cache
+ *        stays.
  * PASS   For the request that started the load, and for no other: the others ask again. A background load that passes
  *        answers nobody. A mark takes the value's place for pass_ms: while it stands, every request loads at once, without
  *        a lease and without lining up for another one, with a place and a permit as any load, and such loads take at
  *        most half of the places that may queue. An invalidation removes the mark, and so does expiry. A load that
- *        began without a lease leaves no mark; requests that wait for it load by themselves at once.
+ *        began without a lease leaves no mark; requests that wait for it load by themselves at once. A load that fails is
+ *        nobody's secret: its failure answers all.
  */
 enum guard_how { GUARD_STORE = 0, GUARD_SHARE, GUARD_PASS };
 
@@ -203,7 +204,7 @@ enum guard_how { GUARD_STORE = 0, GUARD_SHARE, GUARD_PASS };
 struct guard_keep {
     enum guard_how how;
     uint32_t fresh_ms, stale_ms; /* STORE; of an absent row fresh_ms stands for absent_ms */
-    uint32_t pass_ms;            /* PASS; GUARD_POLICY_MS: the policy's failure_ms */
+    uint32_t pass_ms;            /* PASS; GUARD_POLICY_MS: the policy's failure_ms; 0: no mark */
 };
 GUARD_API enum guard_status guard_load_keep(struct guard_load *load, const struct guard_keep *keep);
 
@@ -497,9 +498,10 @@ GUARD_API void guard_drain(struct guard *guard);
 /*
  * Declares a kind of data; GUARD_KINDS_MAX at most. The policy is copied and checked against the guard's limits: INVALID with the
  * field's name and the reason. The kind lives until guard_close(). All callers of one key must use the
- * same kind; a load runs under the kind of the request that started it.
+ * same kind; a load runs under the kind of the request that started it. A name that another kind of the guard has is
+ * refused.
  */
-enum { GUARD_KINDS_MAX = 256 };
+enum { GUARD_KINDS_MAX = 64 };
 GUARD_API enum guard_status guard_kind_add(struct guard *guard, const struct guard_policy *policy,
                                            struct guard_kind **out, struct guard_error *error);
 
@@ -710,17 +712,21 @@ GUARD_API void guard_kind_get(const struct guard_kind *kind, struct guard_policy
 
 /* ---- watching ---- */
 
-/* What just happened, told once by the process in which it happened. On the guard's thread; all of it is lent until the
- * hook returns. No event is made of a hit. */
+/*
+ * What just happened, told once by the process in which it happened, in the order in which it did. On the guard's thread,
+ * outside every lock, after guard_stats() counts it and before the callbacks that this thread makes of it; all of it is
+ * lent until the hook returns. The hook may call what any callback may. No event is made of a hit. For want of memory
+ * some are lost, and those of loads that guard_close() leaves to their loaders.
+ */
 enum guard_event_what {
     GUARD_EVENT_LOAD_STARTED, /* key, kind, load; count: requests that wait */
-    GUARD_EVENT_LOAD_ENDED,   /* key, kind, load, status, failure, us; count: as above */
-    GUARD_EVENT_LEASE_LOST,   /* key, kind, load */
+    GUARD_EVENT_LOAD_ENDED, /* key, kind, load, status, failure, us; count: as above; CANCELLED: not wanted */
+    GUARD_EVENT_LEASE_LOST, /* key, kind, load */
     GUARD_EVENT_FILL_REFUSED, /* key, kind, load: the lease was lost before, or Redis refused */
     GUARD_EVENT_SHED,         /* key, kind: no place for a load; count: requests that got SHED */
-    GUARD_EVENT_INVALIDATED,  /* key, or a tag in `key` and kind NULL; status; us */
+    GUARD_EVENT_INVALIDATED,  /* key, or a tag in `key` and count 1; status; us; kind NULL */
     GUARD_EVENT_REDIS,        /* redis_state */
-    GUARD_EVENT_BREAKER,      /* count: 1 opened, 0 closed */
+    GUARD_EVENT_BREAKER,      /* count: 1 opened, of any master; 0 closed, of all */
 };
 struct guard_event {
     enum guard_event_what what;
@@ -761,6 +767,7 @@ struct guard_stats {
     uint64_t hit, stale, absent_hit, failed_hit; /* from Redis without waiting */
     uint64_t loaded, collapsed_process, collapsed_fleet;
     uint64_t failed, shed, timed_out, cancelled, closed;
+    uint64_t missed; /* GUARD_PEEK: MISS; its UNKNOWN is in `failed` */
     /* loads of this process */
     uint64_t load_started, load_ok, load_absent, load_failed, load_cancelled;
     uint64_t load_uncached;  /* of those started: without a lease (Redis gone, mode local or off, ...) */
@@ -816,6 +823,7 @@ struct guard_stats {
     /* confirmed invalidations that were sent again to another master; those that would not be or were given up: more
      * than 4096 within 30 s, or never confirmed there */
     uint64_t replayed, replay_dropped;
+    uint64_t keep_cut; /* lives that a loader wanted longer than max_value_ms */
 };
 
 GUARD_API void guard_stats(struct guard *guard, struct guard_stats *out);
@@ -848,9 +856,10 @@ struct guard_hot_key {
     char key[GUARD_HOT_KEY_BYTES]; /* a longer one is cut */
     uint64_t weight;               /* never too low ... */
     uint64_t error;                /* ... and too high by this at most */
+    struct guard_kind *kind;       /* so that guard_refresh() can load it elsewhere */
 };
 
-/* The heaviest first, at most `max` of them; returns how many. There are 64 at the most. */
+/* The heaviest first, at most `max` of them; returns how many. There are guard_config.hot_keys at the most. */
 GUARD_API size_t guard_hot(struct guard *guard, enum guard_hot_by by, struct guard_hot_key *out, size_t max);
 
 #ifdef __cplusplus

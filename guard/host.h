@@ -14,10 +14,10 @@
  *     nothing any more                         close               guard_host_closed(), once, and nothing after it
  *
  * Threads    The loop belongs to one thread. All of this is called on it, or before it runs, but for `wake`: any thread.
- * Inside     What the adapter calls may call any of the five from inside, also `watch` with 0 for the very descriptor that
- *            was ready, and `close`: look at your own struct after such a call only if it is sure to be there. None of the
- *            five calls back from inside.
- * Failing    Only `watch` may fail. So acquire all that the other four need before you attach.
+ * Inside     What the adapter calls may call any of the five from inside: ready() may stop the very watch that was ready,
+ *            and guard_host_turn_over() may close the host, so it is the last that an adapter does in a callback. Of the
+ *            five only `close` calls back from inside.
+ * Failing    Only `watch` may fail. So acquire all that the others need before you attach.
  * Ownership  The host is yours until guard_loop_attach_host() has returned OK, and again when `close` is called.
  */
 #ifndef GUARD_HOST_H
@@ -54,13 +54,14 @@ struct guard_host {
      * all. Many loops count from when their turn began, which may be long ago. A little early does no harm. */
     void (*timer)(struct guard_host *host, uint32_t in_ms);
     /* Calls guard_host_turn_over() once, after what the loop is about to do already, and before it waits, however busy it
-     * is. Not called again before that. If it is called from inside guard_host_turn_over(), the loop looks at its
-     * descriptors once in between, without waiting. */
-    void (*soon)(struct guard_host *host);
-    /* Any thread: calls guard_host_woken(); once for several calls will do. */
+     * is. Not called again before that. `again`: it is called from inside guard_host_turn_over(), and the loop looks at
+     * its descriptors once before the next one, without waiting. */
+    void (*soon)(struct guard_host *host, bool again);
+    /* Any thread: calls guard_host_woken(); once for several calls will do. May be NULL: the guard watches an eventfd of
+     * its own, which is right for every loop that has no cheaper way of its own. */
     void (*wake)(struct guard_host *host);
-    /* Nothing is watched any more. Gives the loop back all that the adapter has of it, then calls guard_host_closed(), not
-     * from inside; until then the others may still be called back. */
+    /* The last of the five to be called, and the last that guard_host_turn_over() does; nothing is watched any more. Gives
+     * the loop back all that the adapter has of it, then calls guard_host_closed(), at once or later. */
     void (*close)(struct guard_host *host);
 
     struct guard_host_state *state; /* the guard's; NULL until it is attached */
@@ -69,7 +70,8 @@ struct guard_host {
 /*
  * guard_loop_attach() for the loop of this host: before the loop runs, or on its thread. When it fails the host is the
  * caller's, which gives back what it has of the loop before the loop runs on, for a timer or a turn may have been asked
- * for. INVALID: one of the five is NULL, or it is attached already. NO_MEMORY.
+ * for. INVALID: one of the five is missing, or it is attached already. NO_MEMORY, also if `host` is NULL: pass on what
+ * calloc() gave you.
  */
 GUARD_API enum guard_status guard_loop_attach_host(struct guard *guard, struct guard_host *host,
                                                    struct guard_loop **out, struct guard_error *error);

@@ -7,6 +7,7 @@
 #   sh load/deps.sh lint | fuzz | valgrind | model | bench | lab | empty-root  what these targets need on top
 #   sh load/deps.sh pgbouncer          the pooler that the tests of the PostgreSQL locks and the lab start
 #   sh load/deps.sh zookeeper          the server that the tests of the ZooKeeper provider and the lab start
+#   sh load/deps.sh hosts              the event loops and servers that the guard is tried in, and what builds examples
 #   sh load/deps.sh networks           what the tests with networks of their own need, beside root
 #   sh load/deps.sh page-test          what looks at the page of a report in the tests
 #   sh load/deps.sh peers [PACKAGE]    the caches that make peers compares, or one package of them
@@ -67,6 +68,14 @@ nginx   nginx
 varnish varnishd
 wrk     wrk
 '
+hosts_needs='
+libevent-dev    /usr/include/event2/event.h
+libev-dev       /usr/include/ev.h
+libcivetweb-dev /usr/include/civetweb.h
+libh2o-dev      /usr/lib/*/libh2o.so
+g++             g++
+cmake           cmake
+'
 networks_needs='
 iproute2 ip
 '
@@ -108,11 +117,12 @@ needs_of() {
     zookeeper) echo "$zookeeper_needs" ;;
     bench) echo "$bench_needs" ;;
     networks) echo "$networks_needs" ;;
+    hosts) echo "$hosts_needs" ;;
     empty-root) echo "$empty_root_needs" ;;
     page-test) echo "$page_test_needs" ;;
     lab) echo "$pgbouncer_needs$zookeeper_needs" ;;
     peers) echo "$peers_needs" | grep "^${2:+$2 }" ;;
-    *) echo "deps.sh: unknown: $1 (build, client, lint, fuzz, valgrind, model, zookeeper, pgbouncer, bench, lab, networks, empty-root, page-test, peers)" >&2; exit 2 ;;
+    *) echo "deps.sh: unknown: $1 (build, client, lint, fuzz, valgrind, model, zookeeper, pgbouncer, bench, lab, hosts, networks, empty-root, page-test, peers)" >&2; exit 2 ;;
     esac
     case ${2:-gcc} in
     clang*) echo "$(basename "$2") $2" ;;

@@ -88,8 +88,10 @@ bool cache_gate_is_open(struct cache_gate *gate)
 
 void cache_gate_pass(struct cache_gate *gate, struct guard_load *load)
 {
+    /* No invalidation need reach a cache that is not registered, so what it is told of is not shared either. */
+    static const struct guard_keep nowhere = {.how = GUARD_STORE, .fresh_ms = 0, .stale_ms = 0};
     if (cache_gate_is_open(gate))
         return;
-    guard_load_unstored(load);
+    guard_load_keep(load, &nowhere);
     atomic_fetch_add(&gate->unstored, 1);
 }

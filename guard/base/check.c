@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* check.c - see check.h. */
 #include "check.h"
+#include "hot.h"
 #include "key.h"
 #include <inttypes.h>
 #include <stdarg.h>
@@ -73,8 +74,17 @@ enum guard_status check_config(const struct guard_config *config, struct guard_e
         {"load_permits", config->load_permits, 0, PERMITS_MOST, "or 0 for no limit"},
         {"permit_ms", config->permit_ms, least_permit_ms, LEASE_MAX_MS,
          "at least three times redis_limit_ms, so that an unanswered renewal can be repeated"},
+        {"hot_keys", config->hot_keys, 0, HOT_SLOTS_MAX, "or 0 for 64"},
     };
     return check_ranges("guard_config", ranges, sizeof ranges / sizeof *ranges, error);
+}
+
+/* NULL stands for a name that is made. */
+static bool check_kind_name(const char *name)
+{
+    static const char GOOD[] = "abcdefghijklmnopqrstuvwxyz0123456789_";
+    size_t bytes = name != NULL ? strnlen(name, CHECK_KIND_NAME_MAX + 1) : 1;
+    return bytes > 0 && bytes <= CHECK_KIND_NAME_MAX && (name == NULL || strspn(name, GOOD) == bytes);
 }
 
 enum guard_status check_policy(const struct guard_policy *policy, const struct guard_config *config,
@@ -85,6 +95,9 @@ enum guard_status check_policy(const struct guard_policy *policy, const struct g
                             "guard_policy.struct_size is wrong; start from GUARD_POLICY_DEFAULTS");
     if (policy->loader == NULL)
         return check_failed(error, GUARD_INVALID, "guard_policy.loader is NULL; nothing could be loaded");
+    if (!check_kind_name(policy->name))
+        return check_failed(error, GUARD_INVALID, "guard_policy.name must be 1..%d of [a-z0-9_], or NULL",
+                            CHECK_KIND_NAME_MAX);
     uint64_t least_lease_ms = (uint64_t)config->redis_limit_ms * 3;
     const struct check_range ranges[] = {
         {"fresh_ms", policy->fresh_ms, 1, config->max_value_ms, "at most the guard's max_value_ms"},

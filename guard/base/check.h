@@ -9,6 +9,7 @@
 
 /* No process of any namespace fills a larger body, so every one can read what another has filled. */
 enum { CHECK_VALUE_MAX_BYTES = 64 << 20 };
+enum { CHECK_KIND_NAME_MAX = 32 };
 
 /* Fills `error` (may be NULL) and returns `status`. */
 enum guard_status check_failed(struct guard_error *error, enum guard_status status, const char *format, ...)

@@ -4,12 +4,55 @@
 #include "clock.h"
 #include <assert.h>
 #include <stddef.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 #include <utlist.h>
 
-void host_init(struct guard_host *host, struct guard_host_state *state)
+/* ---- an eventfd, for an adapter that leaves waking to us ---- */
+
+static void on_eventfd(void *context, unsigned events)
 {
-    *state = (struct guard_host_state){.armed_us = UINT64_MAX};
+    struct guard_host *host = context;
+    eventfd_t count = 0;
+    (void)events;
+    eventfd_read(host->state->woken.fd, &count);
+    guard_host_woken(host);
+}
+
+static bool watch_eventfd(struct guard_host *host)
+{
+    struct guard_watch *woken = &host->state->woken;
+    woken->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (woken->fd != -1 && host_watch(host, woken, GUARD_HOST_READABLE) == 0)
+        return true;
+    if (woken->fd != -1)
+        close(woken->fd);
+    return false;
+}
+
+static void leave_eventfd(struct guard_host *host)
+{
+    if (host->wake != NULL)
+        return;
+    host_watch(host, &host->state->woken, 0);
+    close(host->state->woken.fd);
+}
+
+bool host_init(struct guard_host *host, struct guard_host_state *state)
+{
+    *state = (struct guard_host_state){.armed_us = UINT64_MAX,
+                                       .woken = {.ready = on_eventfd, .context = host}};
     host->state = state;
+    if (host->wake != NULL || watch_eventfd(host))
+        return true;
+    host->state = NULL;
+    return false;
+}
+
+void host_clear(struct guard_host *host)
+{
+    leave_eventfd(host);
+    host->state = NULL;
 }
 
 /* ---- timers: a handful, so a list will do ---- */
@@ -101,7 +144,7 @@ void host_soon(struct guard_host *host, struct host_soon *soon)
     DL_APPEND(*soon->list, soon);
     if (!host->state->soon_asked) {
         host->state->soon_asked = true;
-        host->soon(host);
+        host->soon(host, false);
     }
 }
 
@@ -129,7 +172,9 @@ void guard_host_turn_over(struct guard_host *host)
     run_soons(host, &host->state->last_soons);
     host->state->soon_asked = host->state->soons != NULL || host->state->last_soons != NULL;
     if (host->state->soon_asked)
-        host->soon(host);
+        host->soon(host, true);
+    else if (host->state->closing)
+        host->close(host);
 }
 
 /* ---- wakes ---- */
@@ -152,8 +197,13 @@ void host_wake_clear(struct host_wake *wake)
 
 void host_wake_send(struct host_wake *wake)
 {
-    if (!atomic_exchange(&wake->due, true))
-        wake->host->wake(wake->host);
+    struct guard_host *host = wake->host;
+    if (atomic_exchange(&wake->due, true))
+        return;
+    if (host->wake != NULL)
+        host->wake(host);
+    else
+        eventfd_write(host->state->woken.fd, 1);
 }
 
 static struct host_wake *next_running(const struct guard_host *host)
@@ -185,7 +235,10 @@ void host_close(struct guard_host *host, void (*closed)(void *context), void *co
     host->state->closing = true;
     host->state->closed = closed;
     host->state->closed_context = context;
-    host->close(host);
+    leave_eventfd(host);
+    if (!host->state->soon_asked)
+        host->soon(host, false);
+    host->state->soon_asked = true;
 }
 
 void guard_host_closed(struct guard_host *host)

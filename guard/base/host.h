@@ -94,12 +94,15 @@ struct guard_host_state {
     uint64_t turn;
     bool soon_asked;
     struct host_wake *wakes;
+    struct guard_watch woken; /* an eventfd, of an adapter that has no `wake`; else unused */
     bool closing;
     void (*closed)(void *context);
     void *closed_context;
 };
-/* The state is the caller's and outlives the host. */
-void host_init(struct guard_host *host, struct guard_host_state *state);
+/* The state is the caller's and outlives the host. False: no descriptor or memory to be had. */
+bool host_init(struct guard_host *host, struct guard_host_state *state);
+/* Of one that was not used: it is as before host_init(). */
+void host_clear(struct guard_host *host);
 
 static inline int host_watch(struct guard_host *host, struct guard_watch *watch, unsigned events)
 {

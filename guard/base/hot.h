@@ -4,10 +4,13 @@
  * Computation of Frequent and Top-k Elements in Data Streams", ICDT 2005).
  *
  * A key that has no slot takes that of the lightest, weight and all, and notes what it took over as its possible
- * error. So no weight is underestimated, and every key that weighs more than 1/HOT_SLOTS of the sum has a slot. All
+ * error. So no weight is underestimated, and with n slots every key that weighs more than 1/n of the sum has one. All
  * weights halve every HOT_HALF_LIFE_MS: what was hot yesterday makes room.
  *
- * No I/O, no clock, no allocation. Threads: none.
+ * A table finds the slot of a key, a heap the lightest slot: an addition costs a few swaps of numbers however many slots
+ * there are. Halving all weights leaves the heap in order.
+ *
+ * No I/O, no clock; memory only in hot_init(). Threads: none.
  */
 #ifndef GUARD_HOT_H
 #define GUARD_HOT_H
@@ -16,18 +19,34 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { HOT_SLOTS = 64, HOT_HALF_LIFE_MS = 60000 };
+enum { HOT_SLOTS = 64 /* unless said otherwise */, HOT_SLOTS_MAX = 4096, HOT_HALF_LIFE_MS = 60000 };
 
-/* All zeros is empty. */
+struct hot_slot {
+    struct guard_hot_key key;
+    uint32_t hash;
+    uint16_t heap_at;
+    uint16_t next; /* of the same bucket, and one more; 0: the last */
+};
+
+struct hot_rank {
+    uint64_t weight;
+    size_t slot;
+};
+
 struct hot {
-    struct guard_hot_key slots[HOT_SLOTS];
-    uint32_t hashes[HOT_SLOTS]; /* of their keys */
-    size_t count;
+    struct hot_slot *slots; /* owned, `count` of `capacity` in use */
+    struct hot_rank *ranks; /* owned: room to sort in */
+    uint16_t *heap;         /* owned: slots, the lightest first */
+    uint16_t *buckets;      /* owned: a slot and one more; 0: none */
+    size_t count, capacity, bucket_count;
     uint64_t halved_us;
 };
 
-/* Keys are cut to what a slot holds. */
-void hot_add(struct hot *hot, uint64_t now_us, const char *key, uint64_t weight);
+/* slots: 1..HOT_SLOTS_MAX. False: no memory; hot_clear() is due even so. */
+bool hot_init(struct hot *hot, size_t slots);
+void hot_clear(struct hot *hot);
+/* Keys are cut to what a slot holds. The kind is that of the one that took the slot. */
+void hot_add(struct hot *hot, uint64_t now_us, const char *key, struct guard_kind *kind, uint64_t weight);
 /* The heaviest first; returns how many. */
 size_t hot_top(struct hot *hot, uint64_t now_us, struct guard_hot_key *out, size_t max);
 

@@ -103,6 +103,21 @@ size_t key_lock(const char *name_space, const char *encoded, size_t encoded_byte
     return (size_t)bytes;
 }
 
+/* No character of a name space means anything else in a pattern, and none of an encoded key is a brace. */
+size_t key_pattern(const char *name_space, enum key_role one, enum key_role other, char out[KEY_NAME_SIZE])
+{
+    const int bytes =
+        snprintf(out, KEY_NAME_SIZE, "%s:{%s:*}:[%c%c]", key_prefix, name_space, (char)one, (char)other);
+    assert(bytes > 0 && bytes < KEY_NAME_SIZE);
+    return (size_t)bytes;
+}
+
+enum key_role key_role_of(const char *name, size_t name_bytes)
+{
+    assert(name_bytes > 0);
+    return (enum key_role)name[name_bytes - 1];
+}
+
 size_t key_tag_clock(const char *name_space, char out[KEY_NAME_SIZE])
 {
     const int bytes = snprintf(out, KEY_NAME_SIZE, "%s:{%s:tags}:clock", key_prefix, name_space);

@@ -60,6 +60,10 @@ size_t key_lock(const char *name_space, const char *encoded, size_t encoded_byte
 size_t key_tag_clock(const char *name_space, char out[KEY_NAME_SIZE]);
 size_t key_tag_reign(const char *name_space, char out[KEY_NAME_SIZE]);
 size_t key_tag(const char *name_space, const char *encoded, size_t encoded_bytes, char out[KEY_NAME_SIZE]);
+/* A pattern for SCAN: the names of one of two roles, of all keys. */
+size_t key_pattern(const char *name_space, enum key_role one, enum key_role other, char out[KEY_NAME_SIZE]);
+/* Of such a name. */
+enum key_role key_role_of(const char *name, size_t name_bytes);
 /* What the cache is called, see scripts/cache_id.lua. */
 size_t key_cache_id(const char *name_space, char out[KEY_NAME_SIZE]);
 /* The static pub/sub channel; carries the database number because pub/sub ignores SELECT. */

@@ -138,8 +138,9 @@ static void on_idle(uv_idle_t *idle)
 
 /* An idle handle runs when all that was to be read in a turn has been read; a loop that has one active does not wait,
  * also if it was started just before. */
-static void soon_on_uv(struct guard_host *host)
+static void soon_on_uv(struct guard_host *host, bool again)
 {
+    (void)again;
     uv_idle_start(&uv_host_of(host)->idle, on_idle);
 }
 

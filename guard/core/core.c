@@ -7,9 +7,11 @@
  */
 #include "core.h"
 #include "../base/digest.h"
+#include "../base/stats.h"
 #include "flight.h"
 #include "invalidate.h"
 #include "lease.h"
+#include "watch.h"
 #include <assert.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -25,6 +27,7 @@ static void free_dead(struct core *core)
     while (core->dead != NULL) {
         struct flight *flight = core->dead;
         core->dead = flight->next;
+        value_unref(&flight->shared);
         free(flight);
     }
 }
@@ -71,6 +74,27 @@ static bool open_shards(struct core *core)
     core->shards_count = core->config.shard_of != NULL ? CORE_SHARDS_MAX : 1;
     core->shards = calloc(core->shards_count, sizeof *core->shards);
     return core->shards != NULL;
+}
+
+/* ---- kinds ---- */
+
+unsigned core_kind_of(const struct core *core, const struct guard_policy *policy)
+{
+    const struct core_config *config = &core->config;
+    if (config->kind_of == NULL)
+        return 0;
+    unsigned kind = config->kind_of(config->kind_context, policy);
+    assert(kind < config->kinds);
+    return kind;
+}
+
+static bool open_kinds(struct core *core)
+{
+    if (core->config.kinds == 0)
+        core->config.kinds = 1;
+    assert(core->config.kinds <= CORE_KINDS_MAX);
+    core->kinds = calloc(core->config.kinds, sizeof *core->kinds);
+    return core->kinds != NULL;
 }
 
 /* ---- actions: a ring that never lacks room ---- */
@@ -207,10 +231,11 @@ void core_answer(struct core_waiter *waiter, const struct guard_result *result)
     waiter->result = *result;
     if (result->value != NULL)
         guard_value_ref(result->value);
-    core->stats.waiters--;
+    struct guard_stats *counts = flight_counts(flight);
+    counts->waiters--;
     --*waiters_of_share(core, waiter);
-    (*count_of_result(&core->stats, result))++;
-    histogram_add(&core->stats.get_duration, core->now_us - waiter->start_us);
+    (*count_of_result(counts, result))++;
+    histogram_add(&counts->get_duration, core->now_us - waiter->start_us);
     DL_APPEND(core->answered, waiter);
 }
 
@@ -237,12 +262,43 @@ static unsigned hash_of_key(const struct core *core, const char *encoded, size_t
     return (unsigned)digest_siphash(core->config.hash_key, encoded, encoded_bytes);
 }
 
-static struct flight *find_flight(const struct core *core, const char *encoded, size_t encoded_bytes)
+static struct flight *find_flight_of(const struct core *core, bool revalidates, const char *encoded,
+                                     size_t encoded_bytes)
 {
     struct flight *found = NULL;
+    if (core->by_key[revalidates] == NULL)
+        return NULL;
     unsigned hash = hash_of_key(core, encoded, encoded_bytes);
-    HASH_FIND_BYHASHVALUE(by_key, core->by_key, encoded, encoded_bytes, hash, found);
+    HASH_FIND_BYHASHVALUE(by_key, core->by_key[revalidates], encoded, encoded_bytes, hash, found);
     return found;
+}
+
+static struct flight *find_flight(const struct core *core, const char *encoded, size_t encoded_bytes)
+{
+    return find_flight_of(core, false, encoded, encoded_bytes);
+}
+
+/* A failure that this process remembers answers both kinds. */
+static struct flight *flight_to_join(const struct core *core, const struct core_key *key, bool revalidates)
+{
+    struct flight *other = find_flight_of(core, !revalidates, key->encoded, key->encoded_bytes);
+    if (other != NULL && other->state == FLIGHT_COOLING)
+        return other;
+    return find_flight_of(core, revalidates, key->encoded, key->encoded_bytes);
+}
+
+static bool has_lease_of_tag(const struct flight *flight, const char *lease_tag)
+{
+    return flight != NULL && flight->leased &&
+           memcmp(flight->token + TOKEN_TAG_AT, lease_tag, TOKEN_TAG_BYTES) == 0;
+}
+
+bool core_holds_lease(const struct core *core, const struct core_key *key, const char *lease_tag)
+{
+    if (lease_tag == NULL)
+        return false;
+    return has_lease_of_tag(find_flight_of(core, false, key->encoded, key->encoded_bytes), lease_tag) ||
+           has_lease_of_tag(find_flight_of(core, true, key->encoded, key->encoded_bytes), lease_tag);
 }
 
 static struct flight *find_flight_by_id(const struct core *core, uint64_t id)
@@ -265,41 +321,49 @@ static struct flight *alloc_flight(struct core *core, const struct core_key *key
     flight->key = (struct core_key){plain, key->plain_bytes, encoded, key->encoded_bytes};
     flight->core = core;
     flight->policy = policy;
+    flight->kind = core_kind_of(core, policy);
     flight->id = ++core->last_id;
     flight->state = FLIGHT_NEW;
     flight->alarm.owner = ALARM_FLIGHT;
     return flight;
 }
 
-/* Into the tables. In mode OFF no get joins another one's flight: it is not found by its key. False: no memory. */
+/* Into the tables. In mode OFF no get joins another one's flight, nor one that passes: it is not found by its key. False:
+ * no memory. */
 static bool list_flight(struct core *core, struct flight *flight)
 {
     const struct core_key *key = &flight->key;
-    if (core->config.mode != GUARD_MODE_OFF) {
+    if (core->config.mode != GUARD_MODE_OFF && !flight->passing) {
         unsigned hash = hash_of_key(core, key->encoded, key->encoded_bytes);
-        HASH_ADD_KEYPTR_BYHASHVALUE(by_key, core->by_key, key->encoded, key->encoded_bytes, hash, flight);
+        HASH_ADD_KEYPTR_BYHASHVALUE(by_key, core->by_key[flight->revalidation.on], key->encoded,
+                                    key->encoded_bytes, hash, flight);
         flight->joinable = !flight->unlisted;
     }
     if (!flight->unlisted)
         HASH_ADD_BYHASHVALUE(by_id, core->by_id, id, sizeof flight->id, (unsigned)flight->id, flight);
     if (flight->unlisted && flight->joinable)
-        HASH_DELETE(by_key, core->by_key, flight);
+        HASH_DELETE(by_key, core->by_key[flight->revalidation.on], flight);
     return !flight->unlisted;
 }
 
-static struct flight *new_flight(struct core *core, const struct core_key *key,
-                                 const struct guard_policy *policy)
+struct flight *core_new_flight(struct core *core, const struct core_key *key,
+                               const struct guard_policy *policy, enum flight_for whom)
 {
     if (!core_reserve(core))
         return NULL;
     struct flight *flight = alloc_flight(core, key, policy);
+    if (flight != NULL) {
+        flight->passing = whom == FLIGHT_FOR_ONE;
+        flight->revalidation.on = whom == FLIGHT_FOR_REVALIDATION;
+    }
     if (flight == NULL || !list_flight(core, flight)) {
         free(flight);
         core_unreserve(core);
         return NULL;
     }
     DL_APPEND(core->flights, flight);
-    core->stats.flights++;
+    flight_counts(flight)->flights++;
+    core->loads.passing += flight->passing;
     return flight;
 }
 
@@ -307,10 +371,11 @@ void core_remove_flight(struct flight *flight)
 {
     struct core *core = flight->core;
     if (flight->joinable)
-        HASH_DELETE(by_key, core->by_key, flight);
+        HASH_DELETE(by_key, core->by_key[flight->revalidation.on], flight);
     HASH_DELETE(by_id, core->by_id, flight);
     DL_DELETE(core->flights, flight);
-    core->stats.flights--;
+    flight_counts(flight)->flights--;
+    core->loads.passing -= flight->passing;
     core_unreserve(core);
     flight->next = core->dead;
     core->dead = flight;
@@ -329,7 +394,8 @@ static uint64_t time_with_others_us(const struct core *core, uint64_t left_us)
 static void set_waiter_limits(struct core *core, struct core_waiter *waiter,
                               const struct guard_policy *policy, uint64_t deadline_us)
 {
-    uint64_t soft_us = policy->soft_ms > 0 ? waiter->start_us + us(policy->soft_ms) : deadline_us;
+    bool is_soft = policy->soft_ms > 0 && !waiter->revalidates;
+    uint64_t soft_us = is_soft ? waiter->start_us + us(policy->soft_ms) : deadline_us;
     waiter->deadline_us = waiter->alone_us = deadline_us;
     if (waiter->parent_load != 0 && core->now_us < deadline_us)
         waiter->alone_us = core->now_us + time_with_others_us(core, deadline_us - core->now_us);
@@ -338,19 +404,12 @@ static void set_waiter_limits(struct core *core, struct core_waiter *waiter,
               earlier_us(earlier_us(soft_us, waiter->alone_us), deadline_us));
 }
 
-static void choose_share(struct flight *flight, bool of_many)
-{
-    flight->share = of_many ? SHARE_MANY : SHARE_SINGLE;
-    flight->batched = of_many && flight->policy->batch_loader != NULL;
-    flight->single = !of_many;
-}
-
 /* The first waiter chooses. A refresh stays where it is queued until a waiter needs it. */
 static void choose_share_with(struct flight *flight, const struct core_waiter *waiter)
 {
     bool refresh = flight->state == FLIGHT_QUEUED && flight->queue == QUEUE_REFRESHES;
     if (flight->first == NULL && flight->place_parts == 0)
-        choose_share(flight, waiter->of_many);
+        loads_choose_share(flight, waiter->of_many);
     flight->single = flight->single || !waiter->of_many;
     if (flight->single && !refresh)
         loads_single_out(flight);
@@ -366,10 +425,17 @@ static void add_waiter(struct flight *flight, struct core_waiter *waiter)
     waiter->deadline.owner = ALARM_WAITER;
     waiter->deadline.place = 0;
     DL_APPEND(flight->first, waiter);
-    core->stats.waiters++;
+    flight_counts(flight)->waiters++;
     ++*waiters_of_share(core, waiter);
     if (waiter->parent_load != 0)
         loads_block(waiter);
+}
+
+static enum flight_for whom_for(const struct core_waiter *waiter)
+{
+    if (waiter->passes)
+        return FLIGHT_FOR_ONE;
+    return waiter->revalidates ? FLIGHT_FOR_REVALIDATION : FLIGHT_FOR_ALL;
 }
 
 enum guard_status core_get(struct core *core, uint64_t now_us, const struct core_key *key,
@@ -380,14 +446,16 @@ enum guard_status core_get(struct core *core, uint64_t now_us, const struct core
     if (core->closed)
         return GUARD_CLOSING;
     if (*waiters_of_share(core, waiter) >= core->config.max_waiters) {
-        core->stats.shed++;
+        core_counts(core, core_kind_of(core, policy))->shed++;
         return GUARD_SHED;
     }
     if (!alarms_reserve(&core->alarms))
         return GUARD_NO_MEMORY;
-    struct flight *flight = find_flight(core, key->encoded, key->encoded_bytes);
+    struct flight *flight = NULL;
+    if (!waiter->passes)
+        flight = flight_to_join(core, key, waiter->revalidates);
     if (flight == NULL)
-        flight = new_flight(core, key, policy);
+        flight = core_new_flight(core, key, policy, whom_for(waiter));
     if (flight == NULL) {
         alarms_unreserve(&core->alarms);
         return GUARD_NO_MEMORY;
@@ -409,9 +477,9 @@ void core_refresh(struct core *core, uint64_t now_us, const struct core_key *key
     core_begin(core, now_us);
     if (core->closed || find_flight(core, key->encoded, key->encoded_bytes) != NULL)
         return;
-    struct flight *flight = new_flight(core, key, policy);
+    struct flight *flight = core_new_flight(core, key, policy, FLIGHT_FOR_ALL);
     if (flight != NULL) {
-        choose_share(flight, of_many);
+        loads_choose_share(flight, of_many);
         flight_refresh(flight, filler);
     }
     core_end(core);
@@ -473,7 +541,8 @@ void core_loaded(struct core *core, uint64_t now_us, uint64_t id, const struct c
     core_begin(core, now_us);
     struct load *load = loads_find(core, id);
     assert(load != NULL);
-    histogram_add(&core->stats.load_duration, loaded->load_us);
+    histogram_add(&core_counts(core, load->kind)->load_duration, loaded->load_us);
+    watch_load_ended(core, load, loaded);
     if (load->flight != NULL)
         lease_load_ended(load->flight, loaded);
     else
@@ -481,13 +550,20 @@ void core_loaded(struct core *core, uint64_t now_us, uint64_t id, const struct c
     core_end(core);
 }
 
+static void wake_flight_of(struct core *core, bool revalidates, const char *encoded, size_t encoded_bytes,
+                           bool gone)
+{
+    struct flight *flight = find_flight_of(core, revalidates, encoded, encoded_bytes);
+    if (flight != NULL)
+        flight_woken(flight, gone);
+}
+
 void core_woken(struct core *core, uint64_t now_us, const char *encoded, size_t encoded_bytes, bool gone)
 {
     core_begin(core, now_us);
     core->stats.wake_messages++;
-    struct flight *flight = find_flight(core, encoded, encoded_bytes);
-    if (flight != NULL)
-        flight_woken(flight, gone);
+    wake_flight_of(core, false, encoded, encoded_bytes, gone);
+    wake_flight_of(core, true, encoded, encoded_bytes, gone);
     core_end(core);
 }
 
@@ -501,6 +577,7 @@ void core_pushed(struct core *core, uint64_t now_us, const char *encoded, size_t
         flight_pushed(flight, pushed);
     else if (flight != NULL)
         flight_woken(flight, false);
+    wake_flight_of(core, true, encoded, encoded_bytes, false);
     core_end(core);
 }
 
@@ -526,12 +603,20 @@ void core_resync(struct core *core, uint64_t now_us)
         flight_resync(flight);
 }
 
+/* What Redis has may be older than what it had. */
+static void begin_revalidations_anew(const struct core *core)
+{
+    for (struct flight *flight = core->by_key[true]; flight != NULL; flight = flight->by_key.next)
+        revalidate_begin_anew(flight);
+}
+
 void core_link(struct core *core, uint64_t now_us, unsigned shard, bool up)
 {
     assert(shard < core->shards_count);
     core->now_us = now_us;
     breaker_link(&core->shards[shard].breaker, now_us, up);
     if (up) {
+        begin_revalidations_anew(core);
         permits_linked(core, shard);
         replay_linked(core);
     }
@@ -541,6 +626,7 @@ void core_reign(struct core *core, uint64_t now_us, unsigned shard)
 {
     assert(shard < core->shards_count);
     core->now_us = now_us;
+    begin_revalidations_anew(core);
     if (core->replay.on && !core->closed)
         replay_reign(core, shard);
 }
@@ -633,6 +719,7 @@ static void free_core(struct core **core)
     free((*core)->actions);
     free((*core)->unperformed);
     free((*core)->shards);
+    free((*core)->kinds);
     free(*core);
     *core = NULL;
 }
@@ -644,7 +731,7 @@ struct core *core_new(const struct core_config *config)
         return NULL;
     core->config = *config;
     core->chance.state = config->seed;
-    if (!open_shards(core) || !permits_open(core) || !replay_open(core))
+    if (!open_shards(core) || !open_kinds(core) || !permits_open(core) || !replay_open(core))
         free_core(&core);
     return core;
 }
@@ -675,7 +762,8 @@ void core_close(struct core *core, uint64_t now_us)
 
 bool core_has_waiters(const struct core *core)
 {
-    return core->stats.waiters > 0 || core->invalidations != NULL;
+    const uint32_t *waiters = core->loads.waiters;
+    return waiters[SHARE_SINGLE] + waiters[SHARE_MANY] > 0 || core->invalidations != NULL;
 }
 
 bool core_drained(const struct core *core)
@@ -692,7 +780,9 @@ bool core_idle(const struct core *core)
            permits_idle(core);
 }
 
-void core_stats(const struct core *core, struct guard_stats *out)
+/* ---- numbers ---- */
+
+void core_stats_of_none(const struct core *core, struct guard_stats *out)
 {
     *out = core->stats;
     for (uint32_t i = 0; i < core->shards_count; i++) {
@@ -700,4 +790,23 @@ void core_stats(const struct core *core, struct guard_stats *out)
         out->breaker_open = out->breaker_open || breaker->state != BREAKER_CLOSED;
         out->breaker_opened += breaker->opened_count;
     }
+}
+
+const struct guard_stats *core_stats_of(const struct core *core, unsigned kind)
+{
+    return &core->kinds[kind];
+}
+
+uint64_t core_take_changed(struct core *core)
+{
+    uint64_t changed = core->kinds_changed;
+    core->kinds_changed = 0;
+    return changed;
+}
+
+void core_stats(const struct core *core, struct guard_stats *out)
+{
+    core_stats_of_none(core, out);
+    for (uint32_t kind = 0; kind < core->config.kinds; kind++)
+        stats_add(out, &core->kinds[kind]);
 }

@@ -8,8 +8,8 @@
  * core_loaded(), whatever happens; never from inside the draining.
  *
  * No I/O, no clock, no threads; chance comes from the seed and from make_token. Memory is taken only where
- * a get or an invalidation is accepted, and both can be refused; and where a confirmed invalidation is remembered,
- * which does without.
+ * a get or an invalidation is accepted, and both can be refused; where waiters part because their loads pass, each of
+ * which may be answered NO_MEMORY; and where a confirmed invalidation is remembered, which does without.
  *
  * Time     uint64_t now_us, monotonic, the same clock for all events of one core.
  * Threads  none: one owner. Of this room, near.h and hit.h alone are for any thread.
@@ -34,10 +34,19 @@
  *   bypass              a load without a lease: it answers and is not stored
  *   peek                a lookup that must not take the lease
  *   poll                the lookup of a flight that waits, at intervals
+ *   revalidate          to want a value that is loaded from now on, whatever is there
  *   wake-up             a message that a key was filled, released or invalidated; a hint that may be lost
  *   invalidate          removing a value and voiding its lease, so that no load that was running is stored
+ *   expire              the same, but the value stays for its stale time
  *   background refresh  a load for no waiter, after a stale hit
  *   early refresh       the same after a fresh hit, drawn by lot shortly before it would be stale
+ *   life                how long an entry is fresh, and then stale: the policy's, or what its loader has said
+ *   keep                what a loader says is to become of its answer: stored, shared or passed
+ *   share               to answer all that wait for a load, in the fleet, with what is not stored
+ *   starter             the waiter that was the oldest of its flight when the query began
+ *   asker               what a request gives to the load that it starts, and to no other
+ *   pass                to answer the starter alone: then each request for the key has a load of its own
+ *   mark                an entry that says so of its key, for a time
  *   tag                 a name of many entries, which invalidates all of them at once
  *   tag epoch           the point of the tags' clock at which a tag was last invalidated
  *   permit              the right to run one query; the fleet shares a fixed number of them
@@ -56,6 +65,7 @@
 #include "../base/tags.h"
 #include "../base/value.h"
 #include "../guard.h"
+#include "keep.h"
 
 enum {
     /* "<uuid 36> <tag 16> <lease_ms 7>" and up to 66 bytes for people; compared whole */
@@ -66,6 +76,8 @@ enum {
     /* a process that sends no acquire for so long has left the queue for permits */
     PERMIT_WAIT_MS = 2000,
     CORE_SHARDS_MAX = 256,
+    CORE_KINDS_MAX = GUARD_KINDS_MAX,
+    CORE_NO_KIND = CORE_KINDS_MAX,
 };
 
 /* Names the permits of a namespace as an application key names its entry: csg1:{namespace:sem:load}:p */
@@ -81,6 +93,7 @@ struct core_config {
     bool without_redis;   /* every get loads at once, no command is sent */
     uint32_t max_loads, load_queue, max_waiters;
     uint32_t max_value_bytes;
+    uint32_t max_value_ms;       /* what a loader says is cut to it */
     uint32_t permits, permit_ms; /* of the fleet; 0: no limit. Mode FLEET only */
     uint8_t hash_key[16];
     uint64_t seed;
@@ -92,6 +105,16 @@ struct core_config {
     /* Likewise of an invalidation, if it goes to names of another namespace; NULL: it does not. */
     unsigned (*shard_of_invalidated)(void *context, const char *encoded, size_t encoded_bytes);
     void *shard_context;
+    /* The kind that a policy is of, below `kinds`: what is counted is counted by kind. NULL: there is one, 0. */
+    unsigned (*kind_of)(void *context, const struct guard_policy *policy);
+    void *kind_context;
+    uint32_t kinds; /* 0 stands for 1 */
+    /*
+     * Hears at once what happens to loads, leases and invalidations; calls no function of the core. NULL: of no interest.
+     * `event` is lent until it returns; `kind` stands for event->kind, which is NULL: CORE_NO_KIND, or as kind_of() says.
+     */
+    void (*tell)(void *context, const struct guard_event *event, unsigned kind);
+    void *tell_context;
     /* The newest 4096 confirmed invalidations are remembered, and sent again when core_reign() tells of another
      * master. */
     bool replay;
@@ -121,7 +144,9 @@ struct core_waiter {
     uint64_t start_us;      /* on the core's clock: when the request was made */
     uint64_t parent_load;   /* the load whose loader made the request; 0: none */
     bool of_many;           /* of a request for many: may be loaded in a batch */
+    bool passes;            /* a lookup of this get has found the mark of a pass */
     bool lookup_unanswered; /* Redis did not answer a lookup of this get in time */
+    bool revalidates;       /* only a load that begins after it answers it */
     /* head of an entry that a lookup of this get found out of date; "": none */
     char refused[TOKEN_UUID_BYTES + 1];
 
@@ -163,10 +188,12 @@ struct core_invalidation {
     uint64_t id;
     struct core_key key;      /* lent until it is answered */
     bool of_tag;              /* set by the owner: the key is a tag */
+    bool expires;             /* likewise: the value is stale from then on, instead of gone */
     bool by_delete;           /* the attempt under way */
     uint8_t movings;          /* attempts in a row that met a moving slot */
     struct alarm retry;       /* the next attempt, or the deadline while one is under way */
     uint64_t op, deadline_us; /* op 0: none under way */
+    uint64_t start_us;
     uint16_t attempts;
     struct guard_invalidated result; /* once answered */
 };
@@ -181,22 +208,24 @@ enum core_action_kind {
     CORE_ACQUIRE, /* script acquire: key, token (may be "" to a peek), prev, refused, lease_ms, lookup, wanted,
                      waits */
     CORE_RENEW,   /* script renew: key, token, lease_ms */
-    CORE_FILL,    /* script fill: key, token, value, absent, load_us, fresh_ms, stale_ms, born */
+    CORE_FILL,    /* script fill: key, token, value, absent, mark, load_us, life, fresh_ms, stale_ms, born */
     CORE_TOUCH,   /* script touch: as FILL, with the value that wanted stands for */
-    CORE_RELEASE,        /* script release: key, token, failure and failure_ms (0: none), too_big */
-    CORE_INVALIDATE,     /* script invalidate, hard: key.encoded; of_tag: tag_invalidate; by_delete */
+    CORE_RELEASE, /* script release: key, token, failure and failure_ms (0: none), too_big; shares: as FILL */
+    CORE_INVALIDATE,     /* script invalidate: key.encoded, expires; of_tag: tag_invalidate; by_delete */
     CORE_PERMIT_ACQUIRE, /* script permit_acquire: token, waiter, background, more */
     CORE_PERMIT_RENEW,   /* script permit_renew: token */
     CORE_PERMIT_RELEASE, /* script permit_release: token ("": leaves the queue), waiter */
-    CORE_LOAD,           /* run the loader: key, policy, load, deadline_us, previous */
+    CORE_LOAD,           /* run the loader: key, policy, load, deadline_us, previous, starter */
     CORE_CANCEL,         /* tell the loader that its result is no longer wanted: load */
 };
 
 enum core_lookup {
     LOOKUP_NORMAL = 'n',
     LOOKUP_NO_STALE = 'x',
-    LOOKUP_EARLY = 'r', /* take the lease over the fresh value `wanted` */
-    LOOKUP_PEEK = 'p',  /* look, but never take the lease */
+    LOOKUP_EARLY = 'r',      /* take the lease over the fresh value `wanted` */
+    LOOKUP_PEEK = 'p',       /* look, but never take the lease */
+    LOOKUP_REVALIDATE = 'v', /* take the lease over any value but a fresh one that is not of `uncounted` */
+    LOOKUP_REVALIDATE_PEEK = 'w',
 };
 
 /* What its sender will wait for if another process has the lease: the process that fills learns of it. */
@@ -212,14 +241,18 @@ struct core_action {
     uint64_t op; /* names the flight's attempt; 0 for LOAD and CANCEL */
     struct core_key key;
     const char *token, *prev, *refused;
-    const char *wanted; /* ACQUIRE (EARLY), TOUCH: the filler of the entry that is meant */
+    const char *wanted;    /* ACQUIRE (EARLY), TOUCH: the filler of the entry that is meant */
+    const char *uncounted; /* ACQUIRE (REVALIDATE): as core_reply's; "": no value counts */
     enum core_lookup lookup;
     enum core_wait waits; /* ACQUIRE */
     uint32_t lease_ms;
     const struct value *value; /* FILL: of an absent one NULL, or no more than its tags; TOUCH: the old one */
     bool absent;
-    struct tags_clock born; /* FILL, TOUCH: known if value has tags */
-    bool of_tag;
+    bool mark;              /* of a pass: no more of `value` than its tags */
+    bool shares;            /* RELEASE: what others that wait for this lease may have */
+    struct entry_life life; /* as its loader has said */
+    struct tags_clock born; /* FILL, TOUCH, shares: known if value has tags */
+    bool of_tag, expires;
     /* INVALIDATE of a key that is moving, where no script runs: DEL lease, and once that is answered DEL value, each at
      * the master that has it, then the script's message. Answered like the script. */
     bool by_delete;
@@ -230,7 +263,9 @@ struct core_action {
     uint32_t failure_ms;
     bool too_big;
     const struct guard_policy *policy;
-    uint64_t load, deadline_us;
+    uint64_t load; /* LOAD, CANCEL: guard_load_id(); RELEASE with a failure: of the load that failed */
+    uint64_t deadline_us;
+    struct core_waiter *starter; /* LOAD: until the answers are fetched; NULL: no waiter needs it */
     uint64_t lender;    /* LOAD: the load that waits for this one and whose thread runs it; 0: any worker's */
     uint64_t batch;     /* LOAD: those with the same one are one query, given to one worker; 0: alone */
     const char *permit; /* LOAD: the token of the permit that its query has; NULL: none */
@@ -250,8 +285,8 @@ bool core_tell_unperformed(struct core *core, uint64_t now_us);
 
 enum core_reply_kind {
     /* to ACQUIRE */
-    REPLY_FRESH,  /* value or absent, age_ms, left_ms */
-    REPLY_STALE,  /* likewise, and refresher */
+    REPLY_FRESH,  /* value or absent or mark, age_ms, left_ms, life */
+    REPLY_STALE,  /* likewise, but no mark; and refresher */
     REPLY_LEASE,  /* granted */
     REPLY_BUSY,   /* pttl_ms and lease_tag of another process's lease */
     REPLY_FAILED, /* failure or too_big, pttl_ms */
@@ -272,7 +307,8 @@ struct core_reply {
     enum core_reply_kind kind;
     int64_t code;
     struct value *value; /* lent */
-    bool absent;
+    bool absent, mark;
+    struct entry_life life;
     bool damaged; /* FRESH, STALE: something is there, but not a sound entry of this key */
     /* FRESH, STALE: older than an invalidation of one of its tags. To a FILL or TOUCH of a value with tags: one was
      * invalidated before it was sent, or that is not known. The owner has looked: the core sees no value unchecked. */
@@ -283,6 +319,8 @@ struct core_reply {
     size_t tags_bytes;
     struct tags_clock born;
     const char *head; /* FRESH, STALE: its first TOKEN_UUID_BYTES, the filler; lent */
+    /* BUSY, to a REVALIDATE: the UUIDs of the value's filler (or blanks) and of the lease; lent; NULL: not known */
+    const char *uncounted;
     enum core_refresher refresher;
     const char *lease_tag; /* BUSY; STALE and OTHERS: TOKEN_TAG_BYTES of their lease; lent; NULL: not known */
     uint32_t age_ms, left_ms;
@@ -291,6 +329,7 @@ struct core_reply {
     uint64_t load_us; /* FRESH: how long its load took */
     enum guard_failure failure;
     bool too_big;
+    uint64_t load; /* FAILED: the load that did; 0: not known */
 };
 
 void core_replied(struct core *core, uint64_t now_us, uint64_t op, const struct core_reply *reply);
@@ -303,7 +342,7 @@ struct core_loaded {
     struct value *value; /* LOAD_OK; LOAD_ABSENT: NULL, or no more than its tags; lent */
     enum guard_failure failure;
     uint64_t load_us;
-    bool unstored; /* it answers its waiters, and is not stored */
+    const struct guard_keep *keep; /* as the loader has said; lent; NULL: nothing */
 };
 
 /* A load whose thread is lent comes back after the one that it is lent to. */
@@ -330,15 +369,17 @@ void core_turn_over(struct core *core, uint64_t now_us);
 /* Something happened to this key: a fill, a release (gone = false) or an invalidation (gone = true). */
 void core_woken(struct core *core, uint64_t now_us, const char *encoded, size_t encoded_bytes, bool gone);
 /*
- * The same of a fill whose message brought what it has stored. A flight that waits, and whose last lookup found the
+ * The same of a fill or release whose message brought what was stored or is shared. A flight that waits, and whose last lookup found the
  * lease with this tag, answers the waiters with it that joined before that lookup was sent; for all others it is a
  * wake-up like any other.
  */
 struct core_pushed {
     const char *lease_tag; /* TOKEN_TAG_BYTES of the lease it was filled under; lent */
-    struct value *value;   /* lent; NULL when absent */
-    bool absent;
-    uint32_t fresh_ms; /* for how long it was fresh when it was stored */
+    struct value *value;   /* lent; NULL when absent, and of a mark */
+    bool absent, mark;
+    bool shared;       /* it is stored nowhere */
+    uint32_t fresh_ms; /* for how long it was fresh when it was stored; shared: means nothing */
+    uint64_t load;     /* that made it */
     const char *tags;  /* for the owner, to be checked before: as in core_reply */
     size_t tags_bytes;
     struct tags_clock born;
@@ -380,7 +421,14 @@ bool core_has_waiters(const struct core *core);
 bool core_drained(const struct core *core);
 bool core_idle(const struct core *core);
 
-/* Copies the counters the core keeps; leaves the others alone. */
+/* ---- numbers ---- */
+
+/* All that the core counts; the others are 0. */
 void core_stats(const struct core *core, struct guard_stats *out);
+/* The parts that this is the sum of: what is of no kind, and what is of each. */
+void core_stats_of_none(const struct core *core, struct guard_stats *out);
+const struct guard_stats *core_stats_of(const struct core *core, unsigned kind);
+/* The kinds whose part may have changed since the last call of this, bit by bit. */
+uint64_t core_take_changed(struct core *core);
 
 #endif

@@ -10,6 +10,7 @@
 
 #include "../base/chance.h"
 #include "../base/histogram.h"
+#include "../base/load_id.h"
 #include "breaker.h"
 #include "core.h"
 #include "loads.h"
@@ -54,8 +55,9 @@ struct core {
     uint64_t last_stamp, last_id;
     bool closed;
 
-    struct flight *by_key, *by_id; /* uthash tables */
-    struct flight *flights;        /* all but the dead */
+    struct flight *by_key[2]; /* uthash tables; [true]: revalidations */
+    struct flight *by_id;     /* likewise */
+    struct flight *flights;   /* all but the dead */
     struct flight *dead;
 
     struct loads loads;
@@ -71,7 +73,9 @@ struct core {
     struct unperformed *unperformed; /* owned, room for action_capacity; the last one is told first */
     uint32_t unperformed_count;
 
-    struct guard_stats stats;
+    struct guard_stats stats;  /* of no kind */
+    struct guard_stats *kinds; /* owned: of each */
+    uint64_t kinds_changed;    /* since core_take_changed(), bit by bit */
 };
 
 static inline uint64_t us(uint32_t ms)
@@ -83,6 +87,14 @@ static inline uint64_t earlier_us(uint64_t a_us, uint64_t b_us)
 {
     return a_us < b_us ? a_us : b_us;
 }
+
+/* To count in. */
+static inline struct guard_stats *core_counts(struct core *core, unsigned kind)
+{
+    core->kinds_changed |= UINT64_C(1) << kind;
+    return &core->kinds[kind];
+}
+_Static_assert((int)CORE_KINDS_MAX <= 64, "they are bits");
 
 /* The fleet has a limit. Without one nothing of permits.c takes part in a load. */
 static inline bool permits_exist(const struct core *core)
@@ -106,8 +118,13 @@ unsigned core_shard_of(const struct core *core, const char *encoded, size_t enco
  * sent then, and its op must name that shard. */
 bool core_may_send(struct core *core, const struct core_key *key, unsigned *shard);
 
+unsigned core_kind_of(const struct core *core, const struct guard_policy *policy);
+
 /* Of this core's own ops. */
 unsigned core_shard_of_op(const struct core *core, uint64_t op);
+
+/* A flight of this process has the lease of this key with this tag (NULL: not known). */
+bool core_holds_lease(const struct core *core, const struct core_key *key, const char *lease_tag);
 
 /* Room for everything one more flight, invalidation or permit may ever send at once. False: no memory. */
 bool core_reserve(struct core *core);
@@ -117,6 +134,11 @@ void core_emit(struct core *core, const struct core_action *action);
 /* Takes the waiter out of its flight and hands it to the owner with this result. */
 void core_answer(struct core_waiter *waiter, const struct guard_result *result);
 
+/* FOR_ONE: passing, and not found by its key. */
+enum flight_for { FLIGHT_FOR_ALL, FLIGHT_FOR_REVALIDATION, FLIGHT_FOR_ONE };
+/* NULL: no memory. */
+struct flight *core_new_flight(struct core *core, const struct core_key *key,
+                               const struct guard_policy *policy, enum flight_for whom);
 void core_remove_flight(struct flight *flight);
 
 #endif

@@ -33,6 +33,7 @@
  *            place of an error.
  * Background A hit that is to be refreshed has been answered elsewhere; its flight has no waiter and takes the lease or
  *            leaves. RESTING keeps the next hits from trying the same for a while.
+ * Revalidate Requests that no value answers which was there. They have a flight of their own: revalidate.h.
  * Tokens     One acquire, one token. An attempt whose outcome is unknown may run later; the next attempt
  *            uses a new token and names the old one, which the script removes. Sending the same token again
  *            would let a delayed duplicate bring a voided lease back to life.
@@ -47,11 +48,15 @@
  * Push       A wake-up may bring what was filled, which spares the lookup. It answers only a flight that waits, whose
  *            last lookup found the very lease of that fill, and there only the waiters that joined before that lookup
  *            was sent. An invalidation voids the lease, so none came between that lookup and the fill, however late
- *            the message is; a waiter that joined later may know of one that came after the fill.
+ *            the message is; a waiter that joined later may know of one that came after the fill. What a release brings
+ *            is shared in the same way.
+ * Pass       A mark in place of the value, or a load that passes, leaves no flight for its waiters to share: pass.h.
  */
 #include "flight.h"
 #include "hit.h"
 #include "lease.h"
+#include "pass.h"
+#include "watch.h"
 #include <assert.h>
 #include <string.h>
 
@@ -125,6 +130,7 @@ struct core_action flight_action(const struct flight *flight, enum core_action_k
         .prev = flight->prev_token,
         .refused = flight->refused,
         .wanted = flight->wanted,
+        .uncounted = flight->revalidation.names,
         .policy = flight->policy,
         .lease_ms = flight->policy->lease_ms,
     };
@@ -144,16 +150,10 @@ static uint32_t ms_until(uint64_t now_us, uint64_t then_us)
 /* ---- results, and which waiters may have them ---- */
 
 struct guard_result flight_failure_result(enum guard_source source, enum guard_failure failure,
-                                          uint32_t retry_ms)
+                                          uint32_t retry_ms, uint64_t load)
 {
     return (struct guard_result){
-        .status = GUARD_FAILED, .source = source, .failure = failure, .retry_ms = retry_ms};
-}
-
-struct guard_result flight_shed_result(void)
-{
-    enum { RETRY_MS = 1000 };
-    return (struct guard_result){.status = GUARD_SHED, .retry_ms = RETRY_MS};
+        .status = GUARD_FAILED, .source = source, .failure = failure, .retry_ms = retry_ms, .load = load};
 }
 
 struct guard_result flight_cached_result(const struct core_reply *reply, enum guard_source source)
@@ -165,6 +165,7 @@ struct guard_result flight_cached_result(const struct core_reply *reply, enum gu
         .age_ms = reply->age_ms,
         .left_ms = reply->left_ms,
         .stored = true,
+        .load = reply->head != NULL ? load_id_of_uuid(reply->head) : 0,
     };
 }
 
@@ -192,7 +193,7 @@ void flight_deliver(struct flight *flight, uint64_t stamp, struct guard_result r
         struct guard_result own = result;
         own.source = source_for(waiter, result.source);
         if (is_error_status(result.status) && stale_held_for(waiter, &own))
-            flight->core->stats.stale_rescued++;
+            flight_counts(flight)->stale_rescued++;
         core_answer(waiter, &own);
     }
 }
@@ -202,6 +203,14 @@ void flight_deliver_all(struct flight *flight, struct guard_result result)
     flight_deliver(flight, UINT64_MAX, result);
 }
 
+void flight_shed(struct flight *flight)
+{
+    enum { RETRY_MS = 1000 };
+    uint64_t before = flight_counts(flight)->shed;
+    flight_deliver_all(flight, (struct guard_result){.status = GUARD_SHED, .retry_ms = RETRY_MS});
+    watch_shed(flight, flight_counts(flight)->shed - before);
+}
+
 /* ---- a round: from an acquire to what it leads to ---- */
 
 bool flight_take_place(struct flight *flight)
@@ -209,7 +218,7 @@ bool flight_take_place(struct flight *flight)
     struct flight *refresh = NULL;
     if (loads_take_place(flight))
         return true;
-    if (flight->first != NULL)
+    if (flight->first != NULL && loads_may_queue(flight))
         refresh = loads_last_refresh(flight->core, flight->share);
     if (refresh == NULL)
         return false;
@@ -226,13 +235,12 @@ void flight_queue_load(struct flight *flight)
         loads_enqueue(flight);
 }
 
-/* Loads without a lease: the waiters that joined before the query get the result, and nothing is stored. */
-static void flight_bypass(struct flight *flight)
+void flight_bypass(struct flight *flight)
 {
     flight->leased = flight->refreshing = flight->background = false;
     value_unref(&flight->previous);
     if (loads_lender(flight) == NULL && !flight_take_place(flight)) {
-        flight_deliver_all(flight, flight_shed_result());
+        flight_shed(flight);
         flight_end(flight);
         return;
     }
@@ -242,6 +250,8 @@ static void flight_bypass(struct flight *flight)
 /* An acquire may bring the lease, so it needs a place to load in; without one the flight only peeks. */
 static enum core_lookup flight_choose_lookup(struct flight *flight)
 {
+    if (flight->revalidation.on)
+        return revalidate_choose_lookup(flight);
     if (!loads_take_place(flight) && loads_lender(flight) == NULL)
         return LOOKUP_PEEK;
     if (flight->first == NULL && flight->wanted[0] != '\0')
@@ -252,7 +262,7 @@ static enum core_lookup flight_choose_lookup(struct flight *flight)
 /* What the flight will wait for if another process has the lease. */
 static enum core_wait flight_choose_wait(const struct flight *flight)
 {
-    if (flight->core->config.mode != GUARD_MODE_FLEET || flight->first == NULL)
+    if (flight->core->config.mode != GUARD_MODE_FLEET || flight->first == NULL || flight->revalidation.on)
         return WAIT_NOT;
     return flight->policy->soft_ms > 0 && flight->lookup != LOOKUP_PEEK ? WAIT_REFRESH : WAIT_BUSY;
 }
@@ -296,13 +306,15 @@ void flight_settle(struct flight *flight)
     value_unref(&flight->value);
     value_unref(&flight->previous);
     flight->leased = flight->lost = flight->refreshing = flight->background = flight->unchanged = false;
+    flight->mark = flight->shares = false;
     flight->wanted[0] = '\0';
+    revalidate_begin_anew(flight);
     flight->op = flight->renew_op = flight->peek_op = 0;
     flight->peeked_in_vain = false;
     flight->polls = flight->wakes = flight->unknowns = flight->stores = 0;
     if (flight->first == NULL)
         flight_end(flight);
-    else if (flight->round - flight->first->first_round >= ROUNDS_MAX)
+    else if (flight->passing || flight->round - flight->first->first_round >= ROUNDS_MAX)
         flight_bypass(flight);
     else
         flight_acquire(flight);
@@ -344,7 +356,7 @@ static void flight_note_lease_tag(struct flight *flight, const char *lease_tag)
 void flight_wait(struct flight *flight, uint32_t pttl_ms, const char *lease_tag)
 {
     struct core *core = flight->core;
-    core->stats.lease_busy++;
+    flight_counts(flight)->lease_busy++;
     flight->unknowns = 0;
     loads_give_place(flight);
     flight->busy_stamp = flight->lookup_stamp;
@@ -367,7 +379,7 @@ static void flight_end_wait(struct flight *flight)
     struct core *core = flight->core;
     if (flight->waiting_since_us == 0)
         return;
-    histogram_add(&core->stats.lease_wait, core->now_us - flight->waiting_since_us);
+    histogram_add(&flight_counts(flight)->lease_wait, core->now_us - flight->waiting_since_us);
     flight->waiting_since_us = 0;
 }
 
@@ -382,6 +394,13 @@ static bool flight_is_past_waiting(const struct flight *flight)
 }
 
 /* ---- what an acquire says ---- */
+
+static void flight_reply_mark(struct flight *flight)
+{
+    loads_give_place(flight);
+    pass_part(flight);
+    flight_settle(flight);
+}
 
 static void flight_reply_fresh(struct flight *flight, const struct core_reply *reply)
 {
@@ -399,12 +418,14 @@ static void flight_reply_fresh(struct flight *flight, const struct core_reply *r
 static void flight_reply_busy(struct flight *flight, const struct core_reply *reply)
 {
     struct core *core = flight->core;
-    if (core->config.mode == GUARD_MODE_FLEET && !flight_is_past_waiting(flight)) {
+    bool waits =
+        core->config.mode == GUARD_MODE_FLEET || core_holds_lease(core, &flight->key, reply->lease_tag);
+    if (waits && !flight_is_past_waiting(flight)) {
         flight_wait(flight, reply->pttl_ms, reply->lease_tag);
         return;
     }
     flight_end_wait(flight);
-    core->stats.lease_busy++;
+    flight_counts(flight)->lease_busy++;
     flight->unknowns = 0;
     flight_bypass(flight);
 }
@@ -417,7 +438,7 @@ static void flight_reply_failed(struct flight *flight, const struct core_reply *
     }
     loads_give_place(flight);
     flight_deliver(flight, flight->lookup_stamp,
-                   flight_failure_result(GUARD_FROM_CACHE, reply->failure, reply->pttl_ms));
+                   flight_failure_result(GUARD_FROM_CACHE, reply->failure, reply->pttl_ms, reply->load));
     flight_settle(flight);
 }
 
@@ -428,7 +449,7 @@ static void flight_reply_free(struct flight *flight)
         flight_acquire(flight);
         return;
     }
-    flight_deliver_all(flight, flight_shed_result());
+    flight_shed(flight);
     flight_end(flight);
 }
 
@@ -437,9 +458,8 @@ static void flight_reply_free(struct flight *flight)
  * round, so that no other process can keep us looking for ever. */
 static void flight_reply_unusable(struct flight *flight, const struct core_reply *reply)
 {
-    struct core *core = flight->core;
-    core->stats.entry_rejected += reply->damaged;
-    core->stats.entry_outdated += reply->outdated;
+    flight_counts(flight)->entry_rejected += reply->damaged;
+    flight_counts(flight)->entry_outdated += reply->outdated;
     memcpy(flight->refused, reply->head, TOKEN_UUID_BYTES);
     if (reply->kind == REPLY_STALE && reply->refresher == REFRESH_OURS)
         lease_granted(flight);
@@ -483,13 +503,15 @@ static void flight_acquire_replied(struct flight *flight, const struct core_repl
     }
     if (reply->kind <= REPLY_FREE)
         flight->prev_token[0] = '\0'; /* the script ran, and has removed it */
+    if (revalidate_replied(flight, reply))
+        return;
     switch (reply->kind) {
     case REPLY_FRESH:
-        flight_reply_fresh(flight, reply);
+        (reply->mark ? flight_reply_mark(flight) : flight_reply_fresh(flight, reply));
         break;
     case REPLY_STALE:
         if (flight->lookup == LOOKUP_PEEK &&
-            flight->policy->stale_ms == 0) /* its filler had another policy */
+            !keep_serves_stale(flight->policy, reply->life.own_stale)) /* its filler had another policy */
             flight_reply_free(flight);
         else
             stale_found(flight, reply);
@@ -526,9 +548,12 @@ static void flight_acquire_replied(struct flight *flight, const struct core_repl
 void flight_joined(struct core_waiter *waiter)
 {
     struct flight *flight = waiter->flight;
-    if (flight->state == FLIGHT_COOLING) {
+    if (flight->passing) {
+        flight_bypass(flight);
+    } else if (flight->state == FLIGHT_COOLING) {
         uint32_t left_ms = ms_until(flight->core->now_us, flight->cool_until_us);
-        struct guard_result result = flight_failure_result(GUARD_FROM_CACHE, flight->failure, left_ms);
+        struct guard_result result =
+            flight_failure_result(GUARD_FROM_CACHE, flight->failure, left_ms, flight->load_id);
         core_answer(waiter, &result);
     } else if (flight->state == FLIGHT_NEW) {
         flight->unknowns = waiter->lookup_unanswered;
@@ -536,6 +561,8 @@ void flight_joined(struct core_waiter *waiter)
         flight_acquire(flight);
     } else if (flight->state == FLIGHT_RELEASING || flight->state == FLIGHT_RESTING) {
         flight_settle(flight);
+    } else if (flight->mark) {
+        pass_part(flight);
     } else if (flight->refreshing && flight->state != FLIGHT_ACQUIRING) {
         stale_peek(flight);
     }
@@ -604,30 +631,40 @@ bool flight_awaits(const struct flight *flight, const char *lease_tag)
            memcmp(flight->busy_tag, lease_tag, TOKEN_TAG_BYTES) == 0;
 }
 
-/* The lease stood when our lookup ran, and an invalidation voids it: what was filled in under it is as new as any
- * waiter may want that joined before that lookup was sent. The fill came after the lookup, so that bounds its age,
- * however late the message is. (A failover that brings back a lease whose fill is over breaks that bound, by as long as
- * messages of the old Redis still arrive; the canary ends that.) */
+/* What is shared is only as old as its load; what is stored is fresh for a time. */
+static struct guard_result pushed_result(const struct core_pushed *pushed, uint32_t age_ms)
+{
+    return (struct guard_result){
+        .status = pushed->absent ? GUARD_ABSENT : GUARD_OK,
+        .source = GUARD_FROM_FLEET,
+        .value = pushed->value != NULL ? &pushed->value->public : NULL,
+        .age_ms = age_ms,
+        .left_ms = pushed->shared ? 0 : pushed->fresh_ms - age_ms,
+        .stored = !pushed->shared,
+        .load = pushed->load,
+    };
+}
+
+/* The lease stood when our lookup ran, and an invalidation voids it: what was filled in under it, or told by its release,
+ * is as new as any waiter may want that joined before that lookup was sent. The fill came after the lookup, so that bounds
+ * its age, however late the message is. (A failover that brings back a lease whose fill is over breaks that bound, by as
+ * long as messages of the old Redis still arrive; the canary ends that.) */
 void flight_pushed(struct flight *flight, const struct core_pushed *pushed)
 {
     struct core *core = flight->core;
     uint32_t age_ms = ms_until(flight->sent_us, core->now_us);
-    uint32_t waiters = core->stats.waiters;
-    if (age_ms >= pushed->fresh_ms || flight->first->joined >= flight->lookup_stamp) {
+    uint32_t waiters = flight_counts(flight)->waiters;
+    bool over = !pushed->shared && age_ms >= pushed->fresh_ms;
+    if (over || (!pushed->mark && flight->first->joined >= flight->lookup_stamp)) {
         flight_wake(flight);
         return;
     }
     flight_end_wait(flight);
-    flight_deliver(flight, flight->lookup_stamp,
-                   (struct guard_result){
-                       .status = pushed->absent ? GUARD_ABSENT : GUARD_OK,
-                       .source = GUARD_FROM_FLEET,
-                       .value = pushed->value != NULL ? &pushed->value->public : NULL,
-                       .age_ms = age_ms,
-                       .left_ms = pushed->fresh_ms - age_ms,
-                       .stored = true,
-                   });
-    core->stats.push_answered += waiters - core->stats.waiters;
+    if (pushed->mark)
+        pass_part(flight);
+    else
+        flight_deliver(flight, flight->lookup_stamp, pushed_result(pushed, age_ms));
+    flight_counts(flight)->push_answered += pushed->mark ? 0 : waiters - flight_counts(flight)->waiters;
     flight_settle(flight);
 }
 
@@ -638,14 +675,14 @@ void flight_resync(struct flight *flight)
         flight->latch = true;
     if (flight->state != FLIGHT_WAITING)
         return;
-    core->stats.wake_resyncs++;
+    flight_counts(flight)->wake_resyncs++;
     flight_poll_at(flight, core->now_us + chance_below(&core->chance, us(RESYNC_SPREAD_MS)));
 }
 
 void flight_alarm(struct flight *flight)
 {
     if (flight->state == FLIGHT_WAITING) {
-        flight->core->stats.wake_polls++;
+        flight_counts(flight)->wake_polls++;
         flight_acquire(flight);
     } else if (flight->state == FLIGHT_COOLING || flight->state == FLIGHT_RESTING) {
         flight_end(flight);

@@ -7,6 +7,7 @@
 #define GUARD_FLIGHT_H
 
 #include "core_state.h"
+#include "revalidate.h"
 #include "stale.h"
 
 enum flight_state {
@@ -31,8 +32,10 @@ struct flight {
     UT_hash_handle by_id;
     struct core_key key; /* owned, in the same allocation */
     const struct guard_policy *policy;
+    unsigned kind;
     uint64_t id;
     bool joinable;
+    bool passing;  /* for one waiter; see pass.h */
     bool unlisted; /* a table had no memory for it */
 
     /* waiters, oldest first */
@@ -49,6 +52,7 @@ struct flight {
     enum core_lookup lookup;            /* of the last acquire */
     char refused[TOKEN_UUID_BYTES + 1]; /* head of an unusable entry to replace; "": none */
     struct tags_clock born;             /* the tags' clock before the last acquire was answered */
+    struct revalidation revalidation;
 
     /* refreshing a value that is there */
     bool background;                   /* made, or continued, for a background refresh */
@@ -58,6 +62,7 @@ struct flight {
     struct held held;
     struct value *previous; /* owned: the value that is refreshed */
     char previous_filler[TOKEN_UUID_BYTES + 1];
+    struct entry_life previous_life;
 
     /* waiting for another process */
     uint32_t polls, wakes, unknowns;
@@ -90,20 +95,31 @@ struct flight {
 
     /* the load, its fill, its release */
     struct load *load;
+    uint64_t load_id;    /* of the last one, or of the one that the lease is for; 0: none */
     struct value *value; /* owned: the result while it is being filled */
     bool absent;
-    bool unchanged; /* the value is the previous one */
+    bool unchanged;         /* the value is the previous one */
+    bool mark;              /* a mark is stored in its place */
+    bool shares;            /* the release says what was loaded */
+    struct value *shared;   /* owned: that, until the next event */
+    struct entry_life life; /* as the loader has said */
     uint64_t load_us;
-    uint32_t fresh_ms;
-    uint32_t stores;            /* attempts of the fill or release, but for those that met moving keys */
-    uint32_t movings;           /* those */
-    uint64_t send_again_us;     /* after one: when it is sent again; 0: it is under way */
-    bool fill_told;             /* the result was answered while its fill goes on */
-    enum guard_failure failure; /* RELEASING, COOLING */
+    uint32_t fresh_ms, stale_ms; /* fresh_ms jittered already */
+    uint32_t stores;             /* attempts of the fill or release, but for those that met moving keys */
+    uint32_t movings;            /* those */
+    uint64_t send_again_us;      /* after one: when it is sent again; 0: it is under way */
+    bool fill_told;              /* the result was answered while its fill goes on */
+    enum guard_failure failure;  /* RELEASING, COOLING */
     bool too_big;
     uint32_t failure_ms;
     uint64_t cool_until_us;
 };
+
+/* To count in. */
+static inline struct guard_stats *flight_counts(const struct flight *flight)
+{
+    return core_counts(flight->core, flight->kind);
+}
 
 /* ---- events, for core.c ---- */
 
@@ -135,6 +151,8 @@ struct core_action flight_action(const struct flight *flight, enum core_action_k
 void flight_keep_token(struct flight *flight);
 /* It has a lease or needs none: loads on the thread of a load that waits for it, else when a worker is free. */
 void flight_queue_load(struct flight *flight);
+/* Loads without a lease: the waiters that joined before the query get the result, and nothing is stored. */
+void flight_bypass(struct flight *flight);
 /* A place for whatever leads to a load: if it has waiters and there is none, that of a queued refresh. */
 bool flight_take_place(struct flight *flight);
 /* Sends an acquire, or goes without Redis. */
@@ -155,9 +173,11 @@ void flight_next_round(struct flight *flight);
 /* To the waiters that joined before this stamp. */
 void flight_deliver(struct flight *flight, uint64_t stamp, struct guard_result result);
 void flight_deliver_all(struct flight *flight, struct guard_result result);
+/* Of the load with this id. */
 struct guard_result flight_failure_result(enum guard_source source, enum guard_failure failure,
-                                          uint32_t retry_ms);
-struct guard_result flight_shed_result(void);
+                                          uint32_t retry_ms, uint64_t load);
+/* There is no place for a load. */
+void flight_shed(struct flight *flight);
 struct guard_result flight_cached_result(const struct core_reply *reply, enum guard_source source);
 
 #endif

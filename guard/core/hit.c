@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* hit.c - see hit.h. */
 #include "hit.h"
+#include "keep.h"
 
 enum {
     LOAD_MOST_US = 2000000000, /* beyond it a load time says nothing any more */
@@ -18,10 +19,15 @@ bool hit_is_early(const struct guard_policy *policy, uint64_t load_us, uint32_t 
     return chance_exponential(chance, mean_us) >= left_us;
 }
 
-enum hit_verdict hit_judge(const struct guard_policy *policy, bool is_stale, uint64_t load_us,
+bool hit_serves(const struct guard_policy *policy, enum hit_age age)
+{
+    return age == HIT_FRESH || keep_serves_stale(policy, age == HIT_STALE_OWN);
+}
+
+enum hit_verdict hit_judge(const struct guard_policy *policy, enum hit_age age, uint64_t load_us,
                            uint32_t left_ms, struct chance *chance)
 {
-    if (is_stale)
-        return policy->stale_ms > 0 && policy->soft_ms == 0 ? HIT_REFRESH : HIT_NONE;
+    if (age != HIT_FRESH)
+        return hit_serves(policy, age) && policy->soft_ms == 0 ? HIT_REFRESH : HIT_NONE;
     return hit_is_early(policy, load_us, left_ms, chance) ? HIT_EARLY : HIT_ANSWER;
 }

@@ -2,6 +2,7 @@
 /* invalidate.c - see invalidate.h. */
 #include "invalidate.h"
 #include "core_state.h"
+#include "watch.h"
 #include <assert.h>
 #include <utlist.h>
 
@@ -32,6 +33,7 @@ static void send_invalidation(struct core *core, struct core_invalidation *inval
                                           .op = invalidation->op,
                                           .key = invalidation->key,
                                           .of_tag = invalidation->of_tag,
+                                          .expires = invalidation->expires,
                                           .by_delete = invalidation->by_delete});
     alarm_set(&core->alarms, &invalidation->retry, invalidation->deadline_us);
 }
@@ -45,6 +47,7 @@ void invalidation_answer(struct core *core, struct core_invalidation *invalidati
     invalidation->result.status = status;
     core->stats.invalidated += status == GUARD_OK;
     core->stats.invalidate_unknown += status != GUARD_OK;
+    watch_invalidated(core, invalidation);
     DL_APPEND(core->invalidated, invalidation);
 }
 
@@ -68,6 +71,7 @@ enum guard_status core_invalidate(struct core *core, uint64_t now_us, struct cor
     if (core->closed)
         return GUARD_CLOSING;
     invalidation->id = ++core->last_id;
+    invalidation->start_us = now_us;
     invalidation->unlisted = false;
     invalidation->retry = (struct alarm){.owner = ALARM_INVALIDATION};
     invalidation->attempts = 0;
@@ -107,7 +111,7 @@ void invalidation_replied(struct core *core, uint64_t op, const struct core_repl
         /* an earlier attempt whose reply was lost may have done it: what that one found is not known */
         invalidation->result.value_dropped = (reply->code & 1) != 0;
         invalidation->result.load_voided = (reply->code & 2) != 0;
-        replay_note(core, invalidation->of_tag, &invalidation->key, core_shard_of_op(core, op));
+        replay_note(core, invalidation, core_shard_of_op(core, op));
         invalidation_answer(core, invalidation, GUARD_OK);
         return;
     }

@@ -2,6 +2,8 @@
 /* lease.c - see lease.h. */
 #include "lease.h"
 #include "flight.h"
+#include "pass.h"
+#include "watch.h"
 #include <assert.h>
 
 enum {
@@ -56,16 +58,18 @@ void lease_granted(struct flight *flight)
     flight->valid_until_us = flight->sent_us + us(policy->lease_ms);
     flight->hold_until_us = flight->sent_us + us(policy->max_hold_ms);
     flight->renew_at_us = flight->sent_us + us(policy->lease_ms) / 3;
+    flight->load_id = load_id_of_uuid(flight->token);
     if (core->now_us >= flight->valid_until_us) {
-        core->stats.lease_lost++;
+        flight_counts(flight)->lease_lost++;
+        watch_lease_lost(flight);
         flight_keep_token(flight);
         flight_reply_unanswered(flight);
         return;
     }
-    core->stats.lease_acquired++;
+    flight_counts(flight)->lease_acquired++;
     bool can_load = loads_lender(flight) != NULL || flight_take_place(flight);
     if (!can_load) { /* no script grants a lease to a peek, but a nested waiter may have left */
-        flight_deliver_all(flight, flight_shed_result());
+        flight_shed(flight);
         lease_release(flight, GUARD_FAILURE_NONE, false);
         return;
     }
@@ -81,7 +85,8 @@ void lease_granted(struct flight *flight)
 
 static void lease_forget(struct flight *flight)
 {
-    flight->core->stats.lease_lost++;
+    flight_counts(flight)->lease_lost++;
+    watch_lease_lost(flight);
     flight->leased = false;
     flight->renew_op = 0;
     flight_keep_token(flight);
@@ -118,7 +123,7 @@ void lease_drop(struct flight *flight)
 
 void lease_yield(struct flight *flight)
 {
-    flight->core->stats.refresh_yielded++;
+    flight_counts(flight)->refresh_yielded++;
     loads_dequeue(flight);
     lease_drop(flight);
 }
@@ -132,10 +137,20 @@ static void lease_send_load(struct flight *flight)
     action.load = load->id;
     action.deadline_us = load->deadline_us;
     action.previous = flight->leased ? flight->previous : NULL;
+    action.starter = flight->first;
     action.lender = load->lender != NULL ? load->lender->id : 0;
     action.batch = load->batch;
     action.permit = load->permit != NULL ? load->permit->token : NULL;
     core_emit(flight->core, &action);
+}
+
+/* It has no lease's token to be called by. */
+static void name_uncached_load(struct flight *flight)
+{
+    const struct core_config *config = &flight->core->config;
+    char token[TOKEN_SIZE];
+    config->make_token(config->token_context, flight->policy->lease_ms, token);
+    flight->load_id = load_id_of_uuid(token);
 }
 
 void lease_start_load(struct flight *flight)
@@ -152,10 +167,11 @@ void lease_start_load(struct flight *flight)
     }
     if (!flight->leased) {
         flight->hold_until_us = core->now_us + us(flight->policy->max_hold_ms);
-        core->stats.load_uncached++;
+        flight_counts(flight)->load_uncached++;
+        name_uncached_load(flight);
     }
     uint64_t limit_us = core->now_us + us(flight->policy->load_limit_ms);
-    core->stats.load_duplicate += loads_runs_key(core, &flight->key);
+    flight_counts(flight)->load_duplicate += !flight->passing && loads_runs_key(core, &flight->key);
     flight->load = loads_new(flight, earlier_us(limit_us, flight->hold_until_us));
     if (flight->load == NULL) {
         flight_deliver_all(flight, (struct guard_result){.status = GUARD_NO_MEMORY});
@@ -164,12 +180,13 @@ void lease_start_load(struct flight *flight)
         return;
     }
     flight_move(flight, FLIGHT_LOADING);
-    core->stats.load_started++;
-    core->stats.refresh_early += flight->refreshing && flight->lookup == LOOKUP_EARLY;
-    core->stats.refresh_started += flight->refreshing && flight->lookup != LOOKUP_EARLY;
+    flight_counts(flight)->load_started++;
+    flight_counts(flight)->refresh_early += flight->refreshing && flight->lookup == LOOKUP_EARLY;
+    flight_counts(flight)->refresh_started += flight->refreshing && flight->lookup != LOOKUP_EARLY;
     flight->first_stamp = flight->first != NULL ? flight->first->joined : 0;
     flight->query_stamp = core_stamp(core);
     lease_set_alarm(flight);
+    watch_load_started(flight);
     lease_send_load(flight);
 }
 
@@ -185,7 +202,7 @@ static void choose_failure_ms(struct flight *flight)
 static struct guard_result new_failure(struct flight *flight, enum guard_failure failure)
 {
     choose_failure_ms(flight);
-    return flight_failure_result(GUARD_FROM_LOAD, failure, flight->failure_ms);
+    return flight_failure_result(GUARD_FROM_LOAD, failure, flight->failure_ms, flight->load_id);
 }
 
 /* Which waiters a failed load answers. None while a stale value is there: the next round finds it, or the failure. */
@@ -199,7 +216,7 @@ static uint64_t failure_stamp(const struct flight *flight)
 static void lease_bypass_failed(struct flight *flight, enum guard_failure failure)
 {
     struct core *core = flight->core;
-    if (core->config.mode == GUARD_MODE_OFF) {
+    if (core->config.mode == GUARD_MODE_OFF || flight->passing) {
         flight_end(flight);
         return;
     }
@@ -211,10 +228,9 @@ static void lease_bypass_failed(struct flight *flight, enum guard_failure failur
 
 static void lease_load_failed(struct flight *flight, enum guard_failure failure)
 {
-    struct core *core = flight->core;
     struct guard_result result = new_failure(flight, failure);
-    core->stats.load_failed++;
-    core->stats.refresh_failed += flight->refreshing;
+    flight_counts(flight)->load_failed++;
+    flight_counts(flight)->refresh_failed += flight->refreshing;
     bool shared = flight->leased || flight->refreshing;
     flight_deliver(flight, shared ? failure_stamp(flight) : UINT64_MAX, result);
     if (flight->leased)
@@ -228,9 +244,8 @@ static void lease_load_failed(struct flight *flight, enum guard_failure failure)
 /* The outer load had no more time: that says nothing about this key, others may try. */
 static void lease_load_cut_short(struct flight *flight)
 {
-    struct core *core = flight->core;
-    core->stats.load_failed++;
-    core->stats.refresh_failed += flight->refreshing;
+    flight_counts(flight)->load_failed++;
+    flight_counts(flight)->refresh_failed += flight->refreshing;
     flight->round++;
     if (flight->leased)
         lease_release(flight, GUARD_FAILURE_NONE, false);
@@ -241,20 +256,19 @@ static void lease_load_cut_short(struct flight *flight)
 /* The loader hangs or the queue does: the key must not hang with it. */
 static void lease_give_up(struct flight *flight)
 {
-    struct core *core = flight->core;
     if (flight->state == FLIGHT_FILLING) {
         lease_release(flight, GUARD_FAILURE_NONE, false);
         return;
     }
     if (flight->state == FLIGHT_QUEUED) { /* only a leased one has a hold limit there */
         loads_dequeue(flight);
-        flight_deliver_all(flight, flight_shed_result());
+        flight_shed(flight);
         lease_release(flight, GUARD_FAILURE_NONE, false);
         return;
     }
     loads_abandon(flight);
-    core->stats.load_failed++;
-    core->stats.refresh_failed += flight->refreshing;
+    flight_counts(flight)->load_failed++;
+    flight_counts(flight)->refresh_failed += flight->refreshing;
     flight_deliver(flight, failure_stamp(flight), new_failure(flight, GUARD_FAILURE_TIMEOUT));
     if (flight->leased)
         lease_release(flight, GUARD_FAILURE_TIMEOUT, false);
@@ -264,7 +278,7 @@ static void lease_give_up(struct flight *flight)
 
 /* ---- filled ---- */
 
-static struct guard_result loaded_result(const struct flight *flight, bool stored)
+struct guard_result lease_loaded_result(const struct flight *flight, bool stored)
 {
     return (struct guard_result){
         .status = flight->absent ? GUARD_ABSENT : GUARD_OK,
@@ -272,6 +286,7 @@ static struct guard_result loaded_result(const struct flight *flight, bool store
         .value = !flight->absent ? &flight->value->public : NULL,
         .left_ms = stored ? flight->fresh_ms : 0,
         .stored = stored,
+        .load = flight->load_id,
     };
 }
 
@@ -283,24 +298,25 @@ static void lease_send_fill(struct flight *flight)
     action.op = flight->op = flight_next_op_at_owner(flight);
     action.value = flight->value;
     action.absent = flight->absent;
+    action.mark = flight->mark;
+    action.life = flight->life;
     action.born = flight->born;
     action.load_us = flight->load_us;
     action.fresh_ms = flight->fresh_ms;
-    action.stale_ms = flight->absent ? 0 : flight->policy->stale_ms;
+    action.stale_ms = flight->stale_ms;
     flight->stores++;
     core_emit(flight->core, &action);
 }
 
-static void lease_fill(struct flight *flight)
+void lease_fill(struct flight *flight, uint32_t fresh_ms, uint32_t stale_ms)
 {
-    struct core *core = flight->core;
     flight_move(flight, FLIGHT_FILLING);
     flight->renew_op = 0;
     flight->stores = 0;
-    flight->fill_told = false;
-    flight->fill_stamp = core_stamp(core);
-    uint32_t whole_ms = flight->absent ? flight->policy->absent_ms : flight->policy->fresh_ms;
-    flight->fresh_ms = chance_shorten(&core->chance, whole_ms, flight->policy->jitter_percent);
+    flight->fill_told = flight->mark; /* a mark is no answer */
+    flight->fill_stamp = revalidate_fill_stamp(flight, core_stamp(flight->core));
+    flight->fresh_ms = fresh_ms;
+    flight->stale_ms = stale_ms;
     lease_send_fill(flight);
 }
 
@@ -308,14 +324,14 @@ static void lease_fill(struct flight *flight)
 static void lease_tell_unstored(struct flight *flight)
 {
     if (!flight->fill_told)
-        flight_deliver(flight, flight->query_stamp, loaded_result(flight, false));
+        flight_deliver(flight, flight->query_stamp, lease_loaded_result(flight, false));
     flight->fill_told = true;
 }
 
 static void lease_fill_unanswered(struct flight *flight)
 {
     struct core *core = flight->core;
-    core->stats.fill_unknown++;
+    flight_counts(flight)->fill_unknown++;
     lease_tell_unstored(flight);
     if (flight->stores < STORES_MAX && core->now_us < flight->valid_until_us && !core->closed) {
         lease_send_fill(flight);
@@ -353,7 +369,7 @@ static void lease_fill_again(struct flight *flight)
 {
     struct core *core = flight->core;
     if (flight->stores == 0)
-        flight->fill_stamp = core_stamp(core);
+        flight->fill_stamp = revalidate_fill_stamp(flight, core_stamp(core));
     flight->send_again_us = 0;
     lease_send_fill(flight);
 }
@@ -372,7 +388,6 @@ static bool lease_fill_failed(struct flight *flight, enum core_reply_kind kind)
 
 void lease_fill_replied(struct flight *flight, const struct core_reply *reply)
 {
-    struct core *core = flight->core;
     if (lease_fill_failed(flight, reply->kind))
         return;
     bool gone = flight->unchanged && reply->kind == REPLY_CODE && reply->code == STORE_GONE;
@@ -384,37 +399,69 @@ void lease_fill_replied(struct flight *flight, const struct core_reply *reply)
     }
     bool stored = reply->kind == REPLY_CODE && (reply->code == 1 || reply->code == 2);
     bool late = reply->kind == REPLY_CODE && reply->code == 0;
-    core->stats.fill_stored += stored;
-    core->stats.fill_late += late;
-    core->stats.fill_refused += !stored && !late;
+    flight_counts(flight)->fill_stored += stored;
+    flight_counts(flight)->fill_late += late;
+    flight_counts(flight)->fill_refused += !stored && !late;
+    if (!stored)
+        watch_fill_refused(flight);
     bool good = stored && !reply->outdated;
-    flight_deliver(flight, good ? flight->fill_stamp : flight->query_stamp, loaded_result(flight, good));
+    if (!flight->mark)
+        flight_deliver(flight, good ? flight->fill_stamp : flight->query_stamp,
+                       lease_loaded_result(flight, good));
     if (reply->kind == REPLY_REFUSED)
         lease_release(flight, GUARD_FAILURE_NONE, false);
     else
         flight_settle(flight);
 }
 
-static void lease_load_succeeded(struct flight *flight, bool unstored)
+/* With what the loader has said, in the numbers that the entry will have. */
+static void lease_store(struct flight *flight, const struct spans *spans)
+{
+    struct core *core = flight->core;
+    uint32_t fresh_ms = spans->fresh_ms;
+    if (fresh_ms > 0)
+        fresh_ms = chance_shorten(&core->chance, fresh_ms, flight->policy->jitter_percent);
+    flight->life.fresh_ms = flight->life.own_fresh ? spans->fresh_ms : 0;
+    flight->life.own_stale = flight->life.own_stale && !flight->absent;
+    flight->life.stale_ms = flight->life.own_stale ? spans->stale_ms : 0;
+    flight_counts(flight)->keep_cut += spans->cut;
+    lease_fill(flight, fresh_ms, spans->stale_ms);
+}
+
+bool lease_lacks_tag_clock(const struct flight *flight)
+{
+    return flight->value != NULL && flight->value->tags_bytes > 0 && flight->born.era == 0;
+}
+
+static void lease_load_succeeded(struct flight *flight, enum guard_how how)
 {
     struct core *core = flight->core;
     const struct value *value = flight->value;
+    const struct spans spans =
+        keep_spans(&flight->life, flight->policy, flight->absent, core->config.max_value_ms);
     bool too_big = value != NULL && value->public.body_bytes > core->config.max_value_bytes;
-    bool no_tag_clock = value != NULL && value->tags_bytes > 0 && flight->born.era == 0;
-    if (flight->leased && !too_big && !no_tag_clock && !unstored) {
-        lease_fill(flight);
+    bool no_tag_clock = lease_lacks_tag_clock(flight);
+    bool stores = how == GUARD_STORE && spans.fresh_ms + spans.stale_ms > 0;
+    if (flight->leased && !too_big && !no_tag_clock && stores) {
+        lease_store(flight, &spans);
         return;
     }
-    flight_deliver(flight, flight->query_stamp, loaded_result(flight, false));
+    flight_deliver(flight, flight->query_stamp, lease_loaded_result(flight, false));
+    bool refused = flight->leased && !too_big && stores;
+    flight_counts(flight)->fill_late += flight->lost;
+    flight_counts(flight)->fill_too_big += flight->leased && too_big;
+    flight_counts(flight)->fill_refused += refused;
+    if (flight->lost || refused)
+        watch_fill_refused(flight);
     if (!flight->leased) {
-        core->stats.fill_late += flight->lost;
         flight_settle(flight);
         return;
     }
-    core->stats.fill_too_big += too_big;
-    core->stats.fill_refused += !too_big && !unstored;
     choose_failure_ms(flight);
-    lease_release(flight, GUARD_FAILURE_NONE, too_big);
+    if (how == GUARD_SHARE && !too_big && !no_tag_clock)
+        lease_share(flight);
+    else
+        lease_release(flight, GUARD_FAILURE_NONE, too_big);
 }
 
 void lease_load_ended(struct flight *flight, const struct core_loaded *loaded)
@@ -440,10 +487,15 @@ void lease_load_ended(struct flight *flight, const struct core_loaded *loaded)
     struct value *value = flight->unchanged ? flight->previous : loaded->value;
     flight->value = value != NULL ? value_ref(value) : NULL;
     flight->load_us = loaded->load_us;
-    core->stats.load_ok += loaded->outcome == LOAD_OK;
-    core->stats.load_absent += flight->absent;
-    core->stats.load_unchanged += flight->unchanged;
-    lease_load_succeeded(flight, loaded->unstored);
+    flight_counts(flight)->load_ok += loaded->outcome == LOAD_OK;
+    flight_counts(flight)->load_absent += flight->absent;
+    flight_counts(flight)->load_unchanged += flight->unchanged;
+    flight->life = keep_life(loaded->keep, flight->unchanged ? &flight->previous_life : NULL);
+    enum guard_how how = loaded->keep != NULL ? loaded->keep->how : GUARD_STORE;
+    if (how == GUARD_PASS)
+        pass_loaded(flight, loaded->keep);
+    else
+        lease_load_succeeded(flight, how);
 }
 
 /* ---- renewed ---- */
@@ -477,7 +529,7 @@ void lease_renew_replied(struct flight *flight, const struct core_reply *reply)
         return;
     }
     if (reply->kind == REPLY_CODE) {
-        flight->core->stats.lease_renewed++;
+        flight_counts(flight)->lease_renewed++;
         flight->valid_until_us = flight->renew_sent_us + us(flight->policy->lease_ms);
     }
     lease_go_on(flight);
@@ -491,8 +543,18 @@ static void lease_send_release(struct flight *flight)
     action.token = flight->prev_token; /* flight->token may be a new one before this is sent */
     action.op = flight->op = flight_next_op_at_owner(flight);
     action.failure = flight->failure;
+    action.load = flight->load_id;
     action.too_big = flight->too_big;
     action.failure_ms = flight->failure_ms;
+    action.shares = flight->shares;
+    if (flight->shares) { /* for as long as the message is on its way: it has no life of its own */
+        action.value = flight->shared;
+        action.absent = flight->absent;
+        action.mark = flight->mark;
+        action.born = flight->born;
+        action.load_us = flight->load_us;
+        action.fresh_ms = 1;
+    }
     flight->stores++;
     core_emit(flight->core, &action);
 }
@@ -552,13 +614,23 @@ void lease_release(struct flight *flight, enum guard_failure failure, bool too_b
     flight->stores = 0;
     flight->leased = false;
     flight->renew_op = flight->peek_op = 0;
-    flight->core->stats.lease_released++;
+    flight_counts(flight)->lease_released++;
     flight_move(flight, FLIGHT_RELEASING);
     loads_give_place(flight);
     flight_keep_token(flight);
     lease_send_release(flight);
     if (flight->first != NULL)
         flight_settle(flight);
+}
+
+/* The value is in the action when the flight has gone on. */
+void lease_share(struct flight *flight)
+{
+    bool has_value = flight->value != NULL && !flight->mark;
+    value_unref(&flight->shared);
+    flight->shared = has_value ? value_ref(flight->value) : NULL;
+    flight->shares = true;
+    lease_release(flight, GUARD_FAILURE_NONE, false);
 }
 
 void lease_release_replied(struct flight *flight, const struct core_reply *reply)

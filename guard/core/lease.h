@@ -11,6 +11,8 @@
  *            with its lease renewed, unless a waiter does, too.
  * Tags       A value with tags is stored with the tags' clock as it was before its query. Where that clock could not
  *            be read, the value is answered and not stored.
+ * Kept       As the loader has said (keep.h). What is for the requests of this process alone, shared or passed is not filled
+ *            in: the lease is released, and a release that shares tells those that wait for that lease what was loaded.
  * Failure    Written into the release, so that the whole fleet tries no sooner than after failure_ms. Without a lease
  *            this process alone remembers it (COOLING).
  */
@@ -39,5 +41,15 @@ void lease_drop(struct flight *flight);
 /* A queued refresh gives up its place and its lease. */
 void lease_yield(struct flight *flight);
 void lease_release(struct flight *flight, enum guard_failure failure, bool too_big);
+
+/* ---- for pass.c ---- */
+
+/* Stores what was loaded, or a mark, for so long. */
+void lease_fill(struct flight *flight, uint32_t fresh_ms, uint32_t stale_ms);
+/* Releases it, and says what was loaded, or that it was passed. */
+void lease_share(struct flight *flight);
+/* What was loaded has tags, and when it was born is not known. */
+bool lease_lacks_tag_clock(const struct flight *flight);
+struct guard_result lease_loaded_result(const struct flight *flight, bool stored);
 
 #endif

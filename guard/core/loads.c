@@ -10,6 +10,13 @@
 
 /* ---- places ---- */
 
+void loads_choose_share(struct flight *flight, bool of_many)
+{
+    flight->share = of_many ? SHARE_MANY : SHARE_SINGLE;
+    flight->batched = of_many && flight->policy->batch_loader != NULL;
+    flight->single = !of_many;
+}
+
 static bool has_places_left(const struct core *core, enum share share, uint32_t parts)
 {
     uint64_t places = (uint64_t)core->config.max_loads + core->config.load_queue;
@@ -22,12 +29,25 @@ static uint32_t place_parts_of(const struct flight *flight)
     return flight->batched && flight->first != NULL ? PLACE_PARTS / flight->policy->batch_max : PLACE_PARTS;
 }
 
+static uint32_t workers_free(const struct core *core)
+{
+    return core->config.max_loads - core->loads.queries[SHARE_SINGLE] - core->loads.queries[SHARE_MANY];
+}
+
+bool loads_may_queue(const struct flight *flight)
+{
+    const struct core *core = flight->core;
+    uint64_t places = (uint64_t)core->config.load_queue / 2 + workers_free(core);
+    return !flight->passing ||
+           core->loads.passing_parts[flight->share] + place_parts_of(flight) <= places * PLACE_PARTS;
+}
+
 bool loads_take_place(struct flight *flight)
 {
     struct core *core = flight->core;
     if (flight->place_parts > 0)
         return true;
-    if (!has_places_left(core, flight->share, place_parts_of(flight)))
+    if (!loads_may_queue(flight) || !has_places_left(core, flight->share, place_parts_of(flight)))
         return false;
     flight->place_parts = place_parts_of(flight);
     core->loads.parts_used[flight->share] += flight->place_parts;
@@ -56,6 +76,7 @@ static void join_queue(struct flight *flight, enum queue queue)
     loads->users_queued += queue == QUEUE_USERS;
     loads->users_batched += queue == QUEUE_USERS && flight->batched;
     loads->batched_queued += flight->batched;
+    loads->passing_parts[flight->share] += flight->passing ? flight->place_parts : 0;
 }
 
 static void leave_queue(struct flight *flight)
@@ -65,6 +86,7 @@ static void leave_queue(struct flight *flight)
     loads->users_queued -= flight->queue == QUEUE_USERS;
     loads->users_batched -= flight->queue == QUEUE_USERS && flight->batched;
     loads->batched_queued -= flight->batched;
+    loads->passing_parts[flight->share] -= flight->passing ? flight->place_parts : 0;
 }
 
 void loads_enqueue(struct flight *flight)
@@ -73,13 +95,15 @@ void loads_enqueue(struct flight *flight)
     assert(flight->place_parts > 0);
     flight->queued_turn = core->loads.turn;
     join_queue(flight, flight->first != NULL ? QUEUE_USERS : QUEUE_REFRESHES);
-    core->stats.loads_queued++;
+    core->loads.queued++;
+    flight_counts(flight)->loads_queued++;
 }
 
 void loads_dequeue(struct flight *flight)
 {
     leave_queue(flight);
-    flight->core->stats.loads_queued--;
+    flight->core->loads.queued--;
+    flight_counts(flight)->loads_queued--;
 }
 
 void loads_single_out(struct flight *flight)
@@ -118,11 +142,6 @@ struct flight *loads_last_refresh(const struct core *core, enum share share)
     return last;
 }
 
-static uint32_t workers_free(const struct core *core)
-{
-    return core->config.max_loads - core->loads.queries[SHARE_SINGLE] - core->loads.queries[SHARE_MANY];
-}
-
 static uint32_t queries_wanted(const struct core *core, uint32_t queued, uint32_t batched)
 {
     uint32_t workers = workers_free(core);
@@ -132,7 +151,7 @@ static uint32_t queries_wanted(const struct core *core, uint32_t queued, uint32_
 
 uint32_t loads_wanted(const struct core *core)
 {
-    return queries_wanted(core, core->stats.loads_queued, core->loads.batched_queued);
+    return queries_wanted(core, core->loads.queued, core->loads.batched_queued);
 }
 
 uint32_t loads_wanted_by_users(const struct core *core)
@@ -286,6 +305,22 @@ static void start_lent(struct core *core, struct flight *first)
     }
 }
 
+static bool is_load_of_key(const struct load *load, const struct core_key *key)
+{
+    return load->key_bytes == key->encoded_bytes && memcmp(load->key, key->encoded, load->key_bytes) == 0;
+}
+
+/* The keys of a batch differ, but in mode OFF. Only loads that pass may be several of one key. */
+static bool has_key_in_batch(const struct flight *flight)
+{
+    const struct core *core = flight->core;
+    bool differ = core->loads.passing > 0 && core->config.mode != GUARD_MODE_OFF;
+    const struct load *load = differ ? core->loads.running : NULL;
+    while (load != NULL && (load->batch != core->loads.batch || !is_load_of_key(load, &flight->key)))
+        load = load->next;
+    return load != NULL;
+}
+
 /* The oldest flights of the policy in the queue, `most` at the most; `next` stays valid, for starting moves only
  * the flight itself, at most to the end of a queue. Returns how many. */
 static uint32_t start_batch_of_queue(struct core *core, const struct guard_policy *policy, enum queue queue,
@@ -295,7 +330,7 @@ static uint32_t start_batch_of_queue(struct core *core, const struct guard_polic
     struct flight *next = NULL;
     for (struct flight *at = core->loads.queues[queue][SHARE_MANY]; at != NULL && count < most; at = next) {
         next = at->queue_next;
-        if (!at->batched || at->policy != policy || !is_batch_complete(at))
+        if (!at->batched || at->policy != policy || !is_batch_complete(at) || has_key_in_batch(at))
             continue;
         start_queued(at);
         count++;
@@ -349,10 +384,11 @@ static const struct load *other_load_of_batch(const struct core *core, const str
 struct load *loads_new(struct flight *flight, uint64_t deadline_us)
 {
     struct core *core = flight->core;
-    struct load *load = calloc(1, sizeof *load + flight->key.encoded_bytes);
+    struct load *load = calloc(1, sizeof *load + flight->key.encoded_bytes + flight->key.plain_bytes + 1);
     if (load == NULL)
         return NULL;
-    load->id = ++core->last_id;
+    load->id = flight->load_id;
+    load->kind = flight->kind;
     load->flight = flight;
     load->lender = loads_lender(flight);
     load->cut_short = load->lender != NULL && load->lender->deadline_us < deadline_us;
@@ -360,11 +396,12 @@ struct load *loads_new(struct flight *flight, uint64_t deadline_us)
     load->batch = load->lender == NULL ? core->loads.batch : 0;
     load->key_bytes = flight->key.encoded_bytes;
     memcpy(load->key, flight->key.encoded, load->key_bytes);
+    memcpy(load->key + load->key_bytes, flight->key.plain, flight->key.plain_bytes);
     const struct load *other = other_load_of_batch(core, load);
     DL_APPEND(core->loads.running, load);
     if (load->lender != NULL) {
         load->lender->lending = true;
-        core->stats.load_nested++;
+        flight_counts(flight)->load_nested++;
         loads_give_place(flight);
         return load;
     }
@@ -372,7 +409,7 @@ struct load *loads_new(struct flight *flight, uint64_t deadline_us)
     core->loads.queries[load->share] += other == NULL;
     if (permits_exist(core))
         load->permit = other != NULL ? other->permit : permits_use(core);
-    core->stats.loads_running++;
+    flight_counts(flight)->loads_running++;
     load->place_parts = flight->place_parts; /* from here on its own */
     flight->place_parts = 0;
     return load;
@@ -402,7 +439,7 @@ void loads_free(struct core *core, struct load *load)
     } else {
         if (other_load_of_batch(core, load) == NULL)
             end_query(core, load);
-        core->stats.loads_running--;
+        core_counts(core, load->kind)->loads_running--;
         free_parts(core, load->share, load->place_parts);
     }
     free(load);
@@ -414,7 +451,7 @@ void loads_cancel(struct core *core, struct load *load, bool unwanted)
         return;
     load->cancelled = true;
     load->unwanted = unwanted;
-    core->stats.load_cancelled++;
+    core_counts(core, load->kind)->load_cancelled++;
     core_emit(core, &(struct core_action){.kind = CORE_CANCEL, .load = load->id});
 }
 
@@ -423,11 +460,6 @@ void loads_abandon(struct flight *flight)
     loads_cancel(flight->core, flight->load, true);
     flight->load->flight = NULL;
     flight->load = NULL;
-}
-
-static bool is_load_of_key(const struct load *load, const struct core_key *key)
-{
-    return load->key_bytes == key->encoded_bytes && memcmp(load->key, key->encoded, load->key_bytes) == 0;
 }
 
 bool loads_runs_key(const struct core *core, const struct core_key *key)

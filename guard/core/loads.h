@@ -17,6 +17,8 @@
  * Batches    Flights of many start in batches, after the turn of the loop in which they were queued, and not
  *            while an acquire of the same turn as theirs has no answer. A batch is one query: it occupies one
  *            worker until its last load is over, and batch_max of its flights, queued, share one place.
+ * Passing    Loads of which each is for one request (pass.h) queue for at most half of the places that may queue, so
+ *            that other keys find one. Of one key there may be many; no two of them are in one batch.
  * Shares     Single and many: what at least one waiter asked for by itself, and what was only asked for in a get of
  *            many. Each share has as many places and waiters as the configuration says, so neither is refused for
  *            what the other holds. A free worker goes to the share with fewer queries running, alternately if they
@@ -49,7 +51,8 @@ enum share {
 
 /* A load outlives its flight when the flight had to give it up. */
 struct load {
-    uint64_t id;
+    uint64_t id; /* guard_load_id() */
+    unsigned kind;
     struct flight *flight; /* NULL: given up; its result is dropped */
     struct load *prev, *next;
     uint64_t deadline_us;
@@ -64,17 +67,20 @@ struct load {
     bool lending;                   /* its thread runs another load */
     bool cut_short;                 /* the lender's deadline comes before its own */
     size_t key_bytes;
-    char key[]; /* owned, encoded */
+    char key[]; /* owned: encoded, and behind it the plain one and NUL */
 };
 
 struct loads {
     struct flight *queues[QUEUES][SHARES]; /* oldest first */
     uint64_t parts_used[SHARES];           /* of places, each <= max_loads + load_queue */
+    uint64_t passing_parts[SHARES];        /* of those, of passing flights that are queued */
+    uint32_t passing;                      /* flights that pass */
     uint32_t waiters[SHARES];              /* each <= max_waiters */
     uint32_t queries[SHARES];              /* running: a batch is one; together <= max_loads */
     enum share served;                     /* whose query began last */
     struct load *running;                  /* given-up ones too */
     uint32_t nested_waiters;
+    uint32_t queued;         /* flights */
     uint32_t batched_queued; /* queued flights that are batched */
     uint32_t users_queued;   /* flights in QUEUE_USERS */
     uint32_t users_batched;  /* of those, batched */
@@ -88,6 +94,10 @@ struct loads {
 /* Notes that this flight's acquire is sent (pending), or is pending no more. */
 void loads_count_acquire(struct flight *flight, bool pending);
 
+/* Of a flight without a place: that of its first waiter. */
+void loads_choose_share(struct flight *flight, bool of_many);
+/* Passing flights have not queued for their half yet; or it does not pass. */
+bool loads_may_queue(const struct flight *flight);
 /* A place of its share, among workers and queue, taken before anything that may lead to a load. False: full. */
 bool loads_take_place(struct flight *flight);
 void loads_give_place(struct flight *flight);

@@ -27,6 +27,7 @@ struct item {
     struct value *value;      /* one reference is ours; NULL: absent */
     int64_t born_us;
     uint64_t fresh_until_us, until_us;
+    uint64_t load;
     size_t bytes; /* charged */
     bool visited; /* since the hand last came by */
     bool unlisted;
@@ -45,7 +46,10 @@ struct shard {
     uint32_t generation;       /* moves on when the shard is emptied */
     bool subscribed;
     uint32_t epochs[SLOTS];
-    struct near_counters counters;
+    struct near_counters counters; /* but hits and misses */
+    struct near_gets {
+        uint64_t hit, miss;
+    } gets[GUARD_KINDS_MAX]; /* by kind */
 };
 
 struct near {
@@ -274,7 +278,8 @@ bool near_sweep(struct near *near)
     return swept >= SWEPT_MOST;
 }
 
-bool near_get(struct near *near, const char *key, size_t key_bytes, uint64_t now_us, struct near_entry *out)
+bool near_get(struct near *near, const char *key, size_t key_bytes, unsigned kind, uint64_t now_us,
+              struct near_entry *out)
 {
     struct place place = near_place(near, key, key_bytes);
     struct shard *shard = place.shard;
@@ -292,10 +297,13 @@ bool near_get(struct near *near, const char *key, size_t key_bytes, uint64_t now
         *out =
             (struct near_entry){.value = item->value != NULL ? value_ref(item->value) : NULL,
                                 .born_us = item->born_us < (int64_t)now_us ? item->born_us : (int64_t)now_us,
-                                .fresh_until_us = item->fresh_until_us};
+                                .fresh_until_us = item->fresh_until_us,
+                                .load = item->load};
     }
-    shard->counters.hit += item != NULL;
-    shard->counters.miss += item == NULL;
+    if (item != NULL)
+        shard->gets[kind].hit++;
+    else
+        shard->gets[kind].miss++;
     pthread_mutex_unlock(&shard->mutex);
     near_free_item(gone);
     return item != NULL;
@@ -339,6 +347,7 @@ static struct item *near_new_item(const char *key, size_t key_bytes, uint64_t un
     item->value = entry->value != NULL ? value_ref(entry->value) : NULL;
     item->born_us = entry->born_us;
     item->fresh_until_us = entry->fresh_until_us;
+    item->load = entry->load;
     item->until_us = until_us < entry->fresh_until_us ? until_us : entry->fresh_until_us;
     item->bytes = near_bytes_of(entry, key_bytes);
     item->key_bytes = key_bytes;
@@ -414,8 +423,10 @@ void near_count(struct near *near, struct near_counters *out)
         struct shard *shard = &near->shards[i];
         pthread_mutex_lock(&shard->mutex);
         const struct near_counters *counters = &shard->counters;
-        out->hit += counters->hit;
-        out->miss += counters->miss;
+        for (unsigned kind = 0; kind < GUARD_KINDS_MAX; kind++) {
+            out->hit += shard->gets[kind].hit;
+            out->miss += shard->gets[kind].miss;
+        }
         out->put += counters->put;
         out->late += counters->late;
         out->evicted += counters->evicted;
@@ -427,6 +438,18 @@ void near_count(struct near *near, struct near_counters *out)
     }
 }
 
+void near_count_of(struct near *near, unsigned kind, struct near_counters *out)
+{
+    memset(out, 0, sizeof *out);
+    for (size_t i = 0; i < NEAR_SHARDS; i++) {
+        struct shard *shard = &near->shards[i];
+        pthread_mutex_lock(&shard->mutex);
+        out->hit += shard->gets[kind].hit;
+        out->miss += shard->gets[kind].miss;
+        pthread_mutex_unlock(&shard->mutex);
+    }
+}
+
 /* ---- when it is used ---- */
 
 static uint32_t near_age_ms(const struct near_entry *entry, uint64_t now_us)
@@ -434,11 +457,11 @@ static uint32_t near_age_ms(const struct near_entry *entry, uint64_t now_us)
     return (uint32_t)(((int64_t)now_us - entry->born_us + 999) / 1000);
 }
 
-bool near_answer(struct near *near, const char *key, size_t key_bytes, uint64_t now_us,
+bool near_answer(struct near *near, const char *key, size_t key_bytes, unsigned kind, uint64_t now_us,
                  struct guard_result *out)
 {
     struct near_entry entry;
-    if (near == NULL || !near_get(near, key, key_bytes, now_us, &entry))
+    if (near == NULL || !near_get(near, key, key_bytes, kind, now_us, &entry))
         return false;
     *out = (struct guard_result){
         .status = entry.value != NULL ? GUARD_OK : GUARD_ABSENT,
@@ -447,6 +470,7 @@ bool near_answer(struct near *near, const char *key, size_t key_bytes, uint64_t 
         .age_ms = near_age_ms(&entry, now_us),
         .left_ms = (uint32_t)((entry.fresh_until_us - now_us) / 1000),
         .stored = true,
+        .load = entry.load,
     };
     return true;
 }
@@ -466,6 +490,7 @@ void near_keep(const struct near_lookup *lookup, uint32_t near_ms, struct value 
         .value = found->status == GUARD_OK ? value : NULL,
         .born_us = (int64_t)lookup->sent_us - (int64_t)found->age_ms * 1000,
         .fresh_until_us = lookup->sent_us + (uint64_t)found->left_ms * 1000,
+        .load = found->load,
         .tags = value != NULL ? value->tags : NULL,
         .tags_bytes = value != NULL ? value->tags_bytes : 0,
         .stamp = lookup->stamp,

@@ -60,8 +60,8 @@ struct near_lookup {
     uint64_t token, stamp, sent_us;
 };
 
-/* True: *out is set, a reference to its value yours. Its age is rounded up. */
-bool near_answer(struct near *near, const char *key, size_t key_bytes, uint64_t now_us,
+/* True: *out is set, a reference to its value yours. Its age is rounded up. Counted for the kind of this index. */
+bool near_answer(struct near *near, const char *key, size_t key_bytes, unsigned kind, uint64_t now_us,
                  struct guard_result *out);
 
 /* Notes what has been dropped so far. `lookup->near` is not NULL. */
@@ -107,19 +107,22 @@ struct near_entry {
     struct value *value;     /* NULL: there is no such row */
     int64_t born_us;         /* when it was filled, no later; it may be older than the clock */
     uint64_t fresh_until_us; /* its end in Redis */
+    uint64_t load;           /* that made it */
     const char *tags;        /* near_put() only: as in tags.h */
     size_t tags_bytes;
     uint64_t stamp; /* near_put() only, with tags: near_stamp() */
 };
 
 struct near_counters {
-    uint64_t hit, miss, put, late; /* late: an insert whose key or tag was dropped meanwhile */
+    uint64_t hit, miss; /* of all kinds */
+    uint64_t put, late; /* late: an insert whose key or tag was dropped meanwhile */
     uint64_t evicted, dropped, cleared;
     uint64_t entries, bytes; /* now; bytes: with what is still to be freed */
 };
 
 /* A reference to out->value is yours on a hit; born_us is no later than now_us, even if it was put in since. */
-bool near_get(struct near *near, const char *key, size_t key_bytes, uint64_t now_us, struct near_entry *out);
+bool near_get(struct near *near, const char *key, size_t key_bytes, unsigned kind, uint64_t now_us,
+              struct near_entry *out);
 
 /* Before the lookup (or the fill) leaves. NEAR_TOKEN_NONE: nothing would be kept anyway. */
 uint64_t near_token(struct near *near, const char *key, size_t key_bytes);
@@ -139,5 +142,7 @@ void near_drop_tag(struct near *near, const char *tag, size_t tag_bytes);
 /* Frees a bounded part of what has been let go. False: nothing is left of it. */
 bool near_sweep(struct near *near);
 void near_count(struct near *near, struct near_counters *out);
+/* Of this kind alone; the others are 0. */
+void near_count_of(struct near *near, unsigned kind, struct near_counters *out);
 
 #endif

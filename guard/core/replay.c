@@ -16,6 +16,7 @@ struct confirmed {
     struct confirmed *turn_prev, *turn_next; /* DUE, SENT: among those */
     UT_hash_handle by_name;
     bool unlisted; /* no memory for the table */
+    bool expires;  /* none of those that are not past dropped it */
     enum confirmed_state state;
     uint64_t id, op; /* op: the last attempt's */
     uint64_t confirmed_us;
@@ -147,6 +148,7 @@ static struct confirmed *new_confirmed(struct core *core, const char *name, size
         return NULL;
     }
     confirmed->id = ++core->last_id;
+    confirmed->expires = true;
     DL_APPEND(replay->all, confirmed);
     replay->count++;
     return confirmed;
@@ -163,22 +165,25 @@ static void note_confirmation(struct core *core, struct confirmed *confirmed, un
     DL_APPEND(replay->all, confirmed);
 }
 
-void replay_note(struct core *core, bool of_tag, const struct core_key *key, unsigned shard)
+void replay_note(struct core *core, const struct core_invalidation *invalidation, unsigned shard)
 {
+    const struct core_key *key = &invalidation->key;
     char name[NAME_SIZE];
     if (!core->replay.on || key->encoded_bytes > KEY_ENCODED_MAX)
         return;
-    name[0] = of_tag ? 't' : 'k';
+    name[0] = invalidation->of_tag ? 't' : 'k';
     memcpy(name + 1, key->encoded, key->encoded_bytes);
     struct confirmed *confirmed = find_confirmed(core, name, 1 + key->encoded_bytes);
     if (confirmed == NULL) {
         make_room(core);
         confirmed = new_confirmed(core, name, 1 + key->encoded_bytes);
     }
-    if (confirmed != NULL)
+    if (confirmed != NULL) {
+        confirmed->expires = invalidation->expires && (confirmed->expires || is_past(core, confirmed));
         note_confirmation(core, confirmed, shard);
-    else
+    } else {
         core->stats.replay_dropped++;
+    }
     set_replay_alarm(core); /* what was due or under way may not be any more */
 }
 
@@ -192,7 +197,8 @@ static void send_replay(struct core *core, struct confirmed *confirmed)
     core_emit(core, &(struct core_action){.kind = CORE_INVALIDATE,
                                           .op = confirmed->op,
                                           .key = key_of_confirmed(confirmed),
-                                          .of_tag = is_of_tag(confirmed)});
+                                          .of_tag = is_of_tag(confirmed),
+                                          .expires = confirmed->expires});
 }
 
 void replay_alarm(struct core *core)

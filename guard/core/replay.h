@@ -6,7 +6,7 @@
  * value is back, and the load that it voided may store. So a process remembers what it had confirmed shortly before, and
  * says all of it again when the reign changes. That is idempotent, and costs a reload of those keys.
  *
- * What     Of every key and tag the last confirmation, if it came within REPLAY_AGE_MS of the last answer of the master
+ * What     Of every key and tag the last confirmation (that one was expired only if none of the others dropped it), if it came within REPLAY_AGE_MS of the last answer of the master
  *          that gave it. So an outage ages nothing, however long it is: what the old master said last is what its
  *          replicas have missed. The newest REPLAY_MOST are kept; those that make way for them are counted as dropped.
  * Whose    Only what was confirmed: what was not is repeated anyway (invalidate.h), or its caller knows. All but those
@@ -58,7 +58,7 @@ bool replay_open(struct core *core);
 void replay_clear(struct core *core);
 
 /* The master of this shard has confirmed it, and this process has not sent it as a replay. */
-void replay_note(struct core *core, bool of_tag, const struct core_key *key, unsigned shard);
+void replay_note(struct core *core, const struct core_invalidation *invalidation, unsigned shard);
 /* Sends nothing and frees nothing: the alarm does. */
 void replay_reign(struct core *core, unsigned shard);
 /* Commands go through again. Likewise. */

@@ -3,6 +3,7 @@
 #include "stale.h"
 #include "flight.h"
 #include "lease.h"
+#include "pass.h"
 #include <string.h>
 #include <utlist.h>
 
@@ -59,7 +60,7 @@ static bool stale_answer_impatient(struct flight *flight)
         if (!waiter->impatient)
             continue;
         bool answered = stale_answer(waiter);
-        flight->core->stats.stale_soft += answered;
+        flight_counts(flight)->stale_soft += answered;
         any_left = any_left || !answered;
     }
     return any_left;
@@ -75,7 +76,7 @@ void stale_soft_limit(struct core_waiter *waiter)
     waiter->impatient = true;
     alarm_set(&core->alarms, &waiter->deadline, alone ? waiter->deadline_us : waiter->alone_us);
     if (stale_answer(waiter)) {
-        core->stats.stale_soft++;
+        flight_counts(flight)->stale_soft++;
         flight_left(flight);
     } else if ((flight->held.there || alone) && flight->state == FLIGHT_WAITING) {
         /* the waiter joined after the last lookup; or it is nested, and this is its last one */
@@ -87,7 +88,7 @@ void stale_hard_limit(struct core_waiter *waiter)
 {
     struct flight *flight = waiter->flight;
     if (stale_answer(waiter))
-        flight->core->stats.stale_rescued++;
+        flight_counts(flight)->stale_rescued++;
     else
         core_answer(waiter, &(struct guard_result){.status = GUARD_TIMEOUT});
     flight_left(flight);
@@ -95,12 +96,13 @@ void stale_hard_limit(struct core_waiter *waiter)
 
 /* ---- found ---- */
 
-static void keep_previous(struct flight *flight, const struct core_reply *reply)
+void stale_keep_previous(struct flight *flight, const struct core_reply *reply)
 {
     value_unref(&flight->previous);
     if (reply->value == NULL || reply->head == NULL)
         return;
     flight->previous = value_ref(reply->value);
+    flight->previous_life = reply->life;
     memcpy(flight->previous_filler, reply->head, TOKEN_UUID_BYTES);
 }
 
@@ -118,7 +120,7 @@ static bool others_will_refresh(const struct flight *flight, enum core_refresher
 
 static void stale_refresh(struct flight *flight, const struct core_reply *reply)
 {
-    keep_previous(flight, reply);
+    stale_keep_previous(flight, reply);
     flight->refreshing = true;
     lease_granted(flight);
     if (flight->state == FLIGHT_QUEUED && flight->refreshing && joined_since(flight, flight->lookup_stamp))
@@ -171,14 +173,16 @@ void stale_peek(struct flight *flight)
 void stale_peek_replied(struct flight *flight, const struct core_reply *reply)
 {
     bool is_fresh = reply->kind == REPLY_FRESH;
-    bool is_stale = reply->kind == REPLY_STALE && flight->policy->stale_ms > 0;
+    bool is_stale = reply->kind == REPLY_STALE && keep_serves_stale(flight->policy, reply->life.own_stale);
     flight->peek_op = 0;
     flight->peeked_in_vain = reply->damaged || reply->outdated || !(is_fresh || is_stale);
     if (flight->peeked_in_vain) { /* gone, or not for us: from now on every waiter waits for the load */
         loads_promote(flight);
         return;
     }
-    if (!is_fresh && flight->policy->soft_ms > 0) {
+    if (reply->mark) {
+        pass_part(flight);
+    } else if (!is_fresh && flight->policy->soft_ms > 0) {
         stale_hold(flight, reply, flight->peek_stamp);
         stale_answer_impatient(flight);
     } else {

@@ -39,7 +39,7 @@ struct redis_cluster {
 
     void (*ended)(void *context);
     void *context;
-    _Atomic uint64_t reigns;
+    _Atomic uint64_t reigns, changes;
     atomic_bool known, hinted;
     _Atomic unsigned lost; /* masters, by each loop */
     struct host_wake hint;
@@ -95,6 +95,11 @@ uint64_t redis_cluster_reigns(const struct redis_cluster *cluster)
     return atomic_load(&cluster->reigns);
 }
 
+uint64_t redis_cluster_changes(const struct redis_cluster *cluster)
+{
+    return atomic_load(&cluster->changes);
+}
+
 static void wake_watches(struct redis_cluster *cluster)
 {
     struct redis_cluster_watch *watch;
@@ -102,6 +107,13 @@ static void wake_watches(struct redis_cluster *cluster)
     DL_FOREACH (cluster->watches, watch) {
         host_wake_send(&watch->wake);
     }
+}
+
+/* Under the mutex. */
+static void map_changed(struct redis_cluster *cluster)
+{
+    atomic_fetch_add(&cluster->changes, 1);
+    wake_watches(cluster);
 }
 
 /* Under the mutex of a reign, or that of the cluster. */
@@ -120,7 +132,7 @@ void redis_cluster_moved(struct redis_cluster *cluster, unsigned from, unsigned 
     pthread_mutex_lock(&cluster->mutex);
     uint64_t takeovers = cluster->slots.takeovers;
     if (redis_slots_moved(&cluster->slots, from, slot, to))
-        wake_watches(cluster);
+        map_changed(cluster);
     if (cluster->slots.takeovers != takeovers)
         reign_over(cluster);
     pthread_mutex_unlock(&cluster->mutex);
@@ -351,7 +363,7 @@ static bool take_view(struct redis_cluster *cluster)
     if (cluster->slots.takeovers != takeovers)
         reign_over(cluster);
     if (changed)
-        wake_watches(cluster);
+        map_changed(cluster);
     pthread_mutex_unlock(&cluster->mutex);
     return changed;
 }

@@ -44,6 +44,9 @@ bool redis_cluster_node(struct redis_cluster *cluster, unsigned node, struct red
 /* How often a master's reign ended, or another took all of a master's slots. */
 uint64_t redis_cluster_reigns(const struct redis_cluster *cluster);
 
+/* How often the map has changed. */
+uint64_t redis_cluster_changes(const struct redis_cluster *cluster);
+
 /* As redis_slots_moved() and redis_slots_find(). */
 void redis_cluster_moved(struct redis_cluster *cluster, unsigned from, unsigned slot,
                          const struct redis_endpoint *to);

@@ -218,6 +218,22 @@ unsigned redis_shard(const struct redis *redis, const char *name, size_t name_by
     return redis->routes != NULL ? routes_shard(redis->routes, name, name_bytes) : 0;
 }
 
+bool redis_next_shard(const struct redis *redis, unsigned *shard)
+{
+    return redis->routes != NULL ? routes_next_shard(redis->routes, shard) : *shard == 0;
+}
+
+const char *redis_shard_name(const struct redis *redis, unsigned shard)
+{
+    return redis->routes != NULL ? routes_shard_name(redis->routes, shard) : "csg1:{beat}";
+}
+
+uint64_t redis_map_changes(const struct redis *redis)
+{
+    uint64_t changes = redis->cluster != NULL ? redis_cluster_changes(redis->cluster) : 0;
+    return redis_topology_reigns(redis->topology) + changes;
+}
+
 bool redis_may_look_up(const struct redis *redis, const char *name, size_t name_bytes)
 {
     if (redis->routes != NULL)
@@ -239,6 +255,14 @@ bool redis_send(struct redis *redis, size_t argc, const char *const *argv, const
 {
     if (redis->routes != NULL)
         return routes_send(redis->routes, argc, argv, argv_bytes, replied, context);
+    return connection_send(redis->connection, argc, argv, argv_bytes, replied, context);
+}
+
+bool redis_send_to(struct redis *redis, unsigned shard, size_t argc, const char *const *argv,
+                   const size_t *argv_bytes, redis_replied *replied, void *context)
+{
+    if (redis->routes != NULL)
+        return routes_send_to(redis->routes, shard, argc, argv, argv_bytes, replied, context);
     return connection_send(redis->connection, argc, argv, argv_bytes, replied, context);
 }
 

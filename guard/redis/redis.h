@@ -90,6 +90,18 @@ bool redis_is_whole(const struct redis *redis);
 
 /* Which master's the key of that name is; name: as in Redis. 0: with one master. */
 unsigned redis_shard(const struct redis *redis, const char *name, size_t name_bytes);
+/*
+ * What is not about one key. The masters, one after the other: the first shard from *shard on that has keys; false: there
+ * is none. A name that its master has (lent until the next call), and a command for it, of whatever words: what comes
+ * back is that server's word, for good or ill. As redis_send() else. The number moves on when keys may have got
+ * another master, or the master another reign.
+ */
+bool redis_next_shard(const struct redis *redis, unsigned *shard);
+const char *redis_shard_name(const struct redis *redis, unsigned shard);
+bool redis_send_to(struct redis *redis, unsigned shard, size_t argc, const char *const *argv,
+                   const size_t *argv_bytes, redis_replied *replied, void *context);
+uint64_t redis_map_changes(const struct redis *redis);
+
 /* Its master's connection is up, and as far as is known that is the master: redis_look_up() is worth while. */
 bool redis_may_look_up(const struct redis *redis, const char *name, size_t name_bytes);
 

@@ -905,6 +905,27 @@ unsigned routes_shard(const struct redis_routes *routes, const char *name, size_
     return node != REDIS_NO_NODE ? node : 0;
 }
 
+bool routes_next_shard(const struct redis_routes *routes, unsigned *shard)
+{
+    while (*shard < routes->top && (routes->masters[*shard] == NULL || !routes->masters[*shard]->owns))
+        ++*shard;
+    return *shard < routes->top;
+}
+
+const char *routes_shard_name(const struct redis_routes *routes, unsigned shard)
+{
+    const struct route_master *master = shard < routes->top ? routes->masters[shard] : NULL;
+    return master != NULL ? master->beat_key : "";
+}
+
+bool routes_send_to(struct redis_routes *routes, unsigned shard, size_t argc, const char *const *argv,
+                    const size_t *argv_bytes, redis_replied *replied, void *context)
+{
+    const struct route_master *master = shard < routes->top ? routes->masters[shard] : NULL;
+    return master != NULL && master->is_up &&
+           connection_send(master->connection, argc, argv, argv_bytes, replied, context);
+}
+
 bool routes_may_look_up(const struct redis_routes *routes, const char *name, size_t name_bytes)
 {
     const struct route_master *master = slot_owner(routes, name, name_bytes);

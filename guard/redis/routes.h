@@ -57,6 +57,11 @@ bool routes_is_up(const struct redis_routes *routes);
 /* All are, and the login may do all that is of use. */
 bool routes_is_whole(const struct redis_routes *routes);
 unsigned routes_shard(const struct redis_routes *routes, const char *name, size_t name_bytes);
+/* As those of redis.h. */
+bool routes_next_shard(const struct redis_routes *routes, unsigned *shard);
+const char *routes_shard_name(const struct redis_routes *routes, unsigned shard);
+bool routes_send_to(struct redis_routes *routes, unsigned shard, size_t argc, const char *const *argv,
+                    const size_t *argv_bytes, redis_replied *replied, void *context);
 bool routes_may_look_up(const struct redis_routes *routes, const char *name, size_t name_bytes);
 /* Moves on when any connection's does. */
 uint64_t routes_batch(const struct redis_routes *routes);

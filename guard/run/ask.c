@@ -118,7 +118,8 @@ bool ask_near(struct guard *guard, const struct guard_kind *kind, const char *ke
     char encoded[KEY_ENCODED_MAX + 1];
     if (guard->near == NULL || kind_policy(kind)->near_ms == 0)
         return false;
-    return near_answer(guard->near, encoded, key_encode(key, strlen(key), encoded), clock_now_us(), result);
+    return near_answer(guard->near, encoded, key_encode(key, strlen(key), encoded), kind->index,
+                       clock_now_us(), result);
 }
 
 /* Returns how many keys it does not answer: their results are MISS. */
@@ -181,6 +182,7 @@ static struct get *new_get(struct guard_loop *loop, const struct guard_request *
     get->answered = request->answered;
     get->context = request->context;
     get->flags = request->flags;
+    get->waiter.revalidates = (request->flags & GUARD_REVALIDATE) != 0;
     get->within = request->within;
     get->asker = (struct asker){request->asker, request->asker_ref, request->asker_unref};
     if (get->asker.ref != NULL)
@@ -242,7 +244,7 @@ static bool has_room(const struct asking *asking)
                                             : loop->tickets.used - loop->many_count - loop->gets_of_many;
     if (waiting + asking->count <= loop->guard->config.max_waiters)
         return true;
-    atomic_fetch_add_explicit(&loop->guard->shed, asking->count, memory_order_relaxed);
+    atomic_fetch_add_explicit(&asking->gets->kind->shed, asking->count, memory_order_relaxed);
     return false;
 }
 

@@ -24,6 +24,8 @@ static _Atomic uint64_t *counter_of(struct loop_counters *counters, const struct
         return &counters->cancelled;
     case GUARD_CLOSING:
         return &counters->closed;
+    case GUARD_MISS:
+        return &counters->missed;
     case GUARD_SHED: /* by the core, which had no room for it */
         return NULL;
     case GUARD_FAILED:
@@ -31,7 +33,6 @@ static _Atomic uint64_t *counter_of(struct loop_counters *counters, const struct
     case GUARD_UNKNOWN:
     case GUARD_INVALID:
     case GUARD_NO_MEMORY:
-    case GUARD_MISS:
     case GUARD_NOW:
         break;
     }
@@ -40,7 +41,7 @@ static _Atomic uint64_t *counter_of(struct loop_counters *counters, const struct
 
 void callback_count(struct guard_loop *loop, const struct get *get)
 {
-    struct loop_counters *counters = &loop->counters;
+    struct loop_counters *counters = counters_of(loop, get);
     uint64_t span_us = clock_now_us() - get->waiter.start_us;
     size_t bucket = histogram_bucket(span_us);
     _Atomic uint64_t *outcome = counter_of(counters, &get->waiter.result);

@@ -6,6 +6,7 @@
  *                                            comes after both
  *   FILL, TOUCH, tags    keep   + script    in a Cluster the script after the reply: an entry that is found before its tags
  *                                           have epochs counts as out of date, and these go to another master
+ *   RELEASE, shares tags likewise            what it shares is checked as if it were stored
  *   an entry with tags   script, then check  the core hears of no entry whose tags have not been looked at
  *   INVALIDATE, shadow   its own + the fleet's  the core hears what became of the fleet's entries
  */
@@ -14,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a fill or a touch needs when its action is gone. */
+/* What a fill, a touch or a release needs when its action is gone. */
 struct later_store {
     struct core_action action;
     struct value *value; /* owned */
@@ -27,17 +28,18 @@ struct call {
     calls_replied *replied;
     enum core_action_kind kind;
     uint64_t op;
-    unsigned awaited;                /* replies; while it is sent one more */
-    bool sent;                       /* the script itself */
-    struct tags_clock clock;         /* what the companion of an acquire has said */
-    bool outdated;                   /* what that of a fill has */
-    struct core_reply reply;         /* to the script, until all is there */
-    struct value *value;             /* owned; reply.value */
-    struct epochs_asked asked;       /* about the tags of what it brought */
-    struct later_store *later;       /* owned; the script waits for its companion; NULL: it does not */
-    char head[TOKEN_UUID_BYTES];     /* reply.head */
-    char lease_tag[TOKEN_TAG_BYTES]; /* reply.lease_tag */
-    size_t tag_count;                /* of what it brought */
+    unsigned awaited;                     /* replies; while it is sent one more */
+    bool sent;                            /* the script itself */
+    struct tags_clock clock;              /* what the companion of an acquire has said */
+    bool outdated;                        /* what that of a fill has */
+    struct core_reply reply;              /* to the script, until all is there */
+    struct value *value;                  /* owned; reply.value */
+    struct epochs_asked asked;            /* about the tags of what it brought */
+    struct later_store *later;            /* owned; the script waits for its companion; NULL: it does not */
+    char head[TOKEN_UUID_BYTES];          /* reply.head */
+    char lease_tag[TOKEN_TAG_BYTES];      /* reply.lease_tag */
+    char uncounted[2 * TOKEN_UUID_BYTES]; /* reply.uncounted */
+    size_t tag_count;                     /* of what it brought */
     size_t key_bytes;
     char key[]; /* the application's: entries are checked against it */
 };
@@ -51,6 +53,13 @@ static void say_refusal(struct guard *guard, enum redis_outcome outcome, const s
 static bool stores(enum core_action_kind kind)
 {
     return kind == CORE_FILL || kind == CORE_TOUCH;
+}
+
+/* What others will check against its tags: they must have epochs. */
+static bool brings_tags(const struct core_action *action)
+{
+    bool brings = stores(action->kind) || action->kind == CORE_RELEASE;
+    return brings && action->value != NULL && action->value->tags_bytes > 0;
 }
 
 /* The last one tells, unless the guard is ending already. */
@@ -149,6 +158,10 @@ static void on_script(void *context, enum redis_outcome outcome, const struct re
         memcpy(call->lease_tag, call->reply.lease_tag, TOKEN_TAG_BYTES);
         call->reply.lease_tag = call->lease_tag;
     }
+    if (call->reply.uncounted != NULL) {
+        memcpy(call->uncounted, call->reply.uncounted, sizeof call->uncounted);
+        call->reply.uncounted = call->uncounted;
+    }
     if (found && call->reply.tags_bytes > 0)
         check_tags(call);
     one_awaited_less(call);
@@ -194,7 +207,7 @@ static void send_companion(struct call *call, const struct core_action *action)
         send_own(call, action);
     if (action->kind == CORE_ACQUIRE && action->policy->tagged && action->lookup != LOOKUP_PEEK)
         send_clock(call);
-    else if (stores(action->kind) && action->value != NULL && action->value->tags_bytes > 0)
+    else if (brings_tags(action))
         send_keep(call, action);
 }
 
@@ -216,8 +229,7 @@ static struct call *new_call(struct guard *guard, const struct core_action *acti
 
 static bool waits_for_keep(const struct guard *guard, const struct core_action *action)
 {
-    return guard->protocol.in_cluster && stores(action->kind) && action->value != NULL &&
-           action->value->tags_bytes > 0;
+    return guard->protocol.in_cluster && brings_tags(action);
 }
 
 static struct later_store *new_later_store(const struct call *call, const struct core_action *action)

@@ -7,12 +7,14 @@
 #include "../core/near.h"
 #include "../redis/subscription.h"
 #include "cache.h"
+#include "clear.h"
 #include "loop.h"
 #include "mailbox.h"
 #include "shadow.h"
 #include "thread.h"
 #include "workers.h"
 #include <signal.h>
+#include <stddef.h>
 #include <string.h>
 
 enum { BEAT_MS = 500 };
@@ -39,6 +41,18 @@ static unsigned shard_of_answering(void *context, const char *encoded, size_t en
     return shard_of_name(guard, guard->answering.name_space, encoded);
 }
 
+static unsigned kind_of_policy(void *context, const struct guard_policy *policy)
+{
+    (void)context;
+    const char *kind = (const char *)policy - offsetof(struct guard_kind, policy);
+    return ((const struct guard_kind *)(const void *)kind)->index;
+}
+
+_Static_assert(_Generic(((struct guard_kind *)NULL)->policy, struct guard_policy
+                        : true, default
+                        : false),
+               "every policy that the core is given leads to its kind in this way");
+
 static struct core *new_core(struct guard *guard, enum guard_mode mode, bool without_redis)
 {
     struct core_config config = {
@@ -48,15 +62,22 @@ static struct core *new_core(struct guard *guard, enum guard_mode mode, bool wit
         .load_queue = guard->config.load_queue,
         .max_waiters = guard->config.max_waiters,
         .max_value_bytes = guard->config.max_value_bytes,
+        .max_value_ms = guard->config.max_value_ms,
         .permits = guard->config.mode == GUARD_MODE_FLEET ? guard->config.load_permits : 0,
         .permit_ms = guard->config.permit_ms,
         .shard_of = guard->protocol.in_cluster ? shard_of_encoded : NULL,
         .shard_of_invalidated = guard->protocol.in_cluster ? shard_of_answering : NULL,
         .shard_context = guard,
+        .kind_of = kind_of_policy,
+        .kinds = GUARD_KINDS_MAX,
+        .tell_context = guard,
         .replay = !without_redis,
         .make_token = thread_make_token,
         .token_context = guard,
     };
+    if (guard->config.event != NULL)
+        config.tell =
+            guard->config.mode == GUARD_MODE_SHADOW && !without_redis ? events_note_shadow : events_note;
     memcpy(config.hash_key, guard->hash_key, sizeof config.hash_key);
     return clock_random(&config.seed, sizeof config.seed) ? core_new(&config) : NULL;
 }
@@ -92,7 +113,7 @@ static bool open_parts(struct guard *guard)
     if (guard->workers == NULL || loop_open(guard, guard->host, &hooks, &guard->own) != GUARD_OK)
         return false;
     guard->wake = open_wake(guard);
-    return guard->wake != NULL;
+    return guard->wake != NULL && clear_open(guard);
 }
 
 /* This thread is alive: see beat_age_ms in guard_stats(). */
@@ -135,6 +156,7 @@ static bool clear(struct guard *guard)
         core_free(&guard->fleet);
     core_free(&guard->core);
     shadow_close(&guard->shadow);
+    clear_free(guard);
     uv_host_free(&guard->host);
     return true;
 }

@@ -45,8 +45,8 @@ static void finish(struct guard_load *load, enum core_load_outcome outcome, stru
         return;
     }
     load->finished = true;
-    load->result.loaded =
-        (struct core_loaded){outcome, value, failure, clock_now_us() - load->start_us, load->unstored};
+    load->result.loaded = (struct core_loaded){outcome, value, failure, clock_now_us() - load->start_us,
+                                               load->kept ? &load->keep : NULL};
 }
 
 /* For good: whatever it says now or has said. */
@@ -82,9 +82,33 @@ enum guard_status guard_load_tag(struct guard_load *load, const char *tag)
     return GUARD_INVALID;
 }
 
-void guard_load_unstored(struct guard_load *load)
+uint64_t guard_load_id(const struct guard_load *load)
 {
-    load->unstored = true;
+    return load->result.load;
+}
+
+static const char *wrong_keep(const struct guard_load *load, const struct guard_keep *keep)
+{
+    if (load->finished)
+        return "said how to keep its answer after it had finished the load, which fails";
+    if (keep == NULL)
+        return "passed no struct guard_keep; the load fails";
+    if ((unsigned)keep->how > GUARD_PASS)
+        return "said how to keep its answer with a number that is no enum guard_how; the load fails";
+    return NULL;
+}
+
+enum guard_status guard_load_keep(struct guard_load *load, const struct guard_keep *keep)
+{
+    const char *wrong = wrong_keep(load, keep);
+    if (wrong != NULL) {
+        breach(load, wrong);
+        fail_for_good(load);
+        return GUARD_INVALID;
+    }
+    load->keep = *keep;
+    load->kept = true;
+    return GUARD_OK;
 }
 
 static bool validator_valid(const char *validator, size_t bytes)

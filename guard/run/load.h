@@ -35,7 +35,8 @@ struct guard_load {
     bool has_previous;
     char previous_validator[ENVELOPE_VALIDATOR_MAX + 1];
     atomic_bool cancelled;
-    bool unstored; /* only on the worker's thread, like the next four */
+    struct guard_keep keep; /* only on the worker's thread, like the next five */
+    bool kept;              /* the loader has said that */
     bool finished;
     struct worker *worker;     /* whose thread runs it */
     struct guard_load *parent; /* waits for this one on the same thread; NULL: none */

@@ -8,11 +8,13 @@
  *                                                        +-- no tags, or those that were asked: judged --> hit, or core
  *                                                        +-- other tags: asked behind it, then judged ---> hit, or core
  *
+ * The mark of a pass is judged like any entry, and then no hit: its gets pass, and the core needs no acquire for them.
  * Each get's own policy says whether a hit answers it (hit.h). GETEX, so that only the master answers: redis/fence.h.
  * In a Cluster the tags have a master of their own, and the epochs may come after the entry, which then waits.
  */
 #include "lookup.h"
 #include "../base/clock.h"
+#include "../base/load_id.h"
 #include "../core/hit.h"
 #include "../core/near.h"
 #include "../wire/envelope.h"
@@ -28,7 +30,9 @@ enum { REFRESH_AGAIN_US = 20000 }; /* for a refresh of the same key */
 
 /* A sound entry, and what it answers. */
 struct found {
-    struct value *value; /* owned; of an absent one NULL, or no more than its tags */
+    struct value *value; /* owned; of an absent one or a mark NULL, or no more than its tags */
+    bool mark;           /* of a pass: it answers nothing */
+    enum hit_age age;
     struct guard_result result;
     uint64_t load_us;
     char filler[TOKEN_UUID_BYTES + 1];
@@ -61,6 +65,7 @@ struct lookup {
     bool joinable, unlisted; /* in the table; no memory for that */
     bool again;              /* its GETEX was refused */
     bool unanswered;         /* Redis said nothing within its limit */
+    bool told;               /* it said what there is */
     size_t encoded_bytes;
     char encoded[];
 };
@@ -83,12 +88,40 @@ void lookup_leave(struct get *get)
     get->lookup = NULL;
 }
 
+static bool peeks(const struct get *get)
+{
+    return (get->flags & GUARD_PEEK) != 0;
+}
+
+/* Not from inside the call that may have begun it. */
+static void answer_peek(struct guard_loop *loop, struct get *get, enum guard_status status)
+{
+    get->stage = GET_LOOKUP;
+    get->waiter.result = (struct guard_result){.status = status};
+    callback_count(loop, get);
+    DL_APPEND(loop->ready, get);
+    host_wake_send(&loop->mail);
+}
+
+/* What was not found, or may not be answered. */
+static void end_peek(const struct lookup *lookup, struct get *get)
+{
+    bool told = lookup->told && !lookup->unanswered;
+    answer_peek(lookup->loop, get, told ? GUARD_MISS : GUARD_UNKNOWN);
+    if (get->many != NULL)
+        many_answered_here(get);
+}
+
 /* No hit: the guard's thread decides. */
 static void pass_on(struct lookup *lookup)
 {
     while (lookup->gets != NULL) {
         struct get *get = lookup->gets;
         lookup_leave(get);
+        if (peeks(get)) {
+            end_peek(lookup, get);
+            continue;
+        }
         get->waiter.lookup_unanswered = lookup->unanswered;
         if (lookup->check != NULL)
             memcpy(get->waiter.refused, lookup->check->refused, sizeof get->waiter.refused);
@@ -124,21 +157,25 @@ static void want_refresh(struct guard_loop *loop, const struct get *get, const c
     mailbox_post_refresh(loop->guard, get, filler);
 }
 
+static enum hit_verdict judge_for(const struct get *get, const struct found *found, struct chance *chance)
+{
+    if (peeks(get))
+        return hit_serves(get->policy, found->age) ? HIT_ANSWER : HIT_NONE;
+    return hit_judge(get->policy, found->age, found->load_us, found->result.left_ms, chance);
+}
+
 /* Each by its own policy. */
 static void answer_gets(struct lookup *lookup, const struct found *found)
 {
     struct guard_loop *loop = lookup->loop;
-    const struct guard_result *result = &found->result;
-    bool is_stale = result->source == GUARD_FROM_STALE;
     struct get *get = NULL, *next = NULL;
     DL_FOREACH_SAFE (lookup->gets, get, next) {
-        enum hit_verdict verdict =
-            hit_judge(get->policy, is_stale, found->load_us, result->left_ms, &loop->chance);
+        enum hit_verdict verdict = judge_for(get, found, &loop->chance);
         if (verdict == HIT_NONE)
             continue;
         if (verdict != HIT_ANSWER)
             want_refresh(loop, get, verdict == HIT_EARLY ? found->filler : NULL);
-        answer_hit(loop, get, result);
+        answer_hit(loop, get, &found->result);
     }
 }
 
@@ -151,7 +188,16 @@ static struct guard_result result_of(const struct envelope *envelope, int64_t pt
         .age_ms = (uint32_t)(envelope->px_ms - ttl_ms),
         .left_ms = is_stale ? 0 : (uint32_t)(ttl_ms - envelope->stale_ms),
         .stored = true,
+        .load = load_id_of_uuid(envelope->filler),
     };
+}
+
+/* Each goes on to a load of its own, without an acquire. */
+static void let_pass(struct lookup *lookup)
+{
+    struct get *get = NULL;
+    DL_FOREACH (lookup->gets, get)
+        get->waiter.passes = true;
 }
 
 /* A hit if it is as new as the policy wants it. Gets that it does not answer go on to the guard's thread. */
@@ -159,6 +205,10 @@ static void answer_found(struct lookup *lookup, const struct found *found)
 {
     if (lookup->gets == NULL)
         return; /* all have left */
+    if (found->mark) {
+        let_pass(lookup);
+        return;
+    }
     if (found->result.source == GUARD_FROM_CACHE)
         near_keep(&lookup->near, lookup->gets->policy->near_ms, found->value, &found->result);
     answer_gets(lookup, found);
@@ -170,20 +220,23 @@ static bool judge_entry(const struct lookup *lookup, const struct redisReply *en
     struct envelope envelope;
     struct core_key key = get_key(lookup->gets);
     if (envelope_read(entry->str, entry->len, key.plain, key.plain_bytes, &envelope) != ENVELOPE_OK) {
-        counter_add(&lookup->loop->counters.entry_rejected, 1);
+        counter_add(&counters_of(lookup->loop, lookup->gets)->entry_rejected, 1);
         return false;
     }
     enum envelope_age age =
         envelope_judge(&envelope, lookup->pttl_ms, lookup->loop->guard->config.max_value_ms);
     if (age == ENVELOPE_DOUBTFUL)
         return false;
-    *found = (struct found){.load_us = envelope.load_us, .born = envelope.born};
+    bool has_body = !envelope.absent && !envelope.mark;
+    *found = (struct found){.load_us = envelope.load_us, .born = envelope.born, .mark = envelope.mark};
+    if (age == ENVELOPE_STALE)
+        found->age = envelope.life.own_stale ? HIT_STALE_OWN : HIT_STALE;
     found->result = result_of(&envelope, lookup->pttl_ms, age == ENVELOPE_STALE);
     memcpy(found->filler, envelope.filler, sizeof found->filler);
-    if (envelope.absent && envelope.tags_bytes == 0)
+    if (!has_body && envelope.tags_bytes == 0)
         return true;
     found->value = envelope_value(&envelope);
-    if (!envelope.absent && found->value != NULL)
+    if (has_body && found->value != NULL)
         found->result.value = &found->value->public;
     return found->value != NULL;
 }
@@ -198,7 +251,7 @@ static void judge_tags(struct lookup *lookup, struct found *found)
         answer_found(lookup, found);
         break;
     case TAGS_OUTDATED:
-        counter_add(&lookup->loop->counters.entry_outdated, 1);
+        counter_add(&counters_of(lookup->loop, lookup->gets)->entry_outdated, 1);
         memcpy(lookup->check->refused, found->filler, sizeof found->filler);
         break;
     case TAGS_UNANSWERED:
@@ -232,7 +285,7 @@ static bool all_have_time(const struct lookup *lookup)
 {
     uint64_t end_us = clock_now_us() + (uint64_t)lookup->loop->guard->config.redis_limit_ms * 1000;
     const struct get *get = lookup->gets;
-    while (get != NULL && get->deadline_us >= end_us)
+    while (get != NULL && (peeks(get) || get->deadline_us >= end_us))
         get = get->next;
     return get == NULL;
 }
@@ -351,6 +404,7 @@ static void on_looked_up(void *context, enum redis_outcome outcome, int64_t pttl
     leave_table(lookup);
     lookup->pttl_ms = pttl_ms;
     lookup->unanswered = outcome == REDIS_UNKNOWN;
+    lookup->told = outcome == REDIS_REPLIED && reply->type != REDIS_REPLY_ERROR;
     if (!lookup->again && is_refused(outcome, reply) && all_have_time(lookup))
         look_up_again(lookup);
     if (found && lookup->gets != NULL)
@@ -421,12 +475,12 @@ static struct lookup *new_lookup(struct guard_loop *loop, const struct core_key 
 static bool has_time_for_lookup(const struct guard_loop *loop, const struct get *get)
 {
     uint64_t limit_us = (uint64_t)loop->guard->config.redis_limit_ms * 1000;
-    return get->deadline_us - get->waiter.start_us >= limit_us;
+    return peeks(get) || get->deadline_us - get->waiter.start_us >= limit_us;
 }
 
-bool lookup_begin(struct guard_loop *loop, struct get *get)
+static bool begin_lookup(struct guard_loop *loop, struct get *get)
 {
-    bool looks = loop->guard->config.mode != GUARD_MODE_SHADOW;
+    bool looks = loop->guard->config.mode != GUARD_MODE_SHADOW && !get->waiter.revalidates;
     struct core_key key = get_key(get);
     char name[KEY_NAME_SIZE];
     if (!looks || !has_time_for_lookup(loop, get))
@@ -448,5 +502,16 @@ bool lookup_begin(struct guard_loop *loop, struct get *get)
         many_looking(get->many);
     if (made)
         send_lookup(lookup, name, name_bytes);
+    return true;
+}
+
+bool lookup_begin(struct guard_loop *loop, struct get *get)
+{
+    if (begin_lookup(loop, get))
+        return true;
+    if (!peeks(get))
+        return false;
+    bool is_shadow = loop->guard->config.mode == GUARD_MODE_SHADOW; /* nothing that is stored answers there */
+    answer_peek(loop, get, is_shadow ? GUARD_MISS : GUARD_UNKNOWN);
     return true;
 }

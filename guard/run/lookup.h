@@ -12,6 +12,8 @@
  * An entry with tags is a hit only if their epochs say so (tags.h): they are requested with one MGET more, in the same
  * write if the loop remembers which tags the key had, else behind it. Without an answer to that it is no hit.
  *
+ * A peek is answered here, whatever is found, and leads to nothing else: MISS, or UNKNOWN if Redis did not say.
+ *
  * Threads  that of the loop.
  */
 #ifndef GUARD_LOOKUP_H
@@ -19,7 +21,7 @@
 
 #include "state.h"
 
-/* False: no connection, no time or no memory; the core is next. */
+/* False: no connection, no time or no memory, or it revalidates; the core is next. Always true of a peek. */
 bool lookup_begin(struct guard_loop *loop, struct get *get);
 /* Takes a get out of its lookup, if it has one. */
 void lookup_leave(struct get *get);

@@ -72,7 +72,7 @@ void loop_return(struct guard_loop *loop, struct get *list)
 
 /* ---- the end ---- */
 
-static void add_counters(struct loop_counters *sum, const struct loop_counters *counters)
+static void add_counters_of_kind(struct loop_counters *sum, const struct loop_counters *counters)
 {
 #define ADD_COUNTER(name) counter_add(&sum->name, atomic_load(&counters->name));
     LOOP_COUNTERS(ADD_COUNTER)
@@ -90,7 +90,8 @@ static void leave_guard(struct guard_loop *loop)
         return;
     pthread_mutex_lock(&guard->mutex);
     DL_DELETE(guard->loops, loop);
-    add_counters(&guard->past_loops, &loop->counters);
+    for (unsigned kind = 0; kind < guard->kind_count; kind++)
+        add_counters_of_kind(&guard->past_loops[kind], &loop->counters[kind]);
     pthread_mutex_unlock(&guard->mutex);
 }
 
@@ -237,22 +238,23 @@ enum guard_status loop_open(struct guard *guard, struct guard_host *host, const 
     struct guard_loop *loop = calloc(1, sizeof *loop);
     if (loop == NULL)
         return GUARD_NO_MEMORY;
-    bool foreign = host->state == NULL;
-    if (foreign)
-        host_init(host, &loop->host_state);
     loop->guard = guard;
     loop->host = host;
     loop->hooks = hooks;
     loop->tickets.mark = (uint8_t)atomic_fetch_add(&guard->loop_count, 1);
+    bool foreign = host->state == NULL;
+    if (foreign && !host_init(host, &loop->host_state))
+        goto failed;
     loop->redis = connect_redis(guard, loop);
-    if (loop->redis == NULL) {
-        if (foreign)
-            host->state = NULL;
-        free(loop);
-        return GUARD_NO_MEMORY;
-    }
+    if (loop->redis == NULL)
+        goto failed;
     host_wake_init(host, &loop->mail, on_mail, loop);
     pthread_mutex_init(&loop->mutex, NULL);
     *out = loop;
     return GUARD_OK;
+failed:
+    if (foreign && host->state != NULL)
+        host_clear(host);
+    free(loop);
+    return GUARD_NO_MEMORY;
 }

@@ -89,6 +89,7 @@ void shadow_get(struct shadow *shadow, uint64_t now_us, struct get *get)
     twin->key_bytes = key.encoded_bytes;
     memcpy(twin->key, key.encoded, key.encoded_bytes);
     twin->waiter.start_us = get->waiter.start_us;
+    twin->waiter.revalidates = get->waiter.revalidates;
     DL_APPEND(shadow->twins, twin);
     get->twin = twin;
     twin->waits =
@@ -232,34 +233,32 @@ bool shadow_step(struct shadow *shadow, uint64_t now_us)
 
 /* ---- watching ---- */
 
-void shadow_stats(const struct shadow *shadow, struct guard_stats *stats)
+void shadow_stats(const struct guard_stats *fleet, struct guard_stats *stats)
 {
-    struct guard_stats s;
-    core_stats(shadow->core, &s);
-    stats->shadow_waits = s.collapsed_process + s.collapsed_fleet;
-    stats->shadow_hits = s.hit + s.stale + s.absent_hit + s.failed_hit;
+    stats->shadow_waits = fleet->collapsed_process + fleet->collapsed_fleet;
+    stats->shadow_hits = fleet->hit + fleet->stale + fleet->absent_hit + fleet->failed_hit;
     stats->shadow_saved = stats->shadow_waits + stats->shadow_hits;
-    stats->shadow_loads = s.load_started;
-    stats->lease_acquired = s.lease_acquired;
-    stats->lease_busy = s.lease_busy;
-    stats->lease_renewed = s.lease_renewed;
-    stats->lease_lost = s.lease_lost;
-    stats->lease_released = s.lease_released;
-    stats->fill_stored = s.fill_stored;
-    stats->fill_late = s.fill_late;
-    stats->fill_refused = s.fill_refused;
-    stats->fill_unknown = s.fill_unknown;
-    stats->fill_too_big = s.fill_too_big;
-    stats->wake_messages = s.wake_messages;
-    stats->wake_polls = s.wake_polls;
-    stats->wake_resyncs = s.wake_resyncs;
-    stats->push_answered = s.push_answered;
-    stats->invalidated = s.invalidated;
-    stats->invalidate_unknown = s.invalidate_unknown;
-    stats->lease_wait = s.lease_wait;
-    stats->breaker_open = s.breaker_open;
-    stats->breaker_opened = s.breaker_opened;
-    stats->moving = s.moving;
-    stats->replayed = s.replayed;
-    stats->replay_dropped = s.replay_dropped;
+    stats->shadow_loads = fleet->load_started;
+    stats->lease_acquired = fleet->lease_acquired;
+    stats->lease_busy = fleet->lease_busy;
+    stats->lease_renewed = fleet->lease_renewed;
+    stats->lease_lost = fleet->lease_lost;
+    stats->lease_released = fleet->lease_released;
+    stats->fill_stored = fleet->fill_stored;
+    stats->fill_late = fleet->fill_late;
+    stats->fill_refused = fleet->fill_refused;
+    stats->fill_unknown = fleet->fill_unknown;
+    stats->fill_too_big = fleet->fill_too_big;
+    stats->wake_messages = fleet->wake_messages;
+    stats->wake_polls = fleet->wake_polls;
+    stats->wake_resyncs = fleet->wake_resyncs;
+    stats->push_answered = fleet->push_answered;
+    stats->invalidated = fleet->invalidated;
+    stats->invalidate_unknown = fleet->invalidate_unknown;
+    stats->lease_wait = fleet->lease_wait;
+    stats->breaker_open = fleet->breaker_open;
+    stats->breaker_opened = fleet->breaker_opened;
+    stats->moving = fleet->moving;
+    stats->replayed = fleet->replayed;
+    stats->replay_dropped = fleet->replay_dropped;
 }

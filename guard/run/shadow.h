@@ -40,6 +40,6 @@ bool shadow_step(struct shadow *shadow, uint64_t now_us);
 /* Takes the core's answers. */
 void shadow_answers(struct shadow *shadow);
 /* shadow_saved and its companions, and what the shadow did in Redis. */
-void shadow_stats(const struct shadow *shadow, struct guard_stats *stats);
+void shadow_stats(const struct guard_stats *fleet, struct guard_stats *stats);
 
 #endif

@@ -15,8 +15,8 @@
  *                          callback <- loop <- answers <---------------+
  *
  * Read in this order: get.h (one request inside), ask, mailbox, lookup, callback, loop, thread, calls, load, workers; then
- * many (several keys at once), nested (a loader that gets another key), shadow, cache (what Redis's data is called), life
- * (start, stop); tag_memory stands by itself.
+ * many (several keys at once), nested (a loader that gets another key), shadow, cache (what Redis's data is called), numbers
+ * and events (what a host can watch), life (start, stop), clear; tag_memory stands by itself.
  *
  * Locking   the guard's mutex, then a loop's; the one of the hot keys is the innermost. Nobody else's code runs
  *           under any of them.
@@ -35,10 +35,12 @@
 #include "../base/tickets.h"
 #include "../redis/redis.h"
 #include "../wire/protocol.h"
+#include "events.h"
 #include "get.h"
 #include <pthread.h>
 #include <stdatomic.h>
 
+struct clear;
 struct lookup;
 struct near;
 struct shadow;
@@ -53,11 +55,12 @@ struct workers;
     COUNTER(absent_hit)                                                                                      \
     COUNTER(cancelled)                                                                                       \
     COUNTER(closed)                                                                                          \
+    COUNTER(missed)                                                                                          \
     COUNTER(failed)                                                                                          \
     COUNTER(entry_rejected)                                                                                  \
     COUNTER(entry_outdated)
 
-/* Written by one thread, read by any. */
+/* Of one kind. Written by one thread, read by any. */
 struct loop_counters {
 #define LOOP_COUNTER_MEMBER(name) _Atomic uint64_t name;
     LOOP_COUNTERS(LOOP_COUNTER_MEMBER)
@@ -105,7 +108,7 @@ struct guard_loop {
     struct guard_loop *outbox_next;
     void (*detached)(void *context);
     void *detached_context;
-    struct loop_counters counters;
+    struct loop_counters counters[GUARD_KINDS_MAX]; /* by kind: the whole is their sum */
     pthread_mutex_t mutex;
     struct get *returned;
 };
@@ -144,7 +147,6 @@ struct guard {
     /* any thread, without the mutex */
     atomic_uint loop_count; /* ever made */
     atomic_bool refusing;   /* `draining`, for the loops */
-    _Atomic uint64_t shed;  /* gets refused before they were accepted */
     _Atomic uint64_t beat_us;
     struct redis_counters redis_counters;
     struct redis_topology *topology; /* owned; the guard's thread opens and closes it */
@@ -160,11 +162,11 @@ struct guard {
     uint32_t invalidation_count; /* accepted and not yet told */
     struct finished_load *finished;
     struct refresh *refreshes;
-    struct guard_kind *kinds;
+    struct guard_kind *kinds[GUARD_KINDS_MAX]; /* by index; set once, before any request of it */
     unsigned kind_count;
-    struct guard_loop *loops;        /* attached by the host */
-    struct loop_counters past_loops; /* of those that were */
-    struct guard_stats published;
+    struct guard_loop *loops;                         /* attached by the host */
+    struct loop_counters past_loops[GUARD_KINDS_MAX]; /* of those that were, by kind */
+    struct guard_stats published;                     /* of no kind */
     bool draining, closing_asked, cancelling, ended;
     uint32_t drain_ms;
     char cache_id[GUARD_CACHE_ID_BYTES + 1]; /* "": not known of the present connection */
@@ -184,10 +186,12 @@ struct guard {
     struct core *fleet;    /* speaks to Redis: the same, but in mode shadow */
     struct shadow *shadow; /* NULL: another mode */
     bool sweep_due;        /* near_sweep() has something to do */
+    struct events events;  /* not told yet */
     struct guard_loop *own;
     struct subscription *wake;
     enum guard_redis_state wake_state; /* as it last said */
     struct workers *workers;
+    struct clear *clear;                       /* owned */
     char cache_name[GUARD_CACHE_ID_BYTES + 1]; /* the last that was heard, or one to give */
     bool cache_asked;                          /* and not answered */
     uint64_t cache_ask_us;                     /* again from here on */
@@ -204,6 +208,12 @@ static inline bool is_forked(const struct guard *guard)
 static inline bool is_own_loop(const struct guard_loop *loop)
 {
     return loop == loop->guard->own;
+}
+
+/* Where a loop counts what becomes of this get. */
+static inline struct loop_counters *counters_of(struct guard_loop *loop, const struct get *get)
+{
+    return &loop->counters[get->kind->index];
 }
 
 /* Of its key, for the tables of a loop. */

@@ -8,9 +8,11 @@
 #include "cache.h"
 #include "callback.h"
 #include "calls.h"
+#include "clear.h"
 #include "lookup.h"
 #include "loop.h"
 #include "mailbox.h"
+#include "numbers.h"
 #include "shadow.h"
 #include "workers.h"
 #include <stdlib.h>
@@ -134,9 +136,17 @@ static void note_heat(struct guard *guard, uint64_t now_us, const struct get *ge
 {
     enum guard_source source = get->waiter.result.source;
     if (source == GUARD_FROM_FLIGHT || source == GUARD_FROM_FLEET)
-        hot_add(&guard->hot[GUARD_HOT_COLLAPSED], now_us, get->text, 1);
+        hot_add(&guard->hot[GUARD_HOT_COLLAPSED], now_us, get->text, get->kind, 1);
     if (now_us > get->waiter.start_us)
-        hot_add(&guard->hot[GUARD_HOT_WAIT], now_us, get->text, now_us - get->waiter.start_us);
+        hot_add(&guard->hot[GUARD_HOT_WAIT], now_us, get->text, get->kind, now_us - get->waiter.start_us);
+}
+
+/* What this process kept of it is older. */
+static void forget_revalidated(struct guard *guard, const struct get *get)
+{
+    struct core_key key = get_key(get);
+    if (get->waiter.revalidates && guard->near != NULL)
+        near_drop(guard->near, key.encoded, key.encoded_bytes);
 }
 
 static void tell_answered(struct guard *guard)
@@ -149,6 +159,7 @@ static void tell_answered(struct guard *guard)
     pthread_mutex_lock(&guard->hot_mutex);
     for (; waiter != NULL; waiter = core_next_answer(guard->core)) {
         note_heat(guard, now_us, (struct get *)waiter);
+        forget_revalidated(guard, (struct get *)waiter);
         if (guard->shadow != NULL)
             shadow_told(guard->shadow, now_us, (struct get *)waiter);
         put_in_outbox((struct get *)waiter, &told);
@@ -312,6 +323,7 @@ static void empty_mailbox(struct guard *guard)
     enter_gets(guard, gets);
     enter_invalidations(guard, invalidations);
     enter_refreshes(guard, refreshes);
+    clear_enter(guard);
     while (enter_cancel(guard))
         perform_all(guard);
 }
@@ -341,6 +353,7 @@ void thread_close_everything(struct guard *guard)
 {
     guard->phase = PHASE_ENDING;
     empty_mailbox(guard);
+    clear_close(guard);
     pthread_mutex_lock(&guard->mutex);
     guard->ended = true;
     pthread_mutex_unlock(&guard->mutex);
@@ -390,7 +403,8 @@ void thread_on_limit(void *context)
 /* Gets that have not been taken out of the mailbox or are still looked up are not known to the core yet. */
 static bool nothing_to_finish(const struct guard *guard, bool mail)
 {
-    return !mail && guard->own->count == 0 && !core_has_waiters(guard->core) && core_drained(guard->core);
+    return !mail && guard->own->count == 0 && !core_has_waiters(guard->core) && core_drained(guard->core) &&
+           !clear_is_awaited(guard);
 }
 
 static void advance_end(struct guard *guard)
@@ -430,34 +444,23 @@ static void set_timer(struct guard *guard)
     host_timer_set(guard->host, &guard->timer, next_us);
 }
 
-static void publish_stats(struct guard *guard)
-{
-    struct guard_stats stats;
-    core_stats(guard->core, &stats);
-    if (guard->shadow != NULL)
-        shadow_stats(guard->shadow, &stats);
-    stats.redis_state = guard->own->redis_state;
-    stats.wake_state = guard->wake_state;
-    pthread_mutex_lock(&guard->mutex);
-    guard->published = stats;
-    pthread_mutex_unlock(&guard->mutex);
-}
-
 /* What the answered gets have loaded goes on from here. */
 static void end_shadows(struct guard *guard)
 {
     perform_shadow(guard);
-    publish_stats(guard);
+    numbers_publish(guard);
+    events_tell_all(guard);
 }
 
-/* After every batch of events: do what the core wants, return what it answered. An answer is in the counters
- * before its callback runs. */
+/* After every batch of events: do what the core wants, tell what happened, return what was answered. An answer is in the
+ * counters before its callback runs, and before the host hears of its load. */
 static void after_events(struct guard *guard)
 {
     if (guard->phase == PHASE_ENDING)
         return;
     perform_all(guard);
-    publish_stats(guard);
+    numbers_publish(guard);
+    events_tell_all(guard);
     tell_answered(guard);
     if (guard->shadow != NULL)
         end_shadows(guard);
@@ -535,6 +538,10 @@ void thread_on_message(void *context, const char *payload, size_t payload_bytes)
         near_heard_tag(guard->near, message.subject, message.subject_bytes);
         return; /* no key: no flight waits for it */
     }
+    if (message.kind == MESSAGE_CLEARED) {
+        clear_heard(guard);
+        return;
+    }
     near_heard(guard->near, invalidated, message.subject, message.subject_bytes);
     if (message.kind == MESSAGE_PERMIT)
         core_permit_freed(guard->fleet, clock_now_us(), message.subject, message.subject_bytes);
@@ -586,6 +593,7 @@ void thread_on_reign(struct guard *guard, unsigned shard)
     if (guard->phase == PHASE_ENDING)
         return;
     cache_forget(guard, shard);
+    clear_reigned(guard);
     core_reign(guard->fleet, clock_now_us(), shard);
     after_events(guard);
 }

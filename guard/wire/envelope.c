@@ -2,7 +2,8 @@
 /*
  * envelope.c - writes and checks the envelope; envelope.h says which bytes the scripts read.
  *
- *   <uuid> <px_ms> <stale_ms> csg1 <v|a> <load_us> <key_bytes> <validator_bytes> <body_bytes> <tags_bytes> <born>\n
+ *   <uuid> <px_ms> <stale_ms> csg2 <v|a|p> <own fresh_ms> <o|-> <load_us> <key_bytes> <validator_bytes> <body_bytes>
+ *   <tags_bytes> <born>\n
  *   <key>\n
  *   <validator>\n
  *   <body>\n
@@ -26,18 +27,21 @@ static const struct field filler_field = {0, ENVELOPE_UUID_BYTES};
 static const struct field px_field = {37, 13};
 static const struct field stale_field = {51, 13};
 static const struct field kind_field = {70, 1};
-static const struct field load_field = {72, 13};
-static const struct field key_field = {86, 4};
-static const struct field validator_field = {91, 3};
-static const struct field body_field = {95, 10};
-static const struct field tags_field = {106, 4};
-static const struct field era_field = {111, 16};
-static const struct field count_field = {128, 12};
+static const struct field own_fresh_field = {72, 10};
+static const struct field own_stale_field = {83, 1};
+static const struct field load_field = {85, 13};
+static const struct field key_field = {99, 4};
+static const struct field validator_field = {104, 3};
+static const struct field body_field = {108, 10};
+static const struct field tags_field = {119, 4};
+static const struct field era_field = {124, 16};
+static const struct field count_field = {141, 12};
 
 /* The head with its fields open: '0' where a digit goes, 'x' where anything may, the rest as it stands.
- * "csg1" is the format's name and version. */
-static const char frame[] = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx 0000000000000 0000000000000 csg1 x "
-                            "0000000000000 0000 000 0000000000 0000 0000000000000000.000000000000\n";
+ * "csg2" is the format's name and version. */
+static const char frame[] =
+    "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx 0000000000000 0000000000000 csg2 x "
+    "xxxxxxxxxx x 0000000000000 0000 000 0000000000 0000 0000000000000000.000000000000\n";
 
 enum {
     HEAD_BYTES = ENVELOPE_HEAD_BYTES,
@@ -45,13 +49,14 @@ enum {
     CHECKSUM_BYTES = ENVELOPE_CHECKSUM_BYTES,
     DIGITS_MAX = 16
 };
-static const char kind_value = 'v', kind_absent = 'a';
+static const char kind_value = 'v', kind_absent = 'a', kind_mark = 'p';
+static const char stale_own = 'o', of_policy = '-';
 static const uint64_t load_us_max = 9999999999999;
 
 _Static_assert(HEAD_BYTES == sizeof(frame) - 1, "frame and the fields describe the same head");
 _Static_assert(DIGITS_MAX < 19, "no field overflows 64 bits, nor does the sum of the lengths");
 
-static const uint8_t checksum_key[DIGEST_KEY_BYTES] = "csg1 checksum";
+static const uint8_t checksum_key[DIGEST_KEY_BYTES] = "csg2 checksum";
 
 /* ---- fields ---- */
 
@@ -70,13 +75,32 @@ static uint64_t get_digits(const char *head, struct field field)
     return number;
 }
 
+/* A span is shorter than that which stands for the policy's. */
+static bool has_own_fresh(const char *head)
+{
+    for (size_t i = 0; i < own_fresh_field.bytes; i++)
+        if (head[own_fresh_field.at + i] < '0' || head[own_fresh_field.at + i] > '9')
+            return false;
+    return get_digits(head, own_fresh_field) < GUARD_POLICY_MS;
+}
+
+static bool is_of_policy(const char *head)
+{
+    size_t i = 0;
+    while (i < own_fresh_field.bytes && head[own_fresh_field.at + i] == of_policy)
+        i++;
+    return i == own_fresh_field.bytes;
+}
+
 static bool fits_frame(const char *head)
 {
     for (size_t i = 0; i < HEAD_BYTES; i++) {
         if (frame[i] == '0' ? head[i] < '0' || head[i] > '9' : frame[i] != 'x' && head[i] != frame[i])
             return false;
     }
-    return head[kind_field.at] == kind_value || head[kind_field.at] == kind_absent;
+    const char kind = head[kind_field.at], stale = head[own_stale_field.at];
+    return (kind == kind_value || kind == kind_absent || kind == kind_mark) &&
+           (stale == stale_own || stale == of_policy) && (is_of_policy(head) || has_own_fresh(head));
 }
 
 static void put_checksum(const char *data, size_t data_bytes, char out[CHECKSUM_BYTES])
@@ -115,7 +139,11 @@ static void put_head(const struct envelope *envelope, char *head)
     memcpy(head + filler_field.at, envelope->filler, filler_field.bytes);
     put_digits(head, px_field, envelope->px_ms);
     put_digits(head, stale_field, envelope->stale_ms);
-    head[kind_field.at] = envelope->absent ? kind_absent : kind_value;
+    head[kind_field.at] = envelope->mark ? kind_mark : envelope->absent ? kind_absent : kind_value;
+    memset(head + own_fresh_field.at, of_policy, own_fresh_field.bytes);
+    if (envelope->life.own_fresh)
+        put_digits(head, own_fresh_field, envelope->life.fresh_ms);
+    head[own_stale_field.at] = envelope->life.own_stale ? stale_own : of_policy;
     put_digits(head, load_field, envelope->load_us < load_us_max ? envelope->load_us : load_us_max);
     put_digits(head, key_field, envelope->key_bytes);
     put_digits(head, validator_field, envelope->validator_bytes);
@@ -136,9 +164,13 @@ static bool has_coherent_tags(const struct envelope *envelope)
 static bool is_coherent(const struct envelope *envelope)
 {
     if (envelope->px_ms == 0 || envelope->stale_ms > envelope->px_ms ||
+        (envelope->life.own_stale && envelope->stale_ms >= GUARD_POLICY_MS) ||
         envelope->validator_bytes > ENVELOPE_VALIDATOR_MAX || !has_coherent_tags(envelope))
         return false;
-    return !envelope->absent ||
+    const struct entry_life *life = &envelope->life;
+    if (envelope->mark && (envelope->absent || life->own_fresh || life->own_stale))
+        return false;
+    return (!envelope->absent && !envelope->mark) ||
            (envelope->stale_ms == 0 && envelope->validator_bytes == 0 && envelope->body_bytes == 0);
 }
 
@@ -185,6 +217,13 @@ static void get_head(const char *head, struct envelope *envelope)
     envelope->px_ms = get_digits(head, px_field);
     envelope->stale_ms = get_digits(head, stale_field);
     envelope->absent = head[kind_field.at] == kind_absent;
+    envelope->mark = head[kind_field.at] == kind_mark;
+    envelope->life = (struct entry_life){.own_fresh = !is_of_policy(head),
+                                         .own_stale = head[own_stale_field.at] == stale_own};
+    if (envelope->life.own_fresh)
+        envelope->life.fresh_ms = (uint32_t)get_digits(head, own_fresh_field);
+    if (envelope->life.own_stale)
+        envelope->life.stale_ms = (uint32_t)envelope->stale_ms;
     envelope->load_us = get_digits(head, load_field);
     envelope->born.era = get_digits(head, era_field);
     envelope->born.count = get_digits(head, count_field);

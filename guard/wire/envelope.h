@@ -10,8 +10,11 @@
  *   bytes  1-36   UUID of the filler's lease               string.sub(v, 1, 36)
  *         38-50   px_ms: TTL the filler set                string.sub(v, 38, 50)
  *         52-64   stale_ms: the last part of it is stale   string.sub(v, 52, 64)
- *         66-141  "csg1", v (value) or a (absent), load_us, the lengths of key, validator, body and tags,
- *                 and when it was born by the clock of the tags (tags.h), fixed-width decimal; newline
+ *            71   v (value), a (absent) or p (the mark of a pass)        string.sub(v, 71, 71)
+ *            84   o: the stale time is the entry's own; -: the policy's  string.sub(v, 84, 84)
+ *         66-154  "csg2", that letter, the entry's own fresh_ms before jitter (dashes: the policy's), that other letter,
+ *                 load_us, the lengths of key, validator, body and tags, and when it was born by the clock of the tags
+ *                 (tags.h), fixed-width decimal; newline
  *
  * Pure: no I/O, no clock, no allocation but by envelope_value(). Any thread.
  */
@@ -20,12 +23,13 @@
 
 #include "../base/tags.h"
 #include "../base/value.h"
+#include "../core/keep.h"
 
 enum {
     ENVELOPE_UUID_BYTES = 36,
     ENVELOPE_VALIDATOR_MAX = 127,
     /* the same rows in another life differ only in these ends */
-    ENVELOPE_HEAD_BYTES = 141,
+    ENVELOPE_HEAD_BYTES = 154,
     ENVELOPE_CHECKSUM_BYTES = 16,
 };
 
@@ -34,6 +38,8 @@ struct envelope {
     uint64_t px_ms;                       /* TTL at the fill: fresh (jittered) + stale */
     uint64_t stale_ms;                    /* stale when the remaining TTL is at most this */
     bool absent;                          /* "no such row"; stale_ms, validator and body are empty */
+    bool mark;                            /* of a pass: likewise, and no life of its own */
+    struct entry_life life;               /* as its loader has said; own stale time: stale_ms */
     uint64_t load_us;                     /* how long the load took */
     const char *key;                      /* the application's key, whole; not NUL-terminated after read */
     size_t key_bytes;

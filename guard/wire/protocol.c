@@ -2,6 +2,7 @@
 /* protocol.c - see protocol.h. */
 #include "protocol.h"
 #include "../base/clock.h"
+#include "../base/load_id.h"
 #include "deletion.h"
 #include "envelope.h"
 #include "scripts.h"
@@ -148,13 +149,39 @@ static bool run_kept(struct redis *redis, enum script script, size_t key_count, 
 
 /* ---- scripts ---- */
 
+/* A capital if it wants nothing pushed. */
+static char wait_letter(const struct protocol *protocol, enum core_wait waits)
+{
+    static const char QUIET_BUSY = 'B', QUIET_REFRESH = 'S';
+    if (protocol->push_bytes > 0 || waits == WAIT_NOT)
+        return (char)waits;
+    return waits == WAIT_BUSY ? QUIET_BUSY : QUIET_REFRESH;
+}
+
+/* The entries that an acquire makes a difference for. */
+static const char *named_in(const struct core_action *action)
+{
+    switch (action->lookup) {
+    case LOOKUP_EARLY:
+        return action->wanted;
+    case LOOKUP_REVALIDATE:
+    case LOOKUP_REVALIDATE_PEEK:
+        return action->uncounted;
+    case LOOKUP_NORMAL:
+    case LOOKUP_NO_STALE:
+    case LOOKUP_PEEK:
+        break;
+    }
+    return action->refused;
+}
+
 static bool run_acquire(const struct protocol *protocol, struct redis *redis,
                         const struct core_action *action, redis_replied *replied, void *context)
 {
     struct arguments args;
     begin_arguments(&args);
     char mode[2] = {(char)action->lookup, '\0'};
-    char waits[2] = {protocol->push_bytes > 0 ? (char)action->waits : '\0', '\0'};
+    char waits[2] = {wait_letter(protocol, action->waits), '\0'};
     add_all_keys(&args, protocol, &action->key);
     add_text(&args, action->token);
     add_text(&args, action->prev);
@@ -162,7 +189,7 @@ static bool run_acquire(const struct protocol *protocol, struct redis *redis,
     add_number(&args, protocol->max_lease_ms);
     add_number(&args, protocol->max_value_ms);
     add_argument(&args, mode, 1);
-    add_text(&args, action->lookup == LOOKUP_EARLY ? action->wanted : action->refused);
+    add_text(&args, named_in(action));
     add_text(&args, waits);
     return run_script(redis, SCRIPT_ACQUIRE, 4, &args, replied, context);
 }
@@ -184,6 +211,8 @@ static struct envelope envelope_of(const struct core_action *action)
         .px_ms = (uint64_t)action->fresh_ms + action->stale_ms,
         .stale_ms = action->stale_ms,
         .absent = action->absent,
+        .mark = action->mark,
+        .life = action->life,
         .load_us = action->load_us,
         .key = action->key.plain,
         .key_bytes = action->key.plain_bytes,
@@ -193,11 +222,13 @@ static struct envelope envelope_of(const struct core_action *action)
     };
     memcpy(envelope.filler, action->token, ENVELOPE_UUID_BYTES);
     envelope.filler[ENVELOPE_UUID_BYTES] = '\0';
-    if (action->value != NULL) {
+    if (action->value != NULL && !action->mark) {
         envelope.validator = action->value->public.validator;
         envelope.validator_bytes = action->value->validator_bytes;
         envelope.body = action->value->public.body;
         envelope.body_bytes = action->value->public.body_bytes;
+    }
+    if (action->value != NULL) {
         envelope.tags = action->value->tags;
         envelope.tags_bytes = action->value->tags_bytes;
         envelope.born = envelope.tags_bytes > 0 ? action->born : (struct tags_clock){0, 0};
@@ -214,16 +245,27 @@ static void add_ends(struct arguments *args, const struct core_action *action, c
     add_number(args, bytes);
 }
 
+/* The entry as it is stored, or as it travels; the caller's. NULL: no memory. */
+static char *new_entry_text(const struct core_action *action, size_t *bytes, uint64_t *px_ms)
+{
+    struct envelope envelope = envelope_of(action);
+    *bytes = envelope_size(&envelope);
+    *px_ms = envelope.px_ms;
+    char *text = malloc(*bytes);
+    if (text != NULL)
+        envelope_write(&envelope, text);
+    return text;
+}
+
 static bool run_store(const struct protocol *protocol, struct redis *redis, const struct core_action *action,
                       redis_replied *replied, void *context)
 {
     bool touch = action->kind == CORE_TOUCH;
-    struct envelope envelope = envelope_of(action);
-    size_t bytes = envelope_size(&envelope);
-    char *text = malloc(bytes);
+    size_t bytes = 0;
+    uint64_t px_ms = 0;
+    char *text = new_entry_text(action, &bytes, &px_ms);
     if (text == NULL)
         return false;
-    envelope_write(&envelope, text);
     struct arguments args;
     begin_arguments(&args);
     add_all_keys(&args, protocol, &action->key);
@@ -232,7 +274,7 @@ static bool run_store(const struct protocol *protocol, struct redis *redis, cons
         add_ends(&args, action, text, bytes);
     else
         add_argument(&args, text, bytes);
-    add_number(&args, envelope.px_ms);
+    add_number(&args, px_ms);
     add_message(&args, protocol, MESSAGE_FILLED, action);
     add_number(&args, protocol->push_bytes);
     bool sent = run_script(redis, touch ? SCRIPT_TOUCH : SCRIPT_FILL, 4, &args, replied, context);
@@ -240,16 +282,29 @@ static bool run_store(const struct protocol *protocol, struct redis *redis, cons
     return sent;
 }
 
-static const char *failure_code(const struct core_action *action)
+/* What the failure lease says: why, and behind a space which load it was. */
+enum { FAILURE_CODE_SIZE = 48 };
+static const char *failure_code(const struct core_action *action, char code[FAILURE_CODE_SIZE])
 {
     if (action->too_big)
         return TOO_BIG;
-    return action->failure != GUARD_FAILURE_NONE ? guard_failure_name(action->failure) : "";
+    if (action->failure == GUARD_FAILURE_NONE)
+        return "";
+    if (action->load == 0)
+        return guard_failure_name(action->failure);
+    snprintf(code, FAILURE_CODE_SIZE, "%s %016" PRIx64, guard_failure_name(action->failure), action->load);
+    return code;
 }
 
 static bool run_release(const struct protocol *protocol, struct redis *redis,
                         const struct core_action *action, redis_replied *replied, void *context)
 {
+    char code[FAILURE_CODE_SIZE];
+    size_t bytes = 0;
+    uint64_t px_ms = 0;
+    char *text = action->shares ? new_entry_text(action, &bytes, &px_ms) : NULL;
+    if (action->shares && text == NULL)
+        return false;
     struct arguments args;
     begin_arguments(&args);
     add_key(&args, protocol, &action->key, KEY_LEASE);
@@ -257,9 +312,12 @@ static bool run_release(const struct protocol *protocol, struct redis *redis,
     add_key(&args, protocol, &action->key, KEY_WAITING);
     add_text(&args, action->token);
     add_message(&args, protocol, MESSAGE_RELEASED, action);
-    add_text(&args, failure_code(action));
+    add_text(&args, failure_code(action, code));
     add_number(&args, action->failure_ms);
-    return run_script(redis, SCRIPT_RELEASE, 3, &args, replied, context);
+    add_argument(&args, text != NULL ? text : "", bytes);
+    bool sent = run_script(redis, SCRIPT_RELEASE, 3, &args, replied, context);
+    free(text);
+    return sent;
 }
 
 static bool run_tag_invalidate(const struct protocol *protocol, struct redis *redis,
@@ -285,8 +343,8 @@ static bool run_invalidate(const struct protocol *protocol, struct redis *redis,
         return deletion_send(redis, protocol->name_space, protocol->channel, &action->key, replied, context);
     add_all_keys(&args, protocol, &action->key);
     add_message(&args, protocol, MESSAGE_INVALIDATED, action);
-    add_text(&args, "h");
-    add_number(&args, 0);
+    add_text(&args, action->expires ? "s" : "h");
+    add_number(&args, protocol->max_value_ms);
     return run_kept(redis, SCRIPT_INVALIDATE, 4, &args, replied, context);
 }
 
@@ -467,13 +525,15 @@ static void read_entry(const struct redisReply *entry, int64_t pttl_ms, const ch
     if (out->damaged)
         return;
     out->absent = envelope.absent;
+    out->mark = envelope.mark;
+    out->life = envelope.life;
     out->load_us = envelope.load_us;
     out->age_ms = span((int64_t)envelope.px_ms - pttl_ms);
     out->left_ms = span(pttl_ms - (int64_t)envelope.stale_ms);
     out->tags = envelope.tags;
     out->tags_bytes = envelope.tags_bytes;
     out->born = envelope.born;
-    if (envelope.absent)
+    if (envelope.absent || envelope.mark)
         return;
     *value = envelope_value(&envelope);
     out->value = *value;
@@ -486,15 +546,26 @@ static void read_failure(const struct redisReply *code, struct core_reply *out)
     out->kind = REPLY_FAILED;
     out->failure = GUARD_FAILURE_INTERNAL;
     out->too_big = strcmp(code->str, TOO_BIG) == 0;
-    for (int failure = GUARD_FAILURE_UNAVAILABLE; failure <= GUARD_FAILURE_CYCLE; failure++)
-        if (strcmp(code->str, guard_failure_name((enum guard_failure)failure)) == 0)
+    size_t bytes = strcspn(code->str, " ");
+    for (int failure = GUARD_FAILURE_UNAVAILABLE; failure <= GUARD_FAILURE_CYCLE; failure++) {
+        const char *name = guard_failure_name((enum guard_failure)failure);
+        if (strlen(name) == bytes && memcmp(code->str, name, bytes) == 0)
             out->failure = (enum guard_failure)failure;
+    }
+    if (code->str[bytes] == ' ')
+        out->load = load_id_read(code->str + bytes + 1);
 }
 
 static const char *lease_tag_in(const struct redisReply *reply, size_t at)
 {
     const struct redisReply *tag = element(reply, at, REDIS_REPLY_STRING);
     return tag != NULL && message_is_lease_tag(tag->str, tag->len) ? tag->str : NULL;
+}
+
+static const char *uncounted_in(const struct redisReply *reply, size_t at)
+{
+    const struct redisReply *names = element(reply, at, REDIS_REPLY_STRING);
+    return names != NULL && names->len == (size_t)2 * TOKEN_UUID_BYTES ? names->str : NULL;
 }
 
 static void read_found(char what, const char *key, size_t key_bytes, const struct redisReply *reply,
@@ -530,6 +601,7 @@ static void read_acquire(const char *key, size_t key_bytes, const struct redisRe
         out->kind = REPLY_BUSY;
         out->pttl_ms = span(number(reply, 1));
         out->lease_tag = lease_tag_in(reply, 2);
+        out->uncounted = uncounted_in(reply, 3);
         break;
     case 'E':
         out->pttl_ms = span(number(reply, 2));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* wake.c - see wake.h. */
 #include "wake.h"
+#include "../base/load_id.h"
 #include "envelope.h"
 #include <stdio.h>
 #include <string.h>
@@ -34,6 +35,7 @@ static enum message_kind kind_of(char operation)
     case MESSAGE_INVALIDATED:
     case MESSAGE_TAG:
     case MESSAGE_PERMIT:
+    case MESSAGE_CLEARED:
         return (enum message_kind)operation;
     case MESSAGE_NONE:
         break;
@@ -69,7 +71,7 @@ struct message message_read(const char *payload, size_t payload_bytes)
         message.lease_tag = message.subject;
     message.subject_bytes -= (size_t)(space + 1 - message.subject);
     message.subject = space + 1;
-    if (message.kind == MESSAGE_FILLED)
+    if (message.kind == MESSAGE_FILLED || message.kind == MESSAGE_RELEASED)
         split_entry(&message);
     return message.subject_bytes > 0 ? message : none;
 }
@@ -83,7 +85,8 @@ bool message_read_entry(const struct message *message, const struct core_key *ke
             ENVELOPE_OK ||
         envelope.px_ms > max_value_ms) /* acquire clamps the TTL of such a one */
         return false;
-    if (!envelope.absent)
+    bool has_body = !envelope.absent && !envelope.mark;
+    if (has_body)
         *value = envelope_value(&envelope);
     *out = (struct core_pushed){.lease_tag = message->lease_tag,
                                 .tags = envelope.tags,
@@ -91,6 +94,9 @@ bool message_read_entry(const struct message *message, const struct core_key *ke
                                 .born = envelope.born,
                                 .value = *value,
                                 .absent = envelope.absent,
+                                .load = load_id_of_uuid(envelope.filler),
+                                .mark = envelope.mark,
+                                .shared = message->kind == MESSAGE_RELEASED,
                                 .fresh_ms = (uint32_t)(envelope.px_ms - envelope.stale_ms)};
-    return envelope.absent || *value != NULL;
+    return !has_body || *value != NULL;
 }

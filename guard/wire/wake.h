@@ -4,10 +4,12 @@
  *
  *   f <tag of the lease> <encoded key>[ <entry>]   a load has stored a value. Behind the key may stand the entry as
  *                                                  it is in Redis: if a waiter has asked for it, and it is small
- *   r <tag of the lease> <encoded key>             a lease was given back without a value
+ *   r <tag of the lease> <encoded key>[ <entry>]   a lease was given back without a value. Behind the key may stand what
+ *                                                  was loaded, and not stored: for those that wait for that lease
  *   i - <encoded key>                              the key was invalidated
  *   t - <encoded tag>                              the tag was invalidated
  *   p - <waiter>                                   a load permit is free for that process
+ *   c - *                                          all entries of the namespace were dropped
  *
  * They go over one subscription, see redis/subscription.h. Pure.
  */
@@ -23,6 +25,7 @@ enum message_kind {
     MESSAGE_INVALIDATED = 'i',
     MESSAGE_TAG = 't',
     MESSAGE_PERMIT = 'p',
+    MESSAGE_CLEARED = 'c',
 };
 
 enum { MESSAGE_SIZE = KEY_ENCODED_MAX + TOKEN_TAG_BYTES + 8 };
@@ -37,7 +40,7 @@ struct message {
     const char *subject;
     size_t subject_bytes;
     const char *lease_tag; /* TOKEN_TAG_BYTES hex digits; NULL: there is none */
-    const char *entry;     /* FILLED: what was stored; NULL: it did not travel */
+    const char *entry;     /* FILLED: what was stored; RELEASED: what is shared; NULL: nothing came */
     size_t entry_bytes;
 };
 /* Anything that is not one of ours is MESSAGE_NONE. */

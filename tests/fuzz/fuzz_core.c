@@ -527,6 +527,7 @@ static void open_play(struct play *play, struct fuzz_input *input)
         .load_queue = QUEUE,
         .max_waiters = WAITERS,
         .max_value_bytes = BODY_MAX,
+        .max_value_ms = 86400000,
         .permit_ms = (tail & 4) != 0 ? 100 : 3000,
         .seed = how,
         .make_token = make_token,

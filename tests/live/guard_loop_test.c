@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * guard_loop_test.c - the guard on libuv loops of the host's: on which thread an answer comes, and how a loop leaves.
+ * guard_loop_test.c - the guard on loops of the host's: on which thread an answer comes, and how a loop leaves. All of it on
+ * each of the loops that there is an adapter for.
  *
  * Each host is a thread with a loop. The test gives it work with host_do(), which returns when the work is done.
  */
 #include "guard_rig.h"
-#include <uv.h>
+#include "loops_rig.h"
 
 struct host {
     size_t guard; /* of the fleet */
-    uv_loop_t loop;
-    uv_async_t async;
+    struct loop_rig rig;
     pthread_t thread;
     struct guard_loop *attached;
     atomic_bool detached;
@@ -19,15 +19,16 @@ struct host {
     pthread_cond_t changed;
     void (*work)(struct host *host, void *context); /* NULL: done */
     void *context;
-    bool ending;
+    bool ending, left;
 };
 
-static void on_work(uv_async_t *async)
+static void on_work(void *context)
 {
-    struct host *host = async->data;
+    struct host *host = context;
     pthread_mutex_lock(&host->mutex);
     void (*work)(struct host * host, void *context) = host->work;
-    bool ending = host->ending;
+    bool ending = host->ending && !host->left;
+    host->left = host->left || ending;
     pthread_mutex_unlock(&host->mutex);
     if (work != NULL)
         work(host, host->context);
@@ -35,14 +36,14 @@ static void on_work(uv_async_t *async)
     host->work = NULL;
     pthread_cond_signal(&host->changed);
     pthread_mutex_unlock(&host->mutex);
-    if (ending && !uv_is_closing((uv_handle_t *)async))
-        uv_close((uv_handle_t *)async, NULL);
+    if (ending)
+        rig_kind->leave(&host->rig);
 }
 
 static void *host_run(void *context)
 {
     struct host *host = context;
-    uv_run(&host->loop, UV_RUN_DEFAULT);
+    rig_kind->run(&host->rig);
     return NULL;
 }
 
@@ -51,7 +52,7 @@ static void host_do(struct host *host, void (*work)(struct host *host, void *con
     pthread_mutex_lock(&host->mutex);
     host->work = work;
     host->context = context;
-    uv_async_send(&host->async);
+    rig_kind->wake(&host->rig);
     while (host->work != NULL)
         pthread_cond_wait(&host->changed, &host->mutex);
     pthread_mutex_unlock(&host->mutex);
@@ -62,9 +63,9 @@ static void attach(struct host *host, void *context)
     struct guard_error error = {.text = ""};
     (void)context;
     enum guard_status status =
-        guard_loop_attach(fleet.guards[host->guard], &host->loop, &host->attached, &error);
+        rig_kind->attach(&host->rig, fleet.guards[host->guard], &host->attached, &error);
     if (status != GUARD_OK)
-        fail_msg("guard_loop_attach: %s", error.text);
+        fail_msg("on %s: %s", rig_kind->name, error.text);
 }
 
 static void host_init(struct host *host, size_t guard)
@@ -73,9 +74,7 @@ static void host_init(struct host *host, size_t guard)
     host->guard = guard;
     pthread_mutex_init(&host->mutex, NULL);
     pthread_cond_init(&host->changed, NULL);
-    assert_int_equal(uv_loop_init(&host->loop), 0);
-    assert_int_equal(uv_async_init(&host->loop, &host->async, on_work), 0);
-    host->async.data = host;
+    loop_rig_open(&host->rig, on_work, host);
     assert_int_equal(pthread_create(&host->thread, NULL, host_run, host), 0);
 }
 
@@ -84,6 +83,7 @@ static void on_detached(void *context)
     struct host *host = context;
     assert_true(pthread_equal(pthread_self(), host->thread));
     assert_false(host->detached);
+    host->rig.ours = NULL;
     host->detached = true;
 }
 
@@ -98,10 +98,10 @@ static void host_end(struct host *host)
 {
     pthread_mutex_lock(&host->mutex);
     host->ending = true;
-    uv_async_send(&host->async);
+    rig_kind->wake(&host->rig);
     pthread_mutex_unlock(&host->mutex);
     pthread_join(host->thread, NULL);
-    assert_int_equal(uv_loop_close(&host->loop), 0); /* nothing of the guard's is left on it */
+    rig_kind->close(&host->rig);
     pthread_cond_destroy(&host->changed);
     pthread_mutex_destroy(&host->mutex);
 }

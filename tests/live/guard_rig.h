@@ -134,7 +134,7 @@ static inline void source_finish(struct source *source, struct guard_load *load,
     if (source->tag != NULL)
         guard_load_tag(load, source->tag);
     if (atomic_load(&source->unstored))
-        guard_load_unstored(load);
+        guard_load_keep(load, &(struct guard_keep){.how = GUARD_STORE, .fresh_ms = 0, .stale_ms = 0});
     switch (atomic_load(&source->verdict)) {
     case SOURCE_ROW:
         source_row(source, load, version);
@@ -269,7 +269,8 @@ static inline void fleet_open(size_t count)
 static inline uint64_t answers_of(const struct guard_stats *s)
 {
     return s->hit + s->stale + s->absent_hit + s->failed_hit + s->loaded + s->collapsed_process +
-           s->collapsed_fleet + s->failed + s->shed + s->timed_out + s->cancelled + s->closed + s->near_hit;
+           s->collapsed_fleet + s->failed + s->shed + s->timed_out + s->cancelled + s->closed + s->missed +
+           s->near_hit;
 }
 
 static inline uint64_t answers_counted(struct guard *guard)
@@ -355,11 +356,13 @@ static inline void ask_answered(void *context, const struct guard_result *result
     atomic_fetch_add(&ask->answers, 1);
 }
 
-static inline enum guard_status ask_try(size_t i, struct ask *ask, const char *key, uint32_t deadline_ms)
+static inline enum guard_status ask_try_as(size_t i, struct ask *ask, const char *key, uint32_t deadline_ms,
+                                           unsigned flags)
 {
     struct guard_request request = {.kind = fleet.kinds[i],
                                     .key = key,
                                     .deadline_ms = deadline_ms,
+                                    .flags = flags,
                                     .answered = ask_answered,
                                     .context = ask};
     memset(ask, 0, sizeof *ask);
@@ -373,6 +376,11 @@ static inline enum guard_status ask_try(size_t i, struct ask *ask, const char *k
     if (status == GUARD_SHED)
         atomic_fetch_add(&fleet.shed[i], 1);
     return status;
+}
+
+static inline enum guard_status ask_try(size_t i, struct ask *ask, const char *key, uint32_t deadline_ms)
+{
+    return ask_try_as(i, ask, key, deadline_ms, 0);
 }
 
 static inline void ask_start(size_t i, struct ask *ask, const char *key)
@@ -397,15 +405,20 @@ static inline void ask_clear(struct ask *ask)
 #define TAG_CHANGE(name, within_ms) (&(const struct guard_change){.tag = (name), .deadline_ms = (within_ms)})
 
 /* The blocking form; the value is the caller's. */
-static inline struct guard_result get_of(size_t i, const char *key)
+static inline struct guard_result get_as(size_t i, const char *key, unsigned flags)
 {
     struct guard_result result;
-    struct guard_request request = {.kind = fleet.kinds[i], .key = key};
+    struct guard_request request = {.kind = fleet.kinds[i], .key = key, .flags = flags};
     atomic_fetch_add(&fleet.accepted[i], 1);
     enum guard_status status = guard_get_wait(fleet.guards[i], &request, &result);
     atomic_fetch_add(&fleet.answered, 1);
     assert_int_equal(status, result.status);
     return result;
+}
+
+static inline struct guard_result get_of(size_t i, const char *key)
+{
+    return get_as(i, key, 0);
 }
 
 static inline void assert_row(const struct guard_result *result, const char *row)

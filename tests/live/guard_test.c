@@ -437,6 +437,62 @@ TEST(requests_beyond_the_waiter_limit_are_shed)
     fleet_close();
 }
 
+static struct askers {
+    atomic_uint refs, unrefs;
+} askers;
+
+static void ref_asker(void *asker)
+{
+    assert_ptr_equal(asker, &askers);
+    atomic_fetch_add(&askers.refs, 1);
+}
+
+static void unref_asker(void *asker)
+{
+    assert_ptr_equal(asker, &askers);
+    atomic_fetch_add(&askers.unrefs, 1);
+}
+
+static unsigned askers_held(void)
+{
+    return atomic_load(&askers.refs) - atomic_load(&askers.unrefs);
+}
+
+static enum guard_status ask_with_asker(struct ask *ask)
+{
+    const struct guard_request request = {.kind = fleet.kinds[0],
+                                          .key = "k",
+                                          .answered = ask_answered,
+                                          .context = ask,
+                                          .asker = &askers,
+                                          .asker_ref = ref_asker,
+                                          .asker_unref = unref_asker};
+    memset(ask, 0, sizeof *ask);
+    return guard_get(fleet.guards[0], &request, NULL, &ask->ticket);
+}
+
+TEST(an_asker_is_held_until_its_request_is_over)
+{
+    struct ask first, refused;
+    fleet.config.max_waiters = 1;
+    askers = (struct askers){0};
+    fleet_open(1);
+    source_shut(&fleet.source);
+    atomic_fetch_add(&fleet.accepted[0], 1);
+    assert_int_equal(ask_with_asker(&first), GUARD_OK);
+    WAIT_UNTIL(fleet.source.begun == 1);
+    assert_true(askers_held() >= 1);
+    unsigned held = askers_held();
+    assert_int_equal(ask_with_asker(&refused), GUARD_SHED);
+    atomic_fetch_add(&fleet.shed[0], 1);
+    assert_int_equal(askers_held(), held);
+    source_open(&fleet.source);
+    expect_answer(&first, "k v1");
+    fleet_close();
+    assert_int_equal(askers_held(), 0);
+    assert_true(atomic_load(&askers.refs) >= 1);
+}
+
 TEST(loads_beyond_workers_and_queue_are_shed)
 {
     struct ask asks[4];

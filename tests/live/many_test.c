@@ -423,6 +423,32 @@ TEST(the_blocking_form_answers_from_near_what_is_near)
     fleet_close();
 }
 
+TEST(what_is_near_is_not_looked_up_with_the_rest)
+{
+    static const enum guard_source SOURCES[] = {GUARD_FROM_LOAD, GUARD_FROM_NEAR, GUARD_FROM_LOAD};
+    struct guard_result results[3];
+    struct many_ask ask = {.count = 3};
+    struct keys keys;
+    many_init();
+    fleet.config.near_bytes = 1 << 20;
+    fleet.policy.near_ms = 60000;
+    fleet_open(1);
+    keys_of(&keys, 0, 3, false);
+    bring_near(0, "key:1", "key:1 v1");
+    struct guard_request request = {
+        .kind = fleet.kinds[0], .keys = keys.list, .count = 3, .answered = many_answered, .context = &ask};
+    uint64_t lookups = stack_redis_calls(&rig_redis, "pttl");
+    atomic_fetch_add(&fleet.accepted[0], 3);
+    assert_int_equal(guard_get(fleet.guards[0], &request, results, &ask.ticket), GUARD_OK);
+    many_wait(&ask);
+    assert_rows(&ask, &keys);
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(ask.results[i].source, SOURCES[i]);
+    assert_int_equal(stack_redis_calls(&rig_redis, "pttl"), lookups + 2);
+    many_clear(&ask);
+    fleet_close();
+}
+
 /* ---- two at once ---- */
 
 TEST(overlapping_sets_in_opposite_orders_load_each_key_once)

@@ -37,6 +37,30 @@ TEST(what_was_found_in_redis_is_answered_without_it)
     fleet_close();
 }
 
+TEST(a_request_is_answered_by_the_call_if_all_its_keys_are_near)
+{
+    static const char *const keys[] = {"a", "b", "a"};
+    struct guard_result results[3];
+    near_init();
+    fleet_open(1);
+    bring_near(0, "a", "a v1");
+    bring_near(0, "b", "b v1");
+    assert_int_equal(now_of(0, "a", results), GUARD_NOW);
+    assert_row(&results[0], "a v1");
+    guard_value_unref(&results[0].value);
+    struct guard_request request = {
+        .kind = fleet.kinds[0], .keys = keys, .count = 3, .answered = now_unasked};
+    atomic_fetch_add(&fleet.accepted[0], 3);
+    assert_int_equal(guard_get(fleet.guards[0], &request, results, NULL), GUARD_NOW);
+    atomic_fetch_add(&fleet.answered, 3);
+    for (size_t i = 0; i < 3; i++) {
+        assert_row(&results[i], i == 1 ? "b v1" : "a v1");
+        assert_int_equal(results[i].source, GUARD_FROM_NEAR);
+        guard_value_unref(&results[i].value);
+    }
+    fleet_close();
+}
+
 static enum guard_source inner_source;
 
 /* "outer" is made of "k"; that is a row. */

@@ -442,6 +442,9 @@ TEST(a_request_of_another_guard_is_refused)
     foreign = (struct guard_request){.kind = fleet.kinds[0], .key = ""};
     expect(0, "c", GUARD_ABSENT);
     assert_int_equal(foreign_status, GUARD_INVALID);
+    foreign = (struct guard_request){.kind = fleet.kinds[0], .keys = &(const char *){"d"}, .count = 1};
+    expect(0, "e", GUARD_ABSENT);
+    assert_int_equal(foreign_status, GUARD_INVALID);
     fleet_close();
 }
 

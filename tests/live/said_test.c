@@ -322,6 +322,75 @@ TEST(what_is_wrong_with_a_get_is_told)
     fleet_close();
 }
 
+/* ---- of the fields that few requests use ---- */
+
+static void no_reference(void *asker)
+{
+    (void)asker;
+    fail_msg("a reference for what was refused");
+}
+
+static void get_wrongly_by_field(struct guard_request request, const char *said)
+{
+    wrong_calls_begin();
+    request.kind = fleet.kinds[0];
+    request.answered = never_answered;
+    if (request.keys == NULL && request.count == 0)
+        request.key = "k";
+    get_wrongly(&request, said);
+    fleet_close();
+}
+
+TEST(what_is_wrong_with_a_field_of_a_request_is_told)
+{
+    static const char *const keys[] = {"one", "two"};
+    get_wrongly_by_field((struct guard_request){.flags = GUARD_PEEK | GUARD_REVALIDATE},
+                         "request->flags says both GUARD_PEEK and GUARD_REVALIDATE");
+    get_wrongly_by_field((struct guard_request){.flags = 4}, "request->flags has an unknown bit");
+    get_wrongly_by_field((struct guard_request){.asker_ref = no_reference},
+                         "request->asker_ref and request->asker_unref must both be set, or neither");
+    get_wrongly_by_field((struct guard_request){.asker_unref = no_reference},
+                         "request->asker_ref and request->asker_unref must both be set, or neither");
+    get_wrongly_by_field((struct guard_request){.key = "k", .keys = keys, .count = 2},
+                         "request->key and request->keys are both set");
+    get_wrongly_by_field((struct guard_request){.count = 2}, "request->keys is NULL");
+}
+
+static void wait_wrongly(struct guard_request request, const char *said)
+{
+    struct guard_result result = {.status = GUARD_OK};
+    request.kind = fleet.kinds[0];
+    request.key = "k";
+    assert_int_equal(guard_get_wait(fleet.guards[0], &request, &result), GUARD_INVALID);
+    assert_int_equal(result.status, GUARD_INVALID);
+    assert_string_equal(result.wrong, said);
+}
+
+TEST(a_blocking_get_is_for_no_loop_and_no_deferred_load)
+{
+    struct guard_loop *loop = NULL;
+    uv_loop_t uv;
+    wrong_calls_begin();
+    assert_int_equal(uv_loop_init(&uv), 0);
+    assert_int_equal(guard_loop_attach(fleet.guards[0], &uv, &loop, NULL), GUARD_OK);
+    wait_wrongly((struct guard_request){.loop = loop},
+                 "request->loop is not NULL, but the call would block that loop");
+    wait_wrongly((struct guard_request){.within = (struct guard_load *)(void *)&uv},
+                 "request->within is not NULL, but a deferred load is not waited for in a blocking call");
+    assert_int_equal(
+        guard_get_wait(fleet.guards[0], &(struct guard_request){.kind = fleet.kinds[0], .key = "k"}, NULL),
+        GUARD_INVALID);
+    assert_heard(&calls.ear, "guard_get_wait: results is NULL");
+    fleet_open(2);
+    struct guard_request foreign = {
+        .kind = fleet.kinds[1], .key = "k", .loop = loop, .answered = never_answered};
+    assert_int_equal(guard_get(fleet.guards[1], &foreign, NULL, NULL), GUARD_INVALID);
+    guard_loop_detach(&loop, NULL, NULL);
+    uv_run(&uv, UV_RUN_DEFAULT);
+    assert_int_equal(uv_loop_close(&uv), 0);
+    fleet_close();
+}
+
 TEST(what_is_wrong_with_many_or_an_invalidation_is_told)
 {
     static const char *keys[3] = {"one", "two", ""};
@@ -341,6 +410,13 @@ TEST(what_is_wrong_with_many_or_an_invalidation_is_told)
     assert_heard(&calls.ear, "guard_invalidate: the key is empty");
     assert_int_equal(guard_invalidate(calls.guard, TAG_CHANGE(NULL, 0)), GUARD_INVALID);
     assert_heard(&calls.ear, "guard_invalidate: change->key and change->tag are both NULL");
+    fleet_close();
+    wrong_calls_begin();
+    const struct guard_change both = {.key = "k", .tag = "t"};
+    assert_int_equal(guard_invalidate(calls.guard, &both), GUARD_INVALID);
+    assert_heard(&calls.ear, "guard_invalidate: change->key and change->tag are both set");
+    assert_int_equal(guard_invalidate(calls.guard, NULL), GUARD_INVALID);
+    assert_heard(&calls.ear, "guard_invalidate: change is NULL");
     fleet_close();
 }
 

@@ -162,15 +162,15 @@ struct acquired {
     struct text value;  /* H, S */
     long long ttl_ms;   /* of the value, the lease or the failure the reply is about; of L the lease_ms */
     long long extra_ms; /* S-1: of the failure */
-    char word[64];      /* B, S0: tag; E: code */
+    char word[80];      /* B, S0: tag; B to v and w: both names; E: code */
 };
 
 /* The shape of each reply: s status letter, b bulk string, i integer. */
 static const struct {
     char letter;
     const char *shape;
-} reply_shapes[] = {{'H', "sbi"}, {'S', "sbii"}, {'S', "sbiii"}, {'S', "sbiib"},
-                    {'L', "si"},  {'B', "sib"},  {'E', "sbi"},   {'M', "s"}};
+} reply_shapes[] = {{'H', "sbi"}, {'S', "sbii"}, {'S', "sbiii"}, {'S', "sbiib"}, {'L', "si"},
+                    {'B', "sib"}, {'B', "sibb"}, {'E', "sbi"},   {'M', "s"}};
 
 static void assert_shape(const redisReply *reply)
 {
@@ -655,6 +655,69 @@ TEST(a_refused_value_counts_as_missing_until_it_is_replaced)
     assert_int_equal(fill(&k, &a, "filled"), 1);
     /* Who refused the same value a little later does not load it again. */
     assert_acquire(&k, (struct ask){.token = &c, .refused = refused}, "H");
+}
+
+/* ---- revalidated ---- */
+
+static const char *names_of_two(const struct token *value, const struct token *lease, char out[73])
+{
+    snprintf(out, 73, "%36.36s%36.36s", value != NULL ? value->text : "", lease->text);
+    return out;
+}
+
+TEST(a_revalidation_takes_the_lease_over_any_value_that_is_there)
+{
+    for (int fresh = 0; fresh < 2; fresh++) {
+        server_empty();
+        put_value(&k, &filler, fresh ? PX_MS : STALE_MS);
+        struct acquired got = acquire(&k, (struct ask){.token = &a, .mode = 'v', .refused = ""});
+        assert_string_equal(got.kind, "S1");
+        assert_ttl(got.ttl_ms, fresh ? PX_MS : STALE_MS);
+        assert_acquire(&k, (struct ask){.token = &b}, fresh ? "H" : "S0"); /* for others it is there */
+        assert_int_equal(fill(&k, &a, "filled"), 1);
+    }
+    assert_acquire(&k, (struct ask){.token = &c, .mode = 'v', .refused = ""}, "S1");
+    server_empty();
+    assert_acquire(&k, (struct ask){.token = &a, .mode = 'v', .refused = ""}, "L");
+}
+
+TEST(a_revalidation_that_finds_a_lease_learns_what_does_not_count)
+{
+    char expected[73], there[73];
+    put_value(&k, &filler, PX_MS);
+    must("SET %s %s PX %d", k.lease, leader.text, LEASE_MS);
+    for (const char *mode = "vw"; *mode != '\0'; mode++) {
+        const struct acquired got = acquire(&k, (struct ask){.token = &a, .mode = *mode, .refused = ""});
+        assert_string_equal(got.kind, "B");
+        assert_string_equal(got.word, names_of_two(&filler, &leader, expected));
+        /* A younger lease, under which nothing was stored yet. */
+        assert_acquire(&k, (struct ask){.token = &a, .mode = *mode, .refused = got.word}, "B");
+    }
+    assert_int_equal(fill(&k, &leader, "filled"), 1);
+    snprintf(there, sizeof there, "%s", expected);
+    assert_acquire(&k, (struct ask){.token = &a, .mode = 'w', .refused = there}, "M");
+    assert_acquire(&k, (struct ask){.token = &a, .mode = 'v', .refused = there}, "S1");
+    assert_int_equal(fill(&k, &a, "filled"), 1);
+    for (const char *mode = "vw"; *mode != '\0'; mode++)
+        assert_acquire(&k, (struct ask){.token = &b, .mode = *mode, .refused = there}, "H");
+    must("PEXPIRE %s %d", k.value, STALE_MS); /* what has become stale since does not answer it, either */
+    assert_acquire(&k, (struct ask){.token = &b, .mode = 'v', .refused = there}, "S1");
+}
+
+TEST(a_revalidation_names_blanks_where_nothing_stands)
+{
+    char expected[73];
+    must("SET %s %s PX %d", k.lease, leader.text, LEASE_MS);
+    const struct acquired got = acquire(&k, (struct ask){.token = &a, .mode = 'v', .refused = ""});
+    assert_string_equal(got.word, names_of_two(NULL, &leader, expected));
+}
+
+TEST(a_remembered_failure_answers_a_revalidation_over_any_value)
+{
+    put_value(&k, &filler, PX_MS);
+    must("SET %s %010d_unavailable PX %d", k.failure, FAILURE_MS, FAILURE_MS);
+    for (const char *mode = "vw"; *mode != '\0'; mode++)
+        assert_acquire(&k, (struct ask){.token = &a, .mode = *mode, .refused = ""}, "E");
 }
 
 /* ---- clamps ---- */

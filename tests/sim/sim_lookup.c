@@ -222,8 +222,8 @@ static bool answer_entry(struct sim *sim, struct process *process, uint32_t inde
     result.value = value != NULL && !entry->absent ? &value->public : NULL;
     if (!is_stale)
         sim_near_found(sim, process, request, value, &result);
-    enum hit_verdict verdict =
-        hit_judge(&sim->params.policy, is_stale, entry->load_us, result.left_ms, &sim->course.chance);
+    enum hit_verdict verdict = hit_judge(&sim->params.policy, is_stale ? HIT_STALE : HIT_FRESH,
+                                         entry->load_us, result.left_ms, &sim->course.chance);
     if (verdict == HIT_NONE) {
         value_unref(&value);
         return false;

@@ -105,7 +105,7 @@ bool sim_near_get(struct sim *sim, struct process *process, struct request *requ
     struct core_key key = process_key(request->key);
     struct guard_result *result = &request->waiter.result;
     process->sweep_due = process->sweep_due && near_sweep(process->near);
-    if (!near_answer(process->near, key.encoded, key.encoded_bytes, process_now_us(process), result))
+    if (!near_answer(process->near, key.encoded, key.encoded_bytes, 0, process_now_us(process), result))
         return false;
     sim->seen[SEEN_NEAR]++;
     sim->seen[SEEN_NEAR_OLD] += result->value != NULL && sim->row[request->key].floor > 0 &&

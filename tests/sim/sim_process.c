@@ -115,6 +115,7 @@ void process_start(struct sim *sim, struct process *process)
         .load_queue = params->queue,
         .max_waiters = params->max_waiters,
         .max_value_bytes = BODY_MOST,
+        .max_value_ms = sim->redis.max_value_ms,
         .permits = params->permits,
         .permit_ms = params->permit_ms,
         .seed = chance_next(&sim->course.chance),

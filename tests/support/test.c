@@ -105,12 +105,15 @@ static int run_group(struct test *from, const char *pattern, size_t *ran)
 
 int test_main(int argc, char **argv)
 {
-    static struct test_group rest = {.line = UINT_MAX};
+    static struct test_group rest;
     const char *pattern = argc > 1 ? argv[1] : "*";
     struct test *test = tests;
     size_t ran = 0;
     int failed = 0;
-    test_add_group(&rest);
+    if (rest.line == 0) { /* not called before */
+        rest.line = UINT_MAX;
+        test_add_group(&rest);
+    }
     for (group = groups; group != NULL; group = group->next) {
         failed += run_group(test, pattern, &ran);
         while (test != NULL && test->line < group->line)

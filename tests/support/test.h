@@ -48,7 +48,7 @@ struct test_group {
 
 void test_add(struct test *test);
 void test_add_group(struct test_group *group);
-int test_main(int argc, char **argv); /* how many groups or tests have failed */
+int test_main(int argc, char **argv); /* how many groups or tests have failed; may be called again */
 
 #define TEST(name) TEST_REGISTERED(name, .alone = false)
 

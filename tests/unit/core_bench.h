@@ -111,6 +111,7 @@ static inline bool bench_up(void)
         .load_queue = 2,
         .max_waiters = 100,
         .max_value_bytes = 100,
+        .max_value_ms = 86400000,
         .seed = 1,
         .make_token = bench_token,
     };

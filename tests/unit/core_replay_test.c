@@ -34,13 +34,22 @@ static bool replay_up(void)
 
 static struct core_invalidation last_invalidation;
 
-static struct seen *send_invalidation_of(const char *name, bool of_tag)
+static struct seen *send_change_of(const char *name, bool of_tag, bool expires)
 {
-    last_invalidation = (struct core_invalidation){
-        .key = {name, strlen(name), name, strlen(name)}, .of_tag = of_tag, .deadline_us = UINT64_MAX};
+    last_invalidation = (struct core_invalidation){.key = {name, strlen(name), name, strlen(name)},
+                                                   .of_tag = of_tag,
+                                                   .expires = expires,
+                                                   .deadline_us = UINT64_MAX};
     assert_int_equal(core_invalidate(bench.core, bench.now_us, &last_invalidation), GUARD_OK);
     drain();
-    return expect(CORE_INVALIDATE);
+    struct seen *seen = expect(CORE_INVALIDATE);
+    assert_int_equal(seen->action.expires, expires);
+    return seen;
+}
+
+static struct seen *send_invalidation_of(const char *name, bool of_tag)
+{
+    return send_change_of(name, of_tag, false);
 }
 
 static void confirm(const char *name, bool of_tag)
@@ -440,6 +449,30 @@ TEST(one_that_is_due_may_have_to_make_way)
 }
 
 /* ---- shards ---- */
+
+/* A key of two changes, the second perhaps much later, said again to the next master. */
+static void assert_said_again(bool first_expires, bool then_expires, bool long_between, bool expires)
+{
+    bench_again();
+    open_replaying(false);
+    reply_code(send_change_of("k", false, first_expires), 1);
+    if (long_between)
+        pass(REPLAY_AGE_MS + 1);
+    master_answers();
+    reply_code(send_change_of("k", false, then_expires), 1);
+    reign(0);
+    pass(REPLAY_SPREAD_MS);
+    assert_int_equal(expect_replay("k", false)->action.expires, expires);
+}
+
+TEST(what_was_expired_is_expired_again_unless_it_was_dropped_as_well)
+{
+    assert_said_again(true, true, false, true);
+    assert_said_again(false, true, false, false); /* the next master may have missed either */
+    assert_said_again(true, false, false, false);
+    assert_said_again(false, true, true, true);
+    bench_close();
+}
 
 TEST(only_what_is_of_the_shard_is_said_again_there)
 {

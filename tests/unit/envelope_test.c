@@ -53,7 +53,9 @@ static void assert_same(const struct envelope *a, const struct envelope *b)
 {
     assert_string_equal(a->filler, b->filler);
     assert_true(a->px_ms == b->px_ms && a->stale_ms == b->stale_ms && a->load_us == b->load_us);
-    assert_int_equal(a->absent, b->absent);
+    assert_true(a->absent == b->absent && a->mark == b->mark);
+    assert_true(a->life.own_fresh == b->life.own_fresh && a->life.own_stale == b->life.own_stale);
+    assert_true(a->life.fresh_ms == b->life.fresh_ms && a->life.stale_ms == b->life.stale_ms);
     assert_int_equal(a->key_bytes, b->key_bytes);
     assert_memory_equal(a->key, b->key, a->key_bytes);
     assert_int_equal(a->tags_bytes, b->tags_bytes);
@@ -77,13 +79,14 @@ static void assert_survives(const struct envelope *envelope)
 
 TEST(the_layout_is_the_published_one)
 {
-    static const char head[] = "0f8fad5b-d9cb-469f-a165-70867728950e 0000000065000 0000000005000 csg1 v "
-                               "0000000151234 0009 004 0000000008 0020 1763777777000000.000000000042\n"
-                               "product:7\n"
-                               "\"v3\"\n"
-                               "{\"id\":7}\n"
-                               "category:7 listing:7\n"
-                               "5fd4bc049335d3af";
+    static const char head[] =
+        "0f8fad5b-d9cb-469f-a165-70867728950e 0000000065000 0000000005000 csg2 v ---------- - "
+        "0000000151234 0009 004 0000000008 0020 1763777777000000.000000000042\n"
+        "product:7\n"
+        "\"v3\"\n"
+        "{\"id\":7}\n"
+        "category:7 listing:7\n"
+        "e3388d2806002f42";
     const struct envelope envelope = sample();
     char *text = written(&envelope);
     assert_int_equal(envelope_size(&envelope), sizeof(head) - 1);
@@ -120,6 +123,50 @@ TEST(an_absent_entry_is_read)
     char *text = written(&envelope);
     assert_int_equal(read_exactly(text, envelope_size(&envelope)), ENVELOPE_OK);
     free(text);
+}
+
+TEST(a_life_of_its_own_is_read)
+{
+    struct envelope envelope = sample();
+    envelope.life =
+        (struct entry_life){.own_fresh = true, .fresh_ms = 66000, .own_stale = true, .stale_ms = 5000};
+    assert_survives(&envelope);
+    envelope.life.own_stale = false;
+    envelope.life.stale_ms = 0;
+    assert_survives(&envelope);
+    envelope.life = (struct entry_life){.own_stale = true, .stale_ms = 5000};
+    assert_survives(&envelope);
+    envelope.stale_ms = envelope.life.stale_ms = 0;
+    envelope.life.own_fresh = true;
+    envelope.life.fresh_ms = GUARD_POLICY_MS - 1;
+    assert_survives(&envelope);
+}
+
+/* acquire.lua reads one letter, touch.lua all that is behind the head. */
+TEST(the_scripts_find_whose_the_stale_time_is)
+{
+    struct envelope envelope = sample();
+    envelope.life = (struct entry_life){.own_stale = true, .stale_ms = 5000};
+    char *text = written(&envelope);
+    assert_int_equal(text[84 - 1], 'o');
+    assert_int_equal(text[154 - 1], '\n');
+    free(text);
+    envelope.life = (struct entry_life){.own_fresh = true, .fresh_ms = 1};
+    text = written(&envelope);
+    assert_int_equal(text[84 - 1], '-');
+    free(text);
+}
+
+TEST(a_mark_is_read)
+{
+    struct envelope envelope = sample();
+    envelope.mark = true;
+    envelope.stale_ms = 0;
+    envelope.validator_bytes = envelope.body_bytes = 0;
+    assert_survives(&envelope);
+    envelope.tags_bytes = 0;
+    envelope.born = (struct tags_clock){0, 0};
+    assert_survives(&envelope);
 }
 
 TEST(empty_and_binary_bodies_are_read)
@@ -236,13 +283,13 @@ TEST(the_fault_is_named)
     assert_int_equal(envelope_read(text, size, "product:8", 9, &out), ENVELOPE_OTHER_KEY);
     assert_int_equal(envelope_read(text, size, "product:77", 10, &out), ENVELOPE_OTHER_KEY);
     assert_int_equal(envelope_read(text, size, "product:", 8, &out), ENVELOPE_OTHER_KEY);
-    text[68] = '2'; /* csg2 */
+    text[68] = '1'; /* csg1 is older */
     assert_int_equal(read_exactly(text, size), ENVELOPE_FOREIGN);
-    text[68] = '1';
+    text[68] = '2';
     text[size - 20] ^= 1; /* the body */
     assert_int_equal(read_exactly(text, size), ENVELOPE_DAMAGED);
     text[size - 20] ^= 1;
-    memset(text + 95, '9', 10); /* body_bytes */
+    memset(text + 108, '9', 10); /* body_bytes */
     assert_int_equal(read_exactly(text, size), ENVELOPE_TRUNCATED);
     assert_int_equal(read_exactly("", 0), ENVELOPE_FOREIGN);
     assert_int_equal(read_exactly("a value of somebody else", 24), ENVELOPE_FOREIGN);
@@ -265,48 +312,96 @@ TEST(a_refused_envelope_leaves_the_result_alone)
 TEST(a_sound_envelope_that_no_filler_writes_is_foreign)
 {
     static const char *const wrong[] = {
-        "0f8fad5b-d9cb-469f-a165-70867728950e 0000000000000 0000000000000 csg1 v 0000000151234 0009 004 "
+        "0f8fad5b-d9cb-469f-a165-70867728950e 0000000000000 0000000000000 csg2 v ---------- - 0000000151234 "
+        "0009 004 "
         "0000000008 0000 0000000000000000.000000000000\n"
         "product:7\n"
         "\"v3\"\n"
         "{\"id\":7}\n"
         "\n"
-        "be03317292d51742",
-        "0f8fad5b-d9cb-469f-a165-70867728950e 0000000065000 0000000065001 csg1 v 0000000151234 0009 004 "
+        "7873bdd8366294c3",
+        "0f8fad5b-d9cb-469f-a165-70867728950e 0000000065000 0000000065001 csg2 v ---------- - 0000000151234 "
+        "0009 004 "
         "0000000008 0000 0000000000000000.000000000000\n"
         "product:7\n"
         "\"v3\"\n"
         "{\"id\":7}\n"
         "\n"
-        "816ab12cb819aa8a",
-        "0f8fad5b-d9cb-469f-a165-70867728950e 0000000065000 0000000000000 csg1 a 0000000151234 0009 000 "
+        "a254ac02d016e8ac",
+        "0f8fad5b-d9cb-469f-a165-70867728950e 0000000065000 0000000000000 csg2 a ---------- - 0000000151234 "
+        "0009 000 "
         "0000000008 0000 0000000000000000.000000000000\n"
         "product:7\n"
         "\n"
         "{\"id\":7}\n"
         "\n"
-        "34dfdbd4ee8d24da",
-        "0f8fad5b-d9cb-469f-a165-70867728950e 0000000065000 0000000000000 csg1 v 0000000151234 0009 004 "
+        "d0d8e1c76fe2af93",
+        "0f8fad5b-d9cb-469f-a165-70867728950e 0000000065000 0000000000000 csg2 v ---------- - 0000000151234 "
+        "0009 004 "
         "0000000008 0010 0000000000000000.000000000000\n"
         "product:7\n"
         "\"v3\"\n"
         "{\"id\":7}\n"
         "category:7\n"
-        "fe16e68446dccceb",
-        "0f8fad5b-d9cb-469f-a165-70867728950e 0000000065000 0000000000000 csg1 v 0000000151234 0009 004 "
+        "24b4e96e6866a2c6",
+        "0f8fad5b-d9cb-469f-a165-70867728950e 0000000065000 0000000000000 csg2 v ---------- - 0000000151234 "
+        "0009 004 "
         "0000000008 0004 1763777777000000.000000000042\n"
         "product:7\n"
         "\"v3\"\n"
         "{\"id\":7}\n"
         "a  b\n"
-        "950d0d73fbd26d03",
-        "0f8fad5b-d9cb-469f-a165-70867728950e 0000000065000 0000000000000 csg1 v 0000000151234 0009 004 "
+        "339bf1c665c38d8d",
+        "0f8fad5b-d9cb-469f-a165-70867728950e 0000000065000 0000000000000 csg2 v ---------- - 0000000151234 "
+        "0009 004 "
         "0000000008 0017 1763777777000000.000000000042\n"
         "product:7\n"
         "\"v3\"\n"
         "{\"id\":7}\n"
         "a b c d e f g h i\n"
-        "2d6a63ef9e0d1507",
+        "64188fa795117ea5",
+        /* a mark with a body, a mark with a life of its own, an absent row with a stale time of its own */
+        "0f8fad5b-d9cb-469f-a165-70867728950e 0000000065000 0000000000000 csg2 p ---------- - 0000000151234 "
+        "0009 000 "
+        "0000000008 0000 0000000000000000.000000000000\n"
+        "product:7\n"
+        "\n"
+        "{\"id\":7}\n"
+        "\n"
+        "27734033f20310ad",
+        "0f8fad5b-d9cb-469f-a165-70867728950e 0000000065000 0000000000000 csg2 p 0000065000 - 0000000151234 "
+        "0009 000 "
+        "0000000000 0000 0000000000000000.000000000000\n"
+        "product:7\n"
+        "\n"
+        "\n"
+        "\n"
+        "077e96142f94895c",
+        "0f8fad5b-d9cb-469f-a165-70867728950e 0000000065000 0000000005000 csg2 p ---------- o 0000000151234 "
+        "0009 000 "
+        "0000000000 0000 0000000000000000.000000000000\n"
+        "product:7\n"
+        "\n"
+        "\n"
+        "\n"
+        "02203b72d21b3ee2",
+        /* the number that stands for the policy's is none, and there is one other letter */
+        "0f8fad5b-d9cb-469f-a165-70867728950e 0000000065000 0000000000000 csg2 v 4294967295 - 0000000151234 "
+        "0009 000 "
+        "0000000000 0000 0000000000000000.000000000000\n"
+        "product:7\n"
+        "\n"
+        "\n"
+        "\n"
+        "ac2bbec75ba48b62",
+        "0f8fad5b-d9cb-469f-a165-70867728950e 0000000065000 0000000000000 csg2 v ---------- x 0000000151234 "
+        "0009 000 "
+        "0000000000 0000 0000000000000000.000000000000\n"
+        "product:7\n"
+        "\n"
+        "\n"
+        "\n"
+        "d7b7834668433653",
     };
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
         assert_int_equal(read_exactly(wrong[i], strlen(wrong[i])), ENVELOPE_FOREIGN);

@@ -14,20 +14,27 @@ static struct guard_policy policy_of(uint32_t stale_ms, uint32_t soft_ms, uint32
     return policy;
 }
 
-static enum hit_verdict verdict_on(bool is_stale, uint32_t stale_ms, uint32_t soft_ms)
+static enum hit_verdict verdict_on(enum hit_age age, uint32_t stale_ms, uint32_t soft_ms)
 {
     const struct guard_policy policy = policy_of(stale_ms, soft_ms, 0);
     struct chance chance = {.state = 1};
-    return hit_judge(&policy, is_stale, LOAD_US, 1, &chance);
+    return hit_judge(&policy, age, LOAD_US, 1, &chance);
 }
 
 TEST(a_stale_value_is_a_hit_only_where_it_may_be_served_at_once)
 {
-    assert_int_equal(verdict_on(true, 1000, 0), HIT_REFRESH);
-    assert_int_equal(verdict_on(true, 1000, 1), HIT_NONE);
-    assert_int_equal(verdict_on(true, 0, 0), HIT_NONE);
-    assert_int_equal(verdict_on(false, 1000, 1), HIT_ANSWER);
-    assert_int_equal(verdict_on(false, 0, 0), HIT_ANSWER);
+    assert_int_equal(verdict_on(HIT_STALE, 1000, 0), HIT_REFRESH);
+    assert_int_equal(verdict_on(HIT_STALE, 1000, 1), HIT_NONE);
+    assert_int_equal(verdict_on(HIT_STALE, 0, 0), HIT_NONE);
+    assert_int_equal(verdict_on(HIT_FRESH, 1000, 1), HIT_ANSWER);
+    assert_int_equal(verdict_on(HIT_FRESH, 0, 0), HIT_ANSWER);
+}
+
+TEST(a_stale_time_of_its_own_needs_none_of_the_readers)
+{
+    assert_int_equal(verdict_on(HIT_STALE_OWN, 0, 0), HIT_REFRESH);
+    assert_int_equal(verdict_on(HIT_STALE_OWN, 1000, 0), HIT_REFRESH);
+    assert_int_equal(verdict_on(HIT_STALE_OWN, 1000, 1), HIT_NONE);
 }
 
 static unsigned early_of(uint32_t early_percent, uint64_t load_us, uint32_t left_ms)
@@ -36,7 +43,7 @@ static unsigned early_of(uint32_t early_percent, uint64_t load_us, uint32_t left
     struct chance chance = {.state = 1};
     unsigned early = 0;
     for (int i = 0; i < LOTS; i++)
-        early += hit_judge(&policy, false, load_us, left_ms, &chance) == HIT_EARLY;
+        early += hit_judge(&policy, HIT_FRESH, load_us, left_ms, &chance) == HIT_EARLY;
     return early;
 }
 

@@ -19,6 +19,7 @@ struct fake {
     struct guard_host_state state;
     uint32_t in_ms; /* until it rings */
     unsigned timers, soons, wakes;
+    bool again;
 };
 
 static int watch_nothing(struct guard_host *host, struct guard_watch *watch, unsigned events)
@@ -33,9 +34,10 @@ static void set_fake_timer(struct guard_host *host, uint32_t in_ms)
     ((struct fake *)host)->timers++;
 }
 
-static void ask_fake_soon(struct guard_host *host)
+static void ask_fake_soon(struct guard_host *host, bool again)
 {
     ((struct fake *)host)->soons++;
+    ((struct fake *)host)->again = again;
 }
 
 static void wake_fake(struct guard_host *host)
@@ -227,10 +229,12 @@ TEST(one_that_asks_for_itself_has_its_next_turn_later)
     again.asks = &a;
     host_soon(&fake.host, &a);
     host_soon(&fake.host, &b);
+    assert_false(fake.again);
     host_soon_stop(&b);
     guard_host_turn_over(&fake.host);
     assert_string_equal(said, "a");
     assert_int_equal(fake.soons, 2);
+    assert_true(fake.again);
     guard_host_turn_over(&fake.host);
     assert_string_equal(said, "aa");
     host_soon_stop(&a);

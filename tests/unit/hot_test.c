@@ -5,17 +5,29 @@
 #include <stdio.h>
 #include <string.h>
 
+static struct hot hot; /* of this test */
+
+static bool begin(void)
+{
+    return hot_init(&hot, HOT_SLOTS);
+}
+
+static bool end(void)
+{
+    hot_clear(&hot);
+    return true;
+}
+
 enum { START_US = 5000000, HALF_LIFE_US = HOT_HALF_LIFE_MS * 1000, STREAM = 200000 };
 
 TEST(the_heaviest_comes_first)
 {
-    struct hot hot = {.count = 0};
     struct guard_hot_key top[3];
     assert_int_equal(hot_top(&hot, START_US, top, 3), 0);
-    hot_add(&hot, START_US, "a", 1);
-    hot_add(&hot, START_US, "b", 5);
-    hot_add(&hot, START_US, "c", 3);
-    hot_add(&hot, START_US, "a", 1);
+    hot_add(&hot, START_US, "a", NULL, 1);
+    hot_add(&hot, START_US, "b", NULL, 5);
+    hot_add(&hot, START_US, "c", NULL, 3);
+    hot_add(&hot, START_US, "a", NULL, 1);
     assert_int_equal(hot_top(&hot, START_US, top, 2), 2);
     assert_string_equal(top[0].key, "b");
     assert_int_equal(top[0].weight, 5);
@@ -28,13 +40,12 @@ TEST(the_heaviest_comes_first)
 
 TEST(a_long_key_is_cut_and_still_one_key)
 {
-    struct hot hot = {.count = 0};
     struct guard_hot_key top[2];
     char key[300];
     memset(key, 'k', sizeof key);
     key[sizeof key - 1] = '\0';
-    hot_add(&hot, START_US, key, 1);
-    hot_add(&hot, START_US, key, 1);
+    hot_add(&hot, START_US, key, NULL, 1);
+    hot_add(&hot, START_US, key, NULL, 1);
     key[GUARD_HOT_KEY_BYTES - 1] = '\0';
     assert_int_equal(hot_top(&hot, START_US, top, 2), 1);
     assert_string_equal(top[0].key, key);
@@ -45,7 +56,6 @@ TEST(a_long_key_is_cut_and_still_one_key)
 TEST(hot_keys_survive_a_flood_of_rare_ones_and_errors_are_bounded)
 {
     static uint64_t exact[8];
-    struct hot hot = {.count = 0};
     struct guard_hot_key top[8];
     uint64_t dice = 88172645463325252u;
     char key[32];
@@ -60,7 +70,7 @@ TEST(hot_keys_survive_a_flood_of_rare_ones_and_errors_are_bounded)
         } else {
             snprintf(key, sizeof key, "rare:%u", i);
         }
-        hot_add(&hot, START_US, key, 1);
+        hot_add(&hot, START_US, key, NULL, 1);
     }
     assert_int_equal(hot_top(&hot, START_US, top, 8), 8);
     for (size_t i = 0; i < 8; i++) {
@@ -76,31 +86,108 @@ TEST(hot_keys_survive_a_flood_of_rare_ones_and_errors_are_bounded)
 TEST(weights_halve_with_time_and_what_is_nothing_is_not_shown)
 {
     const uint64_t one = START_US + HALF_LIFE_US, two = one + HALF_LIFE_US, late = two + one * 200;
-    struct hot hot = {.count = 0};
     struct guard_hot_key top[2];
-    hot_add(&hot, START_US, "old", 1000);
-    hot_add(&hot, one, "new", 400);
+    hot_add(&hot, START_US, "old", NULL, 1000);
+    hot_add(&hot, one, "new", NULL, 400);
     assert_int_equal(hot_top(&hot, one, top, 2), 2);
     assert_string_equal(top[0].key, "old");
     assert_int_equal(top[0].weight, 500);
-    hot_add(&hot, two, "new", 400);
+    hot_add(&hot, two, "new", NULL, 400);
     assert_int_equal(hot_top(&hot, two, top, 2), 2);
     assert_string_equal(top[0].key, "new");
     assert_int_equal(top[0].weight, 600);
     assert_int_equal(top[1].weight, 250);
-    hot_add(&hot, late, "new", 1);
+    hot_add(&hot, late, "new", NULL, 1);
     assert_int_equal(hot_top(&hot, late, top, 2), 1);
     assert_int_equal(top[0].weight, 1);
 }
 
 TEST(weights_halve_also_while_nobody_comes)
 {
-    struct hot hot = {.count = 0};
     struct guard_hot_key top[1];
-    hot_add(&hot, START_US, "k", 1000);
+    hot_add(&hot, START_US, "k", NULL, 1000);
     assert_int_equal(hot_top(&hot, START_US + HALF_LIFE_US, top, 1), 1);
     assert_int_equal(top[0].weight, 500);
-    hot_add(&hot, START_US + HALF_LIFE_US - 1, "k", 100); /* by a clock that was read earlier */
+    hot_add(&hot, START_US + HALF_LIFE_US - 1, "k", NULL, 100); /* by a clock that was read earlier */
     assert_int_equal(hot_top(&hot, START_US + HALF_LIFE_US, top, 1), 1);
     assert_int_equal(top[0].weight, 600);
+}
+
+TEST(a_key_is_told_with_the_kind_that_it_was_asked_for_with)
+{
+    static char kinds[2];
+    struct guard_kind *first = (struct guard_kind *)(void *)&kinds[0];
+    struct guard_kind *second = (struct guard_kind *)(void *)&kinds[1];
+    struct guard_hot_key top[2];
+    hot_add(&hot, START_US, "a", first, 1);
+    hot_add(&hot, START_US, "b", second, 2);
+    assert_int_equal(hot_top(&hot, START_US, top, 2), 2);
+    assert_ptr_equal(top[0].kind, second);
+    assert_ptr_equal(top[1].kind, first);
+}
+
+TEST_GROUP(.before = begin, .after = end);
+
+/* The slot that is taken over, found the slow way. */
+static uint64_t lightest_of(const struct hot *full)
+{
+    uint64_t lightest = UINT64_MAX;
+    for (size_t i = 0; i < full->count; i++)
+        if (full->slots[i].key.weight < lightest)
+            lightest = full->slots[i].key.weight;
+    return lightest;
+}
+
+static uint64_t next_dice(uint64_t *dice)
+{
+    *dice ^= *dice << 13;
+    *dice ^= *dice >> 7;
+    *dice ^= *dice << 17;
+    return *dice;
+}
+
+static void add_at_random(struct hot *some, uint64_t now_us, uint64_t *dice, unsigned keys)
+{
+    char key[32];
+    snprintf(key, sizeof key, "k%u", (unsigned)(next_dice(dice) % keys));
+    hot_add(some, now_us, key, NULL, next_dice(dice) % 1000);
+}
+
+TEST(it_is_always_the_lightest_whose_slot_is_taken)
+{
+    static const size_t sizes[] = {1, 2, 3, 64, 100, HOT_SLOTS_MAX};
+    uint64_t dice = 88172645463325252u;
+    for (size_t size = 0; size < sizeof sizes / sizeof *sizes; size++) {
+        struct hot some;
+        assert_true(hot_init(&some, sizes[size]));
+        for (unsigned i = 0; i < 12000; i++) {
+            uint64_t now_us = START_US + (uint64_t)i * HALF_LIFE_US / 2500;
+            add_at_random(&some, now_us, &dice, (unsigned)sizes[size] * 2);
+            if (i % 16 == 0)
+                assert_true(some.slots[some.heap[0]].key.weight == lightest_of(&some));
+        }
+        assert_int_equal(some.count, sizes[size]);
+        hot_clear(&some);
+    }
+}
+
+TEST(every_slot_of_the_largest_table_finds_its_key_again)
+{
+    static struct guard_hot_key top[HOT_SLOTS_MAX];
+    struct hot large;
+    char key[32];
+    assert_true(hot_init(&large, HOT_SLOTS_MAX));
+    for (unsigned round = 1; round <= 3; round++)
+        for (unsigned i = 0; i < HOT_SLOTS_MAX; i++) {
+            snprintf(key, sizeof key, "k%u", i);
+            hot_add(&large, START_US, key, NULL, i + 1);
+        }
+    assert_int_equal(hot_top(&large, START_US, top, HOT_SLOTS_MAX), HOT_SLOTS_MAX);
+    for (unsigned i = 0; i < HOT_SLOTS_MAX; i++) {
+        snprintf(key, sizeof key, "k%u", HOT_SLOTS_MAX - 1 - i);
+        assert_string_equal(top[i].key, key);
+        assert_int_equal(top[i].weight, 3 * (HOT_SLOTS_MAX - i));
+        assert_int_equal(top[i].error, 0);
+    }
+    hot_clear(&large);
 }

@@ -31,7 +31,7 @@ static void found(const struct near_lookup *lookup, uint32_t age_ms, uint32_t le
 
 static bool answers(struct near *near, uint64_t now_us, struct guard_result *result)
 {
-    bool hit = near_answer(near, "k", 1, now_us, result);
+    bool hit = near_answer(near, "k", 1, 0, now_us, result);
     if (hit)
         guard_value_unref(&result->value);
     return hit;

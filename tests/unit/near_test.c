@@ -41,7 +41,7 @@ static const char *got(struct near *near, const char *key, uint64_t now_us)
 {
     static char text[64];
     struct near_entry entry;
-    if (!near_get(near, key, strlen(key), now_us, &entry))
+    if (!near_get(near, key, strlen(key), 0, now_us, &entry))
         return NULL;
     snprintf(text, sizeof text, "%s", entry.value != NULL ? entry.value->public.body : "absent");
     value_unref(&entry.value);
@@ -89,7 +89,7 @@ TEST(an_entry_is_never_younger_than_nothing)
     struct near *near = subscribed(MIB);
     struct near_entry entry;
     put(near, "k", LATER_US, "v");
-    assert_true(near_get(near, "k", 1, NOW_US - 1, &entry));
+    assert_true(near_get(near, "k", 1, 0, NOW_US - 1, &entry));
     assert_int_equal(entry.born_us, NOW_US - 1);
     value_unref(&entry.value);
     near_free(&near);
@@ -352,7 +352,7 @@ static void read_once(unsigned k)
     uint32_t least = atomic_load(&race.settled[k]);
     const struct near_entry none = {.value = NULL};
     struct near_entry entry = none;
-    if (near_get(race.near, key, strlen(key), NOW_US, &entry)) {
+    if (near_get(race.near, key, strlen(key), 0, NOW_US, &entry)) {
         atomic_fetch_add(&race.hits, 1);
         if (strtoul(entry.value->public.body, NULL, 10) < least)
             atomic_fetch_add(&race.stale, 1);

@@ -5,16 +5,20 @@
 --       2 prev          token of an earlier attempt of the caller's whose reply never came, or ""
 --       3 lease_ms      4 max_lease_ms      5 max_value_ms
 --       6 mode          n  a stale value will do
---                       x  it will not: stale counts as missing
+--                       x  it will not: stale counts as missing, unless its stale time is its own
 --                       r  as n, and refresh a fresh value before its time unless another process does:
 --                          the one whose first 36 bytes argument 7 has (any, if that is ""); one that has
 --                          come since is new enough
 --                       p  peek: as n, but never take the lease
---       7 refused       optional, not with r: the first 36 bytes of a value that the caller found damaged or of
+--                       v  revalidate: only a fresh value answers whose first 36 bytes are none of the two names in
+--                          argument 7 (none does, if that is ""); any other one stays, and the lease is taken over it
+--                       w  as v, but never take the lease
+--       7 refused       optional, not with r, v and w: the first 36 bytes of a value that the caller found damaged or of
 --                       another key; it counts as missing for as long as it stands there
 --       8 waits         optional: what the caller will wait for if another process has the lease
 --                       b  a missing value
 --                       s  a missing value, or the refresh of a stale one
+--                       B and S  the same, but it wants nothing pushed
 --
 -- Replies
 --   {H, value, ttl_ms}                     fresh
@@ -22,9 +26,10 @@
 --   {S, value, ttl_ms, 0, tag}             stale; another process refreshes it (p: or none does, tag "")
 --   {S, value, ttl_ms, -1, failure_ttl_ms} stale; the last load failed, cooling down
 --   {L, lease_ms}                          missing; the caller has the lease and loads it
---   {B, lease_ttl_ms, tag}                 missing; another process loads it
+--   {B, lease_ttl_ms, tag}                 missing; another process loads it. To v and w a fourth one: the first 36 bytes
+--                                          of what stands there, or blanks, and of the lease
 --   {E, code, failure_ttl_ms}              missing; the last load failed, cooling down
---   {M}                                    missing, no process loads it (p only)
+--   {M}                                    missing, no process loads it (p and w only)
 --
 -- Why one script: between a lookup and a later request for the lease another process may fill and release, and
 -- the row would be loaded twice.
@@ -32,9 +37,12 @@
 -- Why prev: a token that is sent twice could arrive twice, the second time after an invalidation has voided
 -- it, and would make its stale fill acceptable again. A new token that removes the old one cannot.
 --
+-- Why two names: what was there when a process first looked was loaded before that, and what the lease of that
+-- moment stores may have been. Whatever has another filler was loaded under a lease that was granted since.
+--
 -- Why the waiting mark: it holds the tag of the lease that a process waits for, and tells the fill under that
--- lease that its message should carry the value. A mark of another lease says nothing. A process that waits
--- asks again before its mark runs out.
+-- lease that its message should carry the value; behind the tag stands a dash if no process that waits wants that. A mark
+-- of another lease says nothing. A process that waits asks again before its mark runs out.
 --
 -- Why a fence: a replica, and a master that has lost its replicas, refuse only writes. A script that writes
 -- nothing therefore ends with a write that changes nothing, so that those servers do not answer it. The write
@@ -74,17 +82,23 @@ local function ttl(text, first, last)
   if ms and ms > 0 then return ms end
 end
 
--- The value: bytes 1-36 filler, 38-50 px_ms, 52-64 stale_ms. A value without digits there is not the guard's. In
+-- The value: bytes 1-36 filler, 38-50 px_ms, 52-64 stale_ms, 84 whose that is. The mark of a pass stands here, too, and
+-- is fresh for as long as it does. A value without digits there is not the guard's. In
 -- its last millisecond it counts as gone.
 local value, value_ttl_ms, is_fresh = get(value_key), 0, false
 local is_named = value and string.sub(value, 1, 36) == named
+local revalidates, filler = mode == 'v' or mode == 'w', string.sub(value or '', 1, 36)
 if value then
   local px_ms, stale_ms = ttl(value, 38, 50), digits(value, 52, 64)
   if px_ms and stale_ms and (mode == 'r' or not is_named) then
     value_ttl_ms = clamp(value_key, math.min(px_ms, max_value_ms))
     is_fresh = value_ttl_ms > stale_ms
   end
-  if value_ttl_ms < 1 or (mode == 'x' and not is_fresh) then value = nil end
+  local will_do = is_fresh or mode ~= 'x' or string.sub(value, 84, 84) == 'o'
+  if value_ttl_ms < 1 or not will_do then value = nil end
+end
+if revalidates and (named == '' or filler == string.sub(named, 1, 36) or filler == string.sub(named, 37, 72)) then
+  is_fresh = false
 end
 
 -- The lease: bytes 1-36 UUID, 38-53 tag, 55-61 lease_ms, then host:pid and the time, for people.
@@ -107,8 +121,10 @@ end
 -- Sets the waiting mark and returns the tag of the lease. The mark is a hint, so it may fail alone.
 local function wait_for_lease()
   local tag = string.match(string.sub(lease, 38, 53), '^%x+$') or ''
-  if tag ~= '' and (waits == 's' or (waits == 'b' and not value)) then
-    redis.pcall('SET', waiting_key, tag, 'PX', lease_own_ms)
+  local kind = string.lower(waits)
+  if tag ~= '' and (kind == 's' or (kind == 'b' and not value)) then
+    local wants_push = kind == waits or redis.pcall('GET', waiting_key) == tag
+    redis.pcall('SET', waiting_key, wants_push and tag or tag .. '-', 'PX', lease_own_ms)
   end
   return tag
 end
@@ -124,15 +140,18 @@ if is_fresh and (not early or lease or failure) then return fenced({'H', value, 
 
 if lease then
   local tag = wait_for_lease()
+  if revalidates then
+    return fenced({'B', lease_ttl_ms, tag, string.format('%36s%36s', filler, string.sub(lease, 1, 36))})
+  end
   if value then return fenced({'S', value, value_ttl_ms, 0, tag}) end
   return fenced({'B', lease_ttl_ms, tag})
 end
 if failure then
-  if value then return fenced({'S', value, value_ttl_ms, -1, failure_ttl_ms}) end
+  if value and not revalidates then return fenced({'S', value, value_ttl_ms, -1, failure_ttl_ms}) end
   return fenced({'E', failure, failure_ttl_ms})
 end
-if mode == 'p' then
-  if value then return fenced({'S', value, value_ttl_ms, 0, ''}) end
+if mode == 'p' or mode == 'w' then
+  if value and not revalidates then return fenced({'S', value, value_ttl_ms, 0, ''}) end
   return fenced({'M'})
 end
 

@@ -4,7 +4,7 @@
 -- KEYS  value, lease, failure, waiting
 -- ARGV  1 token
 --       2 filler     the first 36 bytes of the unchanged value
---       3 head       the first 141 bytes of its new envelope (new filler, TTLs, load time, born)
+--       3 head       the first 154 bytes of its new envelope (new filler, TTLs, life, load time, born)
 --       4 checksum   its last 16 bytes
 --       5 bytes      its length, which is that of the old one
 --       6 px (ms)    7 channel    8 message    9 push_bytes, as in fill
@@ -29,7 +29,7 @@ end
 local old = redis.pcall('GET', value_key)
 if type(old) ~= 'string' or #old ~= tonumber(ARGV[5]) or string.sub(old, 1, 36) ~= ARGV[2] then return -2 end
 
-local new = ARGV[3] .. string.sub(old, 142, -17) .. ARGV[4]
+local new = ARGV[3] .. string.sub(old, 155, -17) .. ARGV[4]
 local stored = redis.pcall('SET', value_key, new, 'PX', ARGV[6])
 local awaited = redis.pcall('GET', waiting_key) == string.sub(token, 38, 53)
 if awaited and not stored.err and #new <= tonumber(ARGV[9]) then message = message .. ' ' .. new end

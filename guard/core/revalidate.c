@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/* revalidate.c - see revalidate.h. */
+#include "revalidate.h"
+#include "flight.h"
+#include "lease.h"
+#include <string.h>
+
+enum core_lookup revalidate_choose_lookup(struct flight *flight)
+{
+    bool can_load = flight_take_place(flight) || loads_lender(flight) != NULL;
+    return can_load ? LOOKUP_REVALIDATE : LOOKUP_REVALIDATE_PEEK;
+}
+
+void revalidate_begin_anew(struct flight *flight)
+{
+    flight->revalidation.names[0] = '\0';
+    flight->revalidation.stamp = 0;
+}
+
+uint64_t revalidate_fill_stamp(const struct flight *flight, uint64_t fill_stamp)
+{
+    return flight->revalidation.on ? flight->query_stamp : fill_stamp;
+}
+
+/* Names that are known already are those of older waiters, which are answered first. */
+static void note_names(struct flight *flight, const struct core_reply *reply)
+{
+    struct revalidation *revalidation = &flight->revalidation;
+    if (revalidation->names[0] != '\0' || reply->uncounted == NULL)
+        return;
+    memcpy(revalidation->names, reply->uncounted, sizeof revalidation->names - 1);
+    revalidation->stamp = flight->lookup_stamp;
+}
+
+static void loaded_elsewhere(struct flight *flight, const struct core_reply *reply)
+{
+    loads_give_place(flight);
+    flight_deliver(flight, flight->revalidation.stamp, flight_cached_result(reply, GUARD_FROM_FLEET));
+    flight_settle(flight);
+}
+
+bool revalidate_replied(struct flight *flight, const struct core_reply *reply)
+{
+    bool ours = reply->kind == REPLY_STALE && reply->refresher == REFRESH_OURS;
+    if (!flight->revalidation.on)
+        return false;
+    if (reply->kind == REPLY_BUSY) {
+        note_names(flight, reply);
+        return false;
+    }
+    if (ours) {
+        stale_keep_previous(flight, reply);
+        lease_granted(flight);
+    } else if (reply->kind == REPLY_FRESH) {
+        loaded_elsewhere(flight, reply);
+    }
+    return ours || reply->kind == REPLY_FRESH;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * clear.h - dropping every entry of the namespace: guard_clear().
+ *
+ *   asked --> WAITING --> a run: leases --> values and failures --> asked for at its begin: OK
+ *                ^         |  each pass goes through all masters, step by step (wire/sweep.h)
+ *                |         +-- the map has changed, or a master's reign is over: the run begins again
+ *                +-------- asked for meanwhile: the next run
+ *
+ * Leases first   A load that was running could store behind the cursor otherwise. A lease that is granted after its name was
+ *                passed is of a load that begins after the call.
+ * SCAN           finds what is there from its begin to its end: whatever was stored before the leases were gone. In a
+ *                Cluster a name may move from a master that has not been gone through to one that has been; so each pass
+ *                is gone twice, which no name escapes that moves once.
+ * Bounded        One step is under way at a time, 500 names looked at: between two the guard's thread and Redis do what else
+ *                there is to do. A step that fails is taken again after a pause.
+ * Afterwards     The near caches of all processes are emptied, and what waits looks again. If a master's reign ends
+ *                shortly after, its successor may have missed some of it: one more run, for no caller.
+ *
+ * Threads  the guard's, but for the public functions.
+ */
+#ifndef GUARD_CLEAR_H
+#define GUARD_CLEAR_H
+
+#include "state.h"
+
+struct clear;
+
+/* With the guard's parts. False: no memory. */
+bool clear_open(struct guard *guard);
+void clear_free(struct guard *guard);
+
+/* Takes what was posted. */
+void clear_enter(struct guard *guard);
+/* Somebody waits for a run. */
+bool clear_is_awaited(const struct guard *guard);
+/* Another master was confirmed. */
+void clear_reigned(struct guard *guard);
+/* A message says that another process has cleared. */
+void clear_heard(struct guard *guard);
+/* Answers all with CLOSING; Redis's replies may still come. */
+void clear_close(struct guard *guard);
+
+#endif

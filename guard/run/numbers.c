@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT */
+/* numbers.c - see numbers.h. */
+#include "numbers.h"
+#include "../base/clock.h"
+#include "../base/stats.h"
+#include "../core/near.h"
+#include "shadow.h"
+#include <string.h>
+#include <utlist.h>
+
+/* ---- from the guard's thread ---- */
+
+/* Under the mutex. */
+static void publish_kinds(struct guard *guard, uint64_t changed)
+{
+    for (unsigned kind = 0; changed != 0; kind++, changed >>= 1) {
+        struct guard_stats *published = &guard->kinds[kind]->published;
+        if ((changed & 1) == 0)
+            continue;
+        *published = *core_stats_of(guard->core, kind);
+        if (guard->shadow != NULL)
+            shadow_stats(core_stats_of(guard->fleet, kind), published);
+    }
+}
+
+static void publish_shadow(struct guard *guard)
+{
+    struct guard_stats fleet;
+    core_stats_of_none(guard->fleet, &fleet);
+    shadow_stats(&fleet, &guard->published);
+}
+
+void numbers_publish(struct guard *guard)
+{
+    struct guard_stats *published = &guard->published;
+    uint64_t changed = core_take_changed(guard->core);
+    if (guard->shadow != NULL)
+        changed |= core_take_changed(guard->fleet);
+    pthread_mutex_lock(&guard->mutex);
+    core_stats_of_none(guard->core, published);
+    if (guard->shadow != NULL)
+        publish_shadow(guard);
+    published->redis_state = guard->own->redis_state;
+    published->wake_state = guard->wake_state;
+    publish_kinds(guard, changed);
+    pthread_mutex_unlock(&guard->mutex);
+    events_note_states(guard); /* this thread alone writes them */
+}
+
+/* ---- adding up ---- */
+
+static void add_loop_counters(struct guard_stats *stats, const struct loop_counters *counters)
+{
+#define ADD_COUNTER(name) stats->name += atomic_load_explicit(&counters->name, memory_order_relaxed);
+    LOOP_COUNTERS(ADD_COUNTER)
+#undef ADD_COUNTER
+    stats->get_duration.sum_us += atomic_load_explicit(&counters->duration_sum_us, memory_order_relaxed);
+    for (size_t i = 0; i < GUARD_HISTOGRAM_BUCKETS; i++)
+        stats->get_duration.count[i] +=
+            atomic_load_explicit(&counters->duration_count[i], memory_order_relaxed);
+}
+
+static void add_near_gets(struct guard_stats *stats, const struct near_counters *counters)
+{
+    stats->near_hit += counters->hit;
+    stats->near_miss += counters->miss;
+    stats->get_duration.count[0] += counters->hit; /* measuring it would cost more than it takes */
+}
+
+/* Under the mutex. */
+static void add_kind(struct guard_stats *stats, const struct guard_kind *kind)
+{
+    const struct guard *guard = kind->guard;
+    stats_add(stats, &kind->published);
+    stats->shed += atomic_load_explicit(&kind->shed, memory_order_relaxed);
+    add_loop_counters(stats, &guard->own->counters[kind->index]);
+    add_loop_counters(stats, &guard->past_loops[kind->index]);
+    for (const struct guard_loop *loop = guard->loops; loop != NULL; loop = loop->next)
+        add_loop_counters(stats, &loop->counters[kind->index]);
+}
+
+static void add_near(struct guard_stats *stats, struct near *near)
+{
+    struct near_counters counters;
+    near_count(near, &counters);
+    add_near_gets(stats, &counters);
+    stats->near_evicted = counters.evicted;
+    stats->near_dropped = counters.dropped;
+    stats->near_cleared = counters.cleared;
+    stats->near_entries = counters.entries;
+    stats->near_bytes = counters.bytes;
+}
+
+static void add_redis(struct guard_stats *stats, struct redis_counters *counters)
+{
+    stats->redis_commands = atomic_load_explicit(&counters->commands, memory_order_relaxed);
+    stats->redis_round_trips = atomic_load_explicit(&counters->round_trips, memory_order_relaxed);
+    stats->redis_timeouts = atomic_load_explicit(&counters->timeouts, memory_order_relaxed);
+    stats->redis_errors = atomic_load_explicit(&counters->errors, memory_order_relaxed);
+    stats->redis_connects = atomic_load_explicit(&counters->connects, memory_order_relaxed);
+}
+
+static uint32_t beat_age_ms(const struct guard *guard)
+{
+    uint64_t beat_us = atomic_load_explicit(&guard->beat_us, memory_order_relaxed);
+    uint64_t now_us = clock_now_us();
+    return now_us > beat_us ? (uint32_t)((now_us - beat_us) / 1000) : 0;
+}
+
+/* ---- asked for ---- */
+
+void guard_stats(struct guard *guard, struct guard_stats *out)
+{
+    memset(out, 0, sizeof *out);
+    if (is_forked(guard))
+        return;
+    pthread_mutex_lock(&guard->mutex);
+    *out = guard->published;
+    for (unsigned kind = 0; kind < guard->kind_count; kind++)
+        add_kind(out, guard->kinds[kind]);
+    pthread_mutex_unlock(&guard->mutex);
+    out->beat_age_ms = beat_age_ms(guard);
+    add_redis(out, &guard->redis_counters);
+    out->redis_reigns = redis_topology_reigns(guard->topology);
+    if (guard->near != NULL)
+        add_near(out, guard->near);
+}
+
+void guard_kind_stats(const struct guard_kind *kind, struct guard_stats *out)
+{
+    struct guard *guard = kind->guard;
+    struct near_counters counters;
+    memset(out, 0, sizeof *out);
+    if (is_forked(guard))
+        return;
+    pthread_mutex_lock(&guard->mutex);
+    add_kind(out, kind);
+    pthread_mutex_unlock(&guard->mutex);
+    if (guard->near == NULL)
+        return;
+    near_count_of(guard->near, kind->index, &counters);
+    add_near_gets(out, &counters);
+}
+
+const char *guard_kind_name(const struct guard_kind *kind)
+{
+    return kind->name;
+}
+
+size_t guard_hot(struct guard *guard, enum guard_hot_by by, struct guard_hot_key *out, size_t max)
+{
+    if ((by != GUARD_HOT_COLLAPSED && by != GUARD_HOT_WAIT) || is_forked(guard))
+        return 0;
+    pthread_mutex_lock(&guard->hot_mutex);
+    size_t count = hot_top(&guard->hot[by], clock_now_us(), out, max);
+    pthread_mutex_unlock(&guard->hot_mutex);
+    return count;
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT */
+/* sweep.c - see sweep.h. */
+#include "sweep.h"
+#include <stdio.h>
+#include <string.h>
+
+#define SWEEP_COUNT "500" /* names that one SCAN looks at; a reply has at most 1024 elements */
+
+static void note_refusal(struct sweep *sweep, enum redis_outcome outcome, const struct redisReply *reply)
+{
+    sweep->failed = true;
+    if (outcome == REDIS_REPLIED && reply->type == REDIS_REPLY_ERROR)
+        snprintf(sweep->why, sizeof sweep->why, "%.*s", (int)sizeof sweep->why - 1, reply->str);
+}
+
+static void one_sweep_reply_less(struct sweep *sweep)
+{
+    if (--sweep->awaited > 0)
+        return;
+    if (!sweep->failed)
+        memcpy(sweep->cursor, sweep->next_cursor, sizeof sweep->cursor);
+    sweep->stepped(sweep->context, !sweep->failed);
+}
+
+static void on_name_deleted(void *context, enum redis_outcome outcome, const struct redisReply *reply)
+{
+    struct sweep *sweep = context;
+    if (outcome != REDIS_REPLIED || reply->type != REDIS_REPLY_INTEGER)
+        note_refusal(sweep, outcome, reply);
+    one_sweep_reply_less(sweep);
+}
+
+static void on_entry_deleted(void *context, enum redis_outcome outcome, const struct redisReply *reply)
+{
+    struct sweep *sweep = context;
+    if (outcome == REDIS_REPLIED && reply->type == REDIS_REPLY_INTEGER)
+        sweep->values += (uint64_t)reply->integer;
+    on_name_deleted(context, outcome, reply);
+}
+
+/* Led to whichever master has it by now. */
+static void delete_name(struct sweep *sweep, const char *name, size_t name_bytes)
+{
+    const char *argv[] = {"DEL", name};
+    const size_t argv_bytes[] = {3, name_bytes};
+    bool is_value = key_role_of(name, name_bytes) == KEY_VALUE;
+    if (redis_send(sweep->redis, 2, argv, argv_bytes, is_value ? on_entry_deleted : on_name_deleted, sweep))
+        sweep->awaited++;
+    else
+        sweep->failed = true;
+}
+
+static bool read_scan(struct sweep *sweep, const struct redisReply *reply)
+{
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 ||
+        reply->element[0]->type != REDIS_REPLY_STRING ||
+        reply->element[0]->len >= sizeof sweep->next_cursor || reply->element[1]->type != REDIS_REPLY_ARRAY)
+        return false;
+    memcpy(sweep->next_cursor, reply->element[0]->str, reply->element[0]->len + 1);
+    const struct redisReply *names = reply->element[1];
+    for (size_t i = 0; i < names->elements; i++)
+        if (names->element[i]->type == REDIS_REPLY_STRING && names->element[i]->len > 0)
+            delete_name(sweep, names->element[i]->str, names->element[i]->len);
+    return true;
+}
+
+static void on_scanned(void *context, enum redis_outcome outcome, const struct redisReply *reply)
+{
+    struct sweep *sweep = context;
+    if (outcome != REDIS_REPLIED || !read_scan(sweep, reply))
+        note_refusal(sweep, outcome, reply);
+    one_sweep_reply_less(sweep);
+}
+
+static void begin_step(struct sweep *sweep)
+{
+    sweep->failed = false;
+    sweep->why[0] = '\0';
+    sweep->awaited = 1;
+    memcpy(sweep->next_cursor, sweep->cursor, sizeof sweep->next_cursor);
+}
+
+static bool send_fence(struct sweep *sweep)
+{
+    const char *name = redis_shard_name(sweep->redis, sweep->shard);
+    const char *argv[] = {"DEL", name};
+    const size_t argv_bytes[] = {3, strlen(name)};
+    return redis_send_to(sweep->redis, sweep->shard, 2, argv, argv_bytes, on_name_deleted, sweep);
+}
+
+bool sweep_step(struct sweep *sweep)
+{
+    char pattern[KEY_NAME_SIZE];
+    size_t pattern_bytes = key_pattern(sweep->name_space, sweep->roles[0], sweep->roles[1], pattern);
+    const char *argv[] = {"SCAN", sweep->cursor, "MATCH", pattern, "COUNT", SWEEP_COUNT};
+    const size_t argv_bytes[] = {4, strlen(sweep->cursor), 5, pattern_bytes, 5, sizeof SWEEP_COUNT - 1};
+    begin_step(sweep);
+    if (!redis_send_to(sweep->redis, sweep->shard, 6, argv, argv_bytes, on_scanned, sweep))
+        return false;
+    if (send_fence(sweep))
+        sweep->awaited++;
+    else
+        sweep->failed = true;
+    return true;
+}

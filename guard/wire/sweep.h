@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * sweep.h - deleting a namespace's entries in steps of bounded work: one SCAN of one master and a DEL for each name that it
+ * brought.
+ *
+ *   sweep_step() --> SCAN cursor, of these roles; fence --> DEL, DEL, DEL --> `stepped`: the next cursor
+ *
+ * The fence is a write that changes nothing: a replica, and a master that has lost its replicas, would answer the SCAN.
+ *
+ * Threads  that of the connection. No I/O of its own.
+ */
+#ifndef GUARD_SWEEP_H
+#define GUARD_SWEEP_H
+
+#include "../base/key.h"
+#include "../redis/redis.h"
+
+enum { SWEEP_CURSOR_SIZE = 24 };
+
+struct sweep {
+    /* set by the owner, which keeps it until `stepped` was called: */
+    struct redis *redis;
+    const char *name_space;
+    enum key_role roles[2];
+    unsigned shard;
+    char cursor[SWEEP_CURSOR_SIZE]; /* "0": from the beginning */
+    /* Once, never from inside sweep_step(). False: the step must be taken again. True: the cursor is the next one; "0": the
+     * master has been gone through. */
+    void (*stepped)(void *context, bool done);
+    void *context;
+    uint64_t values; /* deleted so far */
+    /* sweep.c's: */
+    char next_cursor[SWEEP_CURSOR_SIZE];
+    unsigned awaited;
+    bool failed;
+    char why[128]; /* what Redis said last, if it refused; "": nothing */
+};
+
+/* False: it could not be sent, and `stepped` is not called. */
+bool sweep_step(struct sweep *sweep);
+#endif

@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * core_revalidate_test.c - requests that no value answers which was there, or was being loaded, when they began: what counts
+ * for them, how they collapse, and what an ordinary request sees beside them.
+ */
+#include "core_bench.h"
+
+#define OLD_FILLER "00000000-1111-4000-8000-000000000000"
+#define OLD_LEASE "00000000-2222-4000-8000-000000000000"
+#define NEW_LEASE "00000000-3333-4000-8000-000000000000"
+#define THEIR_TAG "aaaaaaaaaaaaaaaa"
+
+static void revalidate(const char *key, struct caller *caller)
+{
+    *caller = (struct caller){.waiter.revalidates = true};
+    get_as_prepared(key, caller, bench.now_us + (uint64_t)bench.policy.deadline_ms * BENCH_MS);
+}
+
+/* An acquire as a revalidation sends it, with what does not count. */
+static struct seen *expect_revalidation(const char *uncounted)
+{
+    struct seen *acquire = expect(CORE_ACQUIRE);
+    assert_int_equal(acquire->action.lookup, LOOKUP_REVALIDATE);
+    assert_int_equal(acquire->action.waits, WAIT_NOT);
+    assert_string_equal(acquire->action.uncounted, uncounted);
+    return acquire;
+}
+
+static void reply_uncounted(struct seen *to, const char *uncounted)
+{
+    reply(to, (struct core_reply){
+                  .kind = REPLY_BUSY, .pttl_ms = 3000, .lease_tag = THEIR_TAG, .uncounted = uncounted});
+}
+
+/* The lease over a value that is there: its load. */
+static struct seen *lease_over(struct seen *acquire, const char *body)
+{
+    const struct core_reply granted = {
+        .kind = REPLY_STALE, .refresher = REFRESH_OURS, .head = OLD_FILLER, .age_ms = 70};
+    reply_value(acquire, granted, body);
+    return expect(CORE_LOAD);
+}
+
+/* ---- what counts ---- */
+
+TEST(a_revalidation_loads_over_the_value_that_is_there)
+{
+    struct caller caller;
+    revalidate("k", &caller);
+    struct seen *load = lease_over(expect_revalidation(""), "old");
+    still_waits(&caller);
+    assert_non_null(load->action.previous); /* the loader may find it unchanged */
+    finish_load(load, "new");
+    answered_value(&caller, "new", GUARD_FROM_LOAD);
+    assert_true(caller.waiter.result.stored);
+    assert_int_equal(stats_of().refresh_started, 0); /* a request waits for it */
+    bench_close();
+}
+
+TEST(a_load_that_runs_elsewhere_is_waited_for_and_does_not_count)
+{
+    struct caller caller;
+    revalidate("k", &caller);
+    reply_uncounted(expect_revalidation(""), OLD_FILLER OLD_LEASE);
+    still_waits(&caller);
+    message("k", false);
+    struct seen *load = lease_over(expect_revalidation(OLD_FILLER OLD_LEASE), "of the old lease");
+    still_waits(&caller);
+    finish_load(load, "new");
+    answered_value(&caller, "new", GUARD_FROM_LOAD);
+    bench_close();
+}
+
+TEST(what_a_push_brings_does_not_answer_it)
+{
+    struct caller caller;
+    revalidate("k", &caller);
+    reply_uncounted(expect_revalidation(""), OLD_FILLER OLD_LEASE);
+    assert_null(core_awaits(bench.core, "k", 1, THEIR_TAG));
+    struct value *value = value_new("pushed", 6, "", 0, NULL, 0);
+    core_pushed(bench.core, bench.now_us, "k", 1,
+                &(struct core_pushed){.lease_tag = THEIR_TAG, .value = value, .fresh_ms = 60000});
+    value_unref(&value);
+    drain();
+    still_waits(&caller);
+    finish_load(lease(expect_revalidation(OLD_FILLER OLD_LEASE)), "new");
+    answered_value(&caller, "new", GUARD_FROM_LOAD);
+    bench_close();
+}
+
+TEST(what_was_loaded_under_a_later_lease_counts)
+{
+    struct caller caller;
+    revalidate("k", &caller);
+    reply_uncounted(expect_revalidation(""), OLD_FILLER OLD_LEASE);
+    message("k", false);
+    struct seen *again = expect_revalidation(OLD_FILLER OLD_LEASE);
+    reply_uncounted(
+        again, OLD_LEASE NEW_LEASE); /* another process was quicker, its lease is younger than the request */
+    message("k", false);
+    reply_fresh(expect_revalidation(OLD_FILLER OLD_LEASE), "new");
+    answered_value(&caller, "new", GUARD_FROM_FLEET);
+    sent_nothing();
+    bench_close();
+}
+
+TEST(what_counts_for_an_older_request_does_not_for_one_that_came_since)
+{
+    struct caller older, younger;
+    revalidate("k", &older);
+    reply_uncounted(expect_revalidation(""), OLD_FILLER OLD_LEASE);
+    message("k", false);
+    struct seen *again = expect_revalidation(OLD_FILLER OLD_LEASE);
+    revalidate("k", &younger); /* while the load of the new lease runs, or after it */
+    reply_fresh(again, "new");
+    answered_value(&older, "new", GUARD_FROM_FLEET);
+    still_waits(&younger);
+    finish_load(lease_over(expect_revalidation(""), "new"), "newer");
+    answered_value(&younger, "newer", GUARD_FROM_LOAD);
+    bench_close();
+}
+
+TEST(the_next_master_begins_anew)
+{
+    struct caller caller;
+    revalidate("k", &caller);
+    reply_uncounted(expect_revalidation(""), OLD_FILLER OLD_LEASE);
+    core_reign(bench.core, bench.now_us, 0); /* it may have a value that is older than both */
+    message("k", false);
+    finish_load(lease_over(expect_revalidation(""), "lost and found"), "new");
+    answered_value(&caller, "new", GUARD_FROM_LOAD);
+    bench_close();
+}
+
+TEST(so_does_a_new_connection)
+{
+    struct caller caller;
+    revalidate("k", &caller);
+    reply_uncounted(expect_revalidation(""), OLD_FILLER OLD_LEASE);
+    core_link(bench.core, bench.now_us, 0, false);
+    core_link(bench.core, bench.now_us, 0, true);
+    message("k", false);
+    finish_load(lease(expect_revalidation("")), "new");
+    answered_value(&caller, "new", GUARD_FROM_LOAD);
+    bench_close();
+}
+
+TEST(an_entry_that_is_damaged_is_loaded_anew)
+{
+    struct caller caller;
+    revalidate("k", &caller);
+    const struct core_reply damaged = {
+        .kind = REPLY_STALE, .refresher = REFRESH_OURS, .head = OLD_FILLER, .damaged = true};
+    reply(expect_revalidation(""), damaged);
+    struct seen *load = expect(CORE_LOAD);
+    assert_null(load->action.previous);
+    finish_load(load, "new");
+    answered_value(&caller, "new", GUARD_FROM_LOAD);
+    bench_close();
+}
+
+TEST(a_failure_that_is_remembered_answers_it)
+{
+    struct caller caller;
+    revalidate("k", &caller);
+    reply(expect_revalidation(""),
+          (struct core_reply){.kind = REPLY_FAILED, .failure = GUARD_FAILURE_REJECTED, .pttl_ms = 500});
+    answered_from(&caller, GUARD_FAILED, GUARD_FROM_CACHE);
+    assert_int_equal(caller.waiter.result.retry_ms, 500);
+    bench_close();
+}
+
+TEST(its_own_load_that_fails_answers_it_although_a_value_is_there)
+{
+    struct caller caller;
+    revalidate("k", &caller);
+    load_fails(lease_over(expect_revalidation(""), "old"), GUARD_FAILURE_UNAVAILABLE);
+    answered_from(&caller, GUARD_FAILED, GUARD_FROM_LOAD);
+    assert_int_equal(expect(CORE_RELEASE)->action.failure, GUARD_FAILURE_UNAVAILABLE);
+    bench_close();
+}
+
+/* ---- in one process ---- */
+
+TEST(two_of_them_are_one_load)
+{
+    struct caller first, second;
+    revalidate("k", &first);
+    struct seen *acquire = expect_revalidation("");
+    revalidate("k", &second); /* the load has not begun */
+    struct seen *load = lease_over(acquire, "old");
+    sent_nothing();
+    finish_load(load, "new");
+    answered_value(&first, "new", GUARD_FROM_LOAD);
+    answered_value(&second, "new", GUARD_FROM_FLIGHT);
+    assert_int_equal(stats_of().load_started, 1);
+    bench_close();
+}
+
+TEST(one_that_comes_after_the_query_wants_another_even_if_the_first_was_stored)
+{
+    struct caller first, second, third;
+    revalidate("k", &first);
+    struct seen *load = lease_over(expect_revalidation(""), "old");
+    revalidate("k", &second);
+    revalidate("k", &third);
+    finish_load(load, "new");
+    answered_value(&first, "new", GUARD_FROM_LOAD);
+    still_waits(&second);
+    finish_load(lease_over(expect_revalidation(""), "new"), "newer");
+    answered_value(&second, "newer", GUARD_FROM_LOAD);
+    answered_value(&third, "newer", GUARD_FROM_FLIGHT);
+    assert_int_equal(stats_of().load_started, 2);
+    bench_close();
+}
+
+TEST(an_ordinary_request_beside_it_is_answered_by_what_is_there)
+{
+    struct caller revalidating, ordinary;
+    revalidate("k", &revalidating);
+    struct seen *load = lease_over(expect_revalidation(""), "old");
+    get("k", &ordinary);
+    struct seen *lookup = expect(CORE_ACQUIRE);
+    assert_int_equal(lookup->action.lookup, LOOKUP_NO_STALE);
+    reply_fresh(lookup, "old");
+    answered_value(&ordinary, "old", GUARD_FROM_CACHE);
+    still_waits(&revalidating);
+    finish_load(load, "new");
+    answered_value(&revalidating, "new", GUARD_FROM_LOAD);
+    bench_close();
+}
+
+TEST(the_load_of_an_ordinary_request_of_this_process_does_not_count)
+{
+    struct caller ordinary, revalidating;
+    struct seen *load = begin_load("k", &ordinary);
+    revalidate("k", &revalidating);
+    reply_uncounted(expect_revalidation(""), OLD_FILLER OLD_LEASE);
+    finish_load(load, "begun before");
+    answered_value(&ordinary, "begun before", GUARD_FROM_LOAD);
+    still_waits(&revalidating);
+    message("k", false);
+    finish_load(lease_over(expect_revalidation(OLD_FILLER OLD_LEASE), "begun before"), "new");
+    answered_value(&revalidating, "new", GUARD_FROM_LOAD);
+    assert_int_equal(stats_of().load_duplicate, 0);
+    bench_close();
+}
+
+TEST(a_process_that_waits_for_no_other_waits_for_itself)
+{
+    struct caller ordinary, revalidating;
+    bench.config.mode = GUARD_MODE_LOCAL;
+    bench_open();
+    struct seen *acquire = lookup_of("k", &ordinary);
+    char tag[TOKEN_TAG_BYTES + 1] = "";
+    memcpy(tag, acquire->token + TOKEN_TAG_AT, TOKEN_TAG_BYTES);
+    struct seen *load = lease(acquire);
+    revalidate("k", &revalidating);
+    reply(expect_revalidation(""),
+          (struct core_reply){
+              .kind = REPLY_BUSY, .pttl_ms = 3000, .lease_tag = tag, .uncounted = OLD_FILLER OLD_LEASE});
+    sent_nothing();
+    finish_load(load, "begun before");
+    answered_value(&ordinary, "begun before", GUARD_FROM_LOAD);
+    message("k", false);
+    reply_uncounted(expect_revalidation(OLD_FILLER OLD_LEASE), OLD_LEASE NEW_LEASE); /* another process's */
+    loaded(expect(CORE_LOAD), "new");
+    answered_value(&revalidating, "new", GUARD_FROM_LOAD);
+    assert_false(revalidating.waiter.result.stored);
+    assert_int_equal(stats_of().load_duplicate, 0);
+    bench_close();
+}
+
+TEST(without_redis_it_loads)
+{
+    struct caller caller;
+    bench.config.without_redis = true;
+    bench_open();
+    revalidate("k", &caller);
+    loaded(expect(CORE_LOAD), "row");
+    answered_value(&caller, "row", GUARD_FROM_LOAD);
+    bench_close();
+}
+
+TEST(a_failure_without_redis_is_remembered_for_both_kinds)
+{
+    struct caller first, second, third;
+    bench.config.without_redis = true;
+    bench_open();
+    get("k", &first);
+    load_fails(expect(CORE_LOAD), GUARD_FAILURE_UNAVAILABLE);
+    revalidate("k", &second);
+    answered_from(&second, GUARD_FAILED, GUARD_FROM_CACHE);
+    pass(bench.policy.failure_ms);
+    revalidate("k", &second);
+    load_fails(expect(CORE_LOAD), GUARD_FAILURE_UNAVAILABLE);
+    get("k", &third);
+    answered_from(&third, GUARD_FAILED, GUARD_FROM_CACHE);
+    sent_nothing();
+    bench_close();
+}
+
+/* ---- limits ---- */
+
+TEST(its_soft_limit_gives_it_no_stale_value)
+{
+    struct caller caller;
+    bench.policy.stale_ms = 60000;
+    bench.policy.soft_ms = 50;
+    revalidate("k", &caller);
+    struct seen *load = lease_over(expect_revalidation(""), "old");
+    pass(100);
+    still_waits(&caller);
+    finish_load(load, "new");
+    answered_value(&caller, "new", GUARD_FROM_LOAD);
+    bench_close();
+}
+
+TEST(it_has_a_deadline)
+{
+    struct caller caller;
+    bench.policy.deadline_ms = 100;
+    revalidate("k", &caller);
+    reply_uncounted(expect_revalidation(""), OLD_FILLER OLD_LEASE);
+    pass(100);
+    answered(&caller, GUARD_TIMEOUT);
+    bench_close();
+}
+
+TEST(without_a_place_it_takes_no_lease_but_what_another_process_loads)
+{
+    struct caller blockers[4], caller;
+    for (size_t i = 0; i < 4; i++) {
+        char key[] = {'b', (char)('0' + i), '\0'};
+        get(key, &blockers[i]);
+        reply_kind(expect(CORE_ACQUIRE), REPLY_LEASE);
+        if (i < 2)
+            expect(CORE_LOAD);
+    }
+    revalidate("k", &caller);
+    struct seen *peek = expect(CORE_ACQUIRE);
+    assert_int_equal(peek->action.lookup, LOOKUP_REVALIDATE_PEEK);
+    reply_uncounted(peek, OLD_FILLER OLD_LEASE);
+    still_waits(&caller);
+    message("k", false);
+    reply_fresh(expect(CORE_ACQUIRE), "new");
+    answered_value(&caller, "new", GUARD_FROM_FLEET);
+    revalidate("k", &caller);
+    reply_kind(expect(CORE_ACQUIRE), REPLY_FREE);
+    answered(&caller, GUARD_SHED);
+    bench_close();
+}
+
+TEST(rounds_are_bounded)
+{
+    struct caller caller;
+    revalidate("k", &caller);
+    const struct core_reply outdated = {.kind = REPLY_FRESH, .head = OLD_FILLER, .outdated = true};
+    for (int round = 0; round < 3; round++)
+        reply(expect(CORE_ACQUIRE), outdated);
+    loaded(expect(CORE_LOAD), "row");
+    answered_value(&caller, "row", GUARD_FROM_LOAD);
+    bench_close();
+}
+
+TEST_GROUP(.before = bench_up);
