@@ -243,6 +243,46 @@ TEST(what_make_install_leaves_is_all_that_a_program_needs)
               "test \"$(./installed redis://127.0.0.1:1 2>/dev/null)\" = 'hello user:7'"));
 }
 
+/* ---- the guide ---- */
+
+/* Each recipe is built and run, and prints what stands below it. */
+TEST(every_recipe_of_the_cookbook_prints_what_it_shows)
+{
+    struct stack_redis redis = {.pid = 0};
+    struct stack_postgres postgres = {.pid = 0};
+    char command[1024];
+    assert_true(stack_redis_start(&redis, NULL));
+    assert_true(stack_postgres_start(&postgres, 10));
+    assert_true(shell("mkdir -p recipes; cd recipes; "
+                      "awk -v to=. -f ../guard/guide/recipes.awk ../guard/guide/cookbook.md >list; "
+                      "test $(wc -l <list) -ge 12; "
+                      "while read -r name needs; do "
+                      "cc -std=gnu11 -Wall -Wextra -Werror -I../guard -isystem /usr/include/postgresql "
+                      "-o $name $name.c ../guard/example/build/libguard.a -lhiredis -luv -lmicrohttpd -lpq "
+                      "-pthread; done <list"));
+    snprintf(command, sizeof command,
+             "cd recipes; while read -r name needs; do "
+             "database=; [ $needs = 0 ] || database='%s'; "
+             "timeout 60 ./$name %s $database >$name.said </dev/null || { echo \"$name fails\"; exit 1; }; "
+             "diff $name.prints $name.said || { echo \"$name prints something else\"; exit 1; }; done <list",
+             postgres.url, redis.url);
+    assert_true(shell(command));
+    stack_postgres_stop(&postgres);
+    stack_redis_stop(&redis);
+}
+
+/* docs.sh refuses what leads nowhere; so does this, if it no longer does. */
+TEST(no_link_of_the_guide_leads_nowhere)
+{
+    assert_true(shell("sh guard/guide/docs.sh pages; test -s pages/index.html; test -s pages/reference.html; "
+                      "grep -q 'href=\"reference.html#guard_get\"' pages/index.html"));
+    assert_true(shell("mkdir wrong; cp -r guard wrong/; cd wrong/guard/guide; "
+                      "echo '[nowhere](#nowhere)' >>guide.md; ! sh docs.sh ../../pages 2>said; "
+                      "grep -q 'index.html links to index.html#nowhere' said; "
+                      "sed '$s/.*/`guard_nothing()`/' guide.md >guide.new; mv guide.new guide.md; "
+                      "! sh docs.sh ../../pages 2>said; grep -q 'names guard_nothing()' said"));
+}
+
 /* ---- the example at work ---- */
 
 struct example {
