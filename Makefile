@@ -29,6 +29,7 @@
 #   make peers        the known caches on the same work, side by side (6 minutes): T="nginx catalogd burst" JSON=FILE
 #   make lab          the locks of the literature and what breaks each (7 minutes): T="redisson guard changed", T=queue
 #                     JSON=FILE
+#   make docs         guide, cookbook and reference as HTML: build/docs/index.html
 #   make lint         include directions, format, cppcheck, clang-tidy
 #   make format       applies .clang-format
 #   make empty-root   what guard/README.md says, in a Debian that has nothing yet; needs root and a mirror (a minute)
@@ -73,7 +74,7 @@ BUILD := build/$(notdir $(firstword $(CC)))$(SAN:%=-%)
 
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
-.PHONY: all compat demo run scenarios db test tests fuzz coverage golden valgrind chaos soak hundred sim courses mutants mutants-live model bench peers lab lint format empty-root install amalgamation clean help
+.PHONY: all compat demo run scenarios db test tests fuzz coverage golden valgrind chaos soak hundred sim courses mutants mutants-live model bench peers lab lint format empty-root install amalgamation docs clean help
 .SUFFIXES:
 ifndef V
 MAKEFLAGS += --silent
@@ -310,6 +311,7 @@ SELECTED := $(sort $(if $(T),$(foreach program,$(TEST_PROGRAMS),$(if $(call chos
 
 test: $(if $(T),$(SELECTED) $(CHAOS_SHIM),tests)
 	$(if $(filter %/page_test,$(SELECTED)),@sh load/deps.sh page-test)
+	$(if $(filter %/copy_test,$(SELECTED)),@sh load/deps.sh docs)
 	$(if $(filter %/lock_zookeeper_test %/lock_zookeeper_fail_test %/lab_test %/fleetlock_test,$(SELECTED)),@sh load/deps.sh zookeeper)
 	$(if $(filter %/copy_test,$(SELECTED)),@sh load/deps.sh hosts)
 	$(if $(filter %/lock_postgres_test,$(SELECTED)),@sh load/deps.sh pgbouncer)
@@ -462,6 +464,10 @@ install: all $(GUARD_LIB)
 
 amalgamation:
 	sh guard/amalgamate.sh build/amalgamation
+
+docs:
+	@sh load/deps.sh docs
+	sh guard/guide/docs.sh build/docs
 
 clean:
 	rm -rf build

@@ -4,7 +4,7 @@
 #
 #   sh load/deps.sh build [COMPILER]   what building, testing and the demo need
 #   sh load/deps.sh client             psql
-#   sh load/deps.sh lint | fuzz | valgrind | model | bench | lab | empty-root  what these targets need on top
+#   sh load/deps.sh lint | fuzz | valgrind | model | bench | lab | empty-root | docs  what these targets need on top
 #   sh load/deps.sh pgbouncer          the pooler that the tests of the PostgreSQL locks and the lab start
 #   sh load/deps.sh zookeeper          the server that the tests of the ZooKeeper provider and the lab start
 #   sh load/deps.sh hosts              the event loops and servers that the guard is tried in, and what builds examples
@@ -79,6 +79,9 @@ cmake           cmake
 networks_needs='
 iproute2 ip
 '
+docs_needs='
+cmark-gfm cmark-gfm
+'
 empty_root_needs='
 mmdebstrap mmdebstrap
 '
@@ -119,10 +122,11 @@ needs_of() {
     networks) echo "$networks_needs" ;;
     hosts) echo "$hosts_needs" ;;
     empty-root) echo "$empty_root_needs" ;;
+    docs) echo "$docs_needs" ;;
     page-test) echo "$page_test_needs" ;;
     lab) echo "$pgbouncer_needs$zookeeper_needs" ;;
     peers) echo "$peers_needs" | grep "^${2:+$2 }" ;;
-    *) echo "deps.sh: unknown: $1 (build, client, lint, fuzz, valgrind, model, zookeeper, pgbouncer, bench, lab, hosts, networks, empty-root, page-test, peers)" >&2; exit 2 ;;
+    *) echo "deps.sh: unknown: $1 (build, client, lint, fuzz, valgrind, model, zookeeper, pgbouncer, bench, lab, hosts, networks, empty-root, docs, page-test, peers)" >&2; exit 2 ;;
     esac
     case ${2:-gcc} in
     clang*) echo "$(basename "$2") $2" ;;

@@ -108,7 +108,7 @@ TEST(only_public_symbols_are_visible)
 {
     assert_true(shell("nm --defined-only --extern-only guard/example/build/libguard.a >symbols; "
                       "grep -q ' T guard_open$' symbols; grep -q ' T guard_host_rang$' symbols; "
-                      "! grep ' [A-Z] ' symbols | grep -v ' T guard_'"));
+                      "if grep ' [A-Z] ' symbols | grep -v ' T guard_'; then exit 1; fi"));
 }
 
 TEST(one_file_does_the_work_of_the_folder)
@@ -121,8 +121,9 @@ TEST(one_file_does_the_work_of_the_folder)
         "test \"$(ls | tr '\\n' ' ')\" = 'adapters guard.c guard.h host.h locks.h '; "
         "sed -n '/^```c$/,/^```$/{/^```/d;p}' ../guard/README.md >main.c; "
         "cc -std=c11 -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror -fvisibility=hidden -c guard.c; "
+        "objcopy --localize-hidden guard.o; "
         "nm --defined-only --extern-only guard.o >symbols; grep -q ' T guard_open$' symbols; "
-        "! grep ' [A-Z] ' symbols | grep -v ' T guard_'; "
+        "if grep ' [A-Z] ' symbols | grep -v ' T guard_'; then exit 1; fi; "
         "cc -o main main.c guard.o -lhiredis -luv -pthread"));
     snprintf(command, sizeof command, "test \"$(one/main %s)\" = 'hello user:7'", redis.url);
     assert_true(shell(command));
@@ -132,17 +133,18 @@ TEST(one_file_does_the_work_of_the_folder)
 /* Of the copy that was built without it, of one with it, and of the one file. */
 TEST(tls_is_there_if_its_library_is_and_may_be_left_out)
 {
-    assert_true(shell("! nm guard/example/build/libguard.a | grep -q ' U SSL_'; "
-                      "mkdir secure; cp -r guard secure/; cd secure; "
-                      "sed -n '/^```c$/,/^```$/{/^```/d;p}' guard/README.md >server.c; "
-                      "printf 'GUARD_LOCKS_WITH =\nGUARD_DIR = guard\ninclude guard/guard.mk\n"
-                      "CPPFLAGS += -Iguard\nserver: server.o $(GUARD_LIB)\n"
-                      "\t$(CC) -o $@ $^ $(GUARD_LIBS)\n' >Makefile; "
-                      "make -j2 CFLAGS=-O0; nm build/guard/libguard.a | grep -q ' U SSL_new'; "
-                      "test \"$(./server rediss://127.0.0.1:1 2>/dev/null)\" = 'hello user:7'; "
-                      "make -j2 CFLAGS=-O0 GUARD_TLS=; ! nm build/guard/libguard.a | grep -q ' U SSL_'; "
-                      "! ./server rediss://127.0.0.1:1 2>said; "
-                      "grep -q 'redis_url: rediss:// (TLS) is not built in' said"));
+    assert_true(shell(
+        "if nm guard/example/build/libguard.a | grep -q ' U SSL_'; then exit 1; fi; "
+        "mkdir secure; cp -r guard secure/; cd secure; "
+        "sed -n '/^```c$/,/^```$/{/^```/d;p}' guard/README.md >server.c; "
+        "printf 'GUARD_LOCKS_WITH =\nGUARD_DIR = guard\ninclude guard/guard.mk\n"
+        "CPPFLAGS += -Iguard\nserver: server.o $(GUARD_LIB)\n"
+        "\t$(CC) -o $@ $^ $(GUARD_LIBS)\n' >Makefile; "
+        "make -j2 CFLAGS=-O0; nm build/guard/libguard.a | grep -q ' U SSL_new'; "
+        "test \"$(./server rediss://127.0.0.1:1 2>/dev/null)\" = 'hello user:7'; "
+        "make -j2 CFLAGS=-O0 GUARD_TLS=; if nm build/guard/libguard.a | grep -q ' U SSL_'; then exit 1; fi; "
+        "if ./server rediss://127.0.0.1:1 2>said; then exit 1; fi; "
+        "grep -q 'redis_url: rediss:// (TLS) is not built in' said"));
     assert_true(
         shell("sh guard/amalgamate.sh asleep; cd asleep; "
               "cc -std=c11 -O0 -DGUARD_WITH_TLS -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror "
@@ -272,7 +274,8 @@ TEST(cmake_builds_a_program_with_the_target_guard)
                       "export CFLAGS=-O0; cmake -S . -B out >said; cmake --build out -j2 >said; "
                       "test \"$(out/server redis://127.0.0.1:1 2>/dev/null)\" = 'hello user:7'; "
                       "nm --defined-only --extern-only out/third_party/guard/libguard.a >symbols; "
-                      "grep -q ' T guard_open$' symbols; ! grep ' [A-Z] ' symbols | grep -v ' T guard_'"));
+                      "grep -q ' T guard_open$' symbols; if grep ' [A-Z] ' symbols | grep -v ' T guard_'; "
+                      "then exit 1; fi"));
 }
 
 /* ---- the examples ---- */
@@ -297,6 +300,47 @@ TEST(an_example_whose_library_is_missing_is_named_and_left_out)
               "grep -q '^left out: civetserver, which needs libcivetweb-dev$' said; "
               "grep -q '^left out: h2oserver, which needs libh2o-dev libssl-dev$' said; "
               "grep -q '^left out: raii, which needs g++$' said"));
+}
+
+/* ---- the guide ---- */
+
+/* Each recipe is built and run, and prints what stands below it. */
+TEST(every_recipe_of_the_cookbook_prints_what_it_shows)
+{
+    struct stack_redis redis = {.pid = 0};
+    struct stack_postgres postgres = {.pid = 0};
+    char command[1024];
+    assert_true(stack_redis_start(&redis, NULL));
+    assert_true(stack_postgres_start(&postgres, 10));
+    assert_true(shell("mkdir -p recipes; cd recipes; "
+                      "awk -v to=. -f ../guard/guide/recipes.awk ../guard/guide/cookbook.md >list; "
+                      "test $(wc -l <list) -ge 12; "
+                      "while read -r name needs; do "
+                      "cc -std=gnu11 -Wall -Wextra -Werror -I../guard -isystem /usr/include/postgresql "
+                      "-o $name $name.c ../guard/example/build/libguard.a -lhiredis -luv -lmicrohttpd -lpq "
+                      "-pthread; done <list"));
+    snprintf(command, sizeof command,
+             "cd recipes; while read -r name needs; do "
+             "database=; [ $needs = 0 ] || database='%s'; "
+             "timeout 60 ./$name %s $database >$name.said </dev/null || { echo \"$name fails\"; exit 1; }; "
+             "diff $name.prints $name.said || { echo \"$name prints something else\"; exit 1; }; done <list",
+             postgres.url, redis.url);
+    assert_true(shell(command));
+    stack_postgres_stop(&postgres);
+    stack_redis_stop(&redis);
+}
+
+/* docs.sh refuses what leads nowhere; so does this, if it no longer does. */
+TEST(no_link_of_the_guide_leads_nowhere)
+{
+    assert_true(shell("sh guard/guide/docs.sh pages; test -s pages/index.html; test -s pages/reference.html; "
+                      "grep -q 'href=\"reference.html#guard_get\"' pages/index.html"));
+    assert_true(
+        shell("mkdir wrong; cp -r guard wrong/; cd wrong/guard/guide; "
+              "echo '[nowhere](#nowhere)' >>guide.md; if sh docs.sh ../../pages 2>said; then exit 1; fi; "
+              "grep -q 'index.html links to index.html#nowhere' said; "
+              "sed '$s/.*/`guard_nothing()`/' guide.md >guide.new; mv guide.new guide.md; "
+              "if sh docs.sh ../../pages 2>said; then exit 1; fi; grep -q 'names guard_nothing()' said"));
 }
 
 TEST_GROUP(.up = copy_and_build, .down = remove_copy);
