@@ -114,6 +114,7 @@ void process_start(struct sim *sim, struct process *process)
         .mode = params->mode,
         .max_loads = params->workers,
         .load_queue = params->queue,
+        .load_threads = params->load_threads,
         .max_waiters = params->max_waiters,
         .max_value_bytes = BODY_MOST,
         .max_value_ms = sim->redis.max_value_ms,
@@ -145,7 +146,7 @@ static void discard(struct process *process)
 {
     struct core_action action;
     while (core_next_action(process->core, &action)) {
-        if (action.kind == CORE_CANCEL)
+        if (action.kind == CORE_CANCEL || action.kind == CORE_FORGET)
             continue;
         if (action.kind == CORE_LOAD)
             core_loaded(process->core, process_now_us(process), action.load,
@@ -338,14 +339,28 @@ static bool has_mates(const struct sim *sim, const struct load_model *load)
     return false;
 }
 
-static void give_thread_back(struct sim *sim, struct process *process, const struct load_model *load)
+void process_thread_is_free(struct sim *sim, const struct load_model *load)
 {
-    if (load->lender == 0) {
-        process->running -= !has_mates(sim, load);
+    if (load->lender == 0)
         return;
-    }
     sim->load[load->lender - 1].lent = false;
     schedule_end(sim, load->lender - 1);
+}
+
+void process_give_place_back(struct sim *sim, struct process *process, const struct load_model *load)
+{
+    if (load->lender == 0)
+        process->running -= !has_mates(sim, load);
+    if (!load->defer.returned)
+        process_thread_is_free(sim, load);
+}
+
+struct load_model *process_load_of(struct sim *sim, const struct process *process, uint64_t id)
+{
+    for (uint32_t i = sim->loads; i > 0; i--)
+        if (sim->load[i - 1].life == process->life && sim->load[i - 1].id == id)
+            return &sim->load[i - 1];
+    return NULL;
 }
 
 /* The last acquire of this token was sent then: from there on its process counts. */
@@ -473,7 +488,7 @@ void process_load_end(struct sim *sim, uint32_t index)
         return;
     load->ended = true;
     load->ended_us = sim->course.now_us;
-    give_thread_back(sim, process, load);
+    process_give_place_back(sim, process, load);
     struct core_loaded loaded = {.outcome = LOAD_FAILED, .failure = GUARD_FAILURE_UNAVAILABLE};
     loaded.load_us = sim->course.now_us - load->start_us;
     bool succeeds = load->read && !load->fails;
@@ -703,6 +718,8 @@ static void perform(struct sim *sim, struct process *process, const struct core_
         start_load(sim, process, action);
     else if (action->kind == CORE_CANCEL)
         cancel_load(sim, process, action->load);
+    else if (action->kind == CORE_FORGET)
+        defer_forgotten(sim, process, action->load);
     else
         net_send(sim, process, action);
 }

@@ -179,9 +179,9 @@ static void grant(struct run *run, const struct command *command, const struct f
         answer_value(out, run, 'S', found, REFRESH_OURS);
     else
         out->what = 'L';
-    out->abandoned = !found->value && run->slot->waiting.there &&
-                     strcmp(run->slot->waiting.tag, ABANDONED_MARK) == 0 &&
-                     run->sim->mutant != MUTANT_ABANDONED_UNSAID;
+    out->after_abandoned =
+        !found->value && run->slot->waiting.there && strcmp(run->slot->waiting.tag, ABANDONED_MARK) == 0;
+    out->abandoned = out->after_abandoned && run->sim->mutant != MUTANT_ABANDONED_UNSAID;
 }
 
 /* Another process has said so, of this lease. */
