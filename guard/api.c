@@ -10,6 +10,7 @@
 #include "guard.h"
 #include "host.h"
 #include "run/events.h"
+#include "run/kind.h"
 #include "run/life.h"
 #include "run/loop.h"
 #include "run/mailbox.h"
@@ -29,7 +30,7 @@ enum {
 static void free_guard(struct guard *guard)
 {
     for (unsigned kind = 0; kind < guard->kind_count; kind++)
-        free(guard->kinds[kind]);
+        kind_free(guard->kinds[kind]);
     for (size_t by = 0; by < sizeof guard->hot / sizeof *guard->hot; by++)
         hot_clear(&guard->hot[by]);
     events_clear(guard);
@@ -139,51 +140,6 @@ enum guard_status guard_close(struct guard **closing, uint32_t drain_ms)
     say_rest(&guard->say, UINT64_MAX);
     free_guard(guard);
     return GUARD_OK;
-}
-
-/* Under the mutex. */
-static enum guard_status list_kind(struct guard_kind *kind, struct guard_error *error)
-{
-    struct guard *guard = kind->guard;
-    if (guard->kind_count == GUARD_KINDS_MAX)
-        return check_failed(error, GUARD_INVALID,
-                            "guard_kind_add: the guard has %d kinds already, which is all it can count",
-                            GUARD_KINDS_MAX);
-    kind->index = guard->kind_count;
-    if (kind->policy.name != NULL)
-        snprintf(kind->name, sizeof kind->name, "%s", kind->policy.name);
-    else
-        snprintf(kind->name, sizeof kind->name, "kind%u", kind->index);
-    kind->policy.name = kind->name;
-    for (unsigned other = 0; other < guard->kind_count; other++)
-        if (strcmp(guard->kinds[other]->name, kind->name) == 0)
-            return check_failed(error, GUARD_INVALID,
-                                "guard_kind_add: another kind of this guard is named %s already", kind->name);
-    guard->kinds[guard->kind_count++] = kind;
-    return GUARD_OK;
-}
-
-enum guard_status guard_kind_add(struct guard *guard, const struct guard_policy *policy,
-                                 struct guard_kind **out, struct guard_error *error)
-{
-    if (is_forked(guard))
-        return check_failed(error, GUARD_INVALID, "guard_kind_add: " FORKED_TEXT);
-    enum guard_status status = check_policy(policy, &guard->config, error);
-    if (status != GUARD_OK)
-        return status;
-    struct guard_kind *kind = calloc(1, sizeof *kind);
-    if (kind == NULL)
-        return check_failed(error, GUARD_NO_MEMORY, "guard_kind_add: no memory");
-    kind->guard = guard;
-    kind->policy = *policy;
-    pthread_mutex_lock(&guard->mutex);
-    status = list_kind(kind, error);
-    pthread_mutex_unlock(&guard->mutex);
-    if (status == GUARD_OK)
-        *out = kind;
-    else
-        free(kind);
-    return status;
 }
 
 /* ---- on a host's loop ---- */

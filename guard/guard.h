@@ -649,9 +649,10 @@ GUARD_API enum guard_status guard_clear_wait(struct guard *guard, uint32_t deadl
 
 /* ---- a policy changed while running ---- */
 
-/* Another policy for the kind, from the next request on; requests and loads that are under way keep theirs. Loader, batch
- * loader, context, tagged and name must be the same. INVALID, as guard_kind_add(): the old one stands. Each policy that
- * differs from the one before takes some 200 bytes until guard_close(). */
+/* Another policy for the kind, from the next request on. What is under way keeps the one it began with: a request, a load,
+ * also for a request that joins it, and what is stored or near, until its time is over. Loader, batch loader, context and
+ * tagged must be the same, and the name, or NULL. INVALID, as guard_kind_add(): the old one stands. Each policy that differs
+ * from the one before takes some 150 bytes until guard_close(). */
 GUARD_API enum guard_status guard_kind_set(struct guard_kind *kind, const struct guard_policy *policy,
                                            struct guard_error *error);
 /* The policy as it is now; its `name` is lent until guard_close(). */

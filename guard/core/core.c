@@ -603,7 +603,7 @@ void core_pushed(struct core *core, uint64_t now_us, const char *encoded, size_t
     core_begin(core, now_us);
     core->stats.wake_messages++;
     struct flight *flight = find_flight(core, encoded, encoded_bytes);
-    if (flight != NULL && flight_awaits(flight, pushed->lease_tag))
+    if (flight != NULL && flight_awaits(flight, pushed->lease_tag, pushed->shared))
         flight_pushed(flight, pushed);
     else if (flight != NULL)
         flight_woken(flight, false);
@@ -612,10 +612,10 @@ void core_pushed(struct core *core, uint64_t now_us, const char *encoded, size_t
 }
 
 const struct core_key *core_awaits(const struct core *core, const char *encoded, size_t encoded_bytes,
-                                   const char *lease_tag)
+                                   const char *lease_tag, bool shared)
 {
     const struct flight *flight = find_flight(core, encoded, encoded_bytes);
-    return flight != NULL && flight_awaits(flight, lease_tag) ? &flight->key : NULL;
+    return flight != NULL && flight_awaits(flight, lease_tag, shared) ? &flight->key : NULL;
 }
 
 void core_permit_freed(struct core *core, uint64_t now_us, const char *waiter, size_t waiter_bytes)

@@ -408,9 +408,9 @@ struct core_pushed {
 void core_pushed(struct core *core, uint64_t now_us, const char *encoded, size_t encoded_bytes,
                  const struct core_pushed *pushed);
 /* The key of the flight that waits for the lease with this tag, lent until the next event; NULL: none does, and
- * what its fill has brought need not be read. */
+ * what its fill, or its release (shared), has brought need not be read. */
 const struct core_key *core_awaits(const struct core *core, const char *encoded, size_t encoded_bytes,
-                                   const char *lease_tag);
+                                   const char *lease_tag, bool shared);
 /* A load permit is free for the process of this name (the `waiter` of its actions). */
 void core_permit_freed(struct core *core, uint64_t now_us, const char *waiter, size_t waiter_bytes);
 /* Messages may have been lost: every flight that waits for one looks again, spread over 100 ms. */

@@ -308,6 +308,7 @@ void flight_settle(struct flight *flight)
     value_unref(&flight->previous);
     flight->leased = flight->lost = flight->refreshing = flight->background = flight->unchanged = false;
     flight->mark = flight->shares = false;
+    flight->busy_tag[0] = '\0';
     flight->wanted[0] = '\0';
     revalidate_begin_anew(flight);
     flight->op = flight->renew_op = flight->peek_op = 0;
@@ -362,6 +363,7 @@ void flight_wait(struct flight *flight, uint32_t pttl_ms, const char *lease_tag)
     loads_give_place(flight);
     flight->busy_stamp = flight->lookup_stamp;
     flight_note_lease_tag(flight, lease_tag);
+    flight->wait_stamp = flight->lookup_stamp;
     if (flight->waiting_since_us == 0)
         flight->waiting_since_us = flight->sent_us;
     flight_move(flight, FLIGHT_WAITING);
@@ -630,10 +632,10 @@ void flight_woken(struct flight *flight, bool gone)
     }
 }
 
-bool flight_awaits(const struct flight *flight, const char *lease_tag)
+bool flight_awaits(const struct flight *flight, const char *lease_tag, bool shared)
 {
-    return flight->state == FLIGHT_WAITING && flight->busy_tag[0] != '\0' &&
-           memcmp(flight->busy_tag, lease_tag, TOKEN_TAG_BYTES) == 0;
+    bool waits = flight->state == FLIGHT_WAITING || (shared && flight->state == FLIGHT_ACQUIRING);
+    return waits && flight->busy_tag[0] != '\0' && memcmp(flight->busy_tag, lease_tag, TOKEN_TAG_BYTES) == 0;
 }
 
 /* What is shared is only as old as its load; what is stored is fresh for a time. */
@@ -656,21 +658,26 @@ static struct guard_result pushed_result(const struct core_pushed *pushed, uint3
  * long as messages of the old Redis still arrive; the canary ends that.) */
 void flight_pushed(struct flight *flight, const struct core_pushed *pushed)
 {
-    struct core *core = flight->core;
-    uint32_t age_ms = ms_until(flight->sent_us, core->now_us);
+    bool looks_again = flight->state == FLIGHT_ACQUIRING;
+    uint64_t since_us = looks_again ? flight->waiting_since_us : flight->sent_us;
+    uint32_t age_ms = ms_until(since_us, flight->core->now_us);
     uint32_t waiters = flight_counts(flight)->waiters;
     bool over = !pushed->shared && age_ms >= pushed->fresh_ms;
-    if (over || (!pushed->mark && flight->first->joined >= flight->lookup_stamp)) {
-        flight_wake(flight);
+    bool too_early = flight->first == NULL || flight->first->joined >= flight->wait_stamp;
+    if (over || (!pushed->mark && too_early)) {
+        flight_woken(flight, false);
         return;
     }
-    flight_end_wait(flight);
+    flight->latch = true;
+    if (!looks_again)
+        flight_end_wait(flight);
     if (pushed->mark)
         pass_part(flight);
     else
-        flight_deliver(flight, flight->lookup_stamp, pushed_result(pushed, age_ms));
+        flight_deliver(flight, flight->wait_stamp, pushed_result(pushed, age_ms));
     flight_counts(flight)->push_answered += pushed->mark ? 0 : waiters - flight_counts(flight)->waiters;
-    flight_settle(flight);
+    if (!looks_again)
+        flight_settle(flight);
 }
 
 void flight_resync(struct flight *flight)

@@ -71,6 +71,7 @@ struct flight {
 
     /* stamps: a result goes only to waiters that joined before what made it was sent */
     uint64_t lookup_stamp, peek_stamp, query_stamp, fill_stamp;
+    uint64_t wait_stamp;  /* of the lookup that busy_tag is of */
     uint64_t busy_stamp;  /* a waiter that joined before it waited for the fleet */
     uint64_t first_stamp; /* `joined` of the oldest waiter when the query was sent */
 
@@ -133,8 +134,8 @@ void flight_left(struct flight *flight);
 void flight_refresh(struct flight *flight, const char *filler);
 void flight_replied(struct flight *flight, uint64_t op, const struct core_reply *reply);
 void flight_woken(struct flight *flight, bool gone);
-/* It waits for the lease with this tag. */
-bool flight_awaits(const struct flight *flight, const char *lease_tag);
+/* It waits for the lease with this tag. For what is shared also while it looks again: there is nothing to find then. */
+bool flight_awaits(const struct flight *flight, const char *lease_tag, bool shared);
 /* Only if flight_awaits(). */
 void flight_pushed(struct flight *flight, const struct core_pushed *pushed);
 void flight_resync(struct flight *flight);

@@ -9,13 +9,13 @@
 #include "cache.h"
 #include "clear.h"
 #include "events.h"
+#include "kind.h"
 #include "loop.h"
 #include "mailbox.h"
 #include "shadow.h"
 #include "thread.h"
 #include "workers.h"
 #include <signal.h>
-#include <stddef.h>
 #include <string.h>
 
 enum { BEAT_MS = 500 };
@@ -45,14 +45,8 @@ static unsigned shard_of_answering(void *context, const char *encoded, size_t en
 static unsigned kind_of_policy(void *context, const struct guard_policy *policy)
 {
     (void)context;
-    const char *kind = (const char *)policy - offsetof(struct guard_kind, policy);
-    return ((const struct guard_kind *)(const void *)kind)->index;
+    return policy_kind(policy)->index;
 }
-
-_Static_assert(_Generic(((struct guard_kind *)NULL)->policy, struct guard_policy
-                        : true, default
-                        : false),
-               "every policy that the core is given leads to its kind in this way");
 
 static struct core *new_core(struct guard *guard, enum guard_mode mode, bool without_redis)
 {

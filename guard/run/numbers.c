@@ -5,6 +5,7 @@
 #include "../base/stats.h"
 #include "../core/near.h"
 #include "events.h"
+#include "kind.h"
 #include "shadow.h"
 #include <string.h>
 #include <utlist.h>
@@ -141,11 +142,6 @@ void guard_kind_stats(const struct guard_kind *kind, struct guard_stats *out)
         return;
     near_count_of(guard->near, kind->index, &counters);
     add_near_gets(out, &counters);
-}
-
-const char *guard_kind_name(const struct guard_kind *kind)
-{
-    return kind->name;
 }
 
 size_t guard_hot(struct guard *guard, enum guard_hot_by by, struct guard_hot_key *out, size_t max)

@@ -14,9 +14,10 @@
  *     +-----------------------------------------------<----------------+
  *                          callback <- loop <- answers <---------------+
  *
- * Read in this order: get.h (one request inside), ask, mailbox, lookup, callback, loop, thread, calls, load, bell, workers;
- * then defer (a load without a thread), many (several keys at once), nested (a loader that gets another key), shadow, cache
- * (what Redis's data is called), numbers and events (what a host can watch), life (start, stop), clear; tag_memory stands by itself.
+ * Read in this order: kind.h, get.h (one request inside), ask, mailbox, lookup, callback, loop, thread, calls, load, bell,
+ * workers; then defer (a load without a thread), many (several keys at once), nested (a loader that gets another key),
+ * shadow, cache (what Redis's data is called), numbers and events (what a host can watch), life (start, stop), clear;
+ * tag_memory stands by itself.
  *
  * Locking   the guard's mutex, then a loop's; the one of the hot keys is the innermost. Nobody else's code runs
  *           under any of them.
@@ -197,6 +198,7 @@ struct guard {
     struct core *fleet;    /* speaks to Redis: the same, but in mode shadow */
     struct shadow *shadow; /* NULL: another mode */
     bool sweep_due;        /* near_sweep() has something to do */
+    bool resync_due;       /* every flight that waits is to look again */
     struct events events;  /* not told yet */
     struct guard_loop *own;
     struct subscription *wake;
@@ -220,12 +222,6 @@ static inline bool is_forked(const struct guard *guard)
 static inline bool is_own_loop(const struct guard_loop *loop)
 {
     return loop == loop->guard->own;
-}
-
-/* Where a loop counts what becomes of this get. */
-static inline struct loop_counters *counters_of(struct guard_loop *loop, const struct get *get)
-{
-    return &loop->counters[get->kind->index];
 }
 
 /* Of its key, for the tables of a loop. */

@@ -525,6 +525,9 @@ void thread_on_mail(void *context)
 {
     struct guard *guard = context;
     empty_mailbox(guard);
+    if (guard->resync_due)
+        core_resync(guard->fleet, clock_now_us());
+    guard->resync_due = false;
     cache_ask(guard);
     after_events(guard);
 }
@@ -551,7 +554,8 @@ static bool take_push(struct guard *guard, const struct message *message)
     const struct core_key *key = NULL;
     bool taken = true;
     if (message->entry != NULL && message->lease_tag != NULL)
-        key = core_awaits(guard->fleet, message->subject, message->subject_bytes, message->lease_tag);
+        key = core_awaits(guard->fleet, message->subject, message->subject_bytes, message->lease_tag,
+                          message->kind == MESSAGE_RELEASED);
     if (key == NULL || !message_read_entry(message, key, guard->protocol.max_value_ms, &pushed, &value))
         return false;
     if (pushed.tags_bytes > 0)

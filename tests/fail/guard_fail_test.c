@@ -33,6 +33,7 @@ struct life {
     struct guard *guard;
     struct guard_kind *kind;
     atomic_uint accepted, answered;
+    atomic_int askers; /* references that requests and loads have to their asker, which is this life */
     uv_loop_t loop;
     struct guard_loop *host;
     bool detached;
@@ -42,6 +43,25 @@ static void load_batch(struct guard_load *const *loads, size_t count, void *cont
 {
     for (size_t i = 0; i < count; i++)
         source_finish(context, loads[i], 1);
+}
+
+/* A key says how its answer is kept: with a life of its own, shared, passed; or that its load is deferred. */
+static void load_kept(struct guard_load *load, void *context)
+{
+    static const struct {
+        const char *prefix;
+        struct guard_keep keep;
+    } kept[] = {{"own", {.how = GUARD_STORE, .fresh_ms = 5000, .stale_ms = 100}},
+                {"shared", {.how = GUARD_SHARE}},
+                {"passed", {.how = GUARD_PASS, .pass_ms = 5000}}};
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+        if (strncmp(guard_load_key(load), kept[i].prefix, strlen(kept[i].prefix)) == 0)
+            assert_int_equal(guard_load_keep(load, &kept[i].keep), GUARD_OK);
+    if (strncmp(guard_load_key(load), "deferred", 8) == 0) {
+        enum guard_status status = guard_load_defer(load, NULL, NULL, NULL);
+        assert_true(status == GUARD_OK || status == GUARD_NO_MEMORY);
+    }
+    source_load(load, context);
 }
 
 static const char *life_url; /* NULL: that of the Redis */
@@ -60,7 +80,7 @@ static void init_life(struct life *life, void (*days)(struct life *life))
     life->config.redis_limit_ms = life_url != NULL ? 10 : 200;
     life->config.max_loads = 2;
     life->policy = (struct guard_policy)GUARD_POLICY_DEFAULTS;
-    life->policy.loader = source_load;
+    life->policy.loader = load_kept;
     life->policy.batch_loader = load_batch;
     life->policy.context = &life->source;
     life->policy.lease_ms = 600;
@@ -78,7 +98,8 @@ static void check_answer(const struct guard_result *result)
 {
     bool named = result->status == GUARD_OK || result->status == GUARD_ABSENT ||
                  result->status == GUARD_FAILED || result->status == GUARD_CANCELLED ||
-                 result->status == GUARD_CLOSING || result->status == GUARD_NO_MEMORY;
+                 result->status == GUARD_CLOSING || result->status == GUARD_NO_MEMORY ||
+                 result->status == GUARD_MISS || result->status == GUARD_UNKNOWN;
     if (!named)
         fail_msg("answered %s", guard_status_name(result->status));
     assert_true((result->status == GUARD_OK) == (result->value != NULL));
@@ -203,6 +224,58 @@ static void invalidate(struct life *life)
     get_waiting(life, "row");
 }
 
+/* ---- what loaders and requests may say ---- */
+
+static void take_asker(void *asker)
+{
+    atomic_fetch_add(&((struct life *)asker)->askers, 1);
+}
+
+static void give_asker_back(void *asker)
+{
+    atomic_fetch_sub(&((struct life *)asker)->askers, 1);
+}
+
+static void wish(struct life *life, const char *what, unsigned flags)
+{
+    char key[KEY_SIZE];
+    struct guard_result result;
+    name_key(life, what, key);
+    guard_get_wait(life->guard,
+                   &(struct guard_request){.kind = life->kind,
+                                           .key = key,
+                                           .flags = flags,
+                                           .asker = life,
+                                           .asker_ref = take_asker,
+                                           .asker_unref = give_asker_back},
+                   &result);
+    check_answer(&result);
+    guard_value_unref(&result.value);
+}
+
+/* Several at once behind one load that passes: they part, and each has a load of its own. */
+static void part(struct life *life)
+{
+    source_shut(&life->source);
+    for (size_t i = 0; i < ASKS; i++)
+        get_later(life, "passed-by-all");
+    source_open(&life->source);
+    WAIT_UNTIL(atomic_load(&life->answered) == atomic_load(&life->accepted));
+}
+
+static void expire_and_clear(struct life *life)
+{
+    char key[KEY_SIZE];
+    struct guard_invalidated expired;
+    struct guard_cleared cleared;
+    name_key(life, "own", key);
+    enum guard_status status = guard_expire_wait(life->guard, KEY_CHANGE(key, 0), &expired);
+    assert_true(status == GUARD_OK || status == GUARD_UNKNOWN || status == GUARD_NO_MEMORY);
+    wish(life, "own", 0);
+    status = guard_clear_wait(life->guard, 1000, &cleared);
+    assert_true(status == GUARD_OK || status == GUARD_UNKNOWN || status == GUARD_NO_MEMORY);
+}
+
 /* ---- on a host's loop ---- */
 
 static void host_detached(void *context)
@@ -307,6 +380,35 @@ static void live_with_many(struct life *life)
     expect_health(life);
 }
 
+static void change_policy(struct life *life)
+{
+    struct guard_error error = {.text = ""};
+    struct guard_policy policy;
+    guard_kind_get(life->kind, &policy);
+    policy.fresh_ms *= 2;
+    enum guard_status status = guard_kind_set(life->kind, &policy, &error);
+    assert_true(status == GUARD_OK || status == GUARD_NO_MEMORY);
+    assert_true((status == GUARD_OK) == (error.text[0] == '\0'));
+}
+
+static void live_with_wishes(struct life *life)
+{
+    WAIT_UNTIL(is_up(life->guard));
+    wish(life, "own", GUARD_PEEK);
+    wish(life, "own", 0);
+    wish(life, "own", GUARD_PEEK);
+    wish(life, "own", GUARD_REVALIDATE);
+    wish(life, "shared", 0);
+    wish(life, "passed", 0);
+    wish(life, "passed", 0);
+    wish(life, "deferred", 0);
+    change_policy(life);
+    part(life);
+    expire_and_clear(life);
+    expect_health(life);
+    WAIT_UNTIL(atomic_load(&life->askers) == 0);
+}
+
 /* Nobody is there who could say where the masters are. */
 static void live_without_masters(struct life *life)
 {
@@ -359,6 +461,11 @@ TEST(any_allocation_may_fail)
 TEST(any_allocation_for_many_keys_may_fail)
 {
     sweep(FAIL_MEMORY, live_with_many, 1);
+}
+
+TEST(any_allocation_for_what_may_be_wished_may_fail)
+{
+    sweep(FAIL_MEMORY, live_with_wishes, 1);
 }
 
 TEST(several_allocations_in_a_row_may_fail)

@@ -31,6 +31,7 @@ enum {
     BODY_MAX = 64,
     MOVING_FROM = 240,    /* replies from this byte on */
     PASSING_FROM = 48,    /* gets from this byte on */
+    DEFERRING_FROM = 192, /* what comes back, likewise */
     QUIET_STEPS = 100000, /* more than any calm world needs to answer everybody */
 };
 
@@ -56,6 +57,7 @@ struct pending {
     bool has_previous;
     char permit[TOKEN_UUID_BYTES + 1]; /* LOAD: of its query; "": it runs without */
     const struct core_waiter *starter; /* LOAD; may be gone */
+    bool deferred;                     /* LOAD: its loader has returned, and it is not finished */
 };
 
 struct play {
@@ -65,10 +67,12 @@ struct play {
     uint64_t now_us, event; /* events so far */
     unsigned tokens;
     bool closed;
+    bool revalidated;   /* two flights of a key, and this Redis may give a lease to each */
     bool unchanged;     /* a load has said so: what it confirmed is older than itself */
     uint64_t overtaken; /* origin of a load whose fill is being told that a tag was invalidated; 0: none is */
     uint64_t passed[KEYS];             /* origin of the row of each that was passed last; 0: none was */
     const struct core_waiter *starter; /* of the load that ends, the only one that its row may reach */
+    uint64_t forgotten;                /* the last load that was; 0: none */
     unsigned shards;
     uint8_t unperformed;               /* bit by bit: the next action cannot be performed */
     char waiter[TOKEN_UUID_BYTES + 1]; /* the core's name in the queue for permits; "": not known yet */
@@ -115,11 +119,21 @@ static unsigned loads_running(const struct play *play)
     return count;
 }
 
+static bool only_looks(enum core_lookup lookup)
+{
+    return lookup == LOOKUP_PEEK || lookup == LOOKUP_REVALIDATE_PEEK;
+}
+
+static bool is_script(enum core_action_kind kind)
+{
+    return kind != CORE_LOAD && kind != CORE_CANCEL && kind != CORE_FORGET;
+}
+
 static void check_action(const struct play *play, const struct core_action *action)
 {
-    bool script = action->kind != CORE_LOAD && action->kind != CORE_CANCEL;
+    bool script = is_script(action->kind);
     assert(script == (action->op != 0) && (script || action->load != 0));
-    if (action->kind == CORE_CANCEL)
+    if (action->kind == CORE_CANCEL || action->kind == CORE_FORGET)
         return;
     assert(strlen(action->key.encoded) == action->key.encoded_bytes);
     if (action->kind == CORE_TOUCH)
@@ -128,14 +142,14 @@ static void check_action(const struct play *play, const struct core_action *acti
         assert(strlen(action->token) > TOKEN_TAG_AT && action->fresh_ms > 0 &&
                (action->value == NULL || action->value->tags_bytes == 0 || action->born.era != 0));
     if (action->mark)
-        assert(action->kind == CORE_FILL && !action->absent && !action->life.own_fresh &&
+        assert((action->kind == CORE_FILL || action->shares) && !action->absent && !action->life.own_fresh &&
                !action->life.own_stale && action->stale_ms == 0);
     if (action->shares)
         assert(action->kind == CORE_RELEASE && action->failure == GUARD_FAILURE_NONE && !action->too_big &&
-               (action->value != NULL || action->absent));
+               (action->value != NULL || action->absent || action->mark));
     if (action->kind == CORE_PERMIT_ACQUIRE || action->kind == CORE_PERMIT_RENEW)
         assert(strlen(action->token) > TOKEN_TAG_AT);
-    if (action->kind == CORE_ACQUIRE && action->lookup != LOOKUP_PEEK)
+    if (action->kind == CORE_ACQUIRE && !only_looks(action->lookup))
         assert(strlen(action->token) > TOKEN_TAG_AT && strcmp(action->token, action->prev) != 0);
     if (action->kind == CORE_LOAD)
         assert(action->deadline_us <= play->now_us + (uint64_t)play->policy.load_limit_ms * 1000);
@@ -164,6 +178,16 @@ static uint64_t origin_of(const struct guard_value *value)
     return origin;
 }
 
+/* It has not been finished in time. */
+static void forget_load(struct play *play, uint64_t id)
+{
+    struct pending *load = find_pending(play, id);
+    assert(load != NULL && load->deferred);
+    play->forgotten = id;
+    play->pending_count--;
+    memmove(load, load + 1, (size_t)(play->pending + play->pending_count - load) * sizeof *load);
+}
+
 static void note_permit(struct play *play, struct pending *pending, const struct core_action *action)
 {
     if (action->waiter != NULL)
@@ -184,6 +208,10 @@ static void take_action(struct play *play, const struct core_action *action)
     check_action(play, action);
     if (action->kind == CORE_CANCEL) {
         assert(find_pending(play, id) != NULL);
+        return;
+    }
+    if (action->kind == CORE_FORGET) {
+        forget_load(play, id);
         return;
     }
     assert(find_pending(play, id) == NULL && play->pending_count < PENDING_MAX);
@@ -210,10 +238,11 @@ static void check_result(const struct play *play, const struct parent_load *aske
     assert((result->status == GUARD_FAILED) == (result->failure != GUARD_FAILURE_NONE));
     if (result->value != NULL && origin_of(result->value) == play->passed[asker->key])
         assert(&asker->waiter == play->starter && !result->stored);
-    if (result->value != NULL)
-        assert(
-            asker->asked_at <= origin_of(result->value) ||
-            (loaded && (play->unchanged || (result->stored && origin_of(result->value) != play->overtaken))));
+    if (result->value == NULL)
+        return;
+    uint64_t origin = origin_of(result->value);
+    bool good_since = result->stored && origin != play->overtaken && !asker->waiter.revalidates;
+    assert(asker->asked_at <= origin || (loaded && (play->unchanged || good_since)));
 }
 
 static void take_answer(struct play *play, struct parent_load *asker)
@@ -234,8 +263,9 @@ static void check_rest(struct play *play)
                        s.collapsed_fleet + s.failed + s.shed + s.timed_out + s.cancelled + s.closed;
     assert(answers == play->answered + play->shed);
     assert(s.waiters == play->accepted - play->answered && s.waiters <= WAITERS);
-    assert(s.loads_running == loads_running(play) && s.loads_queued <= WORKERS + QUEUE);
-    assert(play->config.mode == GUARD_MODE_OFF || s.load_duplicate == 0);
+    assert(play->closed ? s.loads_running <= loads_running(play) : s.loads_running == loads_running(play));
+    assert(s.loads_queued <= WORKERS + QUEUE);
+    assert(play->config.mode == GUARD_MODE_OFF || play->revalidated || s.load_duplicate == 0);
 }
 
 static bool is_unperformed(struct play *play)
@@ -250,7 +280,7 @@ static void take_actions(struct play *play)
     struct core_action action;
     do {
         while (core_next_action(play->core, &action))
-            if (action.kind != CORE_CANCEL && is_unperformed(play))
+            if (action.kind != CORE_CANCEL && action.kind != CORE_FORGET && is_unperformed(play))
                 core_unperformed(play->core, &action);
             else
                 take_action(play, &action);
@@ -291,6 +321,8 @@ static void get(struct play *play, uint8_t which, uint8_t patience)
     asker->deadline_us = play->now_us + (uint64_t)patience * patience * 1000;
     asker->key = which % KEYS;
     asker->waiter.passes = which >= PASSING_FROM;
+    asker->waiter.revalidates = !asker->waiter.passes && patience % 4 == 3;
+    play->revalidated = play->revalidated || asker->waiter.revalidates;
     enum guard_status status =
         core_get(play->core, play->now_us, &key, &play->policy, &asker->waiter, asker->deadline_us);
     asker->waiting = status == GUARD_OK;
@@ -327,6 +359,7 @@ static void invalidate(struct play *play, uint8_t which, uint8_t patience)
     *caller = (struct caller){.waiting = true};
     caller->core.key = key_of(which);
     caller->core.of_tag = (patience & 1) != 0;
+    caller->core.expires = !caller->core.of_tag && (patience & 2) != 0;
     caller->core.deadline_us = play->now_us + (uint64_t)patience * 10000;
     enum guard_status status = core_invalidate(play->core, play->now_us, &caller->core);
     caller->waiting = status == GUARD_OK;
@@ -370,11 +403,12 @@ static void give_reply(struct play *play, const struct pending *to, struct core_
     play->overtaken = 0;
 }
 
-/* Of eight loads three say how their answer is kept. */
+/* Of eight loads four say how their answer is kept. */
 static const struct guard_keep *keep_of(uint8_t how)
 {
     static const struct guard_keep keeps[] = {{.how = GUARD_SHARE},
                                               {.how = GUARD_PASS, .pass_ms = 200},
+                                              {.how = GUARD_PASS, .pass_ms = 0},
                                               {.how = GUARD_STORE, .fresh_ms = 50, .stale_ms = 500}};
     enum { EACH = 8, FIRST = EACH - sizeof keeps / sizeof *keeps };
     return how % EACH < FIRST ? NULL : &keeps[how % EACH - FIRST];
@@ -406,6 +440,9 @@ static struct core_reply reply_to_acquire(struct fuzz_input *input)
                                                  REPLY_BUSY,   REPLY_FAILED,  REPLY_FREE,   REPLY_REFUSED,
                                                  REPLY_UNSENT, REPLY_UNKNOWN, REPLY_UNKNOWN};
     static const char head[] = "ffffffff-0000-4000-8000-000000000000";
+    static const char uncounted[] =
+        "ffffffff-0000-4000-8000-00000000000000000000-1111-4000-8000-000000000000";
+    _Static_assert(sizeof uncounted == 2 * TOKEN_UUID_BYTES + 1, "two names");
     uint8_t what = fuzz_byte(input), more = fuzz_byte(input);
     struct core_reply reply = {
         .kind = what < MOVING_FROM ? kinds[what % (sizeof kinds / sizeof *kinds)] : REPLY_MOVING,
@@ -415,6 +452,7 @@ static struct core_reply reply_to_acquire(struct fuzz_input *input)
         .life = {.own_stale = (more & 4) != 0, .stale_ms = (more & 4) != 0 ? more : 0},
         .damaged = (more & 0x20) != 0,
         .head = head,
+        .uncounted = (more & 4) != 0 ? uncounted : NULL,
         .lease_tag = more % 4 < TAGS ? tags[more % 4] : NULL,
         .left_ms = more,
         .cool_ms = (uint32_t)more * 4,
@@ -444,10 +482,25 @@ static struct core_reply reply_to_other(struct fuzz_input *input)
                                .outdated = what / 40 % 2 != 0};
 }
 
+/* False: it is no load, or was deferred already. */
+static bool defer_load(struct play *play, struct pending *load)
+{
+    if (!is_load(load) || load->deferred)
+        return false;
+    load->deferred = true;
+    core_deferred(play->core, play->now_us, load->id);
+    drain(play);
+    return true;
+}
+
 static void come_back(struct play *play, struct fuzz_input *input)
 {
     uint8_t which = fuzz_byte(input);
     if (play->pending_count == 0)
+        return;
+    if (which == UINT8_MAX && play->forgotten != 0)
+        core_loaded(play->core, play->now_us, play->forgotten, &(struct core_loaded){.outcome = LOAD_ABSENT});
+    if (which >= DEFERRING_FROM && defer_load(play, &play->pending[which % play->pending_count]))
         return;
     struct pending pending = take_pending(play, which % play->pending_count);
     if (is_load(&pending)) {
@@ -500,7 +553,8 @@ static void push(struct play *play, uint8_t which, uint8_t how)
     struct value *value =
         pushed.absent || pushed.mark ? NULL : new_value(play->busy_at[which % KEYS][tag], how);
     pushed.value = value;
-    const struct core_key *awaited = core_awaits(play->core, key.encoded, key.encoded_bytes, tags[tag]);
+    const struct core_key *awaited =
+        core_awaits(play->core, key.encoded, key.encoded_bytes, tags[tag], false);
     assert(awaited == NULL || strcmp(awaited->plain, key.plain) == 0);
     core_pushed(play->core, play->now_us, key.encoded, key.encoded_bytes, &pushed);
     value_unref(&value);
@@ -556,6 +610,7 @@ static void open_play(struct play *play, struct fuzz_input *input)
     play->policy = (struct guard_policy)GUARD_POLICY_DEFAULTS;
     play->policy.stale_ms = (how & 4) != 0 ? 30000 : 0;
     play->policy.soft_ms = (how & 7) == 7 ? 200 : 0;
+    play->policy.abandon = (tail & 64) != 0;
     play->policy.early_percent = (how & 8) != 0 ? 1000 : 0;
     play->policy.failure_ms = (how & 8) != 0 ? 50 : 1000;
     play->policy.lease_ms = (how & 16) != 0 ? 100 : 3000;
@@ -623,7 +678,7 @@ static void one_calm_step(struct play *play)
     struct pending first = take_pending(play, 0);
     struct core_reply reply = {.kind = REPLY_CODE, .code = 1};
     if (first.kind == CORE_ACQUIRE)
-        reply.kind = first.lookup == LOOKUP_PEEK ? REPLY_FREE : REPLY_LEASE;
+        reply.kind = only_looks(first.lookup) ? REPLY_FREE : REPLY_LEASE;
     if (is_load(&first))
         give_load(play, &first, LOAD_OK, 8);
     else

@@ -128,6 +128,8 @@ TEST(nobody_asks_redis_for_it_who_is_not_asked)
 
 /* ---- what is not to be stored ---- */
 
+static const struct guard_keep NOWHERE = {.how = GUARD_STORE};
+
 TEST(what_is_not_to_be_stored_answers_all_who_wait_and_is_loaded_again)
 {
     enum { CROWD = 10 };
@@ -135,7 +137,7 @@ TEST(what_is_not_to_be_stored_answers_all_who_wait_and_is_loaded_again)
     fleet.config.near_bytes = 1 << 20;
     fleet.policy.near_ms = 60000;
     fleet_open(1);
-    atomic_store(&fleet.source.unstored, true);
+    atomic_store(&fleet.source.keep, &NOWHERE);
     source_shut(&fleet.source);
     for (size_t i = 0; i < CROWD; i++)
         ask_start(0, &asks[i], "k");
@@ -150,7 +152,7 @@ TEST(what_is_not_to_be_stored_answers_all_who_wait_and_is_loaded_again)
     assert_false(is_cached("k"));
     assert_false(is_near(0, "k"));
     WAIT_UNTIL(!is_leased("k"));
-    atomic_store(&fleet.source.unstored, false);
+    atomic_store(&fleet.source.keep, NULL);
     assert_true(expect_row(0, "k", "k v1").stored);
     assert_int_equal(fleet.source.begun, 2);
     fleet_close();
@@ -160,11 +162,11 @@ TEST(nor_are_absent_rows_and_nobody_else_is_kept_from_loading)
 {
     fleet.source.verdict = SOURCE_ABSENT;
     fleet_open(2);
-    atomic_store(&fleet.source.unstored, true);
+    atomic_store(&fleet.source.keep, &NOWHERE);
     for (unsigned i = 0; i < 4; i++)
         expect(i % 2, "k", GUARD_ABSENT);
     assert_int_equal(fleet.source.begun, 4);
-    atomic_store(&fleet.source.unstored, false);
+    atomic_store(&fleet.source.keep, NULL);
     for (unsigned i = 0; i < 4; i++)
         expect(i % 2, "k", GUARD_ABSENT);
     assert_int_equal(fleet.source.begun, 5);
@@ -178,7 +180,7 @@ TEST(a_refresh_that_is_not_to_be_stored_leaves_the_stale_value)
     fleet_open(1);
     expect_row(0, "k", "k v1");
     age_value("k", 30000);
-    atomic_store(&fleet.source.unstored, true);
+    atomic_store(&fleet.source.keep, &NOWHERE);
     atomic_store(&fleet.source.version, 2);
     assert_int_equal(expect_row(0, "k", "k v1").source, GUARD_FROM_STALE);
     WAIT_UNTIL(FLEET_SUM(refresh_started) >= 1 && FLEET_SUM(lease_released) >= 1);

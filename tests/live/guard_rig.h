@@ -26,7 +26,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { RIG_LIMIT_MS = 40000, FLEET_MAX = 4 };
+enum { RIG_LIMIT_MS = 40000, FLEET_MAX = 20 };
 
 /* ---- waiting for what another thread does ---- */
 
@@ -53,16 +53,25 @@ static inline void rig_pause(void)
 
 /* ---- the source ---- */
 
-enum source_verdict { SOURCE_ROW, SOURCE_ABSENT, SOURCE_FAIL, SOURCE_NOTHING, SOURCE_TWICE, SOURCE_EXIT };
+enum source_verdict {
+    SOURCE_ROW,
+    SOURCE_ABSENT,
+    SOURCE_UNCHANGED,
+    SOURCE_FAIL,
+    SOURCE_NOTHING,
+    SOURCE_TWICE,
+    SOURCE_EXIT
+};
 
 struct source {
-    int gate;                  /* an eventfd; readable: open */
-    atomic_bool stubborn;      /* does not look at its cancellation */
-    atomic_bool unstored;      /* what it loads is not to be stored */
-    atomic_uint begun, over;   /* loads */
-    atomic_uint running, most; /* at a time */
-    atomic_uint saw_cancel;    /* loads that found cancel_fd readable and were told so by the flag too */
-    atomic_uint left_ms;       /* what the last load had left when it began */
+    int gate;                                /* an eventfd; readable: open */
+    atomic_bool stubborn;                    /* does not look at its cancellation */
+    _Atomic(const struct guard_keep *) keep; /* said of what it loads; NULL: nothing */
+    atomic_bool of_asker;                    /* a row is the text that its asker is */
+    atomic_uint begun, over;                 /* loads */
+    atomic_uint running, most;               /* at a time */
+    atomic_uint saw_cancel; /* loads that found cancel_fd readable and were told so by the flag too */
+    atomic_uint left_ms;    /* what the last load had left when it began */
     _Atomic(enum source_verdict) verdict;
     enum guard_failure failure;
     const char *body; /* NULL: "KEY vN", N the version */
@@ -114,6 +123,11 @@ static inline bool source_pass(struct source *source, struct guard_load *load)
 static inline void source_row(struct source *source, struct guard_load *load, unsigned version)
 {
     char row[4200];
+    const char *asker = guard_load_asker(load);
+    if (atomic_load(&source->of_asker)) {
+        guard_load_done(load, asker != NULL ? asker : "", asker != NULL ? strlen(asker) : 0, NULL);
+        return;
+    }
     if (source->body != NULL) {
         guard_load_done(load, source->body, source->body_bytes, source->validator);
         return;
@@ -133,14 +147,18 @@ static inline void source_finish(struct source *source, struct guard_load *load,
 {
     if (source->tag != NULL)
         guard_load_tag(load, source->tag);
-    if (atomic_load(&source->unstored))
-        guard_load_keep(load, &(struct guard_keep){.how = GUARD_STORE, .fresh_ms = 0, .stale_ms = 0});
+    const struct guard_keep *keep = atomic_load(&source->keep);
+    if (keep != NULL)
+        guard_load_keep(load, keep);
     switch (atomic_load(&source->verdict)) {
     case SOURCE_ROW:
         source_row(source, load, version);
         return;
     case SOURCE_ABSENT:
         guard_load_absent(load);
+        return;
+    case SOURCE_UNCHANGED:
+        guard_load_unchanged(load);
         return;
     case SOURCE_FAIL:
         guard_load_fail(load, source->failure);
@@ -356,15 +374,12 @@ static inline void ask_answered(void *context, const struct guard_result *result
     atomic_fetch_add(&ask->answers, 1);
 }
 
-static inline enum guard_status ask_try_as(size_t i, struct ask *ask, const char *key, uint32_t deadline_ms,
-                                           unsigned flags)
+/* What is missing in the request is who asks, and who is told. */
+static inline enum guard_status ask_as(size_t i, struct ask *ask, struct guard_request request)
 {
-    struct guard_request request = {.kind = fleet.kinds[i],
-                                    .key = key,
-                                    .deadline_ms = deadline_ms,
-                                    .flags = flags,
-                                    .answered = ask_answered,
-                                    .context = ask};
+    request.kind = fleet.kinds[i];
+    request.answered = ask_answered;
+    request.context = ask;
     memset(ask, 0, sizeof *ask);
     ask->caller = pthread_self();
     atomic_store(&ask->starting, true);
@@ -376,6 +391,12 @@ static inline enum guard_status ask_try_as(size_t i, struct ask *ask, const char
     if (status == GUARD_SHED)
         atomic_fetch_add(&fleet.shed[i], 1);
     return status;
+}
+
+static inline enum guard_status ask_try_as(size_t i, struct ask *ask, const char *key, uint32_t deadline_ms,
+                                           unsigned flags)
+{
+    return ask_as(i, ask, (struct guard_request){.key = key, .deadline_ms = deadline_ms, .flags = flags});
 }
 
 static inline enum guard_status ask_try(size_t i, struct ask *ask, const char *key, uint32_t deadline_ms)

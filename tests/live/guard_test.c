@@ -940,6 +940,159 @@ TEST(a_callback_may_ask_cancel_and_invalidate)
     fleet_close();
 }
 
+/* ---- a policy changed while running ---- */
+
+static void assert_refused_change(const struct guard_policy *policy, const char *field)
+{
+    struct guard_error error = {.text = ""};
+    struct guard_policy before, after;
+    guard_kind_get(fleet.kinds[0], &before);
+    const struct guard_policy *version = kind_policy(fleet.kinds[0]);
+    assert_int_equal(guard_kind_set(fleet.kinds[0], policy, &error), GUARD_INVALID);
+    if (strstr(error.text, field) == NULL)
+        fail_msg("\"%s\" does not name %s", error.text, field);
+    assert_int_equal(guard_kind_set(fleet.kinds[0], policy, NULL), GUARD_INVALID);
+    guard_kind_get(fleet.kinds[0], &after);
+    assert_memory_equal(&after, &before, sizeof after);
+    assert_ptr_equal(kind_policy(fleet.kinds[0]), version);
+}
+
+static void fails_by_itself(struct guard_load *load, void *context)
+{
+    (void)context;
+    guard_load_fail(load, GUARD_FAILURE_REJECTED);
+}
+
+static void other_batch_loader(struct guard_load *const *loads, size_t count, void *context)
+{
+    (void)loads, (void)count, (void)context;
+}
+
+TEST(what_cannot_change_in_a_policy_is_refused_by_name)
+{
+    enum { WRONG = 7 };
+    struct guard_policy wrong[WRONG];
+    static const char *const FIELDS[WRONG] = {"policy.loader", "batch_loader", "context", "tagged",
+                                              "policy.name",   "fresh_ms",     "near_ms"};
+    fleet_open(1);
+    for (size_t i = 0; i < WRONG; i++)
+        guard_kind_get(fleet.kinds[0], &wrong[i]);
+    wrong[0].loader = fails_by_itself;
+    wrong[1].batch_loader = other_batch_loader;
+    wrong[2].context = &fleet;
+    wrong[3].tagged = true;
+    wrong[4].name = "another";
+    wrong[5].fresh_ms = 0;
+    wrong[6].near_ms = 1;
+    for (size_t i = 0; i < WRONG; i++)
+        assert_refused_change(&wrong[i], FIELDS[i]);
+    assert_refused_change(NULL, "struct_size");
+    fleet_close();
+}
+
+TEST(an_equal_policy_makes_no_version_and_a_name_may_be_left_out)
+{
+    struct guard_policy policy;
+    fleet_open(1);
+    const struct guard_policy *version = kind_policy(fleet.kinds[0]);
+    guard_kind_get(fleet.kinds[0], &policy);
+    assert_string_equal(policy.name, guard_kind_name(fleet.kinds[0]));
+    assert_int_equal(guard_kind_set(fleet.kinds[0], &policy, NULL), GUARD_OK);
+    policy.name = NULL;
+    assert_int_equal(guard_kind_set(fleet.kinds[0], &policy, NULL), GUARD_OK);
+    assert_ptr_equal(kind_policy(fleet.kinds[0]), version);
+    policy.abandon = !policy.abandon;
+    assert_int_equal(guard_kind_set(fleet.kinds[0], &policy, NULL), GUARD_OK);
+    assert_ptr_not_equal(kind_policy(fleet.kinds[0]), version);
+    guard_kind_get(fleet.kinds[0], &policy);
+    assert_string_equal(policy.name, guard_kind_name(fleet.kinds[0]));
+    fleet_close();
+}
+
+TEST(a_changed_policy_is_for_what_begins_after_it)
+{
+    struct ask before, after;
+    struct guard_policy policy;
+    fleet_open(1);
+    source_shut(&fleet.source);
+    ask_start(0, &before, "k");
+    WAIT_UNTIL(fleet.source.begun == 1);
+    guard_kind_get(fleet.kinds[0], &policy);
+    policy.deadline_ms = 20;
+    policy.fresh_ms = 5000;
+    assert_int_equal(guard_kind_set(fleet.kinds[0], &policy, NULL), GUARD_OK);
+    ask_start(0, &after, "k"); /* joins the load, with its own patience */
+    ask_wait(&after);
+    assert_int_equal(after.result.status, GUARD_TIMEOUT);
+    assert_int_equal(atomic_load(&before.answers), 0);
+    source_open(&fleet.source);
+    ask_wait(&before);
+    assert_row(&before.result, "k v1");
+    assert_true(before.result.left_ms > 5000); /* its load keeps the life it began with */
+    ask_clear(&before);
+    policy.deadline_ms = fleet.policy.deadline_ms;
+    assert_int_equal(guard_kind_set(fleet.kinds[0], &policy, NULL), GUARD_OK);
+    assert_true(expect_row(0, "other", "other v1").left_ms <= 5000);
+    fleet_close();
+}
+
+static void *change_often(void *context)
+{
+    const atomic_bool *over = context;
+    struct guard_policy policy;
+    guard_kind_get(fleet.kinds[0], &policy);
+    for (uint32_t i = 0; !atomic_load(over) && i < 20000; i++) {
+        policy.stale_ms = i % 3 * 1000;
+        policy.soft_ms = i % 3 * 10;
+        policy.early_percent = i % 2 * 10000;
+        assert_int_equal(guard_kind_set(fleet.kinds[0], &policy, NULL), GUARD_OK);
+    }
+    return NULL;
+}
+
+TEST(a_policy_may_be_changed_by_any_thread_under_load)
+{
+    struct caller callers[4];
+    pthread_t changer;
+    atomic_bool over = false;
+    fleet_open(2);
+    assert_int_equal(pthread_create(&changer, NULL, change_often, &over), 0);
+    for (size_t i = 0; i < 4; i++) {
+        callers[i] = (struct caller){.guard = i % 2};
+        assert_int_equal(pthread_create(&callers[i].thread, NULL, call_often, &callers[i]), 0);
+    }
+    for (size_t i = 0; i < 4; i++)
+        pthread_join(callers[i].thread, NULL);
+    atomic_store(&over, true);
+    pthread_join(changer, NULL);
+    fleet_close();
+}
+
+TEST(a_kind_has_a_name_of_its_own)
+{
+    static const char *const WRONG[] = {"", "Upper", "with space", "a23456789_123456789_123456789_123"};
+    struct guard_error error = {.text = ""};
+    struct guard_kind *kind = NULL, *other = NULL;
+    fleet_open(1);
+    assert_string_equal(guard_kind_name(fleet.kinds[0]), "kind0");
+    struct guard_policy policy = fleet.policy;
+    char name[] = "users";
+    policy.name = name;
+    assert_int_equal(guard_kind_add(fleet.guards[0], &policy, &kind, &error), GUARD_OK);
+    name[0] = 'x';
+    assert_string_equal(guard_kind_name(kind), "users");
+    policy.name = "users";
+    assert_int_equal(guard_kind_add(fleet.guards[0], &policy, &other, &error), GUARD_INVALID);
+    assert_non_null(strstr(error.text, "users"));
+    for (size_t i = 0; i < sizeof WRONG / sizeof *WRONG; i++) {
+        policy.name = WRONG[i];
+        assert_int_equal(guard_kind_add(fleet.guards[0], &policy, &other, &error), GUARD_INVALID);
+        assert_non_null(strstr(error.text, "guard_policy.name"));
+    }
+    assert_null(other);
+    fleet_close();
+}
+
 /* ---- opening ---- */
 
 TEST(a_wrong_setting_is_refused_by_name)

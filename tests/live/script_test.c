@@ -258,8 +258,8 @@ static redisReply *fill_raw(const struct names *names, const char *token, const 
     return fill_with(names, token, value, px_ms, message, "0");
 }
 
-static redisReply *release_raw(const struct names *names, const char *token, const char *message,
-                               const char *code, const char *failure_ms)
+static redisReply *release_with(const struct names *names, const char *token, const char *message,
+                                const char *code, const char *failure_ms, const char *shared)
 {
     struct words words = words_for(SCRIPT_RELEASE, "3");
     add(&words, names->lease);
@@ -270,7 +270,14 @@ static redisReply *release_raw(const struct names *names, const char *token, con
     add(&words, message);
     add(&words, code);
     add(&words, failure_ms);
+    add(&words, shared);
     return run(&words);
+}
+
+static redisReply *release_raw(const struct names *names, const char *token, const char *message,
+                               const char *code, const char *failure_ms)
+{
+    return release_with(names, token, message, code, failure_ms, "");
 }
 
 static redisReply *invalidate_raw(const struct names *names, const char *message, char mode,
@@ -520,6 +527,72 @@ TEST(a_late_release_does_not_free_the_lease_of_the_next)
     assert_int_equal(release(&k, &b, "released", ""), 1);
     assert_int_equal(release(&k, &b, "again", ""), 0);
     told("released");
+}
+
+static long long share(const struct token *token, const char *message)
+{
+    return number(release_with(&k, token->text, message, "", "0", "entry"));
+}
+
+/* Also one that wants no pushes; not for a mark that is of another lease. */
+TEST(a_release_tells_what_is_shared_if_another_process_waits_for_that_lease)
+{
+    static const char *const WAITS[] = {"", "b", "s", "B", "S"};
+    for (size_t i = 0; i < COUNT(WAITS); i++) {
+        assert_acquire(&k, (struct ask){.token = &a}, "L");
+        assert_acquire(&k, (struct ask){.token = &b, .waits = WAITS[i]}, "B");
+        assert_int_equal(share(&a, "r"), 1);
+        told(i == 0 ? "r" : "r entry");
+        assert_false(exists(k.waiting) || exists(k.lease) || exists(k.value));
+    }
+    assert_acquire(&k, (struct ask){.token = &a}, "L");
+    must("SET %s 00000000000000ff-", k.waiting);
+    assert_int_equal(share(&a, "r"), 1);
+    told("r");
+}
+
+TEST(what_was_loaded_under_a_lease_that_is_gone_is_not_shared)
+{
+    assert_acquire(&k, (struct ask){.token = &a}, "L");
+    assert_acquire(&k, (struct ask){.token = &b, .waits = "b"}, "B");
+    assert_int_equal(invalidate(&k, "gone"), 2);
+    assert_int_equal(share(&a, "r"), 0);
+    told("gone");
+    assert_acquire(&k, (struct ask){.token = &b}, "L");
+    assert_acquire(&k, (struct ask){.token = &c, .waits = "b"}, "B");
+    assert_int_equal(share(&a, "r"), 0);
+    told("");
+}
+
+/* The wish of one process for pushes outlives the poll of another that has none. */
+TEST(a_mark_that_asks_for_no_push_is_not_pushed_to)
+{
+    static const struct {
+        const char *first, *second, *heard;
+    } ROWS[] = {{"B", "", "f"}, {"S", "B", "f"}, {"b", "B", "f entry"}, {"B", "b", "f entry"}};
+    const struct text entry = {.bytes = "entry", .size = 5};
+    for (size_t i = 0; i < COUNT(ROWS); i++) {
+        assert_acquire(&k, (struct ask){.token = &a}, "L");
+        assert_acquire(&k, (struct ask){.token = &b, .waits = ROWS[i].first}, "B");
+        assert_acquire(&k, (struct ask){.token = &c, .waits = ROWS[i].second}, "B");
+        assert_int_equal(number(fill_with(&k, a.text, &entry, "1000", "f", "16384")), 1);
+        told(ROWS[i].heard);
+        must("DEL %s", k.value);
+    }
+}
+
+/* Byte 84, which protocol.c writes for a stale time of the entry's own. */
+TEST(a_stale_time_of_its_own_counts_for_those_that_accept_none)
+{
+    struct text value = envelope_of(&filler);
+    put(k.value, &value, STALE_MS);
+    assert_acquire(&k, (struct ask){.token = &a, .mode = 'x'}, "L");
+    must("DEL %s", k.lease);
+    value.bytes[84 - 1] = 'o';
+    put(k.value, &value, STALE_MS);
+    assert_acquire(&k, (struct ask){.token = &a, .mode = 'x'}, "S1");
+    assert_acquire(&k, (struct ask){.token = &b, .mode = 'x'}, "S0");
+    must("DEL %s", k.value);
 }
 
 TEST(a_grant_executed_after_all_was_over_can_store_nothing)

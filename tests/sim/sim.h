@@ -251,7 +251,8 @@ enum event_kind {
 
 struct stored_value {
     bool there, damaged, absent;
-    bool mark; /* of a pass: version is that of the row that was passed */
+    bool mark;   /* of a pass: version is that of the row that was passed */
+    bool shared; /* stored nowhere: it goes with the message of a release */
     struct entry_life life;
     uint32_t key, version;
     char filler[TOKEN_UUID_BYTES + 1];

@@ -400,6 +400,7 @@ static void start_load(struct sim *sim, struct process *process, const struct co
     uint64_t span_us = choose_fate(sim, load);
     load->end_us = load->start_us + span_us;
     load->nests = choose_nested(sim);
+    load->keep.starter = action->starter;
     wishes_load_starts(sim, load);
     sim->loads++;
     if (action->lender != 0) {
@@ -512,6 +513,7 @@ void process_load_end(struct sim *sim, uint32_t index)
     core_loaded(process->core, process_now_us(process), load->id, &loaded);
     value_unref(&loaded.value);
     process_drain(sim, process);
+    keep_check_parted(sim, load);
 }
 
 /* ---- requests ---- */

@@ -396,6 +396,42 @@ TEST(a_process_that_waits_is_answered_with_what_is_shared)
     bench_close();
 }
 
+/* What was filled it would find; what is shared it would not. */
+TEST(it_is_answered_while_it_just_looks_again)
+{
+    struct caller before, after;
+    get("k", &before);
+    reply(expect(CORE_ACQUIRE), (struct core_reply){.kind = REPLY_BUSY, .pttl_ms = 3000, .lease_tag = TAG_A});
+    get("k", &after);
+    message("k", false);
+    struct seen *acquire = expect(CORE_ACQUIRE);
+    assert_null(core_awaits(bench.core, "k", 1, TAG_A, false));
+    assert_non_null(core_awaits(bench.core, "k", 1, TAG_A, true));
+    shared("row");
+    answered_value(&before, "row", GUARD_FROM_FLEET);
+    still_waits(&after);
+    finish_load(lease(acquire), "newer");
+    answered_value(&after, "newer", GUARD_FROM_LOAD);
+    assert_null(core_awaits(bench.core, "k", 1, TAG_A, true));
+    bench_close();
+}
+
+TEST(a_lease_that_comes_for_nobody_any_more_is_given_back)
+{
+    struct caller caller;
+    get("k", &caller);
+    reply(expect(CORE_ACQUIRE), (struct core_reply){.kind = REPLY_BUSY, .pttl_ms = 3000, .lease_tag = TAG_A});
+    message("k", false);
+    struct seen *acquire = expect(CORE_ACQUIRE);
+    shared("row");
+    answered_value(&caller, "row", GUARD_FROM_FLEET);
+    shared("row"); /* told twice: no waiter is left */
+    reply_kind(acquire, REPLY_LEASE);
+    expect(CORE_RELEASE);
+    sent_nothing();
+    bench_close();
+}
+
 TEST(a_waiter_that_came_after_its_lookup_looks_again)
 {
     struct caller before, after;

@@ -81,7 +81,7 @@ TEST(a_lease_that_is_not_known_by_its_tag_is_only_waited_for)
     struct caller caller;
     static const char NULS[TOKEN_TAG_BYTES] = {0};
     wait_for("k", &caller, NULL);
-    assert_null(core_awaits(bench.core, "k", 1, NULS));
+    assert_null(core_awaits(bench.core, "k", 1, NULS, false));
     pushed("k", NULS, "row");
     still_waits(&caller);
     expect(CORE_ACQUIRE);
@@ -158,7 +158,7 @@ TEST(one_that_overtakes_the_busy_reply_is_latched_like_any_message)
 {
     struct caller caller;
     struct seen *acquire = lookup_of("k", &caller);
-    assert_null(core_awaits(bench.core, "k", 1, TAG_A));
+    assert_null(core_awaits(bench.core, "k", 1, TAG_A, false));
     pushed("k", TAG_A, "row");
     sent_nothing();
     reply_busy_with(acquire, TAG_A);
@@ -303,14 +303,14 @@ TEST(a_flight_that_holds_a_stale_value_is_answered_with_the_refreshed_one)
 TEST(the_key_that_is_waited_for_is_told_by_its_tag)
 {
     struct caller caller;
-    assert_null(core_awaits(bench.core, "k", 1, TAG_A));
+    assert_null(core_awaits(bench.core, "k", 1, TAG_A, false));
     wait_for("k", &caller, TAG_A);
-    const struct core_key *key = core_awaits(bench.core, "k", 1, TAG_A);
+    const struct core_key *key = core_awaits(bench.core, "k", 1, TAG_A, false);
     assert_non_null(key);
     assert_int_equal(key->plain_bytes, 1);
     assert_memory_equal(key->plain, "k", 1);
-    assert_null(core_awaits(bench.core, "k", 1, TAG_B));
-    assert_null(core_awaits(bench.core, "j", 1, TAG_A));
+    assert_null(core_awaits(bench.core, "k", 1, TAG_B, false));
+    assert_null(core_awaits(bench.core, "j", 1, TAG_A, false));
     bench_close();
 }
 

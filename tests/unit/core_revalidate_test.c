@@ -76,7 +76,7 @@ TEST(what_a_push_brings_does_not_answer_it)
     struct caller caller;
     revalidate("k", &caller);
     reply_uncounted(expect_revalidation(""), OLD_FILLER OLD_LEASE);
-    assert_null(core_awaits(bench.core, "k", 1, THEIR_TAG));
+    assert_null(core_awaits(bench.core, "k", 1, THEIR_TAG, false));
     struct value *value = value_new("pushed", 6, "", 0, NULL, 0);
     core_pushed(bench.core, bench.now_us, "k", 1,
                 &(struct core_pushed){.lease_tag = THEIR_TAG, .value = value, .fresh_ms = 60000});

@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * keep_test.c - what loaders say of their answers, on a real Redis: a life of its own, answers that are shared by all that wait
+ * and stored nowhere, and answers that are for one request alone.
+ */
+#include "guard_rig.h"
+
+enum { HOLDER, WAITER, CROWD = 20 };
+
+static const struct guard_keep SHARED = {.how = GUARD_SHARE};
+static const struct guard_keep PASSED = {.how = GUARD_PASS, .pass_ms = 60000};
+
+static struct ask asks[CROWD];
+
+static void say(const struct guard_keep *keep)
+{
+    atomic_store(&fleet.source.keep, keep);
+}
+
+static unsigned loads_begun(void)
+{
+    return atomic_load(&fleet.source.begun);
+}
+
+static void set_version(unsigned version)
+{
+    atomic_store(&fleet.source.version, version);
+}
+
+/* ---- a life of its own ---- */
+
+/* So the policy's numbers are told from the entry's. */
+static const struct guard_keep LONG_STALE = {.how = GUARD_STORE, .fresh_ms = 30000, .stale_ms = 40000};
+
+TEST(its_own_stale_time_counts_where_the_readers_policy_has_none)
+{
+    fleet.policy.stale_ms = 1000;
+    fleet_add();
+    fleet.policy.stale_ms = 0;
+    fleet_open(2);
+    say(&LONG_STALE);
+    expect_row(HOLDER, "k", "k v1");
+    assert_in_range(redis_number("PTTL", "k", 'v'), 60001, 70000);
+    age_value("k", 30000);
+    set_version(2);
+    source_shut(&fleet.source);
+    assert_int_equal(expect_row(WAITER, "k", "k v1").source, GUARD_FROM_STALE);
+    WAIT_UNTIL(loads_begun() == 2); /* which is refreshed, although that policy knows of no refresh */
+    source_open(&fleet.source);
+    WAIT_UNTIL(FLEET_SUM(fill_stored) == 2);
+    assert_int_equal(expect_row(WAITER, "k", "k v2").source, GUARD_FROM_CACHE);
+    fleet_close();
+}
+
+/* A policy would let it be served for longer than its loader. */
+TEST(its_own_stale_time_ends_where_the_readers_policy_would_go_on)
+{
+    static const struct guard_keep never_stale = {.how = GUARD_STORE, .fresh_ms = 30000, .stale_ms = 0};
+    fleet.policy.stale_ms = 60000;
+    fleet_open(1);
+    say(&never_stale);
+    expect_row(0, "k", "k v1");
+    assert_in_range(redis_number("PTTL", "k", 'v'), 1, 30000);
+    fleet_close();
+}
+
+TEST(fresh_for_no_time_it_is_stale_at_once_and_refreshed)
+{
+    static const struct guard_keep stale_only = {.how = GUARD_STORE, .fresh_ms = 0, .stale_ms = 60000};
+    fleet_open(2);
+    say(&stale_only);
+    expect_row(HOLDER, "k", "k v1");
+    set_version(2);
+    assert_int_equal(expect_row(WAITER, "k", "k v1").source, GUARD_FROM_STALE);
+    WAIT_UNTIL(FLEET_SUM(fill_stored) == 2);
+    fleet_close();
+}
+
+TEST(an_unchanged_value_goes_on_with_its_own_life)
+{
+    fleet.policy.stale_ms = 1000;
+    fleet.policy.jitter_percent = 90;
+    fleet.source.validator = "v1";
+    fleet_open(1);
+    say(&LONG_STALE);
+    expect_row(0, "k", "k v1");
+    say(NULL);
+    atomic_store(&fleet.source.verdict, SOURCE_UNCHANGED);
+    for (unsigned i = 1; i <= 10; i++) { /* jittered each time, and never shorter for the time before */
+        age_value("k", 30000);
+        WAIT_UNTIL((expect_row(0, "k", "k v1"), FLEET_SUM(fill_stored) == 1 + i));
+        assert_in_range(redis_number("PTTL", "k", 'v'), 40001, 70000);
+    }
+    assert_int_equal(FLEET_SUM(load_unchanged), 10);
+    fleet_close();
+}
+
+TEST(what_is_longer_than_max_value_ms_is_cut)
+{
+    static const struct guard_keep for_ever = {
+        .how = GUARD_STORE, .fresh_ms = GUARD_POLICY_MS - 1, .stale_ms = GUARD_POLICY_MS - 1};
+    fleet.config.max_value_ms = 70000;
+    fleet_open(1);
+    say(&for_ever);
+    expect_row(0, "k", "k v1");
+    assert_in_range(redis_number("PTTL", "k", 'v'), 1, 70000);
+    assert_int_equal(expect_row(0, "k", "k v1").source, GUARD_FROM_CACHE);
+    assert_int_equal(FLEET_SUM(keep_cut), 1);
+    fleet_close();
+}
+
+TEST(a_wrong_keep_fails_the_load)
+{
+    static const struct guard_keep wrong = {.how = (enum guard_how)3};
+    fleet_open(1);
+    say(&wrong);
+    struct guard_result result = get_of(0, "k");
+    assert_int_equal(result.status, GUARD_FAILED);
+    assert_int_equal(result.failure, GUARD_FAILURE_INTERNAL);
+    assert_false(is_cached("k"));
+    fleet_close();
+}
+
+/* ---- shared ---- */
+
+/* One loads, its gate shut; each of the others has found that out. */
+static void begin_crowd(const char *key, size_t count)
+{
+    source_shut(&fleet.source);
+    ask_start(HOLDER, &asks[HOLDER], key);
+    WAIT_UNTIL(loads_begun() == 1);
+    for (size_t i = 1; i < count; i++)
+        ask_start(i, &asks[i], key);
+    for (size_t i = 1; i < count; i++)
+        WAIT_UNTIL(stats_of(fleet.guards[i]).lease_busy > 0);
+}
+
+/* Also those that want no pushes. */
+TEST(one_load_that_is_shared_answers_twenty_processes)
+{
+    for (size_t i = 0; i < CROWD; i++) {
+        fleet.config.push_bytes = i % 2 == 0 ? 16384 : 0;
+        fleet_add();
+    }
+    fleet_open(CROWD);
+    say(&SHARED);
+    begin_crowd("k", CROWD);
+    source_open(&fleet.source);
+    for (size_t i = 0; i < CROWD; i++) {
+        ask_wait(&asks[i]);
+        assert_false(asks[i].result.stored);
+        assert_int_equal(asks[i].result.source, i == HOLDER ? GUARD_FROM_LOAD : GUARD_FROM_FLEET);
+        expect_answer(&asks[i], "k v1");
+    }
+    assert_int_equal(loads_begun(), 1);
+    assert_int_equal(FLEET_SUM(push_answered), CROWD - 1);
+    assert_false(is_cached("k"));
+    fleet_close();
+}
+
+TEST(a_large_value_and_an_absent_row_are_shared_as_well)
+{
+    static char large[300000];
+    for (int absent = 0; absent < 2; absent++) {
+        memset(large, 'x', sizeof large - 1);
+        fleet_init();
+        fleet.config.push_bytes = 100;
+        fleet.source.body = large;
+        fleet.source.body_bytes = sizeof large - 1;
+        atomic_store(&fleet.source.verdict, absent ? SOURCE_ABSENT : SOURCE_ROW);
+        fleet_open(2);
+        say(&SHARED);
+        begin_crowd("k", 2);
+        source_open(&fleet.source);
+        for (size_t i = 0; i < 2; i++) {
+            ask_wait(&asks[i]);
+            assert_int_equal(asks[i].result.status, absent ? GUARD_ABSENT : GUARD_OK);
+            ask_clear(&asks[i]);
+        }
+        assert_int_equal(loads_begun(), 1);
+        fleet_close();
+    }
+}
+
+/* It has read the old row: it may answer its own request, which is older. */
+TEST(after_an_invalidation_nothing_is_shared)
+{
+    struct guard_invalidated invalidated;
+    fleet_open(2);
+    say(&SHARED);
+    atomic_store(&fleet.source.stubborn, true);
+    begin_crowd("k", 2);
+    set_version(2);
+    assert_int_equal(guard_invalidate_wait(fleet.guards[HOLDER], KEY_CHANGE("k", 0), &invalidated), GUARD_OK);
+    assert_true(invalidated.load_voided);
+    WAIT_UNTIL(loads_begun() == 2);
+    source_open(&fleet.source);
+    expect_answer(&asks[WAITER], "k v2");
+    expect_answer(&asks[HOLDER], "k v1");
+    fleet_close();
+}
+
+static void share_with_a_tag(bool outdated)
+{
+    struct guard_invalidated invalidated;
+    fleet_init();
+    fleet.policy.tagged = true;
+    fleet.source.tag = "t";
+    fleet_open(2);
+    say(&SHARED);
+    begin_crowd("k", 2);
+    set_version(2);
+    if (outdated)
+        assert_int_equal(guard_invalidate_wait(fleet.guards[HOLDER], TAG_CHANGE("t", 0), &invalidated),
+                         GUARD_OK);
+    source_open(&fleet.source);
+    expect_answer(&asks[WAITER], outdated ? "k v2" : "k v1");
+    expect_answer(&asks[HOLDER], "k v1");
+    assert_int_equal(loads_begun(), outdated ? 2 : 1);
+    fleet_close();
+}
+
+TEST(what_is_shared_is_checked_against_its_tags)
+{
+    share_with_a_tag(false);
+    share_with_a_tag(true);
+}
+
+/* ---- passed ---- */
+
+static char clients[CROWD][16]; /* their names, which are their rows */
+
+static void ask_for_client(size_t guard, size_t client, const char *key)
+{
+    snprintf(clients[client], sizeof clients[client], "client %zu", client);
+    assert_int_equal(
+        ask_as(guard, &asks[client], (struct guard_request){.key = key, .asker = clients[client]}), GUARD_OK);
+}
+
+static void expect_own_row(size_t client)
+{
+    ask_wait(&asks[client]);
+    assert_int_equal(asks[client].result.source, GUARD_FROM_LOAD);
+    assert_false(asks[client].result.stored);
+    expect_answer(&asks[client], clients[client]);
+}
+
+static void pass_rows(void)
+{
+    atomic_store(&fleet.source.of_asker, true);
+    say(&PASSED);
+}
+
+/* In two processes, one of which waits for the other's lease. */
+TEST(each_client_gets_its_own_row_and_none_waits_for_another_one)
+{
+    fleet.config.max_loads = CROWD;
+    fleet_open(2);
+    pass_rows();
+    source_shut(&fleet.source);
+    ask_for_client(HOLDER, 0, "k");
+    WAIT_UNTIL(loads_begun() == 1);
+    for (size_t i = 1; i < CROWD; i++)
+        ask_for_client(i % 2, i, "k");
+    WAIT_UNTIL(FLEET_SUM(waiters) == CROWD && stats_of(fleet.guards[WAITER]).lease_busy > 0);
+    source_open(&fleet.source);
+    expect_own_row(0);
+    for (size_t i = 1; i < CROWD; i++)
+        expect_own_row(i);
+    assert_int_equal(loads_begun(), CROWD);
+    fleet_close();
+}
+
+/* The gate is shut when they find it: all of them load, side by side. */
+TEST(while_the_mark_stands_all_load_at_once)
+{
+    fleet.config.max_loads = CROWD;
+    fleet.config.near_bytes = 1 << 20;
+    fleet.policy.near_ms = 60000;
+    fleet_open(2);
+    pass_rows();
+    ask_for_client(HOLDER, 0, "k");
+    expect_own_row(0);
+    WAIT_UNTIL(is_cached("k"));
+    const uint64_t leases = FLEET_SUM(lease_acquired) + FLEET_SUM(lease_busy);
+    source_shut(&fleet.source);
+    for (size_t i = 1; i < CROWD; i++)
+        ask_for_client(i % 2, i, "k");
+    WAIT_UNTIL(atomic_load(&fleet.source.running) == CROWD - 1);
+    source_open(&fleet.source);
+    for (size_t i = 1; i < CROWD; i++)
+        expect_own_row(i);
+    assert_int_equal(FLEET_SUM(lease_acquired) + FLEET_SUM(lease_busy), leases);
+    assert_int_equal(FLEET_SUM(near_entries), 0);
+    fleet_close();
+}
+
+TEST(an_invalidation_removes_the_mark)
+{
+    struct guard_invalidated invalidated;
+    fleet_open(1);
+    pass_rows();
+    ask_for_client(0, 0, "k");
+    expect_own_row(0);
+    WAIT_UNTIL(is_cached("k"));
+    say(NULL);
+    atomic_store(&fleet.source.of_asker, false);
+    assert_false(expect_row(0, "k", "k v1").stored); /* a load that passes has no lease to store under */
+    assert_int_equal(guard_invalidate_wait(fleet.guards[0], KEY_CHANGE("k", 0), &invalidated), GUARD_OK);
+    assert_true(invalidated.value_dropped);
+    assert_true(expect_row(0, "k", "k v1").stored);
+    assert_int_equal(expect_row(0, "k", "k v1").source, GUARD_FROM_CACHE);
+    fleet_close();
+}
+
+TEST(a_tag_of_the_mark_removes_it_too)
+{
+    struct guard_invalidated invalidated;
+    fleet.policy.tagged = true;
+    fleet.source.tag = "t";
+    fleet_open(1);
+    pass_rows();
+    ask_for_client(0, 0, "k");
+    expect_own_row(0);
+    WAIT_UNTIL(is_cached("k"));
+    ask_for_client(0, 1, "k");
+    expect_own_row(1);
+    assert_int_equal(FLEET_SUM(fill_stored), 1); /* it stood */
+    say(NULL);
+    assert_int_equal(guard_invalidate_wait(fleet.guards[0], TAG_CHANGE("t", 0), &invalidated), GUARD_OK);
+    ask_for_client(0, 2, "k");
+    ask_wait(&asks[2]);
+    assert_true(asks[2].result.stored);
+    ask_clear(&asks[2]);
+    fleet_close();
+}
+
+TEST(a_stale_value_makes_way_for_the_mark)
+{
+    fleet.policy.stale_ms = 60000;
+    fleet_open(1);
+    expect_row(0, "k", "k v1");
+    age_value("k", 30000);
+    pass_rows();
+    assert_int_equal(expect_row(0, "k", "k v1").source, GUARD_FROM_STALE);
+    WAIT_UNTIL(FLEET_SUM(fill_stored) == 2); /* by a refresh that answered nobody */
+    ask_for_client(0, 0, "k");
+    expect_own_row(0);
+    fleet_close();
+}
+
+TEST(in_every_mode_and_without_redis_each_client_gets_its_own_row)
+{
+    static const enum guard_mode MODES[] = {GUARD_MODE_LOCAL, GUARD_MODE_OFF, GUARD_MODE_SHADOW,
+                                            GUARD_MODE_FLEET};
+    for (size_t m = 0; m < sizeof MODES / sizeof *MODES; m++) {
+        fleet_init();
+        fleet.config.mode = MODES[m];
+        fleet.config.max_loads = CROWD;
+        if (MODES[m] == GUARD_MODE_FLEET) {
+            fleet.config.redis_url = "redis://127.0.0.1:1/0";
+            fleet_add();
+        } else {
+            fleet_open(1);
+        }
+        pass_rows();
+        for (size_t i = 0; i < CROWD; i++)
+            ask_for_client(0, i, "k");
+        for (size_t i = 0; i < CROWD; i++)
+            expect_own_row(i);
+        assert_int_equal(loads_begun(), CROWD);
+        fleet_close();
+    }
+}
+
+static atomic_int asker_refs;
+
+static void ref_asker(void *asker)
+{
+    assert_string_equal(asker, "client");
+    atomic_fetch_add(&asker_refs, 1);
+}
+
+static void unref_asker(void *asker)
+{
+    assert_string_equal(asker, "client");
+    atomic_fetch_sub(&asker_refs, 1);
+}
+
+TEST(an_asker_is_held_for_as_long_as_its_load_needs_it)
+{
+    static char client[] = "client";
+    fleet_open(1);
+    pass_rows();
+    source_shut(&fleet.source);
+    const struct guard_request request = {
+        .key = "k", .asker = client, .asker_ref = ref_asker, .asker_unref = unref_asker};
+    assert_int_equal(ask_as(0, &asks[0], request), GUARD_OK);
+    WAIT_UNTIL(loads_begun() == 1);
+    guard_cancel(fleet.guards[0], NULL, asks[0].ticket);
+    ask_wait(&asks[0]);
+    assert_int_equal(asks[0].result.status, GUARD_CANCELLED);
+    assert_in_range(atomic_load(&asker_refs), 1, 2);
+    source_open(&fleet.source);
+    WAIT_UNTIL(atomic_load(&asker_refs) == 0);
+    fleet_close();
+}
+
+TEST_GROUP(.up = rig_start, .down = rig_stop, .before = fleet_before);
