@@ -2,7 +2,7 @@
 /*
  * main.c - catalogd: a product catalog out of PostgreSQL, through a Redis cache that a guard keeps from stampeding.
  *
- *     settings -> limits -> guard -> catalog (kinds and loaders) -> writer -> server -> operations -> ready
+ *     settings -> limits -> guard -> catalog (kinds and loaders) -> writer -> warmer -> server -> operations -> ready
  *
  * and on SIGTERM or SIGINT the same way back: /readyz says no, the guard refuses new requests, the server finishes its
  * running ones for DRAIN_MS, the guard releases its leases. A second signal ends the process at once and leaves its
@@ -20,6 +20,8 @@
 #include "app/base/settings.h"
 #include "app/catalog/cache_gate.h"
 #include "app/catalog/catalog.h"
+#include "app/catalog/hot_file.h"
+#include "app/catalog/warmer.h"
 #include "app/http/server.h"
 #include "app/ops/ops.h"
 #include "app/write/writer.h"
@@ -45,6 +47,7 @@ struct service {
     struct guard *guard;
     struct cache_gate gate;
     struct catalog *catalog;
+    struct warmer *warmer; /* NULL: nothing is warmed */
     struct writer *writer; /* NULL: writes are off */
     struct server *server;
     struct ops *ops;
@@ -123,6 +126,7 @@ static bool open_guard(const struct settings *settings, struct guard **out)
     struct guard_error error = {.text = ""};
 
     config.log = log_guard;
+    config.hot_keys = settings->hot_file[0] != '\0' ? HOT_KEYS_MAX : 0;
     if (guard_open(&config, out, &error) == GUARD_OK)
         return true;
     log_event(LOG_LEVEL_ERROR, "guard_open", "reason=\"%s\"", error.text);
@@ -157,6 +161,7 @@ static bool open_server(const struct settings *settings, struct service *service
         .loops = loop_count(settings),
         .connections_max = settings->max_connections,
         .fresh_ms = settings->policy.fresh_ms,
+        .revalidate_token_file = settings->revalidate_token_file,
         .guard = service->guard,
         .writer = service->writer,
     };
@@ -166,11 +171,23 @@ static bool open_server(const struct settings *settings, struct service *service
     return server_open(&config, &service->server);
 }
 
+static bool open_ops(const struct settings *settings, struct service *service)
+{
+    const struct ops_parts parts = {.guard = service->guard,
+                                    .catalog = service->catalog,
+                                    .gate = &service->gate,
+                                    .warmer = service->warmer,
+                                    .server = service->server};
+
+    return ops_open(settings, &parts, &service->ops);
+}
+
 static bool service_open(const struct settings *settings, struct service *service)
 {
     return open_guard(settings, &service->guard) && open_catalog(settings, service) &&
-           open_writer(settings, service) && open_server(settings, service) &&
-           ops_open(settings, service->guard, service->catalog, service->server, &service->ops);
+           open_writer(settings, service) &&
+           warmer_open(settings, service->guard, service->catalog, &service->gate, &service->warmer) &&
+           open_server(settings, service) && open_ops(settings, service);
 }
 
 /* Also for a half-open one. False: a loader never came back and may still use the catalog. */
@@ -186,11 +203,13 @@ static bool service_close(struct service *service, uint32_t drain_ms)
     if (service->server != NULL)
         server_stop(service->server, drain_ms);
     ops_close(&service->ops);
+    warmer_stop(service->warmer);
     writer_close(&service->writer);
     if (service->server != NULL)
         server_close(&service->server);
     if (service->guard != NULL && guard_close(&service->guard, clock_left_ms(end_ms)) != GUARD_OK)
         return false;
+    warmer_close(&service->warmer);
     catalog_close(&service->catalog);
     cache_gate_clear(&service->gate);
     return true;

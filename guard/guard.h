@@ -795,7 +795,8 @@ struct guard_stats {
     /* loads of this process */
     uint64_t load_started, load_ok, load_absent, load_failed, load_cancelled;
     uint64_t load_uncached;  /* of those started: without a lease (Redis gone, mode local or off, ...) */
-    uint64_t load_duplicate; /* started while another load of the key ran here under a live lease: 0 */
+    /* started while another load of the key ran here under a live lease: 0. One that revalidates is apart */
+    uint64_t load_duplicate;
     /* get_duration: every get but those refused at once; near hits as 0 us */
     struct guard_histogram load_duration, lease_wait, get_duration;
     /* the lease */

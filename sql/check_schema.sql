@@ -9,6 +9,10 @@ WITH want (relation, attribute, type) AS (
            ('products', 'price_cents', 'bigint'), ('products', 'stock', 'integer'),
            ('products', 'edition', 'bigint'), ('products', 'updated_at', 'timestamp with time zone'),
            ('products', 'stamp', 'uuid'),
+           ('offers', 'id', 'bigint'), ('offers', 'product_id', 'bigint'), ('offers', 'client_id', 'bigint'),
+           ('offers', 'price_cents', 'bigint'), ('offers', 'valid_from', 'timestamp with time zone'),
+           ('offers', 'valid_until', 'timestamp with time zone'),
+           ('clients', 'id', 'bigint'), ('clients', 'name', 'text'), ('clients', 'token_sha256', 'text'),
            -- writers need these
            ('caches', 'id', 'uuid'), ('invalidations', 'id', 'bigint'), ('invalidations', 'target', 'text'),
            ('invalidations', 'confirmed', 'uuid[]')

@@ -12,6 +12,7 @@
 #define CATEGORY "category:"
 #define AFTER ":after:"
 #define PRODUCT "product:"
+#define OFFERS "offers:"
 #define LISTING "listing:"
 #define TARGET_TAG "tag:"
 
@@ -37,6 +38,9 @@ size_t document_key_print(const struct document_key *key, char out[DOCUMENT_KEY_
         break;
     case DOCUMENT_PRODUCT:
         bytes = snprintf(out, DOCUMENT_KEY_SIZE, PRODUCT "%" PRIu64, key->id);
+        break;
+    case DOCUMENT_OFFERS:
+        bytes = snprintf(out, DOCUMENT_KEY_SIZE, OFFERS "%" PRIu64, key->id);
         break;
     case DOCUMENT_KIND_COUNT:
         break;
@@ -67,15 +71,16 @@ static bool parse_page(const char *text, struct document_key *out)
 
 bool document_key_parse(const char *text, struct document_key *out)
 {
-    const char *rest = after_word(text, PRODUCT);
+    const char *product = after_word(text, PRODUCT), *offers = after_word(text, OFFERS);
+    const char *id = product != NULL ? product : offers, *page = after_word(text, CATEGORY);
 
-    if (rest != NULL) {
-        *out = (struct document_key){.kind = DOCUMENT_PRODUCT, .id = document_id(rest, strlen(rest))};
+    if (id != NULL) {
+        *out = (struct document_key){.kind = product != NULL ? DOCUMENT_PRODUCT : DOCUMENT_OFFERS,
+                                     .id = document_id(id, strlen(id))};
         return out->id != 0;
     }
-    rest = after_word(text, CATEGORY);
-    if (rest != NULL)
-        return parse_page(rest, out);
+    if (page != NULL)
+        return parse_page(page, out);
     *out = (struct document_key){.kind = DOCUMENT_TREE};
     return strcmp(text, TREE) == 0;
 }
@@ -85,6 +90,16 @@ bool document_key_valid(const char *text)
     struct document_key ignored;
 
     return document_key_parse(text, &ignored);
+}
+
+const char *document_kind_name(enum document_kind kind)
+{
+    static const char *const names[DOCUMENT_KIND_COUNT] = {[DOCUMENT_TREE] = "catalog",
+                                                           [DOCUMENT_CATEGORY] = "categories",
+                                                           [DOCUMENT_PRODUCT] = "products",
+                                                           [DOCUMENT_OFFERS] = "offers"};
+
+    return names[kind];
 }
 
 /* ---- tags ---- */

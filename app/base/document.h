@@ -7,6 +7,7 @@
  *     category:{id}                a category and the first page of its products
  *     category:{id}:after:{id}     a later page
  *     product:{id}                 a product
+ *     offers:{id}                  the offers for a product that stand
  *
  *     tag                          documents
  *     category:{id}                whatever shows this category in its path: its pages, and the categories and products
@@ -30,7 +31,13 @@
 
 enum { DOCUMENT_KEY_SIZE = 64, TAG_SIZE = 32 }; /* the longest and its NUL */
 
-enum document_kind { DOCUMENT_TREE, DOCUMENT_CATEGORY, DOCUMENT_PRODUCT, DOCUMENT_KIND_COUNT };
+enum document_kind {
+    DOCUMENT_TREE,
+    DOCUMENT_CATEGORY,
+    DOCUMENT_PRODUCT,
+    DOCUMENT_OFFERS,
+    DOCUMENT_KIND_COUNT
+};
 
 struct document_key {
     enum document_kind kind;
@@ -45,6 +52,8 @@ size_t document_key_print(const struct document_key *key, char out[DOCUMENT_KEY_
 /* True: document_key_print() writes exactly this text for *out. */
 bool document_key_parse(const char *text, struct document_key *out);
 bool document_key_valid(const char *text);
+/* "catalog", "categories", ...: in numbers, events and files. */
+const char *document_kind_name(enum document_kind kind);
 
 /* `id`: as text, for that is how a database sends it. */
 void tag_category(const char *id, char out[TAG_SIZE]);

@@ -27,7 +27,9 @@ enum {
     HOUR_MS = 3600000,
     LEASE_MAX_MS = 60000, /* the same in the whole namespace: the guard's default */
     NAME_SPACE_BYTES = 32,
-    FLAG_NEAR = 3, /* an unknown flag this few edits from a known one is taken for a slip */
+    PATH_BYTES = 1024,
+    SUFFIX_BYTES = 32, /* of its temporary name */
+    FLAG_NEAR = 3,     /* an unknown flag this few edits from a known one is taken for a slip */
 };
 
 /* ---- kinds: how a text becomes a field ---- */
@@ -145,6 +147,20 @@ static bool is_readable_file(const char *text)
     return access(text, R_OK) == 0;
 }
 
+/* Its folder is there and may be written to. */
+static bool is_new_file(const char *text)
+{
+    const char *slash = strrchr(text, '/');
+    const size_t bytes = slash == text ? 1 : slash != NULL ? (size_t)(slash - text) : 0;
+    char folder[PATH_BYTES] = ".";
+
+    if (strlen(text) >= sizeof(folder) - SUFFIX_BYTES || (slash != NULL ? slash[1] : text[0]) == '\0')
+        return false;
+    if (bytes > 0)
+        snprintf(folder, sizeof(folder), "%.*s", (int)bytes, text);
+    return access(folder, W_OK | X_OK) == 0;
+}
+
 static const struct kind number = {.parse = parse_number};
 static const struct kind on_off = {.parse = parse_switch, .allowed = "on or off"};
 static const struct kind mode = {.parse = parse_mode, .allowed = "fleet, local, off or shadow"};
@@ -170,6 +186,9 @@ static const struct kind database_url_or_none = {
     .allowed = "a postgresql://... URL or a list of keyword=value that libpq can read, or nothing"};
 static const struct kind file = {
     .text_is_right = is_readable_file, .also = "", .allowed = "the path of a readable file, or nothing"};
+static const struct kind new_file = {.text_is_right = is_new_file,
+                                     .also = "",
+                                     .allowed = "a path in a folder that may be written to, or nothing"};
 
 static bool parse(const struct setting *setting, const char *text, void *field)
 {
@@ -198,9 +217,11 @@ static bool parse(const struct setting *setting, const char *text, void *field)
 static const struct setting table[] = {
     TEXT("LISTEN", listen_at, listen, "127.0.0.1:8080", "where the catalog is served; port 0: any free one"),
     TEXT("OPS_LISTEN", listen_at_or_off, ops_listen, "127.0.0.1:8081",
-         "where /healthz, /readyz, /metrics and /invalidate are served"),
+         "where /healthz, /readyz, /metrics and what changes the cache are served"),
     TEXT("OPS_TOKEN_FILE", file, ops_token_file, "",
-         "file with the bearer token that /metrics, /hot and POST /invalidate ask for"),
+         "file with the bearer token that all but /healthz and /readyz ask for there"),
+    TEXT("REVALIDATE_TOKEN_FILE", file, revalidate_token_file, "",
+         "file with the token of clients whose Cache-Control: no-cache counts; nothing: it never does"),
     TEXT("REDIS_URL", redis_url, guard.redis_url, "redis://127.0.0.1:6379/0",
          "the cache all processes share"),
     TEXT("DATABASE_URL", database_url, database_url, "postgresql:///catalog",
@@ -239,13 +260,15 @@ static const struct setting table[] = {
     NUMBER("DEADLINE_MS", policy.deadline_ms, "15000", 1, HOUR_MS, "ms",
            "every request is answered within this"),
     NUMBER("REDIS_LIMIT_MS", guard.redis_limit_ms, "250", 1, 20000, "ms", "limit of one Redis command"),
-    NUMBER("LOAD_WORKERS", guard.max_loads, "8", 1, 1024, "threads",
-           "loads at a time in this process, each with a database connection"),
-    NUMBER("LOAD_QUEUE", guard.load_queue, "1000", 0, 1000000, "loads",
-           "loads that may wait for a worker, and as many again for /products?ids=; beyond that requests are "
-           "shed (503)"),
+    NUMBER("MAX_LOADS", guard.max_loads, "8", 1, 1024, "loads", "loads at a time in this process"),
+    NUMBER("LOAD_THREADS", guard.load_threads, "0", 0, 1024, "threads",
+           "threads that run them, each with a database connection; 0: MAX_LOADS of them"),
+    NUMBER(
+        "LOAD_QUEUE", guard.load_queue, "1000", 0, 1000000, "loads",
+        "loads that may wait for their turn, and as many again for /products?ids=; beyond that requests are "
+        "shed (503)"),
     NUMBER("LOAD_PERMITS", guard.load_permits, "0", 0, 100000, "loads",
-           "loads at a time in all processes of the namespace together; 0: no limit but LOAD_WORKERS in "
+           "loads at a time in all processes of the namespace together; 0: no limit but MAX_LOADS in "
            "each; must be the same in all of them"),
     NUMBER("PERMIT_MS", guard.permit_ms, "3000", 30, LEASE_MAX_MS, "ms",
            "a dead process keeps the permits of its loads for this long; must be the same in all processes"),
@@ -274,6 +297,9 @@ static const struct setting table[] = {
     NUMBER("PUSH_BYTES", guard.push_bytes, "16384", 0, 1 << 20, "bytes",
            "cache entries up to this size travel with the message that wakes other processes' requests; 0: "
            "none"),
+    TEXT("HOT_FILE", new_file, hot_file, "",
+         "hot keys are saved here and loaded at the start; processes may share it"),
+    NUMBER("HOT_SAVE_MS", hot_save_ms, "60000", 100, HOUR_MS, "ms", "how often they are saved"),
     NUMBER("SERVER_LOOPS", server_loops, "0", 0, 256, "threads",
            "event loops that serve HTTP; 0: one per core"),
     NUMBER("DRAIN_MS", drain_ms, "5000", 0, HOUR_MS, "ms",
@@ -283,6 +309,12 @@ static const struct setting table[] = {
 };
 
 enum { SETTING_COUNT = sizeof(table) / sizeof(table[0]), SETTING_NONE = SETTING_COUNT };
+
+/* May change while the process runs: numbers of the policy that no lease and no statement limit was made from. */
+static const char *const while_running[] = {"FRESH_MS",       "STALE_MS",    "SOFT_MS",
+                                            "EARLY_PERCENT",  "ABSENT_MS",   "FAILURE_MS",
+                                            "JITTER_PERCENT", "DEADLINE_MS", "NEAR_MS"};
+enum { WHILE_RUNNING_COUNT = sizeof(while_running) / sizeof(while_running[0]) };
 
 /* ---- the rules between settings ---- */
 
@@ -354,6 +386,8 @@ static const struct rule rules[] = {
      "at most a third of LEASE_MS, or a lease runs out during one slow renewal", false},
     {"LOAD_LIMIT_MS", "MAX_HOLD_MS", 1, NULL, "at most MAX_HOLD_MS, or loads outlive their leases", false},
     {"LEASE_MS", "MAX_HOLD_MS", 1, NULL, "at most MAX_HOLD_MS, which ends every lease", false},
+    {"LOAD_THREADS", "MAX_LOADS", 1, NULL, "at most MAX_LOADS, or some of them would never run a load",
+     false},
     {"FRESH_MS", "STALE_MS", 0, value_fits_day, "at most 86400000 together with STALE_MS (24 h)", false},
     {"SOFT_MS", "STALE_MS", 0, soft_limit_has_stale,
      "0 unless STALE_MS is above 0, or there is nothing to serve afterwards", false},
@@ -371,9 +405,18 @@ static const struct rule rules[] = {
     {"OPS_LISTEN", "LISTEN", 0, listeners_differ, "an address of its own, not the one of LISTEN", false},
 };
 
+/* ---- settings that had another name ---- */
+
+static const struct {
+    const char *name, *flag, *mend;
+} renamed[] = {
+    {"LOAD_WORKERS", "load-workers", "MAX_LOADS (and LOAD_THREADS, the threads that run them)"},
+};
+enum { RENAMED_COUNT = sizeof(renamed) / sizeof(renamed[0]) };
+
 /* ---- collecting ---- */
 
-enum origin { ORIGIN_DEFAULT = 0, ORIGIN_ENVIRONMENT, ORIGIN_FLAG };
+enum origin { ORIGIN_DEFAULT = 0, ORIGIN_ENVIRONMENT, ORIGIN_FLAG, ORIGIN_REQUEST };
 
 struct collected {
     FILE *messages;
@@ -381,6 +424,7 @@ struct collected {
     enum origin origin[SETTING_COUNT];
     bool wrong[SETTING_COUNT];
     size_t wrong_count; /* wrong values, broken rules and arguments that are no setting */
+    bool is_running;    /* what is not given is as it is, not its default */
 };
 
 /* FRESH_MS -> fresh-ms */
@@ -457,11 +501,29 @@ static bool nearest_flag(const char *flag, size_t flag_bytes, char out[NAME_BYTE
     return best <= FLAG_NEAR;
 }
 
+/* True: text[0..bytes) is such a name, and its present one was said. */
+static bool complain_renamed(struct collected *collected, const char *text, size_t bytes, bool is_flag)
+{
+    for (size_t i = 0; i < RENAMED_COUNT; i++) {
+        const char *name = is_flag ? renamed[i].flag : renamed[i].name;
+
+        if (strlen(name) != bytes || memcmp(name, text, bytes) != 0)
+            continue;
+        collected->wrong_count++;
+        fprintf(collected->messages, "%s%s%s: is not a setting; say %s\n", is_flag ? "--" : "", name,
+                is_flag ? "" : " (environment)", renamed[i].mend);
+        return true;
+    }
+    return false;
+}
+
 /* Only the name of an unknown flag is printed: its value may be a password that was meant for a known one. */
 static void complain_unknown(struct collected *collected, const char *flag, size_t flag_bytes)
 {
     char near[NAME_BYTES];
 
+    if (complain_renamed(collected, flag, flag_bytes, true))
+        return;
     collected->wrong_count++;
     if (nearest_flag(flag, flag_bytes, near))
         fprintf(collected->messages, "--%.*s: unknown; did you mean --%s?\n", (int)flag_bytes, flag, near);
@@ -512,10 +574,12 @@ static void collect_environment(struct collected *collected, char **env)
         const size_t bytes = strcspn(*env, "=");
         const size_t at = (*env)[bytes] == '=' ? setting_named(*env, bytes, false) : SETTING_NONE;
 
-        if (at != SETTING_NONE) {
-            collected->text[at] = *env + bytes + 1;
-            collected->origin[at] = ORIGIN_ENVIRONMENT;
+        if (at == SETTING_NONE) {
+            complain_renamed(collected, *env, bytes, false);
+            continue;
         }
+        collected->text[at] = *env + bytes + 1;
+        collected->origin[at] = ORIGIN_ENVIRONMENT;
     }
 }
 
@@ -531,13 +595,9 @@ static void allowed_text(const struct setting *setting, char out[ALLOWED_BYTES])
     }
 }
 
-/* A value as it may be shown: not if secret, and never a control character. */
-static void print_value(FILE *messages, const struct setting *setting, const char *text)
+/* In quotes, cut, without control characters. */
+static void print_text(FILE *messages, const char *text)
 {
-    if (setting->kind->secret) {
-        fputs("(not shown)", messages);
-        return;
-    }
     fputc('"', messages);
     for (const char *byte = text; *byte != '\0' && byte - text < ALLOWED_BYTES; byte++) {
         bool control = (unsigned char)*byte < ' ' || *byte == 0x7f;
@@ -545,6 +605,15 @@ static void print_value(FILE *messages, const struct setting *setting, const cha
         fputc(control ? '?' : *byte, messages);
     }
     fputc('"', messages);
+}
+
+/* A value as it may be shown. */
+static void print_value(FILE *messages, const struct setting *setting, const char *text)
+{
+    if (setting->kind->secret)
+        fputs("(not shown)", messages);
+    else
+        print_text(messages, text);
 }
 
 static void complain(struct collected *collected, size_t at, const char *must_be)
@@ -563,8 +632,10 @@ static void complain(struct collected *collected, size_t at, const char *must_be
     case ORIGIN_ENVIRONMENT:
         fputs(" (environment)", collected->messages);
         break;
+    case ORIGIN_REQUEST:
+        break;
     case ORIGIN_DEFAULT:
-        fputs(" (default)", collected->messages);
+        fputs(collected->is_running ? " (as it is)" : " (default)", collected->messages);
         break;
     }
     fputs(": ", collected->messages);
@@ -572,18 +643,16 @@ static void complain(struct collected *collected, size_t at, const char *must_be
     fprintf(collected->messages, " is wrong; must be %s\n", must_be);
 }
 
-static void parse_all(struct collected *collected, struct settings *out)
+static void parse_one(struct collected *collected, size_t at, struct settings *out)
 {
-    for (size_t i = 0; i < SETTING_COUNT; i++) {
-        const struct setting *setting = &table[i];
+    const struct setting *setting = &table[at];
+    char allowed[ALLOWED_BYTES];
 
-        if (parse(setting, collected->text[i], (char *)out + setting->offset))
-            continue;
-        char allowed[ALLOWED_BYTES];
-        allowed_text(setting, allowed);
-        collected->wrong[i] = true;
-        complain(collected, i, allowed);
-    }
+    if (parse(setting, collected->text[at], (char *)out + setting->offset))
+        return;
+    allowed_text(setting, allowed);
+    collected->wrong[at] = true;
+    complain(collected, at, allowed);
 }
 
 static uint32_t number_at(const struct settings *settings, size_t at)
@@ -605,7 +674,9 @@ static void check_rules(struct collected *collected, const struct settings *sett
         size_t left = setting_named(rule->left, strlen(rule->left), false);
         size_t right = setting_named(rule->right, strlen(rule->right), false);
         bool applies = !collected->wrong[left] && !collected->wrong[right] &&
-                       (!rule->if_given || collected->origin[left] != ORIGIN_DEFAULT);
+                       (!rule->if_given || collected->origin[left] != ORIGIN_DEFAULT) &&
+                       (!collected->is_running || collected->origin[left] == ORIGIN_REQUEST ||
+                        collected->origin[right] == ORIGIN_REQUEST);
 
         if (applies && !rule_holds(rule, settings, left, right)) {
             char must_be[ALLOWED_BYTES];
@@ -638,6 +709,10 @@ static void print_help(FILE *messages)
     fputs("\nBetween settings:\n", messages);
     for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++)
         fprintf(messages, "  %s: %s\n", rules[i].left, rules[i].text);
+    fputs("\nWhile it runs POST /policy changes:\n ", messages);
+    for (size_t i = 0; i < WHILE_RUNNING_COUNT; i++)
+        fprintf(messages, " %s", while_running[i]);
+    fputc('\n', messages);
 }
 
 static bool help_wanted(int argc, char **argv)
@@ -663,10 +738,73 @@ enum settings_verdict settings_read(int argc, char **argv, char **env, struct se
         collected.text[i] = table[i].fallback;
     collect_environment(&collected, env);
     collect_flags(&collected, argc, argv);
-    parse_all(&collected, &settings);
+    for (size_t i = 0; i < SETTING_COUNT; i++)
+        parse_one(&collected, i, &settings);
     check_rules(&collected, &settings);
     if (collected.wrong_count > 0)
         return SETTINGS_WRONG;
     *out = settings;
     return SETTINGS_OK;
+}
+
+/* ---- changes while the process runs ---- */
+
+size_t settings_changeable(const struct settings *settings, size_t i, const char **name, uint32_t *value)
+{
+    if (i < WHILE_RUNNING_COUNT) {
+        *name = while_running[i];
+        *value = number_at(settings, setting_named(*name, strlen(*name), false));
+    }
+    return WHILE_RUNNING_COUNT;
+}
+
+static bool changes_while_running(const char *name)
+{
+    for (size_t i = 0; i < WHILE_RUNNING_COUNT; i++) {
+        if (strcmp(while_running[i], name) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Printed in full: a name is no secret, and may come from anywhere. */
+static void take_change(struct collected *collected, const struct settings_change *change)
+{
+    const size_t at = setting_named(change->name, strlen(change->name), false);
+
+    if (at != SETTING_NONE && changes_while_running(change->name) &&
+        collected->origin[at] == ORIGIN_DEFAULT) {
+        collected->text[at] = change->value;
+        collected->origin[at] = ORIGIN_REQUEST;
+        return;
+    }
+    collected->wrong_count++;
+    print_text(collected->messages, change->name);
+    if (at == SETTING_NONE)
+        fputs(": no such setting\n", collected->messages);
+    else if (collected->origin[at] == ORIGIN_REQUEST)
+        fputs(": given twice\n", collected->messages);
+    else
+        fputs(": does not change while the process runs\n", collected->messages);
+}
+
+bool settings_change(const struct settings *now, const struct settings_change *changes, size_t count,
+                     struct settings *out, FILE *messages)
+{
+    struct collected collected = {.messages = messages, .is_running = true};
+    char numbers[SETTING_COUNT][NUMBER_SIZE];
+    struct settings changed = *now;
+
+    for (size_t i = 0; i < SETTING_COUNT; i++)
+        collected.text[i] = table[i].kind == &number ? number_print(number_at(now, i), numbers[i]) : "";
+    for (size_t i = 0; i < count; i++)
+        take_change(&collected, &changes[i]);
+    for (size_t i = 0; i < SETTING_COUNT; i++) {
+        if (collected.origin[i] == ORIGIN_REQUEST)
+            parse_one(&collected, i, &changed);
+    }
+    check_rules(&collected, &changed);
+    if (collected.wrong_count == 0)
+        *out = changed;
+    return collected.wrong_count == 0;
 }

@@ -28,7 +28,10 @@ struct settings {
     const char *listen;         /* host:port, [v6]:port or unix:PATH */
     const char *ops_listen;     /* the same, or "off" */
     const char *ops_token_file; /* "": the operations listener asks for no token */
-    const char *database_url;   /* postgresql://... or libpq's keyword=value form */
+    const char *revalidate_token_file; /* "": no client may ask past the cache */
+    const char *hot_file;              /* "": hot keys are not saved */
+    uint32_t hot_save_ms;
+    const char *database_url;       /* postgresql://... or libpq's keyword=value form */
     const char *write_database_url; /* the same; "": this process only reads */
     bool prepare;                   /* off: behind a pooler that cannot keep prepared statements */
     uint32_t write_workers, write_queue;
@@ -48,6 +51,19 @@ enum settings_verdict {
 
 /* argv[0] is not looked at; argv and env end with NULL. *out is set only on SETTINGS_OK. */
 enum settings_verdict settings_read(int argc, char **argv, char **env, struct settings *out, FILE *messages);
+
+struct settings_change {
+    const char *name, *value;
+};
+/*
+ * The same settings with these numbers changed, checked as at the start. False: *out is as it was, and each reason was
+ * written to `messages`, one line each: a number out of its range, a broken rule, a setting that does not change while
+ * the process runs.
+ */
+bool settings_change(const struct settings *now, const struct settings_change *changes, size_t count,
+                     struct settings *out, FILE *messages);
+/* The i-th setting that may change; *name is static. Returns how many there are. */
+size_t settings_changeable(const struct settings *settings, size_t i, const char **name, uint32_t *value);
 
 /* "fleet", "local", ... */
 const char *settings_mode_name(enum guard_mode mode);

@@ -3,6 +3,7 @@
 #include "app/catalog/cache_gate.h"
 
 #include "app/base/clock.h"
+#include "app/base/thread.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -43,6 +44,7 @@ void cache_gate_init(struct cache_gate *gate, const struct settings *settings, s
 
     memset(gate, 0, sizeof(*gate));
     pthread_mutex_init(&gate->lock, NULL);
+    thread_condition_init(&gate->said);
     gate->guard = guard;
     gate->is_gated = settings->write_database_url[0] != '\0' && settings->guard.mode != GUARD_MODE_SHADOW;
     write_label(settings, gate->label);
@@ -55,15 +57,45 @@ void cache_gate_init(struct cache_gate *gate, const struct settings *settings, s
 
 void cache_gate_clear(struct cache_gate *gate)
 {
+    pthread_cond_destroy(&gate->said);
     pthread_mutex_destroy(&gate->lock);
 }
 
-void cache_gate_registered(struct cache_gate *gate, const char *id, uint64_t since_ms)
+uint64_t cache_gate_silence_ms(struct cache_gate *gate, bool *is_news)
+{
+    pthread_mutex_lock(&gate->lock);
+    const uint64_t silence_ms = gate->silence_ms;
+    *is_news = silence_ms > gate->said_ms;
+    pthread_mutex_unlock(&gate->lock);
+    return silence_ms;
+}
+
+void cache_gate_registered(struct cache_gate *gate, const char *id, uint64_t silence_ms, uint64_t since_ms)
 {
     pthread_mutex_lock(&gate->lock);
     snprintf(gate->registered, sizeof(gate->registered), "%s", id);
     gate->until_ms = since_ms + gate->gate_ms;
+    gate->said_ms = silence_ms;
+    pthread_cond_broadcast(&gate->said);
     pthread_mutex_unlock(&gate->lock);
+}
+
+bool cache_gate_set_life(struct cache_gate *gate, const struct settings *settings, uint32_t limit_ms)
+{
+    const struct timespec until = clock_in_ms(limit_ms);
+    const uint64_t silence_ms = gate->gate_ms + life_ms(settings) + SLACK_MS;
+    int waited = 0;
+
+    if (!gate->is_gated)
+        return true;
+    pthread_mutex_lock(&gate->lock);
+    if (silence_ms > gate->silence_ms)
+        gate->silence_ms = silence_ms;
+    while (gate->said_ms < silence_ms && waited == 0)
+        waited = pthread_cond_timedwait(&gate->said, &gate->lock, &until);
+    const bool is_said = gate->said_ms >= silence_ms;
+    pthread_mutex_unlock(&gate->lock);
+    return is_said;
 }
 
 bool cache_gate_is_cache(struct guard *guard, const char *id)
@@ -86,12 +118,14 @@ bool cache_gate_is_open(struct cache_gate *gate)
     return in_time && cache_gate_is_cache(gate->guard, registered);
 }
 
-void cache_gate_pass(struct cache_gate *gate, struct guard_load *load)
+bool cache_gate_pass(struct cache_gate *gate, struct guard_load *load)
 {
     /* No invalidation need reach a cache that is not registered, so what it is told of is not shared either. */
     static const struct guard_keep nowhere = {.how = GUARD_STORE, .fresh_ms = 0, .stale_ms = 0};
+
     if (cache_gate_is_open(gate))
-        return;
+        return true;
     guard_load_keep(load, &nowhere);
     atomic_fetch_add(&gate->unstored, 1);
+    return false;
 }

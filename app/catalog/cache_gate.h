@@ -16,6 +16,9 @@
  * that. The lease also ensures that the load is stored in the Redis that was asked, or nowhere if another one answers
  * now.
  *
+ * A longer life is announced first, like a registration, and used when that is committed; a shorter one is not announced,
+ * because what is stored lives on.
+ *
  * Where writes are off there is no gate: the process does not register, does not know whether another one pays for its
  * cache, and an entry may be old for as long as it lives. In mode shadow no request is answered from what is stored.
  *
@@ -37,10 +40,13 @@ struct cache_gate {
     struct guard *guard; /* lent */
     bool is_gated;
     char label[CACHE_LABEL_BYTES]; /* "NAMESPACE in HOST:PORT/DB": no secrets */
-    uint64_t beat_ms, gate_ms, silence_ms;
+    uint64_t beat_ms, gate_ms;
 
     pthread_mutex_t lock;
-    char registered[GUARD_CACHE_ID_BYTES + 1]; /* under lock, like the next one; "": none */
+    pthread_cond_t said;
+    uint64_t silence_ms,
+        said_ms; /* under lock, with all that follows: to be announced; announced the last time */
+    char registered[GUARD_CACHE_ID_BYTES + 1]; /* "": none */
     uint64_t until_ms;
     _Atomic uint64_t unstored;
 };
@@ -50,11 +56,16 @@ void cache_gate_clear(struct cache_gate *gate);
 
 /* This guard uses this cache now. */
 bool cache_gate_is_cache(struct guard *guard, const char *id);
-/* The registration of this cache was committed; the statement was not sent before since_ms of clock_boot_ms(). */
-void cache_gate_registered(struct cache_gate *gate, const char *id, uint64_t since_ms);
+/* What is to be announced; *is_news: it is more than was announced the last time. */
+uint64_t cache_gate_silence_ms(struct cache_gate *gate, bool *is_news);
+/* The registration of this cache with this silence was committed; the statement was not sent before since_ms of
+ * clock_boot_ms(). */
+void cache_gate_registered(struct cache_gate *gate, const char *id, uint64_t silence_ms, uint64_t since_ms);
+/* From now on entries may live as these settings say. False: that was not announced within limit_ms, so they must not. */
+bool cache_gate_set_life(struct cache_gate *gate, const struct settings *settings, uint32_t limit_ms);
 /* The cache in use is registered. Ask before the query. */
 bool cache_gate_is_open(struct cache_gate *gate);
-/* Unless the gate is open the load will not be stored. Before its query. */
-void cache_gate_pass(struct cache_gate *gate, struct guard_load *load);
+/* False, and the load will not be stored: the gate is not open. Before its query. */
+bool cache_gate_pass(struct cache_gate *gate, struct guard_load *load);
 
 #endif

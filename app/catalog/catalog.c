@@ -10,9 +10,12 @@
  */
 #include "app/catalog/catalog.h"
 
+#include "app/base/clock.h"
 #include "app/base/log.h"
 #include "app/base/thread.h"
+#include "app/catalog/asker.h"
 #include "app/catalog/catalog_json.h"
+#include "app/catalog/offers.h"
 #include "app/pg/pg.h"
 #include "app/pg/pg_array.h"
 #include "app_statements.h"
@@ -36,13 +39,22 @@ enum {
     MISSING_BYTES = 512,
 };
 
-enum statement { LOAD_CATALOG, LOAD_CATEGORY, LOAD_PRODUCT, LOAD_PRODUCTS, CHECK_SCHEMA, STATEMENT_COUNT };
+enum statement {
+    LOAD_CATALOG,
+    LOAD_CATEGORY,
+    LOAD_PRODUCT,
+    LOAD_PRODUCTS,
+    LOAD_OFFERS,
+    CHECK_SCHEMA,
+    STATEMENT_COUNT
+};
 
 static const struct pg_statement statements[STATEMENT_COUNT] = {
     [LOAD_CATALOG] = {"load_catalog", SQL_LOAD_CATALOG, 1},
     [LOAD_CATEGORY] = {"load_category", SQL_LOAD_CATEGORY, 3},
     [LOAD_PRODUCT] = {"load_product", SQL_LOAD_PRODUCT, 3},
     [LOAD_PRODUCTS] = {"load_products", SQL_LOAD_PRODUCTS, 2},
+    [LOAD_OFFERS] = {"load_offers", SQL_LOAD_OFFERS, 3},
     [CHECK_SCHEMA] = {"check_schema", SQL_CHECK_SCHEMA, 0},
 };
 
@@ -51,6 +63,7 @@ struct catalog {
     struct pg_pool *pool;                          /* owned */
     struct cache_gate *gate;                       /* lent; NULL: none */
     char delay_ms[NUMBER_SIZE];                    /* the parameter every load passes */
+    _Atomic uint32_t fresh_ms, absent_ms;          /* of the policy */
     atomic_bool schema_right;
     int stop_fd; /* owned; -1: none */
     bool watching;
@@ -64,25 +77,27 @@ struct plan {
     catalog_json_build *build;
     char id[NUMBER_SIZE], after[NUMBER_SIZE];
     char validator[CATALOG_VALIDATOR_SIZE]; /* of the product we have; "": none */
-    const char *params[PLAN_PARAMS_MAX];    /* point into the plan and the catalog */
+    const char *params[PLAN_PARAMS_MAX];    /* point into the plan, the catalog and the asker */
+    uint64_t begun_ms;
+    bool may_store;
 };
 
 static const struct {
-    const char *name; /* in numbers and events */
     enum statement statement;
     catalog_json_build *build;
 } kinds[DOCUMENT_KIND_COUNT] = {
-    [DOCUMENT_TREE] = {"catalog", LOAD_CATALOG, catalog_json_tree},
-    [DOCUMENT_CATEGORY] = {"categories", LOAD_CATEGORY, catalog_json_category},
-    [DOCUMENT_PRODUCT] = {"products", LOAD_PRODUCT, catalog_json_product},
+    [DOCUMENT_TREE] = {LOAD_CATALOG, catalog_json_tree},
+    [DOCUMENT_CATEGORY] = {LOAD_CATEGORY, catalog_json_category},
+    [DOCUMENT_PRODUCT] = {LOAD_PRODUCT, catalog_json_product},
+    [DOCUMENT_OFFERS] = {LOAD_OFFERS, catalog_json_offers},
 };
 
 /* False: the key is none of ours. */
-static bool make_plan(const struct catalog *catalog, const char *text, struct plan *plan)
+static bool make_plan(const struct catalog *catalog, const struct guard_load *load, struct plan *plan)
 {
     struct document_key key;
 
-    if (!document_key_parse(text, &key))
+    if (!document_key_parse(guard_load_key(load), &key))
         return false;
     plan->statement = kinds[key.kind].statement;
     plan->build = kinds[key.kind].build;
@@ -91,6 +106,7 @@ static bool make_plan(const struct catalog *catalog, const char *text, struct pl
         [DOCUMENT_TREE] = {delay_ms},
         [DOCUMENT_CATEGORY] = {id, number_print((int64_t)key.after, plan->after), delay_ms},
         [DOCUMENT_PRODUCT] = {id, plan->validator, delay_ms},
+        [DOCUMENT_OFFERS] = {id, asker_token(guard_load_asker(load)), delay_ms},
     };
     memcpy(plan->params, params[key.kind], sizeof(plan->params));
     return true;
@@ -168,7 +184,7 @@ static void name_tags(struct guard_load *load, const struct plan *plan, const st
 {
     char tag[TAG_SIZE];
 
-    name_path(load, rows, 0);
+    name_path(load, rows, 0); /* none of offers */
     if (plan->statement == LOAD_CATEGORY) {
         name_category(load, plan->id); /* even if it is absent */
         tag_listing(plan->id, tag);
@@ -176,10 +192,30 @@ static void name_tags(struct guard_load *load, const struct plan *plan, const st
     }
 }
 
-static void answer(struct guard_load *load, const struct plan *plan, const struct rows *rows)
+/* Before the load is finished: how its answer is kept, if the row decides. False: the rows are broken. */
+static bool keep(const struct catalog *catalog, struct guard_load *load, const struct plan *plan,
+                 const struct rows *rows)
+{
+    struct guard_keep keep;
+
+    if (plan->statement != LOAD_OFFERS)
+        return true;
+    const struct offers_rules rules = {.fresh_ms = atomic_load(&catalog->fresh_ms),
+                                       .absent_ms = atomic_load(&catalog->absent_ms),
+                                       .elapsed_ms = clock_ms() + 1 - plan->begun_ms,
+                                       .may_store = plan->may_store};
+    return offers_keep(rows, &rules, &keep) && guard_load_keep(load, &keep) == GUARD_OK;
+}
+
+static void answer(const struct catalog *catalog, struct guard_load *load, const struct plan *plan,
+                   const struct rows *rows)
 {
     struct catalog_document document;
 
+    if (!keep(catalog, load, plan, rows)) {
+        fail_broken(load);
+        return;
+    }
     name_tags(load, plan, rows);
     if (plan->statement == LOAD_PRODUCT && catalog_json_product_unchanged(rows, plan->validator)) {
         guard_load_unchanged(load);
@@ -199,10 +235,9 @@ static void answer(struct guard_load *load, const struct plan *plan, const struc
     }
 }
 
-static void pass_gate(struct catalog *catalog, struct guard_load *load)
+static bool pass_gate(struct catalog *catalog, struct guard_load *load)
 {
-    if (catalog->gate != NULL)
-        cache_gate_pass(catalog->gate, load);
+    return catalog->gate == NULL || cache_gate_pass(catalog->gate, load);
 }
 
 static void load_document(struct guard_load *load, void *context)
@@ -210,7 +245,7 @@ static void load_document(struct guard_load *load, void *context)
     struct catalog *catalog = context;
     struct plan plan = {0};
 
-    if (!make_plan(catalog, guard_load_key(load), &plan)) {
+    if (!make_plan(catalog, load, &plan)) {
         log_event(LOG_LEVEL_ERROR, "load_failed", "key=%s reason=\"no such kind of key\"",
                   guard_load_key(load));
         guard_load_fail(load, GUARD_FAILURE_INTERNAL);
@@ -219,7 +254,8 @@ static void load_document(struct guard_load *load, void *context)
     struct rows rows;
     struct pg_fault fault;
     note_validator(load, &plan);
-    pass_gate(catalog, load);
+    plan.may_store = pass_gate(catalog, load);
+    plan.begun_ms = clock_ms();
     const struct pg_request request = {
         .statement = plan.statement,
         .params = plan.params,
@@ -229,7 +265,7 @@ static void load_document(struct guard_load *load, void *context)
     rows_init(&rows, ROWS_BYTES_MAX);
     enum pg_outcome outcome = pg_query(catalog->pool, &request, &rows, &fault);
     if (outcome == PG_OK)
-        answer(load, &plan, &rows);
+        answer(catalog, load, &plan, &rows);
     else
         fail(catalog, load, outcome, &fault);
     rows_clear(&rows);
@@ -395,23 +431,63 @@ static bool open_pool(struct catalog *catalog, const struct settings *settings)
     return pg_pool_open(&config, &catalog->pool);
 }
 
-static bool add_kinds(struct catalog *catalog, const struct settings *settings, struct guard *guard,
-                      struct guard_error *error)
+/* What all kinds have in common, and what this one has of its own. */
+static struct guard_policy policy_of(struct catalog *catalog, const struct settings *settings,
+                                     enum document_kind kind)
 {
     struct guard_policy policy = settings->policy;
 
     policy.loader = load_document;
     policy.context = catalog;
     policy.near_ms = settings->guard.near_bytes > 0 ? policy.near_ms : 0;
-    for (size_t i = 0; i < DOCUMENT_KIND_COUNT; i++) {
-        policy.batch_loader = i == DOCUMENT_PRODUCT ? load_products : NULL;
-        policy.batch_max = PRODUCT_BATCH_MAX;
-        policy.tagged = i != DOCUMENT_TREE;
-        policy.name = kinds[i].name;
-        if (guard_kind_add(guard, &policy, &catalog->kinds[i], error) != GUARD_OK)
+    policy.batch_loader = kind == DOCUMENT_PRODUCT ? load_products : NULL;
+    policy.batch_max = PRODUCT_BATCH_MAX;
+    policy.tagged = kind == DOCUMENT_CATEGORY || kind == DOCUMENT_PRODUCT;
+    policy.name = document_kind_name(kind);
+    return policy;
+}
+
+static void note_times(struct catalog *catalog, const struct settings *settings)
+{
+    atomic_store(&catalog->fresh_ms, settings->policy.fresh_ms);
+    atomic_store(&catalog->absent_ms, settings->policy.absent_ms);
+}
+
+static bool add_kinds(struct catalog *catalog, const struct settings *settings, struct guard *guard,
+                      struct guard_error *error)
+{
+    note_times(catalog, settings);
+    for (enum document_kind kind = 0; kind < DOCUMENT_KIND_COUNT; kind++) {
+        const struct guard_policy policy = policy_of(catalog, settings, kind);
+
+        if (guard_kind_add(guard, &policy, &catalog->kinds[kind], error) != GUARD_OK)
             return false;
     }
     return true;
+}
+
+/* The first ones that were set are set back: they were accepted once. */
+bool catalog_set_policy(struct catalog *catalog, const struct settings *now, const struct settings *changed,
+                        struct guard_error *error)
+{
+    enum document_kind kind = 0;
+
+    for (; kind < DOCUMENT_KIND_COUNT; kind++) {
+        const struct guard_policy policy = policy_of(catalog, changed, kind);
+
+        if (guard_kind_set(catalog->kinds[kind], &policy, error) != GUARD_OK)
+            break;
+    }
+    if (kind == DOCUMENT_KIND_COUNT) {
+        note_times(catalog, changed);
+        return true;
+    }
+    while (kind-- > 0) {
+        const struct guard_policy policy = policy_of(catalog, now, kind);
+
+        guard_kind_set(catalog->kinds[kind], &policy, NULL);
+    }
+    return false;
 }
 
 static bool no_memory(struct guard_error *error)

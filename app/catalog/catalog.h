@@ -3,8 +3,9 @@
  * catalog.h - the catalog as kinds of guarded data: from a guard key (document.h) to one statement to one JSON
  * document.
  *
- * The room catalog/ owns what readers load: this file, catalog_json.h (rows to documents) and cache_gate.h (may a load
- * be stored?).
+ * The room catalog/ owns what readers load: this file, catalog_json.h (rows to documents), offers.h (how long some of
+ * them are kept, and for whom), asker.h (what a load knows of its client), cache_gate.h (may a load be stored?), and
+ * warmer.h with hot_file.h (what is loaded before it is asked for).
  *
  * A key that document.h does not know is refused by the loader (GUARD_FAILURE_INTERNAL): it is a bug of its maker.
  *
@@ -44,6 +45,11 @@ void catalog_close(struct catalog **catalog);
 
 /* Loads pass it from now on; lent until catalog_close(). Before the first request; without a gate all is stored. */
 void catalog_set_gate(struct catalog *catalog, struct cache_gate *gate);
+
+/* The policy of every kind follows these settings from the next request on. `now`: those that it follows now; with them it
+ * goes on if this returns false with *error set. On one thread at a time. */
+bool catalog_set_policy(struct catalog *catalog, const struct settings *now, const struct settings *changed,
+                        struct guard_error *error);
 
 struct guard_kind *catalog_kind(const struct catalog *catalog, enum document_kind kind);
 

@@ -54,6 +54,17 @@ enum {
     PRODUCT_COLUMNS
 };
 
+enum {
+    OFFERS_IS_PERSONAL,
+    OFFERS_LEFT_MS,
+    OFFERS_CLIENT,
+    OFFER_ID,
+    OFFER_PRICE_CENTS,
+    OFFER_VALID_UNTIL,
+    OFFER_IS_OWN,
+    OFFERS_COLUMNS
+};
+
 /* From the root down; each id is followed by its name. */
 static const size_t category_path[CATALOG_PATH_MAX] = {CATEGORY_GRANDPARENT_ID, CATEGORY_PARENT_ID,
                                                        CATEGORY_ID};
@@ -74,6 +85,23 @@ static json_t *number(const char *text)
 static json_t *string(const char *text)
 {
     return text != NULL ? json_string(text) : NULL;
+}
+
+/* NULL: none; else as string(). */
+static json_t *string_or_null(const char *text)
+{
+    return text != NULL ? json_string(text) : json_null();
+}
+
+static bool is_true(const char *text)
+{
+    return strcmp(text, "t") == 0;
+}
+
+/* NULL: not SQL's true or false. */
+static json_t *boolean(const char *text)
+{
+    return text != NULL && (is_true(text) || strcmp(text, "f") == 0) ? json_boolean(is_true(text)) : NULL;
 }
 
 struct field {
@@ -369,4 +397,48 @@ bool catalog_json_product_unchanged(const struct rows *rows, const char *validat
 bool catalog_json_is_validator(const char *text, size_t bytes)
 {
     return bytes > 0 && bytes < CATALOG_VALIDATOR_SIZE && strspn(text, "0123456789abcdef.-") >= bytes;
+}
+
+/* ---- offers ---- */
+
+bool catalog_json_offers_about(const struct rows *rows, struct catalog_offers_about *out)
+{
+    if (rows->row_count == 0 || rows->column_count != OFFERS_COLUMNS)
+        return false;
+    const char *is_personal = rows_text(rows, 0, OFFERS_IS_PERSONAL);
+    const char *left_ms = rows_text(rows, 0, OFFERS_LEFT_MS);
+
+    if (is_personal == NULL || left_ms == NULL)
+        return false;
+    *out = (struct catalog_offers_about){.is_personal = is_true(is_personal)};
+    out->is_absent = !out->is_personal && rows_text(rows, 0, OFFER_ID) == NULL;
+    return number_parse_signed(left_ms, &out->left_ms) && out->left_ms >= 0;
+}
+
+static bool put_offers(json_t *root, const struct rows *rows)
+{
+    static const struct field head[] = {{"client", string_or_null, OFFERS_CLIENT}};
+    static const struct field fields[] = {{"id", number, OFFER_ID},
+                                          {"price_cents", number, OFFER_PRICE_CENTS},
+                                          {"valid_until", string, OFFER_VALID_UNTIL},
+                                          {"own", boolean, OFFER_IS_OWN}};
+    bool put = put_fields(root, rows, 0, head, 1);
+    json_t *offers = put ? put_array(root, "offers") : NULL;
+
+    put = offers != NULL;
+    for (size_t row = 0; row < rows->row_count && put && rows_text(rows, row, OFFER_ID) != NULL; row++)
+        put = json_array_append_new(offers, object_of(rows, row, fields, 4)) == 0;
+    return put;
+}
+
+enum catalog_json_verdict catalog_json_offers(const struct rows *rows, struct catalog_document *out)
+{
+    struct catalog_offers_about about;
+
+    if (!catalog_json_offers_about(rows, &about))
+        return CATALOG_JSON_BROKEN;
+    if (about.is_absent)
+        return CATALOG_JSON_ABSENT;
+    json_t *root = json_object();
+    return finish(root, put_offers(root, rows), about.is_personal ? "" : NULL, out);
 }

@@ -16,11 +16,12 @@ const char ANSWER_JSON_TYPE[] = "application/json; charset=utf-8";
 static const char PROBLEM_TYPE[] = "application/problem+json";
 /* A browser may keep what it got but asks before it shows it again. */
 static const char REVALIDATE[] = "no-cache";
+static const char NO_STORE[] = "no-store";
 
 static const struct answer_refusal PROBLEMS[PROBLEM_COUNT] = {
     [PROBLEM_UNKNOWN_PATH] = {404, false, "unknown-path", "No such path",
                               "There are /catalog, /categories/{id}, /products/{id}, /products?ids=, "
-                              "/products/{id}/purchase and /ping."},
+                              "/products/{id}/offers, /products/{id}/purchase and /ping."},
     [PROBLEM_ENCODED_PATH] = {400, false, "encoded-path", "Percent-encoding is not accepted",
                               "No path or query of this service needs a percent sign."},
     [PROBLEM_BAD_ID] = {400, false, "bad-id", "Not an id",
@@ -101,13 +102,18 @@ __attribute__((format(printf, 3, 4))) static void append(char *text, size_t size
     assert(more >= 0 && (size_t)more < size - used);
 }
 
+static void set_cache_control(const char *text, struct answer *out)
+{
+    snprintf(out->cache_control, sizeof(out->cache_control), "%s", text);
+}
+
 void answer_refuse(const struct answer_refusal *refusal, const char *path, const char *extra,
                    struct answer *out)
 {
     out->status = refusal->status;
     out->content_type = PROBLEM_TYPE;
-    out->cache_control = refusal->status == 404 ? REVALIDATE : "no-store";
-    out->allow = NULL;
+    set_cache_control(refusal->status == 404 ? REVALIDATE : NO_STORE, out);
+    out->vary = out->allow = NULL;
     out->value = NULL;
     out->body = NULL;
     out->body_bytes = 0;
@@ -137,7 +143,7 @@ void answer_problem(enum problem problem, const char *path, struct answer *out)
     assert(problem < PROBLEM_COUNT);
     answer_refuse(&PROBLEMS[problem], path, "", out);
     if (problem != PROBLEM_ABSENT)
-        out->cache_control = "no-store";
+        set_cache_control(NO_STORE, out);
     out->allow = problem == PROBLEM_METHOD ? "GET, HEAD" : NULL;
 }
 
@@ -239,8 +245,8 @@ static void set_found(const char *validator, struct answer *out)
 {
     out->status = 200;
     out->content_type = ANSWER_JSON_TYPE;
-    out->cache_control = REVALIDATE;
-    out->allow = NULL;
+    set_cache_control(REVALIDATE, out);
+    out->vary = out->allow = NULL;
     out->value = NULL;
     out->body = NULL;
     out->body_bytes = out->text_bytes = 0;
@@ -278,6 +284,34 @@ void answer_from_result(const struct guard_result *result, const char *path, uin
     if (out->status == 503)
         answer_retry_after(result->status == GUARD_CLOSING ? RETRY_DRAIN_MS : result->retry_ms, out);
     set_cache_status(result, fresh_ms, out);
+}
+
+/* Of the document's whole life, for a cache on the way subtracts Age. */
+void answer_own_life(const struct guard_result *result, struct answer *answer)
+{
+    const uint64_t life_ms = (uint64_t)result->age_ms + result->left_ms;
+
+    answer->vary = "Authorization";
+    if (result->status != GUARD_OK)
+        return;
+    if (result->value->validator[0] == '\0') {
+        set_cache_control("private, no-store", answer);
+        answer->age[0] = '\0';
+    } else if (result->left_ms >= 1000) {
+        snprintf(answer->cache_control, sizeof(answer->cache_control), "max-age=%" PRIu64, life_ms / 1000);
+    }
+}
+
+void answer_revalidated(struct answer *answer)
+{
+    static const char was[] = "fwd=miss", is[] = "fwd=request";
+    const size_t longer = sizeof(is) - sizeof(was), bytes = strlen(answer->cache_status);
+    char *at = strstr(answer->cache_status, was);
+
+    if (at == NULL || bytes + longer >= sizeof(answer->cache_status))
+        return;
+    memmove(at + longer, at, strlen(at) + 1);
+    memcpy(at, is, sizeof(is) - 1);
 }
 
 bool answer_etag_matches(const struct answer *answer, const char *if_none_match)

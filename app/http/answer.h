@@ -65,13 +65,14 @@ extern const char ANSWER_JSON_TYPE[];
 struct answer {
     unsigned status;
     const char *content_type;        /* NULL: 304, which has no body */
-    const char *cache_control;       /* never NULL */
+    const char *vary;                /* a header that the answer depends on; NULL: none */
     const char *allow;               /* 405; else NULL */
     const struct guard_value *value; /* 200, 304: its body is the body; lent from the result */
     char *body;                      /* NULL: none; else the body, owned: reply_queue() takes it */
     size_t body_bytes;               /* of `body` */
     size_t text_bytes;               /* otherwise the body is `text` */
     bool close;                      /* the connection ends with this answer */
+    char cache_control[40];          /* never "" */
     char cache_status[128];          /* this and the following: "" for none */
     char etag[132];
     char age[12];
@@ -83,6 +84,13 @@ struct answer {
  * stale answer. */
 void answer_from_result(const struct guard_result *result, const char *path, uint32_t fresh_ms,
                         struct answer *out);
+/*
+ * What answer_from_result() made of a document with a life of its own, which caches on the way may use for as long, or of
+ * one that was made for the client that asked (it has no validator) and that no cache may keep.
+ */
+void answer_own_life(const struct guard_result *result, struct answer *answer);
+/* What answer_from_result() made for a request that asked past the cache: Cache-Status says so. */
+void answer_revalidated(struct answer *answer);
 /* A document made of several values: `result` is what holds for all of them. Takes the body. */
 void answer_from_body(const struct guard_result *result, const char *validator, char *body, size_t body_bytes,
                       uint32_t fresh_ms, struct answer *out);

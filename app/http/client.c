@@ -4,8 +4,10 @@
  */
 #include "app/http/client.h"
 
+#include "app/catalog/asker.h"
 #include "app/http/answer.h"
 #include "app/http/head.h"
+#include "app/http/revalidate.h"
 #include "app/http/selection.h"
 #include "app/http/upload.h"
 #include "app/write/writer.h"
@@ -348,19 +350,30 @@ static enum MHD_Result send_written(struct client *client, const char *path)
     return send_answer(client, &answer);
 }
 
+/* Others that are answered the same are answered in the same words. */
+static bool may_share_words(const struct client *client, const struct guard_result *result)
+{
+    return result->status == GUARD_OK && !client->clients->is_leaving && !client->revalidates &&
+           client->route.target != ROUTE_OFFERS;
+}
+
 static enum MHD_Result send_result(struct client *client, const struct guard_result *result, const char *path)
 {
     struct clients *clients = client->clients;
     struct answer answer;
     unsigned status = 0;
 
-    if (result->status == GUARD_OK && !clients->is_leaving) {
+    if (may_share_words(client, result)) {
         const bool queued =
             reply_queue_value(client->connection, &clients->memo, result, clients->shared->fresh_ms, &status);
 
         return finish(client, queued, status);
     }
     answer_from_result(result, path, clients->shared->fresh_ms, &answer);
+    if (client->route.target == ROUTE_OFFERS)
+        answer_own_life(result, &answer);
+    if (client->revalidates)
+        answer_revalidated(&answer);
     return send_answer(client, &answer);
 }
 
@@ -372,6 +385,8 @@ static enum MHD_Result send_selection(struct client *client, const char *path)
     if (most_bytes > 0 && !make_room_for_answer(client->clients, most_bytes))
         return send_problem(client, PROBLEM_UNREAD, path, false);
     selection_answer(client->selection, path, client->clients->shared->fresh_ms, &answer);
+    if (client->revalidates)
+        answer_revalidated(&answer);
     client->answer_bytes = answer.body_bytes;
     client->clients->answer_bytes += answer.body_bytes;
     return send_answer(client, &answer);
@@ -456,6 +471,7 @@ static enum guard_status ask_guard(struct client *client, struct guard_request *
     request->kind = clients->shared->kinds[client->route.target];
     request->loop = clients->guard;
     request->context = client;
+    request->flags = client->revalidates ? GUARD_REVALIDATE : 0;
     return clients->guard != NULL ? guard_get(clients->shared->guard, request, results, &client->ticket)
                                   : GUARD_CLOSING;
 }
@@ -476,13 +492,24 @@ static enum MHD_Result get_many(struct client *client, const char *path)
     return await(client);
 }
 
+static const char *header(const struct client *client, const char *name)
+{
+    return MHD_lookup_connection_value(client->connection, MHD_HEADER_KIND, name);
+}
+
 static enum MHD_Result get_one(struct client *client, const char *path)
 {
     char key[DOCUMENT_KEY_SIZE];
     struct guard_request request = {.key = key, .answered = answered};
 
     route_key(&client->route, key);
+    if (client->route.target == ROUTE_OFFERS) {
+        request.asker = asker_new(header(client, MHD_HTTP_HEADER_AUTHORIZATION));
+        request.asker_ref = asker_ref;
+        request.asker_unref = asker_unref;
+    }
     const enum guard_status status = ask_guard(client, &request, &client->result);
+    asker_unref(request.asker);
     if (status == GUARD_NOW)
         return send_result(client, &client->result, path);
     if (status != GUARD_OK)
@@ -584,6 +611,7 @@ void *client_request_line(void *context, const char *uri, struct MHD_Connection 
 
     (void)context;
     if (client != NULL) {
+        client->revalidates = false;
         client->verdict = (uint8_t)route_parse(uri, &client->route);
         client->uri_end = head_target_end(uri);
         if (client->route.target == ROUTE_PRODUCTS &&
@@ -651,6 +679,7 @@ static enum MHD_Result handle_ready(struct client *client, const char *path, con
         return submit(client, path);
     if (client->route.target == ROUTE_PING)
         return send_pong(client);
+    client->revalidates = revalidate_wanted(client->connection, &client->clients->shared->revalidate);
     return client->route.target == ROUTE_PRODUCTS ? get_many(client, path) : get_one(client, path);
 }
 

@@ -33,6 +33,7 @@
 #ifndef APP_CLIENT_H
 #define APP_CLIENT_H
 
+#include "app/base/token.h"
 #include "app/http/reply.h"
 #include "app/http/route.h"
 #include "guard/guard.h"
@@ -89,6 +90,7 @@ struct client {
     uint8_t verdict;     /* enum route_verdict of the request line */
     bool looked_at;      /* in its present state, for a lost FIN */
     bool ended;          /* its socket was shut down */
+    bool revalidates;    /* this request asks past the cache */
 };
 _Static_assert(sizeof(struct client) <= 192, "a waiter must stay small");
 
@@ -103,8 +105,10 @@ struct client_counters {
 struct client_shared {
     struct guard *guard; /* lent, like the kinds and the writer */
     struct guard_kind *kinds[ROUTE_TARGET_COUNT];
-    struct writer *writer; /* NULL: writes are off */
-    uint32_t fresh_ms, connections_max;
+    struct writer *writer;   /* NULL: writes are off */
+    struct token revalidate; /* of requests whose no-cache counts; without one it never does */
+    uint32_t connections_max;
+    _Atomic uint32_t fresh_ms;
     _Atomic uint32_t connection_count;
 };
 

@@ -64,6 +64,7 @@ static bool add_headers(struct MHD_Response *response, const struct answer *answ
                answer->content_type != NULL ? "nosniff" : NULL) &&
            add(response, MHD_HTTP_HEADER_CACHE_CONTROL, answer->cache_control) &&
            add(response, "Cache-Status", answer->cache_status) &&
+           add(response, MHD_HTTP_HEADER_VARY, answer->vary) &&
            add(response, MHD_HTTP_HEADER_ETAG, answer->etag) &&
            add(response, MHD_HTTP_HEADER_AGE, answer->age) &&
            add(response, MHD_HTTP_HEADER_RETRY_AFTER, answer->retry_after) &&

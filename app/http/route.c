@@ -14,16 +14,17 @@ static const struct {
     enum route_target target;
     bool takes_after;
 } TABLE[] = {
-    {"/products/", "", ROUTE_PRODUCT, false},   {"/products/", "/purchase", ROUTE_PURCHASE, false},
-    {"/categories/", "", ROUTE_CATEGORY, true}, {"/catalog", "", ROUTE_CATALOG, false},
-    {"/products", "", ROUTE_PRODUCTS, false},   {"/ping", "", ROUTE_PING, false},
+    {"/products/", "", ROUTE_PRODUCT, false},       {"/products/", "/purchase", ROUTE_PURCHASE, false},
+    {"/categories/", "", ROUTE_CATEGORY, true},     {"/catalog", "", ROUTE_CATALOG, false},
+    {"/products", "", ROUTE_PRODUCTS, false},       {"/ping", "", ROUTE_PING, false},
+    {"/products/", "/offers", ROUTE_OFFERS, false},
 };
 enum { TABLE_ROWS = sizeof(TABLE) / sizeof(TABLE[0]) };
 
 static const char *const TARGET_NAMES[ROUTE_TARGET_COUNT] = {
     [ROUTE_CATALOG] = "catalog",   [ROUTE_CATEGORY] = "category", [ROUTE_PRODUCT] = "product",
     [ROUTE_PING] = "ping",         [ROUTE_OTHER] = "other",       [ROUTE_PURCHASE] = "purchase",
-    [ROUTE_PRODUCTS] = "products",
+    [ROUTE_PRODUCTS] = "products", [ROUTE_OFFERS] = "offers",
 };
 
 /* DOCUMENT_KIND_COUNT: there is no key. */
@@ -31,7 +32,7 @@ static const enum document_kind KINDS[ROUTE_TARGET_COUNT] = {
     [ROUTE_CATALOG] = DOCUMENT_TREE,        [ROUTE_CATEGORY] = DOCUMENT_CATEGORY,
     [ROUTE_PRODUCT] = DOCUMENT_PRODUCT,     [ROUTE_PRODUCTS] = DOCUMENT_KIND_COUNT,
     [ROUTE_PURCHASE] = DOCUMENT_KIND_COUNT, [ROUTE_PING] = DOCUMENT_KIND_COUNT,
-    [ROUTE_OTHER] = DOCUMENT_KIND_COUNT,
+    [ROUTE_OTHER] = DOCUMENT_KIND_COUNT,    [ROUTE_OFFERS] = DOCUMENT_OFFERS,
 };
 
 /* RFC 9112, 3.2.2: a server accepts the absolute form; the authority is not ours to judge. */

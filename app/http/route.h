@@ -8,6 +8,7 @@
  *     /categories/{id}?after={id}     category:{id}:after:{id}
  *     /products/{id}                  product:{id}
  *     /products?ids={id},{id},...     those of its products, see route_ids()
+ *     /products/{id}/offers           offers:{id}
  *     /products/{id}/purchase         none: it is only written to
  *     /ping                           none: answered without the guard, for load balancers
  *
@@ -30,6 +31,7 @@ enum route_target {
     ROUTE_PRODUCT,
     ROUTE_PRODUCTS,
     ROUTE_PURCHASE,
+    ROUTE_OFFERS,
     ROUTE_PING,
     ROUTE_OTHER, /* unknown; also the label of such requests in metrics */
     ROUTE_TARGET_COUNT

@@ -58,9 +58,10 @@ bool server_open(const struct server_config *config, struct server **out)
     server->shared.kinds[ROUTE_CATEGORY] = config->kinds[DOCUMENT_CATEGORY];
     server->shared.kinds[ROUTE_PRODUCT] = server->shared.kinds[ROUTE_PRODUCTS] =
         config->kinds[DOCUMENT_PRODUCT];
+    server->shared.kinds[ROUTE_OFFERS] = config->kinds[DOCUMENT_OFFERS];
     server->loops = calloc(config->loops, sizeof(struct server_loop *));
 
-    if (server->loops == NULL ||
+    if (server->loops == NULL || !token_read(config->revalidate_token_file, &server->shared.revalidate) ||
         !listener_open(config->listen, config->loops, SOCKET_MODE, &server->listener) ||
         !loops_start(server)) {
         server_stop(server, 0);
@@ -89,8 +90,14 @@ void server_close(struct server **server_slot)
     for (size_t i = 0; i < server->loop_count; i++)
         free(server->loops[i]);
     listener_clear(&server->listener);
+    token_clear(&server->shared.revalidate);
     free(server->loops);
     free(server);
+}
+
+void server_set_fresh_ms(struct server *server, uint32_t fresh_ms)
+{
+    atomic_store_explicit(&server->shared.fresh_ms, fresh_ms, memory_order_relaxed);
 }
 
 const char *server_address(const struct server *server)

@@ -8,7 +8,8 @@
  * The room http/ owns client connections. Each loop is a thread; a connection stays on the loop that accepted it, and
  * nothing is shared between loops but counters. Reading order: route (what is asked for), client (the life of a
  * request), answer and reply (what goes out), loop and server (turns, phases, threads). Beside these: head (is it one
- * HTTP request?), selection (/products?ids=), upload (requests that write), listener (sockets).
+ * HTTP request?), selection (/products?ids=), upload (requests that write), revalidate (may it ask past
+ * the cache?), listener (sockets).
  *
  * Threads: open, stop and close on one thread; the rest on any.
  */
@@ -27,7 +28,8 @@ struct server_config {
     uint32_t loops;     /* at least 1 */
     uint32_t connections_max;
     uint32_t fresh_ms;
-    struct guard *guard; /* lent until server_close() returns, the kinds too */
+    const char *revalidate_token_file; /* "": none */
+    struct guard *guard;               /* lent until server_close() returns, the kinds too */
     struct guard_kind *kinds[DOCUMENT_KIND_COUNT];
     struct writer *writer; /* lent likewise; NULL: writes are off */
 };
@@ -46,6 +48,9 @@ void server_stop(struct server *server, uint32_t drain_ms);
 
 /* After server_stop(), before guard_close(). Leaves NULL. */
 void server_close(struct server **server);
+
+/* Of the policy, when that changes. */
+void server_set_fresh_ms(struct server *server, uint32_t fresh_ms);
 
 /* Where it listens, port resolved. Lent until server_close(). */
 const char *server_address(const struct server *server);

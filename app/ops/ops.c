@@ -5,14 +5,16 @@
 #include "app/ops/ops.h"
 
 #include "app/base/clock.h"
-#include "app/base/document.h"
 #include "app/base/log.h"
+#include "app/base/token.h"
 #include "app/http/head.h"
 #include "app/http/listener.h"
 #include "app/http/reply.h"
+#include "app/ops/change.h"
 #include "app/ops/metrics.h"
+#include "app/ops/ops_reply.h"
 #include "app/ops/places.h"
-#include "app/ops/token.h"
+#include "app/ops/policy.h"
 
 #include <dirent.h>
 #include <jansson.h>
@@ -29,16 +31,14 @@ enum {
     IDLE_LIMIT_S = 30,
     POOL_BYTES = 8192,
     STUCK_MS = 5000, /* a server loop or a guard thread that has not turned for this long is stuck */
-    INVALIDATE_LIMIT_MS = 1000,
     HOT_SHOWN = 20,
 };
 
 static const char METRICS_TYPE[] = "text/plain; version=0.0.4; charset=utf-8";
 
 struct ops {
-    struct guard *guard; /* lent, like the next two */
-    const struct catalog *catalog;
-    const struct server *server;
+    struct ops_parts parts;
+    struct policy policy;
     enum guard_mode mode;
     uint64_t started_ms;
     struct token token;
@@ -48,64 +48,17 @@ struct ops {
     struct places places;
 };
 
-/* ---- answers ---- */
+/* ---- refusals ---- */
 
-/* Takes `json`; NULL means there was no memory. */
-static bool send_json(struct MHD_Connection *connection, struct reply_document document, json_t *json)
-{
-    char *text = json != NULL ? json_dumps(json, JSON_COMPACT) : NULL;
-
-    document.body = text;
-    const bool queued = text != NULL && reply_document(connection, &document);
-    free(text);
-    json_decref(json);
-    return queued;
-}
-
-static bool send_state(struct MHD_Connection *connection, unsigned status, json_t *json)
-{
-    return send_json(connection,
-                     (struct reply_document){.status = status, .content_type = "application/json"}, json);
-}
-
-struct refusal {
-    unsigned status;
-    const char *title, *detail;
-    const char *header, *header_value; /* one more, or NULL */
-};
-
-static bool refuse(struct MHD_Connection *connection, const struct refusal *refusal)
-{
-    const struct reply_document document = {.status = refusal->status,
-                                            .content_type = "application/problem+json",
-                                            .header = refusal->header,
-                                            .header_value = refusal->header_value};
-
-    return send_json(connection, document,
-                     json_pack("{s:s, s:s, s:i, s:s}", "type", "about:blank", "title", refusal->title,
-                               "status", (int)refusal->status, "detail", refusal->detail));
-}
-
-static const struct refusal UNCONFIRMED = {
-    MHD_HTTP_SERVICE_UNAVAILABLE, "Not confirmed",
-    "Redis did not confirm; the entry may or may not be gone. Do it again.", MHD_HTTP_HEADER_RETRY_AFTER,
-    "1"};
-static const struct refusal SHUTTING_DOWN = {MHD_HTTP_SERVICE_UNAVAILABLE, "Shutting down",
-                                             "Do it again on another process.", NULL, NULL};
-static const struct refusal NOT_DONE = {MHD_HTTP_INTERNAL_SERVER_ERROR, "Not invalidated",
-                                        "Out of memory, or a bug; the log says more.", NULL, NULL};
-static const struct refusal BAD_KEY = {
-    MHD_HTTP_BAD_REQUEST, "Not a key",
-    "Give one: ?key=catalog, category:{id}, category:{id}:after:{id} or product:{id}; or a group of them: "
-    "?tag=category:{id} or listing:{id}.",
+static const struct ops_refusal UNKNOWN_PATH = {
+    MHD_HTTP_NOT_FOUND, "No such path",
+    "There are /healthz, /readyz, /metrics, /hot, /invalidate, /expire, "
+    "/refresh, /clear and /policy.",
     NULL, NULL};
-static const struct refusal UNKNOWN_PATH = {MHD_HTTP_NOT_FOUND, "No such path",
-                                            "There are /healthz, /readyz, /metrics, /hot and /invalidate.",
-                                            NULL, NULL};
-static const struct refusal NO_TOKEN = {MHD_HTTP_UNAUTHORIZED, "Token required",
-                                        "Send Authorization: Bearer and the token of OPS_TOKEN_FILE.",
-                                        MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer"};
-static const struct refusal BAD_HEAD = {
+static const struct ops_refusal NO_TOKEN = {MHD_HTTP_UNAUTHORIZED, "Token required",
+                                            "Send Authorization: Bearer and the token of OPS_TOKEN_FILE.",
+                                            MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer"};
+static const struct ops_refusal BAD_HEAD = {
     MHD_HTTP_BAD_REQUEST, "Request refused",
     "Its head is not that of one HTTP request without a body for exactly one Host.", NULL, NULL};
 
@@ -116,32 +69,34 @@ static bool healthz(struct ops *ops, struct MHD_Connection *connection)
     struct server_stats server;
     struct guard_stats guard;
 
-    server_stats(ops->server, &server);
-    guard_stats(ops->guard, &guard);
+    server_stats(ops->parts.server, &server);
+    guard_stats(ops->parts.guard, &guard);
     const bool turning = server.beat_age_ms < STUCK_MS && guard.beat_age_ms < STUCK_MS;
     const bool well = turning || atomic_load(&ops->draining);
-    return send_state(connection, well ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE,
-                      json_pack("{s:b, s:i, s:I, s:I}", "healthy", (int)well, "server_loops",
-                                (int)server.loops, "oldest_turn_ms", (json_int_t)server.beat_age_ms,
-                                "guard_turn_ms", (json_int_t)guard.beat_age_ms));
+    return ops_send(connection, well ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE,
+                    json_pack("{s:b, s:i, s:I, s:I}", "healthy", (int)well, "server_loops", (int)server.loops,
+                              "oldest_turn_ms", (json_int_t)server.beat_age_ms, "guard_turn_ms",
+                              (json_int_t)guard.beat_age_ms));
 }
 
 static bool readyz(struct ops *ops, struct MHD_Connection *connection)
 {
     const bool draining = atomic_load(&ops->draining);
-    const bool database = catalog_ready(ops->catalog);
+    const bool database = catalog_ready(ops->parts.catalog);
     const bool ready = database && !draining;
+    const struct warmer_state warmer = warmer_state(ops->parts.warmer);
     struct guard_stats stats;
 
-    guard_stats(ops->guard, &stats);
+    guard_stats(ops->parts.guard, &stats);
     const bool degraded =
         stats.redis_state != GUARD_REDIS_UP || stats.wake_state != GUARD_REDIS_UP || stats.breaker_open;
-    return send_state(connection, ready ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE,
-                      json_pack("{s:b, s:b, s:s, s:s, s:s, s:I, s:b}", "ready", (int)ready, "draining",
-                                (int)draining, "database", database ? "up" : "down", "redis",
-                                metrics_redis_state_name(stats.redis_state), "wake",
-                                metrics_redis_state_name(stats.wake_state), "reigns",
-                                (json_int_t)stats.redis_reigns, "degraded", (int)degraded));
+    return ops_send(connection, ready ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE,
+                    json_pack("{s:b, s:b, s:s, s:s, s:s, s:I, s:b, s:b}", "ready", (int)ready, "draining",
+                              (int)draining, "database", database ? "up" : "down", "redis",
+                              metrics_redis_state_name(stats.redis_state), "wake",
+                              metrics_redis_state_name(stats.wake_state), "reigns",
+                              (json_int_t)stats.redis_reigns, "degraded", (int)degraded, "warming",
+                              (int)warmer.is_warming));
 }
 
 static uint32_t count_open_fds(void)
@@ -173,7 +128,7 @@ static uint64_t read_resident_bytes(void)
 static void collect_kinds(const struct ops *ops, struct metrics_kind kinds[DOCUMENT_KIND_COUNT])
 {
     for (size_t i = 0; i < DOCUMENT_KIND_COUNT; i++) {
-        const struct guard_kind *kind = catalog_kind(ops->catalog, (enum document_kind)i);
+        const struct guard_kind *kind = catalog_kind(ops->parts.catalog, (enum document_kind)i);
 
         kinds[i].name = guard_kind_name(kind);
         guard_kind_stats(kind, &kinds[i].stats);
@@ -185,9 +140,9 @@ static void collect(struct ops *ops, struct metrics *out)
     struct rlimit limit = {0};
 
     *out = (struct metrics){.mode = ops->mode};
-    guard_stats(ops->guard, &out->guard);
-    server_stats(ops->server, &out->server);
-    out->database_ready = catalog_ready(ops->catalog);
+    guard_stats(ops->parts.guard, &out->guard);
+    server_stats(ops->parts.server, &out->server);
+    out->database_ready = catalog_ready(ops->parts.catalog);
     out->uptime_ms = clock_ms() - ops->started_ms;
     out->resident_bytes = read_resident_bytes();
     out->open_fds = count_open_fds();
@@ -221,7 +176,7 @@ static bool metrics(struct ops *ops, struct MHD_Connection *connection)
 static json_t *heat(const struct ops *ops, enum guard_hot_by by, uint64_t unit)
 {
     struct guard_hot_key keys[HOT_SHOWN];
-    const size_t count = guard_hot(ops->guard, by, keys, HOT_SHOWN);
+    const size_t count = guard_hot(ops->parts.guard, by, keys, HOT_SHOWN);
     json_t *list = json_array();
 
     for (size_t i = 0; i < count; i++)
@@ -233,68 +188,35 @@ static json_t *heat(const struct ops *ops, enum guard_hot_by by, uint64_t unit)
 
 static bool hot(struct ops *ops, struct MHD_Connection *connection)
 {
-    return send_state(connection, MHD_HTTP_OK,
-                      json_pack("{s:s, s:o, s:o}", "about", "this process; weights halve every minute",
-                                "loads_saved", heat(ops, GUARD_HOT_COLLAPSED, 1), "waited_ms",
-                                heat(ops, GUARD_HOT_WAIT, 1000)));
-}
-
-/* Which loads will turn out to have a tag is unknown: they name theirs after their query. */
-static json_t *say_invalidated(const char *text, bool is_tag, const struct guard_invalidated *result)
-{
-    json_t *said =
-        json_pack("{s:s, s:b}", is_tag ? "tag" : "key", text, "value_dropped", (int)result->value_dropped);
-
-    if (!is_tag)
-        json_object_set_new(said, "load_voided", json_boolean(result->load_voided));
-    return said;
-}
-
-/* `text`: the key, or the tag. */
-static bool send_invalidated(struct MHD_Connection *connection, const char *text, bool is_tag,
-                             const struct guard_invalidated *result)
-{
-    switch (result->status) {
-    case GUARD_OK:
-        return send_state(connection, MHD_HTTP_OK, say_invalidated(text, is_tag, result));
-    case GUARD_UNKNOWN:
-    case GUARD_SHED:
-        return refuse(connection, &UNCONFIRMED);
-    case GUARD_CLOSING:
-        return refuse(connection, &SHUTTING_DOWN);
-    case GUARD_ABSENT:
-    case GUARD_FAILED:
-    case GUARD_TIMEOUT:
-    case GUARD_CANCELLED:
-    case GUARD_INVALID:
-    case GUARD_NO_MEMORY:
-    case GUARD_MISS:
-    case GUARD_NOW:
-        break;
-    }
-    return refuse(connection, &NOT_DONE);
+    return ops_send(connection, MHD_HTTP_OK,
+                    json_pack("{s:s, s:o, s:o}", "about", "this process; weights halve every minute",
+                              "loads_saved", heat(ops, GUARD_HOT_COLLAPSED, 1), "waited_ms",
+                              heat(ops, GUARD_HOT_WAIT, 1000)));
 }
 
 static bool invalidate(struct ops *ops, struct MHD_Connection *connection)
 {
-    const char *key = MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, "key");
-    const char *tag = MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, "tag");
-    struct guard_change change = {.deadline_ms = INVALIDATE_LIMIT_MS};
-    struct guard_invalidated result;
+    return change_invalidate(&ops->parts, connection);
+}
 
-    if (MHD_get_connection_values(connection, MHD_GET_ARGUMENT_KIND, NULL, NULL) != 1)
-        return refuse(connection, &BAD_KEY);
-    if (key != NULL && document_key_valid(key)) {
-        change.key = key;
-        guard_invalidate_wait(ops->guard, &change, &result);
-        return send_invalidated(connection, key, false, &result);
-    }
-    if (tag != NULL && tag_valid(tag)) {
-        change.tag = tag;
-        guard_invalidate_wait(ops->guard, &change, &result);
-        return send_invalidated(connection, tag, true, &result);
-    }
-    return refuse(connection, &BAD_KEY);
+static bool expire(struct ops *ops, struct MHD_Connection *connection)
+{
+    return change_expire(&ops->parts, connection);
+}
+
+static bool refresh(struct ops *ops, struct MHD_Connection *connection)
+{
+    return change_refresh(&ops->parts, connection);
+}
+
+static bool clear(struct ops *ops, struct MHD_Connection *connection)
+{
+    return change_clear(&ops->parts, connection);
+}
+
+static bool policy(struct ops *ops, struct MHD_Connection *connection)
+{
+    return policy_answer(&ops->policy, &ops->parts, connection);
 }
 
 static const struct {
@@ -304,7 +226,9 @@ static const struct {
 } TABLE[] = {
     {MHD_HTTP_METHOD_GET, "/healthz", false, healthz},       {MHD_HTTP_METHOD_GET, "/readyz", false, readyz},
     {MHD_HTTP_METHOD_GET, "/metrics", true, metrics},        {MHD_HTTP_METHOD_GET, "/hot", true, hot},
-    {MHD_HTTP_METHOD_POST, "/invalidate", true, invalidate},
+    {MHD_HTTP_METHOD_POST, "/invalidate", true, invalidate}, {MHD_HTTP_METHOD_POST, "/expire", true, expire},
+    {MHD_HTTP_METHOD_POST, "/refresh", true, refresh},       {MHD_HTTP_METHOD_POST, "/clear", true, clear},
+    {MHD_HTTP_METHOD_POST, "/policy", true, policy},
 };
 enum { TABLE_ROWS = sizeof(TABLE) / sizeof(TABLE[0]) };
 
@@ -335,16 +259,16 @@ static bool answer(struct ops *ops, struct MHD_Connection *connection, const cha
     while (row < TABLE_ROWS && strcmp(path, TABLE[row].path) != 0)
         row++;
     if (row == TABLE_ROWS)
-        return refuse(connection, &UNKNOWN_PATH);
+        return ops_refuse(connection, &UNKNOWN_PATH);
     if (!method_fits(method, TABLE[row].method)) {
-        const struct refusal wrong = {MHD_HTTP_METHOD_NOT_ALLOWED, "Method not allowed",
-                                      "The Allow header names the one that is.", MHD_HTTP_HEADER_ALLOW,
-                                      TABLE[row].method};
+        const struct ops_refusal wrong = {MHD_HTTP_METHOD_NOT_ALLOWED, "Method not allowed",
+                                          "The Allow header names the one that is.", MHD_HTTP_HEADER_ALLOW,
+                                          TABLE[row].method};
 
-        return refuse(connection, &wrong);
+        return ops_refuse(connection, &wrong);
     }
     if (TABLE[row].needs_token && !is_authorized(ops, connection))
-        return refuse(connection, &NO_TOKEN);
+        return ops_refuse(connection, &NO_TOKEN);
     return TABLE[row].answer(ops, connection);
 }
 
@@ -405,7 +329,7 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
         places_heard(place);
         if (!reply_refuses_head(connection, &line, &problem))
             return MHD_YES;
-        queued = refuse(connection, &BAD_HEAD);
+        queued = ops_refuse(connection, &BAD_HEAD);
     } else {
         queued = answer(context, connection, method, path);
     }
@@ -444,8 +368,7 @@ static bool ops_start(struct ops *ops, const struct settings *settings)
     return true;
 }
 
-bool ops_open(const struct settings *settings, struct guard *guard, const struct catalog *catalog,
-              const struct server *server, struct ops **out)
+bool ops_open(const struct settings *settings, const struct ops_parts *parts, struct ops **out)
 {
     *out = NULL;
     if (strcmp(settings->ops_listen, "off") == 0)
@@ -453,9 +376,9 @@ bool ops_open(const struct settings *settings, struct guard *guard, const struct
     struct ops *ops = calloc(1, sizeof(*ops));
     if (ops == NULL)
         return false;
-    ops->guard = guard;
-    ops->catalog = catalog;
-    ops->server = server;
+    ops->parts = *parts;
+    ops->parts.name_space = settings->guard.name_space;
+    policy_init(&ops->policy, settings);
     ops->mode = settings->guard.mode;
     ops->started_ms = clock_ms();
     if (ops_start(ops, settings))
@@ -484,5 +407,6 @@ void ops_close(struct ops **ops_slot)
         MHD_stop_daemon(ops->daemon);
     listener_clear(&ops->listener);
     token_clear(&ops->token);
+    policy_clear(&ops->policy);
     free(ops);
 }

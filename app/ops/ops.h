@@ -14,12 +14,18 @@
  *                                      on, and so does what their running loads will store. Says whether there may
  *                                      have been any, not whether a load ran
  *
+ *     POST /expire?key= or ?tag=       the same, but what was there goes on being served as stale, if its stale time
+ *                                      allows, while one process refreshes it
+ *     POST /refresh?key=A&key=B        loads those of 1 to 100 keys that are missing or stale, and counts them
+ *     POST /clear?namespace=catalog    drops everything; the name must be that of this process
+ *     POST /policy?FRESH_MS=5000       times of this process from now on, see policy.h
+ *
  * All but the first two ask for the token, if there is one. A thread per connection: an invalidation blocks while Redis
  * is slow, and a stuck server loop must not take this listener with it. There are few; places.h says which makes way
  * when all places are taken.
  *
- * The room ops/: this file answers, metrics.h prints the numbers, places.h keeps the listener free, token.h keeps the
- * secret.
+ * The room ops/: this file asks who may, change.h and policy.h do what is to be done, ops_reply.h answers, metrics.h
+ * prints the numbers, places.h keeps the listener free, parts.h names what they work on.
  *
  * Threads: open, close and drain on one thread.
  */
@@ -27,18 +33,15 @@
 #define APP_OPS_H
 
 #include "app/base/settings.h"
-#include "app/catalog/catalog.h"
-#include "app/http/server.h"
+#include "app/ops/parts.h"
 #include "app/ops/places.h"
-#include "guard/guard.h"
 
 enum { OPS_CONNECTIONS = PLACES_SOCKETS };
 
 struct ops;
 
 /* Everything is lent until ops_close() returns. False: the reason was logged. *out is NULL for "off". */
-bool ops_open(const struct settings *settings, struct guard *guard, const struct catalog *catalog,
-              const struct server *server, struct ops **out);
+bool ops_open(const struct settings *settings, const struct ops_parts *parts, struct ops **out);
 /* /readyz says no from now on. Accepts NULL. */
 void ops_drain(struct ops *ops);
 /* Leaves NULL. Accepts NULL in *ops. */

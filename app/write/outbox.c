@@ -288,16 +288,18 @@ static bool beat(struct outbox *outbox)
 {
     struct cache_gate *gate = outbox->config.gate;
     char id[GUARD_CACHE_ID_BYTES + 1];
-    const struct store_beat said = {
-        .cache = id, .label = gate->label, .beat_ms = gate->beat_ms, .silence_ms = gate->silence_ms};
-    bool is_new;
+    bool is_new, is_news;
+    const struct store_beat said = {.cache = id,
+                                    .label = gate->label,
+                                    .beat_ms = gate->beat_ms,
+                                    .silence_ms = cache_gate_silence_ms(gate, &is_news)};
     uint32_t cache_count;
 
     if (!guard_cache(outbox->config.guard, id)) {
         outbox->cache[0] = '\0';
         outbox->beat_at_ms = 0;
     }
-    if (id[0] == '\0' || clock_ms() < outbox->beat_at_ms)
+    if (id[0] == '\0' || (clock_ms() < outbox->beat_at_ms && !is_news))
         return false;
     const uint64_t since_ms = clock_boot_ms();
     const bool is_said = store_beat(outbox->config.store, &said, outbox->stop_fd, &is_new, &cache_count);
@@ -305,7 +307,7 @@ static bool beat(struct outbox *outbox)
     if (!is_said)
         return false;
     const bool is_another = note_beat(outbox, id, is_new, cache_count);
-    cache_gate_registered(gate, id, since_ms);
+    cache_gate_registered(gate, id, said.silence_ms, since_ms);
     drop_silent(outbox);
     return is_another;
 }

@@ -151,6 +151,7 @@ struct core_waiter {
     bool passes;            /* a lookup of this get has found the mark of a pass */
     bool lookup_unanswered; /* Redis did not answer a lookup of this get in time */
     bool revalidates;       /* only a load that begins after it answers it */
+    bool refreshes;         /* for no user: its load is queued behind those of users */
     /* head of an entry that a lookup of this get found out of date; "": none */
     char refused[TOKEN_UUID_BYTES + 1];
 

@@ -219,7 +219,7 @@ bool flight_take_place(struct flight *flight)
     struct flight *refresh = NULL;
     if (loads_take_place(flight))
         return true;
-    if (flight->first != NULL && loads_may_queue(flight))
+    if (flight->first != NULL && !flight->first->refreshes && loads_may_queue(flight))
         refresh = loads_last_refresh(flight->core, flight->share);
     if (refresh == NULL)
         return false;
@@ -568,6 +568,7 @@ void flight_joined(struct core_waiter *waiter)
     } else if (flight->mark) {
         pass_part(flight);
     } else if (flight->revalidation.on) {
+        loads_promote(flight);
         flight_woken(flight, false); /* what does not count is what it finds now */
     } else if (flight->refreshing && flight->state != FLIGHT_ACQUIRING) {
         stale_peek(flight);

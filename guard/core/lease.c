@@ -125,6 +125,7 @@ void lease_drop(struct flight *flight)
 void lease_yield(struct flight *flight)
 {
     flight_counts(flight)->refresh_yielded++;
+    flight_shed(flight); /* waiters that refresh */
     loads_dequeue(flight);
     lease_drop(flight);
 }
@@ -173,7 +174,7 @@ void lease_start_load(struct flight *flight)
         name_uncached_load(flight);
     }
     uint64_t limit_us = core->now_us + us(flight->policy->load_limit_ms);
-    flight_counts(flight)->load_duplicate += !flight->passing && loads_runs_key(core, &flight->key);
+    flight_counts(flight)->load_duplicate += !flight->passing && loads_runs_key(flight);
     flight->load = loads_new(flight, earlier_us(limit_us, flight->hold_until_us));
     if (flight->load == NULL) {
         flight_deliver_all(flight, (struct guard_result){.status = GUARD_NO_MEMORY});

@@ -92,11 +92,19 @@ static void leave_queue(struct flight *flight)
     loads->passing_parts[flight->share] -= flight->passing ? flight->place_parts : 0;
 }
 
+static bool has_user(const struct flight *flight)
+{
+    const struct core_waiter *waiter = flight->first;
+    while (waiter != NULL && waiter->refreshes)
+        waiter = waiter->next;
+    return waiter != NULL;
+}
+
 void loads_enqueue(struct flight *flight)
 {
     struct core *core = flight->core;
     flight->queued_turn = core->loads.turn;
-    join_queue(flight, flight->first != NULL ? QUEUE_USERS : QUEUE_REFRESHES);
+    join_queue(flight, has_user(flight) ? QUEUE_USERS : QUEUE_REFRESHES);
     core->loads.queued++;
     flight_counts(flight)->loads_queued++;
 }
@@ -127,7 +135,7 @@ void loads_single_out(struct flight *flight)
 
 void loads_promote(struct flight *flight)
 {
-    if (flight->state != FLIGHT_QUEUED || flight->queue == QUEUE_USERS)
+    if (flight->state != FLIGHT_QUEUED || flight->queue == QUEUE_USERS || !has_user(flight))
         return;
     leave_queue(flight);
     join_queue(flight, QUEUE_USERS);
@@ -139,7 +147,7 @@ struct flight *loads_last_refresh(const struct core *core, enum share share)
 {
     const struct flight *first = core->loads.queues[QUEUE_REFRESHES][share];
     struct flight *last = first != NULL ? first->queue_prev : NULL;
-    while (last != NULL && last->first != NULL) /* its waiter would take the place again */
+    while (last != NULL && has_user(last)) /* its waiter would take the place again */
         last = last != first ? last->queue_prev : NULL;
     return last;
 }
@@ -512,12 +520,15 @@ void loads_abandon(struct flight *flight)
         defer_given_up(flight->core, load);
 }
 
-bool loads_runs_key(const struct core *core, const struct core_key *key)
+bool loads_runs_key(const struct flight *flight)
 {
+    const struct core *core = flight->core;
+    const struct core_key *key = &flight->key;
     uint64_t hash = digest_siphash(core->config.hash_key, key->encoded, key->encoded_bytes);
     const struct load *load = core->loads.by_key[hash % LOADS_SLOTS];
     for (; load != NULL; load = load->key_next)
-        if (load->flight != NULL && load->flight->leased && is_load_of_key(load, key))
+        if (load->flight != NULL && load->flight->leased &&
+            load->flight->revalidation.on == flight->revalidation.on && is_load_of_key(load, key))
             return true;
     return false;
 }

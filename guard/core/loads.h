@@ -149,7 +149,7 @@ void loads_free(struct core *core, struct load *load);
 void loads_cancel(struct core *core, struct load *load, bool unwanted);
 /* The flight gives its load up: cancelled, and whatever it brings is dropped. */
 void loads_abandon(struct flight *flight);
-/* A load of this key runs under a live lease. */
-bool loads_runs_key(const struct core *core, const struct core_key *key);
+/* Another load of this flight's key runs under a live lease. One that revalidates is no other's, and no other its. */
+bool loads_runs_key(const struct flight *flight);
 
 #endif

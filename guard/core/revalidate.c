@@ -52,6 +52,8 @@ bool revalidate_replied(struct flight *flight, const struct core_reply *reply)
         note_names(flight, reply);
         return false;
     }
+    if (reply->mark)
+        return false;
     if (ours) {
         stale_keep_previous(flight, reply);
         lease_granted(flight);

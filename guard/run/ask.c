@@ -185,6 +185,7 @@ static struct get *new_get(struct guard_loop *loop, const struct guard_request *
     get->context = request->context;
     get->flags = request->flags;
     get->waiter.revalidates = (request->flags & GUARD_REVALIDATE) != 0;
+    get->waiter.refreshes = (request->flags & ASK_REFRESHES) != 0;
     get->within = request->within;
     get->asker = (struct asker){request->asker, request->asker_ref, request->asker_unref};
     if (get->asker.ref != NULL)

@@ -22,6 +22,9 @@
 const char *ask_check(struct guard *guard, const struct guard_request *request, const char *function,
                       bool blocks);
 
+/* For guard_request.flags, of our own: the load of a revalidation is queued behind those of users. */
+enum { ASK_REFRESHES = 0x100 };
+
 /* guard_get() of a request that was checked. parent NULL: it comes from no load. */
 enum guard_status ask(struct guard *guard, const struct guard_request *request,
                       const struct parent_load *parent, struct guard_result *results, guard_ticket *ticket);

@@ -199,7 +199,7 @@ static bool start_pair(const struct bench *bench, enum contender who, struct ser
                                     permits,
                                     delay,
                                     "SERVER_LOOPS=1",
-                                    "LOAD_WORKERS=24",
+                                    "MAX_LOADS=24",
                                     "LOAD_QUEUE=20000",
                                     "DEADLINE_MS=60000",
                                     "MAX_HOLD_MS=60000",

@@ -17,7 +17,7 @@ enum { CLIENTS = 50, SECONDS = 12, REPETITIONS = 3 };
 enum contender { NO_GUARD, LOCK, XFETCH, CONTENDER_COUNT };
 
 /* A load takes a fiftieth of the product's fresh time. */
-#define HOT "FRESH_MS=1000", "JITTER_PERCENT=0", "LOAD_DELAY_MS=20", "LOAD_WORKERS=50"
+#define HOT "FRESH_MS=1000", "JITTER_PERCENT=0", "LOAD_DELAY_MS=20", "MAX_LOADS=50"
 
 static const struct {
     const char *name;

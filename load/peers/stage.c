@@ -30,7 +30,7 @@ static bool start_origin(struct stage *stage)
 {
     char delay[48];
     const char *const settings[] = {
-        delay, "GUARD_MODE=off", "FRESH_MS=1", "JITTER_PERCENT=0", "LOAD_WORKERS=256", "LOAD_QUEUE=10000",
+        delay, "GUARD_MODE=off", "FRESH_MS=1", "JITTER_PERCENT=0", "MAX_LOADS=256", "LOAD_QUEUE=10000",
         NULL};
     snprintf(delay, sizeof delay, "LOAD_DELAY_MS=%d", QUERY_MS);
     return service_start(&stage->origin, &stage->redis, &stage->postgres, settings);

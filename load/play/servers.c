@@ -41,9 +41,9 @@ struct stack_redis *servers_redis(struct servers *servers)
 /* The most that any variant needs. */
 static uint32_t database_connections(const struct scenario *scenario)
 {
-    uint32_t workers = scenario_number(scenario, "", "LOAD_WORKERS", DEFAULT_WORKERS);
+    uint32_t workers = scenario_number(scenario, "", "MAX_LOADS", DEFAULT_WORKERS);
     for (size_t i = 0; i < scenario->variant_count; i++) {
-        uint32_t other = scenario_number(scenario, scenario->variants[i], "LOAD_WORKERS", workers);
+        uint32_t other = scenario_number(scenario, scenario->variants[i], "MAX_LOADS", workers);
         workers = other > workers ? other : workers;
     }
     return workers * scenario->process_count + SPARE_CONNECTIONS;

@@ -60,7 +60,7 @@ static bool start_process(struct hundred *all, size_t at)
                                     redis,
                                     database,
                                     "SERVER_LOOPS=1",
-                                    "LOAD_WORKERS=2",
+                                    "MAX_LOADS=2",
                                     "FRESH_MS=600000",
                                     "NAMESPACE=hundred",
                                     "LOAD_DELAY_MS=20",

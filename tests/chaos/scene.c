@@ -141,7 +141,7 @@ static void describe(const struct scene *scene, size_t process, char texts[][SET
         {"LOAD_LIMIT_MS", SCENE_LOAD_LIMIT_MS},
         {"DEADLINE_MS", SCENE_DEADLINE_MS},
         {"REDIS_LIMIT_MS", SCENE_REDIS_LIMIT_MS},
-        {"LOAD_WORKERS", SCENE_WORKERS},
+        {"MAX_LOADS", SCENE_WORKERS},
         {"LOAD_DELAY_MS", SCENE_LOAD_DELAY_MS},
         {"SERVER_LOOPS", 2},
     };

@@ -103,7 +103,11 @@ static const struct {
     {"LOAD_LIMIT_MS", {"", "0", "3600001"}},
     {"DEADLINE_MS", {"", "0", "3600001"}},
     {"REDIS_LIMIT_MS", {"", "0", "20001"}},
-    {"LOAD_WORKERS", {"", "0", "1025"}},
+    {"MAX_LOADS", {"", "0", "1025"}},
+    {"LOAD_THREADS", {"", "-1", "1025"}},
+    {"REVALIDATE_TOKEN_FILE", {"/nonexistent/token"}},
+    {"HOT_FILE", {"/nonexistent/hot", "/tmp/"}},
+    {"HOT_SAVE_MS", {"", "99", "3600001"}},
     {"LOAD_QUEUE", {"", "-1", "1000001"}},
     {"LOAD_PERMITS", {"", "-1", "100001"}},
     {"PERMIT_MS", {"", "29", "60001"}},
@@ -546,7 +550,7 @@ TEST(a_database_that_cannot_be_written_is_enough)
     char setting[200];
     assert_true(fleet_sql(NULL, 0, "CREATE ROLE reader LOGIN"));
     assert_true(fleet_sql(NULL, 0, "ALTER ROLE reader SET default_transaction_read_only = on"));
-    assert_true(fleet_sql(NULL, 0, "GRANT SELECT ON products, categories TO reader"));
+    assert_true(fleet_sql(NULL, 0, "GRANT SELECT ON products, categories, offers, clients TO reader"));
     snprintf(setting, sizeof setting, "DATABASE_URL=postgresql://reader@127.0.0.1:%u/postgres",
              (unsigned)fleet.postgres.port);
     assert_true(fleet_start(1, (const char *[]){setting, NULL}));

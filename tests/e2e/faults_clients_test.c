@@ -396,7 +396,7 @@ static void report_crowd(uint32_t product, const struct burst *burst, double wai
 
 TEST(ten_thousand_waiters_on_one_key_cost_one_load_little_memory_and_no_thread)
 {
-    const char *const crowd_settings[] = {"DEADLINE_MS=60000", "LOAD_LIMIT_MS=30000", "LOAD_WORKERS=1", NULL};
+    const char *const crowd_settings[] = {"DEADLINE_MS=60000", "LOAD_LIMIT_MS=30000", "MAX_LOADS=1", NULL};
     char path[BURST_PATH_BYTES];
     struct burst_target targets[FLEET_PROCESSES_MAX];
     struct burst_summary summary;

@@ -373,7 +373,7 @@ static bool holds_no_more(void *context)
 
 TEST(ten_thousand_requests_with_faults_leave_no_descriptor_and_no_thread)
 {
-    const char *const settings[] = {"LOAD_DELAY_MS=40", "LOAD_WORKERS=2", "REDIS_LIMIT_MS=1000", NULL};
+    const char *const settings[] = {"LOAD_DELAY_MS=40", "MAX_LOADS=2", "REDIS_LIMIT_MS=1000", NULL};
     enum { WATCHER = 1 }; /* looks after the schema, with a connection of its own when the others are busy */
     struct holding before[PROCESSES];
     uint64_t threads[PROCESSES];

@@ -179,7 +179,7 @@ static bool no_session_is_left(void *context)
 TEST(what_killed_processes_asked_for_is_gone_from_postgresql_soon_after)
 {
     enum { QUERY_MS = 25000, CHECK_MS = 1000, MACHINE_MS = 20000, STORMS = 2 };
-    const char *const settings[] = {"LOAD_DELAY_MS=25000", "LOAD_LIMIT_MS=28000", "LOAD_WORKERS=4", NULL};
+    const char *const settings[] = {"LOAD_DELAY_MS=25000", "LOAD_LIMIT_MS=28000", "MAX_LOADS=4", NULL};
     struct burst_target targets[FLEET_PROCESSES_MAX];
     struct burst_summary summary;
     _Static_assert(CHECK_MS + MACHINE_MS < QUERY_MS, "they must not end by themselves");

@@ -430,7 +430,7 @@ static uint32_t ask_beside(struct crowd *crowd, uint32_t count)
 TEST(who_asks_for_a_hundred_takes_no_place_from_who_asks_for_one)
 {
     struct crowd crowd;
-    const char *const settings[] = {"LOAD_WORKERS=2", "LOAD_QUEUE=50",     "LOAD_DELAY_MS=20",
+    const char *const settings[] = {"MAX_LOADS=2", "LOAD_QUEUE=50",     "LOAD_DELAY_MS=20",
                                     FLEET_PATIENT,    "DEADLINE_MS=28000", NULL};
     assert_true(fleet_start(1, settings));
     crowd_start(&crowd, CROWD);
@@ -442,7 +442,7 @@ TEST(who_asks_for_one_takes_no_place_from_who_asks_for_a_hundred)
 {
     enum { FEW = 4, PLACES = 2 + 10 };
     struct crowd crowd;
-    const char *const settings[] = {"LOAD_WORKERS=2", "LOAD_QUEUE=10",     "LOAD_DELAY_MS=20",
+    const char *const settings[] = {"MAX_LOADS=2", "LOAD_QUEUE=10",     "LOAD_DELAY_MS=20",
                                     FLEET_PATIENT,    "DEADLINE_MS=28000", NULL};
     assert_true(fleet_start(1, settings));
     crowd_start(&crowd, FEW);
@@ -455,7 +455,7 @@ TEST(who_asks_for_one_takes_no_place_from_who_asks_for_a_hundred)
 TEST(with_one_worker_and_one_permit_both_are_served)
 {
     struct crowd crowd;
-    const char *const settings[] = {"LOAD_WORKERS=1",
+    const char *const settings[] = {"MAX_LOADS=1",
                                     "LOAD_PERMITS=1",
                                     "PERMIT_MS=15000",
                                     "LOAD_DELAY_MS=20",

@@ -131,7 +131,7 @@ static void expect_rest(void)
 TEST(two_thousand_cold_keys_are_loaded_once_each_by_as_many_workers_as_there_are)
 {
     enum { WORKERS = 40 };
-    const char *const settings[] = {"LOAD_DELAY_MS=150", "LOAD_WORKERS=40", UNHURRIED, NULL};
+    const char *const settings[] = {"LOAD_DELAY_MS=150", "MAX_LOADS=40", UNHURRIED, NULL};
     struct probe_burst burst;
     assert_true(fleet_start(PROCESSES, settings));
     ask_for_all_keys(KEYS, &burst);
@@ -143,8 +143,7 @@ TEST(two_thousand_cold_keys_are_loaded_once_each_by_as_many_workers_as_there_are
 TEST(keys_that_both_processes_want_are_still_loaded_once_each)
 {
     enum { WORKERS = 40 };
-    const char *const settings[] = {"LOAD_DELAY_MS=50", "LOAD_WORKERS=40", "LOAD_QUEUE=4000", UNHURRIED,
-                                    NULL};
+    const char *const settings[] = {"LOAD_DELAY_MS=50", "MAX_LOADS=40", "LOAD_QUEUE=4000", UNHURRIED, NULL};
     struct probe_burst burst;
     assert_true(fleet_start(PROCESSES, settings));
     ask_for_all_keys(PROCESSES * KEYS, &burst);
@@ -157,7 +156,7 @@ TEST(with_permits_no_more_loads_run_over_both_processes_than_there_are)
 {
     enum { PERMITS = 8 };
     const char *const settings[] = {"LOAD_DELAY_MS=10",
-                                    "LOAD_WORKERS=40",
+                                    "MAX_LOADS=40",
                                     "LOAD_QUEUE=4000",
                                     "LOAD_PERMITS=8",
                                     "PERMIT_MS=15000",
@@ -179,7 +178,7 @@ TEST(with_permits_no_more_loads_run_over_both_processes_than_there_are)
 TEST(beyond_a_short_queue_requests_are_shed_with_advice_and_nothing_hangs)
 {
     enum { WORKERS = 2, QUEUE = 10 };
-    const char *const settings[] = {"LOAD_DELAY_MS=150", "LOAD_WORKERS=2", "LOAD_QUEUE=10", NULL};
+    const char *const settings[] = {"LOAD_DELAY_MS=150", "MAX_LOADS=2", "LOAD_QUEUE=10", NULL};
     struct probe_burst burst;
     assert_true(fleet_start(PROCESSES, settings));
     ask_for_all_keys(KEYS, &burst);
@@ -195,7 +194,7 @@ TEST(beyond_a_short_queue_requests_are_shed_with_advice_and_nothing_hangs)
 TEST(without_redis_the_bulkhead_of_each_process_holds)
 {
     enum { WORKERS = 40 };
-    const char *const settings[] = {"LOAD_DELAY_MS=150", "LOAD_WORKERS=40", "REDIS_LIMIT_MS=250",
+    const char *const settings[] = {"LOAD_DELAY_MS=150", "MAX_LOADS=40", "REDIS_LIMIT_MS=250",
                                     "DEADLINE_MS=28000", NULL};
     struct probe_burst burst;
     assert_true(fleet_start(PROCESSES, settings));

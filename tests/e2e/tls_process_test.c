@@ -62,7 +62,7 @@ static bool stop_servers(void)
 static bool start_catalogd(struct stack_catalogd *catalogd, const char *redis_ca, const char *postgres_ca)
 {
     char redis_url[SETTING_BYTES], database_url[SETTING_BYTES];
-    const char *settings[] = {redis_url, database_url, "LOAD_WORKERS=2", NULL};
+    const char *settings[] = {redis_url, database_url, "MAX_LOADS=2", NULL};
     snprintf(redis_url, sizeof redis_url, "REDIS_URL=rediss://127.0.0.1:%u?ssl_ca_certs=%s",
              (unsigned)redis.tls_port, redis_ca);
     snprintf(database_url, sizeof database_url, "DATABASE_URL=%s?sslmode=verify-full&sslrootcert=%s",

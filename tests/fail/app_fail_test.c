@@ -246,9 +246,10 @@ static void serve_requests(struct guard *guard, const struct catalog *catalog, u
         .loops = 2,
         .connections_max = 10,
         .fresh_ms = 60000,
+        .revalidate_token_file = "",
         .guard = guard,
         .kinds = {catalog_kind(catalog, DOCUMENT_TREE), catalog_kind(catalog, DOCUMENT_CATEGORY),
-                  catalog_kind(catalog, DOCUMENT_PRODUCT)},
+                  catalog_kind(catalog, DOCUMENT_PRODUCT), catalog_kind(catalog, DOCUMENT_OFFERS)},
     };
     struct server *server = NULL;
     if (!server_open(&config, &server)) {

@@ -220,8 +220,14 @@ TEST(refusals_have_their_texts)
         "GET /ping",          "GET /nothing",        "GET /products/%37",
         "GET /products/x",    "GET /products/7?x=1", "GET /products?ids=1,1",
         "DELETE /products/7", "PUT /products/7",     "GET /products/7"};
-    static const char *const OPS[] = {"GET /nothing", "DELETE /readyz", "POST /invalidate?key=x",
-                                      "POST /invalidate?key=product:7"};
+    static const char *const OPS[] = {"GET /nothing",
+                                      "DELETE /readyz",
+                                      "POST /invalidate?key=x",
+                                      "POST /invalidate?key=product:7",
+                                      "POST /expire?tag=product:7",
+                                      "POST /refresh",
+                                      "POST /clear",
+                                      "POST /policy?FRESH_MS=0&LEASE_MS=1"};
     struct golden golden;
     golden_open(&golden);
     add_tables(golden.out);

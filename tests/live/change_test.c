@@ -391,6 +391,95 @@ TEST(what_cannot_be_expired_is_refused_by_name)
     fleet_close();
 }
 
+/* ---- refreshed ---- */
+
+struct refreshed {
+    struct guard_refreshed result;
+    atomic_uint calls;
+};
+
+static void note_refreshed(void *context, const struct guard_refreshed *result)
+{
+    struct refreshed *refreshed = context;
+    refreshed->result = *result;
+    atomic_fetch_add(&refreshed->calls, 1);
+}
+
+/* Its gets are accepted and answered, too: so many of them. */
+static struct guard_refreshed refresh(const char *const *keys, size_t count, uint32_t deadline_ms)
+{
+    struct refreshed refreshed = {.calls = 0};
+    const struct guard_refresh_request request = {.kind = fleet.kinds[0],
+                                                  .keys = keys,
+                                                  .count = count,
+                                                  .deadline_ms = deadline_ms,
+                                                  .done = note_refreshed,
+                                                  .context = &refreshed};
+    uint64_t before = answers_counted(fleet.guards[0]);
+    assert_int_equal(guard_refresh(fleet.guards[0], &request), GUARD_OK);
+    WAIT_UNTIL(atomic_load(&refreshed.calls) == 1);
+    unsigned gets = (unsigned)(answers_counted(fleet.guards[0]) - before);
+    atomic_fetch_add(&fleet.accepted[0], gets);
+    atomic_fetch_add(&fleet.answered, gets);
+    return refreshed.result;
+}
+
+TEST(a_refresh_loads_what_is_missing_or_stale_and_nothing_else)
+{
+    static const char *const keys[] = {"missing", "stale", "fresh", "missing"};
+    open_stale(1);
+    expect_row(0, "stale", "stale v1");
+    age_value("stale", STALE_FOR_MS / 2);
+    expect_row(0, "fresh", "fresh v1");
+    atomic_store(&fleet.source.version, 2);
+    struct guard_refreshed result = refresh(keys, 4, 0);
+    assert_int_equal(result.status, GUARD_OK);
+    assert_int_equal(result.loaded + result.fresh, 4); /* the same key twice is loaded once or twice */
+    assert_in_range(result.loaded, 2, 3);
+    assert_int_equal(result.failed + result.shed, 0);
+    assert_int_equal(expect_row(0, "missing", "missing v2").source, GUARD_FROM_CACHE);
+    assert_int_equal(expect_row(0, "stale", "stale v2").source, GUARD_FROM_CACHE);
+    assert_int_equal(expect_row(0, "fresh", "fresh v1").source, GUARD_FROM_CACHE);
+    fleet_close();
+}
+
+TEST(ten_thousand_keys_are_refreshed_a_few_at_a_time)
+{
+    enum { MANY = GUARD_REFRESH_MAX };
+    static char texts[MANY][8];
+    static const char *keys[MANY];
+    for (size_t i = 0; i < MANY; i++) {
+        snprintf(texts[i], sizeof texts[i], "k%zu", i);
+        keys[i] = texts[i];
+    }
+    fleet_init();
+    fleet.config.load_queue = 0;
+    fleet.config.max_loads = 4;
+    fleet_open(1);
+    struct guard_refreshed result = refresh(keys, MANY, 0);
+    assert_int_equal(result.loaded, MANY);
+    assert_int_equal(result.shed, 0);
+    fleet_close();
+}
+
+TEST(a_refresh_without_redis_says_so_and_failures_are_counted)
+{
+    static const char *const keys[] = {"a", "b", "c", "d", "e", "f"};
+    fleet_open(1);
+    atomic_store(&fleet.source.verdict, SOURCE_FAIL);
+    struct guard_refreshed result = refresh(keys, 6, 0);
+    assert_int_equal(result.failed, 6);
+    fleet_close();
+    fleet_init();
+    fleet.config.redis_url = "redis://127.0.0.1:1";
+    fleet.config.log = guard_log_none;
+    fleet_add();
+    result = refresh(keys, 6, 0);
+    assert_int_equal(result.shed, 6);
+    assert_int_equal(atomic_load(&fleet.source.begun), 0);
+    fleet_close();
+}
+
 /* ---- cleared ---- */
 
 enum { ENTRIES = 1500 }; /* several steps of each pass */
@@ -464,6 +553,39 @@ TEST(a_load_that_runs_while_the_namespace_is_cleared_is_not_stored)
     expect_answer_from(&old, "k v1", GUARD_FROM_LOAD);
     assert_int_equal(expect_row(1, "k", "k v2").source, GUARD_FROM_LOAD);
     assert_int_equal(stats_of(fleet.guards[0]).fill_stored, 0);
+    fleet_close();
+}
+
+/* The next line of what Redis has been told; the caller's. */
+static redisReply *monitored(redisContext *monitor)
+{
+    redisReply *line = NULL;
+    assert_int_equal(redisGetReply(monitor, (void **)&line), REDIS_OK);
+    return line;
+}
+
+TEST(no_value_is_dropped_before_the_last_lease)
+{
+    fleet_open(1);
+    expect_row(0, "a", "a v1");
+    expect_row(0, "b", "b v1");
+    char text[96];
+    for (const char *key = "xy"; *key != '\0'; key++) {
+        snprintf(text, sizeof text, "SET csg1:{%s:%c}:l lease PX 60000", fleet.name_space, *key);
+        command(text);
+    }
+    redisContext *monitor = redisConnectUnix(rig_redis.socket_path);
+    freeReplyObject(redisCommand(monitor, "MONITOR"));
+    clear_all(0);
+    unsigned leases = 0, values = 0;
+    while (values < 2) {
+        redisReply *line = monitored(monitor);
+        leases += strstr(line->str, "\"DEL\"") != NULL && strstr(line->str, "}:l\"") != NULL;
+        values += strstr(line->str, "\"DEL\"") != NULL && strstr(line->str, "}:v\"") != NULL;
+        freeReplyObject(line);
+        assert_true(values == 0 || leases == 2);
+    }
+    redisFree(monitor);
     fleet_close();
 }
 

@@ -49,6 +49,7 @@ static void service_open(struct service *service, const char *path)
     const struct server_config server = {.listen = "127.0.0.1:0",
                                          .loops = 1,
                                          .connections_max = 10,
+                                         .revalidate_token_file = "",
                                          .guard = service->guard,
                                          .kinds = {service->kind, service->kind, service->kind}};
     assert_true(server_open(&server, &service->server));
@@ -56,7 +57,8 @@ static void service_open(struct service *service, const char *path)
     snprintf(ops_listen, sizeof ops_listen, path != NULL ? "%s" : "%s:%u", service->host,
              (unsigned)service->ops_port);
     const struct settings settings = {.ops_listen = ops_listen, .ops_token_file = ""};
-    assert_true(ops_open(&settings, service->guard, NULL, service->server, &service->ops));
+    const struct ops_parts parts = {.guard = service->guard, .server = service->server};
+    assert_true(ops_open(&settings, &parts, &service->ops));
 }
 
 static void service_close(struct service *service)

@@ -102,6 +102,20 @@ TEST(a_statement_owes_each_key_once_and_one_that_changes_nothing_owes_nothing)
     assert_string_equal(owed("DELETE FROM categories WHERE id = -1"), "");
 }
 
+TEST(an_offer_owes_the_document_of_its_product)
+{
+    must("INSERT INTO clients (id, name, token_sha256) VALUES (9, 'c', repeat('0', 64))");
+    assert_string_equal(
+        owed("INSERT INTO offers (id, product_id, client_id, price_cents, valid_until) VALUES "
+             "(1, 9001, 9, 1, now() + interval '1 h'), (2, 9001, NULL, 1, now() + interval '1 h')"),
+        "offers:9001 ");
+    assert_string_equal(owed("UPDATE offers SET product_id = 9002 WHERE id = 1"), "offers:9001 offers:9002 ");
+    assert_string_equal(owed("DELETE FROM clients"), "offers:9002 ");
+    assert_string_equal(owed("DELETE FROM offers"), "offers:9001 ");
+    assert_string_equal(owed("DELETE FROM offers"), "");
+    assert_string_equal(run("TRUNCATE offers"), "P0001");
+}
+
 /* Whatever is below a category has its tag: nothing is looked for. */
 TEST(a_category_owes_its_tag_its_parents_listing_and_the_tree)
 {
@@ -226,6 +240,8 @@ TEST(a_reader_only_reads)
         "SELECT FROM invalidations",
         "SELECT FROM purchases",
         "SELECT FROM caches",
+        "UPDATE offers SET price_cents = 1",
+        "DELETE FROM clients",
         "SELECT owe_invalidations('{catalog}')",
         "CREATE TABLE mine ()",
     };
@@ -260,6 +276,8 @@ TEST(a_writer_edits_products_and_empties_the_outbox_and_no_more)
         "INSERT INTO invalidations (target, due_at) VALUES ('catalog', now())",
         "UPDATE invalidations SET target = 'catalog'",
         "UPDATE purchases SET stock = 1",
+        "INSERT INTO offers (product_id, price_cents, valid_until) VALUES (1, 1, now() + interval '1 h')",
+        "UPDATE clients SET name = 'x'",
         "SELECT owe_invalidations('{catalog}')",
         "CREATE TABLE mine ()",
         "ALTER TABLE products DISABLE TRIGGER USER",

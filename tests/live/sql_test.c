@@ -660,6 +660,59 @@ TEST(a_known_validator_brings_nothing_but_itself)
     }
 }
 
+/* ---- offers ---- */
+
+static PGresult *offers(const char *token)
+{
+    PGresult *rows = PQexecParams(shop, text_of("sql/load_offers.sql"), 3, NULL,
+                                  (const char *[]){"77", token, "0"}, NULL, NULL, 0);
+    assert_int_equal(PQresultStatus(rows), PGRES_TUPLES_OK);
+    return rows;
+}
+
+static const char *cell(const PGresult *rows, int row, const char *column)
+{
+    return PQgetvalue(rows, row, PQfnumber(rows, column));
+}
+
+/* As "is_personal client prices", with ! behind its own. */
+static void assert_offers(const char *token, const char *wanted, long left_least_ms, long left_most_ms)
+{
+    char said[256];
+    PGresult *rows = offers(token);
+    int length = snprintf(said, sizeof said, "%s %s", cell(rows, 0, "is_personal"), cell(rows, 0, "client"));
+    for (int row = 0; row < PQntuples(rows); row++)
+        length +=
+            snprintf(said + length, sizeof said - (size_t)length, " %s%s", cell(rows, row, "price_cents"),
+                     strcmp(cell(rows, row, "is_own"), "t") == 0 ? "!" : "");
+    assert_string_equal(said, wanted);
+    assert_in_range(strtol(cell(rows, 0, "left_ms"), NULL, 10), left_least_ms, left_most_ms);
+    PQclear(rows);
+}
+
+TEST(offers_are_for_all_or_for_one_client_and_stand_for_a_time)
+{
+    assert_offers("", "f  ", 86400000, 86400000);
+    execute(shop,
+            "INSERT INTO clients (id, name, token_sha256) VALUES "
+            "(1, 'Kontor', encode(sha256('alpha'), 'hex')), (2, 'Laden', encode(sha256('beta'), 'hex'))");
+    execute(shop, "INSERT INTO offers (product_id, price_cents, valid_from, valid_until) VALUES "
+                  "(77, 900, now() - interval '1 hour', now() + interval '1 hour'), "
+                  "(77, 100, now() - interval '2 hours', now() - interval '1 hour'), "
+                  "(77, 850, now() + interval '40 minutes', now() + interval '2 hours'), "
+                  "(78, 1, now(), now() + interval '1 hour')");
+    assert_offers("", "f  900", 2000000, 2400000);
+    assert_offers("alpha", "f  900", 2000000, 2400000); /* nobody is named on what is for all */
+    execute(shop, "INSERT INTO offers (product_id, client_id, price_cents, valid_until) VALUES "
+                  "(77, 1, 800, now() + interval '30 minutes')");
+    assert_offers("", "t  900", 1500000, 1800000);
+    assert_offers("alpha", "t Kontor 800! 900", 1500000, 1800000);
+    assert_offers("beta", "t Laden 900", 1500000, 1800000);
+    assert_offers("alphA", "t  900", 1500000, 1800000);
+    assert_offers("alpha' OR true --", "t  900", 1500000, 1800000);
+    execute(shop, "DELETE FROM clients; DELETE FROM offers");
+}
+
 TEST(what_a_database_lacks_is_named)
 {
     const char *check = check_text();
@@ -667,8 +720,9 @@ TEST(what_a_database_lacks_is_named)
 
     create_database("bare");
     PGconn *bare = connected("bare");
-    assert_string_equal(value_of(bare, check),
-                        "table caches, table categories, table invalidations, table products");
+    assert_string_equal(
+        value_of(bare, check),
+        "table caches, table categories, table clients, table invalidations, table offers, table products");
     assert_string_equal(psql("bare", "-f sql/schema.sql"), "");
     assert_string_equal(value_of(bare, check), "");
     execute(bare, "DROP TABLE caches; ALTER TABLE invalidations DROP COLUMN confirmed");
@@ -679,7 +733,8 @@ TEST(what_a_database_lacks_is_named)
     execute(bare, "CREATE ROLE stranger; GRANT SELECT ON products TO stranger; SET ROLE stranger");
     assert_string_equal(
         value_of(bare, check),
-        "column products.sku, column products.stock of type integer, privilege to read categories");
+        "column products.sku, column products.stock of type integer, privilege to read categories, "
+        "privilege to read clients, privilege to read offers");
     PQfinish(bare);
 }
 

@@ -8,19 +8,25 @@
 
 /* X(member of enum wish, its name, whether it is drawn) */
 #define CHANGE_WISHES(X)                                                                                     \
-    X(WISH_EXPIRE, "expire a key", false)                                                                    \
+    X(WISH_EXPIRE, "expire a key", true)                                                                     \
     X(WISH_EXPIRE_TAG, "expire a tag", false)                                                                \
     X(WISH_CLEAR, "clear", false)                                                                            \
     X(WISH_REFRESH, "refresh", false)                                                                        \
     X(WISH_POLICY, "another policy", false)                                                                  \
-    X(WISH_REVALIDATE, "revalidate", false)                                                                  \
+    X(WISH_REVALIDATE, "revalidate", true)                                                                   \
     X(WISH_PEEK, "peek", false)
 
 /* X(member of enum seen, its name): what a number of runs must have met to mean something */
-#define CHANGE_SEENS(X)
+#define CHANGE_SEENS(X)                                                                                      \
+    X(SEEN_EXPIRED, "keys expired")                                                                          \
+    X(SEEN_EXPIRED_STALE, "stale answers after that")                                                        \
+    X(SEEN_REVALIDATED, "revalidated")                                                                       \
+    X(SEEN_REVALIDATED_ELSEWHERE, "by the load of another process")
 
 /* X(member of enum mutant, its name): bugs sown into the model's side of it */
-#define CHANGE_MUTANTS(X)
+#define CHANGE_MUTANTS(X)                                                                                    \
+    X(MUTANT_EXPIRE_KEEPS, "expire-keeps")                                                                   \
+    X(MUTANT_EXPIRE_STAYS_FRESH, "expire-stays-fresh")
 
 struct sim;
 struct event;
@@ -28,14 +34,28 @@ struct process;
 struct request;
 struct load_model;
 
+enum { CHANGE_KEYS = 3 };
+
+/* What was expired of a key, as far as that was confirmed. */
 struct change_world {
-    uint32_t expired, cleared; /* so far */
+    uint32_t floor[CHANGE_KEYS];  /* what is older is stale */
+    uint64_t losses[CHANGE_KEYS]; /* of what Redis had, when that was confirmed */
 };
 
 /* What this request wants beyond its key. */
 struct change_of_request {
-    unsigned flags; /* GUARD_PEEK, GUARD_REVALIDATE */
+    unsigned flags;   /* GUARD_PEEK, GUARD_REVALIDATE */
+    uint32_t version; /* of the row, when it began */
+    uint32_t floor;   /* as above */
+    uint64_t losses;
 };
+
+struct write;
+
+/* This invalidation is to expire instead. */
+bool change_expires(struct sim *sim, const struct write *write);
+/* One that expires was confirmed. */
+void change_expired(struct sim *sim, const struct write *write);
 
 void change_choose(struct sim *sim);
 void change_schedule(struct sim *sim);

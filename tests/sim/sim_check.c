@@ -152,7 +152,7 @@ void check_confirmed(struct sim *sim, const struct command *command)
     for (uint32_t key = 0; key < SIM_KEYS; key++) {
         bool touched = command->action.of_tag ? tags_has(key, command->key) : key == command->key;
         uint32_t version = command->action.of_tag ? command->sent_versions[key] : command->version;
-        if (touched)
+        if (touched && !command->action.expires)
             raise_floor(sim, &sim->row[key], version, command->action.of_tag);
     }
 }
@@ -533,12 +533,33 @@ static bool runs(const struct load_model *load, const struct load_model *other)
     return other != load && other->key == load->key && !other->ended;
 }
 
+/* What brought its lease; NULL: nothing did. */
+static const struct command *acquire_of(const struct sim *sim, const struct load_model *load)
+{
+    for (uint32_t i = sim->commands; i > 0; i--) {
+        const struct command *command = &sim->command[i - 1];
+        if (command->action.kind == CORE_ACQUIRE && strcmp(command->token, load->token) == 0)
+            return command;
+    }
+    return NULL;
+}
+
+/* It may be that of requests which revalidate: they have a flight of their own. */
+static bool may_revalidate(const struct sim *sim, const struct load_model *load)
+{
+    const struct command *acquire = load->token[0] != '\0' ? acquire_of(sim, load) : NULL;
+    enum core_lookup lookup = acquire != NULL ? acquire->action.lookup : LOOKUP_REVALIDATE;
+    return sim->wishes.may[WISH_REVALIDATE] &&
+           (lookup == LOOKUP_REVALIDATE || lookup == LOOKUP_REVALIDATE_PEEK);
+}
+
 static void check_alone_in_process(struct sim *sim, const struct load_model *load)
 {
     for (uint32_t i = 0; i < sim->loads; i++) {
         const struct load_model *other = &sim->load[i];
-        if (runs(load, other) && other->life == load->life && !other->cancelled &&
-            !keep_may_pass(sim, load, other))
+        bool apart =
+            may_revalidate(sim, load) || may_revalidate(sim, other) || keep_may_pass(sim, load, other);
+        if (runs(load, other) && other->life == load->life && !other->cancelled && !apart)
             sim_fail(sim, "p%u runs two loads of k%u at once", load->process, load->key);
     }
 }
@@ -551,17 +572,6 @@ static void check_alone_in_fleet(struct sim *sim, const struct load_model *load)
             sim_fail(sim, "p%u and p%u load k%u at once, both under a lease that nothing voided",
                      other->process, load->process, load->key);
     }
-}
-
-/* What brought its lease; NULL: nothing did. */
-static const struct command *acquire_of(const struct sim *sim, const struct load_model *load)
-{
-    for (uint32_t i = sim->commands; i > 0; i--) {
-        const struct command *command = &sim->command[i - 1];
-        if (command->action.kind == CORE_ACQUIRE && strcmp(command->token, load->token) == 0)
-            return command;
-    }
-    return NULL;
 }
 
 /* The lease was granted for the early refresh of the value that stands there. */
@@ -603,7 +613,7 @@ static void check_needed(struct sim *sim, const struct load_model *load)
                                                0);
     excused = excused || !tags_good_now(sim, load->key) || is_ahead_of_epochs(sim, load, value);
     bool is_fresh = value->there && value->expires_ms - redis_now_ms(sim) > (int64_t)value->stale_ms;
-    if (is_fresh && !is_early(sim, load, value) && !excused)
+    if (is_fresh && !is_early(sim, load, value) && !excused && !may_revalidate(sim, load))
         sim_fail(sim, "p%u loads k%u although v%u is there and fresh", load->process, load->key,
                  value->version);
 }

@@ -680,6 +680,7 @@ void process_invalidate(struct sim *sim, uint32_t index)
     write->invalidation =
         (struct core_invalidation){.key = write->of_tag ? tags_name(write->tag) : process_key(write->key),
                                    .of_tag = write->of_tag,
+                                   .expires = change_expires(sim, write),
                                    .deadline_us = process_now_us(process) + 1000000};
     sim_near_begins(sim, process, write);
     if (core_invalidate(process->core, process_now_us(process), &write->invalidation) != GUARD_OK)
@@ -695,12 +696,14 @@ static void invalidated(struct sim *sim, struct write *write)
     if (write->invalidation.result.status == GUARD_OK) {
         uint32_t what = write->of_tag ? SIM_KEYS + write->tag : write->key;
         struct said_model *said = &sim->process[write->process].said[what];
+        if (write->invalidation.expires)
+            change_expired(sim, write);
         said->confirmed = true;
         said->shard = said->replied_by;
         said->owed = said->owed || said->at_former; /* the other master has to hear of it, too */
         sim->seen[SEEN_SAID_TO_FORMER] += said->at_former;
         for (uint32_t key = 0; key < SIM_KEYS; key++)
-            if (tags_touched(write, key) && !said->at_former)
+            if (tags_touched(write, key) && !said->at_former && !write->invalidation.expires)
                 raise_floor(sim, &sim->row[key], write->versions[key], write->of_tag);
         for (int i = 0; i < 8; i++)
             sim_moment(sim, write->key, EVENT_REQUEST);

@@ -456,12 +456,15 @@ static void invalidate(struct run *run, const struct command *command, struct re
     out->code = slot->value.there + 2 * slot->lease.there;
     if (command->action.expires) {
         make_stale(run);
+        slot->value.expires_ms += run->sim->mutant == MUTANT_EXPIRE_STAYS_FRESH ? 1000 : 0;
     } else {
         slot->value.there = slot->value.there && run->sim->mutant == MUTANT_STALE_STAYS;
         slot->value.expires_ms = redis_now_ms(run->sim) + (int64_t)slot->value.stale_ms;
     }
     slot->failure.there = slot->waiting.there = false;
-    if (slot->lease.there && run->sim->mutant != MUTANT_INVALIDATE_KEEPS)
+    bool keeps = run->sim->mutant == MUTANT_INVALIDATE_KEEPS ||
+                 (command->action.expires && run->sim->mutant == MUTANT_EXPIRE_KEEPS);
+    if (slot->lease.there && !keeps)
         end_lease(run->sim, run->key, LEASE_INVALIDATED, NULL);
     run->sim->row[run->key].failed_us = 0;
     run->sim->row[run->key].changes++;

@@ -3,6 +3,7 @@
  * answer_test.c - what the guard says, as HTTP says it.
  */
 #include "app/http/answer.h"
+#include "app/http/revalidate.h"
 #include "tests/support/test.h"
 
 #include <jansson.h>
@@ -64,6 +65,70 @@ TEST(a_value_that_could_not_be_stored_has_no_ttl)
     result.stored = false;
     result.left_ms = 0;
     assert_cache_status(result, "catalogd; fwd=miss; collapsed");
+}
+
+TEST(a_document_with_a_life_of_its_own_says_how_long_it_is)
+{
+    struct guard_result result = ok(GUARD_FROM_CACHE);
+    struct answer answer = answer_to(result);
+
+    answer_own_life(&result, &answer);
+    assert_string_equal(answer.cache_control, "max-age=60"); /* Age: 2 */
+    assert_string_equal(answer.vary, "Authorization");
+    assert_string_equal(answer.etag, "\"42\"");
+    result.left_ms = 999;
+    answer = answer_to(result);
+    answer_own_life(&result, &answer);
+    assert_string_equal(answer.cache_control, "no-cache");
+}
+
+TEST(a_document_for_one_client_is_kept_by_nobody)
+{
+    static const struct guard_value personal = {.body = "{}", .body_bytes = 2, .validator = ""};
+    struct guard_result result = ok(GUARD_FROM_LOAD);
+    result.value = &personal;
+    result.stored = false;
+    struct answer answer = answer_to(result);
+
+    answer_own_life(&result, &answer);
+    assert_string_equal(answer.cache_control, "private, no-store");
+    assert_string_equal(answer.vary, "Authorization");
+    assert_string_equal(answer.etag, "");
+    assert_string_equal(answer.age, "");
+}
+
+TEST(a_row_that_is_not_there_has_no_life_to_tell)
+{
+    const struct guard_result result = {.status = GUARD_ABSENT, .source = GUARD_FROM_CACHE, .left_ms = 5000};
+    struct answer answer = answer_to(result);
+
+    answer_own_life(&result, &answer);
+    assert_string_equal(answer.cache_control, "no-cache");
+    assert_string_equal(answer.vary, "Authorization");
+}
+
+TEST(cache_status_says_that_a_request_asked_past_the_cache)
+{
+    struct answer answer = answer_to(ok(GUARD_FROM_FLEET));
+
+    answer_revalidated(&answer);
+    assert_string_equal(answer.cache_status,
+                        "catalogd; fwd=request; stored; collapsed; ttl=57; detail=fleet");
+    answer = answer_to((struct guard_result){.status = GUARD_TIMEOUT});
+    answer_revalidated(&answer);
+    assert_string_equal(answer.cache_status, "catalogd; detail=timeout");
+}
+
+TEST(only_the_bare_directive_asks_past_the_cache)
+{
+    assert_true(revalidate_is_asked("no-cache"));
+    assert_true(revalidate_is_asked("max-age=0, No-Cache"));
+    assert_true(revalidate_is_asked("\tno-store,no-cache ,"));
+    assert_false(revalidate_is_asked(""));
+    assert_false(revalidate_is_asked("no-cache=x"));
+    assert_false(revalidate_is_asked("no-cache2, xno-cache"));
+    assert_false(revalidate_is_asked("no-cache\"x"));
+    assert_false(revalidate_is_asked("max-age=0, no-store"));
 }
 
 TEST(a_stale_value_says_so_and_has_a_negative_ttl)

@@ -174,6 +174,21 @@ TEST(an_entry_that_is_damaged_is_loaded_anew)
     bench_close();
 }
 
+TEST(where_a_mark_stands_each_has_a_load_of_its_own_at_once)
+{
+    struct caller first, second;
+    revalidate("k", &first);
+    struct seen *acquire = expect_revalidation("");
+    revalidate("k", &second);
+    reply(acquire, (struct core_reply){.kind = REPLY_FRESH, .head = OLD_FILLER, .mark = true});
+    struct seen *loads[] = {expect(CORE_LOAD), expect(CORE_LOAD)};
+    loaded(loads[0], "first's");
+    loaded(loads[1], "second's");
+    answered_value(&first, "first's", GUARD_FROM_LOAD);
+    answered_value(&second, "second's", GUARD_FROM_LOAD);
+    bench_close();
+}
+
 TEST(a_failure_that_is_remembered_answers_it)
 {
     struct caller caller;
@@ -312,6 +327,54 @@ TEST(a_failure_without_redis_is_remembered_for_both_kinds)
     get("k", &third);
     answered_from(&third, GUARD_FAILED, GUARD_FROM_CACHE);
     sent_nothing();
+    bench_close();
+}
+
+/* ---- for no user ---- */
+
+static void refresh(const char *key, struct caller *caller)
+{
+    *caller = (struct caller){.waiter.revalidates = true, .waiter.refreshes = true};
+    get_as_prepared(key, caller, bench.now_us + (uint64_t)bench.policy.deadline_ms * BENCH_MS);
+}
+
+TEST(a_refresh_is_queued_behind_users_until_one_joins_it)
+{
+    struct caller running[2], first, second, user, joining;
+    struct seen *loads[] = {begin_load("x", &running[0]), begin_load("y", &running[1])};
+    refresh("a", &first);
+    reply_kind(expect_revalidation(""), REPLY_LEASE);
+    get("b", &user);
+    reply_kind(expect(CORE_ACQUIRE), REPLY_LEASE);
+    loaded(loads[0], "row");
+    assert_int_equal(expect(CORE_FILL)->action.kind, CORE_FILL);
+    struct seen *next = expect(CORE_LOAD);
+    assert_string_equal(next->key, "b"); /* although it came later */
+    refresh("c", &second);
+    reply_kind(expect_revalidation(""), REPLY_LEASE);
+    revalidate("c", &joining);
+    loaded(loads[1], "row");
+    expect(CORE_FILL);
+    assert_string_equal(expect(CORE_LOAD)->key, "c");
+    bench_close();
+}
+
+TEST(a_queued_refresh_gives_its_place_to_a_user)
+{
+    struct caller running[2], first, second, user;
+    begin_load("x", &running[0]);
+    begin_load("y", &running[1]);
+    refresh("a", &first);
+    reply_kind(expect_revalidation(""), REPLY_LEASE);
+    refresh("b", &second);
+    reply_kind(expect_revalidation(""), REPLY_LEASE);
+    get("c", &user);
+    reply_kind(expect(CORE_ACQUIRE), REPLY_FREE); /* it could only peek */
+    answered(&second, GUARD_SHED);
+    expect(CORE_RELEASE);
+    assert_int_equal(expect(CORE_ACQUIRE)->action.lookup, LOOKUP_NO_STALE);
+    still_waits(&user);
+    still_waits(&first);
     bench_close();
 }
 

@@ -35,6 +35,7 @@ TEST(every_path_of_ours_has_one_key)
     assert_key("/categories/12?after=345", ROUTE_CATEGORY, "category:12:after:345");
     assert_key("/products/7", ROUTE_PRODUCT, "product:7");
     assert_key("/ping", ROUTE_PING, "");
+    assert_key("/products/7/offers", ROUTE_OFFERS, "offers:7");
     assert_key("/products/7/purchase", ROUTE_PURCHASE, "");
 }
 
@@ -251,6 +252,10 @@ TEST(an_operator_can_name_our_keys_and_no_others)
                                        "product:07",
                                        "product:7:after:8",
                                        "product:7\n",
+                                       "offers:",
+                                       "offers:07",
+                                       "offers:7:after:8",
+                                       "offer:7",
                                        "category:7:after:",
                                        "category:",
                                        "category::after:8",

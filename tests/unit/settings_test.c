@@ -189,8 +189,13 @@ static const char *const wrong[] = {
     "LOAD_LIMIT_MS=0",
     "DEADLINE_MS=0",
     "REDIS_LIMIT_MS=0",
-    "LOAD_WORKERS=0",
-    "LOAD_WORKERS=1025",
+    "MAX_LOADS=0",
+    "MAX_LOADS=1025",
+    "LOAD_THREADS=1025",
+    "REVALIDATE_TOKEN_FILE=/nonexistent/token",
+    "HOT_FILE=/nonexistent/hot",
+    "HOT_FILE=/tmp/",
+    "HOT_SAVE_MS=99",
     "LOAD_QUEUE=1000001",
     "LOAD_PERMITS=100001",
     "PERMIT_MS=29",
@@ -257,6 +262,8 @@ TEST(settings_that_contradict_each_other_are_refused)
         {"LEASE_MS=20000", "MAX_HOLD_MS=19999", "LEASE_MS (environment): \"20000\""},
         {"FRESH_MS=86400000", "STALE_MS=1", "FRESH_MS (environment): \"86400000\""},
         {"DEADLINE_MS=249", "DRAIN_MS=1", "REDIS_LIMIT_MS (default): \"250\""},
+        {"LOAD_THREADS=9", "DRAIN_MS=1",
+         "LOAD_THREADS (environment): \"9\" is wrong; must be at most MAX_LOADS"},
         {"LOAD_PERMITS=1", "PERMIT_MS=749", "PERMIT_MS (environment): \"749\""},
         {"MAX_WAITERS=101", "MAX_CONNECTIONS=100", "MAX_WAITERS (environment): \"101\""},
         {"LISTEN=127.0.0.1:9", "OPS_LISTEN=127.0.0.1:9", "OPS_LISTEN (environment)"},
@@ -290,6 +297,7 @@ TEST(settings_at_their_common_limit_are_accepted)
         {"LOAD_LIMIT_MS=30000", "DRAIN_MS=1"},
         {"FRESH_MS=86399999", "STALE_MS=1"},
         {"LOAD_PERMITS=1", "PERMIT_MS=750"},
+        {"LOAD_THREADS=8", "HOT_FILE=/tmp/hot"},
         {"LOAD_PERMITS=0", "PERMIT_MS=30"},
         {"MAX_WAITERS=100", "MAX_CONNECTIONS=100"},
         {"MAX_CONNECTIONS=100", "DRAIN_MS=1"},
@@ -340,16 +348,103 @@ TEST(a_password_is_never_printed)
 TEST(an_unknown_flag_is_named_with_its_nearest_match)
 {
     struct reading reading;
-    read_into(&reading,
-              LIST("--fresh_ms=5", "--load-worker", "3", "--completely-different", "--", "--drain-ms"),
+    read_into(&reading, LIST("--fresh_ms=5", "--max-load", "3", "--completely-different", "--", "--drain-ms"),
               nothing);
     assert_int_equal(reading.verdict, SETTINGS_WRONG);
     assert_says(&reading, "--fresh_ms: unknown; did you mean --fresh-ms?");
-    assert_says(&reading, "--load-worker: unknown; did you mean --load-workers?");
+    assert_says(&reading, "--max-load: unknown; did you mean --max-loads?");
     assert_says(&reading, "--completely-different: unknown; --help lists all");
     assert_says(&reading, "argument 5: not a flag");
     assert_says(&reading, "--drain-ms: needs a value");
     assert_int_equal(line_count(reading.messages), 5);
+}
+
+TEST(a_setting_under_its_former_name_is_refused_with_its_present_one)
+{
+    struct reading reading;
+    read_into(&reading, LIST("--load-workers=4"), LIST("LOAD_WORKERS=4"));
+    assert_int_equal(reading.verdict, SETTINGS_WRONG);
+    assert_says(&reading, "LOAD_WORKERS (environment): is not a setting; say MAX_LOADS (and LOAD_THREADS");
+    assert_says(&reading, "--load-workers: is not a setting; say MAX_LOADS (and LOAD_THREADS");
+    assert_int_equal(line_count(reading.messages), 2);
+}
+
+/* ---- while the process runs ---- */
+
+/* From what these settings say; `changes` in pairs of a name and a value. */
+static bool change(struct reading *reading, const char *const *env, const char *const *changes,
+                   struct settings *out)
+{
+    struct settings_change list[ARGUMENTS_MAX];
+    size_t count = 0;
+    for (; changes[2 * count] != NULL; count++)
+        list[count] = (struct settings_change){changes[2 * count], changes[2 * count + 1]};
+    read_into(reading, nothing, env);
+    assert_int_equal(reading->verdict, SETTINGS_OK);
+    *out = reading->settings;
+    FILE *messages = fmemopen(reading->messages, sizeof reading->messages - 1, "w");
+    assert_non_null(messages);
+    const bool changed = settings_change(&reading->settings, list, count, out, messages);
+    fclose(messages);
+    return changed;
+}
+
+TEST(times_that_change_while_the_process_runs_are_checked_together)
+{
+    struct reading reading;
+    struct settings changed;
+    assert_true(change(&reading, LIST("FRESH_MS=5", "MAX_WAITERS=3"),
+                       LIST("STALE_MS", "70", "SOFT_MS", "60", "NEAR_MS", "1"), &changed));
+    assert_string_equal(reading.messages, "");
+    assert_int_equal(changed.policy.fresh_ms, 5);
+    assert_int_equal(changed.policy.stale_ms, 70);
+    assert_int_equal(changed.policy.soft_ms, 60);
+    assert_int_equal(changed.policy.near_ms, 1);
+    assert_int_equal(changed.guard.max_waiters, 3);
+    assert_true(change(&reading, nothing, nothing, &changed));
+}
+
+TEST(a_wrong_change_is_named_and_nothing_changes)
+{
+    static const struct {
+        const char *changes[5];
+        const char *says;
+    } cases[] = {
+        {{"FRESH_MS", "0"}, "FRESH_MS: \"0\" is wrong; must be 1 to 86400000 (ms)\n"},
+        {{"STALE_MS", "5", "FRESH_MS", "x"}, "FRESH_MS: \"x\" is wrong"},
+        {{"STALE_MS", "86400000"},
+         "FRESH_MS (as it is): \"60000\" is wrong; must be at most 86400000 together"},
+        {{"SOFT_MS", "1"}, "SOFT_MS: \"1\" is wrong; must be 0 unless STALE_MS is above 0"},
+        {{"DEADLINE_MS", "100"}, "REDIS_LIMIT_MS (as it is): \"250\" is wrong"},
+        {{"LEASE_MS", "3000"}, "\"LEASE_MS\": does not change while the process runs\n"},
+        {{"REDIS_URL", "redis://:hush@a"}, "\"REDIS_URL\": does not change while the process runs\n"},
+        {{"FRESH_MS", "1", "FRESH_MS", "2"}, "\"FRESH_MS\": given twice\n"},
+        {{"fresh\n_ms", "1"}, "\"fresh?_ms\": no such setting\n"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct reading reading;
+        struct settings changed;
+        assert_false(change(&reading, nothing, cases[i].changes, &changed));
+        assert_says(&reading, cases[i].says);
+        assert_says_not(&reading, "hush");
+        assert_int_equal(line_count(reading.messages), 1);
+        assert_memory_equal(&changed, &reading.settings, sizeof changed);
+    }
+}
+
+TEST(what_may_change_is_told_with_its_value)
+{
+    struct reading reading;
+    const char *name = NULL;
+    uint32_t value = 0;
+    read_into(&reading, nothing, LIST("ABSENT_MS=77"));
+    const size_t count = settings_changeable(&reading.settings, 0, &name, &value);
+    assert_int_equal(count, 9);
+    assert_string_equal(name, "FRESH_MS");
+    assert_int_equal(value, 60000);
+    settings_changeable(&reading.settings, 4, &name, &value);
+    assert_string_equal(name, "ABSENT_MS");
+    assert_int_equal(value, 77);
 }
 
 TEST(a_hostile_flag_of_any_length_is_survived)

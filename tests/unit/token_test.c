@@ -2,7 +2,7 @@
 /*
  * token_test.c - which files hold a token, and who has shown it.
  */
-#include "app/ops/token.h"
+#include "app/base/token.h"
 #include "tests/support/test.h"
 
 #include <stdio.h>

@@ -11,7 +11,8 @@
 --                          come since is new enough
 --                       p  peek: as n, but never take the lease
 --                       v  revalidate: only a fresh value answers whose first 36 bytes are none of the two names in
---                          argument 7 (none does, if that is ""); any other one stays, and the lease is taken over it
+--                          argument 7 (none does, if that is ""), or the mark of a pass; any other one stays, and the
+--                          lease is taken over it
 --                       w  as v, but never take the lease
 --       7 refused       optional, not with r, v and w: the first 36 bytes of a value that the caller found damaged or of
 --                       another key; it counts as missing for as long as it stands there
@@ -99,9 +100,8 @@ if value then
   local will_do = is_fresh or mode ~= 'x' or string.sub(value, 84, 84) == 'o'
   if value_ttl_ms < 1 or not will_do then value = nil end
 end
-if revalidates and (named == '' or filler == string.sub(named, 1, 36) or filler == string.sub(named, 37, 72)) then
-  is_fresh = false
-end
+local counts = named ~= '' and filler ~= string.sub(named, 1, 36) and filler ~= string.sub(named, 37, 72)
+if revalidates and value and not counts then is_fresh = string.sub(value, 71, 71) == 'p' end
 
 -- The lease: bytes 1-36 UUID, 38-53 tag, 55-61 lease_ms, then host:pid and the time, for people.
 local lease, lease_ttl_ms = get(lease_key), 0

@@ -12,6 +12,8 @@
 -- Why the lease goes too: its load may have read the row before the change. Without the lease its fill is
 -- refused, and the next request loads again. The change may have cured the failure, so it goes as well.
 --
+-- What makes it stale is its TTL: where Redis's clock steps back it may be fresh again for as long.
+--
 -- A value without stale time (an absent entry, or one that is not the guard's) goes in either mode.
 
 local value_key, lease_key, failure_key, waiting_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]

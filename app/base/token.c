@@ -2,7 +2,7 @@
 /*
  * token.c - reading and comparing.
  */
-#include "app/ops/token.h"
+#include "app/base/token.h"
 
 #include "app/base/log.h"
 

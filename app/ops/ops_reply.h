@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * ops_reply.h - the answers of the operations listener: JSON, and refusals as problem documents.
+ *
+ * Threads: that of the connection. What returns bool is false if nothing could be queued: close the connection.
+ */
+#ifndef APP_OPS_REPLY_H
+#define APP_OPS_REPLY_H
+
+#include "guard/guard.h"
+
+#include <jansson.h>
+#include <microhttpd.h>
+#include <stdbool.h>
+
+/* Takes `json`; NULL means that there was no memory. */
+bool ops_send(struct MHD_Connection *connection, unsigned status, json_t *json);
+
+struct ops_refusal {
+    unsigned status;
+    const char *title, *detail;
+    const char *header, *header_value; /* one more, or NULL */
+};
+bool ops_refuse(struct MHD_Connection *connection, const struct ops_refusal *refusal);
+/* Of a change of the cache that did not end with OK. */
+bool ops_refuse_status(struct MHD_Connection *connection, enum guard_status status);
+
+/* How many arguments the request has, whatever they are called. */
+unsigned ops_argument_count(struct MHD_Connection *connection);
+/* The first one of this name; NULL: there is none. */
+const char *ops_argument(struct MHD_Connection *connection, const char *name);
+
+#endif

@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * operators_test.c - what operators and their machines do to the cache of running processes: expire, refresh, clear, ask
+ * past it, change its times; and what one deployment leaves for the next.
+ */
+#include "load/base/clock.h"
+#include "tests/support/probe.h"
+#include "tests/support/test.h"
+#include "tests/support/writes.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { PROCESSES = 2, TEXT_BYTES = 256 };
+
+#define LONG "FRESH_MS=3600000", "JITTER_PERCENT=0"
+
+static char folder[] = "/tmp/operators_test.XXXXXX";
+static char cold[BURST_PATH_BYTES], key[64];
+static struct pg_conn *gate;
+static uint32_t product;
+
+static bool up(void)
+{
+    return mkdtemp(folder) != NULL && fleet_up() && writes_make_logins();
+}
+
+static bool down(void)
+{
+    char name[TEXT_BYTES];
+    snprintf(name, sizeof name, "%s/hot", folder);
+    unlink(name);
+    snprintf(name, sizeof name, "%s/token", folder);
+    unlink(name);
+    return fleet_down() && rmdir(folder) == 0;
+}
+
+static bool choose_product(void)
+{
+    product = fleet_cold_product(cold);
+    snprintf(key, sizeof key, "product:%u", (unsigned)product);
+    return true;
+}
+
+static bool end(void)
+{
+    probe_gate_open(&gate);
+    return fleet_end();
+}
+
+/* ---- asking ---- */
+
+struct said {
+    unsigned status;
+    char body[2048], cache_status[128];
+};
+
+static struct said ask(size_t process, const char *path, const char *headers)
+{
+    struct http_answer answer;
+    struct said said;
+    http_ask(&(struct http_request){.host = "127.0.0.1",
+                                    .port = fleet.catalogd[process].port,
+                                    .path = path,
+                                    .headers = headers,
+                                    .deadline_ms = FLEET_LIMIT_MS},
+             &answer);
+    said.status = answer.status;
+    snprintf(said.body, sizeof said.body, "%s", answer.body);
+    http_header(&answer, "Cache-Status", said.cache_status, sizeof said.cache_status);
+    http_answer_clear(&answer);
+    return said;
+}
+
+static struct said post(size_t process, const char *path, const char *argument)
+{
+    char whole[TEXT_BYTES];
+    struct http_answer answer;
+    struct said said;
+    snprintf(whole, sizeof whole, "%s%s", path, argument);
+    fleet_ask_ops(process, "POST", whole, &answer);
+    said.status = answer.status;
+    said.cache_status[0] = '\0';
+    snprintf(said.body, sizeof said.body, "%s", answer.body);
+    http_answer_clear(&answer);
+    return said;
+}
+
+static void assert_says(const struct said *said, unsigned status, const char *text)
+{
+    if (said->status != status || strstr(said->body, text) == NULL)
+        fail_msg("%u %s, and not %u %s", said->status, said->body, status, text);
+}
+
+static void assert_from(const struct said *said, const char *cache_status)
+{
+    if (said->status != 200 || strstr(said->cache_status, cache_status) == NULL)
+        fail_msg("%u %s, and not 200 %s", said->status, said->cache_status, cache_status);
+}
+
+/* ---- expire ---- */
+
+/* While its load cannot end the old one is served; then the new one is. */
+static void assert_expired(const char *path, const char *argument)
+{
+    struct said said = ask(1, cold, NULL);
+    assert_from(&said, "hit");
+    fleet_mark();
+    assert_true(probe_gate_shut(&gate));
+    said = post(0, path, argument);
+    assert_says(&said, 200, "\"value_dropped\":true");
+    said = ask(1, cold, NULL);
+    assert_from(&said, "fwd=stale");
+    probe_gate_open(&gate);
+    assert_true(fleet_wait_loads(FLEET_LOAD_PRODUCT, 1));
+    const uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
+    while (strstr(said.cache_status, "; hit") == NULL && clock_us() < end_us)
+        said = ask(1, cold, NULL);
+    assert_from(&said, "; hit");
+    assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), 1);
+}
+
+TEST(what_is_expired_is_served_stale_while_one_process_refreshes_it)
+{
+    assert_true(fleet_start(PROCESSES, (const char *const[]){LONG, "STALE_MS=3600000", NULL}));
+    assert_int_equal(fleet_ask_status(0, cold), 200);
+    assert_expired("/expire?key=", key);
+}
+
+TEST(what_has_no_stale_time_is_dropped)
+{
+    assert_true(fleet_start(PROCESSES, (const char *const[]){LONG, NULL}));
+    assert_int_equal(fleet_ask_status(0, cold), 200);
+    struct said said = post(1, "/expire?key=", key);
+    assert_says(&said, 200, "{\"key\":");
+    assert_says(&said, 200, "\"value_dropped\":true,\"load_voided\":false}");
+    said = ask(0, cold, NULL);
+    assert_from(&said, "fwd=miss");
+    said = post(0, "/expire?key=", "user:7");
+    assert_says(&said, 400, "Not a key");
+    said = post(0, "/expire?tag=", "category:07");
+    assert_says(&said, 400, "Not a key");
+}
+
+/* ---- refresh ---- */
+
+TEST(what_is_missing_is_loaded_and_what_is_there_is_left)
+{
+    char keys[TEXT_BYTES], other[BURST_PATH_BYTES];
+    assert_true(fleet_start(PROCESSES, (const char *const[]){LONG, NULL}));
+    const uint32_t second = fleet_cold_product(other);
+    snprintf(keys, sizeof keys, "%s&key=product:%u&key=catalog&key=offers:%u", key, (unsigned)second,
+             (unsigned)product);
+    fleet_mark();
+    struct said said = post(0, "/refresh?key=", keys);
+    assert_says(&said, 200, "{\"keys\":4,\"loaded\":4,\"fresh\":0,\"failed\":0,\"shed\":0}");
+    said = post(1, "/refresh?key=", keys);
+    assert_says(&said, 200, "{\"keys\":4,\"loaded\":0,\"fresh\":4,\"failed\":0,\"shed\":0}");
+    assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT) + fleet_loads("/* load products */"), 2);
+    assert_int_equal(fleet_loads(FLEET_LOAD_CATALOG), 1);
+    said = ask(1, cold, NULL);
+    assert_from(&said, "; hit");
+    static const char *const wrong[] = {"", "x", "catalog&tag=category:1", "catalog&key=product:0"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        said = post(0, "/refresh?key=", wrong[i]);
+        assert_says(&said, 400, "Not a list of keys");
+    }
+}
+
+/* ---- clear ---- */
+
+TEST(everything_is_dropped_if_the_namespace_is_named)
+{
+    static const char *const wrong[] = {"?namespace=catalog", "?namespace=", "",
+                                        "?namespace=fleet&really=yes"};
+    assert_true(fleet_start(PROCESSES, (const char *const[]){LONG, "NEAR_BYTES=1000000", NULL}));
+    struct said said;
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(fleet_ask_status(i, cold), 200);
+        assert_int_equal(fleet_ask_status(i, "/catalog"), 200);
+    }
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        said = post(0, "/clear", wrong[i]);
+        assert_says(&said, 400, "Namespace required");
+    }
+    said = ask(0, cold, NULL);
+    assert_from(&said, "; hit");
+    said = post(0, "/clear?namespace=", "fleet");
+    assert_says(&said, 200, "{\"namespace\":\"fleet\",\"entries\":2}");
+    said = ask(0, cold, NULL);
+    assert_from(&said, "fwd=miss");
+}
+
+/* ---- past the cache ---- */
+
+static const char *with_token(const char *token, const char *cache_control)
+{
+    static char headers[TEXT_BYTES];
+    snprintf(headers, sizeof headers, "Revalidate-Token: %s\r\nCache-Control: %s\r\n", token, cache_control);
+    return headers;
+}
+
+TEST(no_cache_asks_past_the_cache_with_the_token_and_not_without)
+{
+    char token_file[TEXT_BYTES], setting[TEXT_BYTES + 32], many[TEXT_BYTES];
+    snprintf(token_file, sizeof token_file, "%s/token", folder);
+    FILE *file = fopen(token_file, "we");
+    assert_non_null(file);
+    assert_int_equal(chmod(token_file, 0600), 0);
+    fputs("0123456789abcdef\n", file);
+    fclose(file);
+    snprintf(setting, sizeof setting, "REVALIDATE_TOKEN_FILE=%s", token_file);
+    assert_true(fleet_start(PROCESSES, (const char *const[]){LONG, "NEAR_BYTES=1000000", setting, NULL}));
+    struct said said = ask(0, cold, "Cache-Control: no-cache\r\n");
+    assert_from(&said, "fwd=miss");
+    fleet_mark();
+    said = ask(0, cold, "Cache-Control: no-cache\r\n");
+    assert_from(&said, "; hit");
+    said = ask(0, cold, with_token("0123456789abcdeF", "no-cache"));
+    assert_from(&said, "; hit");
+    said = ask(0, cold, with_token("0123456789abcdef", "max-age=0"));
+    assert_from(&said, "; hit");
+    said = ask(1, cold, with_token("", "no-cache"));
+    assert_from(&said, "; hit");
+    assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), 0);
+    for (uint32_t i = 0; i < PROCESSES; i++) {
+        said = ask(i, cold, with_token("0123456789abcdef", "max-age=0, no-cache"));
+        assert_from(&said, "fwd=request; stored");
+        assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), i + 1);
+    }
+    said = ask(1, cold, NULL);
+    assert_from(&said, "; hit");
+    snprintf(many, sizeof many, "/products?ids=%u", (unsigned)product);
+    said = ask(1, many, with_token("0123456789abcdef", "no-cache"));
+    assert_from(&said, "fwd=request; stored");
+    assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT) + fleet_loads("/* load products */"), PROCESSES + 1);
+}
+
+/* ---- times ---- */
+
+static long long life_of_the_entry(void)
+{
+    char name[FLEET_KEY_BYTES];
+    fleet_redis_key(name, product, 'v');
+    assert_true(probe_wait_for(product, PROBE_VALUE));
+    return fleet_redis_number("PTTL", name);
+}
+
+TEST(times_change_while_the_process_runs_and_for_what_is_loaded_from_then_on)
+{
+    assert_true(fleet_start(1, (const char *const[]){LONG, "STALE_MS=0", NULL}));
+    assert_int_equal(fleet_ask_status(0, cold), 200);
+    assert_in_range(life_of_the_entry(), 3000000, 3600000);
+    struct said said = post(0, "/policy?", "FRESH_MS=500000&STALE_MS=100000");
+    assert_says(&said, 200, "\"FRESH_MS\":500000,\"STALE_MS\":100000,\"SOFT_MS\":0");
+    choose_product();
+    assert_int_equal(fleet_ask_status(0, cold), 200);
+    assert_in_range(life_of_the_entry(), 400000, 600000);
+    static const char *const wrong[][2] = {
+        {"FRESH_MS=700000&STALE_MS=x", "STALE_MS: \\\"x\\\" is wrong"},
+        {"FRESH_MS=86400000", "FRESH_MS: \\\"86400000\\\" is wrong; must be at most 86400000 together with"},
+        {"LEASE_MS=50", "\\\"LEASE_MS\\\": does not change while the process runs"},
+        {"fresh_ms=50", "\\\"fresh_ms\\\": no such setting"},
+        {"FRESH_MS", "FRESH_MS: \\\"\\\" is wrong"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        said = post(0, "/policy?", wrong[i][0]);
+        assert_says(&said, 400, wrong[i][1]);
+        assert_says(&said, 400, "Nothing was changed");
+    }
+    said = post(0, "/policy", "");
+    assert_says(&said, 200, "\"FRESH_MS\":500000,\"STALE_MS\":100000,\"SOFT_MS\":0");
+}
+
+#define SILENCE "SELECT silence_ms FROM caches"
+
+/* Or a process would forget a cache that still holds what it may serve. */
+TEST(a_longer_life_is_announced_to_the_database_before_it_counts)
+{
+    assert_true(fleet_start(1, writes_settings((const char *const[]){"FRESH_MS=10000", NULL})));
+    const long before = writes_number(SILENCE);
+    struct said said = post(0, "/policy?", "FRESH_MS=3600000");
+    assert_says(&said, 200, "\"FRESH_MS\":3600000");
+    assert_int_equal(writes_number(SILENCE), before + 3590000);
+    said = post(0, "/policy?", "FRESH_MS=1000"); /* what is stored lives on */
+    assert_says(&said, 200, "\"FRESH_MS\":1000,");
+    assert_int_equal(writes_number(SILENCE), before + 3590000);
+}
+
+/* ---- warming ---- */
+
+static bool is_warm(size_t process)
+{
+    struct http_answer answer;
+    fleet_ask_ops(process, NULL, "/readyz", &answer);
+    const bool warm = answer.status == 200 && strstr(answer.body, "\"warming\":false") != NULL;
+    http_answer_clear(&answer);
+    return warm;
+}
+
+static void wait_until_warm(size_t process)
+{
+    const uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
+    while (!is_warm(process)) {
+        if (clock_us() > end_us)
+            fail_msg("process %zu is not warm", process);
+        clock_pause_ms(5);
+    }
+}
+
+static bool file_has(const char *name, const char *text)
+{
+    char all[4096];
+    FILE *file = fopen(name, "re");
+    if (file == NULL)
+        return false;
+    all[fread(all, 1, sizeof all - 1, file)] = '\0';
+    fclose(file);
+    return strstr(all, text) != NULL;
+}
+
+static const char *const *hot_settings(const char *name)
+{
+    static char setting[TEXT_BYTES];
+    static const char *settings[] = {LONG, "LOAD_DELAY_MS=100", "HOT_SAVE_MS=100", setting, NULL};
+    snprintf(setting, sizeof setting, "HOT_FILE=%s", name);
+    return settings;
+}
+
+/* Which of them were asked for, or by how many, does not matter: several requests waited for them. */
+TEST(a_deployment_finds_warm_what_was_hot_and_each_key_is_loaded_once)
+{
+    enum { HOT = 5, NEW = 3 };
+    char name[TEXT_BYTES], paths[HOT][BURST_PATH_BYTES], wanted[64];
+    snprintf(name, sizeof name, "%s/hot", folder);
+    assert_true(fleet_start(PROCESSES, hot_settings(name)));
+    for (size_t i = 0; i < HOT; i++) {
+        struct burst_summary summary;
+        const uint32_t id = fleet_cold_product(paths[i]);
+        snprintf(wanted, sizeof wanted, "products product:%u\n", (unsigned)id);
+        assert_true(fleet_burst(paths[i], 20, NULL, &summary));
+        if (i > 0)
+            continue;
+        const uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS); /* now and then: also before a kill */
+        while (!file_has(name, wanted) && clock_us() < end_us)
+            clock_pause_ms(5);
+        assert_true(file_has(name, wanted));
+    }
+    assert_true(fleet_stop()); /* the last ones are saved at the end */
+    assert_true(file_has(name, wanted));
+
+    const uint64_t mark = stack_postgres_mark(&fleet.postgres);
+    assert_true(fleet_start(NEW, hot_settings(name)));
+    for (size_t i = 0; i < NEW; i++)
+        wait_until_warm(i);
+    for (size_t i = 0; i < HOT; i++) {
+        const struct said said = ask(i % NEW, paths[i], NULL);
+        assert_from(&said, "; hit");
+    }
+    assert_int_equal(stack_postgres_count(&fleet.postgres, mark, FLEET_LOAD_PRODUCT) +
+                         stack_postgres_count(&fleet.postgres, mark, "/* load products */"),
+                     HOT);
+}
+
+TEST(a_damaged_list_costs_what_is_damaged_and_not_the_start)
+{
+    char name[TEXT_BYTES];
+    snprintf(name, sizeof name, "%s/hot", folder);
+    FILE *file = fopen(name, "we");
+    assert_non_null(file);
+    fprintf(file, "catalogd hot keys 1\nproducts product:1;DROP\n\xff\xfe%c\nproducts %s\nproducts prod", 0,
+            key);
+    fclose(file);
+    assert_true(fleet_start(1, hot_settings(name)));
+    wait_until_warm(0);
+    const struct said said = ask(0, cold, NULL);
+    assert_from(&said, "; hit");
+    assert_true(stack_log_count(fleet.catalogd[0].log_path, 0, "event=hot_file") > 0);
+}
+
+TEST_GROUP(.up = up, .down = down, .before = choose_product, .after = end);
