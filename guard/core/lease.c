@@ -639,12 +639,13 @@ void lease_alarm(struct flight *flight)
         lease_yield(flight);
         return;
     }
-    if (flight->leased && flight->renew_op == 0 && core->now_us >= flight->renew_at_us)
-        lease_send_renew(flight);
+    /* before a renewal, whose token the next acquire would take away */
     if (loading && core->now_us >= flight->load->deadline_us && flight->load->deferred) {
         lease_end_deferred(flight);
         return;
     }
+    if (flight->leased && flight->renew_op == 0 && core->now_us >= flight->renew_at_us)
+        lease_send_renew(flight);
     if (loading && core->now_us >= flight->load->deadline_us)
         loads_cancel(core, flight->load, false);
     lease_go_on(flight);

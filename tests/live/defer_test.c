@@ -407,20 +407,24 @@ TEST(on_a_loop_it_is_called_back_on_that_loops_thread_and_not_once_it_was_finish
 TEST(a_loop_can_be_detached_what_was_deferred_to_it_is_called_back_and_others_load_again)
 {
     struct uv_host host;
-    struct ask ask;
+    struct ask ask, other;
+    fleet.config.load_threads = 1;
     fleet_open(1);
     uv_host_open(&host);
     ask_start(0, &ask, "k");
     wait_deferred(1);
-    WAIT_UNTIL(stats_of(fleet.guards[0]).loads_running == 1);
     later.loop = NULL;
+    ask_start(0, &other, "j");
+    wait_deferred(2); /* on the same thread: the guard knows that the first one is deferred */
+    finish_later(1);
+    expect_answer(&other, "j v1");
     guard_loop_detach(&host.guard_loop, uv_host_detached, &host);
     assert_int_equal(later.called, 0);
     uv_host_close(&host);
     assert_int_equal(later.called, 1);
     guard_load_fail(later.loads[0], GUARD_FAILURE_UNAVAILABLE); /* says nothing about the source */
-    wait_deferred(2);
-    finish_later(1);
+    wait_deferred(3);
+    finish_later(2);
     expect_answer(&ask, "k v1");
     fleet_close();
 }

@@ -673,6 +673,7 @@ void process_leave(struct sim *sim, uint32_t request);
 void process_invalidate(struct sim *sim, uint32_t write);
 void process_load_read(struct sim *sim, uint32_t load);
 /* Its loader has returned. */
+void process_give_place_back(struct sim *sim, struct process *process, const struct load_model *load);
 void process_thread_is_free(struct sim *sim, const struct load_model *load);
 /* NULL: it was never started. */
 struct load_model *process_load_of(struct sim *sim, const struct process *process, uint64_t id);

@@ -79,6 +79,7 @@ bool defer_loader_returns(struct sim *sim, struct load_model *load)
         return false;
     defer->returned = true;
     sim->seen[SEEN_DEFERRED]++;
+    sim->wishes.defer.deferred++;
     sim_trace(sim, "p%u  defers k%u", load->process, load->key);
     process_thread_is_free(sim, load);
     if (!defer->never)
@@ -92,12 +93,13 @@ bool defer_loader_returns(struct sim *sim, struct load_model *load)
 void defer_forgotten(struct sim *sim, struct process *process, uint64_t id)
 {
     struct load_model *load = process_load_of(sim, process, id);
-    if (load == NULL || !load->defer.returned)
+    if (load == NULL || !load->defer.returned) {
         sim_fail(sim, "p%u forgets a load that is not deferred", process->index);
-    else
-        load->defer.forgotten = load->ended = true;
+        return;
+    }
+    load->defer.forgotten = load->ended = true;
     sim->seen[SEEN_FORGOTTEN]++;
-    process->running--;
+    process_give_place_back(sim, process, load);
 }
 
 /* ---- what becomes of it ---- */
@@ -140,7 +142,9 @@ static void check_abandoned(struct sim *sim, const struct process *process, cons
         sim_fail(sim, "p%u abandons the load of k%u after an abandoned one", process->index, load->key);
     if (load->defer.awaited && sim->params.mode == GUARD_MODE_FLEET)
         sim_fail(sim, "p%u abandons a load of k%u that another process waits for", process->index, load->key);
-    for (uint32_t i = 0; i < sim->requests && sim->params.mode != GUARD_MODE_OFF; i++) {
+    bool shared =
+        sim->params.mode != GUARD_MODE_OFF && !sim->wishes.may[WISH_PASS]; /* a key has one flight */
+    for (uint32_t i = 0; i < sim->requests && shared; i++) {
         const struct request *request = &sim->request[i];
         if (request->life == process->life && request->key == load->key && request->open &&
             request->waiter.flight != NULL && !request->waiter.revalidates && !request->waiter.passes)

@@ -284,8 +284,8 @@ void keep_check_parted(struct sim *sim, const struct load_model *load)
 {
     const struct process *process = &sim->process[load->process];
     bool passed = load->keep.says && load->keep.keep.how == GUARD_PASS && load->read && !load->fails;
-    bool free =
-        process->life == load->life && process->running < sim->params.workers && sim->params.permits == 0;
+    bool free = process->life == load->life && process->running < sim->params.workers &&
+                sim->params.permits == 0 && sim->params.load_threads == 0 && sim->wishes.defer.deferred == 0;
     if (!passed || !load->leased || load->cancelled || !free || sim->params.mode == GUARD_MODE_OFF)
         return;
     for (uint32_t i = 0; i < sim->requests; i++) {

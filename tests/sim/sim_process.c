@@ -347,7 +347,7 @@ void process_thread_is_free(struct sim *sim, const struct load_model *load)
     schedule_end(sim, load->lender - 1);
 }
 
-static void give_place_back(struct sim *sim, struct process *process, const struct load_model *load)
+void process_give_place_back(struct sim *sim, struct process *process, const struct load_model *load)
 {
     if (load->lender == 0)
         process->running -= !has_mates(sim, load);
@@ -489,7 +489,7 @@ void process_load_end(struct sim *sim, uint32_t index)
         return;
     load->ended = true;
     load->ended_us = sim->course.now_us;
-    give_place_back(sim, process, load);
+    process_give_place_back(sim, process, load);
     struct core_loaded loaded = {.outcome = LOAD_FAILED, .failure = GUARD_FAILURE_UNAVAILABLE};
     loaded.load_us = sim->course.now_us - load->start_us;
     bool succeeds = load->read && !load->fails;

@@ -146,6 +146,25 @@ TEST(at_its_limit_a_deferred_load_fails_at_once_and_what_it_says_later_is_ignore
     bench_close();
 }
 
+TEST(at_a_late_limit_no_renewal_goes_out_with_the_token_of_the_next_lease)
+{
+    struct caller a, b;
+    bench.policy.load_limit_ms = 500;
+    bench.policy.lease_ms = 1200;
+    bench.policy.stale_ms = 1000;
+    begin_deferred("a", &a);
+    get("a", &b);
+    bench.now_us += 600 * BENCH_MS; /* limit and renewal are due in the same event */
+    core_tick(bench.core, bench.now_us);
+    drain();
+    expect(CORE_CANCEL);
+    expect(CORE_RELEASE);
+    reply_fresh(expect(CORE_ACQUIRE), "by another");
+    answered(&a, GUARD_FAILED);
+    answered_value(&b, "by another", GUARD_FROM_CACHE);
+    bench_close();
+}
+
 TEST(a_load_that_is_deferred_after_its_limit_fails_at_once)
 {
     struct caller a;
