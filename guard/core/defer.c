@@ -3,11 +3,13 @@
 #include "defer.h"
 #include "flight.h"
 #include "lease.h"
+#include "watch.h"
 #include <utlist.h>
 
 static void let_go(struct core *core, struct load *load)
 {
     core->loads.forgotten++;
+    watch_load_ended(core, load, &(struct core_loaded){.outcome = LOAD_FAILED});
     loads_free(core, load);
 }
 

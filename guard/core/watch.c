@@ -32,11 +32,13 @@ void watch_load_started(const struct flight *flight)
                                      .count = count_waiters(flight)});
 }
 
-/* That it did not run to its end says nothing about the source. */
-static enum guard_status watch_status(const struct load *load, const struct core_loaded *loaded)
+/* That it did not run to its end says nothing about the source, unless it had all its time. */
+static enum guard_status watch_status(const struct core *core, const struct load *load,
+                                      const struct core_loaded *loaded)
 {
+    bool in_time = core->now_us < load->deadline_us;
     if (loaded->outcome == LOAD_FAILED)
-        return load->unwanted ? GUARD_CANCELLED : GUARD_FAILED;
+        return load->unwanted && in_time ? GUARD_CANCELLED : GUARD_FAILED;
     return loaded->outcome == LOAD_ABSENT ? GUARD_ABSENT : GUARD_OK;
 }
 
@@ -47,7 +49,7 @@ void watch_load_ended(const struct core *core, const struct load *load, const st
     struct guard_event event = {.what = GUARD_EVENT_LOAD_ENDED,
                                 .key = load->key + load->key_bytes,
                                 .load = load->id,
-                                .status = watch_status(load, loaded),
+                                .status = watch_status(core, load, loaded),
                                 .us = loaded->load_us,
                                 .count = count_waiters(load->flight)};
     if (event.status == GUARD_FAILED)

@@ -10,7 +10,7 @@
 
 /* Its load begins. */
 void watch_load_started(const struct flight *flight);
-/* It has come back; its flight may have given it up. */
+/* It has come back, or is waited for no more; its flight may have given it up. */
 void watch_load_ended(const struct core *core, const struct load *load, const struct core_loaded *loaded);
 void watch_lease_lost(const struct flight *flight);
 /* What was loaded is not in the cache. */

@@ -2,6 +2,7 @@
 /*
  * guard_test.c - what guard.h promises about asking and answering, with a real Redis.
  */
+#include "guard/run/kind.h"
 #include "guard_rig.h"
 
 enum { CROWD = 50 };

@@ -236,6 +236,44 @@ TEST(a_load_that_is_given_up_ends_when_its_loader_does)
     bench_close();
 }
 
+TEST(a_loader_that_hangs_past_the_hold_limit_ends_as_timeout)
+{
+    struct caller caller;
+    bench.policy.max_hold_ms = bench.policy.load_limit_ms = bench.policy.lease_ms = 900;
+    struct seen *load = begin_load("k", &caller);
+    expect_event(GUARD_EVENT_LOAD_STARTED, "k");
+    pass(900);
+    answered_from(&caller, GUARD_FAILED, GUARD_FROM_LOAD);
+    told_nothing();
+    load_fails(load, GUARD_FAILURE_UNAVAILABLE);
+    const struct guard_event *event = expect_event(GUARD_EVENT_LOAD_ENDED, "k");
+    assert_int_equal(event->status, GUARD_FAILED);
+    assert_int_equal(event->failure, GUARD_FAILURE_TIMEOUT);
+    bench_close();
+}
+
+/* Nobody finishes it: told when it is waited for no more. */
+TEST(a_deferred_load_that_never_comes_back_ends_once)
+{
+    struct caller caller;
+    bench.policy.lease_ms = 900;
+    bench.policy.load_limit_ms = 900;
+    bench.policy.max_hold_ms = 2000;
+    struct seen *load = begin_load("k", &caller);
+    uint64_t id = load->action.load;
+    expect_event(GUARD_EVENT_LOAD_STARTED, "k");
+    core_deferred(bench.core, bench.now_us, id);
+    drain();
+    load->over = true;
+    pass(5000);
+    expect_event(GUARD_EVENT_LEASE_LOST, "k"); /* no renewal was answered */
+    const struct guard_event *event = expect_event(GUARD_EVENT_LOAD_ENDED, "k");
+    assert_true(event->load == id);
+    assert_int_equal(event->failure, GUARD_FAILURE_TIMEOUT);
+    told_nothing();
+    bench_close();
+}
+
 TEST(a_lost_lease_is_told_and_so_is_the_fill_that_it_costs)
 {
     struct caller caller;
