@@ -14,7 +14,7 @@
  *                                      on, and so does what their running loads will store. Says whether there may
  *                                      have been any, not whether a load ran
  *
- *     POST /expire?key= or ?tag=       the same, but what was there goes on being served as stale, if its stale time
+ *     POST /expire?key= or ?tag=       the same, but what was there under the key is served as stale, if its stale time
  *                                      allows, while one process refreshes it
  *     POST /refresh?key=A&key=B        loads those of 1 to 100 keys that are missing or stale, and counts them
  *     POST /clear?namespace=catalog    drops everything; the name must be that of this process

@@ -130,13 +130,25 @@ TEST(what_is_expired_is_served_stale_while_one_process_refreshes_it)
     assert_expired("/expire?key=", key);
 }
 
-TEST(what_has_no_stale_time_is_dropped)
+static const char *category_of(uint32_t id)
+{
+    static char text[32];
+    snprintf(text, sizeof text, "%ld",
+             writes_number("SELECT category_id FROM products WHERE id = %u", (unsigned)id));
+    return text;
+}
+
+TEST(what_has_no_stale_time_is_dropped_and_so_is_a_group)
 {
     assert_true(fleet_start(PROCESSES, (const char *const[]){LONG, NULL}));
     assert_int_equal(fleet_ask_status(0, cold), 200);
     struct said said = post(1, "/expire?key=", key);
     assert_says(&said, 200, "{\"key\":");
     assert_says(&said, 200, "\"value_dropped\":true,\"load_voided\":false}");
+    said = ask(0, cold, NULL);
+    assert_from(&said, "fwd=miss");
+    said = post(0, "/expire?tag=category:", category_of(product));
+    assert_says(&said, 200, "\"value_dropped\":true}");
     said = ask(0, cold, NULL);
     assert_from(&said, "fwd=miss");
     said = post(0, "/expire?key=", "user:7");
