@@ -222,6 +222,20 @@ FAIL_PROGRAMS := $(filter $(BUILD)/tests/fail/%,$(TEST_PROGRAMS))
 $(FAIL_PROGRAMS): private WRAPPED := $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc aligned_alloc strdup free \
 	socket connect bind listen send recv getrandom poll pthread_create pthread_mutex_lock)
 $(BUILD)/tests/unit/core_memory_test $(BUILD)/tests/unit/lock_memory_test: private WRAPPED := $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc)
+EXAMPLES := $(addprefix $(BUILD)/example/,fileserver eventserver preforkserver civetserver evhttpserver h2oserver)
+$(BUILD)/example/civetserver: private EXAMPLE_LIBRARIES := -lcivetweb
+$(BUILD)/example/evhttpserver: private EXAMPLE_LIBRARIES := -levent -levent_pthreads
+$(BUILD)/example/h2oserver: private EXAMPLE_LIBRARIES := -lh2o -lssl -lcrypto -luv
+EXAMPLE_OBJECTS := $(patsubst $(BUILD)/example/%,$(BUILD)/guard/example/%.o,$(EXAMPLES)) $(BUILD)/guard/example/files.o
+$(EXAMPLE_OBJECTS): private CPPFLAGS += -Iguard
+$(EXAMPLE_OBJECTS): | $(BUILD)/hosts.ready
+$(EXAMPLES): $(BUILD)/example/%: $(BUILD)/guard/example/%.o $(BUILD)/guard/example/files.o $(GUARD_LIB)
+	@mkdir -p $(@D)
+	@echo "  LINK $@"
+	$(LINK) $^ $(EXAMPLE_LIBRARIES) $(GUARD_LIBS) $(LDLIBS)
+-include $(EXAMPLE_OBJECTS:.o=.d)
+$(BUILD)/tests/live/examples_test: | $(EXAMPLES)
+
 LOOP_PROGRAMS := $(addprefix $(BUILD)/tests/live/,guard_loop_test adapters_test)
 $(LOOP_PROGRAMS): private LOOP_LIBRARIES := -levent_core -lev
 $(LOOP_PROGRAMS:=.o) $(BUILD)/tests/live/defer_test.o: private CPPFLAGS += -Iguard
@@ -297,8 +311,9 @@ SELECTED := $(sort $(if $(T),$(foreach program,$(TEST_PROGRAMS),$(if $(call chos
 test: $(if $(T),$(SELECTED) $(CHAOS_SHIM),tests)
 	$(if $(filter %/page_test,$(SELECTED)),@sh load/deps.sh page-test)
 	$(if $(filter %/lock_zookeeper_test %/lock_zookeeper_fail_test %/lab_test %/fleetlock_test,$(SELECTED)),@sh load/deps.sh zookeeper)
+	$(if $(filter %/copy_test,$(SELECTED)),@sh load/deps.sh hosts)
 	$(if $(filter %/lock_postgres_test,$(SELECTED)),@sh load/deps.sh pgbouncer)
-	@CATALOGD=$(BUILD)/catalogd CHAOS_SHIM=$(CHAOS_SHIM) TEST_LIMIT_S=$(TEST_LIMIT_S) sh tests/support/run.sh $(SELECTED)
+	@CATALOGD=$(BUILD)/catalogd EXAMPLES=$(BUILD)/example CHAOS_SHIM=$(CHAOS_SHIM) TEST_LIMIT_S=$(TEST_LIMIT_S) sh tests/support/run.sh $(SELECTED)
 
 # Another server than Debian's behind the tests of the connection, the scripts and the guard.
 COMPAT = live/redis_test live/reign live/script live/tag_script live/permit_script live/lock_script live/model live/lock_model live/guard_test live/tags live/permits live/near live/lock_test live/sentinel live/cluster
@@ -399,6 +414,7 @@ HEADERS = $(wildcard guard/*.h guard/*/*.h app/*.h app/*/*.h load/*/*.h tests/*/
 
 lint: $(GUARD_MADE) $(BUILD)/app_statements.h $(BUILD)/page_template.h
 	@sh load/deps.sh lint
+	@sh load/deps.sh hosts
 	@sh load/lint.sh
 	clang-format --dry-run -Werror $(SOURCES) $(HEADERS)
 	cppcheck --quiet -j $(LINT_JOBS) --std=c11 --enable=warning,portability,performance --inline-suppr --error-exitcode=1 \

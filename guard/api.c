@@ -10,6 +10,7 @@
 #include "guard.h"
 #include "host.h"
 #include "run/events.h"
+#include "run/kind.h"
 #include "run/life.h"
 #include "run/loop.h"
 #include "run/mailbox.h"

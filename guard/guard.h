@@ -248,8 +248,9 @@ GUARD_API const char *guard_failure_name(enum guard_failure failure);
  *              Lowenstein, VLDB 2015): when -ln(random) * load time * early_percent / 100 exceeds what is left of
  *              its freshness. The load time is the one measured at the last fill. The request that draws the lot is
  *              answered like any hit; its process then tries for the lease and loads in the background. Nobody waits.
- * Abandon      With `abandon`, a load is cancelled when nobody waits for it any more, in this process or another; the load
- *              that follows it runs to its end. So clients that are less patient than the source is slow cannot keep a key
+ * Abandon      With `abandon`, a load is cancelled when nobody waits for it any more, in this process or another (of
+ *              another one that has left it learns within lease_ms); the load that follows it runs to its end. A request
+ *              that comes just then gets another load. The refresh of a value that is there is never abandoned. So clients that are less patient than the source is slow cannot keep a key
  *              cold for ever.
  */
 enum { GUARD_MANY_MAX = 256 };
@@ -345,7 +346,7 @@ struct guard_config {
     uint32_t push_bytes;      /* entries up to this size travel with wake-ups: see "push_bytes"; 0 = none */
     uint32_t load_permits; /* S: loads at a time in the whole namespace: see "permits"; 0 = no such limit */
     uint32_t permit_ms;    /* a dead process keeps its permits for so long; likewise the same for all */
-    uint32_t load_threads; /* threads that run loaders; 0: max_loads of them; at most max_loads */
+    uint32_t load_threads; /* threads that run loaders; 0: max_loads of them; at most max_loads; see below */
     /* On each load thread before its first load and after its last, also if a loader ends the thread: for its database
      * connection, say. Each may be NULL. */
     void (*thread_begins)(void *context);
@@ -378,6 +379,13 @@ struct guard_config {
  * once to each process for every load that another process waits for; waiters look larger values up. With 0 this process
  * neither asks for such messages nor sends any. In a Redis Cluster every node hears every message, too: there the default
  * stands for 2048.
+ */
+
+/*
+ * load_threads. Made when they are needed. A load begins when one is free for it and fewer than max_loads run; until then it
+ * is queued, its lease is renewed, and load_limit_ms has not begun. Where every loader defers, one or two will do.
+ * thread_begins and thread_ends are called as often on each; a loader that still runs when guard_close() returns TIMEOUT
+ * ends its thread later, so thread_context lives until then.
  */
 
 /*
@@ -505,10 +513,14 @@ GUARD_API uint64_t guard_load_id(const struct guard_load *load);
  *           that has not been finished after max_hold_ms gives its place and its permit back, with a line in the log.
  * Cancel    cancelled(context) is called at most once when the result is not wanted any more (limit, lease lost, nobody
  *           waits under `abandon`, closing): on `loop`, else on the guard's thread; never after the load was finished on
- *           that thread, and never from inside this call. NULL: look at guard_load_cancelled() or at the descriptor, which
- *           is the handle's own now. Finish it then as you would without, soon.
- * Closing   guard_close() cancels what is deferred and does not wait for it.
- * Nested    guard_load_get() is INVALID from here on; a request for another key says `within` instead.
+ *           that thread, and never before the loader has returned. NULL: look at guard_load_cancelled() or at the
+ *           descriptor, which is the handle's own now: one that the loader has polled already stays. Finish it then as you
+ *           would without, soon. Detaching `loop` cancels what is deferred to it, before `detached`; others load again.
+ * Closing   guard_close() cancels what is deferred at once, without drain_ms, because its loop may be blocked in that very
+ *           call. To let it end, call guard_drain() and run the loop until nothing waits any more.
+ * Nested    guard_load_get() is INVALID from here on; a request for another key says `within` instead, until the load is
+ *           finished. It is answered by its callback, has the load's time at most, and is refused in a circle like a
+ *           nested one. Its load runs in the place and under the permit of this one, one at a time; further ones queue.
  *
  * In a batch each key is deferred by itself. INVALID: finished or deferred already. NO_MEMORY: not deferred; go on as
  * without. Only from inside the loader.
@@ -532,8 +544,8 @@ GUARD_API enum guard_status guard_load_tag(struct guard_load *load, const char *
  * that runs the loader. (guard_get_wait() in a loader would keep a thread idle; B of them, waiting for loads that queue
  * behind them, would wait until their deadlines.)
  *
- * Threads   If the key has to be loaded here, the waiting thread does it itself before this function returns. No other
- *           worker is needed and nothing queues; still at most max_loads loaders are at work, because the outer
+ * Threads   If the key has to be loaded here, the waiting thread does it itself before this function returns, and likewise
+ *           what a deferred load needs that it waits for. No other thread is needed and nothing queues; still at most max_loads loaders are at work, because the outer
  *           ones stand still. So do not hold a connection, transaction or lock that another loader needs over this
  *           call: that loader may run inside it, on this stack (1 MiB for all that are nested).
  * Time      At most what is left of this load, or deadline_ms if that is less. A nested load ends with its outer load,

@@ -97,7 +97,7 @@ static const struct family {
 } FAMILIES[] = {
     {"gets", "outcome", "Requests to the guard, each counted once, by how it was answered.",
      "hit near:near_hit stale absent_hit failed_hit loaded collapsed_process collapsed_fleet failed shed "
-     "timeout:timed_out cancelled closed"},
+     "timeout:timed_out cancelled closed missed"},
     {"loads_started", NULL, NULL, "load_started"},
     {"loads", "result", "Loads of this process, by how they ended.",
      "ok:load_ok absent:load_absent unchanged:load_unchanged failed:load_failed cancelled:load_cancelled"},

@@ -122,7 +122,7 @@ static bool grow_action_ring(struct core *core, uint32_t capacity)
 static bool has_room_for_actions(struct core *core, uint32_t more)
 {
     uint32_t needed = core->actions_reserved + more;
-    return needed <= core->action_capacity || grow_action_ring(core, needed * 2);
+    return needed <= core->action_capacity || grow_action_ring(core, needed + needed / 2);
 }
 
 bool core_reserve(struct core *core)

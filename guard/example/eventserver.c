@@ -125,10 +125,8 @@ static void answer(struct connection *connection, const char *status, const char
 }
 
 /* Refused at once: on_answered() is never called. */
-static void ask(struct connection *connection, const char *name)
+static void ask(struct connection *connection, const char *key)
 {
-    char key[FILES_KEY_BYTES];
-    snprintf(key, sizeof key, "file:%s", name);
     struct guard_request request = {
         .kind = connection->server->files.kind, .key = key, .answered = on_answered, .context = connection};
     connection->state = ASKING;
@@ -154,9 +152,9 @@ static void read_on(struct connection *connection)
         watch(connection->server, EPOLL_CTL_MOD, connection->fd, EPOLLIN | EPOLLONESHOT, connection);
         return;
     }
-    const char *name = files_requested(connection->request);
-    if (name != NULL)
-        ask(connection, name);
+    char key[FILES_KEY_BYTES];
+    if (files_requested(connection->request, key))
+        ask(connection, key);
     else
         answer(connection, "400 Bad Request", "nowhere");
 }
@@ -277,12 +275,6 @@ static void run(struct server *server)
 int main(int argc, char **argv)
 {
     static struct server server = {.mutex = PTHREAD_MUTEX_INITIALIZER};
-    if (argc < 3) {
-        fprintf(stderr, "usage: eventserver PORT FOLDER [REDIS_URL [DELAY_MS]]\n");
-        return 2;
-    }
-    server.files.folder = argv[2];
-    server.files.delay_ms = argc > 4 ? atoi(argv[4]) : 0;
     server.signals = files_signals();
     server.epoll = epoll_create1(EPOLL_CLOEXEC);
     server.wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -290,9 +282,8 @@ int main(int argc, char **argv)
         perror("eventserver");
         return 1;
     }
-    if (!files_open(&server.files, "eventserver", argc > 3 ? argv[3] : NULL))
-        return 1;
-    server.listener = files_listen((uint16_t)atoi(argv[1]));
+    files_open(&server.files, argc, argv);
+    server.listener = files_listen(argv[1]);
     watch(&server, EPOLL_CTL_ADD, server.listener, EPOLLIN, &server.listener);
     watch(&server, EPOLL_CTL_ADD, server.wake, EPOLLIN, &server.wake);
     watch(&server, EPOLL_CTL_ADD, server.signals, EPOLLIN, &server.signals);

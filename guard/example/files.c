@@ -39,18 +39,10 @@ static void load_open_file(struct guard_load *load, int fd)
     free(body);
 }
 
-void files_load(struct guard_load *load, void *context)
+void files_answer(struct guard_load *load, const struct files *files)
 {
-    const struct files *files = context;
-    const char *name = guard_load_key(load) + strlen("file:");
     char path[4096];
-    struct pollfd cancelled = {guard_load_cancel_fd(load), POLLIN, 0};
-    fprintf(stderr, "load %s\n", name);
-    if (poll(&cancelled, 1, files->delay_ms) > 0) {
-        guard_load_fail(load, GUARD_FAILURE_UNAVAILABLE);
-        return;
-    }
-    snprintf(path, sizeof path, "%s/%s", files->folder, name);
+    snprintf(path, sizeof path, "%s/%s", files->folder, guard_load_key(load) + strlen("file:"));
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd >= 0) {
         load_open_file(load, fd);
@@ -62,25 +54,47 @@ void files_load(struct guard_load *load, void *context)
     }
 }
 
-/* ---- the rest ---- */
-
-const char *files_requested(char *request)
+void files_load(struct guard_load *load, void *context)
 {
-    static const char LEGAL[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
-    char *name = request + strlen("GET /");
-    if (strncmp(request, "GET /", strlen("GET /")) != 0)
-        return NULL;
-    size_t bytes = strspn(name, LEGAL);
-    if (bytes == 0 || bytes > NAME_BYTES || name[0] == '.' || name[bytes] != ' ')
-        return NULL;
-    name[bytes] = '\0';
-    return name;
+    const struct files *files = context;
+    struct pollfd cancelled = {guard_load_cancel_fd(load), POLLIN, 0};
+    fprintf(stderr, "load %s\n", guard_load_key(load));
+    if (poll(&cancelled, 1, files->delay_ms) > 0)
+        guard_load_fail(load, GUARD_FAILURE_UNAVAILABLE);
+    else
+        files_answer(load, files);
 }
 
-int files_listen(uint16_t port)
+/* ---- the rest ---- */
+
+bool files_key(const char *path, size_t path_bytes, char key[FILES_KEY_BYTES])
 {
-    struct sockaddr_in address = {
-        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    static const char LEGAL[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+    bool legal = path_bytes >= 2 && path_bytes <= NAME_BYTES && path[0] == '/' && path[1] != '.';
+    for (size_t i = 1; i < path_bytes && legal; i++)
+        legal = path[i] != '\0' && strchr(LEGAL, path[i]) != NULL;
+    if (legal)
+        snprintf(key, FILES_KEY_BYTES, "file:%.*s", (int)path_bytes - 1, path + 1);
+    return legal;
+}
+
+bool files_requested(const char *request, char key[FILES_KEY_BYTES])
+{
+    const char *path = request + strlen("GET ");
+    return strncmp(request, "GET ", strlen("GET ")) == 0 && files_key(path, strcspn(path, " "), key);
+}
+
+void files_listening(unsigned port)
+{
+    printf("listening on 127.0.0.1:%u\n", port);
+    fflush(stdout);
+}
+
+int files_listen(const char *port)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_port = htons((uint16_t)atoi(port)),
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t bytes = sizeof address;
     int on = 1;
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -90,8 +104,7 @@ int files_listen(uint16_t port)
         perror("listen");
         exit(1);
     }
-    printf("listening on 127.0.0.1:%u\n", (unsigned)ntohs(address.sin_port));
-    fflush(stdout);
+    files_listening(ntohs(address.sin_port));
     return fd;
 }
 
@@ -105,19 +118,25 @@ int files_signals(void)
     return signalfd(-1, &ending, SFD_CLOEXEC);
 }
 
-bool files_open(struct files *files, const char *name_space, const char *redis_url)
+void files_open(struct files *files, int argc, char **argv)
 {
     struct guard_config config = GUARD_CONFIG_DEFAULTS;
     struct guard_policy policy = GUARD_POLICY_DEFAULTS;
     struct guard_error error;
-    config.name_space = name_space;
-    if (redis_url != NULL)
-        config.redis_url = redis_url;
-    policy.loader = files_load;
+    if (argc < 3) {
+        fprintf(stderr, "usage: %s PORT FOLDER [REDIS_URL [DELAY_MS]]\n", argv[0]);
+        exit(2);
+    }
+    files->folder = argv[2];
+    files->delay_ms = argc > 4 ? atoi(argv[4]) : 0;
+    config.name_space = "files";
+    if (argc > 3)
+        config.redis_url = argv[3];
+    policy.loader = files->loader != NULL ? files->loader : files_load;
     policy.context = files;
     if (guard_open(&config, &files->guard, &error) == GUARD_OK &&
         guard_kind_add(files->guard, &policy, &files->kind, &error) == GUARD_OK)
-        return true;
-    fprintf(stderr, "%s: %s\n", name_space, error.text);
-    return false;
+        return;
+    fprintf(stderr, "%s: %s\n", argv[0], error.text);
+    exit(1);
 }

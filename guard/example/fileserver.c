@@ -58,11 +58,9 @@ static void answer(int fd, const char *status, const char *source, const char *b
     send_all(fd, body, body_bytes);
 }
 
-static void serve(struct server *server, int fd, const char *name)
+static void serve(struct server *server, int fd, const char *key)
 {
-    char key[FILES_KEY_BYTES];
     struct guard_result result;
-    snprintf(key, sizeof key, "file:%s", name);
     struct guard_request request = {.kind = server->files.kind, .key = key};
     guard_get_wait(server->files.guard, &request, &result);
     const char *source = guard_source_name(result.source);
@@ -94,11 +92,10 @@ static void *run_connection(void *context)
 {
     struct connection *connection = context;
     struct server *server = connection->server;
-    char request[FILES_REQUEST_BYTES];
+    char request[FILES_REQUEST_BYTES], key[FILES_KEY_BYTES];
     if (read_request(connection->fd, request)) {
-        const char *name = files_requested(request);
-        if (name != NULL)
-            serve(server, connection->fd, name);
+        if (files_requested(request, key))
+            serve(server, connection->fd, key);
         else
             answer(connection->fd, "400 Bad Request", "nowhere", "", 0);
     }
@@ -168,16 +165,9 @@ static int end(struct server *server)
 int main(int argc, char **argv)
 {
     static struct server server = {.mutex = PTHREAD_MUTEX_INITIALIZER, .left = PTHREAD_COND_INITIALIZER};
-    if (argc < 3) {
-        fprintf(stderr, "usage: fileserver PORT FOLDER [REDIS_URL [DELAY_MS]]\n");
-        return 2;
-    }
-    server.files.folder = argv[2];
-    server.files.delay_ms = argc > 4 ? atoi(argv[4]) : 0;
     int signals = files_signals();
-    if (!files_open(&server.files, "fileserver", argc > 3 ? argv[3] : NULL))
-        return 1;
-    int listener = files_listen((uint16_t)atoi(argv[1]));
+    files_open(&server.files, argc, argv);
+    int listener = files_listen(argv[1]);
     run(&server, listener, signals);
     close(listener);
     return end(&server);

@@ -7,6 +7,7 @@
 #include "../base/key.h"
 #include "../core/near.h"
 #include "defer.h"
+#include "kind.h"
 #include "loop.h"
 #include "mailbox.h"
 #include "many.h"

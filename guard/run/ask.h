@@ -15,17 +15,12 @@
 #ifndef GUARD_ASK_H
 #define GUARD_ASK_H
 
-#include "get.h"
+#include "load.h"
 
 /* What is wrong with the request, a static text, which has been said in the log; NULL: nothing. blocks: its thread waits
  * for the answer. */
 const char *ask_check(struct guard *guard, const struct guard_request *request, const char *function,
                       bool blocks);
-
-/* A load that needs a key: the request is nested, until the load's own deadline at most, and never from the near cache. */
-struct parent_load {
-    uint64_t load, deadline_us;
-};
 
 /* For guard_request.flags, of our own: the load of a revalidation is queued behind those of users. */
 enum { ASK_REFRESHES = 0x100 };

@@ -9,7 +9,14 @@
 #ifndef GUARD_CALLBACK_H
 #define GUARD_CALLBACK_H
 
+#include "kind.h"
 #include "state.h"
+
+/* Where a loop counts what becomes of this get. */
+static inline struct loop_counters *counters_of(struct guard_loop *loop, const struct get *get)
+{
+    return &loop->counters[get->kind->index];
+}
 
 /* Counts an answer that no waiter of the core has had. */
 void callback_count(struct guard_loop *loop, const struct get *get);

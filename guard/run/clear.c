@@ -7,7 +7,6 @@
 #include "../wire/sweep.h"
 #include "../wire/wake.h"
 #include "mailbox.h"
-#include "thread.h"
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
@@ -272,7 +271,8 @@ void clear_heard(struct guard *guard)
 {
     near_reign_ended(guard->near);
     guard->sweep_due = guard->near != NULL;
-    thread_on_resync(guard);
+    guard->resync_due = true;
+    host_wake_send(&guard->mail);
 }
 
 /* ---- life ---- */

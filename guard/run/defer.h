@@ -9,7 +9,6 @@
 #ifndef GUARD_DEFER_H
 #define GUARD_DEFER_H
 
-#include "ask.h"
 #include "load.h"
 
 /* On the thread of the loop: calls back those that are cancelled. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* events.c - see events.h. */
-#include "state.h"
+#include "events.h"
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>

@@ -14,7 +14,6 @@
 #define GUARD_GET_H
 
 #include "../core/core.h"
-#include "kind.h"
 
 enum get_stage {
     GET_NEW,

@@ -37,7 +37,7 @@ static inline const struct guard_policy *kind_policy(const struct guard_kind *ki
 }
 
 /* Of a version's policy. */
-static inline const struct guard_kind *kind_of(const struct guard_policy *policy)
+static inline const struct guard_kind *policy_kind(const struct guard_policy *policy)
 {
     return ((const struct policy_version *)(const void *)policy)->kind;
 }

@@ -9,6 +9,7 @@
 #include "cache.h"
 #include "clear.h"
 #include "events.h"
+#include "kind.h"
 #include "loop.h"
 #include "mailbox.h"
 #include "shadow.h"
@@ -44,7 +45,7 @@ static unsigned shard_of_answering(void *context, const char *encoded, size_t en
 static unsigned kind_of_policy(void *context, const struct guard_policy *policy)
 {
     (void)context;
-    return kind_of(policy)->index;
+    return policy_kind(policy)->index;
 }
 
 static struct core *new_core(struct guard *guard, enum guard_mode mode, bool without_redis)

@@ -109,6 +109,11 @@ struct guard_load {
     char key[]; /* owned */
 };
 
+/* A load that needs a key: the request is nested, until the load's own deadline at most, and never from the near cache. */
+struct parent_load {
+    uint64_t load, deadline_us;
+};
+
 /* ---- the desk ---- */
 
 /* NULL: no memory. */

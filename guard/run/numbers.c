@@ -5,6 +5,7 @@
 #include "../base/stats.h"
 #include "../core/near.h"
 #include "events.h"
+#include "kind.h"
 #include "shadow.h"
 #include <string.h>
 #include <utlist.h>

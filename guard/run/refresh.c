@@ -15,6 +15,7 @@
 #include "../base/check.h"
 #include "../base/clock.h"
 #include "ask.h"
+#include "kind.h"
 #include "mailbox.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -198,6 +198,7 @@ struct guard {
     struct core *fleet;    /* speaks to Redis: the same, but in mode shadow */
     struct shadow *shadow; /* NULL: another mode */
     bool sweep_due;        /* near_sweep() has something to do */
+    bool resync_due;       /* every flight that waits is to look again */
     struct events events;  /* not told yet */
     struct guard_loop *own;
     struct subscription *wake;
@@ -221,12 +222,6 @@ static inline bool is_forked(const struct guard *guard)
 static inline bool is_own_loop(const struct guard_loop *loop)
 {
     return loop == loop->guard->own;
-}
-
-/* Where a loop counts what becomes of this get. */
-static inline struct loop_counters *counters_of(struct guard_loop *loop, const struct get *get)
-{
-    return &loop->counters[get->kind->index];
 }
 
 /* Of its key, for the tables of a loop. */

@@ -525,6 +525,9 @@ void thread_on_mail(void *context)
 {
     struct guard *guard = context;
     empty_mailbox(guard);
+    if (guard->resync_due)
+        core_resync(guard->fleet, clock_now_us());
+    guard->resync_due = false;
     cache_ask(guard);
     after_events(guard);
 }

@@ -45,7 +45,7 @@ static void load_batch(struct guard_load *const *loads, size_t count, void *cont
         source_finish(context, loads[i], 1);
 }
 
-/* A key says how its answer is kept: with a life of its own, shared, passed. */
+/* A key says how its answer is kept: with a life of its own, shared, passed; or that its load is deferred. */
 static void load_kept(struct guard_load *load, void *context)
 {
     static const struct {
@@ -57,6 +57,10 @@ static void load_kept(struct guard_load *load, void *context)
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
         if (strncmp(guard_load_key(load), kept[i].prefix, strlen(kept[i].prefix)) == 0)
             assert_int_equal(guard_load_keep(load, &kept[i].keep), GUARD_OK);
+    if (strncmp(guard_load_key(load), "deferred", 8) == 0) {
+        enum guard_status status = guard_load_defer(load, NULL, NULL, NULL);
+        assert_true(status == GUARD_OK || status == GUARD_NO_MEMORY);
+    }
     source_load(load, context);
 }
 
@@ -376,6 +380,17 @@ static void live_with_many(struct life *life)
     expect_health(life);
 }
 
+static void change_policy(struct life *life)
+{
+    struct guard_error error = {.text = ""};
+    struct guard_policy policy;
+    guard_kind_get(life->kind, &policy);
+    policy.fresh_ms *= 2;
+    enum guard_status status = guard_kind_set(life->kind, &policy, &error);
+    assert_true(status == GUARD_OK || status == GUARD_NO_MEMORY);
+    assert_true((status == GUARD_OK) == (error.text[0] == '\0'));
+}
+
 static void live_with_wishes(struct life *life)
 {
     WAIT_UNTIL(is_up(life->guard));
@@ -386,6 +401,8 @@ static void live_with_wishes(struct life *life)
     wish(life, "shared", 0);
     wish(life, "passed", 0);
     wish(life, "passed", 0);
+    wish(life, "deferred", 0);
+    change_policy(life);
     part(life);
     expire_and_clear(life);
     expect_health(life);

@@ -31,6 +31,7 @@ enum {
     BODY_MAX = 64,
     MOVING_FROM = 240,    /* replies from this byte on */
     PASSING_FROM = 48,    /* gets from this byte on */
+    DEFERRING_FROM = 192, /* what comes back, likewise */
     QUIET_STEPS = 100000, /* more than any calm world needs to answer everybody */
 };
 
@@ -56,6 +57,7 @@ struct pending {
     bool has_previous;
     char permit[TOKEN_UUID_BYTES + 1]; /* LOAD: of its query; "": it runs without */
     const struct core_waiter *starter; /* LOAD; may be gone */
+    bool deferred;                     /* LOAD: its loader has returned, and it is not finished */
 };
 
 struct play {
@@ -70,6 +72,7 @@ struct play {
     uint64_t overtaken; /* origin of a load whose fill is being told that a tag was invalidated; 0: none is */
     uint64_t passed[KEYS];             /* origin of the row of each that was passed last; 0: none was */
     const struct core_waiter *starter; /* of the load that ends, the only one that its row may reach */
+    uint64_t forgotten;                /* the last load that was; 0: none */
     unsigned shards;
     uint8_t unperformed;               /* bit by bit: the next action cannot be performed */
     char waiter[TOKEN_UUID_BYTES + 1]; /* the core's name in the queue for permits; "": not known yet */
@@ -121,11 +124,16 @@ static bool only_looks(enum core_lookup lookup)
     return lookup == LOOKUP_PEEK || lookup == LOOKUP_REVALIDATE_PEEK;
 }
 
+static bool is_script(enum core_action_kind kind)
+{
+    return kind != CORE_LOAD && kind != CORE_CANCEL && kind != CORE_FORGET;
+}
+
 static void check_action(const struct play *play, const struct core_action *action)
 {
-    bool script = action->kind != CORE_LOAD && action->kind != CORE_CANCEL;
+    bool script = is_script(action->kind);
     assert(script == (action->op != 0) && (script || action->load != 0));
-    if (action->kind == CORE_CANCEL)
+    if (action->kind == CORE_CANCEL || action->kind == CORE_FORGET)
         return;
     assert(strlen(action->key.encoded) == action->key.encoded_bytes);
     if (action->kind == CORE_TOUCH)
@@ -170,6 +178,16 @@ static uint64_t origin_of(const struct guard_value *value)
     return origin;
 }
 
+/* It has not been finished in time. */
+static void forget_load(struct play *play, uint64_t id)
+{
+    struct pending *load = find_pending(play, id);
+    assert(load != NULL && load->deferred);
+    play->forgotten = id;
+    play->pending_count--;
+    memmove(load, load + 1, (size_t)(play->pending + play->pending_count - load) * sizeof *load);
+}
+
 static void note_permit(struct play *play, struct pending *pending, const struct core_action *action)
 {
     if (action->waiter != NULL)
@@ -190,6 +208,10 @@ static void take_action(struct play *play, const struct core_action *action)
     check_action(play, action);
     if (action->kind == CORE_CANCEL) {
         assert(find_pending(play, id) != NULL);
+        return;
+    }
+    if (action->kind == CORE_FORGET) {
+        forget_load(play, id);
         return;
     }
     assert(find_pending(play, id) == NULL && play->pending_count < PENDING_MAX);
@@ -241,7 +263,8 @@ static void check_rest(struct play *play)
                        s.collapsed_fleet + s.failed + s.shed + s.timed_out + s.cancelled + s.closed;
     assert(answers == play->answered + play->shed);
     assert(s.waiters == play->accepted - play->answered && s.waiters <= WAITERS);
-    assert(s.loads_running == loads_running(play) && s.loads_queued <= WORKERS + QUEUE);
+    assert(play->closed ? s.loads_running <= loads_running(play) : s.loads_running == loads_running(play));
+    assert(s.loads_queued <= WORKERS + QUEUE);
     assert(play->config.mode == GUARD_MODE_OFF || play->revalidated || s.load_duplicate == 0);
 }
 
@@ -257,7 +280,7 @@ static void take_actions(struct play *play)
     struct core_action action;
     do {
         while (core_next_action(play->core, &action))
-            if (action.kind != CORE_CANCEL && is_unperformed(play))
+            if (action.kind != CORE_CANCEL && action.kind != CORE_FORGET && is_unperformed(play))
                 core_unperformed(play->core, &action);
             else
                 take_action(play, &action);
@@ -459,10 +482,25 @@ static struct core_reply reply_to_other(struct fuzz_input *input)
                                .outdated = what / 40 % 2 != 0};
 }
 
+/* False: it is no load, or was deferred already. */
+static bool defer_load(struct play *play, struct pending *load)
+{
+    if (!is_load(load) || load->deferred)
+        return false;
+    load->deferred = true;
+    core_deferred(play->core, play->now_us, load->id);
+    drain(play);
+    return true;
+}
+
 static void come_back(struct play *play, struct fuzz_input *input)
 {
     uint8_t which = fuzz_byte(input);
     if (play->pending_count == 0)
+        return;
+    if (which == UINT8_MAX && play->forgotten != 0)
+        core_loaded(play->core, play->now_us, play->forgotten, &(struct core_loaded){.outcome = LOAD_ABSENT});
+    if (which >= DEFERRING_FROM && defer_load(play, &play->pending[which % play->pending_count]))
         return;
     struct pending pending = take_pending(play, which % play->pending_count);
     if (is_load(&pending)) {
@@ -572,6 +610,7 @@ static void open_play(struct play *play, struct fuzz_input *input)
     play->policy = (struct guard_policy)GUARD_POLICY_DEFAULTS;
     play->policy.stale_ms = (how & 4) != 0 ? 30000 : 0;
     play->policy.soft_ms = (how & 7) == 7 ? 200 : 0;
+    play->policy.abandon = (tail & 64) != 0;
     play->policy.early_percent = (how & 8) != 0 ? 1000 : 0;
     play->policy.failure_ms = (how & 8) != 0 ? 50 : 1000;
     play->policy.lease_ms = (how & 16) != 0 ? 100 : 3000;

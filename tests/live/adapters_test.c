@@ -461,3 +461,8 @@ TEST(what_an_attachment_that_failed_had_asked_for_does_not_come)
 }
 
 TEST_GROUP(.before = open_scene, .after = close_scene);
+
+int main(int argc, char **argv)
+{
+    return loops_main(argc, argv);
+}

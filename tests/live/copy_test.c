@@ -2,26 +2,14 @@
 /*
  * copy_test.c - guard/ in another project: the folder alone, plain make, the host's own symbols and compilers.
  */
-#include "load/base/clock.h"
-#include "load/base/http.h"
-#include "load/base/net.h"
 #include "load/stack/stack.h"
 #include "tests/support/test.h"
 
-#include <arpa/inet.h>
-#include <errno.h>
-#include <netinet/in.h>
-#include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <time.h>
-#include <unistd.h>
 
-enum { BUILD_LIMIT_MS = 150000, WAIT_MS = 10000, CLIENTS = 60 };
+enum { BUILD_LIMIT_MS = 150000, WAIT_MS = 10000 };
 
 static char folder[PROC_PATH_BYTES]; /* with a copy of guard/ */
 
@@ -274,171 +262,41 @@ TEST(what_make_install_leaves_is_all_that_a_program_needs)
               "test \"$(./installed redis://127.0.0.1:1 2>/dev/null)\" = 'hello user:7'"));
 }
 
-/* ---- the example at work ---- */
-
-struct example {
-    pid_t pid;
-    uint16_t port;
-    char out_path[PROC_PATH_BYTES + 16];
-};
-
-static bool read_port(struct example *example)
+/* By the lines of its own head. */
+TEST(cmake_builds_a_program_with_the_target_guard)
 {
-    unsigned port = 0;
-    FILE *file = fopen(example->out_path, "r");
-    if (file == NULL)
-        return false;
-    char line[128];
-    while (port == 0 && fgets(line, sizeof line, file) != NULL)
-        sscanf(line, "listening on 127.0.0.1:%u", &port);
-    fclose(file);
-    example->port = (uint16_t)port;
-    return port != 0;
+    follow_the_readme();
+    assert_true(shell("cd nothing; { echo 'cmake_minimum_required(VERSION 3.16)'; echo 'project(server C)'; "
+                      "echo 'add_executable(server server.c)'; "
+                      "sed -n 's/^#     //p' third_party/guard/CMakeLists.txt; } >CMakeLists.txt; "
+                      "export CFLAGS=-O0; cmake -S . -B out >said; cmake --build out -j2 >said; "
+                      "test \"$(out/server redis://127.0.0.1:1 2>/dev/null)\" = 'hello user:7'; "
+                      "nm --defined-only --extern-only out/third_party/guard/libguard.a >symbols; "
+                      "grep -q ' T guard_open$' symbols; ! grep ' [A-Z] ' symbols | grep -v ' T guard_'"));
 }
 
-static void example_start(struct example *example, const char *name, unsigned number,
-                          const struct stack_redis *redis, const char *delay_ms)
-{
-    char program[PROC_PATH_BYTES + 32], files[PROC_PATH_BYTES + 16];
-    snprintf(program, sizeof program, "%s/guard/example/%s", folder, name);
-    snprintf(files, sizeof files, "%s/files", folder);
-    snprintf(example->out_path, sizeof example->out_path, "%s/%s%u", folder, name, number);
-    const char *argv[] = {program, "0", files, redis->url, delay_ms, NULL};
-    example->pid = proc_start(&(struct proc_options){.argv = argv, .output_path = example->out_path});
-    assert_true(example->pid > 0);
-    for (int i = 0; i < WAIT_MS && !read_port(example); i++)
-        clock_pause_ms(1);
-    assert_true(example->port != 0);
-}
+/* ---- the examples ---- */
 
-struct client {
-    pthread_t thread;
-    uint16_t port;
-    const char *request;
-    struct http_raw answer;
-};
-
-static void *client_run(void *context)
+TEST(the_example_in_cpp_compiles_without_a_warning_and_runs)
 {
-    struct client *client = context;
-    http_raw_ask("127.0.0.1", client->port, client->request, strlen(client->request), WAIT_MS,
-                 &client->answer);
-    return NULL;
-}
-
-static int connect_to(uint16_t port)
-{
-    struct net_address address;
-    assert_true(net_address_init(&address, "127.0.0.1", port));
-    int fd = net_connect_start(&address);
-    assert_true(fd != -1 && net_wait(fd, POLLOUT, clock_after_ms(WAIT_MS)));
-    return fd;
-}
-
-static void ask(const struct example *example, const char *request, const char *status)
-{
-    struct client client = {.port = example->port, .request = request};
-    client_run(&client);
-    if (strncmp(client.answer.bytes, status, strlen(status)) != 0)
-        fail_msg("%s answered %s", request, client.answer.bytes);
-    http_raw_clear(&client.answer);
-}
-
-static void many_clients_cost_one_load(const char *name)
-{
-    static struct client clients[CLIENTS];
     struct stack_redis redis = {.pid = 0};
-    struct example examples[2];
-    unsigned whole = 0, loads = 0;
+    char command[512];
     assert_true(stack_redis_start(&redis, NULL));
-    assert_true(shell("mkdir -p files; echo 'a slow page' >files/page.txt"));
-    for (unsigned i = 0; i < 2; i++)
-        example_start(&examples[i], name, i, &redis, "300");
-    for (size_t i = 0; i < CLIENTS; i++) {
-        clients[i] =
-            (struct client){.port = examples[i % 2].port, .request = "GET /page.txt HTTP/1.0\r\n\r\n"};
-        assert_int_equal(pthread_create(&clients[i].thread, NULL, client_run, &clients[i]), 0);
-    }
-    for (size_t i = 0; i < CLIENTS; i++) {
-        pthread_join(clients[i].thread, NULL);
-        whole += strncmp(clients[i].answer.bytes, "HTTP/1.0 200 ", 13) == 0 &&
-                 strstr(clients[i].answer.bytes, "\r\n\r\na slow page\n") != NULL;
-        http_raw_clear(&clients[i].answer);
-    }
-    assert_int_equal(whole, CLIENTS);
-    for (size_t i = 0; i < 2; i++)
-        loads += stack_log_count(examples[i].out_path, 0, "load page.txt");
-    assert_int_equal(loads, 1);
-
-    ask(&examples[0], "GET /nothing HTTP/1.0\r\n\r\n", "HTTP/1.0 404 ");
-    ask(&examples[1], "GET /nothing HTTP/1.0\r\n\r\n", "HTTP/1.0 404 ");
-    ask(&examples[0], "GET /../etc/passwd HTTP/1.0\r\n\r\n", "HTTP/1.0 400 ");
-    ask(&examples[0], "POST / HTTP/1.0\r\n\r\n", "HTTP/1.0 400 ");
-    assert_int_equal(stack_log_count(examples[0].out_path, 0, "load nothing") +
-                         stack_log_count(examples[1].out_path, 0, "load nothing"),
-                     1);
-    for (size_t i = 0; i < 2; i++)
-        assert_true(proc_stop(&examples[i].pid, SIGTERM, WAIT_MS));
+    assert_true(shell("make -C guard/example raii CXXFLAGS='-O1 -Werror' GUARD_LOCKS_WITH= GUARD_TLS="));
+    snprintf(command, sizeof command, "test \"$(guard/example/raii %s)\" = 'hello user:7, and no other'",
+             redis.url);
+    assert_true(shell(command));
     stack_redis_stop(&redis);
 }
 
-TEST(many_clients_of_two_processes_with_threads_cost_one_load)
+TEST(an_example_whose_library_is_missing_is_named_and_left_out)
 {
-    many_clients_cost_one_load("fileserver");
-}
-
-TEST(many_clients_of_two_processes_with_an_event_loop_cost_one_load)
-{
-    many_clients_cost_one_load("eventserver");
-}
-
-/* One hangs up while it waits, one never asks: the others are answered, and the process ends. */
-TEST(the_event_loop_outlives_clients_that_leave)
-{
-    struct stack_redis redis = {.pid = 0};
-    struct example example;
-    int status = -1;
-    assert_true(stack_redis_start(&redis, NULL));
-    example_start(&example, "eventserver", 3, &redis, "300");
-    int leaving = connect_to(example.port), silent = connect_to(example.port);
-    assert_true(send(leaving, "GET /page.txt HTTP/1.0\r\n\r\n", 26, MSG_NOSIGNAL) == 26);
-    for (int i = 0; i < WAIT_MS && stack_log_count(example.out_path, 0, "load page.txt") == 0; i++)
-        clock_pause_ms(1);
-    close(leaving);
-    ask(&example, "GET /page.txt HTTP/1.0\r\n\r\n", "HTTP/1.0 200 ");
-    assert_int_equal(stack_log_count(example.out_path, 0, "load page.txt"), 1);
-    assert_int_equal(kill(example.pid, SIGTERM), 0);
-    assert_true(proc_wait(example.pid, WAIT_MS, &status));
-    assert_int_equal(status, 0);
-    close(silent);
-    stack_redis_stop(&redis);
-}
-
-static void ends_in_order_while_a_client_waits(const char *name)
-{
-    struct stack_redis redis = {.pid = 0};
-    struct example example;
-    struct client client = {.request = "GET /page.txt HTTP/1.0\r\n\r\n"};
-    int status = -1;
-    assert_true(stack_redis_start(&redis, NULL));
-    example_start(&example, name, 2, &redis, "700");
-    client.port = example.port;
-    assert_int_equal(pthread_create(&client.thread, NULL, client_run, &client), 0);
-    for (int i = 0; i < WAIT_MS && stack_log_count(example.out_path, 0, "load page.txt") == 0; i++)
-        clock_pause_ms(1);
-    assert_int_equal(kill(example.pid, SIGTERM), 0);
-    assert_true(proc_wait(example.pid, WAIT_MS, &status));
-    assert_int_equal(status, 0);
-    pthread_join(client.thread, NULL);
-    assert_non_null(strstr(client.answer.bytes, "a slow page"));
-    http_raw_clear(&client.answer);
-    stack_redis_stop(&redis);
-}
-
-TEST(both_examples_end_in_order_while_a_client_waits)
-{
-    ends_in_order_while_a_client_waits("fileserver");
-    ends_in_order_while_a_client_waits("eventserver");
+    assert_true(
+        shell("make -C guard/example GUARD_LOCKS_WITH= GUARD_TLS= CXX=/nowhere LIBS_h2oserver=-lnowhere "
+              "LIBS_civetserver=-lnowhere >said; test \"$(grep -c '^left out: ' said)\" = 3; "
+              "grep -q '^left out: civetserver, which needs libcivetweb-dev$' said; "
+              "grep -q '^left out: h2oserver, which needs libh2o-dev libssl-dev$' said; "
+              "grep -q '^left out: raii, which needs g++$' said"));
 }
 
 TEST_GROUP(.up = copy_and_build, .down = remove_copy);

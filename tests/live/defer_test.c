@@ -15,7 +15,7 @@ enum { HANDLES = 1100 };
 /* ---- a loader that defers; the test finishes ---- */
 
 static struct {
-    struct guard_load *loads[HANDLES];
+    _Atomic(struct guard_load *) loads[HANDLES];
     struct guard_loop *loop; /* to defer to; NULL: any thread */
     void (*on_cancel)(void *context);
     atomic_uint count, called;
@@ -39,7 +39,7 @@ static void load_later(struct guard_load *load, void *context)
     assert_int_equal(guard_load_defer(load, later.loop, later.on_cancel, NULL), GUARD_OK);
     unsigned at = atomic_fetch_add(&later.count, 1);
     assert_true(at < HANDLES);
-    later.loads[at] = load;
+    atomic_store(&later.loads[at], load);
 }
 
 static void batch_later(struct guard_load *const *loads, size_t count, void *context)
@@ -70,7 +70,7 @@ static bool later_before(void)
 
 static void wait_deferred(unsigned count)
 {
-    WAIT_UNTIL(atomic_load(&later.count) == count && later.loads[count - 1] != NULL);
+    WAIT_UNTIL(atomic_load(&later.count) == count && atomic_load(&later.loads[count - 1]) != NULL);
 }
 
 TEST(a_deferred_load_answers_and_is_stored_as_any_other)

@@ -2,7 +2,7 @@
 /*
  * loops_rig.h - the four loops that the guard has an adapter for, as one kind of loop that a test can drive.
  *
- * main() of a program that includes this runs all its tests on each of them: `rig_kind` is the one at present.
+ * loops_main() runs all tests of a program on each of them: `rig_kind` is the one at present.
  *
  * A loop has a wake of the test's own, which keeps it going. loop_rig_leave() takes that off: what runs on then is something
  * that the guard has left on it.
@@ -314,7 +314,15 @@ static inline void loop_rig_open(struct loop_rig *rig, void (*woken)(void *conte
     rig_kind->open(rig);
 }
 
-int main(int argc, char **argv)
+static inline const struct loop_kind *loop_kind_of(const char *name)
+{
+    for (size_t i = 0; i < sizeof loop_kinds / sizeof loop_kinds[0]; i++)
+        if (strcmp(loop_kinds[i].name, name) == 0)
+            return &loop_kinds[i];
+    return NULL;
+}
+
+static inline int loops_main(int argc, char **argv)
 {
     int failed = 0;
     for (size_t i = 0; i < sizeof loop_kinds / sizeof loop_kinds[0]; i++) {

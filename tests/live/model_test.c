@@ -91,6 +91,22 @@ bool body_read(const char *body, uint32_t *key, uint32_t *version)
     return sscanf(body, "k%" SCNu32 " v%" SCNu32, key, version) == 2;
 }
 
+/* What loaders have said is judged where there are loads. */
+void keep_check_stored(struct sim *of, const struct command *command)
+{
+    (void)of, (void)command;
+}
+
+void keep_check_touched(struct sim *of, const struct command *command, const struct stored_value *old)
+{
+    (void)of, (void)command, (void)old;
+}
+
+void keep_check_shared(struct sim *of, const struct command *command)
+{
+    (void)of, (void)command;
+}
+
 /* Nobody waits for a permit here. */
 void net_tell_permit(struct sim *of, const char *waiter)
 {
@@ -388,6 +404,8 @@ static void compare_found(const struct exchange *exchange, const struct redis_an
         differ("answered v%u of k%u, model v%u of k%u", version, key, value->version, value->key);
 }
 
+static uint32_t abandoned_count; /* leases that came with the mark of a load that was */
+
 static void compare_reply(const struct exchange *exchange, const struct redis_answer *answer,
                           uint64_t took_ms)
 {
@@ -399,6 +417,9 @@ static void compare_reply(const struct exchange *exchange, const struct redis_an
     }
     if ((kind == REPLY_BUSY || kind == REPLY_STALE) && strcmp(exchange->tag, answer->tag) != 0)
         differ("tag %s, model %s", exchange->tag, answer->tag);
+    if (kind == REPLY_LEASE && reply->abandoned != answer->abandoned)
+        differ("abandoned %d, model %d", reply->abandoned, answer->abandoned);
+    abandoned_count += kind == REPLY_LEASE && reply->abandoned;
     if (kind == REPLY_BUSY && strcmp(exchange->uncounted, answer->uncounted) != 0)
         differ("uncounted %s, model %s", exchange->uncounted, answer->uncounted);
     if (kind == REPLY_FRESH || kind == REPLY_STALE)
@@ -652,6 +673,7 @@ static void step_renew(void)
     struct command command = command_for(CORE_RENEW);
     choose_token(&command);
     command.action.lease_ms = lease_ms_of(command.token);
+    command.action.asks_wait = below(2) == 0;
     run_both(&command);
 }
 
@@ -729,6 +751,15 @@ static void step_release(void)
         command.action.failure_ms = odd_ms(6);
     if (command.action.failure != GUARD_FAILURE_NONE && below(4) != 0)
         command.action.load = chance_next(&sim.course.chance);
+    run_both(&command);
+}
+
+/* Nobody waits any more. */
+static void step_abandon(void)
+{
+    struct command command = command_for(CORE_RELEASE);
+    choose_token(&command);
+    command.action.abandoned_ms = odd_ms(6);
     run_both(&command);
 }
 
@@ -822,7 +853,7 @@ static const struct {
 } steps[] = {
     {30, step_acquire},   {12, step_fill}, {6, step_renew}, {8, step_release}, {10, step_touch},
     {6, step_invalidate}, {12, step_time}, {6, step_clock}, {3, step_lose},    {2, step_damage},
-    {2, step_mix_up},     {1, step_empty}, {5, step_share}, {1, step_pushes},
+    {2, step_mix_up},     {1, step_empty}, {5, step_share}, {8, step_abandon}, {1, step_pushes},
 };
 
 static void one_step(void)
@@ -895,12 +926,12 @@ static void every_sequence_agrees(uint64_t first, uint64_t last)
 
 static void assert_everything_was_seen(void)
 {
-    static const int codes[][2] = {{CORE_RENEW, 0},      {CORE_RENEW, 1},      {CORE_FILL, -1},
-                                   {CORE_FILL, 0},       {CORE_FILL, 1},       {CORE_FILL, 2},
-                                   {CORE_TOUCH, -2},     {CORE_TOUCH, -1},     {CORE_TOUCH, 0},
-                                   {CORE_TOUCH, 1},      {CORE_TOUCH, 2},      {CORE_RELEASE, 0},
-                                   {CORE_RELEASE, 1},    {CORE_INVALIDATE, 0}, {CORE_INVALIDATE, 1},
-                                   {CORE_INVALIDATE, 2}, {CORE_INVALIDATE, 3}};
+    static const int codes[][2] = {{CORE_RENEW, 0},      {CORE_RENEW, 1},      {CORE_RENEW, RENEWED_AWAITED},
+                                   {CORE_FILL, -1},      {CORE_FILL, 0},       {CORE_FILL, 1},
+                                   {CORE_FILL, 2},       {CORE_TOUCH, -2},     {CORE_TOUCH, -1},
+                                   {CORE_TOUCH, 0},      {CORE_TOUCH, 1},      {CORE_TOUCH, 2},
+                                   {CORE_RELEASE, 0},    {CORE_RELEASE, 1},    {CORE_INVALIDATE, 0},
+                                   {CORE_INVALIDATE, 1}, {CORE_INVALIDATE, 2}, {CORE_INVALIDATE, 3}};
     for (int kind = REPLY_FRESH; kind <= REPLY_FREE; kind++)
         assert_in_range(reply_count[CORE_ACQUIRE][kind], SEEN, UINT32_MAX);
     for (int kind = CORE_ACQUIRE; kind <= CORE_INVALIDATE; kind++)
@@ -911,6 +942,7 @@ static void assert_everything_was_seen(void)
         assert_in_range(turn_count[i], SEEN, UINT32_MAX);
     assert_in_range(push_count, SEEN, UINT32_MAX);
     assert_in_range(share_count, SEEN, UINT32_MAX);
+    assert_in_range(abandoned_count, SEEN, UINT32_MAX);
     for (size_t i = 0; i < COUNT(troubles); i++)
         assert_in_range(trouble_count[i], SEEN, UINT32_MAX);
 }
@@ -930,10 +962,10 @@ TEST(the_model_answers_and_stores_what_redis_does)
 TEST(a_model_with_a_bug_is_told_apart_from_redis)
 {
     static const enum mutant mutants[] = {
-        MUTANT_FILL_UNFENCED,     MUTANT_RELEASE_ANY,  MUTANT_INVALIDATE_KEEPS, MUTANT_RENEW_CREATES,
-        MUTANT_LOOKUP_NOT_ATOMIC, MUTANT_BUSY_IGNORED, MUTANT_NO_CLAMP,         MUTANT_NO_FAILURE_LEASE,
-        MUTANT_TOUCH_UNFENCED,    MUTANT_EARLY_ANY,    MUTANT_EARLY_BUSY,       MUTANT_STALE_STAYS,
-        MUTANT_STALE_FOR_EVER};
+        MUTANT_FILL_UNFENCED,     MUTANT_RELEASE_ANY,     MUTANT_INVALIDATE_KEEPS, MUTANT_RENEW_CREATES,
+        MUTANT_LOOKUP_NOT_ATOMIC, MUTANT_BUSY_IGNORED,    MUTANT_NO_CLAMP,         MUTANT_NO_FAILURE_LEASE,
+        MUTANT_TOUCH_UNFENCED,    MUTANT_EARLY_ANY,       MUTANT_EARLY_BUSY,       MUTANT_STALE_STAYS,
+        MUTANT_STALE_FOR_EVER,    MUTANT_ABANDONED_UNSAID};
     for (size_t i = 0; i < COUNT(mutants); i++) {
         uint64_t seed = 1;
         while (seed <= MUTANT_SEEDS && sequence_agrees(seed, mutants[i]))

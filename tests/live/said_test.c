@@ -640,7 +640,7 @@ TEST_WITH(a_child_is_told_once_on_stderr_why, fleet_before, release_stderr)
     }
     assert_child_is_well(pid);
     const char *text = caught(file),
-               *line = strstr(text, ": guard_invalidate: this guard was opened before fork()");
+               *line = strstr(text, ": guard_invalidate_wait: this guard was opened before fork()");
     assert_true(strncmp(text, "stampede-guard ", 15) == 0);
     assert_non_null(line);
     assert_null(strchr(strchr(line, '\n') + 1, '\n'));

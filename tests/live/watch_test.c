@@ -249,6 +249,24 @@ TEST(each_kind_has_numbers_of_its_own_and_the_whole_is_their_sum)
     fleet_close();
 }
 
+TEST(a_kind_keeps_its_numbers_when_its_policy_changes)
+{
+    struct guard_error error = {.text = ""};
+    watch_init();
+    fleet_open(1);
+    struct guard_kind *kind = add_kind("pages");
+    get_of_kind(kind, "a");
+    struct guard_policy policy;
+    guard_kind_get(kind, &policy);
+    policy.fresh_ms /= 2;
+    assert_int_equal(guard_kind_set(kind, &policy, &error), GUARD_OK);
+    get_of_kind(kind, "b");
+    assert_int_equal(kind_stats_of(kind).loaded, 2);
+    assert_int_equal(kind_stats_of(kind).load_started, 2);
+    assert_int_equal(answers_of_kind(fleet.kinds[0]), 0);
+    fleet_close();
+}
+
 static atomic_bool asking;
 
 static void *ask_on(void *context)

@@ -2,13 +2,15 @@
 # SPDX-License-Identifier: MIT
 # mutants.sh - do the simulators find bugs in the cores? Sows one at a time into a copy of guard/ and tests/sim/ and looks.
 #
-#   sh tests/sim/mutants.sh [SEEDS]      100000 seeds by default; exit status 1 if a mutant survives
+#   sh tests/sim/mutants.sh [SEEDS [WORD]]      100000 seeds by default; only those mutants whose name, file or programs
+#                                               contain WORD; exit status 1 if one survives
 #
 # The mutants are those of tests/mutants/table that name it. Those in guard/locks/ and lock_model.c are for that of the
 # locks, others for one master, then for several; "sim:wishes" in the table, for the worlds with wishes only.
 set -eu
 
 seeds=${1:-100000}
+only=${2:-}
 limit_s=600 # of one mutant, on a machine that does other things, too
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
@@ -32,7 +34,7 @@ for source in $(ls "$folder"/tests/sim/*.c | grep -v _test) $(for name in $pure;
 done
 
 survivors=0
-awk -v list=1 -f tests/mutants/sow.awk tests/mutants/table >"$folder/mutants"
+awk -v list=1 -f tests/mutants/sow.awk tests/mutants/table | grep -e "$only" >"$folder/mutants"
 while IFS='|' read -r name file programs; do
     case $programs in 'sim '* | 'sim:wishes '*) ;; *) continue ;; esac
     object=$folder/$(basename "$file" .c).o

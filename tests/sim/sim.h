@@ -251,7 +251,8 @@ enum event_kind {
 
 struct stored_value {
     bool there, damaged, absent;
-    bool mark; /* of a pass: version is that of the row that was passed */
+    bool mark;   /* of a pass: version is that of the row that was passed */
+    bool shared; /* stored nowhere: it goes with the message of a release */
     struct entry_life life;
     uint32_t key, version;
     char filler[TOKEN_UUID_BYTES + 1];
@@ -371,6 +372,7 @@ struct redis_answer {
     int refresher;
     char tag[TOKEN_TAG_BYTES + 1];            /* B, S: of the lease; "": none */
     char uncounted[2 * TOKEN_UUID_BYTES + 1]; /* B, to a revalidation; "": to another one */
+    bool after_abandoned;                     /* so it is, whatever is said */
     bool abandoned;                           /* L: the load before was */
     int64_t code;
     bool published, gone, pushed;
@@ -576,6 +578,7 @@ struct params {
     enum guard_mode mode;
     struct guard_policy policy;
     uint32_t workers, queue, max_waiters, redis_limit_ms;
+    uint32_t load_threads;       /* 0: as many as workers */
     uint32_t permits, permit_ms; /* 0: none */
     bool calm;                   /* nothing goes wrong but messages and, in some, loads */
     uint32_t tick_late_us;
@@ -669,6 +672,10 @@ void process_answered(struct sim *sim, struct request *request);
 void process_leave(struct sim *sim, uint32_t request);
 void process_invalidate(struct sim *sim, uint32_t write);
 void process_load_read(struct sim *sim, uint32_t load);
+/* Its loader has returned. */
+void process_thread_is_free(struct sim *sim, const struct load_model *load);
+/* NULL: it was never started. */
+struct load_model *process_load_of(struct sim *sim, const struct process *process, uint64_t id);
 void process_load_end(struct sim *sim, uint32_t load);
 void process_write(struct sim *sim, uint32_t key, bool probe);
 struct core_key process_key(uint32_t key);

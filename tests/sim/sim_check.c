@@ -258,8 +258,8 @@ void check_request(struct sim *sim, struct request *request)
     redis_expire(sim, request->key);
     request->start_us = sim->course.now_us;
     request->changes = sim->row[request->key].changes;
-    request->found =
-        value->there && value->expires_ms > redis_now_ms(sim) + LASTS_MS && tags_good_now(sim, request->key);
+    request->found = value->there && !value->mark && value->expires_ms > redis_now_ms(sim) + LASTS_MS &&
+                     tags_good_now(sim, request->key);
 }
 
 /* Its process was busy with a load that it could not yet know to be voided, or that it began without Redis. */
@@ -300,6 +300,8 @@ static void check_stale(struct sim *sim, const struct request *request)
     uint64_t waited_us = sim->course.now_us - request->start_us;
     if (result->source != GUARD_FROM_STALE)
         return;
+    if (keep_check_stale(sim, request))
+        return;
     sim->seen[SEEN_STALE]++;
     sim->seen[SEEN_SOFT] += policy->soft_ms > 0 && waited_us >= (uint64_t)policy->soft_ms * 1000;
     if (policy->stale_ms == 0)
@@ -321,6 +323,8 @@ static void check_pushed(struct sim *sim, const struct request *request)
     uint32_t index = (uint32_t)(request - sim->request);
     uint64_t age_us = sim->course.now_us - entry->stored_us;
     sim->seen[SEEN_PUSHED]++;
+    if (entry->shared)
+        return; /* keep_check_answer() */
     if ((uint64_t)result->age_ms * 1000 < age_us)
         sim_fail(sim, "#%u of k%u got a value of %llu us as one of %u ms", index, request->key,
                  (unsigned long long)age_us, result->age_ms);
@@ -357,7 +361,7 @@ static void check_refreshed(struct sim *sim, const struct request *request)
     struct row *row = &sim->row[request->key];
     bool disturbed = /* or it waits for a permit */
         sim->hit[FAULT_LOAD_FAILS] + sim->hit[FAULT_SHUTDOWN] + sim->hit[FAULT_REQUEST_LEAVES] > 0 ||
-        sim->params.permits > 0;
+        sim->params.permits > 0 || keep_may_not_store(sim);
     if (request->waiter.result.source != GUARD_FROM_STALE || !sim->params.calm || disturbed ||
         !is_stale(sim, request->key))
         return;
@@ -421,7 +425,7 @@ static bool may_happen_in_calm(const struct sim *sim, enum guard_status status)
     case GUARD_FAILED:
     case GUARD_TIMEOUT:
     case GUARD_SHED:
-        return load_faults;
+        return load_faults || sim->wishes.may[WISH_PASS]; /* a load for each request: they queue */
     case GUARD_UNKNOWN:
     case GUARD_INVALID:
     case GUARD_NO_MEMORY:
@@ -481,7 +485,7 @@ static void check_shed(struct sim *sim, const struct request *request)
     bool applies = request->waiter.result.status == GUARD_SHED && params->mode == GUARD_MODE_OFF;
     bool queued_for_long =
         sim->course.now_us >= request->start_us + (uint64_t)params->policy.max_hold_ms * 1000;
-    if (!applies || queued_for_long)
+    if (!applies || queued_for_long || sim->wishes.may[WISH_PASS]) /* which queue in half of them */
         return;
     uint32_t used = count_places(sim, request, whole);
     sim->seen[request->waiter.of_many ? SEEN_SHED_TOGETHER : SEEN_SHED]++;
@@ -553,7 +557,8 @@ static void check_alone_in_process(struct sim *sim, const struct load_model *loa
 {
     for (uint32_t i = 0; i < sim->loads; i++) {
         const struct load_model *other = &sim->load[i];
-        bool apart = may_revalidate(sim, load) || may_revalidate(sim, other);
+        bool apart =
+            may_revalidate(sim, load) || may_revalidate(sim, other) || keep_may_pass(sim, load, other);
         if (runs(load, other) && other->life == load->life && !other->cancelled && !apart)
             sim_fail(sim, "p%u runs two loads of k%u at once", load->process, load->key);
     }
@@ -675,7 +680,7 @@ void check_rest(struct sim *sim)
         if (sim->request[i].open || sim->request[i].looking)
             sim_fail(sim, "#%u of k%u was never answered", i, sim->request[i].key);
     for (uint32_t i = 0; i < sim->loads; i++)
-        if (!sim->load[i].ended)
+        if (!sim->load[i].ended && !sim->load[i].defer.returned) /* its process may be over */
             sim_fail(sim, "a load of k%u never ended", sim->load[i].key);
     for (uint32_t i = 0; i < sim->writes; i++)
         if (sim->write[i].open)

@@ -8,13 +8,17 @@
 
 /* X(member of enum wish, its name, whether it is drawn) */
 #define DEFER_WISHES(X)                                                                                      \
-    X(WISH_DEFER, "defer", false)                                                                            \
-    X(WISH_DEFER_LATE, "defer, finished late", false)                                                        \
-    X(WISH_DEFER_NEVER, "defer, never finished", false)                                                      \
-    X(WISH_ABANDON, "a policy that abandons", false)
+    X(WISH_DEFER, "defer", true)                                                                             \
+    X(WISH_DEFER_LATE, "defer, finished late", true)                                                         \
+    X(WISH_DEFER_NEVER, "defer, never finished", true)                                                       \
+    X(WISH_ABANDON, "a policy that abandons", true)
 
 /* X(member of enum seen, its name): what a number of runs must have met to mean something */
-#define DEFER_SEENS(X)
+#define DEFER_SEENS(X)                                                                                       \
+    X(SEEN_DEFERRED, "deferred")                                                                             \
+    X(SEEN_FORGOTTEN, "deferred and never finished")                                                         \
+    X(SEEN_ABANDONED, "abandoned")                                                                           \
+    X(SEEN_SPARED, "begun after an abandoned one")
 
 /* X(member of enum mutant, its name): bugs sown into the model's side of it */
 #define DEFER_MUTANTS(X) X(MUTANT_ABANDONED_UNSAID, "abandoned-unsaid")
@@ -24,6 +28,8 @@ struct event;
 struct process;
 struct request;
 struct load_model;
+struct command;
+struct core_action;
 
 struct defer_world {
     uint32_t deferred; /* so far */
@@ -33,15 +39,24 @@ struct defer_world {
 struct defer_of_load {
     bool defers, never;   /* never: its handle is lost */
     bool returned;        /* its thread is free, and it is not finished */
+    bool forgotten;       /* the core waits for it no more */
     uint64_t finished_us; /* for how long it goes on without its loader */
+    bool spared;          /* Redis knew that the load before was abandoned */
+    bool awaited;         /* as the last renewal said: another process waits */
 };
 
 void defer_choose(struct sim *sim);
 void defer_load_starts(struct sim *sim, struct load_model *load);
 /* True: the load goes on without its loader. */
 bool defer_loader_returns(struct sim *sim, struct load_model *load);
-/* EVENT_DEFERRED: what became of the load `subject` of this process. */
+/* EVENT_DEFERRED: its hold limit is over, and its process has had time to notice. */
 void defer_happens(struct sim *sim, struct process *process, const struct event *event);
+/* The core forgets this load. */
+void defer_forgotten(struct sim *sim, struct process *process, uint64_t load);
+/* A command of the core's: it may renew what is over, or give back what was abandoned. */
+void defer_check_command(struct sim *sim, const struct process *process, const struct core_action *action);
+/* What a renewal was told. */
+void defer_renewed(struct sim *sim, const struct command *command, int64_t code);
 void defer_check_answer(struct sim *sim, const struct request *request);
 void defer_check_load(struct sim *sim, const struct load_model *load);
 void defer_check_rest(struct sim *sim);

@@ -5,26 +5,37 @@
 
 #include "guard/base/chance.h"
 #include "guard/core/core.h"
+#include "guard/core/hit.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
 /* X(member of enum wish, its name, whether it is drawn) */
 #define KEEP_WISHES(X)                                                                                       \
-    X(WISH_OWN_FRESH, "own fresh time", false)                                                               \
-    X(WISH_OWN_STALE, "own stale time", false)                                                               \
-    X(WISH_SHARE, "share", false)                                                                            \
-    X(WISH_PASS, "pass", false)
+    X(WISH_OWN_FRESH, "own fresh time", true)                                                                \
+    X(WISH_OWN_STALE, "own stale time", true)                                                                \
+    X(WISH_SHARE, "share", true)                                                                             \
+    X(WISH_PASS, "pass", true)
 
 /* X(member of enum seen, its name): what a number of runs must have met to mean something */
-#define KEEP_SEENS(X)
+#define KEEP_SEENS(X)                                                                                        \
+    X(SEEN_SHARED, "answers with what another process shares")                                               \
+    X(SEEN_NOWHERE, "answers with what is stored nowhere")                                                   \
+    X(SEEN_PASSED, "answers with what was passed")                                                           \
+    X(SEEN_PARTED, "waiters that parted")                                                                    \
+    X(SEEN_MARKS, "marks found by lookups")                                                                  \
+    X(SEEN_STALE_OWN, "answers in a stale time of the entry's own")                                          \
+    X(SEEN_TOUCHED_OWN, "lives of their own that went on")
 
 /* X(member of enum mutant, its name): bugs sown into the model's side of it */
-#define KEEP_MUTANTS(X)
+#define KEEP_MUTANTS(X)                                                                                      \
+    X(MUTANT_OWN_STALE_IGNORED, "a stale time of its own counts only where the policy has one")
 
 struct sim;
+struct command;
 struct request;
 struct load_model;
+struct stored_value;
 
 struct keep_world {
     uint32_t marks; /* written so far */
@@ -34,6 +45,9 @@ struct keep_world {
 struct keep_of_load {
     bool says;
     struct guard_keep keep;
+    const struct core_waiter *starter; /* NULL: none */
+    uint64_t begun_us;                 /* as its process knows it */
+    bool unchanged;                    /* so it ended */
 };
 
 void keep_choose(struct sim *sim);
@@ -42,5 +56,23 @@ void keep_load_ends(struct sim *sim, struct load_model *load, struct core_loaded
 void keep_check_answer(struct sim *sim, const struct request *request);
 void keep_check_load(struct sim *sim, const struct load_model *load);
 void keep_check_rest(struct sim *sim);
+
+/* ---- for the model ---- */
+
+enum hit_age keep_hit_age(const struct stored_value *entry, bool is_stale);
+/* The longest that an entry is fresh where the policy says so. */
+uint32_t keep_fresh_most_ms(const struct sim *sim, uint32_t policy_ms);
+/* A load may leave the value that it refreshes. */
+bool keep_may_not_store(const struct sim *sim);
+/* Of two loads of one key. */
+bool keep_may_pass(const struct sim *sim, const struct load_model *load, const struct load_model *other);
+/* A fill or a touch has stored it; a touch over this one; a release has shared it. */
+void keep_check_stored(struct sim *sim, const struct command *command);
+void keep_check_touched(struct sim *sim, const struct command *command, const struct stored_value *old);
+void keep_check_shared(struct sim *sim, const struct command *command);
+/* True: entries have lives of their own here, and this stale answer is judged. */
+bool keep_check_stale(struct sim *sim, const struct request *request);
+/* What this load has brought was told, and all that followed is done. */
+void keep_check_parted(struct sim *sim, const struct load_model *load);
 
 #endif

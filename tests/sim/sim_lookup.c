@@ -212,18 +212,23 @@ static bool answer_entry(struct sim *sim, struct process *process, uint32_t inde
     const struct lookup_model *lookup = &sim->lookup[index];
     const struct stored_value *entry = &lookup->entry;
     struct request *request = &sim->request[index];
-    struct envelope envelope = {.absent = entry->absent, .px_ms = entry->px_ms, .stale_ms = entry->stale_ms};
+    struct envelope envelope = {
+        .absent = entry->absent || entry->mark, .px_ms = entry->px_ms, .stale_ms = entry->stale_ms};
     enum envelope_age age = envelope_judge(&envelope, lookup->pttl_ms, sim->redis.max_value_ms);
     if (age == ENVELOPE_DOUBTFUL)
         return false;
     bool is_stale = age == ENVELOPE_STALE;
+    request->waiter.passes = entry->mark;
+    sim->seen[SEEN_MARKS] += entry->mark;
+    if (entry->mark)
+        return false;
     struct value *value = value_of(sim, entry, index);
     struct guard_result result = result_of(lookup, is_stale);
     result.value = value != NULL && !entry->absent ? &value->public : NULL;
     if (!is_stale)
         sim_near_found(sim, process, request, value, &result);
-    enum hit_verdict verdict = hit_judge(&sim->params.policy, is_stale ? HIT_STALE : HIT_FRESH,
-                                         entry->load_us, result.left_ms, &sim->course.chance);
+    enum hit_verdict verdict = hit_judge(&sim->params.policy, keep_hit_age(entry, is_stale), entry->load_us,
+                                         result.left_ms, &sim->course.chance);
     if (verdict == HIT_NONE) {
         value_unref(&value);
         return false;

@@ -81,6 +81,7 @@ static void check_span(struct sim *sim, const struct request *request)
     const struct guard_result *result = &request->waiter.result;
     const struct guard_policy *policy = &sim->params.policy;
     uint32_t most_ms = result->status == GUARD_ABSENT ? policy->absent_ms : policy->fresh_ms;
+    most_ms = keep_fresh_most_ms(sim, most_ms);
     if (result->age_ms > most_ms || result->left_ms > most_ms)
         sim_fail(sim, "#%u of k%u got a near value of %u ms, fresh for %u ms more",
                  (uint32_t)(request - sim->request), request->key, result->age_ms, result->left_ms);

@@ -108,6 +108,7 @@ void net_send(struct sim *sim, struct process *process, const struct core_action
               link->up ? "" : "(no link)");
     if (action->kind == CORE_RENEW)
         check_hold(sim, command);
+    defer_check_command(sim, process, action);
     if (!link->up) {
         event.kind = EVENT_UNSENT;
         sim_at(sim, sim->course.now_us + 1, event);
@@ -391,6 +392,8 @@ static void answer(struct sim *sim, struct process *process, struct command *com
         reply = (struct core_reply){.kind = REPLY_CODE, .code = 1};
     if (command->action.kind == CORE_INVALIDATE && reply.kind == REPLY_CODE)
         check_confirmed(sim, command);
+    if (command->action.kind == CORE_RENEW && reply.kind == REPLY_CODE)
+        defer_renewed(sim, command, reply.code);
     core_replied(process->core, process_now_us(process), command->action.op, &reply);
     value_unref(&reply.value);
     process_drain(sim, process);

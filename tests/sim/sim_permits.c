@@ -204,7 +204,8 @@ static uint32_t count_queries(const struct sim *sim, bool all)
     uint32_t count = 0;
     for (uint32_t i = 0; i < sim->loads; i++) {
         const struct load_model *load = &sim->load[i];
-        if (load->ended || load->lender != 0 || !is_first_of_batch(sim, load))
+        bool left = load->defer.returned && sim->process[load->process].life != load->life;
+        if (load->ended || left || load->lender != 0 || !is_first_of_batch(sim, load))
             continue;
         count += load->permit[0] != '\0' && (all || load->permit_until_us > sim->course.now_us);
     }

@@ -114,6 +114,7 @@ void process_start(struct sim *sim, struct process *process)
         .mode = params->mode,
         .max_loads = params->workers,
         .load_queue = params->queue,
+        .load_threads = params->load_threads,
         .max_waiters = params->max_waiters,
         .max_value_bytes = BODY_MOST,
         .max_value_ms = sim->redis.max_value_ms,
@@ -145,7 +146,7 @@ static void discard(struct process *process)
 {
     struct core_action action;
     while (core_next_action(process->core, &action)) {
-        if (action.kind == CORE_CANCEL)
+        if (action.kind == CORE_CANCEL || action.kind == CORE_FORGET)
             continue;
         if (action.kind == CORE_LOAD)
             core_loaded(process->core, process_now_us(process), action.load,
@@ -338,14 +339,28 @@ static bool has_mates(const struct sim *sim, const struct load_model *load)
     return false;
 }
 
-static void give_thread_back(struct sim *sim, struct process *process, const struct load_model *load)
+void process_thread_is_free(struct sim *sim, const struct load_model *load)
 {
-    if (load->lender == 0) {
-        process->running -= !has_mates(sim, load);
+    if (load->lender == 0)
         return;
-    }
     sim->load[load->lender - 1].lent = false;
     schedule_end(sim, load->lender - 1);
+}
+
+static void give_place_back(struct sim *sim, struct process *process, const struct load_model *load)
+{
+    if (load->lender == 0)
+        process->running -= !has_mates(sim, load);
+    if (!load->defer.returned)
+        process_thread_is_free(sim, load);
+}
+
+struct load_model *process_load_of(struct sim *sim, const struct process *process, uint64_t id)
+{
+    for (uint32_t i = sim->loads; i > 0; i--)
+        if (sim->load[i - 1].life == process->life && sim->load[i - 1].id == id)
+            return &sim->load[i - 1];
+    return NULL;
 }
 
 /* The last acquire of this token was sent then: from there on its process counts. */
@@ -385,6 +400,7 @@ static void start_load(struct sim *sim, struct process *process, const struct co
     uint64_t span_us = choose_fate(sim, load);
     load->end_us = load->start_us + span_us;
     load->nests = choose_nested(sim);
+    load->keep.starter = action->starter;
     wishes_load_starts(sim, load);
     sim->loads++;
     if (action->lender != 0) {
@@ -473,7 +489,7 @@ void process_load_end(struct sim *sim, uint32_t index)
         return;
     load->ended = true;
     load->ended_us = sim->course.now_us;
-    give_thread_back(sim, process, load);
+    give_place_back(sim, process, load);
     struct core_loaded loaded = {.outcome = LOAD_FAILED, .failure = GUARD_FAILURE_UNAVAILABLE};
     loaded.load_us = sim->course.now_us - load->start_us;
     bool succeeds = load->read && !load->fails;
@@ -497,6 +513,7 @@ void process_load_end(struct sim *sim, uint32_t index)
     core_loaded(process->core, process_now_us(process), load->id, &loaded);
     value_unref(&loaded.value);
     process_drain(sim, process);
+    keep_check_parted(sim, load);
 }
 
 /* ---- requests ---- */
@@ -706,6 +723,8 @@ static void perform(struct sim *sim, struct process *process, const struct core_
         start_load(sim, process, action);
     else if (action->kind == CORE_CANCEL)
         cancel_load(sim, process, action->load);
+    else if (action->kind == CORE_FORGET)
+        defer_forgotten(sim, process, action->load);
     else
         net_send(sim, process, action);
 }

@@ -129,7 +129,8 @@ static void find_value(struct run *run, const struct command *command, struct fo
     found->fresh = found->value_ms > (int64_t)value->stale_ms;
     bool any = command->wanted[0] == '\0' || run->sim->mutant == MUTANT_EARLY_ANY;
     found->early = early && (any || strcmp(value->filler, command->wanted) == 0);
-    bool will_do = found->fresh || command->action.lookup != LOOKUP_NO_STALE || value->life.own_stale;
+    bool own = value->life.own_stale && run->sim->mutant != MUTANT_OWN_STALE_IGNORED;
+    bool will_do = found->fresh || own || command->action.lookup != LOOKUP_NO_STALE;
     found->value = found->value_ms >= 1 && will_do;
     found->fresh = found->fresh && (!revalidates(command) || counts(run, command));
 }
@@ -179,9 +180,9 @@ static void grant(struct run *run, const struct command *command, const struct f
         answer_value(out, run, 'S', found, REFRESH_OURS);
     else
         out->what = 'L';
-    out->abandoned = !found->value && run->slot->waiting.there &&
-                     strcmp(run->slot->waiting.tag, ABANDONED_MARK) == 0 &&
-                     run->sim->mutant != MUTANT_ABANDONED_UNSAID;
+    out->after_abandoned =
+        !found->value && run->slot->waiting.there && strcmp(run->slot->waiting.tag, ABANDONED_MARK) == 0;
+    out->abandoned = out->after_abandoned && run->sim->mutant != MUTANT_ABANDONED_UNSAID;
 }
 
 /* Another process has said so, of this lease. */
@@ -318,6 +319,7 @@ static void store(struct run *run, const struct command *command)
 {
     run->slot->value = entry_of(run, command);
     run->sim->row[run->key].changes++;
+    keep_check_stored(run->sim, command);
 }
 
 /* The new head, over the old body. */
@@ -331,6 +333,7 @@ static void store_again(struct run *run, const struct command *command)
     value->key = old.key;
     value->version = old.version;
     run->sim->seen[SEEN_TOUCHED]++;
+    keep_check_touched(run->sim, command, &old);
 }
 
 static bool is_awaited(const struct run *run, const struct command *command)
@@ -388,6 +391,13 @@ static void touch(struct run *run, const struct command *command, struct redis_a
     run->sim->seen[SEEN_GONE] += out->code == -2;
 }
 
+static void share(struct run *run, const struct command *command, struct redis_answer *out)
+{
+    out->value = entry_of(run, command);
+    out->value.shared = true;
+    keep_check_shared(run->sim, command);
+}
+
 static void release(struct run *run, const struct command *command, struct redis_answer *out)
 {
     const struct core_action *action = &command->action;
@@ -397,7 +407,7 @@ static void release(struct run *run, const struct command *command, struct redis
     end_lease(run->sim, run->key, LEASE_RELEASED, command->token);
     out->pushed = action->shares && is_awaited(run, command);
     if (out->pushed)
-        out->value = entry_of(run, command);
+        share(run, command, out);
     run->slot->waiting.there = false;
     if (action->abandoned_ms > 0)
         run->slot->waiting = (struct stored_waiting){

@@ -160,12 +160,13 @@ bool tags_companion(const struct sim *sim, const struct command *command)
     if (!sim->params.tagged)
         return false;
     return (action->kind == CORE_ACQUIRE && action->lookup != LOOKUP_PEEK) ||
-           (stores(action->kind) && command->value != NULL && command->value->tags_bytes > 0);
+           ((stores(action->kind) || action->shares) && command->value != NULL &&
+            command->value->tags_bytes > 0);
 }
 
 void tags_run_companion(struct sim *sim, struct command *command)
 {
-    if (stores(command->action.kind))
+    if (command->action.kind != CORE_ACQUIRE)
         command->kept = keep(sim, command);
     else
         command->clock = read_clock(sim);
