@@ -191,11 +191,13 @@ struct guard_request {
 
 /*
  * PEEK        Looks, and does not load, wait or refresh: what is in the cache, fresh or stale, or MISS. UNKNOWN: Redis could
- *             not be asked.
- * REVALIDATE  Only a load whose lease was granted after this request began its first lookup answers it: no near value, no
- *             cached one, no stale one, no load that was running. Such requests collapse among themselves. The value that
- *             is there stays, and answers others, until the new one is stored. A remembered failure still answers FAILED
- *             within failure_ms.
+ *             not be asked. Answered within redis_limit_ms, twice that where tags have to be looked at, whatever its
+ *             deadline is. In mode SHADOW MISS.
+ * REVALIDATE  Only a load that begins after this request answers it, in another process one whose lease was granted after
+ *             its first lookup: no near value, no cached one, no stale one, no load that was running. Such requests
+ *             collapse among themselves. The value that is there stays, and answers others, until the new one is stored.
+ *             A remembered failure still answers FAILED within failure_ms. Beside such a load another one of the key may
+ *             run in this process, for requests that do not revalidate, if neither has a lease.
  */
 enum { GUARD_PEEK = 1, GUARD_REVALIDATE = 2 };
 
@@ -601,7 +603,9 @@ GUARD_API enum guard_status guard_invalidate(struct guard *guard, const struct g
  * time it is an invalidation. A get that starts after OK was reported gets a value that was loaded after it, or an older
  * one that is marked GUARD_FROM_STALE, for no longer than the entry's own stale time; in another process also a near
  * value, until the message arrives and for near_ms at the most. value_dropped: there was one, and it is stale or gone.
- * Repeated, refused and reported as guard_invalidate().
+ * Repeated, refused and reported as guard_invalidate(). Where Redis's clock steps back, an expired value may be fresh
+ * again for as long. Of a tag it is an invalidation: its entries are missing, not stale. So is it of a key whose slot of
+ * the Cluster moves.
  */
 GUARD_API enum guard_status guard_expire(struct guard *guard, const struct guard_change *change);
 GUARD_API enum guard_status guard_expire_wait(struct guard *guard, const struct guard_change *change,
@@ -626,7 +630,8 @@ struct guard_refresh_request {
 enum { GUARD_REFRESH_MAX = 10000 };
 
 /* Loads what is missing or stale, in the background: under leases and permits, after all loads that a request waits for,
- * a few keys at a time. So a deployment can warm its hot keys. INVALID, CLOSING, NO_MEMORY: `done` is never called. */
+ * four keys at a time, each looked at before. So a deployment can warm its hot keys. Its lookups and loads count as
+ * requests in the statistics. INVALID, CLOSING, SHED (max_waiters), NO_MEMORY: `done` is never called. */
 GUARD_API enum guard_status guard_refresh(struct guard *guard, const struct guard_refresh_request *request);
 
 struct guard_cleared {
@@ -638,8 +643,10 @@ typedef void guard_clear_done(void *context, const struct guard_cleared *result)
 /*
  * Drops every entry of the namespace, of all kinds: first all leases are voided, so that no load that runs is stored, then
  * values, absent entries, marks and remembered failures go, in steps of bounded work. Permits, locks and what is known of
- * tags stay. A get that starts after OK was reported sees no value that was loaded before the call. deadline_ms 0: a
- * minute. A process that dies half way leaves a cache that is partly cleared, and correct. In mode SHADOW the fleet's.
+ * tags stay. A get that starts after OK was reported sees no value that was loaded before the call, but in another process
+ * a near one, until the message arrives and for near_ms at the most. deadline_ms 0: a minute. A process that dies half way
+ * leaves a cache that is partly cleared, and correct. A master that changes within 30 s of OK is cleared, too, while this
+ * process lives. In mode SHADOW the fleet's. The login needs SCAN.
  * INVALID, CLOSING, NO_MEMORY: never calls back. `done` may be NULL; on the guard's thread.
  */
 GUARD_API enum guard_status guard_clear(struct guard *guard, uint32_t deadline_ms, guard_clear_done *done,

@@ -128,7 +128,8 @@ void change_check_answer(struct sim *sim, const struct request *request)
 {
     uint32_t key = 0, version = 0;
     const struct guard_result *result = &request->waiter.result;
-    if (result->status != GUARD_OK || !body_read(result->value->body, &key, &version))
+    if (result->status != GUARD_OK || result->value == NULL ||
+        !body_read(result->value->body, &key, &version))
         return;
     check_expired(sim, request, version);
     if (request->change.flags == GUARD_REVALIDATE)
