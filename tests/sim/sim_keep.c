@@ -284,8 +284,11 @@ void keep_check_parted(struct sim *sim, const struct load_model *load)
 {
     const struct process *process = &sim->process[load->process];
     bool passed = load->keep.says && load->keep.keep.how == GUARD_PASS && load->read && !load->fails;
-    bool free =
-        process->life == load->life && process->running < sim->params.workers && sim->params.permits == 0;
+    struct guard_stats stats = {.loads_running = 0};
+    bool lives = process->life == load->life && sim->params.permits == 0;
+    if (lives) /* loads whose loaders have returned have their places still */
+        core_stats(process->core, &stats);
+    bool free = lives && stats.loads_running < sim->params.workers;
     if (!passed || !load->leased || load->cancelled || !free || sim->params.mode == GUARD_MODE_OFF)
         return;
     for (uint32_t i = 0; i < sim->requests; i++) {
