@@ -285,8 +285,10 @@ void keep_check_parted(struct sim *sim, const struct load_model *load)
     const struct process *process = &sim->process[load->process];
     bool passed = load->keep.says && load->keep.keep.how == GUARD_PASS && load->read && !load->fails;
     struct guard_stats stats = {.loads_running = 0};
-    bool lives = process->life == load->life && sim->params.permits == 0;
-    if (lives) /* loads whose loaders have returned have their places still */
+    bool defers =
+        sim->wishes.may[WISH_DEFER] || sim->wishes.may[WISH_DEFER_LATE] || sim->wishes.may[WISH_DEFER_NEVER];
+    bool lives = process->life == load->life && sim->params.permits == 0 && !defers;
+    if (lives) /* what is deferred has its place for as long as its handle is not finished */
         core_stats(process->core, &stats);
     bool free = lives && stats.loads_running < sim->params.workers;
     if (!passed || !load->leased || load->cancelled || !free || sim->params.mode == GUARD_MODE_OFF)
@@ -295,7 +297,8 @@ void keep_check_parted(struct sim *sim, const struct load_model *load)
         const struct request *request = &sim->request[i];
         bool waits = request->open && !request->looking && request->life == load->life &&
                      request->key == load->key && request->parent_load == 0;
-        if (!waits || request->waiter.of_many || request->waiter.revalidates)
+        if (!waits || request->waiter.of_many || request->waiter.revalidates ||
+            request->waiter.flight == NULL)
             continue;
         sim->seen[SEEN_PARTED]++;
         if (!has_load(sim, request))
