@@ -567,12 +567,16 @@ TEST(libpq_on_an_epoll_loop_gets_over_a_killed_backend_and_a_server_that_stands_
                                      "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' "
                                      "AND pid <> pg_backend_pid()",
                                      pid, sizeof pid));
-    kill((pid_t)atoi(pid), SIGKILL); /* PostgreSQL ends all sessions then, and takes none for a while */
-    WAIT_UNTIL(epoll_host_gets_a_row(&host));
-    stack_postgres_pause(&postgres); /* one has been connected; the others try to */
+    stack_postgres_pause(&postgres);
+    assert_int_equal(epoll_host_ask(&host, "sent").failure, GUARD_FAILURE_TIMEOUT);
+    kill((pid_t)atoi(pid), SIGKILL); /* that connection breaks, and nobody answers when it is made again */
     for (size_t i = 0; i < sizeof HUNG / sizeof *HUNG; i++)
         assert_int_equal(epoll_host_ask(&host, HUNG[i]).failure, GUARD_FAILURE_TIMEOUT);
-    stack_postgres_resume(&postgres);
+    stack_postgres_resume(&postgres); /* it ends all sessions, because of the killed one, and starts again */
+    WAIT_UNTIL(epoll_host_gets_a_row(&host));
+    stack_postgres_kill(&postgres);
+    assert_int_equal(epoll_host_ask(&host, "gone").failure, GUARD_FAILURE_UNAVAILABLE);
+    assert_true(stack_postgres_restart(&postgres));
     WAIT_UNTIL(epoll_host_gets_a_row(&host));
     epoll_host_close(&host);
     stack_postgres_stop(&postgres);
