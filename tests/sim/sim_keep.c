@@ -292,7 +292,8 @@ void keep_check_parted(struct sim *sim, const struct load_model *load)
         const struct request *request = &sim->request[i];
         bool waits = request->open && !request->looking && request->life == load->life &&
                      request->key == load->key && request->parent_load == 0;
-        if (!waits || request->waiter.of_many || request->waiter.revalidates)
+        if (!waits || request->waiter.of_many || request->waiter.revalidates ||
+            request->waiter.flight == NULL)
             continue;
         sim->seen[SEEN_PARTED]++;
         if (!has_load(sim, request))
