@@ -39,13 +39,14 @@ static const struct course {
 
 /* What a process found. */
 struct outcome {
-    double misses_per_s, elapsed_ms, cpu_us; /* for each miss: CPU */
-    double kib, threads; /* for each load: memory at the peak, beyond what it began with */
+    double misses_per_s, elapsed_ms;
+    double cpu_us, switches; /* for each miss */
+    double kib, threads;     /* for each load: memory at the peak, beyond what it began with */
 };
 
 struct measured {
-    struct samples misses_per_s[WAY_COUNT], elapsed_ms[WAY_COUNT], cpu_us[WAY_COUNT], kib[WAY_COUNT],
-        threads[WAY_COUNT];
+    struct samples misses_per_s[WAY_COUNT], elapsed_ms[WAY_COUNT], cpu_us[WAY_COUNT], switches[WAY_COUNT],
+        kib[WAY_COUNT], threads[WAY_COUNT];
     struct samples misses_ratio, cpu_ratio, kib_ratio;
 };
 
@@ -178,27 +179,29 @@ static bool ask_round(struct host *host, uint32_t count)
     return host->good == end;
 }
 
-static uint64_t cpu_used_us(void)
+static double cpu_us(const struct rusage *usage)
 {
-    struct rusage usage;
-    getrusage(RUSAGE_SELF, &usage);
-    return (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000 +
-           (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
+    return (double)(usage->ru_utime.tv_sec + usage->ru_stime.tv_sec) * 1e6 +
+           (double)(usage->ru_utime.tv_usec + usage->ru_stime.tv_usec);
 }
 
 static bool host_measure(struct host *host, struct outcome *outcome)
 {
     const struct course *course = host->course;
     const pid_t self = getpid();
+    struct rusage before, after;
     const uint64_t began_kib = proc_status(self, "VmRSS");
     if (!host_open(host) || !ask_round(host, course->first))
         return false;
-    const uint64_t began_us = clock_us(), cpu_us = cpu_used_us();
+    const uint64_t began_us = clock_us();
+    getrusage(RUSAGE_SELF, &before);
     if (!ask_round(host, course->second))
         return false;
+    getrusage(RUSAGE_SELF, &after);
     outcome->elapsed_ms = (double)(clock_us() - began_us) / 1000;
     outcome->misses_per_s = course->second / outcome->elapsed_ms * 1000;
-    outcome->cpu_us = (double)(cpu_used_us() - cpu_us) / course->second;
+    outcome->cpu_us = (cpu_us(&after) - cpu_us(&before)) / course->second;
+    outcome->switches = (double)(after.ru_nvcsw - before.ru_nvcsw) / course->second;
     outcome->kib = (double)(proc_status(self, "VmHWM") - began_kib) / course->loads;
     outcome->threads = (double)proc_status(self, "Threads");
     return true;
@@ -233,6 +236,20 @@ static void be_host(const struct bench *bench, const struct course *course, enum
 
 /* ---- both ways in turns ---- */
 
+/* PostgreSQL has room for the connections of one process, not of two. */
+static bool wait_disconnected(const struct bench *bench)
+{
+    enum { PIDS = 64, OWN = 20 };
+    pid_t pids[PIDS];
+    const uint64_t end_us = clock_us() + (uint64_t)LIMIT_MS * 1000;
+    while (proc_family(bench->postgres.pid, pids, PIDS) > OWN) {
+        if (clock_us() > end_us)
+            return false;
+        clock_pause_ms(10);
+    }
+    return true;
+}
+
 static bool run(const struct bench *bench, const struct course *course, enum way way, struct outcome *outcome)
 {
     int ends[2];
@@ -245,19 +262,20 @@ static bool run(const struct bench *bench, const struct course *course, enum way
     close(ends[1]);
     bool good = child > 0 && read(ends[0], outcome, sizeof *outcome) == sizeof *outcome;
     close(ends[0]);
-    return child > 0 && proc_wait(child, LIMIT_MS, NULL) && good;
+    return child > 0 && proc_wait(child, LIMIT_MS, NULL) && wait_disconnected(bench) && good;
 }
 
 static bool repeat(const struct bench *bench, const struct course *course, bool turned, struct measured *out)
 {
     struct outcome outcome[WAY_COUNT];
-    for (size_t i = 0; i < WAY_COUNT; i++) {
-        enum way way = turned ? WAY_COUNT - 1 - i : i;
+    for (enum way i = 0; i < WAY_COUNT; i++) {
+        enum way way = turned ? (enum way)(DEFERRED - i) : i;
         if (!run(bench, course, way, &outcome[way]))
             return false;
         samples_add(&out->misses_per_s[way], outcome[way].misses_per_s);
         samples_add(&out->elapsed_ms[way], outcome[way].elapsed_ms);
         samples_add(&out->cpu_us[way], outcome[way].cpu_us);
+        samples_add(&out->switches[way], outcome[way].switches);
         samples_add(&out->kib[way], outcome[way].kib);
         samples_add(&out->threads[way], outcome[way].threads);
     }
@@ -295,6 +313,7 @@ static void report(const struct measured *many, const struct measured *once)
         (int)quick.loads, (int)quick.open);
     report_both("misses", "1/s", 0, many->misses_per_s);
     report_both("CPU of the process for each miss", "us", 1, many->cpu_us);
+    report_both("times that one of its threads waits, for each", "", 1, many->switches);
     report_row("deferred / threads: misses", "", 2, &many->misses_ratio, none);
     report_row("deferred / threads: CPU", "", 2, &many->cpu_ratio, none);
     report_heading("%d loads at once, a connection each, the query takes %d ms", (int)slow.loads,
