@@ -544,21 +544,11 @@ static const struct command *acquire_of(const struct sim *sim, const struct load
     return NULL;
 }
 
-/* It may be that of requests which revalidate: they have a flight of their own. */
-static bool may_revalidate(const struct sim *sim, const struct load_model *load)
-{
-    const struct command *acquire = load->token[0] != '\0' ? acquire_of(sim, load) : NULL;
-    enum core_lookup lookup = acquire != NULL ? acquire->action.lookup : LOOKUP_REVALIDATE;
-    return sim->wishes.may[WISH_REVALIDATE] &&
-           (lookup == LOOKUP_REVALIDATE || lookup == LOOKUP_REVALIDATE_PEEK);
-}
-
 static void check_alone_in_process(struct sim *sim, const struct load_model *load)
 {
     for (uint32_t i = 0; i < sim->loads; i++) {
         const struct load_model *other = &sim->load[i];
-        bool apart =
-            may_revalidate(sim, load) || may_revalidate(sim, other) || keep_may_pass(sim, load, other);
+        bool apart = change_revalidates(load) != change_revalidates(other) || keep_may_pass(sim, load, other);
         if (runs(load, other) && other->life == load->life && !other->cancelled && !apart)
             sim_fail(sim, "p%u runs two loads of k%u at once", load->process, load->key);
     }
@@ -613,7 +603,7 @@ static void check_needed(struct sim *sim, const struct load_model *load)
                                                0);
     excused = excused || !tags_good_now(sim, load->key) || is_ahead_of_epochs(sim, load, value);
     bool is_fresh = value->there && value->expires_ms - redis_now_ms(sim) > (int64_t)value->stale_ms;
-    if (is_fresh && !is_early(sim, load, value) && !excused && !may_revalidate(sim, load))
+    if (is_fresh && !is_early(sim, load, value) && !excused && !change_revalidates(load))
         sim_fail(sim, "p%u loads k%u although v%u is there and fresh", load->process, load->key,
                  value->version);
 }
