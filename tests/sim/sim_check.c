@@ -359,12 +359,18 @@ static void check_refreshed(struct sim *sim, const struct request *request)
 {
     enum { SOON_US = 200000 }; /* a flight that rests, and some round trips */
     struct row *row = &sim->row[request->key];
+    const struct stored_failure *too_big = &sim->redis.slot[request->key].failure;
     bool disturbed = /* or it waits for a permit */
         sim->hit[FAULT_LOAD_FAILS] + sim->hit[FAULT_SHUTDOWN] + sim->hit[FAULT_REQUEST_LEAVES] > 0 ||
         sim->params.permits > 0 || keep_may_not_store(sim);
     if (request->waiter.result.source != GUARD_FROM_STALE || !sim->params.calm || disturbed ||
         !is_stale(sim, request->key))
         return;
+    if (too_big->there &&
+        too_big->too_big) { /* a new row; an invalidation leaves no stale value, an expiry does */
+        row->stale_us = 0;
+        return;
+    }
     if (row->stale_us == 0 || row->stale_changes != row->changes || row->load_us >= row->stale_us) {
         row->stale_us = sim->course.now_us;
         row->stale_changes = row->changes;
