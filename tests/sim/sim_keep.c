@@ -22,6 +22,14 @@ void keep_choose(struct sim *sim)
 
 enum { OWN_FRESH_MS = 3000, OWN_STALE_MS = 3000, PASS_MS = 1000, ONE_IN = 3, NONE_IN = 8 };
 
+/* Often for no time at all: only its stale time is left then. */
+static uint32_t own_fresh_ms(struct sim *sim)
+{
+    enum { NOT_FRESH_IN = 4 };
+    bool fresh = sim_wish_between(sim, WISH_OWN_FRESH, 1, NOT_FRESH_IN) > 1;
+    return fresh ? (uint32_t)sim_wish_between(sim, WISH_OWN_FRESH, 1, OWN_FRESH_MS) : 0;
+}
+
 void keep_load_starts(struct sim *sim, struct load_model *load)
 {
     struct guard_keep *keep = &load->keep.keep;
@@ -37,7 +45,7 @@ void keep_load_starts(struct sim *sim, struct load_model *load)
         keep->how = GUARD_SHARE;
     } else {
         if (sim_wish(sim, WISH_OWN_FRESH, ONE_IN))
-            keep->fresh_ms = (uint32_t)sim_wish_between(sim, WISH_OWN_FRESH, 0, OWN_FRESH_MS);
+            keep->fresh_ms = own_fresh_ms(sim);
         if (sim_wish(sim, WISH_OWN_STALE, ONE_IN))
             keep->stale_ms = (uint32_t)sim_wish_between(sim, WISH_OWN_STALE, 0, OWN_STALE_MS);
     }
