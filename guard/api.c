@@ -304,7 +304,6 @@ static enum guard_status change_and_wait(struct guard *guard, const struct guard
         blocking_wait(&blocking);
     else
         result->status = status;
-    blocking_clear(&blocking);
     return result->status;
 }
 
