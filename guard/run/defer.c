@@ -74,6 +74,7 @@ static void leave_loop(struct guard_loop *loop, struct guard_load *load)
     }
     DL_APPEND(loop->cancelled, load);
     load->listed = IN_CANCELLED;
+    atomic_store(&loop->any_cancelled, true);
 }
 
 bool defer_leave_loop(struct guard_loop *loop)

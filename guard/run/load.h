@@ -27,7 +27,6 @@
 
 struct guard_loop;
 struct nested;
-struct worker;
 
 struct finished_load {
     struct finished_load *next; /* for the owner's list */
@@ -56,6 +55,12 @@ struct desk {
     struct guard_load *by_id[DESK_SLOTS];
 };
 
+/* What a load thread has of its loads. */
+struct load_thread {
+    struct guard_load *first; /* of the batch that runs; only on its own thread; NULL: none runs */
+    struct bell *bell;        /* of all that it runs; under the desk's mutex; NULL: none has asked for one */
+};
+
 /* Both texts are copied. */
 struct job {
     uint64_t load;
@@ -77,7 +82,7 @@ struct guard_load {
     struct guard_load *mate; /* the next of its batch */
     uint64_t deadline_us, start_us;
     const struct guard_policy *policy; /* the guard's: not once it is deferred */
-    struct worker *worker;             /* whose thread runs it; NULL: none */
+    struct load_thread *thread;        /* that runs it; NULL: none */
     struct guard_load *parent;         /* waits for this one on the same thread; NULL: none */
     struct nested *nested; /* its loader waits for another key; under the workers' mutex; NULL: it does not */
     uint32_t depth;        /* loads that it is nested in */

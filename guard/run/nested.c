@@ -56,7 +56,7 @@ static void serve(struct nested *nested)
     struct guard_load *parent = nested->parent;
     for (struct guard_load *load = next_lent(nested); load != NULL; load = next_lent(nested)) {
         nested->within = load;
-        load->worker = parent->worker;
+        load->thread = parent->thread;
         load->parent = parent;
         load->start_us = clock_now_us();
         if (!nested->thread_ends)
@@ -95,12 +95,11 @@ static void say_circle(struct guard *guard, const struct guard_load *load, const
 }
 
 /* NULL: no more. */
-static void waits_in(struct guard_load *load, struct nested *nested)
+static void waits_in(struct workers *workers, struct guard_load *load, struct nested *nested)
 {
-    pthread_mutex_t *mutex = &load->worker->workers->mutex;
-    pthread_mutex_lock(mutex);
+    pthread_mutex_lock(&workers->mutex);
     load->nested = nested;
-    pthread_mutex_unlock(mutex);
+    pthread_mutex_unlock(&workers->mutex);
 }
 
 static bool in_chain(const struct guard_load *load, const char *key)
@@ -113,18 +112,18 @@ static bool in_chain(const struct guard_load *load, const char *key)
 static enum guard_status get_nested(struct guard *guard, struct guard_load *load,
                                     const struct guard_request *request, struct guard_result *result)
 {
-    struct nested nested = {.parent = load, .workers = load->worker->workers, .result = result};
+    struct nested nested = {.parent = load, .workers = guard->workers, .result = result};
     struct guard_request own = *request;
     const struct parent_load parent = {load->result.load, load->deadline_us};
     own.answered = nested_answered;
     own.context = &nested;
     pthread_cond_init(&nested.woken, NULL);
-    waits_in(load, &nested);
+    waits_in(guard->workers, load, &nested);
     enum guard_status status = ask(guard, &own, &parent, NULL, NULL);
     if (status == GUARD_OK) {
         serve_until_answered(&nested);
     } else {
-        waits_in(load, NULL);
+        waits_in(guard->workers, load, NULL);
         result->status = status;
     }
     pthread_cond_destroy(&nested.woken);
