@@ -40,7 +40,7 @@ void desk_close(struct desk *desk)
 {
     pthread_mutex_lock(&desk->mutex);
     desk->done = NULL;
-    while (desk->reporting > 0)
+    while (desk->inside > 0)
         pthread_cond_wait(&desk->quiet, &desk->mutex);
     pthread_mutex_unlock(&desk->mutex);
 }
@@ -161,20 +161,19 @@ void finished_load_free(struct finished_load *finished)
 
 /* ---- handing in ---- */
 
-/* False: the guard is gone. */
-static bool begin_report(struct desk *desk)
+bool desk_enter(struct desk *desk)
 {
     pthread_mutex_lock(&desk->mutex);
     bool wanted = desk->done != NULL;
-    desk->reporting += wanted;
+    desk->inside += wanted;
     pthread_mutex_unlock(&desk->mutex);
     return wanted;
 }
 
-static void end_report(struct desk *desk)
+void desk_leave(struct desk *desk)
 {
     pthread_mutex_lock(&desk->mutex);
-    if (--desk->reporting == 0)
+    if (--desk->inside == 0)
         pthread_cond_broadcast(&desk->quiet);
     pthread_mutex_unlock(&desk->mutex);
 }
@@ -183,9 +182,9 @@ static void hand_in(struct desk *desk, struct finished_load *list)
 {
     if (list == NULL)
         return;
-    if (begin_report(desk)) {
+    if (desk_enter(desk)) {
         desk->done(desk->context, list);
-        end_report(desk);
+        desk_leave(desk);
         return;
     }
     while (list != NULL) {

@@ -47,11 +47,11 @@ enum { DESK_SLOTS = 512 };
 
 struct desk {
     pthread_mutex_t mutex;
-    pthread_cond_t quiet; /* `reporting` has become 0 */
+    pthread_cond_t quiet; /* `inside` has become 0 */
     load_done *done;      /* NULL: the guard is gone */
     void *context;
-    uint32_t refs;      /* the guard's, and one of each handle */
-    uint32_t reporting; /* calls of done() under way */
+    uint32_t refs;   /* the guard's, and one of each handle */
+    uint32_t inside; /* calls that need the guard: of done(), or to refuse something */
     struct guard_load *by_id[DESK_SLOTS];
 };
 
@@ -123,6 +123,9 @@ struct parent_load {
 
 /* NULL: no memory. */
 struct desk *desk_open(load_done *done, void *context);
+/* False: the guard is gone. True: it stays until desk_leave(). */
+bool desk_enter(struct desk *desk);
+void desk_leave(struct desk *desk);
 /* From now on nothing is told. */
 void desk_close(struct desk *desk);
 /* Gives the guard's reference back. */

@@ -10,6 +10,7 @@
  */
 #include "../base/clock.h"
 #include "ask.h"
+#include "defer.h"
 #include "mailbox.h"
 #include "workers.h"
 #include <string.h>
@@ -130,20 +131,22 @@ static enum guard_status get_nested(struct guard *guard, struct guard_load *load
     return result->status;
 }
 
+/* The guard is there as long as a loader runs; a load that is deferred may outlive it. */
+static const char *refuse_nested(struct guard_load *load, const char *wrong)
+{
+    defer_refuse(load->desk, "guard_load_get", wrong);
+    return wrong;
+}
+
 enum guard_status guard_load_get(struct guard_load *load, const struct guard_request *request,
                                  struct guard_result *result)
 {
     struct guard *guard = load->desk->context;
-    const char *wrong = ask_check(guard, request, "guard_load_get", true);
-    const char *wrong_here = NULL;
+    const char *wrong = load->deferred
+                            ? refuse_nested(load, "the load is deferred; say `within` in a request instead")
+                            : ask_check(guard, request, "guard_load_get", true);
     if (wrong == NULL && request->count > 0)
-        wrong_here = "request->keys: a loader asks for one key at a time";
-    else if (wrong == NULL && load->deferred)
-        wrong_here = "the load is deferred; say `within` in a request instead";
-    if (wrong_here != NULL)
-        request_refuse(guard, "guard_load_get", wrong_here);
-    if (wrong == NULL)
-        wrong = wrong_here;
+        wrong = refuse_nested(load, "request->keys: a loader asks for one key at a time");
     *result = (struct guard_result){.status = GUARD_INVALID, .wrong = wrong};
     if (wrong != NULL)
         return GUARD_INVALID;
