@@ -124,6 +124,7 @@ struct guard_loop {
     /* under the desk's mutex: loads that are deferred to it; those of them that are to be called back */
     struct guard_load *deferred, *cancelled;
     bool detaching_loads;
+    atomic_bool any_cancelled; /* since its thread last looked: most mail brings none */
 };
 
 struct invalidation {
