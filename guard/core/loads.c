@@ -143,13 +143,19 @@ void loads_promote(struct flight *flight)
         loads_single_out(flight);
 }
 
-struct flight *loads_last_refresh(const struct core *core, enum share share)
+static struct flight *last_without_user(const struct core *core, enum queue queue, enum share share)
 {
-    const struct flight *first = core->loads.queues[QUEUE_REFRESHES][share];
+    const struct flight *first = core->loads.queues[queue][share];
     struct flight *last = first != NULL ? first->queue_prev : NULL;
     while (last != NULL && has_user(last)) /* its waiter would take the place again */
         last = last != first ? last->queue_prev : NULL;
     return last;
+}
+
+struct flight *loads_last_refresh(const struct core *core, enum share share)
+{
+    struct flight *refresh = last_without_user(core, QUEUE_REFRESHES, share);
+    return refresh != NULL ? refresh : last_without_user(core, QUEUE_USERS, share);
 }
 
 static uint32_t smaller(uint32_t one, uint32_t other)

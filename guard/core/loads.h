@@ -125,7 +125,8 @@ void loads_dequeue(struct flight *flight);
 void loads_promote(struct flight *flight);
 /* A waiter asked for it by itself: it changes its share, if the new one has a place for it. */
 void loads_single_out(struct flight *flight);
-/* The refresh of this share that was queued last and has no waiter; NULL: none. */
+/* The refresh of this share that was queued last and has no waiter: at best one that had none when it was queued.
+ * NULL: none. */
 struct flight *loads_last_refresh(const struct core *core, enum share share);
 
 /* Queries that could run, and that only wait for permits. */

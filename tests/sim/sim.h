@@ -448,6 +448,7 @@ struct request {
     bool probe;
     uint32_t parent_load; /* nested: 1 + the load whose loader asks; 0: none */
     struct change_of_request change;
+    struct keep_of_request keep;
 };
 
 /* Of the request with the same number. */

@@ -98,6 +98,11 @@ bool change_request_begins(struct sim *sim, struct process *process, struct requ
     return false;
 }
 
+bool change_revalidates(const struct load_model *load)
+{
+    return load->keep.starter != NULL && load->keep.starter->revalidates;
+}
+
 /* ---- what must be true of it ---- */
 
 static void check_revalidated(struct sim *sim, const struct request *request, uint32_t version)

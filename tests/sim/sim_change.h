@@ -63,6 +63,8 @@ void change_schedule(struct sim *sim);
 void change_happens(struct sim *sim, const struct event *event);
 /* True: it is answered, or asked in a way of its own. */
 bool change_request_begins(struct sim *sim, struct process *process, struct request *request);
+/* It is of requests that revalidate, which have a flight of their own. */
+bool change_revalidates(const struct load_model *load);
 void change_check_answer(struct sim *sim, const struct request *request);
 void change_check_load(struct sim *sim, const struct load_model *load);
 void change_check_rest(struct sim *sim);

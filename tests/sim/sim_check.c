@@ -359,12 +359,18 @@ static void check_refreshed(struct sim *sim, const struct request *request)
 {
     enum { SOON_US = 200000 }; /* a flight that rests, and some round trips */
     struct row *row = &sim->row[request->key];
+    const struct stored_failure *too_big = &sim->redis.slot[request->key].failure;
     bool disturbed = /* or it waits for a permit */
         sim->hit[FAULT_LOAD_FAILS] + sim->hit[FAULT_SHUTDOWN] + sim->hit[FAULT_REQUEST_LEAVES] > 0 ||
         sim->params.permits > 0 || keep_may_not_store(sim);
     if (request->waiter.result.source != GUARD_FROM_STALE || !sim->params.calm || disturbed ||
         !is_stale(sim, request->key))
         return;
+    if (too_big->there &&
+        too_big->too_big) { /* a new row; an invalidation leaves no stale value, an expiry does */
+        row->stale_us = 0;
+        return;
+    }
     if (row->stale_us == 0 || row->stale_changes != row->changes || row->load_us >= row->stale_us) {
         row->stale_us = sim->course.now_us;
         row->stale_changes = row->changes;
@@ -544,21 +550,11 @@ static const struct command *acquire_of(const struct sim *sim, const struct load
     return NULL;
 }
 
-/* It may be that of requests which revalidate: they have a flight of their own. */
-static bool may_revalidate(const struct sim *sim, const struct load_model *load)
-{
-    const struct command *acquire = load->token[0] != '\0' ? acquire_of(sim, load) : NULL;
-    enum core_lookup lookup = acquire != NULL ? acquire->action.lookup : LOOKUP_REVALIDATE;
-    return sim->wishes.may[WISH_REVALIDATE] &&
-           (lookup == LOOKUP_REVALIDATE || lookup == LOOKUP_REVALIDATE_PEEK);
-}
-
 static void check_alone_in_process(struct sim *sim, const struct load_model *load)
 {
     for (uint32_t i = 0; i < sim->loads; i++) {
         const struct load_model *other = &sim->load[i];
-        bool apart =
-            may_revalidate(sim, load) || may_revalidate(sim, other) || keep_may_pass(sim, load, other);
+        bool apart = change_revalidates(load) != change_revalidates(other) || keep_may_pass(sim, load, other);
         if (runs(load, other) && other->life == load->life && !other->cancelled && !apart)
             sim_fail(sim, "p%u runs two loads of k%u at once", load->process, load->key);
     }
@@ -613,7 +609,7 @@ static void check_needed(struct sim *sim, const struct load_model *load)
                                                0);
     excused = excused || !tags_good_now(sim, load->key) || is_ahead_of_epochs(sim, load, value);
     bool is_fresh = value->there && value->expires_ms - redis_now_ms(sim) > (int64_t)value->stale_ms;
-    if (is_fresh && !is_early(sim, load, value) && !excused && !may_revalidate(sim, load))
+    if (is_fresh && !is_early(sim, load, value) && !excused && !change_revalidates(load))
         sim_fail(sim, "p%u loads k%u although v%u is there and fresh", load->process, load->key,
                  value->version);
 }

@@ -142,14 +142,9 @@ static void check_abandoned(struct sim *sim, const struct process *process, cons
         sim_fail(sim, "p%u abandons the load of k%u after an abandoned one", process->index, load->key);
     if (load->defer.awaited && sim->params.mode == GUARD_MODE_FLEET)
         sim_fail(sim, "p%u abandons a load of k%u that another process waits for", process->index, load->key);
-    bool shared =
-        sim->params.mode != GUARD_MODE_OFF && !sim->wishes.may[WISH_PASS]; /* a key has one flight */
-    for (uint32_t i = 0; i < sim->requests && shared; i++) {
-        const struct request *request = &sim->request[i];
-        if (request->life == process->life && request->key == load->key && request->open &&
-            request->waiter.flight != NULL && !request->waiter.revalidates && !request->waiter.passes)
+    for (uint32_t i = 0; i < sim->requests; i++)
+        if (keep_waits_for(load, &sim->request[i]))
             sim_fail(sim, "p%u abandons a load of k%u that #%u waits for", process->index, load->key, i);
-    }
 }
 
 void defer_check_command(struct sim *sim, const struct process *process, const struct core_action *action)
@@ -177,22 +172,64 @@ void defer_check_answer(struct sim *sim, const struct request *request)
     (void)sim, (void)request;
 }
 
-static uint32_t threads_used(const struct sim *sim, const struct load_model *of)
+/* One for each load, or batch, of which a loader has not returned; a nested one runs on another's. */
+static bool takes_thread(const struct sim *sim, uint32_t index)
+{
+    const struct load_model *load = &sim->load[index];
+    bool takes = !load->ended && !load->defer.returned && load->lender == 0;
+    for (uint32_t i = 0; i < index && takes && load->batch != 0; i++) {
+        const struct load_model *mate = &sim->load[i];
+        takes = mate->life != load->life || mate->batch != load->batch || mate->ended || mate->defer.returned;
+    }
+    return takes;
+}
+
+static uint32_t threads_used(const struct sim *sim, uint32_t life)
 {
     uint32_t used = 0;
-    for (uint32_t i = 0; i < sim->loads; i++) {
-        const struct load_model *load = &sim->load[i];
-        bool other_of_batch = load->batch != 0 && load->batch == of->batch && load != of;
-        used += load->life == of->life && !load->ended && !load->defer.returned && load->lender == 0 &&
-                load->batch == 0 && !other_of_batch;
-    }
+    for (uint32_t i = 0; i < sim->loads; i++)
+        used += sim->load[i].life == life && takes_thread(sim, i);
     return used;
+}
+
+static const struct load_model *query_of(const struct sim *sim, uint32_t index)
+{
+    const struct load_model *load = &sim->load[index];
+    while (load->lender != 0)
+        load = &sim->load[load->lender - 1];
+    return load;
+}
+
+/* It is the first of its query that has not ended. The place of a load is that of those which run in it, too: one of them
+ * may be deferred, and outlive it. */
+static bool takes_place(const struct sim *sim, uint32_t index, uint32_t life)
+{
+    const struct load_model *load = &sim->load[index], *query = query_of(sim, index);
+    bool takes = load->life == life && !load->ended;
+    for (uint32_t i = 0; i < index && takes; i++) {
+        const struct load_model *other = query_of(sim, i);
+        bool mate = other == query || (query->batch != 0 && query->batch == other->batch);
+        takes = sim->load[i].life != life || sim->load[i].ended || !mate;
+    }
+    return takes;
+}
+
+bool defer_has_place(const struct sim *sim, const struct process *process)
+{
+    uint32_t used = 0;
+    for (uint32_t i = 0; i < sim->loads; i++)
+        used += takes_place(sim, i, process->life);
+    return used < sim->params.workers;
+}
+
+bool defer_has_thread(const struct sim *sim, const struct process *process)
+{
+    return sim->params.load_threads == 0 || threads_used(sim, process->life) < sim->params.load_threads;
 }
 
 void defer_check_load(struct sim *sim, const struct load_model *load)
 {
-    uint32_t threads = sim->params.load_threads;
-    if (threads > 0 && threads_used(sim, load) > threads)
+    if (sim->params.load_threads > 0 && threads_used(sim, load->life) > sim->params.load_threads)
         sim_fail(sim, "p%u runs more loaders than it has threads", load->process);
 }
 

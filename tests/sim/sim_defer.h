@@ -57,6 +57,9 @@ void defer_forgotten(struct sim *sim, struct process *process, uint64_t load);
 void defer_check_command(struct sim *sim, const struct process *process, const struct core_action *action);
 /* What a renewal was told. */
 void defer_renewed(struct sim *sim, const struct command *command, int64_t code);
+/* A load may begin in this process; and a loader may. */
+bool defer_has_place(const struct sim *sim, const struct process *process);
+bool defer_has_thread(const struct sim *sim, const struct process *process);
 void defer_check_answer(struct sim *sim, const struct request *request);
 void defer_check_load(struct sim *sim, const struct load_model *load);
 void defer_check_rest(struct sim *sim);

@@ -22,6 +22,14 @@ void keep_choose(struct sim *sim)
 
 enum { OWN_FRESH_MS = 3000, OWN_STALE_MS = 3000, PASS_MS = 1000, ONE_IN = 3, NONE_IN = 8 };
 
+/* Often for no time at all: only its stale time is left then. */
+static uint32_t own_fresh_ms(struct sim *sim)
+{
+    enum { NOT_FRESH_IN = 4 };
+    bool fresh = sim_wish_between(sim, WISH_OWN_FRESH, 1, NOT_FRESH_IN) > 1;
+    return fresh ? (uint32_t)sim_wish_between(sim, WISH_OWN_FRESH, 1, OWN_FRESH_MS) : 0;
+}
+
 void keep_load_starts(struct sim *sim, struct load_model *load)
 {
     struct guard_keep *keep = &load->keep.keep;
@@ -37,7 +45,7 @@ void keep_load_starts(struct sim *sim, struct load_model *load)
         keep->how = GUARD_SHARE;
     } else {
         if (sim_wish(sim, WISH_OWN_FRESH, ONE_IN))
-            keep->fresh_ms = (uint32_t)sim_wish_between(sim, WISH_OWN_FRESH, 0, OWN_FRESH_MS);
+            keep->fresh_ms = own_fresh_ms(sim);
         if (sim_wish(sim, WISH_OWN_STALE, ONE_IN))
             keep->stale_ms = (uint32_t)sim_wish_between(sim, WISH_OWN_STALE, 0, OWN_STALE_MS);
     }
@@ -59,6 +67,22 @@ static char mark_of(const struct guard_keep *keep)
     return keep->how == GUARD_SHARE ? 's' : 'n';
 }
 
+bool keep_waits_for(const struct load_model *load, const struct request *request)
+{
+    return request->open && request->life == load->life && load->keep.flight != NULL &&
+           request->waiter.flight == load->keep.flight;
+}
+
+/* Before its load is told. */
+static void note_parted(struct sim *sim, const struct load_model *load)
+{
+    for (uint32_t i = 0; i < sim->requests; i++) {
+        struct request *request = &sim->request[i];
+        if (keep_waits_for(load, request) && &request->waiter != load->keep.starter)
+            request->keep.parted_by = load;
+    }
+}
+
 void keep_load_ends(struct sim *sim, struct load_model *load, struct core_loaded *loaded)
 {
     const struct guard_keep *keep = &load->keep.keep;
@@ -67,6 +91,8 @@ void keep_load_ends(struct sim *sim, struct load_model *load, struct core_loaded
     if (!load->keep.says)
         return;
     loaded->keep = keep;
+    if (keep->how == GUARD_PASS && loaded->outcome != LOAD_FAILED && !load->cancelled)
+        note_parted(sim, load);
     sim_trace(sim, "p%u  it says: %c fresh %u stale %u", load->process,
               keep->how == GUARD_STORE && !has_no_life(keep) ? 'k' : mark_of(keep), keep->fresh_ms,
               keep->stale_ms);
@@ -279,23 +305,23 @@ static bool has_load(const struct sim *sim, const struct request *request)
     return false;
 }
 
+/* Batches begin later, at the end of a turn. */
+static bool starts_at_once(const struct sim *sim, const struct request *request)
+{
+    return !request->waiter.of_many || sim->params.policy.batch_loader == NULL;
+}
+
 /* Those that waited for a load that passes have loads of their own if workers are free for them. */
 void keep_check_parted(struct sim *sim, const struct load_model *load)
 {
     const struct process *process = &sim->process[load->process];
-    bool passed = load->keep.says && load->keep.keep.how == GUARD_PASS && load->read && !load->fails;
-    bool free = process->life == load->life && process->running < sim->params.workers &&
-                sim->params.permits == 0 && sim->params.load_threads == 0 && sim->wishes.defer.deferred == 0;
-    if (!passed || !load->leased || load->cancelled || !free || sim->params.mode == GUARD_MODE_OFF)
-        return;
+    bool open = process->life == load->life && !process->closing && sim->params.permits == 0;
     for (uint32_t i = 0; i < sim->requests; i++) {
         const struct request *request = &sim->request[i];
-        bool waits = request->open && !request->looking && request->life == load->life &&
-                     request->key == load->key && request->parent_load == 0;
-        if (!waits || request->waiter.of_many || request->waiter.revalidates)
-            continue;
-        sim->seen[SEEN_PARTED]++;
-        if (!has_load(sim, request))
+        bool parted = request->keep.parted_by == load && request->open;
+        sim->seen[SEEN_PARTED] += parted;
+        if (parted && open && starts_at_once(sim, request) && !has_load(sim, request) &&
+            defer_has_place(sim, process) && defer_has_thread(sim, process))
             sim_fail(sim, "#%u of k%u waits for nothing while workers are free", i, request->key);
     }
 }

@@ -41,13 +41,18 @@ struct keep_world {
     uint32_t marks; /* written so far */
 };
 
+struct keep_of_request {
+    const struct load_model *parted_by; /* the last load that passed and left it to another one; NULL: none */
+};
+
 /* What the loader of this load will say. */
 struct keep_of_load {
     bool says;
     struct guard_keep keep;
     const struct core_waiter *starter; /* NULL: none */
-    uint64_t begun_us;                 /* as its process knows it */
-    bool unchanged;                    /* so it ended */
+    const struct flight *flight; /* the starter's; only a name, for as long as the load is not cancelled */
+    uint64_t begun_us;           /* as its process knows it */
+    bool unchanged;              /* so it ended */
 };
 
 void keep_choose(struct sim *sim);
@@ -72,6 +77,8 @@ void keep_check_touched(struct sim *sim, const struct command *command, const st
 void keep_check_shared(struct sim *sim, const struct command *command);
 /* True: entries have lives of their own here, and this stale answer is judged. */
 bool keep_check_stale(struct sim *sim, const struct request *request);
+/* Those that wait with the starter of this load, beside it. */
+bool keep_waits_for(const struct load_model *load, const struct request *request);
 /* What this load has brought was told, and all that followed is done. */
 void keep_check_parted(struct sim *sim, const struct load_model *load);
 

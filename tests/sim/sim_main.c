@@ -28,7 +28,8 @@
 
 static const struct simulator *sim = &guard_simulator;
 static uint64_t total[TALLIES][TALLY_MOST], events_seen;
-static uint32_t sown; /* the mutant of the present run */
+static uint64_t present_seed; /* the seed of the present run */
+static uint32_t sown;         /* its mutant */
 
 static bool aborting_is_finding; /* FIND= */
 
@@ -39,12 +40,13 @@ static double now_s(void)
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-/* An assertion of the core failed, or worse: say where before it ends us. */
+/* An assertion of the core failed, or worse, or it goes round in a circle: say where before it ends us. */
 static void aborted(int signal)
 {
     char text[96];
-    int bytes = snprintf(text, sizeof text, "aborted in SEED=%" PRIu64 " MUTANT=%s\n", sim->course->seed,
-                         sim->mutant_names[sown]);
+    int bytes =
+        snprintf(text, sizeof text, "%s in SEED=%" PRIu64 " MUTANT=%s\n",
+                 signal == SIGALRM ? "stands still" : "aborted", present_seed, sim->mutant_names[sown]);
     if (write(STDERR_FILENO, text, (size_t)bytes) < 0)
         _exit(1);
     _exit(aborting_is_finding ? 0 : 128 + signal);
@@ -52,7 +54,10 @@ static void aborted(int signal)
 
 static bool run(uint64_t seed, uint32_t mutant, bool trace)
 {
+    enum { LIMIT_S = 60 }; /* some milliseconds are usual */
+    present_seed = seed;
     sown = mutant;
+    alarm(LIMIT_S);
     return sim->run(seed, mutant, trace);
 }
 
@@ -184,6 +189,7 @@ int main(int argc, char **argv)
     bool has_name = choose_simulator(argc > 1 ? argv[1] : "");
     signal(SIGABRT, aborted);
     signal(SIGSEGV, aborted);
+    signal(SIGALRM, aborted);
     for (int i = 1 + has_name; i < argc; i++) {
         bool known = number_of(argv[i], "SEEDS", &seeds) || number_of(argv[i], "FROM", &from) ||
                      number_of(argv[i], "SEED", &seed) || number_of(argv[i], "MUTANTS", &mutants) ||

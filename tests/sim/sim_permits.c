@@ -215,13 +215,14 @@ static uint32_t count_queries(const struct sim *sim, bool all)
 
 void check_permit_of_load(struct sim *sim, const struct load_model *load)
 {
-    enum { CONNECTED_US = 1000 }; /* after its start */
+    enum { CONNECTED_US = 1000 }; /* after its start; its first commands show whether Redis answers */
     const struct permit_out *out = find_out(sim, load->permit);
     bool limited = sim->params.permits > 0 && sim->params.mode == GUARD_MODE_FLEET && load->lender == 0;
     if (!limited)
         return;
     sim->seen[SEEN_PERMITTED] += load->permit[0] != '\0';
-    bool connected = sim->course.now_us > sim->process[load->process].since_us + CONNECTED_US;
+    uint64_t answer_us = (uint64_t)sim->params.latency_us * (sim->params.tagged ? 4 : 2);
+    bool connected = sim->course.now_us > sim->process[load->process].since_us + CONNECTED_US + answer_us;
     if (sim_is_calm(sim) && connected && load->permit[0] == '\0')
         sim_fail(sim, "p%u loads k%u without a permit although nothing is wrong", load->process, load->key);
     if (sim_is_calm(sim) && count_queries(sim, true) > sim->params.permits)

@@ -401,6 +401,7 @@ static void start_load(struct sim *sim, struct process *process, const struct co
     load->end_us = load->start_us + span_us;
     load->nests = choose_nested(sim);
     load->keep.starter = action->starter;
+    load->keep.flight = action->starter != NULL ? action->starter->flight : NULL;
     wishes_load_starts(sim, load);
     sim->loads++;
     if (action->lender != 0) {

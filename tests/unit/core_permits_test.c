@@ -807,6 +807,34 @@ TEST(a_queued_refresh_gives_its_place_to_a_user_instead_of_his_being_shed)
     guard_value_unref(&callers[0].waiter.result.value);
 }
 
+/* It was queued for a user that has had the stale value since. */
+TEST(a_queued_refresh_whose_user_has_left_gives_its_place_to_a_user)
+{
+    struct caller callers[3];
+    enum { SOFT_MS = 50 };
+    bench.config.max_loads = 1;
+    bench.config.load_queue = 1;
+    bench.policy.stale_ms = 10000;
+    bench_open();
+    struct seen *load = begin_load("running", &callers[0]);
+    bench.policy.soft_ms = SOFT_MS;
+    const struct core_reply stale = {
+        .kind = REPLY_STALE, .refresher = REFRESH_OURS, .age_ms = 70, .pttl_ms = 3000};
+    reply_value(lookup_of("refreshed", &callers[1]), stale, "old");
+    still_waits(&callers[1]);
+    pass(SOFT_MS);
+    answered_value(&callers[1], "old", GUARD_FROM_STALE);
+    reply_kind(lookup_of("user", &callers[2]), REPLY_FREE);
+    assert_string_equal(expect(CORE_RELEASE)->key, "refreshed");
+    reply_kind(expect(CORE_ACQUIRE), REPLY_LEASE);
+    still_waits(&callers[2]);
+    assert_int_equal(stats_of().refresh_yielded, 1);
+    finish_load(load, "row");
+    expect_load_of("user");
+    bench_close();
+    guard_value_unref(&callers[0].waiter.result.value);
+}
+
 /* It would take the place again, for its waiter. */
 TEST(a_refresh_with_a_waiter_keeps_its_place)
 {
