@@ -489,7 +489,6 @@ static void free_place(struct core *core, struct load *load)
 
 void loads_free(struct core *core, struct load *load)
 {
-    struct load *outer = load->outer;
     assert(load->lent_to == NULL || load->deferred);
     loads_leave_thread(core, load);
     nested_forget_waiters(load);
@@ -498,7 +497,7 @@ void loads_free(struct core *core, struct load *load)
     load->over = true;
     load->flight = NULL;
     while (load != NULL && load->over && load->guests == 0) {
-        outer = load->outer;
+        struct load *outer = load->outer;
         if (outer != NULL)
             nested_leave_place(load);
         free_place(core, load);

@@ -179,13 +179,13 @@ static bool find_shard(struct clear *clear)
 static void take_step(struct clear *clear)
 {
     unsigned first = 0;
+    struct redis *redis = clear->sweep.redis;
+    bool known = redis_next_shard(redis, &first); /* a master */
     if (!is_wanted(clear))
         stop_run(clear);
-    else if (!redis_next_shard(clear->sweep.redis, &first))
-        pause_clear(clear); /* no master is known */
-    else if (!find_shard(clear) && redis_map_changes(clear->sweep.redis) == clear->map)
+    else if (known && !find_shard(clear) && redis_map_changes(redis) == clear->map)
         end_run(clear);
-    else if (clear->pass == PASSES || !sweep_step(&clear->sweep))
+    else if (!known || clear->pass == PASSES || !sweep_step(&clear->sweep))
         pause_clear(clear);
 }
 
