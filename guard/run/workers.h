@@ -56,8 +56,7 @@ struct worker {
     struct workers *workers;
     pthread_t thread;
     bool made, over, busy; /* under the mutex */
-    struct bell *bell; /* of the loads that it runs; under the desk's mutex; NULL: none has asked for one */
-    struct guard_load *load; /* running, the first of its batch; only on its own thread */
+    struct load_thread loads;
 };
 
 struct workers {
