@@ -199,7 +199,8 @@ $(FLEETLOCK): $(FLEETLOCK_OBJECTS) $(BUILD)/libapp.a $(GUARD_LIB)
 	$(LINK) $^ $(GUARD_LIBS) $(LDLIBS)
 
 $(STAMPEDE): $(BUILD)/load/stampede.o $(BUILD)/libload.a
-$(BENCH): $(BUILD)/load/bench/bench.o $(BUILD)/libload.a
+$(BENCH): $(BUILD)/load/bench/bench.o $(BUILD)/libload.a $(BUILD)/guard/example/queries.o $(GUARD_LIB)
+$(BUILD)/load/bench/bench_loads.o $(BUILD)/guard/example/queries.o: private CPPFLAGS += -Iguard
 $(LOAD_PROGRAMS):
 	@echo "  LINK $@"
 	$(LINK) $^ $(LIBRARIES)
@@ -269,7 +270,7 @@ $(CHAOS_SHIM): tests/chaos/clock_shim.c
 	$(CC) -std=c11 -D_GNU_SOURCE $(WARNINGS) $(HARDENED) -fPIC -fvisibility=hidden -shared $(CFLAGS) $(LDFLAGS) -o $@ $<
 
 -include $(patsubst %.o,%.d,$(APP_OBJECTS) $(FLEETLOCK_OBJECTS) $(BUILD)/app/main.o $(LOAD_OBJECTS) $(SUPPORT_OBJECTS) \
-	$(BUILD)/load/stampede.o $(BUILD)/load/bench/bench.o $(TEST_PROGRAMS:=.o) $(CHAOS_OBJECTS) $(BUILD)/tests/chaos/chaos_main.o \
+	$(BUILD)/load/stampede.o $(BUILD)/load/bench/bench.o $(BUILD)/guard/example/queries.o $(TEST_PROGRAMS:=.o) $(CHAOS_OBJECTS) $(BUILD)/tests/chaos/chaos_main.o \
 	$(PEERS_OBJECTS) $(BUILD)/load/peers/peers.o $(LAB_OBJECTS) \
 	$(BUILD)/tests/sim/sim_main.o $(BUILD)/tests/fuzz/fuzz_main.o)
 

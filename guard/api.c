@@ -292,34 +292,31 @@ static void invalidated(void *context, const struct guard_invalidated *result)
 }
 
 static enum guard_status change_and_wait(struct guard *guard, const struct guard_change *change,
-                                         struct telling *telling, struct guard_invalidated *result)
+                                         const char *function, bool expires, struct guard_invalidated *result)
 {
     struct blocking blocking;
+    const struct telling telling = {
+        .function = function, .expires = expires, .done = invalidated, .context = &blocking};
     *result = (struct guard_invalidated){.status = GUARD_INVALID};
     blocking_init(&blocking, result);
-    telling->done = invalidated;
-    telling->context = &blocking;
-    enum guard_status status = change_entries(guard, change, telling);
+    enum guard_status status = change_entries(guard, change, &telling);
     if (status == GUARD_OK)
         blocking_wait(&blocking);
     else
         result->status = status;
-    blocking_clear(&blocking);
     return result->status;
 }
 
 enum guard_status guard_invalidate_wait(struct guard *guard, const struct guard_change *change,
                                         struct guard_invalidated *result)
 {
-    struct telling telling = {.function = "guard_invalidate_wait"};
-    return change_and_wait(guard, change, &telling, result);
+    return change_and_wait(guard, change, "guard_invalidate_wait", false, result);
 }
 
 enum guard_status guard_expire_wait(struct guard *guard, const struct guard_change *change,
                                     struct guard_invalidated *result)
 {
-    struct telling telling = {.function = "guard_expire_wait", .expires = true};
-    return change_and_wait(guard, change, &telling, result);
+    return change_and_wait(guard, change, "guard_expire_wait", true, result);
 }
 
 bool guard_cache(struct guard *guard, char id[GUARD_CACHE_ID_BYTES + 1])

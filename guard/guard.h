@@ -67,7 +67,7 @@ enum guard_status {
     GUARD_ABSENT,    /* the source was asked (now or within absent_ms) and has no such row */
     GUARD_FAILED,    /* the load failed, now or within failure_ms, anywhere in the fleet */
     GUARD_SHED,      /* refused to protect the source: load queue or waiter limit full */
-    GUARD_TIMEOUT,   /* the request's deadline passed; the load goes on and will be cached */
+    GUARD_TIMEOUT,   /* the request's deadline passed; the load goes on for the cache, but see "Abandon" */
     GUARD_CANCELLED, /* guard_cancel() */
     GUARD_CLOSING,   /* the guard is closing */
     GUARD_UNKNOWN, /* a change: Redis did not confirm in time, it may have happened; GUARD_PEEK: Redis is away */
@@ -248,10 +248,10 @@ GUARD_API const char *guard_failure_name(enum guard_failure failure);
  *              Lowenstein, VLDB 2015): when -ln(random) * load time * early_percent / 100 exceeds what is left of
  *              its freshness. The load time is the one measured at the last fill. The request that draws the lot is
  *              answered like any hit; its process then tries for the lease and loads in the background. Nobody waits.
- * Abandon      With `abandon`, a load is cancelled when nobody waits for it any more, in this process or another (of
- *              another one that has left it learns within lease_ms); the load that follows it runs to its end. A request
- *              that comes just then gets another load. The refresh of a value that is there is never abandoned. So clients that are less patient than the source is slow cannot keep a key
- *              cold for ever.
+ * Abandon      With `abandon`, a load is cancelled when nobody waits for it any more, in this process or in another
+ *              (that the last one elsewhere has left is noticed within lease_ms). A request that comes just then gets
+ *              another load. The load that follows is never abandoned, so clients that give up before the source has
+ *              answered cannot keep a key cold for ever; nor is the refresh of a value that is there.
  */
 enum { GUARD_MANY_MAX = 256 };
 /* Loads several keys with one query: see "many keys at once". */
@@ -544,10 +544,11 @@ GUARD_API enum guard_status guard_load_tag(struct guard_load *load, const char *
  * that runs the loader. (guard_get_wait() in a loader would keep a thread idle; B of them, waiting for loads that queue
  * behind them, would wait until their deadlines.)
  *
- * Threads   If the key has to be loaded here, the waiting thread does it itself before this function returns, and likewise
- *           what a deferred load needs that it waits for. No other thread is needed and nothing queues; still at most max_loads loaders are at work, because the outer
- *           ones stand still. So do not hold a connection, transaction or lock that another loader needs over this
- *           call: that loader may run inside it, on this stack (1 MiB for all that are nested).
+ * Threads   If the key has to be loaded here, the waiting thread does it itself before this function returns; likewise,
+ *           if it waits for a deferred load, what that one needs. No other thread is needed and nothing queues; still at
+ *           most max_loads loaders are at work, because the outer ones stand still. So do not hold a connection,
+ *           transaction or lock that another loader needs over this call: that loader may run inside it, on this stack
+ *           (1 MiB for all that are nested).
  * Time      At most what is left of this load, or deadline_ms if that is less. A nested load ends with its outer load,
  *           and a load that is cut short by that is no failure of its key. The call may return a little later than its
  *           deadline while its thread is still loading.
@@ -696,8 +697,8 @@ GUARD_API bool guard_cache(struct guard *guard, char id[GUARD_CACHE_ID_BYTES + 1
  *            many take one if the kind has a batch loader. So a request for one key is shed only because of others for
  *            one key, and a request for many only because of others for many.
  * Waiters    Each share has max_waiters of its own; every key counts.
- * Workers    While both wait, a free worker goes to the share with fewer queries running, and alternates if they have
- *            the same number: each gets half of the workers as they come back (with one worker every other query).
+ * Turns      While both wait, the next load is one of the share with fewer queries running; if they have the same
+ *            number, they take turns: each gets half of max_loads as loads end (with max_loads 1 every other query).
  *            While only one waits it may use them all. With load_permits the next permit of this process goes the same
  *            way.
  * Keys       A key of both kinds of request counts as one that is requested singly; if there is no place for it there,
@@ -710,7 +711,7 @@ GUARD_API bool guard_cache(struct guard *guard, char id[GUARD_CACHE_ID_BYTES + 1
  *
  * max_loads, B, bounds what one process does to the source; in an avalanche, when thousands of keys expire
  * together, that is B queries for each process. With load_permits no more than that many queries run at a time over all
- * processes: a load takes a permit from Redis when a worker is free, and stays queued, without a thread, until it has
+ * processes: a load takes a permit from Redis when it is its turn, and stays queued, without a thread, until it has
  * one. A batch is one query and takes one permit; a nested load runs under the permit of its outer load.
  *
  * Order      First come, first served among the processes that wait, so that none takes one permit after the other while
@@ -755,7 +756,7 @@ enum guard_event_what {
     GUARD_EVENT_LEASE_LOST, /* key, kind, load */
     GUARD_EVENT_FILL_REFUSED, /* key, kind, load: the lease was lost before, or Redis refused */
     GUARD_EVENT_SHED,         /* key, kind: no place for a load; count: requests that got SHED */
-    GUARD_EVENT_INVALIDATED,  /* key, or a tag in `key` and count 1; status; us; kind NULL */
+    GUARD_EVENT_INVALIDATED,  /* or expired: key, or a tag in `key` and count 1; status; us; kind NULL */
     GUARD_EVENT_REDIS,        /* redis_state */
     GUARD_EVENT_BREAKER,      /* count: 1 opened, of any master; 0 closed, of all */
 };
@@ -801,7 +802,7 @@ struct guard_stats {
     uint64_t missed; /* GUARD_PEEK: MISS; its UNKNOWN is in `failed` */
     /* loads of this process */
     uint64_t load_started, load_ok, load_absent, load_failed, load_cancelled;
-    uint64_t load_uncached;  /* of those started: without a lease (Redis gone, mode local or off, ...) */
+    uint64_t load_uncached; /* of those started: without a lease (Redis gone, mode local or off, ...) */
     /* started while another load of the key ran here under a live lease: 0. One that revalidates is apart */
     uint64_t load_duplicate;
     /* get_duration: every get but those refused at once; near hits as 0 us */
@@ -842,7 +843,7 @@ struct guard_stats {
     uint64_t push_answered;
     /* fleet-wide load permits: of this process */
     uint32_t permits_held;    /* now */
-    uint32_t permits_waiting; /* loads that a worker is free for and that wait for a permit, now */
+    uint32_t permits_waiting; /* loads whose turn it is and that wait for a permit, now */
     uint64_t permit_granted, permit_refused; /* answers of Redis; a refusal is asked for again */
     uint64_t permit_lost;   /* not renewed in time, or forgotten by Redis, while their loads ran */
     uint64_t permit_spared; /* loads that began without, because Redis could not be asked */

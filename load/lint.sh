@@ -38,7 +38,7 @@ load/stack       load/base load/witness
 load/herd        load/base load/stack load/witness
 load/report      load/base load/stack load/witness load/herd
 load/play        load/base load/stack load/witness load/herd load/report
-load/bench       load/base load/stack load/witness load/herd load/report load/play
+load/bench       load/base load/stack load/witness load/herd load/report load/play guard/guard.h guard/adapters guard/example
 load/peers       load/base load/stack load/witness load/herd load/report load/play
 load/lab         load/base load/stack load/witness load/herd load/report load/play guard/guard.h guard/locks.h
 load             load/base load/stack load/witness load/herd load/report load/play

@@ -12,9 +12,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static bool refuse(const char *path, const char *why)
+/* What is to be read, and which setting says so. */
+struct source {
+    const char *setting, *path;
+};
+
+static bool refuse(struct source of, const char *why)
 {
-    log_event(LOG_LEVEL_ERROR, "ops_token_file", "path=\"%s\" reason=\"%s\"", path, why);
+    log_event(LOG_LEVEL_ERROR, "token_file", "setting=%s path=\"%s\" reason=\"%s\"", of.setting, of.path,
+              why);
     return false;
 }
 
@@ -25,37 +31,39 @@ static bool is_printable(const char *text)
     return *text == '\0';
 }
 
-static bool read_line(int fd, const char *path, struct token *out)
+static bool read_line(int fd, struct source of, struct token *out)
 {
     struct stat status;
 
     if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode))
-        return refuse(path, "not a regular file");
+        return refuse(of, "not a regular file");
     if ((status.st_mode & (S_IRWXO | S_IWGRP)) != 0)
-        return refuse(path, "others may read or write it; chmod 600 or 640");
+        return refuse(of, "others may read or write it; chmod 600 or 640");
 
     char text[TOKEN_BYTES_MAX + 2] = ""; /* one more than allowed, and its NUL */
     if (read(fd, text, sizeof(text) - 1) < 0)
-        return refuse(path, strerror(errno));
+        return refuse(of, strerror(errno));
     text[strcspn(text, "\r\n")] = '\0';
     const size_t bytes = strlen(text);
     if (bytes < TOKEN_BYTES_MIN || bytes > TOKEN_BYTES_MAX || !is_printable(text))
-        return refuse(path, "its first line must be 16 to 256 printable ASCII characters without a space");
+        return refuse(of, "its first line must be 16 to 256 printable ASCII characters without a space");
     memcpy(out->text, text, bytes);
     out->bytes = bytes;
     explicit_bzero(text, sizeof(text));
     return true;
 }
 
-bool token_read(const char *path, struct token *out)
+bool token_read(const char *setting, const char *path, struct token *out)
 {
+    const struct source of = {setting, path};
+
     memset(out, 0, sizeof(*out));
     if (path[0] == '\0')
         return true;
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
-        return refuse(path, strerror(errno));
-    const bool good = read_line(fd, path, out);
+        return refuse(of, strerror(errno));
+    const bool good = read_line(fd, of, out);
     close(fd);
     return good;
 }

@@ -17,9 +17,9 @@ struct token {
     char text[TOKEN_BYTES_MAX + 1];
 };
 
-/* The first line of the file, which others may not read; no token for the path "". False: the reason was
- * logged. */
-bool token_read(const char *path, struct token *out);
+/* The first line of the file, which others may not read; no token for the path "". `setting` names the path. False: the
+ * reason was logged. */
+bool token_read(const char *setting, const char *path, struct token *out);
 bool token_matches(const struct token *token, const char *given);
 void token_clear(struct token *token);
 

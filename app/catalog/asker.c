@@ -18,7 +18,9 @@ struct asker *asker_new(const char *authorization)
 
     if (authorization == NULL || strncasecmp(authorization, scheme, sizeof(scheme) - 1) != 0)
         return NULL;
-    const char *token = authorization + sizeof(scheme) - 1, *end = token;
+    const char *token = authorization + sizeof(scheme) - 1;
+    token += strspn(token, " ");
+    const char *end = token;
     while (*end > ' ' && *end <= '~')
         end++;
     const size_t bytes = (size_t)(end - token);

@@ -61,7 +61,8 @@ bool server_open(const struct server_config *config, struct server **out)
     server->shared.kinds[ROUTE_OFFERS] = config->kinds[DOCUMENT_OFFERS];
     server->loops = calloc(config->loops, sizeof(struct server_loop *));
 
-    if (server->loops == NULL || !token_read(config->revalidate_token_file, &server->shared.revalidate) ||
+    if (server->loops == NULL ||
+        !token_read("REVALIDATE_TOKEN_FILE", config->revalidate_token_file, &server->shared.revalidate) ||
         !listener_open(config->listen, config->loops, SOCKET_MODE, &server->listener) ||
         !loops_start(server)) {
         server_stop(server, 0);

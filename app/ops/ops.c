@@ -243,7 +243,7 @@ static bool is_authorized(const struct ops *ops, struct MHD_Connection *connecti
     if (ops->token.bytes == 0)
         return true;
     return given != NULL && strncasecmp(given, scheme, sizeof(scheme) - 1) == 0 &&
-           token_matches(&ops->token, given + sizeof(scheme) - 1);
+           token_matches(&ops->token, given + sizeof(scheme) - 1 + strspn(given + sizeof(scheme) - 1, " "));
 }
 
 static bool method_fits(const char *method, const char *wanted)
@@ -354,7 +354,7 @@ static struct MHD_Daemon *daemon_start(struct ops *ops, int listen_fd)
 
 static bool ops_start(struct ops *ops, const struct settings *settings)
 {
-    if (!token_read(settings->ops_token_file, &ops->token) ||
+    if (!token_read("OPS_TOKEN_FILE", settings->ops_token_file, &ops->token) ||
         !listener_open(settings->ops_listen, 1, SOCKET_MODE, &ops->listener))
         return false;
     ops->daemon = daemon_start(ops, ops->listener.fds[0]);

@@ -63,6 +63,8 @@ static bool check(const struct settings *now, const struct wanted *wanted, struc
         return false;
     const bool is_right = settings_change(now, wanted->changes, wanted->count, changed, messages);
     fclose(messages);
+    if (*why != NULL && bytes > 0) /* no end of line after the last one */
+        (*why)[bytes - 1] = '\0';
     return is_right;
 }
 

@@ -2,12 +2,10 @@
 /* blocking.c - see blocking.h. */
 #include "blocking.h"
 
+/* Every near hit of a blocking get does. */
 void blocking_init(struct blocking *blocking, void *out)
 {
-    blocking->is_done = false;
-    blocking->out = out;
-    pthread_mutex_init(&blocking->mutex, NULL);
-    pthread_cond_init(&blocking->done, NULL);
+    *blocking = (struct blocking){PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false, out};
 }
 
 /* Signals under the mutex: the waiting thread destroys both as soon as it has seen is_done. */
@@ -25,10 +23,6 @@ void blocking_wait(struct blocking *blocking)
     while (!blocking->is_done)
         pthread_cond_wait(&blocking->done, &blocking->mutex);
     pthread_mutex_unlock(&blocking->mutex);
-}
-
-void blocking_clear(struct blocking *blocking)
-{
     pthread_cond_destroy(&blocking->done);
     pthread_mutex_destroy(&blocking->mutex);
 }

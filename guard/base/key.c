@@ -24,14 +24,20 @@ _Static_assert(sizeof(key_prefix) - 1 + 2 + KEY_NAMESPACE_MAX + 9 + KEY_ENCODED_
 _Static_assert(sizeof(key_prefix) - 1 + 7 + KEY_NAMESPACE_MAX + 1 + 10 < KEY_CHANNEL_SIZE,
                "the longest channel fits");
 
-static bool is_alphanumeric(char c)
+/* Each plain byte at its own place, blanks or NULs at the others. */
+static const char plain_bytes[256] = "                                "
+                                     "             -. 0123456789:     "
+                                     " ABCDEFGHIJKLMNOPQRSTUVWXYZ    _"
+                                     " abcdefghijklmnopqrstuvwxyz     ";
+
+static inline bool is_plain_byte(char c)
 {
-    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
+    return plain_bytes[(uint8_t)c] > ' ';
 }
 
 bool key_is_plain(char c)
 {
-    return is_alphanumeric(c) || c == '.' || c == '_' || c == ':' || c == '-';
+    return is_plain_byte(c);
 }
 
 static char *write_hex(char *out, uint8_t byte, const char digits[16])
@@ -67,13 +73,13 @@ bool key_namespace_valid(const char *name_space)
     return bytes > 0;
 }
 
-size_t key_encode(const char *key, size_t key_bytes, char out[KEY_ENCODED_MAX + 1])
+/* Byte by byte: not all of them are plain. */
+static size_t encode_bytes(const char *key, size_t key_bytes, char *out)
 {
-    assert(key_valid(key, key_bytes));
     const char *const limit = out + KEY_ENCODED_MAX;
     char *at = out;
     for (size_t i = 0; i < key_bytes; i++) {
-        const size_t needed = key_is_plain(key[i]) ? 1 : 3;
+        const size_t needed = is_plain_byte(key[i]) ? 1 : 3;
         if ((size_t)(limit - at) < needed)
             return encode_hash(key, key_bytes, out);
         if (needed == 1) {
@@ -87,11 +93,40 @@ size_t key_encode(const char *key, size_t key_bytes, char out[KEY_ENCODED_MAX + 
     return (size_t)(at - out);
 }
 
+/* Every get does: most keys are plain as a whole. */
+size_t key_encode(const char *key, size_t key_bytes, char out[KEY_ENCODED_MAX + 1])
+{
+    assert(key_valid(key, key_bytes));
+    size_t plain = 0;
+    while (plain < key_bytes && is_plain_byte(key[plain]))
+        plain++;
+    if (plain < key_bytes || key_bytes > KEY_ENCODED_MAX)
+        return encode_bytes(key, key_bytes, out);
+    memcpy(out, key, key_bytes);
+    out[key_bytes] = '\0';
+    return key_bytes;
+}
+
+static char *put_part(char *at, const char *text, size_t most)
+{
+    const size_t bytes = strlen(text);
+    assert(bytes <= most);
+    memcpy(at, text, bytes);
+    return at + bytes;
+}
+
+/* Every lookup does, so it is spared the reading of a format. */
 size_t key_name(const char *name_space, const char *encoded, enum key_role role, char out[KEY_NAME_SIZE])
 {
-    const int bytes = snprintf(out, KEY_NAME_SIZE, "%s:{%s:%s}:%c", key_prefix, name_space, encoded, role);
-    assert(bytes > 0 && bytes < KEY_NAME_SIZE);
-    return (size_t)bytes;
+    char *at = put_part(out, key_prefix, sizeof key_prefix - 1);
+    at = put_part(at, ":{", 2);
+    at = put_part(at, name_space, KEY_NAMESPACE_MAX + 1);
+    *at++ = ':';
+    at = put_part(at, encoded, KEY_ENCODED_MAX);
+    at = put_part(at, "}:", 2);
+    *at++ = (char)role;
+    *at = '\0';
+    return (size_t)(at - out);
 }
 
 size_t key_lock(const char *name_space, const char *encoded, size_t encoded_bytes, enum key_lock_role role,

@@ -148,7 +148,7 @@ struct core_waiter {
     uint64_t start_us;      /* on the core's clock: when the request was made */
     uint64_t parent_load;   /* the load whose loader made the request; 0: none */
     bool of_many;           /* of a request for many: may be loaded in a batch */
-    bool passes;            /* a lookup of this get has found the mark of a pass */
+    bool passes;            /* a lookup of this get has found the mark of a pass; the core sets it, too */
     bool lookup_unanswered; /* Redis did not answer a lookup of this get in time */
     bool revalidates;       /* only a load that begins after it answers it */
     bool refreshes;         /* for no user: its load is queued behind those of users */

@@ -17,6 +17,7 @@ static void pass_move(struct core_waiter *waiter, struct flight *to)
     from->nested_waiters -= nested;
     to->nested_waiters += nested;
     waiter->flight = to;
+    waiter->passes = true;
     waiter->first_round = to->round;
 }
 

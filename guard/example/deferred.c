@@ -10,6 +10,8 @@
 #include "queries.h"
 #include <stdio.h>
 
+enum { CONNECTIONS = 4 };
+
 static int open_requests;
 
 static void print_row(void *context, const struct guard_result *result)
@@ -64,8 +66,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "%s\n", error.text);
         return 1;
     }
-    if (!queries_open(&queries, argv[2], argv[3], loop)) {
-        fprintf(stderr, "PostgreSQL cannot be reached at %s\n", argv[2]);
+    if (!queries_open(&queries, argv[2], argv[3], CONNECTIONS, loop)) {
+        fprintf(stderr, "no memory or no descriptors\n");
         return 1;
     }
     int epoll = epoll_create1(EPOLL_CLOEXEC);

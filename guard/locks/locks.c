@@ -234,7 +234,6 @@ static enum guard_lock_status lock_and_wait(struct guard_locks *locks,
         blocking_wait(&blocking);
     else
         result->status = refuse_lock(error, "guard_lock_wait", status);
-    blocking_clear(&blocking);
     return result->status;
 }
 
@@ -307,7 +306,6 @@ enum guard_lock_status guard_unlock_wait(struct guard_hold **giving)
     blocking_init(&blocking, &status);
     guard_unlock(giving, lock_given, &blocking);
     blocking_wait(&blocking);
-    blocking_clear(&blocking);
     return status;
 }
 
@@ -407,7 +405,6 @@ enum guard_lock_status guard_lock_look(struct guard_locks *locks, const char *na
     pthread_mutex_unlock(&locks->mutex);
     if (!closing)
         blocking_wait(&blocking);
-    blocking_clear(&blocking);
     return closing ? refuse_lock(error, "guard_lock_look", GUARD_LOCK_CLOSING) : looking.status;
 }
 

@@ -394,7 +394,6 @@ static enum guard_status ask_and_wait(struct guard *guard, const struct guard_re
     enum guard_status status = ask(guard, &own, NULL, waiting->results, NULL);
     if (status == GUARD_OK)
         blocking_wait(&blocking);
-    blocking_clear(&blocking);
     return status == GUARD_NOW ? GUARD_OK : status;
 }
 

@@ -32,7 +32,6 @@ struct clearing {
 
 struct clear {
     struct guard *guard;
-    struct clearing *posted;  /* under the guard's mutex */
     struct clearing *waiting; /* for the next run */
     struct clearing *served;  /* by this one */
     struct sweep sweep;
@@ -231,17 +230,9 @@ static void run_clear(struct clear *clear)
 
 /* ---- events ---- */
 
-void clear_enter(struct guard *guard)
+void clear_enter(struct guard *guard, struct clearing *posted)
 {
     struct clear *clear = guard->clear;
-    if (clear == NULL)
-        return;
-    pthread_mutex_lock(&guard->mutex);
-    struct clearing *posted = clear->posted;
-    clear->posted = NULL;
-    pthread_mutex_unlock(&guard->mutex);
-    if (posted == NULL)
-        return;
     DL_CONCAT(clear->waiting, posted);
     if (guard->phase == PHASE_ENDING) {
         clear_close(guard);
@@ -318,7 +309,7 @@ static enum guard_status post_clearing(struct guard *guard, struct clearing *cle
     pthread_mutex_lock(&guard->mutex);
     enum guard_status status = guard->closing_asked ? GUARD_CLOSING : GUARD_OK;
     if (status == GUARD_OK) {
-        DL_APPEND(guard->clear->posted, clearing);
+        DL_APPEND(guard->clearings, clearing);
         mailbox_wake(guard);
     }
     pthread_mutex_unlock(&guard->mutex);
@@ -361,6 +352,5 @@ enum guard_status guard_clear_wait(struct guard *guard, uint32_t deadline_ms, st
         blocking_wait(&blocking);
     else
         result->status = status;
-    blocking_clear(&blocking);
     return result->status;
 }

@@ -24,14 +24,12 @@
 
 #include "state.h"
 
-struct clear;
-
 /* With the guard's parts. False: no memory. */
 bool clear_open(struct guard *guard);
 void clear_free(struct guard *guard);
 
-/* Takes what was posted. */
-void clear_enter(struct guard *guard);
+/* What was posted: `posted` is no list of the guard any more. */
+void clear_enter(struct guard *guard, struct clearing *posted);
 /* Somebody waits for a run. */
 bool clear_is_awaited(const struct guard *guard);
 /* Another master was confirmed. */

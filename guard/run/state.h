@@ -41,6 +41,7 @@
 #include <stdatomic.h>
 
 struct clear;
+struct clearing;
 struct desk;
 struct lookup;
 struct near;
@@ -174,6 +175,7 @@ struct guard {
     uint32_t invalidation_count; /* accepted and not yet told */
     struct finished_load *finished;
     struct refresh *refreshes;
+    struct clearing *clearings;
     struct guard_kind *kinds[GUARD_KINDS_MAX]; /* by index; set once, before any request of it */
     unsigned kind_count;
     struct guard_loop *loops;                         /* attached by the host */

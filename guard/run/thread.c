@@ -346,6 +346,8 @@ static void empty_mailbox(struct guard *guard)
     struct invalidation *invalidations = guard->invalidations;
     struct finished_load *finished = guard->finished;
     struct refresh *refreshes = guard->refreshes;
+    struct clearing *clearings = guard->clearings;
+    guard->clearings = NULL;
     guard->refreshes = NULL;
     guard->incoming = NULL;
     guard->invalidations = NULL;
@@ -355,7 +357,8 @@ static void empty_mailbox(struct guard *guard)
     enter_gets(guard, gets);
     enter_invalidations(guard, invalidations);
     enter_refreshes(guard, refreshes);
-    clear_enter(guard);
+    if (clearings != NULL)
+        clear_enter(guard, clearings);
     while (enter_cancel(guard))
         perform_all(guard);
 }
@@ -443,7 +446,7 @@ static void advance_end(struct guard *guard)
 {
     pthread_mutex_lock(&guard->mutex);
     bool closing = guard->closing_asked;
-    bool mail = guard->incoming != NULL || guard->invalidations != NULL;
+    bool mail = guard->incoming != NULL || guard->invalidations != NULL || guard->clearings != NULL;
     uint32_t drain_ms = guard->drain_ms;
     pthread_mutex_unlock(&guard->mutex);
     if (guard->phase == PHASE_RUNNING && closing) {

@@ -2,7 +2,7 @@
 /*
  * bench.c - what the guard costs and what it is good for, in numbers of this machine.
  *
- *     bench [MEASUREMENT ...]     hits, ways, burst, thirty, tail, misses, waiters, parked, rolling, early, wake,
+ *     bench [MEASUREMENT ...]     hits, ways, burst, thirty, tail, misses, loads, waiters, parked, rolling, early, wake,
  *                                 avalanche; all without any
  *
  * Private Redis and PostgreSQL, catalogd as it is shipped, nginx and Varnish from the distribution beside it on
@@ -38,10 +38,11 @@ static const struct {
     const char *name;
     bool (*run)(struct bench *bench);
 } measurements[] = {
-    {"hits", measure_hits},       {"ways", measure_ways},     {"burst", measure_burst},
-    {"thirty", measure_thirty},   {"tail", measure_tail},     {"misses", measure_misses},
-    {"waiters", measure_waiters}, {"parked", measure_parked}, {"rolling", measure_rolling},
-    {"early", measure_early},     {"wake", measure_wake},     {"avalanche", measure_avalanche},
+    {"hits", measure_hits},           {"ways", measure_ways},       {"burst", measure_burst},
+    {"thirty", measure_thirty},       {"tail", measure_tail},       {"misses", measure_misses},
+    {"loads", measure_loads},         {"waiters", measure_waiters}, {"parked", measure_parked},
+    {"rolling", measure_rolling},     {"early", measure_early},     {"wake", measure_wake},
+    {"avalanche", measure_avalanche},
 };
 enum { MEASUREMENT_COUNT = sizeof measurements / sizeof *measurements };
 

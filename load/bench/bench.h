@@ -103,6 +103,7 @@ bool measure_burst(struct bench *bench);
 bool measure_thirty(struct bench *bench);
 bool measure_tail(struct bench *bench);
 bool measure_misses(struct bench *bench);
+bool measure_loads(struct bench *bench);
 bool measure_waiters(struct bench *bench);
 bool measure_wake(struct bench *bench);
 bool measure_parked(struct bench *bench);

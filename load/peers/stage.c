@@ -29,9 +29,8 @@ static const char load_marker[] = "/* load product */"; /* what PostgreSQL logs 
 static bool start_origin(struct stage *stage)
 {
     char delay[48];
-    const char *const settings[] = {
-        delay, "GUARD_MODE=off", "FRESH_MS=1", "JITTER_PERCENT=0", "MAX_LOADS=256", "LOAD_QUEUE=10000",
-        NULL};
+    const char *const settings[] = {delay,           "GUARD_MODE=off",   "FRESH_MS=1", "JITTER_PERCENT=0",
+                                    "MAX_LOADS=256", "LOAD_QUEUE=10000", NULL};
     snprintf(delay, sizeof delay, "LOAD_DELAY_MS=%d", QUERY_MS);
     return service_start(&stage->origin, &stage->redis, &stage->postgres, settings);
 }

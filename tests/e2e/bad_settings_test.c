@@ -264,16 +264,19 @@ TEST(a_token_file_that_will_not_do_is_named)
         {"0123456789abcdef\n", 0644, "others may read"},
         {"0123456789abcdef\n", 0620, "others may read or write"},
     };
+    static const char *const settings[] = {"OPS_TOKEN_FILE", "REVALIDATE_TOKEN_FILE"};
     char path[PROC_PATH_BYTES + 16], setting[PROC_PATH_BYTES + 48], listen[64], ops[64];
     struct start start;
     snprintf(path, sizeof path, "%s/token", folder);
-    snprintf(setting, sizeof setting, "OPS_TOKEN_FILE=%s", path);
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        const char *name = settings[i % 2];
         write_file(path, files[i].text, files[i].mode);
+        snprintf(setting, sizeof setting, "%s=%s", name, path);
         start_catalogd((const char *[]){setting, at_port(listen, "LISTEN", net_free_port()),
                                         at_port(ops, "OPS_LISTEN", net_free_port()), NULL},
                        NULL, &start);
         assert_not_started(&start, files[i].reason, path);
+        assert_non_null(strstr(start.output, name));
         assert_null(strstr(start.output, "0123456789abcdef"));
     }
 }
@@ -327,6 +330,7 @@ TEST(without_the_token_nothing_is_invalidated)
     assert_int_equal(invalidate_with("Authorization: Bearer 0123456789abcde\r\n"), 401);
     assert_int_equal(invalidate_with("Authorization: Basic 0123456789abcdef\r\n"), 401);
     assert_int_equal(invalidate_with("Authorization: Bearer 0123456789abcdef\r\n"), 200);
+    assert_int_equal(invalidate_with("Authorization: bearer  0123456789abcdef\r\n"), 200);
 }
 
 /* ---- servers ---- */

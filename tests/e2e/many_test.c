@@ -431,7 +431,7 @@ TEST(who_asks_for_a_hundred_takes_no_place_from_who_asks_for_one)
 {
     struct crowd crowd;
     const char *const settings[] = {"MAX_LOADS=2", "LOAD_QUEUE=50",     "LOAD_DELAY_MS=20",
-                                    FLEET_PATIENT,    "DEADLINE_MS=28000", NULL};
+                                    FLEET_PATIENT, "DEADLINE_MS=28000", NULL};
     assert_true(fleet_start(1, settings));
     crowd_start(&crowd, CROWD);
     assert_int_equal(ask_beside(&crowd, SINGLES), BURSTS * SINGLES);
@@ -443,7 +443,7 @@ TEST(who_asks_for_one_takes_no_place_from_who_asks_for_a_hundred)
     enum { FEW = 4, PLACES = 2 + 10 };
     struct crowd crowd;
     const char *const settings[] = {"MAX_LOADS=2", "LOAD_QUEUE=10",     "LOAD_DELAY_MS=20",
-                                    FLEET_PATIENT,    "DEADLINE_MS=28000", NULL};
+                                    FLEET_PATIENT, "DEADLINE_MS=28000", NULL};
     assert_true(fleet_start(1, settings));
     crowd_start(&crowd, FEW);
     assert_in_range(ask_beside(&crowd, FLOOD), BURSTS * PLACES,

@@ -282,6 +282,7 @@ TEST(times_change_while_the_process_runs_and_for_what_is_loaded_from_then_on)
         said = post(0, "/policy?", wrong[i][0]);
         assert_says(&said, 400, wrong[i][1]);
         assert_says(&said, 400, "Nothing was changed");
+        assert_null(strstr(said.body, "\\n\"")); /* a line for each reason, and none after the last */
     }
     said = post(0, "/policy", "");
     assert_says(&said, 200, "\"FRESH_MS\":500000,\"STALE_MS\":100000,\"SOFT_MS\":0");

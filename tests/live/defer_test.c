@@ -456,8 +456,8 @@ static void epoll_host_open(struct epoll_host *host, const char *url)
     memset(host, 0, sizeof *host);
     host->epoll = epoll_create1(EPOLL_CLOEXEC);
     assert_int_equal(guard_epoll_attach(fleet.guards[0], &host->ours, &host->loop, NULL), GUARD_OK);
-    assert_true(
-        queries_open(&host->queries, url, "SELECT 'row ' || $1::text WHERE $1::text <> 'none'", host->loop));
+    assert_true(queries_open(&host->queries, url, "SELECT 'row ' || $1::text WHERE $1::text <> 'none'", 4,
+                             host->loop));
     struct epoll_event event = {EPOLLIN, {.ptr = host->ours}};
     epoll_ctl(host->epoll, EPOLL_CTL_ADD, host->ours->fd, &event);
     event.data.ptr = &host->queries;
@@ -467,6 +467,15 @@ static void epoll_host_open(struct epoll_host *host, const char *url)
 static void epoll_host_detached(void *context)
 {
     ((struct epoll_host *)context)->detached = true;
+}
+
+static void epoll_host_close(struct epoll_host *host)
+{
+    guard_loop_detach(&host->loop, epoll_host_detached, host);
+    WAIT_UNTIL((epoll_host_turn(host), host->detached));
+    fleet_close();
+    queries_close(&host->queries);
+    close(host->epoll);
 }
 
 static unsigned threads_now(void)
@@ -514,11 +523,62 @@ TEST(libpq_on_an_epoll_loop_answers_any_number_of_keys_with_one_load_thread)
         assert_row(&asks[i].result, row);
         ask_clear(&asks[i]);
     }
-    guard_loop_detach(&host.loop, epoll_host_detached, &host);
-    WAIT_UNTIL((epoll_host_turn(&host), host.detached));
-    fleet_close();
-    queries_close(&host.queries);
-    close(host.epoll);
+    epoll_host_close(&host);
+    stack_postgres_stop(&postgres);
+}
+
+/* What its load said, on a loop that goes on turning. */
+static struct guard_result epoll_host_ask(struct epoll_host *host, const char *key)
+{
+    struct ask ask = {0};
+    struct guard_request request = {
+        .kind = fleet.kinds[0], .key = key, .loop = host->loop, .answered = ask_answered, .context = &ask};
+    unsigned answered = atomic_load(&fleet.answered);
+    atomic_fetch_add(&fleet.accepted[0], 1);
+    assert_int_equal(guard_get(fleet.guards[0], &request, NULL, NULL), GUARD_OK);
+    WAIT_UNTIL((epoll_host_turn(host), atomic_load(&fleet.answered) > answered));
+    struct guard_result result = ask.result;
+    ask_clear(&ask);
+    return result;
+}
+
+static bool epoll_host_gets_a_row(struct epoll_host *host)
+{
+    static unsigned asked;
+    char key[16];
+    snprintf(key, sizeof key, "again%u", asked++);
+    return epoll_host_ask(host, key).status == GUARD_OK;
+}
+
+TEST(libpq_on_an_epoll_loop_gets_over_a_killed_backend_and_a_server_that_stands_still)
+{
+    static const char *const HUNG[] = {"h0", "h1", "h2", "h3", "h4", "h5"};
+    struct stack_postgres postgres;
+    static struct epoll_host host;
+    char pid[16];
+    assert_true(stack_postgres_start(&postgres, 20));
+    fleet.policy.loader = queries_load;
+    fleet.policy.context = &host.queries;
+    fleet.policy.load_limit_ms = 300;
+    fleet_open(1);
+    epoll_host_open(&host, postgres.url);
+    assert_true(epoll_host_gets_a_row(&host));
+    assert_true(stack_postgres_query(postgres.url,
+                                     "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' "
+                                     "AND pid <> pg_backend_pid()",
+                                     pid, sizeof pid));
+    stack_postgres_pause(&postgres);
+    assert_int_equal(epoll_host_ask(&host, "sent").failure, GUARD_FAILURE_TIMEOUT);
+    kill((pid_t)atoi(pid), SIGKILL); /* that connection breaks, and nobody answers when it is made again */
+    for (size_t i = 0; i < sizeof HUNG / sizeof *HUNG; i++)
+        assert_int_equal(epoll_host_ask(&host, HUNG[i]).failure, GUARD_FAILURE_TIMEOUT);
+    stack_postgres_resume(&postgres); /* it ends all sessions, because of the killed one, and starts again */
+    WAIT_UNTIL(epoll_host_gets_a_row(&host));
+    stack_postgres_kill(&postgres);
+    assert_int_equal(epoll_host_ask(&host, "gone").failure, GUARD_FAILURE_UNAVAILABLE);
+    assert_true(stack_postgres_restart(&postgres));
+    WAIT_UNTIL(epoll_host_gets_a_row(&host));
+    epoll_host_close(&host);
     stack_postgres_stop(&postgres);
 }
 

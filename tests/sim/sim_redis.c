@@ -132,7 +132,7 @@ static void find_value(struct run *run, const struct command *command, struct fo
     bool own = value->life.own_stale && run->sim->mutant != MUTANT_OWN_STALE_IGNORED;
     bool will_do = found->fresh || own || command->action.lookup != LOOKUP_NO_STALE;
     found->value = found->value_ms >= 1 && will_do;
-    found->fresh = found->fresh && (!revalidates(command) || counts(run, command));
+    found->fresh = found->fresh && (!revalidates(command) || value->mark || counts(run, command));
 }
 
 static void find_lease(struct run *run, const struct command *command, struct found *found)

@@ -153,6 +153,7 @@ TEST(only_a_sound_token_says_who_asks)
     char longest[sizeof "Bearer " + ASKER_TOKEN_MAX + 1] = "Bearer ";
     assert_token("Bearer abc.DEF-1", "abc.DEF-1");
     assert_token("bearer x", "x");
+    assert_token("Bearer   x", "x"); /* RFC 9110: one space or more */
     assert_token(NULL, "");
     assert_token("", "");
     assert_token("Bearer ", "");

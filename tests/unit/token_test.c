@@ -39,7 +39,7 @@ static bool read_from(const char *text, mode_t mode, struct token *token)
     fputs(text, file);
     assert_int_equal(fclose(file), 0);
     assert_int_equal(chmod(path, mode), 0);
-    return token_read(path, token);
+    return token_read("TOKEN_FILE", path, token);
 }
 
 TEST(the_first_line_is_the_token)
@@ -109,15 +109,15 @@ TEST(what_is_no_token_is_refused)
 
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
         assert_false(read_from(texts[i], 0600, &token));
-    assert_false(token_read(folder, &token));
-    assert_false(token_read("/nonexistent/token", &token));
+    assert_false(token_read("TOKEN_FILE", folder, &token));
+    assert_false(token_read("TOKEN_FILE", "/nonexistent/token", &token));
 }
 
 TEST(without_a_file_none_is_asked_for)
 {
     struct token token;
 
-    assert_true(token_read("", &token));
+    assert_true(token_read("TOKEN_FILE", "", &token));
     assert_int_equal(token.bytes, 0);
 }
 
