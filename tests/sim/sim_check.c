@@ -359,6 +359,21 @@ static bool is_queued(const struct sim *sim, uint32_t key)
     return false;
 }
 
+enum { SOON_US = 200000 }; /* a flight that rests, and some round trips */
+
+/* Its new row is too big, which is remembered for a time. An invalidation leaves no stale value beside that, an expiry does. */
+static bool was_too_big(const struct sim *sim, uint32_t key)
+{
+    uint64_t window_us = (uint64_t)sim->params.policy.failure_ms * 1000 + SOON_US;
+    for (uint32_t i = 0; i < sim->loads; i++) {
+        const struct load_model *load = &sim->load[i];
+        bool recent = load->ended && sim->course.now_us < load->ended_us + window_us;
+        if (load->key == key && load->read && recent && sim->row[key].too_big[load->version])
+            return true;
+    }
+    return false;
+}
+
 /* What stands there is stale: not so if the refresh has overtaken the answer. */
 static bool is_stale(struct sim *sim, uint32_t key)
 {
@@ -370,25 +385,18 @@ static bool is_stale(struct sim *sim, uint32_t key)
 /* A stale answer leads to a load, soon, here or elsewhere. */
 static void check_refreshed(struct sim *sim, const struct request *request)
 {
-    enum { SOON_US = 200000 }; /* a flight that rests, and some round trips */
     struct row *row = &sim->row[request->key];
-    const struct stored_failure *too_big = &sim->redis.slot[request->key].failure;
     bool disturbed = /* or it waits for a permit */
         sim->hit[FAULT_LOAD_FAILS] + sim->hit[FAULT_SHUTDOWN] + sim->hit[FAULT_REQUEST_LEAVES] > 0 ||
         sim->params.permits > 0 || keep_may_not_store(sim);
     if (request->waiter.result.source != GUARD_FROM_STALE || !sim->params.calm || disturbed ||
         !is_stale(sim, request->key))
         return;
-    if (too_big->there &&
-        too_big->too_big) { /* a new row; an invalidation leaves no stale value, an expiry does */
-        row->stale_us = 0;
-        return;
-    }
     if (row->stale_us == 0 || row->stale_changes != row->changes || row->load_us >= row->stale_us) {
         row->stale_us = sim->course.now_us;
         row->stale_changes = row->changes;
     } else if (sim->course.now_us > row->stale_us + SOON_US && !is_loaded(sim, request->key) &&
-               !is_queued(sim, request->key)) {
+               !is_queued(sim, request->key) && !was_too_big(sim, request->key)) {
         sim_fail(sim, "k%u has been answered stale for %llu us, and nobody loads it", request->key,
                  (unsigned long long)(sim->course.now_us - row->stale_us));
     }
