@@ -361,7 +361,7 @@ static bool is_queued(const struct sim *sim, uint32_t key)
 
 enum { SOON_US = 200000 }; /* a flight that rests, and some round trips */
 
-/* Its new row is too big, which is remembered for a time. An invalidation leaves no stale value beside that, an expiry does. */
+/* Its new row is too big, which is remembered for a time. An expiry leaves the stale value beside that. */
 static bool was_too_big(const struct sim *sim, uint32_t key)
 {
     uint64_t window_us = (uint64_t)sim->params.policy.failure_ms * 1000 + SOON_US;
