@@ -219,7 +219,7 @@ bool flight_take_place(struct flight *flight)
     struct flight *refresh = NULL;
     if (loads_take_place(flight))
         return true;
-    if (flight->first != NULL && !flight->first->refreshes && loads_may_queue(flight))
+    if (loads_has_user(flight) && loads_may_queue(flight))
         refresh = loads_last_refresh(flight->core, flight->share);
     if (refresh == NULL)
         return false;

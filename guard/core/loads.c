@@ -92,7 +92,7 @@ static void leave_queue(struct flight *flight)
     loads->passing_parts[flight->share] -= flight->passing ? flight->place_parts : 0;
 }
 
-static bool has_user(const struct flight *flight)
+bool loads_has_user(const struct flight *flight)
 {
     const struct core_waiter *waiter = flight->first;
     while (waiter != NULL && waiter->refreshes)
@@ -104,7 +104,7 @@ void loads_enqueue(struct flight *flight)
 {
     struct core *core = flight->core;
     flight->queued_turn = core->loads.turn;
-    join_queue(flight, has_user(flight) ? QUEUE_USERS : QUEUE_REFRESHES);
+    join_queue(flight, loads_has_user(flight) ? QUEUE_USERS : QUEUE_REFRESHES);
     core->loads.queued++;
     flight_counts(flight)->loads_queued++;
 }
@@ -135,7 +135,7 @@ void loads_single_out(struct flight *flight)
 
 void loads_promote(struct flight *flight)
 {
-    if (flight->state != FLIGHT_QUEUED || flight->queue == QUEUE_USERS || !has_user(flight))
+    if (flight->state != FLIGHT_QUEUED || flight->queue == QUEUE_USERS || !loads_has_user(flight))
         return;
     leave_queue(flight);
     join_queue(flight, QUEUE_USERS);
@@ -147,7 +147,7 @@ static struct flight *last_without_user(const struct core *core, enum queue queu
 {
     const struct flight *first = core->loads.queues[queue][share];
     struct flight *last = first != NULL ? first->queue_prev : NULL;
-    while (last != NULL && has_user(last)) /* its waiter would take the place again */
+    while (last != NULL && loads_has_user(last)) /* its waiter would take the place again */
         last = last != first ? last->queue_prev : NULL;
     return last;
 }

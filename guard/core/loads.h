@@ -121,6 +121,8 @@ void loads_give_place(struct flight *flight);
 
 void loads_enqueue(struct flight *flight);
 void loads_dequeue(struct flight *flight);
+/* It has a waiter that does not only refresh. */
+bool loads_has_user(const struct flight *flight);
 /* A waiter needs a queued refresh: from here on it is a user's. */
 void loads_promote(struct flight *flight);
 /* A waiter asked for it by itself: it changes its share, if the new one has a place for it. */

@@ -5,6 +5,7 @@
  *
  * Expire       an invalidation that leaves the value as stale: what is answered to a request that began after it was
  *              confirmed was loaded since, or is marked as stale. Where Redis has lost something since, that is not asked.
+ * Refresh      a request for no user: its load begins after those of users, and gives its place to one
  * Revalidate   what answers was loaded after the request began: at least the row that stood then
  */
 #include "sim.h"
@@ -28,8 +29,7 @@ void change_choose(struct sim *sim)
 
 void change_schedule(struct sim *sim)
 {
-    static const enum wish of_operators[] = {WISH_EXPIRE, WISH_EXPIRE_TAG, WISH_CLEAR, WISH_REFRESH,
-                                             WISH_POLICY};
+    static const enum wish of_operators[] = {WISH_EXPIRE, WISH_EXPIRE_TAG, WISH_CLEAR, WISH_POLICY};
     enum { MOST = 8 };
     for (size_t i = 0; i < sizeof of_operators / sizeof *of_operators; i++) {
         enum wish wish = of_operators[i];
@@ -52,7 +52,6 @@ void change_happens(struct sim *sim, const struct event *event)
     case WISH_EXPIRE:
     case WISH_EXPIRE_TAG:
     case WISH_CLEAR:
-    case WISH_REFRESH:
     case WISH_POLICY:
     default:
         break;
@@ -86,6 +85,7 @@ bool change_request_begins(struct sim *sim, struct process *process, struct requ
     request->change.losses = world->losses[request->key];
     if (request->probe)
         return false;
+    request->waiter.refreshes = sim_wish(sim, WISH_REFRESH, ONE_IN);
     if (sim_wish(sim, WISH_REVALIDATE, ONE_IN)) {
         request->change.flags = GUARD_REVALIDATE;
         request->waiter.revalidates = true;
@@ -133,6 +133,7 @@ void change_check_answer(struct sim *sim, const struct request *request)
 {
     uint32_t key = 0, version = 0;
     const struct guard_result *result = &request->waiter.result;
+    sim->seen[SEEN_REFRESH_SHED] += request->waiter.refreshes && result->status == GUARD_SHED;
     if (result->status != GUARD_OK || result->value == NULL ||
         !body_read(result->value->body, &key, &version))
         return;

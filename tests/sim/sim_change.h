@@ -11,7 +11,7 @@
     X(WISH_EXPIRE, "expire a key", true)                                                                     \
     X(WISH_EXPIRE_TAG, "expire a tag", false)                                                                \
     X(WISH_CLEAR, "clear", false)                                                                            \
-    X(WISH_REFRESH, "refresh", false)                                                                        \
+    X(WISH_REFRESH, "refresh", true)                                                                         \
     X(WISH_POLICY, "another policy", false)                                                                  \
     X(WISH_REVALIDATE, "revalidate", true)                                                                   \
     X(WISH_PEEK, "peek", false)
@@ -21,7 +21,8 @@
     X(SEEN_EXPIRED, "keys expired")                                                                          \
     X(SEEN_EXPIRED_STALE, "stale answers after that")                                                        \
     X(SEEN_REVALIDATED, "revalidated")                                                                       \
-    X(SEEN_REVALIDATED_ELSEWHERE, "by the load of another process")
+    X(SEEN_REVALIDATED_ELSEWHERE, "by the load of another process")                                          \
+    X(SEEN_REFRESH_SHED, "refreshes that gave way")
 
 /* X(member of enum mutant, its name): bugs sown into the model's side of it */
 #define CHANGE_MUTANTS(X)                                                                                    \

@@ -346,6 +346,34 @@ static bool is_loaded(const struct sim *sim, uint32_t key)
     return false;
 }
 
+/* The process that has its lease has no worker for it: where loads pass, each request may take one. */
+static bool is_queued(const struct sim *sim, uint32_t key)
+{
+    const struct stored_lease *lease = &sim->redis.slot[key].lease;
+    for (uint32_t i = lease->there ? sim->commands : 0; i > 0; i--) {
+        const struct command *command = &sim->command[i - 1];
+        const struct process *process = &sim->process[command->process];
+        if (command->granted && strcmp(command->token, lease->token) == 0)
+            return !defer_has_place(sim, process) || !defer_has_thread(sim, process);
+    }
+    return false;
+}
+
+enum { SOON_US = 200000 }; /* a flight that rests, and some round trips */
+
+/* Its new row is too big, which is remembered for a time. An expiry leaves the stale value beside that. */
+static bool was_too_big(const struct sim *sim, uint32_t key)
+{
+    uint64_t window_us = (uint64_t)sim->params.policy.failure_ms * 1000 + SOON_US;
+    for (uint32_t i = 0; i < sim->loads; i++) {
+        const struct load_model *load = &sim->load[i];
+        bool recent = load->ended && sim->course.now_us < load->ended_us + window_us;
+        if (load->key == key && load->read && recent && sim->row[key].too_big[load->version])
+            return true;
+    }
+    return false;
+}
+
 /* What stands there is stale: not so if the refresh has overtaken the answer. */
 static bool is_stale(struct sim *sim, uint32_t key)
 {
@@ -357,24 +385,18 @@ static bool is_stale(struct sim *sim, uint32_t key)
 /* A stale answer leads to a load, soon, here or elsewhere. */
 static void check_refreshed(struct sim *sim, const struct request *request)
 {
-    enum { SOON_US = 200000 }; /* a flight that rests, and some round trips */
     struct row *row = &sim->row[request->key];
-    const struct stored_failure *too_big = &sim->redis.slot[request->key].failure;
     bool disturbed = /* or it waits for a permit */
         sim->hit[FAULT_LOAD_FAILS] + sim->hit[FAULT_SHUTDOWN] + sim->hit[FAULT_REQUEST_LEAVES] > 0 ||
         sim->params.permits > 0 || keep_may_not_store(sim);
     if (request->waiter.result.source != GUARD_FROM_STALE || !sim->params.calm || disturbed ||
         !is_stale(sim, request->key))
         return;
-    if (too_big->there &&
-        too_big->too_big) { /* a new row; an invalidation leaves no stale value, an expiry does */
-        row->stale_us = 0;
-        return;
-    }
     if (row->stale_us == 0 || row->stale_changes != row->changes || row->load_us >= row->stale_us) {
         row->stale_us = sim->course.now_us;
         row->stale_changes = row->changes;
-    } else if (sim->course.now_us > row->stale_us + SOON_US && !is_loaded(sim, request->key)) {
+    } else if (sim->course.now_us > row->stale_us + SOON_US && !is_loaded(sim, request->key) &&
+               !is_queued(sim, request->key) && !was_too_big(sim, request->key)) {
         sim_fail(sim, "k%u has been answered stale for %llu us, and nobody loads it", request->key,
                  (unsigned long long)(sim->course.now_us - row->stale_us));
     }
@@ -467,7 +489,7 @@ static uint32_t count_places(const struct sim *sim, const struct request *reques
 {
     uint32_t parts = 0;
     for (uint32_t i = 0; i < sim->requests; i++)
-        parts += is_of_share(sim, i, request) &&
+        parts += is_of_share(sim, i, request) && !sim->request[i].waiter.refreshes &&
                  (sim->request[i].open || sim->request[i].over_us == sim->course.now_us);
     for (uint32_t i = 0; i < sim->loads; i++) {
         const struct load_model *load = &sim->load[i];
@@ -491,7 +513,8 @@ static void check_shed(struct sim *sim, const struct request *request)
     bool applies = request->waiter.result.status == GUARD_SHED && params->mode == GUARD_MODE_OFF;
     bool queued_for_long =
         sim->course.now_us >= request->start_us + (uint64_t)params->policy.max_hold_ms * 1000;
-    if (!applies || queued_for_long || sim->wishes.may[WISH_PASS]) /* which queue in half of them */
+    if (!applies || queued_for_long || request->waiter.refreshes ||
+        sim->wishes.may[WISH_PASS]) /* which queue in half of them */
         return;
     uint32_t used = count_places(sim, request, whole);
     sim->seen[request->waiter.of_many ? SEEN_SHED_TOGETHER : SEEN_SHED]++;

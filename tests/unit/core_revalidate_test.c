@@ -393,6 +393,26 @@ TEST(a_queued_refresh_gives_its_place_to_a_user)
     bench_close();
 }
 
+TEST(a_user_that_joins_a_refresh_takes_the_place_of_another_one)
+{
+    struct caller running[2], first, second, third, user;
+    begin_load("x", &running[0]);
+    begin_load("y", &running[1]);
+    refresh("a", &first);
+    reply_kind(expect_revalidation(""), REPLY_LEASE);
+    refresh("b", &second);
+    reply_kind(expect_revalidation(""), REPLY_LEASE);
+    refresh("c", &third);
+    revalidate("c", &user);
+    reply_kind(expect(CORE_ACQUIRE), REPLY_FREE); /* it could only peek */
+    answered(&second, GUARD_SHED);
+    expect(CORE_RELEASE);
+    assert_int_equal(expect(CORE_ACQUIRE)->action.lookup, LOOKUP_REVALIDATE);
+    still_waits(&third);
+    still_waits(&user);
+    bench_close();
+}
+
 /* ---- limits ---- */
 
 TEST(its_soft_limit_gives_it_no_stale_value)
