@@ -25,14 +25,14 @@ _Static_assert(sizeof(key_prefix) - 1 + 7 + KEY_NAMESPACE_MAX + 1 + 10 < KEY_CHA
                "the longest channel fits");
 
 /* Each plain byte at its own place, blanks or NULs at the others. */
-static const char plain_bytes[256] = "                                "
+static const char AS_THEY_ARE[256] = "                                "
                                      "             -. 0123456789:     "
                                      " ABCDEFGHIJKLMNOPQRSTUVWXYZ    _"
                                      " abcdefghijklmnopqrstuvwxyz     ";
 
 static inline bool is_plain_byte(char c)
 {
-    return plain_bytes[(uint8_t)c] > ' ';
+    return AS_THEY_ARE[(uint8_t)c] > ' ';
 }
 
 bool key_is_plain(char c)
