@@ -4,7 +4,6 @@
 #include "../base/check.h"
 #include "../base/clock.h"
 #include "state.h"
-#include "workers.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

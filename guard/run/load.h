@@ -27,7 +27,6 @@
 
 struct guard_loop;
 struct nested;
-struct worker;
 
 struct finished_load {
     struct finished_load *next; /* for the owner's list */
@@ -68,6 +67,15 @@ struct job {
     struct asker asker; /* of its starter; the handle has a reference of its own */
     const char *previous_validator; /* NULL: nothing to compare with */
     uint64_t batch;                 /* 0: alone; otherwise it joins the job before, if that had the same */
+};
+
+/* A load thread. */
+struct worker {
+    struct workers *workers;
+    pthread_t thread;
+    bool made, over, busy; /* under the workers' mutex */
+    struct bell *bell; /* of the loads that it runs; under the desk's mutex; NULL: none has asked for one */
+    struct guard_load *load; /* running, the first of its batch; only on its own thread */
 };
 
 struct guard_load {

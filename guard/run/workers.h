@@ -52,14 +52,6 @@ struct nested {
     struct guard_result *result;
 };
 
-struct worker {
-    struct workers *workers;
-    pthread_t thread;
-    bool made, over, busy; /* under the mutex */
-    struct bell *bell; /* of the loads that it runs; under the desk's mutex; NULL: none has asked for one */
-    struct guard_load *load; /* running, the first of its batch; only on its own thread */
-};
-
 struct workers {
     struct workers_config config;
     pthread_mutex_t mutex;
