@@ -191,8 +191,8 @@ struct guard_request {
 
 /*
  * PEEK        Looks, and does not load, wait or refresh: what is in the cache, fresh or stale, or MISS. UNKNOWN: Redis could
- *             not be asked. Answered within redis_limit_ms, twice that where tags have to be looked at, whatever its
- *             deadline is. In mode SHADOW MISS.
+ *             not be asked. Answered within redis_limit_ms, twice that where tags have to be looked at, and five times
+ *             where one was expired, whatever its deadline is. In mode SHADOW MISS.
  * REVALIDATE  Only a load that begins after this request answers it, in another process one whose lease was granted after
  *             its first lookup: no near value, no cached one, no stale one, no load that was running. Such requests
  *             collapse among themselves. The value that is there stays, and answers others, until the new one is stored.
@@ -605,8 +605,13 @@ GUARD_API enum guard_status guard_invalidate(struct guard *guard, const struct g
  * one that is marked GUARD_FROM_STALE, for no longer than the entry's own stale time; in another process also a near
  * value, until the message arrives and for near_ms at the most. value_dropped: there was one, and it is stale or gone.
  * Repeated, refused and reported as guard_invalidate(). Where Redis's clock steps back, an expired value may be fresh
- * again for as long. Of a tag it is an invalidation: its entries are missing, not stale. So is it of a key whose slot of
- * the Cluster moves.
+ * again for as long. Of a key whose slot of the Cluster moves it is an invalidation.
+ *
+ * A tag expires all entries that have it, with one command, which touches none of them: each becomes stale when it is first
+ * found, for what is then left of its own stale time since the expiry. What was invalidated before, by this tag or another,
+ * or is later, is gone; so is what was expired when Redis has evicted what it knows of that (at most 512 bytes for a tag,
+ * for max_value_ms after its last expiry). Of more than 16 expiries within that time some count from an earlier one. A
+ * running load goes on, as after an invalidation of the tag; what it stores is stale.
  */
 GUARD_API enum guard_status guard_expire(struct guard *guard, const struct guard_change *change);
 GUARD_API enum guard_status guard_expire_wait(struct guard *guard, const struct guard_change *change,

@@ -175,6 +175,15 @@ size_t key_tag(const char *name_space, const char *encoded, size_t encoded_bytes
     return (size_t)bytes;
 }
 
+size_t key_tag_expiry(const char *name_space, const char *encoded, size_t encoded_bytes,
+                      char out[KEY_NAME_SIZE])
+{
+    const int bytes = snprintf(out, KEY_NAME_SIZE, "%s:{%s:tags}:s:%.*s", key_prefix, name_space,
+                               (int)encoded_bytes, encoded);
+    assert(bytes > 0 && bytes < KEY_NAME_SIZE);
+    return (size_t)bytes;
+}
+
 size_t key_cache_id(const char *name_space, char out[KEY_NAME_SIZE])
 {
     const int bytes = snprintf(out, KEY_NAME_SIZE, "%s:{%s:cache}:id", key_prefix, name_space);

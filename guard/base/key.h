@@ -60,6 +60,9 @@ size_t key_lock(const char *name_space, const char *encoded, size_t encoded_byte
 size_t key_tag_clock(const char *name_space, char out[KEY_NAME_SIZE]);
 size_t key_tag_reign(const char *name_space, char out[KEY_NAME_SIZE]);
 size_t key_tag(const char *name_space, const char *encoded, size_t encoded_bytes, char out[KEY_NAME_SIZE]);
+/* Its expiries. */
+size_t key_tag_expiry(const char *name_space, const char *encoded, size_t encoded_bytes,
+                      char out[KEY_NAME_SIZE]);
 /* A pattern for SCAN: the names of one of two roles, of all keys. */
 size_t key_pattern(const char *name_space, enum key_role one, enum key_role other, char out[KEY_NAME_SIZE]);
 /* Of such a name. */

@@ -34,8 +34,6 @@ static bool recall(const struct flight *flight)
 
 void abandon_load_starts(struct flight *flight)
 {
-    if (!flight->policy->abandon)
-        return;
     flight->spared = recall(flight) || flight->abandoned;
     flight->abandoned = false;
 }

@@ -27,7 +27,7 @@ struct abandon {
     uint8_t bits[ABANDON_BITS / 8];
 };
 
-/* Its load begins. */
+/* Its load begins, which may be abandoned. */
 void abandon_load_starts(struct flight *flight);
 /* A waiter has left. */
 void abandon_left(struct flight *flight);

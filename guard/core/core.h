@@ -40,7 +40,7 @@
  *   revalidate          to want a value that is loaded from now on, whatever is there
  *   wake-up             a message that a key was filled, released or invalidated; a hint that may be lost
  *   invalidate          removing a value and voiding its lease, so that no load that was running is stored
- *   expire              the same, but the value stays for its stale time
+ *   expire              the same, but the value stays for its stale time; of a tag: those that have it
  *   background refresh  a load for no waiter, after a stale hit
  *   early refresh       the same after a fresh hit, drawn by lot shortly before it would be stale
  *   life                how long an entry is fresh, and then stale: the policy's, or what its loader has said

@@ -310,7 +310,8 @@ void flight_settle(struct flight *flight)
     flight->mark = flight->shares = false;
     flight->busy_tag[0] = '\0';
     flight->wanted[0] = '\0';
-    revalidate_begin_anew(flight);
+    if (flight->revalidation.on)
+        revalidate_begin_anew(flight);
     flight->op = flight->renew_op = flight->peek_op = 0;
     flight->peeked_in_vain = false;
     flight->polls = flight->wakes = flight->unknowns = flight->stores = 0;
@@ -512,7 +513,7 @@ static void flight_acquire_replied(struct flight *flight, const struct core_repl
     }
     if (reply->kind <= REPLY_FREE)
         flight->prev_token[0] = '\0'; /* the script ran, and has removed it */
-    if (revalidate_replied(flight, reply))
+    if (flight->revalidation.on && revalidate_replied(flight, reply))
         return;
     switch (reply->kind) {
     case REPLY_FRESH:

@@ -188,7 +188,8 @@ void lease_start_load(struct flight *flight)
     flight_counts(flight)->refresh_started += flight->refreshing && flight->lookup != LOOKUP_EARLY;
     flight->first_stamp = flight->first != NULL ? flight->first->joined : 0;
     flight->query_stamp = core_stamp(core);
-    abandon_load_starts(flight);
+    if (flight->policy->abandon)
+        abandon_load_starts(flight);
     lease_set_alarm(flight);
     watch_load_started(flight);
     lease_send_load(flight);
@@ -365,13 +366,20 @@ static void lease_send_fill(struct flight *flight)
     core_emit(flight->core, &action);
 }
 
+/* Which waiters the stored value answers. Here a revalidation's gets what was queried after it joined, also if that is
+ * stored. */
+static uint64_t fill_stamp_of(const struct flight *flight)
+{
+    return flight->revalidation.on ? flight->query_stamp : core_stamp(flight->core);
+}
+
 void lease_fill(struct flight *flight, uint32_t fresh_ms, uint32_t stale_ms)
 {
     flight_move(flight, FLIGHT_FILLING);
     flight->renew_op = 0;
     flight->stores = 0;
     flight->fill_told = flight->mark; /* a mark is no answer */
-    flight->fill_stamp = revalidate_fill_stamp(flight, core_stamp(flight->core));
+    flight->fill_stamp = fill_stamp_of(flight);
     flight->fresh_ms = fresh_ms;
     flight->stale_ms = stale_ms;
     lease_send_fill(flight);
@@ -424,9 +432,8 @@ static void lease_fill_moving(struct flight *flight)
 /* If no attempt can have run yet, its fill is sent now, as far as waiters are concerned. */
 static void lease_fill_again(struct flight *flight)
 {
-    struct core *core = flight->core;
     if (flight->stores == 0)
-        flight->fill_stamp = revalidate_fill_stamp(flight, core_stamp(core));
+        flight->fill_stamp = fill_stamp_of(flight);
     flight->send_again_us = 0;
     lease_send_fill(flight);
 }

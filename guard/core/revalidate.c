@@ -18,11 +18,6 @@ void revalidate_begin_anew(struct flight *flight)
     flight->revalidation.stamp = 0;
 }
 
-uint64_t revalidate_fill_stamp(const struct flight *flight, uint64_t fill_stamp)
-{
-    return flight->revalidation.on ? flight->query_stamp : fill_stamp;
-}
-
 /* Other names than those that are known: these are of older waiters, which are answered first. */
 static void note_names(struct flight *flight, const struct core_reply *reply)
 {
@@ -46,8 +41,6 @@ static void loaded_elsewhere(struct flight *flight, const struct core_reply *rep
 bool revalidate_replied(struct flight *flight, const struct core_reply *reply)
 {
     bool ours = reply->kind == REPLY_STALE && reply->refresher == REFRESH_OURS;
-    if (!flight->revalidation.on)
-        return false;
     if (reply->kind == REPLY_BUSY) {
         note_names(flight, reply);
         return false;

@@ -34,11 +34,9 @@ struct revalidation {
 
 /* Takes the lease only if it has a place to load in. */
 enum core_lookup revalidate_choose_lookup(struct flight *flight);
-/* The reply to an acquire, if it is one that says something else to a revalidation. */
+/* The reply to an acquire of a revalidation. False: it says what it says to any flight. */
 bool revalidate_replied(struct flight *flight, const struct core_reply *reply);
 /* The next lookup is the first one for all its waiters. */
 void revalidate_begin_anew(struct flight *flight);
-/* Which waiters a stored value answers, beside those that came before its query. */
-uint64_t revalidate_fill_stamp(const struct flight *flight, uint64_t fill_stamp);
 
 #endif

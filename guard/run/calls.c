@@ -7,10 +7,12 @@
  *   FILL, TOUCH, tags    keep   + script    in a Cluster the script after the reply: an entry that is found before its tags
  *                                           have epochs counts as out of date, and these go to another master
  *   RELEASE, shares tags likewise            what it shares is checked as if it were stored
- *   an entry with tags   script, then check  the core hears of no entry whose tags have not been looked at
+ *   an entry with tags   script, then check  the core hears of no entry whose tags have not been looked at; if they were
+ *                                            expired and it is stale since then, the core asks again
  *   INVALIDATE, shadow   its own + the fleet's  the core hears what became of the fleet's entries
  */
 #include "calls.h"
+#include "expire.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -106,9 +108,38 @@ static void on_keep(void *context, enum redis_outcome outcome, const struct redi
 }
 
 /* Only what is known to be good is answered. The flight gives back a lease that came with it. */
-static void doubt(struct call *call)
+static void doubt(struct call *call, bool blameless)
 {
-    call->reply = (struct core_reply){.kind = REPLY_UNKNOWN, .blameless = call->guard->protocol.in_cluster};
+    call->reply = (struct core_reply){.kind = REPLY_UNKNOWN, .blameless = blameless};
+}
+
+/* Stale it is another find: the core looks again. */
+static void on_call_expired(void *context, bool expired)
+{
+    struct call *call = context;
+    if (expired)
+        doubt(call, true);
+    else
+        call->reply.outdated = true;
+    one_awaited_less(call);
+}
+
+static bool has_stale_time(const struct core_reply *reply)
+{
+    return reply->kind == REPLY_STALE || reply->pttl_ms > reply->left_ms;
+}
+
+/* Older than its tags: were they expired? */
+static void judge_outdated_reply(struct call *call)
+{
+    struct guard *guard = call->guard;
+    const struct expire_found found = {call->key, call->key_bytes, call->value, call->head, call->reply.born};
+    call->awaited++;
+    if (call->value != NULL && has_stale_time(&call->reply) && guard->phase != PHASE_ENDING &&
+        expire_begin(&guard->protocol, guard->own->redis, &found, on_call_expired, call))
+        return;
+    call->awaited--;
+    call->reply.outdated = true;
 }
 
 static void on_check(void *context)
@@ -118,10 +149,10 @@ static void on_check(void *context)
     case TAGS_GOOD:
         break;
     case TAGS_OUTDATED:
-        call->reply.outdated = true;
+        judge_outdated_reply(call);
         break;
     case TAGS_UNANSWERED:
-        doubt(call);
+        doubt(call, call->guard->protocol.in_cluster);
         break;
     }
     one_awaited_less(call);
@@ -138,7 +169,7 @@ static void check_tags(struct call *call)
     if (!protocol_send_check(&guard->protocol, guard->own->redis, reply->tags, reply->tags_bytes,
                              &call->asked)) {
         call->awaited--;
-        doubt(call);
+        doubt(call, guard->protocol.in_cluster);
         return;
     }
     reply->tags = NULL;

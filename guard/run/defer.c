@@ -17,6 +17,15 @@ static const char *cannot_defer(const struct guard_load *load, const struct guar
     return loop != NULL && loop->detaching_loads ? "the loop is being detached" : NULL;
 }
 
+enum guard_status defer_refuse(struct desk *desk, const char *function, const char *wrong)
+{
+    if (!desk_enter(desk))
+        return GUARD_INVALID;
+    request_refuse(desk->context, function, wrong);
+    desk_leave(desk);
+    return GUARD_INVALID;
+}
+
 static void defer_load(struct guard_load *load, struct guard_loop *loop, void (*cancelled)(void *context),
                        void *context)
 {
@@ -40,7 +49,7 @@ enum guard_status guard_load_defer(struct guard_load *load, struct guard_loop *l
     if (wrong == NULL)
         defer_load(load, loop, cancelled, context);
     pthread_mutex_unlock(&desk->mutex);
-    return wrong == NULL ? GUARD_OK : request_refuse(desk->context, "guard_load_defer", wrong);
+    return wrong == NULL ? GUARD_OK : defer_refuse(desk, "guard_load_defer", wrong);
 }
 
 /* ---- on its loop ---- */
@@ -74,6 +83,7 @@ static void leave_loop(struct guard_loop *loop, struct guard_load *load)
     }
     DL_APPEND(loop->cancelled, load);
     load->listed = IN_CANCELLED;
+    atomic_store(&loop->any_cancelled, true);
 }
 
 bool defer_leave_loop(struct guard_loop *loop)

@@ -41,8 +41,6 @@ void events_note_states(struct guard *guard)
 {
     const struct guard_stats *stats = &guard->published;
     struct events *events = &guard->events;
-    if (guard->config.event == NULL)
-        return;
     if (stats->redis_state != events->redis_state)
         events_note(guard,
                     &(struct guard_event){.what = GUARD_EVENT_REDIS, .redis_state = (int)stats->redis_state},

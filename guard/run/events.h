@@ -14,7 +14,7 @@
 void events_note(void *context, const struct guard_event *event, unsigned kind);
 /* Likewise of the fleet's core in mode shadow, whose loads are none. */
 void events_note_shadow(void *context, const struct guard_event *event, unsigned kind);
-/* Notes what has become of Redis and the breaker, as published. */
+/* With a hook: notes what has become of Redis and the breaker, as published. */
 void events_note_states(struct guard *guard);
 /* Calls the hook. */
 void events_tell_all(struct guard *guard);

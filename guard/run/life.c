@@ -9,7 +9,6 @@
 #include "cache.h"
 #include "clear.h"
 #include "events.h"
-#include "kind.h"
 #include "loop.h"
 #include "mailbox.h"
 #include "shadow.h"
@@ -42,12 +41,6 @@ static unsigned shard_of_answering(void *context, const char *encoded, size_t en
     return shard_of_name(guard, guard->answering.name_space, encoded);
 }
 
-static unsigned kind_of_policy(void *context, const struct guard_policy *policy)
-{
-    (void)context;
-    return policy_kind(policy)->index;
-}
-
 static struct core *new_core(struct guard *guard, enum guard_mode mode, bool without_redis)
 {
     struct core_config config = {
@@ -64,7 +57,7 @@ static struct core *new_core(struct guard *guard, enum guard_mode mode, bool wit
         .shard_of = guard->protocol.in_cluster ? shard_of_encoded : NULL,
         .shard_of_invalidated = guard->protocol.in_cluster ? shard_of_answering : NULL,
         .shard_context = guard,
-        .kind_of = kind_of_policy,
+        .kind_of = thread_kind_of,
         .kinds = GUARD_KINDS_MAX,
         .tell_context = guard,
         .replay = !without_redis,

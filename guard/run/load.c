@@ -40,7 +40,7 @@ void desk_close(struct desk *desk)
 {
     pthread_mutex_lock(&desk->mutex);
     desk->done = NULL;
-    while (desk->reporting > 0)
+    while (desk->inside > 0)
         pthread_cond_wait(&desk->quiet, &desk->mutex);
     pthread_mutex_unlock(&desk->mutex);
 }
@@ -161,20 +161,19 @@ void finished_load_free(struct finished_load *finished)
 
 /* ---- handing in ---- */
 
-/* False: the guard is gone. */
-static bool begin_report(struct desk *desk)
+bool desk_enter(struct desk *desk)
 {
     pthread_mutex_lock(&desk->mutex);
     bool wanted = desk->done != NULL;
-    desk->reporting += wanted;
+    desk->inside += wanted;
     pthread_mutex_unlock(&desk->mutex);
     return wanted;
 }
 
-static void end_report(struct desk *desk)
+void desk_leave(struct desk *desk)
 {
     pthread_mutex_lock(&desk->mutex);
-    if (--desk->reporting == 0)
+    if (--desk->inside == 0)
         pthread_cond_broadcast(&desk->quiet);
     pthread_mutex_unlock(&desk->mutex);
 }
@@ -183,9 +182,9 @@ static void hand_in(struct desk *desk, struct finished_load *list)
 {
     if (list == NULL)
         return;
-    if (begin_report(desk)) {
+    if (desk_enter(desk)) {
         desk->done(desk->context, list);
-        end_report(desk);
+        desk_leave(desk);
         return;
     }
     while (list != NULL) {
@@ -228,7 +227,7 @@ static void sort_returned(struct guard_load *load, bool thread_ends, struct retu
 {
     if (!load->deferred)
         unfinished(load, thread_ends);
-    load->worker = NULL;
+    load->thread = NULL;
     load->parent = load->mate = NULL;
     if (load->finished) {
         retire_into(&out->over, load);
@@ -301,6 +300,7 @@ static struct call_back call_of_cancelled(struct guard_load *load)
         load_leave_loop(load);
         DL_APPEND(load->loop->cancelled, load);
         load->listed = IN_CANCELLED;
+        atomic_store(&load->loop->any_cancelled, true);
         host_wake_send(&load->loop->mail);
     }
     return call;
@@ -365,7 +365,7 @@ bool guard_load_cancelled(const struct guard_load *load)
 /* The first of its batch; what is nested on a thread is alone. */
 static struct guard_load *first_of_batch(struct guard_load *load)
 {
-    return load->parent == NULL ? load->worker->load : load;
+    return load->parent == NULL ? load->thread->first : load;
 }
 
 static uint32_t wanted_in(const struct guard_load *first)
@@ -379,15 +379,15 @@ static uint32_t wanted_in(const struct guard_load *first)
 /* The thread's, or a new one that the thread keeps; what is nested has one of its own, the outer has the thread's. */
 static struct bell *bell_for(struct guard_load *first, uint32_t wanted)
 {
-    struct worker *worker = first->worker;
-    if (first->parent == NULL && worker->bell != NULL) {
-        bell_again(worker->bell, wanted);
-        worker->bell->refs++;
-        return worker->bell;
+    struct load_thread *thread = first->thread;
+    if (first->parent == NULL && thread->bell != NULL) {
+        bell_again(thread->bell, wanted);
+        thread->bell->refs++;
+        return thread->bell;
     }
     struct bell *bell = bell_new(wanted);
     if (bell != NULL && first->parent == NULL) {
-        worker->bell = bell;
+        thread->bell = bell;
         bell->refs++;
     }
     return bell;
@@ -414,11 +414,11 @@ static struct bell *batch_bell_of(struct guard_load *asking)
 
 void load_keep_bell(struct guard_load *load)
 {
-    struct worker *worker = load->worker;
+    struct load_thread *thread = load->thread;
     if (load->batch_bell == NULL)
         return;
-    if (load->parent == NULL && worker->bell == load->batch_bell)
-        bell_unref(&worker->bell); /* the thread gets a new one */
+    if (load->parent == NULL && thread->bell == load->batch_bell)
+        bell_unref(&thread->bell); /* the thread gets a new one */
     if (first_of_batch(load)->mate != NULL)
         return;
     load->bell = load->batch_bell;

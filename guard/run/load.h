@@ -47,12 +47,18 @@ enum { DESK_SLOTS = 512 };
 
 struct desk {
     pthread_mutex_t mutex;
-    pthread_cond_t quiet; /* `reporting` has become 0 */
+    pthread_cond_t quiet; /* `inside` has become 0 */
     load_done *done;      /* NULL: the guard is gone */
     void *context;
-    uint32_t refs;      /* the guard's, and one of each handle */
-    uint32_t reporting; /* calls of done() under way */
+    uint32_t refs;   /* the guard's, and one of each handle */
+    uint32_t inside; /* calls that need the guard: of done(), or to refuse something */
     struct guard_load *by_id[DESK_SLOTS];
+};
+
+/* What a load thread has of its loads. */
+struct load_thread {
+    struct guard_load *first; /* of the batch that runs; only on its own thread; NULL: none runs */
+    struct bell *bell;        /* of all that it runs; under the desk's mutex; NULL: none has asked for one */
 };
 
 /* Both texts are copied. */
@@ -69,15 +75,6 @@ struct job {
     uint64_t batch;                 /* 0: alone; otherwise it joins the job before, if that had the same */
 };
 
-/* A load thread. */
-struct worker {
-    struct workers *workers;
-    pthread_t thread;
-    bool made, over, busy; /* under the workers' mutex */
-    struct bell *bell; /* of the loads that it runs; under the desk's mutex; NULL: none has asked for one */
-    struct guard_load *load; /* running, the first of its batch; only on its own thread */
-};
-
 struct guard_load {
     struct finished_load result; /* first: what the owner gets is freed as a guard_load */
     struct finished_load deferral;
@@ -85,7 +82,7 @@ struct guard_load {
     struct guard_load *mate; /* the next of its batch */
     uint64_t deadline_us, start_us;
     const struct guard_policy *policy; /* the guard's: not once it is deferred */
-    struct worker *worker;             /* whose thread runs it; NULL: none */
+    struct load_thread *thread;        /* that runs it; NULL: none */
     struct guard_load *parent;         /* waits for this one on the same thread; NULL: none */
     struct nested *nested; /* its loader waits for another key; under the workers' mutex; NULL: it does not */
     uint32_t depth;        /* loads that it is nested in */
@@ -126,6 +123,9 @@ struct parent_load {
 
 /* NULL: no memory. */
 struct desk *desk_open(load_done *done, void *context);
+/* False: the guard is gone. True: it stays until desk_leave(). */
+bool desk_enter(struct desk *desk);
+void desk_leave(struct desk *desk);
 /* From now on nothing is told. */
 void desk_close(struct desk *desk);
 /* Gives the guard's reference back. */

@@ -7,6 +7,7 @@
  *                                                        +-- no sound entry, or in doubt ------------------> core
  *                                                        +-- no tags, or those that were asked: judged --> hit, or core
  *                                                        +-- other tags: asked behind it, then judged ---> hit, or core
+ *                                                        +-- outdated: perhaps its tags were expired ---> stale, or core
  *
  * The mark of a pass is judged like any entry, and then no hit: its gets pass, and the core needs no acquire for them.
  * Each get's own policy says whether a hit answers it (hit.h). GETEX, so that only the master answers: redis/fence.h.
@@ -19,6 +20,7 @@
 #include "../core/near.h"
 #include "../wire/envelope.h"
 #include "callback.h"
+#include "expire.h"
 #include "mailbox.h"
 #include "many.h"
 #include "tag_memory.h"
@@ -26,7 +28,10 @@
 #include <string.h>
 #include <utlist.h>
 
-enum { REFRESH_AGAIN_US = 20000 }; /* for a refresh of the same key */
+enum {
+    REFRESH_AGAIN_US = 20000, /* for a refresh of the same key */
+    EXPIRE_COMMANDS = 3,      /* one after the other: expire.h */
+};
 
 /* A sound entry, and what it answers. */
 struct found {
@@ -37,6 +42,7 @@ struct found {
     uint64_t load_us;
     char filler[TOKEN_UUID_BYTES + 1];
     struct tags_clock born;
+    enum hit_age staleness; /* its age once it is stale; FRESH: it has no stale time */
 };
 
 /* What a lookup has to do with tags. */
@@ -229,8 +235,10 @@ static bool judge_entry(const struct lookup *lookup, const struct redisReply *en
         return false;
     bool has_body = !envelope.absent && !envelope.mark;
     *found = (struct found){.load_us = envelope.load_us, .born = envelope.born, .mark = envelope.mark};
+    if (envelope.stale_ms > 0)
+        found->staleness = envelope.life.own_stale ? HIT_STALE_OWN : HIT_STALE;
     if (age == ENVELOPE_STALE)
-        found->age = envelope.life.own_stale ? HIT_STALE_OWN : HIT_STALE;
+        found->age = found->staleness;
     found->result = result_of(&envelope, lookup->pttl_ms, age == ENVELOPE_STALE);
     memcpy(found->filler, envelope.filler, sizeof found->filler);
     if (!has_body && envelope.tags_bytes == 0)
@@ -241,7 +249,52 @@ static bool judge_entry(const struct lookup *lookup, const struct redisReply *en
     return found->value != NULL;
 }
 
+/* Nothing here watches deadlines: a get with less time left than so many commands may take waits in the core. */
+static bool all_have_time(const struct lookup *lookup, unsigned commands)
+{
+    uint64_t limit_us = (uint64_t)lookup->loop->guard->config.redis_limit_ms * 1000;
+    uint64_t end_us = clock_now_us() + commands * limit_us;
+    const struct get *get = lookup->gets;
+    while (get != NULL && (peeks(get) || get->deadline_us >= end_us))
+        get = get->next;
+    return get == NULL;
+}
+
 /* ---- its tags ---- */
+
+/* Something is to be said about it. */
+static void keep_found(struct lookup *lookup, struct found *found)
+{
+    lookup->check->found = *found;
+    found->value = NULL;
+}
+
+static void refuse(struct lookup *lookup, const struct found *found)
+{
+    counter_add(&counters_of(lookup->loop, lookup->gets)->entry_outdated, 1);
+    memcpy(lookup->check->refused, found->filler, sizeof found->filler);
+}
+
+static void on_expired(void *context, bool expired);
+
+/* Older than its tags: were they expired? */
+static void judge_outdated(struct lookup *lookup, struct found *found)
+{
+    const struct guard_loop *loop = lookup->loop;
+    struct core_key key = get_key(lookup->gets);
+    const struct expire_found outdated = {key.plain, key.plain_bytes, found->value, found->filler,
+                                          found->born};
+    if (found->staleness == HIT_FRESH)
+        refuse(lookup, found);
+    else if (!all_have_time(lookup, EXPIRE_COMMANDS))
+        return; /* the core finds it, too */
+    else if (expire_begin(&loop->guard->protocol, loop->redis, &outdated, on_expired, lookup)) {
+        lookup->replies++;
+        keep_found(lookup, found);
+    } else {
+        refuse(lookup, found);
+    }
+}
 
 static void judge_tags(struct lookup *lookup, struct found *found)
 {
@@ -251,8 +304,7 @@ static void judge_tags(struct lookup *lookup, struct found *found)
         answer_found(lookup, found);
         break;
     case TAGS_OUTDATED:
-        counter_add(&counters_of(lookup->loop, lookup->gets)->entry_outdated, 1);
-        memcpy(lookup->check->refused, found->filler, sizeof found->filler);
+        judge_outdated(lookup, found);
         break;
     case TAGS_UNANSWERED:
         lookup->unanswered = true;
@@ -274,22 +326,6 @@ static bool ask_for_epochs(struct lookup *lookup, const char *tags, size_t bytes
     return check->asking;
 }
 
-static void wait_for_epochs(struct lookup *lookup, struct found *found)
-{
-    lookup->check->found = *found;
-    found->value = NULL;
-}
-
-/* Nothing here watches deadlines: a get with less time left than a command may take waits in the core. */
-static bool all_have_time(const struct lookup *lookup)
-{
-    uint64_t end_us = clock_now_us() + (uint64_t)lookup->loop->guard->config.redis_limit_ms * 1000;
-    const struct get *get = lookup->gets;
-    while (get != NULL && (peeks(get) || get->deadline_us >= end_us))
-        get = get->next;
-    return get == NULL;
-}
-
 /* The entry has other tags than those requested with it: it waits for their epochs. */
 static void request_epochs(struct lookup *lookup, struct found *found)
 {
@@ -298,11 +334,11 @@ static void request_epochs(struct lookup *lookup, struct found *found)
     tag_memory_remember(&loop->tag_memory, lookup->key_hash, value->tags, value->tags_bytes);
     if (lookup->check == NULL)
         lookup->check = calloc(1, sizeof *lookup->check);
-    if (lookup->check == NULL || !all_have_time(lookup))
+    if (lookup->check == NULL || !all_have_time(lookup, 1))
         return;
     lookup->check->of_found = true;
     if (ask_for_epochs(lookup, value->tags, value->tags_bytes))
-        wait_for_epochs(lookup, found);
+        keep_found(lookup, found);
     else
         lookup->unanswered = true;
 }
@@ -319,7 +355,7 @@ static bool epochs_are_here(const struct lookup *lookup, const struct value *val
 static void answer_tagged(struct lookup *lookup, struct found *found)
 {
     if (lookup->check != NULL && lookup->check->asking)
-        wait_for_epochs(lookup, found);
+        keep_found(lookup, found);
     else if (epochs_are_here(lookup, found->value))
         judge_tags(lookup, found);
     else
@@ -395,6 +431,25 @@ static void on_epochs(void *context)
     callback_hits(loop);
 }
 
+/* Stale it answers as if it had been found so. */
+static void on_expired(void *context, bool expired)
+{
+    struct lookup *lookup = context;
+    struct guard_loop *loop = lookup->loop;
+    struct found found = lookup->check->found;
+    lookup->check->found.value = NULL;
+    found.age = found.staleness;
+    found.result.source = GUARD_FROM_STALE;
+    found.result.left_ms = 0;
+    if (lookup->gets != NULL && expired)
+        answer_found(lookup, &found);
+    else if (lookup->gets != NULL)
+        refuse(lookup, &found);
+    value_unref(&found.value);
+    one_reply_less(lookup);
+    callback_hits(loop);
+}
+
 static void on_looked_up(void *context, enum redis_outcome outcome, int64_t pttl_ms,
                          const struct redisReply *reply)
 {
@@ -405,7 +460,7 @@ static void on_looked_up(void *context, enum redis_outcome outcome, int64_t pttl
     lookup->pttl_ms = pttl_ms;
     lookup->unanswered = outcome == REDIS_UNKNOWN;
     lookup->told = outcome == REDIS_REPLIED && reply->type != REDIS_REPLY_ERROR;
-    if (!lookup->again && is_refused(outcome, reply) && all_have_time(lookup))
+    if (!lookup->again && is_refused(outcome, reply) && all_have_time(lookup, 1))
         look_up_again(lookup);
     if (found && lookup->gets != NULL)
         answer_entry(lookup, reply);

@@ -10,7 +10,8 @@
  * it is answered without waiting for that, and nothing more is sent from here.
  *
  * An entry with tags is a hit only if their epochs say so (tags.h): they are requested with one MGET more, in the same
- * write if the loop remembers which tags the key had, else behind it. Without an answer to that it is no hit.
+ * write if the loop remembers which tags the key had, else behind it. Without an answer to that it is no hit. Older than
+ * one that was expired it is made stale, and answers so (expire.h); near it is never kept.
  *
  * A peek is answered here, whatever is found, and leads to nothing else: MISS, or UNKNOWN if Redis did not say.
  *

@@ -162,7 +162,8 @@ static void on_mail(void *context)
     DL_CONCAT(loop->ready, loop->returned);
     loop->returned = NULL;
     pthread_mutex_unlock(&loop->mutex);
-    defer_call_back(loop);
+    if (atomic_exchange(&loop->any_cancelled, false))
+        defer_call_back(loop);
     callback_ready(loop);
     if (loop->detaching && loop->count == 0)
         close_parts(loop);

@@ -10,6 +10,7 @@
  */
 #include "../base/clock.h"
 #include "ask.h"
+#include "defer.h"
 #include "mailbox.h"
 #include "workers.h"
 #include <string.h>
@@ -56,7 +57,7 @@ static void serve(struct nested *nested)
     struct guard_load *parent = nested->parent;
     for (struct guard_load *load = next_lent(nested); load != NULL; load = next_lent(nested)) {
         nested->within = load;
-        load->worker = parent->worker;
+        load->thread = parent->thread;
         load->parent = parent;
         load->start_us = clock_now_us();
         if (!nested->thread_ends)
@@ -95,12 +96,11 @@ static void say_circle(struct guard *guard, const struct guard_load *load, const
 }
 
 /* NULL: no more. */
-static void waits_in(struct guard_load *load, struct nested *nested)
+static void waits_in(struct workers *workers, struct guard_load *load, struct nested *nested)
 {
-    pthread_mutex_t *mutex = &load->worker->workers->mutex;
-    pthread_mutex_lock(mutex);
+    pthread_mutex_lock(&workers->mutex);
     load->nested = nested;
-    pthread_mutex_unlock(mutex);
+    pthread_mutex_unlock(&workers->mutex);
 }
 
 static bool in_chain(const struct guard_load *load, const char *key)
@@ -113,38 +113,40 @@ static bool in_chain(const struct guard_load *load, const char *key)
 static enum guard_status get_nested(struct guard *guard, struct guard_load *load,
                                     const struct guard_request *request, struct guard_result *result)
 {
-    struct nested nested = {.parent = load, .workers = load->worker->workers, .result = result};
+    struct nested nested = {.parent = load, .workers = guard->workers, .result = result};
     struct guard_request own = *request;
     const struct parent_load parent = {load->result.load, load->deadline_us};
     own.answered = nested_answered;
     own.context = &nested;
     pthread_cond_init(&nested.woken, NULL);
-    waits_in(load, &nested);
+    waits_in(guard->workers, load, &nested);
     enum guard_status status = ask(guard, &own, &parent, NULL, NULL);
     if (status == GUARD_OK) {
         serve_until_answered(&nested);
     } else {
-        waits_in(load, NULL);
+        waits_in(guard->workers, load, NULL);
         result->status = status;
     }
     pthread_cond_destroy(&nested.woken);
     return result->status;
 }
 
+/* The guard is there as long as a loader runs; a load that is deferred may outlive it. */
+static const char *refuse_nested(struct guard_load *load, const char *wrong)
+{
+    defer_refuse(load->desk, "guard_load_get", wrong);
+    return wrong;
+}
+
 enum guard_status guard_load_get(struct guard_load *load, const struct guard_request *request,
                                  struct guard_result *result)
 {
     struct guard *guard = load->desk->context;
-    const char *wrong = ask_check(guard, request, "guard_load_get", true);
-    const char *wrong_here = NULL;
+    const char *wrong = load->deferred
+                            ? refuse_nested(load, "the load is deferred; say `within` in a request instead")
+                            : ask_check(guard, request, "guard_load_get", true);
     if (wrong == NULL && request->count > 0)
-        wrong_here = "request->keys: a loader asks for one key at a time";
-    else if (wrong == NULL && load->deferred)
-        wrong_here = "the load is deferred; say `within` in a request instead";
-    if (wrong_here != NULL)
-        request_refuse(guard, "guard_load_get", wrong_here);
-    if (wrong == NULL)
-        wrong = wrong_here;
+        wrong = refuse_nested(load, "request->keys: a loader asks for one key at a time");
     *result = (struct guard_result){.status = GUARD_INVALID, .wrong = wrong};
     if (wrong != NULL)
         return GUARD_INVALID;

@@ -46,7 +46,8 @@ void numbers_publish(struct guard *guard)
     published->wake_state = guard->wake_state;
     publish_kinds(guard, changed);
     pthread_mutex_unlock(&guard->mutex);
-    events_note_states(guard); /* this thread alone writes them */
+    if (guard->config.event != NULL)
+        events_note_states(guard); /* this thread alone writes them */
 }
 
 /* ---- adding up ---- */

@@ -15,7 +15,7 @@
  *                          callback <- loop <- answers <---------------+
  *
  * Read in this order: kind.h, get.h (one request inside), ask, mailbox, lookup, callback, loop, thread, calls, load, bell,
- * workers; then defer (a load without a thread), many (several keys at once), nested (a loader that gets another key),
+ * workers; then expire (an entry whose tag was expired), defer (a load without a thread), many (several keys at once), nested (a loader that gets another key),
  * shadow, cache (what Redis's data is called), numbers and events (what a host can watch), life (start, stop), clear;
  * tag_memory stands by itself.
  *
@@ -124,6 +124,7 @@ struct guard_loop {
     /* under the desk's mutex: loads that are deferred to it; those of them that are to be called back */
     struct guard_load *deferred, *cancelled;
     bool detaching_loads;
+    atomic_bool any_cancelled; /* since its thread last looked: most mail brings none */
 };
 
 struct invalidation {

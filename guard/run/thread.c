@@ -10,6 +10,7 @@
 #include "calls.h"
 #include "clear.h"
 #include "events.h"
+#include "kind.h"
 #include "lookup.h"
 #include "loop.h"
 #include "mailbox.h"
@@ -39,6 +40,12 @@ void thread_make_token(void *context, uint32_t lease_ms, char token[TOKEN_SIZE])
     if (!clock_random(random, sizeof random))
         abort(); /* it worked when the guard was opened; a guessable token would break every promise */
     protocol_token(&guard->protocol, random, lease_ms, clock_wall_s(), token);
+}
+
+unsigned thread_kind_of(void *context, const struct guard_policy *policy)
+{
+    (void)context;
+    return policy_kind(policy)->index;
 }
 
 static bool start_load(struct guard *guard, const struct core_action *action)
@@ -482,12 +489,18 @@ static void set_timer(struct guard *guard)
     host_timer_set(guard->host, &guard->timer, next_us);
 }
 
+static void tell_numbers(struct guard *guard)
+{
+    numbers_publish(guard);
+    if (guard->events.first != NULL)
+        events_tell_all(guard);
+}
+
 /* What the answered gets have loaded goes on from here. */
 static void end_shadows(struct guard *guard)
 {
     perform_shadow(guard);
-    numbers_publish(guard);
-    events_tell_all(guard);
+    tell_numbers(guard);
 }
 
 /* After every batch of events: do what the core wants, tell what happened, return what was answered. An answer is in the
@@ -497,8 +510,7 @@ static void after_events(struct guard *guard)
     if (guard->phase == PHASE_ENDING)
         return;
     perform_all(guard);
-    numbers_publish(guard);
-    events_tell_all(guard);
+    tell_numbers(guard);
     tell_answered(guard);
     if (guard->shadow != NULL)
         end_shadows(guard);

@@ -27,6 +27,8 @@ void thread_on_reign(struct guard *guard, unsigned shard);
 void thread_on_gone(struct guard *guard, unsigned shard);
 void thread_on_state(struct guard *guard);
 
+/* core_config.kind_of. */
+unsigned thread_kind_of(void *context, const struct guard_policy *policy);
 /* core_config.make_token; the context is the guard. */
 void thread_make_token(void *context, uint32_t lease_ms, char token[TOKEN_SIZE]);
 /* Closes every handle: the loop runs out when the last one is closed. */

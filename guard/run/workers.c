@@ -45,8 +45,8 @@ static void stand_down(struct worker *worker, bool over)
 /* Stands down first: once the load is reported the next one may come. */
 static void report(struct worker *worker, bool over)
 {
-    struct guard_load *load = worker->load;
-    worker->load = NULL;
+    struct guard_load *load = worker->loads.first;
+    worker->loads.first = NULL;
     stand_down(worker, over);
     if (load != NULL)
         load_returned(load, over);
@@ -91,7 +91,7 @@ static void run_batch(struct guard_load *first)
 static void run_load(struct worker *worker, struct guard_load *load)
 {
     for (struct guard_load *at = load; at != NULL; at = at->mate)
-        at->worker = worker;
+        at->thread = &worker->loads;
     if (load->mate != NULL) {
         run_batch(load);
         return;
@@ -108,7 +108,7 @@ static void *worker_run(void *context)
     if (config->thread_begins != NULL)
         config->thread_begins(config->thread_context);
     for (struct guard_load *load = next_job(worker); load != NULL; load = next_job(worker)) {
-        worker->load = load;
+        worker->loads.first = load;
         run_load(worker, load);
         report(worker, false);
     }
@@ -299,7 +299,7 @@ bool workers_close(struct workers **closing)
         return false;
     *closing = NULL;
     for (uint32_t i = 0; i < workers->config.count; i++)
-        bell_unref(&workers->all[i].bell);
+        bell_unref(&workers->all[i].loads.bell);
     pthread_cond_destroy(&workers->work);
     pthread_mutex_destroy(&workers->mutex);
     free(workers->all);

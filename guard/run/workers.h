@@ -52,6 +52,13 @@ struct nested {
     struct guard_result *result;
 };
 
+struct worker {
+    struct workers *workers;
+    pthread_t thread;
+    bool made, over, busy; /* under the mutex */
+    struct load_thread loads;
+};
+
 struct workers {
     struct workers_config config;
     pthread_mutex_t mutex;

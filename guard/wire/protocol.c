@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { ARGS_MAX = 16, NAMES_MAX = 2 + GUARD_TAGS_MAX, NUMBERS_MAX = 3, NUMBER_SIZE = 24 };
+enum { ARGS_MAX = 20, NAMES_MAX = 2 * GUARD_TAGS_MAX, NUMBERS_MAX = 3, NUMBER_SIZE = 24 };
 
 _Static_assert((int)ARGS_MAX <= (int)REDIS_SCRIPT_ARGS_MAX, "they may be run");
 
@@ -115,14 +115,18 @@ static void add_clock_names(struct arguments *args, const struct protocol *proto
     add_argument(args, reign, key_tag_reign(protocol->name_space, reign));
 }
 
-static void add_tag_names(struct arguments *args, const struct protocol *protocol, const char *text,
-                          size_t bytes)
+typedef size_t tag_name(const char *name_space, const char *encoded, size_t encoded_bytes,
+                        char out[KEY_NAME_SIZE]);
+
+/* The name that each of these tags has of this sort. */
+static void add_tag_names(struct arguments *args, const struct protocol *protocol, tag_name *name_of,
+                          const char *text, size_t bytes)
 {
     struct tag tags[GUARD_TAGS_MAX];
     int count = tags_split(text, bytes, tags);
     for (int i = 0; i < count; i++) {
         char *name = new_name(args);
-        add_argument(args, name, key_tag(protocol->name_space, tags[i].at, tags[i].bytes, name));
+        add_argument(args, name, name_of(protocol->name_space, tags[i].at, tags[i].bytes, name));
     }
 }
 
@@ -239,9 +243,9 @@ static struct envelope envelope_of(const struct core_action *action)
 }
 
 /* Of a touch only the ends of the new envelope travel: Redis has what lies between them. */
-static void add_ends(struct arguments *args, const struct core_action *action, const char *text, size_t bytes)
+static void add_ends(struct arguments *args, const char *filler, const char *text, size_t bytes)
 {
-    add_argument(args, action->wanted, TOKEN_UUID_BYTES);
+    add_argument(args, filler, TOKEN_UUID_BYTES);
     add_argument(args, text, ENVELOPE_HEAD_BYTES);
     add_argument(args, text + bytes - ENVELOPE_CHECKSUM_BYTES, ENVELOPE_CHECKSUM_BYTES);
     add_number(args, bytes);
@@ -273,7 +277,7 @@ static bool run_store(const struct protocol *protocol, struct redis *redis, cons
     add_all_keys(&args, protocol, &action->key);
     add_text(&args, action->token);
     if (touch)
-        add_ends(&args, action, text, bytes);
+        add_ends(&args, action->wanted, text, bytes);
     else
         add_argument(&args, text, bytes);
     add_number(&args, px_ms);
@@ -330,10 +334,12 @@ static bool run_tag_invalidate(const struct protocol *protocol, struct redis *re
     struct arguments args;
     begin_arguments(&args);
     add_clock_names(&args, protocol);
-    add_tag_names(&args, protocol, action->key.encoded, action->key.encoded_bytes);
+    add_tag_names(&args, protocol, key_tag, action->key.encoded, action->key.encoded_bytes);
+    add_tag_names(&args, protocol, key_tag_expiry, action->key.encoded, action->key.encoded_bytes);
     add_number(&args, protocol->max_value_ms);
     add_message(&args, protocol, MESSAGE_TAG, action);
-    return run_kept(redis, SCRIPT_TAG_INVALIDATE, 3, &args, replied, context);
+    add_text(&args, action->expires ? "s" : "h");
+    return run_kept(redis, SCRIPT_TAG_INVALIDATE, 4, &args, replied, context);
 }
 
 static bool run_invalidate(const struct protocol *protocol, struct redis *redis,
@@ -469,7 +475,7 @@ bool protocol_send_keep(const struct protocol *protocol, struct redis *redis, co
     struct arguments args;
     begin_arguments(&args);
     add_clock_names(&args, protocol);
-    add_tag_names(&args, protocol, tags, tags_bytes);
+    add_tag_names(&args, protocol, key_tag, tags, tags_bytes);
     size_t key_count = args.count;
     tags_clock_write(born, born_text);
     add_argument(&args, born_text, TAGS_CLOCK_BYTES);
@@ -482,6 +488,44 @@ bool protocol_send_check(const struct protocol *protocol, struct redis *redis, c
                          size_t tags_bytes, struct epochs_asked *asked)
 {
     return epochs_ask(asked, redis, protocol->name_space, protocol->in_cluster, tags, tags_bytes);
+}
+
+/* ---- an entry whose tags were expired ---- */
+
+bool protocol_send_expiries(const struct protocol *protocol, struct redis *redis, const char *tags,
+                            size_t tags_bytes, const struct tags_clock *born, redis_replied *replied,
+                            void *context)
+{
+    char born_text[TAGS_CLOCK_BYTES + 1];
+    struct arguments args;
+    begin_arguments(&args);
+    add_tag_names(&args, protocol, key_tag, tags, tags_bytes);
+    add_tag_names(&args, protocol, key_tag_expiry, tags, tags_bytes);
+    size_t key_count = args.count;
+    tags_clock_write(born, born_text);
+    add_argument(&args, born_text, TAGS_CLOCK_BYTES);
+    return !are_tags_away(protocol, redis, &args) &&
+           run_script(redis, SCRIPT_TAG_STALE, key_count, &args, replied, context);
+}
+
+bool protocol_send_make_stale(const struct protocol *protocol, struct redis *redis, const char *encoded,
+                              const struct envelope *envelope, uint64_t stale_ms, redis_replied *replied,
+                              void *context)
+{
+    size_t bytes = envelope_size(envelope);
+    char *text = malloc(bytes);
+    if (text == NULL)
+        return false;
+    envelope_write(envelope, text);
+    struct core_key key = {.encoded = encoded, .encoded_bytes = strlen(encoded)};
+    struct arguments args;
+    begin_arguments(&args);
+    add_key(&args, protocol, &key, KEY_VALUE);
+    add_ends(&args, envelope->filler, text, bytes);
+    add_number(&args, stale_ms);
+    bool sent = run_script(redis, SCRIPT_MAKE_STALE, 1, &args, replied, context);
+    free(text);
+    return sent;
 }
 
 /* ---- replies ---- */
@@ -643,6 +687,17 @@ struct tags_clock protocol_read_clock(enum redis_outcome outcome, const struct r
     if (outcome == REDIS_REPLIED && reply->type == REDIS_REPLY_STRING)
         tags_clock_read(reply->str, reply->len, &clock);
     return clock;
+}
+
+bool protocol_read_expiries(enum redis_outcome outcome, const struct redisReply *reply,
+                            struct tags_clock *born, uint64_t *age_ms)
+{
+    if (outcome != REDIS_REPLIED || reply->type != REDIS_REPLY_ARRAY)
+        return false;
+    const struct redisReply *epoch = element(reply, 0, REDIS_REPLY_STRING);
+    const struct redisReply *age = element(reply, 1, REDIS_REPLY_INTEGER);
+    *age_ms = age != NULL && age->integer >= 0 ? (uint64_t)age->integer : UINT64_MAX;
+    return *age_ms != UINT64_MAX && epoch != NULL && tags_clock_read(epoch->str, epoch->len, born);
 }
 
 bool protocol_read_keep(enum redis_outcome outcome, const struct redisReply *reply)

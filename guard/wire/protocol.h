@@ -15,6 +15,7 @@
 
 #include "../core/core.h"
 #include "../redis/redis.h"
+#include "envelope.h"
 #include "epochs.h"
 
 struct protocol {
@@ -68,6 +69,18 @@ bool protocol_send_keep(const struct protocol *protocol, struct redis *redis, co
 bool protocol_send_check(const struct protocol *protocol, struct redis *redis, const char *tags,
                          size_t tags_bytes, struct epochs_asked *asked);
 
+/* Two steps, which make an entry that is older than its tags stale if those were expired and not invalidated: what became of
+ * its tags, then with what that said and what stands there the entry itself. Each as above. */
+bool protocol_send_expiries(const struct protocol *protocol, struct redis *redis, const char *tags,
+                            size_t tags_bytes, const struct tags_clock *born, redis_replied *replied,
+                            void *context);
+bool protocol_send_make_stale(const struct protocol *protocol, struct redis *redis, const char *encoded,
+                              const struct envelope *envelope, uint64_t stale_ms, redis_replied *replied,
+                              void *context);
+
+/* False: it is out of date. When it may be called born, and how long ago it was expired. */
+bool protocol_read_expiries(enum redis_outcome outcome, const struct redisReply *reply,
+                            struct tags_clock *born, uint64_t *age_ms);
 /* What the clock shows; not known if it did not say. */
 struct tags_clock protocol_read_clock(enum redis_outcome outcome, const struct redisReply *reply);
 /* True: no tag was invalidated since it was born, as far as its keeping. */

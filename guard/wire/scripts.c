@@ -20,6 +20,8 @@ const struct redis_script protocol_scripts[SCRIPT_COUNT] = {
     SCRIPT_ENTRY(SCRIPT_TAG_CLOCK, tag_clock),
     SCRIPT_ENTRY(SCRIPT_TAG_KEEP, tag_keep),
     SCRIPT_ENTRY(SCRIPT_TAG_INVALIDATE, tag_invalidate),
+    SCRIPT_ENTRY(SCRIPT_TAG_STALE, tag_stale),
+    SCRIPT_ENTRY(SCRIPT_MAKE_STALE, make_stale),
     SCRIPT_ENTRY(SCRIPT_CACHE_ID, cache_id),
 };
 

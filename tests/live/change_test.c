@@ -391,6 +391,242 @@ TEST(what_cannot_be_expired_is_refused_by_name)
     fleet_close();
 }
 
+/* ---- a tag expired ---- */
+
+/* One entry, k, with the tag t. */
+static void open_tagged(size_t count)
+{
+    fleet_init();
+    fleet.policy.stale_ms = STALE_FOR_MS;
+    fleet.policy.tagged = true;
+    fleet.source.tag = "t";
+    fleet_open(count);
+    expect_row(0, "k", "k v1");
+    atomic_store(&fleet.source.version, 2);
+}
+
+static void expire_tag(size_t i)
+{
+    assert_true(expire(i, TAG_CHANGE("t", RIG_LIMIT_MS)).value_dropped);
+}
+
+static void invalidate_tag(size_t i)
+{
+    struct guard_invalidated result;
+    assert_int_equal(guard_invalidate_wait(fleet.guards[i], TAG_CHANGE("t", RIG_LIMIT_MS), &result),
+                     GUARD_OK);
+}
+
+/* What Redis knows of the tag's expiries: it is lost, or was noted so long ago. */
+static void on_expiries(const char *name, long long argument)
+{
+    char text[128];
+    snprintf(text, sizeof text, "%s csg1:{%s:tags}:s:t", name, fleet.name_space);
+    if (argument > 0)
+        snprintf(text, sizeof text, "%s csg1:{%s:tags}:s:t %lld", name, fleet.name_space, argument);
+    command(text);
+}
+
+static void let_expiries_pass(long long ms)
+{
+    on_expiries("PEXPIRE", (long long)fleet.config.max_value_ms - ms);
+}
+
+TEST(what_has_an_expired_tag_is_stale_in_every_process_and_refreshed_once)
+{
+    open_tagged(3);
+    source_shut(&fleet.source);
+    expire_tag(1);
+    for (size_t i = 0; i < 3; i++) {
+        struct guard_result result = expect_row(i, "k", "k v1");
+        assert_int_equal(result.source, GUARD_FROM_STALE);
+        assert_int_equal(result.left_ms, 0);
+    }
+    assert_in_range(redis_number("PTTL", "k", 'v'), 1, STALE_FOR_MS);
+    WAIT_UNTIL(atomic_load(&fleet.source.begun) == 2);
+    source_open(&fleet.source);
+    WAIT_UNTIL(FLEET_SUM(fill_stored) == 2);
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(expect_row(i, "k", "k v2").source, GUARD_FROM_CACHE);
+    assert_int_equal(FLEET_SUM(entry_outdated), 0);
+    fleet_close();
+}
+
+TEST(it_is_stale_no_longer_than_its_own_stale_time_since_the_expiry)
+{
+    open_tagged(1);
+    atomic_store(&fleet.source.verdict, SOURCE_FAIL);
+    expire_tag(0);
+    let_expiries_pass(STALE_FOR_MS / 2);
+    assert_int_equal(expect_row(0, "k", "k v1").source, GUARD_FROM_STALE);
+    assert_in_range(redis_number("PTTL", "k", 'v'), 1, STALE_FOR_MS / 2);
+    fleet_close();
+    open_tagged(1);
+    expire_tag(0);
+    let_expiries_pass(STALE_FOR_MS);
+    assert_int_equal(expect_row(0, "k", "k v2").source, GUARD_FROM_LOAD);
+    fleet_close();
+}
+
+TEST(expiring_a_tag_again_lengthens_no_stale_time)
+{
+    open_tagged(1);
+    atomic_store(&fleet.source.verdict, SOURCE_FAIL);
+    expire_tag(0);
+    assert_int_equal(expect_row(0, "k", "k v1").source, GUARD_FROM_STALE);
+    age_value("k", STALE_FOR_MS / 2);
+    expire_tag(0);
+    assert_int_equal(expect_row(0, "k", "k v1").source, GUARD_FROM_STALE);
+    assert_in_range(redis_number("PTTL", "k", 'v'), 1, STALE_FOR_MS / 2);
+    fleet_close();
+    open_tagged(1);
+    atomic_store(&fleet.source.verdict, SOURCE_FAIL);
+    expire_tag(0);
+    let_expiries_pass(STALE_FOR_MS / 2);
+    expire_tag(0);
+    assert_int_equal(expect_row(0, "k", "k v1").source, GUARD_FROM_STALE);
+    assert_in_range(redis_number("PTTL", "k", 'v'), 1, STALE_FOR_MS / 2);
+    fleet_close();
+}
+
+TEST(an_invalidated_tag_is_not_stale_whether_it_was_expired_before_or_after)
+{
+    open_tagged(2);
+    expire_tag(0);
+    assert_int_equal(expect_row(1, "k", "k v1").source, GUARD_FROM_STALE);
+    WAIT_UNTIL(FLEET_SUM(fill_stored) == 2);
+    expire_tag(0);
+    invalidate_tag(0);
+    atomic_store(&fleet.source.version, 3);
+    assert_int_equal(expect_row(1, "k", "k v3").source, GUARD_FROM_LOAD);
+    invalidate_tag(1);
+    expire_tag(0);
+    atomic_store(&fleet.source.version, 4);
+    assert_int_equal(expect_row(0, "k", "k v4").source, GUARD_FROM_LOAD);
+    fleet_close();
+}
+
+TEST(what_was_made_stale_is_gone_when_its_tag_is_invalidated)
+{
+    open_tagged(2);
+    atomic_store(&fleet.source.verdict, SOURCE_FAIL);
+    expire_tag(0);
+    assert_int_equal(expect_row(0, "k", "k v1").source, GUARD_FROM_STALE);
+    invalidate_tag(1);
+    atomic_store(&fleet.source.verdict, SOURCE_ROW);
+    WAIT_UNTIL(stats_of(fleet.guards[0]).flights == 0);
+    redisReply *failure = stack_redis_command(&rig_redis, "DEL csg1:{%s:k}:e", fleet.name_space);
+    freeReplyObject(failure);
+    assert_int_equal(expect_row(0, "k", "k v2").source, GUARD_FROM_LOAD);
+    fleet_close();
+}
+
+TEST(without_what_redis_knows_of_the_expiry_older_entries_are_missing)
+{
+    open_tagged(1);
+    expire_tag(0);
+    on_expiries("DEL", 0);
+    assert_int_equal(expect_row(0, "k", "k v2").source, GUARD_FROM_LOAD);
+    assert_true(FLEET_SUM(entry_outdated) >= 1);
+    fleet_close();
+}
+
+TEST(an_entry_without_stale_time_goes_with_its_expired_tag)
+{
+    fleet_init();
+    fleet.policy.tagged = true;
+    fleet.source.tag = "t";
+    fleet_open(1);
+    expect_row(0, "k", "k v1");
+    atomic_store(&fleet.source.verdict, SOURCE_ABSENT);
+    expect(0, "absent", GUARD_ABSENT);
+    atomic_store(&fleet.source.verdict, SOURCE_ROW);
+    atomic_store(&fleet.source.version, 2);
+    expire_tag(0);
+    assert_int_equal(expect_row(0, "k", "k v2").source, GUARD_FROM_LOAD);
+    assert_int_equal(expect_row(0, "absent", "absent v2").source, GUARD_FROM_LOAD);
+    fleet_close();
+}
+
+TEST(what_is_loaded_after_the_expiry_is_fresh_and_what_was_running_is_not)
+{
+    struct ask old;
+    open_tagged(2);
+    source_shut(&fleet.source);
+    start_as(0, &old, "late", 0);
+    WAIT_UNTIL(atomic_load(&fleet.source.begun) == 2);
+    atomic_store(&fleet.source.version, 3);
+    expire_tag(1);
+    source_open(&fleet.source);
+    expect_answer_from(&old, "late v2", GUARD_FROM_LOAD); /* it began before */
+    assert_int_equal(expect_row(1, "late", "late v2").source, GUARD_FROM_STALE);
+    expect_row(1, "new", "new v3");
+    assert_int_equal(expect_row(0, "new", "new v3").source, GUARD_FROM_CACHE);
+    fleet_close();
+}
+
+TEST(a_peek_and_a_revalidation_after_an_expiry_of_the_tag)
+{
+    open_tagged(1);
+    expire_tag(0);
+    assert_int_equal(expect_as(0, "k", GUARD_PEEK, "k v1").source, GUARD_FROM_STALE);
+    assert_int_equal(atomic_load(&fleet.source.begun), 1);
+    assert_int_equal(expect_as(0, "k", GUARD_REVALIDATE, "k v2").source, GUARD_FROM_LOAD);
+    fleet_close();
+}
+
+TEST(with_a_soft_limit_an_expired_tag_is_answered_after_it)
+{
+    fleet_init();
+    fleet.policy.stale_ms = STALE_FOR_MS;
+    fleet.policy.soft_ms = 1;
+    fleet.policy.tagged = true;
+    fleet.source.tag = "t";
+    fleet_open(1);
+    expect_row(0, "k", "k v1");
+    source_shut(&fleet.source);
+    expire_tag(0);
+    assert_int_equal(expect_row(0, "k", "k v1").source, GUARD_FROM_STALE);
+    assert_int_equal(FLEET_SUM(stale_soft), 1);
+    fleet_close();
+}
+
+/* A get with less time than a lookup may take is looked up by the core alone. */
+TEST(what_the_core_finds_is_stale_too)
+{
+    struct ask ask;
+    open_tagged(1);
+    expire_tag(0);
+    uint32_t deadline_ms = fleet.config.redis_limit_ms - 1;
+    assert_int_equal(ask_try(0, &ask, "k", deadline_ms), GUARD_OK);
+    ask_wait(&ask);
+    assert_int_equal(ask.result.source, GUARD_FROM_STALE);
+    ask_clear(&ask);
+    fleet_close();
+}
+
+TEST(near_caches_keep_nothing_that_has_an_expired_tag)
+{
+    fleet_init();
+    fleet.config.near_bytes = 1 << 20;
+    fleet.policy.near_ms = 30000;
+    fleet.policy.stale_ms = STALE_FOR_MS;
+    fleet.policy.tagged = true;
+    fleet.source.tag = "t";
+    fleet_open(2);
+    bring_near(0, "k", "k v1");
+    bring_near(1, "k", "k v1");
+    atomic_store(&fleet.source.verdict, SOURCE_FAIL);
+    expire_tag(0);
+    assert_false(is_near(0, "k"));
+    WAIT_UNTIL(!is_near(1, "k"));
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(expect_row(i, "k", "k v1").source, GUARD_FROM_STALE);
+        assert_false(is_near(i, "k"));
+    }
+    fleet_close();
+}
+
 /* ---- refreshed ---- */
 
 struct refreshed {

@@ -220,6 +220,8 @@ TEST(one_that_nobody_finishes_gives_its_place_back_with_a_line_in_the_log)
 
 TEST(closing_does_not_wait_for_what_is_deferred_and_a_handle_can_be_finished_afterwards)
 {
+    const struct guard_request request = {.key = "other"};
+    struct guard_result result;
     struct ask ask;
     fleet_open(1);
     ask_start(0, &ask, "k");
@@ -232,6 +234,8 @@ TEST(closing_does_not_wait_for_what_is_deferred_and_a_handle_can_be_finished_aft
     assert_int_equal(ask.result.status, GUARD_CLOSING);
     assert_true(guard_load_cancelled(later.loads[0]));
     assert_string_equal(guard_load_key(later.loads[0]), "k");
+    assert_int_equal(guard_load_get(later.loads[0], &request, &result), GUARD_INVALID);
+    assert_int_equal(guard_load_defer(later.loads[0], NULL, NULL, NULL), GUARD_INVALID);
     finish_later(0);
     fleet_close();
 }

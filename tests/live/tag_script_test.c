@@ -32,6 +32,17 @@ static const char *tag_name(unsigned tag)
     return names[tag];
 }
 
+/* What stands there, until the next call. */
+static const char *text_at(const char *key)
+{
+    static char text[1024];
+    redisReply *reply = asked("GET %s", key);
+    assert_int_equal(reply->type, REDIS_REPLY_STRING);
+    snprintf(text, sizeof text, "%s", reply->str);
+    freeReplyObject(reply);
+    return text;
+}
+
 /* ---- the scripts ---- */
 
 static redisReply *clock_raw(void)
@@ -53,16 +64,77 @@ static struct tags_clock read_clock(void)
     return clock;
 }
 
-static long long invalidate(unsigned tag)
+static const char *expiry_name(unsigned tag)
 {
-    struct words words = words_for(SCRIPT_TAG_INVALIDATE, "3");
+    static char names[TAGS][KEY_NAME_SIZE];
+    char text[8];
+    int bytes = snprintf(text, sizeof text, "t%u", tag);
+    key_tag_expiry("test", text, (size_t)bytes, names[tag]);
+    return names[tag];
+}
+
+static long long change(unsigned tag, const char *mode)
+{
+    struct words words = words_for(SCRIPT_TAG_INVALIDATE, "4");
     add(&words, CLOCK);
     add(&words, REIGN);
     add(&words, tag_name(tag));
+    add(&words, expiry_name(tag));
     add(&words, "600000");
     add(&words, channel);
     add(&words, "t - t0");
+    add(&words, mode);
     return number(run(&words));
+}
+
+static long long invalidate(unsigned tag)
+{
+    return change(tag, "h");
+}
+
+static void expire(unsigned tag)
+{
+    change(tag, "s");
+}
+
+enum { GONE = -1 };
+
+/* How long ago the first `count` tags were expired for an entry that was born then; *newborn: when it may be called
+ * born. GONE: it is out of date. */
+static long long expired_ms(struct tags_clock born, unsigned count, struct tags_clock *newborn)
+{
+    char keys[8], text[TAGS_CLOCK_BYTES + 1];
+    tags_clock_write(&born, text);
+    snprintf(keys, sizeof keys, "%u", 2 * count);
+    struct words words = words_for(SCRIPT_TAG_STALE, keys);
+    for (unsigned tag = 0; tag < count; tag++)
+        add(&words, tag_name(tag));
+    for (unsigned tag = 0; tag < count; tag++)
+        add(&words, expiry_name(tag));
+    add(&words, text);
+    redisReply *reply = run(&words);
+    long long age_ms = GONE;
+    if (reply->type == REDIS_REPLY_ARRAY) {
+        assert_true(tags_clock_read(reply->element[0]->str, reply->element[0]->len, newborn));
+        age_ms = reply->element[1]->integer;
+        assert_true(age_ms >= 0);
+    } else {
+        assert_string_equal(reply->str, "");
+    }
+    freeReplyObject(reply);
+    return age_ms;
+}
+
+static long long age_of(struct tags_clock born, unsigned count)
+{
+    struct tags_clock newborn;
+    return expired_ms(born, count, &newborn);
+}
+
+/* The expiries of t0 are older by so much. */
+static void let_pass(long long ms)
+{
+    must("PEXPIRE %s %lld", expiry_name(0), pttl(expiry_name(0)) - ms);
 }
 
 /* An entry with the first `count` tags. */
@@ -351,6 +423,179 @@ TEST(an_epoch_of_an_era_that_is_over_is_replaced)
     must("DEL csg1:{test:tags}:clock");
     assert_false(keep(now, 1)); /* begins another clock itself */
     assert_true(clock_at(CLOCK).era != 0 && clock_at(CLOCK).era != now.era);
+}
+
+/* ---- expiring ---- */
+
+enum { PAST_MS = 100000 };
+
+TEST(what_was_good_when_its_tag_was_expired_is_stale_since_then_and_what_was_not_is_gone)
+{
+    struct tags_clock before = read_clock(), newborn;
+    assert_true(keep(before, 1));
+    invalidate(0);
+    struct tags_clock born = read_clock();
+    assert_int_equal(age_of(born, 1), GONE); /* it is good */
+    expire(0);
+    assert_int_equal(age_of(before, 1), GONE);
+    assert_in_range(expired_ms(born, 1, &newborn), 0, SLACK_MS);
+    assert_true(is_same(newborn, clock_at(tag_name(0))) && is_good(newborn, 0) && !is_good(born, 0));
+    assert_false(keep(born, 1));
+    assert_ttl(pttl(expiry_name(0)), MOST_MS);
+    let_pass(PAST_MS);
+    assert_in_range(age_of(born, 1), PAST_MS, PAST_MS + SLACK_MS);
+    assert_true(keep(read_clock(), 1));
+}
+
+TEST(a_later_invalidation_wins_and_a_later_expiry_begins_anew)
+{
+    struct tags_clock born = read_clock();
+    assert_true(keep(born, 1));
+    expire(0);
+    invalidate(0);
+    assert_int_equal(age_of(born, 1), GONE);
+    struct tags_clock since = read_clock();
+    expire(0);
+    assert_int_equal(age_of(born, 1), GONE);
+    assert_in_range(age_of(since, 1), 0, SLACK_MS);
+}
+
+TEST(of_several_expiries_the_first_counts_that_an_entry_is_older_than)
+{
+    struct tags_clock first = read_clock();
+    assert_true(keep(first, 1));
+    expire(0);
+    struct tags_clock second = read_clock();
+    let_pass(PAST_MS);
+    expire(0);
+    let_pass(PAST_MS);
+    assert_in_range(age_of(first, 1), 2 * PAST_MS, 2 * PAST_MS + SLACK_MS);
+    assert_in_range(age_of(second, 1), PAST_MS, PAST_MS + SLACK_MS);
+    let_pass(MOST_MS - 2 * PAST_MS);
+    expire(0);
+    assert_int_equal(age_of(first, 1), GONE);
+    assert_in_range(age_of(second, 1), MOST_MS - PAST_MS, MOST_MS);
+}
+
+TEST(of_very_many_expiries_none_makes_a_stale_time_longer)
+{
+    enum { MANY = 40, APART_MS = 1000 };
+    struct tags_clock born[MANY];
+    assert_true(keep(read_clock(), 1));
+    for (unsigned i = 0; i < MANY; i++) {
+        born[i] = read_clock();
+        expire(0);
+        let_pass(APART_MS);
+    }
+    assert_in_range(strlen(text_at(expiry_name(0))), 1, 512);
+    for (unsigned i = 0; i < MANY; i++) {
+        long long least_ms = (long long)(MANY - i) * APART_MS;
+        assert_in_range(age_of(born[i], 1), least_ms, (long long)MANY * APART_MS + SLACK_MS);
+    }
+}
+
+TEST(expiries_that_are_lost_damaged_or_of_another_epoch_revive_nothing)
+{
+    static const char *const spoil[] = {
+        "DEL csg1:{test:tags}:s:t0",
+        "PERSIST csg1:{test:tags}:s:t0",
+        "PEXPIRE csg1:{test:tags}:s:t0 700000", /* Redis's time has stepped back */
+        "SET csg1:{test:tags}:s:t0 nonsense PX 600000",
+        "DEL csg1:{test:tags}:t:t0",
+        "SET csg1:{test:tags}:t:t0 1763777777000000.000000000002 PX 600000",
+        "DEL csg1:{test:tags}:clock csg1:{test:tags}:t:t0",
+    };
+    for (size_t i = 0; i < sizeof spoil / sizeof *spoil; i++) {
+        must("FLUSHALL");
+        struct tags_clock born = read_clock();
+        assert_true(keep(born, 1));
+        expire(0);
+        assert_in_range(age_of(born, 1), 0, SLACK_MS);
+        must(spoil[i]);
+        assert_int_equal(age_of(born, 1), GONE);
+        invalidate(1);
+        keep(born, 1); /* a lost epoch is given the present clock */
+        assert_int_equal(age_of(born, 1), GONE);
+        expire(0);
+        assert_int_equal(age_of(born, 1), GONE);
+    }
+}
+
+TEST(every_tag_that_is_younger_must_have_been_expired_and_the_oldest_expiry_counts)
+{
+    struct tags_clock born = read_clock(), newborn;
+    assert_true(keep(born, TAGS));
+    expire(0);
+    let_pass(PAST_MS);
+    expire(TAGS - 1);
+    assert_in_range(expired_ms(born, TAGS, &newborn), PAST_MS, PAST_MS + SLACK_MS);
+    assert_true(is_same(newborn, clock_at(tag_name(TAGS - 1))));
+    invalidate(1);
+    assert_int_equal(age_of(born, TAGS), GONE);
+    assert_int_equal(age_of(newborn, TAGS), GONE); /* as it may have been called meanwhile */
+}
+
+TEST(after_a_leap_an_expiry_covers_what_was_good_and_nothing_else)
+{
+    struct tags_clock gone = read_clock();
+    assert_true(keep(gone, 1));
+    invalidate(0);
+    struct tags_clock born = read_clock();
+    must("SET csg1:{test:tags}:reign another PX 600000");
+    expire(0);
+    assert_true(clock_at(tag_name(0)).count > 1000000);
+    assert_in_range(age_of(born, 1), 0, SLACK_MS);
+    assert_int_equal(age_of(gone, 1), GONE);
+    must("SET csg1:{test:tags}:clock 0000000000000017.900000000000 PX 600000");
+    must("SET csg1:{test:tags}:reign third PX 600000");
+    expire(0); /* another era */
+    assert_int_equal(age_of(born, 1), GONE);
+}
+
+TEST(without_memory_an_expiry_is_an_invalidation)
+{
+    struct tags_clock born = read_clock();
+    assert_true(keep(born, 1));
+    expire(0);
+    must("CONFIG SET maxmemory 1");
+    expire(0);
+    must("CONFIG SET maxmemory 0");
+    assert_int_equal(age_of(born, 1), GONE);
+    assert_false(keep(born, 1));
+}
+
+static const char ENTRY[] = "csg1:{test:k}:v", FILLER[] = "0123456789abcdef0123456789abcdef0123";
+
+static long long made_stale(const char *filler, const char *bytes, const char *stale_ms)
+{
+    char head[155];
+    memset(head, 'h', sizeof head - 1);
+    head[sizeof head - 1] = '\0';
+    memcpy(head, FILLER, 36);
+    struct words words = words_for(SCRIPT_MAKE_STALE, "1");
+    add(&words, ENTRY);
+    add(&words, filler);
+    add(&words, head);
+    add(&words, "cccccccccccccccc");
+    add(&words, bytes);
+    add(&words, stale_ms);
+    return number(run(&words));
+}
+
+TEST(only_the_entry_that_is_meant_becomes_stale_and_it_lives_no_longer)
+{
+    assert_int_equal(made_stale(FILLER, "180", "5000"), 0);
+    must("SET %s %s%0144d PX 600000", ENTRY, FILLER, 0);
+    assert_int_equal(made_stale("another", "180", "5000"), 0);
+    assert_int_equal(made_stale(FILLER, "181", "5000"), 0);
+    assert_int_equal(made_stale(FILLER, "180", "0"), 0);
+    assert_in_range(pttl(ENTRY), 500000, 600000);
+    assert_int_equal(made_stale(FILLER, "180", "300000"), 1);
+    assert_in_range(pttl(ENTRY), 1, 300000);
+    const char *text = text_at(ENTRY);
+    assert_true(strncmp(text, FILLER, 36) == 0 && strcmp(text + 150, "hhhh0000000000cccccccccccccccc") == 0);
+    assert_int_equal(made_stale(FILLER, "180", "500000"), 1);
+    assert_in_range(pttl(ENTRY), 1, 300000);
 }
 
 /* ---- without memory ---- */

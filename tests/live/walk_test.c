@@ -19,7 +19,7 @@ enum {
     ENTERED_MAX = 65536,
     STEPS_MAX = 1024,
     NAME_SIZE = 96,
-    MISS_FILES_MAX = 24,
+    MISS_FILES_MAX = 21,
     HIT_FILES_MAX = 8
 };
 

@@ -117,6 +117,8 @@ fails | tags: a stale hit after an expiry is reached         | tags.pml -DEXPIRE
 fails | tags, bug: the companion tells alone, and is lost    | tags.pml -DEXPIRE -DNP=1 -DNR=3 -DBUG_SOFTALONE -DSC=1
 fails | tags, bug: it tells of another epoch                 | tags.pml -DEXPIRE=2 -DMAXV=2 -DNP=1 -DNR=3 -DBUG_COMPANIONSTAYS
 fails | tags, bug: it brings back what was invalidated       | tags.pml -DEXPIRE=2 -DMAXV=2 -DNP=1 -DNR=3 -DBUG_SINCEEVER
+fails | tags, bug: what is made stale is good                | tags.pml -DEXPIRE -DNP=1 -DNR=3 -DBUG_NEWBORN
+fails | tags, bug: it is born when it is written             | tags.pml -DEXPIRE=2 -DMAXV=2 -DNP=1 -DNR=3 -DBUG_BORNLATE
 fails | bug: no latch, no poll                               | -DBUG_NOLATCH -DBUG_NOPOLL
 fails | bug: no poll, and a message is lost                  | -DBUG_NOPOLL -DML=1
 holds | pass: nothing goes wrong, a request of each          | pass.pml -DNR=1 -DXP=1 -DVX=1 -DML=1

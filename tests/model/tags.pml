@@ -16,7 +16,8 @@
  *   nothing)
  *
  * -DEXPIRE: the writer expires the tag (-DEXPIRE=2: or invalidates it): its epoch moves on as ever, and a companion key says
- * of which epoch it is and since when entries are stale, not out of date. Freshness is then promised of answers that are
+ * of which epoch it is and since when entries are stale, not out of date. What finds one of these makes it stale, born at
+ * the epoch that it has read, if it still stands there. Freshness is then promised of answers that are
  * not marked stale. SC: how often the companion is evicted.
  *
  * Budgets (how often): TX the tag's epoch is evicted; CX the clock is evicted; VX the value expires; XP the lease is
@@ -74,6 +75,7 @@ byte eras;
 #ifdef EXPIRE
 byte sc = SC;
 clock soft_of, soft_since;             /* the companion */
+bool cstale;                           /* the value was made stale */
 byte exp_done;                         /* highest version whose expiry, or invalidation, was confirmed */
 byte fresh_floor[NP * NR];             /* that, when the request began */
 #endif
@@ -253,6 +255,9 @@ inline forget() {
   born.count = 0;
 #ifdef EXPIRE
   marked = 0;
+  was_stale = 0;
+  newborn.era = 0;
+  newborn.count = 0;
 #endif
   seen.era = 0;
   seen.count = 0
@@ -295,7 +300,8 @@ proctype flight(byte p) {
   bool good, stored, leased;
   clock born, seen;
 #ifdef EXPIRE
-  bool marked;                         /* what it found says of itself that it is stale */
+  bool marked, was_stale;              /* what it found is stale; and had been made so before */
+  clock newborn;                       /* else: what it may be called born at */
 #endif
 
 end_idle:
@@ -310,6 +316,9 @@ end_idle:
        :: cval != NONE && cfil != refused ->
           found = cval;
           filler = cfil;
+#ifdef EXPIRE
+          was_stale = cstale;
+#endif
           seen.era = vborn.era;
           seen.count = vborn.count
        :: (cval == NONE || cfil == refused) && lck == 0 -> lck = p + 1; leased = 1
@@ -319,7 +328,30 @@ end_idle:
      if
      :: found != NONE -> /* the check */
 #ifdef EXPIRE
-        d_step { good = IS_FRESH(seen); marked = !good && STALE(seen); good = good || marked };
+        d_step {
+          good = IS_FRESH(seen);
+          marked = !good && STALE(seen);
+          if :: marked -> copy(newborn, tag) :: else fi;
+          good = good || marked
+        };
+        if
+        :: marked -> /* make_stale */
+           d_step {
+             if
+             :: cval != NONE && cfil == filler ->
+#ifdef BUG_BORNLATE
+                copy(vborn, clk);
+#else
+                copy(vborn, newborn);
+#endif
+#ifndef BUG_NEWBORN
+                cstale = 1
+#endif
+             :: else -> good = 0
+             fi
+           }
+        :: else -> marked = good && was_stale
+        fi;
 #else
         d_step { good = GOOD(seen) };
 #endif
@@ -353,6 +385,9 @@ end_idle:
              fills++;
              cval = row;
              cfil = fills;
+#ifdef EXPIRE
+             cstale = 0;
+#endif
              vborn.era = born.era;
              vborn.count = born.count;
              lck = 0

@@ -10,6 +10,7 @@
 -- only for equality: a new clock must not begin where an evicted one was, and Redis's time may have stepped back
 -- meanwhile, so eras have no order.
 
+-- include tag_epoch
 -- include tag_common
 
 local max_value_ms = tonumber(ARGV[1])

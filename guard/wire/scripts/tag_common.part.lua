@@ -15,15 +15,6 @@
 
 local clock_key, reign_key = KEYS[1], KEYS[2]
 
--- A clock or an epoch; nil if there is none, or something else.
-local function read_clock(key)
-  local clock = redis.pcall('GET', key)
-  if type(clock) == 'string' and #clock == 29 and string.find(clock, '^%d+%.%d+$') then return clock end
-end
-
-local function era(clock) return string.sub(clock, 1, 16) end
-local function count(clock) return tonumber(string.sub(clock, 18)) end
-
 local last_clock = read_clock(clock_key)
 local info = redis.pcall('INFO', 'replication')
 local reign = type(info) == 'string' and string.match(info, 'master_replid:(%x+)')

@@ -9,6 +9,7 @@
 -- A tag without an epoch may have been invalidated and evicted, so it gets the present clock, as if it were
 -- invalidated now. So does a tag with an epoch of another era, under which no entry of this era could be good.
 
+-- include tag_epoch
 -- include tag_common
 
 local born, max_value_ms = ARGV[1], ARGV[2]
