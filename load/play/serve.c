@@ -59,7 +59,7 @@ static bool start_service(void)
                          stack_catalogd_wait_ready(&servers.catalogd, READY_LIMIT_MS));
 }
 
-static void invite(void)
+static void invite(uint32_t product_count)
 {
     const struct stack_catalogd *catalogd = &servers.catalogd;
     unsigned port = catalogd->port, ops_port = catalogd->ops_port;
@@ -69,21 +69,21 @@ static void invite(void)
     printf("  curl -s http://127.0.0.1:%u/catalog | head -c 400\n", port);
     printf("  curl -X POST 'http://127.0.0.1:%u/invalidate?key=product:7'\n", ops_port);
     printf("  curl -s http://127.0.0.1:%u/metrics\n", ops_port);
-    printf("  build/stampede --url 'http://127.0.0.1:%u/products/{zipf:1-50000}' --rate 2000 --for 10s\n",
-           port);
+    printf("  build/stampede --url 'http://127.0.0.1:%u/products/{zipf:1-%u}' --rate 2000 --for 10s\n", port,
+           (unsigned)product_count);
     if (servers.postgres.pid > 0)
         printf("  psql %s\n", servers.postgres.url);
     if (servers.redis.pid > 0)
         printf("  redis-cli -p %u\n", (unsigned)servers.redis.port);
-    printf("\nEvery setting of catalogd works here, for instance: LOAD_DELAY_MS=2000 make run. Ctrl-C ends "
-           "it.\n");
+    printf("\nEvery setting of catalogd but the addresses works here, for instance: LOAD_DELAY_MS=2000 make "
+           "run. Ctrl-C ends it.\n");
     fflush(stdout);
 }
 
 int serve(uint32_t product_count)
 {
     if (start_redis() && start_database(product_count) && start_service()) {
-        invite();
+        invite(product_count);
         while (!proc_wait(servers.catalogd.pid, UINT32_MAX, NULL))
             ;
         servers.catalogd.pid = 0;
