@@ -269,7 +269,7 @@ static void keep_found(struct lookup *lookup, struct found *found)
     found->value = NULL;
 }
 
-static void refuse(struct lookup *lookup, const struct found *found)
+static void note_outdated(struct lookup *lookup, const struct found *found)
 {
     counter_add(&counters_of(lookup->loop, lookup->gets)->entry_outdated, 1);
     memcpy(lookup->check->refused, found->filler, sizeof found->filler);
@@ -284,15 +284,14 @@ static void judge_outdated(struct lookup *lookup, struct found *found)
     struct core_key key = get_key(lookup->gets);
     const struct expire_found outdated = {key.plain, key.plain_bytes, found->value, found->filler,
                                           found->born};
-    if (found->staleness == HIT_FRESH)
-        refuse(lookup, found);
-    else if (!all_have_time(lookup, EXPIRE_COMMANDS))
+    if (found->staleness != HIT_FRESH && !all_have_time(lookup, EXPIRE_COMMANDS))
         return; /* the core finds it, too */
-    else if (expire_begin(&loop->guard->protocol, loop->redis, &outdated, on_expired, lookup)) {
+    if (found->staleness != HIT_FRESH &&
+        expire_begin(&loop->guard->protocol, loop->redis, &outdated, on_expired, lookup)) {
         lookup->replies++;
         keep_found(lookup, found);
     } else {
-        refuse(lookup, found);
+        note_outdated(lookup, found);
     }
 }
 
@@ -444,7 +443,7 @@ static void on_expired(void *context, bool expired)
     if (lookup->gets != NULL && expired)
         answer_found(lookup, &found);
     else if (lookup->gets != NULL)
-        refuse(lookup, &found);
+        note_outdated(lookup, &found);
     value_unref(&found.value);
     one_reply_less(lookup);
     callback_hits(loop);
