@@ -847,8 +847,8 @@ struct guard_stats {
     /* of the answers counted in collapsed_fleet: with a value that came with the wake-up message */
     uint64_t push_answered;
     /* fleet-wide load permits: of this process */
-    uint32_t permits_held;    /* now */
-    uint32_t permits_waiting; /* loads whose turn it is and that wait for a permit, now */
+    uint32_t permits_held;                   /* now */
+    uint32_t permits_waiting;                /* loads whose turn it is and that wait for a permit, now */
     uint64_t permit_granted, permit_refused; /* answers of Redis; a refusal is asked for again */
     uint64_t permit_lost;   /* not renewed in time, or forgotten by Redis, while their loads ran */
     uint64_t permit_spared; /* loads that began without, because Redis could not be asked */
