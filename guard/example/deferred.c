@@ -21,21 +21,22 @@ static void print_row(void *context, const struct guard_result *result)
     open_requests--;
 }
 
+/* The loop has nothing of the guard any more. */
 static void detached(void *context)
 {
-    *(bool *)context = true;
+    *(struct guard_epoll **)context = NULL;
 }
 
 /* One turn of a loop that may have any number of other descriptors. */
-static void turn(int epoll, struct guard_epoll *ours, struct queries *queries)
+static void turn(int epoll, struct guard_epoll **ours, struct queries *queries)
 {
     struct epoll_event events[2];
-    int count = epoll_wait(epoll, events, 2, guard_epoll_before_wait(ours, -1));
+    int count = epoll_wait(epoll, events, 2, guard_epoll_before_wait(*ours, -1));
     for (int i = 0; i < count; i++) {
         if (events[i].data.ptr == queries)
             queries_ready(queries);
-        else
-            guard_epoll_ready(ours);
+        else if (*ours != NULL)
+            guard_epoll_ready(*ours);
     }
 }
 
@@ -79,11 +80,10 @@ int main(int argc, char **argv)
         open_requests += guard_get(guard, &request, NULL, NULL) == GUARD_OK;
     }
     while (open_requests > 0)
-        turn(epoll, ours, &queries);
-    bool over = false;
-    guard_loop_detach(&loop, detached, &over);
-    while (!over)
-        turn(epoll, ours, &queries);
+        turn(epoll, &ours, &queries);
+    guard_loop_detach(&loop, detached, &ours);
+    while (ours != NULL)
+        turn(epoll, &ours, &queries);
     guard_close(&guard, 1000);
     queries_close(&queries);
     close(epoll);

@@ -68,7 +68,6 @@ static struct guard_load *alloc_load(const struct job *job)
         return NULL;
     load->result.load = load->deferral.load = job->load;
     load->result.key = load->deferral.key = load->key;
-    load->deferral.deferred = true;
     load->policy = job->policy;
     load->deadline_us = job->deadline_us;
     load->depth = job->depth;
@@ -253,8 +252,10 @@ static void let_hand_in(struct guard_load *load, struct finished_load **over)
 static void tell_deferred(struct desk *desk, struct guard_load *first)
 {
     struct finished_load *list = NULL, *over = NULL;
-    for (struct guard_load *load = first; load != NULL; load = load->mate)
+    for (struct guard_load *load = first; load != NULL; load = load->mate) {
+        load->deferral.deferred = true;
         put_in(&list, &load->deferral);
+    }
     hand_in(desk, list);
     pthread_mutex_lock(&desk->mutex);
     for (struct guard_load *load = first, *next = NULL; load != NULL; load = next) {
