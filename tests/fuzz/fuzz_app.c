@@ -55,6 +55,8 @@ static void check_key(const char *key)
         route = (struct route){ROUTE_CATEGORY, id, after};
     else if (sscanf(key, "product:%llu", &id) == 1)
         route = (struct route){ROUTE_PRODUCT, id, 0};
+    else if (sscanf(key, "offers:%llu", &id) == 1)
+        route = (struct route){ROUTE_OFFERS, id, 0};
     route_key(&route, again);
     assert(strcmp(key, again) == 0);
 }

@@ -23,11 +23,12 @@ static void assert_life(const struct seen *fill, struct entry_life life)
     assert_int_equal(own->stale_ms, life.stale_ms);
 }
 
+static struct caller caller_of_fill;
+
 /* A load that says so; its fill. */
 static struct seen *fill_of(const char *body, struct guard_keep keep)
 {
-    static struct caller caller;
-    struct seen *load = begin_load("k", &caller);
+    struct seen *load = begin_load("k", &caller_of_fill);
     loaded_kept(load, body, keep);
     return expect(CORE_FILL);
 }
@@ -35,6 +36,7 @@ static struct seen *fill_of(const char *body, struct guard_keep keep)
 static void stored(struct seen *fill)
 {
     reply_code(fill, 1);
+    guard_value_unref(&caller_of_fill.waiter.result.value);
     bench_close();
 }
 
