@@ -399,13 +399,8 @@ static bool flight_is_past_waiting(const struct flight *flight)
 
 /* ---- what an acquire says ---- */
 
-/* One that does not count for a revalidation comes with the lease, which its load goes on with. */
-static void flight_reply_mark(struct flight *flight, const struct core_reply *reply)
+static void flight_reply_mark(struct flight *flight)
 {
-    if (reply->kind == REPLY_STALE && reply->refresher == REFRESH_OURS) {
-        lease_granted(flight);
-        return;
-    }
     loads_give_place(flight);
     pass_part(flight);
     flight_settle(flight);
@@ -517,14 +512,14 @@ static void flight_acquire_replied(struct flight *flight, const struct core_repl
         return;
     switch (reply->kind) {
     case REPLY_FRESH:
-        (reply->mark ? flight_reply_mark(flight, reply) : flight_reply_fresh(flight, reply));
+        if (reply->mark)
+            flight_reply_mark(flight);
+        else
+            flight_reply_fresh(flight, reply);
         break;
     case REPLY_STALE:
-        if (reply->mark)
-            flight_reply_mark(flight, reply);
-        else if (flight->lookup == LOOKUP_PEEK &&
-                 !keep_serves_stale(flight->policy,
-                                    reply->life.own_stale)) /* its filler had another policy */
+        if (flight->lookup == LOOKUP_PEEK &&
+            !keep_serves_stale(flight->policy, reply->life.own_stale)) /* its filler had another policy */
             flight_reply_free(flight);
         else
             stale_found(flight, reply);
