@@ -88,12 +88,18 @@ static const char *wrong_request(const struct guard *guard, const struct guard_r
     return wrong_count(request);
 }
 
-static const char *refuse_key(struct guard *guard, const char *function, size_t i, const char *wrong)
+const char *ask_check_keys(struct guard *guard, const char *const *keys, size_t count, const char *function)
 {
     char text[160];
-    snprintf(text, sizeof text, "keys[%zu]: %s", i, wrong);
-    request_refuse(guard, function, text);
-    return wrong;
+    for (size_t i = 0; i < count; i++) {
+        const char *wrong = check_key(keys[i]);
+        if (wrong == NULL)
+            continue;
+        snprintf(text, sizeof text, "keys[%zu]: %s", i, wrong);
+        request_refuse(guard, function, text);
+        return wrong;
+    }
+    return NULL;
 }
 
 const char *ask_check(struct guard *guard, const struct guard_request *request, const char *function,
@@ -106,10 +112,7 @@ const char *ask_check(struct guard *guard, const struct guard_request *request, 
         request_refuse(guard, function, wrong);
         return wrong;
     }
-    for (size_t i = 0; i < request->count; i++)
-        if ((wrong = check_key(request->keys[i])) != NULL)
-            return refuse_key(guard, function, i, wrong);
-    return NULL;
+    return ask_check_keys(guard, request->keys, request->count, function);
 }
 
 /* ---- the near cache ---- */

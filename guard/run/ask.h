@@ -21,6 +21,8 @@
  * for the answer. */
 const char *ask_check(struct guard *guard, const struct guard_request *request, const char *function,
                       bool blocks);
+/* Likewise of several keys; the log names the one that is wrong. */
+const char *ask_check_keys(struct guard *guard, const char *const *keys, size_t count, const char *function);
 
 /* For guard_request.flags, of our own: the load of a revalidation is queued behind those of users. */
 enum { ASK_REFRESHES = 0x100 };

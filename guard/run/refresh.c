@@ -14,12 +14,10 @@
  * Threads   guard_refresh() any; it asks for the first key, the last that it does. The rest the guard's.
  * Lifetime  a refreshing is freed after `done`.
  */
-#include "../base/check.h"
 #include "../base/clock.h"
 #include "ask.h"
 #include "kind.h"
 #include "mailbox.h"
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -170,18 +168,11 @@ static const char *wrong_refresh(const struct guard *guard, const struct guard_r
 
 static enum guard_status check_refresh(struct guard *guard, const struct guard_refresh_request *request)
 {
-    char text[160];
     const char *wrong = wrong_refresh(guard, request);
     if (wrong != NULL)
         return request_refuse(guard, "guard_refresh", wrong);
-    for (size_t i = 0; i < request->count; i++) {
-        wrong = check_key(request->keys[i]);
-        if (wrong == NULL)
-            continue;
-        snprintf(text, sizeof text, "keys[%zu]: %s", i, wrong);
-        return request_refuse(guard, "guard_refresh", text);
-    }
-    return GUARD_OK;
+    bool right = ask_check_keys(guard, request->keys, request->count, "guard_refresh") == NULL;
+    return right ? GUARD_OK : GUARD_INVALID;
 }
 
 static struct refreshing *new_refreshing(struct guard *guard, const struct guard_refresh_request *request)
