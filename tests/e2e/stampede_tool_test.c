@@ -238,6 +238,13 @@ TEST(a_target_that_is_not_there_or_not_http_is_told)
     expect_said("failed = 0: 5 of 5 (100%)");
 }
 
+/* civetweb is such a server. */
+TEST(a_target_that_hangs_up_on_options_is_tested_and_the_report_says_what_it_was_asked_before)
+{
+    expect_status(TOOL("--url", url_of(HERD_SERVER_STRICT, "/ok"), "--burst", "5"), HELD);
+    expect_said("hung up on OPTIONS *: one request of the run was sent before it");
+}
+
 /* What follows a 101 is no HTTP: nobody waits for it. */
 TEST(an_answer_in_another_protocol_is_told_at_once)
 {
