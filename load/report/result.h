@@ -230,6 +230,10 @@ bool report_write(const struct report *report, const char *path, char why[static
 bool report_read(struct report *report, const char *path, char why[static RESULT_WHY_BYTES]);
 
 /* ---- result_compare.c, which says how it is judged ---- */
+/* NULL: none is called so. Two of one name: the first. */
+struct result *report_find(const struct report *report, const char *name);
+/* "off, local, fleet", cut to fit; "no result". Returns `text`. */
+const char *report_names(const struct report *report, char text[static RESULT_WHY_BYTES]);
 /* One line per figure that both have (results are matched by name), with the ratio; what the noise of one run can
  * explain is not called a change. True: nothing that matters became worse. False also if no name matches. */
 bool report_compare(const struct report *now, const struct report *earlier, FILE *out);
