@@ -101,6 +101,7 @@ npm                   npm
 python3               /usr/bin/python3
 python3-redis         /usr/lib/python3/dist-packages/redis/__init__.py
 python3-waitress      /usr/lib/python3/dist-packages/waitress/__init__.py
+memcached             memcached
 python3-dogpile.cache /usr/lib/python3/dist-packages/dogpile/cache/__init__.py
 '
 
@@ -196,7 +197,7 @@ install() {
 }
 install "$@" || { apt-get -qq update && install "$@"; }
 
-for service in redis-server nginx varnish pgbouncer prometheus; do
+for service in memcached redis-server nginx varnish pgbouncer prometheus; do
     case " $* " in
     *" $service "*) systemctl --quiet disable "$service.service" 2>/dev/null || true ;;
     esac
