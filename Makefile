@@ -173,12 +173,13 @@ $(APP_OBJECTS) $(BUILD)/app/main.o: | $(BUILD)/app_statements.h
 $(BUILD)/app_statements.h: sql/embed.sh $(STATEMENTS)
 	sh sql/embed.sh $@ $(STATEMENTS)
 
-# The page of a report, its style and its scripts become bytes.
-PAGE := $(addprefix load/report/,page.html page.css page_plots.js page.js)
+# Pages become bytes, their styles and scripts inside.
+PAGES := $(BUILD)/page_template.h
 $(BUILD)/load/report/page.o: | $(BUILD)/page_template.h
-$(BUILD)/page_template.h: load/report/embed.sh $(PAGE)
+$(BUILD)/page_template.h: $(addprefix load/report/,page.html page.css page_plots.js page.js)
+$(PAGES): load/embed.sh
 	@mkdir -p $(@D)
-	sh load/report/embed.sh $@ $(PAGE)
+	sh load/embed.sh $@ $(filter-out %.sh,$^)
 
 $(BUILD)/libapp.a: $(APP_OBJECTS)
 $(BUILD)/libload.a: $(LOAD_OBJECTS)
@@ -416,7 +417,7 @@ lab: all $(CHAOS_SHIM)
 SOURCES = $(wildcard guard/*.c guard/*/*.c app/*.c app/*/*.c load/*.c load/*/*.c tests/*/*.c)
 HEADERS = $(wildcard guard/*.h guard/*/*.h app/*.h app/*/*.h load/*/*.h tests/*/*.h)
 
-lint: $(GUARD_MADE) $(BUILD)/app_statements.h $(BUILD)/page_template.h
+lint: $(GUARD_MADE) $(BUILD)/app_statements.h $(PAGES)
 	@sh load/deps.sh lint
 	@sh load/deps.sh hosts
 	@sh load/lint.sh
