@@ -98,7 +98,7 @@ endif
 OUR_CFLAGS = -std=c11 -D_GNU_SOURCE -pthread -I. -I$(BUILD) $(PACKAGE_CFLAGS) $(WARNINGS) $(FLAGS)
 FLAGS = $(HARDENED) -fPIE -fvisibility=hidden $(SANITIZE)
 LINK = $(CC) -pie $(HARDENING_LINK) $(SANITIZE) $(CFLAGS) $(LDFLAGS) -o $@
-PACKAGES := libuv hiredis libmicrohttpd jansson libpq cmocka
+PACKAGES := libuv hiredis libmicrohttpd jansson libpq libsystemd cmocka
 
 # The compiler and the libraries are asked once per variant, after the packages are there; make reads the
 # answer and starts over.
@@ -144,7 +144,7 @@ SUPPORT_OBJECTS := $(call objects,$(wildcard tests/support/*.c) $(FUZZ_SOURCES) 
 CHAOS_OBJECTS := $(call objects,$(filter-out %_test.c %_main.c %_shim.c,$(wildcard tests/chaos/*.c)))
 CHAOS := $(BUILD)/tests/chaos/chaos
 CHAOS_SHIM := $(BUILD)/tests/chaos/clock_shim.so
-LIBRARIES = $(LIBS_libmicrohttpd) $(LIBS_jansson) $(LIBS_libpq) $(GUARD_LOCKS_LIBS) $(GUARD_TLS_LIBS) $(LIBS_hiredis) $(LIBS_libuv) -lm -pthread $(LDLIBS)
+LIBRARIES = $(LIBS_libmicrohttpd) $(LIBS_libsystemd) $(LIBS_jansson) $(LIBS_libpq) $(GUARD_LOCKS_LIBS) $(GUARD_TLS_LIBS) $(LIBS_hiredis) $(LIBS_libuv) -lm -pthread $(LDLIBS)
 
 CATALOGD := $(if $(wildcard app/main.c),$(BUILD)/catalogd)
 STAMPEDE := $(BUILD)/stampede
@@ -314,6 +314,7 @@ SELECTED := $(sort $(if $(T),$(foreach program,$(TEST_PROGRAMS),$(if $(call chos
 
 test: $(if $(T),$(SELECTED) $(CHAOS_SHIM),tests)
 	$(if $(filter $(BROWSER_TESTS),$(SELECTED)),@sh load/deps.sh page-test)
+	$(if $(filter %/alerts_test,$(SELECTED)),@sh load/deps.sh alerts)
 	$(if $(filter %/copy_test,$(SELECTED)),@sh load/deps.sh docs)
 	$(if $(filter %/lock_zookeeper_test %/lock_zookeeper_fail_test %/lab_test %/fleetlock_test,$(SELECTED)),@sh load/deps.sh zookeeper)
 	$(if $(filter %/copy_test,$(SELECTED)),@sh load/deps.sh hosts)
