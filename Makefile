@@ -309,10 +309,11 @@ $(BUILD)/mutants.checked: tests/mutants/table tests/mutants/sow.awk $(wildcard g
 	awk -v check=1 -f tests/mutants/sow.awk tests/mutants/table
 	@touch $@
 
+BROWSER_TESTS := %/browser_test %/page_test %/view_test %/ground_test
 SELECTED := $(sort $(if $(T),$(foreach program,$(TEST_PROGRAMS),$(if $(call chosen,$(program)),$(program))),$(TEST_PROGRAMS)))
 
 test: $(if $(T),$(SELECTED) $(CHAOS_SHIM),tests)
-	$(if $(filter %/page_test,$(SELECTED)),@sh load/deps.sh page-test)
+	$(if $(filter $(BROWSER_TESTS),$(SELECTED)),@sh load/deps.sh page-test)
 	$(if $(filter %/alerts_test,$(SELECTED)),@sh load/deps.sh alerts)
 	$(if $(filter %/copy_test,$(SELECTED)),@sh load/deps.sh docs)
 	$(if $(filter %/lock_zookeeper_test %/lock_zookeeper_fail_test %/lab_test %/fleetlock_test,$(SELECTED)),@sh load/deps.sh zookeeper)
