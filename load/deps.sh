@@ -34,6 +34,7 @@ libssl-dev        /usr/include/openssl/ssl.h
 openssl           openssl
 libcmocka-dev     /usr/include/cmocka.h
 uthash-dev        /usr/include/uthash.h
+libsystemd-dev    /usr/include/systemd/sd-daemon.h
 redis-server      redis-server
 postgresql        /usr/lib/postgresql/*/bin/initdb
 '
@@ -101,6 +102,7 @@ npm                   npm
 python3               /usr/bin/python3
 python3-redis         /usr/lib/python3/dist-packages/redis/__init__.py
 python3-waitress      /usr/lib/python3/dist-packages/waitress/__init__.py
+memcached             memcached
 python3-dogpile.cache /usr/lib/python3/dist-packages/dogpile/cache/__init__.py
 '
 
@@ -196,7 +198,7 @@ install() {
 }
 install "$@" || { apt-get -qq update && install "$@"; }
 
-for service in redis-server nginx varnish pgbouncer prometheus; do
+for service in memcached redis-server nginx varnish pgbouncer prometheus; do
     case " $* " in
     *" $service "*) systemctl --quiet disable "$service.service" 2>/dev/null || true ;;
     esac
