@@ -24,6 +24,7 @@
 #include "app/catalog/warmer.h"
 #include "app/http/server.h"
 #include "app/ops/ops.h"
+#include "app/view/running.h"
 #include "app/write/writer.h"
 #include "guard/guard.h"
 
@@ -44,6 +45,7 @@ enum {
 };
 
 struct service {
+    struct running *running;
     struct guard *guard;
     struct cache_gate gate;
     struct catalog *catalog;
@@ -120,14 +122,19 @@ static void log_guard(void *context, const char *text)
     log_line(LOG_LEVEL_INFO, "guard", "text=\"%s\"", text);
 }
 
-static bool open_guard(const struct settings *settings, struct guard **out)
+static bool open_guard(const struct settings *settings, struct service *service)
 {
     struct guard_config config = settings->guard;
     struct guard_error error = {.text = ""};
 
+    service->running = running_open();
+    if (service->running == NULL)
+        return false;
     config.log = log_guard;
+    config.event = running_note;
+    config.event_context = service->running;
     config.hot_keys = settings->hot_file[0] != '\0' ? HOT_KEYS_MAX : 0;
-    if (guard_open(&config, out, &error) == GUARD_OK)
+    if (guard_open(&config, &service->guard, &error) == GUARD_OK)
         return true;
     log_event(LOG_LEVEL_ERROR, "guard_open", "reason=\"%s\"", error.text);
     return false;
@@ -177,14 +184,15 @@ static bool open_ops(const struct settings *settings, struct service *service)
                                     .catalog = service->catalog,
                                     .gate = &service->gate,
                                     .warmer = service->warmer,
-                                    .server = service->server};
+                                    .server = service->server,
+                                    .running = service->running};
 
     return ops_open(settings, &parts, &service->ops);
 }
 
 static bool service_open(const struct settings *settings, struct service *service)
 {
-    return open_guard(settings, &service->guard) && open_catalog(settings, service) &&
+    return open_guard(settings, service) && open_catalog(settings, service) &&
            open_writer(settings, service) &&
            warmer_open(settings, service->guard, service->catalog, &service->gate, &service->warmer) &&
            open_server(settings, service) && open_ops(settings, service);
@@ -209,6 +217,7 @@ static bool service_close(struct service *service, uint32_t drain_ms)
         server_close(&service->server);
     if (service->guard != NULL && guard_close(&service->guard, clock_left_ms(end_ms)) != GUARD_OK)
         return false;
+    running_close(&service->running);
     warmer_close(&service->warmer);
     catalog_close(&service->catalog);
     cache_gate_clear(&service->gate);
