@@ -173,10 +173,12 @@ $(APP_OBJECTS) $(BUILD)/app/main.o: | $(BUILD)/app_statements.h
 $(BUILD)/app_statements.h: sql/embed.sh $(STATEMENTS)
 	sh sql/embed.sh $@ $(STATEMENTS)
 
-# Pages become bytes, their styles and scripts inside.
-PAGES := $(BUILD)/page_template.h
+# Pages become bytes, their styles and scripts inside: that of a report and that of the live view.
+PAGES := $(BUILD)/page_template.h $(BUILD)/view_page.h
 $(BUILD)/load/report/page.o: | $(BUILD)/page_template.h
 $(BUILD)/page_template.h: $(addprefix load/report/,page.html page.css page_plots.js page.js)
+$(BUILD)/app/view/page.o: | $(BUILD)/view_page.h
+$(BUILD)/view_page.h: $(addprefix app/view/,page.html view.css widgets.js page.js)
 $(PAGES): load/embed.sh
 	@mkdir -p $(@D)
 	sh load/embed.sh $@ $(filter-out %.sh,$^)
