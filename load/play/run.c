@@ -58,7 +58,10 @@ static void describe(const struct work *work, char *text, size_t text_bytes)
 {
     const char *connections = work->keeps_alive ? "" : ", a connection each";
     const char *plural = work->target_count == 1 ? "" : "s";
-    if (work->shape == WORK_BURST && work->round_count > 1)
+    if (work_script(work) != NULL)
+        snprintf(text, text_bytes, "%" PRIu64 " requests as in a log, over %.4g s, %zu target%s%s",
+                 work_request_count(work), work->duration_ms / 1e3, work->target_count, plural, connections);
+    else if (work->shape == WORK_BURST && work->round_count > 1)
         snprintf(text, text_bytes, "%" PRIu32 " requests at one instant, %" PRIu32 " times, %zu target%s%s",
                  work->connection_count, work->round_count, work->target_count, plural, connections);
     else if (work->shape == WORK_BURST)
@@ -117,6 +120,8 @@ static bool prepare(struct run *run)
     snprintf(run->herd_note, sizeof run->herd_note, "%s", herd_note(run->herd));
     if (run->herd_note[0] != '\0')
         progress_note(run->herd_note);
+    if (run->scenario->script != NULL)
+        progress_note(run->scenario->replay_note);
     wait_connected(run);
     return interrupt_seen() || warm(run);
 }
@@ -302,6 +307,8 @@ static struct result *make_result(struct run *run)
     }
     if (run->herd_note[0] != '\0')
         result_mark(result, RESULT_NOTE, 0, 0, run->herd_note);
+    if (run->scenario->script != NULL)
+        result_mark(result, RESULT_NOTE, 0, 0, run->scenario->replay_note);
     if (!run->is_partial)
         check_writes(run, result);
     bool judged = run->is_partial || judge(run, result);
