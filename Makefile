@@ -2,7 +2,7 @@
 #
 #   make              build/catalogd, the service, build/stampede, the stampede tester, and build/fleetlock, flock(1) for
 #                     a fleet
-#   make demo         private Redis and PostgreSQL, 1 000 requests on a cold product, three modes, one table
+#   make demo         private Redis and PostgreSQL, 1 000 requests on a cold product, three modes: ten lines and a page
 #   make scenarios    stampedes and faults, each judged (8 minutes): T="redis leader"; pages in build/scenarios/
 #   make run          the service over private servers until Ctrl-C, with curl lines to try
 #   make db           loads the schema, or brings an older one up to date, and seed data into an empty database:
@@ -98,7 +98,7 @@ endif
 OUR_CFLAGS = -std=c11 -D_GNU_SOURCE -pthread -I. -I$(BUILD) $(PACKAGE_CFLAGS) $(WARNINGS) $(FLAGS)
 FLAGS = $(HARDENED) -fPIE -fvisibility=hidden $(SANITIZE)
 LINK = $(CC) -pie $(HARDENING_LINK) $(SANITIZE) $(CFLAGS) $(LDFLAGS) -o $@
-PACKAGES := libuv hiredis libmicrohttpd jansson libpq cmocka
+PACKAGES := libuv hiredis libmicrohttpd jansson libpq libsystemd cmocka
 
 # The compiler and the libraries are asked once per variant, after the packages are there; make reads the
 # answer and starts over.
@@ -144,7 +144,7 @@ SUPPORT_OBJECTS := $(call objects,$(wildcard tests/support/*.c) $(FUZZ_SOURCES) 
 CHAOS_OBJECTS := $(call objects,$(filter-out %_test.c %_main.c %_shim.c,$(wildcard tests/chaos/*.c)))
 CHAOS := $(BUILD)/tests/chaos/chaos
 CHAOS_SHIM := $(BUILD)/tests/chaos/clock_shim.so
-LIBRARIES = $(LIBS_libmicrohttpd) $(LIBS_jansson) $(LIBS_libpq) $(GUARD_LOCKS_LIBS) $(GUARD_TLS_LIBS) $(LIBS_hiredis) $(LIBS_libuv) -lm -pthread $(LDLIBS)
+LIBRARIES = $(LIBS_libmicrohttpd) $(LIBS_libsystemd) $(LIBS_jansson) $(LIBS_libpq) $(GUARD_LOCKS_LIBS) $(GUARD_TLS_LIBS) $(LIBS_hiredis) $(LIBS_libuv) -lm -pthread $(LDLIBS)
 
 CATALOGD := $(if $(wildcard app/main.c),$(BUILD)/catalogd)
 STAMPEDE := $(BUILD)/stampede
@@ -173,12 +173,15 @@ $(APP_OBJECTS) $(BUILD)/app/main.o: | $(BUILD)/app_statements.h
 $(BUILD)/app_statements.h: sql/embed.sh $(STATEMENTS)
 	sh sql/embed.sh $@ $(STATEMENTS)
 
-# The page of a report, its style and its scripts become bytes.
-PAGE := $(addprefix load/report/,page.html page.css page_plots.js page.js)
+# Pages become bytes, their styles and scripts inside: that of a report and that of the live view.
+PAGES := $(BUILD)/page_template.h $(BUILD)/view_page.h
 $(BUILD)/load/report/page.o: | $(BUILD)/page_template.h
-$(BUILD)/page_template.h: load/report/embed.sh $(PAGE)
+$(BUILD)/page_template.h: $(addprefix load/report/,page.html page.css page_plots.js page.js)
+$(BUILD)/app/view/page.o: | $(BUILD)/view_page.h
+$(BUILD)/view_page.h: $(addprefix app/view/,page.html view.css widgets.js page.js)
+$(PAGES): load/embed.sh
 	@mkdir -p $(@D)
-	sh load/report/embed.sh $@ $(PAGE)
+	sh load/embed.sh $@ $(filter-out %.sh,$^)
 
 $(BUILD)/libapp.a: $(APP_OBJECTS)
 $(BUILD)/libload.a: $(LOAD_OBJECTS)
@@ -279,7 +282,7 @@ $(CHAOS_SHIM): tests/chaos/clock_shim.c
 chosen = $(strip $(foreach word,$(T),$(findstring $(word),$(1:$(BUILD)/%=%))))
 
 demo: all
-	@CATALOGD=$(BUILD)/catalogd $(BUILD)/stampede demo --scale $(SCALE)
+	@CATALOGD=$(BUILD)/catalogd $(BUILD)/stampede demo $(if $(filter file,$(origin SCALE)),,--scale $(SCALE))
 
 run: all
 	@CATALOGD=$(BUILD)/catalogd $(BUILD)/stampede serve --scale $(SCALE)
@@ -308,10 +311,12 @@ $(BUILD)/mutants.checked: tests/mutants/table tests/mutants/sow.awk $(wildcard g
 	awk -v check=1 -f tests/mutants/sow.awk tests/mutants/table
 	@touch $@
 
+BROWSER_TESTS := %/browser_test %/page_test %/view_test %/ground_test
 SELECTED := $(sort $(if $(T),$(foreach program,$(TEST_PROGRAMS),$(if $(call chosen,$(program)),$(program))),$(TEST_PROGRAMS)))
 
 test: $(if $(T),$(SELECTED) $(CHAOS_SHIM),tests)
-	$(if $(filter %/page_test,$(SELECTED)),@sh load/deps.sh page-test)
+	$(if $(filter $(BROWSER_TESTS),$(SELECTED)),@sh load/deps.sh page-test)
+	$(if $(filter %/alerts_test,$(SELECTED)),@sh load/deps.sh alerts)
 	$(if $(filter %/copy_test,$(SELECTED)),@sh load/deps.sh docs)
 	$(if $(filter %/lock_zookeeper_test %/lock_zookeeper_fail_test %/lab_test %/fleetlock_test,$(SELECTED)),@sh load/deps.sh zookeeper)
 	$(if $(filter %/copy_test,$(SELECTED)),@sh load/deps.sh hosts)
@@ -415,7 +420,7 @@ lab: all $(CHAOS_SHIM)
 SOURCES = $(wildcard guard/*.c guard/*/*.c app/*.c app/*/*.c load/*.c load/*/*.c tests/*/*.c)
 HEADERS = $(wildcard guard/*.h guard/*/*.h app/*.h app/*/*.h load/*/*.h tests/*/*.h)
 
-lint: $(GUARD_MADE) $(BUILD)/app_statements.h $(BUILD)/page_template.h
+lint: $(GUARD_MADE) $(BUILD)/app_statements.h $(PAGES)
 	@sh load/deps.sh lint
 	@sh load/deps.sh hosts
 	@sh load/lint.sh

@@ -27,6 +27,8 @@
 
 struct herd;
 
+enum { HERD_LATENCY_BUCKETS = 256 };
+
 /* Sums over all generators, up to now. */
 struct herd_progress {
     bool connected; /* everybody who must be connected before the barrier is, or has failed */
@@ -44,6 +46,9 @@ struct herd_progress {
  */
 bool herd_start(const struct work *work, struct herd **out, char why[static WORK_WHY_BYTES]);
 
+/* What the reader of a report should know of how it was started; "" if nothing. Lent until herd_end(). */
+const char *herd_note(const struct herd *herd);
+
 /*
  * Waits until everybody is connected or cannot be (at most connect_limit_ms); *begin_us is the instant of the
  * barrier, a few milliseconds from now. Burst: further rounds need no release; the last generator to be ready for
@@ -52,6 +57,9 @@ bool herd_start(const struct work *work, struct herd **out, char why[static WORK
 bool herd_release(struct herd *herd, uint64_t *begin_us, char why[static WORK_WHY_BYTES]);
 
 void herd_watch(struct herd *herd, struct herd_progress *out);
+/* How many answers took how long, from the instants at which they were due: an eighth of an octave is a bucket. */
+void herd_latencies(const struct herd *herd, uint64_t counts[static HERD_LATENCY_BUCKETS]);
+uint64_t herd_latency_us(size_t bucket); /* no answer in it took longer */
 void herd_abort(struct herd *herd);
 
 /*

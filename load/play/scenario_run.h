@@ -15,6 +15,7 @@
 enum scenario_end {
     SCENARIO_HELD = 0,
     SCENARIO_DID_NOT_HOLD = 1, /* or, compared with a baseline, became worse */
+    SCENARIO_BAD_USAGE = 2,    /* the baseline has no result of the name that this run will have */
     SCENARIO_NOT_RUN = 3,      /* servers, target, generators; or the report could not be written */
     SCENARIO_ENDED_EARLY = 130 /* Ctrl-C; what there was until then is reported */
 };
@@ -22,10 +23,11 @@ enum scenario_end {
 /* All lent until scenario_run() returns. Paths: NULL: not wanted. */
 struct scenario_outputs {
     const char *json_path, *html_path, *baseline_path;
+    bool is_brief;       /* a few lines, and where the page is; otherwise the whole table */
     const char *command; /* how to have it again; "" */
 };
 
-/* Prints the report on stdout, everything else on stderr. */
+/* Prints the report on stdout, everything else on stderr, as progress_style() has it. */
 enum scenario_end scenario_run(const struct scenario *scenario, const struct scenario_outputs *outputs);
 
 #endif
