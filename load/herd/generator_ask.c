@@ -86,6 +86,12 @@ static void add_one(_Atomic uint64_t *counter)
     atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
 }
 
+static void count_answer(struct generator *generator, uint32_t took_us)
+{
+    add_one(&generator->post->answered);
+    atomic_fetch_add_explicit(&generator->post->latencies[herd_bucket(took_us)], 1, memory_order_relaxed);
+}
+
 /* 0 means never, so the least is 1. */
 static uint32_t since_due(const struct record *record, uint64_t now_us)
 {
@@ -139,7 +145,7 @@ void record_end(struct generator *generator, uint32_t slot, enum record_outcome 
     generator->places[slot] = SLOT_OVER;
     generator->unended--;
     if (outcome == RECORD_ANSWERED)
-        add_one(&generator->post->answered);
+        count_answer(generator, record->end_us);
     else if (outcome != RECORD_LEFT)
         add_one(&generator->post->failed);
     if (outcome == RECORD_ANSWERED && record->status >= 500)

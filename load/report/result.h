@@ -265,6 +265,8 @@ void report_clear(struct report *report);
 
 /* ---- result_table.c: 100 columns at most; no colour unless `is_terminal` ---- */
 void report_table(const struct report *report, FILE *out, bool is_terminal);
+/* ---- result_brief.c: ten lines for those who see it for the first time ---- */
+void report_brief(const struct report *report, FILE *out);
 
 /* ---- result_json.c ---- */
 /* Written to a temporary name first, then renamed: there is never half a file. */
