@@ -43,6 +43,7 @@ struct options {
     size_t set_count;
     const char *json, *html, *baseline; /* into argv; of `scenario` folders; NULL: not wanted */
     uint32_t scale, requests, delay_ms; /* of demo and serve */
+    uint32_t port;                      /* of serve's page; 0: a free one */
 };
 
 /* Changes the order of argv. *out needs options_clear() in any case. */
