@@ -11,9 +11,9 @@
 #include "load/base/interrupt.h"
 #include "load/base/proc.h"
 #include "load/base/progress.h"
+#include "load/ground/serve.h"
 #include "load/play/options.h"
 #include "load/play/scenario_run.h"
-#include "load/play/serve.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -385,7 +385,7 @@ static int carry_out(const struct options *options)
         return demo(options);
     case OPTIONS_SERVE:
         proc_clean_on_signals();
-        return home_is_found() ? serve(options->scale) : BAD_USAGE;
+        return home_is_found() ? serve(options->scale, options->port) : BAD_USAGE;
     case OPTIONS_REPORT:
         return show_report(options);
     case OPTIONS_COMPARE:

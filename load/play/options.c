@@ -255,6 +255,7 @@ static const struct flag demo_flags[] = {
 
 static const struct flag serve_flags[] = {
     {{"scale", "N", "products in the private database"}, NUMBER(scale, 100, 99999999, 50000)},
+    {{"port", "N", "of the page, on 127.0.0.1 (default: a free one)"}, NUMBER(port, 0, 65535, 0)},
 };
 
 #define FLAGS(table) table, sizeof(table) / sizeof *(table)
@@ -285,8 +286,12 @@ static const struct command {
                       "stampede demo [OPTIONS]\n\n"},
     [OPTIONS_SERVE] =
         {"serve", FLAGS(serve_flags), 0, 0, "only options are expected here",
-         "stampede serve [OPTIONS]\n\nServers named by REDIS_URL and DATABASE_URL are used as they "
-         "are; every setting of catalogd may be in the environment.\n\n"},
+         "stampede serve [OPTIONS]\n\nThe playground: two catalogd over private Redis and PostgreSQL, and a "
+         "page "
+         "to send crowds and break things with.\nIts address is printed; it answers on this machine only. "
+         "Servers named by REDIS_URL and DATABASE_URL are\nused as they are, and what would hurt them is "
+         "off; "
+         "every setting of catalogd may be in the environment.\n\n"},
     [OPTIONS_HELP] = {"help", NULL, 0, 0, SIZE_MAX, NULL, NULL},
     [OPTIONS_VERSION] = {"version", NULL, 0, 0, SIZE_MAX, NULL, NULL},
 };
@@ -302,7 +307,8 @@ static const char head[] =
     "...\n"
     "  stampede compare EARLIER.json NOW.json    what became better or worse\n"
     "  stampede demo                             a cold key: no guard, one per process, one for the fleet\n"
-    "  stampede serve                            catalogd over private servers, to play with\n"
+    "  stampede serve                            the playground: a page to send crowds and break things "
+    "with\n"
     "  stampede COMMAND --help, stampede --version\n"
     "\n"
     "Times: 250ms, 1.5s, 2m. Exit status: 0 everything held; 1 something did not; 2 wrong options or "

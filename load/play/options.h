@@ -49,6 +49,7 @@ struct options {
     bool shows_table;                   /* of demo */
     bool is_quiet;                      /* nothing on stderr but what went wrong */
     uint32_t scale, requests, delay_ms; /* of demo and serve */
+    uint32_t port;                      /* of serve's page; 0: a free one */
 };
 
 /* Changes the order of argv. *out needs options_clear() in any case. */
