@@ -5,6 +5,7 @@
 #include "load/base/clock.h"
 #include "load/base/interrupt.h"
 #include "load/base/progress.h"
+#include "load/herd/backlog.h"
 #include "load/play/live.h"
 #include "load/play/timeline.h"
 #include "load/play/warm.h"
@@ -48,6 +49,8 @@ struct run {
     struct result_write *writes;
     size_t write_count, writes_failed;
     char write_why[SCENARIO_WHY_BYTES];
+    struct backlog backlog;
+    char connecting[BACKLOG_TEXT_BYTES];
     char herd_note[WORK_WHY_BYTES];
     bool is_partial;
 };
@@ -115,6 +118,7 @@ static bool prepare(struct run *run)
 {
     *run->work = run->scenario->work;
     servers_name_targets(run->servers, run->work);
+    backlog_look(run->work, &run->backlog);
     if (!open_witness(run) || !herd_start(run->work, &run->herd, run->why))
         return false;
     snprintf(run->herd_note, sizeof run->herd_note, "%s", herd_note(run->herd));
@@ -225,6 +229,7 @@ static bool collect(struct run *run)
     char why[SCENARIO_WHY_BYTES];
     end_writers(run);
     bool good = herd_end(&run->herd, &run->records, &run->strain, run->why);
+    backlog_judge(&run->backlog, run->work, &run->records, run->connecting);
     wait_for_commands(run);
     if (run->witness == NULL)
         return good;
@@ -294,6 +299,7 @@ static struct result *make_result(struct run *run)
                                    .strain = &run->strain,
                                    .writes = run->writes,
                                    .write_count = run->write_count,
+                                   .connecting = run->connecting,
                                    .drops = drops,
                                    .drop_count = timeline_drops(run->timeline, run->work, drops),
                                    .begin_us = run->begin_us,

@@ -532,16 +532,32 @@ TEST(ended_in_the_middle_it_reports_and_leaves_nothing)
 }
 
 /* A listener that accepts nobody: but for its backlog, connections are never there. */
-TEST(ended_while_it_connects_it_ends_at_once)
+static int listen_silently(int backlog, char url[static 64])
 {
-    char url[64];
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t bytes = sizeof address;
     int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_int_equal(bind(listener, (const struct sockaddr *)&address, sizeof address), 0);
-    assert_int_equal(listen(listener, 1), 0);
+    assert_int_equal(listen(listener, backlog), 0);
     assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &bytes), 0);
-    snprintf(url, sizeof url, "http://127.0.0.1:%u/", (unsigned)ntohs(address.sin_port));
+    snprintf(url, 64, "http://127.0.0.1:%u/", (unsigned)ntohs(address.sin_port));
+    return listener;
+}
+
+TEST(a_short_listen_queue_is_named_as_the_cause_of_time_outs)
+{
+    char url[64];
+    int listener = listen_silently(5, url);
+    expect_status(TOOL("--url", url, "--rate", "100", "--for", "300ms", "--limit", "300ms"), DID_NOT_HOLD);
+    expect_said("! The listen queue of 127.0.0.1:");
+    expect_said(" has 5 places: it overflowed ");
+    close(listener);
+}
+
+TEST(ended_while_it_connects_it_ends_at_once)
+{
+    char url[64];
+    int listener = listen_silently(1, url);
     pid_t pid = start((const char *const[]){"--url", url, "--burst", "50", NULL});
     wait_until_said("A stampede on");
     uint64_t begin_us = clock_us();
