@@ -256,13 +256,22 @@ TEST(a_period_that_is_none_is_refused)
     assert_int_equal(status_of("POST", "/", NULL), 405);
 }
 
-/* Four viewers that never read keep nobody out for long. */
+/* A little now and then is not enough to keep a place. */
+static bool fifth_gets_one_while_others_sip(void)
+{
+    char sip[16];
+
+    for (size_t i = 0; i < STREAM_VIEWERS; i += 2)
+        (void)!recv(viewers[i].fd, sip, sizeof sip, MSG_DONTWAIT);
+    return fifth_gets(200);
+}
+
 TEST(one_that_does_not_read_makes_way)
 {
     for (size_t i = 0; i < STREAM_VIEWERS; i++)
         assert_int_equal(viewer_open(&viewers[i], STREAM_EVERY_MIN_MS, 2048), 200);
     assert_true(fifth_gets(503));
-    WAIT_UNTIL(fifth_gets(200));
+    WAIT_UNTIL(fifth_gets_one_while_others_sip());
     close_all();
 }
 
