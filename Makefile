@@ -2,7 +2,7 @@
 #
 #   make              build/catalogd, the service, build/stampede, the stampede tester, and build/fleetlock, flock(1) for
 #                     a fleet
-#   make demo         private Redis and PostgreSQL, 1 000 requests on a cold product, three modes, one table
+#   make demo         private Redis and PostgreSQL, 1 000 requests on a cold product, three modes: ten lines and a page
 #   make scenarios    stampedes and faults, each judged (8 minutes): T="redis leader"; pages in build/scenarios/
 #   make run          the service over private servers until Ctrl-C, with curl lines to try
 #   make db           loads the schema, or brings an older one up to date, and seed data into an empty database:
@@ -282,7 +282,7 @@ $(CHAOS_SHIM): tests/chaos/clock_shim.c
 chosen = $(strip $(foreach word,$(T),$(findstring $(word),$(1:$(BUILD)/%=%))))
 
 demo: all
-	@CATALOGD=$(BUILD)/catalogd $(BUILD)/stampede demo --scale $(SCALE)
+	@CATALOGD=$(BUILD)/catalogd $(BUILD)/stampede demo $(if $(filter file,$(origin SCALE)),,--scale $(SCALE))
 
 run: all
 	@CATALOGD=$(BUILD)/catalogd $(BUILD)/stampede serve --scale $(SCALE)
