@@ -98,6 +98,23 @@ TEST(a_stampede_is_seen_as_answers_that_shared_one_query)
     expect("document.querySelector('h1').textContent === 'catalogd fleet'");
 }
 
+/* The functions of widgets.js, in the page that has them. */
+TEST(numbers_mean_what_they_say)
+{
+    static const char counts[] = "{ count: [0, 5, 0] }, { count: [98, 6, 1] }, [10, 20]";
+
+    expect("percentile(%s, 50) === 10 && percentile(%s, 99) === 20", counts, counts);
+    expect("percentile(%s, 100) === Infinity && boundText(Infinity, [10, 2e6]) === '> 2 s'", counts);
+    expect("percentile({ count: [1, 2] }, { count: [1, 2] }, [10], 50) === null");
+    expect("shareText(0.99999) === '99.99 %%' && shareText(1) === '100 %%' && shareText(0.5) === '50.0 %%'");
+    expect("rateText(0) === '0' && rateText(0.25) === '0.3' && rateText(12345) === '12\u00a0345'");
+    expect("spanText(999) === '999 ms' && spanText(61000) === '1 min 1 s' && spanText(2e8) === '2 d 7 h'");
+    expect("[history.last].map(one => merged([one, { ...one, up_ms: 1, answers: { ...one.answers, stale: 7 } "
+           "}]))"
+           ".every(both => both.up_ms === 1 && both.answers.stale === 7 && both.redis.state === 'up' &&"
+           " both.get_us.count.length === history.bounds.length + 1)");
+}
+
 struct asking {
     char path[BURST_PATH_BYTES], cache_status[TEXT_BYTES];
 };
@@ -174,21 +191,31 @@ TEST(a_process_that_stands_still_is_stale_and_one_that_comes_back_is_read_again)
 
 /* ---- to whom ---- */
 
-TEST(a_fifth_viewer_is_told_why_it_sees_nothing)
+/* Another viewer than the browser; false: its place is still taken. */
+static bool viewer_opens(int *fd)
 {
     static const char question[] = "GET /live HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
+    char status[sizeof "HTTP/1.1 200" - 1];
     struct net_address address;
+
+    assert_true(net_address_init(&address, "127.0.0.1", fleet.catalogd[0].ops_port));
+    *fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(connect(*fd, (const struct sockaddr *)&address.storage, address.bytes), 0);
+    assert_int_equal(send(*fd, question, sizeof question - 1, MSG_NOSIGNAL), sizeof question - 1);
+    assert_int_equal(recv(*fd, status, sizeof status, MSG_WAITALL), sizeof status);
+    if (memcmp(status, "HTTP/1.1 200", sizeof status) == 0)
+        return true;
+    close(*fd);
+    return false;
+}
+
+TEST(a_fifth_viewer_is_told_why_it_sees_nothing)
+{
     int fds[VIEWERS];
-    char byte;
 
     assert_true(browser_go(browser, "about:blank"));
-    assert_true(net_address_init(&address, "127.0.0.1", fleet.catalogd[0].ops_port));
-    for (size_t i = 0; i < VIEWERS; i++) {
-        fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        assert_int_equal(connect(fds[i], (const struct sockaddr *)&address.storage, address.bytes), 0);
-        assert_int_equal(send(fds[i], question, sizeof question - 1, MSG_NOSIGNAL), sizeof question - 1);
-        assert_int_equal(recv(fds[i], &byte, 1, 0), 1);
-    }
+    for (size_t i = 0; i < VIEWERS; i++)
+        WAIT_UNTIL(viewer_opens(&fds[i]));
     assert_true(look_at(0));
     expect("document.querySelector('#link').textContent.startsWith('Too many viewers: Four read /live "
            "already')");
