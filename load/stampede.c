@@ -217,8 +217,8 @@ static int demo(const struct options *options)
                        stderr, &scenario))
         return BAD_USAGE;
     const struct scenario_outputs outputs = {
-        .json_path = options->json != NULL ? options->json : home_path("build/demo.json", json),
-        .html_path = options->html != NULL ? options->html : home_path("build/demo.html", html),
+        .json_path = options->json != NULL ? options->json : home_output("demo.json", json),
+        .html_path = options->html != NULL ? options->html : home_output("demo.html", html),
         .is_brief = !options->shows_table,
         .command = command_line};
     if (outputs.is_brief && !options->is_quiet)
