@@ -5,6 +5,8 @@
 #   sh load/deps.sh build [COMPILER]   what building, testing and the demo need
 #   sh load/deps.sh client             psql
 #   sh load/deps.sh lint | fuzz | valgrind | model | bench | lab | empty-root | docs  what these targets need on top
+#   sh load/deps.sh man                what makes manual pages; package-test: what the tests judge them and the rest with
+#   sh load/deps.sh packaging          what makes, judges and tries Debian packages
 #   sh load/deps.sh pgbouncer          the pooler that the tests of the PostgreSQL locks and the lab start
 #   sh load/deps.sh zookeeper          the server that the tests of the ZooKeeper provider and the lab start
 #   sh load/deps.sh hosts              the event loops and servers that the guard is tried in, and what builds examples
@@ -81,6 +83,26 @@ cmake           cmake
 networks_needs='
 iproute2 ip
 '
+man_needs='
+help2man  help2man
+cmark-gfm cmark-gfm
+'
+package_test_needs='
+mandoc          mandoc
+man-db          man
+bash-completion /usr/share/bash-completion/bash_completion
+bsdextrautils   col
+g++             g++
+cmake           cmake
+'
+packaging_needs='
+debhelper  dh
+dpkg-dev   dpkg-buildpackage
+help2man   help2man
+cmark-gfm  cmark-gfm
+lintian    lintian
+mmdebstrap mmdebstrap
+'
 docs_needs='
 cmark-gfm cmark-gfm
 '
@@ -129,11 +151,14 @@ needs_of() {
     hosts) echo "$hosts_needs" ;;
     empty-root) echo "$empty_root_needs" ;;
     docs) echo "$docs_needs" ;;
+    man) echo "$man_needs" ;;
+    package-test) echo "$man_needs$package_test_needs" ;;
+    packaging) echo "$packaging_needs" ;;
     page-test) echo "$page_test_needs" ;;
     alerts) echo "$alerts_needs" ;;
     lab) echo "$pgbouncer_needs$zookeeper_needs" ;;
     peers) echo "$peers_needs" | grep "^${2:+$2 }" ;;
-    *) echo "deps.sh: unknown: $1 (build, client, lint, fuzz, valgrind, model, zookeeper, pgbouncer, bench, lab, hosts, networks, empty-root, docs, page-test, alerts, peers)" >&2; exit 2 ;;
+    *) echo "deps.sh: unknown: $1 (build, client, lint, fuzz, valgrind, model, zookeeper, pgbouncer, bench, lab, hosts, networks, empty-root, docs, man, package-test, packaging, page-test, alerts, peers)" >&2; exit 2 ;;
     esac
     case ${2:-gcc} in
     clang*) echo "$(basename "$2") $2" ;;
