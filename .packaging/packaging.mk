@@ -67,3 +67,9 @@ dist:
 	@mkdir -p $(DIST)
 	git -c tar.umask=0022 archive --format=tar --prefix=$(DIST_NAME)/ HEAD | gzip -9n >$(DIST)/$(DIST_NAME).tar.gz
 	@echo $(DIST)/$(DIST_NAME).tar.gz
+
+# ---- Debian packages ----
+
+deb:
+	@sh load/deps.sh packaging
+	@MAKE='$(MAKE)' sh .packaging/deb.sh build/deb $(GUARD_VERSION)

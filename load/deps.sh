@@ -16,6 +16,8 @@
 #   sh load/deps.sh peers [PACKAGE]    the caches that make peers compares, or one package of them
 #   sh load/deps.sh --list WHAT        prints the packages, installs nothing
 #
+# With DEPS_INSTALL=no nothing is installed and nothing refused.
+#
 # A need is met by a command, header or server binary that is there, however it came; only what is absent
 # is installed. Installing leaves the system as it was otherwise: no service is started or enabled at boot,
 # no database cluster is created.
@@ -175,6 +177,9 @@ if [ "${1:-}" = --list ]; then
     needs_of "${2:-build}" | while read -r package proof; do [ -z "$package" ] || echo "$package"; done
     exit 0
 fi
+
+# Who builds a package has its own list, and installs nothing by the way.
+[ "${DEPS_INSTALL:-yes}" != no ] || exit 0
 
 missing=$(missing_of "$@" | tr '\n' ' ')
 [ -n "$missing" ] || exit 0
