@@ -77,7 +77,7 @@ BUILD := build/$(notdir $(firstword $(CC)))$(SAN:%=-%)
 
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
-.PHONY: all uninstall man dist deb deb-test compat demo run scenarios db test tests fuzz coverage golden valgrind chaos soak hundred sim courses mutants mutants-live model bench peers lab lint format empty-root install amalgamation docs clean help
+.PHONY: all installable uninstall man dist deb deb-test compat demo run scenarios db test tests fuzz coverage golden valgrind chaos soak hundred sim courses mutants mutants-live model bench peers lab lint format empty-root install amalgamation docs clean help
 .SUFFIXES:
 ifndef V
 MAKEFLAGS += --silent

@@ -15,7 +15,7 @@ SYSCONFDIR ?= $(if $(filter /usr,$(PREFIX)),/etc,$(PREFIX)/etc)
 
 # What an archive needs beside what its pkg-config file requires.
 GUARD_LIBS_PRIVATE = $(GUARD_LOCKS_LIBS) $(GUARD_TLS_LIBS)
-INSTALL = DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' BINDIR='$(BINDIR)' LIBDIR='$(LIBDIR)' INCLUDEDIR='$(INCLUDEDIR)' \
+PUT = DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' BINDIR='$(BINDIR)' LIBDIR='$(LIBDIR)' INCLUDEDIR='$(INCLUDEDIR)' \
 	DATADIR='$(DATADIR)' MANDIR='$(MANDIR)' DOCDIR='$(DOCDIR)' BASHCOMPDIR='$(BASHCOMPDIR)' UNITDIR='$(UNITDIR)' \
 	SYSCONFDIR='$(SYSCONFDIR)' BUILD='$(BUILD)' GUARD_LIB='$(GUARD_LIB)' GUARD_SHARED='$(GUARD_SHARED)' \
 	GUARD_SONAME='$(GUARD_SONAME)' GUARD_LIBS_PRIVATE='$(GUARD_LIBS_PRIVATE)' VERSION='$(GUARD_VERSION)' \
@@ -23,11 +23,14 @@ INSTALL = DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' BINDIR='$(BINDIR)' LIBDIR='$(L
 	PC_LIBDIR='$(LIBDIR:$(PREFIX)/%=$${prefix}/%)' PC_INCLUDEDIR='$(INCLUDEDIR:$(PREFIX)/%=$${prefix}/%)' \
 	sh .packaging/install.sh
 
-install: all man
-	@$(INSTALL)
+# What is installed, without the tools that measure it.
+installable: $(CATALOGD) $(STAMPEDE) $(FLEETLOCK) $(GUARD_LIB) $(GUARD_SHARED) man
+
+install: installable
+	@$(PUT)
 
 uninstall:
-	@$(INSTALL) --remove
+	@$(PUT) --remove
 
 # ---- manuals: what --help says, and in .packaging/man/ what it does not ----
 
