@@ -255,7 +255,10 @@ int main(int argc, char **argv)
     case SETTINGS_OK:
         break;
     case SETTINGS_HELP:
-        return EXIT_SUCCESS;
+        settings_print_help(stdout);
+        return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    case SETTINGS_VERSION:
+        return puts("catalogd " GUARD_VERSION) >= 0 && fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
     case SETTINGS_WRONG:
         return EXIT_SETTINGS;
     }
