@@ -251,6 +251,7 @@ int main(int argc, char **argv)
     struct service service = {0};
     sigset_t awaited;
 
+    log_open();
     switch (settings_read(argc, argv, environ, &settings, stderr)) {
     case SETTINGS_OK:
         break;

@@ -16,6 +16,7 @@
 #include <libpq-fe.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum {
@@ -179,7 +180,11 @@ static bool is_new_file(const char *text)
 /* What is there may be appended to, or the file may be made. */
 static bool is_log_file(const char *text)
 {
-    return access(text, F_OK) == 0 ? access(text, W_OK) == 0 : is_new_file(text);
+    struct stat status;
+
+    if (stat(text, &status) != 0)
+        return is_new_file(text);
+    return !S_ISDIR(status.st_mode) && access(text, W_OK) == 0;
 }
 
 static const struct kind number = {.parse = parse_number};

@@ -104,6 +104,8 @@ TEST(without_any_setting_the_defaults_are_right)
         {s->guard.max_value_bytes, 1048576},
         {s->server_loops, 0},
         {s->drain_ms, 5000},
+        {s->access_log, SETTINGS_LOG_OFF},
+        {s->access_log_percent, 100},
         {s->load_delay_ms, 0},
     };
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
@@ -197,6 +199,11 @@ static const char *const wrong[] = {
     "REVALIDATE_TOKEN_FILE=/nonexistent/token",
     "HOT_FILE=/nonexistent/hot",
     "HOT_FILE=/tmp/",
+    "ACCESS_LOG=on",
+    "ACCESS_LOG_FILE=/nonexistent/log",
+    "ACCESS_LOG_FILE=/tmp/",
+    "ACCESS_LOG_PERCENT=0",
+    "ACCESS_LOG_PERCENT=101",
     "HOT_SAVE_MS=99",
     "LOAD_QUEUE=1000001",
     "LOAD_PERMITS=100001",
