@@ -123,7 +123,8 @@ bool shelf_drop(struct shelf *shelf, const char *key)
 {
     if (shelf == NULL || !connect_now(shelf))
         return false;
-    bool dropped = command_went(shelf, "DEL csg1:{%s:%s}:v", shelf->name_space, key);
+    bool dropped = command_went(shelf, "DEL csg1:{%s:%s}:v csg1:{%s:%s}:e", shelf->name_space, key,
+                                shelf->name_space, key);
     if (!dropped)
         hang_up(shelf);
     return dropped;

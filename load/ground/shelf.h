@@ -26,7 +26,8 @@ struct shelf_lease {
 struct shelf *shelf_open(const char *redis_url, const char *name_space);
 /* `key`: "product:7". Accepts NULL, as shelf_drop() does. */
 bool shelf_look(struct shelf *shelf, const char *key, struct shelf_lease *out);
-/* Deletes the value, as if its time had passed: nobody is told, unlike with an invalidation. */
+/* Deletes the value, or the failure that is remembered, as if its time had passed: nobody is told, unlike with an
+ * invalidation. */
 bool shelf_drop(struct shelf *shelf, const char *key);
 /* Leaves NULL. Accepts NULL in *shelf. */
 void shelf_close(struct shelf **shelf);

@@ -95,7 +95,8 @@ static void wait_joined_again(const struct site *site)
         uint64_t end_us = clock_after_ms(REGISTER_LIMIT_MS);
         if (site->look.health[i] != DEED_UP || !servers_wait_joined(&site->servers.catalogd[i]))
             continue;
-        while (stack_catalogd_metric(&site->servers.catalogd[i], "guard_breaker_open") > 0 && clock_us() < end_us)
+        while (stack_catalogd_metric(&site->servers.catalogd[i], "guard_breaker_open") > 0 &&
+               clock_us() < end_us)
             clock_pause_ms(2);
     }
 }
