@@ -2,11 +2,12 @@
 /*
  * main.c - catalogd: a product catalog out of PostgreSQL, through a Redis cache that a guard keeps from stampeding.
  *
- *     settings -> limits -> guard -> catalog (kinds and loaders) -> writer -> warmer -> server -> operations -> ready
+ *     settings -> limits -> guard -> catalog (kinds and loaders) -> writer -> warmer -> access log -> server
+ *              -> operations -> ready
  *
  * and on SIGTERM or SIGINT the same way back: /readyz says no, the guard refuses new requests, the server finishes its
  * running ones for DRAIN_MS, the guard releases its leases. A second signal ends the process at once and leaves its
- * leases to their TTL.
+ * leases to their TTL. SIGHUP opens the access log anew.
  *
  * The rooms, each of which includes only rooms before it: base, pg, catalog (what is read), write (what is changed),
  * http (clients), ops (operators). Each says at its door what it owns: settings.h, pg.h, catalog.h, writer.h, server.h,
@@ -22,6 +23,7 @@
 #include "app/catalog/catalog.h"
 #include "app/catalog/hot_file.h"
 #include "app/catalog/warmer.h"
+#include "app/http/access.h"
 #include "app/http/server.h"
 #include "app/ops/ops.h"
 #include "app/view/running.h"
@@ -49,8 +51,9 @@ struct service {
     struct guard *guard;
     struct cache_gate gate;
     struct catalog *catalog;
-    struct warmer *warmer; /* NULL: nothing is warmed */
-    struct writer *writer; /* NULL: writes are off */
+    struct warmer *warmer;     /* NULL: nothing is warmed */
+    struct writer *writer;     /* NULL: writes are off */
+    struct access_log *access; /* NULL: there is none */
     struct server *server;
     struct ops *ops;
 };
@@ -85,14 +88,15 @@ static bool raise_limits(const struct settings *settings)
     return false;
 }
 
-/* Before any thread: all inherit the mask, so that only wait_for_signal() takes these two. */
-static void prepare_signals(sigset_t *endings)
+/* Before any thread: all inherit the mask, so that only wait_for_signal() takes these. */
+static void prepare_signals(sigset_t *awaited)
 {
     signal(SIGPIPE, SIG_IGN);
-    sigemptyset(endings);
-    sigaddset(endings, SIGTERM);
-    sigaddset(endings, SIGINT);
-    sigprocmask(SIG_BLOCK, endings, NULL);
+    sigemptyset(awaited);
+    sigaddset(awaited, SIGTERM);
+    sigaddset(awaited, SIGINT);
+    sigaddset(awaited, SIGHUP);
+    sigprocmask(SIG_BLOCK, awaited, NULL);
 }
 
 static void leave_at_once(int number)
@@ -100,26 +104,28 @@ static void leave_at_once(int number)
     _exit(128 + number);
 }
 
-static int wait_for_signal(const sigset_t *endings)
+/* SIGHUP opens the access log anew; the others end the process. */
+static int wait_for_signal(const sigset_t *awaited, struct access_log *access)
 {
     const struct sigaction second = {.sa_handler = leave_at_once};
     int number = 0;
 
-    while (sigwait(endings, &number) != 0)
-        continue;
+    while (sigwait(awaited, &number) != 0 || number == SIGHUP)
+        access_reopen(access);
+    signal(SIGHUP, SIG_IGN);
     sigaction(SIGTERM, &second, NULL);
     sigaction(SIGINT, &second, NULL);
-    sigprocmask(SIG_UNBLOCK, endings, NULL);
+    sigprocmask(SIG_UNBLOCK, awaited, NULL);
     return number;
 }
 
 /* ---- the service ---- */
 
 /* The guard limits its lines itself, and says at the end of each window how things stand. */
-static void log_guard(void *context, const char *text)
+static void log_guard(void *context, const char *text, bool good)
 {
     (void)context;
-    log_line(LOG_LEVEL_INFO, "guard", "text=\"%s\"", text);
+    log_line(good ? LOG_LEVEL_INFO : LOG_LEVEL_WARNING, "guard", "text=\"%s\"", text);
 }
 
 static bool open_guard(const struct settings *settings, struct service *service)
@@ -130,7 +136,7 @@ static bool open_guard(const struct settings *settings, struct service *service)
     service->running = running_open();
     if (service->running == NULL)
         return false;
-    config.log = log_guard;
+    config.told = log_guard;
     config.event = running_note;
     config.event_context = service->running;
     config.hot_keys = settings->hot_file[0] != '\0' ? HOT_KEYS_MAX : 0;
@@ -161,6 +167,19 @@ static bool open_writer(const struct settings *settings, struct service *service
     return service->writer != NULL;
 }
 
+static bool open_access(const struct settings *settings, struct service *service)
+{
+    static const enum access_format formats[] = {[SETTINGS_LOG_OFF] = ACCESS_OFF,
+                                                 [SETTINGS_LOG_COMBINED] = ACCESS_COMBINED,
+                                                 [SETTINGS_LOG_JSON] = ACCESS_JSON};
+    const struct access_config config = {.format = formats[settings->access_log],
+                                         .file = settings->access_log_file,
+                                         .percent = settings->access_log_percent,
+                                         .lanes = loop_count(settings)};
+
+    return config.format == ACCESS_OFF || access_open(&config, &service->access);
+}
+
 static bool open_server(const struct settings *settings, struct service *service)
 {
     struct server_config config = {
@@ -171,6 +190,7 @@ static bool open_server(const struct settings *settings, struct service *service
         .revalidate_token_file = settings->revalidate_token_file,
         .guard = service->guard,
         .writer = service->writer,
+        .access = service->access,
     };
 
     for (enum document_kind kind = 0; kind < DOCUMENT_KIND_COUNT; kind++)
@@ -195,7 +215,7 @@ static bool service_open(const struct settings *settings, struct service *servic
     return open_guard(settings, service) && open_catalog(settings, service) &&
            open_writer(settings, service) &&
            warmer_open(settings, service->guard, service->catalog, &service->gate, &service->warmer) &&
-           open_server(settings, service) && open_ops(settings, service);
+           open_access(settings, service) && open_server(settings, service) && open_ops(settings, service);
 }
 
 /* Also for a half-open one. False: a loader never came back and may still use the catalog. */
@@ -215,6 +235,7 @@ static bool service_close(struct service *service, uint32_t drain_ms)
     writer_close(&service->writer);
     if (service->server != NULL)
         server_close(&service->server);
+    access_close(&service->access);
     if (service->guard != NULL && guard_close(&service->guard, clock_left_ms(end_ms)) != GUARD_OK)
         return false;
     running_close(&service->running);
@@ -228,18 +249,22 @@ int main(int argc, char **argv)
 {
     struct settings settings;
     struct service service = {0};
-    sigset_t endings;
+    sigset_t awaited;
 
+    log_open();
     switch (settings_read(argc, argv, environ, &settings, stderr)) {
     case SETTINGS_OK:
         break;
     case SETTINGS_HELP:
-        return EXIT_SUCCESS;
+        settings_print_help(stdout);
+        return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    case SETTINGS_VERSION:
+        return puts("catalogd " GUARD_VERSION) >= 0 && fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
     case SETTINGS_WRONG:
         return EXIT_SETTINGS;
     }
     umask(S_IWGRP | S_IRWXO);
-    prepare_signals(&endings);
+    prepare_signals(&awaited);
     json_object_seed(0); /* before there are threads */
     if (!raise_limits(&settings))
         return EXIT_FAILURE;
@@ -248,7 +273,7 @@ int main(int argc, char **argv)
     if (opened) {
         log_event(LOG_LEVEL_INFO, "ready", "address=%s pid=%ld", server_address(service.server),
                   (long)getpid());
-        const int number = wait_for_signal(&endings);
+        const int number = wait_for_signal(&awaited, service.access);
         log_event(LOG_LEVEL_INFO, "drain", "signal=%d drain_ms=%" PRIu32, number, settings.drain_ms);
     }
     const bool closed = service_close(&service, opened ? settings.drain_ms : 0);

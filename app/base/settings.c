@@ -16,6 +16,7 @@
 #include <libpq-fe.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum {
@@ -94,6 +95,21 @@ static bool parse_mode(const struct setting *setting, const char *text, void *fi
     return false;
 }
 
+static bool parse_log(const struct setting *setting, const char *text, void *field)
+{
+    static const char *const LOGS[] = {
+        [SETTINGS_LOG_OFF] = "off", [SETTINGS_LOG_COMBINED] = "combined", [SETTINGS_LOG_JSON] = "json"};
+
+    (void)setting;
+    for (size_t log = 0; log < sizeof(LOGS) / sizeof(LOGS[0]); log++) {
+        if (strcmp(text, LOGS[log]) == 0) {
+            *(enum settings_log *)field = (enum settings_log)log;
+            return true;
+        }
+    }
+    return false;
+}
+
 const char *settings_mode_name(enum guard_mode mode)
 {
     return MODES[mode];
@@ -161,6 +177,16 @@ static bool is_new_file(const char *text)
     return access(folder, W_OK | X_OK) == 0;
 }
 
+/* What is there may be appended to, or the file may be made. */
+static bool is_log_file(const char *text)
+{
+    struct stat status;
+
+    if (stat(text, &status) != 0)
+        return is_new_file(text);
+    return !S_ISDIR(status.st_mode) && access(text, W_OK) == 0;
+}
+
 static const struct kind number = {.parse = parse_number};
 static const struct kind on_off = {.parse = parse_switch, .allowed = "on or off"};
 static const struct kind mode = {.parse = parse_mode, .allowed = "fleet, local, off or shadow"};
@@ -189,6 +215,11 @@ static const struct kind file = {
 static const struct kind new_file = {.text_is_right = is_new_file,
                                      .also = "",
                                      .allowed = "a path in a folder that may be written to, or nothing"};
+static const struct kind log_format = {.parse = parse_log, .allowed = "off, combined or json"};
+static const struct kind log_file = {
+    .text_is_right = is_log_file,
+    .also = "",
+    .allowed = "a file, FIFO or device that may be written to, a new file in such a folder, or nothing"};
 
 static bool parse(const struct setting *setting, const char *text, void *field)
 {
@@ -300,6 +331,12 @@ static const struct setting table[] = {
     TEXT("HOT_FILE", new_file, hot_file, "",
          "hot keys are saved here and loaded at the start; processes may share it"),
     NUMBER("HOT_SAVE_MS", hot_save_ms, "60000", 100, HOUR_MS, "ms", "how often they are saved"),
+    TEXT("ACCESS_LOG", log_format, access_log, "off",
+         "a line for each request: combined (as Apache and nginx write it, and more behind) or json"),
+    TEXT("ACCESS_LOG_FILE", log_file, access_log_file, "",
+         "where they are written, opened anew on SIGHUP; nothing: stdout"),
+    NUMBER("ACCESS_LOG_PERCENT", access_log_percent, "100", 1, 100, "%",
+           "of the requests, by chance, have a line; those answered with 500 and above always"),
     NUMBER("SERVER_LOOPS", server_loops, "0", 0, 256, "threads",
            "event loops that serve HTTP; 0: one per core"),
     NUMBER("DRAIN_MS", drain_ms, "5000", 0, HOUR_MS, "ms",
@@ -691,34 +728,35 @@ static void check_rules(struct collected *collected, const struct settings *sett
 
 /* ---- the manual ---- */
 
-static void print_help(FILE *messages)
+void settings_print_help(FILE *out)
 {
-    fputs("catalogd - a product catalog out of PostgreSQL through a guarded Redis cache\n\nEvery setting is "
-          "a flag (--fresh-ms 5 or --fresh-ms=5) or an environment variable (FRESH_MS=5);\nflags win. All "
-          "are checked at start, by themselves and against each other.\n\n",
-          messages);
+    fputs("catalogd - a product catalog out of PostgreSQL through a guarded Redis cache\n\nUsage: catalogd "
+          "[--SETTING VALUE]...\n\nEvery setting is a flag (--fresh-ms 5 or --fresh-ms=5) or an environment "
+          "variable (FRESH_MS=5);\nflags win. All are checked at start, by themselves and against each "
+          "other. --help prints this,\n--version the version.\n\n",
+          out);
     for (size_t i = 0; i < SETTING_COUNT; i++) {
         const struct setting *setting = &table[i];
         char flag[NAME_BYTES], allowed[ALLOWED_BYTES];
 
         flag_name(setting, flag);
         allowed_text(setting, allowed);
-        fprintf(messages, "  %-16s --%s\n      %s\n      default %s; %s\n", setting->name, flag,
-                setting->help, *setting->fallback != '\0' ? setting->fallback : "nothing", allowed);
+        fprintf(out, "  --%s, %s\n      %s\n      default %s; %s\n", flag, setting->name, setting->help,
+                *setting->fallback != '\0' ? setting->fallback : "nothing", allowed);
     }
-    fputs("\nBetween settings:\n", messages);
+    fputs("\nBetween settings:\n", out);
     for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++)
-        fprintf(messages, "  %s: %s\n", rules[i].left, rules[i].text);
-    fputs("\nWhile it runs POST /policy changes:\n ", messages);
+        fprintf(out, "  %s: %s\n", rules[i].left, rules[i].text);
+    fputs("\nWhile it runs POST /policy changes:\n ", out);
     for (size_t i = 0; i < WHILE_RUNNING_COUNT; i++)
-        fprintf(messages, " %s", while_running[i]);
-    fputc('\n', messages);
+        fprintf(out, " %s", while_running[i]);
+    fputc('\n', out);
 }
 
-static bool help_wanted(int argc, char **argv)
+static bool is_said(int argc, char **argv, const char *word, const char *short_word)
 {
     for (int at = 1; at < argc; at++) {
-        if (strcmp(argv[at], "--help") == 0 || strcmp(argv[at], "-h") == 0)
+        if (strcmp(argv[at], word) == 0 || strcmp(argv[at], short_word) == 0)
             return true;
     }
     return false;
@@ -726,10 +764,10 @@ static bool help_wanted(int argc, char **argv)
 
 enum settings_verdict settings_read(int argc, char **argv, char **env, struct settings *out, FILE *messages)
 {
-    if (help_wanted(argc, argv)) {
-        print_help(messages);
+    if (is_said(argc, argv, "--help", "-h"))
         return SETTINGS_HELP;
-    }
+    if (is_said(argc, argv, "--version", "-V"))
+        return SETTINGS_VERSION;
 
     struct collected collected = {.messages = messages};
     struct settings settings = {.guard = GUARD_CONFIG_DEFAULTS,

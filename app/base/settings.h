@@ -21,6 +21,9 @@
 #include <stdint.h>
 #include <stdio.h>
 
+/* What is written of each request. */
+enum settings_log { SETTINGS_LOG_OFF = 0, SETTINGS_LOG_COMBINED, SETTINGS_LOG_JSON };
+
 /* Texts are lent from argv, env or the table; none is NULL. */
 struct settings {
     struct guard_config guard;  /* complete, except for its log */
@@ -31,6 +34,9 @@ struct settings {
     const char *revalidate_token_file; /* "": no client may ask past the cache */
     const char *hot_file;              /* "": hot keys are not saved */
     uint32_t hot_save_ms;
+    enum settings_log access_log;
+    const char *access_log_file; /* "": stdout */
+    uint32_t access_log_percent;
     const char *database_url;       /* postgresql://... or libpq's keyword=value form */
     const char *write_database_url; /* the same; "": this process only reads */
     bool prepare;                   /* off: behind a pooler that cannot keep prepared statements */
@@ -44,13 +50,15 @@ struct settings {
 };
 
 enum settings_verdict {
-    SETTINGS_OK = 0, /* *out is set */
-    SETTINGS_HELP,   /* --help: the manual was written to `messages` */
-    SETTINGS_WRONG,  /* every reason was written to `messages`, one line each */
+    SETTINGS_OK = 0,  /* *out is set */
+    SETTINGS_HELP,    /* --help was said, whatever else: settings_print_help() */
+    SETTINGS_VERSION, /* --version was said */
+    SETTINGS_WRONG,   /* every reason was written to `messages`, one line each */
 };
 
 /* argv[0] is not looked at; argv and env end with NULL. *out is set only on SETTINGS_OK. */
 enum settings_verdict settings_read(int argc, char **argv, char **env, struct settings *out, FILE *messages);
+void settings_print_help(FILE *out);
 
 struct settings_change {
     const char *name, *value;

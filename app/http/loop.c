@@ -10,6 +10,7 @@
 
 #include <assert.h>
 #include <poll.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 enum {
@@ -328,8 +329,12 @@ static void *thread_main(void *context)
 bool loop_start(struct server_loop *loop, struct client_shared *shared, size_t index, int listen_fd)
 {
     *loop = (struct server_loop){
-        .index = index, .listen_fd = listen_fd, .clients = {.shared = shared, .uv = &loop->uv}};
+        .index = index,
+        .listen_fd = listen_fd,
+        .clients = {.shared = shared, .uv = &loop->uv, .lane = access_lane(shared->access, index)}};
     atomic_store(&loop->beat_ms, clock_ms());
+    if (getrandom(&loop->clients.dice, sizeof(loop->clients.dice), 0) < 0)
+        loop->clients.dice = clock_fine_us() + index; /* told apart, if not unguessable */
     sem_init(&loop->opened, 0, 0);
     pthread_mutex_init(&loop->clients.written_lock, NULL);
     if (pthread_create(&loop->thread, NULL, thread_main, loop) != 0) {

@@ -191,7 +191,7 @@ __attribute__((format(printf, 2, 0))) static void complained(void *nothing, cons
     (void)nothing;
     reply_log(format, arguments);
     if (heard != NULL && reply_complains_of_length(format))
-        reply_refuse_length(heard);
+        reply_refuse_length(heard, "");
 }
 
 /* What it returns is *seen at the first call of handle(). */
@@ -208,6 +208,7 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
                               void **seen)
 {
     struct place *place = place_of(connection);
+    struct head_names names;
     enum problem problem;
     bool queued;
 
@@ -219,7 +220,7 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
         if (place == NULL)
             return MHD_NO;
         places_heard(place);
-        if (!reply_refuses_head(connection, &line, &problem))
+        if (!reply_refuses_head(connection, &line, &problem, &names))
             return MHD_YES;
         queued = ops_refuse(connection, &BAD_HEAD);
     } else {
