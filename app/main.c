@@ -251,11 +251,15 @@ int main(int argc, char **argv)
     struct service service = {0};
     sigset_t awaited;
 
+    log_open();
     switch (settings_read(argc, argv, environ, &settings, stderr)) {
     case SETTINGS_OK:
         break;
     case SETTINGS_HELP:
-        return EXIT_SUCCESS;
+        settings_print_help(stdout);
+        return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    case SETTINGS_VERSION:
+        return puts("catalogd " GUARD_VERSION) >= 0 && fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
     case SETTINGS_WRONG:
         return EXIT_SETTINGS;
     }
