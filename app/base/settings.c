@@ -302,8 +302,12 @@ static const struct setting table[] = {
     NUMBER("HOT_SAVE_MS", hot_save_ms, "60000", 100, HOUR_MS, "ms", "how often they are saved"),
     NUMBER("SERVER_LOOPS", server_loops, "0", 0, 256, "threads",
            "event loops that serve HTTP; 0: one per core"),
-    NUMBER("DRAIN_MS", drain_ms, "5000", 0, HOUR_MS, "ms",
-           "on SIGTERM running requests get this long to finish"),
+    NUMBER(
+        "DRAIN_MS", drain_ms, "5000", 0, HOUR_MS, "ms",
+        "on SIGTERM running requests get this long to finish, and kept-alive connections a fifth of it for "
+        "one more request"),
+    TEXT("CORES", on_off, cores, "off",
+         "a crash may leave a core file, with values and passwords in it, within ulimit -c (LimitCORE=)"),
     NUMBER("LOAD_DELAY_MS", load_delay_ms, "0", 0, HOUR_MS, "ms",
            "PostgreSQL sleeps this long inside every load, to make a stampede visible"),
 };

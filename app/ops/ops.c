@@ -11,6 +11,7 @@
 #include "app/http/listener.h"
 #include "app/http/reply.h"
 #include "app/ops/change.h"
+#include "app/ops/health.h"
 #include "app/ops/metrics.h"
 #include "app/ops/ops_reply.h"
 #include "app/ops/places.h"
@@ -30,10 +31,10 @@ enum {
     STACK_BYTES = 1 << 20, /* jansson recurses */
     IDLE_LIMIT_S = 30,
     POOL_BYTES = 8192,
-    STUCK_MS = 5000, /* a server loop or a guard thread that has not turned for this long is stuck */
     HOT_SHOWN = 20,
 };
 
+static const char TOKEN_SETTING[] = "OPS_TOKEN_FILE";
 static const char METRICS_TYPE[] = "text/plain; version=0.0.4; charset=utf-8";
 
 struct ops {
@@ -66,17 +67,12 @@ static const struct ops_refusal BAD_HEAD = {
 
 static bool healthz(struct ops *ops, struct MHD_Connection *connection)
 {
-    struct server_stats server;
-    struct guard_stats guard;
-
-    server_stats(ops->parts.server, &server);
-    guard_stats(ops->parts.guard, &guard);
-    const bool turning = server.beat_age_ms < STUCK_MS && guard.beat_age_ms < STUCK_MS;
-    const bool well = turning || atomic_load(&ops->draining);
+    const struct health health = health_look(ops->parts.server, ops->parts.guard);
+    const bool well = health.is_well || atomic_load(&ops->draining);
     return ops_send(connection, well ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE,
-                    json_pack("{s:b, s:i, s:I, s:I}", "healthy", (int)well, "server_loops", (int)server.loops,
-                              "oldest_turn_ms", (json_int_t)server.beat_age_ms, "guard_turn_ms",
-                              (json_int_t)guard.beat_age_ms));
+                    json_pack("{s:b, s:i, s:I, s:I}", "healthy", (int)well, "server_loops",
+                              (int)health.server_loops, "oldest_turn_ms", (json_int_t)health.server_turn_ms,
+                              "guard_turn_ms", (json_int_t)health.guard_turn_ms));
 }
 
 static bool readyz(struct ops *ops, struct MHD_Connection *connection)
@@ -240,7 +236,7 @@ static bool is_authorized(const struct ops *ops, struct MHD_Connection *connecti
     const char *given =
         MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_AUTHORIZATION);
 
-    if (ops->token.bytes == 0)
+    if (!ops->token.required)
         return true;
     return given != NULL && strncasecmp(given, scheme, sizeof(scheme) - 1) == 0 &&
            token_matches(&ops->token, given + sizeof(scheme) - 1 + strspn(given + sizeof(scheme) - 1, " "));
@@ -352,10 +348,30 @@ static struct MHD_Daemon *daemon_start(struct ops *ops, int listen_fd)
         NULL, MHD_OPTION_NOTIFY_CONNECTION, notified, ops, MHD_OPTION_END);
 }
 
-static bool ops_start(struct ops *ops, const struct settings *settings)
+/* What the settings' rule says of OPS_LISTEN: no token, no network. */
+static bool given_may_be_open(const struct ops *ops, const struct given *given)
 {
-    if (!token_read("OPS_TOKEN_FILE", settings->ops_token_file, &ops->token) ||
-        !listener_open(settings->ops_listen, 1, SOCKET_MODE, &ops->listener))
+    int fds[GIVEN_MAX];
+
+    if (given_for(given, GIVEN_OPS, fds) == 0 || ops->token.required || given_is_local(fds[0]))
+        return true;
+    log_event(
+        LOG_LEVEL_ERROR, "ops",
+        "reason=\"the socket named ops is reached from elsewhere: set OPS_TOKEN_FILE, or have it listen on "
+        "127.0.0.0/8, [::1] or a path\"");
+    return false;
+}
+
+static bool ops_start(struct ops *ops, const struct settings *settings, const struct given *given)
+{
+    const struct listener_options listen = {.setting = settings->ops_listen,
+                                            .given = given,
+                                            .use = GIVEN_OPS,
+                                            .fd_count = 1,
+                                            .path_mode = SOCKET_MODE};
+
+    if (!token_read(TOKEN_SETTING, settings->ops_token_file, &ops->token) || !given_may_be_open(ops, given) ||
+        !listener_open(&listen, &ops->listener))
         return false;
     ops->daemon = daemon_start(ops, ops->listener.fds[0]);
     if (ops->daemon == NULL) {
@@ -364,14 +380,17 @@ static bool ops_start(struct ops *ops, const struct settings *settings)
     }
     listener_take(&ops->listener, 0); /* MHD_stop_daemon() closes it */
     log_event(LOG_LEVEL_INFO, "ops_listening", "address=%s token=%s", ops->listener.name,
-              ops->token.bytes != 0 ? "required" : "none");
+              ops->token.required ? "required" : "none");
     return true;
 }
 
-bool ops_open(const struct settings *settings, const struct ops_parts *parts, struct ops **out)
+bool ops_open(const struct settings *settings, const struct given *given, const struct ops_parts *parts,
+              struct ops **out)
 {
+    int fds[GIVEN_MAX];
+
     *out = NULL;
-    if (strcmp(settings->ops_listen, "off") == 0)
+    if (strcmp(settings->ops_listen, "off") == 0 && given_for(given, GIVEN_OPS, fds) == 0)
         return true;
     struct ops *ops = calloc(1, sizeof(*ops));
     if (ops == NULL)
@@ -381,11 +400,16 @@ bool ops_open(const struct settings *settings, const struct ops_parts *parts, st
     policy_init(&ops->policy, settings);
     ops->mode = settings->guard.mode;
     ops->started_ms = clock_ms();
-    if (ops_start(ops, settings))
+    if (ops_start(ops, settings, given))
         *out = ops;
     else
         ops_close(&ops);
     return *out != NULL;
+}
+
+bool ops_read_token(struct ops *ops, const char *ops_token_file)
+{
+    return ops == NULL || token_replace(TOKEN_SETTING, ops_token_file, &ops->token);
 }
 
 void ops_drain(struct ops *ops)

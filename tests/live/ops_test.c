@@ -58,7 +58,7 @@ static void service_open(struct service *service, const char *path)
              (unsigned)service->ops_port);
     const struct settings settings = {.ops_listen = ops_listen, .ops_token_file = ""};
     const struct ops_parts parts = {.guard = service->guard, .server = service->server};
-    assert_true(ops_open(&settings, &parts, &service->ops));
+    assert_true(ops_open(&settings, NULL, &parts, &service->ops));
 }
 
 static void service_close(struct service *service)
