@@ -173,12 +173,13 @@ $(APP_OBJECTS) $(BUILD)/app/main.o: | $(BUILD)/app_statements.h
 $(BUILD)/app_statements.h: sql/embed.sh $(STATEMENTS)
 	sh sql/embed.sh $@ $(STATEMENTS)
 
-# The page of a report, its style and its scripts become bytes.
-PAGE := $(addprefix load/report/,page.html page.css page_plots.js page.js)
+# Pages become bytes, their styles and scripts inside.
+PAGES := $(BUILD)/page_template.h
 $(BUILD)/load/report/page.o: | $(BUILD)/page_template.h
-$(BUILD)/page_template.h: load/report/embed.sh $(PAGE)
+$(BUILD)/page_template.h: $(addprefix load/report/,page.html page.css page_plots.js page.js)
+$(PAGES): load/embed.sh
 	@mkdir -p $(@D)
-	sh load/report/embed.sh $@ $(PAGE)
+	sh load/embed.sh $@ $(filter-out %.sh,$^)
 
 $(BUILD)/libapp.a: $(APP_OBJECTS)
 $(BUILD)/libload.a: $(LOAD_OBJECTS)
@@ -308,10 +309,12 @@ $(BUILD)/mutants.checked: tests/mutants/table tests/mutants/sow.awk $(wildcard g
 	awk -v check=1 -f tests/mutants/sow.awk tests/mutants/table
 	@touch $@
 
+BROWSER_TESTS := %/browser_test %/page_test %/view_test %/ground_test
 SELECTED := $(sort $(if $(T),$(foreach program,$(TEST_PROGRAMS),$(if $(call chosen,$(program)),$(program))),$(TEST_PROGRAMS)))
 
 test: $(if $(T),$(SELECTED) $(CHAOS_SHIM),tests)
-	$(if $(filter %/page_test,$(SELECTED)),@sh load/deps.sh page-test)
+	$(if $(filter $(BROWSER_TESTS),$(SELECTED)),@sh load/deps.sh page-test)
+	$(if $(filter %/alerts_test,$(SELECTED)),@sh load/deps.sh alerts)
 	$(if $(filter %/copy_test,$(SELECTED)),@sh load/deps.sh docs)
 	$(if $(filter %/lock_zookeeper_test %/lock_zookeeper_fail_test %/lab_test %/fleetlock_test,$(SELECTED)),@sh load/deps.sh zookeeper)
 	$(if $(filter %/copy_test,$(SELECTED)),@sh load/deps.sh hosts)
@@ -415,7 +418,7 @@ lab: all $(CHAOS_SHIM)
 SOURCES = $(wildcard guard/*.c guard/*/*.c app/*.c app/*/*.c load/*.c load/*/*.c tests/*/*.c)
 HEADERS = $(wildcard guard/*.h guard/*/*.h app/*.h app/*/*.h load/*/*.h tests/*/*.h)
 
-lint: $(GUARD_MADE) $(BUILD)/app_statements.h $(BUILD)/page_template.h
+lint: $(GUARD_MADE) $(BUILD)/app_statements.h $(PAGES)
 	@sh load/deps.sh lint
 	@sh load/deps.sh hosts
 	@sh load/lint.sh

@@ -36,6 +36,7 @@
 #include "app/http/server.h"
 #include "app/ops/health.h"
 #include "app/ops/ops.h"
+#include "app/view/running.h"
 #include "app/write/writer.h"
 #include "guard/guard.h"
 
@@ -49,6 +50,7 @@
 enum { EXIT_SETTINGS = 2 };
 
 struct service {
+    struct running *running;
     struct guard *guard;
     struct cache_gate gate;
     struct catalog *catalog;
@@ -109,14 +111,19 @@ static void log_guard(void *context, const char *text)
     log_line(LOG_LEVEL_INFO, "guard", "text=\"%s\"", text);
 }
 
-static bool open_guard(const struct settings *settings, struct guard **out)
+static bool open_guard(const struct settings *settings, struct service *service)
 {
     struct guard_config config = settings->guard;
     struct guard_error error = {.text = ""};
 
+    service->running = running_open();
+    if (service->running == NULL)
+        return false;
     config.log = log_guard;
+    config.event = running_note;
+    config.event_context = service->running;
     config.hot_keys = settings->hot_file[0] != '\0' ? HOT_KEYS_MAX : 0;
-    if (guard_open(&config, out, &error) == GUARD_OK)
+    if (guard_open(&config, &service->guard, &error) == GUARD_OK)
         return true;
     log_event(LOG_LEVEL_ERROR, "guard_open", "reason=\"%s\"", error.text);
     return false;
@@ -167,15 +174,16 @@ static bool open_ops(const struct settings *settings, struct service *service)
                                     .catalog = service->catalog,
                                     .gate = &service->gate,
                                     .warmer = service->warmer,
-                                    .server = service->server};
+                                    .server = service->server,
+                                    .running = service->running};
 
     return ops_open(settings, &service->given, &parts, &service->ops);
 }
 
 static bool service_open(const struct settings *settings, struct service *service)
 {
-    return given_read(&service->given) && open_guard(settings, &service->guard) &&
-           open_catalog(settings, service) && open_writer(settings, service) &&
+    return given_read(&service->given) && open_guard(settings, service) && open_catalog(settings, service) &&
+           open_writer(settings, service) &&
            warmer_open(settings, service->guard, service->catalog, &service->gate, &service->warmer) &&
            open_server(settings, service) && open_ops(settings, service);
 }
@@ -197,6 +205,7 @@ static bool service_close(struct service *service, uint32_t drain_ms)
         server_close(&service->server);
     if (service->guard != NULL && guard_close(&service->guard, clock_left_ms(end_ms)) != GUARD_OK)
         return false;
+    running_close(&service->running);
     warmer_close(&service->warmer);
     catalog_close(&service->catalog);
     cache_gate_clear(&service->gate);

@@ -10,6 +10,7 @@
 #   sh load/deps.sh hosts              the event loops and servers that the guard is tried in, and what builds examples
 #   sh load/deps.sh networks           what the tests with networks of their own need, beside root
 #   sh load/deps.sh page-test          what looks at the page of a report in the tests
+#   sh load/deps.sh alerts             what reads the metrics and the alert rules in the tests
 #   sh load/deps.sh peers [PACKAGE]    the caches that make peers compares, or one package of them
 #   sh load/deps.sh --list WHAT        prints the packages, installs nothing
 #
@@ -89,6 +90,9 @@ mmdebstrap mmdebstrap
 page_test_needs='
 chromium chromium
 '
+alerts_needs='
+prometheus promtool
+'
 peers_needs='
 wrk                   wrk
 nginx                 nginx
@@ -98,6 +102,7 @@ npm                   npm
 python3               /usr/bin/python3
 python3-redis         /usr/lib/python3/dist-packages/redis/__init__.py
 python3-waitress      /usr/lib/python3/dist-packages/waitress/__init__.py
+memcached             memcached
 python3-dogpile.cache /usr/lib/python3/dist-packages/dogpile/cache/__init__.py
 '
 
@@ -125,9 +130,10 @@ needs_of() {
     empty-root) echo "$empty_root_needs" ;;
     docs) echo "$docs_needs" ;;
     page-test) echo "$page_test_needs" ;;
+    alerts) echo "$alerts_needs" ;;
     lab) echo "$pgbouncer_needs$zookeeper_needs" ;;
     peers) echo "$peers_needs" | grep "^${2:+$2 }" ;;
-    *) echo "deps.sh: unknown: $1 (build, client, lint, fuzz, valgrind, model, zookeeper, pgbouncer, bench, lab, hosts, networks, empty-root, docs, page-test, peers)" >&2; exit 2 ;;
+    *) echo "deps.sh: unknown: $1 (build, client, lint, fuzz, valgrind, model, zookeeper, pgbouncer, bench, lab, hosts, networks, empty-root, docs, page-test, alerts, peers)" >&2; exit 2 ;;
     esac
     case ${2:-gcc} in
     clang*) echo "$(basename "$2") $2" ;;
@@ -192,7 +198,7 @@ install() {
 }
 install "$@" || { apt-get -qq update && install "$@"; }
 
-for service in redis-server nginx varnish pgbouncer; do
+for service in memcached redis-server nginx varnish pgbouncer prometheus; do
     case " $* " in
     *" $service "*) systemctl --quiet disable "$service.service" 2>/dev/null || true ;;
     esac

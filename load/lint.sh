@@ -30,9 +30,10 @@ app/pg           app/base
 app/catalog      app/base app/pg guard/guard.h
 app/write        app/base app/pg app/catalog guard/guard.h
 app/http         app/base app/pg app/catalog app/write guard/guard.h
-app/ops          app/base app/pg app/catalog app/write app/http guard/guard.h
+app/view         app/base app/pg app/catalog app/write app/http guard/guard.h
+app/ops          app/base app/pg app/catalog app/write app/http app/view guard/guard.h
 app/check        app/base app/pg app/catalog app/write app/http app/ops guard/guard.h
-app              app/base app/pg app/catalog app/write app/http app/ops app/check guard/guard.h
+app              app/base app/pg app/catalog app/write app/http app/view app/ops app/check guard/guard.h
 load/base        
 load/witness     load/base
 load/stack       load/base load/witness
@@ -50,8 +51,8 @@ ROOMS
 face=' guard/redis/redis.h guard/redis/subscription.h '
 # Of guard/ only this module includes libuv.
 adapter='guard/base/uv_host'
-# Made by the build out of scripts, statements and a template.
-made='guard_scripts.h guard_lock_scripts.h app_statements.h page_template.h'
+# Made by the build out of scripts, statements and pages.
+made='guard_scripts.h guard_lock_scripts.h app_statements.h page_template.h view_page.h'
 
 git ls-files -co --exclude-standard 'guard/*.[ch]' 'app/*.[ch]' 'load/*.[ch]' | while read -r file; do
     [ ! -f "$file" ] || grep -HnE '^[[:space:]]*#[[:space:]]*include[[:space:]]+["<]' "$file" || echo "$file:0:"

@@ -23,7 +23,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { BAD_USAGE = 2, COMMAND_BYTES = 512, PATH_BYTES = HOME_PATH_BYTES };
+enum { BAD_USAGE = SCENARIO_BAD_USAGE, COMMAND_BYTES = 512, PATH_BYTES = HOME_PATH_BYTES };
 
 static char command_line[COMMAND_BYTES]; /* as the shell would have it again */
 
@@ -155,6 +155,7 @@ static const char *describe(enum scenario_end end)
         return "held";
     case SCENARIO_DID_NOT_HOLD:
         return "DID NOT HOLD";
+    case SCENARIO_BAD_USAGE:
     case SCENARIO_NOT_RUN:
         return "COULD NOT RUN";
     case SCENARIO_ENDED_EARLY:
@@ -250,15 +251,53 @@ static int show_report(const struct options *options)
     return status;
 }
 
+/* A result of now takes the name of the earlier one that it is compared with. */
+static bool rename_result(const struct report *now, const struct report *earlier, const char *const *files,
+                          const struct scenario_set *as)
+{
+    char names[RESULT_WHY_BYTES];
+    struct result *result = report_find(now, as->name);
+    bool is_there = report_find(earlier, as->value) != NULL;
+    if (result != NULL && is_there) {
+        snprintf(result->name, sizeof result->name, "%s", as->value);
+        return true;
+    }
+    fprintf(stderr, "stampede: --as %s=%s: %s has no result called \"%s\", it has: %s\n", as->name, as->value,
+            files[result != NULL ? 0 : 1], result != NULL ? as->value : as->name,
+            report_names(result != NULL ? earlier : now, names));
+    return false;
+}
+
+static bool match_names(const struct report *now, const struct report *earlier, const struct options *options)
+{
+    char names[RESULT_WHY_BYTES];
+    const char *const files[] = {options->files[0], options->files[1]};
+    for (size_t i = 0; i < options->set_count; i++) {
+        if (!rename_result(now, earlier, files, &options->sets[i]))
+            return false;
+    }
+    for (size_t i = 0; i < now->result_count; i++) {
+        if (report_find(earlier, now->results[i]->name) != NULL)
+            return true;
+    }
+    fprintf(stderr, "stampede: results are compared by name, and these have none in common\n");
+    fprintf(stderr, "  %s has: %s\n", files[0], report_names(earlier, names));
+    fprintf(stderr, "  %s has: %s\n", files[1], report_names(now, names));
+    if (now->result_count > 0 && earlier->result_count > 0)
+        fprintf(stderr, "  say which belong together: --as '%s=%s'\n", now->results[0]->name,
+                earlier->results[0]->name);
+    return false;
+}
+
 static int compare(const struct options *options)
 {
     static struct report earlier, now;
     char why[RESULT_WHY_BYTES];
     int status = BAD_USAGE;
-    if (report_read(&earlier, options->files[0], why) && report_read(&now, options->files[1], why))
-        status = report_compare(&now, &earlier, stdout) ? SCENARIO_HELD : SCENARIO_DID_NOT_HOLD;
-    else
+    if (!report_read(&earlier, options->files[0], why) || !report_read(&now, options->files[1], why))
         fprintf(stderr, "stampede: %s\n", why);
+    else if (match_names(&now, &earlier, options))
+        status = report_compare(&now, &earlier, stdout) ? SCENARIO_HELD : SCENARIO_DID_NOT_HOLD;
     report_clear(&earlier);
     report_clear(&now);
     return status;

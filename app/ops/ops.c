@@ -11,19 +11,15 @@
 #include "app/http/listener.h"
 #include "app/http/reply.h"
 #include "app/ops/change.h"
-#include "app/ops/health.h"
-#include "app/ops/metrics.h"
+#include "app/ops/look.h"
 #include "app/ops/ops_reply.h"
 #include "app/ops/places.h"
 #include "app/ops/policy.h"
 
-#include <dirent.h>
-#include <jansson.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 enum {
@@ -31,17 +27,14 @@ enum {
     STACK_BYTES = 1 << 20, /* jansson recurses */
     IDLE_LIMIT_S = 30,
     POOL_BYTES = 8192,
-    HOT_SHOWN = 20,
 };
 
 static const char TOKEN_SETTING[] = "OPS_TOKEN_FILE";
-static const char METRICS_TYPE[] = "text/plain; version=0.0.4; charset=utf-8";
 
 struct ops {
     struct ops_parts parts;
     struct policy policy;
-    enum guard_mode mode;
-    uint64_t started_ms;
+    struct stream stream;
     struct token token;
     atomic_bool draining;
     struct listener listener;
@@ -53,178 +46,66 @@ struct ops {
 
 static const struct ops_refusal UNKNOWN_PATH = {
     MHD_HTTP_NOT_FOUND, "No such path",
-    "There are /healthz, /readyz, /metrics, /hot, /invalidate, /expire, "
-    "/refresh, /clear and /policy.",
+    "There are /healthz, /readyz, /metrics, /hot, /live, /invalidate, /expire, /refresh, /clear and /policy.",
     NULL, NULL};
 static const struct ops_refusal NO_TOKEN = {MHD_HTTP_UNAUTHORIZED, "Token required",
                                             "Send Authorization: Bearer and the token of OPS_TOKEN_FILE.",
                                             MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer"};
+static const struct ops_refusal BAD_PERIOD = {
+    MHD_HTTP_BAD_REQUEST, "Not a period",
+    "Give ?every_ms= with a number from 100 to 60000, or no argument for a line each second.", NULL, NULL};
+static const struct ops_refusal ENOUGH_VIEWERS = {MHD_HTTP_SERVICE_UNAVAILABLE, "Too many viewers",
+                                                  "Four read /live already: close one and try again.",
+                                                  MHD_HTTP_HEADER_RETRY_AFTER, "5"};
+static const struct ops_refusal NO_MORE_VIEWERS = {MHD_HTTP_SERVICE_UNAVAILABLE, "Shutting down",
+                                                   "This process ends: its successor can be viewed.",
+                                                   MHD_HTTP_HEADER_RETRY_AFTER, "1"};
+_Static_assert(STREAM_VIEWERS == 4, "as ENOUGH_VIEWERS says");
+_Static_assert(STREAM_EVERY_MIN_MS == 100 && STREAM_EVERY_MAX_MS == 60000, "as BAD_PERIOD says");
 static const struct ops_refusal BAD_HEAD = {
     MHD_HTTP_BAD_REQUEST, "Request refused",
     "Its head is not that of one HTTP request without a body for exactly one Host.", NULL, NULL};
 
 /* ---- paths ---- */
 
-static bool healthz(struct ops *ops, struct MHD_Connection *connection)
+static struct place *place_of(struct MHD_Connection *connection)
 {
-    const struct health health = health_look(ops->parts.server, ops->parts.guard);
-    const bool well = health.is_well || atomic_load(&ops->draining);
-    return ops_send(connection, well ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE,
-                    json_pack("{s:b, s:i, s:I, s:I}", "healthy", (int)well, "server_loops",
-                              (int)health.server_loops, "oldest_turn_ms", (json_int_t)health.server_turn_ms,
-                              "guard_turn_ms", (json_int_t)health.guard_turn_ms));
+    return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
 }
 
-static bool readyz(struct ops *ops, struct MHD_Connection *connection)
+static bool live(const struct ops_parts *parts, struct MHD_Connection *connection)
 {
-    const bool draining = atomic_load(&ops->draining);
-    const bool database = catalog_ready(ops->parts.catalog);
-    const bool ready = database && !draining;
-    const struct warmer_state warmer = warmer_state(ops->parts.warmer);
-    struct guard_stats stats;
-
-    guard_stats(ops->parts.guard, &stats);
-    const bool degraded =
-        stats.redis_state != GUARD_REDIS_UP || stats.wake_state != GUARD_REDIS_UP || stats.breaker_open;
-    return ops_send(connection, ready ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE,
-                    json_pack("{s:b, s:b, s:s, s:s, s:s, s:I, s:b, s:b}", "ready", (int)ready, "draining",
-                              (int)draining, "database", database ? "up" : "down", "redis",
-                              metrics_redis_state_name(stats.redis_state), "wake",
-                              metrics_redis_state_name(stats.wake_state), "reigns",
-                              (json_int_t)stats.redis_reigns, "degraded", (int)degraded, "warming",
-                              (int)warmer.is_warming));
-}
-
-static uint32_t count_open_fds(void)
-{
-    DIR *folder = opendir("/proc/self/fd");
-    uint32_t count = 0;
-
-    if (folder == NULL)
-        return 0;
-    for (const struct dirent *entry = readdir(folder); entry != NULL; entry = readdir(folder))
-        count += entry->d_name[0] != '.';
-    closedir(folder);
-    return count - 1; /* the folder's own */
-}
-
-static uint64_t read_resident_bytes(void)
-{
-    FILE *file = fopen("/proc/self/statm", "re");
-    unsigned long long pages = 0;
-
-    if (file == NULL)
-        return 0;
-    if (fscanf(file, "%*u %llu", &pages) != 1)
-        pages = 0;
-    fclose(file);
-    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
-}
-
-static void collect_kinds(const struct ops *ops, struct metrics_kind kinds[DOCUMENT_KIND_COUNT])
-{
-    for (size_t i = 0; i < DOCUMENT_KIND_COUNT; i++) {
-        const struct guard_kind *kind = catalog_kind(ops->parts.catalog, (enum document_kind)i);
-
-        kinds[i].name = guard_kind_name(kind);
-        guard_kind_stats(kind, &kinds[i].stats);
+    switch (stream_answer(parts->stream, connection)) {
+    case STREAM_BEGINS:
+        places_stay(place_of(connection));
+        return true;
+    case STREAM_BAD_ARGUMENT:
+        return ops_refuse(connection, &BAD_PERIOD);
+    case STREAM_FULL:
+        return ops_refuse(connection, &ENOUGH_VIEWERS);
+    case STREAM_ENDED:
+        return ops_refuse(connection, &NO_MORE_VIEWERS);
+    case STREAM_NOT_QUEUED:
+        break;
     }
-}
-
-static void collect(struct ops *ops, struct metrics *out)
-{
-    struct rlimit limit = {0};
-
-    *out = (struct metrics){.mode = ops->mode};
-    guard_stats(ops->parts.guard, &out->guard);
-    server_stats(ops->parts.server, &out->server);
-    out->database_ready = catalog_ready(ops->parts.catalog);
-    out->uptime_ms = clock_ms() - ops->started_ms;
-    out->resident_bytes = read_resident_bytes();
-    out->open_fds = count_open_fds();
-    getrlimit(RLIMIT_NOFILE, &limit);
-    out->max_fds = limit.rlim_cur < UINT32_MAX ? (uint32_t)limit.rlim_cur : UINT32_MAX;
-}
-
-static bool metrics(struct ops *ops, struct MHD_Connection *connection)
-{
-    struct metrics_kind kinds[DOCUMENT_KIND_COUNT];
-    struct metrics numbers;
-    char *text = NULL;
-    size_t text_bytes = 0;
-    FILE *out = open_memstream(&text, &text_bytes);
-
-    if (out == NULL)
-        return false;
-    collect(ops, &numbers);
-    collect_kinds(ops, kinds);
-    numbers.kinds = kinds;
-    numbers.kind_count = DOCUMENT_KIND_COUNT;
-    metrics_write(&numbers, out);
-    const bool whole = fclose(out) == 0;
-    const struct reply_document document = {
-        .status = MHD_HTTP_OK, .content_type = METRICS_TYPE, .body = whole ? text : ""};
-    const bool queued = whole && reply_document(connection, &document);
-    free(text);
-    return queued;
-}
-
-static json_t *heat(const struct ops *ops, enum guard_hot_by by, uint64_t unit)
-{
-    struct guard_hot_key keys[HOT_SHOWN];
-    const size_t count = guard_hot(ops->parts.guard, by, keys, HOT_SHOWN);
-    json_t *list = json_array();
-
-    for (size_t i = 0; i < count; i++)
-        json_array_append_new(list, json_pack("{s:s, s:I, s:I}", "key", keys[i].key, "weight",
-                                              (json_int_t)(keys[i].weight / unit), "too_high_by_at_most",
-                                              (json_int_t)(keys[i].error / unit)));
-    return list;
-}
-
-static bool hot(struct ops *ops, struct MHD_Connection *connection)
-{
-    return ops_send(connection, MHD_HTTP_OK,
-                    json_pack("{s:s, s:o, s:o}", "about", "this process; weights halve every minute",
-                              "loads_saved", heat(ops, GUARD_HOT_COLLAPSED, 1), "waited_ms",
-                              heat(ops, GUARD_HOT_WAIT, 1000)));
-}
-
-static bool invalidate(struct ops *ops, struct MHD_Connection *connection)
-{
-    return change_invalidate(&ops->parts, connection);
-}
-
-static bool expire(struct ops *ops, struct MHD_Connection *connection)
-{
-    return change_expire(&ops->parts, connection);
-}
-
-static bool refresh(struct ops *ops, struct MHD_Connection *connection)
-{
-    return change_refresh(&ops->parts, connection);
-}
-
-static bool clear(struct ops *ops, struct MHD_Connection *connection)
-{
-    return change_clear(&ops->parts, connection);
-}
-
-static bool policy(struct ops *ops, struct MHD_Connection *connection)
-{
-    return policy_answer(&ops->policy, &ops->parts, connection);
+    return false;
 }
 
 static const struct {
     const char *method, *path;
     bool needs_token;
-    bool (*answer)(struct ops *ops, struct MHD_Connection *connection);
+    bool (*answer)(const struct ops_parts *parts, struct MHD_Connection *connection);
 } TABLE[] = {
-    {MHD_HTTP_METHOD_GET, "/healthz", false, healthz},       {MHD_HTTP_METHOD_GET, "/readyz", false, readyz},
-    {MHD_HTTP_METHOD_GET, "/metrics", true, metrics},        {MHD_HTTP_METHOD_GET, "/hot", true, hot},
-    {MHD_HTTP_METHOD_POST, "/invalidate", true, invalidate}, {MHD_HTTP_METHOD_POST, "/expire", true, expire},
-    {MHD_HTTP_METHOD_POST, "/refresh", true, refresh},       {MHD_HTTP_METHOD_POST, "/clear", true, clear},
-    {MHD_HTTP_METHOD_POST, "/policy", true, policy},
+    {MHD_HTTP_METHOD_GET, "/healthz", false, look_healthz},
+    {MHD_HTTP_METHOD_GET, "/readyz", false, look_readyz},
+    {MHD_HTTP_METHOD_GET, "/metrics", true, look_metrics},
+    {MHD_HTTP_METHOD_GET, "/hot", true, look_hot},
+    {MHD_HTTP_METHOD_GET, "/live", true, live},
+    {MHD_HTTP_METHOD_POST, "/invalidate", true, change_invalidate},
+    {MHD_HTTP_METHOD_POST, "/expire", true, change_expire},
+    {MHD_HTTP_METHOD_POST, "/refresh", true, change_refresh},
+    {MHD_HTTP_METHOD_POST, "/clear", true, change_clear},
+    {MHD_HTTP_METHOD_POST, "/policy", true, policy_answer},
 };
 enum { TABLE_ROWS = sizeof(TABLE) / sizeof(TABLE[0]) };
 
@@ -265,12 +146,7 @@ static bool answer(struct ops *ops, struct MHD_Connection *connection, const cha
     }
     if (TABLE[row].needs_token && !is_authorized(ops, connection))
         return ops_refuse(connection, &NO_TOKEN);
-    return TABLE[row].answer(ops, connection);
-}
-
-static struct place *place_of(struct MHD_Connection *connection)
-{
-    return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+    return TABLE[row].answer(&ops->parts, connection);
 }
 
 /* On the thread that accepts, at both ends: no other connection is accepted while one waits for a place. */
@@ -384,6 +260,31 @@ static bool ops_start(struct ops *ops, const struct settings *settings, const st
     return true;
 }
 
+static void join_parts(struct ops *ops, const struct settings *settings, const struct ops_parts *parts)
+{
+    ops->parts = *parts;
+    ops->parts.name_space = settings->guard.name_space;
+    ops->parts.mode = settings->guard.mode;
+    ops->parts.started_ms = clock_ms();
+    ops->parts.draining = &ops->draining;
+    ops->parts.policy = &ops->policy;
+    ops->parts.stream = &ops->stream;
+}
+
+static bool open_stream(struct ops *ops, const struct settings *settings)
+{
+    ops->stream = (struct stream){.collect = look_sample,
+                                  .context = &ops->parts,
+                                  .about = {.pid = getpid(),
+                                            .name_space = ops->parts.name_space,
+                                            .address = server_address(ops->parts.server),
+                                            .mode = ops->parts.mode,
+                                            .max_loads = settings->guard.max_loads,
+                                            .load_permits = settings->guard.load_permits,
+                                            .near_bytes = settings->guard.near_bytes}};
+    return stream_init(&ops->stream);
+}
+
 bool ops_open(const struct settings *settings, const struct given *given, const struct ops_parts *parts,
               struct ops **out)
 {
@@ -395,12 +296,9 @@ bool ops_open(const struct settings *settings, const struct given *given, const 
     struct ops *ops = calloc(1, sizeof(*ops));
     if (ops == NULL)
         return false;
-    ops->parts = *parts;
-    ops->parts.name_space = settings->guard.name_space;
+    join_parts(ops, settings, parts);
     policy_init(&ops->policy, settings);
-    ops->mode = settings->guard.mode;
-    ops->started_ms = clock_ms();
-    if (ops_start(ops, settings, given))
+    if (open_stream(ops, settings) && ops_start(ops, settings, given))
         *out = ops;
     else
         ops_close(&ops);
@@ -414,8 +312,10 @@ bool ops_read_token(struct ops *ops, const char *ops_token_file)
 
 void ops_drain(struct ops *ops)
 {
-    if (ops != NULL)
-        atomic_store(&ops->draining, true);
+    if (ops == NULL)
+        return;
+    atomic_store(&ops->draining, true);
+    stream_end(&ops->stream);
 }
 
 void ops_close(struct ops **ops_slot)
@@ -427,10 +327,12 @@ void ops_close(struct ops **ops_slot)
         return;
     listener_unlink(&ops->listener);
     atomic_store(&ops->places.closing, true);
+    stream_end(&ops->stream);
     if (ops->daemon != NULL)
         MHD_stop_daemon(ops->daemon);
     listener_clear(&ops->listener);
     token_clear(&ops->token);
     policy_clear(&ops->policy);
+    stream_clear(&ops->stream);
     free(ops);
 }

@@ -9,6 +9,7 @@
  *     GET  /metrics                    Prometheus text
  *     GET  /hot                        the keys for which the guard saved the most loads, and those with the longest
  *                                      waits, as JSON
+ *     GET  /live[?every_ms=1000]       what this process does, a line of JSON each second until the reader goes: live.h
  *     POST /invalidate?key=product:7   drops an entry and voids its running load. 503: not confirmed, repeat it
  *     POST /invalidate?tag=category:7  the same for a group of entries, see document.h: they count as missing from then
  *                                      on, and so does what their running loads will store. Says whether there may
@@ -24,8 +25,9 @@
  * is slow, and a stuck server loop must not take this listener with it. There are few; places.h says which makes way
  * when all places are taken.
  *
- * The room ops/: this file asks who may, change.h and policy.h do what is to be done, ops_reply.h answers, metrics.h
- * prints the numbers, health.h says whether all threads turn, places.h keeps the listener free, parts.h names what they work on.
+ * The room ops/: this file asks who may, look.h tells, change.h and policy.h do what is to be done, ops_reply.h answers,
+ * metrics.h prints the numbers, health.h says whether all threads turn, places.h keeps the listener free, parts.h names
+ * what they work on. The live view is the room view/.
  *
  * Threads: open, close and drain on one thread.
  */

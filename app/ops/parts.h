@@ -7,7 +7,12 @@
 #include "app/catalog/catalog.h"
 #include "app/catalog/warmer.h"
 #include "app/http/server.h"
+#include "app/view/stream.h"
 #include "guard/guard.h"
+
+#include <stdatomic.h>
+
+struct policy;
 
 /* All lent. */
 struct ops_parts {
@@ -16,7 +21,14 @@ struct ops_parts {
     struct cache_gate *gate;
     const struct warmer *warmer; /* NULL: nothing is warmed */
     struct server *server;
-    const char *name_space; /* ops_open() fills it in */
+    struct running *running; /* NULL: running loads are not kept */
+    /* ops_open() fills in these */
+    const char *name_space;
+    enum guard_mode mode;
+    uint64_t started_ms;
+    const atomic_bool *draining;
+    struct policy *policy;
+    struct stream *stream;
 };
 
 #endif

@@ -30,7 +30,7 @@ static struct place *first_to_go(struct places *places, size_t *going)
         struct place *place = &places->list[i];
 
         *going += place->taken && place->ended;
-        if (!place->taken || place->ended)
+        if (!place->taken || place->ended || atomic_load(&place->stays))
             continue;
         count++;
         if (first == NULL || atomic_load(&place->yields_ms) < atomic_load(&first->yields_ms))
@@ -65,6 +65,7 @@ struct place *places_take(struct places *places, int fd)
             continue;
         place->taken = true;
         place->ended = place->answered = false;
+        atomic_store(&place->stays, false);
         place->fd = fd;
         yield_in(place, PLACES_HEAD_MS);
         return place;
@@ -88,4 +89,9 @@ void places_answered(struct place *place)
     if (!place->answered)
         yield_in(place, PLACES_READ_MS);
     place->answered = true;
+}
+
+void places_stay(struct place *place)
+{
+    atomic_store(&place->stays, true);
 }

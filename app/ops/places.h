@@ -12,6 +12,8 @@
  * often as they are closed. The limits are absolute: neither bytes nor further requests renew them, so a place is kept
  * longer, by doing nothing or by asking for ever, only while no other connection wants it.
  *
+ * One that stays is beside the places: it counts no more and never makes way. What lets it stay bounds how many do.
+ *
  * Threads: places_take() and places_leave() on the one that accepts; heard and answered on that of the connection.
  */
 #ifndef APP_PLACES_H
@@ -23,7 +25,8 @@
 
 enum {
     PLACES_MAX = 64,
-    PLACES_SOCKETS = 4 * PLACES_MAX, /* with closed ones, until their threads have ended */
+    PLACES_STAYING = 4,
+    PLACES_SOCKETS = 4 * PLACES_MAX + PLACES_STAYING, /* with closed ones, until their threads have ended */
     PLACES_HEAD_MS = 100,
     PLACES_ANSWER_MS = 2000,
     PLACES_READ_MS = 100,
@@ -32,7 +35,8 @@ enum {
 struct place {
     int fd;
     bool taken, ended;
-    bool answered;              /* once at least; its own thread's */
+    bool answered; /* once at least; its own thread's */
+    atomic_bool stays;
     _Atomic uint64_t yields_ms; /* when it may be closed */
 };
 
@@ -50,5 +54,7 @@ void places_leave(struct place *place);
 /* Of its first request; later ones change nothing. */
 void places_heard(struct place *place);
 void places_answered(struct place *place);
+/* From its answer on, until it is closed. */
+void places_stay(struct place *place);
 
 #endif

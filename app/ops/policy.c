@@ -91,9 +91,10 @@ static void note(const struct wanted *wanted)
 }
 
 /* Under the lock. */
-static bool change(struct policy *policy, const struct ops_parts *parts, struct MHD_Connection *connection,
+static bool change(const struct ops_parts *parts, struct MHD_Connection *connection,
                    const struct wanted *wanted)
 {
+    struct policy *policy = parts->policy;
     struct settings changed;
     struct guard_error error = {.text = ""};
     char *why = NULL;
@@ -116,15 +117,15 @@ static bool change(struct policy *policy, const struct ops_parts *parts, struct 
     return ops_send(connection, MHD_HTTP_OK, tell(&changed));
 }
 
-bool policy_answer(struct policy *policy, const struct ops_parts *parts, struct MHD_Connection *connection)
+bool policy_answer(const struct ops_parts *parts, struct MHD_Connection *connection)
 {
     struct wanted wanted = {.count = 0};
 
     MHD_get_connection_values(connection, MHD_GET_ARGUMENT_KIND, take, &wanted);
     if (wanted.is_too_long)
         return refuse(connection, "Too many arguments.");
-    pthread_mutex_lock(&policy->lock);
-    const bool queued = change(policy, parts, connection, &wanted);
-    pthread_mutex_unlock(&policy->lock);
+    pthread_mutex_lock(&parts->policy->lock);
+    const bool queued = change(parts, connection, &wanted);
+    pthread_mutex_unlock(&parts->policy->lock);
     return queued;
 }

@@ -24,6 +24,6 @@ struct policy {
 void policy_init(struct policy *policy, const struct settings *settings);
 void policy_clear(struct policy *policy);
 /* Answers with the times as they are then; without arguments they only are told. */
-bool policy_answer(struct policy *policy, const struct ops_parts *parts, struct MHD_Connection *connection);
+bool policy_answer(const struct ops_parts *parts, struct MHD_Connection *connection);
 
 #endif

@@ -8,19 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 /* ---- what all requests to a URL or a target have in common ---- */
-
-static bool has_host(const char *headers)
-{
-    for (const char *line = headers; line != NULL && *line != '\0'; line = strchr(line, '\n')) {
-        line += *line == '\n';
-        if (strncasecmp(line, "Host:", 5) == 0)
-            return true;
-    }
-    return false;
-}
 
 /* RFC 9110, 8.6: methods that usually have a body say that there is none. */
 static bool wants_length(const char *method)
@@ -31,7 +20,7 @@ static bool wants_length(const char *method)
 static bool ending_init(struct generator *generator, size_t target)
 {
     const struct work *work = generator->work;
-    bool names_host = !has_host(work->headers);
+    bool names_host = !work_names_host(work);
     int count = asprintf(&generator->endings[target].text, " HTTP/1.1\r\n%s%s%s%s%s%s\r\n",
                          names_host ? "Host: " : "", names_host ? work->targets[target].name : "",
                          names_host ? "\r\n" : "", work->keeps_alive ? "" : "Connection: close\r\n",

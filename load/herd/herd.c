@@ -34,6 +34,7 @@ struct herd {
     pid_t pids[WORK_GENERATORS_MAX]; /* 0: none, or reaped */
     int bell;
     uint64_t begin_us;
+    char note[WORK_WHY_BYTES];  /* of the probe */
     char death[WORK_WHY_BYTES]; /* of the first generator that did not end in order */
 };
 
@@ -161,13 +162,18 @@ bool herd_start(const struct work *work, struct herd **out, char why[static WORK
     herd->work = *work;
     herd->bell = -1;
     herd_limits_choose(&herd->work);
-    if (!herd_limits_check(&herd->work, why) || !herd_probe(&herd->work, why) || !herd_init(herd, why) ||
-        !fork_all(herd, why)) {
+    if (!herd_limits_check(&herd->work, why) || !herd_probe(&herd->work, herd->note, why) ||
+        !herd_init(herd, why) || !fork_all(herd, why)) {
         herd_free(herd);
         return false;
     }
     *out = herd;
     return true;
+}
+
+const char *herd_note(const struct herd *herd)
+{
+    return herd->note;
 }
 
 /* ---- watching ---- */

@@ -44,6 +44,9 @@ struct herd_progress {
  */
 bool herd_start(const struct work *work, struct herd **out, char why[static WORK_WHY_BYTES]);
 
+/* What the reader of a report should know of how it was started; "" if nothing. Lent until herd_end(). */
+const char *herd_note(const struct herd *herd);
+
 /*
  * Waits until everybody is connected or cannot be (at most connect_limit_ms); *begin_us is the instant of the
  * barrier, a few milliseconds from now. Burst: further rounds need no release; the last generator to be ready for

@@ -174,17 +174,29 @@ bool herd_limits_check(const struct work *work, char why[static WORK_WHY_BYTES])
 /*
  * ---- the probe: one question to each target before the run ----
  *
- * All targets are asked at the same time. One that says nothing is not refused: it may be the very thing to test.
+ *     OPTIONS * --> an answer, or none in time --> the run may begin
+ *        |
+ *        +--> hung up on, as some servers do with OPTIONS --> a request of the run --> likewise
+ *                                                                |
+ *                                                                +--> hung up on: refused
+ *
+ * OPTIONS * loads nothing; a request of the run leaves a value in the cache that a cold burst would have missed, so it
+ * is sent only where nothing else shows whether the target serves, and the report says so. One that changes something is
+ * not sent. All targets are asked at the same time. One that says nothing is not refused: it may be the very thing to
+ * test.
  */
 
 struct probe_call {
-    const struct work_target *target;
+    const struct work *work;
+    size_t target;
     int fd; /* owned; -1: none */
     int error;
+    bool hung_up, asks_itself; /* a request of the run is sent */
 };
 
-static bool refuse(const struct work_target *target, const char *what, const char *more, char *why)
+static bool refuse(const struct probe_call *call, const char *what, const char *more, char *why)
 {
+    const struct work_target *target = &call->work->targets[call->target];
     char host[INET6_ADDRSTRLEN + 16] = "?";
     getnameinfo((const struct sockaddr *)&target->address.storage, target->address.bytes, host, sizeof host,
                 NULL, 0, NI_NUMERICHOST);
@@ -194,8 +206,16 @@ static bool refuse(const struct work_target *target, const char *what, const cha
 
 static void call_start(struct probe_call *call)
 {
-    call->fd = net_connect_start(&call->target->address);
+    call->hung_up = false;
+    call->fd = net_connect_start(&call->work->targets[call->target].address);
     call->error = call->fd == -1 ? errno : 0;
+}
+
+static void call_end(struct probe_call *call)
+{
+    if (call->fd != -1)
+        close(call->fd);
+    call->fd = -1;
 }
 
 static bool call_connect(struct probe_call *call, uint64_t end_us, char *why)
@@ -204,19 +224,43 @@ static bool call_connect(struct probe_call *call, uint64_t end_us, char *why)
         call->error = net_wait(call->fd, POLLOUT, end_us) ? net_connect_error(call->fd) : ETIMEDOUT;
     if (call->error == 0)
         return true;
-    return refuse(call->target, "no connection: ", strerror(call->error), why);
+    return refuse(call, "no connection: ", strerror(call->error), why);
+}
+
+/* The first that goes to this target, with the first of its keys; NULL: none does. */
+static const struct work_url *url_for(const struct work *work, size_t target)
+{
+    for (size_t i = 0; i < work->url_count; i++) {
+        if (work->urls[i].target == -1 || (size_t)work->urls[i].target == target)
+            return &work->urls[i];
+    }
+    return NULL;
+}
+
+static bool can_ask_itself(const struct probe_call *call)
+{
+    const char *method = call->work->method;
+    return (strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0) &&
+           url_for(call->work, call->target) != NULL;
 }
 
 static void call_ask(const struct probe_call *call)
 {
-    char text[256];
-    int count = snprintf(text, sizeof text, "OPTIONS * HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n",
-                         call->target->name);
+    const struct work *work = call->work;
+    const struct work_url *url = url_for(work, call->target);
+    bool names_host = !work_names_host(work);
+    char text[WORK_PATH_BYTES + WORK_HEADERS_BYTES + 512], path[WORK_PATH_BYTES] = "*";
+    if (call->asks_itself)
+        work_path(url, url->first, path);
+    int count =
+        snprintf(text, sizeof text, "%s %s HTTP/1.1\r\n%s%.128s%sConnection: close\r\n%s\r\n",
+                 call->asks_itself ? work->method : "OPTIONS", path, names_host ? "Host: " : "",
+                 names_host ? work->targets[call->target].name : "", names_host ? "\r\n" : "", work->headers);
     ssize_t sent = send(call->fd, text, (size_t)count, MSG_NOSIGNAL);
     (void)sent; /* what is wrong shows when the answer is read */
 }
 
-static bool refuse_bytes(const struct work_target *target, const char *bytes, size_t count, char *why)
+static bool refuse_bytes(const struct probe_call *call, const char *bytes, size_t count, char *why)
 {
     char shown[SHOWN_BYTES * 4 + 48] = "";
     size_t used = 0;
@@ -225,50 +269,85 @@ static bool refuse_bytes(const struct work_target *target, const char *bytes, si
                                  (unsigned)(unsigned char)bytes[i]);
     if (bytes[0] == 0x15 && count > 1 && bytes[1] == 0x03)
         snprintf(shown + used, sizeof shown - used, " (it speaks TLS; name its plain HTTP port)");
-    return refuse(target, "answers, but not in HTTP: ", shown, why);
+    return refuse(call, "answers, but not in HTTP: ", shown, why);
 }
 
-static bool call_hear(const struct probe_call *call, uint64_t end_us, char *why)
+static bool call_hear(struct probe_call *call, uint64_t end_us, char *why)
 {
     char bytes[64];
     static const char begin[] = "HTTP/";
     if (!net_wait(call->fd, POLLIN, end_us))
         return true;
     ssize_t count = recv(call->fd, bytes, sizeof bytes, MSG_DONTWAIT);
-    if (count <= 0)
-        return refuse(call->target, "accepts connections and closes them without an answer", "", why);
+    call->hung_up = count <= 0;
+    if (call->hung_up)
+        return true;
     size_t compared = (size_t)count < sizeof begin - 1 ? (size_t)count : sizeof begin - 1;
-    return memcmp(bytes, begin, compared) == 0 || refuse_bytes(call->target, bytes, (size_t)count, why);
+    return memcmp(bytes, begin, compared) == 0 || refuse_bytes(call, bytes, (size_t)count, why);
 }
 
-static bool probe_all(struct probe_call *calls, const struct work *work, char *why)
+/* All that have a connection begun. */
+static bool ask_all(struct probe_call *calls, const struct work *work, char *why)
 {
     uint32_t limit_ms = work->connect_limit_ms < CONNECT_LIMIT_MS ? work->connect_limit_ms : CONNECT_LIMIT_MS;
     uint64_t connect_end_us = clock_after_ms(limit_ms);
-    for (size_t i = 0; i < work->target_count; i++)
-        call_start(&calls[i]);
     for (size_t i = 0; i < work->target_count; i++) {
+        if (calls[i].fd == -1 && calls[i].error == 0)
+            continue;
         if (!call_connect(&calls[i], connect_end_us, why))
             return false;
         call_ask(&calls[i]);
     }
     uint64_t hear_end_us = clock_after_ms(SILENCE_LIMIT_MS);
     for (size_t i = 0; i < work->target_count; i++) {
-        if (!call_hear(&calls[i], hear_end_us, why))
+        if (calls[i].fd != -1 && !call_hear(&calls[i], hear_end_us, why))
             return false;
     }
     return true;
 }
 
-bool herd_probe(const struct work *work, char why[static WORK_WHY_BYTES])
+/* Those that hung up on OPTIONS, once more. */
+static bool ask_again(struct probe_call *calls, const struct work *work, char *why)
+{
+    for (size_t i = 0; i < work->target_count; i++) {
+        call_end(&calls[i]);
+        if (!calls[i].hung_up || !can_ask_itself(&calls[i]))
+            continue;
+        calls[i].asks_itself = true;
+        call_start(&calls[i]);
+    }
+    if (!ask_all(calls, work, why))
+        return false;
+    for (size_t i = 0; i < work->target_count; i++) {
+        if (calls[i].asks_itself && calls[i].hung_up)
+            return refuse(&calls[i], "accepts connections and closes them without an answer", "", why);
+    }
+    return true;
+}
+
+static void describe(const struct probe_call *calls, const struct work *work, char *note)
+{
+    size_t asked = 0;
+    note[0] = '\0';
+    for (size_t i = 0; i < work->target_count; i++) {
+        if (calls[i].asks_itself && asked++ == 0)
+            snprintf(note, WORK_WHY_BYTES,
+                     "%.40s hung up on OPTIONS *: one request of the run was sent before it, so a value may "
+                     "have been warm",
+                     work->targets[i].name);
+    }
+}
+
+bool herd_probe(const struct work *work, char note[static WORK_WHY_BYTES], char why[static WORK_WHY_BYTES])
 {
     struct probe_call calls[WORK_TARGETS_MAX];
-    for (size_t i = 0; i < work->target_count; i++)
-        calls[i] = (struct probe_call){.target = &work->targets[i], .fd = -1};
-    bool good = probe_all(calls, work, why);
     for (size_t i = 0; i < work->target_count; i++) {
-        if (calls[i].fd != -1)
-            close(calls[i].fd);
+        calls[i] = (struct probe_call){.work = work, .target = i, .fd = -1};
+        call_start(&calls[i]);
     }
+    bool good = ask_all(calls, work, why) && ask_again(calls, work, why);
+    for (size_t i = 0; i < work->target_count; i++)
+        call_end(&calls[i]);
+    describe(calls, work, note);
     return good;
 }

@@ -34,6 +34,16 @@ uint64_t work_request_count(const struct work *work)
     return count > 0 ? count : LEAST_REQUESTS;
 }
 
+bool work_names_host(const struct work *work)
+{
+    for (const char *line = work->headers; line != NULL && *line != '\0'; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (strncasecmp(line, "Host:", 5) == 0)
+            return true;
+    }
+    return false;
+}
+
 double work_target_share(const struct work *work, size_t target)
 {
     double sum = 0, share = 0;

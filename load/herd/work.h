@@ -101,6 +101,9 @@ bool work_url_add(struct work *work, const char *text, char why[static WORK_WHY_
 /* Does it make sense as a whole? */
 bool work_check(const struct work *work, char why[static WORK_WHY_BYTES]);
 
+/* A Host is among its headers. */
+bool work_names_host(const struct work *work);
+
 /* How many requests it makes in all, exactly. */
 uint64_t work_request_count(const struct work *work);
 

@@ -2,8 +2,11 @@
 /* peer.c - what all peers have in common; see peers.h. */
 #include "load/peers/peers.h"
 
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
+
+enum { STORE_END_MS = 3000 };
 
 bool peer_fail(struct peer *peer, const char *format, ...)
 {
@@ -34,4 +37,6 @@ void peer_stop(struct peer *peer)
         rival_stop(&peer->rivals[i]);
         stack_catalogd_stop(&peer->processes[i]);
     }
+    if (peer->store > 0)
+        proc_stop(&peer->store, SIGTERM, STORE_END_MS);
 }

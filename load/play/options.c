@@ -198,6 +198,13 @@ static const struct flag scenario_flags[] = {
     {{"html", "FOLDER", "a page NAME.html for each scenario"}, TEXT(options.html)},
 };
 
+static const struct flag compare_flags[] = {
+    {{"as", "NOW=EARLIER",
+      "compares the result that NOW.json calls NOW with the one that EARLIER.json calls EARLIER; may be "
+      "repeated"},
+     .take = take_set},
+};
+
 static const struct flag report_flags[] = {
     {{"output", "FILE", "or -o: one HTML page"}, TEXT(options.html)},
 };
@@ -235,8 +242,9 @@ static const struct command {
                         "write: stampede report FILE.json [-o PAGE.html]",
                         "stampede report FILE.json [-o PAGE.html]\n\n"},
     [OPTIONS_COMPARE] =
-        {"compare", NULL, 0, 2, 2, "write: stampede compare EARLIER.json NOW.json",
-         "stampede compare EARLIER.json NOW.json\n\nExit status 1: something became worse.\n"},
+        {"compare", FLAGS(compare_flags), 2, 2, "write: stampede compare EARLIER.json NOW.json",
+         "stampede compare EARLIER.json NOW.json [OPTIONS]\n\nResults of the same name are compared. Exit "
+         "status 1: something became worse.\n\n"},
     [OPTIONS_DEMO] = {"demo", FLAGS(demo_flags), 0, 0, "only options are expected here",
                       "stampede demo [OPTIONS]\n\n"},
     [OPTIONS_SERVE] =

@@ -47,6 +47,7 @@ struct run {
     struct result_write *writes;
     size_t write_count, writes_failed;
     char write_why[SCENARIO_WHY_BYTES];
+    char herd_note[WORK_WHY_BYTES];
     bool is_partial;
 };
 
@@ -117,6 +118,9 @@ static bool prepare(struct run *run)
     servers_name_targets(run->servers, run->work);
     if (!open_witness(run) || !herd_start(run->work, &run->herd, run->why))
         return false;
+    snprintf(run->herd_note, sizeof run->herd_note, "%s", herd_note(run->herd));
+    if (run->herd_note[0] != '\0')
+        progress_note(run->herd_note);
     wait_connected(run);
     return interrupt_seen() || warm(run);
 }
@@ -223,6 +227,8 @@ static bool collect(struct run *run)
     if (run->witness == NULL)
         return good;
     run->has_view = witness_end(run->witness, &run->view, good ? run->why : why);
+    if (run->has_view && run->herd_note[0] != '\0')
+        witness_note(&run->view, "%s", run->herd_note);
     return good && run->has_view;
 }
 
@@ -276,6 +282,7 @@ static bool judge(const struct run *run, struct result *result)
 static struct result *make_result(struct run *run)
 {
     char what[RESULT_TEXT_BYTES];
+    struct result_drop drops[TIMELINE_ENTRIES_MAX];
     struct result *result = malloc(sizeof *result);
     struct result_source source = {.name = run->name,
                                    .what = what,
@@ -285,6 +292,8 @@ static struct result *make_result(struct run *run)
                                    .strain = &run->strain,
                                    .writes = run->writes,
                                    .write_count = run->write_count,
+                                   .drops = drops,
+                                   .drop_count = timeline_drops(run->timeline, run->work, drops),
                                    .begin_us = run->begin_us,
                                    .wall_s = (uint64_t)run->wall_s,
                                    .is_partial = run->is_partial};
@@ -294,6 +303,8 @@ static struct result *make_result(struct run *run)
         free(result);
         return NULL;
     }
+    if (run->herd_note[0] != '\0')
+        result_mark(result, RESULT_NOTE, 0, 0, run->herd_note);
     if (!run->is_partial)
         check_writes(run, result);
     bool judged = run->is_partial || judge(run, result);

@@ -99,15 +99,34 @@ static bool can_write(const char *path)
     return false;
 }
 
-static bool check_outputs(const struct scenario_outputs *outputs)
+/* Nobody shall measure for an hour and then hear that there is nothing to compare it with. */
+static enum scenario_end check_baseline(const struct scenario *scenario, const char *path)
 {
     char why[RESULT_WHY_BYTES];
+    const char *name = scenario->variant_count > 0 ? scenario->variants[0] : scenario->name;
+    if (!report_read(&baseline, path, why)) {
+        fprintf(stderr, "stampede: %s\n", why);
+        return SCENARIO_NOT_RUN;
+    }
+    for (size_t i = 0; i < scenario->variant_count; i++) {
+        if (report_find(&baseline, scenario->variants[i]) != NULL)
+            return SCENARIO_HELD;
+    }
+    if (report_find(&baseline, name) != NULL)
+        return SCENARIO_HELD;
+    fprintf(stderr,
+            "stampede: --baseline %s: it has no result called \"%s\", it has: %s; give this run one "
+            "of these names\n",
+            path, name, report_names(&baseline, why));
+    return SCENARIO_BAD_USAGE;
+}
+
+static enum scenario_end check_outputs(const struct scenario *scenario,
+                                       const struct scenario_outputs *outputs)
+{
     if (!can_write(outputs->json_path) || !can_write(outputs->html_path))
-        return false;
-    if (outputs->baseline_path == NULL || report_read(&baseline, outputs->baseline_path, why))
-        return true;
-    fprintf(stderr, "stampede: %s\n", why);
-    return false;
+        return SCENARIO_NOT_RUN;
+    return outputs->baseline_path != NULL ? check_baseline(scenario, outputs->baseline_path) : SCENARIO_HELD;
 }
 
 typedef bool (*report_writer)(const struct report *report, const char *path,
@@ -152,8 +171,9 @@ static enum scenario_end show_report(const struct report *report, const struct s
 
 enum scenario_end scenario_run(const struct scenario *scenario, const struct scenario_outputs *outputs)
 {
-    if (!check_outputs(outputs))
-        return SCENARIO_NOT_RUN;
+    enum scenario_end end = check_outputs(scenario, outputs);
+    if (end != SCENARIO_HELD)
+        return end;
     struct report *report = calloc(1, sizeof *report);
     if (report == NULL) {
         fprintf(stderr, "stampede: no memory\n");
@@ -163,7 +183,7 @@ enum scenario_end scenario_run(const struct scenario *scenario, const struct sce
     snprintf(report->about, sizeof report->about, "%s", scenario->about);
     snprintf(report->command, sizeof report->command, "%s", outputs->command);
     progress_title(scenario->title);
-    enum scenario_end end = run_variants(scenario, report);
+    end = run_variants(scenario, report);
     if (report->result_count > 0)
         end = show_report(report, outputs, end);
     report_clear(&baseline);

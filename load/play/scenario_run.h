@@ -15,6 +15,7 @@
 enum scenario_end {
     SCENARIO_HELD = 0,
     SCENARIO_DID_NOT_HOLD = 1, /* or, compared with a baseline, became worse */
+    SCENARIO_BAD_USAGE = 2,    /* the baseline has no result of the name that this run will have */
     SCENARIO_NOT_RUN = 3,      /* servers, target, generators; or the report could not be written */
     SCENARIO_ENDED_EARLY = 130 /* Ctrl-C; what there was until then is reported */
 };

@@ -4,6 +4,7 @@
 
 #include "load/base/clock.h"
 #include "load/base/progress.h"
+#include "load/play/drops.h"
 
 #include <string.h>
 
@@ -200,6 +201,18 @@ void timeline_end(struct timeline *timeline)
 }
 
 /* ---- what the report says of it ---- */
+
+size_t timeline_drops(const struct timeline *timeline, const struct work *work,
+                      struct result_drop drops[static TIMELINE_ENTRIES_MAX])
+{
+    size_t count = 0;
+    for (size_t i = 0; i < timeline->count; i++) {
+        const struct timeline_entry *entry = &timeline->entries[i];
+        if (entry->state == TIMELINE_DONE && drops_values(&entry->action, work, &drops[count]))
+            drops[count++].at_us = entry->begun_us;
+    }
+    return count;
+}
 
 static uint32_t since_begin_ms(const struct timeline *timeline, uint64_t at_us)
 {

@@ -146,6 +146,13 @@ struct result_write {
     uint64_t begun_us, over_us; /* begun_us 0: as over_us */
 };
 
+/* The tester itself had values dropped: a flush of Redis, an invalidation. */
+struct result_drop {
+    uint64_t at_us; /* when it began; CLOCK_MONOTONIC */
+    bool is_of_key; /* otherwise of all keys */
+    uint32_t key;
+};
+
 /* What result_make() is made from; everything is lent until it returns. */
 struct result_source {
     const char *name, *what;
@@ -155,6 +162,8 @@ struct result_source {
     const struct herd_strain *strain;
     const struct result_write *writes;
     size_t write_count;
+    const struct result_drop *drops;
+    size_t drop_count;
     uint64_t begin_us; /* the barrier */
     uint64_t wall_s;   /* when that was */
     uint32_t ttl_ms;
@@ -165,8 +174,9 @@ struct result_source {
 /*
  * Loads per expiry: the loads of one key are cut into groups; a load belongs to the group of the one before it
  * unless at least ttl_ms, less the jitter, has passed since the group's first, or a write of that key (the first
- * value of the statement) has begun since the group's first and did not begin a group yet. Groups are expiries:
- * the value had to be loaded then. What a group has beyond one is a load that a guard should have saved. Every group
+ * value of the statement) or a drop has begun since the load before. All who ask in a round of a burst ask at the same
+ * instant, so a round has one group of a key unless no load came for a whole life. Groups are expiries: the value had to
+ * be loaded then. What a group has beyond one is a load that a guard should have saved. Every group
  * is a mark (RESULT_EXPIRY) where there are not more of them than RESULT_MARKS_MAX / 2. Without ttl_ms a key is one
  * group but for writes.
  *
@@ -220,6 +230,10 @@ bool report_write(const struct report *report, const char *path, char why[static
 bool report_read(struct report *report, const char *path, char why[static RESULT_WHY_BYTES]);
 
 /* ---- result_compare.c, which says how it is judged ---- */
+/* NULL: none is called so. Two of one name: the first. */
+struct result *report_find(const struct report *report, const char *name);
+/* "off, local, fleet", cut to fit; "no result". Returns `text`. */
+const char *report_names(const struct report *report, char text[static RESULT_WHY_BYTES]);
 /* One line per figure that both have (results are matched by name), with the ratio; what the noise of one run can
  * explain is not called a change. True: nothing that matters became worse. False also if no name matches. */
 bool report_compare(const struct report *now, const struct report *earlier, FILE *out);

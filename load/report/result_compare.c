@@ -312,7 +312,7 @@ static void compare_result(struct comparison *comparison)
     compare_checks(comparison);
 }
 
-static const struct result *named(const struct report *report, const char *name)
+struct result *report_find(const struct report *report, const char *name)
 {
     for (size_t i = 0; i < report->result_count; i++) {
         if (strcmp(report->results[i]->name, name) == 0)
@@ -321,11 +321,25 @@ static const struct result *named(const struct report *report, const char *name)
     return NULL;
 }
 
+const char *report_names(const struct report *report, char text[static RESULT_WHY_BYTES])
+{
+    size_t used = 0;
+    snprintf(text, RESULT_WHY_BYTES, "no result");
+    for (size_t i = 0; i < report->result_count && used + 4 < RESULT_WHY_BYTES; i++) {
+        char name[RESULT_TEXT_BYTES];
+        text_clean(name, sizeof name, report->results[i]->name, sizeof report->results[i]->name, false);
+        used += (size_t)snprintf(text + used, RESULT_WHY_BYTES - used, "%s%s", i > 0 ? ", " : "", name);
+    }
+    if (used >= RESULT_WHY_BYTES)
+        text[text_fit(text, 60)] = '\0';
+    return text;
+}
+
 static void print_unmatched(const struct report *report, const struct report *other, const char *before,
                             FILE *out)
 {
     for (size_t i = 0; i < report->result_count; i++) {
-        if (named(other, report->results[i]->name) == NULL)
+        if (report_find(other, report->results[i]->name) == NULL)
             print_name(out, before, report->results[i], ": not compared\n");
     }
 }
@@ -339,7 +353,7 @@ bool report_compare(const struct report *now, const struct report *earlier, FILE
         fprintf(out, "The machine or its servers are not the same: read the times with that in mind.\n");
     for (size_t i = 0; i < now->result_count; i++) {
         comparison.now = now->results[i];
-        comparison.earlier = named(earlier, comparison.now->name);
+        comparison.earlier = report_find(earlier, comparison.now->name);
         if (comparison.earlier == NULL)
             continue;
         compare_result(&comparison);

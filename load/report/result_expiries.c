@@ -7,6 +7,9 @@
  * make every load an expiry of its own, and then nothing would ever be loaded twice. So there must not be more
  * different statements than things that were asked for; nor, where one value of all statements is or ends with a number
  * that was asked for, more of them with one number than URLs with it.
+ *
+ * Instants of loads are those of a log: cut to a millisecond. What happened within the millisecond after such an instant
+ * may have been before the load.
  */
 #include "load/report/result_expiries.h"
 
@@ -18,10 +21,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { VALUES_MAX = 8 };
+enum { VALUES_MAX = 8, LOG_GRAIN_US = 1000 };
 
 struct group {
-    const struct witness_load *first;
+    const struct witness_load *first, *last;
     uint64_t loads;
 };
 
@@ -29,6 +32,9 @@ struct grouping {
     const struct result_source *source;
     const struct witness_load **loads; /* by key, then by time */
     struct result_write *writes;       /* by key, then by begun_us */
+    struct result_drop *drops;         /* by at_us */
+    uint64_t *rounds;                  /* when those of a burst were due, in order */
+    size_t round_count;
     struct group *groups;
     size_t group_count;
 };
@@ -51,14 +57,43 @@ static int compare_writes(const void *a, const void *b)
     return (left->begun_us > right->begun_us) - (left->begun_us < right->begun_us);
 }
 
+static int compare_drops(const void *a, const void *b)
+{
+    const struct result_drop *left = a, *right = b;
+    return (left->at_us > right->at_us) - (left->at_us < right->at_us);
+}
+
+static bool allocate(struct grouping *grouping)
+{
+    const struct result_source *source = grouping->source;
+    size_t load_count = source->view->load_count;
+    grouping->loads = calloc(load_count + 1, sizeof(struct witness_load *));
+    grouping->groups = calloc(load_count + 1, sizeof *grouping->groups);
+    grouping->writes = calloc(source->write_count + 1, sizeof *grouping->writes);
+    grouping->drops = calloc(source->drop_count + 1, sizeof *grouping->drops);
+    grouping->rounds = calloc((size_t)source->work->round_count + 1, sizeof *grouping->rounds);
+    return grouping->loads != NULL && grouping->groups != NULL && grouping->writes != NULL &&
+           grouping->drops != NULL && grouping->rounds != NULL;
+}
+
+/* All requests of a round are due at the same instant, and records are by it. */
+static void find_rounds(struct grouping *grouping)
+{
+    const struct result_source *source = grouping->source;
+    const struct records *records = source->records;
+    if (source->work->shape != WORK_BURST)
+        return;
+    for (size_t i = 0; i < records->count && grouping->round_count < source->work->round_count; i++) {
+        if (i == 0 || records->at[i].due_us != records->at[i - 1].due_us)
+            grouping->rounds[grouping->round_count++] = records->at[i].due_us;
+    }
+}
+
 static bool grouping_init(struct grouping *grouping, const struct result_source *source)
 {
     const struct witness_view *view = source->view;
     *grouping = (struct grouping){.source = source};
-    grouping->loads = calloc(view->load_count + 1, sizeof(struct witness_load *));
-    grouping->groups = calloc(view->load_count + 1, sizeof *grouping->groups);
-    grouping->writes = calloc(source->write_count + 1, sizeof *grouping->writes);
-    if (grouping->loads == NULL || grouping->groups == NULL || grouping->writes == NULL)
+    if (!allocate(grouping))
         return false;
     for (size_t i = 0; i < view->load_count; i++)
         grouping->loads[i] = &view->loads[i];
@@ -69,6 +104,10 @@ static bool grouping_init(struct grouping *grouping, const struct result_source 
         grouping->writes[i] = write;
     }
     qsort(grouping->writes, source->write_count, sizeof *grouping->writes, compare_writes);
+    for (size_t i = 0; i < source->drop_count; i++)
+        grouping->drops[i] = source->drops[i];
+    qsort(grouping->drops, source->drop_count, sizeof *grouping->drops, compare_drops);
+    find_rounds(grouping);
     return true;
 }
 
@@ -77,6 +116,8 @@ static void grouping_clear(struct grouping *grouping)
     free(grouping->loads);
     free(grouping->groups);
     free(grouping->writes);
+    free(grouping->drops);
+    free(grouping->rounds);
 }
 
 /* number << 32 | URL, of each thing that was asked for, sorted. */
@@ -213,21 +254,42 @@ static bool judge_keys(const struct result_source *source, const struct witness_
 
 /* ---- groups ---- */
 
-/* The writes of one key. It is the statement's first value: "7", or "7, 200" if it has others. */
-static struct result_write *writes_of(const struct grouping *grouping, const char *key, size_t *count)
+/* What may explain the loads of one key, and how much of it lies behind the load that is looked at. */
+struct causes {
+    bool has_number;
+    uint64_t number; /* the statement's first value: "7", or "7, 200" if it has others */
+    size_t next_write, next_drop;
+};
+
+static struct causes causes_of(const struct grouping *grouping, const char *key)
 {
     char *end;
-    unsigned long long number = strtoull(key, &end, 10);
-    size_t first = 0, last;
-    *count = 0;
-    if (key[0] < '0' || key[0] > '9' || (*end != '\0' && *end != ',') || number > UINT32_MAX)
-        return NULL;
-    while (first < grouping->source->write_count && grouping->writes[first].key < number)
-        first++;
-    for (last = first; last < grouping->source->write_count && grouping->writes[last].key == number; last++)
-        ;
-    *count = last - first;
-    return &grouping->writes[first];
+    struct causes causes = {.number = strtoull(key, &end, 10)};
+    causes.has_number =
+        key[0] >= '0' && key[0] <= '9' && (*end == '\0' || *end == ',') && causes.number <= UINT32_MAX;
+    while (causes.has_number && causes.next_write < grouping->source->write_count &&
+           grouping->writes[causes.next_write].key < causes.number)
+        causes.next_write++;
+    return causes;
+}
+
+/* Did anything that makes the value be loaded again happen until then? Each is asked about once. */
+static bool take_causes(const struct grouping *grouping, struct causes *causes, uint64_t until_us)
+{
+    bool any = false;
+    for (; causes->has_number && causes->next_write < grouping->source->write_count; causes->next_write++) {
+        const struct result_write *write = &grouping->writes[causes->next_write];
+        if (write->key != causes->number || write->begun_us >= until_us)
+            break;
+        any = true;
+    }
+    for (; causes->next_drop < grouping->source->drop_count; causes->next_drop++) {
+        const struct result_drop *drop = &grouping->drops[causes->next_drop];
+        if (drop->at_us >= until_us)
+            break;
+        any = any || !drop->is_of_key || (causes->has_number && drop->key == causes->number);
+    }
+    return any;
 }
 
 static uint64_t shortest_life_us(const struct result_source *source)
@@ -236,24 +298,47 @@ static uint64_t shortest_life_us(const struct result_source *source)
     return (uint64_t)source->ttl_ms * 10 * (100 - jitter);
 }
 
-/* Cuts the loads of one key. A write explains one load: that which had to come after it. */
+static bool is_later_round(const struct grouping *grouping, const struct witness_load *load,
+                           const struct witness_load *first)
+{
+    size_t low = 0, high = grouping->round_count; /* after the last round that was due by the load */
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (grouping->rounds[middle] < load->at_us + LOG_GRAIN_US)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low > 0 && grouping->rounds[low - 1] >= first->at_us + LOG_GRAIN_US;
+}
+
+/*
+ * All who ask in a round ask at its instant: as long as their loads follow one another nobody has a value that could
+ * expire. Clients of a rate ask anew all the time.
+ */
+static bool has_expired(const struct grouping *grouping, const struct group *group,
+                        const struct witness_load *load, uint64_t life_us)
+{
+    if (grouping->source->ttl_ms == 0 || load->at_us - group->first->at_us < life_us)
+        return false;
+    return grouping->round_count == 0 || load->at_us - group->last->at_us >= life_us ||
+           is_later_round(grouping, load, group->first);
+}
+
+/* Cuts the loads of one key. A write or a drop explains one load: that which had to come after it. */
 static void group_key(struct grouping *grouping, size_t from, size_t until)
 {
-    const struct result_source *source = grouping->source;
-    uint64_t life_us = shortest_life_us(source);
-    size_t write_count, next_write = 0;
-    const struct result_write *writes = writes_of(grouping, grouping->loads[from]->key, &write_count);
+    uint64_t life_us = shortest_life_us(grouping->source);
+    struct causes causes = causes_of(grouping, grouping->loads[from]->key);
     struct group *group = NULL;
     for (size_t i = from; i < until; i++) {
         const struct witness_load *load = grouping->loads[i];
-        bool written = false;
-        for (; next_write < write_count && writes[next_write].begun_us <= load->at_us; next_write++)
-            written = true;
-        bool expired = group == NULL || (source->ttl_ms > 0 && load->at_us - group->first->at_us >= life_us);
-        if (expired || written) {
+        bool is_caused = take_causes(grouping, &causes, load->at_us + LOG_GRAIN_US);
+        if (group == NULL || is_caused || has_expired(grouping, group, load, life_us)) {
             group = &grouping->groups[grouping->group_count++];
             group->first = load;
         }
+        group->last = load;
         group->loads++;
     }
 }

@@ -311,32 +311,64 @@ static bool node_is_ok(struct stack_cluster *cluster, size_t at)
     return good;
 }
 
-/* Which node has which slots, in one number: nodes that agree have the same. 0: no answer. */
-static uint64_t map_digest(struct stack_redis *node)
+/* The line of CLUSTER NODES about this one; NULL: it is not in there. */
+static const char *line_about(const char *nodes, const char *id)
+{
+    const char *line = strstr(nodes, id);
+    while (line != NULL && line != nodes && line[-1] != '\n') /* there it is somebody's master */
+        line = strstr(line + 1, id);
+    return line;
+}
+
+static uint64_t mix(uint64_t digest, const char *text, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++)
+        digest = (digest ^ (unsigned char)text[i]) * 0x100000001B3u;
+    return digest;
+}
+
+/* Who has which slots, and whom those that run follow, in one number: nodes that agree have the same. 0: no answer. */
+static uint64_t map_digest(struct stack_cluster *cluster, struct stack_redis *node)
 {
     uint64_t digest = 0;
-    struct redisReply *reply = stack_redis_command(node, "CLUSTER SLOTS");
-    for (size_t i = 0; reply != NULL && reply->type == REDIS_REPLY_ARRAY && i < reply->elements; i++) {
-        struct redisReply *const *range = reply->element[i]->element;
-        for (long long slot = range[0]->integer; slot <= range[1]->integer; slot++)
-            digest += (uint64_t)(slot + 1) * (uint64_t)range[2]->element[1]->integer * 0x9E3779B97F4A7C15u;
+    struct redisReply *reply = stack_redis_command(node, "CLUSTER NODES");
+    for (size_t i = 0; reply != NULL && reply->type == REDIS_REPLY_STRING && i < cluster->count; i++) {
+        char master_id[STACK_CLUSTER_ID_BYTES]; /* or "-" */
+        int used = 0;
+        const char *line = line_about(reply->str, cluster->id[i]);
+        if (line == NULL || sscanf(line, "%*s %*s %*s %40s %*s %*s %*s %*s%n", master_id, &used) != 1)
+            continue;
+        digest = mix(digest + i + 1, line + used,
+                     strcspn(line + used, "[\n")); /* what moves is told by its owner only */
+        if (runs(&cluster->node[i]))
+            digest = mix(digest, master_id, strlen(master_id));
     }
     freeReplyObject(reply);
     return digest;
 }
 
-static bool is_ok(struct stack_cluster *cluster)
+/* All that run. A replica that others take for a master yet gets no vote. */
+static bool all_agree(struct stack_cluster *cluster)
 {
     uint64_t digest = 0;
     for (size_t i = 0; i < cluster->count; i++) {
         if (!runs(&cluster->node[i]))
             continue;
-        uint64_t its = map_digest(&cluster->node[i]);
-        if (!node_is_ok(cluster, i) || (digest != 0 && its != digest))
+        uint64_t its = map_digest(cluster, &cluster->node[i]);
+        if (digest != 0 && its != digest)
             return false;
         digest = its;
     }
     return true;
+}
+
+static bool is_ok(struct stack_cluster *cluster)
+{
+    for (size_t i = 0; i < cluster->count; i++) {
+        if (runs(&cluster->node[i]) && !node_is_ok(cluster, i))
+            return false;
+    }
+    return all_agree(cluster);
 }
 
 bool stack_cluster_wait_ok(struct stack_cluster *cluster, uint32_t limit_ms)
@@ -358,6 +390,8 @@ static bool is_master(struct stack_cluster *cluster, size_t at)
 bool stack_cluster_failover(struct stack_cluster *cluster, size_t replica, const char *kind)
 {
     struct stack_redis *node = &cluster->node[replica];
+    if (kind == NULL && !wait_until(cluster, all_agree, SETTLE_LIMIT_MS))
+        return false;
     for (unsigned i = 0; i < FAILOVER_TRIES; i++) {
         if (!(kind != NULL ? DO(node, "CLUSTER FAILOVER %s", kind) : DO(node, "CLUSTER FAILOVER")))
             return false;

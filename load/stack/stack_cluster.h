@@ -2,7 +2,8 @@
 /*
  * stack_cluster.h - a private Redis Cluster: masters that share the 16 384 slots, and replicas of them.
  *
- *     stack_cluster_start() --> every node says cluster_state:ok, every replica has what its master has
+ *     stack_cluster_start() --> every node says cluster_state:ok and knows who is a master and who a replica, every replica
+ *                               has what its master has
  *
  * At first node[0..masters-1] are the masters, each with as many slots as the others, and node[masters + i] follows
  * node[i]. Each is a struct stack_redis of its own: kill, restart, pause, resume and any command go there. A node that
@@ -51,7 +52,8 @@ struct stack_cluster {
 bool stack_cluster_start(struct stack_cluster *cluster, const struct stack_cluster_options *options);
 void stack_cluster_stop(struct stack_cluster *cluster);
 
-/* Until every node that runs says that all is well, and every replica that runs has what its master has. */
+/* Until every node that runs says that all is well and has the same map as the others, and every replica that runs has what its
+ * master has. */
 bool stack_cluster_wait_ok(struct stack_cluster *cluster, uint32_t limit_ms);
 
 /* ---- what each node has ---- */
@@ -71,8 +73,9 @@ size_t stack_cluster_replica(struct stack_cluster *cluster, size_t master);
 
 /* ---- moving ---- */
 
-/* The planned failover of this replica's master, or the FORCE or TAKEOVER; NULL: the planned one. Returns once the replica
- * is a master. It is asked for again if it comes to nothing: a master votes only once in a while. */
+/* The planned failover of this replica's master, or the FORCE or TAKEOVER; NULL: the planned one, which begins once the nodes
+ * that run agree: a master refuses its vote to a replica that has another map. Returns once the replica is a master. It is
+ * asked for again if it comes to nothing: a master votes only once in a while. */
 bool stack_cluster_failover(struct stack_cluster *cluster, size_t replica, const char *kind);
 
 /*

@@ -79,7 +79,7 @@ static void expect_nobody_noticed(const struct regulars_score *score)
 
 /* ---- a socket that is kept ---- */
 
-TEST(five_restarts_under_load_are_not_noticed_by_any_client)
+TEST_WITH(five_restarts_under_load_are_not_noticed_by_any_client, listen_for_it, end_with_socket)
 {
     struct regulars_score score;
     assert_true(fleet_start(1, settings));
@@ -95,7 +95,8 @@ TEST(five_restarts_under_load_are_not_noticed_by_any_client)
     assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), score.products);
 }
 
-TEST(five_successors_that_start_before_the_old_one_stops_are_not_noticed_either)
+TEST_WITH(five_successors_that_start_before_the_old_one_stops_are_not_noticed_either, listen_for_it,
+          end_with_socket)
 {
     struct regulars_score score;
     assert_true(fleet_start(1, settings));
@@ -111,8 +112,6 @@ TEST(five_successors_that_start_before_the_old_one_stops_are_not_noticed_either)
     expect_nobody_noticed(&score);
     assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), score.products);
 }
-
-TEST_GROUP(.up = up, .before = listen_for_it, .after = end_with_socket);
 
 /* ---- its own sockets ---- */
 
@@ -303,4 +302,4 @@ TEST(sighup_takes_the_new_token_and_keeps_the_old_one_if_the_file_is_no_good)
     proc_remove(folder);
 }
 
-TEST_GROUP(.down = fleet_down, .before = be_the_manager, .after = be_it_no_longer);
+TEST_GROUP(.up = up, .down = fleet_down, .before = be_the_manager, .after = be_it_no_longer);

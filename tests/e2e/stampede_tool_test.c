@@ -238,6 +238,13 @@ TEST(a_target_that_is_not_there_or_not_http_is_told)
     expect_said("failed = 0: 5 of 5 (100%)");
 }
 
+/* civetweb is such a server. */
+TEST(a_target_that_hangs_up_on_options_is_tested_and_the_report_says_what_it_was_asked_before)
+{
+    expect_status(TOOL("--url", url_of(HERD_SERVER_STRICT, "/ok"), "--burst", "5"), HELD);
+    expect_said("hung up on OPTIONS *: one request of the run was sent before it");
+}
+
 /* What follows a 101 is no HTTP: nobody waits for it. */
 TEST(an_answer_in_another_protocol_is_told_at_once)
 {
@@ -343,6 +350,34 @@ TEST(what_became_worse_than_the_baseline_is_exit_1)
         TOOL("--url", url_of(HERD_SERVER_HTTP, "/ok"), "--burst", "5", "--baseline", "/nowhere.json"),
         NOT_RUN);
     expect_said("/nowhere.json");
+}
+
+TEST(results_without_a_name_in_common_are_not_compared_until_they_are_paired)
+{
+    const char *mine = path_of("mine.json"), *yours = path_of("yours.json");
+    expect_status(
+        TOOL("--url", url_of(HERD_SERVER_HTTP, "/ok"), "--burst", "5", "--name", "mine one", "--json", mine),
+        HELD);
+    expect_status(
+        TOOL("--url", url_of(HERD_SERVER_HTTP, "/ok"), "--burst", "5", "--name", "yours", "--json", yours),
+        HELD);
+    expect_status(TOOL("compare", mine, yours), BAD_USAGE);
+    expect_said("mine.json has: mine one\n");
+    expect_said("yours.json has: yours\n");
+    expect_said("--as 'yours=mine one'");
+    expect_status(TOOL("compare", mine, yours, "--as", "yours=mine one", "--as", "x=mine one"), BAD_USAGE);
+    expect_said("yours.json has no result called \"x\", it has: mine one");
+    expect_status(TOOL("compare", mine, yours, "--as", "yours=x"), BAD_USAGE);
+    expect_said("mine.json has no result called \"x\", it has: mine one");
+    int status = TOOL("compare", mine, yours, "--as", "yours=mine one");
+    if (status != HELD && status != DID_NOT_HOLD) /* by chance it may be slower */
+        expect_status(status, HELD);
+    expect_said("verdict: ");
+    herd_server_forget(&server);
+    expect_status(TOOL("--url", url_of(HERD_SERVER_HTTP, "/ok"), "--burst", "5", "--baseline", mine),
+                  BAD_USAGE);
+    expect_said("it has no result called \"run\", it has: mine one");
+    assert_int_equal(atomic_load(&server.seen->requests[HERD_SERVER_HTTP]), 0);
 }
 
 /* Nobody shall measure for an hour and then hear that it cannot be kept. */

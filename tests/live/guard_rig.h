@@ -35,22 +35,6 @@ static inline uint64_t rig_now_ms(void)
     return clock_us() / 1000;
 }
 
-static inline void rig_pause(void)
-{
-    nanosleep(&(struct timespec){.tv_nsec = 500000}, NULL);
-}
-
-/* Evaluates the condition until it holds, and not once more. */
-#define WAIT_UNTIL(condition)                                                                                \
-    do {                                                                                                     \
-        uint64_t end_ms_ = rig_now_ms() + RIG_LIMIT_MS;                                                      \
-        bool holds_ = false;                                                                                 \
-        while (!(holds_ = (condition)) && rig_now_ms() < end_ms_)                                            \
-            rig_pause();                                                                                     \
-        if (!holds_)                                                                                         \
-            fail_msg("waited in vain for: %s", #condition);                                                  \
-    } while (0)
-
 /* ---- the source ---- */
 
 enum source_verdict {

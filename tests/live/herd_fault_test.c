@@ -53,6 +53,39 @@ TEST(a_target_that_is_no_http_server_is_told_with_what_it_said)
     assert_refused((const char *const[]){"closes them without an answer", NULL});
 }
 
+static void assert_asked_before(const char *method, unsigned requests, bool is_noted)
+{
+    char why[WORK_WHY_BYTES] = "";
+    burst_of(4, "/key/{7-9}");
+    retarget(server.ports[HERD_SERVER_STRICT]);
+    work.method = method;
+    work.headers = "X-Test: yes\r\n";
+    if (!herd_start(&work, &herd, why))
+        fail_msg("%s", why);
+    assert_int_equal(atomic_load(&server.seen->requests[HERD_SERVER_STRICT]), requests);
+    assert_int_equal(strstr(herd_note(herd), "hung up on OPTIONS *") != NULL, is_noted);
+    herd_end(&herd, &run.records, &run.strain, why);
+}
+
+TEST(a_target_that_hangs_up_on_options_is_asked_a_request_of_the_run)
+{
+    assert_asked_before("GET", 1, true);
+    assert_int_equal(atomic_load(&server.seen->keys[7]), 1);
+    assert_non_null(strstr(server.seen->last_request, "\r\nX-Test: yes\r\n"));
+    assert_asked_before("HEAD", 1, true);
+    assert_asked_before("POST", 0, false); /* it may change something */
+}
+
+TEST(what_answers_to_options_is_asked_nothing_else)
+{
+    char why[WORK_WHY_BYTES] = "";
+    burst_of(4, "/ok");
+    assert_true(herd_start(&work, &herd, why));
+    assert_int_equal(atomic_load(&server.seen->requests[HERD_SERVER_HTTP]), 0);
+    assert_string_equal(herd_note(herd), "");
+    herd_end(&herd, &run.records, &run.strain, why);
+}
+
 /* A listener that nobody ever accepts from: connections come about, and no byte. */
 static int listen_silently(uint16_t *port)
 {

@@ -444,7 +444,7 @@ static void ask_for_all(struct ask *asks, int count)
         snprintf(key, sizeof key, "k%d", i);
         ask_start(0, &asks[i], key);
         for (int apart = 0; apart < 4; apart++)
-            rig_pause();
+            test_pause();
     }
 }
 
@@ -558,7 +558,7 @@ static void load_the_other(struct guard_load *load, void *context)
     struct guard_request request = {.kind = fleet.kinds[nest->guard], .key = other, .deadline_ms = NESTED_MS};
     atomic_fetch_add(nest->begun, 1);
     while (atomic_load(nest->begun) < nest->together)
-        rig_pause();
+        test_pause();
     atomic_fetch_add(&fleet.accepted[nest->guard], 1);
     guard_get_wait(fleet.guards[nest->guard], &request, &result);
     atomic_fetch_add(&fleet.answered, 1);

@@ -5,7 +5,7 @@
  */
 #include "guard_rig.h"
 
-enum { HOLDER, WAITER, CROWD = 20 };
+enum { HOLDER, WAITER, CROWD = 20, TRIES = 20 };
 
 static const struct guard_keep SHARED = {.how = GUARD_SHARE};
 static const struct guard_keep PASSED = {.how = GUARD_PASS, .pass_ms = 60000};
@@ -126,13 +126,54 @@ TEST(a_wrong_keep_fails_the_load)
 /* One loads, its gate shut; each of the others has found that out. */
 static void begin_crowd(const char *key, size_t count)
 {
+    unsigned begun = loads_begun();
+    uint64_t busy[CROWD];
     source_shut(&fleet.source);
     ask_start(HOLDER, &asks[HOLDER], key);
-    WAIT_UNTIL(loads_begun() == 1);
-    for (size_t i = 1; i < count; i++)
+    WAIT_UNTIL(loads_begun() == begun + 1);
+    for (size_t i = 1; i < count; i++) {
+        busy[i] = stats_of(fleet.guards[i]).lease_busy;
         ask_start(i, &asks[i], key);
+    }
     for (size_t i = 1; i < count; i++)
-        WAIT_UNTIL(stats_of(fleet.guards[i]).lease_busy > 0);
+        WAIT_UNTIL(stats_of(fleet.guards[i]).lease_busy > busy[i]);
+}
+
+/* Each has the source's row, or there is none. How many loaded by themselves, because their poll was before the message. */
+static size_t end_crowd(size_t count, enum guard_status wanted)
+{
+    size_t own_loads = 0;
+    source_open(&fleet.source);
+    for (size_t i = 0; i < count; i++) {
+        ask_wait(&asks[i]);
+        assert_int_equal(asks[i].result.status, wanted);
+        if (wanted == GUARD_OK)
+            assert_row(&asks[i].result, fleet.source.body);
+        assert_false(asks[i].result.stored);
+        own_loads += i != HOLDER && asks[i].result.source == GUARD_FROM_LOAD;
+        ask_clear(&asks[i]);
+    }
+    return own_loads;
+}
+
+/* On keys k0, k1, ... until no poll came in between. */
+static void expect_one_shared_load(size_t count, enum guard_status wanted)
+{
+    char key[8];
+    for (int try = 0; try < TRIES; try++) {
+        unsigned begun = loads_begun();
+        uint64_t pushed = FLEET_SUM(push_answered);
+        snprintf(key, sizeof key, "k%d", try);
+        begin_crowd(key, count);
+        size_t own_loads = end_crowd(count, wanted);
+        assert_false(is_cached(key));
+        if (own_loads > 0)
+            continue;
+        assert_int_equal(loads_begun(), begun + 1);
+        assert_int_equal(FLEET_SUM(push_answered), pushed + count - 1);
+        return;
+    }
+    fail_msg("%d times a poll came in between", (int)TRIES);
 }
 
 /* Also those that want no pushes. */
@@ -143,18 +184,10 @@ TEST(one_load_that_is_shared_answers_twenty_processes)
         fleet_add();
     }
     fleet_open(CROWD);
+    fleet.source.body = "row";
+    fleet.source.body_bytes = strlen(fleet.source.body);
     say(&SHARED);
-    begin_crowd("k", CROWD);
-    source_open(&fleet.source);
-    for (size_t i = 0; i < CROWD; i++) {
-        ask_wait(&asks[i]);
-        assert_false(asks[i].result.stored);
-        assert_int_equal(asks[i].result.source, i == HOLDER ? GUARD_FROM_LOAD : GUARD_FROM_FLEET);
-        expect_answer(&asks[i], "k v1");
-    }
-    assert_int_equal(loads_begun(), 1);
-    assert_int_equal(FLEET_SUM(push_answered), CROWD - 1);
-    assert_false(is_cached("k"));
+    expect_one_shared_load(CROWD, GUARD_OK);
     fleet_close();
 }
 
@@ -170,14 +203,7 @@ TEST(a_large_value_and_an_absent_row_are_shared_as_well)
         atomic_store(&fleet.source.verdict, absent ? SOURCE_ABSENT : SOURCE_ROW);
         fleet_open(2);
         say(&SHARED);
-        begin_crowd("k", 2);
-        source_open(&fleet.source);
-        for (size_t i = 0; i < 2; i++) {
-            ask_wait(&asks[i]);
-            assert_int_equal(asks[i].result.status, absent ? GUARD_ABSENT : GUARD_OK);
-            ask_clear(&asks[i]);
-        }
-        assert_int_equal(loads_begun(), 1);
+        expect_one_shared_load(2, absent ? GUARD_ABSENT : GUARD_OK);
         fleet_close();
     }
 }
@@ -200,7 +226,8 @@ TEST(after_an_invalidation_nothing_is_shared)
     fleet_close();
 }
 
-static void share_with_a_tag(bool outdated)
+/* False: the waiter loaded by itself, because its poll was before the message. */
+static bool share_with_a_tag(bool outdated)
 {
     struct guard_invalidated invalidated;
     fleet_init();
@@ -214,16 +241,22 @@ static void share_with_a_tag(bool outdated)
         assert_int_equal(guard_invalidate_wait(fleet.guards[HOLDER], TAG_CHANGE("t", 0), &invalidated),
                          GUARD_OK);
     source_open(&fleet.source);
-    expect_answer(&asks[WAITER], outdated ? "k v2" : "k v1");
+    ask_wait(&asks[WAITER]);
+    bool own_load = asks[WAITER].result.source == GUARD_FROM_LOAD;
+    expect_answer(&asks[WAITER], own_load ? "k v2" : "k v1");
     expect_answer(&asks[HOLDER], "k v1");
-    assert_int_equal(loads_begun(), outdated ? 2 : 1);
+    assert_int_equal(loads_begun(), own_load ? 2 : 1);
     fleet_close();
+    return !own_load;
 }
 
 TEST(what_is_shared_is_checked_against_its_tags)
 {
-    share_with_a_tag(false);
-    share_with_a_tag(true);
+    int tries = 1;
+    while (tries < TRIES && !share_with_a_tag(false))
+        tries++;
+    assert_int_not_equal(tries, TRIES);
+    assert_false(share_with_a_tag(true));
 }
 
 /* ---- passed ---- */

@@ -577,7 +577,7 @@ TEST(a_hand_over_among_a_thousand_waiters_costs_four_commands_and_one_for_each_p
                 for (size_t at = 0; at < EACH && next == NULL; at++)
                     if (atomic_load(&waiters[p][at].answers) == 1 && waiters[p][at].result.hold != NULL)
                         next = &waiters[p][at];
-            rig_pause();
+            test_pause();
         }
         assert_given(&next->result.hold);
     }

@@ -658,11 +658,11 @@ TEST(many_keys_on_a_loop_of_the_hosts)
     uint64_t connects = stats_of(fleet.guards[0]).redis_connects;
     for (int i = 0; i < 20000 && stats_of(fleet.guards[0]).redis_connects == connects; i++) {
         uv_run(&uv, UV_RUN_NOWAIT);
-        rig_pause();
+        test_pause();
     }
     for (int i = 0; i < 20; i++) {
         uv_run(&uv, UV_RUN_NOWAIT);
-        rig_pause();
+        test_pause();
     }
     keys_of(&keys, 0, KEYS, false);
     for (int round = 0; round < 2; round++) {
@@ -683,7 +683,7 @@ TEST(many_keys_on_a_loop_of_the_hosts)
     loop_start(loop, &ask, &keys);
     for (int i = 0; i < 100 && atomic_load(&batch.batches) < 2; i++) {
         uv_run(&uv, UV_RUN_NOWAIT);
-        rig_pause();
+        test_pause();
     }
     guard_loop_detach(&loop, detached, &gone);
     while (!gone)

@@ -190,7 +190,7 @@ TEST(a_waiting_user_comes_before_a_refresh_of_another_process)
     source_shut(&fleet.source);
     ask_start(0, &running, "running");
     WAIT_UNTIL(atomic_load(&fleet.source.running) == 1);
-    rig_pause(); /* a millisecond, in which it gets stale */
+    test_pause(); /* a millisecond, in which it gets stale */
     WAIT_UNTIL(expect_row(0, "refreshed", "refreshed v1").source == GUARD_FROM_STALE);
     WAIT_UNTIL(stats_of(fleet.guards[0]).permit_refused > 0);
     ask_start(1, &user, "user");
@@ -238,7 +238,7 @@ static pid_t start_holder(void)
         guard_kind_add(guard, &fleet.policy, &kind, NULL) != GUARD_OK)
         _exit(1);
     while (!is_up(guard))
-        rig_pause();
+        test_pause();
     for (int i = 0; i < S; i++) {
         char key[16];
         static struct ask asks[S];

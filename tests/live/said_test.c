@@ -518,7 +518,7 @@ static void child_opens_its_own(void)
     CHILD_CHECK(guard_kind_add(guard, &fleet.policy, &kind, NULL) == GUARD_OK);
     uint64_t end_ms = rig_now_ms() + RIG_LIMIT_MS;
     while (!is_up(guard) && rig_now_ms() < end_ms)
-        rig_pause();
+        test_pause();
     struct guard_request request = {.kind = kind, .key = "k"};
     CHILD_CHECK(guard_get_wait(guard, &request, &result) == GUARD_OK);
     CHILD_CHECK(result.source == GUARD_FROM_CACHE && strcmp(result.value->body, "k v1") == 0);

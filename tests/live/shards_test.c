@@ -353,12 +353,15 @@ static size_t leave_replica_behind(size_t master)
     return replica;
 }
 
+/* Over once both have noticed, and found the new one: until then a process loads for itself and stores nothing. */
 static void master_dies(unsigned slot, size_t master)
 {
     (void)slot;
     stack_redis_kill(&cluster.node[master]);
+    WAIT_UNTIL(is_told_away(0) && is_told_away(1));
     resume_all();
     assert_true(stack_cluster_failover(&cluster, stack_cluster_replica(&cluster, master), "TAKEOVER"));
+    WAIT_UNTIL(is_up(fleet.guards[0]) && is_up(fleet.guards[1]));
 }
 
 /* A process loads, another one waits for it, and then it happens. */
@@ -387,6 +390,15 @@ static void answer_both(struct ask asks[2])
     }
 }
 
+/* The one that is held, one by which the other process helps itself, and the one that is stored after an invalidation.
+ * Where the lease died a renewal may say so before the invalidation, and what is loaded then is void, too. */
+static unsigned most_loads(bool invalidated, bool replica_knows)
+{
+    if (!invalidated)
+        return 2;
+    return replica_knows ? 3 : 4;
+}
+
 /* Once as it is, and once with an invalidation after it: what the load had read before must not be found by others. */
 static void hold_over(happening *happens, unsigned number, bool invalidated, bool replica_knows)
 {
@@ -406,7 +418,7 @@ static void hold_over(happening *happens, unsigned number, bool invalidated, boo
         snprintf(row, sizeof row, "%s v%u", key, invalidated ? 2u : 1u);
         expect_row(i % 2, key, row);
     }
-    assert_in_range(atomic_load(&fleet.source.begun), 1, invalidated ? 3 : 2);
+    assert_in_range(atomic_load(&fleet.source.begun), 1, most_loads(invalidated, replica_knows));
     fleet_close();
 }
 

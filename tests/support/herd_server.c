@@ -155,8 +155,11 @@ static bool take_request(int fd, struct caller *caller)
 {
     char path[256] = "";
     bool closes = strstr(caller->request, "Connection: close\r\n") != NULL;
+    bool is_options = strncmp(caller->request, "OPTIONS", 7) == 0;
     sscanf(caller->request, "%*s %255s", path);
-    if (strncmp(caller->request, "OPTIONS", 7) != 0) {
+    if (is_options && caller->port == HERD_SERVER_STRICT)
+        return true;
+    if (!is_options) {
         atomic_fetch_add(&here.seen->requests[caller->port], 1);
         memcpy(here.seen->last_request, caller->request, REQUEST_BYTES);
     }

@@ -13,7 +13,8 @@
  *     anything else  404
  *
  * Other ports of the same process: RUBBISH says something that is not HTTP, TLS what a TLS server says to
- * plain HTTP, CLOSING closes every connection at once, IMPATIENT those that are older than HERD_SERVER_PATIENCE_MS.
+ * plain HTTP, CLOSING closes every connection at once, IMPATIENT those that are older than HERD_SERVER_PATIENCE_MS,
+ * STRICT those that ask for OPTIONS, as civetweb does.
  *
  * It is gone when the thread that started it is.
  */
@@ -34,6 +35,7 @@ enum herd_server_port {
     HERD_SERVER_TLS,
     HERD_SERVER_CLOSING,
     HERD_SERVER_IMPATIENT,
+    HERD_SERVER_STRICT,
     HERD_SERVER_PORTS
 };
 

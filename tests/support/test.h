@@ -28,6 +28,7 @@
 #include <cmocka.h>
 
 #include <stdbool.h>
+#include <time.h>
 
 struct test {
     unsigned line;
@@ -75,5 +76,32 @@ int test_main(int argc, char **argv); /* how many groups or tests have failed; m
         test_add_group(&group);                                                                              \
     }                                                                                                        \
     static struct test_group group = {.line = (at), __VA_ARGS__}
+
+/* ---- waiting for what another thread or process does ---- */
+
+enum { TEST_LIMIT_MS = 40000 }; /* generous: nothing is measured with it */
+
+static inline uint64_t test_now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static inline void test_pause(void)
+{
+    nanosleep(&(struct timespec){.tv_nsec = 500000}, NULL);
+}
+
+/* Evaluates the condition until it holds, and not once more. */
+#define WAIT_UNTIL(condition)                                                                                \
+    do {                                                                                                     \
+        uint64_t end_ms_ = test_now_ms() + TEST_LIMIT_MS;                                                    \
+        bool holds_ = false;                                                                                 \
+        while (!(holds_ = (condition)) && test_now_ms() < end_ms_)                                           \
+            test_pause();                                                                                    \
+        if (!holds_)                                                                                         \
+            fail_msg("waited in vain for: %s", #condition);                                                  \
+    } while (0)
 
 #endif

@@ -24,7 +24,7 @@ struct load_at {
 /* Asks for more different things than any test loads. */
 static struct made_run *begin(void)
 {
-    struct made_run *run = made_run_begin(WORK_BURST, RESULT_MARKS_MAX);
+    struct made_run *run = made_run_begin(WORK_RATE, RESULT_MARKS_MAX);
     for (size_t i = 0; i < run->count; i++)
         run->at[i].key = (uint32_t)i;
     return run;
@@ -114,6 +114,94 @@ TEST(a_write_that_was_over_before_the_load_explains_nothing_more)
     MAKE_LOADS(run, loads, 1000, 0);
     assert_int_equal(run->result->expiries, 1);
 }
+
+/* ---- what the tester itself did ---- */
+
+/* Rounds of as many requests each, for all keys. */
+static struct made_run *begin_rounds(uint32_t round_count, uint32_t every_ms)
+{
+    struct made_run *run = made_run_begin(WORK_BURST, RESULT_MARKS_MAX);
+    run->work.round_count = round_count;
+    for (size_t i = 0; i < run->count; i++) {
+        uint64_t round = i * round_count / run->count;
+        run->at[i].key = (uint32_t)i;
+        run->at[i].due_us = MADE_BEGIN_US + round * every_ms * 1000;
+    }
+    return run;
+}
+
+/* Nothing is stored, so the loads of a round take longer than a value would live. */
+TEST(what_a_round_asks_for_is_one_expiry_however_long_its_loads_take)
+{
+    static struct load_at loads[3 * 98];
+    for (size_t i = 0; i < 3 * 98; i++)
+        loads[i] = (struct load_at){"7", (uint32_t)(i / 98 * 2000 + i % 98 * 15)};
+    struct made_run *run = begin_rounds(3, 2000);
+    MAKE_LOADS(run, loads, 300, 0);
+    assert_int_equal(run->result->expiries, 3);
+    assert_near(run->result->loads_per_expiry, 98);
+    assert_string_equal(run->result->marks[1].text, "key 7: 98 loads");
+    assert_int_equal(run->result->marks[1].at_ms, 2000);
+}
+
+TEST(a_round_within_the_life_of_a_value_is_no_expiry_of_its_own)
+{
+    static const struct load_at loads[] = {{"7", 0}, {"7", 100}, {"7", 200}, {"7", 300}, {"7", 301}};
+    struct made_run *run = begin_rounds(4, 100);
+    MAKE_LOADS(run, loads, 250, 0);
+    assert_int_equal(run->result->expiries, 2);
+    run = begin_rounds(4, 100);
+    MAKE_LOADS(run, loads, 0, 0);
+    assert_int_equal(run->result->expiries, 1);
+}
+
+/* A crowd that takes a service several lives to serve. */
+TEST(a_value_may_expire_within_a_round)
+{
+    static const struct load_at loads[] = {{"7", 0}, {"7", 1000}, {"7", 1100}, {"7", 2100}};
+    struct made_run *run = begin_rounds(1, 0);
+    MAKE_LOADS(run, loads, 1000, 0);
+    assert_int_equal(run->result->expiries, 3);
+}
+
+/* A log cuts instants to the millisecond: the first load of a round may seem to be before it. */
+TEST(the_first_load_of_a_round_belongs_to_it)
+{
+    static const struct load_at loads[] = {{"7", 0}, {"7", 250}, {"7", 499}, {"7", 500}};
+    struct made_run *run = begin_rounds(2, 499);
+    for (size_t i = 0; i < run->count; i++)
+        run->at[i].due_us += run->at[i].due_us > MADE_BEGIN_US ? 999 : 0;
+    MAKE_LOADS(run, loads, 300, 0);
+    assert_int_equal(run->result->expiries, 2);
+    assert_int_equal(run->result->marks[1].at_ms, 499);
+}
+
+TEST(a_flush_explains_one_load_of_each_key)
+{
+    static const struct load_at loads[] = {{"7", 0}, {"8", 0}, {"7", 99}, {"7", 101}, {"7", 102}, {"8", 130}};
+    static const struct result_drop drops[] = {{.at_us = MADE_BEGIN_US + 200000},
+                                               {.at_us = MADE_BEGIN_US + 101000}};
+    struct made_run *run = begin();
+    run->source.drops = drops;
+    run->source.drop_count = 2;
+    MAKE_LOADS(run, loads, 1000, 0);
+    assert_int_equal(run->result->expiries, 4);
+    assert_near(run->result->loads_per_expiry, 1.5);
+}
+
+TEST(an_invalidation_explains_one_load_of_its_key)
+{
+    static const struct load_at loads[] = {{"7", 0},   {"7, 1", 0},   {"8", 0},   {"seven", 0},
+                                           {"7", 150}, {"7, 1", 151}, {"8", 152}, {"seven", 153}};
+    static const struct result_drop drops[] = {{MADE_BEGIN_US + 100000, true, 7}};
+    struct made_run *run = begin();
+    run->source.drops = drops;
+    run->source.drop_count = 1;
+    MAKE_LOADS(run, loads, 1000, 0);
+    assert_int_equal(run->result->expiries, 6); /* of 7 and "7, 1": two */
+}
+
+/* ---- keys that are not known ---- */
 
 static struct made_run *count_without_keys(uint64_t load_count, uint32_t ttl_ms)
 {

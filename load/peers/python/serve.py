@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The HTTP server around a cache in Python: GET /ping is a constant, everything else is a document of the origin
-through the cache. What the environment says stands in script.h.
+through the cache. What the environment says stands in peer_scripts.c.
 
 waitress, with a thread for each request of a burst: one that waits for a lock holds its thread.
 """
@@ -13,6 +13,7 @@ import waitress
 TTL_S = int(os.environ["TTL_S"])
 STALE_S = int(os.environ["STALE_S"])
 REDIS = {"host": "127.0.0.1", "port": int(os.environ["REDIS_PORT"])}
+MEMCACHED_PORT = int(os.environ["MEMCACHED_PORT"])
 THREADS = 512
 
 _origin = urllib.parse.urlsplit(os.environ["ORIGIN"])

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * stream.h - GET /live: samples (live.h), one JSON object a line, for as long as the viewer reads.
+ *
+ *     200 application/x-ndjson, chunked: a line at once, then one every `every_ms`, until the viewer goes, the process
+ *         shuts down (the last line says so), or the viewer takes nothing for STREAM_PATIENCE_MS more than a period
+ *     503 there are STREAM_VIEWERS already, all of which read; or the process is shutting down
+ *     400 every_ms is no number from STREAM_EVERY_MIN_MS to STREAM_EVERY_MAX_MS, or there are other arguments
+ *
+ * A sample is made when it is sent, so nothing is done while nobody looks. A viewer that is behind by STREAM_PATIENCE_MS
+ * makes way when another one comes.
+ *
+ * Threads: stream_answer() on that of the connection, which the stream keeps; the rest on any.
+ * Lifetime: stream_end() before MHD_stop_daemon(), stream_clear() after it.
+ */
+#ifndef APP_STREAM_H
+#define APP_STREAM_H
+
+#include "app/view/live.h"
+
+#include <microhttpd.h>
+#include <pthread.h>
+#include <stdbool.h>
+
+enum {
+    STREAM_VIEWERS = 4,
+    STREAM_EVERY_MIN_MS = 100,
+    STREAM_EVERY_MS = 1000,
+    STREAM_EVERY_MAX_MS = 60000,
+    STREAM_PATIENCE_MS = 5000,
+};
+
+struct stream_viewer;
+
+struct stream {
+    /* Lent, like its context. Fills in everything. */
+    void (*collect)(void *context, struct live_sample *out);
+    void *context;
+    struct live_about about;
+    int ended_fd; /* readable: streams end */
+    pthread_mutex_t lock;
+    struct stream_viewer *viewers[STREAM_VIEWERS]; /* under lock; owned by their responses */
+};
+
+/* After `collect`, `context` and `about` have been set. False: no descriptor. */
+bool stream_init(struct stream *stream);
+/* All streams end with one more line, and there are no new ones. Any number of times. */
+void stream_end(struct stream *stream);
+void stream_clear(struct stream *stream);
+
+enum stream_verdict {
+    STREAM_BEGINS = 0,
+    STREAM_BAD_ARGUMENT,
+    STREAM_FULL,
+    STREAM_ENDED,
+    STREAM_NOT_QUEUED, /* no memory: close the connection */
+};
+/* Queues nothing but with BEGINS; refuse it then. */
+enum stream_verdict stream_answer(struct stream *stream, struct MHD_Connection *connection);
+
+#endif

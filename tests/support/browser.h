@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * browser.h - a real browser for tests: Chromium without a window, told what to do over its DevTools pipe.
+ *
+ *     browser_open() --> browser_go() --> browser_wait(), browser_press(), ... --> browser_close()
+ *
+ * It has one tab. What a test expects is an expression of JavaScript, evaluated in the page: what a reader sees there. A
+ * test waits until one holds and never sleeps; a promise is waited for.
+ *
+ * Tests that use it are named in the Makefile (BROWSER_TESTS), so that the package is there.
+ *
+ * Threads: all from one, see proc.h. It has a profile of its own and is gone with it when the program ends.
+ * Time: nothing takes longer than BROWSER_LIMIT_MS.
+ * Errors: a function that returns bool says why on stderr, and what the page's console complained of.
+ */
+#ifndef TESTS_SUPPORT_BROWSER_H
+#define TESTS_SUPPORT_BROWSER_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { BROWSER_LIMIT_MS = 60000 };
+
+struct browser;
+
+bool browser_open(struct browser **out);
+/* Leaves NULL. Accepts NULL in *browser. */
+void browser_close(struct browser **browser);
+
+/* Returns when the page and what it names are there; of a connection that is refused it says false. */
+bool browser_go(struct browser *browser, const char *url);
+
+/* Until the expression is true; one that throws is not. False: not within the limit. */
+bool browser_wait(struct browser *browser, const char *expression);
+
+/* The expression's value as JSON, yours; NULL: it threw, or the value has no JSON. */
+json_t *browser_value(struct browser *browser, const char *expression);
+/* Of one that must be a text, cut to fit. Returns `text`; "": it was none. */
+const char *browser_text(struct browser *browser, const char *expression, char *text, size_t text_bytes);
+/* Of one that must be a number; -1: it was none. */
+double browser_number(struct browser *browser, const char *expression);
+
+/* ---- what a reader has and does ---- */
+
+/* CSS pixels; below 600 it is a phone. */
+bool browser_resize(struct browser *browser, unsigned width, unsigned height);
+/* prefers-color-scheme and prefers-reduced-motion. */
+bool browser_prefer(struct browser *browser, bool dark, bool less_motion);
+
+/* A key as KeyboardEvent.key has it: "Tab", "Enter", " ", "ArrowRight", "a"; `shift` is held down meanwhile. */
+bool browser_press(struct browser *browser, const char *key, bool shift);
+/* Into what has the focus, as if typed. */
+bool browser_type(struct browser *browser, const char *text);
+/* In the middle of the first element of this selector; false: there is none, or another one covers it. */
+bool browser_click(struct browser *browser, const char *selector);
+
+/* ---- what it saw ---- */
+
+/* The whole page, as PNG. */
+bool browser_picture(struct browser *browser, const char *path);
+/* What the page's console complained of since the last call, a line each, cut to fit: exceptions, what its policy forbade,
+ * console.error(); not answers with an error status. "": nothing. Lent until the next call. */
+const char *browser_complaints(struct browser *browser);
+
+#endif
