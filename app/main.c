@@ -31,6 +31,7 @@
 #include "app/catalog/catalog.h"
 #include "app/catalog/hot_file.h"
 #include "app/catalog/warmer.h"
+#include "app/check/check.h"
 #include "app/check/limits.h"
 #include "app/http/given.h"
 #include "app/http/server.h"
@@ -44,6 +45,7 @@
 #include <jansson.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -272,6 +274,8 @@ int main(int argc, char **argv)
     struct settings settings;
     sigset_t awaited;
 
+    if (argc > 1 && strcmp(argv[1], "check") == 0)
+        return check_main(argc, argv, environ);
     switch (settings_read(argc, argv, environ, &settings, stderr)) {
     case SETTINGS_OK:
         break;

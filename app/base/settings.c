@@ -716,7 +716,8 @@ static void print_help(FILE *messages)
     fputs("\nWhile it runs POST /policy changes:\n ", messages);
     for (size_t i = 0; i < WHILE_RUNNING_COUNT; i++)
         fprintf(messages, " %s", while_running[i]);
-    fputc('\n', messages);
+    fputs("\n\ncatalogd check looks at what the service stands on; catalogd check --help says how.\n",
+          messages);
 }
 
 static bool help_wanted(int argc, char **argv)

@@ -124,6 +124,7 @@ static const struct {
     {"NEAR_MS", {"", "0", "60001", "1s"}},
     {"SERVER_LOOPS", {"", "257", "auto"}},
     {"DRAIN_MS", {"", "-5", "3600001"}},
+    {"CORES", {"", "yes", "1"}},
     {"LOAD_DELAY_MS", {"", "-1", "3600001"}},
 };
 enum { SETTING_COUNT = sizeof SETTINGS / sizeof *SETTINGS };
