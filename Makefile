@@ -2,7 +2,7 @@
 #
 #   make              build/catalogd, the service, build/stampede, the stampede tester, and build/fleetlock, flock(1) for
 #                     a fleet
-#   make demo         private Redis and PostgreSQL, 1 000 requests on a cold product, three modes, one table
+#   make demo         private Redis and PostgreSQL, 1 000 requests on a cold product, three modes: ten lines and a page
 #   make scenarios    stampedes and faults, each judged (8 minutes): T="redis leader"; pages in build/scenarios/
 #   make run          the service over private servers until Ctrl-C, with curl lines to try
 #   make db           loads the schema, or brings an older one up to date, and seed data into an empty database:
@@ -173,10 +173,12 @@ $(APP_OBJECTS) $(BUILD)/app/main.o: | $(BUILD)/app_statements.h
 $(BUILD)/app_statements.h: sql/embed.sh $(STATEMENTS)
 	sh sql/embed.sh $@ $(STATEMENTS)
 
-# Pages become bytes, their styles and scripts inside.
-PAGES := $(BUILD)/page_template.h
+# Pages become bytes, their styles and scripts inside: that of a report and that of the live view.
+PAGES := $(BUILD)/page_template.h $(BUILD)/view_page.h
 $(BUILD)/load/report/page.o: | $(BUILD)/page_template.h
 $(BUILD)/page_template.h: $(addprefix load/report/,page.html page.css page_plots.js page.js)
+$(BUILD)/app/view/page.o: | $(BUILD)/view_page.h
+$(BUILD)/view_page.h: $(addprefix app/view/,page.html view.css widgets.js page.js)
 $(PAGES): load/embed.sh
 	@mkdir -p $(@D)
 	sh load/embed.sh $@ $(filter-out %.sh,$^)
@@ -280,7 +282,7 @@ $(CHAOS_SHIM): tests/chaos/clock_shim.c
 chosen = $(strip $(foreach word,$(T),$(findstring $(word),$(1:$(BUILD)/%=%))))
 
 demo: all
-	@CATALOGD=$(BUILD)/catalogd $(BUILD)/stampede demo --scale $(SCALE)
+	@CATALOGD=$(BUILD)/catalogd $(BUILD)/stampede demo $(if $(filter file,$(origin SCALE)),,--scale $(SCALE))
 
 run: all
 	@CATALOGD=$(BUILD)/catalogd $(BUILD)/stampede serve --scale $(SCALE)

@@ -2,15 +2,15 @@
 /*
  * main.c - catalogd: a product catalog out of PostgreSQL, through a Redis cache that a guard keeps from stampeding.
  *
- *     settings -> limits -> given sockets -> guard -> catalog (kinds and loaders) -> writer -> warmer -> server
- *              -> operations -> ready
+ *     settings -> limits -> given sockets -> guard -> catalog (kinds and loaders) -> writer -> warmer -> access log
+ *              -> server -> operations -> ready
  *
  * and on SIGTERM or SIGINT the same way back: /readyz says no, the server accepts nothing more and answers what is asked
  * on the connections that there are (loop.h), for DRAIN_MS; then the guard releases its leases. A second signal ends the
  * process at once and leaves its leases to their TTL.
  *
  *     SIGTERM, SIGINT   drain and end; the second one: at once
- *     SIGHUP            reload: reads OPS_TOKEN_FILE and REVALIDATE_TOKEN_FILE again
+ *     SIGHUP            reload: opens the access log anew, reads OPS_TOKEN_FILE and REVALIDATE_TOKEN_FILE again
  *     SIGPIPE           ignored
  *
  * systemd, where it started the process, is told all of this (notify.h), and hands over the listening sockets that it
@@ -33,6 +33,7 @@
 #include "app/catalog/warmer.h"
 #include "app/check/check.h"
 #include "app/check/limits.h"
+#include "app/http/access.h"
 #include "app/http/given.h"
 #include "app/http/server.h"
 #include "app/ops/health.h"
@@ -56,8 +57,9 @@ struct service {
     struct guard *guard;
     struct cache_gate gate;
     struct catalog *catalog;
-    struct warmer *warmer; /* NULL: nothing is warmed */
-    struct writer *writer; /* NULL: writes are off */
+    struct warmer *warmer;     /* NULL: nothing is warmed */
+    struct writer *writer;     /* NULL: writes are off */
+    struct access_log *access; /* NULL: there is none */
     struct server *server;
     struct ops *ops;
     struct given given; /* sockets that it was started with */
@@ -107,10 +109,10 @@ static void let_next_signal_end(void)
 /* ---- the service ---- */
 
 /* The guard limits its lines itself, and says at the end of each window how things stand. */
-static void log_guard(void *context, const char *text)
+static void log_guard(void *context, const char *text, bool good)
 {
     (void)context;
-    log_line(LOG_LEVEL_INFO, "guard", "text=\"%s\"", text);
+    log_line(good ? LOG_LEVEL_INFO : LOG_LEVEL_WARNING, "guard", "text=\"%s\"", text);
 }
 
 static bool open_guard(const struct settings *settings, struct service *service)
@@ -121,7 +123,7 @@ static bool open_guard(const struct settings *settings, struct service *service)
     service->running = running_open();
     if (service->running == NULL)
         return false;
-    config.log = log_guard;
+    config.told = log_guard;
     config.event = running_note;
     config.event_context = service->running;
     config.hot_keys = settings->hot_file[0] != '\0' ? HOT_KEYS_MAX : 0;
@@ -152,17 +154,41 @@ static bool open_writer(const struct settings *settings, struct service *service
     return service->writer != NULL;
 }
 
+/* A loop for each socket at least. */
+static uint32_t loop_count(const struct settings *settings, const struct service *service)
+{
+    int fds[GIVEN_MAX];
+    const uint32_t wanted = limits_loops(settings);
+    const uint32_t given = (uint32_t)given_for(&service->given, GIVEN_HTTP, fds);
+
+    return wanted > given ? wanted : given;
+}
+
+static bool open_access(const struct settings *settings, struct service *service)
+{
+    static const enum access_format formats[] = {[SETTINGS_LOG_OFF] = ACCESS_OFF,
+                                                 [SETTINGS_LOG_COMBINED] = ACCESS_COMBINED,
+                                                 [SETTINGS_LOG_JSON] = ACCESS_JSON};
+    const struct access_config config = {.format = formats[settings->access_log],
+                                         .file = settings->access_log_file,
+                                         .percent = settings->access_log_percent,
+                                         .lanes = loop_count(settings, service)};
+
+    return config.format == ACCESS_OFF || access_open(&config, &service->access);
+}
+
 static bool open_server(const struct settings *settings, struct service *service)
 {
     struct server_config config = {
         .listen = settings->listen,
         .given = &service->given,
-        .loops = limits_loops(settings),
+        .loops = loop_count(settings, service),
         .connections_max = settings->max_connections,
         .fresh_ms = settings->policy.fresh_ms,
         .revalidate_token_file = settings->revalidate_token_file,
         .guard = service->guard,
         .writer = service->writer,
+        .access = service->access,
     };
 
     for (enum document_kind kind = 0; kind < DOCUMENT_KIND_COUNT; kind++)
@@ -187,7 +213,7 @@ static bool service_open(const struct settings *settings, struct service *servic
     return given_read(&service->given) && open_guard(settings, service) && open_catalog(settings, service) &&
            open_writer(settings, service) &&
            warmer_open(settings, service->guard, service->catalog, &service->gate, &service->warmer) &&
-           open_server(settings, service) && open_ops(settings, service);
+           open_access(settings, service) && open_server(settings, service) && open_ops(settings, service);
 }
 
 /* Also for a half-open one. False: a loader never came back and may still use the catalog. */
@@ -205,6 +231,7 @@ static bool service_close(struct service *service, uint32_t drain_ms)
     writer_close(&service->writer);
     if (service->server != NULL)
         server_close(&service->server);
+    access_close(&service->access);
     if (service->guard != NULL && guard_close(&service->guard, clock_left_ms(end_ms)) != GUARD_OK)
         return false;
     running_close(&service->running);
@@ -224,11 +251,13 @@ static const char *reread(bool wanted, bool good)
 static void reload(const struct settings *settings, struct service *service)
 {
     notify_reloading();
+    access_reopen(service->access);
     const bool ops_token = ops_read_token(service->ops, settings->ops_token_file);
     const bool revalidate_token = server_read_token(service->server, settings->revalidate_token_file);
 
     log_line(ops_token && revalidate_token ? LOG_LEVEL_INFO : LOG_LEVEL_WARNING, "reload",
-             "ops_token=%s revalidate_token=%s", reread(settings->ops_token_file[0] != '\0', ops_token),
+             "access_log=%s ops_token=%s revalidate_token=%s", service->access != NULL ? "anew" : "none",
+             reread(settings->ops_token_file[0] != '\0', ops_token),
              reread(settings->revalidate_token_file[0] != '\0', revalidate_token));
     notify_ready(server_address(service->server));
 }

@@ -324,6 +324,8 @@ enum guard_mode {
  * block; good news is told only after bad.
  */
 typedef void guard_log(void *context, const char *text);
+/* The same lines, for a host whose log has levels. `good`: something is well again, or there is nothing to be mended. */
+typedef void guard_told(void *context, const char *text, bool good);
 /* For guard_config.log: nothing is said, also not on stderr. */
 GUARD_API void guard_log_none(void *context, const char *text);
 
@@ -355,6 +357,7 @@ struct guard_config {
     void (*event)(void *context, const struct guard_event *event); /* see "watching"; NULL: none */
     void *event_context;                                           /* lent until guard_close() has returned */
     uint32_t hot_keys; /* guard_hot() knows so many; 0 means 64; at most 4096 */
+    guard_told *told;  /* in place of `log`, with log_context; NULL: `log` is told */
 };
 
 #define GUARD_CONFIG_DEFAULTS                                                                                \
@@ -369,7 +372,7 @@ struct guard_config {
             GUARD_FIELD(load_permits, 0), GUARD_FIELD(permit_ms, 3000), GUARD_FIELD(load_threads, 0),        \
             GUARD_FIELD(thread_begins, NULL), GUARD_FIELD(thread_ends, NULL),                                \
             GUARD_FIELD(thread_context, NULL), GUARD_FIELD(event, NULL), GUARD_FIELD(event_context, NULL),   \
-            GUARD_FIELD(hot_keys, 0)                                                                         \
+            GUARD_FIELD(hot_keys, 0), GUARD_FIELD(told, NULL)                                                \
     }
 
 /*

@@ -204,7 +204,7 @@ static int run_scenarios(const struct options *options)
 
 static int demo(const struct options *options)
 {
-    char scale[16], requests[16], delay[16], workers[16];
+    char scale[16], requests[16], delay[16];
     char file[PATH_BYTES], json[PATH_BYTES], html[PATH_BYTES];
     struct scenario *scenario = NULL;
     if (!home_is_found())
@@ -212,18 +212,20 @@ static int demo(const struct options *options)
     snprintf(scale, sizeof scale, "%u", (unsigned)options->scale);
     snprintf(requests, sizeof requests, "%u", (unsigned)options->requests);
     snprintf(delay, sizeof delay, "%u", (unsigned)options->delay_ms);
-    snprintf(workers, sizeof workers, "%u",
-             (unsigned)(options->requests + 1) / 2); /* half of the herd each */
-    const struct scenario_set sets[] = {
-        {"PRODUCTS", scale}, {"REQUESTS", requests}, {"DELAY_MS", delay}, {"WORKERS", workers}};
+    const struct scenario_set sets[] = {{"PRODUCTS", scale}, {"REQUESTS", requests}, {"DELAY_MS", delay}};
     if (!scenario_read(home_path("load/scenarios/demo.scenario", file), sets, sizeof sets / sizeof *sets,
                        stderr, &scenario))
         return BAD_USAGE;
     const struct scenario_outputs outputs = {
         .json_path = options->json != NULL ? options->json : home_path("build/demo.json", json),
         .html_path = options->html != NULL ? options->html : home_path("build/demo.html", html),
+        .is_brief = !options->shows_table,
         .command = command_line};
+    if (outputs.is_brief && !options->is_quiet)
+        progress_style(PROGRESS_BRIEF);
     int status = (int)scenario_run(scenario, &outputs);
+    if (outputs.is_brief && status != SCENARIO_NOT_RUN)
+        printf("table stampede report %s\n", outputs.json_path);
     scenario_free(&scenario);
     return status;
 }
@@ -316,6 +318,8 @@ static int run(const struct options *options)
 
 static int carry_out(const struct options *options)
 {
+    if (options->is_quiet)
+        progress_style(PROGRESS_QUIET);
     switch (options->command) {
     case OPTIONS_RUN:
         interrupt_catch();

@@ -20,6 +20,13 @@ uint64_t clock_ms(void)
     return ms_of(read_clock(CLOCK_MONOTONIC));
 }
 
+uint64_t clock_fine_us(void)
+{
+    const struct timespec now = read_clock(CLOCK_MONOTONIC);
+
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
 uint32_t clock_left_ms(uint64_t deadline_ms)
 {
     const uint64_t now_ms = clock_ms();
@@ -45,4 +52,17 @@ uint64_t clock_boot_ms(void)
 struct timespec clock_wall(void)
 {
     return read_clock(CLOCK_REALTIME);
+}
+
+struct timespec clock_wall_before(uint64_t span_us)
+{
+    struct timespec instant = read_clock(CLOCK_REALTIME);
+
+    instant.tv_sec -= (time_t)(span_us / 1000000);
+    instant.tv_nsec -= (long)(span_us % 1000000) * 1000;
+    if (instant.tv_nsec < 0) {
+        instant.tv_nsec += 1000000000;
+        instant.tv_sec--;
+    }
+    return instant;
 }

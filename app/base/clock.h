@@ -12,6 +12,8 @@
 
 /* Never jumps; instants and deadlines are in this one unless they say otherwise. */
 uint64_t clock_ms(void);
+/* The same in microseconds. */
+uint64_t clock_fine_us(void);
 /* Until the deadline; 0 once it has passed. */
 uint32_t clock_left_ms(uint64_t deadline_ms);
 /* The instant in span_ms, for a condition of thread_condition_init(). */
@@ -21,5 +23,7 @@ struct timespec clock_in_ms(uint32_t span_ms);
 uint64_t clock_boot_ms(void);
 /* The date. */
 struct timespec clock_wall(void);
+/* So long ago. */
+struct timespec clock_wall_before(uint64_t span_us);
 
 #endif

@@ -94,6 +94,21 @@ static bool parse_mode(const struct setting *setting, const char *text, void *fi
     return false;
 }
 
+static bool parse_log(const struct setting *setting, const char *text, void *field)
+{
+    static const char *const LOGS[] = {
+        [SETTINGS_LOG_OFF] = "off", [SETTINGS_LOG_COMBINED] = "combined", [SETTINGS_LOG_JSON] = "json"};
+
+    (void)setting;
+    for (size_t log = 0; log < sizeof(LOGS) / sizeof(LOGS[0]); log++) {
+        if (strcmp(text, LOGS[log]) == 0) {
+            *(enum settings_log *)field = (enum settings_log)log;
+            return true;
+        }
+    }
+    return false;
+}
+
 const char *settings_mode_name(enum guard_mode mode)
 {
     return MODES[mode];
@@ -161,6 +176,12 @@ static bool is_new_file(const char *text)
     return access(folder, W_OK | X_OK) == 0;
 }
 
+/* What is there may be appended to, or the file may be made. */
+static bool is_log_file(const char *text)
+{
+    return access(text, F_OK) == 0 ? access(text, W_OK) == 0 : is_new_file(text);
+}
+
 static const struct kind number = {.parse = parse_number};
 static const struct kind on_off = {.parse = parse_switch, .allowed = "on or off"};
 static const struct kind mode = {.parse = parse_mode, .allowed = "fleet, local, off or shadow"};
@@ -189,6 +210,11 @@ static const struct kind file = {
 static const struct kind new_file = {.text_is_right = is_new_file,
                                      .also = "",
                                      .allowed = "a path in a folder that may be written to, or nothing"};
+static const struct kind log_format = {.parse = parse_log, .allowed = "off, combined or json"};
+static const struct kind log_file = {
+    .text_is_right = is_log_file,
+    .also = "",
+    .allowed = "a file, FIFO or device that may be written to, a new file in such a folder, or nothing"};
 
 static bool parse(const struct setting *setting, const char *text, void *field)
 {
@@ -300,6 +326,12 @@ static const struct setting table[] = {
     TEXT("HOT_FILE", new_file, hot_file, "",
          "hot keys are saved here and loaded at the start; processes may share it"),
     NUMBER("HOT_SAVE_MS", hot_save_ms, "60000", 100, HOUR_MS, "ms", "how often they are saved"),
+    TEXT("ACCESS_LOG", log_format, access_log, "off",
+         "a line for each request: combined (as Apache and nginx write it, and more behind) or json"),
+    TEXT("ACCESS_LOG_FILE", log_file, access_log_file, "",
+         "where they are written, opened anew on SIGHUP; nothing: stdout"),
+    NUMBER("ACCESS_LOG_PERCENT", access_log_percent, "100", 1, 100, "%",
+           "of the requests, by chance, have a line; those answered with 500 and above always"),
     NUMBER("SERVER_LOOPS", server_loops, "0", 0, 256, "threads",
            "event loops that serve HTTP; 0: one per core"),
     NUMBER(

@@ -21,6 +21,9 @@
 #include <stdint.h>
 #include <stdio.h>
 
+/* What is written of each request. */
+enum settings_log { SETTINGS_LOG_OFF = 0, SETTINGS_LOG_COMBINED, SETTINGS_LOG_JSON };
+
 /* Texts are lent from argv, env or the table; none is NULL. */
 struct settings {
     struct guard_config guard;  /* complete, except for its log */
@@ -31,6 +34,9 @@ struct settings {
     const char *revalidate_token_file; /* "": no client may ask past the cache */
     const char *hot_file;              /* "": hot keys are not saved */
     uint32_t hot_save_ms;
+    enum settings_log access_log;
+    const char *access_log_file; /* "": stdout */
+    uint32_t access_log_percent;
     const char *database_url;       /* postgresql://... or libpq's keyword=value form */
     const char *write_database_url; /* the same; "": this process only reads */
     bool prepare;                   /* off: behind a pooler that cannot keep prepared statements */

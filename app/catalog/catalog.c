@@ -77,7 +77,8 @@ struct plan {
     catalog_json_build *build;
     char id[NUMBER_SIZE], after[NUMBER_SIZE];
     char validator[CATALOG_VALIDATOR_SIZE]; /* of the product we have; "": none */
-    const char *params[PLAN_PARAMS_MAX];    /* point into the plan, the catalog and the asker */
+    char comment[TRACE_COMMENT_SIZE];
+    const char *params[PLAN_PARAMS_MAX]; /* point into the plan, the catalog and the asker */
     uint64_t begun_ms;
     bool may_store;
 };
@@ -120,6 +121,12 @@ static const enum guard_failure failures[] = {
     [PG_CANCELLED] = GUARD_FAILURE_TIMEOUT, /* no request waits for it any more */
 };
 
+/* Of the request that started it. */
+static const struct trace *trace_of(const struct guard_load *load)
+{
+    return asker_trace(guard_load_asker(load));
+}
+
 /* Undefined table or column, or no right to read it: the schema is not what it was. */
 static bool schema_is_doubtful(const struct pg_fault *fault)
 {
@@ -138,9 +145,12 @@ static void fail(struct catalog *catalog, struct guard_load *load, enum pg_outco
     if (schema_is_doubtful(fault))
         atomic_store(&catalog->schema_right, false);
     if (outcome != PG_CANCELLED) {
+        char pairs[TRACE_PAIRS_SIZE];
+
         log_event(LOG_LEVEL_WARNING, "load_failed",
-                  "key=%s load=%016" PRIx64 " outcome=%s sqlstate=%s reason=\"%s\"", guard_load_key(load),
-                  guard_load_id(load), pg_outcome_name(outcome), fault->sqlstate, fault->text);
+                  "key=%s load=%016" PRIx64 " %soutcome=%s sqlstate=%s reason=\"%s\"", guard_load_key(load),
+                  guard_load_id(load), trace_pairs(trace_of(load), pairs), pg_outcome_name(outcome),
+                  fault->sqlstate, fault->text);
     }
     guard_load_fail(load, failures[outcome]);
 }
@@ -156,8 +166,10 @@ static void note_validator(const struct guard_load *load, struct plan *plan)
 
 static void fail_broken(struct guard_load *load)
 {
-    log_event(LOG_LEVEL_ERROR, "load_failed", "key=%s load=%016" PRIx64 " outcome=broken reason=\"%s\"",
-              guard_load_key(load), guard_load_id(load),
+    char pairs[TRACE_PAIRS_SIZE];
+
+    log_event(LOG_LEVEL_ERROR, "load_failed", "key=%s load=%016" PRIx64 " %soutcome=broken reason=\"%s\"",
+              guard_load_key(load), guard_load_id(load), trace_pairs(trace_of(load), pairs),
               "the row makes no document: a NULL, or a text that is not UTF-8; or no memory");
     guard_load_fail(load, GUARD_FAILURE_REJECTED);
 }
@@ -261,6 +273,7 @@ static void load_document(struct guard_load *load, void *context)
         .params = plan.params,
         .left_ms = guard_load_left_ms(load),
         .cancel_fd = guard_load_cancel_fd(load),
+        .comment = trace_comment(trace_of(load), guard_load_id(load), plan.comment),
     };
     rows_init(&rows, ROWS_BYTES_MAX);
     enum pg_outcome outcome = pg_query(catalog->pool, &request, &rows, &fault);
@@ -321,10 +334,21 @@ static void answer_one_of_many(struct guard_load *load, const struct rows *rows)
     catalog_document_clear(&document);
 }
 
+/* One statement, one comment: of the first load whose request is of a sampled trace; else of none. */
+static const char *comment_of_many(struct guard_load *const *loads, size_t count,
+                                   char out[TRACE_COMMENT_SIZE])
+{
+    const char *comment = NULL;
+
+    for (size_t i = 0; i < count && comment == NULL; i++)
+        comment = trace_comment(trace_of(loads[i]), guard_load_id(loads[i]), out);
+    return comment;
+}
+
 static void load_products(struct guard_load *const *loads, size_t count, void *context)
 {
     struct catalog *catalog = context;
-    char text[PG_ARRAY_NUMBERS_SIZE(GUARD_MANY_MAX)];
+    char text[PG_ARRAY_NUMBERS_SIZE(GUARD_MANY_MAX)], comment[TRACE_COMMENT_SIZE];
     struct pg_array ids;
     struct rows rows;
     struct pg_fault fault;
@@ -334,6 +358,7 @@ static void load_products(struct guard_load *const *loads, size_t count, void *c
         .params = params,
         .left_ms = guard_load_left_ms(loads[0]),
         .cancel_fd = guard_load_cancel_fd(loads[0]),
+        .comment = comment_of_many(loads, count, comment),
     };
 
     pg_array_init(&ids, text, sizeof(text));

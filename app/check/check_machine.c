@@ -164,6 +164,18 @@ static void check_token(struct findings *findings, const char *setting, const ch
     token_clear(&token);
 }
 
+/* That its folder may be written to, the settings have been checked for. */
+static void check_file(struct findings *findings, const char *setting, const char *path)
+{
+    if (path[0] == '\0')
+        return;
+    if (access(path, F_OK) == 0 && access(path, W_OK) != 0)
+        findings_add(findings, VERDICT_WRONG, setting, "chown it to the user of the service",
+                     "%s is there and may not be written to", path);
+    else
+        findings_ok(findings, setting, "%s may be written to", path);
+}
+
 /* ---- addresses ---- */
 
 /* Connected; -1: nothing accepts there. */
@@ -278,8 +290,8 @@ void check_machine(const struct settings *settings, struct findings *findings)
     check_own_clock(findings);
     check_token(findings, "OPS_TOKEN_FILE", settings->ops_token_file);
     check_token(findings, "REVALIDATE_TOKEN_FILE", settings->revalidate_token_file);
-    if (settings->hot_file[0] != '\0')
-        findings_ok(findings, "HOT_FILE", "%s is in a folder that may be written to", settings->hot_file);
+    check_file(findings, "HOT_FILE", settings->hot_file);
+    check_file(findings, "ACCESS_LOG_FILE", settings->access_log_file);
     check_listen(findings, &clients);
     check_listen(findings, &operators);
 }

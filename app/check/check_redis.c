@@ -34,13 +34,12 @@ struct probe {
     struct said said;
 };
 
-/* On any thread. Its complaints, not its "up". */
-static void listen_to(void *context, const char *text)
+/* On any thread. Its complaints, not that all is well. */
+static void listen_to(void *context, const char *text, bool good)
 {
     struct said *said = context;
-    const size_t bytes = strlen(text);
 
-    if (bytes >= 4 && strcmp(text + bytes - 4, ": up") == 0)
+    if (good)
         return;
     pthread_mutex_lock(&said->lock);
     snprintf(said->text, sizeof(said->text), "%s", text);
@@ -162,7 +161,7 @@ static bool probe_open(struct probe *probe, const struct settings *settings)
 
     config.mode = GUARD_MODE_FLEET;
     config.near_bytes = 0;
-    config.log = listen_to;
+    config.told = listen_to;
     config.log_context = &probe->said;
     policy.loader = load;
     policy.tagged = true;

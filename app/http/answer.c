@@ -119,6 +119,7 @@ void answer_refuse(const struct answer_refusal *refusal, const char *path, const
     out->body_bytes = 0;
     out->close = refusal->close;
     out->cache_status[0] = out->etag[0] = out->age[0] = out->retry_after[0] = out->text[0] = '\0';
+    out->request[0] = '\0';
     append(out->text, sizeof(out->text),
            "{\"type\":\"/problems/%s\",\"title\":\"%s\",\"status\":%u,\"detail\":\"%s\"", refusal->type,
            refusal->title, out->status, refusal->detail);
@@ -126,6 +127,19 @@ void answer_refuse(const struct answer_refusal *refusal, const char *path, const
         append(out->text, sizeof(out->text), ",\"instance\":\"%s\"", path);
     append(out->text, sizeof(out->text), "%s}\n", extra);
     out->text_bytes = strlen(out->text);
+}
+
+/* The document ends with the brace and the newline of answer_refuse(). */
+void answer_name_request(const char *request, struct answer *answer)
+{
+    if (request[0] == '\0')
+        return;
+    snprintf(answer->request, sizeof(answer->request), "%s", request);
+    if (answer->content_type != PROBLEM_TYPE)
+        return;
+    answer->text[answer->text_bytes - 2] = '\0';
+    append(answer->text, sizeof(answer->text), ",\"request_id\":\"%s\"}\n", request);
+    answer->text_bytes = strlen(answer->text);
 }
 
 void answer_bad_id(uint32_t place, const char *text, const char *path, struct answer *out)
@@ -251,7 +265,7 @@ static void set_found(const char *validator, struct answer *out)
     out->body = NULL;
     out->body_bytes = out->text_bytes = 0;
     out->close = false;
-    out->retry_after[0] = out->text[0] = '\0';
+    out->retry_after[0] = out->text[0] = out->request[0] = '\0';
     set_etag(validator, out);
 }
 
@@ -312,6 +326,13 @@ void answer_revalidated(struct answer *answer)
         return;
     memmove(at + longer, at, strlen(at) + 1);
     memcpy(at, is, sizeof(is) - 1);
+}
+
+size_t answer_body_bytes(const struct answer *answer)
+{
+    if (answer->body != NULL)
+        return answer->body_bytes;
+    return answer->value != NULL ? answer->value->body_bytes : answer->text_bytes;
 }
 
 bool answer_etag_matches(const struct answer *answer, const char *if_none_match)

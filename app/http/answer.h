@@ -20,6 +20,7 @@
 #ifndef APP_ANSWER_H
 #define APP_ANSWER_H
 
+#include "app/base/trace.h"
 #include "guard/guard.h"
 
 #include <stdbool.h>
@@ -77,7 +78,8 @@ struct answer {
     char etag[132];
     char age[12];
     char retry_after[12];
-    char text[1024];
+    char request[TRACE_REQUEST_SIZE]; /* X-Request-Id */
+    char text[1152];
 };
 
 /* `path`: for "instance"; NULL, or a path that is not innocent: left out. `fresh_ms`: the policy's, for the ttl of a
@@ -100,8 +102,12 @@ void answer_refuse(const struct answer_refusal *refusal, const char *path, const
                    struct answer *out);
 /* PROBLEM_BAD_IDS, saying which: its place in the list, 1 and up, and its text. */
 void answer_bad_id(uint32_t place, const char *text, const char *path, struct answer *out);
+/* The answer says which request it is for, and so does its problem document. "" is no name. */
+void answer_name_request(const char *request, struct answer *answer);
 void answer_retry_after(uint32_t retry_ms, struct answer *out);
 
+/* Of the body, as a 200 sends it. */
+size_t answer_body_bytes(const struct answer *answer);
 /* One If-None-Match line against the answer's ETag: "*", or a list with weak comparison (RFC 9110,
  * 13.1.2). */
 bool answer_etag_matches(const struct answer *answer, const char *if_none_match);

@@ -5,6 +5,7 @@
 #include "app/http/client.h"
 
 #include "app/catalog/asker.h"
+#include "app/http/account.h"
 #include "app/http/answer.h"
 #include "app/http/head.h"
 #include "app/http/revalidate.h"
@@ -115,9 +116,11 @@ static void answer_over(struct client *client)
 
 static void client_free(struct client *client)
 {
+    assert(client->account == NULL);
     list_out(client);
     drop_result(client);
     answer_over(client);
+    asker_unref(client->asker);
     free(client);
 }
 
@@ -206,6 +209,13 @@ void client_say_goodbye(struct clients *clients)
         say_goodbye_to(client);
 }
 
+static void expire(struct client *client)
+{
+    end(client);
+    client->expired = true;
+    add_u64(&client->clients->counters.expired);
+}
+
 /* A client that has finished sending in one of these has nothing left to be answered. In SENDING it may be reading. */
 static bool fin_means_gone(enum client_state state)
 {
@@ -246,8 +256,7 @@ static void sweep_state(struct clients *clients, enum client_state state)
         if (client->ended)
             continue;
         if (age_ms >= limit_ms(client)) {
-            end(client);
-            add_u64(&clients->counters.expired);
+            expire(client);
         } else if (!client->looked_at && fin_means_gone(state)) {
             look_for_fin(client);
         }
@@ -285,10 +294,8 @@ void client_make_way(struct clients *clients)
     }
     if (first == NULL)
         first = slow_reader(clients);
-    if (first == NULL)
-        return;
-    end(first);
-    add_u64(&clients->counters.expired);
+    if (first != NULL)
+        expire(first);
 }
 
 void client_sweep(struct clients *clients)
@@ -321,20 +328,20 @@ static bool make_room_for_answer(struct clients *clients, size_t bytes)
     for (; client != NULL && !has_room(clients, bytes); client = client->next) {
         if (!is_in_the_way(client, bytes))
             continue;
-        end(client);
+        expire(client);
         answer_over(client);
-        add_u64(&clients->counters.expired);
     }
     return has_room(clients, bytes);
 }
 
 /* ---- answering ---- */
 
-static enum MHD_Result finish(struct client *client, bool queued, unsigned status)
+static enum MHD_Result finish(struct client *client, bool queued, unsigned status, size_t body_bytes)
 {
     drop_result(client);
     if (!queued)
         return MHD_NO;
+    account_answer(client->account, status, body_bytes);
     add_u64(&client->clients->counters.answers[client->route.target][status / 100]);
     move(client, CLIENT_SENDING);
     return MHD_YES;
@@ -345,13 +352,34 @@ static struct writer *writer_of(const struct client *client)
     return client->clients->shared->writer;
 }
 
+/* "": none. */
+static const char *request_id(const struct client *client)
+{
+    return asker_trace(client->asker)->request;
+}
+
+/* A request that has no id needs one where something went wrong. */
+static void name_answer(struct client *client, struct answer *answer)
+{
+    const char *request = request_id(client);
+    struct trace made;
+
+    if (request[0] == '\0' && answer->status >= MHD_HTTP_BAD_REQUEST) {
+        trace_make_request(&made, access_random(&client->clients->dice));
+        request = made.request;
+    }
+    answer_name_request(request, answer);
+}
+
 static enum MHD_Result send_answer(struct client *client, struct answer *answer)
 {
     unsigned status = 0;
 
     answer->close = answer->close || client->clients->is_leaving;
+    name_answer(client, answer);
+    const size_t body_bytes = answer_body_bytes(answer);
     const bool queued = reply_queue(client->connection, answer, &status);
-    return finish(client, queued, status);
+    return finish(client, queued, status, body_bytes);
 }
 
 static enum MHD_Result send_problem(struct client *client, enum problem problem, const char *path, bool close)
@@ -373,6 +401,7 @@ static enum MHD_Result send_written(struct client *client, const char *path)
 {
     struct answer answer;
 
+    account_source(client->account, write_outcome_name(client->job->result.outcome), 0);
     upload_answer(&client->job->result, client->job->kind, client->job->id, path, &answer);
     return send_answer(client, &answer);
 }
@@ -381,7 +410,16 @@ static enum MHD_Result send_written(struct client *client, const char *path)
 static bool may_share_words(const struct client *client, const struct guard_result *result)
 {
     return result->status == GUARD_OK && !client->clients->is_leaving && !client->revalidates &&
-           client->route.target != ROUTE_OFFERS;
+           client->route.target != ROUTE_OFFERS && request_id(client)[0] == '\0';
+}
+
+static void note_source(struct client *client, const struct guard_result *result)
+{
+    const bool is_answer = result->status == GUARD_OK || result->status == GUARD_ABSENT;
+
+    account_source(client->account,
+                   is_answer ? guard_source_name(result->source) : guard_status_name(result->status),
+                   result->load);
 }
 
 static enum MHD_Result send_result(struct client *client, const struct guard_result *result, const char *path)
@@ -390,11 +428,13 @@ static enum MHD_Result send_result(struct client *client, const struct guard_res
     struct answer answer;
     unsigned status = 0;
 
+    note_source(client, result);
     if (may_share_words(client, result)) {
+        const size_t body_bytes = result->value->body_bytes;
         const bool queued =
             reply_queue_value(client->connection, &clients->memo, result, clients->shared->fresh_ms, &status);
 
-        return finish(client, queued, status);
+        return finish(client, queued, status, body_bytes);
     }
     answer_from_result(result, path, clients->shared->fresh_ms, &answer);
     if (client->route.target == ROUTE_OFFERS)
@@ -411,6 +451,8 @@ static enum MHD_Result send_selection(struct client *client, const char *path)
 
     if (most_bytes > 0 && !make_room_for_answer(client->clients, most_bytes))
         return send_problem(client, PROBLEM_UNREAD, path, false);
+    const struct guard_result sum = selection_result(client->selection);
+    note_source(client, &sum);
     selection_answer(client->selection, path, client->clients->shared->fresh_ms, &answer);
     if (client->revalidates)
         answer_revalidated(&answer);
@@ -429,15 +471,18 @@ static enum MHD_Result send_pong(struct client *client)
 {
     struct MHD_Response *response =
         MHD_create_response_from_buffer(sizeof(PONG) - 1, (void *)(uintptr_t)PONG, MHD_RESPMEM_PERSISTENT);
+    const char *request = request_id(client);
     bool queued = false;
 
     if (response != NULL) {
-        queued = MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, "text/plain") == MHD_YES &&
-                 (!client->clients->is_leaving || add_close(response)) &&
-                 MHD_queue_response(client->connection, MHD_HTTP_OK, response) == MHD_YES;
+        queued =
+            MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, "text/plain") == MHD_YES &&
+            (request[0] == '\0' || MHD_add_response_header(response, REPLY_REQUEST_ID, request) == MHD_YES) &&
+            (!client->clients->is_leaving || add_close(response)) &&
+            MHD_queue_response(client->connection, MHD_HTTP_OK, response) == MHD_YES;
         MHD_destroy_response(response);
     }
-    return finish(client, queued, MHD_HTTP_OK);
+    return finish(client, queued, MHD_HTTP_OK, sizeof(PONG) - 1);
 }
 
 /* ---- asking ---- */
@@ -506,6 +551,11 @@ static enum guard_status ask_guard(struct client *client, struct guard_request *
     request->loop = clients->guard;
     request->context = client;
     request->flags = client->revalidates ? GUARD_REVALIDATE : 0;
+    if (client->asker != NULL) {
+        request->asker = client->asker;
+        request->asker_ref = asker_ref;
+        request->asker_unref = asker_unref;
+    }
     return clients->guard != NULL ? guard_get(clients->shared->guard, request, results, &client->ticket)
                                   : GUARD_CLOSING;
 }
@@ -526,24 +576,13 @@ static enum MHD_Result get_many(struct client *client, const char *path)
     return await(client);
 }
 
-static const char *header(const struct client *client, const char *name)
-{
-    return MHD_lookup_connection_value(client->connection, MHD_HEADER_KIND, name);
-}
-
 static enum MHD_Result get_one(struct client *client, const char *path)
 {
     char key[DOCUMENT_KEY_SIZE];
     struct guard_request request = {.key = key, .answered = answered};
 
     route_key(&client->route, key);
-    if (client->route.target == ROUTE_OFFERS) {
-        request.asker = asker_new(header(client, MHD_HTTP_HEADER_AUTHORIZATION));
-        request.asker_ref = asker_ref;
-        request.asker_unref = asker_unref;
-    }
     const enum guard_status status = ask_guard(client, &request, &client->result);
-    asker_unref(request.asker);
     if (status == GUARD_NOW)
         return send_result(client, &client->result, path);
     if (status != GUARD_OK)
@@ -585,6 +624,7 @@ static enum MHD_Result submit(struct client *client, const char *path)
 {
     client->job->done = written;
     client->job->context = client;
+    client->job->trace = asker_trace(client->asker);
     const enum write_outcome outcome = writer_submit(writer_of(client), client->job);
     if (outcome == WRITE_DONE)
         return park(client); /* the job is the writer's now */
@@ -603,8 +643,7 @@ static bool make_room_for_body(const struct client *client, size_t more_bytes)
 
         if (first == NULL || first == client)
             return false;
-        end(first);
-        add_u64(&clients->counters.expired);
+        expire(first);
         drop_result(first);
     }
     return true;
@@ -640,11 +679,12 @@ static bool grow_upload(struct client *client, size_t bytes)
 
 void *client_request_line(void *context, const char *uri, struct MHD_Connection *connection)
 {
+    const struct clients *clients = context;
     struct client *client =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
 
-    (void)context;
     if (client != NULL) {
+        client->account = account_new(clients->lane, uri);
         client->revalidates = false;
         client->verdict = (uint8_t)route_parse(uri, &client->route);
         client->uri_end = head_target_end(uri);
@@ -656,6 +696,36 @@ void *client_request_line(void *context, const char *uri, struct MHD_Connection 
     return client;
 }
 
+/* The request ends here: its line in the access log, and what was known of it. */
+static void request_over(struct client *client, enum MHD_RequestTerminationCode code)
+{
+    const struct account_end over = {.connection = client->connection,
+                                     .code = code,
+                                     .expired = client->expired,
+                                     .route = route_target_name(client->route.target),
+                                     .trace = asker_trace(client->asker)};
+
+    account_close(&client->account, client->clients->lane, &over);
+    asker_unref(client->asker);
+    client->asker = NULL;
+}
+
+/* libmicrohttpd would refuse its length. */
+static void refuse_length(struct client *client)
+{
+    struct trace trace = {.request = ""};
+
+    trace_make_request(&trace, access_random(&client->clients->dice));
+    const unsigned status = reply_refuse_length(client->connection, trace.request);
+    if (status == 0)
+        return;
+    client->ended = true;
+    add_u64(&client->clients->counters.answers[client->route.target][status / 100]);
+    client->asker = asker_new(NULL, &trace);
+    account_answer(client->account, status, 0);
+    request_over(client, MHD_REQUEST_TERMINATED_COMPLETED_OK);
+}
+
 void client_complained(void *context, const char *format, va_list arguments)
 {
     struct clients *clients = context;
@@ -664,10 +734,8 @@ void client_complained(void *context, const char *format, va_list arguments)
     if (!reply_complains_of_length(format))
         return;
     for (struct client *client = clients->list[CLIENT_HEAD]; client != NULL; client = client->next) {
-        if (client->ended || !reply_refuse_length(client->connection))
-            continue;
-        client->ended = true;
-        add_u64(&clients->counters.answers[client->route.target][4]);
+        if (!client->ended)
+            refuse_length(client);
     }
 }
 
@@ -682,17 +750,38 @@ static enum problem refusal(const struct client *client, const char *method)
     return reads && client->route.target != ROUTE_PURCHASE ? PROBLEM_COUNT : PROBLEM_METHOD;
 }
 
+/* What it calls itself, if it does; a name of ours if the access log needs one; and the token of who asks for offers. */
+static void name_request(struct client *client, const struct head_names *names)
+{
+    const bool may_own = client->route.target == ROUTE_OFFERS;
+
+    if (names->request == NULL && names->trace == NULL && client->account == NULL && !may_own)
+        return;
+    const char *authorization = NULL;
+    struct trace trace = {.request = ""};
+    trace_take_parent(&trace, names->trace);
+    if (!trace_take_request(&trace, names->request) && client->account != NULL)
+        trace_make_request(&trace, access_random(&client->clients->dice));
+    if (may_own)
+        authorization =
+            MHD_lookup_connection_value(client->connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_AUTHORIZATION);
+    client->asker = asker_new(authorization, &trace);
+}
+
 /* First call: only what cannot be kept open is answered here, for an answer given here closes the
  * connection. */
 static enum MHD_Result handle_head(struct client *client, const char *path, const char *method,
                                    const char *version)
 {
     const struct reply_line line = {method, path, version, client->uri_end};
+    struct head_names names;
     enum problem problem;
 
     if (client->ended)
         return MHD_NO; /* it could not hear an answer */
-    const bool refused = reply_refuses_head(client->connection, &line, &problem);
+    const bool refused = reply_refuses_head(client->connection, &line, &problem, &names);
+    account_head(client->account, method, version);
+    name_request(client, &names);
     const bool writes = upload_is_write(&client->route, method) && refusal(client, method) == PROBLEM_COUNT;
     if (writes && (!refused || problem == PROBLEM_BODY))
         return start_upload(client, path);
@@ -775,9 +864,10 @@ void client_completed(void *context, struct MHD_Connection *connection, void **c
     struct clients *clients = context;
     struct client *client = *client_slot;
 
-    (void)connection, (void)code;
+    (void)connection;
     if (client == NULL)
         return;
+    request_over(client, code);
     answer_over(client);
     if (client->state != CLIENT_ASKED) {
         drop_result(client);

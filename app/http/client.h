@@ -34,6 +34,7 @@
 #define APP_CLIENT_H
 
 #include "app/base/token.h"
+#include "app/http/access.h"
 #include "app/http/reply.h"
 #include "app/http/route.h"
 #include "guard/guard.h"
@@ -44,6 +45,8 @@
 #include <stdatomic.h>
 #include <uv.h>
 
+struct account;
+struct asker;
 struct clients;
 struct selection;
 struct write_job;
@@ -83,13 +86,16 @@ struct client {
     struct guard_result result;        /* WAKING, ANSWERED; its value is ours */
     struct selection *selection;       /* of /products?ids=, else NULL; ours */
     struct write_job *job;             /* from BODY on; ours, except while PARKED: the writer's */
-    size_t answer_bytes; /* SENDING: the size of a document made for this answer alone; else 0 */
+    size_t answer_bytes;     /* SENDING: the size of a document made for this answer alone; else 0 */
+    struct asker *asker;     /* what a load may know of this request, its id and trace; NULL: nothing; ours */
+    struct account *account; /* for the access log; NULL: none; ours */
     struct route route;
     const char *uri_end; /* HEAD: see struct reply_line */
     uint8_t state;       /* enum client_state */
     uint8_t verdict;     /* enum route_verdict of the request line */
     bool looked_at;      /* in its present state, for a lost FIN */
     bool ended;          /* its socket was shut down, at least our half */
+    bool expired;        /* because it took too long, or to make room */
     bool revalidates;    /* this request asks past the cache */
 };
 _Static_assert(sizeof(struct client) <= 192, "a waiter must stay small");
@@ -105,8 +111,9 @@ struct client_counters {
 struct client_shared {
     struct guard *guard; /* lent, like the kinds and the writer */
     struct guard_kind *kinds[ROUTE_TARGET_COUNT];
-    struct writer *writer;   /* NULL: writes are off */
-    struct token revalidate; /* of requests whose no-cache counts; without one it never does */
+    struct writer *writer;     /* NULL: writes are off */
+    struct access_log *access; /* NULL: there is none */
+    struct token revalidate;   /* of requests whose no-cache counts; without one it never does */
     uint32_t connections_max;
     _Atomic uint32_t fresh_ms;
     _Atomic uint32_t connection_count;
@@ -117,6 +124,8 @@ struct clients {
     /* set by the loop before the first client */
     struct client_shared *shared; /* lent */
     uv_loop_t *uv;                /* lent */
+    struct access_lane *lane;     /* lent; NULL: there is no access log */
+    uint64_t dice;                /* of the ids that requests are given */
 
     /* the loop's thread */
     struct guard_loop *guard; /* NULL while it is detaching */

@@ -70,17 +70,38 @@ static void take_length(struct head *head, const char *value, size_t bytes)
     head->has_body = head->has_body || strspn(value, "0") != bytes;
 }
 
+static void take_name(const char **name, const char *value)
+{
+    *name = *name == NULL ? value : "";
+}
+
+/* By their lengths, which all differ. */
 static void take_line(struct head *head, const char *name, size_t name_bytes, const char *value,
                       size_t value_bytes)
 {
-    static const char length[] = "Content-Length", encoding[] = "Transfer-Encoding", host[] = "Host";
+    static const char host[] = "Host", trace[] = "traceparent", request[] = "X-Request-Id",
+                      length[] = "Content-Length", encoding[] = "Transfer-Encoding";
 
-    if (name_bytes == sizeof(host) - 1 && strncasecmp(name, host, name_bytes) == 0)
-        head->hosts++;
-    else if (name_bytes == sizeof(length) - 1 && strncasecmp(name, length, name_bytes) == 0)
-        take_length(head, value, value_bytes);
-    else if (name_bytes == sizeof(encoding) - 1 && strncasecmp(name, encoding, name_bytes) == 0)
-        head->encodings++;
+    switch (name_bytes) {
+    case sizeof(host) - 1:
+        head->hosts += strncasecmp(name, host, name_bytes) == 0;
+        break;
+    case sizeof(trace) - 1:
+        if (strncasecmp(name, trace, name_bytes) == 0)
+            take_name(&head->names.trace, value);
+        break;
+    case sizeof(request) - 1:
+        if (strncasecmp(name, request, name_bytes) == 0)
+            take_name(&head->names.request, value);
+        break;
+    case sizeof(length) - 1:
+        if (strncasecmp(name, length, name_bytes) == 0)
+            take_length(head, value, value_bytes);
+        break;
+    case sizeof(encoding) - 1:
+        head->encodings += strncasecmp(name, encoding, name_bytes) == 0;
+        break;
+    }
 }
 
 /* What CR LF have become. */

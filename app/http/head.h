@@ -26,12 +26,18 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What a head says about where its request ends and which host it is for. */
+/* Names that a request gave itself, unjudged, where libmicrohttpd has left them. NULL: none; "": more than one. */
+struct head_names {
+    const char *request, *trace; /* X-Request-Id, traceparent */
+};
+
+/* What a head says about where its request ends, which host it is for, and what it is called. */
 struct head {
     const char *at, *end;               /* what is still to be judged; at: NULL once something was wrong */
     unsigned lengths, encodings, hosts; /* lines of Content-Length, Transfer-Encoding, Host */
     bool length_is_wrong;               /* one is no number */
     bool has_body;                      /* one is not 0 */
+    struct head_names names;
 };
 
 /* `left`: the NULs behind the version and all up to the end; lent until head_end(). */

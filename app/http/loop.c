@@ -10,6 +10,7 @@
 
 #include <assert.h>
 #include <poll.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 enum {
@@ -350,7 +351,10 @@ static void *thread_main(void *context)
 bool loop_start(struct server_loop *loop)
 {
     loop->clients.uv = &loop->uv;
+    loop->clients.lane = access_lane(loop->clients.shared->access, loop->index);
     atomic_store(&loop->beat_ms, clock_ms());
+    if (getrandom(&loop->clients.dice, sizeof(loop->clients.dice), 0) < 0)
+        loop->clients.dice = clock_fine_us() + loop->index; /* told apart, if not unguessable */
     sem_init(&loop->opened, 0, 0);
     pthread_mutex_init(&loop->clients.written_lock, NULL);
     if (pthread_create(&loop->thread, NULL, thread_main, loop) != 0) {

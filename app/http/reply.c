@@ -8,7 +8,6 @@
 #include "app/base/clock.h"
 #include "app/base/log.h"
 #include "app/base/number.h"
-#include "app/http/head.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,6 +63,7 @@ static bool add_headers(struct MHD_Response *response, const struct answer *answ
                answer->content_type != NULL ? "nosniff" : NULL) &&
            add(response, MHD_HTTP_HEADER_CACHE_CONTROL, answer->cache_control) &&
            add(response, "Cache-Status", answer->cache_status) &&
+           add(response, REPLY_REQUEST_ID, answer->request) &&
            add(response, MHD_HTTP_HEADER_VARY, answer->vary) &&
            add(response, MHD_HTTP_HEADER_ETAG, answer->etag) &&
            add(response, MHD_HTTP_HEADER_AGE, answer->age) &&
@@ -218,13 +218,14 @@ static bool head_is_sound(struct MHD_Connection *connection, const struct reply_
 }
 
 bool reply_refuses_head(struct MHD_Connection *connection, const struct reply_line *line,
-                        enum problem *problem)
+                        enum problem *problem, struct head_names *names)
 {
     const unsigned hosts_needed = strcmp(line->version, MHD_HTTP_VERSION_1_0) == 0 ? 0 : 1;
     struct head head;
 
-    if (!head_is_sound(connection, line, &head) || head.encodings != 0 || head.lengths > 1 ||
-        head.length_is_wrong)
+    const bool is_sound = head_is_sound(connection, line, &head);
+    *names = is_sound ? head.names : (struct head_names){.request = NULL};
+    if (!is_sound || head.encodings != 0 || head.lengths > 1 || head.length_is_wrong)
         *problem = PROBLEM_FRAMING;
     else if (head.hosts < hosts_needed || head.hosts > 1)
         *problem = PROBLEM_HOST;
@@ -246,6 +247,7 @@ bool reply_complains_of_length(const char *format)
 static void send_past(int fd, const struct answer *answer)
 {
     char text[sizeof(answer->text) + 512], date[40];
+    const bool has_id = answer->request[0] != '\0';
     struct tm now;
     const struct timespec wall = clock_wall();
 
@@ -253,14 +255,16 @@ static void send_past(int fd, const struct answer *answer)
     const int bytes =
         snprintf(text, sizeof(text),
                  "HTTP/1.1 %u %s\r\nDate: %s\r\nConnection: close\r\nContent-Type: %s\r\n"
-                 "X-Content-Type-Options: nosniff\r\nCache-Control: %s\r\nContent-Length: %zu\r\n\r\n%.*s",
+                 "X-Content-Type-Options: nosniff\r\nCache-Control: %s\r\n%s%s%s"
+                 "Content-Length: %zu\r\n\r\n%.*s",
                  answer->status, MHD_get_reason_phrase_for(answer->status), date, answer->content_type,
-                 answer->cache_control, answer->text_bytes, (int)answer->text_bytes, answer->text);
+                 answer->cache_control, has_id ? REPLY_REQUEST_ID ": " : "", answer->request,
+                 has_id ? "\r\n" : "", answer->text_bytes, (int)answer->text_bytes, answer->text);
     (void)!send(fd, text, (size_t)bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
     shutdown(fd, SHUT_RDWR);
 }
 
-bool reply_refuse_length(struct MHD_Connection *connection)
+unsigned reply_refuse_length(struct MHD_Connection *connection, const char *request)
 {
     const char *length =
         MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH);
@@ -268,10 +272,11 @@ bool reply_refuse_length(struct MHD_Connection *connection)
     struct answer answer;
 
     if (length == NULL || (digits > 0 && digits <= NUMBER_DIGITS_MAX && length[digits] == '\0'))
-        return false;
+        return 0;
     answer_problem(digits > 0 && length[digits] == '\0' ? PROBLEM_TOO_LARGE : PROBLEM_FRAMING, NULL, &answer);
+    answer_name_request(request, &answer);
     send_past(MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd, &answer);
-    return true;
+    return answer.status;
 }
 
 size_t reply_keep_raw(void *nothing, struct MHD_Connection *connection, char *text)

@@ -8,8 +8,11 @@
 #define APP_REPLY_H
 
 #include "app/http/answer.h"
+#include "app/http/head.h"
 
 #include <microhttpd.h>
+
+#define REPLY_REQUEST_ID "X-Request-Id"
 
 /* Queues the answer, without its body if the request is a HEAD; 304 if the client holds it already. Takes the answer's
  * `body`. *status: what was sent. False: no memory, or the connection cannot take it; close it. */
@@ -48,19 +51,20 @@ struct reply_line {
 /*
  * True if the head is not one of HTTP/1.1 (head.h), announces a body, frames one in a way that two parsers could read
  * differently, or lacks what its version demands; *problem says which. Call it before anything is answered, and close
- * the connection with the refusal. (libmicrohttpd 0.9.75 checks Host too if told to be strict, but then writes the head
+ * the connection with the refusal. *names counts unless the problem is PROBLEM_FRAMING. (libmicrohttpd 0.9.75 checks Host too if told to be strict, but then writes the head
  * of its answer twice.)
  */
 bool reply_refuses_head(struct MHD_Connection *connection, const struct reply_line *line,
-                        enum problem *problem);
+                        enum problem *problem, struct head_names *names);
 
 /*
  * libmicrohttpd 0.9.75 answers a Content-Length that is not a number by itself, and writes the head of that answer
  * twice; but it logs a complaint first. If reply_complains_of_length(), the logger calls reply_refuse_length() for each
- * connection that may be meant. True: it was this one; it was answered and shut down, so that nothing more can be sent.
+ * connection that may be meant. Its status, if it was this one: it was answered under this name ("": none) and shut down, so that
+ * nothing more can be sent. 0: it was not.
  */
 bool reply_complains_of_length(const char *format);
-bool reply_refuse_length(struct MHD_Connection *connection);
+unsigned reply_refuse_length(struct MHD_Connection *connection, const char *request);
 
 /* For MHD_OPTION_UNESCAPE_CALLBACK: leaves every byte as it came, so that encoded bytes can be refused. */
 size_t reply_keep_raw(void *nothing, struct MHD_Connection *connection, char *text);

@@ -203,6 +203,13 @@ void selection_answer(const struct selection *selection, const char *path, uint3
     answer_from_body(&sum, validator, document, bytes, fresh_ms, out);
 }
 
+struct guard_result selection_result(const struct selection *selection)
+{
+    const struct guard_result *problem = first_problem(selection);
+
+    return problem != NULL ? *problem : sum_up(selection);
+}
+
 void selection_answer_bad(const struct selection *selection, const char *path, struct answer *out)
 {
     answer_bad_id(selection->ids.bad_place, selection->ids.bad, path, out);

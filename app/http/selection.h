@@ -41,6 +41,8 @@ bool selection_is_hit(const struct selection *selection);
 size_t selection_bytes(const struct selection *selection);
 void selection_answer(const struct selection *selection, const char *path, uint32_t fresh_ms,
                       struct answer *out);
+/* What can be said of all at once: the first problem, or the sum. Its value is not set. */
+struct guard_result selection_result(const struct selection *selection);
 /* Which of the ids is wrong. */
 void selection_answer_bad(const struct selection *selection, const char *path, struct answer *out);
 

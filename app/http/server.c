@@ -68,6 +68,7 @@ bool server_open(const struct server_config *config, struct server **out)
         return false;
     server->shared = (struct client_shared){.guard = config->guard,
                                             .writer = config->writer,
+                                            .access = config->access,
                                             .fresh_ms = config->fresh_ms,
                                             .connections_max = config->connections_max};
     server->shared.kinds[ROUTE_CATALOG] = config->kinds[DOCUMENT_TREE];
@@ -154,6 +155,7 @@ void server_stats(const struct server *server, struct server_stats *out)
     out->connections = atomic_load_explicit(&server->shared.connection_count, memory_order_relaxed);
     for (size_t i = 0; i < server->loop_count; i++)
         add_loop(server->loops[i], now_ms, out);
+    access_stats(server->shared.access, &out->access);
     out->writes_on = server->shared.writer != NULL;
     if (out->writes_on)
         writer_stats(server->shared.writer, &out->writes);

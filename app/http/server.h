@@ -9,7 +9,7 @@
  * nothing is shared between loops but counters. Reading order: route (what is asked for), client (the life of a
  * request), answer and reply (what goes out), loop and server (turns, phases, threads). Beside these: head (is it one
  * HTTP request?), selection (/products?ids=), upload (requests that write), revalidate (may it ask past
- * the cache?), listener and given (sockets).
+ * the cache?), listener and given (sockets); access, access_line and account (the access log).
  *
  * Threads: open, stop and close on one thread; the rest on any.
  */
@@ -33,7 +33,8 @@ struct server_config {
     const char *revalidate_token_file; /* "": none */
     struct guard *guard;               /* lent until server_close() returns, the kinds too */
     struct guard_kind *kinds[DOCUMENT_KIND_COUNT];
-    struct writer *writer; /* lent likewise; NULL: writes are off */
+    struct writer *writer;     /* lent likewise; NULL: writes are off */
+    struct access_log *access; /* lent likewise, with a lane for each loop; NULL: there is none */
 };
 
 struct server;
@@ -66,7 +67,8 @@ struct server_stats {
     uint64_t connections_expired; /* closed for sending or reading too slowly, or to make room */
     uint32_t connections, connections_busy, connections_parked;
     uint32_t loops;
-    uint32_t beat_age_ms; /* of the loop that turned longest ago */
+    struct access_stats access; /* zeros without a log */
+    uint32_t beat_age_ms;       /* of the loop that turned longest ago */
     bool writes_on;
     struct writer_stats writes; /* zeros if they are off */
 };

@@ -36,6 +36,11 @@ static const struct row COUNTERS[] = {
     COUNTER("catalogd_connections_expired", NULL,
             "Connections closed because the client was too slow, or to make room for others.",
             server.connections_expired),
+    COUNTER("catalogd_access_lines", NULL, "Lines of the access log, those that were dropped later included.",
+            server.access.lines),
+    COUNTER("catalogd_access_lines_dropped", NULL,
+            "Lines of the access log lost because its file or pipe did not take them in time.",
+            server.access.dropped),
 };
 
 static const struct row GAUGES[] = {

@@ -15,6 +15,8 @@
 #include "app/ops/ops_reply.h"
 #include "app/ops/places.h"
 #include "app/ops/policy.h"
+#include "app/ops/site.h"
+#include "app/view/page.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -36,6 +38,7 @@ struct ops {
     struct policy policy;
     struct stream stream;
     struct token token;
+    bool is_unix; /* no browser reaches it */
     atomic_bool draining;
     struct listener listener;
     struct MHD_Daemon *daemon;
@@ -44,13 +47,21 @@ struct ops {
 
 /* ---- refusals ---- */
 
-static const struct ops_refusal UNKNOWN_PATH = {
-    MHD_HTTP_NOT_FOUND, "No such path",
-    "There are /healthz, /readyz, /metrics, /hot, /live, /invalidate, /expire, /refresh, /clear and /policy.",
-    NULL, NULL};
+static const struct ops_refusal UNKNOWN_PATH = {MHD_HTTP_NOT_FOUND, "No such path",
+                                                "There are /, /healthz, /readyz, /metrics, /hot, /live, "
+                                                "/invalidate, /expire, /refresh, /clear and /policy.",
+                                                NULL, NULL};
 static const struct ops_refusal NO_TOKEN = {MHD_HTTP_UNAUTHORIZED, "Token required",
                                             "Send Authorization: Bearer and the token of OPS_TOKEN_FILE.",
                                             MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer"};
+static const struct ops_refusal FOREIGN_SITE = {
+    MHD_HTTP_FORBIDDEN, "Foreign site",
+    "A page of another site asks, in the browser of somebody who may: Sec-Fetch-Site says so.", NULL, NULL};
+static const struct ops_refusal NAMED_HOST = {MHD_HTTP_FORBIDDEN, "Host by name",
+                                              "Without a token (OPS_TOKEN_FILE) it answers only what is "
+                                              "asked of localhost or a numeric address: a page "
+                                              "of any site may have its own name resolve to this machine.",
+                                              NULL, NULL};
 static const struct ops_refusal BAD_PERIOD = {
     MHD_HTTP_BAD_REQUEST, "Not a period",
     "Give ?every_ms= with a number from 100 to 60000, or no argument for a line each second.", NULL, NULL};
@@ -67,6 +78,12 @@ static const struct ops_refusal BAD_HEAD = {
     "Its head is not that of one HTTP request without a body for exactly one Host.", NULL, NULL};
 
 /* ---- paths ---- */
+
+static bool page(const struct ops_parts *parts, struct MHD_Connection *connection)
+{
+    (void)parts;
+    return page_answer(connection);
+}
 
 static struct place *place_of(struct MHD_Connection *connection)
 {
@@ -96,6 +113,7 @@ static const struct {
     bool needs_token;
     bool (*answer)(const struct ops_parts *parts, struct MHD_Connection *connection);
 } TABLE[] = {
+    {MHD_HTTP_METHOD_GET, "/", false, page},
     {MHD_HTTP_METHOD_GET, "/healthz", false, look_healthz},
     {MHD_HTTP_METHOD_GET, "/readyz", false, look_readyz},
     {MHD_HTTP_METHOD_GET, "/metrics", true, look_metrics},
@@ -144,8 +162,12 @@ static bool answer(struct ops *ops, struct MHD_Connection *connection, const cha
 
         return ops_refuse(connection, &wrong);
     }
+    if (strcmp(path, "/") != 0 && site_is_foreign(connection))
+        return ops_refuse(connection, &FOREIGN_SITE);
     if (TABLE[row].needs_token && !is_authorized(ops, connection))
         return ops_refuse(connection, &NO_TOKEN);
+    if (TABLE[row].needs_token && ops->token.bytes == 0 && !ops->is_unix && !site_host_is_address(connection))
+        return ops_refuse(connection, &NAMED_HOST);
     return TABLE[row].answer(&ops->parts, connection);
 }
 
@@ -171,7 +193,7 @@ __attribute__((format(printf, 2, 0))) static void complained(void *nothing, cons
     (void)nothing;
     reply_log(format, arguments);
     if (heard != NULL && reply_complains_of_length(format))
-        reply_refuse_length(heard);
+        reply_refuse_length(heard, "");
 }
 
 /* What it returns is *seen at the first call of handle(). */
@@ -188,6 +210,7 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
                               void **seen)
 {
     struct place *place = place_of(connection);
+    struct head_names names;
     enum problem problem;
     bool queued;
 
@@ -199,7 +222,7 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
         if (place == NULL)
             return MHD_NO;
         places_heard(place);
-        if (!reply_refuses_head(connection, &line, &problem))
+        if (!reply_refuses_head(connection, &line, &problem, &names))
             return MHD_YES;
         queued = ops_refuse(connection, &BAD_HEAD);
     } else {
@@ -297,6 +320,7 @@ bool ops_open(const struct settings *settings, const struct given *given, const 
     if (ops == NULL)
         return false;
     join_parts(ops, settings, parts);
+    ops->is_unix = strncmp(settings->ops_listen, "unix:", 5) == 0;
     policy_init(&ops->policy, settings);
     if (open_stream(ops, settings) && ops_start(ops, settings, given))
         *out = ops;

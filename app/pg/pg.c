@@ -21,6 +21,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -49,8 +50,9 @@ struct query {
     const struct pg_request *request;
     struct pg_wait wait; /* its connection is the link's */
     struct rows *rows;
-    bool executing; /* the statement itself may have reached the server */
-    bool answered;  /* the server has answered something in this query */
+    char *commented; /* owned: the statement's text with the comment; NULL: there is none */
+    bool executing;  /* the statement itself may have reached the server */
+    bool answered;   /* the server has answered something in this query */
 };
 
 /* ---- faults ---- */
@@ -294,6 +296,20 @@ static const struct pg_statement *statement_of(const struct query *query)
     return &query->pool->config.statements[query->request->statement];
 }
 
+static bool is_prepared(const struct query *query)
+{
+    return query->pool->config.prepare && query->commented == NULL;
+}
+
+static bool send_unprepared(const struct query *query)
+{
+    const struct pg_statement *statement = statement_of(query);
+    const char *text = query->commented != NULL ? query->commented : statement->text;
+
+    return PQsendQueryParams(query->wait.conn, text, (int)statement->param_count, NULL,
+                             query->request->params, NULL, NULL, 0) == 1;
+}
+
 static enum pg_outcome prepare_statement(struct query *query)
 {
     const struct pg_statement *statement = statement_of(query);
@@ -308,19 +324,26 @@ static enum pg_outcome prepare_statement(struct query *query)
     return outcome;
 }
 
-static enum pg_outcome run_prepared(struct query *query)
+static bool send_prepared(const struct query *query)
 {
     const struct pg_statement *statement = statement_of(query);
-    PGconn *conn = query->wait.conn;
-    enum pg_outcome outcome = prepare_statement(query);
+
+    return PQsendQueryPrepared(query->wait.conn, statement->name, (int)statement->param_count,
+                               query->request->params, NULL, NULL, 0) == 1;
+}
+
+/* The session has its limits. */
+static enum pg_outcome run_in_session(struct query *query)
+{
+    const bool prepared = is_prepared(query);
+    enum pg_outcome outcome = prepared ? prepare_statement(query) : PG_OK;
 
     if (outcome != PG_OK)
         return outcome;
     query->executing = true;
-    if (PQsendQueryPrepared(conn, statement->name, (int)statement->param_count, query->request->params, NULL,
-                            NULL, 0) == 0)
+    if (!(prepared ? send_prepared(query) : send_unprepared(query)))
         return pg_wait_lost(&query->wait);
-    (void)PQsetSingleRowMode(conn); /* so that rows are counted as they come */
+    (void)PQsetSingleRowMode(query->wait.conn); /* so that rows are counted as they come */
     outcome = pg_wait_flush(&query->wait);
     return outcome != PG_OK ? outcome : take_results(query, query->rows);
 }
@@ -346,12 +369,9 @@ static bool send_limits(struct query *query)
 
 static bool send_pipeline(struct query *query)
 {
-    const struct pg_statement *statement = statement_of(query);
     PGconn *conn = query->wait.conn;
 
-    return PQenterPipelineMode(conn) == 1 && send_limits(query) &&
-           PQsendQueryParams(conn, statement->text, (int)statement->param_count, NULL, query->request->params,
-                             NULL, NULL, 0) == 1 &&
+    return PQenterPipelineMode(conn) == 1 && send_limits(query) && send_unprepared(query) &&
            PQpipelineSync(conn) == 1;
 }
 
@@ -382,7 +402,7 @@ static enum pg_outcome run_pipelined(struct query *query)
 static enum pg_outcome run_statement(struct query *query)
 {
     rows_reset(query->rows, 0);
-    return query->pool->config.prepare ? run_prepared(query) : run_pipelined(query);
+    return query->pool->config.prepare ? run_in_session(query) : run_pipelined(query);
 }
 
 /* ---- a query ---- */
@@ -393,7 +413,7 @@ static bool prepared_is_outdated(const struct query *query)
 {
     const char *sqlstate = query->wait.fault->sqlstate;
 
-    return query->pool->config.prepare && query->rows->row_count == 0 &&
+    return is_prepared(query) && query->rows->row_count == 0 &&
            (strcmp(sqlstate, "26000") == 0 || strcmp(sqlstate, "0A000") == 0);
 }
 
@@ -549,6 +569,17 @@ static bool end_is_unheard(const char *sqlstate)
     return sqlstate[0] == '\0';
 }
 
+/* NULL: no comment, or no memory for one. */
+static char *text_with_comment(const struct pg_pool *pool, const struct pg_request *request)
+{
+    char *text = NULL;
+
+    if (request->comment == NULL ||
+        asprintf(&text, "%s%s", pool->config.statements[request->statement].text, request->comment) < 0)
+        return NULL;
+    return text;
+}
+
 enum pg_outcome pg_query(struct pg_pool *pool, const struct pg_request *request, struct rows *rows,
                          struct pg_fault *fault)
 {
@@ -562,8 +593,10 @@ enum pg_outcome pg_query(struct pg_pool *pool, const struct pg_request *request,
                  .cancel_fd = request->cancel_fd,
                  .fault = fault},
         .rows = rows,
+        .commented = text_with_comment(pool, request),
     };
     enum pg_outcome outcome = run_query(&query);
+    free(query.commented);
     fault->in_doubt = outcome != PG_OK && query.executing && end_is_unheard(fault->sqlstate);
     note_state(&query, outcome);
     give_link(pool, query.link);

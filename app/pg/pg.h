@@ -29,6 +29,9 @@
  * limits and statement travel as one implicit transaction in one round trip. client_connection_check_interval is then
  * up to ALTER ROLE.
  *
+ * A statement with a comment of its own (trace.h) is another text to the server, so it is sent unprepared, in every mode;
+ * those without one stay prepared.
+ *
  * Threads: any; at most `connection_count` in pg_query() at a time.
  */
 #ifndef APP_PG_H
@@ -73,6 +76,7 @@ struct pg_request {
     const char *const *params; /* texts, as many as the statement has */
     uint32_t left_ms;          /* for everything: connecting, waiting, reading */
     int cancel_fd;             /* readable: give up; -1: none */
+    const char *comment;       /* behind the statement's text, as it is; NULL: none */
 };
 
 /* Each statement is a transaction of its own; PG_OK means that it was committed. On PG_OK `rows` holds the result and

@@ -58,24 +58,29 @@ struct call {
     const char *const *params;
     uint64_t deadline_ms;
     int cancel_fd;
+    const struct trace *trace; /* NULL: of no request */
 };
 
 static enum pg_outcome run(struct store *store, const struct call *call, struct rows *rows,
                            struct pg_fault *fault)
 {
+    static const struct trace none;
+    const struct trace *trace = call->trace != NULL ? call->trace : &none;
+    char comment[TRACE_COMMENT_SIZE], pairs[TRACE_PAIRS_SIZE];
     const struct pg_request request = {
         .statement = call->statement,
         .params = call->params,
         .left_ms = clock_left_ms(call->deadline_ms),
         .cancel_fd = call->cancel_fd,
+        .comment = trace_comment(trace, 0, comment),
     };
     enum pg_outcome outcome = pg_query(store->pool, &request, rows, fault);
 
     if (outcome != PG_OK && outcome != PG_CANCELLED && strcmp(fault->sqlstate, "23505") != 0)
         log_event(LOG_LEVEL_WARNING, "write_failed",
-                  "statement=%s outcome=%s in_doubt=%s sqlstate=%s reason=\"%s\"",
-                  statements[call->statement].name, pg_outcome_name(outcome), fault->in_doubt ? "yes" : "no",
-                  fault->sqlstate, fault->text);
+                  "statement=%s %soutcome=%s in_doubt=%s sqlstate=%s reason=\"%s\"",
+                  statements[call->statement].name, trace_pairs(trace, pairs), pg_outcome_name(outcome),
+                  fault->in_doubt ? "yes" : "no", fault->sqlstate, fault->text);
     return outcome;
 }
 
@@ -121,7 +126,7 @@ static enum write_outcome change(struct store *store, const struct store_write *
                                   number_print(fields->stock, stock),
                                   fields->category_id != 0 ? number_print(fields->category_id, category)
                                                            : NULL};
-    const struct call call = {CHANGE_PRODUCT, params, write->deadline_ms, -1};
+    const struct call call = {CHANGE_PRODUCT, params, write->deadline_ms, -1, write->trace};
     struct pg_fault fault;
     const enum pg_outcome outcome = run(store, &call, rows, &fault);
 
@@ -146,7 +151,7 @@ static enum write_outcome recall(struct store *store, const struct store_write *
                                  struct write_result *result)
 {
     const char *const params[] = {write->key};
-    const struct call call = {RECALL_PURCHASE, params, write->deadline_ms, -1};
+    const struct call call = {RECALL_PURCHASE, params, write->deadline_ms, -1, write->trace};
     struct pg_fault fault;
     const enum pg_outcome outcome = run(store, &call, rows, &fault);
 
@@ -167,7 +172,7 @@ static enum write_outcome buy(struct store *store, const struct store_write *wri
     char id[NUMBER_SIZE], quantity[NUMBER_SIZE];
     const char *const params[] = {number_print((int64_t)write->id, id),
                                   number_print(write->fields->quantity, quantity), write->key};
-    const struct call call = {PURCHASE_PRODUCT, params, write->deadline_ms, -1};
+    const struct call call = {PURCHASE_PRODUCT, params, write->deadline_ms, -1, write->trace};
     struct pg_fault fault;
     const enum pg_outcome outcome = run(store, &call, rows, &fault);
 
@@ -232,7 +237,7 @@ void store_write(struct store *store, const struct store_write *write, struct wr
 static bool run_outbox(struct store *store, enum statement statement, const char *const *params,
                        int cancel_fd, struct rows *rows)
 {
-    const struct call call = {statement, params, clock_ms() + OUTBOX_LIMIT_MS, cancel_fd};
+    const struct call call = {statement, params, clock_ms() + OUTBOX_LIMIT_MS, cancel_fd, NULL};
     struct pg_fault fault;
 
     return run(store, &call, rows, &fault) == PG_OK;
@@ -253,7 +258,7 @@ bool store_owed(struct store *store, int64_t transaction_id, const char *cache, 
 {
     char id[NUMBER_SIZE];
     const char *const params[] = {number_print(transaction_id, id), cache};
-    const struct call call = {OWED_INVALIDATIONS, params, deadline_ms, -1};
+    const struct call call = {OWED_INVALIDATIONS, params, deadline_ms, -1, NULL};
     struct pg_fault fault;
 
     return run(store, &call, rows, &fault) == PG_OK;
@@ -285,7 +290,7 @@ bool store_return(struct store *store, const char *ids, const char *cache)
 bool store_unpaid(struct store *store, const char *transactions, uint64_t deadline_ms, struct rows *rows)
 {
     const char *const params[] = {transactions};
-    const struct call call = {UNPAID_TRANSACTIONS, params, deadline_ms, -1};
+    const struct call call = {UNPAID_TRANSACTIONS, params, deadline_ms, -1, NULL};
     struct pg_fault fault;
 
     return run(store, &call, rows, &fault) == PG_OK;

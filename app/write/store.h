@@ -10,6 +10,7 @@
 #ifndef APP_STORE_H
 #define APP_STORE_H
 
+#include "app/base/trace.h"
 #include "app/pg/pg.h"
 #include "app/write/write.h"
 
@@ -34,6 +35,7 @@ struct store_write {
     const struct write_fields *fields; /* lent, like the texts */
     const char *versions;              /* WRITE_PRODUCT: as write_versions_text(); NULL: any */
     const char *key;                   /* WRITE_PURCHASE: NULL: none */
+    const struct trace *trace;         /* of its request; NULL: of none */
     uint64_t deadline_ms;
 };
 

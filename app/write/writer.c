@@ -184,6 +184,7 @@ static void carry_out(struct write_job *job)
         .versions = job->any_version ? NULL : job->versions,
         .key = job->key[0] != '\0' ? job->key : NULL,
         .deadline_ms = job->deadline_ms,
+        .trace = job->trace,
     };
 
     job->result.outcome =

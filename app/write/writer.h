@@ -26,6 +26,7 @@
 #define APP_WRITER_H
 
 #include "app/base/settings.h"
+#include "app/base/trace.h"
 #include "app/write/other_caches.h"
 #include "app/write/outbox.h"
 #include "app/write/write.h"
@@ -46,6 +47,7 @@ struct write_job {
     char key[WRITE_KEY_SIZE];            /* WRITE_PURCHASE: "" for none */
     write_done *done;
     void *context;
+    const struct trace *trace;               /* of its request, lent until done(); NULL: of none */
     size_t body_bytes, body_room, body_size; /* received, that fit, announced */
     struct write_result result;              /* valid from done() on */
 

@@ -79,9 +79,11 @@ static void write_stderr(const char *name_space, const char *text)
     errno = before;
 }
 
-static void say_line(const struct say *say, const char *text)
+static void say_line(const struct say *say, enum say_tone tone, const char *text)
 {
-    if (say->log != NULL)
+    if (say->told != NULL)
+        say->told(say->context, text, tone == SAY_GOOD);
+    else if (say->log != NULL)
         say->log(say->context, text);
     else
         write_stderr(say->name_space, text);
@@ -129,17 +131,17 @@ void say(struct say *say, enum say_subject subject, enum say_tone tone, const ch
     char text[SAY_TEXT_SIZE];
     struct say_gate *gate = &say->gates[subject];
     va_list args;
-    if (say->log == guard_log_none)
+    if (say->log == guard_log_none && say->told == NULL)
         return;
     va_start(args, format);
     compose_line(text, format, args);
     va_end(args);
     pthread_mutex_lock(&say->mutex);
-    bool news = is_news_to_gate(gate, tone) || say->log != NULL;
+    bool news = is_news_to_gate(gate, tone) || say->log != NULL || say->told != NULL;
     bool passes = news && may_pass_gate(gate, text, clock_now_us());
     pthread_mutex_unlock(&say->mutex);
     if (passes)
-        say_line(say, text);
+        say_line(say, tone, text);
 }
 
 void say_rest(struct say *say, uint64_t now_us)
@@ -150,11 +152,12 @@ void say_rest(struct say *say, uint64_t now_us)
         pthread_mutex_lock(&say->mutex);
         uint32_t withheld = gate->withheld;
         bool due = end_window(gate, now_us);
+        enum say_tone tone = gate->troubled ? SAY_BAD : SAY_GOOD;
         if (due)
             snprintf(text, sizeof text, "%s (the last of %u lines withheld)", gate->last, (unsigned)withheld);
         pthread_mutex_unlock(&say->mutex);
         if (due)
-            say_line(say, text);
+            say_line(say, tone, text);
     }
 }
 

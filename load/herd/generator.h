@@ -62,10 +62,11 @@ struct link {
     uint8_t tries;   /* burst: connections opened in vain, one after the other */
     uint8_t failure; /* burst: enum record_outcome of the last of them */
     uint64_t opened_us;
-    uint64_t until_us; /* when its list's time is over */
+    uint32_t connect_us; /* how long that took; 0: a request has told it */
+    uint64_t until_us;   /* when its list's time is over */
     struct http_parse parse;
     struct version_seek seek;
-    const struct version_text *version_text; /* the generator's */
+    struct generator *generator; /* it belongs to */
 };
 
 TAILQ_HEAD(link_queue, link);
@@ -108,6 +109,7 @@ struct generator {
     int epoll;         /* owned, like all below that is a pointer or a descriptor */
     int schedstat;     /* a herd's only; or -1 */
     int connect_error; /* burst: errno of the last connection that could not be opened */
+    int error;         /* errno of what failed last; 0: the other side ended a connection in order */
 
     struct link *links;
     uint32_t link_count;

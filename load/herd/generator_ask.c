@@ -29,10 +29,26 @@ static bool ending_init(struct generator *generator, size_t target)
     return count > 0;
 }
 
+/* Shows what a request that is, or will be, in the samples got. */
+static void show_sample(struct generator *generator, const struct link *link, enum record_outcome outcome,
+                        const char *bytes, size_t count)
+{
+    uint16_t status = outcome == RECORD_ANSWERED ? link->parse.status : 0;
+    struct record_sample *sample = NULL;
+    if (generator->job->samples != NULL && record_is_sampled(outcome, status))
+        sample = record_samples_take(generator->job->samples, link->slot, outcome, status);
+    if (sample != NULL)
+        record_sample_add(sample, bytes, count);
+}
+
 static void on_body(void *context, const char *bytes, size_t count)
 {
     struct link *link = context;
-    version_seek_feed(&link->seek, link->version_text, bytes, count);
+    struct generator *generator = link->generator;
+    if (generator->work->version_after[0] != '\0')
+        version_seek_feed(&link->seek, &generator->version_text, bytes, count);
+    if (link->parse.status >= 400 && link->parse.status < 600)
+        show_sample(generator, link, RECORD_ANSWERED, bytes, count);
 }
 
 bool ask_init(struct generator *generator)
@@ -46,8 +62,8 @@ bool ask_init(struct generator *generator)
         version_text_init(&generator->version_text, work->version_after);
     for (uint32_t i = 0; i < generator->link_count; i++) {
         struct link *link = &generator->links[i];
-        link->version_text = &generator->version_text;
-        http_parse_init(&link->parse, work->version_after[0] != '\0' ? on_body : NULL, link);
+        link->generator = generator;
+        http_parse_init(&link->parse, on_body, link);
     }
     for (size_t i = 0; i < work->url_count; i++) {
         const struct work_url *url = &work->urls[i];
@@ -68,6 +84,12 @@ bool ask_init(struct generator *generator)
 static void add_one(_Atomic uint64_t *counter)
 {
     atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
+}
+
+static void count_answer(struct generator *generator, uint32_t took_us)
+{
+    add_one(&generator->post->answered);
+    atomic_fetch_add_explicit(&generator->post->latencies[herd_bucket(took_us)], 1, memory_order_relaxed);
 }
 
 /* 0 means never, so the least is 1. */
@@ -99,15 +121,31 @@ void record_due(struct generator *generator, uint32_t slot, uint64_t due_us)
     add_one(&generator->post->due);
 }
 
+static void keep_sample(struct generator *generator, uint32_t slot)
+{
+    const struct record *record = &generator->job->records[slot];
+    enum record_outcome outcome = (enum record_outcome)record->outcome;
+    struct record_samples *samples = generator->job->samples;
+    bool has_error = outcome == RECORD_REFUSED || outcome == RECORD_RESET;
+    if (samples == NULL || !record_is_sampled(outcome, record->status))
+        return;
+    struct record_sample *sample = record_samples_take(samples, slot, outcome, record->status);
+    if (sample == NULL)
+        return;
+    sample->error = has_error ? generator->error : 0;
+    sample->record = *record;
+}
+
 void record_end(struct generator *generator, uint32_t slot, enum record_outcome outcome)
 {
     struct record *record = &generator->job->records[slot];
     record->end_us = since_due(record, clock_us());
     record->outcome = (uint8_t)outcome;
+    keep_sample(generator, slot);
     generator->places[slot] = SLOT_OVER;
     generator->unended--;
     if (outcome == RECORD_ANSWERED)
-        add_one(&generator->post->answered);
+        count_answer(generator, record->end_us);
     else if (outcome != RECORD_LEFT)
         add_one(&generator->post->failed);
     if (outcome == RECORD_ANSWERED && record->status >= 500)
@@ -185,21 +223,31 @@ void link_ask(struct generator *generator, struct link *link)
     http_parse_next(&link->parse, generator->is_head);
     generator->places[link->slot] = (uint32_t)(link - generator->links);
     record->sent_us = since_due(record, now_us);
+    record->connect_us = link->connect_us;
+    link->connect_us = 0;
     record->outcome = RECORD_CUT; /* if nothing more happens */
     add_one(&generator->post->sent);
     /* A request is far smaller than a socket's buffer, so it goes out whole or the connection is gone. */
-    if (send(link->fd, generator->request, count, MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)count)
-        link_fail(generator, link, RECORD_RESET);
+    ssize_t sent = send(link->fd, generator->request, count, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent == (ssize_t)count)
+        return;
+    generator->error = sent == -1 ? errno : 0;
+    link_fail(generator, link, RECORD_RESET);
 }
 
 /* ---- answers ---- */
+
+static uint32_t no_more_than_fits(uint64_t bytes)
+{
+    return bytes < UINT32_MAX ? (uint32_t)bytes : UINT32_MAX;
+}
 
 static void link_finish(struct generator *generator, struct link *link, bool is_clean)
 {
     struct record *record = &generator->job->records[link->slot];
     record->status = link->parse.status;
     record->cache = (uint8_t)cache_status_read(link->parse.head);
-    record->body_bytes = link->parse.body_bytes < UINT32_MAX ? (uint32_t)link->parse.body_bytes : UINT32_MAX;
+    record->body_bytes = no_more_than_fits(link->parse.body_bytes);
     record->version = link->seek.version;
     record_end(generator, link->slot, RECORD_ANSWERED);
     link->slot = SLOT_NONE;
@@ -234,10 +282,12 @@ static void link_take(struct generator *generator, struct link *link, size_t cou
     struct record *record = &generator->job->records[link->slot];
     if (record->first_us == 0)
         record->first_us = since_due(record, clock_us());
+    record->received_bytes = no_more_than_fits((uint64_t)record->received_bytes + count);
     size_t used = http_parse_feed(&link->parse, generator->buffer, count);
-    if (is_rubbish(&link->parse))
+    if (is_rubbish(&link->parse)) {
+        show_sample(generator, link, RECORD_RUBBISH, link->parse.head, link->parse.head_bytes);
         link_fail(generator, link, RECORD_RUBBISH);
-    else if (link->parse.state == HTTP_PARSE_DONE)
+    } else if (link->parse.state == HTTP_PARSE_DONE)
         link_finish(generator, link, used == count);
 }
 
@@ -257,6 +307,7 @@ void link_read(struct generator *generator, struct link *link)
     ssize_t count = recv(link->fd, generator->buffer, GENERATOR_READ_BYTES, MSG_DONTWAIT);
     if (count == -1 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
         return;
+    generator->error = count == -1 ? errno : 0;
     if (link->state == LINK_IDLE) { /* closed, or an answer to nothing */
         link_drop(generator, link);
         generator->shape->failed(generator, link, RECORD_RESET);

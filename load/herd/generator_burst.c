@@ -136,6 +136,7 @@ static void ask_at(struct generator *generator, struct link *link, uint64_t begi
         return;
     }
     link->slot = SLOT_NONE;
+    generator->error = generator->connect_error;
     record_end(generator, slot, (enum record_outcome)link->failure);
 }
 

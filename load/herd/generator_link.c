@@ -69,13 +69,15 @@ bool link_open(struct generator *generator, struct link *link, uint8_t target, u
     link->target = target;
     link->fd =
         net_connect_start_from(&generator->work->targets[target].address, source_for(generator, target));
-    if (link->fd == -1)
+    if (link->fd == -1) {
+        generator->error = errno;
         return false;
+    }
     if (epoll_ctl(generator->epoll, EPOLL_CTL_ADD, link->fd, &event) == -1) {
         int error = errno;
         close(link->fd);
         link->fd = -1;
-        errno = error;
+        errno = generator->error = error;
         return false;
     }
     link->state = LINK_CONNECTING;
@@ -103,11 +105,12 @@ void link_connected(struct generator *generator, struct link *link)
     if (error == 0 && epoll_ctl(generator->epoll, EPOLL_CTL_MOD, link->fd, &event) == -1)
         error = errno;
     if (error != 0) {
-        generator->connect_error = error;
+        generator->connect_error = generator->error = error;
         link_drop(generator, link);
         generator->shape->failed(generator, link, error == ETIMEDOUT ? RECORD_UNCONNECTED : RECORD_REFUSED);
         return;
     }
+    link->connect_us = (uint32_t)(clock_us() - link->opened_us) + 1; /* 0 means none */
     link->state = LINK_IDLE;
     link_move_first(link, &generator->idle[link->target]);
     generator->shape->connected(generator, link);

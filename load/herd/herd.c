@@ -71,9 +71,10 @@ static bool job_init(struct herd *herd, uint32_t index)
         .bell = herd->bell,
         .slot_count = slot_count,
         .records = map_shared(mapped_bytes(slot_count, sizeof *job->records)),
+        .samples = map_shared(sizeof *job->samples),
         .late_us = map_shared(mapped_bytes(slot_count, sizeof *job->late_us)),
     };
-    return job->records != NULL && job->late_us != NULL;
+    return job->records != NULL && job->samples != NULL && job->late_us != NULL;
 }
 
 static void keep_only(int fd)
@@ -140,6 +141,8 @@ static void herd_free(struct herd *herd)
         kill_generator(herd, i);
         if (job->records != NULL)
             munmap(job->records, mapped_bytes(job->slot_count, sizeof *job->records));
+        if (job->samples != NULL)
+            munmap(job->samples, sizeof *job->samples);
         if (job->late_us != NULL)
             munmap(job->late_us, mapped_bytes(job->slot_count, sizeof *job->late_us));
     }
@@ -255,6 +258,22 @@ void herd_watch(struct herd *herd, struct herd_progress *out)
     }
 }
 
+_Static_assert((int)HERD_LATENCY_BUCKETS == (int)HERD_POST_BUCKETS, "they are summed up one by one");
+
+void herd_latencies(const struct herd *herd, uint64_t counts[static HERD_LATENCY_BUCKETS])
+{
+    memset(counts, 0, HERD_LATENCY_BUCKETS * sizeof *counts);
+    for (uint32_t i = 0; i < herd->work.generator_count; i++) {
+        for (size_t j = 0; j < HERD_LATENCY_BUCKETS; j++)
+            counts[j] += atomic_load_explicit(&herd->shared->posts[i].latencies[j], memory_order_relaxed);
+    }
+}
+
+uint64_t herd_latency_us(size_t bucket)
+{
+    return bucket < 8 ? bucket : ((8 + bucket % 8 + 1) << (bucket / 8 - 1)) - 1;
+}
+
 bool herd_release(struct herd *herd, uint64_t *begin_us, char why[static WORK_WHY_BYTES])
 {
     uint32_t limit_ms = herd->work.connect_limit_ms + SLACK_MS;
@@ -300,12 +319,34 @@ static void wait_for_all(struct herd *herd)
     }
 }
 
+static int by_due(const void *a, const void *b)
+{
+    const struct record_sample *left = a, *right = b;
+    return (left->record.due_us > right->record.due_us) - (left->record.due_us < right->record.due_us);
+}
+
+/* Those of requests that are over. A report can do without them: no memory is no error. */
+static void gather_samples(const struct herd *herd, struct records *out)
+{
+    uint32_t generator_count = herd->work.generator_count;
+    out->samples = calloc((size_t)generator_count * RECORD_SAMPLES_MAX, sizeof *out->samples);
+    for (uint32_t i = 0; out->samples != NULL && i < generator_count; i++) {
+        const struct record_samples *samples = herd->jobs[i].samples;
+        for (uint32_t j = 0; j < samples->count && j < RECORD_SAMPLES_MAX; j++) {
+            if (samples->at[j].record.due_us != 0)
+                out->samples[out->sample_count++] = samples->at[j];
+        }
+    }
+    if (out->sample_count > 0)
+        qsort(out->samples, out->sample_count, sizeof *out->samples, by_due);
+}
+
 static bool merge(struct herd *herd, struct records *out)
 {
     struct records parts[WORK_GENERATORS_MAX];
     for (uint32_t i = 0; i < herd->work.generator_count; i++) {
         const struct herd_job *job = &herd->jobs[i];
-        parts[i] = (struct records){job->records, 0};
+        parts[i] = (struct records){.at = job->records};
         while (parts[i].count < job->slot_count && job->records[parts[i].count].due_us != 0)
             parts[i].count++;
     }
@@ -338,6 +379,7 @@ bool herd_end(struct herd **herd, struct records *out, struct herd_strain *strai
     bool good = ending->death[0] == '\0';
     snprintf(why, WORK_WHY_BYTES, "%s", ending->death);
     if (merge(ending, out)) {
+        gather_samples(ending, out);
         strain_measure(&ending->work, ending->jobs, out, strain);
         judge(ending, out, strain);
     } else {

@@ -3,6 +3,7 @@
 #include "load/herd/record.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 const char *record_outcome_name(enum record_outcome outcome)
 {
@@ -24,6 +25,43 @@ const char *record_cache_name(enum record_cache cache)
     };
     return names[cache];
 }
+
+/* ---- samples ---- */
+
+bool record_is_sampled(enum record_outcome outcome, uint16_t status)
+{
+    if (outcome == RECORD_ANSWERED)
+        return status >= 400;
+    return outcome != RECORD_LEFT && outcome != RECORD_CUT;
+}
+
+struct record_sample *record_samples_take(struct record_samples *samples, uint32_t slot,
+                                          enum record_outcome outcome, uint16_t status)
+{
+    size_t alike = 0;
+    for (size_t i = 0; i < samples->count; i++) {
+        struct record_sample *sample = &samples->at[i];
+        if (sample->slot == slot)
+            return sample;
+        alike += sample->record.outcome == outcome && sample->record.status == status;
+    }
+    if (alike == RECORD_SAMPLES_EACH || samples->count == RECORD_SAMPLES_MAX)
+        return NULL;
+    struct record_sample *sample = &samples->at[samples->count++];
+    sample->slot = slot;
+    sample->record.outcome = (uint8_t)outcome;
+    sample->record.status = status;
+    return sample;
+}
+
+void record_sample_add(struct record_sample *sample, const char *bytes, size_t count)
+{
+    size_t room = sizeof sample->text - sample->text_bytes, taken = count < room ? count : room;
+    memcpy(sample->text + sample->text_bytes, bytes, taken);
+    sample->text_bytes += (uint32_t)taken;
+}
+
+/* ---- all of them ---- */
 
 /* The part whose next record was due first; part_count if all are empty. */
 static size_t first_due(const struct records *left, size_t part_count)
@@ -60,5 +98,6 @@ bool records_merge(const struct records *parts, size_t part_count, struct record
 void records_clear(struct records *records)
 {
     free(records->at);
+    free(records->samples);
     *records = (struct records){.count = 0};
 }

@@ -40,9 +40,11 @@ enum record_cache {
 
 struct record {
     uint64_t due_us;
-    uint32_t sent_us;  /* after due_us, like the next two, and 0 for never: just before it was written */
-    uint32_t first_us; /* the first byte read */
-    uint32_t end_us;   /* the last byte read, or the failure */
+    uint32_t sent_us;    /* after due_us, like the next two, and 0 for never: just before it was written */
+    uint32_t first_us;   /* the first byte read */
+    uint32_t end_us;     /* the last byte read, or the failure */
+    uint32_t connect_us; /* how long the connection took that was opened for it, by itself; 0: it had one */
+    uint32_t received_bytes; /* head, body and what is between chunks, also of half an answer */
     uint32_t body_bytes;
     uint32_t key;     /* the number that stood for {...} in the URL; 0 where it has none */
     uint32_t version; /* the number that follows work.version_after in the body; 0: none */
@@ -54,18 +56,44 @@ struct record {
     uint8_t generator;
 };
 
-_Static_assert(sizeof(struct record) == 40, "generators and the program share memory full of them");
+_Static_assert(sizeof(struct record) == 48, "generators and the program share memory full of them");
+
+enum { RECORD_SAMPLES_EACH = 3, RECORD_SAMPLES_MAX = 32, RECORD_SAMPLE_BYTES = 200 };
+
+/* An answer with a 4xx or 5xx, or a request that failed, and what it looked like. */
+struct record_sample {
+    struct record record; /* due_us 0: not over yet */
+    uint32_t slot;
+    int error;           /* errno; 0: none, or the other side ended the connection in order */
+    uint32_t text_bytes; /* of the beginning of the body, or of what came instead of HTTP */
+    char text[RECORD_SAMPLE_BYTES];
+};
+
+/* One generator's: the first few of each kind, which is an outcome and a status. All zeros: empty. */
+struct record_samples {
+    uint32_t count;
+    struct record_sample at[RECORD_SAMPLES_MAX];
+};
 
 struct records {
     struct record *at; /* owned; by due_us */
     size_t count;
+    struct record_sample *samples; /* owned; by due_us */
+    size_t sample_count;
 };
 
 /* "answered", "refused", ...: the words of reports and JSON. */
 const char *record_outcome_name(enum record_outcome outcome);
 const char *record_cache_name(enum record_cache cache);
 
-/* Several that are each by due_us become one; the parts stay the caller's. False: no memory. */
+bool record_is_sampled(enum record_outcome outcome, uint16_t status);
+/* The sample of the request in this slot, a new one if it has none yet; NULL: its kind has enough, or there is no room. */
+struct record_sample *record_samples_take(struct record_samples *samples, uint32_t slot,
+                                          enum record_outcome outcome, uint16_t status);
+/* As much of it as there is room for. */
+void record_sample_add(struct record_sample *sample, const char *bytes, size_t count);
+
+/* Several that are each by due_us become one, without samples; the parts stay the caller's. False: no memory. */
 bool records_merge(const struct records *parts, size_t part_count, struct records *out);
 
 void records_clear(struct records *records);

@@ -133,9 +133,16 @@ static void take_set(struct reading *reading, const struct flag *flag, char *val
 #define AT(member) offsetof(struct reading, member)
 #define WORD(word) take_word, .directive = (word)
 #define LINE(words) take_line, .directive = (words)
+#define SWITCH(member) take_switch, .at = AT(member)
 #define TEXT(member) take_text, .at = AT(member)
 #define NUMBER(member, from, to, default)                                                                    \
     take_number, .at = AT(options.member), .least = (from), .most = (to), .otherwise = (default)
+
+/* Of every command that runs something. */
+#define QUIET_FLAG                                                                                           \
+    {                                                                                                        \
+        {"quiet", NULL, "nothing on stderr while it runs, but what fails"}, SWITCH(options.is_quiet)         \
+    }
 
 static const struct flag run_flags[] = {
     {{"url", "URL", NULL}, LINE("ask")},
@@ -146,9 +153,7 @@ static const struct flag run_flags[] = {
     {{"pause", "TIME", "... and this long after its end"}, TEXT(shape.pause)},
     {{"rate", "N", "or: N requests are due each second, whatever became of earlier ones"}, TEXT(shape.rate)},
     {{"for", "TIME", "... for this long (default 10s)"}, TEXT(shape.span)},
-    {{"poisson", NULL, "... at random instants (default: evenly spaced)"},
-     take_switch,
-     .at = AT(shape.is_poisson)},
+    {{"poisson", NULL, "... at random instants (default: evenly spaced)"}, SWITCH(shape.is_poisson)},
     {{"connections", "N", "... over at most this many connections (default 1000)"}, TEXT(shape.connections)},
     {{"close", NULL, "a new connection for each request (default: keep)"}, LINE("connections close")},
     {{"warm", "URL", NULL}, LINE("warm")},
@@ -189,6 +194,7 @@ static const struct flag run_flags[] = {
     {{"html", "FILE", "the report as one page with plots"}, TEXT(options.html)},
     {{"baseline", "FILE", "an earlier run's JSON; if anything became worse the exit status is 1"},
      TEXT(options.baseline)},
+    QUIET_FLAG,
 };
 
 static const struct flag scenario_flags[] = {
@@ -196,6 +202,7 @@ static const struct flag scenario_flags[] = {
      .take = take_set},
     {{"json", "FOLDER", "a report NAME.json for each scenario"}, TEXT(options.json)},
     {{"html", "FOLDER", "a page NAME.html for each scenario"}, TEXT(options.html)},
+    QUIET_FLAG,
 };
 
 static const struct flag compare_flags[] = {
@@ -210,11 +217,13 @@ static const struct flag report_flags[] = {
 };
 
 static const struct flag demo_flags[] = {
-    {{"scale", "N", "products in the database"}, NUMBER(scale, 100, 99999999, 50000)},
+    {{"scale", "N", "products in the database"}, NUMBER(scale, 100, 99999999, 5000)},
     {{"requests", "N", "sent at the same instant"}, NUMBER(requests, 2, 2000, 1000)},
     {{"delay", "MS", "how long each query takes"}, NUMBER(delay_ms, 0, 10000, 200)},
     {{"json", "FILE", "default build/demo.json"}, TEXT(options.json)},
     {{"html", "FILE", "default build/demo.html"}, TEXT(options.html)},
+    {{"table", NULL, "all figures, not only ten lines"}, SWITCH(options.shows_table)},
+    QUIET_FLAG,
 };
 
 static const struct flag serve_flags[] = {

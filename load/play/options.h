@@ -42,6 +42,8 @@ struct options {
     struct scenario_set sets[OPTIONS_SETS_MAX]; /* into argv */
     size_t set_count;
     const char *json, *html, *baseline; /* into argv; of `scenario` folders; NULL: not wanted */
+    bool shows_table;                   /* of demo */
+    bool is_quiet;                      /* nothing on stderr but what went wrong */
     uint32_t scale, requests, delay_ms; /* of demo and serve */
 };
 

@@ -5,6 +5,7 @@
 #include "load/base/clock.h"
 #include "load/base/interrupt.h"
 #include "load/base/progress.h"
+#include "load/play/live.h"
 #include "load/play/timeline.h"
 #include "load/play/warm.h"
 #include "load/play/writer.h"
@@ -16,7 +17,6 @@
 
 enum {
     TICK_MS = 2,
-    SHOW_EVERY_US = 100000,
     ABORT_LIMIT_MS = 5000,  /* for the herd, after it was told to stop */
     QUIET_LIMIT_MS = 35000, /* commands end themselves before */
     FRESH_MS = 60000,       /* the service's own settings, where a stack does not tell others */
@@ -37,13 +37,14 @@ struct run {
     struct herd *herd;       /* owned until herd_end() */
     struct writer *writers[SCENARIO_WRITES_MAX];
     struct timeline *timeline; /* owned */
+    struct live *live;         /* owned */
     uint64_t begin_us, end_us;
     time_t wall_s;
 
     struct records records; /* owned, like what follows */
     struct herd_strain strain;
     struct witness_view view;
-    bool has_view;
+    bool has_view, counts_loads;
     struct result_write *writes;
     size_t write_count, writes_failed;
     char write_why[SCENARIO_WHY_BYTES];
@@ -69,19 +70,11 @@ static void describe(const struct work *work, char *text, size_t text_bytes)
                  work->target_count, plural, connections);
 }
 
-static void show(const struct run *run, const struct herd_progress *progress, uint64_t loads)
+/* The barrier is a few milliseconds ahead when it is named. */
+static void show(struct run *run, const struct herd_progress *progress, uint64_t loads)
 {
-    char text[200], loaded[48] = "";
-    uint64_t now_us = clock_us(); /* the barrier is a few milliseconds ahead when it is named */
-    double now_s = now_us > run->begin_us ? (double)(now_us - run->begin_us) / 1e6 : 0;
-    if (run->witness != NULL && loads > 0)
-        snprintf(loaded, sizeof loaded, "  loads %" PRIu64, loads);
-    snprintf(text, sizeof text,
-             "%5.1f s  due %" PRIu64 "  answered %" PRIu64 "  failed %" PRIu64 "  5xx %" PRIu64
-             "  open %" PRIu32 "%s",
-             now_s, progress->due, progress->answered, progress->failed, progress->errors_5xx,
-             progress->open_connections, loaded);
-    progress_run(text);
+    uint64_t now_us = clock_us();
+    live_show(run->live, run->herd, progress, loads, now_us > run->begin_us ? now_us - run->begin_us : 0);
 }
 
 /* ---- beginning ---- */
@@ -89,7 +82,10 @@ static void show(const struct run *run, const struct herd_progress *progress, ui
 static bool open_witness(struct run *run)
 {
     struct witness_options options;
-    return !servers_witness(run->servers, &options) || witness_open(&options, &run->witness, run->why);
+    if (!servers_witness(run->servers, &options))
+        return true;
+    run->counts_loads = options.way != WITNESS_NONE;
+    return witness_open(&options, &run->witness, run->why);
 }
 
 static bool warm(struct run *run)
@@ -157,6 +153,7 @@ static void watch(struct run *run)
 {
     struct herd_progress progress = {.finished = false};
     uint64_t show_at_us = 0, give_up_us = UINT64_MAX, loads = 0;
+    live_begin(run->live, run->work, run->variant, run->counts_loads);
     while (!progress.finished && clock_us() < give_up_us) {
         uint64_t now_us = clock_us();
         herd_watch(run->herd, &progress);
@@ -165,7 +162,7 @@ static void watch(struct run *run)
             timeline_tick(run->timeline, loads);
         if (now_us >= show_at_us) {
             show(run, &progress, loads);
-            show_at_us = now_us + SHOW_EVERY_US;
+            show_at_us = now_us + (uint64_t)LIVE_TICK_MS * 1000;
         }
         if (interrupt_seen() && !run->is_partial) {
             run->is_partial = true;
@@ -176,7 +173,7 @@ static void watch(struct run *run)
     }
     run->end_us = clock_us();
     show(run, &progress, loads);
-    progress_run_end();
+    live_end(run->live);
 }
 
 /* ---- ending ---- */
@@ -332,6 +329,7 @@ static void clear(struct run *run)
         witness_view_clear(&run->view);
     records_clear(&run->records);
     free(run->writes);
+    free(run->live);
     free(run->timeline);
     free(run->work);
 }
@@ -363,7 +361,8 @@ enum run_end run_once(struct servers *servers, const char *variant, const char *
     *out = NULL;
     run.work = calloc(1, sizeof *run.work);
     run.timeline = calloc(1, sizeof *run.timeline);
-    if (run.work != NULL && run.timeline != NULL)
+    run.live = calloc(1, sizeof *run.live);
+    if (run.work != NULL && run.timeline != NULL && run.live != NULL)
         end = carry_out(&run, out);
     else
         snprintf(why, SCENARIO_WHY_BYTES, "no memory");

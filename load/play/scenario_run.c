@@ -132,13 +132,15 @@ static enum scenario_end check_outputs(const struct scenario *scenario,
 typedef bool (*report_writer)(const struct report *report, const char *path,
                               char why[static RESULT_WHY_BYTES]);
 
+/* what NULL: nothing is said of it. */
 static bool write_as(const char *what, report_writer writer, const struct report *report, const char *path)
 {
     char why[RESULT_WHY_BYTES];
     if (path == NULL)
         return true;
     if (writer(report, path, why)) {
-        printf("%s  %s\n", what, path);
+        if (what != NULL)
+            printf("%s  %s\n", what, path);
         return true;
     }
     fprintf(stderr, "stampede: %s\n", why);
@@ -157,9 +159,13 @@ static enum scenario_end compare(const struct report *report, const struct scena
 static enum scenario_end show_report(const struct report *report, const struct scenario_outputs *outputs,
                                      enum scenario_end end)
 {
-    report_table(report, stdout, isatty(STDOUT_FILENO) == 1);
+    progress_clear();
+    if (outputs->is_brief)
+        report_brief(report, stdout);
+    else
+        report_table(report, stdout, isatty(STDOUT_FILENO) == 1);
     enum scenario_end compared = end == SCENARIO_HELD ? compare(report, outputs) : SCENARIO_HELD;
-    bool is_written = write_as("JSON", report_write, report, outputs->json_path);
+    bool is_written = write_as(outputs->is_brief ? NULL : "JSON", report_write, report, outputs->json_path);
     is_written = write_as("page", page_write, report, outputs->html_path) && is_written;
     fflush(stdout);
     if (end != SCENARIO_HELD)

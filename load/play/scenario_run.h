@@ -23,10 +23,11 @@ enum scenario_end {
 /* All lent until scenario_run() returns. Paths: NULL: not wanted. */
 struct scenario_outputs {
     const char *json_path, *html_path, *baseline_path;
+    bool is_brief;       /* a few lines, and where the page is; otherwise the whole table */
     const char *command; /* how to have it again; "" */
 };
 
-/* Prints the report on stdout, everything else on stderr. */
+/* Prints the report on stdout, everything else on stderr, as progress_style() has it. */
 enum scenario_end scenario_run(const struct scenario *scenario, const struct scenario_outputs *outputs);
 
 #endif

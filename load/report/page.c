@@ -2,6 +2,7 @@
 /* page.c - see page.h. */
 #include "load/report/page.h"
 
+#include "load/report/headline.h"
 #include "load/report/result_fields.h"
 #include "load/report/result_file.h"
 #include "load/report/result_sheet.h"
@@ -21,20 +22,39 @@ static json_t *row_to_json(const struct sheet_row *row, size_t column_count)
     return json_pack("{s:s, s:s, s:o}", "label", row->label, "weight", weights[row->weight], "cells", cells);
 }
 
+/* NULL: no memory. */
+static json_t *headline_to_json(const struct report *report)
+{
+    struct headline *headline = malloc(sizeof *headline);
+    if (headline == NULL)
+        return NULL;
+    json_t *caveats = json_array();
+    headline_make(report, headline);
+    for (size_t i = 0; i < headline->caveat_count; i++)
+        json_append(&caveats, json_string(headline->caveats[i]));
+    json_t *json = json_pack("{s:s, s:o}", "text", headline->text, "caveats", caveats);
+    free(headline);
+    return json;
+}
+
 /* The figures are judged and rounded in one place, for the terminal and for the page. NULL: no memory. */
 static json_t *sheet_to_json(const struct report *report)
 {
     struct sheet *sheet = malloc(sizeof *sheet);
     if (sheet == NULL)
         return NULL;
-    json_t *rows = json_array(), *failed = json_array();
+    json_t *rows = json_array(), *failed = json_array(), *doubted = json_array();
     sheet_fill(sheet, report);
     for (size_t i = 0; i < sheet->row_count; i++)
         json_append(&rows, row_to_json(&sheet->rows[i], report->result_count));
     free(sheet);
     for (size_t i = 0; i < report->result_count; i++)
         json_append(&failed, json_integer((json_int_t)result_failed(report->results[i])));
-    return json_pack("{s:o, s:o, s:i}", "rows", rows, "failed", failed, "columns", (int)SHEET_COLUMNS);
+    for (size_t i = 0; i < report->result_count; i++)
+        json_append(&doubted, json_pack("{s:b, s:b}", "loads", headline_doubts_loads(report->results[i]),
+                                        "times", headline_doubts_times(report->results[i])));
+    return json_pack("{s:o, s:o, s:o, s:o, s:i}", "headline", headline_to_json(report), "rows", rows,
+                     "failed", failed, "doubted", doubted, "columns", (int)SHEET_COLUMNS);
 }
 
 /* "<" could end the element or begin a comment. In JSON it stands within strings only, where it has another name. */

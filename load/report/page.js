@@ -10,9 +10,9 @@ const facts = list => html('dl', { class: 'facts' }, pairs(list));
 
 /* What several results have in common is said once: ["Asked", "off, local: ..."]. */
 const shared = (what, textOf) => {
-    const texts = [...new Set(results.map(textOf))].filter(text => text !== '');
+    const texts = [...new Set(results.map((result, i) => textOf(result, i)))].filter(text => text !== '');
     return texts.map(text => {
-        const who = results.flatMap((result, i) => textOf(result) === text ? [nameOf(i)] : []);
+        const who = results.flatMap((result, i) => textOf(result, i) === text ? [nameOf(i)] : []);
         return [what, who.length === results.length ? text : `${who.join(', ')}: ${text}`];
     });
 };
@@ -25,12 +25,41 @@ const verdict = () => {
     return html('p', { class: `verdict ${kind}` }, text);
 };
 
+/* So many of the widest. A bar that stands for something is seen. */
+const bar = (what, number, text, most, look) => html('li', { class: look }, html('span', { class: 'what' }, what),
+    svg('svg', { 'aria-hidden': 'true' }, svg('rect', { class: 'bar', height: '100%',
+        width: `${number === 0 ? 0 : Math.max(100 * number / most, 0.6)}%` })),
+    html('span', { class: 'number' }, text));
+
+/* What the headline says, as lengths: queries, beside those that there had to be; without any, latencies. */
+const picture = () => {
+    const counted = results.filter(result => result.has_loads), one = results.length === 1 ? results[0] : null;
+    const least = result => (result.misses_loads ? '≥ ' : '') + count(result.loads);
+    const most = Math.max(1, ...counted.map(result => result.loads));
+    const bars = (list, caption = 'queries') => html('figure', { class: 'picture' }, html('figcaption', {}, caption), html('ol', {}, list));
+    if (one?.has_loads)
+        return bars([['requests', one.requests, count(one.requests), 's6'], ['queries', one.loads, least(one), 's0'],
+            ...one.expiries > 0 ? [['needed', one.expiries, count(one.expiries), 's2']] : []]
+            .map(([what, number, text, look]) => bar(what, number, text, Math.max(one.requests, one.loads, 1), look)), 'requests and queries');
+    if (counted.length > 0)
+        return bars(results.map((result, i) =>
+            bar(nameOf(i), result.loads, result.has_loads ? least(result) : '–', most, lookOf(i))));
+    const answered = results.filter(result => result.latency.count > 0);
+    const slowest = Math.max(1, ...answered.map(result => result.latency.max_us));
+    return answered.length === 0 ? null : bars(results.map((result, i) =>
+        bar(nameOf(i), result.latency.max_us, latency(result.latency.max_us), slowest, lookOf(i))), 'the slowest answer');
+};
+
 const head = () => [
-    html('h1', {}, report.title),
+    html('div', { class: 'first' },
+        html('div', {},
+            html('h1', {}, report.title),
+            sheet.headline.text === '' ? null : html('p', { class: 'lead' }, sheet.headline.text),
+            verdict(),
+            sheet.headline.caveats.map(text => html('p', { class: 'caveat' }, text))),
+        picture()),
     ...paragraphs(report.about),
-    verdict(),
-    facts([...shared('Asked', result => result.what),
-        ...[['When', results[0]?.when ?? ''], ['Machine', report.machine]].filter(([, text]) => text !== '')]),
+    facts(shared('Asked', result => result.what)),
 ];
 
 /* ---- at a glance ---- */
@@ -47,7 +76,7 @@ const card = (result, index) => {
     const [loads, p99] = [cell(index, 'loads per expiry'), cell(index, 'p99', 'latency, ms')];
     const numbers = [
         ['queries', cell(index, 'queries')], ['requests', cell(index, 'requests')],
-        ...[['p50', 'p50'], ['p99', 'p99'], ['slowest', 'max']].map(([what, label]) => {
+        ...[['p50', 'p50'], ['p95', 'p95'], ['p99', 'p99'], ['slowest', 'max']].map(([what, label]) => {
             const text = cell(index, label, 'latency, ms');
             return [what, text === '-' ? '-' : `${text} ms`];
         }),
@@ -59,7 +88,7 @@ const card = (result, index) => {
         html('h3', {}, nameOf(index)),
         result.is_partial ? html('p', { class: 'bad' }, 'interrupted: what there is until then') : null,
         big === null ? null : html('p', { class: 'big' }, `${big[0]} `, html('small', {}, big[1])),
-        isUnknown ? soft('loads per expiry: not known', result.caveat && `: ${result.caveat}`) : null,
+        isUnknown ? soft('loads per expiry: not known') : null,
         html('dl', {}, numbers.flatMap(([what, text]) => [
             html('dt', {}, what), html('dd', what === 'failed' && text !== '0' ? { class: 'bad' } : {}, text)])));
 };
@@ -99,6 +128,18 @@ const hot = () => results.every(result => result.loaded_keys <= 1) ? [] : [html(
     facts(results.map((result, i) =>
         [nameOf(i), result.hot.map(({ key, loads }) => `${key || 'without a key'} × ${loads}`).join(', ')]))];
 
+/* What a 503 said, and how a connection ended: the first of each kind. */
+const samples = () => results.every(result => result.samples.length === 0) ? [] : [html('h2', {}, 'What went wrong'),
+    soft('The first few of each kind: when it was due, what was asked, how long it took, and what came.'),
+    ...results.flatMap((result, i) => result.samples.length === 0 ? [] : [
+        results.length > 1 ? html('h3', {}, nameOf(i)) : null,
+        facts([...new Set(result.samples.map(sample => sample.kind))].map(kind => [
+            `${kind} × ${count(result.statuses[kind] ?? result.outcomes[kind] ?? 0)}`,
+            html('ul', { class: 'samples' }, result.samples.filter(sample => sample.kind === kind).map(sample =>
+                html('li', {}, html('span', { class: 'when' },
+                    `${(sample.at_ms / 1e3).toFixed(3)} s, ${sample.url}, after ${latency(sample.took_us)}`),
+                sample.text === '' ? null : html('q', {}, sample.text))))]))])];
+
 /* ---- plots ---- */
 
 const figure = (plot, caption, ...after) => html('figure', {}, html('figcaption', {}, caption), plot.parts(), after);
@@ -118,41 +159,53 @@ const eventList = result => {
 /* No more can be seen of it than so many slices at once. */
 const leastSeen = some => 4 * Math.max(1, ...some.map(result => result.slice_ms));
 
+/* Below a caption with the name of its result. */
+const named = (plot, i, words, ...after) =>
+    figure(plot, [html('h3', {}, stroke(lookOf(i), 'dashed thick'), nameOf(i)), words], after);
+const pointing = () => html('p', { class: 'soft pointing' }, 'Point at a plot for its values, drag across it to see a ' +
+    'span of it. On a touch screen: one finger, two fingers. By keyboard: arrows, + and −, Esc.');
+const expiriesOf = result => result.has_loads && (result.expiries > 0 || result.loads === 0)
+    ? `; ${count(result.expiries)} ${result.expiries === 1 ? 'expiry' : 'expiries'}` : '';
+
+const bursts = () => {
+    const drawn = results.filter(isBurst), span = new Span(Math.max(0.1, ...drawn.map(burstMs)), 0.05);
+    const roundsOf = result => result.rounds.length === 1 ? 'asked at one instant'
+        : `asked at one instant, ${count(result.rounds.length)} rounds laid over each other`;
+    return drawn.length === 0 ? [] : [html('h2', {}, 'After the instant of a burst'),
+        soft('So many were answered after so long; the dotted line counts the queries, and each stroke at the foot is one, ',
+            'or some where there are many.'),
+        pointing(),
+        ...results.map((result, i) => !isBurst(result) ? null : named(new Burst(span, i), i,
+            `${count(Math.max(...result.rounds.map(round => round.due)))} ${roundsOf(result)}`, eventList(result)))];
+};
+
+/* All plots of rates over time have one axis. */
+const rates = results.filter(result => !isBurst(result) && result.slices.length > 0);
+const rateSpan = new Span(Math.max(1, ...rates.map(endOf)), leastSeen(rates));
+
 const timelines = () => {
-    const spanOf = bursts => {
-        const same = results.filter(result => result.slices.length > 0 && isBurst(result) === bursts);
-        return new Span(Math.max(1, ...same.map(endOf)), leastSeen(same));
-    };
-    const [bursts, rates] = [spanOf(true), spanOf(false)];
-    const all = results.map((result, i) => {
-        if (result.slices.length === 0) return null;
-        const plot = isBurst(result) ? new Waiting(bursts, i) : new Latency(rates, i);
-        const words = isBurst(result) ? 'requests that still wait; those of a burst are due at one instant'
-            : 'latency of the requests due at each instant';
-        const isKnown = result.has_loads && (result.expiries > 0 || result.loads === 0);
-        const expiries = isKnown
-            ? `; ${count(result.expiries)} ${result.expiries === 1 ? 'expiry' : 'expiries'}` : '';
-        const name = html('h3', {}, stroke(lookOf(i), 'dashed thick'), nameOf(i));
-        return figure(plot, [name, words + expiries], eventList(result));
-    });
-    const has = rates.plots.length > 0;
-    return all.every(one => one === null) ? [] : [
-        html('h2', {}, has ? 'Latency over time' : 'Waiting over time'),
-        soft(has ? 'Thick line: p50; thin line: p99; shaded up to the slowest. ' : '',
-            'Dotted lines: a value expired and was loaded. Shaded bands and numbered bars: what was done to the service. ',
-            'Crosses: requests failed.'),
-        html('p', { class: 'soft pointing' }, 'Point at a plot for its values, drag across it to see a span of it. ' +
-            'On a touch screen: one finger, two fingers. By keyboard: arrows, + and −, Esc.'),
-        ...all];
+    return rates.length === 0 ? [] : [html('h2', {}, 'Latency over time'),
+        soft('Thick line: p50; thin line: p99; shaded up to the slowest. Dotted lines: a value expired and was loaded. ',
+            'Shaded bands and numbered bars: what was done to the service. Crosses: requests failed.'),
+        pointing(),
+        ...results.map((result, i) => !rates.includes(result) ? null : named(new Latency(rateSpan, i), i,
+            `latency of the requests due at each instant${expiriesOf(result)}`, eventList(result)))];
+};
+
+/* Where it was the same of all there is nothing to see. */
+const became = () => {
+    const drawn = rates.filter(result => kindsOf(result).length > 1);
+    return drawn.length === 0 ? [] : [html('h2', {}, 'What became of the requests'),
+        soft('So many of those due at each instant were answered with such a status, or not at all.'),
+        ...results.map((result, i) => !drawn.includes(result) ? null : named(new Became(rateSpan, i), i, ''))];
 };
 
 const queries = () => {
-    const isUsed = slice => slice.due > 0 || slice.loads > 0;
-    const until = Math.max(1, ...results.map(result => usedMs(result, isUsed)));
-    const hasAny = results.some(result => result.slices.some(slice => slice.loads > 0));
-    return !hasAny ? [] : [html('h2', {}, 'Queries per second'),
-        figure(new Queries(new Span(until, leastSeen(results))),
-            'as the database began them, on a logarithmic scale')];
+    const drawn = results.filter(result => !isBurst(result));
+    const until = Math.max(1, ...drawn.map(result => usedMs(result, slice => slice.due > 0 || slice.loads > 0)));
+    const hasAny = drawn.some(result => result.slices.some(slice => slice.loads > 0));
+    return !hasAny ? [] : [html('h2', {}, 'Queries over time'),
+        figure(new Queries(new Span(until, leastSeen(drawn))), 'as the database began them, on a logarithmic scale')];
 };
 
 const curves = () => {
@@ -167,7 +220,10 @@ const curves = () => {
 
 const end = () => [
     html('h2', {}, 'How far to trust it'),
-    facts([...shared('Generator', result => result.strain.verdict), ...shared('Counting', result => result.caveat),
+    facts([
+        ...shared('Generator', (result, i) => sheet.doubted[i].times ? '' : result.strain.verdict),
+        ...shared('Counting', (result, i) => sheet.doubted[i].loads ? '' : result.caveat),
+        ...[['When', results[0]?.when ?? ''], ['Machine', report.machine]].filter(([, text]) => text !== ''),
         ['Latency', 'from the instant at which a request was due to the end of its answer, whether it could leave ' +
             'then or not; percentiles by nearest rank over all answers, and none that so few answers cannot support']]),
     ...report.command === '' ? [] : [html('h2', {}, 'Again'), html('pre', {}, html('code', {}, report.command))],
@@ -180,7 +236,7 @@ document.title = `${report.title} – stampede report`;
 build(document.getElementById('head'), {}, head());
 build(main, {}, [
     html('section', { class: 'cards', 'aria-label': 'At a glance' }, results.map(card)),
-    checks(), timelines(), queries(), curves(), figures(), hot(), end()]);
+    checks(), bursts(), timelines(), queries(), curves(), became(), samples(), figures(), hot(), end()]);
 drawAll();
 
 let drawnFor = main.clientWidth;

@@ -4,8 +4,9 @@
  *
  *     Span     an axis that several plots share: how long, what of it is shown, where the pointer is
  *     Plot     one drawing over a span; its legend, which shows the values at the pointer; what a reader does to it
- *         Latency, Waiting   one result over time, with its expiries, faults and notes
- *         Queries, Curve     all results in one
+ *         Latency, Became   one result over time, with its expiries, faults and notes
+ *         Burst             one result from the instants of its bursts on, one laid over the other
+ *         Queries, Curve    all results in one
  *
  * What --json writes is in the element "report", the rows of the terminal's table in "sheet". Texts may come from
  * anybody: they become text nodes, never markup. Nothing is fetched.
@@ -304,18 +305,12 @@ addEventListener('pointercancel', event => pressed?.lift(event, false));
 /* ---- one result over time ---- */
 
 const eventsMost = 40, expiriesMost = 80; /* more would be a grey wall */
-const roundsMost = 40; /* slices with requests: fewer are rounds, and points */
 
 const eventsOf = result => result.marks.filter(mark => mark.kind !== 'expiry');
-const busyOf = result => result.slices.filter(slice => slice.due > 0).length;
-/* All its requests come at once: then it is drawn who waits, and not latency over time. */
-const isBurst = result => busyOf(result) < 3;
+const isBurst = result => result.rounds.length > 0;
 
-/* Without what is empty at the end; a burst lasts until it is answered. */
-const usedMs = (result, isUsed) => {
-    const last = isBurst(result) ? result.slices.length : result.slices.findLastIndex(isUsed) + 1;
-    return last * result.slice_ms;
-};
+/* Without what is empty at the end. */
+const usedMs = (result, isUsed) => (result.slices.findLastIndex(isUsed) + 1) * result.slice_ms;
 /* What is done to a service after its last request is shown, too. */
 const endOf = result => Math.max(1, usedMs(result, slice => slice.due > 0),
     ...eventsOf(result).map(mark => Math.max(mark.at_ms, mark.until_ms)));
@@ -358,7 +353,7 @@ class Timeline extends Plot {
     }
 
     shapes() {
-        const expiries = this.result.marks.filter(mark => mark.kind === 'expiry');
+        const expiries = this.expiries();
         return [
             expiries.length > expiriesMost ? [] : expiries.map(mark => this.upright('expiry', mark.at_ms)),
             this.events.flatMap((mark, i) => this.eventShapes(mark, this.middleOf(this.laneOf[i]))),
@@ -366,6 +361,7 @@ class Timeline extends Plot {
             this.crosses(),
         ].flat();
     }
+    expiries() { return this.result.marks.filter(mark => mark.kind === 'expiry'); }
     upright(kind, at) { return path(kind, `M${this.x(at)} ${this.top}V${this.bottom}`); }
     eventShapes(mark, middle) {
         const x = this.x(mark.at_ms), width = Math.max(this.x(mark.until_ms) - x, 0), isNote = mark.kind === 'note';
@@ -411,12 +407,12 @@ class Latency extends Timeline {
         return { from, to, isLog: true, tics: logTics(from, to, 2.2, latencyTic) };
     }
 
-    /* Runs of slices for which there is such a value; rounds have no gaps between them. */
+    /* Runs of slices for which there is such a value. */
     runs(hasValue) {
-        const runs = [[]], isRounds = busyOf(this.result) < roundsMost;
+        const runs = [[]];
         this.result.slices.forEach((slice, i) => {
             if (slice.answered > 0 && hasValue(slice)) runs.at(-1).push([(i + 0.5) * this.step, slice]);
-            else if (!isRounds) runs.push([]);
+            else runs.push([]);
         });
         return runs.filter(run => run.length > 0);
     }
@@ -426,13 +422,10 @@ class Latency extends Timeline {
         const all = this.runs(() => true), supported = this.runs(slice => this.hasP99(slice));
         const points = (run, of) => run.map(([at, slice]) => this.place(at, of(slice) + 1));
         const p50 = slice => slice.p50_us, p99 = slice => slice.p99_us, most = slice => slice.max_us;
-        const dots = busyOf(this.result) < roundsMost ? all.flat() : [];
         return [
             all.map(run => lineOf(`area ${this.look}`, [...points(run, most), ...points(run, p50).reverse()])),
             supported.map(run => this.line('thin', points(run, p99))),
             all.map(run => this.line('thick', points(run, p50))),
-            dots.map(([at, slice]) => svg('circle', {
-                class: `dots ${this.look}`, cx: this.x(at), cy: this.y(slice.p50_us + 1), r: 2.4 })),
         ].flat(2);
     }
 
@@ -449,33 +442,109 @@ class Latency extends Timeline {
     }
 }
 
-class Waiting extends Timeline {
+/* The kinds of what became of requests, in the order in which they are stacked, and how they are called. */
+const kinds = ['2xx', '3xx', '1xx', '6xx', '4xx', '5xx',
+    'refused', 'unconnected', 'reset', 'timeout', 'rubbish', 'unsent', 'left', 'cut'];
+const kindsOf = result => kinds.filter(kind => result.slices.some(slice => slice.became[kind] > 0));
+const fillOf = kind => `fill ${kind[1] === 'x' ? `k${kind[0]}` : 'k0'}`;
+
+/* Stacked: so many of the requests of each slice became this, so many that. */
+class Became extends Timeline {
     constructor(span, index) {
-        const { has_loads, slices } = results[index];
-        super(span, index, 'Requests that wait', 'requests', [
-            { swatch: stroke(lookOf(index), 'thick'), what: 'waiting' },
-            ...has_loads ? [{ swatch: null, what: 'queries so far' }] : []]);
-        this.waiting = [slices[0].due, ...slices.map(slice => slice.waiting)];
-        this.hasLoads = has_loads;
+        const here = kindsOf(results[index]);
+        super(span, index, 'What became of the requests', '', here.map(kind => ({
+            swatch: swatch('', svg('rect', { class: fillOf(kind), width: 30, height: 10 })), what: kind, isShort: true })));
+        this.kinds = here;
+        this.unit = `requests in each ${timeTic(this.step, this.step)}`;
     }
     range() {
-        const to = Math.max(this.result.requests, 1) * 1.06;
-        const tics = evenTics(0, to, 6, count).filter(([value]) => Number.isInteger(value));
-        return { from: 0, to, isLog: false, tics };
+        const to = Math.max(1, ...this.result.slices.map(slice => slice.due)) * 1.06;
+        return { from: 0, to, isLog: false, tics: evenTics(0, to, 5, count).filter(([value]) => Number.isInteger(value)) };
+    }
+    crosses() { return []; }
+    dataShapes() {
+        const below = this.result.slices.map(() => 0);
+        return this.kinds.map(kind => path(fillOf(kind), this.result.slices.map((slice, i) => {
+            const from = below[i], number = slice.became[kind] ?? 0;
+            below[i] += number;
+            return number === 0 ? '' : `M${this.place(i * this.step, from)}L${this.place(i * this.step, below[i])}` +
+                `L${this.place((i + 1) * this.step, below[i])}L${this.place((i + 1) * this.step, from)}Z`;
+        }).join('')));
+    }
+    sliceAt(at) { return clamp(Math.floor(at / this.step), 0, this.result.slices.length - 1); }
+    nearest(at) { return (this.sliceAt(at) + 0.5) * this.step; }
+    text(at) { return rangeText(at, this.span.until, this.step); }
+    values(at) {
+        const { became } = this.result.slices[this.sliceAt(at)];
+        return this.kinds.map(kind => ({ text: count(became[kind] ?? 0), y: null }));
+    }
+}
+
+/* ---- bursts ---- */
+
+/* How many there were after so many ms: between two steps as many as lie between them. */
+const stepsBy = (steps, ms) => {
+    const us = ms * 1e3, next = steps.findIndex(step => step.us > us);
+    if (next < 0) return steps.at(-1)?.count ?? 0;
+    if (next === 0) return 0;
+    const [a, b] = [steps[next - 1], steps[next]];
+    return Math.floor(a.count + (b.count - a.count) * (us - a.us) / (b.us - a.us));
+};
+const lastMs = round => Math.max(0.1, ...[round.answers, round.failures, round.loads].map(steps => (steps.at(-1)?.us ?? 0) / 1e3));
+/* Until when the last of them is over. */
+const burstMs = result => Math.max(...result.rounds.map(lastMs)) * 1.03;
+
+class Burst extends Timeline {
+    constructor(span, index) {
+        const result = results[index], { has_loads } = result, failed = result.rounds.some(round => round.failures.length > 0);
+        super(span, index, 'Answers', 'requests', [
+            { swatch: stroke(lookOf(index), 'thick'), what: 'answered' },
+            ...failed ? [{ swatch: stroke('', 'failed'), what: 'failed' }] : [],
+            ...has_loads ? [{ swatch: stroke('', 'query'), what: 'queries' }] : []]);
+        this.counted = ['answers', ...failed ? ['failures'] : [], ...has_loads ? ['loads'] : []];
+        this.until = span.until;
+        this.step = stepFor(span.until / 400);
+        /* An event of a round counts from its instant, too. */
+        this.events = this.events.map(mark => {
+            const begin = result.rounds.findLast(round => round.at_ms <= mark.at_ms)?.at_ms ?? 0;
+            return { ...mark, at_ms: mark.at_ms - begin, until_ms: Math.max(0, mark.until_ms - begin) };
+        });
+    }
+    range() {
+        const most = result => Math.max(...result.rounds.map(round => Math.max(round.due, round.loads.at(-1)?.count ?? 0)));
+        const to = most(this.result) * 1.06;
+        return { from: 0, to, isLog: false, tics: evenTics(0, to, 6, count).filter(([value]) => Number.isInteger(value)) };
+    }
+    expiries() { return []; }
+    crosses() { return []; }
+    /* From nothing at the instant to as many as there were in the end. */
+    curve(steps) {
+        if (steps.length === 0) return [];
+        const first = steps[0].us / 1e3;
+        return [[0, 0], [first, 0], ...steps.map(step => [step.us / 1e3, step.count]), [this.until, steps.at(-1).count]]
+            .map(([at, value]) => this.place(at, value));
     }
     dataShapes() {
-        const points = this.waiting.map((waiting, i) => this.place(i * this.step, waiting));
-        const base = this.place((points.length - 1) * this.step, 0), start = this.place(0, 0);
-        return [lineOf(`area ${this.look}`, [start, ...points, base]), ...this.line('thick', points)];
+        const { rounds } = this.result, isOne = rounds.length === 1;
+        const loads = rounds.flatMap(round => round.loads).map(step => `M${this.x(step.us / 1e3)} ${this.bottom}v-9`);
+        return [
+            isOne ? [lineOf(`area ${this.look}`, [...this.curve(rounds[0].answers), this.place(this.until, 0)])]
+                .filter(() => rounds[0].answers.length > 0) : [],
+            rounds.map(round => this.line(isOne ? 'thick' : 'thin', this.curve(round.answers))),
+            rounds.map(round => this.line('failed', this.curve(round.failures))),
+            rounds.map(round => this.line('query', this.curve(round.loads))),
+            loads.length > 0 ? [path('load', loads.join(''))] : [],
+        ].flat(2);
     }
-    sliceAt(at) { return clamp(Math.round(at / this.step), 0, this.waiting.length - 1); }
-    nearest(at) { return this.sliceAt(at) * this.step; }
-    text(at) { return timeText(at, this.span.until, this.step); }
+    nearest(at) { return clamp(Math.round(at / this.step) * this.step, 0, this.until); }
+    text(at) { return timeTic(+at.toFixed(3), this.span.until); }
+    /* Of several rounds the least and the most. */
     values(at) {
-        const end = this.sliceAt(at), waiting = this.waiting[end];
-        const loads = sum(this.result.slices.slice(0, end), slice => slice.loads);
-        return [{ text: count(waiting), y: waiting, look: this.look },
-            ...this.hasLoads ? [{ text: count(loads), y: null }] : []];
+        return this.counted.map(what => {
+            const all = this.result.rounds.map(round => stepsBy(round[what], at));
+            const [least, most] = [Math.min(...all), Math.max(...all)];
+            return { text: least === most ? count(most) : `${count(least)}–${count(most)}`, y: most, look: what === 'answers' ? this.look : what };
+        });
     }
 }
 
@@ -497,20 +566,22 @@ class Together extends Plot {
 }
 
 class Queries extends Together {
-    constructor(span) { super(span, 'Queries per second over time, all results', 'queries per second'); }
+    constructor(span) { super(span, 'Queries over time, all results', ''); }
 
     /* All are counted in bins of one length, of whole slices: 1, 2, 5, 10, ... ms, fewer than 80 of them in sight. */
     fillBins() {
-        const fits = ms => results.every(result => result.slices.length === 0 || ms % result.slice_ms === 0) &&
+        const fits = ms => results.every(result => isBurst(result) || result.slices.length === 0 || ms % result.slice_ms === 0) &&
             (this.span.to - this.span.from) / ms < 80;
         let ms = 1;
         while (!fits(ms) && ms < 2 ** 32) ms = stepFor(ms * 1.5);
         if (ms === this.step) return;
         this.step = ms;
-        this.rates = results.map(result => {
-            const bins = new Array(Math.ceil(result.slices.length * result.slice_ms / ms)).fill(0);
-            result.slices.forEach((slice, i) => {
-                bins[Math.floor(i * result.slice_ms / ms)] += slice.loads * 1e3 / ms;
+        this.unit = `queries in each ${timeTic(ms, ms)}`;
+        this.bins = results.map(result => {
+            const bins = isBurst(result) ? [] : new Array(Math.ceil(result.slices.length * result.slice_ms / ms)).fill(0);
+            bins.forEach((_, bin) => {
+                const each = ms / result.slice_ms;
+                bins[bin] = sum(result.slices.slice(bin * each, (bin + 1) * each), slice => slice.loads);
             });
             return bins;
         });
@@ -518,25 +589,24 @@ class Queries extends Together {
     /* One query in a bin is the least there can be; what is called 0 lies below it. */
     range() {
         this.fillBins();
-        const zero = 1e3 / this.step / 3, to = Math.max(...this.rates.flat(), 1e3 / this.step) * 1.6;
-        const tics = logTics(zero, to, 2.6, count).filter(([at]) => at > zero * 1.4);
+        const zero = 1 / 3, to = Math.max(...this.bins.flat(), 2) * 1.6;
+        const tics = logTics(zero, to, 2.6, count).filter(([at]) => at >= 1);
         return { from: zero, to, isLog: true, tics: [[zero, '0'], ...tics] };
     }
     tics(most) { return evenTics(this.span.from, this.span.to, most, ms => timeTic(ms, this.span.to)); }
     points(index) {
-        return this.rates[index].flatMap((rate, i) => [[i * this.step, rate], [(i + 1) * this.step, rate]]);
+        return this.bins[index].flatMap((loads, i) => [[i * this.step, loads], [(i + 1) * this.step, loads]]);
     }
 
     nearest(at) {
-        const most = Math.max(...this.rates.map(rates => rates.length)) - 1;
+        const most = Math.max(...this.bins.map(bins => bins.length)) - 1;
         return (clamp(Math.floor(at / this.step), 0, most) + 0.5) * this.step;
     }
     text(at) { return rangeText(at, this.span.until, this.step); }
     values(at) {
-        return this.rates.map((rates, i) => {
-            const rate = rates[Math.floor(at / this.step)];
-            return rate === undefined ? { text: '–', y: null }
-                : { text: `${grouped(rate.toFixed(Number.isInteger(rate) ? 0 : 1))} /s`, y: rate, look: lookOf(i) };
+        return this.bins.map((bins, i) => {
+            const loads = bins[Math.floor(at / this.step)];
+            return loads === undefined ? { text: '–', y: null } : { text: count(loads), y: loads, look: lookOf(i) };
         });
     }
 }

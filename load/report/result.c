@@ -55,12 +55,22 @@ uint64_t result_failed(const struct result *result)
     return failed;
 }
 
+bool result_sample_is_first(const struct result *result, size_t index)
+{
+    for (size_t i = 0; i < index; i++) {
+        if (strcmp(result->samples[i].kind, result->samples[index].kind) == 0)
+            return false;
+    }
+    return true;
+}
+
 /* ---- a result's life ---- */
 
 void result_clear(struct result *result)
 {
     free(result->slices);
     free(result->blocks);
+    free(result->rounds);
     memset(result, 0, sizeof *result);
 }
 

@@ -4,8 +4,9 @@
  *
  *     records + witness_view + marks ---> result_make() ---> struct result --+--> result_table.c    the terminal
  *                          result_make.c   |                     ^           +--> result_json.c     a file
- *       result_latency.c  percentiles, series, noise             |           +--> result_compare.c  then and now
+ *       result_latency.c   percentiles, series, noise            |           +--> result_compare.c  then and now
  *       result_expiries.c  loads, keys, expiries                 +-----------+--> page.c            one HTML page
+ *       result_rounds.c    bursts, from their instants on        |           +--> headline.c        one sentence
  *
  * What it consists of, its names in JSON and its rows are one table: result_fields.c.
  *
@@ -41,13 +42,21 @@ enum {
     RESULT_CHECKS_MAX = 64,
     RESULT_HOT_MAX = 10,
     RESULT_STATUSES = 600,
+    RESULT_CLASSES = 6, /* 1xx to 5xx; [0]: those of 600 and more */
+    RESULT_BECAME = RESULT_CLASSES + RECORD_OUTCOMES - 1,
+    RESULT_ROUNDS_MAX = 32,
+    RESULT_STEPS_MAX = 48,
+    RESULT_SAMPLES_MAX = 30,
+    RESULT_SAMPLES_EACH = 3,
+    RESULT_SAMPLE_BYTES = 256,
     REPORT_RESULTS_MAX = 16,
     RESULT_WHY_BYTES = 256,
 };
 
 struct result_quantiles {
     uint64_t count;
-    uint64_t min_us, p50_us, p90_us, p95_us, p99_us, p999_us, p9999_us, max_us; /* 0 without a count */
+    uint64_t min_us, p50_us, p75_us, p90_us, p95_us, p99_us, p999_us, p9999_us,
+        max_us; /* 0 without a count */
     double mean_us;
 };
 
@@ -64,6 +73,29 @@ struct result_slice {
     uint32_t p50_us, p99_us, max_us;
     uint32_t loads;   /* that began; LOG only */
     uint32_t running; /* the most that ran at once in a sample */
+    uint64_t became
+        [RESULT_BECAME]; /* each of the due is one: a class of status, or an outcome without an answer */
+};
+
+/* So many of something by so long after the instant of a burst. */
+struct result_step {
+    uint32_t us, count;
+};
+
+/* One burst. Steps are evenly spread over what they count, the first and the last among them. */
+struct result_round {
+    uint32_t at_ms, due; /* its instant; how many were asked */
+    struct result_step answers[RESULT_STEPS_MAX], failures[RESULT_STEPS_MAX];
+    struct result_step loads[RESULT_STEPS_MAX]; /* that began before the next round; LOG only */
+    size_t answer_count, failure_count, load_count;
+};
+
+/* What an answer with a 4xx or 5xx, or a request that failed, looked like. */
+struct result_sample {
+    char kind[24];                  /* "503", "reset" */
+    uint32_t at_ms, took_us;        /* when it was due; until the answer or the failure */
+    char url[RESULT_TEXT_BYTES];    /* "127.0.0.1:8080 /products/7" */
+    char text[RESULT_SAMPLE_BYTES]; /* the beginning of the body, or what the connection said */
 };
 
 enum result_mark_kind { RESULT_EXPIRY = 0, RESULT_FAULT, RESULT_NOTE };
@@ -102,12 +134,20 @@ struct result {
     uint64_t stale_answers; /* older than a version whose write was over before the request was sent */
     uint64_t write_count;   /* that were over; not in a file */
     struct result_quantiles all, errors; /* all answered; those of them with 5xx */
+    struct result_quantiles first;       /* all answered: until their first byte */
+    struct result_quantiles connect;     /* by itself; of the requests that a connection was opened for */
+    uint64_t received_bytes;             /* heads and bodies */
+    double received_per_s;               /* rate only, otherwise 0 */
     struct result_quantiles by_cache[RECORD_CACHES];
     struct result_point curve[RESULT_CURVE_MAX];
     size_t curve_count;
     uint32_t slice_ms;           /* 1, 2, 5, 10, ...: short enough to see something, long enough for a p99 */
     struct result_slice *slices; /* owned */
     size_t slice_count;
+    struct result_round *rounds; /* owned; of a burst: RESULT_ROUNDS_MAX at most, evenly chosen */
+    size_t round_count;
+    struct result_sample samples[RESULT_SAMPLES_MAX]; /* by kind: the first RESULT_SAMPLES_EACH of it */
+    size_t sample_count;
 
     /*
      * How the latency varied within the run: it is cut into blocks (rounds of a burst, equal spans of a rate), and
@@ -118,7 +158,8 @@ struct result {
 
     /* the database's side */
     bool has_loads, has_samples, has_redis;
-    char way[24]; /* "log", "statements", "sql" */
+    bool misses_loads; /* there may have been more: "at least" */
+    char way[24];      /* "log", "statements", "sql" */
     char caveat[RESULT_CAVEAT_BYTES];
     uint64_t loads;
     uint64_t loaded_keys;     /* different ones; LOG only */
@@ -200,6 +241,8 @@ uint64_t result_rank(uint64_t count, uint32_t per_10000);
 bool result_supports(uint64_t count, uint32_t per_10000);
 /* No answer, or 5xx; neither hung up as told nor left under way by an interrupted run. */
 uint64_t result_failed(const struct result *result);
+/* Of its kind. */
+bool result_sample_is_first(const struct result *result, size_t index);
 bool result_record_failed(const struct record *record);
 /* Of a run, since its barrier; what happened before it happened at it. */
 uint64_t result_offset_us(const struct result_source *source, uint64_t instant_us);
@@ -222,6 +265,8 @@ void report_clear(struct report *report);
 
 /* ---- result_table.c: 100 columns at most; no colour unless `is_terminal` ---- */
 void report_table(const struct report *report, FILE *out, bool is_terminal);
+/* ---- result_brief.c: ten lines for those who see it for the first time ---- */
+void report_brief(const struct report *report, FILE *out);
 
 /* ---- result_json.c ---- */
 /* Written to a temporary name first, then renamed: there is never half a file. */

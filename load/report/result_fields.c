@@ -2,26 +2,35 @@
 /* result_fields.c - see result_fields.h. */
 #include "load/report/result_fields.h"
 
+enum { SINCE_ROUNDS = 2 }; /* a version of the format */
+
 #define FIELD(type, member, is)                                                                              \
     .name = #member, .kind = (is), .offset = offsetof(struct type, member),                                  \
     .bytes = sizeof((struct type *)NULL)->member
 
 /* `items` of type `item`, of which count_of says how many are in use. */
-#define LIST(is, items, item, fields_of, room, count_of)                                                     \
-    .name = #items, .kind = (is), .offset = offsetof(struct result, items), .bytes = sizeof(struct item),    \
-    .fields = (fields_of), .most = (room), .count_offset = offsetof(struct result, count_of)
+#define LIST(type, is, items, item, fields_of, room, count_of)                                               \
+    .name = #items, .kind = (is), .offset = offsetof(struct type, items), .bytes = sizeof(struct item),      \
+    .fields = (fields_of), .most = (room), .count_offset = offsetof(struct type, count_of)
 
-_Static_assert(sizeof(struct result_quantiles) == 80, "a new field belongs into fields_of_quantiles[], too");
+_Static_assert(sizeof(struct result_quantiles) == 88, "a new field belongs into fields_of_quantiles[], too");
 _Static_assert(sizeof(struct result_point) == 16, "a new field belongs into point[], too");
-_Static_assert(sizeof(struct result_slice) == 36, "a new field belongs into slice[], too");
+_Static_assert(sizeof(struct result_slice) == 40 + RESULT_BECAME * sizeof(uint64_t),
+               "a new field belongs into slice[], too");
+_Static_assert(sizeof(struct result_step) == 8, "a new field belongs into step[], too");
+_Static_assert(sizeof(struct result_round) == 8 + 3 * (8 + RESULT_STEPS_MAX * sizeof(struct result_step)),
+               "a new field belongs into burst[], too");
+_Static_assert(sizeof(struct result_sample) == 448, "a new field belongs into sample[], too");
 _Static_assert(sizeof(struct result_mark) == 172, "a new field belongs into mark[], too");
 _Static_assert(sizeof(struct result_check) == 321, "a new field belongs into check[], too");
 _Static_assert(sizeof(struct result_hot) == 72, "a new field belongs into hot[], too");
 _Static_assert(sizeof(struct herd_strain) == 392, "a new field belongs into fields_of_strain[], too");
-_Static_assert(sizeof(struct result) - RECORD_OUTCOMES * sizeof(uint64_t) -
-                       RECORD_CACHES * (sizeof(uint64_t) + sizeof(struct result_quantiles)) ==
-                   121208 + 2 * 8 + 320, /* keys_unknown and write_count are of the run only */
-               "a new field belongs into fields_of_result[], too");
+_Static_assert(
+    sizeof(struct result) - RECORD_OUTCOMES * sizeof(uint64_t) -
+            RECORD_CACHES * (sizeof(uint64_t) + sizeof(struct result_quantiles)) ==
+        121776 + RESULT_SAMPLES_MAX *
+                     sizeof(struct result_sample), /* keys_unknown and write_count are of the run only */
+    "a new field belongs into fields_of_result[], too");
 _Static_assert(sizeof(struct report) == 2088, "a new field belongs into fields_of_report[], too");
 _Static_assert(sizeof(struct witness_command) == 32, "a new field belongs into command[], too");
 _Static_assert(sizeof(size_t) == sizeof(uint64_t), "marks_left_out is written as a FIELD_U64");
@@ -45,21 +54,28 @@ static const char *cache_name(size_t index)
     return record_cache_name((enum record_cache)index);
 }
 
+const char *field_became_name(size_t index)
+{
+    static const char *const classes[RESULT_CLASSES] = {"6xx", "1xx", "2xx", "3xx", "4xx", "5xx"};
+    return index < RESULT_CLASSES ? classes[index] : field_outcome_name(index - RESULT_CLASSES + 1);
+}
+
 /* ---- parts of a result ---- */
 
-#define LATENCY_ROW(n, text) .row = {PLACE_LATENCY + (n), text, FIELD_PART, EVERYBODY, SHOW_MS}
+#define LATENCY_ROW(n, text) .row = {PLACE_LATENCY + (n), text, FIELD_PART, COUNTED, SHOW_MS}
 
 const struct field fields_of_quantiles[] = {
     {FIELD(result_quantiles, count, FIELD_U64)},
-    {FIELD(result_quantiles, min_us, FIELD_U64)},
-    {FIELD(result_quantiles, p50_us, FIELD_U64), LATENCY_ROW(0, "p50"), 5000, true, true},
-    {FIELD(result_quantiles, p90_us, FIELD_U64), LATENCY_ROW(1, "p90"), 9000, false, false},
-    {FIELD(result_quantiles, p95_us, FIELD_U64), .per_10000 = 9500},
-    {FIELD(result_quantiles, p99_us, FIELD_U64), LATENCY_ROW(2, "p99"), 9900, true, true},
-    {FIELD(result_quantiles, p999_us, FIELD_U64), LATENCY_ROW(3, "p99.9"), 9990, true, false},
-    {FIELD(result_quantiles, p9999_us, FIELD_U64), LATENCY_ROW(4, "p99.99"), 9999, false, false},
-    {FIELD(result_quantiles, max_us, FIELD_U64), LATENCY_ROW(5, "max"), 10000, true, true},
-    {FIELD(result_quantiles, mean_us, FIELD_DOUBLE)},
+    {FIELD(result_quantiles, min_us, FIELD_U64), LATENCY_ROW(0, "min")},
+    {FIELD(result_quantiles, p50_us, FIELD_U64), LATENCY_ROW(2, "p50"), 5000, true, true},
+    {FIELD(result_quantiles, p75_us, FIELD_U64), LATENCY_ROW(3, "p75"), 7500, .since = SINCE_ROUNDS},
+    {FIELD(result_quantiles, p90_us, FIELD_U64), LATENCY_ROW(4, "p90"), 9000},
+    {FIELD(result_quantiles, p95_us, FIELD_U64), LATENCY_ROW(5, "p95"), 9500, true},
+    {FIELD(result_quantiles, p99_us, FIELD_U64), LATENCY_ROW(6, "p99"), 9900, true, true},
+    {FIELD(result_quantiles, p999_us, FIELD_U64), LATENCY_ROW(7, "p99.9"), 9990, true},
+    {FIELD(result_quantiles, p9999_us, FIELD_U64), LATENCY_ROW(8, "p99.99"), 9999},
+    {FIELD(result_quantiles, max_us, FIELD_U64), LATENCY_ROW(9, "max"), 10000, true, true},
+    {FIELD(result_quantiles, mean_us, FIELD_DOUBLE), LATENCY_ROW(1, "mean")},
     {.name = NULL},
 };
 
@@ -89,11 +105,42 @@ static const struct field point[] = {
 };
 
 static const struct field slice[] = {
-    {FIELD(result_slice, due, FIELD_U32)},     {FIELD(result_slice, answered, FIELD_U32)},
-    {FIELD(result_slice, failed, FIELD_U32)},  {FIELD(result_slice, waiting, FIELD_U32)},
-    {FIELD(result_slice, p50_us, FIELD_U32)},  {FIELD(result_slice, p99_us, FIELD_U32)},
-    {FIELD(result_slice, max_us, FIELD_U32)},  {FIELD(result_slice, loads, FIELD_U32)},
-    {FIELD(result_slice, running, FIELD_U32)}, {.name = NULL},
+    {FIELD(result_slice, due, FIELD_U32)},
+    {FIELD(result_slice, answered, FIELD_U32)},
+    {FIELD(result_slice, failed, FIELD_U32)},
+    {FIELD(result_slice, waiting, FIELD_U32)},
+    {FIELD(result_slice, p50_us, FIELD_U32)},
+    {FIELD(result_slice, p99_us, FIELD_U32)},
+    {FIELD(result_slice, max_us, FIELD_U32)},
+    {FIELD(result_slice, loads, FIELD_U32)},
+    {FIELD(result_slice, running, FIELD_U32)},
+    {FIELD(result_slice, became, FIELD_COUNTS), .most = RESULT_BECAME, .name_of = field_became_name,
+     .since = SINCE_ROUNDS},
+    {.name = NULL},
+};
+
+static const struct field step[] = {
+    {FIELD(result_step, us, FIELD_U32)},
+    {FIELD(result_step, count, FIELD_U32)},
+    {.name = NULL},
+};
+
+#define STEPS(items, count_of)                                                                               \
+    LIST(result_round, FIELD_LIST, items, result_step, step, RESULT_STEPS_MAX, count_of)
+
+static const struct field burst[] = {
+    {FIELD(result_round, at_ms, FIELD_U32)},
+    {FIELD(result_round, due, FIELD_U32)},
+    {STEPS(answers, answer_count)},
+    {STEPS(failures, failure_count)},
+    {STEPS(loads, load_count)},
+    {.name = NULL},
+};
+
+static const struct field sample[] = {
+    {FIELD(result_sample, kind, FIELD_TEXT)},   {FIELD(result_sample, at_ms, FIELD_U32)},
+    {FIELD(result_sample, took_us, FIELD_U32)}, {FIELD(result_sample, url, FIELD_TEXT)},
+    {FIELD(result_sample, text, FIELD_TEXT)},   {.name = NULL},
 };
 
 static const struct field mark[] = {
@@ -125,6 +172,10 @@ static const struct field command[] = {
 
 /* ---- a result, a report ---- */
 
+#define QUANTILES(name_of_it, member)                                                                        \
+    .name = (name_of_it), .kind = FIELD_OBJECT, .offset = offsetof(struct result, member),                   \
+    .fields = fields_of_quantiles
+
 #define ROW(place, text, weight, owner, show) .row = {place, text, weight, owner, show}
 
 const struct field fields_of_result[] = {
@@ -143,13 +194,18 @@ const struct field fields_of_result[] = {
     {FIELD(result, has_writes, FIELD_BOOL)},
     {FIELD(result, stale_answers, FIELD_U64),
      ROW(PLACE_REQUESTS + 4, "stale answers after a write", FIELD_WHOLE, WRITES, SHOW_COUNT)},
+    {FIELD(result, received_bytes, FIELD_U64),
+     ROW(PLACE_REQUESTS + 5, "received, MB", FIELD_WHOLE, RECEIVED, SHOW_MB), .since = SINCE_ROUNDS},
+    {FIELD(result, received_per_s, FIELD_DOUBLE),
+     ROW(PLACE_REQUESTS + 6, "received per second, MB", FIELD_WHOLE, RATES, SHOW_MB), .since = SINCE_ROUNDS},
     {FIELD(result, slice_ms, FIELD_U32)},
     {FIELD(result, has_loads, FIELD_BOOL)},
     {FIELD(result, has_samples, FIELD_BOOL)},
     {FIELD(result, has_redis, FIELD_BOOL)},
+    {FIELD(result, misses_loads, FIELD_BOOL), .since = SINCE_ROUNDS},
     {FIELD(result, way, FIELD_TEXT)},
     {FIELD(result, caveat, FIELD_TEXT)},
-    {FIELD(result, loads, FIELD_U64), ROW(PLACE_LOADS + 1, "queries", FIELD_WHOLE, LOADS, SHOW_COUNT)},
+    {FIELD(result, loads, FIELD_U64), ROW(PLACE_LOADS + 1, "queries", FIELD_WHOLE, LOADS, SHOW_LOADS)},
     {FIELD(result, loaded_keys, FIELD_U64),
      ROW(PLACE_LOADS + 3, "different keys", FIELD_PART, LOADS_BY_KEY, SHOW_COUNT)},
     {FIELD(result, ttl_ms, FIELD_U32)},
@@ -163,14 +219,10 @@ const struct field fields_of_result[] = {
     {FIELD(result, command_sum, FIELD_U64)},
     {FIELD(result, marks_left_out, FIELD_U64)},
     {FIELD(result, strain, FIELD_OBJECT), .fields = fields_of_strain},
-    {.name = "latency",
-     .kind = FIELD_OBJECT,
-     .offset = offsetof(struct result, all),
-     .fields = fields_of_quantiles},
-    {.name = "latency_5xx",
-     .kind = FIELD_OBJECT,
-     .offset = offsetof(struct result, errors),
-     .fields = fields_of_quantiles},
+    {QUANTILES("latency", all)},
+    {QUANTILES("latency_5xx", errors)},
+    {QUANTILES("first_byte", first), .since = SINCE_ROUNDS},
+    {QUANTILES("connect", connect), .since = SINCE_ROUNDS},
     {.name = "latency_by_cache",
      .kind = FIELD_NAMED,
      .offset = offsetof(struct result, by_cache),
@@ -182,12 +234,16 @@ const struct field fields_of_result[] = {
     {FIELD(result, outcomes, FIELD_COUNTS), .most = RECORD_OUTCOMES, .name_of = field_outcome_name},
     {FIELD(result, statuses, FIELD_COUNTS), .most = RESULT_STATUSES, .name_of = field_status_name},
     {FIELD(result, caches, FIELD_COUNTS), .most = RECORD_CACHES, .name_of = cache_name},
-    {LIST(FIELD_LIST, curve, result_point, point, RESULT_CURVE_MAX, curve_count)},
-    {LIST(FIELD_LIST, marks, result_mark, mark, RESULT_MARKS_MAX, mark_count)},
-    {LIST(FIELD_LIST, checks, result_check, check, RESULT_CHECKS_MAX, check_count)},
-    {LIST(FIELD_LIST, hot, result_hot, hot, RESULT_HOT_MAX, hot_count)},
-    {LIST(FIELD_LIST, commands, witness_command, command, WITNESS_COMMANDS_MAX, command_count)},
-    {LIST(FIELD_SERIES, slices, result_slice, slice, RESULT_SLICES_MAX, slice_count)},
+    {LIST(result, FIELD_LIST, curve, result_point, point, RESULT_CURVE_MAX, curve_count)},
+    {LIST(result, FIELD_LIST, marks, result_mark, mark, RESULT_MARKS_MAX, mark_count)},
+    {LIST(result, FIELD_LIST, checks, result_check, check, RESULT_CHECKS_MAX, check_count)},
+    {LIST(result, FIELD_LIST, hot, result_hot, hot, RESULT_HOT_MAX, hot_count)},
+    {LIST(result, FIELD_LIST, commands, witness_command, command, WITNESS_COMMANDS_MAX, command_count)},
+    {LIST(result, FIELD_SERIES, slices, result_slice, slice, RESULT_SLICES_MAX, slice_count)},
+    {LIST(result, FIELD_SERIES, rounds, result_round, burst, RESULT_ROUNDS_MAX, round_count),
+     .since = SINCE_ROUNDS},
+    {LIST(result, FIELD_LIST, samples, result_sample, sample, RESULT_SAMPLES_MAX, sample_count),
+     .since = SINCE_ROUNDS},
     {.name = NULL},
 };
 
@@ -199,8 +255,15 @@ const struct field fields_of_report[] = {
     {.name = NULL},
 };
 
-bool field_is_supported(const struct result_quantiles *quantiles, const struct field *percentile)
+/* An earlier file may not have had it: no answer takes 0. */
+static bool is_known(const struct result_quantiles *quantiles, const struct field *percentile)
 {
-    return percentile->per_10000 == 10000 ? quantiles->count > 0
-                                          : result_supports(quantiles->count, percentile->per_10000);
+    return *(const uint64_t *)(const void *)((const char *)quantiles + percentile->offset) > 0;
+}
+
+bool field_is_supported(const struct result_quantiles *quantiles, const struct field *figure)
+{
+    if (figure->per_10000 == 0 || figure->per_10000 == 10000)
+        return quantiles->count > 0;
+    return result_supports(quantiles->count, figure->per_10000) && is_known(quantiles, figure);
 }

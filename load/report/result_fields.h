@@ -16,7 +16,7 @@
 
 #include "load/report/result.h"
 
-enum { RESULT_FORMAT_VERSION = 1 };
+enum { RESULT_FORMAT_VERSION = 2, RESULT_FORMAT_OLDEST = 1 };
 
 #define RESULT_FORMAT_NAME "stampede_report"
 
@@ -40,6 +40,8 @@ enum field_kind {
 /* Which results have a value for a row at all. */
 enum field_owner {
     EVERYBODY = 0,
+    COUNTED, /* a figure of result_quantiles: there are answers enough for it */
+    RECEIVED,
     LOADS,
     EXPIRIES,
     LOADS_BY_KEY,
@@ -60,6 +62,8 @@ enum field_show {
     SHOW_SECONDS, /* of milliseconds */
     SHOW_MS,      /* of microseconds */
     SHOW_PER_SECOND,
+    SHOW_LOADS, /* a count, "at least" where there may have been more */
+    SHOW_MB,    /* of bytes */
     SHOW_HUNDREDTHS,
     SHOW_PERCENT, /* of a share */
     SHOW_YES,
@@ -88,7 +92,8 @@ struct field {
     struct field_row row;
     uint32_t per_10000; /* fields_of_quantiles: which percentile; 10 000: the maximum; 0: none */
     bool is_compared;   /* ... between two reports */
-    bool is_brief;      /* ... and shown of the 5xx answers, too */
+    bool is_brief;      /* ... and shown of parts of a latency, too */
+    unsigned since; /* the version of JSON that it came with; 0: the oldest. Earlier files do without it */
 };
 
 extern const struct field fields_of_report[], fields_of_result[], fields_of_strain[], fields_of_quantiles[];
@@ -96,9 +101,10 @@ extern const struct field fields_of_report[], fields_of_result[], fields_of_stra
 /* Names of FIELD_COUNTS: "200", and the words of record.h. */
 const char *field_status_name(size_t status);
 const char *field_outcome_name(size_t outcome);
+const char *field_became_name(size_t became);
 
-/* A percentile: are there answers enough for it? */
-bool field_is_supported(const struct result_quantiles *quantiles, const struct field *percentile);
+/* Are there answers enough for it? */
+bool field_is_supported(const struct result_quantiles *quantiles, const struct field *figure);
 
 /* ---- result_json.c ---- */
 

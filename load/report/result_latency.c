@@ -15,7 +15,6 @@
 #include <string.h>
 
 enum {
-    KEYED_LEFT_OUT = 0x7fffffff,
     BLOCK_REQUESTS_LEAST = 50,  /* of a rate */
     SLICES_LEAST = 40,          /* fewer show nothing, however few requests are in one */
     SLICE_REQUESTS_LEAST = 100, /* so that it has a p99 */
@@ -23,21 +22,26 @@ enum {
 
 /* ---- group << 32 | latency ---- */
 
-/* Which group an answered request belongs to. */
-typedef uint32_t (*keyed_group)(const struct record *record, const void *context);
+static const uint64_t KEYED_LEFT_OUT = UINT64_MAX;
+
+/* The number of a record, or KEYED_LEFT_OUT. */
+typedef uint64_t (*keyed_number)(const struct record *record, const void *context);
+
+/* Of an answer: the group it belongs to, and its latency. */
+static uint64_t answer_in(size_t group, const struct record *record)
+{
+    return record->outcome == RECORD_ANSWERED ? (uint64_t)group << 32 | record->end_us : KEYED_LEFT_OUT;
+}
 
 /* `keyed` has room for all records. How many there are. */
-static size_t keyed_collect(const struct records *records, keyed_group group, const void *context,
+static size_t keyed_collect(const struct records *records, keyed_number number_of, const void *context,
                             uint64_t *keyed)
 {
     size_t count = 0;
     for (size_t i = 0; i < records->count; i++) {
-        const struct record *record = &records->at[i];
-        if (record->outcome != RECORD_ANSWERED)
-            continue;
-        uint32_t number = group(record, context);
+        uint64_t number = number_of(&records->at[i], context);
         if (number != KEYED_LEFT_OUT)
-            keyed[count++] = (uint64_t)number << 32 | record->end_us;
+            keyed[count++] = number;
     }
     rank_sort(keyed, count);
     return count;
@@ -59,22 +63,35 @@ static uint32_t keyed_percentile(const uint64_t *keyed, size_t count, uint32_t p
 
 /* ---- percentiles ---- */
 
-static uint32_t one_group(const struct record *record, const void *context)
-{
-    (void)record, (void)context;
-    return 0;
-}
-
-static uint32_t only_5xx(const struct record *record, const void *context)
+static uint64_t one_group(const struct record *record, const void *context)
 {
     (void)context;
-    return record->status >= 500 ? 0 : KEYED_LEFT_OUT;
+    return answer_in(0, record);
 }
 
-static uint32_t by_cache(const struct record *record, const void *context)
+static uint64_t only_5xx(const struct record *record, const void *context)
 {
     (void)context;
-    return record->cache < RECORD_CACHES ? record->cache : RECORD_CACHE_OTHER;
+    return record->status >= 500 ? answer_in(0, record) : KEYED_LEFT_OUT;
+}
+
+static uint64_t by_cache(const struct record *record, const void *context)
+{
+    (void)context;
+    return answer_in(record->cache < RECORD_CACHES ? record->cache : RECORD_CACHE_OTHER, record);
+}
+
+static uint64_t to_first_byte(const struct record *record, const void *context)
+{
+    (void)context;
+    return record->outcome == RECORD_ANSWERED ? record->first_us : KEYED_LEFT_OUT;
+}
+
+/* Whatever became of the request. */
+static uint64_t to_connect(const struct record *record, const void *context)
+{
+    (void)context;
+    return record->connect_us > 0 ? record->connect_us : KEYED_LEFT_OUT;
 }
 
 /* Of one group. */
@@ -200,10 +217,17 @@ static size_t slice_at(const struct series *series, uint64_t offset_us)
     return index < series->out->slice_count ? (size_t)index : series->out->slice_count - 1;
 }
 
-static uint32_t slice_of(const struct record *record, const void *context)
+static uint64_t slice_of(const struct record *record, const void *context)
 {
     const struct series *series = context;
-    return (uint32_t)slice_at(series, result_offset_us(series->source, record->due_us));
+    return answer_in(slice_at(series, result_offset_us(series->source, record->due_us)), record);
+}
+
+static size_t became(const struct record *record)
+{
+    if (record->outcome != RECORD_ANSWERED)
+        return RESULT_CLASSES + record->outcome - 1U;
+    return record->status < 600 ? record->status / 100U : 0;
 }
 
 /* `waiting` counts arrivals less departures, and is summed up afterwards. */
@@ -218,6 +242,7 @@ static void count_records(const struct series *series)
         slice->due++;
         slice->answered += record->outcome == RECORD_ANSWERED;
         slice->failed += result_record_failed(record);
+        slice->became[became(record)]++;
         slice->waiting++;
         slices[slice_at(series, due_us + record->end_us)].waiting--;
     }
@@ -286,6 +311,10 @@ bool latency_make(const struct result_source *source, struct result *out)
         return false;
     size_t count = keyed_collect(source->records, only_5xx, NULL, keyed);
     summarise(keyed, count, &out->errors);
+    count = keyed_collect(source->records, to_first_byte, NULL, keyed);
+    summarise(keyed, count, &out->first);
+    count = keyed_collect(source->records, to_connect, NULL, keyed);
+    summarise(keyed, count, &out->connect);
     count = keyed_collect(source->records, by_cache, NULL, keyed);
     for (size_t at = 0, length; at < count; at += length) {
         length = keyed_run(keyed + at, count - at);

@@ -2,8 +2,11 @@
 /* result_make.c - result_make() of result.h: what is simply counted, stale answers, and what its modules make. */
 #include "load/report/result_expiries.h"
 #include "load/report/result_latency.h"
+#include "load/report/result_rounds.h"
 #include "load/report/result_text.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -17,6 +20,7 @@ static void count_requests(const struct records *records, struct result *out)
         const struct record *record = &records->at[i];
         if (record->outcome < RECORD_OUTCOMES)
             out->outcomes[record->outcome]++;
+        out->received_bytes += record->received_bytes;
         if (record->outcome != RECORD_ANSWERED)
             continue;
         out->statuses[record->status < RESULT_STATUSES ? record->status : 0]++;
@@ -57,8 +61,10 @@ static void count_time(const struct result_source *source, struct result *out)
     if (source->work->shape != WORK_RATE)
         return;
     out->offered_per_s = offered_per_s(source);
-    if (end_us > 0)
-        out->answered_per_s = (double)out->outcomes[RECORD_ANSWERED] / (double)end_us * 1e6;
+    if (end_us == 0)
+        return;
+    out->answered_per_s = (double)out->outcomes[RECORD_ANSWERED] / (double)end_us * 1e6;
+    out->received_per_s = (double)out->received_bytes / (double)end_us * 1e6;
 }
 
 static void describe(const struct result_source *source, struct result *out)
@@ -141,13 +147,76 @@ static bool count_stale(const struct result_source *source, struct result *out)
     return true;
 }
 
+/* ---- samples of what went wrong ---- */
+
+static void name_url(const struct work *work, const struct record *record, char url[static RESULT_TEXT_BYTES])
+{
+    char path[WORK_PATH_BYTES], text[WORK_PATH_BYTES + 80];
+    if (record->url >= work->url_count || record->target >= work->target_count)
+        return;
+    work_path(&work->urls[record->url], record->key, path);
+    snprintf(text, sizeof text, "%.70s %s", work->targets[record->target].name, path);
+    text_clean(url, RESULT_TEXT_BYTES, text, sizeof text, false);
+}
+
+/* What the connection said, then what came. */
+static void describe_sample(const struct record_sample *sample, struct result_sample *out)
+{
+    const struct record *record = &sample->record;
+    char text[RESULT_SAMPLE_BYTES] = "";
+    bool is_cut = record->outcome == RECORD_RESET || record->outcome == RECORD_TIMEOUT;
+    int used = 0;
+    if (sample->error != 0)
+        used = snprintf(text, sizeof text, "%.40s", strerror(sample->error));
+    else if (record->outcome == RECORD_RESET)
+        used = snprintf(text, sizeof text, "the other side closed the connection");
+    if (is_cut)
+        used += snprintf(text + used, sizeof text - (size_t)used, "%s%" PRIu32 " bytes had come",
+                         used > 0 ? "; " : "", record->received_bytes);
+    if (sample->text_bytes > 0)
+        snprintf(text + used, sizeof text - (size_t)used, "%s%.*s", used > 0 ? ": " : "",
+                 (int)sample->text_bytes, sample->text);
+    text_clean(out->text, sizeof out->text, text, sizeof text, false);
+}
+
+static size_t count_kind(const struct result *out, const char *kind)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < out->sample_count; i++)
+        count += strcmp(out->samples[i].kind, kind) == 0;
+    return count;
+}
+
+static void take_samples(const struct result_source *source, struct result *out)
+{
+    for (size_t i = 0; i < source->records->sample_count && out->sample_count < RESULT_SAMPLES_MAX; i++) {
+        const struct record_sample *from = &source->records->samples[i];
+        struct result_sample *sample = &out->samples[out->sample_count];
+        if (from->record.outcome == RECORD_ANSWERED)
+            snprintf(sample->kind, sizeof sample->kind, "%u", from->record.status);
+        else
+            snprintf(sample->kind, sizeof sample->kind, "%s",
+                     record_outcome_name((enum record_outcome)from->record.outcome));
+        if (count_kind(out, sample->kind) == RESULT_SAMPLES_EACH)
+            continue;
+        sample->at_ms = result_offset_ms(source, from->record.due_us);
+        sample->took_us = from->record.end_us;
+        name_url(source->work, &from->record, sample->url);
+        describe_sample(from, sample);
+        out->sample_count++;
+    }
+}
+
 bool result_make(const struct result_source *source, struct result *out)
 {
     memset(out, 0, sizeof *out);
     describe(source, out);
     count_requests(source->records, out);
     count_time(source, out);
-    if (latency_make(source, out) && expiries_make(source, out) && count_stale(source, out))
+    take_samples(source, out);
+    out->misses_loads = source->view != NULL && source->view->misses_loads;
+    if (latency_make(source, out) && rounds_make(source, out) && expiries_make(source, out) &&
+        count_stale(source, out))
         return true;
     result_clear(out);
     return false;

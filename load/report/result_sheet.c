@@ -22,6 +22,8 @@ static bool owns(const struct result *result, enum field_owner owner)
     bool has_strain = result->strain.generator_count > 0, is_rate = result->offered_per_s > 0;
     const bool owned[] = {
         [EVERYBODY] = true,
+        [COUNTED] = true,
+        [RECEIVED] = result->received_bytes > 0,
         [LOADS] = result->has_loads,
         [EXPIRIES] = result->has_loads && result->expiries > 0,
         [LOADS_BY_KEY] = result->has_loads && result->loaded_keys > 0,
@@ -45,6 +47,13 @@ static uint64_t calls_of(const struct result *result, const char *name)
     return 0;
 }
 
+static void text_loads(char cell[static TEXT_NUMBER_BYTES], const struct result *result)
+{
+    char number[TEXT_NUMBER_BYTES];
+    snprintf(cell, TEXT_NUMBER_BYTES, "%s%.20s", result->misses_loads ? "at least " : "",
+             text_count(number, result->loads));
+}
+
 static void show_count(const struct field *field, const void *at, char cell[static TEXT_NUMBER_BYTES])
 {
     uint64_t count = field->kind == FIELD_U32 ? *(const uint32_t *)at : *(const uint64_t *)at;
@@ -52,6 +61,8 @@ static void show_count(const struct field *field, const void *at, char cell[stat
         text_decimal(cell, (double)count / 1e3, count < 10000 ? 2 : 1);
     else if (field->row.show == SHOW_MS)
         text_ms(cell, count);
+    else if (field->row.show == SHOW_MB)
+        text_mb(cell, (double)count);
     else
         text_count(cell, count);
 }
@@ -60,6 +71,10 @@ static void show_double(const struct field *field, double number, char cell[stat
 {
     if (field->row.show == SHOW_PERCENT)
         snprintf(cell, TEXT_NUMBER_BYTES, "%.0f %%", number * 100);
+    else if (field->row.show == SHOW_MS)
+        text_ms(cell, (uint64_t)(number + 0.5));
+    else if (field->row.show == SHOW_MB)
+        text_mb(cell, number);
     else
         text_decimal(cell, number, field->row.show == SHOW_HUNDREDTHS ? 2 : number < 100);
 }
@@ -74,6 +89,8 @@ static bool show(const struct result *result, const struct field *field, char ce
         snprintf(cell, TEXT_NUMBER_BYTES, "yes");
     else if (field->row.show == SHOW_COMMAND)
         text_count(cell, calls_of(result, field->row.label));
+    else if (field->row.show == SHOW_LOADS)
+        text_loads(cell, result);
     else if (field->kind == FIELD_DOUBLE)
         show_double(field, *(const double *)(const void *)at, cell);
     else
@@ -106,8 +123,8 @@ static bool add(struct rows *rows, const struct field *member, size_t base)
         const struct result *result = rows->report->results[i];
         char cell[TEXT_NUMBER_BYTES] = "-";
         bool has = show(result, &field, cell);
-        if (field.per_10000 > 0)
-            has = field_is_supported((const void *)((const char *)result + base), &field);
+        if (field.row.owner == COUNTED)
+            has = field_is_supported((const void *)((const char *)result + base), member);
         stays = stays || (has && (field.row.weight != FIELD_PART || strpbrk(cell, "123456789") != NULL));
         snprintf(row->cells[i], SHEET_CELL_BYTES, "%.*s", SHEET_CELL_BYTES - 1, has ? cell : "-");
     }
@@ -241,14 +258,14 @@ static void add_commands(struct rows *rows)
 
 void sheet_fill(struct sheet *sheet, const struct report *report)
 {
-    static const struct section loads = {fields_of_result, 0, PLACE_LOADS, false},
-                                requests = {fields_of_result, 0, PLACE_REQUESTS, false},
-                                latency = {fields_of_quantiles, offsetof(struct result, all), PLACE_LATENCY,
-                                           false},
-                                errors = {fields_of_quantiles, offsetof(struct result, errors), PLACE_LATENCY,
-                                          true},
-                                strain = {fields_of_strain, offsetof(struct result, strain), PLACE_STRAIN,
-                                          false};
+    static const struct section
+        loads = {fields_of_result, 0, PLACE_LOADS, false},
+        requests = {fields_of_result, 0, PLACE_REQUESTS, false},
+        latency = {fields_of_quantiles, offsetof(struct result, all), PLACE_LATENCY, false},
+        errors = {fields_of_quantiles, offsetof(struct result, errors), PLACE_LATENCY, true},
+        first = {fields_of_quantiles, offsetof(struct result, first), PLACE_LATENCY, true},
+        connect = {fields_of_quantiles, offsetof(struct result, connect), PLACE_LATENCY, true},
+        strain = {fields_of_strain, offsetof(struct result, strain), PLACE_STRAIN, false};
     struct rows rows = {.sheet = sheet, .report = report};
     sheet->row_count = 0;
     if (report->result_count == 0)
@@ -258,6 +275,8 @@ void sheet_fill(struct sheet *sheet, const struct report *report)
     add_section(&rows, &requests);
     add_below(&rows, "latency, ms", &latency);
     add_below(&rows, "latency of 5xx answers, ms", &errors);
+    add_below(&rows, "time to the first byte, ms", &first);
+    add_below(&rows, "time to connect, ms", &connect);
     add_caches(&rows);
     add_commands(&rows);
     add_below(&rows, "generator", &strain);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* result_table.c - a report for the terminal, see result.h. Every text is cleaned before it gets there: a key could
  * hold the terminal's own commands. */
+#include "load/report/headline.h"
 #include "load/report/result_sheet.h"
 #include "load/report/result_text.h"
 #include "load/report/table.h"
@@ -8,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PAGE_COLUMNS = 100, LABEL_COLUMNS = 34, CELL_COLUMNS = 16, CLEAN_BYTES = 1400 };
+enum { PAGE_COLUMNS = 100, LABEL_COLUMNS = 34, CELL_COLUMNS = 16, CLEAN_BYTES = 1400, SAMPLES_SHOWN = 6 };
 
 struct table {
     const struct report *report;
@@ -82,17 +83,35 @@ static void name_sharers(const struct table *table, size_t index, size_t offset,
         names[0] = '\0';
 }
 
-/* The text that stands at `offset` of each result, once for all that share it. */
-static void print_shared(const struct table *table, const char *what, size_t offset)
+/* The text that stands at `offset` of each result, once for all that share it, unless it is said elsewhere. */
+static void print_shared(const struct table *table, const char *what, size_t offset,
+                         bool (*is_said)(const struct result *))
 {
     for (size_t i = 0; i < table->report->result_count; i++) {
         char who[REPORT_RESULTS_MAX * RESULT_TEXT_BYTES], line[CLEAN_BYTES];
-        if (!is_first(table, i, offset))
+        if (!is_first(table, i, offset) || (is_said != NULL && is_said(table->report->results[i])))
             continue;
         name_sharers(table, i, offset, who, sizeof who);
         snprintf(line, sizeof line, "%s%.600s%s%s", what, who, who[0] != '\0' ? ": " : "",
                  text_of(table, i, offset));
         print_words(table, line, sizeof line, 0, strlen(what));
+    }
+}
+
+/* ---- the headline ---- */
+
+static void print_headline(const struct table *table)
+{
+    static struct headline headline;
+    headline_make(table->report, &headline);
+    if (headline.text[0] == '\0')
+        return;
+    fprintf(table->out, "\n%s", ink(table, BOLD));
+    print_words(table, headline.text, sizeof headline.text, 0, 0);
+    fputs(ink(table, PLAIN), table->out);
+    for (size_t i = 0; i < headline.caveat_count; i++) {
+        fprintf(table->out, "%s! %s", ink(table, RED), ink(table, PLAIN));
+        print_words(table, headline.caveats[i], sizeof headline.caveats[i], 2, 2);
     }
 }
 
@@ -176,14 +195,46 @@ static void print_checks(const struct table *table)
     }
 }
 
+/* ---- what went wrong ---- */
+
+static void print_sample(const struct table *table, const struct result *result,
+                         const struct result_sample *sample)
+{
+    char line[CLEAN_BYTES], took[TEXT_NUMBER_BYTES];
+    bool alone = table->report->result_count == 1;
+    snprintf(line, sizeof line, "%.*s%s%.24s at %.3f s, %.*s, after %s ms%s%.*s", RESULT_TEXT_BYTES,
+             alone ? "" : result->name, alone ? "" : ": ", sample->kind, sample->at_ms / 1e3,
+             RESULT_TEXT_BYTES, sample->url, text_ms(took, sample->took_us),
+             sample->text[0] != '\0' ? ": " : "", RESULT_SAMPLE_BYTES, sample->text);
+    print_words(table, line, sizeof line, 6, 6);
+}
+
+/* The first of each kind; the file and the page have more. */
+static void print_samples(const struct table *table)
+{
+    size_t printed = 0;
+    for (size_t i = 0; i < table->report->result_count; i++) {
+        const struct result *result = table->report->results[i];
+        for (size_t j = 0; j < result->sample_count && printed < SAMPLES_SHOWN; j++) {
+            if (!result_sample_is_first(result, j))
+                continue;
+            fputs("first ", table->out);
+            print_sample(table, result, &result->samples[j]);
+            printed++;
+        }
+    }
+}
+
 void report_table(const struct report *report, FILE *out, bool is_terminal)
 {
     const struct table table = {.report = report, .out = out, .is_terminal = is_terminal};
     print_head(&table);
-    print_shared(&table, "", offsetof(struct result, what));
+    print_shared(&table, "", offsetof(struct result, what), NULL);
+    print_headline(&table);
     print_figures(&table);
     print_checks(&table);
-    print_shared(&table, "generator: ", offsetof(struct result, strain.verdict));
-    print_shared(&table, "counting: ", offsetof(struct result, caveat));
+    print_samples(&table);
+    print_shared(&table, "generator: ", offsetof(struct result, strain.verdict), headline_doubts_times);
+    print_shared(&table, "counting: ", offsetof(struct result, caveat), headline_doubts_loads);
     fflush(out);
 }

@@ -163,3 +163,8 @@ const char *text_ms(char out[static TEXT_NUMBER_BYTES], uint64_t us)
 {
     return text_decimal(out, (double)us / 1e3, us < 10000 ? 2 : 1);
 }
+
+const char *text_mb(char out[static TEXT_NUMBER_BYTES], double bytes)
+{
+    return text_decimal(out, bytes / 1e6, bytes < 1e5 ? 4 : bytes < 1e7 ? 2 : 1);
+}

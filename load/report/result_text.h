@@ -29,6 +29,8 @@ size_t text_fit(const char *text, size_t columns);
 const char *text_count(char out[static TEXT_NUMBER_BYTES], uint64_t count);
 /* Milliseconds, without the unit: "0.27", "109.8", "12 345.6". */
 const char *text_ms(char out[static TEXT_NUMBER_BYTES], uint64_t us);
+/* Megabytes, without the unit. */
+const char *text_mb(char out[static TEXT_NUMBER_BYTES], double bytes);
 /* With so many decimals, grouped alike. */
 const char *text_decimal(char out[static TEXT_NUMBER_BYTES], double number, int decimals);
 

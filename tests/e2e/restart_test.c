@@ -292,12 +292,12 @@ TEST(sighup_takes_the_new_token_and_keeps_the_old_one_if_the_file_is_no_good)
     assert_int_equal(hot_with("the-first-token-of-all"), 200);
 
     write_token(path, "the-second-token-of-all");
-    reload_and_wait("event=reload ops_token=read revalidate_token=none");
+    reload_and_wait("event=reload access_log=none ops_token=read revalidate_token=none");
     assert_int_equal(hot_with("the-first-token-of-all"), 401);
     assert_int_equal(hot_with("the-second-token-of-all"), 200);
 
     write_token(path, "short");
-    reload_and_wait("event=reload ops_token=kept revalidate_token=none");
+    reload_and_wait("event=reload access_log=none ops_token=kept revalidate_token=none");
     assert_int_equal(hot_with("the-second-token-of-all"), 200);
     proc_remove(folder);
 }

@@ -17,12 +17,16 @@
 
 #include <limits.h>
 #include <netinet/in.h>
+#include <poll.h>
+#include <pty.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <unistd.h>
 
 enum { LIMIT_MS = 90000, OUTPUT_BYTES = 65536, ARGUMENTS_MAX = 40, PIDS_MAX = 256 };
@@ -489,6 +493,201 @@ TEST(killed_it_leaves_nothing)
     kill(pid, SIGKILL);
     expect_status(finish(pid), 1000 + SIGKILL);
     expect_all_gone(pids, count);
+}
+
+/* ---- on a terminal ---- */
+
+enum { SCREEN_ROWS = 200, SCREEN_COLUMNS = 120, TYPED_BYTES = 1 << 20 };
+
+/* What a terminal would show, of the few commands that are used; it never scrolls. */
+static char screen[SCREEN_ROWS + 1][SCREEN_COLUMNS + 1];
+
+static void clear_from(size_t row, size_t column)
+{
+    memset(&screen[row][column], 0, sizeof screen[row] - column);
+    memset(screen[row + 1], 0, sizeof screen[row] * (SCREEN_ROWS - 1 - row));
+}
+
+static void show_on_screen(const char *typed)
+{
+    size_t row = 0, column = 0;
+    memset(screen, 0, sizeof screen);
+    for (const char *at = typed; *at != '\0'; at++) {
+        char *end = (char *)at;
+        if (at[0] == '\033' && at[1] == '[') {
+            size_t count = strtoul(at + 2, &end, 10);
+            assert_non_null(strchr("AKJm", *end)); /* nothing that has to be restored */
+            assert_true(*end != 'A' || count <= row);
+            row -= *end == 'A' ? count : 0;
+            if (*end == 'J')
+                clear_from(row, column);
+            else if (*end == 'K')
+                memset(&screen[row][column], 0, sizeof screen[row] - column);
+            at = end;
+        } else if (*at == '\r') {
+            column = 0;
+        } else if (*at == '\n') {
+            assert_true(++row < SCREEN_ROWS);
+        } else if (column < SCREEN_COLUMNS) {
+            screen[row][column++] = *at;
+        }
+    }
+    assert_int_equal(column, 0); /* a shell's prompt would begin a line */
+}
+
+struct terminal {
+    pid_t pid;
+    int fd;
+    char typed[TYPED_BYTES];
+    size_t count;
+};
+
+static void terminal_start(struct terminal *terminal, const char *const *arguments, const char *setting)
+{
+    const struct winsize size = {.ws_row = 40, .ws_col = 100};
+    const char *argv[ARGUMENTS_MAX + 1] = {program};
+    for (size_t i = 0; arguments[i] != NULL && i + 2 < ARGUMENTS_MAX; i++)
+        argv[i + 1] = arguments[i];
+    terminal->count = 0;
+    terminal->pid = forkpty(&terminal->fd, NULL, NULL, &size);
+    assert_true(terminal->pid >= 0);
+    if (terminal->pid > 0)
+        return;
+    setenv("TERM", "xterm", 1);
+    setenv("LC_ALL", "C", 1);
+    unsetenv("NO_COLOR");
+    if (setting != NULL)
+        putenv((char *)setting);
+    execv(program, (char *const *)argv);
+    _exit(127);
+}
+
+/* Until the text is there; NULL: to the end. */
+static void terminal_read(struct terminal *terminal, const char *until)
+{
+    uint64_t end_us = clock_after_ms(LIMIT_MS);
+    while (clock_us() < end_us) {
+        terminal->typed[terminal->count] = '\0';
+        if (until != NULL && strstr(terminal->typed, until) != NULL)
+            return;
+        struct pollfd poll_fd = {.fd = terminal->fd, .events = POLLIN};
+        if (poll(&poll_fd, 1, 100) == 0)
+            continue;
+        ssize_t count = read(terminal->fd, terminal->typed + terminal->count, 4096);
+        if (count <= 0 && until == NULL)
+            return;
+        assert_true(count > 0);
+        terminal->count += (size_t)count;
+        assert_true(terminal->count + 4096 < TYPED_BYTES);
+    }
+    fail_msg("it does not come to \"%s\":\n%s", until != NULL ? until : "its end", terminal->typed);
+}
+
+static int terminal_end(struct terminal *terminal)
+{
+    int status = 0;
+    terminal_read(terminal, NULL);
+    assert_true(proc_wait(terminal->pid, LIMIT_MS, &status));
+    close(terminal->fd);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+}
+
+static size_t count_of(const char *typed, const char *part)
+{
+    size_t count = 0;
+    for (const char *at = typed; (at = strstr(at, part)) != NULL; at++)
+        count++;
+    return count;
+}
+
+static struct terminal terminal; /* large */
+
+#define ON_TERMINAL(setting, ...) terminal_start(&terminal, (const char *const[]){__VA_ARGS__, NULL}, setting)
+
+TEST(a_terminal_shows_the_run_as_it_goes_and_keeps_a_line_of_it)
+{
+    ON_TERMINAL(NULL, "--url", url_of(HERD_SERVER_HTTP, "/ok"), "--rate", "200", "--for", "1s");
+    terminal_read(&terminal, "answers/s");
+    assert_int_equal(terminal_end(&terminal), HELD);
+    assert_non_null(strstr(terminal.typed, "p99, ms"));
+    assert_in_range(count_of(terminal.typed, "answers/s"), 2, 1000);
+    show_on_screen(terminal.typed);
+    assert_string_equal(screen[0], "A stampede on /ok");
+    assert_non_null(strstr(screen[1], " s  due 200  answered 200  failed 0  5xx 0"));
+    assert_string_equal(screen[2], "A stampede on /ok"); /* the report */
+}
+
+TEST(a_terminal_is_looked_at_anew_when_its_size_changes)
+{
+    const struct winsize narrow = {.ws_row = 40, .ws_col = 45};
+    ON_TERMINAL(NULL, "--url", url_of(HERD_SERVER_HTTP, "/ok"), "--rate", "100", "--for", "60s");
+    terminal_read(&terminal, "answers/s");
+    assert_int_equal(ioctl(terminal.fd, TIOCSWINSZ, &narrow), 0);
+    terminal_read(&terminal, "A  3."); /* so many seconds of ticks are wider than it is */
+    kill(terminal.pid, SIGINT);
+    assert_int_equal(terminal_end(&terminal), ENDED_EARLY);
+    const char *last = strstr(terminal.typed, "A  3.");
+    last = strstr(last, "answers/s");
+    assert_non_null(last);
+    assert_int_equal(strcspn(last, "\033"), 42); /* but for two spaces before it and a free column */
+}
+
+TEST(a_terminal_is_as_it_was_after_an_interrupt)
+{
+    struct termios before, after;
+    ON_TERMINAL(NULL, "--url", url_of(HERD_SERVER_HTTP, "/ok"), "--rate", "100", "--for", "60s");
+    assert_int_equal(tcgetattr(terminal.fd, &before), 0);
+    terminal_read(&terminal, "answers/s");
+    assert_int_equal(write(terminal.fd, "\003", 1), 1);
+    terminal_read(&terminal, "interrupted");
+    assert_int_equal(tcgetattr(terminal.fd, &after), 0);
+    assert_memory_equal(&before, &after, sizeof before);
+    assert_int_equal(terminal_end(&terminal), ENDED_EARLY);
+    show_on_screen(terminal.typed);
+}
+
+TEST(what_is_no_terminal_or_wants_none_gets_plain_lines)
+{
+    static const char *const settings[] = {"NO_COLOR=1", "TERM=dumb", "TERM="};
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+        ON_TERMINAL(settings[i], "--url", url_of(HERD_SERVER_HTTP, "/ok"), "--burst", "5");
+        assert_int_equal(terminal_end(&terminal), HELD);
+        assert_non_null(strstr(terminal.typed, " s  due "));
+        assert_null(strstr(terminal.typed, "answers/s"));
+    }
+    expect_status(TOOL("--url", url_of(HERD_SERVER_HTTP, "/ok"), "--burst", "5"), HELD);
+    expect_said(" s  due ");
+    assert_null(strchr(output, '\033'));
+    ON_TERMINAL(NULL, "--url", url_of(HERD_SERVER_HTTP, "/ok"), "--burst", "5", "--quiet");
+    assert_int_equal(terminal_end(&terminal), HELD);
+    assert_null(strstr(terminal.typed, " s  due "));
+    assert_null(strstr(terminal.typed, "answers/s"));
+    assert_int_equal(count_of(terminal.typed, "A stampede on /ok"), 1); /* the report's */
+}
+
+/* ---- the demo ---- */
+
+/* Small. It exits with 0 only if the fleet made one query. */
+TEST(the_demo_shows_one_query_for_the_fleet_in_ten_lines_and_a_page)
+{
+    char page[PROC_PATH_BYTES + 48];
+    const char *json = path_of("demo.json"), *html = path_of("demo.html");
+    ON_TERMINAL(NULL, "demo", "--scale", "300", "--requests", "120", "--delay", "100", "--json", json,
+                "--html", html);
+    assert_int_equal(terminal_end(&terminal), HELD);
+    show_on_screen(terminal.typed);
+    snprintf(page, sizeof page, "page  %s", html);
+    assert_string_equal(screen[0],
+                        "One cold product, everybody at once: 120 requests at one instant, 2 targets");
+    assert_memory_equal(screen[3], "queries  ", 9);
+    assert_int_equal(screen[3][34 + 3 * 16 - 1], '1');
+    assert_memory_equal(screen[7], "Redis commands  ", 16);
+    assert_string_equal(screen[9], "held      5 of 5 checks");
+    assert_string_equal(screen[10], page);
+    assert_memory_equal(screen[11], "table stampede report ", 22);
+    assert_string_equal(screen[12], "");
+    expect_status(TOOL("report", json), HELD);
+    expect_said("at the same time, most");
 }
 
 /* ---- scenarios ---- */

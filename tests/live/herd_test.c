@@ -353,16 +353,37 @@ struct expected_outcome {
     enum record_outcome outcome;
     uint16_t status;
     uint32_t body_bytes;
+    const char *shown; /* in a sample */
 };
 
 static const struct expected_outcome expected_outcomes[] = {
-    {"/ok", RECORD_ANSWERED, 200, 2},         {"/close", RECORD_ANSWERED, 200, 2},
-    {"/chunked", RECORD_ANSWERED, 200, 5},    {"/until-close", RECORD_ANSWERED, 200, 15},
-    {"/status/503", RECORD_ANSWERED, 503, 4}, {"/status/404", RECORD_ANSWERED, 404, 4},
-    {"/status/600", RECORD_RUBBISH, 0, 0},    {"/garbage", RECORD_RUBBISH, 0, 0},
-    {"/reset", RECORD_RESET, 0, 0},           {"/half", RECORD_RESET, 0, 0},
-    {"/hang", RECORD_TIMEOUT, 0, 0},
+    {"/ok", RECORD_ANSWERED, 200, 2, ""},
+    {"/close", RECORD_ANSWERED, 200, 2, ""},
+    {"/chunked", RECORD_ANSWERED, 200, 5, ""},
+    {"/until-close", RECORD_ANSWERED, 200, 15, ""},
+    {"/status/503", RECORD_ANSWERED, 503, 4, "told"},
+    {"/status/404", RECORD_ANSWERED, 404, 4, "told"},
+    {"/status/600", RECORD_RUBBISH, 0, 0, "HTTP/1.1 600 Told\r\nContent-Length: 4\r\n\r\n"},
+    {"/garbage", RECORD_RUBBISH, 0, 0, "garbage"},
+    {"/reset", RECORD_RESET, 0, 0, ""},
+    {"/half", RECORD_RESET, 0, 0, ""},
+    {"/hang", RECORD_TIMEOUT, 0, 0, ""},
 };
+
+/* Each of the two generators keeps three of what went wrong. */
+static void assert_samples(const struct expected_outcome *expected)
+{
+    bool is_bad = expected->outcome != RECORD_ANSWERED || expected->status >= 400;
+    assert_int_equal(run.records.sample_count, is_bad ? 2 * RECORD_SAMPLES_EACH : 0);
+    for (size_t i = 0; i < run.records.sample_count; i++) {
+        const struct record_sample *sample = &run.records.samples[i];
+        assert_int_equal(sample->record.outcome, expected->outcome);
+        assert_int_equal(sample->record.status, expected->status);
+        assert_int_equal(sample->record.due_us, run.begin_us);
+        assert_int_equal(sample->text_bytes, strlen(expected->shown));
+        assert_memory_equal(sample->text, expected->shown, sample->text_bytes);
+    }
+}
 
 TEST(everything_that_can_become_of_a_request_has_its_outcome)
 {
@@ -381,7 +402,25 @@ TEST(everything_that_can_become_of_a_request_has_its_outcome)
         }
         assert_int_equal(run.progress.errors_5xx, expected->status == 503 ? 10 : 0);
         assert_int_equal(run.progress.failed, expected->outcome == RECORD_ANSWERED ? 0 : 10);
+        assert_samples(expected);
     }
+}
+
+/* Of a connection only the request that it was opened for tells how long that took. */
+TEST(the_first_request_of_a_connection_has_the_time_it_took)
+{
+    size_t new_count = 0;
+    burst_of(100, "/ok");
+    work.round_count = 3;
+    run_all();
+    for (size_t i = 0; i < 300; i++) {
+        const struct record *record = &run.records.at[i];
+        new_count += record->connect_us > 0;
+        assert_true((record->connect_us > 0) == (i < 100));
+        assert_in_range(record->received_bytes, record->body_bytes + 20, record->body_bytes + 400);
+    }
+    assert_int_equal(new_count, 100);
+    assert_int_equal(run.records.sample_count, 0);
 }
 
 TEST(keys_versions_and_caches_stand_in_the_records)

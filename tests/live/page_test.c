@@ -23,6 +23,8 @@
 #include <jansson.h>
 
 enum { BROWSER_LIMIT_MS = 60000, PHONE_PIXELS = 375, DESKTOP_PIXELS = 1280, FRAME_PIXELS = 2400 };
+/* Three over time or of bursts, the distribution; queries, and three of what became of requests. */
+enum { BURST_PLOTS = 4, RATE_PLOTS = 8 };
 
 static char folder[PROC_PATH_BYTES];
 static char why[RESULT_WHY_BYTES];
@@ -274,7 +276,7 @@ TEST(a_rate_with_faults_fits_a_phone_and_a_desk)
     sample_rate_report(&report);
     char *page = write_page(&report);
     show_in_frames(page, false, PICTURE, NULL);
-    assert_looks_right(5); /* three over time, queries, distribution */
+    assert_looks_right(RATE_PLOTS);
     count_pixels("ffffff d55e00 0072b2 008a63 12151a");
     assert_seen("ffffff", 300000);
     assert_seen("d55e00", 800);
@@ -291,7 +293,7 @@ TEST(a_burst_in_the_dark_is_drawn_in_colours_for_it)
     sample_burst_report(&report);
     char *page = write_page(&report);
     show_in_frames(page, true, PICTURE, NULL);
-    assert_looks_right(5);
+    assert_looks_right(BURST_PLOTS);
     count_pixels("12151a ff8a33 4fb3f0 2bc795 ffffff");
     assert_seen("12151a", 300000);
     assert_seen("ff8a33", 800);
@@ -312,7 +314,7 @@ TEST(a_page_is_printed_on_white_with_its_plots)
     assert_memory_equal(print, "%PDF-", 5);
     for (size_t i = 0; i + 12 < count; i++)
         pages += memcmp(print + i, "/Type /Page\n", 12) == 0;
-    assert_in_range(pages, 3, 8);
+    assert_in_range(pages, 3, 12);
     free(print);
     report_clear(&report);
 }
@@ -393,8 +395,8 @@ TEST(foreign_text_stays_text)
     fputs("const evil = " SHOWN
           ", texts = selector => [...new Set(all(selector).map(one => one.textContent))];\n"
           "is('title', d.title, evil + ' \\u2013 stampede report');\n"
-          "for (const place of ['h1', '.card h3', 'header p:not(.verdict)', '.checks th[scope=row]', 'pre',\n"
-          "    'figure:last-of-type li:not(:first-child) .what', '.figures thead th:not(:first-child)'])\n"
+          "for (const place of ['h1', '.card h3', 'header > p', '.checks th[scope=row]', 'pre',\n"
+          "    '.values .what.name', '.figures thead th:not(:first-child)'])\n"
           "    is(place, texts(place), [evil]);\n"
           "for (const place of ['.events li', '.facts dd'])\n"
           "    is(place, texts(place).some(text => text.endsWith(evil)), true);\n"
@@ -406,7 +408,7 @@ TEST(foreign_text_stays_text)
     assert_null(strstr(page, "\xe2\x80\xae"));
     assert_null(strstr(page, "\xe2\x80\xa8"));
     show_in_frames(page, false, DOM, probe);
-    assert_looks_right(5);
+    assert_looks_right(RATE_PLOTS);
     assert_int_equal(said("phone smuggled"), 0);
     assert_int_equal(said("desktop smuggled"), 0);
     free(page);
@@ -416,6 +418,7 @@ TEST(foreign_text_stays_text)
 TEST(sixteen_results_with_endless_words_fit_a_phone)
 {
     struct report report = {.title = "x"};
+    size_t mixed = 0; /* of which it is drawn what became of their requests */
     memset(report.title, 'T', sizeof report.title - 1);
     memset(report.about, 'a', sizeof report.about - 1);
     memset(report.command, 'c', sizeof report.command - 1);
@@ -430,6 +433,7 @@ TEST(sixteen_results_with_endless_words_fit_a_phone)
                                 .fault_until_ms = 500};
         struct result *result = sample_result(&sample);
         report_add(&report, result);
+        mixed += result->statuses[503] > 0;
         memset(result->name, 'n', sizeof result->name - 1);
         memset(result->hot[0].key, 'k', sizeof result->hot[0].key - 1);
         for (uint32_t at_ms = 0; at_ms < 60; at_ms++)
@@ -440,7 +444,7 @@ TEST(sixteen_results_with_endless_words_fit_a_phone)
     }
     char *page = write_page(&report);
     show_in_frames(page, false, DOM, NULL);
-    assert_looks_right(REPORT_RESULTS_MAX + 2);
+    assert_looks_right(REPORT_RESULTS_MAX + 2 + (long)mixed);
     free(page);
     report_clear(&report);
 }
@@ -466,7 +470,7 @@ TEST(a_report_with_little_in_it_is_a_page)
     show_in_frames(page, false, DOM, NULL);
     assert_int_equal(said("phone wider"), 0);
     assert_int_equal(said("phone clipped"), 0);
-    assert_int_equal(said("phone plots"), 3); /* two over time, and the one query */
+    assert_int_equal(said("phone plots"), 2); /* the one request, and the failures over time */
     free(page);
     report_clear(&report);
 }
@@ -552,7 +556,7 @@ TEST(every_value_of_a_result_is_drawn_where_it_belongs)
             2 * ((result->slice_count * result->slice_ms + 199) / 200));
     }
     show_in_frames(page, false, DOM, probe);
-    assert_looks_right(5);
+    assert_looks_right(RATE_PLOTS);
     free(page);
     report_clear(&report);
 }
@@ -606,10 +610,10 @@ TEST(the_values_at_the_pointer_are_those_of_its_instant)
             instant_of(results[2], 95));
     expect_slice(probe, "finger", 2, results[2], 95);
     fputs("is('no zoom by one finger', isZoomed(2), false);\npoint(3, 1.3e6);\n"
-          "is('rates', values(3), ['1.20\\u20131.40 s'",
+          "is('queries', values(3), ['1.20\\u20131.40 s'",
           probe);
     for (size_t i = 0; i < 3; i++)
-        fprintf(probe, ", '%u /s'", loads_between(results[i], 24, 4) * 5);
+        fprintf(probe, ", '%u'", loads_between(results[i], 24, 4));
     fputs("].map(text => text.replace('1.20\\u20131.40', '1.2\\u20131.4')));\n"
           "fire(4, 'pointermove', middle(across(4).find(([percent]) => percent === 99)[1], false));\n",
           probe);
@@ -617,7 +621,7 @@ TEST(the_values_at_the_pointer_are_those_of_its_instant)
         fprintf(probe, "near('p99 of %zu', numberOf(values(4)[%zu].replace(' ', '')), %" PRIu64 ", %g);\n", i,
                 i + 1, results[i]->all.p99_us, (double)results[i]->all.p99_us * 0.03);
     show_in_frames(page, false, DOM, probe);
-    assert_looks_right(5);
+    assert_looks_right(RATE_PLOTS);
     free(page);
     report_clear(&report);
 }
@@ -666,30 +670,149 @@ TEST(a_span_is_shown_alone_and_then_the_whole_again)
     fprintf(probe, "is('finer bins', points(3, '.line.s0').length, %zu);\n",
             2 * report.results[0]->slice_count);
     show_in_frames(page, false, PICTURE, probe);
-    assert_looks_right(5);
+    assert_looks_right(RATE_PLOTS);
     free(page);
     report_clear(&report);
 }
 
-TEST(who_waits_in_a_burst_is_shown_at_each_instant)
+/* How many of a round's there were after so many microseconds, which is one of its steps. */
+static uint32_t steps_by(const struct result_step *steps, size_t count, uint32_t us)
+{
+    uint32_t most = 0;
+    for (size_t i = 0; i < count; i++)
+        most = steps[i].us <= us ? steps[i].count : most;
+    return most;
+}
+
+static void expect_burst(FILE *probe, size_t plot, const struct result *result)
+{
+    const struct result_round *round = &result->rounds[0];
+    const struct result_step *middle = &round->answers[round->answer_count / 2];
+    assert_int_equal(round->answer_count, RESULT_STEPS_MAX);
+    fprintf(probe,
+            "is('points', points(%zu, '.line.thick').length, %zu);\n"
+            "near('its middle', scale(up(%zu), true, false).valueAt(points(%zu, '.line.thick')[%zu][1]), %u, "
+            "8);\n"
+            "near('its instant', time(%zu).valueAt(points(%zu, '.line.thick')[%zu][0]), %u, 12000);\n"
+            "is('queries', points(%zu, '.line.query').length, %zu);\n"
+            "is('each of them', points(%zu, '.load').length, %zu);\n"
+            "press(%zu, 'End'); is('all', values(%zu).slice(1), ['%u', '%" PRIu64 "']);\n"
+            "press(%zu, 'Home'); is('none', values(%zu)[1], '0');\n",
+            plot, round->answer_count + 3, plot, plot, round->answer_count / 2 + 2, middle->count, plot, plot,
+            round->answer_count / 2 + 2, middle->us, plot, round->load_count + 3, plot, round->load_count,
+            plot, plot, round->due, result->loads, plot, plot);
+}
+
+TEST(a_burst_is_drawn_as_answers_and_queries_from_its_instant_on)
 {
     struct report report;
     sample_burst_report(&report);
     char *page = write_page(&report);
     FILE *probe = begin_probe();
-    for (size_t i = 0; i < report.result_count; i++) {
-        const struct result *result = report.results[i];
-        size_t middle = result->slice_count / 2;
-        fprintf(probe,
-                "is('points', points(%zu, '.line.thick').length, %zu);\n"
-                "fire(%zu, 'pointermove', points(%zu, '.line.thick')[%zu][0]);\n"
-                "is('waiting', values(%zu).slice(1), ['%u', '%u']);\n"
-                "press(%zu, 'Home'); is('first', values(%zu).slice(1), ['%u', '0']);\n",
-                i, result->slice_count + 1, i, i, middle, i, result->slices[middle - 1].waiting,
-                loads_between(result, 0, middle), i, i, result->slices[0].due);
-    }
+    for (size_t i = 0; i < report.result_count; i++)
+        expect_burst(probe, i, report.results[i]);
     show_in_frames(page, false, DOM, probe);
-    assert_looks_right(5);
+    assert_looks_right(BURST_PLOTS);
+    free(page);
+    report_clear(&report);
+}
+
+/* The rounds lie over each other: at an instant there is the least and the most of them. */
+TEST(rounds_of_a_burst_are_laid_over_each_other)
+{
+    struct report report = {.title = "Rounds"};
+    struct sample sample = {.name = "rounds",
+                            .seed = 1,
+                            .guard = SAMPLE_FLEET,
+                            .round_count = 5,
+                            .connection_count = 200,
+                            .ttl_ms = 1000};
+    struct result *result = sample_result(&sample);
+    uint32_t least = UINT32_MAX, most = 0, at_us = result->rounds[0].answers[RESULT_STEPS_MAX / 2].us;
+    report_add(&report, result);
+    assert_int_equal(result->round_count, 5);
+    for (size_t i = 0; i < result->round_count; i++) {
+        const struct result_round *round = &result->rounds[i];
+        uint32_t answered = steps_by(round->answers, round->answer_count, at_us);
+        assert_int_equal(round->at_ms, 2000 * i);
+        assert_int_equal(round->load_count, 1);
+        least = answered < least ? answered : least;
+        most = answered > most ? answered : most;
+    }
+    assert_true(least < most);
+    char *page = write_page(&report);
+    FILE *probe = begin_probe();
+    fprintf(probe,
+            "is('lines', drawn(0, '.line.thin'), 5);\n"
+            "is('queries', drawn(0, '.line.query'), 5);\n"
+            "is('strokes', points(0, '.load').length, 5);\n"
+            "point(0, %u);\n"
+            "const [low, high] = values(0)[1].split('\u2013').map(Number);\n"
+            "is('both', low < high, true); press(0, 'End'); is('all', values(0)[1], '200'); is('queries', "
+            "values(0)[2], '1');\n",
+            at_us);
+    show_in_frames(page, false, DOM, probe);
+    assert_looks_right(2);
+    free(page);
+    report_clear(&report);
+}
+
+TEST(the_first_screen_says_what_a_reader_came_for)
+{
+    struct report report;
+    sample_burst_report(&report);
+    report.results[0]->misses_loads = true;
+    report.results[0]->strain.is_bottleneck = true;
+    snprintf(report.results[0]->caveat, RESULT_CAVEAT_BYTES, "the log continues elsewhere");
+    char *page = write_page(&report);
+    FILE *probe = begin_probe();
+    fputs("is('headline', all('.lead')[0].textContent, '1000 requests: off asked the database at least "
+          "1000 times, "
+          "local 2 times, fleet once.');\n"
+          "is('caveats', all('.caveat').map(one => one.textContent.split(':').slice(0, 2).join()), "
+          "['off, queries', 'off, the generator was the bottleneck, believe no latency']);\n"
+          "is('bars', all('.picture .number').map(one => one.textContent), ['\u2265 1000', '2', '1']);\n"
+          "const long = all('.picture rect').map(one => rect(one).width);\n"
+          "near('as long as they are', long[0] / long[1], 1000 / 6, 40);\n"
+          "for (const one of all('.lead, .caveat, .picture')) near('on it', rect(one).bottom, 400, 400);\n"
+          "is('not twice', all('.facts dd').some(one => one.textContent.includes('elsewhere')), false);\n",
+          probe);
+    show_in_frames(page, false, DOM, probe);
+    assert_looks_right(BURST_PLOTS);
+    free(page);
+    report_clear(&report);
+}
+
+static uint64_t became_5xx(const struct result *result)
+{
+    uint64_t count = 0;
+    for (size_t i = 0; i < result->slice_count; i++)
+        count += result->slices[i].became[5];
+    return count;
+}
+
+TEST(what_became_of_requests_is_drawn_and_what_went_wrong_is_shown)
+{
+    struct report report;
+    sample_rate_report(&report);
+    const struct result *result = report.results[0];
+    size_t worst = 0;
+    for (size_t i = 0; i < result->slice_count; i++)
+        worst = result->slices[i].became[5] > result->slices[worst].became[5] ? i : worst;
+    assert_in_range(result->slices[worst].became[5], 1, 100);
+    char *page = write_page(&report);
+    FILE *probe = begin_probe();
+    fprintf(probe,
+            "is('kinds', all('.what', figure(5)).map(one => one.textContent), ['at', '2xx', '5xx']);\n"
+            "point(5, %g); is('there', values(5).slice(1), ['%" PRIu64 "', '%" PRIu64 "']);\n"
+            "is('shown', all('.samples q').length, 9);\n"
+            "is('said', all('.samples q')[0].textContent, '{\"error\": \"the cache is away\"}');\n"
+            "is('how many', all('dt').filter(one => one.textContent === '503 \u00d7 %" PRIu64
+            "').length > 0, true);\n",
+            instant_of(result, worst), result->slices[worst].became[2], result->slices[worst].became[5],
+            became_5xx(result));
+    show_in_frames(page, false, DOM, probe);
+    assert_looks_right(RATE_PLOTS);
     free(page);
     report_clear(&report);
 }
@@ -707,9 +830,10 @@ TEST(a_figure_that_is_not_known_is_said_to_be_so)
         assert_false(result_supports(result->slices[i].answered, 9900));
     char *page = write_page(&report);
     FILE *probe = begin_probe();
-    fputs("is('card', all('.card .soft').map(one => one.textContent), ['loads per expiry: not known: nobody "
-          "knows "
-          "the keys']);\n"
+    fputs("is('card', all('.card .soft').map(one => one.textContent), ['loads per expiry: not known']);\n"
+          "is('caveat', all('.caveat').map(one => one.textContent), ['loads per expiry: not known: nobody "
+          "knows the "
+          "keys']);\n"
           "is('rows', all('.figures th').some(one => one.textContent === 'loads per expiry'), false);\n"
           "is('no p99', drawn(0, '.line.thin'), 0);\n"
           "point(0, 1e6);\nis('too few', values(0)[2], 'too few');\n",

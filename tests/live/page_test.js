@@ -110,7 +110,7 @@ const measure = width => {
     say('plots', seen.length);
     say('unlabelled', all('.plot').filter(plot => !plot.ariaLabel || plot.tabIndex !== 0 || !plot.firstElementChild.ariaLabel).length);
     say('flat', seen.filter(plot => rect(plot).height < 150 || rect(plot).width < width * 0.75).length);
-    say('undrawn', seen.filter(plot => !all('.line', plot).some(line => paints(line) && rect(line).width + rect(line).height > 50)).length);
+    say('undrawn', seen.filter(plot => !all('.line, .fill', plot).some(line => paints(line) && rect(line).width + rect(line).height > 50)).length);
     say('mute', seen.filter(isMute).length);
     say('unpainted', all('figure path, figure rect, figure circle').filter(one => !paints(one)).length);
     say('clipped', texts.filter(text => !within(rect(text), rect(text.ownerSVGElement))).length);

@@ -531,21 +531,6 @@ TEST(a_service_that_refuses_its_settings_is_no_running_one)
     stack_catalogd_stop(&catalogd);
 }
 
-/* What `make demo` runs, small. It exits with 0 only if the fleet made one query. */
-TEST(the_demo_shows_one_query_for_the_fleet)
-{
-    char program[256], folder[PROC_PATH_BYTES], json[PROC_PATH_BYTES + 16], html[PROC_PATH_BYTES + 16];
-    const char *service = getenv("CATALOGD");
-    snprintf(program, sizeof program, "%s", service != NULL ? service : "build/catalogd");
-    strcpy(strrchr(program, '/'), "/stampede");
-    assert_true(proc_folder("demo", NULL, folder));
-    snprintf(json, sizeof json, "%s/demo.json", folder);
-    snprintf(html, sizeof html, "%s/demo.html", folder);
-    const char *const argv[] = {program, "demo",   "--scale", "300",    "--requests", "60", "--delay",
-                                "100",   "--json", json,      "--html", html,         NULL};
-    assert_true(proc_run(&(struct proc_options){.argv = argv}, 5 * LIMIT_MS));
-}
-
 TEST_GROUP(.up = whole_up, .down = whole_down);
 
 int main(int argc, char **argv)

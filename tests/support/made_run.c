@@ -35,7 +35,8 @@ struct made_run *made_run_begin(enum work_shape shape, size_t count)
 
 void made_run_finish(struct made_run *run)
 {
-    struct records records = {.at = run->at, .count = run->count};
+    struct records records = {
+        .at = run->at, .count = run->count, .samples = run->samples, .sample_count = run->sample_count};
     run->source.name = "test";
     run->source.what = "by hand";
     run->source.work = &run->work;

@@ -14,6 +14,8 @@ enum { MADE_BEGIN_S = 5000 };
 struct made_run {
     struct record *at; /* owned */
     size_t count;
+    struct record_sample *samples; /* lent until made_run_finish() */
+    size_t sample_count;
     struct work work;
     struct witness_view view; /* looked at if source.view points here */
     struct result_source source;

@@ -19,6 +19,7 @@ struct world {
     uint64_t random;
     struct record *records;
     size_t record_count;
+    struct record_samples bad;
     struct witness_load *loads;
     size_t load_count;
     struct witness_sample *samples;
@@ -76,20 +77,39 @@ static double wait_us(struct world *world, uint64_t due_us, uint32_t key, uint8_
     return (double)(*ready_us - due_us);
 }
 
+/* The first few, as a generator keeps them. */
+static void show(struct world *world, const struct record *record)
+{
+    static const char body[] = "{\"error\": \"the cache is away\"}";
+    uint32_t slot = (uint32_t)world->record_count;
+    struct record_sample *sample =
+        record_samples_take(&world->bad, slot, (enum record_outcome)record->outcome, record->status);
+    if (sample == NULL)
+        return;
+    record_sample_add(sample, body, sizeof body - 1);
+    sample->record = *record;
+}
+
 static void request(struct world *world, uint64_t due_us)
 {
     struct record *record = &world->records[world->record_count];
     uint32_t key = world->sample->per_second > 0 ? (uint32_t)(chance(world) * chance(world) * KEYS) : 0;
     double slowness = world->sample->slowness > 0 ? world->sample->slowness : 1;
-    *record = (struct record){.due_us = due_us, .key = key + 7, .status = 200, .body_bytes = 1200};
+    *record = (struct record){
+        .due_us = due_us, .key = key + 7, .status = 200, .body_bytes = 1200, .received_bytes = 1400};
+    bool is_bad = false;
     double us = (quick_us(world) + wait_us(world, due_us, key, &record->cache)) * slowness;
     if (is_away(world->sample, due_us) && chance(world) < 0.02) {
         record->status = 503;
         record->cache = RECORD_CACHE_NONE;
+        is_bad = true;
     }
+    record->connect_us = world->record_count % 5 == 0 ? 90 + (uint32_t)world->record_count % 40 : 0;
     record->sent_us = (uint32_t)(50 * chance(world)) + 1;
     record->end_us = record->sent_us + (uint32_t)us;
     record->first_us = record->end_us - record->sent_us / 2;
+    if (is_bad)
+        show(world, record);
     world->record_count++;
 }
 
@@ -150,7 +170,10 @@ static struct result *make(struct world *world)
     char what[RESULT_TEXT_BYTES];
     static struct work work;
     struct herd_strain strain;
-    struct records records = {.at = world->records, .count = world->record_count};
+    struct records records = {.at = world->records,
+                              .count = world->record_count,
+                              .samples = world->bad.at,
+                              .sample_count = world->bad.count};
     struct witness_view view = {.way = WITNESS_LOG,
                                 .loads = world->loads,
                                 .load_count = world->load_count,

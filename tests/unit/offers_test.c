@@ -140,7 +140,7 @@ TEST(a_document_names_a_client_only_if_it_is_for_one)
 
 static void assert_token(const char *authorization, const char *token)
 {
-    struct asker *asker = asker_new(authorization);
+    struct asker *asker = asker_new(authorization, &(struct trace){.request = ""});
     assert_string_equal(asker_token(asker), token);
     asker_ref(asker);
     asker_unref(asker);

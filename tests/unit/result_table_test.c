@@ -120,7 +120,8 @@ TEST(rows_that_nobody_has_are_left_out)
     result->outcomes[RECORD_REFUSED] = 3;
     report_add(&report, result);
     char *table = table_of(&report, false);
-    assert_string_equal(table, "bare\n\n                                              bare\n"
+    assert_string_equal(table, "bare\n\n3 requests. 3 of 3 requests failed.\n\n"
+                               "                                              bare\n"
                                "requests                                         3\n"
                                "  refused                                        3\n"
                                "seconds until the last answer                 0.00\n\n");

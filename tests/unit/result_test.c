@@ -5,6 +5,7 @@
 #include "tests/support/made_run.h"
 #include "tests/support/test.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -225,11 +226,111 @@ TEST(an_interrupted_rate_offered_what_it_did_until_then)
     assert_near(run->result->offered_per_s, 101);
 }
 
+/* ---- other times, bytes, samples ---- */
+
+TEST(connecting_and_first_bytes_have_percentiles_of_their_own)
+{
+    struct made_run *run = made_run_begin(WORK_RATE, 1000);
+    for (size_t i = 0; i < run->count; i++) {
+        run->at[i].due_us = MADE_BEGIN_US + i * 1000;
+        run->at[i].first_us = (uint32_t)i + 1;
+        run->at[i].end_us = 5000;
+        run->at[i].connect_us = i < 200 ? (uint32_t)(i + 1) * 10 : 0;
+        run->at[i].received_bytes = 300;
+        run->at[i].outcome = i == 999 ? RECORD_TIMEOUT : RECORD_ANSWERED;
+    }
+    made_run_finish(run);
+    assert_int_equal(run->result->first.count, 999);
+    assert_int_equal(run->result->first.min_us, 1);
+    assert_int_equal(run->result->first.p75_us, 750);
+    assert_int_equal(run->result->first.max_us, 999);
+    assert_int_equal(run->result->connect.count, 200);
+    assert_int_equal(run->result->connect.p50_us, 1000);
+    assert_int_equal(run->result->connect.max_us, 2000);
+    assert_int_equal(run->result->all.p75_us, 5000);
+    assert_int_equal(run->result->received_bytes, 300000);
+    assert_near(run->result->received_per_s, 300000 / (998 * 1e-3 + 5e-3));
+}
+
+TEST(samples_say_what_came_and_from_where)
+{
+    struct made_run *run = made_run_begin(WORK_RATE, 1);
+    struct record_sample seen[5] = {{.text_bytes = 8, .text = "no\x1b\xffmore"}, {.error = ECONNRESET}};
+    snprintf(run->work.targets[0].name, sizeof run->work.targets[0].name, "127.0.0.1:80");
+    run->work.target_count = 1;
+    assert_true(work_url_add(&run->work, "/item/{each:1-9}?a", (char[WORK_WHY_BYTES]){""}));
+    for (size_t i = 0; i < 5; i++) {
+        seen[i].record =
+            (struct record){.due_us = MADE_BEGIN_US + 2500000, .end_us = 7000, .status = 503, .key = 7};
+        if (i == 1)
+            seen[i].record =
+                (struct record){.due_us = MADE_BEGIN_US, .outcome = RECORD_RESET, .received_bytes = 12};
+    }
+    run->samples = seen;
+    run->sample_count = 5;
+    made_run_finish(run);
+    const struct result_sample *samples = run->result->samples;
+    assert_int_equal(run->result->sample_count, 4);
+    assert_string_equal(samples[0].kind, "503");
+    assert_string_equal(samples[0].url, "127.0.0.1:80 /item/7?a");
+    assert_string_equal(samples[0].text, "no??more");
+    assert_int_equal(samples[0].at_ms, 2500);
+    assert_int_equal(samples[0].took_us, 7000);
+    assert_string_equal(samples[1].kind, "reset");
+    assert_string_equal(samples[1].text, "Connection reset by peer; 12 bytes had come");
+    assert_true(result_sample_is_first(run->result, 1));
+    assert_false(result_sample_is_first(run->result, 3));
+}
+
+/* ---- bursts ---- */
+
+TEST(a_round_is_counted_from_its_instant_on)
+{
+    enum { ROUNDS = 40, EACH = 100 };
+    struct made_run *run = made_run_begin(WORK_BURST, (size_t)ROUNDS * EACH);
+    static struct witness_load loads[ROUNDS];
+    for (size_t i = 0; i < run->count; i++) {
+        run->at[i].due_us = MADE_BEGIN_US + i / EACH * 1000700;
+        run->at[i].end_us = 1000 + (uint32_t)(i % EACH);
+        run->at[i].status = i % EACH == 99 ? 500 : 200;
+    }
+    for (size_t i = 0; i < ROUNDS; i++) /* in whole milliseconds, as the log has them */
+        loads[i].at_us = (MADE_BEGIN_US + i * 1000700 + 200) / 1000 * 1000;
+    run->work.connection_count = EACH;
+    run->work.round_count = ROUNDS;
+    run->view = (struct witness_view){.way = WITNESS_LOG, .loads = loads, .load_count = ROUNDS};
+    run->source.view = &run->view;
+    made_run_finish(run);
+    assert_int_equal(run->result->round_count, RESULT_ROUNDS_MAX);
+    assert_int_equal(run->result->rounds[0].at_ms, 0);
+    assert_int_equal(run->result->rounds[RESULT_ROUNDS_MAX - 1].at_ms, (ROUNDS - 1) * 10007 / 10);
+    for (size_t i = 0; i < RESULT_ROUNDS_MAX; i++) {
+        const struct result_round *round = &run->result->rounds[i];
+        assert_int_equal(round->due, EACH);
+        assert_int_equal(round->answer_count, RESULT_STEPS_MAX);
+        assert_int_equal(round->answers[0].us, 1000);
+        assert_int_equal(round->answers[0].count, 1);
+        assert_int_equal(round->answers[RESULT_STEPS_MAX - 1].us, 1098);
+        assert_int_equal(round->answers[RESULT_STEPS_MAX - 1].count, 99);
+        assert_int_equal(round->failure_count, 1);
+        assert_int_equal(round->failures[0].us, 1099);
+        assert_int_equal(round->load_count, 1);
+        assert_in_range(round->loads[0].us, 0, 200);
+    }
+}
+
+TEST(a_rate_has_no_rounds)
+{
+    struct made_run *run = made_run_begin(WORK_RATE, 10);
+    made_run_finish(run);
+    assert_int_equal(run->result->round_count, 0);
+}
+
 /* ---- slices ---- */
 
 TEST(slices_add_up_to_the_run)
 {
-    uint64_t due = 0, answered = 0, failed = 0, loads = 0;
+    uint64_t due = 0, answered = 0, failed = 0, loads = 0, became[RESULT_BECAME] = {0};
     struct made_run *run = made_run_begin(WORK_RATE, 20000);
     struct witness_load seen[] = {
         {.at_us = MADE_BEGIN_US - 700}, {.at_us = MADE_BEGIN_US + 5000000}, {.at_us = MADE_BEGIN_US * 2}};
@@ -251,12 +352,17 @@ TEST(slices_add_up_to_the_run)
         answered += slice->answered;
         failed += slice->failed;
         loads += slice->loads;
+        for (size_t j = 0; j < RESULT_BECAME; j++)
+            became[j] += slice->became[j];
         assert_int_equal(slice->running, i == 100 ? 3 : 0);
     }
     assert_int_equal(due, 20000);
     assert_int_equal(answered, 19980);
     assert_int_equal(failed, result_failed(run->result));
     assert_int_equal(loads, 3);
+    assert_int_equal(became[2], 19780);
+    assert_int_equal(became[5], 200);
+    assert_int_equal(became[RESULT_CLASSES + RECORD_TIMEOUT - 1], 20);
     assert_int_equal(run->result->slices[0].loads, 1); /* the log's clock is a little behind the barrier */
     assert_int_equal(run->result->slices[100].loads, 1);
 }

@@ -70,6 +70,35 @@ TEST(no_line_is_said_twice_in_a_row)
     say_clear(&teller);
 }
 
+static void hear_tone(void *context, const char *text, bool good)
+{
+    char line[SAY_TEXT_SIZE + 64];
+    snprintf(line, sizeof line, "%s: %s", good ? "good" : "bad", text);
+    hear(context, line);
+}
+
+TEST(a_host_with_levels_hears_which_news_are_good)
+{
+    static struct say teller;
+    static struct ear ear;
+    say_to(&teller, NULL, &ear);
+    teller.told = hear_tone;
+    say(&teller, SAY_REDIS, SAY_GOOD, "up");
+    for (int i = 0; i < SAY_BURST; i++)
+        say(&teller, SAY_REDIS, SAY_BAD, "down %d", i);
+    assert_string_equal(ear.lines[0], "good: up");
+    assert_string_equal(ear.lines[1], "bad: down 0");
+    say_rest(&teller, UINT64_MAX);
+    assert_string_equal(ear.lines[SAY_BURST], "bad: down 4 (the last of 1 lines withheld)");
+    say(&teller, SAY_REDIS, SAY_GOOD, "up");
+    for (int i = 0; i < SAY_BURST; i++)
+        say(&teller, SAY_REDIS, i % 2 == 0 ? SAY_BAD : SAY_GOOD, "so %d", i);
+    say(&teller, SAY_REDIS, SAY_GOOD, "up again");
+    say_rest(&teller, UINT64_MAX);
+    assert_non_null(strstr(ear.lines[ear.count - 1], "good: up again (the last of"));
+    say_clear(&teller);
+}
+
 TEST(a_key_can_forge_no_line)
 {
     static struct say teller;

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * access.h - the access log: lines from the server loops to a file, without a loop ever waiting for it.
+ *
+ *     loop 0: access_put() --> lane 0 --+
+ *     loop 1: access_put() --> lane 1 --+--> the writer's thread --> file, pipe or stdout
+ *                               ring         every ACCESS_TICK_MS, at once if a lane is filling
+ *
+ * A lane is a ring of ACCESS_LANE_BYTES with one writer and one reader, so that no lock and no system call is on a
+ * request's way (but one eventfd when a lane passes a quarter). A line that finds its lane full is dropped and counted:
+ * a full disk or a pipe that nobody reads costs lines, newest first, and never an answer. What is in the lanes is written
+ * when there is room again.
+ *
+ * Whole lines leave together: into a pipe at most PIPE_BUF bytes at once, so that several processes may share one. A file
+ * is opened anew by access_reopen(), between two lines; what was already written stays in the old one, what was not goes to
+ * the new one, and if that cannot be opened the old one stays. A FIFO is kept open for reading, too: its reader may come
+ * and go.
+ *
+ * Threads: open, reopen and close on one thread each at a time; a lane is its loop's; access_stats() on any.
+ */
+#ifndef APP_ACCESS_H
+#define APP_ACCESS_H
+
+#include "app/http/access_line.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+enum { ACCESS_LANE_BYTES = 1 << 20, ACCESS_TICK_MS = 200, ACCESS_CLOSE_MS = 1000 };
+
+struct access_log;
+
+struct access_lane {
+    struct access_log *log;
+    char *ring; /* owned */
+
+    /* the loop's */
+    enum access_format format;
+    unsigned percent;
+    uint64_t dice;
+    struct access_date date;
+    _Alignas(64) _Atomic size_t head; /* bytes ever put in; between two lines */
+    _Atomic uint64_t lines, dropped;
+
+    /* the writer's */
+    _Alignas(64) _Atomic size_t tail; /* bytes ever taken out */
+};
+
+struct access_config {
+    enum access_format format; /* not ACCESS_OFF */
+    const char *file;          /* lent until access_close(); "": stdout */
+    unsigned percent;          /* of the requests, by chance; those that failed (500 and above) always */
+    size_t lanes;
+};
+
+/* False: the reason was logged. */
+bool access_open(const struct access_config *config, struct access_log **out);
+/* Writes what is left, for ACCESS_CLOSE_MS at most, and counts what cannot be. Once no loop uses its lane. Leaves NULL;
+ * accepts NULL in *log. */
+void access_close(struct access_log **log);
+/* Soon, by the writer's thread. NULL is no log. */
+void access_reopen(struct access_log *log);
+
+/* NULL without a log. */
+struct access_lane *access_lane(struct access_log *log, size_t index);
+/* Random bits, also for ids of requests. */
+uint64_t access_random(uint64_t *dice);
+void access_put(struct access_lane *lane, const struct access_line *line);
+
+struct access_stats {
+    uint64_t lines, dropped; /* put into the lanes; lost for want of room */
+};
+/* Zeros without a log. */
+void access_stats(const struct access_log *log, struct access_stats *out);
+
+#endif

@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * widgets.js - draws what running services tell: the live view of one, the playground of several.
+ *
+ *     samples (live.h) --> History: the last minute, as points with rates --> widgets
+ *
+ * A widget has an `element`, to be put somewhere once, and show(), which draws it anew. Texts of samples may come from
+ * anybody: they become text nodes, never markup. Nothing is fetched.
+ */
+'use strict';
+
+/* ---- elements ---- */
+
+const build = (element, attributes, children) => {
+    for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+    element.append(...children.flat(Infinity).filter(child => child !== null));
+    return element;
+};
+/* Children that are strings become text. */
+const html = (name, attributes, ...children) => build(document.createElement(name), attributes, children);
+const svg = (name, attributes, ...children) =>
+    build(document.createElementNS('http://www.w3.org/2000/svg', name), attributes, children);
+const path = (kind, d) => svg('path', { class: kind, d });
+
+/* ---- numbers as text ---- */
+
+const grouped = number => String(Math.round(number)).replace(/\B(?=(\d{3})+$)/g, '\u00a0');
+const countText = number => number < 1e6 ? grouped(number) : `${(number / 1e6).toFixed(number < 1e7 ? 2 : 1)} M`;
+const rateText = rate => rate === 0 ? '0' : rate < 10 ? rate.toFixed(1) : countText(rate);
+const bytesText = bytes => bytes < 1024 ? `${bytes} B`
+    : bytes < 1 << 20 ? `${(bytes / 1024).toFixed(1)} KiB` : `${(bytes / (1 << 20)).toFixed(1)} MiB`;
+/* 99.97 % is not 100 %. */
+const shareText = share => share === 1 || share === 0 ? `${100 * share} %`
+    : `${(Math.floor(1e4 * share) / 100).toFixed(share > 0.99 ? 2 : 1)} %`;
+/* The bound of a bucket; of the last one, which has none, Infinity. */
+const boundText = (us, bounds) => us === null ? '–'
+    : us === Infinity ? `> ${boundText(bounds[bounds.length - 1], bounds)}`
+    : us < 1000 ? `${us} µs` : us < 1e6 ? `${us / 1000} ms` : `${us / 1e6} s`;
+const spanText = ms => {
+    const s = Math.floor(ms / 1000), min = Math.floor(s / 60), h = Math.floor(min / 60);
+    return ms < 1000 ? `${Math.round(ms)} ms` : s < 60 ? `${(ms / 1000).toFixed(1)} s`
+        : min < 60 ? `${min} min ${s % 60} s` : h < 48 ? `${h} h ${min % 60} min` : `${Math.floor(h / 24)} d ${h % 24} h`;
+};
+
+/* ---- what samples mean ---- */
+
+/* Where answers come from, in the order in which they are stacked; `look` is their class in view.css. */
+const sources = [
+    { look: 'near', title: 'near cache', of: ['near'] },
+    { look: 'cache', title: 'Redis', of: ['cache', 'absent', 'missed'] },
+    { look: 'stale-answer', title: 'stale, at once', of: ['stale'] },
+    { look: 'flight', title: 'waited for a load here', of: ['flight'] },
+    { look: 'fleet', title: 'waited for another process', of: ['fleet'] },
+    { look: 'load', title: 'loaded by themselves', of: ['load'] },
+    { look: 'failed', title: 'failed or refused', of: ['failed', 'failed_before', 'shed', 'timeout', 'cancelled', 'closing'] },
+];
+const answersOf = (sample, source) => source.of.reduce((sum, name) => sum + sample.answers[name], 0);
+const answered = sample => sources.reduce((sum, source) => sum + answersOf(sample, source), 0);
+
+/* The bound of the bucket that so many percent of what was counted in between are in, or below; null: nothing was. */
+const percentile = (before, after, bounds, percent) => {
+    const counts = after.count.map((count, i) => count - before.count[i]);
+    const total = counts.reduce((sum, count) => sum + count, 0);
+    let seen = 0;
+    for (let i = 0; total > 0 && i < counts.length; i++) {
+        seen += counts[i];
+        if (seen >= Math.ceil(total * percent / 100)) return bounds[i] ?? Infinity;
+    }
+    return null;
+};
+
+/* Several processes as one: numbers are added, what is no number is that of the first. */
+const sumOf = list => typeof list[0] === 'number' ? list.reduce((sum, one) => sum + one, 0)
+    : Array.isArray(list[0]) ? list[0].map((_, i) => sumOf(list.map(one => one[i])))
+    : typeof list[0] === 'object' ? Object.fromEntries(Object.keys(list[0]).map(name => [name, sumOf(list.map(one => one[name]))]))
+    : list[0];
+const hotOf = samples => {
+    const saved = new Map();
+    for (const one of samples.flatMap(sample => sample.hot)) saved.set(one.key, (saved.get(one.key) ?? 0) + one.saved);
+    return [...saved].map(([key, count]) => ({ key, saved: count })).sort((a, b) => b.saved - a.saved);
+};
+const merged = samples => ({
+    ...sumOf(samples.map(({ running, hot, about, ...numbers }) => numbers)),
+    v: samples[0].v, at_ms: Math.max(...samples.map(one => one.at_ms)), up_ms: Math.min(...samples.map(one => one.up_ms)),
+    running: samples.flatMap(one => one.running).sort((a, b) => b.for_ms - a.for_ms), hot: hotOf(samples),
+});
+
+/* ---- the last minute ---- */
+
+class History {
+    constructor(bounds, seconds = 60) {
+        Object.assign(this, { bounds, seconds, samples: [], points: [], marks: [] });
+    }
+    get last() { return this.samples[this.samples.length - 1]; }
+
+    /* A vertical line with a word at it. */
+    mark(at_ms, text) { this.marks.push({ at: at_ms, text }); }
+
+    add(sample) {
+        const before = this.last;
+        const goesOn = before !== undefined && sample.up_ms > before.up_ms && answered(sample) >= answered(before);
+        if (!goesOn) this.samples = [];
+        this.samples.push(sample);
+        if (goesOn) this.points.push(this.between(before, sample));
+        const from = sample.at_ms - 1000 * this.seconds;
+        while (this.points.length > 0 && this.points[0].at < from) this.points.shift();
+        while (this.samples[0].at_ms < from) this.samples.shift();
+        this.marks = this.marks.filter(mark => mark.at >= from);
+        return goesOn;
+    }
+
+    between(before, after) {
+        const seconds = Math.max(after.up_ms - before.up_ms, 1) / 1000;
+        return {
+            at: after.at_ms, seconds, sample: after,
+            rates: sources.map(source => (answersOf(after, source) - answersOf(before, source)) / seconds),
+            loads: (after.loads.started - before.loads.started) / seconds,
+            failed: (after.loads.failed - before.loads.failed) / seconds,
+            p50: percentile(before.get_us, after.get_us, this.bounds, 50),
+            p99: percentile(before.get_us, after.get_us, this.bounds, 99),
+            statuses: Object.fromEntries(Object.entries(after.http.statuses).map(([name, count]) =>
+                [name, (count - before.http.statuses[name]) / seconds])),
+            commands: (after.redis.commands - before.redis.commands) / seconds,
+        };
+    }
+
+    /* The last so many seconds as one point; null: there are not two samples yet. */
+    recent(seconds) {
+        const last = this.last, first = this.samples.find(one => one.at_ms >= last.at_ms - 1000 * seconds - 500);
+        return first === undefined || first === last ? null : this.between(first, last);
+    }
+}
+
+/* ---- plots ---- */
+
+/* The least of 1, 2, 5, 10, ... that is enough. */
+const roundUp = least => {
+    const decade = 10 ** Math.floor(Math.log10(least));
+    return [1, 2, 5, 10].map(step => step * decade).find(one => one >= least * 0.999999);
+};
+const wideFrom = 600;
+
+class Plot {
+    /*
+     * series    [{ look, title, of: point => number or null }]
+     * isStacked     areas on each other; otherwise lines
+     * isLog         from `least` to `most`, one tic a decade
+     * text          of a value
+     */
+    constructor(title, about, { series, isStacked = false, isLog = false, least = 1, most = 1, text = rateText }) {
+        Object.assign(this, { title, series, isStacked, isLog, least, most, text, at: null, history: null });
+        this.svg = svg('svg', { role: 'img', 'aria-label': title });
+        this.box = html('div', {
+            class: 'plot', tabindex: '0', role: 'group', 'aria-label': `${title}; arrow keys show values` }, this.svg);
+        this.cells = series.map(() => html('span', { class: 'value' }, '–'));
+        this.when = html('li', { class: 'when' });
+        this.legend = html('ul', { class: 'legend' }, series.map((one, i) => html('li', {},
+            html('span', { class: `swatch ${one.look}` }), html('span', { class: 'what' }, one.title), this.cells[i])),
+            this.when);
+        this.element = html('figure', { class: 'panel' },
+            html('h2', {}, title), about === null ? null : html('p', { class: 'soft' }, about), this.box, this.legend);
+        this.listen();
+        new ResizeObserver(() => this.draw()).observe(this.box);
+    }
+
+    listen() {
+        this.box.addEventListener('pointermove', event => this.point(this.atPixel(event.clientX), false));
+        this.box.addEventListener('pointerleave', () => this.point(null, false));
+        this.box.addEventListener('blur', () => this.point(null, false));
+        this.box.addEventListener('keydown', event => {
+            const points = this.history?.points ?? [], here = this.chosen() ?? points[points.length - 1];
+            const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key], i = points.indexOf(here) + (step ?? 0);
+            if (event.key === 'Escape') this.point(null, false);
+            else if (step !== undefined && points[i] !== undefined) this.point(points[i].at, true);
+            else return;
+            event.preventDefault();
+        });
+    }
+
+    /* By the keyboard the values are said, too. */
+    point(at, isSaid) {
+        this.at = at;
+        if (isSaid) this.legend.setAttribute('aria-live', 'polite');
+        else this.legend.removeAttribute('aria-live');
+        this.draw();
+    }
+
+    atPixel(pixel) {
+        const { left, width } = this.box.getBoundingClientRect(), x = (pixel - left) * this.width / width;
+        return this.from + (x - this.left) / (this.width - this.left - this.right) * (this.until - this.from);
+    }
+
+    /* The point that is shown in the legend; null: the last one. */
+    chosen() {
+        if (this.at === null) return null;
+        const distance = point => Math.abs(point.at - this.at);
+        return this.history.points.reduce((best, one) => best === null || distance(one) < distance(best) ? one : best, null);
+    }
+
+    show(history) {
+        this.history = history;
+        this.draw();
+    }
+
+    /* ---- drawing ---- */
+
+    draw() {
+        const history = this.history;
+        if (history === null || history.last === undefined) return;
+        this.width = Math.max(this.box.clientWidth, 200);
+        this.height = this.width < wideFrom ? 150 : 190;
+        [this.left, this.right, this.top, this.bottom] = [this.isLog ? 56 : 46, 8, 8, 20];
+        this.until = history.last.at_ms;
+        this.from = this.until - 1000 * history.seconds;
+        this.svg.setAttribute('viewBox', `0 0 ${this.width} ${this.height}`);
+        const [highest, tics] = this.isLog ? this.logTics() : this.evenTics();
+        this.highest = highest;
+        this.svg.replaceChildren(...this.grid(tics), ...this.runs().flatMap(run => this.isStacked ? this.areas(run) : this.curves(run)),
+            path('axis', `M${this.left} ${this.y(this.isLog ? this.least : 0)}H${this.width - this.right}`), ...this.marks(), ...this.hair());
+        this.tell();
+    }
+
+    x(at) { return this.left + (at - this.from) / (this.until - this.from) * (this.width - this.left - this.right); }
+    y(value) {
+        const share = this.isLog ? Math.log(Math.min(Math.max(value, this.least), this.highest) / this.least) / Math.log(this.highest / this.least)
+            : value / this.highest;
+        return this.height - this.bottom - share * (this.height - this.top - this.bottom);
+    }
+    valuesOf(point) { return this.series.map(one => one.of(point)); }
+
+    evenTics() {
+        const heights = this.history.points.map(point => this.valuesOf(point).reduce((sum, value) =>
+            this.isStacked ? sum + value : Math.max(sum, value), 0));
+        const step = roundUp(Math.max(...heights, 1) / 4), highest = step * Math.ceil(Math.max(...heights, 1) / step);
+        return [highest, Array.from({ length: Math.round(highest / step) + 1 }, (_, i) =>
+            [i * step, step < 1 ? (i * step).toFixed(1) : countText(i * step)])];
+    }
+    logTics() {
+        const tics = [];
+        for (let at = this.least; at <= this.most; at *= 10) tics.push([at, this.text(at)]);
+        return [this.most, tics];
+    }
+
+    grid(tics) {
+        const seconds = this.history.seconds, count = this.width < wideFrom ? 2 : 4;
+        const times = Array.from({ length: count + 1 }, (_, i) => seconds * i / count);
+        return [
+            ...tics.flatMap(([value, text]) => [path('grid', `M${this.left} ${this.y(value)}H${this.width - this.right}`),
+                svg('text', { x: this.left - 6, y: this.y(value) + 4, 'text-anchor': 'end' }, text)]),
+            ...times.map((second, i) => svg('text', {
+                x: this.x(this.until - 1000 * second), y: this.height - 4,
+                'text-anchor': i === 0 ? 'end' : i === count ? 'start' : 'middle' }, second === 0 ? 'now' : `−${second} s`)),
+        ];
+    }
+
+    /* Points that follow each other: where samples are missing there is a gap. */
+    runs() {
+        const runs = [];
+        this.history.points.forEach((point, i, points) => {
+            const before = points[i - 1];
+            if (before === undefined || point.at - before.at > 2500 * Math.max(point.seconds, before.seconds)) runs.push([]);
+            runs[runs.length - 1].push(point);
+        });
+        return runs;
+    }
+
+    areas(run) {
+        const low = run.map(() => 0);
+        return this.series.map((one, s) => {
+            const edge = i => `${this.x(run[i].at).toFixed(1)} ${this.y(low[i]).toFixed(1)}`;
+            const below = run.map((_, i) => edge(i)).reverse();
+            run.forEach((point, i) => { low[i] += this.valuesOf(point)[s]; });
+            const above = run.map((_, i) => edge(i));
+            return path(`area ${one.look}`, `M${[...above, ...below].join('L')}Z`);
+        });
+    }
+    curves(run) {
+        return this.series.map(one => {
+            const drawn = run.filter(point => one.of(point) !== null);
+            const places = drawn.map(point => `${this.x(point.at).toFixed(1)} ${this.y(one.of(point)).toFixed(1)}`);
+            return path(`curve ${one.look}`, places.length === 0 ? '' : `M${places.join('L')}${places.length === 1 ? 'h0.1' : ''}`);
+        });
+    }
+
+    marks() {
+        return this.history.marks.flatMap(({ at, text }) => [path('mark', `M${this.x(at)} ${this.top}V${this.height - this.bottom}`),
+            svg('text', { x: this.x(at) - 4, y: this.top + 10, 'text-anchor': 'end' }, text)]);
+    }
+    hair() {
+        const point = this.chosen();
+        return point === null ? [] : [path('hair', `M${this.x(point.at)} ${this.top}V${this.height - this.bottom}`)];
+    }
+    tell() {
+        const { points, last } = this.history, chosen = this.chosen(), point = chosen ?? points[points.length - 1];
+        this.when.textContent = chosen === null ? 'now' : `${((last.at_ms - chosen.at) / 1000).toFixed(0)} s ago`;
+        this.when.classList.toggle('chosen', chosen !== null);
+        if (point === undefined) return;
+        this.valuesOf(point).forEach((value, i) => { this.cells[i].textContent = value === null ? '–' : this.text(value); });
+    }
+}
+
+/* The plots that every page has, each to be made once. */
+const answersPlot = () => new Plot('Answers per second', 'By where they came from.', {
+    isStacked: true, series: sources.map((source, i) => ({ ...source, of: point => point.rates[i] })) });
+const loadsPlot = () => new Plot('Loads per second', 'Each is one query in the database.', {
+    series: [{ look: 'load', title: 'loads', of: point => point.loads }, { look: 'failed', title: 'failed', of: point => point.failed }] });
+const waitersPlot = () => new Plot('Waiting', 'Requests that wait for a load, and flights: keys that they wait for.', {
+    text: countText, series: [{ look: 'waiters', title: 'requests', of: point => point.sample.waiters },
+        { look: 'flight', title: 'flights', of: point => point.sample.flights }] });
+const latencyPlot = bounds => new Plot('Time to an answer', 'Of gets; the bound of the bucket that it is in.', {
+    isLog: true, least: bounds[0] / 2.5, most: 2 * bounds[bounds.length - 1], text: us => boundText(us, bounds),
+    series: [{ look: 'p50', title: 'half within', of: point => point.p50 }, { look: 'p99', title: '99 % within', of: point => point.p99 }] });
+
+/* ---- the rest ---- */
+
+/* Big numbers: [[what, history => [value, unit, note]]]. */
+class Tiles {
+    constructor(tiles) {
+        this.tiles = tiles.map(([what, of]) => ({ of, value: html('span', { class: 'value' }), note: html('span', { class: 'note' }), what }));
+        this.element = html('div', { class: 'tiles' }, this.tiles.map(({ what, value, note }) =>
+            html('div', { class: 'tile' }, html('span', { class: 'what' }, what), value, note)));
+    }
+    show(history) {
+        for (const { of, value, note } of this.tiles) {
+            const [number, unit, text] = of(history);
+            value.replaceChildren(number, unit === '' ? '' : html('small', {}, unit));
+            note.textContent = text;
+        }
+    }
+}
+
+/* [{ key, value, note, share, look }], of which so many are shown; share: of the longest bar. */
+class Rows {
+    constructor(title, about, empty, most) {
+        Object.assign(this, { empty, most, list: html('ul', { class: 'rows' }) });
+        this.element = html('section', { class: 'panel' }, html('h2', {}, title),
+            about === null ? null : html('p', { class: 'soft' }, about), this.list);
+    }
+    show(rows) {
+        const more = rows.length === 0 ? this.empty : rows.length > this.most ? `and ${rows.length - this.most} more` : null;
+        this.list.replaceChildren(...rows.slice(0, this.most).map(one => this.row(one)),
+            ...more === null ? [] : [html('li', { class: 'more' }, more)]);
+    }
+    row({ key, value, note = null, share = null, look = '' }) {
+        const bar = share === null ? null : html('span', { class: `bar ${look}`, 'aria-hidden': 'true' });
+        bar?.style.setProperty('--share', `${(100 * share).toFixed(1)}%`);
+        return html('li', {}, bar, html('span', { class: 'key' }, key),
+            note === null ? null : html('span', { class: 'note' }, note), html('span', { class: 'value' }, value));
+    }
+}
+
+const runningRows = sample => sample.running.map(({ key, load, for_ms, waiters }) => ({
+    key, value: spanText(for_ms), note: `load ${load}, ${waiters > 0 ? `${countText(waiters)} waited when it began` : 'in the background'}` }));
+const hotRows = sample => sample.hot.map(({ key, saved }) => ({
+    key, value: countText(saved), share: saved / sample.hot[0].saved, look: 'cache' }));
+
+/* [[what, value]]; rows whose value is null are left out. */
+class Facts {
+    constructor(title) {
+        this.list = html('dl', { class: 'facts' });
+        this.element = html('section', { class: 'panel' }, html('h2', {}, title), this.list);
+    }
+    show(facts) {
+        this.list.replaceChildren(...facts.filter(([, value]) => value !== null).flatMap(([what, value]) =>
+            [html('dt', {}, what), html('dd', {}, value)]));
+    }
+}
+
+/* Redis, its messages, the breaker, the database: [{ kind: 'good', 'warn' or 'bad', text }]. */
+const statesOf = sample => {
+    const redis = (what, state) => ({ kind: state === 'up' ? 'good' : 'bad', text: `${state === 'up' ? '✓' : '✗'} ${what} ${state}` });
+    return [
+        redis('Redis', sample.redis.state), redis('Wake-ups', sample.redis.wake),
+        sample.redis.breaker ? { kind: 'bad', text: '✗ Breaker open' } : { kind: 'good', text: '✓ Breaker closed' },
+        sample.database.ready ? { kind: 'good', text: '✓ Database ready' } : { kind: 'bad', text: '✗ Database down' },
+    ];
+};
+/* An element changes only when its text does, so that nothing is said twice. */
+const showStates = (list, states) => {
+    while (list.children.length > states.length) list.lastChild.remove();
+    while (list.children.length < states.length) list.append(html('li', {}));
+    states.forEach(({ kind, text }, i) => {
+        const item = list.children[i];
+        if (item.textContent !== text) item.textContent = text;
+        item.className = kind;
+    });
+};

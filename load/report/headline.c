@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: MIT */
+/* headline.c - see headline.h. */
+#include "load/report/headline.h"
+
+#include "load/report/result_text.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { NAMED_MOST = 4 }; /* so many results are told one by one */
+
+__attribute__((format(printf, 2, 3))) static void say(struct headline *headline, const char *format, ...)
+{
+    size_t used = strlen(headline->text);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(headline->text + used, sizeof headline->text - used, format, arguments);
+    va_end(arguments);
+}
+
+/* ---- loads ---- */
+
+/* "once", "3 times", "at least 3 times" */
+static const char *times(char out[static 64], const struct result *result)
+{
+    char number[TEXT_NUMBER_BYTES];
+    const char *least = result->misses_loads ? "at least " : "";
+    if (result->loads == 0 && !result->misses_loads)
+        return "not at all";
+    if (result->loads == 1)
+        snprintf(out, 64, "%sonce", least);
+    else
+        snprintf(out, 64, "%s%s times", least, text_count(number, result->loads));
+    return out;
+}
+
+/* "10 expiries: 29.40 loads each where 1 is enough" */
+static void say_expiries(struct headline *headline, const struct result *result)
+{
+    char expiries[TEXT_NUMBER_BYTES], each[TEXT_NUMBER_BYTES];
+    const char *what = result->ttl_ms > 0 ? "expir" : "cold key";
+    bool is_one = result->expiries == 1;
+    text_count(expiries, result->expiries);
+    say(headline, " for %s %s%s", expiries, what,
+        result->ttl_ms > 0 ? (is_one ? "y" : "ies") : (is_one ? "" : "s"));
+    if (result->loads > result->expiries)
+        say(headline, ": %s loads each, where 1 is enough", text_decimal(each, result->loads_per_expiry, 2));
+    else
+        say(headline, ", which is as few as can be");
+}
+
+static void say_loads(struct headline *headline, const struct report *report)
+{
+    char text[64];
+    const struct result *first = report->results[0];
+    if (report->result_count == 1) {
+        say(headline, ": the database was asked %s", times(text, first));
+        if (first->expiries > 0)
+            say_expiries(headline, first);
+        return;
+    }
+    for (size_t i = 0; i < report->result_count && i < NAMED_MOST; i++) {
+        const struct result *result = report->results[i];
+        say(headline, "%s %.60s %s%s", i == 0 ? ":" : ",", result->name, i == 0 ? "asked the database " : "",
+            result->has_loads ? times(text, result) : "an unknown number of times");
+    }
+    if (report->result_count > NAMED_MOST)
+        say(headline, ", and %zu more", report->result_count - NAMED_MOST);
+}
+
+/* ---- requests ---- */
+
+static bool all_ask_the_same(const struct report *report)
+{
+    for (size_t i = 1; i < report->result_count; i++) {
+        if (strcmp(report->results[i]->what, report->results[0]->what) != 0)
+            return false;
+    }
+    return true;
+}
+
+static void say_latency(struct headline *headline, const struct result *result)
+{
+    char p99[TEXT_NUMBER_BYTES], slowest[TEXT_NUMBER_BYTES];
+    text_ms(p99, result->all.p99_us);
+    text_ms(slowest, result->all.max_us);
+    if (result->all.count == 0)
+        return;
+    if (result_supports(result->all.count, 9900))
+        say(headline, " 99 %% of the answers took at most %s ms, the slowest %s ms.", p99, slowest);
+    else
+        say(headline, " The slowest answer took %s ms.", slowest);
+}
+
+static void say_failed(struct headline *headline, const struct report *report)
+{
+    size_t said = 0;
+    for (size_t i = 0; i < report->result_count && said < NAMED_MOST; i++) {
+        const struct result *result = report->results[i];
+        char failed[TEXT_NUMBER_BYTES], all[TEXT_NUMBER_BYTES];
+        uint64_t count = result_failed(result);
+        if (count == 0)
+            continue;
+        say(headline, "%s%s%.60s%s%s of %s requests failed", said++ == 0 ? " " : ", ",
+            report->result_count > 1 ? "In " : "", report->result_count > 1 ? result->name : "",
+            report->result_count > 1 ? " " : "", text_count(failed, count),
+            text_count(all, result->requests));
+    }
+    if (said > 0)
+        say(headline, ".");
+}
+
+static bool has_any_loads(const struct report *report)
+{
+    for (size_t i = 0; i < report->result_count; i++) {
+        if (report->results[i]->has_loads)
+            return true;
+    }
+    return false;
+}
+
+static void say_all(struct headline *headline, const struct report *report)
+{
+    char number[TEXT_NUMBER_BYTES];
+    const struct result *first = report->results[0];
+    bool same = all_ask_the_same(report);
+    if (same || report->result_count == 1)
+        say(headline, "%s request%s", text_count(number, first->requests), first->requests == 1 ? "" : "s");
+    else
+        say(headline, "%zu runs", report->result_count);
+    if (has_any_loads(report))
+        say_loads(headline, report);
+    say(headline, ".");
+    if (report->result_count == 1)
+        say_latency(headline, first);
+    say_failed(headline, report);
+}
+
+/* ---- what changes it ---- */
+
+bool headline_doubts_loads(const struct result *result)
+{
+    return result->has_loads && result->caveat[0] != '\0' &&
+           (result->misses_loads || result->loads == 0 || result->expiries == 0);
+}
+
+bool headline_doubts_times(const struct result *result)
+{
+    return result->strain.is_bottleneck;
+}
+
+/* expect_judge.c, too, does not know then what failed. */
+static bool served_nothing(const struct result *result)
+{
+    uint64_t served = 0, refused = 0;
+    for (size_t status = 100; status < 500; status++)
+        *(status < 400 ? &served : &refused) += result->statuses[status];
+    return served == 0 && refused > 0;
+}
+
+/* The index-th of a result; "": it has no such one. */
+static void caveat_of(const struct result *result, size_t index, char text[static RESULT_CAVEAT_BYTES + 64])
+{
+    const size_t bytes = RESULT_CAVEAT_BYTES + 64;
+    const char *of_loads =
+        result->misses_loads || result->loads == 0 ? "queries" : "loads per expiry: not known";
+    text[0] = '\0';
+    if (index == 0 && result->is_partial)
+        snprintf(text, bytes, "interrupted: this is what there was until then");
+    if (index == 1 && headline_doubts_loads(result))
+        snprintf(text, bytes, "%s: %.*s", of_loads, RESULT_CAVEAT_BYTES - 1, result->caveat);
+    if (index == 2 && headline_doubts_times(result))
+        snprintf(text, bytes, "the generator was the bottleneck, believe no latency: %.*s",
+                 (int)sizeof result->strain.verdict - 1, result->strain.verdict);
+    if (index == 3 && served_nothing(result))
+        snprintf(text, bytes, "nothing was served: no answer is below 400");
+}
+
+enum { CAVEATS_EACH = 4 };
+
+/* "off, local: "; "" if it is everybody's. */
+static size_t name_sharers(const struct report *report, size_t index, const char *text, char *out,
+                           size_t out_bytes)
+{
+    char theirs[RESULT_CAVEAT_BYTES + 64];
+    size_t used = 0, count = 0;
+    out[0] = '\0';
+    for (size_t i = 0; i < report->result_count; i++) {
+        caveat_of(report->results[i], index, theirs);
+        if (strcmp(theirs, text) != 0)
+            continue;
+        if (used < out_bytes / 4)
+            used += (size_t)snprintf(out + used, out_bytes - used, "%s%.60s", count > 0 ? ", " : "",
+                                     report->results[i]->name);
+        count++;
+    }
+    if (count == report->result_count)
+        used = 0;
+    used += (size_t)snprintf(out + used, out_bytes - used, "%s%s", used > 0 ? ": " : "", text);
+    return used;
+}
+
+static bool is_said(const struct headline *headline, const char *line)
+{
+    for (size_t i = 0; i < headline->caveat_count; i++) {
+        if (strcmp(headline->caveats[i], line) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void add_caveats(struct headline *headline, const struct report *report, size_t index)
+{
+    for (size_t i = 0; i < report->result_count && headline->caveat_count < HEADLINE_CAVEATS_MAX; i++) {
+        char text[RESULT_CAVEAT_BYTES + 64], *line = headline->caveats[headline->caveat_count];
+        caveat_of(report->results[i], index, text);
+        if (text[0] == '\0')
+            continue;
+        name_sharers(report, index, text, line, HEADLINE_CAVEAT_BYTES);
+        text_clean(line, HEADLINE_CAVEAT_BYTES, line, HEADLINE_CAVEAT_BYTES, false);
+        headline->caveat_count += !is_said(headline, line);
+    }
+}
+
+void headline_make(const struct report *report, struct headline *out)
+{
+    memset(out, 0, sizeof *out);
+    if (report->result_count == 0)
+        return;
+    say_all(out, report);
+    text_clean(out->text, sizeof out->text, out->text, sizeof out->text, false);
+    for (size_t index = 0; index < CAVEATS_EACH; index++)
+        add_caveats(out, report, index);
+}
