@@ -317,6 +317,7 @@ SELECTED := $(sort $(if $(T),$(foreach program,$(TEST_PROGRAMS),$(if $(call chos
 test: $(if $(T),$(SELECTED) $(CHAOS_SHIM),tests)
 	$(if $(filter $(BROWSER_TESTS),$(SELECTED)),@sh load/deps.sh page-test)
 	$(if $(filter %/alerts_test,$(SELECTED)),@sh load/deps.sh alerts)
+	$(if $(filter %/units_test,$(SELECTED)),@sh load/deps.sh units)
 	$(if $(filter %/copy_test,$(SELECTED)),@sh load/deps.sh docs)
 	$(if $(filter %/lock_zookeeper_test %/lock_zookeeper_fail_test %/lab_test %/fleetlock_test,$(SELECTED)),@sh load/deps.sh zookeeper)
 	$(if $(filter %/copy_test,$(SELECTED)),@sh load/deps.sh hosts)
