@@ -4,7 +4,7 @@
 #                     a fleet
 #   make demo         private Redis and PostgreSQL, 1 000 requests on a cold product, three modes: ten lines and a page
 #   make scenarios    stampedes and faults, each judged (8 minutes): T="redis leader"; pages in build/scenarios/
-#   make run          the service over private servers until Ctrl-C, with curl lines to try
+#   make run          the playground until Ctrl-C: the service over private servers, a page to break it with, curl lines
 #   make db           loads the schema, or brings an older one up to date, and seed data into an empty database:
 #                     DATABASE_URL=postgres://... [SCALE=50000]
 #   make test         every test with real servers; T="unit burst": programs whose path contains one of these.
@@ -123,7 +123,7 @@ GUARD_BUILD := $(BUILD)/guard
 include guard/guard.mk
 GUARD_CFLAGS += $(OUR_CFLAGS)
 
-LOAD_FOLDERS := base stack herd witness report play bench
+LOAD_FOLDERS := base stack herd witness report play ground bench
 LOAD_SOURCES := $(filter-out load/bench/bench.c,$(foreach folder,$(LOAD_FOLDERS),$(wildcard load/$(folder)/*.c)))
 comma := ,
 objects = $(patsubst %.c,$(BUILD)/%.o,$(1))
@@ -173,12 +173,14 @@ $(APP_OBJECTS) $(BUILD)/app/main.o: | $(BUILD)/app_statements.h
 $(BUILD)/app_statements.h: sql/embed.sh $(STATEMENTS)
 	sh sql/embed.sh $@ $(STATEMENTS)
 
-# Pages become bytes, their styles and scripts inside: that of a report and that of the live view.
-PAGES := $(BUILD)/page_template.h $(BUILD)/view_page.h
+# Pages become bytes, their styles and scripts inside: that of a report, of the live view and of the playground.
+PAGES := $(addprefix $(BUILD)/,page_template.h view_page.h ground_page.h)
 $(BUILD)/load/report/page.o: | $(BUILD)/page_template.h
 $(BUILD)/page_template.h: $(addprefix load/report/,page.html page.css page_plots.js page.js)
 $(BUILD)/app/view/page.o: | $(BUILD)/view_page.h
 $(BUILD)/view_page.h: $(addprefix app/view/,page.html view.css widgets.js page.js)
+$(BUILD)/load/ground/web.o: | $(BUILD)/ground_page.h
+$(BUILD)/ground_page.h: load/ground/page.html app/view/view.css load/ground/page.css app/view/widgets.js load/ground/page.js
 $(PAGES): load/embed.sh
 	@mkdir -p $(@D)
 	sh load/embed.sh $@ $(filter-out %.sh,$^)
@@ -200,6 +202,10 @@ $(BUILD)/catalogd: $(BUILD)/app/main.o $(BUILD)/libapp.a $(GUARD_LIB)
 $(FLEETLOCK): $(FLEETLOCK_OBJECTS) $(BUILD)/libapp.a $(GUARD_LIB)
 	@echo "  LINK $@"
 	$(LINK) $^ $(GUARD_LIBS) $(LDLIBS)
+
+# The tester includes nothing of the guard, but is released with it.
+$(BUILD)/load/stampede.o: private CPPFLAGS += -DSTAMPEDE_VERSION='$(shell sed -n 's/^.define GUARD_VERSION //p' guard/guard.h)'
+$(BUILD)/load/stampede.o: guard/guard.h
 
 $(STAMPEDE): $(BUILD)/load/stampede.o $(BUILD)/libload.a
 $(BENCH): $(BUILD)/load/bench/bench.o $(BUILD)/libload.a $(BUILD)/guard/example/queries.o $(GUARD_LIB)
@@ -311,11 +317,12 @@ $(BUILD)/mutants.checked: tests/mutants/table tests/mutants/sow.awk $(wildcard g
 	awk -v check=1 -f tests/mutants/sow.awk tests/mutants/table
 	@touch $@
 
-BROWSER_TESTS := %/browser_test %/page_test %/view_test %/ground_test
+BROWSER_TESTS := %/browser_test %/page_test %/view_test %/playground_test
 SELECTED := $(sort $(if $(T),$(foreach program,$(TEST_PROGRAMS),$(if $(call chosen,$(program)),$(program))),$(TEST_PROGRAMS)))
 
 test: $(if $(T),$(SELECTED) $(CHAOS_SHIM),tests)
 	$(if $(filter $(BROWSER_TESTS),$(SELECTED)),@sh load/deps.sh page-test)
+	$(if $(filter %/formats_test,$(SELECTED)),@sh load/deps.sh formats)
 	$(if $(filter %/alerts_test,$(SELECTED)),@sh load/deps.sh alerts)
 	$(if $(filter %/units_test,$(SELECTED)),@sh load/deps.sh units)
 	$(if $(filter %/copy_test,$(SELECTED)),@sh load/deps.sh docs)

@@ -11,6 +11,7 @@
 #   sh load/deps.sh units              what judges the units of app/deploy in the tests; it runs without systemd
 #   sh load/deps.sh networks           what the tests with networks of their own need, beside root
 #   sh load/deps.sh page-test          what looks at the page of a report in the tests
+#   sh load/deps.sh formats            what reads the other formats of a report in the tests
 #   sh load/deps.sh alerts             what reads the metrics and the alert rules in the tests
 #   sh load/deps.sh peers [PACKAGE]    the caches that make peers compares, or one package of them
 #   sh load/deps.sh --list WHAT        prints the packages, installs nothing
@@ -94,6 +95,12 @@ mmdebstrap mmdebstrap
 page_test_needs='
 chromium chromium
 '
+formats_needs='
+python3                   /usr/bin/python3
+python3-prometheus-client /usr/lib/python3/dist-packages/prometheus_client/openmetrics/parser.py
+prometheus                promtool
+cmark-gfm                 cmark-gfm
+'
 alerts_needs='
 prometheus promtool
 '
@@ -135,10 +142,11 @@ needs_of() {
     empty-root) echo "$empty_root_needs" ;;
     docs) echo "$docs_needs" ;;
     page-test) echo "$page_test_needs" ;;
+    formats) echo "$formats_needs" ;;
     alerts) echo "$alerts_needs" ;;
     lab) echo "$pgbouncer_needs$zookeeper_needs" ;;
     peers) echo "$peers_needs" | grep "^${2:+$2 }" ;;
-    *) echo "deps.sh: unknown: $1 (build, client, lint, fuzz, valgrind, model, zookeeper, pgbouncer, bench, lab, hosts, networks, units, empty-root, docs, page-test, alerts, peers)" >&2; exit 2 ;;
+    *) echo "deps.sh: unknown: $1 (build, client, lint, fuzz, valgrind, model, zookeeper, pgbouncer, bench, lab, hosts, networks, units, empty-root, docs, page-test, formats, alerts, peers)" >&2; exit 2 ;;
     esac
     case ${2:-gcc} in
     clang*) echo "$(basename "$2") $2" ;;

@@ -54,8 +54,23 @@ static const struct trait {
      EXPECT_PERCENTILE,
      DURATION,
      OF_REQUESTS},
-    {{"max", NULL, "the slowest answer"}, EXPECT_PERCENTILE, DURATION, OF_REQUESTS},
+    {{"max", NULL, "the slowest answer; min: the quickest"}, EXPECT_PERCENTILE, DURATION, OF_REQUESTS},
     {{"mean", NULL, "of the answered"}, EXPECT_MEAN, DURATION, OF_REQUESTS},
+    {{"ttfb p99", NULL,
+      "the same of the time to the first byte: ttfb p50, ttfb mean, ttfb min, ttfb max; it counts from the "
+      "instant they were due, too"},
+     EXPECT_PERCENTILE,
+     DURATION,
+     OF_REQUESTS},
+    {{"connect p99", NULL,
+      "the same of the time to connect, by itself, of the requests that a connection was opened for"},
+     EXPECT_PERCENTILE,
+     DURATION,
+     OF_REQUESTS},
+    {{"bytes", NULL, "received, heads and bodies, whatever became of the request"},
+     EXPECT_BYTES,
+     COUNT,
+     OF_REQUESTS},
     {{"loads", NULL, "statements that began"}, EXPECT_LOADS, COUNT, WINDOW | EXPECT_NEEDS_LOADS},
     {{"loads at once", NULL,
 
@@ -149,8 +164,8 @@ static bool read_cache(const char *word, unsigned *number)
 
 static bool read_percentile(const char *name, double *percentile)
 {
-    if (strcmp(name, "max") == 0) {
-        *percentile = 100;
+    if (strcmp(name, "max") == 0 || strcmp(name, "min") == 0) {
+        *percentile = name[1] == 'a' ? 100 : 0;
         return true;
     }
     return name[0] == 'p' && number_read_decimal(name + 1, percentile) && *percentile > 0 &&
@@ -191,7 +206,7 @@ static void read_name(struct words *words, char *name, size_t name_bytes)
 static bool find_figure(const char *name, struct expect *out)
 {
     for (size_t i = 0; i < TRAITS; i++) {
-        if (strcmp(name, traits[i].shown.name) == 0 && traits[i].figure != EXPECT_PERCENTILE) {
+        if (strcmp(name, traits[i].shown.name) == 0 && traits[i].unit != DURATION) {
             out->figure = traits[i].figure;
             return true;
         }
@@ -199,9 +214,33 @@ static bool find_figure(const char *name, struct expect *out)
     return false;
 }
 
+/* "p99", "max", "mean", of one of the times. */
+static bool read_time(const char *name, struct expect *out)
+{
+    out->figure = strcmp(name, "mean") == 0 ? EXPECT_MEAN : EXPECT_PERCENTILE;
+    return out->figure == EXPECT_MEAN || read_percentile(name, &out->percentile);
+}
+
+/* Its name begins with a word of its own. */
+static bool read_other_time(struct words *words, struct expect *out, char *why)
+{
+    char name[80];
+    read_name(words, name, sizeof name);
+    return read_time(name, out) ||
+           words_refuse(why, "of a time there are p99 and other percentiles, min, mean and max, not", name);
+}
+
 static bool read_figure(struct words *words, struct expect *out, char *why)
 {
     char name[80];
+    if (words_skip(words, "ttfb")) {
+        out->time = EXPECT_FIRST_BYTE;
+        return read_other_time(words, out, why);
+    }
+    if (words_skip(words, "connect")) {
+        out->time = EXPECT_CONNECT;
+        return read_other_time(words, out, why);
+    }
     if (words_skip(words, "status")) {
         out->figure = EXPECT_STATUS;
         const char *word = words_next(words);
@@ -218,10 +257,8 @@ static bool read_figure(struct words *words, struct expect *out, char *why)
     read_name(words, name, sizeof name);
     if (find_figure(name, out))
         return true; /* "answered" is outcome 0, which is what number is */
-    if (read_percentile(name, &out->percentile)) {
-        out->figure = EXPECT_PERCENTILE;
+    if (read_time(name, out))
         return true;
-    }
     out->figure = EXPECT_OUTCOME;
     return read_outcome(name, &out->number) || refuse_figure(name, why);
 }

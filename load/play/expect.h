@@ -36,6 +36,7 @@ enum expect_figure {
     EXPECT_CACHE,  /* number: enum record_cache */
     EXPECT_PERCENTILE,
     EXPECT_MEAN,
+    EXPECT_BYTES,
     EXPECT_LOADS,
     EXPECT_LOADS_PER_EXPIRY,
     EXPECT_LOADS_PER_KEY,
@@ -59,6 +60,9 @@ enum expect_operator {
     EXPECT_MORE
 };
 
+/* Of which time a percentile or mean is. */
+enum expect_time { EXPECT_LATENCY = 0, EXPECT_FIRST_BYTE, EXPECT_CONNECT };
+
 enum expect_part {
     EXPECT_ALL = 0,
     EXPECT_PART_ERRORS,
@@ -72,7 +76,8 @@ struct expect {
     char text[RESULT_TEXT_BYTES]; /* as it was written */
     enum expect_figure figure;
     unsigned number;   /* of a status, an outcome or a cache's word */
-    double percentile; /* 100: the slowest */
+    double percentile; /* 100: the slowest; 0: the quickest */
+    enum expect_time time;
     enum expect_part part;
     unsigned part_number;
     enum expect_operator operator;

@@ -73,6 +73,20 @@ static bool is_counted(const struct expect *expect, const struct record *record)
     }
 }
 
+/* 0: the request has none. */
+static uint32_t time_of(const struct expect *expect, const struct record *record)
+{
+    switch (expect->time) {
+    case EXPECT_FIRST_BYTE:
+        return record->first_us;
+    case EXPECT_CONNECT:
+        return record->connect_us;
+    case EXPECT_LATENCY:
+        break;
+    }
+    return record->end_us;
+}
+
 /* ---- requests ---- */
 
 static void measure_requests(const struct expect *expect, const struct expect_source *source,
@@ -101,11 +115,24 @@ static void measure_requests(const struct expect *expect, const struct expect_so
         out->unknown = "nothing was served: no answer is below 400; where a 4xx is right, expect that status";
 }
 
+static void measure_bytes(const struct expect *expect, const struct expect_source *source, struct figure *out)
+{
+    for (size_t i = 0; i < source->records->count; i++) {
+        const struct record *record = &source->records->at[i];
+        if (!is_in_window(expect, source->begin_us, record->due_us) || !is_of_part(expect, record))
+            continue;
+        out->total++;
+        out->value += record->received_bytes;
+    }
+    if (out->total == 0)
+        out->unknown = "no such request was made";
+}
+
 /* p99 of five answers is the slowest of them, whatever the hundredth would have been. */
 static void refuse_few(const struct expect *expect, size_t count, struct figure *out)
 {
     uint64_t least = rank_percentile_least(expect->percentile);
-    if (expect->figure == EXPECT_MEAN || count >= least)
+    if (expect->figure == EXPECT_MEAN || !(expect->percentile > 0) || count >= least)
         return;
     snprintf(out->why, sizeof out->why, "it takes %llu answers, and there are %zu", (unsigned long long)least,
              count);
@@ -123,17 +150,20 @@ static bool measure_latency(const struct expect *expect, const struct expect_sou
     for (size_t i = 0; i < source->records->count; i++) {
         const struct record *record = &source->records->at[i];
         if (is_in_window(expect, source->begin_us, record->due_us) && is_of_part(expect, record) &&
-            is_counted(expect, record)) {
-            latencies_us[count++] = record->end_us;
-            sum += (double)record->end_us;
+            is_counted(expect, record) && time_of(expect, record) > 0) {
+            latencies_us[count++] = time_of(expect, record);
+            sum += (double)time_of(expect, record);
         }
     }
     rank_sort(latencies_us, count);
     out->kind = TIME;
     if (count == 0)
-        out->unknown = "no such request was answered";
+        out->unknown = expect->time == EXPECT_CONNECT ? "no connection was opened for an answered request"
+                                                      : "no such request was answered";
     else if (expect->figure == EXPECT_MEAN)
         out->value = sum / (double)count;
+    else if (!(expect->percentile > 0))
+        out->value = (double)latencies_us[0];
     else
         out->value = (double)rank_percentile(latencies_us, count, expect->percentile);
     if (count > 0)
@@ -280,6 +310,9 @@ static bool measure(const struct expect *expect, const struct expect_source *sou
     case EXPECT_PERCENTILE:
     case EXPECT_MEAN:
         return measure_latency(expect, source, out);
+    case EXPECT_BYTES:
+        measure_bytes(expect, source, out);
+        return true;
     case EXPECT_LOADS_PER_KEY:
     case EXPECT_LOADED_KEYS:
         return measure_log(expect, source, out);

@@ -22,7 +22,6 @@ struct reading {
     struct scenario *scenario;
     unsigned line; /* the last one read */
     size_t mistakes;
-    bool is_below_head;                  /* something else than the opening comment was seen */
     bool is_used[SCENARIO_LETS_MAX * 4]; /* of sets */
 };
 
@@ -92,27 +91,6 @@ static bool read_logical(struct reading *reading, char *text, size_t text_bytes,
         }
     }
     return used > 0;
-}
-
-/* ---- the comment at the head ---- */
-
-static void add_about(struct reading *reading, const char *comment)
-{
-    char *about = reading->scenario->about;
-    size_t used = strlen(about), room = sizeof reading->scenario->about - used;
-    comment += strspn(comment, "# \t");
-    if (strncmp(comment, "SPDX-", 5) == 0)
-        return;
-    const char *gap = used == 0 || about[used - 1] == '\n' ? "" : " ";
-    snprintf(about + used, room, "%s%s", comment[0] != '\0' ? gap : "\n", comment);
-}
-
-static void trim_about(char *about)
-{
-    size_t used = strlen(about), blank = strspn(about, " \n");
-    memmove(about, about + blank, used - blank + 1);
-    for (used = strlen(about); used > 0 && strchr(" \n", about[used - 1]) != NULL; used--)
-        about[used - 1] = '\0';
 }
 
 /* ---- names ---- */
@@ -190,14 +168,15 @@ static void take_sets(struct reading *reading)
 
 /* ---- directives ---- */
 
-/* A title is text to the end of its line: it may hold an apostrophe. */
-static bool split_title(const char *line, struct words *words)
+/* A title, and what it is about, are text to the end of the line: it may hold an apostrophe. */
+static bool split_text(const char *line, struct words *words)
 {
     line += strspn(line, " \t");
-    if (strncmp(line, "title", 5) != 0 || line[5] == '\0' || strchr(" \t", line[5]) == NULL)
+    bool is_text = strncmp(line, "title", 5) == 0 || strncmp(line, "about", 5) == 0;
+    if (!is_text || line[5] == '\0' || strchr(" \t", line[5]) == NULL)
         return false;
     const char *text = line + 5 + strspn(line + 5, " \t");
-    int bytes = snprintf(words->text, sizeof words->text, "title%c%s", '\0', text);
+    int bytes = snprintf(words->text, sizeof words->text, "%.5s%c%s", line, '\0', text);
     while (bytes > 6 && strchr(" \t", words->text[bytes - 1]) != NULL)
         words->text[--bytes] = '\0';
     words->at[0] = 0;
@@ -215,7 +194,7 @@ static void take_line(struct reading *reading, unsigned line, const char *text)
     size_t let_count = scenario->let_count;
     if (!expand(reading, line, text, expanded, sizeof expanded))
         return;
-    const char *wrong = split_title(expanded, &words) ? NULL : words_split(&words, expanded);
+    const char *wrong = split_text(expanded, &words) ? NULL : words_split(&words, expanded);
     if (wrong != NULL)
         complain(reading, line, wrong);
     else if (!scenario_take(scenario, &words, line, why))
@@ -230,14 +209,9 @@ static void read_lines(struct reading *reading)
     unsigned first = 0;
     while (read_logical(reading, text, sizeof text, &first)) {
         const char *start = text + strspn(text, " \t");
-        if (*start == '#' && !reading->is_below_head)
-            add_about(reading, start);
-        else if (*start != '#' && *start != '\0')
+        if (*start != '#' && *start != '\0')
             take_line(reading, first, text);
-        if (*start == '\0' ? reading->scenario->about[0] != '\0' : *start != '#')
-            reading->is_below_head = true;
     }
-    trim_about(reading->scenario->about);
 }
 
 /* "load/scenarios/cold-burst.scenario" is "cold-burst". */

@@ -302,6 +302,20 @@ static bool take_on(struct taking *taking)
     return scenario_take_event(taking->scenario, taking->words, true, taking->line, taking->why);
 }
 
+/* Lines of one paragraph; what does not fit is refused, not cut. */
+static bool take_about(struct taking *taking)
+{
+    char *about = taking->scenario->about;
+    const char *text = words_next(taking->words);
+    size_t used = strlen(about), room = sizeof taking->scenario->about - used;
+    bool begins = used == 0 || about[used - 1] == '\n';
+    if (text == NULL)
+        text = begins ? "" : "\n\n";
+    int bytes = snprintf(about + used, room, "%s%s", begins || text[0] == '\n' ? "" : " ", text);
+    return (size_t)bytes < room ||
+           words_refuse(taking->why, "the text about it is too long: at most 1023 bytes", NULL);
+}
+
 static bool take_expect(struct taking *taking)
 {
     struct scenario *scenario = taking->scenario;
@@ -337,6 +351,12 @@ static const struct directive {
      .take = take_let,
      .repeats = true},
     {{"title", "TEXT", "the title of the report"}, .slots = {{TEXT(title)}}},
+    {{"about", "TEXT",
+      "what the report says below its headline: several such lines are one paragraph, one without a text "
+      "begins "
+      "another. Comments (#) are not in the report"},
+     .take = take_about,
+     .repeats = true},
     {{"stack", "PROCESSES [NAME=value ...]",
       "a private Redis and PostgreSQL, and this many catalogd processes with these settings; FRESH_MS "
       "and JITTER_PERCENT are its ttl"},

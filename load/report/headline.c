@@ -4,6 +4,7 @@
 
 #include "load/report/result_text.h"
 
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -150,10 +151,23 @@ bool headline_doubts_times(const struct result *result)
     return result->strain.is_bottleneck;
 }
 
+/* "status 404 = 100%" held: that is what was asked for. */
+static bool wants_4xx(const struct result *result)
+{
+    static const char begin[] = "status 4";
+    for (size_t i = 0; i < result->check_count; i++) {
+        if (result->checks[i].held && strncmp(result->checks[i].text, begin, sizeof begin - 1) == 0)
+            return true;
+    }
+    return false;
+}
+
 /* expect_judge.c, too, does not know then what failed. */
 static bool served_nothing(const struct result *result)
 {
     uint64_t served = 0, refused = 0;
+    if (wants_4xx(result))
+        return false;
     for (size_t status = 100; status < 500; status++)
         *(status < 400 ? &served : &refused) += result->statuses[status];
     return served == 0 && refused > 0;
@@ -180,8 +194,8 @@ static void caveat_of(const struct result *result, size_t index, char text[stati
 enum { CAVEATS_EACH = 4 };
 
 /* "off, local: "; "" if it is everybody's. */
-static size_t name_sharers(const struct report *report, size_t index, const char *text, char *out,
-                           size_t out_bytes)
+static void name_sharers(const struct report *report, size_t index, const char *text, char *out,
+                         size_t out_bytes)
 {
     char theirs[RESULT_CAVEAT_BYTES + 64];
     size_t used = 0, count = 0;
@@ -197,8 +211,9 @@ static size_t name_sharers(const struct report *report, size_t index, const char
     }
     if (count == report->result_count)
         used = 0;
-    used += (size_t)snprintf(out + used, out_bytes - used, "%s%s", used > 0 ? ": " : "", text);
-    return used;
+    snprintf(out + used, out_bytes - used, "%s%s", used > 0 ? ": " : "", text);
+    if (used == 0)
+        out[0] = (char)toupper((unsigned char)out[0]);
 }
 
 static bool is_said(const struct headline *headline, const char *line)

@@ -9,14 +9,14 @@
  *                 race: a change is more than 3 standard deviations of a Poisson count, and more than 10 %. Loads per
  *                 expiry or stale answers that were known and are not any more are worse.
  *     checks      one that held and does not hold any more is worse.
- *     latency     p50, p99, p99.9 with at least 10 answers above them in both. Noise is the interval of
+ *     latency     p50, p95, p99, p99.9 with at least 10 answers above them in both. Noise is the interval of
  *                 result_noise.h, from the blocks of both runs: a change is a ratio whose interval leaves out 1. Two
  *                 runs of the same thing also differ in ways that neither shows by itself (what else the machine did,
  *                 where memory came to lie), so a change is at least 25 % and 0.5 ms, too. A run that has not
  *                 NOISE_BLOCKS_LEAST blocks, a single burst, does not know its noise: a change is a factor of 2.
  *     throughput  answers per second if the same was offered: a change is more than 10 %.
  *
- * The largest latency, the peak of sampled queries and Redis commands per request are only shown. Times are not judged
+ * The largest latency, the times to connect and to the first byte, the peak of sampled queries and Redis commands per request are only shown. Times are not judged
  * if a run was interrupted or held up by its own generator; nothing but the checks is if the two asked for different
  * things.
  */
@@ -167,29 +167,43 @@ static enum verdict judge_latency(const struct comparison *comparison, uint32_t 
     return direction(ratio, false);
 }
 
+/* A time of requests, where it stands in a result. Only of the latency there are blocks, which judging takes. */
+struct timed {
+    const char *what;
+    size_t offset;
+    bool is_judged, is_brief;
+};
+
 /* The largest is only shown. */
-static void compare_latency(struct comparison *comparison, const struct field *field)
+static void compare_time(struct comparison *comparison, const struct timed *timed, const struct field *field)
 {
-    const struct result_quantiles *now = &comparison->now->all, *earlier = &comparison->earlier->all;
+    const struct result_quantiles *now = (const void *)((const char *)comparison->now + timed->offset);
+    const struct result_quantiles *earlier =
+        (const void *)((const char *)comparison->earlier + timed->offset);
     char label[32], mine[TEXT_NUMBER_BYTES], theirs[TEXT_NUMBER_BYTES], interval[24] = "";
-    bool is_largest = field->per_10000 == 10000;
+    bool is_judged = timed->is_judged && field->per_10000 < 10000;
     uint64_t now_us = *(const uint64_t *)(const void *)((const char *)now + field->offset);
     uint64_t earlier_us = *(const uint64_t *)(const void *)((const char *)earlier + field->offset);
     if (!field_is_supported(now, field) || !field_is_supported(earlier, field))
         return;
-    enum verdict verdict = is_largest ? SHOWN
-                                      : judge_latency(comparison, field->per_10000, (double)now_us,
-                                                      (double)earlier_us, interval);
-    snprintf(label, sizeof label, "latency %s, ms", field->row.label);
+    enum verdict verdict =
+        is_judged ? judge_latency(comparison, field->per_10000, (double)now_us, (double)earlier_us, interval)
+                  : SHOWN;
+    snprintf(label, sizeof label, "%s %s, ms", timed->what, field->row.label);
     print_line(comparison, label, text_ms(theirs, earlier_us), text_ms(mine, now_us),
                (double)now_us / (double)earlier_us, interval, verdict);
 }
 
-static void compare_latencies(struct comparison *comparison)
+static void compare_times(struct comparison *comparison)
 {
-    for (const struct field *field = fields_of_quantiles; field->name != NULL; field++) {
-        if (field->is_compared)
-            compare_latency(comparison, field);
+    static const struct timed all[] = {{"latency", offsetof(struct result, all), true, false},
+                                       {"first byte", offsetof(struct result, first), false, true},
+                                       {"connect", offsetof(struct result, connect), false, true}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        for (const struct field *field = fields_of_quantiles; field->name != NULL; field++) {
+            if (field->is_compared && (field->is_brief || !all[i].is_brief))
+                compare_time(comparison, &all[i], field);
+        }
     }
 }
 
@@ -305,7 +319,7 @@ static void compare_result(struct comparison *comparison)
     compare_bad(comparison, "failed requests", result_failed(comparison->now),
                 result_failed(comparison->earlier));
     compare_stale(comparison);
-    compare_latencies(comparison);
+    compare_times(comparison);
     compare_throughput(comparison);
     show_peak(comparison);
     show_commands(comparison);

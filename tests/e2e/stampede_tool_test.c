@@ -5,6 +5,7 @@
  * The program under test is `stampede` beside $CATALOGD. A server of tests/support answers it, well or badly;
  * scenarios start their own.
  */
+#include "guard/guard.h"
 #include "load/base/clock.h"
 #include "load/base/net.h"
 #include "load/base/proc.h"
@@ -306,6 +307,52 @@ TEST(a_run_against_any_service_is_judged_and_kept)
     expect_status(TOOL("compare", json, json), HELD);
     expect_status(TOOL("report", write_file("rubbish.json", "{\"x\": ")), BAD_USAGE);
     expect_said("rubbish.json");
+}
+
+static void expect_file(const char *name, const char *text)
+{
+    static char read_text[OUTPUT_BYTES];
+    FILE *file = fopen(path_of(name), "re");
+    if (file == NULL)
+        fail_msg("%s is not there", path_of(name));
+    read_text[fread(read_text, 1, sizeof read_text - 1, file)] = '\0';
+    fclose(file);
+    if (strstr(read_text, text) == NULL)
+        fail_msg("\"%s\" is not in %s:\n%s", text, name, read_text);
+}
+
+TEST(a_folder_gets_the_report_in_every_format_and_a_job_its_summary)
+{
+    char setting[PROC_PATH_BYTES + 64];
+    const char *const settings[] = {setting, NULL};
+    snprintf(setting, sizeof setting, "GITHUB_STEP_SUMMARY=%s", path_of("steps.md"));
+    expect_status(run_shell(settings, "exec '%s' --url %s --burst 5 --name 'my run/1' --out '%s'", program,
+                            url_of(HERD_SERVER_HTTP, "/ok"), path_of("out")),
+                  HELD);
+    expect_file("out/my_run_1.json", "\"stampede_report\"");
+    expect_file("out/my_run_1.html", "<!DOCTYPE html>");
+    expect_file("out/my_run_1.junit.xml",
+                "<testcase classname=\"A stampede on /ok.my run/1\" name=\"failed = 0\"");
+    expect_file("out/my_run_1.csv", "my run/1,,requests,5\n");
+    expect_file("out/my_run_1.om.txt", "# EOF\n");
+    expect_file("out/my_run_1.md", "**1 of 1 checks held**");
+    expect_file("steps.md", "**1 of 1 checks held**");
+    expect_status(TOOL("report", path_of("out/my_run_1.json"), "--csv", path_of("again.csv")), HELD);
+    expect_said("CSV  ");
+    assert_null(strstr(output, "requests ")); /* what is written is not shown, too */
+    expect_file("again.csv", "my run/1,,requests,5\n");
+    expect_status(run_shell(settings, "exec '%s' scenario '%s' --junit '%s'", program,
+                            write_file("tiny.scenario", "target 127.0.0.1:1\nask /\nburst 5\n"),
+                            path_of("junits")),
+                  NOT_RUN);
+}
+
+TEST(it_says_which_version_it_is)
+{
+    expect_status(TOOL("--version"), HELD);
+    expect_said("stampede " GUARD_VERSION "\n");
+    expect_status(TOOL("compare", "--version"), HELD);
+    expect_said("stampede " GUARD_VERSION "\n");
 }
 
 TEST(secrets_of_the_command_line_are_in_no_report)
@@ -825,6 +872,7 @@ TEST(a_percentile_of_too_few_answers_does_not_hold)
 static bool set_up(void)
 {
     const char *service = getenv("CATALOGD");
+    unsetenv("GITHUB_STEP_SUMMARY"); /* of the job that these tests are a part of */
     snprintf(program, sizeof program, "%s", service != NULL ? service : "build/catalogd");
     char *slash = strrchr(program, '/');
     strcpy(slash != NULL ? slash : program, slash != NULL ? "/stampede" : "stampede");

@@ -831,7 +831,7 @@ TEST(a_figure_that_is_not_known_is_said_to_be_so)
     char *page = write_page(&report);
     FILE *probe = begin_probe();
     fputs("is('card', all('.card .soft').map(one => one.textContent), ['loads per expiry: not known']);\n"
-          "is('caveat', all('.caveat').map(one => one.textContent), ['loads per expiry: not known: nobody "
+          "is('caveat', all('.caveat').map(one => one.textContent), ['Loads per expiry: not known: nobody "
           "knows the "
           "keys']);\n"
           "is('rows', all('.figures th').some(one => one.textContent === 'loads per expiry'), false);\n"

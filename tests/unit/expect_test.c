@@ -192,6 +192,32 @@ TEST(loads_are_counted_by_key_and_by_expiry)
     expect_broken("stale answers = 0", "1 of 9 (11.11%)");
 }
 
+TEST(the_first_byte_the_connection_and_bytes_can_be_expected)
+{
+    for (uint32_t i = 0; i < 10; i++) {
+        requests[i].first_us = requests[i].end_us - 500;
+        requests[i].connect_us = i % 2 == 0 ? 100 * (i + 1) : 0;
+        requests[i].received_bytes = 1000 + i;
+    }
+    expect_held("min = 1ms");
+    expect_held("min of errors = 50ms");
+    expect_held("ttfb min = 500us");
+    expect_held("ttfb p50 = 4500us");
+    expect_held("ttfb max of errors = 59500us");
+    expect_held("ttfb mean of cache hit = 3.5ms");
+    expect_held("connect max = 900us");
+    expect_held("connect p60 = 500us from 0s to 1s");
+    expect_held("connect mean = 500us");
+    expect_held("bytes = 10045");
+    expect_held("bytes of status 503 = 2015");
+    expect_held("bytes = 1000 from 0s to 100ms");
+    expect_broken("connect p99 <= 1ms", "not known: it takes 100 answers, and there are 5");
+    expect_broken("connect max of url 1 >= 1us from 3s to 4s",
+                  "not known: no connection was opened for an answered request");
+    expect_broken("ttfb max <= 59ms", "59.5 ms");
+    expect_broken("bytes = 0 from 3s to 4s", "not known: no such request was made");
+}
+
 TEST(a_percentile_takes_so_many_answers_that_it_is_not_the_slowest)
 {
     static struct record many[100];
@@ -427,6 +453,9 @@ TEST_WITH(a_wrong_expectation_is_refused_with_what_would_be_right, NULL, NULL)
         {"p99 <= 300", "a time is like 300ms"},
         {"p99 <= -3ms", "a time is like 300ms"},
         {"p101 <= 1s", "unknown figure"},
+        {"ttfb <= 1s", "of a time there are p99 and other percentiles, min, mean and max, not \"\""},
+        {"connect loads <= 1s", "not \"loads\""},
+        {"bytes <= 1MB", "a number is needed"},
         {"p0 <= 1s", "unknown figure"},
         {"status 99 = 0", "a status is 100 to 599"},
         {"status 6xx = 0", "a status is 100 to 599"},

@@ -91,6 +91,91 @@ TEST(several_results_stand_side_by_side)
     report_clear(&report);
 }
 
+TEST(all_figures_of_a_latency_are_rows)
+{
+    struct report report = {.title = "all"};
+    struct sample sample = {.name = "all", .seed = 3, .per_second = 1000, .duration_ms = 2000, .ttl_ms = 500};
+    struct result *result = sample_result(&sample);
+    static const char *const labels[] = {"min", "mean", "p50", "p75", "p90", "p95", "p99", "p99.9", "max"};
+    char cell[TEXT_NUMBER_BYTES];
+    report_add(&report, result);
+    char *table = table_of(&report, false);
+    const char *at = strstr(table, "\nlatency, ms\n");
+    assert_non_null(at);
+    for (size_t i = 0; i < sizeof labels / sizeof *labels; i++) {
+        at = strchr(at + 1, '\n');
+        if (strncmp(at + 3, labels[i], strlen(labels[i])) != 0)
+            fail_msg("%s is not the row in: %.300s", labels[i], at);
+    }
+    ROW(table, "min", text_ms(cell, result->all.min_us));
+    ROW(table, "p75", text_ms(cell, result->all.p75_us));
+    ROW(table, "mean", text_ms(cell, (uint64_t)(result->all.mean_us + 0.5)));
+    ROW(table, "received, MB", "2.80");
+    ROW(table, "received per second, MB", text_mb(cell, result->received_per_s));
+    assert_non_null(strstr(table, "\ntime to the first byte, ms\n"));
+    assert_non_null(strstr(table, "\ntime to connect, ms\n"));
+    free(table);
+    report_clear(&report);
+}
+
+TEST(the_headline_says_how_often_the_database_was_asked_and_what_changes_that)
+{
+    struct report report = {.title = "one"};
+    struct sample sample = {.name = "one", .seed = 3, .per_second = 1000, .duration_ms = 2000, .ttl_ms = 500};
+    struct result *result = sample_result(&sample);
+    report_add(&report, result);
+    result->loads = 294;
+    result->expiries = 10;
+    result->loads_per_expiry = 29.4;
+    char *table = table_of(&report, false);
+    assert_non_null(
+        strstr(table, "\n2000 requests: the database was asked 294 times for 10 expiries: 29.40 loads each, "
+                      "where 1 is\nenough. 99 % of the answers took at most "));
+    assert_null(strstr(table, "! "));
+    assert_non_null(strstr(table, "\ngenerator: "));
+    free(table);
+    result->misses_loads = result->strain.is_bottleneck = true;
+    result->expiries = 0;
+    snprintf(result->caveat, sizeof result->caveat, "the log continues elsewhere");
+    table = table_of(&report, false);
+    assert_non_null(strstr(table, "asked at least 294 times. 99 %"));
+    assert_non_null(
+        strstr(table, "\n! Queries: the log continues elsewhere\n! The generator was the bottleneck"));
+    ROW(table, "queries", "at least 294");
+    assert_null(strstr(table, "\ngenerator: ")); /* it is said above */
+    assert_null(strstr(table, "\ncounting: "));
+    free(table);
+    result->statuses[404] = result->statuses[200];
+    result->statuses[200] = 0;
+    table = table_of(&report, false);
+    assert_non_null(strstr(table, "\n! Nothing was served: no answer is below 400\n"));
+    free(table);
+    result->check_count = 1;
+    snprintf(result->checks[0].text, sizeof result->checks[0].text, "status 404 = 100%%");
+    result->checks[0].held = true;
+    table = table_of(&report, false);
+    assert_null(strstr(table, "Nothing was served"));
+    free(table);
+    report_clear(&report);
+}
+
+TEST(what_went_wrong_is_shown_once_of_each_kind)
+{
+    struct report report;
+    sample_rate_report(&report);
+    assert_int_equal(report.results[0]->sample_count, 3);
+    char *table = table_of(&report, false);
+    assert_non_null(strstr(table, "\nfirst off: 503 at "));
+    assert_non_null(strstr(table, "{\"error\": \"the cache is away\"}"));
+    size_t shown = 0;
+    for (const char *at = table; (at = strstr(at, "\nfirst ")) != NULL; at++)
+        shown++;
+    assert_int_equal(shown, 3);
+    assert_narrow(table);
+    free(table);
+    report_clear(&report);
+}
+
 TEST(a_percentile_that_too_few_answers_support_is_a_dash)
 {
     struct report report = {.title = "few"};

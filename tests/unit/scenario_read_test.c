@@ -74,33 +74,35 @@ static void expect_complaints(const char *text, const char *expected)
 TEST(a_whole_scenario_is_read_as_it_is_written)
 {
     struct outcome outcome;
-    read_good("# SPDX-License-Identifier: MIT\n"
-              "# About this,\n# in two lines.\n#\n# And a paragraph.\n\n"
-              "# not about it\n"
-              "title   A hot key's end   \n"
-              "stack   3 LOAD_DELAY_MS=200 \\\n        FRESH_MS=1500\n"
-              "products 700\n"
-              "vary GUARD_MODE off fleet\n"
-              "proxy redis postgres\nreplica\n"
-              "warm /products/{each:1-20}\n"
-              "ask /products/{zipf:1-500} weight 3   # most of them\n"
-              "ask /catalog\n"
-              "burst 1000 connections 3 rounds every 2s\n"
-              "leave 50% after 20ms\nlimit 30s\nconnections close\nmethod HEAD\n"
-              "header \"Accept: text/html\"\nheader \"X: y\"\nversion \"\\\"version\\\":\"\n"
-              "write every 100ms keys 1-20 sql \"UPDATE t SET v = {key}\" then /invalidate?key={key}\n"
-              "generators 2\nsources 4\nseed 9\n"
-              "at 2s redis pause for 500ms\n"
-              "on load 3 after 20ms leader kill\n"
-              "at 3s link redis delay 20ms\n"
-              "at 4s invalidate product:7\n"
-              "at 5s catalogd 2 restart as \"a new version\"\n"
-              "expect loads per expiry <= 1 in fleet\n"
-              "expect p99 <= 300ms from 1s to 2s\n",
-              &outcome);
+    read_good(
+        "# SPDX-License-Identifier: MIT\n"
+        "# A template's words to whoever copies it.\n\n"
+        "title   A hot key's end   \n"
+        "about   It's about this,  \n  about in two lines. # and all of them\nabout\nabout And a paragraph.\n"
+        "stack   3 LOAD_DELAY_MS=200 \\\n        FRESH_MS=1500\n"
+        "products 700\n"
+        "vary GUARD_MODE off fleet\n"
+        "proxy redis postgres\nreplica\n"
+        "warm /products/{each:1-20}\n"
+        "ask /products/{zipf:1-500} weight 3   # most of them\n"
+        "ask /catalog\n"
+        "burst 1000 connections 3 rounds every 2s\n"
+        "leave 50% after 20ms\nlimit 30s\nconnections close\nmethod HEAD\n"
+        "header \"Accept: text/html\"\nheader \"X: y\"\nversion \"\\\"version\\\":\"\n"
+        "write every 100ms keys 1-20 sql \"UPDATE t SET v = {key}\" then /invalidate?key={key}\n"
+        "generators 2\nsources 4\nseed 9\n"
+        "at 2s redis pause for 500ms\n"
+        "on load 3 after 20ms leader kill\n"
+        "at 3s link redis delay 20ms\n"
+        "at 4s invalidate product:7\n"
+        "at 5s catalogd 2 restart as \"a new version\"\n"
+        "expect loads per expiry <= 1 in fleet\n"
+        "expect p99 <= 300ms from 1s to 2s\n",
+        &outcome);
     const struct scenario *scenario = outcome.scenario;
     assert_string_equal(scenario->title, "A hot key's end");
-    assert_string_equal(scenario->about, "About this, in two lines.\nAnd a paragraph.");
+    assert_string_equal(scenario->about,
+                        "It's about this, in two lines. # and all of them\n\nAnd a paragraph.");
     assert_int_equal(scenario->process_count, 3);
     assert_string_equal(scenario_setting(scenario, "FRESH_MS"), "1500");
     assert_null(scenario_setting(scenario, "FRESH"));
@@ -190,6 +192,23 @@ TEST(a_value_can_be_set_from_outside)
     assert_false(outcome.good);
     assert_non_null(strstr(outcome.complaints,
                            "--set DELY: the scenario has no such name; it has: DELAY PATH LOAD_DELAY_MS"));
+}
+
+TEST(a_comment_is_not_in_the_report_and_too_long_a_text_is_refused)
+{
+    static char lines[4096];
+    struct outcome outcome;
+    read_good("# For whoever copies this.\n\nstack 2\nask /ok\nburst 2 connections\n", &outcome);
+    assert_string_equal(outcome.scenario->about, "");
+    scenario_free(&outcome.scenario);
+    size_t used = 0;
+    for (size_t i = 0; i < 20; i++)
+        used += (size_t)snprintf(lines + used, sizeof lines - used, "about %0100zu\n", i);
+    snprintf(lines + used, sizeof lines - used, "stack 2\nask /ok\nburst 2 connections\n");
+    read_text(lines, NULL, 0, &outcome);
+    assert_false(outcome.good);
+    assert_non_null(
+        strstr(outcome.complaints, ":11: about: the text about it is too long: at most 1023 bytes"));
 }
 
 TEST(all_scenarios_of_ours_can_be_read)
@@ -286,7 +305,7 @@ TEST(every_mistake_is_told_with_its_line)
                       "at 1s link redis wobble\n"
                       "at 1s redis kill as\n",
                       ":2: stack: a number from 1 to 8 is needed, not \"two\"; write: stack PROCESSES\n"
-                      ":3: unknown word \"askk\"; there are: let, title, stack,\n"
+                      ":3: unknown word \"askk\"; there are: let, title, about, stack,\n"
                       ":4: ask: \n"
                       ":5: rate: a time like 250ms, 1.5s or 2m is needed, not \"ever\"; write: rate N\n"
                       ":7: at: a time like 250ms, 1.5s or 2m is needed, not \"soon\"\n"
