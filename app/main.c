@@ -303,13 +303,17 @@ int main(int argc, char **argv)
     struct settings settings;
     sigset_t awaited;
 
+    log_open();
     if (argc > 1 && strcmp(argv[1], "check") == 0)
         return check_main(argc, argv, environ);
     switch (settings_read(argc, argv, environ, &settings, stderr)) {
     case SETTINGS_OK:
         break;
     case SETTINGS_HELP:
-        return EXIT_SUCCESS;
+        settings_print_help(stdout);
+        return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    case SETTINGS_VERSION:
+        return puts("catalogd " GUARD_VERSION) >= 0 && fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
     case SETTINGS_WRONG:
         return EXIT_SETTINGS;
     }

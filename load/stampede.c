@@ -257,9 +257,9 @@ static int demo(const struct options *options)
         return BAD_USAGE;
     const struct scenario_outputs outputs = {
         .paths = {[FORMAT_JSON] = options->outputs[FORMAT_JSON] != NULL ? options->outputs[FORMAT_JSON]
-                                                                        : home_path("build/demo.json", json),
+                                                                        : home_output("demo.json", json),
                   [FORMAT_HTML] = options->outputs[FORMAT_HTML] != NULL ? options->outputs[FORMAT_HTML]
-                                                                        : home_path("build/demo.html", html)},
+                                                                        : home_output("demo.html", html)},
         .is_brief = !options->shows_table,
         .command = command_line};
     if (outputs.is_brief && !options->is_quiet)

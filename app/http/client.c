@@ -355,7 +355,7 @@ static struct writer *writer_of(const struct client *client)
 /* "": none. */
 static const char *request_id(const struct client *client)
 {
-    return asker_trace(client->asker)->request;
+    return client->asker != NULL ? asker_trace(client->asker)->request : "";
 }
 
 /* A request that has no id needs one where something went wrong. */
@@ -417,6 +417,8 @@ static void note_source(struct client *client, const struct guard_result *result
 {
     const bool is_answer = result->status == GUARD_OK || result->status == GUARD_ABSENT;
 
+    if (client->account == NULL)
+        return;
     account_source(client->account,
                    is_answer ? guard_source_name(result->source) : guard_status_name(result->status),
                    result->load);
@@ -696,8 +698,7 @@ void *client_request_line(void *context, const char *uri, struct MHD_Connection 
     return client;
 }
 
-/* The request ends here: its line in the access log, and what was known of it. */
-static void request_over(struct client *client, enum MHD_RequestTerminationCode code)
+static void put_line(struct client *client, enum MHD_RequestTerminationCode code)
 {
     const struct account_end over = {.connection = client->connection,
                                      .code = code,
@@ -706,6 +707,13 @@ static void request_over(struct client *client, enum MHD_RequestTerminationCode 
                                      .trace = asker_trace(client->asker)};
 
     account_close(&client->account, client->clients->lane, &over);
+}
+
+/* The request ends here: its line in the access log, and what was known of it. */
+static void request_over(struct client *client, enum MHD_RequestTerminationCode code)
+{
+    if (client->account != NULL)
+        put_line(client, code);
     asker_unref(client->asker);
     client->asker = NULL;
 }

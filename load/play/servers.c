@@ -116,7 +116,7 @@ static bool start_postgres(struct servers *servers)
 static bool knows_setting(const char *help, const char *setting)
 {
     char name[SCENARIO_SETTING_BYTES];
-    snprintf(name, sizeof name, "\n  %.*s ", (int)strcspn(setting, "="), setting);
+    snprintf(name, sizeof name, ", %.*s\n", (int)strcspn(setting, "="), setting);
     return strstr(help, name) != NULL;
 }
 

@@ -84,7 +84,7 @@ TEST(the_settings_of_the_machine_are_settings)
         const size_t bytes = strspn(at, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_");
         if (bytes < 2 || at[bytes] != '=')
             continue;
-        snprintf(name, sizeof name, "\n  %-16.*s --", (int)bytes, at);
+        snprintf(name, sizeof name, ", %.*s\n", (int)bytes, at);
         if (strstr(said, name) == NULL)
             fail_msg("catalogd has no setting %.*s", (int)bytes, at);
         count++;
