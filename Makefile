@@ -4,7 +4,7 @@
 #                     a fleet
 #   make demo         private Redis and PostgreSQL, 1 000 requests on a cold product, three modes: ten lines and a page
 #   make scenarios    stampedes and faults, each judged (8 minutes): T="redis leader"; pages in build/scenarios/
-#   make run          the service over private servers until Ctrl-C, with curl lines to try
+#   make run          the playground until Ctrl-C: the service over private servers, a page to break it with, curl lines
 #   make db           loads the schema, or brings an older one up to date, and seed data into an empty database:
 #                     DATABASE_URL=postgres://... [SCALE=50000]
 #   make test         every test with real servers; T="unit burst": programs whose path contains one of these.
@@ -34,8 +34,12 @@
 #   make format       applies .clang-format
 #   make empty-root   what guard/README.md says, in a Debian that has nothing yet; needs root and a mirror (a minute)
 #   make amalgamation build/amalgamation/guard.c, guard.h and locks.h: the guard as one file
-#   make install      catalogd, fleetlock and its man page, libguard.a, its headers and its pkg-config file (use it
-#                     with --static) under $(DESTDIR)$(PREFIX)
+#   make install      programs, library (shared, static), headers, pkg-config and CMake files, manuals, completion, units,
+#                     schema, texts, under $(DESTDIR)$(PREFIX); BINDIR= LIBDIR= SYSCONFDIR= ... for other places
+#   make uninstall    takes them away again, but for the settings in $(SYSCONFDIR)/catalogd
+#   make man          build/man/*: manuals out of what --help says
+#   make dist         build/dist/stampede-guard-VERSION.tar.gz: HEAD, the same bytes each time
+#   make deb          build/deb/*.deb, judged by lintian; make deb-test installs and uses them in an empty Debian (root)
 #   make clean        removes build/
 #   make compat       the tests of Redis, scripts and guard on another server: REDIS_SERVER=/path/to/redis-server
 #   make help         prints this
@@ -45,7 +49,7 @@
 #   SAN=thread        thread sanitizer                       /
 #   WERROR=1          warnings are errors
 #   V=1               prints every command
-#   CFLAGS= LDFLAGS= LDLIBS= PREFIX= DESTDIR=                as usual
+#   CFLAGS= LDFLAGS= LDLIBS= PREFIX= DESTDIR=                as usual; .packaging/packaging.mk has all folders
 #   TEST_LIMIT_S=600  a test program is killed after this long; JOBS=4: so many run at a time
 #
 # Missing Debian packages are installed by name on the first build (apt-get, with sudo when not root; no
@@ -61,7 +65,6 @@ SEEDS ?= 100000
 MINUTES ?= 60
 LONG ?=
 SEED ?= 1
-PREFIX ?= /usr/local
 TEST_LIMIT_S ?= 600
 CFLAGS ?= -O2 -g
 T ?=
@@ -74,7 +77,7 @@ BUILD := build/$(notdir $(firstword $(CC)))$(SAN:%=-%)
 
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
-.PHONY: all compat demo run scenarios db test tests fuzz coverage golden valgrind chaos soak hundred sim courses mutants mutants-live model bench peers lab lint format empty-root install amalgamation docs clean help
+.PHONY: all installable uninstall man dist deb deb-test compat demo run scenarios db test tests fuzz coverage golden valgrind chaos soak hundred sim courses mutants mutants-live model bench peers lab lint format empty-root install amalgamation docs clean help
 .SUFFIXES:
 ifndef V
 MAKEFLAGS += --silent
@@ -102,7 +105,7 @@ PACKAGES := libuv hiredis libmicrohttpd jansson libpq libsystemd cmocka
 
 # The compiler and the libraries are asked once per variant, after the packages are there; make reads the
 # answer and starts over.
-ifneq ($(filter-out help clean db format fuzz coverage amalgamation empty-root,$(or $(MAKECMDGOALS),all)),)
+ifneq ($(filter-out help clean db dist deb deb-test format fuzz coverage amalgamation empty-root,$(or $(MAKECMDGOALS),all)),)
 include $(BUILD)/config.mk
 endif
 
@@ -121,9 +124,11 @@ $(BUILD)/config.mk: Makefile load/deps.sh
 GUARD_DIR := guard
 GUARD_BUILD := $(BUILD)/guard
 include guard/guard.mk
-GUARD_CFLAGS += $(OUR_CFLAGS)
+# The last word: -fPIE is for programs.
+GUARD_CFLAGS += $(OUR_CFLAGS) -fPIC
+GUARD_SHARED_LINK = $(HARDENING_LINK)
 
-LOAD_FOLDERS := base stack herd witness report play bench
+LOAD_FOLDERS := base stack herd witness report play ground bench
 LOAD_SOURCES := $(filter-out load/bench/bench.c,$(foreach folder,$(LOAD_FOLDERS),$(wildcard load/$(folder)/*.c)))
 comma := ,
 objects = $(patsubst %.c,$(BUILD)/%.o,$(1))
@@ -137,7 +142,8 @@ PEERS := $(BUILD)/peers
 LAB_OBJECTS := $(call objects,$(wildcard load/lab/*.c))
 LAB := $(BUILD)/lab
 FUZZ_SOURCES := $(filter-out tests/fuzz/fuzz_main.c %_test.c,$(wildcard tests/fuzz/*.c))
-FUZZED := $(addprefix app/,http/head.c http/route.c $(addprefix base/,settings.c address.c document.c number.c)) \
+FUZZED := $(addprefix app/,http/head.c http/route.c http/access_line.c \
+	$(addprefix base/,settings.c address.c document.c number.c trace.c)) \
 	load/base/http_parse.c tests/support/left_head.c
 SIM_SOURCES := $(filter-out tests/sim/sim_main.c %_test.c,$(wildcard tests/sim/*.c))
 SUPPORT_OBJECTS := $(call objects,$(wildcard tests/support/*.c) $(FUZZ_SOURCES) $(SIM_SOURCES))
@@ -156,8 +162,9 @@ TEST_PROGRAMS := $(filter-out %/tls_test %/tls_session_test %/tls_process_test,$
 endif
 
 # build/catalogd and build/stampede are the ones built last, of whichever variant.
-all: $(CATALOGD) $(FLEETLOCK) $(LOAD_PROGRAMS) $(PEERS) $(LAB)
-	@for program in $(^F); do ln -sfn $(notdir $(BUILD))/$$program build/$$program; done
+PROGRAMS := $(CATALOGD) $(FLEETLOCK) $(LOAD_PROGRAMS) $(PEERS) $(LAB)
+all: $(PROGRAMS) $(if $(SAN),,$(GUARD_SHARED))
+	@for program in $(notdir $(PROGRAMS)); do ln -sfn $(notdir $(BUILD))/$$program build/$$program; done
 
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
@@ -173,12 +180,14 @@ $(APP_OBJECTS) $(BUILD)/app/main.o: | $(BUILD)/app_statements.h
 $(BUILD)/app_statements.h: sql/embed.sh $(STATEMENTS)
 	sh sql/embed.sh $@ $(STATEMENTS)
 
-# Pages become bytes, their styles and scripts inside: that of a report and that of the live view.
-PAGES := $(BUILD)/page_template.h $(BUILD)/view_page.h
+# Pages become bytes, their styles and scripts inside: that of a report, of the live view and of the playground.
+PAGES := $(addprefix $(BUILD)/,page_template.h view_page.h ground_page.h)
 $(BUILD)/load/report/page.o: | $(BUILD)/page_template.h
 $(BUILD)/page_template.h: $(addprefix load/report/,page.html page.css page_plots.js page.js)
 $(BUILD)/app/view/page.o: | $(BUILD)/view_page.h
 $(BUILD)/view_page.h: $(addprefix app/view/,page.html view.css widgets.js page.js)
+$(BUILD)/load/ground/web.o: | $(BUILD)/ground_page.h
+$(BUILD)/ground_page.h: load/ground/page.html app/view/view.css load/ground/page.css app/view/widgets.js load/ground/page.js
 $(PAGES): load/embed.sh
 	@mkdir -p $(@D)
 	sh load/embed.sh $@ $(filter-out %.sh,$^)
@@ -200,6 +209,10 @@ $(BUILD)/catalogd: $(BUILD)/app/main.o $(BUILD)/libapp.a $(GUARD_LIB)
 $(FLEETLOCK): $(FLEETLOCK_OBJECTS) $(BUILD)/libapp.a $(GUARD_LIB)
 	@echo "  LINK $@"
 	$(LINK) $^ $(GUARD_LIBS) $(LDLIBS)
+
+# The tester includes nothing of the guard, but is released with it.
+$(BUILD)/load/stampede.o: private CPPFLAGS += -DSTAMPEDE_VERSION='$(shell sed -n 's/^.define GUARD_VERSION //p' guard/guard.h)'
+$(BUILD)/load/stampede.o: guard/guard.h
 
 $(STAMPEDE): $(BUILD)/load/stampede.o $(BUILD)/libload.a
 $(BENCH): $(BUILD)/load/bench/bench.o $(BUILD)/libload.a $(BUILD)/guard/example/queries.o $(GUARD_LIB)
@@ -311,15 +324,17 @@ $(BUILD)/mutants.checked: tests/mutants/table tests/mutants/sow.awk $(wildcard g
 	awk -v check=1 -f tests/mutants/sow.awk tests/mutants/table
 	@touch $@
 
-BROWSER_TESTS := %/browser_test %/page_test %/view_test %/ground_test
+BROWSER_TESTS := %/browser_test %/page_test %/view_test %/playground_test
 SELECTED := $(sort $(if $(T),$(foreach program,$(TEST_PROGRAMS),$(if $(call chosen,$(program)),$(program))),$(TEST_PROGRAMS)))
 
 test: $(if $(T),$(SELECTED) $(CHAOS_SHIM),tests)
 	$(if $(filter $(BROWSER_TESTS),$(SELECTED)),@sh load/deps.sh page-test)
+	$(if $(filter %/formats_test,$(SELECTED)),@sh load/deps.sh formats)
 	$(if $(filter %/alerts_test,$(SELECTED)),@sh load/deps.sh alerts)
 	$(if $(filter %/copy_test,$(SELECTED)),@sh load/deps.sh docs)
 	$(if $(filter %/lock_zookeeper_test %/lock_zookeeper_fail_test %/lab_test %/fleetlock_test,$(SELECTED)),@sh load/deps.sh zookeeper)
 	$(if $(filter %/copy_test,$(SELECTED)),@sh load/deps.sh hosts)
+	$(if $(filter %/package_test,$(SELECTED)),@sh load/deps.sh package-test)
 	$(if $(filter %/lock_postgres_test,$(SELECTED)),@sh load/deps.sh pgbouncer)
 	@CATALOGD=$(BUILD)/catalogd EXAMPLES=$(BUILD)/example CHAOS_SHIM=$(CHAOS_SHIM) TEST_LIMIT_S=$(TEST_LIMIT_S) sh tests/support/run.sh $(SELECTED)
 
@@ -456,17 +471,7 @@ empty-root:
 	@mkdir -p build
 	@sh tests/support/empty_root.sh build/empty_root
 
-install: all $(GUARD_LIB)
-	install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin lib/pkgconfig include share/man/man1)
-	install -m 755 $(BUILD)/catalogd $(BUILD)/fleetlock $(DESTDIR)$(PREFIX)/bin/
-	install -m 644 app/fleetlock/fleetlock.1 $(DESTDIR)$(PREFIX)/share/man/man1/fleetlock.1
-	install -m 644 $(GUARD_LIB) $(DESTDIR)$(PREFIX)/lib/libguard.a
-	install -m 644 guard/guard.h guard/host.h guard/locks.h $(DESTDIR)$(PREFIX)/include/
-	install -d $(DESTDIR)$(PREFIX)/include/adapters
-	install -m 644 $(wildcard guard/adapters/*.h) $(DESTDIR)$(PREFIX)/include/adapters/
-	sed -e 's|@PREFIX@|$(PREFIX)|' -e "s|@VERSION@|$$(sed -n 's/^#define GUARD_VERSION "\(.*\)"/\1/p' guard/guard.h)|" \
-		-e 's|@LIBS@|$(GUARD_LOCKS_LIBS) $(GUARD_TLS_LIBS)|' guard/stampede-guard.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/stampede-guard.pc
-	chmod 644 $(DESTDIR)$(PREFIX)/lib/pkgconfig/stampede-guard.pc
+include .packaging/packaging.mk
 
 amalgamation:
 	sh guard/amalgamate.sh build/amalgamation

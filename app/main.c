@@ -10,8 +10,8 @@
  * leases to their TTL. SIGHUP opens the access log anew.
  *
  * The rooms, each of which includes only rooms before it: base, pg, catalog (what is read), write (what is changed),
- * http (clients), ops (operators). Each says at its door what it owns: settings.h, pg.h, catalog.h, writer.h, server.h,
- * ops.h.
+ * http (clients), view (what operators see), ops (operators). Each says at its door what it owns: settings.h, pg.h,
+ * catalog.h, writer.h, server.h, live.h, ops.h.
  *
  * Exit status: 0 after a clean drain, 1 if it could not start or a loader never came back, 2 for wrong settings, 130 or
  * 143 for a second signal.
@@ -251,11 +251,15 @@ int main(int argc, char **argv)
     struct service service = {0};
     sigset_t awaited;
 
+    log_open();
     switch (settings_read(argc, argv, environ, &settings, stderr)) {
     case SETTINGS_OK:
         break;
     case SETTINGS_HELP:
-        return EXIT_SUCCESS;
+        settings_print_help(stdout);
+        return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    case SETTINGS_VERSION:
+        return puts("catalogd " GUARD_VERSION) >= 0 && fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
     case SETTINGS_WRONG:
         return EXIT_SETTINGS;
     }

@@ -1,4 +1,4 @@
-# guard.mk - builds libguard.a from a copy of this folder, inside any Makefile:
+# guard.mk - builds the library from a copy of this folder, inside any Makefile:
 #
 #     GUARD_DIR   = third_party/guard
 #     GUARD_BUILD = build/guard
@@ -14,7 +14,9 @@
 #
 # Only what guard.h, host.h and locks.h declare is visible in GUARD_LIB: a function of yours may well be called redis_open. Link
 # time optimization ends at that border, so -flto is left out here. GUARD_PARTS has the same objects with
-# all their symbols, for tests of the inside.
+# all their symbols, for tests of the inside. GUARD_SHARED is the same as a shared library, which nothing but a rule of yours
+# builds; its soname is major.minor while major is 0, when each minor version may break what was compiled against another. It
+# stays in memory after dlclose(): a DNS lookup may outlive guard_close().
 #
 # GUARD_LOCKS_WITH says what locks can stand on beside Redis: each of postgres (libpq-dev) and zookeeper
 # (libzookeeper-mt-dev) whose library is there. Set it before the include to decide yourself; empty: neither.
@@ -24,7 +26,11 @@
 
 GUARD_DIR ?= guard
 GUARD_BUILD ?= build/guard
-GUARD_LIB := $(GUARD_BUILD)/libguard.a
+GUARD_VERSION := $(shell sed -n 's/.*define GUARD_VERSION "\(.*\)"/\1/p' $(GUARD_DIR)/guard.h)
+GUARD_ABI := $(basename $(GUARD_VERSION))
+GUARD_SONAME := libstampede-guard.so.$(GUARD_ABI)
+GUARD_LIB := $(GUARD_BUILD)/libstampede-guard.a
+GUARD_SHARED := $(GUARD_BUILD)/libstampede-guard.so.$(GUARD_VERSION)
 GUARD_PARTS := $(GUARD_BUILD)/libguard_parts.a
 GUARD_LIBS = $(GUARD_LOCKS_LIBS) $(GUARD_TLS_LIBS) -lhiredis -luv -pthread
 
@@ -70,10 +76,16 @@ endif
 guard_default_goal := $(.DEFAULT_GOAL)
 
 $(GUARD_LIB): $(GUARD_OBJECTS)
-	$(CC) -r -nostdlib -o $(GUARD_BUILD)/libguard.o $(GUARD_OBJECTS)
-	$(OBJCOPY) --localize-hidden $(GUARD_BUILD)/libguard.o
+	$(CC) -r -nostdlib -o $(GUARD_BUILD)/guard.o $(GUARD_OBJECTS)
+	$(OBJCOPY) --localize-hidden $(GUARD_BUILD)/guard.o
 	rm -f $@
-	$(AR) rcs $@ $(GUARD_BUILD)/libguard.o
+	$(AR) rcs $@ $(GUARD_BUILD)/guard.o
+
+# Its symbols carry the version, so that a process may hold two of them.
+$(GUARD_SHARED): $(GUARD_OBJECTS)
+	echo 'STAMPEDE_GUARD_$(GUARD_ABI) { global: guard_*; local: *; };' >$(GUARD_BUILD)/exports
+	$(CC) -shared -Wl,-soname,$(GUARD_SONAME),--version-script,$(GUARD_BUILD)/exports,-z,defs,-z,nodelete \
+	    $(GUARD_SHARED_LINK) $(CFLAGS) $(LDFLAGS) -o $@ $(GUARD_OBJECTS) $(GUARD_LIBS)
 
 $(GUARD_PARTS): $(GUARD_OBJECTS)
 	rm -f $@
@@ -82,6 +94,8 @@ $(GUARD_PARTS): $(GUARD_OBJECTS)
 $(GUARD_BUILD)/%.o: $(GUARD_DIR)/%.c | $(GUARD_MADE)
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(GUARD_CFLAGS) $(filter-out -flto%,$(CFLAGS)) -MMD -MP -c -o $@ $<
+
+$(GUARD_OBJECTS): $(GUARD_DIR)/guard.mk
 
 # A library that has come or gone since.
 $(filter $(GUARD_BUILD)/locks/%,$(GUARD_OBJECTS)): $(GUARD_BUILD)/locks_with

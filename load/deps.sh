@@ -5,14 +5,19 @@
 #   sh load/deps.sh build [COMPILER]   what building, testing and the demo need
 #   sh load/deps.sh client             psql
 #   sh load/deps.sh lint | fuzz | valgrind | model | bench | lab | empty-root | docs  what these targets need on top
+#   sh load/deps.sh man                what makes manual pages; package-test: what the tests judge them and the rest with
+#   sh load/deps.sh packaging          what makes, judges and tries Debian packages
 #   sh load/deps.sh pgbouncer          the pooler that the tests of the PostgreSQL locks and the lab start
 #   sh load/deps.sh zookeeper          the server that the tests of the ZooKeeper provider and the lab start
 #   sh load/deps.sh hosts              the event loops and servers that the guard is tried in, and what builds examples
 #   sh load/deps.sh networks           what the tests with networks of their own need, beside root
 #   sh load/deps.sh page-test          what looks at the page of a report in the tests
+#   sh load/deps.sh formats            what reads the other formats of a report in the tests
 #   sh load/deps.sh alerts             what reads the metrics and the alert rules in the tests
 #   sh load/deps.sh peers [PACKAGE]    the caches that make peers compares, or one package of them
 #   sh load/deps.sh --list WHAT        prints the packages, installs nothing
+#
+# With DEPS_INSTALL=no nothing is installed and nothing refused.
 #
 # A need is met by a command, header or server binary that is there, however it came; only what is absent
 # is installed. Installing leaves the system as it was otherwise: no service is started or enabled at boot,
@@ -81,6 +86,26 @@ cmake           cmake
 networks_needs='
 iproute2 ip
 '
+man_needs='
+help2man  help2man
+cmark-gfm cmark-gfm
+'
+package_test_needs='
+mandoc          mandoc
+man-db          man
+bash-completion /usr/share/bash-completion/bash_completion
+bsdextrautils   col
+g++             g++
+cmake           cmake
+'
+packaging_needs='
+debhelper  dh
+dpkg-dev   dpkg-buildpackage
+help2man   help2man
+cmark-gfm  cmark-gfm
+lintian    lintian
+mmdebstrap mmdebstrap
+'
 docs_needs='
 cmark-gfm cmark-gfm
 '
@@ -89,6 +114,12 @@ mmdebstrap mmdebstrap
 '
 page_test_needs='
 chromium chromium
+'
+formats_needs='
+python3                   /usr/bin/python3
+python3-prometheus-client /usr/lib/python3/dist-packages/prometheus_client/openmetrics/parser.py
+prometheus                promtool
+cmark-gfm                 cmark-gfm
 '
 alerts_needs='
 prometheus promtool
@@ -129,11 +160,15 @@ needs_of() {
     hosts) echo "$hosts_needs" ;;
     empty-root) echo "$empty_root_needs" ;;
     docs) echo "$docs_needs" ;;
+    man) echo "$man_needs" ;;
+    package-test) echo "$man_needs$package_test_needs" ;;
+    packaging) echo "$packaging_needs" ;;
     page-test) echo "$page_test_needs" ;;
+    formats) echo "$formats_needs" ;;
     alerts) echo "$alerts_needs" ;;
     lab) echo "$pgbouncer_needs$zookeeper_needs" ;;
     peers) echo "$peers_needs" | grep "^${2:+$2 }" ;;
-    *) echo "deps.sh: unknown: $1 (build, client, lint, fuzz, valgrind, model, zookeeper, pgbouncer, bench, lab, hosts, networks, empty-root, docs, page-test, alerts, peers)" >&2; exit 2 ;;
+    *) echo "deps.sh: unknown: $1 (build, client, lint, fuzz, valgrind, model, zookeeper, pgbouncer, bench, lab, hosts, networks, empty-root, docs, man, package-test, packaging, page-test, formats, alerts, peers)" >&2; exit 2 ;;
     esac
     case ${2:-gcc} in
     clang*) echo "$(basename "$2") $2" ;;
@@ -150,6 +185,9 @@ if [ "${1:-}" = --list ]; then
     needs_of "${2:-build}" | while read -r package proof; do [ -z "$package" ] || echo "$package"; done
     exit 0
 fi
+
+# Who builds a package has its own list, and installs nothing by the way.
+[ "${DEPS_INSTALL:-yes}" != no ] || exit 0
 
 missing=$(missing_of "$@" | tr '\n' ' ')
 [ -n "$missing" ] || exit 0

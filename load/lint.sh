@@ -39,10 +39,11 @@ load/stack       load/base load/witness
 load/herd        load/base load/stack load/witness
 load/report      load/base load/stack load/witness load/herd
 load/play        load/base load/stack load/witness load/herd load/report
+load/ground      load/base load/stack load/witness load/herd load/report load/play
 load/bench       load/base load/stack load/witness load/herd load/report load/play guard/guard.h guard/adapters guard/example
 load/peers       load/base load/stack load/witness load/herd load/report load/play
 load/lab         load/base load/stack load/witness load/herd load/report load/play guard/guard.h guard/locks.h
-load             load/base load/stack load/witness load/herd load/report load/play
+load             load/base load/stack load/witness load/herd load/report load/play load/ground
 ROOMS
 }
 
@@ -51,7 +52,7 @@ face=' guard/redis/redis.h guard/redis/subscription.h '
 # Of guard/ only this module includes libuv.
 adapter='guard/base/uv_host'
 # Made by the build out of scripts, statements and pages.
-made='guard_scripts.h guard_lock_scripts.h app_statements.h page_template.h view_page.h'
+made='guard_scripts.h guard_lock_scripts.h app_statements.h page_template.h view_page.h ground_page.h'
 
 git ls-files -co --exclude-standard 'guard/*.[ch]' 'app/*.[ch]' 'load/*.[ch]' | while read -r file; do
     [ ! -f "$file" ] || grep -HnE '^[[:space:]]*#[[:space:]]*include[[:space:]]+["<]' "$file" || echo "$file:0:"

@@ -11,10 +11,9 @@
 #include "load/base/interrupt.h"
 #include "load/base/proc.h"
 #include "load/base/progress.h"
+#include "load/ground/serve.h"
 #include "load/play/options.h"
 #include "load/play/scenario_run.h"
-#include "load/play/serve.h"
-#include "load/report/page.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -22,6 +21,10 @@
 #include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#ifndef STAMPEDE_VERSION /* the build says it */
+#define STAMPEDE_VERSION "of no release"
+#endif
 
 enum { BAD_USAGE = SCENARIO_BAD_USAGE, COMMAND_BYTES = 512, PATH_BYTES = HOME_PATH_BYTES };
 
@@ -117,13 +120,51 @@ static bool make_folder(const char *path)
     return false;
 }
 
-static const char *output_path(const char *folder, const struct scenario *scenario, const char *ending,
-                               char path[static PATH_BYTES])
+/* ---- where reports go ---- */
+
+struct places {
+    char paths[FORMATS][PATH_BYTES];
+};
+
+/* A result's name, as a file may be called. */
+static void name_file(const char *name, char out[static PATH_BYTES / 2])
 {
-    if (folder == NULL)
-        return NULL;
-    snprintf(path, PATH_BYTES, "%s/%s.%s", folder, scenario->name, ending);
-    return path;
+    snprintf(out, PATH_BYTES / 2, "%s", name);
+    for (char *at = out; *at != '\0'; at++) {
+        if (strchr("/\\ \t", *at) != NULL)
+            *at = '_';
+    }
+}
+
+static void place_in(const char *folder, const char *name, enum report_format format, struct places *places,
+                     struct scenario_outputs *outputs)
+{
+    char file[PATH_BYTES / 2];
+    name_file(name, file);
+    snprintf(places->paths[format], PATH_BYTES, "%.*s/%s.%s", PATH_BYTES / 2 - 16, folder, file,
+             formats[format].ending);
+    outputs->paths[format] = places->paths[format];
+}
+
+/* Each in its own place, or in the folder of all. `are_folders`: what is named is one for each. */
+static void place_outputs(const struct options *options, const char *name, bool are_folders,
+                          struct places *places, struct scenario_outputs *outputs)
+{
+    for (size_t i = 0; i < FORMATS; i++) {
+        const char *given = options->outputs[i];
+        if (given != NULL && !are_folders)
+            outputs->paths[i] = given;
+        else if (given != NULL || options->out != NULL)
+            place_in(given != NULL ? given : options->out, name, (enum report_format)i, places, outputs);
+    }
+}
+
+static bool make_folders(const struct options *options, bool are_folders)
+{
+    bool good = make_folder(options->out);
+    for (size_t i = 0; are_folders && good && i < FORMATS; i++)
+        good = make_folder(options->outputs[i]);
+    return good;
 }
 
 static void make_command(const char *file, const struct options *options)
@@ -140,11 +181,10 @@ static void make_command(const char *file, const struct options *options)
 
 static enum scenario_end run_file(const struct scenario *scenario, const struct options *options)
 {
-    char json[PATH_BYTES], html[PATH_BYTES];
+    struct places places;
+    struct scenario_outputs outputs = {.command = command_line};
     make_command(scenario->path, options);
-    const struct scenario_outputs outputs = {.json_path = output_path(options->json, scenario, "json", json),
-                                             .html_path = output_path(options->html, scenario, "html", html),
-                                             .command = command_line};
+    place_outputs(options, scenario->name, true, &places, &outputs);
     return scenario_run(scenario, &outputs);
 }
 
@@ -194,8 +234,7 @@ static int run_scenarios(const struct options *options)
                  scenario_read(path, options->sets, options->set_count, stderr, &scenarios[count]);
     }
     if (count == options->file_count)
-        status = make_folder(options->json) && make_folder(options->html) ? run_all(scenarios, count, options)
-                                                                          : SCENARIO_NOT_RUN;
+        status = make_folders(options, true) ? run_all(scenarios, count, options) : SCENARIO_NOT_RUN;
     for (size_t i = 0; i < count; i++)
         scenario_free(&scenarios[i]);
     free(scenarios);
@@ -217,38 +256,53 @@ static int demo(const struct options *options)
                        stderr, &scenario))
         return BAD_USAGE;
     const struct scenario_outputs outputs = {
-        .json_path = options->json != NULL ? options->json : home_path("build/demo.json", json),
-        .html_path = options->html != NULL ? options->html : home_path("build/demo.html", html),
+        .paths = {[FORMAT_JSON] = options->outputs[FORMAT_JSON] != NULL ? options->outputs[FORMAT_JSON]
+                                                                        : home_output("demo.json", json),
+                  [FORMAT_HTML] = options->outputs[FORMAT_HTML] != NULL ? options->outputs[FORMAT_HTML]
+                                                                        : home_output("demo.html", html)},
         .is_brief = !options->shows_table,
         .command = command_line};
     if (outputs.is_brief && !options->is_quiet)
         progress_style(PROGRESS_BRIEF);
     int status = (int)scenario_run(scenario, &outputs);
     if (outputs.is_brief && status != SCENARIO_NOT_RUN)
-        printf("table stampede report %s\n", outputs.json_path);
+        printf("table stampede report %s\n", outputs.paths[FORMAT_JSON]);
     scenario_free(&scenario);
     return status;
 }
 
 /* ---- reports ---- */
 
+/* "folder/cold-burst.json" is of "cold-burst". */
+static void name_of_report(const char *path, char name[static PATH_BYTES / 2])
+{
+    const char *slash = strrchr(path, '/');
+    snprintf(name, PATH_BYTES / 2, "%s", slash != NULL ? slash + 1 : path);
+    char *ending = strrchr(name, '.');
+    if (ending != NULL && ending != name)
+        *ending = '\0';
+}
+
 static int show_report(const struct options *options)
 {
     static struct report report; /* large; {0} is empty */
-    char why[RESULT_WHY_BYTES];
+    char why[RESULT_WHY_BYTES], name[PATH_BYTES / 2];
+    struct places places;
+    struct scenario_outputs outputs = {.command = ""};
+    bool is_shown = true;
     if (!report_read(&report, options->files[0], why)) {
         fprintf(stderr, "stampede: %s\n", why);
         return BAD_USAGE;
     }
     int status = report_held(&report) ? SCENARIO_HELD : SCENARIO_DID_NOT_HOLD;
-    if (options->html == NULL) {
+    name_of_report(options->files[0], name);
+    place_outputs(options, name, false, &places, &outputs);
+    for (size_t i = 0; i < FORMATS; i++)
+        is_shown = is_shown && outputs.paths[i] == NULL;
+    if (is_shown)
         report_table(&report, stdout, isatty(STDOUT_FILENO) == 1);
-    } else if (!page_write(&report, options->html, why)) {
-        fprintf(stderr, "stampede: %s\n", why);
+    else if (!make_folders(options, false) || !scenario_write_report(&report, &outputs))
         status = SCENARIO_NOT_RUN;
-    } else {
-        printf("page  %s\n", options->html);
-    }
     report_clear(&report);
     return status;
 }
@@ -309,11 +363,10 @@ static int compare(const struct options *options)
 
 static int run(const struct options *options)
 {
-    const struct scenario_outputs outputs = {.json_path = options->json,
-                                             .html_path = options->html,
-                                             .baseline_path = options->baseline,
-                                             .command = command_line};
-    return (int)scenario_run(options->scenario, &outputs);
+    struct places places;
+    struct scenario_outputs outputs = {.baseline_path = options->baseline, .command = command_line};
+    place_outputs(options, options->scenario->name, false, &places, &outputs);
+    return make_folders(options, false) ? (int)scenario_run(options->scenario, &outputs) : SCENARIO_NOT_RUN;
 }
 
 static int carry_out(const struct options *options)
@@ -332,11 +385,14 @@ static int carry_out(const struct options *options)
         return demo(options);
     case OPTIONS_SERVE:
         proc_clean_on_signals();
-        return home_is_found() ? serve(options->scale) : BAD_USAGE;
+        return home_is_found() ? serve(options->scale, options->port) : BAD_USAGE;
     case OPTIONS_REPORT:
         return show_report(options);
     case OPTIONS_COMPARE:
         return compare(options);
+    case OPTIONS_VERSION:
+        printf("stampede %s\n", STAMPEDE_VERSION);
+        break;
     case OPTIONS_HELP:
         break;
     }

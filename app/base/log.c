@@ -12,7 +12,9 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -27,6 +29,11 @@ struct event {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct event events[EVENT_COUNT]; /* under lock */
 
+static bool to_journal; /* set before there are threads */
+
+/* As syslog numbers them. */
+static const char *const priorities[] = {
+    [LOG_LEVEL_INFO] = "<6>", [LOG_LEVEL_WARNING] = "<4>", [LOG_LEVEL_ERROR] = "<3>"};
 static const char *const level_names[] = {
     [LOG_LEVEL_INFO] = "info", [LOG_LEVEL_WARNING] = "warning", [LOG_LEVEL_ERROR] = "error"};
 
@@ -79,9 +86,12 @@ static size_t line_head(char *out, size_t out_size, enum log_level level, const 
 {
     const struct timespec now = clock_wall();
     struct tm parts;
+    size_t length = 0;
 
+    if (to_journal)
+        length = (size_t)snprintf(out, out_size, "%s", priorities[level]);
     gmtime_r(&now.tv_sec, &parts);
-    size_t length = strftime(out, out_size, "time=%Y-%m-%dT%H:%M:%S", &parts);
+    length += strftime(out + length, out_size - length, "time=%Y-%m-%dT%H:%M:%S", &parts);
     int added = snprintf(out + length, out_size - length, ".%03ldZ level=%s event=%.64s ",
                          now.tv_nsec / 1000000, level_names[level], event);
     return length + (size_t)added;
@@ -109,6 +119,19 @@ static void write_suppressed(enum log_level level, const char *event, uint64_t c
 
     snprintf(pairs, sizeof(pairs), "suppressed=%" PRIu64, count);
     write_line(level, event, pairs);
+}
+
+void log_open(void)
+{
+    const char *stream = getenv("JOURNAL_STREAM");
+    char own[64];
+    struct stat status;
+
+    to_journal = false;
+    if (stream == NULL || fstat(STDERR_FILENO, &status) != 0)
+        return;
+    snprintf(own, sizeof(own), "%ju:%ju", (uintmax_t)status.st_dev, (uintmax_t)status.st_ino);
+    to_journal = strcmp(stream, own) == 0;
 }
 
 /* ---- events ---- */

@@ -10,6 +10,9 @@
  * what is still unreported. log_line() counts nothing: it is for one that limits its own lines, and whose last one must
  * not be lost.
  *
+ * Where stderr is systemd's journal (JOURNAL_STREAM names it) a line begins with its priority, "<4>", which the journal
+ * takes off and keeps: `journalctl -p warning` finds warnings and errors.
+ *
  * Threads: any. One mutex guards the table of event names; it is not held while writing.
  */
 #ifndef APP_LOG_H
@@ -22,6 +25,9 @@
 enum { LOG_LINE_BYTES = 1024, LOG_BURST = 5, LOG_WINDOW_MS = 10000 };
 
 enum log_level { LOG_LEVEL_INFO, LOG_LEVEL_WARNING, LOG_LEVEL_ERROR };
+
+/* Looks where stderr goes. Before there are threads; without it no line has a priority. */
+void log_open(void);
 
 /* `event`: a string literal, its address is kept. `format` makes the pairs, as in "key=%s reason=\"%s\"";
  * "" for none. Leaves errno as it was. */

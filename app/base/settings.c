@@ -16,6 +16,7 @@
 #include <libpq-fe.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum {
@@ -179,7 +180,11 @@ static bool is_new_file(const char *text)
 /* What is there may be appended to, or the file may be made. */
 static bool is_log_file(const char *text)
 {
-    return access(text, F_OK) == 0 ? access(text, W_OK) == 0 : is_new_file(text);
+    struct stat status;
+
+    if (stat(text, &status) != 0)
+        return is_new_file(text);
+    return !S_ISDIR(status.st_mode) && access(text, W_OK) == 0;
 }
 
 static const struct kind number = {.parse = parse_number};
@@ -723,34 +728,35 @@ static void check_rules(struct collected *collected, const struct settings *sett
 
 /* ---- the manual ---- */
 
-static void print_help(FILE *messages)
+void settings_print_help(FILE *out)
 {
-    fputs("catalogd - a product catalog out of PostgreSQL through a guarded Redis cache\n\nEvery setting is "
-          "a flag (--fresh-ms 5 or --fresh-ms=5) or an environment variable (FRESH_MS=5);\nflags win. All "
-          "are checked at start, by themselves and against each other.\n\n",
-          messages);
+    fputs("catalogd - a product catalog out of PostgreSQL through a guarded Redis cache\n\nUsage: catalogd "
+          "[--SETTING VALUE]...\n\nEvery setting is a flag (--fresh-ms 5 or --fresh-ms=5) or an environment "
+          "variable (FRESH_MS=5);\nflags win. All are checked at start, by themselves and against each "
+          "other. --help prints this,\n--version the version.\n\n",
+          out);
     for (size_t i = 0; i < SETTING_COUNT; i++) {
         const struct setting *setting = &table[i];
         char flag[NAME_BYTES], allowed[ALLOWED_BYTES];
 
         flag_name(setting, flag);
         allowed_text(setting, allowed);
-        fprintf(messages, "  %-16s --%s\n      %s\n      default %s; %s\n", setting->name, flag,
-                setting->help, *setting->fallback != '\0' ? setting->fallback : "nothing", allowed);
+        fprintf(out, "  --%s, %s\n      %s\n      default %s; %s\n", flag, setting->name, setting->help,
+                *setting->fallback != '\0' ? setting->fallback : "nothing", allowed);
     }
-    fputs("\nBetween settings:\n", messages);
+    fputs("\nBetween settings:\n", out);
     for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++)
-        fprintf(messages, "  %s: %s\n", rules[i].left, rules[i].text);
-    fputs("\nWhile it runs POST /policy changes:\n ", messages);
+        fprintf(out, "  %s: %s\n", rules[i].left, rules[i].text);
+    fputs("\nWhile it runs POST /policy changes:\n ", out);
     for (size_t i = 0; i < WHILE_RUNNING_COUNT; i++)
-        fprintf(messages, " %s", while_running[i]);
-    fputc('\n', messages);
+        fprintf(out, " %s", while_running[i]);
+    fputc('\n', out);
 }
 
-static bool help_wanted(int argc, char **argv)
+static bool is_said(int argc, char **argv, const char *word, const char *short_word)
 {
     for (int at = 1; at < argc; at++) {
-        if (strcmp(argv[at], "--help") == 0 || strcmp(argv[at], "-h") == 0)
+        if (strcmp(argv[at], word) == 0 || strcmp(argv[at], short_word) == 0)
             return true;
     }
     return false;
@@ -758,10 +764,10 @@ static bool help_wanted(int argc, char **argv)
 
 enum settings_verdict settings_read(int argc, char **argv, char **env, struct settings *out, FILE *messages)
 {
-    if (help_wanted(argc, argv)) {
-        print_help(messages);
+    if (is_said(argc, argv, "--help", "-h"))
         return SETTINGS_HELP;
-    }
+    if (is_said(argc, argv, "--version", "-V"))
+        return SETTINGS_VERSION;
 
     struct collected collected = {.messages = messages};
     struct settings settings = {.guard = GUARD_CONFIG_DEFAULTS,

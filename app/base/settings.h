@@ -50,13 +50,15 @@ struct settings {
 };
 
 enum settings_verdict {
-    SETTINGS_OK = 0, /* *out is set */
-    SETTINGS_HELP,   /* --help: the manual was written to `messages` */
-    SETTINGS_WRONG,  /* every reason was written to `messages`, one line each */
+    SETTINGS_OK = 0,  /* *out is set */
+    SETTINGS_HELP,    /* --help was said, whatever else: settings_print_help() */
+    SETTINGS_VERSION, /* --version was said */
+    SETTINGS_WRONG,   /* every reason was written to `messages`, one line each */
 };
 
 /* argv[0] is not looked at; argv and env end with NULL. *out is set only on SETTINGS_OK. */
 enum settings_verdict settings_read(int argc, char **argv, char **env, struct settings *out, FILE *messages);
+void settings_print_help(FILE *out);
 
 struct settings_change {
     const char *name, *value;

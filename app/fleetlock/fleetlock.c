@@ -388,7 +388,8 @@ int main(int argc, char **argv)
     fill_descriptors();
     command_keep_descriptors();
     if (options_read(argc, argv, &fleetlock.options))
-        status = fleetlock.options.task == OPTIONS_HELP ? options_print_help() : run(&fleetlock);
+        status =
+            fleetlock.options.task >= OPTIONS_HELP ? options_print(fleetlock.options.task) : run(&fleetlock);
     options_clear(&fleetlock.options);
     return status;
 }

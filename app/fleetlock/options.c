@@ -17,18 +17,18 @@
 enum { LEASE_MOST_MS = 3600000, MAX_LEASE_USUAL_MS = 60000, GRACE_USUAL_MS = 2000, DIGITS_MAX = 9 };
 
 static const char help[] =
-    "fleetlock - runs a command under a lock that a whole fleet shares\n"
+    "fleetlock - run a command under a lock that a whole fleet shares\n"
     "\n"
-    "    fleetlock NAME... [OPTIONS] -- COMMAND [ARGUMENT...]\n"
-    "    fleetlock --status NAME [OPTIONS]\n"
+    "Usage: fleetlock NAME... [OPTIONS] -- COMMAND [ARGUMENT...]\n"
+    "   or: fleetlock --status NAME [OPTIONS]\n"
     "\n"
-    "Kinds (several NAMEs: all of them or none)\n"
+    "Kinds (several NAMEs: all of them or none):\n"
     "    --fair            alone; first come, first served (the default)\n"
     "    --mutex           alone; a newcomer may overtake those that wait\n"
     "    --write, --read   alone; beside other readers, but behind a writer that waits\n"
     "    --permits N --of M   N of M permits\n"
     "\n"
-    "Options\n"
+    "Options:\n"
     "    --wait TIME       gives up after TIME; 0: asks once; without it: waits for ever\n"
     "    --lease TIME      a dead holder blocks the others for this long, 1s to 1h (10s)\n"
     "    --max-lease TIME  redlock: no lease of the namespace is longer (1m); a master that restarts gives "
@@ -42,6 +42,7 @@ static const char help[] =
     "off the command line\n"
     "    --namespace NAME  separates applications that share a provider (\"default\")\n"
     "    --status NAME     prints what holds it and since when, the last fence and the queue\n"
+    "    --version         prints the version; --help prints this\n"
     "\n"
     "TIME is 500ms, 30s, 5m or 1h. COMMAND finds FLEETLOCK_NAME and FLEETLOCK_FENCE in its environment.\n"
     "\n"
@@ -49,7 +50,7 @@ static const char help[] =
     "or process,\n"
     "74 the lock was lost, 75 not acquired in time, 126 COMMAND cannot be run, 127 it was not found.\n"
     "\n"
-    "Examples\n"
+    "Examples:\n"
     "    # every host's timer runs it at the same time: one host works, the others exit with 75\n"
     "    fleetlock warm --wait 0 -- build/warm\n"
     "    # at most two exports at a time\n"
@@ -59,9 +60,10 @@ static const char help[] =
     "    # overlapping moves cannot deadlock\n"
     "    fleetlock category:3 category:8 -- ./move.sh 3 8\n";
 
-int options_print_help(void)
+int options_print(enum options_task task)
 {
-    return fputs(help, stdout) >= 0 && fflush(stdout) == 0 ? EX_OK : EX_OSERR;
+    const char *text = task == OPTIONS_HELP ? help : "fleetlock " GUARD_VERSION "\n";
+    return fputs(text, stdout) >= 0 && fflush(stdout) == 0 ? EX_OK : EX_OSERR;
 }
 
 /* ---- words ---- */
@@ -207,6 +209,7 @@ static const struct option flags[] = {
     {"namespace", required_argument, NULL, FLAG_NAMESPACE},
     {"status", no_argument, NULL, FLAG_STATUS},
     {"help", no_argument, NULL, 'h'},
+    {"version", no_argument, NULL, 'V'},
     {NULL, 0, NULL, 0},
 };
 
@@ -278,6 +281,9 @@ static void take_flag(struct options *options, int flag, struct kinds_said *said
     case 'h':
         options->task = OPTIONS_HELP;
         break;
+    case 'V':
+        options->task = OPTIONS_VERSION;
+        break;
     default:
         *good = false; /* getopt_long() has said it */
     }
@@ -348,9 +354,9 @@ bool options_read(int argc, char **argv, struct options *options)
                                 .on_lost = SIGTERM,
                                 .name_space = "default"};
     argc = split(argc, argv, options);
-    for (int flag; (flag = getopt_long(argc, argv, "-h", flags, NULL)) != -1;)
+    for (int flag; (flag = getopt_long(argc, argv, "-hV", flags, NULL)) != -1;)
         take_flag(options, flag, &said, &good);
-    if (options->task == OPTIONS_HELP)
+    if (options->task == OPTIONS_HELP || options->task == OPTIONS_VERSION)
         return true;
     take_urls_of_environment(options, &good);
     choose_rest(options);

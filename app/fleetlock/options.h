@@ -19,7 +19,7 @@
 
 enum { OPTIONS_URLS_MAX = 9 };
 
-enum options_task { OPTIONS_RUN, OPTIONS_STATUS, OPTIONS_HELP };
+enum options_task { OPTIONS_RUN, OPTIONS_STATUS, OPTIONS_HELP, OPTIONS_VERSION };
 
 struct options {
     enum options_task task;
@@ -42,7 +42,7 @@ struct options {
 /* False: every mistake is a line on stderr. Changes the order of argv. options_clear() is due in any case. */
 bool options_read(int argc, char **argv, struct options *options);
 void options_clear(struct options *options);
-/* To stdout; the exit status. */
-int options_print_help(void);
+/* The help or the version, to stdout; the exit status. */
+int options_print(enum options_task task);
 
 #endif

@@ -16,6 +16,7 @@ enum { FIRST_VALUE = 256 }; /* of getopt's: a flag's index above it */
 struct shape {
     const char *burst, *rounds, *every, *pause;
     const char *rate, *span, *connections;
+    const char *replay, *speed;
     bool is_poisson;
 };
 
@@ -135,8 +136,20 @@ static void take_set(struct reading *reading, const struct flag *flag, char *val
 #define LINE(words) take_line, .directive = (words)
 #define SWITCH(member) take_switch, .at = AT(member)
 #define TEXT(member) take_text, .at = AT(member)
+#define OUTPUT(format) TEXT(options.outputs[FORMAT_##format])
 #define NUMBER(member, from, to, default)                                                                    \
     take_number, .at = AT(options.member), .least = (from), .most = (to), .otherwise = (default)
+
+/* Of every command that has one report. */
+#define OUTPUT_FLAGS                                                                                         \
+    {{"junit", "FILE", "JUnit XML: a test case for each expectation"}, OUTPUT(JUNIT)},                       \
+        {{"csv", "FILE", "all numbers, and the series: result,at_ms,figure,value"}, OUTPUT(CSV)},            \
+        {{"openmetrics", "FILE", "the figures for Prometheus"}, OUTPUT(OPENMETRICS)},                        \
+        {{"summary", "FILE", "Markdown; it is appended to $GITHUB_STEP_SUMMARY in any case"},                \
+         OUTPUT(SUMMARY)},                                                                                   \
+    {                                                                                                        \
+        {"out", "FOLDER", "all of these, as NAME.json, NAME.html and so on"}, TEXT(options.out)              \
+    }
 
 /* Of every command that runs something. */
 #define QUIET_FLAG                                                                                           \
@@ -155,6 +168,11 @@ static const struct flag run_flags[] = {
     {{"for", "TIME", "... for this long (default 10s)"}, TEXT(shape.span)},
     {{"poisson", NULL, "... at random instants (default: evenly spaced)"}, SWITCH(shape.is_poisson)},
     {{"connections", "N", "... over at most this many connections (default 1000)"}, TEXT(shape.connections)},
+    {{"replay", "FILE",
+      "or: the requests of an access log (combined or JSON lines) at their distances in time; with --target. "
+      "GET and HEAD, or those of --method"},
+     TEXT(shape.replay)},
+    {{"speed", "N", "... so many times as fast; --for TIME: only so much of it"}, TEXT(shape.speed)},
     {{"close", NULL, "a new connection for each request (default: keep)"}, LINE("connections close")},
     {{"warm", "URL", NULL}, LINE("warm")},
     {{"leave", "\"50% after 20ms\"", NULL}, LINE("leave")},
@@ -190,8 +208,9 @@ static const struct flag run_flags[] = {
      LINE("expect")},
     {{"name", "TEXT", "of the result, by which reports are compared (default run)"}, TEXT(name)},
     {{"title", "TEXT", NULL}, WORD("title")},
-    {{"json", "FILE", "the report, for comparing it and showing it again"}, TEXT(options.json)},
-    {{"html", "FILE", "the report as one page with plots"}, TEXT(options.html)},
+    {{"json", "FILE", "the report, for comparing it and showing it again"}, OUTPUT(JSON)},
+    {{"html", "FILE", "the report as one page with plots"}, OUTPUT(HTML)},
+    OUTPUT_FLAGS,
     {{"baseline", "FILE", "an earlier run's JSON; if anything became worse the exit status is 1"},
      TEXT(options.baseline)},
     QUIET_FLAG,
@@ -200,8 +219,13 @@ static const struct flag run_flags[] = {
 static const struct flag scenario_flags[] = {
     {{"set", "NAME=VALUE", "another value for a let or for a setting of the stack, or only this variant"},
      .take = take_set},
-    {{"json", "FOLDER", "a report NAME.json for each scenario"}, TEXT(options.json)},
-    {{"html", "FOLDER", "a page NAME.html for each scenario"}, TEXT(options.html)},
+    {{"json", "FOLDER", "a report NAME.json for each scenario"}, OUTPUT(JSON)},
+    {{"html", "FOLDER", "a page NAME.html for each scenario"}, OUTPUT(HTML)},
+    {{"junit", "FOLDER", "NAME.junit.xml, a test case for each expectation"}, OUTPUT(JUNIT)},
+    {{"csv", "FOLDER", "NAME.csv, all numbers and the series: result,at_ms,figure,value"}, OUTPUT(CSV)},
+    {{"openmetrics", "FOLDER", "NAME.om.txt, the figures for Prometheus"}, OUTPUT(OPENMETRICS)},
+    {{"summary", "FOLDER", "NAME.md; it is appended to $GITHUB_STEP_SUMMARY in any case"}, OUTPUT(SUMMARY)},
+    {{"out", "FOLDER", "all of these"}, TEXT(options.out)},
     QUIET_FLAG,
 };
 
@@ -213,21 +237,25 @@ static const struct flag compare_flags[] = {
 };
 
 static const struct flag report_flags[] = {
-    {{"output", "FILE", "or -o: one HTML page"}, TEXT(options.html)},
+    {{"html", "FILE", "or -o, --output: one HTML page"}, OUTPUT(HTML)},
+    {{"output", "FILE", "the same"}, OUTPUT(HTML)},
+    {{"json", "FILE", "the report once more"}, OUTPUT(JSON)},
+    OUTPUT_FLAGS,
 };
 
 static const struct flag demo_flags[] = {
     {{"scale", "N", "products in the database"}, NUMBER(scale, 100, 99999999, 5000)},
     {{"requests", "N", "sent at the same instant"}, NUMBER(requests, 2, 2000, 1000)},
     {{"delay", "MS", "how long each query takes"}, NUMBER(delay_ms, 0, 10000, 200)},
-    {{"json", "FILE", "default build/demo.json"}, TEXT(options.json)},
-    {{"html", "FILE", "default build/demo.html"}, TEXT(options.html)},
+    {{"json", "FILE", "default build/demo.json"}, OUTPUT(JSON)},
+    {{"html", "FILE", "default build/demo.html"}, OUTPUT(HTML)},
     {{"table", NULL, "all figures, not only ten lines"}, SWITCH(options.shows_table)},
     QUIET_FLAG,
 };
 
 static const struct flag serve_flags[] = {
     {{"scale", "N", "products in the private database"}, NUMBER(scale, 100, 99999999, 50000)},
+    {{"port", "N", "of the page, on 127.0.0.1 (default: a free one)"}, NUMBER(port, 0, 65535, 0)},
 };
 
 #define FLAGS(table) table, sizeof(table) / sizeof *(table)
@@ -247,9 +275,9 @@ static const struct command {
                           "write: stampede scenario FILE...; ours are in load/scenarios/",
                           "stampede scenario FILE... [OPTIONS]\n\nA FILE may be the plain name of one in "
                           "load/scenarios/.\n\n"},
-    [OPTIONS_REPORT] = {"report", FLAGS(report_flags), 1, 1,
-                        "write: stampede report FILE.json [-o PAGE.html]",
-                        "stampede report FILE.json [-o PAGE.html]\n\n"},
+    [OPTIONS_REPORT] =
+        {"report", FLAGS(report_flags), 1, 1, "write: stampede report FILE.json [-o PAGE.html]",
+         "stampede report FILE.json [OPTIONS]\n\nShows the table, or writes what is asked for.\n\n"},
     [OPTIONS_COMPARE] =
         {"compare", FLAGS(compare_flags), 2, 2, "write: stampede compare EARLIER.json NOW.json",
          "stampede compare EARLIER.json NOW.json [OPTIONS]\n\nResults of the same name are compared. Exit "
@@ -258,9 +286,14 @@ static const struct command {
                       "stampede demo [OPTIONS]\n\n"},
     [OPTIONS_SERVE] =
         {"serve", FLAGS(serve_flags), 0, 0, "only options are expected here",
-         "stampede serve [OPTIONS]\n\nServers named by REDIS_URL and DATABASE_URL are used as they "
-         "are; every setting of catalogd may be in the environment.\n\n"},
+         "stampede serve [OPTIONS]\n\nThe playground: two catalogd over private Redis and PostgreSQL, and a "
+         "page "
+         "to send crowds and break things with.\nIts address is printed; it answers on this machine only. "
+         "Servers named by REDIS_URL and DATABASE_URL are\nused as they are, and what would hurt them is "
+         "off; "
+         "every setting of catalogd may be in the environment.\n\n"},
     [OPTIONS_HELP] = {"help", NULL, 0, 0, SIZE_MAX, NULL, NULL},
+    [OPTIONS_VERSION] = {"version", NULL, 0, 0, SIZE_MAX, NULL, NULL},
 };
 
 /* ---- help ---- */
@@ -270,11 +303,13 @@ static const char head[] =
     "\n"
     "  stampede --url URL [OPTIONS]              one run against your service\n"
     "  stampede scenario FILE... [OPTIONS]       what is started, what happens when, what must hold\n"
-    "  stampede report FILE.json [-o PAGE]       shows a report again, or turns it into a page\n"
+    "  stampede report FILE.json [OPTIONS]       shows a report again, or writes it as a page, JUnit, CSV, "
+    "...\n"
     "  stampede compare EARLIER.json NOW.json    what became better or worse\n"
     "  stampede demo                             a cold key: no guard, one per process, one for the fleet\n"
-    "  stampede serve                            catalogd over private servers, to play with\n"
-    "  stampede COMMAND --help\n"
+    "  stampede serve                            the playground: a page to send crowds and break things "
+    "with\n"
+    "  stampede COMMAND --help, stampede --version\n"
     "\n"
     "Times: 250ms, 1.5s, 2m. Exit status: 0 everything held; 1 something did not; 2 wrong options or "
     "scenario file;\n"
@@ -285,6 +320,7 @@ static const char examples[] =
     "  stampede --url http://127.0.0.1:8080/products/7 --burst 2000\n"
     "  stampede --target 127.0.0.1:8080 --target 127.0.0.1:8082 --url '/products/{zipf:1-50000}' \\\n"
     "      --rate 3000 --for 30s --json now.json --html now.html --baseline earlier.json\n"
+    "  stampede --target 127.0.0.1:8080 --replay access.log --speed 2x --out reports\n"
     "  stampede --url http://127.0.0.1:8080/item/7 --burst 1000 --rounds 5 --every 2s --ttl 1s \\\n"
     "      --database postgresql://localhost/shop --queries 'FROM items' \\\n"
     "      --count log:/var/log/postgresql/postgresql-15-main.log \\\n"
@@ -392,7 +428,7 @@ static void print_language(FILE *out)
 
 static void print_help(enum options_command command, FILE *out)
 {
-    if (command != OPTIONS_RUN && command != OPTIONS_HELP) {
+    if (commands[command].usage != NULL) {
         fputs(commands[command].usage, out);
         print_flags(&commands[command], out);
         if (command == OPTIONS_SCENARIO)
@@ -440,14 +476,30 @@ static void take_rate(struct reading *reading)
     take_directive(reading, "rate", shape->rate);
 }
 
+static void take_replay(struct reading *reading)
+{
+    const struct shape *shape = &reading->shape;
+    add_words("replay", shape->replay, NULL);
+    add_words("speed", shape->speed, NULL);
+    add_words("for", shape->span, NULL);
+    add_words("over", shape->connections, "connections");
+    take_directive(reading, "replay", shape->replay);
+}
+
 static void take_shape(struct reading *reading)
 {
     const struct shape *shape = &reading->shape;
     bool is_of_burst = shape->rounds != NULL || shape->every != NULL || shape->pause != NULL;
     bool is_of_rate = shape->span != NULL || shape->connections != NULL || shape->is_poisson;
     memset(&the_words, 0, sizeof the_words);
-    if (shape->burst != NULL && shape->rate != NULL) {
-        complain(reading, NULL, NULL, "either --burst or --rate");
+    if ((shape->burst != NULL) + (shape->rate != NULL) + (shape->replay != NULL) > 1) {
+        complain(reading, NULL, NULL, "either --burst or --rate or --replay");
+    } else if (shape->replay != NULL) {
+        take_replay(reading);
+        if (is_of_burst || shape->is_poisson)
+            complain(reading, "replay", NULL, "--rounds, --every, --pause and --poisson do not go with it");
+    } else if (shape->speed != NULL) {
+        complain(reading, "speed", NULL, "it goes with --replay");
     } else if (shape->rate != NULL) {
         take_rate(reading);
         if (is_of_burst)
@@ -473,6 +525,11 @@ static void finish_run(struct reading *reading)
     take_shape(reading);
     scenario_complete(scenario);
     snprintf(scenario->name, sizeof scenario->name, "%s", reading->name != NULL ? reading->name : "run");
+    if (scenario->title[0] == '\0' && reading->shape.replay != NULL) {
+        const char *slash = strrchr(reading->shape.replay, '/');
+        snprintf(scenario->title, sizeof scenario->title, "A replay of %.120s",
+                 slash != NULL ? slash + 1 : reading->shape.replay);
+    }
     if (scenario->title[0] == '\0')
         snprintf(scenario->title, sizeof scenario->title, "A stampede on %.120s",
                  scenario->work.url_count > 0 ? scenario->work.urls[0].path : "nothing");
@@ -487,7 +544,7 @@ static void finish_run(struct reading *reading)
 
 static void read_flags(struct reading *reading, const struct command *command, int argc, char **argv)
 {
-    struct option longs[FLAGS_MAX + 2] = {{.name = NULL}};
+    struct option longs[FLAGS_MAX + 3] = {{.name = NULL}};
     for (size_t i = 0; i < command->flag_count; i++) {
         const struct flag *flag = &command->flags[i];
         longs[i] = (struct option){.name = flag->shown.name,
@@ -497,16 +554,19 @@ static void read_flags(struct reading *reading, const struct command *command, i
             *(uint32_t *)place_of(reading, flag) = flag->otherwise;
     }
     longs[command->flag_count] = (struct option){.name = "help", .val = 'h'};
+    longs[command->flag_count + 1] = (struct option){.name = "version", .val = 'V'};
     optind = 0; /* glibc: begin anew */
     for (;;) {
-        int value = getopt_long(argc, argv, "ho:", longs, NULL);
+        int value = getopt_long(argc, argv, "hVo:", longs, NULL);
         if (value == -1)
             break;
         const struct flag *flag = value >= FIRST_VALUE ? &command->flags[value - FIRST_VALUE] : NULL;
         if (value == 'h')
             reading->options.command = OPTIONS_HELP;
+        else if (value == 'V')
+            reading->options.command = OPTIONS_VERSION;
         else if (value == 'o')
-            reading->options.html = optarg;
+            reading->options.outputs[FORMAT_HTML] = optarg;
         else if (flag != NULL)
             flag->take(reading, flag, optarg);
         else
@@ -552,6 +612,8 @@ static bool read_command(struct reading *reading, int argc, char **argv)
         print_help(command, stdout);
         return true;
     }
+    if (reading->options.command == OPTIONS_VERSION)
+        return true;
     check_files(reading);
     if (command == OPTIONS_RUN)
         finish_run(reading);

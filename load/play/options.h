@@ -4,8 +4,8 @@
  *
  *     stampede [OPTIONS]                     one run against a service
  *     stampede scenario FILE... [OPTIONS]
- *     stampede report FILE.json [-o PAGE]
- *     stampede compare EARLIER.json NOW.json
+ *     stampede report FILE.json [OPTIONS]
+ *     stampede compare EARLIER.json NOW.json [OPTIONS]
  *     stampede demo [OPTIONS]
  *     stampede serve [OPTIONS]
  *
@@ -17,6 +17,7 @@
 #define LOAD_PLAY_OPTIONS_H
 
 #include "load/play/scenario.h"
+#include "load/report/format.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -31,7 +32,8 @@ enum options_command {
     OPTIONS_COMPARE,
     OPTIONS_DEMO,
     OPTIONS_SERVE,
-    OPTIONS_HELP /* was printed */
+    OPTIONS_HELP, /* was printed */
+    OPTIONS_VERSION
 };
 
 struct options {
@@ -41,10 +43,13 @@ struct options {
     size_t file_count;
     struct scenario_set sets[OPTIONS_SETS_MAX]; /* into argv */
     size_t set_count;
-    const char *json, *html, *baseline; /* into argv; of `scenario` folders; NULL: not wanted */
+    const char *outputs[FORMATS]; /* into argv; of `scenario` folders; NULL: not wanted */
+    const char *out;              /* a folder for all of them; NULL: none */
+    const char *baseline;
     bool shows_table;                   /* of demo */
     bool is_quiet;                      /* nothing on stderr but what went wrong */
     uint32_t scale, requests, delay_ms; /* of demo and serve */
+    uint32_t port;                      /* of serve's page; 0: a free one */
 };
 
 /* Changes the order of argv. *out needs options_clear() in any case. */

@@ -6,7 +6,6 @@
 #include "load/base/progress.h"
 #include "load/play/run.h"
 #include "load/play/servers.h"
-#include "load/report/page.h"
 #include "load/report/result_file.h"
 
 #include <inttypes.h>
@@ -124,25 +123,38 @@ static enum scenario_end check_baseline(const struct scenario *scenario, const c
 static enum scenario_end check_outputs(const struct scenario *scenario,
                                        const struct scenario_outputs *outputs)
 {
-    if (!can_write(outputs->json_path) || !can_write(outputs->html_path))
-        return SCENARIO_NOT_RUN;
+    for (size_t i = 0; i < FORMATS; i++) {
+        if (!can_write(outputs->paths[i]))
+            return SCENARIO_NOT_RUN;
+    }
     return outputs->baseline_path != NULL ? check_baseline(scenario, outputs->baseline_path) : SCENARIO_HELD;
 }
 
-typedef bool (*report_writer)(const struct report *report, const char *path,
-                              char why[static RESULT_WHY_BYTES]);
-
-/* what NULL: nothing is said of it. */
-static bool write_as(const char *what, report_writer writer, const struct report *report, const char *path)
+bool scenario_write_report(const struct report *report, const struct scenario_outputs *outputs)
 {
     char why[RESULT_WHY_BYTES];
-    if (path == NULL)
-        return true;
-    if (writer(report, path, why)) {
-        if (what != NULL)
-            printf("%s  %s\n", what, path);
-        return true;
+    bool good = true;
+    for (size_t i = 0; i < FORMATS; i++) {
+        bool is_told = !outputs->is_brief || i == FORMAT_HTML;
+        if (outputs->paths[i] == NULL)
+            continue;
+        if (!format_write((enum report_format)i, report, outputs->paths[i], why)) {
+            fprintf(stderr, "stampede: %s\n", why);
+            good = false;
+        } else if (is_told) {
+            printf("%s  %s\n", formats[i].title, outputs->paths[i]);
+        }
     }
+    return good;
+}
+
+/* Of a job of GitHub's; its runs share it. */
+static bool append_summary(const struct report *report)
+{
+    char why[RESULT_WHY_BYTES];
+    const char *path = getenv("GITHUB_STEP_SUMMARY");
+    if (path == NULL || path[0] == '\0' || format_append_summary(report, path, why))
+        return true;
     fprintf(stderr, "stampede: %s\n", why);
     return false;
 }
@@ -165,8 +177,8 @@ static enum scenario_end show_report(const struct report *report, const struct s
     else
         report_table(report, stdout, isatty(STDOUT_FILENO) == 1);
     enum scenario_end compared = end == SCENARIO_HELD ? compare(report, outputs) : SCENARIO_HELD;
-    bool is_written = write_as(outputs->is_brief ? NULL : "JSON", report_write, report, outputs->json_path);
-    is_written = write_as("page", page_write, report, outputs->html_path) && is_written;
+    bool is_written = scenario_write_report(report, outputs);
+    is_written = append_summary(report) && is_written;
     fflush(stdout);
     if (end != SCENARIO_HELD)
         return end;

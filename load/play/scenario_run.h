@@ -10,6 +10,7 @@
 #define LOAD_PLAY_SCENARIO_RUN_H
 
 #include "load/play/scenario.h"
+#include "load/report/format.h"
 
 /* The exit status of the program, too. */
 enum scenario_end {
@@ -22,10 +23,14 @@ enum scenario_end {
 
 /* All lent until scenario_run() returns. Paths: NULL: not wanted. */
 struct scenario_outputs {
-    const char *json_path, *html_path, *baseline_path;
+    const char *paths[FORMATS];
+    const char *baseline_path;
     bool is_brief;       /* a few lines, and where the page is; otherwise the whole table */
     const char *command; /* how to have it again; "" */
 };
+
+/* Says on stdout what was written. False: not everything was, and each reason is on stderr. */
+bool scenario_write_report(const struct report *report, const struct scenario_outputs *outputs);
 
 /* Prints the report on stdout, everything else on stderr, as progress_style() has it. */
 enum scenario_end scenario_run(const struct scenario *scenario, const struct scenario_outputs *outputs);

@@ -49,6 +49,24 @@ static uint32_t database_connections(const struct scenario *scenario)
     return workers * scenario->process_count + SPARE_CONNECTIONS;
 }
 
+static bool has_own_redis(const struct servers *servers)
+{
+    return servers->scenario->redis_url[0] == '\0';
+}
+
+static bool has_own_postgres(const struct servers *servers)
+{
+    return servers->scenario->database_url[0] == '\0';
+}
+
+static bool start_redis(struct servers *servers)
+{
+    if (!has_own_redis(servers))
+        return true;
+    progress_step("private Redis");
+    return progress_done(stack_redis_start(&servers->redis, NULL));
+}
+
 static bool start_replica(struct servers *servers)
 {
     if (!servers->scenario->has_replica)
@@ -82,6 +100,8 @@ static bool log_ends(const struct servers *servers)
 static bool start_postgres(struct servers *servers)
 {
     char text[80];
+    if (!has_own_postgres(servers))
+        return true;
     progress_step("private PostgreSQL");
     bool started = stack_postgres_start(&servers->postgres, database_connections(servers->scenario)) &&
                    log_ends(servers);
@@ -96,7 +116,7 @@ static bool start_postgres(struct servers *servers)
 static bool knows_setting(const char *help, const char *setting)
 {
     char name[SCENARIO_SETTING_BYTES];
-    snprintf(name, sizeof name, "\n  %.*s ", (int)strcspn(setting, "="), setting);
+    snprintf(name, sizeof name, ", %.*s\n", (int)strcspn(setting, "="), setting);
     return strstr(help, name) != NULL;
 }
 
@@ -136,9 +156,7 @@ bool servers_open(struct servers *servers, const struct scenario *scenario)
         return false;
     net_raise_file_limit(scenario->work.connection_count +
                          SPARE_FILES); /* as far as it goes; herd_start() judges */
-    progress_step("private Redis");
-    return progress_done(stack_redis_start(&servers->redis, NULL)) && start_replica(servers) &&
-           start_postgres(servers) && start_proxy(servers);
+    return start_redis(servers) && start_replica(servers) && start_postgres(servers) && start_proxy(servers);
 }
 
 void servers_close(struct servers *servers)
@@ -157,15 +175,17 @@ void servers_close(struct servers *servers)
 
 /* ---- the processes of a variant ---- */
 
-static void add_setting(struct servers *servers, const char *name, const char *value)
+bool servers_set(struct servers *servers, const char *name, const char *value)
 {
-    size_t count = 0;
-    while (servers->settings[count] != NULL)
+    size_t count = 0, name_bytes = strlen(name);
+    while (servers->settings[count] != NULL && (strncmp(servers->settings[count], name, name_bytes) != 0 ||
+                                                servers->settings[count][name_bytes] != '='))
         count++;
     if (count == SERVERS_SETTINGS_MAX)
-        return;
-    snprintf(servers->texts[count], sizeof servers->texts[count], "%s=%s", name, value);
+        return false;
+    int length = snprintf(servers->texts[count], sizeof servers->texts[count], "%s=%s", name, value);
     servers->settings[count] = servers->texts[count];
+    return length < (int)sizeof servers->texts[count];
 }
 
 static void make_settings(struct servers *servers, const char *variant)
@@ -178,17 +198,19 @@ static void make_settings(struct servers *servers, const char *variant)
     uint16_t postgres_port = scenario->proxies_postgres ? proxy_port(servers->proxy, servers->postgres_route)
                                                         : servers->postgres.port;
     snprintf(url, sizeof url, "redis://127.0.0.1:%u/0", (unsigned)redis_port);
-    add_setting(servers, "REDIS_URL", url);
+    if (has_own_redis(servers))
+        servers_set(servers, "REDIS_URL", url);
     snprintf(url, sizeof url, "postgresql://postgres@127.0.0.1:%u/postgres", (unsigned)postgres_port);
-    add_setting(servers, "DATABASE_URL", url);
+    if (has_own_postgres(servers))
+        servers_set(servers, "DATABASE_URL", url);
     if (scenario->vary[0] != '\0')
-        add_setting(servers, scenario->vary, variant);
+        servers_set(servers, scenario->vary, variant);
     for (size_t i = 0; i < scenario->setting_count; i++) {
         size_t name_bytes = strcspn(scenario->settings[i], "=");
         char name[SCENARIO_SETTING_BYTES];
         snprintf(name, sizeof name, "%.*s", (int)name_bytes, scenario->settings[i]);
         if (strcmp(name, scenario->vary) != 0)
-            add_setting(servers, name, scenario->settings[i] + name_bytes + 1);
+            servers_set(servers, name, scenario->settings[i] + name_bytes + 1);
     }
 }
 
@@ -201,8 +223,8 @@ bool servers_empty_redis(struct servers *servers)
     return good;
 }
 
-/* Ready does not mean connected to Redis: until then a request goes without it. */
-static bool wait_joined(const struct stack_catalogd *catalogd)
+/* Until then a request goes without it. */
+bool servers_wait_joined(const struct stack_catalogd *catalogd)
 {
     static const char *const wanted[] = {"guard_redis_state{connection=\"commands\",state=\"up\"}",
                                          "guard_redis_state{connection=\"wake\",state=\"up\"}"};
@@ -231,12 +253,12 @@ bool servers_start_variant(struct servers *servers, const char *variant)
     snprintf(text, sizeof text, "%u x catalogd%s%s%s%s", (unsigned)scenario->process_count,
              variant[0] != '\0' ? ", " : "", scenario->vary, variant[0] != '\0' ? "=" : "", variant);
     progress_step(text);
-    good = servers_empty_redis(servers);
+    good = !has_own_redis(servers) || servers_empty_redis(servers);
     for (size_t i = 0; good && i < scenario->process_count; i++)
         good = stack_catalogd_start(&servers->catalogd[i], servers->settings);
     for (size_t i = 0; good && i < scenario->process_count; i++)
         good = stack_catalogd_wait_ready(&servers->catalogd[i], READY_LIMIT_MS) &&
-               wait_joined(&servers->catalogd[i]);
+               servers_wait_joined(&servers->catalogd[i]);
     return progress_done(good);
 }
 
@@ -277,6 +299,7 @@ bool servers_witness(const struct servers *servers, struct witness_options *out)
     out->statement = scenario->statement[0] != '\0' ? scenario->statement : NULL;
     out->counter_sql = scenario->counter_sql[0] != '\0' ? scenario->counter_sql : NULL;
     out->redis_url = scenario->redis_url[0] != '\0' ? scenario->redis_url : NULL;
+    out->shares_redis = true;
     return out->way != WITNESS_NONE || out->redis_url != NULL ||
            (out->database_url != NULL && out->statement != NULL);
 }

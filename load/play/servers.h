@@ -8,7 +8,9 @@
  *       servers_stop_variant()   SIGTERM
  *     servers_close()
  *
- * For a scenario without a stack the same functions do nothing, and the addresses are those that it names.
+ * For a scenario without a stack the same functions do nothing, and the addresses are those that it names. With a stack
+ * and a redis_url or database_url, that server is the user's: it is neither started nor emptied, and the processes find it
+ * in their environment.
  *
  * Threads: one, that of proc.h; servers_post() and servers_database(): any. Errors: false, the reason on stderr
  * unless there is a `why`.
@@ -39,6 +41,11 @@ bool servers_start_variant(struct servers *servers, const char *variant);
 void servers_stop_variant(struct servers *servers);
 /* Accepts zeros. */
 void servers_close(struct servers *servers);
+
+/* Of every process from its next start on. False: too many, or it is too long. */
+bool servers_set(struct servers *servers, const char *name, const char *value);
+/* Until a process that has been started is connected to its Redis: ready does not mean that. False: 5 s were not enough. */
+bool servers_wait_joined(const struct stack_catalogd *catalogd);
 
 /* Puts the targets into the work. */
 void servers_name_targets(const struct servers *servers, struct work *work);

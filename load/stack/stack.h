@@ -212,7 +212,7 @@ struct stack_catalogd {
  * /healthz answers.
  */
 bool stack_catalogd_start(struct stack_catalogd *catalogd, const char *const *settings);
-/* $CATALOGD, the project's build/catalogd without it. */
+/* $CATALOGD; without it the one beside this program, or the project's build/catalogd. */
 const char *stack_catalogd_program(void);
 /* The same ports again, after SIGTERM if it still runs. */
 bool stack_catalogd_restart(struct stack_catalogd *catalogd, const char *const *settings);

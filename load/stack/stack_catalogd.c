@@ -38,7 +38,7 @@ const char *stack_catalogd_program(void)
 {
     static char path[HOME_PATH_BYTES];
     const char *given = getenv("CATALOGD");
-    return given != NULL ? given : home_path("build/catalogd", path);
+    return given != NULL ? given : home_program("catalogd", path);
 }
 
 static bool launch(struct stack_catalogd *catalogd, const char *const *settings)

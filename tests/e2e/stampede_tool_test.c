@@ -5,6 +5,7 @@
  * The program under test is `stampede` beside $CATALOGD. A server of tests/support answers it, well or badly;
  * scenarios start their own.
  */
+#include "guard/guard.h"
 #include "load/base/clock.h"
 #include "load/base/net.h"
 #include "load/base/proc.h"
@@ -308,6 +309,88 @@ TEST(a_run_against_any_service_is_judged_and_kept)
     expect_said("rubbish.json");
 }
 
+static void expect_file(const char *name, const char *text)
+{
+    static char read_text[OUTPUT_BYTES];
+    FILE *file = fopen(path_of(name), "re");
+    if (file == NULL)
+        fail_msg("%s is not there", path_of(name));
+    read_text[fread(read_text, 1, sizeof read_text - 1, file)] = '\0';
+    fclose(file);
+    if (strstr(read_text, text) == NULL)
+        fail_msg("\"%s\" is not in %s:\n%s", text, name, read_text);
+}
+
+TEST(a_folder_gets_the_report_in_every_format_and_a_job_its_summary)
+{
+    char setting[PROC_PATH_BYTES + 64];
+    const char *const settings[] = {setting, NULL};
+    snprintf(setting, sizeof setting, "GITHUB_STEP_SUMMARY=%s", path_of("steps.md"));
+    expect_status(run_shell(settings, "exec '%s' --url %s --burst 5 --name 'my run/1' --out '%s'", program,
+                            url_of(HERD_SERVER_HTTP, "/ok"), path_of("out")),
+                  HELD);
+    expect_file("out/my_run_1.json", "\"stampede_report\"");
+    expect_file("out/my_run_1.html", "<!DOCTYPE html>");
+    expect_file("out/my_run_1.junit.xml",
+                "<testcase classname=\"A stampede on /ok.my run/1\" name=\"failed = 0\"");
+    expect_file("out/my_run_1.csv", "my run/1,,requests,5\n");
+    expect_file("out/my_run_1.om.txt", "# EOF\n");
+    expect_file("out/my_run_1.md", "**1 of 1 checks held**");
+    expect_file("steps.md", "**1 of 1 checks held**");
+    expect_status(TOOL("report", path_of("out/my_run_1.json"), "--csv", path_of("again.csv")), HELD);
+    expect_said("CSV  ");
+    assert_null(strstr(output, "requests ")); /* what is written is not shown, too */
+    expect_file("again.csv", "my run/1,,requests,5\n");
+    expect_status(run_shell(settings, "exec '%s' scenario '%s' --junit '%s'", program,
+                            write_file("tiny.scenario", "target 127.0.0.1:1\nask /\nburst 5\n"),
+                            path_of("junits")),
+                  NOT_RUN);
+}
+
+TEST(a_log_is_asked_again)
+{
+    const char *log =
+        write_file("access.log", "- - - [10/Oct/2000:20:55:36 +0000] \"GET /key/7 HTTP/1.1\" 200 1\n"
+                                 "- - - [10/Oct/2000:20:55:36 +0000] \"POST /key/8 HTTP/1.1\" 200 1\n"
+                                 "- - - [10/Oct/2000:20:55:38 +0000] \"GET /key/7 HTTP/1.1\" 200 1\n"
+                                 "- - - [10/Oct/2000:20:55:38 +0000] \"HEAD /key/9 HTTP/1.1\" 200 1\n");
+    const char *target = urls[HERD_SERVER_HTTP] + strlen("http://");
+    herd_server_forget(&server);
+    expect_status(TOOL("--target", target, "--replay", log, "--speed", "10x", "--expect", "requests = 3",
+                       "--expect", "status 200 = 100%"),
+                  HELD);
+    expect_said("A replay of access.log");
+    expect_said(
+        "access.log at 10 times its speed: 3 of 4 lines, 2 different requests; left out: 1 neither GET "
+        "nor HEAD");
+    expect_said("3 requests as in a log, over 0.251 s, 1 target");
+    assert_int_equal(atomic_load(&server.seen->keys[7]), 2);
+    assert_int_equal(atomic_load(&server.seen->keys[8]), 0);
+    expect_status(TOOL("--target", target, "--replay", log, "--method", "POST"), HELD);
+    assert_int_equal(atomic_load(&server.seen->keys[8]), 1);
+    expect_status(TOOL("--url", url_of(HERD_SERVER_HTTP, "/ok"), "--replay", log, "--rate", "5"), BAD_USAGE);
+    expect_said("either --burst or --rate or --replay");
+    expect_status(TOOL("--url", url_of(HERD_SERVER_HTTP, "/ok"), "--replay", log), BAD_USAGE);
+    expect_said("it asks for what the log has: no ask, and no URL but targets");
+    expect_status(TOOL("--target", target, "--replay", log, "--speed", "fast"), BAD_USAGE);
+    expect_said("a speed is a number from 0.001 to 1000, like 2 or 2x, not \"fast\"");
+    expect_status(TOOL("--target", target, "--replay", "/nowhere"), BAD_USAGE);
+    expect_said("/nowhere: No such file or directory");
+    expect_status(
+        TOOL("scenario", write_file("both.scenario", "target 127.0.0.1:1\nrate 5 per second for 1s\n"
+                                                     "replay /nowhere\n")),
+        BAD_USAGE);
+    expect_said("both.scenario:3: replay: rate or replay, not both");
+}
+
+TEST(it_says_which_version_it_is)
+{
+    expect_status(TOOL("--version"), HELD);
+    expect_said("stampede " GUARD_VERSION "\n");
+    expect_status(TOOL("compare", "--version"), HELD);
+    expect_said("stampede " GUARD_VERSION "\n");
+}
+
 TEST(secrets_of_the_command_line_are_in_no_report)
 {
     static const char never[] = "20s sql \"SELECT 1\""; /* so that the database is named for something */
@@ -449,16 +532,32 @@ TEST(ended_in_the_middle_it_reports_and_leaves_nothing)
 }
 
 /* A listener that accepts nobody: but for its backlog, connections are never there. */
-TEST(ended_while_it_connects_it_ends_at_once)
+static int listen_silently(int backlog, char url[static 64])
 {
-    char url[64];
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t bytes = sizeof address;
     int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_int_equal(bind(listener, (const struct sockaddr *)&address, sizeof address), 0);
-    assert_int_equal(listen(listener, 1), 0);
+    assert_int_equal(listen(listener, backlog), 0);
     assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &bytes), 0);
-    snprintf(url, sizeof url, "http://127.0.0.1:%u/", (unsigned)ntohs(address.sin_port));
+    snprintf(url, 64, "http://127.0.0.1:%u/", (unsigned)ntohs(address.sin_port));
+    return listener;
+}
+
+TEST(a_short_listen_queue_is_named_as_the_cause_of_time_outs)
+{
+    char url[64];
+    int listener = listen_silently(5, url);
+    expect_status(TOOL("--url", url, "--rate", "100", "--for", "300ms", "--limit", "300ms"), DID_NOT_HOLD);
+    expect_said("! The listen queue of 127.0.0.1:");
+    expect_said(" has 5 places: it overflowed ");
+    close(listener);
+}
+
+TEST(ended_while_it_connects_it_ends_at_once)
+{
+    char url[64];
+    int listener = listen_silently(1, url);
     pid_t pid = start((const char *const[]){"--url", url, "--burst", "50", NULL});
     wait_until_said("A stampede on");
     uint64_t begin_us = clock_us();
@@ -825,6 +924,7 @@ TEST(a_percentile_of_too_few_answers_does_not_hold)
 static bool set_up(void)
 {
     const char *service = getenv("CATALOGD");
+    unsetenv("GITHUB_STEP_SUMMARY"); /* of the job that these tests are a part of */
     snprintf(program, sizeof program, "%s", service != NULL ? service : "build/catalogd");
     char *slash = strrchr(program, '/');
     strcpy(slash != NULL ? slash : program, slash != NULL ? "/stampede" : "stampede");

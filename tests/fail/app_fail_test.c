@@ -103,7 +103,7 @@ static const struct pg_statement statements[] = {{"echo", "SELECT $1::text, NULL
 
 static enum pg_outcome ask(struct pg_pool *pool, size_t statement, const char *param, uint32_t left_ms)
 {
-    struct pg_request request = {statement, &param, left_ms, -1};
+    struct pg_request request = {statement, &param, left_ms, -1, NULL};
     struct pg_fault fault;
     struct rows rows;
     rows_init(&rows, ROWS_BYTES);

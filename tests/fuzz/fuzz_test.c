@@ -151,3 +151,8 @@ TEST(a_head_is_accepted_if_it_is_one_of_rfc_9112)
 {
     survives_its_corpus("head");
 }
+
+TEST(what_a_request_says_of_itself_stays_where_it_is_put)
+{
+    survives_its_corpus("trace");
+}

@@ -201,7 +201,9 @@ static void add_exchange(FILE *out, uint16_t port, const char *request)
 {
     char bytes[512];
     struct http_raw raw;
-    int count = snprintf(bytes, sizeof bytes, "%s HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n", request);
+    int count = snprintf(
+        bytes, sizeof bytes,
+        "%s HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Request-Id: golden\r\nConnection: close\r\n\r\n", request);
     http_raw_ask("127.0.0.1", port, bytes, (size_t)count, ANSWER_LIMIT_MS, &raw);
     fprintf(out, "> %s\n", request);
     char *rest = NULL;

@@ -106,7 +106,7 @@ TEST(the_first_150_lines_are_enough_for_a_first_call)
 
 TEST(only_public_symbols_are_visible)
 {
-    assert_true(shell("nm --defined-only --extern-only guard/example/build/libguard.a >symbols; "
+    assert_true(shell("nm --defined-only --extern-only guard/example/build/libstampede-guard.a >symbols; "
                       "grep -q ' T guard_open$' symbols; grep -q ' T guard_host_rang$' symbols; "
                       "if grep ' [A-Z] ' symbols | grep -v ' T guard_'; then exit 1; fi"));
 }
@@ -133,18 +133,18 @@ TEST(one_file_does_the_work_of_the_folder)
 /* Of the copy that was built without it, of one with it, and of the one file. */
 TEST(tls_is_there_if_its_library_is_and_may_be_left_out)
 {
-    assert_true(shell(
-        "if nm guard/example/build/libguard.a | grep -q ' U SSL_'; then exit 1; fi; "
-        "mkdir secure; cp -r guard secure/; cd secure; "
-        "sed -n '/^```c$/,/^```$/{/^```/d;p}' guard/README.md >server.c; "
-        "printf 'GUARD_LOCKS_WITH =\nGUARD_DIR = guard\ninclude guard/guard.mk\n"
-        "CPPFLAGS += -Iguard\nserver: server.o $(GUARD_LIB)\n"
-        "\t$(CC) -o $@ $^ $(GUARD_LIBS)\n' >Makefile; "
-        "make -j2 CFLAGS=-O0; nm build/guard/libguard.a | grep -q ' U SSL_new'; "
-        "test \"$(./server rediss://127.0.0.1:1 2>/dev/null)\" = 'hello user:7'; "
-        "make -j2 CFLAGS=-O0 GUARD_TLS=; if nm build/guard/libguard.a | grep -q ' U SSL_'; then exit 1; fi; "
-        "if ./server rediss://127.0.0.1:1 2>said; then exit 1; fi; "
-        "grep -q 'redis_url: rediss:// (TLS) is not built in' said"));
+    assert_true(shell("if nm guard/example/build/libstampede-guard.a | grep -q ' U SSL_'; then exit 1; fi; "
+                      "mkdir secure; cp -r guard secure/; cd secure; "
+                      "sed -n '/^```c$/,/^```$/{/^```/d;p}' guard/README.md >server.c; "
+                      "printf 'GUARD_LOCKS_WITH =\nGUARD_DIR = guard\ninclude guard/guard.mk\n"
+                      "CPPFLAGS += -Iguard\nserver: server.o $(GUARD_LIB)\n"
+                      "\t$(CC) -o $@ $^ $(GUARD_LIBS)\n' >Makefile; "
+                      "make -j2 CFLAGS=-O0; nm build/guard/libstampede-guard.a | grep -q ' U SSL_new'; "
+                      "test \"$(./server rediss://127.0.0.1:1 2>/dev/null)\" = 'hello user:7'; "
+                      "make -j2 CFLAGS=-O0 GUARD_TLS=; if nm build/guard/libstampede-guard.a | grep -q ' U "
+                      "SSL_'; then exit 1; fi; "
+                      "if ./server rediss://127.0.0.1:1 2>said; then exit 1; fi; "
+                      "grep -q 'redis_url: rediss:// (TLS) is not built in' said"));
     assert_true(
         shell("sh guard/amalgamate.sh asleep; cd asleep; "
               "cc -std=c11 -O0 -DGUARD_WITH_TLS -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror "
@@ -161,7 +161,8 @@ TEST(a_host_may_use_any_name_for_itself)
                          "int main(void) { struct guard *guard = 0; struct guard_config config = "
                          "GUARD_CONFIG_DEFAULTS; return guard_open(&config, &guard, 0) != GUARD_OK || "
                          "guard_close(&guard, 0) != GUARD_OK || redis_open() + value_new() != 3; }\n");
-    assert_true(shell("cc -o host host.c guard/example/build/libguard.a -lhiredis -luv -pthread; ./host"));
+    assert_true(
+        shell("cc -o host host.c guard/example/build/libstampede-guard.a -lhiredis -luv -pthread; ./host"));
 }
 
 /* Nothing of the guard but what locks stand on. */
@@ -241,27 +242,9 @@ TEST(a_makefile_of_the_hosts_keeps_its_default_goal_and_flags)
                            "greet: ; @echo the first target\n"
                            "library: $(GUARD_LIB)\n");
     assert_true(shell("test \"$(make)\" = 'the first target'"));
-    assert_true(shell("make -j2 library CFLAGS='-O1 -flto'; test -f out/libguard.a; nm out/libguard.a | grep "
+    assert_true(shell("make -j2 library CFLAGS='-O1 -flto'; test -f out/libstampede-guard.a; nm "
+                      "out/libstampede-guard.a | grep "
                       "-q ' T guard_open'"));
-}
-
-/* Of the plain build, whichever variant this test is of: nobody installs a sanitizer. */
-TEST(what_make_install_leaves_is_all_that_a_program_needs)
-{
-    char command[PROC_PATH_BYTES + 256];
-    const char *argv[] = {"sh", "-ec", command, NULL};
-    const char *settings[] = {"MAKEFLAGS=", "MAKELEVEL=", NULL};
-    snprintf(
-        command, sizeof command,
-        "env -u CFLAGS -u LDFLAGS -u CC -u SAN -u BUILD make -j2 install DESTDIR='%s/root' PREFIX=/opt/guard",
-        folder);
-    assert_true(proc_run(&(struct proc_options){.argv = argv, .settings = settings}, BUILD_LIMIT_MS));
-    assert_true(
-        shell("test -x root/opt/guard/bin/catalogd; "
-              "export PKG_CONFIG_PATH=root/opt/guard/lib/pkgconfig PKG_CONFIG_SYSROOT_DIR=root; "
-              "sed -n '/^```c$/,/^```$/{/^```/d;p}' guard/README.md >installed.c; "
-              "cc -std=c11 -o installed installed.c $(pkg-config --cflags --libs --static stampede-guard); "
-              "test \"$(./installed redis://127.0.0.1:1 2>/dev/null)\" = 'hello user:7'"));
 }
 
 /* By the lines of its own head. */
@@ -273,9 +256,26 @@ TEST(cmake_builds_a_program_with_the_target_guard)
                       "sed -n 's/^#     //p' third_party/guard/CMakeLists.txt; } >CMakeLists.txt; "
                       "export CFLAGS=-O0; cmake -S . -B out >said; cmake --build out -j2 >said; "
                       "test \"$(out/server redis://127.0.0.1:1 2>/dev/null)\" = 'hello user:7'; "
-                      "nm --defined-only --extern-only out/third_party/guard/libguard.a >symbols; "
+                      "nm --defined-only --extern-only out/third_party/guard/libstampede-guard.a >symbols; "
                       "grep -q ' T guard_open$' symbols; if grep ' [A-Z] ' symbols | grep -v ' T guard_'; "
                       "then exit 1; fi"));
+}
+
+/* The shared library of it, installed, and found by a project that has no copy. */
+TEST(cmake_installs_a_shared_library_that_cmake_and_pkg_config_find)
+{
+    assert_true(shell(
+        "export CFLAGS=-O0; cmake -S guard -B shared -DBUILD_SHARED_LIBS=ON >said; cmake --build shared -j2 "
+        ">said; cmake --install shared --prefix $PWD/cmade >said; mkdir user; cd user; "
+        "sed -n '/^```c$/,/^```$/{/^```/d;p}' ../guard/README.md >server.c; "
+        "{ echo 'cmake_minimum_required(VERSION 3.18)'; echo 'project(server C)'; "
+        "echo 'find_package(stampede-guard 0.2 REQUIRED)'; echo 'add_executable(server server.c)'; "
+        "echo 'target_link_libraries(server PRIVATE stampede-guard::guard)'; } >CMakeLists.txt; "
+        "cmake -S . -B out -DCMAKE_PREFIX_PATH=$PWD/../cmade >said; cmake --build out >said; "
+        "test \"$(out/server redis://127.0.0.1:1 2>/dev/null)\" = 'hello user:7'; "
+        "readelf -dW out/server >said; grep -q 'NEEDED.*libstampede-guard.so.0.2' said; "
+        "PKG_CONFIG_PATH=$PWD/../cmade/lib/pkgconfig pkg-config --exact-version=$(sed -n "
+        "'s/.*GUARD_VERSION \"\\(.*\\)\"/\\1/p' ../guard/guard.h) stampede-guard"));
 }
 
 /* ---- the examples ---- */
@@ -312,13 +312,14 @@ TEST(every_recipe_of_the_cookbook_prints_what_it_shows)
     char command[1024];
     assert_true(stack_redis_start(&redis, NULL));
     assert_true(stack_postgres_start(&postgres, 10));
-    assert_true(shell("mkdir -p recipes; cd recipes; "
-                      "awk -v to=. -f ../guard/guide/recipes.awk ../guard/guide/cookbook.md >list; "
-                      "test $(wc -l <list) -ge 12; "
-                      "while read -r name needs; do "
-                      "cc -std=gnu11 -Wall -Wextra -Werror -I../guard -isystem /usr/include/postgresql "
-                      "-o $name $name.c ../guard/example/build/libguard.a -lhiredis -luv -lmicrohttpd -lpq "
-                      "-pthread; done <list"));
+    assert_true(
+        shell("mkdir -p recipes; cd recipes; "
+              "awk -v to=. -f ../guard/guide/recipes.awk ../guard/guide/cookbook.md >list; "
+              "test $(wc -l <list) -ge 12; "
+              "while read -r name needs; do "
+              "cc -std=gnu11 -Wall -Wextra -Werror -I../guard -isystem /usr/include/postgresql "
+              "-o $name $name.c ../guard/example/build/libstampede-guard.a -lhiredis -luv -lmicrohttpd -lpq "
+              "-pthread; done <list"));
     snprintf(command, sizeof command,
              "cd recipes; while read -r name needs; do "
              "database=; [ $needs = 0 ] || database='%s'; "

@@ -159,7 +159,7 @@ TEST(a_query_returns_its_rows_and_nulls_as_texts)
         struct rows rows;
         struct pg_fault fault;
         const char *const params[] = {"a\"b"};
-        const struct pg_request request = {ECHO, params, LIMIT_MS, -1};
+        const struct pg_request request = {ECHO, params, LIMIT_MS, -1, NULL};
         assert_int_equal(pg_pool_state(pool), PG_STATE_UNTRIED);
         rows_init(&rows, ROWS_BYTES);
         for (unsigned round = 0; round < 3; round++) {
@@ -195,7 +195,7 @@ TEST(the_server_has_limits_of_its_own_and_refuses_writes)
         struct pg_pool *pool = open_pool(postgres.url, both_modes[i]);
         struct rows rows;
         struct pg_fault fault;
-        const struct pg_request request = {LIMITS, NULL, LIMIT_MS, -1};
+        const struct pg_request request = {LIMITS, NULL, LIMIT_MS, -1, NULL};
         rows_init(&rows, ROWS_BYTES);
         assert_int_equal(pg_query(pool, &request, &rows, &fault), PG_OK);
         assert_string_not_equal(rows_text(&rows, 0, 0), "0");

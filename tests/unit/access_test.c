@@ -3,13 +3,10 @@
  * access_test.c - the access log's lanes and its writer: every line arrives whole, or is counted as dropped, and nobody
  * waits for it.
  */
-#include "app/base/clock.h"
 #include "app/http/access.h"
 #include "tests/support/test.h"
 
 #include <fcntl.h>
-#include <inttypes.h>
-#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -20,18 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { LANES = 3, LINES = 20000, PATH_BYTES = 128, FILES_MAX = 64, LIMIT_MS = 30000 };
-
-/* Fails, naming the condition, if it takes longer than any machine. */
-#define WAIT_UNTIL(condition)                                                                                \
-    do {                                                                                                     \
-        const uint64_t end_ms = clock_ms() + LIMIT_MS;                                                       \
-        while (!(condition)) {                                                                               \
-            if (clock_ms() >= end_ms)                                                                        \
-                fail_msg("waited in vain until %s", #condition);                                             \
-            poll(NULL, 0, 1);                                                                                \
-        }                                                                                                    \
-    } while (0)
+enum { LANES = 3, LINES = 20000, PATH_BYTES = 128, FILES_MAX = 64 };
 
 static char folder[] = "/tmp/access_test.XXXXXX";
 static char file[PATH_BYTES];

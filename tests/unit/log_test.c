@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 TEST(a_burst_passes_and_the_next_window_tells_how_many_did_not)
@@ -58,6 +59,62 @@ TEST(what_does_not_fit_is_cut_before_an_escape)
 
 /* ---- the whole log, its stderr read back ---- */
 
+/* stderr is another file while this is called; what was written to it goes into `text`. */
+static void log_into(void (*speak)(void), char *text, size_t text_size)
+{
+    char path[] = "/tmp/log_test.XXXXXX";
+    int file = mkstemp(path), kept = dup(STDERR_FILENO);
+    assert_true(file >= 0 && kept >= 0);
+    unlink(path);
+    dup2(file, STDERR_FILENO);
+    fcntl(STDERR_FILENO, F_SETFL, O_APPEND);
+    speak();
+    dup2(kept, STDERR_FILENO);
+    close(kept);
+    ssize_t bytes = pread(file, text, text_size - 1, 0);
+    close(file);
+    assert_true(bytes > 0);
+    text[bytes] = '\0';
+}
+
+static void speak_to(const char *suffix)
+{
+    struct stat status;
+    char stream[64];
+    assert_int_equal(fstat(STDERR_FILENO, &status), 0);
+    snprintf(stream, sizeof stream, "%ju:%ju%s", (uintmax_t)status.st_dev, (uintmax_t)status.st_ino, suffix);
+    setenv("JOURNAL_STREAM", stream, 1);
+    log_open();
+    log_line(LOG_LEVEL_INFO, "first", "%s", "");
+    log_line(LOG_LEVEL_WARNING, "second", "%s", "");
+    log_line(LOG_LEVEL_ERROR, "third", "%s", "");
+    unsetenv("JOURNAL_STREAM");
+    log_open();
+    log_line(LOG_LEVEL_ERROR, "fourth", "%s", "");
+}
+
+static void speak_to_the_journal(void)
+{
+    speak_to("");
+}
+
+static void speak_beside_the_journal(void)
+{
+    speak_to("0");
+}
+
+TEST(the_journal_is_told_priorities_and_no_other_file_is)
+{
+    char text[2048];
+    log_into(speak_to_the_journal, text, sizeof text);
+    assert_int_equal(strncmp(text, "<6>time=", 8), 0);
+    assert_non_null(strstr(text, "event=first\n<4>time="));
+    assert_non_null(strstr(text, "event=second\n<3>time="));
+    assert_non_null(strstr(text, "event=third\ntime="));
+    log_into(speak_beside_the_journal, text, sizeof text);
+    assert_null(strchr(text, '<'));
+}
+
 enum { THREADS = 4, LINES = 20 };
 
 static void *log_from_a_thread(void *context)
@@ -82,16 +139,10 @@ static size_t count_of(const char *haystack, const char *needle)
     return count;
 }
 
-TEST(lines_of_many_threads_stay_whole_and_are_limited_per_event_unless_their_speaker_limits_them)
+static void speak_in_threads(void)
 {
-    char path[] = "/tmp/log_test.XXXXXX", text[65536];
     pthread_t threads[THREADS];
     size_t numbers[THREADS];
-    int file = mkstemp(path), kept = dup(STDERR_FILENO);
-    assert_true(file >= 0 && kept >= 0);
-    unlink(path);
-    dup2(file, STDERR_FILENO);
-    fcntl(STDERR_FILENO, F_SETFL, O_APPEND);
     for (size_t i = 0; i < THREADS; i++) {
         numbers[i] = i;
         assert_int_equal(pthread_create(&threads[i], NULL, log_from_a_thread, &numbers[i]), 0);
@@ -104,13 +155,12 @@ TEST(lines_of_many_threads_stay_whole_and_are_limited_per_event_unless_their_spe
         log_line(LOG_LEVEL_INFO, "speaker", "whole=%u", i);
     }
     log_flush();
-    dup2(kept, STDERR_FILENO);
-    close(kept);
-    ssize_t bytes = pread(file, text, sizeof text - 1, 0);
-    close(file);
-    assert_true(bytes > 0);
-    text[bytes] = '\0';
+}
 
+TEST(lines_of_many_threads_stay_whole_and_are_limited_per_event_unless_their_speaker_limits_them)
+{
+    char text[65536];
+    log_into(speak_in_threads, text, sizeof text);
     assert_int_equal(count_of(text, "\n"), THREADS * (LOG_BURST + 1) + LINES);
     assert_int_equal(count_of(text, " whole="), LINES);
     assert_int_equal(count_of(text, " text=\"one\\x0atwo\"\n"), THREADS * LOG_BURST);

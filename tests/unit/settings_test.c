@@ -33,6 +33,8 @@ static void read_into(struct reading *reading, const char *const *flags, const c
     FILE *messages = fmemopen(reading->messages, sizeof reading->messages - 1, "w");
     assert_non_null(messages);
     reading->verdict = settings_read(argc, argv, environment, &reading->settings, messages);
+    if (reading->verdict == SETTINGS_HELP)
+        settings_print_help(messages);
     fclose(messages);
 }
 
@@ -102,6 +104,8 @@ TEST(without_any_setting_the_defaults_are_right)
         {s->guard.max_value_bytes, 1048576},
         {s->server_loops, 0},
         {s->drain_ms, 5000},
+        {s->access_log, SETTINGS_LOG_OFF},
+        {s->access_log_percent, 100},
         {s->load_delay_ms, 0},
     };
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
@@ -195,6 +199,11 @@ static const char *const wrong[] = {
     "REVALIDATE_TOKEN_FILE=/nonexistent/token",
     "HOT_FILE=/nonexistent/hot",
     "HOT_FILE=/tmp/",
+    "ACCESS_LOG=on",
+    "ACCESS_LOG_FILE=/nonexistent/log",
+    "ACCESS_LOG_FILE=/tmp/",
+    "ACCESS_LOG_PERCENT=0",
+    "ACCESS_LOG_PERCENT=101",
     "HOT_SAVE_MS=99",
     "LOAD_QUEUE=1000001",
     "LOAD_PERMITS=100001",
@@ -470,23 +479,33 @@ TEST(help_prints_every_setting_with_its_default)
     struct reading reading;
     read_into(&reading, LIST("--fresh-ms=x", "--help"), nothing);
     assert_int_equal(reading.verdict, SETTINGS_HELP);
-    assert_says(&reading, "--fresh-ms\n");
+    assert_says(&reading, "  --fresh-ms, FRESH_MS\n");
     assert_says(&reading, "default 60000; 1 to 86400000 (ms)");
-    assert_says(&reading, "--ops-token-file\n");
+    assert_says(&reading, "  --ops-token-file, OPS_TOKEN_FILE\n");
     assert_says(&reading, "default nothing; ");
     assert_says(&reading, "a third of LEASE_MS");
     read_into(&reading, LIST("-h"), nothing);
     assert_int_equal(reading.verdict, SETTINGS_HELP);
 }
 
-/* The three lines of --help, "NAME --flag", the meaning and "default X; what is allowed", as a row of a table. */
+TEST(the_version_is_told_whatever_else_is_wrong)
+{
+    struct reading reading;
+    read_into(&reading, LIST("--fresh-ms=x", "--version"), LIST("STALE_MS=x"));
+    assert_int_equal(reading.verdict, SETTINGS_VERSION);
+    read_into(&reading, LIST("-V"), nothing);
+    assert_int_equal(reading.verdict, SETTINGS_VERSION);
+    assert_string_equal(reading.messages, "");
+}
+
+/* The three lines of --help, "--flag, NAME", the meaning and "default X; what is allowed", as a row of a table. */
 static const char *readme_row(const char *help, char *row, size_t row_bytes)
 {
-    const char *meaning = strchr(help, '\n') + 1 + 6;
+    const char *name = strchr(help, ',') + 2, *meaning = strchr(name, '\n') + 1 + 6;
     const char *fallback = strchr(meaning, '\n') + 1 + strlen("      default ");
     const char *allowed = strstr(fallback, "; ") + 2, *end = strchr(allowed, '\n');
 
-    snprintf(row, row_bytes, "\n| `%.*s` | %.*s | %.*s | %.*s |\n", (int)strcspn(help + 2, " "), help + 2,
+    snprintf(row, row_bytes, "\n| `%.*s` | %.*s | %.*s | %.*s |\n", (int)strcspn(name, "\n"), name,
              (int)(allowed - 2 - fallback), fallback, (int)(end - allowed), allowed,
              (int)strcspn(meaning, "\n"), meaning);
     return end + 1;
@@ -503,7 +522,7 @@ TEST(the_readme_has_the_settings_as_help_has_them)
     readme[fread(readme, 1, sizeof(readme) - 1, file)] = '\0';
     fclose(file);
     read_into(&reading, LIST("--help"), nothing);
-    const char *at = strstr(reading.messages, "\n\n  ");
+    const char *at = strstr(reading.messages, "\n\n  --");
     assert_non_null(at);
     for (at += 2; *at == ' ';) {
         at = readme_row(at, row, sizeof(row));

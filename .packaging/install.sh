@@ -1,0 +1,62 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# install.sh [--remove] - puts the files of .packaging/files where they belong below $DESTDIR, or takes them away again.
+#
+# The names in the table come from the environment, which `make install` fills. Nothing is built here. A folder is removed
+# if it is one of ours and nothing else is in it. Runs as any user that may write there.
+set -eu
+
+task=${1:-install}
+names='BUILD GUARD_LIB GUARD_SHARED GUARD_SONAME GUARD_LIBS_PRIVATE VERSION PREFIX BINDIR LIBDIR INCLUDEDIR DATADIR
+    MANDIR DOCDIR BASHCOMPDIR UNITDIR SYSCONFDIR PC_LIBDIR PC_INCLUDEDIR
+    PC_PRIVATE GUARD_LIBS_PUBLIC'
+fill=
+for name in $names; do
+    eval "value=\${$name?is not set: use make install}"
+    fill="$fill;s|@$name@|$value|g"
+done
+fill=${fill#;}
+# The units are whole files, with Debian's paths.
+move="s|/usr/bin/catalogd|$BINDIR/catalogd|g;s|/etc/catalogd|$SYSCONFDIR/catalogd|g"
+
+# target SOURCE PLACE: where this file goes
+target() {
+    case $2 in
+    */) name=$(basename "$1"); echo "$DESTDIR$2${name%.in}" ;;
+    *) echo "$DESTDIR$2" ;;
+    esac
+}
+
+# put MODE SOURCE TARGET
+put() {
+    case $1 in
+    *[?]) [ ! -e "$3" ] || return 0 ;;
+    esac
+    mkdir -p "$(dirname "$3")"
+    rm -f "$3"
+    case $1 in
+    link) ln -s "$2" "$3" ;;
+    *+) sed "$fill;$move" "$2" >"$3" && chmod "${1%+}" "$3" ;;
+    *) install -m "${1%[?]}" "$2" "$3" ;;
+    esac
+}
+
+# remove TARGET: and the folders that were made for it
+remove() {
+    rm -f "$1"
+    folder=$(dirname "$1")
+    while case $folder in */stampede-guard | */stampede-guard/* | */catalogd) true ;; *) false ;; esac; do
+        rmdir "$folder" 2>/dev/null || break
+        folder=$(dirname "$folder")
+    done
+}
+
+sed -e '/^#/d' -e '/^$/d' -e "$fill" .packaging/files | while read -r mode sources place; do
+    for source in $sources; do
+        case $task$mode in
+        --remove*[?]) ;;
+        --remove*) remove "$(target "$source" "$place")" ;;
+        *) put "$mode" "$source" "$(target "$source" "$place")" ;;
+        esac
+    done
+done

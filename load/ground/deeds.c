@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT */
+/* deeds.c - see deeds.h. */
+#include "load/ground/deeds.h"
+
+#include <string.h>
+
+/* Longer than a lease lives in the playground, so that its end is seen before the dead process is back. */
+enum { PROCESS_BACK_MS = 6000, SERVER_BACK_MS = 8000, LOCK_S = 3 };
+
+#define WHEN(health) (1U << (health))
+#define TEXT_OF(number) TEXT_AS(number)
+#define TEXT_AS(number) #number
+
+#define PROCESS(letter, lower, number)                                                                       \
+    {.name = lower "-kill",                                                                                  \
+     .party = DEED_##letter,                                                                                 \
+     .when = WHEN(DEED_UP) | WHEN(DEED_PAUSED),                                                              \
+     .after = DEED_DEAD,                                                                                     \
+     .back_ms = PROCESS_BACK_MS,                                                                             \
+     .back = lower "-start",                                                                                 \
+     .said = "Process " #letter                                                                              \
+             " was killed (SIGKILL). Its clients lose their connections; it is started again in a moment.",  \
+     .action = {.party = SCENARIO_CATALOGD, .verb = SCENARIO_KILL, .process = (number)}},                    \
+        {.name = lower "-pause",                                                                             \
+         .party = DEED_##letter,                                                                             \
+         .when = WHEN(DEED_UP),                                                                              \
+         .after = DEED_PAUSED,                                                                               \
+         .back_ms = PROCESS_BACK_MS,                                                                         \
+         .back = lower "-resume",                                                                            \
+         .said = "Process " #letter                                                                          \
+                 " was stopped in the middle of what it did (SIGSTOP), as a machine that stalls would be.",  \
+         .action = {.party = SCENARIO_CATALOGD, .verb = SCENARIO_PAUSE, .process = (number)}},               \
+        {.name = lower "-resume",                                                                            \
+         .party = DEED_##letter,                                                                             \
+         .when = WHEN(DEED_PAUSED),                                                                          \
+         .said = "Process " #letter " goes on (SIGCONT). What it loaded without a lease that still stands "  \
+                 "is not stored.",                                                                           \
+         .action = {.party = SCENARIO_CATALOGD, .verb = SCENARIO_RESUME, .process = (number)}},              \
+    {                                                                                                        \
+        .name = lower "-start", .party = DEED_##letter, .when = WHEN(DEED_DEAD),                             \
+        .said = "Process " #letter " is back, at the same address.", .action = {                             \
+            .party = SCENARIO_CATALOGD,                                                                      \
+            .verb = SCENARIO_START,                                                                          \
+            .process = (number)                                                                              \
+        }                                                                                                    \
+    }
+
+static const struct deed deeds[] = {
+    PROCESS(A, "a", 1),
+    PROCESS(B, "b", 2),
+    {.name = "redis-kill",
+     .party = DEED_REDIS,
+     .when = WHEN(DEED_UP) | WHEN(DEED_HUNG),
+     .after = DEED_DEAD,
+     .back_ms = SERVER_BACK_MS,
+     .back = "redis-start",
+     .said = "Redis was killed, and everything in it is lost. Each process goes on alone: still one query "
+             "for each "
+             "product in each process.",
+     .action = {.party = SCENARIO_REDIS, .verb = SCENARIO_KILL}},
+    {.name = "redis-hang",
+     .party = DEED_REDIS,
+     .when = WHEN(DEED_UP),
+     .after = DEED_HUNG,
+     .back_ms = SERVER_BACK_MS,
+     .back = "redis-heal",
+     .said = "Redis hangs: its connections stay open and nothing is answered.",
+     .action = {.party = SCENARIO_LINK_REDIS, .verb = SCENARIO_FAULT, .fault = PROXY_SILENT}},
+    {.name = "redis-heal",
+     .party = DEED_REDIS,
+     .when = WHEN(DEED_HUNG),
+     .said = "Redis answers again.",
+     .action = {.party = SCENARIO_LINK_REDIS, .verb = SCENARIO_HEAL}},
+    {.name = "redis-start",
+     .party = DEED_REDIS,
+     .when = WHEN(DEED_DEAD),
+     .said = "Redis is back, and empty.",
+     .action = {.party = SCENARIO_REDIS, .verb = SCENARIO_START}},
+    {.name = "redis-flush",
+     .party = DEED_REDIS,
+     .when = WHEN(DEED_UP),
+     .said = "Everything in Redis was deleted: every product is cold.",
+     .action = {.party = SCENARIO_REDIS, .verb = SCENARIO_FLUSH}},
+    {.name = "postgres-kill",
+     .party = DEED_POSTGRES,
+     .when = WHEN(DEED_UP) | WHEN(DEED_PAUSED),
+     .after = DEED_DEAD,
+     .back_ms = SERVER_BACK_MS,
+     .back = "postgres-start",
+     .said = "PostgreSQL was killed. What is cached is served; a load that fails is not tried again for a "
+             "second.",
+     .action = {.party = SCENARIO_POSTGRES, .verb = SCENARIO_KILL}},
+    {.name = "postgres-start",
+     .party = DEED_POSTGRES,
+     .when = WHEN(DEED_DEAD),
+     .said = "PostgreSQL is back, with its data.",
+     .action = {.party = SCENARIO_POSTGRES, .verb = SCENARIO_START}},
+    {.name = "postgres-pause",
+     .party = DEED_POSTGRES,
+     .when = WHEN(DEED_UP),
+     .after = DEED_PAUSED,
+     .back_ms = SERVER_BACK_MS,
+     .back = "postgres-resume",
+     .said = "PostgreSQL stands still (SIGSTOP): queries hang. What is cached is served.",
+     .action = {.party = SCENARIO_POSTGRES, .verb = SCENARIO_PAUSE}},
+    {.name = "postgres-resume",
+     .party = DEED_POSTGRES,
+     .when = WHEN(DEED_PAUSED),
+     .said = "PostgreSQL goes on.",
+     .action = {.party = SCENARIO_POSTGRES, .verb = SCENARIO_RESUME}},
+    {.name = "postgres-lock",
+     .party = DEED_POSTGRES,
+     .when = WHEN(DEED_UP),
+     .after = DEED_LOCKED,
+     .said = "The table of products is locked for " TEXT_OF(
+         3) " seconds, as a migration would: loads wait for it.",
+     .action = {.verb = SCENARIO_SQL,
+                .argument = "BEGIN; LOCK TABLE products IN ACCESS EXCLUSIVE MODE; SELECT pg_sleep(" TEXT_OF(
+                    3) "); COMMIT"}},
+    {.name = "postgres-break",
+     .party = DEED_POSTGRES,
+     .when = WHEN(DEED_UP),
+     .after = DEED_BROKEN,
+     .back_ms = SERVER_BACK_MS,
+     .back = "postgres-repair",
+     .said = "Every query of products fails. A failure is remembered for a second, so a crowd does not "
+             "repeat it.",
+     .action = {.verb = SCENARIO_SQL,
+                .argument =
+                    "CREATE FUNCTION broken(bigint) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$BEGIN "
+                    "RAISE EXCEPTION 'out of order'; END$$; "
+                    "ALTER TABLE products RENAME TO products_whole; "
+                    "CREATE VIEW products AS SELECT id, category_id, sku, name, description, price_cents, "
+                    "stock, broken(edition) AS edition, updated_at, stamp FROM products_whole"}},
+    {.name = "postgres-repair",
+     .party = DEED_POSTGRES,
+     .when = WHEN(DEED_BROKEN),
+     .said = "Queries of products work again.",
+     .action = {.verb = SCENARIO_SQL,
+                .argument = "DROP VIEW products; ALTER TABLE products_whole RENAME TO products; "
+                            "DROP FUNCTION broken"}},
+};
+
+const char *deed_health_name(enum deed_health health)
+{
+    static const char *const names[DEED_HEALTHS] = {"up",     "paused", "dead",    "hung",
+                                                    "locked", "broken", "starting"};
+    return names[health];
+}
+
+const char *deed_party_name(enum deed_party party)
+{
+    static const char *const names[DEED_PARTIES] = {"A", "B", "Redis", "PostgreSQL"};
+    return names[party];
+}
+
+const struct deed *deed_find(const char *name)
+{
+    for (size_t i = 0; name != NULL && i < sizeof deeds / sizeof *deeds; i++) {
+        if (strcmp(deeds[i].name, name) == 0)
+            return &deeds[i];
+    }
+    return NULL;
+}
+
+const struct deed *deed_cure(enum deed_party party, enum deed_health health)
+{
+    for (size_t i = 0; i < sizeof deeds / sizeof *deeds; i++) {
+        if (deeds[i].party == party && (deeds[i].when & WHEN(health)) != 0 && deeds[i].after == DEED_UP &&
+            health != DEED_UP)
+            return &deeds[i];
+    }
+    return NULL;
+}

@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * page.js - the playground. Samples are drawn by app/view/widgets.js, which stands before this.
+ *
+ *     /stream --> follow() --> show(state): guide, sentence, shop, comparison, plots, story
+ *     a button --> press() --> /act; what comes of it is told by the next state
+ *
+ * What the page shows is what the last state says; it keeps nothing else but the last minute for its plots.
+ */
+
+const one = selector => document.querySelector(selector);
+const all = selector => [...document.querySelectorAll(selector)];
+const setText = (element, text) => { if (element.textContent !== text) element.textContent = text; };
+const setShare = (element, share) => element.style.setProperty('--share', `${(100 * Math.min(Math.max(share, 0), 1)).toFixed(1)}%`);
+const timeText = us => us < 995000 ? `${Math.round(us / 1000)} ms` : `${(us / 1e6).toFixed(1)} s`;
+const plural = (count, word, words) => `${countText(count)} ${count === 1 ? word : words}`;
+const queriesText = count => plural(count, 'query', 'queries');
+
+let state = null;
+
+/* ---- the playground itself ---- */
+
+const authorization = () => ({ Authorization: `Bearer ${location.hash.slice(1)}` });
+
+const say = (text, kind) => {
+    const said = one('#said');
+    setText(said, text);
+    said.className = `said ${kind}`;
+};
+
+async function press(wish) {
+    try {
+        const answer = await fetch('/act', {
+            method: 'POST', headers: { ...authorization(), 'Content-Type': 'application/json' }, body: JSON.stringify(wish) });
+        if (!answer.ok) say((await answer.json()).error, 'trouble');
+    } catch {
+        say('The playground does not answer: has it ended?', 'trouble');
+    }
+}
+
+const showLink = (text, kind) => {
+    setText(one('#link'), text);
+    one('#link').className = `link ${kind}`;
+};
+
+async function readLines(body, take) {
+    const reader = body.getReader(), decoder = new TextDecoder();
+    for (let text = ''; ;) {
+        const { value, done } = await reader.read();
+        if (done) return;
+        const lines = (text + decoder.decode(value, { stream: true })).split('\n');
+        text = lines.pop();
+        const last = lines.filter(line => line !== '').pop();
+        if (last !== undefined) take(JSON.parse(last));
+    }
+}
+
+async function follow() {
+    for (;;) {
+        try {
+            const answer = await fetch('/stream', { headers: authorization() });
+            if (answer.ok) {
+                showLink('live', 'good');
+                await readLines(answer.body, show);
+            } else say((await answer.json()).error, 'trouble');
+        } catch { /* it has gone; said below */ }
+        showLink('not connected; trying again', 'bad');
+        await new Promise(resolve => setTimeout(resolve, 1000));
+    }
+}
+
+/* ---- the last minute: of each process, and of both ---- */
+
+/* Counters go on over the death of a process; what is now (waiters, ...) does not. */
+const withoutNow = sample => ({
+    ...sample, waiters: 0, flights: 0, running: [], hot: [], loads: { ...sample.loads, running: 0, queued: 0 },
+    permits: { ...sample.permits, held: 0, waiting: 0 }, near: { ...sample.near, entries: 0, bytes: 0 },
+    http: { ...sample.http, connections: 0, busy: 0, parked: 0 } });
+
+class Life {
+    constructor() { Object.assign(this, { pid: null, past: null, last: null }); }
+    /* The sample as if it were of one process that never died; null: none has come yet. */
+    add({ about, sample, health }) {
+        if (sample === null || about === null) return null;
+        if (this.pid !== about.pid && this.last !== null)
+            this.past = withoutNow(this.past === null ? this.last : merged([this.past, this.last]));
+        this.pid = about.pid;
+        this.last = health === 'dead' ? withoutNow(sample) : sample;
+        return this.past === null ? this.last : merged([this.last, this.past]);
+    }
+}
+
+class Minute extends History {
+    between(before, after) {
+        const point = super.between(before, after);
+        return { ...point, queries: (after.queries - before.queries) / point.seconds };
+    }
+}
+
+const lives = [new Life(), new Life()];
+const minutes = { both: null, 0: null, 1: null };
+let plots = null, began = null;
+
+const remember = (name, sample, bounds) => {
+    minutes[name] ??= new Minute(bounds);
+    minutes[name].add({ ...sample, at_ms: state.at_ms, up_ms: state.at_ms - began + 1, queries: state.postgres.queries });
+};
+
+const rememberAll = () => {
+    const samples = state.processes.map((process, i) => lives[i].add(process));
+    if (samples.some(sample => sample === null)) return null;
+    began ??= state.at_ms;
+    const bounds = state.processes[0].about.bounds_us;
+    samples.forEach((sample, i) => remember(i, sample, bounds));
+    remember('both', merged(samples), bounds);
+    return samples;
+};
+
+const makePlots = bounds => {
+    const queries = new Plot('Queries in PostgreSQL per second',
+        state.postgres.counted ? 'As its own log counts them, of all processes.' : 'As the processes count them: this database is yours.', {
+            series: [{ look: 'load', title: 'queries', of: point => point.queries }] });
+    const hot = new Rows('Hot keys', 'Loads that the guard has saved, of the last minutes.', 'None yet: send a crowd to a guard that is on.', 10);
+    const permits = new Facts('Loads and permits');
+    const drawn = [answersPlot(), queries, waitersPlot(), latencyPlot(bounds)];
+    one('#panels').append(...drawn.map(plot => plot.element), hot.element, permits.element);
+    return { drawn, hot, permits };
+};
+
+const showPlots = samples => {
+    const minute = minutes[one('input[name=whose]:checked').value];
+    plots ??= makePlots(minute.bounds);
+    for (const plot of plots.drawn) plot.show(minute);
+    const { last } = minute, abouts = state.processes.map(process => process.about);
+    plots.hot.show(hotRows({ hot: hotOf(samples) }));
+    plots.permits.show([
+        ['loads that run', countText(last.loads.running)],
+        ['loads in line', countText(last.loads.queued)],
+        ['permits held, of all processes', abouts[0].load_permits > 0
+            ? `${countText(samples[0].permits.held + samples[1].permits.held)} of ${abouts[0].load_permits}` : 'no limit'],
+        ['waiting for a permit', countText(last.permits.waiting)],
+        ['leases taken', countText(last.leases.acquired)],
+        ['leases that another process had', countText(last.leases.busy)],
+        ['commands to Redis', countText(last.redis.commands)],
+        ['answers with an error', countText(last.http.statuses['5xx'])],
+    ]);
+};
+
+/* ---- the guide ---- */
+
+const steps = { off: { mode: 'off' }, fleet: { mode: 'fleet' }, hit: { mode: 'fleet', hit: 'kill' } };
+const stepNames = Object.keys(steps);
+
+const outcome = ({ requests, queries, max_us, failed }, isOver) => [
+    html('b', {}, countText(queries)), html('span', {}, `${queries === 1 ? 'query' : 'queries'}${isOver ? '' : ' so far'}`),
+    html('div', { class: 'track', 'aria-hidden': 'true' }, html('span', {})),
+    html('span', { class: 'soft' }, !isOver ? 'everybody waits'
+        : `slowest answer ${timeText(max_us)}${failed > 0 ? `; ${countText(failed)} lost with the dead process` : ''}`)];
+
+const showOutcome = (step, result, isOver) => {
+    const box = one(`#step-${step} .outcome`);
+    const text = JSON.stringify([result, isOver]);
+    if (box.dataset.shown === text) return;
+    box.dataset.shown = text;
+    box.hidden = false;
+    box.className = `outcome ${result.queries > 10 ? 'many' : 'few'}`;
+    box.replaceChildren(...outcome(result, isOver));
+    setShare(box.querySelector('.track span'), result.queries / result.requests);
+};
+
+const showGuide = () => {
+    const runs = state.job?.step || null, done = stepNames.filter(name => state.steps[name] !== undefined);
+    const next = runs === null ? stepNames.find(name => !done.includes(name)) : null;
+    for (const name of stepNames) {
+        const card = one(`#step-${name}`);
+        card.classList.toggle('next', name === next);
+        card.classList.toggle('runs', name === runs);
+        if (name === runs) showOutcome(name, {
+            requests: state.job.requests, queries: Math.max(state.postgres.queries - state.job.queries_before, 0) }, false);
+        else if (state.steps[name] !== undefined) showOutcome(name, state.steps[name], true);
+    }
+    setText(one('#query-time'), state.delay_ms === 500 ? 'half a second' : timeText(1000 * state.delay_ms));
+};
+
+/* ---- the shop ---- */
+
+const deedNames = {
+    kill: 'Kill', pause: 'Pause', resume: 'Resume', start: 'Start', hang: 'Hang', heal: 'Answer again', flush: 'Empty',
+    lock: 'Lock the table', break: 'Break the table', repair: 'Repair it' };
+const healthTexts = {
+    up: ['up', 'good'], paused: ['paused', 'warn'], dead: ['killed', 'bad'], hung: ['hangs', 'bad'], locked: ['table locked', 'warn'],
+    broken: ['table broken', 'bad'], starting: ['starting', 'warn'] };
+/* In which state a deed can be done: as deeds.c has it, which refuses the others. */
+const possible = {
+    kill: ['up', 'paused', 'hung'], pause: ['up'], resume: ['paused'], start: ['dead'], hang: ['up'], heal: ['hung'], flush: ['up'],
+    lock: ['up'], break: ['up'], repair: ['broken'] };
+
+const enable = (button, isOn, why) => {
+    button.setAttribute('aria-disabled', String(!isOn));
+    button.title = isOn ? '' : why;
+};
+
+const showHealth = (card, party) => {
+    const [text, kind] = healthTexts[party.health], health = card.querySelector('.health');
+    setText(health, party.back_ms > 0 ? `${text}, back in ${Math.ceil(party.back_ms / 1000)} s` : text);
+    health.className = `health ${kind}`;
+    card.classList.toggle('ill', party.health !== 'up');
+    for (const button of card.querySelectorAll('[data-deed]')) {
+        const verb = button.dataset.deed, isHere = party.ours !== false;
+        enable(button, isHere && possible[verb].includes(party.health), isHere ? `not while it is ${text}` : 'this server is yours');
+        button.hidden = ['resume', 'start', 'heal', 'repair'].includes(verb) && !possible[verb].includes(party.health)
+            && document.activeElement !== button;
+    }
+};
+
+const showLease = (card, name) => {
+    const lease = state.leases.find(lease => lease.process === name), box = card.querySelector('.lease');
+    box.hidden = lease === undefined;
+    if (lease === undefined) return;
+    const isDead = state.processes.find(process => process.name === name).health !== 'up';
+    setText(box, isDead ? `its lease on ${lease.key} still stands for ${(lease.left_ms / 1000).toFixed(1)} s`
+        : `has the lease on ${lease.key}, for ${(lease.left_ms / 1000).toFixed(1)} s`);
+    setShare(box, lease.left_ms / lease.lease_ms);
+};
+
+const nowOf = process => process.sample === null || process.health === 'dead'
+    ? { waiters: 0, loads: { running: 0, queued: 0 } } : process.sample;
+
+const showProcess = (process, most) => {
+    const card = one(`#${process.name}`), { waiters, loads } = nowOf(process);
+    showHealth(card, process);
+    card.classList.toggle('loads', loads.running > 0);
+    setText(card.querySelector('.facts-line'),
+        `${countText(waiters)} waiting · ${plural(loads.running, 'load', 'loads')}${loads.queued > 0 ? `, ${countText(loads.queued)} in line` : ''}`);
+    setShare(card.querySelector('.meter span'), waiters / most);
+    showLease(card, process.name);
+};
+
+const dots = Array.from({ length: 100 }, () => html('i', {}));
+
+const showDatabase = () => {
+    const now = state.processes.map(nowOf), running = now.reduce((sum, { loads }) => sum + loads.running, 0);
+    const queued = now.reduce((sum, { loads }) => sum + loads.queued, 0);
+    const before = state.job !== null ? state.job.queries_before : 0;
+    showHealth(one('#postgres'), state.postgres);
+    setText(one('#queries'), countText(state.postgres.queries - before));
+    setText(one('#queries-what'), `${state.postgres.queries - before === 1 ? 'query' : 'queries'} ${state.job !== null ? 'for this crowd' : 'so far'}`);
+    setText(one('#postgres .facts-line'), `${countText(running)} at work${queued > 0 ? `, ${countText(queued)} in line` : ''}`);
+    dots.forEach((dot, i) => { dot.className = i < running ? 'on' : ''; });
+};
+
+const showShop = () => {
+    const waiters = state.processes.map(process => nowOf(process).waiters), sum = waiters[0] + waiters[1];
+    setText(one('#waiting'), countText(sum));
+    for (const process of state.processes) showProcess(process, Math.max(state.job?.requests / 2 || 0, sum, 1));
+    showHealth(one('#redis'), state.redis);
+    const { sample } = state.processes[0];
+    setText(one('#redis .facts-line'), state.leases.length > 0
+        ? `lease: ${state.leases.map(({ key, process }) => `${key} → ${process}`).join(', ')}` : 'no lease is taken');
+    showDatabase();
+    showChoices();
+};
+
+const modeTexts = {
+    off: 'Every miss asks the database.', local: 'One query for each product in each process.',
+    fleet: 'One query for each product, whatever the number of processes.', shadow: 'As off, while the guard counts what it would save.' };
+
+/* What has been chosen elsewhere, or has not been taken: unless it is being chosen right now. */
+const choose = (select, value) => {
+    if (document.activeElement === select) return;
+    if (![...select.options].some(option => option.value === value)) select.append(new Option(value, value));
+    select.value = value;
+};
+
+const showChoices = () => {
+    for (const radio of all('input[name=mode]')) radio.checked = radio.value === state.mode;
+    setText(one('#mode-said'), modeTexts[state.mode]);
+    choose(one('#delay'), String(state.delay_ms));
+    choose(one('#rate'), String(state.per_second));
+    for (const button of all('[data-step], [data-crowd], #compare, #mode input'))
+        enable(button, state.job === null, 'a crowd is under way');
+    for (const button of all('.writes')) enable(button, state.writes, 'WRITE_DATABASE_URL names no login for your database');
+    setText(one('#compare-count'), countText(Number(one('#requests').value)));
+};
+
+/* ---- side by side ---- */
+
+const modes = ['off', 'local', 'fleet', 'shadow'];
+
+const barOf = (look, share, text, note) => {
+    const fill = html('span', {});
+    setShare(fill, share);
+    return html('div', { class: look }, html('div', { class: 'number' }, text, html('small', {}, note)),
+        html('div', { class: 'track', 'aria-hidden': 'true' }, fill));
+};
+
+const showComparison = () => {
+    const results = modes.map(mode => state.compared[mode]).filter(result => result !== undefined);
+    const isRunning = state.job !== null && state.job.compares, text = JSON.stringify([results, isRunning && state.job.mode]);
+    const bars = one('#bars');
+    if (bars.dataset.shown === text) return;
+    bars.dataset.shown = text;
+    const most = Math.max(...results.map(({ queries }) => queries)), slowest = Math.max(...results.map(({ max_us }) => max_us));
+    bars.replaceChildren(...modes.map(mode => {
+        const result = state.compared[mode], runs = isRunning && state.job.mode === mode;
+        if (result === undefined) return results.length > 0 || isRunning
+            ? html('div', { class: 'bar-row' }, html('b', {}, mode), html('span', { class: 'soft' }, runs ? 'under way' : '')) : '';
+        return html('div', { class: 'bar-row', 'data-mode': mode }, html('b', {}, mode),
+            barOf('queries', result.queries / most, queriesText(result.queries), mode === 'shadow' ? `, ${countText(result.saved)} would be saved` : ''),
+            barOf('slow', result.max_us / slowest, timeText(result.max_us), ' slowest answer'));
+    }));
+};
+
+/* ---- the story ---- */
+
+let told = -1, toldBefore = -1; /* so far; before the crowd that is under way */
+
+const crowdText = ({ requests, compares, mode }) =>
+    `${plural(requests, 'request is', 'requests are')} on the way${compares ? `, guard ${mode}` : ''} ...`;
+
+const showStory = () => {
+    const news = state.story.filter(({ n }) => n > told), last = state.story[state.story.length - 1];
+    if (state.job !== null && news.length === 0 && told === toldBefore) say(crowdText(state.job), '');
+    if (state.job === null) toldBefore = told;
+    if (news.length === 0) return;
+    told = last.n;
+    say(last.text, last.kind);
+    one('#story').replaceChildren(...state.story.slice().reverse().map(({ at_ms, kind, text }) => html('li', {},
+        html('time', {}, new Date(at_ms).toLocaleTimeString([], { hour12: false })), html('span', { class: kind }, text))));
+};
+
+const show = line => {
+    state = line;
+    const samples = rememberAll();
+    showGuide();
+    showShop();
+    showComparison();
+    showStory();
+    if (samples !== null) showPlots(samples);
+};
+
+/* ---- buttons ---- */
+
+const requestsOf = () => Number(one('#requests').value);
+const wishes = [
+    ['step', name => ({ do: 'rush', step: name, requests: 1000, ...steps[name] })],
+    ['crowd', name => ({ do: 'rush', requests: requestsOf(), many: one('#products').value === 'many', warm: name === 'warm' })],
+    ['do', name => ({ do: name })],
+    ['hit', verb => state.job !== null ? { do: 'hit', verb } : { do: 'rush', requests: requestsOf(), hit: verb }],
+    ['deed', (verb, button) => ({ do: 'deed', name: `${button.closest('[data-party]').dataset.party}-${verb}` })],
+];
+
+const makeDeeds = () => {
+    for (const box of all('[data-deeds]'))
+        box.append(...box.dataset.deeds.split(' ').map(verb => html('button', { type: 'button', 'data-deed': verb }, deedNames[verb])));
+    one('#dots').append(...dots);
+};
+
+const listen = () => {
+    document.addEventListener('click', event => {
+        const button = event.target.closest('button');
+        if (button === null || state === null || button.getAttribute('aria-disabled') === 'true') return;
+        const found = wishes.find(([name]) => button.dataset[name] !== undefined);
+        if (found !== undefined) press(found[1](button.dataset[found[0]], button));
+        else if (button.id === 'compare') press({ do: 'compare', requests: requestsOf() });
+    });
+    one('#mode').addEventListener('change', event => press({ do: 'set', mode: event.target.value }));
+    one('#delay').addEventListener('change', event => press({ do: 'set', delay_ms: Number(event.target.value) }));
+    one('#rate').addEventListener('change', event => press({ do: 'rate', per_second: Number(event.target.value) }));
+    one('#whose').addEventListener('change', () => { if (plots !== null) show(state); });
+};
+
+makeDeeds();
+listen();
+if (location.hash.length > 1) follow();
+else say('Open the address that the terminal printed, with all that stands behind its #: that is the key to these buttons.', 'trouble');

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * serve.h - the playground, until Ctrl-C: two catalogd over private servers, a page to send crowds and break things with,
+ * and lines for a shell.
+ *
+ * Servers that REDIS_URL and DATABASE_URL name are used as they are; every setting of catalogd may be given in the
+ * environment. See ground.h for what it consists of.
+ *
+ * Threads: from that of proc.h.
+ */
+#ifndef LOAD_GROUND_SERVE_H
+#define LOAD_GROUND_SERVE_H
+
+#include <stdint.h>
+
+/* `port` of the page; 0: a free one. Returns only when something could not be started or did not come back: exit status 3. */
+int serve(uint32_t product_count, uint32_t port);
+
+#endif

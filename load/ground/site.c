@@ -1,0 +1,571 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * site.c - see site.h.
+ *
+ * Locking: `lock` guards the orders and the look; it is not held while something is done.
+ */
+#include "load/ground/site.h"
+
+#include "load/base/clock.h"
+#include "load/base/progress.h"
+#include "load/witness/witness.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+    CONNECTIONS = 4096, /* of clients: descriptors for them */
+    HIT_LIMIT_MS = 3000,
+    RATE_AGAIN_MS = 1000,
+    RATE_PRODUCTS = 1000,
+    QUIT_LIMIT_MS = 3000,
+    REGISTER_LIMIT_MS = 5000,
+    STATEMENT_LIMIT_MS = 6000,
+};
+
+/* ---- settings ---- */
+
+/* What makes a stampede visible, and lets a page look at it for minutes; the environment has precedence. */
+static const struct {
+    const char *name, *value;
+} defaults[] = {
+    {"GUARD_MODE", "fleet"}, {"LOAD_DELAY_MS", "500"}, {"MAX_LOADS", "48"},
+    {"LOAD_QUEUE", "5000"},  {"LOAD_PERMITS", "64"},   {"LEASE_MS", "2000"},
+    {"STALE_MS", "60000"},   {"DEADLINE_MS", "30000"}, {"LOAD_LIMIT_MS", "20000"},
+    {"DRAIN_MS", "500"},     {"NAMESPACE", "catalog"}, {"WRITE_LIMIT_MS", "8000"},
+};
+
+static const char *given(const char *name)
+{
+    const char *value = getenv(name);
+    return value != NULL && value[0] != '\0' ? value : NULL;
+}
+
+static const char *setting(const char *name)
+{
+    const char *value = given(name);
+    for (size_t i = 0; value == NULL && i < sizeof defaults / sizeof *defaults; i++) {
+        if (strcmp(defaults[i].name, name) == 0)
+            value = defaults[i].value;
+    }
+    return value != NULL ? value : "";
+}
+
+static bool choose_settings(struct site *site)
+{
+    struct scenario *scenario = site->scenario;
+    bool fits = true;
+    for (size_t i = 0; i < sizeof defaults / sizeof *defaults; i++)
+        fits = fits && scenario_set_setting(scenario, defaults[i].name, setting(defaults[i].name));
+    snprintf(site->name_space, sizeof site->name_space, "%s", setting("NAMESPACE"));
+    snprintf(site->look.mode, sizeof site->look.mode, "%s", setting("GUARD_MODE"));
+    site->look.delay_ms = (uint32_t)strtoul(setting("LOAD_DELAY_MS"), NULL, 10);
+    return fits &&
+           scenario_set_setting(scenario, "OPS_TOKEN_FILE", ""); /* the page asks there, on loopback */
+}
+
+/* ---- usable ---- */
+
+/* Where writes are on, what is loaded before the cache is registered is answered and not stored: a second load would follow. */
+static void wait_registered(const struct site *site, size_t process)
+{
+    uint64_t end_us = clock_after_ms(REGISTER_LIMIT_MS);
+    while (site->has_writes && clock_us() < end_us &&
+           stack_catalogd_metric(&site->servers.catalogd[process], "catalogd_cache_in_use") < 1)
+        clock_pause_ms(2);
+}
+
+/* Servers that a deed has broken are not waited for. */
+static void wait_usable(const struct site *site, size_t process)
+{
+    if (site->look.health[DEED_REDIS] == DEED_UP)
+        servers_wait_joined(&site->servers.catalogd[process]);
+    if (site->look.health[DEED_POSTGRES] == DEED_UP)
+        wait_registered(site, process);
+}
+
+/* A Redis is back when the processes have noticed. */
+static void wait_joined_again(const struct site *site)
+{
+    for (size_t i = 0; i < DEED_PROCESSES; i++) {
+        uint64_t end_us = clock_after_ms(REGISTER_LIMIT_MS);
+        if (site->look.health[i] != DEED_UP || !servers_wait_joined(&site->servers.catalogd[i]))
+            continue;
+        while (stack_catalogd_metric(&site->servers.catalogd[i], "guard_breaker_open") > 0 &&
+               clock_us() < end_us)
+            clock_pause_ms(2);
+    }
+}
+
+/* ---- open ---- */
+
+static bool plan(struct site *site)
+{
+    struct scenario *scenario = scenario_new();
+    site->scenario = scenario;
+    if (scenario == NULL)
+        return false;
+    site->owns_redis = given("REDIS_URL") == NULL;
+    site->owns_postgres = given("DATABASE_URL") == NULL;
+    site->has_near = strtoul(setting("NEAR_BYTES"), NULL, 10) > 0;
+    if (!site->owns_redis)
+        snprintf(scenario->redis_url, sizeof scenario->redis_url, "%s", given("REDIS_URL"));
+    if (!site->owns_postgres)
+        snprintf(scenario->database_url, sizeof scenario->database_url, "%s", given("DATABASE_URL"));
+    snprintf(scenario->path, sizeof scenario->path, "stampede serve");
+    scenario->process_count = DEED_PROCESSES;
+    scenario->product_count = site->product_count;
+    scenario->proxies_redis = site->owns_redis;
+    scenario->work.connection_count = CONNECTIONS;
+    return choose_settings(site);
+}
+
+/* A database of the user's is written to only if the user has said by which login. */
+static bool allow_writes(struct site *site)
+{
+    site->has_writes = site->owns_postgres || given("WRITE_DATABASE_URL") != NULL;
+    return !site->owns_postgres ||
+           scenario_set_setting(site->scenario, "WRITE_DATABASE_URL", site->servers.postgres.url);
+}
+
+static bool begin_to_count(struct site *site)
+{
+    struct witness_options options;
+    char why[WITNESS_WHY_BYTES];
+    if (!site->owns_postgres)
+        return true;
+    servers_witness(&site->servers, &options);
+    options.redis_url = NULL;
+    if (witness_open(&options, &site->witness, why) && witness_begin(site->witness, why))
+        return true;
+    fprintf(stderr, "stampede: the queries cannot be counted: %s\n", why);
+    return false;
+}
+
+static void keep_addresses(struct site *site)
+{
+    for (size_t i = 0; i < DEED_PROCESSES; i++) {
+        site->ports[i] = site->servers.catalogd[i].port;
+        site->ops_ports[i] = site->servers.catalogd[i].ops_port;
+    }
+    snprintf(site->redis_url, sizeof site->redis_url, "%s",
+             site->owns_redis ? site->servers.redis.socket_url : given("REDIS_URL"));
+}
+
+static void publish(struct site *site)
+{
+    pthread_mutex_lock(&site->lock);
+    for (size_t i = 0; i < DEED_PROCESSES; i++) {
+        site->look.pids[i] = site->servers.catalogd[i].pid;
+        if (site->look.pids[i] > 0)
+            site->look.last_pids[i] = site->look.pids[i];
+    }
+    pthread_cond_broadcast(&site->changed);
+    pthread_mutex_unlock(&site->lock);
+}
+
+bool site_open(struct site *site, uint32_t product_count, struct story *story)
+{
+    memset(site, 0, sizeof *site);
+    pthread_mutex_init(&site->lock, NULL);
+    pthread_cond_init(&site->changed, NULL);
+    site->story = story;
+    site->product_count = product_count;
+    if (!plan(site) || !servers_open(&site->servers, site->scenario) || !allow_writes(site) ||
+        !servers_start_variant(&site->servers, "") || !begin_to_count(site))
+        return false;
+    site->act.servers = &site->servers;
+    keep_addresses(site);
+    for (size_t i = 0; i < DEED_PROCESSES; i++)
+        wait_registered(site, i);
+    site->shelf = shelf_open(site->redis_url, site->name_space);
+    publish(site);
+    return true;
+}
+
+void site_close(struct site *site)
+{
+    if (site->scenario == NULL)
+        return;
+    proc_stop(&site->rate_pid, SIGTERM, QUIT_LIMIT_MS);
+    act_end(&site->act);
+    if (site->witness != NULL)
+        witness_close(&site->witness);
+    shelf_close(&site->shelf);
+    servers_close(&site->servers);
+    scenario_free(&site->scenario);
+}
+
+/* ---- deeds ---- */
+
+static void set_health(struct site *site, enum deed_party party, enum deed_health health, uint32_t back_ms)
+{
+    pthread_mutex_lock(&site->lock);
+    site->look.health[party] = health;
+    site->look.back_us[party] = back_ms > 0 ? clock_after_ms(back_ms) : 0;
+    pthread_mutex_unlock(&site->lock);
+    publish(site);
+}
+
+/* ---- statements ---- */
+
+/* Statements end later: a lock is gone, or one of them has failed. */
+static void look_after_statements(struct site *site)
+{
+    char why[SCENARIO_WHY_BYTES];
+    size_t tag, running;
+    if (site->act.errands == NULL)
+        return;
+    if (act_poll(&site->act, &tag, &running, why)) {
+        site->refused++;
+        story_tell(site->story, STORY_TROUBLE, "PostgreSQL refused: %.300s.", why);
+        set_health(site, DEED_POSTGRES, DEED_UP, 0);
+    }
+    if (running > 0)
+        return;
+    act_end(&site->act);
+    if (site->look.health[DEED_POSTGRES] == DEED_LOCKED) {
+        set_health(site, DEED_POSTGRES, DEED_UP, 0);
+        story_tell(site->story, STORY_DEED, "The lock on the table of products is gone.");
+    }
+}
+
+/* A table is broken when the statement is over; one that is locked holds its statement up. */
+static void wait_for_statement(struct site *site, const struct deed *deed)
+{
+    uint64_t end_us = clock_after_ms(STATEMENT_LIMIT_MS);
+    while (site->act.errands != NULL && deed->after != DEED_LOCKED && clock_us() < end_us) {
+        look_after_statements(site);
+        clock_pause_ms(2);
+    }
+}
+
+/* ---- doing it ---- */
+
+static bool is_start(const struct deed *deed)
+{
+    return deed->action.verb == SCENARIO_START;
+}
+
+static void do_deed(struct site *site, const struct deed *deed)
+{
+    char why[SCENARIO_WHY_BYTES] = "";
+    enum deed_health before = site->look.health[deed->party]; /* only this thread changes it */
+    if ((deed->when & (1U << before)) == 0)
+        return;
+    if (is_start(deed))
+        set_health(site, deed->party, DEED_STARTING, 0);
+    if (act_do(&site->act, &deed->action, 0, why) != ACT_DONE) {
+        set_health(site, deed->party, before, 0);
+        story_tell(site->story, STORY_TROUBLE, "%s: %.300s.", deed->name, why);
+        return;
+    }
+    if (deed->party < DEED_PROCESSES && is_start(deed))
+        wait_usable(site, deed->party);
+    if (deed->party == DEED_REDIS && deed->after == DEED_UP)
+        wait_joined_again(site);
+    uint64_t refused = site->refused;
+    wait_for_statement(site, deed);
+    if (site->refused != refused)
+        return;
+    set_health(site, deed->party, deed->after, deed->back_ms);
+    story_tell(site->story, STORY_DEED, "%s", deed->said);
+}
+
+/* What the deeds have broken, and the time is up; `all`: whatever the time. */
+static void mend(struct site *site, bool all)
+{
+    for (size_t i = 0; i < DEED_PARTIES; i++) {
+        const struct deed *cure = deed_cure((enum deed_party)i, site->look.health[i]);
+        uint64_t back_us = site->look.back_us[i];
+        if (cure != NULL && (all || (back_us > 0 && clock_us() >= back_us)))
+            do_deed(site, cure);
+    }
+}
+
+/* ---- the process that loads ---- */
+
+static const struct deed *deed_to(size_t process, bool is_kill)
+{
+    static const char *const names[DEED_PROCESSES][2] = {{"a-pause", "a-kill"}, {"b-pause", "b-kill"}};
+    return deed_find(names[process][is_kill]);
+}
+
+/* Without leases both processes load: the first one that is up. */
+static bool find_loading(struct site *site, size_t *process)
+{
+    struct shelf_lease lease;
+    bool has_leases = strcmp(site->look.mode, "fleet") == 0;
+    bool is_seen = has_leases && shelf_look(site->shelf, SITE_KEY, &lease);
+    for (size_t i = 0; i < DEED_PROCESSES; i++) {
+        bool is_it =
+            has_leases ? is_seen && site->look.pids[i] == lease.pid : site->look.health[i] == DEED_UP;
+        if (is_it) {
+            *process = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static void try_hit(struct site *site)
+{
+    size_t process;
+    if (site->hit_until_us == 0)
+        return;
+    if (find_loading(site, &process)) {
+        site->hit_until_us = 0;
+        do_deed(site, deed_to(process, site->hit.verb == SITE_KILL));
+    } else if (clock_us() >= site->hit_until_us) {
+        site->hit_until_us = 0;
+        story_tell(site->story, STORY_TROUBLE, "No process was loading product %d: there was none to %s.",
+                   SITE_PRODUCT, site->hit.verb == SITE_KILL ? "kill" : "stop");
+    }
+}
+
+/* ---- mode and delay ---- */
+
+static bool start_again(struct site *site)
+{
+    bool good = true;
+    for (size_t i = 0; i < DEED_PROCESSES; i++)
+        set_health(site, (enum deed_party)i, DEED_STARTING, 0);
+    for (size_t i = 0; good && i < DEED_PROCESSES; i++)
+        stack_catalogd_resume(&site->servers.catalogd[i]);
+    for (size_t i = 0; good && i < DEED_PROCESSES; i++)
+        good = stack_catalogd_restart(&site->servers.catalogd[i], site->servers.settings);
+    for (size_t i = 0; good && i < DEED_PROCESSES; i++) {
+        wait_usable(site, i);
+        set_health(site, (enum deed_party)i, DEED_UP, 0);
+    }
+    return good;
+}
+
+static bool do_set(struct site *site, const struct site_order *order)
+{
+    char delay[16];
+    snprintf(delay, sizeof delay, "%u", (unsigned)order->delay_ms);
+    bool is_same = strcmp(order->mode, site->look.mode) == 0 && order->delay_ms == site->look.delay_ms;
+    if (is_same)
+        return true;
+    if (!servers_set(&site->servers, "GUARD_MODE", order->mode) ||
+        !servers_set(&site->servers, "LOAD_DELAY_MS", delay) || !start_again(site))
+        return false;
+    pthread_mutex_lock(&site->lock);
+    memcpy(site->look.mode, order->mode, sizeof site->look.mode);
+    site->look.delay_ms = order->delay_ms;
+    pthread_mutex_unlock(&site->lock);
+    return true;
+}
+
+/* ---- the steady rate: the tester itself, as a process of its own ---- */
+
+static void start_rate(struct site *site)
+{
+    char targets[DEED_PROCESSES][32], url[48], rate[16];
+    uint32_t products = site->product_count < RATE_PRODUCTS ? site->product_count : RATE_PRODUCTS;
+    for (size_t i = 0; i < DEED_PROCESSES; i++)
+        snprintf(targets[i], sizeof targets[i], "127.0.0.1:%u", (unsigned)site->ports[i]);
+    snprintf(url, sizeof url, "/products/{zipf:1-%u}", (unsigned)products);
+    snprintf(rate, sizeof rate, "%u", (unsigned)site->look.per_second);
+    const char *const argv[] = {"/proc/self/exe",
+                                "--target",
+                                targets[0],
+                                "--target",
+                                targets[1],
+                                "--url",
+                                url,
+                                "--rate",
+                                rate,
+                                "--for",
+                                "10m",
+                                "--limit",
+                                "20s",
+                                "--generators",
+                                "1",
+                                "--connections",
+                                "400",
+                                NULL};
+    const struct proc_options options = {.argv = argv, .end_signal = SIGKILL};
+    site->rate_pid = proc_start(&options);
+}
+
+static void keep_rate(struct site *site)
+{
+    if (site->rate_pid > 0 && proc_wait(site->rate_pid, 0, NULL)) {
+        site->rate_pid = 0;
+        site->rate_again_us = clock_after_ms(RATE_AGAIN_MS);
+    }
+    if (site->rate_pid <= 0 && site->look.per_second > 0 && clock_us() >= site->rate_again_us)
+        start_rate(site);
+}
+
+static void do_rate(struct site *site, uint32_t per_second)
+{
+    if (site->rate_pid > 0)
+        proc_kill_tree(&site->rate_pid);
+    site->rate_again_us = 0;
+    pthread_mutex_lock(&site->lock);
+    site->look.per_second = per_second;
+    pthread_mutex_unlock(&site->lock);
+}
+
+/* ---- a turn ---- */
+
+static bool take_order(struct site *site, struct site_order *order, uint32_t limit_ms)
+{
+    struct timespec end;
+    clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_nsec += (long)limit_ms * 1000000;
+    end.tv_sec += end.tv_nsec / 1000000000;
+    end.tv_nsec %= 1000000000;
+    pthread_mutex_lock(&site->lock);
+    int error = 0;
+    while (site->ordered == site->done && error == 0)
+        error = pthread_cond_timedwait(&site->changed, &site->lock, &end);
+    bool any = site->ordered > site->done;
+    if (any)
+        *order = site->orders[site->done % SITE_ORDERS_MAX];
+    pthread_mutex_unlock(&site->lock);
+    return any;
+}
+
+static bool carry_out(struct site *site, const struct site_order *order)
+{
+    switch (order->what) {
+    case SITE_DEED:
+        do_deed(site, order->deed);
+        return true;
+    case SITE_HIT:
+        site->hit = *order;
+        site->hit_until_us = clock_after_ms(HIT_LIMIT_MS);
+        return true;
+    case SITE_SET:
+        return do_set(site, order);
+    case SITE_RATE:
+        do_rate(site, order->per_second);
+        return true;
+    case SITE_MEND:
+        mend(site, true);
+        return true;
+    }
+    return true;
+}
+
+static void order_is_done(struct site *site)
+{
+    pthread_mutex_lock(&site->lock);
+    site->done++;
+    pthread_cond_broadcast(&site->changed);
+    pthread_mutex_unlock(&site->lock);
+}
+
+/* One that ended by itself is a bug worth seeing: its log goes to stderr, and it is started again. */
+static void look_after_processes(struct site *site)
+{
+    for (size_t i = 0; i < DEED_PROCESSES; i++) {
+        struct stack_catalogd *catalogd = &site->servers.catalogd[i];
+        if (catalogd->pid <= 0 || !proc_wait(catalogd->pid, 0, NULL))
+            continue;
+        catalogd->pid = 0;
+        fprintf(stderr, "stampede: catalogd %s ended by itself; its log ends:\n",
+                deed_party_name((enum deed_party)i));
+        proc_show_tail(catalogd->log_path);
+        story_tell(site->story, STORY_TROUBLE, "Process %s ended by itself; its log is on the terminal.",
+                   deed_party_name((enum deed_party)i));
+        set_health(site, (enum deed_party)i, DEED_DEAD, RATE_AGAIN_MS);
+    }
+}
+
+bool site_turn(struct site *site, uint32_t limit_ms)
+{
+    struct site_order order;
+    bool good = true;
+    if (take_order(site, &order, site->hit_until_us > 0 ? 2 : limit_ms)) {
+        good = carry_out(site, &order);
+        order_is_done(site);
+    }
+    try_hit(site);
+    look_after_statements(site);
+    look_after_processes(site);
+    mend(site, false);
+    keep_rate(site);
+    return good;
+}
+
+/* ---- from other threads ---- */
+
+static bool is_allowed(const struct site *site, const struct site_order *order, char *why)
+{
+    enum deed_party party = order->what == SITE_DEED ? order->deed->party : DEED_A;
+    if (party == DEED_REDIS && !site->owns_redis) {
+        snprintf(why, SITE_WHY_BYTES, "This Redis is yours (REDIS_URL): the playground does not touch it.");
+        return false;
+    }
+    if (party == DEED_POSTGRES && !site->owns_postgres) {
+        snprintf(why, SITE_WHY_BYTES,
+                 "This PostgreSQL is yours (DATABASE_URL): the playground does not touch it.");
+        return false;
+    }
+    enum deed_health health = site->look.health[party];
+    if (order->what == SITE_DEED && (order->deed->when & (1U << health)) == 0) {
+        snprintf(why, SITE_WHY_BYTES, "%s is %s: that cannot be done to it now.", deed_party_name(party),
+                 deed_health_name(health));
+        return false;
+    }
+    return true;
+}
+
+bool site_order(struct site *site, const struct site_order *order, uint64_t *number,
+                char why[static SITE_WHY_BYTES])
+{
+    pthread_mutex_lock(&site->lock);
+    bool allowed = is_allowed(site, order, why), fits = site->ordered - site->done < SITE_ORDERS_MAX;
+    if (allowed && fits) {
+        site->orders[site->ordered++ % SITE_ORDERS_MAX] = *order;
+        *number = site->ordered;
+        pthread_cond_broadcast(&site->changed);
+    } else if (allowed) {
+        snprintf(why, SITE_WHY_BYTES, "Too much at once: try again in a moment.");
+    }
+    pthread_mutex_unlock(&site->lock);
+    return allowed && fits;
+}
+
+bool site_wait(struct site *site, uint64_t number, uint32_t limit_ms)
+{
+    uint64_t end_us = clock_after_ms(limit_ms);
+    bool is_done = false;
+    while (!is_done && clock_us() < end_us) {
+        pthread_mutex_lock(&site->lock);
+        is_done = site->done >= number;
+        pthread_mutex_unlock(&site->lock);
+        if (!is_done)
+            clock_pause_ms(2);
+    }
+    return is_done;
+}
+
+void site_look_at(struct site *site, struct site_look *out)
+{
+    pthread_mutex_lock(&site->lock);
+    *out = site->look;
+    pthread_mutex_unlock(&site->lock);
+}
+
+uint64_t site_queries(struct site *site)
+{
+    double sum = 0;
+    if (site->witness != NULL)
+        return witness_loads_now(site->witness);
+    for (size_t i = 0; i < DEED_PROCESSES; i++) {
+        const struct stack_catalogd catalogd = {.ops_port = site->ops_ports[i]};
+        double started = stack_catalogd_metric(&catalogd, "guard_loads_started_total");
+        sum += started > 0 ? started : 0;
+    }
+    return (uint64_t)sum;
+}

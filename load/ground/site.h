@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * site.h - the servers of the playground: two processes of catalogd over a Redis and a PostgreSQL, and what is done to them.
+ *
+ *     any thread:  site_order() ---> a queue ---> site_turn(), on the thread of proc.h ---> site_look()
+ *                                                    |
+ *                                                    +-- what a deed has broken is mended by itself when its time has come
+ *
+ * A server that REDIS_URL or DATABASE_URL names is the user's: it is used, and no deed touches it. Every other setting
+ * of catalogd may be in the environment; those that make a stampede visible have defaults of their own here.
+ *
+ * Threads: site_open(), site_turn() and site_close() from one, that of proc.h; all else from any. Errors: false, the reason
+ * on stderr or in `why`.
+ */
+#ifndef LOAD_GROUND_SITE_H
+#define LOAD_GROUND_SITE_H
+
+#include "load/ground/deeds.h"
+#include "load/ground/shelf.h"
+#include "load/ground/story.h"
+#include "load/play/act.h"
+
+#include <pthread.h>
+
+enum { SITE_ORDERS_MAX = 32, SITE_MODE_BYTES = 16, SITE_WHY_BYTES = 160, SITE_PRODUCT = 7 };
+
+/* What is ordered. */
+struct site_order {
+    enum {
+        SITE_DEED, /* `deed` */
+        SITE_HIT, /* what the process that has the lease of the product suffers: `verb`, within a few seconds */
+        SITE_SET,  /* mode and delay; both processes start again */
+        SITE_RATE, /* requests a second from now on */
+        SITE_MEND  /* whatever is not well */
+    } what;
+    const struct deed *deed;
+    enum { SITE_KILL, SITE_PAUSE } verb;
+    char mode[SITE_MODE_BYTES];
+    uint32_t delay_ms, per_second;
+};
+
+/* How it is in this instant. */
+struct site_look {
+    enum deed_health health[DEED_PARTIES];
+    uint64_t back_us[DEED_PARTIES];  /* when it gets well by itself; 0: it does not */
+    pid_t pids[DEED_PROCESSES];      /* 0: dead */
+    pid_t last_pids[DEED_PROCESSES]; /* of the dead, too: a lease may still name it */
+    char mode[SITE_MODE_BYTES];
+    uint32_t delay_ms, per_second;
+};
+
+struct site {
+    /* set by site_open() */
+    bool owns_redis, owns_postgres, has_writes;
+    bool has_near;       /* values are also in the memory of the processes */
+    char redis_url[512]; /* where the leases are looked up */
+    char name_space[40];
+    uint32_t product_count;
+    uint16_t ports[DEED_PROCESSES], ops_ports[DEED_PROCESSES];
+    struct story *story; /* lent */
+
+    /* the thread of proc.h */
+    struct scenario *scenario; /* owned */
+    struct servers servers;
+    struct act act;
+    struct shelf *shelf;    /* owned */
+    pid_t rate_pid;         /* the tester that sends the steady rate */
+    uint64_t rate_again_us; /* one that ended is not started again before */
+    struct site_order hit;  /* being tried until hit_until_us; 0: none */
+    uint64_t hit_until_us;
+    uint64_t refused; /* statements, so far */
+
+    struct witness *witness; /* owned; NULL: the database is not ours to look into */
+
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    /* under lock */
+    struct site_order orders[SITE_ORDERS_MAX];
+    uint64_t ordered, done; /* how many ever */
+    struct site_look look;
+};
+
+/* `story` is lent until site_close(). */
+bool site_open(struct site *site, uint32_t product_count, struct story *story);
+/* Accepts one that is all zeros or failed to open. */
+void site_close(struct site *site);
+
+/* Does what was ordered and what is due; waits for it at most limit_ms. False: a server does not come back. */
+bool site_turn(struct site *site, uint32_t limit_ms);
+
+/* False: not now, and why. *number: for site_wait(). */
+bool site_order(struct site *site, const struct site_order *order, uint64_t *number,
+                char why[static SITE_WHY_BYTES]);
+/* Until it was done, or its time is up. */
+bool site_wait(struct site *site, uint64_t number, uint32_t limit_ms);
+
+void site_look_at(struct site *site, struct site_look *out);
+
+/* Loads that have begun: as the database's own log has it, or as the processes say where the database is not ours. */
+uint64_t site_queries(struct site *site);
+
+/* The product that everything is about: "/products/7", "product:7". */
+#define SITE_PATH "/products/7"
+#define SITE_KEY "product:7"
+
+#endif

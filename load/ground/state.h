@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * state.h - the playground as one line of JSON, made anew every STATE_EVERY_MS while somebody reads it:
+ *
+ *     {"v":1,"at_ms":...,"mode":"fleet","delay_ms":500,"per_second":0,"writes":true,"key":"product:7",
+ *      "processes":[{"name":"A","health":"up","back_ms":0,"address":"127.0.0.1:8080","age_ms":90,
+ *                    "about":{...},"sample":{...}}, ...],        as app/view/live.h has it; null before the first
+ *      "redis":{"health":"up","back_ms":0,"ours":true},
+ *      "postgres":{"health":"up","back_ms":0,"ours":true,"queries":1012,"counted":true},   counted by the database itself
+ *      "leases":[{"key":"product:7","process":"A","left_ms":1400,"lease_ms":2000}],
+ *      "job":{"compares":false,"step":"off","requests":1000,"queries_before":12,"mode":"off"},    null: none is under way
+ *      "steps":{"off":{...}},                                    of the guide: off, fleet, hit; as rush_json() has it
+ *      "compared":{"off":{...}},                                 by mode
+ *      "story":[{"n":0,"at_ms":...,"kind":"deed","text":"..."}]}
+ *
+ * Threads: state_open() and state_close() from one, state_wait() from any.
+ */
+#ifndef LOAD_GROUND_STATE_H
+#define LOAD_GROUND_STATE_H
+
+#include "load/base/text.h"
+#include "load/base/ticker.h"
+#include "load/ground/ground.h"
+
+enum { STATE_EVERY_MS = 200, STATE_READERS = 6 };
+
+struct state {
+    struct ground *ground; /* lent */
+    struct shelf *shelf;   /* owned; the ticker's */
+    struct ticker ticker;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    char *line; /* owned, from malloc(), with its "\n"; under lock, like the number */
+    uint64_t number;
+    uint32_t readers;
+};
+
+bool state_open(struct state *state, struct ground *ground);
+void state_close(struct state *state);
+
+/* Somebody reads from now on; or no longer. False: STATE_READERS do already. */
+bool state_read(struct state *state, bool begins);
+
+/* The next line after *number, which becomes its own; waits for it at most limit_ms. Added to `out`. False: none came. */
+bool state_wait(struct state *state, uint64_t *number, uint32_t limit_ms, struct text *out);
+
+#endif

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * package_test.c - what `make install` leaves, as those use it who have only that: programs, library, manuals, completion.
+ *
+ * Of the plain build, whichever variant this test is of: nobody installs a sanitizer.
+ */
+#include "load/stack/stack.h"
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BUILD_LIMIT_MS = 300000 };
+
+static char folder[PROC_PATH_BYTES]; /* own/: what was installed; the rest is the tests' */
+
+/*
+ * Runs a shell command here, in the project; $T is the folder, $U what is installed in it. "not" is for what must not be:
+ * set -e does not see a "!".
+ */
+static bool shell(const char *command)
+{
+    char whole[4096];
+    const char *argv[] = {"bash", "-euo", "pipefail", "-c", whole, NULL};
+    const char *settings[] = {"MAKEFLAGS=", "MAKELEVEL=", NULL};
+    snprintf(whole, sizeof whole,
+             "unset CFLAGS LDFLAGS CC SAN BUILD WERROR T CATALOGD\nT='%s'; U=$T/own\n"
+             "not() { if \"$@\"; then echo \"holds, but must not: $*\" >&2; return 1; fi; }\n"
+             "export PKG_CONFIG_PATH=$U/lib/pkgconfig LD_LIBRARY_PATH=$U/lib\n%s",
+             folder, command);
+    return proc_run(&(struct proc_options){.argv = argv, .settings = settings}, BUILD_LIMIT_MS);
+}
+
+static bool install(void)
+{
+    return proc_folder("package", NULL, folder) &&
+           shell("make -j2 install PREFIX=$T/own; cd $T; "
+                 "sed -n '/^```c$/,/^```$/{/^```/d;p}' $OLDPWD/guard/README.md >server.c");
+}
+
+static bool remove_all(void)
+{
+    proc_remove(folder);
+    return true;
+}
+
+/* ---- make install ---- */
+
+TEST(an_install_builds_nothing_that_is_fresh_and_an_uninstall_leaves_only_the_settings)
+{
+    assert_true(shell("touch $T/before; make install DESTDIR=$T/again PREFIX=/usr; "
+                      "[ -z \"$(find build/gcc build/man -newer $T/before -type f)\" ]; "
+                      "diff <(cd $U; find . -not -path './etc*') <(cd $T/again/usr; find .); "
+                      "echo changed >>$T/again/etc/catalogd/catalogd.env; "
+                      "make install DESTDIR=$T/again PREFIX=/usr; "
+                      "make uninstall DESTDIR=$T/again PREFIX=/usr; cd $T/again; "
+                      "[ \"$(find . -type f -o -type l | sort | tr '\\n' ' ')\" = "
+                      "'./etc/catalogd/catalogd.env ./etc/logrotate.d/catalogd ' ]; "
+                      "[ \"$(tail -n 1 etc/catalogd/catalogd.env)\" = changed ]; "
+                      "[ -z \"$(find . -name '*stampede*')\" ]"));
+}
+
+TEST(each_place_can_be_chosen)
+{
+    assert_true(
+        shell("make install DESTDIR=$T/chosen PREFIX=/usr BINDIR=/b LIBDIR=/usr/lib/here INCLUDEDIR=/i "
+              "SYSCONFDIR=/e UNITDIR=/u MANDIR=/m; cd $T/chosen; ls b/catalogd i/stampede-guard/guard.h "
+              "e/catalogd/catalogd.env u/catalogd.socket m/man8/catalogd.8 usr/lib/here/libstampede-guard.a; "
+              "grep -q '^ExecStart=/b/catalogd' u/catalogd.service; "
+              "grep -q '^EnvironmentFile=/e/catalogd/catalogd.env' u/catalogd.service; "
+              "grep -qx 'includedir=/i' usr/lib/here/pkgconfig/stampede-guard.pc; "
+              "grep -qx 'libdir=${prefix}/lib/here' usr/lib/here/pkgconfig/stampede-guard.pc; "
+              "not grep -rnI '@[A-Z_]*@' ."));
+}
+
+/* ---- the library ---- */
+
+TEST(the_shared_library_shows_what_its_headers_declare_and_nothing_else)
+{
+    assert_true(
+        shell("nm -D --defined-only $U/lib/libstampede-guard.so | sed -n 's/.* T \\([a-z_]*\\)@@.*/\\1/p' | "
+              "sort >$T/shown; cd $U/include/stampede-guard; "
+              "sed -n 's/^GUARD_API [^(]*[ *]\\(guard_[a-z_]*\\)(.*/\\1/p' *.h | sort >$T/declared; "
+              "[ $(wc -l <$T/declared) = $(cat *.h | grep -c '^GUARD_API') ]; diff $T/declared $T/shown; "
+              "[ $(nm -D --defined-only $U/lib/libstampede-guard.so | grep -vc ' A ') = "
+              "$(wc -l <$T/declared) ]"));
+}
+
+TEST(the_shared_library_has_a_soname_and_stays_in_memory)
+{
+    assert_true(shell("version=$(sed -n 's/.*GUARD_VERSION \"\\(.*\\)\"/\\1/p' guard/guard.h); "
+                      "readelf -dW $U/lib/libstampede-guard.so >$T/dynamic; "
+                      "grep -q \"SONAME.*\\[libstampede-guard.so.${version%.*}\\]\" $T/dynamic; "
+                      "grep -q NODELETE $T/dynamic; not grep -q 'TEXTREL\\|RPATH\\|RUNPATH' $T/dynamic; "
+                      "[ \"$(readlink -f $U/lib/libstampede-guard.so)\" = "
+                      "\"$(readlink -f $U)/lib/libstampede-guard.so.$version\" ]"));
+}
+
+/* Nothing but the library is named, and nothing but the library is needed by the program itself. */
+TEST(pkg_config_links_a_program_with_the_shared_library)
+{
+    struct stack_redis redis = {.pid = 0};
+    char command[512];
+    assert_true(stack_redis_start(&redis, NULL));
+    assert_true(
+        shell("cd $T; [ \"$(pkg-config --libs-only-l stampede-guard)\" = '-lstampede-guard ' ]; "
+              "cc -std=c11 -Wall -Werror -o shared server.c $(pkg-config --cflags --libs stampede-guard); "
+              "readelf -dW shared >needed; grep -q 'NEEDED.*libstampede-guard.so.0.2' needed; "
+              "not grep -q 'NEEDED.*\\(libuv\\|hiredis\\)' needed"));
+    snprintf(command, sizeof command,
+             "[ \"$($T/shared %s 2>$T/said)\" = 'hello user:7' ]; not [ -s $T/said ]", redis.url);
+    assert_true(shell(command));
+    stack_redis_stop(&redis);
+}
+
+TEST(pkg_config_links_a_program_with_the_archive)
+{
+    struct stack_redis redis = {.pid = 0};
+    char command[512];
+    assert_true(stack_redis_start(&redis, NULL));
+    assert_true(
+        shell("cd $T; cc -std=c11 -o archive server.c $(pkg-config --cflags --libs --static stampede-guard "
+              "| sed 's/-lstampede-guard/-l:libstampede-guard.a/'); "
+              "readelf -dW archive >needed; not grep -q 'NEEDED.*stampede' needed"));
+    snprintf(command, sizeof command,
+             "unset LD_LIBRARY_PATH; [ \"$($T/archive %s 2>$T/said)\" = 'hello user:7' ]; not [ -s $T/said ]",
+             redis.url);
+    assert_true(shell(command));
+    stack_redis_stop(&redis);
+}
+
+TEST(cmake_finds_what_is_installed_if_it_is_of_this_version)
+{
+    assert_true(
+        shell("mkdir $T/cmake; cd $T/cmake; cp ../server.c .; "
+              "printf 'cmake_minimum_required(VERSION 3.18)\\nproject(server C)\\n"
+              "find_package(stampede-guard ${WANTED} REQUIRED)\\nadd_executable(server server.c)\\n"
+              "target_link_libraries(server PRIVATE stampede-guard::guard)\\n' >CMakeLists.txt; "
+              "export CMAKE_PREFIX_PATH=$U; cmake -S . -B out -DWANTED=0.2 >said; cmake --build out >said; "
+              "[ \"$(out/server redis://127.0.0.1:1 2>/dev/null)\" = 'hello user:7' ]; "
+              "cmake -S . -B any >said; for other in 0.1 0.3 0.2.99 1; do "
+              "not cmake -S . -B not-$other -DWANTED=$other 2>said; grep -q 'compatible' said; done"));
+}
+
+/* ---- programs, manuals, completion ---- */
+
+TEST(every_program_tells_its_version)
+{
+    assert_true(shell("version=$(sed -n 's/.*GUARD_VERSION \"\\(.*\\)\"/\\1/p' guard/guard.h); "
+                      "for program in catalogd fleetlock stampede; do "
+                      "[ \"$($U/bin/$program --version)\" = \"$program $version\" ]; done"));
+}
+
+/* From an empty folder: its scenario, its schema and catalogd are found beside it. */
+TEST(an_installed_tester_plays_its_scenarios)
+{
+    assert_true(
+        shell("mkdir $T/elsewhere; cd $T/elsewhere; "
+              "$U/bin/stampede demo --requests 20 --scale 100 --delay 20 >said || { cat said; exit 1; }; "
+              "ls demo.json demo.html"));
+}
+
+TEST(every_option_that_help_names_is_in_the_manual)
+{
+    assert_true(shell("has() { man -P cat -l $1 2>/dev/null | col -b >$T/page; shift; "
+                      "\"$@\" --help | grep -oE -e '(^| )--[a-z][a-z-]+' | tr -d ' ' | sort -u >$T/options; "
+                      "[ -s $T/options ]; while read -r option; do grep -qF -e \"$option\" $T/page || "
+                      "{ echo \"$1: the manual has no $option\"; exit 1; }; done <$T/options; }; "
+                      "has $U/share/man/man8/catalogd.8 $U/bin/catalogd; "
+                      "has $U/share/man/man1/fleetlock.1 $U/bin/fleetlock; "
+                      "has $U/share/man/man1/stampede.1 $U/bin/stampede; "
+                      "has $U/share/man/man5/stampede-scenario.5 $U/bin/stampede scenario"));
+}
+
+TEST(groff_and_mandoc_find_nothing_wrong_with_a_manual)
+{
+    assert_true(
+        shell("for page in $U/share/man/man*/*; do "
+              "LC_ALL=C.UTF-8 MANWIDTH=80 MANROFFSEQ= man --warnings -E UTF-8 -l $page 2>&1 >/dev/null | "
+              "tee $T/said; not [ -s $T/said ]; mandoc -T lint -W warning $page; done; "
+              "[ $(ls $U/share/man/man*/* | wc -l) = 7 ]"));
+}
+
+TEST(bash_completes_options_values_and_commands)
+{
+    assert_true(shell(
+        "completes() { want=$1; shift; said=$(PATH=$U/bin:$PATH bash .packaging/completion/complete.bash "
+        "$U/share/bash-completion/completions/$1 \"$@\" | sort -u | tr '\\n' ' '); "
+        "[ \"$said\" = \"$want \" ] || { echo \"$*: $said\"; exit 1; }; }; "
+        "completes '--fresh-ms' catalogd --fr; completes 'fleet local off shadow' catalogd --guard-mode ''; "
+        "completes 'postgres' fleetlock --provider p; completes '--of --on-lost' fleetlock --o; "
+        "completes 'redlock' fleetlock name --provider redl; completes '--burst' stampede --bur; "
+        "completes 'scenario' stampede sc; completes '--help --html' stampede scenario --h"));
+}
+
+/* ---- make dist ---- */
+
+TEST(the_same_commit_makes_the_same_tarball)
+{
+    assert_true(shell("make dist DIST=$T/one; make dist DIST=$T/two; cd $T; "
+                      "[ $(ls one | wc -l) = 1 ]; cmp one/* two/*; "
+                      "tar -tf one/* >list; grep -q '^stampede-guard-[0-9.]*/guard/guard.h$' list"));
+}
+
+TEST_GROUP(.up = install, .down = remove_all);
