@@ -105,7 +105,7 @@ PACKAGES := libuv hiredis libmicrohttpd jansson libpq libsystemd cmocka
 
 # The compiler and the libraries are asked once per variant, after the packages are there; make reads the
 # answer and starts over.
-ifneq ($(filter-out help clean db dist deb format fuzz coverage amalgamation empty-root,$(or $(MAKECMDGOALS),all)),)
+ifneq ($(filter-out help clean db dist deb deb-test format fuzz coverage amalgamation empty-root,$(or $(MAKECMDGOALS),all)),)
 include $(BUILD)/config.mk
 endif
 
@@ -331,6 +331,7 @@ test: $(if $(T),$(SELECTED) $(CHAOS_SHIM),tests)
 	$(if $(filter $(BROWSER_TESTS),$(SELECTED)),@sh load/deps.sh page-test)
 	$(if $(filter %/formats_test,$(SELECTED)),@sh load/deps.sh formats)
 	$(if $(filter %/alerts_test,$(SELECTED)),@sh load/deps.sh alerts)
+	$(if $(filter %/units_test,$(SELECTED)),@sh load/deps.sh units)
 	$(if $(filter %/copy_test,$(SELECTED)),@sh load/deps.sh docs)
 	$(if $(filter %/lock_zookeeper_test %/lock_zookeeper_fail_test %/lab_test %/fleetlock_test,$(SELECTED)),@sh load/deps.sh zookeeper)
 	$(if $(filter %/copy_test,$(SELECTED)),@sh load/deps.sh hosts)

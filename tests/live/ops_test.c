@@ -83,7 +83,7 @@ TEST(a_guard_whose_thread_is_stuck_is_not_healthy_until_it_turns_again)
 /* They come back as often as they are hung up on, and all the while it is asked. */
 static void assert_healthy_among(struct service *service, const char *begun, const char *drip)
 {
-    enum { ASKED = 10, PROMPT_MS = 1000 };
+    enum { ASKED = 10, PROMPT_MS = PLACES_ANSWER_MS - 100 };
     const struct drips_options options = {.host = service->host,
                                           .port = service->ops_port,
                                           .count = 3 * PLACES_MAX,
