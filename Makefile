@@ -105,7 +105,7 @@ PACKAGES := libuv hiredis libmicrohttpd jansson libpq libsystemd cmocka
 
 # The compiler and the libraries are asked once per variant, after the packages are there; make reads the
 # answer and starts over.
-ifneq ($(filter-out help clean db dist deb format fuzz coverage amalgamation empty-root,$(or $(MAKECMDGOALS),all)),)
+ifneq ($(filter-out help clean db dist deb deb-test format fuzz coverage amalgamation empty-root,$(or $(MAKECMDGOALS),all)),)
 include $(BUILD)/config.mk
 endif
 

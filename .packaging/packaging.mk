@@ -76,3 +76,7 @@ dist:
 deb:
 	@sh load/deps.sh packaging
 	@MAKE='$(MAKE)' sh .packaging/deb.sh build/deb $(GUARD_VERSION)
+
+deb-test:
+	@sh load/deps.sh packaging
+	@sh .packaging/deb_test.sh build/deb

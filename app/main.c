@@ -17,8 +17,8 @@
  * keeps (given.h). `catalogd check` looks at what the service needs, and starts nothing (check.h).
  *
  * The rooms, each of which includes only rooms before it: base, pg, catalog (what is read), write (what is changed),
- * http (clients), ops (operators), check (what the service stands on). Each says at its door what it owns: settings.h,
- * pg.h, catalog.h, writer.h, server.h, ops.h, check.h.
+ * http (clients), view (what operators see), ops (operators), check (what the service stands on). Each says at its door
+ * what it owns: settings.h, pg.h, catalog.h, writer.h, server.h, live.h, ops.h, check.h.
  *
  * Exit status: 0 after a clean drain, 1 if it could not start or a loader never came back, 2 for wrong settings, 130 or
  * 143 for a second signal.

@@ -888,7 +888,7 @@ GUARD_API const struct guard_histogram *guard_stat_histogram(const struct guard_
 
 /* Which keys the guard works for. Weights are of this process and halve every minute. */
 enum guard_hot_by {
-    GUARD_HOT_COLLAPSED = 0, /* gets that another get's load answered: queries saved */
+    GUARD_HOT_COLLAPSED = 0, /* gets that the load of another get answered: queries saved */
     GUARD_HOT_WAIT,          /* microseconds that gets have waited for a load or a lease */
 };
 

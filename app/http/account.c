@@ -13,7 +13,7 @@
 
 enum { TARGET_MAX = 1500, METHOD_SIZE = 24, PROTOCOL_SIZE = 12, HUNG_UP = 499 };
 
-struct account {
+struct account_record {
     uint64_t begun_us, load;
     size_t bytes;
     const char *source; /* static; NULL: none */
@@ -22,74 +22,127 @@ struct account {
     char target[];
 };
 
-struct account *account_new(const struct access_lane *lane, const char *target)
+/* NULL: no memory. */
+static struct account_record *record_new(const char *target)
 {
-    const size_t bytes = lane != NULL ? strnlen(target, TARGET_MAX) : 0;
-    struct account *account = lane != NULL ? malloc(sizeof(*account) + bytes + 1) : NULL;
+    const size_t bytes = strnlen(target, TARGET_MAX);
+    struct account_record *record = malloc(sizeof(*record) + bytes + 1);
 
-    if (account == NULL)
+    if (record == NULL)
         return NULL;
-    *account = (struct account){.begun_us = clock_fine_us()};
-    memcpy(account->target, target, bytes);
-    account->target[bytes] = '\0';
-    return account;
+    *record = (struct account_record){.begun_us = clock_fine_us()};
+    memcpy(record->target, target, bytes);
+    record->target[bytes] = '\0';
+    return record;
 }
 
-void account_head(struct account *account, const char *method, const char *protocol)
+void account_begin(struct account *account, const struct access_lane *lane, const char *target)
 {
-    if (account == NULL)
-        return;
-    snprintf(account->method, sizeof(account->method), "%s", method);
-    snprintf(account->protocol, sizeof(account->protocol), "%s", protocol);
+    if (lane != NULL)
+        account->record = record_new(target);
 }
 
-void account_source(struct account *account, const char *source, uint64_t load)
+static void note_head(struct account_record *record, const struct account_head *head)
 {
-    if (account == NULL)
+    snprintf(record->method, sizeof(record->method), "%s", head->method);
+    snprintf(record->protocol, sizeof(record->protocol), "%s", head->protocol);
+}
+
+void account_head(struct account *account, const struct account_head *head, uint64_t *dice)
+{
+    const struct head_names *names = head->names;
+    const char *authorization = NULL;
+
+    if (names->request == NULL && names->trace == NULL && account->record == NULL && !head->may_own)
         return;
-    account->source = source;
-    account->load = load;
+    struct trace trace = {.request = ""};
+    trace_take_parent(&trace, names->trace);
+    if (!trace_take_request(&trace, names->request) && account->record != NULL)
+        trace_make_request(&trace, access_random(dice));
+    if (head->may_own)
+        authorization =
+            MHD_lookup_connection_value(head->connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_AUTHORIZATION);
+    account->asker = asker_new(authorization, &trace);
+    if (account->record != NULL)
+        note_head(account->record, head);
+}
+
+const char *account_request(const struct account *account)
+{
+    return account->asker != NULL ? asker_trace(account->asker)->request : "";
+}
+
+void account_source(struct account *account, const struct guard_result *result)
+{
+    const bool is_answer = result->status == GUARD_OK || result->status == GUARD_ABSENT;
+
+    if (account->record == NULL)
+        return;
+    account->record->source =
+        is_answer ? guard_source_name(result->source) : guard_status_name(result->status);
+    account->record->load = result->load;
+}
+
+void account_outcome(struct account *account, const char *outcome)
+{
+    if (account->record != NULL)
+        account->record->source = outcome;
+}
+
+/* ---- the answer ---- */
+
+void account_name(const struct account *account, struct answer *answer, uint64_t *dice)
+{
+    const char *request = account_request(account);
+    struct trace made;
+
+    if (request[0] == '\0' && answer->status >= MHD_HTTP_BAD_REQUEST) {
+        trace_make_request(&made, access_random(dice));
+        request = made.request;
+    }
+    answer_name_request(request, answer);
 }
 
 void account_answer(struct account *account, unsigned status, size_t body_bytes)
 {
-    const bool has_body = account != NULL && status != MHD_HTTP_NOT_MODIFIED &&
-                          strcmp(account->method, MHD_HTTP_METHOD_HEAD) != 0;
+    struct account_record *record = account->record;
 
-    if (account == NULL)
+    if (record == NULL)
         return;
-    account->status = status;
-    account->bytes = has_body ? body_bytes : 0;
+    const bool has_body =
+        status != MHD_HTTP_NOT_MODIFIED && strcmp(record->method, MHD_HTTP_METHOD_HEAD) != 0;
+    record->status = status;
+    record->bytes = has_body ? body_bytes : 0;
 }
 
 /* ---- the end ---- */
 
-static enum access_end end_of(const struct account_end *end)
+static enum access_end end_of(const struct account_over *over)
 {
-    if (end->code == MHD_REQUEST_TERMINATED_COMPLETED_OK)
+    if (over->code == MHD_REQUEST_TERMINATED_COMPLETED_OK)
         return ACCESS_DONE;
-    if (end->expired)
+    if (over->expired)
         return ACCESS_EXPIRED;
-    return end->code == MHD_REQUEST_TERMINATED_DAEMON_SHUTDOWN ? ACCESS_STOPPED : ACCESS_HUNG_UP;
+    return over->code == MHD_REQUEST_TERMINATED_DAEMON_SHUTDOWN ? ACCESS_STOPPED : ACCESS_HUNG_UP;
 }
 
 /* 0: libmicrohttpd has not refused it. */
-static unsigned refused_status(const struct account_end *end)
+static unsigned refused_status(const struct account_over *over)
 {
     const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(end->connection, MHD_CONNECTION_INFO_HTTP_STATUS);
+        MHD_get_connection_info(over->connection, MHD_CONNECTION_INFO_HTTP_STATUS);
 
     return info != NULL ? info->http_status : 0;
 }
 
-static unsigned status_without_answer(const struct account_end *end)
+static unsigned status_without_answer(const struct account_over *over)
 {
     static const unsigned STATUSES[] = {[ACCESS_DONE] = HUNG_UP,
                                         [ACCESS_HUNG_UP] = HUNG_UP,
                                         [ACCESS_EXPIRED] = MHD_HTTP_REQUEST_TIMEOUT,
                                         [ACCESS_STOPPED] = MHD_HTTP_SERVICE_UNAVAILABLE};
 
-    return STATUSES[end_of(end)];
+    return STATUSES[end_of(over)];
 }
 
 static const char *remote_of(struct MHD_Connection *connection, char out[INET6_ADDRSTRLEN])
@@ -107,49 +160,49 @@ static const char *remote_of(struct MHD_Connection *connection, char out[INET6_A
     return NULL;
 }
 
-static const char *header(const struct account_end *end, const char *name)
+static const char *header(const struct account_over *over, const char *name)
 {
-    return MHD_lookup_connection_value(end->connection, MHD_HEADER_KIND, name);
+    return MHD_lookup_connection_value(over->connection, MHD_HEADER_KIND, name);
 }
 
 /* Where libmicrohttpd refused the request, it has written its answer over the head. */
-static void put(const struct account *account, struct access_lane *lane, const struct account_end *end)
+static void put(const struct account *account, struct access_lane *lane, const struct account_over *over)
 {
-    const unsigned refused = account->status == 0 ? refused_status(end) : 0;
-    const bool head_is_there = account->method[0] != '\0' && refused == 0;
-    const uint64_t duration_us = clock_fine_us() - account->begun_us;
+    const struct account_record *record = account->record;
+    const struct trace *trace = asker_trace(account->asker);
+    const unsigned refused = record->status == 0 ? refused_status(over) : 0;
+    const bool head_is_there = record->method[0] != '\0' && refused == 0;
+    const uint64_t duration_us = clock_fine_us() - record->begun_us;
     char remote[INET6_ADDRSTRLEN];
     const struct access_line line = {
         .began = clock_wall_before(duration_us),
         .duration_us = duration_us,
-        .remote = remote_of(end->connection, remote),
-        .method = account->method,
-        .target = account->target,
-        .protocol = account->protocol,
-        .status = refused != 0           ? refused
-                  : account->status != 0 ? account->status
-                                         : status_without_answer(end),
-        .bytes = account->bytes,
-        .referer = head_is_there ? header(end, MHD_HTTP_HEADER_REFERER) : NULL,
-        .user_agent = head_is_there ? header(end, MHD_HTTP_HEADER_USER_AGENT) : NULL,
-        .route = end->route,
-        .source = account->source,
-        .load = account->load,
-        .request = end->trace->request,
-        .trace = trace_id(end->trace),
-        .end = end_of(end),
+        .remote = remote_of(over->connection, remote),
+        .method = record->method,
+        .target = record->target,
+        .protocol = record->protocol,
+        .status = refused != 0          ? refused
+                  : record->status != 0 ? record->status
+                                        : status_without_answer(over),
+        .bytes = record->bytes,
+        .referer = head_is_there ? header(over, MHD_HTTP_HEADER_REFERER) : NULL,
+        .user_agent = head_is_there ? header(over, MHD_HTTP_HEADER_USER_AGENT) : NULL,
+        .route = over->route,
+        .source = record->source,
+        .load = record->load,
+        .request = trace->request,
+        .trace = trace_id(trace),
+        .end = end_of(over),
     };
 
     access_put(lane, &line);
 }
 
-void account_close(struct account **account_slot, struct access_lane *lane, const struct account_end *end)
+void account_end(struct account *account, struct access_lane *lane, const struct account_over *over)
 {
-    struct account *account = *account_slot;
-
-    *account_slot = NULL;
-    if (account == NULL)
-        return;
-    put(account, lane, end);
-    free(account);
+    if (account->record != NULL)
+        put(account, lane, over);
+    free(account->record);
+    asker_unref(account->asker);
+    *account = (struct account){.asker = NULL};
 }

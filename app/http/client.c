@@ -4,8 +4,6 @@
  */
 #include "app/http/client.h"
 
-#include "app/catalog/asker.h"
-#include "app/http/account.h"
 #include "app/http/answer.h"
 #include "app/http/head.h"
 #include "app/http/revalidate.h"
@@ -116,11 +114,11 @@ static void answer_over(struct client *client)
 
 static void client_free(struct client *client)
 {
-    assert(client->account == NULL);
+    assert(client->account.record == NULL);
     list_out(client);
     drop_result(client);
     answer_over(client);
-    asker_unref(client->asker);
+    asker_unref(client->account.asker);
     free(client);
 }
 
@@ -341,7 +339,7 @@ static enum MHD_Result finish(struct client *client, bool queued, unsigned statu
     drop_result(client);
     if (!queued)
         return MHD_NO;
-    account_answer(client->account, status, body_bytes);
+    account_answer(&client->account, status, body_bytes);
     add_u64(&client->clients->counters.answers[client->route.target][status / 100]);
     move(client, CLIENT_SENDING);
     return MHD_YES;
@@ -352,31 +350,12 @@ static struct writer *writer_of(const struct client *client)
     return client->clients->shared->writer;
 }
 
-/* "": none. */
-static const char *request_id(const struct client *client)
-{
-    return client->asker != NULL ? asker_trace(client->asker)->request : "";
-}
-
-/* A request that has no id needs one where something went wrong. */
-static void name_answer(struct client *client, struct answer *answer)
-{
-    const char *request = request_id(client);
-    struct trace made;
-
-    if (request[0] == '\0' && answer->status >= MHD_HTTP_BAD_REQUEST) {
-        trace_make_request(&made, access_random(&client->clients->dice));
-        request = made.request;
-    }
-    answer_name_request(request, answer);
-}
-
 static enum MHD_Result send_answer(struct client *client, struct answer *answer)
 {
     unsigned status = 0;
 
     answer->close = answer->close || client->clients->is_leaving;
-    name_answer(client, answer);
+    account_name(&client->account, answer, &client->clients->dice);
     const size_t body_bytes = answer_body_bytes(answer);
     const bool queued = reply_queue(client->connection, answer, &status);
     return finish(client, queued, status, body_bytes);
@@ -401,7 +380,7 @@ static enum MHD_Result send_written(struct client *client, const char *path)
 {
     struct answer answer;
 
-    account_source(client->account, write_outcome_name(client->job->result.outcome), 0);
+    account_outcome(&client->account, write_outcome_name(client->job->result.outcome));
     upload_answer(&client->job->result, client->job->kind, client->job->id, path, &answer);
     return send_answer(client, &answer);
 }
@@ -410,18 +389,7 @@ static enum MHD_Result send_written(struct client *client, const char *path)
 static bool may_share_words(const struct client *client, const struct guard_result *result)
 {
     return result->status == GUARD_OK && !client->clients->is_leaving && !client->revalidates &&
-           client->route.target != ROUTE_OFFERS && request_id(client)[0] == '\0';
-}
-
-static void note_source(struct client *client, const struct guard_result *result)
-{
-    const bool is_answer = result->status == GUARD_OK || result->status == GUARD_ABSENT;
-
-    if (client->account == NULL)
-        return;
-    account_source(client->account,
-                   is_answer ? guard_source_name(result->source) : guard_status_name(result->status),
-                   result->load);
+           client->route.target != ROUTE_OFFERS && account_request(&client->account)[0] == '\0';
 }
 
 static enum MHD_Result send_result(struct client *client, const struct guard_result *result, const char *path)
@@ -430,7 +398,7 @@ static enum MHD_Result send_result(struct client *client, const struct guard_res
     struct answer answer;
     unsigned status = 0;
 
-    note_source(client, result);
+    account_source(&client->account, result);
     if (may_share_words(client, result)) {
         const size_t body_bytes = result->value->body_bytes;
         const bool queued =
@@ -454,7 +422,7 @@ static enum MHD_Result send_selection(struct client *client, const char *path)
     if (most_bytes > 0 && !make_room_for_answer(client->clients, most_bytes))
         return send_problem(client, PROBLEM_UNREAD, path, false);
     const struct guard_result sum = selection_result(client->selection);
-    note_source(client, &sum);
+    account_source(&client->account, &sum);
     selection_answer(client->selection, path, client->clients->shared->fresh_ms, &answer);
     if (client->revalidates)
         answer_revalidated(&answer);
@@ -473,7 +441,7 @@ static enum MHD_Result send_pong(struct client *client)
 {
     struct MHD_Response *response =
         MHD_create_response_from_buffer(sizeof(PONG) - 1, (void *)(uintptr_t)PONG, MHD_RESPMEM_PERSISTENT);
-    const char *request = request_id(client);
+    const char *request = account_request(&client->account);
     bool queued = false;
 
     if (response != NULL) {
@@ -553,8 +521,8 @@ static enum guard_status ask_guard(struct client *client, struct guard_request *
     request->loop = clients->guard;
     request->context = client;
     request->flags = client->revalidates ? GUARD_REVALIDATE : 0;
-    if (client->asker != NULL) {
-        request->asker = client->asker;
+    if (client->account.asker != NULL) {
+        request->asker = client->account.asker;
         request->asker_ref = asker_ref;
         request->asker_unref = asker_unref;
     }
@@ -626,7 +594,7 @@ static enum MHD_Result submit(struct client *client, const char *path)
 {
     client->job->done = written;
     client->job->context = client;
-    client->job->trace = asker_trace(client->asker);
+    client->job->trace = asker_trace(client->account.asker);
     const enum write_outcome outcome = writer_submit(writer_of(client), client->job);
     if (outcome == WRITE_DONE)
         return park(client); /* the job is the writer's now */
@@ -686,7 +654,7 @@ void *client_request_line(void *context, const char *uri, struct MHD_Connection 
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
 
     if (client != NULL) {
-        client->account = account_new(clients->lane, uri);
+        account_begin(&client->account, clients->lane, uri);
         client->revalidates = false;
         client->verdict = (uint8_t)route_parse(uri, &client->route);
         client->uri_end = head_target_end(uri);
@@ -698,24 +666,15 @@ void *client_request_line(void *context, const char *uri, struct MHD_Connection 
     return client;
 }
 
-static void put_line(struct client *client, enum MHD_RequestTerminationCode code)
-{
-    const struct account_end over = {.connection = client->connection,
-                                     .code = code,
-                                     .expired = client->expired,
-                                     .route = route_target_name(client->route.target),
-                                     .trace = asker_trace(client->asker)};
-
-    account_close(&client->account, client->clients->lane, &over);
-}
-
-/* The request ends here: its line in the access log, and what was known of it. */
+/* With its line in the access log. */
 static void request_over(struct client *client, enum MHD_RequestTerminationCode code)
 {
-    if (client->account != NULL)
-        put_line(client, code);
-    asker_unref(client->asker);
-    client->asker = NULL;
+    const struct account_over over = {.connection = client->connection,
+                                      .code = code,
+                                      .expired = client->expired,
+                                      .route = route_target_name(client->route.target)};
+
+    account_end(&client->account, client->clients->lane, &over);
 }
 
 /* libmicrohttpd would refuse its length. */
@@ -729,8 +688,8 @@ static void refuse_length(struct client *client)
         return;
     client->ended = true;
     add_u64(&client->clients->counters.answers[client->route.target][status / 100]);
-    client->asker = asker_new(NULL, &trace);
-    account_answer(client->account, status, 0);
+    client->account.asker = asker_new(NULL, &trace);
+    account_answer(&client->account, status, 0);
     request_over(client, MHD_REQUEST_TERMINATED_COMPLETED_OK);
 }
 
@@ -758,24 +717,6 @@ static enum problem refusal(const struct client *client, const char *method)
     return reads && client->route.target != ROUTE_PURCHASE ? PROBLEM_COUNT : PROBLEM_METHOD;
 }
 
-/* What it calls itself, if it does; a name of ours if the access log needs one; and the token of who asks for offers. */
-static void name_request(struct client *client, const struct head_names *names)
-{
-    const bool may_own = client->route.target == ROUTE_OFFERS;
-
-    if (names->request == NULL && names->trace == NULL && client->account == NULL && !may_own)
-        return;
-    const char *authorization = NULL;
-    struct trace trace = {.request = ""};
-    trace_take_parent(&trace, names->trace);
-    if (!trace_take_request(&trace, names->request) && client->account != NULL)
-        trace_make_request(&trace, access_random(&client->clients->dice));
-    if (may_own)
-        authorization =
-            MHD_lookup_connection_value(client->connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_AUTHORIZATION);
-    client->asker = asker_new(authorization, &trace);
-}
-
 /* First call: only what cannot be kept open is answered here, for an answer given here closes the
  * connection. */
 static enum MHD_Result handle_head(struct client *client, const char *path, const char *method,
@@ -788,8 +729,12 @@ static enum MHD_Result handle_head(struct client *client, const char *path, cons
     if (client->ended)
         return MHD_NO; /* it could not hear an answer */
     const bool refused = reply_refuses_head(client->connection, &line, &problem, &names);
-    account_head(client->account, method, version);
-    name_request(client, &names);
+    const struct account_head head = {.connection = client->connection,
+                                      .method = method,
+                                      .protocol = version,
+                                      .names = &names,
+                                      .may_own = client->route.target == ROUTE_OFFERS};
+    account_head(&client->account, &head, &client->clients->dice);
     const bool writes = upload_is_write(&client->route, method) && refusal(client, method) == PROBLEM_COUNT;
     if (writes && (!refused || problem == PROBLEM_BODY))
         return start_upload(client, path);

@@ -34,7 +34,7 @@
 #define APP_CLIENT_H
 
 #include "app/base/token.h"
-#include "app/http/access.h"
+#include "app/http/account.h"
 #include "app/http/reply.h"
 #include "app/http/route.h"
 #include "guard/guard.h"
@@ -45,8 +45,6 @@
 #include <stdatomic.h>
 #include <uv.h>
 
-struct account;
-struct asker;
 struct clients;
 struct selection;
 struct write_job;
@@ -86,9 +84,8 @@ struct client {
     struct guard_result result;        /* WAKING, ANSWERED; its value is ours */
     struct selection *selection;       /* of /products?ids=, else NULL; ours */
     struct write_job *job;             /* from BODY on; ours, except while PARKED: the writer's */
-    size_t answer_bytes;     /* SENDING: the size of a document made for this answer alone; else 0 */
-    struct asker *asker;     /* what a load may know of this request, its id and trace; NULL: nothing; ours */
-    struct account *account; /* for the access log; NULL: none; ours */
+    size_t answer_bytes;    /* SENDING: the size of a document made for this answer alone; else 0 */
+    struct account account; /* what is noted of its request */
     struct route route;
     const char *uri_end; /* HEAD: see struct reply_line */
     uint8_t state;       /* enum client_state */

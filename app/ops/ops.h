@@ -2,6 +2,7 @@
 /*
  * ops.h - the operations listener: what operators and their machines ask, apart from what clients ask.
  *
+ *     GET  /                           the live view, a page that draws /live; it holds no data and needs no token
  *     GET  /healthz                    200 while every server loop and the guard's thread turn, else 503; nothing else
  *                                      matters
  *     GET  /readyz                     200 if requests can be answered: the database is reached and the process is not
@@ -21,13 +22,14 @@
  *     POST /clear?namespace=catalog    drops everything; the name must be that of this process
  *     POST /policy?FRESH_MS=5000       times of this process from now on, see policy.h
  *
- * All but the first two ask for the token, if there is one. A thread per connection: an invalidation blocks while Redis
- * is slow, and a stuck server loop must not take this listener with it. There are few; places.h says which makes way
- * when all places are taken.
+ * All but the first three ask for the token, if there is one; site.h says what pages of other sites are kept from. A
+ * thread per connection: an invalidation blocks while Redis is slow, and a stuck server loop must not take this listener
+ * with it. There are few; places.h says which makes way when all places are taken.
  *
  * The room ops/: this file asks who may, look.h tells, change.h and policy.h do what is to be done, ops_reply.h answers,
- * metrics.h prints the numbers, health.h says whether all threads turn, places.h keeps the listener free, parts.h names
- * what they work on. The live view is the room view/.
+ * metrics.h prints the numbers, health.h says whether all threads turn, places.h and site.h keep out what does not belong
+ * here, parts.h names what they work on. The room view/ before it has the page, the samples that it draws and their
+ * streams.
  *
  * Threads: open, close and drain on one thread.
  */

@@ -6,11 +6,12 @@
  *        |---401--> the token is asked for --> connect
  *        +---503, or no answer--> wait, longer each time --> connect
  *
- * The token stays in this tab (sessionStorage) and goes in a header, never in an address. A page that nobody has seen for
+ * The fragment #every_ms=200 asks for five lines a second. The token stays in this tab (sessionStorage) and goes in a header, never in an address. A page that nobody has seen for
  * hiddenMs leaves its place to another viewer.
  */
 
 const staleMs = 3000, silentMs = 15000, hiddenMs = 30000, firstPauseMs = 500, longestPauseMs = 10000;
+const everyMs = Number(new URLSearchParams(location.hash.slice(1)).get('every_ms')) || 1000;
 const byId = id => document.getElementById(id);
 
 /* ---- what is shown ---- */
@@ -161,7 +162,7 @@ async function connect() {
     const abort = link.abort = new AbortController(), token = sessionStorage.getItem('token');
     let why = 'No connection';
     try {
-        const answer = await fetch('/live', { cache: 'no-store', credentials: 'omit', redirect: 'error', signal: abort.signal,
+        const answer = await fetch(`/live?every_ms=${everyMs}`, { cache: 'no-store', credentials: 'omit', redirect: 'error', signal: abort.signal,
             headers: token === null ? {} : { Authorization: `Bearer ${token}` } });
         link.heardAt = performance.now();
         if (!answer.ok) return await refused(answer);
@@ -188,10 +189,10 @@ const leave = why => {
 const watch = () => {
     if (!link.isLive) return;
     const quietMs = performance.now() - link.heardAt;
-    if (quietMs > silentMs) {
+    if (quietMs > silentMs + everyMs) {
         leave('Silent');
-        again('The process has been silent for 15 s', link.pauseMs);
-    } else if (quietMs > staleMs) {
+        again(`The process has been silent for ${Math.round(quietMs / 1000)} s`, link.pauseMs);
+    } else if (quietMs > staleMs + everyMs) {
         document.body.classList.add('stale');
         say('warn', `Stale: nothing heard for ${Math.round(quietMs / 1000)} s`);
     }

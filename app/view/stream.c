@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { BLOCK_BYTES = 4096, EVERY_DIGITS = 5, SEND_BUFFER_BYTES = 64 * 1024 };
+enum { BLOCK_BYTES = 4096, EVERY_DIGITS = 5, SEND_BUFFER_BYTES = 16 * 1024 };
 
 struct stream_viewer {
     struct stream *stream;

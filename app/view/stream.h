@@ -27,7 +27,7 @@ enum {
     STREAM_EVERY_MIN_MS = 100,
     STREAM_EVERY_MS = 1000,
     STREAM_EVERY_MAX_MS = 60000,
-    STREAM_PATIENCE_MS = 5000,
+    STREAM_PATIENCE_MS = 3000,
 };
 
 struct stream_viewer;

@@ -77,7 +77,8 @@ static unsigned begin(struct ground *ground, const struct job *job, char *why)
 
 static unsigned press_rush(struct ground *ground, const json_t *wish, char *why)
 {
-    struct job job = {.rush = {.is_many = json_is_true(json_object_get(wish, "many")),
+    struct job job = {.step = jobs_step(json_string_value(json_object_get(wish, "step"))),
+                      .rush = {.is_many = json_is_true(json_object_get(wish, "many")),
                                .is_warm = json_is_true(json_object_get(wish, "warm"))}};
     if (!read_number(wish, "requests", 1, RUSH_REQUESTS_MAX, 1000, &job.rush.requests, why) ||
         !read_mode(wish, job.mode, why) || !read_hit(wish, "hit", &job.rush.hit, &job.rush.hits, why))

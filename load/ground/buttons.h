@@ -3,7 +3,7 @@
  * buttons.h - what the page can ask for: POST /act with {"do": WORD, ...}.
  *
  *     rush        requests (1 to 3000), many, warm; mode: set before; hit: "kill" or "pause", what happens to the process
- *                 that loads
+ *                 that loads; step: of the page's guide that it is for
  *     compare     requests
  *     deed        name: one of deeds.c
  *     hit         verb: "kill" or "pause", the process that loads

@@ -8,7 +8,7 @@
  *     jobs.c, rush.c       a crowd, and what became of it, in one sentence
  *     change.c             a product that is bought, edited, expired
  *     site.c, deeds.c      the servers, and what is done to them
- *     reader.c, lease.c    what the processes say of themselves, and what stands in Redis
+ *     reader.c, shelf.c    what the processes say of themselves, and what stands in Redis
  *     state.c              all of that as one line of JSON, four times a second
  *     serve.c              the command
  */

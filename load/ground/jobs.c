@@ -11,17 +11,19 @@ enum { SET_LIMIT_MS = 60000, TEXT_BYTES = 160 };
 
 static const char *const modes[JOBS_MODES] = {"off", "local", "fleet", "shadow"};
 
+static const char *const step_names[JOB_STEPS] = {"", "off", "fleet", "hit"};
+
 const char *jobs_mode(size_t index)
 {
     return index < JOBS_MODES ? modes[index] : NULL;
 }
 
-static size_t index_of(const char *mode)
+enum job_step jobs_step(const char *name)
 {
-    size_t index = 0;
-    while (index < JOBS_MODES - 1 && strcmp(modes[index], mode) != 0)
-        index++;
-    return index;
+    enum job_step step = JOB_HIT;
+    while (step > JOB_NO_STEP && (name == NULL || strcmp(step_names[step], name) != 0))
+        step--;
+    return step;
 }
 
 static bool set_mode(struct site *site, const char *mode)
@@ -59,7 +61,7 @@ static void send_crowd(struct jobs *jobs, const struct job *job)
     struct rush_result result;
     if (!set_mode(jobs->site, job->mode) || !run(jobs, &job->rush, &result))
         return;
-    keep(jobs, job->rush.hits ? &jobs->hit : &jobs->last[index_of(result.mode)], &result);
+    keep(jobs, &jobs->steps[job->step], &result);
     rush_tell(jobs->site, &job->rush, &result);
 }
 
@@ -172,29 +174,34 @@ bool jobs_busy(struct jobs *jobs)
     return is_busy;
 }
 
-static json_t *results_json(const struct rush_result *results)
+static json_t *results_json(const struct rush_result *results, const char *const *names, size_t first,
+                            size_t end)
 {
     json_t *all = json_object();
-    for (size_t i = 0; i < JOBS_MODES; i++) {
+    for (size_t i = first; i < end; i++) {
         if (results[i].requests > 0)
-            json_object_set_new(all, modes[i], rush_json(&results[i]));
+            json_object_set_new(all, names[i], rush_json(&results[i]));
     }
     return all;
+}
+
+static json_t *job_json(const struct jobs *jobs)
+{
+    const struct job *job = &jobs->job;
+    const char *mode = jobs->running_mode != NULL ? jobs->running_mode : job->mode;
+    if (!jobs->is_busy)
+        return json_null();
+    return json_pack("{s:b,s:s,s:I,s:I,s:s}", "compares", job->is_comparison, "step", step_names[job->step],
+                     "requests", (json_int_t)job->rush.requests, "queries_before",
+                     (json_int_t)jobs->queries_before, "mode", mode);
 }
 
 json_t *jobs_json(struct jobs *jobs)
 {
     pthread_mutex_lock(&jobs->lock);
-    json_t *running = json_null(), *last = results_json(jobs->last);
-    if (jobs->is_busy)
-        running = json_pack("{s:b,s:b,s:I,s:I,s:s}", "compares", jobs->job.is_comparison, "hit",
-                            jobs->job.rush.hits, "requests", (json_int_t)jobs->job.rush.requests,
-                            "queries_before", (json_int_t)jobs->queries_before, "mode",
-                            jobs->running_mode != NULL ? jobs->running_mode : jobs->job.mode);
-    if (jobs->hit.requests > 0)
-        json_object_set_new(last, "hit", rush_json(&jobs->hit));
-    json_t *all =
-        json_pack("{s:o,s:o,s:o}", "job", running, "last", last, "compared", results_json(jobs->compared));
+    json_t *all = json_pack("{s:o,s:o,s:o}", "job", job_json(jobs), "steps",
+                            results_json(jobs->steps, step_names, JOB_NO_STEP + 1, JOB_STEPS), "compared",
+                            results_json(jobs->compared, modes, 0, JOBS_MODES));
     pthread_mutex_unlock(&jobs->lock);
     return all;
 }

@@ -11,7 +11,11 @@
 
 enum { JOBS_MODES = 4 };
 
+/* The page's guide: without a guard, with it, and with a process that dies. */
+enum job_step { JOB_NO_STEP = 0, JOB_OFF, JOB_FLEET, JOB_HIT, JOB_STEPS };
+
 struct job {
+    enum job_step step;         /* what its result is kept for */
     bool is_comparison;         /* in every mode, the one after the other; otherwise in `mode` */
     char mode[SITE_MODE_BYTES]; /* set before; "": as it is */
     struct rush rush;
@@ -26,11 +30,13 @@ struct jobs {
     /* under lock */
     bool is_busy, is_closing;
     struct job job;
-    const char *running_mode; /* of a comparison: the one it is at */
-    uint64_t queries_before;  /* the crowd */
-    /* by mode, requests 0: none yet; that in which the loading process was hit stands apart */
-    struct rush_result last[JOBS_MODES], compared[JOBS_MODES], hit;
+    const char *running_mode;                                  /* of a comparison: the one it is at */
+    uint64_t queries_before;                                   /* the crowd */
+    struct rush_result steps[JOB_STEPS], compared[JOBS_MODES]; /* requests 0: none yet */
 };
+
+/* "off", "fleet", "hit"; JOB_NO_STEP: none of that name. */
+enum job_step jobs_step(const char *name);
 
 /* "off", "local", "fleet", "shadow": the order of a comparison. NULL: there are no more. */
 const char *jobs_mode(size_t index);
@@ -43,7 +49,7 @@ void jobs_close(struct jobs *jobs);
 bool jobs_begin(struct jobs *jobs, const struct job *job);
 bool jobs_busy(struct jobs *jobs);
 
-/* As state.h has it: {"job":{...} or null,"last":{mode or "hit":...},"compared":{mode:...}}. Yours. */
+/* As state.h has it: {"job":{...} or null,"steps":{...},"compared":{...}}. Yours. */
 json_t *jobs_json(struct jobs *jobs);
 
 #endif

@@ -150,7 +150,6 @@ const showPlots = samples => {
 
 const steps = { off: { mode: 'off' }, fleet: { mode: 'fleet' }, hit: { mode: 'fleet', hit: 'kill' } };
 const stepNames = Object.keys(steps);
-let crowd = null; /* the one under way: { step, queries before it } */
 
 const outcome = ({ requests, queries, max_us, failed }, isOver) => [
     html('b', {}, countText(queries)), html('span', {}, `${queries === 1 ? 'query' : 'queries'}${isOver ? '' : ' so far'}`),
@@ -169,20 +168,16 @@ const showOutcome = (step, result, isOver) => {
     setShare(box.querySelector('.track span'), result.queries / result.requests);
 };
 
-const runningStep = () => {
-    if (state.job === null || state.job.compares) return null;
-    return state.job.hit ? 'hit' : steps[state.job.mode] !== undefined ? state.job.mode : null;
-};
-
 const showGuide = () => {
-    const runs = runningStep(), done = stepNames.filter(name => state.last[name] !== undefined);
+    const runs = state.job?.step || null, done = stepNames.filter(name => state.steps[name] !== undefined);
     const next = runs === null ? stepNames.find(name => !done.includes(name)) : null;
     for (const name of stepNames) {
         const card = one(`#step-${name}`);
         card.classList.toggle('next', name === next);
         card.classList.toggle('runs', name === runs);
-        if (name === runs) showOutcome(name, { requests: state.job.requests, queries: state.postgres.queries - state.job.queries_before }, false);
-        else if (state.last[name] !== undefined) showOutcome(name, state.last[name], true);
+        if (name === runs) showOutcome(name, {
+            requests: state.job.requests, queries: Math.max(state.postgres.queries - state.job.queries_before, 0) }, false);
+        else if (state.steps[name] !== undefined) showOutcome(name, state.steps[name], true);
     }
     setText(one('#query-time'), state.delay_ms === 500 ? 'half a second' : timeText(1000 * state.delay_ms));
 };
@@ -249,7 +244,7 @@ const showDatabase = () => {
     const before = state.job !== null ? state.job.queries_before : 0;
     showHealth(one('#postgres'), state.postgres);
     setText(one('#queries'), countText(state.postgres.queries - before));
-    setText(one('#queries-what'), state.job !== null ? 'queries for this crowd' : 'queries so far');
+    setText(one('#queries-what'), `${state.postgres.queries - before === 1 ? 'query' : 'queries'} ${state.job !== null ? 'for this crowd' : 'so far'}`);
     setText(one('#postgres .facts-line'), `${countText(running)} at work${queued > 0 ? `, ${countText(queued)} in line` : ''}`);
     dots.forEach((dot, i) => { dot.className = i < running ? 'on' : ''; });
 };
@@ -318,11 +313,15 @@ const showComparison = () => {
 
 /* ---- the story ---- */
 
-let told = -1;
+let told = -1, toldBefore = -1; /* so far; before the crowd that is under way */
+
+const crowdText = ({ requests, compares, mode }) =>
+    `${plural(requests, 'request is', 'requests are')} on the way${compares ? `, guard ${mode}` : ''} ...`;
 
 const showStory = () => {
     const news = state.story.filter(({ n }) => n > told), last = state.story[state.story.length - 1];
-    if (last !== undefined && last.n < told) told = -1; /* another playground at the same address */
+    if (state.job !== null && news.length === 0 && told === toldBefore) say(crowdText(state.job), '');
+    if (state.job === null) toldBefore = told;
     if (news.length === 0) return;
     told = last.n;
     say(last.text, last.kind);
@@ -344,7 +343,7 @@ const show = line => {
 
 const requestsOf = () => Number(one('#requests').value);
 const wishes = [
-    ['step', name => ({ do: 'rush', requests: 1000, ...steps[name] })],
+    ['step', name => ({ do: 'rush', step: name, requests: 1000, ...steps[name] })],
     ['crowd', name => ({ do: 'rush', requests: requestsOf(), many: one('#products').value === 'many', warm: name === 'warm' })],
     ['do', name => ({ do: name })],
     ['hit', verb => state.job !== null ? { do: 'hit', verb } : { do: 'rush', requests: requestsOf(), hit: verb }],

@@ -49,7 +49,7 @@ static double saved_now(const struct site *site, const struct site_look *look)
     return saved;
 }
 
-static bool drop_product(const struct site *site, size_t process)
+static bool invalidate(const struct site *site, size_t process)
 {
     struct http_answer answer;
     const struct http_request request = {.host = "127.0.0.1",
@@ -60,6 +60,19 @@ static bool drop_product(const struct site *site, size_t process)
     bool dropped = http_ask(&request, &answer) && answer.status == 200;
     http_answer_clear(&answer);
     return dropped;
+}
+
+/*
+ * The product is to be cold, as if its time had passed. An invalidation does more: a process that hears of it late takes
+ * its load for one from before, and loads again. It is what is left where the value is not in a Redis that we can see.
+ */
+static void drop_product(const struct site *site, const struct site_look *look)
+{
+    struct shelf *shelf = site->has_near ? NULL : shelf_open(site->redis_url, site->name_space);
+    bool is_dropped = look->health[DEED_REDIS] != DEED_UP || shelf_drop(shelf, SITE_KEY);
+    for (size_t i = 0; !is_dropped && i < DEED_PROCESSES; i++)
+        is_dropped = look->health[i] == DEED_UP && invalidate(site, i);
+    shelf_close(&shelf);
 }
 
 /* Products that nobody has asked for: the next ones of the database, each time. */
@@ -74,17 +87,14 @@ static uint32_t next_products(const struct site *site)
 static bool gather(struct crowd *crowd, const struct site_look *look)
 {
     struct site *site = crowd->site;
-    bool is_cold = look->health[DEED_REDIS] != DEED_UP; /* there is nothing to be found, nor to be dropped */
-    bool is_dropped = crowd->rush->is_warm || crowd->rush->is_many || is_cold;
     for (size_t i = 0; i < DEED_PROCESSES; i++) {
-        if (look->health[i] != DEED_UP && look->health[i] != DEED_PAUSED)
-            continue;
-        crowd->targets[crowd->target_count++] = (struct burst_target){"127.0.0.1", site->ports[i]};
-        if (look->health[i] != DEED_UP)
-            continue;
-        is_dropped = is_dropped || drop_product(site, i);
-        crowd->loads_before[i] = (uint64_t)metric(site, i, "guard_loads_started_total");
+        if (look->health[i] == DEED_UP || look->health[i] == DEED_PAUSED)
+            crowd->targets[crowd->target_count++] = (struct burst_target){"127.0.0.1", site->ports[i]};
+        if (look->health[i] == DEED_UP)
+            crowd->loads_before[i] = (uint64_t)metric(site, i, "guard_loads_started_total");
     }
+    if (!crowd->rush->is_warm && !crowd->rush->is_many)
+        drop_product(site, look);
     crowd->first_product = next_products(site);
     crowd->saved_before = saved_now(site, look);
     crowd->queries_before = site_queries(site);

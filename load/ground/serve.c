@@ -74,6 +74,8 @@ static void invite(const struct site *site)
         printf("  redis-cli -p %u\n", (unsigned)servers->redis.port);
     if (site->has_writes)
         invite_to_write(a);
+    else
+        printf("\nWrites are off: WRITE_DATABASE_URL names no login for your database.\n");
     printf("\nEvery setting of catalogd but the addresses works here, for instance: LOAD_DELAY_MS=2000 make "
            "run. Ctrl-C ends it.\n");
     fflush(stdout);

@@ -24,6 +24,7 @@ enum {
     RATE_PRODUCTS = 1000,
     QUIT_LIMIT_MS = 3000,
     REGISTER_LIMIT_MS = 5000,
+    STATEMENT_LIMIT_MS = 6000,
 };
 
 /* ---- settings ---- */
@@ -87,6 +88,19 @@ static void wait_usable(const struct site *site, size_t process)
         wait_registered(site, process);
 }
 
+/* A Redis is back when the processes have noticed. */
+static void wait_joined_again(const struct site *site)
+{
+    for (size_t i = 0; i < DEED_PROCESSES; i++) {
+        uint64_t end_us = clock_after_ms(REGISTER_LIMIT_MS);
+        if (site->look.health[i] != DEED_UP || !servers_wait_joined(&site->servers.catalogd[i]))
+            continue;
+        while (stack_catalogd_metric(&site->servers.catalogd[i], "guard_breaker_open") > 0 &&
+               clock_us() < end_us)
+            clock_pause_ms(2);
+    }
+}
+
 /* ---- open ---- */
 
 static bool plan(struct site *site)
@@ -97,6 +111,7 @@ static bool plan(struct site *site)
         return false;
     site->owns_redis = given("REDIS_URL") == NULL;
     site->owns_postgres = given("DATABASE_URL") == NULL;
+    site->has_near = strtoul(setting("NEAR_BYTES"), NULL, 10) > 0;
     if (!site->owns_redis)
         snprintf(scenario->redis_url, sizeof scenario->redis_url, "%s", given("REDIS_URL"));
     if (!site->owns_postgres)
@@ -167,7 +182,7 @@ bool site_open(struct site *site, uint32_t product_count, struct story *story)
     keep_addresses(site);
     for (size_t i = 0; i < DEED_PROCESSES; i++)
         wait_registered(site, i);
-    site->leases = lease_open(site->redis_url, site->name_space);
+    site->shelf = shelf_open(site->redis_url, site->name_space);
     publish(site);
     return true;
 }
@@ -180,7 +195,7 @@ void site_close(struct site *site)
     act_end(&site->act);
     if (site->witness != NULL)
         witness_close(&site->witness);
-    lease_close(&site->leases);
+    shelf_close(&site->shelf);
     servers_close(&site->servers);
     scenario_free(&site->scenario);
 }
@@ -195,6 +210,41 @@ static void set_health(struct site *site, enum deed_party party, enum deed_healt
     pthread_mutex_unlock(&site->lock);
     publish(site);
 }
+
+/* ---- statements ---- */
+
+/* Statements end later: a lock is gone, or one of them has failed. */
+static void look_after_statements(struct site *site)
+{
+    char why[SCENARIO_WHY_BYTES];
+    size_t tag, running;
+    if (site->act.errands == NULL)
+        return;
+    if (act_poll(&site->act, &tag, &running, why)) {
+        site->refused++;
+        story_tell(site->story, STORY_TROUBLE, "PostgreSQL refused: %.300s.", why);
+        set_health(site, DEED_POSTGRES, DEED_UP, 0);
+    }
+    if (running > 0)
+        return;
+    act_end(&site->act);
+    if (site->look.health[DEED_POSTGRES] == DEED_LOCKED) {
+        set_health(site, DEED_POSTGRES, DEED_UP, 0);
+        story_tell(site->story, STORY_DEED, "The lock on the table of products is gone.");
+    }
+}
+
+/* A table is broken when the statement is over; one that is locked holds its statement up. */
+static void wait_for_statement(struct site *site, const struct deed *deed)
+{
+    uint64_t end_us = clock_after_ms(STATEMENT_LIMIT_MS);
+    while (site->act.errands != NULL && deed->after != DEED_LOCKED && clock_us() < end_us) {
+        look_after_statements(site);
+        clock_pause_ms(2);
+    }
+}
+
+/* ---- doing it ---- */
 
 static bool is_start(const struct deed *deed)
 {
@@ -216,6 +266,12 @@ static void do_deed(struct site *site, const struct deed *deed)
     }
     if (deed->party < DEED_PROCESSES && is_start(deed))
         wait_usable(site, deed->party);
+    if (deed->party == DEED_REDIS && deed->after == DEED_UP)
+        wait_joined_again(site);
+    uint64_t refused = site->refused;
+    wait_for_statement(site, deed);
+    if (site->refused != refused)
+        return;
     set_health(site, deed->party, deed->after, deed->back_ms);
     story_tell(site->story, STORY_DEED, "%s", deed->said);
 }
@@ -242,9 +298,9 @@ static const struct deed *deed_to(size_t process, bool is_kill)
 /* Without leases both processes load: the first one that is up. */
 static bool find_loading(struct site *site, size_t *process)
 {
-    struct lease_seen lease;
+    struct shelf_lease lease;
     bool has_leases = strcmp(site->look.mode, "fleet") == 0;
-    bool is_seen = has_leases && lease_look(site->leases, SITE_KEY, &lease);
+    bool is_seen = has_leases && shelf_look(site->shelf, SITE_KEY, &lease);
     for (size_t i = 0; i < DEED_PROCESSES; i++) {
         bool is_it =
             has_leases ? is_seen && site->look.pids[i] == lease.pid : site->look.health[i] == DEED_UP;
@@ -406,26 +462,6 @@ static void order_is_done(struct site *site)
     site->done++;
     pthread_cond_broadcast(&site->changed);
     pthread_mutex_unlock(&site->lock);
-}
-
-/* Statements end later: a lock is gone, or one of them has failed. */
-static void look_after_statements(struct site *site)
-{
-    char why[SCENARIO_WHY_BYTES];
-    size_t tag, running;
-    if (site->act.errands == NULL)
-        return;
-    if (act_poll(&site->act, &tag, &running, why)) {
-        story_tell(site->story, STORY_TROUBLE, "PostgreSQL refused: %.300s.", why);
-        set_health(site, DEED_POSTGRES, DEED_UP, 0);
-    }
-    if (running > 0)
-        return;
-    act_end(&site->act);
-    if (site->look.health[DEED_POSTGRES] == DEED_LOCKED) {
-        set_health(site, DEED_POSTGRES, DEED_UP, 0);
-        story_tell(site->story, STORY_DEED, "The lock on the table of products is gone.");
-    }
 }
 
 /* One that ended by itself is a bug worth seeing: its log goes to stderr, and it is started again. */

@@ -16,7 +16,7 @@
 #define LOAD_GROUND_SITE_H
 
 #include "load/ground/deeds.h"
-#include "load/ground/lease.h"
+#include "load/ground/shelf.h"
 #include "load/ground/story.h"
 #include "load/play/act.h"
 
@@ -52,6 +52,7 @@ struct site_look {
 struct site {
     /* set by site_open() */
     bool owns_redis, owns_postgres, has_writes;
+    bool has_near;       /* values are also in the memory of the processes */
     char redis_url[512]; /* where the leases are looked up */
     char name_space[40];
     uint32_t product_count;
@@ -62,12 +63,12 @@ struct site {
     struct scenario *scenario; /* owned */
     struct servers servers;
     struct act act;
-    struct lease_look_up *leases; /* owned */
-    pid_t rate_pid;               /* the tester that sends the steady rate */
-    uint64_t rate_again_us;       /* one that ended is not started again before */
-    struct site_order hit;        /* being tried until hit_until_us; 0: none */
+    struct shelf *shelf;    /* owned */
+    pid_t rate_pid;         /* the tester that sends the steady rate */
+    uint64_t rate_again_us; /* one that ended is not started again before */
+    struct site_order hit;  /* being tried until hit_until_us; 0: none */
     uint64_t hit_until_us;
-    enum deed_health errand_after; /* of PostgreSQL when its statement is over */
+    uint64_t refused; /* statements, so far */
 
     struct witness *witness; /* owned; NULL: the database is not ours to look into */
 

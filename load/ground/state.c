@@ -65,9 +65,9 @@ static bool has_key(const json_t *leases, const char *key)
 
 static void add_lease(struct state *state, const struct site_look *look, const char *key, json_t *leases)
 {
-    struct lease_seen seen;
+    struct shelf_lease seen;
     if (json_array_size(leases) == LEASES_MAX || has_key(leases, key) ||
-        !lease_look(state->leases, key, &seen))
+        !shelf_look(state->shelf, key, &seen))
         return;
     json_array_append_new(leases, json_pack("{s:s,s:s,s:I,s:I}", "key", key, "process",
                                             holder_name(look, seen.pid), "left_ms", (json_int_t)seen.left_ms,
@@ -167,7 +167,7 @@ bool state_open(struct state *state, struct ground *ground)
 {
     memset(state, 0, sizeof *state);
     state->ground = ground;
-    state->leases = lease_open(ground->site.redis_url, ground->site.name_space);
+    state->shelf = shelf_open(ground->site.redis_url, ground->site.name_space);
     pthread_mutex_init(&state->lock, NULL);
     pthread_cond_init(&state->changed, NULL);
     return ticker_start(&state->ticker, STATE_EVERY_MS, tick, state);
@@ -176,7 +176,7 @@ bool state_open(struct state *state, struct ground *ground)
 void state_close(struct state *state)
 {
     ticker_join(&state->ticker);
-    lease_close(&state->leases);
+    shelf_close(&state->shelf);
     free(state->line);
     state->line = NULL;
 }

@@ -8,8 +8,9 @@
  *      "redis":{"health":"up","back_ms":0,"ours":true},
  *      "postgres":{"health":"up","back_ms":0,"ours":true,"queries":1012,"counted":true},   counted by the database itself
  *      "leases":[{"key":"product:7","process":"A","left_ms":1400,"lease_ms":2000}],
- *      "job":{"compares":false,"hit":false,"requests":1000,"queries_before":12,"mode":"off"},     null: none is under way
- *      "last":{"off":{...},"hit":{...}},"compared":{...},        by mode, as rush_json() has it
+ *      "job":{"compares":false,"step":"off","requests":1000,"queries_before":12,"mode":"off"},    null: none is under way
+ *      "steps":{"off":{...}},                                    of the guide: off, fleet, hit; as rush_json() has it
+ *      "compared":{"off":{...}},                                 by mode
  *      "story":[{"n":0,"at_ms":...,"kind":"deed","text":"..."}]}
  *
  * Threads: state_open() and state_close() from one, state_wait() from any.
@@ -24,8 +25,8 @@
 enum { STATE_EVERY_MS = 200, STATE_READERS = 6 };
 
 struct state {
-    struct ground *ground;        /* lent */
-    struct lease_look_up *leases; /* owned; the ticker's */
+    struct ground *ground; /* lent */
+    struct shelf *shelf;   /* owned; the ticker's */
     struct ticker ticker;
     pthread_mutex_t lock;
     pthread_cond_t changed;

@@ -177,9 +177,18 @@ static char *write_path_of(struct generator *generator, uint32_t slot)
     return append(append(generator->request, method, sizeof method - 1), path, strlen(path));
 }
 
+static char *write_line(struct generator *generator, const struct work_script_request *request)
+{
+    const char *method = request->is_head ? "HEAD" : generator->work->method;
+    char *end = append(append(generator->request, method, strlen(method)), " ", 1);
+    return append(end, request->path, strlen(request->path));
+}
+
 static char *write_url(struct generator *generator, const struct record *record)
 {
     const struct work_url *url = &generator->work->urls[record->url];
+    if (url->keys == WORK_SCRIPT)
+        return write_line(generator, &url->script->requests[record->key]);
     char *end = append(generator->request, generator->openings[record->url].text,
                        generator->openings[record->url].count);
     if (url->keys != WORK_NO_KEY) {
@@ -196,6 +205,12 @@ static size_t write_request(struct generator *generator, uint32_t slot)
         generator->hooks.path_of != NULL ? write_path_of(generator, slot) : write_url(generator, record);
     end = append(end, generator->endings[record->target].text, generator->endings[record->target].count);
     return (size_t)(end - generator->request);
+}
+
+static bool asks_for_head(const struct generator *generator, const struct record *record)
+{
+    const struct work_url *url = &generator->work->urls[record->url];
+    return generator->is_head || (url->keys == WORK_SCRIPT && url->script->requests[record->key].is_head);
 }
 
 /* Exactly leave_percent of a hundred, evenly spread. */
@@ -220,7 +235,7 @@ void link_ask(struct generator *generator, struct link *link)
     link->until_us = now_us + (uint64_t)generator->work->leave_ms * 1000;
     link_move(link, leaves ? &generator->leaving : NULL);
     link->seek = (struct version_seek){.matched = 0};
-    http_parse_next(&link->parse, generator->is_head);
+    http_parse_next(&link->parse, asks_for_head(generator, record));
     generator->places[link->slot] = (uint32_t)(link - generator->links);
     record->sent_us = since_due(record, now_us);
     record->connect_us = link->connect_us;

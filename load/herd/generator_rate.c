@@ -5,7 +5,7 @@
  * Evenly spread, request n of all generators together is due n / per_second after the barrier. At random, each
  * request of a generator is due at an instant that is as likely as any other of the run: a Poisson process of which
  * the number of events is known. The instants are drawn in their order: of `left` instants that are uniform in what
- * is left of the run, the first is at 1 - u^(1 / left) of it.
+ * is left of the run, the first is at 1 - u^(1 / left) of it. With a script, request n is its n-th line.
  *
  * A request goes over the idle link of its target that was used last, or opens a new one, if need be in place of
  * another target's idle one. If that cannot be, it waits in its target's queue; the link that is free next takes it.
@@ -28,9 +28,12 @@ struct schedule {
 static void schedule_step(const struct generator *generator, struct schedule *schedule)
 {
     const struct work *work = generator->work;
+    const struct work_script *script = work_script(work);
     uint64_t number = (uint64_t)generator->taken * work->generator_count + generator->job->index;
     if (generator->taken == generator->job->slot_count) {
         schedule->next_us = UINT64_MAX;
+    } else if (script != NULL) {
+        schedule->next_us = schedule->begin_us + script->lines[number].at_us;
     } else if (work->is_poisson) {
         double left = generator->job->slot_count - generator->taken;
         schedule->part += (1 - schedule->part) * -expm1(log(dice_part(&schedule->random)) / left);

@@ -26,8 +26,29 @@ void work_init(struct work *work)
     };
 }
 
+/* The rate is what it comes to: limits of ports are looked at by it. */
+void work_follow(struct work *work, const struct work_script *script)
+{
+    uint64_t span_us = script->lines[script->line_count - 1].at_us;
+    uint64_t span_ms = span_us / 1000 + 1, rate = script->line_count * 1000 / span_ms;
+    work->shape = WORK_RATE;
+    work->is_poisson = false;
+    work->duration_ms = span_ms < UINT32_MAX ? (uint32_t)span_ms : UINT32_MAX;
+    work->per_second = (uint32_t)(rate < 1 ? 1 : rate < 1000000 ? rate : 1000000);
+    work->url_count = 1;
+    work->urls[0] =
+        (struct work_url){.path = "/", .keys = WORK_SCRIPT, .weight = 1, .target = -1, .script = script};
+}
+
+const struct work_script *work_script(const struct work *work)
+{
+    return work->url_count == 1 ? work->urls[0].script : NULL;
+}
+
 uint64_t work_request_count(const struct work *work)
 {
+    if (work_script(work) != NULL)
+        return work_script(work)->line_count;
     if (work->shape == WORK_BURST)
         return (uint64_t)work->connection_count * work->round_count;
     uint64_t count = (uint64_t)work->per_second * work->duration_ms / 1000;
@@ -216,6 +237,8 @@ static uint32_t choose_key(struct work_chooser *chooser, uint16_t index)
     switch (url->keys) {
     case WORK_NO_KEY:
         return 0;
+    case WORK_SCRIPT:
+        return url->script->lines[chooser->index + chooser->each_turn[index]++ * chooser->count].request;
     case WORK_ZIPF:
         return url->first - 1 + dice_zipf_draw(&chooser->zipf[index], &chooser->random);
     case WORK_EACH:
@@ -240,9 +263,10 @@ struct work_choice work_choose(struct work_chooser *chooser)
 
 size_t work_path(const struct work_url *url, uint32_t key, char path[static WORK_PATH_BYTES])
 {
-    int count = url->keys == WORK_NO_KEY
-                    ? snprintf(path, WORK_PATH_BYTES, "%s", url->path)
-                    : snprintf(path, WORK_PATH_BYTES, "%.*s%" PRIu32 "%s", (int)url->key_at, url->path, key,
-                               url->path + url->key_at + url->key_bytes);
+    bool is_whole = url->keys == WORK_NO_KEY || url->keys == WORK_SCRIPT;
+    int count = is_whole ? snprintf(path, WORK_PATH_BYTES, "%s",
+                                    url->keys == WORK_SCRIPT ? url->script->requests[key].path : url->path)
+                         : snprintf(path, WORK_PATH_BYTES, "%.*s%" PRIu32 "%s", (int)url->key_at, url->path,
+                                    key, url->path + url->key_at + url->key_bytes);
     return (size_t)count; /* a number is no longer than its {...} and the room a path must leave */
 }

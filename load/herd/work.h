@@ -13,6 +13,9 @@
  *     {each:1-2000}      one after the other, then again from the start
  *     {random}           any number from 1 to 2^31 - 1: ids that do not exist
  *
+ * Or a script, alone and with `rate`: requests that are due at instants of their own, as a log has them. Its URL then has
+ * the number of a request for its key.
+ *
  * No I/O but for the names of hosts, which work_target_parse() looks up. Errors: false, and one line of text.
  */
 #ifndef LOAD_HERD_WORK_H
@@ -45,16 +48,31 @@ struct work_target {
     struct net_address address;
 };
 
-enum work_keys { WORK_NO_KEY = 0, WORK_UNIFORM, WORK_ZIPF, WORK_EACH, WORK_RANDOM };
+enum work_keys { WORK_NO_KEY = 0, WORK_UNIFORM, WORK_ZIPF, WORK_EACH, WORK_RANDOM, WORK_SCRIPT };
+
+/* Different requests, and when each is due. */
+struct work_script {
+    struct work_script_line {
+        uint64_t at_us;   /* since the barrier; in order */
+        uint32_t request; /* index */
+    } * lines;
+    size_t line_count;
+    struct work_script_request {
+        char *path;   /* shorter than WORK_PATH_BYTES */
+        bool is_head; /* otherwise the method of the work */
+    } * requests;
+    size_t request_count;
+};
 
 struct work_url {
     char path[WORK_PATH_BYTES]; /* with its {...} */
     size_t key_at, key_bytes;   /* where {...} stands in it */
     enum work_keys keys;
-    uint32_t first, last; /* both included */
-    double exponent;      /* of Zipf's law */
-    uint32_t weight;      /* 1 by default; its share of all requests is weight / sum of weights */
-    int target;           /* index; -1: the targets in turn */
+    uint32_t first, last;             /* both included */
+    double exponent;                  /* of Zipf's law */
+    uint32_t weight;                  /* 1 by default; its share of all requests is weight / sum of weights */
+    int target;                       /* index; -1: the targets in turn */
+    const struct work_script *script; /* of WORK_SCRIPT; lent */
 };
 
 enum work_shape { WORK_BURST = 0, WORK_RATE };
@@ -101,6 +119,11 @@ bool work_url_add(struct work *work, const char *text, char why[static WORK_WHY_
 /* Does it make sense as a whole? */
 bool work_check(const struct work *work, char why[static WORK_WHY_BYTES]);
 
+/* In place of all URLs and of the rate; lent until the work is done with. It has a line at least. */
+void work_follow(struct work *work, const struct work_script *script);
+/* NULL: there is none. */
+const struct work_script *work_script(const struct work *work);
+
 /* A Host is among its headers. */
 bool work_names_host(const struct work *work);
 
@@ -127,7 +150,7 @@ struct work_chooser {
     uint64_t random; /* state */
     uint32_t index, count;
     uint64_t turn;                     /* which target is next */
-    uint64_t each_turn[WORK_URLS_MAX]; /* which of {each:...} is next */
+    uint64_t each_turn[WORK_URLS_MAX]; /* which of {each:...}, or line of a script, is next */
     uint64_t weight_sum;
     struct dice_zipf zipf[WORK_URLS_MAX];
 };

@@ -16,6 +16,7 @@ enum { FIRST_VALUE = 256 }; /* of getopt's: a flag's index above it */
 struct shape {
     const char *burst, *rounds, *every, *pause;
     const char *rate, *span, *connections;
+    const char *replay, *speed;
     bool is_poisson;
 };
 
@@ -167,6 +168,11 @@ static const struct flag run_flags[] = {
     {{"for", "TIME", "... for this long (default 10s)"}, TEXT(shape.span)},
     {{"poisson", NULL, "... at random instants (default: evenly spaced)"}, SWITCH(shape.is_poisson)},
     {{"connections", "N", "... over at most this many connections (default 1000)"}, TEXT(shape.connections)},
+    {{"replay", "FILE",
+      "or: the requests of an access log (combined or JSON lines) at their distances in time; with --target. "
+      "GET and HEAD, or those of --method"},
+     TEXT(shape.replay)},
+    {{"speed", "N", "... so many times as fast; --for TIME: only so much of it"}, TEXT(shape.speed)},
     {{"close", NULL, "a new connection for each request (default: keep)"}, LINE("connections close")},
     {{"warm", "URL", NULL}, LINE("warm")},
     {{"leave", "\"50% after 20ms\"", NULL}, LINE("leave")},
@@ -314,6 +320,7 @@ static const char examples[] =
     "  stampede --url http://127.0.0.1:8080/products/7 --burst 2000\n"
     "  stampede --target 127.0.0.1:8080 --target 127.0.0.1:8082 --url '/products/{zipf:1-50000}' \\\n"
     "      --rate 3000 --for 30s --json now.json --html now.html --baseline earlier.json\n"
+    "  stampede --target 127.0.0.1:8080 --replay access.log --speed 2x --out reports\n"
     "  stampede --url http://127.0.0.1:8080/item/7 --burst 1000 --rounds 5 --every 2s --ttl 1s \\\n"
     "      --database postgresql://localhost/shop --queries 'FROM items' \\\n"
     "      --count log:/var/log/postgresql/postgresql-15-main.log \\\n"
@@ -469,14 +476,30 @@ static void take_rate(struct reading *reading)
     take_directive(reading, "rate", shape->rate);
 }
 
+static void take_replay(struct reading *reading)
+{
+    const struct shape *shape = &reading->shape;
+    add_words("replay", shape->replay, NULL);
+    add_words("speed", shape->speed, NULL);
+    add_words("for", shape->span, NULL);
+    add_words("over", shape->connections, "connections");
+    take_directive(reading, "replay", shape->replay);
+}
+
 static void take_shape(struct reading *reading)
 {
     const struct shape *shape = &reading->shape;
     bool is_of_burst = shape->rounds != NULL || shape->every != NULL || shape->pause != NULL;
     bool is_of_rate = shape->span != NULL || shape->connections != NULL || shape->is_poisson;
     memset(&the_words, 0, sizeof the_words);
-    if (shape->burst != NULL && shape->rate != NULL) {
-        complain(reading, NULL, NULL, "either --burst or --rate");
+    if ((shape->burst != NULL) + (shape->rate != NULL) + (shape->replay != NULL) > 1) {
+        complain(reading, NULL, NULL, "either --burst or --rate or --replay");
+    } else if (shape->replay != NULL) {
+        take_replay(reading);
+        if (is_of_burst || shape->is_poisson)
+            complain(reading, "replay", NULL, "--rounds, --every, --pause and --poisson do not go with it");
+    } else if (shape->speed != NULL) {
+        complain(reading, "speed", NULL, "it goes with --replay");
     } else if (shape->rate != NULL) {
         take_rate(reading);
         if (is_of_burst)
@@ -502,6 +525,11 @@ static void finish_run(struct reading *reading)
     take_shape(reading);
     scenario_complete(scenario);
     snprintf(scenario->name, sizeof scenario->name, "%s", reading->name != NULL ? reading->name : "run");
+    if (scenario->title[0] == '\0' && reading->shape.replay != NULL) {
+        const char *slash = strrchr(reading->shape.replay, '/');
+        snprintf(scenario->title, sizeof scenario->title, "A replay of %.120s",
+                 slash != NULL ? slash + 1 : reading->shape.replay);
+    }
     if (scenario->title[0] == '\0')
         snprintf(scenario->title, sizeof scenario->title, "A stampede on %.120s",
                  scenario->work.url_count > 0 ? scenario->work.urls[0].path : "nothing");

@@ -5,6 +5,7 @@
 #include "load/base/clock.h"
 #include "load/base/interrupt.h"
 #include "load/base/progress.h"
+#include "load/herd/backlog.h"
 #include "load/play/live.h"
 #include "load/play/timeline.h"
 #include "load/play/warm.h"
@@ -48,6 +49,8 @@ struct run {
     struct result_write *writes;
     size_t write_count, writes_failed;
     char write_why[SCENARIO_WHY_BYTES];
+    struct backlog backlog;
+    char connecting[BACKLOG_TEXT_BYTES];
     char herd_note[WORK_WHY_BYTES];
     bool is_partial;
 };
@@ -58,7 +61,10 @@ static void describe(const struct work *work, char *text, size_t text_bytes)
 {
     const char *connections = work->keeps_alive ? "" : ", a connection each";
     const char *plural = work->target_count == 1 ? "" : "s";
-    if (work->shape == WORK_BURST && work->round_count > 1)
+    if (work_script(work) != NULL)
+        snprintf(text, text_bytes, "%" PRIu64 " requests as in a log, over %.4g s, %zu target%s%s",
+                 work_request_count(work), work->duration_ms / 1e3, work->target_count, plural, connections);
+    else if (work->shape == WORK_BURST && work->round_count > 1)
         snprintf(text, text_bytes, "%" PRIu32 " requests at one instant, %" PRIu32 " times, %zu target%s%s",
                  work->connection_count, work->round_count, work->target_count, plural, connections);
     else if (work->shape == WORK_BURST)
@@ -112,11 +118,14 @@ static bool prepare(struct run *run)
 {
     *run->work = run->scenario->work;
     servers_name_targets(run->servers, run->work);
+    backlog_look(run->work, &run->backlog);
     if (!open_witness(run) || !herd_start(run->work, &run->herd, run->why))
         return false;
     snprintf(run->herd_note, sizeof run->herd_note, "%s", herd_note(run->herd));
     if (run->herd_note[0] != '\0')
         progress_note(run->herd_note);
+    if (run->scenario->script != NULL)
+        progress_note(run->scenario->replay_note);
     wait_connected(run);
     return interrupt_seen() || warm(run);
 }
@@ -220,6 +229,7 @@ static bool collect(struct run *run)
     char why[SCENARIO_WHY_BYTES];
     end_writers(run);
     bool good = herd_end(&run->herd, &run->records, &run->strain, run->why);
+    backlog_judge(&run->backlog, run->work, &run->records, run->connecting);
     wait_for_commands(run);
     if (run->witness == NULL)
         return good;
@@ -289,6 +299,7 @@ static struct result *make_result(struct run *run)
                                    .strain = &run->strain,
                                    .writes = run->writes,
                                    .write_count = run->write_count,
+                                   .connecting = run->connecting,
                                    .drops = drops,
                                    .drop_count = timeline_drops(run->timeline, run->work, drops),
                                    .begin_us = run->begin_us,
@@ -302,6 +313,8 @@ static struct result *make_result(struct run *run)
     }
     if (run->herd_note[0] != '\0')
         result_mark(result, RESULT_NOTE, 0, 0, run->herd_note);
+    if (run->scenario->script != NULL)
+        result_mark(result, RESULT_NOTE, 0, 0, run->scenario->replay_note);
     if (!run->is_partial)
         check_writes(run, result);
     bool judged = run->is_partial || judge(run, result);

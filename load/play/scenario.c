@@ -3,6 +3,7 @@
 #include "load/play/scenario.h"
 
 #include "load/base/number.h"
+#include "load/play/replay.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +27,8 @@ struct scenario *scenario_new(void)
 
 void scenario_free(struct scenario **scenario)
 {
+    if (*scenario != NULL)
+        replay_free(&(*scenario)->script);
     free(*scenario);
     *scenario = NULL;
 }

@@ -140,7 +140,9 @@ struct scenario {
     uint32_t ttl_ms, jitter_percent;
 
     struct work work;
-    struct work warm; /* only its URLs */
+    struct work warm;           /* only its URLs */
+    struct work_script *script; /* owned; of a replay, `work` follows it; NULL: none */
+    char replay_note[WORK_WHY_BYTES];
     char method[16], headers[2048], version_after[64];
 
     struct scenario_event events[SCENARIO_EVENTS_MAX];

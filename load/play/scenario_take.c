@@ -16,6 +16,7 @@
 #include "load/play/scenario.h"
 
 #include "load/base/number.h"
+#include "load/play/replay.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -60,14 +61,25 @@ static bool take_text(struct taking *taking, const struct slot *slot)
     return words_take_text(taking->words, place_of(taking, slot), slot->most, taking->why);
 }
 
+/* It decides what is asked for, how, and when. */
+static bool is_replay(const struct taking *taking)
+{
+    return taking->scenario->script != NULL &&
+           !words_refuse(taking->why, "not below a replay, which it would change", NULL);
+}
+
 static bool take_connections(struct taking *taking, const struct slot *slot)
 {
+    if (is_replay(taking))
+        return false;
     taking->scenario->work.shape = WORK_BURST;
     return take_number(taking, slot);
 }
 
 static bool take_per_second(struct taking *taking, const struct slot *slot)
 {
+    if (is_replay(taking))
+        return false;
     taking->scenario->work.shape = WORK_RATE;
     return take_number(taking, slot);
 }
@@ -75,7 +87,7 @@ static bool take_per_second(struct taking *taking, const struct slot *slot)
 static bool take_method(struct taking *taking, const struct slot *slot)
 {
     const char *method = taking->scenario->method;
-    return take_text(taking, slot) &&
+    return !is_replay(taking) && take_text(taking, slot) &&
            (strspn(method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == strlen(method) ||
             words_refuse(taking->why, "a method is written in capital letters, not", method));
 }
@@ -250,6 +262,8 @@ static bool take_warm(struct taking *taking)
 
 static bool take_ask(struct taking *taking)
 {
+    if (is_replay(taking))
+        return false;
     return add_url(taking, &taking->scenario->work);
 }
 
@@ -289,6 +303,47 @@ static bool take_write(struct taking *taking)
     if (write->every_ms == 0)
         return words_refuse(taking->why, "every 0ms is too often", NULL);
     scenario->write_count++;
+    return true;
+}
+
+/* "2" or "2x" */
+static bool take_speed(struct words *words, double *speed, char *why)
+{
+    char number[16];
+    const char *word = words_next(words);
+    if (word == NULL)
+        return false;
+    snprintf(number, sizeof number, "%s", word);
+    if (number[0] != '\0' && number[strlen(number) - 1] == 'x')
+        number[strlen(number) - 1] = '\0';
+    if (number_read_decimal(number, speed) && *speed >= 0.001 && *speed <= 1000)
+        return true;
+    return words_refuse(why, "a speed is a number from 0.001 to 1000, like 2 or 2x, not", word);
+}
+
+/* The file is read at once: what is wrong with it is known before anything starts. */
+static bool take_replay(struct taking *taking)
+{
+    struct scenario *scenario = taking->scenario;
+    struct words *words = taking->words;
+    struct replay replay = {.path = words_next(words), .method = scenario->method, .speed = 1};
+    if (replay.path == NULL ||
+        (words_skip(words, "speed") && !take_speed(words, &replay.speed, taking->why)) ||
+        (words_skip(words, "for") && !words_take_ms(words, &replay.span_ms, taking->why)) ||
+        (words_skip(words, "over") &&
+         !words_take_number(words, 1, WORK_CONNECTIONS_MAX, &scenario->work.connection_count, taking->why)))
+        return false;
+    words_skip(words, "connections");
+    if (scenario->work.shape == WORK_RATE)
+        return words_refuse(taking->why, "rate or replay, not both", NULL);
+    if (scenario->work.url_count > 0)
+        return words_refuse(taking->why, "it asks for what the log has: no ask, and no URL but targets",
+                            NULL);
+    if (words_peek(words) != NULL)
+        return true; /* the caller refuses it */
+    if (!replay_read(&replay, &scenario->script, scenario->replay_note, taking->why))
+        return false;
+    work_follow(&scenario->work, scenario->script);
     return true;
 }
 
@@ -419,6 +474,10 @@ static const struct directive {
                {NUMBER(work.connection_count, 1, WORK_CONNECTIONS_MAX)}},
      .flag = "poisson",
      .flag_at = AT(work.is_poisson)},
+    {{"replay", "FILE [speed N] [for TIME] [over N [connections]]",
+      "or: the requests of an access log (combined or JSON lines), at their distances in time; speed 2: in "
+      "half the time; for TIME: only so much of it. GET and HEAD, or those of the \"method\" above it"},
+     .take = take_replay},
     {{"leave", "PERCENT% after TIME", "this share of the clients hangs up this long after sending"},
      .slots = {{PERCENT(work.leave_percent)}, {TIME(work.leave_ms)}}},
     {{"limit", "TIME", "for one request, from the instant it was due (default 30s)"},

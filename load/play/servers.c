@@ -299,6 +299,7 @@ bool servers_witness(const struct servers *servers, struct witness_options *out)
     out->statement = scenario->statement[0] != '\0' ? scenario->statement : NULL;
     out->counter_sql = scenario->counter_sql[0] != '\0' ? scenario->counter_sql : NULL;
     out->redis_url = scenario->redis_url[0] != '\0' ? scenario->redis_url : NULL;
+    out->shares_redis = true;
     return out->way != WITNESS_NONE || out->redis_url != NULL ||
            (out->database_url != NULL && out->statement != NULL);
 }

@@ -5,6 +5,7 @@
  */
 #include "load/report/format.h"
 
+#include "load/report/headline.h"
 #include "load/report/result_sheet.h"
 
 #include <stdlib.h>
@@ -41,12 +42,6 @@ static void print_verdict(const struct report *report, FILE *out)
     fputs("### ", out);
     print_text(report->title, out);
     fprintf(out, "\n\n%s **%zu of %zu checks held**", report_held(report) ? "✅" : "❌", held, all);
-    for (size_t i = 0; i < report->result_count; i++) {
-        if (report->results[i]->is_partial) {
-            fputs("; interrupted: ", out);
-            print_text(report->results[i]->name, out);
-        }
-    }
     fputs("\n\n", out);
 }
 
@@ -106,28 +101,23 @@ static bool print_sheet(const struct report *report, FILE *out)
     return true;
 }
 
-static void print_caveats(const struct report *report, FILE *out)
+static void print_headline(const struct report *report, FILE *out)
 {
-    for (size_t i = 0; i < report->result_count; i++) {
-        const struct result *result = report->results[i];
-        const char *const caveats[] = {result->caveat,
-                                       result->strain.is_bottleneck ? result->strain.verdict : ""};
-        for (size_t j = 0; j < 2; j++) {
-            if (caveats[j][0] == '\0')
-                continue;
-            fputs("\n> ", out);
-            print_text(result->name, out);
-            fputs(": ", out);
-            print_text(caveats[j], out);
-            fputc('\n', out);
-        }
+    static struct headline headline;
+    headline_make(report, &headline);
+    print_text(headline.text, out);
+    fputc('\n', out);
+    for (size_t i = 0; i < headline.caveat_count; i++) {
+        fputs("\n> ", out);
+        print_text(headline.caveats[i], out);
+        fputc('\n', out);
     }
 }
 
 bool summary_print(const struct report *report, FILE *out)
 {
     print_verdict(report, out);
-    print_caveats(report, out);
+    print_headline(report, out);
     fputc('\n', out);
     print_checks(report, false, out);
     print_checks(report, true, out);

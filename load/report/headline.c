@@ -189,9 +189,11 @@ static void caveat_of(const struct result *result, size_t index, char text[stati
                  (int)sizeof result->strain.verdict - 1, result->strain.verdict);
     if (index == 3 && served_nothing(result))
         snprintf(text, bytes, "nothing was served: no answer is below 400");
+    if (index == 4)
+        snprintf(text, bytes, "%s", result->connecting);
 }
 
-enum { CAVEATS_EACH = 4 };
+enum { CAVEATS_EACH = 5 };
 
 /* "off, local: "; "" if it is everybody's. */
 static void name_sharers(const struct report *report, size_t index, const char *text, char *out,

@@ -34,6 +34,7 @@
 enum {
     RESULT_TEXT_BYTES = 160,
     RESULT_CAVEAT_BYTES = 640,
+    RESULT_CONNECTING_BYTES = 400,
     RESULT_SLICES_MAX = 300, /* of the series */
     RESULT_BLOCKS_MAX = 20,  /* of the noise */
     RESULT_BUCKETS = 896,
@@ -156,6 +157,8 @@ struct result {
     uint32_t (*blocks)[RESULT_BUCKETS]; /* owned; NULL without */
     size_t block_count;
 
+    char connecting[RESULT_CONNECTING_BYTES]; /* why connections were slow or missing; "": not known */
+
     /* the database's side */
     bool has_loads, has_samples, has_redis;
     bool misses_loads; /* there may have been more: "at least" */
@@ -205,8 +208,9 @@ struct result_source {
     size_t write_count;
     const struct result_drop *drops;
     size_t drop_count;
-    uint64_t begin_us; /* the barrier */
-    uint64_t wall_s;   /* when that was */
+    const char *connecting; /* NULL: nothing */
+    uint64_t begin_us;      /* the barrier */
+    uint64_t wall_s;        /* when that was */
     uint32_t ttl_ms;
     uint32_t jitter_percent; /* a value may expire so much earlier than ttl_ms */
     bool is_partial;

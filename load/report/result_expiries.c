@@ -6,7 +6,7 @@
  * told apart by URL and number. Statements that differ in more than that (an instant, the number of a request) would
  * make every load an expiry of its own, and then nothing would ever be loaded twice. So there must not be more
  * different statements than things that were asked for; nor, where one value of all statements is or ends with a number
- * that was asked for, more of them with one number than URLs with it.
+ * that was asked for, more of them with one number than URLs with it. (The URLs of a script have no numbers.)
  *
  * Instants of loads are those of a log: cut to a millisecond. What happened within the millisecond after such an instant
  * may have been before the load.
@@ -243,7 +243,8 @@ static bool judge_keys(const struct result_source *source, const struct witness_
         *why = "not all loads could be counted";
     else if (source->view->keyless_count > 0)
         *why = "the log does not have the parameters of all loads";
-    else if (good && (different > asked.count || !fit(&asked, loads, count, numbers)))
+    else if (good && (different > asked.count ||
+                      (work_script(source->work) == NULL && !fit(&asked, loads, count, numbers))))
         *why = "more different statements than URLs: they differ in more than the key, or a URL needs "
                "several; choose "
                "another text for queries, or expect loads";

@@ -28,7 +28,7 @@ _Static_assert(sizeof(struct herd_strain) == 392, "a new field belongs into fiel
 _Static_assert(
     sizeof(struct result) - RECORD_OUTCOMES * sizeof(uint64_t) -
             RECORD_CACHES * (sizeof(uint64_t) + sizeof(struct result_quantiles)) ==
-        121776 + RESULT_SAMPLES_MAX *
+        122176 + RESULT_SAMPLES_MAX *
                      sizeof(struct result_sample), /* keys_unknown and write_count are of the run only */
     "a new field belongs into fields_of_result[], too");
 _Static_assert(sizeof(struct report) == 2088, "a new field belongs into fields_of_report[], too");
@@ -199,6 +199,7 @@ const struct field fields_of_result[] = {
     {FIELD(result, received_per_s, FIELD_DOUBLE),
      ROW(PLACE_REQUESTS + 6, "received per second, MB", FIELD_WHOLE, RATES, SHOW_MB), .since = SINCE_ROUNDS},
     {FIELD(result, slice_ms, FIELD_U32)},
+    {FIELD(result, connecting, FIELD_TEXT), .since = SINCE_ROUNDS},
     {FIELD(result, has_loads, FIELD_BOOL)},
     {FIELD(result, has_samples, FIELD_BOOL)},
     {FIELD(result, has_redis, FIELD_BOOL)},

@@ -75,6 +75,8 @@ static void describe(const struct result_source *source, struct result *out)
     text_clean(out->what, sizeof out->what, source->what, SIZE_MAX, false);
     if (gmtime_r(&wall_s, &utc) != NULL)
         strftime(out->when, sizeof out->when, "%Y-%m-%dT%H:%M:%SZ", &utc);
+    if (source->connecting != NULL)
+        text_clean(out->connecting, sizeof out->connecting, source->connecting, SIZE_MAX, false);
     out->is_partial = source->is_partial;
     out->ttl_ms = source->ttl_ms;
     if (source->strain != NULL)

@@ -60,7 +60,8 @@ static bool open_all(struct witness *witness, char *why)
         return false;
     if (options->database_url != NULL && !witness_postgres_open(options, &witness->postgres, why))
         return false;
-    return options->redis_url == NULL || witness_redis_open(options->redis_url, &witness->redis, why);
+    return options->redis_url == NULL ||
+           witness_redis_open(options->redis_url, options->shares_redis, &witness->redis, why);
 }
 
 bool witness_open(const struct witness_options *options, struct witness **out,

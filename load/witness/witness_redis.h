@@ -7,6 +7,9 @@
  * one ran is counted. Behind an address that leads to another server now, counting goes on from what that one had
  * counted by then. Commands that scripts run are commands, and EVALSHA is one, too.
  *
+ * Redis counts for all clients together. Where others than the service may use it, those that used it meanwhile and are
+ * still there at the end are named in the caveat, if they are of several kinds (witness_clients.h).
+ *
  * Threads: one, and its own between begin and finish. Errors: false, and the reason in `why`; no password in it.
  */
 #ifndef LOAD_WITNESS_WITNESS_REDIS_H
@@ -19,7 +22,8 @@
 struct witness_redis;
 
 /* Speaks to the server once; within 3 s. The URL is copied; a host's name is looked up now and not again. */
-bool witness_redis_open(const char *url, struct witness_redis **out, char why[static WITNESS_WHY_BYTES]);
+bool witness_redis_open(const char *url, bool is_shared, struct witness_redis **out,
+                        char why[static WITNESS_WHY_BYTES]);
 bool witness_redis_begin(struct witness_redis *redis, char why[static WITNESS_WHY_BYTES]);
 
 /* Returns at once: the last reading is under way. */

@@ -26,6 +26,7 @@ struct witness_options {
     const char *statement;    /* LOG, STATEMENTS, samples: a load is a statement that contains this text */
     const char *counter_sql;  /* for SQL */
     const char *redis_url;    /* redis://..., unix://...; NULL: none */
+    bool shares_redis;        /* others than the service may use it, too */
 };
 
 struct witness_load {

@@ -169,7 +169,8 @@ static void assert_has(const char *line, const char *text)
 
 TEST(every_request_has_a_line_that_readers_of_combined_know)
 {
-    char path[BURST_PATH_BYTES], text[TEXT_BYTES];
+    static char text[3 * TEXT_BYTES];
+    char path[BURST_PATH_BYTES];
     struct said said;
     start("ACCESS_LOG=combined", NULL);
     cold(path);
@@ -183,7 +184,9 @@ TEST(every_request_has_a_line_that_readers_of_combined_know)
     send_raw("GET /eight HTTP/1.1\r\nHost: a\r\nbad header: x\r\n\r\n", ANSWER_MS);
     send_raw("GET /nine HTTP/1.1\r\nHost: a\r\nContent-Length: x\r\n\r\n", ANSWER_MS);
     send_raw("PURGE /ten HTTP/1.1\r\nHost: a\r\nX-Request-Id: tenth\r\nConnection: close\r\n\r\n", ANSWER_MS);
-    wait_lines(10);
+    snprintf(text, sizeof text, "GET /eleven HTTP/1.1\r\nHost: a\r\nX: %03990d\r\nX: %04990d\r\n\r\n", 0, 0);
+    send_raw(text, ANSWER_MS);
+    wait_lines(11);
     assert_all_have_the_form();
     snprintf(text, sizeof text, "\"GET %s HTTP/1.1\" 200 ", path);
     assert_has(line_with(" first "), text);
@@ -198,6 +201,7 @@ TEST(every_request_has_a_line_that_readers_of_combined_know)
     assert_has(line_with("/ping"), "\" 200 5 \"-\"");
     assert_has(line_with("/eight"), "\" 400 ");
     assert_has(line_with("/nine"), "\"- /nine -\" 400 ");
+    assert_has(line_with("/eleven"), "\"- /eleven -\" 431 ");
     assert_has(line_with(" tenth "), "\"PURGE /ten HTTP/1.1\" 404 ");
 }
 

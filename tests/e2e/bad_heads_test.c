@@ -239,7 +239,7 @@ TEST(a_wrong_head_of_a_write_changes_nothing)
 TEST(the_operations_listener_judges_heads_likewise)
 {
     static const char invalidation[] =
-        "POST /invalidate?key=product:7 HTTP/1.1\r\nHost: shop\r\nContent-Length: 0\r\n"
+        "POST /invalidate?key=product:7 HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n"
         "Connection: close\r\n\r\n";
     assert_true(fleet_start(1, NULL));
     assert_int_equal(fleet_ask_status(0, "/products/7"), 200);

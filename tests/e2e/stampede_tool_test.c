@@ -347,6 +347,42 @@ TEST(a_folder_gets_the_report_in_every_format_and_a_job_its_summary)
                   NOT_RUN);
 }
 
+TEST(a_log_is_asked_again)
+{
+    const char *log =
+        write_file("access.log", "- - - [10/Oct/2000:20:55:36 +0000] \"GET /key/7 HTTP/1.1\" 200 1\n"
+                                 "- - - [10/Oct/2000:20:55:36 +0000] \"POST /key/8 HTTP/1.1\" 200 1\n"
+                                 "- - - [10/Oct/2000:20:55:38 +0000] \"GET /key/7 HTTP/1.1\" 200 1\n"
+                                 "- - - [10/Oct/2000:20:55:38 +0000] \"HEAD /key/9 HTTP/1.1\" 200 1\n");
+    const char *target = urls[HERD_SERVER_HTTP] + strlen("http://");
+    herd_server_forget(&server);
+    expect_status(TOOL("--target", target, "--replay", log, "--speed", "10x", "--expect", "requests = 3",
+                       "--expect", "status 200 = 100%"),
+                  HELD);
+    expect_said("A replay of access.log");
+    expect_said(
+        "access.log at 10 times its speed: 3 of 4 lines, 2 different requests; left out: 1 neither GET "
+        "nor HEAD");
+    expect_said("3 requests as in a log, over 0.251 s, 1 target");
+    assert_int_equal(atomic_load(&server.seen->keys[7]), 2);
+    assert_int_equal(atomic_load(&server.seen->keys[8]), 0);
+    expect_status(TOOL("--target", target, "--replay", log, "--method", "POST"), HELD);
+    assert_int_equal(atomic_load(&server.seen->keys[8]), 1);
+    expect_status(TOOL("--url", url_of(HERD_SERVER_HTTP, "/ok"), "--replay", log, "--rate", "5"), BAD_USAGE);
+    expect_said("either --burst or --rate or --replay");
+    expect_status(TOOL("--url", url_of(HERD_SERVER_HTTP, "/ok"), "--replay", log), BAD_USAGE);
+    expect_said("it asks for what the log has: no ask, and no URL but targets");
+    expect_status(TOOL("--target", target, "--replay", log, "--speed", "fast"), BAD_USAGE);
+    expect_said("a speed is a number from 0.001 to 1000, like 2 or 2x, not \"fast\"");
+    expect_status(TOOL("--target", target, "--replay", "/nowhere"), BAD_USAGE);
+    expect_said("/nowhere: No such file or directory");
+    expect_status(
+        TOOL("scenario", write_file("both.scenario", "target 127.0.0.1:1\nrate 5 per second for 1s\n"
+                                                     "replay /nowhere\n")),
+        BAD_USAGE);
+    expect_said("both.scenario:3: replay: rate or replay, not both");
+}
+
 TEST(it_says_which_version_it_is)
 {
     expect_status(TOOL("--version"), HELD);
@@ -496,16 +532,32 @@ TEST(ended_in_the_middle_it_reports_and_leaves_nothing)
 }
 
 /* A listener that accepts nobody: but for its backlog, connections are never there. */
-TEST(ended_while_it_connects_it_ends_at_once)
+static int listen_silently(int backlog, char url[static 64])
 {
-    char url[64];
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t bytes = sizeof address;
     int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_int_equal(bind(listener, (const struct sockaddr *)&address, sizeof address), 0);
-    assert_int_equal(listen(listener, 1), 0);
+    assert_int_equal(listen(listener, backlog), 0);
     assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &bytes), 0);
-    snprintf(url, sizeof url, "http://127.0.0.1:%u/", (unsigned)ntohs(address.sin_port));
+    snprintf(url, 64, "http://127.0.0.1:%u/", (unsigned)ntohs(address.sin_port));
+    return listener;
+}
+
+TEST(a_short_listen_queue_is_named_as_the_cause_of_time_outs)
+{
+    char url[64];
+    int listener = listen_silently(5, url);
+    expect_status(TOOL("--url", url, "--rate", "100", "--for", "300ms", "--limit", "300ms"), DID_NOT_HOLD);
+    expect_said("! The listen queue of 127.0.0.1:");
+    expect_said(" has 5 places: it overflowed ");
+    close(listener);
+}
+
+TEST(ended_while_it_connects_it_ends_at_once)
+{
+    char url[64];
+    int listener = listen_silently(1, url);
     pid_t pid = start((const char *const[]){"--url", url, "--burst", "50", NULL});
     wait_until_said("A stampede on");
     uint64_t begin_us = clock_us();

@@ -70,4 +70,19 @@ TEST(what_a_page_complains_of_is_heard_once)
     assert_null(browser_value(browser, "nowhere.to"));
 }
 
+TEST(what_no_page_may_have_is_found)
+{
+    assert_true(browser_resize(browser, 360, 640));
+    assert_true(browser_go(
+        browser, PAGE "<p style='width:400px'>wide</p><p style='color:%23888'>pale</p><button></button>"));
+    const char *faults = browser_faults(browser);
+    assert_non_null(strstr(faults, "the page is 408 wide, the screen 360\n"));
+    assert_non_null(strstr(faults, "beyond the screen: <p class=\"\"> \"wide\"\n"));
+    assert_non_null(strstr(faults, "contrast of 3.5: <p class=\"\"> \"pale\"\n"));
+    assert_non_null(strstr(faults, "without a name: <button"));
+    assert_true(browser_go(
+        browser, "data:text/html,<meta name=viewport content=width=device-width><button>press</button>"));
+    assert_string_equal(browser_faults(browser), "");
+}
+
 TEST_GROUP(.up = up, .down = down);

@@ -134,7 +134,7 @@ TEST(foreign_texts_stay_texts)
     snprintf(result->name, sizeof result->name, "%s", nasty);
     snprintf(result->checks[0].text, sizeof result->checks[0].text, "%s", nasty);
     snprintf(result->checks[0].measured, sizeof result->checks[0].measured, "%s", nasty);
-    snprintf(result->caveat, sizeof result->caveat, "%s", nasty);
+    snprintf(result->connecting, sizeof result->connecting, "%s", nasty);
     result->checks[0].held = false;
     read_all();
     expect_line("suite %s %zu 1 0", nasty, result->check_count);

@@ -2,6 +2,7 @@
 /* herd_fault_test.c - targets that do not serve, machines too small, generators that die, interrupted runs. */
 #include "load/base/clock.h"
 #include "load/base/proc.h"
+#include "load/herd/backlog.h"
 #include "tests/live/herd_rig.h"
 
 #include <arpa/inet.h>
@@ -136,6 +137,41 @@ TEST(who_gets_no_connection_in_time_is_unconnected)
     work.request_limit_ms = 100; /* is over before the limit for connecting */
     assert_mostly_unconnected();
     close(fd);
+}
+
+static const char *judge_backlog(const struct backlog *before)
+{
+    static char text[BACKLOG_TEXT_BYTES];
+    backlog_judge(before, &work, &run.records, text);
+    return text;
+}
+
+/* On this machine other queues may overflow, too: none is judged that was long enough. */
+TEST(a_listen_queue_that_overflowed_is_named_with_its_length)
+{
+    uint16_t port, long_port;
+    struct backlog before;
+    int fd = listen_silently(&port), long_fd = listen_silently(&long_port);
+    assert_int_equal(listen(fd, 5), 0);
+    rate_of(1000, 20, "/ok");
+    retarget(port);
+    add_target(long_port);
+    work.connection_count = 40;
+    work.request_limit_ms = 100;
+    backlog_look(&work, &before);
+    assert_true(before.is_known);
+    assert_int_equal(before.places[0], 5);
+    assert_int_equal(before.places[1], 100);
+    run_all();
+    assert_non_null(strstr(judge_backlog(&before), work.targets[0].name));
+    assert_non_null(strstr(judge_backlog(&before), "has 5 places: it overflowed "));
+    assert_non_null(strstr(judge_backlog(&before), "and 20 requests had no connection or no answer in time"));
+    retarget(long_port);
+    backlog_look(&work, &before);
+    before.overflows = 0; /* of others */
+    assert_string_equal(judge_backlog(&before), "");
+    close(fd);
+    close(long_fd);
 }
 
 TEST(a_target_that_goes_away_is_refused_to_each_one)

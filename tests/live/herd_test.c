@@ -10,6 +10,28 @@ enum { CROWD = 20000, SILENCE_MS = 10000, STALL_MS = 300 };
 
 /* ---- bursts ---- */
 
+TEST(a_script_is_asked_line_by_line_at_its_instants)
+{
+    static struct work_script_request requests[] = {{"/key/7", false}, {"/ok", true}, {"/key/9?x", false}};
+    static struct work_script_line lines[101];
+    const struct work_script script = {lines, 101, requests, 3};
+    for (size_t i = 0; i < 101; i++)
+        lines[i] = (struct work_script_line){.at_us = i * i * 20, .request = (uint32_t)i % 3};
+    burst_of(20, "/ok");
+    work_follow(&work, &script);
+    run_all();
+    assert_int_equal(run.records.count, 101);
+    for (size_t i = 0; i < 101; i++) {
+        const struct record *record = &run.records.at[i];
+        assert_int_equal(record->outcome, RECORD_ANSWERED);
+        assert_int_equal(record->status, 200);
+        assert_int_equal(record->due_us - run.begin_us, lines[i].at_us);
+        assert_int_equal(record->key, lines[i].request);
+    }
+    assert_int_equal(atomic_load(&server.seen->keys[7]), 34);
+    assert_int_equal(atomic_load(&server.seen->keys[9]), 33);
+}
+
 TEST(a_burst_leaves_at_the_barrier_from_all_generators)
 {
     uint32_t by_generator[2] = {0};

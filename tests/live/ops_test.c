@@ -3,72 +3,17 @@
  * ops_test.c - the operations listener by itself: what it says of a guard whose own thread is stuck (in one process,
  * because only a callback can hold that thread and nothing else); and clients that keep others from asking it.
  */
-#include "app/ops/ops.h"
+#include "ops_rig.h"
+
 #include "load/base/clock.h"
-#include "load/base/http.h"
-#include "load/base/net.h"
 #include "tests/support/drips.h"
-#include "tests/support/test.h"
 
 #include <semaphore.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { LIMIT_MS = 20000, ASK_LIMIT_MS = 5000, PAUSE_MS = 10, STUCK_MS = 5000 };
-
-/* Without a Redis and without a catalog: /healthz asks for neither. */
-struct service {
-    struct guard *guard;
-    struct guard_kind *kind;
-    struct server *server;
-    struct ops *ops;
-    char host[64]; /* of the operations listener */
-    uint16_t ops_port;
-};
-
-static void load_nothing(struct guard_load *load, void *context)
-{
-    (void)context;
-    guard_load_absent(load);
-}
-
-/* `path`: of a unix listener; NULL: TCP. */
-static void service_open(struct service *service, const char *path)
-{
-    struct guard_config config = GUARD_CONFIG_DEFAULTS;
-    struct guard_policy policy = GUARD_POLICY_DEFAULTS;
-    char ops_listen[80];
-
-    *service = (struct service){.ops_port = net_free_port()};
-    config.redis_url = "unix:///nonexistent/redis";
-    policy.loader = load_nothing;
-    assert_int_equal(guard_open(&config, &service->guard, NULL), GUARD_OK);
-    assert_int_equal(guard_kind_add(service->guard, &policy, &service->kind, NULL), GUARD_OK);
-    const struct server_config server = {.listen = "127.0.0.1:0",
-                                         .loops = 1,
-                                         .connections_max = 10,
-                                         .revalidate_token_file = "",
-                                         .guard = service->guard,
-                                         .kinds = {service->kind, service->kind, service->kind}};
-    assert_true(server_open(&server, &service->server));
-    snprintf(service->host, sizeof service->host, path != NULL ? "unix:%s" : "127.0.0.1", path);
-    snprintf(ops_listen, sizeof ops_listen, path != NULL ? "%s" : "%s:%u", service->host,
-             (unsigned)service->ops_port);
-    const struct settings settings = {.ops_listen = ops_listen, .ops_token_file = ""};
-    const struct ops_parts parts = {.guard = service->guard, .server = service->server};
-    assert_true(ops_open(&settings, NULL, &parts, &service->ops));
-}
-
-static void service_close(struct service *service)
-{
-    guard_drain(service->guard);
-    server_stop(service->server, 0);
-    ops_close(&service->ops);
-    server_close(&service->server);
-    assert_int_equal(guard_close(&service->guard, LIMIT_MS), GUARD_OK);
-}
+enum { ASK_LIMIT_MS = 5000, PAUSE_MS = 10, STUCK_MS = 5000 };
 
 static unsigned health(const struct service *service)
 {
@@ -111,7 +56,7 @@ TEST(a_guard_whose_thread_is_stuck_is_not_healthy_until_it_turns_again)
 
     sem_init(&hold.held, 0, 0);
     sem_init(&hold.released, 0, 0);
-    service_open(&service, NULL);
+    service_open(&service, NULL, NULL);
     assert_true(becomes(&service, 200));
     const struct guard_request request = {
         .kind = service.kind, .key = "k", .answered = hold_the_guards_thread, .context = &hold};
@@ -138,7 +83,7 @@ TEST(a_guard_whose_thread_is_stuck_is_not_healthy_until_it_turns_again)
 /* They come back as often as they are hung up on, and all the while it is asked. */
 static void assert_healthy_among(struct service *service, const char *begun, const char *drip)
 {
-    enum { ASKED = 10, PROMPT_MS = 1000 };
+    enum { ASKED = 10, PROMPT_MS = PLACES_ANSWER_MS - 100 };
     const struct drips_options options = {.host = service->host,
                                           .port = service->ops_port,
                                           .count = 3 * PLACES_MAX,
@@ -165,7 +110,7 @@ TEST(whoever_drips_or_asks_for_ever_keeps_nobody_from_asking)
     snprintf(path, sizeof path, "%s/ops", folder);
     for (int i = 0; i < 2; i++) {
         struct service service;
-        service_open(&service, i == 0 ? NULL : path);
+        service_open(&service, i == 0 ? NULL : path, NULL);
         assert_true(becomes(&service, 200));
         assert_healthy_among(&service, "GET /healthz HTTP/1.1\r\nHost: a\r\nX: ", "x");
         assert_healthy_among(&service, "G", "x");

@@ -55,7 +55,8 @@ TEST(an_install_builds_nothing_that_is_fresh_and_an_uninstall_leaves_only_the_se
                       "echo changed >>$T/again/etc/catalogd/catalogd.env; "
                       "make install DESTDIR=$T/again PREFIX=/usr; "
                       "make uninstall DESTDIR=$T/again PREFIX=/usr; cd $T/again; "
-                      "[ \"$(find . -type f -o -type l)\" = ./etc/catalogd/catalogd.env ]; "
+                      "[ \"$(find . -type f -o -type l | sort | tr '\\n' ' ')\" = "
+                      "'./etc/catalogd/catalogd.env ./etc/logrotate.d/catalogd ' ]; "
                       "[ \"$(tail -n 1 etc/catalogd/catalogd.env)\" = changed ]; "
                       "[ -z \"$(find . -name '*stampede*')\" ]"));
 }
@@ -147,7 +148,7 @@ TEST(cmake_finds_what_is_installed_if_it_is_of_this_version)
 TEST(every_program_tells_its_version)
 {
     assert_true(shell("version=$(sed -n 's/.*GUARD_VERSION \"\\(.*\\)\"/\\1/p' guard/guard.h); "
-                      "for program in catalogd fleetlock; do "
+                      "for program in catalogd fleetlock stampede; do "
                       "[ \"$($U/bin/$program --version)\" = \"$program $version\" ]; done"));
 }
 

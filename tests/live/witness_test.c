@@ -986,6 +986,40 @@ TEST(commands_of_redis_are_those_of_others_to_the_last_one)
     }
 }
 
+static redisContext *client_called(const char *name)
+{
+    redisContext *context = redisConnect("127.0.0.1", redis.port);
+    assert_non_null(context);
+    assert_int_equal(context->err, 0);
+    if (name != NULL)
+        freeReplyObject(redisCommand(context, "CLIENT SETNAME %s", name));
+    return context;
+}
+
+/* Redis counts for all together; nobody can say whose a command was. */
+TEST(clients_of_several_kinds_are_named_where_redis_is_shared)
+{
+    struct witness_options options = {.redis_url = redis.url, .shares_redis = true};
+    redisContext *clients[] = {client_called("shop"), client_called("shop"), client_called(NULL)};
+    struct witness *witness = open_witness(&options);
+    begin(witness);
+    freeReplyObject(redisCommand(clients[0], "GET x"));
+    freeReplyObject(redisCommand(clients[1], "GET x"));
+    struct witness_view view = end(witness);
+    assert_commands(&view, 2, 0, 2); /* looking at clients is in no count */
+    if (strstr(view.caveat, "Redis commands are those of all its clients: ") == NULL ||
+        strstr(view.caveat, "127.0.0.1 \"shop\" (2)") == NULL || strstr(view.caveat, "127.0.0.1 (1)") == NULL)
+        fail_msg("%s", view.caveat);
+    redisFree(clients[2]);
+    begin(witness);
+    freeReplyObject(redisCommand(clients[0], "GET x"));
+    view = end(witness);
+    assert_null(strstr(view.caveat, "127.0.0.1 (1)"));
+    witness_close(&witness);
+    redisFree(clients[0]);
+    redisFree(clients[1]);
+}
+
 TEST(a_redis_that_wants_a_login_gets_it)
 {
     struct stack_redis closed;

@@ -482,6 +482,30 @@ bool browser_picture(struct browser *browser, const char *path)
     return written;
 }
 
+static char *text_of_file(const char *path)
+{
+    enum { FILE_BYTES = 1 << 14 };
+    FILE *file = fopen(path, "re");
+    char *text = calloc(FILE_BYTES, 1);
+    if (file == NULL || text == NULL || fread(text, 1, FILE_BYTES - 1, file) == 0)
+        fprintf(stderr, "browser: %s cannot be read\n", path);
+    if (file != NULL)
+        fclose(file);
+    return text;
+}
+
+const char *browser_faults(struct browser *browser)
+{
+    static char faults[COMPLAINTS_BYTES];
+    char *script = text_of_file("tests/support/browser_look.js");
+    json_t *found = script != NULL ? browser_value(browser, script) : NULL;
+    snprintf(faults, sizeof faults, "%s",
+             json_is_string(found) ? json_string_value(found) : "the page could not be looked at");
+    json_decref(found);
+    free(script);
+    return faults;
+}
+
 const char *browser_complaints(struct browser *browser)
 {
     memcpy(browser->complaints[1], browser->complaints[0], COMPLAINTS_BYTES);

@@ -60,6 +60,12 @@ bool browser_click(struct browser *browser, const char *selector);
 
 /* The whole page, as PNG. */
 bool browser_picture(struct browser *browser, const char *path);
+/*
+ * What no page of ours may have, a line each, cut to fit: something wider than the screen, text whose contrast with what is
+ * behind it is below 4.5 to 1 (3 to 1 if it is large), a control without a name. "": nothing. Lent until the next call.
+ * Looked for by browser_look.js.
+ */
+const char *browser_faults(struct browser *browser);
 /* What the page's console complained of since the last call, a line each, cut to fit: exceptions, what its policy forbade,
  * console.error(); not answers with an error status. "": nothing. Lent until the next call. */
 const char *browser_complaints(struct browser *browser);

@@ -4,9 +4,9 @@
 #
 # Each program has servers, ports and folders of its own and mostly waits for them: alone it keeps a quarter of a core
 # busy, so four at a time take little more than a quarter as long. Prints the closing lines of each, the whole output of
-# one that failed, the seconds of each level, and at the end one line "N passed, N failed" counted from what the programs
-# printed. A program that crashed, ran out of time or failed outside its tests (a sanitizer's report at exit, for
-# instance) counts as one failure more, and so does one that ran no test.
+# one that failed, the slowest programs, the seconds of each level, and at the end one line "N passed, N failed" counted
+# from what the programs printed. A program that crashed, ran out of time or failed outside its tests (a sanitizer's
+# report at exit, for instance) counts as one failure more, and so does one that ran no test.
 set -u
 export TSAN_OPTIONS="suppressions=$(dirname "$0")/tsan.supp ${TSAN_OPTIONS:-}"
 
@@ -15,7 +15,7 @@ tally() {
     sed -n "s/^\[  $2  \] \([0-9][0-9]*\) test(s).*/\1/p" "$1" | awk '{ n += $1 } END { print n + 0 }'
 }
 
-# run_one RESULTS PROGRAM: its report goes to stdout in one piece, "LEVEL SECONDS PASSED FAILED" into RESULTS
+# run_one RESULTS PROGRAM: its report goes to stdout in one piece, "LEVEL SECONDS PASSED FAILED NAME" into RESULTS
 run_one() {
     results=$1
     program=$2
@@ -36,7 +36,7 @@ run_one() {
         echo "no test ran" >>"$log"
     fi
     level=${name%%/*}
-    echo "${level:-other} $(($(date +%s) - began)) $passed $failed" >>"$results"
+    echo "${level:-other} $(($(date +%s) - began)) $passed $failed $name" >>"$results"
     {
         echo "== $name"
         if [ "$failed" != 0 ]; then
@@ -59,6 +59,7 @@ trap 'rm -f "$results"' EXIT
 trap 'exit 130' INT TERM
 printf '%s\n' "$@" | xargs -P "${JOBS:-4}" -n 1 sh "$0" --one "$results"
 
+sort -k 2,2 -rn "$results" | head -n 8 | awk '$2 >= 10 { printf "slow: %-32s %5d s\n", $5, $2 }'
 awk '{ programs[$1]++; seconds[$1] += $2 } END { for (level in programs)
     printf "%-8s %3d programs %5d s\n", level, programs[level], seconds[level] }' "$results" | sort
 awk -v wanted=$# '{ passed += $3; failed += $4 }

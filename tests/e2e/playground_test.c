@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * playground_test.c - `stampede serve`, as somebody sees it who opens its page: in a real browser, over real servers.
+ *
+ * One playground and one browser for all tests; what a test breaks it waits for to be well again. The last one ends it.
+ */
+#include "load/base/clock.h"
+#include "load/base/http.h"
+#include "load/base/net.h"
+#include "load/base/proc.h"
+#include "load/stack/stack.h"
+#include "tests/support/browser.h"
+#include "tests/support/test.h"
+
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { LIMIT_MS = 90000, OUTPUT_BYTES = 16384, FAMILY_MAX = 256, ASK_LIMIT_MS = 20000 };
+
+static struct browser *browser;
+static pid_t playground;
+static char folder[PROC_PATH_BYTES], output_path[PROC_PATH_BYTES + 16], output[OUTPUT_BYTES];
+static char url[128], host[32], token[64];
+static char origin[64]; /* the line of its own */
+static uint16_t port;
+
+/* ---- it runs ---- */
+
+static void read_output(void)
+{
+    FILE *file = fopen(output_path, "re");
+    size_t bytes = file != NULL ? fread(output, 1, sizeof output - 1, file) : 0;
+    output[bytes] = '\0';
+    if (file != NULL)
+        fclose(file);
+}
+
+static bool wait_until_said(const char *text)
+{
+    uint64_t end_us = clock_after_ms(LIMIT_MS);
+    do {
+        clock_pause_ms(5);
+        read_output();
+    } while (strstr(output, text) == NULL && clock_us() < end_us && !proc_wait(playground, 0, NULL));
+    if (strstr(output, text) == NULL)
+        fprintf(stderr, "\"%s\" is not in:\n%s\n", text, output);
+    return strstr(output, text) != NULL;
+}
+
+/* Short queries, so that a crowd without a guard is over soon; the tests that need long ones choose them on the page. */
+static bool start_playground(void)
+{
+    static char program[PATH_MAX];
+    static const char *const settings[] = {"LOAD_DELAY_MS=200", "LEASE_MS=1000", NULL};
+    const char *const argv[] = {program, "serve", "--scale", "200", NULL};
+    snprintf(program, sizeof program, "%.*s/stampede",
+             (int)(strrchr(stack_catalogd_program(), '/') - stack_catalogd_program()),
+             stack_catalogd_program());
+    if (!proc_folder("playground", NULL, folder))
+        return false;
+    snprintf(output_path, sizeof output_path, "%s/output", folder);
+    const struct proc_options options = {
+        .argv = argv, .settings = settings, .output_path = output_path, .end_signal = SIGTERM};
+    playground = proc_start(&options);
+    return playground > 0 && wait_until_said("Ctrl-C ends it.");
+}
+
+static bool read_address(void)
+{
+    const char *line = strstr(output, "The playground: ");
+    if (line == NULL || sscanf(line, "The playground: %127s", url) != 1 ||
+        sscanf(url, "http://127.0.0.1:%hu/#%63s", &port, token) != 2)
+        return false;
+    snprintf(host, sizeof host, "127.0.0.1:%u", (unsigned)port);
+    snprintf(origin, sizeof origin, "Origin: http://%s\r\n", host);
+    return true;
+}
+
+static bool up(void)
+{
+    return start_playground() && read_address() && browser_open(&browser) && browser_go(browser, url);
+}
+
+static bool down(void)
+{
+    browser_close(&browser);
+    if (playground > 0)
+        proc_stop(&playground, SIGINT, LIMIT_MS);
+    return true;
+}
+
+/* ---- what a reader sees and does ---- */
+
+static void expect(const char *expression)
+{
+    if (!browser_wait(browser, expression))
+        fail_msg("does not hold: %s", expression);
+}
+
+static void click(const char *selector)
+{
+    if (!browser_click(browser, selector))
+        fail_msg("cannot be clicked: %s", selector);
+}
+
+/* A text of the page, spaces that do not break made plain. */
+static void expect_text(const char *selector, const char *pattern)
+{
+    char expression[512];
+    snprintf(expression, sizeof expression,
+             "/%s/.test(document.querySelector('%s').textContent.replace(/\\u00a0/g, ' '))", pattern,
+             selector);
+    if (!browser_wait(browser, expression)) {
+        snprintf(expression, sizeof expression, "document.querySelector('%s').textContent", selector);
+        char seen[512];
+        fail_msg("%s is not like %s: %s", selector, pattern,
+                 browser_text(browser, expression, seen, sizeof seen));
+    }
+}
+
+static void choose(const char *selector, const char *value)
+{
+    char expression[256];
+    snprintf(expression, sizeof expression,
+             "{ const box = document.querySelector('%s'); box.value = '%s'; box.dispatchEvent(new "
+             "Event('change', {bubbles: true})); "
+             "box.blur(); true }",
+             selector, value);
+    json_decref(browser_value(browser, expression));
+}
+
+#define IS_WELL "document.querySelectorAll('.card.ill').length === 0"
+#define IS_IDLE "document.querySelector('[data-crowd=cold]').getAttribute('aria-disabled') === 'false'"
+
+static bool is_calm(void)
+{
+    return browser_wait(browser, IS_WELL " && " IS_IDLE);
+}
+
+TEST(the_first_screen_shows_a_stampede_and_what_the_guard_does_about_it)
+{
+    expect("document.querySelector('#link').classList.contains('good')");
+    expect("document.querySelector('#step-off').classList.contains('next')");
+    click("#step-off .go");
+    expect_text("#step-off .outcome", "^[1-9][ 0-9]{2,4}queriesslowest");
+    expect_text(
+        "#said",
+        "^1 000 requests, [1-9][ 0-9]{2,4} queries: every request that missed asked the database itself");
+    expect("document.querySelector('#step-fleet').classList.contains('next')");
+    click("#step-fleet .go");
+    expect_text("#step-fleet .outcome", "^1queryslowest");
+    expect_text("#said",
+                "1 000 requests, 1 query: process [AB] took the lease and asked, [AB] waited for that");
+}
+
+TEST(a_process_that_is_killed_while_it_loads_is_told)
+{
+    choose("#delay", "2000");
+    expect_text("#query-time", "2.0 s");
+    expect(IS_WELL);
+    click("#step-hit .go");
+    expect("document.querySelector('.process.ill .health').textContent.startsWith('killed')");
+    expect_text(".process.ill .lease", "its lease on product:7 still stands for");
+    expect_text("#step-hit .outcome", "^2queriesslowest .* 500 lost with the dead process");
+    expect_text("#said", "process that was killed, the other when its lease had run out|is back");
+    expect(IS_WELL); /* it is started again by itself */
+    choose("#delay", "50");
+    expect_text("#query-time", "50 ms");
+}
+
+TEST(a_redis_that_dies_is_shown_and_comes_back_by_a_button)
+{
+    click("#redis [data-deed=kill]");
+    expect_text("#redis .health", "^killed, back in");
+    expect_text("#said", "Redis was killed");
+    choose("#requests", "100");
+    click("[data-crowd=cold]");
+    expect_text("#said",
+                "^100 requests, 2 queries: each process loaded it once for its own requests|is back");
+    expect("[...document.querySelectorAll('#story .result')].some(one => one.textContent.startsWith('100 "
+           "requests, 2 queries'))");
+    expect("(document.querySelector('#redis [data-deed=start]').hidden || "
+           "(document.querySelector('#redis [data-deed=start]').click(), true)) && " IS_WELL);
+}
+
+TEST(a_table_that_breaks_is_shown_as_one_failure_for_all)
+{
+    click("#postgres [data-deed=break]");
+    expect_text("#postgres .health", "^table broken");
+    choose("#requests", "100");
+    click("[data-crowd=cold]");
+    expect("[...document.querySelectorAll('#story .result')].some(one => "
+           "/^100 requests, 1 query: it failed, and nobody repeated it.* 100 got an "
+           "error/.test(one.textContent))");
+    click("[data-do=mend]");
+    expect_text("#postgres .health", "^up$");
+}
+
+TEST(the_same_crowd_in_every_mode_stands_side_by_side)
+{
+    choose("#requests", "100");
+    click("#compare");
+    expect_text("#bars [data-mode=shadow] .queries", "^100 queries, 99 would be saved$");
+    expect_text("#bars [data-mode=off] .queries", "^100 queries$");
+    expect_text("#bars [data-mode=local] .queries", "^2 queries$");
+    expect_text("#bars [data-mode=fleet] .queries", "^1 query$");
+    expect(IS_IDLE);
+    expect_text("#mode-said", "whatever the number of processes"); /* the mode that it was in before */
+}
+
+/* ---- by keyboard ---- */
+
+/* What stands for an element in a list of them. */
+#define NAME_OF                                                                                              \
+    "(e => e.id || JSON.stringify(e.dataset) + (e.closest('[data-party]')?.dataset.party ?? '') + "          \
+    "e.className)"
+
+TEST(everything_is_reached_by_tab_and_pressed_by_enter_or_space)
+{
+    expect("(window.reached = new Set(), document.activeElement.blur(), true)");
+    for (int i = 0; i < 90; i++) {
+        assert_true(browser_press(browser, "Tab", false));
+        expect("(window.reached.add(" NAME_OF "(document.activeElement)), true)");
+    }
+    char missed[512];
+    assert_string_equal(
+        browser_text(
+            browser,
+            "[...document.querySelectorAll('button, select')].filter(e => e.checkVisibility()).map(" NAME_OF
+            ").filter(name => !window.reached.has(name)).join(' ')",
+            missed, sizeof missed),
+        "");
+    expect("(document.querySelector('[data-do=change]').focus(), true)");
+    assert_true(browser_press(browser, "Enter", false));
+    expect_text("#said", "^The price is \\d+.\\d\\d .PUT with If-Match to A.*B shows the new price");
+    expect("(document.querySelector('[data-do=buy]').focus(), true)");
+    assert_true(browser_press(browser, " ", false));
+    expect_text("#said", "^One was bought from A: \\d+ are left");
+    expect("document.activeElement.dataset.do === 'buy'"); /* what is drawn anew takes nobody's focus away */
+}
+
+/* ---- phone, dark and light ---- */
+
+TEST(it_fits_a_phone_in_the_dark_and_in_the_light)
+{
+    char light[64], dark[64];
+    assert_true(browser_resize(browser, 360, 740));
+    expect("document.documentElement.scrollWidth <= 360");
+    expect("[...document.querySelectorAll('button, select')].filter(e => e.checkVisibility())"
+           ".every(e => e.getBoundingClientRect().right <= 360)");
+    browser_text(browser, "getComputedStyle(document.body).backgroundColor", light, sizeof light);
+    assert_true(browser_prefer(browser, true, true));
+    expect("matchMedia('(prefers-color-scheme: dark)').matches");
+    browser_text(browser, "getComputedStyle(document.body).backgroundColor", dark, sizeof dark);
+    assert_string_not_equal(light, dark);
+    expect("getComputedStyle(document.querySelector('.meter span')).transitionDuration === '0s'");
+    assert_true(browser_prefer(browser, false, false));
+    assert_true(browser_resize(browser, 1280, 800));
+    assert_string_equal(browser_complaints(browser), "");
+}
+
+/* ---- who may press ---- */
+
+#define CHANGE "{\"do\":\"change\"}"
+#define JSON_BODY "application/json"
+
+/* The status of a request, `format` but for its "Connection: close"; nobody is let in by what it says. */
+static unsigned ask(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static unsigned ask(const char *format, ...)
+{
+    static char request[10240];
+    struct http_raw raw;
+    unsigned status = 0;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(request, sizeof request, format, arguments);
+    va_end(arguments);
+    http_raw_ask("127.0.0.1", port, request, strlen(request), ASK_LIMIT_MS, &raw);
+    sscanf(raw.bytes, "HTTP/1.1 %u", &status);
+    assert_null(strstr(raw.bytes, "Access-Control-Allow"));
+    http_raw_clear(&raw);
+    return status;
+}
+
+/* POST /act with these; `from`: the line of the Origin. */
+static unsigned act(const char *body, const char *said_token, const char *from, const char *type)
+{
+    return ask("POST /act HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: "
+               "%s\r\n%sConnection: close\r\n"
+               "Content-Length: %zu\r\n\r\n%s",
+               host, said_token, type, from, strlen(body), body);
+}
+
+#define STORY_LENGTH "state.story.length === 0 ? 0 : state.story[state.story.length - 1].n"
+
+TEST(no_other_page_presses_its_buttons)
+{
+    double told = browser_number(browser, STORY_LENGTH);
+    assert_int_equal(act(CHANGE, token, origin, "text/plain"), 415);
+    assert_int_equal(act(CHANGE, "0123456789abcdef0123456789abcdef", origin, JSON_BODY), 401);
+    assert_int_equal(act(CHANGE, token, "Origin: http://evil.example\r\n", JSON_BODY), 403);
+    assert_int_equal(act(CHANGE, token, "", JSON_BODY), 403);
+    assert_int_equal(ask("POST /act HTTP/1.1\r\nHost: evil.example:%u\r\nOrigin: "
+                         "http://evil.example:%u\r\nAuthorization: Bearer %s\r\n"
+                         "Content-Type: " JSON_BODY
+                         "\r\nConnection: close\r\nContent-Length: 15\r\n\r\n" CHANGE,
+                         (unsigned)port, (unsigned)port, token),
+                     403);
+    assert_int_equal(ask("GET /stream HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n", host), 401);
+    assert_int_equal(ask("GET / HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n"), 403);
+    assert_int_equal(ask("OPTIONS /act HTTP/1.1\r\nHost: %s\r\nOrigin: "
+                         "http://evil.example\r\nAccess-Control-Request-Method: POST\r\n"
+                         "Access-Control-Request-Headers: authorization\r\nConnection: close\r\n\r\n",
+                         host),
+                     405);
+    assert_int_equal(act("{\"do\":\"expire\"}", token, origin, JSON_BODY), 200); /* and ours does */
+    expect("state.story.some(({ text }) => text.startsWith('Product 7'))");
+    assert_int_equal((int)browser_number(browser, STORY_LENGTH), (int)told + 1);
+}
+
+TEST(a_wish_that_is_none_is_refused_and_says_so)
+{
+    static char large[8192];
+    memset(large, ' ', sizeof large - 1);
+    assert_int_equal(act("{", token, origin, JSON_BODY), 400);
+    assert_int_equal(act("{\"do\":\"explode\"}", token, origin, JSON_BODY), 400);
+    assert_int_equal(act("{\"do\":\"rush\",\"requests\":1000000}", token, origin, JSON_BODY), 400);
+    assert_int_equal(act("{\"do\":\"set\",\"mode\":\"best\"}", token, origin, JSON_BODY), 400);
+    assert_int_equal(act("{\"do\":\"deed\",\"name\":\"redis-start\"}", token, origin, JSON_BODY), 409);
+    assert_int_equal(act(large, token, origin, JSON_BODY), 413);
+}
+
+/* ---- the end ---- */
+
+static bool is_listening(void)
+{
+    struct http_raw raw;
+    http_raw_ask("127.0.0.1", port, "GET / HTTP/1.1\r\n\r\n", 18, ASK_LIMIT_MS, &raw);
+    bool connected = raw.connected;
+    http_raw_clear(&raw);
+    return connected;
+}
+
+TEST_WITH(ctrl_c_leaves_nothing_behind, NULL, NULL)
+{
+    pid_t family[FAMILY_MAX];
+    int status = 0;
+    char root[PROC_PATH_BYTES];
+    size_t count = proc_family(playground, family, FAMILY_MAX);
+    const char *log = strstr(output, "/stampede-guard."), *start = log;
+    assert_true(count > 4); /* Redis, PostgreSQL and two processes at least */
+    assert_non_null(log);
+    while (start > output && start[-1] != ' ')
+        start--;
+    snprintf(root, sizeof root, "%.*s", (int)(log - start) + 22, start);
+    assert_int_equal(access(root, F_OK), 0);
+    kill(playground, SIGINT);
+    assert_true(proc_wait(playground, LIMIT_MS, &status));
+    playground = 0;
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT);
+    for (size_t i = 0; i < count; i++) {
+        struct proc_look look;
+        assert_false(proc_look(family[i], &look));
+    }
+    assert_int_equal(access(root, F_OK), -1);
+    assert_false(is_listening());
+}
+
+TEST_GROUP(.up = up, .down = down, .before = is_calm);
