@@ -16,9 +16,9 @@
  *                 NOISE_BLOCKS_LEAST blocks, a single burst, does not know its noise: a change is a factor of 2.
  *     throughput  answers per second if the same was offered: a change is more than 10 %.
  *
- * The largest latency, the times to connect and to the first byte, the peak of sampled queries and Redis commands per request are only shown. Times are not judged
- * if a run was interrupted or held up by its own generator; nothing but the checks is if the two asked for different
- * things.
+ * The largest latency, the times to connect and to the first byte, the peak of sampled queries and Redis commands per
+ * request are only shown. Times are not judged if a run was interrupted or held up by its own generator; nothing but the
+ * checks is if the two asked for different things.
  */
 #include "load/report/result_fields.h"
 #include "load/report/result_noise.h"

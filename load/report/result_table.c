@@ -21,7 +21,7 @@ enum ink { PLAIN = 0, BOLD, GREEN, RED };
 
 static const char *ink(const struct table *table, enum ink ink)
 {
-    static const char *const codes[] = {"\033[0m", "\033[1m", "\033[32m", "\033[1;31m"};
+    static const char *const codes[] = {"\033[0m", "\033[1m", "\033[32m", "\033[31m"};
     return table->is_terminal ? codes[ink] : "";
 }
 

@@ -285,7 +285,7 @@ TEST(a_terminal_gets_colours)
     struct report report;
     sample_rate_report(&report);
     char *table = table_of(&report, true);
-    assert_non_null(strstr(table, "\033[1;31mNOT HELD  \033[0mfleet: loads per expiry <= 1"));
+    assert_non_null(strstr(table, "\033[31mNOT HELD  \033[0mfleet: loads per expiry <= 1"));
     assert_non_null(strstr(table, "\033[32mheld      \033[0m"));
     free(table);
     report_clear(&report);
