@@ -2,29 +2,41 @@
 /*
  * main.c - catalogd: a product catalog out of PostgreSQL, through a Redis cache that a guard keeps from stampeding.
  *
- *     settings -> limits -> guard -> catalog (kinds and loaders) -> writer -> warmer -> access log -> server
- *              -> operations -> ready
+ *     settings -> limits -> given sockets -> guard -> catalog (kinds and loaders) -> writer -> warmer -> access log
+ *              -> server -> operations -> ready
  *
- * and on SIGTERM or SIGINT the same way back: /readyz says no, the guard refuses new requests, the server finishes its
- * running ones for DRAIN_MS, the guard releases its leases. A second signal ends the process at once and leaves its
- * leases to their TTL. SIGHUP opens the access log anew.
+ * and on SIGTERM or SIGINT the same way back: /readyz says no, the server accepts nothing more and answers what is asked
+ * on the connections that there are (loop.h), for DRAIN_MS; then the guard releases its leases. A second signal ends the
+ * process at once and leaves its leases to their TTL.
+ *
+ *     SIGTERM, SIGINT   drain and end; the second one: at once
+ *     SIGHUP            reload: opens the access log anew, reads OPS_TOKEN_FILE and REVALIDATE_TOKEN_FILE again
+ *     SIGPIPE           ignored
+ *
+ * systemd, where it started the process, is told all of this (notify.h), and hands over the listening sockets that it
+ * keeps (given.h). `catalogd check` looks at what the service needs, and starts nothing (check.h).
  *
  * The rooms, each of which includes only rooms before it: base, pg, catalog (what is read), write (what is changed),
- * http (clients), view (what operators see), ops (operators). Each says at its door what it owns: settings.h, pg.h,
- * catalog.h, writer.h, server.h, live.h, ops.h.
+ * http (clients), view (what operators see), ops (operators), check (what the service stands on). Each says at its door
+ * what it owns: settings.h, pg.h, catalog.h, writer.h, server.h, live.h, ops.h, check.h.
  *
  * Exit status: 0 after a clean drain, 1 if it could not start or a loader never came back, 2 for wrong settings, 130 or
  * 143 for a second signal.
  */
 #include "app/base/clock.h"
 #include "app/base/log.h"
+#include "app/base/notify.h"
 #include "app/base/settings.h"
 #include "app/catalog/cache_gate.h"
 #include "app/catalog/catalog.h"
 #include "app/catalog/hot_file.h"
 #include "app/catalog/warmer.h"
+#include "app/check/check.h"
+#include "app/check/limits.h"
 #include "app/http/access.h"
+#include "app/http/given.h"
 #include "app/http/server.h"
+#include "app/ops/health.h"
 #include "app/ops/ops.h"
 #include "app/view/running.h"
 #include "app/write/writer.h"
@@ -34,17 +46,11 @@
 #include <jansson.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/resource.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <uv.h>
 
-enum {
-    EXIT_SETTINGS = 2,
-    SPARE_FDS = 64,     /* logs, listeners, epoll, Redis, DNS */
-    FDS_PER_LOOP = 16,  /* libuv's and libmicrohttpd's own, a Redis connection */
-    FDS_PER_WORKER = 4, /* a database connection, a cancellation pipe */
-};
+enum { EXIT_SETTINGS = 2 };
 
 struct service {
     struct running *running;
@@ -56,39 +62,12 @@ struct service {
     struct access_log *access; /* NULL: there is none */
     struct server *server;
     struct ops *ops;
+    struct given given; /* sockets that it was started with */
 };
 
 /* ---- the process ---- */
 
-static uint32_t loop_count(const struct settings *settings)
-{
-    return settings->server_loops != 0 ? settings->server_loops : uv_available_parallelism();
-}
-
-static bool raise_limits(const struct settings *settings)
-{
-    const uint64_t needed = (uint64_t)settings->max_connections +
-                            (uint64_t)loop_count(settings) * FDS_PER_LOOP +
-                            (uint64_t)settings->guard.max_loads * FDS_PER_WORKER +
-                            (uint64_t)settings->write_workers * FDS_PER_WORKER + SPARE_FDS + OPS_CONNECTIONS;
-    const struct rlimit no_core = {0, 0}; /* values and passwords would be in it */
-    struct rlimit files;
-
-    setrlimit(RLIMIT_CORE, &no_core);
-    if (getrlimit(RLIMIT_NOFILE, &files) != 0)
-        return false;
-    files.rlim_cur = files.rlim_max;
-    setrlimit(RLIMIT_NOFILE, &files);
-    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur >= needed)
-        return true;
-    log_event(LOG_LEVEL_ERROR, "limits",
-              "reason=\"MAX_CONNECTIONS=%" PRIu32 " needs %" PRIu64 " file descriptors but only %" PRIu64
-              " may be open: lower it or raise ulimit -n\"",
-              settings->max_connections, needed, (uint64_t)files.rlim_cur);
-    return false;
-}
-
-/* Before any thread: all inherit the mask, so that only wait_for_signal() takes these. */
+/* Before any thread: all inherit the mask, so that only await_signal() takes these. */
 static void prepare_signals(sigset_t *awaited)
 {
     signal(SIGPIPE, SIG_IGN);
@@ -99,24 +78,32 @@ static void prepare_signals(sigset_t *awaited)
     sigprocmask(SIG_BLOCK, awaited, NULL);
 }
 
+/* 0: none came within limit_ms; without a limit (0) it waits for ever. */
+static int await_signal(const sigset_t *awaited, uint32_t limit_ms)
+{
+    const struct timespec limit = {.tv_sec = limit_ms / 1000, .tv_nsec = (long)(limit_ms % 1000) * 1000000};
+    const int number = limit_ms == 0 ? sigwaitinfo(awaited, NULL) : sigtimedwait(awaited, NULL, &limit);
+
+    return number > 0 ? number : 0;
+}
+
 static void leave_at_once(int number)
 {
     _exit(128 + number);
 }
 
-/* SIGHUP opens the access log anew; the others end the process. */
-static int wait_for_signal(const sigset_t *awaited, struct access_log *access)
+/* SIGHUP has nothing to say any more. */
+static void let_next_signal_end(void)
 {
     const struct sigaction second = {.sa_handler = leave_at_once};
-    int number = 0;
+    sigset_t endings;
 
-    while (sigwait(awaited, &number) != 0 || number == SIGHUP)
-        access_reopen(access);
-    signal(SIGHUP, SIG_IGN);
+    sigemptyset(&endings);
+    sigaddset(&endings, SIGTERM);
+    sigaddset(&endings, SIGINT);
     sigaction(SIGTERM, &second, NULL);
     sigaction(SIGINT, &second, NULL);
-    sigprocmask(SIG_UNBLOCK, awaited, NULL);
-    return number;
+    sigprocmask(SIG_UNBLOCK, &endings, NULL);
 }
 
 /* ---- the service ---- */
@@ -167,6 +154,16 @@ static bool open_writer(const struct settings *settings, struct service *service
     return service->writer != NULL;
 }
 
+/* A loop for each socket at least. */
+static uint32_t loop_count(const struct settings *settings, const struct service *service)
+{
+    int fds[GIVEN_MAX];
+    const uint32_t wanted = limits_loops(settings);
+    const uint32_t given = (uint32_t)given_for(&service->given, GIVEN_HTTP, fds);
+
+    return wanted > given ? wanted : given;
+}
+
 static bool open_access(const struct settings *settings, struct service *service)
 {
     static const enum access_format formats[] = {[SETTINGS_LOG_OFF] = ACCESS_OFF,
@@ -175,7 +172,7 @@ static bool open_access(const struct settings *settings, struct service *service
     const struct access_config config = {.format = formats[settings->access_log],
                                          .file = settings->access_log_file,
                                          .percent = settings->access_log_percent,
-                                         .lanes = loop_count(settings)};
+                                         .lanes = loop_count(settings, service)};
 
     return config.format == ACCESS_OFF || access_open(&config, &service->access);
 }
@@ -184,7 +181,8 @@ static bool open_server(const struct settings *settings, struct service *service
 {
     struct server_config config = {
         .listen = settings->listen,
-        .loops = loop_count(settings),
+        .given = &service->given,
+        .loops = loop_count(settings, service),
         .connections_max = settings->max_connections,
         .fresh_ms = settings->policy.fresh_ms,
         .revalidate_token_file = settings->revalidate_token_file,
@@ -207,12 +205,12 @@ static bool open_ops(const struct settings *settings, struct service *service)
                                     .server = service->server,
                                     .running = service->running};
 
-    return ops_open(settings, &parts, &service->ops);
+    return ops_open(settings, &service->given, &parts, &service->ops);
 }
 
 static bool service_open(const struct settings *settings, struct service *service)
 {
-    return open_guard(settings, service) && open_catalog(settings, service) &&
+    return given_read(&service->given) && open_guard(settings, service) && open_catalog(settings, service) &&
            open_writer(settings, service) &&
            warmer_open(settings, service->guard, service->catalog, &service->gate, &service->warmer) &&
            open_access(settings, service) && open_server(settings, service) && open_ops(settings, service);
@@ -224,8 +222,6 @@ static bool service_close(struct service *service, uint32_t drain_ms)
     const uint64_t end_ms = clock_ms() + drain_ms;
 
     ops_drain(service->ops);
-    if (service->guard != NULL)
-        guard_drain(service->guard);
     if (service->writer != NULL)
         writer_drain(service->writer, drain_ms);
     if (service->server != NULL)
@@ -245,13 +241,71 @@ static bool service_close(struct service *service, uint32_t drain_ms)
     return true;
 }
 
+/* ---- while it runs ---- */
+
+static const char *reread(bool wanted, bool good)
+{
+    return !wanted ? "none" : good ? "read" : "kept";
+}
+
+static void reload(const struct settings *settings, struct service *service)
+{
+    notify_reloading();
+    access_reopen(service->access);
+    const bool ops_token = ops_read_token(service->ops, settings->ops_token_file);
+    const bool revalidate_token = server_read_token(service->server, settings->revalidate_token_file);
+
+    log_line(ops_token && revalidate_token ? LOG_LEVEL_INFO : LOG_LEVEL_WARNING, "reload",
+             "access_log=%s ops_token=%s revalidate_token=%s", service->access != NULL ? "anew" : "none",
+             reread(settings->ops_token_file[0] != '\0', ops_token),
+             reread(settings->revalidate_token_file[0] != '\0', revalidate_token));
+    notify_ready(server_address(service->server));
+}
+
+/* Until it is told to end; returns the signal. */
+static int serve(const struct settings *settings, struct service *service, const sigset_t *awaited)
+{
+    const uint32_t alive_every_ms = notify_alive_every_ms();
+    int number = 0;
+
+    notify_ready(server_address(service->server));
+    while (number == 0 || number == SIGHUP) {
+        number = await_signal(awaited, alive_every_ms);
+        if (number == SIGHUP)
+            reload(settings, service);
+        if (alive_every_ms != 0 && health_look(service->server, service->guard).is_well)
+            notify_alive();
+    }
+    return number;
+}
+
+static int run(const struct settings *settings, const sigset_t *awaited)
+{
+    struct service service = {0};
+
+    const bool opened = service_open(settings, &service);
+    if (opened) {
+        log_event(LOG_LEVEL_INFO, "ready", "address=%s pid=%ld", server_address(service.server),
+                  (long)getpid());
+        const int number = serve(settings, &service, awaited);
+        log_event(LOG_LEVEL_INFO, "drain", "signal=%d drain_ms=%" PRIu32, number, settings->drain_ms);
+        notify_stopping(settings->drain_ms);
+    }
+    let_next_signal_end();
+    const bool closed = service_close(&service, opened ? settings->drain_ms : 0);
+    log_event(LOG_LEVEL_INFO, "stopped", "clean=%s", closed ? "yes" : "no");
+    log_flush();
+    return opened && closed ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
 int main(int argc, char **argv)
 {
     struct settings settings;
-    struct service service = {0};
     sigset_t awaited;
 
     log_open();
+    if (argc > 1 && strcmp(argv[1], "check") == 0)
+        return check_main(argc, argv, environ);
     switch (settings_read(argc, argv, environ, &settings, stderr)) {
     case SETTINGS_OK:
         break;
@@ -263,21 +317,8 @@ int main(int argc, char **argv)
     case SETTINGS_WRONG:
         return EXIT_SETTINGS;
     }
-    umask(S_IWGRP | S_IRWXO);
+    umask(umask(S_IRWXO) | S_IWGRP | S_IRWXO); /* at least these */
     prepare_signals(&awaited);
     json_object_seed(0); /* before there are threads */
-    if (!raise_limits(&settings))
-        return EXIT_FAILURE;
-
-    const bool opened = service_open(&settings, &service);
-    if (opened) {
-        log_event(LOG_LEVEL_INFO, "ready", "address=%s pid=%ld", server_address(service.server),
-                  (long)getpid());
-        const int number = wait_for_signal(&awaited, service.access);
-        log_event(LOG_LEVEL_INFO, "drain", "signal=%d drain_ms=%" PRIu32, number, settings.drain_ms);
-    }
-    const bool closed = service_close(&service, opened ? settings.drain_ms : 0);
-    log_event(LOG_LEVEL_INFO, "stopped", "clean=%s", closed ? "yes" : "no");
-    log_flush();
-    return opened && closed ? EXIT_SUCCESS : EXIT_FAILURE;
+    return limits_raise(&settings) ? run(&settings, &awaited) : EXIT_FAILURE;
 }

@@ -10,6 +10,7 @@
 #   sh load/deps.sh pgbouncer          the pooler that the tests of the PostgreSQL locks and the lab start
 #   sh load/deps.sh zookeeper          the server that the tests of the ZooKeeper provider and the lab start
 #   sh load/deps.sh hosts              the event loops and servers that the guard is tried in, and what builds examples
+#   sh load/deps.sh units              what judges the units of app/deploy in the tests; it runs without systemd
 #   sh load/deps.sh networks           what the tests with networks of their own need, beside root
 #   sh load/deps.sh page-test          what looks at the page of a report in the tests
 #   sh load/deps.sh formats            what reads the other formats of a report in the tests
@@ -82,6 +83,9 @@ libcivetweb-dev /usr/include/civetweb.h
 libh2o-dev      /usr/lib/*/libh2o.so
 g++             g++
 cmake           cmake
+'
+units_needs='
+systemd systemd-analyze
 '
 networks_needs='
 iproute2 ip
@@ -157,6 +161,7 @@ needs_of() {
     zookeeper) echo "$zookeeper_needs" ;;
     bench) echo "$bench_needs" ;;
     networks) echo "$networks_needs" ;;
+    units) echo "$units_needs" ;;
     hosts) echo "$hosts_needs" ;;
     empty-root) echo "$empty_root_needs" ;;
     docs) echo "$docs_needs" ;;
@@ -168,7 +173,7 @@ needs_of() {
     alerts) echo "$alerts_needs" ;;
     lab) echo "$pgbouncer_needs$zookeeper_needs" ;;
     peers) echo "$peers_needs" | grep "^${2:+$2 }" ;;
-    *) echo "deps.sh: unknown: $1 (build, client, lint, fuzz, valgrind, model, zookeeper, pgbouncer, bench, lab, hosts, networks, empty-root, docs, man, package-test, packaging, page-test, formats, alerts, peers)" >&2; exit 2 ;;
+    *) echo "deps.sh: unknown: $1 (build, client, lint, fuzz, valgrind, model, zookeeper, pgbouncer, bench, lab, hosts, networks, units, empty-root, docs, man, package-test, packaging, page-test, formats, alerts, peers)" >&2; exit 2 ;;
     esac
     case ${2:-gcc} in
     clang*) echo "$(basename "$2") $2" ;;

@@ -32,7 +32,8 @@ app/write        app/base app/pg app/catalog guard/guard.h
 app/http         app/base app/pg app/catalog app/write guard/guard.h
 app/view         app/base app/pg app/catalog app/write app/http guard/guard.h
 app/ops          app/base app/pg app/catalog app/write app/http app/view guard/guard.h
-app              app/base app/pg app/catalog app/write app/http app/view app/ops guard/guard.h
+app/check        app/base app/pg app/catalog app/write app/http app/ops guard/guard.h
+app              app/base app/pg app/catalog app/write app/http app/view app/ops app/check guard/guard.h
 load/base        
 load/witness     load/base
 load/stack       load/base load/witness

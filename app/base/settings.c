@@ -339,8 +339,12 @@ static const struct setting table[] = {
            "of the requests, by chance, have a line; those answered with 500 and above always"),
     NUMBER("SERVER_LOOPS", server_loops, "0", 0, 256, "threads",
            "event loops that serve HTTP; 0: one per core"),
-    NUMBER("DRAIN_MS", drain_ms, "5000", 0, HOUR_MS, "ms",
-           "on SIGTERM running requests get this long to finish"),
+    NUMBER(
+        "DRAIN_MS", drain_ms, "5000", 0, HOUR_MS, "ms",
+        "on SIGTERM running requests get this long to finish, and kept-alive connections a fifth of it for "
+        "one more request"),
+    TEXT("CORES", on_off, cores, "off",
+         "a crash may leave a core file, with values and passwords in it, within ulimit -c (LimitCORE=)"),
     NUMBER("LOAD_DELAY_MS", load_delay_ms, "0", 0, HOUR_MS, "ms",
            "PostgreSQL sleeps this long inside every load, to make a stampede visible"),
 };
@@ -750,7 +754,7 @@ void settings_print_help(FILE *out)
     fputs("\nWhile it runs POST /policy changes:\n ", out);
     for (size_t i = 0; i < WHILE_RUNNING_COUNT; i++)
         fprintf(out, " %s", while_running[i]);
-    fputc('\n', out);
+    fputs("\n\ncatalogd check looks at what the service stands on; catalogd check --help says how.\n", out);
 }
 
 static bool is_said(int argc, char **argv, const char *word, const char *short_word)

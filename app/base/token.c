@@ -8,9 +8,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+/* Between those that compare and one that replaces. */
+static pthread_mutex_t replacing = PTHREAD_MUTEX_INITIALIZER;
 
 /* What is to be read, and which setting says so. */
 struct source {
@@ -49,6 +53,7 @@ static bool read_line(int fd, struct source of, struct token *out)
         return refuse(of, "its first line must be 16 to 256 printable ASCII characters without a space");
     memcpy(out->text, text, bytes);
     out->bytes = bytes;
+    out->required = true;
     explicit_bzero(text, sizeof(text));
     return true;
 }
@@ -68,16 +73,33 @@ bool token_read(const char *setting, const char *path, struct token *out)
     return good;
 }
 
+bool token_replace(const char *setting, const char *path, struct token *token)
+{
+    struct token latest;
+    const bool good = token_read(setting, path, &latest);
+
+    if (good) {
+        pthread_mutex_lock(&replacing);
+        token->bytes = latest.bytes;
+        memcpy(token->text, latest.text, sizeof(token->text));
+        pthread_mutex_unlock(&replacing);
+    }
+    token_clear(&latest);
+    return good;
+}
+
 /* Takes equally long for all texts of one length. */
 bool token_matches(const struct token *token, const char *given)
 {
     char padded[TOKEN_BYTES_MAX + 1] = "";
     const size_t bytes = strlen(given);
-    volatile unsigned char difference = bytes != token->bytes;
 
     memcpy(padded, given, bytes < TOKEN_BYTES_MAX ? bytes : TOKEN_BYTES_MAX);
+    pthread_mutex_lock(&replacing);
+    volatile unsigned char difference = bytes != token->bytes;
     for (size_t i = 0; i < sizeof(padded); i++)
         difference = difference | (unsigned char)(padded[i] ^ token->text[i]);
+    pthread_mutex_unlock(&replacing);
     return difference == 0;
 }
 

@@ -131,6 +131,15 @@ uint32_t client_busy_count(const struct clients *clients)
     return count;
 }
 
+uint32_t client_connection_count(const struct clients *clients)
+{
+    uint32_t count = 0;
+
+    for (enum client_state state = 0; state < CLIENT_GONE; state++)
+        count += count_of(clients, state);
+    return count;
+}
+
 static void idle_ran(uv_idle_t *idle)
 {
     (void)idle; /* that it is active is all that matters */
@@ -178,6 +187,24 @@ static void end(struct client *client)
 {
     client->ended = true;
     shutdown(socket_of(client), SHUT_RDWR); /* libmicrohttpd notices, and closes it */
+}
+
+static void say_goodbye_to(struct client *client)
+{
+    char byte;
+
+    if (client->ended || recv(socket_of(client), &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0)
+        return;
+    client->ended = true;
+    shutdown(socket_of(client), SHUT_WR);
+}
+
+void client_say_goodbye(struct clients *clients)
+{
+    for (struct client *client = clients->list[CLIENT_FRESH]; client != NULL; client = client->next)
+        say_goodbye_to(client);
+    for (struct client *client = clients->list[CLIENT_IDLE]; client != NULL; client = client->next)
+        say_goodbye_to(client);
 }
 
 static void expire(struct client *client)
@@ -404,6 +431,12 @@ static enum MHD_Result send_selection(struct client *client, const char *path)
     return send_answer(client, &answer);
 }
 
+/* libmicrohttpd closes the connection with such an answer. */
+static bool add_close(struct MHD_Response *response)
+{
+    return MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close") == MHD_YES;
+}
+
 static enum MHD_Result send_pong(struct client *client)
 {
     struct MHD_Response *response =
@@ -415,6 +448,7 @@ static enum MHD_Result send_pong(struct client *client)
         queued =
             MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, "text/plain") == MHD_YES &&
             (request[0] == '\0' || MHD_add_response_header(response, REPLY_REQUEST_ID, request) == MHD_YES) &&
+            (!client->clients->is_leaving || add_close(response)) &&
             MHD_queue_response(client->connection, MHD_HTTP_OK, response) == MHD_YES;
         MHD_destroy_response(response);
     }
@@ -692,6 +726,8 @@ static enum MHD_Result handle_head(struct client *client, const char *path, cons
     struct head_names names;
     enum problem problem;
 
+    if (client->ended)
+        return MHD_NO; /* it could not hear an answer */
     const bool refused = reply_refuses_head(client->connection, &line, &problem, &names);
     const struct account_head head = {.connection = client->connection,
                                       .method = method,

@@ -91,7 +91,7 @@ struct client {
     uint8_t state;       /* enum client_state */
     uint8_t verdict;     /* enum route_verdict of the request line */
     bool looked_at;      /* in its present state, for a lost FIN */
-    bool ended;          /* its socket was shut down */
+    bool ended;          /* its socket was shut down, at least our half */
     bool expired;        /* because it took too long, or to make room */
     bool revalidates;    /* this request asks past the cache */
 };
@@ -128,7 +128,7 @@ struct clients {
     struct guard_loop *guard; /* NULL while it is detaching */
     uv_idle_t idle;           /* active: the next turn must not block */
     bool is_due;              /* MHD_run() is needed before */
-    bool is_leaving;          /* connections end with their answers */
+    bool is_leaving;          /* connections end with their next answers */
     struct reply_memo memo;
     size_t upload_bytes; /* room for bodies in all jobs that clients hold */
     size_t answer_bytes; /* of all their documents */
@@ -171,5 +171,12 @@ void client_make_way(struct clients *clients);
 void client_sweep(struct clients *clients);
 /* Clients with a request that is not completely answered. */
 uint32_t client_busy_count(const struct clients *clients);
+/* All that are connected. */
+uint32_t client_connection_count(const struct clients *clients);
+/*
+ * Tells clients without a request that no answer will come any more (a half-close, so that nothing is reset if one of
+ * them is sending just then), except those whose next request is there already. They hang up when they notice.
+ */
+void client_say_goodbye(struct clients *clients);
 
 #endif

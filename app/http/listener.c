@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * listener.c - binding, exclusively first.
+ * listener.c - binding, exclusively first; or taking what is given.
  */
 #include "app/http/listener.h"
 
 #include "app/base/address.h"
 #include "app/base/log.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -164,21 +166,86 @@ static bool open_path(const char *setting, const char *path, mode_t socket_mode,
     return true;
 }
 
-/* ---- both ---- */
+/* ---- given ---- */
 
-bool listener_open(const char *setting, size_t fd_count, mode_t socket_mode, struct listener *out)
+/* Appends where the socket listens; one that does not fit is left out. */
+static void name_given(int fd, char name[static LISTENER_NAME_SIZE])
+{
+    struct sockaddr_storage address = {0};
+    socklen_t bytes = sizeof(address);
+    char host[INET6_ADDRSTRLEN] = "?", one[2 * LISTENER_NAME_SIZE];
+    const size_t used = strlen(name);
+
+    getsockname(fd, (struct sockaddr *)&address, &bytes);
+    if (address.ss_family == AF_UNIX) {
+        snprintf(one, sizeof(one), "%s%s", UNIX_PREFIX, ((struct sockaddr_un *)&address)->sun_path);
+    } else if (address.ss_family == AF_INET6) {
+        const struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)&address;
+
+        inet_ntop(AF_INET6, &v6->sin6_addr, host, sizeof(host));
+        snprintf(one, sizeof(one), "[%s]:%u", host, (unsigned)ntohs(v6->sin6_port));
+    } else {
+        const struct sockaddr_in *v4 = (struct sockaddr_in *)&address;
+
+        inet_ntop(AF_INET, &v4->sin_addr, host, sizeof(host));
+        snprintf(one, sizeof(one), "%s:%u", host, (unsigned)ntohs(v4->sin_port));
+    }
+    if (used + strlen(one) + 2 <= LISTENER_NAME_SIZE)
+        snprintf(name + used, LISTENER_NAME_SIZE - used, "%s%s", used > 0 ? "," : "", one);
+}
+
+/* An IPv6 socket that takes IPv4 as well, which its address does not show. */
+static bool is_dual(int fd)
+{
+    int only_v6 = 1;
+    socklen_t bytes = sizeof(only_v6);
+
+    return getsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &only_v6, &bytes) == 0 && only_v6 == 0;
+}
+
+static bool open_given(const struct listener_options *options, const int *given, size_t given_count,
+                       struct listener *out)
+{
+    bool dual = false;
+
+    for (size_t i = 0; i < given_count; i++) {
+        name_given(given[i], out->name);
+        dual = dual || is_dual(given[i]);
+    }
+    for (size_t i = 0; i < out->fd_count; i++) {
+        out->fds[i] = fcntl(given[i % given_count], F_DUPFD_CLOEXEC, 0);
+        if (out->fds[i] < 0)
+            return refuse(out->name, strerror(errno));
+    }
+    out->is_given = true;
+    log_event(LOG_LEVEL_INFO, "given_sockets", "address=%s sockets=%zu ipv4_too=%s instead_of=\"%s\"",
+              out->name, given_count, dual ? "yes" : "no", options->setting);
+    return true;
+}
+
+/* ---- all ---- */
+
+static bool open_setting(const struct listener_options *options, struct listener *out)
 {
     struct address wanted;
 
-    *out = (struct listener){.fd_count = fd_count};
-    if (!address_parse(setting, &wanted))
-        return refuse(setting, "expected host:port, [v6]:port or unix:PATH");
-    out->fds = malloc(fd_count * sizeof(*out->fds));
-    if (out->fds == NULL)
-        return refuse(setting, "no memory");
-    memset(out->fds, 0xff, fd_count * sizeof(*out->fds));
+    if (!address_parse(options->setting, &wanted))
+        return refuse(options->setting, "expected host:port, [v6]:port or unix:PATH");
+    return wanted.is_unix ? open_path(options->setting, wanted.host, options->path_mode, out)
+                          : open_host(options->setting, &wanted, out);
+}
 
-    if (wanted.is_unix ? open_path(setting, wanted.host, socket_mode, out) : open_host(setting, &wanted, out))
+bool listener_open(const struct listener_options *options, struct listener *out)
+{
+    int given[GIVEN_MAX];
+    const size_t given_count = given_for(options->given, options->use, given);
+
+    *out = (struct listener){.fd_count = options->fd_count > given_count ? options->fd_count : given_count};
+    out->fds = malloc(out->fd_count * sizeof(*out->fds));
+    if (out->fds == NULL)
+        return refuse(options->setting, "no memory");
+    memset(out->fds, 0xff, out->fd_count * sizeof(*out->fds));
+    if (given_count > 0 ? open_given(options, given, given_count, out) : open_setting(options, out))
         return true;
     listener_clear(out);
     return false;
@@ -205,6 +272,14 @@ void listener_clear(struct listener *listener)
 
 void listener_unlink(const struct listener *listener)
 {
-    if (listener->is_unix)
+    if (listener->is_unix && !listener->is_given)
         unlink(listener->name + sizeof(UNIX_PREFIX) - 1);
+}
+
+void listener_hold_off(int fd)
+{
+    struct sock_filter nothing[] = {BPF_STMT(BPF_RET | BPF_K, 0)};
+    const struct sock_fprog program = {.len = 1, .filter = nothing};
+
+    setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program));
 }

@@ -147,17 +147,34 @@ static void detached(void *context)
     enter(context, LOOP_FLUSHING, LOOP_FLUSH_MS);
 }
 
+static void drain_further(struct server_loop *loop)
+{
+    const uint64_t now_ms = uv_now(&loop->uv);
+    const bool time_up = now_ms >= loop->phase_ends_ms;
+    const bool nobody_left = client_connection_count(&loop->clients) == 0 ||
+                             (now_ms >= loop->grace_ends_ms && client_busy_count(&loop->clients) == 0);
+
+    if (!time_up && !nobody_left)
+        return;
+    client_say_goodbye(&loop->clients);
+    enter(loop, LOOP_DETACHING, 0);
+    guard_loop_detach(&loop->clients.guard, detached, loop);
+}
+
+static void flush_further(struct server_loop *loop)
+{
+    if (has(loop, CLIENT_PARKED) || has(loop, CLIENT_WAKING))
+        return;
+    if (client_connection_count(&loop->clients) == 0 || uv_now(&loop->uv) >= loop->phase_ends_ms)
+        parts_close(loop);
+}
+
 static void advance(struct server_loop *loop)
 {
-    const bool over = client_busy_count(&loop->clients) == 0 || uv_now(&loop->uv) >= loop->phase_ends_ms;
-
-    if (loop->phase == LOOP_DRAINING && over) {
-        enter(loop, LOOP_DETACHING, 0);
-        guard_loop_detach(&loop->clients.guard, detached, loop);
-    } else if (loop->phase == LOOP_FLUSHING && over && !has(loop, CLIENT_PARKED) &&
-               !has(loop, CLIENT_WAKING)) {
-        parts_close(loop);
-    }
+    if (loop->phase == LOOP_DRAINING)
+        drain_further(loop);
+    else if (loop->phase == LOOP_FLUSHING)
+        flush_further(loop);
 }
 
 /* Connections that the kernel has already accepted would be reset when the listener closes. */
@@ -165,6 +182,7 @@ static void empty_backlog(struct server_loop *loop)
 {
     struct pollfd listener = {.fd = loop->listen_fd, .events = POLLIN};
 
+    listener_hold_off(loop->listen_fd);
     for (unsigned turns = 0; turns < ACCEPT_TURNS_MAX && poll(&listener, 1, 0) > 0; turns++)
         MHD_run(loop->daemon);
 }
@@ -177,7 +195,9 @@ static void stop_requested(uv_async_t *request)
         return;
     loop->clients.is_leaving = true;
     enter(loop, LOOP_DRAINING, loop->drain_ms);
-    empty_backlog(loop);
+    loop->grace_ends_ms = uv_now(&loop->uv) + loop->drain_ms / LOOP_GRACE_PART;
+    if (!loop->keeps_backlog)
+        empty_backlog(loop);
     listener_close(loop);
 }
 
@@ -207,6 +227,8 @@ static void ticked(uv_timer_t *timer)
 
     atomic_store_explicit(&loop->beat_ms, clock_ms(), memory_order_relaxed);
     client_sweep(&loop->clients);
+    if (loop->phase != LOOP_RUNNING && uv_now(&loop->uv) >= loop->grace_ends_ms)
+        client_say_goodbye(&loop->clients);
     /* out of descriptors libmicrohttpd stops accepting, and looks again only when it runs */
     client_due(&loop->clients);
 }
@@ -326,19 +348,17 @@ static void *thread_main(void *context)
     return NULL;
 }
 
-bool loop_start(struct server_loop *loop, struct client_shared *shared, size_t index, int listen_fd)
+bool loop_start(struct server_loop *loop)
 {
-    *loop = (struct server_loop){
-        .index = index,
-        .listen_fd = listen_fd,
-        .clients = {.shared = shared, .uv = &loop->uv, .lane = access_lane(shared->access, index)}};
+    loop->clients.uv = &loop->uv;
+    loop->clients.lane = access_lane(loop->clients.shared->access, loop->index);
     atomic_store(&loop->beat_ms, clock_ms());
     if (getrandom(&loop->clients.dice, sizeof(loop->clients.dice), 0) < 0)
-        loop->clients.dice = clock_fine_us() + index; /* told apart, if not unguessable */
+        loop->clients.dice = clock_fine_us() + loop->index; /* told apart, if not unguessable */
     sem_init(&loop->opened, 0, 0);
     pthread_mutex_init(&loop->clients.written_lock, NULL);
     if (pthread_create(&loop->thread, NULL, thread_main, loop) != 0) {
-        close(listen_fd);
+        close(loop->listen_fd);
         sem_destroy(&loop->opened);
         return refuse(loop, "thread", "the system has no more");
     }

@@ -10,11 +10,17 @@
  *               the guard answered a client -> due                                 wake some, MHD_run
  *               the look timer, the drain -> due                                   still due? do not block
  *
- *     RUNNING --stop--> DRAINING --none busy, or time up--> DETACHING --guard let go--> FLUSHING --> CLOSED
+ *     RUNNING --stop--> DRAINING --nobody left to answer, or time up--> DETACHING --guard let go--> FLUSHING --> CLOSED
  *
- *     DRAINING    the listener is closed, running requests go on, their connections close with the answer
+ *     DRAINING    nothing more is accepted. Running requests go on, and so do those that come on the connections that
+ *                 there are; each answer is the last of its connection and says so. A connection without a request is
+ *                 kept open for a fifth of the time (the grace): its client may be sending in this moment, and what
+ *                 is closed then loses a request. After that it is told the end and drained, not reset.
  *     DETACHING   the guard answers all remaining waiters with CLOSING
- *     FLUSHING    those answers go out, for at most a second; writes that have begun are waited for
+ *     FLUSHING    those answers go out and clients hang up, for at most a second; writes that have begun are waited for
+ *
+ * A listening socket of our own is emptied before it is closed. One that was given is only let go of: what waits there
+ * belongs to the next process.
  *
  * Threads: everything here on the loop's own thread, except loop_start/stop/join (the thread that owns the server) and
  * the atomics.
@@ -34,14 +40,19 @@ enum {
     LOOP_ALONE_MS = 20,       /* without another request: a whole batch bothers none */
     LOOP_WALKED_FOR_ONE = 64, /* suspended connections that may be walked over for each one that is woken */
     LOOP_TICK_MS = 250,
-    LOOP_FLUSH_MS = 1000
+    LOOP_FLUSH_MS = 1000,
+    LOOP_GRACE_PART = 5, /* of the drain's time */
 };
 
 enum loop_phase { LOOP_RUNNING, LOOP_DRAINING, LOOP_DETACHING, LOOP_FLUSHING, LOOP_CLOSED };
 
 struct server_loop {
-    /* fixed while the thread runs */
+    /* filled in before loop_start(), with clients.shared */
     size_t index;
+    int listen_fd; /* ours; -1 once it was let go of */
+    bool keeps_backlog;
+
+    /* fixed while the thread runs */
     pthread_t thread;
     sem_t opened;
     bool is_open;            /* valid after `opened` */
@@ -54,9 +65,8 @@ struct server_loop {
     uv_timer_t look; /* active: clients in ASKED are looked at again soon */
     uv_timer_t tick; /* sweeps; later the end of a phase */
     struct MHD_Daemon *daemon;
-    int listen_fd;
     enum loop_phase phase;
-    uint64_t phase_ends_ms;
+    uint64_t phase_ends_ms, grace_ends_ms;
     uint64_t asked_ms;  /* when requests were last ASKED while waiters were to be woken */
     bool lookups_leave; /* in the latest turn with a waiter to wake */
 
@@ -67,8 +77,9 @@ struct server_loop {
     _Atomic uint64_t beat_ms; /* clock_ms() of the latest tick; any thread may read it */
 };
 
-/* Starts the thread and waits until it answers. Takes listen_fd in any case. False: the reason was logged. */
-bool loop_start(struct server_loop *loop, struct client_shared *shared, size_t index, int listen_fd);
+/* Starts the thread and waits until it answers. What is not filled in is zero. Takes listen_fd in any case. False: the
+ * reason was logged. */
+bool loop_start(struct server_loop *loop);
 /* Returns at once; the loop goes through its phases and its thread ends. */
 void loop_stop(struct server_loop *loop, uint32_t drain_ms);
 void loop_join(struct server_loop *loop);

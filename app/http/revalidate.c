@@ -35,7 +35,7 @@ bool revalidate_wanted(struct MHD_Connection *connection, const struct token *to
 {
     bool is_asked = false;
 
-    if (token->bytes == 0)
+    if (!token->required)
         return false;
     const char *given = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Revalidate-Token");
     if (given == NULL || !token_matches(token, given))

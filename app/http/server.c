@@ -12,6 +12,8 @@
 #include <assert.h>
 #include <stdlib.h>
 
+static const char REVALIDATE_SETTING[] = "REVALIDATE_TOKEN_FILE";
+
 enum { SOCKET_MODE = 0660 }; /* of a unix listener: a proxy of the same group connects */
 
 struct server {
@@ -30,10 +32,20 @@ static struct server_loop *loop_new(void)
 
 static bool loops_start(struct server *server)
 {
+    server->loop_wanted = server->listener.fd_count;
+    server->loops = calloc(server->loop_wanted, sizeof(struct server_loop *));
+    if (server->loops == NULL)
+        return false;
     for (size_t i = 0; i < server->loop_wanted; i++) {
         struct server_loop *loop = loop_new();
 
-        if (loop == NULL || !loop_start(loop, &server->shared, i, listener_take(&server->listener, i))) {
+        if (loop == NULL)
+            return false;
+        *loop = (struct server_loop){.index = i,
+                                     .listen_fd = listener_take(&server->listener, i),
+                                     .keeps_backlog = server->listener.is_given,
+                                     .clients.shared = &server->shared};
+        if (!loop_start(loop)) {
             free(loop);
             return false;
         }
@@ -44,12 +56,16 @@ static bool loops_start(struct server *server)
 
 bool server_open(const struct server_config *config, struct server **out)
 {
+    const struct listener_options listen = {.setting = config->listen,
+                                            .given = config->given,
+                                            .use = GIVEN_HTTP,
+                                            .fd_count = config->loops,
+                                            .path_mode = SOCKET_MODE};
     struct server *server = calloc(1, sizeof(*server));
 
     assert(config->loops > 0);
     if (server == NULL)
         return false;
-    server->loop_wanted = config->loops;
     server->shared = (struct client_shared){.guard = config->guard,
                                             .writer = config->writer,
                                             .access = config->access,
@@ -60,19 +76,21 @@ bool server_open(const struct server_config *config, struct server **out)
     server->shared.kinds[ROUTE_PRODUCT] = server->shared.kinds[ROUTE_PRODUCTS] =
         config->kinds[DOCUMENT_PRODUCT];
     server->shared.kinds[ROUTE_OFFERS] = config->kinds[DOCUMENT_OFFERS];
-    server->loops = calloc(config->loops, sizeof(struct server_loop *));
 
-    if (server->loops == NULL ||
-        !token_read("REVALIDATE_TOKEN_FILE", config->revalidate_token_file, &server->shared.revalidate) ||
-        !listener_open(config->listen, config->loops, SOCKET_MODE, &server->listener) ||
-        !loops_start(server)) {
+    if (!token_read(REVALIDATE_SETTING, config->revalidate_token_file, &server->shared.revalidate) ||
+        !listener_open(&listen, &server->listener) || !loops_start(server)) {
         server_stop(server, 0);
         server_close(&server);
         return false;
     }
-    log_event(LOG_LEVEL_INFO, "listening", "address=%s loops=%u", server->listener.name, config->loops);
+    log_event(LOG_LEVEL_INFO, "listening", "address=%s loops=%zu", server->listener.name, server->loop_count);
     *out = server;
     return true;
+}
+
+bool server_read_token(struct server *server, const char *revalidate_token_file)
+{
+    return token_replace(REVALIDATE_SETTING, revalidate_token_file, &server->shared.revalidate);
 }
 
 void server_stop(struct server *server, uint32_t drain_ms)

@@ -9,7 +9,7 @@
  * nothing is shared between loops but counters. Reading order: route (what is asked for), client (the life of a
  * request), answer and reply (what goes out), loop and server (turns, phases, threads). Beside these: head (is it one
  * HTTP request?), selection (/products?ids=), upload (requests that write), revalidate (may it ask past
- * the cache?), listener (sockets); access, access_line and account (the access log).
+ * the cache?), listener and given (sockets); access, access_line and account (the access log).
  *
  * Threads: open, stop and close on one thread; the rest on any.
  */
@@ -17,6 +17,7 @@
 #define APP_SERVER_H
 
 #include "app/http/client.h"
+#include "app/http/given.h"
 #include "app/write/writer.h"
 #include "guard/guard.h"
 
@@ -25,7 +26,8 @@
 
 struct server_config {
     const char *listen; /* lent until server_open() returns, like everything that does not say longer */
-    uint32_t loops;     /* at least 1 */
+    const struct given *given; /* sockets for it win over `listen`; NULL: none */
+    uint32_t loops;            /* at least 1; more if more sockets were given */
     uint32_t connections_max;
     uint32_t fresh_ms;
     const char *revalidate_token_file; /* "": none */
@@ -40,10 +42,14 @@ struct server;
 /* Listens and answers from here on. False: the reason was logged. */
 bool server_open(const struct server_config *config, struct server **out);
 
+/* The token of REVALIDATE_TOKEN_FILE as it is in the file by now. False: the reason was logged, and the old one counts. */
+bool server_read_token(struct server *server, const char *revalidate_token_file);
+
 /*
- * Stops listening at once, finishes running requests for drain_ms, lets the guard answer the rest with
- * CLOSING, waits for the writes that have begun, and ends the threads. guard_drain() and writer_drain() belong
- * before it. Blocks; once.
+ * Stops accepting at once and answers what comes on the connections that there are, each with its last answer; loop.h
+ * has the phases. The guard answers what is not finished after drain_ms with CLOSING; writes that have begun are waited
+ * for. Then the threads end. Until then the guard must answer requests: guard_drain() belongs after it, writer_drain()
+ * with the same drain_ms before it. Blocks; once.
  */
 void server_stop(struct server *server, uint32_t drain_ms);
 

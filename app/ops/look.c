@@ -4,6 +4,7 @@
 
 #include "app/base/clock.h"
 #include "app/http/reply.h"
+#include "app/ops/health.h"
 #include "app/ops/metrics.h"
 #include "app/ops/ops_reply.h"
 
@@ -14,26 +15,19 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum {
-    STUCK_MS = 5000, /* a server loop or a guard thread that has not turned for this long is stuck */
-    HOT_SHOWN = 20,
-};
+enum { HOT_SHOWN = 20 };
 
 static const char METRICS_TYPE[] = "text/plain; version=0.0.4; charset=utf-8";
 
 bool look_healthz(const struct ops_parts *parts, struct MHD_Connection *connection)
 {
-    struct server_stats server;
-    struct guard_stats guard;
+    const struct health health = health_look(parts->server, parts->guard);
+    const bool well = health.is_well || atomic_load(parts->draining);
 
-    server_stats(parts->server, &server);
-    guard_stats(parts->guard, &guard);
-    const bool turning = server.beat_age_ms < STUCK_MS && guard.beat_age_ms < STUCK_MS;
-    const bool well = turning || atomic_load(parts->draining);
     return ops_send(connection, well ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE,
-                    json_pack("{s:b, s:i, s:I, s:I}", "healthy", (int)well, "server_loops", (int)server.loops,
-                              "oldest_turn_ms", (json_int_t)server.beat_age_ms, "guard_turn_ms",
-                              (json_int_t)guard.beat_age_ms));
+                    json_pack("{s:b, s:i, s:I, s:I}", "healthy", (int)well, "server_loops",
+                              (int)health.server_loops, "oldest_turn_ms", (json_int_t)health.server_turn_ms,
+                              "guard_turn_ms", (json_int_t)health.guard_turn_ms));
 }
 
 bool look_readyz(const struct ops_parts *parts, struct MHD_Connection *connection)

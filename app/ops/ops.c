@@ -31,6 +31,8 @@ enum {
     POOL_BYTES = 8192,
 };
 
+static const char TOKEN_SETTING[] = "OPS_TOKEN_FILE";
+
 struct ops {
     struct ops_parts parts;
     struct policy policy;
@@ -133,7 +135,7 @@ static bool is_authorized(const struct ops *ops, struct MHD_Connection *connecti
     const char *given =
         MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_AUTHORIZATION);
 
-    if (ops->token.bytes == 0)
+    if (!ops->token.required)
         return true;
     return given != NULL && strncasecmp(given, scheme, sizeof(scheme) - 1) == 0 &&
            token_matches(&ops->token, given + sizeof(scheme) - 1 + strspn(given + sizeof(scheme) - 1, " "));
@@ -245,10 +247,30 @@ static struct MHD_Daemon *daemon_start(struct ops *ops, int listen_fd)
         NULL, MHD_OPTION_NOTIFY_CONNECTION, notified, ops, MHD_OPTION_END);
 }
 
-static bool ops_start(struct ops *ops, const struct settings *settings)
+/* What the settings' rule says of OPS_LISTEN: no token, no network. */
+static bool given_may_be_open(const struct ops *ops, const struct given *given)
 {
-    if (!token_read("OPS_TOKEN_FILE", settings->ops_token_file, &ops->token) ||
-        !listener_open(settings->ops_listen, 1, SOCKET_MODE, &ops->listener))
+    int fds[GIVEN_MAX];
+
+    if (given_for(given, GIVEN_OPS, fds) == 0 || ops->token.required || given_is_local(fds[0]))
+        return true;
+    log_event(
+        LOG_LEVEL_ERROR, "ops",
+        "reason=\"the socket named ops is reached from elsewhere: set OPS_TOKEN_FILE, or have it listen on "
+        "127.0.0.0/8, [::1] or a path\"");
+    return false;
+}
+
+static bool ops_start(struct ops *ops, const struct settings *settings, const struct given *given)
+{
+    const struct listener_options listen = {.setting = settings->ops_listen,
+                                            .given = given,
+                                            .use = GIVEN_OPS,
+                                            .fd_count = 1,
+                                            .path_mode = SOCKET_MODE};
+
+    if (!token_read(TOKEN_SETTING, settings->ops_token_file, &ops->token) || !given_may_be_open(ops, given) ||
+        !listener_open(&listen, &ops->listener))
         return false;
     ops->daemon = daemon_start(ops, ops->listener.fds[0]);
     if (ops->daemon == NULL) {
@@ -257,7 +279,7 @@ static bool ops_start(struct ops *ops, const struct settings *settings)
     }
     listener_take(&ops->listener, 0); /* MHD_stop_daemon() closes it */
     log_event(LOG_LEVEL_INFO, "ops_listening", "address=%s token=%s", ops->listener.name,
-              ops->token.bytes != 0 ? "required" : "none");
+              ops->token.required ? "required" : "none");
     return true;
 }
 
@@ -286,10 +308,13 @@ static bool open_stream(struct ops *ops, const struct settings *settings)
     return stream_init(&ops->stream);
 }
 
-bool ops_open(const struct settings *settings, const struct ops_parts *parts, struct ops **out)
+bool ops_open(const struct settings *settings, const struct given *given, const struct ops_parts *parts,
+              struct ops **out)
 {
+    int fds[GIVEN_MAX];
+
     *out = NULL;
-    if (strcmp(settings->ops_listen, "off") == 0)
+    if (strcmp(settings->ops_listen, "off") == 0 && given_for(given, GIVEN_OPS, fds) == 0)
         return true;
     struct ops *ops = calloc(1, sizeof(*ops));
     if (ops == NULL)
@@ -297,11 +322,16 @@ bool ops_open(const struct settings *settings, const struct ops_parts *parts, st
     join_parts(ops, settings, parts);
     ops->is_unix = strncmp(settings->ops_listen, "unix:", 5) == 0;
     policy_init(&ops->policy, settings);
-    if (open_stream(ops, settings) && ops_start(ops, settings))
+    if (open_stream(ops, settings) && ops_start(ops, settings, given))
         *out = ops;
     else
         ops_close(&ops);
     return *out != NULL;
+}
+
+bool ops_read_token(struct ops *ops, const char *ops_token_file)
+{
+    return ops == NULL || token_replace(TOKEN_SETTING, ops_token_file, &ops->token);
 }
 
 void ops_drain(struct ops *ops)

@@ -27,8 +27,8 @@
  * with it. There are few; places.h says which makes way when all places are taken.
  *
  * The room ops/: this file asks who may, look.h tells, change.h and policy.h do what is to be done, ops_reply.h answers,
- * metrics.h prints the numbers, places.h and site.h keep out what does not belong here, parts.h names what they work on.
- * The room view/ before it has the page, the samples that it draws and their streams.
+ * metrics.h prints the numbers, health.h says whether all threads turn, places.h and site.h keep out what does not belong
+ * here, parts.h names what they work on. The room view/ before it has the page, the samples that it draws and their streams.
  *
  * Threads: open, close and drain on one thread.
  */
@@ -43,8 +43,13 @@ enum { OPS_CONNECTIONS = PLACES_SOCKETS };
 
 struct ops;
 
-/* Everything is lent until ops_close() returns. False: the reason was logged. *out is NULL for "off". */
-bool ops_open(const struct settings *settings, const struct ops_parts *parts, struct ops **out);
+/* Everything is lent until ops_close() returns. A socket that was given for it (given.h; NULL: none) wins over the
+ * setting. False: the reason was logged. *out is NULL for "off". */
+bool ops_open(const struct settings *settings, const struct given *given, const struct ops_parts *parts,
+              struct ops **out);
+/* The token of OPS_TOKEN_FILE as it is in the file by now. False: the reason was logged, and the old one counts. Accepts
+ * NULL. */
+bool ops_read_token(struct ops *ops, const char *ops_token_file);
 /* /readyz says no from now on. Accepts NULL. */
 void ops_drain(struct ops *ops);
 /* Leaves NULL. Accepts NULL in *ops. */

@@ -37,7 +37,8 @@ struct writer {
     struct write_job *queue;
     uint32_t queued, running;
     bool draining, closing;
-    uint64_t refuse_at_ms; /* draining: a job that is still queued then is not begun */
+    uint64_t
+        refuse_at_ms; /* draining: what comes from then on is refused, what is still queued is not begun */
 
     _Atomic uint64_t outcomes[WRITE_OUTCOME_COUNT];
     _Atomic uint64_t invisible;
@@ -202,10 +203,15 @@ static void carry_out(struct write_job *job)
         finish(job);
 }
 
+static bool is_closed(const struct writer *writer, uint64_t now_ms)
+{
+    return writer->draining && now_ms >= writer->refuse_at_ms;
+}
+
 /* Why it is not begun; WRITE_DONE: it is. */
 static enum write_outcome refusal(const struct writer *writer, const struct write_job *job, uint64_t now)
 {
-    if (writer->draining && now >= writer->refuse_at_ms)
+    if (is_closed(writer, now))
         return WRITE_CLOSING;
     return now >= job->deadline_ms ? WRITE_SHED : WRITE_DONE;
 }
@@ -252,7 +258,7 @@ enum write_outcome writer_submit(struct writer *writer, struct write_job *job)
     job->writer = writer;
     job->deadline_ms = clock_ms() + writer->limit_ms;
     pthread_mutex_lock(&writer->lock);
-    if (writer->draining)
+    if (is_closed(writer, clock_ms()))
         outcome = WRITE_CLOSING;
     else if (writer->queued >= writer->queue_max)
         outcome = WRITE_SHED;

@@ -81,7 +81,7 @@ struct writer *writer_open(const struct settings *settings, struct guard *guard,
 /* WRITE_DONE: accepted. WRITE_SHED, WRITE_CLOSING: not, the job is still the caller's. Never blocks. */
 enum write_outcome writer_submit(struct writer *writer, struct write_job *job);
 
-/* New jobs are refused from now on; those that have not begun after drain_ms are answered CLOSING. A running one is
+/* For so long jobs are still taken and begun; those that have not begun then are answered CLOSING. A running one is
  * finished, within its limit. */
 void writer_drain(struct writer *writer, uint32_t drain_ms);
 /* After the last done(), before guard_close(). Leaves NULL; accepts NULL in *writer. */

@@ -163,6 +163,8 @@ struct launch {
     const struct passwd *user;
     int end_signal;
     pid_t parent;
+    const int *descriptors;
+    size_t descriptor_count;
 };
 
 static bool same_name(const char *a, const char *b)
@@ -212,6 +214,8 @@ static bool launch_init(struct launch *launch, const struct proc_options *option
         .output = open(output_path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644),
         .end_signal = options->end_signal != 0 ? options->end_signal : SIGKILL,
         .parent = getpid(),
+        .descriptors = options->descriptors,
+        .descriptor_count = options->descriptor_count,
     };
     if (launch->output == -1)
         fprintf(stderr, "proc: %s: %s\n", output_path, strerror(errno));
@@ -239,6 +243,18 @@ static void become_user(const struct passwd *user)
         _exit(126);
 }
 
+/* All out of the way first: one may have the number that another is to get. */
+static void hand_over(const struct launch *launch)
+{
+    enum { OUT_OF_THE_WAY = 256 };
+    for (size_t i = 0; i < launch->descriptor_count; i++)
+        dup2(launch->descriptors[i], OUT_OF_THE_WAY + (int)i);
+    close_range(3, OUT_OF_THE_WAY - 1, CLOSE_RANGE_CLOEXEC);
+    for (size_t i = 0; i < launch->descriptor_count; i++)
+        dup2(OUT_OF_THE_WAY + (int)i, 3 + (int)i);
+    close_range(OUT_OF_THE_WAY, ~0U, CLOSE_RANGE_CLOEXEC);
+}
+
 /* In the child. The kernel forgets the death signal when the user changes, so that comes first. */
 static _Noreturn void launch_execute(const struct launch *launch)
 {
@@ -257,7 +273,7 @@ static _Noreturn void launch_execute(const struct launch *launch)
     dup2(null, 0);
     dup2(launch->output, 1);
     dup2(launch->output, 2);
-    close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
+    hand_over(launch);
     execvpe(launch->argv[0], (char *const *)launch->argv, launch->environment);
     dprintf(2, "cannot execute %s: error %d\n", launch->argv[0], errno);
     _exit(127);

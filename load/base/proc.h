@@ -32,9 +32,11 @@ struct proc_options {
     const char *output_path;     /* stdout and stderr are appended here; NULL: discarded */
     const char *user;            /* run as this user; NULL: as ourselves */
     int end_signal;              /* sent when this program is gone; 0: SIGKILL */
+    const int *descriptors;      /* of ours, which the child has as 3, 4, ...; or NULL */
+    size_t descriptor_count;
 };
 
-/* A child in a process group of its own, without our descriptors; -1 if it cannot be executed. */
+/* A child in a process group of its own, without our other descriptors; -1 if it cannot be executed. */
 pid_t proc_start(const struct proc_options *options);
 
 /* Does the server take requests? Asked every few milliseconds. */

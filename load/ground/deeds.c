@@ -5,11 +5,11 @@
 #include <string.h>
 
 /* Longer than a lease lives in the playground, so that its end is seen before the dead process is back. */
-enum { PROCESS_BACK_MS = 6000, SERVER_BACK_MS = 8000, LOCK_S = 3 };
+enum { PROCESS_BACK_MS = 6000, SERVER_BACK_MS = 8000 };
+
+#define LOCK_SECONDS "3"
 
 #define WHEN(health) (1U << (health))
-#define TEXT_OF(number) TEXT_AS(number)
-#define TEXT_AS(number) #number
 
 #define PROCESS(letter, lower, number)                                                                       \
     {.name = lower "-kill",                                                                                  \
@@ -112,11 +112,12 @@ static const struct deed deeds[] = {
      .party = DEED_POSTGRES,
      .when = WHEN(DEED_UP),
      .after = DEED_LOCKED,
-     .said = "The table of products is locked for " TEXT_OF(
-         3) " seconds, as a migration would: loads wait for it.",
+     .said = "The table of products is locked for " LOCK_SECONDS
+             " seconds, as a migration would: loads wait for it.",
      .action = {.verb = SCENARIO_SQL,
-                .argument = "BEGIN; LOCK TABLE products IN ACCESS EXCLUSIVE MODE; SELECT pg_sleep(" TEXT_OF(
-                    3) "); COMMIT"}},
+                .argument =
+                    "BEGIN; LOCK TABLE products IN ACCESS EXCLUSIVE MODE; SELECT pg_sleep(" LOCK_SECONDS
+                    "); COMMIT"}},
     {.name = "postgres-break",
      .party = DEED_POSTGRES,
      .when = WHEN(DEED_UP),

@@ -234,14 +234,16 @@ static void look_after_statements(struct site *site)
     }
 }
 
-/* A table is broken when the statement is over; one that is locked holds its statement up. */
-static void wait_for_statement(struct site *site, const struct deed *deed)
+/* A table is broken when the statement is over; one that is locked holds its statement up. False: it was refused. */
+static bool wait_for_statement(struct site *site, const struct deed *deed)
 {
-    uint64_t end_us = clock_after_ms(STATEMENT_LIMIT_MS);
-    while (site->act.errands != NULL && deed->after != DEED_LOCKED && clock_us() < end_us) {
+    uint64_t end_us = clock_after_ms(STATEMENT_LIMIT_MS), refused = site->refused;
+    bool waits = deed->action.verb == SCENARIO_SQL && deed->after != DEED_LOCKED;
+    while (waits && site->act.errands != NULL && clock_us() < end_us) {
         look_after_statements(site);
         clock_pause_ms(2);
     }
+    return site->refused == refused;
 }
 
 /* ---- doing it ---- */
@@ -268,9 +270,7 @@ static void do_deed(struct site *site, const struct deed *deed)
         wait_usable(site, deed->party);
     if (deed->party == DEED_REDIS && deed->after == DEED_UP)
         wait_joined_again(site);
-    uint64_t refused = site->refused;
-    wait_for_statement(site, deed);
-    if (site->refused != refused)
+    if (!wait_for_statement(site, deed))
         return;
     set_health(site, deed->party, deed->after, deed->back_ms);
     story_tell(site->story, STORY_DEED, "%s", deed->said);

@@ -212,6 +212,9 @@ struct stack_catalogd {
  * /healthz answers.
  */
 bool stack_catalogd_start(struct stack_catalogd *catalogd, const char *const *settings);
+/* The same with these listening sockets for clients, as systemd hands them over; port is that of the first. */
+bool stack_catalogd_start_given(struct stack_catalogd *catalogd, const char *const *settings,
+                                const int *sockets, size_t count);
 /* $CATALOGD; without it the one beside this program, or the project's build/catalogd. */
 const char *stack_catalogd_program(void);
 /* The same ports again, after SIGTERM if it still runs. */

@@ -6,6 +6,7 @@
 #include "load/base/net.h"
 #include "load/stack/stack.h"
 
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,17 +42,29 @@ const char *stack_catalogd_program(void)
     return given != NULL ? given : home_program("catalogd", path);
 }
 
-static bool launch(struct stack_catalogd *catalogd, const char *const *settings)
+/* What systemd hands over. */
+struct given {
+    const int *sockets;
+    size_t count;
+};
+
+static bool launch(struct stack_catalogd *catalogd, const char *const *settings, const struct given *given)
 {
-    char listen[40], ops_listen[40];
-    const char *all[SETTINGS_MAX + 3] = {listen, ops_listen};
-    size_t count = 2;
+    char listen[40], ops_listen[40], given_count[24];
+    const char *all[SETTINGS_MAX + 4] = {listen, ops_listen, given_count};
+    size_t count = 3;
+    snprintf(given_count, sizeof given_count, "LISTEN_FDS=%zu", given->count);
     snprintf(listen, sizeof listen, "LISTEN=127.0.0.1:%u", (unsigned)catalogd->port);
     snprintf(ops_listen, sizeof ops_listen, "OPS_LISTEN=127.0.0.1:%u", (unsigned)catalogd->ops_port);
-    for (size_t i = 0; settings[i] != NULL && count < SETTINGS_MAX + 2; i++)
+    for (size_t i = 0; settings[i] != NULL && count < SETTINGS_MAX + 3; i++)
         all[count++] = settings[i];
     const char *const argv[] = {stack_catalogd_program(), NULL};
-    const struct proc_options options = {.argv = argv, .settings = all, .output_path = catalogd->log_path};
+    const char *const with_pid[] = {"sh", "-c", "export LISTEN_PID=$$; exec \"$0\"", argv[0], NULL};
+    const struct proc_options options = {.argv = given->count > 0 ? with_pid : argv,
+                                         .settings = all,
+                                         .output_path = catalogd->log_path,
+                                         .descriptors = given->sockets,
+                                         .descriptor_count = given->count};
     catalogd->pid = proc_start_up(&options, is_up, catalogd, START_LIMIT_MS);
     return catalogd->pid > 0;
 }
@@ -63,26 +76,45 @@ static bool complain(const struct stack_catalogd *catalogd)
     return false;
 }
 
-bool stack_catalogd_start(struct stack_catalogd *catalogd, const char *const *settings)
+static uint16_t port_of(int socket)
+{
+    struct sockaddr_in address = {0};
+    socklen_t bytes = sizeof address;
+    getsockname(socket, (struct sockaddr *)&address, &bytes);
+    return ntohs(address.sin_port);
+}
+
+static bool start(struct stack_catalogd *catalogd, const char *const *settings, const struct given *given)
 {
     *catalogd = (struct stack_catalogd){.pid = 0};
     if (!proc_folder("catalogd", NULL, catalogd->folder))
         return false;
     snprintf(catalogd->log_path, sizeof catalogd->log_path, "%s/log", catalogd->folder);
     for (int i = 0; i < START_TRIES; i++) { /* somebody may take a port first */
-        catalogd->port = net_free_port();
+        catalogd->port = given->count > 0 ? port_of(given->sockets[0]) : net_free_port();
         catalogd->ops_port = net_free_port();
-        if (launch(catalogd, settings))
+        if (launch(catalogd, settings, given))
             return true;
     }
     return complain(catalogd);
+}
+
+bool stack_catalogd_start(struct stack_catalogd *catalogd, const char *const *settings)
+{
+    return start(catalogd, settings, &(struct given){NULL, 0});
+}
+
+bool stack_catalogd_start_given(struct stack_catalogd *catalogd, const char *const *settings,
+                                const int *sockets, size_t count)
+{
+    return start(catalogd, settings, &(struct given){sockets, count});
 }
 
 bool stack_catalogd_restart(struct stack_catalogd *catalogd, const char *const *settings)
 {
     if (catalogd->pid > 0)
         proc_stop(&catalogd->pid, SIGTERM, STOP_LIMIT_MS);
-    return launch(catalogd, settings) || complain(catalogd);
+    return launch(catalogd, settings, &(struct given){NULL, 0}) || complain(catalogd);
 }
 
 void stack_catalogd_kill(struct stack_catalogd *catalogd)

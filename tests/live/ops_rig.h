@@ -59,7 +59,7 @@ static inline void service_open(struct service *service, const char *path, const
         .guard = config, .ops_listen = ops_listen, .ops_token_file = token_file != NULL ? token_file : ""};
     const struct ops_parts parts = {
         .guard = service->guard, .server = service->server, .running = service->running};
-    assert_true(ops_open(&settings, &parts, &service->ops));
+    assert_true(ops_open(&settings, NULL, &parts, &service->ops));
 }
 
 static inline void service_close(struct service *service)

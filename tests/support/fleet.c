@@ -100,7 +100,14 @@ static size_t add_patience(const char *const *settings, const char **all)
     return count;
 }
 
-bool fleet_add(const char *const *settings)
+static bool start_in(struct stack_catalogd *place, const char *const *settings)
+{
+    if (fleet.given_count > 0)
+        return stack_catalogd_start_given(place, settings, fleet.given, fleet.given_count);
+    return stack_catalogd_start(place, settings);
+}
+
+bool fleet_put(size_t process, const char *const *settings)
 {
     char redis[128], database[160];
     const char *all[SETTINGS_MAX + 8];
@@ -117,10 +124,16 @@ bool fleet_add(const char *const *settings)
     for (size_t i = 0; settings != NULL && settings[i] != NULL && i < SETTINGS_MAX; i++)
         all[count++] = settings[i];
     all[count] = NULL;
-    if (fleet.count == FLEET_PROCESSES_MAX || !stack_catalogd_start(&fleet.catalogd[fleet.count], all))
+    if (process >= FLEET_PROCESSES_MAX || !start_in(&fleet.catalogd[process], all))
         return false;
-    fleet.count++;
+    if (process >= fleet.count)
+        fleet.count = process + 1;
     return true;
+}
+
+bool fleet_add(const char *const *settings)
+{
+    return fleet_put(fleet.count, settings);
 }
 
 /* Nobody need wait until what was in them would have expired: they are empty. */
@@ -186,19 +199,24 @@ static bool log_is_clean(const struct stack_catalogd *catalogd)
     return true;
 }
 
+bool fleet_retire(size_t process)
+{
+    struct stack_catalogd *catalogd = &fleet.catalogd[process];
+    const bool in_order = ended_in_order(catalogd);
+    const bool good = in_order && log_is_clean(catalogd);
+    if (!good) {
+        fprintf(stderr, "fleet: the log of process %zu ends:\n", process);
+        proc_show_tail(catalogd->log_path);
+    }
+    stack_catalogd_stop(catalogd);
+    return good;
+}
+
 bool fleet_stop(void)
 {
     bool good = true;
-    for (size_t i = 0; i < fleet.count; i++) {
-        struct stack_catalogd *catalogd = &fleet.catalogd[i];
-        bool in_order = ended_in_order(catalogd);
-        if (!in_order || !log_is_clean(catalogd)) {
-            fprintf(stderr, "fleet: the log of process %zu ends:\n", i);
-            proc_show_tail(catalogd->log_path);
-            good = false;
-        }
-        stack_catalogd_stop(catalogd);
-    }
+    for (size_t i = 0; i < fleet.count; i++)
+        good = fleet_retire(i) && good;
     fleet.count = 0;
     return good;
 }

@@ -49,6 +49,8 @@ extern struct fleet {
     size_t count;          /* of processes that were started; a killed one has pid 0 */
     uint64_t mark;         /* loads are counted from here */
     uint32_t next_product; /* no test of this program has asked for it */
+    const int *given;      /* listening sockets that processes are started with (systemd's way); NULL: none */
+    size_t given_count;
 } fleet;
 
 /* ---- for a group of tests, and after each ---- */
@@ -74,6 +76,11 @@ bool fleet_names(const char *const *settings, const char *name);
 
 /* One more of them, which need not be ready: Redis or PostgreSQL may be away. */
 bool fleet_add(const char *const *settings);
+
+/* Ends the process in order, in good time, and frees its place (FLEET_LIMIT_MS, its log is clean). */
+bool fleet_retire(size_t process);
+/* One more in a place that is free. */
+bool fleet_put(size_t process, const char *const *settings);
 
 /* Waits until the process is ready and both its Redis connections are up. */
 bool fleet_wait_ready(size_t process);

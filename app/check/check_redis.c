@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * check_redis.c - does the guard work over this Redis? One is opened and does with probe keys what it does in the service:
+ * a lookup, a load under a lease, a value stored and read, an expiry, an invalidation by key and by tag, and the messages
+ * between processes. That takes every right and reaches every master, whatever the URL names. What the server's settings
+ * are is asked by redis_server.h.
+ */
+#include "app/base/clock.h"
+#include "app/check/check.h"
+#include "app/check/redis_server.h"
+#include "guard/guard.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { TEXT_BYTES = 400, KEY_BYTES = 64, PROBES = 16, PROBES_OF_CLUSTER = 128, LOOK_MS = 5, PROBE_MS = 3000 };
+
+static const char TAG[] = "catalogd-check";
+static const char ACL_ADVICE[] =
+    "give the user of REDIS_URL what guard/README.md lists (ACL SETUSER), and see ACL LOG on the server";
+
+/* The guard's latest words about its connections. */
+struct said {
+    pthread_mutex_t lock;
+    char text[TEXT_BYTES];
+};
+
+struct probe {
+    struct findings *findings;
+    struct guard *guard;
+    struct guard_kind *kind;
+    struct said said;
+};
+
+/* On any thread. Its complaints, not that all is well. */
+static void listen_to(void *context, const char *text, bool good)
+{
+    struct said *said = context;
+
+    if (good)
+        return;
+    pthread_mutex_lock(&said->lock);
+    snprintf(said->text, sizeof(said->text), "%s", text);
+    pthread_mutex_unlock(&said->lock);
+}
+
+static void last_words(struct said *said, char out[static TEXT_BYTES])
+{
+    pthread_mutex_lock(&said->lock);
+    memcpy(out, said->text, TEXT_BYTES);
+    pthread_mutex_unlock(&said->lock);
+}
+
+static void load(struct guard_load *load, void *context)
+{
+    (void)context;
+    guard_load_tag(load, TAG);
+    guard_load_done(load, "1", 1, NULL);
+}
+
+/* ---- connecting ---- */
+
+static bool is_settled(const struct guard_stats *stats)
+{
+    const bool up = stats->redis_state == GUARD_REDIS_UP && stats->wake_state == GUARD_REDIS_UP;
+    const bool refused = stats->redis_state != GUARD_REDIS_UP && stats->redis_state != GUARD_REDIS_DOWN;
+
+    return up || refused;
+}
+
+static bool check_connected(struct probe *probe)
+{
+    static const struct timespec pause = {.tv_nsec = LOOK_MS * 1000000};
+    const uint64_t end_ms = clock_ms() + CHECK_LIMIT_MS;
+    struct guard_stats stats;
+    char words[TEXT_BYTES];
+
+    guard_stats(probe->guard, &stats);
+    while (!is_settled(&stats) && clock_ms() < end_ms) {
+        nanosleep(&pause, NULL);
+        guard_stats(probe->guard, &stats);
+    }
+    last_words(&probe->said, words);
+    if (stats.redis_state == GUARD_REDIS_UP && stats.wake_state == GUARD_REDIS_UP) {
+        if (words[0] != '\0')
+            findings_add(probe->findings, VERDICT_WARNING, "redis", ACL_ADVICE, "%s", words);
+        else
+            findings_ok(probe->findings, "redis",
+                        "every master is reached and takes commands, and so is the channel");
+        return true;
+    }
+    const bool denied = stats.redis_state == GUARD_REDIS_DENIED || stats.wake_state == GUARD_REDIS_DENIED;
+    findings_add(
+        probe->findings, VERDICT_WRONG, "redis",
+        denied ? ACL_ADVICE
+        : stats.redis_state == GUARD_REDIS_REPLICA
+            ? "name the master in REDIS_URL, or its Sentinels (redis+sentinel://)"
+            : "is it running, not stopped, and reached from here? The service answers without it, uncached",
+        "%s", words[0] != '\0' ? words : "no answer");
+    return false;
+}
+
+/* ---- doing ---- */
+
+static bool get(struct probe *probe, const char *key, enum guard_source wanted)
+{
+    const struct guard_request request = {.kind = probe->kind, .key = key, .deadline_ms = PROBE_MS};
+    struct guard_result result;
+    const bool good = guard_get_wait(probe->guard, &request, &result) == GUARD_OK && result.stored &&
+                      result.source == wanted;
+
+    guard_value_unref(&result.value);
+    return good;
+}
+
+/* The step that fails; NULL: none does. */
+static const char *try_key(struct probe *probe, const char *key)
+{
+    const struct guard_change change = {.key = key, .deadline_ms = PROBE_MS};
+    const struct guard_change tag = {.tag = TAG, .deadline_ms = PROBE_MS};
+    struct guard_invalidated done;
+
+    if (!get(probe, key, GUARD_FROM_LOAD))
+        return "a load under a lease, and storing its value";
+    if (!get(probe, key, GUARD_FROM_CACHE))
+        return "reading what was stored";
+    if (guard_expire_wait(probe->guard, &change, &done) != GUARD_OK)
+        return "an expiry";
+    if (guard_invalidate_wait(probe->guard, &tag, &done) != GUARD_OK)
+        return "an invalidation by tag";
+    if (guard_invalidate_wait(probe->guard, &change, &done) != GUARD_OK)
+        return "an invalidation";
+    return NULL;
+}
+
+static void check_rights(struct probe *probe, unsigned count)
+{
+    const char *failed = NULL;
+    char key[KEY_BYTES], words[TEXT_BYTES];
+
+    for (unsigned i = 0; i < count && failed == NULL; i++) {
+        snprintf(key, sizeof(key), "catalogd-check:%ld:%u", (long)getpid(), i);
+        failed = try_key(probe, key);
+    }
+    last_words(&probe->said, words);
+    if (failed == NULL)
+        findings_ok(probe->findings, "rights in Redis", "a guard could do all it does with %u probe keys",
+                    count);
+    else
+        findings_add(probe->findings, VERDICT_WRONG, "rights in Redis", ACL_ADVICE, "%s failed%s%s", failed,
+                     words[0] != '\0' ? ": " : "", words);
+}
+
+static bool probe_open(struct probe *probe, const struct settings *settings)
+{
+    struct guard_config config = settings->guard;
+    struct guard_policy policy = settings->policy;
+    struct guard_error error = {.text = ""};
+
+    config.mode = GUARD_MODE_FLEET;
+    config.near_bytes = 0;
+    config.told = listen_to;
+    config.log_context = &probe->said;
+    policy.loader = load;
+    policy.tagged = true;
+    policy.stale_ms = policy.soft_ms = policy.near_ms = 0;
+    policy.name = "check";
+    if (guard_open(&config, &probe->guard, &error) == GUARD_OK &&
+        guard_kind_add(probe->guard, &policy, &probe->kind, &error) == GUARD_OK)
+        return true;
+    findings_add(probe->findings, VERDICT_WRONG, "redis", "mend that setting", "%s", error.text);
+    return false;
+}
+
+void check_redis(const struct settings *settings, struct findings *findings)
+{
+    struct probe probe = {.findings = findings, .said = {.lock = PTHREAD_MUTEX_INITIALIZER}};
+    const bool is_cluster = strstr(settings->guard.redis_url, "+cluster://") != NULL;
+
+    const bool works = probe_open(&probe, settings) && check_connected(&probe);
+    if (works)
+        check_rights(&probe, is_cluster ? PROBES_OF_CLUSTER : PROBES);
+    if (probe.guard != NULL)
+        guard_close(&probe.guard, 0);
+    if (works)
+        redis_server_check(settings->guard.redis_url, findings);
+}

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: MIT */
+/* redis_server.c - see redis_server.h. */
+#include "app/check/redis_server.h"
+
+#include "app/check/check.h"
+
+#include <ctype.h>
+#include <hiredis/hiredis.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PART_BYTES = 512, DEFAULT_PORT = 6379, OLDEST_MAJOR = 6, OLDEST_MINOR = 2 };
+
+static const char WHAT[] = "redis settings";
+
+/* ---- the URL, of which the guard has found that it is one ---- */
+
+struct place {
+    char user[PART_BYTES], password[PART_BYTES], host[PART_BYTES]; /* host: or the path */
+    int port;                                                      /* 0: a path */
+};
+
+static void copy_decoded(const char *from, size_t bytes, char out[static PART_BYTES])
+{
+    size_t used = 0;
+
+    for (size_t i = 0; i < bytes && used < PART_BYTES - 1; i++) {
+        const bool is_coded = from[i] == '%' && i + 2 < bytes && isxdigit((unsigned char)from[i + 1]) &&
+                              isxdigit((unsigned char)from[i + 2]);
+        const char digits[3] = {is_coded ? from[i + 1] : '0', is_coded ? from[i + 2] : '0', '\0'};
+
+        out[used++] = is_coded ? (char)strtol(digits, NULL, 16) : from[i];
+        i += is_coded ? 2 : 0;
+    }
+    out[used] = '\0';
+}
+
+static void read_login(const char *text, size_t bytes, struct place *out)
+{
+    const char *colon = memchr(text, ':', bytes);
+    const size_t user_bytes = colon != NULL ? (size_t)(colon - text) : bytes;
+
+    copy_decoded(text, user_bytes, out->user);
+    if (colon != NULL)
+        copy_decoded(colon + 1, bytes - user_bytes - 1, out->password);
+}
+
+static void read_address(const char *text, bool is_path, struct place *out)
+{
+    const size_t bytes = strcspn(text, is_path ? "?" : "/?");
+    const char *colon = is_path ? NULL : memrchr(text, ':', bytes);
+    const bool has_port = colon != NULL && memchr(colon, ']', bytes - (size_t)(colon - text)) == NULL;
+    const size_t host_bytes = has_port ? (size_t)(colon - text) : bytes;
+    const bool bracketed = text[0] == '[' && host_bytes > 2;
+
+    copy_decoded(text + bracketed, host_bytes - (bracketed ? 2 : 0), out->host);
+    out->port = is_path ? 0 : has_port ? (int)strtol(colon + 1, NULL, 10) : DEFAULT_PORT;
+}
+
+/* False: it is not one server without TLS. */
+static bool read_url(const char *url, struct place *out)
+{
+    static const char redis[] = "redis://", path[] = "unix://";
+    const bool is_path = strncmp(url, path, sizeof(path) - 1) == 0;
+
+    if (!is_path && strncmp(url, redis, sizeof(redis) - 1) != 0)
+        return false;
+    const char *rest = url + (is_path ? sizeof(path) : sizeof(redis)) - 1;
+    const char *at = memrchr(rest, '@', strcspn(rest, is_path ? "?" : "/?"));
+
+    if (at != NULL)
+        read_login(rest, (size_t)(at - rest), out);
+    read_address(at != NULL ? at + 1 : rest, is_path, out);
+    return true;
+}
+
+/* ---- asking ---- */
+
+static struct redisReply *ask(struct redisContext *context, const char *command)
+{
+    struct redisReply *reply = redisCommand(context, command);
+
+    if (reply != NULL && reply->type == REDIS_REPLY_ERROR) {
+        freeReplyObject(reply);
+        return NULL;
+    }
+    return reply;
+}
+
+static bool log_in(struct redisContext *context, const struct place *place)
+{
+    if (place->password[0] == '\0')
+        return true;
+    struct redisReply *reply = place->user[0] != '\0'
+                                   ? redisCommand(context, "AUTH %s %s", place->user, place->password)
+                                   : redisCommand(context, "AUTH %s", place->password);
+    const bool good = reply != NULL && reply->type != REDIS_REPLY_ERROR;
+
+    freeReplyObject(reply);
+    return good;
+}
+
+/* NULL: not connected. */
+static struct redisContext *connect_to(const struct place *place)
+{
+    const struct timeval limit = {.tv_sec = CHECK_LIMIT_MS / 1000, .tv_usec = CHECK_LIMIT_MS % 1000 * 1000};
+    struct redisContext *context = place->port == 0
+                                       ? redisConnectUnixWithTimeout(place->host, limit)
+                                       : redisConnectWithTimeout(place->host, place->port, limit);
+
+    if (context != NULL && context->err == 0 && redisSetTimeout(context, limit) == REDIS_OK &&
+        log_in(context, place))
+        return context;
+    if (context != NULL)
+        redisFree(context);
+    return NULL;
+}
+
+/* False: the login may not look, or the server has no such setting. */
+static bool setting(struct redisContext *context, const char *name, char value[static PART_BYTES])
+{
+    char command[PART_BYTES];
+    snprintf(command, sizeof(command), "CONFIG GET %s", name);
+    struct redisReply *reply = ask(context, command);
+    const bool told = reply != NULL && reply->type == REDIS_REPLY_ARRAY && reply->elements == 2;
+
+    value[0] = '\0';
+    if (told)
+        snprintf(value, PART_BYTES, "%s", reply->element[1]->str);
+    freeReplyObject(reply);
+    return told;
+}
+
+/* A field of INFO; 0: not told. */
+static long info(struct redisContext *context, const char *section, const char *field, char text[static 32])
+{
+    char command[64], line[64];
+    snprintf(command, sizeof(command), "INFO %s", section);
+    snprintf(line, sizeof(line), "\n%s:", field);
+    struct redisReply *reply = ask(context, command);
+    const char *found = reply != NULL && reply->str != NULL ? strstr(reply->str, line) : NULL;
+
+    text[0] = '\0';
+    if (found != NULL)
+        snprintf(text, 32, "%.*s", (int)strcspn(found + strlen(line), "\r\n"), found + strlen(line));
+    freeReplyObject(reply);
+    return strtol(text, NULL, 10);
+}
+
+/* ---- judging ---- */
+
+static void check_version(struct redisContext *context, struct findings *findings)
+{
+    char version[32];
+    int major = 0, minor = 0;
+
+    info(context, "server", "redis_version", version);
+    if (sscanf(version, "%d.%d", &major, &minor) != 2)
+        return;
+    if (major > OLDEST_MAJOR || (major == OLDEST_MAJOR && minor >= OLDEST_MINOR))
+        findings_ok(findings, "redis version", "%s", version);
+    else
+        findings_add(findings, VERDICT_WARNING, "redis version",
+                     "use 6.2 or later: without GETEX each hit costs a ROLE", "%s", version);
+}
+
+static void check_persistence(struct redisContext *context, struct findings *findings)
+{
+    static const char advice[] = "CONFIG SET save \"\" and appendonly no, in redis.conf too: a restart must "
+                                 "not bring back what was invalidated";
+    char save[PART_BYTES], append[PART_BYTES];
+
+    setting(context, "save", save);
+    setting(context, "appendonly", append);
+    if (strcmp(append, "yes") == 0)
+        findings_add(findings, VERDICT_WRONG, WHAT, advice, "appendonly is yes");
+    if (save[0] != '\0')
+        findings_add(findings, VERDICT_WRONG, WHAT, advice, "save is \"%s\"", save);
+    if (strcmp(append, "yes") != 0 && save[0] == '\0')
+        findings_ok(findings, WHAT, "nothing is kept over a restart");
+}
+
+static void check_eviction(struct redisContext *context, struct findings *findings)
+{
+    char policy[PART_BYTES], most[PART_BYTES];
+
+    if (!setting(context, "maxmemory-policy", policy) || !setting(context, "maxmemory", most))
+        return;
+    const bool bounded = strtoull(most, NULL, 10) > 0;
+    if (strcmp(policy, "volatile-ttl") == 0)
+        findings_add(findings, VERDICT_WRONG, WHAT, "CONFIG SET maxmemory-policy allkeys-lfu",
+                     "maxmemory-policy is volatile-ttl, which evicts leases first");
+    else if (bounded && strcmp(policy, "noeviction") == 0)
+        findings_add(findings, VERDICT_WARNING, WHAT, "CONFIG SET maxmemory-policy allkeys-lfu",
+                     "maxmemory-policy is noeviction: when it is full nothing more is cached");
+    else if (!bounded)
+        findings_add(findings, VERDICT_WARNING, WHAT, "CONFIG SET maxmemory, below what the machine has",
+                     "maxmemory is 0: it may grow until the kernel ends it");
+    else
+        findings_ok(findings, WHAT, "maxmemory %s, %s", most, policy);
+}
+
+static void check_replicas(struct redisContext *context, struct findings *findings)
+{
+    char text[32], least[PART_BYTES];
+
+    const long replicas = info(context, "replication", "connected_slaves", text);
+    if (replicas == 0 || !setting(context, "min-replicas-to-write", least))
+        return;
+    if (strcmp(least, "0") != 0)
+        findings_ok(findings, WHAT, "%ld replicas, min-replicas-to-write %s", replicas, least);
+    else
+        findings_add(findings, VERDICT_WARNING, WHAT,
+                     "CONFIG SET min-replicas-to-write 1: a master that was cut off answers no hits then",
+                     "%ld replicas, but min-replicas-to-write is 0", replicas);
+}
+
+static void check_time(struct redisContext *context, struct findings *findings)
+{
+    const int64_t before_ms = check_wall_ms();
+    struct redisReply *reply = ask(context, "TIME");
+
+    if (reply != NULL && reply->type == REDIS_REPLY_ARRAY && reply->elements == 2)
+        check_clock(findings, "clock of redis",
+                    strtoll(reply->element[0]->str, NULL, 10) * 1000 +
+                        strtoll(reply->element[1]->str, NULL, 10) / 1000,
+                    before_ms);
+    freeReplyObject(reply);
+}
+
+void redis_server_check(const char *redis_url, struct findings *findings)
+{
+    static const char advice[] =
+        "compare CONFIG GET save, appendonly, maxmemory-policy of each master with guard/README.md";
+    struct place place = {.port = 0};
+    char ignored[PART_BYTES];
+
+    if (!read_url(redis_url, &place)) {
+        findings_add(findings, VERDICT_WARNING, WHAT, advice, "nobody looked: Sentinel, Cluster or TLS");
+        return;
+    }
+    struct redisContext *context = connect_to(&place);
+    explicit_bzero(&place, sizeof(place));
+    if (context == NULL) {
+        findings_add(findings, VERDICT_WARNING, WHAT, advice, "nobody looked: it could not be asked");
+        return;
+    }
+    check_version(context, findings);
+    check_time(context, findings);
+    check_replicas(context, findings);
+    if (setting(context, "save", ignored)) {
+        check_persistence(context, findings);
+        check_eviction(context, findings);
+    } else {
+        findings_add(findings, VERDICT_WARNING, WHAT, advice, "nobody looked: the user may not CONFIG GET");
+    }
+    redisFree(context);
+}

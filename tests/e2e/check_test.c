@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * check_test.c - `catalogd check` over real servers: all is well; then each thing is made wrong once, and it is named,
+ * with what to do about it.
+ */
+#include "load/base/clock.h"
+#include "load/base/net.h"
+#include "tests/support/fleet.h"
+#include "tests/support/test.h"
+#include "tests/support/writes.h"
+
+#include <hiredis/hiredis.h>
+#include <jansson.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { SAID_BYTES = 16384, ARGUMENTS_MAX = 12 };
+
+static char said[SAID_BYTES], redis_setting[128];
+
+static bool up(void)
+{
+    return fleet_up() && writes_make_logins();
+}
+
+/* With the settings of a fleet's process, these over them; its exit status. */
+static int check_with(const char *limits, const char *flags, const char *const *more)
+{
+    char command[2048];
+    size_t used = 0;
+    const char *const *all = writes_settings(more);
+    used +=
+        (size_t)snprintf(command, sizeof command, "%s env LISTEN=127.0.0.1:0 OPS_LISTEN=off 'REDIS_URL=%s'",
+                         limits, fleet.redis.url);
+    for (size_t i = 0; all[i] != NULL; i++)
+        used += (size_t)snprintf(command + used, sizeof command - used, " '%s'", all[i]);
+    snprintf(command + used, sizeof command - used, " '%s' check %s; echo status=$?",
+             stack_catalogd_program(), flags);
+    proc_output(command, said, sizeof said);
+    const char *status = strstr(said, "status=");
+    assert_non_null(status);
+    return (int)strtol(status + 7, NULL, 10);
+}
+
+#define check(...) check_with("", "", (const char *const[]){__VA_ARGS__, NULL})
+
+static void expect(const char *verdict, const char *what, const char *found)
+{
+    char line[128];
+    snprintf(line, sizeof line, "%-8s %s: ", verdict, what);
+    for (const char *at = said; at != NULL; at = strchr(at, '\n')) {
+        at += *at == '\n';
+        if (strncmp(at, line, strlen(line)) == 0 &&
+            memmem(at, strcspn(at, "\n"), found, strlen(found)) != NULL)
+            return;
+        if (*at == '\0')
+            break;
+    }
+    fail_msg("no line \"%s...%s\" in:\n%s", line, found, said);
+}
+
+static void redis_does(const char *command)
+{
+    redisReply *reply = stack_redis_command(&fleet.redis, command);
+    if (reply == NULL || reply->type == REDIS_REPLY_ERROR)
+        fail_msg("%s: %s", command, reply != NULL ? reply->str : "no answer");
+    freeReplyObject(reply);
+}
+
+/* Something that every list of settings may begin with. */
+#define PLAIN "NAMESPACE=check"
+
+/* ---- all well ---- */
+
+TEST(a_machine_as_it_must_be_has_nothing_wrong_and_nothing_is_left_behind)
+{
+    assert_int_equal(check(PLAIN), 0);
+    expect("ok", "file descriptors", "16000");
+    expect("ok", "redis", "every master");
+    expect("ok", "rights in Redis", "probe keys");
+    expect("ok", "redis settings", "nothing is kept");
+    expect("ok", "database", "PostgreSQL");
+    expect("ok", "schema", "is the one");
+    expect("ok", "rights to write", "all that");
+    assert_null(strstr(said, "\nwrong"));
+    redisReply *keys = stack_redis_command(&fleet.redis, "KEYS *catalogd-check:*");
+    assert_int_equal(keys->elements, 0);
+    freeReplyObject(keys);
+}
+
+TEST(json_has_the_same_findings)
+{
+    assert_int_equal(check_with("", "--json", (const char *const[]){PLAIN, NULL}), 0);
+    *strstr(said, "status=") = '\0';
+    json_t *whole = json_loads(strchr(said, '{'), 0, NULL);
+    assert_non_null(whole);
+    assert_int_equal(json_integer_value(json_object_get(whole, "wrong")), 0);
+    assert_true(json_array_size(json_object_get(whole, "findings")) > 10);
+    json_decref(whole);
+}
+
+TEST(wrong_settings_are_named_and_end_with_2)
+{
+    assert_int_equal(check(PLAIN, "FRESH_MS=never"), 2);
+    assert_non_null(strstr(said, "FRESH_MS"));
+}
+
+/* ---- the machine ---- */
+
+TEST(too_few_file_descriptors_are_wrong)
+{
+    assert_int_equal(check_with("ulimit -n 1000;", "", (const char *const[]){PLAIN, NULL}), 1);
+    expect("wrong", "file descriptors", "LimitNOFILE=16");
+}
+
+TEST(a_near_cache_larger_than_the_memory_is_named)
+{
+    check(PLAIN, "NEAR_BYTES=4294967295", "MAX_CONNECTIONS=1000000");
+    expect("wrong", "file descriptors", "1000000");
+    assert_non_null(strstr(said, " memory: "));
+}
+
+TEST(a_token_that_others_may_read_is_wrong)
+{
+    char folder[PROC_PATH_BYTES], path[PROC_PATH_BYTES + 8], setting[PROC_PATH_BYTES + 32];
+    assert_true(proc_folder("token", NULL, folder));
+    snprintf(path, sizeof path, "%s/token", folder);
+    snprintf(setting, sizeof setting, "OPS_TOKEN_FILE=%s", path);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs("0123456789abcdef\n", file);
+    fclose(file);
+    assert_int_equal(chmod(path, 0644), 0);
+    assert_int_equal(check(PLAIN, setting), 1);
+    expect("wrong", "OPS_TOKEN_FILE", "chmod 600");
+    assert_int_equal(chmod(path, 0600), 0);
+    assert_int_equal(check(PLAIN, setting), 0);
+    expect("ok", "OPS_TOKEN_FILE", path);
+    proc_remove(folder);
+}
+
+TEST(an_address_is_free_or_ours_or_anothers)
+{
+    char setting[64];
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t bytes = sizeof address;
+    assert_int_equal(check(PLAIN), 0);
+    expect("ok", "LISTEN", "is free");
+
+    assert_true(fleet_start(1, NULL));
+    snprintf(setting, sizeof setting, "LISTEN=127.0.0.1:%u", (unsigned)fleet.catalogd[0].port);
+    assert_int_equal(check(PLAIN, setting), 0);
+    expect("ok", "LISTEN", "a catalogd answers");
+    snprintf(setting, sizeof setting, "LISTEN=127.0.0.1:%u", (unsigned)fleet.catalogd[0].ops_port);
+    assert_int_equal(check(PLAIN, setting), 1);
+    expect("wrong", "LISTEN", "another program answers");
+
+    const int silent = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(silent, (struct sockaddr *)&address, bytes), 0);
+    assert_int_equal(listen(silent, 1), 0);
+    assert_int_equal(getsockname(silent, (struct sockaddr *)&address, &bytes), 0);
+    snprintf(setting, sizeof setting, "LISTEN=127.0.0.1:%u", (unsigned)ntohs(address.sin_port));
+    assert_int_equal(check(PLAIN, setting), 0);
+    expect("warning", "LISTEN", "catalogd.socket");
+    close(silent);
+}
+
+/* ---- Redis ---- */
+
+TEST(a_user_without_a_right_is_told_which_and_where_the_list_is)
+{
+    snprintf(redis_setting, sizeof redis_setting, "REDIS_URL=redis://poor:secret@127.0.0.1:%u/0",
+             (unsigned)fleet.redis.port);
+    redis_does("ACL SETUSER poor on >secret ~* &* +@all -set -config");
+    assert_int_equal(check(PLAIN, redis_setting), 1);
+    expect("wrong", "rights in Redis", "guard/README.md");
+    expect("warning", "redis settings", "CONFIG GET");
+    assert_null(strstr(said, "secret"));
+    redis_does("ACL SETUSER poor +set resetchannels");
+    assert_int_equal(check(PLAIN, redis_setting), 1);
+    redis_does("ACL SETUSER poor >other <secret");
+    assert_int_equal(check(PLAIN, redis_setting), 1);
+    expect("wrong", "redis", "");
+    redis_does("ACL DELUSER poor");
+}
+
+TEST(a_redis_that_keeps_its_data_or_evicts_leases_first_is_wrong)
+{
+    redis_does("CONFIG SET appendonly yes");
+    assert_int_equal(check(PLAIN), 1);
+    expect("wrong", "redis settings", "appendonly is yes");
+    redis_does("CONFIG SET appendonly no");
+    redisReply *reply = stack_redis_command(&fleet.redis, "CONFIG SET save %s", "3600 1");
+    freeReplyObject(reply);
+    assert_int_equal(check(PLAIN), 1);
+    expect("wrong", "redis settings", "save is \"3600 1\"");
+    reply = stack_redis_command(&fleet.redis, "CONFIG SET save %s", "");
+    freeReplyObject(reply);
+    redis_does("CONFIG SET maxmemory-policy volatile-ttl");
+    assert_int_equal(check(PLAIN), 1);
+    expect("wrong", "redis settings", "volatile-ttl");
+    redis_does("CONFIG SET maxmemory-policy noeviction");
+    assert_int_equal(check(PLAIN), 0);
+    expect("warning", "redis settings", "maxmemory is 0");
+}
+
+TEST(a_replica_is_no_master)
+{
+    struct stack_redis replica;
+    assert_true(stack_redis_start_replica(&replica, &fleet.redis));
+    snprintf(redis_setting, sizeof redis_setting, "REDIS_URL=%s", replica.url);
+    assert_int_equal(check(PLAIN, redis_setting), 1);
+    expect("wrong", "redis", "name the master");
+    assert_int_equal(check(PLAIN), 0);
+    expect("warning", "redis settings", "min-replicas-to-write is 0");
+    stack_redis_stop(&replica);
+}
+
+TEST(servers_that_hang_are_named_within_their_limit)
+{
+    enum { AT_MOST_MS = 60000 };
+    stack_redis_pause(&fleet.redis);
+    stack_postgres_pause(&fleet.postgres);
+    const uint64_t begin_us = clock_us();
+    const int status = check(PLAIN);
+    stack_redis_resume(&fleet.redis);
+    stack_postgres_resume(&fleet.postgres);
+    assert_int_equal(status, 1);
+    assert_true(clock_us() - begin_us < (uint64_t)AT_MOST_MS * 1000);
+    expect("wrong", "redis", "is it running");
+    expect("wrong", "database", "is it running");
+}
+
+/* ---- PostgreSQL ---- */
+
+TEST(a_missing_column_and_missing_grants_are_named)
+{
+    assert_true(fleet_sql(NULL, 0, "ALTER TABLE products RENAME COLUMN stamp TO was_stamp"));
+    const int old = check(PLAIN);
+    assert_true(fleet_sql(NULL, 0, "ALTER TABLE products RENAME COLUMN was_stamp TO stamp"));
+    assert_int_equal(old, 1);
+    expect("wrong", "schema", "column products.stamp");
+
+    assert_true(fleet_sql(NULL, 0, "REVOKE SELECT ON offers FROM catalog_reader"));
+    const int unread = check(PLAIN);
+    assert_true(fleet_sql(NULL, 0, "GRANT SELECT ON offers TO catalog_reader"));
+    assert_int_equal(unread, 1);
+    expect("wrong", "schema", "privilege to read offers");
+
+    assert_true(fleet_sql(NULL, 0, "REVOKE INSERT ON purchases FROM catalog_writer"));
+    assert_true(fleet_sql(NULL, 0, "REVOKE DELETE ON caches FROM catalog_writer"));
+    const int unwritten = check(PLAIN);
+    assert_true(fleet_sql(NULL, 0, "GRANT INSERT ON purchases TO catalog_writer"));
+    assert_true(fleet_sql(NULL, 0, "GRANT DELETE ON caches TO catalog_writer"));
+    assert_int_equal(unwritten, 1);
+    expect("wrong", "rights to write", "DELETE on caches, INSERT on purchases");
+}
+
+TEST(more_connections_than_the_database_has_are_wrong)
+{
+    assert_int_equal(check(PLAIN, "MAX_LOADS=1000"), 1);
+    expect("wrong", "database connections", "needs 1006");
+    expect("ok", "database", "PostgreSQL");
+}
+
+TEST(a_refused_login_is_named_without_its_password)
+{
+    char setting[160];
+    snprintf(setting, sizeof setting, "DATABASE_URL=postgresql://nobody:hush@127.0.0.1:%u/catalog",
+             (unsigned)fleet.postgres.port);
+    assert_int_equal(check(PLAIN, setting), 1);
+    expect("wrong", "database", "mend the login");
+    assert_null(strstr(said, "hush"));
+}
+
+TEST_GROUP(.up = up, .down = fleet_down, .after = fleet_end);

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * restart_test.c - the service is stopped and started while clients ask, and none of them notices: no connection is
+ * refused, none is reset, no request goes unanswered, and a cold product is still loaded once.
+ *
+ * The test stands in for systemd: it holds the listening socket that each process is given.
+ */
+#include "load/base/clock.h"
+#include "load/base/net.h"
+#include "tests/support/fleet.h"
+#include "tests/support/probe.h"
+#include "tests/support/regulars.h"
+#include "tests/support/test.h"
+#include "tests/support/writes.h"
+
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+enum { RESTARTS = 5, ANSWERS_BETWEEN = 400, BACKLOG = 4096 };
+
+static int listening = -1;
+
+/* A fifth of DRAIN_MS is what an idle connection is kept for: longer than a machine stands still. */
+static const char *const settings[] = {"DRAIN_MS=28000", "LOAD_DELAY_MS=5", NULL};
+
+static bool up(void)
+{
+    return fleet_up() && writes_make_logins();
+}
+
+static bool listen_for_it(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    listening = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    fleet.given = &listening;
+    fleet.given_count = 1;
+    return bind(listening, (struct sockaddr *)&address, sizeof address) == 0 &&
+           listen(listening, BACKLOG) == 0;
+}
+
+static bool end_with_socket(void)
+{
+    const bool good = fleet_end();
+    close(listening);
+    listening = -1;
+    fleet.given = NULL;
+    fleet.given_count = 0;
+    return good;
+}
+
+static uint32_t fresh_products(void)
+{
+    enum { OF_A_TEST = 1200 };
+    const uint32_t first = fleet.next_product;
+    fleet.next_product += OF_A_TEST;
+    return first;
+}
+
+static void expect_nobody_noticed(const struct regulars_score *score)
+{
+    print_message("%llu answers, %llu on kept connections, %llu the last of theirs, %u products\n",
+                  (unsigned long long)score->answers, (unsigned long long)score->kept,
+                  (unsigned long long)score->last, (unsigned)score->products);
+    assert_int_equal(score->refused, 0);
+    assert_int_equal(score->reset, 0);
+    assert_int_equal(score->unanswered, 0);
+    assert_int_equal(score->late, 0);
+    assert_int_equal(score->others, 0);
+    assert_true(score->kept > 0 && score->last > 0);
+}
+
+/* ---- a socket that is kept ---- */
+
+TEST_WITH(five_restarts_under_load_are_not_noticed_by_any_client, listen_for_it, end_with_socket)
+{
+    struct regulars_score score;
+    assert_true(fleet_start(1, settings));
+    assert_true(regulars_start(fleet.catalogd[0].port, fresh_products()));
+    for (int i = 0; i < RESTARTS; i++) {
+        regulars_wait_answers(ANSWERS_BETWEEN);
+        assert_true(fleet_retire(0));
+        assert_true(fleet_put(0, settings));
+    }
+    regulars_wait_answers(ANSWERS_BETWEEN);
+    regulars_stop(&score);
+    expect_nobody_noticed(&score);
+    assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), score.products);
+}
+
+TEST_WITH(five_successors_that_start_before_the_old_one_stops_are_not_noticed_either, listen_for_it,
+          end_with_socket)
+{
+    struct regulars_score score;
+    assert_true(fleet_start(1, settings));
+    assert_true(regulars_start(fleet.catalogd[0].port, fresh_products()));
+    for (size_t i = 0; i < RESTARTS; i++) {
+        regulars_wait_answers(ANSWERS_BETWEEN);
+        assert_true(fleet_put((i + 1) % 2, settings));
+        assert_true(fleet_wait_ready((i + 1) % 2));
+        assert_true(fleet_retire(i % 2));
+    }
+    regulars_wait_answers(ANSWERS_BETWEEN);
+    regulars_stop(&score);
+    expect_nobody_noticed(&score);
+    assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), score.products);
+}
+
+/* ---- its own sockets ---- */
+
+TEST(a_process_that_is_stopped_for_good_answers_what_was_asked_and_resets_nobody)
+{
+    struct regulars_score score;
+    assert_true(fleet_start(1, settings));
+    assert_true(regulars_start(fleet.catalogd[0].port, fresh_products()));
+    regulars_wait_answers(ANSWERS_BETWEEN);
+    assert_true(fleet_retire(0));
+    regulars_wait_refused(&score);
+    assert_int_equal(score.reset, 0);
+    assert_int_equal(score.unanswered, 0);
+    assert_int_equal(score.late, 0);
+    assert_int_equal(score.others, 0);
+    assert_int_equal(score.refused, REGULARS);
+    assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), score.products);
+}
+
+static void expect_said(int fd, const char *request, const char *status, bool is_last)
+{
+    char answer[4096] = "";
+    size_t count = 0;
+    assert_int_equal(send(fd, request, strlen(request), MSG_NOSIGNAL), strlen(request));
+    do {
+        assert_true(net_wait(fd, POLLIN, clock_after_ms(FLEET_LIMIT_MS)));
+        const ssize_t more = recv(fd, answer + count, sizeof answer - 1 - count, 0);
+        assert_true(more > 0);
+        count += (size_t)more;
+        answer[count] = '\0';
+    } while (strstr(answer, "\r\n\r\n") == NULL);
+    assert_non_null(strstr(answer, status));
+    assert_true((strstr(answer, "Connection: close") != NULL) == is_last);
+}
+
+static void expect_end(int fd)
+{
+    char rest[4096];
+    ssize_t count = 1;
+    while (count > 0 && net_wait(fd, POLLIN, clock_after_ms(FLEET_LIMIT_MS)))
+        count = recv(fd, rest, sizeof rest, 0);
+    assert_int_equal(count, 0); /* no reset */
+    close(fd);
+}
+
+static int connected(void)
+{
+    struct net_address address;
+    assert_true(net_address_init(&address, "127.0.0.1", fleet.catalogd[0].port));
+    const int fd = net_connect_start(&address);
+    assert_true(fd >= 0 && net_wait(fd, POLLOUT, clock_after_ms(FLEET_LIMIT_MS)));
+    return fd;
+}
+
+#define PING "GET /ping HTTP/1.1\r\nHost: c\r\n\r\n"
+#define TREE "GET /catalog HTTP/1.1\r\nHost: c\r\n\r\n"
+#define BUY                                                                                                  \
+    "POST /products/5999/purchase HTTP/1.1\r\nHost: c\r\nContent-Type: application/json\r\n"                 \
+    "Content-Length: 15\r\n\r\n{\"quantity\": 1}"
+
+/* One of them has not said anything yet, and the last one never will. */
+TEST(what_is_asked_on_an_open_connection_after_sigterm_is_answered_and_then_the_connection_ends)
+{
+    enum { PINGS, READS, BUYS, SILENT, COUNT };
+    int fds[COUNT], status = -1;
+    assert_true(fleet_start(1, writes_settings(settings)));
+    for (size_t i = 0; i < COUNT; i++)
+        fds[i] = connected();
+    expect_said(fds[READS], PING, "200 OK", false);
+    expect_said(fds[BUYS], PING, "200 OK", false);
+    assert_int_equal(kill(fleet.catalogd[0].pid, SIGTERM), 0);
+    assert_true(probe_wait_draining(0));
+    expect_said(fds[PINGS], PING, "200 OK", true);
+    expect_said(fds[READS], TREE, "200 OK", true);
+    expect_said(fds[BUYS], BUY, "200 OK", true);
+    for (size_t i = 0; i < COUNT; i++)
+        expect_end(fds[i]);
+    assert_true(probe_wait_end(0, &status));
+    assert_int_equal(status, 0);
+}
+
+/* ---- what systemd is told ---- */
+
+static int manager = -1;
+static char notify_setting[160];
+
+/* An abstract socket: nothing to clean up. */
+static bool be_the_manager(void)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    const int bytes =
+        snprintf(address.sun_path + 1, sizeof address.sun_path - 1, "restart_test.%d", getpid());
+    snprintf(notify_setting, sizeof notify_setting, "NOTIFY_SOCKET=@%s", address.sun_path + 1);
+    manager = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    return bind(manager, (struct sockaddr *)&address,
+                (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)bytes)) == 0;
+}
+
+static bool be_it_no_longer(void)
+{
+    close(manager);
+    return fleet_end();
+}
+
+/* The next message with this text; those before it are gone. */
+static void expect_told(const char *text)
+{
+    const uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
+    char message[1024] = "";
+    while (strstr(message, text) == NULL) {
+        if (!net_wait(manager, POLLIN, end_us))
+            fail_msg("systemd is not told %s", text);
+        const ssize_t count = recv(manager, message, sizeof message - 1, 0);
+        message[count > 0 ? count : 0] = '\0';
+    }
+}
+
+TEST(systemd_hears_when_it_is_ready_alive_reloading_and_stopping)
+{
+    const char *const told[] = {"DRAIN_MS=28000", notify_setting, "WATCHDOG_USEC=200000", NULL};
+    assert_true(fleet_start(1, told));
+    expect_told("READY=1");
+    expect_told("WATCHDOG=1");
+    expect_told("WATCHDOG=1");
+    assert_int_equal(kill(fleet.catalogd[0].pid, SIGHUP), 0);
+    expect_told("RELOADING=1");
+    expect_told("READY=1");
+    assert_int_equal(kill(fleet.catalogd[0].pid, SIGTERM), 0);
+    expect_told("STOPPING=1");
+}
+
+/* ---- reload ---- */
+
+static unsigned hot_with(const char *token)
+{
+    char header[64];
+    struct http_answer answer;
+    snprintf(header, sizeof header, "Authorization: Bearer %s\r\n", token);
+    http_ask(&(struct http_request){.host = "127.0.0.1",
+                                    .port = fleet.catalogd[0].ops_port,
+                                    .path = "/hot",
+                                    .headers = header,
+                                    .deadline_ms = FLEET_LIMIT_MS},
+             &answer);
+    const unsigned status = answer.status;
+    http_answer_clear(&answer);
+    return status;
+}
+
+static void write_token(const char *path, const char *token)
+{
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(token, file);
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(chmod(path, 0600), 0);
+}
+
+static void reload_and_wait(const char *line)
+{
+    const uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
+    assert_int_equal(kill(fleet.catalogd[0].pid, SIGHUP), 0);
+    while (stack_log_count(fleet.catalogd[0].log_path, 0, line) == 0) {
+        assert_true(clock_us() < end_us);
+        clock_pause_ms(2);
+    }
+}
+
+TEST(sighup_takes_the_new_token_and_keeps_the_old_one_if_the_file_is_no_good)
+{
+    char folder[PROC_PATH_BYTES], path[PROC_PATH_BYTES + 8], setting[PROC_PATH_BYTES + 32];
+    assert_true(proc_folder("token", NULL, folder));
+    snprintf(path, sizeof path, "%s/token", folder);
+    snprintf(setting, sizeof setting, "OPS_TOKEN_FILE=%s", path);
+    const char *const with_token[] = {setting, NULL};
+    write_token(path, "the-first-token-of-all");
+    assert_true(fleet_put(0, with_token));
+    assert_int_equal(hot_with("the-first-token-of-all"), 200);
+
+    write_token(path, "the-second-token-of-all");
+    reload_and_wait("event=reload access_log=none ops_token=read revalidate_token=none");
+    assert_int_equal(hot_with("the-first-token-of-all"), 401);
+    assert_int_equal(hot_with("the-second-token-of-all"), 200);
+
+    write_token(path, "short");
+    reload_and_wait("event=reload access_log=none ops_token=kept revalidate_token=none");
+    assert_int_equal(hot_with("the-second-token-of-all"), 200);
+    proc_remove(folder);
+}
+
+TEST_GROUP(.up = up, .down = fleet_down, .before = be_the_manager, .after = be_it_no_longer);
