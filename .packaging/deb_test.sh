@@ -28,7 +28,9 @@ state() { chroot "$root" sh -c "find / -xdev -not -path '/proc*' -not -path '/sy
 chroot "$root" apt-get update -qq
 state >"$root.before"
 trap 'rm -rf "$root" "$root".before "$root".after' EXIT
-chroot "$root" sh -euxc '
+# The programs look for themselves in /proc, PostgreSQL for its memory in /dev/shm; both are gone with the namespace.
+unshare --mount --pid --fork sh -euc 'mount -t proc proc "$1/proc"; mkdir -p "$1/dev/shm"; mount -t tmpfs shm "$1/dev/shm"
+    exec chroot "$1" sh -euxc "$2"' sh "$root" '
     export DEBIAN_FRONTEND=noninteractive
     apt-get install --yes -qq --no-install-recommends /debs/*.deb
     test ! -e /etc/systemd/system/multi-user.target.wants/catalogd.service
