@@ -180,8 +180,8 @@ TEST(a_redis_that_dies_is_shown_and_comes_back_by_a_button)
     expect_text("#said", "Redis was killed");
     choose("#requests", "100");
     click("[data-crowd=cold]");
-    expect("[...document.querySelectorAll('#story .result')].some(one => one.textContent.startsWith('100 "
-           "requests, 2 queries'))");
+    expect("[...document.querySelectorAll('#story .result')].some(one => /^100 requests, [1-9] "
+           "/.test(one.textContent))");
     expect("(document.querySelector('#redis [data-deed=start]').hidden || "
            "(document.querySelector('#redis [data-deed=start]').click(), true)) && " IS_WELL);
 }
