@@ -28,7 +28,8 @@
  *
  * The room ops/: this file asks who may, look.h tells, change.h and policy.h do what is to be done, ops_reply.h answers,
  * metrics.h prints the numbers, health.h says whether all threads turn, places.h and site.h keep out what does not belong
- * here, parts.h names what they work on. The room view/ before it has the page, the samples that it draws and their streams.
+ * here, parts.h names what they work on. The room view/ before it has the page, the samples that it draws and their
+ * streams.
  *
  * Threads: open, close and drain on one thread.
  */

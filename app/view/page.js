@@ -6,8 +6,8 @@
  *        |---401--> the token is asked for --> connect
  *        +---503, or no answer--> wait, longer each time --> connect
  *
- * The fragment #every_ms=200 asks for five lines a second. The token stays in this tab (sessionStorage) and goes in a header, never in an address. A page that nobody has seen for
- * hiddenMs leaves its place to another viewer.
+ * The fragment #every_ms=200 asks for five lines a second. The token stays in this tab (sessionStorage) and goes in a
+ * header, never in an address. A page that nobody has seen for hiddenMs leaves its place to another viewer.
  */
 
 const staleMs = 3000, silentMs = 15000, hiddenMs = 30000, firstPauseMs = 500, longestPauseMs = 10000;

@@ -268,22 +268,34 @@ static const struct command {
     size_t files_least, files_most;
     const char *files_wrong; /* what is said to fewer or more */
     const char *usage;       /* above its options */
+    const char *examples;    /* below them */
 } commands[] = {
     [OPTIONS_RUN] = {NULL, FLAGS(run_flags), 0, 0,
-                     " is neither an option nor a command: scenario, report, compare, demo, serve", NULL},
+                     " is neither an option nor a command: scenario, report, compare, demo, serve", NULL,
+                     NULL},
     [OPTIONS_SCENARIO] = {"scenario", FLAGS(scenario_flags), 1, SIZE_MAX,
                           "write: stampede scenario FILE...; ours are in load/scenarios/",
                           "stampede scenario FILE... [OPTIONS]\n\nA FILE may be the plain name of one in "
-                          "load/scenarios/.\n\n"},
-    [OPTIONS_REPORT] =
-        {"report", FLAGS(report_flags), 1, 1, "write: stampede report FILE.json [-o PAGE.html]",
-         "stampede report FILE.json [OPTIONS]\n\nShows the table, or writes what is asked for.\n\n"},
+                          "load/scenarios/.\n\n",
+                          "  stampede scenario cold-burst leader-killed --out reports\n"
+                          "  stampede scenario my.scenario --set TARGET=127.0.0.1:9000 --junit reports\n"},
+    [OPTIONS_REPORT] = {"report", FLAGS(report_flags), 1, 1,
+                        "write: stampede report FILE.json [-o PAGE.html]",
+                        "stampede report FILE.json [OPTIONS]\n\nShows the table, or writes what is asked "
+                        "for. Exit status 1: "
+                        "something in it did not hold.\n\n",
+                        "  stampede report now.json\n"
+                        "  stampede report now.json -o now.html --junit now.xml\n"},
     [OPTIONS_COMPARE] =
         {"compare", FLAGS(compare_flags), 2, 2, "write: stampede compare EARLIER.json NOW.json",
          "stampede compare EARLIER.json NOW.json [OPTIONS]\n\nResults of the same name are compared. Exit "
-         "status 1: something became worse.\n\n"},
+         "status 1: something became worse.\n\n",
+         "  stampede compare monday.json now.json\n"
+         "  stampede compare varnish.json ours.json --as fleet=run\n"},
     [OPTIONS_DEMO] = {"demo", FLAGS(demo_flags), 0, 0, "only options are expected here",
-                      "stampede demo [OPTIONS]\n\n"},
+                      "stampede demo [OPTIONS]\n\n",
+                      "  stampede demo\n"
+                      "  stampede demo --requests 200 --delay 50 --table\n"},
     [OPTIONS_SERVE] =
         {"serve", FLAGS(serve_flags), 0, 0, "only options are expected here",
          "stampede serve [OPTIONS]\n\nThe playground: two catalogd over private Redis and PostgreSQL, and a "
@@ -291,9 +303,11 @@ static const struct command {
          "to send crowds and break things with.\nIts address is printed; it answers on this machine only. "
          "Servers named by REDIS_URL and DATABASE_URL are\nused as they are, and what would hurt them is "
          "off; "
-         "every setting of catalogd may be in the environment.\n\n"},
-    [OPTIONS_HELP] = {"help", NULL, 0, 0, SIZE_MAX, NULL, NULL},
-    [OPTIONS_VERSION] = {"version", NULL, 0, 0, SIZE_MAX, NULL, NULL},
+         "every setting of catalogd may be in the environment.\n\n",
+         "  stampede serve\n"
+         "  FRESH_MS=5000 stampede serve --scale 1000\n"},
+    [OPTIONS_HELP] = {"help", NULL, 0, 0, SIZE_MAX, NULL, NULL, NULL},
+    [OPTIONS_VERSION] = {"version", NULL, 0, 0, SIZE_MAX, NULL, NULL, NULL},
 };
 
 /* ---- help ---- */
@@ -433,6 +447,7 @@ static void print_help(enum options_command command, FILE *out)
         print_flags(&commands[command], out);
         if (command == OPTIONS_SCENARIO)
             print_language(out);
+        fprintf(out, "\nExamples:\n%s", commands[command].examples);
         return;
     }
     fputs(head, out);
@@ -542,6 +557,65 @@ static void finish_run(struct reading *reading)
 
 /* ---- argv ---- */
 
+enum { NAME_BYTES = 40 };
+
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Of letters that have to be put in, taken out or replaced. */
+static size_t distance(const char *a, const char *b)
+{
+    size_t row[NAME_BYTES + 1], b_bytes = strlen(b);
+    for (size_t i = 0; i <= b_bytes; i++)
+        row[i] = i;
+    for (; *a != '\0'; a++) {
+        size_t corner = row[0]++;
+        for (size_t i = 1; i <= b_bytes; i++) {
+            size_t replaced = corner + (*a != b[i - 1]);
+            corner = row[i];
+            row[i] = least(replaced, 1 + least(row[i], row[i - 1]));
+        }
+    }
+    return row[b_bytes];
+}
+
+/* "" if none is near. */
+static const char *nearest(const char *word, const struct option *options)
+{
+    const char *best = "";
+    size_t best_distance = strlen(word) / 3 + 2;
+    for (; options->name != NULL; options++) {
+        size_t far = strlen(options->name) <= NAME_BYTES ? distance(word, options->name) : SIZE_MAX;
+        if (far < best_distance) {
+            best_distance = far;
+            best = options->name;
+        }
+    }
+    return best;
+}
+
+/* What getopt_long() could not take. */
+static void complain_of_option(struct reading *reading, int value, const char *word,
+                               const struct option *longs)
+{
+    char name[NAME_BYTES + 1], why[2 * NAME_BYTES + 64];
+    const char *given = strncmp(word, "--", 2) == 0 ? word + 2 : word;
+    const char *near;
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(given, "="), given);
+    near = nearest(name, longs);
+    if (value == ':')
+        snprintf(why, sizeof why, "a value is missing");
+    else if (optopt >= FIRST_VALUE || optopt == 'h' || optopt == 'V')
+        snprintf(why, sizeof why, "it takes no value");
+    else
+        snprintf(why, sizeof why, "there is no such option%s%s%s", near[0] != '\0' ? "; did you mean --" : "",
+                 near, near[0] != '\0' ? "?" : "");
+    reading->mistakes++;
+    fprintf(stderr, "stampede: %s: %s\n", word, why);
+}
+
 static void read_flags(struct reading *reading, const struct command *command, int argc, char **argv)
 {
     struct option longs[FLAGS_MAX + 3] = {{.name = NULL}};
@@ -556,8 +630,9 @@ static void read_flags(struct reading *reading, const struct command *command, i
     longs[command->flag_count] = (struct option){.name = "help", .val = 'h'};
     longs[command->flag_count + 1] = (struct option){.name = "version", .val = 'V'};
     optind = 0; /* glibc: begin anew */
+    opterr = 0;
     for (;;) {
-        int value = getopt_long(argc, argv, "hVo:", longs, NULL);
+        int value = getopt_long(argc, argv, ":hVo:", longs, NULL);
         if (value == -1)
             break;
         const struct flag *flag = value >= FIRST_VALUE ? &command->flags[value - FIRST_VALUE] : NULL;
@@ -570,7 +645,7 @@ static void read_flags(struct reading *reading, const struct command *command, i
         else if (flag != NULL)
             flag->take(reading, flag, optarg);
         else
-            reading->mistakes++; /* getopt_long() has said it */
+            complain_of_option(reading, value, argv[optind - 1], longs);
     }
     reading->options.files = argv + optind;
     reading->options.file_count = (size_t)(argc - optind);

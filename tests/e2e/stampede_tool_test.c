@@ -170,6 +170,14 @@ TEST(help_names_every_option_with_its_default_and_every_word_of_a_scenario)
     expect_said("Exit status: 0 everything held; 1 something did not; 2 wrong options");
     expect_status(TOOL("demo", "--help"), HELD);
     expect_said("--requests N");
+    static const char *const commands[] = {"scenario", "report", "compare", "demo", "serve"};
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        char example[64];
+        snprintf(example, sizeof example, "  stampede %s ", commands[i]);
+        expect_status(TOOL(commands[i], "--help"), HELD);
+        expect_said("\nExamples:\n");
+        expect_said(strcmp(commands[i], "serve") == 0 ? "  stampede serve\n" : example);
+    }
     expect_status(TOOL("scenario", "--help"), HELD);
     expect_said("rate N [per second] for TIME");
     expect_said("link redis|postgres FAULT");
@@ -197,6 +205,14 @@ TEST(wrong_options_are_refused_one_by_one)
     expect_status(TOOL("--url", "http://127.0.0.1:1/", "--queries", "FROM items"), BAD_USAGE);
     expect_said("queries: they are not counted");
     expect_status(TOOL("--nonsense"), BAD_USAGE);
+    expect_said("stampede: --nonsense: there is no such option\n");
+    expect_status(TOOL("--brust", "5", "--expct=p99 <= 1s"), BAD_USAGE);
+    expect_said("stampede: --brust: there is no such option; did you mean --burst?");
+    expect_said("stampede: --expct=p99 <= 1s: there is no such option; did you mean --expect?");
+    expect_status(TOOL("--url", "/", "--burst"), BAD_USAGE);
+    expect_said("stampede: --burst: a value is missing");
+    expect_status(TOOL("demo", "--table=yes"), BAD_USAGE);
+    expect_said("stampede: --table=yes: it takes no value");
     expect_status(TOOL("nonsense"), BAD_USAGE);
     expect_said("stampede: nonsense is neither an option nor a command");
     expect_status(TOOL("scenario"), BAD_USAGE);
