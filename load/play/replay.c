@@ -179,15 +179,16 @@ static bool allocate(struct work_script *script, const struct reading *reading)
 /* The table's names become the script's. */
 static void take_requests(struct work_script *script, struct reading *reading)
 {
-    struct request *request, *next;
-    HASH_ITER (hh, reading->requests, request, next) {
+    struct request *request = reading->requests, *next;
+    HASH_CLEAR(hh, reading->requests);
+    for (; request != NULL; request = next) {
+        next = request->hh.next;
         char *space = strchr(request->name, ' ');
         bool is_head = strncmp(request->name, "HEAD ", 5) == 0;
         memmove(request->name, space + 1, strlen(space + 1) + 1);
         script->requests[request->index] =
             (struct work_script_request){.path = request->name, .is_head = is_head};
         script->request_count++;
-        HASH_DEL(reading->requests, request);
         free(request);
     }
 }
@@ -249,9 +250,10 @@ static bool refuse_empty(const struct reading *reading, char *why)
 
 static void reading_clear(struct reading *reading)
 {
-    struct request *request, *next;
-    HASH_ITER (hh, reading->requests, request, next) {
-        HASH_DEL(reading->requests, request);
+    struct request *request = reading->requests, *next;
+    HASH_CLEAR(hh, reading->requests);
+    for (; request != NULL; request = next) {
+        next = request->hh.next;
         free(request->name);
         free(request);
     }
