@@ -168,9 +168,10 @@ static void fail_broken(struct guard_load *load)
 {
     char pairs[TRACE_PAIRS_SIZE];
 
-    log_event(LOG_LEVEL_ERROR, "load_failed", "key=%s load=%016" PRIx64 " %soutcome=broken reason=\"%s\"",
-              guard_load_key(load), guard_load_id(load), trace_pairs(trace_of(load), pairs),
-              "the row makes no document: a NULL, or a text that is not UTF-8; or no memory");
+    log_event(
+        LOG_LEVEL_ERROR, "load_failed", "key=%s load=%016" PRIx64 " %soutcome=broken reason=\"%s\"",
+        guard_load_key(load), guard_load_id(load), trace_pairs(trace_of(load), pairs),
+        "the row makes no document: a NULL, or a text that is not UTF-8; or no memory: look at the row");
     guard_load_fail(load, GUARD_FAILURE_REJECTED);
 }
 
