@@ -25,9 +25,12 @@ state() { chroot "$root" sh -c "find / -xdev -not -path '/proc*' -not -path '/sy
     -not -path '/debs/*' -not -path '/var/lib/dpkg/*' -not -path '/var/cache/*' -not -path '/var/log/*' -not -path '/run/*' \
     -not -path '/var/lib/apt/*' -not -path '/var/lib/systemd/*' -not -path '/root*' | sort"; }
 
+chroot "$root" apt-get update -qq
 state >"$root.before"
 trap 'rm -rf "$root" "$root".before "$root".after' EXIT
-chroot "$root" sh -euxc '
+# The programs look for themselves in /proc, PostgreSQL for its memory in /dev/shm; both are gone with the namespace.
+unshare --mount --pid --fork sh -euc 'mount -t proc proc "$1/proc"; mkdir -p "$1/dev/shm"; mount -t tmpfs shm "$1/dev/shm"
+    exec chroot "$1" sh -euxc "$2"' sh "$root" '
     export DEBIAN_FRONTEND=noninteractive
     apt-get install --yes -qq --no-install-recommends /debs/*.deb
     test ! -e /etc/systemd/system/multi-user.target.wants/catalogd.service
@@ -40,7 +43,7 @@ chroot "$root" sh -euxc '
         /tests/$test
     done
     dpkg -V catalogd fleetlock stampede-tester libstampede-guard0.2 libstampede-guard-dev
-    apt-get purge --yes -qq catalogd fleetlock stampede-tester libstampede-guard0.2 libstampede-guard-dev' \
+    apt-get purge --autoremove --yes -qq catalogd fleetlock stampede-tester libstampede-guard0.2 libstampede-guard-dev' \
     >"$debs/test.log" 2>&1 || { tail -n 30 "$debs/test.log" >&2; echo "deb_test.sh: the whole log is $debs/test.log" >&2; exit 1; }
 state >"$root.after"
 diff "$root.before" "$root.after" || { echo "deb_test.sh: this is left of the packages" >&2; exit 1; }

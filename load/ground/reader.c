@@ -131,8 +131,8 @@ void reader_close(struct reader *reader)
 void reader_take(struct reader *reader, json_t **about, json_t **sample, uint64_t *age_ms)
 {
     pthread_mutex_lock(&reader->lock);
-    *about = json_incref(reader->about);
-    *sample = json_incref(reader->sample);
+    *about = json_deep_copy(reader->about); /* jansson's counts are for one thread at a time */
+    *sample = json_deep_copy(reader->sample);
     *age_ms = reader->sample != NULL ? (clock_us() - reader->sample_us) / 1000 : 0;
     pthread_mutex_unlock(&reader->lock);
 }

@@ -32,7 +32,7 @@ bool reader_open(struct reader *reader, uint16_t port);
 /* Accepts one that is all zeros. */
 void reader_close(struct reader *reader);
 
-/* The last sample and what does not change; NULL: none. Both yours, to be read only. *age_ms: how old it is. */
+/* Copies of the last sample and of what does not change; NULL: none. Both yours. *age_ms: how old it is. */
 void reader_take(struct reader *reader, json_t **about, json_t **sample, uint64_t *age_ms);
 
 #endif

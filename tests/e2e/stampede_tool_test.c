@@ -630,7 +630,8 @@ static void show_on_screen(const char *typed)
     for (const char *at = typed; *at != '\0'; at++) {
         char *end = (char *)at;
         if (at[0] == '\033' && at[1] == '[') {
-            size_t count = strtoul(at + 2, &end, 10);
+            size_t count = strtoul(at + 2, NULL, 10);
+            end += 2 + strspn(at + 2, "0123456789;");
             assert_non_null(strchr("AKJm", *end)); /* nothing that has to be restored */
             assert_true(*end != 'A' || count <= row);
             row -= *end == 'A' ? count : 0;
