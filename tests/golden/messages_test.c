@@ -207,13 +207,16 @@ static bool is_message(const struct message *message)
     return has_words(message->text) && !is_for_machines(message->text) && count_of(message->text, "\\n") < 3;
 }
 
+/* What comes next has said nothing yet. */
 static void end_saying(struct saying *saying)
 {
-    if (is_message(&saying->message)) {
+    struct message *message = &saying->message;
+    if (is_message(message)) {
         assert_true(message_count < MESSAGES_MAX);
-        messages[message_count++] = saying->message;
+        messages[message_count++] = *message;
     }
-    saying->message.text[0] = '\0';
+    message->text[0] = '\0';
+    message->is_urgent = message->has_errno = message->lacks_a_value = false;
     saying->goes_on = false;
 }
 
