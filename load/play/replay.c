@@ -125,7 +125,7 @@ static bool read_file(struct reading *reading, char *why)
     bool good = true;
     FILE *file = fopen(reading->replay->path, "re");
     if (file == NULL) {
-        snprintf(why, WORK_WHY_BYTES, "%.150s: %s", reading->replay->path, strerror(errno));
+        snprintf(why, WORK_WHY_BYTES, "%.150s: cannot be read: %s", reading->replay->path, strerror(errno));
         return false;
     }
     while (good && (count = getline(&line, &room, file)) != -1) {
@@ -137,7 +137,7 @@ static bool read_file(struct reading *reading, char *why)
         snprintf(why, WORK_WHY_BYTES, "%.150s: too many requests, or no memory for them",
                  reading->replay->path);
     if (good && ferror(file)) {
-        snprintf(why, WORK_WHY_BYTES, "%.150s: %s", reading->replay->path, strerror(errno));
+        snprintf(why, WORK_WHY_BYTES, "%.150s: cannot be read: %s", reading->replay->path, strerror(errno));
         good = false;
     }
     free(line);
@@ -225,7 +225,7 @@ static void describe(const struct reading *reading, const struct work_script *sc
     add_count(left_out, strcmp(replay->method, "GET") == 0 ? "neither GET nor HEAD" : "of another method",
               reading->other_methods);
     add_count(left_out, "unreadable", reading->unreadable);
-    add_count(left_out, "too long", reading->too_long);
+    add_count(left_out, "with a longer path than fits", reading->too_long);
     add_count(left_out, "after that time", reading->after_span);
     if (replay->speed < 1 || replay->speed > 1)
         snprintf(speed, sizeof speed, " at %.3g times its speed", replay->speed);
