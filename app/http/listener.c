@@ -193,7 +193,8 @@ static void name_given(int fd, char name[static LISTENER_NAME_SIZE])
         snprintf(one, sizeof(one), "%s:%u", host, (unsigned)ntohs(v4->sin_port));
     }
     if (used + strlen(one) + 2 <= LISTENER_NAME_SIZE)
-        snprintf(name + used, LISTENER_NAME_SIZE - used, "%s%s", used > 0 ? "," : "", one);
+        snprintf(name + used, LISTENER_NAME_SIZE - used, "%s%.*s", used > 0 ? "," : "",
+                 (int)(LISTENER_NAME_SIZE - used - 2), one);
 }
 
 /* An IPv6 socket that takes IPv4 as well, which its address does not show. */

@@ -169,7 +169,7 @@ static bool answer(struct ops *ops, struct MHD_Connection *connection, const cha
         return ops_refuse(connection, &FOREIGN_SITE);
     if (TABLE[row].needs_token && !is_authorized(ops, connection))
         return ops_refuse(connection, &NO_TOKEN);
-    if (TABLE[row].needs_token && ops->token.bytes == 0 && !ops->is_unix && !site_host_is_address(connection))
+    if (TABLE[row].needs_token && !ops->token.required && !ops->is_unix && !site_host_is_address(connection))
         return ops_refuse(connection, &NAMED_HOST);
     return TABLE[row].answer(&ops->parts, connection);
 }
