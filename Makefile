@@ -345,8 +345,9 @@ compat:
 	@case "$(REDIS_SERVER)" in /*) ;; *) echo "make compat REDIS_SERVER=/path/to/redis-server" >&2; exit 2 ;; esac
 	@REDIS_SERVER=$(REDIS_SERVER) $(MAKE) test T="$(COMPAT)"
 
-golden: $(BUILD)/tests/golden/golden_test
-	@CATALOGD=$(BUILD)/catalogd GOLDEN=write $<
+GOLDEN_PROGRAMS := $(addprefix $(BUILD)/tests/golden/,golden_test messages_test)
+golden: $(GOLDEN_PROGRAMS)
+	@for program in $^; do CATALOGD=$(BUILD)/catalogd GOLDEN=write $$program || exit 1; done
 
 # Built with clang in a folder of its own; what is found lands there, what is worth keeping in tests/fuzz/corpus/.
 fuzz:

@@ -103,7 +103,9 @@ static bool open_host(const char *setting, const struct address *wanted, struct 
     const int reason = errno;
     freeaddrinfo(info);
     if (!opened)
-        return refuse(setting, reason == EADDRINUSE ? "something already listens there" : strerror(reason));
+        return refuse(setting, reason == EADDRINUSE
+                                   ? "something already listens there: stop it, or name another address"
+                                   : strerror(reason));
     name_tcp(wanted, out);
     return true;
 }
@@ -117,7 +119,7 @@ static bool clear_path(const struct sockaddr_un *address, const char **why)
 
     if (lstat(address->sun_path, &status) != 0)
         return true; /* nothing there, or bind() will say what is wrong */
-    *why = "the path exists and is not a socket";
+    *why = "the path exists and is not a socket: remove it, or name another";
     if (!S_ISSOCK(status.st_mode))
         return false;
 
@@ -126,7 +128,7 @@ static bool clear_path(const struct sockaddr_un *address, const char **why)
                       errno == ECONNREFUSED;
     if (fd >= 0)
         close(fd);
-    *why = "something already listens there";
+    *why = "something already listens there: stop it, or name another address";
     return dead && unlink(address->sun_path) == 0;
 }
 

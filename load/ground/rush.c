@@ -292,7 +292,7 @@ json_t *rush_json(const struct rush_result *result)
 {
     return json_pack("{s:s,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "mode", result->mode, "requests",
                      (json_int_t)result->requests, "ok", (json_int_t)result->ok, "failed",
-                     (json_int_t)(result->failed + result->refused), "queries", (json_int_t)result->queries,
+                     (json_int_t)result->failed + result->refused, "queries", (json_int_t)result->queries,
                      "saved", (json_int_t)result->saved, "p50_us", (json_int_t)result->p50_us, "max_us",
                      (json_int_t)result->max_us);
 }

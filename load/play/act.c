@@ -188,7 +188,7 @@ static enum act_outcome act_run(struct act *act, const char *shell, size_t tag, 
     while (free < ACT_COMMANDS_MAX && act->commands[free].pid > 0)
         free++;
     if (free == ACT_COMMANDS_MAX || !proc_folder("command", NULL, folder))
-        return fail(why, "too many commands at once");
+        return fail(why, "16 commands run already: let one end, or run them later");
     struct act_command *command = &act->commands[free];
     environment_of(act->servers, texts);
     snprintf(command->output_path, sizeof command->output_path, "%s/output", folder);

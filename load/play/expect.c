@@ -359,7 +359,7 @@ bool expect_parse(struct words *words, struct expect *out, char why[static EXPEC
     struct words whole = *words; /* with a cursor of its own */
     memset(out, 0, sizeof *out);
     if (!words_rest(&whole, out->text, sizeof out->text))
-        return words_refuse(why, "the expectation is too long", NULL);
+        return words_refuse(why, "the expectation is too long: at most 159 bytes", NULL);
     if (words_peek(words) == NULL)
         return words_refuse(why, "an expectation is missing", NULL);
     if (!read_figure(words, out, why) || !read_part(words, out, why) || !read_operator(words, out, why) ||

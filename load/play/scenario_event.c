@@ -137,7 +137,7 @@ static bool read_argument(const struct action_row *row, struct words *words, str
     if (word == NULL || word[0] == '\0')
         return refuse_usage(row, why);
     int bytes = snprintf(out->argument, sizeof out->argument, "%s%s", before, word);
-    return (size_t)bytes < sizeof out->argument || words_refuse(why, "too long:", word);
+    return (size_t)bytes < sizeof out->argument || words_refuse(why, "longer than 1023 bytes:", word);
 }
 
 /* ---- what can happen ---- */

@@ -35,7 +35,7 @@ static bool add_result(struct report *report, struct result *result)
         return true;
     result_clear(result);
     free(result);
-    fprintf(stderr, "stampede: too many results for one report\n");
+    fprintf(stderr, "stampede: a report holds at most 16 results: run fewer variants at once\n");
     return false;
 }
 
