@@ -26,8 +26,8 @@ static const char HELP[] =
     "\n"
     "Exit status: 0: nothing is wrong (there may be warnings), 1: something is, 2: wrong settings.\n"
     "\n"
-    "  systemd-run --pipe --wait -p EnvironmentFile=/etc/catalogd/catalogd.env -p User=catalogd catalogd "
-    "check\n";
+    "  systemd-run --pipe --wait -p EnvironmentFile=/etc/catalogd/catalogd.env -p User=catalogd "
+    "-p DynamicUser=yes catalogd check\n";
 
 int64_t check_wall_ms(void)
 {
