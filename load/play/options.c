@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+_Static_assert(OPTIONS_SETS_MAX == 32 && WORDS_LINE_BYTES == 8192, "as in the texts");
+
 enum { FLAGS_MAX = 48 };
 enum { FIRST_VALUE = 256 }; /* of getopt's: a flag's index above it */
 
