@@ -289,6 +289,7 @@ static void join_parts(struct ops *ops, const struct settings *settings, const s
     ops->parts.name_space = settings->guard.name_space;
     ops->parts.mode = settings->guard.mode;
     ops->parts.started_ms = clock_ms();
+    ops->parts.started_at_ms = clock_wall_ms();
     ops->parts.draining = &ops->draining;
     ops->parts.policy = &ops->policy;
     ops->parts.stream = &ops->stream;
