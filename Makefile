@@ -144,7 +144,7 @@ LAB := $(BUILD)/lab
 FUZZ_SOURCES := $(filter-out tests/fuzz/fuzz_main.c %_test.c,$(wildcard tests/fuzz/*.c))
 FUZZED := $(addprefix app/,http/head.c http/route.c http/access_line.c \
 	$(addprefix base/,settings.c address.c document.c number.c trace.c)) \
-	load/base/http_parse.c tests/support/left_head.c
+	load/base/http_parse.c load/base/number.c load/play/replay_line.c tests/support/left_head.c
 SIM_SOURCES := $(filter-out tests/sim/sim_main.c %_test.c,$(wildcard tests/sim/*.c))
 SUPPORT_OBJECTS := $(call objects,$(wildcard tests/support/*.c) $(FUZZ_SOURCES) $(SIM_SOURCES))
 CHAOS_OBJECTS := $(call objects,$(filter-out %_test.c %_main.c %_shim.c,$(wildcard tests/chaos/*.c)))
@@ -331,7 +331,7 @@ test: $(if $(T),$(SELECTED) $(CHAOS_SHIM),tests)
 	$(if $(filter $(BROWSER_TESTS),$(SELECTED)),@sh load/deps.sh page-test)
 	$(if $(filter %/formats_test,$(SELECTED)),@sh load/deps.sh formats)
 	$(if $(filter %/alerts_test,$(SELECTED)),@sh load/deps.sh alerts)
-	$(if $(filter %/units_test,$(SELECTED)),@sh load/deps.sh units)
+	$(if $(filter %/systemd_test,$(SELECTED)),@sh load/deps.sh units)
 	$(if $(filter %/copy_test,$(SELECTED)),@sh load/deps.sh docs)
 	$(if $(filter %/lock_zookeeper_test %/lock_zookeeper_fail_test %/lab_test %/fleetlock_test,$(SELECTED)),@sh load/deps.sh zookeeper)
 	$(if $(filter %/copy_test,$(SELECTED)),@sh load/deps.sh hosts)
@@ -345,8 +345,9 @@ compat:
 	@case "$(REDIS_SERVER)" in /*) ;; *) echo "make compat REDIS_SERVER=/path/to/redis-server" >&2; exit 2 ;; esac
 	@REDIS_SERVER=$(REDIS_SERVER) $(MAKE) test T="$(COMPAT)"
 
-golden: $(BUILD)/tests/golden/golden_test
-	@CATALOGD=$(BUILD)/catalogd GOLDEN=write $<
+GOLDEN_PROGRAMS := $(addprefix $(BUILD)/tests/golden/,golden_test messages_test)
+golden: $(GOLDEN_PROGRAMS)
+	@for program in $^; do CATALOGD=$(BUILD)/catalogd GOLDEN=write $$program || exit 1; done
 
 # Built with clang in a folder of its own; what is found lands there, what is worth keeping in tests/fuzz/corpus/.
 fuzz:

@@ -255,10 +255,14 @@ static void reload(const struct settings *settings, struct service *service)
     const bool ops_token = ops_read_token(service->ops, settings->ops_token_file);
     const bool revalidate_token = server_read_token(service->server, settings->revalidate_token_file);
 
-    log_line(ops_token && revalidate_token ? LOG_LEVEL_INFO : LOG_LEVEL_WARNING, "reload",
-             "access_log=%s ops_token=%s revalidate_token=%s", service->access != NULL ? "anew" : "none",
-             reread(settings->ops_token_file[0] != '\0', ops_token),
-             reread(settings->revalidate_token_file[0] != '\0', revalidate_token));
+    log_line(
+        ops_token && revalidate_token ? LOG_LEVEL_INFO : LOG_LEVEL_WARNING, "reload",
+        "access_log=%s ops_token=%s revalidate_token=%s%s", service->access != NULL ? "anew" : "none",
+        reread(settings->ops_token_file[0] != '\0', ops_token),
+        reread(settings->revalidate_token_file[0] != '\0', revalidate_token),
+        ops_token && revalidate_token
+            ? ""
+            : " reason=\"event=token_file says it\" hint=\"mend the file and reload: the old token counts\"");
     notify_ready(server_address(service->server));
 }
 

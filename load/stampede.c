@@ -116,7 +116,7 @@ static bool make_folder(const char *path)
 {
     if (path == NULL || mkdir(path, 0777) == 0 || errno == EEXIST)
         return true;
-    fprintf(stderr, "stampede: %s: %s\n", path, strerror(errno));
+    fprintf(stderr, "stampede: %s: the folder cannot be made: %s\n", path, strerror(errno));
     return false;
 }
 

@@ -40,7 +40,7 @@ static bool read_line(int fd, struct source of, struct token *out)
     struct stat status;
 
     if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode))
-        return refuse(of, "not a regular file");
+        return refuse(of, "not a regular file: name one that holds the token");
     if ((status.st_mode & (S_IRWXO | S_IWGRP)) != 0)
         return refuse(of, "others may read or write it; chmod 600 or 640");
 

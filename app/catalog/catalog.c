@@ -168,9 +168,10 @@ static void fail_broken(struct guard_load *load)
 {
     char pairs[TRACE_PAIRS_SIZE];
 
-    log_event(LOG_LEVEL_ERROR, "load_failed", "key=%s load=%016" PRIx64 " %soutcome=broken reason=\"%s\"",
-              guard_load_key(load), guard_load_id(load), trace_pairs(trace_of(load), pairs),
-              "the row makes no document: a NULL, or a text that is not UTF-8; or no memory");
+    log_event(
+        LOG_LEVEL_ERROR, "load_failed", "key=%s load=%016" PRIx64 " %soutcome=broken reason=\"%s\"",
+        guard_load_key(load), guard_load_id(load), trace_pairs(trace_of(load), pairs),
+        "the row makes no document: a NULL, or a text that is not UTF-8; or no memory: look at the row");
     guard_load_fail(load, GUARD_FAILURE_REJECTED);
 }
 
@@ -258,8 +259,8 @@ static void load_document(struct guard_load *load, void *context)
     struct plan plan = {0};
 
     if (!make_plan(catalog, load, &plan)) {
-        log_event(LOG_LEVEL_ERROR, "load_failed", "key=%s reason=\"no such kind of key\"",
-                  guard_load_key(load));
+        log_event(LOG_LEVEL_ERROR, "load_failed",
+                  "key=%s reason=\"no such kind of key\" hint=\"a bug: report it\"", guard_load_key(load));
         guard_load_fail(load, GUARD_FAILURE_INTERNAL);
         return;
     }
@@ -519,7 +520,8 @@ static bool no_memory(struct guard_error *error)
 {
     if (error != NULL) {
         error->status = GUARD_NO_MEMORY;
-        snprintf(error->text, sizeof(error->text), "the catalog has no memory, descriptor or thread");
+        snprintf(error->text, sizeof(error->text),
+                 "the catalog has no memory, descriptor or thread: raise MemoryMax, ulimit -n or TasksMax");
     }
     return false;
 }

@@ -49,11 +49,13 @@ static void load_keys(struct warmer *warmer)
 
     if (!hot_file_read(warmer->path, &warmer->keys, &damage)) {
         log_event(errno == ENOENT ? LOG_LEVEL_INFO : LOG_LEVEL_WARNING, "hot_file",
-                  "path=\"%s\" reason=\"%s\"", warmer->path, strerror(errno));
+                  "path=\"%s\" reason=\"cannot be read: %s\" hint=\"chown it to the user of the service\"",
+                  warmer->path, strerror(errno));
         return;
     }
     if (damage.is_foreign || damage.lines > 0)
-        log_event(LOG_LEVEL_WARNING, "hot_file", "path=\"%s\" keys=%zu lines_left_out=%zu reason=\"%s\"",
+        log_event(LOG_LEVEL_WARNING, "hot_file",
+                  "path=\"%s\" keys=%zu lines_left_out=%zu reason=\"%s\" hint=\"the next save mends it\"",
                   warmer->path, warmer->keys.count, damage.lines,
                   damage.is_foreign ? "not a list of hot keys" : "damaged");
 }
@@ -77,7 +79,9 @@ static void save(struct warmer *warmer)
         return;
     hot_file_read(warmer->path, &warmer->keys, &damage); /* the older ones, as far as there is room */
     if (!hot_file_write(warmer->path, &warmer->keys))
-        log_event(LOG_LEVEL_WARNING, "hot_file", "path=\"%s\" reason=\"%s\"", warmer->path, strerror(errno));
+        log_event(LOG_LEVEL_WARNING, "hot_file",
+                  "path=\"%s\" reason=\"cannot be written: %s\" hint=\"catalogd check says why\"",
+                  warmer->path, strerror(errno));
 }
 
 /* ---- waiting ---- */
@@ -175,7 +179,8 @@ static void warm(struct warmer *warmer)
             refresh_kind(warmer, kind);
         wait_for_refreshes(warmer);
     } else {
-        log_event(LOG_LEVEL_WARNING, "not_warmed", "keys=%zu reason=\"nothing could be stored in time\"",
+        log_event(LOG_LEVEL_WARNING, "not_warmed",
+                  "keys=%zu reason=\"nothing could be stored in time\" hint=\"is Redis up? catalogd check\"",
                   warmer->keys.count);
     }
     atomic_store(&warmer->is_warming, false);

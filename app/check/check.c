@@ -21,23 +21,17 @@ static const char HELP[] =
     "keys in Redis and drops them, changes nothing in PostgreSQL, and is done in some seconds, whatever "
     "hangs.\n"
     "\n"
-    "  --json    the same as JSON\n"
+    "  --json           the same as JSON\n"
+    "  --version, -V    the version\n"
     "\n"
     "Exit status: 0: nothing is wrong (there may be warnings), 1: something is, 2: wrong settings.\n"
     "\n"
-    "  systemd-run --pipe --wait -p EnvironmentFile=/etc/catalogd/catalogd.env -p User=catalogd catalogd "
-    "check\n";
-
-int64_t check_wall_ms(void)
-{
-    const struct timespec now = clock_wall();
-
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
+    "  systemd-run --pipe --wait -p EnvironmentFile=/etc/catalogd/catalogd.env -p User=catalogd "
+    "-p DynamicUser=yes catalogd check\n";
 
 void check_clock(struct findings *findings, const char *what, int64_t then_ms, int64_t before_ms)
 {
-    const int64_t now_ms = check_wall_ms();
+    const int64_t now_ms = (int64_t)clock_wall_ms();
     const int64_t ahead_ms = then_ms - now_ms, behind_ms = before_ms - then_ms;
     const int64_t apart_ms = ahead_ms > behind_ms ? ahead_ms : behind_ms;
 
@@ -77,18 +71,27 @@ static int check_all(const struct settings *settings, bool as_json)
     return good ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
+static int say(const char *text)
+{
+    return fputs(text, stdout) >= 0 && fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
 int check_main(int argc, char **argv, char **env)
 {
     struct settings settings;
 
     take_flag(&argc, argv, "check");
     const bool as_json = take_flag(&argc, argv, "--json");
-    if (take_flag(&argc, argv, "--help") || take_flag(&argc, argv, "-h")) {
-        fputs(HELP, stdout);
-        return EXIT_SUCCESS;
-    }
-    if (settings_read(argc, argv, env, &settings, stderr) != SETTINGS_OK)
+    switch (settings_read(argc, argv, env, &settings, stderr)) {
+    case SETTINGS_OK:
+        break;
+    case SETTINGS_HELP:
+        return say(HELP);
+    case SETTINGS_VERSION:
+        return say("catalogd " GUARD_VERSION "\n");
+    case SETTINGS_WRONG:
         return EXIT_SETTINGS;
+    }
     signal(SIGPIPE, SIG_IGN);
     json_object_seed(0);
     return check_all(&settings, as_json);

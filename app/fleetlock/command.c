@@ -50,7 +50,7 @@ static _Noreturn void become(char **argv, pid_t parent, bool take_terminal, int 
     sigprocmask(SIG_SETMASK, &none, NULL);
     execvp(argv[0], argv);
     const int error = errno;
-    dprintf(STDERR_FILENO, "fleetlock: %s: %s\n", argv[0], strerror(error));
+    dprintf(STDERR_FILENO, "fleetlock: %s: cannot be run: %s\n", argv[0], strerror(error));
     _exit(error == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN);
 }
 
@@ -87,7 +87,7 @@ static bool is_foreground(void)
 
 static bool no_process(const char *what)
 {
-    fprintf(stderr, "fleetlock: %s: %s\n", what, strerror(errno));
+    fprintf(stderr, "fleetlock: COMMAND was not started: %s: %s\n", what, strerror(errno));
     return false;
 }
 
@@ -95,7 +95,7 @@ static bool start_keeper(struct command *command, int on_lost, uint32_t grace_ms
 {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0)
-        return no_process("pipe");
+        return no_process("no pipe to what watches over COMMAND");
     command->keeper = fork();
     if (command->keeper == 0) {
         close(ends[1]);
@@ -106,7 +106,7 @@ static bool start_keeper(struct command *command, int on_lost, uint32_t grace_ms
     if (command->keeper > 0)
         return true;
     command->keeper = 0;
-    return no_process("fork");
+    return no_process("no process to watch over COMMAND");
 }
 
 bool command_start(struct command *command, char **argv, uint64_t safe_ms, int on_lost, uint32_t grace_ms)
@@ -117,7 +117,7 @@ bool command_start(struct command *command, char **argv, uint64_t safe_ms, int o
     command->safe_ms =
         mmap(NULL, sizeof *command->safe_ms, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (command->safe_ms == MAP_FAILED)
-        return no_process("mmap");
+        return no_process("no memory for COMMAND");
     atomic_init(command->safe_ms, safe_ms);
     command->has_terminal = is_foreground() && isatty(STDOUT_FILENO) == 1;
     fflush(NULL);
@@ -126,7 +126,7 @@ bool command_start(struct command *command, char **argv, uint64_t safe_ms, int o
         become(argv, parent, command->has_terminal, told);
     if (command->pid < 0) {
         command->pid = 0;
-        return no_process("fork");
+        return no_process("no process for COMMAND");
     }
     setpgid(command->pid, command->pid); /* whichever of the two comes first */
     signal(SIGTSTP, SIG_IGN);            /* ^Z must not stop us while COMMAND runs */

@@ -348,7 +348,7 @@ static int print_status(struct fleetlock *fleetlock)
         printf("and %" PRIu32 " more\n", view.holder_count + view.waiter_count - view.seen_count);
     if (fflush(stdout) == 0)
         return EX_OK;
-    fprintf(stderr, "fleetlock: standard output: %s\n", strerror(errno));
+    fprintf(stderr, "fleetlock: standard output cannot be written: %s\n", strerror(errno));
     return EX_OSERR;
 }
 

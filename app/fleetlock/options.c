@@ -154,7 +154,7 @@ static void take_url(struct options *options, const char *url, bool *good)
     if (options->url_count < OPTIONS_URLS_MAX)
         options->urls[options->url_count++] = url;
     else
-        mistake(good, "more than %d URLs", OPTIONS_URLS_MAX);
+        mistake(good, "--url: at most %d may be given", OPTIONS_URLS_MAX);
 }
 
 static void take_urls_of_environment(struct options *options, bool *good)
@@ -228,7 +228,7 @@ static void take_kind(struct options *options, struct kinds_said *said, enum gua
 static void take_name(struct options *options, const char *name, bool *good)
 {
     if (options->name_count == GUARD_LOCK_NAMES_MAX)
-        mistake(good, "%s: more than %d names", name, GUARD_LOCK_NAMES_MAX);
+        mistake(good, "%s: one NAME too many; at most %d", name, GUARD_LOCK_NAMES_MAX);
     else
         options->names[options->name_count++] = name;
 }

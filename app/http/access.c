@@ -316,7 +316,8 @@ static void tell_dropped(struct access_log *log)
 
     if (dropped != log->told_dropped)
         log_event(LOG_LEVEL_WARNING, "access_lines_dropped",
-                  "file=\"%s\" lines=%" PRIu64 " reason=\"the file or pipe does not take them in time\"",
+                  "file=\"%s\" lines=%" PRIu64 " reason=\"the file or pipe does not take them in time\""
+                  " hint=\"lower ACCESS_LOG_PERCENT, or use a faster disk or reader\"",
                   log->file, dropped - log->told_dropped);
     log->told_dropped = dropped;
 }
@@ -385,10 +386,10 @@ bool access_open(const struct access_config *config, struct access_log **out)
     log->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     bool opened = open_output(log);
     if (opened && (log->wake_fd < 0 || !lanes_open(log, config)))
-        opened = refuse(log, "no memory or no descriptor");
+        opened = refuse(log, "no memory or no descriptor: raise MemoryMax or ulimit -n");
     log->writing = opened && thread_start(&log->writer, write_lines, log);
     if (opened && !log->writing)
-        opened = refuse(log, "no thread");
+        opened = refuse(log, "no thread: raise TasksMax or ulimit -u");
     if (opened)
         *out = log;
     else

@@ -20,41 +20,45 @@ static const char NO_STORE[] = "no-store";
 
 static const struct answer_refusal PROBLEMS[PROBLEM_COUNT] = {
     [PROBLEM_UNKNOWN_PATH] = {404, false, "unknown-path", "No such path",
-                              "There are /catalog, /categories/{id}, /products/{id}, /products?ids=, "
-                              "/products/{id}/offers, /products/{id}/purchase and /ping."},
+                              "Ask for /catalog, /categories/{id}, /products/{id}, /products?ids=, "
+                              "/products/{id}/offers, /products/{id}/purchase or /ping."},
     [PROBLEM_ENCODED_PATH] = {400, false, "encoded-path", "Percent-encoding is not accepted",
-                              "No path or query of this service needs a percent sign."},
+                              "Write it without percent signs: no path or query of this service needs one."},
     [PROBLEM_BAD_ID] = {400, false, "bad-id", "Not an id",
-                        "An id is 1 to 18 decimal digits and does not start with 0."},
+                        "Give one of 1 to 18 decimal digits that does not start with 0."},
     [PROBLEM_BAD_QUERY] = {400, false, "bad-query", "Query not accepted",
-                           "Only two are taken: /categories/{id}?after={product id} and "
+                           "Ask without one; only two are taken: /categories/{id}?after={product id} and "
                            "/products?ids={id},{id},..."},
     [PROBLEM_BAD_IDS] =
         {400, false, "bad-ids", "Not a list of ids",
-         "ids takes 1 to 100 ids, comma separated, each once; an id is 1 to 18 decimal digits "
+         "Give ids= 1 to 100 ids, comma separated, each once; an id is 1 to 18 decimal digits "
          "and does not start with 0."},
-    [PROBLEM_METHOD] = {405, false, "method", "Method not allowed", "The Allow header names those that are."},
+    [PROBLEM_METHOD] = {405, false, "method", "Method not allowed", "Use one of those in the Allow header."},
     [PROBLEM_BODY] = {413, true, "body", "Request body not accepted", "Send this request without a body."},
-    [PROBLEM_FRAMING] = {400, true, "framing", "Ambiguous message framing",
-                         "Names that are no tokens, folded lines, control characters, bare CR or LF, "
-                         "Transfer-Encoding and any but one plain Content-Length are refused."},
-    [PROBLEM_HOST] = {400, true, "host", "One Host header is required", "HTTP/1.1 asks for exactly one."},
-    [PROBLEM_ABSENT] = {404, false, "absent", "No such row", "The catalog has nothing with this id."},
+    [PROBLEM_FRAMING] =
+        {400, true, "framing", "Ambiguous message framing",
+         "Send one plain Content-Length or none, no Transfer-Encoding, no control characters, no "
+         "bare CR or LF, no folded lines, and no name that is not a token."},
+    [PROBLEM_HOST] = {400, true, "host", "One Host header is required",
+                      "Send exactly one, as HTTP/1.1 wants it."},
+    [PROBLEM_ABSENT] = {404, false, "absent", "No such row",
+                        "The catalog has nothing with this id; see /catalog for what it has."},
     [PROBLEM_FAILED] = {503, false, "load-failed", "The catalog cannot be read right now",
                         "The database did not answer this request; ask again after Retry-After."},
     [PROBLEM_SHED] = {503, false, "shed", "Too many requests are waiting",
                       "Refused to protect the database; ask again after Retry-After."},
     [PROBLEM_UNREAD] = {503, false, "unread", "Too many large answers are being read",
                         "Others have not read theirs yet; ask again after Retry-After, or for fewer ids."},
-    [PROBLEM_TIMEOUT] = {504, false, "timeout", "The catalog took too long",
-                         "The deadline of this request passed; the answer will be cached when it comes."},
+    [PROBLEM_TIMEOUT] =
+        {504, false, "timeout", "The catalog took too long",
+         "The deadline of this request passed. Ask again: the answer will be cached when it comes."},
     [PROBLEM_CLOSING] = {503, true, "closing", "This server is shutting down",
                          "Ask again; another one will answer."},
-    [PROBLEM_INTERNAL] = {500, true, "internal", "Internal error", "The server's log says more."},
+    [PROBLEM_INTERNAL] = {500, true, "internal", "Internal error",
+                          "Ask again; if this stays, see the server's log."},
     [PROBLEM_WRITES_OFF] = {403, false, "writes-off", "Writes are off",
-                            "This process has no WRITE_DATABASE_URL; it only reads."},
-    [PROBLEM_TOO_LARGE] = {413, true, "too-large", "Request body too large",
-                           "At most 131072 bytes are taken."},
+                            "This process only reads: ask one that has WRITE_DATABASE_URL set."},
+    [PROBLEM_TOO_LARGE] = {413, true, "too-large", "Request body too large", "Send at most 131072 bytes."},
     [PROBLEM_MEDIA_TYPE] = {415, true, "type", "Not JSON", "Send Content-Type: application/json."},
     [PROBLEM_CONDITION] = {428, true, "condition-required", "If-Match is required",
                            "Send the ETag that GET gave, so that nobody else's change is lost."},

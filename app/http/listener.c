@@ -20,6 +20,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <systemd/sd-daemon.h>
 #include <unistd.h>
 
 static const char UNIX_PREFIX[] = "unix:";
@@ -103,7 +104,9 @@ static bool open_host(const char *setting, const struct address *wanted, struct 
     const int reason = errno;
     freeaddrinfo(info);
     if (!opened)
-        return refuse(setting, reason == EADDRINUSE ? "something already listens there" : strerror(reason));
+        return refuse(setting, reason == EADDRINUSE
+                                   ? "something already listens there: stop it, or name another address"
+                                   : strerror(reason));
     name_tcp(wanted, out);
     return true;
 }
@@ -117,7 +120,7 @@ static bool clear_path(const struct sockaddr_un *address, const char **why)
 
     if (lstat(address->sun_path, &status) != 0)
         return true; /* nothing there, or bind() will say what is wrong */
-    *why = "the path exists and is not a socket";
+    *why = "the path exists and is not a socket: remove it, or name another";
     if (!S_ISSOCK(status.st_mode))
         return false;
 
@@ -126,7 +129,7 @@ static bool clear_path(const struct sockaddr_un *address, const char **why)
                       errno == ECONNREFUSED;
     if (fd >= 0)
         close(fd);
-    *why = "something already listens there";
+    *why = "something already listens there: stop it, or name another address";
     return dead && unlink(address->sun_path) == 0;
 }
 
@@ -191,7 +194,8 @@ static void name_given(int fd, char name[static LISTENER_NAME_SIZE])
         snprintf(one, sizeof(one), "%s:%u", host, (unsigned)ntohs(v4->sin_port));
     }
     if (used + strlen(one) + 2 <= LISTENER_NAME_SIZE)
-        snprintf(name + used, LISTENER_NAME_SIZE - used, "%s%s", used > 0 ? "," : "", one);
+        snprintf(name + used, LISTENER_NAME_SIZE - used, "%s%.*s", used > 0 ? "," : "",
+                 (int)(LISTENER_NAME_SIZE - used - 2), one);
 }
 
 /* An IPv6 socket that takes IPv4 as well, which its address does not show. */
@@ -208,9 +212,11 @@ static bool open_given(const struct listener_options *options, const int *given,
 {
     bool dual = false;
 
+    out->is_unix = true;
     for (size_t i = 0; i < given_count; i++) {
         name_given(given[i], out->name);
         dual = dual || is_dual(given[i]);
+        out->is_unix = out->is_unix && sd_is_socket(given[i], AF_UNIX, 0, -1) > 0;
     }
     for (size_t i = 0; i < out->fd_count; i++) {
         out->fds[i] = fcntl(given[i % given_count], F_DUPFD_CLOEXEC, 0);

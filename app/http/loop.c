@@ -256,7 +256,8 @@ static enum MHD_Result admit(void *context, const struct sockaddr *address, sock
         client_make_way(&loop->clients);
     if (count < most)
         return MHD_YES;
-    log_event(LOG_LEVEL_WARNING, "connections_full", "max_connections=%u", most);
+    log_event(LOG_LEVEL_WARNING, "connections_full",
+              "max_connections=%u reason=\"no place for another\" hint=\"raise MAX_CONNECTIONS\"", most);
     return MHD_NO;
 }
 
@@ -317,7 +318,7 @@ static bool open_parts(struct server_loop *loop)
 
     loop->daemon = daemon_start(loop);
     if (loop->daemon == NULL)
-        return refuse(loop, "libmicrohttpd", "no memory or no descriptors");
+        return refuse(loop, "libmicrohttpd", "no memory or no descriptors: raise MemoryMax or ulimit -n");
     if (!poll_start(loop))
         return false;
     if (guard_loop_attach(loop->clients.shared->guard, &loop->uv, &loop->clients.guard, &error) != GUARD_OK)
@@ -360,7 +361,8 @@ bool loop_start(struct server_loop *loop)
     if (pthread_create(&loop->thread, NULL, thread_main, loop) != 0) {
         close(loop->listen_fd);
         sem_destroy(&loop->opened);
-        return refuse(loop, "thread", "the system has no more");
+        return refuse(loop, "thread",
+                      "the system has no more: raise TasksMax or ulimit -u, or lower SERVER_LOOPS");
     }
     while (sem_wait(&loop->opened) != 0)
         continue; /* a signal */

@@ -115,15 +115,20 @@ bool upload_take(struct write_job *job, const char *bytes, size_t count)
 enum { RETRY_MS = 1000, EXTRA_BYTES = WRITE_ERRORS_BYTES + 32 };
 
 static const struct answer_refusal REFUSALS[WRITE_OUTCOME_COUNT] = {
-    [WRITE_ABSENT] = {404, false, "absent", "No such row", "The catalog has no product with this id."},
+    [WRITE_ABSENT] = {404, false, "absent", "No such row",
+                      "The catalog has no product with this id; see /catalog for what it has."},
     [WRITE_CONFLICT] =
         {412, false, "version-conflict", "The product has changed",
          "It or a category in its path is no longer as If-Match says; GET it, look, and try again."},
-    [WRITE_SOLD_OUT] = {409, false, "sold-out", "Not enough in stock", "Nothing was bought."},
-    [WRITE_KEY_REUSED] = {422, false, "key-reused", "Idempotency-Key of another purchase",
-                          "This key was used for another product or quantity; nothing was bought now."},
+    [WRITE_SOLD_OUT] = {409, false, "sold-out", "Not enough in stock",
+                        "Nothing was bought; ask for at most what stock says."},
+    [WRITE_KEY_REUSED] =
+        {422, false, "key-reused", "Idempotency-Key of another purchase",
+         "This key was used for another product or quantity; nothing was bought now. Use a new key for "
+         "each purchase."},
     [WRITE_BAD_BODY] = {400, false, "bad-body", "The body cannot be read", "Send a JSON object in UTF-8."},
-    [WRITE_BAD_FIELDS] = {422, false, "bad-fields", "Fields are wrong", "Nothing was changed."},
+    [WRITE_BAD_FIELDS] = {422, false, "bad-fields", "Fields are wrong",
+                          "Nothing was changed; correct the fields that errors names."},
     [WRITE_SHED] = {503, false, "shed", "Too many writes are waiting",
                     "Nothing was changed; ask again after Retry-After."},
     [WRITE_FAILED] = {503, false, "write-failed", "The catalog cannot be changed right now",
@@ -131,7 +136,7 @@ static const struct answer_refusal REFUSALS[WRITE_OUTCOME_COUNT] = {
     [WRITE_TIMEOUT] = {503, false, "write-timeout", "The change took too long",
                        "It was rolled back, nothing was changed; ask again after Retry-After."},
     [WRITE_REFUSED] = {500, false, "write-refused", "The database refuses this change",
-                       "Nothing was changed; the server's log says more."},
+                       "Nothing was changed; see the server's log before you try again."},
     [WRITE_UNKNOWN] = {502, false, "outcome-unknown", "It is not known whether the change was made",
                        "The database was lost before it answered. GET the product to see; a purchase with an "
                        "Idempotency-Key can be repeated."},

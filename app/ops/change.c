@@ -177,7 +177,9 @@ bool change_clear(const struct ops_parts *parts, struct MHD_Connection *connecti
         strcmp(name_space, parts->name_space) != 0)
         return ops_refuse(connection, &BAD_NAMESPACE);
     const enum guard_status status = guard_clear_wait(parts->guard, CHANGE_MANY_LIMIT_MS, &result);
-    log_event(LOG_LEVEL_WARNING, "cleared", "namespace=%s status=%s", name_space, guard_status_name(status));
+    log_event(LOG_LEVEL_WARNING, "cleared",
+              "namespace=%s status=%s reason=\"POST /clear\" hint=\"expect a load of every key\"", name_space,
+              guard_status_name(status));
     if (status != GUARD_OK)
         return ops_refuse_status(connection, status);
     return ops_send(connection, MHD_HTTP_OK,

@@ -38,7 +38,6 @@ struct ops {
     struct policy policy;
     struct stream stream;
     struct token token;
-    bool is_unix; /* no browser reaches it */
     atomic_bool draining;
     struct listener listener;
     struct MHD_Daemon *daemon;
@@ -48,19 +47,22 @@ struct ops {
 /* ---- refusals ---- */
 
 static const struct ops_refusal UNKNOWN_PATH = {MHD_HTTP_NOT_FOUND, "No such path",
-                                                "There are /, /healthz, /readyz, /metrics, /hot, /live, "
-                                                "/invalidate, /expire, /refresh, /clear and /policy.",
+                                                "Ask for /, /healthz, /readyz, /metrics, /hot, /live, "
+                                                "/invalidate, /expire, /refresh, /clear or /policy.",
                                                 NULL, NULL};
 static const struct ops_refusal NO_TOKEN = {MHD_HTTP_UNAUTHORIZED, "Token required",
                                             "Send Authorization: Bearer and the token of OPS_TOKEN_FILE.",
                                             MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer"};
 static const struct ops_refusal FOREIGN_SITE = {
     MHD_HTTP_FORBIDDEN, "Foreign site",
-    "A page of another site asks, in the browser of somebody who may: Sec-Fetch-Site says so.", NULL, NULL};
+    "A page of another site asks, in the browser of somebody who may: Sec-Fetch-Site says so. "
+    "Open the address itself.",
+    NULL, NULL};
 static const struct ops_refusal NAMED_HOST = {MHD_HTTP_FORBIDDEN, "Host by name",
                                               "Without a token (OPS_TOKEN_FILE) it answers only what is "
                                               "asked of localhost or a numeric address: a page "
-                                              "of any site may have its own name resolve to this machine.",
+                                              "of any site may have its own name resolve to this machine. "
+                                              "Use such an address, or set a token.",
                                               NULL, NULL};
 static const struct ops_refusal BAD_PERIOD = {
     MHD_HTTP_BAD_REQUEST, "Not a period",
@@ -69,13 +71,13 @@ static const struct ops_refusal ENOUGH_VIEWERS = {MHD_HTTP_SERVICE_UNAVAILABLE, 
                                                   "Four read /live already: close one and try again.",
                                                   MHD_HTTP_HEADER_RETRY_AFTER, "5"};
 static const struct ops_refusal NO_MORE_VIEWERS = {MHD_HTTP_SERVICE_UNAVAILABLE, "Shutting down",
-                                                   "This process ends: its successor can be viewed.",
+                                                   "This process ends: look at its successor.",
                                                    MHD_HTTP_HEADER_RETRY_AFTER, "1"};
 _Static_assert(STREAM_VIEWERS == 4, "as ENOUGH_VIEWERS says");
 _Static_assert(STREAM_EVERY_MIN_MS == 100 && STREAM_EVERY_MAX_MS == 60000, "as BAD_PERIOD says");
 static const struct ops_refusal BAD_HEAD = {
     MHD_HTTP_BAD_REQUEST, "Request refused",
-    "Its head is not that of one HTTP request without a body for exactly one Host.", NULL, NULL};
+    "Send the head of one HTTP request without a body, for exactly one Host.", NULL, NULL};
 
 /* ---- paths ---- */
 
@@ -157,7 +159,7 @@ static bool answer(struct ops *ops, struct MHD_Connection *connection, const cha
         return ops_refuse(connection, &UNKNOWN_PATH);
     if (!method_fits(method, TABLE[row].method)) {
         const struct ops_refusal wrong = {MHD_HTTP_METHOD_NOT_ALLOWED, "Method not allowed",
-                                          "The Allow header names the one that is.", MHD_HTTP_HEADER_ALLOW,
+                                          "Use the one in the Allow header.", MHD_HTTP_HEADER_ALLOW,
                                           TABLE[row].method};
 
         return ops_refuse(connection, &wrong);
@@ -166,7 +168,8 @@ static bool answer(struct ops *ops, struct MHD_Connection *connection, const cha
         return ops_refuse(connection, &FOREIGN_SITE);
     if (TABLE[row].needs_token && !is_authorized(ops, connection))
         return ops_refuse(connection, &NO_TOKEN);
-    if (TABLE[row].needs_token && ops->token.bytes == 0 && !ops->is_unix && !site_host_is_address(connection))
+    if (TABLE[row].needs_token && !ops->token.required && !ops->listener.is_unix &&
+        !site_host_is_address(connection))
         return ops_refuse(connection, &NAMED_HOST);
     return TABLE[row].answer(&ops->parts, connection);
 }
@@ -274,7 +277,9 @@ static bool ops_start(struct ops *ops, const struct settings *settings, const st
         return false;
     ops->daemon = daemon_start(ops, ops->listener.fds[0]);
     if (ops->daemon == NULL) {
-        log_event(LOG_LEVEL_ERROR, "ops", "reason=\"libmicrohttpd: no memory or no descriptors\"");
+        log_event(
+            LOG_LEVEL_ERROR, "ops",
+            "reason=\"libmicrohttpd: no memory or no descriptors\" hint=\"raise MemoryMax or ulimit -n\"");
         return false;
     }
     listener_take(&ops->listener, 0); /* MHD_stop_daemon() closes it */
@@ -289,6 +294,7 @@ static void join_parts(struct ops *ops, const struct settings *settings, const s
     ops->parts.name_space = settings->guard.name_space;
     ops->parts.mode = settings->guard.mode;
     ops->parts.started_ms = clock_ms();
+    ops->parts.started_at_ms = clock_wall_ms();
     ops->parts.draining = &ops->draining;
     ops->parts.policy = &ops->policy;
     ops->parts.stream = &ops->stream;
@@ -320,7 +326,6 @@ bool ops_open(const struct settings *settings, const struct given *given, const 
     if (ops == NULL)
         return false;
     join_parts(ops, settings, parts);
-    ops->is_unix = strncmp(settings->ops_listen, "unix:", 5) == 0;
     policy_init(&ops->policy, settings);
     if (open_stream(ops, settings) && ops_start(ops, settings, given))
         *out = ops;

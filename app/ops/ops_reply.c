@@ -12,7 +12,7 @@ static const struct ops_refusal UNCONFIRMED = {
 static const struct ops_refusal SHUTTING_DOWN = {MHD_HTTP_SERVICE_UNAVAILABLE, "Shutting down",
                                                  "Do it again on another process.", NULL, NULL};
 static const struct ops_refusal NOT_DONE = {MHD_HTTP_INTERNAL_SERVER_ERROR, "Not done",
-                                            "Out of memory, or a bug; the log says more.", NULL, NULL};
+                                            "Out of memory, or a bug; see the log.", NULL, NULL};
 
 static bool send_json(struct MHD_Connection *connection, struct reply_document document, json_t *json)
 {

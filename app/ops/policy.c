@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 enum { CHANGES_MAX = 32, ANNOUNCE_LIMIT_MS = 5000 };
+_Static_assert(CHANGES_MAX == 32, "as a refusal says");
 
 static const struct ops_refusal UNANNOUNCED = {
     MHD_HTTP_SERVICE_UNAVAILABLE, "Nothing was changed",
@@ -123,7 +124,7 @@ bool policy_answer(const struct ops_parts *parts, struct MHD_Connection *connect
 
     MHD_get_connection_values(connection, MHD_GET_ARGUMENT_KIND, take, &wanted);
     if (wanted.is_too_long)
-        return refuse(connection, "Too many arguments.");
+        return refuse(connection, "Give at most 32 settings.");
     pthread_mutex_lock(&parts->policy->lock);
     const bool queued = change(parts, connection, &wanted);
     pthread_mutex_unlock(&parts->policy->lock);

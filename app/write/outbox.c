@@ -147,7 +147,9 @@ static void batch_invalidate(struct batch *batch, size_t at, const char *key, st
 
     if (!target_valid(key)) {
         log_event(LOG_LEVEL_ERROR, "outbox_strange_key",
-                  "key=\"%s\" reason=\"neither a key nor a tag of this service\"", key);
+                  "key=\"%s\" reason=\"neither a key nor a tag of this service\""
+                  " hint=\"see what writes to the table outbox\"",
+                  key);
         row->paid = true;
         return;
     }
@@ -219,7 +221,9 @@ static bool settle_batch(struct outbox *outbox, const struct batch *batch)
     atomic_fetch_add(&outbox->unpaid, ids.count);
     if (ids.count == 0)
         return true;
-    log_event(LOG_LEVEL_WARNING, "outbox_unpaid", "rows=%zu reason=\"Redis did not confirm\"", ids.count);
+    log_event(LOG_LEVEL_WARNING, "outbox_unpaid",
+              "rows=%zu reason=\"Redis did not confirm\" hint=\"they are tried again; is Redis up?\"",
+              ids.count);
     store_return(outbox->config.store, text, batch->cache);
     return false;
 }
@@ -259,7 +263,8 @@ static void drop_silent(struct outbox *outbox)
         atomic_fetch_add(&outbox->caches_dropped, rows.row_count);
         for (size_t row = 0; row < rows.row_count; row++)
             log_event(LOG_LEVEL_WARNING, "cache_dropped",
-                      "cache=\"%s\" id=%s silent_ms=%s reason=\"nothing in it can still be alive\"",
+                      "cache=\"%s\" id=%s silent_ms=%s reason=\"silent for too long: nothing in it can still "
+                      "be alive\" hint=\"if it runs, see whether it reaches the database\"",
                       rows_text(&rows, row, 1), rows_text(&rows, row, 0), rows_text(&rows, row, 2));
     }
     rows_clear(&rows);
@@ -274,7 +279,8 @@ static bool note_beat(struct outbox *outbox, const char *id, bool is_new, uint32
     memcpy(outbox->cache, id, sizeof(outbox->cache));
     if (is_new && was_registered)
         log_event(LOG_LEVEL_WARNING, "cache_was_dropped",
-                  "cache=\"%s\" id=%s reason=\"silent for too long, or deleted by hand\"",
+                  "cache=\"%s\" id=%s reason=\"silent for too long, or deleted by hand\""
+                  " hint=\"did this process reach its database?\"",
                   outbox->config.gate->label, id);
     else if (!was_registered)
         log_event(LOG_LEVEL_INFO, "cache_registered", "cache=\"%s\" id=%s caches=%" PRIu32,
@@ -401,7 +407,8 @@ static void hear(struct outbox *outbox)
     if (pg_listener_is_up(outbox->listener))
         return;
     atomic_store(&outbox->listening, false);
-    log_event(LOG_LEVEL_WARNING, "outbox_deaf", "reason=\"the connection was lost\"");
+    log_event(LOG_LEVEL_WARNING, "outbox_deaf",
+              "reason=\"the connection was lost\" hint=\"it is tried again\"");
 }
 
 static bool drain_event(int fd, short revents)

@@ -344,7 +344,9 @@ struct writer *writer_open(const struct settings *settings, struct guard *guard,
     if (writer->invalidate_limit_ms < INVALIDATE_LIMIT_MS)
         writer->invalidate_limit_ms = INVALIDATE_LIMIT_MS;
     if (!open_parts(writer, settings)) {
-        log_event(LOG_LEVEL_ERROR, "writer", "reason=\"no memory, descriptor or thread\"");
+        log_event(
+            LOG_LEVEL_ERROR, "writer",
+            "reason=\"no memory, descriptor or thread\" hint=\"raise MemoryMax, ulimit -n or TasksMax\"");
         writer_close(&writer);
     }
     return writer;

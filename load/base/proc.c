@@ -106,7 +106,7 @@ static bool janitor_start(void)
     if (!janitor_root_make())
         return false;
     if (pipe2(ends, O_CLOEXEC) == -1) {
-        fprintf(stderr, "proc: pipe: %s\n", strerror(errno));
+        fprintf(stderr, "proc: no pipe for what cleans up: %s\n", strerror(errno));
         return false;
     }
     const char *const argv[] = {"sh", "-c", janitor_script, "janitor", janitor.root, NULL};
@@ -121,7 +121,7 @@ static bool janitor_start(void)
     close(ends[0]);
     janitor.pipe = ends[1];
     if (janitor.pid == -1) {
-        fprintf(stderr, "proc: fork: %s\n", strerror(errno));
+        fprintf(stderr, "proc: no process for what cleans up: %s\n", strerror(errno));
         return false;
     }
     pthread_atfork(NULL, NULL, janitor_forget_in_child);
@@ -218,7 +218,7 @@ static bool launch_init(struct launch *launch, const struct proc_options *option
         .descriptor_count = options->descriptor_count,
     };
     if (launch->output == -1)
-        fprintf(stderr, "proc: %s: %s\n", output_path, strerror(errno));
+        fprintf(stderr, "proc: %s: cannot be written: %s\n", output_path, strerror(errno));
     if (options->user != NULL) {
         launch->user = getpwnam(options->user);
         if (launch->user == NULL) {
@@ -290,7 +290,7 @@ pid_t proc_start(const struct proc_options *options)
         if (pid == 0)
             launch_execute(&launch);
         if (pid == -1)
-            fprintf(stderr, "proc: fork: %s\n", strerror(errno));
+            fprintf(stderr, "proc: %s: no process for it: %s\n", options->argv[0], strerror(errno));
         else
             janitor_tell('+', pid, launch.end_signal);
     }
@@ -516,7 +516,7 @@ bool proc_folder(const char *name, const char *user, char path[static PROC_PATH_
     snprintf(path, PROC_PATH_BYTES, "%s/%.16s-%u", janitor.root, name, ++number);
     if (mkdir(path, 0700) == 0 && (owner == NULL || chown(path, owner->pw_uid, owner->pw_gid) == 0))
         return true;
-    fprintf(stderr, "proc: %s: %s\n", path, strerror(errno));
+    fprintf(stderr, "proc: %s: the folder cannot be made: %s\n", path, strerror(errno));
     return false;
 }
 

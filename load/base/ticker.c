@@ -57,7 +57,7 @@ void ticker_end(struct ticker *ticker)
 {
     const uint64_t one = 1;
     if (ticker->is_running && write(ticker->end_fd, &one, sizeof one) != sizeof one)
-        perror("ticker");
+        perror("stampede: the clock thread cannot be ended");
 }
 
 void ticker_join(struct ticker *ticker)

@@ -6,6 +6,7 @@
 #include "load/base/http.h"
 #include "load/herd/burst.h"
 #include "load/herd/cache_status.h"
+#include "load/report/result_text.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>
@@ -263,27 +264,27 @@ static void say_who(const struct rush *rush, const struct rush_result *result, c
 
 static void say_failures(const struct rush_result *result, char text[static WORDS_BYTES])
 {
-    char count[STORY_COUNT_BYTES];
+    char count[TEXT_NUMBER_BYTES];
     text[0] = '\0';
     if (result->reset > 0)
         snprintf(text, WORDS_BYTES, " %s lost their connection with the dead process.",
-                 story_count(result->reset, count));
+                 text_count(count, result->reset));
     else if (result->failed > 0)
-        snprintf(text, WORDS_BYTES, " %s got no answer.", story_count(result->failed, count));
+        snprintf(text, WORDS_BYTES, " %s got no answer.", text_count(count, result->failed));
     else if (result->refused > 0)
         snprintf(text, WORDS_BYTES, " %s got an error instead of the product.",
-                 story_count(result->refused, count));
+                 text_count(count, result->refused));
 }
 
 void rush_tell(struct site *site, const struct rush *rush, const struct rush_result *result)
 {
     char who[WORDS_BYTES], failures[WORDS_BYTES], slowest[24];
-    char requests[STORY_COUNT_BYTES], queries[STORY_COUNT_BYTES];
+    char requests[TEXT_NUMBER_BYTES], queries[TEXT_NUMBER_BYTES];
     say_who(rush, result, who);
     say_failures(result, failures);
     story_tell(site->story, STORY_RESULT, "%s request%s%s, %s quer%s%s%s. The slowest answer took %s.%s",
-               story_count(result->requests, requests), result->requests == 1 ? "" : "s",
-               rush->is_many ? " for 100 products" : "", story_count(result->queries, queries),
+               text_count(requests, result->requests), result->requests == 1 ? "" : "s",
+               rush->is_many ? " for 100 products" : "", text_count(queries, result->queries),
                result->queries == 1 ? "y" : "ies", who[0] != '\0' ? ": " : "", who,
                seconds(result->max_us, slowest), failures);
 }
@@ -292,7 +293,7 @@ json_t *rush_json(const struct rush_result *result)
 {
     return json_pack("{s:s,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "mode", result->mode, "requests",
                      (json_int_t)result->requests, "ok", (json_int_t)result->ok, "failed",
-                     (json_int_t)(result->failed + result->refused), "queries", (json_int_t)result->queries,
+                     (json_int_t)result->failed + result->refused, "queries", (json_int_t)result->queries,
                      "saved", (json_int_t)result->saved, "p50_us", (json_int_t)result->p50_us, "max_us",
                      (json_int_t)result->max_us);
 }

@@ -34,8 +34,4 @@ void story_tell(struct story *story, enum story_kind kind, const char *format, .
 /* [{"n","at_ms","kind","text"}], oldest first. Yours. */
 json_t *story_json(struct story *story);
 
-/* 12345 as "12 345". Returns `text`. */
-enum { STORY_COUNT_BYTES = 32 };
-const char *story_count(uint64_t count, char text[static STORY_COUNT_BYTES]);
-
 #endif

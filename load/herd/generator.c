@@ -25,7 +25,7 @@ static const uint64_t BELL = UINT64_MAX;
 static _Noreturn void die(const struct herd_job *job, const char *what)
 {
     char *error = job->shared->posts[job->index].error;
-    snprintf(error, WORK_WHY_BYTES, "%s: %s", what, strerror(errno));
+    snprintf(error, WORK_WHY_BYTES, "%s is refused by the system: %s", what, strerror(errno));
     if (job->bell == -1) /* no herd reads it */
         fprintf(stderr, "burst: %s\n", error);
     _exit(1);

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <sys/wait.h>
 
+_Static_assert(ACT_COMMANDS_MAX == 16, "as in the text");
+
 enum { COMMAND_LIMIT_MS = 30000, SYNC_LIMIT_MS = 200 };
 
 static enum act_outcome fail(char *why, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -188,7 +190,7 @@ static enum act_outcome act_run(struct act *act, const char *shell, size_t tag, 
     while (free < ACT_COMMANDS_MAX && act->commands[free].pid > 0)
         free++;
     if (free == ACT_COMMANDS_MAX || !proc_folder("command", NULL, folder))
-        return fail(why, "too many commands at once");
+        return fail(why, "16 commands run already: let one end, or run them later");
     struct act_command *command = &act->commands[free];
     environment_of(act->servers, texts);
     snprintf(command->output_path, sizeof command->output_path, "%s/output", folder);

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+_Static_assert(RESULT_TEXT_BYTES == 160, "as in the text");
+
 enum unit { COUNT, SHARE, DURATION }; /* SHARE: a number or a percentage */
 
 enum { WINDOW = 1 << 8, PARTS = 1 << 9 }; /* beside enum expect_needs */
@@ -359,7 +361,7 @@ bool expect_parse(struct words *words, struct expect *out, char why[static EXPEC
     struct words whole = *words; /* with a cursor of its own */
     memset(out, 0, sizeof *out);
     if (!words_rest(&whole, out->text, sizeof out->text))
-        return words_refuse(why, "the expectation is too long", NULL);
+        return words_refuse(why, "the expectation is too long: at most 159 bytes", NULL);
     if (words_peek(words) == NULL)
         return words_refuse(why, "an expectation is missing", NULL);
     if (!read_figure(words, out, why) || !read_part(words, out, why) || !read_operator(words, out, why) ||

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+_Static_assert(OPTIONS_SETS_MAX == 32 && WORDS_LINE_BYTES == 8192, "as in the texts");
+
 enum { FLAGS_MAX = 48 };
 enum { FIRST_VALUE = 256 }; /* of getopt's: a flag's index above it */
 
@@ -66,7 +68,7 @@ static void take_word(struct reading *reading, const struct flag *flag, char *va
     if (words_add(&the_words, flag->directive) && words_add(&the_words, value))
         take_directive(reading, flag->shown.name, value);
     else
-        complain(reading, flag->shown.name, value, "too long");
+        complain(reading, flag->shown.name, value, "too long: at most 8000 bytes");
 }
 
 /* Cut into words as a scenario's line would be. */
@@ -77,7 +79,7 @@ static void take_line(struct reading *reading, const struct flag *flag, char *va
     bool fits = (size_t)snprintf(line, sizeof line, "%s %s", flag->directive, rest) < sizeof line;
     const char *wrong = words_split(&the_words, line);
     if (!fits || wrong != NULL)
-        complain(reading, flag->shown.name, rest, wrong != NULL ? wrong : "too long");
+        complain(reading, flag->shown.name, rest, wrong != NULL ? wrong : "too long: at most 4000 bytes");
     else
         take_directive(reading, flag->shown.name, rest);
 }
@@ -93,7 +95,7 @@ static void take_count(struct reading *reading, const struct flag *flag, char *v
         (!is_long || words_add(&the_words, value + 4)))
         take_directive(reading, flag->shown.name, value);
     else
-        complain(reading, flag->shown.name, value, "too long");
+        complain(reading, flag->shown.name, value, "too long: at most 8000 bytes");
 }
 
 static void take_text(struct reading *reading, const struct flag *flag, char *value)
@@ -122,7 +124,7 @@ static void take_set(struct reading *reading, const struct flag *flag, char *val
     char *equals = strchr(value, '=');
     bool is_named = equals != NULL && equals != value;
     if (!is_named || options->set_count == OPTIONS_SETS_MAX) {
-        complain(reading, flag->shown.name, value, is_named ? "too many" : "write NAME=VALUE");
+        complain(reading, flag->shown.name, value, is_named ? "at most 32 may be given" : "write NAME=VALUE");
         return;
     }
     *equals = '\0';

@@ -125,7 +125,7 @@ static bool read_file(struct reading *reading, char *why)
     bool good = true;
     FILE *file = fopen(reading->replay->path, "re");
     if (file == NULL) {
-        snprintf(why, WORK_WHY_BYTES, "%.150s: %s", reading->replay->path, strerror(errno));
+        snprintf(why, WORK_WHY_BYTES, "%.150s: cannot be read: %s", reading->replay->path, strerror(errno));
         return false;
     }
     while (good && (count = getline(&line, &room, file)) != -1) {
@@ -137,7 +137,7 @@ static bool read_file(struct reading *reading, char *why)
         snprintf(why, WORK_WHY_BYTES, "%.150s: too many requests, or no memory for them",
                  reading->replay->path);
     if (good && ferror(file)) {
-        snprintf(why, WORK_WHY_BYTES, "%.150s: %s", reading->replay->path, strerror(errno));
+        snprintf(why, WORK_WHY_BYTES, "%.150s: cannot be read: %s", reading->replay->path, strerror(errno));
         good = false;
     }
     free(line);
@@ -179,15 +179,16 @@ static bool allocate(struct work_script *script, const struct reading *reading)
 /* The table's names become the script's. */
 static void take_requests(struct work_script *script, struct reading *reading)
 {
-    struct request *request, *next;
-    HASH_ITER (hh, reading->requests, request, next) {
+    struct request *request = reading->requests, *next;
+    HASH_CLEAR(hh, reading->requests);
+    for (; request != NULL; request = next) {
+        next = request->hh.next;
         char *space = strchr(request->name, ' ');
         bool is_head = strncmp(request->name, "HEAD ", 5) == 0;
         memmove(request->name, space + 1, strlen(space + 1) + 1);
         script->requests[request->index] =
             (struct work_script_request){.path = request->name, .is_head = is_head};
         script->request_count++;
-        HASH_DEL(reading->requests, request);
         free(request);
     }
 }
@@ -224,7 +225,7 @@ static void describe(const struct reading *reading, const struct work_script *sc
     add_count(left_out, strcmp(replay->method, "GET") == 0 ? "neither GET nor HEAD" : "of another method",
               reading->other_methods);
     add_count(left_out, "unreadable", reading->unreadable);
-    add_count(left_out, "too long", reading->too_long);
+    add_count(left_out, "with a longer path than fits", reading->too_long);
     add_count(left_out, "after that time", reading->after_span);
     if (replay->speed < 1 || replay->speed > 1)
         snprintf(speed, sizeof speed, " at %.3g times its speed", replay->speed);
@@ -249,9 +250,10 @@ static bool refuse_empty(const struct reading *reading, char *why)
 
 static void reading_clear(struct reading *reading)
 {
-    struct request *request, *next;
-    HASH_ITER (hh, reading->requests, request, next) {
-        HASH_DEL(reading->requests, request);
+    struct request *request = reading->requests, *next;
+    HASH_CLEAR(hh, reading->requests);
+    for (; request != NULL; request = next) {
+        next = request->hh.next;
         free(request->name);
         free(request);
     }

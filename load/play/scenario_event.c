@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
+_Static_assert(SCENARIO_TEXT_BYTES == 1024 && SCENARIO_EVENTS_MAX == 48, "as in the texts");
+
 struct action_row {
     struct words_help shown; /* for a server its verbs stand in `arguments`, with | between them */
     bool (*read)(const struct action_row *row, struct words *words, struct scenario_action *out, char *why);
@@ -137,7 +139,7 @@ static bool read_argument(const struct action_row *row, struct words *words, str
     if (word == NULL || word[0] == '\0')
         return refuse_usage(row, why);
     int bytes = snprintf(out->argument, sizeof out->argument, "%s%s", before, word);
-    return (size_t)bytes < sizeof out->argument || words_refuse(why, "too long:", word);
+    return (size_t)bytes < sizeof out->argument || words_refuse(why, "longer than 1023 bytes:", word);
 }
 
 /* ---- what can happen ---- */

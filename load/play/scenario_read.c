@@ -13,6 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* As words_split() says it. */
+static const char TOO_LONG[] = "the line is too long: at most 4095 bytes";
+
 struct reading {
     FILE *file; /* owned */
     FILE *complaints;
@@ -67,7 +70,7 @@ static bool read_physical(struct reading *reading, char *text, size_t text_bytes
     reading->line++;
     size_t bytes = strlen(text);
     if (bytes + 1 == text_bytes && text[bytes - 1] != '\n') {
-        complain_about(reading, reading->line, "the line is too long");
+        complain_about(reading, reading->line, TOO_LONG);
         skip_line(reading->file);
     }
     text[strcspn(text, "\r\n")] = '\0';
@@ -86,7 +89,7 @@ static bool read_logical(struct reading *reading, char *text, size_t text_bytes,
             return true;
         text[--used] = '\0';
         if (used + 2 >= text_bytes) {
-            complain_about(reading, *first, "the line is too long");
+            complain_about(reading, *first, TOO_LONG);
             return true;
         }
     }
@@ -115,7 +118,7 @@ static bool expand(struct reading *reading, unsigned line, const char *from, cha
             bytes = strlen(text);
         }
         if (used + bytes >= to_bytes) {
-            complain_about(reading, line, "the line is too long");
+            complain_about(reading, line, TOO_LONG);
             return false;
         }
         memcpy(to + used, text, bytes);
@@ -233,7 +236,10 @@ bool scenario_read(const char *path, const struct scenario_set *sets, size_t set
     struct reading reading = {.complaints = complaints, .path = path, .sets = sets, .set_count = set_count};
     reading.file = fopen(path, "re");
     if (reading.file == NULL || set_count > sizeof reading.is_used / sizeof *reading.is_used) {
-        complain(&reading, 0, reading.file == NULL ? strerror(errno) : "too many --set");
+        if (reading.file == NULL)
+            complain_about(&reading, 0, "cannot be read: %s", strerror(errno));
+        else
+            complain(&reading, 0, "at most 64 --set may be given");
         if (reading.file != NULL)
             fclose(reading.file);
         return false;

@@ -14,6 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+_Static_assert(REPORT_RESULTS_MAX == 16, "as in the text");
+
 /* ---- variants ---- */
 
 /* Does anything that happens reach what the next variant would find? */
@@ -35,7 +37,7 @@ static bool add_result(struct report *report, struct result *result)
         return true;
     result_clear(result);
     free(result);
-    fprintf(stderr, "stampede: too many results for one report\n");
+    fprintf(stderr, "stampede: a report holds at most 16 results: run fewer variants at once\n");
     return false;
 }
 

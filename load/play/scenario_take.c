@@ -21,6 +21,11 @@
 #include <stdio.h>
 #include <string.h>
 
+_Static_assert(SCENARIO_LETS_MAX == 16 && SCENARIO_SETTINGS_MAX == 40 && SCENARIO_SETTING_BYTES == 96 &&
+                   WORK_TARGETS_MAX == 32 && SCENARIO_TEXT_BYTES == 1024 &&
+                   sizeof((struct scenario *)0)->headers == 2048,
+               "as in the texts");
+
 struct taking {
     struct scenario *scenario;
     struct words *words;
@@ -114,7 +119,7 @@ static bool take_let(struct taking *taking)
     if (name[0] == '\0' || strlen(name) >= SCENARIO_NAME_BYTES || strspn(name, name_letters) != strlen(name))
         return words_refuse(taking->why, "a name is written in capital letters, not", name);
     if (scenario->let_count == SCENARIO_LETS_MAX || scenario_find_let(scenario, name, strlen(name)) != NULL)
-        return words_refuse(taking->why, "a second one, or one too many:", name);
+        return words_refuse(taking->why, "a second one, or more than 16:", name);
     struct scenario_let *let = &scenario->lets[scenario->let_count];
     snprintf(let->name, sizeof let->name, "%s", name);
     snprintf(let->value, sizeof let->value, "%s", words_next(taking->words));
@@ -151,7 +156,7 @@ static bool take_stack(struct taking *taking)
         if (is_ours(word))
             return words_refuse(taking->why, "the stack sets this itself:", word);
         if (scenario->setting_count == SCENARIO_SETTINGS_MAX || strlen(word) >= SCENARIO_SETTING_BYTES)
-            return words_refuse(taking->why, "too many settings, or too long:", word);
+            return words_refuse(taking->why, "more than 40 settings, or longer than 95 bytes:", word);
         snprintf(scenario->settings[scenario->setting_count++], SCENARIO_SETTING_BYTES, "%s", word);
     }
     return true;
@@ -191,7 +196,7 @@ static bool take_target(struct taking *taking)
     bool any = false;
     for (const char *word = words_next(taking->words); word != NULL; word = words_next(taking->words)) {
         if (work->target_count == WORK_TARGETS_MAX)
-            return words_refuse(taking->why, "too many targets", NULL);
+            return words_refuse(taking->why, "at most 32 targets", NULL);
         if (!work_target_parse(word, &work->targets[work->target_count], taking->why))
             return false;
         work->target_count++;
@@ -219,7 +224,7 @@ static bool take_header(struct taking *taking)
     if ((size_t)snprintf(headers + used, room, "%s\r\n", line) < room)
         return true;
     headers[used] = '\0';
-    return words_refuse(taking->why, "too many headers", NULL);
+    return words_refuse(taking->why, "the headers are too long: at most 2047 bytes together", NULL);
 }
 
 static bool take_count(struct taking *taking)
@@ -246,7 +251,7 @@ static bool add_url(struct taking *taking, struct work *work)
     if (words_peek(taking->words) == NULL)
         return false;
     if (!words_rest(taking->words, url, sizeof url))
-        return words_refuse(taking->why, "too long", NULL);
+        return words_refuse(taking->why, "too long: at most 1023 bytes", NULL);
     return work_url_add(work, url, taking->why);
 }
 

@@ -230,7 +230,7 @@ static void mark(const struct timeline *timeline, const struct timeline_entry *e
     if (entry->action.party == SCENARIO_LEADER)
         snprintf(text, sizeof text, "%s (catalogd %zu)", entry->event->text, entry->process + 1);
     else
-        snprintf(text, sizeof text, "%s",
+        snprintf(text, sizeof text, "%.191s",
                  entry->action.verb == SCENARIO_NOTE ? entry->action.argument : entry->event->text);
     result_mark(result, is_note ? RESULT_NOTE : RESULT_FAULT, since_begin_ms(timeline, entry->begun_us),
                 until_us > 0 ? since_begin_ms(timeline, until_us) : 0, text);

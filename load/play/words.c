@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+_Static_assert(WORDS_MAX == 64 && WORDS_LINE_BYTES == 8192, "as in the texts");
+
 /* ---- cutting ---- */
 
 static bool is_space(char byte)
@@ -38,14 +40,14 @@ const char *words_split(struct words *words, const char *line)
     char *to = words->text;
     words->count = words->next = 0;
     if (strlen(line) * 2 >= sizeof words->text) /* each byte may become a word and its end */
-        return "the line is too long";
+        return "the line is too long: at most 4095 bytes";
     for (;;) {
         while (is_space(*line))
             line++;
         if (*line == '\0' || *line == '#')
             return NULL;
         if (words->count == WORDS_MAX)
-            return "too many words";
+            return "too many words: at most 64";
         words->at[words->count++] = (uint16_t)(to - words->text);
         if (!cut_word(&line, &to))
             return "a quote is not closed";
@@ -179,5 +181,9 @@ bool words_take_text(struct words *words, char *out, size_t out_bytes, char why[
     const char *word = words_next(words);
     if (word == NULL || word[0] == '\0')
         return false;
-    return (size_t)snprintf(out, out_bytes, "%s", word) < out_bytes || words_refuse(why, "too long:", word);
+    if ((size_t)snprintf(out, out_bytes, "%s", word) < out_bytes)
+        return true;
+    char reason[64];
+    snprintf(reason, sizeof reason, "too long: at most %zu bytes, not", out_bytes - 1);
+    return words_refuse(why, reason, word);
 }

@@ -499,7 +499,7 @@ static FILE *open_file(struct reader *reader)
     }
     if (fstat(fileno(file), &stat_of) == 0 && S_ISREG(stat_of.st_mode) && stat_of.st_size <= FILE_BYTES_MAX)
         return file;
-    fail(reader, S_ISREG(stat_of.st_mode) ? "is too large for a report" : "is not a file");
+    fail(reader, S_ISREG(stat_of.st_mode) ? "is larger than 256 MiB: no report is" : "is not a file");
     fclose(file);
     return NULL;
 }

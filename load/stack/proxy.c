@@ -35,7 +35,7 @@ static void wake(const struct proxy *proxy)
 {
     const uint64_t one = 1;
     if (write(proxy->wake, &one, sizeof one) != sizeof one)
-        perror("proxy");
+        perror("proxy: its thread cannot be woken");
 }
 
 /* ---- the thread ---- */
@@ -220,7 +220,7 @@ bool proxy_open(uint64_t seed, struct proxy **out)
         *out = proxy;
         return true;
     }
-    perror("proxy");
+    perror("proxy: no thread or descriptor for it");
     shut(&proxy->epoll);
     shut(&proxy->wake);
     free(proxy);
@@ -249,7 +249,7 @@ bool proxy_add(struct proxy *proxy, uint16_t target_port, size_t *route_number)
     if (good)
         *route_number = proxy->route_count++;
     else
-        perror("proxy");
+        perror("proxy: no port to listen on");
     if (!good)
         shut(&route->listener);
     pthread_mutex_unlock(&proxy->mutex);

@@ -27,7 +27,7 @@ struct tail {
 
 static bool refuse(char *why, const char *path)
 {
-    snprintf(why, TAIL_WHY_BYTES, "%s: %s", path, strerror(errno));
+    snprintf(why, TAIL_WHY_BYTES, "%s: cannot be read: %s", path, strerror(errno));
     return false;
 }
 

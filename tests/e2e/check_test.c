@@ -3,6 +3,7 @@
  * check_test.c - `catalogd check` over real servers: all is well; then each thing is made wrong once, and it is named,
  * with what to do about it.
  */
+#include "guard/guard.h"
 #include "load/base/clock.h"
 #include "load/base/net.h"
 #include "tests/support/fleet.h"
@@ -108,6 +109,14 @@ TEST(wrong_settings_are_named_and_end_with_2)
 {
     assert_int_equal(check(PLAIN, "FRESH_MS=never"), 2);
     assert_non_null(strstr(said, "FRESH_MS"));
+}
+
+TEST(help_and_version_are_said_and_end_with_0)
+{
+    assert_int_equal(check_with("", "--help", (const char *const[]){PLAIN, NULL}), 0);
+    assert_non_null(strstr(said, "catalogd check [--json]"));
+    assert_int_equal(check_with("", "--version", (const char *const[]){PLAIN, NULL}), 0);
+    assert_ptr_equal(strstr(said, "catalogd " GUARD_VERSION "\n"), said);
 }
 
 /* ---- the machine ---- */

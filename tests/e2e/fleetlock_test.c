@@ -208,7 +208,7 @@ TEST(a_command_that_a_signal_ends_shows_it_as_a_shell_does)
 TEST(a_command_that_cannot_be_run_is_126_and_one_that_is_not_there_127)
 {
     expect(start("x", "--", "/"), 126, "fleetlock: /: ");
-    expect(start("x", "--", "no-such-command"), 127, "no-such-command: No such file");
+    expect(start("x", "--", "no-such-command"), 127, "no-such-command: cannot be run: No such file");
 }
 
 TEST(a_command_leads_a_process_group_of_its_own)

@@ -236,7 +236,7 @@ TEST(a_wrong_scenario_names_file_and_line_of_every_mistake)
     expect_said("load/scenarios/cold-burst.scenario: --set NO_SUCH: the scenario has no such name; it has: "
                 "MAX LOAD_DELAY_MS");
     expect_status(TOOL("scenario", "/nowhere.scenario"), BAD_USAGE);
-    expect_said("/nowhere.scenario: No such file or directory");
+    expect_said("/nowhere.scenario: cannot be read: No such file or directory");
     expect_status(TOOL("scenario", "no-such-name"), BAD_USAGE);
     expect_said("no-such-name: neither a file nor one of the scenarios in load/scenarios");
     path = write_file("setting.scenario", "stack 1 LOAD_DELYA_MS=3\nask /x\n");
@@ -391,7 +391,7 @@ TEST(a_log_is_asked_again)
     expect_status(TOOL("--target", target, "--replay", log, "--speed", "fast"), BAD_USAGE);
     expect_said("a speed is a number from 0.001 to 1000, like 2 or 2x, not \"fast\"");
     expect_status(TOOL("--target", target, "--replay", "/nowhere"), BAD_USAGE);
-    expect_said("/nowhere: No such file or directory");
+    expect_said("/nowhere: cannot be read: No such file or directory");
     expect_status(
         TOOL("scenario", write_file("both.scenario", "target 127.0.0.1:1\nrate 5 per second for 1s\n"
                                                      "replay /nowhere\n")),

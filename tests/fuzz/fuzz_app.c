@@ -123,7 +123,7 @@ void fuzz_settings(const uint8_t *data, size_t bytes)
     fflush(file);
     long told = ftell(file);
     fclose(file);
-    assert((verdict == SETTINGS_OK) == (told == 0));
+    assert((verdict == SETTINGS_WRONG) == (told != 0));
     if (verdict == SETTINGS_OK)
         check_settings(&settings);
     free(text);

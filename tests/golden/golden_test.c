@@ -18,77 +18,13 @@
 #include "load/base/home.h"
 #include "load/base/http.h"
 #include "tests/live/guard_rig.h"
+#include "tests/support/golden.h"
 
-#include <errno.h>
 #include <libgen.h>
 #include <regex.h>
 #include <signal.h>
 
-enum { TEXT_BYTES = 1 << 20, ANSWER_LIMIT_MS = 20000, LINES_MAX = 8192 };
-
-/* ---- comparing ---- */
-
-/* The whole file, NUL-terminated, the caller's; "" if there is none. */
-static char *contents_of(const char *path)
-{
-    char *text = calloc(1, TEXT_BYTES);
-    FILE *file = fopen(path, "re");
-    assert_non_null(text);
-    if (file != NULL) {
-        text[fread(text, 1, TEXT_BYTES - 1, file)] = '\0';
-        fclose(file);
-    }
-    return text;
-}
-
-static void write_anew(const char *path, const char *text)
-{
-    FILE *file = fopen(path, "we");
-    if (file == NULL || fputs(text, file) < 0 || fclose(file) != 0)
-        fail_msg("%s: %s", path, strerror(errno));
-}
-
-/* Fails with the first line that differs. */
-static void assert_same_lines(const char *name, const char *known, const char *text)
-{
-    for (unsigned line = 1; *known != '\0' || *text != '\0'; line++) {
-        const size_t known_bytes = strcspn(known, "\n"), bytes = strcspn(text, "\n");
-        if (known_bytes != bytes || memcmp(known, text, bytes) != 0)
-            fail_msg("tests/golden/%s:%u\n  is    %.*s\n  known %.*s\nIf that is meant, run `make golden` "
-                     "and say why in the commit.",
-                     name, line, (int)bytes, text, (int)known_bytes, known);
-        known += known_bytes + (known[known_bytes] != '\0');
-        text += bytes + (text[bytes] != '\0');
-    }
-}
-
-/* Text that is being made, then compared. */
-struct golden {
-    FILE *out;
-    char *text;
-    size_t bytes;
-};
-
-static void golden_open(struct golden *golden)
-{
-    *golden = (struct golden){.out = NULL};
-    golden->out = open_memstream(&golden->text, &golden->bytes);
-    assert_non_null(golden->out);
-}
-
-static void golden_compare(struct golden *golden, const char *name)
-{
-    char file[64], path[HOME_PATH_BYTES];
-    snprintf(file, sizeof file, "tests/golden/%s", name);
-    home_path(file, path);
-    assert_int_equal(fclose(golden->out), 0);
-    if (getenv("GOLDEN") != NULL)
-        write_anew(path, golden->text);
-    char *known = contents_of(path);
-    assert_same_lines(name, known, golden->text);
-    free(known);
-    free(golden->text);
-}
+enum { ANSWER_LIMIT_MS = 20000, LINES_MAX = 8192 };
 
 /* ---- help ---- */
 
@@ -127,7 +63,7 @@ TEST(the_programs_say_what_they_said)
     golden_open(&golden);
     for (size_t i = 0; i < sizeof CALLS / sizeof *CALLS; i++)
         add_output(golden.out, CALLS[i][0], CALLS[i][1]);
-    golden_compare(&golden, "help.txt");
+    golden_close(&golden, "help.txt");
 }
 
 /* ---- a catalogd without servers ---- */
@@ -162,7 +98,7 @@ TEST(metrics_have_their_names)
         fprintf(golden.out, "%s\n", line);
     }
     http_answer_clear(&answer);
-    golden_compare(&golden, "metrics.txt");
+    golden_close(&golden, "metrics.txt");
 }
 
 /* ---- refusals ---- */
@@ -237,7 +173,7 @@ TEST(refusals_have_their_texts)
         add_exchange(golden.out, lonely.port, CATALOG[i]);
     for (size_t i = 0; i < sizeof OPS / sizeof *OPS; i++)
         add_exchange(golden.out, lonely.ops_port, OPS[i]);
-    golden_compare(&golden, "http.txt");
+    golden_close(&golden, "http.txt");
 }
 
 TEST_GROUP(.up = start_lonely, .down = stop_lonely);
@@ -410,7 +346,7 @@ TEST(redis_hears_what_it_heard)
     add_lines(golden.out, lines, count);
     for (size_t i = 0; i < count; i++)
         free(lines[i]);
-    golden_compare(&golden, "redis.txt");
+    golden_close(&golden, "redis.txt");
 }
 
 TEST_GROUP(.up = rig_start, .down = rig_stop, .before = fleet_before);

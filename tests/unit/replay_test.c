@@ -204,7 +204,7 @@ TEST(a_log_without_requests_is_refused)
     assert_false(read_log("", (struct replay){0}));
     assert_false(
         replay_read(&(struct replay){.path = "/nowhere", .method = "GET", .speed = 1}, &script, note, why));
-    assert_string_equal(why, "/nowhere: No such file or directory");
+    assert_string_equal(why, "/nowhere: cannot be read: No such file or directory");
     assert_null(script);
 }
 

@@ -428,7 +428,7 @@ TEST(no_file_and_no_text_are_mistakes_and_no_crash)
     FILE *stream = fmemopen(complaints, sizeof complaints, "w");
     assert_false(scenario_read("/nowhere/x.scenario", NULL, 0, stream, &scenario));
     fclose(stream);
-    assert_string_equal(complaints, "/nowhere/x.scenario: No such file or directory\n");
+    assert_string_equal(complaints, "/nowhere/x.scenario: cannot be read: No such file or directory\n");
     expect_complaints("", ": there is nothing to ask\n: nothing is asked for");
     expect_complaints("\\", ": there is nothing to ask\n: nothing is asked for");
 }
@@ -440,6 +440,6 @@ TEST(overlong_lines_are_refused_and_the_next_one_is_read)
     memset(text, 'x', 20000);
     strcpy(text + 20000, "\nask /\nstack 1\nlimit soon\n");
     read_text(text, NULL, 0, &outcome);
-    assert_int_equal(strncmp(outcome.complaints, ":1: the line is too long\n", 25), 0);
+    assert_int_equal(strncmp(outcome.complaints, ":1: the line is too long: at most 4095 bytes\n", 45), 0);
     assert_non_null(strstr(outcome.complaints, "\n:4: limit:"));
 }

@@ -35,11 +35,11 @@ TEST(what_cannot_be_cut_is_refused)
     static char line[WORDS_LINE_BYTES + 2];
     assert_string_equal(words_split(&words, "run \"echo"), "a quote is not closed");
     memset(line, 'x', sizeof line - 1);
-    assert_string_equal(words_split(&words, line), "the line is too long");
+    assert_string_equal(words_split(&words, line), "the line is too long: at most 4095 bytes");
     memset(line, 0, sizeof line);
     for (size_t i = 0; i <= WORDS_MAX; i++)
         memcpy(line + i * 2, "x ", 2);
-    assert_string_equal(words_split(&words, line), "too many words");
+    assert_string_equal(words_split(&words, line), "too many words: at most 64");
 }
 
 TEST(words_are_written_as_they_would_be_read_again)
