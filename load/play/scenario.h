@@ -2,7 +2,7 @@
 /*
  * scenario.h - a stampede written down: what is started, what happens when, and what must hold.
  *
- *     scenario_read.c   a file: lines, ${NAMES}; every mistake with its file and line
+ *     scenario_read.c   a file: lines, ${NAMES}; each mistake with its file and line
  *     scenario_take.c   one line, by a table of the words it can begin with
  *     scenario_event.c  one "at" or "on load" line, by a table of what can happen
  *     scenario_check.c  does it make sense as a whole?
@@ -16,7 +16,7 @@
  * An action that fails, or never comes to happen, is a check that did not hold.
  *
  * Threads: one, that of proc.h. Errors: scenario_read() checks everything that can be checked without starting
- * anything and reports every mistake, not only the first.
+ * anything and reports all mistakes, not only the first.
  */
 #ifndef LOAD_PLAY_SCENARIO_H
 #define LOAD_PLAY_SCENARIO_H
@@ -167,8 +167,8 @@ struct scenario_set {
 };
 
 /*
- * Reads the file. Mistakes are written to `complaints`, one "FILE:LINE: text" each. *out only when there are none;
- * it is yours.
+ * Reads the file. Mistakes are written to `complaints`, one "FILE:LINE: text" each; after twenty the rest is counted.
+ * *out only when there are none; it is yours.
  */
 bool scenario_read(const char *path, const struct scenario_set *sets, size_t set_count, FILE *complaints,
                    struct scenario **out);

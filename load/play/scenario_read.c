@@ -16,6 +16,8 @@
 /* As words_split() says it. */
 static const char TOO_LONG[] = "the line is too long: at most 4095 bytes";
 
+enum { TOLD_MISTAKES = 20 }; /* a file that is no scenario at all has one in each line */
+
 struct reading {
     FILE *file; /* owned */
     FILE *complaints;
@@ -31,7 +33,8 @@ struct reading {
 static void complain(void *context, unsigned line, const char *text)
 {
     struct reading *reading = context;
-    reading->mistakes++;
+    if (++reading->mistakes > TOLD_MISTAKES)
+        return;
     if (line > 0)
         fprintf(reading->complaints, "%s:%u: %s\n", reading->path, line, text);
     else
@@ -255,6 +258,8 @@ bool scenario_read(const char *path, const struct scenario_set *sets, size_t set
         complain(&reading, 0, reading.scenario == NULL ? "no memory" : "cannot be read");
     else if (reading.mistakes == 0)
         scenario_check(reading.scenario, complain, &reading);
+    if (reading.mistakes > TOLD_MISTAKES)
+        fprintf(complaints, "%s: %zu more mistakes\n", path, reading.mistakes - TOLD_MISTAKES);
     fclose(reading.file);
     if (reading.mistakes > 0)
         scenario_free(&reading.scenario);

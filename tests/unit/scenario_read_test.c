@@ -286,6 +286,19 @@ TEST(there_is_room_for_what_nobody_wrote)
 
 /* ---- mistakes ---- */
 
+TEST(of_a_file_that_is_no_scenario_only_the_first_mistakes_are_told)
+{
+    char text[3 * 30 + 1] = "";
+    for (size_t i = 0; i < 30; i++)
+        strcat(text, "no\n");
+    struct outcome outcome;
+    read_text(text, NULL, 0, &outcome);
+    assert_false(outcome.good);
+    assert_non_null(strstr(outcome.complaints, ":20: unknown word \"no\""));
+    assert_null(strstr(outcome.complaints, ":21: "));
+    assert_non_null(strstr(outcome.complaints, ": 10 more mistakes\n"));
+}
+
 TEST(every_mistake_is_told_with_its_line)
 {
     expect_complaints("# head\n"
