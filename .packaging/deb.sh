@@ -13,7 +13,7 @@ mkdir -p "$out"
 ${MAKE:-make} --no-print-directory dist DIST="$out" >/dev/null
 mv "$out/$name-$version.tar.gz" "$out/${name}_$version.orig.tar.gz"
 tar -C "$out" -xzf "$out/${name}_$version.orig.tar.gz"
-cp -r .packaging/debian "$out/$name-$version/"
+cp -r "$out/$name-$version/.packaging/debian" "$out/$name-$version/"
 
 unset MAKEFLAGS MAKELEVEL MAKEOVERRIDES
 (

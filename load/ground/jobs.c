@@ -2,8 +2,6 @@
 /* jobs.c - see jobs.h. */
 #include "load/ground/jobs.h"
 
-#include "load/report/result_text.h"
-
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -69,15 +67,15 @@ static void send_crowd(struct jobs *jobs, const struct job *job)
 
 static void tell_comparison(struct jobs *jobs)
 {
-    char text[STORY_TEXT_BYTES] = "", count[TEXT_NUMBER_BYTES];
+    char text[STORY_TEXT_BYTES] = "", count[STORY_COUNT_BYTES];
     size_t used = 0;
     for (size_t i = 0; i < JOBS_MODES; i++) {
         const struct rush_result *result = &jobs->compared[i];
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%s %s", i > 0 ? ", " : "", modes[i],
-                                 text_count(count, result->queries));
+                                 story_count(result->queries, count));
     }
     story_tell(jobs->site->story, STORY_RESULT, "The same %s requests in each mode, queries: %s.",
-               text_count(count, jobs->compared[0].requests), text);
+               story_count(jobs->compared[0].requests, count), text);
 }
 
 static void compare(struct jobs *jobs, const struct job *job)

@@ -6,7 +6,6 @@
 #include "load/base/http.h"
 #include "load/herd/burst.h"
 #include "load/herd/cache_status.h"
-#include "load/report/result_text.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>
@@ -264,27 +263,27 @@ static void say_who(const struct rush *rush, const struct rush_result *result, c
 
 static void say_failures(const struct rush_result *result, char text[static WORDS_BYTES])
 {
-    char count[TEXT_NUMBER_BYTES];
+    char count[STORY_COUNT_BYTES];
     text[0] = '\0';
     if (result->reset > 0)
         snprintf(text, WORDS_BYTES, " %s lost their connection with the dead process.",
-                 text_count(count, result->reset));
+                 story_count(result->reset, count));
     else if (result->failed > 0)
-        snprintf(text, WORDS_BYTES, " %s got no answer.", text_count(count, result->failed));
+        snprintf(text, WORDS_BYTES, " %s got no answer.", story_count(result->failed, count));
     else if (result->refused > 0)
         snprintf(text, WORDS_BYTES, " %s got an error instead of the product.",
-                 text_count(count, result->refused));
+                 story_count(result->refused, count));
 }
 
 void rush_tell(struct site *site, const struct rush *rush, const struct rush_result *result)
 {
     char who[WORDS_BYTES], failures[WORDS_BYTES], slowest[24];
-    char requests[TEXT_NUMBER_BYTES], queries[TEXT_NUMBER_BYTES];
+    char requests[STORY_COUNT_BYTES], queries[STORY_COUNT_BYTES];
     say_who(rush, result, who);
     say_failures(result, failures);
     story_tell(site->story, STORY_RESULT, "%s request%s%s, %s quer%s%s%s. The slowest answer took %s.%s",
-               text_count(requests, result->requests), result->requests == 1 ? "" : "s",
-               rush->is_many ? " for 100 products" : "", text_count(queries, result->queries),
+               story_count(result->requests, requests), result->requests == 1 ? "" : "s",
+               rush->is_many ? " for 100 products" : "", story_count(result->queries, queries),
                result->queries == 1 ? "y" : "ies", who[0] != '\0' ? ": " : "", who,
                seconds(result->max_us, slowest), failures);
 }

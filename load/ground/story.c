@@ -4,6 +4,7 @@
 
 #include "load/base/clock.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -41,4 +42,17 @@ json_t *story_json(struct story *story)
     }
     pthread_mutex_unlock(&story->lock);
     return all;
+}
+
+const char *story_count(uint64_t count, char text[static STORY_COUNT_BYTES])
+{
+    char digits[STORY_COUNT_BYTES];
+    size_t length = (size_t)snprintf(digits, sizeof digits, "%" PRIu64, count), out = 0;
+    for (size_t i = 0; i < length; i++) {
+        if (i > 0 && (length - i) % 3 == 0)
+            text[out++] = ' ';
+        text[out++] = digits[i];
+    }
+    text[out] = '\0';
+    return text;
 }
