@@ -13,7 +13,7 @@ mkdir -p "$out"
 ${MAKE:-make} --no-print-directory dist DIST="$out" >/dev/null
 mv "$out/$name-$version.tar.gz" "$out/${name}_$version.orig.tar.gz"
 tar -C "$out" -xzf "$out/${name}_$version.orig.tar.gz"
-cp -r .packaging/debian "$out/$name-$version/"
+cp -r "$out/$name-$version/.packaging/debian" "$out/$name-$version/"
 
 unset MAKEFLAGS MAKELEVEL MAKEOVERRIDES
 (
@@ -21,6 +21,6 @@ unset MAKEFLAGS MAKELEVEL MAKEOVERRIDES
     export DEB_BUILD_OPTIONS="nocheck parallel=$(nproc)"
     dpkg-buildpackage -us -uc -Pnocheck
 ) >"$out/log" 2>&1 || { tail -n 40 "$out/log" >&2; echo "deb.sh: the whole log is $out/log" >&2; exit 1; }
-lintian --allow-root -EvIL +pedantic --no-tag-display-limit --fail-on error,warning,info "$out"/*.changes >"$out/lintian" 2>&1 ||
+lintian --allow-root -EvIL +pedantic --tag-display-limit 0 --fail-on error,warning,info "$out"/*.changes >"$out/lintian" 2>&1 ||
     { grep '^[EWI]:' "$out/lintian" >&2; echo "deb.sh: the whole judgement is $out/lintian" >&2; exit 1; }
 ls "$out"/*.deb

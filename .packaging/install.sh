@@ -19,11 +19,11 @@ fill=${fill#;}
 # The units are whole files, with Debian's paths.
 move="s|/usr/bin/catalogd|$BINDIR/catalogd|g;s|/etc/catalogd|$SYSCONFDIR/catalogd|g"
 
-# target SOURCE PLACE: where this file goes
-target() {
+# aim SOURCE PLACE: sets $target, where this file goes
+aim() {
+    target=$DESTDIR$2
     case $2 in
-    */) name=$(basename "$1"); echo "$DESTDIR$2${name%.in}" ;;
-    *) echo "$DESTDIR$2" ;;
+    */) name=${1##*/}; target=$target${name%.in} ;;
     esac
 }
 
@@ -32,7 +32,7 @@ put() {
     case $1 in
     *[?]) [ ! -e "$3" ] || return 0 ;;
     esac
-    mkdir -p "$(dirname "$3")"
+    [ -d "${3%/*}" ] || mkdir -p "${3%/*}"
     rm -f "$3"
     case $1 in
     link) ln -s "$2" "$3" ;;
@@ -44,19 +44,20 @@ put() {
 # remove TARGET: and the folders that were made for it
 remove() {
     rm -f "$1"
-    folder=$(dirname "$1")
+    folder=${1%/*}
     while case $folder in */stampede-guard | */stampede-guard/* | */catalogd) true ;; *) false ;; esac; do
         rmdir "$folder" 2>/dev/null || break
-        folder=$(dirname "$folder")
+        folder=${folder%/*}
     done
 }
 
 sed -e '/^#/d' -e '/^$/d' -e "$fill" .packaging/files | while read -r mode sources place; do
     for source in $sources; do
+        aim "$source" "$place"
         case $task$mode in
         --remove*[?]) ;;
-        --remove*) remove "$(target "$source" "$place")" ;;
-        *) put "$mode" "$source" "$(target "$source" "$place")" ;;
+        --remove*) remove "$target" ;;
+        *) put "$mode" "$source" "$target" ;;
         esac
     done
 done

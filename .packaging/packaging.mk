@@ -68,7 +68,8 @@ DIST ?= build/dist
 DIST_NAME := stampede-guard-$(GUARD_VERSION)
 dist:
 	@mkdir -p $(DIST)
-	git -c tar.umask=0022 archive --format=tar --prefix=$(DIST_NAME)/ HEAD | gzip -9n >$(DIST)/$(DIST_NAME).tar.gz
+	git -c tar.umask=0022 -c tar.tar.gz.command='gzip -n' archive --prefix=$(DIST_NAME)/ -o $(DIST)/$(DIST_NAME).tar.gz HEAD || \
+	    { rm -f $(DIST)/$(DIST_NAME).tar.gz; exit 1; }
 	@echo $(DIST)/$(DIST_NAME).tar.gz
 
 # ---- Debian packages ----

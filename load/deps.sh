@@ -6,7 +6,7 @@
 #   sh load/deps.sh client             psql
 #   sh load/deps.sh lint | fuzz | valgrind | model | bench | lab | empty-root | docs  what these targets need on top
 #   sh load/deps.sh man                what makes manual pages; package-test: what the tests judge them and the rest with
-#   sh load/deps.sh packaging          what makes, judges and tries Debian packages
+#   sh load/deps.sh packaging          all that makes, judges and tries Debian packages, build and man included
 #   sh load/deps.sh pgbouncer          the pooler that the tests of the PostgreSQL locks and the lab start
 #   sh load/deps.sh zookeeper          the server that the tests of the ZooKeeper provider and the lab start
 #   sh load/deps.sh hosts              the event loops and servers that the guard is tried in, and what builds examples
@@ -99,16 +99,14 @@ mandoc          mandoc
 man-db          man
 bash-completion /usr/share/bash-completion/bash_completion
 bsdextrautils   col
-g++             g++
 cmake           cmake
 '
 packaging_needs='
-debhelper  dh
-dpkg-dev   dpkg-buildpackage
-help2man   help2man
-cmark-gfm  cmark-gfm
-lintian    lintian
-mmdebstrap mmdebstrap
+build-essential /var/lib/dpkg/info/build-essential.list
+debhelper       dh
+dpkg-dev        dpkg-buildpackage
+lintian         lintian
+mmdebstrap      mmdebstrap
 '
 docs_needs='
 cmark-gfm cmark-gfm
@@ -167,7 +165,7 @@ needs_of() {
     docs) echo "$docs_needs" ;;
     man) echo "$man_needs" ;;
     package-test) echo "$man_needs$package_test_needs" ;;
-    packaging) echo "$packaging_needs" ;;
+    packaging) echo "$build_needs$man_needs$packaging_needs" ;;
     page-test) echo "$page_test_needs" ;;
     formats) echo "$formats_needs" ;;
     alerts) echo "$alerts_needs" ;;

@@ -49,16 +49,17 @@ static bool remove_all(void)
 
 TEST(an_install_builds_nothing_that_is_fresh_and_an_uninstall_leaves_only_the_settings)
 {
-    assert_true(shell("touch $T/before; make install DESTDIR=$T/again PREFIX=/usr; "
-                      "[ -z \"$(find build/gcc build/man -newer $T/before -type f)\" ]; "
-                      "diff <(cd $U; find . -not -path './etc*') <(cd $T/again/usr; find .); "
-                      "echo changed >>$T/again/etc/catalogd/catalogd.env; "
-                      "make install DESTDIR=$T/again PREFIX=/usr; "
-                      "make uninstall DESTDIR=$T/again PREFIX=/usr; cd $T/again; "
-                      "[ \"$(find . -type f -o -type l | sort | tr '\\n' ' ')\" = "
-                      "'./etc/catalogd/catalogd.env ./etc/logrotate.d/catalogd ' ]; "
-                      "[ \"$(tail -n 1 etc/catalogd/catalogd.env)\" = changed ]; "
-                      "[ -z \"$(find . -name '*stampede*')\" ]"));
+    assert_true(
+        shell("mkdir -p $T/again/etc/catalogd; echo ours >$T/again/etc/catalogd/catalogd.env; "
+              "make install DESTDIR=$T/again PREFIX=/usr; "
+              "(cd build; [ -z \"$(find man gcc/guard gcc/catalogd gcc/fleetlock gcc/stampede -type f -newer "
+              "$T/server.c)\" ]); "
+              "diff <(cd $U; find . -not -path './etc*') <(cd $T/again/usr; find .); "
+              "make uninstall DESTDIR=$T/again PREFIX=/usr; cd $T/again; "
+              "[ \"$(find . -type f -o -type l | sort | tr '\\n' ' ')\" = "
+              "'./etc/catalogd/catalogd.env ./etc/logrotate.d/catalogd ' ]; "
+              "[ \"$(cat etc/catalogd/catalogd.env)\" = ours ]; "
+              "[ -z \"$(find . -name '*stampede*')\" ]"));
 }
 
 TEST(each_place_can_be_chosen)
@@ -130,24 +131,30 @@ TEST(pkg_config_links_a_program_with_the_archive)
     stack_redis_stop(&redis);
 }
 
+/* In one folder, so that the compiler is looked at once. */
 TEST(cmake_finds_what_is_installed_if_it_is_of_this_version)
 {
-    assert_true(
-        shell("mkdir $T/cmake; cd $T/cmake; cp ../server.c .; "
-              "printf 'cmake_minimum_required(VERSION 3.18)\\nproject(server C)\\n"
-              "find_package(stampede-guard ${WANTED} REQUIRED)\\nadd_executable(server server.c)\\n"
-              "target_link_libraries(server PRIVATE stampede-guard::guard)\\n' >CMakeLists.txt; "
-              "export CMAKE_PREFIX_PATH=$U; cmake -S . -B out -DWANTED=0.2 >said; cmake --build out >said; "
-              "[ \"$(out/server redis://127.0.0.1:1 2>/dev/null)\" = 'hello user:7' ]; "
-              "cmake -S . -B any >said; for other in 0.1 0.3 0.2.99 1; do "
-              "not cmake -S . -B not-$other -DWANTED=$other 2>said; grep -q 'compatible' said; done"));
+    assert_true(shell(
+        "mkdir $T/cmake; cd $T/cmake; cp ../server.c .; "
+        "printf 'cmake_minimum_required(VERSION 3.18)\\nproject(server C)\\n"
+        "find_package(stampede-guard ${WANTED} REQUIRED)\\nadd_executable(server server.c)\\n"
+        "target_link_libraries(server PRIVATE stampede-guard::guard)\\n' >CMakeLists.txt; "
+        "export CMAKE_PREFIX_PATH=$U; cmake -S . -B out -DWANTED= >said; cmake -S . -B out -DWANTED=0.2 "
+        ">said; "
+        "cmake --build out >said; [ \"$(out/server redis://127.0.0.1:1 2>/dev/null)\" = 'hello user:7' ]; "
+        "for other in 0.1 0.3 0.2.99 1; do "
+        "not cmake -S . -B out -DWANTED=$other 2>said; grep -q 'compatible' said; done"));
 }
 
 /* ---- programs, manuals, completion ---- */
 
+/* So does what names the packages. */
 TEST(every_program_tells_its_version)
 {
     assert_true(shell("version=$(sed -n 's/.*GUARD_VERSION \"\\(.*\\)\"/\\1/p' guard/guard.h); "
+                      "cd .packaging/debian; head -n 1 changelog | grep -q \"^stampede-guard ($version-\"; "
+                      "grep -q \"^Package: libstampede-guard${version%.*}$\" control; "
+                      "head -n 1 *.symbols | grep -q \"^libstampede-guard.so.${version%.*} \"; "
                       "for program in catalogd fleetlock stampede; do "
                       "[ \"$($U/bin/$program --version)\" = \"$program $version\" ]; done"));
 }
@@ -168,6 +175,7 @@ TEST(every_option_that_help_names_is_in_the_manual)
                       "[ -s $T/options ]; while read -r option; do grep -qF -e \"$option\" $T/page || "
                       "{ echo \"$1: the manual has no $option\"; exit 1; }; done <$T/options; }; "
                       "has $U/share/man/man8/catalogd.8 $U/bin/catalogd; "
+                      "has $U/share/man/man8/catalogd.8 $U/bin/catalogd check; "
                       "has $U/share/man/man1/fleetlock.1 $U/bin/fleetlock; "
                       "has $U/share/man/man1/stampede.1 $U/bin/stampede; "
                       "has $U/share/man/man5/stampede-scenario.5 $U/bin/stampede scenario"));
@@ -191,14 +199,17 @@ TEST(bash_completes_options_values_and_commands)
         "completes '--fresh-ms' catalogd --fr; completes 'fleet local off shadow' catalogd --guard-mode ''; "
         "completes 'postgres' fleetlock --provider p; completes '--of --on-lost' fleetlock --o; "
         "completes 'redlock' fleetlock name --provider redl; completes '--burst' stampede --bur; "
-        "completes 'scenario' stampede sc; completes '--help --html' stampede scenario --h"));
+        "completes 'check' catalogd ch; completes '--json' catalogd check --js; "
+        "completes '--fresh-ms' catalogd check --fr; completes 'scenario' stampede sc; completes '--help "
+        "--html' stampede scenario --h"));
 }
 
 /* ---- make dist ---- */
 
 TEST(the_same_commit_makes_the_same_tarball)
 {
-    assert_true(shell("make dist DIST=$T/one; make dist DIST=$T/two; cd $T; "
+    assert_true(shell("make dist DIST=$T/one; make dist DIST=$T/two; "
+                      "not env GIT_DIR=/nowhere make dist DIST=$T/none 2>$T/said; cd $T; not ls none/*; "
                       "[ $(ls one | wc -l) = 1 ]; cmp one/* two/*; "
                       "tar -tf one/* >list; grep -q '^stampede-guard-[0-9.]*/guard/guard.h$' list"));
 }

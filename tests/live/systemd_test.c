@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * units_test.c - the units of app/deploy as systemd reads them, and the settings beside them as catalogd does. No systemd
+ * systemd_test.c - the units of app/deploy as systemd reads them, and the settings beside them as catalogd does. No systemd
  * runs: systemd-analyze judges files.
  */
 #include "load/base/home.h"
