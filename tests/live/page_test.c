@@ -3,12 +3,13 @@
  * page_test.c - pages of reports, looked at in a real browser: chromium without a window.
  *
  * A page is shown in two frames of a page of the test's own, 375 and 1280 pixels wide, whose script, page_test.js,
- * measures what it sees there, acts as a reader would and writes down the result; the same run takes a picture and
- * prints. The browser also reads the picture.
+ * measures what it sees there, acts as a reader would and writes down the result. The browser also takes a picture and
+ * reads it. One browser is for all tests but that of the print.
  */
 #include "load/base/proc.h"
 #include "load/report/page.h"
 #include "load/report/result_text.h"
+#include "tests/support/browser.h"
 #include "tests/support/sample.h"
 #include "tests/support/test.h"
 
@@ -22,17 +23,13 @@
 
 #include <jansson.h>
 
-enum { BROWSER_LIMIT_MS = 60000, PHONE_PIXELS = 375, DESKTOP_PIXELS = 1280, FRAME_PIXELS = 2400 };
+enum { PHONE_PIXELS = 375, DESKTOP_PIXELS = 1280, FRAME_PIXELS = 2400 };
 /* Three over time or of bursts, the distribution; queries, and three of what became of requests. */
 enum { BURST_PLOTS = 4, RATE_PLOTS = 8 };
 
 static char folder[PROC_PATH_BYTES];
 static char why[RESULT_WHY_BYTES];
-
-static bool make_folder(void)
-{
-    return proc_folder("page-test", NULL, folder);
-}
+static char *words; /* owned: what the page's script said last */
 
 /* Four at a time; lent. */
 static const char *path_of(const char *name)
@@ -75,21 +72,47 @@ static char *write_page(const struct report *report)
 
 /* ---- the browser ---- */
 
-enum wanted { DOM, PICTURE, PRINT };
+/* One for all tests. */
+static struct browser *browser;
 
-/* Opens the file; what its page has become is in "dom" afterwards, the picture or the print beside it. */
-static void browse(const char *path, bool is_dark, enum wanted wanted)
+static bool up(void)
+{
+    return proc_folder("page-test", NULL, folder) && browser_open(&browser) &&
+           browser_resize(browser, PHONE_PIXELS + DESKTOP_PIXELS + 40, FRAME_PIXELS);
+}
+
+static bool down(void)
+{
+    browser_close(&browser);
+    return true;
+}
+
+/* Opens the file and waits for what its script says, which is kept for said(). */
+static void browse(const char *path, bool is_dark)
+{
+    char url[PROC_PATH_BYTES + 64];
+    snprintf(url, sizeof url, "file://%s", path);
+    free(words);
+    words = NULL;
+    if (!browser_prefer(browser, is_dark, false) || !browser_go(browser, url) ||
+        !browser_wait(browser, "document.getElementById('said').textContent !== ''"))
+        fail_msg("the page was not looked at; is chromium there? sh load/deps.sh page-test");
+    json_t *text = browser_value(browser, "document.getElementById('said').textContent");
+    assert_true(json_is_string(text));
+    words = strdup(json_string_value(text));
+    json_decref(text);
+    assert_non_null(words);
+}
+
+/* What browser.h cannot do: by a browser of its own. */
+static void print_page(const char *path)
 {
     char profile[PROC_PATH_BYTES], flags[3][PROC_PATH_BYTES + 64];
     int status = -1;
     assert_true(proc_folder("browser", NULL, profile));
     snprintf(flags[0], sizeof flags[0], "--user-data-dir=%s", profile);
-    snprintf(flags[1], sizeof flags[1], "file://%s", path);
-    if (wanted == PICTURE)
-        snprintf(flags[2], sizeof flags[2], "--screenshot=%s", path_of("picture.png"));
-    else
-        snprintf(flags[2], sizeof flags[2], wanted == PRINT ? "--print-to-pdf=%s" : "--no-first-run",
-                 path_of("print.pdf"));
+    snprintf(flags[1], sizeof flags[1], "--print-to-pdf=%s", path_of("print.pdf"));
+    snprintf(flags[2], sizeof flags[2], "file://%s", path);
     const char *const argv[] = {"chromium",
                                 "--headless",
                                 "--no-sandbox",
@@ -99,24 +122,19 @@ static void browse(const char *path, bool is_dark, enum wanted wanted)
                                 "--disable-background-networking",
                                 "--disable-component-update",
                                 "--disable-sync",
-                                "--hide-scrollbars",
-                                "--force-device-scale-factor=1",
                                 "--no-pdf-header-footer",
-                                "--window-size=1690,2400",
-                                "--dump-dom",
+                                "--force-dark-mode",
                                 flags[0],
-                                flags[2],
-                                is_dark ? "--force-dark-mode" : "--no-first-run",
                                 flags[1],
+                                flags[2],
                                 NULL};
-    unlink(path_of("dom"));
-    const struct proc_options options = {.argv = argv, .output_path = path_of("dom")};
+    const struct proc_options options = {.argv = argv, .output_path = path_of("printing")};
     pid_t pid = proc_start(&options);
     bool ended = pid != -1 && proc_wait(pid, BROWSER_LIMIT_MS, &status);
     if (!ended || status != 0) {
         proc_kill_tree(&pid);
-        proc_show_tail(path_of("dom"));
-        fail_msg("chromium could not be run; is it there? sh load/deps.sh page-test");
+        proc_show_tail(path_of("printing"));
+        fail_msg("the page could not be printed");
     }
     proc_remove(profile);
 }
@@ -139,7 +157,7 @@ static FILE *begin_probe(void)
     return probe;
 }
 
-static void show_in_frames(const char *page, bool is_dark, enum wanted wanted, FILE *probe)
+static void show_in_frames(const char *page, bool is_dark, FILE *probe)
 {
     FILE *out = fopen(path_of("frames.html"), "we");
     char *script = text_of("tests/live/page_test.js"), *probing = NULL;
@@ -163,35 +181,25 @@ static void show_in_frames(const char *page, bool is_dark, enum wanted wanted, F
     assert_int_equal(fclose(out), 0);
     free(script);
     free(probing);
-    browse(path_of("frames.html"), is_dark, wanted);
+    browse(path_of("frames.html"), is_dark);
 }
 
 /* What the script said of "phone plots" and the like. */
 static long said(const char *what)
 {
-    char *dom = text_of(path_of("dom")), *at = strstr(dom, "<pre id=\"said\">");
-    long number = -1;
-    at = at != NULL ? strstr(at, what) : NULL;
-    if (at != NULL)
-        number = strtol(at + strlen(what), NULL, 10);
-    free(dom);
+    const char *at = words != NULL ? strstr(words, what) : NULL;
     if (at == NULL)
         fail_msg("the page said nothing about \"%s\"", what);
-    return number;
+    return strtol(at + strlen(what), NULL, 10);
 }
 
 /* What a probe expected and did not find. */
 static void assert_nothing_wrong(void)
 {
-    char *dom = text_of(path_of("dom")), *at = strstr(dom, "<pre id=\"said\">phone width");
-    if (at == NULL)
-        fail_msg("the page was not looked at");
-    at = strstr(at, "wrong: ");
+    const char *at = words != NULL ? strstr(words, "wrong: ") : NULL;
+    assert_true(words != NULL && strncmp(words, "phone width", strlen("phone width")) == 0);
     if (at != NULL)
-        print_error("%.*s\n", (int)strcspn(at, "<"), at);
-    free(dom);
-    if (at != NULL)
-        fail_msg("the page does not show what it should");
+        fail_msg("the page does not show what it should: %s", at);
 }
 
 static void assert_looks_right(long plots)
@@ -236,6 +244,7 @@ static void print_base64(FILE *out, const unsigned char *bytes, size_t count)
 static void count_pixels(const char *colours)
 {
     size_t count;
+    assert_true(browser_picture(browser, path_of("picture.png")));
     char *picture = bytes_of(path_of("picture.png"), &count);
     FILE *out = fopen(path_of("pixels.html"), "we");
     assert_non_null(out);
@@ -254,7 +263,7 @@ static void count_pixels(const char *colours)
     fputs("\">", out);
     assert_int_equal(fclose(out), 0);
     free(picture);
-    browse(path_of("pixels.html"), false, DOM);
+    browse(path_of("pixels.html"), false);
 }
 
 static void assert_seen(const char *colour, long least)
@@ -275,7 +284,7 @@ TEST(a_rate_with_faults_fits_a_phone_and_a_desk)
     struct report report;
     sample_rate_report(&report);
     char *page = write_page(&report);
-    show_in_frames(page, false, PICTURE, NULL);
+    show_in_frames(page, false, NULL);
     assert_looks_right(RATE_PLOTS);
     count_pixels("ffffff d55e00 0072b2 008a63 12151a");
     assert_seen("ffffff", 300000);
@@ -292,7 +301,7 @@ TEST(a_burst_in_the_dark_is_drawn_in_colours_for_it)
     struct report report;
     sample_burst_report(&report);
     char *page = write_page(&report);
-    show_in_frames(page, true, PICTURE, NULL);
+    show_in_frames(page, true, NULL);
     assert_looks_right(BURST_PLOTS);
     count_pixels("12151a ff8a33 4fb3f0 2bc795 ffffff");
     assert_seen("12151a", 300000);
@@ -309,7 +318,7 @@ TEST(a_page_is_printed_on_white_with_its_plots)
     size_t count, pages = 0;
     sample_rate_report(&report);
     free(write_page(&report));
-    browse(path_of("page.html"), true, PRINT);
+    print_page(path_of("page.html"));
     char *print = bytes_of(path_of("print.pdf"), &count);
     assert_memory_equal(print, "%PDF-", 5);
     for (size_t i = 0; i + 12 < count; i++)
@@ -407,7 +416,7 @@ TEST(foreign_text_stays_text)
                              " id"));
     assert_null(strstr(page, "\xe2\x80\xae"));
     assert_null(strstr(page, "\xe2\x80\xa8"));
-    show_in_frames(page, false, DOM, probe);
+    show_in_frames(page, false, probe);
     assert_looks_right(RATE_PLOTS);
     assert_int_equal(said("phone smuggled"), 0);
     assert_int_equal(said("desktop smuggled"), 0);
@@ -443,7 +452,7 @@ TEST(sixteen_results_with_endless_words_fit_a_phone)
         memset(result->checks[0].measured, 'm', RESULT_TEXT_BYTES);
     }
     char *page = write_page(&report);
-    show_in_frames(page, false, DOM, NULL);
+    show_in_frames(page, false, NULL);
     assert_looks_right(REPORT_RESULTS_MAX + 2 + (long)mixed);
     free(page);
     report_clear(&report);
@@ -467,7 +476,7 @@ TEST(a_report_with_little_in_it_is_a_page)
     result->curve_count = 0;
     report_add(&report, result); /* no answer, no queries with instants */
     page = write_page(&report);
-    show_in_frames(page, false, DOM, NULL);
+    show_in_frames(page, false, NULL);
     assert_int_equal(said("phone wider"), 0);
     assert_int_equal(said("phone clipped"), 0);
     assert_int_equal(said("phone plots"), 2); /* the one request, and the failures over time */
@@ -555,7 +564,7 @@ TEST(every_value_of_a_result_is_drawn_where_it_belongs)
             i, result->curve_count, i, result->all.max_us, (double)result->all.max_us * 0.1, i,
             2 * ((result->slice_count * result->slice_ms + 199) / 200));
     }
-    show_in_frames(page, false, DOM, probe);
+    show_in_frames(page, false, probe);
     assert_looks_right(RATE_PLOTS);
     free(page);
     report_clear(&report);
@@ -620,7 +629,7 @@ TEST(the_values_at_the_pointer_are_those_of_its_instant)
     for (size_t i = 0; i < 3; i++)
         fprintf(probe, "near('p99 of %zu', numberOf(values(4)[%zu].replace(' ', '')), %" PRIu64 ", %g);\n", i,
                 i + 1, results[i]->all.p99_us, (double)results[i]->all.p99_us * 0.03);
-    show_in_frames(page, false, DOM, probe);
+    show_in_frames(page, false, probe);
     assert_looks_right(RATE_PLOTS);
     free(page);
     report_clear(&report);
@@ -669,7 +678,7 @@ TEST(a_span_is_shown_alone_and_then_the_whole_again)
     fputs(probing, probe);
     fprintf(probe, "is('finer bins', points(3, '.line.s0').length, %zu);\n",
             2 * report.results[0]->slice_count);
-    show_in_frames(page, false, PICTURE, probe);
+    show_in_frames(page, false, probe);
     assert_looks_right(RATE_PLOTS);
     free(page);
     report_clear(&report);
@@ -711,7 +720,7 @@ TEST(a_burst_is_drawn_as_answers_and_queries_from_its_instant_on)
     FILE *probe = begin_probe();
     for (size_t i = 0; i < report.result_count; i++)
         expect_burst(probe, i, report.results[i]);
-    show_in_frames(page, false, DOM, probe);
+    show_in_frames(page, false, probe);
     assert_looks_right(BURST_PLOTS);
     free(page);
     report_clear(&report);
@@ -751,7 +760,7 @@ TEST(rounds_of_a_burst_are_laid_over_each_other)
             "is('both', low < high, true); press(0, 'End'); is('all', values(0)[1], '200'); is('queries', "
             "values(0)[2], '1');\n",
             at_us);
-    show_in_frames(page, false, DOM, probe);
+    show_in_frames(page, false, probe);
     assert_looks_right(2);
     free(page);
     report_clear(&report);
@@ -777,7 +786,7 @@ TEST(the_first_screen_says_what_a_reader_came_for)
           "for (const one of all('.lead, .caveat, .picture')) near('on it', rect(one).bottom, 400, 400);\n"
           "is('not twice', all('.facts dd').some(one => one.textContent.includes('elsewhere')), false);\n",
           probe);
-    show_in_frames(page, false, DOM, probe);
+    show_in_frames(page, false, probe);
     assert_looks_right(BURST_PLOTS);
     free(page);
     report_clear(&report);
@@ -811,7 +820,7 @@ TEST(what_became_of_requests_is_drawn_and_what_went_wrong_is_shown)
             "').length > 0, true);\n",
             instant_of(result, worst), result->slices[worst].became[2], result->slices[worst].became[5],
             became_5xx(result));
-    show_in_frames(page, false, DOM, probe);
+    show_in_frames(page, false, probe);
     assert_looks_right(RATE_PLOTS);
     free(page);
     report_clear(&report);
@@ -838,10 +847,10 @@ TEST(a_figure_that_is_not_known_is_said_to_be_so)
           "is('no p99', drawn(0, '.line.thin'), 0);\n"
           "point(0, 1e6);\nis('too few', values(0)[2], 'too few');\n",
           probe);
-    show_in_frames(page, false, DOM, probe);
+    show_in_frames(page, false, probe);
     assert_looks_right(3);
     free(page);
     report_clear(&report);
 }
 
-TEST_GROUP(.up = make_folder);
+TEST_GROUP(.up = up, .down = down);
