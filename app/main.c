@@ -123,7 +123,7 @@ static bool open_guard(const struct settings *settings, struct service *service)
     service->running = running_open();
     if (service->running == NULL)
         return false;
-    config.told = log_guard;
+    config.log = log_guard;
     config.event = running_note;
     config.event_context = service->running;
     config.hot_keys = settings->hot_file[0] != '\0' ? HOT_KEYS_MAX : 0;

@@ -63,7 +63,6 @@ static struct guard *new_guard(const struct guard_config *config)
     guard->config.name_space = copy_name(config);
     guard->forks = forked_count();
     say_init(&guard->say, guard->config.name_space, config->log, config->log_context);
-    guard->say.told = config->told;
     guard->answering_name = strdup(config->name_space);
     return guard;
 }

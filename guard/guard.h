@@ -317,17 +317,15 @@ enum guard_mode {
 /*
  * One line about something an operator should know: Redis comes or goes or refuses us, a loader breaks its contract, a
  * call has a wrong argument. Printable ASCII, the rest escaped as \xNN; no passwords. At most five lines on each of
- * these in 10 s, none of them twice in a row; after those 10 s the last line that was withheld. `text` is lent until
- * the function returns. Any thread, also inside the call that is wrong; never in the child of a fork.
+ * these in 10 s, none of them twice in a row; after those 10 s the last line that was withheld. `good`: something is
+ * well again, or there is nothing to be mended. `text` is lent until the function returns. Any thread, also inside the call that is wrong; never in the child of a fork.
  *
  * On stderr a line begins with "stampede-guard NAME_SPACE: " and leaves in one write(2), or not at all if that would
  * block; good news is told only after bad.
  */
-typedef void guard_log(void *context, const char *text);
-/* The same lines, for a host whose log has levels. `good`: something is well again, or there is nothing to be mended. */
-typedef void guard_told(void *context, const char *text, bool good);
+typedef void guard_log(void *context, const char *text, bool good);
 /* For guard_config.log: nothing is said, also not on stderr. */
-GUARD_API void guard_log_none(void *context, const char *text);
+GUARD_API void guard_log_none(void *context, const char *text, bool good);
 
 struct guard_config {
     size_t struct_size;     /* sizeof(struct guard_config) */
@@ -357,7 +355,6 @@ struct guard_config {
     void (*event)(void *context, const struct guard_event *event); /* see "watching"; NULL: none */
     void *event_context;                                           /* lent until guard_close() has returned */
     uint32_t hot_keys; /* guard_hot() knows so many; 0 means 64; at most 4096 */
-    guard_told *told;  /* in place of `log`, with log_context; NULL: `log` is told */
 };
 
 #define GUARD_CONFIG_DEFAULTS                                                                                \
@@ -372,7 +369,7 @@ struct guard_config {
             GUARD_FIELD(load_permits, 0), GUARD_FIELD(permit_ms, 3000), GUARD_FIELD(load_threads, 0),        \
             GUARD_FIELD(thread_begins, NULL), GUARD_FIELD(thread_ends, NULL),                                \
             GUARD_FIELD(thread_context, NULL), GUARD_FIELD(event, NULL), GUARD_FIELD(event_context, NULL),   \
-            GUARD_FIELD(hot_keys, 0), GUARD_FIELD(told, NULL)                                                \
+            GUARD_FIELD(hot_keys, 0)                                                                         \
     }
 
 /*

@@ -25,4 +25,4 @@ head -n 1 "$work/help" | grep -q "^$name - " || sed -i "1i $name - the scenarios
 chmod 755 "$work/$name"
 LC_ALL=C help2man --no-info --version-string="$version" --source="stampede-guard $version" --section="${page##*.}" \
     --include="$work/more" "$work/$name" |
-    sed 's/^\(\.TH [^ ]* "[0-9]"\) "[^"]*"/\1 "'"$(date -u -d "@$day" +%Y-%m-%d)"'"/'
+    sed -e 's/^default /.br\n&/' -e 's/^\(\.TH [^ ]* "[0-9]"\) "[^"]*"/\1 "'"$(date -u -d "@$day" +%Y-%m-%d)"'"/'

@@ -54,6 +54,11 @@ struct timespec clock_wall(void)
     return read_clock(CLOCK_REALTIME);
 }
 
+uint64_t clock_wall_ms(void)
+{
+    return ms_of(clock_wall());
+}
+
 struct timespec clock_wall_before(uint64_t span_us)
 {
     struct timespec instant = read_clock(CLOCK_REALTIME);

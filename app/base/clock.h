@@ -23,6 +23,8 @@ struct timespec clock_in_ms(uint32_t span_ms);
 uint64_t clock_boot_ms(void);
 /* The date. */
 struct timespec clock_wall(void);
+/* The same in milliseconds since 1970. */
+uint64_t clock_wall_ms(void);
 /* So long ago. */
 struct timespec clock_wall_before(uint64_t span_us);
 

@@ -250,7 +250,7 @@ static const struct setting table[] = {
     TEXT("OPS_LISTEN", listen_at_or_off, ops_listen, "127.0.0.1:8081",
          "where /healthz, /readyz, /metrics and what changes the cache are served"),
     TEXT("OPS_TOKEN_FILE", file, ops_token_file, "",
-         "file with the bearer token that all but /healthz and /readyz ask for there"),
+         "file with the bearer token that all but /, /healthz and /readyz ask for there"),
     TEXT("REVALIDATE_TOKEN_FILE", file, revalidate_token_file, "",
          "file with the token of clients whose Cache-Control: no-cache counts; nothing: it never does"),
     TEXT("REDIS_URL", redis_url, guard.redis_url, "redis://127.0.0.1:6379/0",
@@ -734,8 +734,9 @@ static void check_rules(struct collected *collected, const struct settings *sett
 
 void settings_print_help(FILE *out)
 {
-    fputs("catalogd - a product catalog out of PostgreSQL through a guarded Redis cache\n\nUsage: catalogd "
-          "[--SETTING VALUE]...\n\nEvery setting is a flag (--fresh-ms 5 or --fresh-ms=5) or an environment "
+    fputs("catalogd - a product catalog out of PostgreSQL through a guarded Redis cache\n\n"
+          "Usage: catalogd [--SETTING VALUE]...\n  or:  catalogd check [--json] [--SETTING VALUE]...\n\n"
+          "Every setting is a flag (--fresh-ms 5 or --fresh-ms=5) or an environment "
           "variable (FRESH_MS=5);\nflags win. All are checked at start, by themselves and against each "
           "other. --help prints this,\n--version the version.\n\n",
           out);

@@ -29,16 +29,9 @@ static const char HELP[] =
     "  systemd-run --pipe --wait -p EnvironmentFile=/etc/catalogd/catalogd.env -p User=catalogd "
     "-p DynamicUser=yes catalogd check\n";
 
-int64_t check_wall_ms(void)
-{
-    const struct timespec now = clock_wall();
-
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 void check_clock(struct findings *findings, const char *what, int64_t then_ms, int64_t before_ms)
 {
-    const int64_t now_ms = check_wall_ms();
+    const int64_t now_ms = (int64_t)clock_wall_ms();
     const int64_t ahead_ms = then_ms - now_ms, behind_ms = before_ms - then_ms;
     const int64_t apart_ms = ahead_ms > behind_ms ? ahead_ms : behind_ms;
 

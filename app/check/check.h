@@ -30,9 +30,7 @@ void check_machine(const struct settings *settings, struct findings *findings);
 void check_redis(const struct settings *settings, struct findings *findings);
 void check_database(const struct settings *settings, struct findings *findings);
 
-/* A line about the clock of `what`, which said then_ms (since 1970) when ours was between before_ms and now. */
+/* A line about the clock of `what`, which said then_ms when ours was between before_ms and now. */
 void check_clock(struct findings *findings, const char *what, int64_t then_ms, int64_t before_ms);
-/* Since 1970. */
-int64_t check_wall_ms(void);
 
 #endif

@@ -2,6 +2,7 @@
 /* check_database.c - PostgreSQL: the statements of sql/check_*.sql, as the reader and as the writer. */
 #include "app/check/check.h"
 
+#include "app/base/clock.h"
 #include "app/check/limits.h"
 #include "app/pg/pg.h"
 #include "app_statements.h"
@@ -163,7 +164,7 @@ void check_database(const struct settings *settings, struct findings *findings)
 {
     struct database reader = {.findings = findings, .what = "database"};
     struct database writer = {.findings = findings, .what = "database for writes"};
-    int64_t before_ms = check_wall_ms();
+    int64_t before_ms = (int64_t)clock_wall_ms();
 
     if (database_open(&reader, settings, settings->database_url, false) && ask(&reader, SERVER)) {
         check_server(settings, &reader, before_ms);
@@ -172,7 +173,7 @@ void check_database(const struct settings *settings, struct findings *findings)
     database_close(&reader);
     if (settings->write_database_url[0] == '\0')
         return;
-    before_ms = check_wall_ms();
+    before_ms = (int64_t)clock_wall_ms();
     if (database_open(&writer, settings, settings->write_database_url, true) && ask(&writer, SERVER)) {
         check_server(settings, &writer, before_ms);
         check_writer(&writer);

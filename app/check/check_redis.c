@@ -161,7 +161,7 @@ static bool probe_open(struct probe *probe, const struct settings *settings)
 
     config.mode = GUARD_MODE_FLEET;
     config.near_bytes = 0;
-    config.told = listen_to;
+    config.log = listen_to;
     config.log_context = &probe->said;
     policy.loader = load;
     policy.tagged = true;

@@ -20,6 +20,20 @@ void findings_clear(struct findings *findings)
     findings->list = NULL;
 }
 
+/* What others said, or a path, may be no UTF-8, which JSON must be. */
+static json_t *found_json(const char *found)
+{
+    json_t *whole = json_string(found);
+    char plain[FOUND_BYTES];
+
+    if (whole != NULL)
+        return whole;
+    snprintf(plain, sizeof(plain), "%s", found);
+    for (char *at = plain; *at != '\0'; at++)
+        *at = (*at & 0x80) != 0 ? '?' : *at;
+    return json_string(plain);
+}
+
 __attribute__((format(printf, 5, 0))) static void take(struct findings *findings, enum verdict verdict,
                                                        const char *what, const char *advice,
                                                        const char *format, va_list arguments)
@@ -28,8 +42,9 @@ __attribute__((format(printf, 5, 0))) static void take(struct findings *findings
 
     vsnprintf(found, sizeof(found), format, arguments);
     findings->count[verdict]++;
-    json_array_append_new(findings->list, json_pack("{s:s, s:s, s:s, s:s*}", "verdict", NAMES[verdict],
-                                                    "what", what, "found", found, "advice", advice));
+    json_array_append_new(findings->list,
+                          json_pack("{s:s, s:s, s:o, s:s*}", "verdict", NAMES[verdict], "what", what, "found",
+                                    found_json(found), "advice", advice));
     if (findings->out == NULL)
         return;
     fprintf(findings->out, "%-8s %s: %s%s%s\n", NAMES[verdict], what, found, advice != NULL ? "; " : "",

@@ -2,6 +2,7 @@
 /* redis_server.c - see redis_server.h. */
 #include "app/check/redis_server.h"
 
+#include "app/base/clock.h"
 #include "app/check/check.h"
 
 #include <ctype.h>
@@ -217,7 +218,7 @@ static void check_replicas(struct redisContext *context, struct findings *findin
 
 static void check_time(struct redisContext *context, struct findings *findings)
 {
-    const int64_t before_ms = check_wall_ms();
+    const int64_t before_ms = (int64_t)clock_wall_ms();
     struct redisReply *reply = ask(context, "TIME");
 
     if (reply != NULL && reply->type == REDIS_REPLY_ARRAY && reply->elements == 2)

@@ -20,6 +20,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <systemd/sd-daemon.h>
 #include <unistd.h>
 
 static const char UNIX_PREFIX[] = "unix:";
@@ -193,7 +194,8 @@ static void name_given(int fd, char name[static LISTENER_NAME_SIZE])
         snprintf(one, sizeof(one), "%s:%u", host, (unsigned)ntohs(v4->sin_port));
     }
     if (used + strlen(one) + 2 <= LISTENER_NAME_SIZE)
-        snprintf(name + used, LISTENER_NAME_SIZE - used, "%s%s", used > 0 ? "," : "", one);
+        snprintf(name + used, LISTENER_NAME_SIZE - used, "%s%.*s", used > 0 ? "," : "",
+                 (int)(LISTENER_NAME_SIZE - used - 2), one);
 }
 
 /* An IPv6 socket that takes IPv4 as well, which its address does not show. */
@@ -210,9 +212,11 @@ static bool open_given(const struct listener_options *options, const int *given,
 {
     bool dual = false;
 
+    out->is_unix = true;
     for (size_t i = 0; i < given_count; i++) {
         name_given(given[i], out->name);
         dual = dual || is_dual(given[i]);
+        out->is_unix = out->is_unix && sd_is_socket(given[i], AF_UNIX, 0, -1) > 0;
     }
     for (size_t i = 0; i < out->fd_count; i++) {
         out->fds[i] = fcntl(given[i % given_count], F_DUPFD_CLOEXEC, 0);

@@ -33,8 +33,8 @@ struct listener {
     size_t fd_count;
     char name
         [LISTENER_NAME_SIZE]; /* the setting with its port resolved; of given sockets, where they listen */
-    bool is_unix;
-    bool is_given; /* others may accept from it, before, beside and after us */
+    bool is_unix;             /* nothing but paths */
+    bool is_given;            /* others may accept from it, before, beside and after us */
 };
 
 struct listener_options {

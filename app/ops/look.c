@@ -94,6 +94,7 @@ static void collect(const struct ops_parts *parts, struct metrics *out)
     guard_stats(parts->guard, &out->guard);
     server_stats(parts->server, &out->server);
     out->database_ready = catalog_ready(parts->catalog);
+    out->started_at_ms = parts->started_at_ms;
     out->uptime_ms = clock_ms() - parts->started_ms;
     out->resident_bytes = read_resident_bytes();
     out->open_fds = count_open_fds();
@@ -150,11 +151,9 @@ bool look_hot(const struct ops_parts *parts, struct MHD_Connection *connection)
 void look_sample(void *context, struct live_sample *out)
 {
     const struct ops_parts *parts = context;
-    const struct timespec wall = clock_wall();
-
     guard_stats(parts->guard, &out->guard);
     server_stats(parts->server, &out->server);
-    out->at_ms = (uint64_t)wall.tv_sec * 1000 + (uint64_t)wall.tv_nsec / 1000000;
+    out->at_ms = clock_wall_ms();
     out->up_ms = clock_ms() - parts->started_ms;
     out->draining = atomic_load(parts->draining);
     out->database_ready = parts->catalog != NULL && catalog_ready(parts->catalog);

@@ -54,6 +54,7 @@ static const struct row GAUGES[] = {
     GAUGE("process_open_fds", NULL, "Open file descriptors.", open_fds),
     GAUGE("process_max_fds", NULL, "File descriptors that may be open.", max_fds),
     GAUGE("process_resident_memory_bytes", NULL, "Resident memory.", resident_bytes),
+    SECONDS("process_start_time_seconds", "Start of the process, since 1970.", started_at_ms),
 };
 
 /* Only where writes are on: a process that cannot pay what is owed does not know how much it is. */

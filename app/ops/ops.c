@@ -38,7 +38,6 @@ struct ops {
     struct policy policy;
     struct stream stream;
     struct token token;
-    bool is_unix; /* no browser reaches it */
     atomic_bool draining;
     struct listener listener;
     struct MHD_Daemon *daemon;
@@ -169,7 +168,8 @@ static bool answer(struct ops *ops, struct MHD_Connection *connection, const cha
         return ops_refuse(connection, &FOREIGN_SITE);
     if (TABLE[row].needs_token && !is_authorized(ops, connection))
         return ops_refuse(connection, &NO_TOKEN);
-    if (TABLE[row].needs_token && ops->token.bytes == 0 && !ops->is_unix && !site_host_is_address(connection))
+    if (TABLE[row].needs_token && !ops->token.required && !ops->listener.is_unix &&
+        !site_host_is_address(connection))
         return ops_refuse(connection, &NAMED_HOST);
     return TABLE[row].answer(&ops->parts, connection);
 }
@@ -294,6 +294,7 @@ static void join_parts(struct ops *ops, const struct settings *settings, const s
     ops->parts.name_space = settings->guard.name_space;
     ops->parts.mode = settings->guard.mode;
     ops->parts.started_ms = clock_ms();
+    ops->parts.started_at_ms = clock_wall_ms();
     ops->parts.draining = &ops->draining;
     ops->parts.policy = &ops->policy;
     ops->parts.stream = &ops->stream;
@@ -325,7 +326,6 @@ bool ops_open(const struct settings *settings, const struct given *given, const 
     if (ops == NULL)
         return false;
     join_parts(ops, settings, parts);
-    ops->is_unix = strncmp(settings->ops_listen, "unix:", 5) == 0;
     policy_init(&ops->policy, settings);
     if (open_stream(ops, settings) && ops_start(ops, settings, given))
         *out = ops;

@@ -25,7 +25,7 @@ struct ops_parts {
     /* ops_open() fills in these */
     const char *name_space;
     enum guard_mode mode;
-    uint64_t started_ms;
+    uint64_t started_ms, started_at_ms; /* the second since 1970 */
     const atomic_bool *draining;
     struct policy *policy;
     struct stream *stream;

@@ -307,7 +307,7 @@ const loadsPlot = () => new Plot('Loads per second', 'Each is one query in the d
 const waitersPlot = () => new Plot('Waiting', 'Requests that wait for a load, and flights: keys that they wait for.', {
     text: countText, series: [{ look: 'waiters', title: 'requests', of: point => point.sample.waiters },
         { look: 'flight', title: 'flights', of: point => point.sample.flights }] });
-const latencyPlot = bounds => new Plot('Time to an answer', 'Of gets; the bound of the bucket that it is in.', {
+const latencyPlot = bounds => new Plot('Time to an answer', 'What half of the answers, and 99 % of them, took at most.', {
     isLog: true, least: bounds[0] / 2.5, most: 2 * bounds[bounds.length - 1], text: us => boundText(us, bounds),
     series: [{ look: 'p50', title: 'half within', of: point => point.p50 }, { look: 'p99', title: '99 % within', of: point => point.p99 }] });
 

@@ -12,10 +12,11 @@
 
 enum { SAY_RAW_SIZE = 640, SAY_HEAD_SIZE = 64, SAY_TAIL_SIZE = 64 };
 
-void guard_log_none(void *context, const char *text)
+void guard_log_none(void *context, const char *text, bool good)
 {
     (void)context;
     (void)text;
+    (void)good;
 }
 
 void say_init(struct say *say, const char *name_space, guard_log *log, void *context)
@@ -81,10 +82,8 @@ static void write_stderr(const char *name_space, const char *text)
 
 static void say_line(const struct say *say, enum say_tone tone, const char *text)
 {
-    if (say->told != NULL)
-        say->told(say->context, text, tone == SAY_GOOD);
-    else if (say->log != NULL)
-        say->log(say->context, text);
+    if (say->log != NULL)
+        say->log(say->context, text, tone == SAY_GOOD);
     else
         write_stderr(say->name_space, text);
 }
@@ -131,13 +130,13 @@ void say(struct say *say, enum say_subject subject, enum say_tone tone, const ch
     char text[SAY_TEXT_SIZE];
     struct say_gate *gate = &say->gates[subject];
     va_list args;
-    if (say->log == guard_log_none && say->told == NULL)
+    if (say->log == guard_log_none)
         return;
     va_start(args, format);
     compose_line(text, format, args);
     va_end(args);
     pthread_mutex_lock(&say->mutex);
-    bool news = is_news_to_gate(gate, tone) || say->log != NULL || say->told != NULL;
+    bool news = is_news_to_gate(gate, tone) || say->log != NULL;
     bool passes = news && may_pass_gate(gate, text, clock_now_us());
     pthread_mutex_unlock(&say->mutex);
     if (passes)

@@ -31,8 +31,7 @@ struct say_gate {
 };
 
 struct say {
-    guard_log *log;   /* NULL: stderr */
-    guard_told *told; /* in its place, set before anything is said; NULL: none */
+    guard_log *log; /* NULL: stderr */
     void *context;
     const char *name_space; /* lent */
     pthread_mutex_t mutex;

@@ -256,7 +256,8 @@ const showShop = () => {
     showHealth(one('#redis'), state.redis);
     const { sample } = state.processes[0];
     setText(one('#redis .facts-line'), state.leases.length > 0
-        ? `lease: ${state.leases.map(({ key, process }) => `${key} → ${process}`).join(', ')}` : 'no lease is taken');
+        ? `lease: ${state.leases.map(({ key, process }) => `${key} → ${process}`).join(', ')}`
+        : state.redis.health === 'up' ? 'no lease is taken' : 'the processes go on without it');
     showDatabase();
     showChoices();
 };
@@ -373,4 +374,4 @@ const listen = () => {
 makeDeeds();
 listen();
 if (location.hash.length > 1) follow();
-else say('Open the address that the terminal printed, with all that stands behind its #: that is the key to these buttons.', 'trouble');
+else say('Open the whole address that the terminal printed: what follows its # is the key to these buttons.', 'trouble');

@@ -7,7 +7,11 @@
 
 #include <stdio.h>
 
-enum { COULD_NOT_RUN = 3, TURN_MS = 20 };
+enum {
+    COULD_NOT_RUN = 3,
+    TURN_MS = 20,
+    POPULAR = 100, /* products of the line to try: after some loads most requests are hits */
+};
 
 static struct ground ground;
 static struct state state;
@@ -56,7 +60,7 @@ static void invite(const struct site *site)
     const struct servers *servers = &site->servers;
     unsigned a = site->ports[DEED_A], b = site->ports[DEED_B], ops = site->ops_ports[DEED_A];
     printf("\nThe playground: http://127.0.0.1:%u/#%s\n", (unsigned)web.port, web.token);
-    printf("(for this machine only; what stands behind # is its key)\n");
+    printf("(for this machine only; what follows the # is its key)\n");
     printf("\nTwo catalogd are up; their logs: %s %s\n\n", servers->catalogd[DEED_A].log_path,
            servers->catalogd[DEED_B].log_path);
     printf("  curl -i http://127.0.0.1:%u/products/7\n", a);
@@ -65,9 +69,8 @@ static void invite(const struct site *site)
     printf("  curl -X POST 'http://127.0.0.1:%u/invalidate?key=product:7'\n", ops);
     printf("  curl -s http://127.0.0.1:%u/metrics\n", ops);
     printf("  build/stampede --target 127.0.0.1:%u --target 127.0.0.1:%u --url '/products/{zipf:1-%u}' "
-           "--rate 2000 "
-           "--for 10s\n",
-           a, b, (unsigned)site->product_count);
+           "--rate 1000 --for 10s\n",
+           a, b, (unsigned)(site->product_count < POPULAR ? site->product_count : POPULAR));
     if (site->owns_postgres)
         printf("  psql %s\n", servers->postgres.url);
     if (site->owns_redis)

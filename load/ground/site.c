@@ -33,10 +33,10 @@ enum {
 static const struct {
     const char *name, *value;
 } defaults[] = {
-    {"GUARD_MODE", "fleet"}, {"LOAD_DELAY_MS", "500"}, {"MAX_LOADS", "48"},
-    {"LOAD_QUEUE", "5000"},  {"LOAD_PERMITS", "64"},   {"LEASE_MS", "2000"},
-    {"STALE_MS", "60000"},   {"DEADLINE_MS", "30000"}, {"LOAD_LIMIT_MS", "20000"},
-    {"DRAIN_MS", "500"},     {"NAMESPACE", "catalog"}, {"WRITE_LIMIT_MS", "8000"},
+    {"GUARD_MODE", "fleet"}, {"LOAD_DELAY_MS", "500"},    {"MAX_LOADS", "48"},
+    {"LOAD_QUEUE", "5000"},  {"LOAD_PERMITS", "64"},      {"LEASE_MS", "2000"},
+    {"STALE_MS", "60000"},   {"DEADLINE_MS", "30000"},    {"LOAD_LIMIT_MS", "20000"},
+    {"DRAIN_MS", "500"},     {"NAMESPACE", "playground"}, {"WRITE_LIMIT_MS", "8000"},
 };
 
 static const char *given(const char *name)

@@ -34,7 +34,7 @@ void story_tell(struct story *story, enum story_kind kind, const char *format, .
 /* [{"n","at_ms","kind","text"}], oldest first. Yours. */
 json_t *story_json(struct story *story);
 
-/* 12345 as "12 345". Returns `text`. */
+/* 1234 as "1 234", as the page has it; reports leave four digits together. Returns `text`. */
 enum { STORY_COUNT_BYTES = 32 };
 const char *story_count(uint64_t count, char text[static STORY_COUNT_BYTES]);
 

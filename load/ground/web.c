@@ -147,16 +147,10 @@ static void take(struct upload *upload, const char *bytes, size_t count)
         text_add(&upload->body, bytes, count);
 }
 
-static enum MHD_Result act(struct web *web, struct MHD_Connection *connection, struct upload *upload,
-                           const char *bytes, size_t *count)
+static enum MHD_Result act(struct web *web, struct MHD_Connection *connection, const struct upload *upload)
 {
     unsigned status;
     const char *why;
-    if (*count > 0) {
-        take(upload, bytes, *count);
-        *count = 0;
-        return MHD_YES;
-    }
     return may(web, connection, GATE_BUTTON, &status, &why) ? press(web, connection, upload)
                                                             : answer_json(connection, status, why);
 }
@@ -174,9 +168,13 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
         *slot = calloc(1, sizeof(struct upload));
         return *slot != NULL ? MHD_YES : MHD_NO;
     }
+    if (*count > 0) { /* nothing can be answered before the body is there */
+        take(*slot, bytes, *count);
+        *count = 0;
+        return MHD_YES;
+    }
     if (is_post && strcmp(path, "/act") == 0)
-        return act(web, connection, *slot, bytes, count);
-    *count = 0;
+        return act(web, connection, *slot);
     bool is_stream = strcmp(path, "/stream") == 0;
     if (!is_get || (!is_stream && strcmp(path, "/") != 0))
         return answer_json(connection, is_get ? MHD_HTTP_NOT_FOUND : MHD_HTTP_METHOD_NOT_ALLOWED,

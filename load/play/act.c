@@ -9,6 +9,8 @@
 #include <string.h>
 #include <sys/wait.h>
 
+_Static_assert(ACT_COMMANDS_MAX == 16, "as in the text");
+
 enum { COMMAND_LIMIT_MS = 30000, SYNC_LIMIT_MS = 200 };
 
 static enum act_outcome fail(char *why, const char *format, ...) __attribute__((format(printf, 2, 3)));

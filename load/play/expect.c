@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+_Static_assert(RESULT_TEXT_BYTES == 160, "as in the text");
+
 enum unit { COUNT, SHARE, DURATION }; /* SHARE: a number or a percentage */
 
 enum { WINDOW = 1 << 8, PARTS = 1 << 9 }; /* beside enum expect_needs */

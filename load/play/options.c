@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+_Static_assert(OPTIONS_SETS_MAX == 32 && WORDS_LINE_BYTES == 8192, "as in the texts");
+
 enum { FLAGS_MAX = 48 };
 enum { FIRST_VALUE = 256 }; /* of getopt's: a flag's index above it */
 
@@ -279,8 +281,7 @@ static const struct command {
                           "load/scenarios/.\n\n",
                           "  stampede scenario cold-burst leader-killed --out reports\n"
                           "  stampede scenario my.scenario --set TARGET=127.0.0.1:9000 --junit reports\n"},
-    [OPTIONS_REPORT] = {"report", FLAGS(report_flags), 1, 1,
-                        "write: stampede report FILE.json [-o PAGE.html]",
+    [OPTIONS_REPORT] = {"report", FLAGS(report_flags), 1, 1, "write: stampede report FILE.json [OPTIONS]",
                         "stampede report FILE.json [OPTIONS]\n\nShows the table, or writes what is asked "
                         "for. Exit status 1: "
                         "something in it did not hold.\n\n",

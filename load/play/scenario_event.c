@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
+_Static_assert(SCENARIO_TEXT_BYTES == 1024 && SCENARIO_EVENTS_MAX == 48, "as in the texts");
+
 struct action_row {
     struct words_help shown; /* for a server its verbs stand in `arguments`, with | between them */
     bool (*read)(const struct action_row *row, struct words *words, struct scenario_action *out, char *why);

@@ -14,6 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+_Static_assert(REPORT_RESULTS_MAX == 16, "as in the text");
+
 /* ---- variants ---- */
 
 /* Does anything that happens reach what the next variant would find? */

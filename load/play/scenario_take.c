@@ -21,6 +21,11 @@
 #include <stdio.h>
 #include <string.h>
 
+_Static_assert(SCENARIO_LETS_MAX == 16 && SCENARIO_SETTINGS_MAX == 40 && SCENARIO_SETTING_BYTES == 96 &&
+                   WORK_TARGETS_MAX == 32 && SCENARIO_TEXT_BYTES == 1024 &&
+                   sizeof((struct scenario *)0)->headers == 2048,
+               "as in the texts");
+
 struct taking {
     struct scenario *scenario;
     struct words *words;

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+_Static_assert(WORDS_MAX == 64 && WORDS_LINE_BYTES == 8192, "as in the texts");
+
 /* ---- cutting ---- */
 
 static bool is_space(char byte)

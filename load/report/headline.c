@@ -195,26 +195,19 @@ static void caveat_of(const struct result *result, size_t index, char text[stati
 
 enum { CAVEATS_EACH = 5 };
 
-/* "off, local: "; "" if it is everybody's. */
-static void name_sharers(const struct report *report, size_t index, const char *text, char *out,
-                         size_t out_bytes)
+/* "off, local: ", unless it is everybody's, and the text. */
+static void add_sharers(const struct report *report, size_t index, const char *text, char *out,
+                        size_t out_bytes)
 {
-    char theirs[RESULT_CAVEAT_BYTES + 64];
-    size_t used = 0, count = 0;
-    out[0] = '\0';
+    char theirs[RESULT_CAVEAT_BYTES + 64], names[HEADLINE_CAVEAT_BYTES / 4];
+    uint32_t which = 0;
     for (size_t i = 0; i < report->result_count; i++) {
         caveat_of(report->results[i], index, theirs);
-        if (strcmp(theirs, text) != 0)
-            continue;
-        if (used < out_bytes / 4)
-            used += (size_t)snprintf(out + used, out_bytes - used, "%s%.60s", count > 0 ? ", " : "",
-                                     report->results[i]->name);
-        count++;
+        which |= (uint32_t)(strcmp(theirs, text) == 0) << i;
     }
-    if (count == report->result_count)
-        used = 0;
-    snprintf(out + used, out_bytes - used, "%s%s", used > 0 ? ": " : "", text);
-    if (used == 0)
+    report_name(report, which, names, sizeof names);
+    snprintf(out, out_bytes, "%s%s%s", names, names[0] != '\0' ? ": " : "", text);
+    if (names[0] == '\0')
         out[0] = (char)toupper((unsigned char)out[0]);
 }
 
@@ -234,7 +227,7 @@ static void add_caveats(struct headline *headline, const struct report *report, 
         caveat_of(report->results[i], index, text);
         if (text[0] == '\0')
             continue;
-        name_sharers(report, index, text, line, HEADLINE_CAVEAT_BYTES);
+        add_sharers(report, index, text, line, HEADLINE_CAVEAT_BYTES);
         text_clean(line, HEADLINE_CAVEAT_BYTES, line, HEADLINE_CAVEAT_BYTES, false);
         headline->caveat_count += !is_said(headline, line);
     }

@@ -172,8 +172,8 @@ const bursts = () => {
     const roundsOf = result => result.rounds.length === 1 ? 'asked at one instant'
         : `asked at one instant, ${count(result.rounds.length)} rounds laid over each other`;
     return drawn.length === 0 ? [] : [html('h2', {}, 'After the instant of a burst'),
-        soft('So many were answered after so long; the dotted line counts the queries, and each stroke at the foot is one, ',
-            'or some where there are many.'),
+        soft('How many requests were answered after how long. The dotted line counts the queries; each stroke at the foot is ',
+            'one, or several where there are many.'),
         pointing(),
         ...results.map((result, i) => !isBurst(result) ? null : named(new Burst(span, i), i,
             `${count(Math.max(...result.rounds.map(round => round.due)))} ${roundsOf(result)}`, eventList(result)))];
@@ -196,7 +196,7 @@ const timelines = () => {
 const became = () => {
     const drawn = rates.filter(result => kindsOf(result).length > 1);
     return drawn.length === 0 ? [] : [html('h2', {}, 'What became of the requests'),
-        soft('So many of those due at each instant were answered with such a status, or not at all.'),
+        soft('How many of those due at each instant were answered with each status, or not at all.'),
         ...results.map((result, i) => !drawn.includes(result) ? null : named(new Became(rateSpan, i), i, ''))];
 };
 
@@ -212,8 +212,8 @@ const curves = () => {
     const drawn = results.filter(result => result.curve.length > 0);
     const answers = Math.max(0, ...drawn.map(result => result.latency.count));
     return answers <= 1 ? [] : [html('h2', {}, 'Distribution of latency'),
-        figure(new Curve(new Span(Math.log10(answers) + 0.3, 0.5)), 'so many percent of the answers took no longer, ' +
-            'both scales logarithmic; the end of a line is its slowest answer')];
+        figure(new Curve(new Span(Math.log10(answers) + 0.3, 0.5)), 'What share of the answers took no longer. ' +
+            'Both scales are logarithmic; a line ends at its slowest answer.')];
 };
 
 /* ---- the page ---- */

@@ -131,6 +131,18 @@ bool report_add(struct report *report, struct result *result)
     return true;
 }
 
+void report_name(const struct report *report, uint32_t which, char *out, size_t out_bytes)
+{
+    const uint32_t all = (1U << report->result_count) - 1;
+    size_t used = 0;
+    out[0] = '\0';
+    for (size_t i = 0; which != all && i < report->result_count && used < out_bytes; i++) {
+        if ((which >> i & 1) != 0)
+            used += (size_t)snprintf(out + used, out_bytes - used, "%s%.60s", used > 0 ? ", " : "",
+                                     report->results[i]->name);
+    }
+}
+
 bool report_held(const struct report *report)
 {
     for (size_t i = 0; i < report->result_count; i++) {

@@ -266,6 +266,8 @@ struct report {
 bool report_add(struct report *report, struct result *result);
 bool report_held(const struct report *report); /* every check of every result, and none was interrupted */
 void report_clear(struct report *report);
+/* "off, local", the names of those whose bit is set in `which`, each cut to 60 bytes; "" if all are. */
+void report_name(const struct report *report, uint32_t which, char *out, size_t out_bytes);
 
 /* ---- result_table.c: 100 columns at most; no colour unless `is_terminal` ---- */
 void report_table(const struct report *report, FILE *out, bool is_terminal);

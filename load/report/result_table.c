@@ -64,23 +64,12 @@ static bool is_first(const struct table *table, size_t index, size_t offset)
     return mine[0] != '\0';
 }
 
-/* "off, local: "; "" if all share it. */
-static void name_sharers(const struct table *table, size_t index, size_t offset, char *names,
-                         size_t names_bytes)
+static uint32_t sharers(const struct table *table, size_t index, size_t offset)
 {
-    const char *mine = text_of(table, index, offset);
-    size_t used = 0, count = 0;
-    names[0] = '\0';
-    for (size_t i = 0; i < table->report->result_count; i++) {
-        if (strcmp(text_of(table, i, offset), mine) != 0)
-            continue;
-        if (used < names_bytes)
-            used += (size_t)snprintf(names + used, names_bytes - used, "%s%s", used > 0 ? ", " : "",
-                                     table->report->results[i]->name);
-        count++;
-    }
-    if (count == table->report->result_count)
-        names[0] = '\0';
+    uint32_t which = 0;
+    for (size_t i = 0; i < table->report->result_count; i++)
+        which |= (uint32_t)(strcmp(text_of(table, i, offset), text_of(table, index, offset)) == 0) << i;
+    return which;
 }
 
 /* The text that stands at `offset` of each result, once for all that share it, unless it is said elsewhere. */
@@ -91,7 +80,7 @@ static void print_shared(const struct table *table, const char *what, size_t off
         char who[REPORT_RESULTS_MAX * RESULT_TEXT_BYTES], line[CLEAN_BYTES];
         if (!is_first(table, i, offset) || (is_said != NULL && is_said(table->report->results[i])))
             continue;
-        name_sharers(table, i, offset, who, sizeof who);
+        report_name(table->report, sharers(table, i, offset), who, sizeof who);
         snprintf(line, sizeof line, "%s%.600s%s%s", what, who, who[0] != '\0' ? ": " : "",
                  text_of(table, i, offset));
         print_words(table, line, sizeof line, 0, strlen(what));

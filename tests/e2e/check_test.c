@@ -105,6 +105,13 @@ TEST(json_has_the_same_findings)
     json_decref(whole);
 }
 
+TEST(a_path_that_is_not_utf_8_is_in_the_json_all_the_same)
+{
+    assert_int_equal(
+        check_with("", "--json", (const char *const[]){PLAIN, "HOT_FILE=/tmp/hot-\xfc-\"x", NULL}), 0);
+    assert_non_null(strstr(said, "/tmp/hot-?-\\\"x may be written to"));
+}
+
 TEST(wrong_settings_are_named_and_end_with_2)
 {
     assert_int_equal(check(PLAIN, "FRESH_MS=never"), 2);

@@ -2,15 +2,18 @@
 /*
  * playground_test.c - `stampede serve`, as somebody sees it who opens its page: in a real browser, over real servers.
  *
- * One playground and one browser for all tests; what a test breaks it waits for to be well again. The last one ends it.
+ * One playground and one browser for all tests; what a test breaks it waits for to be well again. The last but one ends it.
  */
 #include "load/base/clock.h"
 #include "load/base/http.h"
 #include "load/base/net.h"
 #include "load/base/proc.h"
+#include "load/base/sql.h"
 #include "load/stack/stack.h"
 #include "tests/support/browser.h"
 #include "tests/support/test.h"
+
+#include <hiredis/hiredis.h>
 
 #include <limits.h>
 #include <signal.h>
@@ -20,7 +23,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { LIMIT_MS = 90000, OUTPUT_BYTES = 16384, FAMILY_MAX = 256, ASK_LIMIT_MS = 20000 };
+enum {
+    LIMIT_MS = 90000,
+    OUTPUT_BYTES = 16384,
+    FAMILY_MAX = 256,
+    ASK_LIMIT_MS = 20000,
+    CONNECTIONS = 200,
+    DIGEST_BYTES = 40
+};
 
 static struct browser *browser;
 static pid_t playground;
@@ -52,11 +62,9 @@ static bool wait_until_said(const char *text)
     return strstr(output, text) != NULL;
 }
 
-/* Short queries, so that a crowd without a guard is over soon; the tests that need long ones choose them on the page. */
-static bool start_playground(void)
+static bool start_playground(const char *const *settings)
 {
     static char program[PATH_MAX];
-    static const char *const settings[] = {"LOAD_DELAY_MS=200", "LEASE_MS=1000", NULL};
     const char *const argv[] = {program, "serve", "--scale", "200", NULL};
     snprintf(program, sizeof program, "%.*s/stampede",
              (int)(strrchr(stack_catalogd_program(), '/') - stack_catalogd_program()),
@@ -81,9 +89,11 @@ static bool read_address(void)
     return true;
 }
 
+/* Short queries, so that a crowd without a guard is over soon; the tests that need long ones choose them on the page. */
 static bool up(void)
 {
-    return start_playground() && read_address() && browser_open(&browser) && browser_go(browser, url);
+    static const char *const settings[] = {"LOAD_DELAY_MS=200", "LEASE_MS=1000", NULL};
+    return start_playground(settings) && read_address() && browser_open(&browser) && browser_go(browser, url);
 }
 
 static bool down(void)
@@ -334,6 +344,8 @@ TEST(a_wish_that_is_none_is_refused_and_says_so)
     assert_int_equal(act("{\"do\":\"set\",\"mode\":\"best\"}", token, origin, JSON_BODY), 400);
     assert_int_equal(act("{\"do\":\"deed\",\"name\":\"redis-start\"}", token, origin, JSON_BODY), 409);
     assert_int_equal(act(large, token, origin, JSON_BODY), 413);
+    assert_int_equal(
+        ask("GET / HTTP/1.1\r\nHost: %s\r\nConnection: close\r\nContent-Length: 4\r\n\r\nbody", host), 200);
 }
 
 /* ---- the end ---- */
@@ -370,6 +382,87 @@ TEST_WITH(ctrl_c_leaves_nothing_behind, NULL, NULL)
     }
     assert_int_equal(access(root, F_OK), -1);
     assert_false(is_listening());
+}
+
+/* ---- servers of the user's ---- */
+
+static struct stack_redis redis;
+static struct stack_postgres postgres;
+
+static bool up_with_given_servers(void)
+{
+    static char redis_url[128], database_url[128];
+    static const char *const settings[] = {redis_url, database_url, "LOAD_DELAY_MS=0", NULL};
+    if (!stack_redis_start(&redis, NULL) || !stack_postgres_start(&postgres, CONNECTIONS) ||
+        !stack_postgres_load(postgres.url, 200))
+        return false;
+    snprintf(redis_url, sizeof redis_url, "REDIS_URL=%s", redis.url);
+    snprintf(database_url, sizeof database_url, "DATABASE_URL=%s", postgres.url);
+    return start_playground(settings) && read_address();
+}
+
+static bool down_with_given_servers(void)
+{
+    if (playground > 0)
+        proc_stop(&playground, SIGINT, LIMIT_MS);
+    stack_postgres_stop(&postgres);
+    stack_redis_stop(&redis);
+    return true;
+}
+
+static void expect_kept(const char *key)
+{
+    redisReply *reply = stack_redis_command(&redis, "GET %s", key);
+    assert_true(reply != NULL && reply->type == REDIS_REPLY_STRING);
+    assert_string_equal(reply->str, "theirs");
+    freeReplyObject(reply);
+}
+
+static void read_products(char digest[static DIGEST_BYTES])
+{
+    char why[SQL_WHY_BYTES];
+    assert_true(sql_run(postgres.url, "SELECT md5(string_agg(p::text, ' ' ORDER BY id)) FROM products p",
+                        ASK_LIMIT_MS, digest, DIGEST_BYTES, why));
+}
+
+/* A crowd, when the one before is over. */
+static void press_until_taken(const char *body)
+{
+    uint64_t end_us = clock_after_ms(LIMIT_MS);
+    while (act(body, token, origin, JSON_BODY) != 200) {
+        assert_true(clock_us() < end_us);
+        clock_pause_ms(20);
+    }
+}
+
+TEST_WITH(servers_that_are_given_are_used_and_never_hurt, up_with_given_servers, down_with_given_servers)
+{
+    static const char *const refused[] = {"redis-kill",      "redis-hang",     "redis-heal",
+                                          "redis-start",     "redis-flush",    "postgres-kill",
+                                          "postgres-lock",   "postgres-start", "postgres-pause",
+                                          "postgres-resume", "postgres-break", "postgres-repair"};
+    static const char *const keys[] = {"theirs", "csg1:{catalog:product:7}:v", "csg1:{catalog:product:7}:l"};
+    char body[80], before[DIGEST_BYTES], after[DIGEST_BYTES];
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        freeReplyObject(stack_redis_command(&redis, "SET %s theirs", keys[i]));
+    read_products(before);
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        snprintf(body, sizeof body, "{\"do\":\"deed\",\"name\":\"%s\"}", refused[i]);
+        assert_int_equal(act(body, token, origin, JSON_BODY), 409);
+    }
+    assert_int_equal(act(CHANGE, token, origin, JSON_BODY), 409); /* no login was given to write with */
+    assert_int_equal(act("{\"do\":\"buy\"}", token, origin, JSON_BODY), 409);
+    press_until_taken("{\"do\":\"compare\",\"requests\":20}");
+    press_until_taken("{\"do\":\"rush\",\"requests\":20}");
+    press_until_taken("{\"do\":\"rush\",\"requests\":20,\"warm\":true}");
+    assert_int_equal(act("{\"do\":\"expire\"}", token, origin, JSON_BODY), 200);
+    assert_int_equal(act("{\"do\":\"invalidate\"}", token, origin, JSON_BODY), 200);
+    assert_int_equal(act("{\"do\":\"mend\"}", token, origin, JSON_BODY), 200);
+    assert_true(proc_stop(&playground, SIGINT, LIMIT_MS));
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        expect_kept(keys[i]);
+    read_products(after);
+    assert_string_equal(after, before);
 }
 
 TEST_GROUP(.up = up, .down = down, .before = is_calm);

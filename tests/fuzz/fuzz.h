@@ -30,6 +30,7 @@ fuzz_run fuzz_route;    /* request targets and keys */
 fuzz_run fuzz_settings; /* flags and environment */
 fuzz_run fuzz_head;     /* heads of requests, as libmicrohttpd leaves them */
 fuzz_run fuzz_trace;    /* names that requests give themselves, and their lines in the access log */
+fuzz_run fuzz_replay;   /* lines of access logs, as the load tool reads them */
 fuzz_run fuzz_http;     /* responses, as the load tool reads them */
 
 struct fuzz_target {

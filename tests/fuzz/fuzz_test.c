@@ -97,6 +97,11 @@ TEST(replies_of_any_server_are_read_the_same_however_they_are_cut)
     survives_its_corpus("reply");
 }
 
+TEST(a_line_of_an_access_log_is_a_request_or_left_out)
+{
+    survives_its_corpus("replay");
+}
+
 TEST(a_map_of_slots_stays_true_of_itself_whatever_nodes_say)
 {
     survives_its_corpus("cluster");

@@ -186,8 +186,9 @@ TEST(at_its_limit_it_fails_and_is_called_back_on_the_guards_thread)
 }
 
 static atomic_uint lines;
-static void count_line(void *context, const char *text)
+static void count_line(void *context, const char *text, bool good)
 {
+    (void)good;
     (void)context;
     if (strstr(text, "was deferred and not finished within max_hold_ms") != NULL)
         atomic_fetch_add(&lines, 1);

@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -167,6 +168,32 @@ TEST(a_given_socket_wins_over_the_setting_and_is_shared_by_all_loops)
     assert_true(listener.is_given);
     listener_clear(&listener);
     close(given.sockets[0].fd);
+}
+
+static bool a_listener_is_unix(int given_fd, const char *setting)
+{
+    const struct given given = {.sockets = {{given_fd, GIVEN_OPS}}, .count = 1};
+    const struct listener_options options = {
+        .setting = setting, .given = &given, .use = GIVEN_OPS, .fd_count = 1};
+    struct listener listener;
+
+    assert_true(listener_open(&options, &listener));
+    const bool is_unix = listener.is_unix;
+    listener_clear(&listener);
+    close(given_fd);
+    return is_unix;
+}
+
+/* A browser reaches the one and not the other. */
+TEST(the_given_socket_says_whether_it_is_a_path_and_not_the_setting)
+{
+    const int path = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const struct sockaddr_un unnamed = {.sun_family = AF_UNIX};
+
+    assert_int_equal(bind(path, (const struct sockaddr *)&unnamed, sizeof unnamed.sun_family), 0);
+    assert_int_equal(listen(path, BACKLOG), 0);
+    assert_true(a_listener_is_unix(path, "127.0.0.1:1"));
+    assert_false(a_listener_is_unix(LISTENING, "unix:/tmp/ops"));
 }
 
 TEST(every_given_socket_has_a_loop)

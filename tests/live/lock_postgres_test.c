@@ -964,8 +964,9 @@ TEST_GROUP(.up = server_up, .before = test_begins, .after = test_ends);
 
 static char said[1024]; /* the last line of the log */
 
-static void hear_log(void *context, const char *line)
+static void hear_log(void *context, const char *line, bool good)
 {
+    (void)good;
     (void)context;
     snprintf(said, sizeof said, "%s", line);
 }

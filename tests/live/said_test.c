@@ -21,8 +21,9 @@ struct ear {
     char text[HEARD_BYTES]; /* lines that end with \n */
 };
 
-static void hear(void *context, const char *text)
+static void hear(void *context, const char *text, bool good)
 {
+    (void)good;
     struct ear *ear = context;
     pthread_mutex_lock(&ear->mutex);
     ear->lines++;

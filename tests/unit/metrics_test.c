@@ -135,6 +135,7 @@ TEST(states_are_one_gauge_each)
         .guard = {.redis_state = GUARD_REDIS_DENIED, .wake_state = GUARD_REDIS_UP, .breaker_open = true},
         .mode = GUARD_MODE_LOCAL,
         .database_ready = true,
+        .started_at_ms = 1700000000250,
         .uptime_ms = 1500};
     render(&metrics);
 
@@ -144,6 +145,7 @@ TEST(states_are_one_gauge_each)
     assert_string_equal(sample("guard_breaker_open"), "1");
     assert_string_equal(sample("catalogd_database_ready"), "1");
     assert_string_equal(sample("catalogd_uptime_seconds"), "1.500000");
+    assert_string_equal(sample("process_start_time_seconds"), "1700000000.250000");
     assert_non_null(strstr(text, "catalogd_build_info{version=\"" GUARD_VERSION "\",mode=\"local\"} 1\n"));
 }
 

@@ -22,8 +22,9 @@ struct ear {
     char lines[HEARD_MAX][SAY_TEXT_SIZE + 64];
 };
 
-static void hear(void *context, const char *text)
+static void hear(void *context, const char *text, bool good)
 {
+    (void)good;
     struct ear *ear = context;
     assert_true(ear->count < HEARD_MAX);
     snprintf(ear->lines[ear->count++], sizeof ear->lines[0], "%s", text);
@@ -74,15 +75,14 @@ static void hear_tone(void *context, const char *text, bool good)
 {
     char line[SAY_TEXT_SIZE + 64];
     snprintf(line, sizeof line, "%s: %s", good ? "good" : "bad", text);
-    hear(context, line);
+    hear(context, line, good);
 }
 
 TEST(a_host_with_levels_hears_which_news_are_good)
 {
     static struct say teller;
     static struct ear ear;
-    say_to(&teller, NULL, &ear);
-    teller.told = hear_tone;
+    say_to(&teller, hear_tone, &ear);
     say(&teller, SAY_REDIS, SAY_GOOD, "up");
     for (int i = 0; i < SAY_BURST; i++)
         say(&teller, SAY_REDIS, SAY_BAD, "down %d", i);
