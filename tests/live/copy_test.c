@@ -247,7 +247,7 @@ TEST(a_makefile_of_the_hosts_keeps_its_default_goal_and_flags)
                       "-q ' T guard_open'"));
 }
 
-/* By the lines of its own head. */
+/* By the lines of its own head. What the project installs is the project's alone. */
 TEST(cmake_builds_a_program_with_the_target_guard)
 {
     follow_the_readme();
@@ -256,6 +256,7 @@ TEST(cmake_builds_a_program_with_the_target_guard)
                       "sed -n 's/^#     //p' third_party/guard/CMakeLists.txt; } >CMakeLists.txt; "
                       "export CFLAGS=-O0; cmake -S . -B out >said; cmake --build out -j2 >said; "
                       "test \"$(out/server redis://127.0.0.1:1 2>/dev/null)\" = 'hello user:7'; "
+                      "cmake --install out --prefix $PWD/put >said; test ! -e put; "
                       "nm --defined-only --extern-only out/third_party/guard/libstampede-guard.a >symbols; "
                       "grep -q ' T guard_open$' symbols; if grep ' [A-Z] ' symbols | grep -v ' T guard_'; "
                       "then exit 1; fi"));
