@@ -604,7 +604,10 @@ static void collect_flags(struct collected *collected, int argc, char **argv)
         }
         /* Not printed: a URL that lost its flag has a password in it. */
         collected->wrong_count++;
-        fprintf(collected->messages, "argument %d: not a flag; flags are --name value or --name=value\n", at);
+        fprintf(
+            collected->messages,
+            "argument %d: neither a flag (--name value or --name=value) nor \"check\" in the first place\n",
+            at);
         at++;
     }
 }

@@ -120,7 +120,9 @@ static void check_schema(struct database *database)
         findings_ok(database->findings, "schema", "is the one that this program wants, and may be read");
     else
         findings_add(database->findings, VERDICT_WRONG, "schema",
-                     "make db DATABASE_URL=... as its owner brings it up to date and grants the rights",
+                     "make db DATABASE_URL=... (or psql -f of the installed sql/schema.sql) as its owner "
+                     "brings it up to date and "
+                     "grants the rights",
                      "lacks %s", listed);
 }
 

@@ -139,8 +139,10 @@ const showPlots = samples => {
         ['permits held, of all processes', abouts[0].load_permits > 0
             ? `${countText(samples[0].permits.held + samples[1].permits.held)} of ${abouts[0].load_permits}` : 'no limit'],
         ['waiting for a permit', countText(last.permits.waiting)],
-        ['leases taken', countText(last.leases.acquired)],
-        ['leases that another process had', countText(last.leases.busy)],
+        ...(abouts[0].mode === 'fleet' ? [
+            ['leases taken', countText(last.leases.acquired)],
+            ['leases that another process had', countText(last.leases.busy)],
+        ] : []),
         ['commands to Redis', countText(last.redis.commands)],
         ['answers with an error', countText(last.http.statuses['5xx'])],
     ]);
