@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { SECOND_US = 1000000 };
+enum { SECOND_US = 1000000, PATH_SPARE_BYTES = 17 };
 
 /* ---- paths ---- */
 
@@ -20,7 +20,19 @@ static bool is_plain(unsigned char byte)
     return byte > ' ' && byte < 127 && byte != '"' && byte != '#' && byte != '\\';
 }
 
-/* To the space or the end. Bytes that cannot stand in a request, and \xNN for them, become %NN. */
+/* A byte as it stands in a request, %NN if it cannot, \xNN too; how much of the text it was. */
+static size_t take_byte(const char *text, char piece[static 4])
+{
+    bool is_escaped = text[0] == '\\' && text[1] == 'x' && isxdigit((unsigned char)text[2]) &&
+                      isxdigit((unsigned char)text[3]);
+    if (is_escaped)
+        snprintf(piece, 4, "%%%c%c", text[2], text[3]);
+    else
+        snprintf(piece, 4, is_plain((unsigned char)*text) ? "%c" : "%%%02X", (unsigned)(unsigned char)*text);
+    return is_escaped ? 4 : 1;
+}
+
+/* To the space or the end. */
 static bool take_path(const char *text, size_t count, struct replay_line *hit)
 {
     const char *end = text + count, *slash = strstr(text, "://");
@@ -29,19 +41,14 @@ static bool take_path(const char *text, size_t count, struct replay_line *hit)
         text = memchr(slash + 3, '/', (size_t)(end - slash - 3));
     if (text == NULL || text >= end || *text != '/')
         return false;
-    for (; text < end && *text != ' '; text++) {
-        hit->is_too_long = used + 4 + 16 >= sizeof hit->path;
+    while (text < end && *text != ' ') {
+        char piece[4];
+        size_t taken = take_byte(text, piece);
+        hit->is_too_long = used + strlen(piece) + PATH_SPARE_BYTES > sizeof hit->path;
         if (hit->is_too_long)
             return true;
-        if (text[0] == '\\' && text[1] == 'x' && isxdigit((unsigned char)text[2]) &&
-            isxdigit((unsigned char)text[3])) {
-            used += (size_t)snprintf(hit->path + used, 4, "%%%c%c", text[2], text[3]);
-            text += 3;
-        } else if (is_plain((unsigned char)*text)) {
-            hit->path[used++] = *text;
-        } else {
-            used += (size_t)snprintf(hit->path + used, 4, "%%%02X", (unsigned)(unsigned char)*text);
-        }
+        used += (size_t)snprintf(hit->path + used, sizeof piece, "%s", piece);
+        text += taken;
     }
     hit->path[used] = '\0';
     return true;

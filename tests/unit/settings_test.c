@@ -350,7 +350,7 @@ TEST(a_password_is_never_printed)
     assert_says(&reading, "REDIS_URL (environment): (not shown)");
     assert_says(&reading, "DATABASE_URL (environment): (not shown)");
     assert_says(&reading, "--database-ul: unknown; did you mean --database-url?");
-    assert_says(&reading, "argument 2: not a flag");
+    assert_says(&reading, "argument 2: neither a flag");
     assert_says_not(&reading, "hush");
 }
 
@@ -363,7 +363,7 @@ TEST(an_unknown_flag_is_named_with_its_nearest_match)
     assert_says(&reading, "--fresh_ms: unknown; did you mean --fresh-ms?");
     assert_says(&reading, "--max-load: unknown; did you mean --max-loads?");
     assert_says(&reading, "--completely-different: unknown; --help lists all");
-    assert_says(&reading, "argument 5: not a flag");
+    assert_says(&reading, "argument 5: neither a flag");
     assert_says(&reading, "--drain-ms: needs a value");
     assert_int_equal(line_count(reading.messages), 5);
 }
