@@ -135,10 +135,10 @@ bool jobs_open(struct jobs *jobs, struct site *site)
     return jobs->is_open;
 }
 
-void jobs_close(struct jobs *jobs)
+bool jobs_close(struct jobs *jobs)
 {
     if (!jobs->is_open)
-        return;
+        return true;
     pthread_mutex_lock(&jobs->lock);
     jobs->is_closing = true;
     bool is_busy = jobs->is_busy;
@@ -149,6 +149,7 @@ void jobs_close(struct jobs *jobs)
     else
         pthread_join(jobs->thread, NULL);
     jobs->is_open = false;
+    return !is_busy;
 }
 
 bool jobs_begin(struct jobs *jobs, const struct job *job)

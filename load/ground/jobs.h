@@ -42,8 +42,8 @@ enum job_step jobs_step(const char *name);
 const char *jobs_mode(size_t index);
 
 bool jobs_open(struct jobs *jobs, struct site *site);
-/* The crowd under way is not waited for: it ends with the program. */
-void jobs_close(struct jobs *jobs);
+/* False: a crowd is under way and not waited for; it uses `jobs` and `site` until the program ends. */
+bool jobs_close(struct jobs *jobs);
 
 /* False: one is under way. */
 bool jobs_begin(struct jobs *jobs, const struct job *job);

@@ -29,14 +29,15 @@ static bool start(uint32_t product_count, uint16_t port)
     return state_open(&state, &ground) && web_open(&web, &state, &ground, port);
 }
 
+/* A crowd that is under way keeps what it uses: the program ends next, and its servers with it. */
 static void stop(void)
 {
     web_close(&web);
     state_close(&state);
     for (size_t i = 0; i < DEED_PROCESSES; i++)
         reader_close(&ground.readers[i]);
-    jobs_close(&ground.jobs);
-    site_close(&ground.site);
+    if (jobs_close(&ground.jobs))
+        site_close(&ground.site);
 }
 
 /* They work when they are pasted: the ETag that If-Match wants is asked for on the way. */
