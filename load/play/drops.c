@@ -34,10 +34,11 @@ static bool key_of_asked(const struct work_url *url, const char *path, uint32_t 
 
 static bool key_of_post(const char *url, const struct work *work, uint32_t *key)
 {
-    const char *host = strstr(url, "://"), *named = strstr(url, "key=");
+    const char *host = strstr(url, "://"), *first = strstr(url, "?key="), *later = strstr(url, "&key=");
+    const char *named = first != NULL ? first : later;
     const char *path = host != NULL ? strchr(host + 3, '/') : url;
-    if (named != NULL && (named[-1] == '?' || named[-1] == '&'))
-        return number_at_end(named, strcspn(named, "&"), key);
+    if (named != NULL)
+        return number_at_end(named, 1 + strcspn(named + 1, "&"), key);
     for (size_t i = 0; path != NULL && i < work->url_count; i++) {
         if (key_of_asked(&work->urls[i], path, key))
             return true;

@@ -68,6 +68,7 @@ TEST(an_invalidation_drops_the_key_that_it_names)
 {
     expect_key("invalidate product:7", 7);
     expect_key("post /invalidate?key=product:8&why=test", 8);
+    expect_key("post /invalidate?monkey=1&key=7", 7);
     expect_key("post http://127.0.0.1:8080/item/9/invalidate", 9);
     expect_key("post /item/9", 9);
     expect_key("post /price/12?now", 12);
