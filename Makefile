@@ -25,7 +25,7 @@
 #   make mutants-live the same against real servers, and who killed whom (some 7 s for each): T=fill for names with it
 #   make model        the protocols in the model checker spin, sown bugs too; LONG=1: the large searches as well
 #                     (half an hour, 6 GB of memory)
-#   make bench        the measurements the README quotes
+#   make bench        the measurements the README quotes; T="hits misses": only these
 #   make peers        the known caches on the same work, side by side (6 minutes): T="nginx catalogd burst" JSON=FILE
 #   make lab          the locks of the literature and what breaks each (7 minutes): T="redisson guard changed", T=queue
 #                     JSON=FILE
@@ -422,7 +422,7 @@ model:
 
 bench: all $(BUILD)/bench
 	@sh load/deps.sh bench
-	@CATALOGD=$(BUILD)/catalogd $(BUILD)/bench
+	@CATALOGD=$(BUILD)/catalogd $(BUILD)/bench $(T)
 
 # What cannot be installed is reported as not run.
 peers: all

@@ -288,7 +288,7 @@ TEST(a_killed_generator_is_told_and_all_its_records_are_kept)
 {
     enum { EACH = 3000 }; /* seconds of work: it is killed long before its end */
     pid_t pids[GENERATORS];
-    uint32_t by_generator[GENERATORS] = {0};
+    uint32_t by_generator[GENERATORS] = {0}, cut[GENERATORS] = {0};
     rate_of(1000, 2 * EACH, "/ok");
     run_begin();
     wait_until_sent(100);
@@ -299,12 +299,17 @@ TEST(a_killed_generator_is_told_and_all_its_records_are_kept)
     assert_false(run.good);
     assert_non_null(strstr(run.why, "was ended by signal 9 after"));
     assert_non_null(strstr(run.why, "of its 3000 requests; what was recorded is kept"));
-    for (size_t i = 0; i < run.records.count; i++)
+    for (size_t i = 0; i < run.records.count; i++) {
         by_generator[run.records.at[i].generator]++;
+        cut[run.records.at[i].generator] += run.records.at[i].outcome == RECORD_CUT;
+    }
     uint32_t whole = by_generator[0] > by_generator[1] ? 0 : 1;
     assert_int_equal(by_generator[whole], EACH);
+    assert_int_equal(cut[whole], 0);
     assert_in_range(by_generator[1 - whole], 40, EACH - 1);
-    assert_true(count_outcome(RECORD_ANSWERED) + 2 >= run.records.count);
+    assert_true(cut[1 - whole] <=
+                work.connection_count / GENERATORS); /* what was under way, however late it ran */
+    assert_int_equal(count_outcome(RECORD_ANSWERED) + cut[1 - whole], run.records.count);
 }
 
 TEST(the_others_do_not_wait_for_a_dead_generator_at_the_barrier)
