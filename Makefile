@@ -25,7 +25,8 @@
 #   make mutants-live the same against real servers, and who killed whom (some 7 s for each): T=fill for names with it
 #   make model        the protocols in the model checker spin, sown bugs too; LONG=1: the large searches as well
 #                     (half an hour, 6 GB of memory)
-#   make bench        the measurements the README quotes; T="hits misses": only these
+#   make bench        the measurements the README quotes; T="hits misses": only these. T=gate: what a request costs in
+#                     instructions, allocations, calls and commands, against load/bench/gate.txt; RENEW=1 writes it anew
 #   make peers        the known caches on the same work, side by side (6 minutes): T="nginx catalogd burst" JSON=FILE
 #   make lab          the locks of the literature and what breaks each (7 minutes): T="redisson guard changed", T=queue
 #                     JSON=FILE
@@ -65,6 +66,7 @@ SEEDS ?= 100000
 MINUTES ?= 60
 LONG ?=
 SEED ?= 1
+RENEW ?=
 TEST_LIMIT_S ?= 600
 CFLAGS ?= -O2 -g
 T ?=
@@ -421,8 +423,9 @@ model:
 	@LONG=$(LONG) sh tests/model/run.sh build/model
 
 bench: all $(BUILD)/bench
-	@sh load/deps.sh bench
-	@CATALOGD=$(BUILD)/catalogd $(BUILD)/bench $(T)
+	@$(if $(filter gate,$(or $(T),gate)),sh load/deps.sh gate)
+	@$(if $(filter-out gate,$(or $(T),all)),sh load/deps.sh bench)
+	@CATALOGD=$(BUILD)/catalogd GATE_RENEW=$(RENEW) $(BUILD)/bench $(T)
 
 # What cannot be installed is reported as not run.
 peers: all

@@ -4,7 +4,7 @@
 #
 #   sh load/deps.sh build [COMPILER]   what building, testing and the demo need
 #   sh load/deps.sh client             psql
-#   sh load/deps.sh lint | fuzz | valgrind | model | bench | lab | empty-root | docs  what these targets need on top
+#   sh load/deps.sh lint | fuzz | valgrind | gate | model | bench | lab | empty-root | docs  what these targets need on top
 #   sh load/deps.sh man                what makes manual pages; package-test: what the tests judge them and the rest with
 #   sh load/deps.sh packaging          all that makes, judges and tries Debian packages, build and man included
 #   sh load/deps.sh pgbouncer          the pooler that the tests of the PostgreSQL locks and the lab start
@@ -58,6 +58,10 @@ libclang-rt-dev /usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a
 '
 valgrind_needs='
 valgrind valgrind
+'
+gate_needs='
+valgrind valgrind
+strace   strace
 '
 model_needs='
 gcc  gcc
@@ -154,6 +158,7 @@ needs_of() {
     lint) echo "$lint_needs" ;;
     fuzz) echo "$fuzz_needs" ;;
     valgrind) echo "$valgrind_needs" ;;
+    gate) echo "$gate_needs" ;;
     model) echo "$model_needs" ;;
     pgbouncer) echo "$pgbouncer_needs" ;;
     zookeeper) echo "$zookeeper_needs" ;;
@@ -171,7 +176,7 @@ needs_of() {
     alerts) echo "$alerts_needs" ;;
     lab) echo "$pgbouncer_needs$zookeeper_needs" ;;
     peers) echo "$peers_needs" | grep "^${2:+$2 }" ;;
-    *) echo "deps.sh: unknown: $1 (build, client, lint, fuzz, valgrind, model, zookeeper, pgbouncer, bench, lab, hosts, networks, units, empty-root, docs, man, package-test, packaging, page-test, formats, alerts, peers)" >&2; exit 2 ;;
+    *) echo "deps.sh: unknown: $1 (build, client, lint, fuzz, valgrind, gate, model, zookeeper, pgbouncer, bench, lab, hosts, networks, units, empty-root, docs, man, package-test, packaging, page-test, formats, alerts, peers)" >&2; exit 2 ;;
     esac
     case ${2:-gcc} in
     clang*) echo "$(basename "$2") $2" ;;

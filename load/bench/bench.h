@@ -14,6 +14,7 @@
  *     bench_rolling.c   one hot product that expires every second, beside nginx
  *     bench_early.c     a hot product that expires again and again
  *     bench_avalanche.c thousands of products that expire together
+ *     bench_gate.c      what a request costs, counted; against gate.txt
  *     bench_report.c    rows, verdicts
  *     crowd.h           a burst in which every answer must be a 200; pace.h of herd/, wrk.h of stack/: what else asks
  *     filled.h          when a value is stored
@@ -77,6 +78,7 @@ struct bench {
     struct stack_redis redis;
     struct stack_postgres postgres;
     uint32_t next_product; /* nobody has asked for it yet */
+    bool gate_closed;      /* something costs more than gate.txt says */
 };
 
 extern const char bench_query_marker[]; /* what PostgreSQL logs when a product is loaded */
@@ -110,5 +112,6 @@ bool measure_parked(struct bench *bench);
 bool measure_rolling(struct bench *bench);
 bool measure_early(struct bench *bench);
 bool measure_avalanche(struct bench *bench);
+bool measure_gate(struct bench *bench);
 
 #endif

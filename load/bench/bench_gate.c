@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * bench_gate.c - what each kind of request costs in numbers that a busy machine does not change, held against those
+ * in gate.txt.
+ *
+ * Instructions and allocations are callgrind's, system calls strace's, commands Redis's own, round trips catalogd's: of
+ * the service as it is shipped, over a real Redis and PostgreSQL, all threads included. One client asks, one request after
+ * the other over one connection, so that nothing is shared; and 64 at once, where lookups, writes and reads are.
+ * What runs beside the requests (ticks, probes) is in the numbers and is small, and of three rounds the cheapest counts.
+ *
+ * A number may grow by its tolerance, of a crowd by twice as much; what has shrunk by more is told, for gate.txt should follow. Instructions differ a
+ * little between processors, compilers and libraries, the others do not: 5 % finds a header formatted or a value copied
+ * once more, and lets a point release of Debian through.
+ */
+#include "load/base/http.h"
+#include "load/bench/bench.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    KEYS = 100,      /* in turn */
+    AT_ONCE = 64,    /* connections of a crowd */
+    REQUESTS = 320,  /* of one phase: a multiple of AT_ONCE */
+    REPETITIONS = 3, /* the least counts: what else happens only adds */
+    ASK_LIMIT_MS = 20000,
+    PID_BYTES = 16,
+    COMMAND_BYTES = 2 * PROC_PATH_BYTES + 64,
+};
+_Static_assert(REQUESTS % AT_ONCE == 0, "whole crowds");
+
+static const char numbers_path[] = "load/bench/gate.txt";
+static const char watch_path[] = "load/bench/watch.sh";
+
+enum metric { INSTRUCTIONS, ALLOCATIONS, CALLS, COMMANDS, TRIPS, METRIC_COUNT };
+
+static const struct {
+    const char *name, *word;
+    unsigned decimals;
+    double share, slack; /* what it may grow by: a share of it, and so much */
+} metrics[METRIC_COUNT] = {
+    [INSTRUCTIONS] = {"instructions", "instructions", 0, 0.05, 200},
+    [ALLOCATIONS] = {"allocations", "allocations", 1, 0.02, 0.2},
+    [CALLS] = {"system calls", "calls", 1, 0.05, 0.5},
+    [COMMANDS] = {"Redis commands", "commands", 1, 0, 0.2},
+    [TRIPS] = {"round trips to Redis", "trips", 1, 0, 0.2},
+};
+
+enum errand { PING, NEAR, HIT, MISS, INVALIDATION, PING_64, NEAR_64, HIT_64, ERRAND_COUNT };
+
+static const struct {
+    const char *name, *word;
+    uint32_t at_once, warm_up; /* requests */
+    bool is_near;
+} errands[ERRAND_COUNT] = {
+    [PING] = {"constant (/ping)", "ping", 1, 64, false},
+    [NEAR] = {"near hit", "near", 1, 2 * KEYS, true},
+    [HIT] = {"hit in Redis", "hit", 1, 2 * KEYS, false},
+    [MISS] = {"miss", "miss", 1, 64, false},
+    [INVALIDATION] = {"invalidation", "invalidation", 1, 64, false},
+    [PING_64] = {"constant, 64 at once", "ping_64", AT_ONCE, AT_ONCE, false},
+    [NEAR_64] = {"near hit, 64 at once", "near_64", AT_ONCE, 8 * AT_ONCE, true},
+    [HIT_64] = {"hit in Redis, 64 at once", "hit_64", AT_ONCE, 8 * AT_ONCE, false},
+};
+
+/* One service under one tool. */
+struct watched {
+    struct bench *bench;
+    struct stack_catalogd catalogd;
+    char folder[PROC_PATH_BYTES];
+    uint32_t first; /* of the keys */
+    uint32_t asked; /* of them, so far: they are asked in turn */
+    enum errand errand;
+};
+
+struct gate {
+    struct samples at[ERRAND_COUNT][METRIC_COUNT];
+    double expected[ERRAND_COUNT][METRIC_COUNT]; /* -1: gate.txt does not say */
+    unsigned passed, failed;
+};
+
+/* ---- what is asked ---- */
+
+static void path_of(void *context, uint32_t index, char *path)
+{
+    struct watched *watched = context;
+    (void)index;
+    if (watched->errand == PING || watched->errand == PING_64)
+        snprintf(path, BURST_PATH_BYTES, "/ping");
+    else if (watched->errand == MISS)
+        bench_cold_path(watched->bench, path);
+    else
+        snprintf(path, BURST_PATH_BYTES, "/products/%" PRIu32, watched->first + watched->asked++ % KEYS);
+}
+
+/* Over connections that stay open. */
+static bool ask_products(struct watched *watched, uint32_t count)
+{
+    const struct burst_target target = {.host = "127.0.0.1", .port = watched->catalogd.port};
+    const struct burst_options options = {.targets = &target,
+                                          .target_count = 1,
+                                          .connection_count = errands[watched->errand].at_once,
+                                          .connect_limit_ms = ASK_LIMIT_MS,
+                                          .request_limit_ms = ASK_LIMIT_MS,
+                                          .path_of = path_of,
+                                          .path_context = watched};
+    struct burst *burst = NULL;
+    struct burst_summary summary;
+    bool good = burst_open(&options, &burst);
+    for (uint32_t done = 0; good && done < count; done += options.connection_count) {
+        good = burst_run(burst);
+        burst_summarise(burst, &summary);
+        good = good && summary.statuses[200] == options.connection_count;
+    }
+    burst_close(&burst);
+    return good;
+}
+
+/* Each over a connection of its own, as an operator's are. */
+static bool invalidate(struct watched *watched, uint32_t count)
+{
+    bool good = true;
+    for (uint32_t i = 0; good && i < count; i++) {
+        char path[BURST_PATH_BYTES];
+        const struct http_request request = {.host = "127.0.0.1",
+                                             .port = watched->catalogd.ops_port,
+                                             .method = "POST",
+                                             .path = path,
+                                             .deadline_ms = ASK_LIMIT_MS};
+        struct http_answer answer;
+        snprintf(path, sizeof path, "/invalidate?key=product:%" PRIu32,
+                 watched->first + watched->asked++ % KEYS);
+        good = http_ask(&request, &answer) && answer.status == 200;
+        if (!good)
+            fprintf(stderr, "bench: gate: POST %s: status %u: %s\n", path, (unsigned)answer.status,
+                    answer.body);
+        http_answer_clear(&answer);
+    }
+    return good;
+}
+
+static bool ask(struct watched *watched, uint32_t count)
+{
+    bool good = watched->errand == INVALIDATION ? invalidate(watched, count) : ask_products(watched, count);
+    if (!good)
+        fprintf(stderr, "bench: gate: %s: not every answer was a 200\n", errands[watched->errand].name);
+    return good;
+}
+
+/* ---- one phase ---- */
+
+static bool watch(const struct watched *watched, const char *what, char *text, size_t text_bytes)
+{
+    char command[COMMAND_BYTES];
+    snprintf(command, sizeof command, "sh %s %s %s %d", watch_path, what, watched->folder,
+             (int)watched->catalogd.pid);
+    bool good = proc_output(command, text, text_bytes);
+    if (!good)
+        fprintf(stderr, "bench: gate: %s: %s\n", command, text);
+    return good;
+}
+
+static double trips_of(const struct watched *watched)
+{
+    return stack_catalogd_metric(&watched->catalogd, "guard_redis_round_trips_total");
+}
+
+/* From mark to count there is nothing but the requests. */
+static bool phase(struct watched *watched, enum errand errand, char *counted, size_t counted_bytes)
+{
+    watched->errand = errand;
+    return ask(watched, errands[errand].warm_up) && watch(watched, "--mark", counted, counted_bytes) &&
+           ask(watched, REQUESTS) && watch(watched, "--count", counted, counted_bytes);
+}
+
+static bool count_instructions(struct watched *watched, enum errand errand, struct gate *gate)
+{
+    char counted[256];
+    uint64_t instructions = 0, allocations = 0;
+    if (!phase(watched, errand, counted, sizeof counted) ||
+        sscanf(counted, "%" SCNu64 " %" SCNu64, &instructions, &allocations) != 2)
+        return false;
+    samples_add(&gate->at[errand][INSTRUCTIONS], (double)instructions / REQUESTS);
+    samples_add(&gate->at[errand][ALLOCATIONS], (double)allocations / REQUESTS);
+    return true;
+}
+
+static bool count_calls(struct watched *watched, enum errand errand, struct gate *gate)
+{
+    char counted[256];
+    uint64_t calls = 0;
+    watched->errand = errand;
+    if (!ask(watched, errands[errand].warm_up))
+        return false;
+    double trips = trips_of(watched);
+    uint64_t commands = stack_redis_calls(&watched->bench->redis, NULL);
+    if (!watch(watched, "--mark", counted, sizeof counted) || !ask(watched, REQUESTS) ||
+        !watch(watched, "--count", counted, sizeof counted) || sscanf(counted, "%" SCNu64, &calls) != 1)
+        return false;
+    commands = stack_redis_calls(&watched->bench->redis, NULL) - commands;
+    samples_add(&gate->at[errand][CALLS], (double)calls / REQUESTS);
+    samples_add(&gate->at[errand][COMMANDS], (double)commands / REQUESTS);
+    samples_add(&gate->at[errand][TRIPS], (trips_of(watched) - trips) / REQUESTS);
+    return true;
+}
+
+/* ---- one service, one tool ---- */
+
+static bool start(struct watched *watched, const char *tool, bool is_near)
+{
+    static char program[256], folder[PROC_PATH_BYTES + 16], tool_text[32];
+    const char *const settings[] = {
+        program, folder, tool_text, "SERVER_LOOPS=1", is_near ? "NEAR_BYTES=67108864" : "NEAR_BYTES=0", NULL};
+    if (!proc_folder("watch", NULL, watched->folder))
+        return false;
+    snprintf(program, sizeof program, "WATCH_PROGRAM=%s", stack_catalogd_program());
+    snprintf(folder, sizeof folder, "WATCH_FOLDER=%s", watched->folder);
+    snprintf(tool_text, sizeof tool_text, "WATCH_TOOL=%s", tool);
+    setenv("CATALOGD", watch_path, 1);
+    bool good = bench_service_start(watched->bench, &watched->catalogd, settings);
+    setenv("CATALOGD", strchr(program, '=') + 1, 1);
+    return good;
+}
+
+static bool watch_service(struct bench *bench, struct gate *gate, const char *tool, bool is_near)
+{
+    struct watched watched = {.bench = bench, .first = bench->next_product};
+    const bool calls = strcmp(tool, "strace") == 0;
+    bench->next_product += KEYS;
+    bool good = start(&watched, tool, is_near);
+    for (size_t i = 0; good && i < REPETITIONS; i++) {
+        for (enum errand errand = 0; good && errand < ERRAND_COUNT; errand++) {
+            if (errands[errand].is_near == is_near)
+                good =
+                    calls ? count_calls(&watched, errand, gate) : count_instructions(&watched, errand, gate);
+        }
+    }
+    stack_catalogd_stop(&watched.catalogd);
+    proc_remove(watched.folder);
+    return good;
+}
+
+/* ---- gate.txt: "errand metric number", "#" begins a comment ---- */
+
+/* Of a crowd only those: how much of it shares a turn of the loop is up to the machine. */
+static enum metric metric_end(enum errand errand)
+{
+    return errands[errand].at_once == 1 ? METRIC_COUNT : CALLS;
+}
+
+static double *place_of(struct gate *gate, const char *errand_word, const char *metric_word)
+{
+    for (enum errand errand = 0; errand < ERRAND_COUNT; errand++) {
+        for (enum metric metric = 0; metric < METRIC_COUNT; metric++) {
+            if (strcmp(errands[errand].word, errand_word) == 0 &&
+                strcmp(metrics[metric].word, metric_word) == 0)
+                return &gate->expected[errand][metric];
+        }
+    }
+    return NULL;
+}
+
+static bool read_line(struct gate *gate, const char *line)
+{
+    char errand[32], metric[32];
+    double number;
+    if (line[0] == '#' || line[0] == '\n')
+        return true;
+    double *place =
+        sscanf(line, "%31s %31s %lf", errand, metric, &number) == 3 ? place_of(gate, errand, metric) : NULL;
+    if (place == NULL)
+        fprintf(stderr, "bench: %s: not \"WORK METRIC NUMBER\": %s", numbers_path, line);
+    else
+        *place = number;
+    return place != NULL;
+}
+
+static bool read_numbers(struct gate *gate)
+{
+    char line[128];
+    for (enum errand errand = 0; errand < ERRAND_COUNT; errand++) {
+        for (enum metric metric = 0; metric < METRIC_COUNT; metric++)
+            gate->expected[errand][metric] = -1;
+    }
+    FILE *file = fopen(numbers_path, "re");
+    if (file == NULL) {
+        fprintf(stderr, "bench: %s cannot be read: run it from the project's folder\n", numbers_path);
+        return false;
+    }
+    bool good = true;
+    while (good && fgets(line, sizeof line, file) != NULL)
+        good = read_line(gate, line);
+    fclose(file);
+    return good;
+}
+
+static bool write_numbers(const struct gate *gate)
+{
+    FILE *file = fopen(numbers_path, "we");
+    if (file == NULL)
+        return false;
+    fprintf(file, "# What a request costs: bench_gate.c. Written by make bench T=gate RENEW=1.\n");
+    for (enum errand errand = 0; errand < ERRAND_COUNT; errand++) {
+        for (enum metric metric = 0; metric < metric_end(errand); metric++)
+            fprintf(file, "%s %s %.*f\n", errands[errand].word, metrics[metric].word,
+                    (int)metrics[metric].decimals, samples_smallest(&gate->at[errand][metric]));
+    }
+    return fclose(file) == 0;
+}
+
+/* ---- the verdict ---- */
+
+static double may_grow(enum errand errand, enum metric metric, double expected)
+{
+    const double share = errands[errand].at_once == 1 ? metrics[metric].share : 2 * metrics[metric].share;
+    return expected * share + metrics[metric].slack;
+}
+
+static void judge(struct gate *gate, enum errand errand, enum metric metric)
+{
+    struct samples least = {.count = 0};
+    samples_add(&least, samples_smallest(&gate->at[errand][metric]));
+    const double expected = gate->expected[errand][metric], number = least.at[0];
+    const double may = may_grow(errand, metric, expected);
+    const int decimals = (int)metrics[metric].decimals;
+    const bool good = expected >= 0 && number <= expected + may;
+    report_row_of(errands[errand].name, metrics[metric].name, "", metrics[metric].decimals, &least,
+                  expected < 0 ? (struct goal){GOAL_NONE, 0}
+                               : (struct goal){GOAL_AT_MOST, samples_rounded(expected + may, 1)});
+    gate->passed += good;
+    gate->failed += !good;
+    if (expected < 0)
+        printf("gate: %s has no line \"%s %s\"\n", numbers_path, errands[errand].word, metrics[metric].word);
+    else if (!good)
+        printf("gate: %s: %.*f %s, %.*f in %s, and it may grow by %.*f: find what costs more; if it is "
+               "wanted, make bench T=gate RENEW=1\n",
+               errands[errand].name, decimals, number, metrics[metric].name, decimals, expected, numbers_path,
+               decimals, may);
+    else if (number < expected - may)
+        printf("gate: %s: %.*f %s, %.*f in %s: it has become cheaper; make bench T=gate RENEW=1\n",
+               errands[errand].name, decimals, number, metrics[metric].name, decimals, expected,
+               numbers_path);
+}
+
+static void report(struct gate *gate)
+{
+    report_heading("What one request costs, whatever else runs; the goals are %s and its tolerance",
+                   numbers_path);
+    for (enum errand errand = 0; errand < ERRAND_COUNT; errand++) {
+        for (enum metric metric = 0; metric < metric_end(errand); metric++)
+            judge(gate, errand, metric);
+    }
+    printf("%u passed, %u failed\n", gate->passed, gate->failed);
+}
+
+bool measure_gate(struct bench *bench)
+{
+    static struct gate gate;
+    const char *renew = getenv("GATE_RENEW");
+    const bool renews = renew != NULL && renew[0] != '\0';
+    bool good = renews || read_numbers(&gate);
+    progress_begin("what a request costs, under callgrind and strace:");
+    for (int is_near = 0; good && is_near <= 1; is_near++)
+        good = watch_service(bench, &gate, "callgrind", is_near) &&
+               watch_service(bench, &gate, "strace", is_near);
+    progress_end(good);
+    if (good && renews)
+        good = write_numbers(&gate) && read_numbers(&gate);
+    if (good)
+        report(&gate);
+    bench->gate_closed = gate.failed > 0;
+    return good;
+}
