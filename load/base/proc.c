@@ -453,12 +453,18 @@ pid_t proc_start_up(const struct proc_options *options, proc_is_up *is_up, void 
 {
     pid_t pid = proc_start(options);
     uint64_t end_us = clock_after_ms(limit_ms);
+    int status = 0;
     while (pid > 0 && clock_us() < end_us) {
         if (is_up(server))
             return pid;
-        if (proc_wait(pid, LOOK_EVERY_MS, NULL))
+        if (proc_wait(pid, LOOK_EVERY_MS, &status)) {
+            fprintf(stderr, "proc: %s ended with status %#x before it was up\n", options->argv[0],
+                    (unsigned)status);
             return 0;
+        }
     }
+    if (pid > 0)
+        fprintf(stderr, "proc: %s was not up within %" PRIu32 " ms\n", options->argv[0], limit_ms);
     proc_kill_tree(&pid);
     return 0;
 }
