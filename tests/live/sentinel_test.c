@@ -17,9 +17,9 @@
 
 enum {
     READERS = 3,
-    DOWN_AFTER_MS = 1000,
+    DOWN_AFTER_MS = 2000,
     LIMIT_MS = 250,
-    STILL_MS = 2000,          /* as long as the machine may stand still */
+    STILL_MS = 6000,          /* as long as the machine may stand still */
     FAILOVER_LIMIT_MS = 5000, /* of the Sentinels, for one attempt */
     SWITCH_LIMIT_MS = 20000,
 };
