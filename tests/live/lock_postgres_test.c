@@ -814,8 +814,8 @@ TEST(settings_of_a_role_do_not_end_a_wait)
 {
     char url[96];
     must("CREATE ROLE hasty LOGIN SUPERUSER; ALTER ROLE hasty SET lock_timeout = "
-         "50;"
-         "ALTER ROLE hasty SET statement_timeout = 50; ALTER ROLE hasty SET default_transaction_read_only = "
+         "500;"
+         "ALTER ROLE hasty SET statement_timeout = 500; ALTER ROLE hasty SET default_transaction_read_only = "
          "on;"
          "ALTER ROLE hasty SET synchronous_commit = off");
     snprintf(url, sizeof url, "postgresql://hasty@127.0.0.1:%u/postgres", (unsigned)server.port);
@@ -824,7 +824,7 @@ TEST(settings_of_a_role_do_not_end_a_wait)
     claim_acquire(holder);
     claim_queue(waiter);
     wait_for_number("SELECT count(*) FROM pg_locks WHERE NOT granted AND waitstart < clock_timestamp() - "
-                    "'150 ms'::interval",
+                    "'1000 ms'::interval",
                     1);
     assert_int_equal(waiter->told, 0);
     expect_given(holder);
