@@ -505,15 +505,14 @@ TEST(what_is_told_to_happen_happens_or_the_check_fails)
     const char *touched = path_of("touched");
     snprintf(touch, sizeof touch, "100ms run \"echo $TARGET > %s\"", touched);
     expect_status(
-        TOOL("--url", url_of(HERD_SERVER_HTTP, "/ok"), "--rate", "50", "--for", "300ms", "--at", touch),
-        HELD);
+        TOOL("--url", url_of(HERD_SERVER_HTTP, "/ok"), "--rate", "50", "--for", "3s", "--at", touch), HELD);
     FILE *file = fopen(touched, "re");
     assert_non_null(file);
     char line[64] = "";
     assert_non_null(fgets(line, sizeof line, file));
     fclose(file);
     assert_int_equal(strncmp(line, urls[HERD_SERVER_HTTP], strlen(urls[HERD_SERVER_HTTP])), 0);
-    expect_status(TOOL("--url", url_of(HERD_SERVER_HTTP, "/ok"), "--rate", "50", "--for", "300ms", "--at",
+    expect_status(TOOL("--url", url_of(HERD_SERVER_HTTP, "/ok"), "--rate", "50", "--for", "3s", "--at",
                        "100ms run 'echo it broke; exit 3'"),
                   DID_NOT_HOLD);
     expect_said("it ended with status 3: it broke");
@@ -525,7 +524,7 @@ TEST(what_is_told_to_happen_happens_or_the_check_fails)
 /* ---- Ctrl-C ---- */
 
 static const char long_scenario[] = "stack 1\nproducts 200\nask /products/7\nrate 200 per second for 60s\n"
-                                    "at 200ms note \"under way\"\n";
+                                    "at 1s note \"under way\"\n";
 
 TEST(ended_in_the_middle_it_reports_and_leaves_nothing)
 {
@@ -724,7 +723,7 @@ static struct terminal terminal; /* large */
 
 TEST(a_terminal_shows_the_run_as_it_goes_and_keeps_a_line_of_it)
 {
-    ON_TERMINAL(NULL, "--url", url_of(HERD_SERVER_HTTP, "/ok"), "--rate", "200", "--for", "1s");
+    ON_TERMINAL(NULL, "--url", url_of(HERD_SERVER_HTTP, "/ok"), "--rate", "100", "--for", "2s");
     terminal_read(&terminal, "answers/s");
     assert_int_equal(terminal_end(&terminal), HELD);
     assert_non_null(strstr(terminal.typed, "p99, ms"));
