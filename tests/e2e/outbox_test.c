@@ -23,8 +23,9 @@ static const char *const NOTIFIED_ONLY[] = {"OUTBOX_POLL_MS=3600000", NULL};
 
 /* Redis is away for a while: who writes or pays waits for twice its limit, and what a dead writer owes is his for that
  * time and some more. */
-static const char *const REDIS_AWAY[] = {"REDIS_LIMIT_MS=1500", NULL};
-static const char *const REDIS_AWAY_NOTIFIED_ONLY[] = {"REDIS_LIMIT_MS=1500", "OUTBOX_POLL_MS=3600000", NULL};
+static const char *const REDIS_AWAY[] = {"REDIS_LIMIT_MS=1500", "LEASE_MS=5000", NULL};
+static const char *const REDIS_AWAY_NOTIFIED_ONLY[] = {"REDIS_LIMIT_MS=1500", "LEASE_MS=5000",
+                                                       "OUTBOX_POLL_MS=3600000", NULL};
 
 /* A product that no test before has changed, in everybody's cache, while nobody owes anything. */
 static uint32_t cached_product(void)
