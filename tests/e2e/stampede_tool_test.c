@@ -823,7 +823,7 @@ TEST(a_scenario_exits_with_0_if_it_held_and_with_1_if_not)
 /* Everything that scenario.h names, done to real servers; one that does not happen is a check that fails. The requests
  * last well beyond it all: on a busy machine each restart of PostgreSQL takes seconds. */
 static const char eventful_scenario[] =
-    "stack 2 LOAD_DELAY_MS=5 FRESH_MS=200 JITTER_PERCENT=0\n"
+    "stack 2 LOAD_DELAY_MS=20 FRESH_MS=200 JITTER_PERCENT=0 REDIS_LIMIT_MS=1000\n"
     "products 200\n"
     "proxy redis postgres\n"
     "replica\n"
