@@ -74,11 +74,11 @@ static bool end(struct herd **herd, struct span span, struct latencies *out)
 {
     struct records records = {0};
     struct herd_strain strain;
-    char why[WORK_WHY_BYTES] = "not every hit was answered with 200";
+    char why[WORK_WHY_BYTES] = "";
     bool good =
         herd_end(herd, &records, &strain, why) && pace_latencies(&records, span.begin_us, span.end_us, out);
     if (!good)
-        fprintf(stderr, "bench: %s\n", why);
+        fprintf(stderr, "bench: %s\n", why[0] != '\0' ? why : "not every request was answered with 200");
     records_clear(&records);
     return good;
 }
