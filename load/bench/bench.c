@@ -39,8 +39,8 @@ static const struct {
     bool (*run)(struct bench *bench);
     uint32_t products; /* on top of PRODUCT_COUNT */
 } measurements[] = {
-    {"hits", measure_hits, 0},
-    {"ways", measure_ways, BENCH_WAYS_PRODUCTS},
+    {"hits", measure_hits, BENCH_MANY_PRODUCTS},
+    {"ways", measure_ways, BENCH_MANY_PRODUCTS},
     {"burst", measure_burst, 0},
     {"thirty", measure_thirty, 0},
     {"tail", measure_tail, 0},

@@ -70,7 +70,7 @@ bool progress_end(bool good);
 /* ---- servers: bench.c ---- */
 
 enum {
-    BENCH_WAYS_PRODUCTS = 10000,
+    BENCH_MANY_PRODUCTS = 10000,
     BENCH_AVALANCHE_PRODUCTS = 3000
 }; /* besides those that the other measurements take */
 

@@ -8,7 +8,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-enum { ROWS_MAX = 160, HEADING_BYTES = 112, WHAT_BYTES = 64, PROGRESS_COLUMNS = 66 };
+enum { ROWS_MAX = 256, HEADING_BYTES = 112, WHAT_BYTES = 64, PROGRESS_COLUMNS = 66 };
 
 struct row {
     char heading[HEADING_BYTES]; /* "" : a row of numbers */

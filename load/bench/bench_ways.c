@@ -10,7 +10,7 @@
 
 #include <stdio.h>
 
-enum { CONNECTIONS = 64, SECONDS = 2, REPETITIONS = 5, MANY = BENCH_WAYS_PRODUCTS, URL_BYTES = 256 };
+enum { CONNECTIONS = 64, SECONDS = 2, REPETITIONS = 5, MANY = BENCH_MANY_PRODUCTS, URL_BYTES = 256 };
 enum way { PLAIN, SECURE, CLUSTER, WAY_COUNT };
 
 struct ways {
@@ -94,7 +94,8 @@ static uint64_t redis_cpu_us(const struct ways *ways, enum way way)
 static bool measure(struct ways *ways, enum way way, uint32_t count, double *per_s)
 {
     const struct wrk_options options = {.port = ways->catalogd[way].port,
-                                        .path = "/products/",
+                                        .path = "/products/*",
+                                        .order = WRK_IN_TURN,
                                         .first = ways->first,
                                         .last = ways->first + count - 1,
                                         .connection_count = CONNECTIONS,

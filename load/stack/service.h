@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * service.h - a catalogd over private servers, when it is ready to be measured; and pairs of them, with or without an
- * nginx before each.
+ * nginx or a Varnish before each.
  *
  * Threads: as proc.h has it. Errors: false, and the reason on stderr.
  */
@@ -10,6 +10,7 @@
 
 #include "load/stack/nginx.h"
 #include "load/stack/stack.h"
+#include "load/stack/varnish.h"
 
 /* With these settings ("NAME=value", ends with NULL); returns when it is ready and connected to Redis. */
 bool service_start(struct stack_catalogd *catalogd, const struct stack_redis *redis,
@@ -19,11 +20,12 @@ enum { PAIR = 2 };
 
 struct service_pair {
     struct stack_catalogd catalogd[PAIR];
-    struct rival nginx[PAIR]; /* pid 0: not before these */
+    struct rival before[PAIR]; /* pid 0: nothing */
 };
 
-/* An nginx before each; `options` but for its origin. */
+/* One before each; `options` but for the origin. */
 bool service_pair_start_nginx(struct service_pair *pair, struct nginx_options options);
+bool service_pair_start_varnish(struct service_pair *pair, struct varnish_options options);
 /* Where it is asked. */
 uint16_t service_pair_port(const struct service_pair *pair, size_t index);
 /* Accepts one that is all zeros. */

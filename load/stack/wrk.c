@@ -2,6 +2,7 @@
 /* wrk.c - see wrk.h. */
 #include "load/stack/wrk.h"
 
+#include "load/base/dice.h"
 #include "load/base/proc.h"
 
 #include <inttypes.h>
@@ -9,7 +10,8 @@
 #include <string.h>
 #include <sys/wait.h>
 
-enum { SPARE_MS = 15000 }; /* over the run itself */
+enum { SPARE_MS = 15000 /* over the run itself */, ZIPF_DRAWS = 100000 };
+#define ZIPF_EXPONENT 0.99
 
 /* "  100123 requests in 2.00s, ...", "Requests/sec:  50061.50", and lines that come only with failures. */
 static bool read_output(const char *path, struct wrk_result *out)
@@ -28,31 +30,49 @@ static bool read_output(const char *path, struct wrk_result *out)
     return !failed && out->requests > 0 && out->requests_per_s > 0;
 }
 
-/* wrk takes the requests from it; without numbers it asks for the one path itself. */
-static bool write_script(const char *path, const struct wrk_options *options)
+/* Every number once, or as many draws as make the law felt; one a line. */
+static bool write_numbers(const char *path, const struct wrk_options *options)
+{
+    uint64_t dice = 1;
+    struct dice_zipf zipf;
+    FILE *file = fopen(path, "we");
+    if (file == NULL)
+        return false;
+    dice_zipf_init(&zipf, options->last - options->first + 1, ZIPF_EXPONENT);
+    for (uint32_t i = 0; options->order == WRK_BY_ZIPF && i < ZIPF_DRAWS; i++)
+        fprintf(file, "%" PRIu32 "\n", options->first - 1 + dice_zipf_draw(&zipf, &dice));
+    for (uint32_t number = options->first; options->order == WRK_IN_TURN && number <= options->last; number++)
+        fprintf(file, "%" PRIu32 "\n", number);
+    return fclose(file) == 0;
+}
+
+/* Requests are made once each, before wrk begins. */
+static bool write_script(const char *path, const struct wrk_options *options, const char *numbers)
 {
     FILE *file = fopen(path, "we");
     if (file == NULL)
         return false;
-    if (options->last > 0)
+    if (options->order != WRK_PLAIN)
         fprintf(file,
-                "local requests, next = {}, 0\n"
+                "local made, requests, next = {}, {}, 0\n"
                 "function init()\n"
-                "    for number = %" PRIu32 ", %" PRIu32 " do\n"
-                "        requests[#requests + 1] = wrk.format('GET', '%s' .. number)\n"
+                "    for number in io.lines('%s') do\n"
+                "        made[number] = made[number] or wrk.format('GET', (('%s'):gsub('%%*', number)))\n"
+                "        requests[#requests + 1] = made[number]\n"
                 "    end\n"
                 "end\n"
                 "function request()\n"
                 "    next = next %% #requests + 1\n"
                 "    return requests[next]\n"
                 "end\n",
-                options->first, options->last, options->path);
+                numbers, options->path);
     return fclose(file) == 0;
 }
 
 bool wrk_run(const struct wrk_options *options, struct wrk_result *out)
 {
     char folder[PROC_PATH_BYTES], output[PROC_PATH_BYTES + 8], script[PROC_PATH_BYTES + 12];
+    char numbers[PROC_PATH_BYTES + 12];
     char connections[24], duration[24], url[256];
     snprintf(connections, sizeof connections, "-c%" PRIu32, options->connection_count);
     snprintf(duration, sizeof duration, "-d%" PRIu32 "s", options->seconds);
@@ -63,7 +83,8 @@ bool wrk_run(const struct wrk_options *options, struct wrk_result *out)
         return false;
     snprintf(output, sizeof output, "%s/output", folder);
     snprintf(script, sizeof script, "%s/paths.lua", folder);
-    pid_t pid = !write_script(script, options)
+    snprintf(numbers, sizeof numbers, "%s/numbers", folder);
+    pid_t pid = !write_numbers(numbers, options) || !write_script(script, options, numbers)
                     ? -1
                     : proc_start(&(struct proc_options){.argv = argv, .output_path = output});
     bool ended = pid > 0 && proc_wait(pid, options->seconds * 1000 + SPARE_MS, &status);

@@ -11,10 +11,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* How the numbers are taken, and so what a request costs wrk: with any of them a script hands it each request. */
+enum wrk_order {
+    WRK_PLAIN = 0, /* no numbers, no script: the path as it is */
+    WRK_IN_TURN,
+    WRK_BY_ZIPF, /* the lower the oftener, see dice.h; the exponent is 0.99 */
+};
+
 struct wrk_options {
-    uint16_t port;        /* on 127.0.0.1 */
-    const char *path;     /* begins with '/' */
-    uint32_t first, last; /* these numbers in turn behind the path; both 0: the path as it is */
+    uint16_t port;    /* on 127.0.0.1 */
+    const char *path; /* begins with '/'; a number goes where it has a '*', if it has one */
+    enum wrk_order order;
+    uint32_t first, last;
     uint32_t connection_count;
     uint32_t seconds;
 };

@@ -105,8 +105,7 @@ static void assert_healthy_among(struct service *service, const char *begun, con
                                           .drip = drip};
     struct drips *drips = NULL;
     assert_true(drips_open(&options, &drips));
-    WAIT_UNTIL(is_prompt(service));
-    WAIT_UNTIL(drips_hung_up(drips) > options.count);
+    WAIT_UNTIL(is_prompt(service) && drips_hung_up(drips) > options.count);
     drips_close(&drips);
 }
 
