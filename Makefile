@@ -51,7 +51,7 @@
 #   WERROR=1          warnings are errors
 #   V=1               prints every command
 #   CFLAGS= LDFLAGS= LDLIBS= PREFIX= DESTDIR=                as usual; .packaging/packaging.mk has all folders
-#   TEST_LIMIT_S=600  a test program is killed after this long; JOBS=4: so many run at a time
+#   TEST_LIMIT_S=1800 a test program is killed after this long; JOBS=4: so many run at a time
 #
 # Missing Debian packages are installed by name on the first build (apt-get, with sudo when not root; no
 # service is started); `sh load/deps.sh --list build` names them.
@@ -67,7 +67,7 @@ MINUTES ?= 60
 LONG ?=
 SEED ?= 1
 RENEW ?=
-TEST_LIMIT_S ?= 600
+TEST_LIMIT_S ?= 1800
 CFLAGS ?= -O2 -g
 T ?=
 

@@ -451,14 +451,22 @@ uint64_t proc_status(pid_t pid, const char *name)
 
 pid_t proc_start_up(const struct proc_options *options, proc_is_up *is_up, void *server, uint32_t limit_ms)
 {
+    enum { OWN_STATUS = 125 }; /* from here on the child had not become the program, and said nothing */
     pid_t pid = proc_start(options);
     uint64_t end_us = clock_after_ms(limit_ms);
+    int status = 0;
     while (pid > 0 && clock_us() < end_us) {
         if (is_up(server))
             return pid;
-        if (proc_wait(pid, LOOK_EVERY_MS, NULL))
-            return 0;
+        if (!proc_wait(pid, LOOK_EVERY_MS, &status))
+            continue;
+        if (!WIFEXITED(status) || WEXITSTATUS(status) >= OWN_STATUS)
+            fprintf(stderr, "proc: %s ended with status %#x before it was up\n", options->argv[0],
+                    (unsigned)status);
+        return 0;
     }
+    if (pid > 0)
+        fprintf(stderr, "proc: %s was not up within %" PRIu32 " ms\n", options->argv[0], limit_ms);
     proc_kill_tree(&pid);
     return 0;
 }

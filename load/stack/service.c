@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-enum { READY_LIMIT_MS = 15000, SETTINGS_MAX = 32, SETTING_BYTES = 256 };
+enum { READY_LIMIT_MS = 60000, SETTINGS_MAX = 32, SETTING_BYTES = 256 };
 
 /* A login that may not subscribe polls. */
 static bool is_connected(const struct stack_catalogd *catalogd)

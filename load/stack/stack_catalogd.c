@@ -13,9 +13,11 @@
 #include <string.h>
 
 enum {
-    START_LIMIT_MS = 15000,
+    START_LIMIT_MS = 60000,
     STOP_LIMIT_MS = 20000,
     ASK_LIMIT_MS = 1000,
+    READ_LIMIT_MS =
+        5000, /* of what is asked once: one that is busy must not be taken for one without the sample */
     SETTINGS_MAX = 62,
     START_TRIES = 3
 };
@@ -163,7 +165,7 @@ double stack_catalogd_metric(const struct stack_catalogd *catalogd, const char *
 {
     struct http_answer answer;
     const struct http_request request = {
-        .host = "127.0.0.1", .port = catalogd->ops_port, .path = "/metrics", .deadline_ms = ASK_LIMIT_MS};
+        .host = "127.0.0.1", .port = catalogd->ops_port, .path = "/metrics", .deadline_ms = READ_LIMIT_MS};
     double value = -1;
     size_t sample_bytes = strlen(sample);
     http_ask(&request, &answer);

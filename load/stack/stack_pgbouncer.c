@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { START_LIMIT_MS = 15000, STOP_LIMIT_MS = 5000, ASK_LIMIT_MS = 1000, START_TRIES = 5 };
+enum { START_LIMIT_MS = 60000, STOP_LIMIT_MS = 5000, ASK_LIMIT_MS = 1000, START_TRIES = 5 };
 enum { PATH_BYTES = PROC_PATH_BYTES + 16 };
 
 /* Any user gets in without a password and becomes the server's postgres. */

@@ -19,8 +19,8 @@
 #include <unistd.h>
 
 enum {
-    INIT_LIMIT_MS = 60000,
-    START_LIMIT_MS = 30000,
+    INIT_LIMIT_MS = 120000,
+    START_LIMIT_MS = 60000,
     STOP_LIMIT_MS = 20000,
     LOAD_LIMIT_MS = 600000,
     QUERY_LIMIT_MS = 120000

@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <sys/time.h>
 
-enum { START_LIMIT_MS = 10000, STOP_LIMIT_MS = 5000, START_TRIES = 5, ARGUMENTS_MAX = 64 };
+enum { START_LIMIT_MS = 60000, STOP_LIMIT_MS = 5000, START_TRIES = 5, ARGUMENTS_MAX = 64 };
 static const struct timeval command_limit = {.tv_sec = 5};
 
 static void forget_context(struct stack_redis *redis)

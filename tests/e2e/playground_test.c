@@ -92,7 +92,7 @@ static bool read_address(void)
 /* Short queries, so that a crowd without a guard is over soon; the tests that need long ones choose them on the page. */
 static bool up(void)
 {
-    static const char *const settings[] = {"LOAD_DELAY_MS=200", "LEASE_MS=1000", NULL};
+    static const char *const settings[] = {"LOAD_DELAY_MS=200", "LEASE_MS=3000", "REDIS_LIMIT_MS=1000", NULL};
     return start_playground(settings) && read_address() && browser_open(&browser) && browser_go(browser, url);
 }
 

@@ -294,7 +294,7 @@ TEST(within_the_soft_limit_a_stale_product_is_answered_fresh)
 
 TEST(past_the_hard_limit_without_a_stale_product_it_is_504)
 {
-    const char *const settings[] = {STALE_FOR_AN_HOUR, "SOFT_MS=100", "DEADLINE_MS=500", NULL};
+    const char *const settings[] = {STALE_FOR_AN_HOUR, "SOFT_MS=100", "DEADLINE_MS=3000", NULL};
     begin(settings);
     assert_true(probe_redis("DEL %s", scene.key));
     shut_gate();

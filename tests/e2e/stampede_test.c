@@ -305,7 +305,7 @@ TEST_WITH(a_herd_that_never_rests_makes_one_query_per_failure_window, NULL, mend
 TEST(a_query_over_its_limit_fails_once_for_everybody)
 {
     char path[BURST_PATH_BYTES];
-    const char *const settings[] = {"LOAD_DELAY_MS=60000", "LOAD_LIMIT_MS=200", "FAILURE_MS=60000", NULL};
+    const char *const settings[] = {"LOAD_DELAY_MS=60000", "LOAD_LIMIT_MS=3000", "FAILURE_MS=60000", NULL};
     assert_true(fleet_start(PROCESSES, settings));
     fleet_cold_product(path);
     struct burst *burst = open_burst(path, REQUESTS);

@@ -21,7 +21,7 @@
 enum {
     URL_BYTES = 768,
     CONNECT_LIMIT_MS = 1000, /* guard_config's */
-    STILL_MS = 3000          /* how long this machine may stand still meanwhile */
+    STILL_MS = 9000 /* how long this machine may stand still meanwhile, and the process take to start */
 };
 
 static struct stack_certificates files;

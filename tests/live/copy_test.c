@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BUILD_LIMIT_MS = 150000, WAIT_MS = 10000 };
+enum { BUILD_LIMIT_MS = 900000, WAIT_MS = 60000 };
 
 static char folder[PROC_PATH_BYTES]; /* with a copy of guard/ */
 

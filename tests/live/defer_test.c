@@ -170,7 +170,7 @@ TEST(in_a_batch_some_keys_are_deferred_and_some_are_not)
 TEST(at_its_limit_it_fails_and_is_called_back_on_the_guards_thread)
 {
     struct ask ask;
-    fleet.policy.load_limit_ms = 50;
+    fleet.policy.load_limit_ms = 1000; /* it has begun and is deferred by then */
     fleet_open(1);
     ask_start(0, &ask, "k");
     wait_deferred(1);
@@ -200,9 +200,9 @@ TEST(one_that_nobody_finishes_gives_its_place_back_with_a_line_in_the_log)
     atomic_store(&lines, 0);
     fleet.config.log = count_line;
     fleet.config.max_loads = 1;
-    fleet.config.redis_limit_ms = 30;
-    fleet.policy.lease_ms = fleet.policy.max_hold_ms = 300;
-    fleet.policy.load_limit_ms = 100;
+    fleet.config.redis_limit_ms = 500;
+    fleet.policy.lease_ms = fleet.policy.max_hold_ms = 2000; /* the next one is finished sooner */
+    fleet.policy.load_limit_ms = 1000;
     fleet_open(1);
     ask_start(0, &ask, "never");
     wait_deferred(1);
@@ -389,7 +389,7 @@ TEST(on_a_loop_it_is_called_back_on_that_loops_thread_and_not_once_it_was_finish
 {
     struct uv_host host;
     struct ask asks[2];
-    fleet.policy.load_limit_ms = 100;
+    fleet.policy.load_limit_ms = 1000;
     fleet.policy.failure_ms = 1;
     fleet_open(1);
     uv_host_open(&host);
@@ -564,10 +564,10 @@ TEST(libpq_on_an_epoll_loop_gets_over_a_killed_backend_and_a_server_that_stands_
     assert_true(stack_postgres_start(&postgres, 20));
     fleet.policy.loader = queries_load;
     fleet.policy.context = &host.queries;
-    fleet.policy.load_limit_ms = 300;
+    fleet.policy.load_limit_ms = 1000;
     fleet_open(1);
     epoll_host_open(&host, postgres.url);
-    assert_true(epoll_host_gets_a_row(&host));
+    WAIT_UNTIL(epoll_host_gets_a_row(&host));
     assert_true(stack_postgres_query(postgres.url,
                                      "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' "
                                      "AND pid <> pg_backend_pid()",

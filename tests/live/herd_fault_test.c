@@ -291,7 +291,7 @@ TEST(a_killed_generator_is_told_and_all_its_records_are_kept)
     uint32_t by_generator[GENERATORS] = {0}, cut[GENERATORS] = {0};
     rate_of(1000, 2 * EACH, "/ok");
     run_begin();
-    wait_until_sent(100);
+    wait_until_sent(1000);
     assert_int_equal(find_generators(getpid(), pids), GENERATORS);
     assert_int_equal(kill(pids[1], SIGKILL), 0);
     run_watch();
@@ -306,7 +306,7 @@ TEST(a_killed_generator_is_told_and_all_its_records_are_kept)
     uint32_t whole = by_generator[0] > by_generator[1] ? 0 : 1;
     assert_int_equal(by_generator[whole], EACH);
     assert_int_equal(cut[whole], 0);
-    assert_in_range(by_generator[1 - whole], 40, EACH - 1);
+    assert_in_range(by_generator[1 - whole], 1, EACH - 1); /* one may have begun before the other */
     assert_true(cut[1 - whole] <=
                 work.connection_count / GENERATORS); /* what was under way, however late it ran */
     assert_int_equal(count_outcome(RECORD_ANSWERED) + cut[1 - whole], run.records.count);

@@ -4,6 +4,7 @@
 #define TESTS_LIVE_HERD_RIG_H
 
 #include "load/base/clock.h"
+#include "load/base/http.h"
 #include "load/herd/herd.h"
 #include "tests/support/herd_server.h"
 #include "tests/support/test.h"
@@ -48,6 +49,19 @@ static void add_target(uint16_t port)
     assert_true(work_target_parse(text, &work.targets[work.target_count++], why));
 }
 
+/* Connections of the run before may still wait to be accepted: whoever comes behind them is answered after that. */
+static void forget_all_runs(void)
+{
+    struct http_answer answer;
+    assert_true(http_ask(&(struct http_request){.host = "127.0.0.1",
+                                                .port = server.ports[HERD_SERVER_HTTP],
+                                                .path = "/ok",
+                                                .deadline_ms = RUN_LIMIT_MS},
+                         &answer));
+    http_answer_clear(&answer);
+    herd_server_forget(&server);
+}
+
 /* Two generators; one target, unless more are added. */
 static void burst_of(uint32_t connections, const char *path)
 {
@@ -56,8 +70,9 @@ static void burst_of(uint32_t connections, const char *path)
     add_target(server.ports[HERD_SERVER_HTTP]);
     assert_true(work_url_add(&work, path, why));
     work.connection_count = connections;
+    work.request_limit_ms = RUN_LIMIT_MS; /* nobody is too late whom the test does not want to be */
     work.generator_count = connections > 1 ? 2 : 1;
-    herd_server_forget(&server);
+    forget_all_runs();
 }
 
 static void rate_of(uint32_t per_second, uint32_t duration_ms, const char *path)

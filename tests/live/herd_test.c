@@ -119,14 +119,24 @@ TEST(connections_that_the_server_closes_are_made_again_for_the_next_round)
 
 TEST(connections_that_time_out_before_the_barrier_are_made_again)
 {
-    burst_of(50, "/ok");
+    enum { COUNT = 50, TIMES = 5 }; /* more than a connection is tried that does not last */
+    burst_of(COUNT, "/ok");
     work.target_count = 0;
     add_target(server.ports[HERD_SERVER_IMPATIENT]);
-    work.round_count = 2;
-    work.pause_ms = 5 * HERD_SERVER_PATIENCE_MS;
-    run_all();
-    assert_int_equal(count_outcome(RECORD_ANSWERED), 100);
-    assert_true(atomic_load(&server.seen->accepted[HERD_SERVER_IMPATIENT]) > 4 * 50);
+    atomic_store(&server.seen->closing, 1 + TIMES * COUNT); /* the probe is one of them */
+    assert_true(herd_start(&work, &herd, run.why));
+    wait_until_connected();
+    for (uint64_t end_us = clock_after_ms(RUN_LIMIT_MS);
+         atomic_load(&server.seen->accepted[HERD_SERVER_IMPATIENT]) < 1 + (TIMES + 1) * COUNT ||
+         run.progress.open_connections < COUNT;) {
+        assert_true(clock_us() < end_us);
+        clock_pause_ms(1);
+        herd_watch(herd, &run.progress);
+    }
+    assert_true(herd_release(herd, &run.begin_us, run.why));
+    run_watch();
+    run_end();
+    assert_int_equal(count_outcome(RECORD_ANSWERED), COUNT);
 }
 
 TEST(connections_follow_their_request_to_its_target)
@@ -174,14 +184,16 @@ TEST(twenty_thousand_connections_ask_two_services_at_one_instant)
     uint64_t in_time_us = clock_after_ms(SILENCE_MS);
     work.connect_limit_ms = RUN_LIMIT_MS;
     run_all();
-    /* the service closes connections that have asked for nothing for so long: of a slow machine, some of these */
-    size_t reset_count = clock_us() < in_time_us ? 0 : count_outcome(RECORD_RESET);
+    /* the service closes connections that have asked for nothing for so long: of a slow machine, some of these, of which
+     * some were just being made again */
+    size_t closed_count =
+        clock_us() < in_time_us ? 0 : count_outcome(RECORD_RESET) + count_outcome(RECORD_UNCONNECTED);
     assert_int_equal(run.records.count, CROWD);
-    assert_int_equal(count_outcome(RECORD_ANSWERED) + reset_count, CROWD);
+    assert_int_equal(count_outcome(RECORD_ANSWERED) + closed_count, CROWD);
     for (size_t i = 0; i < run.records.count; i++) {
         const struct record *record = &run.records.at[i];
         assert_true(record->due_us == run.begin_us);
-        assert_true(record->outcome == RECORD_RESET || record->status == 200);
+        assert_true(record->outcome != RECORD_ANSWERED || record->status == 200);
     }
     assert_true(stack_catalogd_stop(&one));
     assert_true(stack_catalogd_stop(&two));
@@ -344,7 +356,7 @@ TEST(who_cannot_leave_within_the_limit_is_unsent)
     assert_int_equal(count_outcome(RECORD_TIMEOUT) + count_outcome(RECORD_UNSENT), 1000);
     for (size_t i = 0; i < 1000; i++) {
         const struct record *record = &run.records.at[i];
-        assert_in_range(record->end_us, 300000, 5000000);
+        assert_in_range(record->end_us, 300000, RUN_LIMIT_MS * 1000 / 2); /* not one limit after the other */
         assert_int_equal(record->sent_us == 0, record->outcome == RECORD_UNSENT);
     }
     assert_int_equal(run.progress.failed, 1000);
@@ -484,12 +496,14 @@ TEST(as_many_hang_up_as_were_told_to)
 
 TEST(a_round_is_over_with_the_last_of_its_limits)
 {
-    burst_of(20, "/hang");
-    work.round_count = 4;
-    work.request_limit_ms = 100;
+    enum { COUNT = 200, ROUNDS = 4, EACH_MS = 100 };
+    burst_of(COUNT, "/hang");
+    work.round_count = ROUNDS;
+    work.request_limit_ms = EACH_MS;
     run_all();
-    assert_int_equal(count_outcome(RECORD_TIMEOUT), 80);
-    assert_true(clock_us() < run.begin_us + 8000000); /* half a second is enough */
+    assert_int_equal(count_outcome(RECORD_TIMEOUT), COUNT * ROUNDS);
+    assert_true(clock_us() <
+                run.begin_us + COUNT * ROUNDS * EACH_MS * 1000 / 4); /* not one after the other */
 }
 
 TEST(connections_come_from_several_addresses_in_turn)

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SCRIPTS_AT_ONCE = 20, SYNC_MS = 10000 };
+enum { SCRIPTS_AT_ONCE = 20, SYNC_MS = 40000 };
 
 static struct stack_redis master, replicas[2];
 

@@ -13,7 +13,7 @@ enum {
     SHORT_PLACE_MS = 1200,
     SHORT_LIMIT_MS = 250,
     LATE_MS = 50, /* what a dead holder or a dead place may cost beyond its end */
-    RUNS = 6
+    RUNS = 20
 };
 
 static bool faults_before(void)
@@ -67,7 +67,7 @@ static struct pollfd lost_of(struct guard_hold *hold)
 
 /* ---- processes that die or stand still ---- */
 
-/* False: later than it may be. */
+/* False: sooner than while it was renewed, or later than it may be. */
 static bool grant_after_a_killed_holder(struct guard_locks *locks, const char *name)
 {
     struct guard_lock_request request = short_request(GUARD_LOCK_FAIR, &name);
@@ -83,10 +83,9 @@ static bool grant_after_a_killed_holder(struct guard_locks *locks, const char *n
     take_expect(&next, GUARD_LOCK_OK);
     uint64_t span_ms = (atomic_load(&next.answered_us) - killed_us) / 1000;
     assert_true(next.result.fence[0] > fence);
-    assert_true(span_ms > SHORT_LEASE_MS / 2); /* it had been renewed */
     assert_given(&next.result.hold);
     print_message("granted %d ms after a holder was killed, lease %d ms\n", (int)span_ms, SHORT_LEASE_MS);
-    return span_ms <= SHORT_LEASE_MS + LATE_MS;
+    return span_ms > SHORT_LEASE_MS / 2 && span_ms <= SHORT_LEASE_MS + LATE_MS;
 }
 
 TEST(a_killed_holder_blocks_for_its_lease)
@@ -208,13 +207,13 @@ TEST(a_holder_without_redis_hears_early_and_once_that_it_loses)
 
 TEST(a_holder_without_redis_has_the_time_of_the_warning_left)
 {
-    enum { WARN_MS = 600, RUN_MOST = 5 };
+    enum { WARN_MS = 600 };
     const char *name = "catalog";
     uint32_t left_ms = 0;
     use_proxy();
     locks_rig.config.warn_ms = WARN_MS;
     struct guard_locks *locks = locks_open();
-    for (int run = 0; run < RUN_MOST && left_ms < WARN_MS - LATE_MS;
+    for (int run = 0; run < RUNS && left_ms < WARN_MS - LATE_MS;
          run++) { /* again if the machine stood still */
         struct taking held;
         take_start(locks, &held, short_request(GUARD_LOCK_FAIR, &name));

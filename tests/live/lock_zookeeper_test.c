@@ -16,7 +16,7 @@
 #include <signal.h>
 #include <stdlib.h>
 
-enum { CALM_MS = 20000 /* a session that stands a slow machine */, SHORT_MS = 1000, SIDES = 4, CLAIMS = 64 };
+enum { CALM_MS = 20000 /* a session that stands a slow machine */, SHORT_MS = 3000, SIDES = 4, CLAIMS = 64 };
 
 static struct stack_zookeeper zookeeper;
 static struct proxy *proxy;

@@ -576,7 +576,7 @@ TEST(the_limit_of_a_load_ends_the_whole_batch)
     struct keys keys;
     struct many_ask ask;
     many_init();
-    fleet.policy.load_limit_ms = 200;
+    fleet.policy.load_limit_ms = 1000;
     fleet_open(1);
     source_shut(&fleet.source);
     keys_of(&keys, 0, 10, false);
@@ -586,7 +586,7 @@ TEST(the_limit_of_a_load_ends_the_whole_batch)
         assert_int_equal(ask.results[i].status, GUARD_FAILED);
         assert_int_equal(ask.results[i].failure, GUARD_FAILURE_TIMEOUT);
     }
-    assert_int_equal(atomic_load(&fleet.source.saw_cancel), 1);
+    WAIT_UNTIL(atomic_load(&fleet.source.saw_cancel) == 1);
     many_clear(&ask);
     fleet_close();
 }

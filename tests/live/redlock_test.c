@@ -8,8 +8,8 @@
 #include "load/stack/proxy.h"
 #include "locks_rig.h"
 
-/* A lease that a machine outlives which stands still for two seconds; and one that is over soon. */
-enum { MASTERS = 3, LEASE_MS = 4000, LIMIT_MS = 900, SHORT_LEASE_MS = 1500, SHORT_LIMIT_MS = 250 };
+/* A lease that a machine outlives which stands still for some seconds; and one that is over soon. */
+enum { MASTERS = 3, LEASE_MS = 8000, LIMIT_MS = 1800, SHORT_LEASE_MS = 1500, SHORT_LIMIT_MS = 250 };
 
 static struct stack_redis masters[MASTERS];
 static const char *urls[MASTERS];

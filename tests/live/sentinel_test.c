@@ -17,9 +17,9 @@
 
 enum {
     READERS = 3,
-    DOWN_AFTER_MS = 1000,
+    DOWN_AFTER_MS = 2000,
     LIMIT_MS = 250,
-    STILL_MS = 2000,          /* as long as the machine may stand still */
+    STILL_MS = 6000,          /* as long as the machine may stand still */
     FAILOVER_LIMIT_MS = 5000, /* of the Sentinels, for one attempt */
     SWITCH_LIMIT_MS = 20000,
 };
@@ -384,6 +384,14 @@ static void expect_told(const char *url, enum guard_redis_state state, const cha
     rig_finish();
 }
 
+/* Nor was another one told. A machine that stands still may connect too late at first. */
+static void expect_nothing_refused(void)
+{
+    for (size_t i = 0; i + 1 < rig.state_count; i++)
+        assert_int_equal(rig.states[i], GUARD_REDIS_DOWN);
+    assert_int_equal(rig.states[rig.state_count - 1], GUARD_REDIS_UP);
+}
+
 TEST(the_master_is_found_and_takes_commands)
 {
     struct call call;
@@ -396,7 +404,7 @@ TEST(the_master_is_found_and_takes_commands)
     call_send(&call, "SET", "found", "1");
     rig_wait_until(call.answered > 0);
     assert_string_equal(call.text, "OK");
-    assert_int_equal(rig.state_count, 1); /* no other one was told */
+    expect_nothing_refused();
     rig_finish();
 }
 
@@ -444,7 +452,7 @@ TEST(a_narrow_login_of_the_sentinels_is_enough)
              (unsigned)fleet.sentinel[0].port, (unsigned)fleet.sentinel[1].port);
     rig_start(url);
     rig_wait_up();
-    assert_int_equal(rig.state_count, 1);
+    expect_nothing_refused();
     for (size_t i = 0; i < STACK_SENTINELS; i++)
         assert_false(has_refused(&fleet.sentinel[i]));
     rig_finish();
@@ -544,10 +552,11 @@ TEST_WITH(a_strict_url_gives_up_a_master_that_no_majority_confirms, NULL, resume
     snprintf(url, sizeof url, "%s&strict=yes", fleet.url);
     rig_start(url);
     rig_wait_up();
+    const size_t told = rig.state_count;
     struct stack_redis *master = &fleet.node[stack_sentinel_master(&fleet)];
     uint64_t beats = stack_redis_calls(master, "getex"); /* one every 500 ms */
     rig_wait_until(stack_redis_calls(master, "getex") > beats + 2);
-    assert_int_equal(rig.state_count, 1); /* it was up all the time */
+    assert_int_equal(rig.state_count, told); /* it was up all the time */
     pause_sentinels(0);
     const uint64_t since_ns = uv_hrtime();
     wait_told("no majority of the Sentinels has confirmed this master for too long");

@@ -160,7 +160,8 @@ TEST(a_replica_takes_over_as_planned_and_after_a_kill)
 
 static bool cluster_up(void)
 {
-    return stack_cluster_start(&the_cluster, &(struct stack_cluster_options){.replicas_per_master = 1});
+    return stack_cluster_start(
+        &the_cluster, &(struct stack_cluster_options){.replicas_per_master = 1, .node_timeout_ms = 3000});
 }
 
 static bool cluster_down(void)

@@ -12,7 +12,7 @@ static struct stack_sentinel sentinels;
 static bool start_servers(void)
 {
     const struct stack_sentinel_options options = {
-        .replica_count = 2, .down_after_ms = 1000, .failover_limit_ms = 2000, .hurried = true};
+        .replica_count = 2, .down_after_ms = 3000, .failover_limit_ms = 2000, .hurried = true};
     return stack_sentinel_start(&sentinels, &options);
 }
 

@@ -201,7 +201,7 @@ static void take_caller(enum herd_server_port port)
     struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
     if (fd == -1)
         return;
-    atomic_fetch_add(&here.seen->accepted[port], 1);
+    const unsigned number = atomic_fetch_add(&here.seen->accepted[port], 1);
     atomic_fetch_add(&here.seen->sources[ntohl(from.sin_addr.s_addr) & 0xff], 1);
     if (port == HERD_SERVER_CLOSING || fd >= FILES_MAX) {
         close(fd);
@@ -209,8 +209,9 @@ static void take_caller(enum herd_server_port port)
     }
     here.callers[fd].port = port;
     here.callers[fd].count = 0;
-    here.callers[fd].until_us =
-        port == HERD_SERVER_IMPATIENT ? clock_us() + HERD_SERVER_PATIENCE_MS * 1000 : 0;
+    here.callers[fd].until_us = port == HERD_SERVER_IMPATIENT && number < atomic_load(&here.seen->closing)
+                                    ? clock_us() + HERD_SERVER_PATIENCE_MS * 1000
+                                    : 0;
     epoll_ctl(here.epoll, EPOLL_CTL_ADD, fd, &event);
 }
 

@@ -13,8 +13,8 @@
  *     anything else  404
  *
  * Other ports of the same process: RUBBISH says something that is not HTTP, TLS what a TLS server says to
- * plain HTTP, CLOSING closes every connection at once, IMPATIENT those that are older than HERD_SERVER_PATIENCE_MS,
- * STRICT those that ask for OPTIONS, as civetweb does.
+ * plain HTTP, CLOSING closes every connection at once, IMPATIENT the first `closing` of them when they are
+ * HERD_SERVER_PATIENCE_MS old, STRICT those that ask for OPTIONS, as civetweb does.
  *
  * It is gone when the thread that started it is.
  */
@@ -46,6 +46,7 @@ struct herd_server_seen {
     atomic_uint sources[256];                /* connections by the last byte of the address they came from */
     atomic_uint keys[1024];                  /* requests for /key/N */
     atomic_uint gather_target;               /* the test's: set before requests for /gather are sent */
+    atomic_uint closing;                     /* the test's: set before port IMPATIENT is connected to */
     char last_request[1024];                 /* but for OPTIONS */
 };
 

@@ -22,13 +22,13 @@ run_one() {
     log=$(mktemp)
     name=${program#build/*/tests/}
     began=$(date +%s)
-    timeout -k 10 "${TEST_LIMIT_S:-600}" "$program" >"$log" 2>&1
+    timeout -k 10 "${TEST_LIMIT_S:-1800}" "$program" >"$log" 2>&1
     status=$?
     passed=$(tally "$log" PASSED)
     failed=$(tally "$log" FAILED)
     if [ $status != 0 ] && [ "$failed" = 0 ]; then
         failed=1
-        [ $status = 124 ] || [ $status = 137 ] && echo "killed after ${TEST_LIMIT_S:-600} s" >>"$log"
+        [ $status = 124 ] || [ $status = 137 ] && echo "killed after ${TEST_LIMIT_S:-1800} s" >>"$log"
         echo "exit status $status" >>"$log"
     fi
     if [ $status = 0 ] && [ "$passed" = 0 ]; then
