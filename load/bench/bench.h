@@ -15,6 +15,7 @@
  *     bench_rolling.c   one hot product that expires every second, beside nginx
  *     bench_early.c     a hot product that expires again and again
  *     bench_avalanche.c thousands of products that expire together
+ *     bench_growth.c    how cost grows: over HTTP; bench_growth_inside.c: of the library alone
  *     bench_gate.c      what a request costs, counted; against gate.txt
  *     bench_report.c    rows, verdicts
  *     crowd.h           a burst in which every answer must be a 200; pace.h of herd/, wrk.h of stack/: what else asks
@@ -61,6 +62,9 @@ void report_row(const char *what, const char *unit, unsigned decimals, const str
 /* The same of one of several contenders: "who: what". */
 void report_row_of(const char *who, const char *what, const char *unit, unsigned decimals,
                    const struct samples *samples, struct goal goal);
+/* A curve: a row with a bar for each point, "what, X of". */
+void report_curve(const char *what, const char *unit, unsigned decimals, const char *of, const double *xs,
+                  const double *ys, size_t count);
 /* A heading; printf-like. */
 void report_heading(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void report_print(void);
@@ -129,6 +133,7 @@ bool measure_parked(struct bench *bench);
 bool measure_rolling(struct bench *bench);
 bool measure_early(struct bench *bench);
 bool measure_avalanche(struct bench *bench);
+bool measure_growth(struct bench *bench);
 bool measure_gate(struct bench *bench);
 
 #endif

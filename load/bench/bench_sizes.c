@@ -208,8 +208,8 @@ static bool count_copies(struct bench *bench, struct contest *contest, bool is_n
 {
     struct stack_catalogd catalogd;
     char folder[PROC_PATH_BYTES];
-    bool good = bench_watched_start(bench, &catalogd, "copies",
-                                    is_near ? NEAR_SETTING : "NEAR_BYTES=0", folder);
+    bool good =
+        bench_watched_start(bench, &catalogd, "copies", is_near ? NEAR_SETTING : "NEAR_BYTES=0", folder);
     for (size_t i = 0; good && i < COPY_REQUESTS; i++)
         good = bench_ask(catalogd.port, contest->paths[COPIED]);
     good = stack_catalogd_stop(&catalogd) && good &&
