@@ -218,7 +218,7 @@ $(BUILD)/load/stampede.o: guard/guard.h
 
 $(STAMPEDE): $(BUILD)/load/stampede.o $(BUILD)/libload.a
 $(BENCH): $(BUILD)/load/bench/bench.o $(BUILD)/libload.a $(BUILD)/guard/example/queries.o $(GUARD_LIB)
-$(BUILD)/load/bench/bench_loads.o $(BUILD)/guard/example/queries.o: private CPPFLAGS += -Iguard
+$(addprefix $(BUILD)/load/bench/bench_,loads.o growth_inside.o) $(BUILD)/guard/example/queries.o: private CPPFLAGS += -Iguard
 $(LOAD_PROGRAMS):
 	@echo "  LINK $@"
 	$(LINK) $^ $(LIBRARIES)

@@ -2,8 +2,8 @@
 /*
  * bench.c - what the guard costs and what it is good for, in numbers of this machine.
  *
- *     bench [MEASUREMENT ...]     hits, ways, burst, thirty, tail, misses, loads, waiters, parked, rolling, early, wake,
- *                                 avalanche, gate; all without any
+ *     bench [MEASUREMENT ...]     hits, sizes, ways, burst, thirty, tail, misses, loads, waiters, parked, rolling, early, wake,
+ *                                 avalanche, growth, gate; all without any
  *
  * Private Redis and PostgreSQL, catalogd as it is shipped, nginx and Varnish from the distribution beside it on
  * the same body. One table at the end: the median of every number, its spread, the goal and whether it was met. Exits
@@ -13,6 +13,7 @@
 #include "load/base/http.h"
 #include "load/base/net.h"
 #include "load/base/proc.h"
+#include "load/bench/constant.h"
 #include "load/stack/machine.h"
 #include "load/stack/rival.h"
 
@@ -40,6 +41,7 @@ static const struct {
     uint32_t products; /* on top of PRODUCT_COUNT */
 } measurements[] = {
     {"hits", measure_hits, BENCH_MANY_PRODUCTS},
+    {"sizes", measure_sizes, 0},
     {"ways", measure_ways, BENCH_MANY_PRODUCTS},
     {"burst", measure_burst, 0},
     {"thirty", measure_thirty, 0},
@@ -52,6 +54,7 @@ static const struct {
     {"early", measure_early, 0},
     {"wake", measure_wake, 0},
     {"avalanche", measure_avalanche, BENCH_AVALANCHE_PRODUCTS},
+    {"growth", measure_growth, 0},
     {"gate", measure_gate, 0},
 };
 enum { MEASUREMENT_COUNT = sizeof measurements / sizeof *measurements };
@@ -92,6 +95,51 @@ bool bench_ask(uint16_t port, const char *path)
     return good;
 }
 
+bool bench_pace_begin(const struct pace *pace, struct herd **out, uint64_t *begin_us)
+{
+    char why[WORK_WHY_BYTES];
+    bool good = pace_begin(pace, out, begin_us, why);
+    if (!good)
+        fprintf(stderr, "bench: %s\n", why);
+    return good;
+}
+
+bool bench_pace_end(struct herd **herd, uint64_t from_us, uint64_t to_us, struct latencies *out)
+{
+    struct records records = {0};
+    struct herd_strain strain;
+    char why[WORK_WHY_BYTES] = "";
+    bool ended = herd_end(herd, &records, &strain, why);
+    bool good = ended && pace_latencies(&records, from_us, to_us, out);
+    if (!good)
+        fprintf(stderr, "bench: %s\n", ended ? "not every request was answered with 200" : why);
+    records_clear(&records);
+    return good;
+}
+
+bool bench_pace(const struct pace *pace, struct latencies *out)
+{
+    struct herd *herd = NULL;
+    uint64_t begin_us;
+    return bench_pace_begin(pace, &herd, &begin_us) && bench_pace_end(&herd, 0, UINT64_MAX, out);
+}
+
+bool bench_watched_start(const struct bench *servers, struct stack_catalogd *catalogd, const char *tool,
+                         const char *setting, char folder[static PROC_PATH_BYTES])
+{
+    static char program[256], folder_text[PROC_PATH_BYTES + 16], tool_text[32];
+    const char *const settings[] = {program, folder_text, tool_text, "SERVER_LOOPS=1", setting, NULL};
+    if (!proc_folder("watch", NULL, folder))
+        return false;
+    snprintf(program, sizeof program, "WATCH_PROGRAM=%s", stack_catalogd_program());
+    snprintf(folder_text, sizeof folder_text, "WATCH_FOLDER=%s", folder);
+    snprintf(tool_text, sizeof tool_text, "WATCH_TOOL=%s", tool);
+    setenv("CATALOGD", "load/bench/watch.sh", 1);
+    bool good = bench_service_start(servers, catalogd, settings);
+    setenv("CATALOGD", strchr(program, '=') + 1, 1);
+    return good;
+}
+
 static bool start_servers(uint32_t product_count)
 {
     progress_begin("private Redis and PostgreSQL");
@@ -114,7 +162,9 @@ static void version_of(const char *name, const char *command, char *version, siz
     char line[256];
     bool is_here = rival_first_line(command, line, sizeof line);
     const char *number = line + strcspn(line, "0123456789");
-    snprintf(version, version_bytes, is_here ? ", %s %.*s" : "", name, (int)strcspn(number, " )\n"), number);
+    version[0] = '\0';
+    if (is_here)
+        snprintf(version, version_bytes, ", %s %.*s", name, (int)strcspn(number, " )\n"), number);
 }
 
 static void print_machine(void)
@@ -173,6 +223,9 @@ static bool all_are_known(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    int constant = constant_main(argc, argv);
+    if (constant >= 0)
+        return constant;
     if (!all_are_known(argc, argv))
         return 2;
     if (!net_raise_file_limit(FILES_NEEDED)) {

@@ -4,6 +4,7 @@
  *
  *     bench.c           the list of measurements, the machine, main()
  *     bench_hits.c      what a hit costs, beside a constant, nginx and Varnish
+ *     bench_sizes.c     hits of 1 KiB to 1 MiB, beside constants as long; copies
  *     bench_ways.c      what the way to Redis costs: TLS, a Cluster
  *     bench_burst.c     cold bursts over two processes, beside nginx
  *     bench_tail.c      what others feel of a burst
@@ -14,9 +15,11 @@
  *     bench_rolling.c   one hot product that expires every second, beside nginx
  *     bench_early.c     a hot product that expires again and again
  *     bench_avalanche.c thousands of products that expire together
+ *     bench_growth.c    how cost grows: over HTTP; bench_growth_inside.c: of the library alone
  *     bench_gate.c      what a request costs, counted; against gate.txt
  *     bench_report.c    rows, verdicts
  *     crowd.h           a burst in which every answer must be a 200; pace.h of herd/, wrk.h of stack/: what else asks
+ *     constant.h        a server of constants
  *     filled.h          when a value is stored
  *     stack/            service.h: a catalogd that is ready; nginx.h, varnish.h: what else answers
  *
@@ -30,6 +33,7 @@
 #define LOAD_BENCH_BENCH_H
 
 #include "load/herd/burst.h"
+#include "load/herd/pace.h"
 #include "load/report/samples.h"
 #include "load/stack/service.h"
 #include "load/stack/stack.h"
@@ -58,6 +62,9 @@ void report_row(const char *what, const char *unit, unsigned decimals, const str
 /* The same of one of several contenders: "who: what". */
 void report_row_of(const char *who, const char *what, const char *unit, unsigned decimals,
                    const struct samples *samples, struct goal goal);
+/* A curve: a row with a bar for each point, "what, X of". */
+void report_curve(const char *what, const char *unit, unsigned decimals, const char *of, const double *xs,
+                  const double *ys, size_t count);
 /* A heading; printf-like. */
 void report_heading(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void report_print(void);
@@ -97,9 +104,23 @@ void bench_cold_path(struct bench *bench, char path[static BURST_PATH_BYTES]);
 /* One GET that must be answered with 200. */
 bool bench_ask(uint16_t port, const char *path);
 
+/* pace_begin() and pace_run() of herd/pace.h; all must be answered with 200. What bench_pace_end() tells is of those that
+ * were due from one instant to the other. */
+bool bench_pace_begin(const struct pace *pace, struct herd **out, uint64_t *begin_us);
+bool bench_pace_end(struct herd **herd, uint64_t from_us, uint64_t to_us, struct latencies *out);
+bool bench_pace(const struct pace *pace, struct latencies *out);
+
+/*
+ * A service that runs under a tool of valgrind's or strace, see watch.sh; what it writes goes into a folder, which
+ * proc_remove() removes.
+ */
+bool bench_watched_start(const struct bench *bench, struct stack_catalogd *catalogd, const char *tool,
+                         const char *setting, char folder[static PROC_PATH_BYTES]);
+
 /* ---- measurements ---- */
 
 bool measure_hits(struct bench *bench);
+bool measure_sizes(struct bench *bench);
 bool measure_ways(struct bench *bench);
 bool measure_burst(struct bench *bench);
 bool measure_thirty(struct bench *bench);
@@ -112,6 +133,7 @@ bool measure_parked(struct bench *bench);
 bool measure_rolling(struct bench *bench);
 bool measure_early(struct bench *bench);
 bool measure_avalanche(struct bench *bench);
+bool measure_growth(struct bench *bench);
 bool measure_gate(struct bench *bench);
 
 #endif

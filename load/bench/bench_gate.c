@@ -208,28 +208,13 @@ static bool count_calls(struct watched *watched, enum errand errand, struct gate
 
 /* ---- one service, one tool ---- */
 
-static bool start(struct watched *watched, const char *tool, bool is_near)
-{
-    static char program[256], folder[PROC_PATH_BYTES + 16], tool_text[32];
-    const char *const settings[] = {
-        program, folder, tool_text, "SERVER_LOOPS=1", is_near ? "NEAR_BYTES=67108864" : "NEAR_BYTES=0", NULL};
-    if (!proc_folder("watch", NULL, watched->folder))
-        return false;
-    snprintf(program, sizeof program, "WATCH_PROGRAM=%s", stack_catalogd_program());
-    snprintf(folder, sizeof folder, "WATCH_FOLDER=%s", watched->folder);
-    snprintf(tool_text, sizeof tool_text, "WATCH_TOOL=%s", tool);
-    setenv("CATALOGD", watch_path, 1);
-    bool good = bench_service_start(watched->bench, &watched->catalogd, settings);
-    setenv("CATALOGD", strchr(program, '=') + 1, 1);
-    return good;
-}
-
 static bool watch_service(struct bench *bench, struct gate *gate, const char *tool, bool is_near)
 {
     struct watched watched = {.bench = bench, .first = bench->next_product};
     const bool calls = strcmp(tool, "strace") == 0;
     bench->next_product += KEYS;
-    bool good = start(&watched, tool, is_near);
+    bool good = bench_watched_start(bench, &watched.catalogd, tool,
+                                    is_near ? "NEAR_BYTES=67108864" : "NEAR_BYTES=0", watched.folder);
     for (size_t i = 0; good && i < REPETITIONS; i++) {
         for (enum errand errand = 0; good && errand < ERRAND_COUNT; errand++) {
             if (errands[errand].is_near == is_near)

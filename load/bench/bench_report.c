@@ -7,8 +7,9 @@
 #include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
-enum { ROWS_MAX = 256, HEADING_BYTES = 112, WHAT_BYTES = 64, PROGRESS_COLUMNS = 66 };
+enum { ROWS_MAX = 256, HEADING_BYTES = 112, WHAT_BYTES = 64, PROGRESS_COLUMNS = 66, BAR_COLUMNS = 40 };
 
 struct row {
     char heading[HEADING_BYTES]; /* "" : a row of numbers */
@@ -17,6 +18,7 @@ struct row {
     unsigned decimals;
     struct samples samples;
     struct goal goal;
+    double height; /* of a point of a curve, up to 1; else 0 */
 };
 
 static struct row rows[ROWS_MAX];
@@ -55,6 +57,21 @@ void report_row_of(const char *who, const char *what, const char *unit, unsigned
     report_row(both, unit, decimals, samples, goal);
 }
 
+void report_curve(const char *what, const char *unit, unsigned decimals, const char *of, const double *xs,
+                  const double *ys, size_t count)
+{
+    double most = 0;
+    for (size_t i = 0; i < count; i++)
+        most = ys[i] > most ? ys[i] : most;
+    for (size_t i = 0; i < count; i++) {
+        struct samples samples = {.at = {ys[i]}, .count = 1};
+        char text[WHAT_BYTES];
+        snprintf(text, sizeof text, "%s, %.0f %s", what, xs[i], of);
+        report_row(text, unit, decimals, &samples, (struct goal){GOAL_NONE, 0});
+        rows[row_count - 1].height = most > 0 ? ys[i] / most : 0;
+    }
+}
+
 /* What is judged is the number that is printed. */
 static bool is_met(const struct row *row)
 {
@@ -75,6 +92,17 @@ static void print_line(const char *what, const char *median, const char *unit, c
     table_row(stdout, columns, sizeof columns / sizeof *columns, cells);
 }
 
+/* Its bar grows to the right, where others have a spread, a goal and a verdict. */
+static void print_point(const char *what, const char *number, const char *unit, const char *bar)
+{
+    static const struct table_column columns[] = {{2, 52, TABLE_LEFT, false},
+                                                  {1, 10, TABLE_RIGHT, false},
+                                                  {1, 6, TABLE_LEFT, false},
+                                                  {1, 0, TABLE_LEFT, false}};
+    const char *const cells[] = {what, number, unit, bar};
+    table_row(stdout, columns, sizeof columns / sizeof *columns, cells);
+}
+
 static void print_row(const struct row *row)
 {
     static const char *const signs[] = {
@@ -84,12 +112,20 @@ static void print_row(const struct row *row)
     bool has_goal = row->goal.kind != GOAL_NONE;
     char median[32], spread[48] = "", goal[32] = "";
     snprintf(median, sizeof median, "%.*f", decimals, samples_median(samples));
+    for (size_t i = 0; i < BAR_COLUMNS && row->height * BAR_COLUMNS > (double)i; i++)
+        strcat(spread, "#");
     if (samples->count > 1)
         snprintf(spread, sizeof spread, "%.*f .. %.*f", decimals, samples_smallest(samples), decimals,
                  samples_largest(samples));
     if (has_goal)
         snprintf(goal, sizeof goal, "%s %g", signs[row->goal.kind], row->goal.limit);
-    print_line(row->what, median, row->unit, spread, goal, !has_goal ? "" : is_met(row) ? "met" : "missed");
+    if (row->height > 0)
+        print_point(row->what, median, row->unit, spread);
+    else
+        print_line(row->what, median, row->unit, spread, goal,
+                   !has_goal     ? ""
+                   : is_met(row) ? "met"
+                                 : "missed");
 }
 
 void report_print(void)

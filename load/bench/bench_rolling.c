@@ -11,7 +11,6 @@
  */
 #include "load/base/clock.h"
 #include "load/bench/bench.h"
-#include "load/herd/pace.h"
 
 #include <stdio.h>
 
@@ -46,19 +45,6 @@ static bool ask_both(const struct pace *pace)
     return good;
 }
 
-/* All were answered with 200, or nothing was measured. */
-static bool ask_at_pace(const struct pace *pace, struct latencies *out)
-{
-    struct records records;
-    struct herd_strain strain;
-    char why[WORK_WHY_BYTES] = "";
-    bool good = pace_run(pace, &records, &strain, why) && pace_latencies(&records, 0, UINT64_MAX, out);
-    if (!good)
-        fprintf(stderr, "bench: %s\n", why[0] != '\0' ? why : "not every request was answered with 200");
-    records_clear(&records);
-    return good;
-}
-
 static void keep(struct side *side, const struct latencies *latencies)
 {
     samples_add(&side->p50_ms, latencies->p50_ms);
@@ -86,7 +72,7 @@ static bool roll(struct bench *bench, struct contest *contest, enum contender wh
     if (!ask_both(&pace))
         return false;
     uint64_t mark = stack_postgres_mark(&bench->postgres);
-    if (!ask_at_pace(&pace, &latencies))
+    if (!bench_pace(&pace, &latencies))
         return false;
     clock_pause_ms(SETTLE_MS);
     double queries = stack_postgres_count(&bench->postgres, mark, bench_query_marker);

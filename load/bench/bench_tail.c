@@ -10,7 +10,6 @@
 #include "load/base/clock.h"
 #include "load/bench/bench.h"
 #include "load/bench/crowd.h"
-#include "load/herd/pace.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -37,10 +36,6 @@ struct tail {
 };
 enum { LOOPS_MAX = 2 };
 
-struct span {
-    uint64_t begin_us, end_us;
-};
-
 static bool warm_up(struct bench *bench, struct tail *tail)
 {
     char path[BURST_PATH_BYTES];
@@ -57,7 +52,7 @@ static bool warm_up(struct bench *bench, struct tail *tail)
 
 static bool begin(const struct tail *tail, struct herd **herd, uint64_t *begin_us)
 {
-    char path[BURST_PATH_BYTES], why[WORK_WHY_BYTES];
+    char path[BURST_PATH_BYTES];
     const struct pace pace = {.ports = {tail->catalogd.port},
                               .port_count = 1,
                               .path = path,
@@ -67,24 +62,7 @@ static bool begin(const struct tail *tail, struct herd **herd, uint64_t *begin_u
                               .limit_ms = LIMIT_MS};
     snprintf(path, sizeof path, "/products/{each:%" PRIu32 "-%" PRIu32 "}", tail->first,
              tail->first + WARM_COUNT - 1);
-    if (pace_begin(&pace, herd, begin_us, why))
-        return true;
-    fprintf(stderr, "bench: %s\n", why);
-    return false;
-}
-
-/* Of what was due within the span. */
-static bool end(struct herd **herd, struct span span, struct latencies *out)
-{
-    struct records records = {0};
-    struct herd_strain strain;
-    char why[WORK_WHY_BYTES] = "";
-    bool good =
-        herd_end(herd, &records, &strain, why) && pace_latencies(&records, span.begin_us, span.end_us, out);
-    if (!good)
-        fprintf(stderr, "bench: %s\n", why[0] != '\0' ? why : "not every request was answered with 200");
-    records_clear(&records);
-    return good;
+    return bench_pace_begin(&pace, herd, begin_us);
 }
 
 static bool run_calm(struct tail *tail)
@@ -95,7 +73,7 @@ static bool run_calm(struct tail *tail)
     if (!begin(tail, &herd, &begin_us))
         return false;
     begin_us += (uint64_t)BEFORE_MS * 1000;
-    if (!end(&herd, (struct span){begin_us, begin_us + (uint64_t)CALM_MS * 1000}, &latencies))
+    if (!bench_pace_end(&herd, begin_us, begin_us + (uint64_t)CALM_MS * 1000, &latencies))
         return false;
     samples_add(&tail->calm_p50_ms, latencies.p50_ms);
     samples_add(&tail->calm_p99_ms, latencies.p99_ms);
@@ -111,7 +89,7 @@ static bool ask_beside(const struct tail *tail, struct crowd *crowd, struct late
         return false;
     clock_pause_ms(BEFORE_MS);
     bool good = crowd_ask(crowd);
-    return end(&herd, (struct span){crowd->sent_us, crowd->last_us}, out) && good;
+    return bench_pace_end(&herd, crowd->sent_us, crowd->last_us, out) && good;
 }
 
 static bool run_burst(const struct tail *tail, const char *path, struct latencies *latencies)

@@ -49,7 +49,7 @@ static bool options_are_right(const struct burst_options *options)
 {
     const char *wrong = NULL;
     if (options->connection_count == 0 || options->connection_count > BURST_MAX_CONNECTIONS)
-        wrong = "connection_count is not within 1..20000";
+        wrong = "connection_count is not within 1..25000";
     else if (options->target_count == 0)
         wrong = "no targets";
     else if (options->target_count > WORK_TARGETS_MAX)

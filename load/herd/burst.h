@@ -25,7 +25,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { BURST_PATH_BYTES = WORK_PATH_BYTES, BURST_MAX_CONNECTIONS = 20000 };
+enum { BURST_PATH_BYTES = WORK_PATH_BYTES, BURST_MAX_CONNECTIONS = 25000 };
 
 struct burst_target {
     const char *host; /* numeric; see net.h */

@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: MIT */
+/* bench_growth_inside.c - see growth.h. */
+#include "guard/adapters/epoll.h"
+#include "load/base/clock.h"
+#include "load/base/proc.h"
+#include "load/bench/growth.h"
+
+#include <hiredis/hiredis.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+
+enum {
+    LIMIT_MS = 600000,
+    TURN_MS = 1000,
+    OPEN = 256,
+    KEY_BYTES = 32,
+    FLEET_LIMIT_MS = 60000,
+    NEAR_MS = 60000,
+    SETTLE_MS = 300
+};
+
+/* ---- a process for each point ---- */
+
+typedef bool measure(struct bench *bench, const void *of, void *outcome);
+
+/* It ends without closing anything: what it has found is all that counts. */
+static bool apart(struct bench *bench, measure *run, const void *of, void *outcome, size_t outcome_bytes)
+{
+    int ends[2];
+    if (pipe(ends) != 0)
+        return false;
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        alarm(LIMIT_MS / 1000);
+        _exit(run(bench, of, outcome) && write(ends[1], outcome, outcome_bytes) == (ssize_t)outcome_bytes
+                  ? 0
+                  : 1);
+    }
+    close(ends[1]);
+    bool good = child > 0 && read(ends[0], outcome, outcome_bytes) == (ssize_t)outcome_bytes;
+    close(ends[0]);
+    if (!good)
+        fprintf(stderr, "bench: growth: a point was not measured\n");
+    return child > 0 && proc_wait(child, LIMIT_MS, NULL) && good;
+}
+
+static double cpu_us(void)
+{
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1e6 +
+           (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
+}
+
+static double rss_bytes(void)
+{
+    return (double)proc_status(getpid(), "VmRSS") * 1024;
+}
+
+static double redis_bytes(struct bench *bench)
+{
+    redisReply *reply = stack_redis_command(&bench->redis, "INFO memory");
+    const char *used = reply != NULL && reply->str != NULL ? strstr(reply->str, "used_memory:") : NULL;
+    double bytes = used != NULL ? strtod(used + strlen("used_memory:"), NULL) : 0;
+    freeReplyObject(reply);
+    return bytes;
+}
+
+/* ---- one guard on a loop of its own ---- */
+
+struct host {
+    struct guard *guard;
+    struct guard_kind *rows;
+    struct guard_loop *loop;
+    struct guard_epoll *ours;
+    int epoll;
+    uint32_t tags, value_bytes;
+    char *value;
+    sem_t released; /* loads wait for it, if they are to wait */
+    bool is_gated;
+    uint32_t answered, good;
+};
+
+static void load_row(struct guard_load *load, void *context)
+{
+    struct host *host = context;
+    char tag[16];
+    if (host->is_gated)
+        sem_wait(&host->released);
+    for (uint32_t i = 0; i < host->tags; i++) {
+        snprintf(tag, sizeof tag, "tag%u", (unsigned)i);
+        guard_load_tag(load, tag);
+    }
+    guard_load_done(load, host->value, host->value_bytes, NULL);
+}
+
+static struct guard_policy policy_of(void *context, guard_loader *loader)
+{
+    struct guard_policy policy = GUARD_POLICY_DEFAULTS;
+    policy.loader = loader;
+    policy.context = context;
+    policy.fresh_ms = 3600000;
+    policy.load_limit_ms = policy.deadline_ms = policy.max_hold_ms = FLEET_LIMIT_MS;
+    return policy;
+}
+
+static bool refuse(const struct guard_error *error)
+{
+    fprintf(stderr, "bench: growth: %s\n", error->text);
+    return false;
+}
+
+static bool host_open(struct host *host, const struct bench *bench, struct guard_config config, bool is_near)
+{
+    struct guard_policy policy = policy_of(host, load_row);
+    struct guard_error error = {.text = ""};
+    struct epoll_event event = {EPOLLIN, {.ptr = NULL}};
+    policy.tagged = host->tags > 0;
+    policy.near_ms = is_near ? NEAR_MS : 0;
+    config.near_bytes = is_near ? UINT32_MAX : 0;
+    config.redis_url = bench->redis.url;
+    config.redis_limit_ms = policy.lease_ms / 3;
+    host->value = malloc(host->value_bytes + 1);
+    host->epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (host->value == NULL)
+        return false;
+    memset(host->value, 'x', host->value_bytes);
+    return (sem_init(&host->released, 0, 0) == 0 && guard_open(&config, &host->guard, &error) == GUARD_OK &&
+            guard_kind_add(host->guard, &policy, &host->rows, &error) == GUARD_OK &&
+            guard_epoll_attach(host->guard, &host->ours, &host->loop, &error) == GUARD_OK &&
+            epoll_ctl(host->epoll, EPOLL_CTL_ADD, host->ours->fd, &event) == 0) ||
+           refuse(&error);
+}
+
+static void host_turn(struct host *host)
+{
+    struct epoll_event event;
+    if (epoll_wait(host->epoll, &event, 1, guard_epoll_before_wait(host->ours, TURN_MS)) > 0)
+        guard_epoll_ready(host->ours);
+}
+
+static void note_answer(void *context, const struct guard_result *result)
+{
+    struct host *host = context;
+    host->answered++;
+    host->good += result->status == GUARD_OK;
+}
+
+static bool ask(struct host *host, uint32_t number)
+{
+    char key[KEY_BYTES];
+    struct guard_result result;
+    struct guard_request request = {
+        .kind = host->rows, .key = key, .loop = host->loop, .answered = note_answer, .context = host};
+    snprintf(key, sizeof key, "%u", (unsigned)number);
+    enum guard_status status = guard_get(host->guard, &request, &result, NULL);
+    if (status == GUARD_NOW) {
+        note_answer(host, &result);
+        guard_value_unref(&result.value);
+    }
+    return status == GUARD_OK || status == GUARD_NOW;
+}
+
+/* Keys from 0, at most OPEN at a time. */
+static bool ask_round(struct host *host, uint32_t count)
+{
+    host->answered = host->good = 0;
+    for (uint32_t asked = 0; host->answered < count;) {
+        while (asked < count && asked - host->answered < OPEN)
+            if (!ask(host, asked++))
+                return false;
+        host_turn(host);
+    }
+    return host->good == count;
+}
+
+/* CPU for each of so many keys; of few, again and again. */
+static bool time_round(struct host *host, uint32_t keys, double *us)
+{
+    enum { LEAST = 2000 };
+    const uint32_t rounds = keys < LEAST ? LEAST / keys : 1;
+    const double before = cpu_us();
+    for (uint32_t i = 0; i < rounds; i++)
+        if (!ask_round(host, keys))
+            return false;
+    *us = (cpu_us() - before) / rounds / keys;
+    return true;
+}
+
+static bool count_keys(struct bench *bench, const void *of_what, void *outcome)
+{
+    static struct host host;
+    const struct growth_keys_of *of = of_what;
+    struct growth_keys *out = outcome;
+    struct guard_config config = GUARD_CONFIG_DEFAULTS;
+    struct guard_stats stats;
+    host = (struct host){.tags = of->tags, .value_bytes = of->value_bytes};
+    const double before = redis_bytes(bench);
+    if (!host_open(&host, bench, config, of->is_near) || !ask_round(&host, 1))
+        return false;
+    const double memory = rss_bytes(), began = cpu_us();
+    if (!ask_round(&host, of->keys))
+        return false;
+    out->load_us = (cpu_us() - began) / of->keys;
+    out->redis_bytes = (redis_bytes(bench) - before) / of->keys;
+    if (!ask_round(&host, of->keys) ||
+        !time_round(&host, of->keys, of->is_near ? &out->near_us : &out->hit_us))
+        return false;
+    guard_stats(host.guard, &stats);
+    out->near_bytes = stats.near_entries > 0 ? (double)stats.near_bytes / (double)stats.near_entries : 0;
+    out->rss_bytes = (rss_bytes() - memory) / of->keys;
+    if (of->is_near && stats.near_entries < of->keys)
+        fprintf(stderr, "bench: growth: only %u of %u keys are near\n", (unsigned)stats.near_entries,
+                (unsigned)of->keys);
+    return !of->is_near || stats.near_entries >= of->keys;
+}
+
+bool growth_keys(struct bench *bench, struct growth_keys_of of, struct growth_keys *out)
+{
+    struct growth_keys more = {.near_us = 0};
+    of.is_near = false; /* loads them; the second process finds them in Redis */
+    if (!apart(bench, count_keys, &of, out, sizeof *out))
+        return false;
+    of.is_near = true;
+    bool good = apart(bench, count_keys, &of, &more, sizeof more);
+    freeReplyObject(stack_redis_command(&bench->redis, "FLUSHALL"));
+    out->near_us = more.near_us;
+    out->near_bytes = more.near_bytes;
+    out->rss_bytes = more.rss_bytes;
+    return good;
+}
+
+/* ---- waiters ---- */
+
+static bool count_waiters(struct bench *bench, const void *of, void *outcome)
+{
+    static struct host host;
+    const uint32_t waiters = *(const uint32_t *)of;
+    struct growth_waiters *out = outcome;
+    struct guard_config config = GUARD_CONFIG_DEFAULTS;
+    struct guard_stats stats = {.waiters = 0};
+    char name_space[32];
+    snprintf(name_space, sizeof name_space, "growth.%d", (int)getpid());
+    host = (struct host){.value_bytes = 1024};
+    config.name_space = name_space;
+    config.max_waiters = waiters + 1;
+    if (!host_open(&host, bench, config, false) || !ask_round(&host, 1)) /* key 0 */
+        return false;
+    host.is_gated = true;
+    host.answered = host.good = 0;
+    const double memory = rss_bytes(), began = cpu_us();
+    for (uint32_t i = 0; i < waiters; i++)
+        if (!ask(&host, 1))
+            return false;
+    for (uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS); stats.waiters < waiters;
+         guard_stats(host.guard, &stats)) {
+        if (clock_us() > end_us)
+            return false;
+        host_turn(&host);
+    }
+    const double asked = cpu_us();
+    out->bytes = (rss_bytes() - memory) / waiters;
+    out->ask_us = (asked - began) / waiters;
+    sem_post(&host.released);
+    while (host.answered < waiters)
+        host_turn(&host);
+    out->answer_us = (cpu_us() - asked) / waiters;
+    return host.good == waiters;
+}
+
+bool growth_waiters(struct bench *bench, uint32_t waiters, struct growth_waiters *out)
+{
+    return apart(bench, count_waiters, &waiters, out, sizeof *out);
+}
+
+/* ---- a fleet ---- */
+
+struct member {
+    struct guard *guard;
+    struct guard_kind *rows;
+};
+
+struct fleet {
+    struct member *members;
+    uint32_t count;
+    atomic_uint loads, good;
+    sem_t answered, released;
+};
+
+static void load_slowly(struct guard_load *load, void *context)
+{
+    struct fleet *fleet = context;
+    fleet->loads++;
+    sem_wait(&fleet->released);
+    guard_load_done(load, "x", 1, NULL);
+}
+
+static void note_member(void *context, const struct guard_result *result)
+{
+    struct fleet *fleet = context;
+    fleet->good += result->status == GUARD_OK;
+    sem_post(&fleet->answered);
+}
+
+static bool fleet_open(struct fleet *fleet, const struct bench *bench)
+{
+    struct guard_config config = GUARD_CONFIG_DEFAULTS;
+    struct guard_policy policy = policy_of(fleet, load_slowly);
+    struct guard_error error = {.text = ""};
+    char name_space[32];
+    snprintf(name_space, sizeof name_space, "growth.%d", (int)getpid());
+    config.redis_url = bench->redis.url;
+    config.name_space = name_space;
+    config.max_loads = 1;
+    config.redis_limit_ms = policy.lease_ms / 3;
+    for (uint32_t i = 0; i < fleet->count; i++) {
+        struct member *member = &fleet->members[i];
+        if (guard_open(&config, &member->guard, &error) != GUARD_OK ||
+            guard_kind_add(member->guard, &policy, &member->rows, &error) != GUARD_OK)
+            return refuse(&error);
+    }
+    return true;
+}
+
+/* What the guards say of themselves, all together. */
+static double fleet_sum(const struct fleet *fleet, uint64_t (*number)(const struct guard_stats *stats))
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < fleet->count; i++) {
+        struct guard_stats stats;
+        guard_stats(fleet->members[i].guard, &stats);
+        sum += (double)number(&stats);
+    }
+    return sum;
+}
+
+static uint64_t messages_of(const struct guard_stats *stats)
+{
+    return stats->wake_messages;
+}
+
+static uint64_t is_up(const struct guard_stats *stats)
+{
+    return stats->redis_state == GUARD_REDIS_UP && stats->wake_state == GUARD_REDIS_UP;
+}
+
+static uint64_t is_waiting(const struct guard_stats *stats)
+{
+    return stats->waiters > 0 && (stats->lease_busy > 0 || stats->loads_running > 0);
+}
+
+static bool fleet_until(const struct fleet *fleet, uint64_t (*number)(const struct guard_stats *stats))
+{
+    for (uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS); fleet_sum(fleet, number) < fleet->count;
+         clock_pause_ms(5))
+        if (clock_us() > end_us)
+            return false;
+    return true;
+}
+
+static bool fleet_miss(struct fleet *fleet)
+{
+    for (uint32_t i = 0; i < fleet->count; i++) {
+        const struct member *member = &fleet->members[i];
+        const struct guard_request request = {
+            .kind = member->rows, .key = "hot", .answered = note_member, .context = fleet};
+        if (guard_get(member->guard, &request, NULL, NULL) != GUARD_OK)
+            return false;
+    }
+    return fleet_until(fleet, is_waiting);
+}
+
+static bool count_fleet(struct bench *bench, const void *of, void *outcome)
+{
+    static struct fleet fleet;
+    struct growth_fleet *out = outcome;
+    fleet.count = *(const uint32_t *)of;
+    fleet.members = calloc(fleet.count, sizeof *fleet.members);
+    sem_init(&fleet.answered, 0, 0);
+    sem_init(&fleet.released, 0, 0);
+    if (fleet.members == NULL || !fleet_open(&fleet, bench) || !fleet_until(&fleet, is_up))
+        return false;
+    double messages = fleet_sum(&fleet, messages_of);
+    uint64_t commands = stack_redis_calls(&bench->redis, NULL);
+    if (!fleet_miss(&fleet))
+        return false;
+    const uint64_t released_us = clock_us();
+    for (uint32_t i = 0; i < fleet.count; i++) /* more than one load is what must not be, but hangs nobody */
+        sem_post(&fleet.released);
+    for (uint32_t i = 0; i < fleet.count; i++)
+        sem_wait(&fleet.answered);
+    out->miss_ms = (double)(clock_us() - released_us) / 1e3;
+    out->loads = fleet.loads;
+    out->miss_commands = (double)(stack_redis_calls(&bench->redis, NULL) - commands);
+    out->miss_messages = fleet_sum(&fleet, messages_of) - messages;
+
+    messages = fleet_sum(&fleet, messages_of);
+    commands = stack_redis_calls(&bench->redis, NULL);
+    const struct guard_change change = {.key = "hot"};
+    struct guard_invalidated invalidated;
+    const uint64_t began_us = clock_us();
+    if (guard_invalidate_wait(fleet.members[0].guard, &change, &invalidated) != GUARD_OK)
+        return false;
+    out->invalidate_ms = (double)(clock_us() - began_us) / 1e3;
+    clock_pause_ms(SETTLE_MS);
+    out->invalidate_commands = (double)(stack_redis_calls(&bench->redis, NULL) - commands);
+    out->invalidate_messages = fleet_sum(&fleet, messages_of) - messages;
+    return fleet.good == fleet.count;
+}
+
+bool growth_fleet(struct bench *bench, uint32_t guards, struct growth_fleet *out)
+{
+    return apart(bench, count_fleet, &guards, out, sizeof *out);
+}
