@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: MIT */
+/* shelf.c - see shelf.h. */
+#include "app/http/shelf.h"
+
+#include "app/base/number.h"
+#include "app/http/answer.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+enum {
+    PLACES = 8192, /* a power of two */
+    NOTES = 4,
+    HEAD_SIZE = 1024,
+    /* What malloc() is asked for besides the texts, generously: a prepared one and its response; a value and its tags. */
+    RESPONSE_BYTES = 640,
+    VALUE_BYTES = 256,
+};
+_Static_assert(sizeof(struct answer) - sizeof(((struct answer *)0)->text) + 256 <= HEAD_SIZE, "a head fits");
+
+/* Text in a head that is written over. */
+struct span {
+    size_t at, bytes; /* 0 bytes: there is none */
+};
+
+struct prepared {
+    struct prepared *prev, *next; /* in the queue */
+    struct prepared *neighbour;   /* in the same place */
+    uint64_t hash;
+    struct route route;
+    bool held;
+    bool visited; /* since the hand last came by */
+    bool missed;  /* the last answer of the key was another one */
+    bool stored;
+    enum guard_source source;
+    uint64_t load;
+    const struct guard_value *value; /* the response holds it */
+    struct MHD_Response *response;   /* ours */
+    char *head;                      /* in the response */
+    struct span age, ttl, request;
+    struct answer_seconds seconds; /* as they stand in the head */
+    size_t bytes;                  /* charged */
+};
+
+struct shelf_place {
+    struct prepared *first;
+    uint16_t notes[NOTES]; /* of answers that were not found here, the latest first */
+};
+
+/* ---- a head in one piece ---- */
+
+static void drop_value(void *value)
+{
+    const struct guard_value *held = value;
+
+    guard_value_unref(&held);
+}
+
+struct MHD_Response *shelf_hold(const struct guard_value *value)
+{
+    const struct guard_value *held = guard_value_ref(value);
+    struct MHD_Response *response = MHD_create_response_from_buffer_with_free_callback_cls(
+        held->body_bytes, (void *)(uintptr_t)held->body, drop_value, (void *)(uintptr_t)held);
+
+    if (response == NULL)
+        guard_value_unref(&held);
+    return response;
+}
+
+struct head_text {
+    char text[HEAD_SIZE];
+    size_t bytes;
+};
+
+static struct span append(struct head_text *head, const char *text)
+{
+    const struct span span = {.at = head->bytes, .bytes = strlen(text)};
+
+    assert(span.bytes < sizeof(head->text) - head->bytes);
+    memcpy(head->text + head->bytes, text, span.bytes + 1);
+    head->bytes += span.bytes;
+    return span;
+}
+
+/* Of the digits behind "ttl=" and its sign. */
+static struct span find_ttl(const char *text, struct span line)
+{
+    const char *ttl = strstr(text + line.at, ANSWER_TTL);
+
+    if (ttl == NULL)
+        return (struct span){.bytes = 0};
+    ttl += sizeof(ANSWER_TTL) - 1;
+    ttl += *ttl == '-';
+    return (struct span){.at = (size_t)(ttl - text), .bytes = number_span(ttl)};
+}
+
+/* The lines as one, but for the name of the first. */
+static void join(const struct answer_line *lines, size_t count, struct head_text *head, struct prepared *item)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (i > 0) {
+            append(head, "\r\n");
+            append(head, lines[i].name);
+            append(head, ": ");
+        }
+        const struct span value = append(head, lines[i].value);
+        if (strcmp(lines[i].name, ANSWER_AGE) == 0)
+            item->age = value;
+        else if (strcmp(lines[i].name, ANSWER_REQUEST_ID) == 0)
+            item->request = value;
+        else if (strcmp(lines[i].name, ANSWER_CACHE_STATUS) == 0)
+            item->ttl = find_ttl(head->text, value);
+    }
+}
+
+/* libmicrohttpd takes single lines only, but what is written over a line that it has taken is not its concern. It keeps
+ * each header in three pieces of memory of its own: ten thousand responses of one are half as large as of seven, and faster,
+ * because less has to come from memory. */
+static bool set_head(struct prepared *item, const struct answer *answer)
+{
+    struct answer_line lines[ANSWER_LINES_MAX];
+    struct head_text head = {.bytes = 0};
+    char one_line[HEAD_SIZE];
+
+    join(lines, answer_lines(answer, lines), &head, item);
+    for (size_t i = 0; i <= head.bytes; i++)
+        one_line[i] = head.text[i] == '\r' || head.text[i] == '\n' ? '.' : head.text[i];
+    if (MHD_add_response_header(item->response, lines[0].name, one_line) != MHD_YES)
+        return false;
+    item->head = (char *)(uintptr_t)MHD_get_response_header(item->response, lines[0].name);
+    memcpy(item->head, head.text, head.bytes);
+    item->bytes += 2 * head.bytes;
+    return true;
+}
+
+/* False: it has not as many digits, and nothing was written. */
+static bool write_number(const struct prepared *item, struct span span, uint32_t number)
+{
+    char digits[10];
+    size_t count = 0;
+
+    do {
+        digits[count++] = (char)('0' + number % 10);
+        number /= 10;
+    } while (number > 0);
+    if (count != span.bytes)
+        return span.bytes == 0;
+    for (size_t i = 0; i < count; i++)
+        item->head[span.at + i] = digits[count - 1 - i];
+    return true;
+}
+
+/* False: it takes another head. */
+static bool write_over(struct prepared *item, const struct shelf_wish *wish)
+{
+    const struct answer_seconds seconds = answer_seconds(wish->result, wish->fresh_ms);
+
+    if (seconds.age != item->seconds.age || seconds.ttl != item->seconds.ttl) {
+        if (!write_number(item, item->age, seconds.age) || !write_number(item, item->ttl, seconds.ttl))
+            return false;
+        item->seconds = seconds;
+    }
+    memcpy(item->head + item->request.at, wish->request, item->request.bytes);
+    return true;
+}
+
+/* ---- whether it is the same ---- */
+
+static bool is_same_value(const struct prepared *item, const struct guard_value *value)
+{
+    const struct guard_value *ours = item->value;
+
+    if (value == ours)
+        return true;
+    return value->body_bytes <= SHELF_COMPARED_MAX && value->body_bytes == ours->body_bytes &&
+           strcmp(value->validator, ours->validator) == 0 &&
+           memcmp(value->body, ours->body, value->body_bytes) == 0;
+}
+
+static bool says_the_same(const struct prepared *item, const struct shelf_wish *wish)
+{
+    const struct guard_result *result = wish->result;
+
+    return item->load == result->load && item->source == result->source && item->stored == result->stored &&
+           strlen(wish->request) == item->request.bytes && is_same_value(item, result->value);
+}
+
+/* ---- places ---- */
+
+static uint64_t mix(uint64_t bits)
+{
+    bits *= UINT64_C(0x9e3779b97f4a7c15);
+    return bits ^ bits >> 32;
+}
+
+static uint64_t hash_of(const struct shelf *shelf, const struct shelf_wish *wish)
+{
+    const struct route *route = wish->route;
+
+    return mix(mix(mix(shelf->seed ^ route->id) ^ route->after) ^
+               ((uint64_t)route->target << 1 | wish->held));
+}
+
+static struct shelf_place *place_of(const struct shelf *shelf, uint64_t hash)
+{
+    return &shelf->places[hash % PLACES];
+}
+
+static struct prepared *look(const struct shelf_place *place, uint64_t hash, const struct shelf_wish *wish)
+{
+    const struct route *route = wish->route;
+    struct prepared *item = place->first;
+
+    while (item != NULL &&
+           (item->hash != hash || item->route.target != route->target || item->route.id != route->id ||
+            item->route.after != route->after || item->held != wish->held))
+        item = item->neighbour;
+    return item;
+}
+
+/* Whether it was noted; from now on it is. By chance, once in some ten thousand times, another answer was. */
+static bool note(struct shelf_place *place, uint64_t hash, const struct guard_result *result)
+{
+    const uint16_t mark = (uint16_t)(mix(hash ^ result->load ^ result->source) >> 48 | 1);
+
+    for (size_t i = 0; i < NOTES; i++) {
+        if (place->notes[i] == mark)
+            return true;
+    }
+    memmove(&place->notes[1], &place->notes[0], (NOTES - 1) * sizeof(place->notes[0]));
+    place->notes[0] = mark;
+    return false;
+}
+
+/* ---- coming and going ---- */
+
+static void prepared_free(struct prepared *item)
+{
+    if (item->response != NULL)
+        MHD_destroy_response(item->response);
+    free(item);
+}
+
+static void take_out(struct shelf *shelf, struct prepared *item)
+{
+    struct prepared **at = &place_of(shelf, item->hash)->first;
+
+    while (*at != item)
+        at = &(*at)->neighbour;
+    *at = item->neighbour;
+    if (shelf->hand == item)
+        shelf->hand = item->next;
+    DL_DELETE(shelf->queue, item);
+    shelf->bytes -= item->bytes;
+    prepared_free(item);
+}
+
+/* The hand spares the visited; it ends, for each that it spares is not visited any more. */
+static void evict(struct shelf *shelf)
+{
+    struct prepared *hand = shelf->hand != NULL ? shelf->hand : shelf->queue;
+
+    while (hand->visited) {
+        hand->visited = false;
+        hand = hand->next != NULL ? hand->next : shelf->queue;
+    }
+    shelf->hand = hand;
+    take_out(shelf, hand);
+}
+
+static void put_in(struct shelf *shelf, struct prepared *item)
+{
+    struct shelf_place *place = place_of(shelf, item->hash);
+
+    while (shelf->queue != NULL && shelf->bytes + item->bytes > SHELF_BYTES_MAX)
+        evict(shelf);
+    item->neighbour = place->first;
+    place->first = item;
+    DL_APPEND(shelf->queue, item);
+    shelf->bytes += item->bytes;
+}
+
+static bool put_into_words(struct prepared *item, const struct shelf_wish *wish)
+{
+    struct answer answer;
+
+    answer_from_result(wish->result, NULL, wish->fresh_ms, &answer);
+    if (wish->held)
+        answer_not_modified(&answer);
+    answer_name_request(wish->request, &answer);
+    item->response = shelf_hold(wish->result->value);
+    return item->response != NULL && set_head(item, &answer);
+}
+
+static size_t value_bytes(const struct guard_value *value)
+{
+    return VALUE_BYTES + value->body_bytes + strlen(value->validator);
+}
+
+/* NULL: no memory. */
+static struct prepared *prepare(struct shelf *shelf, uint64_t hash, const struct shelf_wish *wish)
+{
+    const struct guard_result *result = wish->result;
+    struct prepared *item = malloc(sizeof(*item));
+
+    if (item == NULL)
+        return NULL;
+    *item = (struct prepared){.hash = hash,
+                              .route = *wish->route,
+                              .held = wish->held,
+                              .stored = result->stored,
+                              .source = result->source,
+                              .load = result->load,
+                              .value = result->value,
+                              .seconds = answer_seconds(result, wish->fresh_ms),
+                              .bytes = RESPONSE_BYTES + value_bytes(result->value)};
+    if (put_into_words(item, wish)) {
+        put_in(shelf, item);
+        return item;
+    }
+    prepared_free(item);
+    return NULL;
+}
+
+static struct prepared *prepare_anew(struct shelf *shelf, struct prepared *item,
+                                     const struct shelf_wish *wish)
+{
+    const uint64_t hash = item->hash;
+
+    take_out(shelf, item);
+    return prepare(shelf, hash, wish);
+}
+
+/* ---- the shelf ---- */
+
+static bool is_open(struct shelf *shelf)
+{
+    if (shelf->places == NULL)
+        shelf->places = calloc(PLACES, sizeof(*shelf->places));
+    return shelf->places != NULL;
+}
+
+/* A near hit between hits in Redis, say, says something else once: what was prepared stays. */
+static struct prepared *find(struct shelf *shelf, const struct shelf_wish *wish)
+{
+    const uint64_t hash = hash_of(shelf, wish);
+    struct shelf_place *place = place_of(shelf, hash);
+    struct prepared *item = look(place, hash, wish);
+
+    if (item == NULL)
+        return note(place, hash, wish->result) ? prepare(shelf, hash, wish) : NULL;
+    if (says_the_same(item, wish)) {
+        item->visited = true;
+        item->missed = false;
+        return write_over(item, wish) ? item : prepare_anew(shelf, item, wish);
+    }
+    if (item->missed)
+        return prepare_anew(shelf, item, wish);
+    item->missed = true;
+    return NULL;
+}
+
+struct MHD_Response *shelf_find(struct shelf *shelf, const struct shelf_wish *wish)
+{
+    if (value_bytes(wish->result->value) > SHELF_VALUE_MAX || !is_open(shelf))
+        return NULL;
+    const struct prepared *item = find(shelf, wish);
+    return item != NULL ? item->response : NULL;
+}
+
+void shelf_clear(struct shelf *shelf)
+{
+    while (shelf->queue != NULL)
+        take_out(shelf, shelf->queue);
+    free(shelf->places);
+    *shelf = (struct shelf){.seed = shelf->seed};
+}
