@@ -138,17 +138,12 @@ static bool set_head(struct prepared *item, const struct answer *answer)
 /* False: it has not as many digits, and nothing was written. */
 static bool write_number(const struct prepared *item, struct span span, uint32_t number)
 {
-    char digits[10];
-    size_t count = 0;
+    char digits[NUMBER_DIGITS];
+    const size_t count = number_digits(number, digits);
 
-    do {
-        digits[count++] = (char)('0' + number % 10);
-        number /= 10;
-    } while (number > 0);
-    if (count != span.bytes)
+    if (span.bytes == 0 || count != span.bytes)
         return span.bytes == 0;
-    for (size_t i = 0; i < count; i++)
-        item->head[span.at + i] = digits[count - 1 - i];
+    memcpy(item->head + span.at, digits, count);
     return true;
 }
 
