@@ -15,7 +15,7 @@
  *            queued it returns, before it calls for another connection. From then on only the body is read, which never
  *            changes. So one response may be under way to many, each with an age of its own.
  * Memory     at most SHELF_BYTES_MAX in each loop, values counted in full even where the near cache has them, too; then it
- *            evicts by SIEVE, like guard/core/near.h. A larger value than SHELF_VALUE_MAX is never kept. Besides, 128 KiB of
+ *            evicts by SIEVE, like guard/core/near.h. A value with more than SHELF_VALUE_MAX is never kept. Besides, 128 KiB of
  *            places. An old value may be held, unused, until its key is asked for again or it is evicted. What is
  *            being sent is its connection's: it outlives the shelf.
  *
@@ -31,8 +31,8 @@
 #include <stdbool.h>
 
 enum {
-    SHELF_BYTES_MAX = 16 << 20,
-    SHELF_VALUE_MAX = SHELF_BYTES_MAX / 64,
+    SHELF_BYTES_MAX = 32 << 20,
+    SHELF_VALUE_MAX = SHELF_BYTES_MAX / 128,
     SHELF_COMPARED_MAX =
         16 << 10, /* of another object with a longer body nobody looks whether it is the same: that takes
                                       longer than to prepare it */
