@@ -567,6 +567,7 @@ static enum MHD_Result get_one(struct client *client, const char *path)
     struct guard_request request = {.key = key, .answered = answered};
 
     route_key(&client->route, key);
+    shelf_expect(&client->clients->shelf, &client->route);
     const enum guard_status status = ask_guard(client, &request, &client->result);
     if (status == GUARD_NOW)
         return send_result(client, &client->result, path);
@@ -672,6 +673,7 @@ void *client_request_line(void *context, const char *uri, struct MHD_Connection 
         account_begin(&client->account, clients->lane, uri);
         client->revalidates = false;
         client->verdict = (uint8_t)route_parse(uri, &client->route);
+        shelf_seek(&clients->shelf, &client->route);
         client->uri_end = head_target_end(uri);
         if (client->route.target == ROUTE_PRODUCTS &&
             (client->verdict == ROUTE_OK || client->verdict == ROUTE_BAD_IDS))

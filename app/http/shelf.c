@@ -11,12 +11,16 @@
 #include <utlist.h>
 
 enum {
-    PLACES = 8192, /* a power of two */
+    PLACES = 16384, /* a power of two */
     NOTES = 4,
     HEAD_SIZE = 1024,
     /* What malloc() is asked for besides the texts: a prepared one, its response and its header; a value and its tags. */
     RESPONSE_BYTES = 512,
     VALUE_BYTES = 160,
+    CACHE_LINE = 64,
+    FETCHED_ITEM = 128,
+    FETCHED_RESPONSE = 192,
+    FETCHED_BODY = 1024, /* the processor goes on by itself */
 };
 _Static_assert(sizeof(struct answer) - sizeof(((struct answer *)0)->text) + 256 <= HEAD_SIZE, "a head fits");
 
@@ -38,7 +42,10 @@ struct prepared {
     bool missed;  /* the last answer of the key was another one */
     bool visited; /* since the hand last came by */
     struct span age, ttl, request;
-    char *head;                    /* in the response */
+    char *head;       /* in the response */
+    const char *body; /* the value's */
+    uint32_t body_bytes;
+    uint16_t head_bytes;
     struct answer_seconds seconds; /* as they stand in the head */
     struct prepared *prev, *next;  /* in the queue */
     size_t bytes;                  /* charged */
@@ -131,6 +138,7 @@ static bool set_head(struct prepared *item, const struct answer *answer)
         return false;
     item->head = (char *)(uintptr_t)MHD_get_response_header(item->response, lines[0].name);
     memcpy(item->head, head.text, head.bytes);
+    item->head_bytes = (uint16_t)head.bytes;
     item->bytes += head.bytes;
     return true;
 }
@@ -190,12 +198,9 @@ static uint64_t mix(uint64_t bits)
     return bits ^ bits >> 32;
 }
 
-static uint64_t hash_of(const struct shelf *shelf, const struct shelf_wish *wish)
+static uint64_t hash_of(const struct shelf *shelf, const struct route *route, bool held)
 {
-    const struct route *route = wish->route;
-
-    return mix(mix(mix(shelf->seed ^ route->id) ^ route->after) ^
-               ((uint64_t)route->target << 1 | wish->held));
+    return mix(mix(mix(shelf->seed ^ route->id) ^ route->after) ^ ((uint64_t)route->target << 1 | held));
 }
 
 static struct shelf_place *place_of(const struct shelf *shelf, uint64_t hash)
@@ -203,14 +208,14 @@ static struct shelf_place *place_of(const struct shelf *shelf, uint64_t hash)
     return &shelf->places[hash % PLACES];
 }
 
-static struct prepared *look(const struct shelf_place *place, uint64_t hash, const struct shelf_wish *wish)
+static struct prepared *look(const struct shelf_place *place, uint64_t hash, const struct route *route,
+                             bool held)
 {
-    const struct route *route = wish->route;
     struct prepared *item = place->first;
 
     while (item != NULL &&
            (item->hash != hash || item->route.target != route->target || item->route.id != route->id ||
-            item->route.after != route->after || item->held != wish->held))
+            item->route.after != route->after || item->held != held))
         item = item->neighbour;
     return item;
 }
@@ -304,6 +309,8 @@ static struct prepared *prepare(struct shelf *shelf, uint64_t hash, const struct
                               .source = (uint8_t)result->source,
                               .load = result->load,
                               .value = result->value,
+                              .body = result->value->body,
+                              .body_bytes = (uint32_t)result->value->body_bytes,
                               .seconds = answer_seconds(result, wish->fresh_ms),
                               .bytes = RESPONSE_BYTES + VALUE_BYTES + result->value->body_bytes};
     if (put_into_words(item, wish)) {
@@ -335,9 +342,9 @@ static bool is_open(struct shelf *shelf)
 /* A near hit between hits in Redis, say, says something else once: what was prepared stays. */
 static struct prepared *find(struct shelf *shelf, const struct shelf_wish *wish)
 {
-    const uint64_t hash = hash_of(shelf, wish);
+    const uint64_t hash = hash_of(shelf, wish->route, wish->held);
     struct shelf_place *place = place_of(shelf, hash);
-    struct prepared *item = look(place, hash, wish);
+    struct prepared *item = look(place, hash, wish->route, wish->held);
 
     if (item == NULL)
         return note(place, hash, wish->result) ? prepare(shelf, hash, wish) : NULL;
@@ -350,6 +357,32 @@ static struct prepared *find(struct shelf *shelf, const struct shelf_wish *wish)
         return prepare_anew(shelf, item, wish);
     item->missed = true;
     return NULL;
+}
+
+static void fetch(const void *from, size_t bytes)
+{
+    for (size_t at = 0; at < bytes; at += CACHE_LINE)
+        __builtin_prefetch((const char *)from + at);
+}
+
+void shelf_seek(const struct shelf *shelf, const struct route *route)
+{
+    if (shelf->places != NULL)
+        fetch(place_of(shelf, hash_of(shelf, route, false))->first, FETCHED_ITEM);
+}
+
+void shelf_expect(const struct shelf *shelf, const struct route *route)
+{
+    const uint64_t hash = hash_of(shelf, route, false);
+    const struct prepared *item =
+        shelf->places != NULL ? look(place_of(shelf, hash), hash, route, false) : NULL;
+
+    if (item == NULL)
+        return;
+    fetch(item->response, FETCHED_RESPONSE);
+    fetch(item->head, item->head_bytes);
+    fetch(item->value, CACHE_LINE);
+    fetch(item->body, item->body_bytes < FETCHED_BODY ? item->body_bytes : FETCHED_BODY);
 }
 
 struct MHD_Response *shelf_find(struct shelf *shelf, const struct shelf_wish *wish)

@@ -15,7 +15,7 @@
  *            queued it returns, before it calls for another connection. From then on only the body is read, which never
  *            changes. So one response may be under way to many, each with an age of its own.
  * Memory     at most SHELF_BYTES_MAX in each loop, values counted in full even where the near cache has them, too; then it
- *            evicts by SIEVE, like guard/core/near.h. A value with more than SHELF_VALUE_MAX is never kept. Besides, 128 KiB of
+ *            evicts by SIEVE, like guard/core/near.h. A value with more than SHELF_VALUE_MAX is never kept. Besides, 256 KiB of
  *            places. An old value may be held, unused, until its key is asked for again or it is evicted. What is
  *            being sent is its connection's: it outlives the shelf.
  *
@@ -55,6 +55,10 @@ struct shelf_wish {
     bool held; /* by the client: 304 */
 };
 
+/* What shelf_find() and the answer will take from memory is on its way in the meantime; with ten thousand hot values it is
+ * not in the processor's cache. seek: as soon as it is known what is asked for; expect: before the guard is asked. */
+void shelf_seek(const struct shelf *shelf, const struct route *route);
+void shelf_expect(const struct shelf *shelf, const struct route *route);
 /* Lent until the next call; queue it in this handler or not at all. NULL: none is prepared, answer in another way. */
 struct MHD_Response *shelf_find(struct shelf *shelf, const struct shelf_wish *wish);
 /* Leaves it empty. */
