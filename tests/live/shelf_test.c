@@ -272,6 +272,25 @@ TEST(ages_and_what_is_left_grow_and_lose_digits)
     }
 }
 
+TEST(each_answer_has_the_name_of_its_own_request)
+{
+    static const char *const names[] = {"request-1", "request-2", "",  "",          "",
+                                        "r",         "r",         "r", "request-3", "request-4"};
+
+    answer_with("{}", 2, "v1", GUARD_FROM_NEAR);
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) * 3; i++) {
+        server.request = names[i % (sizeof(names) / sizeof(names[0]))];
+        server.is_prepared = false;
+        char *made = ask(GET);
+        server.is_prepared = true;
+        char *prepared = ask(GET);
+        assert_string_equal(prepared, made);
+        free(prepared);
+        free(made);
+    }
+    assert_true(server.queued >= 8);
+}
+
 TEST(answers_of_one_turn_have_each_its_age)
 {
     answer_with("{}", 2, "v1", GUARD_FROM_NEAR);
@@ -486,6 +505,7 @@ TEST(what_is_asked_for_stays_when_room_is_made)
     answer_with("{}", 2, "v1", GUARD_FROM_NEAR);
     const struct guard_result hot = server.result;
     struct MHD_Response *response = prepare();
+    const struct prepared *oldest = server.shelf.queue;
     server.result.value = NULL;
     for (uint64_t id = 100; id < 100 + 2 * SHELF_BYTES_MAX / SHELF_VALUE_MAX; id++) {
         const struct guard_result cold = server.result;
@@ -499,6 +519,7 @@ TEST(what_is_asked_for_stays_when_room_is_made)
         look();
         look();
     }
+    assert_ptr_equal(server.shelf.queue, oldest); /* one that was made again would be the newest */
     const struct guard_value *value = hot.value;
     guard_value_unref(&value);
     free(body);
