@@ -20,7 +20,7 @@ enum {
     CACHE_LINE = 64,
     FETCHED_ITEM = 128,
     FETCHED_RESPONSE = 192,
-    FETCHED_BODY = 1024, /* the processor goes on by itself */
+    FETCHED_BODY = 1024, /* from there the processor goes on by itself */
 };
 _Static_assert(sizeof(struct answer) - sizeof(((struct answer *)0)->text) + 256 <= HEAD_SIZE, "a head fits");
 

@@ -33,9 +33,8 @@
 enum {
     SHELF_BYTES_MAX = 32 << 20,
     SHELF_VALUE_MAX = SHELF_BYTES_MAX / 128,
-    SHELF_COMPARED_MAX =
-        16 << 10, /* of another object with a longer body nobody looks whether it is the same: that takes
-                                      longer than to prepare it */
+    /* A longer body in another object counts as another one: to look at every byte takes longer than to prepare it. */
+    SHELF_COMPARED_MAX = 16 << 10,
 };
 
 /* All zeros: empty. */
