@@ -339,7 +339,13 @@ static bool is_open(struct shelf *shelf)
     return shelf->places != NULL;
 }
 
-/* A near hit between hits in Redis, say, says something else once: what was prepared stays. */
+/* Seen before: a near value was, when it came from Redis. */
+static bool was_seen(struct shelf_place *place, uint64_t hash, const struct guard_result *result)
+{
+    return result->source == GUARD_FROM_NEAR || note(place, hash, result);
+}
+
+/* A hit in Redis between near hits, say, says something else once: what was prepared stays. */
 static struct prepared *find(struct shelf *shelf, const struct shelf_wish *wish)
 {
     const uint64_t hash = hash_of(shelf, wish->route, wish->held);
@@ -347,7 +353,7 @@ static struct prepared *find(struct shelf *shelf, const struct shelf_wish *wish)
     struct prepared *item = look(place, hash, wish->route, wish->held);
 
     if (item == NULL)
-        return note(place, hash, wish->result) ? prepare(shelf, hash, wish) : NULL;
+        return was_seen(place, hash, wish->result) ? prepare(shelf, hash, wish) : NULL;
     if (says_the_same(item, wish)) {
         item->visited = true;
         item->missed = false;

@@ -3,7 +3,7 @@
  * shelf.h - the responses of one loop that are prepared: what is answered again is not put into words again.
  *
  *     first time    NULL, and a note of it: keys that nobody asks for twice leave nothing here
- *     second time   prepared: a response that refers to the value, its whole head in one piece
+ *     second time   prepared: a response that refers to the value, its whole head in one piece. A near value was seen before
  *     from then on  found; the digits of Age and of the ttl, and X-Request-Id, are written over
  *
  * What it gives is never older than the guard's own answer: the guard is asked first, and a prepared response counts only

@@ -56,8 +56,8 @@ static const struct {
     bool is_near;
 } errands[ERRAND_COUNT] = {
     [PING] = {"constant (/ping)", "ping", 1, 64, false},
-    [NEAR] = {"near hit", "near", 1, 2 * KEYS, true},
-    [HIT] = {"hit in Redis", "hit", 1, 2 * KEYS, false},
+    [NEAR] = {"near hit", "near", 1, 3 * KEYS, true},
+    [HIT] = {"hit in Redis", "hit", 1, 3 * KEYS, false},
     [MISS] = {"miss", "miss", 1, 64, false},
     [INVALIDATION] = {"invalidation", "invalidation", 1, 64, false},
     [PING_64] = {"constant, 64 at once", "ping_64", AT_ONCE, AT_ONCE, false},
@@ -211,8 +211,13 @@ static bool count_calls(struct watched *watched, enum errand errand, struct gate
 static bool start(struct watched *watched, const char *tool, bool is_near)
 {
     static char program[256], folder[PROC_PATH_BYTES + 16], tool_text[32];
-    const char *const settings[] = {
-        program, folder, tool_text, "SERVER_LOOPS=1", is_near ? "NEAR_BYTES=67108864" : "NEAR_BYTES=0", NULL};
+    const char *const settings[] = {program,
+                                    folder,
+                                    tool_text,
+                                    "SERVER_LOOPS=1",
+                                    is_near ? "NEAR_BYTES=67108864" : "NEAR_BYTES=0",
+                                    "NEAR_MS=60000",
+                                    NULL};
     if (!proc_folder("watch", NULL, watched->folder))
         return false;
     snprintf(program, sizeof program, "WATCH_PROGRAM=%s", stack_catalogd_program());
