@@ -3,11 +3,9 @@
 #include "app/base/document.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-/* Literals, so that a key is printed with one format: every request prints one. */
 #define TREE "catalog"
 #define CATEGORY "category:"
 #define AFTER ":after:"
@@ -15,6 +13,9 @@
 #define OFFERS "offers:"
 #define LISTING "listing:"
 #define TARGET_TAG "tag:"
+
+_Static_assert(sizeof(CATEGORY) + sizeof(AFTER) + 2 * NUMBER_DIGITS <= DOCUMENT_KEY_SIZE,
+               "the longest key fits");
 
 uint64_t document_id(const char *text, size_t bytes)
 {
@@ -25,28 +26,21 @@ uint64_t document_id(const char *text, size_t bytes)
 
 size_t document_key_print(const struct document_key *key, char out[DOCUMENT_KEY_SIZE])
 {
-    int bytes = 0;
+    static const char *const words[DOCUMENT_KIND_COUNT] = {[DOCUMENT_TREE] = TREE,
+                                                           [DOCUMENT_CATEGORY] = CATEGORY,
+                                                           [DOCUMENT_PRODUCT] = PRODUCT,
+                                                           [DOCUMENT_OFFERS] = OFFERS};
 
-    switch (key->kind) {
-    case DOCUMENT_TREE:
-        bytes = snprintf(out, DOCUMENT_KEY_SIZE, TREE);
-        break;
-    case DOCUMENT_CATEGORY:
-        bytes = key->after == 0 ? snprintf(out, DOCUMENT_KEY_SIZE, CATEGORY "%" PRIu64, key->id)
-                                : snprintf(out, DOCUMENT_KEY_SIZE, CATEGORY "%" PRIu64 AFTER "%" PRIu64,
-                                           key->id, key->after);
-        break;
-    case DOCUMENT_PRODUCT:
-        bytes = snprintf(out, DOCUMENT_KEY_SIZE, PRODUCT "%" PRIu64, key->id);
-        break;
-    case DOCUMENT_OFFERS:
-        bytes = snprintf(out, DOCUMENT_KEY_SIZE, OFFERS "%" PRIu64, key->id);
-        break;
-    case DOCUMENT_KIND_COUNT:
-        break;
+    assert(key->kind < DOCUMENT_KIND_COUNT);
+    char *at = stpcpy(out, words[key->kind]);
+    if (key->kind != DOCUMENT_TREE)
+        at += number_digits(key->id, at);
+    if (key->kind == DOCUMENT_CATEGORY && key->after != 0) {
+        at = stpcpy(at, AFTER);
+        at += number_digits(key->after, at);
     }
-    assert(bytes > 0 && bytes < DOCUMENT_KEY_SIZE);
-    return (size_t)bytes;
+    *at = '\0';
+    return (size_t)(at - out);
 }
 
 /* What follows `word` at the front of the text; NULL: something else stands there. */

@@ -44,6 +44,20 @@ bool number_parse_signed(const char *text, int64_t *out)
     return true;
 }
 
+/* Requests have it done, so it is no printf(). */
+size_t number_digits(uint64_t number, char out[NUMBER_DIGITS])
+{
+    char digits[NUMBER_DIGITS];
+    size_t at = sizeof(digits);
+
+    do {
+        digits[--at] = (char)('0' + number % 10);
+        number /= 10;
+    } while (number > 0);
+    memcpy(out, digits + at, sizeof(digits) - at);
+    return sizeof(digits) - at;
+}
+
 const char *number_print(int64_t number, char out[NUMBER_SIZE])
 {
     snprintf(out, NUMBER_SIZE, "%" PRId64, number);

@@ -11,7 +11,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { NUMBER_DIGITS_MAX = 18, NUMBER_SIZE = 21 /* any of 64 bits, its sign and a NUL */ };
+enum {
+    NUMBER_DIGITS_MAX = 18,
+    NUMBER_SIZE = 21,   /* any of 64 bits, its sign and a NUL */
+    NUMBER_DIGITS = 20, /* any of 64 bits */
+};
 
 /* The digits that the text begins with. */
 size_t number_span(const char *text);
@@ -19,6 +23,8 @@ size_t number_span(const char *text);
 bool number_parse(const char *text, size_t bytes, size_t digits_max, uint64_t *out);
 /* False: not an integer of 64 bits, perhaps with a minus sign, as PostgreSQL prints one. */
 bool number_parse_signed(const char *text, int64_t *out);
+/* No NUL; returns how many. */
+size_t number_digits(uint64_t number, char out[NUMBER_DIGITS]);
 /* Returns `out`. */
 const char *number_print(int64_t number, char out[NUMBER_SIZE]);
 

@@ -2,6 +2,7 @@
 /* access_line.c - see access_line.h. Every text has a limit, and the sum of them is less than a line. */
 #include "app/http/access_line.h"
 
+#include "app/base/number.h"
 #include "app/base/trace.h"
 
 #include <assert.h>
@@ -44,14 +45,7 @@ static void put_text(struct text *text, const char *words)
 
 static void put_number(struct text *text, uint64_t number)
 {
-    char digits[20];
-    size_t at = sizeof(digits);
-
-    do {
-        digits[--at] = (char)('0' + number % 10);
-        number /= 10;
-    } while (number > 0);
-    put(text, digits + at, sizeof(digits) - at);
+    text->at += number_digits(number, text->at);
 }
 
 static void put_padded(struct text *text, uint32_t number, size_t digits)

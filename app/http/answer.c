@@ -166,17 +166,17 @@ void answer_problem(enum problem problem, const char *path, struct answer *out)
 }
 
 /* RFC 9110, 8.8.3: any printable ASCII but the quote. A validator that cannot be an ETag is none. */
-static void set_etag(const char *validator, struct answer *out)
+void answer_etag(const char *validator, char out[ANSWER_ETAG_SIZE])
 {
     const size_t bytes = strlen(validator);
 
-    out->etag[0] = '\0';
-    if (bytes == 0 || bytes > sizeof(out->etag) - 3 || strchr(validator, '"') != NULL ||
+    out[0] = '\0';
+    if (bytes == 0 || bytes > ANSWER_ETAG_SIZE - 3 || strchr(validator, '"') != NULL ||
         strchr(validator, ' ') != NULL)
         return;
-    out->etag[0] = '"';
-    memcpy(out->etag + 1, validator, bytes);
-    memcpy(out->etag + 1 + bytes, "\"", 2);
+    out[0] = '"';
+    memcpy(out + 1, validator, bytes);
+    memcpy(out + 1 + bytes, "\"", 2);
 }
 
 void answer_retry_after(uint32_t retry_ms, struct answer *out)
@@ -211,8 +211,19 @@ static const char *cache_detail(const struct guard_result *result)
     return NULL;
 }
 
+struct answer_seconds answer_seconds(const struct guard_result *result, uint32_t fresh_ms)
+{
+    const uint32_t over_ms = result->age_ms > fresh_ms ? result->age_ms - fresh_ms : 0;
+
+    return (struct answer_seconds){
+        .age = result->age_ms / 1000,
+        .ttl = (result->source == GUARD_FROM_STALE ? over_ms : result->left_ms) / 1000,
+    };
+}
+
 static void set_cache_status(const struct guard_result *result, uint32_t fresh_ms, struct answer *out)
 {
+    const uint32_t ttl = answer_seconds(result, fresh_ms).ttl;
     const bool is_entry = result->status == GUARD_OK || result->status == GUARD_ABSENT;
     const char *detail = cache_detail(result);
     const size_t size = sizeof(out->cache_status);
@@ -224,10 +235,9 @@ static void set_cache_status(const struct guard_result *result, uint32_t fresh_m
     if (was_collapsed(result->source))
         append(text, size, "; collapsed");
     if (is_entry && result->source == GUARD_FROM_STALE)
-        append(text, size, "; ttl=-%" PRIu32,
-               result->age_ms > fresh_ms ? (result->age_ms - fresh_ms) / 1000 : 0);
+        append(text, size, ANSWER_TTL "-%" PRIu32, ttl);
     else if (is_entry && (result->stored || result->source == GUARD_FROM_CACHE))
-        append(text, size, "; ttl=%" PRIu32, result->left_ms / 1000);
+        append(text, size, ANSWER_TTL "%" PRIu32, ttl);
     if (detail != NULL)
         append(text, size, "; detail=%s", detail);
     if (result->load != 0)
@@ -270,12 +280,12 @@ static void set_found(const char *validator, struct answer *out)
     out->body_bytes = out->text_bytes = 0;
     out->close = false;
     out->retry_after[0] = out->text[0] = out->request[0] = '\0';
-    set_etag(validator, out);
+    answer_etag(validator, out->etag);
 }
 
 static void set_age(const struct guard_result *result, struct answer *out)
 {
-    snprintf(out->age, sizeof(out->age), "%" PRIu32, result->age_ms / 1000);
+    snprintf(out->age, sizeof(out->age), "%" PRIu32, answer_seconds(result, 0).age);
 }
 
 void answer_from_body(const struct guard_result *result, const char *validator, char *body, size_t body_bytes,
@@ -339,13 +349,34 @@ size_t answer_body_bytes(const struct answer *answer)
     return answer->value != NULL ? answer->value->body_bytes : answer->text_bytes;
 }
 
-bool answer_etag_matches(const struct answer *answer, const char *if_none_match)
+size_t answer_lines(const struct answer *answer, struct answer_line lines[ANSWER_LINES_MAX])
+{
+    const struct answer_line all[ANSWER_LINES_MAX] = {
+        {"Content-Type", answer->content_type},
+        {"X-Content-Type-Options", answer->content_type != NULL ? "nosniff" : NULL},
+        {"Cache-Control", answer->cache_control},
+        {ANSWER_CACHE_STATUS, answer->cache_status},
+        {ANSWER_REQUEST_ID, answer->request},
+        {"Vary", answer->vary},
+        {"ETag", answer->etag},
+        {ANSWER_AGE, answer->age},
+        {"Retry-After", answer->retry_after},
+        {"Allow", answer->allow},
+    };
+    size_t count = 0;
+
+    for (size_t i = 0; i < ANSWER_LINES_MAX; i++) {
+        if (all[i].value != NULL && all[i].value[0] != '\0')
+            lines[count++] = all[i];
+    }
+    return count;
+}
+
+bool answer_etag_matches(const char *etag, const char *if_none_match)
 {
     const char *at = if_none_match + strspn(if_none_match, " \t");
-    const size_t etag_bytes = strlen(answer->etag);
+    const size_t etag_bytes = strlen(etag);
 
-    if (answer->status != 200)
-        return false;
     if (at[0] == '*' && at[1 + strspn(at + 1, " \t")] == '\0')
         return true;
     if (etag_bytes == 0)
@@ -355,7 +386,7 @@ bool answer_etag_matches(const struct answer *answer, const char *if_none_match)
         const char *close = at[0] == '"' ? strchr(at + 1, '"') : NULL;
         if (close == NULL)
             return false; /* not a list of entity tags; the rest means nothing */
-        if ((size_t)(close + 1 - at) == etag_bytes && memcmp(at, answer->etag, etag_bytes) == 0)
+        if ((size_t)(close + 1 - at) == etag_bytes && memcmp(at, etag, etag_bytes) == 0)
             return true;
         at = close + 1;
     }

@@ -62,6 +62,11 @@ struct answer_refusal {
 };
 
 extern const char ANSWER_JSON_TYPE[];
+#define ANSWER_REQUEST_ID "X-Request-Id"
+#define ANSWER_AGE "Age"
+#define ANSWER_CACHE_STATUS "Cache-Status"
+#define ANSWER_TTL "; ttl=" /* in it; a sign may follow, then digits */
+enum { ANSWER_ETAG_SIZE = 132, ANSWER_LINES_MAX = 10 };
 
 struct answer {
     unsigned status;
@@ -75,7 +80,7 @@ struct answer {
     bool close;                      /* the connection ends with this answer */
     char cache_control[40];          /* never "" */
     char cache_status[128];          /* this and the following: "" for none */
-    char etag[132];
+    char etag[ANSWER_ETAG_SIZE];
     char age[12];
     char retry_after[12];
     char request[TRACE_REQUEST_SIZE]; /* X-Request-Id */
@@ -106,11 +111,24 @@ void answer_bad_id(uint32_t place, const char *text, const char *path, struct an
 void answer_name_request(const char *request, struct answer *answer);
 void answer_retry_after(uint32_t retry_ms, struct answer *out);
 
+/* All that time changes in an answer that is otherwise the same: Age, and the ttl without its sign. */
+struct answer_seconds {
+    uint32_t age, ttl;
+};
+struct answer_seconds answer_seconds(const struct guard_result *result, uint32_t fresh_ms);
+
+/* The lines of its head, in their order, all but Connection; no value is "". Returns how many there are. */
+struct answer_line {
+    const char *name, *value; /* the value lent from the answer */
+};
+size_t answer_lines(const struct answer *answer, struct answer_line lines[ANSWER_LINES_MAX]);
+
 /* Of the body, as a 200 sends it. */
 size_t answer_body_bytes(const struct answer *answer);
-/* One If-None-Match line against the answer's ETag: "*", or a list with weak comparison (RFC 9110,
- * 13.1.2). */
-bool answer_etag_matches(const struct answer *answer, const char *if_none_match);
+/* "": the validator cannot be one. */
+void answer_etag(const char *validator, char out[ANSWER_ETAG_SIZE]);
+/* One If-None-Match line against the ETag of a 200: "*", or a list with weak comparison (RFC 9110, 13.1.2). */
+bool answer_etag_matches(const char *etag, const char *if_none_match);
 /* Makes a 200 a 304. It keeps its value, which is not sent, because Content-Length must be that of the 200. */
 void answer_not_modified(struct answer *answer);
 

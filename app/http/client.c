@@ -385,33 +385,48 @@ static enum MHD_Result send_written(struct client *client, const char *path)
     return send_answer(client, &answer);
 }
 
-/* Others that are answered the same are answered in the same words. */
-static bool may_share_words(const struct client *client, const struct guard_result *result)
+/* Others are answered the same. */
+static bool may_be_prepared(const struct client *client, const struct guard_result *result)
 {
     return result->status == GUARD_OK && !client->clients->is_leaving && !client->revalidates &&
-           client->route.target != ROUTE_OFFERS && account_request(&client->account)[0] == '\0';
+           client->route.target != ROUTE_OFFERS;
 }
 
-static enum MHD_Result send_result(struct client *client, const struct guard_result *result, const char *path)
+/* False: it is not prepared. */
+static bool send_prepared(struct client *client, const struct guard_result *result)
 {
     struct clients *clients = client->clients;
-    struct answer answer;
+    struct shelf_wish wish = {.result = result,
+                              .route = &client->route,
+                              .request = account_request(&client->account),
+                              .fresh_ms = clients->shared->fresh_ms,
+                              .held = client->is_conditional};
     unsigned status = 0;
 
-    account_source(&client->account, result);
-    if (may_share_words(client, result)) {
-        const size_t body_bytes = result->value->body_bytes;
-        const bool queued =
-            reply_queue_value(client->connection, &clients->memo, result, clients->shared->fresh_ms, &status);
+    if (!reply_queue_prepared(client->connection, &clients->shelf, &wish, &status))
+        return false;
+    finish(client, true, status, result->value->body_bytes);
+    return true;
+}
 
-        return finish(client, queued, status, body_bytes);
-    }
-    answer_from_result(result, path, clients->shared->fresh_ms, &answer);
+static enum MHD_Result send_made(struct client *client, const struct guard_result *result, const char *path)
+{
+    struct answer answer;
+
+    answer_from_result(result, path, client->clients->shared->fresh_ms, &answer);
     if (client->route.target == ROUTE_OFFERS)
         answer_own_life(result, &answer);
     if (client->revalidates)
         answer_revalidated(&answer);
     return send_answer(client, &answer);
+}
+
+static enum MHD_Result send_result(struct client *client, const struct guard_result *result, const char *path)
+{
+    account_source(&client->account, result);
+    if (may_be_prepared(client, result) && send_prepared(client, result))
+        return MHD_YES;
+    return send_made(client, result, path);
 }
 
 static enum MHD_Result send_selection(struct client *client, const char *path)
@@ -445,11 +460,11 @@ static enum MHD_Result send_pong(struct client *client)
     bool queued = false;
 
     if (response != NULL) {
-        queued =
-            MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, "text/plain") == MHD_YES &&
-            (request[0] == '\0' || MHD_add_response_header(response, REPLY_REQUEST_ID, request) == MHD_YES) &&
-            (!client->clients->is_leaving || add_close(response)) &&
-            MHD_queue_response(client->connection, MHD_HTTP_OK, response) == MHD_YES;
+        queued = MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, "text/plain") == MHD_YES &&
+                 (request[0] == '\0' ||
+                  MHD_add_response_header(response, ANSWER_REQUEST_ID, request) == MHD_YES) &&
+                 (!client->clients->is_leaving || add_close(response)) &&
+                 MHD_queue_response(client->connection, MHD_HTTP_OK, response) == MHD_YES;
         MHD_destroy_response(response);
     }
     return finish(client, queued, MHD_HTTP_OK, sizeof(PONG) - 1);
@@ -552,6 +567,7 @@ static enum MHD_Result get_one(struct client *client, const char *path)
     struct guard_request request = {.key = key, .answered = answered};
 
     route_key(&client->route, key);
+    shelf_expect(&client->clients->shelf, &client->route);
     const enum guard_status status = ask_guard(client, &request, &client->result);
     if (status == GUARD_NOW)
         return send_result(client, &client->result, path);
@@ -657,6 +673,7 @@ void *client_request_line(void *context, const char *uri, struct MHD_Connection 
         account_begin(&client->account, clients->lane, uri);
         client->revalidates = false;
         client->verdict = (uint8_t)route_parse(uri, &client->route);
+        shelf_seek(&clients->shelf, &client->route);
         client->uri_end = head_target_end(uri);
         if (client->route.target == ROUTE_PRODUCTS &&
             (client->verdict == ROUTE_OK || client->verdict == ROUTE_BAD_IDS))
@@ -735,6 +752,7 @@ static enum MHD_Result handle_head(struct client *client, const char *path, cons
                                       .names = &names,
                                       .may_own = client->route.target == ROUTE_OFFERS};
     account_head(&client->account, &head, &client->clients->dice);
+    client->is_conditional = names.is_conditional;
     const bool writes = upload_is_write(&client->route, method) && refusal(client, method) == PROBLEM_COUNT;
     if (writes && (!refused || problem == PROBLEM_BODY))
         return start_upload(client, path);

@@ -94,6 +94,7 @@ struct client {
     bool ended;          /* its socket was shut down, at least our half */
     bool expired;        /* because it took too long, or to make room */
     bool revalidates;    /* this request asks past the cache */
+    bool is_conditional; /* it has an If-None-Match */
 };
 _Static_assert(sizeof(struct client) <= 192, "a waiter must stay small");
 
@@ -129,7 +130,7 @@ struct clients {
     uv_idle_t idle;           /* active: the next turn must not block */
     bool is_due;              /* MHD_run() is needed before */
     bool is_leaving;          /* connections end with their next answers */
-    struct reply_memo memo;
+    struct shelf shelf;
     size_t upload_bytes; /* room for bodies in all jobs that clients hold */
     size_t answer_bytes; /* of all their documents */
     struct client *list[CLIENT_STATE_COUNT];

@@ -80,7 +80,8 @@ static void take_line(struct head *head, const char *name, size_t name_bytes, co
                       size_t value_bytes)
 {
     static const char host[] = "Host", trace[] = "traceparent", request[] = "X-Request-Id",
-                      length[] = "Content-Length", encoding[] = "Transfer-Encoding";
+                      length[] = "Content-Length", encoding[] = "Transfer-Encoding",
+                      condition[] = "If-None-Match";
 
     switch (name_bytes) {
     case sizeof(host) - 1:
@@ -93,6 +94,10 @@ static void take_line(struct head *head, const char *name, size_t name_bytes, co
     case sizeof(request) - 1:
         if (strncasecmp(name, request, name_bytes) == 0)
             take_name(&head->names.request, value);
+        break;
+    case sizeof(condition) - 1:
+        head->names.is_conditional =
+            head->names.is_conditional || strncasecmp(name, condition, name_bytes) == 0;
         break;
     case sizeof(length) - 1:
         if (strncasecmp(name, length, name_bytes) == 0)

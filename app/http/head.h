@@ -26,9 +26,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Names that a request gave itself, unjudged, where libmicrohttpd has left them. NULL: none; "": more than one. */
+/* What a request says of itself, unjudged. Names: where libmicrohttpd has left them; NULL: none; "": more than one. */
 struct head_names {
     const char *request, *trace; /* X-Request-Id, traceparent */
+    bool is_conditional;         /* there is an If-None-Match */
 };
 
 /* What a head says about where its request ends, which host it is for, and what it is called. */

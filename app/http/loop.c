@@ -127,7 +127,7 @@ static void parts_close(struct server_loop *loop)
     if (loop->daemon != NULL)
         MHD_stop_daemon(loop->daemon);
     loop->daemon = NULL;
-    reply_memo_clear(&loop->clients.memo);
+    shelf_clear(&loop->clients.shelf);
     loop->phase = LOOP_CLOSED;
     if (loop->poll.data != NULL)
         uv_close((uv_handle_t *)&loop->poll, NULL);
@@ -356,6 +356,7 @@ bool loop_start(struct server_loop *loop)
     atomic_store(&loop->beat_ms, clock_ms());
     if (getrandom(&loop->clients.dice, sizeof(loop->clients.dice), 0) < 0)
         loop->clients.dice = clock_fine_us() + loop->index; /* told apart, if not unguessable */
+    loop->clients.shelf.seed = access_random(&loop->clients.dice);
     sem_init(&loop->opened, 0, 0);
     pthread_mutex_init(&loop->clients.written_lock, NULL);
     if (pthread_create(&loop->thread, NULL, thread_main, loop) != 0) {

@@ -18,13 +18,6 @@
 
 /* ---- out ---- */
 
-static void drop_value(void *value)
-{
-    const struct guard_value *held = value;
-
-    guard_value_unref(&held);
-}
-
 static struct MHD_Response *response_of_body(const struct answer *answer)
 {
     struct MHD_Response *response =
@@ -42,38 +35,27 @@ static struct MHD_Response *response_of(const struct answer *answer)
     if (answer->value == NULL)
         return MHD_create_response_from_buffer(answer->text_bytes, (void *)(uintptr_t)answer->text,
                                                MHD_RESPMEM_MUST_COPY);
-
-    const struct guard_value *held = guard_value_ref(answer->value);
-    struct MHD_Response *response = MHD_create_response_from_buffer_with_free_callback_cls(
-        held->body_bytes, (void *)(uintptr_t)held->body, drop_value, (void *)(uintptr_t)held);
-    if (response == NULL)
-        guard_value_unref(&held);
-    return response;
+    return shelf_hold(answer->value);
 }
 
 static bool add(struct MHD_Response *response, const char *name, const char *value)
 {
-    return value == NULL || value[0] == '\0' || MHD_add_response_header(response, name, value) == MHD_YES;
+    return MHD_add_response_header(response, name, value) == MHD_YES;
 }
 
 static bool add_headers(struct MHD_Response *response, const struct answer *answer)
 {
-    return add(response, MHD_HTTP_HEADER_CONTENT_TYPE, answer->content_type) &&
-           add(response, MHD_HTTP_HEADER_X_CONTENT_TYPE_OPTIONS,
-               answer->content_type != NULL ? "nosniff" : NULL) &&
-           add(response, MHD_HTTP_HEADER_CACHE_CONTROL, answer->cache_control) &&
-           add(response, "Cache-Status", answer->cache_status) &&
-           add(response, REPLY_REQUEST_ID, answer->request) &&
-           add(response, MHD_HTTP_HEADER_VARY, answer->vary) &&
-           add(response, MHD_HTTP_HEADER_ETAG, answer->etag) &&
-           add(response, MHD_HTTP_HEADER_AGE, answer->age) &&
-           add(response, MHD_HTTP_HEADER_RETRY_AFTER, answer->retry_after) &&
-           add(response, MHD_HTTP_HEADER_ALLOW, answer->allow) &&
-           add(response, MHD_HTTP_HEADER_CONNECTION, answer->close ? "close" : NULL);
+    struct answer_line lines[ANSWER_LINES_MAX];
+    const size_t count = answer_lines(answer, lines);
+    bool added = !answer->close || add(response, MHD_HTTP_HEADER_CONNECTION, "close");
+
+    for (size_t i = 0; i < count && added; i++)
+        added = add(response, lines[i].name, lines[i].value);
+    return added;
 }
 
 struct etag_search {
-    const struct answer *answer;
+    const char *etag;
     bool found;
 };
 
@@ -83,17 +65,15 @@ static enum MHD_Result match_etag(void *context, enum MHD_ValueKind kind, const 
 
     (void)kind;
     if (value != NULL && strcasecmp(name, MHD_HTTP_HEADER_IF_NONE_MATCH) == 0)
-        search->found = search->found || answer_etag_matches(search->answer, value);
+        search->found = search->found || answer_etag_matches(search->etag, value);
     return MHD_YES;
 }
 
-static bool client_holds_it(struct MHD_Connection *connection, const struct answer *answer)
+/* The 200 that has this ETag. */
+static bool client_holds(struct MHD_Connection *connection, const char *etag)
 {
-    struct etag_search search = {.answer = answer};
+    struct etag_search search = {.etag = etag};
 
-    if (answer->status != MHD_HTTP_OK ||
-        MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_IF_NONE_MATCH) == NULL)
-        return false;
     MHD_get_connection_values(connection, MHD_HEADER_KIND, match_etag, &search);
     return search.found;
 }
@@ -110,7 +90,7 @@ static struct MHD_Response *response_with_headers(const struct answer *answer)
 
 bool reply_queue(struct MHD_Connection *connection, struct answer *answer, unsigned *status)
 {
-    if (client_holds_it(connection, answer))
+    if (answer->status == MHD_HTTP_OK && client_holds(connection, answer->etag))
         answer_not_modified(answer);
 
     struct MHD_Response *response = response_with_headers(answer);
@@ -122,49 +102,21 @@ bool reply_queue(struct MHD_Connection *connection, struct answer *answer, unsig
     return queued;
 }
 
-/* ---- the memo ---- */
-
-void reply_memo_clear(struct reply_memo *memo)
+static bool holds_value(struct MHD_Connection *connection, const struct guard_value *value)
 {
-    if (memo->response != NULL)
-        MHD_destroy_response(memo->response);
-    memo->response = NULL;
-    guard_value_unref(&memo->result.value);
+    char etag[ANSWER_ETAG_SIZE];
+
+    answer_etag(value->validator, etag);
+    return client_holds(connection, etag);
 }
 
-/* The answer would be the same: the value is the same object, ages are told in seconds. */
-static bool memo_fits(const struct reply_memo *memo, const struct guard_result *result)
+bool reply_queue_prepared(struct MHD_Connection *connection, struct shelf *shelf, struct shelf_wish *wish,
+                          unsigned *status)
 {
-    return memo->response != NULL && memo->result.value == result->value &&
-           memo->result.source == result->source && memo->result.stored == result->stored &&
-           memo->result.age_ms / 1000 == result->age_ms / 1000 &&
-           memo->result.left_ms / 1000 == result->left_ms / 1000;
-}
-
-static bool memo_fill(struct reply_memo *memo, const struct guard_result *result, uint32_t fresh_ms)
-{
-    reply_memo_clear(memo);
-    answer_from_result(result, NULL, fresh_ms, &memo->answer);
-    memo->response = response_with_headers(&memo->answer);
-    if (memo->response == NULL)
-        return false;
-    memo->result = *result;
-    memo->result.value = guard_value_ref(result->value);
-    return true;
-}
-
-bool reply_queue_value(struct MHD_Connection *connection, struct reply_memo *memo,
-                       const struct guard_result *result, uint32_t fresh_ms, unsigned *status)
-{
-    if (!memo_fits(memo, result) && !memo_fill(memo, result, fresh_ms))
-        return false;
-    if (client_holds_it(connection, &memo->answer)) {
-        struct answer answer = memo->answer;
-
-        return reply_queue(connection, &answer, status);
-    }
-    *status = memo->answer.status;
-    return MHD_queue_response(connection, *status, memo->response) == MHD_YES;
+    wish->held = wish->held && holds_value(connection, wish->result->value);
+    struct MHD_Response *response = shelf_find(shelf, wish);
+    *status = wish->held ? MHD_HTTP_NOT_MODIFIED : MHD_HTTP_OK;
+    return response != NULL && MHD_queue_response(connection, *status, response) == MHD_YES;
 }
 
 /* ---- documents ---- */
@@ -258,7 +210,7 @@ static void send_past(int fd, const struct answer *answer)
                  "X-Content-Type-Options: nosniff\r\nCache-Control: %s\r\n%s%s%s"
                  "Content-Length: %zu\r\n\r\n%.*s",
                  answer->status, MHD_get_reason_phrase_for(answer->status), date, answer->content_type,
-                 answer->cache_control, has_id ? REPLY_REQUEST_ID ": " : "", answer->request,
+                 answer->cache_control, has_id ? ANSWER_REQUEST_ID ": " : "", answer->request,
                  has_id ? "\r\n" : "", answer->text_bytes, (int)answer->text_bytes, answer->text);
     (void)!send(fd, text, (size_t)bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
     shutdown(fd, SHUT_RDWR);

@@ -9,30 +9,20 @@
 
 #include "app/http/answer.h"
 #include "app/http/head.h"
+#include "app/http/shelf.h"
 
 #include <microhttpd.h>
-
-#define REPLY_REQUEST_ID "X-Request-Id"
 
 /* Queues the answer, without its body if the request is a HEAD; 304 if the client holds it already. Takes the answer's
  * `body`. *status: what was sent. False: no memory, or the connection cannot take it; close it. */
 bool reply_queue(struct MHD_Connection *connection, struct answer *answer, unsigned *status);
 
 /*
- * The last value answered and its response, for requests that get the same within the same second: all waiters of one
- * flight, all that shared one lookup. A response is some twenty allocations, a tenth of what a hit costs. One per loop;
- * all zeros is empty.
+ * The same for a value whose response is prepared. wish->held: whether the request has an If-None-Match; becomes whether
+ * the client holds it. False: it is not prepared, or cannot be queued; reply_queue() knows.
  */
-struct reply_memo {
-    struct guard_result result; /* its value is ours */
-    struct answer answer;
-    struct MHD_Response *response; /* ours; NULL: empty */
-};
-
-/* reply_queue() for a result that is GUARD_OK. */
-bool reply_queue_value(struct MHD_Connection *connection, struct reply_memo *memo,
-                       const struct guard_result *result, uint32_t fresh_ms, unsigned *status);
-void reply_memo_clear(struct reply_memo *memo);
+bool reply_queue_prepared(struct MHD_Connection *connection, struct shelf *shelf, struct shelf_wish *wish,
+                          unsigned *status);
 
 /* A document of the program's own. All texts are copied; `header` is one more, or NULL. */
 struct reply_document {

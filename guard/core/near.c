@@ -10,6 +10,10 @@
 #include <string.h>
 #include <utlist.h>
 
+/* An item that a hit passes by comes from memory, too: shorter chains than uthash's ten. */
+#undef HASH_BKT_CAPACITY_THRESH
+#define HASH_BKT_CAPACITY_THRESH 7U
+
 enum {
     SLOTS = 256,
     TAG_SLOTS = 1024,
@@ -21,19 +25,20 @@ enum {
     CHUNK_BYTES = 16, /* malloc() gives whole ones, and takes half of one for itself */
 };
 
+/* In the order in which a hit needs it. */
 struct item {
     UT_hash_handle hh;
-    struct item *prev, *next; /* in the shard's queue, oldest first */
-    struct value *value;      /* one reference is ours; NULL: absent */
+    struct value *value; /* one reference is ours; NULL: absent */
     int64_t born_us;
     uint64_t fresh_until_us, until_us;
     uint64_t load;
-    size_t bytes; /* charged */
-    bool visited; /* since the hand last came by */
+    uint64_t stamp; /* of the last drop of a tag before it was looked up */
+    bool visited;   /* since the hand last came by */
     bool unlisted;
     uint8_t tag_count;
     uint16_t tag_slots[GUARD_TAGS_MAX];
-    uint64_t stamp; /* of the last drop of a tag before it was looked up */
+    struct item *prev, *next; /* in the shard's queue, oldest first */
+    size_t bytes;             /* charged */
     size_t key_bytes;
     char key[];
 };

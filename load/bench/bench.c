@@ -128,7 +128,8 @@ bool bench_watched_start(const struct bench *servers, struct stack_catalogd *cat
                          const char *setting, char folder[static PROC_PATH_BYTES])
 {
     static char program[256], folder_text[PROC_PATH_BYTES + 16], tool_text[32];
-    const char *const settings[] = {program, folder_text, tool_text, "SERVER_LOOPS=1", setting, NULL};
+    const char *const settings[] = {program,         folder_text, tool_text, "SERVER_LOOPS=1",
+                                    "NEAR_MS=60000", setting,     NULL};
     if (!proc_folder("watch", NULL, folder))
         return false;
     snprintf(program, sizeof program, "WATCH_PROGRAM=%s", stack_catalogd_program());

@@ -112,7 +112,7 @@ bool bench_pace(const struct pace *pace, struct latencies *out);
 
 /*
  * A service that runs under a tool of valgrind's or strace, see watch.sh; what it writes goes into a folder, which
- * proc_remove() removes.
+ * proc_remove() removes. With NEAR_BYTES nothing near ends while it is looked at.
  */
 bool bench_watched_start(const struct bench *bench, struct stack_catalogd *catalogd, const char *tool,
                          const char *setting, char folder[static PROC_PATH_BYTES]);

@@ -56,8 +56,8 @@ static const struct {
     bool is_near;
 } errands[ERRAND_COUNT] = {
     [PING] = {"constant (/ping)", "ping", 1, 64, false},
-    [NEAR] = {"near hit", "near", 1, 2 * KEYS, true},
-    [HIT] = {"hit in Redis", "hit", 1, 2 * KEYS, false},
+    [NEAR] = {"near hit", "near", 1, 3 * KEYS, true},
+    [HIT] = {"hit in Redis", "hit", 1, 3 * KEYS, false},
     [MISS] = {"miss", "miss", 1, 64, false},
     [INVALIDATION] = {"invalidation", "invalidation", 1, 64, false},
     [PING_64] = {"constant, 64 at once", "ping_64", AT_ONCE, AT_ONCE, false},

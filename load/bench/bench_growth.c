@@ -70,7 +70,7 @@ _Static_assert(sizeof(struct growth_keys) == sizeof(double) * COUNT_OF(key_lines
                "one line for each number");
 
 static bool grow_each(struct bench *bench, const struct axis *axis,
-                         bool (*of)(double at, struct growth_keys_of *out), struct growth_keys *points)
+                      bool (*of)(double at, struct growth_keys_of *out), struct growth_keys *points)
 {
     for (size_t i = 0; i < axis->count; i++) {
         struct growth_keys_of what = {.keys = 10000, .value_bytes = 300};

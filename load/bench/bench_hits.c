@@ -222,7 +222,8 @@ static bool warm_up(struct bench *bench, struct contest *contest)
 static bool start(struct bench *bench, struct contest *contest)
 {
     static const char *const settings[] = {"SERVER_LOOPS=1", NULL};
-    static const char *const near_settings[] = {"SERVER_LOOPS=1", "NEAR_BYTES=67108864", NULL};
+    static const char *const near_settings[] = {"SERVER_LOOPS=1", "NEAR_BYTES=67108864", "NEAR_MS=60000",
+                                                NULL};
     if (!bench_service_start(bench, &contest->catalogd, settings) ||
         !bench_service_start(bench, &contest->near, near_settings))
         return false;

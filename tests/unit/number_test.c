@@ -4,6 +4,7 @@
 #include "app/pg/pg_array.h"
 #include "tests/support/test.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 TEST(a_number_is_all_digits_within_its_length)
@@ -34,6 +35,19 @@ TEST(a_signed_number_fits_64_bits_or_is_none)
     assert_true(number == INT64_MIN);
     number_print(number, text);
     assert_string_equal(text, "-9223372036854775808");
+}
+
+TEST(digits_are_those_of_the_number_and_nothing_else)
+{
+    static const char *const texts[] = {"0", "9", "10", "99", "100", "4294967295", "18446744073709551615"};
+    char out[NUMBER_DIGITS + 1];
+
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        memset(out, '!', sizeof(out));
+        assert_int_equal(number_digits(strtoull(texts[i], NULL, 10), out), strlen(texts[i]));
+        assert_memory_equal(out, texts[i], strlen(texts[i]));
+        assert_int_equal(out[strlen(texts[i])], '!');
+    }
 }
 
 TEST(an_array_is_whole_after_every_element)

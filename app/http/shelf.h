@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * shelf.h - the responses of one loop that are prepared: what is answered again is not put into words again.
+ *
+ *     first time    NULL, and a note of it: keys that nobody asks for twice leave nothing here
+ *     second time   prepared: a response that refers to the value, its whole head in one piece. A near value was seen before
+ *     from then on  found; the digits of Age and of the ttl, and X-Request-Id, are written over
+ *
+ * What it gives is never older than the guard's own answer: the guard is asked first, and a prepared response counts only
+ * if its value is the object that the guard has answered with, or was made by the same load and has the same bytes. So a near
+ * hit and a hit in Redis find the same response, as far as they say the same; a value that has changed finds nothing, and
+ * takes the place of the old one when it is seen again.
+ *
+ * In place   libmicrohttpd (0.9.75) copies a response's head into the connection's buffer as soon as the handler that has
+ *            queued it returns, before it calls for another connection. From then on only the body is read, which never
+ *            changes. So one response may be under way to many, each with an age of its own.
+ * Memory     at most SHELF_BYTES_MAX in each loop, values counted in full even where the near cache has them, too; then it
+ *            evicts by SIEVE, like guard/core/near.h. A value with more than SHELF_VALUE_MAX is never kept. Besides, 256 KiB of
+ *            places. An old value may be held, unused, until its key is asked for again or it is evicted. What is
+ *            being sent is its connection's: it outlives the shelf.
+ *
+ * Threads: that of the loop.
+ */
+#ifndef APP_SHELF_H
+#define APP_SHELF_H
+
+#include "app/http/route.h"
+#include "guard/guard.h"
+
+#include <microhttpd.h>
+#include <stdbool.h>
+
+enum {
+    SHELF_BYTES_MAX = 32 << 20,
+    SHELF_VALUE_MAX = SHELF_BYTES_MAX / 128,
+    /* A longer body in another object counts as another one: to look at every byte takes longer than to prepare it. */
+    SHELF_COMPARED_MAX = 16 << 10,
+};
+
+/* All zeros: empty. */
+struct shelf {
+    uint64_t seed; /* of its hash: nobody chooses keys that meet in one place */
+    struct shelf_place *places;
+    struct prepared *queue, *hand; /* oldest first; the hand of SIEVE */
+    size_t bytes;
+};
+
+/* An answer that is wanted. */
+struct shelf_wish {
+    const struct guard_result *result; /* OK */
+    const struct route *route;         /* what was asked for */
+    const char *request;               /* for X-Request-Id; "": none */
+    uint32_t fresh_ms;
+    bool held; /* by the client: 304 */
+};
+
+/* What shelf_find() and the answer will take from memory is on its way in the meantime; with ten thousand hot values it is
+ * not in the processor's cache. seek: as soon as it is known what is asked for; expect: before the guard is asked. */
+void shelf_seek(const struct shelf *shelf, const struct route *route);
+void shelf_expect(const struct shelf *shelf, const struct route *route);
+/* Lent until the next call; queue it in this handler or not at all. NULL: none is prepared, answer in another way. */
+struct MHD_Response *shelf_find(struct shelf *shelf, const struct shelf_wish *wish);
+/* Leaves it empty. */
+void shelf_clear(struct shelf *shelf);
+
+/* A response without a head whose body is the value's, referred to. NULL: no memory. */
+struct MHD_Response *shelf_hold(const struct guard_value *value);
+
+#endif
