@@ -359,7 +359,8 @@ static void start_without_permit(struct core *core, struct permit *permit)
 static void repeat_permit_request(struct core *core, struct permit *permit)
 {
     struct permits *permits = &core->permits;
-    if (loads_wanted_by_users(core, 0) > permits->in_state[PERMIT_READY] + permits_requested_for_users(permits))
+    if (loads_wanted_by_users(core, 0) >
+        permits->in_state[PERMIT_READY] + permits_requested_for_users(permits))
         permit->background = false;
     send_permit_acquire(core, permit);
 }
