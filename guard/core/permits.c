@@ -154,11 +154,10 @@ static bool permits_apply(const struct core *core)
     return core->shards[permits_shard(core)].breaker.state == BREAKER_CLOSED;
 }
 
-/* Another user's load could start now. */
+/* Only to a user's load: a refresh would pass those that users of other processes wait for. */
 static bool may_pass_on(const struct core *core, const struct permit *permit)
 {
     return permit->queries < PERMIT_TURN_QUERIES && core->now_us < permit->turn_until_us &&
-           core->now_us < permit->valid_until_us && permits_apply(core) && !core->closed &&
            loads_wanted_by_users(core, 0) > core->permits.in_state[PERMIT_READY];
 }
 

@@ -474,6 +474,8 @@ TEST(a_permit_that_was_lost_has_no_turn)
             bench.now_us += 30 * BENCH_MS;
         }
         loaded(load, "row");
+        if (runs_out == 1)
+            expect(CORE_FILL);
         expect(CORE_PERMIT_RELEASE);
         bench_close();
         guard_value_unref(&callers[0].waiter.result.value);
