@@ -171,12 +171,6 @@ void permits_query_over(struct core *core, struct permit *permit)
 
 /* ---- requesting ---- */
 
-/* Loads that may follow from acquires that are under way. Once one was refused, those that have come are enough. */
-static uint32_t loads_expected(const struct core *core)
-{
-    return core->permits.refused ? 0 : core->loads.expected;
-}
-
 static uint32_t smaller(uint32_t one, uint32_t other)
 {
     return one < other ? one : other;
@@ -276,7 +270,7 @@ static uint32_t permits_requested_for_users(const struct permits *permits)
 static void want_permits(struct core *core, uint32_t wanted)
 {
     struct permits *permits = &core->permits;
-    uint32_t users = loads_wanted_by_users(core, loads_expected(core));
+    uint32_t users = loads_wanted_by_users(core, core->loads.expected);
     uint32_t requested = permits_requested_for_users(permits);
     uint32_t ready = permits->in_state[PERMIT_READY];
     bool background = users == 0 && requested == 0;
@@ -296,7 +290,7 @@ void permits_balance(struct core *core)
 {
     struct permits *permits = &core->permits;
     bool apply = permits_apply(core) && !core->closed;
-    uint32_t wanted = apply ? loads_wanted(core, loads_expected(core)) : 0;
+    uint32_t wanted = apply ? loads_wanted(core, core->loads.expected) : 0;
     while (permits->in_state[PERMIT_READY] > wanted)
         give_back(core, permit_in(core, PERMIT_READY));
     if (wanted > 0)
