@@ -4,18 +4,18 @@
  *
  *              a load could start            granted         it starts
  *   o--> FREE -------------------> REQUESTED -------> READY ------------> USED
- *         ^ ^         refused          |              ^ | none wanted      | its query is over
- *         | +--------------------------+    in turn   | v                  |
- *         |                                 +---------+-+------------------+
- *         +------------------------------ RETURNING <---+
+ *         ^ ^         refused          |              | ^    its turn      | its query is over
+ *         | +--------------------------+  none wanted | +------------------+
+ *         |                                           v                    v
+ *         +-------------------------------- RETURNING <--------------------+
  *
  * A permit is for one query at a time: that of a load, or of a batch. It is requested once a worker is free and a load
  * is queued, so that neither a worker nor a permit waits for the other; the loads stay queued meanwhile, and their leases
  * go on being renewed. Permits are alike: which load gets one is decided when it comes, users before refreshes, the two
  * shares as they get workers (loads.h).
  *
- * Expected   Unless permits are short it is requested in one write with the first acquire of a user's lease already. If
- *            that brings no lease, it goes back.
+ * Expected   Unless permits are short it is requested in one write with the first acquire of a user's lease. If that
+ *            brings no lease, it goes back.
  * Turn       When its query is over it passes to the next user's load of this process without a word to Redis, for a
  *            turn of PERMIT_TURN_QUERIES or PERMIT_TURN_MS, whichever is over first. So short queries do not leave it
  *            idle for round trips, and a process that waits in Redis's queue waits little longer: beside queries that
