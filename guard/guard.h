@@ -719,8 +719,10 @@ GUARD_API bool guard_cache(struct guard *guard, char id[GUARD_CACHE_ID_BYTES + 1
  * processes: a load takes a permit from Redis when it is its turn, and stays queued, without a thread, until it has
  * one. A batch is one query and takes one permit; a nested load runs under the permit of its outer load.
  *
- * Order      First come, first served among the processes that wait, so that none takes one permit after the other while
- *            another waits. Loads with waiters come before background refreshes, in this process and in the fleet.
+ * Order      First come, first served among the processes that wait. A process keeps a permit for a turn: for 50 ms, or 8
+ *            queries if that is less, it passes to the next load that has waiters, without a round trip; so another
+ *            process waits for its first one at most so much longer. Loads with waiters come before background refreshes,
+ *            in this process and in the fleet.
  * Life       A permit lasts permit_ms and is renewed while its query runs. The permit of a killed process comes back
  *            when it runs out; the query may still be running then, beside one more.
  * Limits     When a process is stopped for longer than permit_ms, or Redis loses its data, permits in use are lost

@@ -94,6 +94,7 @@ void flight_move(struct flight *flight, enum flight_state state)
 {
     assert((LEGAL[flight->state] & (1u << state)) != 0);
     loads_count_acquire(flight, state == FLIGHT_ACQUIRING);
+    loads_expect(flight, false);
     flight->state = state;
     flight->movings = 0;
     flight->send_again_us = 0;
@@ -268,6 +269,16 @@ static enum core_wait flight_choose_wait(const struct flight *flight)
     return flight->policy->soft_ms > 0 && flight->lookup != LOOKUP_PEEK ? WAIT_REFRESH : WAIT_BUSY;
 }
 
+/* The first one for a user, who has found nothing: others are seldom loading it just now. A batch has not come together
+ * yet. */
+static bool flight_will_likely_load(const struct flight *flight)
+{
+    bool takes_lease = flight->lookup == LOOKUP_NORMAL || flight->lookup == LOOKUP_NO_STALE;
+    bool first = flight->waiting_since_us == 0 && flight->unknowns == 0;
+    bool for_user = flight->place_parts > 0 && flight->nested_waiters == 0 && loads_has_user(flight);
+    return takes_lease && first && for_user && !flight->batched;
+}
+
 static void flight_send_acquire(struct flight *flight, unsigned shard)
 {
     struct core *core = flight->core;
@@ -283,6 +294,7 @@ static void flight_send_acquire(struct flight *flight, unsigned shard)
     action.lookup = flight->lookup = flight_choose_lookup(flight);
     action.waits = flight_choose_wait(flight);
     action.op = flight->op = flight_next_op(flight, shard);
+    loads_expect(flight, flight_will_likely_load(flight));
     core_emit(core, &action);
 }
 

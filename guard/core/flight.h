@@ -90,6 +90,7 @@ struct flight {
     bool single;           /* a waiter of a request for this key alone has joined */
     bool batched;          /* loaded in a batch, if others are there; only in SHARE_MANY */
     bool acquire_counted;  /* in loads.pending_acquires */
+    bool expected;         /* in loads.expected */
     uint64_t acquire_turn; /* of its last acquire */
     uint64_t queued_turn;
     uint32_t place_parts; /* counted in loads.parts_used; 0: it has no place */

@@ -184,14 +184,21 @@ static uint32_t queries_wanted(const struct core *core, uint32_t queued, uint32_
     return smaller(queries_free(core), queued - batched + (batched > 0)); /* a batch at a time */
 }
 
-uint32_t loads_wanted(const struct core *core)
+uint32_t loads_wanted(const struct core *core, uint32_t more)
 {
-    return queries_wanted(core, core->loads.queued, core->loads.batched_queued);
+    return queries_wanted(core, core->loads.queued + more, core->loads.batched_queued);
 }
 
-uint32_t loads_wanted_by_users(const struct core *core)
+uint32_t loads_wanted_by_users(const struct core *core, uint32_t more)
 {
-    return queries_wanted(core, core->loads.users_queued, core->loads.users_batched);
+    return queries_wanted(core, core->loads.users_queued + more, core->loads.users_batched);
+}
+
+void loads_expect(struct flight *flight, bool likely)
+{
+    flight->core->loads.expected += likely;
+    flight->core->loads.expected -= flight->expected;
+    flight->expected = likely;
 }
 
 /* ---- which one is next ---- */
@@ -476,7 +483,7 @@ static void free_place(struct core *core, struct load *load)
         if (is_alone(load)) {
             core->loads.queries[load->share]--;
             if (load->permit != NULL)
-                permits_give_back(core, load->permit);
+                permits_query_over(core, load->permit);
         }
         core_counts(core, load->kind)->loads_running--;
         free_parts(core, load->share, load->place_parts);

@@ -100,6 +100,7 @@ struct loads {
     uint32_t batched_queued; /* queued flights that are batched */
     uint32_t users_queued;   /* flights in QUEUE_USERS */
     uint32_t users_batched;  /* of those, batched */
+    uint32_t expected;       /* flights that are not queued yet, but may be soon */
     uint64_t batch;          /* of the loads that are being started; 0: none */
     struct load *batch_last; /* of those, the last that was */
     uint64_t turn;           /* of the owner's loop, counted */
@@ -131,10 +132,13 @@ void loads_single_out(struct flight *flight);
  * NULL: none. */
 struct flight *loads_last_refresh(const struct core *core, enum share share);
 
-/* Queries that could run, and that only wait for permits. */
-uint32_t loads_wanted(const struct core *core);
+/* Queries that could run, and that only wait for permits; with so many more of users. */
+uint32_t loads_wanted(const struct core *core, uint32_t more);
 /* Those of them that have waiters, as if no refresh were queued. */
-uint32_t loads_wanted_by_users(const struct core *core);
+uint32_t loads_wanted_by_users(const struct core *core, uint32_t more);
+/* Notes that the acquire of this flight, which is sent, will likely lead to a query of its own; or that it no longer
+ * does. */
+void loads_expect(struct flight *flight, bool likely);
 /* Starts what can be started; batched flights only after the turn in which they were queued. Called at the end
  * of every event. */
 void loads_pump(struct core *core, bool turn_over);

@@ -13,6 +13,8 @@ enum {
     PERMIT_POLL_MOST_MS = 500, /* and half of that for jitter: well below PERMIT_WAIT_MS */
     PERMIT_POLL_GRACE_MS = 6,  /* request this long after one has run out, not just before */
     PERMIT_RESYNC_MS = 100,
+    PERMIT_TURN_MS = 50, /* a hundred round trips */
+    PERMIT_TURN_QUERIES = 8,
 };
 
 static const struct core_key PERMITS_KEY = {PERMIT_KEY, sizeof PERMIT_KEY - 1, PERMIT_KEY,
@@ -136,7 +138,7 @@ static void set_permit_alarm(struct core *core, struct permit *permit)
         alarm_set(&core->alarms, &permit->alarm, at_us);
 }
 
-void permits_give_back(struct core *core, struct permit *permit)
+static void give_back(struct core *core, struct permit *permit)
 {
     alarm_unset(&core->alarms, &permit->alarm);
     move_permit(core, permit, PERMIT_RETURNING);
@@ -147,11 +149,31 @@ void permits_give_back(struct core *core, struct permit *permit)
     send_permit_release(core, permit);
 }
 
-/* ---- requesting ---- */
-
 static bool permits_apply(const struct core *core)
 {
     return core->shards[permits_shard(core)].breaker.state == BREAKER_CLOSED;
+}
+
+/* Only to a user's load: a refresh would pass those that users of other processes wait for. */
+static bool may_pass_on(const struct core *core, const struct permit *permit)
+{
+    return permit->queries < PERMIT_TURN_QUERIES && core->now_us < permit->turn_until_us &&
+           loads_wanted_by_users(core, 0) > core->permits.in_state[PERMIT_READY];
+}
+
+void permits_query_over(struct core *core, struct permit *permit)
+{
+    if (may_pass_on(core, permit))
+        move_permit(core, permit, PERMIT_READY);
+    else
+        give_back(core, permit);
+}
+
+/* ---- requesting ---- */
+
+static uint32_t smaller(uint32_t one, uint32_t other)
+{
+    return one < other ? one : other;
 }
 
 /* A grant may have taken long to come, or we were stopped since. */
@@ -161,7 +183,7 @@ bool permits_allow(struct core *core)
         return true;
     struct permit *permit = permit_in(core, PERMIT_READY);
     while (permit != NULL && core->now_us >= permit->valid_until_us) {
-        permits_give_back(core, permit);
+        give_back(core, permit);
         permit = permit_in(core, PERMIT_READY);
     }
     return permit != NULL || core->permits.spared > 0;
@@ -173,6 +195,7 @@ struct permit *permits_use(struct core *core)
     struct permit *permit = permit_in(core, PERMIT_READY);
     if (permit != NULL) {
         move_permit(core, permit, PERMIT_USED);
+        permit->queries++;
         return permit;
     }
     permits->spared -= permits->spared > 0;
@@ -200,7 +223,7 @@ static void leave_permit_queue(struct core *core)
         return; /* the next reply is the next occasion */
     core->permits.in_queue = false;
     permit->token[0] = '\0';
-    permits_give_back(core, permit);
+    give_back(core, permit);
 }
 
 static void want_no_permits(struct core *core)
@@ -247,7 +270,8 @@ static uint32_t permits_requested_for_users(const struct permits *permits)
 static void want_permits(struct core *core, uint32_t wanted)
 {
     struct permits *permits = &core->permits;
-    uint32_t users = loads_wanted_by_users(core), requested = permits_requested_for_users(permits);
+    uint32_t users = loads_wanted_by_users(core, core->loads.expected);
+    uint32_t requested = permits_requested_for_users(permits);
     uint32_t ready = permits->in_state[PERMIT_READY];
     bool background = users == 0 && requested == 0;
     if (permits->background && !background && permits->chances == 0)
@@ -265,14 +289,16 @@ static void want_permits(struct core *core, uint32_t wanted)
 void permits_balance(struct core *core)
 {
     struct permits *permits = &core->permits;
-    uint32_t wanted = permits_apply(core) && !core->closed ? loads_wanted(core) : 0;
+    bool apply = permits_apply(core) && !core->closed;
+    uint32_t wanted = apply ? loads_wanted(core, core->loads.expected) : 0;
     while (permits->in_state[PERMIT_READY] > wanted)
-        permits_give_back(core, permit_in(core, PERMIT_READY));
+        give_back(core, permit_in(core, PERMIT_READY));
     if (wanted > 0)
         want_permits(core, wanted);
     else
         want_no_permits(core);
-    core->stats.permits_waiting = wanted - permits->in_state[PERMIT_READY];
+    uint32_t waiting = apply ? loads_wanted(core, 0) : 0;
+    core->stats.permits_waiting = waiting - smaller(waiting, permits->in_state[PERMIT_READY]);
 }
 
 /* ---- what came back ---- */
@@ -286,6 +312,8 @@ static void permit_granted(struct core *core, struct permit *permit, uint32_t fu
     alarm_unset(&core->alarms, &permits->poll);
     permit->valid_until_us = permit->sent_us + life_us;
     permit->renew_at_us = permit->sent_us + life_us / 3;
+    permit->turn_until_us = core->now_us + us(PERMIT_TURN_MS);
+    permit->queries = 0;
     if (permits->chances < further)
         permits->chances = further;
     core->stats.permit_granted++;
@@ -315,7 +343,7 @@ static void start_without_permit(struct core *core, struct permit *permit)
 {
     core->permits.spared++;
     if (permit->doubtful)
-        permits_give_back(core, permit);
+        give_back(core, permit);
     else
         move_permit(core, permit, PERMIT_FREE);
 }
@@ -324,7 +352,8 @@ static void start_without_permit(struct core *core, struct permit *permit)
 static void repeat_permit_request(struct core *core, struct permit *permit)
 {
     struct permits *permits = &core->permits;
-    if (loads_wanted_by_users(core) > permits->in_state[PERMIT_READY] + permits_requested_for_users(permits))
+    if (loads_wanted_by_users(core, 0) >
+        permits->in_state[PERMIT_READY] + permits_requested_for_users(permits))
         permit->background = false;
     send_permit_acquire(core, permit);
 }
@@ -358,6 +387,8 @@ static void permit_renew_replied(struct core *core, struct permit *permit, const
     permit->renew_op = 0;
     if (reply->kind == REPLY_CODE) {
         core->stats.permit_lost += reply->code == 0 && !permit->lost;
+        if (reply->code == 0 || permit->lost)
+            permit->turn_until_us = 0; /* there may be too many */
         permit->lost = false;
         permit->valid_until_us = permit->renew_sent_us + us(core->config.permit_ms);
     }

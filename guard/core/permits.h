@@ -4,15 +4,23 @@
  *
  *              a load could start            granted         it starts
  *   o--> FREE -------------------> REQUESTED -------> READY ------------> USED
- *         ^ ^         refused          |                | none wanted      | its query is over
- *         | +--------------------------+                v                  v
- *         +----------------------------------------- RETURNING <-----------+
+ *         ^ ^         refused          |              | ^    its turn      | its query is over
+ *         | +--------------------------+  none wanted | +------------------+
+ *         |                                           v                    v
+ *         +-------------------------------- RETURNING <--------------------+
  *
- * One permit is one query: that of a load, or of a batch. It is requested once a worker is free and a load is queued,
- * so that neither a worker nor a permit waits for the other; the loads stay queued meanwhile, and their leases go on
- * being renewed. Permits are alike: which load gets one is decided when it comes, users before refreshes, the two
+ * A permit is for one query at a time: that of a load, or of a batch. It is requested once a worker is free and a load
+ * is queued, so that neither a worker nor a permit waits for the other; the loads stay queued meanwhile, and their leases
+ * go on being renewed. Permits are alike: which load gets one is decided when it comes, users before refreshes, the two
  * shares as they get workers (loads.h).
  *
+ * Expected   Unless permits are short it is requested in one write with the first acquire of a user's lease. If that
+ *            brings no lease, it goes back.
+ * Turn       When its query is over it passes to the next user's load of this process without a word to Redis, for a
+ *            turn of PERMIT_TURN_QUERIES or PERMIT_TURN_MS, whichever is over first. So short queries do not leave it
+ *            idle for round trips, and a process that waits in Redis's queue waits little longer: beside queries that
+ *            take longer than a turn a round trip is nothing, and there is none. Refreshes have no turn, for users of
+ *            other processes come before them; nor has a permit that was lost.
  * Waiting    A refusal has put this process into Redis's queue. It requests again when a message names it, when it has
  *            given a permit back itself, or when the poll is due; then as many as the reply says are free.
  * Classes    For users as many are requested as workers are free for queued users; for refreshes only while no user
@@ -51,6 +59,8 @@ struct permit {
     bool doubtful;     /* an acquire of this token was not answered: it may have run, or may yet */
     bool lost;         /* its validity is over, or was */
     uint32_t attempts; /* of the command that is outstanding */
+    uint32_t queries;  /* that began under it */
+    uint64_t turn_until_us;
     uint64_t sent_us, renew_sent_us, valid_until_us, renew_at_us;
 };
 
@@ -82,7 +92,8 @@ bool permits_idle(const struct core *core);
 bool permits_allow(struct core *core);
 /* For the query that begins now, after permits_allow(). NULL: it runs without. */
 struct permit *permits_use(struct core *core);
-void permits_give_back(struct core *core, struct permit *permit);
+/* Its query is over: to the next one, or back. */
+void permits_query_over(struct core *core, struct permit *permit);
 /* At the end of every event: requests what is wanted, gives back what is not. */
 void permits_balance(struct core *core);
 

@@ -2,7 +2,8 @@
 /*
  * permits.pml - the load permits of guard/, for the model checker spin; a model of its own, beside guard.pml.
  *
- * NP processes that each run NL loads, one after the other, under one of S permits; the last of them only refreshes.
+ * NP processes that each run NL loads, one after the other, under one of S permits; the last of them only refreshes. A
+ * load of the others may run under the permit of the one before.
  * One Redis whose scripts (guard/wire/scripts/permit_*.lua) are atomic; an environment that breaks things within the budgets.
  *
  * Checked
@@ -13,7 +14,8 @@
  *   progress   no process is left waiting when nothing can move: an invalid end state
  *
  * Budgets (how often): FB a command is lost, its reply is, or it runs LATER than its sender waits for it; ML a message is
- * lost; XP Redis forgets the permit of a load that runs; CR a process is killed. Permits that no load uses run out, and so
+ * lost; XP Redis forgets the permit of a load that runs; CR a process is killed; SP a permit was asked for in vain, for
+ * the lease is another's. Permits that no load uses run out, and so
  * do the places of dead processes in the queue.
  *
  * Seeded bugs (-DBUG_...), each of which must be found: run.sh has the table.
@@ -39,9 +41,12 @@
 #ifndef CR
 #define CR 0
 #endif
+#ifndef SP
+#define SP 0
+#endif
 
 #define TOKENS 6 /* NP * NL of them are used */
-#define TOKEN(i) ((i) * NL + done[i])
+#define TOKEN(i) ((i) * NL + asked[i])
 #define NOBODY 255
 
 /* Redis */
@@ -51,6 +56,8 @@ byte waiting;   /* how many */
 
 /* processes */
 byte done[3];    /* loads that are over */
+byte asked[3];   /* the load that it asked for last: names its permit */
+bool uses[3];    /* it asks for that permit or has it */
 bool runs[3];    /* a load does */
 bool unknown[3]; /* to Redis: it has forgotten the permit of that load, and was not told yet */
 bool dead[3];
@@ -60,7 +67,7 @@ byte answer[3];  /* 0: none yet, 1: refused, 2: granted */
 
 /* the environment */
 bool late[TOKENS]; /* an acquire that has not run yet and has been given up */
-byte faults = FB, losses = ML, forgets = XP, kills = CR;
+byte faults = FB, losses = ML, forgets = XP, kills = CR, spare = SP;
 
 byte used, ahead, at, place;
 
@@ -68,8 +75,7 @@ byte used, ahead, at, place;
 #define USED (out[0] + out[1] + out[2] + out[3] + out[4] + out[5])
 #define RANK(i) (waiting > 0 && queue[0] == i -> 0 : (waiting > 1 && queue[1] == i -> 1 : waiting))
 #define IN_QUEUE(i) ((waiting > 0 && queue[0] == i) || (waiting > 1 && queue[1] == i) || (waiting > 2 && queue[2] == i))
-/* The permit is that of a load which its process asks for or runs. */
-#define IN_USE(t) ((t) / NL < NP && !dead[(t) / NL] && done[(t) / NL] == (t) % NL)
+#define IN_USE(t) ((t) / NL < NP && !dead[(t) / NL] && uses[(t) / NL] && asked[(t) / NL] == (t) % NL)
 
 /* place: of process i in the queue, or where it would stand; ahead: how many stand before. */
 inline look_for(i)
@@ -207,15 +213,33 @@ inline release(i, token)
     }
 }
 
+/* Its permit or its place in the queue: whichever it has. */
+inline leave(i, token)
+{
+    out[token] = false;
+    leave_queue(i);
+#ifndef BUG_LEAVEQUIET
+    tell(i);
+#endif
+    used = 0; at = 0
+}
+
 proctype process(byte i)
 {
     byte token;
+    bool lost;
 ask:
     if
     :: dead[i] -> goto end
     :: !dead[i] && done[i] == NL -> goto end
     :: !dead[i] && done[i] < NL ->
-        token = TOKEN(i);
+        atomic {
+            asked[i] = done[i];
+            uses[i] = true;
+            unknown[i] = false;
+            lost = false;
+            token = TOKEN(i)
+        };
         waits[i] = true;
         told[i] = false;
         answer[i] = 0;
@@ -230,6 +254,8 @@ ask:
     if
     :: dead[i] -> goto end
     :: !dead[i] && answer[i] == 2 -> goto load
+    :: atomic { !dead[i] && answer[i] != 0 && spare > 0 ->
+        spare--; waits[i] = false; uses[i] = false; done[i]++; leave(i, token) }; goto ask
     :: !dead[i] && answer[i] == 1 ->
 #ifdef BUG_NOLATCH
         told[i] = false
@@ -246,7 +272,7 @@ wait:
 #endif
     fi;
 load:
-    atomic { runs[i] = !dead[i]; waits[i] = false; unknown[i] = false };
+    atomic { runs[i] = !dead[i]; waits[i] = false };
     do
     :: dead[i] -> goto end
     :: !dead[i] && unknown[i] -> /* the renewal counts it again */
@@ -254,15 +280,21 @@ load:
 #ifndef BUG_FORGOTTEN
             out[token] = true;
 #endif
-            unknown[i] = false
+            unknown[i] = false;
+            lost = true
         }
     :: !dead[i] && !unknown[i] -> break
     od;
     atomic { runs[i] = false; done[i]++ };
     if
     :: dead[i] -> goto end
-    :: !dead[i] -> release(i, token)
-    :: atomic { faults > 0 -> faults-- }
+    :: !dead[i] && done[i] < NL && !IS_REFRESH(i) && !lost -> /* its turn goes on */
+#ifdef BUG_PASSRETURNED
+        release(i, token);
+#endif
+        goto load
+    :: !dead[i] -> uses[i] = false; release(i, token)
+    :: atomic { faults > 0 -> faults--; uses[i] = false }
     fi;
     goto ask;
 end:

@@ -166,6 +166,8 @@ holds | permits: Redis forgets one that is in use            | permits.pml -DXP=
 holds | permits: one is forgotten, a process is killed       | permits.pml -DXP=1 -DCR=1 -DNL=1
 holds | permits: a command is lost, or late                  | permits.pml -DFB=1 -DNL=1
 holds | permits: the same with a process killed              | permits.pml -DFB=1 -DCR=1 -DNL=1
+holds | permits: one is not needed, without a poll           | permits.pml -DSP=1 -DNOPOLL
+holds | permits: one is not needed, a command is lost, or late | permits.pml -DSP=1 -DFB=1 -DNL=1
 fails | permits: no poll, and a message is lost              | permits.pml -DNOPOLL -DML=1 -DNL=1
 fails | permits, bug: no latch, no poll                      | permits.pml -DNOPOLL -DBUG_NOLATCH
 fails | permits, bug: the first to ask gets one              | permits.pml -DBUG_NOQUEUE
@@ -174,6 +176,8 @@ fails | permits, bug: a release gives any permit back        | permits.pml -DBUG
 fails | permits, bug: that of a dead process never runs out  | permits.pml -DBUG_NOEXPIRY -DCR=1 -DNL=1
 fails | permits, bug: the dead keep their place in the queue | permits.pml -DBUG_NODEATH -DCR=1 -DNL=1
 fails | permits, bug: a renewal does not count again         | permits.pml -DBUG_FORGOTTEN -DXP=1 -DNL=1
+fails | permits, bug: passed on and given back               | permits.pml -DBUG_PASSRETURNED
+fails | permits, bug: who leaves the queue tells nobody      | permits.pml -DBUG_LEAVEQUIET -DSP=1 -DNOPOLL
 holds | near: nothing goes wrong                             | near.pml
 holds | near: two requests in one process                    | near.pml -DNP=1 -DNR=2
 holds | near: two writes                                     | near.pml -DMAXV=2 -DNR0=0

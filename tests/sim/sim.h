@@ -187,6 +187,7 @@ enum seen {
     SEEN_REFUSED,   /* permits refused */
     SEEN_NAMED,     /* messages that one is free */
     SEEN_REENTERED, /* permits that were lost, and counted again */
+    SEEN_PASSED_ON, /* permits, to the next query of their process */
     SEEN_SHED,      /* gets of one key that found no place in their share */
     SEEN_SHED_TOGETHER,
     SEEN_FENCED,               /* lookups and commands that a former master has refused */

@@ -99,6 +99,7 @@ const char *const seen_names[SEENS] = {
     [SEEN_REFUSED] = "permits refused",
     [SEEN_NAMED] = "permits announced",
     [SEEN_REENTERED] = "lost permits counted again",
+    [SEEN_PASSED_ON] = "permits passed on",
     [SEEN_SHED] = "gets shed that were asked for alone",
     [SEEN_SHED_TOGETHER] = "gets shed that were asked for together",
     [SEEN_FENCED] = "refused by a former master",

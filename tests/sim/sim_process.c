@@ -363,11 +363,28 @@ struct load_model *process_load_of(struct sim *sim, const struct process *proces
     return NULL;
 }
 
+/* What is known of it, if an earlier load has had it. */
+static bool inherits_permit(struct sim *sim, struct load_model *load)
+{
+    for (uint32_t i = sim->loads; i > 0; i--) {
+        const struct load_model *earlier = &sim->load[i - 1];
+        if (earlier->life != load->life || strcmp(earlier->permit, load->permit) != 0)
+            continue;
+        load->permit_until_us = earlier->permit_until_us;
+        load->permit_lost = earlier->permit_lost;
+        sim->seen[SEEN_PASSED_ON] += earlier->ended;
+        return true;
+    }
+    return false;
+}
+
 /* The last acquire of this token was sent then: from there on its process counts. */
-static void remember_permit(const struct sim *sim, struct load_model *load, const char *token)
+static void remember_permit(struct sim *sim, struct load_model *load, const char *token)
 {
     uint32_t at = sim->commands;
     memcpy(load->permit, token, strlen(token) + 1);
+    if (inherits_permit(sim, load))
+        return;
     while (at > 0 && (sim->command[at - 1].action.kind != CORE_PERMIT_ACQUIRE ||
                       strcmp(sim->command[at - 1].token, token) != 0))
         at--;

@@ -4,7 +4,7 @@
  */
 #include "core_bench.h"
 
-enum { PERMIT_MS = 3000 };
+enum { PERMIT_MS = 3000, TURN_MS = 50, TURN_QUERIES = 8 };
 
 /* Not opened: the test may change more. */
 static void with_permits(uint32_t permits)
@@ -88,12 +88,13 @@ static void finish_load_of(struct seen *load)
     reply_code(expect(CORE_FILL), 1);
 }
 
-/* A get finds a stale value and is answered with it; its refresh may load. */
+/* A hit was stale, and its refresh may load. */
 static void queue_refresh(const char *key)
 {
-    struct caller caller;
-    reply_stale(lookup_of(key, &caller), REFRESH_OURS, "old");
-    answered_value(&caller, "old", GUARD_FROM_STALE);
+    core_refresh(bench.core, bench.now_us, &(struct core_key){key, strlen(key), key, strlen(key)},
+                 &bench.policy, NULL, false);
+    drain();
+    reply_stale(expect(CORE_ACQUIRE), REFRESH_OURS, "old");
 }
 
 /* To the next instant for which something is due; permits are refused, all else succeeds. Returns the last command of
@@ -109,7 +110,15 @@ static struct seen *pass_without_permits(enum core_action_kind kind)
     return last;
 }
 
-/* ---- one permit, one query ---- */
+/* Past the turn of every permit that is out. */
+static void end_turns(void)
+{
+    uint64_t until_us = bench.now_us + TURN_MS * BENCH_MS;
+    while (bench.now_us < until_us)
+        pass_without_permits(CORE_PERMIT_ACQUIRE);
+}
+
+/* ---- one permit, one query at a time ---- */
 
 TEST(a_load_starts_once_it_has_lease_and_permit_and_gives_both_back)
 {
@@ -303,6 +312,176 @@ TEST(a_nested_load_holds_its_permit_only_briefly_for_another_process)
     guard_value_unref(&outer.waiter.result.value);
 }
 
+/* ---- beside the lease ---- */
+
+TEST(a_permit_is_requested_beside_the_lease)
+{
+    open_with_permits();
+    struct caller caller;
+    get("k", &caller);
+    struct seen *acquire = expect(CORE_ACQUIRE), *asked = expect_users_request();
+    assert_int_equal(stats_of().permits_waiting, 0); /* no load does */
+    reply_kind(acquire, REPLY_LEASE);
+    grant(asked, 0);
+    assert_string_equal(expect_load_of("k")->permit, asked->token);
+    sent_nothing();
+    bench_close();
+}
+
+/* Over a Cluster. */
+TEST(a_permit_that_comes_before_the_lease_is_kept_for_it)
+{
+    open_with_permits();
+    struct caller caller;
+    get("k", &caller);
+    struct seen *acquire = expect(CORE_ACQUIRE);
+    grant(expect_users_request(), 0);
+    sent_nothing();
+    reply_kind(acquire, REPLY_LEASE);
+    expect_load_of("k");
+    bench_close();
+}
+
+TEST(a_permit_whose_load_is_anothers_goes_back)
+{
+    open_with_permits();
+    struct caller callers[2];
+    get("granted", &callers[0]);
+    struct seen *acquire = expect(CORE_ACQUIRE), *asked = expect_users_request();
+    grant(asked, 0);
+    reply_busy(acquire, 1000);
+    assert_string_equal(expect(CORE_PERMIT_RELEASE)->token, asked->token);
+    get("refused", &callers[1]);
+    acquire = expect(CORE_ACQUIRE);
+    refuse(expect_users_request(), PERMIT_MS);
+    reply_busy(acquire, 1000);
+    assert_string_equal(expect(CORE_PERMIT_RELEASE)->token, ""); /* its place in the queue */
+    sent_nothing();
+    bench_close();
+}
+
+TEST(who_looks_again_requests_no_permit_before_it_has_the_lease)
+{
+    open_with_permits();
+    struct caller caller;
+    get("k", &caller);
+    struct seen *acquire = expect(CORE_ACQUIRE);
+    grant(expect_users_request(), 0);
+    reply_busy(acquire, 1000);
+    expect(CORE_PERMIT_RELEASE);
+    pass_to_next();
+    acquire = expect(CORE_ACQUIRE);
+    sent_nothing();
+    reply_kind(acquire, REPLY_LEASE);
+    expect_users_request();
+    bench_close();
+}
+
+TEST(while_permits_are_short_none_is_requested_before_the_lease)
+{
+    open_with_permits();
+    struct caller callers[2];
+    refuse(request_one("a", &callers[0]), PERMIT_MS);
+    get("b", &callers[1]);
+    expect(CORE_ACQUIRE);
+    sent_nothing();
+    bench_close();
+}
+
+/* ---- a turn ---- */
+
+static void open_with_one_permit(void)
+{
+    with_permits(1);
+    bench.config.load_queue = 20;
+    bench.policy.stale_ms = 10000;
+    bench_open();
+}
+
+TEST(a_permit_passes_to_users_of_its_process_for_a_turn)
+{
+    static char keys[TURN_QUERIES + 1][8];
+    static struct caller callers[TURN_QUERIES + 1];
+    open_with_one_permit();
+    struct seen *load = load_with_permit("0", &callers[0]);
+    char *token = load->permit;
+    for (int i = 1; i <= TURN_QUERIES; i++) {
+        snprintf(keys[i], sizeof keys[i], "%d", i);
+        queue_load(keys[i], &callers[i]);
+        if (i == 1)
+            refuse(expect_users_request(), PERMIT_MS);
+    }
+    for (int i = 1; i < TURN_QUERIES; i++) {
+        loaded(load, "row");
+        expect(CORE_FILL);
+        load = expect_load_of(keys[i]);
+        assert_string_equal(load->permit, token);
+        sent_nothing();
+    }
+    loaded(load, "row");
+    assert_string_equal(expect(CORE_PERMIT_RELEASE)->token, token);
+    expect(CORE_FILL);
+    assert_string_not_equal(expect_users_request()->token, token);
+    bench_close();
+    for (int i = 0; i <= TURN_QUERIES; i++)
+        guard_value_unref(&callers[i].waiter.result.value);
+}
+
+TEST(a_turn_ends_with_its_time)
+{
+    struct caller callers[2];
+    open_with_one_permit();
+    struct seen *load = load_with_permit("a", &callers[0]);
+    queue_load("b", &callers[1]);
+    refuse(expect_users_request(), PERMIT_MS);
+    end_turns();
+    loaded(load, "row");
+    expect(CORE_PERMIT_RELEASE);
+    bench_close();
+    guard_value_unref(&callers[0].waiter.result.value);
+}
+
+TEST(a_refresh_has_no_turn)
+{
+    struct caller caller;
+    open_with_one_permit();
+    struct seen *load = load_with_permit("a", &caller);
+    queue_refresh("b");
+    refuse(expect_refreshs_request(), PERMIT_MS);
+    loaded(load, "row");
+    expect(CORE_PERMIT_RELEASE);
+    expect(CORE_FILL);
+    expect_refreshs_request();
+    bench_close();
+    guard_value_unref(&caller.waiter.result.value);
+}
+
+TEST(a_permit_that_was_lost_has_no_turn)
+{
+    for (int runs_out = 0; runs_out < 2; runs_out++) {
+        struct caller callers[2];
+        bench_again();
+        with_permits(1);
+        bench.config.permit_ms = 30;
+        bench_open();
+        struct seen *load = load_with_permit("a", &callers[0]);
+        queue_load("b", &callers[1]);
+        refuse(expect_users_request(), 1000);
+        if (runs_out == 0) {
+            pass(10);
+            reply_code(expect(CORE_PERMIT_RENEW), 0);
+        } else {
+            bench.now_us += 30 * BENCH_MS;
+        }
+        loaded(load, "row");
+        if (runs_out == 1)
+            expect(CORE_FILL);
+        expect(CORE_PERMIT_RELEASE);
+        bench_close();
+        guard_value_unref(&callers[0].waiter.result.value);
+    }
+}
+
 /* ---- waiting ---- */
 
 TEST(a_refused_process_requests_again_when_a_message_names_it)
@@ -428,6 +607,7 @@ TEST(as_many_are_asked_for_as_there_are_workers_and_the_rest_in_turn)
     struct seen *load = expect(CORE_LOAD);
     refuse(second, PERMIT_MS);
     sent_nothing();
+    end_turns();
     loaded(load, "row");
     expect(CORE_PERMIT_RELEASE);
     expect(CORE_FILL);
