@@ -39,28 +39,49 @@ static bool has(const struct server_loop *loop, enum client_state state)
 }
 
 /* libmicrohttpd always wants to run again while requests are ASKED, because it looks at them every time. What else it
- * wants cannot be told apart, so it waits for the next event or a millisecond. */
-static void plan_next_turn(struct server_loop *loop)
+ * wants cannot be told apart. */
+static bool wants_to_run(const struct server_loop *loop)
 {
     MHD_UNSIGNED_LONG_LONG timeout_ms;
-    const bool wants_more = MHD_get_timeout(loop->daemon, &timeout_ms) == MHD_YES && timeout_ms == 0;
+
+    return MHD_get_timeout(loop->daemon, &timeout_ms) == MHD_YES && timeout_ms == 0;
+}
+
+/* A look at the ASKED is of use once one has been that for too long, and for what is being read or written meanwhile. */
+static uint64_t look_again_ms(const struct server_loop *loop)
+{
+    const bool moves = has(loop, CLIENT_HEAD) || has(loop, CLIENT_BODY) || has(loop, CLIENT_SENDING);
+
+    return moves ? LOOK_AGAIN_MS : CLIENT_LOOK_MS;
+}
+
+/* While requests are ASKED it waits for the next event or the next look. */
+static void plan_next_turn(struct server_loop *loop)
+{
+    const bool wants_more = wants_to_run(loop);
 
     if (!has(loop, CLIENT_ASKED))
         uv_timer_stop(&loop->look);
     if (has(loop, CLIENT_WAKING) || (wants_more && !has(loop, CLIENT_ASKED)))
         client_due(&loop->clients);
     else if (wants_more && !uv_is_active((uv_handle_t *)&loop->look))
-        uv_timer_start(&loop->look, look_again, LOOK_AGAIN_MS, 0);
+        uv_timer_start(&loop->look, look_again, look_again_ms(loop), 0);
 }
 
-/* Reads, answers and writes for all connections that are not suspended. */
+/* Reads, answers and writes for all connections that are not suspended. The first run queues the responses of those that
+ * were ANSWERED, the second writes them, the third notices that they are written; of one connection, the one that has
+ * been quiet for longest, all happens a run earlier. With others ASKED the third is left to the next turn. */
 static void serve(struct server_loop *loop)
 {
     const bool answers = has(loop, CLIENT_ANSWERED);
 
+    loop->served = true;
     MHD_run(loop->daemon);
-    if (answers)
-        MHD_run(loop->daemon); /* the first run queued the responses, this one writes them */
+    if (!answers)
+        return;
+    MHD_run(loop->daemon);
+    if (has(loop, CLIENT_SENDING) && !has(loop, CLIENT_ASKED) && wants_to_run(loop))
+        MHD_run(loop->daemon);
 }
 
 /* How many are woken in this turn: few while others make requests, because each step of those waits for a batch, but
@@ -230,7 +251,9 @@ static void ticked(uv_timer_t *timer)
     if (loop->phase != LOOP_RUNNING && uv_now(&loop->uv) >= loop->grace_ends_ms)
         client_say_goodbye(&loop->clients);
     /* out of descriptors libmicrohttpd stops accepting, and looks again only when it runs */
-    client_due(&loop->clients);
+    if (!loop->served)
+        client_due(&loop->clients);
+    loop->served = false;
 }
 
 /* ---- opening and closing ---- */
