@@ -38,15 +38,6 @@ static bool has(const struct server_loop *loop, enum client_state state)
     return loop->clients.list[state] != NULL;
 }
 
-/* libmicrohttpd always wants to run again while requests are ASKED, because it looks at them every time. What else it
- * wants cannot be told apart. */
-static bool wants_to_run(const struct server_loop *loop)
-{
-    MHD_UNSIGNED_LONG_LONG timeout_ms;
-
-    return MHD_get_timeout(loop->daemon, &timeout_ms) == MHD_YES && timeout_ms == 0;
-}
-
 /* A look at the ASKED is of use once one has been that for too long, and for what is being read or written meanwhile. */
 static uint64_t look_again_ms(const struct server_loop *loop)
 {
@@ -55,10 +46,12 @@ static uint64_t look_again_ms(const struct server_loop *loop)
     return moves ? LOOK_AGAIN_MS : CLIENT_LOOK_MS;
 }
 
-/* While requests are ASKED it waits for the next event or the next look. */
+/* libmicrohttpd always wants to run again while requests are ASKED, because it looks at them every time. What else it
+ * wants cannot be told apart, so it waits for the next event or the next look. */
 static void plan_next_turn(struct server_loop *loop)
 {
-    const bool wants_more = wants_to_run(loop);
+    MHD_UNSIGNED_LONG_LONG timeout_ms;
+    const bool wants_more = MHD_get_timeout(loop->daemon, &timeout_ms) == MHD_YES && timeout_ms == 0;
 
     if (!has(loop, CLIENT_ASKED))
         uv_timer_stop(&loop->look);
@@ -68,19 +61,15 @@ static void plan_next_turn(struct server_loop *loop)
         uv_timer_start(&loop->look, look_again, look_again_ms(loop), 0);
 }
 
-/* Reads, answers and writes for all connections that are not suspended. The first run queues the responses of those that
- * were ANSWERED, the second writes them, the third notices that they are written; of one connection, the one that has
- * been quiet for longest, all happens a run earlier. With others ASKED the third is left to the next turn. */
+/* Reads, answers and writes for all connections that are not suspended. The first run writes the responses of those that
+ * were ANSWERED, the second notices that they are written. */
 static void serve(struct server_loop *loop)
 {
     const bool answers = has(loop, CLIENT_ANSWERED);
 
     loop->served = true;
     MHD_run(loop->daemon);
-    if (!answers)
-        return;
-    MHD_run(loop->daemon);
-    if (has(loop, CLIENT_SENDING) && !has(loop, CLIENT_ASKED) && wants_to_run(loop))
+    if (answers)
         MHD_run(loop->daemon);
 }
 
