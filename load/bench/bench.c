@@ -3,7 +3,7 @@
  * bench.c - what the guard costs and what it is good for, in numbers of this machine.
  *
  *     bench [MEASUREMENT ...]     hits, ways, burst, thirty, tail, misses, loads, waiters, parked, rolling, early, wake,
- *                                 avalanche, gate; all without any
+ *                                 avalanche, few, gate; all without any
  *
  * Private Redis and PostgreSQL, catalogd as it is shipped, nginx and Varnish from the distribution beside it on
  * the same body. One table at the end: the median of every number, its spread, the goal and whether it was met. Exits
@@ -52,6 +52,7 @@ static const struct {
     {"early", measure_early, 0},
     {"wake", measure_wake, 0},
     {"avalanche", measure_avalanche, BENCH_AVALANCHE_PRODUCTS},
+    {"few", measure_few, 0},
     {"gate", measure_gate, 0},
 };
 enum { MEASUREMENT_COUNT = sizeof measurements / sizeof *measurements };

@@ -14,9 +14,11 @@
  *     bench_rolling.c   one hot product that expires every second, beside nginx
  *     bench_early.c     a hot product that expires again and again
  *     bench_avalanche.c thousands of products that expire together
+ *     bench_few.c       few requests a second: system calls, latency
  *     bench_gate.c      what a request costs, counted; against gate.txt
  *     bench_report.c    rows, verdicts
  *     crowd.h           a burst in which every answer must be a 200; pace.h of herd/, wrk.h of stack/: what else asks
+ *     watched.h         a catalogd under callgrind or strace
  *     filled.h          when a value is stored
  *     stack/            service.h: a catalogd that is ready; nginx.h, varnish.h: what else answers
  *
@@ -112,6 +114,7 @@ bool measure_parked(struct bench *bench);
 bool measure_rolling(struct bench *bench);
 bool measure_early(struct bench *bench);
 bool measure_avalanche(struct bench *bench);
+bool measure_few(struct bench *bench);
 bool measure_gate(struct bench *bench);
 
 #endif
