@@ -17,7 +17,7 @@
 #include <sys/socket.h>
 #include <utlist.h>
 
-enum { FIN_LOOK_MS = 500, RETRY_SHED_MS = 1000 };
+enum { FIN_LOOK_MS = 500, RETRY_SHED_MS = 1000, HURRY_LIMIT_S = 3600 };
 
 static const char PONG[] = "pong\n";
 
@@ -334,9 +334,25 @@ static bool make_room_for_answer(struct clients *clients, size_t bytes)
 
 /* ---- answering ---- */
 
+/* In one run libmicrohttpd looks at a connection with a time limit of its own before it writes, at others behind that:
+ * those queue their response in one run and write it in the next. Nothing comes near this limit. */
+static void hurry(const struct client *client, bool wanted)
+{
+    MHD_set_connection_option(client->connection, MHD_CONNECTION_OPTION_TIMEOUT,
+                              wanted ? (unsigned)HURRY_LIMIT_S : 0u);
+}
+
+static void be_answered(struct client *client)
+{
+    move(client, CLIENT_ANSWERED);
+    hurry(client, true);
+}
+
 static enum MHD_Result finish(struct client *client, bool queued, unsigned status, size_t body_bytes)
 {
     drop_result(client);
+    if (client->state == CLIENT_ANSWERED)
+        hurry(client, false);
     if (!queued)
         return MHD_NO;
     account_answer(&client->account, status, body_bytes);
@@ -477,7 +493,10 @@ static void go_on(struct client *client, bool is_hit)
 {
     struct clients *clients = client->clients;
 
-    move(client, client->state == CLIENT_PARKED ? CLIENT_WAKING : CLIENT_ANSWERED);
+    if (client->state == CLIENT_PARKED)
+        move(client, CLIENT_WAKING);
+    else
+        be_answered(client);
     if (client->state == CLIENT_WAKING && is_hit) {
         DL_DELETE(clients->list[CLIENT_WAKING], client);
         DL_PREPEND(clients->list[CLIENT_WAKING], client);
@@ -858,7 +877,7 @@ unsigned client_wake(struct clients *clients, unsigned count_max)
     while (count < count_max && clients->list[CLIENT_WAKING] != NULL) {
         struct client *client = clients->list[CLIENT_WAKING];
 
-        move(client, CLIENT_ANSWERED);
+        be_answered(client);
         MHD_resume_connection(client->connection);
         count++;
     }

@@ -38,8 +38,16 @@ static bool has(const struct server_loop *loop, enum client_state state)
     return loop->clients.list[state] != NULL;
 }
 
+/* A look at the ASKED is of use once one has been that for too long, and for what is being read or written meanwhile. */
+static uint64_t look_again_ms(const struct server_loop *loop)
+{
+    const bool moves = has(loop, CLIENT_HEAD) || has(loop, CLIENT_BODY) || has(loop, CLIENT_SENDING);
+
+    return moves ? LOOK_AGAIN_MS : CLIENT_LOOK_MS;
+}
+
 /* libmicrohttpd always wants to run again while requests are ASKED, because it looks at them every time. What else it
- * wants cannot be told apart, so it waits for the next event or a millisecond. */
+ * wants cannot be told apart, so it waits for the next event or the next look. */
 static void plan_next_turn(struct server_loop *loop)
 {
     MHD_UNSIGNED_LONG_LONG timeout_ms;
@@ -50,17 +58,19 @@ static void plan_next_turn(struct server_loop *loop)
     if (has(loop, CLIENT_WAKING) || (wants_more && !has(loop, CLIENT_ASKED)))
         client_due(&loop->clients);
     else if (wants_more && !uv_is_active((uv_handle_t *)&loop->look))
-        uv_timer_start(&loop->look, look_again, LOOK_AGAIN_MS, 0);
+        uv_timer_start(&loop->look, look_again, look_again_ms(loop), 0);
 }
 
-/* Reads, answers and writes for all connections that are not suspended. */
+/* Reads, answers and writes for all connections that are not suspended. The first run writes the responses of those that
+ * were ANSWERED, the second notices that they are written. */
 static void serve(struct server_loop *loop)
 {
     const bool answers = has(loop, CLIENT_ANSWERED);
 
+    loop->served = true;
     MHD_run(loop->daemon);
     if (answers)
-        MHD_run(loop->daemon); /* the first run queued the responses, this one writes them */
+        MHD_run(loop->daemon);
 }
 
 /* How many are woken in this turn: few while others make requests, because each step of those waits for a batch, but
@@ -230,7 +240,9 @@ static void ticked(uv_timer_t *timer)
     if (loop->phase != LOOP_RUNNING && uv_now(&loop->uv) >= loop->grace_ends_ms)
         client_say_goodbye(&loop->clients);
     /* out of descriptors libmicrohttpd stops accepting, and looks again only when it runs */
-    client_due(&loop->clients);
+    if (!loop->served)
+        client_due(&loop->clients);
+    loop->served = false;
 }
 
 /* ---- opening and closing ---- */

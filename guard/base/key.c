@@ -107,15 +107,19 @@ size_t key_encode(const char *key, size_t key_bytes, char out[KEY_ENCODED_MAX + 
     return key_bytes;
 }
 
-static char *put_part(char *at, const char *text, size_t most)
+static char *put_bytes(char *at, const char *text, size_t bytes, size_t most)
 {
-    const size_t bytes = strlen(text);
     assert(bytes <= most);
     memcpy(at, text, bytes);
     return at + bytes;
 }
 
-/* Every lookup does, so it is spared the reading of a format. */
+static char *put_part(char *at, const char *text, size_t most)
+{
+    return put_bytes(at, text, strlen(text), most);
+}
+
+/* Every lookup does, so it is spared the reading of a format; likewise key_tag(). */
 size_t key_name(const char *name_space, const char *encoded, enum key_role role, char out[KEY_NAME_SIZE])
 {
     char *at = put_part(out, key_prefix, sizeof key_prefix - 1);
@@ -169,10 +173,13 @@ size_t key_tag_reign(const char *name_space, char out[KEY_NAME_SIZE])
 
 size_t key_tag(const char *name_space, const char *encoded, size_t encoded_bytes, char out[KEY_NAME_SIZE])
 {
-    const int bytes = snprintf(out, KEY_NAME_SIZE, "%s:{%s:tags}:t:%.*s", key_prefix, name_space,
-                               (int)encoded_bytes, encoded);
-    assert(bytes > 0 && bytes < KEY_NAME_SIZE);
-    return (size_t)bytes;
+    char *at = put_part(out, key_prefix, sizeof key_prefix - 1);
+    at = put_part(at, ":{", 2);
+    at = put_part(at, name_space, KEY_NAMESPACE_MAX + 1);
+    at = put_part(at, ":tags}:t:", 9);
+    at = put_bytes(at, encoded, encoded_bytes, KEY_ENCODED_MAX);
+    *at = '\0';
+    return (size_t)(at - out);
 }
 
 size_t key_tag_expiry(const char *name_space, const char *encoded, size_t encoded_bytes,

@@ -760,7 +760,7 @@ static bool take_bytes(struct redis_connection *connection, const char *data, si
 
     while (sound && (sound = redis_reader_next(&connection->reader, &reply)) && reply != NULL) {
         take_reply(connection, reply);
-        freeReplyObject(reply);
+        redis_reader_free(&connection->reader, reply);
         if (connection->epoch != epoch)
             return false;
     }

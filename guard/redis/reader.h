@@ -6,6 +6,8 @@
  * comes. Here a reply may have max_reply_bytes bytes (with the slack of one feed) and max_elements elements in all
  * its arrays together; hiredis itself refuses more than seven levels.
  *
+ * A reply with all that is in it lies in one piece of memory, which serves one reply after another; a large one has more.
+ *
  * Pure; the owner's thread.
  */
 #ifndef GUARD_REDIS_READER_H
@@ -22,8 +24,8 @@ enum {
 
 struct redis_reader {
     struct redisReader *parser;          /* owned; NULL: not open */
-    redisReplyObjectFunctions functions; /* hiredis's, but for createArray */
-    void *(*create_array)(const redisReadTask *, int);
+    struct reply_room *room;             /* of the reply that is being read: the last one */
+    struct reply_room *spare;            /* owned; for the next reply, or NULL */
     int max_elements, elements_left;     /* limit; of the reply that is being read */
     size_t max_reply_bytes, reply_bytes; /* limit; of the unfinished reply so far */
 };
@@ -36,9 +38,11 @@ void redis_reader_close(struct redis_reader *reader);
 /* At most REDIS_FEED_BYTES; then take replies until there is none. False: no memory. */
 bool redis_reader_feed(struct redis_reader *reader, const char *data, size_t bytes);
 
-/* The next whole reply in *out, to be freed with freeReplyObject(), or NULL: more bytes are needed. False:
+/* The next whole reply in *out, to be freed with redis_reader_free(), or NULL: more bytes are needed. False:
  * the stream is broken for ever, redis_reader_error() says why. */
 bool redis_reader_next(struct redis_reader *reader, struct redisReply **out);
+/* Of this reader, which may have been closed meanwhile. NULL is fine. */
+void redis_reader_free(struct redis_reader *reader, struct redisReply *reply);
 const char *redis_reader_error(const struct redis_reader *reader);
 
 /* Whether this is a string, and this one. */

@@ -58,7 +58,7 @@ struct check {
 
 /* One PTTL and GETEX on their way; gets that come before they are written share them. */
 struct lookup {
-    UT_hash_handle hh; /* only while joinable */
+    struct lookup *prev, *next; /* in its list, while joinable */
     struct guard_loop *loop;
     struct get *gets; /* for this answer */
     uint64_t key_hash;
@@ -67,22 +67,27 @@ struct lookup {
     struct check *check; /* owned; NULL: no tags */
     struct redis_lookup looked_up;
     int64_t pttl_ms;
-    unsigned replies;        /* still to come */
-    bool joinable, unlisted; /* in the table; no memory for that */
-    bool again;              /* its GETEX was refused */
-    bool unanswered;         /* Redis said nothing within its limit */
-    bool told;               /* it said what there is */
+    unsigned replies; /* still to come */
+    bool joinable;
+    bool again;      /* its GETEX was refused */
+    bool unanswered; /* Redis said nothing within its limit */
+    bool told;       /* it said what there is */
     size_t encoded_bytes;
     char encoded[];
 };
 
 /* ---- leaving it: passed on, or answered ---- */
 
-static void leave_table(struct lookup *lookup)
+static struct lookup **list_of(struct guard_loop *loop, uint64_t key_hash)
+{
+    return &loop->lookups[key_hash % LOOP_LOOKUP_LISTS];
+}
+
+static void leave_list(struct lookup *lookup)
 {
     if (!lookup->joinable)
         return;
-    HASH_DELETE(hh, lookup->loop->lookups, lookup);
+    DL_DELETE(*list_of(lookup->loop, lookup->key_hash), lookup);
     lookup->joinable = false;
 }
 
@@ -412,7 +417,7 @@ static void one_reply_less(struct lookup *lookup)
     if (--lookup->replies > 0)
         return;
     pass_on(lookup);
-    leave_table(lookup);
+    leave_list(lookup);
     free_lookup(lookup);
 }
 
@@ -455,7 +460,7 @@ static void on_looked_up(void *context, enum redis_outcome outcome, int64_t pttl
     struct lookup *lookup = context;
     struct guard_loop *loop = lookup->loop;
     bool found = outcome == REDIS_REPLIED && reply->type == REDIS_REPLY_STRING && pttl_ms > 0;
-    leave_table(lookup);
+    leave_list(lookup);
     lookup->pttl_ms = pttl_ms;
     lookup->unanswered = outcome == REDIS_UNKNOWN;
     lookup->told = outcome == REDIS_REPLIED && reply->type != REDIS_REPLY_ERROR;
@@ -496,12 +501,19 @@ static void send_lookup(struct lookup *lookup, const char *name, size_t name_byt
     one_reply_less(lookup);
 }
 
+static bool is_of(const struct lookup *lookup, const struct core_key *key, uint64_t key_hash)
+{
+    return lookup->key_hash == key_hash && lookup->encoded_bytes == key->encoded_bytes &&
+           memcmp(lookup->encoded, key->encoded, key->encoded_bytes) == 0;
+}
+
 static struct lookup *joinable_lookup(struct guard_loop *loop, const struct core_key *key, uint64_t key_hash)
 {
-    struct lookup *lookup = NULL;
-    HASH_FIND_BYHASHVALUE(hh, loop->lookups, key->encoded, key->encoded_bytes, (unsigned)key_hash, lookup);
+    struct lookup *lookup = *list_of(loop, key_hash);
+    while (lookup != NULL && !is_of(lookup, key, key_hash))
+        lookup = lookup->next;
     if (lookup != NULL && lookup->batch != redis_batch(loop->redis)) {
-        leave_table(lookup);
+        leave_list(lookup);
         lookup = NULL;
     }
     return lookup;
@@ -518,9 +530,8 @@ static struct lookup *new_lookup(struct guard_loop *loop, const struct core_key 
     lookup->looked_up.context = lookup;
     lookup->encoded_bytes = key->encoded_bytes;
     memcpy(lookup->encoded, key->encoded, key->encoded_bytes);
-    HASH_ADD_KEYPTR_BYHASHVALUE(hh, loop->lookups, lookup->encoded, lookup->encoded_bytes, (unsigned)key_hash,
-                                lookup);
-    lookup->joinable = !lookup->unlisted;
+    DL_APPEND(*list_of(loop, key_hash), lookup);
+    lookup->joinable = true;
     return lookup;
 }
 

@@ -79,7 +79,7 @@ struct loop_counters {
 };
 
 /* Keys that a refresh was posted for lately, by hash: not every hit of a hot one posts another. */
-enum { LOOP_RECENT_REFRESHES = 64 };
+enum { LOOP_RECENT_REFRESHES = 64, LOOP_LOOKUP_LISTS = 128 };
 struct recent_refresh {
     uint64_t key_hash, until_us;
 };
@@ -101,10 +101,10 @@ struct guard_loop {
     struct host_wake mail;              /* something was returned, or is left to be called back */
     struct redis *redis;
     enum guard_redis_state redis_state;
-    struct lookup *lookups; /* those that can still be joined, by key */
-    struct get *hits;       /* answered by a lookup, to be called back; first */
-    struct get *ready;      /* answered otherwise, likewise */
-    struct chance chance;   /* for the lots of early refreshes */
+    struct lookup *lookups[LOOP_LOOKUP_LISTS]; /* those that can still be joined, by the hash of the key */
+    struct get *hits;                          /* answered by a lookup, to be called back; first */
+    struct get *ready;                         /* answered otherwise, likewise */
+    struct chance chance;                      /* for the lots of early refreshes */
     struct recent_refresh recent_refreshes[LOOP_RECENT_REFRESHES];
     struct tag_memory *tag_memory; /* NULL until an entry with tags has been seen */
     struct tickets tickets;        /* the guard's own loop: under the guard's mutex */

@@ -3,7 +3,7 @@
  * bench.c - what the guard costs and what it is good for, in numbers of this machine.
  *
  *     bench [MEASUREMENT ...]     hits, sizes, ways, burst, thirty, tail, misses, loads, waiters, parked, rolling, early, wake,
- *                                 avalanche, growth, gate; all without any
+ *                                 avalanche, few, growth, gate; all without any
  *
  * Private Redis and PostgreSQL, catalogd as it is shipped, nginx and Varnish from the distribution beside it on
  * the same body. One table at the end: the median of every number, its spread, the goal and whether it was met. Exits
@@ -54,6 +54,7 @@ static const struct {
     {"early", measure_early, 0},
     {"wake", measure_wake, 0},
     {"avalanche", measure_avalanche, BENCH_AVALANCHE_PRODUCTS},
+    {"few", measure_few, 0},
     {"growth", measure_growth, 0},
     {"gate", measure_gate, 0},
 };
@@ -122,23 +123,6 @@ bool bench_pace(const struct pace *pace, struct latencies *out)
     struct herd *herd = NULL;
     uint64_t begin_us;
     return bench_pace_begin(pace, &herd, &begin_us) && bench_pace_end(&herd, 0, UINT64_MAX, out);
-}
-
-bool bench_watched_start(const struct bench *servers, struct stack_catalogd *catalogd, const char *tool,
-                         const char *setting, char folder[static PROC_PATH_BYTES])
-{
-    static char program[256], folder_text[PROC_PATH_BYTES + 16], tool_text[32];
-    const char *const settings[] = {program,         folder_text, tool_text, "SERVER_LOOPS=1",
-                                    "NEAR_MS=60000", setting,     NULL};
-    if (!proc_folder("watch", NULL, folder))
-        return false;
-    snprintf(program, sizeof program, "WATCH_PROGRAM=%s", stack_catalogd_program());
-    snprintf(folder_text, sizeof folder_text, "WATCH_FOLDER=%s", folder);
-    snprintf(tool_text, sizeof tool_text, "WATCH_TOOL=%s", tool);
-    setenv("CATALOGD", "load/bench/watch.sh", 1);
-    bool good = bench_service_start(servers, catalogd, settings);
-    setenv("CATALOGD", strchr(program, '=') + 1, 1);
-    return good;
 }
 
 static bool start_servers(uint32_t product_count)

@@ -15,10 +15,12 @@
  *     bench_rolling.c   one hot product that expires every second, beside nginx
  *     bench_early.c     a hot product that expires again and again
  *     bench_avalanche.c thousands of products that expire together
+ *     bench_few.c       few requests a second: system calls, latency
  *     bench_growth.c    how cost grows: over HTTP; bench_growth_inside.c: of the library alone
  *     bench_gate.c      what a request costs, counted; against gate.txt
  *     bench_report.c    rows, verdicts
  *     crowd.h           a burst in which every answer must be a 200; pace.h of herd/, wrk.h of stack/: what else asks
+ *     watched.h         a catalogd under callgrind, strace or DHAT
  *     constant.h        a server of constants
  *     filled.h          when a value is stored
  *     stack/            service.h: a catalogd that is ready; nginx.h, varnish.h: what else answers
@@ -110,13 +112,6 @@ bool bench_pace_begin(const struct pace *pace, struct herd **out, uint64_t *begi
 bool bench_pace_end(struct herd **herd, uint64_t from_us, uint64_t to_us, struct latencies *out);
 bool bench_pace(const struct pace *pace, struct latencies *out);
 
-/*
- * A service that runs under a tool of valgrind's or strace, see watch.sh; what it writes goes into a folder, which
- * proc_remove() removes. With NEAR_BYTES nothing near ends while it is looked at.
- */
-bool bench_watched_start(const struct bench *bench, struct stack_catalogd *catalogd, const char *tool,
-                         const char *setting, char folder[static PROC_PATH_BYTES]);
-
 /* ---- measurements ---- */
 
 bool measure_hits(struct bench *bench);
@@ -133,6 +128,7 @@ bool measure_parked(struct bench *bench);
 bool measure_rolling(struct bench *bench);
 bool measure_early(struct bench *bench);
 bool measure_avalanche(struct bench *bench);
+bool measure_few(struct bench *bench);
 bool measure_growth(struct bench *bench);
 bool measure_gate(struct bench *bench);
 

@@ -14,6 +14,7 @@
  */
 #include "load/base/http.h"
 #include "load/bench/bench.h"
+#include "load/bench/watched.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -26,13 +27,10 @@ enum {
     REQUESTS = 320,  /* of one phase: a multiple of AT_ONCE */
     REPETITIONS = 3, /* the least counts: what else happens only adds */
     ASK_LIMIT_MS = 20000,
-    PID_BYTES = 16,
-    COMMAND_BYTES = 2 * PROC_PATH_BYTES + 64,
 };
 _Static_assert(REQUESTS % AT_ONCE == 0, "whole crowds");
 
 static const char numbers_path[] = "load/bench/gate.txt";
-static const char watch_path[] = "load/bench/watch.sh";
 
 enum metric { INSTRUCTIONS, ALLOCATIONS, CALLS, COMMANDS, TRIPS, METRIC_COUNT };
 
@@ -65,13 +63,12 @@ static const struct {
     [HIT_64] = {"hit in Redis, 64 at once", "hit_64", AT_ONCE, 8 * AT_ONCE, false},
 };
 
-/* One service under one tool. */
-struct watched {
+/* One service under one tool, and what is asked of it. */
+struct asked {
     struct bench *bench;
-    struct stack_catalogd catalogd;
-    char folder[PROC_PATH_BYTES];
+    struct watched watched;
     uint32_t first; /* of the keys */
-    uint32_t asked; /* of them, so far: they are asked in turn */
+    uint32_t turn;  /* of them, so far: they are asked in turn */
     enum errand errand;
 };
 
@@ -85,27 +82,27 @@ struct gate {
 
 static void path_of(void *context, uint32_t index, char *path)
 {
-    struct watched *watched = context;
+    struct asked *asked = context;
     (void)index;
-    if (watched->errand == PING || watched->errand == PING_64)
+    if (asked->errand == PING || asked->errand == PING_64)
         snprintf(path, BURST_PATH_BYTES, "/ping");
-    else if (watched->errand == MISS)
-        bench_cold_path(watched->bench, path);
+    else if (asked->errand == MISS)
+        bench_cold_path(asked->bench, path);
     else
-        snprintf(path, BURST_PATH_BYTES, "/products/%" PRIu32, watched->first + watched->asked++ % KEYS);
+        snprintf(path, BURST_PATH_BYTES, "/products/%" PRIu32, asked->first + asked->turn++ % KEYS);
 }
 
 /* Over connections that stay open. */
-static bool ask_products(struct watched *watched, uint32_t count)
+static bool ask_products(struct asked *asked, uint32_t count)
 {
-    const struct burst_target target = {.host = "127.0.0.1", .port = watched->catalogd.port};
+    const struct burst_target target = {.host = "127.0.0.1", .port = asked->watched.catalogd.port};
     const struct burst_options options = {.targets = &target,
                                           .target_count = 1,
-                                          .connection_count = errands[watched->errand].at_once,
+                                          .connection_count = errands[asked->errand].at_once,
                                           .connect_limit_ms = ASK_LIMIT_MS,
                                           .request_limit_ms = ASK_LIMIT_MS,
                                           .path_of = path_of,
-                                          .path_context = watched};
+                                          .path_context = asked};
     struct burst *burst = NULL;
     struct burst_summary summary;
     bool good = burst_open(&options, &burst);
@@ -119,19 +116,18 @@ static bool ask_products(struct watched *watched, uint32_t count)
 }
 
 /* Each over a connection of its own, as an operator's are. */
-static bool invalidate(struct watched *watched, uint32_t count)
+static bool invalidate(struct asked *asked, uint32_t count)
 {
     bool good = true;
     for (uint32_t i = 0; good && i < count; i++) {
         char path[BURST_PATH_BYTES];
         const struct http_request request = {.host = "127.0.0.1",
-                                             .port = watched->catalogd.ops_port,
+                                             .port = asked->watched.catalogd.ops_port,
                                              .method = "POST",
                                              .path = path,
                                              .deadline_ms = ASK_LIMIT_MS};
         struct http_answer answer;
-        snprintf(path, sizeof path, "/invalidate?key=product:%" PRIu32,
-                 watched->first + watched->asked++ % KEYS);
+        snprintf(path, sizeof path, "/invalidate?key=product:%" PRIu32, asked->first + asked->turn++ % KEYS);
         good = http_ask(&request, &answer) && answer.status == 200;
         if (!good)
             fprintf(stderr, "bench: gate: POST %s: status %u: %s\n", path, (unsigned)answer.status,
@@ -141,45 +137,34 @@ static bool invalidate(struct watched *watched, uint32_t count)
     return good;
 }
 
-static bool ask(struct watched *watched, uint32_t count)
+static bool ask(struct asked *asked, uint32_t count)
 {
-    bool good = watched->errand == INVALIDATION ? invalidate(watched, count) : ask_products(watched, count);
+    bool good = asked->errand == INVALIDATION ? invalidate(asked, count) : ask_products(asked, count);
     if (!good)
-        fprintf(stderr, "bench: gate: %s: not every answer was a 200\n", errands[watched->errand].name);
+        fprintf(stderr, "bench: gate: %s: not every answer was a 200\n", errands[asked->errand].name);
     return good;
 }
 
 /* ---- one phase ---- */
 
-static bool watch(const struct watched *watched, const char *what, char *text, size_t text_bytes)
+static double trips_of(const struct asked *asked)
 {
-    char command[COMMAND_BYTES];
-    snprintf(command, sizeof command, "sh %s %s %s %d", watch_path, what, watched->folder,
-             (int)watched->catalogd.pid);
-    bool good = proc_output(command, text, text_bytes);
-    if (!good)
-        fprintf(stderr, "bench: gate: %s: %s\n", command, text);
-    return good;
-}
-
-static double trips_of(const struct watched *watched)
-{
-    return stack_catalogd_metric(&watched->catalogd, "guard_redis_round_trips_total");
+    return stack_catalogd_metric(&asked->watched.catalogd, "guard_redis_round_trips_total");
 }
 
 /* From mark to count there is nothing but the requests. */
-static bool phase(struct watched *watched, enum errand errand, char *counted, size_t counted_bytes)
+static bool phase(struct asked *asked, enum errand errand, char *counted, size_t counted_bytes)
 {
-    watched->errand = errand;
-    return ask(watched, errands[errand].warm_up) && watch(watched, "--mark", counted, counted_bytes) &&
-           ask(watched, REQUESTS) && watch(watched, "--count", counted, counted_bytes);
+    asked->errand = errand;
+    return ask(asked, errands[errand].warm_up) && watched_mark(&asked->watched) && ask(asked, REQUESTS) &&
+           watched_count(&asked->watched, counted, counted_bytes);
 }
 
-static bool count_instructions(struct watched *watched, enum errand errand, struct gate *gate)
+static bool count_instructions(struct asked *asked, enum errand errand, struct gate *gate)
 {
     char counted[256];
     uint64_t instructions = 0, allocations = 0;
-    if (!phase(watched, errand, counted, sizeof counted) ||
+    if (!phase(asked, errand, counted, sizeof counted) ||
         sscanf(counted, "%" SCNu64 " %" SCNu64, &instructions, &allocations) != 2)
         return false;
     samples_add(&gate->at[errand][INSTRUCTIONS], (double)instructions / REQUESTS);
@@ -187,22 +172,22 @@ static bool count_instructions(struct watched *watched, enum errand errand, stru
     return true;
 }
 
-static bool count_calls(struct watched *watched, enum errand errand, struct gate *gate)
+static bool count_calls(struct asked *asked, enum errand errand, struct gate *gate)
 {
     char counted[256];
     uint64_t calls = 0;
-    watched->errand = errand;
-    if (!ask(watched, errands[errand].warm_up))
+    asked->errand = errand;
+    if (!ask(asked, errands[errand].warm_up))
         return false;
-    double trips = trips_of(watched);
-    uint64_t commands = stack_redis_calls(&watched->bench->redis, NULL);
-    if (!watch(watched, "--mark", counted, sizeof counted) || !ask(watched, REQUESTS) ||
-        !watch(watched, "--count", counted, sizeof counted) || sscanf(counted, "%" SCNu64, &calls) != 1)
+    double trips = trips_of(asked);
+    uint64_t commands = stack_redis_calls(&asked->bench->redis, NULL);
+    if (!watched_mark(&asked->watched) || !ask(asked, REQUESTS) ||
+        !watched_count(&asked->watched, counted, sizeof counted) || sscanf(counted, "%" SCNu64, &calls) != 1)
         return false;
-    commands = stack_redis_calls(&watched->bench->redis, NULL) - commands;
+    commands = stack_redis_calls(&asked->bench->redis, NULL) - commands;
     samples_add(&gate->at[errand][CALLS], (double)calls / REQUESTS);
     samples_add(&gate->at[errand][COMMANDS], (double)commands / REQUESTS);
-    samples_add(&gate->at[errand][TRIPS], (trips_of(watched) - trips) / REQUESTS);
+    samples_add(&gate->at[errand][TRIPS], (trips_of(asked) - trips) / REQUESTS);
     return true;
 }
 
@@ -210,20 +195,18 @@ static bool count_calls(struct watched *watched, enum errand errand, struct gate
 
 static bool watch_service(struct bench *bench, struct gate *gate, const char *tool, bool is_near)
 {
-    struct watched watched = {.bench = bench, .first = bench->next_product};
+    struct asked asked = {.bench = bench, .first = bench->next_product};
+    const char *const settings[] = {is_near ? "NEAR_BYTES=67108864" : "NEAR_BYTES=0", NULL};
     const bool calls = strcmp(tool, "strace") == 0;
     bench->next_product += KEYS;
-    bool good = bench_watched_start(bench, &watched.catalogd, tool,
-                                    is_near ? "NEAR_BYTES=67108864" : "NEAR_BYTES=0", watched.folder);
+    bool good = watched_start(bench, &asked.watched, tool, settings);
     for (size_t i = 0; good && i < REPETITIONS; i++) {
         for (enum errand errand = 0; good && errand < ERRAND_COUNT; errand++) {
             if (errands[errand].is_near == is_near)
-                good =
-                    calls ? count_calls(&watched, errand, gate) : count_instructions(&watched, errand, gate);
+                good = calls ? count_calls(&asked, errand, gate) : count_instructions(&asked, errand, gate);
         }
     }
-    stack_catalogd_stop(&watched.catalogd);
-    proc_remove(watched.folder);
+    watched_stop(&asked.watched);
     return good;
 }
 

@@ -14,6 +14,7 @@
 #include "load/base/http.h"
 #include "load/bench/bench.h"
 #include "load/bench/constant.h"
+#include "load/bench/watched.h"
 #include "load/stack/wrk.h"
 
 #include <inttypes.h>
@@ -206,16 +207,15 @@ static bool read_copies(const char *folder, double all_bytes, struct copy *copie
 
 static bool count_copies(struct bench *bench, struct contest *contest, bool is_near)
 {
-    struct stack_catalogd catalogd;
-    char folder[PROC_PATH_BYTES];
-    bool good =
-        bench_watched_start(bench, &catalogd, "copies", is_near ? NEAR_SETTING : "NEAR_BYTES=0", folder);
+    const char *const settings[] = {is_near ? NEAR_SETTING : "NEAR_BYTES=0", NULL};
+    const double all_bytes = (double)COPY_REQUESTS * (double)contest->body_bytes[COPIED];
+    struct watched watched = {.folder = ""};
+    bool good = watched_start(bench, &watched, "copies", settings);
     for (size_t i = 0; good && i < COPY_REQUESTS; i++)
-        good = bench_ask(catalogd.port, contest->paths[COPIED]);
-    good = stack_catalogd_stop(&catalogd) && good &&
-           read_copies(folder, (double)COPY_REQUESTS * (double)contest->body_bytes[COPIED],
-                       contest->copies[!is_near]);
-    proc_remove(folder);
+        good = bench_ask(watched.catalogd.port, contest->paths[COPIED]);
+    good = stack_catalogd_stop(&watched.catalogd) && good &&
+           read_copies(watched.folder, all_bytes, contest->copies[!is_near]);
+    watched_stop(&watched);
     return good;
 }
 

@@ -66,10 +66,10 @@ void fuzz_cluster(const uint8_t *data, size_t bytes)
             take_redirect(reply);
         else if (before != NULL)
             take_view(before, reply);
-        freeReplyObject(before);
+        redis_reader_free(&reader, before);
         before = reply;
     }
     check_map();
-    freeReplyObject(before);
+    redis_reader_free(&reader, before);
     redis_reader_close(&reader);
 }

@@ -139,7 +139,7 @@ static void take_reply(struct listener *listener, struct redisReply *reply)
     read_as_lock_answer(reply);
     if (reply->type == REDIS_REPLY_ERROR)
         read_as_error(reply);
-    freeReplyObject(reply);
+    redis_reader_free(&listener->reader, reply);
 }
 
 /* False: the stream is broken. */

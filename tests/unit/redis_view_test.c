@@ -165,7 +165,7 @@ TEST(a_view_with_each_slot_by_itself_is_within_the_bounds_of_a_reply)
     assert_int_equal(view.master_count, 3);
     assert_int_equal(view.replica_count, 3);
     assert_int_equal(view.owner[REDIS_SLOTS - 1], (REDIS_SLOTS - 1) % 3);
-    freeReplyObject(reply);
+    redis_reader_free(&reader, reply);
     redis_reader_close(&reader);
     free(resp);
 }
