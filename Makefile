@@ -19,6 +19,7 @@
 #   make soak         the same for long, at a gentler pace; everything must end flat: MINUTES=60 SEED=1
 #   make sim          the cores, the guard's and that of the locks, in a simulated fleet under faults: SEEDS=100000.
 #                     The first ones must run as tests/sim/courses, shard_, wish_ and lock_courses have it
+#   make swarm        ten million schedules of them on all cores: SWARM=10000000 FROM=1
 #   make golden       writes tests/golden/*.txt anew, after a change that means to change what others rely on
 #   make courses      writes these four anew, after a change that means to change what a core does
 #   make mutants      does the simulator find sown bugs
@@ -63,6 +64,8 @@ SAN ?=
 SCALE ?= 50000
 SECONDS ?= 60
 SEEDS ?= 100000
+SWARM ?= 10000000
+FROM ?= 1
 MINUTES ?= 60
 LONG ?=
 SEED ?= 1
@@ -79,7 +82,7 @@ BUILD := build/$(notdir $(firstword $(CC)))$(SAN:%=-%)
 
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
-.PHONY: all installable uninstall man dist deb deb-test compat demo run scenarios db test tests fuzz coverage golden valgrind chaos soak hundred sim courses mutants mutants-live model bench peers lab lint format empty-root install amalgamation docs clean help
+.PHONY: all installable uninstall man dist deb deb-test compat demo run scenarios db test tests fuzz coverage golden valgrind chaos soak hundred sim swarm courses mutants mutants-live model bench peers lab lint format empty-root install amalgamation docs clean help
 .SUFFIXES:
 ifndef V
 MAKEFLAGS += --silent
@@ -397,6 +400,10 @@ sim: $(BUILD)/sim
 	    $(BUILD)/sim $$of SEEDS=$$seeds || exit 1; \
 	done
 
+# Ten million schedules, each with a subset of the faults that it has drawn, on all cores: an hour or so. FROM: other seeds.
+swarm: $(BUILD)/sim
+	@sh tests/sim/swarm.sh $(BUILD)/sim $(SWARM) $(FROM)
+
 courses: $(BUILD)/sim
 	@$(BUILD)/sim COURSES=2000 >tests/sim/courses
 	@$(BUILD)/sim shards COURSES=500 >tests/sim/shard_courses
@@ -423,7 +430,7 @@ model:
 	@LONG=$(LONG) sh tests/model/run.sh build/model
 
 bench: all $(BUILD)/bench
-	@$(if $(filter gate few,$(or $(T),gate)),sh load/deps.sh gate)
+	@$(if $(filter gate few sizes,$(or $(T),gate)),sh load/deps.sh gate)
 	@$(if $(filter-out gate,$(or $(T),all)),sh load/deps.sh bench)
 	@CATALOGD=$(BUILD)/catalogd GATE_RENEW=$(RENEW) $(BUILD)/bench $(T)
 
