@@ -26,7 +26,7 @@ enum {
     REQUESTS_EACH = 16,
     WRK_CONNECTIONS = 16,
     SECONDS = 1,
-    SETTLE_MS = 300
+    SETTLE_MS = 300,
 };
 
 /* One curve's abscissa. */
@@ -189,15 +189,22 @@ static void look(void *context)
     hall->all_wait = crowd_waits(&hall->crowd, &hall->catalogd);
 }
 
-/* The service and we have a descriptor each for every one of them. */
-static double most_waiters(void)
+/* How many connections the service may have: it and we have a descriptor each for every one of them. */
+static uint32_t most_connections(void)
 {
-    enum { WANTED = 25000, SPARE = 500 };
+    enum { WANTED = 28000, SPARE = 600 };
     struct rlimit limit = {.rlim_cur = 0};
     if (net_raise_file_limit(WANTED + SPARE))
         return WANTED;
     getrlimit(RLIMIT_NOFILE, &limit);
-    return (double)limit.rlim_cur - SPARE;
+    return (uint32_t)limit.rlim_cur - SPARE;
+}
+
+/* Before it is full it closes some: a tenth is left free. */
+static double most_waiters(void)
+{
+    uint32_t connections = most_connections();
+    return connections >= 28000 ? 25000 : connections / 10 * 9;
 }
 
 struct http_waiters {
@@ -207,11 +214,12 @@ struct http_waiters {
 static bool wait_over_http(struct bench *bench, uint32_t waiters, struct http_waiters *out)
 {
     static struct hall hall;
-    char delay[32], warm[BURST_PATH_BYTES];
+    char delay[32], waiting[32], connected[32], warm[BURST_PATH_BYTES];
     struct filled filled;
-    const char *const settings[] = {delay, "SERVER_LOOPS=1", "MAX_WAITERS=30000", "MAX_CONNECTIONS=30000",
-                                    NULL};
+    const char *const settings[] = {delay, waiting, connected, "SERVER_LOOPS=1", NULL};
     snprintf(delay, sizeof delay, "LOAD_DELAY_MS=%d", QUERY_MS);
+    snprintf(waiting, sizeof waiting, "MAX_WAITERS=%u", (unsigned)most_connections());
+    snprintf(connected, sizeof connected, "MAX_CONNECTIONS=%u", (unsigned)most_connections());
     hall = (struct hall){.crowd = {.port_count = 1,
                                    .size = waiters,
                                    .meanwhile = {.after_ms = LOOK_MS, .run = look, .context = &hall}}};
@@ -273,26 +281,31 @@ static bool time_hits(const struct stack_catalogd *catalogd, const char *path, d
 }
 
 /* Connections that have asked once and stay. */
-static bool keep_connections(struct bench *bench, const struct stack_catalogd catalogd[static 2],
-                             uint32_t count, struct connections *out)
+static bool keep_connections(const struct stack_catalogd *catalogd, uint32_t count, const char *path,
+                             double *hit_us, double *kib)
 {
-    struct crowd crowd[2];
+    struct crowd crowd = {.ports = {catalogd->port}, .port_count = 1, .size = count, .path = "/ping"};
+    const double before_kib = (double)proc_status(catalogd->pid, "VmRSS");
+    bool good = crowd_open(&crowd) && crowd_ask(&crowd);
+    *kib = ((double)proc_status(catalogd->pid, "VmRSS") - before_kib) / count;
+    good = good && bench_ask(catalogd->port, path) && time_hits(catalogd, path, hit_us);
+    crowd_close(&crowd);
+    return good;
+}
+
+static bool connect_many(struct bench *bench, uint32_t count, struct connections *out)
+{
+    static const char *const far[] = {"SERVER_LOOPS=1", "NEAR_BYTES=0", NULL};
+    static const char *const near[] = {"SERVER_LOOPS=1", "NEAR_BYTES=67108864", "NEAR_MS=60000", NULL};
+    struct stack_catalogd catalogd[2] = {{.pid = 0}, {.pid = 0}};
     char path[BURST_PATH_BYTES];
-    bool good = true;
     bench_cold_path(bench, path);
-    double kib[2] = {(double)proc_status(catalogd[0].pid, "VmRSS"), 0};
-    for (size_t i = 0; i < 2; i++) {
-        crowd[i] =
-            (struct crowd){.ports = {catalogd[i].port}, .port_count = 1, .size = count, .path = "/ping"};
-        good = good && crowd_open(&crowd[i]) && crowd_ask(&crowd[i]) && bench_ask(catalogd[i].port, path);
-        if (i == 0)
-            kib[1] = (double)proc_status(catalogd[0].pid, "VmRSS");
-    }
-    good =
-        good && time_hits(&catalogd[0], path, &out->hit_us) && time_hits(&catalogd[1], path, &out->near_us);
-    out->kib = (kib[1] - kib[0]) / count;
-    for (size_t i = 0; i < 2; i++)
-        crowd_close(&crowd[i]);
+    bool good = bench_service_start(bench, &catalogd[0], far) &&
+                bench_service_start(bench, &catalogd[1], near) &&
+                keep_connections(&catalogd[0], count, path, &out->hit_us, &out->kib) &&
+                keep_connections(&catalogd[1], count, path, &out->near_us, &out->kib);
+    stack_catalogd_stop(&catalogd[0]);
+    stack_catalogd_stop(&catalogd[1]);
     return good;
 }
 
@@ -302,19 +315,12 @@ static bool grow_connections(struct bench *bench)
     static const struct line lines[] = {{"CPU of a near hit beside", "us", 2},
                                         {"CPU of a hit in Redis beside", "us", 2},
                                         {"memory for each", "KiB", 2}};
-    static const char *const settings[] = {"SERVER_LOOPS=1", "NEAR_BYTES=0", NULL};
-    static const char *const near[] = {"SERVER_LOOPS=1", "NEAR_BYTES=67108864", NULL};
     struct connections points[POINTS_MAX];
     bool good = true;
     progress_begin("connections:");
     for (size_t i = 0; good && i < axis.count; i++) {
-        struct stack_catalogd catalogd[2] = {{.pid = 0}, {.pid = 0}};
         progress_repetition(i + 1);
-        good = bench_service_start(bench, &catalogd[0], settings) &&
-               bench_service_start(bench, &catalogd[1], near) &&
-               keep_connections(bench, catalogd, (uint32_t)axis.at[i], &points[i]);
-        stack_catalogd_stop(&catalogd[0]);
-        stack_catalogd_stop(&catalogd[1]);
+        good = connect_many(bench, (uint32_t)axis.at[i], &points[i]);
     }
     if (good) {
         report_heading("Growth: idle connections, one server loop");
