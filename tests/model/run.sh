@@ -85,6 +85,22 @@ fails | expired, bug: a running load keeps its lease         | -DEXPIRE -DBUG_EX
 fails | expired, bug: a touch does not look at the lease     | -DEXPIRE -DNP=1 -DNR=3 -DSX=1 -DBUG_TOUCHUNFENCED
 fails | expired, bug: so does an invalidation                | -DEXPIRE=2 -DBUG_INVSTALE
 fails | cleared, bug: values first, then leases              | -DCLEAR -DBUG_CLEARORDER
+holds | together: two batches of the same keys                | together.pml
+holds | together: batches that overlap                        | together.pml -DNK=3 -DM1=6
+holds | together: three processes, each pair shares a key      | together.pml -DNP=3 -DNK=3 -DM1=6 -DM2=5
+holds | together: three keys, three processes, two threads     | together.pml -DNP=3 -DNK=3 -DM0=7 -DM1=7 -DM2=7 -DB=2
+holds | together: a process is killed with a batch             | together.pml -DNK=3 -DM0=7 -DM1=7 -DCR=1
+holds | together: a loader needs what another process loads    | together.pml -DM0=1 -DM1=2 -DN0=1 -DCR=1
+holds | together: a loader needs what is queued behind it      | together.pml -DN0=1
+holds | together: needs three deep, two threads, killed        | together.pml -DNK=3 -DM0=7 -DM1=7 -DN0=1 -DN1=2 -DB=2 -DCR=1
+holds | together: a circle in a thread, in two threads         | together.pml -DB=2 -DN0=1 -DN1=0
+holds | together: a circle over three processes                | together.pml -DNP=3 -DNK=3 -DM0=1 -DM1=2 -DM2=4 -DN0=1 -DN1=2 -DN2=0
+fails | together, bug: a batch waits until it has all leases   | together.pml -DBUG_ALLORNONE
+fails | together, bug: a nested load queues for a thread       | together.pml -DN0=1 -DBUG_QUEUES
+fails | together, bug: nobody looks for its own key            | together.pml -DM0=1 -DM1=0 -DN0=1 -DN1=0 -DBUG_OWNCHAIN
+fails | together, bug: nor for a circle of two threads         | together.pml -DNP=1 -DB=2 -DN0=1 -DN1=0 -DBUG_TWOTHREADS
+fails | together, bug: another process is waited for for ever  | together.pml -DM0=1 -DM1=2 -DN0=1 -DN1=0 -DBUG_FOREVER
+fails | together, bug: a nested load takes a lease that is held | together.pml -DM0=1 -DM1=2 -DN0=1 -DBUG_STEAL
 holds | tags: nothing goes wrong                             | tags.pml
 holds | tags: one process, three requests, two invalidations | tags.pml -DNP=1 -DNR=3 -DMAXV=2
 holds | tags: two requests in each process                   | tags.pml -DNR=2
