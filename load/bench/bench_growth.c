@@ -154,6 +154,7 @@ static bool grow_fleet(struct bench *bench)
     static const struct axis axis = {"guards", 5, {1, 10, 100, 300, 1000}};
     static const struct line lines[] = {{"commands of a miss", "", 0},
                                         {"messages heard of a miss", "", 0},
+                                        {"polls of a miss", "", 0},
                                         {"loads", "", 0},
                                         {"from the load's end to the last answer", "ms", 1},
                                         {"invalidation confirmed", "ms", 1},

@@ -349,6 +349,11 @@ static uint64_t messages_of(const struct guard_stats *stats)
     return stats->wake_messages;
 }
 
+static uint64_t polls_of(const struct guard_stats *stats)
+{
+    return stats->wake_polls;
+}
+
 static uint64_t is_up(const struct guard_stats *stats)
 {
     return stats->redis_state == GUARD_REDIS_UP && stats->wake_state == GUARD_REDIS_UP;
@@ -403,6 +408,7 @@ static bool count_fleet(struct bench *bench, const void *of, void *outcome)
     out->loads = fleet.loads;
     out->miss_commands = (double)(stack_redis_calls(&bench->redis, NULL) - commands);
     out->miss_messages = fleet_sum(&fleet, messages_of) - messages;
+    out->miss_polls = fleet_sum(&fleet, polls_of);
 
     messages = fleet_sum(&fleet, messages_of);
     commands = stack_redis_calls(&bench->redis, NULL);

@@ -32,7 +32,8 @@ bool growth_waiters(struct bench *bench, uint32_t waiters, struct growth_waiters
 /* So many guards, each with connections of its own, as many processes would have them; all ask for one cold key at once,
  * then one invalidates it. */
 struct growth_fleet {
-    double miss_commands, miss_messages; /* that Redis ran; that the guards heard, all together */
+    double miss_commands, miss_messages,
+        miss_polls; /* that Redis ran; that the guards heard, sent, all together */
     double loads;
     double miss_ms, invalidate_ms; /* until the last is answered; until it is confirmed */
     double invalidate_commands, invalidate_messages;
