@@ -171,11 +171,6 @@ void permits_query_over(struct core *core, struct permit *permit)
 
 /* ---- requesting ---- */
 
-static uint32_t smaller(uint32_t one, uint32_t other)
-{
-    return one < other ? one : other;
-}
-
 /* A grant may have taken long to come, or we were stopped since. */
 bool permits_allow(struct core *core)
 {
@@ -298,7 +293,8 @@ void permits_balance(struct core *core)
     else
         want_no_permits(core);
     uint32_t waiting = apply ? loads_wanted(core, 0) : 0;
-    core->stats.permits_waiting = waiting - smaller(waiting, permits->in_state[PERMIT_READY]);
+    const uint32_t ready = permits->in_state[PERMIT_READY];
+    core->stats.permits_waiting = waiting > ready ? waiting - ready : 0;
 }
 
 /* ---- what came back ---- */
