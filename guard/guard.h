@@ -716,8 +716,8 @@ GUARD_API bool guard_cache(struct guard *guard, char id[GUARD_CACHE_ID_BYTES + 1
  *
  * max_loads, B, bounds what one process does to the source; in an avalanche, when thousands of keys expire
  * together, that is B queries for each process. With load_permits no more than that many queries run at a time over all
- * processes: a load takes a permit from Redis when it is its turn, and stays queued, without a thread, until it has
- * one. A batch is one query and takes one permit; a nested load runs under the permit of its outer load.
+ * processes: a load takes a permit from Redis, or from the load before it in this process, and stays queued, without a thread,
+ * until it has one. A batch is one query and takes one permit; a nested load runs under the permit of its outer load.
  *
  * Order      First come, first served among the processes that wait. A process keeps a permit for a turn: for 50 ms, or 8
  *            queries if that is less, it passes to the next load that has waiters, without a round trip; so another

@@ -16,7 +16,7 @@
  * ASKED makes hits cheap. In every MHD_run() libmicrohttpd calls the handler of each connection that is neither
  * suspended nor answered, which costs one function call; a suspension and its resumption cost two epoll_ctl(), a
  * write() and a walk over all other suspended connections. So a request is suspended only if the guard has not answered
- * within CLIENT_LOOK_MS, or if too many are ASKED.
+ * within CLIENT_LOOK_MS or twice that, or if too many are ASKED.
  *
  * Threads: all on the thread of the loop, except the counters, which any thread may read.
  * Lifetime: from accept to close, or to the guard's callback if that is later. The guard calls back exactly once, and
@@ -56,7 +56,7 @@ enum {
     CLIENT_BODY_BYTES_A_MS = 8,          /* and one more millisecond for every so many bytes received */
     CLIENT_ANSWERS_BYTES_MAX = 32 << 20, /* of one loop: answers to /products?ids= being sent */
     CLIENT_SLOW_MS = 1000,               /* an answer that is read for longer makes way for others */
-    CLIENT_LOOK_MS = 2,                  /* a request stays ASKED for at most this long */
+    CLIENT_LOOK_MS = 2,                  /* a request stays ASKED for about this long */
     CLIENT_LOOK_MAX = 512,               /* and at most so many are */
 };
 

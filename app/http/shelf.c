@@ -143,7 +143,7 @@ static bool set_head(struct prepared *item, const struct answer *answer)
     return true;
 }
 
-/* False: it has not as many digits, and nothing was written. */
+/* False: it has not as many digits, and this one was not written. */
 static bool write_number(const struct prepared *item, struct span span, uint32_t number)
 {
     char digits[NUMBER_DIGITS];

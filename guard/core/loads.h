@@ -12,7 +12,7 @@
  * Nested     A nested load runs in the place of its outer one, and mostly on its thread: nested.h.
  * Users      Two queues: users before background refreshes. A refresh moves to the users' queue once a waiter needs
  *            it, and one that is only queued gives its place to a user that would be shed. The permits of the
- *            fleet are requested when a worker is free (permits.h): until then only the lease is held.
+ *            fleet are requested when a worker is free, at the earliest beside the lease (permits.h).
  * Batches    Flights of many start in batches, after the turn of the loop in which they were queued, and not
  *            while an acquire of the same turn as theirs has no answer. A batch is one query: it occupies one
  *            worker until its last load is over, and batch_max of its flights, queued, share one place.

@@ -2,7 +2,7 @@
 /*
  * permits.h - the fleet's load permits, as one process holds them. Private to the room.
  *
- *              a load could start            granted         it starts
+ *        a load could start, or is expected  granted         it starts
  *   o--> FREE -------------------> REQUESTED -------> READY ------------> USED
  *         ^ ^         refused          |              | ^    its turn      | its query is over
  *         | +--------------------------+  none wanted | +------------------+
@@ -10,12 +10,12 @@
  *         +-------------------------------- RETURNING <--------------------+
  *
  * A permit is for one query at a time: that of a load, or of a batch. It is requested once a worker is free and a load
- * is queued, so that neither a worker nor a permit waits for the other; the loads stay queued meanwhile, and their leases
+ * is queued or expected, so that neither a worker nor a permit waits for the other for long; the loads stay queued meanwhile, and their leases
  * go on being renewed. Permits are alike: which load gets one is decided when it comes, users before refreshes, the two
  * shares as they get workers (loads.h).
  *
- * Expected   Unless permits are short it is requested in one write with the first acquire of a user's lease. If that
- *            brings no lease, it goes back.
+ * Expected   It is requested in one write with the first acquire of a user's lease; while permits are short only as
+ *            `chances` allow. One that comes before the lease does waits for that answer, and goes back if it brings none.
  * Turn       When its query is over it passes to the next user's load of this process without a word to Redis, for a
  *            turn of PERMIT_TURN_QUERIES or PERMIT_TURN_MS, whichever is over first. So short queries do not leave it
  *            idle for round trips, and a process that waits in Redis's queue waits little longer: beside queries that
@@ -41,7 +41,7 @@
 enum permit_state {
     PERMIT_FREE,
     PERMIT_REQUESTED, /* acquire sent */
-    PERMIT_READY,     /* granted; a load starts before the event, or the turn, is over */
+    PERMIT_READY,     /* granted; a load starts before the event, its turn or the wait for its lease is over */
     PERMIT_USED,      /* its query runs */
     PERMIT_RETURNING, /* release sent; without a token: this process leaves the queue */
     PERMIT_STATES,

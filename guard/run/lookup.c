@@ -509,14 +509,15 @@ static bool is_of(const struct lookup *lookup, const struct core_key *key, uint6
 
 static struct lookup *joinable_lookup(struct guard_loop *loop, const struct core_key *key, uint64_t key_hash)
 {
-    struct lookup *lookup = *list_of(loop, key_hash);
-    while (lookup != NULL && !is_of(lookup, key, key_hash))
-        lookup = lookup->next;
-    if (lookup != NULL && lookup->batch != redis_batch(loop->redis)) {
-        leave_list(lookup);
-        lookup = NULL;
+    const uint64_t batch = redis_batch(loop->redis);
+    struct lookup *lookup, *next;
+    DL_FOREACH_SAFE (*list_of(loop, key_hash), lookup, next) {
+        if (lookup->batch != batch)
+            leave_list(lookup); /* it has been written: however slow Redis is, the list is short */
+        else if (is_of(lookup, key, key_hash))
+            return lookup;
     }
-    return lookup;
+    return NULL;
 }
 
 static struct lookup *new_lookup(struct guard_loop *loop, const struct core_key *key, uint64_t key_hash)

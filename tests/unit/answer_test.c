@@ -321,7 +321,7 @@ TEST(what_the_client_holds_is_not_sent_again)
 
 TEST(a_validator_that_cannot_be_an_etag_is_none)
 {
-    static const char *const validators[] = {"", "a\"b", "a b"};
+    static const char *const validators[] = {"", "a\"b", "a b", "a\r\nAge: 0", "a\x7f", "\xc3\xa4"};
 
     for (size_t i = 0; i < sizeof(validators) / sizeof(validators[0]); i++) {
         const struct guard_value value = {.body = "", .validator = validators[i]};
