@@ -41,8 +41,8 @@
 enum permit_state {
     PERMIT_FREE,
     PERMIT_REQUESTED, /* acquire sent */
-    PERMIT_READY,     /* granted; a load starts before the event, its turn or the wait for its lease is over */
-    PERMIT_USED,      /* its query runs */
+    PERMIT_READY, /* granted; a load starts before the event, its turn or the wait for its lease is over */
+    PERMIT_USED,  /* its query runs */
     PERMIT_RETURNING, /* release sent; without a token: this process leaves the queue */
     PERMIT_STATES,
 };

@@ -304,9 +304,7 @@ static pid_t signal_the_next(int signal)
     int go[2];
     init_with_permits();
     fleet.config.load_permits = 1;
-    fleet.policy.lease_ms = 45000;
-    fleet.config.redis_limit_ms =
-        15000; /* what was asked before the stop is answered in time, or it loads without a permit */
+    fleet.config.redis_limit_ms = 3000;
     source_shut(&fleet.source);
     assert_int_equal(pipe2(go, O_CLOEXEC), 0);
     pid_t next = start_holder(1, go[0]);
@@ -340,9 +338,9 @@ TEST(a_permit_whose_next_process_is_killed_goes_to_the_one_behind)
 TEST(a_permit_whose_next_process_is_stopped_goes_to_the_one_behind)
 {
     pid_t stopped = signal_the_next(SIGSTOP);
-    kill(stopped, SIGCONT); /* it asks once more */
-    WAIT_UNTIL(permits_out() == 1);
-    assert_int_equal(processes_waiting(), 0);
+    kill(stopped, SIGCONT); /* it asks once more, and loads */
+    WAIT_UNTIL(redis_number("EXISTS", "held:0", 'v') == 1);
+    WAIT_UNTIL(permits_out() == 0 && processes_waiting() == 0);
     kill(stopped, SIGKILL);
     assert_int_equal(waitpid(stopped, NULL, 0), stopped);
     fleet_close();
