@@ -400,7 +400,7 @@ sim: $(BUILD)/sim
 	    $(BUILD)/sim $$of SEEDS=$$seeds || exit 1; \
 	done
 
-# Ten million schedules, each with a subset of the faults that it has drawn, on all cores: an hour or so. FROM: other seeds.
+# Each schedule draws which faults it has. Ten million take an hour or so on two cores. FROM: other seeds.
 swarm: $(BUILD)/sim
 	@sh tests/sim/swarm.sh $(BUILD)/sim $(SWARM) $(FROM)
 
