@@ -24,6 +24,7 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 extern char **environ;
@@ -305,7 +306,6 @@ bool proc_look(pid_t pid, struct proc_look *out)
 {
     char path[32], stat[1024];
     int parent = 0;
-    uint64_t user_ticks = 0, system_ticks = 0;
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
     FILE *file = fopen(path, "re");
     if (file == NULL)
@@ -314,13 +314,10 @@ bool proc_look(pid_t pid, struct proc_look *out)
     fclose(file);
     stat[count] = '\0';
     const char *name = strchr(stat, '('), *behind = strrchr(stat, ')');
-    if (name == NULL || behind == NULL ||
-        sscanf(behind, ") %*c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %" SCNu64 " %" SCNu64, &parent,
-               &user_ticks, &system_ticks) != 3)
+    if (name == NULL || behind == NULL || sscanf(behind, ") %*c %d", &parent) != 1)
         return false;
     snprintf(out->name, sizeof out->name, "%.*s", (int)(behind - name - 1), name + 1);
     out->parent = (pid_t)parent;
-    out->cpu_us = (user_ticks + system_ticks) * 1000000 / (uint64_t)sysconf(_SC_CLK_TCK);
     return behind[2] != 'Z';
 }
 
@@ -364,10 +361,13 @@ size_t proc_family(pid_t pid, pid_t *pids, size_t most)
 uint64_t proc_cpu_us(pid_t pid)
 {
     pid_t pids[FAMILY_MAX];
-    struct proc_look look;
     uint64_t sum_us = 0;
-    for (size_t i = proc_family(pid, pids, FAMILY_MAX); i-- > 0;)
-        sum_us += proc_look(pids[i], &look) ? look.cpu_us : 0;
+    for (size_t i = proc_family(pid, pids, FAMILY_MAX); i-- > 0;) {
+        clockid_t its;
+        struct timespec spent;
+        if (clock_getcpuclockid(pids[i], &its) == 0 && clock_gettime(its, &spent) == 0)
+            sum_us += (uint64_t)spent.tv_sec * 1000000 + (uint64_t)spent.tv_nsec / 1000;
+    }
     return sum_us;
 }
 

@@ -61,14 +61,13 @@ void proc_kill_tree(pid_t *pid);
 struct proc_look {
     char name[32];
     pid_t parent;
-    uint64_t cpu_us; /* user and system time of all its threads, in steps of 10 ms */
 };
 bool proc_look(pid_t pid, struct proc_look *out);
 
 /* The process and all its living descendants, itself first; how many, `most` at the most. */
 size_t proc_family(pid_t pid, pid_t *pids, size_t most);
 
-/* The time of all of them. */
+/* User and system time of all of them, by their CPU clocks: /proc/PID/stat counts in steps of 10 ms. */
 uint64_t proc_cpu_us(pid_t pid);
 
 /* A number of /proc/PID/status by its name: "VmRSS" (KiB), "Threads", ...; 0 if there is none. */

@@ -20,7 +20,8 @@
 #include <sys/resource.h>
 
 enum {
-    POINTS_MAX = 9,
+    POINTS_MAX = 6,
+    LINES_MAX = 8,
     QUERY_MS = 3000,
     LOOK_MS = 2000,
     REQUESTS_EACH = 16,
@@ -29,149 +30,104 @@ enum {
     SETTLE_MS = 300,
 };
 
-/* One curve's abscissa. */
-struct axis {
-    const char *of;
-    size_t count;
-    double at[POINTS_MAX];
-};
+/* What a point has, in the order of its curve's lines. */
+typedef bool measure_point(struct bench *bench, double at, double *numbers);
 
 struct line {
     const char *what, *unit;
     unsigned decimals;
 };
 
-/* Rows of `struct line`, in the order in which a point has its numbers. */
-static void report_lines(const struct axis *axis, const struct line *lines, size_t line_count,
-                         const double *points, size_t stride)
-{
-    for (size_t line = 0; line < line_count; line++) {
-        double ys[POINTS_MAX];
-        for (size_t i = 0; i < axis->count; i++)
-            ys[i] = points[i * stride + line];
-        report_curve(lines[line].what, lines[line].unit, lines[line].decimals, axis->of, axis->at, ys,
-                     axis->count);
-    }
-}
+struct curve {
+    const char *name, *heading;
+    measure_point *measure;
+    const struct line *lines;
+    size_t line_count;
+    const char *of; /* what there are so many of */
+    size_t count;
+    double at[POINTS_MAX];
+};
 
-#define COUNT_OF(list) (sizeof(list) / sizeof *(list))
+static bool grow(struct bench *bench, const struct curve *curve)
+{
+    double numbers[POINTS_MAX][LINES_MAX] = {{0}};
+    bool good = true;
+    progress_begin(curve->name);
+    for (size_t i = 0; good && i < curve->count; i++) {
+        progress_repetition(i + 1);
+        good = curve->measure(bench, curve->at[i], numbers[i]);
+    }
+    if (good)
+        report_heading("Growth: %s", curve->heading);
+    for (size_t line = 0; good && line < curve->line_count; line++) {
+        double ys[POINTS_MAX];
+        for (size_t i = 0; i < curve->count; i++)
+            ys[i] = numbers[i][line];
+        report_curve(curve->lines[line].what, curve->lines[line].unit, curve->lines[line].decimals, curve->of,
+                     curve->at, ys, curve->count);
+    }
+    return progress_end(good);
+}
 
 /* ---- the library alone ---- */
 
-static const struct line key_lines[] = {
-    {"CPU of a miss", "us", 1},
-    {"CPU of a hit in Redis", "us", 2},
-    {"CPU of a near hit", "us", 2},
-    {"memory of Redis for each", "B", 0},
-    {"of the near cache for each", "B", 0},
-    {"of the process for each", "B", 0},
-};
-_Static_assert(sizeof(struct growth_keys) == sizeof(double) * COUNT_OF(key_lines),
-               "one line for each number");
-
-static bool grow_each(struct bench *bench, const struct axis *axis,
-                      bool (*of)(double at, struct growth_keys_of *out), struct growth_keys *points)
+static bool keys_of(struct bench *bench, struct growth_keys_of of, double *numbers)
 {
-    for (size_t i = 0; i < axis->count; i++) {
-        struct growth_keys_of what = {.keys = 10000, .value_bytes = 300};
-        progress_repetition(i + 1);
-        if (!of(axis->at[i], &what) || !growth_keys(bench, what, &points[i]))
-            return false;
-    }
+    struct growth_keys keys;
+    if (!growth_keys(bench, of, &keys))
+        return false;
+    numbers[0] = keys.load_us;
+    numbers[1] = keys.hit_us;
+    numbers[2] = keys.near_us;
+    numbers[3] = keys.redis_bytes;
+    numbers[4] = keys.near_bytes;
+    numbers[5] = keys.rss_bytes;
     return true;
 }
 
-static bool so_many_keys(double at, struct growth_keys_of *out)
+static bool so_many_keys(struct bench *bench, double keys, double *numbers)
 {
-    out->keys = (uint32_t)at;
-    return true;
+    return keys_of(bench, (struct growth_keys_of){.keys = (uint32_t)keys, .value_bytes = 300}, numbers);
 }
 
-static bool so_many_tags(double at, struct growth_keys_of *out)
+static bool so_many_tags(struct bench *bench, double tags, double *numbers)
 {
-    out->tags = (uint32_t)at;
-    return true;
+    return keys_of(bench, (struct growth_keys_of){.keys = 10000, .value_bytes = 300, .tags = (uint32_t)tags},
+                   numbers);
 }
 
 /* Some 250 MiB of each size at the most. */
-static bool so_many_bytes(double at, struct growth_keys_of *out)
+static bool so_many_bytes(struct bench *bench, double bytes, double *numbers)
 {
-    out->value_bytes = (uint32_t)at;
-    out->keys = at > 250000 ? 250 : 1000;
+    const uint32_t keys = bytes > 250000 ? 250 : 1000;
+    return keys_of(bench, (struct growth_keys_of){.keys = keys, .value_bytes = (uint32_t)bytes}, numbers);
+}
+
+static bool so_many_waiters(struct bench *bench, double count, double *numbers)
+{
+    struct growth_waiters waiters;
+    if (!growth_waiters(bench, (uint32_t)count, &waiters))
+        return false;
+    numbers[0] = waiters.ask_us;
+    numbers[1] = waiters.answer_us;
+    numbers[2] = waiters.bytes;
     return true;
 }
 
-static bool grow_keys(struct bench *bench)
+static bool so_many_guards(struct bench *bench, double guards, double *numbers)
 {
-    static const struct {
-        const char *name, *heading;
-        struct axis axis;
-        bool (*of)(double at, struct growth_keys_of *out);
-    } curves[] = {
-        {"keys:",
-         "Growth: keys of 300 bytes; the library alone, 256 requests at a time",
-         {"keys", 6, {1, 100, 1000, 10000, 100000, 1000000}},
-         so_many_keys},
-        {"tags:", "Growth: tags of each of 10 000 entries", {"tags", 5, {0, 1, 2, 4, 8}}, so_many_tags},
-        {"sizes of values:",
-         "Growth: bytes of a value",
-         {"bytes", 5, {100, 1024, 16384, 262144, 1000000}},
-         so_many_bytes},
-    };
-    for (size_t i = 0; i < COUNT_OF(curves); i++) {
-        struct growth_keys points[POINTS_MAX];
-        progress_begin(curves[i].name);
-        if (!progress_end(grow_each(bench, &curves[i].axis, curves[i].of, points)))
-            return false;
-        report_heading("%s", curves[i].heading);
-        report_lines(&curves[i].axis, key_lines, COUNT_OF(key_lines), &points[0].load_us,
-                     COUNT_OF(key_lines));
-    }
+    struct growth_fleet fleet;
+    if (!growth_fleet(bench, (uint32_t)guards, &fleet))
+        return false;
+    numbers[0] = fleet.loads;
+    numbers[1] = fleet.miss_commands;
+    numbers[2] = fleet.miss_messages;
+    numbers[3] = fleet.miss_polls;
+    numbers[4] = fleet.miss_ms;
+    numbers[5] = fleet.invalidate_commands;
+    numbers[6] = fleet.invalidate_messages;
+    numbers[7] = fleet.invalidate_ms;
     return true;
-}
-
-static bool grow_waiters(struct bench *bench)
-{
-    static const struct axis axis = {"waiters", 6, {1, 100, 1000, 10000, 100000, 1000000}};
-    static const struct line lines[] = {
-        {"CPU to begin to wait", "us", 2}, {"CPU to be answered", "us", 2}, {"memory for each", "B", 0}};
-    struct growth_waiters points[POINTS_MAX];
-    bool good = true;
-    progress_begin("waiters of one process:");
-    for (size_t i = 0; good && i < axis.count; i++) {
-        progress_repetition(i + 1);
-        good = growth_waiters(bench, (uint32_t)axis.at[i], &points[i]);
-    }
-    if (good) {
-        report_heading("Growth: requests of one process that wait for one load; the library alone");
-        report_lines(&axis, lines, COUNT_OF(lines), &points[0].ask_us, COUNT_OF(lines));
-    }
-    return progress_end(good);
-}
-
-static bool grow_fleet(struct bench *bench)
-{
-    static const struct axis axis = {"guards", 5, {1, 10, 100, 300, 1000}};
-    static const struct line lines[] = {{"commands of a miss", "", 0},
-                                        {"messages heard of a miss", "", 0},
-                                        {"polls of a miss", "", 0},
-                                        {"loads", "", 0},
-                                        {"from the load's end to the last answer", "ms", 1},
-                                        {"invalidation confirmed", "ms", 1},
-                                        {"commands of an invalidation", "", 0},
-                                        {"messages heard of an invalidation", "", 0}};
-    struct growth_fleet points[POINTS_MAX];
-    bool good = true;
-    progress_begin("guards of a fleet:");
-    for (size_t i = 0; good && i < axis.count; i++) {
-        progress_repetition(i + 1);
-        good = growth_fleet(bench, (uint32_t)axis.at[i], &points[i]);
-    }
-    if (good) {
-        report_heading("Growth: a fleet that asks for one cold key at once, and is told of its invalidation");
-        report_lines(&axis, lines, COUNT_OF(lines), &points[0].miss_commands, COUNT_OF(lines));
-    }
-    return progress_end(good);
 }
 
 /* ---- over HTTP ---- */
@@ -208,11 +164,8 @@ static double most_waiters(void)
     return connections >= 28000 ? 25000 : connections / 10 * 9;
 }
 
-struct http_waiters {
-    double last_ms, cpu_us, kib;
-};
-
-static bool wait_over_http(struct bench *bench, uint32_t waiters, struct http_waiters *out)
+/* From the fill to the last answer; CPU and memory of each. */
+static bool wait_over_http(struct bench *bench, double waiters, double *numbers)
 {
     static struct hall hall;
     char delay[32], waiting[32], connected[32], warm[BURST_PATH_BYTES];
@@ -222,10 +175,11 @@ static bool wait_over_http(struct bench *bench, uint32_t waiters, struct http_wa
     snprintf(waiting, sizeof waiting, "MAX_WAITERS=%u", (unsigned)most_connections());
     snprintf(connected, sizeof connected, "MAX_CONNECTIONS=%u", (unsigned)most_connections());
     hall = (struct hall){.crowd = {.port_count = 1,
-                                   .size = waiters,
+                                   .size = (uint32_t)waiters,
                                    .meanwhile = {.after_ms = LOOK_MS, .run = look, .context = &hall}}};
     bench_cold_path(bench, warm);
-    bool good = bench_service_start(bench, &hall.catalogd, settings) && bench_ask(hall.catalogd.port, warm);
+    bool good = filled_tell(bench, true) && bench_service_start(bench, &hall.catalogd, settings) &&
+                bench_ask(hall.catalogd.port, warm);
     hall.crowd.ports[0] = hall.catalogd.port;
     hall.alone_kib = (double)proc_status(hall.catalogd.pid, "VmRSS");
     bench_cold_path(bench, hall.crowd.path);
@@ -234,39 +188,15 @@ static bool wait_over_http(struct bench *bench, uint32_t waiters, struct http_wa
         uint64_t before_us = proc_cpu_us(hall.catalogd.pid);
         good = crowd_ask(&hall.crowd) && hall.all_wait;
         uint64_t filled_us = filled_wait(&filled);
-        out->last_ms = ((double)hall.crowd.last_us - (double)filled_us) / 1e3;
-        out->cpu_us = (double)(proc_cpu_us(hall.catalogd.pid) - before_us) / waiters;
-        out->kib = (hall.waiting_kib - hall.alone_kib) / waiters;
+        numbers[0] = ((double)hall.crowd.last_us - (double)filled_us) / 1e3;
+        numbers[1] = (double)(proc_cpu_us(hall.catalogd.pid) - before_us) / waiters;
+        numbers[2] = (hall.waiting_kib - hall.alone_kib) / waiters;
         good = good && filled_us != 0;
     }
     crowd_close(&hall.crowd);
     stack_catalogd_stop(&hall.catalogd);
-    return good;
+    return filled_tell(bench, false) && good;
 }
-
-static bool grow_http_waiters(struct bench *bench)
-{
-    struct axis axis = {"waiters", 5, {1, 100, 1000, 10000, most_waiters()}};
-    static const struct line lines[] = {{"from the fill to the last answer", "ms", 1},
-                                        {"CPU of each, from request to answer", "us", 1},
-                                        {"memory for each, its connection too", "KiB", 2}};
-    struct http_waiters points[POINTS_MAX];
-    bool good = filled_tell(bench, true);
-    progress_begin("waiters over HTTP:");
-    for (size_t i = 0; good && i < axis.count; i++) {
-        progress_repetition(i + 1);
-        good = wait_over_http(bench, (uint32_t)axis.at[i], &points[i]);
-    }
-    if (good) {
-        report_heading("Growth: requests over HTTP that wait for one load, in one server loop");
-        report_lines(&axis, lines, COUNT_OF(lines), &points[0].last_ms, COUNT_OF(lines));
-    }
-    return progress_end(filled_tell(bench, false) && good);
-}
-
-struct connections {
-    double near_us, hit_us, kib;
-};
 
 /* What a hit costs the service, by wrk. */
 static bool time_hits(const struct stack_catalogd *catalogd, const char *path, double *us)
@@ -294,7 +224,7 @@ static bool keep_connections(const struct stack_catalogd *catalogd, uint32_t cou
     return good;
 }
 
-static bool connect_many(struct bench *bench, uint32_t count, struct connections *out)
+static bool connect_many(struct bench *bench, double count, double *numbers)
 {
     static const char *const far[] = {"SERVER_LOOPS=1", "NEAR_BYTES=0", NULL};
     static const char *const near[] = {"SERVER_LOOPS=1", "NEAR_BYTES=67108864", "NEAR_MS=60000", NULL};
@@ -303,40 +233,17 @@ static bool connect_many(struct bench *bench, uint32_t count, struct connections
     bench_cold_path(bench, path);
     bool good = bench_service_start(bench, &catalogd[0], far) &&
                 bench_service_start(bench, &catalogd[1], near) &&
-                keep_connections(&catalogd[0], count, path, &out->hit_us, &out->kib) &&
-                keep_connections(&catalogd[1], count, path, &out->near_us, &out->kib);
+                keep_connections(&catalogd[0], (uint32_t)count, path, &numbers[1], &numbers[2]) &&
+                keep_connections(&catalogd[1], (uint32_t)count, path, &numbers[0], &numbers[2]);
     stack_catalogd_stop(&catalogd[0]);
     stack_catalogd_stop(&catalogd[1]);
     return good;
 }
 
-static bool grow_connections(struct bench *bench)
-{
-    static const struct axis axis = {"connections", 4, {1, 100, 1000, 10000}};
-    static const struct line lines[] = {{"CPU of a near hit beside", "us", 2},
-                                        {"CPU of a hit in Redis beside", "us", 2},
-                                        {"memory for each", "KiB", 2}};
-    struct connections points[POINTS_MAX];
-    bool good = true;
-    progress_begin("connections:");
-    for (size_t i = 0; good && i < axis.count; i++) {
-        progress_repetition(i + 1);
-        good = connect_many(bench, (uint32_t)axis.at[i], &points[i]);
-    }
-    if (good) {
-        report_heading("Growth: idle connections, one server loop");
-        report_lines(&axis, lines, COUNT_OF(lines), &points[0].near_us, COUNT_OF(lines));
-    }
-    return progress_end(good);
-}
-
-struct processes {
-    double queries, commands, last_ms;
-};
-
-static bool ask_processes(struct bench *bench, uint32_t count, struct processes *out)
+static bool ask_processes(struct bench *bench, double processes, double *numbers)
 {
     enum { PROCESSES_MAX = 32 };
+    const uint32_t count = (uint32_t)processes;
     static struct stack_catalogd catalogd[PROCESSES_MAX];
     struct burst_target targets[PROCESSES_MAX];
     char delay[32], path[BURST_PATH_BYTES];
@@ -363,9 +270,9 @@ static bool ask_processes(struct bench *bench, uint32_t count, struct processes 
         good = burst_run(burst);
         burst_summarise(burst, &summary);
         clock_pause_ms(SETTLE_MS); /* a query that nobody should have made is in the log by then */
-        out->commands = (double)(stack_redis_calls(&bench->redis, NULL) - commands);
-        out->queries = stack_postgres_count(&bench->postgres, mark, bench_query_marker);
-        out->last_ms = (double)summary.max_us / 1e3 - QUERY_MS / 10.0;
+        numbers[1] = (double)(stack_redis_calls(&bench->redis, NULL) - commands);
+        numbers[0] = stack_postgres_count(&bench->postgres, mark, bench_query_marker);
+        numbers[2] = (double)summary.max_us / 1e3 - QUERY_MS / 10.0;
         good = good && summary.statuses[200] == options.connection_count;
     }
     burst_close(&burst);
@@ -374,28 +281,97 @@ static bool ask_processes(struct bench *bench, uint32_t count, struct processes 
     return good;
 }
 
-static bool grow_processes(struct bench *bench)
-{
-    static const struct axis axis = {"processes", 6, {1, 2, 4, 8, 16, 32}};
-    static const struct line lines[] = {
-        {"queries", "", 0}, {"commands of Redis", "", 0}, {"slowest answer, without the query", "ms", 1}};
-    struct processes points[POINTS_MAX];
-    bool good = true;
-    progress_begin("processes:");
-    for (size_t i = 0; good && i < axis.count; i++) {
-        progress_repetition(i + 1);
-        good = ask_processes(bench, (uint32_t)axis.at[i], &points[i]);
-    }
-    if (good) {
-        report_heading("Growth: processes of catalogd, asked %d times each for one cold product at once",
-                       REQUESTS_EACH);
-        report_lines(&axis, lines, COUNT_OF(lines), &points[0].queries, COUNT_OF(lines));
-    }
-    return progress_end(good);
-}
+/* ---- all of it ---- */
+
+static const struct line key_lines[] = {{"CPU of a miss", "us", 1},
+                                        {"CPU of a hit in Redis", "us", 2},
+                                        {"CPU of a near hit", "us", 2},
+                                        {"memory of Redis for each", "B", 0},
+                                        {"of the near cache for each", "B", 0},
+                                        {"of the process for each", "B", 0}};
+static const struct line waiter_lines[] = {
+    {"CPU to begin to wait", "us", 2}, {"CPU to be answered", "us", 2}, {"memory for each", "B", 0}};
+static const struct line fleet_lines[] = {{"loads", "", 0},
+                                          {"commands of a miss", "", 0},
+                                          {"messages heard of a miss", "", 0},
+                                          {"polls of a miss", "", 0},
+                                          {"from the load's end to the last answer", "ms", 1},
+                                          {"commands of an invalidation", "", 0},
+                                          {"messages heard of an invalidation", "", 0},
+                                          {"invalidation confirmed", "ms", 1}};
+static const struct line http_lines[] = {{"from the fill to the last answer", "ms", 1},
+                                         {"CPU of each, from request to answer", "us", 1},
+                                         {"memory for each, its connection too", "KiB", 2}};
+static const struct line connection_lines[] = {{"CPU of a near hit beside", "us", 2},
+                                               {"CPU of a hit in Redis beside", "us", 2},
+                                               {"memory for each", "KiB", 2}};
+static const struct line process_lines[] = {
+    {"queries", "", 0}, {"commands of Redis", "", 0}, {"slowest answer, without the query", "ms", 1}};
+
+#define LINES(list) list, sizeof(list) / sizeof *(list)
 
 bool measure_growth(struct bench *bench)
 {
-    return grow_keys(bench) && grow_waiters(bench) && grow_fleet(bench) && grow_http_waiters(bench) &&
-           grow_connections(bench) && grow_processes(bench);
+    const struct curve curves[] = {
+        {"keys:",
+         "keys of 300 bytes; the library alone, 256 requests at a time",
+         so_many_keys,
+         LINES(key_lines),
+         "keys",
+         6,
+         {1, 100, 1000, 10000, 100000, 1000000}},
+        {"tags:",
+         "tags of each of 10 000 entries",
+         so_many_tags,
+         LINES(key_lines),
+         "tags",
+         5,
+         {0, 1, 2, 4, 8}},
+        {"sizes of values:",
+         "bytes of a value",
+         so_many_bytes,
+         LINES(key_lines),
+         "bytes",
+         5,
+         {100, 1024, 16384, 262144, 1000000}},
+        {"waiters of one process:",
+         "requests of one process that wait for one load; the library alone",
+         so_many_waiters,
+         LINES(waiter_lines),
+         "waiters",
+         6,
+         {1, 100, 1000, 10000, 100000, 1000000}},
+        {"guards of a fleet:",
+         "a fleet that asks for one cold key at once, and is told of its invalidation",
+         so_many_guards,
+         LINES(fleet_lines),
+         "guards",
+         5,
+         {1, 10, 100, 300, 1000}},
+        {"waiters over HTTP:",
+         "requests over HTTP that wait for one load, in one server loop",
+         wait_over_http,
+         LINES(http_lines),
+         "waiters",
+         5,
+         {1, 100, 1000, 10000, most_waiters()}},
+        {"connections:",
+         "idle connections, one server loop",
+         connect_many,
+         LINES(connection_lines),
+         "connections",
+         4,
+         {1, 100, 1000, 10000}},
+        {"processes:",
+         "processes of catalogd, asked 16 times each for one cold product at once",
+         ask_processes,
+         LINES(process_lines),
+         "processes",
+         6,
+         {1, 2, 4, 8, 16, 32}},
+    };
+    bool good = true;
+    for (size_t i = 0; good && i < sizeof curves / sizeof *curves; i++)
+        good = grow(bench, &curves[i]);
+    return good;
 }
