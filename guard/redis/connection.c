@@ -27,6 +27,7 @@
 #include <string.h>
 
 enum {
+    READ_BYTES = 1 << 14,
     READS_PER_EVENT = 16,   /* then the loop's others have their turn */
     DENIED_DWELL_MS = 1000, /* after the last denial */
     PROVING_MS = 100,       /* between the two greetings */
@@ -83,7 +84,7 @@ struct redis_connection {
     char told_text[TEXT_SIZE];
     uint64_t denied_until_ms; /* UP, but told DENIED: for this long */
 
-    char input[REDIS_FEED_BYTES]; /* of one read; on the stack, a hardened build would zero it each time */
+    char input[READ_BYTES]; /* of one read; on the stack, a hardened build would zero it each time */
 };
 
 static void count_one(_Atomic uint64_t *counter)
@@ -754,15 +755,19 @@ static void read_failed(struct redis_connection *connection, ssize_t got)
 static bool take_bytes(struct redis_connection *connection, const char *data, size_t bytes)
 {
     uint64_t epoch = connection->epoch;
-    struct redisReply *reply = NULL;
-    bool sound = redis_reader_feed(&connection->reader, data, bytes);
+    bool sound = true;
     char why[REDIS_WHY_SIZE];
 
-    while (sound && (sound = redis_reader_next(&connection->reader, &reply)) && reply != NULL) {
-        take_reply(connection, reply);
-        redis_reader_free(&connection->reader, reply);
-        if (connection->epoch != epoch)
-            return false;
+    for (size_t fed = 0; sound && fed < bytes; fed += REDIS_FEED_BYTES) {
+        struct redisReply *reply = NULL;
+        size_t piece = bytes - fed < REDIS_FEED_BYTES ? bytes - fed : REDIS_FEED_BYTES;
+        sound = redis_reader_feed(&connection->reader, data + fed, piece);
+        while (sound && (sound = redis_reader_next(&connection->reader, &reply)) && reply != NULL) {
+            take_reply(connection, reply);
+            redis_reader_free(&connection->reader, reply);
+            if (connection->epoch != epoch)
+                return false;
+        }
     }
     if (sound)
         return true;

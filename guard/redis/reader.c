@@ -7,8 +7,8 @@
 #include <string.h>
 
 enum {
-    KEPT_BYTES = 4 * REDIS_FEED_BYTES, /* of an idle parser's buffer */
-    ROOM_BYTES = 4096,                 /* of one piece of a reply's memory, unless it needs more at once */
+    KEPT_BYTES = 1 << 16, /* of an idle parser's buffer */
+    ROOM_BYTES = 4096,    /* of one piece of a reply's memory, unless it needs more at once */
     ROOM_ALIGNMENT = 16,
 };
 

@@ -19,7 +19,7 @@
 
 enum {
     REDIS_ELEMENTS_MAX = 1024,  /* as a rule: ROLE of a master with 250 replicas */
-    REDIS_FEED_BYTES = 1 << 14, /* at a time: hiredis moves what is left down with every reply it takes */
+    REDIS_FEED_BYTES = 1 << 12, /* at a time: hiredis moves what is left down with every reply it takes */
 };
 
 struct redis_reader {
