@@ -22,6 +22,11 @@ uint64_t clock_wall_us(void)
     return read_us(CLOCK_REALTIME);
 }
 
+uint64_t clock_cpu_us(void)
+{
+    return read_us(CLOCK_PROCESS_CPUTIME_ID);
+}
+
 uint64_t clock_after_ms(uint64_t span_ms)
 {
     return clock_us() + span_ms * 1000;

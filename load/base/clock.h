@@ -16,6 +16,9 @@ uint64_t clock_wall_us(void);
 /* The instant so long from now: until when something is waited for. */
 uint64_t clock_after_ms(uint64_t span_ms);
 
+/* CPU time of this process so far, all its threads. */
+uint64_t clock_cpu_us(void);
+
 /* Signals do not end it. */
 void clock_pause_ms(uint32_t pause_ms);
 

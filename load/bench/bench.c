@@ -18,9 +18,12 @@
 #include "load/stack/rival.h"
 
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
 
 enum {
     PRODUCT_COUNT = 6000, /* for all but those that say how many they need on top */
@@ -123,6 +126,27 @@ bool bench_pace(const struct pace *pace, struct latencies *out)
     struct herd *herd = NULL;
     uint64_t begin_us;
     return bench_pace_begin(pace, &herd, &begin_us) && bench_pace_end(&herd, 0, UINT64_MAX, out);
+}
+
+bool bench_apart(struct bench *servers, bench_part *part, const void *of, void *outcome, size_t outcome_bytes,
+                 uint32_t limit_ms)
+{
+    int ends[2];
+    if (pipe(ends) != 0)
+        return false;
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        alarm(limit_ms / 1000);
+        _exit(part(servers, of, outcome) && write(ends[1], outcome, outcome_bytes) == (ssize_t)outcome_bytes
+                  ? 0
+                  : 1);
+    }
+    close(ends[1]);
+    bool good = child > 0 && read(ends[0], outcome, outcome_bytes) == (ssize_t)outcome_bytes;
+    close(ends[0]);
+    return child > 0 && proc_wait(child, limit_ms, NULL) && good;
 }
 
 static bool start_servers(uint32_t product_count)

@@ -21,6 +21,7 @@
  *     bench_report.c    rows, verdicts
  *     crowd.h           a burst in which every answer must be a 200; pace.h of herd/, wrk.h of stack/: what else asks
  *     watched.h         a catalogd under callgrind, strace or DHAT
+ *     host.h            a guard on a loop of its own, without HTTP
  *     constant.h        a server of constants
  *     filled.h          when a value is stored
  *     stack/            service.h: a catalogd that is ready; nginx.h, varnish.h: what else answers
@@ -111,6 +112,12 @@ bool bench_ask(uint16_t port, const char *path);
 bool bench_pace_begin(const struct pace *pace, struct herd **out, uint64_t *begin_us);
 bool bench_pace_end(struct herd **herd, uint64_t from_us, uint64_t to_us, struct latencies *out);
 bool bench_pace(const struct pace *pace, struct latencies *out);
+
+/* Runs it in a process of its own, which ends without closing anything: what it writes to *outcome is all that counts.
+ * False: it returned false, or took too long. */
+typedef bool bench_part(struct bench *bench, const void *of, void *outcome);
+bool bench_apart(struct bench *bench, bench_part *part, const void *of, void *outcome, size_t outcome_bytes,
+                 uint32_t limit_ms);
 
 /* ---- measurements ---- */
 

@@ -56,6 +56,8 @@ static bool grow(struct bench *bench, const struct curve *curve)
     for (size_t i = 0; good && i < curve->count; i++) {
         progress_repetition(i + 1);
         good = curve->measure(bench, curve->at[i], numbers[i]);
+        if (!good)
+            fprintf(stderr, "bench: growth: a point was not measured\n");
     }
     if (good)
         report_heading("Growth: %s", curve->heading);

@@ -1,63 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /* bench_growth_inside.c - see growth.h. */
-#include "guard/adapters/epoll.h"
 #include "load/base/clock.h"
 #include "load/base/proc.h"
 #include "load/bench/growth.h"
+#include "load/bench/host.h"
 
 #include <hiredis/hiredis.h>
 #include <semaphore.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
+#include <unistd.h>
 
-enum {
-    LIMIT_MS = 600000,
-    TURN_MS = 1000,
-    OPEN = 256,
-    KEY_BYTES = 32,
-    FLEET_LIMIT_MS = 60000,
-    NEAR_MS = 60000,
-    SETTLE_MS = 300
-};
+enum { LIMIT_MS = 600000, OPEN = 256, FLEET_LIMIT_MS = 60000, NEAR_MS = 60000, SETTLE_MS = 300 };
 
-/* ---- a process for each point ---- */
-
-typedef bool measure(struct bench *bench, const void *of, void *outcome);
-
-/* It ends without closing anything: what it has found is all that counts. */
-static bool apart(struct bench *bench, measure *run, const void *of, void *outcome, size_t outcome_bytes)
+static bool apart(struct bench *bench, bench_part *part, const void *of, void *outcome, size_t outcome_bytes)
 {
-    int ends[2];
-    if (pipe(ends) != 0)
-        return false;
-    fflush(NULL);
-    pid_t child = fork();
-    if (child == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        alarm(LIMIT_MS / 1000);
-        _exit(run(bench, of, outcome) && write(ends[1], outcome, outcome_bytes) == (ssize_t)outcome_bytes
-                  ? 0
-                  : 1);
-    }
-    close(ends[1]);
-    bool good = child > 0 && read(ends[0], outcome, outcome_bytes) == (ssize_t)outcome_bytes;
-    close(ends[0]);
-    if (!good)
-        fprintf(stderr, "bench: growth: a point was not measured\n");
-    return child > 0 && proc_wait(child, LIMIT_MS, NULL) && good;
-}
-
-static double cpu_us(void)
-{
-    struct rusage usage;
-    getrusage(RUSAGE_SELF, &usage);
-    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1e6 +
-           (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
+    return bench_apart(bench, part, of, outcome, outcome_bytes, LIMIT_MS);
 }
 
 static double rss_bytes(void)
@@ -74,32 +34,26 @@ static double redis_bytes(struct bench *bench)
     return bytes;
 }
 
-/* ---- one guard on a loop of its own ---- */
+/* ---- what is loaded ---- */
 
-struct host {
-    struct guard *guard;
-    struct guard_kind *rows;
-    struct guard_loop *loop;
-    struct guard_epoll *ours;
-    int epoll;
+struct rows {
     uint32_t tags, value_bytes;
     char *value;
     sem_t released; /* loads wait for it, if they are to wait */
     bool is_gated;
-    uint32_t asked, answered, good;
 };
 
 static void load_row(struct guard_load *load, void *context)
 {
-    struct host *host = context;
+    struct rows *rows = context;
     char tag[16];
-    if (host->is_gated)
-        sem_wait(&host->released);
-    for (uint32_t i = 0; i < host->tags; i++) {
+    if (rows->is_gated)
+        sem_wait(&rows->released);
+    for (uint32_t i = 0; i < rows->tags; i++) {
         snprintf(tag, sizeof tag, "tag%u", (unsigned)i);
         guard_load_tag(load, tag);
     }
-    guard_load_done(load, host->value, host->value_bytes, NULL);
+    guard_load_done(load, rows->value, rows->value_bytes, NULL);
 }
 
 static struct guard_policy policy_of(void *context, guard_loader *loader)
@@ -112,108 +66,55 @@ static struct guard_policy policy_of(void *context, guard_loader *loader)
     return policy;
 }
 
-static bool refuse(const struct guard_error *error)
+static bool open_host(struct host *host, const struct bench *bench, struct rows *rows,
+                      struct guard_config config, bool is_near)
 {
-    fprintf(stderr, "bench: growth: %s\n", error->text);
-    return false;
-}
-
-static bool host_open(struct host *host, const struct bench *bench, struct guard_config config, bool is_near)
-{
-    struct guard_policy policy = policy_of(host, load_row);
-    struct guard_error error = {.text = ""};
-    struct epoll_event event = {EPOLLIN, {.ptr = NULL}};
-    policy.tagged = host->tags > 0;
+    struct guard_policy policy = policy_of(rows, load_row);
+    policy.tagged = rows->tags > 0;
     policy.near_ms = is_near ? NEAR_MS : 0;
     config.near_bytes = is_near ? UINT32_MAX : 0;
     config.redis_url = bench->redis.url;
-    config.redis_limit_ms = policy.lease_ms / 3;
-    host->value = malloc(host->value_bytes + 1);
-    host->epoll = epoll_create1(EPOLL_CLOEXEC);
-    if (host->value == NULL)
+    rows->value = malloc(rows->value_bytes + 1);
+    if (rows->value == NULL || sem_init(&rows->released, 0, 0) != 0)
         return false;
-    memset(host->value, 'x', host->value_bytes);
-    return (sem_init(&host->released, 0, 0) == 0 && guard_open(&config, &host->guard, &error) == GUARD_OK &&
-            guard_kind_add(host->guard, &policy, &host->rows, &error) == GUARD_OK &&
-            guard_epoll_attach(host->guard, &host->ours, &host->loop, &error) == GUARD_OK &&
-            epoll_ctl(host->epoll, EPOLL_CTL_ADD, host->ours->fd, &event) == 0) ||
-           refuse(&error);
+    memset(rows->value, 'x', rows->value_bytes);
+    return host_open(host, config, &policy);
 }
 
-static void host_turn(struct host *host)
-{
-    struct epoll_event event;
-    int may_ms =
-        guard_epoll_before_wait(host->ours, TURN_MS); /* may answer: then there is nothing to wait for */
-    if (epoll_wait(host->epoll, &event, 1, host->answered == host->asked ? 0 : may_ms) > 0)
-        guard_epoll_ready(host->ours);
-}
-
-static void note_answer(void *context, const struct guard_result *result)
-{
-    struct host *host = context;
-    host->answered++;
-    host->good += result->status == GUARD_OK;
-}
-
-static bool ask(struct host *host, uint32_t number)
-{
-    char key[KEY_BYTES];
-    struct guard_result result;
-    struct guard_request request = {
-        .kind = host->rows, .key = key, .loop = host->loop, .answered = note_answer, .context = host};
-    snprintf(key, sizeof key, "%u", (unsigned)number);
-    enum guard_status status = guard_get(host->guard, &request, &result, NULL);
-    if (status == GUARD_NOW) {
-        note_answer(host, &result);
-        guard_value_unref(&result.value);
-    }
-    return status == GUARD_OK || status == GUARD_NOW;
-}
-
-/* Keys from 0, at most OPEN at a time. */
-static bool ask_round(struct host *host, uint32_t count)
-{
-    host->asked = host->answered = host->good = 0;
-    while (host->answered < count) {
-        while (host->asked < count && host->asked - host->answered < OPEN)
-            if (!ask(host, host->asked++))
-                return false;
-        host_turn(host);
-    }
-    return host->good == count;
-}
+/* ---- keys ---- */
 
 /* CPU for each of so many keys; of few, again and again. */
 static bool time_round(struct host *host, uint32_t keys, double *us)
 {
     enum { LEAST = 2000 };
     const uint32_t rounds = keys < LEAST ? LEAST / keys : 1;
-    const double before = cpu_us();
+    const uint64_t before_us = clock_cpu_us();
     for (uint32_t i = 0; i < rounds; i++)
-        if (!ask_round(host, keys))
+        if (!host_ask_all(host, 0, keys, OPEN))
             return false;
-    *us = (cpu_us() - before) / rounds / keys;
+    *us = (double)(clock_cpu_us() - before_us) / rounds / keys;
     return true;
 }
 
 static bool count_keys(struct bench *bench, const void *of_what, void *outcome)
 {
     static struct host host;
+    static struct rows rows;
     const struct growth_keys_of *of = of_what;
     struct growth_keys *out = outcome;
     struct guard_config config = GUARD_CONFIG_DEFAULTS;
     struct guard_stats stats;
-    host = (struct host){.tags = of->tags, .value_bytes = of->value_bytes};
+    rows = (struct rows){.tags = of->tags, .value_bytes = of->value_bytes};
     const double before = redis_bytes(bench);
-    if (!host_open(&host, bench, config, of->is_near) || !ask_round(&host, 1))
+    if (!open_host(&host, bench, &rows, config, of->is_near) || !host_ask_all(&host, 0, 1, 1))
         return false;
-    const double memory = rss_bytes(), began = cpu_us();
-    if (!ask_round(&host, of->keys))
+    const double memory = rss_bytes();
+    const uint64_t began_us = clock_cpu_us();
+    if (!host_ask_all(&host, 0, of->keys, OPEN))
         return false;
-    out->load_us = (cpu_us() - began) / of->keys;
+    out->load_us = (double)(clock_cpu_us() - began_us) / of->keys;
     out->redis_bytes = (redis_bytes(bench) - before) / of->keys;
-    if (!ask_round(&host, of->keys) ||
+    if (!host_ask_all(&host, 0, of->keys, OPEN) ||
         !time_round(&host, of->keys, of->is_near ? &out->near_us : &out->hit_us))
         return false;
     guard_stats(host.guard, &stats);
@@ -245,22 +146,23 @@ bool growth_keys(struct bench *bench, struct growth_keys_of of, struct growth_ke
 static bool count_waiters(struct bench *bench, const void *of, void *outcome)
 {
     static struct host host;
+    static struct rows rows = {.value_bytes = 1024};
     const uint32_t waiters = *(const uint32_t *)of;
     struct growth_waiters *out = outcome;
     struct guard_config config = GUARD_CONFIG_DEFAULTS;
     struct guard_stats stats = {.waiters = 0};
     char name_space[32];
     snprintf(name_space, sizeof name_space, "growth.%d", (int)getpid());
-    host = (struct host){.value_bytes = 1024};
     config.name_space = name_space;
     config.max_waiters = waiters + 1;
-    if (!host_open(&host, bench, config, false) || !ask_round(&host, 1)) /* key 0 */
+    if (!open_host(&host, bench, &rows, config, false) || !host_ask_all(&host, 0, 1, 1))
         return false;
-    host.is_gated = true;
-    host.answered = host.good = 0;
-    const double memory = rss_bytes(), began = cpu_us();
-    for (host.asked = 0; host.asked < waiters; host.asked++)
-        if (!ask(&host, 1))
+    rows.is_gated = true;
+    host.asked = host.answered = host.good = 0;
+    const double memory = rss_bytes();
+    const uint64_t began_us = clock_cpu_us();
+    while (host.asked < waiters)
+        if (!host_ask(&host, 1))
             return false;
     for (uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS); stats.waiters < waiters;
          guard_stats(host.guard, &stats)) {
@@ -268,13 +170,13 @@ static bool count_waiters(struct bench *bench, const void *of, void *outcome)
             return false;
         host_turn(&host);
     }
-    const double asked = cpu_us();
+    const uint64_t asked_us = clock_cpu_us();
     out->bytes = (rss_bytes() - memory) / waiters;
-    out->ask_us = (asked - began) / waiters;
-    sem_post(&host.released);
+    out->ask_us = (double)(asked_us - began_us) / waiters;
+    sem_post(&rows.released);
     while (host.answered < waiters)
         host_turn(&host);
-    out->answer_us = (cpu_us() - asked) / waiters;
+    out->answer_us = (double)(clock_cpu_us() - asked_us) / waiters;
     return host.good == waiters;
 }
 
@@ -326,8 +228,10 @@ static bool fleet_open(struct fleet *fleet, const struct bench *bench)
     for (uint32_t i = 0; i < fleet->count; i++) {
         struct member *member = &fleet->members[i];
         if (guard_open(&config, &member->guard, &error) != GUARD_OK ||
-            guard_kind_add(member->guard, &policy, &member->rows, &error) != GUARD_OK)
-            return refuse(&error);
+            guard_kind_add(member->guard, &policy, &member->rows, &error) != GUARD_OK) {
+            fprintf(stderr, "bench: growth: %s\n", error.text);
+            return false;
+        }
     }
     return true;
 }

@@ -6,20 +6,17 @@
  * Each run is a process of its own with a guard and an epoll loop, which asks for cold keys and has as many connections as
  * loads. Only the loader differs. A first round connects, and makes the threads; the second one is measured.
  */
-#include "guard/adapters/epoll.h"
 #include "guard/example/queries.h"
 #include "load/base/clock.h"
 #include "load/base/proc.h"
 #include "load/bench/bench.h"
+#include "load/bench/host.h"
 
-#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
-enum { LIMIT_MS = 60000, TURN_MS = 1000, TEXT_BYTES = 192 };
+enum { LIMIT_MS = 60000, TEXT_BYTES = 192 };
 enum way { THREADS, DEFERRED, WAY_COUNT };
 
 static const struct course {
@@ -86,152 +83,83 @@ static void load_blocking(struct guard_load *load, void *context)
 
 /* ---- the process ---- */
 
-struct host {
+/* What one process is to do. */
+struct plan {
     const struct course *course;
     enum way way;
-    const char *redis_url, *name_space;
-    struct blocking blocking;
-    struct queries queries;
-    struct guard *guard;
-    struct guard_kind *rows;
-    struct guard_loop *loop;
-    struct guard_epoll *ours;
-    int epoll;
-    uint32_t asked, answered, good;
 };
 
-static bool host_watch(const struct host *host, int fd, void *what)
+static void queries_are_ready(void *context)
 {
-    struct epoll_event event = {EPOLLIN, {.ptr = what}};
-    return epoll_ctl(host->epoll, EPOLL_CTL_ADD, fd, &event) == 0;
+    queries_ready(context);
 }
 
-static bool host_open(struct host *host)
+static bool open_host(struct host *host, const struct bench *bench, const struct plan *plan, const char *text)
 {
+    static struct queries queries;
+    static struct blocking blocking;
     struct guard_config config = GUARD_CONFIG_DEFAULTS;
     struct guard_policy policy = GUARD_POLICY_DEFAULTS;
-    struct guard_error error = {.text = ""};
-    config.redis_url = host->redis_url;
-    config.name_space = host->name_space;
-    config.max_loads = host->course->loads;
-    config.load_threads = host->course->load_threads[host->way];
-    config.redis_limit_ms = policy.lease_ms / 3;
+    char name_space[32];
+    blocking = (struct blocking){bench->postgres.url, text};
+    snprintf(name_space, sizeof name_space, "loads.%d", (int)getpid());
+    config.redis_url = bench->redis.url;
+    config.name_space = name_space;
+    config.max_loads = plan->course->loads;
+    config.load_threads = plan->course->load_threads[plan->way];
     policy.load_limit_ms = policy.deadline_ms = policy.max_hold_ms = LIMIT_MS;
     policy.loader = queries_load;
-    policy.context = &host->queries;
-    if (host->way == THREADS) {
+    policy.context = &queries;
+    if (plan->way == THREADS) {
         config.thread_begins = thread_begins;
         config.thread_ends = thread_ends;
-        config.thread_context = policy.context = &host->blocking;
+        config.thread_context = policy.context = &blocking;
         policy.loader = load_blocking;
     }
-    host->epoll = epoll_create1(EPOLL_CLOEXEC);
-    bool good = guard_open(&config, &host->guard, &error) == GUARD_OK &&
-                guard_kind_add(host->guard, &policy, &host->rows, &error) == GUARD_OK &&
-                guard_epoll_attach(host->guard, &host->ours, &host->loop, &error) == GUARD_OK &&
-                host_watch(host, host->ours->fd, host->ours);
+    return host_open(host, config, &policy) &&
+           (plan->way == THREADS ||
+            (queries_open(&queries, bench->postgres.url, text, plan->course->loads, host->loop) &&
+             host_watch(host, queries.fd, queries_are_ready, &queries)));
+}
+
+/* Keys that nobody has asked for. */
+static bool ask_cold(struct host *host, const struct course *course, uint32_t first, uint32_t count)
+{
+    bool good = host_ask_all(host, first, count, course->open) && host->loaded == count;
     if (!good)
-        fprintf(stderr, "bench: %s\n", error.text);
-    return good &&
-           (host->way == THREADS || (queries_open(&host->queries, host->blocking.conninfo,
-                                                  host->blocking.text, host->course->loads, host->loop) &&
-                                     host_watch(host, host->queries.fd, &host->queries)));
+        fprintf(stderr, "bench: %u of %u requests were answered with a row\n", (unsigned)host->loaded,
+                (unsigned)host->asked);
+    return good;
 }
 
-static void host_turn(struct host *host)
-{
-    struct epoll_event events[2];
-    int count = epoll_wait(host->epoll, events, 2, guard_epoll_before_wait(host->ours, TURN_MS));
-    for (int i = 0; i < count; i++) {
-        if (events[i].data.ptr == &host->queries)
-            queries_ready(&host->queries);
-        else
-            guard_epoll_ready(host->ours);
-    }
-}
-
-static void note_answer(void *context, const struct guard_result *result)
-{
-    struct host *host = context;
-    host->answered++;
-    host->good += result->status == GUARD_OK && result->source == GUARD_FROM_LOAD;
-}
-
-static bool ask(struct host *host)
-{
-    char key[16];
-    struct guard_request request = {
-        .kind = host->rows, .key = key, .loop = host->loop, .answered = note_answer, .context = host};
-    snprintf(key, sizeof key, "%u", (unsigned)++host->asked);
-    return guard_get(host->guard, &request, NULL, NULL) == GUARD_OK;
-}
-
-/* So many keys that nobody has asked for. */
-static bool ask_round(struct host *host, uint32_t count)
-{
-    const uint32_t end = host->asked + count;
-    while (host->answered < end) {
-        while (host->asked < end && host->asked - host->answered < host->course->open)
-            if (!ask(host))
-                return false;
-        host_turn(host);
-    }
-    return host->good == end;
-}
-
-static double cpu_us(const struct rusage *usage)
-{
-    return (double)(usage->ru_utime.tv_sec + usage->ru_stime.tv_sec) * 1e6 +
-           (double)(usage->ru_utime.tv_usec + usage->ru_stime.tv_usec);
-}
-
-static bool host_measure(struct host *host, struct outcome *outcome)
-{
-    const struct course *course = host->course;
-    const pid_t self = getpid();
-    struct rusage before, after;
-    const uint64_t began_kib = proc_status(self, "VmRSS");
-    if (!host_open(host) || !ask_round(host, course->first))
-        return false;
-    const uint64_t began_us = clock_us();
-    getrusage(RUSAGE_SELF, &before);
-    if (!ask_round(host, course->second))
-        return false;
-    getrusage(RUSAGE_SELF, &after);
-    outcome->elapsed_ms = (double)(clock_us() - began_us) / 1000;
-    outcome->misses_per_s = course->second / outcome->elapsed_ms * 1000;
-    outcome->cpu_us = (cpu_us(&after) - cpu_us(&before)) / course->second;
-    outcome->switches = (double)(after.ru_nvcsw - before.ru_nvcsw) / course->second;
-    outcome->kib = (double)(proc_status(self, "VmHWM") - began_kib) / course->loads;
-    outcome->threads = (double)proc_status(self, "Threads");
-    return true;
-}
-
-/* In a process of its own, which ends without closing anything: what it has found is all that counts. */
-static void be_host(const struct bench *bench, const struct course *course, enum way way, int pipe)
+static bool be_host(struct bench *bench, const void *of, void *outcome)
 {
     static struct host host;
-    static unsigned runs;
-    char text[TEXT_BYTES], name_space[32];
-    struct outcome outcome;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    alarm(LIMIT_MS / 1000);
-    snprintf(name_space, sizeof name_space, "loads.%d.%u", (int)getpid(), runs++);
+    const struct plan *plan = of;
+    const struct course *course = plan->course;
+    struct outcome *out = outcome;
+    char text[TEXT_BYTES];
+    struct rusage before, after;
+    const uint64_t began_kib = proc_status(getpid(), "VmRSS");
     snprintf(text, sizeof text,
              course->query_ms > 0 ? "SELECT row_to_json(p)::text FROM products AS p, pg_sleep(%u / 1000.0) "
                                     "WHERE p.id = $1::bigint"
                                   : "SELECT row_to_json(p)::text FROM products AS p WHERE p.id = $1::bigint",
              (unsigned)course->query_ms);
-    host = (struct host){.course = course,
-                         .way = way,
-                         .redis_url = bench->redis.url,
-                         .name_space = name_space,
-                         .blocking = {bench->postgres.url, text}};
-    bool good = host_measure(&host, &outcome) && write(pipe, &outcome, sizeof outcome) == sizeof outcome;
-    if (!good)
-        fprintf(stderr, "bench: %u of %u requests were answered with a row\n", (unsigned)host.good,
-                (unsigned)host.asked);
-    _exit(good ? 0 : 1);
+    if (!open_host(&host, bench, plan, text) || !ask_cold(&host, course, 1, course->first))
+        return false;
+    const uint64_t began_us = clock_us(), cpu_us = clock_cpu_us();
+    getrusage(RUSAGE_SELF, &before);
+    if (!ask_cold(&host, course, 1 + course->first, course->second))
+        return false;
+    getrusage(RUSAGE_SELF, &after);
+    out->cpu_us = (double)(clock_cpu_us() - cpu_us) / course->second;
+    out->elapsed_ms = (double)(clock_us() - began_us) / 1000;
+    out->misses_per_s = course->second / out->elapsed_ms * 1000;
+    out->switches = (double)(after.ru_nvcsw - before.ru_nvcsw) / course->second;
+    out->kib = (double)(proc_status(getpid(), "VmHWM") - began_kib) / course->loads;
+    out->threads = (double)proc_status(getpid(), "Threads");
+    return true;
 }
 
 /* ---- both ways in turns ---- */
@@ -241,7 +169,7 @@ static bool wait_disconnected(const struct bench *bench)
 {
     enum { PIDS = 64, OWN = 20 };
     pid_t pids[PIDS];
-    const uint64_t end_us = clock_us() + (uint64_t)LIMIT_MS * 1000;
+    const uint64_t end_us = clock_after_ms(LIMIT_MS);
     while (proc_family(bench->postgres.pid, pids, PIDS) > OWN) {
         if (clock_us() > end_us)
             return false;
@@ -250,22 +178,13 @@ static bool wait_disconnected(const struct bench *bench)
     return true;
 }
 
-static bool run(const struct bench *bench, const struct course *course, enum way way, struct outcome *outcome)
+static bool run(struct bench *bench, const struct course *course, enum way way, struct outcome *outcome)
 {
-    int ends[2];
-    if (pipe(ends) != 0)
-        return false;
-    fflush(NULL);
-    pid_t child = fork();
-    if (child == 0)
-        be_host(bench, course, way, ends[1]);
-    close(ends[1]);
-    bool good = child > 0 && read(ends[0], outcome, sizeof *outcome) == sizeof *outcome;
-    close(ends[0]);
-    return child > 0 && proc_wait(child, LIMIT_MS, NULL) && wait_disconnected(bench) && good;
+    const struct plan plan = {course, way};
+    return bench_apart(bench, be_host, &plan, outcome, sizeof *outcome, LIMIT_MS) && wait_disconnected(bench);
 }
 
-static bool repeat(const struct bench *bench, const struct course *course, bool turned, struct measured *out)
+static bool repeat(struct bench *bench, const struct course *course, bool turned, struct measured *out)
 {
     struct outcome outcome[WAY_COUNT];
     for (enum way i = 0; i < WAY_COUNT; i++) {
@@ -285,7 +204,7 @@ static bool repeat(const struct bench *bench, const struct course *course, bool 
     return true;
 }
 
-static bool run_course(const struct bench *bench, const struct course *course, const char *name,
+static bool run_course(struct bench *bench, const struct course *course, const char *name,
                        struct measured *out)
 {
     progress_begin(name);

@@ -38,13 +38,6 @@ bool generator_is_aborted(const struct generator *generator)
 
 /* ---- the meter ---- */
 
-static uint64_t cpu_us(void)
-{
-    struct timespec used;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
-    return (uint64_t)used.tv_sec * 1000000 + (uint64_t)used.tv_nsec / 1000;
-}
-
 /* How long this process was ready to run but had no core; 0 where the kernel does not tell. */
 static uint64_t starved_us(const struct generator *generator)
 {
@@ -60,7 +53,7 @@ static uint64_t starved_us(const struct generator *generator)
 void generator_meter_start(struct generator *generator)
 {
     generator->meter_us = clock_us();
-    generator->meter_cpu_us = cpu_us();
+    generator->meter_cpu_us = clock_cpu_us();
     generator->meter_starved_us = starved_us(generator);
 }
 
@@ -68,7 +61,7 @@ void generator_meter_stop(struct generator *generator)
 {
     struct herd_post *post = generator->post;
     atomic_fetch_add(&post->active_us, clock_us() - generator->meter_us);
-    atomic_fetch_add(&post->cpu_us, cpu_us() - generator->meter_cpu_us);
+    atomic_fetch_add(&post->cpu_us, clock_cpu_us() - generator->meter_cpu_us);
     atomic_fetch_add(&post->starved_us, starved_us(generator) - generator->meter_starved_us);
 }
 
