@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ROWS_MAX = 256, HEADING_BYTES = 112, WHAT_BYTES = 64, PROGRESS_COLUMNS = 66, BAR_COLUMNS = 40 };
+enum { ROWS_MAX = 1024, HEADING_BYTES = 112, WHAT_BYTES = 64, PROGRESS_COLUMNS = 66, BAR_COLUMNS = 40 };
 
 struct row {
     char heading[HEADING_BYTES]; /* "" : a row of numbers */
