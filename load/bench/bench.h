@@ -21,6 +21,7 @@
  *     bench_report.c    rows, verdicts
  *     crowd.h           a burst in which every answer must be a 200; pace.h of herd/, wrk.h of stack/: what else asks
  *     watched.h         a catalogd under callgrind, strace or DHAT
+ *     hall.h            a crowd that waits in one process until the product is stored
  *     host.h            a guard on a loop of its own, without HTTP
  *     constant.h        a server of constants
  *     filled.h          when a value is stored

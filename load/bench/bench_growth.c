@@ -11,9 +11,9 @@
  */
 #include "load/base/clock.h"
 #include "load/base/net.h"
-#include "load/bench/crowd.h"
 #include "load/bench/filled.h"
 #include "load/bench/growth.h"
+#include "load/bench/hall.h"
 #include "load/stack/wrk.h"
 
 #include <stdio.h>
@@ -134,20 +134,6 @@ static bool so_many_guards(struct bench *bench, double guards, double *numbers)
 
 /* ---- over HTTP ---- */
 
-struct hall {
-    struct stack_catalogd catalogd;
-    struct crowd crowd;
-    double alone_kib, waiting_kib;
-    bool all_wait;
-};
-
-static void look(void *context)
-{
-    struct hall *hall = context;
-    hall->waiting_kib = (double)proc_status(hall->catalogd.pid, "VmRSS");
-    hall->all_wait = crowd_waits(&hall->crowd, &hall->catalogd);
-}
-
 /* How many connections the service may have: it and we have a descriptor each for every one of them. */
 static uint32_t most_connections(void)
 {
@@ -169,34 +155,22 @@ static double most_waiters(void)
 /* From the fill to the last answer; CPU and memory of each. */
 static bool wait_over_http(struct bench *bench, double waiters, double *numbers)
 {
-    static struct hall hall;
+    struct stack_catalogd catalogd = {.pid = 0};
+    struct hall hall = {.catalogd = &catalogd};
     char delay[32], waiting[32], connected[32], warm[BURST_PATH_BYTES];
-    struct filled filled;
     const char *const settings[] = {delay, waiting, connected, "SERVER_LOOPS=1", NULL};
     snprintf(delay, sizeof delay, "LOAD_DELAY_MS=%d", QUERY_MS);
     snprintf(waiting, sizeof waiting, "MAX_WAITERS=%u", (unsigned)most_connections());
     snprintf(connected, sizeof connected, "MAX_CONNECTIONS=%u", (unsigned)most_connections());
-    hall = (struct hall){.crowd = {.port_count = 1,
-                                   .size = (uint32_t)waiters,
-                                   .meanwhile = {.after_ms = LOOK_MS, .run = look, .context = &hall}}};
     bench_cold_path(bench, warm);
-    bool good = filled_tell(bench, true) && bench_service_start(bench, &hall.catalogd, settings) &&
-                bench_ask(hall.catalogd.port, warm);
-    hall.crowd.ports[0] = hall.catalogd.port;
-    hall.alone_kib = (double)proc_status(hall.catalogd.pid, "VmRSS");
-    bench_cold_path(bench, hall.crowd.path);
-    good = good && crowd_open(&hall.crowd) && filled_listen(bench, hall.crowd.path, &filled);
-    if (good) {
-        uint64_t before_us = proc_cpu_us(hall.catalogd.pid);
-        good = crowd_ask(&hall.crowd) && hall.all_wait;
-        uint64_t filled_us = filled_wait(&filled);
-        numbers[0] = ((double)hall.crowd.last_us - (double)filled_us) / 1e3;
-        numbers[1] = (double)(proc_cpu_us(hall.catalogd.pid) - before_us) / waiters;
-        numbers[2] = (hall.waiting_kib - hall.alone_kib) / waiters;
-        good = good && filled_us != 0;
-    }
-    crowd_close(&hall.crowd);
-    stack_catalogd_stop(&hall.catalogd);
+    bool good = filled_tell(bench, true) && bench_service_start(bench, &catalogd, settings) &&
+                bench_ask(catalogd.port, warm) &&
+                hall_open(bench, &hall, &catalogd, (uint32_t)waiters, LOOK_MS) && hall_wait(bench, &hall);
+    hall_close(&hall);
+    stack_catalogd_stop(&catalogd);
+    numbers[0] = hall.last_ms;
+    numbers[1] = hall.cpu_us_each;
+    numbers[2] = hall.kib_each;
     return filled_tell(bench, false) && good;
 }
 

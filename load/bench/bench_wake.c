@@ -7,8 +7,8 @@
  */
 #include "load/base/clock.h"
 #include "load/bench/bench.h"
-#include "load/bench/crowd.h"
 #include "load/bench/filled.h"
+#include "load/bench/hall.h"
 
 #include <hiredis/hiredis.h>
 
@@ -31,8 +31,7 @@ static const char *const names[WAYS] = {"with the value in the message", "by loo
 
 struct way {
     struct stack_catalogd holder, waiting;
-    struct crowd crowd; /* that waits */
-    bool all_wait;
+    struct hall hall;
     struct samples first_ms, last_ms;
 };
 
@@ -95,45 +94,27 @@ static bool wait_loading(const struct way *way)
     return true;
 }
 
-static void look(void *context)
-{
-    struct way *way = context;
-    way->all_wait = crowd_waits(&way->crowd, &way->waiting);
-}
-
 /* The crowd is connected before the load begins, and asks once it runs. */
 static bool wait_and_be_woken(const struct bench *bench, struct way *way)
 {
-    struct leader leader = {.port = way->holder.port, .path = way->crowd.path};
-    struct filled filled;
-    if (!filled_listen(bench, way->crowd.path, &filled))
+    struct leader leader = {.port = way->holder.port, .path = way->hall.crowd.path};
+    if (pthread_create(&leader.thread, NULL, lead, &leader) != 0)
         return false;
-    bool good = pthread_create(&leader.thread, NULL, lead, &leader) == 0;
-    if (good) {
-        good = wait_loading(way) && crowd_ask(&way->crowd) && way->all_wait;
-        pthread_join(leader.thread, NULL);
-    }
-    uint64_t filled_us = filled_wait(&filled);
-    if (!good || !leader.good || filled_us == 0)
-        return false;
-    samples_add(&way->first_ms, ((double)way->crowd.first_us - (double)filled_us) / 1e3);
-    samples_add(&way->last_ms, ((double)way->crowd.last_us - (double)filled_us) / 1e3);
-    return true;
+    bool good = wait_loading(way) && hall_wait(bench, &way->hall);
+    pthread_join(leader.thread, NULL);
+    return good && leader.good;
 }
 
 static bool repeat(struct bench *bench, struct way *way)
 {
-    way->crowd = (struct crowd){
-        .ports = {way->waiting.port},
-        .port_count = 1,
-        .size = WAITERS,
-        .meanwhile = {.after_ms = LOOK_MS, .run = look, .context = way},
-    };
-    way->all_wait = false;
-    bench_cold_path(bench, way->crowd.path);
-    bool good = crowd_open(&way->crowd) && wait_and_be_woken(bench, way);
-    crowd_close(&way->crowd);
-    return good;
+    bool good =
+        hall_open(bench, &way->hall, &way->waiting, WAITERS, LOOK_MS) && wait_and_be_woken(bench, way);
+    hall_close(&way->hall);
+    if (!good)
+        return false;
+    samples_add(&way->first_ms, way->hall.first_ms);
+    samples_add(&way->last_ms, way->hall.last_ms);
+    return true;
 }
 
 /* The message brought the value to nearly all waiters, or to none: then the rows mean what they say. */
