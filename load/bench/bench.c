@@ -84,7 +84,13 @@ bool bench_pair_start(const struct bench *servers, struct service_pair *pair, co
 
 void bench_cold_path(struct bench *servers, char path[static BURST_PATH_BYTES])
 {
-    snprintf(path, BURST_PATH_BYTES, "/products/%" PRIu32, servers->next_product++);
+    snprintf(path, BURST_PATH_BYTES, "/products/%" PRIu32, bench_cold_products(servers, 1));
+}
+
+uint32_t bench_cold_products(struct bench *servers, uint32_t count)
+{
+    servers->next_product += count;
+    return servers->next_product - count;
 }
 
 bool bench_ask(uint16_t port, const char *path)
@@ -96,6 +102,17 @@ bool bench_ask(uint16_t port, const char *path)
     if (!good)
         fprintf(stderr, "bench: GET %s: status %u\n", path, (unsigned)answer.status);
     http_answer_clear(&answer);
+    return good;
+}
+
+bool bench_ask_each(uint16_t port, uint32_t first, uint32_t count)
+{
+    char path[BURST_PATH_BYTES];
+    bool good = true;
+    for (uint32_t i = 0; good && i < count; i++) {
+        snprintf(path, sizeof path, "/products/%" PRIu32, first + i);
+        good = bench_ask(port, path);
+    }
     return good;
 }
 

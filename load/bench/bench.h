@@ -24,6 +24,7 @@
  *     hall.h            a crowd that waits in one process until the product is stored
  *     host.h            a guard on a loop of its own, without HTTP
  *     constant.h        a server of constants
+ *     contenders.h      what is compared where hits are measured
  *     filled.h          when a value is stored
  *     stack/            service.h: a catalogd that is ready; nginx.h, varnish.h: what else answers
  *
@@ -105,8 +106,12 @@ bool bench_pair_start(const struct bench *bench, struct service_pair *pair, cons
 /* "/products/{id}" of a row that exists and that nobody has asked for. */
 void bench_cold_path(struct bench *bench, char path[static BURST_PATH_BYTES]);
 
-/* One GET that must be answered with 200. */
+/* The id of the first of so many such products: all have ids in turn. */
+uint32_t bench_cold_products(struct bench *bench, uint32_t count);
+
+/* One GET that must be answered with 200; one for each of so many products. */
 bool bench_ask(uint16_t port, const char *path);
+bool bench_ask_each(uint16_t port, uint32_t first, uint32_t count);
 
 /* pace_begin() and pace_run() of herd/pace.h; all must be answered with 200. What bench_pace_end() tells is of those that
  * were due from one instant to the other. */

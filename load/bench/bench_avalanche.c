@@ -276,8 +276,7 @@ bool measure_avalanche(struct bench *bench)
     char text[48];
     snprintf(text, sizeof text, "an avalanche of %d products:", PRODUCTS);
     progress_begin(text);
-    avalanche.first = bench->next_product;
-    bench->next_product += PRODUCTS;
+    avalanche.first = bench_cold_products(bench, PRODUCTS);
     bool good = stack_postgres_log_ends(&bench->postgres, true);
     for (size_t i = 0; good && i < REPETITIONS; i++) {
         progress_repetition(i + 1);

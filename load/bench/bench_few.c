@@ -13,14 +13,13 @@
 #include "load/base/clock.h"
 #include "load/base/rank.h"
 #include "load/bench/bench.h"
+#include "load/bench/contenders.h"
 #include "load/bench/watched.h"
-#include "load/stack/nginx.h"
-#include "load/stack/varnish.h"
 
 #include <hiredis/hiredis.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 enum {
@@ -31,18 +30,15 @@ enum {
     CONNECTIONS = 8,
     REPETITIONS = 3,
     LIMIT_MS = 10000,
-    KEPT_MS = 600000,
     TRIPS = 1000,
     VALUE_BYTES = 1500, /* an entry with its body */
 };
-enum contender { CONSTANT, NEAR, HIT, NGINX, VARNISH, CONTENDER_COUNT };
 
 static const char *const names[CONTENDER_COUNT] = {"constant (/ping)", "near hit", "hit in Redis",
                                                    "nginx proxy_cache", "Varnish"};
 
 struct few {
-    struct stack_catalogd catalogd, near;
-    struct rival nginx, varnish;
+    struct contenders contenders;
     char path[BURST_PATH_BYTES];
     struct samples calls[CONTENDER_COUNT], p50_us[CONTENDER_COUNT], cpu_us[CONTENDER_COUNT];
     struct samples trip_us, hit_to_constant, near_to_constant, cpu_to_constant, more_in_trips;
@@ -99,13 +95,10 @@ static bool watch(struct bench *bench, struct few *few, bool is_near)
 
 static bool run_one(struct few *few, enum contender who)
 {
-    const struct rival *rival = who == NGINX ? &few->nginx : who == VARNISH ? &few->varnish : NULL;
-    const struct stack_catalogd *service = who == NEAR ? &few->near : &few->catalogd;
-    const pid_t pid = rival != NULL ? rival->pid : service->pid;
-    const uint16_t port = rival != NULL ? rival->port : service->port;
+    const pid_t pid = few->contenders.at[who].pid;
     struct latencies latencies;
     uint64_t cpu_us = proc_cpu_us(pid);
-    if (!ask(port, path_of(few, who), PER_SECOND, PACE_MS, &latencies))
+    if (!ask(few->contenders.at[who].port, path_of(few, who), PER_SECOND, PACE_MS, &latencies))
         return false;
     samples_add(&few->cpu_us[who], (double)(proc_cpu_us(pid) - cpu_us) / (double)latencies.count);
     samples_add(&few->p50_us[who], latencies.p50_ms * 1000);
@@ -114,12 +107,12 @@ static bool run_one(struct few *few, enum contender who)
 
 static bool set_value(struct bench *bench)
 {
-    static char value[VALUE_BYTES + 1];
-    for (size_t i = 0; i < VALUE_BYTES; i++)
-        value[i] = 'x';
-    struct redisReply *reply = stack_redis_command(&bench->redis, "SET few %s", value);
+    char value[VALUE_BYTES];
+    memset(value, 'x', sizeof value);
+    struct redisReply *reply = stack_redis_command(&bench->redis, "SET few %b", value, sizeof value);
+    bool good = reply != NULL && reply->type == REDIS_REPLY_STATUS;
     freeReplyObject(reply);
-    return reply != NULL;
+    return good;
 }
 
 /* Each is due a millisecond after the one before, as the requests are. */
@@ -168,17 +161,11 @@ static bool repeat(struct bench *bench, struct few *few)
 
 static bool start(struct bench *bench, struct few *few)
 {
-    static const char *const settings[] = {"SERVER_LOOPS=1", NULL};
-    static const char *const near_settings[] = {"SERVER_LOOPS=1", "NEAR_BYTES=67108864", "NEAR_MS=60000",
-                                                NULL};
-    if (!bench_service_start(bench, &few->catalogd, settings) ||
-        !bench_service_start(bench, &few->near, near_settings))
-        return false;
-    const struct nginx_options nginx = {.origin_port = few->catalogd.port, .valid_s = KEPT_MS / 1000};
-    const struct varnish_options varnish = {.origin_port = few->catalogd.port, .ttl_ms = KEPT_MS};
-    return nginx_start(&few->nginx, &nginx) && varnish_start(&few->varnish, &varnish) &&
-           bench_ask(few->catalogd.port, few->path) && bench_ask(few->near.port, few->path) &&
-           bench_ask(few->nginx.port, few->path) && bench_ask(few->varnish.port, few->path);
+    bool good = contenders_start(bench, &few->contenders, "NEAR_BYTES=67108864") &&
+                contenders_start_rivals(&few->contenders);
+    for (enum contender who = NEAR; good && who < CONTENDER_COUNT; who++)
+        good = bench_ask(few->contenders.at[who].port, few->path);
+    return good;
 }
 
 static void report(const struct few *few)
@@ -206,10 +193,7 @@ bool measure_few(struct bench *bench)
     bench_cold_path(bench, few.path);
     bool good =
         watch(bench, &few, false) && watch(bench, &few, true) && start(bench, &few) && repeat(bench, &few);
-    rival_stop(&few.varnish);
-    rival_stop(&few.nginx);
-    stack_catalogd_stop(&few.near);
-    stack_catalogd_stop(&few.catalogd);
+    contenders_stop(&few.contenders);
     if (good)
         report(&few);
     return progress_end(good);

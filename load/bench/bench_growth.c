@@ -11,6 +11,7 @@
  */
 #include "load/base/clock.h"
 #include "load/base/net.h"
+#include "load/bench/contenders.h"
 #include "load/bench/filled.h"
 #include "load/bench/growth.h"
 #include "load/bench/hall.h"
@@ -210,17 +211,13 @@ static bool keep_connections(const struct stack_catalogd *catalogd, uint32_t cou
 
 static bool connect_many(struct bench *bench, double count, double *numbers)
 {
-    static const char *const far[] = {"SERVER_LOOPS=1", "NEAR_BYTES=0", NULL};
-    static const char *const near[] = {"SERVER_LOOPS=1", "NEAR_BYTES=67108864", "NEAR_MS=60000", NULL};
-    struct stack_catalogd catalogd[2] = {{.pid = 0}, {.pid = 0}};
+    struct contenders contenders = {.catalogd = {.pid = 0}};
     char path[BURST_PATH_BYTES];
     bench_cold_path(bench, path);
-    bool good = bench_service_start(bench, &catalogd[0], far) &&
-                bench_service_start(bench, &catalogd[1], near) &&
-                keep_connections(&catalogd[0], (uint32_t)count, path, &numbers[1], &numbers[2]) &&
-                keep_connections(&catalogd[1], (uint32_t)count, path, &numbers[0], &numbers[2]);
-    stack_catalogd_stop(&catalogd[0]);
-    stack_catalogd_stop(&catalogd[1]);
+    bool good = contenders_start(bench, &contenders, "NEAR_BYTES=67108864") &&
+                keep_connections(&contenders.catalogd, (uint32_t)count, path, &numbers[1], &numbers[2]) &&
+                keep_connections(&contenders.near, (uint32_t)count, path, &numbers[0], &numbers[2]);
+    contenders_stop(&contenders);
     return good;
 }
 

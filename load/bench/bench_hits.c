@@ -14,15 +14,13 @@
  */
 #include "load/base/http.h"
 #include "load/bench/bench.h"
-#include "load/stack/nginx.h"
-#include "load/stack/varnish.h"
+#include "load/bench/contenders.h"
 #include "load/stack/wrk.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { CONNECTIONS = 64, SECONDS = 2, REPETITIONS = 5, ASK_LIMIT_MS = 5000, KEPT_MS = 600000 };
-enum contender { CONSTANT, HIT, NEAR, NGINX, VARNISH, CONTENDER_COUNT };
+enum { CONNECTIONS = 64, SECONDS = 2, REPETITIONS = 5, ASK_LIMIT_MS = 5000 };
 enum keys { HOT, IN_TURN, ZIPF, KEYS_COUNT };
 
 /* One kind of keys. */
@@ -34,44 +32,21 @@ struct trial {
 };
 
 struct contest {
-    struct stack_catalogd catalogd, near;
-    struct rival nginx, varnish;
+    struct contenders contenders;
     char path[BURST_PATH_BYTES]; /* of the hot product */
     uint32_t first;              /* of the many */
     struct trial trials[KEYS_COUNT];
 };
-
-static const struct rival *rival_of(const struct contest *contest, enum contender who)
-{
-    return who == NGINX ? &contest->nginx : who == VARNISH ? &contest->varnish : NULL;
-}
 
 static const char *rival_name(enum contender who)
 {
     return who == NGINX ? "nginx" : "Varnish";
 }
 
-static const struct stack_catalogd *service_of(const struct contest *contest, enum contender who)
-{
-    return who == NEAR ? &contest->near : &contest->catalogd;
-}
-
-static uint16_t port_of(const struct contest *contest, enum contender who)
-{
-    const struct rival *rival = rival_of(contest, who);
-    return rival != NULL ? rival->port : service_of(contest, who)->port;
-}
-
-static pid_t pid_of(const struct contest *contest, enum contender who)
-{
-    const struct rival *rival = rival_of(contest, who);
-    return rival != NULL ? rival->pid : service_of(contest, who)->pid;
-}
-
 static bool ask(const struct contest *contest, enum contender who, struct http_answer *answer)
 {
     const struct http_request request = {.host = "127.0.0.1",
-                                         .port = port_of(contest, who),
+                                         .port = contest->contenders.at[who].port,
                                          .path = contest->path,
                                          .deadline_ms = ASK_LIMIT_MS};
     return http_ask(&request, answer) && answer->status == 200;
@@ -93,7 +68,7 @@ static bool same_body(const struct contest *contest, enum contender who)
 /* How often catalogd itself has answered for a product. */
 static double origin_count(const struct contest *contest)
 {
-    return stack_catalogd_metric(&contest->catalogd,
+    return stack_catalogd_metric(&contest->contenders.catalogd,
                                  "catalogd_http_requests_total{route=\"product\",status=\"2xx\"}");
 }
 
@@ -102,7 +77,7 @@ static bool ask_with_wrk(const struct contest *contest, enum contender who, enum
 {
     static const enum wrk_order orders[] = {[HOT] = WRK_PLAIN, [IN_TURN] = WRK_IN_TURN, [ZIPF] = WRK_BY_ZIPF};
     const char *product = keys == HOT ? contest->path : "/products/*";
-    const struct wrk_options options = {.port = port_of(contest, who),
+    const struct wrk_options options = {.port = contest->contenders.at[who].port,
                                         .path = who == CONSTANT ? "/ping" : product,
                                         .order = orders[keys],
                                         .first = contest->first,
@@ -114,7 +89,7 @@ static bool ask_with_wrk(const struct contest *contest, enum contender who, enum
 
 static bool run_one(struct bench *bench, struct contest *contest, enum contender who, enum keys keys)
 {
-    pid_t pid = pid_of(contest, who);
+    pid_t pid = contest->contenders.at[who].pid;
     struct trial *trial = &contest->trials[keys];
     struct wrk_result result;
     double asked = origin_count(contest);
@@ -125,7 +100,7 @@ static bool run_one(struct bench *bench, struct contest *contest, enum contender
     samples_add(&trial->rates[who], result.requests_per_s);
     samples_add(&trial->cpu_us[who], (double)(proc_cpu_us(pid) - cpu_us) / requests);
     samples_add(&trial->redis_us[who], (double)(proc_cpu_us(bench->redis.pid) - redis_us) / requests);
-    if (rival_of(contest, who) == NULL || origin_count(contest) == asked)
+    if (who < NGINX || origin_count(contest) == asked)
         return true;
     fprintf(stderr, "bench: %s did not answer from its cache\n", rival_name(who));
     return false;
@@ -134,7 +109,7 @@ static bool run_one(struct bench *bench, struct contest *contest, enum contender
 static void compare(struct trial *trial, size_t i)
 {
     const struct samples *rates = trial->rates, *cpu_us = trial->cpu_us;
-    for (enum contender who = HIT; who <= NEAR; who++) {
+    for (enum contender who = NEAR; who <= HIT; who++) {
         samples_add(&trial->to_constant[who], rates[who].at[i] / rates[CONSTANT].at[i]);
         samples_add(&trial->to_nginx[who], rates[who].at[i] / rates[NGINX].at[i]);
         samples_add(&trial->to_varnish[who], rates[who].at[i] / rates[VARNISH].at[i]);
@@ -192,16 +167,17 @@ static void report(const struct contest *contest)
                                         [NEAR] = "near hits (/products/ID)",
                                         [NGINX] = "nginx proxy_cache, 1 worker",
                                         [VARNISH] = "Varnish, default threads"};
+    static const enum contender order[] = {CONSTANT, HIT, NEAR, NGINX, VARNISH};
     static const struct goal none = {GOAL_NONE, 0};
     for (enum keys keys = 0; keys < KEYS_COUNT; keys++) {
         const struct trial *trial = &contest->trials[keys];
         report_heading("Hits, %s: 1 server loop, %d connections, Redis over TCP", keys_names[keys],
                        CONNECTIONS);
-        for (enum contender who = 0; who < CONTENDER_COUNT; who++)
-            report_row(names[who], "1/s", 0, &trial->rates[who], none);
+        for (size_t i = 0; i < CONTENDER_COUNT; i++)
+            report_row(names[order[i]], "1/s", 0, &trial->rates[order[i]], none);
         report_goals(trial, keys != HOT);
-        for (enum contender who = 0; who < CONTENDER_COUNT; who++)
-            report_row_of("CPU per request", names[who], "us", 2, &trial->cpu_us[who], none);
+        for (size_t i = 0; i < CONTENDER_COUNT; i++)
+            report_row_of("CPU per request", names[order[i]], "us", 2, &trial->cpu_us[order[i]], none);
         report_row("CPU per request: Redis, of a hit", "us", 2, &trial->redis_us[HIT], none);
     }
 }
@@ -210,27 +186,20 @@ static void report(const struct contest *contest)
 static bool warm_up(struct bench *bench, struct contest *contest)
 {
     bool good = true;
-    contest->first = bench->next_product;
-    for (size_t i = 0; good && i <= BENCH_MANY_PRODUCTS; i++) { /* the last one is the hot one */
-        bench_cold_path(bench, contest->path);
-        for (enum contender who = HIT; good && who < CONTENDER_COUNT; who++)
-            good = bench_ask(port_of(contest, who), contest->path);
+    contest->first = bench_cold_products(bench, BENCH_MANY_PRODUCTS);
+    bench_cold_path(bench, contest->path);
+    for (enum contender who = NEAR; good && who < CONTENDER_COUNT; who++) {
+        const uint16_t port = contest->contenders.at[who].port;
+        good = bench_ask_each(port, contest->first, BENCH_MANY_PRODUCTS) && bench_ask(port, contest->path);
     }
     return good;
 }
 
 static bool start(struct bench *bench, struct contest *contest)
 {
-    static const char *const settings[] = {"SERVER_LOOPS=1", NULL};
-    static const char *const near_settings[] = {"SERVER_LOOPS=1", "NEAR_BYTES=67108864", "NEAR_MS=60000",
-                                                NULL};
-    if (!bench_service_start(bench, &contest->catalogd, settings) ||
-        !bench_service_start(bench, &contest->near, near_settings))
-        return false;
-    const struct varnish_options varnish = {.origin_port = contest->catalogd.port, .ttl_ms = KEPT_MS};
-    const struct nginx_options nginx = {.origin_port = contest->catalogd.port, .valid_s = KEPT_MS / 1000};
-    return nginx_start(&contest->nginx, &nginx) && varnish_start(&contest->varnish, &varnish) &&
-           warm_up(bench, contest) && same_body(contest, NGINX) && same_body(contest, VARNISH);
+    return contenders_start(bench, &contest->contenders, "NEAR_BYTES=67108864") &&
+           contenders_start_rivals(&contest->contenders) && warm_up(bench, contest) &&
+           same_body(contest, NGINX) && same_body(contest, VARNISH);
 }
 
 bool measure_hits(struct bench *bench)
@@ -238,10 +207,7 @@ bool measure_hits(struct bench *bench)
     static struct contest contest;
     progress_begin("hits, beside a constant, nginx, Varnish:");
     bool good = start(bench, &contest) && repeat(bench, &contest);
-    rival_stop(&contest.varnish);
-    rival_stop(&contest.nginx);
-    stack_catalogd_stop(&contest.near);
-    stack_catalogd_stop(&contest.catalogd);
+    contenders_stop(&contest.contenders);
     if (good)
         report(&contest);
     return progress_end(good);

@@ -26,17 +26,6 @@ static bool ask_often(uint16_t port, const char *path, uint32_t count)
     return true;
 }
 
-static bool ask_cold(struct bench *bench, uint16_t port, uint32_t count)
-{
-    char path[BURST_PATH_BYTES];
-    for (uint32_t i = 0; i < count; i++) {
-        bench_cold_path(bench, path);
-        if (!bench_ask(port, path))
-            return false;
-    }
-    return true;
-}
-
 static double round_trips(const struct costs *costs)
 {
     return stack_catalogd_metric(&costs->catalogd, "guard_redis_round_trips_total");
@@ -58,7 +47,7 @@ static bool count_misses(struct bench *bench, struct costs *costs)
 {
     double trips = round_trips(costs);
     uint64_t commands = stack_redis_calls(&bench->redis, NULL);
-    bool good = ask_cold(bench, costs->catalogd.port, MISSES);
+    bool good = bench_ask_each(costs->catalogd.port, bench_cold_products(bench, MISSES), MISSES);
     samples_add(&costs->miss_trips, (round_trips(costs) - trips) / MISSES);
     samples_add(&costs->miss_commands, (double)(stack_redis_calls(&bench->redis, NULL) - commands) / MISSES);
     return good;

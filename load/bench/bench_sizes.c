@@ -14,6 +14,7 @@
 #include "load/base/http.h"
 #include "load/bench/bench.h"
 #include "load/bench/constant.h"
+#include "load/bench/contenders.h"
 #include "load/bench/watched.h"
 #include "load/stack/wrk.h"
 
@@ -44,20 +45,17 @@ enum {
 static const uint32_t sizes[SIZES] = {1 << 10, 16 << 10, 256 << 10, 1 << 20};
 static const char *const size_names[SIZES] = {"1 KiB", "16 KiB", "256 KiB", "1 MiB"};
 
-enum contender { CONSTANT, NEAR, HIT, CONTENDER_COUNT };
-
 struct copy {
     char who[64];
     double bodies; /* per request */
 };
 
 struct contest {
-    struct stack_catalogd catalogd, near;
+    struct contenders contenders; /* no rivals; the constants are these */
     struct rival constants[SIZES];
     char paths[SIZES][BURST_PATH_BYTES], small[BURST_PATH_BYTES];
     size_t body_bytes[SIZES];
-    struct samples cpu_us[SIZES][CONTENDER_COUNT], cpu_ratio[SIZES][CONTENDER_COUNT],
-        rate[SIZES][CONTENDER_COUNT];
+    struct samples cpu_us[SIZES][HIT + 1], cpu_ratio[SIZES][HIT + 1], rate[SIZES][HIT + 1];
     struct samples large_ms, alone_ms, beside_ms, delay_ratio;
     struct copy copies[2][COPY_ROWS_MAX]; /* near, in Redis; the largest first */
 };
@@ -78,9 +76,12 @@ static bool make_product(struct bench *bench, struct contest *contest, size_t i)
 static bool take_product(struct contest *contest, size_t i)
 {
     struct http_answer answer;
-    const struct http_request request = {
-        .host = "127.0.0.1", .port = contest->near.port, .path = contest->paths[i], .deadline_ms = LIMIT_MS};
-    bool good = bench_ask(contest->catalogd.port, contest->paths[i]) && http_ask(&request, &answer);
+    const struct http_request request = {.host = "127.0.0.1",
+                                         .port = contest->contenders.near.port,
+                                         .path = contest->paths[i],
+                                         .deadline_ms = LIMIT_MS};
+    bool good =
+        bench_ask(contest->contenders.catalogd.port, contest->paths[i]) && http_ask(&request, &answer);
     if (!good)
         return false;
     contest->body_bytes[i] = answer.body_bytes;
@@ -97,9 +98,11 @@ static bool take_product(struct contest *contest, size_t i)
 
 static bool run_one(struct contest *contest, size_t i, enum contender who)
 {
-    const struct stack_catalogd *service = who == NEAR ? &contest->near : &contest->catalogd;
-    const pid_t pid = who == CONSTANT ? contest->constants[i].pid : service->pid;
-    const struct wrk_options options = {.port = who == CONSTANT ? contest->constants[i].port : service->port,
+    const struct rival *constant = &contest->constants[i];
+    const bool is_constant = who == CONSTANT;
+    const pid_t pid = is_constant ? constant->pid : contest->contenders.at[who].pid;
+    const struct wrk_options options = {.port =
+                                            is_constant ? constant->port : contest->contenders.at[who].port,
                                         .path = contest->paths[i],
                                         .connection_count = CONNECTIONS,
                                         .seconds = SECONDS};
@@ -115,7 +118,7 @@ static bool run_one(struct contest *contest, size_t i, enum contender who)
 static bool run_sizes(struct contest *contest, size_t repetition)
 {
     for (size_t i = 0; i < SIZES; i++) {
-        for (enum contender who = 0; who < CONTENDER_COUNT; who++) {
+        for (enum contender who = 0; who <= HIT; who++) {
             if (!run_one(contest, i, who))
                 return false;
             samples_add(&contest->cpu_ratio[i][who],
@@ -129,7 +132,7 @@ static bool run_sizes(struct contest *contest, size_t repetition)
 
 static struct pace pace_of(const struct contest *contest, const char *path, uint32_t per_second)
 {
-    return (struct pace){.ports = {contest->catalogd.port},
+    return (struct pace){.ports = {contest->contenders.catalogd.port},
                          .port_count = 1,
                          .path = path,
                          .per_second = per_second,
@@ -223,26 +226,22 @@ static bool count_copies(struct bench *bench, struct contest *contest, bool is_n
 
 static bool start(struct bench *bench, struct contest *contest)
 {
-    static const char *const settings[] = {"SERVER_LOOPS=1", NULL};
-    static const char *const near[] = {"SERVER_LOOPS=1", NEAR_SETTING, "NEAR_MS=60000", NULL};
     static const char longer[] =
         "ALTER TABLE products DROP CONSTRAINT products_description_length"; /* for once */
     char ignored[64];
-    bool good = bench_service_start(bench, &contest->catalogd, settings) &&
-                bench_service_start(bench, &contest->near, near) &&
+    bool good = contenders_start(bench, &contest->contenders, NEAR_SETTING) &&
                 stack_postgres_query(bench->postgres.url, longer, ignored, sizeof ignored);
     for (size_t i = 0; good && i < SIZES; i++)
         good = make_product(bench, contest, i) && take_product(contest, i);
     bench_cold_path(bench, contest->small);
-    return good && bench_ask(contest->catalogd.port, contest->small);
+    return good && bench_ask(contest->contenders.catalogd.port, contest->small);
 }
 
 static void stop(struct contest *contest)
 {
     for (size_t i = 0; i < SIZES; i++)
         rival_stop(&contest->constants[i]);
-    stack_catalogd_stop(&contest->near);
-    stack_catalogd_stop(&contest->catalogd);
+    contenders_stop(&contest->contenders);
 }
 
 static void report_size(const struct contest *contest, size_t i)
@@ -250,7 +249,7 @@ static void report_size(const struct contest *contest, size_t i)
     static const struct goal none = {GOAL_NONE, 0}, near = {GOAL_AT_MOST, 1.10};
     static const char *const names[] = {[CONSTANT] = "constant", [NEAR] = "near hit", [HIT] = "hit in Redis"};
     char text[64];
-    for (enum contender who = 0; who < CONTENDER_COUNT; who++) {
+    for (enum contender who = 0; who <= HIT; who++) {
         snprintf(text, sizeof text, "%s, %s", size_names[i], names[who]);
         report_row_of(text, "answers", "1/s", 0, &contest->rate[i][who], none);
         report_row_of(text, "CPU", "us", 2, &contest->cpu_us[i][who], none);

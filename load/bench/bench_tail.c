@@ -36,18 +36,6 @@ struct tail {
 };
 enum { LOOPS_MAX = 2 };
 
-static bool warm_up(struct bench *bench, struct tail *tail)
-{
-    char path[BURST_PATH_BYTES];
-    bool good = true;
-    tail->first = bench->next_product;
-    for (size_t i = 0; i < WARM_COUNT && good; i++) {
-        bench_cold_path(bench, path);
-        good = bench_ask(tail->catalogd.port, path);
-    }
-    return good;
-}
-
 /* ---- requests for other products ---- */
 
 static bool begin(const struct tail *tail, struct herd **herd, uint64_t *begin_us)
@@ -138,7 +126,9 @@ static bool start(struct bench *bench, struct tail *tail, unsigned loops)
     static const char *const quick[] = {"SERVER_LOOPS=1", NULL};
     snprintf(delay, sizeof delay, "LOAD_DELAY_MS=%d", QUERY_MS);
     snprintf(server_loops, sizeof server_loops, "SERVER_LOOPS=%u", loops);
-    return bench_service_start(bench, &tail->catalogd, quick) && warm_up(bench, tail) &&
+    tail->first = bench_cold_products(bench, WARM_COUNT);
+    return bench_service_start(bench, &tail->catalogd, quick) &&
+           bench_ask_each(tail->catalogd.port, tail->first, WARM_COUNT) &&
            stack_catalogd_stop(&tail->catalogd) && bench_service_start(bench, &tail->catalogd, settings);
 }
 

@@ -68,14 +68,11 @@ static double trips_of(const struct ways *ways, enum way way)
 /* Each product once, so that they are hits; with TLS and without they are the same entries. */
 static bool fill(struct bench *bench, struct ways *ways)
 {
-    char path[BURST_PATH_BYTES];
     double trips[WAY_COUNT] = {[PLAIN] = trips_of(ways, PLAIN), [CLUSTER] = trips_of(ways, CLUSTER)};
-    ways->first = bench->next_product;
-    for (size_t i = 0; i < MANY; i++) {
-        bench_cold_path(bench, path);
-        if (!bench_ask(ways->catalogd[PLAIN].port, path) || !bench_ask(ways->catalogd[CLUSTER].port, path))
-            return false;
-    }
+    ways->first = bench_cold_products(bench, MANY);
+    if (!bench_ask_each(ways->catalogd[PLAIN].port, ways->first, MANY) ||
+        !bench_ask_each(ways->catalogd[CLUSTER].port, ways->first, MANY))
+        return false;
     for (enum way way = PLAIN; way < WAY_COUNT; way++)
         samples_add(&ways->miss_trips[way], (trips_of(ways, way) - trips[way]) / MANY);
     return true;
