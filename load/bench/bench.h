@@ -60,6 +60,22 @@ struct goal {
     enum goal_kind kind;
     double limit;
 };
+static const struct goal none = {GOAL_NONE, 0};
+
+static inline struct goal at_least(double limit)
+{
+    return (struct goal){GOAL_AT_LEAST, limit};
+}
+
+static inline struct goal at_most(double limit)
+{
+    return (struct goal){GOAL_AT_MOST, limit};
+}
+
+static inline struct goal all_at_most(double limit)
+{
+    return (struct goal){GOAL_ALL_AT_MOST, limit};
+}
 
 /* One row. `unit` is lent until report_print(), everything else is copied. `decimals`: 0 to 2. */
 void report_row(const char *what, const char *unit, unsigned decimals, const struct samples *samples,

@@ -251,7 +251,6 @@ static bool run_one(struct bench *bench, struct avalanche *avalanche, enum conte
 
 static void report(const struct avalanche *avalanche)
 {
-    static const struct goal none = {GOAL_NONE, 0};
     report_heading(
         "An avalanche: %d products expire together; two processes, %d permits, the query takes %d ms",
         PRODUCTS, PERMITS, QUERY_MS);
@@ -265,8 +264,7 @@ static void report(const struct avalanche *avalanche)
         report_row_of(name, "p99", "s", 2, &side->p99_s, none);
     }
     report_row("guard: mean load", "ms", 2, &avalanche->load_ms, none);
-    report_row("guard: took / (loads x mean load / permits)", "", 2, &avalanche->of_best,
-               (struct goal){GOAL_AT_MOST, 1.25});
+    report_row("guard: took / (loads x mean load / permits)", "", 2, &avalanche->of_best, at_most(1.25));
     report_row("guard: refused acquires of a permit per load", "", 2, &avalanche->refused_each, none);
 }
 

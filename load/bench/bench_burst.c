@@ -62,13 +62,12 @@ static void setting(char *text, size_t text_bytes, const char *name, int value)
 
 static void report_burst(const struct side *guard, const struct side *nginx)
 {
-    static const struct goal none = {GOAL_NONE, 0};
     struct samples ratio = {.count = 0};
     for (size_t i = 0; i < guard->max_ms.count; i++)
         samples_add(&ratio, guard->max_ms.at[i] / nginx->max_ms.at[i]);
     report_heading("A cold burst: %d requests at once over two processes, the query takes %d ms", REQUESTS,
                    BURST_QUERY_MS);
-    report_row("guard: queries", "", 0, &guard->queries, (struct goal){GOAL_ALL_AT_MOST, 1});
+    report_row("guard: queries", "", 0, &guard->queries, all_at_most(1));
     report_row("guard: p50", "ms", 1, &guard->p50_ms, none);
     report_row("guard: p99", "ms", 1, &guard->p99_ms, none);
     report_row("guard: slowest answer", "ms", 1, &guard->max_ms, none);
@@ -76,7 +75,7 @@ static void report_burst(const struct side *guard, const struct side *nginx)
     report_row("two nginx: p50", "ms", 1, &nginx->p50_ms, none);
     report_row("two nginx: p99", "ms", 1, &nginx->p99_ms, none);
     report_row("two nginx: slowest answer", "ms", 1, &nginx->max_ms, none);
-    report_row("guard / two nginx: slowest answer", "", 2, &ratio, (struct goal){GOAL_AT_MOST, 0.5});
+    report_row("guard / two nginx: slowest answer", "", 2, &ratio, at_most(0.5));
 }
 
 bool measure_burst(struct bench *bench)
@@ -118,9 +117,9 @@ bool measure_thirty(struct bench *bench)
         samples_add(&ratio, guard.p99_ms.at[i] / THIRTY_QUERY_MS);
     if (good) {
         report_heading("Thirty cold bursts of 500 + 500, the query takes %d ms", THIRTY_QUERY_MS);
-        report_row("queries", "", 0, &guard.queries, (struct goal){GOAL_ALL_AT_MOST, 1});
-        report_row("p99 / query time", "", 2, &ratio, (struct goal){GOAL_ALL_AT_MOST, 2});
-        report_row("slowest answer", "ms", 1, &guard.max_ms, (struct goal){GOAL_NONE, 0});
+        report_row("queries", "", 0, &guard.queries, all_at_most(1));
+        report_row("p99 / query time", "", 2, &ratio, all_at_most(2));
+        report_row("slowest answer", "ms", 1, &guard.max_ms, none);
     }
     return progress_end(good);
 }

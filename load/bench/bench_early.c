@@ -68,7 +68,6 @@ static bool run_one(struct bench *bench, struct tally *tally, enum contender who
 
 static void report(const struct tally *tally)
 {
-    static const struct goal none = {GOAL_NONE, 0};
     report_heading("One hot product, fresh for 1 s, loaded in 0.02 s: %d clients, %d s", CLIENTS, SECONDS);
     for (int who = 0; who < CONTENDER_COUNT; who++) {
         report_row_of(contenders[who].name, "loads", "", 0, &tally->loads[who], none);

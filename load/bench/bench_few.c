@@ -170,15 +170,14 @@ static bool start(struct bench *bench, struct few *few)
 
 static void report(const struct few *few)
 {
-    static const struct goal none = {GOAL_NONE, 0};
     report_heading("Few requests: 1 server loop, %d connections", CONNECTIONS);
     for (enum contender who = CONSTANT; who <= HIT; who++)
         report_row_of(names[who], "system calls, 300 a second", "", 1, &few->calls[who],
-                      who == HIT ? (struct goal){GOAL_AT_MOST, 8} : none);
+                      who == HIT ? at_most(8) : none);
     for (enum contender who = 0; who < CONTENDER_COUNT; who++)
         report_row_of(names[who], "p50, 1 000 a second", "us", 0, &few->p50_us[who], none);
     report_row("a bare round trip to Redis: p50", "us", 0, &few->trip_us, none);
-    report_row("p50: hit / constant", "", 2, &few->hit_to_constant, (struct goal){GOAL_AT_MOST, 1.5});
+    report_row("p50: hit / constant", "", 2, &few->hit_to_constant, at_most(1.5));
     report_row("p50: near hit / constant", "", 2, &few->near_to_constant, none);
     report_row("p50: (hit - constant) / a bare round trip", "", 2, &few->more_in_trips, none);
     for (enum contender who = 0; who < CONTENDER_COUNT; who++)

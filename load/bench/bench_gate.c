@@ -294,8 +294,7 @@ static void judge(struct gate *gate, enum errand errand, enum metric metric)
     const int decimals = (int)metrics[metric].decimals;
     const bool good = expected >= 0 && number <= expected + may;
     report_row_of(errands[errand].name, metrics[metric].name, "", metrics[metric].decimals, &least,
-                  expected < 0 ? (struct goal){GOAL_NONE, 0}
-                               : (struct goal){GOAL_AT_MOST, samples_rounded(expected + may, 1)});
+                  expected < 0 ? none : at_most(samples_rounded(expected + may, 1)));
     gate->passed += good;
     gate->failed += !good;
     if (expected < 0)

@@ -132,20 +132,9 @@ static bool repeat(struct bench *bench, struct contest *contest)
     return true;
 }
 
-static struct goal at_least(double limit)
-{
-    return (struct goal){GOAL_AT_LEAST, limit};
-}
-
-static struct goal at_most(double limit)
-{
-    return (struct goal){GOAL_AT_MOST, limit};
-}
-
 /* What one hot product must reach, and what many must. */
 static void report_goals(const struct trial *trial, bool many)
 {
-    static const struct goal none = {GOAL_NONE, 0};
     report_row("hit / constant", "", 2, &trial->to_constant[HIT], many ? none : at_least(0.6));
     report_row("hit / nginx", "", 2, &trial->to_nginx[HIT], at_least(many ? 1.25 : 1));
     report_row("hit / Varnish", "", 2, &trial->to_varnish[HIT], none);
@@ -168,7 +157,6 @@ static void report(const struct contest *contest)
                                         [NGINX] = "nginx proxy_cache, 1 worker",
                                         [VARNISH] = "Varnish, default threads"};
     static const enum contender order[] = {CONSTANT, HIT, NEAR, NGINX, VARNISH};
-    static const struct goal none = {GOAL_NONE, 0};
     for (enum keys keys = 0; keys < KEYS_COUNT; keys++) {
         const struct trial *trial = &contest->trials[keys];
         report_heading("Hits, %s: 1 server loop, %d connections, Redis over TCP", keys_names[keys],

@@ -216,7 +216,6 @@ static bool run_course(struct bench *bench, const struct course *course, const c
     return progress_end(good);
 }
 
-static const struct goal none = {GOAL_NONE, 0};
 static const char *const names[WAY_COUNT] = {"threads", "deferred"};
 
 static void report_both(const char *what, const char *unit, unsigned decimals, const struct samples *samples)

@@ -68,7 +68,7 @@ static bool count_one(struct bench *bench, struct costs *costs, const char *perm
 bool measure_misses(struct bench *bench)
 {
     static struct costs costs, permitted;
-    static const struct goal none = {GOAL_NONE, 0}, three = {GOAL_AT_MOST, 3};
+    static const struct goal three = {GOAL_AT_MOST, 3};
     progress_begin("Redis commands and round trips:");
     bool good = count_one(bench, &costs, "LOAD_PERMITS=0") && count_one(bench, &permitted, "LOAD_PERMITS=8");
     if (good) {

@@ -88,13 +88,12 @@ static bool start(struct bench *bench, struct kind *kind, const char *const *set
 
 static void report(const struct kind *near, const struct kind *redis)
 {
-    static const struct goal none = {GOAL_NONE, 0};
     report_heading("Hits while %d requests wait in the same server loop for one slow load", PARKED);
     report_row("near hits alone", "1/s", 0, &near->alone, none);
     report_row("near hits beside them", "1/s", 0, &near->crowded, none);
     report_row("hits in Redis alone", "1/s", 0, &redis->alone, none);
     report_row("hits in Redis beside them", "1/s", 0, &redis->crowded, none);
-    report_row("near hits beside them / alone", "", 2, &near->ratio, (struct goal){GOAL_AT_LEAST, 0.9});
+    report_row("near hits beside them / alone", "", 2, &near->ratio, at_least(0.9));
     report_row("hits in Redis beside them / alone", "", 2, &redis->ratio, none);
 }
 

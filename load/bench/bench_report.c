@@ -67,7 +67,7 @@ void report_curve(const char *what, const char *unit, unsigned decimals, const c
         struct samples samples = {.at = {ys[i]}, .count = 1};
         char text[WHAT_BYTES];
         snprintf(text, sizeof text, "%s, %.0f %s", what, xs[i], of);
-        report_row(text, unit, decimals, &samples, (struct goal){GOAL_NONE, 0});
+        report_row(text, unit, decimals, &samples, none);
         rows[row_count - 1].height = most > 0 ? ys[i] / most : 0;
     }
 }

@@ -126,7 +126,7 @@ static void stop(struct contest *contest)
 
 static void report_side(const struct contest *contest, enum contender who, const char *name)
 {
-    static const struct goal none = {GOAL_NONE, 0}, one = {GOAL_ALL_AT_MOST, 1};
+    static const struct goal one = {GOAL_ALL_AT_MOST, 1};
     static const struct goal ratios[CONTENDER_COUNT] = {
         [GUARD] = {GOAL_AT_MOST, 2.5}, [NEAR] = {GOAL_AT_MOST, 1.5}};
     const struct side *side = &contest->sides[who];

@@ -246,7 +246,7 @@ static void stop(struct contest *contest)
 
 static void report_size(const struct contest *contest, size_t i)
 {
-    static const struct goal none = {GOAL_NONE, 0}, near = {GOAL_AT_MOST, 1.10};
+    static const struct goal near = {GOAL_AT_MOST, 1.10};
     static const char *const names[] = {[CONSTANT] = "constant", [NEAR] = "near hit", [HIT] = "hit in Redis"};
     char text[64];
     for (enum contender who = 0; who <= HIT; who++) {
@@ -266,13 +266,12 @@ static void report_copies(const char *name, const struct copy *copies)
         struct samples bodies = {.count = 0};
         samples_add(&bodies, copies[i].bodies);
         snprintf(text, sizeof text, "%s: bodies copied by %.30s()", name, copies[i].who);
-        report_row(text, "", 2, &bodies, (struct goal){GOAL_NONE, 0});
+        report_row(text, "", 2, &bodies, none);
     }
 }
 
 static void report(const struct contest *contest)
 {
-    static const struct goal none = {GOAL_NONE, 0};
     report_heading("Sizes: 1 server loop, %d connections, beside a constant as long", CONNECTIONS);
     for (size_t i = 0; i < SIZES; i++)
         report_size(contest, i);
@@ -285,8 +284,7 @@ static void report(const struct contest *contest)
     report_row("p99 alone", "ms", 2, &contest->alone_ms, none);
     report_row("p99 beside large ones", "ms", 2, &contest->beside_ms, none);
     report_row("a large hit alone, p50", "ms", 2, &contest->large_ms, none);
-    report_row("what p99 grows by / a large hit", "", 2, &contest->delay_ratio,
-               (struct goal){GOAL_AT_MOST, 1});
+    report_row("what p99 grows by / a large hit", "", 2, &contest->delay_ratio, at_most(1));
 }
 
 bool measure_sizes(struct bench *bench)

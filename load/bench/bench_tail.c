@@ -106,7 +106,6 @@ static bool repeat(struct bench *bench, struct tail *tail)
 
 static void report(const struct tail *tail, unsigned loops)
 {
-    static const struct goal none = {GOAL_NONE, 0};
     report_heading("Hits on other keys, %d a second, while %d wait for one cold key; %u server loop%s",
                    PER_SECOND, HERD, loops, loops > 1 ? "s" : "");
     report_row("without a burst: p50", "ms", 2, &tail->calm_p50_ms, none);
@@ -115,7 +114,7 @@ static void report(const struct tail *tail, unsigned loops)
     report_row("during a burst: p99", "ms", 2, &tail->p99_ms, none);
     report_row("during a burst: slowest", "ms", 2, &tail->max_ms, none);
     report_row("during a burst of constants: p99", "ms", 2, &tail->ping_p99_ms, none);
-    report_row("p99 during a burst / without", "", 2, &tail->p99_ratio, (struct goal){GOAL_AT_MOST, 3});
+    report_row("p99 during a burst / without", "", 2, &tail->p99_ratio, at_most(3));
 }
 
 /* The cached ones are loaded by a service whose queries are quick. */

@@ -86,20 +86,17 @@ bool measure_waiters(struct bench *bench)
     }
     if (good) {
         report_heading("%d requests wait in one process for one product", WAITERS);
-        static const struct goal none = {GOAL_NONE, 0};
         report_row("from the fill to the last answer", "ms", 1, &waiters.last_ms, none);
         report_row("constants at once: from the first request to the last answer", "ms", 1,
                    &waiters.ping_last_ms, none);
-        report_row("last answer / constants'", "", 2, &waiters.last_ratio, (struct goal){GOAL_AT_MOST, 1.5});
+        report_row("last answer / constants'", "", 2, &waiters.last_ratio, at_most(1.5));
         report_row("CPU of the process to answer each that waits", "us", 1, &waiters.answer_us_each, none);
         report_row("CPU of the process for each, from request to answer", "us", 1, &waiters.cpu_us_each,
                    none);
         report_row("CPU of the process for each constant", "us", 1, &waiters.ping_us_each, none);
-        report_row("CPU to answer / constants'", "", 2, &waiters.answer_ratio,
-                   (struct goal){GOAL_AT_MOST, 1.2});
+        report_row("CPU to answer / constants'", "", 2, &waiters.answer_ratio, at_most(1.2));
         report_row("CPU from request to answer / constants'", "", 2, &waiters.whole_ratio, none);
-        report_row("memory of the process for each", "KiB", 2, &waiters.kib_each,
-                   (struct goal){GOAL_AT_MOST, 10});
+        report_row("memory of the process for each", "KiB", 2, &waiters.kib_each, at_most(10));
     }
     return progress_end(filled_tell(bench, false) && good);
 }

@@ -133,7 +133,6 @@ static bool shows(const struct way *ways)
 
 static void report(const struct way *ways)
 {
-    static const struct goal none = {GOAL_NONE, 0};
     char what[64];
     report_heading("%d requests wait in one process while the other loads: from the fill in Redis", WAITERS);
     for (size_t i = 0; i < WAYS; i++) {

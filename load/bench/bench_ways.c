@@ -130,7 +130,6 @@ static bool repeat(struct ways *ways)
 static void report(const struct ways *ways)
 {
     static const char *const names[WAY_COUNT] = {"one Redis", "over TLS", "Cluster of three"};
-    static const struct goal none = {GOAL_NONE, 0};
     static const struct goal goals[WAY_COUNT] = {
         [SECURE] = {GOAL_AT_LEAST, 0.6}, [CLUSTER] = {GOAL_AT_LEAST, 0.9}};
     char text[96];
@@ -151,8 +150,7 @@ static void report(const struct ways *ways)
         snprintf(text, sizeof text, "all products in turn, %s / one Redis", names[way]);
         report_row(text, "", 2, &ways->many_ratio[way], goals[way]);
     }
-    report_row("round trips per miss, one Redis", "", 2, &ways->miss_trips[PLAIN],
-               (struct goal){GOAL_AT_MOST, 3});
+    report_row("round trips per miss, one Redis", "", 2, &ways->miss_trips[PLAIN], at_most(3));
     report_row("the same, Cluster, those at once to several masters counted each", "", 2,
                &ways->miss_trips[CLUSTER], none);
 }
