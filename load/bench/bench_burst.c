@@ -53,11 +53,6 @@ static bool start_side(struct bench *bench, struct side *side, const char *const
     return good;
 }
 
-static void setting(char *text, size_t text_bytes, const char *name, int value)
-{
-    snprintf(text, text_bytes, "%s=%d", name, value);
-}
-
 /* ---- beside nginx ---- */
 
 static void report_burst(const struct side *guard, const struct side *nginx)
@@ -84,7 +79,7 @@ bool measure_burst(struct bench *bench)
     char delay[32];
     const char *const fleet[] = {delay, "GUARD_MODE=fleet", NULL};
     const char *const off[] = {delay, "GUARD_MODE=off", NULL};
-    setting(delay, sizeof delay, "LOAD_DELAY_MS", BURST_QUERY_MS);
+    snprintf(delay, sizeof delay, "LOAD_DELAY_MS=%d", BURST_QUERY_MS);
     progress_begin("cold bursts of 1 000, beside nginx:");
     bool good = start_side(bench, &guard, fleet) && start_side(bench, &nginx, off) &&
                 service_pair_start_nginx(&nginx.pair, (struct nginx_options){.valid_s = NGINX_KEPT_S});
@@ -107,7 +102,7 @@ bool measure_thirty(struct bench *bench)
     struct samples ratio = {.count = 0};
     char delay[32];
     const char *const fleet[] = {delay, "GUARD_MODE=fleet", NULL};
-    setting(delay, sizeof delay, "LOAD_DELAY_MS", THIRTY_QUERY_MS);
+    snprintf(delay, sizeof delay, "LOAD_DELAY_MS=%d", THIRTY_QUERY_MS);
     progress_begin("thirty cold bursts of 500 + 500");
     bool good = start_side(bench, &guard, fleet);
     for (size_t i = 0; good && i < THIRTY; i++)

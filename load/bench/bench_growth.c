@@ -291,44 +291,42 @@ static const struct line process_lines[] = {
 
 #define LINES(list) list, sizeof(list) / sizeof *(list)
 
+/* The library alone. */
+static const struct curve inside[] = {
+    {"keys:",
+     "keys of 300 bytes; the library alone, 256 requests at a time",
+     so_many_keys,
+     LINES(key_lines),
+     "keys",
+     6,
+     {1, 100, 1000, 10000, 100000, 1000000}},
+    {"tags:", "tags of each of 10 000 entries", so_many_tags, LINES(key_lines), "tags", 5, {0, 1, 2, 4, 8}},
+    {"sizes of values:",
+     "bytes of a value",
+     so_many_bytes,
+     LINES(key_lines),
+     "bytes",
+     5,
+     {100, 1024, 16384, 262144, 1000000}},
+    {"waiters of one process:",
+     "requests of one process that wait for one load; the library alone",
+     so_many_waiters,
+     LINES(waiter_lines),
+     "waiters",
+     6,
+     {1, 100, 1000, 10000, 100000, 1000000}},
+    {"guards of a fleet:",
+     "a fleet that asks for one cold key at once, and is told of its invalidation",
+     so_many_guards,
+     LINES(fleet_lines),
+     "guards",
+     5,
+     {1, 10, 100, 300, 1000}},
+};
+
 bool measure_growth(struct bench *bench)
 {
-    const struct curve curves[] = {
-        {"keys:",
-         "keys of 300 bytes; the library alone, 256 requests at a time",
-         so_many_keys,
-         LINES(key_lines),
-         "keys",
-         6,
-         {1, 100, 1000, 10000, 100000, 1000000}},
-        {"tags:",
-         "tags of each of 10 000 entries",
-         so_many_tags,
-         LINES(key_lines),
-         "tags",
-         5,
-         {0, 1, 2, 4, 8}},
-        {"sizes of values:",
-         "bytes of a value",
-         so_many_bytes,
-         LINES(key_lines),
-         "bytes",
-         5,
-         {100, 1024, 16384, 262144, 1000000}},
-        {"waiters of one process:",
-         "requests of one process that wait for one load; the library alone",
-         so_many_waiters,
-         LINES(waiter_lines),
-         "waiters",
-         6,
-         {1, 100, 1000, 10000, 100000, 1000000}},
-        {"guards of a fleet:",
-         "a fleet that asks for one cold key at once, and is told of its invalidation",
-         so_many_guards,
-         LINES(fleet_lines),
-         "guards",
-         5,
-         {1, 10, 100, 300, 1000}},
+    const struct curve over_http[] = {
         {"waiters over HTTP:",
          "requests over HTTP that wait for one load, in one server loop",
          wait_over_http,
@@ -352,7 +350,9 @@ bool measure_growth(struct bench *bench)
          {1, 2, 4, 8, 16, 32}},
     };
     bool good = true;
-    for (size_t i = 0; good && i < sizeof curves / sizeof *curves; i++)
-        good = grow(bench, &curves[i]);
+    for (size_t i = 0; good && i < sizeof inside / sizeof *inside; i++)
+        good = grow(bench, &inside[i]);
+    for (size_t i = 0; good && i < sizeof over_http / sizeof *over_http; i++)
+        good = grow(bench, &over_http[i]);
     return good;
 }
