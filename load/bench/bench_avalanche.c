@@ -80,8 +80,7 @@ static long long ask_redis(struct bench *bench, const char *script, uint32_t fir
     redisReply *reply =
         stack_redis_command(&bench->redis, "EVAL %s 0 %u %d %d", script, (unsigned)first, PRODUCTS, AHEAD_MS);
     long long answer = reply != NULL && reply->type == REDIS_REPLY_INTEGER ? reply->integer : -1;
-    if (reply != NULL)
-        freeReplyObject(reply);
+    freeReplyObject(reply);
     return answer;
 }
 

@@ -60,8 +60,7 @@ static bool make_deaf_login(struct bench *bench)
     redisReply *reply =
         stack_redis_command(&bench->redis, "ACL SETUSER deaf on >secret ~* &* +@all -subscribe");
     bool good = reply != NULL && reply->type == REDIS_REPLY_STATUS;
-    if (reply != NULL)
-        freeReplyObject(reply);
+    freeReplyObject(reply);
     return good;
 }
 

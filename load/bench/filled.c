@@ -17,8 +17,7 @@ static void *listen_once(void *listening)
     redisReply *reply = NULL;
     if (redisGetReply(filled->context, (void **)&reply) == REDIS_OK)
         filled->heard_us = clock_us();
-    if (reply != NULL)
-        freeReplyObject(reply);
+    freeReplyObject(reply);
     return NULL;
 }
 
@@ -28,8 +27,7 @@ static bool subscribe(struct filled *filled, const char *path)
     const char *id = strrchr(path, '/') + 1;
     redisReply *reply = redisCommand(filled->context, "PSUBSCRIBE __keyspace@0__:*product:%s}:v", id);
     bool good = reply != NULL && reply->type == REDIS_REPLY_ARRAY;
-    if (reply != NULL)
-        freeReplyObject(reply);
+    freeReplyObject(reply);
     return good;
 }
 
@@ -38,8 +36,7 @@ bool filled_tell(struct bench *bench, bool tells)
     redisReply *reply =
         stack_redis_command(&bench->redis, "CONFIG SET notify-keyspace-events %s", tells ? "K$" : "");
     bool good = reply != NULL && reply->type == REDIS_REPLY_STATUS;
-    if (reply != NULL)
-        freeReplyObject(reply);
+    freeReplyObject(reply);
     return good;
 }
 
@@ -52,8 +49,7 @@ bool filled_listen(const struct bench *bench, const char *path, struct filled *f
         pthread_create(&filled->thread, NULL, listen_once, filled) == 0)
         return true;
     fprintf(stderr, "bench: cannot listen to Redis\n");
-    if (filled->context != NULL)
-        redisFree(filled->context);
+    redisFree(filled->context);
     return false;
 }
 

@@ -36,8 +36,7 @@ struct shelf *shelf_open(const char *redis_url, const char *name_space)
 
 static void hang_up(struct shelf *shelf)
 {
-    if (shelf->context != NULL)
-        redisFree(shelf->context);
+    redisFree(shelf->context);
     shelf->context = NULL;
     shelf->again_us = clock_after_ms(AGAIN_MS);
 }
@@ -49,8 +48,7 @@ static bool command_went(struct shelf *shelf, const char *format, ...)
     redisReply *reply = redisvCommand(shelf->context, format, arguments);
     va_end(arguments);
     bool went = reply != NULL && reply->type != REDIS_REPLY_ERROR;
-    if (reply != NULL)
-        freeReplyObject(reply);
+    freeReplyObject(reply);
     return went;
 }
 
@@ -113,8 +111,7 @@ bool shelf_look(struct shelf *shelf, const char *key, struct shelf_lease *out)
     if (replies[1] == NULL)
         hang_up(shelf);
     for (size_t i = 0; i < 2; i++) {
-        if (replies[i] != NULL)
-            freeReplyObject(replies[i]);
+        freeReplyObject(replies[i]);
     }
     return is_seen;
 }

@@ -271,8 +271,7 @@ static bool restart_redis(struct trial *trial)
     const bool is_open = reply != NULL && reply->type == REDIS_REPLY_STATUS;
     if (!is_open)
         fprintf(stderr, "lab: Redis does not open its port: %s\n", reply != NULL ? reply->str : "no answer");
-    if (reply != NULL)
-        freeReplyObject(reply);
+    freeReplyObject(reply);
     return is_open;
 }
 
@@ -303,8 +302,7 @@ static bool command(struct stack_redis *redis, const char *text)
     const bool good = reply != NULL && reply->type != REDIS_REPLY_ERROR;
     if (!good)
         fprintf(stderr, "lab: Redis: %s: %s\n", text, reply != NULL ? reply->str : "no answer");
-    if (reply != NULL)
-        freeReplyObject(reply);
+    freeReplyObject(reply);
     return good;
 }
 
@@ -314,8 +312,7 @@ static uint32_t count_subscribers(struct stack_redis *redis)
     struct redisReply *reply = stack_redis_command(redis, "CLIENT LIST TYPE pubsub");
     for (const char *at = reply != NULL && reply->str != NULL ? reply->str : ""; *at != '\0'; at++)
         count += *at == '\n';
-    if (reply != NULL)
-        freeReplyObject(reply);
+    freeReplyObject(reply);
     return count;
 }
 

@@ -54,8 +54,7 @@ static long long key_count(struct stack_redis *redis)
 {
     struct redisReply *reply = stack_redis_command(redis, "DBSIZE");
     const long long count = reply != NULL && reply->type == REDIS_REPLY_INTEGER ? reply->integer : -1;
-    if (reply != NULL)
-        freeReplyObject(reply);
+    freeReplyObject(reply);
     return count;
 }
 

@@ -164,8 +164,7 @@ bool monitor_again(struct monitor *monitor, const struct stack_redis *redis)
     const bool good = reply != NULL && reply->type == REDIS_REPLY_STATUS;
     if (!good)
         fprintf(stderr, "lab: Redis refuses MONITOR\n");
-    if (reply != NULL)
-        freeReplyObject(reply);
+    freeReplyObject(reply);
     return good;
 }
 
@@ -182,8 +181,7 @@ bool monitor_start(struct monitor *monitor, const struct stack_redis *redis, con
 
 void monitor_close(struct monitor *monitor)
 {
-    if (monitor->context != NULL)
-        redisFree(monitor->context);
+    redisFree(monitor->context);
     monitor->context = NULL;
 }
 
@@ -215,8 +213,7 @@ bool monitor_finish(struct monitor *monitor, struct stack_redis *redis)
 {
     struct redisReply *echo = stack_redis_command(redis, "ECHO %s", finish_mark);
     const bool good = echo != NULL && read_until(monitor, finish_mark) && !monitor->is_full;
-    if (echo != NULL)
-        freeReplyObject(echo);
+    freeReplyObject(echo);
     if (!good)
         fprintf(stderr, "lab: MONITOR is incomplete\n");
     monitor_close(monitor);

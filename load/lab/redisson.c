@@ -75,8 +75,7 @@ static bool renew(const struct lab_client *client, struct lab_state *state)
         reply = state->kind->renew(client, state->renewal);
     bool is_answered = reply != NULL && reply->type == REDIS_REPLY_INTEGER;
     bool is_mine = is_answered && reply->integer == 1;
-    if (reply != NULL)
-        freeReplyObject(reply);
+    freeReplyObject(reply);
     if (!is_answered && state->renewal != NULL) {
         redisFree(state->renewal);
         state->renewal = NULL;
@@ -138,8 +137,7 @@ static void name_channel(const struct lab_client *client, char channel[REDISSON_
 
 static void unsubscribe(struct lab_state *state)
 {
-    if (state->subscription != NULL)
-        redisFree(state->subscription);
+    redisFree(state->subscription);
     state->subscription = NULL;
 }
 
@@ -150,8 +148,7 @@ static void subscribe(const struct lab_client *client, struct lab_state *state)
         return;
     struct redisReply *reply = redisCommand(state->subscription, "SUBSCRIBE %s", state->channel);
     bool good = reply != NULL && reply->type == REDIS_REPLY_ARRAY;
-    if (reply != NULL)
-        freeReplyObject(reply);
+    freeReplyObject(reply);
     if (!good)
         unsubscribe(state);
 }
@@ -357,8 +354,7 @@ void redisson_end(struct lab_client *client)
     tell_watchdog(state, false, true);
     pthread_join(state->watchdog, NULL);
     unsubscribe(state);
-    if (state->renewal != NULL)
-        redisFree(state->renewal);
+    redisFree(state->renewal);
     pthread_cond_destroy(&state->changed);
     pthread_mutex_destroy(&state->mutex);
     free(state);

@@ -98,8 +98,7 @@ struct redisContext *sale_redis(const struct sale *sale, struct sale_slot *slot)
     static const struct timeval limit = {.tv_sec = 1};
     if (slot->redis != NULL && slot->redis->err == 0)
         return slot->redis;
-    if (slot->redis != NULL)
-        redisFree(slot->redis);
+    redisFree(slot->redis);
     slot->redis = redisConnectWithTimeout("127.0.0.1", sale->redis[0].port, limit);
     if (slot->redis != NULL && (slot->redis->err != 0 || redisSetTimeout(slot->redis, limit) != REDIS_OK)) {
         redisFree(slot->redis);
@@ -180,8 +179,7 @@ static void close_shop(struct sale_shop *shop)
     guard_locks_close(&shop->locks, 1000);
     for (size_t i = 0; i < SLOTS; i++) {
         PQfinish(shop->slots[i].postgres);
-        if (shop->slots[i].redis != NULL)
-            redisFree(shop->slots[i].redis);
+        redisFree(shop->slots[i].redis);
     }
 }
 

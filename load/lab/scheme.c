@@ -132,8 +132,7 @@ struct redisContext *lab_redis_open(const struct lab_client *client)
     struct redisContext *redis = redisConnectWithTimeout("127.0.0.1", client->redis_port, connect_limit);
     if (redis != NULL && redis->err == 0 && redisSetTimeout(redis, command_limit) == REDIS_OK)
         return redis;
-    if (redis != NULL)
-        redisFree(redis);
+    redisFree(redis);
     return NULL;
 }
 
@@ -148,8 +147,7 @@ static void tell_address(const struct lab_client *client)
 
 static void reconnect(struct lab_client *client, uint64_t end_us)
 {
-    if (client->redis != NULL)
-        redisFree(client->redis);
+    redisFree(client->redis);
     while ((client->redis = lab_redis_open(client)) == NULL) {
         if (clock_us() >= end_us) {
             fprintf(stderr, "lab: no Redis on port %u for %d ms\n", (unsigned)client->redis_port,

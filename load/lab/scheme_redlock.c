@@ -66,8 +66,7 @@ static const char release_script[] = "if redis.call('GET', KEYS[1]) ~= ARGV[1] t
 
 static void drop(struct master *master)
 {
-    if (master->redis != NULL)
-        redisFree(master->redis);
+    redisFree(master->redis);
     master->redis = NULL;
     master->owed = 0;
 }

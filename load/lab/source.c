@@ -26,8 +26,7 @@ struct pg_conn *source_open(const char *url)
 
 void source_close(struct pg_conn **connection)
 {
-    if (*connection != NULL)
-        PQfinish(*connection);
+    PQfinish(*connection);
     *connection = NULL;
 }
 

@@ -53,8 +53,7 @@ static int64_t lock_pttl_ms(struct trial *trial)
 {
     struct redisReply *reply = stack_redis_command(&trial->lab->redis, "PTTL %s", trial->monitor.lock_name);
     const int64_t pttl_ms = reply != NULL && reply->type == REDIS_REPLY_INTEGER ? reply->integer : -2;
-    if (reply != NULL)
-        freeReplyObject(reply);
+    freeReplyObject(reply);
     return pttl_ms;
 }
 
@@ -135,8 +134,7 @@ static int64_t count_in_line(struct trial *trial)
         return trial_count_nodes(trial) - 1; /* the holder's */
     struct redisReply *reply = stack_redis_command(&trial->lab->redis, scheme->queue_length, trial->key);
     const int64_t count = reply != NULL && reply->type == REDIS_REPLY_INTEGER ? reply->integer : -1;
-    if (reply != NULL)
-        freeReplyObject(reply);
+    freeReplyObject(reply);
     return count;
 }
 
@@ -221,8 +219,7 @@ static int32_t cached_version(struct trial *trial)
     int32_t version = LAB_FAILED;
     if (reply != NULL && reply->type == REDIS_REPLY_STRING)
         version = lab_body_version(reply->str, reply->len);
-    if (reply != NULL)
-        freeReplyObject(reply);
+    freeReplyObject(reply);
     return version;
 }
 

@@ -45,8 +45,7 @@ static bool client_init(struct lab_client *client, char **argv)
 static void client_clear(struct lab_client *client)
 {
     source_close(&client->postgres);
-    if (client->redis != NULL)
-        redisFree(client->redis);
+    redisFree(client->redis);
     if (client->link != -1)
         close(client->link);
 }

@@ -53,8 +53,7 @@ void stage_close(struct stage *stage)
 void stage_forget(struct stage *stage)
 {
     struct redisReply *reply = stack_redis_command(&stage->redis, "FLUSHALL");
-    if (reply != NULL)
-        freeReplyObject(reply);
+    freeReplyObject(reply);
 }
 
 void stage_cold_path(struct stage *stage, char path[static BURST_PATH_BYTES])

@@ -218,8 +218,7 @@ bool servers_empty_redis(struct servers *servers)
 {
     struct redisReply *reply = stack_redis_command(servers_redis(servers), "FLUSHALL");
     bool good = reply != NULL && reply->type == REDIS_REPLY_STATUS;
-    if (reply != NULL)
-        freeReplyObject(reply);
+    freeReplyObject(reply);
     return good;
 }
 
@@ -335,8 +334,7 @@ static bool look_at(struct servers *servers, const char *key, size_t *process)
     struct redisReply *reply = stack_redis_command(servers_redis(servers), "GET %s", key);
     bool found =
         reply != NULL && reply->type == REDIS_REPLY_STRING && find_holder(servers, reply->str, process);
-    if (reply != NULL)
-        freeReplyObject(reply);
+    freeReplyObject(reply);
     return found;
 }
 
@@ -354,8 +352,7 @@ bool servers_find_leader(struct servers *servers, size_t *process)
         if (more)
             snprintf(cursor, sizeof cursor, "%s", reply->element[0]->str);
         more = more && strcmp(cursor, "0") != 0;
-        if (reply != NULL)
-            freeReplyObject(reply);
+        freeReplyObject(reply);
     }
     return found;
 }
@@ -420,8 +417,7 @@ static void redis_version(struct servers *servers, char *version, size_t version
         line += strlen("redis_version:");
         snprintf(version, version_bytes, "; Redis %.*s", (int)strcspn(line, "\r\n"), line);
     }
-    if (reply != NULL)
-        freeReplyObject(reply);
+    freeReplyObject(reply);
 }
 
 void servers_machine(struct servers *servers, char *text, size_t text_bytes)

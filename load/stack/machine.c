@@ -18,8 +18,7 @@ static void redis_version(struct stack_redis *redis, char version[VERSION_BYTES]
     snprintf(version, VERSION_BYTES, "?");
     if (line != NULL)
         sscanf(line, "redis_version:%47[0-9.]", version);
-    if (reply != NULL)
-        freeReplyObject(reply);
+    freeReplyObject(reply);
 }
 
 static void postgres_version(const struct stack_postgres *postgres, char version[VERSION_BYTES])

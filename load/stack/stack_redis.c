@@ -21,8 +21,7 @@ static const struct timeval command_limit = {.tv_sec = 5};
 
 static void forget_context(struct stack_redis *redis)
 {
-    if (redis->context != NULL)
-        redisFree(redis->context);
+    redisFree(redis->context);
     redis->context = NULL;
 }
 
@@ -78,8 +77,7 @@ static bool is_up(void *context)
     struct stack_redis *redis = context;
     struct redisReply *reply = stack_redis_command(redis, "PING");
     bool good = reply != NULL && (reply->type != REDIS_REPLY_ERROR || strncmp(reply->str, "LOADING", 7) != 0);
-    if (reply != NULL)
-        freeReplyObject(reply);
+    freeReplyObject(reply);
     return good;
 }
 
@@ -246,8 +244,7 @@ static long long replication_number(struct stack_redis *redis, const char *name)
         const char *value = found + strlen(wanted);
         number = strncmp(value, "up\r", 3) == 0 ? 1 : strtoll(value, NULL, 10);
     }
-    if (reply != NULL)
-        freeReplyObject(reply);
+    freeReplyObject(reply);
     return number;
 }
 
@@ -302,8 +299,7 @@ bool stack_redis_promote(struct stack_redis *redis)
         fprintf(stderr, "stack: REPLICAOF NO ONE: %s\n", reply != NULL ? reply->str : "no answer");
     else
         redis->primary_port = 0;
-    if (reply != NULL)
-        freeReplyObject(reply);
+    freeReplyObject(reply);
     return good;
 }
 
@@ -316,8 +312,7 @@ uint64_t stack_redis_calls(struct stack_redis *redis, const char *command)
     struct redisReply *reply = stack_redis_command(redis, "INFO commandstats");
     if (reply != NULL && reply->type == REDIS_REPLY_STRING)
         witness_tally_read(&tally, reply->str);
-    if (reply != NULL)
-        freeReplyObject(reply);
+    freeReplyObject(reply);
     if (command != NULL)
         return witness_tally_get(&tally, command);
     for (size_t i = 0; i < tally.count; i++)

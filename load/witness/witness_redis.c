@@ -64,8 +64,7 @@ static bool hang_up(struct witness_redis *redis, const char *why)
 {
     bool has_error = redis->context != NULL && redis->context->err != 0;
     fail(redis, has_error ? redis->context->errstr : why);
-    if (redis->context != NULL)
-        redisFree(redis->context);
+    redisFree(redis->context);
     redis->context = NULL;
     redis->outstanding = 0;
     return false;
@@ -351,10 +350,8 @@ static bool read_clients(struct witness_redis *redis, struct witness_clients *cl
     bool good = list != NULL && id->type == REDIS_REPLY_INTEGER && list->type == REDIS_REPLY_STRING;
     if (good)
         witness_clients_read(clients, list->str, (uint64_t)id->integer, (now_us - redis->begin_us) / 1000000);
-    if (id != NULL)
-        freeReplyObject(id);
-    if (list != NULL)
-        freeReplyObject(list);
+    freeReplyObject(id);
+    freeReplyObject(list);
     return good;
 }
 
@@ -400,8 +397,7 @@ void witness_redis_close(struct witness_redis **slot)
     if (redis == NULL)
         return;
     ticker_join(&redis->ticker);
-    if (redis->context != NULL)
-        redisFree(redis->context);
+    redisFree(redis->context);
     explicit_bzero(&redis->url, sizeof redis->url);
     free(redis);
 }
