@@ -116,8 +116,7 @@ static bool port_is_free(uint16_t port)
         return false;
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     bool is_free = fd != -1 && bind(fd, (const struct sockaddr *)&address.storage, address.bytes) == 0;
-    if (fd != -1)
-        close(fd);
+    net_shut(&fd);
     return is_free;
 }
 
@@ -132,6 +131,13 @@ uint16_t net_free_port(void)
             return port;
     }
     return 0;
+}
+
+void net_shut(int *fd)
+{
+    if (*fd != -1)
+        close(*fd);
+    *fd = -1;
 }
 
 bool net_raise_file_limit(size_t needed)

@@ -35,6 +35,9 @@ bool net_wait(int fd, short events, uint64_t end_us);
 /* A free port of 127.0.0.1 below the range that outgoing connections use. 0: none found. */
 uint16_t net_free_port(void);
 
+/* Closes a descriptor. Leaves -1, accepts -1. */
+void net_shut(int *fd);
+
 /* Raises the limit of open files as far as allowed; false if that is less than `needed`. */
 bool net_raise_file_limit(size_t needed);
 

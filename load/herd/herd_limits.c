@@ -211,13 +211,6 @@ static void call_start(struct probe_call *call)
     call->error = call->fd == -1 ? errno : 0;
 }
 
-static void call_end(struct probe_call *call)
-{
-    if (call->fd != -1)
-        close(call->fd);
-    call->fd = -1;
-}
-
 static bool call_connect(struct probe_call *call, uint64_t end_us, char *why)
 {
     if (call->error == 0)
@@ -310,7 +303,7 @@ static bool ask_all(struct probe_call *calls, const struct work *work, char *why
 static bool ask_again(struct probe_call *calls, const struct work *work, char *why)
 {
     for (size_t i = 0; i < work->target_count; i++) {
-        call_end(&calls[i]);
+        net_shut(&calls[i].fd);
         if (!calls[i].hung_up || !can_ask_itself(&calls[i]))
             continue;
         calls[i].asks_itself = true;
@@ -347,7 +340,7 @@ bool herd_probe(const struct work *work, char note[static WORK_WHY_BYTES], char 
     }
     bool good = ask_all(calls, work, why) && ask_again(calls, work, why);
     for (size_t i = 0; i < work->target_count; i++)
-        call_end(&calls[i]);
+        net_shut(&calls[i].fd);
     describe(calls, work, note);
     return good;
 }

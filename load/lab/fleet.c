@@ -135,13 +135,6 @@ struct fleet_peak fleet_peak(const struct fleet *fleet, uint32_t limit)
 
 /* ---- reading ---- */
 
-static void hang_up(struct fleet_worker *worker)
-{
-    if (worker->fd != -1)
-        close(worker->fd);
-    worker->fd = -1;
-}
-
 static void take_note(struct fleet *fleet, uint32_t index)
 {
     struct note note;
@@ -149,7 +142,7 @@ static void take_note(struct fleet *fleet, uint32_t index)
         keep(fleet, index, &note);
         return;
     }
-    hang_up(&fleet->workers[index]);
+    net_shut(&fleet->workers[index].fd);
     if (fleet->workers[index].pid == 0)
         return; /* we killed it */
     fprintf(stderr, "lab: worker %" PRIu32 " ended by itself; the workers' log ends:\n", index);
@@ -250,7 +243,7 @@ bool fleet_start(struct fleet *fleet, const struct fleet_options *options)
 void fleet_stop(struct fleet *fleet)
 {
     for (uint32_t i = 0; i < fleet->worker_count; i++)
-        hang_up(&fleet->workers[i]);
+        net_shut(&fleet->workers[i].fd);
     const uint64_t end_us = clock_after_ms(END_LIMIT_MS);
     for (uint32_t i = 0; i < fleet->worker_count; i++) {
         pid_t *pid = &fleet->workers[i].pid;
@@ -259,9 +252,7 @@ void fleet_stop(struct fleet *fleet)
             proc_stop(pid, SIGKILL, END_LIMIT_MS);
         *pid = 0;
     }
-    if (fleet->listener != -1)
-        close(fleet->listener);
-    fleet->listener = -1;
+    net_shut(&fleet->listener);
     fleet->worker_count = 0;
 }
 

@@ -24,13 +24,6 @@
 
 enum { EVENTS = 64, BACKLOG = 512 };
 
-static void shut(int *fd)
-{
-    if (*fd != -1)
-        close(*fd);
-    *fd = -1;
-}
-
 static void wake(const struct proxy *proxy)
 {
     const uint64_t one = 1;
@@ -221,8 +214,8 @@ bool proxy_open(uint64_t seed, struct proxy **out)
         return true;
     }
     perror("proxy: no thread or descriptor for it");
-    shut(&proxy->epoll);
-    shut(&proxy->wake);
+    net_shut(&proxy->epoll);
+    net_shut(&proxy->wake);
     free(proxy);
     return false;
 }
@@ -251,7 +244,7 @@ bool proxy_add(struct proxy *proxy, uint16_t target_port, size_t *route_number)
     else
         perror("proxy: no port to listen on");
     if (!good)
-        shut(&route->listener);
+        net_shut(&route->listener);
     pthread_mutex_unlock(&proxy->mutex);
     return good;
 }
@@ -288,9 +281,9 @@ void proxy_close(struct proxy **slot)
     wake(proxy);
     pthread_join(proxy->thread, NULL);
     for (size_t i = 0; i < proxy->route_count; i++)
-        shut(&proxy->routes[i].listener);
-    shut(&proxy->epoll);
-    shut(&proxy->wake);
+        net_shut(&proxy->routes[i].listener);
+    net_shut(&proxy->epoll);
+    net_shut(&proxy->wake);
     pthread_mutex_destroy(&proxy->mutex);
     free(proxy);
 }

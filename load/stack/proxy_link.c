@@ -44,13 +44,6 @@ static void touch(struct proxy_link *link, enum proxy_fault fault)
 
 /* ---- sockets ---- */
 
-static void shut(int *fd)
-{
-    if (*fd != -1)
-        close(*fd);
-    *fd = -1;
-}
-
 /*
  * A child that was forked from us may have a copy of the descriptor for as long as it lives. Closing alone would
  * then neither take it out of the epoll set nor tell the other side anything.
@@ -61,7 +54,7 @@ static void unwatch_and_close(const struct proxy *proxy, int *fd)
         epoll_ctl(proxy->epoll, EPOLL_CTL_DEL, *fd, NULL);
         shutdown(*fd, SHUT_RDWR);
     }
-    shut(fd);
+    net_shut(fd);
 }
 
 /* To connect it to nothing sends the reset at once. */
