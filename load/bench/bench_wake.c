@@ -10,8 +10,6 @@
 #include "load/bench/filled.h"
 #include "load/bench/hall.h"
 
-#include <hiredis/hiredis.h>
-
 #include <pthread.h>
 #include <stdio.h>
 
@@ -53,15 +51,6 @@ static bool start_way(struct bench *bench, size_t which, struct way *way)
             return false;
     }
     return true;
-}
-
-static bool make_deaf_login(struct bench *bench)
-{
-    redisReply *reply =
-        stack_redis_command(&bench->redis, "ACL SETUSER deaf on >secret ~* &* +@all -subscribe");
-    bool good = reply != NULL && reply->type == REDIS_REPLY_STATUS;
-    freeReplyObject(reply);
-    return good;
 }
 
 /* ---- one repetition ---- */
@@ -148,7 +137,8 @@ bool measure_wake(struct bench *bench)
 {
     static struct way ways[WAYS];
     progress_begin("1 000 waiters of another process:");
-    bool good = filled_tell(bench, true) && make_deaf_login(bench);
+    bool good = filled_tell(bench, true) &&
+                stack_redis_do(&bench->redis, "ACL SETUSER deaf on >secret ~* &* +@all -subscribe");
     for (size_t i = 0; good && i < WAYS; i++)
         good = start_way(bench, i, &ways[i]);
     for (size_t i = 0; good && i < REPETITIONS; i++) {

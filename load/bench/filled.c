@@ -33,11 +33,7 @@ static bool subscribe(struct filled *filled, const char *path)
 
 bool filled_tell(struct bench *bench, bool tells)
 {
-    redisReply *reply =
-        stack_redis_command(&bench->redis, "CONFIG SET notify-keyspace-events %s", tells ? "K$" : "");
-    bool good = reply != NULL && reply->type == REDIS_REPLY_STATUS;
-    freeReplyObject(reply);
-    return good;
+    return stack_redis_do(&bench->redis, "CONFIG SET notify-keyspace-events %s", tells ? "K$" : "");
 }
 
 bool filled_listen(const struct bench *bench, const char *path, struct filled *filled)

@@ -66,6 +66,11 @@ struct stack_redis_options {
 };
 bool stack_redis_start_as(struct stack_redis *redis, const struct stack_redis_options *options);
 
+/* Not killed, not paused. */
+bool stack_redis_runs(const struct stack_redis *redis);
+/* Where others speak to it: with TLS, if it listens with TLS. */
+uint16_t stack_redis_used_port(const struct stack_redis *redis);
+
 bool stack_redis_restart(struct stack_redis *redis); /* empty again; with its file of settings */
 void stack_redis_kill(struct stack_redis *redis);
 void stack_redis_pause(struct stack_redis *redis);
@@ -92,6 +97,10 @@ struct redisReply *stack_redis_command(struct stack_redis *redis, const char *fo
 /* The same, word by word: without a NUL in any. */
 struct redisReply *stack_redis_command_words(struct stack_redis *redis, const char *const *words,
                                              size_t count);
+/* True: it was no error. Frees the reply; `what` was asked. */
+bool stack_redis_done(const char *what, struct redisReply *reply);
+/* Both, for a command of which no more is wanted. */
+bool stack_redis_do(struct stack_redis *redis, const char *format, ...);
 
 /*
  * How often this command ("get") ran since the start, NULL for all but our own looking (INFO). Commands run

@@ -20,28 +20,6 @@ enum {
     FAILOVER_LIMIT_MS = 5500
 };
 
-static bool runs(const struct stack_redis *redis)
-{
-    return redis->pid > 0 && !redis->is_paused;
-}
-
-static uint16_t used_port(const struct stack_redis *redis)
-{
-    return redis->tls != NULL ? redis->tls_port : redis->port;
-}
-
-/* True: it was no error. */
-static bool is_done(const char *what, struct redisReply *reply)
-{
-    bool good = reply != NULL && reply->type != REDIS_REPLY_ERROR;
-    if (!good)
-        fprintf(stderr, "stack: %s: %s\n", what, reply != NULL ? reply->str : "no answer");
-    freeReplyObject(reply);
-    return good;
-}
-
-#define DO(redis, ...) is_done(#__VA_ARGS__, stack_redis_command(redis, __VA_ARGS__))
-
 /* ---- start ---- */
 
 static void write_arguments(struct stack_cluster *cluster)
@@ -83,7 +61,8 @@ static bool start_node(struct stack_cluster *cluster, size_t at)
     struct redisReply *reply = stack_redis_command(node, "CLUSTER MYID");
     bool good = reply != NULL && reply->type == REDIS_REPLY_STRING;
     snprintf(cluster->id[at], sizeof cluster->id[at], "%s", good ? reply->str : "");
-    return is_done("CLUSTER MYID", reply) && good && DO(node, "CLUSTER SET-CONFIG-EPOCH %d", (int)at + 1);
+    return stack_redis_done("CLUSTER MYID", reply) && good &&
+           stack_redis_do(node, "CLUSTER SET-CONFIG-EPOCH %d", (int)at + 1);
 }
 
 static bool deal_slots(struct stack_cluster *cluster)
@@ -91,12 +70,13 @@ static bool deal_slots(struct stack_cluster *cluster)
     for (size_t i = 0; i < cluster->master_count; i++) {
         unsigned first = (unsigned)(i * STACK_CLUSTER_SLOTS / cluster->master_count);
         unsigned last = (unsigned)((i + 1) * STACK_CLUSTER_SLOTS / cluster->master_count) - 1;
-        if (!DO(&cluster->node[i], "CLUSTER ADDSLOTSRANGE %u %u", first, last))
+        if (!stack_redis_do(&cluster->node[i], "CLUSTER ADDSLOTSRANGE %u %u", first, last))
             return false;
     }
     for (size_t i = 1; i < cluster->count; i++) {
-        if (!DO(&cluster->node[0], "CLUSTER MEET %s %u %u", cluster->node[i].host,
-                (unsigned)used_port(&cluster->node[i]), (unsigned)cluster->node[i].bus_port))
+        if (!stack_redis_do(&cluster->node[0], "CLUSTER MEET %s %u %u", cluster->node[i].host,
+                            (unsigned)stack_redis_used_port(&cluster->node[i]),
+                            (unsigned)cluster->node[i].bus_port))
             return false;
     }
     return true;
@@ -144,7 +124,8 @@ static bool all_are_known(struct stack_cluster *cluster)
 static bool attach_replicas(struct stack_cluster *cluster)
 {
     for (size_t i = cluster->master_count; i < cluster->count; i++) {
-        if (!DO(&cluster->node[i], "CLUSTER REPLICATE %s", cluster->id[i % cluster->master_count]))
+        if (!stack_redis_do(&cluster->node[i], "CLUSTER REPLICATE %s",
+                            cluster->id[i % cluster->master_count]))
             return false;
     }
     return true;
@@ -158,7 +139,7 @@ static void write_url(struct stack_cluster *cluster)
                         password != NULL ? password : "", password != NULL ? "@" : "");
     for (size_t i = 0; i < cluster->master_count; i++)
         used += snprintf(cluster->url + used, sizeof cluster->url - (size_t)used, "%s%s:%u", i > 0 ? "," : "",
-                         cluster->node[i].host, (unsigned)used_port(&cluster->node[i]));
+                         cluster->node[i].host, (unsigned)stack_redis_used_port(&cluster->node[i]));
 }
 
 bool stack_cluster_start(struct stack_cluster *cluster, const struct stack_cluster_options *options)
@@ -200,8 +181,9 @@ struct view {
 static bool look(struct stack_cluster *cluster, size_t at, struct view *out)
 {
     *out = (struct view){.epoch = 0};
-    struct redisReply *reply =
-        runs(&cluster->node[at]) ? stack_redis_command(&cluster->node[at], "CLUSTER NODES") : NULL;
+    struct redisReply *reply = stack_redis_runs(&cluster->node[at])
+                                   ? stack_redis_command(&cluster->node[at], "CLUSTER NODES")
+                                   : NULL;
     const char *line =
         reply != NULL && reply->type == REDIS_REPLY_STRING ? strstr(reply->str, "myself") : NULL;
     char *own = line != NULL ? strndup(line, strcspn(line, "\n")) : NULL;
@@ -239,7 +221,7 @@ static bool has_slot(const struct view *view, unsigned slot)
 unsigned stack_cluster_slot(struct stack_cluster *cluster, const char *key)
 {
     for (size_t i = 0; i < cluster->count; i++) {
-        if (!runs(&cluster->node[i]))
+        if (!stack_redis_runs(&cluster->node[i]))
             continue;
         struct redisReply *reply = stack_redis_command(&cluster->node[i], "CLUSTER KEYSLOT %s", key);
         unsigned slot = reply != NULL && reply->type == REDIS_REPLY_INTEGER ? (unsigned)reply->integer
@@ -305,7 +287,7 @@ static bool node_is_ok(struct stack_cluster *cluster, size_t at)
     bool good = view.is_master && strpbrk(view.slots, "0123456789") != NULL;
     for (size_t i = 0; !view.is_master && i < cluster->count; i++) {
         if (strcmp(view.master_id, cluster->id[i]) == 0)
-            good = stack_redis_follows(&cluster->node[at], used_port(&cluster->node[i]));
+            good = stack_redis_follows(&cluster->node[at], stack_redis_used_port(&cluster->node[i]));
     }
     free(view.line);
     return good;
@@ -340,7 +322,7 @@ static uint64_t map_digest(struct stack_cluster *cluster, struct stack_redis *no
             continue;
         digest = mix(digest + i + 1, line + used,
                      strcspn(line + used, "[\n")); /* what moves is told by its owner only */
-        if (runs(&cluster->node[i]))
+        if (stack_redis_runs(&cluster->node[i]))
             digest = mix(digest, master_id, strlen(master_id));
     }
     freeReplyObject(reply);
@@ -352,7 +334,7 @@ static bool all_agree(struct stack_cluster *cluster)
 {
     uint64_t digest = 0;
     for (size_t i = 0; i < cluster->count; i++) {
-        if (!runs(&cluster->node[i]))
+        if (!stack_redis_runs(&cluster->node[i]))
             continue;
         uint64_t its = map_digest(cluster, &cluster->node[i]);
         if (digest != 0 && its != digest)
@@ -365,7 +347,7 @@ static bool all_agree(struct stack_cluster *cluster)
 static bool is_ok(struct stack_cluster *cluster)
 {
     for (size_t i = 0; i < cluster->count; i++) {
-        if (runs(&cluster->node[i]) && !node_is_ok(cluster, i))
+        if (stack_redis_runs(&cluster->node[i]) && !node_is_ok(cluster, i))
             return false;
     }
     return all_agree(cluster);
@@ -393,7 +375,8 @@ bool stack_cluster_failover(struct stack_cluster *cluster, size_t replica, const
     if (kind == NULL && !wait_until(cluster, all_agree, SETTLE_LIMIT_MS))
         return false;
     for (unsigned i = 0; i < FAILOVER_TRIES; i++) {
-        if (!(kind != NULL ? DO(node, "CLUSTER FAILOVER %s", kind) : DO(node, "CLUSTER FAILOVER")))
+        if (!(kind != NULL ? stack_redis_do(node, "CLUSTER FAILOVER %s", kind)
+                           : stack_redis_do(node, "CLUSTER FAILOVER")))
             return false;
         for (uint64_t end_us = clock_after_ms(FAILOVER_LIMIT_MS); clock_us() < end_us;
              clock_pause_ms(LOOK_EVERY_MS)) {
@@ -408,8 +391,8 @@ bool stack_cluster_failover(struct stack_cluster *cluster, size_t replica, const
 
 bool stack_cluster_begin_move(struct stack_cluster *cluster, unsigned slot, size_t from, size_t to)
 {
-    return DO(&cluster->node[to], "CLUSTER SETSLOT %u IMPORTING %s", slot, cluster->id[from]) &&
-           DO(&cluster->node[from], "CLUSTER SETSLOT %u MIGRATING %s", slot, cluster->id[to]);
+    return stack_redis_do(&cluster->node[to], "CLUSTER SETSLOT %u IMPORTING %s", slot, cluster->id[from]) &&
+           stack_redis_do(&cluster->node[from], "CLUSTER SETSLOT %u MIGRATING %s", slot, cluster->id[to]);
 }
 
 /* MIGRATE of all of them in one command. */
@@ -418,7 +401,7 @@ static bool migrate(struct stack_cluster *cluster, size_t from, size_t to, const
     const char *words[MOVE_AT_ONCE + 12];
     char port[8], limit[16];
     size_t count = 0;
-    snprintf(port, sizeof port, "%u", (unsigned)used_port(&cluster->node[to]));
+    snprintf(port, sizeof port, "%u", (unsigned)stack_redis_used_port(&cluster->node[to]));
     snprintf(limit, sizeof limit, "%d", (int)MIGRATE_LIMIT_MS);
     for (const char *const *word =
              (const char *const[]){"MIGRATE", cluster->node[to].host, port, "", "0", limit, NULL};
@@ -431,7 +414,7 @@ static bool migrate(struct stack_cluster *cluster, size_t from, size_t to, const
     words[count++] = "KEYS";
     for (size_t i = 0; i < keys->elements; i++)
         words[count++] = keys->element[i]->str;
-    return is_done("MIGRATE", stack_redis_command_words(&cluster->node[from], words, count));
+    return stack_redis_done("MIGRATE", stack_redis_command_words(&cluster->node[from], words, count));
 }
 
 int stack_cluster_move_keys(struct stack_cluster *cluster, unsigned slot, size_t from, size_t to,
@@ -457,14 +440,14 @@ int stack_cluster_move_keys(struct stack_cluster *cluster, unsigned slot, size_t
 
 bool stack_cluster_end_move(struct stack_cluster *cluster, unsigned slot, size_t from, size_t to)
 {
-    bool good = DO(&cluster->node[to], "CLUSTER SETSLOT %u NODE %s", slot, cluster->id[to]) &&
-                DO(&cluster->node[from], "CLUSTER SETSLOT %u NODE %s", slot, cluster->id[to]);
+    bool good = stack_redis_do(&cluster->node[to], "CLUSTER SETSLOT %u NODE %s", slot, cluster->id[to]) &&
+                stack_redis_do(&cluster->node[from], "CLUSTER SETSLOT %u NODE %s", slot, cluster->id[to]);
     for (size_t i = 0; good && i < cluster->count; i++) {
         struct view view;
         if (i == from || i == to || !look(cluster, i, &view))
             continue;
         if (view.is_master)
-            good = DO(&cluster->node[i], "CLUSTER SETSLOT %u NODE %s", slot, cluster->id[to]);
+            good = stack_redis_do(&cluster->node[i], "CLUSTER SETSLOT %u NODE %s", slot, cluster->id[to]);
         free(view.line);
     }
     return good;

@@ -47,16 +47,22 @@ static bool connect_context(struct stack_redis *redis)
     return redisSetTimeout(redis->context, command_limit) == REDIS_OK;
 }
 
+static struct redisReply *command(struct stack_redis *redis, const char *format, va_list arguments)
+{
+    if (!connect_context(redis))
+        return NULL;
+    struct redisReply *reply = redisvCommand(redis->context, format, arguments);
+    if (reply == NULL)
+        forget_context(redis); /* after a timeout its next reply would be this one's */
+    return reply;
+}
+
 struct redisReply *stack_redis_command(struct stack_redis *redis, const char *format, ...)
 {
     va_list arguments;
-    if (!connect_context(redis))
-        return NULL;
     va_start(arguments, format);
-    struct redisReply *reply = redisvCommand(redis->context, format, arguments);
+    struct redisReply *reply = command(redis, format, arguments);
     va_end(arguments);
-    if (reply == NULL)
-        forget_context(redis); /* after a timeout its next reply would be this one's */
     return reply;
 }
 
@@ -69,6 +75,24 @@ struct redisReply *stack_redis_command_words(struct stack_redis *redis, const ch
     if (reply == NULL)
         forget_context(redis);
     return reply;
+}
+
+bool stack_redis_done(const char *what, struct redisReply *reply)
+{
+    bool good = reply != NULL && reply->type != REDIS_REPLY_ERROR;
+    if (!good)
+        fprintf(stderr, "stack: %s: %s\n", what, reply != NULL ? reply->str : "no answer");
+    freeReplyObject(reply);
+    return good;
+}
+
+bool stack_redis_do(struct stack_redis *redis, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    struct redisReply *reply = command(redis, format, arguments);
+    va_end(arguments);
+    return stack_redis_done(format, reply);
 }
 
 /* With a password in the arguments the answer is an error, which is an answer, too; LOADING is not. */
@@ -220,6 +244,16 @@ void stack_redis_resume(struct stack_redis *redis)
     redis->is_paused = false;
 }
 
+bool stack_redis_runs(const struct stack_redis *redis)
+{
+    return redis->pid > 0 && !redis->is_paused;
+}
+
+uint16_t stack_redis_used_port(const struct stack_redis *redis)
+{
+    return redis->tls != NULL ? redis->tls_port : redis->port;
+}
+
 void stack_redis_stop(struct stack_redis *redis)
 {
     forget_context(redis);
@@ -293,13 +327,9 @@ bool stack_redis_wait_in_sync(struct stack_redis *replica, struct stack_redis *p
 
 bool stack_redis_promote(struct stack_redis *redis)
 {
-    struct redisReply *reply = stack_redis_command(redis, "REPLICAOF NO ONE");
-    bool good = reply != NULL && reply->type == REDIS_REPLY_STATUS;
-    if (!good)
-        fprintf(stderr, "stack: REPLICAOF NO ONE: %s\n", reply != NULL ? reply->str : "no answer");
-    else
+    bool good = stack_redis_do(redis, "REPLICAOF NO ONE");
+    if (good)
         redis->primary_port = 0;
-    freeReplyObject(reply);
     return good;
 }
 

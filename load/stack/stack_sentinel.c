@@ -13,16 +13,6 @@
 
 enum { SETTLE_LIMIT_MS = 30000, LOOK_EVERY_MS = 10, SETTINGS_BYTES = 1024, QUORUM = 2 };
 
-static bool runs(const struct stack_redis *redis)
-{
-    return redis->pid > 0 && !redis->is_paused;
-}
-
-static uint16_t used_port(const struct stack_redis *redis)
-{
-    return redis->tls != NULL ? redis->tls_port : redis->port;
-}
-
 /* ---- start ---- */
 
 static const char *host_of(const struct stack_sentinel *fleet, bool is_sentinel, size_t at)
@@ -37,7 +27,7 @@ static bool start_node(struct stack_sentinel *fleet, size_t at)
     char settings[SETTINGS_BYTES] = "# what the Sentinels tell it comes here\n";
     if (at > 0)
         snprintf(settings, sizeof settings, "replicaof %s %u\n", fleet->node[0].host,
-                 (unsigned)used_port(&fleet->node[0]));
+                 (unsigned)stack_redis_used_port(&fleet->node[0]));
     if (options->password != NULL)
         snprintf(settings + strlen(settings), sizeof settings - strlen(settings),
                  "requirepass \"%s\"\nmasterauth \"%s\"\n", options->password, options->password);
@@ -79,7 +69,7 @@ static bool start_sentinel(struct stack_sentinel *fleet, size_t at)
              "sentinel monitor " STACK_SENTINEL_NAME " %s %u %u\n"
              "sentinel down-after-milliseconds " STACK_SENTINEL_NAME " %" PRIu32 "\n"
              "sentinel failover-timeout " STACK_SENTINEL_NAME " %" PRIu32 "\n%s%s%s",
-             fleet->node[0].host, (unsigned)used_port(&fleet->node[0]), (unsigned)QUORUM,
+             fleet->node[0].host, (unsigned)stack_redis_used_port(&fleet->node[0]), (unsigned)QUORUM,
              options->down_after_ms, options->failover_limit_ms,
              options->tls != NULL ? "tls-replication yes\n" : "", password, access);
     return stack_redis_start_as(&fleet->sentinel[at],
@@ -96,13 +86,10 @@ static bool start_sentinel(struct stack_sentinel *fleet, size_t at)
  * good; and four times the telling, or another one turns the promoted replica back before the first has noticed it. */
 static bool set_periods(struct stack_redis *sentinel, bool hurried)
 {
-    struct redisReply *reply = stack_redis_command(
+    return stack_redis_do(
         sentinel,
         hurried ? "SENTINEL DEBUG info-period 1000 ping-period 400 ask-period 100 publish-period 500"
                 : "SENTINEL DEBUG info-period 10000 ping-period 1000 ask-period 1000 publish-period 2000");
-    bool good = reply != NULL && reply->type == REDIS_REPLY_STATUS;
-    freeReplyObject(reply);
-    return good;
 }
 
 static bool set_all_periods(struct stack_sentinel *fleet, bool hurried)
@@ -127,10 +114,10 @@ static void write_url(struct stack_sentinel *fleet)
              "%s+sentinel://%s%s%s%s:%u,%s:%u,%s:%u/" STACK_SENTINEL_NAME "%s%s%s%s",
              options->tls != NULL ? "rediss" : "redis", options->password != NULL ? ":" : "",
              options->password != NULL ? options->password : "", options->password != NULL ? "@" : "",
-             fleet->sentinel[0].host, (unsigned)used_port(&fleet->sentinel[0]), fleet->sentinel[1].host,
-             (unsigned)used_port(&fleet->sentinel[1]), fleet->sentinel[2].host,
-             (unsigned)used_port(&fleet->sentinel[2]), has_user ? "?sentinel_username=" : "",
-             has_user ? options->sentinel_user : "",
+             fleet->sentinel[0].host, (unsigned)stack_redis_used_port(&fleet->sentinel[0]),
+             fleet->sentinel[1].host, (unsigned)stack_redis_used_port(&fleet->sentinel[1]),
+             fleet->sentinel[2].host, (unsigned)stack_redis_used_port(&fleet->sentinel[2]),
+             has_user ? "?sentinel_username=" : "", has_user ? options->sentinel_user : "",
              !has_password ? ""
              : has_user    ? "&sentinel_password="
                            : "?sentinel_password=",
@@ -185,9 +172,9 @@ size_t stack_sentinel_master(struct stack_sentinel *fleet)
 {
     unsigned votes[STACK_SENTINEL_NODES_MAX] = {0};
     for (size_t i = 0; i < STACK_SENTINELS; i++) {
-        unsigned port = runs(&fleet->sentinel[i]) ? named_port(&fleet->sentinel[i]) : 0;
+        unsigned port = stack_redis_runs(&fleet->sentinel[i]) ? named_port(&fleet->sentinel[i]) : 0;
         for (size_t node = 0; port != 0 && node < fleet->node_count; node++)
-            votes[node] += used_port(&fleet->node[node]) == port;
+            votes[node] += stack_redis_used_port(&fleet->node[node]) == port;
     }
     for (size_t node = 0; node < fleet->node_count; node++) {
         if (votes[node] > STACK_SENTINELS / 2)
@@ -198,7 +185,7 @@ size_t stack_sentinel_master(struct stack_sentinel *fleet)
 
 static bool is_master(struct stack_redis *redis)
 {
-    struct redisReply *reply = runs(redis) ? stack_redis_command(redis, "ROLE") : NULL;
+    struct redisReply *reply = stack_redis_runs(redis) ? stack_redis_command(redis, "ROLE") : NULL;
     bool good =
         reply != NULL && reply->type == REDIS_REPLY_ARRAY && strcmp(reply->element[0]->str, "master") == 0;
     freeReplyObject(reply);
@@ -256,17 +243,17 @@ static bool is_settled(struct stack_sentinel *fleet)
     if (master == STACK_SENTINEL_NOBODY || !is_master(&fleet->node[master]))
         return false;
     for (size_t i = 0; i < fleet->node_count; i++) {
-        if (i == master || !runs(&fleet->node[i]))
+        if (i == master || !stack_redis_runs(&fleet->node[i]))
             continue;
-        if (!stack_redis_follows(&fleet->node[i], used_port(&fleet->node[master])))
+        if (!stack_redis_follows(&fleet->node[i], stack_redis_used_port(&fleet->node[master])))
             return false;
         replicas++;
     }
     for (size_t i = 0; i < STACK_SENTINELS; i++)
-        sentinels += runs(&fleet->sentinel[i]);
+        sentinels += stack_redis_runs(&fleet->sentinel[i]);
     for (size_t i = 0; i < STACK_SENTINELS; i++) {
-        if (runs(&fleet->sentinel[i]) &&
-            (named_port(&fleet->sentinel[i]) != used_port(&fleet->node[master]) ||
+        if (stack_redis_runs(&fleet->sentinel[i]) &&
+            (named_port(&fleet->sentinel[i]) != stack_redis_used_port(&fleet->node[master]) ||
              !knows_all(&fleet->sentinel[i], sentinels - 1, replicas) || !sees_replicas(&fleet->sentinel[i])))
             return false;
     }
@@ -290,14 +277,8 @@ bool stack_sentinel_failover(struct stack_sentinel *fleet)
 {
     bool good = false;
     for (size_t i = 0; !good && i < STACK_SENTINELS; i++) {
-        if (!runs(&fleet->sentinel[i]))
-            continue;
-        struct redisReply *reply =
-            stack_redis_command(&fleet->sentinel[i], "SENTINEL FAILOVER " STACK_SENTINEL_NAME);
-        good = reply != NULL && reply->type == REDIS_REPLY_STATUS;
-        if (!good)
-            fprintf(stderr, "stack: SENTINEL FAILOVER: %s\n", reply != NULL ? reply->str : "no answer");
-        freeReplyObject(reply);
+        good = stack_redis_runs(&fleet->sentinel[i]) &&
+               stack_redis_do(&fleet->sentinel[i], "SENTINEL FAILOVER " STACK_SENTINEL_NAME);
     }
     return good;
 }
