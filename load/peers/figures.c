@@ -33,7 +33,8 @@ const struct figure_text *figure_text(enum figure figure)
 
 /* ---- comparing ---- */
 
-int figure_compare(enum figure figure, const struct samples *left, const struct samples *right)
+/* Positive: `left` is the better median; negative: worse; 0: equal as printed. */
+static int compare(enum figure figure, const struct samples *left, const struct samples *right)
 {
     const unsigned decimals = texts[figure].decimals;
     double a = samples_rounded(samples_median(left), decimals);
@@ -44,7 +45,7 @@ int figure_compare(enum figure figure, const struct samples *left, const struct 
     return texts[figure].direction == HIGHER_IS_BETTER ? higher : -higher;
 }
 
-bool figure_overlaps(const struct samples *left, const struct samples *right)
+static bool overlap(const struct samples *left, const struct samples *right)
 {
     return samples_smallest(left) <= samples_largest(right) &&
            samples_smallest(right) <= samples_largest(left);
@@ -68,7 +69,7 @@ static size_t best_of(const struct figure_row *row)
 {
     size_t best = 0;
     for (size_t i = 1; i < row->count; i++) {
-        if (figure_compare(row->figure, row->samples[i], row->samples[best]) > 0)
+        if (compare(row->figure, row->samples[i], row->samples[best]) > 0)
             best = i;
     }
     return best;
@@ -76,7 +77,7 @@ static size_t best_of(const struct figure_row *row)
 
 static bool is_best(const struct figure_row *row, size_t index)
 {
-    return figure_compare(row->figure, row->samples[index], row->samples[best_of(row)]) == 0;
+    return compare(row->figure, row->samples[index], row->samples[best_of(row)]) == 0;
 }
 
 static size_t best_count(const struct figure_row *row)
@@ -134,7 +135,7 @@ static size_t runner_up(const struct figure_row *row)
     size_t next = row->count;
     for (size_t i = 0; i < row->count; i++) {
         if (!is_best(row, i) &&
-            (next == row->count || figure_compare(row->figure, row->samples[i], row->samples[next]) > 0))
+            (next == row->count || compare(row->figure, row->samples[i], row->samples[next]) > 0))
             next = i;
     }
     return next;
@@ -152,7 +153,7 @@ static void append_lead(const struct figure_row *row, char *text, size_t text_by
     append(text, text_bytes, "; next is %s with ", row->names[next]);
     append_value(row, next, text, text_bytes);
     append_ratio(row, best, next, text, text_bytes);
-    if (figure_overlaps(row->samples[best], row->samples[next]))
+    if (overlap(row->samples[best], row->samples[next]))
         append(text, text_bytes, " (repetitions overlap)");
 }
 
@@ -162,7 +163,7 @@ static void append_one_better(const struct figure_row *row, size_t index, size_t
     append(text, text_bytes, "%s with ", row->names[index]);
     append_value(row, index, text, text_bytes);
     append_ratio(row, index, ours, text, text_bytes);
-    if (figure_overlaps(row->samples[index], row->samples[ours]))
+    if (overlap(row->samples[index], row->samples[ours]))
         append(text, text_bytes, " (repetitions overlap)");
 }
 
@@ -171,9 +172,9 @@ static size_t next_better(const struct figure_row *row, size_t ours, const bool 
 {
     size_t next = row->count;
     for (size_t i = 0; i < row->count; i++) {
-        if (named[i] || figure_compare(row->figure, row->samples[i], row->samples[ours]) <= 0)
+        if (named[i] || compare(row->figure, row->samples[i], row->samples[ours]) <= 0)
             continue;
-        if (next == row->count || figure_compare(row->figure, row->samples[i], row->samples[next]) > 0)
+        if (next == row->count || compare(row->figure, row->samples[i], row->samples[next]) > 0)
             next = i;
     }
     return next;

@@ -60,10 +60,6 @@ struct score {
     char strain[SCORE_STRAIN_BYTES]; /* ... and how, the last time */
 };
 
-/* Positive: `left` is the better median; negative: worse; 0: equal as printed. */
-int figure_compare(enum figure figure, const struct samples *left, const struct samples *right);
-bool figure_overlaps(const struct samples *left, const struct samples *right);
-
 enum { FIGURE_SENTENCE_BYTES = 512, FIGURE_PEERS_MAX = 16 };
 
 /* One row: the peers that have this figure. */

@@ -54,7 +54,7 @@ static const char *cache_name(size_t index)
     return record_cache_name((enum record_cache)index);
 }
 
-const char *field_became_name(size_t index)
+static const char *became_name(size_t index)
 {
     static const char *const classes[RESULT_CLASSES] = {"6xx", "1xx", "2xx", "3xx", "4xx", "5xx"};
     return index < RESULT_CLASSES ? classes[index] : field_outcome_name(index - RESULT_CLASSES + 1);
@@ -114,7 +114,7 @@ static const struct field slice[] = {
     {FIELD(result_slice, max_us, FIELD_U32)},
     {FIELD(result_slice, loads, FIELD_U32)},
     {FIELD(result_slice, running, FIELD_U32)},
-    {FIELD(result_slice, became, FIELD_COUNTS), .most = RESULT_BECAME, .name_of = field_became_name,
+    {FIELD(result_slice, became, FIELD_COUNTS), .most = RESULT_BECAME, .name_of = became_name,
      .since = SINCE_ROUNDS},
     {.name = NULL},
 };

@@ -101,7 +101,6 @@ extern const struct field fields_of_report[], fields_of_result[], fields_of_stra
 /* Names of FIELD_COUNTS: "200", and the words of record.h. */
 const char *field_status_name(size_t status);
 const char *field_outcome_name(size_t outcome);
-const char *field_became_name(size_t became);
 
 /* Are there answers enough for it? */
 bool field_is_supported(const struct result_quantiles *quantiles, const struct field *figure);

@@ -21,7 +21,7 @@ struct source {
 struct tail {
     char *path; /* owned, a copy */
     struct source now, before;
-    uint32_t replaced_count, cut_count;
+    uint32_t cut_count;
     char chunk[CHUNK_BYTES];
 };
 
@@ -104,7 +104,6 @@ static bool was_replaced(struct tail *tail)
         close(tail->before.fd);
     tail->before = tail->now;
     tail->now = (struct source){.fd = fd};
-    tail->replaced_count++;
     return true;
 }
 
@@ -121,11 +120,6 @@ bool tail_read(struct tail *tail, tail_take *take, void *context)
         any = read_source(tail, &tail->now, take, context) || any;
     }
     return any;
-}
-
-uint32_t tail_replaced_count(const struct tail *tail)
-{
-    return tail->replaced_count;
 }
 
 uint32_t tail_cut_count(const struct tail *tail)

@@ -29,8 +29,7 @@ bool tail_open(const char *path, uint64_t history_bytes, struct tail **out, char
 /* To the end as it is now (at most 64 MiB at a time); true: there was something. */
 bool tail_read(struct tail *tail, tail_take *take, void *context);
 
-/* How often the file was replaced by a new one, and how often it was cut. */
-uint32_t tail_replaced_count(const struct tail *tail);
+/* How often the file was cut. */
 uint32_t tail_cut_count(const struct tail *tail);
 
 /* Leaves NULL. Accepts NULL in *tail. */

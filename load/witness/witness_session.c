@@ -18,11 +18,6 @@ void witness_session_init(struct witness_session *session, const char *url, cons
     *session = (struct witness_session){.url = url, .greeting = greeting, .end_fd = -1};
 }
 
-int witness_session_version(const struct witness_session *session)
-{
-    return session->connection != NULL ? PQserverVersion(session->connection) : 0;
-}
-
 void witness_session_clear(struct witness_session *session)
 {
     PQfinish(session->connection);

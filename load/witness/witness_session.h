@@ -55,9 +55,6 @@ enum witness_outcome witness_session_ask(struct witness_session *session, const 
                                          const char *const *values, size_t value_count, uint64_t end_us,
                                          struct witness_answer *out);
 
-/* Of the server last connected to, as libpq has it: 150004; 0: none. */
-int witness_session_version(const struct witness_session *session);
-
 void witness_session_clear(struct witness_session *session);
 
 #endif
