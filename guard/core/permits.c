@@ -171,17 +171,21 @@ void permits_query_over(struct core *core, struct permit *permit)
 
 /* ---- requesting ---- */
 
-/* A grant may have taken long to come, or we were stopped since. */
-bool permits_allow(struct core *core)
+/* A grant may have taken long to come, or we were stopped since; and nothing that has run out shall be used because
+ * Redis has just gone. */
+static void give_back_what_ran_out(struct core *core)
 {
-    if (!permits_apply(core))
-        return true;
     struct permit *permit = permit_in(core, PERMIT_READY);
     while (permit != NULL && core->now_us >= permit->valid_until_us) {
         give_back(core, permit);
         permit = permit_in(core, PERMIT_READY);
     }
-    return permit != NULL || core->permits.spared > 0;
+}
+
+bool permits_allow(struct core *core)
+{
+    give_back_what_ran_out(core);
+    return !permits_apply(core) || core->permits.in_state[PERMIT_READY] > 0 || core->permits.spared > 0;
 }
 
 struct permit *permits_use(struct core *core)

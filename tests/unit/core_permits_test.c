@@ -767,6 +767,31 @@ TEST(while_the_breaker_is_open_loads_start_without)
     bench_close();
 }
 
+/* We were stopped, and hear of both at once. */
+TEST(a_permit_that_ran_out_is_not_used_when_redis_goes)
+{
+    open_with_permits();
+    struct caller caller;
+    get("k", &caller);
+    struct seen *acquire = expect(CORE_ACQUIRE);
+    grant(expect_users_request(), 0);
+    struct core_invalidation invalidation = {.key = {"x", 1, "x", 1},
+                                             .deadline_us = bench.now_us + 1000 * BENCH_MS};
+    assert_int_equal(core_invalidate(bench.core, bench.now_us, &invalidation), GUARD_OK);
+    drain();
+    for (int i = 0; i < 2; i++) {
+        reply_kind(expect(CORE_INVALIDATE), REPLY_UNKNOWN);
+        pass_to_next();
+    }
+    expect(CORE_INVALIDATE);
+    bench.now_us += PERMIT_MS * BENCH_MS;
+    reply_kind(acquire, REPLY_UNKNOWN);
+    assert_true(stats_of().breaker_open);
+    expect(CORE_PERMIT_RELEASE);
+    assert_string_equal(expect(CORE_LOAD)->permit, "");
+    bench_close();
+}
+
 TEST(closing_gives_back_what_is_held_and_leaves_the_queue)
 {
     open_with_permits();
