@@ -237,6 +237,8 @@ void check_permit_of_load(struct sim *sim, const struct load_model *load)
                  sim->params.permits);
 }
 
+/* Lost too if it ran out first, whatever Redis says: a renewal that ran late, and whose reply nobody read, may have put
+ * it back beside the one that another process had got meanwhile. */
 void check_permit_renewed(struct sim *sim, const struct command *renewal, bool lost)
 {
     for (uint32_t i = sim->loads; i > 0; i--) {
@@ -244,7 +246,8 @@ void check_permit_renewed(struct sim *sim, const struct command *renewal, bool l
         if (load->life != renewal->life || strcmp(load->permit, renewal->token) != 0)
             continue;
         sim->seen[SEEN_REENTERED] += lost;
-        load->permit_lost = load->permit_lost || lost;
+        bool ran_out = sim->course.now_us >= load->permit_until_us;
+        load->permit_lost = load->permit_lost || lost || ran_out;
         if (!load->permit_lost)
             load->permit_until_us = renewal->sent_us + (uint64_t)sim->params.permit_ms * 1000;
         else
