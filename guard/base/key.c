@@ -35,9 +35,12 @@ static inline bool is_plain_byte(char c)
     return AS_THEY_ARE[(uint8_t)c] > ' ';
 }
 
-bool key_is_plain(char c)
+size_t key_plain_span(const char *text, size_t bytes)
 {
-    return is_plain_byte(c);
+    size_t span = 0;
+    while (span < bytes && is_plain_byte(text[span]))
+        span++;
+    return span;
 }
 
 static char *write_hex(char *out, uint8_t byte, const char digits[16])
@@ -64,13 +67,19 @@ bool key_valid(const char *key, size_t key_bytes)
     return key_bytes >= 1 && key_bytes <= KEY_BYTES_MAX && memchr(key, '\0', key_bytes) == NULL;
 }
 
+bool key_is_encoded(const char *text, size_t bytes)
+{
+    size_t sound = key_plain_span(text, bytes);
+    while (sound < bytes && text[sound] == '%')
+        sound += 1 + key_plain_span(text + sound + 1, bytes - sound - 1);
+    return sound == bytes && bytes >= 1 && bytes <= KEY_ENCODED_MAX;
+}
+
 bool key_namespace_valid(const char *name_space)
 {
-    size_t bytes = 0;
-    for (; name_space[bytes] != '\0'; bytes++)
-        if (bytes == KEY_NAMESPACE_MAX || !key_is_plain(name_space[bytes]) || name_space[bytes] == ':')
-            return false;
-    return bytes > 0;
+    const size_t bytes = strnlen(name_space, KEY_NAMESPACE_MAX + 1);
+    return bytes > 0 && bytes <= KEY_NAMESPACE_MAX && key_plain_span(name_space, bytes) == bytes &&
+           memchr(name_space, ':', bytes) == NULL;
 }
 
 /* Byte by byte: not all of them are plain. */
@@ -97,10 +106,7 @@ static size_t encode_bytes(const char *key, size_t key_bytes, char *out)
 size_t key_encode(const char *key, size_t key_bytes, char out[KEY_ENCODED_MAX + 1])
 {
     assert(key_valid(key, key_bytes));
-    size_t plain = 0;
-    while (plain < key_bytes && is_plain_byte(key[plain]))
-        plain++;
-    if (plain < key_bytes || key_bytes > KEY_ENCODED_MAX)
+    if (key_plain_span(key, key_bytes) < key_bytes || key_bytes > KEY_ENCODED_MAX)
         return encode_bytes(key, key_bytes, out);
     memcpy(out, key, key_bytes);
     out[key_bytes] = '\0';

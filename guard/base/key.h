@@ -46,8 +46,10 @@ enum key_lock_role {
 bool key_valid(const char *key, size_t key_bytes);
 bool key_namespace_valid(const char *name_space);
 
-/* Stands for itself in an encoded key. */
-bool key_is_plain(char c);
+/* How many bytes, from the first on, stand for themselves in an encoded key. */
+size_t key_plain_span(const char *text, size_t bytes);
+/* Made of what key_encode() writes, and as long as that may be. */
+bool key_is_encoded(const char *text, size_t bytes);
 /* Writes the encoded key and its NUL; returns its length. */
 size_t key_encode(const char *key, size_t key_bytes, char out[KEY_ENCODED_MAX + 1]);
 

@@ -14,13 +14,15 @@ _Static_assert((int)TAGS_ENCODED_MAX <= (int)KEY_ENCODED_MAX, "no tag is hashed"
 
 static bool read_digits(const char *text, size_t digits, uint64_t *out)
 {
-    *out = 0;
+    uint64_t number = 0;
+    bool good = true;
     for (size_t i = 0; i < digits; i++) {
-        if (text[i] < '0' || text[i] > '9')
-            return false;
-        *out = *out * 10 + (uint64_t)(text[i] - '0');
+        const unsigned digit = (unsigned char)text[i] - (unsigned)'0';
+        good &= digit <= 9;
+        number = number * 10 + digit;
     }
-    return true;
+    *out = number;
+    return good;
 }
 
 bool tags_clock_read(const char *text, size_t bytes, struct tags_clock *out)
@@ -74,9 +76,14 @@ static bool tag_known(const char *text, size_t bytes, const char *tag, size_t ta
 
 size_t tags_count(const char *text, size_t bytes)
 {
-    size_t count = bytes > 0;
-    for (size_t i = 0; i < bytes; i++)
-        count += text[i] == ' ';
+    size_t count = 1;
+    if (bytes == 0)
+        return 0; /* perhaps of no text at all */
+    const char *const end = text + bytes;
+    while ((text = memchr(text, ' ', (size_t)(end - text))) != NULL) {
+        text++;
+        count++;
+    }
     return count;
 }
 
@@ -98,16 +105,6 @@ bool tags_add(char *text, size_t *bytes, const char *tag)
     return true;
 }
 
-static bool tag_sound(const struct tag *tag)
-{
-    if (tag->bytes == 0 || tag->bytes > TAGS_ENCODED_MAX)
-        return false;
-    for (size_t i = 0; i < tag->bytes; i++)
-        if (tag->at[i] != '%' && !key_is_plain(tag->at[i]))
-            return false;
-    return true;
-}
-
 int tags_split(const char *text, size_t bytes, struct tag out[GUARD_TAGS_MAX])
 {
     int count = 0;
@@ -116,7 +113,7 @@ int tags_split(const char *text, size_t bytes, struct tag out[GUARD_TAGS_MAX])
     for (const char *at = text, *end = text + bytes;;) {
         const char *space = memchr(at, ' ', (size_t)(end - at));
         struct tag tag = {at, (size_t)((space != NULL ? space : end) - at)};
-        if (count == GUARD_TAGS_MAX || !tag_sound(&tag))
+        if (count == GUARD_TAGS_MAX || tag.bytes > TAGS_ENCODED_MAX || !key_is_encoded(tag.at, tag.bytes))
             return -1;
         out[count++] = tag;
         if (space == NULL)

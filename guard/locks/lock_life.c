@@ -62,9 +62,9 @@ static void write_lock_who(char who[GUARD_LOCK_WHO_BYTES])
 {
     char host[HOST_NAME_BYTES + 1] = "";
     gethostname(host, sizeof host - 1);
-    for (char *c = host; *c != '\0'; c++)
-        if (!key_is_plain(*c))
-            *c = '-';
+    const size_t bytes = strlen(host);
+    for (size_t at = 0; (at += key_plain_span(host + at, bytes - at)) < bytes;)
+        host[at] = '-';
     snprintf(who, GUARD_LOCK_WHO_BYTES, "%s:%ld", host[0] != '\0' ? host : "host", (long)getpid());
 }
 

@@ -104,14 +104,6 @@ bool lock_token_read(const char *text, size_t bytes, struct lock_token *out)
 
 /* ---- messages ---- */
 
-static bool is_encoded(const char *text, size_t bytes)
-{
-    for (size_t i = 0; i < bytes; i++)
-        if (!key_is_plain(text[i]) && text[i] != '%')
-            return false;
-    return bytes >= 1 && bytes <= KEY_ENCODED_MAX;
-}
-
 bool lock_message_read(const char *payload, size_t payload_bytes, struct lock_message *out)
 {
     const bool all = payload_bytes >= 4 && memcmp(payload, "k * ", 4) == 0;
@@ -123,7 +115,7 @@ bool lock_message_read(const char *payload, size_t payload_bytes, struct lock_me
     *out = (struct lock_message){.uuid = all ? NULL : payload + 2,
                                  .encoded = payload + head_bytes,
                                  .encoded_bytes = payload_bytes - head_bytes};
-    return is_encoded(out->encoded, out->encoded_bytes);
+    return key_is_encoded(out->encoded, out->encoded_bytes);
 }
 
 /* ---- arguments ---- */

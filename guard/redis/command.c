@@ -115,26 +115,32 @@ static bool reserve(struct redis_buffer *buffer, size_t more)
     return true;
 }
 
-static void append(struct redis_buffer *buffer, const char *data, size_t bytes)
+static char *put_line_end(char *at)
 {
-    if (bytes > 0)
-        memcpy(buffer->data + buffer->end, data, bytes);
-    buffer->end += bytes;
+    *at++ = '\r';
+    *at++ = '\n';
+    return at;
 }
 
 /* A type byte, a decimal number, CR LF: by hand, for this runs several times per command. */
-static void append_number(struct redis_buffer *buffer, char type, size_t number)
+static char *put_number(char *at, char type, size_t number)
 {
-    char text[NUMBER_BYTES];
-    size_t at = sizeof text;
+    size_t digits = 1;
 
-    text[--at] = '\n';
-    text[--at] = '\r';
-    do
-        text[--at] = (char)('0' + number % 10);
-    while ((number /= 10) > 0);
-    text[--at] = type;
-    append(buffer, text + at, sizeof text - at);
+    *at++ = type;
+    for (size_t rest = number; rest >= 10; rest /= 10)
+        digits++;
+    for (size_t i = digits; i-- > 0; number /= 10)
+        at[i] = (char)('0' + number % 10);
+    return put_line_end(at + digits);
+}
+
+static char *put_argument(char *at, const char *argument, size_t bytes)
+{
+    at = put_number(at, '$', bytes);
+    if (bytes > 0)
+        memcpy(at, argument, bytes);
+    return put_line_end(at + bytes);
 }
 
 bool redis_buffer_command(struct redis_buffer *buffer, size_t argc, const char *const *argv,
@@ -149,12 +155,10 @@ bool redis_buffer_command(struct redis_buffer *buffer, size_t argc, const char *
     if (!reserve(buffer, bytes))
         return false;
 
-    append_number(buffer, '*', argc);
-    for (size_t i = 0; i < argc; i++) {
-        append_number(buffer, '$', argv_bytes[i]);
-        append(buffer, argv[i], argv_bytes[i]);
-        append(buffer, "\r\n", 2);
-    }
+    char *at = put_number(buffer->data + buffer->end, '*', argc);
+    for (size_t i = 0; i < argc; i++)
+        at = put_argument(at, argv[i], argv_bytes[i]);
+    buffer->end = (size_t)(at - buffer->data);
     return true;
 }
 
