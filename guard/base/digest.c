@@ -13,14 +13,9 @@
  * do not matter; compilers turn that into plain loads.
  */
 #include "digest.h"
+#include "digits.h"
 
 #include <string.h>
-
-static inline uint64_t load_le64(const uint8_t *b)
-{
-    return (uint64_t)b[0] | (uint64_t)b[1] << 8 | (uint64_t)b[2] << 16 | (uint64_t)b[3] << 24 |
-           (uint64_t)b[4] << 32 | (uint64_t)b[5] << 40 | (uint64_t)b[6] << 48 | (uint64_t)b[7] << 56;
-}
 
 /* ---- SipHash ---- */
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* tags.c - see tags.h. */
 #include "tags.h"
+#include "digits.h"
 #include "key.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,25 +13,12 @@ _Static_assert((int)TAGS_ENCODED_MAX <= (int)KEY_ENCODED_MAX, "no tag is hashed"
 
 /* ---- clock and epochs ---- */
 
-static bool read_digits(const char *text, size_t digits, uint64_t *out)
-{
-    uint64_t number = 0;
-    bool good = true;
-    for (size_t i = 0; i < digits; i++) {
-        const unsigned digit = (unsigned char)text[i] - (unsigned)'0';
-        good &= digit <= 9;
-        number = number * 10 + digit;
-    }
-    *out = number;
-    return good;
-}
-
 bool tags_clock_read(const char *text, size_t bytes, struct tags_clock *out)
 {
     struct tags_clock clock;
     *out = (struct tags_clock){0, 0};
-    if (bytes != TAGS_CLOCK_BYTES || text[ERA_DIGITS] != '.' || !read_digits(text, ERA_DIGITS, &clock.era) ||
-        !read_digits(text + ERA_DIGITS + 1, COUNT_DIGITS, &clock.count) || clock.era == 0)
+    if (bytes != TAGS_CLOCK_BYTES || text[ERA_DIGITS] != '.' || !digits_read(text, ERA_DIGITS, &clock.era) ||
+        !digits_read(text + ERA_DIGITS + 1, COUNT_DIGITS, &clock.count) || clock.era == 0)
         return false;
     *out = clock;
     return true;

@@ -14,6 +14,7 @@
  */
 #include "envelope.h"
 #include "../base/digest.h"
+#include "../base/digits.h"
 
 #include <assert.h>
 #include <string.h>
@@ -71,18 +72,16 @@ static void put_digits(char *head, struct field field, uint64_t number)
 static uint64_t get_digits(const char *head, struct field field)
 {
     uint64_t number = 0;
-    for (size_t i = 0; i < field.bytes; i++)
-        number = number * 10 + (uint64_t)(head[field.at + i] - '0');
+    digits_read(head + field.at, field.bytes, &number); /* they are: fits_frame() */
     return number;
 }
 
 /* A span is shorter than that which stands for the policy's. */
 static bool has_own_fresh(const char *head)
 {
-    for (size_t i = 0; i < own_fresh_field.bytes; i++)
-        if (head[own_fresh_field.at + i] < '0' || head[own_fresh_field.at + i] > '9')
-            return false;
-    return get_digits(head, own_fresh_field) < GUARD_POLICY_MS;
+    uint64_t fresh_ms = 0;
+    return digits_read(head + own_fresh_field.at, own_fresh_field.bytes, &fresh_ms) &&
+           fresh_ms < GUARD_POLICY_MS;
 }
 
 static bool is_of_policy(const char *head)
@@ -98,7 +97,8 @@ static unsigned misfits(const char *head, size_t at)
 {
     unsigned char misfit = 0;
     for (size_t i = at; i < at + BLOCK_BYTES; i++) {
-        const unsigned char differs = (unsigned char)(head[i] ^ frame[i]); /* a digit from '0': by its value */
+        const unsigned char differs =
+            (unsigned char)(head[i] ^ frame[i]); /* a digit from '0': by its value */
         const unsigned char most = frame[i] == '0' ? 9 : frame[i] == 'x' ? 255 : 0;
         misfit |= differs > most;
     }
