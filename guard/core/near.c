@@ -314,6 +314,21 @@ bool near_get(struct near *near, const char *key, size_t key_bytes, unsigned kin
     return item != NULL;
 }
 
+/* The first of its bucket is the one or, in every other case, one that near_find() passes by. */
+void near_expect(struct near *near, const char *key, size_t key_bytes)
+{
+    struct place place = near_place(near, key, key_bytes);
+    struct shard *shard = place.shard;
+    pthread_mutex_lock(&shard->mutex);
+    if (shard->table != NULL) {
+        const struct UT_hash_table *table = shard->table->hh.tbl;
+        const char *item = (const char *)table->buckets[place.bucket & (table->num_buckets - 1)].hh_head;
+        for (size_t at = 0; item != NULL && at < sizeof(struct item); at += CACHE_LINE)
+            __builtin_prefetch(item + at);
+    }
+    pthread_mutex_unlock(&shard->mutex);
+}
+
 static uint64_t near_token_of(const struct place *place)
 {
     return (uint64_t)place->shard->generation << 32 | *place->epoch;

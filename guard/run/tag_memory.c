@@ -7,34 +7,39 @@
 
 enum { SETS = 4096, WAYS = TAG_MEMORY_KEYS / SETS }; /* 2 MiB, of which the system gives what is used */
 
-struct remembered {
-    uint64_t key_hash;
-    uint8_t bytes; /* 0: nothing */
-    char tags[TAG_MEMORY_TEXT_MAX];
+/* What is looked at first stands together: one line of the processor's cache. */
+struct set {
+    uint64_t key_hash[WAYS];
+    uint8_t bytes[WAYS]; /* 0: nothing */
+    char tags[WAYS][TAG_MEMORY_TEXT_MAX];
 };
 
 struct tag_memory {
-    struct remembered places[SETS][WAYS];
+    struct set sets[SETS];
     unsigned next_victim;
 };
 
-static struct remembered *recalled(struct tag_memory *memory, uint64_t key_hash)
+static struct set *set_of(struct tag_memory *memory, uint64_t key_hash)
 {
-    struct remembered *set = memory->places[key_hash % SETS];
-    for (size_t way = 0; way < WAYS; way++)
-        if (set[way].bytes > 0 && set[way].key_hash == key_hash)
-            return &set[way];
-    return NULL;
+    return &memory->sets[key_hash % SETS];
+}
+
+/* WAYS: it is not remembered. */
+static size_t recalled(const struct set *set, uint64_t key_hash)
+{
+    size_t way = 0;
+    while (way < WAYS && (set->bytes[way] == 0 || set->key_hash[way] != key_hash))
+        way++;
+    return way;
 }
 
 /* A free place, or else the one that is next to be taken over. */
-static struct remembered *place_to_take(struct tag_memory *memory, uint64_t key_hash)
+static size_t place_to_take(struct tag_memory *memory, const struct set *set)
 {
-    struct remembered *set = memory->places[key_hash % SETS];
     for (size_t way = 0; way < WAYS; way++)
-        if (set[way].bytes == 0)
-            return &set[way];
-    return &set[memory->next_victim++ % WAYS];
+        if (set->bytes[way] == 0)
+            return way;
+    return memory->next_victim++ % WAYS;
 }
 
 struct tag_memory *tag_memory_new(void)
@@ -52,15 +57,16 @@ void tag_memory_put(struct tag_memory *memory, uint64_t key_hash, const char *ta
 {
     if (memory == NULL)
         return;
-    struct remembered *place = recalled(memory, key_hash);
+    struct set *set = set_of(memory, key_hash);
+    size_t way = recalled(set, key_hash);
     bool fits = bytes > 0 && bytes <= TAG_MEMORY_TEXT_MAX;
-    if (place == NULL && fits)
-        place = place_to_take(memory, key_hash);
-    if (place == NULL)
+    if (way == WAYS && fits)
+        way = place_to_take(memory, set);
+    if (way == WAYS)
         return;
-    place->key_hash = key_hash;
-    place->bytes = fits ? (uint8_t)bytes : 0;
-    memcpy(place->tags, tags, place->bytes);
+    set->key_hash[way] = key_hash;
+    set->bytes[way] = fits ? (uint8_t)bytes : 0;
+    memcpy(set->tags[way], tags, set->bytes[way]);
 }
 
 void tag_memory_remember(struct tag_memory **memory, uint64_t key_hash, const char *tags, size_t bytes)
@@ -72,9 +78,21 @@ void tag_memory_remember(struct tag_memory **memory, uint64_t key_hash, const ch
 
 size_t tag_memory_get(struct tag_memory *memory, uint64_t key_hash, const char **tags)
 {
-    const struct remembered *place = memory != NULL ? recalled(memory, key_hash) : NULL;
-    if (place == NULL)
+    if (memory == NULL)
         return 0;
-    *tags = place->tags;
-    return place->bytes;
+    const struct set *set = set_of(memory, key_hash);
+    size_t way = recalled(set, key_hash);
+    if (way == WAYS)
+        return 0;
+    *tags = set->tags[way];
+    return set->bytes[way];
+}
+
+void tag_memory_expect(const struct tag_memory *memory, uint64_t key_hash)
+{
+    if (memory == NULL)
+        return;
+    const struct set *set = &memory->sets[key_hash % SETS];
+    __builtin_prefetch(set->key_hash);
+    __builtin_prefetch(set->tags[0] + sizeof set->tags[0] / 2); /* seldom is there more than one */
 }
