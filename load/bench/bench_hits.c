@@ -20,7 +20,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { CONNECTIONS = 64, SECONDS = 2, REPETITIONS = 5, ASK_LIMIT_MS = 5000 };
+enum { CONNECTIONS = 64, SECONDS = 1, REPETITIONS = 9, ASK_LIMIT_MS = 5000 };
 enum keys { HOT, IN_TURN, ZIPF, KEYS_COUNT };
 
 /* One kind of keys. */
@@ -100,7 +100,8 @@ static bool run_one(struct bench *bench, struct contest *contest, enum contender
     samples_add(&trial->rates[who], result.requests_per_s);
     samples_add(&trial->cpu_us[who], (double)(proc_cpu_us(pid) - cpu_us) / requests);
     samples_add(&trial->redis_us[who], (double)(proc_cpu_us(bench->redis.pid) - redis_us) / requests);
-    if (who < NGINX || origin_count(contest) == asked)
+    /* catalogd may still be answering what the run before has left: one request a connection */
+    if (who < NGINX || origin_count(contest) <= asked + CONNECTIONS)
         return true;
     fprintf(stderr, "bench: %s did not answer from its cache\n", rival_name(who));
     return false;
