@@ -63,11 +63,6 @@ static void add_u64(_Atomic uint64_t *counter)
                           memory_order_relaxed);
 }
 
-static uint32_t count_of(const struct clients *clients, enum client_state state)
-{
-    return atomic_load_explicit(&clients->count[state], memory_order_relaxed);
-}
-
 /* ---- states ---- */
 
 static void list_in(struct client *client, enum client_state state)
@@ -127,7 +122,7 @@ uint32_t client_busy_count(const struct clients *clients)
     uint32_t count = 0;
 
     for (enum client_state state = CLIENT_HEAD; state <= CLIENT_SENDING; state++)
-        count += count_of(clients, state);
+        count += client_count(clients, state);
     return count;
 }
 
@@ -136,7 +131,7 @@ uint32_t client_connection_count(const struct clients *clients)
     uint32_t count = 0;
 
     for (enum client_state state = 0; state < CLIENT_GONE; state++)
-        count += count_of(clients, state);
+        count += client_count(clients, state);
     return count;
 }
 
@@ -542,7 +537,7 @@ static enum MHD_Result park(struct client *client)
 static enum MHD_Result await(struct client *client)
 {
     move(client, CLIENT_ASKED);
-    return count_of(client->clients, CLIENT_ASKED) > CLIENT_LOOK_MAX ? park(client) : MHD_YES;
+    return client_count(client->clients, CLIENT_ASKED) > CLIENT_LOOK_MAX ? park(client) : MHD_YES;
 }
 
 /* Of the one key or all of a selection. */

@@ -170,6 +170,11 @@ unsigned client_wake(struct clients *clients, unsigned count_max);
 void client_make_way(struct clients *clients);
 /* Shuts down the sockets of clients that are past their limit or have left unnoticed. Every LOOP_TICK_MS. */
 void client_sweep(struct clients *clients);
+/* Those in this state. */
+static inline uint32_t client_count(const struct clients *clients, enum client_state state)
+{
+    return atomic_load_explicit(&clients->count[state], memory_order_relaxed);
+}
 /* Clients with a request that is not completely answered. */
 uint32_t client_busy_count(const struct clients *clients);
 /* All that are connected. */

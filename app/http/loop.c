@@ -73,16 +73,30 @@ static void serve(struct server_loop *loop)
         MHD_run(loop->daemon);
 }
 
-/* How many are woken in this turn: few while others make requests, because each step of those waits for a batch, but
- * not so few that the walk over the suspended costs more than answering. */
+static unsigned within(unsigned least, unsigned count, unsigned most)
+{
+    return count < least ? least : count > most ? most : count;
+}
+
+/* How many are woken in this turn. libmicrohttpd walks over all suspended connections for each batch, and of ten thousand
+ * each lies in memory by itself: not so few that the walk costs more than answering. But few while others make requests,
+ * because each step of those waits for a batch. */
 static unsigned wake_count(const struct server_loop *loop)
 {
-    const unsigned walked =
-        atomic_load_explicit(&loop->clients.count[CLIENT_PARKED], memory_order_relaxed) / LOOP_WALKED_FOR_ONE;
+    const unsigned suspended = client_count(&loop->clients, CLIENT_PARKED) + client_count(&loop->clients, CLIENT_WAKING);
 
-    if (uv_now(&loop->uv) - loop->asked_ms > LOOP_ALONE_MS || walked > LOOP_WAKE_BATCH)
-        return LOOP_WAKE_BATCH;
-    return walked > LOOP_WAKE_FEW ? walked : LOOP_WAKE_FEW;
+    if (uv_now(&loop->uv) - loop->asked_ms > LOOP_ALONE_MS)
+        return within(LOOP_WAKE_BATCH, suspended / LOOP_WAKE_PART, LOOP_WAKE_MOST);
+    return within(LOOP_WAKE_FEW, suspended / LOOP_WALKED_FOR_ONE, LOOP_WAKE_BATCH);
+}
+
+/* The guard calls back for some waiters in each turn: while many come, until they are a batch. */
+static bool gathers(struct server_loop *loop)
+{
+    const unsigned before = loop->gathered;
+
+    loop->gathered = client_count(&loop->clients, CLIENT_WAKING);
+    return loop->gathered >= before + LOOP_WAKE_FEW && loop->gathered < wake_count(loop);
 }
 
 /* Other requests go ahead of waiters that are woken together: finished lookups are answered, and new ones are on their
@@ -105,8 +119,9 @@ static void turn(struct server_loop *loop)
     uv_idle_stop(&loop->clients.idle);
     if (!has(loop, CLIENT_WAKING)) {
         serve(loop);
-    } else if (!serve_others(loop)) {
+    } else if (!serve_others(loop) && !gathers(loop)) {
         client_wake(&loop->clients, wake_count(loop));
+        loop->gathered = 0;
         serve(loop);
     }
     plan_next_turn(loop);

@@ -35,7 +35,9 @@
 #include <uv.h>
 
 enum {
-    LOOP_WAKE_BATCH = 128,
+    LOOP_WAKE_BATCH = 128,    /* and if there are many, */
+    LOOP_WAKE_PART = 8,       /* one in so many of them, */
+    LOOP_WAKE_MOST = 2048,    /* but no more */
     LOOP_WAKE_FEW = 24,       /* while others make requests */
     LOOP_ALONE_MS = 20,       /* without another request: a whole batch bothers none */
     LOOP_WALKED_FOR_ONE = 64, /* suspended connections that may be walked over for each one that is woken */
@@ -69,6 +71,7 @@ struct server_loop {
     uint64_t phase_ends_ms, grace_ends_ms;
     uint64_t asked_ms;  /* when requests were last ASKED while waiters were to be woken */
     bool lookups_leave; /* in the latest turn with a waiter to wake */
+    unsigned gathered;  /* waiters to wake that the latest turn has left, for there were more to come */
     bool served;        /* since the last tick */
 
     /* set before the stop is requested */
