@@ -403,6 +403,7 @@ bool redis_former_serves(const struct sim *sim, uint32_t shard);
 /* Drops what has expired. */
 void redis_expire(struct sim *sim, uint32_t key);
 int64_t redis_now_ms(const struct sim *sim);
+bool redis_has_expired(const struct sim *sim, int64_t expires_ms);
 /* Where a key is, and the tags, and the permits. */
 uint32_t shard_of_key(const struct sim *sim, uint32_t key);
 uint32_t shard_of_tags(const struct sim *sim);
