@@ -46,7 +46,9 @@ enum {
     SIM_TAGS = 2,
     SIM_VERSIONS = 256,
     SIM_REQUESTS = 1024,
-    SIM_WRITES = 1024,
+    SIM_CHAOS_WRITES = 512, /* no further write begins then; those that have may still be repeated */
+    SIM_REPETITIONS = 4,    /* of an invalidation that was not confirmed */
+    SIM_WRITES = (SIM_CHAOS_WRITES + SIM_KEYS) * (1 + SIM_REPETITIONS),
     SIM_LOADS = 4096,
     SIM_COMMANDS = 8192,
     SIM_PERMITS = 64,
