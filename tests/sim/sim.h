@@ -794,8 +794,8 @@ void fault_heal(struct sim *sim);
 
 void check_lease_gone(struct sim *sim, uint32_t key, const char *token, enum lease_end end, const char *by);
 void check_answer(struct sim *sim, const struct request *request);
-/* Because too many wait. */
-void check_refused(struct sim *sim, const struct request *request);
+/* The core has taken it, or refused it because too many wait. */
+void check_entered(struct sim *sim, const struct request *request, bool refused);
 /* A renewal is sent. */
 void check_hold(struct sim *sim, const struct command *renewal);
 void check_lost(struct sim *sim, const struct command *renewal);

@@ -11,8 +11,8 @@
  *              another master kept the epochs of its tags; one process never runs two loads of a key that it still
  *              wants
  * Bulkhead     a process never runs more loads than it has workers
- * Shares       a request for one key is refused only when such requests hold all places, or waiters, of their share; a
- *              request for many likewise
+ * Shares       a request for one key is refused only when such requests hold all places of their share, and exactly when
+ *              as many wait as may; a request for many likewise
  * Stale        no stale answer is older than fresh and stale time together, none waits beyond its soft limit, and
  *              none is given where the policy accepts none; and each leads to a load
  * Pushed       an entry that came with a message is at least as old as it says, and still fresh
@@ -481,13 +481,15 @@ static bool is_of_share(const struct sim *sim, uint32_t index, const struct requ
            other->waiter.of_many == request->waiter.of_many;
 }
 
-void check_refused(struct sim *sim, const struct request *request)
+void check_entered(struct sim *sim, const struct request *request, bool refused)
 {
     uint32_t waiters = 0;
+    if (!refused && sim->requests <= sim->params.max_waiters)
+        return;
     for (uint32_t i = 0; i < sim->requests; i++)
         waiters += is_of_share(sim, i, request) && sim->request[i].open;
-    if (waiters < sim->params.max_waiters)
-        sim_fail(sim, "p%u refuses #%u for %u who wait%s", request->process,
+    if (refused != (waiters >= sim->params.max_waiters))
+        sim_fail(sim, "p%u %s #%u beside %u who wait%s", request->process, refused ? "refuses" : "accepts",
                  (uint32_t)(request - sim->request), waiters, request->waiter.of_many ? " together" : "");
 }
 

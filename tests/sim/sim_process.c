@@ -550,6 +550,17 @@ void process_answered(struct sim *sim, struct request *request)
     guard_value_unref(&request->waiter.result.value);
 }
 
+/* The core has said this to it. */
+static void enters(struct sim *sim, struct process *process, struct request *request,
+                   enum guard_status status)
+{
+    request->open = status == GUARD_OK;
+    process->accepted += request->open;
+    process->refused += status == GUARD_SHED;
+    if (request->open || status == GUARD_SHED)
+        check_entered(sim, request, !request->open);
+}
+
 /* Traffic ends when the table is full, but for the probes. */
 static bool has_room(const struct sim *sim)
 {
@@ -579,11 +590,8 @@ static void process_get_nested(struct sim *sim, struct process *process, uint32_
     enum guard_status status =
         core_get(process->core, process_now_us(process), &core_key, &sim->params.policy, &request->waiter,
                  request->deadline_us + process->clock_offset_us);
-    request->open = load->blocked = status == GUARD_OK;
-    process->accepted += request->open;
-    process->refused += status == GUARD_SHED;
-    if (status == GUARD_SHED)
-        check_refused(sim, request);
+    enters(sim, process, request, status);
+    load->blocked = request->open;
     sim->seen[SEEN_NESTED]++;
     sim_trace(sim, "p%u  nested get #%u k%u%s", process->index, index, key, request->open ? "" : " refused");
     process_drain(sim, process);
@@ -598,11 +606,7 @@ void process_enter(struct sim *sim, struct process *process, uint32_t index)
     enum guard_status status =
         core_get(process->core, process_now_us(process), &core_key, &sim->params.policy, &request->waiter,
                  request->deadline_us + process->clock_offset_us);
-    request->open = status == GUARD_OK;
-    process->accepted += request->open;
-    process->refused += status == GUARD_SHED;
-    if (status == GUARD_SHED)
-        check_refused(sim, request);
+    enters(sim, process, request, status);
     sim_trace(sim, "p%u  get #%u k%u floor v%u%s", process->index, index, request->key, request->floor,
               request->open ? "" : " refused");
     if (request->probe && !request->open)
