@@ -537,6 +537,9 @@ void net_limit(struct sim *sim, uint32_t index)
         return;
     sim_trace(sim, "p%u  %s k%u %.8s is not answered", process->index, kind_name(command->action.kind),
               command->key, command->token);
+    if (sim_is_calm(sim))
+        sim_fail(sim, "p%u has no answer about k%u in time although nothing is wrong", process->index,
+                 command->key);
     if (sim->mutant == MUTANT_REPLY_SHIFTED && command->executed) {
         process->link[command->shard].shifted = index + 1; /* the connection stays in use */
         process->link[command->shard].mute = false;
