@@ -616,11 +616,10 @@ void process_enter(struct sim *sim, struct process *process, uint32_t index)
 
 void process_get(struct sim *sim, struct process *process, uint32_t key, uint64_t deadline_ms)
 {
-    if (process->closing) /* its owner refuses them */
-        return;
-    if (!has_room(sim)) {
+    bool refused_by_owner = process->closing;
+    if (refused_by_owner || !has_room(sim)) {
         if (sim->phase == PHASE_PROBE)
-            sim_fail(sim, "no room for a probe of k%u", key);
+            sim_fail(sim, "p%u takes no probe of k%u", process->index, key);
         return;
     }
     uint32_t index = sim->requests++;
