@@ -46,7 +46,9 @@ enum {
     SIM_TAGS = 2,
     SIM_VERSIONS = 256,
     SIM_REQUESTS = 1024,
-    SIM_WRITES = 1024,
+    SIM_CHAOS_WRITES = 512, /* no further write begins then; those that have may still be repeated */
+    SIM_REPETITIONS = 4,    /* of an invalidation that was not confirmed */
+    SIM_WRITES = (SIM_CHAOS_WRITES + SIM_KEYS) * (1 + SIM_REPETITIONS),
     SIM_LOADS = 4096,
     SIM_COMMANDS = 8192,
     SIM_PERMITS = 64,
@@ -403,6 +405,7 @@ bool redis_former_serves(const struct sim *sim, uint32_t shard);
 /* Drops what has expired. */
 void redis_expire(struct sim *sim, uint32_t key);
 int64_t redis_now_ms(const struct sim *sim);
+bool redis_has_expired(const struct sim *sim, int64_t expires_ms);
 /* Where a key is, and the tags, and the permits. */
 uint32_t shard_of_key(const struct sim *sim, uint32_t key);
 uint32_t shard_of_tags(const struct sim *sim);
@@ -791,8 +794,8 @@ void fault_heal(struct sim *sim);
 
 void check_lease_gone(struct sim *sim, uint32_t key, const char *token, enum lease_end end, const char *by);
 void check_answer(struct sim *sim, const struct request *request);
-/* Because too many wait. */
-void check_refused(struct sim *sim, const struct request *request);
+/* The core has taken it, or refused it because too many wait. */
+void check_entered(struct sim *sim, const struct request *request, bool refused);
 /* A renewal is sent. */
 void check_hold(struct sim *sim, const struct command *renewal);
 void check_lost(struct sim *sim, const struct command *renewal);

@@ -11,8 +11,8 @@
  *              another master kept the epochs of its tags; one process never runs two loads of a key that it still
  *              wants
  * Bulkhead     a process never runs more loads than it has workers
- * Shares       a request for one key is refused only when such requests hold all places, or waiters, of their share; a
- *              request for many likewise
+ * Shares       a request for one key is refused only when such requests hold all places of their share, and exactly when
+ *              as many wait as may; a request for many likewise
  * Stale        no stale answer is older than fresh and stale time together, none waits beyond its soft limit, and
  *              none is given where the policy accepts none; and each leads to a load
  * Pushed       an entry that came with a message is at least as old as it says, and still fresh
@@ -382,7 +382,14 @@ static bool is_stale(struct sim *sim, uint32_t key)
     return value->there && value->expires_ms - redis_now_ms(sim) <= (int64_t)value->stale_ms;
 }
 
-/* A stale answer leads to a load, soon, here or elsewhere. */
+/* What holds up a refresh: a load of the key, room for one, or a row that cannot be stored. */
+static bool is_held_up(const struct sim *sim, uint32_t key)
+{
+    return is_loaded(sim, key) || is_queued(sim, key) || was_too_big(sim, key);
+}
+
+/* A stale answer leads to a load, soon, here or elsewhere. While that is held up it leads to none, and it need not lead to
+ * one later: the first answer after that must. */
 static void check_refreshed(struct sim *sim, const struct request *request)
 {
     struct row *row = &sim->row[request->key];
@@ -392,11 +399,12 @@ static void check_refreshed(struct sim *sim, const struct request *request)
     if (request->waiter.result.source != GUARD_FROM_STALE || !sim->params.calm || disturbed ||
         !is_stale(sim, request->key))
         return;
-    if (row->stale_us == 0 || row->stale_changes != row->changes || row->load_us >= row->stale_us) {
+    if (is_held_up(sim, request->key)) {
+        row->stale_us = 0;
+    } else if (row->stale_us == 0 || row->stale_changes != row->changes || row->load_us >= row->stale_us) {
         row->stale_us = sim->course.now_us;
         row->stale_changes = row->changes;
-    } else if (sim->course.now_us > row->stale_us + SOON_US && !is_loaded(sim, request->key) &&
-               !is_queued(sim, request->key) && !was_too_big(sim, request->key)) {
+    } else if (sim->course.now_us > row->stale_us + SOON_US) {
         sim_fail(sim, "k%u has been answered stale for %llu us, and nobody loads it", request->key,
                  (unsigned long long)(sim->course.now_us - row->stale_us));
     }
@@ -473,13 +481,15 @@ static bool is_of_share(const struct sim *sim, uint32_t index, const struct requ
            other->waiter.of_many == request->waiter.of_many;
 }
 
-void check_refused(struct sim *sim, const struct request *request)
+void check_entered(struct sim *sim, const struct request *request, bool refused)
 {
     uint32_t waiters = 0;
+    if (!refused && sim->requests <= sim->params.max_waiters)
+        return;
     for (uint32_t i = 0; i < sim->requests; i++)
         waiters += is_of_share(sim, i, request) && sim->request[i].open;
-    if (waiters < sim->params.max_waiters)
-        sim_fail(sim, "p%u refuses #%u for %u who wait%s", request->process,
+    if (refused != (waiters >= sim->params.max_waiters))
+        sim_fail(sim, "p%u %s #%u beside %u who wait%s", request->process, refused ? "refuses" : "accepts",
                  (uint32_t)(request - sim->request), waiters, request->waiter.of_many ? " together" : "");
 }
 

@@ -85,6 +85,7 @@ static int run_seeds(uint64_t from, uint64_t count, uint32_t mutant)
     for (uint64_t seed = from; seed < from + count && failures < 10; seed++) {
         if (!run(seed, mutant, false)) {
             printf("SEED=%" PRIu64 ": %s\n", seed, sim->course->failure);
+            fflush(stdout); /* the next one may abort */
             failures++;
         }
         add_up();

@@ -97,6 +97,12 @@ static void send_apart(struct sim *sim, const struct process *process, struct co
                (struct event){.kind = EVENT_COMPANION, .subject = (uint32_t)(command - sim->command)});
 }
 
+/* Nothing overtakes in a stream, and nothing waits in it: many that are sent at once are at once on their way. */
+static uint64_t behind(const struct link_model *link, uint64_t at_us)
+{
+    return at_us > link->sent_until_us ? at_us : link->sent_until_us + 1;
+}
+
 void net_send(struct sim *sim, struct process *process, const struct core_action *action)
 {
     struct command *command = copy_of(sim, process, action);
@@ -119,10 +125,8 @@ void net_send(struct sim *sim, struct process *process, const struct core_action
     sim_at(sim, command->limit_us, event);
     if (sim_fault(sim, FAULT_COMMAND_LOST, 60))
         return;
-    uint64_t at_us = sim->course.now_us + net_latency(sim);
-    if (at_us <= link->sent_until_us)
-        at_us = link->sent_until_us + 1;
-    uint64_t late_us = 0;
+    uint64_t on_its_way_us = net_latency(sim), late_us = 0;
+    uint64_t at_us = behind(link, sim->course.now_us + on_its_way_us);
     if (sim_fault(sim, FAULT_COMMAND_LATE, 40))
         late_us = (uint64_t)sim->params.redis_limit_ms * 1000 + how_late(sim);
     command->apart = tags_companion(sim, command) && command->shard != shard_of_tags(sim);
@@ -131,7 +135,9 @@ void net_send(struct sim *sim, struct process *process, const struct core_action
     } else if (tags_companion(sim, command)) { /* others may come in between */
         event.kind = EVENT_COMPANION;
         sim_at(sim, at_us + late_us, event);
-        at_us += sim_between(sim, 1, sim->params.latency_us);
+        on_its_way_us += sim_between(sim, 1, sim->params.latency_us);
+        link->sent_until_us = at_us;
+        at_us = behind(link, sim->course.now_us + on_its_way_us);
     }
     link->sent_until_us = at_us;
     event.kind = EVENT_EXECUTE;
@@ -531,6 +537,9 @@ void net_limit(struct sim *sim, uint32_t index)
         return;
     sim_trace(sim, "p%u  %s k%u %.8s is not answered", process->index, kind_name(command->action.kind),
               command->key, command->token);
+    if (sim_is_calm(sim))
+        sim_fail(sim, "p%u has no answer about k%u in time although nothing is wrong", process->index,
+                 command->key);
     if (sim->mutant == MUTANT_REPLY_SHIFTED && command->executed) {
         process->link[command->shard].shifted = index + 1; /* the connection stays in use */
         process->link[command->shard].mute = false;

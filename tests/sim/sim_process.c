@@ -550,12 +550,30 @@ void process_answered(struct sim *sim, struct request *request)
     guard_value_unref(&request->waiter.result.value);
 }
 
+/* The core has said this to it. */
+static void enters(struct sim *sim, struct process *process, struct request *request,
+                   enum guard_status status)
+{
+    request->open = status == GUARD_OK;
+    process->accepted += request->open;
+    process->refused += status == GUARD_SHED;
+    if (request->open || status == GUARD_SHED)
+        check_entered(sim, request, !request->open);
+}
+
+/* Traffic ends when the table is full, but for the probes. */
+static bool has_room(const struct sim *sim)
+{
+    uint32_t kept = sim->phase == PHASE_PROBE ? 0 : SIM_PROCESSES * SIM_KEYS;
+    return sim->requests + kept < SIM_REQUESTS;
+}
+
 /* As guard_load_get() asks, without a lookup before: the core is what is tested. */
 static void process_get_nested(struct sim *sim, struct process *process, uint32_t key, uint32_t parent_load)
 {
     struct load_model *load = &sim->load[parent_load];
     uint64_t deadline_us = sim->course.now_us + (uint64_t)sim->params.policy.deadline_ms * 1000;
-    if (sim->requests == SIM_REQUESTS) {
+    if (!has_room(sim)) {
         load->blocked = false;
         return;
     }
@@ -572,11 +590,8 @@ static void process_get_nested(struct sim *sim, struct process *process, uint32_
     enum guard_status status =
         core_get(process->core, process_now_us(process), &core_key, &sim->params.policy, &request->waiter,
                  request->deadline_us + process->clock_offset_us);
-    request->open = load->blocked = status == GUARD_OK;
-    process->accepted += request->open;
-    process->refused += status == GUARD_SHED;
-    if (status == GUARD_SHED)
-        check_refused(sim, request);
+    enters(sim, process, request, status);
+    load->blocked = request->open;
     sim->seen[SEEN_NESTED]++;
     sim_trace(sim, "p%u  nested get #%u k%u%s", process->index, index, key, request->open ? "" : " refused");
     process_drain(sim, process);
@@ -591,11 +606,7 @@ void process_enter(struct sim *sim, struct process *process, uint32_t index)
     enum guard_status status =
         core_get(process->core, process_now_us(process), &core_key, &sim->params.policy, &request->waiter,
                  request->deadline_us + process->clock_offset_us);
-    request->open = status == GUARD_OK;
-    process->accepted += request->open;
-    process->refused += status == GUARD_SHED;
-    if (status == GUARD_SHED)
-        check_refused(sim, request);
+    enters(sim, process, request, status);
     sim_trace(sim, "p%u  get #%u k%u floor v%u%s", process->index, index, request->key, request->floor,
               request->open ? "" : " refused");
     if (request->probe && !request->open)
@@ -605,10 +616,12 @@ void process_enter(struct sim *sim, struct process *process, uint32_t index)
 
 void process_get(struct sim *sim, struct process *process, uint32_t key, uint64_t deadline_ms)
 {
-    if (process->closing) /* its owner refuses them */
+    bool refused_by_owner = process->closing;
+    if (refused_by_owner || !has_room(sim)) {
+        if (sim->phase == PHASE_PROBE)
+            sim_fail(sim, "p%u takes no probe of k%u", process->index, key);
         return;
-    if (sim->requests + (sim->phase == PHASE_CHAOS ? SIM_PROCESSES * SIM_KEYS : 0) >= SIM_REQUESTS)
-        return;
+    }
     uint32_t index = sim->requests++;
     struct request *request = &sim->request[index];
     *request = (struct request){.process = process->index, .life = process->life, .key = key};
@@ -645,8 +658,10 @@ void process_leave(struct sim *sim, uint32_t index)
 static void schedule_invalidation(struct sim *sim, uint32_t key, uint32_t attempts, uint64_t after_us,
                                   bool probe)
 {
-    if (sim->writes == SIM_WRITES)
+    if (sim->writes == SIM_WRITES) {
+        sim_fail(sim, "more than %d writes", SIM_WRITES);
         return;
+    }
     uint32_t index = sim->writes++;
     sim->write[index] = (struct write){.key = key, .attempts = attempts, .open = true, .probe = probe};
     bool failure = sim->redis.slot[key].failure.there; /* only an invalidation of the key ends it at once */
@@ -660,8 +675,8 @@ static void schedule_invalidation(struct sim *sim, uint32_t key, uint32_t attemp
 void process_write(struct sim *sim, uint32_t key, bool probe)
 {
     struct row *row = &sim->row[key];
-    bool room = probe || (row->version < SIM_VERSIONS - 64 && sim->writes < SIM_WRITES / 2);
-    if (!room) /* the last phases and repetitions need some */
+    bool room = probe || (row->version < SIM_VERSIONS - 64 && sim->writes < SIM_CHAOS_WRITES);
+    if (!room)
         return;
     row->version++;
     row->absent[row->version] = !probe && sim_one_in(sim, 6);
@@ -708,7 +723,6 @@ void process_invalidate(struct sim *sim, uint32_t index)
 
 static void invalidated(struct sim *sim, struct write *write)
 {
-    enum { ATTEMPTS = 4 };
     write->open = false;
     sim_near_ends(sim, &sim->process[write->process], write);
     if (write->invalidation.result.status == GUARD_OK) {
@@ -728,7 +742,7 @@ static void invalidated(struct sim *sim, struct write *write)
         sim_trace(sim, "p%u  invalidated %s%u: v%u and newer of k%u from now on", write->process,
                   write->of_tag ? "t" : "k", write->of_tag ? write->tag : write->key,
                   sim->row[write->key].floor, write->key);
-    } else if (write->attempts < ATTEMPTS && sim->phase != PHASE_END) {
+    } else if (write->attempts < SIM_REPETITIONS && sim->phase != PHASE_END) {
         schedule_invalidation(sim, write->key, write->attempts + 1, 1000, write->probe);
     }
 }

@@ -3,9 +3,9 @@
  * sim_redis.c - the model Redis: guard/wire/scripts/ in C, on keys with TTLs.
  *
  * Each script is one atomic step. The clock is Redis's own and may step; TTLs are judged when a key is
- * touched, as Redis does it. Under OOM a script's first write is refused if it needs memory; under READONLY
- * every write is. A former master is a copy of what it had when another became the master; READONLY, but where it does
- * not know, or two are masters.
+ * touched, as Redis does it: a key is there until its last millisecond is over, in which PTTL says 0. Under OOM a
+ * script's first write is refused if it needs memory; under READONLY every write is. A former master is a copy of what
+ * it had when another became the master; READONLY, but where it does not know, or two are masters.
  */
 #include "sim.h"
 #include <string.h>
@@ -44,18 +44,23 @@ static void end_lease(struct sim *sim, uint32_t key, enum lease_end end, const c
     check_lease_gone(sim, key, lease->token, end, by);
 }
 
+bool redis_has_expired(const struct sim *sim, int64_t expires_ms)
+{
+    return ttl_ms(sim, expires_ms) < 0;
+}
+
 void redis_expire(struct sim *sim, uint32_t key)
 {
     struct slot *slot = &sim->redis.slot[key];
-    if (slot->value.there && ttl_ms(sim, slot->value.expires_ms) <= 0) {
+    if (slot->value.there && redis_has_expired(sim, slot->value.expires_ms)) {
         slot->value.there = false;
         sim->row[key].changes += !sim->redis.at_former;
     }
-    if (slot->failure.there && ttl_ms(sim, slot->failure.expires_ms) <= 0)
+    if (slot->failure.there && redis_has_expired(sim, slot->failure.expires_ms))
         slot->failure.there = false;
-    if (slot->waiting.there && ttl_ms(sim, slot->waiting.expires_ms) <= 0)
+    if (slot->waiting.there && redis_has_expired(sim, slot->waiting.expires_ms))
         slot->waiting.there = false;
-    if (slot->lease.there && ttl_ms(sim, slot->lease.expires_ms) <= 0)
+    if (slot->lease.there && redis_has_expired(sim, slot->lease.expires_ms))
         end_lease(sim, key, LEASE_EXPIRED, NULL);
 }
 

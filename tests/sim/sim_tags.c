@@ -34,7 +34,7 @@ struct core_key tags_name(uint32_t tag)
 
 static bool is_there(const struct sim *sim, const struct stored_clock *stored)
 {
-    return stored->there && stored->expires_ms > redis_now_ms(sim);
+    return stored->there && !redis_has_expired(sim, stored->expires_ms);
 }
 
 static bool put(struct sim *sim, struct stored_clock *stored, struct tags_clock clock)
