@@ -230,6 +230,7 @@ void check_failover(struct sim *sim, uint32_t key)
         if (strcmp(sim->load[i].token, slot->lease.token) == 0 && sim->load[i].read)
             lower(&oldest, sim->load[i].version);
     sim->row[key].failed_us = 0;
+    lower(&sim->row[key].floor_by_key, oldest); /* even if a tag hides that, until its epoch is lost, too */
     if (shard_of_key(sim, key) != shard_of_tags(sim) && oldest < sim->row[key].floor_by_tag)
         oldest = sim->row[key].floor_by_tag; /* which another master keeps */
     lower_floor(sim, key, oldest);
