@@ -77,7 +77,8 @@ TEST(seeds_that_once_failed_no_longer_do)
     static const uint64_t seeds[] = {14,   43,   49,   59,   61,    82,    93,    233,   322,   354,  415,
                                      576,  601,  611,  668,  676,   705,   772,   820,   1684,  2444, 3368,
                                      7438, 8274, 8738, 9893, 11373, 11683, 14490, 17782, 18246, 21493};
-    static const uint64_t of_shards[] = {66433, 93076},
+    static const uint64_t of_shards[] = {66433,  93076,  113433, 318064, 348448,
+                                         465041, 818457, 865984, 923296},
                           of_wishes[] = {177, 509, 722, 731, 20074, 22803, 53915, 56993, 131530};
     for (size_t i = 0; i < sizeof seeds / sizeof *seeds; i++)
         assert_good(seeds[i]);
