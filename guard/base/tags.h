@@ -3,10 +3,10 @@
  * tags.h - groups of entries, and whether an entry is older than the last invalidation of one of its groups.
  *
  * The tags of an entry are known only once it is loaded, so no epoch of theirs can be read before its query. There is
- * one clock for all tags of a namespace instead, a counter in Redis that every invalidation moves on:
+ * one clock for all tags of a namespace instead, a number in Redis that every invalidation moves on:
  *
  *     load:        clock -> born ---> query ---> entry {born, tags} -- stored, its tags kept
- *     invalidate:  clock + 1 -> clock, epoch of the tag
+ *     invalidate:  a later clock -> clock, epoch of the tag
  *     hit:         epochs of the entry's tags: each is there, and born at or after it? Else it counts as missing.
  *
  *     expire:      as invalidate, and the tag's expiries are noted beside its epoch (scripts/tag_expiry.part.lua)
@@ -19,8 +19,9 @@
  * What Redis loses it may evict at any time, is thrown away on the side of freshness. A tag without an epoch may just
  * have been invalidated: its entries are out of date, and it is given the present clock when the next of them is
  * stored. A clock that is lost begins again in another era, and nothing that was born in one era is good under an
- * epoch of another. Redis's own time takes part only as the name of an era, and there it may step as it likes; and where
- * a new master's clock leaps, so as not to show again what an old one's has shown (wire/scripts/tag_common.part.lua).
+ * epoch of another. Redis's own time takes part as the name of an era, and as what the clock goes to with each step, so
+ * that no entry that was born by the clock of an old master outlives what a new one invalidates; at one master it may
+ * step as it likes (wire/scripts/tag_common.part.lua).
  *
  * Pure, any thread.
  */

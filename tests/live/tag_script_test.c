@@ -168,10 +168,10 @@ TEST(the_clock_begins_with_an_era_and_stands_until_something_is_invalidated)
     assert_true(is_same(clock_at(CLOCK), first));
     assert_int_equal(invalidate(0), 0);
     struct tags_clock next = read_clock();
-    assert_true(next.era == first.era && next.count == 2);
+    assert_true(next.era == first.era && next.count > first.count);
     assert_true(is_same(clock_at(tag_name(0)), next));
     assert_int_equal(invalidate(0), 1);
-    assert_int_equal(read_clock().count, 3);
+    assert_true(read_clock().count > next.count);
 }
 
 TEST(a_lost_clock_begins_another_era)
@@ -284,7 +284,6 @@ TEST(an_entry_is_not_good_because_a_master_that_took_over_counts_the_same_number
     invalidate(1);
     invalidate(1);
     struct tags_clock born = read_clock();
-    assert_int_equal(born.count, 3);
     assert_true(invalidates_as_master(born));
 }
 
@@ -318,6 +317,31 @@ TEST(two_leaps_soon_after_another_leap_do_not_meet)
     must("SET csg1:{test:tags}:reign third PX 600000");
     assert_int_equal(read_clock().era, 17);
     assert_true(read_clock().count > second.count);
+}
+
+/* The old one has not been asked under its present reign when the new one's clock leaps, and leaps later. */
+TEST(an_entry_that_is_born_at_an_old_master_does_not_outlive_what_the_new_one_invalidates)
+{
+    assert_true(stack_redis_start_replica(&replica, &server));
+    assert_true(keep(read_clock(), 1));
+    cut_replica_off();
+    must("SET csg1:{test:tags}:reign another PX 600000");
+    assert_true(stack_redis_promote(&replica));
+    change_servers();
+    invalidate(0);
+    struct tags_clock first = clock_at(tag_name(0));
+    change_servers();
+    wait_past(first.count);
+    struct tags_clock born = read_clock();
+    change_servers();
+    assert_true(is_good(born, 0));
+    wait_past(born.count);
+    invalidate(0);
+    bool outdated = !is_good(born, 0) && !keep(born, 1);
+    bool works = keep(read_clock(), 1) && read_clock().era == first.era;
+    change_servers();
+    stack_redis_stop(&replica);
+    assert_true(outdated && works);
 }
 
 TEST(a_master_whose_time_is_not_later_than_the_clock_begins_an_era)
@@ -368,7 +392,7 @@ TEST(a_login_without_info_has_no_leaps_and_its_tags_work)
     assert_true(keep(first, 1));
     must("SET csg1:{test:tags}:reign another PX 600000");
     invalidate(0);
-    assert_int_equal(read_clock().count, first.count + 1);
+    assert_true(read_clock().count > first.count && read_clock().era == first.era);
     assert_false(keep(first, 1));
     must("AUTH default any");
 }
@@ -541,9 +565,10 @@ TEST(after_a_leap_an_expiry_covers_what_was_good_and_nothing_else)
     assert_true(keep(gone, 1));
     invalidate(0);
     struct tags_clock born = read_clock();
+    wait_past(born.count);
     must("SET csg1:{test:tags}:reign another PX 600000");
     expire(0);
-    assert_true(clock_at(tag_name(0)).count > 1000000);
+    assert_true(clock_at(tag_name(0)).count > born.count);
     assert_in_range(age_of(born, 1), 0, SLACK_MS);
     assert_int_equal(age_of(gone, 1), GONE);
     must("SET csg1:{test:tags}:clock 0000000000000017.900000000000 PX 600000");

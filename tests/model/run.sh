@@ -112,6 +112,7 @@ holds | tags: no memory, then epoch and clock are lost       | tags.pml -DOM=1 -
 holds | tags: one process, three requests, all of these      | tags.pml -DNP=1 -DNR=3 -DOM=1 -DTX=1 -DCX=1 -DVX=1
 holds | tags: clock and epochs fail over                     | tags.pml -DFO=1 -DMAXV=3 -DNP=1 -DNR=2
 holds | tags: they do so twice                               | tags.pml -DFO=2 -DMAXV=2 -DNP=1 -DNR=2
+holds | tags: the same, and the master before goes on        | tags.pml -DFO=2 -DMAXV=2 -DNP=1 -DNR=2 -DFM=1
 fails | tags: a hit after an invalidation is reached         | tags.pml -DREACHED
 fails | tags, bug: epochs are not compared                   | tags.pml -DBUG_BLIND
 fails | tags, bug: a lost epoch is taken for a good one      | tags.pml -DBUG_LOSTGOOD -DTX=1
@@ -122,7 +123,7 @@ fails | tags, bug: an invalidation leaves the clock          | tags.pml -DBUG_NO
 fails | tags, bug: a lost epoch becomes that of the value    | tags.pml -DBUG_BACKDATE -DTX=1
 fails | tags, bug: without memory the clock stays            | tags.pml -DBUG_FULLKEEPS -DOM=1
 fails | tags, bug: another master counts on                  | tags.pml -DFO=1 -DMAXV=3 -DNP=1 -DNR=2 -DBUG_SAMEREIGN
-fails | tags, bug: an invalidation ignores the reign         | tags.pml -DFO=1 -DMAXV=3 -DNP=1 -DNR=2 -DBUG_REIGNLATE
+fails | tags, bug: the clock counts on after a leap          | tags.pml -DFO=2 -DMAXV=2 -DNP=1 -DNR=2 -DFM=1 -DBUG_COUNTS
 fails | tags, bug: two leaps from the same number            | tags.pml -DFO=2 -DMAXV=2 -DNP=1 -DNR=2 -DBUG_LEAPAGAIN
 holds | tags: expired                                        | tags.pml -DEXPIRE
 holds | tags: expired or invalidated                         | tags.pml -DEXPIRE=2 -DMAXV=2

@@ -22,7 +22,7 @@
  *
  * Budgets (how often): TX the tag's epoch is evicted; CX the clock is evicted; VX the value expires; XP the lease is
  * lost while its load runs; OM an invalidation finds no memory; KL the command that keeps the tag is lost on its way; FO
- * clock and epochs fail over to a replica that lags.
+ * clock and epochs fail over to a replica that lags; FM the master before that one goes on: its clock is read, or moves on.
  *
  * Seeded bugs (-DBUG_...), each of which must be found: run.sh has the table.
  */
@@ -56,6 +56,9 @@
 #ifndef FO
 #define FO 0
 #endif
+#ifndef FM
+#define FM 0
+#endif
 #ifndef SC
 #define SC 0
 #endif
@@ -83,7 +86,16 @@ byte reign = 1, clk_reign = 1;         /* the master's; under which the clock wa
 byte told;                             /* version of the last invalidation that the master has carried out */
 clock rclk, rtag;                      /* the replica: an earlier state of the same */
 byte rclk_reign = 1, rtold;
+byte moment = 1;                       /* the time of all masters */
+#if FM > 0
+clock fclk;                            /* the master before: its clock, its reign (0: there is none), likewise */
+byte freign, fclk_reign, fm = FM;
+#endif
 byte tx = TX, cx = CX, vx = VX, xp = XP, om = OM, kl = KL, fo = FO;
+
+#ifdef BUG_FULLKEEPS
+byte was;
+#endif
 
 bool joined[NP * NR];                  /* waits */
 bool pre[2 * NP * NR];                 /* joined before: lookup or fill sent, query sent */
@@ -105,23 +117,32 @@ inline begin_era() {
   clk.count = 1
 }
 
-/* What the master before had counted may be lost with it, and so may its leap: no number must come again. A master's time
- * is later than the one before it had counted. */
+/* Much time has passed, and something has happened in each of its moments. */
 #define LEAP 8
-#define TIME (2 * LEAP * reign)
+inline leap(c) {
+#ifdef BUG_LEAPAGAIN
+  c.count = c.count + LEAP
+#else
+  moment = moment + LEAP;
+  c.count = moment
+#endif
+}
+
+inline step(c) {
+#if defined(BUG_COUNTS) || defined(BUG_SAMEREIGN) || defined(BUG_LEAPAGAIN)
+  c.count++
+#else
+  moment++;
+  c.count = moment
+#endif
+}
+
+/* What the master before had counted may be lost with it, and so may its leap: no number must come again. */
 inline look_at_reign() {
 #ifdef BUG_SAMEREIGN
   skip
 #else
-  if
-#ifdef BUG_LEAPAGAIN
-  :: clk.era != 0 && clk_reign != reign -> clk.count = clk.count + LEAP
-#else
-  :: clk.era != 0 && clk_reign != reign && clk.count < TIME -> clk.count = TIME
-  :: clk.era != 0 && clk_reign != reign && clk.count >= TIME -> begin_era()
-#endif
-  :: else
-  fi;
+  if :: clk.era != 0 && clk_reign != reign -> leap(clk) :: else fi;
   clk_reign = reign
 #endif
 }
@@ -132,6 +153,14 @@ inline read_clock(b) {
   b.era = clk.era;
   b.count = clk.count
 }
+
+#if FM > 0
+inline look_at_former_reign() {
+  if :: fclk_reign != freign -> leap(fclk) :: else fi;
+  fclk_reign = freign
+}
+#define GOES_ON (fm > 0 && freign != 0 && fclk.era != 0)
+#endif
 
 /* Is an entry that was born then good? */
 #ifdef BUG_BLIND
@@ -177,15 +206,16 @@ inline keep(b) {
 }
 
 inline invalidate_tag() {
-#ifndef BUG_REIGNLATE
   look_at_reign();
+#ifdef BUG_FULLKEEPS
+  was = clk.count;
 #endif
   if
   :: clk.era == 0 -> begin_era()
 #ifdef BUG_NOADVANCE
   :: else
 #else
-  :: else -> clk.count++
+  :: else -> step(clk)
 #endif
   fi;
   if
@@ -197,7 +227,7 @@ inline invalidate_tag() {
      clk.era = 0;
      clk.count = 0
 #else
-     clk.count-- /* which could not be stored */
+     clk.count = was /* the step could not be stored */
 #endif
   :: tag.era = clk.era; tag.count = clk.count
   fi
@@ -208,7 +238,7 @@ inline invalidate_tag() {
 inline expire_tag() {
 #ifdef BUG_SOFTALONE
   /* the epoch stays: the companion alone tells */
-  if :: clk.era != 0 -> clk.count++; copy(soft_of, tag); copy(soft_since, clk) :: else fi
+  if :: clk.era != 0 -> step(clk); copy(soft_of, tag); copy(soft_since, clk) :: else fi
 #else
   look_at_reign();
 #ifdef BUG_SINCEEVER
@@ -308,7 +338,12 @@ end_idle:
   do
   :: joined[RID(p, 0)] || joined[RID(p, NR / 2)] || joined[RID(p, NR - 1)] -> /* of three at most */
      /* the clock, then acquire: beside each other, not as one */
-     d_step { stamp(LATEST); read_clock(born) };
+     if
+     :: d_step { stamp(LATEST); read_clock(born) }
+#if FM > 0
+     :: d_step { GOES_ON -> fm--; stamp(LATEST); look_at_former_reign(); born.era = fclk.era; born.count = fclk.count }
+#endif
+     fi;
      atomic {
        leased = 0;
        found = NONE;
@@ -443,6 +478,12 @@ inline lower(b) {
 }
 
 inline fail_over() {
+#if FM > 0
+  fclk.era = clk.era;
+  fclk.count = clk.count;
+  fclk_reign = clk_reign;
+  freign = reign;
+#endif
   reign++;
   clk.era = rclk.era;
   clk.count = rclk.count;
@@ -481,6 +522,9 @@ end_quiet:
 #if FO > 0
   :: d_step { fo > 0 && LAGS -> replicate() }
   :: d_step { fo > 0 -> fo--; fail_over() }
+#endif
+#if FM > 0
+  :: d_step { GOES_ON -> fm--; look_at_former_reign(); step(fclk) } /* it confirms an invalidation */
 #endif
   od
 }

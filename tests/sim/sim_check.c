@@ -230,6 +230,7 @@ void check_failover(struct sim *sim, uint32_t key)
         if (strcmp(sim->load[i].token, slot->lease.token) == 0 && sim->load[i].read)
             lower(&oldest, sim->load[i].version);
     sim->row[key].failed_us = 0;
+    lower(&sim->row[key].floor_by_key, oldest); /* even if a tag hides that, until its epoch is lost, too */
     if (shard_of_key(sim, key) != shard_of_tags(sim) && oldest < sim->row[key].floor_by_tag)
         oldest = sim->row[key].floor_by_tag; /* which another master keeps */
     lower_floor(sim, key, oldest);
@@ -613,21 +614,35 @@ static bool is_early(struct sim *sim, const struct load_model *load, const struc
     return early;
 }
 
-/* Its process has found that value out of date: another master keeps the epochs of its tags, and did so later
- * than the value was stored. */
+static bool is_store(const struct command *command)
+{
+    return command->action.kind == CORE_FILL || command->action.kind == CORE_TOUCH;
+}
+
+static bool share_tag(uint32_t key, uint32_t other)
+{
+    for (uint32_t tag = 0; tag < SIM_TAGS; tag++)
+        if (tags_has(key, tag) && tags_has(other, tag))
+            return true;
+    return false;
+}
+
+/* Its process has found that value out of date: another master keeps the epochs of its tags, and was asked to, for this
+ * entry or another, later than the value was stored. */
 static bool is_ahead_of_epochs(const struct sim *sim, const struct load_model *load,
                                const struct stored_value *value)
 {
     const struct command *acquire = acquire_of(sim, load);
     bool found_old = acquire != NULL && strcmp(acquire->refused, value->filler) == 0;
+    bool is_apart = false, is_kept_later = false;
     for (uint32_t i = 0; i < sim->commands && found_old; i++) {
         const struct command *command = &sim->command[i];
-        bool stores = command->action.kind == CORE_FILL || command->action.kind == CORE_TOUCH;
-        bool of_it = stores && strncmp(command->token, value->filler, TOKEN_UUID_BYTES) == 0;
-        if (of_it && command->apart && command->tags_us > value->stored_us)
-            return true;
+        if (!is_store(command))
+            continue;
+        is_apart |= command->apart && strncmp(command->token, value->filler, TOKEN_UUID_BYTES) == 0;
+        is_kept_later |= share_tag(command->key, load->key) && command->tags_us > value->stored_us;
     }
-    return false;
+    return is_apart && is_kept_later;
 }
 
 static void check_needed(struct sim *sim, const struct load_model *load)

@@ -64,24 +64,33 @@ static bool leaps(const struct sim *sim)
     return !never && sim->redis.tags.reign != reign_here(sim);
 }
 
-/* In milliseconds. Later than what a master before this one has counted, which may be lost. */
-static uint64_t leap_to(const struct sim *sim)
+/* In milliseconds: later than what the masters before and beside this one have counted. */
+static uint64_t time_here(const struct sim *sim)
 {
     const uint64_t began_ms = UINT64_C(20000000000); /* this world */
     return began_ms + (uint64_t)redis_now_ms(sim);
 }
 
-/* What the clock shows after so many steps; the first of a new era if there is none. */
-static struct tags_clock clock_after(struct sim *sim, uint64_t steps)
+/* What it shows after so many steps, or after a leap. */
+static uint64_t count_after(const struct sim *sim, uint64_t steps)
 {
     enum { SPAN = 1 << 20 };
+    uint64_t count = sim->redis.tags.clock.clock.count, time = time_here(sim);
+    bool goes_with_time = (steps > 0 || leaps(sim)) && time > count;
+    if (sim->mutant == MUTANT_CLOCK_LEAPS_AGAIN)
+        return count + (leaps(sim) ? SPAN : 0) + steps;
+    goes_with_time = goes_with_time && sim->mutant != MUTANT_CLOCK_COUNTS_ON;
+    return (goes_with_time ? time : count) + steps;
+}
+
+/* The first of a new era if there is none, or if under another reign it is not behind the time. */
+static struct tags_clock clock_after(struct sim *sim, uint64_t steps)
+{
     const struct stored_clock *stored = &sim->redis.tags.clock;
-    uint64_t count = stored->clock.count, to = count;
-    if (leaps(sim))
-        to = sim->mutant == MUTANT_CLOCK_LEAPS_AGAIN ? count + SPAN : leap_to(sim);
-    if (!is_there(sim, stored) || (leaps(sim) && to <= count))
+    uint64_t count = count_after(sim, steps);
+    if (!is_there(sim, stored) || (leaps(sim) && count == stored->clock.count + steps))
         return new_era(sim);
-    return (struct tags_clock){stored->clock.era, to + steps};
+    return (struct tags_clock){stored->clock.era, count};
 }
 
 /* Without memory there is no clock: the next one is of another era. */
