@@ -382,7 +382,8 @@ bool chaos_run(const struct chaos_options *options)
             options->seconds, SCENE_PROCESSES);
     bool good = scene_open(&chaos->scene,
                            &(struct scene_options){.seed = options->seed, .topology = options->topology}) &&
-                (!options->soak || soak_open(&chaos->soak)) && run_rounds(chaos);
+                (!options->soak || (scene_ask_for_all(&chaos->scene) && soak_open(&chaos->soak))) &&
+                run_rounds(chaos);
     soak_close(&chaos->soak);
     good = scene_close(&chaos->scene) && good;
     fprintf(options->out, "verdict  seed %" PRIu64 ": %s\n", options->seed,
