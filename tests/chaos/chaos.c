@@ -123,8 +123,10 @@ static bool heal(struct chaos *chaos, struct history *history)
     uint32_t took_ms = (uint32_t)((clock_us() - begin_us) / 1000);
     if (took_ms > chaos->totals.heal_most_ms)
         chaos->totals.heal_most_ms = took_ms;
+    uint64_t settle_us = clock_us();
     if (!pause_and_watch(chaos, SETTLE_MS) || !scene_wait_healthy(&chaos->scene, HEAL_LIMIT_MS))
         return false; /* again, for we may have stood still meanwhile */
+    history->settle_us = settle_us;
     history->calm_us = clock_us();
     return pause_and_watch(chaos, CALM_MS);
 }
