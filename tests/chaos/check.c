@@ -380,7 +380,7 @@ static void check_overlap(struct history *history, const struct check_rules *rul
             continue;
         uint64_t memory_us = (uint64_t)rules->memory_ms * 1000;
         uint64_t from_us = oldest_us > memory_us ? oldest_us - memory_us : 0;
-        uint32_t most = bound(history, rules, load->key, from_us, load->begin_us);
+        uint32_t most = bound(history, rules, load->key, from_us, load->begin_us + HISTORY_LOAD_LATER_US);
         if (running > most)
             report_add(report, CHECK_OVERLAP,
                        "key %" PRIu32 " at %" PRIu64 ": %" PRIu32 " loads at a time, at most %" PRIu32,

@@ -364,6 +364,17 @@ TEST(each_invalidation_during_a_load_excuses_one_more)
     expect_only(CHECK_OVERLAP, 1);
 }
 
+TEST(an_invalidation_in_the_millisecond_of_the_load_may_have_come_before_it)
+{
+    loaded(KEY, 100, 200);
+    loaded(KEY, 150, 250);
+    invalidated(150, 155, 1, true);
+    history.invalidations.items[0].begin_us = ms(150) + 999;
+    expect_good();
+    history.invalidations.items[0].begin_us = ms(151);
+    expect_only(CHECK_OVERLAP, 1);
+}
+
 TEST(an_invalidation_of_another_key_or_another_time_excuses_nothing)
 {
     loaded(KEY, 100, 200);

@@ -47,7 +47,8 @@ struct history_invalidation {
     uint64_t version;
 };
 
-/* One statement, from just before it ran to after it ended. */
+/* One statement, from just before it ran to after it ended, as the log has it: in whole milliseconds, cut off. */
+enum { HISTORY_LOAD_LATER_US = 999 }; /* at most, than it says */
 struct history_load {
     uint64_t begin_us, end_us;
     uint32_t key;
