@@ -184,6 +184,7 @@ static bool open_server(const struct settings *settings, struct service *service
         .given = &service->given,
         .loops = loop_count(settings, service),
         .connections_max = settings->max_connections,
+        .shelf_bytes_max = settings->shelf_bytes,
         .fresh_ms = settings->policy.fresh_ms,
         .revalidate_token_file = settings->revalidate_token_file,
         .guard = service->guard,

@@ -25,6 +25,7 @@ enum {
     DIGITS_MAX = 10,
     DAY_MS = 86400000,
     NEAR_LEAST_BYTES = 65536,
+    SHELF_LEAST_BYTES = 65536, /* the largest value of its share, its head and more fit in */
     HOUR_MS = 3600000,
     LEASE_MAX_MS = 60000, /* the same in the whole namespace: the guard's default */
     NAME_SPACE_BYTES = 32,
@@ -339,6 +340,8 @@ static const struct setting table[] = {
            "of the requests, by chance, have a line; those answered with 500 and above always"),
     NUMBER("SERVER_LOOPS", server_loops, "0", 0, 256, "threads",
            "event loops that serve HTTP; 0: one per core"),
+    NUMBER("SHELF_BYTES", shelf_bytes, "33554432", 0, UINT32_MAX, "bytes",
+           "answers that each server loop keeps prepared; 0: none, otherwise at least 65536"),
     NUMBER(
         "DRAIN_MS", drain_ms, "5000", 0, HOUR_MS, "ms",
         "on SIGTERM running requests get this long to finish, and kept-alive connections a fifth of it for "
@@ -385,6 +388,11 @@ static bool redis_limit_fits_permit(const struct settings *s)
 static bool near_is_useful(const struct settings *s)
 {
     return s->guard.near_bytes == 0 || s->guard.near_bytes >= NEAR_LEAST_BYTES;
+}
+
+static bool shelf_is_useful(const struct settings *s)
+{
+    return s->shelf_bytes == 0 || s->shelf_bytes >= SHELF_LEAST_BYTES;
 }
 
 static bool host_is_any(const struct address *address)
@@ -440,6 +448,7 @@ static const struct rule rules[] = {
     {"MAX_WAITERS", "MAX_CONNECTIONS", 1, NULL,
      "at most MAX_CONNECTIONS, because a waiting request holds a connection", true},
     {"NEAR_BYTES", "NEAR_MS", 0, near_is_useful, "0 (no near cache) or at least 65536", false},
+    {"SHELF_BYTES", "SERVER_LOOPS", 0, shelf_is_useful, "0 (no prepared answers) or at least 65536", false},
     {"WRITE_LOCK_MS", "WRITE_LIMIT_MS", 1, NULL, "at most WRITE_LIMIT_MS, which ends every write", true},
     {"OPS_LISTEN", "OPS_TOKEN_FILE", 0, operations_are_guarded,
      "off, unix:PATH or on 127.0.0.0/8, [::1] or localhost unless OPS_TOKEN_FILE names a token", false},

@@ -45,6 +45,7 @@ struct settings {
     uint32_t outbox_poll_ms;
     uint32_t max_connections;
     uint32_t server_loops; /* as configured; 0: one per core */
+    uint32_t shelf_bytes;  /* of each; 0: none */
     uint32_t drain_ms;
     bool cores;             /* a crash may leave a core file */
     uint32_t load_delay_ms; /* PostgreSQL sleeps this long inside every load */

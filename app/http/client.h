@@ -113,6 +113,7 @@ struct client_shared {
     struct access_log *access; /* NULL: there is none */
     struct token revalidate;   /* of requests whose no-cache counts; without one it never does */
     uint32_t connections_max;
+    size_t shelf_bytes_max; /* of each loop */
     _Atomic uint32_t fresh_ms;
     _Atomic uint32_t connection_count;
 };

@@ -384,6 +384,7 @@ bool loop_start(struct server_loop *loop)
     if (getrandom(&loop->clients.dice, sizeof(loop->clients.dice), 0) < 0)
         loop->clients.dice = clock_fine_us() + loop->index; /* told apart, if not unguessable */
     loop->clients.shelf.seed = access_random(&loop->clients.dice);
+    loop->clients.shelf.bytes_max = loop->clients.shared->shelf_bytes_max;
     sem_init(&loop->opened, 0, 0);
     pthread_mutex_init(&loop->clients.written_lock, NULL);
     if (pthread_create(&loop->thread, NULL, thread_main, loop) != 0) {

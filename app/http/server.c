@@ -70,7 +70,8 @@ bool server_open(const struct server_config *config, struct server **out)
                                             .writer = config->writer,
                                             .access = config->access,
                                             .fresh_ms = config->fresh_ms,
-                                            .connections_max = config->connections_max};
+                                            .connections_max = config->connections_max,
+                                            .shelf_bytes_max = config->shelf_bytes_max};
     server->shared.kinds[ROUTE_CATALOG] = config->kinds[DOCUMENT_TREE];
     server->shared.kinds[ROUTE_CATEGORY] = config->kinds[DOCUMENT_CATEGORY];
     server->shared.kinds[ROUTE_PRODUCT] = server->shared.kinds[ROUTE_PRODUCTS] =
@@ -143,6 +144,7 @@ static void add_loop(const struct server_loop *loop, uint64_t now_ms, struct ser
     out->connections_expired += atomic_load_explicit(&loop->clients.counters.expired, memory_order_relaxed);
     out->connections_busy += client_busy_count(&loop->clients);
     out->connections_parked += count_of(loop, CLIENT_PARKED);
+    out->shelf_bytes += atomic_load_explicit(&loop->clients.shelf.bytes, memory_order_relaxed);
     if (age_ms > out->beat_age_ms)
         out->beat_age_ms = age_ms < UINT32_MAX ? (uint32_t)age_ms : UINT32_MAX;
 }

@@ -29,6 +29,7 @@ struct server_config {
     const struct given *given; /* sockets for it win over `listen`; NULL: none */
     uint32_t loops;            /* at least 1; more if more sockets were given */
     uint32_t connections_max;
+    uint32_t shelf_bytes_max; /* of each loop; 0: no answer is kept prepared */
     uint32_t fresh_ms;
     const char *revalidate_token_file; /* "": none */
     struct guard *guard;               /* lent until server_close() returns, the kinds too */
@@ -67,6 +68,7 @@ struct server_stats {
     uint64_t connections_expired; /* closed for sending or reading too slowly, or to make room */
     uint32_t connections, connections_busy, connections_parked;
     uint32_t loops;
+    uint64_t shelf_bytes;
     struct access_stats access; /* zeros without a log */
     uint32_t beat_age_ms;       /* of the loop that turned longest ago */
     bool writes_on;

@@ -274,7 +274,7 @@ static void put_in(struct shelf *shelf, struct prepared *item)
 {
     struct shelf_place *place = place_of(shelf, item->hash);
 
-    while (shelf->queue != NULL && shelf->bytes + item->bytes > SHELF_BYTES_MAX)
+    while (shelf->queue != NULL && shelf->bytes + item->bytes > shelf->bytes_max)
         evict(shelf);
     item->neighbour = place->first;
     place->first = item;
@@ -399,7 +399,8 @@ void shelf_expect(const struct shelf *shelf, const struct route *route)
 
 struct MHD_Response *shelf_find(struct shelf *shelf, const struct shelf_wish *wish)
 {
-    if (wish->result->value->body_bytes > SHELF_VALUE_MAX || !is_open(shelf))
+    if (shelf->bytes_max == 0 || wish->result->value->body_bytes > shelf->bytes_max / SHELF_VALUE_SHARE ||
+        !is_open(shelf))
         return NULL;
     const struct prepared *item = find(shelf, wish);
     return item != NULL ? item->response : NULL;
@@ -410,5 +411,5 @@ void shelf_clear(struct shelf *shelf)
     while (shelf->queue != NULL)
         take_out(shelf, shelf->queue);
     free(shelf->places);
-    *shelf = (struct shelf){.seed = shelf->seed};
+    shelf->places = NULL;
 }

@@ -14,12 +14,12 @@
  * In place   libmicrohttpd (0.9.75) copies a response's head into the connection's buffer as soon as the handler that has
  *            queued it returns, before it calls for another connection. From then on only the body is read, which never
  *            changes. So one response may be under way to many, each with an age of its own.
- * Memory     at most SHELF_BYTES_MAX in each loop, values counted in full even where the near cache has them, too; then it
- *            evicts by SIEVE, like guard/core/near.h. A value with more than SHELF_VALUE_MAX is never kept. Besides, 256 KiB of
- *            places. An old value may be held, unused, until its key is asked for again or it is evicted. What is
+ * Memory     at most bytes_max in each loop, values counted in full even where the near cache has them, too; then it
+ *            evicts by SIEVE, like guard/core/near.h. A value with more than its share of that is never kept. Besides, 256 KiB
+ *            of places. An old value may be held, unused, until its key is asked for again or it is evicted. What is
  *            being sent is its connection's: it outlives the shelf.
  *
- * Threads: that of the loop.
+ * Threads: that of the loop; any may read `bytes`.
  */
 #ifndef APP_SHELF_H
 #define APP_SHELF_H
@@ -28,21 +28,22 @@
 #include "guard/guard.h"
 
 #include <microhttpd.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 enum {
-    SHELF_BYTES_MAX = 32 << 20,
-    SHELF_VALUE_MAX = SHELF_BYTES_MAX / 128,
+    SHELF_VALUE_SHARE = 128, /* a value takes at most one part in so many */
     /* A longer body in another object counts as another one: to look at every byte takes longer than to prepare it. */
     SHELF_COMPARED_MAX = 16 << 10,
 };
 
-/* All zeros: empty. */
+/* All zeros: empty, and stays so. */
 struct shelf {
-    uint64_t seed; /* of its hash: nobody chooses keys that meet in one place */
+    uint64_t seed;    /* of its hash: nobody chooses keys that meet in one place */
+    size_t bytes_max; /* 0: nothing is prepared */
     struct shelf_place *places;
     struct prepared *queue, *hand; /* oldest first; the hand of SIEVE */
-    size_t bytes;
+    _Atomic size_t bytes;
 };
 
 /* An answer that is wanted. */

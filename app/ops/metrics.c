@@ -50,6 +50,7 @@ static const struct row GAUGES[] = {
     GAUGE("catalogd_connections_parked", NULL, "Connections suspended until the guard answers.",
           server.connections_parked),
     GAUGE("catalogd_server_loops", NULL, "Threads that serve connections.", server.loops),
+    GAUGE("catalogd_shelf_bytes", NULL, "Memory of the answers that are kept prepared.", server.shelf_bytes),
     GAUGE("catalogd_database_ready", NULL, "1 if the database was reached at the last try.", database_ready),
     GAUGE("process_open_fds", NULL, "Open file descriptors.", open_fds),
     GAUGE("process_max_fds", NULL, "File descriptors that may be open.", max_fds),

@@ -24,6 +24,7 @@ struct confirmed {
     unsigned shard;    /* that was asked, and has confirmed it */
     bool roamed;       /* unless it was led to another: it was of another when the reply came */
     uint32_t attempts; /* since the reign changed */
+    uint32_t op_count; /* ever: the reply to an attempt from before the change may still come */
     size_t name_bytes;
     char name[]; /* 't' of a tag, else 'k'; then as it was encoded, and a NUL */
 };
@@ -192,7 +193,7 @@ void replay_note(struct core *core, const struct core_invalidation *invalidation
 static void send_replay(struct core *core, struct confirmed *confirmed)
 {
     confirmed->attempts++;
-    confirmed->op = core_op(confirmed->id, shard_of_confirmed(core, confirmed), confirmed->attempts);
+    confirmed->op = core_op(confirmed->id, shard_of_confirmed(core, confirmed), ++confirmed->op_count);
     set_confirmed_state(core, confirmed, CONFIRMED_SENT);
     core_emit(core, &(struct core_action){.kind = CORE_INVALIDATE,
                                           .op = confirmed->op,

@@ -202,19 +202,23 @@ static void check_written(struct history *history, struct check_report *report)
 
 /* ---- single answers ---- */
 
-static uint64_t common_us(const struct fault *fault, uint64_t begin_us, uint64_t end_us)
+static uint64_t common_us(uint64_t from_us, uint64_t to_us, const struct history_get *get)
 {
-    uint64_t from = fault->begin_us > begin_us ? fault->begin_us : begin_us;
-    uint64_t to = fault->end_us < end_us ? fault->end_us : end_us;
+    uint64_t from = from_us > get->begin_us ? from_us : get->begin_us;
+    uint64_t to = to_us < get->end_us ? to_us : get->end_us;
     return to > from ? to - from : 0;
 }
 
+/* By a fault, or with the machine. */
 static uint64_t paused_us(const struct history *history, const struct history_get *get)
 {
     uint64_t sum_us = 0;
+    for (size_t i = 0; i < history->stalls.count; i++)
+        sum_us += common_us(history->stalls.items[i].begin_us, history->stalls.items[i].end_us, get);
     for (size_t i = 0; i < history->faults.count; i++) {
-        if (fault_pauses(&history->faults.items[i], get->process))
-            sum_us += common_us(&history->faults.items[i], get->begin_us, get->end_us);
+        const struct fault *fault = &history->faults.items[i];
+        if (fault_pauses(fault, get->process))
+            sum_us += common_us(fault->begin_us, fault->end_us, get);
     }
     return sum_us;
 }
@@ -236,13 +240,14 @@ static bool is_in_calm(const struct history *history, const struct history_get *
     return history->calm_us != 0 && get->begin_us >= history->calm_us;
 }
 
-/* Everybody was healthy when the calm began: what stalled before is forgotten. */
+/* Everybody was found healthy after the settling: what stalled before that is forgotten. Who was looked at in or just
+ * after a stall may not have felt it yet. */
 static bool met_stall(const struct history *history, const struct check_rules *rules,
                       const struct history_get *get)
 {
     for (size_t i = 0; i < history->stalls.count; i++) {
         const struct history_stall *stall = &history->stalls.items[i];
-        if (stall->end_us > history->calm_us && stall->begin_us <= get->end_us &&
+        if (stall->end_us > history->settle_us && stall->begin_us <= get->end_us &&
             stall->end_us + (uint64_t)rules->tail_ms * 1000 >= get->begin_us)
             return true;
     }
@@ -303,11 +308,12 @@ static void check_gets(const struct history *history, const struct check_rules *
 
 /* ---- overlap ---- */
 
-/* Until when what ended at end_us may have an effect. When all are calm, they have forgotten it. */
+/* Until when what ended at end_us may have an effect. When all are calm, they have forgotten what was over before they
+ * settled. */
 static uint64_t felt_until(const struct history *history, const struct check_rules *rules, uint64_t end_us)
 {
     uint64_t tail_end_us = end_us + (uint64_t)rules->tail_ms * 1000;
-    bool calmed = history->calm_us >= end_us && history->calm_us < tail_end_us;
+    bool calmed = history->settle_us >= end_us && history->calm_us < tail_end_us;
     return calmed ? history->calm_us : tail_end_us;
 }
 
@@ -374,7 +380,7 @@ static void check_overlap(struct history *history, const struct check_rules *rul
             continue;
         uint64_t memory_us = (uint64_t)rules->memory_ms * 1000;
         uint64_t from_us = oldest_us > memory_us ? oldest_us - memory_us : 0;
-        uint32_t most = bound(history, rules, load->key, from_us, load->begin_us);
+        uint32_t most = bound(history, rules, load->key, from_us, load->begin_us + HISTORY_LOAD_LATER_US);
         if (running > most)
             report_add(report, CHECK_OVERLAP,
                        "key %" PRIu32 " at %" PRIu64 ": %" PRIu32 " loads at a time, at most %" PRIu32,

@@ -7,7 +7,8 @@
  *     UNWRITTEN    a version that nobody can have written before the answer ended
  *     WRONG_ROW    the answer to another question
  *     STATUS       anything but 200, 503 and 504; once all is calm: anything but 200
- *     LATE         answered, but not within the deadline (plus slack, plus the time its process was stopped)
+ *     LATE         answered, but not within the deadline (plus slack, plus the time its process was stopped or a
+ *                  processor stood still)
  *     UNANSWERED   no answer from a process that was not killed meanwhile, to a client that did not leave
  *     OVERLAP      more loads of one key at a time than its faults and invalidations excuse
  *
@@ -18,8 +19,8 @@
  *       + queries given up in stalls
  *
  * over what happened since the oldest of them could have got its lease (memory_ms before it began); a fault
- * counts until tail_ms after it was mended, which is how long breakers and leases remember it, or until all was
- * calm. And never more than all workers of all processes.
+ * counts until tail_ms after it was mended, which is how long breakers and leases remember it, or, if it was mended
+ * before all settled, until all was calm. And never more than all workers of all processes.
  *
  * A stall (stall.h) is no fault: whatever their number, stalls make each of the P processes load for itself, as
  * without Redis, and only one as long as load_limit_ms makes anybody give up a query. A request in the calm is not

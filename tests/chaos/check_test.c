@@ -110,6 +110,12 @@ static void stood_still(uint64_t begin_ms, uint64_t end_ms)
     history_add_stall(&history, &(struct history_stall){.begin_us = ms(begin_ms), .end_us = ms(end_ms)});
 }
 
+static void calm(uint64_t settle_ms, uint64_t calm_ms)
+{
+    history.settle_us = ms(settle_ms);
+    history.calm_us = ms(calm_ms);
+}
+
 /* A confirmed change from version 1 to 2, from 10 ms to 30 ms. */
 static void changed(void)
 {
@@ -217,9 +223,9 @@ TEST(refusals_are_allowed_until_all_is_calm)
     refused(10, 20, 503);
     refused(10, 900, 504);
     expect_good();
-    history.calm_us = ms(15);
+    calm(15, 15);
     expect_good();
-    history.calm_us = ms(10);
+    calm(10, 10);
     expect_only(CHECK_STATUS, 2);
 }
 
@@ -227,7 +233,7 @@ TEST(a_fault_before_the_calm_excuses_nothing_in_it)
 {
     broke(FAULT_REDIS_STOP, FAULT_EVERYBODY, 100, 290);
     stood_still(200, 300); /* nor what stood still before it */
-    history.calm_us = ms(300);
+    calm(300, 300);
     refused(299, 310, 503);
     expect_good();
     refused(300, 310, 503);
@@ -236,7 +242,7 @@ TEST(a_fault_before_the_calm_excuses_nothing_in_it)
 
 TEST(a_stall_in_the_calm_excuses_whom_it_met_and_nobody_after_its_tail)
 {
-    history.calm_us = ms(100);
+    calm(100, 100);
     stood_still(500, 800);
     refused(400, 500, 503);
     refused(600, 700, 504);
@@ -247,10 +253,20 @@ TEST(a_stall_in_the_calm_excuses_whom_it_met_and_nobody_after_its_tail)
     expect_only(CHECK_STATUS, 2);
 }
 
+TEST(a_stall_while_all_settled_may_be_felt_in_the_calm)
+{
+    stood_still(200, 290);
+    calm(290, 300);
+    refused(300, 310, 503);
+    expect_only(CHECK_STATUS, 1);
+    calm(289, 300);
+    expect_good();
+}
+
 TEST(the_report_says_how_many_were_held_to_the_rule_of_the_calm)
 {
     struct check_report report;
-    history.calm_us = ms(100);
+    calm(100, 100);
     stood_still(500, 800);
     answered(99, 110, 1);
     answered(100, 110, 1);
@@ -272,6 +288,15 @@ TEST(an_answer_past_deadline_and_slack_is_late)
     refused(10, 1110, 504);
     expect_good();
     refused(10, 1111, 504);
+    expect_only(CHECK_LATE, 1);
+}
+
+TEST(the_time_a_processor_stood_still_does_not_count)
+{
+    refused(10, 1600, 504);
+    stood_still(5, 500);
+    expect_good();
+    history.stalls.items[0].end_us = ms(499);
     expect_only(CHECK_LATE, 1);
 }
 
@@ -339,6 +364,17 @@ TEST(each_invalidation_during_a_load_excuses_one_more)
     expect_only(CHECK_OVERLAP, 1);
 }
 
+TEST(an_invalidation_in_the_millisecond_of_the_load_may_have_come_before_it)
+{
+    loaded(KEY, 100, 200);
+    loaded(KEY, 150, 250);
+    invalidated(150, 155, 1, true);
+    history.invalidations.items[0].begin_us = ms(150) + 999;
+    expect_good();
+    history.invalidations.items[0].begin_us = ms(151);
+    expect_only(CHECK_OVERLAP, 1);
+}
+
 TEST(an_invalidation_of_another_key_or_another_time_excuses_nothing)
 {
     loaded(KEY, 100, 200);
@@ -369,7 +405,7 @@ TEST(a_fault_excuses_nothing_once_all_is_calm)
     loaded(KEY + 1, 220, 300);
     loaded(KEY + 1, 230, 300);
     expect_good();
-    history.calm_us = ms(150);
+    calm(101, 150);
     expect_only(CHECK_OVERLAP, 1);
 }
 
@@ -424,8 +460,19 @@ TEST(a_stall_before_the_calm_excuses_no_loads_in_it)
     loaded(KEY, 220, 300);
     loaded(KEY, 230, 300);
     expect_good();
-    history.calm_us = ms(150);
+    calm(101, 150);
     expect_only(CHECK_OVERLAP, 1);
+}
+
+TEST(a_stall_while_all_settled_excuses_loads_in_the_calm)
+{
+    stood_still(90, 100);
+    loaded(KEY, 220, 300);
+    loaded(KEY, 230, 300);
+    calm(100, 150);
+    expect_only(CHECK_OVERLAP, 1);
+    calm(99, 150);
+    expect_good();
 }
 
 TEST(no_faults_excuse_more_loads_than_there_are_workers)
@@ -435,6 +482,22 @@ TEST(no_faults_excuse_more_loads_than_there_are_workers)
     for (uint64_t i = 0; i < 17; i++)
         loaded(KEY, 100 + i, 200);
     expect_only(CHECK_OVERLAP, 1);
+}
+
+/* ---- stalls ---- */
+
+TEST(stalls_that_overlap_are_one)
+{
+    stood_still(100, 200);
+    stood_still(300, 400);
+    stood_still(350, 500); /* of another processor */
+    assert_int_equal(history.stalls.count, 2);
+    assert_int_equal(history.stalls.items[1].begin_us, ms(300));
+    assert_int_equal(history.stalls.items[1].end_us, ms(500));
+    stood_still(90, 501);
+    assert_int_equal(history.stalls.count, 1);
+    assert_int_equal(history.stalls.items[0].begin_us, ms(90));
+    assert_int_equal(history.stalls.items[0].end_us, ms(501));
 }
 
 /* ---- as text ---- */
@@ -451,7 +514,7 @@ TEST(what_was_written_is_read_again_and_judged_alike)
     loaded(KEY, 11, 20);
     broke(FAULT_LINK_CUT, 2, 5000, 5001);
     stood_still(6100, 6400);
-    history.calm_us = ms(6000);
+    calm(5900, 6000);
     int fd = mkstemp(path);
     assert_int_not_equal(fd, -1);
     close(fd);
@@ -460,6 +523,7 @@ TEST(what_was_written_is_read_again_and_judged_alike)
     assert_true(history_read(&copy, path));
     unlink(path);
     assert_int_equal(copy.calm_us, history.calm_us);
+    assert_int_equal(copy.settle_us, history.settle_us);
     assert_int_equal(copy.faults.items[0].kind, FAULT_LINK_CUT);
     assert_int_equal(copy.stalls.count, 1);
     assert_memory_equal(copy.stalls.items, history.stalls.items, sizeof *copy.stalls.items);

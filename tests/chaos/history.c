@@ -22,12 +22,17 @@ static void *grow(void *items, size_t count, size_t *capacity, size_t item_bytes
     return items;
 }
 
-#define ADD(history, list, item)                                                                             \
+#define APPEND(history, list, item)                                                                          \
     do {                                                                                                     \
-        pthread_mutex_lock(&(history)->mutex);                                                               \
         (history)->list.items = grow((history)->list.items, (history)->list.count,                           \
                                      &(history)->list.capacity, sizeof *(history)->list.items);              \
         (history)->list.items[(history)->list.count++] = *(item);                                            \
+    } while (0)
+
+#define ADD(history, list, item)                                                                             \
+    do {                                                                                                     \
+        pthread_mutex_lock(&(history)->mutex);                                                               \
+        APPEND(history, list, item);                                                                         \
         pthread_mutex_unlock(&(history)->mutex);                                                             \
     } while (0)
 
@@ -73,9 +78,25 @@ void history_add_fault(struct history *history, const struct fault *fault)
     ADD(history, faults, fault);
 }
 
+/* Takes out those that reach into this one, which then lasts as long as all of them. */
+static void absorb(struct history *history, struct history_stall *stall)
+{
+    for (; history->stalls.count > 0; history->stalls.count--) {
+        const struct history_stall *last = &history->stalls.items[history->stalls.count - 1];
+        if (last->end_us < stall->begin_us)
+            return;
+        stall->begin_us = last->begin_us < stall->begin_us ? last->begin_us : stall->begin_us;
+        stall->end_us = last->end_us > stall->end_us ? last->end_us : stall->end_us;
+    }
+}
+
 void history_add_stall(struct history *history, const struct history_stall *stall)
 {
-    ADD(history, stalls, stall);
+    struct history_stall whole = *stall;
+    pthread_mutex_lock(&history->mutex);
+    absorb(history, &whole);
+    APPEND(history, stalls, &whole);
+    pthread_mutex_unlock(&history->mutex);
 }
 
 /* ---- as text ---- */
@@ -108,9 +129,8 @@ static void write_writes(const struct history *history, FILE *out)
 
 static void write_servers(const struct history *history, FILE *out)
 {
-    fprintf(
-        out,
-        "# load begin_us end_us key pid; fault begin_us end_us process side name; stall begin_us end_us\n");
+    fprintf(out, "# load begin_us end_us key pid; fault begin_us end_us process side name; stall begin_us "
+                 "end_us; calm calm_us settle_us\n");
     for (size_t i = 0; i < history->loads.count; i++) {
         const struct history_load *load = &history->loads.items[i];
         fprintf(out, "load %" PRIu64 " %" PRIu64 " %" PRIu32 " %" PRIu32 "\n", load->begin_us, load->end_us,
@@ -124,7 +144,7 @@ static void write_servers(const struct history *history, FILE *out)
     for (size_t i = 0; i < history->stalls.count; i++)
         fprintf(out, "stall %" PRIu64 " %" PRIu64 "\n", history->stalls.items[i].begin_us,
                 history->stalls.items[i].end_us);
-    fprintf(out, "calm %" PRIu64 "\n", history->calm_us);
+    fprintf(out, "calm %" PRIu64 " %" PRIu64 "\n", history->calm_us, history->settle_us);
 }
 
 bool history_write(const struct history *history, const char *path)
@@ -215,7 +235,7 @@ static bool read_stall(struct history *history, const char *line)
 
 static bool read_calm(struct history *history, const char *line)
 {
-    return sscanf(line, "calm %" SCNu64, &history->calm_us) == 1;
+    return sscanf(line, "calm %" SCNu64 " %" SCNu64, &history->calm_us, &history->settle_us) == 2;
 }
 
 static bool read_line(struct history *history, const char *line)

@@ -47,14 +47,15 @@ struct history_invalidation {
     uint64_t version;
 };
 
-/* One statement, from just before it ran to after it ended. */
+/* One statement, from just before it ran to after it ended, as the log has it: in whole milliseconds, cut off. */
+enum { HISTORY_LOAD_LATER_US = 999 }; /* at most, than it says */
 struct history_load {
     uint64_t begin_us, end_us;
     uint32_t key;
     uint32_t pid; /* of the backend */
 };
 
-/* The tester, and with it every link of the fleet, stood still. */
+/* A processor stood still, and with it some or all of the fleet. */
 struct history_stall {
     uint64_t begin_us, end_us;
 };
@@ -73,7 +74,8 @@ struct history {
     HISTORY_LIST(struct history_load) loads;
     HISTORY_LIST(struct fault) faults; /* planned ones only */
     HISTORY_LIST(struct history_stall) stalls;
-    uint64_t calm_us; /* from here on all faults were over and everybody healthy; 0: never */
+    uint64_t calm_us;   /* from here on all faults were over and everybody healthy; 0: never */
+    uint64_t settle_us; /* after this, a while before the calm, everybody was found healthy once more */
     pthread_mutex_t mutex;
 };
 
@@ -85,6 +87,7 @@ void history_add_edit(struct history *history, const struct history_edit *edit);
 void history_add_invalidation(struct history *history, const struct history_invalidation *invalidation);
 void history_add_load(struct history *history, const struct history_load *load);
 void history_add_fault(struct history *history, const struct fault *fault);
+/* In the order of their ends. Those that overlap become one. */
 void history_add_stall(struct history *history, const struct history_stall *stall);
 
 /* One line an event, six lists; history_read() reads what history_write() wrote. False: errno. */

@@ -28,8 +28,11 @@ enum {
     END_LIMIT_MS = 20000,
     START_LIMIT_MS = 20000,
     COPY_BYTES = 65536,
-    SETTING_BYTES = 768
+    SETTING_BYTES = 768,
+    LISTED_PRODUCTS = 50,
+    LISTS_EACH = 8,
 };
+_Static_assert(SCENE_PRODUCTS % LISTED_PRODUCTS == 0, "whole lists");
 
 /* ---- Redis with a clock of ours ---- */
 
@@ -144,6 +147,7 @@ static void describe(const struct scene *scene, size_t process, char texts[][SET
         {"MAX_LOADS", SCENE_WORKERS},
         {"LOAD_DELAY_MS", SCENE_LOAD_DELAY_MS},
         {"SERVER_LOOPS", 2},
+        {"SHELF_BYTES", SCENE_SHELF_BYTES},
     };
     size_t count = sizeof numbers / sizeof *numbers;
     for (size_t i = 0; i < count; i++) {
@@ -297,15 +301,13 @@ bool scene_wait_quiet(struct scene *scene, uint32_t limit_ms)
 
 /* ---- bursts ---- */
 
-static bool ask_at_once(struct scene *scene, uint32_t product, uint32_t request_count)
+static bool ask_at_once(struct scene *scene, const char *path, uint32_t request_count)
 {
     struct burst_target targets[SCENE_PROCESSES];
     struct burst_summary summary;
     struct burst *burst = NULL;
-    char path[48];
     for (size_t i = 0; i < SCENE_PROCESSES; i++)
         targets[i] = (struct burst_target){.host = "127.0.0.1", .port = scene->catalogd[i].port};
-    snprintf(path, sizeof path, "/products/%" PRIu32, product);
     const struct burst_options options = {.targets = targets,
                                           .target_count = SCENE_PROCESSES,
                                           .connection_count = request_count,
@@ -319,17 +321,34 @@ static bool ask_at_once(struct scene *scene, uint32_t product, uint32_t request_
     burst_close(&burst);
     if (good && summary.statuses[200] == request_count)
         return true;
-    fprintf(stderr, "scene: cold key %" PRIu32 ": %" PRIu32 " of %" PRIu32 " answered with 200\n", product,
-            summary.statuses[200], request_count);
+    fprintf(stderr, "scene: %s: %" PRIu32 " of %" PRIu32 " answered with 200\n", path, summary.statuses[200],
+            request_count);
     return false;
 }
 
 int scene_burst(struct scene *scene, uint32_t product, uint32_t request_count)
 {
     uint64_t mark = stack_postgres_mark(&scene->postgres);
-    if (!ask_at_once(scene, product, request_count))
+    char path[48];
+    snprintf(path, sizeof path, "/products/%" PRIu32, product);
+    if (!ask_at_once(scene, path, request_count))
         return -1;
     return (int)stack_postgres_count(&scene->postgres, mark, "/* load product */");
+}
+
+/* Over several connections, so that each loop of each process has some. */
+bool scene_ask_for_all(struct scene *scene)
+{
+    for (uint32_t id = 1; id <= SCENE_PRODUCTS; id += LISTED_PRODUCTS) {
+        char path[BURST_PATH_BYTES] = "/products?ids=";
+        size_t bytes = strlen(path);
+        for (uint32_t i = 0; i < LISTED_PRODUCTS; i++)
+            bytes +=
+                (size_t)snprintf(path + bytes, sizeof path - bytes, "%s%" PRIu32, i > 0 ? "," : "", id + i);
+        if (!ask_at_once(scene, path, SCENE_PROCESSES * LISTS_EACH))
+            return false;
+    }
+    return true;
 }
 
 /* ---- all of it ---- */

@@ -45,6 +45,7 @@ enum {
     SCENE_REDIS_LIMIT_MS = 250,
     SCENE_LOAD_LIMIT_MS = 1500,
     SCENE_DEADLINE_MS = 3000,
+    SCENE_SHELF_BYTES = 256 << 10, /* of a loop: after a hundred keys it is full */
 };
 
 struct scene_page {
@@ -108,6 +109,9 @@ uint64_t scene_version(const struct scene *scene, uint32_t key);
 /* So many requests at once on a product, dealt to all processes: how many loads that made; -1: not all were answered
  * with 200, and how many were is on stderr. Nobody else asks for it meanwhile. */
 int scene_burst(struct scene *scene, uint32_t product, uint32_t request_count);
+
+/* For every product, once each loop or more: all are known by then, and what has a fixed size in a process is used. */
+bool scene_ask_for_all(struct scene *scene);
 
 /* True: every process that should run does. One that died by itself is named on stderr with its log. */
 bool scene_all_alive(struct scene *scene);

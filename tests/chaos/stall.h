@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * stall.h - notices that this process stood still, and writes it into the history.
+ * stall.h - notices that a processor of this machine stood still, and writes it into the history.
  *
- * All links of the fleet lead through the proxy of this process. When the machine gives it no time for as long as a
- * command of Redis may take, the processes see servers that do not answer, and nobody has planned it. Shorter ones
- * make no command late and are no excuse. What one excuses, check.h says.
+ * A process that runs or waits there is stopped, with its lease, its query or, where it is this one, all links of the
+ * fleet, for they lead through its proxy. When that lasts for as long as a command of Redis may take, the others see
+ * somebody who does not answer, and nobody has planned it. Shorter ones make no command late and are no excuse. What one
+ * excuses, check.h says.
+ *
+ * The processors of a virtual machine stand still one by one: a watch that may run anywhere sees nothing while another
+ * one is away for seconds. So each has a watch of its own.
  */
 #ifndef TESTS_CHAOS_STALL_H
 #define TESTS_CHAOS_STALL_H

@@ -126,6 +126,7 @@ static const struct {
     {"ACCESS_LOG_FILE", {"/nonexistent/log", "/tmp/"}},
     {"ACCESS_LOG_PERCENT", {"", "0", "101", "10%"}},
     {"SERVER_LOOPS", {"", "257", "auto"}},
+    {"SHELF_BYTES", {"", "1", "65535", "4294967296", "32M"}},
     {"DRAIN_MS", {"", "-5", "3600001"}},
     {"CORES", {"", "yes", "1"}},
     {"LOAD_DELAY_MS", {"", "-1", "3600001"}},

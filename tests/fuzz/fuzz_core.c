@@ -64,7 +64,7 @@ struct play {
     struct core *core;
     struct core_config config;
     struct guard_policy policy;
-    uint64_t now_us, event; /* events so far */
+    uint64_t now_us, event; /* events so far; each action that is sent is one, too */
     unsigned tokens;
     bool closed;
     bool revalidated;   /* two flights of a key, and this Redis may give a lease to each */
@@ -80,7 +80,7 @@ struct play {
     struct caller callers[INVALIDATIONS];
     struct pending pending[PENDING_MAX];
     size_t pending_count;
-    uint64_t busy_at[KEYS][TAGS]; /* event in which the acquire was sent that was last told of this lease */
+    uint64_t busy_at[KEYS][TAGS]; /* event in which the latest acquire was sent that was told of this lease */
     unsigned accepted, answered, shed;
     unsigned invalidations_accepted, invalidations_answered;
 };
@@ -217,7 +217,7 @@ static void take_action(struct play *play, const struct core_action *action)
     assert(find_pending(play, id) == NULL && play->pending_count < PENDING_MAX);
     struct pending pending = {.kind = action->kind,
                               .id = id,
-                              .sent_at = play->event,
+                              .sent_at = play->event++,
                               .key = has_key ? index_of(&action->key) : KEYS,
                               .origin = has_row ? origin_of(&action->value->public) : 0,
                               .starter = action->starter,
@@ -493,6 +493,16 @@ static bool defer_load(struct play *play, struct pending *load)
     return true;
 }
 
+/* Two flights of a key have an acquire each, and the one that was sent later may be answered first. */
+static void note_lease(struct play *play, const struct pending *to, const struct core_reply *reply)
+{
+    if (reply->kind != REPLY_BUSY && reply->kind != REPLY_STALE)
+        return;
+    for (size_t tag = 0; tag < TAGS; tag++)
+        if (reply->lease_tag == tags[tag] && to->sent_at > play->busy_at[to->key][tag])
+            play->busy_at[to->key][tag] = to->sent_at;
+}
+
 static void come_back(struct play *play, struct fuzz_input *input)
 {
     uint8_t which = fuzz_byte(input);
@@ -510,9 +520,7 @@ static void come_back(struct play *play, struct fuzz_input *input)
         return;
     }
     struct core_reply reply = pending.kind == CORE_ACQUIRE ? reply_to_acquire(input) : reply_to_other(input);
-    for (size_t tag = 0; reply.lease_tag != NULL && tag < TAGS; tag++)
-        if (reply.lease_tag == tags[tag])
-            play->busy_at[pending.key][tag] = pending.sent_at;
+    note_lease(play, &pending, &reply);
     give_reply(play, &pending, &reply);
 }
 

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 enum { FRESH_MS = 60000, PATIENCE = 100000, ANSWER_BYTES = 1 << 20, SOCKETS = 2 };
+enum { MOST_BYTES = 32 << 20, VALUE_BYTES = MOST_BYTES / SHELF_VALUE_SHARE };
 
 static const struct route SEVEN = {.target = ROUTE_PRODUCT, .id = 7};
 
@@ -98,6 +99,7 @@ static bool open_server(void)
 {
     memset(&server, 0, sizeof(server));
     server.shelf.seed = 20261123;
+    server.shelf.bytes_max = MOST_BYTES;
     server.request = "";
     server.route = SEVEN;
     server.daemon = MHD_start_daemon(MHD_USE_EPOLL, 0, NULL, NULL, handle, NULL,
@@ -423,7 +425,7 @@ TEST(a_long_body_is_the_same_only_as_the_same_object)
 
 TEST(what_is_being_sent_outlives_the_shelf)
 {
-    enum { LONG = SHELF_VALUE_MAX, ANSWERS = 60 };
+    enum { LONG = VALUE_BYTES, ANSWERS = 60 };
     char *body = malloc(LONG);
     assert_non_null(body);
     memset(body, 'x', LONG);
@@ -478,32 +480,41 @@ static size_t heap_bytes(void)
 
 TEST(it_never_takes_more_memory_than_stated)
 {
-    static const size_t sizes[] = {0, 500, 5000, SHELF_VALUE_MAX};
+    static const size_t sizes[] = {0, 500, 5000, VALUE_BYTES};
 
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         char *body = calloc(1, sizes[i] + 1);
         const size_t before = heap_bytes();
 
         assert_non_null(body);
-        for (uint64_t id = 1; id <= 60000 && sizes[i] * id < 4 * (size_t)SHELF_BYTES_MAX; id++) {
+        for (uint64_t id = 1; id <= 60000 && sizes[i] * id < 4 * (size_t)MOST_BYTES; id++) {
             answer_with(body, sizes[i], "validator-of-a-usual-length", GUARD_FROM_NEAR);
             server.route.id = id;
             look();
             look();
-            assert_true(server.shelf.bytes <= SHELF_BYTES_MAX);
+            assert_true(server.shelf.bytes <= MOST_BYTES);
         }
-        assert_true(server.shelf.bytes > SHELF_BYTES_MAX / 10 * 9);
-        assert_true(heap_bytes() <= before + SHELF_BYTES_MAX + SHELF_BYTES_MAX / 16);
+        assert_true(server.shelf.bytes > MOST_BYTES / 10 * 9);
+        assert_true(heap_bytes() <= before + MOST_BYTES + MOST_BYTES / 16);
         shelf_clear(&server.shelf);
         free(body);
     }
 }
 
+TEST(without_room_nothing_is_kept)
+{
+    server.shelf.bytes_max = 0;
+    answer_with("", 0, "v1", GUARD_FROM_NEAR);
+    for (unsigned i = 0; i < 4; i++)
+        assert_null(look());
+    assert_null(server.shelf.places);
+}
+
 TEST(a_value_beyond_its_share_is_not_kept)
 {
-    char *body = calloc(1, SHELF_VALUE_MAX + 1);
+    char *body = calloc(1, VALUE_BYTES + 1);
     assert_non_null(body);
-    answer_with(body, SHELF_VALUE_MAX + 1, "v1", GUARD_FROM_NEAR);
+    answer_with(body, VALUE_BYTES + 1, "v1", GUARD_FROM_NEAR);
     for (unsigned i = 0; i < 4; i++)
         assert_null(look());
     assert_int_equal(server.shelf.bytes, 0);
@@ -512,21 +523,21 @@ TEST(a_value_beyond_its_share_is_not_kept)
 
 TEST(what_is_asked_for_stays_when_room_is_made)
 {
-    char *body = calloc(1, SHELF_VALUE_MAX);
+    char *body = calloc(1, VALUE_BYTES);
     assert_non_null(body);
     answer_with("{}", 2, "v1", GUARD_FROM_NEAR);
     const struct guard_result hot = server.result;
     struct MHD_Response *response = prepare();
     const struct prepared *oldest = server.shelf.queue;
     server.result.value = NULL;
-    for (uint64_t id = 100; id < 100 + 2 * SHELF_BYTES_MAX / SHELF_VALUE_MAX; id++) {
+    for (uint64_t id = 100; id < 100 + 2 * MOST_BYTES / VALUE_BYTES; id++) {
         const struct guard_result cold = server.result;
 
         server.result = hot;
         server.route = SEVEN;
         assert_ptr_equal(look(), response);
         server.result = cold;
-        answer_with(body, SHELF_VALUE_MAX, "v1", GUARD_FROM_NEAR);
+        answer_with(body, VALUE_BYTES, "v1", GUARD_FROM_NEAR);
         server.route.id = id;
         assert_non_null(look());
     }

@@ -253,6 +253,27 @@ TEST(a_reply_to_a_replay_that_the_process_has_overtaken_is_of_no_matter)
     bench_close();
 }
 
+TEST(a_reply_to_a_replay_from_before_the_next_change_confirms_none_after_it)
+{
+    confirm("k", false);
+    reign(0);
+    pass(REPLAY_SPREAD_MS);
+    struct seen *before = expect_replay("k", false);
+    confirm("k", false);
+    reign(0);
+    pass(REPLAY_SPREAD_MS);
+    struct seen *after = expect_replay("k", false);
+    assert_int_not_equal(after->action.op, before->action.op);
+    reply_code(before, 1);
+    assert_int_equal(stats_of().replayed, 0);
+    reply_kind(after, REPLY_UNKNOWN);
+    pass(REPLAY_PAUSE_FIRST_MS * 3 / 2);
+    reply_code(expect_replay("k", false), 1);
+    assert_int_equal(stats_of().replayed, 1);
+    nothing_is_replayed();
+    bench_close();
+}
+
 /* It was the only one that may be under way, and the next is sent when it is over. */
 TEST(a_replay_that_the_process_has_overtaken_holds_up_no_other)
 {
