@@ -59,7 +59,10 @@ if [ "${1:-}" = --one ]; then
 fi
 
 results=$(mktemp)
-trap 'rm -f "$results"' EXIT
+STACK_CLUSTERS=$(mktemp -d) # PostgreSQL's files are made once, and copied
+chmod 777 "$STACK_CLUSTERS" # by a user of its own where we are root
+export STACK_CLUSTERS
+trap 'rm -rf "$results" "$STACK_CLUSTERS"' EXIT
 trap 'exit 130' INT TERM
 printf '%s\n' "$@" | xargs -P "${JOBS:-4}" -n 1 sh "$0" --one "$results"
 
