@@ -22,6 +22,20 @@ uint64_t clock_wall_us(void)
     return read_us(CLOCK_REALTIME);
 }
 
+uint64_t clock_wall_ahead_us(void)
+{
+    enum { TRIES = 20, CLOSE_US = 20 };
+    uint64_t ahead_us = 0, closest_us = UINT64_MAX;
+    for (int i = 0; i < TRIES && closest_us > CLOSE_US; i++) {
+        const uint64_t before_us = clock_us(), wall_us = clock_wall_us(), took_us = clock_us() - before_us;
+        if (took_us >= closest_us)
+            continue;
+        closest_us = took_us;
+        ahead_us = wall_us - (before_us + took_us / 2);
+    }
+    return ahead_us;
+}
+
 uint64_t clock_cpu_us(void)
 {
     return read_us(CLOCK_PROCESS_CPUTIME_ID);

@@ -13,6 +13,10 @@ uint64_t clock_us(void);
 /* Since 1970. */
 uint64_t clock_wall_us(void);
 
+/* What the wall clock is ahead of clock_us(), as it now stands. Two looks of the caller's own would have in between
+ * them whatever the machine does meanwhile. */
+uint64_t clock_wall_ahead_us(void);
+
 /* The instant so long from now: until when something is waited for. */
 uint64_t clock_after_ms(uint64_t span_ms);
 

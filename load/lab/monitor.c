@@ -30,7 +30,7 @@ struct line {
 /* From the wall clock. */
 static uint64_t to_monotonic_us(uint64_t real_us)
 {
-    return clock_us() - (clock_wall_us() - real_us);
+    return real_us - clock_wall_ahead_us();
 }
 
 /* From behind the opening quote; returns what follows the closing one, NULL if there is none. */

@@ -24,7 +24,8 @@ enum {
     END_SEEN_LIMIT_MS = 500,
     SETTLE_LIMIT_MS = 200,
     LOOK_AGAIN_MS = 2,
-    QUIET_MS = 20
+    QUIET_MS = 20,
+    SET_US = 500 /* what the wall clock is adjusted by unnoticed */
 };
 
 struct witness_follow {
@@ -39,9 +40,13 @@ struct witness_follow {
 
 /* ---- reading ---- */
 
-static struct witness_clock clock_now(void)
+/* As far apart as before, unless the wall clock was set: loads of one millisecond stay in the order of the log. */
+static struct witness_clock clock_after(const struct witness_clock *before)
 {
-    return (struct witness_clock){.wall_us = clock_wall_us(), .now_us = clock_us()};
+    const uint64_t now_us = clock_us(), ahead_us = clock_wall_ahead_us();
+    const uint64_t kept_us = before->wall_us - before->now_us;
+    const bool was_set = ahead_us + SET_US < kept_us || kept_us + SET_US < ahead_us;
+    return (struct witness_clock){.wall_us = now_us + (was_set ? ahead_us : kept_us), .now_us = now_us};
 }
 
 static void take(void *context, const char *bytes, size_t count)
@@ -50,7 +55,7 @@ static void take(void *context, const char *bytes, size_t count)
     if (bytes == NULL)
         witness_log_break(log);
     else
-        witness_log_feed(log, bytes, count, clock_now());
+        witness_log_feed(log, bytes, count, clock_after(&log->clock));
 }
 
 static bool read_on(struct witness_follow *follow)

@@ -123,8 +123,11 @@ static bool take_outstanding(struct witness_redis *redis, uint64_t end_us)
     while (redis->outstanding > 0) {
         redisReply *reply = take_reply(redis, end_us);
         if (reply == NULL) {
-            bool is_silent = clock_us() - redis->asked_us > (uint64_t)SILENT_LIMIT_MS * 1000;
-            return is_silent ? hang_up(redis, "it is silent") : false;
+            if (clock_us() - redis->asked_us <= (uint64_t)SILENT_LIMIT_MS * 1000)
+                return false;
+            redis->infos +=
+                redis->outstanding; /* once it goes on it runs them, though nobody hears the replies */
+            return hang_up(redis, "it is silent");
         }
         redis->ran++;
         freeReplyObject(reply);
@@ -349,7 +352,8 @@ static bool read_clients(struct witness_redis *redis, struct witness_clients *cl
     redisReply *list = id != NULL ? ask(redis, 2, words_of_list, end_us) : NULL;
     bool good = list != NULL && id->type == REDIS_REPLY_INTEGER && list->type == REDIS_REPLY_STRING;
     if (good)
-        witness_clients_read(clients, list->str, (uint64_t)id->integer, (now_us - redis->begin_us) / 1000000);
+        witness_clients_read(clients, list->str, (uint64_t)id->integer,
+                             (now_us - redis->begin_us) / 1000000 + 1);
     freeReplyObject(id);
     freeReplyObject(list);
     return good;

@@ -490,7 +490,7 @@ static bool add_routes(struct scene *scene, size_t process)
 
 bool scene_open(struct scene *scene, const struct scene_options *options)
 {
-    *scene = (struct scene){.options = *options, .epoch_us = clock_wall_us() - clock_us()};
+    *scene = (struct scene){.options = *options, .epoch_us = clock_wall_ahead_us()};
     if (scene->options.topology == 0)
         scene->options.topology = FAULT_ONE_REDIS;
     if (scene->options.fresh_ms == 0) {

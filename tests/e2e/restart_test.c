@@ -232,6 +232,7 @@ static void expect_told(const char *text)
 TEST(systemd_hears_when_it_is_ready_alive_reloading_and_stopping)
 {
     const char *const told[] = {"DRAIN_MS=28000", notify_setting, "WATCHDOG_USEC=200000", NULL};
+    int status = -1;
     assert_true(fleet_start(1, told));
     expect_told("READY=1");
     expect_told("WATCHDOG=1");
@@ -241,6 +242,9 @@ TEST(systemd_hears_when_it_is_ready_alive_reloading_and_stopping)
     expect_told("READY=1");
     assert_int_equal(kill(fleet.catalogd[0].pid, SIGTERM), 0);
     expect_told("STOPPING=1");
+    /* The SIGTERM of fleet_end() would be its second one. */
+    assert_true(probe_wait_end(0, &status));
+    assert_int_equal(status, 0);
 }
 
 /* ---- reload ---- */

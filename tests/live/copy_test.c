@@ -18,7 +18,7 @@ static bool shell(const char *command)
 {
     char whole[2048];
     const char *argv[] = {"sh", "-ec", whole, NULL};
-    const char *settings[] = {"MAKEFLAGS=", "MAKELEVEL=", "CFLAGS=-O1 -Wall -Werror", NULL};
+    const char *settings[] = {"MAKEFLAGS=", "MAKELEVEL=", "CFLAGS=-O0 -Wall -Werror", NULL};
     snprintf(whole, sizeof whole, "cd '%s'; %s", folder, command);
     return proc_run(&(struct proc_options){.argv = argv, .settings = settings}, BUILD_LIMIT_MS);
 }
@@ -242,7 +242,7 @@ TEST(a_makefile_of_the_hosts_keeps_its_default_goal_and_flags)
                            "greet: ; @echo the first target\n"
                            "library: $(GUARD_LIB)\n");
     assert_true(shell("test \"$(make)\" = 'the first target'"));
-    assert_true(shell("make -j2 library CFLAGS='-O1 -flto'; test -f out/libstampede-guard.a; nm "
+    assert_true(shell("make -j2 library CFLAGS='-O0 -flto'; test -f out/libstampede-guard.a; nm "
                       "out/libstampede-guard.a | grep "
                       "-q ' T guard_open'"));
 }
@@ -286,7 +286,7 @@ TEST(the_example_in_cpp_compiles_without_a_warning_and_runs)
     struct stack_redis redis = {.pid = 0};
     char command[512];
     assert_true(stack_redis_start(&redis, NULL));
-    assert_true(shell("make -C guard/example raii CXXFLAGS='-O1 -Werror' GUARD_LOCKS_WITH= GUARD_TLS="));
+    assert_true(shell("make -C guard/example raii CXXFLAGS='-O0 -Werror' GUARD_LOCKS_WITH= GUARD_TLS="));
     snprintf(command, sizeof command, "test \"$(guard/example/raii %s)\" = 'hello user:7, and no other'",
              redis.url);
     assert_true(shell(command));

@@ -159,14 +159,20 @@ static inline void source_finish(struct source *source, struct guard_load *load,
     }
 }
 
+/* Two threads may do this at a time, and the smaller number last. */
+static inline void rig_raise(atomic_uint *most, unsigned value)
+{
+    unsigned seen = atomic_load(most);
+    while (value > seen && !atomic_compare_exchange_weak(most, &seen, value))
+        ;
+}
+
 /* The loader of all tests. It reads the row's version when it begins, as a query would. */
 static inline void source_load(struct guard_load *load, void *context)
 {
     struct source *source = context;
     unsigned version = atomic_load(&source->version);
-    unsigned running = atomic_fetch_add(&source->running, 1) + 1;
-    if (running > atomic_load(&source->most))
-        atomic_store(&source->most, running);
+    rig_raise(&source->most, atomic_fetch_add(&source->running, 1) + 1);
     atomic_store(&source->left_ms, guard_load_left_ms(load));
     atomic_fetch_add(&source->begun, 1);
     pthread_cleanup_push(source_leave, source);

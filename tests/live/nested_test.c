@@ -34,9 +34,7 @@ static bool is_named(const char *name, const char *key)
 
 static void work(struct plan *plan)
 {
-    unsigned working = atomic_fetch_add(&plan->working, 1) + 1;
-    if (working > atomic_load(&plan->most))
-        atomic_store(&plan->most, working);
+    rig_raise(&plan->most, atomic_fetch_add(&plan->working, 1) + 1);
 }
 
 static void rest(struct plan *plan)

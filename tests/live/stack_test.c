@@ -430,6 +430,32 @@ TEST(the_catalog_is_loaded_to_scale_and_always_the_same)
     assert_false(stack_postgres_load(url, 300)); /* there already: refused, and seen to be */
 }
 
+/* The name of a folder that make test shares among programs; one of them was killed while it filled it. */
+TEST(a_cluster_is_the_copy_of_a_template_that_is_made_once)
+{
+    char folder[PROC_PATH_BYTES], path[PROC_PATH_BYTES + 32];
+    const char *shared = getenv("STACK_CLUSTERS");
+    struct stat before, after;
+    assert_true(proc_folder("clusters", proc_plain_user(), folder));
+    snprintf(path, sizeof path, "%s/half", folder);
+    assert_int_equal(mkdir(path, 0700), 0);
+    snprintf(path, sizeof path, "%s/half/PG_VERSION", folder);
+    assert_int_equal(symlink("of a killed program", path), 0);
+    setenv("STACK_CLUSTERS", folder, 1);
+    snprintf(path, sizeof path, "%s/template/PG_VERSION", folder);
+    for (size_t i = 0; i < 2; i++) {
+        struct stack_postgres copy;
+        assert_true(stack_postgres_start(&copy, 10));
+        stack_postgres_stop(&copy);
+        assert_int_equal(stat(path, i == 0 ? &before : &after), 0);
+    }
+    assert_int_equal(before.st_ino, after.st_ino);
+    if (shared != NULL)
+        setenv("STACK_CLUSTERS", shared, 1);
+    else
+        unsetenv("STACK_CLUSTERS");
+}
+
 TEST(postgres_keeps_its_data_over_a_kill)
 {
     struct stack_postgres *postgres = &the_postgres;

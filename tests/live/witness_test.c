@@ -98,8 +98,12 @@ static void query(const char *statement)
     assert_true(stack_postgres_query(postgres.url, statement, NULL, 0));
 }
 
-/* Somebody has sent a server on this port what it has not read: the kernel says so, whatever the server does. */
-static bool has_unread(uint16_t port)
+/* As the kernel has them. */
+enum { CONNECTED = 1, HUNG_UP = 8 };
+
+/* Somebody has sent a server on this port what it has not read, and is still there or not: the kernel says so, whatever
+ * the server does. */
+static bool has_unread(uint16_t port, unsigned wanted)
 {
     char line[256];
     bool found = false;
@@ -108,7 +112,7 @@ static bool has_unread(uint16_t port)
     while (!found && fgets(line, sizeof line, sockets) != NULL) {
         unsigned local, state, unread;
         found = sscanf(line, " %*d: %*8x:%4x %*8x:%*4x %2x %*8x:%8x", &local, &state, &unread) == 3 &&
-                local == port && state == 1 && unread > 0;
+                local == port && state == wanted && unread > 0;
     }
     fclose(sockets);
     return found;
@@ -121,7 +125,7 @@ static bool stays_unread(uint16_t port, uint32_t ms)
 {
     uint64_t begin_us = clock_us(), since_us = 0;
     for (uint64_t now_us = begin_us; since_us == 0 || now_us < since_us + (uint64_t)ms * 1000;) {
-        bool is_unread = has_unread(port);
+        bool is_unread = has_unread(port, CONNECTED);
         now_us = clock_us();
         if (is_unread && since_us == 0)
             since_us = now_us;
@@ -957,6 +961,42 @@ static void assert_commands(const struct witness_view *view, uint64_t get, uint6
     }
 }
 
+/* A run of this. Where the machine stalls, the last look may be late: the view says that it misses commands, and there is
+ * another run. */
+static struct witness_view view_of(struct witness *witness, act *what)
+{
+    enum { TRIES = 10 };
+    for (int tries = 1;; tries++) {
+        begin(witness);
+        what();
+        struct witness_view view = end(witness);
+        if (!view.misses_commands)
+            return view;
+        assert_in_range(tries, 1, TRIES - 1);
+        witness_view_clear(&view);
+    }
+}
+
+static void run_commands(void)
+{
+    for (int n = 0; n < 30; n++)
+        redis_do(&redis, "GET x");
+    redis_do(&redis, "SET x 1");
+    redis_do(&redis, "EVAL return{redis.call('get','x'),redis.call('set','x','2')} 0");
+}
+
+static redisContext *looks;
+
+static void run_commands_between_looks(void)
+{
+    run_commands();
+    await_looks(looks, 3);
+}
+
+static void do_nothing(void)
+{
+}
+
 TEST(commands_of_redis_are_those_of_others_to_the_last_one)
 {
     const char *const urls[] = {redis.url, redis.socket_url};
@@ -964,23 +1004,15 @@ TEST(commands_of_redis_are_those_of_others_to_the_last_one)
         const struct witness_options options = {.redis_url = urls[i]};
         struct witness *witness = open_witness(&options);
         redis_do(&redis, "GET before");
-        redisContext *looks = monitor(&redis);
-        begin(witness);
-        for (int n = 0; n < 30; n++)
-            redis_do(&redis, "GET x");
-        redis_do(&redis, "SET x 1");
-        redis_do(&redis, "EVAL return{redis.call('get','x'),redis.call('set','x','2')} 0");
-        if (i == 1)
-            await_looks(looks, 3);
-        struct witness_view view = end(witness);
+        looks = monitor(&redis);
+        struct witness_view view = view_of(witness, i == 1 ? run_commands_between_looks : run_commands);
         redis_do(&redis, "GET after");
         redisFree(looks);
         assert_commands(&view, 31, 2, 34);
         assert_string_equal(view.commands[0].name, "get");
         assert_int_equal(view.way, WITNESS_NONE);
         assert_string_equal(view.caveat, "");
-        begin(witness);
-        view = end(witness);
+        view = view_of(witness, do_nothing);
         assert_int_equal(view.command_count, 0);
         witness_close(&witness);
     }
@@ -996,33 +1028,50 @@ static redisContext *client_called(const char *name)
     return context;
 }
 
+static redisContext *clients[3];
+
+static void run_by_all_clients(void)
+{
+    for (size_t i = 0; i < sizeof clients / sizeof *clients; i++)
+        freeReplyObject(redisCommand(clients[i], "GET x"));
+}
+
+static void run_by_one_client(void)
+{
+    freeReplyObject(redisCommand(clients[0], "GET x"));
+}
+
 /* Redis counts for all together; nobody can say whose a command was. */
 TEST(clients_of_several_kinds_are_named_where_redis_is_shared)
 {
     struct witness_options options = {.redis_url = redis.url, .shares_redis = true};
-    redisContext *clients[] = {client_called("shop"), client_called("shop"), client_called(NULL)};
+    clients[0] = client_called("shop");
+    clients[1] = client_called("shop");
+    clients[2] = client_called(NULL);
     struct witness *witness = open_witness(&options);
-    begin(witness);
-    freeReplyObject(redisCommand(clients[0], "GET x"));
-    freeReplyObject(redisCommand(clients[1], "GET x"));
-    struct witness_view view = end(witness);
-    assert_commands(&view, 2, 0, 2); /* looking at clients is in no count */
+    struct witness_view view = view_of(witness, run_by_all_clients);
+    assert_commands(&view, 3, 0, 3); /* looking at clients is in no count */
     if (strstr(view.caveat, "Redis commands are those of all its clients: ") == NULL ||
         strstr(view.caveat, "127.0.0.1 \"shop\" (2)") == NULL || strstr(view.caveat, "127.0.0.1 (1)") == NULL)
         fail_msg("%s", view.caveat);
     redisFree(clients[2]);
-    begin(witness);
-    freeReplyObject(redisCommand(clients[0], "GET x"));
-    view = end(witness);
+    view = view_of(witness, run_by_one_client);
     assert_null(strstr(view.caveat, "127.0.0.1 (1)"));
     witness_close(&witness);
     redisFree(clients[0]);
     redisFree(clients[1]);
 }
 
+static struct stack_redis closed;
+
+static void run_logged_in(void)
+{
+    redis_do(&closed, "SET x 1");
+    redis_do(&closed, "GET x");
+}
+
 TEST(a_redis_that_wants_a_login_gets_it)
 {
-    struct stack_redis closed;
     char url[160];
     const char *const arguments[] = {"--requirepass", "se cret/1", "--user", "looks", "on",
                                      ">p:w@",         "+info",     NULL};
@@ -1033,10 +1082,7 @@ TEST(a_redis_that_wants_a_login_gets_it)
         snprintf(url, sizeof url, "redis://%s@127.0.0.1:%u/3", logins[i], (unsigned)closed.port);
         const struct witness_options options = {.redis_url = url};
         struct witness *witness = open_witness(&options);
-        begin(witness);
-        redis_do(&closed, "SET x 1");
-        redis_do(&closed, "GET x");
-        struct witness_view view = end(witness);
+        struct witness_view view = view_of(witness, run_logged_in);
         assert_commands(&view, 1, 1, 2);
         witness_close(&witness);
     }
@@ -1089,22 +1135,37 @@ TEST(urls_of_redis_that_are_wrong_are_refused_without_repeating_them)
     }
 }
 
+/* Of both servers. The commands of the killed one are missing from where its last look was late, like all that ran after
+ * it: then there is another run. */
+static struct witness_view view_of_a_kill(struct witness *witness, uint64_t *others)
+{
+    enum { TRIES = 10 };
+    for (int tries = 1;; tries++) {
+        begin(witness);
+        for (int n = 0; n < 20; n++)
+            redis_do(&redis, "GET x");
+        looks = monitor(&redis);
+        await_looks(looks, 1);
+        redisFree(looks);
+        stack_redis_kill(&redis);
+        assert_true(stack_redis_restart(&redis));
+        *others = stack_redis_calls(&redis, NULL); /* PINGs of the start */
+        for (int n = 0; n < 3; n++)
+            redis_do(&redis, "GET x");
+        struct witness_view view = end(witness);
+        if (calls_of(&view, "get") >= 23 || tries == TRIES)
+            return view;
+        assert_true(view.misses_commands);
+        witness_view_clear(&view);
+    }
+}
+
 TEST(a_killed_redis_counts_on_from_nothing)
 {
     const struct witness_options options = {.redis_url = redis.url};
     struct witness *witness = open_witness(&options);
-    begin(witness);
-    for (int n = 0; n < 20; n++)
-        redis_do(&redis, "GET x");
-    redisContext *looks = monitor(&redis);
-    await_looks(looks, 1);
-    redisFree(looks);
-    stack_redis_kill(&redis);
-    assert_true(stack_redis_restart(&redis));
-    uint64_t others = stack_redis_calls(&redis, NULL); /* PINGs of the start */
-    for (int n = 0; n < 3; n++)
-        redis_do(&redis, "GET x");
-    struct witness_view view = end(witness);
+    uint64_t others = 0;
+    struct witness_view view = view_of_a_kill(witness, &others);
     assert_commands(&view, 23, 0, 23 + others + 2); /* MONITOR, and */
     assert_int_equal(calls_of(&view, "info"), 1);   /* that one was not the witness's */
     assert_says(&view, "started anew");
@@ -1117,18 +1178,34 @@ TEST(a_killed_redis_counts_on_from_nothing)
     witness_close(&witness);
 }
 
-TEST(a_stopped_redis_is_waited_for_but_not_for_long)
+static void run_around_a_stop(void)
 {
-    const struct witness_options options = {.redis_url = redis.url};
-    struct witness *witness = open_witness(&options);
-    begin(witness);
     redis_do(&redis, "GET x");
     stop_unheard(stop_redis, continue_redis, redis.port, UNHEARD_MS); /* longer than a look is waited for */
     stack_redis_resume(&redis);
     redis_do(&redis, "GET x");
-    struct witness_view view = end(witness);
-    assert_commands(&view, 2, 0, 2); /* and none of them is counted */
-    assert_string_equal(view.caveat, "");
+}
+
+/* The look that it never answered runs once it goes on. */
+static void run_around_a_long_stop(void)
+{
+    redis_do(&redis, "GET x");
+    stack_redis_pause(&redis);
+    WAIT_UNTIL(has_unread(redis.port, HUNG_UP));
+    stack_redis_resume(&redis);
+    redis_do(&redis, "GET x");
+}
+
+TEST(a_stopped_redis_is_waited_for_but_not_for_long)
+{
+    const struct witness_options options = {.redis_url = redis.url};
+    struct witness *witness = open_witness(&options);
+    struct witness_view view;
+    for (size_t i = 0; i < 2; i++) {
+        view = view_of(witness, i == 0 ? run_around_a_stop : run_around_a_long_stop);
+        assert_commands(&view, 2, 0, 2); /* and none of them is counted */
+        assert_string_equal(view.caveat, "");
+    }
 
     begin(witness);
     redis_do(&redis, "GET x");
@@ -1184,7 +1261,7 @@ TEST(a_failover_is_noticed_and_the_other_servers_past_is_not_counted)
     const struct witness_options options = {.redis_url = url};
     struct witness *witness = open_witness(&options);
     begin(witness);
-    redisContext *looks = monitor(&other);
+    looks = monitor(&other);
     proxy_retarget(proxy, route, other.port);
     await_looks(looks, 1);
     redisFree(looks);

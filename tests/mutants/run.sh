@@ -4,6 +4,8 @@
 # that use real servers; the matrix of who killed whom.
 #
 #   sh tests/mutants/run.sh [WORD]      only mutants whose name contains WORD; exit status 1 if one survives
+#   RESUME=1 sh tests/mutants/run.sh    only those that did not pass in the run before; the simulator's part is not
+#                                       done again if nothing survived it
 #
 # LANES of them, 3 by default, are at work at a time, for tests with servers mostly wait. Each lane has a copy of the
 # tree (what git knows, as it stands, and the objects of BUILD, build/gcc by default). A mutant changes one file there,
@@ -20,6 +22,7 @@ limit_s=${TEST_LIMIT_S:-600}
 CC=${CC:-gcc}
 BUILD=${BUILD:-build/gcc}
 LANES=${LANES:-3}
+RESUME=${RESUME:-}
 top=$(pwd)/build/mutants
 table=tests/mutants/table
 sower=tests/mutants/sow.awk
@@ -48,9 +51,9 @@ build() {
         >"$folder/make.log" 2>&1
 }
 
-# The first test of a log that failed; the one that was running if the program ended with it.
+# The first test of a log that failed, if only to be taken down; the one that was running if the program ended with it.
 first_failure() {
-    failed=$(sed -n 's/^\[  FAILED  \] \([a-z_0-9]*\)$/\1/p' "$folder/test.log" | head -n 1)
+    failed=$(sed -n 's/^\[  \(FAILED\|ERROR \)  \] \([a-z_0-9]*\)$/\2/p' "$folder/test.log" | head -n 1)
     [ -n "$failed" ] || failed=$(sed -n 's/^\[ RUN      \] \([a-z_0-9]*\)$/\1/p' "$folder/test.log" | tail -n 1)
     echo "${failed:-start}"
 }
@@ -191,13 +194,16 @@ count() {
     cat "$top"/*/"$1" 2>/dev/null | wc -l
 }
 
-rm -rf "$top"
+# A tree may have been left with a mutant in it.
+[ -n "$RESUME" ] && rm -rf "$top"/*/tree "$top"/*/failed || rm -rf "$top"
 mkdir -p "$top"
-mutants >"$top/mutants"
+cat "$top"/*/passed >"$top/passed" 2>/dev/null
+mutants | awk -F'|' 'FILENAME != "-" { over[$0]; next } !($1 in over)' "$top/passed" - >"$top/mutants"
 cut -d'|' -f3 "$top/mutants" | tr ' ' '\n' | grep -vx -e sim -e sim:wishes | sort -u >"$top/programs"
 in_lanes copy_tree || exit 2
 echo "== the simulator"
-(cd "$top/0/tree" && CC=$CC sh tests/sim/mutants.sh) >"$top/simulator.log" 2>&1
+grep -qx '0 survived' "$top/simulator.log" 2>/dev/null ||
+    (cd "$top/0/tree" && CC=$CC sh tests/sim/mutants.sh) >"$top/simulator.log" 2>&1
 tail -n 1 "$top/simulator.log"
 echo "== nothing sown"
 in_lanes judge_unsown || exit 2

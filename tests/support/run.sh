@@ -4,8 +4,8 @@
 #
 # Each program has servers, ports and folders of its own and mostly waits for them: alone it keeps a quarter of a core
 # busy, so four at a time take little more than a quarter as long. Prints the closing lines of each, the whole output of
-# one that failed, the slowest programs, the seconds of each level, and at the end one line "N passed, N failed" counted
-# from what the programs printed. A program that crashed, ran out of time or failed outside its tests (a sanitizer's
+# one that failed, the slowest and the dearest programs, the seconds of each level, those of the CPU too, and at the end
+# one line "N passed, N failed" counted from what the programs printed. A program that crashed, ran out of time or failed outside its tests (a sanitizer's
 # report at exit, for instance) counts as one failure more, and so does one that ran no test.
 set -u
 export TSAN_OPTIONS="suppressions=$(dirname "$0")/tsan.supp ${TSAN_OPTIONS:-}"
@@ -15,7 +15,8 @@ tally() {
     sed -n "s/^\[  $2  \] \([0-9][0-9]*\) test(s).*/\1/p" "$1" | awk '{ n += $1 } END { print n + 0 }'
 }
 
-# run_one RESULTS PROGRAM: its report goes to stdout in one piece, "LEVEL SECONDS PASSED FAILED NAME" into RESULTS
+# run_one RESULTS PROGRAM: its report goes to stdout in one piece, "LEVEL SECONDS CPU PASSED FAILED NAME" into RESULTS.
+# CPU has what its servers used, too: they are its children.
 run_one() {
     results=$1
     program=$2
@@ -24,6 +25,9 @@ run_one() {
     began=$(date +%s)
     timeout -k 10 "${TEST_LIMIT_S:-1800}" "$program" >"$log" 2>&1
     status=$?
+    took=$(($(date +%s) - began))
+    times >"$log.times"
+    cpu=$(sed -n 2p "$log.times" | tr -c '0-9.\n' ' ' | awk '{ printf "%.1f", $1 * 60 + $2 + $3 * 60 + $4 }')
     passed=$(tally "$log" PASSED)
     failed=$(tally "$log" FAILED)
     if [ $status != 0 ] && [ "$failed" = 0 ]; then
@@ -36,7 +40,7 @@ run_one() {
         echo "no test ran" >>"$log"
     fi
     level=${name%%/*}
-    echo "${level:-other} $(($(date +%s) - began)) $passed $failed $name" >>"$results"
+    echo "${level:-other} $took $cpu $passed $failed $name" >>"$results"
     {
         echo "== $name"
         if [ "$failed" != 0 ]; then
@@ -46,7 +50,7 @@ run_one() {
         fi
     } >"$log.report"
     cat "$log.report"
-    rm -f "$log" "$log.report"
+    rm -f "$log" "$log.times" "$log.report"
 }
 
 if [ "${1:-}" = --one ]; then
@@ -55,14 +59,18 @@ if [ "${1:-}" = --one ]; then
 fi
 
 results=$(mktemp)
-trap 'rm -f "$results"' EXIT
+STACK_CLUSTERS=$(mktemp -d) # PostgreSQL's files are made once, and copied
+chmod 777 "$STACK_CLUSTERS" # by a user of its own where we are root
+export STACK_CLUSTERS
+trap 'rm -rf "$results" "$STACK_CLUSTERS"' EXIT
 trap 'exit 130' INT TERM
 printf '%s\n' "$@" | xargs -P "${JOBS:-4}" -n 1 sh "$0" --one "$results"
 
-sort -k 2,2 -rn "$results" | head -n 8 | awk '$2 >= 10 { printf "slow: %-32s %5d s\n", $5, $2 }'
-awk '{ programs[$1]++; seconds[$1] += $2 } END { for (level in programs)
-    printf "%-8s %3d programs %5d s\n", level, programs[level], seconds[level] }' "$results" | sort
-awk -v wanted=$# '{ passed += $3; failed += $4 }
+sort -k 2,2 -rn "$results" | head -n 8 | awk '$2 >= 10 { printf "slow: %-32s %5d s\n", $6, $2 }'
+sort -k 3,3 -rn "$results" | head -n 8 | awk '$3 >= 5 { printf "dear: %-32s %5d s of CPU\n", $6, $3 }'
+awk '{ programs[$1]++; seconds[$1] += $2; cpu[$1] += $3 } END { for (level in programs)
+    printf "%-8s %3d programs %5d s %5d s of CPU\n", level, programs[level], seconds[level], cpu[level] }' "$results" | sort
+awk -v wanted=$# '{ passed += $4; failed += $5 }
     END { if (NR != wanted) { printf "%d programs did not report\n", wanted - NR; failed += wanted - NR }
           printf "%d passed, %d failed\n", passed, failed
           exit failed > 0 || passed == 0 }' "$results"

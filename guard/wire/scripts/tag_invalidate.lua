@@ -49,7 +49,7 @@ local before = read_clock(tag_key)
 local clock = clock_after(1)
 local stored = store_clock(clock, max_value_ms)
 if not stored.err then stored = redis.pcall('SET', tag_key, clock, 'PX', max_value_ms) end
-if stored.err then redis.call('DEL', clock_key, tag_key) end
+if stored.err then redis.call('DEL', tag_key) end
 if ARGV[4] == 's' and before and era(before) == era(clock) then
   local expiries = read_expiries(expiry_key, before) or {floor = count(before)}
   add_expiry(expiries, clock)
