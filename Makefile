@@ -366,7 +366,7 @@ golden: $(GOLDEN_PROGRAMS)
 # Built with clang in a folder of its own; what is found lands there, what is worth keeping in tests/fuzz/corpus/.
 fuzz:
 	@sh load/deps.sh fuzz
-	@$(MAKE) CC=clang SAN=address BUILD=build/fuzz CFLAGS="-O1 -g -fsanitize=fuzzer-no-link" build/fuzz/fuzz
+	@$(MAKE) CC=clang SAN=address BUILD=build/fuzz CFLAGS="-O1 -g1 -fsanitize=fuzzer-no-link" build/fuzz/fuzz
 	@sh tests/fuzz/run.sh build/fuzz $(SECONDS) $(T)
 
 $(BUILD)/fuzz: $(call objects,tests/fuzz/fuzz_main.c $(FUZZ_SOURCES) $(FUZZED)) $(GUARD_PARTS)
