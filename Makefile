@@ -24,7 +24,8 @@
 #   make golden       writes tests/golden/*.txt anew, after a change that means to change what others rely on
 #   make courses      writes these four anew, after a change that means to change what a core does
 #   make mutants      does the simulator find sown bugs
-#   make mutants-live the same against real servers, and who killed whom (some 7 s for each): T=fill for names with it
+#   make mutants-live the same against real servers, and who killed whom (some 7 s for each): T=fill for names with it;
+#                     RESUME=1: those that did not pass in the run before
 #   make model        the protocols in the model checker spin, sown bugs too; LONG=1: the large searches as well
 #                     (half an hour, 6 GB of memory)
 #   make bench        the measurements the README quotes; T="hits misses": only these. T=gate: what a request costs in
