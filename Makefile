@@ -9,6 +9,7 @@
 #                     DATABASE_URL=postgres://... [SCALE=50000]
 #   make test         every test with real servers; T="unit burst": programs whose path contains one of these.
 #                     T="e2e/sentinel e2e/cluster" LONG=1: what may befall the masters, all of it (20 minutes)
+#   make objects      all that the tests need is compiled, and no test is linked: what another compiler has to say
 #   make fuzz         libFuzzer, SECONDS=60 for each target; T=core: only targets whose name contains it
 #   make coverage     branches of guard/ that the unit, fuzz, fail and live tests reach, and those they do not
 #   make valgrind     ten thousand requests with faults: no error, no leak, no descriptor left open
@@ -23,7 +24,8 @@
 #   make golden       writes tests/golden/*.txt anew, after a change that means to change what others rely on
 #   make courses      writes these four anew, after a change that means to change what a core does
 #   make mutants      does the simulator find sown bugs
-#   make mutants-live the same against real servers, and who killed whom (some 7 s for each): T=fill for names with it
+#   make mutants-live the same against real servers, and who killed whom (some 7 s for each): T=fill for names with it;
+#                     RESUME=1: those that did not pass in the run before
 #   make model        the protocols in the model checker spin, sown bugs too; LONG=1: the large searches as well
 #                     (half an hour, 6 GB of memory)
 #   make bench        the measurements the README quotes; T="hits misses": only these. T=gate: what a request costs in
@@ -82,7 +84,7 @@ BUILD := build/$(notdir $(firstword $(CC)))$(SAN:%=-%)
 
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
-.PHONY: all installable uninstall man dist deb deb-test compat demo run scenarios db test tests fuzz coverage golden valgrind chaos soak hundred sim swarm courses mutants mutants-live model bench peers lab lint format empty-root install amalgamation docs clean help
+.PHONY: all installable uninstall man dist deb deb-test compat demo run scenarios db test tests objects fuzz coverage golden valgrind chaos soak hundred sim swarm courses mutants mutants-live model bench peers lab lint format empty-root install amalgamation docs clean help
 .SUFFIXES:
 ifndef V
 MAKEFLAGS += --silent
@@ -264,9 +266,14 @@ $(LOOP_PROGRAMS): private LOOP_LIBRARIES := -levent_core -lev
 $(LOOP_PROGRAMS:=.o) $(BUILD)/tests/live/defer_test.o: private CPPFLAGS += -Iguard
 $(LOOP_PROGRAMS:=.o): | $(BUILD)/hosts.ready
 ARCHIVES := $(BUILD)/libchaos.a $(BUILD)/libsupport.a $(BUILD)/libload.a $(BUILD)/libapp.a $(GUARD_PARTS)
-$(TEST_PROGRAMS): %: %.o $(ARCHIVES) | $(CATALOGD) $(FLEETLOCK) $(LOAD_PROGRAMS) $(PEERS) $(LAB)
+$(TEST_PROGRAMS): %: %.o $(ARCHIVES)
 	@echo "  LINK $@"
 	$(LINK) $(WRAPPED) $(filter %.o,$^) $(filter %.a,$^) $(LIBS_cmocka) $(LOOP_LIBRARIES) $(LIBRARIES)
+
+# The programs that tests run: most the service, some the others.
+$(filter-out $(foreach level,unit sim fuzz fail,$(BUILD)/tests/$(level)/%),$(TEST_PROGRAMS)): | $(CATALOGD)
+$(filter %/golden_test %/lab_test %/package_test %/fleetlock_test %/peers_test %/playground_test %/stampede_tool_test,$(TEST_PROGRAMS)): \
+    | $(FLEETLOCK) $(LOAD_PROGRAMS) $(PEERS) $(LAB)
 
 # Programs of their own below load/ have names of their own, too: only their tests link them.
 $(filter %/peers_test,$(TEST_PROGRAMS)): $(PEERS_OBJECTS)
@@ -324,6 +331,9 @@ db:
 
 tests: all $(TEST_PROGRAMS) $(CHAOS_SHIM) $(BUILD)/mutants.checked
 
+# All that `make tests` compiles. With another compiler the links of test programs would say nothing new.
+objects: all $(TEST_PROGRAMS:=.o) $(ARCHIVES) $(EXAMPLE_OBJECTS) $(CHAOS_SHIM)
+
 # Every sown bug still has its place in the code.
 $(BUILD)/mutants.checked: tests/mutants/table tests/mutants/sow.awk $(wildcard guard/*.c guard/*/*.c guard/*/scripts/*.lua app/*.c app/*/*.c sql/*.sql tests/sim/lock_model.c)
 	awk -v check=1 -f tests/mutants/sow.awk tests/mutants/table
@@ -357,7 +367,7 @@ golden: $(GOLDEN_PROGRAMS)
 # Built with clang in a folder of its own; what is found lands there, what is worth keeping in tests/fuzz/corpus/.
 fuzz:
 	@sh load/deps.sh fuzz
-	@$(MAKE) CC=clang SAN=address BUILD=build/fuzz CFLAGS="-O1 -g -fsanitize=fuzzer-no-link" build/fuzz/fuzz
+	@$(MAKE) CC=clang SAN=address BUILD=build/fuzz CFLAGS="-O1 -g1 -fsanitize=fuzzer-no-link" build/fuzz/fuzz
 	@sh tests/fuzz/run.sh build/fuzz $(SECONDS) $(T)
 
 $(BUILD)/fuzz: $(call objects,tests/fuzz/fuzz_main.c $(FUZZ_SOURCES) $(FUZZED)) $(GUARD_PARTS)
@@ -419,6 +429,7 @@ mutants: $(BUILD)/sim
 
 # By the simulator and by real servers: the matrix.
 mutants-live: all
+	@for what in hosts zookeeper pgbouncer; do sh load/deps.sh $$what; done
 	@CC=$(CC) SAN=$(SAN) BUILD=$(BUILD) TEST_LIMIT_S=$(TEST_LIMIT_S) sh tests/mutants/run.sh "$(T)"
 
 $(BUILD)/sim: $(BUILD)/tests/sim/sim_main.o $(BUILD)/libsupport.a $(GUARD_PARTS)

@@ -428,7 +428,9 @@ static void expect_line(struct child *child, const char *wanted)
 {
     char line[512];
     size_t count = 0;
-    while (count + 1 < sizeof line && read(child->output, line + count, 1) == 1 && line[count] != '\n')
+    while (count + 1 < sizeof line &&
+           poll(&(struct pollfd){child->output, POLLIN, 0}, 1, TEST_LIMIT_MS) == 1 &&
+           read(child->output, line + count, 1) == 1 && line[count] != '\n')
         count++;
     line[count] = '\0';
     if (strncmp(line, wanted, strlen(wanted)) != 0)

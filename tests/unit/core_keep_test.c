@@ -318,6 +318,17 @@ TEST(what_is_shared_is_told_by_the_release_and_not_stored)
     bench_close();
 }
 
+TEST(nor_is_it_stored_if_the_loader_names_a_life)
+{
+    struct caller caller;
+    const struct guard_keep keep = {.how = GUARD_SHARE, .fresh_ms = 60000, .stale_ms = 60000};
+    loaded_kept(begin_load("k", &caller), "row", keep);
+    assert_true(expect(CORE_RELEASE)->action.shares);
+    answered_value(&caller, "row", GUARD_FROM_LOAD);
+    sent_nothing();
+    bench_close();
+}
+
 TEST(a_waiter_left_over_goes_on_while_the_release_still_tells_it)
 {
     struct caller before, after;

@@ -120,6 +120,22 @@ TEST(what_counts_for_an_older_request_does_not_for_one_that_came_since)
     bench_close();
 }
 
+TEST(one_that_comes_while_a_later_load_runs_is_not_answered_by_it)
+{
+    struct caller older, younger;
+    revalidate("k", &older);
+    reply_uncounted(expect_revalidation(""), OLD_FILLER OLD_LEASE);
+    revalidate("k", &younger); /* looks at once, and finds another lease */
+    reply_uncounted(expect_revalidation(OLD_FILLER OLD_LEASE), OLD_LEASE NEW_LEASE);
+    message("k", false);
+    reply_fresh(expect_revalidation(OLD_FILLER OLD_LEASE), "new");
+    answered_value(&older, "new", GUARD_FROM_FLEET);
+    still_waits(&younger);
+    finish_load(lease_over(expect_revalidation(""), "new"), "newer");
+    answered_value(&younger, "newer", GUARD_FROM_LOAD);
+    bench_close();
+}
+
 TEST(one_that_comes_while_the_same_load_runs_has_the_same_names)
 {
     struct caller older, younger;
