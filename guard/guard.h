@@ -215,9 +215,9 @@ typedef uint64_t guard_ticket;
 GUARD_API enum guard_status guard_get(struct guard *guard, const struct guard_request *request,
                                       struct guard_result *results, guard_ticket *ticket);
 
-/* A hint, as soon as a key is known that is to be asked for: what the near cache has of it comes from memory in the
- * meantime. It changes nothing and may be left out. With thousands of hot values it saves a near hit some tenths of a
- * microsecond, if as much lies between the two, as between a request's first line and its last header. Any thread. */
+/* A hint: this key will be asked for soon. Its entry in the near cache comes from memory meanwhile. It changes nothing and
+ * may be left out. With thousands of hot values it saves a near hit some tenths of a microsecond, if as much lies between
+ * the two, as between a request's first line and its last header. `kind` and `key` may be NULL. Any thread. */
 GUARD_API void guard_expect(struct guard *guard, const struct guard_kind *kind, const char *key);
 
 /* Answers what has no answer yet with CANCELLED; the loads go on for others. `loop` is that of the request. A ticket that

@@ -25,7 +25,7 @@ enum {
     DIGITS_MAX = 10,
     DAY_MS = 86400000,
     NEAR_LEAST_BYTES = 65536,
-    SHELF_LEAST_BYTES = 65536, /* the largest value of its share, its head and more fit in */
+    SHELF_LEAST_BYTES = 65536, /* room for a value of the largest share, and its head */
     HOUR_MS = 3600000,
     LEASE_MAX_MS = 60000, /* the same in the whole namespace: the guard's default */
     NAME_SPACE_BYTES = 32,

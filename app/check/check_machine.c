@@ -94,12 +94,11 @@ static void check_memory(const struct settings *settings, struct findings *findi
     const uint64_t of_group = group_limit_bytes();
     const uint64_t of_machine = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
     const uint64_t there = of_group != 0 && of_group < of_machine ? of_group : of_machine;
-    const uint64_t needed =
-        settings->guard.near_bytes +
-        (uint64_t)limits_loops(settings) *
-            (CLIENT_UPLOADS_BYTES_MAX + CLIENT_ANSWERS_BYTES_MAX + settings->shelf_bytes) +
-        (uint64_t)settings->max_connections * POOL_BYTES +
-        (uint64_t)settings->guard.max_loads * settings->guard.max_value_bytes;
+    const uint64_t of_loop =
+        (uint64_t)CLIENT_UPLOADS_BYTES_MAX + CLIENT_ANSWERS_BYTES_MAX + settings->shelf_bytes;
+    const uint64_t needed = settings->guard.near_bytes + limits_loops(settings) * of_loop +
+                            (uint64_t)settings->max_connections * POOL_BYTES +
+                            (uint64_t)settings->guard.max_loads * settings->guard.max_value_bytes;
 
     if (needed <= there / 2)
         findings_ok(findings, "memory", "%" PRIu64 " MiB at the most, of %" PRIu64, needed / MIB,

@@ -73,24 +73,25 @@ static void serve(struct server_loop *loop)
         MHD_run(loop->daemon);
 }
 
-static unsigned within(unsigned least, unsigned count, unsigned most)
+static unsigned clamp(unsigned count, unsigned least, unsigned most)
 {
     return count < least ? least : count > most ? most : count;
 }
 
-/* How many are woken in this turn. libmicrohttpd walks over all suspended connections for each batch, and of ten thousand
- * each lies in memory by itself: not so few that the walk costs more than answering. But few while others make requests,
- * because each step of those waits for a batch. */
+/* How many are woken in this turn. libmicrohttpd walks over all suspended connections for each batch, and ten thousand of
+ * them lie scattered in memory: a batch must be large enough that answering costs more than the walk. While others make
+ * requests it stays small, because each of their steps waits for a batch. */
 static unsigned wake_count(const struct server_loop *loop)
 {
-    const unsigned suspended = client_count(&loop->clients, CLIENT_PARKED) + client_count(&loop->clients, CLIENT_WAKING);
+    const unsigned suspended =
+        client_count(&loop->clients, CLIENT_PARKED) + client_count(&loop->clients, CLIENT_WAKING);
 
     if (uv_now(&loop->uv) - loop->asked_ms > LOOP_ALONE_MS)
-        return within(LOOP_WAKE_BATCH, suspended / LOOP_WAKE_PART, LOOP_WAKE_MOST);
-    return within(LOOP_WAKE_FEW, suspended / LOOP_WALKED_FOR_ONE, LOOP_WAKE_BATCH);
+        return clamp(suspended / LOOP_WAKE_PART, LOOP_WAKE_BATCH, LOOP_WAKE_MOST);
+    return clamp(suspended / LOOP_WALKED_FOR_ONE, LOOP_WAKE_FEW, LOOP_WAKE_BATCH);
 }
 
-/* The guard calls back for some waiters in each turn: while many come, until they are a batch. */
+/* The guard calls back for some waiters in each turn. While many more come, the loop waits until they are a batch. */
 static bool gathers(struct server_loop *loop)
 {
     const unsigned before = loop->gathered;
@@ -121,7 +122,7 @@ static void turn(struct server_loop *loop)
         serve(loop);
     } else if (!serve_others(loop) && !gathers(loop)) {
         client_wake(&loop->clients, wake_count(loop));
-        loop->gathered = 0;
+        loop->gathered = client_count(&loop->clients, CLIENT_WAKING);
         serve(loop);
     }
     plan_next_turn(loop);

@@ -35,9 +35,9 @@
 #include <uv.h>
 
 enum {
-    LOOP_WAKE_BATCH = 128,    /* and if there are many, */
-    LOOP_WAKE_PART = 8,       /* one in so many of them, */
-    LOOP_WAKE_MOST = 2048,    /* but no more */
+    LOOP_WAKE_BATCH = 128,    /* the least when alone, the most while others make requests */
+    LOOP_WAKE_PART = 8,       /* when alone, one in so many of the suspended */
+    LOOP_WAKE_MOST = 2048,    /* the most at a time */
     LOOP_WAKE_FEW = 24,       /* while others make requests */
     LOOP_ALONE_MS = 20,       /* without another request: a whole batch bothers none */
     LOOP_WALKED_FOR_ONE = 64, /* suspended connections that may be walked over for each one that is woken */

@@ -126,11 +126,6 @@ const char *server_address(const struct server *server)
     return server->listener.name;
 }
 
-static uint32_t count_of(const struct server_loop *loop, enum client_state state)
-{
-    return atomic_load_explicit(&loop->clients.count[state], memory_order_relaxed);
-}
-
 static void add_loop(const struct server_loop *loop, uint64_t now_ms, struct server_stats *out)
 {
     const uint64_t beat_ms = atomic_load_explicit(&loop->beat_ms, memory_order_relaxed);
@@ -143,7 +138,7 @@ static void add_loop(const struct server_loop *loop, uint64_t now_ms, struct ser
     }
     out->connections_expired += atomic_load_explicit(&loop->clients.counters.expired, memory_order_relaxed);
     out->connections_busy += client_busy_count(&loop->clients);
-    out->connections_parked += count_of(loop, CLIENT_PARKED);
+    out->connections_parked += client_count(&loop->clients, CLIENT_PARKED);
     out->shelf_bytes += atomic_load_explicit(&loop->clients.shelf.bytes, memory_order_relaxed);
     if (age_ms > out->beat_age_ms)
         out->beat_age_ms = age_ms < UINT32_MAX ? (uint32_t)age_ms : UINT32_MAX;

@@ -243,6 +243,13 @@ static void prepared_free(struct prepared *item)
     free(item);
 }
 
+/* Only the loop's thread writes it. */
+static void charge(struct shelf *shelf, size_t bytes)
+{
+    atomic_store_explicit(&shelf->bytes, atomic_load_explicit(&shelf->bytes, memory_order_relaxed) + bytes,
+                          memory_order_relaxed);
+}
+
 static void take_out(struct shelf *shelf, struct prepared *item)
 {
     struct prepared **at = &place_of(shelf, item->hash)->first;
@@ -253,7 +260,7 @@ static void take_out(struct shelf *shelf, struct prepared *item)
     if (shelf->hand == item)
         shelf->hand = item->next;
     DL_DELETE(shelf->queue, item);
-    shelf->bytes -= item->bytes;
+    charge(shelf, 0 - item->bytes);
     prepared_free(item);
 }
 
@@ -279,7 +286,7 @@ static void put_in(struct shelf *shelf, struct prepared *item)
     item->neighbour = place->first;
     place->first = item;
     DL_APPEND(shelf->queue, item);
-    shelf->bytes += item->bytes;
+    charge(shelf, item->bytes);
 }
 
 static bool put_into_words(struct prepared *item, const struct shelf_wish *wish)
@@ -367,7 +374,7 @@ static struct prepared *find(struct shelf *shelf, const struct shelf_wish *wish)
 
 static void fetch(const void *from, size_t bytes)
 {
-    for (size_t at = 0; at < bytes; at += CACHE_LINE)
+    for (size_t at = 0; from != NULL && at < bytes; at += CACHE_LINE)
         __builtin_prefetch((const char *)from + at);
 }
 

@@ -48,7 +48,7 @@ bool key_namespace_valid(const char *name_space);
 
 /* How many bytes, from the first on, stand for themselves in an encoded key. */
 size_t key_plain_span(const char *text, size_t bytes);
-/* Made of what key_encode() writes, and as long as that may be. */
+/* Only bytes that key_encode() may write, at least one, and no more than it may write. */
 bool key_is_encoded(const char *text, size_t bytes);
 /* Writes the encoded key and its NUL; returns its length. */
 size_t key_encode(const char *key, size_t key_bytes, char out[KEY_ENCODED_MAX + 1]);

@@ -6,6 +6,7 @@
 #include "../base/tags.h"
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
@@ -314,7 +315,9 @@ bool near_get(struct near *near, const char *key, size_t key_bytes, unsigned kin
     return item != NULL;
 }
 
-/* The first of its bucket is the one or, in every other case, one that near_find() passes by. */
+_Static_assert(offsetof(struct item, hh) == 0, "a bucket's handle is where its item begins");
+
+/* The bucket's first item is the one that is wanted, or one that near_find() has to pass by. */
 void near_expect(struct near *near, const char *key, size_t key_bytes)
 {
     struct place place = near_place(near, key, key_bytes);

@@ -64,7 +64,7 @@ struct near_lookup {
 bool near_answer(struct near *near, const char *key, size_t key_bytes, unsigned kind, uint64_t now_us,
                  struct guard_result *out);
 
-/* Fetches into the processor's cache what near_answer() will read. `near` is not NULL. */
+/* Fetches the entry that near_answer() will look at first into the processor's cache; not its value. `near` is not NULL. */
 void near_expect(struct near *near, const char *key, size_t key_bytes);
 
 /* Notes what has been dropped so far. `lookup->near` is not NULL. */

@@ -64,7 +64,7 @@ static void write_lock_who(char who[GUARD_LOCK_WHO_BYTES])
     gethostname(host, sizeof host - 1);
     const size_t bytes = strlen(host);
     for (size_t at = 0; (at += key_plain_span(host + at, bytes - at)) < bytes;)
-        host[at] = '-';
+        host[at] = '-'; /* plain itself, so it goes on behind it */
     snprintf(who, GUARD_LOCK_WHO_BYTES, "%s:%ld", host[0] != '\0' ? host : "host", (long)getpid());
 }
 

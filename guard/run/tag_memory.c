@@ -7,7 +7,7 @@
 
 enum { SETS = 4096, WAYS = TAG_MEMORY_KEYS / SETS }; /* 2 MiB, of which the system gives what is used */
 
-/* What is looked at first stands together: one line of the processor's cache. */
+/* What is looked at first stands together. */
 struct set {
     uint64_t key_hash[WAYS];
     uint8_t bytes[WAYS]; /* 0: nothing */
@@ -19,9 +19,9 @@ struct tag_memory {
     unsigned next_victim;
 };
 
-static struct set *set_of(struct tag_memory *memory, uint64_t key_hash)
+static size_t set_of(uint64_t key_hash)
 {
-    return &memory->sets[key_hash % SETS];
+    return (size_t)(key_hash % SETS);
 }
 
 /* WAYS: it is not remembered. */
@@ -57,7 +57,7 @@ void tag_memory_put(struct tag_memory *memory, uint64_t key_hash, const char *ta
 {
     if (memory == NULL)
         return;
-    struct set *set = set_of(memory, key_hash);
+    struct set *set = &memory->sets[set_of(key_hash)];
     size_t way = recalled(set, key_hash);
     bool fits = bytes > 0 && bytes <= TAG_MEMORY_TEXT_MAX;
     if (way == WAYS && fits)
@@ -80,7 +80,7 @@ size_t tag_memory_get(struct tag_memory *memory, uint64_t key_hash, const char *
 {
     if (memory == NULL)
         return 0;
-    const struct set *set = set_of(memory, key_hash);
+    const struct set *set = &memory->sets[set_of(key_hash)];
     size_t way = recalled(set, key_hash);
     if (way == WAYS)
         return 0;
@@ -92,7 +92,8 @@ void tag_memory_expect(const struct tag_memory *memory, uint64_t key_hash)
 {
     if (memory == NULL)
         return;
-    const struct set *set = &memory->sets[key_hash % SETS];
+    const struct set *set = &memory->sets[set_of(key_hash)];
     __builtin_prefetch(set->key_hash);
-    __builtin_prefetch(set->tags[0] + sizeof set->tags[0] / 2); /* seldom is there more than one */
+    __builtin_prefetch(set->tags[0] +
+                       sizeof set->tags[0] / 2); /* the first place's; a set seldom holds more */
 }

@@ -56,6 +56,7 @@ static const char stale_own = 'o', of_policy = '-';
 static const uint64_t load_us_max = 9999999999999;
 
 _Static_assert(HEAD_BYTES == sizeof(frame) - 1, "frame and the fields describe the same head");
+_Static_assert((int)HEAD_BYTES >= (int)BLOCK_BYTES, "the last block, which overlaps, lies in the head");
 _Static_assert(DIGITS_MAX < 19, "no field overflows 64 bits, nor does the sum of the lengths");
 
 static const uint8_t checksum_key[DIGEST_KEY_BYTES] = "csg2 checksum";
@@ -92,7 +93,7 @@ static bool is_of_policy(const char *head)
     return i == own_fresh_field.bytes;
 }
 
-/* Without a branch for each byte, which compilers turn into a few vector instructions: every hit does this. */
+/* No branch for each byte, so that compilers make it a few vector instructions: every hit does this. */
 static unsigned misfits(const char *head, size_t at)
 {
     unsigned char misfit = 0;

@@ -146,7 +146,7 @@ bool tags_invalidate(struct sim *sim, const struct command *command)
     struct tags_clock clock = clock_after(sim, sim->mutant != MUTANT_CLOCK_STANDS);
     bool stored = store_clock(sim, clock) && put(sim, &tags->epoch[tag], clock);
     if (!stored && sim->mutant != MUTANT_FULL_KEEPS_EPOCH)
-        tags->clock.there = tags->epoch[tag].there = false;
+        tags->epoch[tag].there = false;
     for (uint32_t key = 0; key < SIM_KEYS; key++) {
         bool is_told = tags_has(key, tag) && command->versions[key] > tags->told[key];
         tags->told[key] = is_told ? command->versions[key] : tags->told[key];

@@ -10,8 +10,8 @@
 -- The clock moves on and the tag's epoch becomes what it shows: every entry born before is older. Fills under way are
 -- left alone: born before, they count as missing, or as stale, once they are stored.
 --
--- Without memory clock and tag are deleted instead. An entry of a tag without an epoch is out of date, too. The clock
--- goes so that the tag's next epoch is of another era than the entry.
+-- Without memory for the clock both are deleted: an entry of a tag without an epoch is out of date, and the tag's next
+-- epoch is of another era. If only the epoch cannot be stored, only it is deleted, for the clock has moved on already.
 --
 -- An expiry is noted beside the epoch, if that one is of the same era: of another no entry could be good. See tag_stale.
 
