@@ -91,7 +91,7 @@ static int run_seeds(uint64_t from, uint64_t count, uint32_t mutant)
         add_up();
     }
     double span_s = now_s() - start_s;
-    for (int i = 0; i < TALLIES; i++)
+    for (int i = 0; i < TALLIES && sim->tallies[i].size > 0; i++)
         print_tally(&sim->tallies[i], total[i]);
     printf("%" PRIu64 " seeds, %d failed, %.1f s, %.0f seeds/s, %.0f events/seed\n", count, failures, span_s,
            (double)count / span_s, (double)events_seen / (double)count);
