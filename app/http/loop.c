@@ -7,6 +7,7 @@
 #include "app/base/clock.h"
 #include "app/base/log.h"
 #include "app/http/listener.h"
+#include "app/http/wake.h"
 
 #include <assert.h>
 #include <poll.h>
@@ -73,31 +74,17 @@ static void serve(struct server_loop *loop)
         MHD_run(loop->daemon);
 }
 
-static unsigned clamp(unsigned count, unsigned least, unsigned most)
-{
-    return count < least ? least : count > most ? most : count;
-}
-
-/* How many are woken in this turn. libmicrohttpd walks over all suspended connections for each batch, and ten thousand of
- * them lie scattered in memory: a batch must be large enough that answering costs more than the walk. While others make
- * requests it stays small, because each of their steps waits for a batch. */
-static unsigned wake_count(const struct server_loop *loop)
+static unsigned batch_of(const struct server_loop *loop)
 {
     const unsigned suspended =
         client_count(&loop->clients, CLIENT_PARKED) + client_count(&loop->clients, CLIENT_WAKING);
 
-    if (uv_now(&loop->uv) - loop->asked_ms > LOOP_ALONE_MS)
-        return clamp(suspended / LOOP_WAKE_PART, LOOP_WAKE_BATCH, LOOP_WAKE_MOST);
-    return clamp(suspended / LOOP_WALKED_FOR_ONE, LOOP_WAKE_FEW, LOOP_WAKE_BATCH);
+    return wake_count(suspended, uv_now(&loop->uv) - loop->asked_ms > LOOP_ALONE_MS);
 }
 
-/* The guard calls back for some waiters in each turn. While many more come, the loop waits until they are a batch. */
 static bool gathers(struct server_loop *loop)
 {
-    const unsigned before = loop->gathered;
-
-    loop->gathered = client_count(&loop->clients, CLIENT_WAKING);
-    return loop->gathered >= before + LOOP_WAKE_FEW && loop->gathered < wake_count(loop);
+    return wake_gathers(&loop->waking, client_count(&loop->clients, CLIENT_WAKING), batch_of(loop));
 }
 
 /* Other requests go ahead of waiters that are woken together: finished lookups are answered, and new ones are on their
@@ -121,8 +108,8 @@ static void turn(struct server_loop *loop)
     if (!has(loop, CLIENT_WAKING)) {
         serve(loop);
     } else if (!serve_others(loop) && !gathers(loop)) {
-        client_wake(&loop->clients, wake_count(loop));
-        loop->gathered = client_count(&loop->clients, CLIENT_WAKING);
+        client_wake(&loop->clients, batch_of(loop));
+        loop->waking = client_count(&loop->clients, CLIENT_WAKING);
         serve(loop);
     }
     plan_next_turn(loop);
