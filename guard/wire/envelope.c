@@ -49,14 +49,14 @@ enum {
     LINE_ENDS = 4, /* after key, validator, body and tags */
     CHECKSUM_BYTES = ENVELOPE_CHECKSUM_BYTES,
     DIGITS_MAX = 16,
-    BLOCK_BYTES = 16, /* of the head, looked at together */
+    HEAD_BLOCK_BYTES = 16, /* of the head, looked at together */
 };
 static const char kind_value = 'v', kind_absent = 'a', kind_mark = 'p';
 static const char stale_own = 'o', of_policy = '-';
 static const uint64_t load_us_max = 9999999999999;
 
 _Static_assert(HEAD_BYTES == sizeof(frame) - 1, "frame and the fields describe the same head");
-_Static_assert((int)HEAD_BYTES >= (int)BLOCK_BYTES, "the last block, which overlaps, lies in the head");
+_Static_assert((int)HEAD_BYTES >= (int)HEAD_BLOCK_BYTES, "the last block, which overlaps, lies in the head");
 _Static_assert(DIGITS_MAX < 19, "no field overflows 64 bits, nor does the sum of the lengths");
 
 static const uint8_t checksum_key[DIGEST_KEY_BYTES] = "csg2 checksum";
@@ -97,7 +97,7 @@ static bool is_of_policy(const char *head)
 static unsigned misfits(const char *head, size_t at)
 {
     unsigned char misfit = 0;
-    for (size_t i = at; i < at + BLOCK_BYTES; i++) {
+    for (size_t i = at; i < at + HEAD_BLOCK_BYTES; i++) {
         const unsigned char differs =
             (unsigned char)(head[i] ^ frame[i]); /* a digit from '0': by its value */
         const unsigned char most = frame[i] == '0' ? 9 : frame[i] == 'x' ? 255 : 0;
@@ -108,8 +108,8 @@ static unsigned misfits(const char *head, size_t at)
 
 static bool fits_frame(const char *head)
 {
-    unsigned misfit = misfits(head, HEAD_BYTES - BLOCK_BYTES);
-    for (size_t at = 0; at + BLOCK_BYTES <= HEAD_BYTES; at += BLOCK_BYTES)
+    unsigned misfit = misfits(head, HEAD_BYTES - HEAD_BLOCK_BYTES);
+    for (size_t at = 0; at + HEAD_BLOCK_BYTES <= HEAD_BYTES; at += HEAD_BLOCK_BYTES)
         misfit |= misfits(head, at);
     if (misfit != 0)
         return false;
