@@ -429,7 +429,7 @@ mutants: $(BUILD)/sim
 
 # By the simulator and by real servers: the matrix.
 mutants-live: all
-	@for what in hosts zookeeper pgbouncer; do sh load/deps.sh $$what; done
+	@for what in hosts zookeeper pgbouncer; do sh load/deps.sh $$what || exit 1; done
 	@CC=$(CC) SAN=$(SAN) BUILD=$(BUILD) TEST_LIMIT_S=$(TEST_LIMIT_S) sh tests/mutants/run.sh "$(T)"
 
 $(BUILD)/sim: $(BUILD)/tests/sim/sim_main.o $(BUILD)/libsupport.a $(GUARD_PARTS)

@@ -13,8 +13,7 @@ uint64_t clock_us(void);
 /* Since 1970. */
 uint64_t clock_wall_us(void);
 
-/* What the wall clock is ahead of clock_us(), as it now stands. Two looks of the caller's own would have in between
- * them whatever the machine does meanwhile. */
+/* By how much the wall clock is ahead of clock_us() now. Two looks by the caller could have a stall between them. */
 uint64_t clock_wall_ahead_us(void);
 
 /* The instant so long from now: until when something is waited for. */

@@ -87,29 +87,32 @@ static bool init_cluster(const struct stack_postgres *postgres, const char *data
 static bool make_template(const struct stack_postgres *postgres, const char *folder, const char *template)
 {
     char lock[PATH_MAX], half[PATH_MAX];
-    struct stat any;
     snprintf(lock, sizeof lock, "%.4000s/lock", folder);
     snprintf(half, sizeof half, "%.4000s/half", folder);
     const int fd = open(lock, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     bool good = fd != -1 && flock(fd, LOCK_EX) == 0;
     if (!good)
         perror(lock);
-    if (good && stat(template, &any) != 0) {
+    if (good && access(template, F_OK) != 0) {
         proc_remove(half);
-        good = init_cluster(postgres, half) && rename(half, template) == 0;
+        good = init_cluster(postgres, half);
+        if (good && rename(half, template) != 0) {
+            perror(template);
+            good = false;
+        }
     }
     if (fd != -1)
         close(fd);
     return good;
 }
 
-/* STACK_CLUSTERS: a folder for a template that all programs of a test run copy, in a third of the CPU. */
+/* STACK_CLUSTERS: a folder for a template that all programs of a test run copy, in less than half of the CPU. */
 static bool create_cluster(const struct stack_postgres *postgres)
 {
     char data[PROC_PATH_BYTES + 16], template[PATH_MAX];
     const char *folder = getenv("STACK_CLUSTERS");
     snprintf(data, sizeof data, "%s/data", postgres->folder);
-    if (folder == NULL)
+    if (folder == NULL || folder[0] == '\0')
         return init_cluster(postgres, data);
     snprintf(template, sizeof template, "%.4000s/template", folder);
     const char *const argv[] = {"cp", "-a", "--reflink=auto", template, data, NULL};

@@ -25,7 +25,7 @@ enum {
     SETTLE_LIMIT_MS = 200,
     LOOK_AGAIN_MS = 2,
     QUIET_MS = 20,
-    SET_US = 500 /* what the wall clock is adjusted by unnoticed */
+    SET_US = 500 /* smaller steps of the wall clock go unnoticed */
 };
 
 struct witness_follow {

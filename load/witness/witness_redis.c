@@ -125,8 +125,9 @@ static bool take_outstanding(struct witness_redis *redis, uint64_t end_us)
         if (reply == NULL) {
             if (clock_us() - redis->asked_us <= (uint64_t)SILENT_LIMIT_MS * 1000)
                 return false;
-            redis->infos +=
-                redis->outstanding; /* once it goes on it runs them, though nobody hears the replies */
+            /* once it goes on it runs them, though nobody hears the replies; if it is killed instead, or stays
+             * silent, the view misses commands anyway */
+            redis->infos += redis->outstanding;
             return hang_up(redis, "it is silent");
         }
         redis->ran++;

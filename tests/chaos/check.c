@@ -202,23 +202,37 @@ static void check_written(struct history *history, struct check_report *report)
 
 /* ---- single answers ---- */
 
-static uint64_t common_us(uint64_t from_us, uint64_t to_us, const struct history_get *get)
+/* What is left of this pause from at_us on, if it comes before `next`. */
+static void choose_pause(struct history_stall *next, uint64_t at_us, uint64_t begin_us, uint64_t end_us)
 {
-    uint64_t from = from_us > get->begin_us ? from_us : get->begin_us;
-    uint64_t to = to_us < get->end_us ? to_us : get->end_us;
-    return to > from ? to - from : 0;
+    uint64_t from_us = begin_us > at_us ? begin_us : at_us;
+    if (end_us > at_us && from_us < next->begin_us)
+        *next = (struct history_stall){.begin_us = from_us, .end_us = end_us};
 }
 
-/* By a fault, or with the machine. */
-static uint64_t paused_us(const struct history *history, const struct history_get *get)
+/* By a fault, or with the machine; the end of the answer if nothing paused its process any more. */
+static struct history_stall next_pause(const struct history *history, const struct history_get *get,
+                                       uint64_t at_us)
 {
-    uint64_t sum_us = 0;
+    struct history_stall next = {.begin_us = get->end_us, .end_us = get->end_us};
     for (size_t i = 0; i < history->stalls.count; i++)
-        sum_us += common_us(history->stalls.items[i].begin_us, history->stalls.items[i].end_us, get);
+        choose_pause(&next, at_us, history->stalls.items[i].begin_us, history->stalls.items[i].end_us);
     for (size_t i = 0; i < history->faults.count; i++) {
         const struct fault *fault = &history->faults.items[i];
         if (fault_pauses(fault, get->process))
-            sum_us += common_us(fault->begin_us, fault->end_us, get);
+            choose_pause(&next, at_us, fault->begin_us, fault->end_us);
+    }
+    return next;
+}
+
+/* Pauses at the same time count once. */
+static uint64_t paused_us(const struct history *history, const struct history_get *get)
+{
+    uint64_t sum_us = 0;
+    for (uint64_t at_us = get->begin_us; at_us < get->end_us;) {
+        struct history_stall pause = next_pause(history, get, at_us);
+        at_us = pause.end_us < get->end_us ? pause.end_us : get->end_us;
+        sum_us += at_us - pause.begin_us;
     }
     return sum_us;
 }

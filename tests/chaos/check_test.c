@@ -309,6 +309,18 @@ TEST(the_time_a_process_was_stopped_does_not_count)
     expect_only(CHECK_LATE, 1);
 }
 
+TEST(a_process_that_was_stopped_while_a_processor_stood_still_was_paused_once)
+{
+    refused(10, 1600, 504);
+    broke(FAULT_CATALOGD_STOP, 0, 100, 300);
+    broke(FAULT_CATALOGD_STOP, 0, 150, 250);
+    stood_still(200, 500);
+    stood_still(1510, 2000);
+    expect_good();
+    history.stalls.items[1].begin_us = ms(1511);
+    expect_only(CHECK_LATE, 1);
+}
+
 TEST(who_leaves_a_stopped_process_did_not_wait_in_vain)
 {
     unanswered(100, 5100, HTTP_TIMEOUT, 5000);

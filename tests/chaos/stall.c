@@ -7,6 +7,7 @@
 #include "load/base/clock.h"
 #include "load/base/ticker.h"
 
+#include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
 
@@ -17,7 +18,7 @@ struct watch {
     struct history *history;
     struct ticker ticker;
     size_t processor;
-    bool is_there;
+    bool has_tried; /* to go there */
     uint64_t last_us;
 };
 
@@ -33,20 +34,23 @@ static void go_there(struct watch *watch)
     CPU_ZERO(&set);
     CPU_SET(watch->processor, &set);
     pthread_setaffinity_np(pthread_self(), sizeof set, &set);
-    watch->is_there = true;
+    watch->has_tried = true;
+}
+
+void stall_look(struct history *history, uint64_t *last_us, uint64_t now_us)
+{
+    if (now_us - *last_us >= (uint64_t)STALL_MS * 1000)
+        history_add_stall(history, &(struct history_stall){.begin_us = *last_us, .end_us = now_us});
+    *last_us = now_us;
 }
 
 static void look(void *context, bool is_last)
 {
     struct watch *watch = context;
-    uint64_t now_us = clock_us();
     (void)is_last;
-    if (now_us - watch->last_us >= (uint64_t)STALL_MS * 1000)
-        history_add_stall(watch->history,
-                          &(struct history_stall){.begin_us = watch->last_us, .end_us = now_us});
-    if (!watch->is_there)
+    stall_look(watch->history, &watch->last_us, clock_us());
+    if (!watch->has_tried)
         go_there(watch);
-    watch->last_us = now_us;
 }
 
 static bool watch_all(struct stall *stall, struct history *history, const cpu_set_t *processors)

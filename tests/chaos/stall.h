@@ -19,7 +19,10 @@ struct stall;
 
 /* From here on; `history` is lent until stall_end(). False: no thread. */
 bool stall_begin(struct history *history, struct stall **out);
-/* Leaves NULL; accepts NULL in *slot. */
+/* Leaves NULL; accepts NULL in *slot. Looks once more. */
 void stall_end(struct stall **slot);
+
+/* What each watch does: the processor that went at *last_us goes at now_us. Was that too long, it stood still. */
+void stall_look(struct history *history, uint64_t *last_us, uint64_t now_us);
 
 #endif

@@ -4,7 +4,7 @@
  */
 #include "guard_rig.h"
 
-enum { STALE_FOR_MS = 60000 };
+enum { STALE_FOR_MS = 60000, NEAR_FOR_MS = 60000 }; /* longer than anything is waited for */
 
 static void open_stale(size_t count)
 {
@@ -109,7 +109,7 @@ TEST(what_is_near_is_no_answer_and_older_than_one)
 {
     fleet_init();
     fleet.config.near_bytes = 1 << 20;
-    fleet.policy.near_ms = 60000; /* longer than anything is waited for */
+    fleet.policy.near_ms = NEAR_FOR_MS;
     fleet_open(1);
     bring_near(0, "k", "k v1");
     atomic_store(&fleet.source.version, 2);
@@ -241,7 +241,7 @@ TEST(a_peek_looks_near_first_and_in_mode_shadow_nowhere)
 {
     fleet_init();
     fleet.config.near_bytes = 1 << 20;
-    fleet.policy.near_ms = 60000; /* longer than anything is waited for */
+    fleet.policy.near_ms = NEAR_FOR_MS;
     fleet_open(1);
     bring_near(0, "k", "k v1");
     assert_int_equal(expect_as(0, "k", GUARD_PEEK, "k v1").source, GUARD_FROM_NEAR);
@@ -366,7 +366,7 @@ TEST(near_caches_hear_of_an_expiry)
 {
     fleet_init();
     fleet.config.near_bytes = 1 << 20;
-    fleet.policy.near_ms = 60000; /* longer than anything is waited for */
+    fleet.policy.near_ms = NEAR_FOR_MS;
     fleet.policy.stale_ms = STALE_FOR_MS;
     fleet_open(2);
     bring_near(0, "k", "k v1");
@@ -609,7 +609,7 @@ TEST(near_caches_keep_nothing_that_has_an_expired_tag)
 {
     fleet_init();
     fleet.config.near_bytes = 1 << 20;
-    fleet.policy.near_ms = 60000; /* longer than anything is waited for */
+    fleet.policy.near_ms = NEAR_FOR_MS;
     fleet.policy.stale_ms = STALE_FOR_MS;
     fleet.policy.tagged = true;
     fleet.source.tag = "t";
@@ -829,7 +829,7 @@ TEST(near_caches_of_all_processes_are_emptied)
 {
     fleet_init();
     fleet.config.near_bytes = 1 << 20;
-    fleet.policy.near_ms = 60000; /* longer than anything is waited for */
+    fleet.policy.near_ms = NEAR_FOR_MS;
     fleet_open(2);
     bring_near(0, "k", "k v1");
     bring_near(1, "k", "k v1");

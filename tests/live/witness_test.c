@@ -1135,11 +1135,11 @@ TEST(urls_of_redis_that_are_wrong_are_refused_without_repeating_them)
     }
 }
 
-/* Of both servers. The commands of the killed one are missing from where its last look was late, like all that ran after
- * it: then there is another run. */
+/* Of both servers. Where the last look at the killed one was late, its commands are missing, like all that ran after it.
+ * No view tells that from a bug that loses some now and then: further runs are for a machine that stalls, and few. */
 static struct witness_view view_of_a_kill(struct witness *witness, uint64_t *others)
 {
-    enum { TRIES = 10 };
+    enum { TRIES = 3 };
     for (int tries = 1;; tries++) {
         begin(witness);
         for (int n = 0; n < 20; n++)
@@ -1155,7 +1155,6 @@ static struct witness_view view_of_a_kill(struct witness *witness, uint64_t *oth
         struct witness_view view = end(witness);
         if (calls_of(&view, "get") >= 23 || tries == TRIES)
             return view;
-        assert_true(view.misses_commands);
         witness_view_clear(&view);
     }
 }

@@ -5,7 +5,7 @@
 #
 #   sh tests/mutants/run.sh [WORD]      only mutants whose name contains WORD; exit status 1 if one survives
 #   RESUME=1 sh tests/mutants/run.sh    only those that did not pass in the run before; the simulator's part is not
-#                                       done again if nothing survived it
+#                                       done again if nothing survived it and it has nothing new to find
 #
 # LANES of them, 3 by default, are at work at a time, for tests with servers mostly wait. Each lane has a copy of the
 # tree (what git knows, as it stands, and the objects of BUILD, build/gcc by default). A mutant changes one file there,
@@ -113,6 +113,14 @@ simulated() {
     esac
 }
 
+# The run before has asked the simulator for each that it has to find by now, and none survived.
+are_simulated() {
+    grep -qx '0 survived' "$top/simulator.log" 2>/dev/null || return 1
+    awk -v list=1 -f $sower $table | while IFS='|' read -r name file programs; do
+        [ -n "$(simulated "$name" "$programs")" ] || exit 1
+    done
+}
+
 # programs_of PROGRAMS: but the simulator
 programs_of() {
     case $1 in
@@ -195,14 +203,18 @@ count() {
 }
 
 # A tree may have been left with a mutant in it.
-[ -n "$RESUME" ] && rm -rf "$top"/*/tree "$top"/*/failed || rm -rf "$top"
+if [ -n "$RESUME" ]; then
+    rm -rf "$top"/*/tree "$top"/*/failed
+else
+    rm -rf "$top"
+fi
 mkdir -p "$top"
 cat "$top"/*/passed >"$top/passed" 2>/dev/null
 mutants | awk -F'|' 'FILENAME != "-" { over[$0]; next } !($1 in over)' "$top/passed" - >"$top/mutants"
 cut -d'|' -f3 "$top/mutants" | tr ' ' '\n' | grep -vx -e sim -e sim:wishes | sort -u >"$top/programs"
 in_lanes copy_tree || exit 2
 echo "== the simulator"
-grep -qx '0 survived' "$top/simulator.log" 2>/dev/null ||
+are_simulated ||
     (cd "$top/0/tree" && CC=$CC sh tests/sim/mutants.sh) >"$top/simulator.log" 2>&1
 tail -n 1 "$top/simulator.log"
 echo "== nothing sown"

@@ -628,7 +628,8 @@ static bool share_tag(uint32_t key, uint32_t other)
 }
 
 /* Its process has found that value out of date: another master keeps the epochs of its tags, and was asked to, for this
- * entry or another, later than the value was stored. */
+ * entry or another, later than the value was stored. That may be until the load begins: neither the process nor the
+ * master of the entry hears of it. */
 static bool is_ahead_of_epochs(const struct sim *sim, const struct load_model *load,
                                const struct stored_value *value)
 {

@@ -4,9 +4,10 @@
 #
 # Each program has servers, ports and folders of its own and mostly waits for them: alone it keeps a quarter of a core
 # busy, so four at a time take little more than a quarter as long. Prints the closing lines of each, the whole output of
-# one that failed, the slowest and the dearest programs, the seconds of each level, those of the CPU too, and at the end
-# one line "N passed, N failed" counted from what the programs printed. A program that crashed, ran out of time or failed outside its tests (a sanitizer's
-# report at exit, for instance) counts as one failure more, and so does one that ran no test.
+# one that failed, the slowest programs and those that used most CPU, the seconds of each level, those of the CPU too,
+# and at the end one line "N passed, N failed" counted from what the programs printed. A program that crashed, ran out
+# of time or failed outside its tests (a sanitizer's report at exit, for instance) counts as one failure more, and so
+# does one that ran no test.
 set -u
 export TSAN_OPTIONS="suppressions=$(dirname "$0")/tsan.supp ${TSAN_OPTIONS:-}"
 
@@ -59,15 +60,15 @@ if [ "${1:-}" = --one ]; then
 fi
 
 results=$(mktemp)
-STACK_CLUSTERS=$(mktemp -d) # PostgreSQL's files are made once, and copied
-chmod 777 "$STACK_CLUSTERS" # by a user of its own where we are root
+STACK_CLUSTERS=$(mktemp -d) || exit 2 # PostgreSQL's files are made once, and copied
+chmod 1777 "$STACK_CLUSTERS"          # by a user of its own where we are root
 export STACK_CLUSTERS
 trap 'rm -rf "$results" "$STACK_CLUSTERS"' EXIT
 trap 'exit 130' INT TERM
 printf '%s\n' "$@" | xargs -P "${JOBS:-4}" -n 1 sh "$0" --one "$results"
 
 sort -k 2,2 -rn "$results" | head -n 8 | awk '$2 >= 10 { printf "slow: %-32s %5d s\n", $6, $2 }'
-sort -k 3,3 -rn "$results" | head -n 8 | awk '$3 >= 5 { printf "dear: %-32s %5d s of CPU\n", $6, $3 }'
+sort -k 3,3 -rn "$results" | head -n 8 | awk '$3 >= 5 { printf "most CPU: %-32s %5d s\n", $6, $3 }'
 awk '{ programs[$1]++; seconds[$1] += $2; cpu[$1] += $3 } END { for (level in programs)
     printf "%-8s %3d programs %5d s %5d s of CPU\n", level, programs[level], seconds[level], cpu[level] }' "$results" | sort
 awk -v wanted=$# '{ passed += $4; failed += $5 }
