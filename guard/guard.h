@@ -215,11 +215,6 @@ typedef uint64_t guard_ticket;
 GUARD_API enum guard_status guard_get(struct guard *guard, const struct guard_request *request,
                                       struct guard_result *results, guard_ticket *ticket);
 
-/* A hint: this key will be asked for soon. Its entry in the near cache comes from memory meanwhile. It changes nothing and
- * may be left out. With thousands of hot values it saves a near hit some tenths of a microsecond, if as much lies between
- * the two, as between a request's first line and its last header. `kind` and `key` may be NULL. Any thread. */
-GUARD_API void guard_expect(struct guard *guard, const struct guard_kind *kind, const char *key);
-
 /* Answers what has no answer yet with CANCELLED; the loads go on for others. `loop` is that of the request. A ticket that
  * is no longer waiting is ignored. */
 GUARD_API void guard_cancel(struct guard *guard, struct guard_loop *loop, guard_ticket ticket);

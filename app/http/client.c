@@ -677,17 +677,6 @@ static bool grow_upload(struct client *client, size_t bytes)
 
 /* ---- requests ---- */
 
-/* What the answer takes from memory comes while the rest of the head is read. */
-static void expect_answer(const struct client *client)
-{
-    const struct client_shared *shared = client->clients->shared;
-    char key[DOCUMENT_KEY_SIZE];
-
-    shelf_seek(&client->clients->shelf, &client->route);
-    if (client->verdict == ROUTE_OK && route_key(&client->route, key) > 0 && client->clients->guard != NULL)
-        guard_expect(shared->guard, shared->kinds[client->route.target], key);
-}
-
 void *client_request_line(void *context, const char *uri, struct MHD_Connection *connection)
 {
     const struct clients *clients = context;
@@ -698,7 +687,7 @@ void *client_request_line(void *context, const char *uri, struct MHD_Connection 
         account_begin(&client->account, clients->lane, uri);
         client->revalidates = false;
         client->verdict = (uint8_t)route_parse(uri, &client->route);
-        expect_answer(client);
+        shelf_seek(&clients->shelf, &client->route);
         client->uri_end = head_target_end(uri);
         if (client->route.target == ROUTE_PRODUCTS &&
             (client->verdict == ROUTE_OK || client->verdict == ROUTE_BAD_IDS))
@@ -770,7 +759,6 @@ static enum MHD_Result handle_head(struct client *client, const char *path, cons
 
     if (client->ended)
         return MHD_NO; /* it could not hear an answer */
-    shelf_reach(&client->clients->shelf, &client->route);
     const bool refused = reply_refuses_head(client->connection, &line, &problem, &names);
     const struct account_head head = {.connection = client->connection,
                                       .method = method,

@@ -7,7 +7,6 @@
 #include "app/base/clock.h"
 #include "app/base/log.h"
 #include "app/http/listener.h"
-#include "app/http/wake.h"
 
 #include <assert.h>
 #include <poll.h>
@@ -74,17 +73,15 @@ static void serve(struct server_loop *loop)
         MHD_run(loop->daemon);
 }
 
-static unsigned batch_of(const struct server_loop *loop)
+/* How many are woken in this turn: few while others make requests, because each step of those waits for a batch, but
+ * not so few that the walk over the suspended costs more than answering. */
+static unsigned wake_count(const struct server_loop *loop)
 {
-    const unsigned suspended =
-        client_count(&loop->clients, CLIENT_PARKED) + client_count(&loop->clients, CLIENT_WAKING);
+    const unsigned walked = client_count(&loop->clients, CLIENT_PARKED) / LOOP_WALKED_FOR_ONE;
 
-    return wake_count(suspended, uv_now(&loop->uv) - loop->asked_ms > LOOP_ALONE_MS);
-}
-
-static bool gathers(struct server_loop *loop)
-{
-    return wake_gathers(&loop->waking, client_count(&loop->clients, CLIENT_WAKING), batch_of(loop));
+    if (uv_now(&loop->uv) - loop->asked_ms > LOOP_ALONE_MS || walked > LOOP_WAKE_BATCH)
+        return LOOP_WAKE_BATCH;
+    return walked > LOOP_WAKE_FEW ? walked : LOOP_WAKE_FEW;
 }
 
 /* Other requests go ahead of waiters that are woken together: finished lookups are answered, and new ones are on their
@@ -107,9 +104,8 @@ static void turn(struct server_loop *loop)
     uv_idle_stop(&loop->clients.idle);
     if (!has(loop, CLIENT_WAKING)) {
         serve(loop);
-    } else if (!serve_others(loop) && !gathers(loop)) {
-        client_wake(&loop->clients, batch_of(loop));
-        loop->waking = client_count(&loop->clients, CLIENT_WAKING);
+    } else if (!serve_others(loop)) {
+        client_wake(&loop->clients, wake_count(loop));
         serve(loop);
     }
     plan_next_turn(loop);

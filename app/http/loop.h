@@ -35,7 +35,10 @@
 #include <uv.h>
 
 enum {
-    LOOP_ALONE_MS = 20, /* without another request: a whole batch bothers none */
+    LOOP_WAKE_BATCH = 128,
+    LOOP_WAKE_FEW = 24,       /* while others make requests */
+    LOOP_ALONE_MS = 20,       /* without another request: a whole batch bothers none */
+    LOOP_WALKED_FOR_ONE = 64, /* suspended connections that may be walked over for each one that is woken */
     LOOP_TICK_MS = 250,
     LOOP_FLUSH_MS = 1000,
     LOOP_GRACE_PART = 5, /* of the drain's time */
@@ -66,7 +69,6 @@ struct server_loop {
     uint64_t phase_ends_ms, grace_ends_ms;
     uint64_t asked_ms;  /* when requests were last ASKED while waiters were to be woken */
     bool lookups_leave; /* in the latest turn with a waiter to wake */
-    unsigned waking;    /* waiters to wake in the turn before: wake.h */
     bool served;        /* since the last tick */
 
     /* set before the stop is requested */

@@ -381,12 +381,6 @@ static void fetch(const void *from, size_t bytes)
 void shelf_seek(const struct shelf *shelf, const struct route *route)
 {
     if (shelf->places != NULL)
-        fetch(place_of(shelf, hash_of(shelf, route, false)), sizeof(struct shelf_place));
-}
-
-void shelf_reach(const struct shelf *shelf, const struct route *route)
-{
-    if (shelf->places != NULL)
         fetch(place_of(shelf, hash_of(shelf, route, false))->first, FETCHED_ITEM);
 }
 

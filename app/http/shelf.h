@@ -56,10 +56,8 @@ struct shelf_wish {
 };
 
 /* What shelf_find() and the answer will take from memory is on its way in the meantime; with ten thousand hot values it is
- * not in the processor's cache, and each step needs what the one before has fetched. seek: as soon as it is known what is
- * asked for; reach: when the head of the request has been read; expect: before the guard is asked. */
+ * not in the processor's cache. seek: as soon as it is known what is asked for; expect: before the guard is asked. */
 void shelf_seek(const struct shelf *shelf, const struct route *route);
-void shelf_reach(const struct shelf *shelf, const struct route *route);
 void shelf_expect(const struct shelf *shelf, const struct route *route);
 /* Lent until the next call; queue it in this handler or not at all. NULL: none is prepared, answer in another way. */
 struct MHD_Response *shelf_find(struct shelf *shelf, const struct shelf_wish *wish);

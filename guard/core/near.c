@@ -6,7 +6,6 @@
 #include "../base/tags.h"
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
@@ -313,23 +312,6 @@ bool near_get(struct near *near, const char *key, size_t key_bytes, unsigned kin
     pthread_mutex_unlock(&shard->mutex);
     near_free_item(gone);
     return item != NULL;
-}
-
-_Static_assert(offsetof(struct item, hh) == 0, "a bucket's handle is where its item begins");
-
-/* The bucket's first item is the one that is wanted, or one that near_find() has to pass by. */
-void near_expect(struct near *near, const char *key, size_t key_bytes)
-{
-    struct place place = near_place(near, key, key_bytes);
-    struct shard *shard = place.shard;
-    pthread_mutex_lock(&shard->mutex);
-    if (shard->table != NULL) {
-        const struct UT_hash_table *table = shard->table->hh.tbl;
-        const char *item = (const char *)table->buckets[place.bucket & (table->num_buckets - 1)].hh_head;
-        for (size_t at = 0; item != NULL && at < sizeof(struct item); at += CACHE_LINE)
-            __builtin_prefetch(item + at);
-    }
-    pthread_mutex_unlock(&shard->mutex);
 }
 
 static uint64_t near_token_of(const struct place *place)

@@ -64,9 +64,6 @@ struct near_lookup {
 bool near_answer(struct near *near, const char *key, size_t key_bytes, unsigned kind, uint64_t now_us,
                  struct guard_result *out);
 
-/* Fetches the entry that near_answer() will look at first into the processor's cache; not its value. `near` is not NULL. */
-void near_expect(struct near *near, const char *key, size_t key_bytes);
-
 /* Notes what has been dropped so far. `lookup->near` is not NULL. */
 void near_begin(struct near_lookup *lookup);
 static inline struct near_lookup near_look_up(struct near *near, const char *key, size_t key_bytes,

@@ -367,15 +367,6 @@ enum guard_status guard_get(struct guard *guard, const struct guard_request *req
     return ask(guard, request, &parent, NULL, ticket);
 }
 
-void guard_expect(struct guard *guard, const struct guard_kind *kind, const char *key)
-{
-    char encoded[KEY_ENCODED_MAX + 1];
-    if (is_forked(guard) || guard->near == NULL || kind == NULL || kind_policy(kind)->near_ms == 0 ||
-        check_key(key) != NULL)
-        return;
-    near_expect(guard->near, encoded, key_encode(key, strlen(key), encoded));
-}
-
 /* A call that waits for its answer. */
 struct waiting {
     struct guard_result *results; /* the caller's */

@@ -551,12 +551,10 @@ static bool begin_lookup(struct guard_loop *loop, struct get *get)
     char name[KEY_NAME_SIZE];
     if (!looks || !has_time_for_lookup(loop, get))
         return false;
-    uint64_t key_hash = get_hash(get);
-    if (get->policy->tagged)
-        tag_memory_expect(loop->tag_memory, key_hash); /* comes while the name and the lookup are made */
     size_t name_bytes = key_name(loop->guard->config.name_space, key.encoded, KEY_VALUE, name);
     if (!redis_may_look_up(loop->redis, name, name_bytes))
         return false;
+    uint64_t key_hash = get_hash(get);
     struct lookup *lookup = joinable_lookup(loop, &key, key_hash);
     bool made = lookup == NULL;
     if (made)

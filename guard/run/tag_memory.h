@@ -28,7 +28,5 @@ void tag_memory_put(struct tag_memory *memory, uint64_t key_hash, const char *ta
 void tag_memory_remember(struct tag_memory **memory, uint64_t key_hash, const char *tags, size_t bytes);
 /* Returns how many bytes there are, 0 for nothing known; valid until the next put. */
 size_t tag_memory_get(struct tag_memory *memory, uint64_t key_hash, const char **tags);
-/* What tag_memory_get() will read comes from memory in the meantime. */
-void tag_memory_expect(const struct tag_memory *memory, uint64_t key_hash);
 
 #endif

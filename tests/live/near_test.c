@@ -37,25 +37,6 @@ TEST(what_was_found_in_redis_is_answered_without_it)
     fleet_close();
 }
 
-TEST(what_is_only_expected_is_neither_asked_for_nor_counted)
-{
-    near_init();
-    fleet_open(1);
-    bring_near(0, "k", "k v1");
-    struct guard_stats before = stats_of(fleet.guards[0]);
-    for (const char *const *key = (const char *const[]){"k", "never asked for", "", NULL}; *key != NULL;
-         key++)
-        guard_expect(fleet.guards[0], fleet.kinds[0], *key);
-    guard_expect(fleet.guards[0], NULL, "k");
-    guard_expect(fleet.guards[0], fleet.kinds[0], NULL);
-    struct guard_stats after = stats_of(fleet.guards[0]);
-    assert_int_equal(after.near_hit, before.near_hit);
-    assert_int_equal(after.near_miss, before.near_miss);
-    assert_true(is_near(0, "k"));
-    assert_int_equal(fleet.source.begun, 1);
-    fleet_close();
-}
-
 TEST(a_request_is_answered_by_the_call_if_all_its_keys_are_near)
 {
     static const char *const keys[] = {"a", "b", "a"};

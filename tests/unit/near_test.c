@@ -74,21 +74,6 @@ TEST(an_entry_never_outlives_its_freshness)
     near_free(&near);
 }
 
-TEST(an_entry_that_is_expected_stays_as_it_is)
-{
-    struct near *near = subscribed(MIB);
-    struct near_counters before, after;
-    near_expect(near, "k", 1); /* there is none */
-    put(near, "k", LATER_US, "v");
-    near_count(near, &before);
-    near_expect(near, "k", 1);
-    near_expect(near, "other", 5);
-    near_count(near, &after);
-    assert_memory_equal(&before, &after, sizeof before);
-    assert_string_equal(got(near, "k", NOW_US), "v");
-    near_free(&near);
-}
-
 TEST(an_absent_row_is_an_entry_too)
 {
     struct near *near = subscribed(MIB);
