@@ -141,6 +141,13 @@ TEST(a_near_cache_larger_than_the_memory_is_named)
     assert_non_null(strstr(said, " memory: "));
 }
 
+/* 256 loops with 4 GiB each: more than any machine that runs this, and more than 32 bits count. */
+TEST(prepared_answers_larger_than_the_memory_are_wrong)
+{
+    assert_int_equal(check(PLAIN, "SHELF_BYTES=4294967295", "SERVER_LOOPS=256"), 1);
+    expect("wrong", "memory", "SHELF_BYTES");
+}
+
 TEST(a_token_that_others_may_read_is_wrong)
 {
     char folder[PROC_PATH_BYTES], path[PROC_PATH_BYTES + 8], setting[PROC_PATH_BYTES + 32];
