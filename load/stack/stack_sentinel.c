@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SETTLE_LIMIT_MS = 30000, LOOK_EVERY_MS = 10, SETTINGS_BYTES = 1024, QUORUM = 2 };
+enum { LOOK_EVERY_MS = 10, SETTINGS_BYTES = 1024, QUORUM = 2 };
 
 /* ---- start ---- */
 
@@ -141,7 +141,7 @@ bool stack_sentinel_start(struct stack_sentinel *fleet, const struct stack_senti
             return false;
     }
     write_url(fleet);
-    return set_all_periods(fleet, true) && stack_sentinel_wait_settled(fleet, SETTLE_LIMIT_MS) &&
+    return set_all_periods(fleet, true) && stack_sentinel_wait_settled(fleet, STACK_SENTINEL_LIMIT_MS) &&
            (options->hurried || set_all_periods(fleet, false));
 }
 

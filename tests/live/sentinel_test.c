@@ -21,7 +21,6 @@ enum {
     LIMIT_MS = 250,
     STILL_MS = 6000,          /* as long as the machine may stand still */
     FAILOVER_LIMIT_MS = 5000, /* of the Sentinels, for one attempt */
-    SWITCH_LIMIT_MS = 20000,
 };
 
 #define MASTER_PASSWORD "of-the-master"
@@ -63,7 +62,7 @@ static void reach_all(void)
 
 static bool is_settled(void)
 {
-    bool settled = stack_sentinel_wait_settled(&fleet, SWITCH_LIMIT_MS);
+    bool settled = stack_sentinel_wait_settled(&fleet, STACK_SENTINEL_LIMIT_MS);
     reach_all();
     return settled;
 }
@@ -247,7 +246,7 @@ static void write_everywhere(size_t master)
     assert_true(set_number(master, number));
     for (size_t i = 0; i < fleet.node_count; i++)
         assert_true(i == master ||
-                    stack_redis_wait_in_sync(&fleet.node[i], &fleet.node[master], SWITCH_LIMIT_MS));
+                    stack_redis_wait_in_sync(&fleet.node[i], &fleet.node[master], STACK_SENTINEL_LIMIT_MS));
     atomic_store(&confirmed, number);
 }
 

@@ -7,7 +7,7 @@
 #include <hiredis/hiredis.h>
 #include <string.h>
 
-enum { LIMIT_MS = 30000 };
+enum { LIMIT_MS = STACK_SENTINEL_LIMIT_MS };
 
 static void expect(struct stack_redis *redis, const char *wanted, const char *command)
 {

@@ -5,7 +5,7 @@
 #include "load/stack/stack_sentinel.h"
 #include "locks_rig.h"
 
-enum { SWITCH_MS = 30000 };
+enum { SWITCH_MS = STACK_SENTINEL_LIMIT_MS };
 
 static struct stack_sentinel sentinels;
 
