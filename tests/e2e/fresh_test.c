@@ -26,6 +26,7 @@ enum {
     EDITS = 40,
     READERS = 40,
     SAMPLES_MAX = 400000,
+    ROUND_PAUSE_MS = 2,
 };
 
 /* ---- versions ---- */
@@ -326,7 +327,7 @@ static void note_round(struct history *history, const struct burst *burst)
     }
 }
 
-/* Runs in a thread: round after round on both processes until told to end. */
+/* Runs in a thread: round after round on both processes until told to end, and leaves the edits some of the cores. */
 static void *read_all_the_time(void *context)
 {
     struct history *history = context;
@@ -337,6 +338,7 @@ static void *read_all_the_time(void *context)
     while (!history->failed && !__atomic_load_n(&history->ending, __ATOMIC_ACQUIRE)) {
         history->failed = !burst_run(burst);
         note_round(history, burst);
+        clock_pause_ms(ROUND_PAUSE_MS);
     }
     if (burst != NULL)
         burst_close(&burst);
