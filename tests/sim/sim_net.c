@@ -266,7 +266,8 @@ void net_companion(struct sim *sim, uint32_t index)
 {
     struct command *command = &sim->command[index];
     bool dropped = command->apart ? command->tags_dropped : command->dropped;
-    if (dropped || held_up(sim, command, shard_of_tags(sim), EVENT_COMPANION))
+    bool has_run = command->tags_us != 0;
+    if (has_run || dropped || held_up(sim, command, shard_of_tags(sim), EVENT_COMPANION))
         return;
     command->tags_us = sim->course.now_us + (command->apart ? net_latency(sim) : 0);
     if (command->tags_at_former)
@@ -282,6 +283,8 @@ void net_execute(struct sim *sim, uint32_t index)
         is_elsewhere(sim, command) || deletes_half(sim, command))
         return;
     bool decides = command->action.kind == CORE_FILL || command->action.kind == CORE_TOUCH;
+    if (tags_companion(sim, command) && !command->apart)
+        net_companion(sim, index); /* a server that was stopped takes up a stream in its order, too */
     command->executed = true;
     command->epoch = sim->redis.server[command->shard].epoch;
     redis_expire(sim, command->key);
