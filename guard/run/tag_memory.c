@@ -1,28 +1,76 @@
 /* SPDX-License-Identifier: MIT */
 /* tag_memory.c - see tag_memory.h. */
 #include "tag_memory.h"
+#include "../base/table.h"
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { SETS = 4096, WAYS = TAG_MEMORY_KEYS / SETS }; /* 2 MiB, of which the system gives what is used */
+enum { WAYS = 8, SETS = TAG_MEMORY_KEYS / WAYS }; /* 512 KiB, of which the system gives what is used */
+
+/* Tags, once for all keys that have them. */
+struct tag_text {
+    UT_hash_handle hh;
+    uint32_t keys; /* how many have them */
+    uint8_t bytes;
+    bool unlisted; /* the table had no memory for it */
+    char tags[];
+};
 
 struct remembered {
     uint64_t key_hash;
-    uint8_t bytes; /* 0: nothing */
-    char tags[TAG_MEMORY_TEXT_MAX];
+    struct tag_text *text; /* NULL: nothing */
 };
 
 struct tag_memory {
-    struct remembered places[SETS][WAYS];
+    struct tag_text *texts;
     unsigned next_victim;
+    struct remembered places[SETS][WAYS];
 };
+
+/* ---- texts ---- */
+
+static struct tag_text *new_text(struct tag_memory *memory, const char *tags, size_t bytes)
+{
+    struct tag_text *text = calloc(1, sizeof *text + bytes);
+    if (text == NULL)
+        return NULL;
+    text->bytes = (uint8_t)bytes;
+    memcpy(text->tags, tags, bytes);
+    HASH_ADD(hh, memory->texts, tags, bytes, text);
+    if (!text->unlisted)
+        return text;
+    free(text);
+    return NULL;
+}
+
+/* For one key more. NULL: no memory. */
+static struct tag_text *share_text(struct tag_memory *memory, const char *tags, size_t bytes)
+{
+    struct tag_text *text = NULL;
+    HASH_FIND(hh, memory->texts, tags, bytes, text);
+    if (text == NULL)
+        text = new_text(memory, tags, bytes);
+    if (text != NULL)
+        text->keys++;
+    return text;
+}
+
+static void drop_text(struct tag_memory *memory, struct tag_text *text)
+{
+    if (text == NULL || --text->keys > 0)
+        return;
+    HASH_DEL(memory->texts, text);
+    free(text);
+}
+
+/* ---- places ---- */
 
 static struct remembered *recalled(struct tag_memory *memory, uint64_t key_hash)
 {
     struct remembered *set = memory->places[key_hash % SETS];
     for (size_t way = 0; way < WAYS; way++)
-        if (set[way].bytes > 0 && set[way].key_hash == key_hash)
+        if (set[way].key_hash == key_hash && set[way].text != NULL)
             return &set[way];
     return NULL;
 }
@@ -32,7 +80,7 @@ static struct remembered *place_to_take(struct tag_memory *memory, uint64_t key_
 {
     struct remembered *set = memory->places[key_hash % SETS];
     for (size_t way = 0; way < WAYS; way++)
-        if (set[way].bytes == 0)
+        if (set[way].text == NULL)
             return &set[way];
     return &set[memory->next_victim++ % WAYS];
 }
@@ -44,6 +92,13 @@ struct tag_memory *tag_memory_new(void)
 
 void tag_memory_free(struct tag_memory **memory)
 {
+    struct tag_text *text, *next;
+    if (*memory == NULL)
+        return;
+    HASH_ITER (hh, (*memory)->texts, text, next) {
+        HASH_DEL((*memory)->texts, text);
+        free(text);
+    }
     free(*memory);
     *memory = NULL;
 }
@@ -58,9 +113,9 @@ void tag_memory_put(struct tag_memory *memory, uint64_t key_hash, const char *ta
         place = place_to_take(memory, key_hash);
     if (place == NULL)
         return;
-    place->key_hash = key_hash;
-    place->bytes = fits ? (uint8_t)bytes : 0;
-    memcpy(place->tags, tags, place->bytes);
+    struct tag_text *text = fits ? share_text(memory, tags, bytes) : NULL;
+    drop_text(memory, place->text);
+    *place = (struct remembered){key_hash, text};
 }
 
 void tag_memory_remember(struct tag_memory **memory, uint64_t key_hash, const char *tags, size_t bytes)
@@ -75,6 +130,6 @@ size_t tag_memory_get(struct tag_memory *memory, uint64_t key_hash, const char *
     const struct remembered *place = memory != NULL ? recalled(memory, key_hash) : NULL;
     if (place == NULL)
         return 0;
-    *tags = place->tags;
-    return place->bytes;
+    *tags = place->text->tags;
+    return place->text->bytes;
 }
