@@ -50,7 +50,7 @@ enum {
     SIM_REPETITIONS = 4,    /* of an invalidation that was not confirmed */
     SIM_WRITES = (SIM_CHAOS_WRITES + SIM_KEYS) * (1 + SIM_REPETITIONS),
     SIM_LOADS = 4096,
-    SIM_COMMANDS = 8192,
+    SIM_COMMANDS = 16384,
     SIM_PERMITS = 64,
     SIM_SHARDS = 2,
     SIM_WAITERS = 64,
@@ -430,6 +430,7 @@ struct row {
     uint32_t floor;                      /* highest version whose invalidation was confirmed */
     uint32_t floor_by_key, floor_by_tag; /* by which of the two */
     uint32_t gone;                       /* likewise, carried out in Redis: nothing older is there */
+    uint64_t lease_back_us;              /* a failover has brought back a lease whose fill was over */
     uint64_t confirmed_us[SIM_VERSIONS]; /* of those up to the floor */
     uint64_t stale_us;                   /* first answer with the stale value that is there; 0: none */
     uint32_t stale_changes;

@@ -15,7 +15,8 @@
  *              as many wait as may; a request for many likewise
  * Stale        no stale answer is older than fresh and stale time together, none waits beyond its soft limit, and
  *              none is given where the policy accepts none; and each leads to a load
- * Pushed       an entry that came with a message is at least as old as it says, and still fresh
+ * Pushed       an entry that came with a message is no older than it says, and still fresh; but for one whose lease a
+ *              failover has brought back
  * Once         an accepted get is answered once, by its deadline, with a value of its own key
  * Stores       a fill or touch stores what the load under its lease has read, and the lease stands
  * Leases       none lives longer than its TTL, however Redis's clock is stepped
@@ -326,6 +327,8 @@ static void check_pushed(struct sim *sim, const struct request *request)
     sim->seen[SEEN_PUSHED]++;
     if (entry->shared)
         return; /* keep_check_answer() */
+    if (entry->stored_us < sim->row[entry->key].lease_back_us)
+        return; /* a waiter found that lease after its fill: flight_pushed() */
     if ((uint64_t)result->age_ms * 1000 < age_us)
         sim_fail(sim, "#%u of k%u got a value of %llu us as one of %u ms", index, request->key,
                  (unsigned long long)age_us, result->age_ms);
