@@ -494,8 +494,7 @@ static void send_lookup(struct lookup *lookup, const char *name, size_t name_byt
 {
     struct guard_loop *loop = lookup->loop;
     lookup->batch = redis_batch(loop->redis);
-    uint64_t begun_us = lookup->gets->waiter.start_us; /* a moment ago: what is kept ends so much too early */
-    lookup->near = near_look_up(loop->guard->near, lookup->encoded, lookup->encoded_bytes, begun_us);
+    lookup->near = near_look_up(loop->guard->near, lookup->encoded, lookup->encoded_bytes, clock_now_us());
     lookup->replies = 1; /* ours, until all are sent */
     send_remembered(lookup);
     look_up(lookup, name, name_bytes);
