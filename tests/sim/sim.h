@@ -426,13 +426,13 @@ void check_permits_rest(struct sim *sim);
 struct row {
     uint32_t version;
     bool absent[SIM_VERSIONS], too_big[SIM_VERSIONS];
-    uint32_t changes;                    /* of its entry in Redis */
-    uint32_t floor;                      /* highest version whose invalidation was confirmed */
-    uint32_t floor_by_key, floor_by_tag; /* by which of the two */
-    uint32_t gone;                       /* likewise, carried out in Redis: nothing older is there */
-    uint64_t lease_back_us;              /* a failover has brought back a lease whose fill was over */
-    uint64_t confirmed_us[SIM_VERSIONS]; /* of those up to the floor */
-    uint64_t stale_us;                   /* first answer with the stale value that is there; 0: none */
+    uint32_t changes;                      /* of its entry in Redis */
+    uint32_t floor;                        /* highest version whose invalidation was confirmed */
+    uint32_t floor_by_key, floor_by_tag;   /* by which of the two */
+    uint32_t gone;                         /* likewise, carried out in Redis: nothing older is there */
+    char lease_back[TOKEN_UUID_BYTES + 1]; /* a failover has brought it back after its end; "": none */
+    uint64_t confirmed_us[SIM_VERSIONS];   /* of those up to the floor */
+    uint64_t stale_us;                     /* first answer with the stale value that is there; 0: none */
     uint32_t stale_changes;
     uint64_t load_us;   /* last start of a load */
     uint64_t failed_us; /* last failure of a load under a standing lease; 0: none since */

@@ -103,11 +103,11 @@ static void fail_over_key(struct sim *sim, uint32_t key)
 {
     const struct stored_lease *restored = &sim->redis.replica[key].lease;
     struct stored_lease *lease = &sim->redis.slot[key].lease;
-    bool stands = restored->there && strcmp(restored->token, lease->token) == 0;
+    bool stands = restored->there && lease->there && strcmp(restored->token, lease->token) == 0;
     if (!stands)
         lose_lease(sim, key, LEASE_LOST);
     if (restored->there && !stands)
-        sim->row[key].lease_back_us = sim->course.now_us;
+        memcpy(sim->row[key].lease_back, restored->token, TOKEN_UUID_BYTES);
     sim->redis.slot[key] = sim->redis.replica[key];
     check_failover(sim, key);
 }

@@ -173,13 +173,15 @@ static void send_reply(struct sim *sim, struct process *process, uint32_t index)
                .kind = EVENT_REPLY, .process = process->index, .life = process->life, .subject = index});
 }
 
-/* True: it does not reach Redis, or not yet. */
+/* True: it does not reach Redis, or not yet. All that waits for a server that is stopped tries again at the same times, so
+ * that it takes up its streams in their order. */
 static bool held_up(struct sim *sim, const struct command *command, uint32_t shard, enum event_kind kind)
 {
+    enum { AGAIN_US = 20000 };
     const struct server_model *server = &sim->redis.server[shard];
     bool at_former = kind == EVENT_EXECUTE ? command->at_former : command->tags_at_former;
     if (server->hung)
-        sim_at(sim, sim->course.now_us + 20000,
+        sim_at(sim, (sim->course.now_us / AGAIN_US + 1) * AGAIN_US,
                (struct event){.kind = kind, .subject = (uint32_t)(command - sim->command)});
     return server->down || server->hung || (at_former && server->former == FORMER_STOPPED);
 }
@@ -266,8 +268,7 @@ void net_companion(struct sim *sim, uint32_t index)
 {
     struct command *command = &sim->command[index];
     bool dropped = command->apart ? command->tags_dropped : command->dropped;
-    bool has_run = command->tags_us != 0;
-    if (has_run || dropped || held_up(sim, command, shard_of_tags(sim), EVENT_COMPANION))
+    if (dropped || held_up(sim, command, shard_of_tags(sim), EVENT_COMPANION))
         return;
     command->tags_us = sim->course.now_us + (command->apart ? net_latency(sim) : 0);
     if (command->tags_at_former)
@@ -283,8 +284,6 @@ void net_execute(struct sim *sim, uint32_t index)
         is_elsewhere(sim, command) || deletes_half(sim, command))
         return;
     bool decides = command->action.kind == CORE_FILL || command->action.kind == CORE_TOUCH;
-    if (tags_companion(sim, command) && !command->apart)
-        net_companion(sim, index); /* a server that was stopped takes up a stream in its order, too */
     command->executed = true;
     command->epoch = sim->redis.server[command->shard].epoch;
     redis_expire(sim, command->key);
