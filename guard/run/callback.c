@@ -56,7 +56,8 @@ static void remember_loaded(struct guard_loop *loop, const struct get *get)
 {
     const struct value *value = value_behind(get->waiter.result.value);
     if (get->stage == GET_CORE && value != NULL && value->tags_bytes > 0)
-        tag_memory_remember(&loop->tag_memory, get_hash(get), value->tags, value->tags_bytes);
+        tag_memory_remember(&loop->tag_memory, loop->guard->hash_key, get_hash(get), value->tags,
+                            value->tags_bytes);
 }
 
 /* ---- calling back ---- */

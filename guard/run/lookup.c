@@ -335,7 +335,8 @@ static void request_epochs(struct lookup *lookup, struct found *found)
 {
     struct guard_loop *loop = lookup->loop;
     const struct value *value = found->value;
-    tag_memory_remember(&loop->tag_memory, lookup->key_hash, value->tags, value->tags_bytes);
+    tag_memory_remember(&loop->tag_memory, loop->guard->hash_key, lookup->key_hash, value->tags,
+                        value->tags_bytes);
     if (lookup->check == NULL)
         lookup->check = calloc(1, sizeof *lookup->check);
     if (lookup->check == NULL || !all_have_time(lookup, 1))
@@ -373,7 +374,7 @@ static void answer_entry(struct lookup *lookup, const struct redisReply *entry)
         return;
     bool untagged = found.value == NULL || found.value->tags_bytes == 0;
     if (untagged && lookup->check != NULL)
-        tag_memory_remember(&lookup->loop->tag_memory, lookup->key_hash, "", 0);
+        tag_memory_put(lookup->loop->tag_memory, lookup->key_hash, "", 0);
     if (untagged)
         answer_found(lookup, &found);
     else
@@ -484,10 +485,11 @@ static void send_remembered(struct lookup *lookup)
         bytes = tag_memory_get(loop->tag_memory, lookup->key_hash, &tags);
     if (bytes > 0)
         lookup->check = calloc(1, sizeof *lookup->check);
-    if (lookup->check == NULL || !ask_for_epochs(lookup, tags, bytes))
+    if (lookup->check == NULL)
         return;
     memcpy(lookup->check->requested, tags, bytes);
-    lookup->check->requested_bytes = bytes;
+    if (ask_for_epochs(lookup, lookup->check->requested, bytes))
+        lookup->check->requested_bytes = bytes;
 }
 
 static void send_lookup(struct lookup *lookup, const char *name, size_t name_bytes)

@@ -2,11 +2,12 @@
 /* tag_memory.c - see tag_memory.h. */
 #include "tag_memory.h"
 #include "../base/table.h"
+#include <assert.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { WAYS = 8, SETS = TAG_MEMORY_KEYS / WAYS }; /* 512 KiB, of which the system gives what is used */
+enum { WAYS = 8, SETS = TAG_MEMORY_KEYS / WAYS };
 
 /* Tags, once for all keys that have them. */
 struct tag_text {
@@ -23,6 +24,7 @@ struct remembered {
 };
 
 struct tag_memory {
+    uint8_t hash_key[DIGEST_KEY_BYTES];
     struct tag_text *texts;
     unsigned next_victim;
     struct remembered places[SETS][WAYS];
@@ -30,14 +32,14 @@ struct tag_memory {
 
 /* ---- texts ---- */
 
-static struct tag_text *new_text(struct tag_memory *memory, const char *tags, size_t bytes)
+static struct tag_text *new_text(struct tag_memory *memory, unsigned hash, const char *tags, size_t bytes)
 {
     struct tag_text *text = calloc(1, sizeof *text + bytes);
     if (text == NULL)
         return NULL;
     text->bytes = (uint8_t)bytes;
     memcpy(text->tags, tags, bytes);
-    HASH_ADD(hh, memory->texts, tags, bytes, text);
+    HASH_ADD_BYHASHVALUE(hh, memory->texts, tags, bytes, hash, text);
     if (!text->unlisted)
         return text;
     free(text);
@@ -48,9 +50,10 @@ static struct tag_text *new_text(struct tag_memory *memory, const char *tags, si
 static struct tag_text *share_text(struct tag_memory *memory, const char *tags, size_t bytes)
 {
     struct tag_text *text = NULL;
-    HASH_FIND(hh, memory->texts, tags, bytes, text);
+    unsigned hash = (unsigned)digest_siphash(memory->hash_key, tags, bytes);
+    HASH_FIND_BYHASHVALUE(hh, memory->texts, tags, bytes, hash, text);
     if (text == NULL)
-        text = new_text(memory, tags, bytes);
+        text = new_text(memory, hash, tags, bytes);
     if (text != NULL)
         text->keys++;
     return text;
@@ -85,20 +88,22 @@ static struct remembered *place_to_take(struct tag_memory *memory, uint64_t key_
     return &set[memory->next_victim++ % WAYS];
 }
 
-struct tag_memory *tag_memory_new(void)
+struct tag_memory *tag_memory_new(const uint8_t hash_key[DIGEST_KEY_BYTES])
 {
-    return calloc(1, sizeof(struct tag_memory));
+    struct tag_memory *memory = calloc(1, sizeof *memory);
+    if (memory != NULL)
+        memcpy(memory->hash_key, hash_key, sizeof memory->hash_key);
+    return memory;
 }
 
 void tag_memory_free(struct tag_memory **memory)
 {
-    struct tag_text *text, *next;
     if (*memory == NULL)
         return;
-    HASH_ITER (hh, (*memory)->texts, text, next) {
-        HASH_DEL((*memory)->texts, text);
-        free(text);
-    }
+    for (size_t set = 0; set < SETS && (*memory)->texts != NULL; set++)
+        for (size_t way = 0; way < WAYS; way++)
+            drop_text(*memory, (*memory)->places[set][way].text);
+    assert((*memory)->texts == NULL);
     free(*memory);
     *memory = NULL;
 }
@@ -118,10 +123,11 @@ void tag_memory_put(struct tag_memory *memory, uint64_t key_hash, const char *ta
     *place = (struct remembered){key_hash, text};
 }
 
-void tag_memory_remember(struct tag_memory **memory, uint64_t key_hash, const char *tags, size_t bytes)
+void tag_memory_remember(struct tag_memory **memory, const uint8_t hash_key[DIGEST_KEY_BYTES],
+                         uint64_t key_hash, const char *tags, size_t bytes)
 {
     if (*memory == NULL)
-        *memory = tag_memory_new();
+        *memory = tag_memory_new(hash_key);
     tag_memory_put(*memory, key_hash, tags, bytes);
 }
 
