@@ -22,7 +22,7 @@ enum {
     CONNECTIONS = 200,
     LIMIT_MS = 5000,
     STALE_MS = 10000,
-    REPETITIONS = 3,
+    REPETITIONS = 7,
     SETTLE_MS = 2 * QUERY_MS, /* a load under way has ended by then */
 };
 enum contender { CONSTANT, GUARD, NEAR, NGINX, VARNISH, CONTENDER_COUNT };
