@@ -45,7 +45,7 @@ static void load_batch(struct guard_load *const *loads, size_t count, void *cont
         source_finish(context, loads[i], 1);
 }
 
-/* A key says how its answer is kept: with a life of its own, shared, passed; or that its load is deferred. */
+/* A key says how its answer is kept: with a life of its own, shared, passed; that it has a tag, or its load is deferred. */
 static void load_kept(struct guard_load *load, void *context)
 {
     static const struct {
@@ -59,6 +59,10 @@ static void load_kept(struct guard_load *load, void *context)
             assert_int_equal(guard_load_keep(load, &kept[i].keep), GUARD_OK);
     if (strncmp(guard_load_key(load), "deferred", 8) == 0) {
         enum guard_status status = guard_load_defer(load, NULL, NULL, NULL);
+        assert_true(status == GUARD_OK || status == GUARD_NO_MEMORY);
+    }
+    if (strncmp(guard_load_key(load), "tagged", 6) == 0) {
+        enum guard_status status = guard_load_tag(load, "tag");
         assert_true(status == GUARD_OK || status == GUARD_NO_MEMORY);
     }
     source_load(load, context);
@@ -86,6 +90,7 @@ static void init_life(struct life *life, void (*days)(struct life *life))
     life->policy.lease_ms = 600;
     life->policy.failure_ms = 10;
     life->policy.stale_ms = 1000;
+    life->policy.tagged = true;
 }
 
 static void name_key(const struct life *life, const char *what, char key[KEY_SIZE])
@@ -402,6 +407,8 @@ static void live_with_wishes(struct life *life)
     wish(life, "passed", 0);
     wish(life, "passed", 0);
     wish(life, "deferred", 0);
+    wish(life, "tagged", 0);
+    wish(life, "tagged", 0);
     change_policy(life);
     part(life);
     expire_and_clear(life);
