@@ -148,6 +148,16 @@ void client_due(struct clients *clients)
     uv_idle_start(&clients->idle, idle_ran);
 }
 
+static void look_again(uv_timer_t *look)
+{
+    client_due(look->data);
+}
+
+void client_look_in(struct clients *clients, uint64_t in_ms)
+{
+    uv_timer_start(&clients->look, look_again, in_ms, 0);
+}
+
 /* ---- connections ---- */
 
 void client_notified(void *context, struct MHD_Connection *connection, void **client_slot,
@@ -488,6 +498,10 @@ static void go_on(struct client *client, bool is_hit)
 {
     struct clients *clients = client->clients;
 
+    if (client == clients->waits) {
+        move(client, CLIENT_ANSWERED); /* where it goes on at once */
+        return;
+    }
     if (client->state == CLIENT_PARKED)
         move(client, CLIENT_WAKING);
     else
@@ -534,9 +548,47 @@ static enum MHD_Result park(struct client *client)
     return MHD_YES;
 }
 
-static enum MHD_Result await(struct client *client)
+static bool may_wait(struct clients *clients)
+{
+    const bool alone = client_count(clients, CLIENT_ASKED) == 1 && clients->asked_run != clients->run;
+
+    clients->asked_run = clients->run;
+    if (!alone)
+        clients->wait_from_ms = uv_now(clients->uv) + CLIENT_CROWD_MS;
+    return uv_now(clients->uv) >= clients->wait_from_ms && !clients->is_due &&
+           client_count(clients, CLIENT_WAKING) == 0;
+}
+
+/* One turn of libuv, inside a run of libmicrohttpd, which no callback of libuv calls: loop.h. */
+static void wait_here(struct client *client)
+{
+    struct clients *clients = client->clients;
+    const uint64_t begin_ns = uv_hrtime();
+
+    clients->waits = client;
+    client_look_in(clients, CLIENT_LOOK_MS);
+    uv_run(clients->uv, UV_RUN_DEFAULT);
+    clients->waits = NULL;
+    if (client->state == CLIENT_ANSWERED)
+        uv_timer_stop(&clients->look);
+    if (uv_hrtime() - begin_ns > (uint64_t)CLIENT_SLOW_WAIT_US * 1000)
+        clients->wait_from_ms = uv_now(clients->uv) + CLIENT_REST_MS;
+}
+
+static enum MHD_Result send_what_came(struct client *client, const char *path)
+{
+    if (client->selection != NULL)
+        return send_selection(client, path);
+    return client->job != NULL ? send_written(client, path) : send_result(client, &client->result, path);
+}
+
+static enum MHD_Result await(struct client *client, const char *path)
 {
     move(client, CLIENT_ASKED);
+    if (may_wait(client->clients))
+        wait_here(client);
+    if (client->state == CLIENT_ANSWERED)
+        return send_what_came(client, path);
     return client_count(client->clients, CLIENT_ASKED) > CLIENT_LOOK_MAX ? park(client) : MHD_YES;
 }
 
@@ -572,7 +624,7 @@ static enum MHD_Result get_many(struct client *client, const char *path)
         return send_selection(client, path);
     if (status != GUARD_OK)
         return send_result(client, &(struct guard_result){.status = status}, path);
-    return await(client);
+    return await(client, path);
 }
 
 static enum MHD_Result get_one(struct client *client, const char *path)
@@ -587,7 +639,7 @@ static enum MHD_Result get_one(struct client *client, const char *path)
         return send_result(client, &client->result, path);
     if (status != GUARD_OK)
         return send_result(client, &(struct guard_result){.status = status}, path);
-    return await(client);
+    return await(client, path);
 }
 
 /* ---- writing ---- */
@@ -827,9 +879,7 @@ enum MHD_Result client_handle(void *context, struct MHD_Connection *connection, 
     case CLIENT_ASKED:
         return uv_now(client->clients->uv) - client->since_ms >= CLIENT_LOOK_MS ? park(client) : MHD_YES;
     case CLIENT_ANSWERED:
-        if (client->selection != NULL)
-            return send_selection(client, path);
-        return client->job != NULL ? send_written(client, path) : send_result(client, &client->result, path);
+        return send_what_came(client, path);
     case CLIENT_FRESH:
     case CLIENT_PARKED:
     case CLIENT_WAKING:

@@ -18,6 +18,12 @@
  * write() and a walk over all other suspended connections. So a request is suspended only if the guard has not answered
  * within CLIENT_LOOK_MS or twice that, or if too many are ASKED.
  *
+ * A request that is alone waits in its handler instead, for as long as nothing else happens: what was asked leaves, and
+ * the answer of Redis comes in a turn of libuv that runs inside that of libmicrohttpd. Then libmicrohttpd sends it as it
+ * sends a constant, in the same run, which saves two runs of it. Anything else that happens ends the wait, and the request
+ * stays ASKED. Others that libmicrohttpd has noticed in the same run are held up for a round trip to Redis, so nobody
+ * waits like that soon after two were there at once, or after Redis was slow.
+ *
  * Threads: all on the thread of the loop, except the counters, which any thread may read.
  * Lifetime: from accept to close, or to the guard's callback if that is later. The guard calls back exactly once, and
  * so does the writer, so a waiter is resumed exactly once.
@@ -58,6 +64,9 @@ enum {
     CLIENT_SLOW_MS = 1000,               /* an answer that is read for longer makes way for others */
     CLIENT_LOOK_MS = 2,                  /* a request stays ASKED for about this long */
     CLIENT_LOOK_MAX = 512,               /* and at most so many are */
+    CLIENT_CROWD_MS = 20,                /* none waits in its handler so soon after two were there at once, */
+    CLIENT_SLOW_WAIT_US = 1000,          /* nor, after a wait that took longer than this, */
+    CLIENT_REST_MS = 100,                /* for this long */
 };
 
 enum client_state {
@@ -129,12 +138,17 @@ struct clients {
     /* the loop's thread */
     struct guard_loop *guard; /* NULL while it is detaching */
     uv_idle_t idle;           /* active: the next turn must not block */
+    uv_timer_t look;          /* active: clients in ASKED are looked at again soon */
     bool is_due;              /* MHD_run() is needed before */
     bool is_leaving;          /* connections end with their next answers */
     struct shelf shelf;
     size_t upload_bytes; /* room for bodies in all jobs that clients hold */
     size_t answer_bytes; /* of all their documents */
     struct client *list[CLIENT_STATE_COUNT];
+    uint64_t run;          /* how often MHD_run() was called; the loop counts */
+    uint64_t asked_run;    /* in which of them a request was last ASKED */
+    uint64_t wait_from_ms; /* uv_now(): before that, none waits in its handler */
+    struct client *waits;  /* the one that does; else NULL */
 
     uv_async_t written_request; /* any thread: the writer has finished some jobs */
     pthread_mutex_t written_lock;
@@ -147,6 +161,8 @@ struct clients {
 
 /* MHD_run() is needed before the loop may block again. */
 void client_due(struct clients *clients);
+/* MHD_run() is needed in so many milliseconds, for those that are ASKED. */
+void client_look_in(struct clients *clients, uint64_t in_ms);
 
 /* Callbacks for libmicrohttpd; their context is the clients, the slot is where it keeps the client. */
 void client_notified(void *context, struct MHD_Connection *connection, void **client_slot,

@@ -28,11 +28,6 @@ static void poll_ready(uv_poll_t *poll, int status, int events)
     client_due(&((struct server_loop *)poll->data)->clients);
 }
 
-static void look_again(uv_timer_t *timer)
-{
-    client_due(&((struct server_loop *)timer->data)->clients);
-}
-
 static bool has(const struct server_loop *loop, enum client_state state)
 {
     return loop->clients.list[state] != NULL;
@@ -54,11 +49,17 @@ static void plan_next_turn(struct server_loop *loop)
     const bool wants_more = MHD_get_timeout(loop->daemon, &timeout_ms) == MHD_YES && timeout_ms == 0;
 
     if (!has(loop, CLIENT_ASKED))
-        uv_timer_stop(&loop->look);
+        uv_timer_stop(&loop->clients.look);
     if (has(loop, CLIENT_WAKING) || (wants_more && !has(loop, CLIENT_ASKED)))
         client_due(&loop->clients);
-    else if (wants_more && !uv_is_active((uv_handle_t *)&loop->look))
-        uv_timer_start(&loop->look, look_again, look_again_ms(loop), 0);
+    else if (wants_more && !uv_is_active((uv_handle_t *)&loop->clients.look))
+        client_look_in(&loop->clients, look_again_ms(loop));
+}
+
+static void run(struct server_loop *loop)
+{
+    loop->clients.run++;
+    MHD_run(loop->daemon);
 }
 
 /* Reads, answers and writes for all connections that are not suspended. The first run writes the responses of those that
@@ -68,9 +69,9 @@ static void serve(struct server_loop *loop)
     const bool answers = has(loop, CLIENT_ANSWERED);
 
     loop->served = true;
-    MHD_run(loop->daemon);
+    run(loop);
     if (answers)
-        MHD_run(loop->daemon);
+        run(loop);
 }
 
 /* How many are woken in this turn: few while others make requests, because each step of those waits for a batch, but
@@ -129,7 +130,7 @@ static void parts_close(struct server_loop *loop)
 {
     uv_handle_t *handles[] = {
         (uv_handle_t *)&loop->check,        (uv_handle_t *)&loop->clients.idle,
-        (uv_handle_t *)&loop->look,         (uv_handle_t *)&loop->tick,
+        (uv_handle_t *)&loop->clients.look, (uv_handle_t *)&loop->tick,
         (uv_handle_t *)&loop->stop_request, (uv_handle_t *)&loop->clients.written_request};
 
     listener_close(loop);
@@ -193,21 +194,25 @@ static void empty_backlog(struct server_loop *loop)
 
     listener_hold_off(loop->listen_fd);
     for (unsigned turns = 0; turns < ACCEPT_TURNS_MAX && poll(&listener, 1, 0) > 0; turns++)
-        MHD_run(loop->daemon);
+        run(loop);
 }
 
-static void stop_requested(uv_async_t *request)
+static void begin_drain(struct server_loop *loop)
 {
-    struct server_loop *loop = request->data;
-
-    if (loop->phase != LOOP_RUNNING)
-        return;
+    loop->stop_wanted = false;
     loop->clients.is_leaving = true;
     enter(loop, LOOP_DRAINING, loop->drain_ms);
     loop->grace_ends_ms = uv_now(&loop->uv) + loop->drain_ms / LOOP_GRACE_PART;
     if (!loop->keeps_backlog)
         empty_backlog(loop);
     listener_close(loop);
+}
+
+static void stop_requested(uv_async_t *request)
+{
+    struct server_loop *loop = request->data;
+
+    loop->stop_wanted = loop->phase == LOOP_RUNNING;
 }
 
 /* An answer that comes while the rest is flushed needs its time too. */
@@ -220,10 +225,17 @@ static void written(uv_async_t *request)
         loop->phase_ends_ms = uv_now(&loop->uv) + LOOP_FLUSH_MS;
 }
 
-static void checked(uv_check_t *check)
+/* UV_RUN_ONCE of libuv 1.44 would not sleep in a turn in which the guard's lookups leave. */
+static void turn_over(uv_check_t *check)
 {
-    struct server_loop *loop = check->data;
+    uv_stop(check->loop);
+}
 
+/* Between two turns of libuv. */
+static void step(struct server_loop *loop)
+{
+    if (loop->stop_wanted)
+        begin_drain(loop);
     if (loop->clients.is_due)
         turn(loop);
     if (loop->phase != LOOP_RUNNING)
@@ -297,12 +309,12 @@ static void handles_init(struct server_loop *loop)
     uv_async_init(&loop->uv, &loop->clients.written_request, written);
     uv_check_init(&loop->uv, &loop->check);
     uv_idle_init(&loop->uv, &loop->clients.idle);
-    uv_timer_init(&loop->uv, &loop->look);
+    uv_timer_init(&loop->uv, &loop->clients.look);
+    loop->clients.look.data = &loop->clients;
     uv_timer_init(&loop->uv, &loop->tick);
     loop->clients.written_request.data = loop;
-    loop->stop_request.data = loop->check.data = loop->clients.idle.data = loop->look.data = loop->tick.data =
-        loop;
-    uv_check_start(&loop->check, checked);
+    loop->stop_request.data = loop->tick.data = loop;
+    uv_check_start(&loop->check, turn_over);
     uv_timer_start(&loop->tick, ticked, LOOP_TICK_MS, LOOP_TICK_MS);
 }
 
@@ -354,7 +366,9 @@ static void *thread_main(void *context)
     if (!loop->is_open)
         parts_close(loop);
     sem_post(&loop->opened);
-    uv_run(&loop->uv, UV_RUN_DEFAULT);
+    while (uv_run(&loop->uv, UV_RUN_DEFAULT) != 0 && loop->phase != LOOP_CLOSED)
+        step(loop);
+    uv_run(&loop->uv, UV_RUN_DEFAULT); /* closes what was open */
     const int leftover = uv_loop_close(&loop->uv);
     assert(leftover == 0); /* every handle was closed */
     return NULL;

@@ -5,10 +5,13 @@
  * libmicrohttpd runs in external epoll mode: libuv polls its epoll descriptor, and MHD_run() is called once a turn,
  * after libuv has delivered everything else, if anything made it due:
  *
- *     uv_run: I/O callbacks ---------------------------------------------------> check: turn
+ *     uv_run: I/O callbacks ---------------------------------------------------> turn
  *               its epoll fd is readable -> due                                    MHD_run
  *               the guard answered a client -> due                                 wake some, MHD_run
  *               the look timer, the drain -> due                                   still due? do not block
+ *
+ * Callbacks of libuv only note what has happened; what follows from it is done between its turns, and so is all that
+ * calls MHD_run(). That is why a request that is alone may have one more turn of libuv inside MHD_run(), see client.h.
  *
  *     RUNNING --stop--> DRAINING --nobody left to answer, or time up--> DETACHING --guard let go--> FLUSHING --> CLOSED
  *
@@ -61,9 +64,9 @@ struct server_loop {
     /* the loop's thread */
     uv_loop_t uv;
     uv_poll_t poll;
-    uv_check_t check;
-    uv_timer_t look; /* active: clients in ASKED are looked at again soon */
-    uv_timer_t tick; /* sweeps; later the end of a phase */
+    uv_check_t check; /* ends each uv_run() after one turn */
+    uv_timer_t tick;  /* sweeps; later the end of a phase */
+    bool stop_wanted; /* noted, not begun */
     struct MHD_Daemon *daemon;
     enum loop_phase phase;
     uint64_t phase_ends_ms, grace_ends_ms;
