@@ -8,9 +8,9 @@
 #     server: server.o $(GUARD_LIB)
 #             $(CC) $(LDFLAGS) -o $@ $^ $(GUARD_LIBS)
 #
-# Needs a C11 compiler, libuv, hiredis and uthash (Debian: libuv1-dev libhiredis-dev uthash-dev). Your CC, AR, OBJCOPY, CPPFLAGS
-# and CFLAGS are used; everything made goes into GUARD_BUILD. Nothing is installed, no target of yours is
-# taken, and the first target of your Makefile stays the default one.
+# Needs a C11 compiler, libuv, hiredis, and the headers of uthash and xxhash (Debian: libuv1-dev libhiredis-dev uthash-dev
+# libxxhash-dev). Your CC, AR, OBJCOPY, CPPFLAGS and CFLAGS are used; everything made goes into GUARD_BUILD. Nothing is
+# installed, no target of yours is taken, and the first target of your Makefile stays the default one.
 #
 # Only what guard.h, host.h and locks.h declare is visible in GUARD_LIB: a function of yours may well be called redis_open. Link
 # time optimization ends at that border, so -flto is left out here. GUARD_PARTS has the same objects with

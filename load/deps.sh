@@ -40,6 +40,7 @@ libssl-dev        /usr/include/openssl/ssl.h
 openssl           openssl
 libcmocka-dev     /usr/include/cmocka.h
 uthash-dev        /usr/include/uthash.h
+libxxhash-dev     /usr/include/xxhash.h
 libsystemd-dev    /usr/include/systemd/sd-daemon.h
 redis-server      redis-server
 postgresql        /usr/lib/postgresql/*/bin/initdb

@@ -2,7 +2,7 @@
 /*
  * envelope.c - writes and checks the envelope; envelope.h says which bytes the scripts read.
  *
- *   <uuid> <px_ms> <stale_ms> csg2 <v|a|p> <own fresh_ms> <o|-> <load_us> <key_bytes> <validator_bytes> <body_bytes>
+ *   <uuid> <px_ms> <stale_ms> csg3 <v|a|p> <own fresh_ms> <o|-> <load_us> <key_bytes> <validator_bytes> <body_bytes>
  *   <tags_bytes> <born>\n
  *   <key>\n
  *   <validator>\n
@@ -39,9 +39,9 @@ static const struct field era_field = {124, 16};
 static const struct field count_field = {141, 12};
 
 /* The head with its fields open: '0' where a digit goes, 'x' where anything may, the rest as it stands.
- * "csg2" is the format's name and version. */
+ * "csg3" is the format's name and version. */
 static const char frame[] =
-    "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx 0000000000000 0000000000000 csg2 x "
+    "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx 0000000000000 0000000000000 csg3 x "
     "xxxxxxxxxx x 0000000000000 0000 000 0000000000 0000 0000000000000000.000000000000\n";
 
 enum {
@@ -58,8 +58,6 @@ static const uint64_t load_us_max = 9999999999999;
 _Static_assert(HEAD_BYTES == sizeof(frame) - 1, "frame and the fields describe the same head");
 _Static_assert((int)HEAD_BYTES >= (int)HEAD_BLOCK_BYTES, "the last block, which overlaps, lies in the head");
 _Static_assert(DIGITS_MAX < 19, "no field overflows 64 bits, nor does the sum of the lengths");
-
-static const uint8_t checksum_key[DIGEST_KEY_BYTES] = "csg2 checksum";
 
 /* ---- fields ---- */
 
@@ -120,7 +118,7 @@ static bool fits_frame(const char *head)
 
 static void put_checksum(const char *data, size_t data_bytes, char out[CHECKSUM_BYTES])
 {
-    const uint64_t sum = digest_siphash(checksum_key, data, data_bytes);
+    const uint64_t sum = digest_checksum(data, data_bytes);
     for (size_t i = 0; i < CHECKSUM_BYTES; i++)
         out[i] = "0123456789abcdef"[sum >> (60 - 4 * i) & 15];
 }

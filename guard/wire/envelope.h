@@ -12,7 +12,7 @@
  *         52-64   stale_ms: the last part of it is stale   string.sub(v, 52, 64)
  *            71   v (value), a (absent) or p (the mark of a pass)        string.sub(v, 71, 71)
  *            84   o: the stale time is the entry's own; -: the policy's  string.sub(v, 84, 84)
- *         66-154  "csg2", that letter, the entry's own fresh_ms before jitter (dashes: the policy's), that other letter,
+ *         66-154  "csg3", that letter, the entry's own fresh_ms before jitter (dashes: the policy's), that other letter,
  *                 load_us, the lengths of key, validator, body and tags, and when it was born by the clock of the tags
  *                 (tags.h), fixed-width decimal; newline
  *

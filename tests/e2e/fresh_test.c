@@ -225,7 +225,7 @@ TEST(a_fill_that_an_invalidation_overtook_is_refused)
                                           .events = &event,
                                           .event_count = 1};
     struct burst_summary summary;
-    proxy_mark(proxy, 0, " csg2 v ", PROXY_FREEZE_REQUESTS); /* only a fill carries an envelope */
+    proxy_mark(proxy, 0, " csg3 v ", PROXY_FREEZE_REQUESTS); /* only a fill carries an envelope */
     assert_true(burst_open(&options, &burst));
     assert_true(burst_run(burst));
     burst_summarise(burst, &summary);

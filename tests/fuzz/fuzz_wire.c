@@ -281,8 +281,7 @@ static void read_entry(const char *data, size_t bytes)
 /* Anybody can compute the checksum. */
 static void sign(char *data, size_t bytes)
 {
-    static const uint8_t checksum_key[DIGEST_KEY_BYTES] = "csg2 checksum";
-    uint64_t sum = digest_siphash(checksum_key, data, bytes - CHECKSUM_BYTES);
+    uint64_t sum = digest_checksum(data, bytes - CHECKSUM_BYTES);
     for (size_t i = 0; i < CHECKSUM_BYTES; i++)
         data[bytes - CHECKSUM_BYTES + i] = "0123456789abcdef"[sum >> (60 - 4 * i) & 15];
 }

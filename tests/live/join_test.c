@@ -261,7 +261,7 @@ TEST(a_fill_without_reply_answers_only_who_joined_before_its_query)
     start_load();
     change_row_unheard();
     join_late(1);
-    hold(PROXY_FREEZE_REPLIES, " csg2 v "); /* only a fill carries an envelope */
+    hold(PROXY_FREEZE_REPLIES, " csg3 v "); /* only a fill carries an envelope */
     source_open(&fleet.source);
     wait_held();
     hold(PROXY_FREEZE_REPLIES, "nothing of this kind");
@@ -275,7 +275,7 @@ TEST(a_fill_that_is_stored_answers_only_who_joined_before_it_was_sent)
 {
     scene_open(0, PATIENT_MS);
     start_load();
-    hold(PROXY_FREEZE_REPLIES, " csg2 v ");
+    hold(PROXY_FREEZE_REPLIES, " csg3 v ");
     source_open(&fleet.source);
     wait_held();
     WAIT_UNTIL(is_cached("k"));
@@ -381,7 +381,7 @@ TEST(who_waits_behind_a_fill_is_answered_when_the_guard_closes)
 {
     scene_open(0, LIMIT_MS);
     start_load();
-    hold(PROXY_FREEZE_REPLIES, " csg2 v ");
+    hold(PROXY_FREEZE_REPLIES, " csg3 v ");
     source_open(&fleet.source);
     wait_held();
     detach();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * digest_test.c - the published vectors of SipHash-1-3 and SHA-256.
+ * digest_test.c - the published vectors of SipHash-1-3 and SHA-256, and what xxhsum says.
  */
 #include "guard/base/digest.h"
 #include "tests/support/test.h"
@@ -67,6 +67,31 @@ TEST(siphash_changes_with_the_key)
         key[i] = 1;
         assert_true(digest_siphash(key, "product:7", 9) != before);
         key[i] = 0;
+    }
+}
+
+/* What `xxhsum -H3` prints for so many bytes, byte i being i * 7 + i / 256: on both sides of each length at which XXH3
+ * goes another way. An entry is checked by every process of a fleet, whatever it was built with. */
+TEST(the_checksum_is_xxh3)
+{
+    static const struct {
+        size_t bytes;
+        uint64_t sum;
+    } vectors[] = {
+        {0, 0x2d06800538d394c2},    {1, 0xc44bdff4074eecdb},    {3, 0xc3489259e968ad9e},
+        {4, 0xd3d60c1519014e89},    {8, 0xb88dee77f6bf6980},    {9, 0x03688dcad730d826},
+        {16, 0x9da23836adf2be1e},   {17, 0xf34c3c9cf5a112d1},   {128, 0x65f3c2c00fa93185},
+        {129, 0x28065c6ec25f5b25},  {240, 0x4917a75c0ef8eed7},  {241, 0x541b19226f0052e8},
+        {1024, 0x71bee625238addb4}, {1025, 0xd9b414f4e1bbf7ad}, {4321, 0x61289c7fdfb5f513},
+    };
+    for (size_t v = 0; v < sizeof(vectors) / sizeof(vectors[0]); v++) {
+        const size_t bytes = vectors[v].bytes;
+        uint8_t *data = malloc(bytes > 0 ? bytes : 1);
+        assert_non_null(data);
+        for (size_t i = 0; i < bytes; i++)
+            data[i] = (uint8_t)(i * 7 + i / 256);
+        assert_true(digest_checksum(data, bytes) == vectors[v].sum);
+        free(data);
     }
 }
 

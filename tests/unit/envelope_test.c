@@ -80,13 +80,13 @@ static void assert_survives(const struct envelope *envelope)
 TEST(the_layout_is_the_published_one)
 {
     static const char head[] =
-        "0f8fad5b-d9cb-469f-a165-70867728950e 0000000065000 0000000005000 csg2 v ---------- - "
+        "0f8fad5b-d9cb-469f-a165-70867728950e 0000000065000 0000000005000 csg3 v ---------- - "
         "0000000151234 0009 004 0000000008 0020 1763777777000000.000000000042\n"
         "product:7\n"
         "\"v3\"\n"
         "{\"id\":7}\n"
         "category:7 listing:7\n"
-        "e3388d2806002f42";
+        "e4861b4323729973";
     const struct envelope envelope = sample();
     char *text = written(&envelope);
     assert_int_equal(envelope_size(&envelope), sizeof(head) - 1);
@@ -283,9 +283,9 @@ TEST(the_fault_is_named)
     assert_int_equal(envelope_read(text, size, "product:8", 9, &out), ENVELOPE_OTHER_KEY);
     assert_int_equal(envelope_read(text, size, "product:77", 10, &out), ENVELOPE_OTHER_KEY);
     assert_int_equal(envelope_read(text, size, "product:", 8, &out), ENVELOPE_OTHER_KEY);
-    text[68] = '1'; /* csg1 is older */
+    text[68] = '2'; /* csg2 is older, and another checksum */
     assert_int_equal(read_exactly(text, size), ENVELOPE_FOREIGN);
-    text[68] = '2';
+    text[68] = '3';
     text[size - 20] ^= 1; /* the body */
     assert_int_equal(read_exactly(text, size), ENVELOPE_DAMAGED);
     text[size - 20] ^= 1;
@@ -310,96 +310,96 @@ TEST(a_refused_envelope_leaves_the_result_alone)
 /* Sound in form and checksum, but not what any filler of ours writes. The sums come from another
  * implementation. */
 static const char *const foreign[] = {
-    "0f8fad5b-d9cb-469f-a165-70867728950e 0000000000000 0000000000000 csg2 v ---------- - 0000000151234 "
+    "0f8fad5b-d9cb-469f-a165-70867728950e 0000000000000 0000000000000 csg3 v ---------- - 0000000151234 "
     "0009 004 "
     "0000000008 0000 0000000000000000.000000000000\n"
     "product:7\n"
     "\"v3\"\n"
     "{\"id\":7}\n"
     "\n"
-    "7873bdd8366294c3",
-    "0f8fad5b-d9cb-469f-a165-70867728950e 0000000065000 0000000065001 csg2 v ---------- - 0000000151234 "
+    "a7f188aa714552f2",
+    "0f8fad5b-d9cb-469f-a165-70867728950e 0000000065000 0000000065001 csg3 v ---------- - 0000000151234 "
     "0009 004 "
     "0000000008 0000 0000000000000000.000000000000\n"
     "product:7\n"
     "\"v3\"\n"
     "{\"id\":7}\n"
     "\n"
-    "a254ac02d016e8ac",
-    "0f8fad5b-d9cb-469f-a165-70867728950e 0000000065000 0000000000000 csg2 a ---------- - 0000000151234 "
+    "956b593681e8b672",
+    "0f8fad5b-d9cb-469f-a165-70867728950e 0000000065000 0000000000000 csg3 a ---------- - 0000000151234 "
     "0009 000 "
     "0000000008 0000 0000000000000000.000000000000\n"
     "product:7\n"
     "\n"
     "{\"id\":7}\n"
     "\n"
-    "d0d8e1c76fe2af93",
-    "0f8fad5b-d9cb-469f-a165-70867728950e 0000000065000 0000000000000 csg2 v ---------- - 0000000151234 "
+    "f1abbbb0933fb25b",
+    "0f8fad5b-d9cb-469f-a165-70867728950e 0000000065000 0000000000000 csg3 v ---------- - 0000000151234 "
     "0009 004 "
     "0000000008 0010 0000000000000000.000000000000\n"
     "product:7\n"
     "\"v3\"\n"
     "{\"id\":7}\n"
     "category:7\n"
-    "24b4e96e6866a2c6",
-    "0f8fad5b-d9cb-469f-a165-70867728950e 0000000065000 0000000000000 csg2 v ---------- - 0000000151234 "
+    "6157e0b45648f216",
+    "0f8fad5b-d9cb-469f-a165-70867728950e 0000000065000 0000000000000 csg3 v ---------- - 0000000151234 "
     "0009 004 "
     "0000000008 0004 1763777777000000.000000000042\n"
     "product:7\n"
     "\"v3\"\n"
     "{\"id\":7}\n"
     "a  b\n"
-    "339bf1c665c38d8d",
-    "0f8fad5b-d9cb-469f-a165-70867728950e 0000000065000 0000000000000 csg2 v ---------- - 0000000151234 "
+    "952e16cc7c4c672d",
+    "0f8fad5b-d9cb-469f-a165-70867728950e 0000000065000 0000000000000 csg3 v ---------- - 0000000151234 "
     "0009 004 "
     "0000000008 0017 1763777777000000.000000000042\n"
     "product:7\n"
     "\"v3\"\n"
     "{\"id\":7}\n"
     "a b c d e f g h i\n"
-    "64188fa795117ea5",
+    "03d76f5d702917d0",
     /* a mark with a body, a mark with a life of its own, an absent row with a stale time of its own */
-    "0f8fad5b-d9cb-469f-a165-70867728950e 0000000065000 0000000000000 csg2 p ---------- - 0000000151234 "
+    "0f8fad5b-d9cb-469f-a165-70867728950e 0000000065000 0000000000000 csg3 p ---------- - 0000000151234 "
     "0009 000 "
     "0000000008 0000 0000000000000000.000000000000\n"
     "product:7\n"
     "\n"
     "{\"id\":7}\n"
     "\n"
-    "27734033f20310ad",
-    "0f8fad5b-d9cb-469f-a165-70867728950e 0000000065000 0000000000000 csg2 p 0000065000 - 0000000151234 "
+    "f42ae5bd50b215ce",
+    "0f8fad5b-d9cb-469f-a165-70867728950e 0000000065000 0000000000000 csg3 p 0000065000 - 0000000151234 "
     "0009 000 "
     "0000000000 0000 0000000000000000.000000000000\n"
     "product:7\n"
     "\n"
     "\n"
     "\n"
-    "077e96142f94895c",
-    "0f8fad5b-d9cb-469f-a165-70867728950e 0000000065000 0000000005000 csg2 p ---------- o 0000000151234 "
+    "1709e1009f1f12e5",
+    "0f8fad5b-d9cb-469f-a165-70867728950e 0000000065000 0000000005000 csg3 p ---------- o 0000000151234 "
     "0009 000 "
     "0000000000 0000 0000000000000000.000000000000\n"
     "product:7\n"
     "\n"
     "\n"
     "\n"
-    "02203b72d21b3ee2",
+    "9ddd75135aaaa0a6",
     /* the number that stands for the policy's is none, and there is one other letter */
-    "0f8fad5b-d9cb-469f-a165-70867728950e 0000000065000 0000000000000 csg2 v 4294967295 - 0000000151234 "
+    "0f8fad5b-d9cb-469f-a165-70867728950e 0000000065000 0000000000000 csg3 v 4294967295 - 0000000151234 "
     "0009 000 "
     "0000000000 0000 0000000000000000.000000000000\n"
     "product:7\n"
     "\n"
     "\n"
     "\n"
-    "ac2bbec75ba48b62",
-    "0f8fad5b-d9cb-469f-a165-70867728950e 0000000065000 0000000000000 csg2 v ---------- x 0000000151234 "
+    "f36a33eb52684a52",
+    "0f8fad5b-d9cb-469f-a165-70867728950e 0000000065000 0000000000000 csg3 v ---------- x 0000000151234 "
     "0009 000 "
     "0000000000 0000 0000000000000000.000000000000\n"
     "product:7\n"
     "\n"
     "\n"
     "\n"
-    "d7b7834668433653",
+    "153989950bf461db",
 };
 
 TEST(a_sound_envelope_that_no_filler_writes_is_foreign)
