@@ -59,6 +59,7 @@ struct redis_connection {
     struct guard_host *host;
     struct host_timer timer;
     struct host_soon flusher, closer;
+    uint64_t turn_ms; /* while the flusher waits: when the first command of this turn was queued; else 0 */
     void (*closed)(void *context);
     void *closed_context;
 
@@ -317,6 +318,7 @@ static void on_flush(void *context)
 
     if (redis_buffer_bytes(&connection->pipeline.out) > 0 && connection->counted)
         count_one(&connection->counters->round_trips);
+    connection->turn_ms = 0;
     connection->counted = false;
     flush(connection);
 }
@@ -332,7 +334,8 @@ static void flush_this_turn(struct redis_connection *connection)
 static bool queue(struct redis_connection *connection, size_t argc, const char *const *argv,
                   const size_t *argv_bytes, struct redis_command *command)
 {
-    uint64_t now = clock_now_ms();
+    /* what leaves together has one deadline */
+    uint64_t now = connection->turn_ms != 0 ? connection->turn_ms : clock_now_ms();
 
     assert(connection->config.channel == NULL);
     if (connection->stage == STAGE_CLOSED ||
@@ -345,6 +348,7 @@ static bool queue(struct redis_connection *connection, size_t argc, const char *
     connection->greeting.fence.sent_ms = now;
     ring_by(connection, is_void(connection) ? now : command->deadline_ms);
     flush_this_turn(connection);
+    connection->turn_ms = connection->flusher.list != NULL ? now : 0;
     return true;
 }
 
