@@ -78,7 +78,9 @@ static void serve(struct server_loop *loop)
  * not so few that the walk over the suspended costs more than answering. */
 static unsigned wake_count(const struct server_loop *loop)
 {
-    const unsigned walked = client_count(&loop->clients, CLIENT_PARKED) / LOOP_WALKED_FOR_ONE;
+    const unsigned suspended =
+        client_count(&loop->clients, CLIENT_PARKED) + client_count(&loop->clients, CLIENT_WAKING);
+    const unsigned walked = suspended / LOOP_WALKED_FOR_ONE;
 
     if (uv_now(&loop->uv) - loop->asked_ms > LOOP_ALONE_MS || walked > LOOP_WAKE_BATCH)
         return LOOP_WAKE_BATCH;

@@ -125,13 +125,17 @@ bool bench_pace_begin(const struct pace *pace, struct herd **out, uint64_t *begi
     return good;
 }
 
-bool bench_pace_end(struct herd **herd, uint64_t from_us, uint64_t to_us, struct latencies *out)
+const struct bench_span bench_all_time = {0, UINT64_MAX};
+
+bool bench_pace_end(struct herd **herd, const struct bench_span *spans, size_t count, struct latencies *out)
 {
     struct records records = {0};
     struct herd_strain strain;
     char why[WORK_WHY_BYTES] = "";
     bool ended = herd_end(herd, &records, &strain, why);
-    bool good = ended && pace_latencies(&records, from_us, to_us, out);
+    bool good = ended;
+    for (size_t i = 0; good && i < count; i++)
+        good = pace_latencies(&records, spans[i].from_us, spans[i].to_us, &out[i]);
     if (!good)
         fprintf(stderr, "bench: %s\n", ended ? "not every request was answered with 200" : why);
     records_clear(&records);
@@ -142,7 +146,7 @@ bool bench_pace(const struct pace *pace, struct latencies *out)
 {
     struct herd *herd = NULL;
     uint64_t begin_us;
-    return bench_pace_begin(pace, &herd, &begin_us) && bench_pace_end(&herd, 0, UINT64_MAX, out);
+    return bench_pace_begin(pace, &herd, &begin_us) && bench_pace_end(&herd, &bench_all_time, 1, out);
 }
 
 bool bench_apart(struct bench *servers, bench_part *part, const void *of, void *outcome, size_t outcome_bytes,

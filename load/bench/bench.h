@@ -130,9 +130,13 @@ bool bench_ask(uint16_t port, const char *path);
 bool bench_ask_each(uint16_t port, uint32_t first, uint32_t count);
 
 /* pace_begin() and pace_run() of herd/pace.h; all must be answered with 200. What bench_pace_end() tells is of those that
- * were due from one instant to the other. */
+ * were due in each of so many spans. */
+struct bench_span {
+    uint64_t from_us, to_us;
+};
+extern const struct bench_span bench_all_time;
 bool bench_pace_begin(const struct pace *pace, struct herd **out, uint64_t *begin_us);
-bool bench_pace_end(struct herd **herd, uint64_t from_us, uint64_t to_us, struct latencies *out);
+bool bench_pace_end(struct herd **herd, const struct bench_span *spans, size_t count, struct latencies *out);
 bool bench_pace(const struct pace *pace, struct latencies *out);
 
 /* Runs it in a process of its own, which ends without closing anything: what it writes to *outcome is all that counts.
