@@ -8,7 +8,7 @@
 #     server: server.o $(GUARD_LIB)
 #             $(CC) $(LDFLAGS) -o $@ $^ $(GUARD_LIBS)
 #
-# Needs a C11 compiler, libuv, hiredis, and the headers of uthash and xxhash (Debian: libuv1-dev libhiredis-dev uthash-dev
+# Needs a C11 compiler, libuv, hiredis, and the headers of uthash and xxhash 0.8 (Debian: libuv1-dev libhiredis-dev uthash-dev
 # libxxhash-dev). Your CC, AR, OBJCOPY, CPPFLAGS and CFLAGS are used; everything made goes into GUARD_BUILD. Nothing is
 # installed, no target of yours is taken, and the first target of your Makefile stays the default one.
 #

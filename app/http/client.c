@@ -117,6 +117,15 @@ static void client_free(struct client *client)
     free(client);
 }
 
+/* A GONE one is known to libmicrohttpd until its connection is closed, and to the guard until it has called back. */
+static void forget(struct client *client)
+{
+    if (client->forgotten)
+        client_free(client);
+    else
+        client->forgotten = true;
+}
+
 uint32_t client_busy_count(const struct clients *clients)
 {
     uint32_t count = 0;
@@ -179,7 +188,11 @@ void client_notified(void *context, struct MHD_Connection *connection, void **cl
     }
     atomic_fetch_sub_explicit(&clients->shared->connection_count, 1, memory_order_relaxed);
     *client_slot = NULL;
-    if (client != NULL && client->state != CLIENT_GONE)
+    if (client == NULL)
+        return;
+    if (client->state == CLIENT_GONE)
+        forget(client);
+    else
         client_free(client);
 }
 
@@ -356,7 +369,7 @@ static void be_answered(struct client *client)
 static enum MHD_Result finish(struct client *client, bool queued, unsigned status, size_t body_bytes)
 {
     drop_result(client);
-    if (client->state == CLIENT_ANSWERED)
+    if (client->state == CLIENT_ANSWERED && client != client->clients->waits)
         hurry(client, false);
     if (!queued)
         return MHD_NO;
@@ -499,7 +512,7 @@ static void go_on(struct client *client, bool is_hit)
     struct clients *clients = client->clients;
 
     if (client == clients->waits) {
-        move(client, CLIENT_ANSWERED); /* where it goes on at once */
+        move(client, CLIENT_ANSWERED); /* wait_here() returns */
         return;
     }
     if (client->state == CLIENT_PARKED)
@@ -519,7 +532,7 @@ static void answered(void *context, const struct guard_result *result)
     struct client *client = context;
 
     if (client->state == CLIENT_GONE) {
-        client_free(client);
+        forget(client);
         return;
     }
     client->result = *result;
@@ -534,7 +547,7 @@ static void many_answered(void *context, const struct guard_result *results)
     struct client *client = context;
 
     if (client->state == CLIENT_GONE) {
-        client_free(client);
+        forget(client);
         return;
     }
     selection_take(client->selection, results);
@@ -548,18 +561,21 @@ static enum MHD_Result park(struct client *client)
     return MHD_YES;
 }
 
-static bool may_wait(struct clients *clients)
+/* None of the others is being read, answered or written. */
+static bool is_alone(const struct clients *clients)
 {
-    const bool alone = client_count(clients, CLIENT_ASKED) == 1 && clients->asked_run != clients->run;
-
-    clients->asked_run = clients->run;
-    if (!alone)
-        clients->wait_from_ms = uv_now(clients->uv) + CLIENT_CROWD_MS;
-    return uv_now(clients->uv) >= clients->wait_from_ms && !clients->is_due &&
-           client_count(clients, CLIENT_WAKING) == 0;
+    return client_busy_count(clients) == client_count(clients, CLIENT_PARKED) + 1 && !clients->is_due;
 }
 
-/* One turn of libuv, inside a run of libmicrohttpd, which no callback of libuv calls: loop.h. */
+static void rest(struct clients *clients, uint32_t for_ms)
+{
+    const uint64_t until_ms = uv_now(clients->uv) + for_ms;
+
+    if (clients->wait_from_ms < until_ms)
+        clients->wait_from_ms = until_ms;
+}
+
+/* For one turn of libuv, inside a run of libmicrohttpd. */
 static void wait_here(struct client *client)
 {
     struct clients *clients = client->clients;
@@ -568,11 +584,10 @@ static void wait_here(struct client *client)
     clients->waits = client;
     client_look_in(clients, CLIENT_LOOK_MS);
     uv_run(clients->uv, UV_RUN_DEFAULT);
-    clients->waits = NULL;
     if (client->state == CLIENT_ANSWERED)
         uv_timer_stop(&clients->look);
     if (uv_hrtime() - begin_ns > (uint64_t)CLIENT_SLOW_WAIT_US * 1000)
-        clients->wait_from_ms = uv_now(clients->uv) + CLIENT_REST_MS;
+        rest(clients, CLIENT_REST_MS);
 }
 
 static enum MHD_Result send_what_came(struct client *client, const char *path)
@@ -584,12 +599,18 @@ static enum MHD_Result send_what_came(struct client *client, const char *path)
 
 static enum MHD_Result await(struct client *client, const char *path)
 {
+    struct clients *clients = client->clients;
+    enum MHD_Result result = MHD_YES;
+
     move(client, CLIENT_ASKED);
-    if (may_wait(client->clients))
+    if (uv_now(clients->uv) >= clients->wait_from_ms && is_alone(clients))
         wait_here(client);
     if (client->state == CLIENT_ANSWERED)
-        return send_what_came(client, path);
-    return client_count(client->clients, CLIENT_ASKED) > CLIENT_LOOK_MAX ? park(client) : MHD_YES;
+        result = send_what_came(client, path);
+    else if (client_count(clients, CLIENT_ASKED) > CLIENT_LOOK_MAX)
+        result = park(client);
+    clients->waits = NULL;
+    return result;
 }
 
 /* Of the one key or all of a selection. */
@@ -729,12 +750,21 @@ static bool grow_upload(struct client *client, size_t bytes)
 
 /* ---- requests ---- */
 
+/* Two in one run: while one waited in its handler, the other would wait with it. */
+static void note_crowd(struct clients *clients)
+{
+    if (clients->line_run == clients->run)
+        rest(clients, CLIENT_CROWD_MS);
+    clients->line_run = clients->run;
+}
+
 void *client_request_line(void *context, const char *uri, struct MHD_Connection *connection)
 {
-    const struct clients *clients = context;
+    struct clients *clients = context;
     struct client *client =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
 
+    note_crowd(clients);
     if (client != NULL) {
         account_begin(&client->account, clients->lane, uri);
         client->revalidates = false;

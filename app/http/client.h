@@ -11,21 +11,21 @@
  *
  *     A request that writes takes HEAD --> BODY --> READY --writer asked--> PARKED.
  *
- *     GONE: the client hung up while the guard owed an answer; freed by the callback.
+ *     GONE: the client hung up while the guard owed an answer; freed once it has called back and the connection is closed.
  *
  * ASKED makes hits cheap. In every MHD_run() libmicrohttpd calls the handler of each connection that is neither
  * suspended nor answered, which costs one function call; a suspension and its resumption cost two epoll_ctl(), a
  * write() and a walk over all other suspended connections. So a request is suspended only if the guard has not answered
  * within CLIENT_LOOK_MS or twice that, or if too many are ASKED.
  *
- * A request that is alone waits in its handler instead, for as long as nothing else happens: what was asked leaves, and
- * the answer of Redis comes in a turn of libuv that runs inside that of libmicrohttpd. Then libmicrohttpd sends it as it
- * sends a constant, in the same run, which saves two runs of it. Anything else that happens ends the wait, and the request
- * stays ASKED. Others that libmicrohttpd has noticed in the same run are held up for a round trip to Redis, so nobody
- * waits like that soon after two were there at once, or after Redis was slow.
+ * A request that comes while no other is read, looked up or written waits in its handler instead, in a turn of libuv inside
+ * that run of libmicrohttpd, until anything happens. If it was the answer, libmicrohttpd sends it in the same run, as it
+ * sends a constant, which saves two runs. If not, the request stays ASKED. A second request that this run has noticed, but
+ * not read, is held up for so long. So none waits like that for a while after two came in one run, or after a wait
+ * that was long, because Redis was slow or there was nothing in it.
  *
  * Threads: all on the thread of the loop, except the counters, which any thread may read.
- * Lifetime: from accept to close, or to the guard's callback if that is later. The guard calls back exactly once, and
+ * Lifetime: from accept to close, and to the guard's callback if that is later. The guard calls back exactly once, and
  * so does the writer, so a waiter is resumed exactly once.
  * Time: every state that a client could stay in has an absolute limit, however slowly its bytes drip in; in BODY it
  * grows with the bytes received, in ASKED and PARKED it is the guard's own deadline.
@@ -64,9 +64,9 @@ enum {
     CLIENT_SLOW_MS = 1000,               /* an answer that is read for longer makes way for others */
     CLIENT_LOOK_MS = 2,                  /* a request stays ASKED for about this long */
     CLIENT_LOOK_MAX = 512,               /* and at most so many are */
-    CLIENT_CROWD_MS = 20,                /* none waits in its handler so soon after two were there at once, */
-    CLIENT_SLOW_WAIT_US = 1000,          /* nor, after a wait that took longer than this, */
-    CLIENT_REST_MS = 100,                /* for this long */
+    CLIENT_CROWD_MS = 20,                /* none waits in its handler so soon after two came in one run, */
+    CLIENT_SLOW_WAIT_US = 500,           /* nor, after a wait that took longer than this, */
+    CLIENT_REST_MS = 50,                 /* for this long */
 };
 
 enum client_state {
@@ -77,7 +77,7 @@ enum client_state {
     CLIENT_ASKED,    /* the guard was asked; libmicrohttpd looks again every turn */
     CLIENT_PARKED,   /* the guard or the writer has not answered yet; suspended */
     CLIENT_WAKING,   /* answered; waits for its turn to be resumed */
-    CLIENT_ANSWERED, /* the result is here; libmicrohttpd will ask for the response */
+    CLIENT_ANSWERED, /* the result is here; libmicrohttpd will ask for the response, or is asking */
     CLIENT_SENDING,  /* the response is queued */
     CLIENT_IDLE,     /* between two requests */
     CLIENT_GONE,
@@ -102,6 +102,7 @@ struct client {
     bool looked_at;      /* in its present state, for a lost FIN */
     bool ended;          /* its socket was shut down, at least our half */
     bool expired;        /* because it took too long, or to make room */
+    bool forgotten;      /* GONE: by libmicrohttpd or by the guard */
     bool revalidates;    /* this request asks past the cache */
     bool is_conditional; /* it has an If-None-Match */
 };
@@ -146,9 +147,9 @@ struct clients {
     size_t answer_bytes; /* of all their documents */
     struct client *list[CLIENT_STATE_COUNT];
     uint64_t run;          /* how often MHD_run() was called; the loop counts */
-    uint64_t asked_run;    /* in which of them a request was last ASKED */
+    uint64_t line_run;     /* in which of them a request line was last read */
     uint64_t wait_from_ms; /* uv_now(): before that, none waits in its handler */
-    struct client *waits;  /* the one that does; else NULL */
+    struct client *waits;  /* the one that does, until it is answered; else NULL */
 
     uv_async_t written_request; /* any thread: the writer has finished some jobs */
     pthread_mutex_t written_lock;

@@ -215,6 +215,7 @@ static void stop_requested(uv_async_t *request)
     struct server_loop *loop = request->data;
 
     loop->stop_wanted = loop->phase == LOOP_RUNNING;
+    client_due(&loop->clients); /* it may have come inside MHD_run() */
 }
 
 /* An answer that comes while the rest is flushed needs its time too. */
@@ -227,7 +228,7 @@ static void written(uv_async_t *request)
         loop->phase_ends_ms = uv_now(&loop->uv) + LOOP_FLUSH_MS;
 }
 
-/* UV_RUN_ONCE of libuv 1.44 would not sleep in a turn in which the guard's lookups leave. */
+/* UV_RUN_ONCE of libuv 1.44.2 does not sleep in a turn in which an idle handle runs, as those of lookups that leave do. */
 static void turn_over(uv_check_t *check)
 {
     uv_stop(check->loop);

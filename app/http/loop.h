@@ -10,8 +10,9 @@
  *               the guard answered a client -> due                                 wake some, MHD_run
  *               the look timer, the drain -> due                                   still due? do not block
  *
- * Callbacks of libuv only note what has happened; what follows from it is done between its turns, and so is all that
- * calls MHD_run(). That is why a request that is alone may have one more turn of libuv inside MHD_run(), see client.h.
+ * A request that is alone may have one more turn of libuv inside MHD_run(), see client.h. So no callback of libuv, nor one
+ * of the guard's, runs libmicrohttpd, suspends or resumes a connection, or frees what libmicrohttpd still knows: that is
+ * done between the turns.
  *
  *     RUNNING --stop--> DRAINING --nobody left to answer, or time up--> DETACHING --guard let go--> FLUSHING --> CLOSED
  *

@@ -178,6 +178,69 @@ TEST(half_of_the_clients_and_the_leaders_own_hang_up_and_the_rest_is_served_by_o
     }
 }
 
+static const char *const one_loop[] = {"SERVER_LOOPS=1", "REDIS_LIMIT_MS=1000", NULL};
+
+static void lone_reset(struct lone *lone)
+{
+    const struct linger at_once = {.l_onoff = 1};
+    assert_int_equal(setsockopt(lone->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once), 0);
+    lone_hang_up(lone);
+}
+
+/* In each round one leaves while Redis has its question, in the moment in which another asks: the guard's last word to the
+ * first may come before libmicrohttpd has closed its connection. */
+TEST(a_client_that_resets_beside_anothers_request_leaves_nothing_behind)
+{
+    enum { ROUNDS = 300 };
+    char path[BURST_PATH_BYTES];
+    assert_true(fleet_start(1, one_loop));
+    fleet_cold_product(path);
+    struct lone stays = lone_connect(0, 0);
+    for (size_t i = 0; i < ROUNDS; i++) {
+        struct lone leaves = lone_connect(0, 0);
+        lone_ask(&leaves, "/ping");
+        lone_read(&leaves, 1); /* it is accepted */
+        lone_ask(&leaves, path);
+        if (i % 2 == 0)
+            lone_ask(&stays, path);
+        lone_reset(&leaves);
+        if (i % 2 != 0)
+            lone_ask(&stays, path);
+        lone_read(&stays, i + 1);
+    }
+    lone_hang_up(&stays);
+    assert_true(probe_wait_quiet(0));
+}
+
+static bool has_an_answer(const struct lone *lone)
+{
+    struct pollfd fd = {.fd = lone->fd, .events = POLLIN};
+    return poll(&fd, 1, 0) > 0;
+}
+
+TEST(a_request_that_waits_for_redis_holds_up_no_other)
+{
+    char path[BURST_PATH_BYTES], other[BURST_PATH_BYTES];
+    assert_true(fleet_start(1, one_loop));
+    fleet_cold_product(path);
+    fleet_cold_product(other);
+    struct lone first = lone_connect(0, 0), second = lone_connect(0, 0), pings = lone_connect(0, 0);
+    stack_redis_pause(&fleet.redis);
+    lone_ask(&first, path);
+    lone_ask(&pings, "/ping");
+    lone_read(&pings, 1);
+    lone_ask(&second, other);
+    lone_ask(&pings, "/ping");
+    lone_read(&pings, 2);
+    assert_false(has_an_answer(&first) || has_an_answer(&second));
+    stack_redis_resume(&fleet.redis);
+    lone_read(&first, 1);
+    lone_read(&second, 1);
+    lone_hang_up(&first);
+    lone_hang_up(&second);
+    lone_hang_up(&pings);
+}
+
 /* ---- those who do not read ---- */
 
 TEST(clients_that_do_not_read_hold_up_nobody_and_get_every_answer_in_the_end)
@@ -292,7 +355,6 @@ TEST(documents_that_nobody_reads_share_a_budget_and_do_not_keep_others_from_thei
     char path[BURST_PATH_BYTES], small[64];
     struct http_answer first, last;
     size_t served = 0;
-    const char *const one_loop[] = {"SERVER_LOOPS=1", NULL};
     assert_true(fleet_start(1, one_loop));
     ask_for_large(path, &first);
     uint64_t resident_kib = proc_status(fleet.catalogd[0].pid, "VmRSS"), most_kib = resident_kib;
