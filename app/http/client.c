@@ -567,12 +567,9 @@ static bool is_alone(const struct clients *clients)
     return client_busy_count(clients) == client_count(clients, CLIENT_PARKED) + 1 && !clients->is_due;
 }
 
-static void rest(struct clients *clients, uint32_t for_ms)
+static void rest(struct clients *clients)
 {
-    const uint64_t until_ms = uv_now(clients->uv) + for_ms;
-
-    if (clients->wait_from_ms < until_ms)
-        clients->wait_from_ms = until_ms;
+    clients->wait_from_ms = uv_now(clients->uv) + CLIENT_REST_MS;
 }
 
 /* For one turn of libuv, inside a run of libmicrohttpd. */
@@ -587,7 +584,7 @@ static void wait_here(struct client *client)
     if (client->state == CLIENT_ANSWERED)
         uv_timer_stop(&clients->look);
     if (uv_hrtime() - begin_ns > (uint64_t)CLIENT_SLOW_WAIT_US * 1000)
-        rest(clients, CLIENT_REST_MS);
+        rest(clients);
 }
 
 static enum MHD_Result send_what_came(struct client *client, const char *path)
@@ -754,7 +751,7 @@ static bool grow_upload(struct client *client, size_t bytes)
 static void note_crowd(struct clients *clients)
 {
     if (clients->line_run == clients->run)
-        rest(clients, CLIENT_CROWD_MS);
+        rest(clients);
     clients->line_run = clients->run;
 }
 

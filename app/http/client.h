@@ -64,9 +64,8 @@ enum {
     CLIENT_SLOW_MS = 1000,               /* an answer that is read for longer makes way for others */
     CLIENT_LOOK_MS = 2,                  /* a request stays ASKED for about this long */
     CLIENT_LOOK_MAX = 512,               /* and at most so many are */
-    CLIENT_CROWD_MS = 20,                /* none waits in its handler so soon after two came in one run, */
-    CLIENT_SLOW_WAIT_US = 500,           /* nor, after a wait that took longer than this, */
-    CLIENT_REST_MS = 50,                 /* for this long */
+    CLIENT_REST_MS = 20,                 /* none waits in its handler so soon after two came in one run, */
+    CLIENT_SLOW_WAIT_US = 500,           /* or after a wait that took longer than this */
 };
 
 enum client_state {

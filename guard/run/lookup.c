@@ -495,8 +495,10 @@ static void send_remembered(struct lookup *lookup)
 static void send_lookup(struct lookup *lookup, const char *name, size_t name_bytes)
 {
     struct guard_loop *loop = lookup->loop;
+    struct near *near = loop->guard->near;
     lookup->batch = redis_batch(loop->redis);
-    lookup->near = near_look_up(loop->guard->near, lookup->encoded, lookup->encoded_bytes, clock_now_us());
+    lookup->near =
+        near_look_up(near, lookup->encoded, lookup->encoded_bytes, near != NULL ? clock_now_us() : 0);
     lookup->replies = 1; /* ours, until all are sent */
     send_remembered(lookup);
     look_up(lookup, name, name_bytes);
