@@ -747,12 +747,13 @@ static bool grow_upload(struct client *client, size_t bytes)
 
 /* ---- requests ---- */
 
-/* Two in one run: while one waited in its handler, the other would wait with it. */
-static void note_crowd(struct clients *clients)
+/* Of two in one run, one would wait while the other did so in its handler. */
+static void note_line(struct clients *clients)
 {
     if (clients->line_run == clients->run)
         rest(clients);
     clients->line_run = clients->run;
+    clients->line_ms = uv_now(clients->uv);
 }
 
 void *client_request_line(void *context, const char *uri, struct MHD_Connection *connection)
@@ -761,7 +762,7 @@ void *client_request_line(void *context, const char *uri, struct MHD_Connection 
     struct client *client =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
 
-    note_crowd(clients);
+    note_line(clients);
     if (client != NULL) {
         account_begin(&client->account, clients->lane, uri);
         client->revalidates = false;

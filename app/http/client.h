@@ -146,7 +146,8 @@ struct clients {
     size_t answer_bytes; /* of all their documents */
     struct client *list[CLIENT_STATE_COUNT];
     uint64_t run;          /* how often MHD_run() was called; the loop counts */
-    uint64_t line_run;     /* in which of them a request line was last read */
+    uint64_t line_run;     /* in which of them a request line was last read, */
+    uint64_t line_ms;      /* and uv_now() then */
     uint64_t wait_from_ms; /* uv_now(): before that, none waits in its handler */
     struct client *waits;  /* the one that does, until it is answered; else NULL */
 

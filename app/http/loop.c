@@ -82,7 +82,7 @@ static unsigned wake_count(const struct server_loop *loop)
         client_count(&loop->clients, CLIENT_PARKED) + client_count(&loop->clients, CLIENT_WAKING);
     const unsigned walked = suspended / LOOP_WALKED_FOR_ONE;
 
-    if (uv_now(&loop->uv) - loop->asked_ms > LOOP_ALONE_MS || walked > LOOP_WAKE_BATCH)
+    if (uv_now(&loop->uv) - loop->clients.line_ms > LOOP_ALONE_MS || walked > LOOP_WAKE_BATCH)
         return LOOP_WAKE_BATCH;
     return walked > LOOP_WAKE_FEW ? walked : LOOP_WAKE_FEW;
 }
@@ -95,8 +95,6 @@ static bool serve_others(struct server_loop *loop)
     const bool left_before = loop->lookups_leave;
 
     serve(loop);
-    if (has(loop, CLIENT_ASKED))
-        loop->asked_ms = uv_now(&loop->uv);
     loop->lookups_leave = has(loop, CLIENT_ASKED) && !left_before;
     return loop->lookups_leave;
 }

@@ -72,7 +72,6 @@ struct server_loop {
     struct MHD_Daemon *daemon;
     enum loop_phase phase;
     uint64_t phase_ends_ms, grace_ends_ms;
-    uint64_t asked_ms;  /* when requests were last ASKED while waiters were to be woken */
     bool lookups_leave; /* in the latest turn with a waiter to wake */
     bool served;        /* since the last tick */
 

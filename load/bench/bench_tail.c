@@ -5,7 +5,9 @@
  * Cached products are asked for at a fixed rate, see pace.h; in the middle of it 10 000 connections ask for one
  * cold product at once, of a service with one server loop and of one with two. What was due while they asked and waited counts
  * apart from what was due while they were answered, from the first answer to the last. A burst of as many constants (/ping)
- * shows what of the first the server library takes, which reads all that have asked before it looks at anybody twice.
+ * shows what of the first the server library takes, which reads all that have asked before it looks at anybody twice. The same
+ * hits of a bystander, a process that has no part in the burst, show what of the second the machine takes: ten thousand answers
+ * keep every core busy, the clients' side of them, too.
  */
 #include "load/base/clock.h"
 #include "load/bench/bench.h"
@@ -34,15 +36,16 @@ struct tail {
     struct samples asking_p99_ms, ping_p99_ms;
     struct samples p50_ms, p99_ms, max_ms; /* while they are answered */
     struct samples p99_ratio;              /* that / without */
+    struct samples bystander_p99_ms, bystander_ratio;
 };
 enum { LOOPS_MAX = 2 };
 
 /* ---- requests for other products ---- */
 
-static bool begin(const struct tail *tail, struct herd **herd, uint64_t *begin_us)
+static bool begin(const struct tail *tail, uint16_t port, struct herd **herd, uint64_t *begin_us)
 {
     char path[BURST_PATH_BYTES];
-    const struct pace pace = {.ports = {tail->catalogd.port},
+    const struct pace pace = {.ports = {port},
                               .port_count = 1,
                               .path = path,
                               .per_second = PER_SECOND,
@@ -59,7 +62,7 @@ static bool run_calm(struct tail *tail)
     struct herd *herd = NULL;
     struct latencies latencies;
     uint64_t begin_us;
-    if (!begin(tail, &herd, &begin_us))
+    if (!begin(tail, tail->catalogd.port, &herd, &begin_us))
         return false;
     begin_us += (uint64_t)BEFORE_MS * 1000;
     const struct bench_span calm = {begin_us, begin_us + (uint64_t)CALM_MS * 1000};
@@ -72,12 +75,13 @@ static bool run_calm(struct tail *tail)
 
 enum { ASKING, ANSWERED, ALL_OF_IT, PART_COUNT };
 
-/* The burst, and meanwhile the others. */
-static bool ask_beside(const struct tail *tail, struct crowd *crowd, struct latencies out[PART_COUNT])
+/* The burst, and meanwhile the others at this port. */
+static bool ask_beside(const struct tail *tail, uint16_t port, struct crowd *crowd,
+                       struct latencies out[PART_COUNT])
 {
     struct herd *herd = NULL;
     uint64_t begin_us;
-    if (!begin(tail, &herd, &begin_us))
+    if (!begin(tail, port, &herd, &begin_us))
         return false;
     clock_pause_ms(BEFORE_MS);
     bool good = crowd_ask(crowd);
@@ -87,27 +91,33 @@ static bool ask_beside(const struct tail *tail, struct crowd *crowd, struct late
     return bench_pace_end(&herd, spans, PART_COUNT, out) && good;
 }
 
-static bool run_burst(const struct tail *tail, const char *path, struct latencies latencies[PART_COUNT])
+static bool run_burst(const struct tail *tail, const char *path, uint16_t port,
+                      struct latencies latencies[PART_COUNT])
 {
     struct crowd crowd = {.ports = {tail->catalogd.port}, .port_count = 1, .size = HERD};
     snprintf(crowd.path, sizeof crowd.path, "%s", path);
-    bool good = crowd_open(&crowd) && ask_beside(tail, &crowd, latencies);
+    bool good = crowd_open(&crowd) && ask_beside(tail, port, &crowd, latencies);
     crowd_close(&crowd);
     return good;
 }
 
-static bool repeat(struct bench *bench, struct tail *tail)
+static bool repeat(struct bench *bench, struct tail *tail, uint16_t bystander)
 {
-    char path[BURST_PATH_BYTES];
-    struct latencies parts[PART_COUNT], pings[PART_COUNT];
+    const uint16_t port = tail->catalogd.port;
+    char path[BURST_PATH_BYTES], another[BURST_PATH_BYTES];
+    struct latencies parts[PART_COUNT], pings[PART_COUNT], aside[PART_COUNT];
     bench_cold_path(bench, path);
-    if (!run_calm(tail) || !run_burst(tail, path, parts) || !run_burst(tail, "/ping", pings))
+    bench_cold_path(bench, another);
+    if (!run_calm(tail) || !run_burst(tail, path, port, parts) ||
+        !run_burst(tail, another, bystander, aside) || !run_burst(tail, "/ping", port, pings))
         return false;
     samples_add(&tail->asking_p99_ms, parts[ASKING].p99_ms);
     samples_add(&tail->ping_p99_ms, pings[ALL_OF_IT].p99_ms);
     samples_add(&tail->p50_ms, parts[ANSWERED].p50_ms);
     samples_add(&tail->p99_ms, parts[ANSWERED].p99_ms);
     samples_add(&tail->max_ms, parts[ANSWERED].max_ms);
+    samples_add(&tail->bystander_p99_ms, aside[ANSWERED].p99_ms);
+    samples_add(&tail->bystander_ratio, parts[ANSWERED].p99_ms / aside[ANSWERED].p99_ms);
     samples_add(&tail->p99_ratio, parts[ANSWERED].p99_ms / tail->calm_p99_ms.at[tail->calm_p99_ms.count - 1]);
     return true;
 }
@@ -123,7 +133,9 @@ static void report(const struct tail *tail, unsigned loops)
     report_row("while they are answered: p50", "ms", 2, &tail->p50_ms, none);
     report_row("while they are answered: p99", "ms", 2, &tail->p99_ms, none);
     report_row("while they are answered: slowest", "ms", 2, &tail->max_ms, none);
+    report_row("while they are answered: p99 of a bystander", "ms", 2, &tail->bystander_p99_ms, none);
     report_row("p99 while they are answered / without", "", 2, &tail->p99_ratio, at_most(3));
+    report_row("p99 while they are answered / a bystander's", "", 2, &tail->bystander_ratio, none);
 }
 
 /* The cached ones are loaded by a service whose queries are quick. */
@@ -150,7 +162,7 @@ bool measure_tail(struct bench *bench)
     for (size_t i = 0; good && i < REPETITIONS; i++) {
         progress_repetition(i + 1);
         for (unsigned loops = 1; good && loops <= LOOPS_MAX; loops++)
-            good = repeat(bench, &tails[loops - 1]);
+            good = repeat(bench, &tails[loops - 1], tails[LOOPS_MAX - loops].catalogd.port);
     }
     for (unsigned loops = 1; loops <= LOOPS_MAX; loops++) {
         stack_catalogd_stop(&tails[loops - 1].catalogd);
