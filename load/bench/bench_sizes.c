@@ -2,7 +2,8 @@
 /*
  * bench_sizes.c - hits of 1 KiB to 1 MiB, beside a server of libmicrohttpd's that has nothing else to do than to send as
  * many bytes (constant.h); which copies are made of a value on its way; and what small hits feel of large ones that the
- * same loop takes from Redis.
+ * same loop takes from Redis. Each repetition has new processes: where their bytes come to lie in memory makes a quarter of
+ * the CPU of some sizes, and stays as it is while a process lives.
  *
  * Copies are counted by valgrind's DHAT: what memcpy and its relatives moved inside the process, by who called them, in
  * bodies per request. What the kernel moves (out of the socket of Redis, into that of the client) comes on top, once each;
@@ -28,7 +29,7 @@ enum {
     SIZES = 4,
     CONNECTIONS = 16,
     SECONDS = 2,
-    REPETITIONS = 3,
+    REPETITIONS = 5,
     LARGE = SIZES - 1,
     COPIED = 2, /* the size at which copies are counted */
     COPY_REQUESTS = 64,
@@ -224,16 +225,23 @@ static bool count_copies(struct bench *bench, struct contest *contest, bool is_n
 
 /* ---- all of it ---- */
 
-static bool start(struct bench *bench, struct contest *contest)
+static bool make_products(struct bench *bench, struct contest *contest)
 {
     static const char longer[] =
         "ALTER TABLE products DROP CONSTRAINT products_description_length"; /* for once */
     char ignored[64];
-    bool good = contenders_start(bench, &contest->contenders, NEAR_SETTING) &&
-                stack_postgres_query(bench->postgres.url, longer, ignored, sizeof ignored);
+    bool good = stack_postgres_query(bench->postgres.url, longer, ignored, sizeof ignored);
     for (size_t i = 0; good && i < SIZES; i++)
-        good = make_product(bench, contest, i) && take_product(contest, i);
+        good = make_product(bench, contest, i);
     bench_cold_path(bench, contest->small);
+    return good;
+}
+
+static bool start(struct bench *bench, struct contest *contest)
+{
+    bool good = contenders_start(bench, &contest->contenders, NEAR_SETTING);
+    for (size_t i = 0; good && i < SIZES; i++)
+        good = take_product(contest, i);
     return good && bench_ask(contest->contenders.catalogd.port, contest->small);
 }
 
@@ -242,6 +250,13 @@ static void stop(struct contest *contest)
     for (size_t i = 0; i < SIZES; i++)
         rival_stop(&contest->constants[i]);
     contenders_stop(&contest->contenders);
+}
+
+static bool repeat(struct bench *bench, struct contest *contest, size_t repetition)
+{
+    bool good = start(bench, contest) && run_sizes(contest, repetition) && run_beside(contest);
+    stop(contest);
+    return good;
 }
 
 static void report_size(const struct contest *contest, size_t i)
@@ -291,13 +306,12 @@ bool measure_sizes(struct bench *bench)
 {
     static struct contest contest;
     progress_begin("hits of 1 KiB to 1 MiB, beside constants:");
-    bool good = start(bench, &contest);
+    bool good = make_products(bench, &contest);
     for (size_t i = 0; good && i < REPETITIONS; i++) {
         progress_repetition(i + 1);
-        good = run_sizes(&contest, i) && run_beside(&contest);
+        good = repeat(bench, &contest, i);
     }
     good = good && count_copies(bench, &contest, true) && count_copies(bench, &contest, false);
-    stop(&contest);
     if (good)
         report(&contest);
     return progress_end(good);
