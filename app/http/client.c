@@ -362,6 +362,8 @@ static void hurry(const struct client *client, bool wanted)
 
 static void be_answered(struct client *client)
 {
+    assert(client->clients->waits ==
+           NULL); /* libmicrohttpd may be walking over the list that this moves it in */
     move(client, CLIENT_ANSWERED);
     hurry(client, true);
 }
@@ -369,7 +371,7 @@ static void be_answered(struct client *client)
 static enum MHD_Result finish(struct client *client, bool queued, unsigned status, size_t body_bytes)
 {
     drop_result(client);
-    if (client->state == CLIENT_ANSWERED && client != client->clients->waits)
+    if (client->state == CLIENT_ANSWERED && client != client->clients->waits) /* that one was not hurried */
         hurry(client, false);
     if (!queued)
         return MHD_NO;
@@ -561,7 +563,7 @@ static enum MHD_Result park(struct client *client)
     return MHD_YES;
 }
 
-/* None of the others is being read, answered or written. */
+/* No other request is read, looked up or written. */
 static bool is_alone(const struct clients *clients)
 {
     return client_busy_count(clients) == client_count(clients, CLIENT_PARKED) + 1 && !clients->is_due;
@@ -747,7 +749,7 @@ static bool grow_upload(struct client *client, size_t bytes)
 
 /* ---- requests ---- */
 
-/* Of two in one run, one would wait while the other did so in its handler. */
+/* Of two in one run, one may have been held up while the other waited in its handler. */
 static void note_line(struct clients *clients)
 {
     if (clients->line_run == clients->run)

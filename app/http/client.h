@@ -11,21 +11,22 @@
  *
  *     A request that writes takes HEAD --> BODY --> READY --writer asked--> PARKED.
  *
- *     GONE: the client hung up while the guard owed an answer; freed once it has called back and the connection is closed.
+ *     GONE: the client hung up while the guard owed an answer; freed once the guard has called back and the connection is
+ *     closed.
  *
  * ASKED makes hits cheap. In every MHD_run() libmicrohttpd calls the handler of each connection that is neither
  * suspended nor answered, which costs one function call; a suspension and its resumption cost two epoll_ctl(), a
  * write() and a walk over all other suspended connections. So a request is suspended only if the guard has not answered
  * within CLIENT_LOOK_MS or twice that, or if too many are ASKED.
  *
- * A request that comes while no other is read, looked up or written waits in its handler instead, in a turn of libuv inside
- * that run of libmicrohttpd, until anything happens. If it was the answer, libmicrohttpd sends it in the same run, as it
- * sends a constant, which saves two runs. If not, the request stays ASKED. A second request that this run has noticed, but
- * not read, is held up for so long. So none waits like that for a while after two came in one run, or after a wait
- * that was long, because Redis was slow or there was nothing in it.
+ * A request that comes while no other is read, looked up or written (parked ones may be) waits in its handler instead, in a
+ * turn of libuv inside that run of libmicrohttpd, until anything happens. If it was the answer, libmicrohttpd sends it in the
+ * same run, as it sends a constant, which saves two runs. If not, the request stays ASKED. A second request that this run has
+ * noticed, but not read, is held up for so long. So none waits like that for a while after two came in one run, or after
+ * a wait that was long; nor while one client reads its answer slowly.
  *
  * Threads: all on the thread of the loop, except the counters, which any thread may read.
- * Lifetime: from accept to close, and to the guard's callback if that is later. The guard calls back exactly once, and
+ * Lifetime: from accept until the connection is closed and the guard has called back. It calls back exactly once, and
  * so does the writer, so a waiter is resumed exactly once.
  * Time: every state that a client could stay in has an absolute limit, however slowly its bytes drip in; in BODY it
  * grows with the bytes received, in ASKED and PARKED it is the guard's own deadline.
@@ -149,7 +150,7 @@ struct clients {
     uint64_t line_run;     /* in which of them a request line was last read, */
     uint64_t line_ms;      /* and uv_now() then */
     uint64_t wait_from_ms; /* uv_now(): before that, none waits in its handler */
-    struct client *waits;  /* the one that does, until it is answered; else NULL */
+    struct client *waits;  /* the one whose handler does, until that returns; else NULL */
 
     uv_async_t written_request; /* any thread: the writer has finished some jobs */
     pthread_mutex_t written_lock;

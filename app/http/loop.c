@@ -367,9 +367,8 @@ static void *thread_main(void *context)
     if (!loop->is_open)
         parts_close(loop);
     sem_post(&loop->opened);
-    while (uv_run(&loop->uv, UV_RUN_DEFAULT) != 0 && loop->phase != LOOP_CLOSED)
+    while (uv_run(&loop->uv, UV_RUN_DEFAULT) != 0) /* the last one closes what is open */
         step(loop);
-    uv_run(&loop->uv, UV_RUN_DEFAULT); /* closes what was open */
     const int leftover = uv_loop_close(&loop->uv);
     assert(leftover == 0); /* every handle was closed */
     return NULL;

@@ -11,8 +11,8 @@
  *               the look timer, the drain -> due                                   still due? do not block
  *
  * A request that is alone may have one more turn of libuv inside MHD_run(), see client.h. So no callback of libuv, nor one
- * of the guard's, runs libmicrohttpd, suspends or resumes a connection, or frees what libmicrohttpd still knows: that is
- * done between the turns.
+ * of the guard's, runs libmicrohttpd, suspends or resumes a connection, changes its options meanwhile, or frees what
+ * libmicrohttpd still knows: that is done between the turns.
  *
  *     RUNNING --stop--> DRAINING --nobody left to answer, or time up--> DETACHING --guard let go--> FLUSHING --> CLOSED
  *
@@ -41,7 +41,7 @@
 enum {
     LOOP_WAKE_BATCH = 128,
     LOOP_WAKE_FEW = 12, /* while others make requests */
-    LOOP_ALONE_MS = 20, /* without another request: a whole batch bothers none */
+    LOOP_ALONE_MS = 20, /* without a request line of anybody's: a whole batch bothers none */
     /* suspended connections that may be walked over for each one that is woken: at 12 ns each, what answering takes */
     LOOP_WALKED_FOR_ONE = 1024,
     LOOP_TICK_MS = 250,

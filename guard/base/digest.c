@@ -12,7 +12,7 @@
  *
  * SipHash: Aumasson and Bernstein, "SipHash: a fast short-input PRF", 2012. SHA-256: FIPS 180-4, whose
  * letters and names are kept. Bytes are put together by shifts, so the machine's byte order and alignment
- * do not matter; compilers turn that into plain loads. Nor do they to XXH3.
+ * do not matter; compilers turn that into plain loads. XXH3 sees to both itself.
  */
 #include "digest.h"
 #include "digits.h"
@@ -23,9 +23,7 @@
 #endif
 #include <xxhash.h>
 
-#if XXH_VERSION_NUMBER < 800
-#error "xxhash 0.8.0 or later is needed: before, XXH3 gave other sums"
-#endif
+_Static_assert(XXH_VERSION_NUMBER >= 800, "xxhash 0.8 or later is needed: before, XXH3 gave other sums");
 
 /* ---- SipHash ---- */
 

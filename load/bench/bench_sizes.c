@@ -2,8 +2,8 @@
 /*
  * bench_sizes.c - hits of 1 KiB to 1 MiB, beside a server of libmicrohttpd's that has nothing else to do than to send as
  * many bytes (constant.h); which copies are made of a value on its way; and what small hits feel of large ones that the
- * same loop takes from Redis. Each repetition has new processes: where their bytes come to lie in memory makes a quarter of
- * the CPU of some sizes, and stays as it is while a process lives.
+ * same loop takes from Redis. Each repetition has new processes: where a large body comes to lie in memory can double its CPU
+ * or halve it, for as long as a process lives.
  *
  * Copies are counted by valgrind's DHAT: what memcpy and its relatives moved inside the process, by who called them, in
  * bodies per request. What the kernel moves (out of the socket of Redis, into that of the client) comes on top, once each;
