@@ -360,10 +360,10 @@ static void hurry(const struct client *client, bool wanted)
                               wanted ? (unsigned)HURRY_LIMIT_S : 0u);
 }
 
+/* Not while another waits in its handler: libmicrohttpd may be walking over the list that hurry() moves this one from. */
 static void be_answered(struct client *client)
 {
-    assert(client->clients->waits ==
-           NULL); /* libmicrohttpd may be walking over the list that this moves it in */
+    assert(client->clients->waits == NULL);
     move(client, CLIENT_ANSWERED);
     hurry(client, true);
 }

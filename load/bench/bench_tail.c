@@ -5,7 +5,7 @@
  * Cached products are asked for at a fixed rate, see pace.h; in the middle of it 10 000 connections ask for one cold
  * product at once, of a service with one server loop and of one with two. What was due while they were answered, from
  * the first answer to the last, counts apart; the same hits of a bystander, a process that has no part in the burst, show
- * what of that the machine takes, for ten thousand answers keep every core busy, also with reading them. It is the
+ * what of that the machine takes, for ten thousand answers keep every core busy, and so does reading them. It is the
  * service of the other row, and shares Redis.
  *
  * What comes before is the server library's: it reads all that have asked before it looks at anybody twice. A burst of as many
