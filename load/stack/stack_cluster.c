@@ -20,67 +20,7 @@ enum {
     FAILOVER_LIMIT_MS = 5500
 };
 
-/* ---- start ---- */
-
-static void write_arguments(struct stack_cluster *cluster)
-{
-    const struct stack_cluster_options *options = &cluster->options;
-    size_t count = 0;
-    snprintf(cluster->node_timeout, sizeof cluster->node_timeout, "%" PRIu32, options->node_timeout_ms);
-    cluster->list[count++] = "--cluster-node-timeout";
-    cluster->list[count++] = cluster->node_timeout;
-    cluster->list[count++] = "--cluster-require-full-coverage";
-    cluster->list[count++] = options->serves_in_part ? "no" : "yes";
-    if (options->password != NULL) {
-        cluster->list[count++] = "--requirepass";
-        cluster->list[count++] = options->password;
-        cluster->list[count++] = "--masterauth";
-        cluster->list[count++] = options->password;
-    }
-    if (options->tls != NULL) {
-        cluster->list[count++] = "--tls-cluster";
-        cluster->list[count++] = "yes";
-        cluster->list[count++] = "--tls-replication";
-        cluster->list[count++] = "yes";
-    }
-    for (size_t i = 0; options->arguments != NULL && options->arguments[i] != NULL; i++) {
-        assert(count + 1 < sizeof cluster->list / sizeof *cluster->list);
-        cluster->list[count++] = options->arguments[i];
-    }
-}
-
-static bool start_node(struct stack_cluster *cluster, size_t at)
-{
-    struct stack_redis *node = &cluster->node[at];
-    if (!stack_redis_start_as(node, &(struct stack_redis_options){.host = cluster->options.host,
-                                                                  .arguments = cluster->list,
-                                                                  .tls = cluster->options.tls,
-                                                                  .password = cluster->options.password,
-                                                                  .is_node = true}))
-        return false;
-    struct redisReply *reply = stack_redis_command(node, "CLUSTER MYID");
-    bool good = reply != NULL && reply->type == REDIS_REPLY_STRING;
-    snprintf(cluster->id[at], sizeof cluster->id[at], "%s", good ? reply->str : "");
-    return stack_redis_done("CLUSTER MYID", reply) && good &&
-           stack_redis_do(node, "CLUSTER SET-CONFIG-EPOCH %d", (int)at + 1);
-}
-
-static bool deal_slots(struct stack_cluster *cluster)
-{
-    for (size_t i = 0; i < cluster->master_count; i++) {
-        unsigned first = (unsigned)(i * STACK_CLUSTER_SLOTS / cluster->master_count);
-        unsigned last = (unsigned)((i + 1) * STACK_CLUSTER_SLOTS / cluster->master_count) - 1;
-        if (!stack_redis_do(&cluster->node[i], "CLUSTER ADDSLOTSRANGE %u %u", first, last))
-            return false;
-    }
-    for (size_t i = 1; i < cluster->count; i++) {
-        if (!stack_redis_do(&cluster->node[0], "CLUSTER MEET %s %u %u", cluster->node[i].host,
-                            (unsigned)stack_redis_used_port(&cluster->node[i]),
-                            (unsigned)cluster->node[i].bus_port))
-            return false;
-    }
-    return true;
-}
+/* ---- what each node has ---- */
 
 /* A field of CLUSTER INFO. */
 static bool says(struct stack_redis *node, const char *wanted)
@@ -90,84 +30,6 @@ static bool says(struct stack_redis *node, const char *wanted)
     freeReplyObject(reply);
     return good;
 }
-
-typedef bool settled(struct stack_cluster *cluster);
-
-static bool wait_until(struct stack_cluster *cluster, settled *holds, uint32_t limit_ms)
-{
-    for (uint64_t end_us = clock_after_ms(limit_ms); !holds(cluster); clock_pause_ms(LOOK_EVERY_MS)) {
-        if (clock_us() < end_us)
-            continue;
-        fprintf(stderr, "stack: the Cluster is not well after %" PRIu32 " ms; a node's log ends:\n",
-                limit_ms);
-        proc_show_tail(cluster->node[0].log_path);
-        return false;
-    }
-    return true;
-}
-
-/* No handshake is under way any more: each is known by its id. */
-static bool all_are_known(struct stack_cluster *cluster)
-{
-    for (size_t i = 0; i < cluster->count; i++) {
-        struct redisReply *reply = stack_redis_command(&cluster->node[i], "CLUSTER NODES");
-        bool good = reply != NULL && reply->str != NULL && strstr(reply->str, "handshake") == NULL;
-        for (size_t other = 0; good && other < cluster->count; other++)
-            good = strstr(reply->str, cluster->id[other]) != NULL;
-        freeReplyObject(reply);
-        if (!good)
-            return false;
-    }
-    return true;
-}
-
-static bool attach_replicas(struct stack_cluster *cluster)
-{
-    for (size_t i = cluster->master_count; i < cluster->count; i++) {
-        if (!stack_redis_do(&cluster->node[i], "CLUSTER REPLICATE %s",
-                            cluster->id[i % cluster->master_count]))
-            return false;
-    }
-    return true;
-}
-
-static void write_url(struct stack_cluster *cluster)
-{
-    const char *password = cluster->options.password;
-    int used = snprintf(cluster->url, sizeof cluster->url, "%s+cluster://%s%s%s",
-                        cluster->options.tls != NULL ? "rediss" : "redis", password != NULL ? ":" : "",
-                        password != NULL ? password : "", password != NULL ? "@" : "");
-    for (size_t i = 0; i < cluster->master_count; i++)
-        used += snprintf(cluster->url + used, sizeof cluster->url - (size_t)used, "%s%s:%u", i > 0 ? "," : "",
-                         cluster->node[i].host, (unsigned)stack_redis_used_port(&cluster->node[i]));
-}
-
-bool stack_cluster_start(struct stack_cluster *cluster, const struct stack_cluster_options *options)
-{
-    *cluster = (struct stack_cluster){.options = *options};
-    cluster->master_count = options->master_count != 0 ? options->master_count : 3;
-    cluster->count = cluster->master_count * (1 + options->replicas_per_master);
-    assert(cluster->count <= STACK_CLUSTER_NODES_MAX);
-    if (cluster->options.node_timeout_ms == 0)
-        cluster->options.node_timeout_ms = 1000;
-    write_arguments(cluster);
-    for (size_t i = 0; i < cluster->count; i++) {
-        if (!start_node(cluster, i))
-            return false;
-    }
-    write_url(cluster);
-    return deal_slots(cluster) && wait_until(cluster, all_are_known, SETTLE_LIMIT_MS) &&
-           attach_replicas(cluster) && stack_cluster_wait_ok(cluster, SETTLE_LIMIT_MS);
-}
-
-void stack_cluster_stop(struct stack_cluster *cluster)
-{
-    for (size_t i = 0; i < STACK_CLUSTER_NODES_MAX; i++)
-        stack_redis_stop(&cluster->node[i]);
-    *cluster = (struct stack_cluster){.count = 0};
-}
-
-/* ---- what each node has ---- */
 
 /* What a node says of itself: "id ip:port@bus flags master ping pong epoch link slot slot-slot ...". */
 struct view {
@@ -309,21 +171,25 @@ static uint64_t mix(uint64_t digest, const char *text, size_t bytes)
     return digest;
 }
 
-/* Who has which slots, and whom those that run follow, in one number: nodes that agree have the same. 0: no answer. */
+/* Who has which slots, and whom those that run follow and their epochs, in one number: nodes that agree have the same.
+ * 0: no answer. */
 static uint64_t map_digest(struct stack_cluster *cluster, struct stack_redis *node)
 {
     uint64_t digest = 0;
     struct redisReply *reply = stack_redis_command(node, "CLUSTER NODES");
     for (size_t i = 0; reply != NULL && reply->type == REDIS_REPLY_STRING && i < cluster->count; i++) {
         char master_id[STACK_CLUSTER_ID_BYTES]; /* or "-" */
+        char epoch[24];
         int used = 0;
         const char *line = line_about(reply->str, cluster->id[i]);
-        if (line == NULL || sscanf(line, "%*s %*s %*s %40s %*s %*s %*s %*s%n", master_id, &used) != 1)
+        if (line == NULL || sscanf(line, "%*s %*s %*s %40s %*s %*s %23s %*s%n", master_id, epoch, &used) != 2)
             continue;
-        digest = mix(digest + i + 1, line + used,
-                     strcspn(line + used, "[\n")); /* what moves is told by its owner only */
+        size_t bytes = strcspn(line + used, "[\n"); /* what moves is told by its owner only */
+        while (bytes > 0 && line[used + (int)bytes - 1] == ' ')
+            bytes--;
+        digest = mix(digest + i + 1, line + used, bytes);
         if (stack_redis_runs(&cluster->node[i]))
-            digest = mix(digest, master_id, strlen(master_id));
+            digest = mix(mix(digest, master_id, strlen(master_id)), epoch, strlen(epoch));
     }
     freeReplyObject(reply);
     return digest;
@@ -344,6 +210,39 @@ static bool all_agree(struct stack_cluster *cluster)
     return true;
 }
 
+/* ---- waiting ---- */
+
+typedef bool settled(struct stack_cluster *cluster);
+
+/* What each says of all, and the log of those that are not well. */
+static void show(struct stack_cluster *cluster)
+{
+    for (size_t i = 0; i < cluster->count; i++) {
+        struct stack_redis *node = &cluster->node[i];
+        if (!stack_redis_runs(node))
+            continue;
+        const bool good = node_is_ok(cluster, i);
+        struct redisReply *reply = stack_redis_command(node, "CLUSTER NODES");
+        fprintf(stderr, "stack: node %zu %s:\n%s", i, good ? "says" : "is not well and says",
+                reply != NULL && reply->str != NULL ? reply->str : "nothing\n");
+        freeReplyObject(reply);
+        if (!good)
+            proc_show_tail(node->log_path);
+    }
+}
+
+static bool wait_until(struct stack_cluster *cluster, settled *holds, uint32_t limit_ms)
+{
+    for (uint64_t end_us = clock_after_ms(limit_ms); !holds(cluster); clock_pause_ms(LOOK_EVERY_MS)) {
+        if (clock_us() < end_us)
+            continue;
+        fprintf(stderr, "stack: the Cluster is not well after %" PRIu32 " ms\n", limit_ms);
+        show(cluster);
+        return false;
+    }
+    return true;
+}
+
 static bool is_ok(struct stack_cluster *cluster)
 {
     for (size_t i = 0; i < cluster->count; i++) {
@@ -356,6 +255,129 @@ static bool is_ok(struct stack_cluster *cluster)
 bool stack_cluster_wait_ok(struct stack_cluster *cluster, uint32_t limit_ms)
 {
     return wait_until(cluster, is_ok, limit_ms);
+}
+
+/* ---- start ---- */
+
+static void write_arguments(struct stack_cluster *cluster)
+{
+    const struct stack_cluster_options *options = &cluster->options;
+    size_t count = 0;
+    snprintf(cluster->node_timeout, sizeof cluster->node_timeout, "%" PRIu32, options->node_timeout_ms);
+    cluster->list[count++] = "--cluster-node-timeout";
+    cluster->list[count++] = cluster->node_timeout;
+    cluster->list[count++] = "--cluster-require-full-coverage";
+    cluster->list[count++] = options->serves_in_part ? "no" : "yes";
+    if (options->password != NULL) {
+        cluster->list[count++] = "--requirepass";
+        cluster->list[count++] = options->password;
+        cluster->list[count++] = "--masterauth";
+        cluster->list[count++] = options->password;
+    }
+    if (options->tls != NULL) {
+        cluster->list[count++] = "--tls-cluster";
+        cluster->list[count++] = "yes";
+        cluster->list[count++] = "--tls-replication";
+        cluster->list[count++] = "yes";
+    }
+    for (size_t i = 0; options->arguments != NULL && options->arguments[i] != NULL; i++) {
+        assert(count + 1 < sizeof cluster->list / sizeof *cluster->list);
+        cluster->list[count++] = options->arguments[i];
+    }
+}
+
+static bool start_node(struct stack_cluster *cluster, size_t at)
+{
+    struct stack_redis *node = &cluster->node[at];
+    if (!stack_redis_start_as(node, &(struct stack_redis_options){.host = cluster->options.host,
+                                                                  .arguments = cluster->list,
+                                                                  .tls = cluster->options.tls,
+                                                                  .password = cluster->options.password,
+                                                                  .is_node = true}))
+        return false;
+    struct redisReply *reply = stack_redis_command(node, "CLUSTER MYID");
+    bool good = reply != NULL && reply->type == REDIS_REPLY_STRING;
+    snprintf(cluster->id[at], sizeof cluster->id[at], "%s", good ? reply->str : "");
+    return stack_redis_done("CLUSTER MYID", reply) && good &&
+           stack_redis_do(node, "CLUSTER SET-CONFIG-EPOCH %d", (int)at + 1);
+}
+
+static bool deal_slots(struct stack_cluster *cluster)
+{
+    for (size_t i = 0; i < cluster->master_count; i++) {
+        unsigned first = (unsigned)(i * STACK_CLUSTER_SLOTS / cluster->master_count);
+        unsigned last = (unsigned)((i + 1) * STACK_CLUSTER_SLOTS / cluster->master_count) - 1;
+        if (!stack_redis_do(&cluster->node[i], "CLUSTER ADDSLOTSRANGE %u %u", first, last))
+            return false;
+    }
+    for (size_t i = 1; i < cluster->count; i++) {
+        if (!stack_redis_do(&cluster->node[0], "CLUSTER MEET %s %u %u", cluster->node[i].host,
+                            (unsigned)stack_redis_used_port(&cluster->node[i]),
+                            (unsigned)cluster->node[i].bus_port))
+            return false;
+    }
+    return true;
+}
+
+/* No handshake is under way any more: each is known by its id. */
+static bool all_are_known(struct stack_cluster *cluster)
+{
+    for (size_t i = 0; i < cluster->count; i++) {
+        struct redisReply *reply = stack_redis_command(&cluster->node[i], "CLUSTER NODES");
+        bool good = reply != NULL && reply->str != NULL && strstr(reply->str, "handshake") == NULL;
+        for (size_t other = 0; good && other < cluster->count; other++)
+            good = strstr(reply->str, cluster->id[other]) != NULL;
+        freeReplyObject(reply);
+        if (!good)
+            return false;
+    }
+    return true;
+}
+
+static bool attach_replicas(struct stack_cluster *cluster)
+{
+    for (size_t i = cluster->master_count; i < cluster->count; i++) {
+        if (!stack_redis_do(&cluster->node[i], "CLUSTER REPLICATE %s",
+                            cluster->id[i % cluster->master_count]))
+            return false;
+    }
+    return true;
+}
+
+static void write_url(struct stack_cluster *cluster)
+{
+    const char *password = cluster->options.password;
+    int used = snprintf(cluster->url, sizeof cluster->url, "%s+cluster://%s%s%s",
+                        cluster->options.tls != NULL ? "rediss" : "redis", password != NULL ? ":" : "",
+                        password != NULL ? password : "", password != NULL ? "@" : "");
+    for (size_t i = 0; i < cluster->master_count; i++)
+        used += snprintf(cluster->url + used, sizeof cluster->url - (size_t)used, "%s%s:%u", i > 0 ? "," : "",
+                         cluster->node[i].host, (unsigned)stack_redis_used_port(&cluster->node[i]));
+}
+
+bool stack_cluster_start(struct stack_cluster *cluster, const struct stack_cluster_options *options)
+{
+    *cluster = (struct stack_cluster){.options = *options};
+    cluster->master_count = options->master_count != 0 ? options->master_count : 3;
+    cluster->count = cluster->master_count * (1 + options->replicas_per_master);
+    assert(cluster->count <= STACK_CLUSTER_NODES_MAX);
+    if (cluster->options.node_timeout_ms == 0)
+        cluster->options.node_timeout_ms = 1000;
+    write_arguments(cluster);
+    for (size_t i = 0; i < cluster->count; i++) {
+        if (!start_node(cluster, i))
+            return false;
+    }
+    write_url(cluster);
+    return deal_slots(cluster) && wait_until(cluster, all_are_known, SETTLE_LIMIT_MS) &&
+           attach_replicas(cluster) && stack_cluster_wait_ok(cluster, SETTLE_LIMIT_MS);
+}
+
+void stack_cluster_stop(struct stack_cluster *cluster)
+{
+    for (size_t i = 0; i < STACK_CLUSTER_NODES_MAX; i++)
+        stack_redis_stop(&cluster->node[i]);
+    *cluster = (struct stack_cluster){.count = 0};
 }
 
 /* ---- moving ---- */
@@ -453,12 +475,15 @@ bool stack_cluster_end_move(struct stack_cluster *cluster, unsigned slot, size_t
     return good;
 }
 
+/* A node that takes a slot before it has heard of the last move may take an epoch that is another's. When one of the two
+ * then takes the next epoch, a late message of its can undo the move in the eyes of the new owner, for good. */
 bool stack_cluster_move(struct stack_cluster *cluster, unsigned slot, size_t to)
 {
     size_t from = stack_cluster_owner(cluster, slot);
     if (from == STACK_CLUSTER_NOBODY || from == to)
         return from == to;
-    return stack_cluster_begin_move(cluster, slot, from, to) &&
+    return wait_until(cluster, all_agree, SETTLE_LIMIT_MS) &&
+           stack_cluster_begin_move(cluster, slot, from, to) &&
            stack_cluster_move_keys(cluster, slot, from, to, UINT32_MAX) >= 0 &&
            stack_cluster_end_move(cluster, slot, from, to);
 }
