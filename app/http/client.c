@@ -569,24 +569,16 @@ static bool is_alone(const struct clients *clients)
     return client_busy_count(clients) == client_count(clients, CLIENT_PARKED) + 1 && !clients->is_due;
 }
 
-static void rest(struct clients *clients)
-{
-    clients->wait_from_ms = uv_now(clients->uv) + CLIENT_REST_MS;
-}
-
 /* For one turn of libuv, inside a run of libmicrohttpd. */
 static void wait_here(struct client *client)
 {
     struct clients *clients = client->clients;
-    const uint64_t begin_ns = uv_hrtime();
 
     clients->waits = client;
     client_look_in(clients, CLIENT_LOOK_MS);
     uv_run(clients->uv, UV_RUN_DEFAULT);
     if (client->state == CLIENT_ANSWERED)
         uv_timer_stop(&clients->look);
-    if (uv_hrtime() - begin_ns > (uint64_t)CLIENT_SLOW_WAIT_US * 1000)
-        rest(clients);
 }
 
 static enum MHD_Result send_what_came(struct client *client, const char *path)
@@ -753,7 +745,7 @@ static bool grow_upload(struct client *client, size_t bytes)
 static void note_line(struct clients *clients)
 {
     if (clients->line_run == clients->run)
-        rest(clients);
+        clients->wait_from_ms = uv_now(clients->uv) + CLIENT_REST_MS;
     clients->line_run = clients->run;
     clients->line_ms = uv_now(clients->uv);
 }

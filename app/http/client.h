@@ -22,8 +22,8 @@
  * A request that comes while no other is read, looked up or written (parked ones may be) waits in its handler instead, in a
  * turn of libuv inside that run of libmicrohttpd, until anything happens. If it was the answer, libmicrohttpd sends it in the
  * same run, as it sends a constant, which saves two runs. If not, the request stays ASKED. A second request that this run has
- * noticed, but not read, is held up for so long. So none waits like that for a while after two came in one run, or after
- * a wait that was long; nor while one client reads its answer slowly.
+ * noticed, but not read, is held up for so long. So none waits like that for a while after two came in one run; nor while
+ * one client reads its answer slowly.
  *
  * Threads: all on the thread of the loop, except the counters, which any thread may read.
  * Lifetime: from accept until the connection is closed and the guard has called back. It calls back exactly once, and
@@ -65,8 +65,7 @@ enum {
     CLIENT_SLOW_MS = 1000,               /* an answer that is read for longer makes way for others */
     CLIENT_LOOK_MS = 2,                  /* a request stays ASKED for about this long */
     CLIENT_LOOK_MAX = 512,               /* and at most so many are */
-    CLIENT_REST_MS = 20,                 /* none waits in its handler so soon after two came in one run, */
-    CLIENT_SLOW_WAIT_US = 500,           /* or after a wait that took longer than this */
+    CLIENT_REST_MS = 20,                 /* none waits in its handler so soon after two came in one run */
 };
 
 enum client_state {
