@@ -3,6 +3,7 @@
 #include "tags.h"
 #include "digits.h"
 #include "key.h"
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -93,20 +94,35 @@ bool tags_add(char *text, size_t *bytes, const char *tag)
     return true;
 }
 
-int tags_split(const char *text, size_t bytes, struct tag out[GUARD_TAGS_MAX])
+/* -1: too many. */
+static int cut(const char *text, size_t bytes, struct tag out[GUARD_TAGS_MAX])
 {
     int count = 0;
     if (bytes == 0)
         return 0; /* perhaps of no text at all */
     for (const char *at = text, *end = text + bytes;;) {
         const char *space = memchr(at, ' ', (size_t)(end - at));
-        struct tag tag = {at, (size_t)((space != NULL ? space : end) - at)};
-        if (count == GUARD_TAGS_MAX || tag.bytes > TAGS_ENCODED_MAX || !key_is_encoded(tag.at, tag.bytes))
+        if (count == GUARD_TAGS_MAX)
             return -1;
-        out[count++] = tag;
+        out[count++] = (struct tag){at, (size_t)((space != NULL ? space : end) - at)};
         if (space == NULL)
-            break;
+            return count;
         at = space + 1;
     }
+}
+
+int tags_split(const char *text, size_t bytes, struct tag out[GUARD_TAGS_MAX])
+{
+    int count = cut(text, bytes, out);
+    for (int i = 0; i < count; i++)
+        if (out[i].bytes > TAGS_ENCODED_MAX || !key_is_encoded(out[i].at, out[i].bytes))
+            return -1;
     return count;
+}
+
+size_t tags_cut(const char *text, size_t bytes, struct tag out[GUARD_TAGS_MAX])
+{
+    int count = cut(text, bytes, out);
+    assert(count >= 0);
+    return (size_t)count;
 }

@@ -74,7 +74,9 @@ struct tag {
 };
 /* How many there are in a text that is one. */
 size_t tags_count(const char *text, size_t bytes);
-/* The same, or -1: no such text. */
+/* Cuts one; returns how many. */
+size_t tags_cut(const char *text, size_t bytes, struct tag out[GUARD_TAGS_MAX]);
+/* Checks and cuts any text; -1: it is none. */
 int tags_split(const char *text, size_t bytes, struct tag out[GUARD_TAGS_MAX]);
 
 #endif

@@ -83,7 +83,7 @@ bool epochs_ask(struct epochs_asked *asked, struct redis *redis, const char *nam
 {
     struct tag split[GUARD_TAGS_MAX];
     char names[GUARD_TAGS_MAX][KEY_NAME_SIZE];
-    size_t bytes[GUARD_TAGS_MAX] = {0}, count = (size_t)tags_split(tags, tags_bytes, split);
+    size_t bytes[GUARD_TAGS_MAX] = {0}, count = tags_cut(tags, tags_bytes, split);
     for (size_t i = 0; i < count; i++)
         bytes[i] = key_tag(name_space, split[i].at, split[i].bytes, names[i]);
     asked->epochs = (struct tags_epochs){.answered = false};
