@@ -36,14 +36,27 @@ static void keep_ours_to_ourselves(void)
     }
 }
 
-static _Noreturn void become(char **argv, pid_t parent, bool take_terminal, int on_lost)
+/* Nobody would end COMMAND if fleetlock were killed before there is a keeper: until then it does not begin. */
+static bool is_let_go(const int gate[2])
+{
+    char none;
+    ssize_t got;
+    close(gate[1]);
+    do
+        got = read(gate[0], &none, 1);
+    while (got < 0 && errno == EINTR);
+    close(gate[0]);
+    return got == 1;
+}
+
+static _Noreturn void become(char **argv, pid_t parent, const int gate[2], bool take_terminal, int on_lost)
 {
     sigset_t none;
     setpgid(0, 0);
     if (take_terminal)
         tcsetpgrp(STDIN_FILENO, getpid()); /* SIGTTOU is still blocked */
     prctl(PR_SET_PDEATHSIG, on_lost);
-    if (getppid() != parent)
+    if (getppid() != parent || !is_let_go(gate))
         _exit(EXIT_CANNOT_RUN); /* it died before that */
     keep_ours_to_ourselves();
     sigemptyset(&none);
@@ -91,7 +104,7 @@ static bool no_process(const char *what)
     return false;
 }
 
-static bool start_keeper(struct command *command, int on_lost, uint32_t grace_ms)
+static bool start_keeper(struct command *command, const int gate[2], int on_lost, uint32_t grace_ms)
 {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0)
@@ -99,6 +112,7 @@ static bool start_keeper(struct command *command, int on_lost, uint32_t grace_ms
     command->keeper = fork();
     if (command->keeper == 0) {
         close(ends[1]);
+        close(gate[1]); /* of a parent that dies now COMMAND must hear */
         keep(ends[0], command, on_lost, grace_ms);
     }
     close(ends[0]);
@@ -109,10 +123,17 @@ static bool start_keeper(struct command *command, int on_lost, uint32_t grace_ms
     return no_process("no process to watch over COMMAND");
 }
 
+static void shut(const int ends[2])
+{
+    close(ends[0]);
+    close(ends[1]);
+}
+
 bool command_start(struct command *command, char **argv, uint64_t safe_ms, int on_lost, uint32_t grace_ms)
 {
     const pid_t parent = getpid();
     const int told = on_lost != 0 ? on_lost : SIGTERM;
+    int gate[2];
     *command = (struct command){.pipe = -1};
     command->safe_ms =
         mmap(NULL, sizeof *command->safe_ms, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -120,17 +141,22 @@ bool command_start(struct command *command, char **argv, uint64_t safe_ms, int o
         return no_process("no memory for COMMAND");
     atomic_init(command->safe_ms, safe_ms);
     command->has_terminal = is_foreground() && isatty(STDOUT_FILENO) == 1;
+    if (pipe2(gate, O_CLOEXEC) != 0)
+        return no_process("no pipe to it");
     fflush(NULL);
     command->pid = fork();
     if (command->pid == 0)
-        become(argv, parent, command->has_terminal, told);
+        become(argv, parent, gate, command->has_terminal, told);
     if (command->pid < 0) {
         command->pid = 0;
+        shut(gate);
         return no_process("no process for COMMAND");
     }
     setpgid(command->pid, command->pid); /* whichever of the two comes first */
     signal(SIGTSTP, SIG_IGN);            /* ^Z must not stop us while COMMAND runs */
-    if (start_keeper(command, told, grace_ms))
+    const bool kept = start_keeper(command, gate, told, grace_ms) && write(gate[1], "", 1) == 1;
+    shut(gate);
+    if (kept)
         return true;
     command_signal(command, SIGKILL);
     waitpid(command->pid, NULL, 0);
