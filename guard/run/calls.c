@@ -13,6 +13,7 @@
  */
 #include "calls.h"
 #include "expire.h"
+#include "tag_batch.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +37,7 @@ struct call {
     bool outdated;                        /* what that of a fill has */
     struct core_reply reply;              /* to the script, until all is there */
     struct value *value;                  /* owned; reply.value */
-    struct epochs_asked asked;            /* about the tags of what it brought */
+    struct tag_asker asker;               /* about the tags of what it brought */
     struct later_store *later;            /* owned; the script waits for its companion; NULL: it does not */
     char head[TOKEN_UUID_BYTES];          /* reply.head */
     char lease_tag[TOKEN_TAG_BYTES];      /* reply.lease_tag */
@@ -145,7 +146,7 @@ static void judge_outdated_reply(struct call *call)
 static void on_check(void *context)
 {
     struct call *call = context;
-    switch (tags_judge(&call->asked.epochs, call->tag_count, &call->reply.born)) {
+    switch (tags_judge(&call->asker.epochs, call->tag_count, &call->reply.born)) {
     case TAGS_GOOD:
         break;
     case TAGS_OUTDATED:
@@ -163,11 +164,10 @@ static void check_tags(struct call *call)
     struct core_reply *reply = &call->reply;
     struct guard *guard = call->guard;
     call->tag_count = tags_count(reply->tags, reply->tags_bytes);
-    call->asked.answered = on_check;
-    call->asked.context = call;
+    call->asker.answered = on_check;
+    call->asker.context = call;
     call->awaited++;
-    if (!protocol_send_check(&guard->protocol, guard->own->redis, reply->tags, reply->tags_bytes,
-                             &call->asked)) {
+    if (!tag_batch_join(guard->own, &call->asker, reply->tags, reply->tags_bytes)) {
         call->awaited--;
         doubt(call, guard->protocol.in_cluster);
         return;
@@ -326,7 +326,7 @@ struct push {
     struct core_pushed pushed; /* its lease_tag and its value are the next two */
     char lease_tag[TOKEN_TAG_BYTES];
     struct value *value; /* owned */
-    struct epochs_asked asked;
+    struct tag_asker asker;
     size_t tag_count; /* of the entry */
     size_t subject_bytes;
     char subject[]; /* encoded key */
@@ -359,7 +359,7 @@ static void on_push_checked(void *context)
 {
     struct push *push = context;
     struct guard *guard = push->guard;
-    bool good = tags_judge(&push->asked.epochs, push->tag_count, &push->pushed.born) == TAGS_GOOD;
+    bool good = tags_judge(&push->asker.epochs, push->tag_count, &push->pushed.born) == TAGS_GOOD;
     if (guard->phase != PHASE_ENDING)
         push->checked(guard, push->subject, push->subject_bytes, good ? &push->pushed : NULL);
     free_push(push);
@@ -372,10 +372,9 @@ bool calls_check_push(struct guard *guard, const struct message *message, const 
     if (push == NULL)
         return false;
     push->checked = checked;
-    push->asked.answered = on_push_checked;
-    push->asked.context = push;
-    if (protocol_send_check(&guard->protocol, guard->own->redis, pushed->tags, pushed->tags_bytes,
-                            &push->asked))
+    push->asker.answered = on_push_checked;
+    push->asker.context = push;
+    if (tag_batch_join(guard->own, &push->asker, pushed->tags, pushed->tags_bytes))
         return true;
     free_push(push);
     return false;

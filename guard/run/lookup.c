@@ -23,7 +23,9 @@
 #include "expire.h"
 #include "mailbox.h"
 #include "many.h"
+#include "tag_batch.h"
 #include "tag_memory.h"
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
@@ -47,7 +49,7 @@ struct found {
 
 /* What a lookup has to do with tags. */
 struct check {
-    struct epochs_asked asked;
+    struct tag_asker asker;
     bool asking;            /* they are on their way */
     bool of_found;          /* they are those of the entry itself */
     size_t requested_bytes; /* otherwise: the tags whose epochs were requested with the entry */
@@ -56,23 +58,25 @@ struct check {
     char refused[TOKEN_UUID_BYTES + 1]; /* filler of what was found out of date; "": nothing was */
 };
 
-/* One PTTL and GETEX on their way; gets that come before they are written share them. */
+/* One PTTL and GETEX, begun or on their way; gets that come before they are written share them. */
 struct lookup {
-    struct lookup *prev, *next; /* in its list, while joinable */
+    struct lookup *prev, *next;               /* in its list, while joinable */
+    struct lookup *prev_unsent, *next_unsent; /* in the loop's, until it is sent */
     struct guard_loop *loop;
     struct get *gets; /* for this answer */
     uint64_t key_hash;
-    uint64_t batch; /* of the loop when it was made: once that moves on, a part of it has been written */
+    uint64_t batch; /* of the loop when it was sent: once that moves on, a part of it has been written */
     struct near_lookup near;
     struct check *check; /* owned; NULL: no tags */
     struct redis_lookup looked_up;
     int64_t pttl_ms;
     unsigned replies; /* still to come */
-    bool joinable;
+    bool joinable, sent;
     bool again;      /* its GETEX was refused */
     bool unanswered; /* Redis said nothing within its limit */
     bool told;       /* it said what there is */
-    size_t encoded_bytes;
+    size_t name_bytes, encoded_bytes;
+    const char *name; /* of its entry in Redis; stands behind `encoded` */
     char encoded[];
 };
 
@@ -303,7 +307,7 @@ static void judge_outdated(struct lookup *lookup, struct found *found)
 static void judge_tags(struct lookup *lookup, struct found *found)
 {
     size_t count = tags_count(found->value->tags, found->value->tags_bytes);
-    switch (tags_judge(&lookup->check->asked.epochs, count, &found->born)) {
+    switch (tags_judge(&lookup->check->asker.epochs, count, &found->born)) {
     case TAGS_GOOD:
         answer_found(lookup, found);
         break;
@@ -321,11 +325,10 @@ static void on_epochs(void *context);
 /* The entry's own epochs, or those that it is expected to need. */
 static bool ask_for_epochs(struct lookup *lookup, const char *tags, size_t bytes)
 {
-    struct guard_loop *loop = lookup->loop;
     struct check *check = lookup->check;
-    check->asked.answered = on_epochs;
-    check->asked.context = lookup;
-    check->asking = protocol_send_check(&loop->guard->protocol, loop->redis, tags, bytes, &check->asked);
+    check->asker.answered = on_epochs;
+    check->asker.context = lookup;
+    check->asking = tag_batch_join(lookup->loop, &check->asker, tags, bytes);
     lookup->replies += check->asking;
     return check->asking;
 }
@@ -384,16 +387,10 @@ static void answer_entry(struct lookup *lookup, const struct redisReply *entry)
 
 /* ---- replies ---- */
 
-static void look_up(struct lookup *lookup, const char *name, size_t name_bytes)
+static void look_up(struct lookup *lookup)
 {
-    lookup->replies += redis_look_up(lookup->loop->redis, &lookup->looked_up, name, name_bytes);
-}
-
-static void look_up_again(struct lookup *lookup)
-{
-    char name[KEY_NAME_SIZE];
-    lookup->again = true;
-    look_up(lookup, name, key_name(lookup->loop->guard->config.name_space, lookup->encoded, KEY_VALUE, name));
+    lookup->replies +=
+        redis_look_up(lookup->loop->redis, &lookup->looked_up, lookup->name, lookup->name_bytes);
 }
 
 /* The connection reads in another way from now on: MISCONF, or a login that may GETEX no more. */
@@ -465,8 +462,10 @@ static void on_looked_up(void *context, enum redis_outcome outcome, int64_t pttl
     lookup->pttl_ms = pttl_ms;
     lookup->unanswered = outcome == REDIS_UNKNOWN;
     lookup->told = outcome == REDIS_REPLIED && reply->type != REDIS_REPLY_ERROR;
-    if (!lookup->again && is_refused(outcome, reply) && all_have_time(lookup, 1))
-        look_up_again(lookup);
+    if (!lookup->again && is_refused(outcome, reply) && all_have_time(lookup, 1)) {
+        lookup->again = true;
+        look_up(lookup);
+    }
     if (found && lookup->gets != NULL)
         answer_entry(lookup, reply);
     one_reply_less(lookup);
@@ -476,7 +475,7 @@ static void on_looked_up(void *context, enum redis_outcome outcome, int64_t pttl
 /* ---- sending ---- */
 
 /* The epochs of the tags that the entry had when it was last seen. */
-static void send_remembered(struct lookup *lookup)
+static void ask_for_remembered(struct lookup *lookup)
 {
     struct guard_loop *loop = lookup->loop;
     const char *tags = NULL;
@@ -492,17 +491,34 @@ static void send_remembered(struct lookup *lookup)
         lookup->check->requested_bytes = bytes;
 }
 
-static void send_lookup(struct lookup *lookup, const char *name, size_t name_bytes)
+static void prepare_lookup(struct lookup *lookup)
 {
     struct guard_loop *loop = lookup->loop;
     struct near *near = loop->guard->near;
-    lookup->batch = redis_batch(loop->redis);
+    assert(!loop->parts_closed);
     lookup->near =
         near_look_up(near, lookup->encoded, lookup->encoded_bytes, near != NULL ? clock_now_us() : 0);
-    lookup->replies = 1; /* ours, until all are sent */
-    send_remembered(lookup);
-    look_up(lookup, name, name_bytes);
-    one_reply_less(lookup);
+    lookup->replies = 1; /* ours, until it is sent */
+    ask_for_remembered(lookup);
+    DL_APPEND2(loop->unsent, lookup, prev_unsent, next_unsent);
+    host_soon(loop->host, &loop->sender);
+}
+
+void lookup_send(void *context)
+{
+    struct guard_loop *loop = context;
+    struct lookup *lookup = loop->unsent, *next = NULL;
+    loop->unsent = NULL;
+    if (loop->tag_batches != NULL)
+        tag_batch_send(loop);
+    for (; lookup != NULL; lookup = next) {
+        next = lookup->next_unsent;
+        lookup->sent = true;
+        lookup->batch = redis_batch(loop->redis);
+        if (lookup->gets != NULL && redis_may_look_up(loop->redis, lookup->name, lookup->name_bytes))
+            look_up(lookup);
+        one_reply_less(lookup);
+    }
 }
 
 static bool is_of(const struct lookup *lookup, const struct core_key *key, uint64_t key_hash)
@@ -516,7 +532,7 @@ static struct lookup *joinable_lookup(struct guard_loop *loop, const struct core
     const uint64_t batch = redis_batch(loop->redis);
     struct lookup *lookup, *next;
     DL_FOREACH_SAFE (*list_of(loop, key_hash), lookup, next) {
-        if (lookup->batch != batch)
+        if (lookup->sent && lookup->batch != batch)
             leave_list(lookup); /* it has been written: however slow Redis is, the list is short */
         else if (is_of(lookup, key, key_hash))
             return lookup;
@@ -524,9 +540,10 @@ static struct lookup *joinable_lookup(struct guard_loop *loop, const struct core
     return NULL;
 }
 
-static struct lookup *new_lookup(struct guard_loop *loop, const struct core_key *key, uint64_t key_hash)
+static struct lookup *new_lookup(struct guard_loop *loop, const struct core_key *key, uint64_t key_hash,
+                                 const char *name, size_t name_bytes)
 {
-    struct lookup *lookup = calloc(1, sizeof *lookup + key->encoded_bytes + 1);
+    struct lookup *lookup = calloc(1, sizeof *lookup + key->encoded_bytes + 1 + name_bytes);
     if (lookup == NULL)
         return NULL;
     lookup->loop = loop;
@@ -535,6 +552,8 @@ static struct lookup *new_lookup(struct guard_loop *loop, const struct core_key 
     lookup->looked_up.context = lookup;
     lookup->encoded_bytes = key->encoded_bytes;
     memcpy(lookup->encoded, key->encoded, key->encoded_bytes);
+    lookup->name = memcpy(lookup->encoded + key->encoded_bytes + 1, name, name_bytes);
+    lookup->name_bytes = name_bytes;
     DL_APPEND(*list_of(loop, key_hash), lookup);
     lookup->joinable = true;
     return lookup;
@@ -562,7 +581,7 @@ static bool begin_lookup(struct guard_loop *loop, struct get *get)
     struct lookup *lookup = joinable_lookup(loop, &key, key_hash);
     bool made = lookup == NULL;
     if (made)
-        lookup = new_lookup(loop, &key, key_hash);
+        lookup = new_lookup(loop, &key, key_hash, name, name_bytes);
     if (lookup == NULL)
         return false;
     get->stage = GET_LOOKUP;
@@ -571,7 +590,7 @@ static bool begin_lookup(struct guard_loop *loop, struct get *get)
     if (get->many != NULL)
         many_looking(get->many);
     if (made)
-        send_lookup(lookup, name, name_bytes);
+        prepare_lookup(lookup);
     return true;
 }
 

@@ -9,9 +9,13 @@
  * A stale value that its policy lets be served at once is a hit, too. A hit may want a background refresh (hit.h);
  * it is answered without waiting for that, and nothing more is sent from here.
  *
- * An entry with tags is a hit only if their epochs say so (tags.h): they are requested with one MGET more, in the same
- * write if the loop remembers which tags the key had, else behind it. Without an answer to that it is no hit. Older than
- * one that was expired it is made stale, and answers so (expire.h); near it is never kept.
+ * Lookups are sent when the turn of the loop is over, behind the questions for the epochs of all of them. The limit of
+ * a Redis command begins then: a get whose deadline is no later may be answered late by what was left of the turn.
+ *
+ * An entry with tags is a hit only if their epochs say so (tags.h): they are requested together with those of the turn's
+ * other lookups (tag_batch.h), in the same write if the loop remembers which tags the key had, else behind it. Without an
+ * answer to that it is no hit. Older than one that was expired it is made stale, and answers so (expire.h); near it is
+ * never kept.
  *
  * A peek is answered here, whatever is found, and leads to nothing else: MISS, or UNKNOWN if Redis did not say.
  *
@@ -26,5 +30,7 @@
 bool lookup_begin(struct guard_loop *loop, struct get *get);
 /* Takes a get out of its lookup, if it has one. */
 void lookup_leave(struct get *get);
+/* Of a struct guard_loop: its `sender`. Sends what the turn has begun. */
+void lookup_send(void *context);
 
 #endif

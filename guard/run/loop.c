@@ -103,6 +103,7 @@ static void on_closed(void *context)
     leave_guard(loop);
     tickets_clear(&loop->tickets);
     tag_memory_free(&loop->tag_memory);
+    free(loop->spare_batch);
     if (loop->detached != NULL)
         loop->detached(loop->detached_context);
     free(loop);
@@ -125,6 +126,8 @@ static void close_parts(struct guard_loop *loop)
     pthread_mutex_lock(&loop->mutex); /* waits for a loop_return() that is still leaving */
     pthread_mutex_unlock(&loop->mutex);
     host_wake_clear(&loop->mail);
+    host_soon_stop(&loop->sender);
+    lookup_send(loop); /* nobody waits for them any more */
     redis_close(loop->redis, redis_closed, loop);
 }
 
@@ -254,6 +257,7 @@ enum guard_status loop_open(struct guard *guard, struct guard_host *host, const 
     if (loop->redis == NULL)
         goto failed;
     host_wake_init(host, &loop->mail, on_mail, loop);
+    loop->sender = (struct host_soon){.run = lookup_send, .context = loop};
     pthread_mutex_init(&loop->mutex, NULL);
     *out = loop;
     return GUARD_OK;

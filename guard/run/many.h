@@ -10,7 +10,7 @@
  *
  * Its gets are ordinary ones. Those that miss are held until no lookup of the others is outstanding and then enter
  * the core in one turn of the loop, so that their acquires are one write and their loads can be one batch (core.h). All
- * lookups are on their way when the first is answered, so this costs no round trip and ends with Redis's limit.
+ * lookups have begun when the first is answered, so this costs no round trip and ends with Redis's limit.
  *
  * Threads   that of its loop. many_forget() and what takes or returns tickets under the guard's mutex if that is the
  *           guard's own.

@@ -17,7 +17,8 @@
  * Read in this order: kind.h, get.h (one request inside), ask, mailbox, lookup, callback, loop, thread, calls, load, bell,
  * workers; then expire (an entry whose tag was expired), defer (a load without a thread), many (several keys at once),
  * nested (a loader that gets another key), shadow, cache (what Redis's data is called), numbers and events (what a host
- * can watch), life (start, stop), clear; tag_memory stands by itself.
+ * can watch), life (start, stop), clear; tag_memory stands by
+ * itself, tag_batch below lookup and calls.
  *
  * Locking   the guard's mutex, then a loop's; the one of the hot keys is the innermost. Nobody else's code runs
  *           under any of them.
@@ -47,6 +48,7 @@ struct lookup;
 struct near;
 struct shadow;
 struct subscription;
+struct tag_batch;
 struct tag_memory;
 struct workers;
 
@@ -107,6 +109,10 @@ struct guard_loop {
     struct chance chance;                      /* for the lots of early refreshes */
     struct recent_refresh recent_refreshes[LOOP_RECENT_REFRESHES];
     struct tag_memory *tag_memory; /* NULL until an entry with tags has been seen */
+    struct host_soon sender;       /* when the turn is over: sends the next two */
+    struct tag_batch *tag_batches;
+    struct lookup *unsent;
+    struct tag_batch *spare_batch; /* owned; the last that was answered, for the next */
     struct tickets tickets;        /* the guard's own loop: under the guard's mutex */
     uint32_t many_count;           /* of those, no requests but the stand-ins of many */
     uint32_t gets_of_many;         /* of those, gets that stand-ins stand for */

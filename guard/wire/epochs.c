@@ -1,7 +1,65 @@
 /* SPDX-License-Identifier: MIT */
 /* epochs.c - see epochs.h. */
 #include "epochs.h"
-#include "../base/key.h"
+#include <string.h>
+
+static const uint32_t EPOCHS_FNV_BASIS = 2166136261u, EPOCHS_FNV_PRIME = 16777619u;
+
+/* ---- what is asked for ---- */
+
+/* Only what is set: the rest is written before it is read. */
+void epochs_begin(struct epochs *epochs)
+{
+    epochs->count = 0;
+    epochs->names_bytes = 0;
+    epochs->head_bytes = 0;
+    epochs->awaited = 0;
+    memset(epochs->places, 0, sizeof epochs->places);
+}
+
+static const char *epochs_name(const struct epochs *epochs, size_t index, size_t *bytes)
+{
+    size_t begin = index > 0 ? epochs->ends[index - 1] : 0;
+    *bytes = epochs->ends[index] - begin;
+    return epochs->names + begin;
+}
+
+/* A name ends with its tag, and all begin alike. */
+static bool epochs_is_of(const struct epochs *epochs, size_t index, const struct tag *tag, size_t head_bytes)
+{
+    size_t bytes;
+    const char *name = epochs_name(epochs, index, &bytes);
+    return bytes == head_bytes + tag->bytes && memcmp(name + head_bytes, tag->at, tag->bytes) == 0;
+}
+
+/* Where it is, or would be. Half of the places are free. */
+static uint8_t *epochs_place(struct epochs *epochs, const struct tag *tag)
+{
+    enum { PLACES = sizeof epochs->places };
+    const size_t head_bytes = epochs->head_bytes;
+    uint32_t hash = EPOCHS_FNV_BASIS;
+    for (size_t i = 0; i < tag->bytes; i++)
+        hash = (hash ^ (uint8_t)tag->at[i]) * EPOCHS_FNV_PRIME;
+    uint8_t *place = &epochs->places[hash % PLACES];
+    while (*place != 0 && !epochs_is_of(epochs, *place - 1u, tag, head_bytes))
+        place = place + 1 < epochs->places + PLACES ? place + 1 : epochs->places;
+    return place;
+}
+
+int epochs_add(struct epochs *epochs, const char *name_space, const struct tag *tag)
+{
+    uint8_t *place = epochs_place(epochs, tag);
+    if (*place != 0)
+        return *place - 1;
+    if (epochs->count == EPOCHS_MAX || sizeof epochs->names - epochs->names_bytes < KEY_NAME_SIZE)
+        return -1;
+    size_t bytes = key_tag(name_space, tag->at, tag->bytes, epochs->names + epochs->names_bytes);
+    epochs->head_bytes = bytes - tag->bytes;
+    epochs->names_bytes += bytes;
+    epochs->ends[epochs->count++] = epochs->names_bytes;
+    *place = (uint8_t)epochs->count;
+    return (int)epochs->count - 1;
+}
 
 /* Nil, an error or anything else is no epoch. */
 static struct tags_clock epoch_of(const struct redisReply *reply)
@@ -14,29 +72,30 @@ static struct tags_clock epoch_of(const struct redisReply *reply)
 
 /* ---- one command ---- */
 
+/* What is no list of as many says of none of them that it has an epoch. */
 static void on_all_epochs(void *context, enum redis_outcome outcome, const struct redisReply *reply)
 {
-    struct epochs_asked *asked = context;
-    struct tags_epochs *epochs = &asked->epochs;
-    epochs->answered = outcome == REDIS_REPLIED;
-    if (epochs->answered && reply->type == REDIS_REPLY_ARRAY && reply->elements <= GUARD_TAGS_MAX) {
-        epochs->count = reply->elements;
-        for (size_t i = 0; i < epochs->count; i++)
-            epochs->of[i] = epoch_of(reply->element[i]);
+    struct epochs *epochs = context;
+    bool known = outcome == REDIS_REPLIED;
+    bool is_list = known && reply->type == REDIS_REPLY_ARRAY && reply->elements == epochs->count;
+    for (size_t i = 0; i < epochs->count; i++) {
+        epochs->known[i] = known;
+        epochs->of[i] = is_list ? epoch_of(reply->element[i]) : (struct tags_clock){0, 0};
     }
-    asked->answered(asked->context);
+    epochs->answered(epochs->context);
 }
 
-static bool ask_for_all_at_once(struct epochs_asked *asked, struct redis *redis, size_t count,
-                                char names[][KEY_NAME_SIZE], const size_t *bytes)
+static bool ask_for_all_at_once(struct epochs *epochs, struct redis *redis)
 {
-    const char *argv[1 + GUARD_TAGS_MAX] = {"MGET"};
-    size_t argv_bytes[1 + GUARD_TAGS_MAX] = {4};
-    for (size_t i = 0; i < count; i++) {
-        argv[1 + i] = names[i];
-        argv_bytes[1 + i] = bytes[i];
-    }
-    return redis_send(redis, 1 + count, argv, argv_bytes, on_all_epochs, asked);
+    const char *argv[1 + EPOCHS_MAX];
+    size_t argv_bytes[1 + EPOCHS_MAX];
+    if (!redis_is_up(redis))
+        return false;
+    argv[0] = "MGET";
+    argv_bytes[0] = 4;
+    for (size_t i = 0; i < epochs->count; i++)
+        argv[1 + i] = epochs_name(epochs, i, &argv_bytes[1 + i]);
+    return redis_send(redis, 1 + epochs->count, argv, argv_bytes, on_all_epochs, epochs);
 }
 
 /* ---- one command for each ---- */
@@ -51,42 +110,31 @@ static bool is_about_the_key(const struct redisReply *reply)
 static void on_one_epoch(void *context, enum redis_outcome outcome, const struct redisReply *reply)
 {
     struct epochs_part *part = context;
-    struct epochs_asked *asked = part->asked;
-    if (outcome == REDIS_REPLIED && is_about_the_key(reply))
-        asked->epochs.of[part - asked->parts] = epoch_of(reply);
-    else
-        asked->epochs.answered = false;
-    if (--asked->awaited == 0)
-        asked->answered(asked->context);
+    struct epochs *epochs = part->epochs;
+    size_t index = (size_t)(part - epochs->parts);
+    epochs->known[index] = outcome == REDIS_REPLIED && is_about_the_key(reply);
+    if (epochs->known[index])
+        epochs->of[index] = epoch_of(reply);
+    if (--epochs->awaited == 0)
+        epochs->answered(epochs->context);
 }
 
-static bool ask_for_each(struct epochs_asked *asked, struct redis *redis, size_t count,
-                         char names[][KEY_NAME_SIZE], const size_t *bytes)
+static bool ask_for_each(struct epochs *epochs, struct redis *redis)
 {
-    if (!redis_may_look_up(redis, names[0], bytes[0])) /* they have one master */
+    size_t bytes;
+    const char *name = epochs_name(epochs, 0, &bytes);
+    if (!redis_may_look_up(redis, name, bytes)) /* they have one master */
         return false;
-    asked->awaited = 0;
-    asked->epochs.count = count;
-    asked->epochs.answered = true;
-    for (size_t i = 0; i < count; i++) {
-        asked->parts[i].asked = asked;
-        if (redis_send_get(redis, names[i], bytes[i], on_one_epoch, &asked->parts[i]))
-            asked->awaited++;
-        else
-            asked->epochs.answered = false;
+    for (size_t i = 0; i < epochs->count; i++) {
+        epochs->parts[i].epochs = epochs;
+        name = epochs_name(epochs, i, &bytes);
+        epochs->known[i] = false;
+        epochs->awaited += redis_send_get(redis, name, bytes, on_one_epoch, &epochs->parts[i]);
     }
-    return asked->awaited > 0;
+    return epochs->awaited > 0;
 }
 
-bool epochs_ask(struct epochs_asked *asked, struct redis *redis, const char *name_space, bool in_cluster,
-                const char *tags, size_t tags_bytes)
+bool epochs_send(struct epochs *epochs, struct redis *redis, bool in_cluster)
 {
-    struct tag split[GUARD_TAGS_MAX];
-    char names[GUARD_TAGS_MAX][KEY_NAME_SIZE];
-    size_t bytes[GUARD_TAGS_MAX] = {0}, count = tags_cut(tags, tags_bytes, split);
-    for (size_t i = 0; i < count; i++)
-        bytes[i] = key_tag(name_space, split[i].at, split[i].bytes, names[i]);
-    asked->epochs = (struct tags_epochs){.answered = false};
-    return in_cluster ? ask_for_each(asked, redis, count, names, bytes)
-                      : ask_for_all_at_once(asked, redis, count, names, bytes);
+    return in_cluster ? ask_for_each(epochs, redis) : ask_for_all_at_once(epochs, redis);
 }

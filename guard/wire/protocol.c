@@ -484,12 +484,6 @@ bool protocol_send_keep(const struct protocol *protocol, struct redis *redis, co
            run_script(redis, SCRIPT_TAG_KEEP, key_count, &args, replied, context);
 }
 
-bool protocol_send_check(const struct protocol *protocol, struct redis *redis, const char *tags,
-                         size_t tags_bytes, struct epochs_asked *asked)
-{
-    return epochs_ask(asked, redis, protocol->name_space, protocol->in_cluster, tags, tags_bytes);
-}
-
 /* ---- an entry whose tags were expired ---- */
 
 bool protocol_send_expiries(const struct protocol *protocol, struct redis *redis, const char *tags,

@@ -16,7 +16,6 @@
 #include "../core/core.h"
 #include "../redis/redis.h"
 #include "envelope.h"
-#include "epochs.h"
 
 struct protocol {
     const char *name_space;
@@ -54,20 +53,17 @@ bool protocol_send_cache_id(const struct protocol *protocol, struct redis *redis
 /* NULL: it did not say. */
 const char *protocol_read_cache_id(enum redis_outcome outcome, const struct redisReply *reply);
 
-/* ---- tags: what goes beside a script, and after a lookup; see tags.h ---- */
+/* ---- tags: what goes beside a script; see tags.h, and epochs.h for what is asked after a lookup ---- */
 
 /* Each sends what it is about. False: it could not be sent. `tags` are sound, at least one.
  *
  *   clock   before an ACQUIRE that may lead to a load
- *   keep    before a FILL or TOUCH of something with tags
- *   check   after an entry with tags has been found: asks for their epochs, see epochs.h */
+ *   keep    before a FILL or TOUCH of something with tags */
 bool protocol_send_clock(const struct protocol *protocol, struct redis *redis, redis_replied *replied,
                          void *context);
 bool protocol_send_keep(const struct protocol *protocol, struct redis *redis, const char *tags,
                         size_t tags_bytes, const struct tags_clock *born, redis_replied *replied,
                         void *context);
-bool protocol_send_check(const struct protocol *protocol, struct redis *redis, const char *tags,
-                         size_t tags_bytes, struct epochs_asked *asked);
 
 /* Two steps, which make an entry that is older than its tags stale if those were expired and not invalidated: what became of
  * its tags, then with what that said and what stands there the entry itself. Each as above. */

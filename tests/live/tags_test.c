@@ -509,6 +509,49 @@ TEST(a_hit_is_one_command_more_in_the_same_round_trip_and_none_without_tags)
     }
 }
 
+enum { LETTERS = 90, FIRST_LETTER = '!', QUESTION_TAGS = 64 /* of one MGET: wire/epochs.h */ };
+
+/* A key for each letter, so that there are as many tags, and the one that they share. Only the row of `changed` may have
+ * another version. */
+static void expect_letters(char changed)
+{
+    static char text[LETTERS][3];
+    static struct guard_result results[LETTERS];
+    const char *keys[LETTERS];
+    for (size_t i = 0; i < LETTERS; i++) {
+        text[i][0] = (char)(FIRST_LETTER + (int)i);
+        text[i][1] = '1';
+        keys[i] = text[i];
+    }
+    const struct guard_request request = {.kind = fleet.kinds[0], .keys = keys, .count = LETTERS};
+    assert_int_equal(guard_get_wait(fleet.guards[0], &request, results), GUARD_OK);
+    for (size_t i = 0; i < LETTERS; i++) {
+        char row[8];
+        snprintf(row, sizeof row, "%s v%d", keys[i], keys[i][0] == changed ? 2 : 1);
+        assert_row(&results[i], row);
+        guard_value_unref(&results[i].value);
+    }
+    atomic_fetch_add(&fleet.accepted[0], LETTERS);
+    atomic_fetch_add(&fleet.answered, LETTERS);
+}
+
+TEST(the_hits_of_one_turn_ask_for_each_tag_once)
+{
+    tags_init();
+    fleet.policy.batch_loader = load_many_tagged;
+    fleet_open(1);
+    expect_letters('\0');
+    expect_letters('\0'); /* from here on their tags are remembered */
+    const uint64_t mget = stack_redis_calls(&rig_redis, "mget"), pttl = stack_redis_calls(&rig_redis, "pttl");
+    expect_letters('\0');
+    assert_int_equal(stack_redis_calls(&rig_redis, "pttl") - pttl, LETTERS);
+    assert_int_equal(stack_redis_calls(&rig_redis, "mget") - mget,
+                     (1 + LETTERS + QUESTION_TAGS - 1) / QUESTION_TAGS);
+    change(0, "z");
+    expect_letters('z');
+    fleet_close();
+}
+
 TEST(an_entry_whose_tags_have_changed_is_judged_by_those_it_has)
 {
     tags_open(2);
