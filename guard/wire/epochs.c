@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* epochs.c - see epochs.h. */
 #include "epochs.h"
+#include "../base/digest.h"
 #include <string.h>
-
-static const uint32_t EPOCHS_FNV_BASIS = 2166136261u, EPOCHS_FNV_PRIME = 16777619u;
 
 /* ---- what is asked for ---- */
 
@@ -25,9 +24,9 @@ static const char *epochs_name(const struct epochs *epochs, size_t index, size_t
 }
 
 /* A name ends with its tag, and all begin alike. */
-static bool epochs_is_of(const struct epochs *epochs, size_t index, const struct tag *tag, size_t head_bytes)
+static bool epochs_is_of(const struct epochs *epochs, size_t index, const struct tag *tag)
 {
-    size_t bytes;
+    size_t bytes, head_bytes = epochs->head_bytes;
     const char *name = epochs_name(epochs, index, &bytes);
     return bytes == head_bytes + tag->bytes && memcmp(name + head_bytes, tag->at, tag->bytes) == 0;
 }
@@ -36,12 +35,8 @@ static bool epochs_is_of(const struct epochs *epochs, size_t index, const struct
 static uint8_t *epochs_place(struct epochs *epochs, const struct tag *tag)
 {
     enum { PLACES = sizeof epochs->places };
-    const size_t head_bytes = epochs->head_bytes;
-    uint32_t hash = EPOCHS_FNV_BASIS;
-    for (size_t i = 0; i < tag->bytes; i++)
-        hash = (hash ^ (uint8_t)tag->at[i]) * EPOCHS_FNV_PRIME;
-    uint8_t *place = &epochs->places[hash % PLACES];
-    while (*place != 0 && !epochs_is_of(epochs, *place - 1u, tag, head_bytes))
+    uint8_t *place = &epochs->places[digest_checksum(tag->at, tag->bytes) % PLACES];
+    while (*place != 0 && !epochs_is_of(epochs, *place - 1u, tag))
         place = place + 1 < epochs->places + PLACES ? place + 1 : epochs->places;
     return place;
 }
