@@ -5,6 +5,7 @@
  * Every row has the tag "all", and one named by the first letter of its key. The loader names them after its query,
  * like a loader that learns from the row what it belongs to.
  */
+#include "guard/wire/epochs.h"
 #include "guard_rig.h"
 
 enum { NEAR_BYTES = 1 << 20, LONG_MS = 60000, WRITES = 100, WRITERS = 2, READERS = 2, TRIES = 20 };
@@ -509,7 +510,7 @@ TEST(a_hit_is_one_command_more_in_the_same_round_trip_and_none_without_tags)
     }
 }
 
-enum { LETTERS = 90, FIRST_LETTER = '!', QUESTION_TAGS = 64 /* of one MGET: wire/epochs.h */ };
+enum { LETTERS = 90, FIRST_LETTER = '!' };
 
 /* A key for each letter, so that there are as many tags, and the one that they share. Only the row of `changed` may have
  * another version. */
@@ -546,7 +547,7 @@ TEST(the_hits_of_one_turn_ask_for_each_tag_once)
     expect_letters('\0');
     assert_int_equal(stack_redis_calls(&rig_redis, "pttl") - pttl, LETTERS);
     assert_int_equal(stack_redis_calls(&rig_redis, "mget") - mget,
-                     (1 + LETTERS + QUESTION_TAGS - 1) / QUESTION_TAGS);
+                     (1 + LETTERS + EPOCHS_MAX - 1) / EPOCHS_MAX);
     change(0, "z");
     expect_letters('z');
     fleet_close();
