@@ -29,7 +29,13 @@
 
 extern char **environ;
 
-enum { FAMILY_MAX = 4096, KILL_LIMIT_MS = 10000, LOOK_EVERY_MS = 5, TAIL_BYTES = 4096 };
+enum {
+    FAMILY_MAX = 4096,
+    KILL_LIMIT_MS = 10000,
+    PAUSE_LIMIT_MS = 10000,
+    LOOK_EVERY_MS = 5,
+    TAIL_BYTES = 4096,
+};
 
 /*
  * Reads "+ pid signal" and "- pid" until the pipe closes, then ends what is left. A killed process that
@@ -314,11 +320,11 @@ bool proc_look(pid_t pid, struct proc_look *out)
     fclose(file);
     stat[count] = '\0';
     const char *name = strchr(stat, '('), *behind = strrchr(stat, ')');
-    if (name == NULL || behind == NULL || sscanf(behind, ") %*c %d", &parent) != 1)
+    if (name == NULL || behind == NULL || sscanf(behind, ") %c %d", &out->state, &parent) != 2)
         return false;
     snprintf(out->name, sizeof out->name, "%.*s", (int)(behind - name - 1), name + 1);
     out->parent = (pid_t)parent;
-    return behind[2] != 'Z';
+    return out->state != 'Z';
 }
 
 static bool has_pid(const pid_t *pids, size_t count, pid_t pid)
@@ -403,14 +409,63 @@ bool proc_stop(pid_t *pid, int signal, uint32_t limit_ms)
     return went;
 }
 
-void proc_signal_tree(pid_t pid, int signal)
+static void signal_tree(pid_t pid, int signal, pid_t *pids, size_t *count)
+{
+    kill(pid, signal); /* the root first: it starts no more children while it is stopped */
+    *count = proc_family(pid, pids, FAMILY_MAX);
+    for (size_t i = *count; i-- > 1;)
+        kill(pids[i], signal);
+}
+
+static bool is_stopped(pid_t pid)
+{
+    char path[32];
+    struct dirent *entry;
+    bool moves = false;
+    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    DIR *threads = opendir(path);
+    while (threads != NULL && !moves && (entry = readdir(threads)) != NULL) {
+        struct proc_look look;
+        pid_t thread = (pid_t)strtol(entry->d_name, NULL, 10);
+        moves = thread > 0 && proc_look(thread, &look) && look.state != 'T' && look.state != 't';
+    }
+    if (threads != NULL)
+        closedir(threads);
+    return !moves;
+}
+
+bool proc_wait_stopped(pid_t pid)
+{
+    uint64_t end_us = clock_after_ms(PAUSE_LIMIT_MS);
+    while (!is_stopped(pid)) {
+        if (clock_us() >= end_us) {
+            fprintf(stderr, "proc: process %d has not stopped within %d ms\n", (int)pid, PAUSE_LIMIT_MS);
+            return false;
+        }
+        clock_pause_ms(1);
+    }
+    return true;
+}
+
+bool proc_pause(pid_t pid)
 {
     pid_t pids[FAMILY_MAX];
+    size_t count;
+    bool stopped = true;
     if (pid <= 0)
-        return;
-    kill(pid, signal); /* the root first: it starts no more children while it is stopped */
-    for (size_t i = proc_family(pid, pids, FAMILY_MAX); i-- > 1;)
-        kill(pids[i], signal);
+        return true;
+    signal_tree(pid, SIGSTOP, pids, &count);
+    for (size_t i = 0; i < count && stopped; i++)
+        stopped = proc_wait_stopped(pids[i]);
+    return stopped;
+}
+
+void proc_resume(pid_t pid)
+{
+    pid_t pids[FAMILY_MAX];
+    size_t count;
+    if (pid > 0)
+        signal_tree(pid, SIGCONT, pids, &count);
 }
 
 /* One that is dead and not reaped has given everything back; whoever adopted it may take its time. */

@@ -51,8 +51,13 @@ bool proc_wait(pid_t pid, uint32_t limit_ms, int *status);
 /* Signals the child and waits; after limit_ms it is killed. False: it had to be, or was not ours. Sets 0. */
 bool proc_stop(pid_t *pid, int signal, uint32_t limit_ms);
 
-/* Signals the child and all its descendants, in whatever process groups they are. */
-void proc_signal_tree(pid_t pid, int signal);
+/* SIGSTOP to the process and all its descendants, in whatever process groups they are. Returns when the last of their
+ * threads stands still: until then it may go on, to the end of a system call. 0: nothing to do. */
+bool proc_pause(pid_t pid);
+void proc_resume(pid_t pid);
+
+/* Waits until every thread of one process that was sent SIGSTOP stands still, or it is gone. */
+bool proc_wait_stopped(pid_t pid);
 
 /* SIGKILL to the child and its descendants; returns when all of them are dead. Sets 0. */
 void proc_kill_tree(pid_t *pid);
@@ -60,6 +65,7 @@ void proc_kill_tree(pid_t *pid);
 /* What the kernel says of any process; false: it is gone, or dead and only not reaped. */
 struct proc_look {
     char name[32];
+    char state; /* 'R', 'S', 'T', ...: proc(5) */
     pid_t parent;
 };
 bool proc_look(pid_t pid, struct proc_look *out);

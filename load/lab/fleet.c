@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 enum { END_LIMIT_MS = 2000, NUMBER_BYTES = 16 };
@@ -294,19 +293,6 @@ bool fleet_ask_from(struct fleet *fleet, uint32_t first, uint32_t pause_ms)
                        FLEET_ORDER_LIMIT_MS);
 }
 
-/* The note comes a moment before the signal. */
-static bool wait_stopped(pid_t pid)
-{
-    const uint64_t end_us = clock_after_ms(FLEET_ORDER_LIMIT_MS);
-    while (clock_us() < end_us) {
-        int status;
-        if (waitpid(pid, &status, WNOHANG | WUNTRACED) == pid)
-            return WIFSTOPPED(status);
-        clock_pause_ms(1);
-    }
-    return false;
-}
-
 bool fleet_stop_at(struct fleet *fleet, uint32_t worker, enum lab_step step, bool *reached)
 {
     const uint64_t end_us = clock_after_ms(FLEET_ORDER_LIMIT_MS);
@@ -318,7 +304,8 @@ bool fleet_stop_at(struct fleet *fleet, uint32_t worker, enum lab_step step, boo
            fleet_count(fleet, NOTE_ANSWERED, worker) == answered) {
         if (fleet_count(fleet, NOTE_STOPPED, worker) > 0) {
             *reached = true;
-            return wait_stopped(fleet->workers[worker].pid);
+            return proc_wait_stopped(
+                fleet->workers[worker].pid); /* the note comes a moment before the signal */
         }
         read_notes(fleet, end_us);
     }
@@ -339,14 +326,12 @@ bool fleet_invalidate(struct fleet *fleet, uint32_t worker)
 
 void fleet_pause(struct fleet *fleet, uint32_t worker)
 {
-    kill(fleet->workers[worker].pid, SIGSTOP);
-    wait_stopped(fleet->workers[worker].pid);
+    proc_pause(fleet->workers[worker].pid);
 }
 
 void fleet_resume(struct fleet *fleet, uint32_t worker)
 {
-    if (fleet->workers[worker].pid > 0)
-        kill(fleet->workers[worker].pid, SIGCONT);
+    proc_resume(fleet->workers[worker].pid);
 }
 
 uint64_t fleet_kill(struct fleet *fleet, uint32_t worker)

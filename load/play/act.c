@@ -97,8 +97,9 @@ static enum act_outcome act_on_server(struct servers *servers, struct server ser
         return proc_stop(pid, SIGTERM, COMMAND_LIMIT_MS) ? ACT_DONE
                                                          : fail(why, "%s did not end on SIGTERM", name);
     case SCENARIO_PAUSE:
+        return proc_pause(*pid) ? ACT_DONE : fail(why, "%s did not stop on SIGSTOP", name);
     case SCENARIO_RESUME:
-        proc_signal_tree(*pid, verb == SCENARIO_PAUSE ? SIGSTOP : SIGCONT);
+        proc_resume(*pid);
         return ACT_DONE;
     case SCENARIO_FLUSH:
         return servers_empty_redis(servers) ? ACT_DONE

@@ -126,12 +126,12 @@ void stack_catalogd_kill(struct stack_catalogd *catalogd)
 
 void stack_catalogd_pause(struct stack_catalogd *catalogd)
 {
-    proc_signal_tree(catalogd->pid, SIGSTOP);
+    proc_pause(catalogd->pid);
 }
 
 void stack_catalogd_resume(struct stack_catalogd *catalogd)
 {
-    proc_signal_tree(catalogd->pid, SIGCONT);
+    proc_resume(catalogd->pid);
 }
 
 bool stack_catalogd_stop(struct stack_catalogd *catalogd)

@@ -195,12 +195,12 @@ void stack_postgres_kill(struct stack_postgres *postgres)
 
 void stack_postgres_pause(struct stack_postgres *postgres)
 {
-    proc_signal_tree(postgres->pid, SIGSTOP);
+    proc_pause(postgres->pid);
 }
 
 void stack_postgres_resume(struct stack_postgres *postgres)
 {
-    proc_signal_tree(postgres->pid, SIGCONT);
+    proc_resume(postgres->pid);
 }
 
 void stack_postgres_stop(struct stack_postgres *postgres)

@@ -234,13 +234,13 @@ void stack_redis_kill(struct stack_redis *redis)
 
 void stack_redis_pause(struct stack_redis *redis)
 {
-    proc_signal_tree(redis->pid, SIGSTOP);
+    proc_pause(redis->pid);
     redis->is_paused = true;
 }
 
 void stack_redis_resume(struct stack_redis *redis)
 {
-    proc_signal_tree(redis->pid, SIGCONT);
+    proc_resume(redis->pid);
     redis->is_paused = false;
 }
 

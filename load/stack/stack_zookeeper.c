@@ -250,12 +250,12 @@ void stack_zookeeper_kill(struct stack_zookeeper *zookeeper, size_t at)
 
 void stack_zookeeper_pause(struct stack_zookeeper *zookeeper, size_t at)
 {
-    proc_signal_tree(zookeeper->servers[at].pid, SIGSTOP);
+    proc_pause(zookeeper->servers[at].pid);
 }
 
 void stack_zookeeper_resume(struct stack_zookeeper *zookeeper, size_t at)
 {
-    proc_signal_tree(zookeeper->servers[at].pid, SIGCONT);
+    proc_resume(zookeeper->servers[at].pid);
 }
 
 /* They have nothing to save, and one without the others would take its time to end. */

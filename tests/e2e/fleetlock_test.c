@@ -367,7 +367,8 @@ static bool is_killed_without_grace(void)
     enum { GRACE_MS = 1000 };
     struct run run = start("x", "--lease", "3s", "--grace", "1s", CLING);
     const struct begun begun = wait_begun(&run);
-    kill(run.pid, SIGSTOP);
+    kill(run.pid, SIGSTOP); /* it alone: COMMAND goes on */
+    assert_true(proc_wait_stopped(run.pid));
     expect_status("x", "0 holders");
     const uint64_t end_us = clock_after_ms(GRACE_MS);
     kill(run.pid, SIGKILL);

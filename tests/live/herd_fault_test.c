@@ -320,7 +320,7 @@ TEST(the_others_do_not_wait_for_a_dead_generator_at_the_barrier)
     assert_true(herd_start(&work, &herd, run.why));
     wait_until_connected();
     assert_int_equal(find_generators(getpid(), pids), GENERATORS);
-    assert_int_equal(kill(pids[0], SIGSTOP), 0);
+    assert_true(proc_pause(pids[0]));
     assert_true(herd_release(herd, &run.begin_us, run.why));
     wait_until(&run.progress.answered, 50); /* the other one has done its round, and waits */
     assert_int_equal(kill(pids[0], SIGKILL), 0);

@@ -139,7 +139,7 @@ TEST(a_stopped_holder_hears_on_waking_that_it_has_lost)
     unsigned long long fence = 0;
     holder_start(&holder, name, GUARD_LOCK_FAIR, SHORT_LEASE_MS);
     WAIT_UNTIL(holder_said(&holder, "held ", &fence));
-    assert_int_equal(kill(holder.pid, SIGSTOP), 0);
+    assert_true(proc_pause(holder.pid));
     struct guard_lock_result result = lock_of(locks, &request);
     assert_int_equal(result.status, GUARD_LOCK_OK);
     assert_true(result.fence[0] > fence);

@@ -9,6 +9,7 @@
 
 #include "guard/locks.h"
 #include "load/base/clock.h"
+#include "load/base/proc.h"
 #include "load/stack/proxy.h"
 #include "load/stack/stack.h"
 
@@ -497,7 +498,7 @@ TEST(the_server_ends_the_lease_of_a_stopped_process)
     struct child holder = start_child("stopped", SHORT_MS);
     struct rig_claim *next = claim_of(0, open_side(0, server.url), GUARD_LOCK_FAIR, "stopped");
     expect_line(&holder, "held");
-    kill(holder.pid, SIGSTOP);
+    proc_pause(holder.pid);
     uint64_t stopped_us = clock_now_us();
     claim_acquire(next);
     print_message("granted %.1f ms after the stop, of a lease of %d\n",
@@ -519,7 +520,7 @@ TEST(a_stopped_waiter_holds_for_no_longer_than_its_lease)
     wait_for_number(waiting_locks, 1);
     claim_queue(next);
     wait_for_number(waiting_locks, 2);
-    kill(stopped.pid, SIGSTOP);
+    proc_pause(stopped.pid);
     expect_given(holder);
     claim_acquire(next);
     kill(stopped.pid, SIGCONT);

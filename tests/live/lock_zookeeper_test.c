@@ -417,7 +417,7 @@ TEST(a_holder_that_is_stopped_past_its_session_hears_that_it_has_lost)
     struct rig_claim *claim = writer_of(one, "stopped");
     start_holder("stopped");
     expect_refused(claim, 1);
-    kill(holder.pid, SIGSTOP);
+    proc_pause(holder.pid);
     wait_for_turn(claim);
     kill(holder.pid, SIGCONT);
     wait_said("dropped");

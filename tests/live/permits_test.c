@@ -6,6 +6,7 @@
  * its own, forked before any guard is opened and killed with SIGKILL.
  */
 #include "guard_rig.h"
+#include "load/base/proc.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -257,6 +258,12 @@ static pid_t start_holder(int count, int go)
         pause();
 }
 
+static void kill_it(pid_t pid)
+{
+    kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
 TEST(the_permits_of_a_killed_process_come_back_when_they_run_out)
 {
     enum { PERMIT_MS = 9000, MACHINE_MS = 6000 };
@@ -276,8 +283,7 @@ TEST(the_permits_of_a_killed_process_come_back_when_they_run_out)
     ask_many(1, asks, S, "key");
     WAIT_UNTIL(stats_of(fleet.guards[0]).permit_refused > 0);
     uint64_t killed_ms = rig_now_ms();
-    kill(holder, SIGKILL);
-    assert_int_equal(waitpid(holder, NULL, 0), holder);
+    kill_it(holder);
     WAIT_UNTIL(atomic_load(&fleet.source.running) == S);
     uint64_t free_ms = rig_now_ms();
     assert_true(free_ms - begun_ms >= PERMIT_MS);
@@ -295,9 +301,14 @@ static long long processes_waiting(void)
     return redis_number("ZCARD", "sem:load", 'q');
 }
 
-/* One process has the only permit, and a second one is next, before the third. It gets this signal, so that it does not
+static void stop_it(pid_t pid)
+{
+    assert_true(proc_pause(pid));
+}
+
+/* One process has the only permit, and a second one is next, before the third. That is done to it, so that it does not
  * take the permit that it will be told of. The third waits until the second counts as dead, and one poll. */
-static pid_t signal_the_next(int signal)
+static pid_t disable_the_next(void (*disable)(pid_t))
 {
     enum { PLACE_MS = 2000, POLL_MS = 750, MACHINE_MS = 6000 };
     struct ask first, third;
@@ -315,8 +326,9 @@ static pid_t signal_the_next(int signal)
     WAIT_UNTIL(processes_waiting() == 1);
     ask_start(1, &third, "third");
     WAIT_UNTIL(processes_waiting() == 2);
-    kill(next, signal);
+    disable(next);
     uint64_t since_ms = rig_now_ms();
+    assert_int_equal(permits_out(), 1); /* whatever it has still sent, Redis has answered before this */
     source_open(&fleet.source);
     expect_answer(&first, "first v1");
     expect_answer(&third, "third v1");
@@ -330,19 +342,17 @@ static pid_t signal_the_next(int signal)
 
 TEST(a_permit_whose_next_process_is_killed_goes_to_the_one_behind)
 {
-    pid_t killed = signal_the_next(SIGKILL);
-    assert_int_equal(waitpid(killed, NULL, 0), killed);
+    disable_the_next(kill_it);
     fleet_close();
 }
 
 TEST(a_permit_whose_next_process_is_stopped_goes_to_the_one_behind)
 {
-    pid_t stopped = signal_the_next(SIGSTOP);
-    kill(stopped, SIGCONT); /* it asks once more, and loads */
+    pid_t stopped = disable_the_next(stop_it);
+    proc_resume(stopped); /* it asks once more, and loads */
     WAIT_UNTIL(redis_number("EXISTS", "held:0", 'v') == 1);
     WAIT_UNTIL(permits_out() == 0 && processes_waiting() == 0);
-    kill(stopped, SIGKILL);
-    assert_int_equal(waitpid(stopped, NULL, 0), stopped);
+    kill_it(stopped);
     fleet_close();
 }
 
