@@ -9,6 +9,8 @@
  */
 #include "guard_rig.h"
 #include "loops_rig.h"
+#include <signal.h>
+#include <sys/wait.h>
 
 struct host {
     size_t guard; /* of the fleet */
@@ -630,6 +632,69 @@ TEST(a_loop_goes_on_while_redis_dies_and_when_it_is_back)
     host_close(&host);
     fleet_close();
     stack_redis_stop(&redis);
+}
+
+/* ---- a connection that is lost in the turn that asks ---- */
+
+enum { LOST_ASKS = 8 };
+
+static struct {
+    struct stack_redis redis;
+    struct loop_ask asked[LOST_ASKS];
+} lost;
+
+static void ask_at_once(void *context)
+{
+    struct host *host = context;
+    host->rig.woken = on_work;
+    for (size_t i = 0; i < LOST_ASKS; i++)
+        loop_ask(host, &lost.asked[i]);
+}
+
+/* The next turn finds the wake first, and behind it that the connection is closed. */
+static void kill_redis_behind_a_wake(struct host *host, void *context)
+{
+    siginfo_t its;
+    (void)context;
+    host->rig.woken = ask_at_once;
+    rig_kind->wake(&host->rig);
+    kill(lost.redis.pid, SIGKILL);
+    assert_int_equal(waitid(P_PID, (id_t)lost.redis.pid, &its, WEXITED | WNOWAIT), 0);
+}
+
+/* Their lookups, and the question for their tags, were begun and could not be sent. */
+TEST(who_asks_in_the_turn_in_which_the_connection_is_lost_is_answered)
+{
+    static const char *const keys[] = {"a", "b", "c"};
+    enum { KEY_COUNT = sizeof keys / sizeof keys[0] };
+    struct host host;
+    memset(&lost, 0, sizeof lost);
+    assert_true(stack_redis_start(&lost.redis, NULL));
+    fleet.config.redis_url = lost.redis.url;
+    fleet.config.redis_limit_ms = 500; /* before they are loaded without it */
+    fleet.policy.tagged = true;
+    fleet.source.tag = "all";
+    fleet_open(1);
+    host_open(&host, 0);
+    host_wait_up(&host, "a", "a v1");
+    for (size_t i = 0; i < 2 * KEY_COUNT; i++) { /* from the second time on their tags are remembered */
+        char row[8];
+        snprintf(row, sizeof row, "%s v1", keys[i % KEY_COUNT]);
+        loop_expect(&host, keys[i % KEY_COUNT], row);
+    }
+    for (size_t i = 0; i < LOST_ASKS; i++)
+        lost.asked[i].key = keys[i % KEY_COUNT];
+    const unsigned loads = fleet.source.begun;
+    host_do(&host, kill_redis_behind_a_wake, NULL);
+    for (size_t i = 0; i < LOST_ASKS; i++) {
+        ask_wait(&lost.asked[i].ask);
+        assert_int_equal(lost.asked[i].ask.result.status, GUARD_OK);
+        ask_clear(&lost.asked[i].ask);
+    }
+    assert_int_equal(fleet.source.begun, loads + KEY_COUNT);
+    host_close(&host);
+    fleet_close();
+    stack_redis_stop(&lost.redis);
 }
 
 TEST_GROUP(.up = rig_start, .down = rig_stop, .before = fleet_before);
