@@ -136,10 +136,26 @@ bool fleet_add(const char *const *settings)
     return fleet_put(fleet.count, settings);
 }
 
+/* What a process that has ended had asked for may still run in its backend. */
+static bool wait_for_no_backend(void)
+{
+    const uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
+    char count[16] = "";
+    while (fleet_sql(count, sizeof count,
+                     "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'catalogd%%'") &&
+           clock_us() < end_us) {
+        if (strcmp(count, "0") == 0)
+            return true;
+        clock_pause_ms(PAUSE_MS);
+    }
+    fprintf(stderr, "fleet: PostgreSQL still has %s connections of processes that have ended\n", count);
+    return false;
+}
+
 /* Nobody need wait until what was in them would have expired: they are empty. */
 static bool forget_caches(void)
 {
-    return fleet_sql(NULL, 0, "DELETE FROM caches");
+    return wait_for_no_backend() && fleet_sql(NULL, 0, "DELETE FROM caches");
 }
 
 bool fleet_start(size_t count, const char *const *settings)

@@ -187,9 +187,11 @@ long writes_number(const char *format, ...)
 bool writes_wait_number(long wanted, const char *statement)
 {
     uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
-    while (writes_number("%s", statement) != wanted) {
+    long number;
+    while ((number = writes_number("%s", statement)) != wanted) {
         if (clock_us() >= end_us) {
-            fprintf(stderr, "writes: never %ld: %s\n", wanted, statement);
+            fprintf(stderr, "writes: never %ld but %ld, with %ld caches: %s\n", wanted, number,
+                    writes_number("SELECT count(*) FROM caches"), statement);
             return false;
         }
         clock_pause_ms(PAUSE_MS);
