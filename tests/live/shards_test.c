@@ -180,6 +180,52 @@ TEST(a_tag_reaches_its_entries_on_every_master_and_is_read_where_only_a_master_a
     fleet_close();
 }
 
+/* The first letter of a key is its tag. */
+static void load_of_letter(struct guard_load *load, void *context)
+{
+    const char letter[2] = {guard_load_key(load)[0], '\0'};
+    assert_int_equal(guard_load_tag(load, letter), GUARD_OK);
+    source_load(load, context);
+}
+
+/* Which keys the guards may use. */
+static void allow_keys(const char *pattern)
+{
+    for (size_t i = 0; i < MASTERS; i++) {
+        struct redisReply *reply =
+            stack_redis_command(&cluster.node[i], "ACL SETUSER default resetkeys ~%s", pattern);
+        assert_non_null(reply);
+        assert_int_equal(reply->type, REDIS_REPLY_STATUS);
+        freeReplyObject(reply);
+    }
+}
+
+/* The epochs of a turn's entries are read together, but each entry is judged by its own. */
+TEST(a_tag_that_cannot_be_read_spoils_no_entry_of_the_same_turn_that_does_not_have_it)
+{
+    const char *const keys[] = {"a1", "b1", "a2", "c1"};
+    enum { COUNT = sizeof keys / sizeof keys[0], SPOILT = 1 };
+    struct guard_result results[COUNT];
+    fleet.policy.tagged = true;
+    fleet.policy.loader = load_of_letter;
+    fleet_open(1);
+    const struct guard_request request = {.kind = fleet.kinds[0], .keys = keys, .count = COUNT};
+    for (size_t i = 0; i < 2 * COUNT; i++) /* from the second time on their tags are remembered */
+        expect_key(0, keys[i % COUNT], 1, i < COUNT ? GUARD_FROM_LOAD : GUARD_FROM_CACHE);
+    allow_keys("*[^b]"); /* not the epoch of "b" */
+    atomic_fetch_add(&fleet.accepted[0], COUNT);
+    assert_int_equal(guard_get_wait(fleet.guards[0], &request, results), GUARD_OK);
+    atomic_fetch_add(&fleet.answered, COUNT);
+    allow_keys("*");
+    for (size_t i = 0; i < COUNT; i++) {
+        assert_int_equal(results[i].status, GUARD_OK);
+        if ((results[i].source == GUARD_FROM_CACHE) == (i == SPOILT))
+            fail_msg("%s comes from %d", keys[i], (int)results[i].source);
+        guard_value_unref(&results[i].value);
+    }
+    fleet_close();
+}
+
 /* They become stale on every master, each at the word of that of the tags. */
 TEST(an_expired_tag_makes_its_entries_on_every_master_stale)
 {
