@@ -452,9 +452,9 @@ TEST(closing_without_redis_takes_no_longer_than_it_may)
     assert_int_equal(guard_locks_close(&locks_rig.locks[0], DRAIN_MS), GUARD_LOCK_UNKNOWN);
     assert_int_equal(atomic_load(&waiter.answers), 1);
     assert_int_equal(waiter.result.status, GUARD_LOCK_CLOSING);
+    assert_int_equal(atomic_load(&held.losses), 0);
     assert_int_equal(atomic_load(&held.givens), 1);
     assert_int_equal(atomic_load(&held.given), GUARD_LOCK_UNKNOWN);
-    assert_int_equal(atomic_load(&held.losses), 0);
 }
 
 struct second_close {
