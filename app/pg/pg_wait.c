@@ -16,7 +16,8 @@ enum pg_outcome pg_wait_lost(const struct pg_wait *wait)
     return pg_fault_set(wait->fault, PG_UNAVAILABLE, "", *text != '\0' ? text : "connection lost");
 }
 
-enum pg_outcome pg_wait_ready(const struct pg_wait *wait, short events)
+/* Until the socket is ready for one of these events of poll(). */
+static enum pg_outcome wait_ready(const struct pg_wait *wait, short events)
 {
     struct pollfd fds[2] = {{.fd = PQsocket(wait->conn), .events = events},
                             {.fd = wait->cancel_fd, .events = POLLIN}};
@@ -43,8 +44,7 @@ enum pg_outcome pg_wait_login(const struct pg_wait *wait)
     if (PQstatus(wait->conn) == CONNECTION_BAD)
         return PG_UNAVAILABLE;
     while (polled != PGRES_POLLING_OK) {
-        const enum pg_outcome outcome =
-            pg_wait_ready(wait, polled == PGRES_POLLING_READING ? POLLIN : POLLOUT);
+        const enum pg_outcome outcome = wait_ready(wait, polled == PGRES_POLLING_READING ? POLLIN : POLLOUT);
 
         if (outcome != PG_OK)
             return outcome;
@@ -60,7 +60,7 @@ enum pg_outcome pg_wait_flush(const struct pg_wait *wait)
     int pending;
 
     while ((pending = PQflush(wait->conn)) > 0) {
-        const enum pg_outcome outcome = pg_wait_ready(wait, POLLIN | POLLOUT);
+        const enum pg_outcome outcome = wait_ready(wait, POLLIN | POLLOUT);
 
         if (outcome != PG_OK)
             return outcome;
@@ -74,7 +74,7 @@ enum pg_outcome pg_wait_flush(const struct pg_wait *wait)
 enum pg_outcome pg_wait_result(const struct pg_wait *wait, PGresult **out)
 {
     while (PQisBusy(wait->conn)) {
-        const enum pg_outcome outcome = pg_wait_ready(wait, POLLIN);
+        const enum pg_outcome outcome = wait_ready(wait, POLLIN);
 
         if (outcome != PG_OK)
             return outcome;

@@ -22,8 +22,6 @@ struct pg_wait {
     const char *late; /* what is said when the deadline passes */
 };
 
-/* Until the socket is ready for one of these events of poll(). */
-enum pg_outcome pg_wait_ready(const struct pg_wait *wait, short events);
 /* Until the login is done. PG_UNAVAILABLE without a fault: libpq's message says why. */
 enum pg_outcome pg_wait_login(const struct pg_wait *wait);
 /* Until everything is sent. */

@@ -80,7 +80,7 @@ static bool open_shards(struct core *core)
 
 /* ---- kinds ---- */
 
-unsigned core_kind_of(const struct core *core, const struct guard_policy *policy)
+static unsigned kind_number(const struct core *core, const struct guard_policy *policy)
 {
     const struct core_config *config = &core->config;
     if (config->kind_of == NULL)
@@ -340,7 +340,7 @@ static struct flight *alloc_flight(struct core *core, const struct core_key *key
     flight->key = (struct core_key){plain, key->plain_bytes, encoded, key->encoded_bytes};
     flight->core = core;
     flight->policy = policy;
-    flight->kind = core_kind_of(core, policy);
+    flight->kind = kind_number(core, policy);
     flight->id = ++core->last_id;
     flight->state = FLIGHT_NEW;
     flight->alarm.owner = ALARM_FLIGHT;
@@ -465,7 +465,7 @@ enum guard_status core_get(struct core *core, uint64_t now_us, const struct core
     if (core->closed)
         return GUARD_CLOSING;
     if (*waiters_of_share(core, waiter) >= core->config.max_waiters) {
-        core_counts(core, core_kind_of(core, policy))->shed++;
+        core_counts(core, kind_number(core, policy))->shed++;
         return GUARD_SHED;
     }
     if (!alarms_reserve(&core->alarms))

@@ -122,8 +122,6 @@ unsigned core_shard_of(const struct core *core, const char *encoded, size_t enco
  * sent then, and its op must name that shard. */
 bool core_may_send(struct core *core, const struct core_key *key, unsigned *shard);
 
-unsigned core_kind_of(const struct core *core, const struct guard_policy *policy);
-
 /* Of this core's own ops. */
 unsigned core_shard_of_op(const struct core *core, uint64_t op);
 

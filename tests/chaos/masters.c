@@ -14,7 +14,7 @@ static bool is_cluster(const struct scene *scene)
     return scene->options.topology == FAULT_CLUSTER;
 }
 
-struct stack_redis *masters_node(struct scene *scene, size_t at)
+static struct stack_redis *node_at(struct scene *scene, size_t at)
 {
     return is_cluster(scene) ? &scene->cluster.node[at] : &scene->sentinel.node[at];
 }
@@ -24,7 +24,8 @@ static size_t node_count(const struct scene *scene)
     return is_cluster(scene) ? scene->cluster.count : scene->sentinel.node_count;
 }
 
-size_t masters_now(struct scene *scene, unsigned slot)
+/* The node that is the master (of this slot). */
+static size_t master_now(struct scene *scene, unsigned slot)
 {
     return is_cluster(scene) ? stack_cluster_owner(&scene->cluster, slot)
                              : stack_sentinel_master(&scene->sentinel);
@@ -50,7 +51,7 @@ static bool guard_all(struct masters *masters, unsigned replicas)
     bool good = true;
     snprintf(command, sizeof command, "CONFIG SET min-replicas-to-write %u", replicas);
     for (size_t i = 0; i < node_count(masters->scene); i++)
-        good = tell(masters_node(masters->scene, i), command) && good;
+        good = tell(node_at(masters->scene, i), command) && good;
     return good;
 }
 
@@ -59,10 +60,10 @@ static bool guard_all(struct masters *masters, unsigned replicas)
 static bool leave_replicas_behind(struct masters *masters)
 {
     bool stopped[STACK_CLUSTER_NODES_MAX] = {false}, good = guard_all(masters, 0);
-    struct stack_redis *old = masters_node(masters->scene, masters->old);
+    struct stack_redis *old = node_at(masters->scene, masters->old);
     const uint16_t port = old->tls != NULL ? old->tls_port : old->port;
     for (size_t i = 0; i < node_count(masters->scene); i++) {
-        struct stack_redis *node = masters_node(masters->scene, i);
+        struct stack_redis *node = node_at(masters->scene, i);
         if (i == masters->old || !stack_redis_follows(node, port))
             continue;
         good = tell(node, "CLIENT KILL TYPE master") && good;
@@ -73,7 +74,7 @@ static bool leave_replicas_behind(struct masters *masters)
     stack_redis_kill(old);
     for (size_t i = 0; i < node_count(masters->scene); i++) {
         if (stopped[i])
-            stack_redis_resume(masters_node(masters->scene, i));
+            stack_redis_resume(node_at(masters->scene, i));
     }
     return good;
 }
@@ -91,7 +92,7 @@ static bool kill_sentinels(struct masters *masters)
 {
     for (size_t i = 0; i < STACK_SENTINELS; i++)
         stack_redis_kill(&masters->scene->sentinel.sentinel[i]);
-    stack_redis_kill(masters_node(masters->scene, masters->old));
+    stack_redis_kill(node_at(masters->scene, masters->old));
     return true;
 }
 
@@ -118,7 +119,7 @@ static size_t another_master(struct masters *masters)
 
 static bool strike(struct masters *masters)
 {
-    struct stack_redis *old = masters_node(masters->scene, masters->old);
+    struct stack_redis *old = node_at(masters->scene, masters->old);
     switch (masters->kind) {
     case FAULT_MASTER_KILL:
     case FAULT_MASTER_KEPT:
@@ -155,7 +156,7 @@ bool masters_strike(struct masters *masters, struct scene *scene, enum fault_kin
     *masters = (struct masters){.scene = scene, .kind = kind, .slot = slot, .struck_us = clock_us()};
     if (is_cluster(scene) && slot == MASTERS_ANY_SLOT)
         masters->slot = stack_cluster_slot(&scene->cluster, "{chaos:tags}");
-    masters->old = masters_now(scene, masters->slot);
+    masters->old = master_now(scene, masters->slot);
     if (masters->old >= node_count(scene)) {
         fprintf(stderr, "masters: nobody is the master\n");
         return false;
@@ -182,7 +183,7 @@ bool masters_wait_switch(struct masters *masters)
     if (masters->kind == FAULT_SENTINELS_KILL && !restart_sentinels(masters))
         return false;
     if (masters->kind == FAULT_SLOTS_MOVE)
-        masters->other = masters_now(scene, masters->slot);
+        masters->other = master_now(scene, masters->slot);
     else if (is_cluster(scene))
         masters->other =
             stack_cluster_wait_owner(&scene->cluster, masters->slot, masters->old, MASTERS_LIMIT_MS);
@@ -206,7 +207,7 @@ static bool settle(struct scene *scene)
 
 static bool bring_back(struct masters *masters)
 {
-    struct stack_redis *old = masters_node(masters->scene, masters->old);
+    struct stack_redis *old = node_at(masters->scene, masters->old);
     switch (masters->kind) {
     case FAULT_MASTER_KILL:
     case FAULT_MASTER_KEPT:

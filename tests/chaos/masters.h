@@ -34,8 +34,4 @@ bool masters_wait_switch(struct masters *masters);
 /* Waits for the switch, too. */
 bool masters_mend(struct masters *masters);
 
-/* The node that is the master (of this slot). */
-size_t masters_now(struct scene *scene, unsigned slot);
-struct stack_redis *masters_node(struct scene *scene, size_t at);
-
 #endif

@@ -414,8 +414,6 @@ uint32_t shard_of_permits(const struct sim *sim);
 /* ---- sim_permits.c ---- */
 
 void permits_execute(struct sim *sim, const struct command *command, struct redis_answer *out);
-/* Drops what has run out. */
-void permits_sweep(struct sim *sim);
 struct load_model;
 void check_permit_of_load(struct sim *sim, const struct load_model *load);
 void check_permit_renewed(struct sim *sim, const struct command *renewal, bool lost);

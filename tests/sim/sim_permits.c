@@ -75,7 +75,8 @@ static void excuse_all(struct sim *sim)
         sim->redis.permits.waiter[i].told = true;
 }
 
-void permits_sweep(struct sim *sim)
+/* Drops what has run out. */
+static void sweep_permits(struct sim *sim)
 {
     int64_t now_ms = redis_now_ms(sim);
     for (uint32_t i = 0; i < SIM_PERMITS; i++) {
@@ -258,7 +259,7 @@ void check_permit_renewed(struct sim *sim, const struct command *renewal, bool l
 /* The next command shortens what a clock step has lengthened. */
 void check_permits_rest(struct sim *sim)
 {
-    permits_sweep(sim);
+    sweep_permits(sim);
     if (sim->hit[FAULT_CLOCK_BACK] > 0)
         return;
     if (count_out(sim) > 0)
@@ -373,7 +374,7 @@ void permits_execute(struct sim *sim, const struct command *command, struct redi
         out->error = true;
         return;
     }
-    permits_sweep(sim);
+    sweep_permits(sim);
     if (command->action.kind == CORE_PERMIT_ACQUIRE)
         acquire(sim, command, out);
     else if (command->action.kind == CORE_PERMIT_RENEW)

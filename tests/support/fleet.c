@@ -335,7 +335,7 @@ bool fleet_wait_loads(const char *marker, uint32_t at_least)
 }
 
 /* The marker is split in the question, so that the question does not count itself, here or in the log. */
-uint32_t fleet_loads_running(const char *marker)
+static uint32_t loads_running(const char *marker)
 {
     char value[32] = "";
     unsigned running = 0;
@@ -350,7 +350,7 @@ uint32_t fleet_loads_running(const char *marker)
 bool fleet_wait_running(const char *marker, uint32_t wanted)
 {
     uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
-    while (fleet_loads_running(marker) != wanted) {
+    while (loads_running(marker) != wanted) {
         if (clock_us() >= end_us)
             return false;
         clock_pause_ms(PAUSE_MS);

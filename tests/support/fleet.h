@@ -130,8 +130,7 @@ void fleet_mark(void);
 uint32_t fleet_loads(const char *marker);
 bool fleet_wait_loads(const char *marker, uint32_t at_least);
 
-/* How many such loads PostgreSQL runs in this instant; waits until it is `wanted`. */
-uint32_t fleet_loads_running(const char *marker);
+/* Waits until PostgreSQL runs so many such loads at one instant. */
 bool fleet_wait_running(const char *marker, uint32_t wanted);
 
 /* A sample of a process's /metrics by its whole name; -1: none. And the sum over all that run. */
