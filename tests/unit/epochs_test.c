@@ -24,6 +24,18 @@ TEST(each_tag_is_asked_for_once)
     assert_int_equal(add("re"), 0);
 }
 
+/* Some of the longer ones stand where the shorter one is looked for. */
+TEST(a_tag_with_which_another_begins_is_one_of_its_own)
+{
+    char tag[8];
+    for (int i = 0; i < 1000; i++) {
+        snprintf(tag, sizeof tag, "r%d", i);
+        epochs_begin(&epochs);
+        assert_int_equal(add(tag), 0);
+        assert_int_equal(add("r"), 1);
+    }
+}
+
 /* Many of them meet in one place. */
 TEST(a_full_question_still_knows_what_it_has)
 {
