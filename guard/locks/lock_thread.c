@@ -398,8 +398,10 @@ void lock_thread_on_limit(void *context)
     end_locks(context);
 }
 
+/* What was posted before the close comes before it: a hold that was given back then is not lost. */
 static void begin_lock_end(struct guard_locks *locks, uint32_t drain_ms)
 {
+    empty_lock_mail(locks);
     locks->phase = LOCK_CLOSING;
     host_timer_set(locks->host, &locks->limit, clock_now_us() + (uint64_t)drain_ms * 1000);
     lock_core_close(locks->core, clock_now_us());

@@ -459,6 +459,50 @@ TEST(closing_answers_those_that_wait_and_gives_back_what_is_held)
     assert_given(&theirs);
 }
 
+struct stay {
+    struct guard_locks *locks;
+    atomic_bool is_there;
+};
+
+static void on_taken_give_back(void *context, const struct guard_lock_result *result)
+{
+    (void)context;
+    struct guard_hold *hold = result->hold;
+    guard_unlock(&hold, NULL, NULL);
+}
+
+/* Keeps the thread of the locks until somebody closes them. */
+static void on_taken_stay(void *context, const struct guard_lock_result *result)
+{
+    struct stay *stay = context;
+    const char *name = "other";
+    struct guard_lock_request request = lock_request(GUARD_LOCK_FAIR, &name);
+    request.answered = on_taken_give_back;
+    atomic_store(&stay->is_there, true);
+    while (guard_lock(stay->locks, &request, NULL, NULL) == GUARD_LOCK_OK)
+        test_pause();
+    on_taken_give_back(NULL, result);
+}
+
+TEST(what_was_given_back_before_the_close_is_not_lost_by_it)
+{
+    const char *name = "catalog", *second = "second";
+    struct taking held;
+    struct stay stay = {.locks = locks_open()};
+    take_start(stay.locks, &held, lock_request(GUARD_LOCK_FAIR, &name));
+    take_expect(&held, GUARD_LOCK_OK);
+    struct guard_lock_request request = lock_request(GUARD_LOCK_FAIR, &second);
+    request.answered = on_taken_stay;
+    request.context = &stay;
+    assert_int_equal(guard_lock(stay.locks, &request, NULL, NULL), GUARD_LOCK_OK);
+    WAIT_UNTIL(atomic_load(&stay.is_there));
+    guard_unlock(&held.result.hold, on_taken_given, &held);
+    assert_int_equal(guard_locks_close(&locks_rig.locks[0], 10000), GUARD_LOCK_OK);
+    assert_int_equal(atomic_load(&held.losses), 0);
+    assert_int_equal(atomic_load(&held.givens), 1);
+    assert_int_equal(atomic_load(&held.given), GUARD_LOCK_OK);
+}
+
 TEST(closing_right_after_the_beginning_waits_for_nothing)
 {
     for (int i = 0; i < 20; i++) {
