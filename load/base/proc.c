@@ -409,63 +409,71 @@ bool proc_stop(pid_t *pid, int signal, uint32_t limit_ms)
     return went;
 }
 
-static void signal_tree(pid_t pid, int signal, pid_t *pids, size_t *count)
-{
-    kill(pid, signal); /* the root first: it starts no more children while it is stopped */
-    *count = proc_family(pid, pids, FAMILY_MAX);
-    for (size_t i = *count; i-- > 1;)
-        kill(pids[i], signal);
-}
-
-static bool is_stopped(pid_t pid)
+/* Not all of its threads stand still. */
+static bool moves(pid_t pid)
 {
     char path[32];
     struct dirent *entry;
-    bool moves = false;
+    bool any = false;
     snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
     DIR *threads = opendir(path);
-    while (threads != NULL && !moves && (entry = readdir(threads)) != NULL) {
+    if (threads == NULL)
+        return errno != ENOENT && errno != ESRCH;
+    while (!any && (entry = readdir(threads)) != NULL) {
         struct proc_look look;
         pid_t thread = (pid_t)strtol(entry->d_name, NULL, 10);
-        moves = thread > 0 && proc_look(thread, &look) && look.state != 'T' && look.state != 't';
+        any = thread > 0 && proc_look(thread, &look) && look.state != 'T' && look.state != 't';
     }
-    if (threads != NULL)
-        closedir(threads);
-    return !moves;
+    closedir(threads);
+    return any;
 }
 
 bool proc_wait_stopped(pid_t pid)
 {
+    struct proc_look look;
     uint64_t end_us = clock_after_ms(PAUSE_LIMIT_MS);
-    while (!is_stopped(pid)) {
-        if (clock_us() >= end_us) {
-            fprintf(stderr, "proc: process %d has not stopped within %d ms\n", (int)pid, PAUSE_LIMIT_MS);
-            return false;
-        }
+    while (moves(pid) && clock_us() < end_us)
         clock_pause_ms(1);
-    }
-    return true;
+    return !moves(pid) && proc_look(pid, &look);
 }
 
-bool proc_pause(pid_t pid)
+/* Whoever of them moves is told to stop. */
+static bool family_moves(pid_t pid)
 {
     pid_t pids[FAMILY_MAX];
-    size_t count;
-    bool stopped = true;
-    if (pid <= 0)
-        return true;
-    signal_tree(pid, SIGSTOP, pids, &count);
-    for (size_t i = 0; i < count && stopped; i++)
-        stopped = proc_wait_stopped(pids[i]);
-    return stopped;
+    bool any = false;
+    size_t count = proc_family(pid, pids, FAMILY_MAX);
+    for (size_t i = 0; i < count; i++) {
+        if (!moves(pids[i]))
+            continue;
+        kill(pids[i], SIGSTOP);
+        any = true;
+    }
+    return any;
+}
+
+/* A look in which nobody moved may have missed a child of one that stopped during it: the next one finds that. */
+bool proc_pause(pid_t pid)
+{
+    uint64_t end_us = clock_after_ms(PAUSE_LIMIT_MS);
+    unsigned still = pid > 0 ? 0 : 2;
+    while (still < 2 && clock_us() < end_us) {
+        still = family_moves(pid) ? 0 : still + 1;
+        if (still == 0)
+            clock_pause_ms(1);
+    }
+    if (still < 2)
+        fprintf(stderr, "proc: process %d and its children have not stopped within %d ms\n", (int)pid,
+                PAUSE_LIMIT_MS);
+    return still == 2;
 }
 
 void proc_resume(pid_t pid)
 {
     pid_t pids[FAMILY_MAX];
-    size_t count;
-    if (pid > 0)
-        signal_tree(pid, SIGCONT, pids, &count);
+    size_t count = pid > 0 ? proc_family(pid, pids, FAMILY_MAX) : 0;
+    for (size_t i = 0; i < count; i++)
+        kill(pids[i], SIGCONT);
 }
 
 /* One that is dead and not reaped has given everything back; whoever adopted it may take its time. */

@@ -2,7 +2,7 @@
 /*
  * proc.h - child processes and temporary folders that never outlive the program.
  *
- *     proc_start() ---> running ---> proc_stop(), proc_kill(), proc_wait() ---> reaped, pid forgotten
+ *     proc_start() ---> running ---> proc_stop(), proc_kill_tree(), proc_wait() ---> reaped, pid forgotten
  *                          |
  *                          +---> this program ends, however it ends ---> the janitor
  *
@@ -51,12 +51,13 @@ bool proc_wait(pid_t pid, uint32_t limit_ms, int *status);
 /* Signals the child and waits; after limit_ms it is killed. False: it had to be, or was not ours. Sets 0. */
 bool proc_stop(pid_t *pid, int signal, uint32_t limit_ms);
 
-/* SIGSTOP to the process and all its descendants, in whatever process groups they are. Returns when the last of their
- * threads stands still: until then it may go on, to the end of a system call. 0: nothing to do. */
+/* SIGSTOP to the process and all its descendants, in whatever process groups they are. Returns once all their threads
+ * stand still, for a thread that was sent the signal still ends its system call. False: some have not within 10 s.
+ * Of 0 there is nothing to do. */
 bool proc_pause(pid_t pid);
 void proc_resume(pid_t pid);
 
-/* Waits until every thread of one process that was sent SIGSTOP stands still, or it is gone. */
+/* The same wait for one process that was sent, or sends itself, SIGSTOP. False: it has not stopped, or is gone. */
 bool proc_wait_stopped(pid_t pid);
 
 /* SIGKILL to the child and its descendants; returns when all of them are dead. Sets 0. */

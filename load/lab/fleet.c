@@ -303,9 +303,8 @@ bool fleet_stop_at(struct fleet *fleet, uint32_t worker, enum lab_step step, boo
     while (!fleet->is_broken && clock_us() < end_us &&
            fleet_count(fleet, NOTE_ANSWERED, worker) == answered) {
         if (fleet_count(fleet, NOTE_STOPPED, worker) > 0) {
-            *reached = true;
-            return proc_wait_stopped(
-                fleet->workers[worker].pid); /* the note comes a moment before the signal */
+            *reached = true; /* the note comes a moment before the signal */
+            return proc_wait_stopped(fleet->workers[worker].pid);
         }
         read_notes(fleet, end_us);
     }

@@ -69,7 +69,7 @@ bool fleet_ask_from(struct fleet *fleet, uint32_t first, uint32_t pause_ms);
 bool fleet_stop_at(struct fleet *fleet, uint32_t worker, enum lab_step step, bool *reached);
 bool fleet_invalidate(struct fleet *fleet, uint32_t worker);
 
-/* SIGSTOP, wherever it is. */
+/* SIGSTOP, wherever it is; returns when it stands still. */
 void fleet_pause(struct fleet *fleet, uint32_t worker);
 void fleet_resume(struct fleet *fleet, uint32_t worker);
 /* SIGKILL; returns its instant. */

@@ -111,12 +111,12 @@ static enum act_outcome act_on_server(struct servers *servers, struct server ser
     }
 }
 
-/* SIGKILL to all before any is waited for: they are to die at the same moment, not one after the other. */
-static void kill_together(struct servers *servers)
+/* To all before any is waited for: they are to die, or to stop, at the same moment, not one after the other. */
+static void signal_together(const struct servers *servers, int signal)
 {
     for (size_t i = 0; i < servers->scenario->process_count; i++) {
         if (servers->catalogd[i].pid > 0)
-            kill(servers->catalogd[i].pid, SIGKILL);
+            kill(servers->catalogd[i].pid, signal);
     }
 }
 
@@ -127,8 +127,8 @@ static enum act_outcome act_on_processes(struct servers *servers, const struct s
     bool is_all = action->process == SCENARIO_ALL;
     size_t first = is_all ? 0 : action->process - 1;
     size_t end = is_all ? servers->scenario->process_count : action->process;
-    if (is_all && action->verb == SCENARIO_KILL)
-        kill_together(servers);
+    if (is_all && (action->verb == SCENARIO_KILL || action->verb == SCENARIO_PAUSE))
+        signal_together(servers, action->verb == SCENARIO_KILL ? SIGKILL : SIGSTOP);
     for (size_t i = first; outcome == ACT_DONE && i < end; i++)
         outcome = act_on_server(servers, (struct server){SCENARIO_CATALOGD, i}, action->verb, why);
     return outcome;

@@ -2,7 +2,7 @@
 /*
  * stack.h - private servers: Redis, PostgreSQL, PgBouncer, ZooKeeper and catalogd, as one program needs them.
  *
- *     ..._start() --> running --> ..._pause() / ..._resume()      SIGSTOP, SIGCONT
+ *     ..._start() --> running --> ..._pause() / ..._resume()      SIGSTOP, and stands still; SIGCONT
  *                        |------> ..._kill() --> ..._restart()    SIGKILL; the same ports again
  *                        +------> ..._stop()                      in order; the struct is clear again
  *

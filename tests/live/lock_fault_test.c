@@ -144,7 +144,7 @@ TEST(a_stopped_holder_hears_on_waking_that_it_has_lost)
     assert_int_equal(result.status, GUARD_LOCK_OK);
     assert_true(result.fence[0] > fence);
     assert_false(holder_said(&holder, "lost", NULL));
-    assert_int_equal(kill(holder.pid, SIGCONT), 0);
+    proc_resume(holder.pid);
     WAIT_UNTIL(holder_said(&holder, "lost", NULL));
     assert_true(guard_hold_left_ms(result.hold) > 0); /* what the other has lost is not ours */
     assert_given(&result.hold);

@@ -498,12 +498,12 @@ TEST(the_server_ends_the_lease_of_a_stopped_process)
     struct child holder = start_child("stopped", SHORT_MS);
     struct rig_claim *next = claim_of(0, open_side(0, server.url), GUARD_LOCK_FAIR, "stopped");
     expect_line(&holder, "held");
-    proc_pause(holder.pid);
+    assert_true(proc_pause(holder.pid));
     uint64_t stopped_us = clock_now_us();
     claim_acquire(next);
     print_message("granted %.1f ms after the stop, of a lease of %d\n",
                   (double)(clock_now_us() - stopped_us) / 1000, SHORT_MS);
-    kill(holder.pid, SIGCONT);
+    proc_resume(holder.pid);
     expect_line(&holder, "dropped: PostgreSQL 127.0.0.1");
     end_child(&holder);
     expect_given(next);
@@ -520,10 +520,10 @@ TEST(a_stopped_waiter_holds_for_no_longer_than_its_lease)
     wait_for_number(waiting_locks, 1);
     claim_queue(next);
     wait_for_number(waiting_locks, 2);
-    proc_pause(stopped.pid);
+    assert_true(proc_pause(stopped.pid));
     expect_given(holder);
     claim_acquire(next);
-    kill(stopped.pid, SIGCONT);
+    proc_resume(stopped.pid);
     expect_given(next);
     expect_line(&stopped, "held"); /* it has stood in line anew */
     end_child(&stopped);

@@ -417,9 +417,9 @@ TEST(a_holder_that_is_stopped_past_its_session_hears_that_it_has_lost)
     struct rig_claim *claim = writer_of(one, "stopped");
     start_holder("stopped");
     expect_refused(claim, 1);
-    proc_pause(holder.pid);
+    assert_true(proc_pause(holder.pid));
     wait_for_turn(claim);
-    kill(holder.pid, SIGCONT);
+    proc_resume(holder.pid);
     wait_said("dropped");
     wait_said("refused"); /* it asks anew, and stands behind */
     wait_for_line(one, "stopped", 1, 1);

@@ -306,8 +306,8 @@ static void stop_it(pid_t pid)
     assert_true(proc_pause(pid));
 }
 
-/* One process has the only permit, and a second one is next, before the third. That is done to it, so that it does not
- * take the permit that it will be told of. The third waits until the second counts as dead, and one poll. */
+/* One process has the only permit, and a second one is next, before the third. The second is disabled, so that it does
+ * not take the permit that it will be told of. The third waits until the second counts as dead, and one poll. */
 static pid_t disable_the_next(void (*disable)(pid_t))
 {
     enum { PLACE_MS = 2000, POLL_MS = 750, MACHINE_MS = 6000 };

@@ -142,13 +142,15 @@ static bool wait_for_no_backend(void)
     const uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
     char count[16] = "";
     while (fleet_sql(count, sizeof count,
-                     "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'catalogd%%'") &&
-           clock_us() < end_us) {
+                     "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'catalogd%%'")) {
         if (strcmp(count, "0") == 0)
             return true;
+        if (clock_us() >= end_us) {
+            fprintf(stderr, "fleet: PostgreSQL still has %s connections of ended processes\n", count);
+            return false;
+        }
         clock_pause_ms(PAUSE_MS);
     }
-    fprintf(stderr, "fleet: PostgreSQL still has %s connections of processes that have ended\n", count);
     return false;
 }
 
