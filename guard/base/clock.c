@@ -22,6 +22,11 @@ uint64_t clock_now_ms(void)
     return clock_now_us() / 1000;
 }
 
+uint64_t clock_tick(void)
+{
+    return read_clock_us(CLOCK_MONOTONIC_COARSE);
+}
+
 uint64_t clock_wall_s(void)
 {
     return read_clock_us(CLOCK_REALTIME) / 1000000;

@@ -31,7 +31,6 @@ enum {
     READS_PER_EVENT = 16,   /* then the loop's others have their turn */
     DENIED_DWELL_MS = 1000, /* after the last denial */
     PROVING_MS = 100,       /* between the two greetings */
-    CLOCK_EVERY = 64,       /* commands of a turn have one look at the clock */
     TEXT_SIZE = REDIS_LABEL_SIZE + REDIS_WHY_SIZE,
 };
 
@@ -60,8 +59,7 @@ struct redis_connection {
     struct guard_host *host;
     struct host_timer timer;
     struct host_soon flusher, closer;
-    uint64_t turn_ms;    /* the latest look at the clock for a command of this turn */
-    unsigned turn_count; /* while the flusher waits: of them; else 0 */
+    uint64_t turn_tick, turn_ms; /* the latest look at the clock for a command of this turn */
     void (*closed)(void *context);
     void *closed_context;
 
@@ -320,7 +318,6 @@ static void on_flush(void *context)
 
     if (redis_buffer_bytes(&connection->pipeline.out) > 0 && connection->counted)
         count_one(&connection->counters->round_trips);
-    connection->turn_count = 0;
     connection->counted = false;
     flush(connection);
 }
@@ -333,10 +330,22 @@ static void flush_this_turn(struct redis_connection *connection)
 
 /* ---- sending ---- */
 
+/* Hundreds of commands may be queued in a turn: those of one tick have one look at the clock. */
+static uint64_t time_of_command(struct redis_connection *connection)
+{
+    bool is_first = connection->flusher.list == NULL;
+    uint64_t tick = clock_tick();
+
+    if (is_first || tick != connection->turn_tick)
+        connection->turn_ms = clock_now_ms();
+    connection->turn_tick = tick;
+    return connection->turn_ms;
+}
+
 static bool queue(struct redis_connection *connection, size_t argc, const char *const *argv,
                   const size_t *argv_bytes, struct redis_command *command)
 {
-    uint64_t now = connection->turn_count % CLOCK_EVERY != 0 ? connection->turn_ms : clock_now_ms();
+    uint64_t now = time_of_command(connection);
 
     assert(connection->config.channel == NULL);
     if (connection->stage == STAGE_CLOSED ||
@@ -349,8 +358,6 @@ static bool queue(struct redis_connection *connection, size_t argc, const char *
     connection->greeting.fence.sent_ms = now;
     ring_by(connection, is_void(connection) ? now : command->deadline_ms);
     flush_this_turn(connection);
-    connection->turn_ms = now;
-    connection->turn_count = connection->flusher.list != NULL ? connection->turn_count + 1 : 0;
     return true;
 }
 

@@ -34,8 +34,10 @@ static bool masters_down(void)
 static bool redlock_before(void)
 {
     locks_before();
-    for (size_t i = 0; i < MASTERS; i++)
+    for (size_t i = 0; i < MASTERS; i++) {
+        stack_redis_resume(&masters[i]); /* a test that failed may have left it paused */
         urls[i] = masters[i].url;
+    }
     locks_rig.config.provider = GUARD_LOCKS_REDLOCK;
     locks_rig.config.urls = urls;
     locks_rig.config.url_count = MASTERS;
@@ -285,7 +287,9 @@ TEST(without_a_quorum_nothing_is_granted_and_holders_lose_in_time)
     assert_true(error.text[0] != '\0');
     WAIT_UNTIL(atomic_load(&held.losses) == 1);
     assert_false(lock_stats_of(locks).is_up);
-    assert_int_equal(guard_unlock_wait(&held.result.hold), GUARD_LOCK_UNKNOWN);
+    enum guard_lock_status given = guard_unlock_wait(&held.result.hold);
+    assert_true(given == GUARD_LOCK_UNKNOWN ||
+                given == GUARD_LOCK_LOST); /* as its lease has ended by then or not */
     stack_redis_resume(&masters[0]);
     stack_redis_resume(&masters[2]);
     WAIT_UNTIL(lock_stats_of(locks).is_up);
