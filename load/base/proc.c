@@ -456,9 +456,10 @@ static bool family_moves(pid_t pid)
 bool proc_pause(pid_t pid)
 {
     uint64_t end_us = clock_after_ms(PAUSE_LIMIT_MS);
-    unsigned still = pid > 0 ? 0 : 2;
-    if (pid > 0)
-        kill(pid, SIGSTOP); /* at once: to look at the whole family takes a while */
+    unsigned still = 0;
+    if (pid <= 0)
+        return true;
+    kill(pid, SIGSTOP); /* at once: to look at the whole family takes a while */
     while (still < 2 && clock_us() < end_us) {
         still = family_moves(pid) ? 0 : still + 1;
         if (still == 0)
