@@ -17,8 +17,8 @@
  * Read in this order: kind.h, get.h (one request inside), ask, mailbox, lookup, callback, loop, thread, calls, load, bell,
  * workers; then expire (an entry whose tag was expired), defer (a load without a thread), many (several keys at once),
  * nested (a loader that gets another key), shadow, cache (what Redis's data is called), numbers and events (what a host
- * can watch), life (start, stop), clear; tag_memory stands by itself, tag_batch below
- * lookup and calls.
+ * can watch), life (start, stop), clear; tag_memory stands by itself, tag_batch below lookup
+ * and calls.
  *
  * Locking   the guard's mutex, then a loop's; the one of the hot keys is the innermost. Nobody else's code runs
  *           under any of them.
