@@ -26,28 +26,14 @@ struct waiters {
     struct stack_catalogd catalogd;
     struct hall hall;
     struct samples last_ms, kib_each, cpu_us_each, answer_us_each;
-    struct samples ping_last_ms, ping_us_each, last_ratio, answer_ratio, whole_ratio;
+    struct samples constant_last_ms, constant_us_each, last_ratio, answer_ratio, whole_ratio;
 };
-
-/* The same connections. */
-static bool ask_constants(struct hall *hall, double *last_ms, double *us_each)
-{
-    struct crowd *crowd = &hall->crowd;
-    snprintf(crowd->path, sizeof crowd->path, "/ping");
-    uint64_t before_us = proc_cpu_us(hall->catalogd->pid);
-    if (!crowd_ask(crowd))
-        return false;
-    *us_each = (double)(proc_cpu_us(hall->catalogd->pid) - before_us) / WAITERS;
-    *last_ms = (double)(crowd->last_us - crowd->sent_us) / 1e3;
-    return true;
-}
 
 static bool gather(struct bench *bench, struct waiters *waiters)
 {
     struct hall *hall = &waiters->hall;
-    double ping_last_ms, ping_us_each;
     bool good = hall_open(bench, hall, &waiters->catalogd, WAITERS, LOOK_MS) && hall_wait(bench, hall) &&
-                ask_constants(hall, &ping_last_ms, &ping_us_each);
+                hall_ask_constant(hall);
     hall_close(hall);
     if (!good)
         return false;
@@ -55,11 +41,11 @@ static bool gather(struct bench *bench, struct waiters *waiters)
     samples_add(&waiters->answer_us_each, hall->answer_us_each);
     samples_add(&waiters->last_ms, hall->last_ms);
     samples_add(&waiters->kib_each, hall->kib_each);
-    samples_add(&waiters->ping_us_each, ping_us_each);
-    samples_add(&waiters->ping_last_ms, ping_last_ms);
-    samples_add(&waiters->last_ratio, hall->last_ms / ping_last_ms);
-    samples_add(&waiters->answer_ratio, hall->answer_us_each / ping_us_each);
-    samples_add(&waiters->whole_ratio, hall->cpu_us_each / ping_us_each);
+    samples_add(&waiters->constant_us_each, hall->constant_us_each);
+    samples_add(&waiters->constant_last_ms, hall->constant_last_ms);
+    samples_add(&waiters->last_ratio, hall->last_ms / hall->constant_last_ms);
+    samples_add(&waiters->answer_ratio, hall->answer_us_each / hall->constant_us_each);
+    samples_add(&waiters->whole_ratio, hall->cpu_us_each / hall->constant_us_each);
     return true;
 }
 
@@ -88,12 +74,12 @@ bool measure_waiters(struct bench *bench)
         report_heading("%d requests wait in one process for one product", WAITERS);
         report_row("from the fill to the last answer", "ms", 1, &waiters.last_ms, none);
         report_row("constants at once: from the first request to the last answer", "ms", 1,
-                   &waiters.ping_last_ms, none);
+                   &waiters.constant_last_ms, none);
         report_row("last answer / constants'", "", 2, &waiters.last_ratio, at_most(1.5));
         report_row("CPU of the process to answer each that waits", "us", 1, &waiters.answer_us_each, none);
         report_row("CPU of the process for each, from request to answer", "us", 1, &waiters.cpu_us_each,
                    none);
-        report_row("CPU of the process for each constant", "us", 1, &waiters.ping_us_each, none);
+        report_row("CPU of the process for each constant", "us", 1, &waiters.constant_us_each, none);
         report_row("CPU to answer / constants'", "", 2, &waiters.answer_ratio, at_most(1.2));
         report_row("CPU from request to answer / constants'", "", 2, &waiters.whole_ratio, none);
         report_row("memory of the process for each", "KiB", 2, &waiters.kib_each, at_most(10));

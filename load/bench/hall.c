@@ -3,11 +3,13 @@
 #include "load/bench/hall.h"
 #include "load/bench/filled.h"
 
+#include <stdio.h>
+
 static void look(void *context)
 {
     struct hall *hall = context;
     const pid_t pid = hall->catalogd->pid;
-    if (hall->all_wait) /* they ask for something else, for which nobody waits */
+    if (!hall->asked) /* a constant, for which nobody waits */
         return;
     hall->waiting_kib = proc_status(pid, "VmRSS");
     hall->looking_us = proc_cpu_us(pid);
@@ -26,8 +28,21 @@ bool hall_open(struct bench *bench, struct hall *hall, const struct stack_catalo
                   .meanwhile = {.after_ms = look_ms, .run = look, .context = hall}},
         .alone_kib = proc_status(catalogd->pid, "VmRSS"),
     };
+    bool good = crowd_open(&hall->crowd) && hall_ask_constant(hall);
     bench_cold_path(bench, hall->crowd.path);
-    return crowd_open(&hall->crowd);
+    return good;
+}
+
+bool hall_ask_constant(struct hall *hall)
+{
+    struct crowd *crowd = &hall->crowd;
+    snprintf(crowd->path, sizeof crowd->path, "/ping");
+    const uint64_t before_us = proc_cpu_us(hall->catalogd->pid);
+    if (!crowd_ask(crowd))
+        return false;
+    hall->constant_us_each = (double)(proc_cpu_us(hall->catalogd->pid) - before_us) / crowd->size;
+    hall->constant_last_ms = (double)(crowd->last_us - crowd->sent_us) / 1e3;
+    return true;
 }
 
 bool hall_wait(const struct bench *bench, struct hall *hall)
@@ -37,7 +52,9 @@ bool hall_wait(const struct bench *bench, struct hall *hall)
     if (!filled_listen(bench, crowd->path, &filled))
         return false;
     const uint64_t before_us = proc_cpu_us(hall->catalogd->pid);
+    hall->asked = true;
     bool good = crowd_ask(&hall->crowd) && hall->all_wait;
+    hall->asked = false;
     const uint64_t after_us = proc_cpu_us(hall->catalogd->pid), filled_us = filled_wait(&filled);
     const uint64_t look_us = hall->waiting_us - hall->looking_us;
     hall->first_ms = ((double)crowd->first_us - (double)filled_us) / 1e3;
