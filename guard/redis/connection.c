@@ -937,6 +937,14 @@ static void end_stage(struct redis_connection *connection)
         lose_late(connection, unreached(connection), connection->config.connect_limit_ms);
 }
 
+/* A turn was held up before its end, at which its commands are written: they have had no chance, and their time begins
+ * now. Taken back, they would look as if Redis did not answer. */
+static void excuse_what_waits_for_its_turn(struct redis_connection *connection)
+{
+    if (connection->stage == STAGE_UP && connection->flusher.list != NULL)
+        redis_pipeline_reprieve(&connection->pipeline, clock_now_ms() + connection->config.limit_ms);
+}
+
 /* What has not left yet is simply taken back; what has leaves the connection in doubt. */
 static void end_late_commands(struct redis_connection *connection)
 {
@@ -955,6 +963,7 @@ static void on_redis_timer(void *context)
 {
     struct redis_connection *connection = context;
 
+    excuse_what_waits_for_its_turn(connection);
     catch_up(connection);
     if (stage_is_over(connection, clock_now_ms()))
         end_stage(connection);

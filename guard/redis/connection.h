@@ -16,7 +16,8 @@
  * within its limit resets the connection; so does anything that leaves it in doubt, because a connection
  * whose replies no longer match its commands would hand one caller's reply to the next. After a reset, what
  * had not been written is UNSENT, what had been is UNKNOWN: it may have run, or may still run later.
- * Commands sent while the connection is not up wait for it within their limit: a caller need not know.
+ * Commands sent while the connection is not up wait for it within their limit: a caller need not know. They are written at
+ * the end of their turn of the loop; if that is held up, their time begins when it goes on.
  * A login that is refused a command while UP stays connected and UP, but is told DENIED until a second has
  * passed without a refusal.
  *

@@ -92,6 +92,15 @@ bool redis_pipeline_take_back(struct redis_pipeline *pipeline, uint64_t now_ms, 
     return true;
 }
 
+void redis_pipeline_reprieve(struct redis_pipeline *pipeline, uint64_t deadline_ms)
+{
+    uint64_t written = redis_pipeline_written(pipeline);
+
+    for (size_t i = pipeline->count; i > 0 && at(pipeline, i - 1)->end > written; i--)
+        if (at(pipeline, i - 1)->deadline_ms < deadline_ms)
+            at(pipeline, i - 1)->deadline_ms = deadline_ms;
+}
+
 /* All commands have the same limit, so the oldest is the first to be late, but for those sent again. */
 uint64_t redis_pipeline_deadline(const struct redis_pipeline *pipeline)
 {
