@@ -5,9 +5,11 @@
  */
 #include "guard/adapters/epoll.h"
 #include "guard/example/queries.c"
+#include "guard/run/state.h"
 #include "guard_rig.h"
 
 #include <malloc.h>
+#include <semaphore.h>
 #include <uv.h>
 
 enum { HANDLES = 1100 };
@@ -182,6 +184,86 @@ TEST(at_its_limit_it_fails_and_is_called_back_on_the_guards_thread)
     assert_true(guard_load_cancelled(later.loads[0]));
     finish_later(0); /* accepted and ignored */
     WAIT_UNTIL(stats_of(fleet.guards[0]).loads_running == 0);
+    fleet_close();
+}
+
+/* ---- a guard's thread that is held up ---- */
+
+static struct {
+    sem_t begun, over;
+} stay;
+
+static void stay_if_invalidated(void *context, const struct guard_event *event)
+{
+    (void)context;
+    if (event->what != GUARD_EVENT_INVALIDATED)
+        return;
+    sem_post(&stay.begun);
+    while (sem_wait(&stay.over) != 0)
+        continue;
+}
+
+static void open_one_to_hold_up(void)
+{
+    sem_init(&stay.begun, 0, 0);
+    sem_init(&stay.over, 0, 0);
+    fleet.config.event = stay_if_invalidated;
+    fleet_open(1);
+}
+
+/* Until stay.over is posted. */
+static void hold_up(void)
+{
+    assert_int_equal(guard_invalidate(fleet.guards[0], &(struct guard_change){.key = "other"}), GUARD_OK);
+    while (sem_wait(&stay.begun) != 0)
+        continue;
+}
+
+static void expect_stored_answer(struct ask *ask)
+{
+    ask_wait(ask);
+    assert_row(&ask->result, "k v1");
+    assert_true(ask->result.stored);
+    ask_clear(ask);
+}
+
+TEST(one_finished_in_time_counts_if_the_guards_thread_hears_of_it_behind_the_limit)
+{
+    static struct ask ask;
+    fleet.policy.load_limit_ms = 1000; /* it has begun and is deferred by then */
+    open_one_to_hold_up();
+    ask_start(0, &ask, "k");
+    wait_deferred(1);
+    hold_up();
+    uint64_t over_ms = rig_now_ms() + 1000; /* the limit's end is not later */
+    finish_later(0);
+    WAIT_UNTIL(rig_now_ms() > over_ms);
+    sem_post(&stay.over);
+    expect_stored_answer(&ask);
+    fleet_close();
+}
+
+static void *close_it(void *unused)
+{
+    assert_int_equal(guard_close(&fleet.guards[0], 20000), GUARD_OK);
+    return unused;
+}
+
+TEST(one_finished_before_the_close_is_answered_and_stored)
+{
+    static struct ask ask;
+    pthread_t closer;
+    open_one_to_hold_up();
+    ask_start(0, &ask, "k");
+    wait_deferred(1);
+    hold_up();
+    const struct guard *guard = fleet.guards[0];
+    finish_later(0);
+    assert_int_equal(pthread_create(&closer, NULL, close_it, NULL), 0);
+    WAIT_UNTIL(atomic_load(&guard->refusing));
+    sem_post(&stay.over);
+    pthread_join(closer, NULL);
+    expect_stored_answer(&ask);
     fleet_close();
 }
 
