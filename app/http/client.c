@@ -65,12 +65,22 @@ static void add_u64(_Atomic uint64_t *counter)
 
 /* ---- states ---- */
 
+/* What counts against a client: all time but that in which the loop stood still. The sweep looks at it often. */
+static uint64_t time_of(struct clients *clients)
+{
+    const uint64_t passed_ms = uv_now(clients->uv) - clients->looked_ms;
+
+    clients->looked_ms += passed_ms;
+    clients->time_ms += passed_ms < CLIENT_STALL_MS ? passed_ms : CLIENT_STALL_MS;
+    return clients->time_ms;
+}
+
 static void list_in(struct client *client, enum client_state state)
 {
     struct clients *clients = client->clients;
 
     client->state = (uint8_t)state;
-    client->since_ms = uv_now(client->clients->uv);
+    client->since_ms = time_of(clients);
     client->looked_at = false;
     DL_APPEND(clients->list[state], client);
     add_u32(&clients->count[state], 1);
@@ -262,7 +272,7 @@ static uint32_t limit_ms(const struct client *client)
 
 static void sweep_state(struct clients *clients, enum client_state state)
 {
-    const uint64_t now_ms = uv_now(clients->uv);
+    const uint64_t now_ms = time_of(clients);
 
     for (struct client *client = clients->list[state]; client != NULL; client = client->next) {
         const uint64_t age_ms = now_ms - client->since_ms;
@@ -290,11 +300,11 @@ static struct client *oldest(const struct clients *clients, enum client_state st
 }
 
 /* The client that has been reading for longest, if that is too long; else NULL. */
-static struct client *slow_reader(const struct clients *clients)
+static struct client *slow_reader(struct clients *clients)
 {
     struct client *client = oldest(clients, CLIENT_SENDING);
 
-    return client != NULL && uv_now(clients->uv) - client->since_ms >= CLIENT_SLOW_MS ? client : NULL;
+    return client != NULL && time_of(clients) - client->since_ms >= CLIENT_SLOW_MS ? client : NULL;
 }
 
 void client_make_way(struct clients *clients)
@@ -326,7 +336,7 @@ void client_sweep(struct clients *clients)
 
 static bool is_in_the_way(const struct client *client, size_t bytes)
 {
-    const uint64_t age_ms = uv_now(client->clients->uv) - client->since_ms;
+    const uint64_t age_ms = time_of(client->clients) - client->since_ms;
 
     return client->answer_bytes > bytes || (client->answer_bytes > 0 && age_ms >= CLIENT_SLOW_MS);
 }
@@ -899,7 +909,7 @@ enum MHD_Result client_handle(void *context, struct MHD_Connection *connection, 
     case CLIENT_READY:
         return handle_ready(client, path, method);
     case CLIENT_ASKED:
-        return uv_now(client->clients->uv) - client->since_ms >= CLIENT_LOOK_MS ? park(client) : MHD_YES;
+        return time_of(client->clients) - client->since_ms >= CLIENT_LOOK_MS ? park(client) : MHD_YES;
     case CLIENT_ANSWERED:
         return send_what_came(client, path);
     case CLIENT_FRESH:

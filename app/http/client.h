@@ -29,7 +29,8 @@
  * Lifetime: from accept until the connection is closed and the guard has called back. It calls back exactly once, and
  * so does the writer, so a waiter is resumed exactly once.
  * Time: every state that a client could stay in has an absolute limit, however slowly its bytes drip in; in BODY it
- * grows with the bytes received, in ASKED and PARKED it is the guard's own deadline.
+ * grows with the bytes received, in ASKED and PARKED it is the guard's own deadline. A stall of the loop itself, whose
+ * process may be stopped or its machine stand still, counts as CLIENT_STALL_MS, however long it was.
  * Memory: the bodies received by one loop are bounded. When their room is full, the one that has been arriving for
  * longest makes way: a body that is sent at once is never in the way. A document of many products is kept until its
  * reader has it, so those of one loop share a budget (CLIENT_ANSWERS_BYTES_MAX). One that does not fit displaces larger
@@ -66,6 +67,7 @@ enum {
     CLIENT_LOOK_MS = 2,                  /* a request stays ASKED for about this long */
     CLIENT_LOOK_MAX = 512,               /* and at most so many are */
     CLIENT_REST_MS = 20,                 /* none waits in its handler so soon after two came in one run */
+    CLIENT_STALL_MS = 500,               /* a loop that turns sweeps more often */
 };
 
 enum client_state {
@@ -87,7 +89,7 @@ struct client {
     struct client *prev, *next; /* in its state's list, oldest first */
     struct clients *clients;
     struct MHD_Connection *connection; /* libmicrohttpd's; NULL once GONE */
-    uint64_t since_ms;                 /* when it came into its state */
+    uint64_t since_ms;                 /* when it came into its state, by the clients' time */
     guard_ticket ticket;               /* ASKED, PARKED */
     struct guard_result result;        /* WAKING, ANSWERED; its value is ours */
     struct selection *selection;       /* of /products?ids=, else NULL; ours */
@@ -145,6 +147,8 @@ struct clients {
     size_t upload_bytes; /* room for bodies in all jobs that clients hold */
     size_t answer_bytes; /* of all their documents */
     struct client *list[CLIENT_STATE_COUNT];
+    uint64_t time_ms;      /* the clients' time: without our stalls, */
+    uint64_t looked_ms;    /* and uv_now() when it was last looked at */
     uint64_t run;          /* how often MHD_run() was called; the loop counts */
     uint64_t line_run;     /* in which of them a request line was last read, */
     uint64_t line_ms;      /* and uv_now() then */
@@ -186,7 +190,8 @@ unsigned client_wake(struct clients *clients, unsigned count_max);
 /* Shuts down the socket of the client that has gone longest without a complete request; if there is none, of the one
  * that has been reading an answer for longest, if that is more than CLIENT_SLOW_MS. */
 void client_make_way(struct clients *clients);
-/* Shuts down the sockets of clients that are past their limit or have left unnoticed. Every LOOP_TICK_MS. */
+/* Shuts down the sockets of clients that are past their limit or have left unnoticed. Every LOOP_TICK_MS, behind an
+ * MHD_run(): what has arrived is read. */
 void client_sweep(struct clients *clients);
 /* Those in this state. */
 static inline uint32_t client_count(const struct clients *clients, enum client_state state)

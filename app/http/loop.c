@@ -20,6 +20,8 @@ enum {
     ACCEPT_TURNS_MAX = 1000, /* of the turns that empty the backlog before it is closed */
 };
 
+_Static_assert(CLIENT_STALL_MS >= 2 * LOOP_TICK_MS, "a sweep that is a little late is no stall");
+
 /* ---- turns ---- */
 
 static void poll_ready(uv_poll_t *poll, int status, int events)
@@ -68,7 +70,6 @@ static void serve(struct server_loop *loop)
 {
     const bool answers = has(loop, CLIENT_ANSWERED);
 
-    loop->served = true;
     run(loop);
     if (answers)
         run(loop);
@@ -232,29 +233,38 @@ static void turn_over(uv_check_t *check)
     uv_stop(check->loop);
 }
 
+static void sweep(struct server_loop *loop)
+{
+    client_sweep(&loop->clients);
+    if (loop->phase != LOOP_RUNNING && uv_now(&loop->uv) >= loop->grace_ends_ms)
+        client_say_goodbye(&loop->clients);
+}
+
 /* Between two turns of libuv. */
 static void step(struct server_loop *loop)
 {
+    const bool sweeps = loop->sweep_due;
+
+    loop->sweep_due = false;
     if (loop->stop_wanted)
         begin_drain(loop);
     if (loop->clients.is_due)
         turn(loop);
+    if (sweeps)
+        sweep(loop);
     if (loop->phase != LOOP_RUNNING)
         advance(loop);
 }
 
+/* Behind a stall libuv calls it before it looks at any descriptor: what has arrived is read first, then clients are
+ * judged. And out of descriptors libmicrohttpd stops accepting, and looks again only when it runs. */
 static void ticked(uv_timer_t *timer)
 {
     struct server_loop *loop = timer->data;
 
     atomic_store_explicit(&loop->beat_ms, clock_ms(), memory_order_relaxed);
-    client_sweep(&loop->clients);
-    if (loop->phase != LOOP_RUNNING && uv_now(&loop->uv) >= loop->grace_ends_ms)
-        client_say_goodbye(&loop->clients);
-    /* out of descriptors libmicrohttpd stops accepting, and looks again only when it runs */
-    if (!loop->served)
-        client_due(&loop->clients);
-    loop->served = false;
+    loop->sweep_due = true;
+    client_due(&loop->clients);
 }
 
 /* ---- opening and closing ---- */

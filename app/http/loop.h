@@ -9,6 +9,7 @@
  *               its epoll fd is readable -> due                                    MHD_run
  *               the guard answered a client -> due                                 wake some, MHD_run
  *               the look timer, the drain -> due                                   still due? do not block
+ *               the tick -> due                                                    sweep
  *
  * A request that is alone may have one more turn of libuv inside MHD_run(), see client.h. So no callback of libuv, nor one
  * of the guard's, runs libmicrohttpd, suspends or resumes a connection, changes its options meanwhile, or frees what
@@ -73,7 +74,7 @@ struct server_loop {
     enum loop_phase phase;
     uint64_t phase_ends_ms, grace_ends_ms;
     bool lookups_leave; /* in the latest turn with a waiter to wake */
-    bool served;        /* since the last tick */
+    bool sweep_due;     /* behind the next turn to begin */
 
     /* set before the stop is requested */
     uint32_t drain_ms;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * clock_shim.c - a wall clock that can be stepped: preloaded into redis-server.
+ * clock_shim.c - clocks that can be stepped: preloaded into redis-server and catalogd.
  *
- * The file named by CHAOS_CLOCK_FILE holds one int64_t, the offset in seconds; it is mapped once, so whoever
- * writes it steps the clock of the running server at once. Only the wall clock moves: CLOCK_MONOTONIC and
- * timers do not, as with an administrator's `date` or a leap of ntpd.
+ * The file named by CHAOS_CLOCK_FILE holds an int64_t or two, offsets in seconds; it is mapped once, so whoever writes
+ * it steps the clocks of the running process at once. The first is of the wall clock alone: as with an administrator's
+ * `date` or a leap of ntpd. The second is of those that only run, as if the process had stood still for so long; what
+ * the kernel itself waits for, as in epoll_wait(), does not come sooner.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -16,7 +17,9 @@
 #include <time.h>
 #include <unistd.h>
 
-static const _Atomic int64_t *offset_s; /* mapped; NULL: no file, no offset */
+enum { WALL, RUNNING, OFFSETS };
+
+static const _Atomic int64_t *offsets_s; /* mapped; NULL: no file, no offset */
 static int (*real_clock_gettime)(clockid_t, struct timespec *);
 
 __attribute__((constructor)) static void shim_init(void)
@@ -25,10 +28,10 @@ __attribute__((constructor)) static void shim_init(void)
     int fd = path != NULL ? open(path, O_RDONLY | O_CLOEXEC) : -1;
     if (fd == -1)
         return;
-    void *map = mmap(NULL, sizeof *offset_s, PROT_READ, MAP_SHARED, fd, 0);
+    void *map = mmap(NULL, OFFSETS * sizeof *offsets_s, PROT_READ, MAP_SHARED, fd, 0);
     close(fd);
     if (map != MAP_FAILED)
-        offset_s = map;
+        offsets_s = map; /* behind the end of a short file there are zeros */
 }
 
 /* Another library's constructor may ask for the time before ours has run. */
@@ -39,16 +42,19 @@ static int ask(clockid_t clock, struct timespec *out)
     return real_clock_gettime(clock, out);
 }
 
-static time_t offset(void)
+static time_t offset(int which)
 {
-    return offset_s != NULL ? (time_t)atomic_load_explicit(offset_s, memory_order_relaxed) : 0;
+    return offsets_s != NULL ? (time_t)atomic_load_explicit(&offsets_s[which], memory_order_relaxed) : 0;
 }
 
 __attribute__((visibility("default"))) int clock_gettime(clockid_t clock, struct timespec *out)
 {
     int result = ask(clock, out);
     if (result == 0 && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE))
-        out->tv_sec += offset();
+        out->tv_sec += offset(WALL);
+    if (result == 0 &&
+        (clock == CLOCK_MONOTONIC || clock == CLOCK_MONOTONIC_COARSE || clock == CLOCK_BOOTTIME))
+        out->tv_sec += offset(RUNNING);
     return result;
 }
 
@@ -58,7 +64,7 @@ __attribute__((visibility("default"))) int gettimeofday(struct timeval *restrict
     (void)zone;
     if (ask(CLOCK_REALTIME, &now) != 0)
         return -1;
-    *out = (struct timeval){.tv_sec = now.tv_sec + offset(), .tv_usec = now.tv_nsec / 1000};
+    *out = (struct timeval){.tv_sec = now.tv_sec + offset(WALL), .tv_usec = now.tv_nsec / 1000};
     return 0;
 }
 
@@ -66,7 +72,7 @@ __attribute__((visibility("default"))) time_t time(time_t *out)
 {
     struct timespec now = {.tv_sec = 0};
     ask(CLOCK_REALTIME, &now);
-    time_t seconds = now.tv_sec + offset();
+    time_t seconds = now.tv_sec + offset(WALL);
     if (out != NULL)
         *out = seconds;
     return seconds;
