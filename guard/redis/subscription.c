@@ -11,6 +11,8 @@
 
 /* ---- the canary ---- */
 
+static const uint64_t canary_limit_us = (uint64_t)CANARY_LIMIT_MS * 1000;
+
 static uint64_t *flight_of(struct canary *canary, uint64_t number)
 {
     return &canary->flying_us[number % CANARIES_FLYING];
@@ -45,9 +47,20 @@ void canary_forget(struct canary *canary)
 bool canary_dead(const struct canary *canary, uint64_t now_us)
 {
     for (size_t i = 0; i < CANARIES_FLYING; i++)
-        if (canary->flying_us[i] != 0 && now_us - canary->flying_us[i] >= (uint64_t)CANARY_LIMIT_MS * 1000)
+        if (canary->flying_us[i] != 0 && now_us - canary->flying_us[i] >= canary_limit_us)
             return true;
     return false;
+}
+
+enum canary_verdict canary_judge(struct canary *canary, uint64_t now_us)
+{
+    bool late = canary_dead(canary, now_us), first = canary->doubted_us == 0, heard = canary->heard;
+    canary->heard = false;
+    if (!late || first)
+        canary->doubted_us = late ? now_us : 0;
+    if (!late)
+        return CANARY_ALIVE;
+    return first || (heard && now_us - canary->doubted_us < canary_limit_us) ? CANARY_DOUBTED : CANARY_DEAD;
 }
 
 /* ---- the subscription ---- */
@@ -72,6 +85,7 @@ static void on_payload(void *context, const char *payload, size_t payload_bytes)
 {
     struct subscription *self = context;
     size_t head_bytes = sizeof CANARY_HEAD - 1;
+    self->canary.heard = true;
     if (payload_bytes >= head_bytes && memcmp(payload, CANARY_HEAD, head_bytes) == 0)
         canary_back(&self->canary, payload + head_bytes, payload_bytes - head_bytes);
     else
@@ -147,15 +161,22 @@ static void set_canary_timer(struct subscription *self)
 static void on_canary_timer(void *context)
 {
     struct subscription *self = context;
+    uint64_t now_us = clock_now_us();
     set_canary_timer(self);
     if (self->state != GUARD_REDIS_UP || !redis_is_up(self->publisher))
         return;
-    if (canary_dead(&self->canary, clock_now_us())) {
+    switch (canary_judge(&self->canary, now_us)) {
+    case CANARY_ALIVE:
+        publish(self);
+        break;
+    case CANARY_DOUBTED:
+        host_timer_set(self->host, &self->timer, now_us);
+        break;
+    case CANARY_DEAD:
         canary_forget(&self->canary);
         redis_reset(self->subscriber, "published canaries do not come back over the subscription");
-        return;
+        break;
     }
-    publish(self);
 }
 
 struct subscription *subscription_open(struct guard_host *host, const char *channel,

@@ -6,7 +6,8 @@
  * keys lose messages between the two. Two things tell that it is alive: the subscription was confirmed, and
  * the canary, a message that this process publishes over its command connection every second, comes back; in a Cluster
  * through each master in its turn, for any of the links between the nodes may be broken.
- * When it does not for CANARY_LIMIT_MS although it was published, the connection is dropped and made again.
+ * When it does not for CANARY_LIMIT_MS although it was published, the connection is dropped and made again; but not
+ * before what had arrived was read: behind a stall of the process timers ring before the loop looks at its descriptors.
  * Whenever the subscription comes up, messages may have been lost before: `resync` is called.
  *
  *   c <process> <number>     a canary: does this process hear itself? Whatever begins with "c " is not handed on
@@ -27,12 +28,18 @@ struct canary {
     char process[CLOCK_UUID_SIZE];
     uint64_t sent;                       /* the number of the last one */
     uint64_t flying_us[CANARIES_FLYING]; /* since when, by number; 0: none */
+    uint64_t doubted_us;                 /* since when one is late; 0: none is */
+    bool heard;                          /* anything since it was judged last */
 };
+enum canary_verdict { CANARY_ALIVE, CANARY_DOUBTED, CANARY_DEAD };
 void canary_sent(struct canary *canary, uint64_t now_us);
 /* True if it is this process's. */
 bool canary_back(struct canary *canary, const char *subject, size_t subject_bytes);
 void canary_forget(struct canary *canary);
 bool canary_dead(const struct canary *canary, uint64_t now_us);
+/* DOUBTED: one is late, but may be among what has not been read. Judged again once the loop has read, it is dead if
+ * nothing came, or if for CANARY_LIMIT_MS all has come but the canary. */
+enum canary_verdict canary_judge(struct canary *canary, uint64_t now_us);
 
 struct subscription_hooks {
     void *context;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* redis_test.c - the Redis connection against real servers: logins, limits, faults, closing, slow DNS. */
+#include "guard/redis/subscription.h"
 #include "load/stack/stack.h"
 #include "tests/support/redis_rig.h"
 #include <dlfcn.h>
@@ -527,6 +528,62 @@ TEST(a_subscription_gets_messages_and_is_made_again_when_it_is_killed)
     rig_finish();
 }
 
+static void on_told(void *context, const char *text)
+{
+    (void)text;
+    (*(unsigned *)context)++;
+}
+
+static void on_resync(void *context)
+{
+    (void)context;
+}
+
+static void on_news(void *context, const char *payload, size_t payload_bytes)
+{
+    (void)context, (void)payload, (void)payload_bytes;
+}
+
+/* A canary has left: nothing else is sent. */
+static void await_canary(void)
+{
+    uint64_t sent = rig.counters.round_trips;
+
+    rig_wait_until(rig.counters.round_trips > sent);
+}
+
+/* What this process was sent has arrived: twice the server has answered somebody else. */
+static void stand_still(uint64_t span_ms)
+{
+    uint64_t start_ns = uv_hrtime();
+
+    ask_server("PING");
+    ask_server("PING");
+    while (elapsed_ms(start_ns) < span_ms)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+}
+
+TEST(a_canary_that_came_back_during_a_stall_is_read_before_it_is_judged)
+{
+    unsigned told = 0;
+    const struct subscription_hooks hooks = {&told, on_news, on_resync, on_told};
+
+    rig_start(server.url);
+    rig_wait_up();
+    struct subscription *subscription = subscription_open(rig.host, "news", &rig.config, rig.redis, &hooks);
+    assert_non_null(subscription);
+    rig_wait_until(subscription_state(subscription) == GUARD_REDIS_UP);
+    stack_redis_pause(&server);
+    await_canary();
+    stack_redis_resume(&server);
+    stand_still(CANARY_LIMIT_MS + 100);
+    await_canary();
+    assert_int_equal(told, 1); /* that it is up */
+    assert_int_equal(rig.counters.connects, 2);
+    subscription_close(subscription, NULL, NULL);
+    rig_finish();
+}
+
 TEST(a_channel_that_the_acl_forbids_is_denied)
 {
     char url[96];
@@ -596,17 +653,11 @@ TEST(more_than_max_pending_bytes_is_refused_at_once)
     rig_finish();
 }
 
-/* Longer than the limit of a command. Twice the server has answered somebody else by the end, so what it had been sent
- * before is answered as well. */
+/* Longer than the limit of a command. */
 static void stall(uv_timer_t *timer)
 {
-    uint64_t start_ns = uv_hrtime();
-
     (void)timer;
-    ask_server("PING");
-    ask_server("PING");
-    while (elapsed_ms(start_ns) < HUNG_LIMIT_MS + 100)
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    stand_still(HUNG_LIMIT_MS + 100);
 }
 
 TEST(a_loop_that_was_busy_reads_the_reply_before_it_declares_it_late)

@@ -79,6 +79,50 @@ TEST(a_canary_that_took_another_way_does_not_excuse_one_that_is_lost)
     assert_false(canary_dead(&canary, UINT64_MAX));
 }
 
+TEST(a_late_canary_may_be_among_what_was_not_read_yet)
+{
+    struct canary canary = canary_of_mine();
+    canary_sent(&canary, 1000);
+    assert_int_equal(canary_judge(&canary, 1000 + LIMIT_US - 1), CANARY_ALIVE);
+    assert_int_equal(canary_judge(&canary, 1000 + LIMIT_US), CANARY_DOUBTED);
+    canary.heard = true; /* others' messages, of which there are more than one read takes */
+    assert_int_equal(canary_judge(&canary, 1000 + LIMIT_US + 1), CANARY_DOUBTED);
+    canary.heard = true;
+    assert_true(mine_back(&canary));
+    assert_int_equal(canary_judge(&canary, 1000 + LIMIT_US + 2), CANARY_ALIVE);
+}
+
+TEST(a_late_canary_is_dead_once_all_was_read)
+{
+    struct canary canary = canary_of_mine();
+    canary_sent(&canary, 1000);
+    canary.heard = true; /* before it was late */
+    assert_int_equal(canary_judge(&canary, 1000 + LIMIT_US), CANARY_DOUBTED);
+    assert_int_equal(canary_judge(&canary, 1000 + LIMIT_US + 1), CANARY_DEAD);
+}
+
+TEST(a_subscription_that_brings_all_but_the_canary_is_dead_in_the_end)
+{
+    struct canary canary = canary_of_mine();
+    canary_sent(&canary, 1000);
+    assert_int_equal(canary_judge(&canary, 1000 + LIMIT_US), CANARY_DOUBTED);
+    canary.heard = true;
+    assert_int_equal(canary_judge(&canary, 1000 + 2 * LIMIT_US - 1), CANARY_DOUBTED);
+    canary.heard = true;
+    assert_int_equal(canary_judge(&canary, 1000 + 2 * LIMIT_US), CANARY_DEAD);
+}
+
+TEST(each_doubt_has_its_own_time)
+{
+    struct canary canary = canary_of_mine();
+    canary_sent(&canary, 1000);
+    assert_int_equal(canary_judge(&canary, 1000 + LIMIT_US), CANARY_DOUBTED);
+    assert_true(mine_back(&canary));
+    assert_int_equal(canary_judge(&canary, 1000 + LIMIT_US + 1), CANARY_ALIVE);
+    canary_sent(&canary, 1000 + 2 * LIMIT_US);
+    assert_int_equal(canary_judge(&canary, 1000 + 4 * LIMIT_US), CANARY_DOUBTED);
+}
+
 TEST(a_canary_that_never_flew_is_forgotten)
 {
     struct canary canary = canary_of_mine();
