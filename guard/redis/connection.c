@@ -905,11 +905,10 @@ static bool is_late(const struct redis_connection *connection, uint64_t now)
     return stage_is_over(connection, now) || now >= redis_pipeline_deadline(&connection->pipeline);
 }
 
-/* Reads until nothing is late any more or nothing is left to read. */
-static void catch_up(struct redis_connection *connection)
+/* Reads until nothing that is late at `now` waits any more or nothing is left to read. */
+static void catch_up(struct redis_connection *connection, uint64_t now)
 {
-    while ((connection->stage == STAGE_GREETING || connection->stage == STAGE_UP) &&
-           is_late(connection, clock_now_ms()))
+    while ((connection->stage == STAGE_GREETING || connection->stage == STAGE_UP) && is_late(connection, now))
         if (receive(connection) != PROGRESS_MORE)
             return;
 }
@@ -939,35 +938,37 @@ static void end_stage(struct redis_connection *connection)
 
 /* A turn was held up before its end, at which its commands are written: they have had no chance, and their time begins
  * now. Taken back, they would look as if Redis did not answer. */
-static void excuse_what_waits_for_its_turn(struct redis_connection *connection)
+static void excuse_what_waits_for_its_turn(struct redis_connection *connection, uint64_t now)
 {
     if (connection->stage == STAGE_UP && connection->flusher.list != NULL)
-        redis_pipeline_reprieve(&connection->pipeline, clock_now_ms() + connection->config.limit_ms);
+        redis_pipeline_reprieve(&connection->pipeline, now + connection->config.limit_ms);
 }
 
 /* What has not left yet is simply taken back; what has leaves the connection in doubt. */
-static void end_late_commands(struct redis_connection *connection)
+static void end_late_commands(struct redis_connection *connection, uint64_t now)
 {
     struct redis_command command;
 
-    while (connection->stage != STAGE_CLOSED &&
-           clock_now_ms() >= redis_pipeline_deadline(&connection->pipeline)) {
-        if (redis_pipeline_take_back(&connection->pipeline, clock_now_ms(), &command))
+    while (connection->stage != STAGE_CLOSED && now >= redis_pipeline_deadline(&connection->pipeline)) {
+        if (redis_pipeline_take_back(&connection->pipeline, now, &command))
             redis_command_answer(&command, REDIS_UNSENT, NULL);
         else
             lose_late(connection, "command: no answer", connection->config.limit_ms);
     }
 }
 
+/* One look at the clock, from before the reading: what becomes late in a slow callback may have been answered since,
+ * and is judged by the next ring, when that was read. */
 static void on_redis_timer(void *context)
 {
     struct redis_connection *connection = context;
+    uint64_t now = clock_now_ms();
 
-    excuse_what_waits_for_its_turn(connection);
-    catch_up(connection);
-    if (stage_is_over(connection, clock_now_ms()))
+    excuse_what_waits_for_its_turn(connection, now);
+    catch_up(connection, now);
+    if (stage_is_over(connection, now))
         end_stage(connection);
-    end_late_commands(connection);
+    end_late_commands(connection, now);
     if (connection->stage == STAGE_CLOSED)
         return;
     end_denial(connection);

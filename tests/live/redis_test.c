@@ -46,6 +46,26 @@ __attribute__((visibility("default"))) int getaddrinfo(const char *node, const c
     return failed;
 }
 
+/* ---- clocks that leap: a loop that stands still, in no time ---- */
+
+static _Atomic uint64_t leapt_ms;
+
+/* Exported likewise. The wall clock is as it was. */
+__attribute__((visibility("default"))) int clock_gettime(clockid_t clock, struct timespec *out)
+{
+    static int (*real)(clockid_t, struct timespec *);
+
+    if (real == NULL)
+        *(void **)&real = dlsym(RTLD_NEXT, "clock_gettime");
+    int failed = real(clock, out);
+    if (failed != 0 || clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE)
+        return failed;
+    uint64_t ns = (uint64_t)out->tv_nsec + atomic_load(&leapt_ms) * 1000000;
+    out->tv_sec += (time_t)(ns / 1000000000);
+    out->tv_nsec = (long)(ns % 1000000000);
+    return 0;
+}
+
 /* ---- the real server ---- */
 
 static struct stack_redis server;
@@ -552,15 +572,12 @@ static void await_canary(void)
     rig_wait_until(rig.counters.round_trips > sent);
 }
 
-/* What this process was sent has arrived: twice the server has answered somebody else. */
+/* By the end what we had been sent has arrived: twice the server has answered somebody else. */
 static void stand_still(uint64_t span_ms)
 {
-    uint64_t start_ns = uv_hrtime();
-
     ask_server("PING");
     ask_server("PING");
-    while (elapsed_ms(start_ns) < span_ms)
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    atomic_fetch_add(&leapt_ms, span_ms);
 }
 
 TEST(a_canary_that_came_back_during_a_stall_is_read_before_it_is_judged)
@@ -678,6 +695,42 @@ TEST(a_loop_that_was_busy_reads_the_reply_before_it_declares_it_late)
     }
     uv_close((uv_handle_t *)&busy, NULL);
     assert_int_equal(call.outcome, REDIS_REPLIED);
+    assert_int_equal(rig.counters.timeouts, 0);
+    rig_finish();
+}
+
+enum { LONG_LIMIT_MS = 10000 }; /* half of it is more than any machine takes */
+
+/* The younger command is late when this is over; it was not when the reading began. */
+static void stand_still_on_reply(void *context, enum redis_outcome outcome, const struct redisReply *reply)
+{
+    call_replied(context, outcome, reply);
+    ask_server("RPUSH bell rings");
+    stand_still(LONG_LIMIT_MS / 2);
+}
+
+TEST(a_slow_callback_makes_no_younger_command_late_unread)
+{
+    struct call older = {.answered = 0}, younger;
+    const char *argv[] = {"PING"};
+    const size_t argv_bytes[] = {4};
+
+    rig_prepare(server.url);
+    rig.config.limit_ms = LONG_LIMIT_MS;
+    rig_open();
+    rig_wait_up();
+    stack_redis_pause(&server);
+    assert_true(redis_send(rig.redis, 1, argv, argv_bytes, stand_still_on_reply, &older));
+    uv_run(&rig.loop, UV_RUN_NOWAIT);
+    atomic_fetch_add(&leapt_ms, LONG_LIMIT_MS / 2);
+    call_send(&younger, "BLPOP", "bell", "0");
+    uv_run(&rig.loop, UV_RUN_NOWAIT);
+    stack_redis_resume(&server);
+    stand_still(LONG_LIMIT_MS / 2 + 100);
+    rig_wait_until(older.answered > 0);
+    assert_int_equal(older.outcome, REDIS_REPLIED);
+    rig_wait_until(younger.answered > 0);
+    assert_int_equal(younger.outcome, REDIS_REPLIED);
     assert_int_equal(rig.counters.timeouts, 0);
     rig_finish();
 }
