@@ -740,10 +740,10 @@ TEST(a_terminal_is_looked_at_anew_when_its_size_changes)
     ON_TERMINAL(NULL, "--url", url_of(HERD_SERVER_HTTP, "/ok"), "--rate", "100", "--for", "60s");
     terminal_read(&terminal, "answers/s");
     assert_int_equal(ioctl(terminal.fd, TIOCSWINSZ, &narrow), 0);
-    terminal_read(&terminal, "A  3."); /* so many seconds of ticks are wider than it is */
+    terminal_read(&terminal, "A  5."); /* three seconds of ticks are wider, and it may stand still */
     kill(terminal.pid, SIGINT);
     assert_int_equal(terminal_end(&terminal), ENDED_EARLY);
-    const char *last = strstr(terminal.typed, "A  3.");
+    const char *last = strstr(terminal.typed, "A  5.");
     last = strstr(last, "answers/s");
     assert_non_null(last);
     assert_int_equal(strcspn(last, "\033"), 42); /* but for two spaces before it and a free column */
