@@ -142,109 +142,103 @@ TEST(zero_means_zero)
     assert_int_equal(reading.settings.guard.load_queue, 0);
 }
 
-static const char *const wrong[] = {
-    "LISTEN=8080",
-    "LISTEN=:8080",
-    "LISTEN=localhost:65536",
-    "LISTEN=off",
-    "LISTEN=",
-    "LISTEN=::1:80",
-    "LISTEN=[::1]80",
-    "LISTEN=[nonsense]:80",
-    "LISTEN=unix:",
-    "LISTEN=a b:80",
-    "LISTEN=localhost:80x",
-    "OPS_LISTEN=on",
-    "REDIS_URL=localhost",
-    "REDIS_URL=redis://",
-    "REDIS_URL=redisx://x",
-    "REDIS_URL=redis+sentinel://",
-    "REDIS_URL=redis+tls://x",
-    "REDIS_URL=redis://a b",
-    "DATABASE_URL=",
-    "DATABASE_URL=mysql://x",
-    "DATABASE_URL=host",
-    "DATABASE_URL=postgresql://[::1",
-    "GUARD_MODE=Fleet",
-    "GUARD_MODE=",
-    "NAMESPACE=",
-    "NAMESPACE=a{b}",
-    "NAMESPACE=123456789012345678901234567890123",
-    "PREPARE=yes",
-    "PREPARE=",
-    "FRESH_MS=0",
-    "FRESH_MS=",
-    "FRESH_MS=-1",
-    "FRESH_MS=+1",
-    "FRESH_MS= 1",
-    "FRESH_MS=1s",
-    "FRESH_MS=1e3",
-    "FRESH_MS=86400001",
-    "FRESH_MS=99999999999999999999999",
-    "STALE_MS=86400001",
-    "SOFT_MS=3600001",
-    "EARLY_PERCENT=10001",
-    "ABSENT_MS=0",
-    "FAILURE_MS=0",
-    "FAILURE_MS=60001",
-    "JITTER_PERCENT=91",
-    "LEASE_MS=29",
-    "LEASE_MS=60001",
-    "MAX_HOLD_MS=0",
-    "LOAD_LIMIT_MS=0",
-    "DEADLINE_MS=0",
-    "REDIS_LIMIT_MS=0",
-    "MAX_LOADS=0",
-    "MAX_LOADS=1025",
-    "LOAD_THREADS=1025",
-    "REVALIDATE_TOKEN_FILE=/nonexistent/token",
-    "HOT_FILE=/nonexistent/hot",
-    "HOT_FILE=/tmp/",
-    "ACCESS_LOG=on",
-    "ACCESS_LOG_FILE=/nonexistent/log",
-    "ACCESS_LOG_FILE=/tmp/",
-    "ACCESS_LOG_PERCENT=0",
-    "ACCESS_LOG_PERCENT=101",
-    "HOT_SAVE_MS=99",
-    "LOAD_QUEUE=1000001",
-    "LOAD_PERMITS=100001",
-    "PERMIT_MS=29",
-    "PERMIT_MS=60001",
-    "WRITE_DATABASE_URL=mysql://x",
-    "WRITE_WORKERS=0",
-    "WRITE_QUEUE=1000001",
-    "WRITE_LIMIT_MS=0",
-    "WRITE_LOCK_MS=0",
-    "OUTBOX_POLL_MS=0",
-    "MAX_WAITERS=0",
-    "MAX_CONNECTIONS=0",
-    "MAX_VALUE_BYTES=0",
-    "MAX_VALUE_BYTES=67108865",
-    "NEAR_BYTES=4294967296",
-    "NEAR_MS=0",
-    "PUSH_BYTES=1048577",
-    "SERVER_LOOPS=257",
-    "SHELF_BYTES=4294967296",
-    "DRAIN_MS=3600001",
-    "LOAD_DELAY_MS=x",
-    "OPS_TOKEN_FILE=/nonexistent/token",
-    "LEASE_MS=4294967296",
+/* Each ends with NULL. */
+static const struct {
+    const char *name;
+    const char *values[16];
+} wrong[] = {
+    {"LISTEN",
+     {"", "8080", "127.0.0.1", "127.0.0.1:", "127.0.0.1:65536", "[::1:80", "unix:", "a b:80", ":8080",
+      "localhost:65536", "off", "::1:80", "[::1]80", "[nonsense]:80", "localhost:80x"}},
+    {"OPS_LISTEN", {"", "on", "localhost", "localhost:x", "[fe80]:1", "unix:"}},
+    {"OPS_TOKEN_FILE", {"/nonexistent/token"}},
+    {"REDIS_URL",
+     {"", "127.0.0.1:6379", "http://127.0.0.1", "redis://", "unix://", "rediss+cluster://", "redis://a b",
+      "localhost", "redisx://x", "redis+sentinel://", "redis+tls://x"}},
+    {"DATABASE_URL", {"", "postgresql://[", "host", "nonsense=1", "mysql://x", "postgresql://[::1"}},
+    {"WRITE_DATABASE_URL", {"postgresql://[", "host", "nonsense=1", "mysql://x"}},
+    {"PREPARE", {"", "yes", "ON"}},
+    {"GUARD_MODE", {"", "Fleet", "none"}},
+    {"NAMESPACE", {"", "a b", "a{b", "a:b", "123456789012345678901234567890123", "a{b}"}},
+    {"FRESH_MS",
+     {"", "0", "-1", "60s", "86400001", "1e3", "99999999999", " 5", "+1", " 1", "1s",
+      "99999999999999999999999"}},
+    {"STALE_MS", {"", "-1", "86400001", "0x10"}},
+    {"SOFT_MS", {"", "-1", "3600001"}},
+    {"EARLY_PERCENT", {"", "-1", "10001", "1.5"}},
+    {"ABSENT_MS", {"", "0", "86400001"}},
+    {"FAILURE_MS", {"", "0", "60001"}},
+    {"JITTER_PERCENT", {"", "91", "10%"}},
+    {"LEASE_MS", {"", "0", "29", "60001", "4294967296"}},
+    {"MAX_HOLD_MS", {"", "29", "3600001", "0"}},
+    {"LOAD_LIMIT_MS", {"", "0", "3600001"}},
+    {"DEADLINE_MS", {"", "0", "3600001"}},
+    {"REDIS_LIMIT_MS", {"", "0", "20001"}},
+    {"MAX_LOADS", {"", "0", "1025"}},
+    {"LOAD_THREADS", {"", "-1", "1025"}},
+    {"REVALIDATE_TOKEN_FILE", {"/nonexistent/token"}},
+    {"HOT_FILE", {"/nonexistent/hot", "/tmp/"}},
+    {"HOT_SAVE_MS", {"", "99", "3600001"}},
+    {"LOAD_QUEUE", {"", "-1", "1000001"}},
+    {"LOAD_PERMITS", {"", "-1", "100001"}},
+    {"PERMIT_MS", {"", "29", "60001"}},
+    {"WRITE_WORKERS", {"", "0", "257"}},
+    {"WRITE_QUEUE", {"", "-1", "1000001"}},
+    {"WRITE_LIMIT_MS", {"", "0", "3600001"}},
+    {"WRITE_LOCK_MS", {"", "0", "3600001"}},
+    {"OUTBOX_POLL_MS", {"", "0", "3600001"}},
+    {"MAX_WAITERS", {"", "0", "1000001"}},
+    {"MAX_CONNECTIONS", {"", "0", "1000001"}},
+    {"MAX_VALUE_BYTES", {"", "0", "67108865", "1M"}},
+    {"NEAR_BYTES", {"", "1", "65535", "4294967296", "64M"}},
+    {"PUSH_BYTES", {"", "-1", "1048577", "16K"}},
+    {"NEAR_MS", {"", "0", "60001", "1s"}},
+    {"ACCESS_LOG", {"", "on", "JSON"}},
+    {"ACCESS_LOG_FILE", {"/nonexistent/log", "/tmp/"}},
+    {"ACCESS_LOG_PERCENT", {"", "0", "101", "10%"}},
+    {"SERVER_LOOPS", {"", "257", "auto"}},
+    {"SHELF_BYTES", {"", "1", "65535", "4294967296", "32M"}},
+    {"DRAIN_MS", {"", "-5", "3600001"}},
+    {"CORES", {"", "yes", "1"}},
+    {"LOAD_DELAY_MS", {"", "-1", "3600001", "x"}},
 };
+enum { SETTING_COUNT = sizeof wrong / sizeof wrong[0] };
+
+static void expect_refused(const char *name, const char *value)
+{
+    struct reading reading;
+    char setting[96], head[48];
+    snprintf(setting, sizeof setting, "%s=%s", name, value);
+    snprintf(head, sizeof head, "%s (environment): ", name);
+    read_into(&reading, nothing, LIST(setting));
+    if (reading.verdict != SETTINGS_WRONG)
+        fail_msg("%s was accepted", setting);
+    assert_int_equal(line_count(reading.messages), 1);
+    assert_ptr_equal(strstr(reading.messages, head), reading.messages);
+    assert_says(&reading, "is wrong; must be ");
+}
 
 TEST(every_setting_is_refused_by_name_when_wrong)
 {
-    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
-        struct reading reading;
-        char name[32];
-        snprintf(name, sizeof name, "%.*s (environment): ", (int)strcspn(wrong[i], "="), wrong[i]);
-        read_into(&reading, nothing, LIST(wrong[i]));
-        if (reading.verdict != SETTINGS_WRONG) {
-            fail_msg("%s was accepted", wrong[i]);
-        }
-        assert_int_equal(line_count(reading.messages), 1);
-        assert_ptr_equal(strstr(reading.messages, name), reading.messages);
-        assert_says(&reading, "must be");
+    for (size_t i = 0; i < SETTING_COUNT; i++)
+        for (size_t j = 0; wrong[i].values[j] != NULL; j++)
+            expect_refused(wrong[i].name, wrong[i].values[j]);
+}
+
+/* So that none is forgotten above. */
+TEST(help_names_exactly_these_settings)
+{
+    struct reading reading;
+    size_t count = 0;
+    read_into(&reading, LIST("--help"), nothing);
+    for (size_t i = 0; i < SETTING_COUNT; i++) {
+        char entry[40];
+        snprintf(entry, sizeof entry, ", %s\n", wrong[i].name);
+        assert_says(&reading, entry);
     }
+    for (const char *at = reading.messages; (at = strstr(at, "\n      default ")) != NULL; at++)
+        count++;
+    assert_int_equal(count, SETTING_COUNT);
 }
 
 TEST(all_wrong_settings_are_reported_at_once)
@@ -272,6 +266,8 @@ TEST(settings_that_contradict_each_other_are_refused)
         {"LOAD_LIMIT_MS=30001", "DRAIN_MS=1", "LOAD_LIMIT_MS (environment): \"30001\""},
         {"LEASE_MS=20000", "MAX_HOLD_MS=19999", "LEASE_MS (environment): \"20000\""},
         {"FRESH_MS=86400000", "STALE_MS=1", "FRESH_MS (environment): \"86400000\""},
+        {"SOFT_MS=1", "STALE_MS=0", "SOFT_MS (environment): \"1\""},
+        {"WRITE_LOCK_MS=1001", "WRITE_LIMIT_MS=1000", "WRITE_LOCK_MS (environment): \"1001\""},
         {"DEADLINE_MS=249", "DRAIN_MS=1", "REDIS_LIMIT_MS (default): \"250\""},
         {"LOAD_THREADS=9", "DRAIN_MS=1",
          "LOAD_THREADS (environment): \"9\" is wrong; must be at most MAX_LOADS"},
