@@ -477,9 +477,14 @@ void lock_claim_left(struct lock_claim *claim)
     lock_claim_set_alarm(claim);
 }
 
+bool lock_claim_is_late(const struct lock_claim *claim)
+{
+    return claim->state == CLAIM_HELD && claim->core->now_us >= warn_at_us(claim);
+}
+
 static void held_alarm(struct lock_claim *claim)
 {
-    if (claim->core->now_us >= warn_at_us(claim)) {
+    if (lock_claim_is_late(claim)) {
         lose_claim(claim, why_it_ends(claim));
         return;
     }
@@ -639,13 +644,18 @@ static bool give_is_due(const struct lock_claim *claim)
            now_us >= claim->give_us && now_us < claim->ends_us;
 }
 
+static void give_if_due(struct lock_claim *claim)
+{
+    if (give_is_due(claim))
+        send_give(claim);
+    settle_claim(claim);
+}
+
 static void giving_alarm(struct lock_claim *claim)
 {
     if (claim->giver != NULL && claim->core->now_us >= claim->tell_us)
         tell_giver(claim, GUARD_LOCK_UNKNOWN);
-    if (give_is_due(claim))
-        send_give(claim);
-    settle_claim(claim);
+    give_if_due(claim);
 }
 
 /* ---- events ---- */
@@ -715,14 +725,15 @@ void lock_claim_linked(struct lock_claim *claim)
     case CLAIM_HELD:
         claim->told = (claim->out & bit(LOCK_RENEW)) != 0;
         claim->renew_us = claim->core->now_us;
-        held_alarm(claim);
+        if (!claim->told)
+            held_alarm(claim);
         break;
     case CLAIM_LOST:
     case CLAIM_OVER:
         break;
     case CLAIM_GIVING:
         claim->give_us = lock_earlier(claim->give_us, claim->core->now_us);
-        giving_alarm(claim);
+        give_if_due(claim);
         break;
     }
 }

@@ -5,7 +5,8 @@
  * Events are calls of the functions below; each takes the time. Between two events the owner (the locks' thread, or a
  * simulator) drains lock_core_next_action() and performs what it finds; at the end of its turn, which may be several events
  * later, the three ..._next_...() that tell the application. Every action is answered by exactly one lock_core_replied(),
- * whatever happens; never from inside the draining.
+ * whatever happens; never from inside the draining. Only lock_core_tick() does what is due: a process that stood still
+ * passes on what has come meanwhile before it, so a reply counts however late it is read.
  *
  * A request is for some names. What stands at the provider under one token is a claim: a place in the queue, then a hold.
  * A request makes one claim for all its names if the provider takes several at once, otherwise one after the other in the

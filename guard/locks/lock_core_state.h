@@ -218,6 +218,8 @@ void lock_claim_dropped(struct lock_claim *claim, const char *why);
 void lock_claim_resync(struct lock_claim *claim);
 void lock_claim_linked(struct lock_claim *claim);
 void lock_claim_alarm(struct lock_claim *claim);
+/* HELD, and its alarm will lose it unless a reply comes first. */
+bool lock_claim_is_late(const struct lock_claim *claim);
 /* One of its holds has, and others have it still. */
 void lock_claim_left(struct lock_claim *claim);
 void lock_claim_set_alarm(struct lock_claim *claim);

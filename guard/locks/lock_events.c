@@ -2,8 +2,9 @@
 /*
  * lock_events.c - the functions of lock_core.h, in which events come and actions go.
  *
- * Every event begins with lock_begin(): it notes its instant, frees the claims and lines that ended in the event before,
- * and rings what is due. So nothing is decided on a hold that a process which was stopped has lost without knowing.
+ * Every event begins with lock_begin(): it notes its instant, and frees the claims and lines that ended in the event
+ * before. Only the tick rings what is due: what a process that stood still has yet to read may confirm it. Until then a
+ * hold may be over without being told; so what shares, grants or gives back a hold looks at its validity first.
  * An op is the id of its claim or line above two bits that say which action it is.
  */
 #include "../base/digest.h"
@@ -67,16 +68,10 @@ static void ring_all(struct lock_core *core)
     }
 }
 
-static void begin_quietly(struct lock_core *core, uint64_t now_us)
+void lock_begin(struct lock_core *core, uint64_t now_us)
 {
     core->now_us = now_us;
     free_ended(core);
-}
-
-void lock_begin(struct lock_core *core, uint64_t now_us)
-{
-    begin_quietly(core, now_us);
-    ring_all(core);
 }
 
 /* ---- life ---- */
@@ -150,34 +145,21 @@ bool lock_core_next_action(struct lock_core *core, struct lock_action *action)
     return true;
 }
 
-/* A grant that has come counts, even if it is read after the deadline. */
-static uint64_t spare_deadline(struct lock_request *request)
-{
-    uint64_t at_us = request->deadline.place != 0 ? request->deadline.at_us : UINT64_MAX;
-    alarm_unset(&request->core->alarms, &request->deadline);
-    return at_us;
-}
-
 void lock_core_replied(struct lock_core *core, uint64_t now_us, uint64_t op, const struct lock_reply *reply)
 {
     enum lock_action_kind kind = (enum lock_action_kind)(op & 3);
     uint64_t id = op >> 2;
     struct lock_claim *claim = NULL;
     struct lock_line *line = NULL;
-    begin_quietly(core, now_us);
+    lock_begin(core, now_us);
     if (kind == LOCK_STAY)
         HASH_FIND_BYHASHVALUE(by_id, core->lines_by_id, &id, sizeof id, (unsigned)id, line);
     else
         HASH_FIND_BYHASHVALUE(by_id, core->claims_by_id, &id, sizeof id, (unsigned)id, claim);
-    struct lock_request *request = claim != NULL && kind == LOCK_TAKE ? claim->request : NULL;
-    uint64_t deadline_us = request != NULL ? spare_deadline(request) : UINT64_MAX;
-    ring_all(core);
     if (claim != NULL)
         lock_claim_replied(claim, kind, reply);
     if (line != NULL)
         lock_line_replied(line, reply);
-    if (request != NULL && !request->is_answered)
-        lock_set_alarm(core, &request->deadline, deadline_us);
 }
 
 /* ---- hints ---- */
@@ -270,6 +252,7 @@ uint64_t lock_core_next_us(const struct lock_core *core)
 void lock_core_tick(struct lock_core *core, uint64_t now_us)
 {
     lock_begin(core, now_us);
+    ring_all(core);
 }
 
 /* ---- the end ---- */

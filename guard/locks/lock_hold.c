@@ -105,10 +105,10 @@ void lock_hold_given(struct lock_hold *hold, struct lock_core *core, enum guard_
 static void give_use(struct lock_hold *hold, struct lock_use *use)
 {
     struct lock_claim *claim = use->claim;
-    if (claim == NULL) { /* it ended before */
-        hold->given = GUARD_LOCK_LOST;
+    if (claim == NULL || claim->core->now_us >= claim->valid_until_us)
+        hold->given = GUARD_LOCK_LOST; /* it ended before */
+    if (claim == NULL)
         return;
-    }
     lock_hold_leave(use);
     if (claim->uses == NULL) {
         hold->giving_count++;

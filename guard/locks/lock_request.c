@@ -173,6 +173,17 @@ static void claim_lacking(struct lock_request *request, const struct step *step)
         lock_request_answer(request, GUARD_LOCK_NO_MEMORY, NULL);
 }
 
+/* True: some of it is lost, and it begins again. */
+static bool loses_what_is_late(struct lock_request *request)
+{
+    for (size_t i = 0; request->hold != NULL && i < request->hold->use_count; i++)
+        if (lock_claim_is_late(request->hold->uses[i].claim)) {
+            lock_claim_alarm(request->hold->uses[i].claim);
+            return true;
+        }
+    return false;
+}
+
 void lock_request_advance(struct lock_request *request)
 {
     struct step step;
@@ -194,7 +205,8 @@ void lock_request_advance(struct lock_request *request)
             return;
         }
     }
-    grant_request(request);
+    if (!loses_what_is_late(request))
+        grant_request(request);
 }
 
 /* ---- what became of its claim ---- */
@@ -268,6 +280,16 @@ static void sort_names(struct lock_request *request)
     }
 }
 
+/* No owner enters again what it is about to lose. */
+static void lose_what_is_late(struct lock_core *core, const struct lock_request *request)
+{
+    for (size_t i = 0; i < request->count && request->lock_owner != NULL; i++) {
+        const struct lock_share *share = lock_share_find(core, request->lock_owner, &request->names[i]);
+        if (share != NULL && share->claim != NULL && lock_claim_is_late(share->claim))
+            lock_claim_alarm(share->claim);
+    }
+}
+
 static enum guard_lock_status check_request(struct lock_core *core, const struct lock_request *request,
                                             const char **why)
 {
@@ -311,6 +333,7 @@ enum guard_lock_status lock_core_ask(struct lock_core *core, uint64_t now_us, st
     lock_begin(core, now_us);
     *why = NULL;
     request->core = core;
+    lose_what_is_late(core, request);
     enum guard_lock_status status = check_request(core, request, why);
     if (status != GUARD_LOCK_OK)
         return status;

@@ -116,6 +116,7 @@ struct guard_locks {
     struct lock_mail *giving; /* holds whose giving back is not told yet */
     struct lock_mail *looks;  /* not answered yet */
     enum lock_phase phase;
+    bool catches_up; /* reads what has come before it looks at what is due */
     bool is_up;
     bool confirmed; /* at the end: nothing was left at the provider */
 };

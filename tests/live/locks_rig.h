@@ -18,6 +18,7 @@ enum { LOCKS_MAX = 6, HOLDER_LIMIT_MS = 20000 };
 
 static struct locks_rig {
     struct guard_locks_config config;
+    uint32_t holder_limit_ms, holder_wait_ms; /* of the children */
     const char *url;
     char name_space[16];
     size_t count;
@@ -36,6 +37,8 @@ static inline bool locks_before(void)
     locks_rig.config.limit_ms = 5000;
     locks_rig.config.connect_limit_ms = 5000;
     locks_rig.config.place_ms = 20000;
+    locks_rig.holder_limit_ms = 250;
+    locks_rig.holder_wait_ms = UINT32_MAX;
     return true;
 }
 
@@ -232,14 +235,16 @@ static inline int hold_until_ended(void)
     struct guard_lock_result result;
     config.urls = &url;
     config.name_space = holder_setting("HOLDER_SPACE");
-    config.limit_ms = 250;
+    config.limit_ms = (uint32_t)strtoul(holder_setting("HOLDER_LIMIT_MS"), NULL, 10);
     config.place_ms = (uint32_t)strtoul(holder_setting("HOLDER_PLACE_MS"), NULL, 10);
     request.lease_ms = (uint32_t)strtoul(holder_setting("HOLDER_LEASE_MS"), NULL, 10);
     request.lost = holder_lost;
-    request.wait_ms = UINT32_MAX;
+    request.wait_ms = (uint32_t)strtoul(holder_setting("HOLDER_WAIT_MS"), NULL, 10);
     if (guard_locks_open(&config, &locks, NULL) != GUARD_OK ||
-        guard_lock_wait(locks, &request, &result, NULL) != GUARD_LOCK_OK)
+        guard_lock_wait(locks, &request, &result, NULL) != GUARD_LOCK_OK) {
+        printf("not held\n");
         return 1;
+    }
     printf("held %llu\n", (unsigned long long)result.fence[0]);
     fflush(stdout);
     for (;;)
@@ -252,8 +257,8 @@ static inline void holder_start(struct holder *holder, const char *name, enum gu
 {
     static unsigned count;
     static char folder[PROC_PATH_BYTES];
-    char settings[6][128];
-    const char *lines[7] = {NULL};
+    char settings[8][128];
+    const char *lines[9] = {NULL};
     if (folder[0] == '\0')
         assert_true(proc_folder("locks_rig", NULL, folder));
     snprintf(holder->output, sizeof holder->output, "%s/%u", folder, ++count);
@@ -263,7 +268,9 @@ static inline void holder_start(struct holder *holder, const char *name, enum gu
     snprintf(settings[3], sizeof settings[3], "HOLDER_KIND=%d", (int)kind);
     snprintf(settings[4], sizeof settings[4], "HOLDER_LEASE_MS=%u", lease_ms);
     snprintf(settings[5], sizeof settings[5], "HOLDER_PLACE_MS=%u", locks_rig.config.place_ms);
-    for (size_t i = 0; i < 6; i++)
+    snprintf(settings[6], sizeof settings[6], "HOLDER_LIMIT_MS=%u", locks_rig.holder_limit_ms);
+    snprintf(settings[7], sizeof settings[7], "HOLDER_WAIT_MS=%u", locks_rig.holder_wait_ms);
+    for (size_t i = 0; i < 8; i++)
         lines[i] = settings[i];
     const char *const argv[] = {"/proc/self/exe", "--hold", NULL};
     holder->pid =

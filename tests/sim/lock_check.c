@@ -72,8 +72,7 @@ static bool is_renewed_rightly(const struct lock_sim *sim, uint32_t token, uint6
         const struct lock_client *client = &sim->client[sim->held[i]];
         uint64_t until_us = client->granted_us + (uint64_t)client->request.hold_ms * 1000;
         until_us += late_us_of(sim) + SLACK_US;
-        bool given = client->given && client->given_us != sim->course.now_us; /* what was due is done first */
-        if (given || (client->request.hold_ms != 0 && now_us > until_us))
+        if (client->given || (client->request.hold_ms != 0 && now_us > until_us))
             continue;
         for (size_t n = 0; n < client->request.count; n++)
             if (client->token[n] == token)

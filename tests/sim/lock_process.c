@@ -411,7 +411,6 @@ void lock_process_give(struct lock_sim *sim, uint32_t index)
         return;
     lock_sim_trace(sim, "p%u  #%u gives back", process->index, index);
     client->given = true;
-    client->given_us = sim->course.now_us;
     for (size_t i = 0; i < client->request.count; i++)
         sim->seen[LOCK_SEEN_GAVE_ASKING] += sim->token[client->token[i]].renewals_out > 0;
     lock_core_give(process->core, lock_process_now_us(process), &client->hold);

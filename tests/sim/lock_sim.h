@@ -211,7 +211,6 @@ struct lock_client {
     uint32_t process, life;
     uint32_t owner;                 /* 1 + that of its process; 0: nobody's */
     uint64_t start_us, deadline_us; /* the world's */
-    uint64_t given_us;              /* likewise: the application gave it back */
     uint64_t granted_us;            /* its process's clock */
     uint64_t valid_until_us;        /* likewise, as it was after the last event */
     uint32_t token[GUARD_LOCK_NAMES_MAX];

@@ -325,6 +325,61 @@ TEST(a_renewal_without_an_answer_is_sent_again_after_a_twelfth_and_loses_nothing
     assert_int_equal(stats_of().renewals_unanswered, 2);
 }
 
+/* The warning of what was confirmed before is over, that of what is being confirmed is not. */
+static void stand_still_past_the_warning(void)
+{
+    stand_still(VALID_MS * 9 / 10 - THIRD_MS);
+}
+
+TEST(renewals_that_are_read_after_the_process_stood_still_lose_nothing)
+{
+    static struct caller a, b;
+    hold_name(&a, "a");
+    hold_name(&b, "b");
+    pass(THIRD_MS);
+    uint64_t sent_us = bench.now_us;
+    struct seen *renew_a = expect(LOCK_RENEW), *renew_b = expect(LOCK_RENEW);
+    stand_still_past_the_warning();
+    reply_kind(renew_a, LOCK_DONE);
+    reply_kind(renew_b, LOCK_DONE);
+    tick();
+    holds(&a);
+    holds(&b);
+    assert_true(b.hold.valid_until_us == sent_us + VALID_MS * (uint64_t)BENCH_MS);
+}
+
+TEST(what_is_heard_before_a_renewal_that_is_read_late_loses_nothing)
+{
+    static struct caller caller, other;
+    struct seen *take = hold_name(&caller, "a");
+    wait_for(&other, "b", 1);
+    pass(THIRD_MS - 1);
+    bench.seen_first = bench.seen_count;
+    pass(1);
+    struct seen *renew = expect(LOCK_RENEW);
+    stand_still_past_the_warning();
+    told(take);
+    told_all("b");
+    resync();
+    link_up();
+    cancel(&other);
+    assert_int_equal(caller.losses, 0);
+    reply_kind(renew, LOCK_DONE);
+    tick();
+    holds(&caller);
+}
+
+TEST(a_renewal_that_is_read_after_its_own_validity_revives_nothing)
+{
+    static struct caller caller;
+    hold_name(&caller, "a");
+    pass(THIRD_MS);
+    stand_still(VALID_MS);
+    reply_kind(expect(LOCK_RENEW), LOCK_DONE);
+    is_lost(&caller);
+    assert_true(caller.hold.valid_until_us <= bench.now_us);
+}
+
 TEST(a_hold_that_the_provider_does_not_know_is_lost)
 {
     static struct caller caller;
@@ -415,7 +470,8 @@ TEST(a_renewal_that_was_not_fetched_is_withdrawn_when_the_hold_is_lost)
     static struct caller caller;
     struct seen *take = hold_name(&caller, "a");
     stand_still(BENCH_LEASE_MS / 3);
-    dropped(take); /* what was due is done first */
+    lock_core_tick(bench.core, bench.now_us);
+    dropped(take);
     is_lost(&caller);
     sent_nothing();
 }
@@ -471,6 +527,21 @@ TEST(a_give_without_an_answer_is_told_as_unknown_after_twice_the_limit_and_repea
     pass_to_next();
     reply_kind(expect(LOCK_GIVE), LOCK_DONE);
     assert_true(lock_core_idle(bench.core));
+}
+
+TEST(a_give_that_is_read_after_the_process_stood_still_is_confirmed)
+{
+    static struct caller a, b;
+    hold_name(&a, "a");
+    hold_name(&b, "b");
+    give(&a);
+    give(&b);
+    struct seen *give_a = expect(LOCK_GIVE), *give_b = expect(LOCK_GIVE);
+    stand_still(3 * 250);
+    reply_kind(give_a, LOCK_DONE);
+    reply_kind(give_b, LOCK_DONE);
+    was_given(&a, GUARD_LOCK_OK);
+    was_given(&b, GUARD_LOCK_OK);
 }
 
 TEST(a_give_is_not_repeated_once_its_lease_is_over)

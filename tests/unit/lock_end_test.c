@@ -321,24 +321,30 @@ TEST(a_deadline_after_a_refusal_is_busy_even_if_the_link_is_down_since)
     bench_close();
 }
 
-TEST(a_grant_that_is_read_after_the_deadline_counts_and_a_refusal_does_not)
+static void ask_for_50_ms(struct caller *asking, const char *name)
+{
+    prepare(asking, NAMES(name));
+    asking->request.deadline_us = bench.now_us + 50 * BENCH_MS;
+    ask(asking);
+}
+
+TEST(grants_that_are_read_after_the_deadline_count_and_a_refusal_does_not)
 {
     bench_up();
-    prepare(&caller, NAMES("a"));
-    caller.request.deadline_us = bench.now_us + 50 * BENCH_MS;
-    ask(&caller);
-    prepare(&ahead, NAMES("b"));
-    ahead.request.deadline_us = bench.now_us + 50 * BENCH_MS;
-    ask(&ahead);
+    static struct caller behind;
+    ask_for_50_ms(&caller, "a");
+    ask_for_50_ms(&ahead, "b");
+    ask_for_50_ms(&behind, "c");
     stand_still(100);
     grant(expect(LOCK_TAKE), 1);
+    grant(expect(LOCK_TAKE), 1);
+    tick();
     holds(&caller);
-    answered(&ahead, GUARD_LOCK_UNREACHABLE);
+    holds(&ahead);
+    answered(&behind, GUARD_LOCK_UNREACHABLE);
     bench_close();
     bench_up();
-    prepare(&caller, NAMES("a"));
-    caller.request.deadline_us = bench.now_us + 50 * BENCH_MS;
-    ask(&caller);
+    ask_for_50_ms(&caller, "a");
     stand_still(100);
     refuse(expect(LOCK_TAKE), 1, 0);
     tick();

@@ -187,6 +187,62 @@ TEST(an_owner_that_was_stopped_past_its_warning_does_not_enter_again_what_it_is_
     expect(LOCK_TAKE);
 }
 
+static void ask_for_both(void)
+{
+    prepare(&b, NAMES("a", "b"));
+    b.request.lock_owner = owner;
+    ask(&b);
+}
+
+/* Also if its renewal is under way. */
+TEST(what_ran_out_while_the_process_stood_still_is_not_shared_by_a_grant)
+{
+    hold_as(&a, GUARD_LOCK_FAIR);
+    ask_for_both();
+    struct seen *take = expect(LOCK_TAKE);
+    pass(BENCH_LEASE_MS / 3);
+    expect(LOCK_RENEW);
+    refuse(take, 0, 0);
+    stand_still(BENCH_LEASE_MS * 6 / 10);
+    told(take);
+    grant(expect(LOCK_TAKE), 8);
+    is_lost(&a);
+    still_waits(&b);
+    expect(LOCK_GIVE);
+    take = expect(LOCK_TAKE);
+    assert_int_equal(take->action.count, 2);
+    grant(take, 9);
+    holds(&b);
+}
+
+TEST(what_was_renewed_while_the_process_stood_still_is_shared_by_a_grant)
+{
+    hold_as(&a, GUARD_LOCK_FAIR);
+    ask_for_both();
+    struct seen *take = expect(LOCK_TAKE);
+    pass(BENCH_LEASE_MS / 3);
+    struct seen *renew = expect(LOCK_RENEW);
+    refuse(take, 0, 0);
+    stand_still(BENCH_LEASE_MS * 6 / 10);
+    told(take);
+    reply_kind(renew, LOCK_DONE);
+    grant(expect(LOCK_TAKE), 8);
+    tick();
+    holds(&a);
+    holds(&b);
+}
+
+TEST(one_of_several_holds_that_is_given_back_after_they_ran_out_is_lost)
+{
+    hold_as(&a, GUARD_LOCK_FAIR);
+    ask_as(&b, "a", GUARD_LOCK_FAIR, owner);
+    stand_still(BENCH_LEASE_MS);
+    give(&a);
+    was_given(&a, GUARD_LOCK_LOST);
+    tick();
+    is_lost(&b);
+}
+
 TEST(an_owner_that_asks_for_what_it_is_giving_back_asks_after_that)
 {
     hold_as(&a, GUARD_LOCK_FAIR);
