@@ -93,6 +93,7 @@ void lock_row_init(struct lock_row *row, const char *name_space, const struct lo
 
 static void set_session_limit(struct lock_session *session, uint32_t limit_ms)
 {
+    session->limit_rang = false;
     host_timer_set(session->host, &session->limit, clock_now_us() + limit_ms * UINT64_C(1000));
 }
 
@@ -141,9 +142,8 @@ static void end_pg_session_late(struct lock_session *session, enum lock_reply_ki
     end_pg_session_with(session, verdict, text);
 }
 
-static void hear_session_limit(void *context)
+static void judge_session_limit(struct lock_session *session)
 {
-    struct lock_session *session = context;
     uint32_t limit_ms = session->config->limit_ms;
     switch (session->state) {
     case LOCK_SESSION_CONNECTING:
@@ -164,6 +164,18 @@ static void hear_session_limit(void *context)
         end_pg_session_late(session, LOCK_UNANSWERED, "answer", limit_ms);
         return;
     }
+}
+
+/* If the process stood still the answer may lie in the socket: that is read before the timer rings again. */
+static void hear_session_limit(void *context)
+{
+    struct lock_session *session = context;
+    if (session->limit_rang) {
+        judge_session_limit(session);
+        return;
+    }
+    set_session_limit(session, 0);
+    session->limit_rang = true;
 }
 
 /* ---- saying ---- */

@@ -25,6 +25,7 @@
  * off with the keepalives; one that is stopped holds for a lease once its turn comes.
  *
  * Time       limit_ms for what is answered at once. NUMBERING and RENEWING go on when it is over: the owner hears LATE.
+ *            What has come by then is heard, also if the process stood still until after the limit.
  * Callbacks  Never from inside the call that began it. They may call everything here, but not free its memory.
  * Threads    the loop's.
  */
@@ -102,6 +103,7 @@ struct lock_session {
     enum lock_session_state state;
     struct lock_pg pg;
     struct host_timer limit;
+    bool limit_rang;                  /* once; what has come is read before it is judged */
     const struct lock_wanted *wanted; /* lent from try until it is IDLE or CLOSED */
     size_t at;                        /* the row under way */
     uint64_t fences[GUARD_LOCK_NAMES_MAX];

@@ -621,6 +621,41 @@ TEST(a_lock_that_is_given_back_while_the_server_hangs_is_free_when_it_goes_on)
     give_at_last(waiter);
 }
 
+/* Nothing of the loop runs meanwhile; then the limit is over, and what the server has answered lies in the socket. */
+static void stand_still_until(const char *statement, uint64_t wanted)
+{
+    uint64_t begun_us = clock_now_us();
+    WAIT_UNTIL(number_of(statement) == wanted);
+    WAIT_UNTIL(clock_now_us() - begun_us > 2 * PROMPT_MS * UINT64_C(1000));
+}
+
+TEST(what_was_answered_while_the_process_stood_still_is_heard_before_its_limit)
+{
+    static const char renewed[] = "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'rig:%' "
+                                  "AND query LIKE '%count(*) = %' AND state = 'idle'";
+    struct rig_side *side = open_prompt_side(0, server.url);
+    struct rig_claim *claim = claim_of(0, side, GUARD_LOCK_FAIR, "stands");
+    claim_acquire(claim);
+    give_at_last(claim);
+    uint64_t backend = number_of("SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'rig:%'");
+    claim_new_token(claim);
+    claim_send(claim, LOCK_TAKE);
+    stand_still_until(all_locks, 1);
+    rig_wait_until(!claim->errands[LOCK_TAKE].is_out);
+    assert_int_equal(claim_reply(claim, LOCK_TAKE)->kind, LOCK_GRANTED);
+    claim_send(claim, LOCK_RENEW);
+    stand_still_until(renewed, 1);
+    rig_wait_until(!claim->errands[LOCK_RENEW].is_out);
+    assert_int_equal(claim_reply(claim, LOCK_RENEW)->kind, LOCK_DONE);
+    claim_send(claim, LOCK_GIVE);
+    stand_still_until(all_locks, 0);
+    rig_wait_until(!claim->errands[LOCK_GIVE].is_out);
+    assert_int_equal(claim_reply(claim, LOCK_GIVE)->kind, LOCK_DONE);
+    assert_int_equal(number_of("SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'rig:%'"),
+                     backend);
+    assert_int_equal(side->downs, 0);
+}
+
 TEST(nothing_is_granted_while_the_server_hangs)
 {
     stack_postgres_pause(&server);
