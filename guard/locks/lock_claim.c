@@ -577,7 +577,8 @@ static void begin_giving(struct lock_claim *claim, struct lock_hold *giver)
     struct lock_core *core = claim->core;
     claim->state = CLAIM_GIVING;
     claim->giver = giver;
-    claim->given_us = claim->give_us = core->now_us;
+    claim->given_us = giver != NULL ? giver->given_us : core->now_us;
+    claim->give_us = core->now_us;
     claim->tell_us = core->now_us + 2 * lock_us(core->config.limit_ms);
     set_ends(claim);
     if (nothing_stands(claim)) {

@@ -127,6 +127,8 @@ struct lock_hold {
      * back. Any thread may read it: guard_hold_left_ms(). */
     _Atomic uint64_t valid_until_us;
     const char *why; /* it was lost; the core's, to be read in the same turn */
+    /* For the owner to set before it gives it back: when that was asked of it. 0: at that very instant. */
+    uint64_t given_us;
     bool is_lost, is_given;
     enum guard_lock_status given; /* once told: OK, LOST, UNKNOWN */
 

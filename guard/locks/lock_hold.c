@@ -105,7 +105,7 @@ void lock_hold_given(struct lock_hold *hold, struct lock_core *core, enum guard_
 static void give_use(struct lock_hold *hold, struct lock_use *use)
 {
     struct lock_claim *claim = use->claim;
-    if (claim == NULL || claim->core->now_us >= claim->valid_until_us)
+    if (claim == NULL || hold->given_us >= claim->valid_until_us)
         hold->given = GUARD_LOCK_LOST; /* it ended before */
     if (claim == NULL)
         return;
@@ -125,6 +125,8 @@ void lock_core_give(struct lock_core *core, uint64_t now_us, struct lock_hold *h
     lock_begin(core, now_us);
     assert(!hold->is_given && hold->request == NULL);
     hold->is_given = true;
+    if (hold->given_us == 0)
+        hold->given_us = now_us;
     if (hold->is_to_tell)
         DL_DELETE(core->lost, hold);
     hold->is_to_tell = false;

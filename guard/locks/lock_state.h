@@ -57,6 +57,7 @@ struct guard_hold {
     guard_ticket ticket;
     bool cancelled;
     bool given; /* guard_unlock() has it */
+    uint64_t given_us;
     bool told_lost;
     int lost_fd; /* -1: nobody has asked for it */
     guard_unlocked *done;

@@ -305,6 +305,7 @@ static void enter_lock_mail(struct guard_locks *locks, struct lock_mail *mail)
         break;
     case LOCK_MAIL_GIVE:
         DL_APPEND(locks->giving, &hold->mail);
+        hold->core.given_us = hold->given_us;
         lock_core_give(locks->core, clock_now_us(), &hold->core);
         break;
     case LOCK_MAIL_OWNER_GONE:

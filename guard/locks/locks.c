@@ -274,6 +274,7 @@ void guard_unlock(struct guard_hold **giving, guard_unlocked *done, void *contex
     pthread_mutex_lock(&locks->mutex);
     bool ended = locks->ended;
     hold->given = true;
+    hold->given_us = clock_now_us();
     hold->done = done;
     hold->done_context = context;
     if (!ended)

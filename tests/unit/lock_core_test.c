@@ -593,6 +593,24 @@ TEST(a_hold_whose_validity_is_over_when_it_is_given_back_is_lost_even_if_the_pro
     was_given(&caller, GUARD_LOCK_LOST);
 }
 
+/* Its thread stood still between the two. */
+TEST(a_hold_that_is_given_back_in_time_is_not_lost_because_the_core_hears_of_it_late)
+{
+    static struct caller late, too_late;
+    hold_name(&late, "a");
+    hold_name(&too_late, "b");
+    late.hold.given_us = late.hold.valid_until_us - 1;
+    too_late.hold.given_us = too_late.hold.valid_until_us;
+    stand_still(VALID_MS + 1);
+    give(&late);
+    give(&too_late);
+    tick();
+    reply_kind(expect(LOCK_GIVE), LOCK_DONE);
+    was_given(&late, GUARD_LOCK_OK);
+    reply_kind(expect(LOCK_GIVE), LOCK_DONE);
+    was_given(&too_late, GUARD_LOCK_LOST);
+}
+
 /* ---- L6: lost ---- */
 
 TEST(lost_is_told_a_sixth_before_the_validity_ends)
