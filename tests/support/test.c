@@ -66,6 +66,8 @@ static void run(void **state)
 {
     const struct test *test = *state;
     test->run();
+    if (!test->alone && group->end != NULL)
+        group->end();
 }
 
 static struct CMUnitTest for_cmocka(struct test *test)

@@ -13,6 +13,9 @@
  * Tests run in the order of their file. What its functions make ready is for the whole program to see: there is one of
  * it. They return whether all is well, and may assert.
  *
+ * `end` is as the last line of each of the tests: one that has failed does not come to it, and what it asserts fails the
+ * test. But the test has returned, so whatever it has lent until then is static.
+ *
  * The program's main() runs them all, or those that its argument selects, a name that may contain '*' and '?'. A
  * program that has other roles too has a main() of its own and calls test_main().
  */
@@ -32,7 +35,7 @@
 
 struct test {
     unsigned line;
-    bool alone; /* has its own `before` and `after`, not those of its group */
+    bool alone; /* has its own `before` and `after`, not those of its group, and no `end` */
     const char *name;
     void (*run)(void);
     bool (*before)(void), (*after)(void);
@@ -44,6 +47,7 @@ struct test_group {
     unsigned line;
     bool (*up)(void), (*down)(void);      /* once */
     bool (*before)(void), (*after)(void); /* each of its tests */
+    void (*end)(void);                    /* each that has not failed */
     struct test_group *next;
 };
 
