@@ -29,33 +29,30 @@ static struct seen *abandon(struct seen *load, struct caller *last)
     return release;
 }
 
+static struct caller a, b;
+
 TEST(a_load_that_nobody_waits_for_is_cancelled_and_leaves_a_mark)
 {
-    struct caller a;
     struct seen *load = begin_load("a", &a);
     assert_false(bench.seen[0].action.asks_wait);
     reply_code(abandon(load, &a), 1);
     load_fails(load, GUARD_FAILURE_UNAVAILABLE);
     assert_int_equal(stats_of().load_failed, 0);
     sent_nothing();
-    bench_close();
 }
 
 TEST(nothing_is_cancelled_while_somebody_waits_here)
 {
-    struct caller a, b;
     struct seen *load = begin_load("a", &a);
     get("a", &b);
     cancel(&a);
     sent_nothing();
     finish_load(load, "A");
     answered_value(&b, "A", GUARD_FROM_FLIGHT);
-    bench_close();
 }
 
 TEST(while_another_process_waits_the_load_goes_on_and_every_renewal_asks_again)
 {
-    struct caller a;
     struct seen *load = begin_load("a", &a);
     cancel(&a);
     reply_code(expect(CORE_RENEW), RENEWED_AWAITED);
@@ -69,23 +66,19 @@ TEST(while_another_process_waits_the_load_goes_on_and_every_renewal_asks_again)
     reply_code(expect(CORE_RELEASE), 1);
     loaded(load, "unwanted");
     sent_nothing();
-    bench_close();
 }
 
 TEST(an_unanswered_renewal_ends_nothing)
 {
-    struct caller a;
     struct seen *load = begin_load("a", &a);
     cancel(&a);
     reply_kind(expect(CORE_RENEW), REPLY_UNKNOWN);
     sent_nothing();
     finish_load(load, "A");
-    bench_close();
 }
 
 TEST(a_request_that_joins_before_the_answer_gets_the_load)
 {
-    struct caller a, b;
     struct seen *load = begin_load("a", &a);
     cancel(&a);
     struct seen *renewal = expect(CORE_RENEW);
@@ -94,12 +87,10 @@ TEST(a_request_that_joins_before_the_answer_gets_the_load)
     sent_nothing();
     finish_load(load, "A");
     answered_value(&b, "A", GUARD_FROM_FLIGHT);
-    bench_close();
 }
 
 TEST(a_request_that_joins_just_after_gets_a_new_load_and_no_cancellation)
 {
-    struct caller a, b;
     struct seen *load = begin_load("a", &a);
     abandon(load, &a);
     get("a", &b);
@@ -108,12 +99,10 @@ TEST(a_request_that_joins_just_after_gets_a_new_load_and_no_cancellation)
     still_waits(&b);
     finish_load(again, "A");
     answered_value(&b, "A", GUARD_FROM_LOAD);
-    bench_close();
 }
 
 TEST(the_load_after_an_abandoned_one_is_never_abandoned_and_the_one_after_it_may_be)
 {
-    struct caller a;
     struct seen *load = lease_after_abandoned(lookup_of("a", &a));
     cancel(&a);
     sent_nothing();
@@ -124,12 +113,10 @@ TEST(the_load_after_an_abandoned_one_is_never_abandoned_and_the_one_after_it_may
     load = begin_load("a", &a);
     reply_code(abandon(load, &a), 1);
     load_fails(load, GUARD_FAILURE_UNAVAILABLE);
-    bench_close();
 }
 
 TEST(a_lease_that_is_given_back_before_its_load_leaves_the_mark_again)
 {
-    struct caller a, b;
     bench.config.max_loads = 1;
     bench_open();
     struct seen *other = begin_load("b", &b);
@@ -141,7 +128,6 @@ TEST(a_lease_that_is_given_back_before_its_load_leaves_the_mark_again)
     reply_code(release, 1);
     finish_load(other, "B");
     answered_value(&b, "B", GUARD_FROM_LOAD);
-    bench_close();
 }
 
 /* Redis says nothing. */
@@ -157,7 +143,6 @@ static struct seen *load_without_lease(const char *key, struct caller *caller)
 
 TEST(without_redis_this_process_decides_and_remembers)
 {
-    struct caller a;
     struct seen *load = load_without_lease("a", &a);
     cancel(&a);
     assert_true(expect(CORE_CANCEL)->action.load == load->action.load);
@@ -166,12 +151,10 @@ TEST(without_redis_this_process_decides_and_remembers)
     cancel(&a);
     sent_nothing(); /* this one is spared */
     loaded(load, "A");
-    bench_close();
 }
 
 TEST(in_mode_local_no_other_process_is_asked)
 {
-    struct caller a;
     bench.config.mode = GUARD_MODE_LOCAL;
     bench_open();
     struct seen *load = begin_load("a", &a);
@@ -179,12 +162,10 @@ TEST(in_mode_local_no_other_process_is_asked)
     expect(CORE_CANCEL);
     reply_code(expect(CORE_RELEASE), 1);
     load_fails(load, GUARD_FAILURE_UNAVAILABLE);
-    bench_close();
 }
 
 TEST(a_refresh_of_a_value_that_is_there_is_not_abandoned)
 {
-    struct caller a;
     bench.policy.stale_ms = 1000;
     struct seen *acquire = lookup_of("a", &a);
     reply_stale(acquire, REFRESH_OURS, "old");
@@ -194,12 +175,10 @@ TEST(a_refresh_of_a_value_that_is_there_is_not_abandoned)
     reply_code(expect(CORE_RENEW), 1);
     sent_nothing();
     finish_load(load, "new");
-    bench_close();
 }
 
 TEST(with_a_soft_limit_the_refresh_goes_on_when_its_waiters_have_the_stale_value)
 {
-    struct caller a;
     bench.policy.stale_ms = 1000;
     bench.policy.soft_ms = 50;
     reply_value(lookup_of("a", &a),
@@ -209,12 +188,10 @@ TEST(with_a_soft_limit_the_refresh_goes_on_when_its_waiters_have_the_stale_value
     answered_value(&a, "old", GUARD_FROM_STALE);
     sent_nothing();
     finish_load(load, "new");
-    bench_close();
 }
 
 TEST(a_request_that_runs_out_of_time_leaves_as_one_that_is_cancelled_does)
 {
-    struct caller a;
     get_until("a", &a, bench.now_us + 100 * BENCH_MS);
     struct seen *load = lease(expect(CORE_ACQUIRE));
     pass(100);
@@ -223,12 +200,10 @@ TEST(a_request_that_runs_out_of_time_leaves_as_one_that_is_cancelled_does)
     expect(CORE_CANCEL);
     reply_code(expect(CORE_RELEASE), 1);
     load_fails(load, GUARD_FAILURE_UNAVAILABLE);
-    bench_close();
 }
 
 TEST(without_the_policy_a_load_goes_on_for_the_cache)
 {
-    struct caller a;
     bench.policy.abandon = false;
     struct seen *load = begin_load("a", &a);
     cancel(&a);
@@ -238,12 +213,10 @@ TEST(without_the_policy_a_load_goes_on_for_the_cache)
     assert_false(renewal->action.asks_wait);
     reply_code(renewal, 1);
     finish_load(load, "A");
-    bench_close();
 }
 
 TEST(a_deferred_load_is_abandoned_and_its_key_is_free_at_once)
 {
-    struct caller a, b;
     struct seen *load = begin_load("a", &a);
     core_deferred(bench.core, bench.now_us, load->action.load);
     drain();
@@ -253,7 +226,6 @@ TEST(a_deferred_load_is_abandoned_and_its_key_is_free_at_once)
     load_fails(load, GUARD_FAILURE_UNAVAILABLE);
     finish_load(again, "A");
     answered_value(&b, "A", GUARD_FROM_LOAD);
-    bench_close();
 }
 
-TEST_GROUP(.before = bench_that_abandons);
+TEST_GROUP(.before = bench_that_abandons, .end = bench_close);

@@ -34,7 +34,7 @@ static void get_all(struct caller callers[KEYS], struct seen *acquires[KEYS])
 
 TEST(what_was_asked_in_one_turn_is_one_query)
 {
-    struct caller callers[KEYS];
+    static struct caller callers[KEYS];
     struct seen *acquires[KEYS], *loads[KEYS];
     get_all(callers, acquires);
     for (int i = 0; i < KEYS; i++) {
@@ -55,12 +55,11 @@ TEST(what_was_asked_in_one_turn_is_one_query)
         finish_load(loads[i], "v");
         answered_value(&callers[i], "v", GUARD_FROM_LOAD);
     }
-    bench_close();
 }
 
 TEST(a_key_that_waits_for_another_process_holds_no_other_up)
 {
-    struct caller callers[KEYS];
+    static struct caller callers[KEYS];
     struct seen *acquires[KEYS];
     get_all(callers, acquires);
     reply_kind(acquires[0], REPLY_LEASE);
@@ -75,12 +74,11 @@ TEST(a_key_that_waits_for_another_process_holds_no_other_up)
     assert_int_equal(first->action.batch, second->action.batch);
     sent_nothing();
     still_waits(&callers[1]);
-    bench_close();
 }
 
 TEST(an_answer_that_never_comes_ends_the_wait_with_its_limit)
 {
-    struct caller callers[KEYS];
+    static struct caller callers[KEYS];
     struct seen *acquires[KEYS];
     get_all(callers, acquires);
     for (int i = 0; i < KEYS - 1; i++)
@@ -93,12 +91,11 @@ TEST(an_answer_that_never_comes_ends_the_wait_with_its_limit)
     for (const struct seen *seen = next_seen(); seen != NULL; seen = next_seen())
         loads += seen->action.kind == CORE_LOAD;
     assert_true(loads >= KEYS - 1);
-    bench_close();
 }
 
 TEST(what_is_asked_in_a_later_turn_is_not_waited_for)
 {
-    struct caller first, second;
+    static struct caller first, second;
     get_of_many("k0", &first);
     struct seen *acquire = expect(CORE_ACQUIRE);
     turn_over();
@@ -109,12 +106,11 @@ TEST(what_is_asked_in_a_later_turn_is_not_waited_for)
     turn_over();
     assert_string_equal(expect(CORE_LOAD)->key, "k0");
     sent_nothing();
-    bench_close();
 }
 
 TEST(a_batch_is_one_query_until_its_last_load_is_over)
 {
-    struct caller callers[KEYS], other;
+    static struct caller callers[KEYS], other;
     struct seen *acquires[KEYS], *loads[KEYS];
     get_all(callers, acquires);
     for (int i = 0; i < KEYS; i++)
@@ -136,12 +132,11 @@ TEST(a_batch_is_one_query_until_its_last_load_is_over)
     assert_int_equal(load->action.batch, 0);
     finish_load(load, "v");
     answered_value(&other, "v", GUARD_FROM_LOAD);
-    bench_close();
 }
 
 TEST(what_waits_for_a_worker_is_loaded_in_batches_of_the_size_allowed)
 {
-    struct caller callers[KEYS];
+    static struct caller callers[KEYS];
     struct seen *acquires[KEYS];
     bench.policy.batch_max = 3;
     get_all(callers, acquires);
@@ -162,12 +157,11 @@ TEST(what_waits_for_a_worker_is_loaded_in_batches_of_the_size_allowed)
     assert_true(last->action.batch != loads[0]->action.batch);
     finish_load(last, "v");
     answered_value(&callers[3], "v", GUARD_FROM_LOAD);
-    bench_close();
 }
 
 TEST(a_key_asked_for_alone_waits_for_no_turn)
 {
-    struct caller many, single;
+    static struct caller many, single;
     get_of_many("k0", &many);
     struct seen *acquire = expect(CORE_ACQUIRE);
     turn_over();
@@ -179,12 +173,11 @@ TEST(a_key_asked_for_alone_waits_for_no_turn)
     answered_value(&single, "v", GUARD_FROM_LOAD);
     turn_over();
     assert_string_equal(expect(CORE_LOAD)->key, "k0");
-    bench_close();
 }
 
 TEST(closing_ends_what_gathers)
 {
-    struct caller callers[KEYS];
+    static struct caller callers[KEYS];
     struct seen *acquires[KEYS];
     get_all(callers, acquires);
     for (int i = 0; i < KEYS - 1; i++)
@@ -251,7 +244,7 @@ TEST(with_one_worker_batches_and_single_loads_take_turns)
 {
     open_shares(1, 10, 1);
     static const char *const order[] = {"k0", "s0", "k1", "s1", "k2", "s2", "k3", "s3"};
-    struct caller first, callers[2 * KEYS];
+    static struct caller first, callers[2 * KEYS];
     struct seen *load = begin_load("first", &first);
     for (size_t i = 0; i < KEYS; i++)
         line_up_together(keys[i], &callers[i]);
@@ -261,7 +254,6 @@ TEST(with_one_worker_batches_and_single_loads_take_turns)
         finish_load(load, "v");
         load = expect_load(order[i]);
     }
-    bench_close();
     drop_values(&first, 1);
     drop_values(callers, sizeof callers / sizeof *callers);
 }
@@ -271,7 +263,7 @@ TEST(each_share_gets_half_of_the_workers_as_they_become_free)
 {
     open_shares(4, 10, 1);
     static const char *const more[] = {"m0", "m1", "m2", "m3"};
-    struct caller callers[3 * KEYS];
+    static struct caller callers[3 * KEYS];
     struct seen *batches[KEYS], *single[KEYS];
     for (size_t i = 0; i < KEYS; i++) {
         line_up_together(keys[i], &callers[i]);
@@ -294,14 +286,13 @@ TEST(each_share_gets_half_of_the_workers_as_they_become_free)
     expect_load(singles[3]);
     finish_load(single[2], "v"); /* none of them waits any more */
     expect_load(more[1]);
-    bench_close();
     drop_values(callers, sizeof callers / sizeof *callers);
 }
 
 TEST(what_batches_hold_refuses_no_single_get)
 {
     open_shares(1, 1, 1);
-    struct caller callers[3], single[3];
+    static struct caller callers[3], single[3];
     line_up_together(keys[0], &callers[0]);
     expect_load(keys[0]);
     line_up_together(keys[1], &callers[1]);
@@ -311,13 +302,12 @@ TEST(what_batches_hold_refuses_no_single_get)
         line_up_alone(singles[i], &single[i]);
     get(singles[2], &single[2]);
     is_shed(&single[2]);
-    bench_close();
 }
 
 TEST(what_single_loads_hold_refuses_no_batch)
 {
     open_shares(1, 1, 1);
-    struct caller callers[3], single[3];
+    static struct caller callers[3], single[3];
     line_up_alone(singles[0], &single[0]);
     expect_load(singles[0]);
     line_up_alone(singles[1], &single[1]);
@@ -327,13 +317,12 @@ TEST(what_single_loads_hold_refuses_no_batch)
         line_up_together(keys[i], &callers[i]);
     get_of_many(keys[2], &callers[2]);
     is_shed(&callers[2]);
-    bench_close();
 }
 
 TEST(keys_that_are_one_query_take_one_place)
 {
     open_shares(1, 1, KEYS);
-    struct caller first, callers[KEYS], further[KEYS + 1];
+    static struct caller first, callers[KEYS], further[KEYS + 1];
     static const char *const more[] = {"m0", "m1", "m2", "m3"};
     struct seen *acquires[KEYS];
     get_all(callers, acquires);
@@ -348,13 +337,12 @@ TEST(keys_that_are_one_query_take_one_place)
     is_shed(&further[KEYS]);
     line_up_alone("alone", &first);
     still_waits(&first);
-    bench_close();
 }
 
 TEST(a_queued_key_that_is_asked_for_alone_too_leaves_its_batch)
 {
     open_shares(1, 1, KEYS);
-    struct caller first, callers[KEYS], single, last;
+    static struct caller first, callers[KEYS], single, last;
     struct seen *acquires[KEYS], *load = begin_load("first", &first);
     get_all(callers, acquires);
     for (int i = 0; i < KEYS; i++)
@@ -374,14 +362,13 @@ TEST(a_queued_key_that_is_asked_for_alone_too_leaves_its_batch)
     answered_value(&single, "v", GUARD_FROM_FLIGHT);
     answered_value(&callers[1], "v", GUARD_FROM_LOAD);
     answered_value(&last, "v", GUARD_FROM_FLIGHT);
-    bench_close();
     drop_values(&first, 1);
     drop_values(callers, KEYS);
 }
 
 TEST(each_has_as_many_waiters_as_are_allowed)
 {
-    struct caller callers[3], single[3];
+    static struct caller callers[3], single[3];
     bench.config.max_waiters = 2;
     bench_open();
     for (int i = 0; i < 3; i++)
@@ -395,7 +382,6 @@ TEST(each_has_as_many_waiters_as_are_allowed)
     cancel(&callers[0]);
     get_of_many(keys[3], &callers[2]);
     assert_int_equal(callers[2].accepted, GUARD_OK);
-    bench_close();
 }
 
 /* Without a batch loader each key is a query, and yet not one of the single share. */
@@ -403,7 +389,7 @@ TEST(without_a_batch_loader_many_keys_are_many_queries_of_their_own_share)
 {
     bench.policy.batch_loader = NULL;
     open_shares(2, 1, 1);
-    struct caller callers[KEYS], single;
+    static struct caller callers[KEYS], single;
     struct seen *acquires[KEYS], *load = NULL;
     for (int i = 0; i < KEYS - 1; i++) {
         get_of_many(keys[i], &callers[i]);
@@ -418,8 +404,7 @@ TEST(without_a_batch_loader_many_keys_are_many_queries_of_their_own_share)
     line_up_alone("alone", &single);
     finish_load(load, "v");
     expect_load("alone");
-    bench_close();
     drop_values(callers, KEYS);
 }
 
-TEST_GROUP(.before = set_up);
+TEST_GROUP(.before = set_up, .end = bench_close);

@@ -29,11 +29,12 @@ static struct seen *begin_deferred(const char *key, struct caller *caller)
     return load;
 }
 
+static struct caller a, b, c, x, y, d, joined, ab, ac, ca, aa;
+
 /* ---- threads and places ---- */
 
 TEST(a_deferred_load_holds_a_place_and_no_thread)
 {
-    struct caller a, b, c;
     threads(2, 1);
     struct seen *first = begin_load("a", &a);
     reply_kind(lookup_of("b", &b), REPLY_LEASE);
@@ -50,12 +51,10 @@ TEST(a_deferred_load_holds_a_place_and_no_thread)
     finish_load(second, "B");
     answered_value(&b, "B", GUARD_FROM_LOAD);
     answered_value(&c, "C", GUARD_FROM_LOAD);
-    bench_close();
 }
 
 TEST(a_load_that_waits_for_a_thread_has_its_lease_renewed_and_its_whole_limit_left)
 {
-    struct caller a, b;
     threads(2, 1);
     struct seen *first = begin_load("a", &a);
     reply_kind(lookup_of("b", &b), REPLY_LEASE);
@@ -66,7 +65,6 @@ TEST(a_load_that_waits_for_a_thread_has_its_lease_renewed_and_its_whole_limit_le
     deferred(first);
     struct seen *second = expect(CORE_LOAD);
     assert_true(second->action.deadline_us == bench.now_us + bench.policy.load_limit_ms * 1000ull);
-    bench_close();
 }
 
 TEST(a_thousand_are_deferred_over_two_threads)
@@ -88,12 +86,10 @@ TEST(a_thousand_are_deferred_over_two_threads)
         answered_value(&callers[i], "v", GUARD_FROM_LOAD);
     }
     assert_int_equal(stats_of().loads_running, 0);
-    bench_close();
 }
 
 TEST(each_key_of_a_batch_is_deferred_by_itself_and_the_thread_is_free_after_the_last)
 {
-    struct caller a, b, c;
     threads(2, 1);
     bench.policy.batch_loader = load_batch;
     get_of_many("a", &a);
@@ -116,14 +112,12 @@ TEST(each_key_of_a_batch_is_deferred_by_itself_and_the_thread_is_free_after_the_
     answered_value(&a, "A", GUARD_FROM_LOAD);
     answered_value(&b, "B", GUARD_FROM_LOAD);
     answered_value(&c, "C", GUARD_FROM_LOAD);
-    bench_close();
 }
 
 /* ---- limits ---- */
 
 TEST(at_its_limit_a_deferred_load_fails_at_once_and_what_it_says_later_is_ignored)
 {
-    struct caller a, b;
     bench.policy.load_limit_ms = 500;
     struct seen *load = begin_deferred("a", &a);
     pass(499);
@@ -143,12 +137,10 @@ TEST(at_its_limit_a_deferred_load_fails_at_once_and_what_it_says_later_is_ignore
     still_waits(&b);
     finish_load(again, "new");
     answered_value(&b, "new", GUARD_FROM_LOAD);
-    bench_close();
 }
 
 TEST(at_a_late_limit_no_renewal_goes_out_with_the_token_of_the_next_lease)
 {
-    struct caller a, b;
     bench.policy.load_limit_ms = 500;
     bench.policy.lease_ms = 1200;
     bench.policy.stale_ms = 1000;
@@ -162,12 +154,10 @@ TEST(at_a_late_limit_no_renewal_goes_out_with_the_token_of_the_next_lease)
     reply_fresh(expect(CORE_ACQUIRE), "by another");
     answered(&a, GUARD_FAILED);
     answered_value(&b, "by another", GUARD_FROM_CACHE);
-    bench_close();
 }
 
 TEST(a_load_that_is_deferred_after_its_limit_fails_at_once)
 {
-    struct caller a;
     bench.policy.load_limit_ms = 500;
     struct seen *load = begin_load("a", &a);
     pass(600);
@@ -175,12 +165,10 @@ TEST(a_load_that_is_deferred_after_its_limit_fails_at_once)
     still_waits(&a); /* its thread cannot be taken away */
     deferred(load);
     answered(&a, GUARD_FAILED);
-    bench_close();
 }
 
 TEST(one_that_is_never_finished_gives_its_place_back_at_the_hold_limit)
 {
-    struct caller a, b;
     threads(1, 1);
     bench.policy.load_limit_ms = 500;
     bench.policy.max_hold_ms = 3000;
@@ -201,12 +189,10 @@ TEST(one_that_is_never_finished_gives_its_place_back_at_the_hold_limit)
     answered_value(&b, "B", GUARD_FROM_LOAD);
     loaded(load, "much too late");
     sent_nothing();
-    bench_close();
 }
 
 TEST(a_deferred_load_whose_lease_is_lost_goes_on_for_its_waiters_until_its_limit)
 {
-    struct caller a;
     bench.policy.load_limit_ms = 2000;
     bench.policy.lease_ms = 900;
     begin_deferred("a", &a);
@@ -219,14 +205,12 @@ TEST(a_deferred_load_whose_lease_is_lost_goes_on_for_its_waiters_until_its_limit
     pass(1); /* its end says nothing about the source: another round */
     reply_fresh(expect(CORE_ACQUIRE), "by another");
     answered_value(&a, "by another", GUARD_FROM_CACHE);
-    bench_close();
 }
 
 /* ---- nested loads ---- */
 
 TEST(with_all_places_held_by_deferred_parents_their_nested_loads_run_in_them)
 {
-    struct caller a, b, x, y;
     threads(2, 1);
     bench.config.load_queue = 0;
     bench_open();
@@ -253,16 +237,13 @@ TEST(with_all_places_held_by_deferred_parents_their_nested_loads_run_in_them)
     answered_value(&y, "Y", GUARD_FROM_LOAD);
     answered_value(&a, "A", GUARD_FROM_LOAD);
     answered_value(&b, "B", GUARD_FROM_LOAD);
-    bench_close();
 }
 
 TEST(a_thread_that_stands_still_because_of_a_deferred_load_runs_what_that_one_needs)
 {
-    struct caller a, d, x;
     threads(2, 1);
     struct seen *later = begin_deferred("d", &d);
     struct seen *blocking = begin_load("a", &a);
-    struct caller joined;
     get_nested("d", &joined, blocking, 1000); /* the only thread waits for d */
     sent_nothing();
     get_nested("x", &x, later, 1000); /* and d for x */
@@ -276,12 +257,10 @@ TEST(a_thread_that_stands_still_because_of_a_deferred_load_runs_what_that_one_ne
     answered_value(&joined, "D", GUARD_FROM_FLIGHT);
     finish_load(blocking, "A");
     answered_value(&a, "A", GUARD_FROM_LOAD);
-    bench_close();
 }
 
 TEST(a_circle_over_any_of_the_keys_that_a_deferred_load_waits_for_is_refused)
 {
-    struct caller a, b, c, ab, ac, ca, aa;
     threads(3, 3);
     struct seen *loads[] = {begin_deferred("a", &a), begin_deferred("b", &b), begin_deferred("c", &c)};
     get_nested("b", &ab, loads[0], 1000);
@@ -293,12 +272,10 @@ TEST(a_circle_over_any_of_the_keys_that_a_deferred_load_waits_for_is_refused)
     assert_int_equal(ca.waiter.result.failure, GUARD_FAILURE_CYCLE);
     get_nested("a", &aa, loads[0], 1000);
     answered(&aa, GUARD_FAILED);
-    bench_close();
 }
 
 TEST(a_place_stays_taken_while_a_nested_load_runs_in_it)
 {
-    struct caller a, x, b;
     threads(1, 1);
     struct seen *outer = begin_deferred("a", &a);
     get_nested("x", &x, outer, 1000);
@@ -314,14 +291,12 @@ TEST(a_place_stays_taken_while_a_nested_load_runs_in_it)
     answered_value(&x, "X", GUARD_FROM_LOAD);
     finish_load(expect(CORE_LOAD), "B");
     answered_value(&b, "B", GUARD_FROM_LOAD);
-    bench_close();
 }
 
 /* ---- the end ---- */
 
 TEST(draining_does_not_wait_for_what_is_deferred)
 {
-    struct caller a, b;
     struct seen *later = begin_deferred("a", &a), *running = begin_load("b", &b);
     core_drain(bench.core, bench.now_us);
     drain();
@@ -335,19 +310,16 @@ TEST(draining_does_not_wait_for_what_is_deferred)
     reply_code(expect(CORE_RELEASE), 1);
     assert_true(core_drained(bench.core));
     loaded(later, "late");
-    bench_close();
 }
 
 TEST(a_load_that_is_deferred_after_the_end_is_over)
 {
-    struct caller a;
     struct seen *load = begin_load("a", &a);
     core_close(bench.core, bench.now_us);
     drain();
     answered(&a, GUARD_CLOSING);
     assert_false(core_idle(bench.core));
     deferred(load);
-    bench_close();
 }
 
-TEST_GROUP(.before = bench_up);
+TEST_GROUP(.before = bench_up, .end = bench_close);

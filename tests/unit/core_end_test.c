@@ -32,7 +32,6 @@ TEST(a_confirmed_invalidation_says_what_it_found)
         assert_int_equal(invalidation.result.load_voided, code >> 1);
     }
     assert_int_equal(stats_of().invalidated, 4);
-    bench_close();
 }
 
 TEST(an_unconfirmed_invalidation_is_repeated_until_its_deadline)
@@ -51,7 +50,6 @@ TEST(an_unconfirmed_invalidation_is_repeated_until_its_deadline)
     assert_true(bench.now_us - start_us <= 1000000);
     assert_int_equal(invalidation.result.status, GUARD_UNKNOWN);
     assert_int_equal(stats_of().invalidate_unknown, 1);
-    bench_close();
 }
 
 TEST(an_invalidation_that_is_not_answered_at_all_is_told_at_its_deadline)
@@ -66,7 +64,6 @@ TEST(an_invalidation_that_is_not_answered_at_all_is_told_at_its_deadline)
     assert_int_equal(invalidation.result.status, GUARD_UNKNOWN);
     reply_code(sent, 1); /* too late */
     assert_int_equal(stats_of().invalidated, 0);
-    bench_close();
 }
 
 TEST(a_later_attempt_may_confirm_it)
@@ -80,7 +77,6 @@ TEST(a_later_attempt_may_confirm_it)
     assert_true(second->action.op != first->action.op);
     reply_code(second, 0);
     assert_int_equal(invalidation.result.status, GUARD_OK);
-    bench_close();
 }
 
 TEST(many_invalidations_are_told_apart)
@@ -96,7 +92,6 @@ TEST(many_invalidations_are_told_apart)
     for (int i = 0; i < 20; i++)
         assert_int_equal(invalidation[i].result.value_dropped + 2 * invalidation[i].result.load_voided,
                          i % 4);
-    bench_close();
 }
 
 /* ---- the end ---- */
@@ -295,7 +290,7 @@ TEST(closing_gives_back_every_lease)
 
 TEST(closing_cancels_every_load)
 {
-    struct caller leased, bare;
+    static struct caller leased, bare;
     struct seen *one = begin_load("k", &leased);
     reply_kind(lookup_of("k2", &bare), REPLY_REFUSED);
     struct seen *two = expect(CORE_LOAD);
@@ -307,12 +302,11 @@ TEST(closing_cancels_every_load)
     sent_nothing();
     assert_false(core_idle(bench.core));
     assert_false(core_has_waiters(bench.core));
-    bench_close();
 }
 
 TEST(closing_twice_is_closing_once)
 {
-    struct caller caller;
+    static struct caller caller;
     begin_load("k", &caller);
     core_close(bench.core, bench.now_us);
     drain();
@@ -320,7 +314,6 @@ TEST(closing_twice_is_closing_once)
     core_close(bench.core, bench.now_us);
     drain();
     assert_int_equal(bench.seen_count, sent);
-    bench_close();
 }
 
-TEST_GROUP(.before = bench_up);
+TEST_GROUP(.before = bench_up, .end = bench_close);

@@ -37,8 +37,9 @@ static void stored(struct seen *fill)
 {
     reply_code(fill, 1);
     guard_value_unref(&caller_of_fill.waiter.result.value);
-    bench_close();
 }
+
+static struct caller caller, first, second, before, after, absent;
 
 /* ---- how long ---- */
 
@@ -147,9 +148,9 @@ TEST(fresh_for_no_time_it_is_stored_as_stale)
 /* ---- found unchanged ---- */
 
 /* A refresh of a stale value that had this life; its load. */
-static struct seen *begin_refresh(struct caller *caller, struct entry_life life)
+static struct seen *begin_refresh(struct caller *starter, struct entry_life life)
 {
-    struct seen *acquire = lookup_of("k", caller);
+    struct seen *acquire = lookup_of("k", starter);
     struct value *value = value_new("old", 3, "v1", 2, NULL, 0);
     reply(acquire, (struct core_reply){.kind = REPLY_STALE,
                                        .refresher = REFRESH_OURS,
@@ -157,7 +158,7 @@ static struct seen *begin_refresh(struct caller *caller, struct entry_life life)
                                        .head = "11111111-1111-4111-8111-111111111111",
                                        .life = life});
     value_unref(&value);
-    answered_value(caller, "old", GUARD_FROM_STALE);
+    answered_value(starter, "old", GUARD_FROM_STALE);
     return expect(CORE_LOAD);
 }
 
@@ -172,7 +173,6 @@ static struct seen *touch_of(struct seen *load, const struct guard_keep *keep)
 
 TEST(an_unchanged_value_begins_its_own_life_anew_and_not_the_jittered_one)
 {
-    struct caller caller;
     bench.policy.stale_ms = 1000;
     struct seen *load = begin_refresh(&caller, (struct entry_life){true, true, 5000, 7000});
     struct seen *touch = touch_of(load, NULL);
@@ -185,7 +185,6 @@ TEST(an_unchanged_value_begins_its_own_life_anew_and_not_the_jittered_one)
 /* The reader's policy decides for what is not the entry's own: a policy may have changed since it was filled. */
 TEST(an_unchanged_value_without_a_life_of_its_own_follows_the_policy)
 {
-    struct caller caller;
     bench.policy.fresh_ms = 22000;
     bench.policy.stale_ms = 3000;
     struct seen *load = begin_refresh(&caller, (struct entry_life){.own_fresh = false});
@@ -198,7 +197,6 @@ TEST(an_unchanged_value_without_a_life_of_its_own_follows_the_policy)
 
 TEST(a_keep_sets_the_life_of_an_unchanged_value)
 {
-    struct caller caller;
     const struct guard_keep keep = keep_for(GUARD_POLICY_MS, 100);
     bench.policy.stale_ms = 3000;
     struct seen *load = begin_refresh(&caller, (struct entry_life){true, true, 5000, 7000});
@@ -211,7 +209,6 @@ TEST(a_keep_sets_the_life_of_an_unchanged_value)
 
 TEST(a_new_value_does_not_inherit_the_life_of_the_old_one)
 {
-    struct caller caller;
     bench.policy.stale_ms = 3000;
     struct seen *load = begin_refresh(&caller, (struct entry_life){true, true, 5000, 7000});
     loaded(load, "new");
@@ -226,14 +223,12 @@ TEST(a_new_value_does_not_inherit_the_life_of_the_old_one)
 
 TEST(a_stale_time_of_its_own_is_served_where_the_policy_has_none)
 {
-    struct caller caller;
     struct seen *load = begin_refresh(&caller, (struct entry_life){.own_stale = true, .stale_ms = 7000});
     finish_load(load, "new");
-    bench_close();
 }
 
 /* No place for a load: it only looks. */
-static void peek_in_a_full_house(bool own, struct caller *caller)
+static void peek_in_a_full_house(bool own, struct caller *peeking)
 {
     static struct caller others[4];
     bench_again();
@@ -244,39 +239,33 @@ static void peek_in_a_full_house(bool own, struct caller *caller)
         if (i < 2)
             expect(CORE_LOAD);
     }
-    struct seen *peek = lookup_of("k", caller);
+    struct seen *peek = lookup_of("k", peeking);
     assert_int_equal(peek->action.lookup, LOOKUP_PEEK);
     reply_value(peek, (struct core_reply){.kind = REPLY_STALE, .life = {.own_stale = own}}, "old");
 }
 
 TEST(nor_does_a_peek_ask_whose_policy_it_is)
 {
-    struct caller caller;
     peek_in_a_full_house(true, &caller);
     answered_value(&caller, "old", GUARD_FROM_STALE);
-    bench_close();
     peek_in_a_full_house(false, &caller);
     answered(&caller, GUARD_SHED);
-    bench_close();
 }
 
 TEST(a_waiter_that_joins_the_refresh_gets_it_as_well)
 {
-    struct caller first, second;
     struct seen *load = begin_refresh(&first, (struct entry_life){.own_stale = true, .stale_ms = 7000});
     get("k", &second);
     reply_value(expect(CORE_ACQUIRE), (struct core_reply){.kind = REPLY_STALE, .life = {.own_stale = true}},
                 "old");
     answered_value(&second, "old", GUARD_FROM_STALE);
     finish_load(load, "new");
-    bench_close();
 }
 
 /* ---- stored nowhere ---- */
 
 TEST(with_no_life_at_all_it_answers_those_that_waited_and_is_stored_nowhere)
 {
-    struct caller before, after;
     struct seen *load = begin_load("k", &before);
     get("k", &after);
     loaded_kept(load, "row", NOWHERE);
@@ -288,7 +277,6 @@ TEST(with_no_life_at_all_it_answers_those_that_waited_and_is_stored_nowhere)
     still_waits(&after);
     expect(CORE_ACQUIRE);
     assert_int_equal(stats_of().fill_refused, 0);
-    bench_close();
 }
 
 /* ---- shared ---- */
@@ -297,7 +285,6 @@ static const struct guard_keep SHARED = {.how = GUARD_SHARE};
 
 TEST(what_is_shared_is_told_by_the_release_and_not_stored)
 {
-    struct caller caller;
     struct seen *load = begin_load("k", &caller);
     struct value *value = value_new("row", 3, "v1", 2, NULL, 0);
     struct core_loaded loaded = {.outcome = LOAD_OK, .value = value, .keep = &SHARED};
@@ -315,23 +302,19 @@ TEST(what_is_shared_is_told_by_the_release_and_not_stored)
     answered_value(&caller, "row", GUARD_FROM_LOAD);
     assert_false(caller.waiter.result.stored);
     reply_code(expect(CORE_RELEASE), 1);
-    bench_close();
 }
 
 TEST(nor_is_it_stored_if_the_loader_names_a_life)
 {
-    struct caller caller;
     const struct guard_keep keep = {.how = GUARD_SHARE, .fresh_ms = 60000, .stale_ms = 60000};
     loaded_kept(begin_load("k", &caller), "row", keep);
     assert_true(expect(CORE_RELEASE)->action.shares);
     answered_value(&caller, "row", GUARD_FROM_LOAD);
     sent_nothing();
-    bench_close();
 }
 
 TEST(a_waiter_left_over_goes_on_while_the_release_still_tells_it)
 {
-    struct caller before, after;
     struct seen *load = begin_load("k", &before);
     get("k", &after);
     loaded_kept(load, "row", SHARED);
@@ -341,13 +324,11 @@ TEST(a_waiter_left_over_goes_on_while_the_release_still_tells_it)
     struct seen *next = lease(expect(CORE_ACQUIRE));
     loaded(next, "newer");
     assert_false(expect(CORE_FILL)->action.shares);
-    bench_close();
 }
 
 TEST(what_is_too_big_or_cannot_be_checked_is_not_shared)
 {
     char big[102];
-    struct caller caller;
     memset(big, 'x', sizeof big - 1);
     big[sizeof big - 1] = '\0';
     struct seen *load = begin_load("k", &caller);
@@ -355,7 +336,6 @@ TEST(what_is_too_big_or_cannot_be_checked_is_not_shared)
     struct seen *release = expect(CORE_RELEASE);
     assert_true(release->action.too_big && !release->action.shares);
     guard_value_unref(&caller.waiter.result.value);
-    bench_close();
     bench_again();
     load = begin_load("k", &caller);
     struct value *tagged = value_new("row", 3, "", 0, "t", 1);
@@ -366,18 +346,15 @@ TEST(what_is_too_big_or_cannot_be_checked_is_not_shared)
     drain();
     assert_false(expect(CORE_RELEASE)->action.shares);
     answered_value(&caller, "row", GUARD_FROM_LOAD);
-    bench_close();
 }
 
 TEST(without_a_lease_nothing_is_told)
 {
-    struct caller caller;
     struct seen *acquire = lookup_of("k", &caller);
     reply_kind(acquire, REPLY_REFUSED);
     loaded_kept(expect(CORE_LOAD), "row", SHARED);
     answered_value(&caller, "row", GUARD_FROM_LOAD);
     sent_nothing();
-    bench_close();
 }
 
 static void shared(const char *body)
@@ -393,7 +370,6 @@ static void shared(const char *body)
 /* However late it is: an invalidation would have voided the lease, and the release would not have told it. */
 TEST(a_process_that_waits_is_answered_with_what_is_shared)
 {
-    struct caller caller, absent;
     get("k", &caller);
     reply(expect(CORE_ACQUIRE), (struct core_reply){.kind = REPLY_BUSY, .pttl_ms = 3000, .lease_tag = TAG_A});
     pass(5);
@@ -406,13 +382,11 @@ TEST(a_process_that_waits_is_answered_with_what_is_shared)
     reply(expect(CORE_ACQUIRE), (struct core_reply){.kind = REPLY_BUSY, .pttl_ms = 3000, .lease_tag = TAG_A});
     shared(NULL);
     answered_from(&absent, GUARD_ABSENT, GUARD_FROM_FLEET);
-    bench_close();
 }
 
 /* What was filled it would find; what is shared it would not. */
 TEST(it_is_answered_while_it_just_looks_again)
 {
-    struct caller before, after;
     get("k", &before);
     reply(expect(CORE_ACQUIRE), (struct core_reply){.kind = REPLY_BUSY, .pttl_ms = 3000, .lease_tag = TAG_A});
     get("k", &after);
@@ -426,12 +400,10 @@ TEST(it_is_answered_while_it_just_looks_again)
     finish_load(lease(acquire), "newer");
     answered_value(&after, "newer", GUARD_FROM_LOAD);
     assert_null(core_awaits(bench.core, "k", 1, TAG_A, true));
-    bench_close();
 }
 
 TEST(a_lease_that_comes_for_nobody_any_more_is_given_back)
 {
-    struct caller caller;
     get("k", &caller);
     reply(expect(CORE_ACQUIRE), (struct core_reply){.kind = REPLY_BUSY, .pttl_ms = 3000, .lease_tag = TAG_A});
     message("k", false);
@@ -442,12 +414,10 @@ TEST(a_lease_that_comes_for_nobody_any_more_is_given_back)
     reply_kind(acquire, REPLY_LEASE);
     expect(CORE_RELEASE);
     sent_nothing();
-    bench_close();
 }
 
 TEST(a_waiter_that_came_after_its_lookup_looks_again)
 {
-    struct caller before, after;
     get("k", &before);
     reply(expect(CORE_ACQUIRE), (struct core_reply){.kind = REPLY_BUSY, .pttl_ms = 3000, .lease_tag = TAG_A});
     get("k", &after);
@@ -455,7 +425,6 @@ TEST(a_waiter_that_came_after_its_lookup_looks_again)
     answered_value(&before, "row", GUARD_FROM_FLEET);
     still_waits(&after);
     expect(CORE_ACQUIRE);
-    bench_close();
 }
 
-TEST_GROUP(.before = bench_up);
+TEST_GROUP(.before = bench_up, .end = bench_close);

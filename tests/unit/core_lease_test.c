@@ -4,11 +4,12 @@
  */
 #include "core_bench.h"
 
+static struct caller caller, later, first, second, before, after;
+
 /* ---- renewal ---- */
 
 TEST(a_lease_is_renewed_at_a_third_of_its_time_for_as_long_as_the_load_runs)
 {
-    struct caller caller;
     struct seen *acquire = lookup_of("k", &caller);
     pass(100); /* the reply takes its time: a third counts from the sending */
     struct seen *load = lease(acquire);
@@ -24,12 +25,10 @@ TEST(a_lease_is_renewed_at_a_third_of_its_time_for_as_long_as_the_load_runs)
     finish_load(load, "v1");
     answered_value(&caller, "v1", GUARD_FROM_LOAD);
     assert_int_equal(stats_of().lease_renewed, 9);
-    bench_close();
 }
 
 TEST(no_renewal_is_sent_once_the_fill_was)
 {
-    struct caller caller;
     struct seen *load = begin_load("k", &caller);
     pass(1000);
     struct seen *renew = expect(CORE_RENEW);
@@ -41,12 +40,10 @@ TEST(no_renewal_is_sent_once_the_fill_was)
     reply_code(fill, 1);
     answered_value(&caller, "v1", GUARD_FROM_LOAD);
     assert_int_equal(stats_of().lease_lost, 0);
-    bench_close();
 }
 
 TEST(one_unanswered_renewal_does_not_lose_the_lease)
 {
-    struct caller caller;
     struct seen *load = begin_load("k", &caller);
     pass(1000);
     struct seen *renew = expect(CORE_RENEW);
@@ -58,12 +55,10 @@ TEST(one_unanswered_renewal_does_not_lose_the_lease)
     finish_load(load, "v1");
     answered_value(&caller, "v1", GUARD_FROM_LOAD);
     assert_int_equal(stats_of().lease_lost, 0);
-    bench_close();
 }
 
 TEST(the_end_of_its_validity_loses_the_lease)
 {
-    struct caller caller, later;
     struct seen *load = begin_load("k", &caller);
     get("k", &later);
     for (int third = 1; third <= 2; third++) {
@@ -80,12 +75,10 @@ TEST(the_end_of_its_validity_loses_the_lease)
     assert_string_not_equal(acquire->prev, "");
     answered_value(&caller, "v1", GUARD_FROM_LOAD);
     still_waits(&later);
-    bench_close();
 }
 
 TEST(a_lease_that_arrives_after_its_time_is_not_used)
 {
-    struct caller caller;
     struct seen *acquire = lookup_of("k", &caller);
     pass(3000);
     reply_kind(acquire, REPLY_LEASE);
@@ -93,14 +86,12 @@ TEST(a_lease_that_arrives_after_its_time_is_not_used)
     assert_string_equal(again->prev, acquire->token);
     finish_load(lease(again), "v1");
     answered_value(&caller, "v1", GUARD_FROM_LOAD);
-    bench_close();
 }
 
 TEST(a_lease_that_ran_out_in_the_queue_starts_no_load)
 {
     bench.config.max_loads = 1;
     bench_open();
-    struct caller first, second;
     struct seen *load = begin_load("k", &first);
     struct seen *acquire = lookup_of("k2", &second);
     reply_kind(acquire, REPLY_LEASE);
@@ -111,7 +102,6 @@ TEST(a_lease_that_ran_out_in_the_queue_starts_no_load)
     assert_string_equal(again->prev, acquire->token);
     assert_string_equal(again->key, "k2");
     sent_nothing();
-    bench_close();
 }
 
 /* ---- loss ---- */
@@ -119,7 +109,6 @@ TEST(a_lease_that_ran_out_in_the_queue_starts_no_load)
 TEST(a_lost_lease_cancels_the_load_if_more_than_half_of_its_time_is_left)
 {
     /* load limit 10 s */
-    struct caller caller, later;
     struct seen *load = begin_load("k", &caller);
     get("k", &later);
     pass(1000);
@@ -135,12 +124,10 @@ TEST(a_lost_lease_cancels_the_load_if_more_than_half_of_its_time_is_left)
     answered_value(&caller, "v2", GUARD_FROM_LOAD);
     answered_value(&later, "v2", GUARD_FROM_FLIGHT);
     sent_nothing();
-    bench_close();
 }
 
 TEST(a_lost_lease_lets_a_load_end_that_is_nearly_done)
 {
-    struct caller caller, later;
     struct seen *load = begin_load("k", &caller);
     get("k", &later);
     for (int third = 0; third < 5; third++) {
@@ -154,12 +141,10 @@ TEST(a_lost_lease_lets_a_load_end_that_is_nearly_done)
     assert_int_equal(stats_of().fill_late, 1);
     reply_fresh(expect(CORE_ACQUIRE), "v2");
     answered_value(&later, "v2", GUARD_FROM_CACHE);
-    bench_close();
 }
 
 TEST(a_message_of_an_invalidation_asks_whether_the_lease_was_voided)
 {
-    struct caller caller;
     struct seen *load = begin_load("k", &caller);
     message("k", false);
     sent_nothing();
@@ -172,14 +157,12 @@ TEST(a_message_of_an_invalidation_asks_whether_the_lease_was_voided)
     load_fails(load, GUARD_FAILURE_TIMEOUT);
     still_waits(&caller);
     expect(CORE_ACQUIRE);
-    bench_close();
 }
 
 TEST(a_lease_lost_in_the_queue_is_asked_for_again)
 {
     bench.config.max_loads = 1;
     bench_open();
-    struct caller first, second;
     struct seen *load = begin_load("k", &first);
     reply_kind(lookup_of("k2", &second), REPLY_LEASE);
     pass(1000);
@@ -191,14 +174,12 @@ TEST(a_lease_lost_in_the_queue_is_asked_for_again)
     answered_value(&second, "v2", GUARD_FROM_CACHE);
     finish_load(load, "v1");
     answered_value(&first, "v1", GUARD_FROM_LOAD);
-    bench_close();
 }
 
 /* ---- limits ---- */
 
 TEST(a_load_past_its_limit_is_cancelled_and_counts_as_a_timeout)
 {
-    struct caller caller;
     struct seen *load = begin_load("k", &caller);
     assert_true(load->action.deadline_us == bench.now_us + 10000000);
     for (int third = 1; third < 10; third++) {
@@ -214,13 +195,11 @@ TEST(a_load_past_its_limit_is_cancelled_and_counts_as_a_timeout)
     answered_from(&caller, GUARD_FAILED, GUARD_FROM_LOAD);
     assert_int_equal(caller.waiter.result.failure, GUARD_FAILURE_TIMEOUT);
     assert_int_equal(expect(CORE_RELEASE)->action.failure, GUARD_FAILURE_TIMEOUT);
-    bench_close();
 }
 
 TEST(a_loader_that_hangs_for_ever_keeps_neither_lease_nor_waiters)
 {
     bench.policy.deadline_ms = 60000;
-    struct caller before, after;
     struct seen *load = begin_load("k", &before);
     get("k", &after);
     for (int third = 1; third < 30; third++) {
@@ -241,13 +220,11 @@ TEST(a_loader_that_hangs_for_ever_keeps_neither_lease_nor_waiters)
     loaded(load, "at last");
     assert_int_equal(stats_of().loads_running, 0);
     sent_nothing();
-    bench_close();
 }
 
 TEST(a_load_given_up_is_not_a_duplicate_of_the_next_one)
 {
     bench.policy.max_hold_ms = bench.policy.load_limit_ms = 900;
-    struct caller first, second;
     begin_load("k", &first);
     pass(900);
     expect(CORE_CANCEL);
@@ -255,7 +232,6 @@ TEST(a_load_given_up_is_not_a_duplicate_of_the_next_one)
     finish_load(begin_load("k", &second), "v2");
     answered_value(&second, "v2", GUARD_FROM_LOAD);
     assert_int_equal(stats_of().load_duplicate, 0);
-    bench_close();
 }
 
 TEST(a_lease_is_not_held_in_the_queue_beyond_its_limit)
@@ -264,7 +240,6 @@ TEST(a_lease_is_not_held_in_the_queue_beyond_its_limit)
     bench.policy.max_hold_ms = 5000;
     bench.policy.load_limit_ms = 5000;
     bench_open();
-    struct caller first, second;
     begin_load("k", &first);
     reply_kind(lookup_of("k2", &second), REPLY_LEASE);
     for (int third = 1; third < 5; third++) {
@@ -275,12 +250,10 @@ TEST(a_lease_is_not_held_in_the_queue_beyond_its_limit)
     pass(1000);
     answered(&first, GUARD_FAILED);
     answered(&second, GUARD_SHED);
-    bench_close();
 }
 
 TEST(without_a_lease_a_load_has_the_same_limits)
 {
-    struct caller caller;
     reply_kind(lookup_of("k", &caller), REPLY_REFUSED);
     struct seen *load = expect(CORE_LOAD);
     pass(10000);
@@ -289,14 +262,12 @@ TEST(without_a_lease_a_load_has_the_same_limits)
     load_fails(load, GUARD_FAILURE_INTERNAL);
     answered_from(&caller, GUARD_FAILED, GUARD_FROM_LOAD);
     assert_int_equal(caller.waiter.result.failure, GUARD_FAILURE_TIMEOUT);
-    bench_close();
 }
 
 /* ---- what is released how ---- */
 
 TEST(a_release_names_the_token_it_gives_back_also_with_an_acquire_behind_it)
 {
-    struct caller first, second;
     struct seen *acquire = lookup_of("k", &first);
     struct seen *load = lease(acquire);
     get("k", &second);
@@ -305,12 +276,10 @@ TEST(a_release_names_the_token_it_gives_back_also_with_an_acquire_behind_it)
     assert_string_equal(release->token, acquire->token);
     assert_string_equal(next->prev, acquire->token);
     assert_string_not_equal(next->token, acquire->token);
-    bench_close();
 }
 
 TEST(an_unanswered_release_is_repeated_while_the_lease_may_stand)
 {
-    struct caller caller;
     struct seen *acquire = lookup_of("k", &caller);
     load_fails(lease(acquire), GUARD_FAILURE_UNAVAILABLE);
     reply_kind(expect(CORE_RELEASE), REPLY_UNSENT);
@@ -321,13 +290,11 @@ TEST(an_unanswered_release_is_repeated_while_the_lease_may_stand)
     reply_kind(again, REPLY_UNKNOWN);
     sent_nothing();
     assert_true(core_idle(bench.core));
-    bench_close();
 }
 
 TEST(a_refresh_that_cannot_have_the_lease_is_dropped)
 {
     bench.policy.stale_ms = 1000;
-    struct caller caller;
     struct seen *acquire = lookup_of("k", &caller);
     pass(3000);
     reply_stale(acquire, REFRESH_OURS, "old"); /* too late for the lease */
@@ -335,14 +302,12 @@ TEST(a_refresh_that_cannot_have_the_lease_is_dropped)
     reply_kind(expect(CORE_ACQUIRE), REPLY_UNSENT);
     sent_nothing(); /* no load that has no waiter and could not be stored */
     assert_true(core_idle(bench.core));
-    bench_close();
 }
 
 TEST(an_action_carries_the_policy_of_the_flight)
 {
     bench.policy.jitter_percent = 50;
     bench.policy.stale_ms = 700;
-    struct caller caller;
     uint32_t shortest = UINT32_MAX, longest = 0;
     for (int i = 0; i < 50; i++) {
         loaded(begin_load("k", &caller), "v");
@@ -355,7 +320,6 @@ TEST(an_action_carries_the_policy_of_the_flight)
     }
     assert_in_range(shortest, 30000, 35000);
     assert_in_range(longest, 55000, 60000);
-    bench_close();
 }
 
-TEST_GROUP(.before = bench_up);
+TEST_GROUP(.before = bench_up, .end = bench_close);

@@ -135,4 +135,4 @@ TEST(every_allocation_may_fail)
     assert_in_range(n, 130, 10000); /* 60 flights and 60 loads at least */
 }
 
-TEST_GROUP(.before = bench_up);
+TEST_GROUP(.before = bench_up, .end = bench_close);

@@ -8,11 +8,13 @@
 
 enum { FOR_LONG_MS = 60000 };
 
+static struct caller caller, later, early, late, before, after, joined;
+
 /* ---- looked up ---- */
 
 TEST(a_miss_of_a_moving_key_is_loaded_at_once_without_a_lease)
 {
-    struct caller callers[2];
+    static struct caller callers[2];
     get("k", &callers[0]);
     get("k", &callers[1]);
     reply_kind(expect(CORE_ACQUIRE), REPLY_MOVING);
@@ -24,12 +26,10 @@ TEST(a_miss_of_a_moving_key_is_loaded_at_once_without_a_lease)
     sent_nothing(); /* nothing is stored, and nothing is given back */
     assert_int_equal(stats_of().load_uncached, 1);
     assert_int_equal(stats_of().moving, 1);
-    bench_close();
 }
 
 TEST(an_earlier_attempt_is_still_named_once_the_keys_have_moved)
 {
-    struct caller caller, later;
     struct seen *lost = lookup_of("k", &caller);
     reply_kind(lost, REPLY_UNKNOWN);
     struct seen *moving = expect(CORE_ACQUIRE);
@@ -39,7 +39,6 @@ TEST(an_earlier_attempt_is_still_named_once_the_keys_have_moved)
     loaded(load, "v1");
     answered_value(&caller, "v1", GUARD_FROM_LOAD);
     assert_string_equal(expect(CORE_ACQUIRE)->prev, lost->token);
-    bench_close();
 }
 
 TEST(a_background_refresh_of_a_moving_key_is_left)
@@ -50,12 +49,10 @@ TEST(a_background_refresh_of_a_moving_key_is_left)
     reply_kind(expect(CORE_ACQUIRE), REPLY_MOVING);
     sent_nothing();
     assert_int_equal(stats_of().flights, 0);
-    bench_close();
 }
 
 TEST(a_peek_at_a_moving_key_waits_for_the_refresh)
 {
-    struct caller early, late;
     bench.policy.stale_ms = 1000;
     reply_stale(lookup_of("k", &early), REFRESH_OURS, "old");
     answered_value(&early, "old", GUARD_FROM_STALE);
@@ -66,14 +63,12 @@ TEST(a_peek_at_a_moving_key_waits_for_the_refresh)
     loaded(load, "new");
     reply_code(expect(CORE_FILL), 1);
     answered_value(&late, "new", GUARD_FROM_FLIGHT);
-    bench_close();
 }
 
 /* ---- stored ---- */
 
 TEST(a_fill_waits_until_its_keys_have_moved)
 {
-    struct caller caller;
     struct seen *load = begin_load("k", &caller);
     loaded(load, "v1");
     struct seen *fill = expect(CORE_FILL);
@@ -89,12 +84,10 @@ TEST(a_fill_waits_until_its_keys_have_moved)
     assert_int_equal(stats_of().fill_stored, 1);
     assert_int_equal(stats_of().fill_unknown, 0);
     assert_int_equal(stats_of().flights, 0);
-    bench_close();
 }
 
 TEST(a_fill_waits_for_as_long_as_its_lease_is_renewed_and_no_longer_than_it_may_be_held)
 {
-    struct caller caller;
     struct seen *load = begin_load("k", &caller);
     uint64_t until_us = bench.now_us + (uint64_t)bench.policy.max_hold_ms * BENCH_MS;
     loaded(load, "v1");
@@ -123,12 +116,10 @@ TEST(a_fill_waits_for_as_long_as_its_lease_is_renewed_and_no_longer_than_it_may_
     assert_string_equal(expect(CORE_RELEASE)->token, load->token);
     assert_false(stats_of().breaker_open);
     assert_int_equal(stats_of().breaker_opened, 0);
-    bench_close();
 }
 
 TEST(no_renewal_goes_beside_a_fill)
 {
-    struct caller caller;
     bench.policy.lease_ms = 300;
     loaded(begin_load("k", &caller), "v1");
     guard_value_unref(&caller.waiter.result.value);
@@ -147,12 +138,10 @@ TEST(no_renewal_goes_beside_a_fill)
     pass(0);
     reply_code(expect(CORE_FILL), 1);
     sent_nothing();
-    bench_close();
 }
 
 TEST(a_lease_that_is_lost_meanwhile_takes_its_fill_with_it)
 {
-    struct caller caller;
     bench.policy.lease_ms = 300;
     bench.policy.max_hold_ms = 3000;
     loaded(begin_load("k", &caller), "v1");
@@ -166,12 +155,10 @@ TEST(a_lease_that_is_lost_meanwhile_takes_its_fill_with_it)
     sent_nothing();
     assert_int_equal(stats_of().lease_lost, 1);
     assert_int_equal(stats_of().flights, 0);
-    bench_close();
 }
 
 TEST(a_waiter_that_needs_a_newer_row_does_not_wait_for_the_keys)
 {
-    struct caller before, after;
     struct seen *load = begin_load("k", &before);
     get("k", &after);
     loaded(load, "v1");
@@ -184,12 +171,10 @@ TEST(a_waiter_that_needs_a_newer_row_does_not_wait_for_the_keys)
     sent_nothing();
     loaded(bare, "v2");
     answered_value(&after, "v2", GUARD_FROM_LOAD);
-    bench_close();
 }
 
 TEST(a_waiter_that_joins_in_a_pause_is_answered_by_the_fill_that_follows_it)
 {
-    struct caller caller, joined, late;
     loaded(begin_load("k", &caller), "v1");
     reply_kind(expect(CORE_FILL), REPLY_MOVING);
     answered_value(&caller, "v1", GUARD_FROM_LOAD);
@@ -203,13 +188,11 @@ TEST(a_waiter_that_joins_in_a_pause_is_answered_by_the_fill_that_follows_it)
     still_waits(&late); /* it may know of an invalidation that came after the fill */
     reply_fresh(expect(CORE_ACQUIRE), "v1");
     answered_value(&late, "v1", GUARD_FROM_CACHE);
-    bench_close();
 }
 
 /* If the first attempt has stored it, an invalidation may have followed that the second one does not meet. */
 TEST(after_an_attempt_that_may_have_run_a_later_one_answers_no_later_waiter)
 {
-    struct caller caller, joined;
     loaded(begin_load("k", &caller), "v1");
     reply_kind(expect(CORE_FILL), REPLY_UNKNOWN);
     answered_value(&caller, "v1", GUARD_FROM_LOAD);
@@ -219,12 +202,10 @@ TEST(after_an_attempt_that_may_have_run_a_later_one_answers_no_later_waiter)
     reply_code(expect(CORE_FILL), 2);
     still_waits(&joined);
     expect(CORE_ACQUIRE);
-    bench_close();
 }
 
 TEST(a_touch_waits_like_a_fill)
 {
-    struct caller caller;
     bench.policy.stale_ms = 1000;
     struct seen *acquire = lookup_of("k", &caller);
     static const char head[] = "11111111-1111-4111-8111-111111111111";
@@ -242,14 +223,12 @@ TEST(a_touch_waits_like_a_fill)
     pass_to_next();
     reply_code(expect(CORE_TOUCH), 1);
     sent_nothing();
-    bench_close();
 }
 
 /* ---- given back ---- */
 
 TEST(a_release_that_meets_moving_keys_is_sent_again_after_a_pause_three_times_at_most)
 {
-    struct caller caller;
     load_fails(begin_load("k", &caller), GUARD_FAILURE_UNAVAILABLE);
     answered(&caller, GUARD_FAILED);
     for (int attempt = 0; attempt < 3; attempt++) {
@@ -261,12 +240,10 @@ TEST(a_release_that_meets_moving_keys_is_sent_again_after_a_pause_three_times_at
             pass_to_next();
     }
     assert_int_equal(stats_of().flights, 0);
-    bench_close();
 }
 
 TEST(a_get_that_joins_while_a_release_pauses_looks_up_at_once)
 {
-    struct caller caller, late;
     struct seen *load = begin_load("k", &caller);
     load_fails(load, GUARD_FAILURE_UNAVAILABLE);
     reply_kind(expect(CORE_RELEASE), REPLY_MOVING);
@@ -277,12 +254,11 @@ TEST(a_get_that_joins_while_a_release_pauses_looks_up_at_once)
     answered_value(&late, "v1", GUARD_FROM_CACHE);
     pass(FOR_LONG_MS);
     sent_nothing();
-    bench_close();
 }
 
 TEST(the_end_waits_for_no_pause)
 {
-    struct caller callers[2];
+    static struct caller callers[2];
     loaded(begin_load("filling", &callers[0]), "v1");
     reply_kind(expect(CORE_FILL), REPLY_MOVING);
     answered_value(&callers[0], "v1", GUARD_FROM_LOAD);
@@ -297,7 +273,6 @@ TEST(the_end_waits_for_no_pause)
     reply_kind(expect(CORE_RELEASE), REPLY_MOVING);
     sent_nothing();
     assert_true(core_idle(bench.core));
-    bench_close();
 }
 
 /* ---- invalidated ---- */
@@ -334,7 +309,6 @@ TEST(the_third_attempt_to_invalidate_a_moving_key_deletes_it_without_the_script)
     assert_int_equal(bench.invalidated, 1);
     assert_int_equal(invalidation.result.status, GUARD_OK);
     assert_true(invalidation.result.value_dropped && invalidation.result.load_voided);
-    bench_close();
 }
 
 TEST(a_deletion_that_the_keys_have_overtaken_leaves_it_to_the_script)
@@ -347,7 +321,6 @@ TEST(a_deletion_that_the_keys_have_overtaken_leaves_it_to_the_script)
     }
     reply_code(expect(CORE_INVALIDATE), 1);
     assert_int_equal(bench.invalidated, 1);
-    bench_close();
 }
 
 TEST(a_deletion_that_redis_refuses_leaves_it_to_the_script_and_one_without_answer_is_repeated)
@@ -364,7 +337,6 @@ TEST(a_deletion_that_redis_refuses_leaves_it_to_the_script_and_one_without_answe
     struct seen *script = expect(CORE_INVALIDATE);
     assert_false(script->action.by_delete);
     reply_code(script, 1);
-    bench_close();
 }
 
 TEST(an_invalidation_of_a_moving_tag_is_repeated_and_unknown_at_its_deadline)
@@ -382,14 +354,12 @@ TEST(an_invalidation_of_a_moving_tag_is_repeated_and_unknown_at_its_deadline)
     assert_int_equal(invalidation.result.status, GUARD_UNKNOWN);
     assert_int_equal(stats_of().invalidate_unknown, 1);
     assert_in_range(stats_of().moving, 4, 100);
-    bench_close();
 }
 
 /* ---- permits ---- */
 
 TEST(while_the_permits_move_loads_start_without)
 {
-    struct caller caller;
     bench.config.permits = 4;
     bench.config.permit_ms = 1000;
     bench_open();
@@ -401,26 +371,22 @@ TEST(while_the_permits_move_loads_start_without)
     assert_int_equal(stats_of().permit_spared, 1);
     finish_load(load, "v1");
     answered_value(&caller, "v1", GUARD_FROM_LOAD);
-    bench_close();
 }
 
 /* ---- the breaker ---- */
 
 TEST(moving_keys_are_no_reason_to_leave_redis_alone)
 {
-    struct caller caller;
     for (unsigned i = 0; i < 3 * BREAKER_TRIP; i++) {
         reply_kind(lookup_of("k", &caller), REPLY_MOVING);
         loaded(expect(CORE_LOAD), "v1");
         answered_value(&caller, "v1", GUARD_FROM_LOAD);
     }
     assert_false(stats_of().breaker_open);
-    bench_close();
 }
 
 TEST(nor_do_they_excuse_commands_without_answer)
 {
-    struct caller caller;
     for (unsigned i = 0; i < BREAKER_TRIP; i++) {
         core_replied(bench.core, bench.now_us, 1, &(struct core_reply){.kind = REPLY_UNKNOWN});
         if (i + 1 < BREAKER_TRIP) {
@@ -430,12 +396,11 @@ TEST(nor_do_they_excuse_commands_without_answer)
         }
     }
     assert_true(stats_of().breaker_open);
-    bench_close();
 }
 
 TEST(a_probe_that_meets_moving_keys_makes_way_for_another_one)
 {
-    struct caller callers[3];
+    static struct caller callers[3];
     for (unsigned i = 0; i < BREAKER_TRIP; i++)
         core_replied(bench.core, bench.now_us, 1, &(struct core_reply){.kind = REPLY_UNKNOWN});
     assert_true(stats_of().breaker_open);
@@ -449,7 +414,6 @@ TEST(a_probe_that_meets_moving_keys_makes_way_for_another_one)
     reply_fresh(lookup_of("third", &callers[2]), "v1");
     answered_value(&callers[2], "v1", GUARD_FROM_CACHE);
     assert_false(stats_of().breaker_open);
-    bench_close();
 }
 
-TEST_GROUP(.before = bench_up);
+TEST_GROUP(.before = bench_up, .end = bench_close);

@@ -29,6 +29,12 @@ static void get_passing(const char *key, struct caller *caller)
     get_as_prepared(key, caller, bench.now_us + (uint64_t)bench.policy.deadline_ms * BENCH_MS);
 }
 
+static void get_passing_of_many(const char *key, struct caller *caller)
+{
+    *caller = (struct caller){.waiter = {.of_many = true, .passes = true}};
+    get_as_prepared(key, caller, bench.now_us + (uint64_t)bench.policy.deadline_ms * BENCH_MS);
+}
+
 /* The load that this caller has started. */
 static struct seen *load_of(struct caller *caller)
 {
@@ -37,11 +43,13 @@ static struct seen *load_of(struct caller *caller)
     return load;
 }
 
+static struct caller caller, starter, other, hit, late, first, second, outer, inner, a, b, a_again;
+
 /* ---- who gets it ---- */
 
 TEST(only_the_starter_is_answered_and_the_others_load_at_once)
 {
-    struct caller callers[3];
+    static struct caller callers[3];
     bench.config.max_loads = 3;
     bench_open();
     struct seen *acquire = lookup_of("k", &callers[0]);
@@ -55,21 +63,19 @@ TEST(only_the_starter_is_answered_and_the_others_load_at_once)
     still_waits(&callers[1]);
     still_waits(&callers[2]);
     struct seen *fill = expect(CORE_FILL);
-    struct seen *second = load_of(&callers[1]), *third = load_of(&callers[2]);
-    loaded(third, "of 2");
+    struct seen *next = load_of(&callers[1]), *last = load_of(&callers[2]);
+    loaded(last, "of 2");
     answered_value(&callers[2], "of 2", GUARD_FROM_LOAD);
     still_waits(&callers[1]);
-    passed(second, "of 1");
+    passed(next, "of 1");
     answered_value(&callers[1], "of 1", GUARD_FROM_LOAD);
     reply_code(fill, 1);
     sent_nothing();
     assert_int_equal(stats_of().flights, 0);
-    bench_close();
 }
 
 TEST(a_starter_that_has_left_leaves_it_to_nobody)
 {
-    struct caller starter, other;
     struct seen *load = begin_load("k", &starter);
     get("k", &other);
     cancel(&starter);
@@ -78,12 +84,10 @@ TEST(a_starter_that_has_left_leaves_it_to_nobody)
     expect(CORE_FILL);
     loaded(load_of(&other), "of the other");
     answered_value(&other, "of the other", GUARD_FROM_LOAD);
-    bench_close();
 }
 
 TEST(a_refresh_in_the_background_answers_nobody)
 {
-    struct caller hit, late;
     bench.policy.stale_ms = 1000;
     struct seen *acquire = lookup_of("k", &hit);
     reply_stale(acquire, REFRESH_OURS, "old");
@@ -97,12 +101,10 @@ TEST(a_refresh_in_the_background_answers_nobody)
     assert_true(expect(CORE_FILL)->action.mark);
     loaded(load_of(&late), "its own");
     answered_value(&late, "its own", GUARD_FROM_LOAD);
-    bench_close();
 }
 
 TEST(an_absent_row_is_passed_as_well)
 {
-    struct caller starter, other;
     struct seen *load = begin_load("k", &starter);
     get("k", &other);
     passed(load, NULL);
@@ -111,12 +113,10 @@ TEST(an_absent_row_is_passed_as_well)
     assert_true(fill->action.mark && !fill->action.absent);
     load_is_absent(load_of(&other));
     answered_from(&other, GUARD_ABSENT, GUARD_FROM_LOAD);
-    bench_close();
 }
 
 TEST(a_failure_is_nobodys_secret)
 {
-    struct caller starter, other;
     struct seen *acquire = lookup_of("k", &starter);
     get("k", &other);
     reply_kind(acquire, REPLY_LEASE);
@@ -129,14 +129,12 @@ TEST(a_failure_is_nobodys_secret)
     answered(&starter, GUARD_FAILED);
     answered(&other, GUARD_FAILED);
     assert_int_equal(expect(CORE_RELEASE)->action.failure, GUARD_FAILURE_UNAVAILABLE);
-    bench_close();
 }
 
 /* ---- the mark ---- */
 
 TEST(the_mark_is_filled_in_under_the_lease_for_pass_ms)
 {
-    struct caller caller;
     struct seen *load = begin_load("k", &caller);
     passed(load, "row");
     struct seen *fill = expect(CORE_FILL);
@@ -146,7 +144,6 @@ TEST(the_mark_is_filled_in_under_the_lease_for_pass_ms)
     assert_string_equal(fill->token, load->token);
     answered_value(&caller, "row", GUARD_FROM_LOAD);
     reply_code(fill, 1);
-    bench_close();
 }
 
 TEST(its_time_is_the_policys_failure_ms_and_at_most_the_limit)
@@ -155,7 +152,6 @@ TEST(its_time_is_the_policys_failure_ms_and_at_most_the_limit)
         uint32_t pass_ms, is_ms, cut;
     } ROWS[] = {{GUARD_POLICY_MS, 1000, 0}, {10001, 10000, 1}, {GUARD_POLICY_MS - 1, 10000, 1}};
     for (size_t i = 0; i < sizeof ROWS / sizeof *ROWS; i++) {
-        struct caller caller;
         bench_again();
         bench.config.max_value_ms = 10000;
         bench_open();
@@ -164,28 +160,24 @@ TEST(its_time_is_the_policys_failure_ms_and_at_most_the_limit)
         assert_int_equal(expect(CORE_FILL)->action.fresh_ms, ROWS[i].is_ms);
         assert_int_equal(stats_of().keep_cut, ROWS[i].cut);
         guard_value_unref(&caller.waiter.result.value);
-        bench_close();
     }
 }
 
 /* Those that wait in other processes hear of it all the same. */
 TEST(for_no_time_there_is_no_mark_and_the_release_says_so)
 {
-    struct caller caller;
     struct seen *load = begin_load("k", &caller);
     loaded_kept(load, "row", (struct guard_keep){.how = GUARD_PASS, .pass_ms = 0});
     struct seen *release = expect(CORE_RELEASE);
     assert_true(release->action.shares && release->action.mark);
     assert_null(release->action.value);
     answered_value(&caller, "row", GUARD_FROM_LOAD);
-    bench_close();
 }
 
 TEST(what_comes_back_of_its_fill_answers_nobody)
 {
     static const enum core_reply_kind KINDS[] = {REPLY_REFUSED, REPLY_UNKNOWN, REPLY_MOVING};
     for (size_t i = 0; i < sizeof KINDS / sizeof *KINDS; i++) {
-        struct caller starter, late;
         bench_again();
         struct seen *load = begin_load("k", &starter);
         passed(load, "row");
@@ -196,13 +188,11 @@ TEST(what_comes_back_of_its_fill_answers_nobody)
         still_waits(&late);
         loaded(load_of(&late), "its own");
         answered_value(&late, "its own", GUARD_FROM_LOAD);
-        bench_close();
     }
 }
 
 TEST(a_load_that_lost_its_lease_leaves_no_mark)
 {
-    struct caller starter, other;
     struct seen *load = begin_load("k", &starter);
     get("k", &other);
     message("k", true);
@@ -213,12 +203,10 @@ TEST(a_load_that_lost_its_lease_leaves_no_mark)
     loaded(load_of(&other), "its own");
     answered_value(&other, "its own", GUARD_FROM_LOAD);
     sent_nothing();
-    bench_close();
 }
 
 TEST(without_redis_they_load_at_once_as_well)
 {
-    struct caller starter, other;
     bench.config.without_redis = true;
     bench_open();
     get("k", &starter);
@@ -229,14 +217,12 @@ TEST(without_redis_they_load_at_once_as_well)
     loaded(load_of(&other), "of the other");
     answered_value(&other, "of the other", GUARD_FROM_LOAD);
     sent_nothing();
-    bench_close();
 }
 
 /* ---- finding it ---- */
 
 TEST(a_get_whose_lookup_found_the_mark_loads_without_an_acquire)
 {
-    struct caller first, second;
     get_passing("k", &first);
     struct seen *one = load_of(&first);
     get_passing("k", &second);
@@ -250,12 +236,11 @@ TEST(a_get_whose_lookup_found_the_mark_loads_without_an_acquire)
     sent_nothing();
     assert_int_equal(stats_of().load_uncached, 2);
     assert_int_equal(stats_of().load_duplicate, 0);
-    bench_close();
 }
 
 TEST(it_joins_no_load_that_runs_under_a_lease)
 {
-    struct caller waiting, passing;
+    static struct caller waiting, passing;
     struct seen *load = begin_load("k", &waiting);
     get_passing("k", &passing);
     loaded(load_of(&passing), "its own");
@@ -263,12 +248,10 @@ TEST(it_joins_no_load_that_runs_under_a_lease)
     finish_load(load, "row");
     answered_value(&waiting, "row", GUARD_FROM_LOAD);
     assert_int_equal(stats_of().load_duplicate, 0);
-    bench_close();
 }
 
 TEST(an_acquire_that_finds_the_mark_parts_its_waiters)
 {
-    struct caller first, second;
     struct seen *acquire = lookup_of("k", &first);
     get("k", &second);
     reply_mark(acquire);
@@ -278,7 +261,6 @@ TEST(an_acquire_that_finds_the_mark_parts_its_waiters)
     loaded(one, "of the first");
     answered_value(&first, "of the first", GUARD_FROM_LOAD);
     assert_int_equal(stats_of().hit, 0);
-    bench_close();
 }
 
 static void push_mark(bool shared, uint32_t fresh_ms)
@@ -292,7 +274,6 @@ static void push_mark(bool shared, uint32_t fresh_ms)
 TEST(the_waiters_of_another_process_part_when_they_hear_of_it)
 {
     for (int shared = 0; shared < 2; shared++) {
-        struct caller first, second;
         bench_again();
         get("k", &first);
         reply(expect(CORE_ACQUIRE),
@@ -305,19 +286,16 @@ TEST(the_waiters_of_another_process_part_when_they_hear_of_it)
         answered_value(&second, "of the second", GUARD_FROM_LOAD);
         assert_int_equal(stats_of().push_answered, 0);
         sent_nothing();
-        bench_close();
     }
 }
 
 TEST(a_mark_that_is_over_when_its_message_comes_is_only_a_wake_up)
 {
-    struct caller caller;
     get("k", &caller);
     reply(expect(CORE_ACQUIRE), (struct core_reply){.kind = REPLY_BUSY, .pttl_ms = 3000, .lease_tag = TAG_A});
     pass(5);
     push_mark(false, 5);
     expect(CORE_ACQUIRE);
-    bench_close();
 }
 
 TEST(a_refresh_that_finds_it_rests)
@@ -328,12 +306,10 @@ TEST(a_refresh_that_finds_it_rests)
     drain();
     reply_mark(expect(CORE_ACQUIRE));
     sent_nothing();
-    bench_close();
 }
 
 TEST(a_peek_beside_a_refresh_that_finds_it_parts_its_waiters)
 {
-    struct caller hit, late;
     bench.policy.stale_ms = 1000;
     reply_stale(lookup_of("k", &hit), REFRESH_OURS, "old");
     answered_value(&hit, "old", GUARD_FROM_STALE);
@@ -342,7 +318,6 @@ TEST(a_peek_beside_a_refresh_that_finds_it_parts_its_waiters)
     reply_mark(expect(CORE_ACQUIRE));
     loaded(load_of(&late), "its own");
     answered_value(&late, "its own", GUARD_FROM_LOAD);
-    bench_close();
 }
 
 /* ---- its limits ---- */
@@ -377,7 +352,6 @@ TEST(such_loads_queue_in_half_of_the_places_and_other_keys_in_the_rest)
         reply_kind(acquire, REPLY_LEASE);
         still_waits(&others[i]);
     }
-    bench_close();
 }
 
 TEST(so_do_the_waiters_that_part)
@@ -394,7 +368,6 @@ TEST(so_do_the_waiters_that_part)
     for (size_t i = 1; i < 20; i++)
         shed += callers[i].answers == 1 && callers[i].waiter.result.status == GUARD_SHED;
     assert_int_equal(shed, 19 - 6);
-    bench_close();
 }
 
 TEST(with_no_queue_it_loads_if_a_worker_is_free)
@@ -408,12 +381,10 @@ TEST(with_no_queue_it_loads_if_a_worker_is_free)
     loaded(load_of(&callers[1]), "b");
     answered_value(&callers[1], "b", GUARD_FROM_LOAD);
     answered(&callers[2], GUARD_SHED);
-    bench_close();
 }
 
 TEST(a_failure_of_such_a_load_is_remembered_by_nobody)
 {
-    struct caller first, second;
     get_passing("k", &first);
     load_fails(load_of(&first), GUARD_FAILURE_UNAVAILABLE);
     answered_from(&first, GUARD_FAILED, GUARD_FROM_LOAD);
@@ -421,12 +392,10 @@ TEST(a_failure_of_such_a_load_is_remembered_by_nobody)
     loaded(load_of(&second), "row");
     answered_value(&second, "row", GUARD_FROM_LOAD);
     assert_int_equal(stats_of().flights, 0);
-    bench_close();
 }
 
 TEST(it_ends_at_its_deadline_and_its_load_answers_nobody)
 {
-    struct caller caller;
     caller = (struct caller){.waiter.passes = true};
     get_as_prepared("k", &caller, bench.now_us + 100 * BENCH_MS);
     struct seen *load = load_of(&caller);
@@ -434,12 +403,10 @@ TEST(it_ends_at_its_deadline_and_its_load_answers_nobody)
     answered(&caller, GUARD_TIMEOUT);
     loaded(load, "too late");
     assert_int_equal(stats_of().flights, 0);
-    bench_close();
 }
 
 TEST(a_nested_one_runs_on_the_thread_of_its_outer_load)
 {
-    struct caller outer, inner;
     struct seen *load = begin_load("outer", &outer);
     inner = (struct caller){.waiter = {.parent_load = load->action.load, .passes = true}};
     get_as_prepared("k", &inner, bench.now_us + 1000 * BENCH_MS);
@@ -449,13 +416,11 @@ TEST(a_nested_one_runs_on_the_thread_of_its_outer_load)
     answered_value(&inner, "row", GUARD_FROM_LOAD);
     finish_load(load, "outer row");
     answered_value(&outer, "outer row", GUARD_FROM_LOAD);
-    bench_close();
 }
 
 /* Its waiter moves, and the outer load waits in the new flight. */
 TEST(a_nested_waiter_that_parts_is_lent_its_thread)
 {
-    struct caller outer, first, inner;
     bench.config.max_loads = 3;
     bench_open();
     struct seen *load = begin_load("outer", &outer), *acquire = lookup_of("k", &first);
@@ -471,7 +436,6 @@ TEST(a_nested_waiter_that_parts_is_lent_its_thread)
     answered_value(&first, "of the first", GUARD_FROM_LOAD);
     finish_load(load, "outer row");
     answered_value(&outer, "outer row", GUARD_FROM_LOAD);
-    bench_close();
 }
 
 /* ---- batches ---- */
@@ -481,15 +445,8 @@ static void no_batch_loader(struct guard_load *const *loads, size_t count, void 
     (void)loads, (void)count, (void)context;
 }
 
-static void get_passing_of_many(const char *key, struct caller *caller)
-{
-    *caller = (struct caller){.waiter = {.of_many = true, .passes = true}};
-    get_as_prepared(key, caller, bench.now_us + (uint64_t)bench.policy.deadline_ms * BENCH_MS);
-}
-
 TEST(several_keys_that_pass_are_one_query_but_no_key_is_in_it_twice)
 {
-    struct caller a, b, a_again;
     bench.policy.batch_loader = no_batch_loader;
     get_passing_of_many("a", &a);
     get_passing_of_many("a", &a_again);
@@ -508,7 +465,6 @@ TEST(several_keys_that_pass_are_one_query_but_no_key_is_in_it_twice)
     answered_value(&a, "a", GUARD_FROM_LOAD);
     loaded(two, "b");
     answered_value(&b, "b", GUARD_FROM_LOAD);
-    bench_close();
 }
 
-TEST_GROUP(.before = bench_up);
+TEST_GROUP(.before = bench_up, .end = bench_close);

@@ -118,12 +118,13 @@ static void end_turns(void)
         pass_without_permits(CORE_PERMIT_ACQUIRE);
 }
 
+static struct caller caller, outer, inner, user;
+
 /* ---- one permit, one query at a time ---- */
 
 TEST(a_load_starts_once_it_has_lease_and_permit_and_gives_both_back)
 {
     open_with_permits();
-    struct caller caller;
     struct seen *asked = request_one("k", &caller);
     sent_nothing();
     assert_int_equal(stats_of().permits_waiting, 1);
@@ -142,24 +143,20 @@ TEST(a_load_starts_once_it_has_lease_and_permit_and_gives_both_back)
     answered_value(&caller, "row", GUARD_FROM_LOAD);
     reply_code(released, 1);
     sent_nothing();
-    bench_close();
 }
 
 TEST(a_load_that_fails_gives_its_permit_back)
 {
     open_with_permits();
-    struct caller caller;
     struct seen *load = load_with_permit("k", &caller);
     load_fails(load, GUARD_FAILURE_UNAVAILABLE);
     assert_string_equal(expect(CORE_PERMIT_RELEASE)->token, load->permit);
     expect(CORE_RELEASE);
-    bench_close();
 }
 
 TEST(no_permit_is_asked_for_without_a_fleet_or_a_limit)
 {
     for (int which = 0; which < 4; which++) {
-        struct caller caller;
         bench_again();
         bench.config.permits = which == 0 ? 0 : 2;
         bench.config.permit_ms = PERMIT_MS;
@@ -175,27 +172,24 @@ TEST(no_permit_is_asked_for_without_a_fleet_or_a_limit)
             reply_code(expect(CORE_FILL), 1);
         sent_nothing();
         answered_value(&caller, "row", GUARD_FROM_LOAD);
-        bench_close();
     }
 }
 
 TEST(a_permit_that_no_load_needs_any_more_goes_back)
 {
     open_with_permits();
-    struct caller caller;
     struct seen *asked = request_one("k", &caller);
     cancel(&caller);
     reply_code(expect(CORE_RELEASE), 1);
     grant(asked, 0);
     assert_string_equal(expect(CORE_PERMIT_RELEASE)->token, asked->token);
     sent_nothing();
-    bench_close();
 }
 
 TEST(a_batch_takes_one_permit_and_keeps_it_to_its_last_load)
 {
     with_permits(1);
-    struct caller callers[2];
+    static struct caller callers[2];
     bench.policy.batch_loader = (guard_batch_loader *)(uintptr_t)1;
     bench.policy.batch_max = 8;
     bench_open();
@@ -217,7 +211,6 @@ TEST(a_batch_takes_one_permit_and_keeps_it_to_its_last_load)
     sent_nothing();
     loaded(loads[1], "row");
     assert_string_equal(expect(CORE_PERMIT_RELEASE)->token, asked->token);
-    bench_close();
     for (int i = 0; i < 2; i++)
         guard_value_unref(&callers[i].waiter.result.value);
 }
@@ -239,7 +232,7 @@ TEST(the_next_permit_goes_where_the_worker_would)
 {
     static const char *const order[] = {"t0", "s0", "t1", "s1"};
     with_permits(1);
-    struct caller first, callers[4];
+    static struct caller first, callers[4];
     bool out = true;
     bench.config.load_queue = 10;
     bench.policy.batch_loader = (guard_batch_loader *)(uintptr_t)1;
@@ -259,7 +252,6 @@ TEST(the_next_permit_goes_where_the_worker_would)
         assert_non_null(load);
         assert_string_equal(load->key, order[i]);
     }
-    bench_close();
     guard_value_unref(&first.waiter.result.value);
     for (int i = 0; i < 4; i++)
         guard_value_unref(&callers[i].waiter.result.value);
@@ -268,7 +260,6 @@ TEST(the_next_permit_goes_where_the_worker_would)
 TEST(a_nested_load_needs_no_permit)
 {
     open_with_permits();
-    struct caller outer, inner;
     struct seen *load = load_with_permit("outer", &outer);
     get_nested("inner", &inner, load, 1000);
     struct seen *nested = lease(expect(CORE_ACQUIRE));
@@ -279,7 +270,6 @@ TEST(a_nested_load_needs_no_permit)
     answered_value(&inner, "row", GUARD_FROM_LOAD);
     loaded(load, "row");
     expect(CORE_PERMIT_RELEASE);
-    bench_close();
     guard_value_unref(&outer.waiter.result.value);
 }
 
@@ -287,7 +277,6 @@ TEST(a_nested_load_needs_no_permit)
 TEST(a_nested_load_holds_its_permit_only_briefly_for_another_process)
 {
     open_with_permits();
-    struct caller outer, inner;
     struct seen *load = load_with_permit("outer", &outer), *next = NULL;
     const uint64_t began_us = bench.now_us;
     get_nested("inner", &inner, load, 10000);
@@ -308,7 +297,6 @@ TEST(a_nested_load_holds_its_permit_only_briefly_for_another_process)
     answered_value(&inner, "row", GUARD_FROM_LOAD);
     loaded(load, "row");
     expect(CORE_PERMIT_RELEASE);
-    bench_close();
     guard_value_unref(&outer.waiter.result.value);
 }
 
@@ -317,7 +305,6 @@ TEST(a_nested_load_holds_its_permit_only_briefly_for_another_process)
 TEST(a_permit_is_requested_beside_the_lease)
 {
     open_with_permits();
-    struct caller caller;
     get("k", &caller);
     struct seen *acquire = expect(CORE_ACQUIRE), *asked = expect_users_request();
     assert_int_equal(stats_of().permits_waiting, 0); /* no load does */
@@ -325,27 +312,24 @@ TEST(a_permit_is_requested_beside_the_lease)
     grant(asked, 0);
     assert_string_equal(expect_load_of("k")->permit, asked->token);
     sent_nothing();
-    bench_close();
 }
 
 /* Over a Cluster. */
 TEST(a_permit_that_comes_before_the_lease_is_kept_for_it)
 {
     open_with_permits();
-    struct caller caller;
     get("k", &caller);
     struct seen *acquire = expect(CORE_ACQUIRE);
     grant(expect_users_request(), 0);
     sent_nothing();
     reply_kind(acquire, REPLY_LEASE);
     expect_load_of("k");
-    bench_close();
 }
 
 TEST(a_permit_whose_load_is_anothers_goes_back)
 {
     open_with_permits();
-    struct caller callers[2];
+    static struct caller callers[2];
     get("granted", &callers[0]);
     struct seen *acquire = expect(CORE_ACQUIRE), *asked = expect_users_request();
     grant(asked, 0);
@@ -357,13 +341,11 @@ TEST(a_permit_whose_load_is_anothers_goes_back)
     reply_busy(acquire, 1000);
     assert_string_equal(expect(CORE_PERMIT_RELEASE)->token, ""); /* its place in the queue */
     sent_nothing();
-    bench_close();
 }
 
 TEST(who_looks_again_requests_no_permit_before_it_has_the_lease)
 {
     open_with_permits();
-    struct caller caller;
     get("k", &caller);
     struct seen *acquire = expect(CORE_ACQUIRE);
     grant(expect_users_request(), 0);
@@ -374,18 +356,16 @@ TEST(who_looks_again_requests_no_permit_before_it_has_the_lease)
     sent_nothing();
     reply_kind(acquire, REPLY_LEASE);
     expect_users_request();
-    bench_close();
 }
 
 TEST(while_permits_are_short_none_is_requested_before_the_lease)
 {
     open_with_permits();
-    struct caller callers[2];
+    static struct caller callers[2];
     refuse(request_one("a", &callers[0]), PERMIT_MS);
     get("b", &callers[1]);
     expect(CORE_ACQUIRE);
     sent_nothing();
-    bench_close();
 }
 
 /* ---- a turn ---- */
@@ -422,14 +402,13 @@ TEST(a_permit_passes_to_users_of_its_process_for_a_turn)
     assert_string_equal(expect(CORE_PERMIT_RELEASE)->token, token);
     expect(CORE_FILL);
     assert_string_not_equal(expect_users_request()->token, token);
-    bench_close();
     for (int i = 0; i <= TURN_QUERIES; i++)
         guard_value_unref(&callers[i].waiter.result.value);
 }
 
 TEST(a_turn_ends_with_its_time)
 {
-    struct caller callers[2];
+    static struct caller callers[2];
     open_with_one_permit();
     struct seen *load = load_with_permit("a", &callers[0]);
     queue_load("b", &callers[1]);
@@ -437,13 +416,11 @@ TEST(a_turn_ends_with_its_time)
     end_turns();
     loaded(load, "row");
     expect(CORE_PERMIT_RELEASE);
-    bench_close();
     guard_value_unref(&callers[0].waiter.result.value);
 }
 
 TEST(a_refresh_has_no_turn)
 {
-    struct caller caller;
     open_with_one_permit();
     struct seen *load = load_with_permit("a", &caller);
     queue_refresh("b");
@@ -452,14 +429,13 @@ TEST(a_refresh_has_no_turn)
     expect(CORE_PERMIT_RELEASE);
     expect(CORE_FILL);
     expect_refreshs_request();
-    bench_close();
     guard_value_unref(&caller.waiter.result.value);
 }
 
 TEST(a_permit_that_was_lost_has_no_turn)
 {
     for (int runs_out = 0; runs_out < 2; runs_out++) {
-        struct caller callers[2];
+        static struct caller callers[2];
         bench_again();
         with_permits(1);
         bench.config.permit_ms = 30;
@@ -477,7 +453,6 @@ TEST(a_permit_that_was_lost_has_no_turn)
         if (runs_out == 1)
             expect(CORE_FILL);
         expect(CORE_PERMIT_RELEASE);
-        bench_close();
         guard_value_unref(&callers[0].waiter.result.value);
     }
 }
@@ -487,7 +462,6 @@ TEST(a_permit_that_was_lost_has_no_turn)
 TEST(a_refused_process_requests_again_when_a_message_names_it)
 {
     open_with_permits();
-    struct caller caller;
     struct seen *asked = request_one("k", &caller);
     refuse(asked, PERMIT_MS);
     sent_nothing();
@@ -502,18 +476,15 @@ TEST(a_refused_process_requests_again_when_a_message_names_it)
     expect(CORE_LOAD);
     assert_int_equal(stats_of().permit_refused, 1);
     assert_int_equal(stats_of().permit_granted, 1);
-    bench_close();
 }
 
 TEST(a_message_that_overtakes_the_refusal_counts)
 {
     open_with_permits();
-    struct caller caller;
     struct seen *asked = request_one("k", &caller);
     freed(asked);
     refuse(asked, PERMIT_MS);
     expect(CORE_PERMIT_ACQUIRE);
-    bench_close();
 }
 
 /* Meanwhile the lease goes on being renewed. */
@@ -534,7 +505,6 @@ TEST(a_lost_message_costs_a_poll_that_grows_to_half_a_second)
 {
     enum { FIRST_US = 20000, MOST_US = 500000, POLLS = 12 }; /* each half of that more or less */
     open_with_permits();
-    struct caller caller;
     struct seen *asked = request_one("k", &caller);
     for (int poll = 1; poll <= POLLS; poll++) {
         uint64_t since_us = bench.now_us;
@@ -546,25 +516,21 @@ TEST(a_lost_message_costs_a_poll_that_grows_to_half_a_second)
     }
     grant(asked, 0);
     expect(CORE_LOAD);
-    bench_close();
 }
 
 TEST(the_end_of_a_dead_holders_permit_is_not_slept_through)
 {
     open_with_permits();
-    struct caller caller;
     refuse(request_one("k", &caller), 3);
     pass(3 + 5); /* before the shortest poll */
     grant(expect(CORE_PERMIT_ACQUIRE), 1);
     expect(CORE_LOAD);
     sent_nothing();
-    bench_close();
 }
 
 TEST(a_waiting_load_keeps_its_lease_and_holds_no_worker)
 {
     open_with_permits();
-    struct caller caller;
     refuse(request_one("k", &caller), PERMIT_MS);
     unsigned renewals = 0;
     while (bench.now_us < 1000000 + 4 * (uint64_t)bench.policy.lease_ms * BENCH_MS)
@@ -573,13 +539,11 @@ TEST(a_waiting_load_keeps_its_lease_and_holds_no_worker)
     assert_true(renewals >= 10);
     assert_int_equal(stats_of().lease_lost, 0);
     assert_int_equal(stats_of().loads_running, 0);
-    bench_close();
 }
 
 TEST(a_load_that_waits_longer_than_the_hold_limit_is_shed_and_leaves_the_queue)
 {
     with_permits(1);
-    struct caller caller;
     bench.policy.max_hold_ms = 3500;
     bench_open();
     refuse(request_one("k", &caller), PERMIT_MS);
@@ -590,13 +554,12 @@ TEST(a_load_that_waits_longer_than_the_hold_limit_is_shed_and_leaves_the_queue)
     }
     answered(&caller, GUARD_SHED);
     assert_string_equal(left->token, "");
-    bench_close();
 }
 
 TEST(as_many_are_asked_for_as_there_are_workers_and_the_rest_in_turn)
 {
     open_with_permits(); /* two workers */
-    struct caller callers[5];
+    static struct caller callers[5];
     struct seen *first = request_one("a", &callers[0]);
     struct seen *second = request_one("b", &callers[1]);
     queue_load("c", &callers[2]);
@@ -618,7 +581,6 @@ TEST(as_many_are_asked_for_as_there_are_workers_and_the_rest_in_turn)
     expect_load_of("b");         /* the oldest */
     expect(CORE_PERMIT_ACQUIRE); /* the reply said that one more is free */
     sent_nothing();
-    bench_close();
     guard_value_unref(&callers[0].waiter.result.value);
 }
 
@@ -627,7 +589,6 @@ TEST(as_many_are_asked_for_as_there_are_workers_and_the_rest_in_turn)
 TEST(a_permit_is_renewed_at_a_third_while_its_load_runs)
 {
     open_with_permits();
-    struct caller caller;
     bench.policy.load_limit_ms = bench.policy.max_hold_ms;
     struct seen *load = load_with_permit("k", &caller);
     unsigned renewed = 0;
@@ -643,13 +604,11 @@ TEST(a_permit_is_renewed_at_a_third_while_its_load_runs)
     }
     assert_in_range(renewed, 5, 6);
     assert_int_equal(stats_of().permit_lost, 0);
-    bench_close();
 }
 
 TEST(a_lost_permit_is_counted_once_and_its_load_goes_on)
 {
     open_with_permits();
-    struct caller caller;
     bench.policy.lease_ms = bench.policy.max_hold_ms = 60000;
     struct seen *load = load_with_permit("k", &caller);
     pass(PERMIT_MS / 3);
@@ -662,13 +621,11 @@ TEST(a_lost_permit_is_counted_once_and_its_load_goes_on)
     assert_int_equal(stats_of().permit_lost, 1);
     finish_load_of(load);
     answered_value(&caller, "row", GUARD_FROM_LOAD);
-    bench_close();
 }
 
 TEST(unanswered_renewals_lose_it_at_the_end_of_its_validity)
 {
     open_with_permits();
-    struct caller caller;
     bench.policy.lease_ms = bench.policy.max_hold_ms = 60000;
     struct seen *load = load_with_permit("k", &caller);
     pass(PERMIT_MS / 3);
@@ -681,25 +638,21 @@ TEST(unanswered_renewals_lose_it_at_the_end_of_its_validity)
     assert_int_equal(stats_of().permit_lost, 1);
     finish_load_of(load);
     answered_value(&caller, "row", GUARD_FROM_LOAD);
-    bench_close();
 }
 
 TEST(a_new_link_renews_what_is_held_at_once)
 {
     open_with_permits();
-    struct caller caller;
     load_with_permit("k", &caller);
     core_link(bench.core, bench.now_us, 0, false);
     core_link(bench.core, bench.now_us, 0, true);
     pass(0);
     expect(CORE_PERMIT_RENEW);
-    bench_close();
 }
 
 TEST(an_unanswered_acquire_is_asked_again_with_its_token_then_done_without)
 {
     open_with_permits();
-    struct caller caller;
     struct seen *asked = request_one("k", &caller);
     reply_kind(asked, REPLY_UNKNOWN);
     struct seen *again = expect(CORE_PERMIT_ACQUIRE);
@@ -716,25 +669,21 @@ TEST(an_unanswered_acquire_is_asked_again_with_its_token_then_done_without)
     reply_code(expect(CORE_FILL), 1);
     answered_value(&caller, "row", GUARD_FROM_LOAD);
     sent_nothing();
-    bench_close();
 }
 
 TEST(a_script_that_is_refused_costs_no_load)
 {
     open_with_permits();
-    struct caller caller;
     reply_kind(request_one("k", &caller), REPLY_REFUSED);
     struct seen *load = expect(CORE_LOAD);
     assert_string_equal(load->permit, "");
     sent_nothing();
     assert_int_equal(stats_of().permit_spared, 1);
-    bench_close();
 }
 
 TEST(a_grant_that_comes_after_its_time_is_given_back_and_asked_for_again)
 {
     with_permits(1);
-    struct caller caller;
     bench.config.permit_ms = 100;
     bench_open();
     struct seen *asked = request_one("k", &caller);
@@ -744,13 +693,12 @@ TEST(a_grant_that_comes_after_its_time_is_given_back_and_asked_for_again)
     struct seen *again = expect(CORE_PERMIT_ACQUIRE);
     assert_string_not_equal(again->token, asked->token);
     sent_nothing();
-    bench_close();
 }
 
 TEST(while_the_breaker_is_open_loads_start_without)
 {
     open_with_permits();
-    struct caller callers[2];
+    static struct caller callers[2];
     refuse(request_one("a", &callers[0]), PERMIT_MS);
     sent_nothing();
     reply_kind(lookup_of("b", &callers[1]), REPLY_UNKNOWN);
@@ -764,19 +712,16 @@ TEST(while_the_breaker_is_open_loads_start_without)
     expect(CORE_LOAD);
     assert_int_equal(stats_of().permit_spared, 2);
     assert_true(stats_of().breaker_open);
-    bench_close();
 }
 
 /* We were stopped, and hear of both at once. */
 TEST(a_permit_that_ran_out_is_not_used_when_redis_goes)
 {
     open_with_permits();
-    struct caller caller;
     get("k", &caller);
     struct seen *acquire = expect(CORE_ACQUIRE);
     grant(expect_users_request(), 0);
-    struct core_invalidation invalidation = {.key = {"x", 1, "x", 1},
-                                             .deadline_us = bench.now_us + 1000 * BENCH_MS};
+    static struct core_invalidation invalidation = {.key = {"x", 1, "x", 1}, .deadline_us = UINT64_MAX};
     assert_int_equal(core_invalidate(bench.core, bench.now_us, &invalidation), GUARD_OK);
     drain();
     for (int i = 0; i < 2; i++) {
@@ -789,13 +734,12 @@ TEST(a_permit_that_ran_out_is_not_used_when_redis_goes)
     assert_true(stats_of().breaker_open);
     expect(CORE_PERMIT_RELEASE);
     assert_string_equal(expect(CORE_LOAD)->permit, "");
-    bench_close();
 }
 
 TEST(closing_gives_back_what_is_held_and_leaves_the_queue)
 {
     open_with_permits();
-    struct caller callers[2];
+    static struct caller callers[2];
     struct seen *load = load_with_permit("a", &callers[0]);
     refuse(request_one("b", &callers[1]), PERMIT_MS);
     core_close(bench.core, bench.now_us);
@@ -818,7 +762,6 @@ TEST(closing_gives_back_what_is_held_and_leaves_the_queue)
     reply_kind(released, REPLY_UNSENT);
     sent_nothing();
     assert_true(core_idle(bench.core));
-    bench_close();
 }
 
 /* ---- users come first ---- */
@@ -826,7 +769,6 @@ TEST(closing_gives_back_what_is_held_and_leaves_the_queue)
 TEST(users_start_before_refreshes_that_queued_earlier)
 {
     open_with_permits();
-    struct caller caller;
     queue_refresh("old");
     refuse(expect_refreshs_request(), PERMIT_MS);
     struct seen *asked = request_one("user", &caller); /* not behind refreshes in Redis's queue */
@@ -835,11 +777,10 @@ TEST(users_start_before_refreshes_that_queued_earlier)
     expect_load_of("user");
     expect_refreshs_request();
     sent_nothing();
-    bench_close();
 }
 
 /* So many refreshes were refused, and a user asks. */
-static struct seen *ask_among_refreshes(unsigned count, struct caller *user)
+static struct seen *ask_among_refreshes(unsigned count, struct caller *asking)
 {
     struct seen *asked[8];
     char key[] = "r0";
@@ -853,13 +794,12 @@ static struct seen *ask_among_refreshes(unsigned count, struct caller *user)
     }
     for (unsigned i = 0; i < count; i++)
         refuse(asked[i], PERMIT_MS);
-    return request_one("user", user);
+    return request_one("user", asking);
 }
 
 TEST(no_more_are_asked_for_as_users_than_users_are_queued)
 {
     with_permits(8);
-    struct caller user;
     struct seen *asked = ask_among_refreshes(7, &user);
     assert_false(asked->action.more);
     refuse(asked, PERMIT_MS);
@@ -873,14 +813,12 @@ TEST(no_more_are_asked_for_as_users_than_users_are_queued)
     expect_load_of("user");
     assert_true(expect_refreshs_request()->action.more);
     sent_nothing();
-    bench_close();
 }
 
 /* The user's permit took this process out of Redis's queue: no message would name it. */
 TEST(refreshes_line_up_again_once_the_last_user_has_his_permit)
 {
     with_permits(8);
-    struct caller user;
     struct seen *asked = ask_among_refreshes(2, &user);
     grant(asked, 0);
     expect_load_of("user");
@@ -888,13 +826,12 @@ TEST(refreshes_line_up_again_once_the_last_user_has_his_permit)
     sent_nothing();
     refuse(refresh, PERMIT_MS);
     sent_nothing(); /* once */
-    bench_close();
 }
 
 TEST(a_user_that_came_during_the_request_for_another_has_one_of_its_own)
 {
     with_permits(8);
-    struct caller users[2];
+    static struct caller users[2];
     struct seen *asked = ask_among_refreshes(2, &users[0]);
     queue_load("next", &users[1]);
     sent_nothing();
@@ -902,13 +839,11 @@ TEST(a_user_that_came_during_the_request_for_another_has_one_of_its_own)
     expect_load_of("user");
     assert_false(expect_users_request()->action.more);
     sent_nothing();
-    bench_close();
 }
 
 TEST(nothing_is_asked_for_refreshes_while_a_users_ask_is_under_way)
 {
     with_permits(8);
-    struct caller user;
     struct seen *asked = ask_among_refreshes(2, &user);
     freed(asked);
     cancel(&user);
@@ -917,14 +852,12 @@ TEST(nothing_is_asked_for_refreshes_while_a_users_ask_is_under_way)
     refuse(asked, PERMIT_MS);
     expect_refreshs_request(); /* the message came for it */
     sent_nothing();
-    bench_close();
 }
 
 /* A user does not wait for the answer to a refresh's ask while there are workers for both. */
 TEST(a_user_asks_beside_a_refresh_that_asks)
 {
     open_with_permits();
-    struct caller user;
     queue_refresh("r");
     struct seen *refresh = expect(CORE_PERMIT_ACQUIRE);
     struct seen *asked = request_one("user", &user);
@@ -932,13 +865,11 @@ TEST(a_user_asks_beside_a_refresh_that_asks)
     expect_refreshs_request(); /* as it was asked before */
     grant(asked, 0);
     expect_load_of("user");
-    bench_close();
 }
 
 TEST(an_unanswered_request_for_a_refresh_is_repeated_for_the_user_that_came_meanwhile)
 {
     with_permits(1);
-    struct caller user;
     bench.config.max_loads = 1;
     bench.policy.stale_ms = 10000;
     bench_open();
@@ -949,13 +880,11 @@ TEST(an_unanswered_request_for_a_refresh_is_repeated_for_the_user_that_came_mean
     reply_kind(refresh, REPLY_UNKNOWN);
     expect_users_request();
     sent_nothing();
-    bench_close();
 }
 
 TEST(a_waiter_that_joins_a_queued_refresh_in_vain_makes_it_a_users)
 {
     open_with_permits();
-    struct caller caller;
     queue_refresh("first");
     struct seen *asked = expect(CORE_PERMIT_ACQUIRE);
     queue_refresh("second");
@@ -970,24 +899,21 @@ TEST(a_waiter_that_joins_a_queued_refresh_in_vain_makes_it_a_users)
     asked = expect_users_request();
     grant(asked, 0);
     expect_load_of("second");
-    bench_close();
 }
 
 TEST(a_waiter_answered_with_the_stale_value_promotes_nothing)
 {
     open_with_permits();
-    struct caller caller;
     queue_refresh("k");
     refuse(expect(CORE_PERMIT_ACQUIRE), PERMIT_MS);
     reply_stale(lookup_of("k", &caller), REFRESH_OTHERS, "old");
     answered_value(&caller, "old", GUARD_FROM_STALE);
     sent_nothing();
-    bench_close();
 }
 
 TEST(a_queued_refresh_gives_its_place_to_a_user_instead_of_his_being_shed)
 {
-    struct caller callers[2];
+    static struct caller callers[2];
     bench.config.max_loads = 1;
     bench.config.load_queue = 1;
     bench.policy.stale_ms = 10000;
@@ -1008,14 +934,13 @@ TEST(a_queued_refresh_gives_its_place_to_a_user_instead_of_his_being_shed)
     assert_int_equal(stats_of().refresh_yielded, 1);
     finish_load(load, "row");
     expect_load_of("user");
-    bench_close();
     guard_value_unref(&callers[0].waiter.result.value);
 }
 
 /* It was queued for a user that has had the stale value since. */
 TEST(a_queued_refresh_whose_user_has_left_gives_its_place_to_a_user)
 {
-    struct caller callers[3];
+    static struct caller callers[3];
     enum { SOFT_MS = 50 };
     bench.config.max_loads = 1;
     bench.config.load_queue = 1;
@@ -1036,14 +961,13 @@ TEST(a_queued_refresh_whose_user_has_left_gives_its_place_to_a_user)
     assert_int_equal(stats_of().refresh_yielded, 1);
     finish_load(load, "row");
     expect_load_of("user");
-    bench_close();
     guard_value_unref(&callers[0].waiter.result.value);
 }
 
 /* It would take the place again, for its waiter. */
 TEST(a_refresh_with_a_waiter_keeps_its_place)
 {
-    struct caller callers[3];
+    static struct caller callers[3];
     bench.config.max_loads = 1;
     bench.config.load_queue = 2;
     bench.policy.stale_ms = 10000;
@@ -1058,13 +982,12 @@ TEST(a_refresh_with_a_waiter_keeps_its_place)
     still_waits(&callers[2]);
     reply_stale(peek, REFRESH_OTHERS, "old");
     answered_value(&callers[1], "old", GUARD_FROM_STALE);
-    bench_close();
     guard_value_unref(&callers[0].waiter.result.value);
 }
 
 TEST(a_user_gives_no_place_to_a_user)
 {
-    struct caller callers[3];
+    static struct caller callers[3];
     bench.config.max_loads = 1;
     bench.config.load_queue = 1;
     bench_open();
@@ -1073,7 +996,6 @@ TEST(a_user_gives_no_place_to_a_user)
     reply_kind(lookup_of("late", &callers[2]), REPLY_FREE);
     answered(&callers[2], GUARD_SHED);
     assert_int_equal(stats_of().refresh_yielded, 0);
-    bench_close();
 }
 
 TEST(a_refresh_that_queues_for_a_leases_time_gives_its_lease_back)
@@ -1086,7 +1008,6 @@ TEST(a_refresh_that_queues_for_a_leases_time_gives_its_lease_back)
         assert_true(bench.now_us <= since_us + (uint64_t)bench.policy.lease_ms * BENCH_MS);
     assert_int_equal(stats_of().refresh_yielded, 1);
     assert_int_equal(stats_of().flights, 0);
-    bench_close();
 }
 
-TEST_GROUP(.before = bench_up);
+TEST_GROUP(.before = bench_up, .end = bench_close);

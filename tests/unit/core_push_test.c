@@ -36,11 +36,12 @@ static void pushed(const char *key, const char *tag, const char *body)
     pushed_fresh(key, tag, body, 60000);
 }
 
+static struct caller caller, before, during, after;
+
 /* ---- which waiters may have it ---- */
 
 TEST(a_waiter_for_that_lease_is_answered_without_another_lookup)
 {
-    struct caller caller;
     wait_for("k", &caller, TAG_A);
     pushed("k", TAG_A, "row");
     answered_value(&caller, "row", GUARD_FROM_FLEET);
@@ -50,49 +51,41 @@ TEST(a_waiter_for_that_lease_is_answered_without_another_lookup)
     assert_int_equal(stats.collapsed_fleet, 1);
     assert_int_equal(stats.wake_messages, 1);
     assert_int_equal(stats.flights, 0);
-    bench_close();
 }
 
 TEST(an_absent_row_travels_too)
 {
-    struct caller caller;
     wait_for("k", &caller, TAG_A);
     pushed("k", TAG_A, NULL);
     answered_from(&caller, GUARD_ABSENT, GUARD_FROM_FLEET);
     assert_null(caller.waiter.result.value);
     sent_nothing();
-    bench_close();
 }
 
 TEST(the_value_of_another_lease_is_only_a_wake_up)
 {
-    struct caller caller;
     wait_for("k", &caller, TAG_B);
     pushed("k", TAG_A, "old row");
     still_waits(&caller);
     reply_fresh(expect(CORE_ACQUIRE), "row");
     answered_value(&caller, "row", GUARD_FROM_FLEET);
     assert_int_equal(stats_of().push_answered, 0);
-    bench_close();
 }
 
 TEST(a_lease_that_is_not_known_by_its_tag_is_only_waited_for)
 {
-    struct caller caller;
     static const char NULS[TOKEN_TAG_BYTES] = {0};
     wait_for("k", &caller, NULL);
     assert_null(core_awaits(bench.core, "k", 1, NULS, false));
     pushed("k", NULS, "row");
     still_waits(&caller);
     expect(CORE_ACQUIRE);
-    bench_close();
 }
 
 TEST(only_the_tag_of_the_last_lookup_counts)
 {
     static const char *const NEXT[] = {TAG_B, NULL};
     for (size_t i = 0; i < sizeof NEXT / sizeof *NEXT; i++) {
-        struct caller caller;
         bench_again();
         wait_for("k", &caller, TAG_A);
         message("k", false);
@@ -100,14 +93,12 @@ TEST(only_the_tag_of_the_last_lookup_counts)
         pushed("k", TAG_A, "old row");
         still_waits(&caller);
         expect(CORE_ACQUIRE);
-        bench_close();
     }
 }
 
 /* The lease was found before it came: it may know of an invalidation that came after its fill. */
 TEST(a_waiter_that_joined_after_the_lookup_was_sent_looks_again)
 {
-    struct caller before, during, after;
     struct seen *acquire = lookup_of("k", &before);
     get("k", &during);
     reply_busy_with(acquire, TAG_A);
@@ -120,12 +111,10 @@ TEST(a_waiter_that_joined_after_the_lookup_was_sent_looks_again)
     answered_value(&during, "newer row", GUARD_FROM_FLEET);
     guard_value_unref(&after.waiter.result.value);
     assert_int_equal(stats_of().push_answered, 1);
-    bench_close();
 }
 
 TEST(where_all_joined_too_late_it_is_only_a_wake_up)
 {
-    struct caller before, after;
     wait_for("k", &before, TAG_A);
     get("k", &after);
     cancel(&before);
@@ -133,13 +122,11 @@ TEST(where_all_joined_too_late_it_is_only_a_wake_up)
     still_waits(&after);
     reply_fresh(expect(CORE_ACQUIRE), "row");
     answered_value(&after, "row", GUARD_FROM_FLEET);
-    bench_close();
 }
 
 /* Every poll looks again, so a waiter that has come since the last one is served by the next message. */
 TEST(a_poll_lets_the_later_ones_in)
 {
-    struct caller before, after;
     wait_for("k", &before, TAG_A);
     get("k", &after);
     pass(50);
@@ -149,14 +136,12 @@ TEST(a_poll_lets_the_later_ones_in)
     answered_value(&after, "row", GUARD_FROM_FLEET);
     sent_nothing();
     assert_int_equal(stats_of().push_answered, 2);
-    bench_close();
 }
 
 /* ---- when it is worth no more than the message ---- */
 
 TEST(one_that_overtakes_the_busy_reply_is_latched_like_any_message)
 {
-    struct caller caller;
     struct seen *acquire = lookup_of("k", &caller);
     assert_null(core_awaits(bench.core, "k", 1, TAG_A, false));
     pushed("k", TAG_A, "row");
@@ -165,24 +150,20 @@ TEST(one_that_overtakes_the_busy_reply_is_latched_like_any_message)
     still_waits(&caller);
     reply_fresh(expect(CORE_ACQUIRE), "row");
     answered_value(&caller, "row", GUARD_FROM_FLEET);
-    bench_close();
 }
 
 TEST(one_that_is_lost_is_made_good_by_the_poll)
 {
-    struct caller caller;
     wait_for("k", &caller, TAG_A);
     pass(50);
     reply_fresh(expect(CORE_ACQUIRE), "row");
     answered_value(&caller, "row", GUARD_FROM_FLEET);
     pushed("k", TAG_A, "row"); /* no waiter is left */
     sent_nothing();
-    bench_close();
 }
 
 TEST(only_a_flight_that_waits_is_answered_with_it)
 {
-    struct caller caller;
     struct seen *load = begin_load("k", &caller);
     pushed("k", TAG_A, "row");
     pushed("other", TAG_A, "row");
@@ -190,12 +171,10 @@ TEST(only_a_flight_that_waits_is_answered_with_it)
     sent_nothing();
     finish_load(load, "own row");
     answered_value(&caller, "own row", GUARD_FROM_LOAD);
-    bench_close();
 }
 
 TEST(a_flood_of_them_is_slowed_down_like_any_messages)
 {
-    struct caller caller;
     unsigned asked = 0;
     wait_for("k", &caller, TAG_B);
     for (int i = 0; i < 100; i++) {
@@ -206,14 +185,12 @@ TEST(a_flood_of_them_is_slowed_down_like_any_messages)
         asked++;
     }
     assert_in_range(asked, 1, 10);
-    bench_close();
 }
 
 /* ---- how old it is ---- */
 
 TEST(its_age_is_the_time_since_the_lookup_that_found_the_lease)
 {
-    struct caller caller;
     get("k", &caller);
     pass(3); /* on its way: the fill may have come right after it was sent */
     reply_busy_with(expect(CORE_ACQUIRE), TAG_A);
@@ -223,12 +200,10 @@ TEST(its_age_is_the_time_since_the_lookup_that_found_the_lease)
     assert_int_equal(caller.waiter.result.age_ms, 8); /* 7.001, rounded up */
     assert_int_equal(caller.waiter.result.left_ms, 60000 - 8);
     assert_true(caller.waiter.result.stored);
-    bench_close();
 }
 
 TEST(what_may_be_stale_by_now_is_only_a_wake_up)
 {
-    struct caller caller;
     for (uint32_t fresh_ms = 5; fresh_ms <= 6; fresh_ms++) {
         wait_for("k", &caller, TAG_A);
         pass(5);
@@ -242,7 +217,6 @@ TEST(what_may_be_stale_by_now_is_only_a_wake_up)
         reply_fresh(expect(CORE_ACQUIRE), "row");
         guard_value_unref(&caller.waiter.result.value);
     }
-    bench_close();
 }
 
 /* ---- which acquires want it ---- */
@@ -259,14 +233,12 @@ TEST(an_acquire_says_what_will_be_waited_for)
                 {GUARD_MODE_LOCAL, 1000, 100, WAIT_NOT},
                 {GUARD_MODE_OFF, 1000, 100, WAIT_NOT}};
     for (size_t i = 0; i < sizeof ROWS / sizeof *ROWS; i++) {
-        struct caller caller;
         bench_again();
         bench.config.mode = ROWS[i].mode;
         bench.policy.stale_ms = ROWS[i].stale_ms;
         bench.policy.soft_ms = ROWS[i].soft_ms;
         bench_open();
         assert_int_equal(lookup_of("k", &caller)->action.waits, ROWS[i].waits);
-        bench_close();
     }
 }
 
@@ -276,13 +248,11 @@ TEST(a_background_refresh_waits_for_no_process)
     core_refresh(bench.core, bench.now_us, &(struct core_key){"k", 1, "k", 1}, &bench.policy, NULL, false);
     drain();
     assert_int_equal(expect(CORE_ACQUIRE)->action.waits, WAIT_NOT);
-    bench_close();
 }
 
 /* Up to its soft limit a waiter waits for the refresh: the value that this stores comes to it, too. */
 TEST(a_flight_that_holds_a_stale_value_is_answered_with_the_refreshed_one)
 {
-    struct caller caller;
     bench.policy.stale_ms = 60000;
     bench.policy.soft_ms = 500;
     get("k", &caller);
@@ -297,12 +267,10 @@ TEST(a_flight_that_holds_a_stale_value_is_answered_with_the_refreshed_one)
     pushed("k", TAG_A, "row");
     answered_value(&caller, "row", GUARD_FROM_FLEET);
     sent_nothing();
-    bench_close();
 }
 
 TEST(the_key_that_is_waited_for_is_told_by_its_tag)
 {
-    struct caller caller;
     assert_null(core_awaits(bench.core, "k", 1, TAG_A, false));
     wait_for("k", &caller, TAG_A);
     const struct core_key *key = core_awaits(bench.core, "k", 1, TAG_A, false);
@@ -311,7 +279,6 @@ TEST(the_key_that_is_waited_for_is_told_by_its_tag)
     assert_memory_equal(key->plain, "k", 1);
     assert_null(core_awaits(bench.core, "k", 1, TAG_B, false));
     assert_null(core_awaits(bench.core, "j", 1, TAG_A, false));
-    bench_close();
 }
 
-TEST_GROUP(.before = bench_up);
+TEST_GROUP(.before = bench_up, .end = bench_close);

@@ -54,6 +54,8 @@ static struct seen *expect_acquire_of(const char *key)
     return acquire;
 }
 
+static struct caller caller, full, joined, patient, late, first, second, early, missing, damaged_one;
+
 /* ---- background refreshes ---- */
 
 TEST(a_background_refresh_takes_the_lease_loads_and_fills)
@@ -66,7 +68,6 @@ TEST(a_background_refresh_takes_the_lease_loads_and_fills)
     sent_nothing();
     assert_true(core_idle(bench.core));
     assert_int_equal(stats_of().refresh_started, 1);
-    bench_close();
 }
 
 TEST(while_others_refresh_or_it_cools_down_no_hit_asks_again)
@@ -89,18 +90,15 @@ TEST(while_others_refresh_or_it_cools_down_no_hit_asks_again)
     message("k", false); /* the refresh is over: the rest is, too */
     refresh("k", NULL);
     expect(CORE_ACQUIRE);
-    bench_close();
 }
 
 TEST(a_get_that_finds_a_resting_flight_asks_for_itself)
 {
-    struct caller caller;
     refresh("k", NULL);
     reply_stale_of(expect(CORE_ACQUIRE), REFRESH_OTHERS, 3000);
     reply_fresh(lookup_of("k", &caller), "new");
     answered_value(&caller, "new", GUARD_FROM_CACHE);
     assert_true(core_idle(bench.core));
-    bench_close();
 }
 
 TEST(a_refresh_finds_no_place_among_the_loads_of_users_and_asks_nothing)
@@ -108,13 +106,11 @@ TEST(a_refresh_finds_no_place_among_the_loads_of_users_and_asks_nothing)
     bench.config.max_loads = 1;
     bench.config.load_queue = 0;
     bench_open();
-    struct caller caller;
     struct seen *load = begin_load("other", &caller);
     refresh("k", NULL);
     sent_nothing();
     finish_load(load, "v");
     answered_value(&caller, "v", GUARD_FROM_LOAD);
-    bench_close();
 }
 
 TEST(what_a_refresh_gets_and_does_not_need_is_given_back)
@@ -129,12 +125,10 @@ TEST(what_a_refresh_gets_and_does_not_need_is_given_back)
         sent_nothing();
         assert_true(core_idle(bench.core));
     }
-    bench_close();
 }
 
 TEST(a_waiter_that_joins_a_refresh_gets_the_value_that_is_there)
 {
-    struct caller caller;
     refresh("k", NULL);
     reply_stale_of(expect(CORE_ACQUIRE), REFRESH_OURS, 3000);
     struct seen *load = expect(CORE_LOAD);
@@ -143,14 +137,13 @@ TEST(a_waiter_that_joins_a_refresh_gets_the_value_that_is_there)
     reply_stale_of(peek, REFRESH_OTHERS, 3000);
     answered_value(&caller, "old", GUARD_FROM_STALE);
     finish_load(load, "new");
-    bench_close();
 }
 
 /* Another process, or this one before its settings were changed, let the value be served stale. */
 TEST(a_policy_without_stale_values_gets_none_from_a_peek)
 {
     static const char *const keys[] = {"a", "b", "c"};
-    struct caller loading[3], full, joined;
+    static struct caller loading[3];
     bench.policy.stale_ms = 0;
     for (size_t i = 0; i < 3; i++) {
         get(keys[i], &loading[i]);
@@ -168,7 +161,6 @@ TEST(a_policy_without_stale_values_gets_none_from_a_peek)
     assert_int_equal(peek->action.lookup, LOOKUP_PEEK);
     reply_stale_of(peek, REFRESH_OTHERS, 3000);
     answered(&full, GUARD_SHED);
-    bench_close();
 }
 
 /* ---- early ---- */
@@ -183,7 +175,6 @@ TEST(an_early_refresh_names_the_value_it_is_for)
     finish_load(expect(CORE_LOAD), "new");
     assert_int_equal(stats_of().refresh_early, 1);
     assert_int_equal(stats_of().refresh_started, 0);
-    bench_close();
 }
 
 TEST(an_early_refresh_that_comes_second_leaves)
@@ -194,20 +185,17 @@ TEST(an_early_refresh_that_comes_second_leaves)
     sent_nothing();
     pass(100);
     assert_true(core_idle(bench.core));
-    bench_close();
 }
 
 /* A load of 2 s that is fresh for 20 ms more: e^-0.01. */
 TEST(a_hit_of_the_core_draws_the_lot_too_and_has_been_answered_by_then)
 {
     bench.policy.early_percent = 100;
-    struct caller caller;
     const struct core_reply hit = {
         .kind = REPLY_FRESH, .age_ms = 10, .left_ms = 20, .load_us = 2000000, .head = FILLER};
     reply_value(lookup_of("k", &caller), hit, "v");
     answered_value(&caller, "v", GUARD_FROM_CACHE);
     assert_int_equal(expect(CORE_ACQUIRE)->action.lookup, LOOKUP_EARLY);
-    bench_close();
 }
 
 /* ---- the soft limit ---- */
@@ -215,20 +203,17 @@ TEST(a_hit_of_the_core_draws_the_lot_too_and_has_been_answered_by_then)
 TEST(a_refresh_within_the_soft_limit_answers_with_the_new_value)
 {
     bench.policy.soft_ms = SOFT_MS;
-    struct caller caller;
     reply_stale_of(lookup_of("k", &caller), REFRESH_OURS, 3000);
     pass(199);
     still_waits(&caller);
     finish_load(expect(CORE_LOAD), "new");
     answered_value(&caller, "new", GUARD_FROM_LOAD);
     assert_int_equal(stats_of().stale_soft, 0);
-    bench_close();
 }
 
 TEST(past_the_soft_limit_the_stale_value_answers_and_the_load_goes_on)
 {
     bench.policy.soft_ms = SOFT_MS;
-    struct caller caller;
     get("k", &caller);
     pass(50); /* the lookup takes its time: the limit counts from the question */
     reply_stale_of(expect(CORE_ACQUIRE), REFRESH_OURS, 3000);
@@ -241,13 +226,11 @@ TEST(past_the_soft_limit_the_stale_value_answers_and_the_load_goes_on)
     assert_int_equal(stats_of().stale_soft, 1);
     finish_load(load, "new");
     assert_int_equal(stats_of().fill_stored, 1);
-    bench_close();
 }
 
 TEST(the_soft_limit_holds_also_while_another_process_refreshes)
 {
     bench.policy.soft_ms = SOFT_MS;
-    struct caller patient, late;
     reply_stale_of(lookup_of("k", &patient), REFRESH_OTHERS, 3000);
     still_waits(&patient);
     message("k", false);
@@ -258,13 +241,11 @@ TEST(the_soft_limit_holds_also_while_another_process_refreshes)
     reply_stale_of(expect(CORE_ACQUIRE), REFRESH_OTHERS, 3000);
     pass(200);
     answered_value(&late, "old", GUARD_FROM_STALE);
-    bench_close();
 }
 
 TEST(a_waiter_that_came_after_the_last_lookup_gets_one_at_its_soft_limit)
 {
     bench.policy.soft_ms = SOFT_MS;
-    struct caller first, second;
     reply_stale_of(lookup_of("k", &first), REFRESH_OTHERS, 3000);
     get("k", &second);
     struct seen *look = NULL;
@@ -279,76 +260,64 @@ TEST(a_waiter_that_came_after_the_last_lookup_gets_one_at_its_soft_limit)
     assert_non_null(look);
     answered_value(&first, "old", GUARD_FROM_STALE);
     answered_value(&second, "old", GUARD_FROM_STALE);
-    bench_close();
 }
 
 TEST(a_refresh_that_fails_gives_the_stale_value_at_once)
 {
     bench.policy.soft_ms = SOFT_MS;
-    struct caller caller;
     reply_stale_of(lookup_of("k", &caller), REFRESH_OURS, 3000);
     load_fails(expect(CORE_LOAD), GUARD_FAILURE_UNAVAILABLE);
     reply_code(expect(CORE_RELEASE), 1);
     reply_stale_of(expect(CORE_ACQUIRE), REFRESH_COOLING, 2900);
     answered_value(&caller, "old", GUARD_FROM_STALE);
     assert_int_equal(stats_of().refresh_failed, 1);
-    bench_close();
 }
 
 /* Redis goes away in the middle, and the load without it fails: old data is better than an error. */
 TEST(a_stale_value_in_hand_stands_in_for_an_error)
 {
     bench.policy.soft_ms = SOFT_MS;
-    struct caller caller;
     reply_stale_of(lookup_of("k", &caller), REFRESH_OTHERS, 3000);
     message("k", false);
     reply_kind(expect(CORE_ACQUIRE), REPLY_REFUSED);
     load_fails(expect(CORE_LOAD), GUARD_FAILURE_UNAVAILABLE);
     answered_value(&caller, "old", GUARD_FROM_STALE);
     assert_int_equal(stats_of().stale_rescued, 1);
-    bench_close();
 }
 
 TEST(a_value_in_hand_is_not_served_beyond_its_stale_time)
 {
     bench.policy.soft_ms = SOFT_MS;
-    struct caller caller;
     reply_stale_of(lookup_of("k", &caller), REFRESH_OURS, 100);
     struct seen *load = expect(CORE_LOAD);
     pass(200);
     still_waits(&caller); /* there is none any more: the hard limit holds */
     finish_load(load, "new");
     answered_value(&caller, "new", GUARD_FROM_LOAD);
-    bench_close();
 }
 
 TEST(an_earlier_deadline_is_an_earlier_soft_limit)
 {
     bench.policy.soft_ms = SOFT_MS;
-    struct caller caller;
     get_until("k", &caller, bench.now_us + 100 * BENCH_MS);
     reply_stale_of(expect(CORE_ACQUIRE), REFRESH_OURS, 3000);
     pass(100);
     answered_value(&caller, "old", GUARD_FROM_STALE);
-    bench_close();
 }
 
 TEST(without_a_stale_value_only_the_hard_limit_counts)
 {
     bench.policy.soft_ms = SOFT_MS;
-    struct caller caller;
     reply_kind(lookup_of("k", &caller), REPLY_LEASE);
     pass(bench.policy.deadline_ms - 1);
     still_waits(&caller);
     pass(1);
     answered(&caller, GUARD_TIMEOUT);
-    bench_close();
 }
 
 TEST(a_value_in_hand_never_goes_to_a_waiter_that_came_after_its_lookup)
 {
     bench.policy.soft_ms = SOFT_MS;
-    struct caller first, second;
     struct seen *acquire = lookup_of("k", &first);
     get("k", &second);
     reply_stale_of(acquire, REFRESH_OURS, 3000);
@@ -359,7 +328,6 @@ TEST(a_value_in_hand_never_goes_to_a_waiter_that_came_after_its_lookup)
     still_waits(&second);
     finish_load(load, "new");
     answered_value(&second, "new", GUARD_FROM_FLIGHT);
-    bench_close();
 }
 
 /* ---- unchanged ---- */
@@ -388,20 +356,17 @@ TEST(an_unchanged_value_is_touched_not_sent)
     assert_int_equal(stats_of().load_ok, 0);
     assert_int_equal(stats_of().fill_stored, 1);
     assert_true(core_idle(bench.core));
-    bench_close();
 }
 
 TEST(a_waiter_for_an_unchanged_value_gets_the_old_one_as_new)
 {
     bench.policy.soft_ms = SOFT_MS;
-    struct caller caller;
     reply_stale_of(lookup_of("k", &caller), REFRESH_OURS, 3000);
     load_says_unchanged(expect(CORE_LOAD));
     reply_code(expect(CORE_TOUCH), 1);
     assert_int_equal(caller.waiter.result.age_ms, 0);
     assert_true(caller.waiter.result.stored);
     answered_value(&caller, "old", GUARD_FROM_LOAD);
-    bench_close();
 }
 
 TEST(a_touched_value_that_went_meanwhile_is_filled_in_again)
@@ -414,27 +379,23 @@ TEST(a_touched_value_that_went_meanwhile_is_filled_in_again)
     reply_code(fill, 1);
     sent_nothing();
     assert_int_equal(stats_of().fill_stored, 1);
-    bench_close();
 }
 
 /* As a fill that goes unanswered: the value is in hand, no waiter need wait for the next attempt. */
 TEST(a_waiter_for_a_value_that_went_and_is_not_confirmed_either_is_answered_at_once)
 {
     bench.policy.soft_ms = SOFT_MS;
-    struct caller caller;
     reply_stale_of(lookup_of("k", &caller), REFRESH_OURS, 3000);
     load_says_unchanged(expect(CORE_LOAD));
     reply_code(expect(CORE_TOUCH), -2);
     reply_kind(expect(CORE_FILL), REPLY_UNKNOWN);
     answered_value(&caller, "old", GUARD_FROM_LOAD);
     reply_code(expect(CORE_FILL), 2);
-    bench_close();
 }
 
 TEST(a_touch_whose_lease_was_voided_answers_only_waiters_from_before_the_query)
 {
     bench.policy.soft_ms = SOFT_MS;
-    struct caller early, late;
     reply_stale_of(lookup_of("k", &early), REFRESH_OURS, 3000);
     struct seen *load = expect(CORE_LOAD);
     reply_kind(lookup_of("k", &late), REPLY_FREE); /* its peek */
@@ -444,7 +405,6 @@ TEST(a_touch_whose_lease_was_voided_answers_only_waiters_from_before_the_query)
     still_waits(&late);
     reply_fresh(expect(CORE_ACQUIRE), "new");
     answered_value(&late, "new", GUARD_FROM_CACHE);
-    bench_close();
 }
 
 TEST(an_unanswered_touch_is_repeated_with_its_token)
@@ -456,12 +416,10 @@ TEST(an_unanswered_touch_is_repeated_with_its_token)
     assert_string_equal(again->token, touch->token);
     reply_code(again, 2);
     assert_true(core_idle(bench.core));
-    bench_close();
 }
 
 TEST(there_is_nothing_to_compare_with_when_nothing_is_cached_or_it_is_not_ours)
 {
-    struct caller missing, damaged_one;
     struct seen *load = begin_load("missing", &missing);
     assert_null(load->action.previous);
     finish_load(load, "v");
@@ -473,7 +431,6 @@ TEST(there_is_nothing_to_compare_with_when_nothing_is_cached_or_it_is_not_ours)
     assert_null(load->action.previous);
     finish_load(load, "v");
     answered_value(&damaged_one, "v", GUARD_FROM_LOAD);
-    bench_close();
 }
 
-TEST_GROUP(.before = set_up);
+TEST_GROUP(.before = set_up, .end = bench_close);

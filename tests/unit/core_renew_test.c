@@ -55,7 +55,7 @@ static void assert_no_renewal_behind_its_end(void)
 /* Once through a life whose load ends after end_ms, and whose last command is answered answer_ms later. */
 static void live_through(uint64_t end_ms, enum ending ending, uint32_t answer_ms)
 {
-    struct caller caller;
+    static struct caller caller;
     bench_again();
     struct seen *load = begin_load("k", &caller);
     run_until(bench.now_us + end_ms * BENCH_MS);
@@ -66,7 +66,6 @@ static void live_through(uint64_t end_ms, enum ending ending, uint32_t answer_ms
             reply_code(&bench.seen[i], 1);
     pass(SPAN_MS);
     assert_no_renewal_behind_its_end();
-    bench_close();
     guard_value_unref(&caller.waiter.result.value);
 }
 
@@ -79,4 +78,4 @@ TEST(no_renewal_follows_what_ends_the_lease_wherever_the_timer_stands)
                 live_through(end_ms, ending, answers_ms[i]);
 }
 
-TEST_GROUP(.before = bench_up);
+TEST_GROUP(.before = bench_up, .end = bench_close);

@@ -89,6 +89,8 @@ static void master_answers(void)
     drain();
 }
 
+static struct caller caller;
+
 /* ---- what is said again ---- */
 
 TEST(confirmed_keys_and_tags_are_said_again_to_another_master_and_count_for_no_caller)
@@ -105,7 +107,6 @@ TEST(confirmed_keys_and_tags_are_said_again_to_another_master_and_count_for_no_c
     assert_int_equal(stats_of().invalidated, 2);
     assert_int_equal(bench.invalidated, 2);
     nothing_is_replayed();
-    bench_close();
 }
 
 TEST(a_key_is_said_once_however_often_it_was_invalidated)
@@ -119,7 +120,6 @@ TEST(a_key_is_said_once_however_often_it_was_invalidated)
     expect_replay("a", false);
     expect_replay("b", false);
     sent_nothing();
-    bench_close();
 }
 
 TEST(what_was_not_confirmed_is_not_said_again)
@@ -140,7 +140,6 @@ TEST(what_was_not_confirmed_is_not_said_again)
     pass(REPLAY_SPREAD_MS);
     reply_code(expect_replay("k", false), 1);
     nothing_is_replayed();
-    bench_close();
 }
 
 TEST(its_age_is_that_at_the_last_answer_of_the_old_master_however_long_the_outage)
@@ -155,7 +154,6 @@ TEST(its_age_is_that_at_the_last_answer_of_the_old_master_however_long_the_outag
     pass(REPLAY_SPREAD_MS);
     expect_replay("young", false);
     sent_nothing();
-    bench_close();
 }
 
 TEST(what_is_just_young_enough_is_said)
@@ -166,7 +164,6 @@ TEST(what_is_just_young_enough_is_said)
     reign(0);
     pass(REPLAY_SPREAD_MS);
     expect_replay("k", false);
-    bench_close();
 }
 
 TEST(commands_without_answer_do_not_show_that_the_old_master_lives)
@@ -179,7 +176,6 @@ TEST(commands_without_answer_do_not_show_that_the_old_master_lives)
     reign(0);
     pass(REPLAY_SPREAD_MS);
     expect_replay("k", false);
-    bench_close();
 }
 
 TEST(without_the_setting_or_without_redis_nothing_is_remembered)
@@ -194,14 +190,12 @@ TEST(without_the_setting_or_without_redis_nothing_is_remembered)
         nothing_is_replayed();
         assert_int_equal(stats_of().replay_dropped, 0);
     }
-    bench_close();
 }
 
 /* ---- once ---- */
 
 TEST(one_change_voids_a_load_that_began_after_it_once)
 {
-    struct caller caller;
     confirm("k", false);
     reign(0);
     struct seen *load = begin_load("k", &caller);
@@ -214,7 +208,6 @@ TEST(one_change_voids_a_load_that_began_after_it_once)
     finish_load(lease(expect(CORE_ACQUIRE)), "v1");
     answered_value(&caller, "v1", GUARD_FROM_LOAD);
     nothing_is_replayed();
-    bench_close();
 }
 
 TEST(the_next_change_says_it_once_more_also_what_was_itself_a_replay)
@@ -226,7 +219,6 @@ TEST(the_next_change_says_it_once_more_also_what_was_itself_a_replay)
         reply_code(expect_replay("k", false), 1);
         pass(REPLAY_AGE_MS / 2 * 3); /* since the caller's */
     }
-    bench_close();
 }
 
 TEST(what_the_process_invalidates_itself_meanwhile_needs_no_replay)
@@ -237,7 +229,6 @@ TEST(what_the_process_invalidates_itself_meanwhile_needs_no_replay)
     confirm("k", false);
     confirm("k2", false);
     nothing_is_replayed();
-    bench_close();
 }
 
 TEST(a_reply_to_a_replay_that_the_process_has_overtaken_is_of_no_matter)
@@ -250,7 +241,6 @@ TEST(a_reply_to_a_replay_that_the_process_has_overtaken_is_of_no_matter)
     reply_kind(replay, REPLY_UNKNOWN);
     nothing_is_replayed();
     assert_int_equal(stats_of().replayed, 0);
-    bench_close();
 }
 
 TEST(a_reply_to_a_replay_from_before_the_next_change_confirms_none_after_it)
@@ -271,7 +261,6 @@ TEST(a_reply_to_a_replay_from_before_the_next_change_confirms_none_after_it)
     reply_code(expect_replay("k", false), 1);
     assert_int_equal(stats_of().replayed, 1);
     nothing_is_replayed();
-    bench_close();
 }
 
 /* It was the only one that may be under way, and the next is sent when it is over. */
@@ -291,7 +280,6 @@ TEST(a_replay_that_the_process_has_overtaken_holds_up_no_other)
     pass(0);
     reply_code(expect_replay("b", false), 1);
     nothing_is_replayed();
-    bench_close();
 }
 
 /* ---- paced ---- */
@@ -341,7 +329,6 @@ TEST(replays_are_spread_over_a_fifth_of_a_second)
     assert_int_equal(sum, MANY);
     assert_int_equal(stats_of().replayed, MANY);
     nothing_is_replayed();
-    bench_close();
 }
 
 TEST(no_more_than_so_many_are_under_way_at_a_time)
@@ -357,7 +344,6 @@ TEST(no_more_than_so_many_are_under_way_at_a_time)
     reply_code(&bench.seen[7], 1);
     expect(CORE_INVALIDATE);
     sent_nothing();
-    bench_close();
 }
 
 TEST(one_without_confirmation_is_sent_again_and_until_then_one_at_a_time)
@@ -382,7 +368,6 @@ TEST(one_without_confirmation_is_sent_again_and_until_then_one_at_a_time)
     expect_replay("b", false);
     expect_replay("c", false);
     sent_nothing();
-    bench_close();
 }
 
 TEST(a_new_link_ends_the_pause)
@@ -398,7 +383,6 @@ TEST(a_new_link_ends_the_pause)
     pass(0);
     expect_replay("a", false);
     expect_replay("b", false);
-    bench_close();
 }
 
 TEST(one_that_is_never_confirmed_is_given_up_and_counted)
@@ -412,7 +396,6 @@ TEST(one_that_is_never_confirmed_is_given_up_and_counted)
     nothing_is_replayed();
     assert_int_equal(stats_of().replay_dropped, 1);
     assert_int_equal(stats_of().replayed, 0);
-    bench_close();
 }
 
 /* ---- bounded ---- */
@@ -437,7 +420,6 @@ TEST(of_too_many_the_newest_are_kept_and_the_others_counted)
     }
     assert_int_equal(number, REPLAY_MOST + TOO_MANY);
     assert_int_equal(stats_of().replay_dropped, TOO_MANY);
-    bench_close();
 }
 
 TEST(what_is_past_makes_way_uncounted)
@@ -453,7 +435,6 @@ TEST(what_is_past_makes_way_uncounted)
     expect_replay("k", false);
     expect_replay("k2", false);
     sent_nothing();
-    bench_close();
 }
 
 TEST(one_that_is_due_may_have_to_make_way)
@@ -466,7 +447,6 @@ TEST(one_that_is_due_may_have_to_make_way)
     bench.now_us += BENCH_MS * REPLAY_SPREAD_MS;
     pass(0);
     expect_replay("key 1", false);
-    bench_close();
 }
 
 /* ---- shards ---- */
@@ -492,7 +472,6 @@ TEST(what_was_expired_is_expired_again_unless_it_was_dropped_as_well)
     assert_said_again(false, true, false, false); /* the next master may have missed either */
     assert_said_again(true, false, false, false);
     assert_said_again(false, true, true, true);
-    bench_close();
 }
 
 TEST(only_what_is_of_the_shard_is_said_again_there)
@@ -509,7 +488,6 @@ TEST(only_what_is_of_the_shard_is_said_again_there)
     pass(REPLAY_SPREAD_MS);
     reply_code(expect_replay("1 is its name", true), 1);
     nothing_is_replayed();
-    bench_close();
 }
 
 TEST(a_master_with_another_number_hears_what_the_one_before_it_confirmed)
@@ -527,7 +505,6 @@ TEST(a_master_with_another_number_hears_what_the_one_before_it_confirmed)
     struct seen *first = next_seen(), *second = next_seen();
     assert_non_null(first);
     assert_non_null(second);
-    bench_close();
 }
 
 /* Its master's reign changed while it was still there, and this process hears of that only once it is elsewhere. */
@@ -548,7 +525,6 @@ TEST(a_key_that_has_moved_since_its_master_changed_is_said_again_where_it_is)
         reign(told);
         nothing_is_replayed(); /* 5 has confirmed it, and its reign goes on */
     }
-    bench_close();
 }
 
 /* It was asked of 4, which led it to 5; and by the time that this process hears of the end of 5, it is at 4. */
@@ -565,7 +541,6 @@ TEST(a_key_whose_invalidation_was_led_to_another_master_is_said_again_when_eithe
     reply_code(expect_replay("k", false), 1);
     reign(5);
     nothing_is_replayed();
-    bench_close();
 }
 
 static unsigned shard_of_invalidated(void *context, const char *encoded, size_t encoded_bytes)
@@ -588,7 +563,6 @@ TEST(invalidations_that_go_to_other_names_have_shards_of_their_own)
     pass(REPLAY_SPREAD_MS);
     reply_code(expect_replay("of a tag", true), 1);
     nothing_is_replayed();
-    bench_close();
 }
 
 /* ---- the end ---- */
@@ -608,7 +582,6 @@ TEST(nothing_is_said_after_the_end)
     core_reign(bench.core, bench.now_us, 0);
     core_link(bench.core, bench.now_us, 0, true);
     assert_true(core_next_us(bench.core) == UINT64_MAX);
-    bench_close();
 }
 
-TEST_GROUP(.before = replay_up);
+TEST_GROUP(.before = replay_up, .end = bench_close);

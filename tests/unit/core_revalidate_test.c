@@ -16,6 +16,13 @@ static void revalidate(const char *key, struct caller *caller)
     get_as_prepared(key, caller, bench.now_us + (uint64_t)bench.policy.deadline_ms * BENCH_MS);
 }
 
+/* For no user. */
+static void refresh(const char *key, struct caller *caller)
+{
+    *caller = (struct caller){.waiter.revalidates = true, .waiter.refreshes = true};
+    get_as_prepared(key, caller, bench.now_us + (uint64_t)bench.policy.deadline_ms * BENCH_MS);
+}
+
 /* An acquire as a revalidation sends it, with what does not count. */
 static struct seen *expect_revalidation(const char *uncounted)
 {
@@ -41,11 +48,12 @@ static struct seen *lease_over(struct seen *acquire, const char *body)
     return expect(CORE_LOAD);
 }
 
+static struct caller caller, older, younger, first, second, third, revalidating, ordinary, user, joining;
+
 /* ---- what counts ---- */
 
 TEST(a_revalidation_loads_over_the_value_that_is_there)
 {
-    struct caller caller;
     revalidate("k", &caller);
     struct seen *load = lease_over(expect_revalidation(""), "old");
     still_waits(&caller);
@@ -54,12 +62,10 @@ TEST(a_revalidation_loads_over_the_value_that_is_there)
     answered_value(&caller, "new", GUARD_FROM_LOAD);
     assert_true(caller.waiter.result.stored);
     assert_int_equal(stats_of().refresh_started, 0); /* a request waits for it */
-    bench_close();
 }
 
 TEST(a_load_that_runs_elsewhere_is_waited_for_and_does_not_count)
 {
-    struct caller caller;
     revalidate("k", &caller);
     reply_uncounted(expect_revalidation(""), OLD_FILLER OLD_LEASE);
     still_waits(&caller);
@@ -68,12 +74,10 @@ TEST(a_load_that_runs_elsewhere_is_waited_for_and_does_not_count)
     still_waits(&caller);
     finish_load(load, "new");
     answered_value(&caller, "new", GUARD_FROM_LOAD);
-    bench_close();
 }
 
 TEST(what_a_push_brings_does_not_answer_it)
 {
-    struct caller caller;
     revalidate("k", &caller);
     reply_uncounted(expect_revalidation(""), OLD_FILLER OLD_LEASE);
     assert_null(core_awaits(bench.core, "k", 1, THEIR_TAG, false));
@@ -85,12 +89,10 @@ TEST(what_a_push_brings_does_not_answer_it)
     still_waits(&caller);
     finish_load(lease(expect_revalidation(OLD_FILLER OLD_LEASE)), "new");
     answered_value(&caller, "new", GUARD_FROM_LOAD);
-    bench_close();
 }
 
 TEST(what_was_loaded_under_a_later_lease_counts)
 {
-    struct caller caller;
     revalidate("k", &caller);
     reply_uncounted(expect_revalidation(""), OLD_FILLER OLD_LEASE);
     message("k", false);
@@ -101,12 +103,10 @@ TEST(what_was_loaded_under_a_later_lease_counts)
     reply_fresh(expect_revalidation(OLD_FILLER OLD_LEASE), "new");
     answered_value(&caller, "new", GUARD_FROM_FLEET);
     sent_nothing();
-    bench_close();
 }
 
 TEST(what_counts_for_an_older_request_does_not_for_one_that_came_since)
 {
-    struct caller older, younger;
     revalidate("k", &older);
     reply_uncounted(expect_revalidation(""), OLD_FILLER OLD_LEASE);
     message("k", false);
@@ -117,12 +117,10 @@ TEST(what_counts_for_an_older_request_does_not_for_one_that_came_since)
     still_waits(&younger);
     finish_load(lease_over(expect_revalidation(""), "new"), "newer");
     answered_value(&younger, "newer", GUARD_FROM_LOAD);
-    bench_close();
 }
 
 TEST(one_that_comes_while_a_later_load_runs_is_not_answered_by_it)
 {
-    struct caller older, younger;
     revalidate("k", &older);
     reply_uncounted(expect_revalidation(""), OLD_FILLER OLD_LEASE);
     revalidate("k", &younger); /* looks at once, and finds another lease */
@@ -133,12 +131,10 @@ TEST(one_that_comes_while_a_later_load_runs_is_not_answered_by_it)
     still_waits(&younger);
     finish_load(lease_over(expect_revalidation(""), "new"), "newer");
     answered_value(&younger, "newer", GUARD_FROM_LOAD);
-    bench_close();
 }
 
 TEST(one_that_comes_while_the_same_load_runs_has_the_same_names)
 {
-    struct caller older, younger;
     revalidate("k", &older);
     reply_uncounted(expect_revalidation(""), OLD_FILLER OLD_LEASE);
     revalidate("k", &younger); /* looks at once */
@@ -148,24 +144,20 @@ TEST(one_that_comes_while_the_same_load_runs_has_the_same_names)
     answered_value(&older, "new", GUARD_FROM_FLEET);
     answered_value(&younger, "new", GUARD_FROM_FLEET);
     sent_nothing();
-    bench_close();
 }
 
 TEST(the_next_master_begins_anew)
 {
-    struct caller caller;
     revalidate("k", &caller);
     reply_uncounted(expect_revalidation(""), OLD_FILLER OLD_LEASE);
     core_reign(bench.core, bench.now_us, 0); /* it may have a value that is older than both */
     message("k", false);
     finish_load(lease_over(expect_revalidation(""), "lost and found"), "new");
     answered_value(&caller, "new", GUARD_FROM_LOAD);
-    bench_close();
 }
 
 TEST(so_does_a_new_connection)
 {
-    struct caller caller;
     revalidate("k", &caller);
     reply_uncounted(expect_revalidation(""), OLD_FILLER OLD_LEASE);
     core_link(bench.core, bench.now_us, 0, false);
@@ -173,12 +165,10 @@ TEST(so_does_a_new_connection)
     message("k", false);
     finish_load(lease(expect_revalidation("")), "new");
     answered_value(&caller, "new", GUARD_FROM_LOAD);
-    bench_close();
 }
 
 TEST(an_entry_that_is_damaged_is_loaded_anew)
 {
-    struct caller caller;
     revalidate("k", &caller);
     const struct core_reply damaged = {
         .kind = REPLY_STALE, .refresher = REFRESH_OURS, .head = OLD_FILLER, .damaged = true};
@@ -187,12 +177,10 @@ TEST(an_entry_that_is_damaged_is_loaded_anew)
     assert_null(load->action.previous);
     finish_load(load, "new");
     answered_value(&caller, "new", GUARD_FROM_LOAD);
-    bench_close();
 }
 
 TEST(where_a_mark_stands_each_has_a_load_of_its_own_at_once)
 {
-    struct caller first, second;
     revalidate("k", &first);
     struct seen *acquire = expect_revalidation("");
     revalidate("k", &second);
@@ -202,12 +190,10 @@ TEST(where_a_mark_stands_each_has_a_load_of_its_own_at_once)
     loaded(loads[1], "second's");
     answered_value(&first, "first's", GUARD_FROM_LOAD);
     answered_value(&second, "second's", GUARD_FROM_LOAD);
-    bench_close();
 }
 
 TEST(a_mark_that_does_not_count_is_no_answer)
 {
-    struct caller caller;
     revalidate("k", &caller);
     reply(expect_revalidation(""),
           (struct core_reply){
@@ -217,35 +203,29 @@ TEST(a_mark_that_does_not_count_is_no_answer)
     assert_null(load->action.previous);
     finish_load(load, "new");
     answered_value(&caller, "new", GUARD_FROM_LOAD);
-    bench_close();
 }
 
 TEST(a_failure_that_is_remembered_answers_it)
 {
-    struct caller caller;
     revalidate("k", &caller);
     reply(expect_revalidation(""),
           (struct core_reply){.kind = REPLY_FAILED, .failure = GUARD_FAILURE_REJECTED, .pttl_ms = 500});
     answered_from(&caller, GUARD_FAILED, GUARD_FROM_CACHE);
     assert_int_equal(caller.waiter.result.retry_ms, 500);
-    bench_close();
 }
 
 TEST(its_own_load_that_fails_answers_it_although_a_value_is_there)
 {
-    struct caller caller;
     revalidate("k", &caller);
     load_fails(lease_over(expect_revalidation(""), "old"), GUARD_FAILURE_UNAVAILABLE);
     answered_from(&caller, GUARD_FAILED, GUARD_FROM_LOAD);
     assert_int_equal(expect(CORE_RELEASE)->action.failure, GUARD_FAILURE_UNAVAILABLE);
-    bench_close();
 }
 
 /* ---- in one process ---- */
 
 TEST(two_of_them_are_one_load)
 {
-    struct caller first, second;
     revalidate("k", &first);
     struct seen *acquire = expect_revalidation("");
     revalidate("k", &second); /* the load has not begun */
@@ -255,12 +235,10 @@ TEST(two_of_them_are_one_load)
     answered_value(&first, "new", GUARD_FROM_LOAD);
     answered_value(&second, "new", GUARD_FROM_FLIGHT);
     assert_int_equal(stats_of().load_started, 1);
-    bench_close();
 }
 
 TEST(one_that_comes_after_the_query_wants_another_even_if_the_first_was_stored)
 {
-    struct caller first, second, third;
     revalidate("k", &first);
     struct seen *load = lease_over(expect_revalidation(""), "old");
     revalidate("k", &second);
@@ -272,12 +250,10 @@ TEST(one_that_comes_after_the_query_wants_another_even_if_the_first_was_stored)
     answered_value(&second, "newer", GUARD_FROM_LOAD);
     answered_value(&third, "newer", GUARD_FROM_FLIGHT);
     assert_int_equal(stats_of().load_started, 2);
-    bench_close();
 }
 
 TEST(an_ordinary_request_beside_it_is_answered_by_what_is_there)
 {
-    struct caller revalidating, ordinary;
     revalidate("k", &revalidating);
     struct seen *load = lease_over(expect_revalidation(""), "old");
     get("k", &ordinary);
@@ -288,12 +264,10 @@ TEST(an_ordinary_request_beside_it_is_answered_by_what_is_there)
     still_waits(&revalidating);
     finish_load(load, "new");
     answered_value(&revalidating, "new", GUARD_FROM_LOAD);
-    bench_close();
 }
 
 TEST(the_load_of_an_ordinary_request_of_this_process_does_not_count)
 {
-    struct caller ordinary, revalidating;
     struct seen *load = begin_load("k", &ordinary);
     revalidate("k", &revalidating);
     reply_uncounted(expect_revalidation(""), OLD_FILLER OLD_LEASE);
@@ -304,12 +278,10 @@ TEST(the_load_of_an_ordinary_request_of_this_process_does_not_count)
     finish_load(lease_over(expect_revalidation(OLD_FILLER OLD_LEASE), "begun before"), "new");
     answered_value(&revalidating, "new", GUARD_FROM_LOAD);
     assert_int_equal(stats_of().load_duplicate, 0);
-    bench_close();
 }
 
 TEST(a_process_that_waits_for_no_other_waits_for_itself)
 {
-    struct caller ordinary, revalidating;
     bench.config.mode = GUARD_MODE_LOCAL;
     bench_open();
     struct seen *acquire = lookup_of("k", &ordinary);
@@ -329,23 +301,19 @@ TEST(a_process_that_waits_for_no_other_waits_for_itself)
     answered_value(&revalidating, "new", GUARD_FROM_LOAD);
     assert_false(revalidating.waiter.result.stored);
     assert_int_equal(stats_of().load_duplicate, 0);
-    bench_close();
 }
 
 TEST(without_redis_it_loads)
 {
-    struct caller caller;
     bench.config.without_redis = true;
     bench_open();
     revalidate("k", &caller);
     loaded(expect(CORE_LOAD), "row");
     answered_value(&caller, "row", GUARD_FROM_LOAD);
-    bench_close();
 }
 
 TEST(a_failure_without_redis_is_remembered_for_both_kinds)
 {
-    struct caller first, second, third;
     bench.config.without_redis = true;
     bench_open();
     get("k", &first);
@@ -358,20 +326,13 @@ TEST(a_failure_without_redis_is_remembered_for_both_kinds)
     get("k", &third);
     answered_from(&third, GUARD_FAILED, GUARD_FROM_CACHE);
     sent_nothing();
-    bench_close();
 }
 
 /* ---- for no user ---- */
 
-static void refresh(const char *key, struct caller *caller)
-{
-    *caller = (struct caller){.waiter.revalidates = true, .waiter.refreshes = true};
-    get_as_prepared(key, caller, bench.now_us + (uint64_t)bench.policy.deadline_ms * BENCH_MS);
-}
-
 TEST(a_refresh_is_queued_behind_users_until_one_joins_it)
 {
-    struct caller running[2], first, second, user, joining;
+    static struct caller running[2];
     struct seen *loads[] = {begin_load("x", &running[0]), begin_load("y", &running[1])};
     refresh("a", &first);
     reply_kind(expect_revalidation(""), REPLY_LEASE);
@@ -387,12 +348,11 @@ TEST(a_refresh_is_queued_behind_users_until_one_joins_it)
     loaded(loads[1], "row");
     expect(CORE_FILL);
     assert_string_equal(expect(CORE_LOAD)->key, "c");
-    bench_close();
 }
 
 TEST(a_queued_refresh_gives_its_place_to_a_user)
 {
-    struct caller running[2], first, second, user;
+    static struct caller running[2];
     begin_load("x", &running[0]);
     begin_load("y", &running[1]);
     refresh("a", &first);
@@ -406,12 +366,11 @@ TEST(a_queued_refresh_gives_its_place_to_a_user)
     assert_int_equal(expect(CORE_ACQUIRE)->action.lookup, LOOKUP_NO_STALE);
     still_waits(&user);
     still_waits(&first);
-    bench_close();
 }
 
 TEST(a_user_that_joins_a_refresh_takes_the_place_of_another_one)
 {
-    struct caller running[2], first, second, third, user;
+    static struct caller running[2];
     begin_load("x", &running[0]);
     begin_load("y", &running[1]);
     refresh("a", &first);
@@ -426,14 +385,12 @@ TEST(a_user_that_joins_a_refresh_takes_the_place_of_another_one)
     assert_int_equal(expect(CORE_ACQUIRE)->action.lookup, LOOKUP_REVALIDATE);
     still_waits(&third);
     still_waits(&user);
-    bench_close();
 }
 
 /* ---- limits ---- */
 
 TEST(its_soft_limit_gives_it_no_stale_value)
 {
-    struct caller caller;
     bench.policy.stale_ms = 60000;
     bench.policy.soft_ms = 50;
     revalidate("k", &caller);
@@ -442,23 +399,20 @@ TEST(its_soft_limit_gives_it_no_stale_value)
     still_waits(&caller);
     finish_load(load, "new");
     answered_value(&caller, "new", GUARD_FROM_LOAD);
-    bench_close();
 }
 
 TEST(it_has_a_deadline)
 {
-    struct caller caller;
     bench.policy.deadline_ms = 100;
     revalidate("k", &caller);
     reply_uncounted(expect_revalidation(""), OLD_FILLER OLD_LEASE);
     pass(100);
     answered(&caller, GUARD_TIMEOUT);
-    bench_close();
 }
 
 TEST(without_a_place_it_takes_no_lease_but_what_another_process_loads)
 {
-    struct caller blockers[4], caller;
+    static struct caller blockers[4];
     for (size_t i = 0; i < 4; i++) {
         char key[] = {'b', (char)('0' + i), '\0'};
         get(key, &blockers[i]);
@@ -477,19 +431,16 @@ TEST(without_a_place_it_takes_no_lease_but_what_another_process_loads)
     revalidate("k", &caller);
     reply_kind(expect(CORE_ACQUIRE), REPLY_FREE);
     answered(&caller, GUARD_SHED);
-    bench_close();
 }
 
 TEST(rounds_are_bounded)
 {
-    struct caller caller;
     revalidate("k", &caller);
     const struct core_reply outdated = {.kind = REPLY_FRESH, .head = OLD_FILLER, .outdated = true};
     for (int round = 0; round < 3; round++)
         reply(expect(CORE_ACQUIRE), outdated);
     loaded(expect(CORE_LOAD), "row");
     answered_value(&caller, "row", GUARD_FROM_LOAD);
-    bench_close();
 }
 
-TEST_GROUP(.before = bench_up);
+TEST_GROUP(.before = bench_up, .end = bench_close);

@@ -46,7 +46,7 @@ static void invalidate(struct core_invalidation *invalidation, const char *name,
 
 static void go_without(const char *key)
 {
-    struct caller caller;
+    static struct caller caller;
     get(key, &caller);
     loaded(expect(CORE_LOAD), "bare");
     answered_value(&caller, "bare", GUARD_FROM_LOAD);
@@ -63,7 +63,7 @@ static struct seen *load_with_lease(const char *key, struct caller *caller)
 /* Commands about this key stay without an answer until the breaker of its shard opens. */
 static void open_breaker_of(const char *key)
 {
-    struct caller caller;
+    static struct caller caller;
     for (unsigned i = 0; i < BREAKER_TRIP;) {
         get(key, &caller);
         struct seen *seen = next_seen();
@@ -75,11 +75,12 @@ static void open_breaker_of(const char *key)
     go_without(key);
 }
 
+static struct caller caller;
+
 /* ---- breakers ---- */
 
 TEST(one_dead_master_opens_its_own_breaker_and_no_other)
 {
-    struct caller caller;
     open_breaker_of("1 is away");
     for (int i = 0; i < 5; i++) {
         load_with_lease("0 lives", &caller);
@@ -91,12 +92,10 @@ TEST(one_dead_master_opens_its_own_breaker_and_no_other)
     open_breaker_of("2 follows");
     load_with_lease("0 lives", &caller);
     assert_int_equal(stats_of().breaker_opened, 2); /* of all */
-    bench_close();
 }
 
 TEST(the_answers_of_others_do_not_excuse_it)
 {
-    struct caller caller;
     static struct core_invalidation invalidations[BREAKER_TRIP];
     for (unsigned i = 0; i < BREAKER_TRIP; i++) {
         assert_false(stats_of().breaker_open);
@@ -105,12 +104,11 @@ TEST(the_answers_of_others_do_not_excuse_it)
         load_with_lease("0 lives", &caller);
     }
     assert_true(stats_of().breaker_open);
-    bench_close();
 }
 
 TEST(a_reply_counts_for_the_master_that_was_asked_wherever_the_key_is_by_then)
 {
-    struct caller callers[BREAKER_TRIP];
+    static struct caller callers[BREAKER_TRIP];
     struct seen *asked[BREAKER_TRIP];
     char key[BREAKER_TRIP][8];
     for (unsigned i = 0; i < BREAKER_TRIP; i++) {
@@ -127,24 +125,20 @@ TEST(a_reply_counts_for_the_master_that_was_asked_wherever_the_key_is_by_then)
         answered_value(&callers[i], "v1", GUARD_FROM_CACHE);
     assert_true(stats_of().breaker_open);
     go_without("0 is shard 1 by now");
-    bench_close();
 }
 
 /* Were it asked twice, the probe of one master could be sent to another, and none would ever be sent to the first. */
 TEST(the_shard_of_a_command_is_asked_for_once)
 {
-    struct caller caller;
-    struct core_invalidation invalidation;
+    static struct core_invalidation invalidation;
     get("0", &caller);
     assert_int_equal(map.asked, 1);
     invalidate(&invalidation, "0", false);
     assert_int_equal(map.asked, 2);
-    bench_close();
 }
 
 TEST(a_new_link_ends_the_pause_of_its_own_master)
 {
-    struct caller caller;
     open_breaker_of("1");
     open_breaker_of("2");
     core_link(bench.core, bench.now_us, 1, false);
@@ -153,18 +147,15 @@ TEST(a_new_link_ends_the_pause_of_its_own_master)
     load_with_lease("1", &caller);
     go_without("2");
     assert_true(stats_of().breaker_open);
-    bench_close();
 }
 
 TEST(a_shard_without_keys_is_no_open_breaker_and_its_number_begins_anew)
 {
-    struct caller caller;
     open_breaker_of("1");
     core_shard_gone(bench.core, 1);
     assert_false(stats_of().breaker_open);
     assert_int_equal(stats_of().breaker_opened, 1);
     load_with_lease("1", &caller);
-    bench_close();
 }
 
 /* ---- tags and permits ---- */
@@ -172,7 +163,6 @@ TEST(a_shard_without_keys_is_no_open_breaker_and_its_number_begins_anew)
 TEST(tags_are_a_matter_of_their_own_shard)
 {
     static struct core_invalidation invalidations[BREAKER_TRIP];
-    struct caller caller;
     for (unsigned i = 0; i < BREAKER_TRIP; i++) {
         invalidate(&invalidations[i], "1 is its name", true);
         reply_kind(expect(CORE_INVALIDATE), REPLY_UNKNOWN);
@@ -181,7 +171,6 @@ TEST(tags_are_a_matter_of_their_own_shard)
     load_with_lease("1 is no tag", &caller);
     core_shard_gone(bench.core, SHARD_OF_TAGS);
     assert_false(stats_of().breaker_open);
-    bench_close();
 }
 
 static void open_with_permits(void)
@@ -196,7 +185,6 @@ static void open_with_permits(void)
 /* The lease is granted, the permit is requested and stays without an answer; the load starts all the same. */
 static void load_without_an_answer_about_its_permit(const char *key)
 {
-    struct caller caller;
     reply_kind(lookup_of(key, &caller), REPLY_LEASE);
     struct seen *seen = next_seen();
     for (; seen->action.kind != CORE_LOAD; seen = next_seen())
@@ -210,7 +198,6 @@ static void load_without_an_answer_about_its_permit(const char *key)
 
 TEST(without_the_master_of_the_permits_loads_start_without_and_keep_their_leases)
 {
-    struct caller caller;
     open_with_permits();
     while (!stats_of().breaker_open)
         load_without_an_answer_about_its_permit("0");
@@ -218,12 +205,10 @@ TEST(without_the_master_of_the_permits_loads_start_without_and_keep_their_leases
     struct seen *load = load_with_lease("0", &caller);
     assert_string_equal(load->permit, "");
     assert_int_equal(stats_of().fill_stored, stored + 1);
-    bench_close();
 }
 
 TEST(without_another_master_permits_go_on)
 {
-    struct caller caller;
     open_with_permits();
     for (unsigned i = 0; i < BREAKER_TRIP; i++)
         core_replied(bench.core, bench.now_us, 1 /* of nothing, at shard 0 */,
@@ -233,12 +218,10 @@ TEST(without_another_master_permits_go_on)
     reply_code(expect(CORE_PERMIT_ACQUIRE), 1);
     struct seen *load = expect(CORE_LOAD);
     assert_string_not_equal(load->permit, "");
-    bench_close();
 }
 
 TEST(only_a_link_to_the_master_of_the_permits_renews_them)
 {
-    struct caller caller;
     open_with_permits();
     reply_kind(lookup_of("1", &caller), REPLY_LEASE);
     reply_code(expect(CORE_PERMIT_ACQUIRE), 1);
@@ -249,7 +232,6 @@ TEST(only_a_link_to_the_master_of_the_permits_renews_them)
     core_link(bench.core, bench.now_us, SHARD_OF_PERMITS, true);
     pass(0);
     expect(CORE_PERMIT_RENEW);
-    bench_close();
 }
 
 /* ---- batches ---- */
@@ -263,7 +245,7 @@ static void batch_loader(struct guard_load *const *loads, size_t count, void *co
 
 TEST(a_batch_waits_for_all_masters_that_were_asked_in_one_turn)
 {
-    struct caller callers[2];
+    static struct caller callers[2];
     bench.policy.batch_loader = batch_loader;
     bench.policy.batch_max = 10;
     get_of_many("0", &callers[0]);
@@ -277,12 +259,11 @@ TEST(a_batch_waits_for_all_masters_that_were_asked_in_one_turn)
     turn_over();
     struct seen *one = expect(CORE_LOAD), *other = expect(CORE_LOAD);
     assert_int_equal(one->action.batch, other->action.batch);
-    bench_close();
 }
 
 TEST(a_batch_waits_no_longer_than_for_the_limit_of_a_command)
 {
-    struct caller callers[2];
+    static struct caller callers[2];
     bench.policy.batch_loader = batch_loader;
     bench.policy.batch_max = 10;
     get_of_many("0", &callers[0]);
@@ -298,12 +279,11 @@ TEST(a_batch_waits_no_longer_than_for_the_limit_of_a_command)
     assert_string_equal(expect(CORE_LOAD)->key, "0");
     sent_nothing();
     again->over = false;
-    bench_close();
 }
 
 TEST(a_batch_waits_neither_for_moving_keys_nor_for_a_master_that_is_away)
 {
-    struct caller callers[3];
+    static struct caller callers[3];
     bench.policy.batch_loader = batch_loader;
     bench.policy.batch_max = 10;
     open_breaker_of("1 is away");
@@ -318,7 +298,6 @@ TEST(a_batch_waits_neither_for_moving_keys_nor_for_a_master_that_is_away)
     assert_int_equal(expect(CORE_LOAD)->action.batch, batch);
     assert_int_equal(expect(CORE_LOAD)->action.batch, batch);
     sent_nothing();
-    bench_close();
 }
 
-TEST_GROUP(.before = shards_up);
+TEST_GROUP(.before = shards_up, .end = bench_close);

@@ -49,13 +49,14 @@ static void reply_outdated(struct seen *acquire, enum core_reply_kind kind, enum
                 "old");
 }
 
+static struct caller caller, first, second;
+
 /* ---- the tags' own master ---- */
 
 TEST(a_question_about_tags_that_is_not_answered_is_not_held_against_the_master_of_the_key)
 {
     const struct core_reply doubt = {.kind = REPLY_UNKNOWN, .blameless = true};
     for (unsigned i = 0; i < 3; i++) {
-        struct caller caller;
         char key[8];
         snprintf(key, sizeof key, "k%u", i);
         get(key, &caller);
@@ -66,14 +67,12 @@ TEST(a_question_about_tags_that_is_not_answered_is_not_held_against_the_master_o
     }
     assert_false(stats_of().breaker_open);
     assert_int_equal(stats_of().breaker_opened, 0);
-    bench_close();
 }
 
 /* ---- fills ---- */
 
 TEST(a_value_with_tags_is_stored_with_the_clock_that_was_read_before_its_load)
 {
-    struct caller caller;
     get("k", &caller);
     loaded_tagged(lease_at(expect(CORE_ACQUIRE), NOON), LOAD_OK, "row");
     struct seen *fill = expect(CORE_FILL);
@@ -83,12 +82,10 @@ TEST(a_value_with_tags_is_stored_with_the_clock_that_was_read_before_its_load)
     reply_fill(fill, false);
     assert_true(caller.waiter.result.stored);
     answered_value(&caller, "row", GUARD_FROM_LOAD);
-    bench_close();
 }
 
 TEST(an_absent_row_is_stored_with_nothing_but_its_tags)
 {
-    struct caller caller;
     get("k", &caller);
     loaded_tagged(lease_at(expect(CORE_ACQUIRE), NOON), LOAD_ABSENT, "");
     struct seen *fill = expect(CORE_FILL);
@@ -98,12 +95,10 @@ TEST(an_absent_row_is_stored_with_nothing_but_its_tags)
     reply_fill(fill, false);
     answered_from(&caller, GUARD_ABSENT, GUARD_FROM_LOAD);
     assert_null(caller.waiter.result.value);
-    bench_close();
 }
 
 TEST(a_fill_answers_waiters_from_after_its_query_only_if_no_tag_was_invalidated)
 {
-    struct caller first, second;
     for (int outdated = 0; outdated <= 1; outdated++) {
         bench_again();
         bench.policy.tagged = true;
@@ -120,13 +115,11 @@ TEST(a_fill_answers_waiters_from_after_its_query_only_if_no_tag_was_invalidated)
             still_waits(&second);
             expect(CORE_ACQUIRE);
         }
-        bench_close();
     }
 }
 
 TEST(where_the_clock_was_not_read_the_value_is_answered_and_the_lease_given_back)
 {
-    struct caller first, second;
     struct seen *load = lease_at(lookup_of("k", &first), (struct tags_clock){0, 0});
     get("k", &second);
     loaded_tagged(load, LOAD_OK, "row");
@@ -137,22 +130,18 @@ TEST(where_the_clock_was_not_read_the_value_is_answered_and_the_lease_given_back
     assert_false(release->action.too_big);
     assert_int_equal(release->action.failure, GUARD_FAILURE_NONE);
     expect(CORE_ACQUIRE);
-    bench_close();
 }
 
 TEST(without_tags_no_clock_is_needed)
 {
-    struct caller caller;
     finish_load(begin_load("k", &caller), "row");
     answered_value(&caller, "row", GUARD_FROM_LOAD);
-    bench_close();
 }
 
 /* ---- entries ---- */
 
 TEST(an_outdated_entry_answers_no_waiter_and_is_replaced)
 {
-    struct caller caller;
     reply_outdated(lookup_of("k", &caller), REPLY_FRESH, REFRESH_OTHERS);
     still_waits(&caller);
     struct seen *again = expect(CORE_ACQUIRE);
@@ -162,12 +151,10 @@ TEST(an_outdated_entry_answers_no_waiter_and_is_replaced)
     answered_value(&caller, "new", GUARD_FROM_LOAD);
     assert_int_equal(stats_of().entry_outdated, 1);
     assert_int_equal(stats_of().entry_rejected, 0);
-    bench_close();
 }
 
 TEST(an_outdated_stale_entry_that_came_with_the_lease_is_loaded_and_not_compared_with)
 {
-    struct caller caller;
     bench.policy.stale_ms = 5000;
     reply_outdated(lookup_of("k", &caller), REPLY_STALE, REFRESH_OURS);
     still_waits(&caller);
@@ -178,12 +165,10 @@ TEST(an_outdated_stale_entry_that_came_with_the_lease_is_loaded_and_not_compared
     assert_true(fill->action.born.era == 7);
     reply_fill(fill, false);
     answered_value(&caller, "new", GUARD_FROM_LOAD);
-    bench_close();
 }
 
 TEST(an_outdated_entry_is_not_answered_beside_its_refresh)
 {
-    struct caller first, second;
     bench.policy.stale_ms = 5000;
     reply_value(
         lookup_of("k", &first),
@@ -196,16 +181,14 @@ TEST(an_outdated_entry_is_not_answered_beside_its_refresh)
     assert_int_equal(peek->action.lookup, LOOKUP_PEEK);
     reply_outdated(peek, REPLY_STALE, REFRESH_OTHERS);
     still_waits(&second);
-    bench_close();
 }
 
 TEST(what_a_lookup_found_outdated_is_named_in_the_first_acquire)
 {
-    struct caller caller = {.answers = 0};
+    caller = (struct caller){.answers = 0};
     memcpy(caller.waiter.refused, FILLER, sizeof FILLER);
     get_as_prepared("k", &caller, bench.now_us + 1000 * BENCH_MS);
     assert_string_equal(expect(CORE_ACQUIRE)->refused, FILLER);
-    bench_close();
 }
 
 /* ---- invalidating ---- */
@@ -216,18 +199,17 @@ TEST(an_invalidation_of_a_tag_says_so_in_every_attempt)
         .key = {"t0", 2, "t0", 2}, .of_tag = true, .deadline_us = bench.now_us + 1000 * BENCH_MS};
     assert_int_equal(core_invalidate(bench.core, bench.now_us, &invalidation), GUARD_OK);
     drain();
-    struct seen *first = expect(CORE_INVALIDATE);
-    assert_true(first->action.of_tag);
-    reply_kind(first, REPLY_UNKNOWN);
+    struct seen *sent = expect(CORE_INVALIDATE);
+    assert_true(sent->action.of_tag);
+    reply_kind(sent, REPLY_UNKNOWN);
     pass(100);
-    struct seen *second = expect(CORE_INVALIDATE);
-    assert_true(second->action.of_tag);
-    reply_code(second, 1);
+    struct seen *again = expect(CORE_INVALIDATE);
+    assert_true(again->action.of_tag);
+    reply_code(again, 1);
     assert_int_equal(bench.invalidated, 1);
     assert_int_equal(invalidation.result.status, GUARD_OK);
     assert_true(invalidation.result.value_dropped);
     assert_false(invalidation.result.load_voided);
-    bench_close();
 }
 
-TEST_GROUP(.before = set_up);
+TEST_GROUP(.before = set_up, .end = bench_close);

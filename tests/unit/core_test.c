@@ -5,11 +5,14 @@
 #include "core_bench.h"
 #include "guard/base/chance.h"
 
+static struct caller caller, one, two, leader, joiner, early, late, before_query, after_query, after_fill,
+    other, patient, others, cooling, third, later, probe, between, after, loader, hit, cold, three, hasty,
+    follower;
+
 /* ---- lookups ---- */
 
 TEST(a_fresh_value_answers_everybody_who_asked_before_the_lookup)
 {
-    struct caller caller;
     struct seen *acquire = lookup_of("k", &caller);
     assert_int_equal(acquire->action.lookup, LOOKUP_NO_STALE);
     assert_string_equal(acquire->key, "k");
@@ -21,12 +24,11 @@ TEST(a_fresh_value_answers_everybody_who_asked_before_the_lookup)
     assert_int_equal(stats_of().hit, 1);
     sent_nothing();
     assert_true(core_idle(bench.core));
-    bench_close();
 }
 
 TEST(who_joins_after_the_lookup_was_sent_gets_a_lookup_of_its_own)
 {
-    struct caller first, second;
+    static struct caller first, second;
     struct seen *acquire = lookup_of("k", &first);
     get("k", &second);
     sent_nothing();
@@ -35,21 +37,17 @@ TEST(who_joins_after_the_lookup_was_sent_gets_a_lookup_of_its_own)
     still_waits(&second);
     reply_fresh(expect(CORE_ACQUIRE), "new");
     answered_value(&second, "new", GUARD_FROM_CACHE);
-    bench_close();
 }
 
 TEST(an_absent_entry_is_an_answer)
 {
-    struct caller caller;
     reply(lookup_of("k", &caller), (struct core_reply){.kind = REPLY_FRESH, .absent = true});
     answered_from(&caller, GUARD_ABSENT, GUARD_FROM_CACHE);
     assert_int_equal(stats_of().absent_hit, 1);
-    bench_close();
 }
 
 TEST(a_remembered_failure_answers_without_a_load)
 {
-    struct caller caller;
     reply(lookup_of("k", &caller),
           (struct core_reply){.kind = REPLY_FAILED, .failure = GUARD_FAILURE_REJECTED, .pttl_ms = 700});
     answered_from(&caller, GUARD_FAILED, GUARD_FROM_CACHE);
@@ -57,12 +55,10 @@ TEST(a_remembered_failure_answers_without_a_load)
     assert_int_equal(caller.waiter.result.retry_ms, 700);
     assert_int_equal(stats_of().failed_hit, 1);
     sent_nothing();
-    bench_close();
 }
 
 TEST(two_keys_never_share_a_flight)
 {
-    struct caller one, two;
     get("k1", &one);
     get("k2", &two);
     struct seen *first = expect(CORE_ACQUIRE), *second = expect(CORE_ACQUIRE);
@@ -74,14 +70,12 @@ TEST(two_keys_never_share_a_flight)
     answered_value(&two, "of k2", GUARD_FROM_CACHE);
     reply_fresh(first, "of k1");
     answered_value(&one, "of k1", GUARD_FROM_CACHE);
-    bench_close();
 }
 
 /* ---- load and fill ---- */
 
 TEST(a_lease_leads_to_one_load_one_fill_and_one_answer_each)
 {
-    struct caller leader, joiner;
     struct seen *acquire = lookup_of("k", &leader);
     get("k", &joiner);
     struct seen *load = lease(acquire);
@@ -105,13 +99,11 @@ TEST(a_lease_leads_to_one_load_one_fill_and_one_answer_each)
     assert_int_equal(stats.loaded, 1);
     assert_int_equal(stats.collapsed_process, 1);
     assert_int_equal(stats.load_duplicate, 0);
-    bench_close();
 }
 
 TEST(an_absent_row_is_filled_with_its_own_time_and_never_stale)
 {
     bench.policy.stale_ms = 5000;
-    struct caller caller;
     load_is_absent(begin_load("k", &caller));
     struct seen *fill = expect(CORE_FILL);
     assert_null(fill->action.value);
@@ -119,12 +111,10 @@ TEST(an_absent_row_is_filled_with_its_own_time_and_never_stale)
     assert_int_equal(fill->action.stale_ms, 0);
     reply_code(fill, 1);
     answered_from(&caller, GUARD_ABSENT, GUARD_FROM_LOAD);
-    bench_close();
 }
 
 TEST(a_failed_load_is_released_with_its_failure)
 {
-    struct caller early, late;
     struct seen *load = begin_load("k", &early);
     get("k", &late);
     load_fails(load, GUARD_FAILURE_UNAVAILABLE);
@@ -142,14 +132,12 @@ TEST(a_failed_load_is_released_with_its_failure)
           (struct core_reply){.kind = REPLY_FAILED, .failure = GUARD_FAILURE_UNAVAILABLE, .pttl_ms = 900});
     answered_from(&late, GUARD_FAILED, GUARD_FROM_CACHE);
     sent_nothing();
-    bench_close();
 }
 
 TEST(a_value_that_is_too_big_is_answered_and_marked)
 {
     bench.config.max_value_bytes = 3;
     bench_open();
-    struct caller caller;
     loaded(begin_load("k", &caller), "four");
     answered_value(&caller, "four", GUARD_FROM_LOAD);
     assert_false(caller.waiter.result.stored);
@@ -158,23 +146,19 @@ TEST(a_value_that_is_too_big_is_answered_and_marked)
     assert_int_equal(release->action.failure, GUARD_FAILURE_NONE);
     reply_code(release, 1);
     assert_int_equal(stats_of().fill_too_big, 1);
-    bench_close();
 }
 
 TEST(a_too_big_mark_leads_to_a_load_without_a_lease)
 {
-    struct caller caller;
     reply(lookup_of("k", &caller), (struct core_reply){.kind = REPLY_FAILED, .too_big = true});
     loaded(expect(CORE_LOAD), "big");
     answered_value(&caller, "big", GUARD_FROM_LOAD);
     sent_nothing();
     assert_int_equal(stats_of().load_uncached, 1);
-    bench_close();
 }
 
 TEST(an_unanswered_fill_is_answered_at_once_and_repeated_with_its_token)
 {
-    struct caller before_query, after_query;
     struct seen *load = begin_load("k", &before_query);
     get("k", &after_query);
     loaded(load, "v1");
@@ -189,12 +173,10 @@ TEST(an_unanswered_fill_is_answered_at_once_and_repeated_with_its_token)
     assert_true(after_query.waiter.result.stored);
     sent_nothing();
     assert_int_equal(stats_of().fill_unknown, 1);
-    bench_close();
 }
 
 TEST(a_fill_without_answer_is_given_up_and_its_lease_superseded)
 {
-    struct caller before_query, after_query;
     struct seen *load = begin_load("k", &before_query);
     get("k", &after_query);
     loaded(load, "v1");
@@ -209,12 +191,10 @@ TEST(a_fill_without_answer_is_given_up_and_its_lease_superseded)
     assert_string_equal(acquire->prev, fill->token);
     reply_fresh(acquire, "v1");
     answered_value(&after_query, "v1", GUARD_FROM_CACHE);
-    bench_close();
 }
 
 TEST(a_rejected_fill_answers_only_who_joined_before_the_query)
 {
-    struct caller before_query, after_query;
     struct seen *load = begin_load("k", &before_query);
     get("k", &after_query);
     loaded(load, "old");
@@ -225,12 +205,10 @@ TEST(a_rejected_fill_answers_only_who_joined_before_the_query)
     finish_load(lease(expect(CORE_ACQUIRE)), "new");
     answered_value(&after_query, "new", GUARD_FROM_LOAD);
     assert_int_equal(stats_of().fill_late, 1);
-    bench_close();
 }
 
 TEST(an_accepted_fill_answers_who_joined_before_it_was_sent_and_no_later_one)
 {
-    struct caller after_query, after_fill, leader;
     struct seen *load = begin_load("k", &leader);
     get("k", &after_query);
     loaded(load, "v1");
@@ -241,12 +219,10 @@ TEST(an_accepted_fill_answers_who_joined_before_it_was_sent_and_no_later_one)
     still_waits(&after_fill);
     reply_fresh(expect(CORE_ACQUIRE), "v1");
     answered_value(&after_fill, "v1", GUARD_FROM_CACHE);
-    bench_close();
 }
 
 TEST(a_store_that_redis_refuses_leaves_nothing_behind)
 {
-    struct caller caller, other;
     loaded(begin_load("k", &caller), "v1");
     reply_code(expect(CORE_FILL), -1);
     answered_value(&caller, "v1", GUARD_FROM_LOAD);
@@ -256,14 +232,11 @@ TEST(a_store_that_redis_refuses_leaves_nothing_behind)
     answered_value(&other, "v2", GUARD_FROM_LOAD);
     reply_code(expect(CORE_RELEASE), 1); /* an error did not */
     assert_int_equal(stats_of().fill_refused, 2);
-    bench_close();
 }
 
 TEST(after_three_rounds_a_waiter_gets_a_load_without_a_lease)
 {
-    struct caller caller[5];
-    get("k", &caller[0]);
-    struct caller patient;
+    get("k", &caller);
     struct seen *acquire = expect(CORE_ACQUIRE);
     get("k", &patient); /* joined after the first lookup */
     reply(acquire, (struct core_reply){.kind = REPLY_FAILED, .pttl_ms = 1});
@@ -284,7 +257,6 @@ TEST(after_three_rounds_a_waiter_gets_a_load_without_a_lease)
     answered_value(&patient, "v1", GUARD_FROM_LOAD);
     sent_nothing();
     assert_int_equal(stats_of().load_uncached, 1);
-    bench_close();
 }
 
 /* ---- stale ---- */
@@ -292,7 +264,6 @@ TEST(after_three_rounds_a_waiter_gets_a_load_without_a_lease)
 TEST(a_stale_value_answers_and_is_refreshed_behind)
 {
     bench.policy.stale_ms = 5000;
-    struct caller caller;
     struct seen *acquire = lookup_of("k", &caller);
     assert_int_equal(acquire->action.lookup, LOOKUP_NORMAL);
     reply_stale(acquire, REFRESH_OURS, "old");
@@ -303,13 +274,11 @@ TEST(a_stale_value_answers_and_is_refreshed_behind)
     reply_code(fill, 1);
     sent_nothing();
     assert_true(core_idle(bench.core));
-    bench_close();
 }
 
 TEST(a_stale_value_that_others_refresh_or_that_cools_down_is_only_answered)
 {
     bench.policy.stale_ms = 5000;
-    struct caller others, cooling;
     reply_stale(lookup_of("k", &others), REFRESH_OTHERS, "old");
     answered_value(&others, "old", GUARD_FROM_STALE);
     reply_stale(lookup_of("k", &cooling), REFRESH_COOLING, "old");
@@ -317,13 +286,12 @@ TEST(a_stale_value_that_others_refresh_or_that_cools_down_is_only_answered)
     sent_nothing();
     assert_true(core_idle(bench.core));
     assert_int_equal(stats_of().stale, 2);
-    bench_close();
 }
 
 TEST(a_stale_hit_never_waits_for_the_refresh_of_its_own_process)
 {
     bench.policy.stale_ms = 5000;
-    struct caller first, second, third;
+    static struct caller first, second;
     struct seen *granted = lookup_of("k", &first);
     reply_stale(granted, REFRESH_OURS, "old");
     struct seen *load = expect(CORE_LOAD);
@@ -341,13 +309,12 @@ TEST(a_stale_hit_never_waits_for_the_refresh_of_its_own_process)
     finish_load(load, "new");
     answered_value(&first, "old", GUARD_FROM_STALE);
     sent_nothing();
-    bench_close();
 }
 
 TEST(a_value_that_went_during_its_refresh_is_waited_for)
 {
     bench.policy.stale_ms = 5000;
-    struct caller first, second, third;
+    static struct caller first, second;
     reply_stale(lookup_of("k", &first), REFRESH_OURS, "old");
     answered_value(&first, "old", GUARD_FROM_STALE);
     struct seen *load = expect(CORE_LOAD);
@@ -358,13 +325,12 @@ TEST(a_value_that_went_during_its_refresh_is_waited_for)
     finish_load(load, "new");
     answered_value(&second, "new", GUARD_FROM_FLIGHT);
     answered_value(&third, "new", GUARD_FROM_FLIGHT);
-    bench_close();
 }
 
 TEST(who_joined_behind_the_lookup_does_not_wait_for_the_refresh_either)
 {
     bench.policy.stale_ms = 5000;
-    struct caller first, second;
+    static struct caller first, second;
     struct seen *acquire = lookup_of("k", &first);
     get("k", &second);
     reply_stale(acquire, REFRESH_OURS, "old");
@@ -375,13 +341,12 @@ TEST(who_joined_behind_the_lookup_does_not_wait_for_the_refresh_either)
     reply_stale(peek, REFRESH_OTHERS, "old");
     answered_value(&second, "old", GUARD_FROM_STALE);
     finish_load(load, "new");
-    bench_close();
 }
 
 TEST(a_failed_refresh_leaves_who_waits_to_the_stale_value)
 {
     bench.policy.stale_ms = 5000;
-    struct caller first, second;
+    static struct caller first, second;
     struct seen *acquire = lookup_of("k", &first);
     get("k", &second); /* after the lookup, before the query */
     reply_stale(acquire, REFRESH_OURS, "old");
@@ -393,14 +358,12 @@ TEST(a_failed_refresh_leaves_who_waits_to_the_stale_value)
     reply_code(expect(CORE_RELEASE), 1);
     reply_stale(expect(CORE_ACQUIRE), REFRESH_COOLING, "old");
     answered_value(&second, "old", GUARD_FROM_STALE);
-    bench_close();
 }
 
 /* ---- damaged entries ---- */
 
 TEST(a_damaged_entry_is_named_and_replaced_under_the_lease)
 {
-    struct caller caller;
     const char *head = "this-is-not-the-head-of-an-entry-0123";
     struct seen *acquire = lookup_of("k", &caller);
     assert_string_equal(acquire->refused, "");
@@ -411,13 +374,11 @@ TEST(a_damaged_entry_is_named_and_replaced_under_the_lease)
     finish_load(lease(acquire), "sound");
     answered_value(&caller, "sound", GUARD_FROM_LOAD);
     assert_int_equal(stats_of().entry_rejected, 1);
-    bench_close();
 }
 
 TEST(a_damaged_stale_entry_that_comes_with_the_lease_is_never_answered)
 {
     bench.policy.stale_ms = 5000;
-    struct caller caller;
     reply(lookup_of("k", &caller), (struct core_reply){.kind = REPLY_STALE,
                                                        .refresher = REFRESH_OURS,
                                                        .damaged = true,
@@ -425,12 +386,10 @@ TEST(a_damaged_stale_entry_that_comes_with_the_lease_is_never_answered)
     still_waits(&caller);
     finish_load(expect(CORE_LOAD), "sound");
     answered_value(&caller, "sound", GUARD_FROM_LOAD);
-    bench_close();
 }
 
 TEST(entries_that_are_damaged_again_and_again_end_in_a_load_without_a_lease)
 {
-    struct caller caller;
     get("k", &caller);
     char head[] = "this-is-not-the-head-of-an-entry-012-0";
     for (int attempt = 0; attempt < 3; attempt++) {
@@ -439,26 +398,22 @@ TEST(entries_that_are_damaged_again_and_again_end_in_a_load_without_a_lease)
     }
     loaded(expect(CORE_LOAD), "v1");
     answered_value(&caller, "v1", GUARD_FROM_LOAD);
-    bench_close();
 }
 
 /* ---- waiting for another process ---- */
 
 TEST(who_joins_while_the_flight_waits_is_collapsed_across_the_fleet_too)
 {
-    struct caller early, late;
     reply_busy(lookup_of("k", &early), 3000);
     get("k", &late);
     message("k", false);
     reply_fresh(expect(CORE_ACQUIRE), "v1");
     answered_value(&early, "v1", GUARD_FROM_FLEET);
     answered_value(&late, "v1", GUARD_FROM_FLEET);
-    bench_close();
 }
 
 TEST(a_busy_key_is_asked_for_again_when_the_message_comes)
 {
-    struct caller caller;
     reply_busy(lookup_of("k", &caller), 3000);
     sent_nothing();
     message("other", false);
@@ -468,12 +423,10 @@ TEST(a_busy_key_is_asked_for_again_when_the_message_comes)
     answered_value(&caller, "v1", GUARD_FROM_FLEET);
     assert_int_equal(stats_of().collapsed_fleet, 1);
     assert_int_equal(stats_of().wake_messages, 2);
-    bench_close();
 }
 
 TEST(a_message_that_overtakes_the_busy_reply_is_latched)
 {
-    struct caller caller;
     struct seen *acquire = lookup_of("k", &caller);
     message("k", false);
     sent_nothing();
@@ -481,12 +434,10 @@ TEST(a_message_that_overtakes_the_busy_reply_is_latched)
     reply_busy(expect(CORE_ACQUIRE), 3000); /* at once; the latch is used up */
     sent_nothing();
     still_waits(&caller);
-    bench_close();
 }
 
 TEST(a_lost_message_is_made_good_by_the_poll)
 {
-    struct caller caller;
     get("k", &caller);
     uint64_t longest_us = 0;
     for (int poll = 0; poll < 12; poll++) {
@@ -500,27 +451,24 @@ TEST(a_lost_message_is_made_good_by_the_poll)
     }
     assert_true(longest_us > 200000 && longest_us <= 750000);
     assert_int_equal(stats_of().wake_polls, 12);
-    bench_close();
 }
 
 TEST(the_poll_does_not_wait_long_beyond_the_end_of_the_lease)
 {
-    struct caller caller;
     reply_busy(lookup_of("k", &caller), 2);
     pass(7);
     reply_kind(expect(CORE_ACQUIRE), REPLY_LEASE);
     finish_load(expect(CORE_LOAD), "v1");
     answered_value(&caller, "v1", GUARD_FROM_LOAD);
-    bench_close();
 }
 
 TEST(a_resync_makes_all_who_wait_look_again_spread_over_a_tenth_of_a_second)
 {
-    struct caller caller[40];
+    static struct caller callers[40];
     char key[40][16];
     for (int i = 0; i < 40; i++) {
         snprintf(key[i], sizeof key[i], "k%d", i);
-        struct seen *acquire = lookup_of(key[i], &caller[i]);
+        struct seen *acquire = lookup_of(key[i], &callers[i]);
         for (int poll = 0; poll < 6; poll++) {
             reply_busy(acquire, 3000);
             message(key[i], false);
@@ -543,22 +491,18 @@ TEST(a_resync_makes_all_who_wait_look_again_spread_over_a_tenth_of_a_second)
     assert_int_equal(bench.seen_count - before, 40);
     assert_true(soon < 20);
     assert_int_equal(stats_of().wake_resyncs, 40);
-    bench_close();
 }
 
 TEST(a_resync_during_the_lookup_is_latched)
 {
-    struct caller caller;
     struct seen *acquire = lookup_of("k", &caller);
     resync();
     reply_busy(acquire, 3000);
     expect(CORE_ACQUIRE);
-    bench_close();
 }
 
 TEST(a_flood_of_messages_is_slowed_down)
 {
-    struct caller caller;
     get("k", &caller);
     size_t lookups = 0;
     for (int i = 0; i < 1000; i++) {
@@ -570,25 +514,21 @@ TEST(a_flood_of_messages_is_slowed_down)
         }
     }
     assert_in_range(lookups, 10, 60);
-    bench_close();
 }
 
 TEST(who_gives_up_waiting_leaves_no_flight_behind)
 {
-    struct caller caller;
     reply_busy(lookup_of("k", &caller), 3000);
     cancel(&caller);
     answered(&caller, GUARD_CANCELLED);
     assert_true(core_idle(bench.core));
     cancel(&caller); /* late: ignored */
-    bench_close();
 }
 
 /* ---- no Redis ---- */
 
 TEST(an_unanswered_acquire_is_tried_again_with_a_new_token_that_names_the_old)
 {
-    struct caller caller;
     struct seen *first = lookup_of("k", &caller);
     assert_string_equal(first->prev, "");
     reply_kind(first, REPLY_UNKNOWN);
@@ -601,12 +541,10 @@ TEST(an_unanswered_acquire_is_tried_again_with_a_new_token_that_names_the_old)
     assert_string_equal(fill->token, second->token);
     reply_code(fill, 1);
     answered_value(&caller, "v1", GUARD_FROM_LOAD);
-    bench_close();
 }
 
 TEST(two_unanswered_acquires_lead_to_a_load_without_redis)
 {
-    struct caller caller, later;
     reply_kind(lookup_of("k", &caller), REPLY_UNKNOWN);
     struct seen *second = expect(CORE_ACQUIRE);
     reply_kind(second, REPLY_UNKNOWN);
@@ -620,23 +558,19 @@ TEST(two_unanswered_acquires_lead_to_a_load_without_redis)
     assert_string_equal(acquire->prev, second->token);
     reply_fresh(acquire, "v2");
     answered_value(&later, "v2", GUARD_FROM_CACHE);
-    bench_close();
 }
 
 TEST(an_error_of_redis_leads_to_a_load_at_once)
 {
-    struct caller caller;
     reply_kind(lookup_of("k", &caller), REPLY_REFUSED);
     loaded(expect(CORE_LOAD), "v1");
     answered_value(&caller, "v1", GUARD_FROM_LOAD);
     sent_nothing();
-    bench_close();
 }
 
 /* Three unsent commands. */
 static void open_the_breaker(void)
 {
-    struct caller caller;
     reply_kind(lookup_of("opener", &caller), REPLY_UNSENT);
     reply_kind(expect(CORE_ACQUIRE), REPLY_UNSENT);
     loaded(expect(CORE_LOAD), "x");
@@ -651,7 +585,6 @@ static void open_the_breaker(void)
 TEST(an_open_breaker_lets_nothing_wait_for_redis_until_one_probe_is_answered)
 {
     open_the_breaker();
-    struct caller caller, probe, between, after;
     get("k", &caller);
     loaded(expect(CORE_LOAD), "v1");
     answered_value(&caller, "v1", GUARD_FROM_LOAD);
@@ -665,14 +598,13 @@ TEST(an_open_breaker_lets_nothing_wait_for_redis_until_one_probe_is_answered)
     assert_false(stats_of().breaker_open);
     reply_fresh(lookup_of("k3", &after), "v3");
     answered_value(&after, "v3", GUARD_FROM_CACHE);
-    bench_close();
 }
 
 TEST(without_redis_a_failure_is_remembered_in_the_process)
 {
     open_the_breaker();
     core_link(bench.core, bench.now_us, 0, false);
-    struct caller first, joiner, second, third;
+    static struct caller first, second;
     get("k", &first);
     struct seen *load = expect(CORE_LOAD);
     get("k", &joiner);
@@ -688,13 +620,12 @@ TEST(without_redis_a_failure_is_remembered_in_the_process)
     get("k", &third);
     loaded(expect(CORE_LOAD), "v1");
     answered_value(&third, "v1", GUARD_FROM_LOAD);
-    bench_close();
 }
 
 TEST(an_invalidation_ends_what_the_process_remembers_of_a_failure)
 {
     open_the_breaker();
-    struct caller first, second;
+    static struct caller first, second;
     get("k", &first);
     load_fails(expect(CORE_LOAD), GUARD_FAILURE_UNAVAILABLE);
     answered(&first, GUARD_FAILED);
@@ -705,7 +636,6 @@ TEST(an_invalidation_ends_what_the_process_remembers_of_a_failure)
     get("k", &second);
     loaded(expect(CORE_LOAD), "v1");
     answered_value(&second, "v1", GUARD_FROM_LOAD);
-    bench_close();
 }
 
 /* ---- the bulkhead ---- */
@@ -713,11 +643,11 @@ TEST(an_invalidation_ends_what_the_process_remembers_of_a_failure)
 TEST(loads_beyond_the_workers_queue_in_order)
 {
     /* 2 workers, queue of 2 */
-    struct caller caller[4];
+    static struct caller callers[4];
     const char *key[4] = {"k0", "k1", "k2", "k3"};
     struct seen *load[4];
     for (int i = 0; i < 4; i++) {
-        reply_kind(lookup_of(key[i], &caller[i]), REPLY_LEASE);
+        reply_kind(lookup_of(key[i], &callers[i]), REPLY_LEASE);
         if (i < 2)
             load[i] = expect(CORE_LOAD);
     }
@@ -737,8 +667,7 @@ TEST(loads_beyond_the_workers_queue_in_order)
     finish_load(load[2], "v");
     finish_load(load[3], "v");
     for (int i = 0; i < 4; i++)
-        answered_value(&caller[i], "v", GUARD_FROM_LOAD);
-    bench_close();
+        answered_value(&callers[i], "v", GUARD_FROM_LOAD);
 }
 
 TEST(without_a_place_a_get_only_looks_and_is_shed_if_it_would_have_to_load)
@@ -746,7 +675,6 @@ TEST(without_a_place_a_get_only_looks_and_is_shed_if_it_would_have_to_load)
     bench.config.max_loads = 1;
     bench.config.load_queue = 0;
     bench_open();
-    struct caller loader, hit, cold;
     struct seen *load = begin_load("k", &loader);
     struct seen *peek = lookup_of("k2", &hit);
     assert_int_equal(peek->action.lookup, LOOKUP_PEEK);
@@ -758,7 +686,6 @@ TEST(without_a_place_a_get_only_looks_and_is_shed_if_it_would_have_to_load)
     assert_int_equal(stats_of().shed, 1);
     finish_load(load, "v1");
     answered_value(&loader, "v1", GUARD_FROM_LOAD);
-    bench_close();
 }
 
 TEST(a_place_that_came_free_during_the_peek_is_used)
@@ -766,7 +693,7 @@ TEST(a_place_that_came_free_during_the_peek_is_used)
     bench.config.max_loads = 1;
     bench.config.load_queue = 0;
     bench_open();
-    struct caller loader, second;
+    static struct caller second;
     struct seen *load = begin_load("k", &loader);
     struct seen *peek = lookup_of("k2", &second);
     finish_load(load, "v1");
@@ -774,7 +701,6 @@ TEST(a_place_that_came_free_during_the_peek_is_used)
     reply_kind(peek, REPLY_FREE);
     finish_load(lease(expect(CORE_ACQUIRE)), "v2");
     answered_value(&second, "v2", GUARD_FROM_LOAD);
-    bench_close();
 }
 
 TEST(a_lease_that_a_peek_cannot_have_got_is_given_back)
@@ -782,14 +708,13 @@ TEST(a_lease_that_a_peek_cannot_have_got_is_given_back)
     bench.config.max_loads = 1;
     bench.config.load_queue = 0;
     bench_open();
-    struct caller loader, second;
+    static struct caller second;
     struct seen *load = begin_load("k", &loader);
     reply_kind(lookup_of("k2", &second), REPLY_LEASE);
     answered(&second, GUARD_SHED);
     reply_code(expect(CORE_RELEASE), 1);
     finish_load(load, "v1");
     answered_value(&loader, "v1", GUARD_FROM_LOAD);
-    bench_close();
 }
 
 TEST(without_redis_and_without_a_place_a_get_is_shed_at_once)
@@ -798,7 +723,7 @@ TEST(without_redis_and_without_a_place_a_get_is_shed_at_once)
     bench.config.load_queue = 0;
     bench_open();
     open_the_breaker();
-    struct caller loader, second;
+    static struct caller second;
     get("k", &loader);
     struct seen *load = expect(CORE_LOAD);
     get("k2", &second);
@@ -806,14 +731,12 @@ TEST(without_redis_and_without_a_place_a_get_is_shed_at_once)
     sent_nothing();
     loaded(load, "v1");
     answered_value(&loader, "v1", GUARD_FROM_LOAD);
-    bench_close();
 }
 
 TEST(the_waiter_limit_refuses_and_leaves_the_table_unchanged)
 {
     bench.config.max_waiters = 2;
     bench_open();
-    struct caller one, two, three;
     get("k", &one);
     get("k", &two);
     get("k3", &three);
@@ -826,14 +749,12 @@ TEST(the_waiter_limit_refuses_and_leaves_the_table_unchanged)
     assert_int_equal(three.accepted, GUARD_OK);
     reply_fresh(acquire, "v");
     answered_value(&one, "v", GUARD_FROM_CACHE);
-    bench_close();
 }
 
 /* ---- deadlines and cancels ---- */
 
 TEST(each_waiter_is_answered_by_its_own_deadline_and_the_load_goes_on)
 {
-    struct caller hasty, patient;
     get_until("k", &hasty, bench.now_us + 50000);
     get_until("k", &patient, bench.now_us + 90000);
     struct seen *load = lease(expect(CORE_ACQUIRE));
@@ -848,17 +769,14 @@ TEST(each_waiter_is_answered_by_its_own_deadline_and_the_load_goes_on)
     assert_int_equal(stats_of().timed_out, 2);
     assert_int_equal(stats_of().fill_stored, 1);
     assert_true(core_idle(bench.core));
-    bench_close();
 }
 
 TEST(a_deadline_in_the_past_is_answered_at_the_next_tick)
 {
-    struct caller caller;
     get_until("k", &caller, bench.now_us);
     still_waits(&caller);
     pass_us(0);
     answered(&caller, GUARD_TIMEOUT);
-    bench_close();
 }
 
 TEST(many_deadlines_ring_in_their_order)
@@ -866,10 +784,10 @@ TEST(many_deadlines_ring_in_their_order)
     enum { MANY = 3000 };
     bench.config.max_waiters = MANY;
     bench_open();
-    struct caller *caller = calloc(MANY, sizeof *caller);
+    static struct caller callers[MANY];
     struct chance chance = {.state = 7};
     for (int i = 0; i < MANY; i++)
-        get_until("k", &caller[i], bench.now_us + chance_below(&chance, 1000000));
+        get_until("k", &callers[i], bench.now_us + chance_below(&chance, 1000000));
     uint64_t last_us = bench.now_us;
     while (bench.answered_count < MANY) {
         uint64_t next_us = core_next_us(bench.core);
@@ -880,15 +798,12 @@ TEST(many_deadlines_ring_in_their_order)
     }
     reply_kind(expect(CORE_ACQUIRE), REPLY_FREE);
     assert_true(core_idle(bench.core));
-    bench_close();
-    free(caller);
 }
 
 TEST(the_leader_may_leave_at_any_stage_and_the_rest_is_served)
 {
     for (int stage = 0; stage < 4; stage++) {
         bench_again();
-        struct caller leader, follower;
         struct seen *acquire = lookup_of("k", &leader);
         get("k", &follower);
         if (stage == 0)
@@ -906,13 +821,11 @@ TEST(the_leader_may_leave_at_any_stage_and_the_rest_is_served)
             answered_value(&leader, "v1", GUARD_FROM_LOAD);
         else
             answered(&leader, GUARD_CANCELLED);
-        bench_close();
     }
 }
 
 TEST(a_lease_that_nobody_waits_for_is_given_back)
 {
-    struct caller caller;
     struct seen *acquire = lookup_of("k", &caller);
     cancel(&caller);
     sent_nothing();
@@ -922,12 +835,10 @@ TEST(a_lease_that_nobody_waits_for_is_given_back)
     assert_int_equal(release->action.failure, GUARD_FAILURE_NONE);
     reply_code(release, 1);
     assert_true(core_idle(bench.core));
-    bench_close();
 }
 
 TEST(an_unanswered_acquire_that_nobody_waits_for_is_given_back_too)
 {
-    struct caller caller;
     struct seen *acquire = lookup_of("k", &caller);
     cancel(&caller);
     reply_kind(acquire, REPLY_UNKNOWN);
@@ -938,14 +849,13 @@ TEST(an_unanswered_acquire_that_nobody_waits_for_is_given_back_too)
     }
     sent_nothing();
     assert_true(core_idle(bench.core));
-    bench_close();
 }
 
 TEST(a_queued_lease_that_nobody_waits_for_any_more_is_given_back)
 {
     bench.config.max_loads = 1;
     bench_open();
-    struct caller first, second;
+    static struct caller first, second;
     struct seen *load = begin_load("k", &first);
     struct seen *acquire = lookup_of("k2", &second);
     reply_kind(acquire, REPLY_LEASE);
@@ -956,12 +866,11 @@ TEST(a_queued_lease_that_nobody_waits_for_any_more_is_given_back)
     finish_load(load, "v1");
     answered_value(&first, "v1", GUARD_FROM_LOAD);
     sent_nothing();
-    bench_close();
 }
 
 TEST(a_join_behind_a_release_asks_again)
 {
-    struct caller first, second;
+    static struct caller first, second;
     load_fails(begin_load("k", &first), GUARD_FAILURE_INTERNAL);
     struct seen *release = expect(CORE_RELEASE);
     struct seen *acquire = lookup_of("k", &second);
@@ -970,7 +879,6 @@ TEST(a_join_behind_a_release_asks_again)
     sent_nothing();
     reply_fresh(acquire, "v");
     answered_value(&second, "v", GUARD_FROM_CACHE);
-    bench_close();
 }
 
 /* ---- modes ---- */
@@ -979,7 +887,6 @@ TEST(in_local_mode_a_busy_key_is_loaded_at_once_and_once)
 {
     bench.config.mode = GUARD_MODE_LOCAL;
     bench_open();
-    struct caller one, two;
     struct seen *acquire = lookup_of("k", &one);
     get("k", &two);
     reply_busy(acquire, 3000);
@@ -988,14 +895,12 @@ TEST(in_local_mode_a_busy_key_is_loaded_at_once_and_once)
     answered_value(&one, "v1", GUARD_FROM_LOAD);
     answered_value(&two, "v1", GUARD_FROM_FLIGHT);
     sent_nothing();
-    bench_close();
 }
 
 TEST(in_off_mode_every_miss_loads)
 {
     bench.config.mode = GUARD_MODE_OFF;
     bench_open();
-    struct caller one, two;
     get("k", &one);
     get("k", &two);
     struct seen *first = expect(CORE_ACQUIRE), *second = expect(CORE_ACQUIRE);
@@ -1007,7 +912,6 @@ TEST(in_off_mode_every_miss_loads)
     finish_load(leased, "v1");
     answered_value(&one, "v1", GUARD_FROM_LOAD);
     sent_nothing();
-    bench_close();
 }
 
 /* ---- counters that wrap ---- */
@@ -1016,18 +920,18 @@ TEST(the_action_ring_keeps_its_order_while_it_grows_and_wraps)
 {
     bench.config.max_loads = 64;
     bench_open();
-    struct caller caller[60];
+    static struct caller callers[60];
     char key[60][16];
     for (int round = 0; round < 3; round++) {
         for (int i = 0; i < 60; i++) {
             snprintf(key[i], sizeof key[i], "k%d", i);
-            get(key[i], &caller[i]);
+            get(key[i], &callers[i]);
             assert_string_equal(expect(CORE_ACQUIRE)->key, key[i]);
         }
         core_close(bench.core, bench.now_us);
         drain();
         for (int i = 0; i < 60; i++)
-            answered(&caller[i], GUARD_CLOSING);
+            answered(&callers[i], GUARD_CLOSING);
         for (size_t i = bench.seen_count - 60; i < bench.seen_count; i++)
             if (bench.seen[i].action.kind == CORE_ACQUIRE)
                 reply_kind(&bench.seen[i], REPLY_UNSENT);
@@ -1035,12 +939,10 @@ TEST(the_action_ring_keeps_its_order_while_it_grows_and_wraps)
         bench_close();
         bench_open();
     }
-    bench_close();
 }
 
 TEST(one_flight_may_send_more_commands_than_its_count_can_hold)
 {
-    struct caller caller;
     get_until("k", &caller, UINT64_MAX - 1);
     struct seen *first = expect(CORE_ACQUIRE), last = *first;
     for (unsigned i = 0; i < (1u << 16) + 10; i++) {
@@ -1058,7 +960,6 @@ TEST(one_flight_may_send_more_commands_than_its_count_can_hold)
     reply_fresh(&last, "v1");
     answered_value(&caller, "v1", GUARD_FROM_FLEET);
     first->over = true;
-    bench_close();
 }
 
-TEST_GROUP(.before = bench_up);
+TEST_GROUP(.before = bench_up, .end = bench_close);

@@ -73,11 +73,12 @@ static void get_of_kind(unsigned kind, const char *key, struct caller *caller)
     drain();
 }
 
+static struct caller leader, other, fresh, stale, later, caller, one, two;
+
 /* ---- which load it was ---- */
 
 TEST(a_load_is_called_by_the_token_of_its_lease_and_its_answers_say_so)
 {
-    struct caller leader, other;
     struct seen *acquire = lookup_of("k", &leader);
     get("k", &other);
     uint64_t id = load_id_of_uuid(acquire->token);
@@ -88,13 +89,11 @@ TEST(a_load_is_called_by_the_token_of_its_lease_and_its_answers_say_so)
     assert_true(other.waiter.result.load == id);
     answered_value(&leader, "row", GUARD_FROM_LOAD);
     answered_value(&other, "row", GUARD_FROM_FLIGHT);
-    bench_close();
 }
 
 TEST(an_entry_that_was_found_names_its_filler)
 {
     static const char FILLER[] = "0123abcd-4567-4fed-8000-000000000000";
-    struct caller fresh, stale;
     reply_value(lookup_of("k", &fresh),
                 (struct core_reply){.kind = REPLY_FRESH, .left_ms = 9, .head = FILLER}, "row");
     assert_true(fresh.waiter.result.load == UINT64_C(0x0123abcd45674fed));
@@ -104,12 +103,11 @@ TEST(an_entry_that_was_found_names_its_filler)
                 "row");
     assert_true(stale.waiter.result.load == UINT64_C(0x0123abcd45674fed));
     answered_value(&stale, "row", GUARD_FROM_STALE);
-    bench_close();
 }
 
 TEST(without_a_lease_a_load_has_a_name_of_its_own)
 {
-    struct caller first, second;
+    static struct caller first, second;
     struct seen *acquire = lookup_of("a", &first);
     reply_kind(acquire, REPLY_REFUSED);
     struct seen *load = expect(CORE_LOAD);
@@ -125,12 +123,10 @@ TEST(without_a_lease_a_load_has_a_name_of_its_own)
     get("a", &first); /* the failure is remembered here */
     answered_from(&first, GUARD_FAILED, GUARD_FROM_CACHE);
     assert_true(first.waiter.result.load == next->action.load);
-    bench_close();
 }
 
 TEST(a_failure_that_is_remembered_names_the_load_that_failed)
 {
-    struct caller leader, later;
     struct seen *load = begin_load("k", &leader);
     load_fails(load, GUARD_FAILURE_REJECTED);
     assert_true(leader.waiter.result.load == load->action.load);
@@ -143,25 +139,21 @@ TEST(a_failure_that_is_remembered_names_the_load_that_failed)
                                                       .load = load->action.load});
     answered_from(&later, GUARD_FAILED, GUARD_FROM_CACHE);
     assert_true(later.waiter.result.load == load->action.load);
-    bench_close();
 }
 
 TEST(who_got_no_answer_names_no_load)
 {
-    struct caller caller;
     struct seen *load = begin_load("k", &caller);
     cancel(&caller);
     answered(&caller, GUARD_CANCELLED);
     assert_true(caller.waiter.result.load == 0);
     finish_load(load, "row");
-    bench_close();
 }
 
 /* ---- what is told ---- */
 
 TEST(a_load_is_told_when_it_begins_and_when_it_ends)
 {
-    struct caller leader, other;
     struct seen *load = begin_load("k", &leader);
     const struct guard_event *event = expect_event(GUARD_EVENT_LOAD_STARTED, "k");
     assert_true(event->load == load->action.load);
@@ -179,12 +171,10 @@ TEST(a_load_is_told_when_it_begins_and_when_it_ends)
     told_nothing();
     answered_value(&leader, "row", GUARD_FROM_LOAD);
     answered_value(&other, "row", GUARD_FROM_FLIGHT);
-    bench_close();
 }
 
 TEST(how_a_load_ended_is_told)
 {
-    struct caller caller;
     struct seen *load = begin_load("absent", &caller);
     load_is_absent(load);
     expect_event(GUARD_EVENT_LOAD_STARTED, "absent");
@@ -198,12 +188,10 @@ TEST(how_a_load_ended_is_told)
     assert_int_equal(event->failure, GUARD_FAILURE_UNAVAILABLE);
     reply_code(expect(CORE_RELEASE), 1);
     told_nothing();
-    bench_close();
 }
 
 TEST(a_load_past_its_limit_ends_as_timeout)
 {
-    struct caller caller;
     bench.policy.load_limit_ms = 100;
     struct seen *load = begin_load("k", &caller);
     expect_event(GUARD_EVENT_LOAD_STARTED, "k");
@@ -214,13 +202,11 @@ TEST(a_load_past_its_limit_ends_as_timeout)
     assert_int_equal(event->status, GUARD_FAILED);
     assert_int_equal(event->failure, GUARD_FAILURE_TIMEOUT);
     reply_code(expect(CORE_RELEASE), 1);
-    bench_close();
 }
 
 /* Its flight has gone on without it: the key is told all the same. */
 TEST(a_load_that_is_given_up_ends_when_its_loader_does)
 {
-    struct caller caller;
     struct seen *load = begin_load("k", &caller);
     expect_event(GUARD_EVENT_LOAD_STARTED, "k");
     core_close(bench.core, bench.now_us);
@@ -233,12 +219,10 @@ TEST(a_load_that_is_given_up_ends_when_its_loader_does)
     assert_int_equal(event->status, GUARD_CANCELLED);
     assert_int_equal(event->failure, GUARD_FAILURE_NONE);
     assert_int_equal(event->count, 0);
-    bench_close();
 }
 
 TEST(a_loader_that_hangs_past_the_hold_limit_ends_as_timeout)
 {
-    struct caller caller;
     bench.policy.max_hold_ms = bench.policy.load_limit_ms = bench.policy.lease_ms = 900;
     struct seen *load = begin_load("k", &caller);
     expect_event(GUARD_EVENT_LOAD_STARTED, "k");
@@ -249,13 +233,11 @@ TEST(a_loader_that_hangs_past_the_hold_limit_ends_as_timeout)
     const struct guard_event *event = expect_event(GUARD_EVENT_LOAD_ENDED, "k");
     assert_int_equal(event->status, GUARD_FAILED);
     assert_int_equal(event->failure, GUARD_FAILURE_TIMEOUT);
-    bench_close();
 }
 
 /* Nobody finishes it: told when it is waited for no more. */
 TEST(a_deferred_load_that_never_comes_back_ends_once)
 {
-    struct caller caller;
     bench.policy.lease_ms = 900;
     bench.policy.load_limit_ms = 900;
     bench.policy.max_hold_ms = 2000;
@@ -271,12 +253,10 @@ TEST(a_deferred_load_that_never_comes_back_ends_once)
     assert_true(event->load == id);
     assert_int_equal(event->failure, GUARD_FAILURE_TIMEOUT);
     told_nothing();
-    bench_close();
 }
 
 TEST(a_lost_lease_is_told_and_so_is_the_fill_that_it_costs)
 {
-    struct caller caller;
     bench.policy.load_limit_ms = 5000; /* more than half of it is over: the load goes on */
     struct seen *load = begin_load("k", &caller);
     expect_event(GUARD_EVENT_LOAD_STARTED, "k");
@@ -293,12 +273,10 @@ TEST(a_lost_lease_is_told_and_so_is_the_fill_that_it_costs)
     assert_true(expect_event(GUARD_EVENT_FILL_REFUSED, "k")->load == load->action.load);
     told_nothing();
     answered_value(&caller, "row", GUARD_FROM_LOAD);
-    bench_close();
 }
 
 TEST(a_fill_that_redis_refuses_is_told)
 {
-    struct caller caller;
     struct seen *load = begin_load("k", &caller);
     loaded(load, "row");
     expect_event(GUARD_EVENT_LOAD_STARTED, "k");
@@ -307,14 +285,13 @@ TEST(a_fill_that_redis_refuses_is_told)
     assert_true(expect_event(GUARD_EVENT_FILL_REFUSED, "k")->load == load->action.load);
     told_nothing();
     answered_value(&caller, "row", GUARD_FROM_LOAD);
-    bench_close();
 }
 
 /* Two loads run, two are queued. */
 TEST(requests_without_a_place_are_told_once_and_counted)
 {
     static const char *const keys[] = {"a", "b", "c", "d"};
-    struct caller callers[4], first, second;
+    static struct caller callers[4], first, second;
     for (size_t i = 0; i < 2; i++)
         begin_load(keys[i], &callers[i]);
     for (size_t i = 2; i < 4; i++)
@@ -327,7 +304,6 @@ TEST(requests_without_a_place_are_told_once_and_counted)
     told_nothing();
     answered(&first, GUARD_SHED);
     answered(&second, GUARD_SHED);
-    bench_close();
 }
 
 TEST(an_invalidation_is_told_with_its_time_and_whether_it_was_of_a_tag)
@@ -349,14 +325,12 @@ TEST(an_invalidation_is_told_with_its_time_and_whether_it_was_of_a_tag)
     event = expect_event(GUARD_EVENT_INVALIDATED, "t");
     assert_int_equal(event->status, GUARD_UNKNOWN);
     assert_int_equal(event->count, 1);
-    bench_close();
 }
 
 /* ---- kinds ---- */
 
 TEST(what_is_counted_is_counted_for_its_kind_and_the_whole_is_the_sum)
 {
-    struct caller one, two;
     get_of_kind(1, "a", &one);
     loaded(lease(expect(CORE_ACQUIRE)), "row");
     reply_code(expect(CORE_FILL), 1);
@@ -375,12 +349,10 @@ TEST(what_is_counted_is_counted_for_its_kind_and_the_whole_is_the_sum)
     assert_int_equal(whole.lease_acquired, 2);
     assert_int_equal(whole.load_duration.sum_us, first->load_duration.sum_us + second->load_duration.sum_us);
     answered_value(&one, "row", GUARD_FROM_LOAD);
-    bench_close();
 }
 
 TEST(which_kinds_have_changed_is_said_once)
 {
-    struct caller caller;
     core_take_changed(bench.core);
     get_of_kind(2, "b", &caller);
     assert_int_equal(core_take_changed(bench.core), 1u << 2);
@@ -388,7 +360,6 @@ TEST(which_kinds_have_changed_is_said_once)
     load_is_absent(lease(expect(CORE_ACQUIRE)));
     reply_code(expect(CORE_FILL), 1);
     assert_int_equal(core_take_changed(bench.core), 1u << 2);
-    bench_close();
 }
 
-TEST_GROUP(.before = watch_up);
+TEST_GROUP(.before = watch_up, .end = bench_close);
