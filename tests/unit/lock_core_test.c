@@ -6,11 +6,12 @@
 /* What is valid of a lease: less 1 % and 2 ms. */
 enum { VALID_MS = BENCH_LEASE_MS - BENCH_LEASE_MS / 100 - 2, THIRD_MS = BENCH_LEASE_MS / 3 };
 
+static struct caller caller, a, b;
+
 /* ---- asking ---- */
 
 TEST(a_free_name_is_granted_with_its_fencing_number)
 {
-    static struct caller caller;
     ask_for(&caller, "a");
     struct seen *take = expect(LOCK_TAKE);
     assert_string_equal(take->names[0], "a");
@@ -27,7 +28,6 @@ TEST(a_free_name_is_granted_with_its_fencing_number)
 
 static void asks_for(enum guard_lock_kind kind, uint32_t units, uint32_t limit, bool overtakes)
 {
-    static struct caller caller;
     prepare(&caller, NAMES("a"));
     caller.request.kind = kind;
     caller.request.units = 2;
@@ -59,7 +59,6 @@ TEST(all_kinds_of_a_name_count_in_the_same_units_and_a_token_carries_them_and_it
 
 TEST(permits_are_renewed_lost_and_given_back_like_any_other_hold)
 {
-    static struct caller caller;
     ask_as(&caller, "a", GUARD_LOCK_PERMITS, NULL);
     grant(expect(LOCK_TAKE), 1);
     pass(THIRD_MS);
@@ -74,7 +73,6 @@ TEST(permits_are_renewed_lost_and_given_back_like_any_other_hold)
 
 TEST(a_kind_that_the_provider_does_not_have_is_invalid)
 {
-    static struct caller caller;
     bench.config.kinds = 1u << GUARD_LOCK_MUTEX;
     bench_open();
     ask_as(&caller, "a", GUARD_LOCK_READ, NULL);
@@ -99,7 +97,6 @@ TEST(beyond_max_requests_that_wait_the_next_is_shed)
 
 TEST(what_the_provider_cannot_do_is_invalid_and_says_why)
 {
-    static struct caller caller;
     ask_for(&caller, "a");
     reply(expect(LOCK_TAKE),
           (struct lock_reply){.kind = LOCK_IMPOSSIBLE, .why = "advisory locks need a direct connection"});
@@ -112,7 +109,6 @@ TEST(what_the_provider_cannot_do_is_invalid_and_says_why)
 
 TEST(a_take_without_an_answer_is_sent_again_with_the_same_token)
 {
-    static struct caller caller;
     ask_for(&caller, "a");
     struct seen *take = expect(LOCK_TAKE);
     reply_kind(take, LOCK_UNANSWERED);
@@ -130,7 +126,6 @@ TEST(a_take_without_an_answer_is_sent_again_with_the_same_token)
 
 TEST(a_place_outlasts_the_pauses_after_takes_without_an_answer)
 {
-    static struct caller caller;
     bench.config.place_ms = 600;
     bench_open();
     ask_for(&caller, "a");
@@ -143,7 +138,6 @@ TEST(a_place_outlasts_the_pauses_after_takes_without_an_answer)
 
 TEST(a_refusal_makes_the_pauses_after_takes_without_an_answer_begin_anew)
 {
-    static struct caller caller;
     ask_for(&caller, "a");
     for (unsigned i = 0; i < 5; i++) {
         reply_kind(expect(LOCK_TAKE), LOCK_UNANSWERED);
@@ -158,7 +152,6 @@ TEST(a_refusal_makes_the_pauses_after_takes_without_an_answer_begin_anew)
 
 TEST(a_give_says_that_a_take_is_in_doubt_even_if_a_later_one_was_answered)
 {
-    static struct caller caller;
     ask_for(&caller, "a");
     reply_kind(expect(LOCK_TAKE), LOCK_UNANSWERED);
     pass_to_next();
@@ -169,7 +162,6 @@ TEST(a_give_says_that_a_take_is_in_doubt_even_if_a_later_one_was_answered)
 
 TEST(a_give_of_what_was_answered_is_not_in_doubt)
 {
-    static struct caller caller;
     hold_name(&caller, "a");
     give(&caller);
     assert_false(expect(LOCK_GIVE)->action.doubt);
@@ -177,7 +169,6 @@ TEST(a_give_of_what_was_answered_is_not_in_doubt)
 
 TEST(a_take_that_never_ran_leaves_no_doubt_and_nothing_to_give_back)
 {
-    static struct caller caller;
     ask_for(&caller, "a");
     reply_kind(expect(LOCK_TAKE), LOCK_UNSENT);
     cancel(&caller);
@@ -188,7 +179,6 @@ TEST(a_take_that_never_ran_leaves_no_doubt_and_nothing_to_give_back)
 
 TEST(a_give_while_its_take_is_under_way_is_in_doubt)
 {
-    static struct caller caller;
     ask_for(&caller, "a");
     struct seen *take = expect(LOCK_TAKE);
     cancel(&caller);
@@ -204,7 +194,6 @@ TEST(a_give_while_its_take_is_under_way_is_in_doubt)
 
 TEST(a_take_that_is_granted_after_its_give_was_answered_is_given_back_again)
 {
-    static struct caller caller;
     ask_for(&caller, "a");
     struct seen *take = expect(LOCK_TAKE);
     cancel(&caller);
@@ -217,7 +206,6 @@ TEST(a_take_that_is_granted_after_its_give_was_answered_is_given_back_again)
 
 TEST(a_token_that_was_given_back_makes_way_for_another)
 {
-    static struct caller caller;
     ask_for(&caller, "a");
     struct seen *take = expect(LOCK_TAKE);
     reply_kind(take, LOCK_GONE);
@@ -229,7 +217,6 @@ TEST(a_token_that_was_given_back_makes_way_for_another)
 
 TEST(a_request_that_is_cancelled_before_its_take_is_fetched_sends_nothing)
 {
-    static struct caller caller;
     prepare(&caller, NAMES("a"));
     caller.accepted = lock_core_ask(bench.core, bench.now_us, &caller.request, &caller.why);
     bench.accepted_count++;
@@ -244,7 +231,6 @@ TEST(a_request_that_is_cancelled_before_its_take_is_fetched_sends_nothing)
 
 TEST(validity_counts_from_the_sending_not_from_the_reply)
 {
-    static struct caller caller;
     ask_for(&caller, "a");
     uint64_t sent_us = bench.now_us;
     stand_still(200);
@@ -254,7 +240,6 @@ TEST(validity_counts_from_the_sending_not_from_the_reply)
 
 TEST(a_renewal_counts_from_its_sending_too)
 {
-    static struct caller caller;
     hold_name(&caller, "a");
     pass(THIRD_MS);
     uint64_t sent_us = bench.now_us;
@@ -265,7 +250,6 @@ TEST(a_renewal_counts_from_its_sending_too)
 
 TEST(a_provider_may_say_how_long_a_grant_is_valid)
 {
-    static struct caller caller;
     ask_for(&caller, "a");
     uint64_t sent_us = bench.now_us;
     reply(expect(LOCK_TAKE), (struct lock_reply){.kind = LOCK_GRANTED, .fence = {1}, .valid_ms = 1500});
@@ -277,7 +261,6 @@ TEST(a_provider_may_say_how_long_a_grant_is_valid)
 
 TEST(a_grant_that_comes_too_late_is_given_back_and_asked_for_anew)
 {
-    static struct caller caller;
     ask_for(&caller, "a");
     struct seen *take = expect(LOCK_TAKE);
     stand_still(VALID_MS);
@@ -297,7 +280,6 @@ TEST(a_grant_that_comes_too_late_is_given_back_and_asked_for_anew)
 
 TEST(a_hold_is_renewed_at_a_third_of_its_lease)
 {
-    static struct caller caller;
     struct seen *take = hold_name(&caller, "a");
     for (int i = 0; i < 10; i++) {
         assert_int_equal(pass_to_next(), THIRD_MS);
@@ -312,7 +294,6 @@ TEST(a_hold_is_renewed_at_a_third_of_its_lease)
 
 TEST(a_renewal_without_an_answer_is_sent_again_after_a_twelfth_and_loses_nothing)
 {
-    static struct caller caller;
     hold_name(&caller, "a");
     pass(THIRD_MS);
     reply_kind(expect(LOCK_RENEW), LOCK_UNANSWERED);
@@ -382,7 +363,6 @@ TEST(a_renewal_that_is_read_after_its_own_validity_revives_nothing)
 
 TEST(a_hold_that_the_provider_does_not_know_is_lost)
 {
-    static struct caller caller;
     hold_name(&caller, "a");
     pass(THIRD_MS);
     reply_kind(expect(LOCK_RENEW), LOCK_NOT_HELD);
@@ -397,7 +377,6 @@ TEST(a_hold_that_the_provider_does_not_know_is_lost)
 
 TEST(a_hold_that_the_provider_dropped_is_lost_and_says_why)
 {
-    static struct caller caller;
     struct seen *take = hold_name(&caller, "a");
     dropped(take);
     is_lost(&caller);
@@ -420,7 +399,6 @@ TEST(two_holds_that_are_dropped_in_one_turn_are_lost_for_their_own_reasons)
 
 TEST(a_hold_with_hold_ms_is_not_renewed_beyond_that)
 {
-    static struct caller caller;
     prepare(&caller, NAMES("a"));
     caller.request.hold_ms = THIRD_MS + 10;
     ask(&caller);
@@ -439,7 +417,6 @@ TEST(a_hold_with_hold_ms_is_not_renewed_beyond_that)
 
 TEST(nothing_renews_a_hold_that_is_being_given_back)
 {
-    static struct caller caller;
     hold_name(&caller, "a");
     pass(THIRD_MS);
     struct seen *renew = expect(LOCK_RENEW);
@@ -455,7 +432,6 @@ TEST(nothing_renews_a_hold_that_is_being_given_back)
 
 TEST(a_renewal_that_was_not_fetched_is_withdrawn_by_the_give)
 {
-    static struct caller caller;
     hold_name(&caller, "a");
     stand_still(THIRD_MS);
     lock_core_tick(bench.core, bench.now_us);
@@ -467,7 +443,6 @@ TEST(a_renewal_that_was_not_fetched_is_withdrawn_by_the_give)
 
 TEST(a_renewal_that_was_not_fetched_is_withdrawn_when_the_hold_is_lost)
 {
-    static struct caller caller;
     struct seen *take = hold_name(&caller, "a");
     stand_still(BENCH_LEASE_MS / 3);
     lock_core_tick(bench.core, bench.now_us);
@@ -478,7 +453,6 @@ TEST(a_renewal_that_was_not_fetched_is_withdrawn_when_the_hold_is_lost)
 
 TEST(every_action_names_the_token_of_its_own_claim)
 {
-    static struct caller a, b;
     struct seen *take_a = hold_name(&a, "a"), *take_b = hold_name(&b, "a");
     assert_string_not_equal(take_a->token, take_b->token);
     give(&a);
@@ -489,7 +463,6 @@ TEST(every_action_names_the_token_of_its_own_claim)
 
 TEST(a_give_is_repeated_until_it_is_answered)
 {
-    static struct caller caller;
     struct seen *take = hold_name(&caller, "a");
     give(&caller);
     reply_kind(expect(LOCK_GIVE), LOCK_UNANSWERED);
@@ -504,7 +477,6 @@ TEST(a_give_is_repeated_until_it_is_answered)
 
 TEST(a_give_that_may_have_run_before_is_not_known_to_have_found_its_hold)
 {
-    static struct caller caller;
     hold_name(&caller, "a");
     give(&caller);
     reply_kind(expect(LOCK_GIVE), LOCK_UNANSWERED);
@@ -515,7 +487,6 @@ TEST(a_give_that_may_have_run_before_is_not_known_to_have_found_its_hold)
 
 TEST(a_give_without_an_answer_is_told_as_unknown_after_twice_the_limit_and_repeated_on)
 {
-    static struct caller caller;
     hold_name(&caller, "a");
     give(&caller);
     expect(LOCK_GIVE);
@@ -546,7 +517,6 @@ TEST(a_give_that_is_read_after_the_process_stood_still_is_confirmed)
 
 TEST(a_give_is_not_repeated_once_its_lease_is_over)
 {
-    static struct caller caller;
     hold_name(&caller, "a");
     give(&caller);
     uint64_t given_us = bench.now_us;
@@ -564,7 +534,6 @@ TEST(a_give_is_not_repeated_once_its_lease_is_over)
 TEST(a_give_is_repeated_for_the_lease_of_a_renewal_that_was_answered_after_it)
 {
     enum { LATE_MS = 100 };
-    static struct caller caller;
     hold_name(&caller, "a");
     pass(BENCH_LEASE_MS / 3);
     struct seen *renewal = expect(LOCK_RENEW);
@@ -584,7 +553,6 @@ TEST(a_give_is_repeated_for_the_lease_of_a_renewal_that_was_answered_after_it)
 
 TEST(a_hold_whose_validity_is_over_when_it_is_given_back_is_lost_even_if_the_provider_still_had_it)
 {
-    static struct caller caller;
     hold_name(&caller, "a");
     stand_still(VALID_MS);
     give(&caller);
@@ -615,7 +583,6 @@ TEST(a_hold_that_is_given_back_in_time_is_not_lost_because_the_core_hears_of_it_
 
 TEST(lost_is_told_a_sixth_before_the_validity_ends)
 {
-    static struct caller caller;
     hold_name(&caller, "a");
     uint64_t warn_us = caller.hold.valid_until_us - VALID_MS * (uint64_t)BENCH_MS / 6;
     pass(THIRD_MS);
@@ -629,7 +596,6 @@ TEST(lost_is_told_a_sixth_before_the_validity_ends)
 
 TEST(lost_is_told_warn_ms_before_the_validity_ends)
 {
-    static struct caller caller;
     bench.config.warn_ms = 1234;
     bench_open();
     hold_name(&caller, "a");
@@ -643,7 +609,6 @@ TEST(lost_is_told_warn_ms_before_the_validity_ends)
 
 TEST(lost_is_told_once_and_a_renewal_that_is_answered_after_it_changes_nothing)
 {
-    static struct caller caller;
     hold_name(&caller, "a");
     pass(THIRD_MS);
     struct seen *renew = expect(LOCK_RENEW);
@@ -656,7 +621,6 @@ TEST(lost_is_told_once_and_a_renewal_that_is_answered_after_it_changes_nothing)
 
 TEST(a_hold_that_is_given_back_in_time_after_lost_was_told_was_held_all_along)
 {
-    static struct caller caller;
     hold_name(&caller, "a");
     pass(THIRD_MS);
     expect(LOCK_RENEW);
@@ -669,7 +633,6 @@ TEST(a_hold_that_is_given_back_in_time_after_lost_was_told_was_held_all_along)
 
 TEST(a_lost_hold_is_given_back_at_the_provider_when_its_validity_ends_though_it_is_still_out)
 {
-    static struct caller caller;
     struct seen *take = hold_name(&caller, "a");
     pass(THIRD_MS);
     reply_kind(expect(LOCK_RENEW), LOCK_UNANSWERED);
@@ -689,7 +652,6 @@ TEST(a_lost_hold_is_given_back_at_the_provider_when_its_validity_ends_though_it_
 
 TEST(lost_is_never_told_for_a_hold_that_was_given_back)
 {
-    static struct caller caller;
     hold_name(&caller, "a");
     stand_still(2 * BENCH_LEASE_MS);
     give(&caller);
@@ -702,7 +664,6 @@ TEST(lost_is_never_told_for_a_hold_that_was_given_back)
 
 TEST(a_loss_that_was_not_fetched_when_the_hold_is_given_back_is_not_told)
 {
-    static struct caller caller;
     hold_name(&caller, "a");
     stand_still(VALID_MS);
     lock_core_tick(bench.core, bench.now_us);
@@ -715,7 +676,6 @@ TEST(a_loss_that_was_not_fetched_when_the_hold_is_given_back_is_not_told)
 
 TEST(a_process_that_was_stopped_past_its_lease_hears_of_it_at_once)
 {
-    static struct caller caller;
     hold_name(&caller, "a");
     stand_still(5 * BENCH_LEASE_MS);
     tick();

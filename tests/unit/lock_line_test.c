@@ -15,11 +15,12 @@ static void crowd_waits(unsigned count)
     }
 }
 
+static struct caller caller, a, b, c;
+
 /* ---- L7: hints ---- */
 
 TEST(a_waiter_that_is_told_asks_at_once_with_the_same_token)
 {
-    static struct caller caller;
     struct seen *take = wait_for(&caller, "a", 3);
     told(take);
     struct seen *again = expect(LOCK_TAKE);
@@ -31,7 +32,6 @@ TEST(a_waiter_that_is_told_asks_at_once_with_the_same_token)
 
 TEST(a_hint_that_overtakes_the_refusal_counts)
 {
-    static struct caller caller;
     ask_for(&caller, "a");
     struct seen *take = expect(LOCK_TAKE);
     told(take);
@@ -43,7 +43,6 @@ TEST(a_hint_that_overtakes_the_refusal_counts)
 
 TEST(a_hint_is_for_the_claim_that_it_names)
 {
-    static struct caller a, b;
     struct seen *take_a = wait_for(&a, "a", 0);
     wait_for(&b, "a", 1);
     told(take_a);
@@ -53,7 +52,6 @@ TEST(a_hint_is_for_the_claim_that_it_names)
 
 TEST(a_hint_for_nobody_here_does_nothing)
 {
-    static struct caller caller;
     struct seen stranger = {.token = "ffffffff-0000-4000-8000-000000000000", .names = {"a"}};
     wait_for(&caller, "a", 1);
     told(&stranger);
@@ -64,7 +62,6 @@ TEST(a_hint_for_nobody_here_does_nothing)
 
 TEST(a_hint_for_a_hold_does_nothing)
 {
-    static struct caller caller;
     struct seen *take = hold_name(&caller, "a");
     told(take);
     told_all("a");
@@ -73,7 +70,6 @@ TEST(a_hint_for_a_hold_does_nothing)
 
 TEST(a_hint_to_all_makes_those_on_the_name_ask)
 {
-    static struct caller a, b, c;
     wait_for(&a, "a", 0);
     wait_for(&b, "a", 1);
     wait_for(&c, "b", 1);
@@ -103,7 +99,6 @@ TEST(a_hint_to_all_of_a_crowd_is_one_stay_that_says_who_should_ask)
 
 TEST(the_first_in_line_polls_after_20_ms_and_then_less_and_less_often)
 {
-    static struct caller caller;
     ask_for(&caller, "a");
     for (uint32_t base_ms = 20; base_ms < 1000; base_ms *= 2) {
         uint32_t most_ms = base_ms > 500 ? 500 : base_ms;
@@ -115,7 +110,6 @@ TEST(the_first_in_line_polls_after_20_ms_and_then_less_and_less_often)
 
 TEST(a_hint_makes_the_polls_begin_anew)
 {
-    static struct caller caller;
     ask_for(&caller, "a");
     for (int i = 0; i < 6; i++) {
         refuse(expect(LOCK_TAKE), 0, 0);
@@ -130,7 +124,6 @@ TEST(a_hint_makes_the_polls_begin_anew)
 
 TEST(the_first_in_line_asks_when_what_is_in_front_runs_out)
 {
-    static struct caller caller;
     ask_for(&caller, "a");
     refuse(expect(LOCK_TAKE), 0, 5);
     assert_in_range(pass_to_next(), 5, 8);
@@ -139,7 +132,6 @@ TEST(the_first_in_line_asks_when_what_is_in_front_runs_out)
 
 TEST(one_that_waits_alone_asks_every_third_of_a_place)
 {
-    static struct caller caller;
     bench.config.stays = false;
     bench_open();
     ask_for(&caller, "a");
@@ -151,7 +143,6 @@ TEST(one_that_waits_alone_asks_every_third_of_a_place)
 
 TEST(one_that_waits_alone_asks_when_what_is_in_front_runs_out)
 {
-    static struct caller caller;
     bench.config.stays = false;
     bench_open();
     ask_for(&caller, "a");
@@ -209,7 +200,6 @@ TEST(the_places_of_all_that_are_not_first_are_renewed_by_one_action)
 
 TEST(a_stay_is_due_a_third_of_a_place_after_the_take_was_sent)
 {
-    static struct caller caller;
     ask_for(&caller, "a");
     stand_still(200);
     refuse(expect(LOCK_TAKE), 1, 0);
@@ -242,7 +232,6 @@ TEST(a_stay_says_who_has_lost_its_place_and_that_one_asks)
 
 TEST(a_stay_without_an_answer_is_repeated_soon)
 {
-    static struct caller caller;
     wait_for(&caller, "a", 1);
     pass(PLACE_MS / 3);
     reply_kind(expect(LOCK_STAY), LOCK_UNANSWERED);
@@ -255,7 +244,6 @@ TEST(a_stay_without_an_answer_is_repeated_soon)
 
 TEST(a_link_that_comes_up_ends_the_pause_after_stays_without_an_answer)
 {
-    static struct caller caller;
     wait_for(&caller, "a", 1);
     pass(PLACE_MS / 3);
     for (unsigned i = 0; i < 4; i++) {
@@ -284,7 +272,6 @@ TEST(who_has_left_while_a_stay_was_under_way_does_not_ask)
 
 TEST(a_stay_whose_waiters_have_all_left_is_answered_in_peace)
 {
-    static struct caller caller;
     wait_for(&caller, "a", 1);
     pass(PLACE_MS / 3);
     struct seen *stay = expect(LOCK_STAY);
@@ -496,7 +483,6 @@ TEST(nothing_is_sent_while_the_link_is_down_and_everything_asks_when_it_comes_up
 
 TEST(a_renewal_that_was_under_way_when_the_link_came_up_is_followed_by_another)
 {
-    static struct caller caller;
     hold_name(&caller, "a");
     pass(BENCH_LEASE_MS / 3);
     struct seen *renew = expect(LOCK_RENEW);
@@ -509,7 +495,6 @@ TEST(a_renewal_that_was_under_way_when_the_link_came_up_is_followed_by_another)
 
 TEST(a_holder_keeps_its_lock_while_the_link_is_down_until_the_warning)
 {
-    static struct caller caller;
     hold_name(&caller, "a");
     link_down();
     pass(BENCH_LEASE_MS * 2 / 3);
@@ -521,7 +506,6 @@ TEST(a_holder_keeps_its_lock_while_the_link_is_down_until_the_warning)
 
 TEST(a_waiter_whose_session_was_dropped_asks_at_once)
 {
-    static struct caller caller;
     struct seen *take = wait_for(&caller, "a", 5);
     dropped(take);
     assert_string_equal(expect(LOCK_TAKE)->token, take->token);
