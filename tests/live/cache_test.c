@@ -51,7 +51,6 @@ TEST(all_who_use_a_cache_call_it_the_same_whatever_their_mode)
         id_of(i, ids[i]);
         assert_string_equal(ids[i], ids[0]);
     }
-    fleet_close();
 }
 
 TEST(another_namespace_or_database_is_another_cache)
@@ -70,7 +69,6 @@ TEST(another_namespace_or_database_is_another_cache)
     assert_string_not_equal(here, there);
     id_of(2, there);
     assert_string_not_equal(here, there);
-    fleet_close();
 }
 
 TEST(it_is_not_known_while_redis_cannot_be_reached)
@@ -87,7 +85,6 @@ TEST(it_is_not_known_while_redis_cannot_be_reached)
     fleet_add();
     id_of(1, again);
     assert_string_equal(again, id);
-    fleet_close();
 }
 
 TEST(a_name_that_was_lost_is_given_again_and_another_one_is_taken)
@@ -112,7 +109,6 @@ TEST(a_name_that_was_lost_is_given_again_and_another_one_is_taken)
     command("LPUSH list nonsense");
     set_name("RENAME list", ""); /* of another type, at one go */
     WAIT_UNTIL(is_named());
-    fleet_close();
 }
 
 TEST(nobody_asks_redis_for_it_who_is_not_asked)
@@ -123,7 +119,6 @@ TEST(nobody_asks_redis_for_it_who_is_not_asked)
     assert_false(is_named());
     assert_false(guard_cache(fleet.guards[0], id));
     WAIT_UNTIL(is_named());
-    fleet_close();
 }
 
 /* ---- what is not to be stored ---- */
@@ -155,7 +150,6 @@ TEST(what_is_not_to_be_stored_answers_all_who_wait_and_is_loaded_again)
     atomic_store(&fleet.source.keep, NULL);
     assert_true(expect_row(0, "k", "k v1").stored);
     assert_int_equal(fleet.source.begun, 2);
-    fleet_close();
 }
 
 TEST(nor_are_absent_rows_and_nobody_else_is_kept_from_loading)
@@ -170,7 +164,6 @@ TEST(nor_are_absent_rows_and_nobody_else_is_kept_from_loading)
     for (unsigned i = 0; i < 4; i++)
         expect(i % 2, "k", GUARD_ABSENT);
     assert_int_equal(fleet.source.begun, 5);
-    fleet_close();
 }
 
 /* The stale value stays and goes on being served; its refresh adds nothing to its life. */
@@ -186,7 +179,6 @@ TEST(a_refresh_that_is_not_to_be_stored_leaves_the_stale_value)
     WAIT_UNTIL(FLEET_SUM(refresh_started) >= 1 && FLEET_SUM(lease_released) >= 1);
     assert_int_equal(expect_row(0, "k", "k v1").source, GUARD_FROM_STALE);
     assert_in_range(redis_number("PTTL", "k", 'v'), 1, 30000);
-    fleet_close();
 }
 
-TEST_GROUP(.up = rig_start, .down = rig_stop, .before = fleet_before);
+TEST_GROUP(.up = rig_start, .down = rig_stop, .before = fleet_before, .end = fleet_close);

@@ -49,11 +49,13 @@ static void command(const char *text)
     freeReplyObject(reply);
 }
 
+static struct ask old;
+
 /* ---- revalidated ---- */
 
 TEST(a_revalidation_brings_what_the_source_has_while_others_get_what_is_there)
 {
-    struct ask ask;
+    static struct ask ask;
     fleet_open(2);
     expect_row(0, "k", "k v1");
     atomic_store(&fleet.source.version, 2);
@@ -66,13 +68,12 @@ TEST(a_revalidation_brings_what_the_source_has_while_others_get_what_is_there)
     expect_answer_from(&ask, "k v2", GUARD_FROM_LOAD);
     assert_true(ask.result.stored);
     assert_int_equal(expect_row(1, "k", "k v2").source, GUARD_FROM_CACHE);
-    fleet_close();
 }
 
 /* A load that was running, here or in another process, is not what was asked for; and two processes share one that is. */
 static void revalidate_beside_a_load_of(size_t loading)
 {
-    struct ask old, asks[4];
+    static struct ask asks[4];
     fleet_open(2);
     source_shut(&fleet.source);
     start_as(loading, &old, "k", 0);
@@ -92,7 +93,6 @@ static void revalidate_beside_a_load_of(size_t loading)
         ask_clear(&asks[i]);
     }
     assert_int_equal(atomic_load(&fleet.source.begun), 2);
-    fleet_close();
 }
 
 TEST(a_load_that_runs_here_does_not_answer_a_revalidation)
@@ -115,7 +115,6 @@ TEST(what_is_near_is_no_answer_and_older_than_one)
     atomic_store(&fleet.source.version, 2);
     assert_int_equal(expect_as(0, "k", GUARD_REVALIDATE, "k v2").source, GUARD_FROM_LOAD);
     expect_row(0, "k", "k v2");
-    fleet_close();
 }
 
 TEST(nor_are_a_stale_value_and_one_at_the_soft_limit)
@@ -128,7 +127,6 @@ TEST(nor_are_a_stale_value_and_one_at_the_soft_limit)
     age_value("k", STALE_FOR_MS / 2);
     atomic_store(&fleet.source.version, 2);
     assert_int_equal(expect_as(0, "k", GUARD_REVALIDATE, "k v2").source, GUARD_FROM_LOAD);
-    fleet_close();
 }
 
 TEST(a_failed_revalidation_leaves_the_value_and_is_remembered)
@@ -142,7 +140,6 @@ TEST(a_failed_revalidation_leaves_the_value_and_is_remembered)
     assert_int_equal(status_as(1, "k", GUARD_REVALIDATE), GUARD_FAILED);
     assert_int_equal(atomic_load(&fleet.source.begun), 2);
     assert_int_equal(expect_row(1, "k", "k v1").source, GUARD_FROM_CACHE);
-    fleet_close();
 }
 
 TEST(in_every_mode_a_revalidation_is_a_load)
@@ -193,7 +190,6 @@ TEST(many_keys_are_peeked_at_and_revalidated_each)
     for (size_t i = 0; i < 3; i++)
         assert_int_equal(answers.results[i].status, GUARD_OK);
     assert_int_equal(atomic_load(&fleet.source.begun), 4);
-    fleet_close();
 }
 
 /* ---- peeked at ---- */
@@ -211,7 +207,6 @@ TEST(a_peek_says_what_there_is_and_leads_to_nothing)
     assert_int_equal(stats.load_started + stats.refresh_started + stats.lease_acquired, 0);
     assert_int_equal(stats.missed, 1);
     assert_int_equal(stats.flights, 0);
-    fleet_close();
 }
 
 TEST(a_peek_of_an_absent_row_a_stale_one_that_is_not_wanted_and_a_damaged_one)
@@ -234,7 +229,6 @@ TEST(a_peek_of_an_absent_row_a_stale_one_that_is_not_wanted_and_a_damaged_one)
     age_value("k", STALE_FOR_MS / 2);
     fleet.kinds[0] = kind;
     assert_int_equal(status_as(0, "k", GUARD_PEEK), GUARD_MISS);
-    fleet_close();
 }
 
 TEST(a_peek_looks_near_first_and_in_mode_shadow_nowhere)
@@ -251,7 +245,6 @@ TEST(a_peek_looks_near_first_and_in_mode_shadow_nowhere)
     fleet_open(1);
     expect_row(0, "k", "k v1");
     assert_int_equal(status_as(0, "k", GUARD_PEEK), GUARD_MISS);
-    fleet_close();
 }
 
 TEST(a_peek_of_what_was_invalidated_by_its_tag_finds_nothing)
@@ -265,7 +258,6 @@ TEST(a_peek_of_what_was_invalidated_by_its_tag_finds_nothing)
     expect_as(0, "k", GUARD_PEEK, "k v1");
     assert_int_equal(guard_invalidate_wait(fleet.guards[0], TAG_CHANGE("t", RIG_LIMIT_MS), &done), GUARD_OK);
     assert_int_equal(status_as(0, "k", GUARD_PEEK), GUARD_MISS);
-    fleet_close();
 }
 
 TEST(a_peek_without_redis_does_not_know)
@@ -277,7 +269,6 @@ TEST(a_peek_without_redis_does_not_know)
     fleet_add();
     assert_int_equal(status_as(0, "k", GUARD_PEEK), GUARD_UNKNOWN);
     assert_int_equal(atomic_load(&fleet.source.begun), 0);
-    fleet_close();
 }
 
 /* ---- expired ---- */
@@ -302,7 +293,6 @@ TEST(an_expired_value_is_stale_at_once_and_refreshed)
     source_open(&fleet.source);
     WAIT_UNTIL(FLEET_SUM(fill_stored) == 2);
     assert_int_equal(expect_row(1, "k", "k v2").source, GUARD_FROM_CACHE);
-    fleet_close();
 }
 
 TEST(an_expired_value_answers_when_the_source_fails)
@@ -313,7 +303,6 @@ TEST(an_expired_value_answers_when_the_source_fails)
     atomic_store(&fleet.source.verdict, SOURCE_FAIL);
     for (unsigned i = 0; i < 3; i++)
         assert_int_equal(expect_row(0, "k", "k v1").source, GUARD_FROM_STALE);
-    fleet_close();
 }
 
 TEST(expiring_again_does_not_lengthen_the_stale_time)
@@ -324,7 +313,6 @@ TEST(expiring_again_does_not_lengthen_the_stale_time)
     age_value("k", STALE_FOR_MS / 2);
     expire(0, KEY_CHANGE("k", RIG_LIMIT_MS));
     assert_in_range(redis_number("PTTL", "k", 'v'), 1, STALE_FOR_MS / 2);
-    fleet_close();
 }
 
 TEST(where_the_entry_has_no_stale_time_it_goes)
@@ -340,12 +328,11 @@ TEST(where_the_entry_has_no_stale_time_it_goes)
     expect(0, "k", GUARD_ABSENT);
     assert_true(expire(0, KEY_CHANGE("k", RIG_LIMIT_MS)).value_dropped);
     assert_false(is_cached("k"));
-    fleet_close();
 }
 
 TEST(an_expiry_voids_the_load_that_runs)
 {
-    struct ask old, since;
+    static struct ask since;
     open_stale(2);
     atomic_store(&fleet.source.stubborn, true);
     source_shut(&fleet.source);
@@ -359,7 +346,6 @@ TEST(an_expiry_voids_the_load_that_runs)
     expect_answer_from(&old, "k v1", GUARD_FROM_LOAD); /* it began before */
     expect_answer_from(&since, "k v2", GUARD_FROM_LOAD);
     assert_int_equal(expect_row(0, "k", "k v2").source, GUARD_FROM_CACHE);
-    fleet_close();
 }
 
 TEST(near_caches_hear_of_an_expiry)
@@ -374,7 +360,6 @@ TEST(near_caches_hear_of_an_expiry)
     expire(0, KEY_CHANGE("k", RIG_LIMIT_MS));
     assert_false(is_near(0, "k"));
     WAIT_UNTIL(!is_near(1, "k"));
-    fleet_close();
 }
 
 TEST(what_cannot_be_expired_is_refused_by_name)
@@ -388,7 +373,6 @@ TEST(what_cannot_be_expired_is_refused_by_name)
     assert_int_equal(
         guard_expire_wait(fleet.guards[0], &(struct guard_change){.key = "k", .tag = "t"}, &result),
         GUARD_INVALID);
-    fleet_close();
 }
 
 /* ---- a tag expired ---- */
@@ -449,7 +433,6 @@ TEST(what_has_an_expired_tag_is_stale_in_every_process_and_refreshed_once)
     for (size_t i = 0; i < 3; i++)
         assert_int_equal(expect_row(i, "k", "k v2").source, GUARD_FROM_CACHE);
     assert_int_equal(FLEET_SUM(entry_outdated), 0);
-    fleet_close();
 }
 
 TEST(it_is_stale_no_longer_than_its_own_stale_time_since_the_expiry)
@@ -465,7 +448,6 @@ TEST(it_is_stale_no_longer_than_its_own_stale_time_since_the_expiry)
     expire_tag(0);
     let_expiries_pass(STALE_FOR_MS);
     assert_int_equal(expect_row(0, "k", "k v2").source, GUARD_FROM_LOAD);
-    fleet_close();
 }
 
 TEST(expiring_a_tag_again_lengthens_no_stale_time)
@@ -486,7 +468,6 @@ TEST(expiring_a_tag_again_lengthens_no_stale_time)
     expire_tag(0);
     assert_int_equal(expect_row(0, "k", "k v1").source, GUARD_FROM_STALE);
     assert_in_range(redis_number("PTTL", "k", 'v'), 1, STALE_FOR_MS / 2);
-    fleet_close();
 }
 
 TEST(an_invalidated_tag_is_not_stale_whether_it_was_expired_before_or_after)
@@ -503,7 +484,6 @@ TEST(an_invalidated_tag_is_not_stale_whether_it_was_expired_before_or_after)
     expire_tag(0);
     atomic_store(&fleet.source.version, 4);
     assert_int_equal(expect_row(0, "k", "k v4").source, GUARD_FROM_LOAD);
-    fleet_close();
 }
 
 TEST(what_was_made_stale_is_gone_when_its_tag_is_invalidated)
@@ -518,7 +498,6 @@ TEST(what_was_made_stale_is_gone_when_its_tag_is_invalidated)
     redisReply *failure = stack_redis_command(&rig_redis, "DEL csg1:{%s:k}:e", fleet.name_space);
     freeReplyObject(failure);
     assert_int_equal(expect_row(0, "k", "k v2").source, GUARD_FROM_LOAD);
-    fleet_close();
 }
 
 TEST(without_what_redis_knows_of_the_expiry_older_entries_are_missing)
@@ -528,7 +507,6 @@ TEST(without_what_redis_knows_of_the_expiry_older_entries_are_missing)
     on_expiries("DEL", 0);
     assert_int_equal(expect_row(0, "k", "k v2").source, GUARD_FROM_LOAD);
     assert_true(FLEET_SUM(entry_outdated) >= 1);
-    fleet_close();
 }
 
 TEST(an_entry_without_stale_time_goes_with_its_expired_tag)
@@ -545,12 +523,10 @@ TEST(an_entry_without_stale_time_goes_with_its_expired_tag)
     expire_tag(0);
     assert_int_equal(expect_row(0, "k", "k v2").source, GUARD_FROM_LOAD);
     assert_int_equal(expect_row(0, "absent", "absent v2").source, GUARD_FROM_LOAD);
-    fleet_close();
 }
 
 TEST(what_is_loaded_after_the_expiry_is_fresh_and_what_was_running_is_not)
 {
-    struct ask old;
     open_tagged(2);
     source_shut(&fleet.source);
     start_as(0, &old, "late", 0);
@@ -562,7 +538,6 @@ TEST(what_is_loaded_after_the_expiry_is_fresh_and_what_was_running_is_not)
     assert_int_equal(expect_row(1, "late", "late v2").source, GUARD_FROM_STALE);
     expect_row(1, "new", "new v3");
     assert_int_equal(expect_row(0, "new", "new v3").source, GUARD_FROM_CACHE);
-    fleet_close();
 }
 
 TEST(a_peek_and_a_revalidation_after_an_expiry_of_the_tag)
@@ -572,7 +547,6 @@ TEST(a_peek_and_a_revalidation_after_an_expiry_of_the_tag)
     assert_int_equal(expect_as(0, "k", GUARD_PEEK, "k v1").source, GUARD_FROM_STALE);
     assert_int_equal(atomic_load(&fleet.source.begun), 1);
     assert_int_equal(expect_as(0, "k", GUARD_REVALIDATE, "k v2").source, GUARD_FROM_LOAD);
-    fleet_close();
 }
 
 TEST(with_a_soft_limit_an_expired_tag_is_answered_after_it)
@@ -588,13 +562,12 @@ TEST(with_a_soft_limit_an_expired_tag_is_answered_after_it)
     expire_tag(0);
     assert_int_equal(expect_row(0, "k", "k v1").source, GUARD_FROM_STALE);
     assert_int_equal(FLEET_SUM(stale_soft), 1);
-    fleet_close();
 }
 
 /* A get with less time than a lookup may take is looked up by the core alone. */
 TEST(what_the_core_finds_is_stale_too)
 {
-    struct ask ask;
+    static struct ask ask;
     open_tagged(1);
     expire_tag(0);
     uint32_t deadline_ms = fleet.config.redis_limit_ms - 1;
@@ -602,7 +575,6 @@ TEST(what_the_core_finds_is_stale_too)
     ask_wait(&ask);
     assert_int_equal(ask.result.source, GUARD_FROM_STALE);
     ask_clear(&ask);
-    fleet_close();
 }
 
 TEST(near_caches_keep_nothing_that_has_an_expired_tag)
@@ -624,7 +596,6 @@ TEST(near_caches_keep_nothing_that_has_an_expired_tag)
         assert_int_equal(expect_row(i, "k", "k v1").source, GUARD_FROM_STALE);
         assert_false(is_near(i, "k"));
     }
-    fleet_close();
 }
 
 /* ---- refreshed ---- */
@@ -676,7 +647,6 @@ TEST(a_refresh_loads_what_is_missing_or_stale_and_nothing_else)
     assert_int_equal(expect_row(0, "missing", "missing v2").source, GUARD_FROM_CACHE);
     assert_int_equal(expect_row(0, "stale", "stale v2").source, GUARD_FROM_CACHE);
     assert_int_equal(expect_row(0, "fresh", "fresh v1").source, GUARD_FROM_CACHE);
-    fleet_close();
 }
 
 TEST(ten_thousand_keys_are_refreshed_a_few_at_a_time)
@@ -695,7 +665,6 @@ TEST(ten_thousand_keys_are_refreshed_a_few_at_a_time)
     struct guard_refreshed result = refresh(keys, MANY, 0);
     assert_int_equal(result.loaded, MANY);
     assert_int_equal(result.shed, 0);
-    fleet_close();
 }
 
 TEST(a_refresh_without_redis_says_so_and_failures_are_counted)
@@ -713,7 +682,6 @@ TEST(a_refresh_without_redis_says_so_and_failures_are_counted)
     result = refresh(keys, 6, 0);
     assert_int_equal(result.shed, 6);
     assert_int_equal(atomic_load(&fleet.source.begun), 0);
-    fleet_close();
 }
 
 /* ---- cleared ---- */
@@ -772,12 +740,10 @@ TEST(clearing_drops_all_entries_and_nothing_else)
         freeReplyObject(reply);
     }
     command("FLUSHALL");
-    fleet_close();
 }
 
 TEST(a_load_that_runs_while_the_namespace_is_cleared_is_not_stored)
 {
-    struct ask old;
     fleet_open(2);
     atomic_store(&fleet.source.stubborn, true);
     source_shut(&fleet.source);
@@ -789,7 +755,6 @@ TEST(a_load_that_runs_while_the_namespace_is_cleared_is_not_stored)
     expect_answer_from(&old, "k v1", GUARD_FROM_LOAD);
     assert_int_equal(expect_row(1, "k", "k v2").source, GUARD_FROM_LOAD);
     assert_int_equal(stats_of(fleet.guards[0]).fill_stored, 0);
-    fleet_close();
 }
 
 /* The next line of what Redis has been told; the caller's. */
@@ -822,7 +787,6 @@ TEST(no_value_is_dropped_before_the_last_lease)
         assert_true(values == 0 || leases == 2);
     }
     redisFree(monitor);
-    fleet_close();
 }
 
 TEST(near_caches_of_all_processes_are_emptied)
@@ -836,7 +800,6 @@ TEST(near_caches_of_all_processes_are_emptied)
     clear_all(0);
     assert_false(is_near(0, "k"));
     WAIT_UNTIL(!is_near(1, "k"));
-    fleet_close();
 }
 
 TEST(several_are_cleared_together_and_one_after_another)
@@ -849,7 +812,6 @@ TEST(several_are_cleared_together_and_one_after_another)
     results[0] = clear_all(0);
     assert_int_equal(results[0].status, GUARD_OK);
     assert_false(is_cached("k"));
-    fleet_close();
 }
 
 static void note_cleared(void *context, const struct guard_cleared *result)
@@ -885,7 +847,6 @@ TEST(a_hung_redis_leaves_it_unknown)
     WAIT_UNTIL(is_up(fleet.guards[0]));
     clear_all(0);
     assert_false(is_cached("k"));
-    fleet_close();
 }
 
-TEST_GROUP(.up = rig_start, .down = rig_stop, .before = fleet_before);
+TEST_GROUP(.up = rig_start, .down = rig_stop, .before = fleet_before, .end = fleet_close);

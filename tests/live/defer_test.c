@@ -75,19 +75,19 @@ static void wait_deferred(unsigned count)
     WAIT_UNTIL(atomic_load(&later.count) == count && atomic_load(&later.loads[count - 1]) != NULL);
 }
 
+static struct ask first, other, next;
+
 TEST(a_deferred_load_answers_and_is_stored_as_any_other)
 {
-    struct ask ask;
+    static struct ask ask;
     fleet_open(2);
     ask_start(0, &ask, "k");
     wait_deferred(1);
-    struct ask other;
     ask_start(1, &other, "k");
     finish_later(0);
     expect_answer(&ask, "k v1");
     expect_answer(&other, "k v1");
     expect_row(1, "k", "k v1");
-    fleet_close();
 }
 
 static void begins(void *context)
@@ -150,7 +150,7 @@ TEST(in_a_batch_some_keys_are_deferred_and_some_are_not)
     static const char *const KEYS[] = {"now", "a", "b"};
     fleet.policy.batch_loader = batch_later;
     fleet_open(1);
-    struct ask asks[3];
+    static struct ask asks[3];
     struct guard_request request = {
         .kind = fleet.kinds[0], .keys = KEYS, .count = 3, .answered = ask_answered};
     memset(asks, 0, sizeof asks);
@@ -164,14 +164,13 @@ TEST(in_a_batch_some_keys_are_deferred_and_some_are_not)
     atomic_fetch_add(&fleet.answered, 2);
     assert_row(&asks[0].result, "now v1");
     ask_clear(&asks[0]);
-    fleet_close();
 }
 
 /* ---- limits ---- */
 
 TEST(at_its_limit_it_fails_and_is_called_back_on_the_guards_thread)
 {
-    struct ask ask;
+    static struct ask ask;
     fleet.policy.load_limit_ms = 1000; /* it has begun and is deferred by then */
     fleet_open(1);
     ask_start(0, &ask, "k");
@@ -184,7 +183,6 @@ TEST(at_its_limit_it_fails_and_is_called_back_on_the_guards_thread)
     assert_true(guard_load_cancelled(later.loads[0]));
     finish_later(0); /* accepted and ignored */
     WAIT_UNTIL(stats_of(fleet.guards[0]).loads_running == 0);
-    fleet_close();
 }
 
 /* ---- a guard's thread that is held up ---- */
@@ -278,7 +276,7 @@ static void count_line(void *context, const char *text, bool good)
 
 TEST(one_that_nobody_finishes_gives_its_place_back_with_a_line_in_the_log)
 {
-    struct ask ask, next;
+    static struct ask ask;
     atomic_store(&lines, 0);
     fleet.config.log = count_line;
     fleet.config.max_loads = 1;
@@ -296,16 +294,15 @@ TEST(one_that_nobody_finishes_gives_its_place_back_with_a_line_in_the_log)
     ask_wait(&next);
     ask_clear(&next);
     finish_later(0);
-    fleet_close();
 }
 
 /* ---- the end ---- */
 
 TEST(closing_does_not_wait_for_what_is_deferred_and_a_handle_can_be_finished_afterwards)
 {
+    static struct ask ask;
     const struct guard_request request = {.key = "other"};
     struct guard_result result;
-    struct ask ask;
     fleet_open(1);
     ask_start(0, &ask, "k");
     wait_deferred(1);
@@ -320,7 +317,6 @@ TEST(closing_does_not_wait_for_what_is_deferred_and_a_handle_can_be_finished_aft
     assert_int_equal(guard_load_get(later.loads[0], &request, &result), GUARD_INVALID);
     assert_int_equal(guard_load_defer(later.loads[0], NULL, NULL, NULL), GUARD_INVALID);
     finish_later(0);
-    fleet_close();
 }
 
 /* ---- misuse ---- */
@@ -345,7 +341,7 @@ static void load_at_once(struct guard_load *load, void *context)
 
 TEST(what_cannot_be_done_with_a_deferred_load_is_refused)
 {
-    struct ask ask;
+    static struct ask ask;
     fleet.config.log = guard_log_none;
     fleet.policy.loader = load_wrongly;
     fleet_open(1);
@@ -363,7 +359,6 @@ TEST(what_cannot_be_done_with_a_deferred_load_is_refused)
     fleet_open(1);
     expect(0, "k", GUARD_ABSENT);
     WAIT_UNTIL(atomic_load(&refused_finished) == GUARD_INVALID);
-    fleet_close();
 }
 
 /* ---- what a deferred load needs ---- */
@@ -379,7 +374,7 @@ static void ask_within(struct ask *ask, struct guard_load *load, const char *key
 
 TEST(with_every_place_held_by_a_deferred_load_each_gets_the_key_that_it_needs)
 {
-    struct ask asks[2], nested[2], circle;
+    static struct ask asks[2], nested[2], circle;
     fleet.config.max_loads = 2;
     fleet.config.load_threads = 1;
     fleet.config.load_queue = 0;
@@ -405,7 +400,6 @@ TEST(with_every_place_held_by_a_deferred_load_each_gets_the_key_that_it_needs)
     finish_later(1);
     expect_answer(&asks[0], "a v1");
     expect_answer(&asks[1], "b v1");
-    fleet_close();
 }
 
 static atomic_int within_status;
@@ -421,7 +415,7 @@ static void ask_within_itself(struct guard_load *load, void *context)
 
 TEST(within_a_load_that_is_not_deferred_is_refused)
 {
-    struct ask ask;
+    static struct ask ask;
     fleet.config.log = guard_log_none;
     fleet.policy.loader = ask_within_itself;
     fleet_open(1);
@@ -429,7 +423,6 @@ TEST(within_a_load_that_is_not_deferred_is_refused)
     WAIT_UNTIL(atomic_load(&within_status) != 0);
     assert_int_equal(within_status, GUARD_INVALID);
     ask_wait(&ask);
-    fleet_close();
 }
 
 /* ---- loops ---- */
@@ -470,7 +463,7 @@ static void uv_host_close(struct uv_host *host)
 TEST(on_a_loop_it_is_called_back_on_that_loops_thread_and_not_once_it_was_finished_there)
 {
     struct uv_host host;
-    struct ask asks[2];
+    static struct ask asks[2];
     fleet.policy.load_limit_ms = 1000;
     fleet.policy.failure_ms = 1;
     fleet_open(1);
@@ -488,13 +481,12 @@ TEST(on_a_loop_it_is_called_back_on_that_loops_thread_and_not_once_it_was_finish
     ask_wait(&asks[1]);
     uv_host_close(&host);
     assert_int_equal(later.called, 1);
-    fleet_close();
 }
 
 TEST(a_loop_can_be_detached_what_was_deferred_to_it_is_called_back_and_others_load_again)
 {
+    static struct ask ask;
     struct uv_host host;
-    struct ask ask, other;
     fleet.config.load_threads = 1;
     fleet_open(1);
     uv_host_open(&host);
@@ -513,7 +505,6 @@ TEST(a_loop_can_be_detached_what_was_deferred_to_it_is_called_back_and_others_lo
     wait_deferred(3);
     finish_later(2);
     expect_answer(&ask, "k v1");
-    fleet_close();
 }
 
 /* ---- PostgreSQL on an epoll loop ---- */
@@ -681,7 +672,7 @@ static bool abandoning_before(void)
 
 TEST_WITH(a_load_that_its_only_request_leaves_is_cancelled_and_the_next_one_is_not, abandoning_before, NULL)
 {
-    struct ask ask;
+    static struct ask ask;
     fleet_open(2);
     ask_start(0, &ask, "k");
     WAIT_UNTIL(atomic_load(&fleet.source.begun) == 1);
@@ -701,7 +692,6 @@ TEST_WITH(a_load_that_its_only_request_leaves_is_cancelled_and_the_next_one_is_n
 
 TEST_WITH(while_another_process_waits_a_load_is_not_abandoned, abandoning_before, NULL)
 {
-    struct ask first, other;
     fleet.policy.lease_ms = 15000;
     fleet_open(2);
     ask_start(0, &first, "k");
@@ -719,7 +709,6 @@ TEST_WITH(while_another_process_waits_a_load_is_not_abandoned, abandoning_before
 
 TEST_WITH(a_request_that_comes_just_then_is_answered_by_a_load_of_its_own, abandoning_before, NULL)
 {
-    struct ask first, next;
     fleet_open(1);
     ask_start(0, &first, "k");
     WAIT_UNTIL(atomic_load(&fleet.source.begun) == 1);
@@ -731,4 +720,4 @@ TEST_WITH(a_request_that_comes_just_then_is_answered_by_a_load_of_its_own, aband
     fleet_close();
 }
 
-TEST_GROUP(.up = rig_start, .down = rig_stop, .before = later_before);
+TEST_GROUP(.up = rig_start, .down = rig_stop, .before = later_before, .end = fleet_close);

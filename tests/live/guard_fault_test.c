@@ -30,7 +30,7 @@ static void fault_init_apart(struct stack_redis *redis)
 TEST(a_guard_opened_without_redis_works_uncached_and_joins_later)
 {
     struct stack_redis redis;
-    struct ask busy, asks[6];
+    static struct ask busy, asks[6];
     fault_init_apart(&redis);
     stack_redis_kill(&redis);
     fleet.config.max_loads = 1;
@@ -88,7 +88,6 @@ TEST(a_guard_that_redis_refuses_says_so_and_works_uncached)
     fleet_add();
     WAIT_UNTIL(stats_of(fleet.guards[0]).redis_state == GUARD_REDIS_DENIED);
     assert_false(expect_row(0, "k", "k v1").stored);
-    fleet_close();
 }
 
 /* The loading process has one caller, who is there before its query: who comes later, to a load that cannot be stored,
@@ -96,7 +95,7 @@ TEST(a_guard_that_redis_refuses_says_so_and_works_uncached)
 TEST(redis_killed_during_a_load_costs_the_cache_but_no_answer)
 {
     struct stack_redis redis = {.pid = 0};
-    struct ask asks[4];
+    static struct ask asks[4];
     assert_true(stack_redis_start(&redis, NULL));
     fault_init();
     fleet.config.redis_url = redis.url;
@@ -158,8 +157,8 @@ TEST(a_hung_redis_delays_an_answer_by_twice_its_limit_at_most)
 
 TEST(a_deadline_below_the_limit_of_redis_is_kept_while_redis_hangs)
 {
+    static struct ask ask;
     struct stack_redis redis = {.pid = 0};
-    struct ask ask;
     assert_true(stack_redis_start(&redis, NULL));
     fleet.config.redis_limit_ms = 10000;
     fleet.policy.lease_ms = fleet.policy.max_hold_ms = 30000;
@@ -211,7 +210,7 @@ TEST(an_invalidation_is_repeated_until_redis_confirms_it)
 
 TEST(a_lease_left_behind_is_outlived_by_one_new_load)
 {
-    struct ask asks[6];
+    static struct ask asks[6];
     fleet_open(2);
     static const char DEAD[] = "11111111-1111-4111-8111-111111111111 0123456789abcdef 0060000 dead:1 0";
     freeReplyObject(stack_redis_command(&rig_redis, "SET csg1:{%s:k}:l %b PX 60000", fleet.name_space, DEAD,
@@ -225,12 +224,11 @@ TEST(a_lease_left_behind_is_outlived_by_one_new_load)
         expect_answer(&asks[i], "k v1");
     assert_int_equal(fleet.source.begun, 1);
     assert_true(FLEET_SUM(wake_polls) > 0);
-    fleet_close();
 }
 
 TEST(a_late_fill_is_refused_and_its_own_callers_are_still_answered)
 {
-    struct ask late;
+    static struct ask late;
     fleet_open(2);
     fleet.source.stubborn = true;
     source_shut(&fleet.source);
@@ -244,7 +242,6 @@ TEST(a_late_fill_is_refused_and_its_own_callers_are_still_answered)
     ask_clear(&late);
     assert_false(is_cached("k"));
     assert_int_equal(stats_of(fleet.guards[0]).fill_late, 1);
-    fleet_close();
 }
 
 /* ---- hearing of others ---- */
@@ -284,7 +281,6 @@ TEST(a_waiting_process_is_woken_by_the_message_not_by_its_poll)
     }
     if (!woken)
         fail_msg("%d times a poll came in between", (int)TRIES);
-    fleet_close();
 }
 
 /* A flight that asks in the very moment of the reconnection looks anyway and is not counted. */
@@ -298,7 +294,7 @@ static bool resyncs_after_a_kill(size_t i)
 
 TEST(a_killed_subscription_comes_back_and_all_who_wait_look_again)
 {
-    struct ask holder, waiter;
+    static struct ask holder, waiter;
     fleet_open(2);
     source_shut(&fleet.source);
     ask_start(0, &holder, "k");
@@ -313,14 +309,13 @@ TEST(a_killed_subscription_comes_back_and_all_who_wait_look_again)
     ask_clear(&waiter);
     ask_clear(&holder);
     assert_int_equal(fleet.source.begun, 1);
-    fleet_close();
 }
 
 TEST(a_silently_dead_subscription_is_noticed_by_the_canary_and_costs_no_answer)
 {
+    static struct ask holder, waiter;
     enum { SILENCE_MS = 2000, NOTICED_MS = 12000 }; /* a canary a second, the silence, and a slow machine */
     struct proxy *proxy = NULL;
-    struct ask holder, waiter;
     char url[64];
     assert_true(proxy_open_to(rig_redis.port, &proxy));
     proxy_mark(proxy, 0, "SUBSCRIBE", PROXY_NONE);
@@ -364,21 +359,20 @@ TEST(messages_that_are_not_ours_are_ignored)
     }
     expect_row(0, "k", "k v1");
     WAIT_UNTIL(stats_of(fleet.guards[0]).wake_messages == 1);
-    fleet_close();
 }
 
 /* ---- closing ---- */
 
 TEST(closing_lets_a_running_load_finish_within_the_drain_time)
 {
-    struct ask ask;
+    static struct ask ask;
     fleet_open(1);
     source_shut(&fleet.source);
     ask_start(0, &ask, "k");
     WAIT_UNTIL(fleet.source.begun == 1);
     guard_drain(fleet.guards[0]);
     guard_drain(fleet.guards[0]);
-    struct ask refused;
+    static struct ask refused;
     assert_int_equal(ask_try(0, &refused, "k", 0), GUARD_CLOSING);
     source_open(&fleet.source);
     assert_int_equal(guard_close(&fleet.guards[0], 10000), GUARD_OK);
@@ -387,7 +381,6 @@ TEST(closing_lets_a_running_load_finish_within_the_drain_time)
     assert_true(ask.result.stored);
     ask_clear(&ask);
     assert_true(is_cached("k"));
-    fleet_close();
 }
 
 TEST(what_was_accepted_before_the_close_is_answered_with_a_value)
@@ -413,7 +406,7 @@ TEST(what_was_accepted_before_the_close_is_answered_with_a_value)
 
 TEST(closing_without_time_cancels_loads_and_releases_their_leases)
 {
-    struct ask asks[3];
+    static struct ask asks[3];
     const char *keys[] = {"a", "b", "a"};
     fleet.config.max_loads = 1; /* "b" is queued */
     fleet_open(1);
@@ -433,14 +426,13 @@ TEST(closing_without_time_cancels_loads_and_releases_their_leases)
     assert_false(is_leased("a"));
     assert_false(is_leased("b"));
     assert_false(is_cached("a"));
-    fleet_close();
 }
 
 static struct guard *abandoned; /* so that its memory is reachable, as a leak checker sees it */
 
 TEST(closing_gives_up_on_a_loader_that_ignores_its_cancellation)
 {
-    struct ask ask;
+    static struct ask ask;
     fleet.source.stubborn = true;
     fleet_open(1);
     source_shut(&fleet.source);
@@ -457,7 +449,6 @@ TEST(closing_gives_up_on_a_loader_that_ignores_its_cancellation)
     source_open(&fleet.source); /* it ends now, and finds nobody */
     WAIT_UNTIL(fleet.source.over == 1);
     assert_int_equal(ask.answers, 1);
-    fleet_close();
 }
 
 static void *ask_and_wait(void *context)
@@ -483,7 +474,6 @@ TEST(closing_frees_those_who_block)
         pthread_join(threads[i], &status);
         assert_int_equal((uintptr_t)status, GUARD_CLOSING);
     }
-    fleet_close();
 }
 
 static void unknown_or_closing(void *context, const struct guard_invalidated *result)
@@ -516,7 +506,7 @@ TEST(an_invalidation_under_way_is_answered_when_the_guard_closes)
 TEST(closing_while_redis_hangs_takes_no_longer_than_its_limits)
 {
     struct stack_redis redis;
-    struct ask asks[2];
+    static struct ask asks[2];
     fault_init_apart(&redis);
     fleet_open(1);
     source_shut(&fleet.source);
@@ -784,7 +774,6 @@ TEST(the_log_tells_of_the_link_and_never_of_the_password)
     fleet.config.log_context = &told;
     fleet_add();
     WAIT_UNTIL(told > 0);
-    fleet_close();
 }
 
-TEST_GROUP(.up = rig_start, .down = rig_stop, .before = fleet_before);
+TEST_GROUP(.up = rig_start, .down = rig_stop, .before = fleet_before, .end = fleet_close);

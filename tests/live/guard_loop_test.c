@@ -215,7 +215,6 @@ TEST(a_get_is_answered_on_the_loop_that_asked_even_before_its_connection_is_up)
     expect_answer(&asked.ask, "k v1");
     loop_expect(&host, "new", "new v1");
     host_close(&host);
-    fleet_close();
 }
 
 static void attach_and_ask(struct host *host, void *context)
@@ -244,7 +243,7 @@ TEST(loops_and_threads_collapse_into_one_load)
 {
     struct host hosts[2];
     struct loop_ask asked[6];
-    struct ask plain;
+    static struct ask plain;
     fleet_open(1);
     for (size_t i = 0; i < 2; i++)
         host_open(&hosts[i], 0);
@@ -261,7 +260,6 @@ TEST(loops_and_threads_collapse_into_one_load)
     assert_int_equal(fleet.source.begun, 1);
     for (size_t i = 0; i < 2; i++)
         host_close(&hosts[i]);
-    fleet_close();
 }
 
 TEST(a_hit_needs_no_other_thread)
@@ -276,7 +274,6 @@ TEST(a_hit_needs_no_other_thread)
     assert_int_equal(after.lease_acquired, before.lease_acquired);
     host_close(&host);
     assert_int_equal(stats_of(fleet.guards[0]).hit, after.hit); /* what a loop counted stays */
-    fleet_close();
 }
 
 TEST(every_outcome_reaches_the_loop)
@@ -306,7 +303,6 @@ TEST(every_outcome_reaches_the_loop)
     host_do(&host, loop_ask, &asked);
     assert_int_equal(asked.status, GUARD_INVALID);
     host_close(&host);
-    fleet_close();
 }
 
 /* Each loop has room for as many as the whole process; who is one too many there is told so by the core. */
@@ -314,7 +310,7 @@ TEST(who_is_one_too_many_in_the_process_is_shed_on_his_loop_and_counted)
 {
     struct host host;
     struct loop_ask asked;
-    struct ask waiting[2];
+    static struct ask waiting[2];
     fleet.config.max_waiters = 2;
     fleet_open(1);
     host_open(&host, 0);
@@ -332,7 +328,6 @@ TEST(who_is_one_too_many_in_the_process_is_shed_on_his_loop_and_counted)
     for (size_t i = 0; i < 2; i++)
         expect_answer(&waiting[i], "slow v1");
     host_close(&host);
-    fleet_close();
 }
 
 TEST(a_get_on_a_loop_can_be_cancelled)
@@ -353,7 +348,6 @@ TEST(a_get_on_a_loop_can_be_cancelled)
     expect_answer(&other.ask, "slow v1");
     host_do(&host, loop_cancel, &other);
     host_close(&host);
-    fleet_close();
 }
 
 static void ask_and_cancel(struct host *host, void *context)
@@ -378,7 +372,6 @@ TEST(a_get_cancelled_in_the_turn_that_asked_is_answered_later_and_once)
     ask_wait(&asked.ask);
     assert_true(asked.ask.result.status == GUARD_CANCELLED);
     host_close(&host);
-    fleet_close();
 }
 
 /* A loop's ticket means nothing without it, nor the other way round. */
@@ -386,7 +379,7 @@ TEST(a_ticket_of_one_loop_cancels_nothing_elsewhere)
 {
     struct host hosts[2];
     struct loop_ask first, second;
-    struct ask plain;
+    static struct ask plain;
     fleet_open(1);
     for (size_t i = 0; i < 2; i++)
         host_open(&hosts[i], 0);
@@ -407,14 +400,13 @@ TEST(a_ticket_of_one_loop_cancels_nothing_elsewhere)
         expect_answer(all[i], "k v1");
     for (size_t i = 0; i < 2; i++)
         host_close(&hosts[i]);
-    fleet_close();
 }
 
 TEST(detaching_answers_with_closing_who_still_waits)
 {
     struct host host;
     struct loop_ask waiting[3];
-    struct ask plain;
+    static struct ask plain;
     open_with_host(&host);
     source_shut(&fleet.source);
     for (size_t i = 0; i < 3; i++)
@@ -430,7 +422,6 @@ TEST(detaching_answers_with_closing_who_still_waits)
     host_end(&host);
     source_open(&fleet.source); /* the load went on for the other */
     expect_answer(&plain, "slow v1");
-    fleet_close();
 }
 
 /* Asks many keys and detaches in the same turn: their lookups have not even been written. */
@@ -457,7 +448,6 @@ TEST(a_loop_can_be_detached_with_lookups_under_way)
         assert_int_equal(asked[i].ask.result.status, GUARD_CLOSING);
     }
     host_end(&host);
-    fleet_close();
 }
 
 /* Detaches its loop from inside the first answer. */
@@ -498,7 +488,6 @@ TEST(a_loop_can_be_detached_inside_a_callback)
         ask_clear(&asked[i].ask);
     }
     host_end(&host);
-    fleet_close();
 }
 
 TEST(a_draining_guard_refuses_gets_of_loops_and_serves_those_it_has)
@@ -515,7 +504,6 @@ TEST(a_draining_guard_refuses_gets_of_loops_and_serves_those_it_has)
     source_open(&fleet.source);
     expect_answer(&waiting.ask, "slow v1");
     host_close(&host);
-    fleet_close();
 }
 
 static void ask_and_drain(struct host *host, void *context)
@@ -533,7 +521,6 @@ TEST(a_get_accepted_before_the_drain_is_served_whatever_its_stage)
     host_do(&host, ask_and_drain, &asked);
     expect_answer(&asked.ask, "cold v1");
     host_close(&host);
-    fleet_close();
 }
 
 TEST(many_loops_come_and_go_while_others_ask)
@@ -560,7 +547,6 @@ TEST(many_loops_come_and_go_while_others_ask)
         }
     }
     host_close(&steady);
-    fleet_close();
 }
 
 enum { KEYS = 40 };
@@ -610,7 +596,6 @@ TEST(many_keys_are_answered_at_once_cold_and_warm)
     assert_int_equal(asked.answers, 3);
     assert_int_equal(asked.rows, 3 * KEYS);
     assert_int_equal(fleet.source.begun, KEYS);
-    fleet_close();
 }
 
 TEST(a_loop_goes_on_while_redis_dies_and_when_it_is_back)
@@ -703,7 +688,7 @@ TEST(who_asks_in_the_turn_in_which_the_connection_is_lost_is_answered)
     stack_redis_stop(&lost.redis);
 }
 
-TEST_GROUP(.up = rig_start, .down = rig_stop, .before = fleet_before);
+TEST_GROUP(.up = rig_start, .down = rig_stop, .before = fleet_before, .end = fleet_close);
 
 /* ---- hits, one after the other, for whoever counts what they cost ---- */
 

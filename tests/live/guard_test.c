@@ -50,7 +50,6 @@ TEST(a_missing_key_is_loaded_once_for_the_whole_fleet)
         saved += key.weight;
     }
     assert_int_equal(saved, 2 * CROWD - 1);
-    fleet_close();
 }
 
 TEST(the_rest_of_the_fleet_hits_what_one_has_loaded)
@@ -65,7 +64,6 @@ TEST(the_rest_of_the_fleet_hits_what_one_has_loaded)
     assert_int_equal(hit.age_ms + hit.left_ms, fleet.policy.fresh_ms);
     assert_int_equal(fleet.source.begun, 1);
     assert_int_equal(stats_of(fleet.guards[1]).hit, 1);
-    fleet_close();
 }
 
 TEST(age_and_left_follow_the_clock_of_redis)
@@ -78,7 +76,6 @@ TEST(age_and_left_follow_the_clock_of_redis)
     struct guard_result hit = expect_row(0, "k", "k v1");
     assert_in_range(hit.left_ms, 10000, 20000);
     assert_in_range(hit.age_ms, 40000, 50000);
-    fleet_close();
 }
 
 TEST(jitter_shortens_the_fresh_time_by_no_more_than_its_percentage)
@@ -96,7 +93,6 @@ TEST(jitter_shortens_the_fresh_time_by_no_more_than_its_percentage)
         guard_value_unref(&result.value);
     }
     assert_true(shortened);
-    fleet_close();
 }
 
 TEST(an_absent_row_is_an_answer_and_is_remembered)
@@ -112,7 +108,6 @@ TEST(an_absent_row_is_an_answer_and_is_remembered)
     assert_int_equal(fleet.source.begun, 1);
     assert_int_equal(stats_of(fleet.guards[1]).absent_hit, 1);
     assert_int_equal(stats_of(fleet.guards[0]).load_absent, 1);
-    fleet_close();
 }
 
 TEST(one_failed_load_answers_the_waiters_of_all_processes)
@@ -120,7 +115,7 @@ TEST(one_failed_load_answers_the_waiters_of_all_processes)
     static const enum guard_failure FAILURES[] = {GUARD_FAILURE_UNAVAILABLE, GUARD_FAILURE_REJECTED,
                                                   GUARD_FAILURE_TIMEOUT, GUARD_FAILURE_INTERNAL};
     for (size_t f = 0; f < sizeof FAILURES / sizeof *FAILURES; f++) {
-        struct ask asks[8];
+        static struct ask asks[8];
         fleet_init();
         fleet.policy.failure_ms = 30000;
         fleet.source.verdict = SOURCE_FAIL;
@@ -156,7 +151,6 @@ TEST(a_failed_load_is_tried_again_when_its_time_is_over)
     struct guard_result result;
     WAIT_UNTIL((result = get_of(0, "k"), result.status == GUARD_OK));
     guard_value_unref(&result.value);
-    fleet_close();
 }
 
 /* ---- what a value may be ---- */
@@ -179,7 +173,6 @@ static void check_body(const char *body, size_t body_bytes)
         guard_value_unref(&result.value);
     }
     assert_int_equal(fleet.source.begun, 1);
-    fleet_close();
 }
 
 TEST(an_empty_body_is_a_value)
@@ -223,7 +216,6 @@ TEST(a_body_may_have_the_largest_size_but_one_more_byte_is_not_cached)
     assert_false(is_cached("more"));
     assert_int_equal(FLEET_SUM(fill_too_big), 1);
     assert_int_equal(FLEET_SUM(lease_acquired), 2); /* the mark spares the second one the lease */
-    fleet_close();
 }
 
 TEST(a_value_outlives_its_callback_and_the_guard)
@@ -253,19 +245,18 @@ TEST(a_key_may_have_any_bytes_and_4096_of_them)
     expect_row(0, key, row);
     key[4096] = 'k';
     key[4097] = '\0';
-    struct ask ask;
+    static struct ask ask;
     assert_int_equal(ask_try(0, &ask, key, 0), GUARD_INVALID);
     assert_int_equal(ask_try(0, &ask, "", 0), GUARD_INVALID);
     assert_int_equal(ask_try(0, &ask, NULL, 0), GUARD_INVALID);
     assert_int_equal(guard_invalidate(fleet.guards[0], KEY_CHANGE(key, 0)), GUARD_INVALID);
     assert_int_equal(guard_invalidate(fleet.guards[0], KEY_CHANGE("", 0)), GUARD_INVALID);
     assert_int_equal(guard_invalidate(fleet.guards[0], KEY_CHANGE(NULL, 0)), GUARD_INVALID);
-    fleet_close();
 }
 
 TEST(a_request_that_cannot_be_served_is_refused_and_never_answered)
 {
-    struct ask ask;
+    static struct ask ask;
     struct guard_result result = {.status = GUARD_OK};
     struct guard_invalidated invalidated = {.status = GUARD_OK};
     fleet_open(2);
@@ -281,7 +272,6 @@ TEST(a_request_that_cannot_be_served_is_refused_and_never_answered)
     assert_int_equal(result.status, GUARD_INVALID);
     assert_int_equal(guard_invalidate_wait(fleet.guards[0], KEY_CHANGE("", 0), &invalidated), GUARD_INVALID);
     assert_int_equal(invalidated.status, GUARD_INVALID);
-    fleet_close();
 }
 
 /* ---- loaders ---- */
@@ -302,7 +292,6 @@ TEST(a_loader_that_breaks_its_contract_fails_the_load_as_internal)
     expect_row(0, "good", "good v1");
     assert_int_equal(stats_of(fleet.guards[0]).load_failed, 6);
     assert_int_equal(stats_of(fleet.guards[0]).load_ok, 1);
-    fleet_close();
 }
 
 TEST(the_first_of_two_verdicts_stands)
@@ -311,7 +300,6 @@ TEST(the_first_of_two_verdicts_stands)
     fleet_open(1);
     expect_row(0, "k", "k v1");
     expect_row(0, "k", "k v1");
-    fleet_close();
 }
 
 TEST(a_validator_that_is_not_short_printable_ascii_fails_the_load)
@@ -331,7 +319,6 @@ TEST(a_validator_that_is_not_short_printable_ascii_fails_the_load)
     struct guard_result result = get_of(0, "ok");
     assert_string_equal(result.value->validator, longest);
     guard_value_unref(&result.value);
-    fleet_close();
 }
 
 TEST(a_failure_that_is_none_counts_as_internal)
@@ -340,7 +327,6 @@ TEST(a_failure_that_is_none_counts_as_internal)
     fleet.source.failure = GUARD_FAILURE_NONE;
     fleet_open(1);
     assert_int_equal(expect(0, "k", GUARD_FAILED).failure, GUARD_FAILURE_INTERNAL);
-    fleet_close();
 }
 
 TEST(a_load_past_its_limit_is_cancelled_and_fails_as_timeout)
@@ -354,7 +340,6 @@ TEST(a_load_past_its_limit_is_cancelled_and_fails_as_timeout)
     WAIT_UNTIL(fleet.source.saw_cancel == 1);
     assert_in_range(fleet.source.left_ms, 0, LIMIT_MS);
     assert_int_equal(stats_of(fleet.guards[0]).load_cancelled, 1);
-    fleet_close();
 }
 
 TEST(a_loader_that_hangs_frees_its_key_at_the_hold_limit)
@@ -374,12 +359,11 @@ TEST(a_loader_that_hangs_frees_its_key_at_the_hold_limit)
     WAIT_UNTIL(fleet.source.running == 0);
     WAIT_UNTIL((result = get_of(1, "k"), result.status == GUARD_OK));
     guard_value_unref(&result.value);
-    fleet_close();
 }
 
 TEST(a_long_load_keeps_its_lease_by_renewing_it)
 {
-    struct ask asks[2];
+    static struct ask asks[2];
     fleet.config.redis_limit_ms = 1500;
     fleet.policy.lease_ms = 4500; /* it may be three seconds late */
     fleet_open(2);
@@ -395,14 +379,13 @@ TEST(a_long_load_keeps_its_lease_by_renewing_it)
         expect_answer(&asks[i], "k v1");
     assert_int_equal(fleet.source.begun, 1);
     assert_int_equal(FLEET_SUM(lease_lost), 0);
-    fleet_close();
 }
 
 /* ---- deadlines, limits, cancelling ---- */
 
 TEST(a_request_is_answered_at_its_deadline_and_the_load_goes_on)
 {
-    struct ask hasty, patient;
+    static struct ask hasty, patient;
     fleet_open(1);
     source_shut(&fleet.source);
     ask_start(0, &patient, "k");
@@ -417,12 +400,11 @@ TEST(a_request_is_answered_at_its_deadline_and_the_load_goes_on)
     source_open(&fleet.source);
     WAIT_UNTIL(stats_of(fleet.guards[0]).fill_stored == 1);
     assert_int_equal(expect_row(0, "k", "k v1").source, GUARD_FROM_CACHE);
-    fleet_close();
 }
 
 TEST(requests_beyond_the_waiter_limit_are_shed)
 {
-    struct ask asks[5];
+    static struct ask asks[5];
     fleet.config.max_waiters = 4;
     fleet_open(1);
     source_shut(&fleet.source);
@@ -436,7 +418,6 @@ TEST(requests_beyond_the_waiter_limit_are_shed)
         ask_clear(&asks[i]);
     }
     assert_int_equal(stats_of(fleet.guards[0]).shed, 1);
-    fleet_close();
 }
 
 static struct askers {
@@ -475,7 +456,7 @@ static enum guard_status ask_with_asker(struct ask *ask)
 
 TEST(an_asker_is_held_until_its_request_is_over)
 {
-    struct ask first, refused;
+    static struct ask first, refused;
     fleet.config.max_waiters = 1;
     askers = (struct askers){0};
     fleet_open(1);
@@ -497,7 +478,7 @@ TEST(an_asker_is_held_until_its_request_is_over)
 
 TEST(loads_beyond_workers_and_queue_are_shed)
 {
-    struct ask asks[4];
+    static struct ask asks[4];
     fleet.config.max_loads = 2;
     fleet.config.load_queue = 1;
     fleet_open(1);
@@ -519,12 +500,11 @@ TEST(loads_beyond_workers_and_queue_are_shed)
         ask_clear(&asks[i]);
     }
     assert_int_equal(fleet.source.most, 2);
-    fleet_close();
 }
 
 TEST(a_cancelled_get_is_answered_so_and_the_others_are_served)
 {
-    struct ask leader, other, remote;
+    static struct ask leader, other, remote;
     fleet_open(2);
     source_shut(&fleet.source);
     ask_start(0, &leader, "k");
@@ -542,7 +522,6 @@ TEST(a_cancelled_get_is_answered_so_and_the_others_are_served)
     source_open(&fleet.source);
     expect_answer(&other, "k v1");
     assert_int_equal(FLEET_SUM(cancelled), 2);
-    fleet_close();
 }
 
 /* Nothing tells from outside at which stage a cancellation meets its get: all of them are met by many. */
@@ -567,12 +546,11 @@ TEST(a_get_can_be_cancelled_at_any_stage)
     }
     assert_true(cancelled > 0);
     WAIT_UNTIL(stats_of(fleet.guards[0]).cancelled == cancelled);
-    fleet_close();
 }
 
 TEST(a_ticket_that_no_longer_waits_is_ignored)
 {
-    struct ask done, waiting;
+    static struct ask done, waiting;
     fleet_open(1);
     ask_start(0, &done, "k");
     ask_wait(&done);
@@ -587,12 +565,11 @@ TEST(a_ticket_that_no_longer_waits_is_ignored)
     guard_cancel(fleet.guards[0], NULL, waiting.ticket + 1);
     source_open(&fleet.source);
     expect_answer(&waiting, "other v1");
-    fleet_close();
 }
 
 TEST(nobody_waits_for_a_queued_load_that_all_have_left)
 {
-    struct ask first, second;
+    static struct ask first, second;
     fleet.config.max_loads = 1;
     fleet_open(1);
     source_shut(&fleet.source);
@@ -608,7 +585,6 @@ TEST(nobody_waits_for_a_queued_load_that_all_have_left)
     ask_wait(&first);
     ask_clear(&first);
     assert_int_equal(fleet.source.begun, 1);
-    fleet_close();
 }
 
 /* ---- stale values ---- */
@@ -633,7 +609,6 @@ TEST(a_stale_value_is_served_at_once_while_one_process_refreshes_it)
     assert_int_equal(expect_row(1, "k", "k v2").source, GUARD_FROM_CACHE);
     assert_int_equal(fleet.source.begun, 2);
     assert_int_equal(FLEET_SUM(stale), 2);
-    fleet_close();
 }
 
 TEST(who_accepts_no_stale_value_waits_for_the_fresh_one)
@@ -648,7 +623,6 @@ TEST(who_accepts_no_stale_value_waits_for_the_fresh_one)
     assert_int_equal(guard_kind_add(fleet.guards[0], &fleet.policy, &strict, NULL), GUARD_OK);
     fleet.kinds[0] = strict;
     assert_int_equal(expect_row(0, "k", "k v2").source, GUARD_FROM_LOAD);
-    fleet_close();
 }
 
 /* ---- invalidating ---- */
@@ -674,7 +648,6 @@ TEST(an_invalidation_drops_the_value_and_says_so)
     assert_false(dropped.load_voided);
     expect_row(0, "k", "k v2");
     assert_int_equal(FLEET_SUM(invalidated), 2);
-    fleet_close();
 }
 
 TEST(an_absent_entry_and_a_failure_are_invalidated_like_a_value)
@@ -690,12 +663,11 @@ TEST(an_absent_entry_and_a_failure_are_invalidated_like_a_value)
     assert_false(invalidate(0, "f").value_dropped);
     expect_row(0, "a", "a v1");
     expect_row(0, "f", "f v1");
-    fleet_close();
 }
 
 TEST(a_get_after_an_invalidation_never_sees_what_a_running_load_read_before)
 {
-    struct ask before, after[2];
+    static struct ask before, after[2];
     fleet_open(2);
     source_shut(&fleet.source);
     fleet.source.stubborn = true; /* the old load is not ended by its cancellation: its result arrives */
@@ -716,7 +688,6 @@ TEST(a_get_after_an_invalidation_never_sees_what_a_running_load_read_before)
     for (size_t i = 0; i < 2; i++)
         expect_answer(&after[i], "k v2");
     expect_row(0, "k", "k v2");
-    fleet_close();
 }
 
 static void invalidated_on(void *context, const struct guard_invalidated *result)
@@ -757,7 +728,6 @@ TEST(an_entry_that_is_not_ours_counts_as_missing_and_is_replaced)
     expect_row(0, "other", "other v1");
     assert_int_equal(fleet.source.begun, 3);
     assert_true(stats_of(fleet.guards[0]).entry_rejected >= 3);
-    fleet_close();
 }
 
 TEST(namespaces_do_not_see_each_other)
@@ -770,7 +740,6 @@ TEST(namespaces_do_not_see_each_other)
     expect_row(1, "k", "k v2");
     assert_true(invalidate(1, "k").value_dropped);
     expect_row(0, "k", "k v1");
-    fleet_close();
 }
 
 /* Who subscribed to the messages of this database. */
@@ -788,7 +757,7 @@ static long long listeners(unsigned database)
 TEST(databases_do_not_see_each_other)
 {
     char url[96];
-    struct ask here, there;
+    static struct ask here, there;
     fleet_add();
     snprintf(url, sizeof url, "redis://127.0.0.1:%u/5", (unsigned)rig_redis.port);
     fleet.config.redis_url = url;
@@ -806,7 +775,6 @@ TEST(databases_do_not_see_each_other)
         WAIT_UNTIL(stats_of(fleet.guards[i]).wake_messages == 1); /* each its own fill */
     assert_int_equal(listeners(0), 1);
     assert_int_equal(listeners(5), 1);
-    fleet_close();
 }
 
 TEST(the_unix_socket_of_redis_will_do)
@@ -816,7 +784,6 @@ TEST(the_unix_socket_of_redis_will_do)
     fleet_open(2);
     expect_row(0, "k", "k v1");
     assert_int_equal(expect_row(1, "k", "k v1").source, GUARD_FROM_CACHE);
-    fleet_close();
 }
 
 /* ---- modes ---- */
@@ -826,7 +793,7 @@ TEST(the_unix_socket_of_redis_will_do)
 TEST(mode_local_loads_once_per_process)
 {
     static const char *const BUSY[] = {"busy here", "busy there"};
-    struct ask busy[2], asks[8];
+    static struct ask busy[2], asks[8];
     fleet.config.mode = GUARD_MODE_LOCAL;
     fleet.config.max_loads = 1;
     fleet_open(2);
@@ -847,13 +814,12 @@ TEST(mode_local_loads_once_per_process)
     assert_int_equal(fleet.source.begun, 2 + 2);
     assert_int_equal(FLEET_SUM(fill_stored), 2 + 1); /* of "k" the one that had the lease */
     assert_int_equal(expect_row(1, "k", "k v1").source, GUARD_FROM_CACHE);
-    fleet_close();
 }
 
 TEST(mode_off_loads_once_per_request)
 {
     enum { ASKS = 8 };
-    struct ask asks[ASKS];
+    static struct ask asks[ASKS];
     fleet.config.mode = GUARD_MODE_OFF;
     fleet_open(2);
     source_shut(&fleet.source);
@@ -866,7 +832,6 @@ TEST(mode_off_loads_once_per_request)
     assert_int_equal(fleet.source.begun, ASKS);
     assert_int_equal(FLEET_SUM(fill_stored), 1); /* the one that had the lease */
     assert_int_equal(expect_row(1, "k", "k v1").source, GUARD_FROM_CACHE);
-    fleet_close();
 }
 
 /* ---- threads ---- */
@@ -899,7 +864,6 @@ TEST(any_thread_may_ask_and_block)
     for (size_t i = 0; i < 8; i++)
         pthread_join(callers[i].thread, NULL);
     assert_int_equal(fleet.source.begun, 25);
-    fleet_close();
 }
 
 /* Asks for the next key from inside the callback of the one before. */
@@ -939,7 +903,6 @@ TEST(a_callback_may_ask_cancel_and_invalidate)
     assert_int_equal(guard_get(chain.guard, &request, NULL, NULL), GUARD_OK);
     WAIT_UNTIL(chain.links == 10);
     assert_false(pthread_equal(chain.thread, pthread_self()));
-    fleet_close();
 }
 
 /* ---- a policy changed while running ---- */
@@ -989,7 +952,6 @@ TEST(what_cannot_change_in_a_policy_is_refused_by_name)
     for (size_t i = 0; i < WRONG; i++)
         assert_refused_change(&wrong[i], FIELDS[i]);
     assert_refused_change(NULL, "struct_size");
-    fleet_close();
 }
 
 TEST(an_equal_policy_makes_no_version_and_a_name_may_be_left_out)
@@ -1008,12 +970,11 @@ TEST(an_equal_policy_makes_no_version_and_a_name_may_be_left_out)
     assert_ptr_not_equal(kind_policy(fleet.kinds[0]), version);
     guard_kind_get(fleet.kinds[0], &policy);
     assert_string_equal(policy.name, guard_kind_name(fleet.kinds[0]));
-    fleet_close();
 }
 
 TEST(a_changed_policy_is_for_what_begins_after_it)
 {
-    struct ask before, after;
+    static struct ask before, after;
     struct guard_policy policy;
     fleet_open(1);
     source_shut(&fleet.source);
@@ -1035,7 +996,6 @@ TEST(a_changed_policy_is_for_what_begins_after_it)
     policy.deadline_ms = fleet.policy.deadline_ms;
     assert_int_equal(guard_kind_set(fleet.kinds[0], &policy, NULL), GUARD_OK);
     assert_true(expect_row(0, "other", "other v1").left_ms <= 5000);
-    fleet_close();
 }
 
 static void *change_often(void *context)
@@ -1067,7 +1027,6 @@ TEST(a_policy_may_be_changed_by_any_thread_under_load)
         pthread_join(callers[i].thread, NULL);
     atomic_store(&over, true);
     pthread_join(changer, NULL);
-    fleet_close();
 }
 
 TEST(a_kind_has_a_name_of_its_own)
@@ -1092,7 +1051,6 @@ TEST(a_kind_has_a_name_of_its_own)
         assert_non_null(strstr(error.text, "guard_policy.name"));
     }
     assert_null(other);
-    fleet_close();
 }
 
 /* ---- opening ---- */
@@ -1145,7 +1103,6 @@ TEST(a_wrong_policy_is_refused_by_name)
     assert_non_null(strstr(error.text, "redis_limit_ms"));
     assert_null(kind);
     assert_int_equal(guard_kind_add(fleet.guards[0], NULL, &kind, &error), GUARD_INVALID);
-    fleet_close();
 }
 
 TEST(outcomes_have_names)
@@ -1159,4 +1116,4 @@ TEST(outcomes_have_names)
     assert_string_equal(guard_failure_name((enum guard_failure)99), "?");
 }
 
-TEST_GROUP(.up = rig_start, .down = rig_stop, .before = fleet_before);
+TEST_GROUP(.up = rig_start, .down = rig_stop, .before = fleet_before, .end = fleet_close);

@@ -100,7 +100,7 @@ static void clocked_fleet(struct clocked *clocked)
 TEST(a_redis_clock_set_back_lengthens_no_wait_and_no_value)
 {
     struct clocked clocked;
-    struct ask asks[2];
+    static struct ask asks[2];
     clocked_fleet(&clocked);
     expect_row(0, "k", "k v1");
     freeReplyObject(
@@ -167,7 +167,7 @@ TEST(a_redis_clock_set_forward_expires_all_and_the_bulkhead_holds)
 
 TEST(who_may_not_subscribe_polls_and_is_served)
 {
-    struct ask holder, waiter;
+    static struct ask holder, waiter;
     char url[96];
     redis_do(&rig_redis, "ACL SETUSER deaf on >x allkeys allchannels +@all");
     snprintf(url, sizeof url, "redis://deaf:x@127.0.0.1:%u/0", (unsigned)rig_redis.port);
@@ -221,7 +221,7 @@ TEST(a_subscription_is_up_only_once_redis_has_confirmed_it)
 TEST(all_wake_when_a_lease_is_given_back_and_one_takes_it)
 {
     enum { EACH = 5 };
-    struct ask holder, asks[3 * EACH];
+    static struct ask holder, asks[3 * EACH];
     uint64_t acquired = 0;
     fleet.policy.lease_ms = fleet.policy.max_hold_ms = 30000;
     fleet_open(4);
@@ -243,7 +243,6 @@ TEST(all_wake_when_a_lease_is_given_back_and_one_takes_it)
         acquired += stats_of(fleet.guards[i]).lease_acquired;
     assert_int_equal(acquired, 1);
     assert_int_equal(fleet.source.begun, 2);
-    fleet_close();
 }
 
 /* ---- what is written ---- */
@@ -359,7 +358,6 @@ TEST(the_stale_time_is_not_shortened_by_jitter)
         assert_in_range(ttl_ms, (long long)loaded.left_ms + STALE_MS - took_ms,
                         loaded.left_ms + STALE_MS + 2);
     }
-    fleet_close();
 }
 
 /* ---- invalidating ---- */
@@ -411,8 +409,8 @@ static void load_and_invalidate(struct guard_load *load, void *context)
 TEST(a_key_that_is_invalidated_during_every_load_is_answered_after_few)
 {
     enum { EACH = 10, ROUNDS = 3, LOADS_EACH = ROUNDS + 1 };
-    struct restless restless = {.begun = 0};
-    struct ask asks[2 * EACH];
+    static struct restless restless;
+    static struct ask asks[2 * EACH];
     fleet.policy.loader = load_and_invalidate;
     fleet.policy.context = &restless;
     fleet_open(2);
@@ -430,7 +428,6 @@ TEST(a_key_that_is_invalidated_during_every_load_is_answered_after_few)
     assert_in_range(restless.begun, 1, 2 * LOADS_EACH);
     assert_false(is_cached("k"));
     assert_false(is_leased("k"));
-    fleet_close();
 }
 
 /* ---- connections ---- */
@@ -597,4 +594,4 @@ TEST(loads_that_wait_for_each_other_end_at_the_deadline_of_the_inner_get)
     expect_no_hang(2, 2); /* a here and b there, each asking for the other */
 }
 
-TEST_GROUP(.up = rig_start, .down = rig_stop, .before = fleet_before);
+TEST_GROUP(.up = rig_start, .down = rig_stop, .before = fleet_before, .end = fleet_close);

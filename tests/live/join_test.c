@@ -70,8 +70,17 @@ static void detach(void)
     WAIT_UNTIL(turned() && scene.detached);
 }
 
+static bool scene_before(void)
+{
+    scene.proxy = NULL; /* of a test that has failed */
+    return fleet_before();
+}
+
+/* Does nothing if there is none. */
 static void scene_close(void)
 {
+    if (scene.proxy == NULL)
+        return;
     if (scene.attached != NULL)
         detach();
     assert_int_equal(uv_run(&scene.loop, UV_RUN_DEFAULT), 0);
@@ -177,7 +186,6 @@ TEST(a_lookup_answers_only_who_joined_before_it_was_sent)
     change_row_during_lookup();
     expect_early_row("k v1");
     expect_late_row("k v2");
-    scene_close();
 }
 
 TEST(a_stale_lookup_answers_only_who_joined_before_it_was_sent)
@@ -186,7 +194,6 @@ TEST(a_stale_lookup_answers_only_who_joined_before_it_was_sent)
     change_row_during_lookup();
     expect_early_row("k v1");
     expect_late_row("k v2");
-    scene_close();
 }
 
 /* Alarms ring in order, and this request begins last: its deadline passes after the soft limits of all that wait. */
@@ -209,12 +216,11 @@ TEST(a_held_stale_value_goes_only_to_who_joined_before_its_lookup_was_sent)
     proxy_set(scene.proxy, 0, PROXY_NONE, 0);
     expect_early_row("k v1");
     expect_late_row("k v2");
-    scene_close();
 }
 
 TEST(a_look_beside_the_refresh_answers_only_who_joined_before_it_was_sent)
 {
-    struct ask first;
+    static struct ask first;
     scene_open_stale();
     source_shut(&fleet.source);
     ask_start(READER, &first, "k");
@@ -224,7 +230,6 @@ TEST(a_look_beside_the_refresh_answers_only_who_joined_before_it_was_sent)
     expect_early_row("k v1");
     source_open(&fleet.source);
     expect_late_row("k v2");
-    scene_close();
 }
 
 TEST(a_load_that_lost_its_lease_answers_only_who_joined_before_its_query)
@@ -238,7 +243,6 @@ TEST(a_load_that_lost_its_lease_answers_only_who_joined_before_its_query)
     source_open(&fleet.source);
     expect_early_row("k v1");
     expect_late_row("k v2");
-    scene_close();
 }
 
 TEST(a_fill_that_is_rejected_answers_only_who_joined_before_its_query)
@@ -251,7 +255,6 @@ TEST(a_fill_that_is_rejected_answers_only_who_joined_before_its_query)
     expect_early_row("k v1");
     expect_late_row("k v2");
     assert_int_equal(stats_of(fleet.guards[READER]).fill_late, 1);
-    scene_close();
 }
 
 /* What is held stays so, on the connection that is given up at the limit; the next one is free. */
@@ -268,7 +271,6 @@ TEST(a_fill_without_reply_answers_only_who_joined_before_its_query)
     expect_early_row("k v1");
     expect_late_row("k v2");
     assert_int_equal(stats_of(fleet.guards[READER]).fill_unknown, 1);
-    scene_close();
 }
 
 TEST(a_fill_that_is_stored_answers_only_who_joined_before_it_was_sent)
@@ -284,7 +286,6 @@ TEST(a_fill_that_is_stored_answers_only_who_joined_before_it_was_sent)
     proxy_set(scene.proxy, 0, PROXY_NONE, 0);
     expect_early_row("k v1");
     expect_late_row("k v2");
-    scene_close();
 }
 
 static void read_lease(const char *format, char uuid[37])
@@ -311,7 +312,6 @@ TEST(every_attempt_has_a_token_of_its_own)
     ask_clear(&scene.early);
     read_lease("GET csg1:{%s:k}:v", second); /* an entry begins with the UUID it was filled under */
     assert_string_not_equal(first, second);
-    scene_close();
 }
 
 /* Sent twice, a token could arrive twice: the second time after an invalidation has voided it. */
@@ -333,7 +333,6 @@ TEST(a_retry_has_a_new_token_and_takes_the_place_of_the_attempt_without_reply)
     ask_wait(&scene.early);
     assert_true(scene.early.result.stored);
     ask_clear(&scene.early);
-    scene_close();
 }
 
 TEST(a_lease_that_comes_when_nobody_waits_any_more_is_given_back)
@@ -350,7 +349,6 @@ TEST(a_lease_that_comes_when_nobody_waits_any_more_is_given_back)
     WAIT_UNTIL(stats_of(fleet.guards[READER]).flights == 0);
     assert_false(is_leased("k")); /* long before it would have run out */
     assert_int_equal(atomic_load(&fleet.source.begun), 0);
-    scene_close();
 }
 
 TEST(a_look_beside_the_refresh_leaves_its_lease_alone)
@@ -363,7 +361,6 @@ TEST(a_look_beside_the_refresh_leaves_its_lease_alone)
     assert_true(is_leased("k"));
     source_open(&fleet.source);
     WAIT_UNTIL(stats_of(fleet.guards[READER]).fill_stored == 1);
-    scene_close();
 }
 
 TEST(a_load_that_lost_its_lease_is_cancelled_at_once)
@@ -374,7 +371,6 @@ TEST(a_load_that_lost_its_lease_is_cancelled_at_once)
     WAIT_UNTIL(atomic_load(&fleet.source.saw_cancel) == 1);
     source_open(&fleet.source);
     expect_early_row("k v2");
-    scene_close();
 }
 
 TEST(who_waits_behind_a_fill_is_answered_when_the_guard_closes)
@@ -388,7 +384,6 @@ TEST(who_waits_behind_a_fill_is_answered_when_the_guard_closes)
     assert_int_equal(guard_close(&fleet.guards[READER], 0), GUARD_OK);
     ask_wait(&scene.early);
     assert_int_equal(scene.early.result.status, GUARD_CLOSING);
-    scene_close();
 }
 
 TEST(who_joins_a_load_late_that_fails_finds_its_failure_and_tries_nothing_again)
@@ -404,7 +399,6 @@ TEST(who_joins_a_load_late_that_fails_finds_its_failure_and_tries_nothing_again)
     assert_int_equal(scene.late.result.status, GUARD_FAILED);
     assert_int_equal(scene.late.result.source, GUARD_FROM_CACHE);
     assert_int_equal(atomic_load(&fleet.source.begun), 1);
-    scene_close();
 }
 
 TEST(every_load_gives_its_place_back)
@@ -421,4 +415,4 @@ TEST(every_load_gives_its_place_back)
     fleet_close();
 }
 
-TEST_GROUP(.up = rig_start, .down = rig_stop, .before = fleet_before);
+TEST_GROUP(.up = rig_start, .down = rig_stop, .before = scene_before, .end = scene_close);

@@ -49,7 +49,6 @@ TEST(its_own_stale_time_counts_where_the_readers_policy_has_none)
     source_open(&fleet.source);
     WAIT_UNTIL(FLEET_SUM(fill_stored) == 2);
     assert_int_equal(expect_row(WAITER, "k", "k v2").source, GUARD_FROM_CACHE);
-    fleet_close();
 }
 
 /* A policy would let it be served for longer than its loader. */
@@ -61,7 +60,6 @@ TEST(its_own_stale_time_ends_where_the_readers_policy_would_go_on)
     say(&never_stale);
     expect_row(0, "k", "k v1");
     assert_in_range(redis_number("PTTL", "k", 'v'), 1, 30000);
-    fleet_close();
 }
 
 TEST(fresh_for_no_time_it_is_stale_at_once_and_refreshed)
@@ -73,7 +71,6 @@ TEST(fresh_for_no_time_it_is_stale_at_once_and_refreshed)
     set_version(2);
     assert_int_equal(expect_row(WAITER, "k", "k v1").source, GUARD_FROM_STALE);
     WAIT_UNTIL(FLEET_SUM(fill_stored) == 2);
-    fleet_close();
 }
 
 TEST(an_unchanged_value_goes_on_with_its_own_life)
@@ -92,7 +89,6 @@ TEST(an_unchanged_value_goes_on_with_its_own_life)
         assert_in_range(redis_number("PTTL", "k", 'v'), 40001, 70000);
     }
     assert_int_equal(FLEET_SUM(load_unchanged), 10);
-    fleet_close();
 }
 
 TEST(what_is_longer_than_max_value_ms_is_cut)
@@ -106,7 +102,6 @@ TEST(what_is_longer_than_max_value_ms_is_cut)
     assert_in_range(redis_number("PTTL", "k", 'v'), 1, 70000);
     assert_int_equal(expect_row(0, "k", "k v1").source, GUARD_FROM_CACHE);
     assert_int_equal(FLEET_SUM(keep_cut), 1);
-    fleet_close();
 }
 
 TEST(a_wrong_keep_fails_the_load)
@@ -118,7 +113,6 @@ TEST(a_wrong_keep_fails_the_load)
     assert_int_equal(result.status, GUARD_FAILED);
     assert_int_equal(result.failure, GUARD_FAILURE_INTERNAL);
     assert_false(is_cached("k"));
-    fleet_close();
 }
 
 /* ---- shared ---- */
@@ -188,7 +182,6 @@ TEST(one_load_that_is_shared_answers_twenty_processes)
     fleet.source.body_bytes = strlen(fleet.source.body);
     say(&SHARED);
     expect_one_shared_load(CROWD, GUARD_OK);
-    fleet_close();
 }
 
 TEST(a_large_value_and_an_absent_row_are_shared_as_well)
@@ -223,7 +216,6 @@ TEST(after_an_invalidation_nothing_is_shared)
     source_open(&fleet.source);
     expect_answer(&asks[WAITER], "k v2");
     expect_answer(&asks[HOLDER], "k v1");
-    fleet_close();
 }
 
 /* False: the waiter loaded by itself, because its poll was before the message. */
@@ -301,7 +293,6 @@ TEST(each_client_gets_its_own_row_and_none_waits_for_another_one)
     for (size_t i = 1; i < CROWD; i++)
         expect_own_row(i);
     assert_int_equal(loads_begun(), CROWD);
-    fleet_close();
 }
 
 /* The gate is shut when they find it: all of them load, side by side. */
@@ -325,7 +316,6 @@ TEST(while_the_mark_stands_all_load_at_once)
         expect_own_row(i);
     assert_int_equal(FLEET_SUM(lease_acquired) + FLEET_SUM(lease_busy), leases);
     assert_int_equal(FLEET_SUM(near_entries), 0);
-    fleet_close();
 }
 
 TEST(an_invalidation_removes_the_mark)
@@ -343,7 +333,6 @@ TEST(an_invalidation_removes_the_mark)
     assert_true(invalidated.value_dropped);
     assert_true(expect_row(0, "k", "k v1").stored);
     assert_int_equal(expect_row(0, "k", "k v1").source, GUARD_FROM_CACHE);
-    fleet_close();
 }
 
 TEST(a_tag_of_the_mark_removes_it_too)
@@ -365,7 +354,6 @@ TEST(a_tag_of_the_mark_removes_it_too)
     ask_wait(&asks[2]);
     assert_true(asks[2].result.stored);
     ask_clear(&asks[2]);
-    fleet_close();
 }
 
 TEST(a_stale_value_makes_way_for_the_mark)
@@ -379,7 +367,6 @@ TEST(a_stale_value_makes_way_for_the_mark)
     WAIT_UNTIL(FLEET_SUM(fill_stored) == 2); /* by a refresh that answered nobody */
     ask_for_client(0, 0, "k");
     expect_own_row(0);
-    fleet_close();
 }
 
 TEST(in_every_mode_and_without_redis_each_client_gets_its_own_row)
@@ -436,7 +423,6 @@ TEST(an_asker_is_held_for_as_long_as_its_load_needs_it)
     assert_in_range(atomic_load(&asker_refs), 1, 2);
     source_open(&fleet.source);
     WAIT_UNTIL(atomic_load(&asker_refs) == 0);
-    fleet_close();
 }
 
-TEST_GROUP(.up = rig_start, .down = rig_stop, .before = fleet_before);
+TEST_GROUP(.up = rig_start, .down = rig_stop, .before = fleet_before, .end = fleet_close);

@@ -201,7 +201,6 @@ TEST(fifty_cold_keys_are_one_batch_and_three_round_trips_and_warm_ones_are_one)
     if (!exact)
         fail_msg("%d times more commands were sent than the keys need", (int)TRIES);
     assert_int_equal(batch.spoilt, 0);
-    fleet_close();
 }
 
 TEST(a_batch_is_no_larger_than_its_policy_says)
@@ -215,7 +214,6 @@ TEST(a_batch_is_no_larger_than_its_policy_says)
     assert_int_equal(atomic_load(&batch.keys), 64);
     assert_int_equal(atomic_load(&batch.most), 8);
     assert_int_equal(atomic_load(&batch.batches), 8);
-    fleet_close();
 }
 
 TEST(a_batch_counts_as_one_of_the_workers)
@@ -243,7 +241,6 @@ TEST(a_batch_counts_as_one_of_the_workers)
     }
     assert_int_equal(atomic_load(&batch.batches), 3);
     assert_int_equal(atomic_load(&fleet.source.most), 2);
-    fleet_close();
 }
 
 /* Three places of either kind, and two workers: as many batches, and as many single loads. */
@@ -252,7 +249,7 @@ TEST(batches_and_single_gets_have_places_of_their_own)
     enum { PLACES = 3, SET = 60 };
     static struct keys keys[PLACES + 1];
     static struct many_ask many[PLACES + 1];
-    struct ask singles[PLACES + 1];
+    static struct ask singles[PLACES + 1];
     static const char *const names[] = {"s0", "s1", "s2", "s3"};
     static const char *const rows[] = {"s0 v1", "s1 v1", "s2 v1"};
     many_init();
@@ -283,7 +280,6 @@ TEST(batches_and_single_gets_have_places_of_their_own)
         expect_answer(&singles[i], rows[i]);
     }
     assert_int_equal(atomic_load(&fleet.source.most), 2);
-    fleet_close();
 }
 
 TEST(without_a_batch_loader_every_key_is_loaded_by_itself)
@@ -296,7 +292,6 @@ TEST(without_a_batch_loader_every_key_is_loaded_by_itself)
     get_rows(0, &keys);
     assert_int_equal(atomic_load(&fleet.source.begun), KEYS);
     assert_int_equal(atomic_load(&batch.batches), 0);
-    fleet_close();
 }
 
 TEST(a_single_get_is_never_held_for_a_batch)
@@ -305,7 +300,6 @@ TEST(a_single_get_is_never_held_for_a_batch)
     fleet_open(1);
     expect_row(0, "alone", "alone v1");
     assert_int_equal(atomic_load(&batch.batches), 0);
-    fleet_close();
 }
 
 TEST(without_redis_many_keys_are_one_batch_too)
@@ -320,7 +314,6 @@ TEST(without_redis_many_keys_are_one_batch_too)
     assert_in_range(atomic_load(&batch.batches), 1,
                     2); /* a connection that is just tried refuses some later */
     assert_int_equal(atomic_load(&fleet.source.begun), KEYS);
-    fleet_close();
 }
 
 /* ---- outcomes by key ---- */
@@ -346,7 +339,6 @@ TEST(every_key_has_an_outcome_of_its_own)
     assert_int_equal(ask.results[5].status, GUARD_FAILED);
     assert_int_equal(ask.results[5].failure, GUARD_FAILURE_INTERNAL);
     many_clear(&ask);
-    fleet_close();
 }
 
 TEST(a_key_may_be_asked_for_twice_and_is_loaded_once)
@@ -359,7 +351,6 @@ TEST(a_key_may_be_asked_for_twice_and_is_loaded_once)
     memcpy(keys.text[2], keys.text[0], KEY_BYTES);
     get_rows(0, &keys);
     assert_int_equal(atomic_load(&fleet.source.begun), 3);
-    fleet_close();
 }
 
 TEST(what_cannot_be_asked_is_refused_whole)
@@ -390,7 +381,6 @@ TEST(what_cannot_be_asked_is_refused_whole)
     policy.batch_max = 0;
     assert_int_equal(guard_kind_add(fleet.guards[0], &policy, &kind, &error), GUARD_INVALID);
     assert_non_null(strstr(error.text, "batch_max is 0"));
-    fleet_close();
 }
 
 TEST(the_blocking_form_answers_from_near_what_is_near)
@@ -417,7 +407,6 @@ TEST(the_blocking_form_answers_from_near_what_is_near)
         }
         assert_int_equal(results[1].source, GUARD_FROM_NEAR);
     }
-    fleet_close();
 }
 
 TEST(what_is_near_is_not_looked_up_with_the_rest)
@@ -443,7 +432,6 @@ TEST(what_is_near_is_not_looked_up_with_the_rest)
         assert_int_equal(ask.results[i].source, SOURCES[i]);
     assert_int_equal(stack_redis_calls(&rig_redis, "pttl"), lookups + 2);
     many_clear(&ask);
-    fleet_close();
 }
 
 /* ---- two at once ---- */
@@ -470,7 +458,6 @@ TEST(overlapping_sets_in_opposite_orders_load_each_key_once)
         }
         assert_int_equal(atomic_load(&fleet.source.begun) - begun, SET + SHIFT);
     }
-    fleet_close();
 }
 
 TEST(who_holds_some_keys_does_not_wait_for_the_others_before_loading)
@@ -493,7 +480,6 @@ TEST(who_holds_some_keys_does_not_wait_for_the_others_before_loading)
         many_clear(&asks[i]);
     }
     assert_int_equal(atomic_load(&fleet.source.begun), 15);
-    fleet_close();
 }
 
 /* ---- cancelling and ending ---- */
@@ -502,7 +488,7 @@ TEST(a_cancelled_request_ends_at_once_and_its_load_goes_on_for_the_others)
 {
     struct keys keys;
     struct many_ask ask;
-    struct ask other;
+    static struct ask other;
     many_init();
     fleet_open(1);
     source_shut(&fleet.source);
@@ -520,7 +506,6 @@ TEST(a_cancelled_request_ends_at_once_and_its_load_goes_on_for_the_others)
     source_open(&fleet.source);
     expect_answer(&other, "key:4 v1");
     many_clear(&ask);
-    fleet_close();
 }
 
 TEST(a_request_cancelled_at_any_moment_is_answered_once)
@@ -540,7 +525,6 @@ TEST(a_request_cancelled_at_any_moment_is_answered_once)
         many_wait(&ask);
         many_clear(&ask);
     }
-    fleet_close();
 }
 
 /* A key whose lease an invalidation voided is told so; the others of the batch go on. */
@@ -565,7 +549,6 @@ TEST(one_unwanted_key_does_not_cancel_its_batch)
     assert_rows(&ask, &keys);
     many_clear(&ask);
     assert_int_equal(batch.spoilt, 0);
-    fleet_close();
 }
 
 TEST(the_limit_of_a_load_ends_the_whole_batch)
@@ -585,7 +568,6 @@ TEST(the_limit_of_a_load_ends_the_whole_batch)
     }
     WAIT_UNTIL(atomic_load(&fleet.source.saw_cancel) == 1);
     many_clear(&ask);
-    fleet_close();
 }
 
 TEST(closing_answers_every_key_once)
@@ -608,7 +590,6 @@ TEST(closing_answers_every_key_once)
             assert_int_equal(asks[i].results[key].status, GUARD_CLOSING);
         many_clear(&asks[i]);
     }
-    fleet_close();
 }
 
 /* ---- on a host's loop ---- */
@@ -689,7 +670,6 @@ TEST(many_keys_on_a_loop_of_the_hosts)
     assert_int_equal(ask.results[0].status, GUARD_CLOSING);
     many_clear(&ask);
     assert_int_equal(uv_loop_close(&uv), 0);
-    fleet_close();
 }
 
-TEST_GROUP(.up = rig_start, .down = rig_stop, .before = fleet_before);
+TEST_GROUP(.up = rig_start, .down = rig_stop, .before = fleet_before, .end = fleet_close);

@@ -34,7 +34,6 @@ TEST(what_was_found_in_redis_is_answered_without_it)
     assert_int_equal(expect_row(0, "k", "k v1").source, GUARD_FROM_NEAR); /* the blocking form looks too */
     assert_int_equal(stack_redis_calls(&rig_redis, "pttl"), lookups);
     assert_int_equal(fleet.source.begun, 1);
-    fleet_close();
 }
 
 TEST(a_request_is_answered_by_the_call_if_all_its_keys_are_near)
@@ -58,7 +57,6 @@ TEST(a_request_is_answered_by_the_call_if_all_its_keys_are_near)
         assert_int_equal(results[i].source, GUARD_FROM_NEAR);
         guard_value_unref(&results[i].value);
     }
-    fleet_close();
 }
 
 static enum guard_source inner_source;
@@ -88,7 +86,6 @@ TEST(a_loader_is_not_answered_from_near)
     bring_near(0, "k", "k v1");
     expect_row(0, "outer", "k v1");
     assert_int_equal(inner_source, GUARD_FROM_CACHE);
-    fleet_close();
 }
 
 TEST(an_absent_row_is_near_too)
@@ -104,7 +101,6 @@ TEST(an_absent_row_is_near_too)
     }
     assert_int_equal(result.status, GUARD_ABSENT);
     assert_null(result.value);
-    fleet_close();
 }
 
 TEST(the_process_that_invalidates_sees_it_at_once)
@@ -121,7 +117,6 @@ TEST(the_process_that_invalidates_sees_it_at_once)
                          GUARD_OK);
         assert_false(is_near(0, "k"));
     }
-    fleet_close();
 }
 
 static atomic_bool asking;
@@ -162,7 +157,6 @@ TEST(nobody_brings_the_old_row_back_near)
     for (size_t i = 0; i < 2; i++)
         pthread_join(threads[i], NULL);
     print_message("%u times the new row was near as soon as the invalidation was over\n", hits);
-    fleet_close();
 }
 
 TEST(another_process_hears_of_it)
@@ -179,7 +173,6 @@ TEST(another_process_hears_of_it)
     expect_row(1, "k", "k v2");
     assert_true(is_near(1, "other"));
     assert_int_equal(stats_of(fleet.guards[1]).near_dropped, 1);
-    fleet_close();
 }
 
 TEST(it_ends_after_near_ms_by_itself)
@@ -190,7 +183,6 @@ TEST(it_ends_after_near_ms_by_itself)
     bring_near(0, "k", "k v1");
     WAIT_UNTIL(!is_near(0, "k"));
     assert_true(is_cached("k"));
-    fleet_close();
 }
 
 TEST(nothing_is_kept_without_the_subscription)
@@ -209,7 +201,6 @@ TEST(nothing_is_kept_without_the_subscription)
     assert_true(stack_redis_restart(&rig_redis));
     WAIT_UNTIL(is_up(fleet.guards[0]));
     bring_near(0, "k", "k v1");
-    fleet_close();
 }
 
 /* The name of Redis, which leads to another from now on. */
@@ -264,7 +255,6 @@ TEST(who_does_not_want_it_has_none)
     expect_row(0, "k", "k v1");
     expect_row(0, "k", "k v1");
     assert_false(is_near(0, "k"));
-    fleet_close();
 }
 
 TEST(a_draining_guard_does_not_answer_from_it)
@@ -275,7 +265,6 @@ TEST(a_draining_guard_does_not_answer_from_it)
     bring_near(0, "k", "k v1");
     guard_drain(fleet.guards[0]);
     assert_int_equal(now_of(0, "k", &result), GUARD_CLOSING);
-    fleet_close();
 }
 
-TEST_GROUP(.up = rig_start, .down = rig_stop, .before = fleet_before);
+TEST_GROUP(.up = rig_start, .down = rig_stop, .before = fleet_before, .end = fleet_close);

@@ -113,8 +113,11 @@ static void plan_init(struct plan *plan, uint32_t workers)
 /* Nested gets are counted with the others: what was accepted is not compared. */
 static void close_all(void)
 {
-    source_open(&fleet.source);
+    if (fleet.source.gate > 0)
+        source_open(&fleet.source);
     for (size_t i = 0; i < fleet.count; i++) {
+        if (fleet.guards[i] == NULL)
+            continue;
         if (fleet.config.mode != GUARD_MODE_OFF)
             assert_int_equal(stats_of(fleet.guards[i]).load_duplicate, 0);
         assert_int_equal(guard_close(&fleet.guards[i], 5000), GUARD_OK);
@@ -122,11 +125,12 @@ static void close_all(void)
     source_clear(&fleet.source);
 }
 
+static struct plan plan, plans[2];
+
 /* ---- the bulkhead ---- */
 
 TEST(one_worker_loads_what_is_nested_three_deep)
 {
-    struct plan plan;
     plan_init(&plan, 1);
     plan.links[0] = (struct link){"a", "b"};
     plan.links[1] = (struct link){"b", "c"};
@@ -141,13 +145,11 @@ TEST(one_worker_loads_what_is_nested_three_deep)
     assert_int_equal(stats_of(fleet.guards[0]).loads_running, 0);
     assert_true(is_cached("b") && is_cached("c") && is_cached("d"));
     assert_int_equal(expect_row(0, "c", "c(d())").source, GUARD_FROM_CACHE);
-    close_all();
 }
 
 TEST(a_nested_load_takes_over_the_flight_that_queues_behind_it)
 {
-    struct plan plan;
-    struct ask asks[9];
+    static struct ask asks[9];
     plan_init(&plan, 1);
     plan.links[0] = (struct link){"a", "b"};
     plan.gated = "a";
@@ -164,14 +166,12 @@ TEST(a_nested_load_takes_over_the_flight_that_queues_behind_it)
         expect_answer(&asks[i], i == 0 ? "a(b())" : "b()");
     assert_int_equal(plan.begun, 2);
     assert_int_equal(stats_of(fleet.guards[0]).load_nested, 1);
-    close_all();
 }
 
 TEST(many_nested_loads_keep_to_the_bulkhead)
 {
     enum { KEYS = 8, ASKS = 60 };
     static const char *const NAMES[KEYS] = {"k0", "k1", "k2", "k3", "k4", "k5", "k6", "k7"};
-    struct plan plans[2];
     static struct ask asks[ASKS];
     plan_init(&plans[0], 2);
     for (size_t i = 0; i + 1 < KEYS; i++)
@@ -193,7 +193,6 @@ TEST(many_nested_loads_keep_to_the_bulkhead)
         assert_int_equal(plans[i].circles, 0);
     }
     assert_int_equal(plans[0].begun + plans[1].begun, KEYS);
-    close_all();
 }
 
 /* ---- circles ---- */
@@ -207,7 +206,6 @@ TEST(a_key_in_its_own_chain_is_an_error_at_once)
     };
     for (int mode = GUARD_MODE_FLEET; mode <= GUARD_MODE_OFF; mode++)
         for (size_t i = 0; i < sizeof CIRCLES / sizeof *CIRCLES; i++) {
-            struct plan plan;
             plan_init(&plan, 1);
             memcpy(plan.links, CIRCLES[i], sizeof CIRCLES[i]);
             fleet.config.mode = (enum guard_mode)mode;
@@ -224,20 +222,17 @@ TEST(a_key_in_its_own_chain_is_an_error_at_once)
 TEST(nesting_without_an_end_is_an_error_at_its_limit)
 {
     static const char *const KEYS[] = {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k"};
-    struct plan plan;
     plan_init(&plan, 1);
     for (size_t i = 0; i < 10; i++)
         plan.links[i] = (struct link){KEYS[i], KEYS[i + 1]};
     fleet_open(1);
     assert_int_equal(expect(0, "a", GUARD_FAILED).failure, GUARD_FAILURE_CYCLE);
     assert_int_equal(plan.begun, GUARD_NESTED_MAX + 1);
-    close_all();
 }
 
 TEST(two_loads_of_a_process_that_wait_for_each_other_end_at_once)
 {
-    struct plan plan;
-    struct ask a, b;
+    static struct ask a, b;
     plan_init(&plan, 2);
     plan.links[0] = (struct link){"a", "b"};
     plan.links[1] = (struct link){"b", "a"};
@@ -255,14 +250,12 @@ TEST(two_loads_of_a_process_that_wait_for_each_other_end_at_once)
     assert_int_equal(a.result.failure, GUARD_FAILURE_CYCLE);
     assert_int_equal(b.result.failure, GUARD_FAILURE_CYCLE);
     assert_int_equal(plan.begun, 2);
-    close_all();
 }
 
 TEST(a_circle_through_two_processes_ends_before_the_deadline)
 {
     enum { LIMIT_MS = 8000 }; /* half of it is for waiting for others */
-    struct plan plans[2];
-    struct ask asks[2];
+    static struct ask asks[2];
     static const char *const KEYS[] = {"a", "b"};
     plan_init(&plans[0], 1);
     fleet.policy.failure_ms = 1;
@@ -294,13 +287,11 @@ TEST(a_circle_through_two_processes_ends_before_the_deadline)
         WAIT_UNTIL((again = get_of(i, KEYS[i]), again.status == GUARD_OK));
         guard_value_unref(&again.value);
     }
-    close_all();
 }
 
 TEST(a_nested_get_shares_the_load_of_another_process)
 {
-    struct plan plans[2];
-    struct ask outer, inner;
+    static struct ask outer, inner;
     plan_init(&plans[0], 1);
     plans[0].links[0] = (struct link){"a", "b"};
     plans[0].gated = "b";
@@ -321,7 +312,6 @@ TEST(a_nested_get_shares_the_load_of_another_process)
     assert_int_equal(plans[0].begun + plans[1].begun, 2);
     ask_clear(&outer);
     ask_clear(&inner);
-    close_all();
 }
 
 /* ---- time and ends ---- */
@@ -329,7 +319,6 @@ TEST(a_nested_get_shares_the_load_of_another_process)
 TEST(the_inner_load_has_no_more_time_than_the_outer_one)
 {
     enum { LIMIT_MS = 3000 };
-    struct plan plan;
     struct guard_error error;
     struct guard_kind *short_kind = NULL;
     plan_init(&plan, 1);
@@ -349,12 +338,10 @@ TEST(the_inner_load_has_no_more_time_than_the_outer_one)
     assert_int_equal(plan.timeouts, 1);
     plan.slow = NULL;
     expect_row(0, "b", "b()"); /* it is nobody's failure that the outer one had no time */
-    close_all();
 }
 
 TEST(a_nested_loader_that_ends_its_thread_fails_both_loads)
 {
-    struct plan plan;
     plan_init(&plan, 1);
     plan.links[0] = (struct link){"a", "b"};
     plan.dying = "b";
@@ -366,13 +353,11 @@ TEST(a_nested_loader_that_ends_its_thread_fails_both_loads)
     WAIT_UNTIL((again = get_of(0, "a"), again.status == GUARD_OK));
     assert_row(&again, "a(b())");
     guard_value_unref(&again.value);
-    close_all();
 }
 
 TEST(what_is_nested_works_and_ends_without_redis_and_in_every_mode)
 {
     for (int mode = GUARD_MODE_FLEET; mode <= GUARD_MODE_OFF; mode++) {
-        struct plan plan;
         plan_init(&plan, 1);
         plan.links[0] = (struct link){"a", "b"};
         plan.links[1] = (struct link){"b", "c"};
@@ -388,8 +373,7 @@ TEST(what_is_nested_works_and_ends_without_redis_and_in_every_mode)
 
 TEST(a_guard_that_drains_lets_a_load_ask_for_what_it_needs)
 {
-    struct plan plan;
-    struct ask ask;
+    static struct ask ask;
     plan_init(&plan, 1);
     plan.links[0] = (struct link){"a", "b"};
     plan.gated = "a";
@@ -400,13 +384,11 @@ TEST(a_guard_that_drains_lets_a_load_ask_for_what_it_needs)
     guard_drain(fleet.guards[0]);
     source_open(&fleet.source);
     expect_answer(&ask, "a(b())");
-    close_all();
 }
 
 TEST(a_guard_that_closes_ends_what_is_nested)
 {
-    struct plan plan;
-    struct ask ask;
+    static struct ask ask;
     plan_init(&plan, 1);
     plan.links[0] = (struct link){"a", "b"};
     plan.slow = "b";
@@ -443,7 +425,6 @@ TEST(a_request_of_another_guard_is_refused)
     foreign = (struct guard_request){.kind = fleet.kinds[0], .keys = &(const char *){"d"}, .count = 1};
     expect(0, "e", GUARD_ABSENT);
     assert_int_equal(foreign_status, GUARD_INVALID);
-    fleet_close();
 }
 
-TEST_GROUP(.up = rig_start, .down = rig_stop, .before = fleet_before);
+TEST_GROUP(.up = rig_start, .down = rig_stop, .before = fleet_before, .end = close_all);

@@ -68,7 +68,6 @@ TEST(never_more_loads_at_a_time_than_permits)
     assert_in_range(FLEET_SUM(permit_granted), KEYS / 8, KEYS - 1); /* one passes through up to 8 loads */
     assert_int_equal(FLEET_SUM(permit_lost) + FLEET_SUM(permit_spared), 0);
     WAIT_UNTIL(permits_out() == 0);
-    fleet_close();
 }
 
 /* The same without: as many as both have workers. */
@@ -103,7 +102,7 @@ static void load_and_note_the_turn(struct guard_load *load, void *context)
 TEST(a_busy_process_does_not_keep_the_permits_from_another)
 {
     static struct ask asks[KEYS];
-    struct ask other;
+    static struct ask other;
     init_with_permits();
     fleet.config.load_permits = 1;
     fleet.policy.loader = load_and_note_the_turn;
@@ -119,7 +118,6 @@ TEST(a_busy_process_does_not_keep_the_permits_from_another)
     assert_in_range(atomic_load(&turn.before), 1, KEYS / 2);
     expect_rows(asks, KEYS);
     assert_int_equal(fleet.source.most, 1);
-    fleet_close();
 }
 
 /* After some polls the next one is a quarter of a second away at least: what comes sooner was told. */
@@ -158,7 +156,6 @@ TEST(who_waits_is_told_and_does_not_have_to_poll)
     while (round < ROUNDS && !is_told_in_time(round))
         round++;
     assert_true(round < ROUNDS);
-    fleet_close();
 }
 
 /* The keys in the order in which their loads began. */
@@ -180,7 +177,7 @@ static void load_in_order(struct guard_load *load, void *context)
 
 TEST(a_waiting_user_comes_before_a_refresh_of_another_process)
 {
-    struct ask running, user;
+    static struct ask running, user;
     init_with_permits();
     fleet.config.load_permits = 1;
     fleet.policy.fresh_ms = 1;
@@ -209,12 +206,11 @@ TEST(a_waiting_user_comes_before_a_refresh_of_another_process)
     assert_int_equal(fleet.source.most, 1);
     ask_clear(&user);
     ask_clear(&running);
-    fleet_close();
 }
 
 TEST(closing_gives_the_permits_back)
 {
-    struct ask ask;
+    static struct ask ask;
     init_with_permits();
     fleet_open(2);
     source_shut(&fleet.source);
@@ -224,7 +220,6 @@ TEST(closing_gives_the_permits_back)
     assert_int_equal(permits_out(), 0);
     ask_wait(&ask);
     assert_int_equal(ask.result.status, GUARD_CLOSING);
-    fleet_close();
 }
 
 /* A process that, once it may read from `go`, loads so many keys and never ends. */
@@ -343,7 +338,6 @@ static pid_t disable_the_next(void (*disable)(pid_t))
 TEST(a_permit_whose_next_process_is_killed_goes_to_the_one_behind)
 {
     disable_the_next(kill_it);
-    fleet_close();
 }
 
 TEST(a_permit_whose_next_process_is_stopped_goes_to_the_one_behind)
@@ -353,7 +347,6 @@ TEST(a_permit_whose_next_process_is_stopped_goes_to_the_one_behind)
     WAIT_UNTIL(redis_number("EXISTS", "held:0", 'v') == 1);
     WAIT_UNTIL(permits_out() == 0 && processes_waiting() == 0);
     kill_it(stopped);
-    fleet_close();
 }
 
 TEST(redis_killed_in_an_avalanche_and_back_empty_is_a_limit_again)
@@ -426,4 +419,4 @@ TEST(a_login_that_may_not_use_the_scripts_loads_without)
     assert_int_equal(with.permit_granted, 1);
 }
 
-TEST_GROUP(.up = rig_start, .down = rig_stop, .before = fleet_before);
+TEST_GROUP(.up = rig_start, .down = rig_stop, .before = fleet_before, .end = fleet_close);

@@ -102,7 +102,6 @@ TEST(who_waits_in_another_process_is_answered_by_the_message_itself)
     assert_int_equal(scripts_of_one_load(), 1);
     assert_true(waiter_stats().push_answered >= 1);
     assert_int_equal(stats_of(fleet.guards[HOLDER]).push_answered, 0);
-    fleet_close();
 }
 
 /* Either of the two may have it switched off, and an entry may be too large. */
@@ -144,7 +143,6 @@ TEST(one_message_answers_the_crowds_of_all_processes)
         assert_int_equal(crowd[i].result.source, GUARD_FROM_FLEET);
     }
     assert_int_equal(atomic_load(&fleet.source.begun), 1);
-    fleet_close();
 }
 
 TEST(a_row_that_is_not_there_travels_as_well)
@@ -164,7 +162,6 @@ TEST(a_row_that_is_not_there_travels_as_well)
         assert_int_equal(scene.waiter.result.source, GUARD_FROM_FLEET);
     }
     assert_int_equal(waiter_stats().push_answered, 1);
-    fleet_close();
 }
 
 /* He has a stale value in hand, and up to his soft limit he waits for the fresh one. */
@@ -191,7 +188,6 @@ TEST(who_waits_for_a_refresh_is_answered_by_its_message)
         expect_both(row);
     }
     assert_int_equal(waiter_stats().push_answered, 1);
-    fleet_close();
 }
 
 /* The near cache keeps what a lookup has found, under an epoch that was read before it: not what was sent to us. */
@@ -211,7 +207,6 @@ TEST(what_came_with_a_message_is_not_kept_near)
         assert_false(is_near(WAITER, key));
     }
     assert_int_equal(waiter_stats().push_answered, 1);
-    fleet_close();
 }
 
 /* ---- messages by hand ---- */
@@ -303,7 +298,6 @@ TEST(who_joined_after_the_lookup_that_found_the_lease_looks_again)
         shown = late_joiner_gets_the_newer_row(key, old_row, new_row);
     }
     assert_true(shown);
-    fleet_close();
 }
 
 /* An old fill's message, late: the row has been changed since, and is loaded anew. */
@@ -328,7 +322,6 @@ TEST(the_value_of_an_earlier_lease_answers_nobody_who_waits_for_a_later_one)
     expect_both("k v2");
     assert_int_equal(waiter_stats().push_answered, 0);
     freeReplyObject(entry);
-    fleet_close();
 }
 
 /* ---- what no fill would send ---- */
@@ -364,7 +357,6 @@ TEST(what_is_not_a_sound_entry_of_the_key_is_only_a_wake_up)
     assert_int_equal(waiter_stats().wake_resyncs, 0);
     freeReplyObject(other);
     free(huge);
-    fleet_close();
 }
 
 /* ---- in Redis ---- */
@@ -378,7 +370,6 @@ TEST(the_mark_goes_with_the_lease)
     assert_in_range(redis_number("PTTL", "k", 'w'), 1, fleet.policy.lease_ms);
     expect_both("k v1");
     assert_int_equal(redis_number("EXISTS", "k", 'w'), 0);
-    fleet_close();
 }
 
 /* For what a loader shares it is told, all the same. */
@@ -390,7 +381,6 @@ TEST(the_mark_of_a_process_with_push_bytes_0_asks_for_no_push)
     begin_wait("k");
     assert_int_equal(redis_number("STRLEN", "k", 'w'), 17);
     expect_both("k v1");
-    fleet_close();
 }
 
-TEST_GROUP(.up = rig_start, .down = rig_stop, .before = fleet_before);
+TEST_GROUP(.up = rig_start, .down = rig_stop, .before = fleet_before, .end = fleet_close);

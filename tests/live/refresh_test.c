@@ -83,7 +83,6 @@ TEST(an_unchanged_value_has_a_new_life_without_being_sent)
     assert_int_equal(stats_of(fleet.guards[1]).load_unchanged, 1);
     assert_int_equal(FLEET_SUM(load_ok), 1);
     assert_int_equal(FLEET_SUM(entry_rejected), 0);
-    fleet_close();
 }
 
 TEST(an_unchanged_value_that_was_evicted_meanwhile_is_stored_anew)
@@ -100,7 +99,6 @@ TEST(an_unchanged_value_that_was_evicted_meanwhile_is_stored_anew)
     assert_int_equal(get_body(0).source, GUARD_FROM_CACHE);
     assert_int_equal(atomic_load(&fleet.source.begun), 2);
     assert_false(is_leased("k"));
-    fleet_close();
 }
 
 TEST(an_invalidation_in_between_refuses_what_was_found_unchanged)
@@ -119,7 +117,6 @@ TEST(an_invalidation_in_between_refuses_what_was_found_unchanged)
     WAIT_UNTIL(atomic_load(&fleet.source.over) == 2 && stats_of(fleet.guards[0]).flights == 0);
     assert_false(is_cached("k"));
     assert_int_equal(FLEET_SUM(fill_stored), 1);
-    fleet_close();
 }
 
 /* The load has to take its time for the lot to fall soon. */
@@ -146,7 +143,7 @@ static void open_early(void)
 
 TEST(a_hit_before_its_end_is_refreshed_by_one_and_nobody_waits)
 {
-    struct ask ask;
+    static struct ask ask;
     open_early();
     fleet_open(2);
     load_slowly(&ask);
@@ -160,12 +157,11 @@ TEST(a_hit_before_its_end_is_refreshed_by_one_and_nobody_waits)
     assert_int_equal(FLEET_SUM(refresh_early), 1);
     source_open(&fleet.source);
     WAIT_UNTIL(FLEET_SUM(fill_stored) == 2);
-    fleet_close();
 }
 
 TEST(an_early_refresh_that_comes_second_loads_nothing)
 {
-    struct ask ask;
+    static struct ask ask;
     struct proxy *proxy = NULL;
     struct guard_invalidated done;
     char url[64];
@@ -190,4 +186,4 @@ TEST(an_early_refresh_that_comes_second_loads_nothing)
     proxy_close(&proxy);
 }
 
-TEST_GROUP(.up = rig_start, .down = rig_stop, .before = fleet_before);
+TEST_GROUP(.up = rig_start, .down = rig_stop, .before = fleet_before, .end = fleet_close);

@@ -234,7 +234,6 @@ TEST(a_batch_loader_is_named_with_the_keys_it_left)
     assert_false(heard(&ear, "\"one\""));
     assert_heard(&ear, "the loader of \"two\" returned without finishing");
     assert_heard(&ear, "the loader of \"three\" returned without finishing");
-    fleet_close();
 }
 
 TEST(a_loader_that_is_always_wrong_fills_no_log)
@@ -320,7 +319,6 @@ TEST(what_is_wrong_with_a_get_is_told)
     get_wrongly(NULL, "request is NULL");
     get_wrongly(&(struct guard_request){.kind = fleet.kinds[0], .key = "k"}, "request->answered is NULL");
     get_wrongly(&(struct guard_request){.key = "k", .answered = never_answered}, "the kind is NULL");
-    fleet_close();
 }
 
 /* ---- of the fields that few requests use ---- */
@@ -389,7 +387,6 @@ TEST(a_blocking_get_is_for_no_loop_and_no_deferred_load)
     guard_loop_detach(&loop, NULL, NULL);
     uv_run(&uv, UV_RUN_DEFAULT);
     assert_int_equal(uv_loop_close(&uv), 0);
-    fleet_close();
 }
 
 TEST(what_is_wrong_with_many_or_an_invalidation_is_told)
@@ -418,7 +415,6 @@ TEST(what_is_wrong_with_many_or_an_invalidation_is_told)
     assert_heard(&calls.ear, "guard_invalidate: change->key and change->tag are both set");
     assert_int_equal(guard_invalidate(calls.guard, NULL), GUARD_INVALID);
     assert_heard(&calls.ear, "guard_invalidate: change is NULL");
-    fleet_close();
 }
 
 /* ---- after fork() ---- */
@@ -597,7 +593,7 @@ static void scene_end(void)
 
 TEST(a_child_is_refused_at_once_and_its_parent_does_not_notice)
 {
-    struct ask waiting;
+    static struct ask waiting;
     scene_begin();
     struct guard *guard = fleet.guards[0];
     source_shut(&fleet.source);
@@ -690,4 +686,4 @@ TEST(no_lock_of_the_parents_holds_a_child_up)
     scene_end();
 }
 
-TEST_GROUP(.up = rig_start, .down = rig_stop, .before = fleet_before);
+TEST_GROUP(.up = rig_start, .down = rig_stop, .before = fleet_before, .end = fleet_close);

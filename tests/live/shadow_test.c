@@ -91,7 +91,6 @@ TEST(nobody_is_answered_with_what_is_stored)
     assert_int_equal(fleet.source.begun, 6);
     assert_false(is_cached("k"));
     assert_int_equal(shadow_number("EXISTS", "k"), 1);
-    fleet_close();
 }
 
 static void invalidate(bool of_tag)
@@ -179,7 +178,7 @@ TEST(no_get_notices_that_redis_is_away_or_hangs)
 
 TEST(who_leaves_or_runs_out_of_time_takes_nothing_from_the_others)
 {
-    struct ask leader, follower, hasty, other;
+    static struct ask leader, follower, hasty, other;
     open_shadow(1);
     source_shut(&fleet.source);
     ask_start(0, &leader, "k");
@@ -200,12 +199,11 @@ TEST(who_leaves_or_runs_out_of_time_takes_nothing_from_the_others)
     WAIT_UNTIL(FLEET_SUM(fill_stored) == 1);
     assert_int_equal(FLEET_SUM(shadow_saved), 1);
     assert_int_equal(FLEET_SUM(shadow_loads), 1);
-    fleet_close();
 }
 
 TEST(it_closes_with_gets_under_way)
 {
-    struct ask asks[CROWD];
+    static struct ask asks[CROWD];
     open_shadow(2);
     source_shut(&fleet.source);
     for (size_t i = 0; i < CROWD; i++)
@@ -218,7 +216,6 @@ TEST(it_closes_with_gets_under_way)
         assert_int_equal(asks[i].result.status, GUARD_CLOSING);
     }
     fleet.count = 0;
-    fleet_close();
 }
 
-TEST_GROUP(.up = rig_start, .down = rig_stop, .before = fleet_before);
+TEST_GROUP(.up = rig_start, .down = rig_stop, .before = fleet_before, .end = fleet_close);

@@ -140,7 +140,6 @@ TEST(keys_of_all_masters_are_loaded_once_and_then_hits_in_every_process)
     WAIT_UNTIL(guard_cache(fleet.guards[0], id[0]) && guard_cache(fleet.guards[1], id[1]));
     assert_string_equal(id[0], id[1]);
     assert_int_equal(atomic_load(&fleet.source.begun), 2 * KEYS);
-    fleet_close();
 }
 
 TEST(many_keys_of_all_masters_are_one_request)
@@ -165,7 +164,6 @@ TEST(many_keys_of_all_masters_are_one_request)
         guard_value_unref(&results[i].value);
     }
     assert_in_range(trips, MASTERS, MASTERS + 4); /* canaries go their own way meanwhile */
-    fleet_close();
 }
 
 /* ---- tags, which have one master ---- */
@@ -197,7 +195,6 @@ TEST(a_tag_reaches_its_entries_on_every_master_and_is_read_where_only_a_master_a
         expect_key(0, key, 2, GUARD_FROM_CACHE);
     }
     assert_int_equal(stats_of(fleet.guards[0]).entry_outdated, KEYS);
-    fleet_close();
 }
 
 /* The first letter of a key is its tag. */
@@ -230,7 +227,6 @@ TEST(a_tag_that_cannot_be_read_spoils_no_entry_of_the_same_turn_that_does_not_ha
             fail_msg("%s comes from %d", keys[i], (int)results[i].source);
         guard_value_unref(&results[i].value);
     }
-    fleet_close();
 }
 
 /* They become stale on every master, each at the word of that of the tags. */
@@ -255,7 +251,6 @@ TEST(an_expired_tag_makes_its_entries_on_every_master_stale)
         snprintf(key, sizeof key, "t%u", i);
         expect(0, key, GUARD_FAILED);
     }
-    fleet_close();
 }
 
 /* ---- one is away ---- */
@@ -294,7 +289,6 @@ TEST(a_master_that_is_away_costs_its_own_keys_and_those_with_tags_if_it_has_the_
     assert_int_equal(invalidate(here, 200).status, GUARD_UNKNOWN);
     assert_true(stack_redis_restart(&cluster.node[away]));
     WAIT_UNTIL(is_up(fleet.guards[0]) && is_up(fleet.guards[1]));
-    fleet_close();
 }
 
 /* ---- a slot on the move ---- */
@@ -316,7 +310,6 @@ TEST(a_key_whose_slot_moves_is_invalidated_without_its_script)
     assert_true(stats_of(fleet.guards[0]).moving > 0);
     assert_true(stack_cluster_end_move(&cluster, slot, 0, 1));
     WAIT_UNTIL(get_source(key, 2) == GUARD_FROM_CACHE);
-    fleet_close();
 }
 
 /* ---- replicas that are waited for ---- */
@@ -339,7 +332,6 @@ TEST(an_invalidation_waits_for_the_replicas_of_its_own_master)
     WAIT_UNTIL(invalidate(there, 0).status == GUARD_OK);
     stack_redis_resume(&cluster.node[replica]);
     WAIT_UNTIL(invalidate(here, 0).status == GUARD_OK);
-    fleet_close();
 }
 
 /* ---- another master; from here on the nodes have other parts ---- */
@@ -379,7 +371,6 @@ TEST(what_a_master_has_confirmed_is_said_again_to_the_replica_that_takes_over)
     WAIT_UNTIL(have_both_said_it_again());
     assert_int_equal(stats_of(fleet.guards[0]).replayed, 1);
     WAIT_UNTIL(get_source(key, 1) == GUARD_FROM_CACHE);
-    fleet_close();
 }
 
 /* ---- a lease that is held meanwhile ---- */
@@ -495,4 +486,4 @@ TEST(what_was_loaded_under_a_lease_that_died_with_its_master_is_not_stored_behin
     hold_over(master_dies, 600, true, false);
 }
 
-TEST_GROUP(.up = start_cluster, .down = stop_cluster, .before = before, .after = after);
+TEST_GROUP(.up = start_cluster, .down = stop_cluster, .before = before, .after = after, .end = fleet_close);

@@ -92,7 +92,7 @@ static void command(const char *text)
 /* The lease that he waits for is known from a reply that is over when its tags have been looked at. */
 TEST(who_waits_softly_for_the_refresh_of_a_tagged_value_gets_it)
 {
-    struct ask holder, waiter;
+    static struct ask holder, waiter;
     tags_init();
     fleet.policy.stale_ms = LONG_MS;
     fleet.policy.soft_ms = fleet.policy.deadline_ms;
@@ -109,7 +109,6 @@ TEST(who_waits_softly_for_the_refresh_of_a_tagged_value_gets_it)
     expect_answer(&holder, "k v2");
     expect_answer(&waiter, "k v2");
     assert_int_equal(waiter.result.source, GUARD_FROM_FLEET);
-    fleet_close();
 }
 
 /* ---- what a tag reaches ---- */
@@ -131,7 +130,6 @@ TEST(a_tag_takes_all_that_have_it_in_every_process_and_nothing_else)
     assert_int_equal(FLEET_SUM(entry_rejected), 0);
     assert_true(FLEET_SUM(entry_outdated) >= 4);
     assert_int_equal(expect_row(1, "a1", "a1 v3").source, GUARD_FROM_CACHE);
-    fleet_close();
 }
 
 TEST(an_invalidation_says_whether_anything_may_have_had_the_tag)
@@ -151,7 +149,6 @@ TEST(an_invalidation_says_whether_anything_may_have_had_the_tag)
     assert_int_equal(guard_invalidate(fleet.guards[0], TAG_CHANGE(long_tag, 0)), GUARD_INVALID);
     assert_int_equal(guard_invalidate_wait(fleet.guards[0], TAG_CHANGE(long_tag + 1, RIG_LIMIT_MS), &result),
                      GUARD_OK);
-    fleet_close();
 }
 
 TEST(an_absent_row_has_tags_too)
@@ -163,7 +160,6 @@ TEST(an_absent_row_has_tags_too)
     atomic_store(&fleet.source.verdict, SOURCE_ROW);
     change(0, "a");
     expect_row(0, "a1", "a1 v2");
-    fleet_close();
 }
 
 TEST(each_key_of_a_batch_has_its_own_tags)
@@ -187,14 +183,13 @@ TEST(each_key_of_a_batch_has_its_own_tags)
             change(0, "a");
     }
     assert_int_equal(fleet.source.begun, 2);
-    fleet_close();
 }
 
 /* ---- against loads and fills ---- */
 
 TEST(a_load_that_an_invalidation_overtakes_answers_only_who_asked_before)
 {
-    struct ask before, after, elsewhere;
+    static struct ask before, after, elsewhere;
     tags_open(2);
     source_shut(&fleet.source);
     ask_start(0, &before, "a1");
@@ -209,13 +204,12 @@ TEST(a_load_that_an_invalidation_overtakes_answers_only_who_asked_before)
     expect_answer(&after, "a1 v2");
     expect_answer(&elsewhere, "a1 v2");
     assert_int_equal(fleet.source.begun, 2);
-    fleet_close();
 }
 
 /* Who comes between query and fill needs no lookup of his own behind it. */
 TEST(a_fill_answers_who_came_while_its_load_ran_if_no_tag_was_invalidated)
 {
-    struct ask first, second;
+    static struct ask first, second;
     tags_init();
     fleet.policy.lease_ms = fleet.policy.max_hold_ms = 30000; /* no renewal among the scripts */
     fleet_open(1);
@@ -234,7 +228,6 @@ TEST(a_fill_answers_who_came_while_its_load_ran_if_no_tag_was_invalidated)
     assert_int_equal(stack_redis_calls(&rig_redis, "evalsha") - scripts, 4); /* clock, acquire, keep, fill */
     ask_clear(&first);
     ask_clear(&second);
-    fleet_close();
 }
 
 /* One process loads, another waits for it. False: it looked by itself, so that the message may have found nobody. */
@@ -273,7 +266,6 @@ TEST(a_value_that_comes_with_the_message_answers_who_waits_elsewhere)
     }
     if (!answered)
         fail_msg("%d times a poll came in between", (int)TRIES);
-    fleet_close();
 }
 
 /* The rows of `source` with their version as validator; a row that is known already is unchanged. */
@@ -313,7 +305,6 @@ TEST(what_is_found_unchanged_is_born_again_and_keeps_its_tags)
     assert_int_equal(expect_row(0, "a1", "v1").source, GUARD_FROM_CACHE);
     change(0, "a");
     expect_row(0, "a1", "v2");
-    fleet_close();
 }
 
 TEST(a_stale_value_is_not_served_once_its_tag_is_invalidated)
@@ -326,13 +317,12 @@ TEST(a_stale_value_is_not_served_once_its_tag_is_invalidated)
     age_value("a1", LONG_MS / 2);
     change(0, "a");
     assert_int_not_equal(expect_row(1, "a1", "a1 v2").source, GUARD_FROM_STALE);
-    fleet_close();
 }
 
 /* The refresh began before the invalidation: what it brings is not for him either. */
 TEST(who_joins_a_refresh_after_its_tag_was_invalidated_gets_the_row_after_it)
 {
-    struct ask ask;
+    static struct ask ask;
     tags_init();
     fleet.policy.stale_ms = LONG_MS;
     fleet_open(1);
@@ -347,7 +337,6 @@ TEST(who_joins_a_refresh_after_its_tag_was_invalidated_gets_the_row_after_it)
     WAIT_UNTIL(stats_of(fleet.guards[0]).waiters == 1 && stats_of(fleet.guards[0]).entry_outdated > found);
     source_open(&fleet.source);
     expect_answer(&ask, "a1 v2");
-    fleet_close();
 }
 
 /* ---- what Redis loses ---- */
@@ -363,7 +352,6 @@ TEST(an_entry_whose_epoch_was_evicted_is_loaded_again_and_then_good)
     on_tag_key("DEL", "t:all", "");
     expect_row(0, "a1", "a1 v2");
     assert_int_equal(fleet.source.begun, 3);
-    fleet_close();
 }
 
 TEST(a_clock_that_was_evicted_begins_where_no_entry_is_good_that_should_not_be)
@@ -393,12 +381,11 @@ TEST(a_clock_that_was_evicted_begins_where_no_entry_is_good_that_should_not_be)
     on_tag_key("LPUSH", "clock", "not a string");
     change(0, "a");
     expect_row(0, "a1", "a1 v6");
-    fleet_close();
 }
 
 TEST(a_load_that_the_clock_does_not_outlive_is_answered_and_does_not_count)
 {
-    struct ask ask;
+    static struct ask ask;
     tags_open(1);
     source_shut(&fleet.source);
     ask_start(0, &ask, "a1");
@@ -409,7 +396,6 @@ TEST(a_load_that_the_clock_does_not_outlive_is_answered_and_does_not_count)
     source_open(&fleet.source);
     expect_answer(&ask, "a1 v1");
     expect_row(0, "a1", "a1 v2");
-    fleet_close();
 }
 
 TEST(after_a_flush_everything_works_on)
@@ -421,7 +407,6 @@ TEST(after_a_flush_everything_works_on)
     change(0, "a");
     expect_row(0, "a1", "a1 v2");
     assert_int_equal(expect_row(0, "a1", "a1 v2").source, GUARD_FROM_CACHE);
-    fleet_close();
 }
 
 TEST(without_memory_an_invalidation_still_holds)
@@ -435,7 +420,6 @@ TEST(without_memory_an_invalidation_still_holds)
     expect_row(0, "a2", "a2 v2"); /* gives the tag an epoch again */
     expect_row(0, "a1", "a1 v2");
     assert_int_equal(expect_row(0, "a1", "a1 v2").source, GUARD_FROM_CACHE);
-    fleet_close();
 }
 
 TEST(who_may_not_ask_for_epochs_answers_nothing_that_is_cached)
@@ -450,7 +434,6 @@ TEST(who_may_not_ask_for_epochs_answers_nothing_that_is_cached)
     rig_permit("default", "+mget");
     expect_row(0, "a1", "a1 v3");
     assert_int_equal(expect_row(0, "a1", "a1 v3").source, GUARD_FROM_CACHE);
-    fleet_close();
 }
 
 TEST(the_login_of_the_readme_may_do_all_that_is_needed)
@@ -467,7 +450,6 @@ TEST(the_login_of_the_readme_may_do_all_that_is_needed)
     change(0, "a");
     expect_row(1, "a1", "a1 v2");
     assert_int_equal(FLEET_SUM(redis_errors), 0);
-    fleet_close();
 }
 
 TEST(where_the_clock_cannot_be_read_nothing_is_stored_and_no_lease_stays)
@@ -480,7 +462,6 @@ TEST(where_the_clock_cannot_be_read_nothing_is_stored_and_no_lease_stays)
     assert_false(is_cached("a1"));
     rig_permit("default", "+time");
     assert_true(expect_row(0, "a1", "a1 v1").stored);
-    fleet_close();
 }
 
 /* ---- what it costs ---- */
@@ -550,7 +531,6 @@ TEST(the_hits_of_one_turn_ask_for_each_tag_once)
                      (1 + LETTERS + EPOCHS_MAX - 1) / EPOCHS_MAX);
     change(0, "z");
     expect_letters('z');
-    fleet_close();
 }
 
 TEST(an_entry_whose_tags_have_changed_is_judged_by_those_it_has)
@@ -577,7 +557,6 @@ TEST(an_entry_whose_tags_have_changed_is_judged_by_those_it_has)
     expect_row(1, "a1", "a1 v2");
     change(1, "a");
     expect_row(2, "a1", "a1 v3");
-    fleet_close();
 }
 
 TEST(an_entry_that_has_moved_to_another_tag_goes_with_that_one)
@@ -593,7 +572,6 @@ TEST(an_entry_that_has_moved_to_another_tag_goes_with_that_one)
     change(1, "m");
     expect_row(0, "a1", "a1 v2");
     atomic_store(&moved, false);
-    fleet_close();
 }
 
 /* ---- near ---- */
@@ -644,7 +622,6 @@ TEST(near_entries_go_with_their_tag_here_at_once_and_elsewhere_with_the_message)
         tag++;
     assert_int_not_equal(tag, 'k');
     WAIT_UNTIL(stats_of(fleet.guards[0]).invalidated == (uint64_t)(tag - 'a' + 1));
-    fleet_close();
 }
 
 /* ---- modes ---- */
@@ -678,7 +655,6 @@ TEST(a_shadow_has_tags_too_and_tells_its_caller_at_once)
     expect_row(0, "a1", "a1 v2");
     WAIT_UNTIL(FLEET_SUM(fill_stored) == 2);
     assert_int_equal(FLEET_SUM(shadow_hits), 1);
-    fleet_close();
 }
 
 /* ---- who breaks the contract ---- */
@@ -793,7 +769,6 @@ TEST(two_writers_of_one_tag_each_read_what_they_have_written)
         pthread_join(threads[i], NULL);
         assert_int_equal(who[i].wrong, 0);
     }
-    fleet_close();
 }
 
-TEST_GROUP(.up = rig_start, .down = rig_stop, .before = fleet_before);
+TEST_GROUP(.up = rig_start, .down = rig_stop, .before = fleet_before, .end = fleet_close);

@@ -87,7 +87,6 @@ TEST(a_failure_names_the_load_that_failed_in_every_process)
         expect_load(&result, first.load);
     }
     assert_int_equal(fleet.source.begun, 1);
-    fleet_close();
 }
 
 TEST(a_hit_a_near_one_and_a_stale_one_name_the_load_that_filled_the_entry)
@@ -114,7 +113,6 @@ TEST(a_hit_a_near_one_and_a_stale_one_name_the_load_that_filled_the_entry)
     result = expect_row(FOLLOWER, "old", "old v1");
     assert_int_equal(result.source, GUARD_FROM_STALE);
     expect_load(&result, load);
-    fleet_close();
 }
 
 static void load_or_find_unchanged(struct guard_load *load, void *context)
@@ -144,7 +142,6 @@ TEST(a_value_that_is_found_unchanged_names_the_load_that_found_it_so)
     assert_true(last_load != load);
     expect_load(&result, last_load);
     assert_int_equal(fleet.source.begun, 1);
-    fleet_close();
 }
 
 TEST(loads_that_store_nothing_have_names_of_their_own)
@@ -246,7 +243,6 @@ TEST(each_kind_has_numbers_of_its_own_and_the_whole_is_their_sum)
     assert_int_equal(pages.load_started, 2);
     assert_int_equal(answers_of_kind(kinds[2]), 0);
     expect_the_whole_to_be_the_sum(kinds, 3);
-    fleet_close();
 }
 
 TEST(a_kind_keeps_its_numbers_when_its_policy_changes)
@@ -264,7 +260,6 @@ TEST(a_kind_keeps_its_numbers_when_its_policy_changes)
     assert_int_equal(kind_stats_of(kind).loaded, 2);
     assert_int_equal(kind_stats_of(kind).load_started, 2);
     assert_int_equal(answers_of_kind(fleet.kinds[0]), 0);
-    fleet_close();
 }
 
 static atomic_bool asking;
@@ -302,7 +297,6 @@ TEST(kinds_may_be_added_while_others_are_asked_for)
     atomic_store(&asking, false);
     pthread_join(thread, NULL);
     assert_int_equal(answers_of_kind(kind), 1);
-    fleet_close();
 }
 
 TEST(a_name_that_is_taken_or_cannot_be_one_is_refused)
@@ -320,7 +314,6 @@ TEST(a_name_that_is_taken_or_cannot_be_one_is_refused)
         assert_int_equal(guard_kind_add(fleet.guards[0], &fleet.policy, &kind, &error), GUARD_INVALID);
         assert_non_null(strstr(error.text, "guard_policy.name must be"));
     }
-    fleet_close();
 }
 
 /* ---- events ---- */
@@ -407,14 +400,13 @@ TEST(a_load_and_an_invalidation_are_told_once_and_no_hit_is)
     assert_int_equal(events_of(GUARD_EVENT_INVALIDATED, "t", &event), 1);
     assert_int_equal(event.count, 1);
     assert_int_equal(event.status, GUARD_OK);
-    fleet_close();
 }
 
 TEST(an_invalidation_beside_a_load_is_told_as_a_lost_lease_or_a_refused_fill)
 {
     struct guard_event event;
     struct guard_invalidated invalidated;
-    struct ask ask;
+    static struct ask ask;
     events_init();
     open_with_events();
     source_shut(&fleet.source);
@@ -432,13 +424,12 @@ TEST(an_invalidation_beside_a_load_is_told_as_a_lost_lease_or_a_refused_fill)
     if (events_of(GUARD_EVENT_LEASE_LOST, "k", &event) > 0)
         assert_true(event.load == load);
     assert_int_equal(stats_of(fleet.guards[0]).fill_late, 1);
-    fleet_close();
 }
 
 TEST(requests_that_are_shed_are_told)
 {
     struct guard_event event;
-    struct ask first, second;
+    static struct ask first, second;
     events_init();
     fleet.config.max_loads = 1;
     fleet.config.load_queue = 0;
@@ -453,7 +444,6 @@ TEST(requests_that_are_shed_are_told)
     assert_int_equal(event.count, 1);
     source_open(&fleet.source);
     expect_answer(&first, "a v1");
-    fleet_close();
 }
 
 /* In mode shadow a load is told once, though two cores know of it. */
@@ -468,7 +458,6 @@ TEST(the_rehearsal_of_mode_shadow_tells_of_no_load)
     assert_int_equal(kind_stats_of(fleet.kinds[0]).shadow_loads, 1);
     assert_int_equal(events_of(GUARD_EVENT_LOAD_STARTED, "k", &event), 1);
     assert_int_equal(events_of(GUARD_EVENT_LOAD_ENDED, "k", &event), 1);
-    fleet_close();
 }
 
 TEST(the_connection_is_told_when_it_comes_and_goes)
@@ -482,7 +471,6 @@ TEST(the_connection_is_told_when_it_comes_and_goes)
     unsigned told = events_of(GUARD_EVENT_REDIS, "", &event);
     freeReplyObject(stack_redis_command(&rig_redis, "CLIENT KILL TYPE normal SKIPME yes"));
     WAIT_UNTIL(events_of(GUARD_EVENT_REDIS, "", &event) >= told + 2 && event.redis_state == GUARD_REDIS_UP);
-    fleet_close();
 }
 
 /* ---- hot keys ---- */
@@ -504,7 +492,6 @@ TEST(a_hot_key_is_told_with_its_kind_and_the_table_is_as_large_as_wanted)
     assert_int_equal(guard_hot(fleet.guards[0], GUARD_HOT_WAIT, top, 8), 2);
     for (size_t i = 0; i < 2; i++)
         assert_ptr_equal(top[i].kind, strcmp(top[i].key, "c") == 0 ? fleet.kinds[0] : pages);
-    fleet_close();
 }
 
-TEST_GROUP(.up = rig_start, .down = rig_stop, .before = fleet_before);
+TEST_GROUP(.up = rig_start, .down = rig_stop, .before = fleet_before, .end = fleet_close);
