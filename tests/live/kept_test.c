@@ -119,7 +119,6 @@ TEST(what_was_confirmed_is_on_every_replica_that_was_waited_for)
         expect_kept();
         assert_false(has_value(&replicas[0]) || has_value(&replicas[1]));
     }
-    rig_finish();
 }
 
 /* Told by Redis, after wait_ms and not by a limit of ours: the connection stays. */
@@ -140,7 +139,6 @@ TEST(one_replica_that_stands_still_leaves_it_unknown_and_one_of_two_does_not)
     stack_redis_pause(&replicas[1]);
     start(1, 10000);
     expect_kept();
-    rig_finish();
 }
 
 TEST(without_wait_replicas_nothing_waits)
@@ -151,13 +149,12 @@ TEST(without_wait_replicas_nothing_waits)
     expect_kept();
     assert_int_equal(stack_redis_calls(&master, "wait") - waits, 0);
     assert_int_equal(atomic_load(&rig.counters.connects), 1);
-    rig_finish();
 }
 
 /* Or twenty of them would take twenty times wait_ms. */
 TEST(scripts_that_come_while_one_waits_share_the_next_wait)
 {
-    struct call calls[SCRIPTS_AT_ONCE];
+    static struct call calls[SCRIPTS_AT_ONCE];
     uint64_t waits = stack_redis_calls(&master, "wait");
     start(2, 100);
     stack_redis_pause(&replicas[1]);
@@ -167,7 +164,6 @@ TEST(scripts_that_come_while_one_waits_share_the_next_wait)
     for (size_t i = 0; i < SCRIPTS_AT_ONCE; i++)
         assert_true(calls[i].answered == 1 && calls[i].outcome == REDIS_UNKNOWN);
     assert_int_equal(stack_redis_calls(&master, "wait") - waits, 2);
-    rig_finish();
 }
 
 /* ---- what goes wrong ---- */
@@ -181,12 +177,11 @@ TEST(a_script_that_redis_had_forgotten_has_a_wait_of_its_own)
     tell(&master, "SCRIPT FLUSH");
     expect_kept();
     assert_int_equal(stack_redis_calls(&master, "wait") - waits, 2);
-    rig_finish();
 }
 
 TEST(a_login_that_may_not_wait_is_told_so)
 {
-    struct call call;
+    static struct call call;
     char url[128];
     tell(&master, "ACL SETUSER narrow reset on >pw ~* &* +@all -wait");
     snprintf(url, sizeof url, "redis://narrow:pw@127.0.0.1:%u?wait_replicas=1", (unsigned)master.port);
@@ -195,12 +190,11 @@ TEST(a_login_that_may_not_wait_is_told_so)
     invalidate(&call);
     assert_int_equal(call.outcome, REDIS_REPLIED);
     assert_memory_equal(call.text, "NOPERM", 6);
-    rig_finish();
 }
 
 TEST(a_master_that_is_lost_before_it_has_waited_leaves_it_unknown)
 {
-    struct call call;
+    static struct call call;
     start(2, 10000);
     expect_kept();
     stack_redis_pause(&replicas[1]);
@@ -211,12 +205,11 @@ TEST(a_master_that_is_lost_before_it_has_waited_leaves_it_unknown)
     tell(&master, "CLIENT KILL TYPE normal SKIPME yes");
     rig_wait_until(call.answered > 0);
     assert_int_equal(call.outcome, REDIS_UNKNOWN);
-    rig_finish();
 }
 
 TEST(closing_answers_what_waits)
 {
-    struct call calls[2];
+    static struct call calls[2];
     start(2, 10000);
     expect_kept();
     stack_redis_pause(&replicas[1]);
@@ -228,7 +221,7 @@ TEST(closing_answers_what_waits)
     rig_close();
     assert_true(calls[0].answered == 1 && calls[0].outcome == REDIS_UNKNOWN);
     assert_true(calls[1].answered == 1 && calls[1].outcome == REDIS_UNSENT);
-    rig_finish();
 }
 
-TEST_GROUP(.up = start_servers, .down = stop_servers, .after = heal_servers);
+TEST_GROUP(.up = start_servers, .down = stop_servers, .before = rig_forget, .after = heal_servers,
+           .end = rig_finish);

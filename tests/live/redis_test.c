@@ -141,7 +141,6 @@ TEST(a_unix_socket_works_like_tcp)
     rig_wait_up();
     rig_expect_pong();
     assert_non_null(strstr(rig.text, server.socket_path));
-    rig_finish();
 }
 
 TEST(a_name_with_several_addresses_is_tried_until_one_answers)
@@ -153,7 +152,6 @@ TEST(a_name_with_several_addresses_is_tried_until_one_answers)
     rig_start(url);
     rig_wait_up();
     rig_expect_pong();
-    rig_finish();
 }
 
 TEST(values_of_any_bytes_and_sizes_come_back_whole)
@@ -177,13 +175,12 @@ TEST(values_of_any_bytes_and_sizes_come_back_whole)
         assert_int_equal(call.bytes, sizes[i]);
     }
     free(value);
-    rig_finish();
 }
 
 TEST(an_acl_user_and_a_database_number_are_used)
 {
     char url[96];
-    struct call call;
+    static struct call call;
 
     ask_server("ACL SETUSER writer on >p@ss ~* &* +@all");
     snprintf(url, sizeof url, "redis://writer:p%%40ss@127.0.0.1:%u/3", (unsigned)server.port);
@@ -201,7 +198,6 @@ TEST(an_acl_user_and_a_database_number_are_used)
     assert_non_null(strstr(reply->str, "user=writer"));
     freeReplyObject(reply);
     ask_server("SELECT 0");
-    rig_finish();
 }
 
 /* What the server refuses: a URL (its host and port follow), and what the text has to say. */
@@ -223,7 +219,6 @@ static void expect_denied(const char *login, const char *database, const char *s
     assert_null(strstr(rig.text, "hunter2"));
     assert_int_equal(call.outcome, REDIS_UNSENT);
     assert_false(redis_is_up(rig.redis));
-    rig_finish();
 }
 
 TEST(a_wrong_password_user_or_database_is_denied_with_the_reason)
@@ -287,13 +282,12 @@ TEST(a_denied_connection_comes_up_once_the_operator_has_acted)
     rig_wait_up();
     assert_int_equal(rig.states[1], GUARD_REDIS_UP);
     rig_expect_pong();
-    rig_finish();
 }
 
 TEST(a_login_without_setname_role_and_script_load_works_with_eval)
 {
     char url[96];
-    struct call first, second;
+    static struct call first, second;
 
     ask_server("ACL SETUSER narrow on >pw ~* -@all +ping +eval +get +set +del +pexpire");
     snprintf(url, sizeof url, "redis://narrow:pw@127.0.0.1:%u", (unsigned)server.port);
@@ -307,12 +301,11 @@ TEST(a_login_without_setname_role_and_script_load_works_with_eval)
     assert_int_equal(first.type, REDIS_REPLY_INTEGER);
     assert_int_equal(second.type, REDIS_REPLY_INTEGER);
     assert_int_equal(rig.counters.errors, 0);
-    rig_finish();
 }
 
 TEST(a_script_runs_by_its_digest_and_by_its_source_once_the_server_has_forgotten_it)
 {
-    struct call early, known, forgotten[3], after;
+    static struct call early, known, forgotten[3], after;
 
     rig_start(server.url);
     call_renew(&early); /* before the first greeting: nobody knows the digest yet */
@@ -341,12 +334,11 @@ TEST(a_script_runs_by_its_digest_and_by_its_source_once_the_server_has_forgotten
     call_renew(&known);
     rig_wait_until(known.answered > 0);
     assert_int_equal(stack_redis_calls(&server, "eval"), evals + 3);
-    rig_finish();
 }
 
 TEST(an_error_reply_reaches_its_caller_and_leaves_the_connection_up)
 {
-    struct call wrong;
+    static struct call wrong;
 
     rig_start(server.url);
     rig_wait_up();
@@ -358,12 +350,11 @@ TEST(an_error_reply_reaches_its_caller_and_leaves_the_connection_up)
     assert_int_equal(rig.counters.errors, 1);
     assert_int_equal(rig.state_count, 1);
     rig_expect_pong();
-    rig_finish();
 }
 
 TEST(a_master_that_becomes_a_replica_is_left_and_found_again)
 {
-    struct call write;
+    static struct call write;
 
     rig_start(server.url);
     rig_wait_up();
@@ -377,7 +368,6 @@ TEST(a_master_that_becomes_a_replica_is_left_and_found_again)
     ask_server("REPLICAOF NO ONE");
     rig_wait_up();
     rig_expect_pong();
-    rig_finish();
 }
 
 TEST(too_many_clients_is_a_reason_to_come_back_later)
@@ -390,12 +380,11 @@ TEST(too_many_clients_is_a_reason_to_come_back_later)
     ask_server("CONFIG SET maxclients 1000");
     rig_wait_up();
     rig_expect_pong();
-    rig_finish();
 }
 
 TEST(a_refused_port_answers_unsent_within_the_limit_and_says_so)
 {
-    struct call call;
+    static struct call call;
     uint64_t start_ns = uv_hrtime();
 
     rig_prepare("redis://127.0.0.1:1");
@@ -407,7 +396,6 @@ TEST(a_refused_port_answers_unsent_within_the_limit_and_says_so)
     assert_in_range(elapsed_ms(start_ns), LIMIT_MS - 1, RIG_WAIT_MS);
     assert_string_equal(rig.text, "127.0.0.1:1: connect: connection refused");
     assert_int_equal(rig.state_count, 1); /* the same news again is no news */
-    rig_finish();
 }
 
 TEST_WITH(a_hung_server_costs_one_limit_and_its_late_replies_reach_nobody, NULL, resume_server)
@@ -443,7 +431,6 @@ TEST_WITH(a_hung_server_costs_one_limit_and_its_late_replies_reach_nobody, NULL,
         assert_int_equal(later[i].answered, 1);
         assert_string_equal(later[i].text, key[i]);
     }
-    rig_finish();
 }
 
 TEST_WITH(what_a_hung_server_has_not_taken_is_unsent, NULL, resume_server)
@@ -479,7 +466,7 @@ TEST_WITH(what_a_hung_server_has_not_taken_is_unsent, NULL, resume_server)
 TEST(a_blocked_pipeline_goes_on_when_there_is_room)
 {
     enum { BIG = 1 << 18, CALLS = 40 };
-    struct call calls[CALLS];
+    static struct call calls[CALLS];
     char *value = malloc(BIG);
     const char *argv[] = {"ECHO", value};
     const size_t argv_bytes[] = {4, BIG};
@@ -499,7 +486,7 @@ TEST(a_blocked_pipeline_goes_on_when_there_is_room)
 
 TEST(a_killed_server_that_comes_back_is_found_again)
 {
-    struct call waiting;
+    static struct call waiting;
 
     rig_start(server.url);
     rig_wait_up();
@@ -511,7 +498,6 @@ TEST(a_killed_server_that_comes_back_is_found_again)
     rig_wait_until(waiting.answered > 0);
     assert_int_equal(waiting.outcome, REDIS_REPLIED); /* it waited for the connection and was sent then */
     assert_int_equal(rig.counters.connects, 2);
-    rig_finish();
 }
 
 /* ---- the subscriber ---- */
@@ -545,7 +531,6 @@ TEST(a_subscription_gets_messages_and_is_made_again_when_it_is_killed)
     assert_non_null(strstr(rig.text, "the canary has died"));
     rig_wait_up();
     publish_until_heard("fourth");
-    rig_finish();
 }
 
 static void on_told(void *context, const char *text)
@@ -598,7 +583,6 @@ TEST(a_canary_that_came_back_during_a_stall_is_read_before_it_is_judged)
     assert_int_equal(told, 1); /* that it is up */
     assert_int_equal(rig.counters.connects, 2);
     subscription_close(subscription, NULL, NULL);
-    rig_finish();
 }
 
 TEST(a_channel_that_the_acl_forbids_is_denied)
@@ -613,12 +597,11 @@ TEST(a_channel_that_the_acl_forbids_is_denied)
     rig_wait_until(rig.state_count > 0);
     assert_int_equal(rig.states[0], GUARD_REDIS_DENIED);
     assert_non_null(strstr(rig.text, "SUBSCRIBE refused: NOPERM"));
-    rig_finish();
 }
 
 TEST(a_permission_taken_away_while_up_shows_as_denied_until_it_is_given_back)
 {
-    struct call call;
+    static struct call call;
     char url[96];
 
     ask_server("ACL SETUSER fickle on >pw ~* &* +@all");
@@ -649,7 +632,7 @@ TEST(a_permission_taken_away_while_up_shows_as_denied_until_it_is_given_back)
 
 TEST(more_than_max_pending_bytes_is_refused_at_once)
 {
-    struct call call;
+    static struct call call;
     char big[1000];
     const char *argv[] = {"ECHO", big};
     const size_t argv_bytes[] = {4, sizeof big};
@@ -667,7 +650,6 @@ TEST(more_than_max_pending_bytes_is_refused_at_once)
     assert_true(redis_send(rig.redis, 2, argv, argv_bytes, call_replied, &call));
     rig_wait_until(call.answered == accepted + 1);
     assert_int_equal(call.outcome, REDIS_REPLIED);
-    rig_finish();
 }
 
 /* Longer than the limit of a command. */
@@ -679,8 +661,8 @@ static void stall(uv_timer_t *timer)
 
 TEST(a_loop_that_was_busy_reads_the_reply_before_it_declares_it_late)
 {
-    struct call call;
-    uv_timer_t busy;
+    static struct call call;
+    static uv_timer_t busy;
 
     rig_prepare(server.url);
     rig.config.limit_ms = HUNG_LIMIT_MS;
@@ -696,7 +678,6 @@ TEST(a_loop_that_was_busy_reads_the_reply_before_it_declares_it_late)
     uv_close((uv_handle_t *)&busy, NULL);
     assert_int_equal(call.outcome, REDIS_REPLIED);
     assert_int_equal(rig.counters.timeouts, 0);
-    rig_finish();
 }
 
 enum { LONG_LIMIT_MS = 10000 }; /* half of it is more than any machine takes */
@@ -732,12 +713,11 @@ TEST(a_slow_callback_makes_no_younger_command_late_unread)
     rig_wait_until(younger.answered > 0);
     assert_int_equal(younger.outcome, REDIS_REPLIED);
     assert_int_equal(rig.counters.timeouts, 0);
-    rig_finish();
 }
 
 TEST(what_a_stall_kept_from_being_written_is_written_behind_it)
 {
-    struct call call, later;
+    static struct call call, later;
 
     rig_prepare(server.url);
     rig.config.limit_ms = HUNG_LIMIT_MS;
@@ -751,7 +731,6 @@ TEST(what_a_stall_kept_from_being_written_is_written_behind_it)
     assert_int_equal(later.outcome, REDIS_REPLIED);
     assert_true(redis_is_up(rig.redis));
     assert_int_equal(rig.counters.timeouts, 0);
-    rig_finish();
 }
 
 static struct call prepared_call;
@@ -764,7 +743,7 @@ static void send_while_preparing(uv_prepare_t *handle)
 
 TEST(a_command_sent_just_before_the_loop_waits_does_not_wait_with_it)
 {
-    uv_prepare_t handle;
+    static uv_prepare_t handle;
 
     rig_start(server.url);
     rig_wait_up();
@@ -775,7 +754,6 @@ TEST(a_command_sent_just_before_the_loop_waits_does_not_wait_with_it)
     assert_in_range(elapsed_ms(start_ns), 0, RIG_LIMIT_MS - 1000);
     assert_string_equal(prepared_call.text, "PONG");
     uv_close((uv_handle_t *)&handle, NULL);
-    rig_finish();
 }
 
 static void close_on_reply(void *context, enum redis_outcome outcome, const struct redisReply *reply)
@@ -788,7 +766,7 @@ static void close_on_reply(void *context, enum redis_outcome outcome, const stru
 
 TEST(closing_within_a_callback_answers_the_rest)
 {
-    struct call first, rest[10];
+    static struct call first, rest[10];
     const char *argv[] = {"PING"};
     const size_t argv_bytes[] = {4};
 
@@ -804,7 +782,6 @@ TEST(closing_within_a_callback_answers_the_rest)
         assert_int_equal(rest[i].answered, 1);
         assert_int_equal(rest[i].outcome, REDIS_UNKNOWN);
     }
-    rig_finish();
 }
 
 static void reset_on_reply(void *context, enum redis_outcome outcome, const struct redisReply *reply)
@@ -827,7 +804,7 @@ static void retry_on_loss(void *context, enum redis_outcome outcome, const struc
 
 TEST(resetting_within_a_callback_loses_the_rest_and_they_may_try_again)
 {
-    struct call first, second;
+    static struct call first, second;
     const char *argv[] = {"PING"};
     const size_t argv_bytes[] = {4};
 
@@ -841,7 +818,6 @@ TEST(resetting_within_a_callback_loses_the_rest_and_they_may_try_again)
     assert_int_equal(first.answered, 1);
     assert_int_equal(second.outcome, REDIS_REPLIED);
     assert_int_equal(rig.counters.connects, 2);
-    rig_finish();
 }
 
 TEST(closing_answers_what_waits_whatever_the_stage)
@@ -872,7 +848,6 @@ TEST(a_closed_connection_refuses_commands)
     assert_false(
         redis_send(redis, 1, argv, argv_bytes, call_replied, NULL)); /* it lives until the next turn */
     assert_false(redis_is_up(redis));
-    rig_finish();
 }
 
 /* ---- slow DNS ---- */
@@ -892,7 +867,7 @@ static void let_dns_go(void)
 
 TEST(a_lookup_that_hangs_is_given_up_and_its_late_answer_harms_nobody)
 {
-    struct call call;
+    static struct call call;
     char url[64];
 
     snprintf(url, sizeof url, "redis://localhost:%u", (unsigned)server.port);
@@ -909,7 +884,6 @@ TEST(a_lookup_that_hangs_is_given_up_and_its_late_answer_harms_nobody)
     let_dns_go();
     redis_reset(rig.redis, "try again");
     rig_wait_up();
-    rig_finish();
 }
 
 TEST(neither_closing_nor_the_loop_waits_for_a_lookup)
@@ -932,7 +906,6 @@ TEST(an_unknown_name_is_named)
     rig_wait_until(rig.state_count > 0);
     assert_int_equal(rig.states[0], GUARD_REDIS_DOWN);
     assert_memory_equal(rig.text, "no-such-host.invalid:6379: DNS: ", 32);
-    rig_finish();
 }
 
-TEST_GROUP(.up = start_server, .down = stop_server);
+TEST_GROUP(.up = start_server, .down = stop_server, .before = rig_forget, .end = rig_finish);

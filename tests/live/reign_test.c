@@ -70,7 +70,7 @@ static void read_as(const char *value)
 
 TEST(a_replica_answers_no_value_and_is_left_without_being_asked)
 {
-    struct call call;
+    static struct call call;
     rig_start(server.url);
     rig_wait_up();
     read_as("old");
@@ -83,7 +83,6 @@ TEST(a_replica_answers_no_value_and_is_left_without_being_asked)
     tell(&server, "REPLICAOF 127.0.0.1 1");
     rig_wait_until(!redis_is_up(rig.redis)); /* the heartbeat */
     assert_int_equal(rig.states[rig.state_count - 1], GUARD_REDIS_REPLICA);
-    rig_finish();
 }
 
 TEST(a_replica_that_takes_writes_is_known_by_its_role)
@@ -94,7 +93,6 @@ TEST(a_replica_that_takes_writes_is_known_by_its_role)
     tell(&server, "REPLICAOF 127.0.0.1 1");
     rig_wait_until(strstr(rig.text, "demoted to a replica: ROLE says so") != NULL);
     tell(&server, "CONFIG SET replica-read-only yes");
-    rig_finish();
 }
 
 static void start_fenced(void)
@@ -120,7 +118,7 @@ static void finish_with_replicas(void)
 
 TEST(a_master_without_its_replicas_is_up_and_answers_no_value)
 {
-    struct call call;
+    static struct call call;
     start_fenced();
     assert_true(redis_is_up(rig.redis));
     assert_false(redis_send_get(rig.redis, "k", 1, call_replied, &call));
@@ -156,7 +154,7 @@ static void go_on(void *context, enum redis_outcome outcome, const struct redisR
 
 TEST(the_fence_opens_again_however_busy_the_connection_is)
 {
-    struct call call;
+    static struct call call;
     rig_start(server.url);
     rig_wait_up();
     tell(&server, "CONFIG SET min-replicas-to-write 1");
@@ -168,7 +166,6 @@ TEST(the_fence_opens_again_however_busy_the_connection_is)
     assert_true(redis_send(rig.redis, 1, (const char *[]){"PING"}, (size_t[]){4}, go_on, NULL));
     rig_wait_until(redis_may_look_up(rig.redis, "k", 1));
     chain_ends = true;
-    rig_finish();
 }
 
 static bool saving_has_failed(void)
@@ -182,7 +179,7 @@ static bool saving_has_failed(void)
 /* Nothing can be invalidated there either: what is cached is as fresh as was promised. */
 TEST(a_master_that_cannot_save_is_read_by_its_role)
 {
-    struct call call;
+    static struct call call;
     rig_start(server.url);
     rig_wait_up();
     assert_int_equal(chmod(server.folder, 0555), 0);
@@ -198,7 +195,6 @@ TEST(a_master_that_cannot_save_is_read_by_its_role)
     read_k(&call);
     assert_int_equal(call.outcome, REDIS_UNKNOWN);
     assert_int_equal(chmod(server.folder, 0755), 0);
-    rig_finish();
 }
 
 /* ---- fence=role ---- */
@@ -217,7 +213,6 @@ TEST(with_fence_role_hits_go_on_while_all_writes_pause)
     read_as("old");
     assert_int_equal(rig.state_count, 1);
     tell(&server, "CLIENT UNPAUSE");
-    rig_finish();
 }
 
 /* What its price is: ROLE says nothing of replicas that are missing. */
@@ -234,7 +229,6 @@ TEST(with_fence_role_a_master_without_its_replicas_goes_on_answering)
     read_as("old");
     assert_int_equal(rig.state_count, 1);
     tell(&server, "CONFIG SET min-replicas-to-write 0");
-    rig_finish();
 }
 
 /* ---- logins that may not ask all ---- */
@@ -250,14 +244,13 @@ static void start_as(const char *denied, const char *too)
 
 TEST(a_login_without_getex_reads_by_role_and_is_told_so)
 {
-    struct call call;
+    static struct call call;
     start_as("-getex", "-wait");
     assert_non_null(strstr(rig.text, "GETEX is refused"));
     read_as("old");
     tell(&server, "REPLICAOF 127.0.0.1 1");
     read_k(&call);
     assert_int_equal(call.outcome, REDIS_UNKNOWN);
-    rig_finish();
 }
 
 /* It cannot try the fence by GETEX. */
@@ -272,12 +265,11 @@ TEST(a_login_without_getex_notices_that_replicas_leave_and_come_back)
     uint64_t roles = stack_redis_calls(&server, "role");
     read_as("old");
     assert_int_equal(stack_redis_calls(&server, "role") - roles, 1);
-    rig_finish();
 }
 
 TEST(a_getex_that_is_forbidden_while_up_is_done_without)
 {
-    struct call call;
+    static struct call call;
     start_as("-wait", "-wait");
     read_as("old");
     tell(&server, "ACL SETUSER narrow -getex");
@@ -285,7 +277,6 @@ TEST(a_getex_that_is_forbidden_while_up_is_done_without)
     assert_memory_equal(call.text, "NOPERM", 6);
     read_as("old");
     assert_int_equal(rig.states[rig.state_count - 1], GUARD_REDIS_UP);
-    rig_finish();
 }
 
 TEST(a_login_without_getex_and_role_reads_nothing)
@@ -294,18 +285,16 @@ TEST(a_login_without_getex_and_role_reads_nothing)
     assert_non_null(strstr(rig.text, "GETEX and ROLE are refused"));
     assert_false(redis_may_look_up(rig.redis, "k", 1));
     rig_expect_pong();
-    rig_finish();
 }
 
 TEST(a_role_that_is_forbidden_while_up_shuts_the_fence)
 {
-    struct call call;
+    static struct call call;
     start_as("-getex", "-wait");
     tell(&server, "ACL SETUSER narrow -role");
     read_k(&call);
     assert_int_equal(call.outcome, REDIS_UNKNOWN);
     assert_false(redis_may_look_up(rig.redis, "k", 1));
-    rig_finish();
 }
 
 TEST(a_login_without_info_is_told_what_it_lacks)
@@ -313,7 +302,6 @@ TEST(a_login_without_info_is_told_what_it_lacks)
     start_as("-info", "-wait");
     assert_non_null(strstr(rig.text, "INFO is refused"));
     read_as("old");
-    rig_finish();
 }
 
 /* ---- one process, two masters ---- */
@@ -343,7 +331,7 @@ static void close_beside(struct redis *redis)
 
 TEST(a_reply_of_the_old_master_reaches_nobody_once_the_new_one_is_known)
 {
-    struct call call = {.answered = 0};
+    static struct call call = {.answered = 0};
     rig_prepare(server.url);
     rig_open();
     rig_wait_up();
@@ -358,7 +346,6 @@ TEST(a_reply_of_the_old_master_reaches_nobody_once_the_new_one_is_known)
     assert_int_equal(call.outcome, REDIS_UNKNOWN);
     assert_non_null(strstr(rig.text, "another master was confirmed"));
     close_beside(beside);
-    rig_finish();
 }
 
 /* Nobody asks it anything, and a subscriber could not. */
@@ -380,7 +367,7 @@ TEST(an_idle_connection_and_a_subscription_to_the_old_master_are_given_up)
 /* Its name of the reign is not known: what one connection is told counts for all. */
 TEST(who_is_told_of_a_demotion_ends_the_reign_for_all)
 {
-    struct call call;
+    static struct call call;
     char url[96];
     tell(&server, "ACL SETUSER narrow reset on >pw ~* &* +@all -info");
     snprintf(url, sizeof url, "redis://narrow:pw@127.0.0.1:%u", (unsigned)server.port);
@@ -393,7 +380,6 @@ TEST(who_is_told_of_a_demotion_ends_the_reign_for_all)
     assert_false(redis_may_look_up(beside, "k", 1));
     assert_int_equal(redis_topology_reigns(rig.topology), 1);
     close_beside(beside);
-    rig_finish();
 }
 
 /* ---- a server that was stopped ---- */
@@ -410,7 +396,7 @@ TEST(a_server_that_stops_is_noticed_though_nobody_asks)
     assert_int_equal(rig.counters.round_trips, 0);
     stack_redis_resume(&server);
     rig_wait_up();
-    rig_finish();
 }
 
-TEST_GROUP(.up = start_servers, .down = stop_servers, .after = heal_server);
+TEST_GROUP(.up = start_servers, .down = stop_servers, .before = rig_forget, .after = heal_server,
+           .end = rig_finish);

@@ -393,7 +393,7 @@ static void expect_nothing_refused(void)
 
 TEST(the_master_is_found_and_takes_commands)
 {
-    struct call call;
+    static struct call call;
     char label[64];
     rig_start(fleet.url);
     rig_wait_up();
@@ -404,7 +404,6 @@ TEST(the_master_is_found_and_takes_commands)
     rig_wait_until(call.answered > 0);
     assert_string_equal(call.text, "OK");
     expect_nothing_refused();
-    rig_finish();
 }
 
 TEST(a_wrong_password_is_told_to_be_that_of_the_sentinels)
@@ -454,7 +453,6 @@ TEST(a_narrow_login_of_the_sentinels_is_enough)
     expect_nothing_refused();
     for (size_t i = 0; i < STACK_SENTINELS; i++)
         assert_false(has_refused(&fleet.sentinel[i]));
-    rig_finish();
 }
 
 TEST(a_wrong_password_is_told_to_be_that_of_the_master)
@@ -512,7 +510,6 @@ TEST(a_subscriber_is_confirmed_and_hears)
     freeReplyObject(stack_redis_command(&fleet.node[stack_sentinel_master(&fleet)], "PUBLISH news hear"));
     rig_wait_until(rig.message_count == 1);
     assert_string_equal(rig.message, "hear");
-    rig_finish();
 }
 
 /* ---- without a majority ---- */
@@ -663,4 +660,4 @@ TEST(when_all_sentinels_and_then_the_master_have_died_it_recovers_with_them)
     assert_true(is_settled());
 }
 
-TEST_GROUP(.up = start_fleet, .down = stop_fleet);
+TEST_GROUP(.up = start_fleet, .down = stop_fleet, .before = rig_forget, .end = rig_finish);

@@ -189,7 +189,7 @@ static void expect_up(const char *url)
 
 TEST(commands_are_answered_over_tls)
 {
-    struct call call;
+    static struct call call;
 
     rig_start(usual_url());
     rig_wait_up();
@@ -198,7 +198,6 @@ TEST(commands_are_answered_over_tls)
     rig_wait_until(call.answered > 0);
     assert_int_equal(call.type, REDIS_REPLY_INTEGER);
     assert_int_equal(rig.counters.connects, 1);
-    rig_finish();
 }
 
 TEST(thousands_of_commands_in_one_turn_are_answered_in_order)
@@ -235,7 +234,6 @@ TEST(values_of_any_size_come_back_whole_over_tls)
         assert_int_equal(call.bytes, sizes[i]);
     }
     free(value);
-    rig_finish();
 }
 
 static void start_subscriber(void)
@@ -256,7 +254,6 @@ TEST(a_message_of_many_records_arrives_whole)
              RECORDS * RECORD_BYTES);
     ask_server("EVAL", script, "0");
     rig_wait_until(rig.message_count == 1);
-    rig_finish();
 }
 
 /* They come while the loop stands, a record each, and one recv() takes them all: then the socket is silent. A subscriber
@@ -267,7 +264,6 @@ TEST(messages_that_lie_in_openssl_are_read_though_the_socket_is_silent)
     for (unsigned i = 0; i < 2 * RECORDS; i++)
         ask_server("PUBLISH", "news", "small");
     rig_wait_until(rig.message_count == 2 * RECORDS);
-    rig_finish();
 }
 
 /* So many bytes that the server answers in several writes. All of them are there when the limit is over. */
@@ -296,7 +292,6 @@ TEST(a_loop_that_was_busy_reads_every_record_before_it_declares_anything_late)
     for (size_t i = 0; i < ECHOES; i++)
         assert_int_equal(calls[i].outcome, REDIS_REPLIED);
     assert_int_equal(rig.counters.connects, 1);
-    rig_finish();
 }
 
 TEST(a_name_is_verified_as_one_and_an_address_as_one)
@@ -346,7 +341,6 @@ TEST(a_server_that_is_not_verified_is_told_of_with_every_start)
     assert_string_equal(told(), "up; TLS: the server's certificate is not verified (ssl_cert_reqs=none)");
     assert_false(redis_is_whole(rig.redis));
     rig_expect_pong();
-    rig_finish();
 }
 
 /* ---- what an operator reads ---- */
@@ -549,7 +543,6 @@ TEST(a_server_that_was_silent_in_the_handshake_is_asked_twice)
     uint64_t roles = stack_redis_calls(&server, "role");
     rig_wait_up();
     assert_true(stack_redis_calls(&server, "role") >= roles + 2);
-    rig_finish();
 }
 
 /* ---- what is refused when it is opened ---- */
@@ -684,7 +677,7 @@ TEST(files_that_are_of_no_use_any_more_leave_what_was_read_before_and_are_told_o
 TEST(no_request_fails_while_certificates_are_replaced)
 {
     enum { SWAPS = 4, AT_ONCE = 32 };
-    struct call calls[AT_ONCE] = {{.answered = 0}};
+    static struct call calls[AT_ONCE] = {{.answered = 0}};
     unsigned answered = 0;
 
     begin_own();
@@ -707,4 +700,5 @@ TEST(no_request_fails_while_certificates_are_replaced)
     proc_remove(own);
 }
 
-TEST_GROUP(.up = start_server, .down = stop_server, .after = heal_server);
+TEST_GROUP(.up = start_server, .down = stop_server, .before = rig_forget, .after = heal_server,
+           .end = rig_finish);

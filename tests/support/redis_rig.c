@@ -126,6 +126,8 @@ static void close_host(void *context)
 
 void rig_finish(void)
 {
+    if (rig.host == NULL)
+        return;
     rig_close();
     redis_topology_close(rig.topology, close_host, NULL);
     uv_close((uv_handle_t *)&rig.limit, NULL);
@@ -133,6 +135,13 @@ void rig_finish(void)
         ;
     assert_int_equal(uv_loop_close(&rig.loop), 0);
     assert_int_equal(count_descriptors(), rig.descriptor_count);
+    rig.host = NULL;
+}
+
+bool rig_forget(void)
+{
+    rig.host = NULL;
+    return true;
 }
 
 void call_replied(void *context, enum redis_outcome outcome, const struct redisReply *reply)

@@ -18,7 +18,7 @@ enum { RIG_WAIT_MS = 40000, RIG_LIMIT_MS = 20000, RIG_TOLD_MAX = 64 };
 /* The one of the program. */
 extern struct rig {
     uv_loop_t loop;
-    struct guard_host *host;
+    struct guard_host *host; /* NULL: finished, or not begun */
     uv_timer_t limit;
     bool limit_over;
     struct redis_topology *topology; /* of the url; NULL: closed */
@@ -67,8 +67,10 @@ bool rig_turn(void);
 
 /* Closes the connection and waits until it is; does nothing if the test has. */
 void rig_close(void);
-/* The same, then the loop. */
+/* The same, then the loop; does nothing if the test has, or has no rig. Before each test of a group that ends with it:
+ * rig_forget(), since one that failed has left its rig as it was. */
 void rig_finish(void);
+bool rig_forget(void);
 void rig_closed(void *unused); /* for a test that calls redis_close() itself */
 
 /* Sends the words as one command. */
