@@ -143,11 +143,18 @@ static bool becomes_ready(const struct service *service, bool wanted)
 
 static const char *const defaults[] = {NULL};
 
+static struct service service;
+
+static void close_it(void)
+{
+    if (service.guard != NULL)
+        close_service(&service);
+}
+
 /* ---- documents ---- */
 
 TEST(a_product_is_loaded_once_and_then_served_from_the_cache)
 {
-    struct service service = {0};
     open_service(&service, "shop", defaults);
     uint64_t mark = stack_postgres_mark(&postgres);
     struct guard_result first = get(&service, DOCUMENT_PRODUCT, "product:7");
@@ -166,13 +173,11 @@ TEST(a_product_is_loaded_once_and_then_served_from_the_cache)
     json_t *last = json_array_get(json_object_get(product, "path"), 2);
     assert_int_equal(integer_of(last, "id"), integer_of(product, "category_id"));
     json_decref(product);
-    close_service(&service);
 }
 
 TEST(the_pages_of_a_category_are_followed_to_the_end)
 {
     char key[64], count[64];
-    struct service service = {0};
     json_int_t seen = 0;
     open_service(&service, "shop", defaults);
     assert_true(stack_postgres_query(url_of("shop"),
@@ -197,12 +202,10 @@ TEST(the_pages_of_a_category_are_followed_to_the_end)
     }
     assert_true(seen > CATALOG_PAGE_PRODUCTS);
     assert_int_equal(seen, strtol(count, NULL, 10));
-    close_service(&service);
 }
 
 TEST(the_tree_counts_every_product)
 {
-    struct service service = {0};
     size_t index;
     json_t *root;
     json_int_t products = 0;
@@ -214,7 +217,6 @@ TEST(the_tree_counts_every_product)
     }
     assert_int_equal(products, SCALE);
     json_decref(tree);
-    close_service(&service);
 }
 
 TEST(an_absent_row_is_absent_and_a_key_of_no_kind_is_our_bug)
@@ -224,14 +226,12 @@ TEST(an_absent_row_is_absent_and_a_key_of_no_kind_is_our_bug)
                                         "products:7",  "category:7:after:", "category:7:after:0",
                                         "category:7:", "category:",         "catalogue",
                                         "nothing"};
-    struct service service = {0};
     open_service(&service, "shop", defaults);
     assert_status(&service, DOCUMENT_PRODUCT, "product:999999999999999999", GUARD_ABSENT, GUARD_FAILURE_NONE);
     assert_status(&service, DOCUMENT_CATEGORY, "category:999999", GUARD_ABSENT, GUARD_FAILURE_NONE);
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         assert_status(&service, DOCUMENT_PRODUCT, wrong[i], GUARD_FAILED, GUARD_FAILURE_INTERNAL);
     }
-    close_service(&service);
 }
 
 TEST(the_same_documents_come_without_prepared_statements)
@@ -261,7 +261,6 @@ TEST(the_same_documents_come_without_prepared_statements)
 
 TEST(a_changed_row_is_another_document_with_another_validator)
 {
-    struct service service = {0};
     struct guard_invalidated invalidated;
     open_service(&service, "shop", defaults);
     struct guard_result before = get(&service, DOCUMENT_PRODUCT, "product:8");
@@ -277,12 +276,10 @@ TEST(a_changed_row_is_another_document_with_another_validator)
     assert_memory_equal(after.value->validator, "2-", 2);
     guard_value_unref(&before.value);
     guard_value_unref(&after.value);
-    close_service(&service);
 }
 
 TEST(a_text_that_is_not_utf8_fails_cleanly)
 {
-    struct service service = {0};
     query("postgres", "CREATE DATABASE bytes TEMPLATE template0 ENCODING 'SQL_ASCII' LOCALE 'C'");
     assert_true(stack_postgres_load(url_of("bytes"), 0));
     query("bytes", "INSERT INTO categories (level, parent_id, name) VALUES (1, NULL, E'\\xff')");
@@ -290,7 +287,6 @@ TEST(a_text_that_is_not_utf8_fails_cleanly)
     assert_status(&service, DOCUMENT_TREE, "catalog", GUARD_FAILED, GUARD_FAILURE_REJECTED);
     assert_status(&service, DOCUMENT_CATEGORY, "category:1", GUARD_FAILED, GUARD_FAILURE_REJECTED);
     assert_status(&service, DOCUMENT_PRODUCT, "product:1", GUARD_ABSENT, GUARD_FAILURE_NONE);
-    close_service(&service);
 }
 
 /* ---- a database that is slow, away or not ours ---- */
@@ -298,18 +294,15 @@ TEST(a_text_that_is_not_utf8_fails_cleanly)
 TEST(a_delay_beyond_the_load_limit_is_a_timeout)
 {
     static const char *const slow[] = {"LOAD_DELAY_MS=60000", "LOAD_LIMIT_MS=3000", NULL};
-    struct service service = {0};
     open_service(&service, "shop", slow);
     uint64_t mark = stack_postgres_mark(&postgres);
     assert_status(&service, DOCUMENT_PRODUCT, "product:7", GUARD_FAILED, GUARD_FAILURE_TIMEOUT);
     assert_int_equal(stack_postgres_count(&postgres, mark, "/* load product */"), 1);
     assert_true(becomes_ready(&service, true)); /* slow is not away */
-    close_service(&service);
 }
 
 TEST(a_database_without_the_schema_is_not_ready_until_it_has_it)
 {
-    struct service service = {0};
     query("postgres", "CREATE DATABASE empty TEMPLATE template0");
     open_service(&service, "empty", defaults);
     assert_status(&service, DOCUMENT_PRODUCT, "product:7", GUARD_FAILED, GUARD_FAILURE_REJECTED);
@@ -322,12 +315,10 @@ TEST(a_database_without_the_schema_is_not_ready_until_it_has_it)
     query("empty", "DROP TABLE products");
     assert_status(&service, DOCUMENT_PRODUCT, "product:6", GUARD_FAILED, GUARD_FAILURE_REJECTED);
     assert_true(becomes_ready(&service, false));
-    close_service(&service);
 }
 
 TEST(a_database_that_goes_away_and_comes_back_is_used_again_by_itself)
 {
-    struct service service = {0};
     open_service(&service, "shop", defaults);
     assert_true(becomes_ready(&service, true));
     stack_postgres_kill(&postgres);
@@ -338,14 +329,12 @@ TEST(a_database_that_goes_away_and_comes_back_is_used_again_by_itself)
     assert_true(restarted);
     assert_true(becomes_ready(&service, true));
     assert_status(&service, DOCUMENT_TREE, "catalog", GUARD_OK, GUARD_FAILURE_NONE);
-    close_service(&service);
 }
 
 TEST(a_service_whose_database_is_away_at_start_opens_and_closes_at_once)
 {
     bool at_once = false;
     for (int try = 0; try < TRIES && !at_once; try++) {
-        struct service service = {0};
         open_service(&service, "nowhere", defaults);
         assert_false(catalog_ready(service.catalog));
         assert_status(&service, DOCUMENT_PRODUCT, "product:7", GUARD_FAILED, GUARD_FAILURE_REJECTED);
@@ -359,7 +348,6 @@ TEST(closing_does_not_wait_for_a_stopped_database)
     bool at_once = false;
     stack_postgres_pause(&postgres);
     for (int try = 0; try < TRIES && !at_once; try++) {
-        struct service service = {0};
         open_service(&service, "shop", defaults);
         at_once = closes_at_once(&service);
     }
@@ -369,7 +357,6 @@ TEST(closing_does_not_wait_for_a_stopped_database)
 
 TEST(a_policy_that_the_guard_refuses_is_reported)
 {
-    struct service service = {0};
     struct guard_error error = {0};
     struct catalog *catalog = NULL;
     open_service(&service, "shop", defaults);
@@ -378,7 +365,6 @@ TEST(a_policy_that_the_guard_refuses_is_reported)
     assert_false(catalog_open(&wrong, service.guard, &catalog, &error));
     assert_null(catalog);
     assert_non_null(strstr(error.text, "jitter_percent"));
-    close_service(&service);
 }
 
 static bool start(void)
@@ -395,4 +381,4 @@ static bool stop(void)
     return true;
 }
 
-TEST_GROUP(.up = start, .down = stop);
+TEST_GROUP(.up = start, .down = stop, .end = close_it);

@@ -149,12 +149,6 @@ static void start(void)
     assert_non_null(strstr(rig.text, "3 of 3 masters are up"));
 }
 
-static void finish(void)
-{
-    rig_close();
-    rig_finish();
-}
-
 /* ---- keys ---- */
 
 /* A name with other names of its slot: {n}, {n}:a ... */
@@ -315,14 +309,14 @@ TEST(commands_lookups_and_scripts_reach_the_node_that_has_their_slot_in_one_roun
         expect_integer(&calls[i], 0);
     assert_int_equal(rig.counters.errors, 0);
     assert_int_equal(rig.counters.connects, MASTERS);
-    finish();
+    rig_finish();
     free(calls);
     free(looks);
 }
 
 TEST(what_is_sent_before_the_map_is_known_waits_for_it)
 {
-    struct call call, none;
+    static struct call call, none;
 
     prepare(cluster.url);
     rig_open();
@@ -330,12 +324,11 @@ TEST(what_is_sent_before_the_map_is_known_waits_for_it)
     call_send(&none, "PING");
     expect_text(&call, "OK");
     expect_text(&none, "PONG");
-    finish();
 }
 
 TEST(what_waits_for_the_map_is_answered_when_the_routes_are_closed)
 {
-    struct call call;
+    static struct call call;
 
     prepare(cluster.url);
     rig_open();
@@ -343,13 +336,12 @@ TEST(what_waits_for_the_map_is_answered_when_the_routes_are_closed)
     rig_close();
     assert_int_equal(call.answered, 1);
     assert_int_equal(call.outcome, REDIS_UNSENT);
-    rig_finish();
 }
 
 TEST(a_moved_slot_is_followed_at_once_and_from_then_on)
 {
     unsigned slot = slot_of_node(0);
-    struct call call;
+    static struct call call;
     struct look look;
     char name[NAME_SIZE];
 
@@ -372,14 +364,13 @@ TEST(a_moved_slot_is_followed_at_once_and_from_then_on)
     expect_integer(&call, 0);
     assert_int_equal(rig.counters.errors, 0);
     assert_int_equal(reigns[shard_of(name)], 0);
-    finish();
 }
 
 TEST(while_a_slot_moves_each_key_is_found_where_it_is)
 {
     unsigned slot = slot_of_node(0);
     struct look here, gone;
-    struct call call;
+    static struct call call;
     char name[NAME_SIZE], other[NAME_SIZE + 2], fresh[NAME_SIZE + 2];
 
     start();
@@ -409,7 +400,6 @@ TEST(while_a_slot_moves_each_key_is_found_where_it_is)
     expect_stored(fresh, "new");
     assert_int_not_equal(shard_of(name), shard);
     move_slot(slot, 0);
-    finish();
 }
 
 /* Both keys are there before, one of them after the first step. */
@@ -426,7 +416,7 @@ TEST(keys_that_are_split_by_a_move_are_tried_again_until_it_is_over)
 {
     unsigned slot = slot_of_node(0);
     char one[NAME_SIZE], other[NAME_SIZE + 2];
-    struct call call;
+    static struct call call;
 
     start();
     split_slot(slot, one, other);
@@ -439,14 +429,13 @@ TEST(keys_that_are_split_by_a_move_are_tried_again_until_it_is_over)
     assert_int_equal(rig.counters.commands, 3);
     assert_int_equal(rig.counters.errors, 0);
     move_slot(slot, 0);
-    finish();
 }
 
 TEST(keys_that_are_split_for_longer_than_the_limit_come_back_as_moving)
 {
     unsigned slot = slot_of_node(0);
     char one[NAME_SIZE], other[NAME_SIZE + 2];
-    struct call call;
+    static struct call call;
 
     prepare(cluster.url);
     rig.config.limit_ms = SHORT_LIMIT_MS;
@@ -464,12 +453,11 @@ TEST(keys_that_are_split_for_longer_than_the_limit_come_back_as_moving)
     assert_true(elapsed_ms(begin) >= SHORT_LIMIT_MS / 2);
     end_move(slot, 0, 1);
     move_slot(slot, 0);
-    finish();
 }
 
 TEST(keys_of_two_slots_are_refused_and_said_to_be)
 {
-    struct call call;
+    static struct call call;
 
     start();
     call_send(&call, "DEL", "{1}", "{2}");
@@ -477,7 +465,6 @@ TEST(keys_of_two_slots_are_refused_and_said_to_be)
     assert_int_equal(call.outcome, REDIS_REPLIED);
     assert_non_null(strstr(call.text, "CROSSSLOT"));
     rig_wait_until(strstr(rig.text, "CROSSSLOT") != NULL);
-    finish();
 }
 
 /* ---- other servers than the URL says ---- */
@@ -489,7 +476,7 @@ static void expect_refused(const char *url, const char *said)
     rig_wait_until(rig.state_count > 0 && strstr(rig.text, said) != NULL);
     assert_int_equal(rig.states[rig.state_count - 1], GUARD_REDIS_DENIED);
     assert_false(redis_is_up(rig.redis));
-    finish();
+    rig_finish();
 }
 
 TEST(a_url_of_the_wrong_topology_is_refused_by_name)
@@ -526,12 +513,11 @@ TEST(a_subscription_hears_what_is_published_at_any_node)
         ask_node(i, "PUBLISH news hello");
         rig_wait_until(rig.message_count > before);
     }
-    finish();
 }
 
 TEST(messages_are_published_at_each_master_in_its_turn)
 {
-    struct call call;
+    static struct call call;
 
     start();
     for (size_t i = 0; i < MASTERS; i++)
@@ -543,7 +529,6 @@ TEST(messages_are_published_at_each_master_in_its_turn)
     }
     for (size_t i = 0; i < MASTERS; i++)
         assert_int_equal(stack_redis_calls(&cluster.node[i], "publish"), 1);
-    finish();
 }
 
 TEST(a_subscription_that_is_reset_goes_to_another_node)
@@ -558,7 +543,6 @@ TEST(a_subscription_that_is_reset_goes_to_another_node)
     redis_reset(rig.redis, "its canary has died");
     rig_wait_until(is_good() && rig.state_count > 2);
     assert_null(strstr(rig.text, first));
-    finish();
 }
 
 static bool is_subscribed_at(size_t node)
@@ -609,7 +593,7 @@ TEST(a_subscription_goes_to_a_master_when_every_replica_is_dead)
     rig_wait_until(is_subscribed_at(0) || is_subscribed_at(1) || is_subscribed_at(2));
     for (size_t i = 0; i < MASTERS; i++)
         assert_true(stack_redis_restart(&cluster.node[replicas[i]]));
-    finish();
+    rig_finish();
     assert_true(stack_cluster_wait_ok(&cluster, WAIT_MS));
 }
 
@@ -628,7 +612,7 @@ TEST(a_planned_failover_is_followed_and_its_shard_told_of_another_reign)
     size_t old = 2, replica = stack_cluster_replica(&cluster, old);
     unsigned slot = slot_of_node(old);
     struct look look;
-    struct call call;
+    static struct call call;
     char name[NAME_SIZE];
 
     start();
@@ -652,7 +636,6 @@ TEST(a_planned_failover_is_followed_and_its_shard_told_of_another_reign)
     wait_until_all_agree();
     run_renew(&call, name);
     expect_integer(&call, 0);
-    finish();
 }
 
 /* The commands of a turn, each for another master. */
@@ -717,7 +700,6 @@ TEST(a_dead_master_costs_only_its_keys_until_its_replica_has_them)
     assert_true(redis_is_whole(rig.redis));
     assert_true(stack_redis_restart(&cluster.node[dead]));
     assert_true(stack_cluster_wait_ok(&cluster, WAIT_MS));
-    finish();
 }
 
 TEST(a_stopped_master_that_goes_on_answers_nobody_from_the_past)
@@ -745,8 +727,8 @@ TEST(a_stopped_master_that_goes_on_answers_nobody_from_the_past)
         assert_string_equal(look.text, "after");
         answers++;
     }
-    finish();
+    rig_finish();
     assert_true(stack_cluster_wait_ok(&cluster, WAIT_MS));
 }
 
-TEST_GROUP(.up = start_cluster, .down = stop_cluster);
+TEST_GROUP(.up = start_cluster, .down = stop_cluster, .before = rig_forget, .end = rig_finish);

@@ -277,11 +277,17 @@ static void assert_seen(const char *colour, long least)
     }
 }
 
+static struct report report;
+
+static void clear(void)
+{
+    report_clear(&report);
+}
+
 /* ---- tests ---- */
 
 TEST(a_rate_with_faults_fits_a_phone_and_a_desk)
 {
-    struct report report;
     sample_rate_report(&report);
     char *page = write_page(&report);
     show_in_frames(page, false, NULL);
@@ -293,12 +299,10 @@ TEST(a_rate_with_faults_fits_a_phone_and_a_desk)
     assert_seen("008a63", 800);
     assert_int_equal(said("phone #12151a"), 0);
     free(page);
-    report_clear(&report);
 }
 
 TEST(a_burst_in_the_dark_is_drawn_in_colours_for_it)
 {
-    struct report report;
     sample_burst_report(&report);
     char *page = write_page(&report);
     show_in_frames(page, true, NULL);
@@ -309,12 +313,10 @@ TEST(a_burst_in_the_dark_is_drawn_in_colours_for_it)
     assert_seen("4fb3f0", 400);
     assert_seen("2bc795", 400);
     free(page);
-    report_clear(&report);
 }
 
 TEST(a_page_is_printed_on_white_with_its_plots)
 {
-    struct report report;
     size_t count, pages = 0;
     sample_rate_report(&report);
     free(write_page(&report));
@@ -325,14 +327,12 @@ TEST(a_page_is_printed_on_white_with_its_plots)
         pages += memcmp(print + i, "/Type /Page\n", 12) == 0;
     assert_in_range(pages, 3, 12);
     free(print);
-    report_clear(&report);
 }
 
 TEST(nothing_is_fetched_from_anywhere)
 {
     static const char *const never[] = {"http:", "https:", "<link",       "<img",   "@import", " src=",
                                         "//cdn", "href=",  "javascript:", "onload", "url("};
-    struct report report;
     sample_rate_report(&report);
     char *page = write_page(&report);
     for (size_t i = 0; i < sizeof never / sizeof *never; i++) {
@@ -343,13 +343,11 @@ TEST(nothing_is_fetched_from_anywhere)
     assert_non_null(strstr(page, "<!DOCTYPE html>\n<html lang=\"en\">"));
     assert_non_null(strstr(page, "</html>"));
     free(page);
-    report_clear(&report);
 }
 
 /* So that a page can be told again, and compared, like the file. */
 TEST(a_page_holds_the_json_that_is_written)
 {
-    struct report report;
     sample_rate_report(&report);
     snprintf(report.about, sizeof report.about, "</script><!--<script> & \"\\\xc3\xa9");
     char *page = write_page(&report), *at = strstr(page, "id=\"report\">");
@@ -363,7 +361,6 @@ TEST(a_page_holds_the_json_that_is_written)
     json_decref(inside);
     json_decref(written);
     free(page);
-    report_clear(&report);
 }
 
 #define EVIL                                                                                                 \
@@ -391,7 +388,6 @@ static void spoil(struct result *result)
 
 TEST(foreign_text_stays_text)
 {
-    struct report report;
     sample_rate_report(&report);
     snprintf(report.title, sizeof report.title, EVIL);
     snprintf(report.about, sizeof report.about, EVIL "\n\n" EVIL);
@@ -421,12 +417,11 @@ TEST(foreign_text_stays_text)
     assert_int_equal(said("phone smuggled"), 0);
     assert_int_equal(said("desktop smuggled"), 0);
     free(page);
-    report_clear(&report);
 }
 
 TEST(sixteen_results_with_endless_words_fit_a_phone)
 {
-    struct report report = {.title = "x"};
+    report = (struct report){.title = "x"};
     size_t mixed = 0; /* of which it is drawn what became of their requests */
     memset(report.title, 'T', sizeof report.title - 1);
     memset(report.about, 'a', sizeof report.about - 1);
@@ -455,12 +450,11 @@ TEST(sixteen_results_with_endless_words_fit_a_phone)
     show_in_frames(page, false, NULL);
     assert_looks_right(REPORT_RESULTS_MAX + 2 + (long)mixed);
     free(page);
-    report_clear(&report);
 }
 
 TEST(a_report_with_little_in_it_is_a_page)
 {
-    struct report report = {.title = ""};
+    report = (struct report){.title = ""};
     char *page = write_page(&report); /* no result at all */
     assert_non_null(strstr(page, "Nothing was asked to hold"));
     free(page);
@@ -481,12 +475,10 @@ TEST(a_report_with_little_in_it_is_a_page)
     assert_int_equal(said("phone clipped"), 0);
     assert_int_equal(said("phone plots"), 2); /* the one request, and the failures over time */
     free(page);
-    report_clear(&report);
 }
 
 TEST(a_page_that_cannot_be_written_leaves_the_earlier_one)
 {
-    struct report report;
     sample_burst_report(&report);
     char *page = write_page(&report);
     assert_false(page_write(&report, "/nonexistent/page.html", why));
@@ -497,7 +489,6 @@ TEST(a_page_that_cannot_be_written_leaves_the_earlier_one)
     assert_string_equal(page, still);
     free(still);
     free(page);
-    report_clear(&report);
 }
 
 /* ---- what the plots show ---- */
@@ -548,7 +539,6 @@ static void expect_timeline(FILE *probe, size_t plot, const struct result *resul
 
 TEST(every_value_of_a_result_is_drawn_where_it_belongs)
 {
-    struct report report;
     sample_rate_report(&report);
     char *page = write_page(&report);
     FILE *probe = begin_probe();
@@ -567,7 +557,6 @@ TEST(every_value_of_a_result_is_drawn_where_it_belongs)
     show_in_frames(page, false, probe);
     assert_looks_right(RATE_PLOTS);
     free(page);
-    report_clear(&report);
 }
 
 /* "at", then the legend of a plot of latency. */
@@ -598,7 +587,6 @@ static uint32_t loads_between(const struct result *result, size_t first, size_t 
 /* By mouse, in all plots of a span at once; by keys; by finger. */
 TEST(the_values_at_the_pointer_are_those_of_its_instant)
 {
-    struct report report;
     sample_rate_report(&report);
     char *page = write_page(&report);
     FILE *probe = begin_probe();
@@ -632,7 +620,6 @@ TEST(the_values_at_the_pointer_are_those_of_its_instant)
     show_in_frames(page, false, probe);
     assert_looks_right(RATE_PLOTS);
     free(page);
-    report_clear(&report);
 }
 
 TEST(a_span_is_shown_alone_and_then_the_whole_again)
@@ -669,7 +656,6 @@ TEST(a_span_is_shown_alone_and_then_the_whole_again)
         "1);\n"
         "fire(0, 'pointercancel', six); whole('cancelled');\n"
         "measure(d.documentElement.clientWidth);\n";
-    struct report report;
     sample_rate_report(&report);
     for (size_t i = 0; i < report.result_count; i++)
         assert_true(report.results[i]->slice_ms == 50 && report.results[i]->slice_count >= 200);
@@ -681,7 +667,6 @@ TEST(a_span_is_shown_alone_and_then_the_whole_again)
     show_in_frames(page, false, probe);
     assert_looks_right(RATE_PLOTS);
     free(page);
-    report_clear(&report);
 }
 
 /* How many of a round's there were after so many microseconds, which is one of its steps. */
@@ -714,7 +699,6 @@ static void expect_burst(FILE *probe, size_t plot, const struct result *result)
 
 TEST(a_burst_is_drawn_as_answers_and_queries_from_its_instant_on)
 {
-    struct report report;
     sample_burst_report(&report);
     char *page = write_page(&report);
     FILE *probe = begin_probe();
@@ -723,13 +707,12 @@ TEST(a_burst_is_drawn_as_answers_and_queries_from_its_instant_on)
     show_in_frames(page, false, probe);
     assert_looks_right(BURST_PLOTS);
     free(page);
-    report_clear(&report);
 }
 
 /* The rounds lie over each other: at an instant there is the least and the most of them. */
 TEST(rounds_of_a_burst_are_laid_over_each_other)
 {
-    struct report report = {.title = "Rounds"};
+    report = (struct report){.title = "Rounds"};
     struct sample sample = {.name = "rounds",
                             .seed = 1,
                             .guard = SAMPLE_FLEET,
@@ -763,12 +746,10 @@ TEST(rounds_of_a_burst_are_laid_over_each_other)
     show_in_frames(page, false, probe);
     assert_looks_right(2);
     free(page);
-    report_clear(&report);
 }
 
 TEST(the_first_screen_says_what_a_reader_came_for)
 {
-    struct report report;
     sample_burst_report(&report);
     report.results[0]->misses_loads = true;
     report.results[0]->strain.is_bottleneck = true;
@@ -789,7 +770,6 @@ TEST(the_first_screen_says_what_a_reader_came_for)
     show_in_frames(page, false, probe);
     assert_looks_right(BURST_PLOTS);
     free(page);
-    report_clear(&report);
 }
 
 static uint64_t became_5xx(const struct result *result)
@@ -802,7 +782,6 @@ static uint64_t became_5xx(const struct result *result)
 
 TEST(what_became_of_requests_is_drawn_and_what_went_wrong_is_shown)
 {
-    struct report report;
     sample_rate_report(&report);
     const struct result *result = report.results[0];
     size_t worst = 0;
@@ -823,12 +802,11 @@ TEST(what_became_of_requests_is_drawn_and_what_went_wrong_is_shown)
     show_in_frames(page, false, probe);
     assert_looks_right(RATE_PLOTS);
     free(page);
-    report_clear(&report);
 }
 
 TEST(a_figure_that_is_not_known_is_said_to_be_so)
 {
-    struct report report = {.title = "Few"};
+    report = (struct report){.title = "Few"};
     struct sample few = {.name = "few", .seed = 1, .per_second = 400, .duration_ms = 3000, .ttl_ms = 200};
     struct result *result = sample_result(&few);
     report_add(&report, result);
@@ -850,7 +828,6 @@ TEST(a_figure_that_is_not_known_is_said_to_be_so)
     show_in_frames(page, false, probe);
     assert_looks_right(3);
     free(page);
-    report_clear(&report);
 }
 
-TEST_GROUP(.up = up, .down = down);
+TEST_GROUP(.up = up, .down = down, .end = clear);

@@ -70,9 +70,15 @@ static void assert_narrow(const char *table)
     free(copy);
 }
 
+static struct report report;
+
+static void clear(void)
+{
+    report_clear(&report);
+}
+
 TEST(several_results_stand_side_by_side)
 {
-    struct report report;
     sample_burst_report(&report);
     char *table = table_of(&report, false);
     ROW(table, "loads per expiry  ", "1000.00", "2.00", "1.00");
@@ -88,12 +94,11 @@ TEST(several_results_stand_side_by_side)
     assert_null(strchr(table, '\033'));
     assert_narrow(table);
     free(table);
-    report_clear(&report);
 }
 
 TEST(all_figures_of_a_latency_are_rows)
 {
-    struct report report = {.title = "all"};
+    report = (struct report){.title = "all"};
     struct sample sample = {.name = "all", .seed = 3, .per_second = 1000, .duration_ms = 2000, .ttl_ms = 500};
     struct result *result = sample_result(&sample);
     static const char *const labels[] = {"min", "mean", "p50", "p75", "p90", "p95", "p99", "p99.9", "max"};
@@ -115,12 +120,11 @@ TEST(all_figures_of_a_latency_are_rows)
     assert_non_null(strstr(table, "\ntime to the first byte, ms\n"));
     assert_non_null(strstr(table, "\ntime to connect, ms\n"));
     free(table);
-    report_clear(&report);
 }
 
 TEST(the_headline_says_how_often_the_database_was_asked_and_what_changes_that)
 {
-    struct report report = {.title = "one"};
+    report = (struct report){.title = "one"};
     struct sample sample = {.name = "one", .seed = 3, .per_second = 1000, .duration_ms = 2000, .ttl_ms = 500};
     struct result *result = sample_result(&sample);
     report_add(&report, result);
@@ -156,12 +160,10 @@ TEST(the_headline_says_how_often_the_database_was_asked_and_what_changes_that)
     table = table_of(&report, false);
     assert_null(strstr(table, "Nothing was served"));
     free(table);
-    report_clear(&report);
 }
 
 TEST(what_went_wrong_is_shown_once_of_each_kind)
 {
-    struct report report;
     sample_rate_report(&report);
     assert_int_equal(report.results[0]->sample_count, 3);
     char *table = table_of(&report, false);
@@ -173,12 +175,11 @@ TEST(what_went_wrong_is_shown_once_of_each_kind)
     assert_int_equal(shown, 3);
     assert_narrow(table);
     free(table);
-    report_clear(&report);
 }
 
 TEST(a_percentile_that_too_few_answers_support_is_a_dash)
 {
-    struct report report = {.title = "few"};
+    report = (struct report){.title = "few"};
     struct sample sample = {
         .name = "few", .seed = 1, .round_count = 1, .connection_count = 100, .ttl_ms = 1000};
     report_add(&report, sample_result(&sample));
@@ -192,12 +193,11 @@ TEST(a_percentile_that_too_few_answers_support_is_a_dash)
     assert_string_equal(line_of(table, "p99.99"), "");
     assert_null(strstr(line_of(table, "p99 "), "-"));
     free(table);
-    report_clear(&report);
 }
 
 TEST(rows_that_nobody_has_are_left_out)
 {
-    struct report report = {.title = "bare"};
+    report = (struct report){.title = "bare"};
     struct result *result = calloc(1, sizeof *result);
     assert_non_null(result);
     snprintf(result->name, sizeof result->name, "bare");
@@ -211,12 +211,11 @@ TEST(rows_that_nobody_has_are_left_out)
                                "  refused                                        3\n"
                                "seconds until the last answer                 0.00\n\n");
     free(table);
-    report_clear(&report);
 }
 
 TEST(what_one_result_has_and_another_has_not_is_a_dash)
 {
-    struct report report = {.title = "mixed"};
+    report = (struct report){.title = "mixed"};
     for (size_t i = 0; i < 2; i++) {
         struct result *result = calloc(1, sizeof *result);
         assert_non_null(result);
@@ -232,12 +231,11 @@ TEST(what_one_result_has_and_another_has_not_is_a_dash)
     ROW(table, "queries", "-", "0");
     assert_string_equal(line_of(table, "loads per expiry"), "");
     free(table);
-    report_clear(&report);
 }
 
 TEST(sixteen_results_with_long_names_stay_within_the_page)
 {
-    struct report report = {.title = "wide"};
+    report = (struct report){.title = "wide"};
     memset(report.about, 'a', sizeof report.about - 1); /* a word without an end */
     for (size_t i = 0; i < REPORT_RESULTS_MAX; i++) {
         struct sample sample = {.seed = i, .per_second = 100, .duration_ms = 1000, .ttl_ms = 100};
@@ -256,14 +254,13 @@ TEST(sixteen_results_with_long_names_stay_within_the_page)
     assert_non_null(strstr(table, "…"));
     assert_non_null(strstr(table, "verdict 15"));
     free(table);
-    report_clear(&report);
 }
 
 TEST(foreign_text_cannot_command_the_terminal)
 {
-    struct report report = {.title = "\033[2Jtitle\r\n",
-                            .about = "\xc2\x9b"
-                                     "31m about \xe2\x80\xae"};
+    report = (struct report){.title = "\033[2Jtitle\r\n",
+                             .about = "\xc2\x9b"
+                                      "31m about \xe2\x80\xae"};
     struct sample sample = {.name = "\033]0;name\a", .seed = 1, .round_count = 1, .connection_count = 10};
     report_add(&report, sample_result(&sample));
     struct result *result = report.results[0];
@@ -277,23 +274,20 @@ TEST(foreign_text_cannot_command_the_terminal)
     assert_null(strstr(table, "\xc2\x9b"));
     assert_null(strstr(table, "\xe2\x80\xae"));
     free(table);
-    report_clear(&report);
 }
 
 TEST(a_terminal_gets_colours)
 {
-    struct report report;
     sample_rate_report(&report);
     char *table = table_of(&report, true);
     assert_non_null(strstr(table, "\033[31mNOT HELD  \033[0mfleet: loads per expiry <= 1"));
     assert_non_null(strstr(table, "\033[32mheld      \033[0m"));
     free(table);
-    report_clear(&report);
 }
 
 TEST(a_report_without_results_is_its_title)
 {
-    struct report report = {.title = "nothing yet"};
+    report = (struct report){.title = "nothing yet"};
     char *table = table_of(&report, false);
     assert_string_equal(table, "nothing yet\n\n");
     free(table);
@@ -329,3 +323,5 @@ TEST(numbers_are_grouped_and_rounded)
     assert_string_equal(text_ms(text, 12345678), "12 345.7");
     assert_string_equal(text_decimal(text, 0.0 / 0.0, 2) + (text[0] == '-'), "nan");
 }
+
+TEST_GROUP(.end = clear);
