@@ -238,7 +238,6 @@ TEST(one_finished_in_time_counts_if_the_guards_thread_hears_of_it_behind_the_lim
     WAIT_UNTIL(rig_now_ms() > over_ms);
     sem_post(&stay.over);
     expect_stored_answer(&ask);
-    fleet_close();
 }
 
 static void *close_it(void *unused)
@@ -262,7 +261,6 @@ TEST(one_finished_before_the_close_is_answered_and_stored)
     sem_post(&stay.over);
     pthread_join(closer, NULL);
     expect_stored_answer(&ask);
-    fleet_close();
 }
 
 static atomic_uint lines;

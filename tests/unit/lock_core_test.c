@@ -314,7 +314,6 @@ static void stand_still_past_the_warning(void)
 
 TEST(renewals_that_are_read_after_the_process_stood_still_lose_nothing)
 {
-    static struct caller a, b;
     hold_name(&a, "a");
     hold_name(&b, "b");
     pass(THIRD_MS);
@@ -331,7 +330,7 @@ TEST(renewals_that_are_read_after_the_process_stood_still_lose_nothing)
 
 TEST(what_is_heard_before_a_renewal_that_is_read_late_loses_nothing)
 {
-    static struct caller caller, other;
+    static struct caller other;
     struct seen *take = hold_name(&caller, "a");
     wait_for(&other, "b", 1);
     pass(THIRD_MS - 1);
@@ -352,7 +351,6 @@ TEST(what_is_heard_before_a_renewal_that_is_read_late_loses_nothing)
 
 TEST(a_renewal_that_is_read_after_its_own_validity_revives_nothing)
 {
-    static struct caller caller;
     hold_name(&caller, "a");
     pass(THIRD_MS);
     stand_still(VALID_MS);
@@ -502,7 +500,6 @@ TEST(a_give_without_an_answer_is_told_as_unknown_after_twice_the_limit_and_repea
 
 TEST(a_give_that_is_read_after_the_process_stood_still_is_confirmed)
 {
-    static struct caller a, b;
     hold_name(&a, "a");
     hold_name(&b, "b");
     give(&a);
