@@ -126,6 +126,12 @@ int test_main(int argc, char **argv)
     return ran == 0 ? 1 : failed;
 }
 
+/* What a test has lent and a thread or an `end` uses once it has returned. */
+__attribute__((visibility("default"))) const char *__asan_default_options(void)
+{
+    return "detect_stack_use_after_return=1";
+}
+
 __attribute__((weak)) int main(int argc, char **argv)
 {
     return test_main(argc, argv);
