@@ -338,7 +338,7 @@ static void empty_lock_mail(struct guard_locks *locks)
     }
 }
 
-/* The thread has stood still: what has come meanwhile is read first, then comes what was posted, then what is due. */
+/* The thread has stood still: what has come meanwhile is read, and what was posted is taken out, before what is due. */
 static bool locks_are_behind(const struct guard_locks *locks)
 {
     uint64_t due_us = lock_core_next_us(locks->core);
@@ -348,7 +348,7 @@ static bool locks_are_behind(const struct guard_locks *locks)
 void lock_thread_on_mail(void *context)
 {
     struct guard_locks *locks = context;
-    if (locks->phase == LOCK_ENDING || locks_are_behind(locks))
+    if (locks->phase == LOCK_ENDING)
         return;
     empty_lock_mail(locks);
     after_lock_event(locks);
@@ -438,6 +438,7 @@ void lock_thread_on_turn_over(void *context)
 {
     struct guard_locks *locks = context;
     tell_application(locks);
+    locks->catches_up = locks->catches_up && locks_are_behind(locks);
     host_timer_set(locks->host, &locks->timer, lock_core_next_us(locks->core));
     advance_lock_end(locks);
 }

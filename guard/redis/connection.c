@@ -78,6 +78,7 @@ struct redis_connection {
     uint64_t reign_seen, generation; /* before the greeting; under which it came up */
 
     struct redis_pipeline pipeline;
+    uint64_t tried;       /* its `queued` when it was last begun to be written */
     uint64_t deadline_ms; /* of what is sent; 0: as configured */
     bool counted;         /* something of it has been, since the last batch */
 
@@ -299,6 +300,7 @@ static void flush(struct redis_connection *connection)
     if (connection->stage != STAGE_GREETING && connection->stage != STAGE_UP)
         return;
     connection->batches++;
+    connection->tried = connection->pipeline.queued;
     while (redis_buffer_bytes(buffer) > 0) {
         put =
             redis_socket_write(connection->socket, buffer->data + buffer->begin, redis_buffer_bytes(buffer));
@@ -941,7 +943,7 @@ static void end_stage(struct redis_connection *connection)
 static void excuse_what_waits_for_its_turn(struct redis_connection *connection, uint64_t now)
 {
     if (connection->stage == STAGE_UP && connection->flusher.list != NULL)
-        redis_pipeline_reprieve(&connection->pipeline, now + connection->config.limit_ms);
+        redis_pipeline_reprieve(&connection->pipeline, connection->tried, now + connection->config.limit_ms);
 }
 
 /* What has not left yet is simply taken back; what has leaves the connection in doubt. */

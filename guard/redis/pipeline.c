@@ -92,11 +92,9 @@ bool redis_pipeline_take_back(struct redis_pipeline *pipeline, uint64_t now_ms, 
     return true;
 }
 
-void redis_pipeline_reprieve(struct redis_pipeline *pipeline, uint64_t deadline_ms)
+void redis_pipeline_reprieve(struct redis_pipeline *pipeline, uint64_t queued, uint64_t deadline_ms)
 {
-    uint64_t written = redis_pipeline_written(pipeline);
-
-    for (size_t i = pipeline->count; i > 0 && at(pipeline, i - 1)->end > written; i--)
+    for (size_t i = pipeline->count; i > 0 && at(pipeline, i - 1)->end > queued; i--)
         if (at(pipeline, i - 1)->deadline_ms < deadline_ms)
             at(pipeline, i - 1)->deadline_ms = deadline_ms;
 }

@@ -60,8 +60,8 @@ bool redis_pipeline_take_written(struct redis_pipeline *pipeline, struct redis_c
 /* Takes the oldest command back if its limit is over and neither it nor anything before it is under way. */
 bool redis_pipeline_take_back(struct redis_pipeline *pipeline, uint64_t now_ms, struct redis_command *out);
 
-/* What has not been written whole is not late before then. */
-void redis_pipeline_reprieve(struct redis_pipeline *pipeline, uint64_t deadline_ms);
+/* What was added when `queued` was at least so large is not late before then. */
+void redis_pipeline_reprieve(struct redis_pipeline *pipeline, uint64_t queued, uint64_t deadline_ms);
 
 /* The earliest limit; UINT64_MAX: nothing waits. */
 uint64_t redis_pipeline_deadline(const struct redis_pipeline *pipeline);

@@ -436,7 +436,6 @@ static void cancel_everything(struct guard *guard)
 void thread_on_limit(void *context)
 {
     struct guard *guard = context;
-    empty_mailbox(guard); /* a load that has ended in time */
     if (guard->phase == PHASE_DRAINING)
         cancel_everything(guard);
     else
