@@ -219,6 +219,7 @@ static void expect_denied(const char *login, const char *database, const char *s
     assert_null(strstr(rig.text, "hunter2"));
     assert_int_equal(call.outcome, REDIS_UNSENT);
     assert_false(redis_is_up(rig.redis));
+    rig_finish();
 }
 
 TEST(a_wrong_password_user_or_database_is_denied_with_the_reason)
@@ -431,6 +432,7 @@ TEST_WITH(a_hung_server_costs_one_limit_and_its_late_replies_reach_nobody, NULL,
         assert_int_equal(later[i].answered, 1);
         assert_string_equal(later[i].text, key[i]);
     }
+    rig_finish();
 }
 
 TEST_WITH(what_a_hung_server_has_not_taken_is_unsent, NULL, resume_server)
