@@ -5,8 +5,9 @@
  * Events are calls of the functions below; each takes the time. Between two events the owner (the locks' thread, or a
  * simulator) drains lock_core_next_action() and performs what it finds; at the end of its turn, which may be several events
  * later, the three ..._next_...() that tell the application. Every action is answered by exactly one lock_core_replied(),
- * whatever happens; never from inside the draining. Only lock_core_tick() does what is due: a process that stood still
- * passes on what has come meanwhile before it, so a reply counts however late it is read.
+ * whatever happens; never from inside the draining. Only lock_core_tick() rings alarms: a process that stood still
+ * passes on what has come meanwhile before it, so a reply counts however late it is read. A reply, a link or a request
+ * judges the claim that it is about, and no other.
  *
  * A request is for some names. What stands at the provider under one token is a claim: a place in the queue, then a hold.
  * A request makes one claim for all its names if the provider takes several at once, otherwise one after the other in the
@@ -133,6 +134,7 @@ struct lock_hold {
     enum guard_lock_status given; /* once told: OK, LOST, UNKNOWN */
 
     /* the core's */
+    uint64_t lost_us;
     struct lock_hold *prev, *next;             /* among the lost, then among the given back */
     struct lock_hold *owned_prev, *owned_next; /* of its owner, or of nobody */
     struct lock_owner *lock_owner;             /* NULL: it is in no such list */

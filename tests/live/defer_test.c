@@ -227,13 +227,14 @@ static void expect_stored_answer(struct ask *ask)
 
 TEST(one_finished_in_time_counts_if_the_guards_thread_hears_of_it_behind_the_limit)
 {
+    enum { LIMIT_MS = 3000 }; /* it is finished by then */
     static struct ask ask;
-    fleet.policy.load_limit_ms = 1000; /* it has begun and is deferred by then */
+    fleet.policy.load_limit_ms = LIMIT_MS;
     open_one_to_hold_up();
     ask_start(0, &ask, "k");
     wait_deferred(1);
     hold_up();
-    uint64_t over_ms = rig_now_ms() + 1000; /* the limit's end is not later */
+    uint64_t over_ms = rig_now_ms() + LIMIT_MS; /* the limit's end is not later */
     finish_later(0);
     WAIT_UNTIL(rig_now_ms() > over_ms);
     sem_post(&stay.over);

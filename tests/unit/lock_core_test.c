@@ -576,6 +576,24 @@ TEST(a_hold_that_is_given_back_in_time_is_not_lost_because_the_core_hears_of_it_
     was_given(&too_late, GUARD_LOCK_LOST);
 }
 
+/* Nobody asks the provider any more what it had by then. */
+TEST(a_hold_that_was_given_back_in_time_and_lost_before_that_was_heard_of_is_unknown)
+{
+    static const enum lock_reply_kind kinds[] = {LOCK_DONE, LOCK_UNANSWERED, LOCK_NOT_HELD};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        hold_name(&caller, "a");
+        pass(THIRD_MS);
+        struct seen *renewal = expect(LOCK_RENEW);
+        caller.hold.given_us = bench.now_us;
+        stand_still(BENCH_LEASE_MS);
+        reply_kind(renewal, kinds[i]);
+        give(&caller);
+        while (bench.seen_first < bench.seen_count)
+            reply_kind(next_seen(), LOCK_DONE);
+        was_given(&caller, kinds[i] == LOCK_NOT_HELD ? GUARD_LOCK_LOST : GUARD_LOCK_UNKNOWN);
+    }
+}
+
 /* ---- L6: lost ---- */
 
 TEST(lost_is_told_a_sixth_before_the_validity_ends)
