@@ -202,6 +202,7 @@ struct guard {
     struct host_wake mail;
     struct host_timer timer, limit, beat;
     struct host_soon turn_over;
+    struct get *refused;   /* by the core; told with what it has answered, when that is counted */
     unsigned parts_open;   /* once it ends: of own, wake and the call that closes them */
     struct core *core;     /* answers */
     struct core *fleet;    /* speaks to Redis: the same, but in mode shadow */

@@ -138,15 +138,6 @@ static void perform_all(struct guard *guard)
 
 /* ---- what the core has answered ---- */
 
-static void return_get(struct get *get)
-{
-    get->in_core = false;
-    get->prev = get->next = NULL;
-    struct get *list = NULL;
-    DL_APPEND(list, get);
-    loop_return(get->loop, list);
-}
-
 /* Into its loop's outbox; `told` links the loops that have something there. */
 static void put_in_outbox(struct get *get, struct guard_loop **told)
 {
@@ -177,12 +168,9 @@ static void forget_revalidated(struct guard *guard, const struct get *get)
         near_drop(guard->near, key.encoded, key.encoded_bytes);
 }
 
-static void tell_answered(struct guard *guard)
+/* What the core has answered, beginning with this one. */
+static void tell_waiters(struct guard *guard, struct core_waiter *waiter, struct guard_loop **told)
 {
-    struct guard_loop *told = NULL;
-    struct core_waiter *waiter = core_next_answer(guard->core);
-    if (waiter == NULL)
-        return;
     uint64_t now_us = clock_now_us();
     pthread_mutex_lock(&guard->hot_mutex);
     for (; waiter != NULL; waiter = core_next_answer(guard->core)) {
@@ -190,9 +178,22 @@ static void tell_answered(struct guard *guard)
         forget_revalidated(guard, (struct get *)waiter);
         if (guard->shadow != NULL)
             shadow_told(guard->shadow, now_us, (struct get *)waiter);
-        put_in_outbox((struct get *)waiter, &told);
+        put_in_outbox((struct get *)waiter, told);
     }
     pthread_mutex_unlock(&guard->hot_mutex);
+}
+
+static void tell_answered(struct guard *guard)
+{
+    struct guard_loop *told = NULL;
+    while (guard->refused != NULL) {
+        struct get *get = guard->refused;
+        DL_DELETE(guard->refused, get);
+        put_in_outbox(get, &told);
+    }
+    struct core_waiter *waiter = core_next_answer(guard->core);
+    if (waiter != NULL)
+        tell_waiters(guard, waiter, &told);
     while (told != NULL) { /* a loop may be gone once it has its answers */
         struct guard_loop *loop = told;
         struct get *list = loop->outbox;
@@ -273,7 +274,8 @@ static void enter_get(struct guard *guard, struct get *get)
     }
     get->waiter.result = (struct guard_result){.status = status, .retry_ms = status == GUARD_SHED ? 1000 : 0};
     callback_count(guard->own, get);
-    return_get(get);
+    get->in_core = false;
+    DL_APPEND(guard->refused, get);
 }
 
 static void enter_gets(struct guard *guard, struct get *list)
@@ -399,6 +401,8 @@ void thread_close_everything(struct guard *guard)
     guard->ended = true; /* first: what comes later is its sender's to free */
     pthread_mutex_unlock(&guard->mutex);
     empty_mailbox(guard);
+    if (guard->core != NULL) /* it had come that far */
+        tell_answered(guard);
     host_wake_clear(&guard->mail);
     host_timer_stop(guard->host, &guard->timer);
     host_timer_stop(guard->host, &guard->limit);
