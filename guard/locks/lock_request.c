@@ -281,7 +281,7 @@ static void sort_names(struct lock_request *request)
 }
 
 /* No owner enters again what it is about to lose. */
-static void lose_what_is_late(struct lock_core *core, const struct lock_request *request)
+static void lose_late_names(struct lock_core *core, const struct lock_request *request)
 {
     for (size_t i = 0; i < request->count && request->lock_owner != NULL; i++) {
         const struct lock_share *share = lock_share_find(core, request->lock_owner, &request->names[i]);
@@ -333,7 +333,7 @@ enum guard_lock_status lock_core_ask(struct lock_core *core, uint64_t now_us, st
     lock_begin(core, now_us);
     *why = NULL;
     request->core = core;
-    lose_what_is_late(core, request);
+    lose_late_names(core, request);
     enum guard_lock_status status = check_request(core, request, why);
     if (status != GUARD_LOCK_OK)
         return status;

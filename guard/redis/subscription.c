@@ -44,7 +44,7 @@ void canary_forget(struct canary *canary)
     memset(canary->flying_us, 0, sizeof canary->flying_us);
 }
 
-bool canary_dead(const struct canary *canary, uint64_t now_us)
+bool canary_late(const struct canary *canary, uint64_t now_us)
 {
     for (size_t i = 0; i < CANARIES_FLYING; i++)
         if (canary->flying_us[i] != 0 && now_us - canary->flying_us[i] >= canary_limit_us)
@@ -54,7 +54,7 @@ bool canary_dead(const struct canary *canary, uint64_t now_us)
 
 enum canary_verdict canary_judge(struct canary *canary, uint64_t now_us)
 {
-    bool late = canary_dead(canary, now_us), first = canary->doubted_us == 0, heard = canary->heard;
+    bool late = canary_late(canary, now_us), first = canary->doubted_us == 0, heard = canary->heard;
     canary->heard = false;
     if (!late || first)
         canary->doubted_us = late ? now_us : 0;

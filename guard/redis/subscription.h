@@ -36,7 +36,7 @@ void canary_sent(struct canary *canary, uint64_t now_us);
 /* True if it is this process's. */
 bool canary_back(struct canary *canary, const char *subject, size_t subject_bytes);
 void canary_forget(struct canary *canary);
-bool canary_dead(const struct canary *canary, uint64_t now_us);
+bool canary_late(const struct canary *canary, uint64_t now_us);
 /* DOUBTED: one is late, but may be among what has not been read. Judged again once the loop has read, it is dead if
  * nothing came, or if for CANARY_LIMIT_MS all has come but the canary. */
 enum canary_verdict canary_judge(struct canary *canary, uint64_t now_us);

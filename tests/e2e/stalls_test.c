@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * stalls_test.c - a process that stands still, and what it then thinks of its clients: what has arrived meanwhile is
- * read before anybody is judged, and its own stall is not held against them.
+ * stalls_test.c - a process that stands still, and what it then thinks of its clients: its own stall is not held against
+ * them, and what has arrived meanwhile is answered.
  *
  * It is stopped (SIGSTOP), its clocks leap (tests/chaos/clock_shim.c), and it goes on: no test waits for a limit.
  */
@@ -108,7 +108,7 @@ static int begin_upload(void)
     return fd;
 }
 
-/* ---- what it reads first ---- */
+/* ---- what has arrived meanwhile ---- */
 
 TEST(a_request_that_came_during_a_stall_is_answered_however_long_its_client_was_idle)
 {
@@ -134,7 +134,7 @@ TEST(a_body_that_came_during_a_stall_is_taken)
     close(fd);
 }
 
-/* ---- what it holds against them ---- */
+/* ---- what arrives behind it ---- */
 
 /* When the last ping is answered it has looked at everybody's time. */
 TEST(a_body_that_was_on_its_way_before_a_stall_has_its_time_behind_it)

@@ -27,15 +27,15 @@ static bool mine_back(struct canary *canary)
 TEST(nothing_is_dead_before_a_canary_was_sent)
 {
     struct canary canary = canary_of_mine();
-    assert_false(canary_dead(&canary, UINT64_MAX));
+    assert_false(canary_late(&canary, UINT64_MAX));
 }
 
 TEST(a_canary_that_does_not_come_back_in_time_is_dead)
 {
     struct canary canary = canary_of_mine();
     canary_sent(&canary, 1000);
-    assert_false(canary_dead(&canary, 1000 + LIMIT_US - 1));
-    assert_true(canary_dead(&canary, 1000 + LIMIT_US));
+    assert_false(canary_late(&canary, 1000 + LIMIT_US - 1));
+    assert_true(canary_late(&canary, 1000 + LIMIT_US));
 }
 
 TEST(a_later_canary_does_not_excuse_the_first)
@@ -43,7 +43,7 @@ TEST(a_later_canary_does_not_excuse_the_first)
     struct canary canary = canary_of_mine();
     canary_sent(&canary, 1000);
     canary_sent(&canary, 1000 + LIMIT_US / 2);
-    assert_true(canary_dead(&canary, 1000 + LIMIT_US));
+    assert_true(canary_late(&canary, 1000 + LIMIT_US));
 }
 
 TEST(a_canary_that_came_back_is_alive_and_the_next_one_counts_anew)
@@ -51,10 +51,10 @@ TEST(a_canary_that_came_back_is_alive_and_the_next_one_counts_anew)
     struct canary canary = canary_of_mine();
     canary_sent(&canary, 1000);
     assert_true(mine_back(&canary));
-    assert_false(canary_dead(&canary, 1000 + LIMIT_US));
+    assert_false(canary_late(&canary, 1000 + LIMIT_US));
     canary_sent(&canary, 5000);
-    assert_false(canary_dead(&canary, 5000 + LIMIT_US - 1));
-    assert_true(canary_dead(&canary, 5000 + LIMIT_US));
+    assert_false(canary_late(&canary, 5000 + LIMIT_US - 1));
+    assert_true(canary_late(&canary, 5000 + LIMIT_US));
 }
 
 TEST(the_canary_of_another_process_says_nothing)
@@ -64,7 +64,7 @@ TEST(the_canary_of_another_process_says_nothing)
     assert_false(canary_back(&canary, OTHER, sizeof OTHER - 1));
     assert_false(canary_back(&canary, "", 0));
     assert_false(canary_back(&canary, ME, 10));
-    assert_true(canary_dead(&canary, 1000 + LIMIT_US));
+    assert_true(canary_late(&canary, 1000 + LIMIT_US));
 }
 
 TEST(a_canary_that_took_another_way_does_not_excuse_one_that_is_lost)
@@ -74,9 +74,9 @@ TEST(a_canary_that_took_another_way_does_not_excuse_one_that_is_lost)
     canary_sent(&canary, 1000);
     canary_sent(&canary, 1000);
     assert_true(canary_back(&canary, second, sizeof second - 1));
-    assert_true(canary_dead(&canary, 1000 + LIMIT_US));
+    assert_true(canary_late(&canary, 1000 + LIMIT_US));
     assert_true(mine_back(&canary));
-    assert_false(canary_dead(&canary, UINT64_MAX));
+    assert_false(canary_late(&canary, UINT64_MAX));
 }
 
 TEST(a_late_canary_may_be_among_what_was_not_read_yet)
@@ -128,5 +128,5 @@ TEST(a_canary_that_never_flew_is_forgotten)
     struct canary canary = canary_of_mine();
     canary_sent(&canary, 1000);
     canary_forget(&canary);
-    assert_false(canary_dead(&canary, UINT64_MAX));
+    assert_false(canary_late(&canary, UINT64_MAX));
 }
