@@ -130,21 +130,24 @@ TEST(one_file_does_the_work_of_the_folder)
     stack_redis_stop(&redis);
 }
 
-/* Of the copy that was built without it, of one with it, and of the one file. */
-TEST(tls_is_there_if_its_library_is_and_may_be_left_out)
+/* TLS of the copy that was built without it, of one with it, and of the one file. */
+TEST(a_makefile_of_the_hosts_keeps_its_goal_and_flags_and_has_tls_or_leaves_it_out)
 {
-    assert_true(shell("if nm guard/example/build/libstampede-guard.a | grep -q ' U SSL_'; then exit 1; fi; "
-                      "mkdir secure; cp -r guard secure/; cd secure; "
-                      "sed -n '/^```c$/,/^```$/{/^```/d;p}' guard/README.md >server.c; "
-                      "printf 'GUARD_LOCKS_WITH =\nGUARD_DIR = guard\ninclude guard/guard.mk\n"
-                      "CPPFLAGS += -Iguard\nserver: server.o $(GUARD_LIB)\n"
-                      "\t$(CC) -o $@ $^ $(GUARD_LIBS)\n' >Makefile; "
-                      "make -j2 CFLAGS=-O0; nm build/guard/libstampede-guard.a | grep -q ' U SSL_new'; "
-                      "test \"$(./server rediss://127.0.0.1:1 2>/dev/null)\" = 'hello user:7'; "
-                      "make -j2 CFLAGS=-O0 GUARD_TLS=; if nm build/guard/libstampede-guard.a | grep -q ' U "
-                      "SSL_'; then exit 1; fi; "
-                      "if ./server rediss://127.0.0.1:1 2>said; then exit 1; fi; "
-                      "grep -q 'redis_url: rediss:// (TLS) is not built in' said"));
+    assert_true(
+        shell("if nm guard/example/build/libstampede-guard.a | grep -q ' U SSL_'; then exit 1; fi; "
+              "mkdir secure; cp -r guard secure/; cd secure; "
+              "sed -n '/^```c$/,/^```$/{/^```/d;p}' guard/README.md >server.c; "
+              "printf 'GUARD_LOCKS_WITH =\nGUARD_DIR = guard\nGUARD_BUILD = out\ninclude guard/guard.mk\n"
+              "CPPFLAGS += -Iguard\ngreet: ; @echo the first target\nserver: server.o $(GUARD_LIB)\n"
+              "\t$(CC) -o $@ $^ $(GUARD_LIBS)\n' >Makefile; "
+              "test \"$(make)\" = 'the first target'; "
+              "make -j2 server CFLAGS='-O0 -flto'; nm out/libstampede-guard.a >symbols; "
+              "grep -q ' T guard_open$' symbols; grep -q ' U SSL_new$' symbols; "
+              "test \"$(./server rediss://127.0.0.1:1 2>/dev/null)\" = 'hello user:7'; "
+              "make -j2 server CFLAGS=-O0 GUARD_TLS=; if nm out/libstampede-guard.a | grep -q ' U "
+              "SSL_'; then exit 1; fi; "
+              "if ./server rediss://127.0.0.1:1 2>said; then exit 1; fi; "
+              "grep -q 'redis_url: rediss:// (TLS) is not built in' said"));
     assert_true(
         shell("sh guard/amalgamate.sh asleep; cd asleep; "
               "cc -std=c11 -O0 -DGUARD_WITH_TLS -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror "
@@ -234,17 +237,6 @@ TEST(the_install_line_of_the_readme_has_all_that_is_included)
               "grep -q \" $package\\( \\|$\\)\" install || { echo \"the install line lacks $package\"; exit "
               "1; }; done; "
               "grep -q ' build-essential ' install"));
-}
-
-TEST(a_makefile_of_the_hosts_keeps_its_default_goal_and_flags)
-{
-    write_file("Makefile", "GUARD_DIR = guard\nGUARD_BUILD = out\ninclude guard/guard.mk\n"
-                           "greet: ; @echo the first target\n"
-                           "library: $(GUARD_LIB)\n");
-    assert_true(shell("test \"$(make)\" = 'the first target'"));
-    assert_true(shell("make -j2 library CFLAGS='-O0 -flto'; test -f out/libstampede-guard.a; nm "
-                      "out/libstampede-guard.a | grep "
-                      "-q ' T guard_open'"));
 }
 
 /* By the lines of its own head. What the project installs is the project's alone. */
