@@ -18,6 +18,7 @@
 
 #include "load/base/proc.h"
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -99,8 +100,21 @@ struct redisReply *stack_redis_command_words(struct stack_redis *redis, const ch
                                              size_t count);
 /* True: it was no error. Frees the reply; `what` was asked. */
 bool stack_redis_done(const char *what, struct redisReply *reply);
-/* Both, for a command of which no more is wanted. */
+
+/* One command of which no more is wanted than this; the format is hiredis's in all of them. */
 bool stack_redis_do(struct stack_redis *redis, const char *format, ...);
+/* The number it answers; STACK_REDIS_NO_NUMBER: none. */
+#define STACK_REDIS_NO_NUMBER LLONG_MIN
+long long stack_redis_number(struct stack_redis *redis, const char *format, ...);
+/* The text it answers, cut to fit; false, and "": none. */
+bool stack_redis_text(struct stack_redis *redis, char *text, size_t text_bytes, const char *format, ...);
+/* It answers with just this text. */
+bool stack_redis_answers(struct stack_redis *redis, const char *wanted, const char *format, ...);
+/* This is somewhere in the text it answers. Neither a no nor silence is told on stderr: it is asked again and again. */
+bool stack_redis_mentions(struct stack_redis *redis, const char *wanted, const char *format, ...);
+
+/* A number of this section of INFO, by its name; "up" is 1. -1: there is none, or no answer. */
+long long stack_redis_info(struct stack_redis *redis, const char *section, const char *name);
 
 /*
  * How often this command ("get") ran since the start, NULL for all but our own looking (INFO). Commands run

@@ -22,15 +22,6 @@ enum {
 
 /* ---- what each node has ---- */
 
-/* A field of CLUSTER INFO. */
-static bool says(struct stack_redis *node, const char *wanted)
-{
-    struct redisReply *reply = stack_redis_command(node, "CLUSTER INFO");
-    bool good = reply != NULL && reply->str != NULL && strstr(reply->str, wanted) != NULL;
-    freeReplyObject(reply);
-    return good;
-}
-
 /* What a node says of itself: "id ip:port@bus flags master ping pong epoch link slot slot-slot ...". */
 struct view {
     bool is_master;
@@ -85,12 +76,9 @@ unsigned stack_cluster_slot(struct stack_cluster *cluster, const char *key)
     for (size_t i = 0; i < cluster->count; i++) {
         if (!stack_redis_runs(&cluster->node[i]))
             continue;
-        struct redisReply *reply = stack_redis_command(&cluster->node[i], "CLUSTER KEYSLOT %s", key);
-        unsigned slot = reply != NULL && reply->type == REDIS_REPLY_INTEGER ? (unsigned)reply->integer
-                                                                            : STACK_CLUSTER_SLOTS;
-        freeReplyObject(reply);
-        if (slot < STACK_CLUSTER_SLOTS)
-            return slot;
+        const long long slot = stack_redis_number(&cluster->node[i], "CLUSTER KEYSLOT %s", key);
+        if (slot >= 0)
+            return (unsigned)slot;
     }
     return STACK_CLUSTER_SLOTS;
 }
@@ -144,7 +132,8 @@ size_t stack_cluster_replica(struct stack_cluster *cluster, size_t master)
 static bool node_is_ok(struct stack_cluster *cluster, size_t at)
 {
     struct view view;
-    if (!says(&cluster->node[at], "cluster_state:ok") || !look(cluster, at, &view))
+    if (!stack_redis_mentions(&cluster->node[at], "cluster_state:ok", "CLUSTER INFO") ||
+        !look(cluster, at, &view))
         return false;
     bool good = view.is_master && strpbrk(view.slots, "0123456789") != NULL;
     for (size_t i = 0; !view.is_master && i < cluster->count; i++) {

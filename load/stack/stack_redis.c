@@ -95,6 +95,81 @@ bool stack_redis_do(struct stack_redis *redis, const char *format, ...)
     return stack_redis_done(format, reply);
 }
 
+long long stack_redis_number(struct stack_redis *redis, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    struct redisReply *reply = command(redis, format, arguments);
+    va_end(arguments);
+    const bool has_number = reply != NULL && reply->type == REDIS_REPLY_INTEGER;
+    const long long number = has_number ? reply->integer : STACK_REDIS_NO_NUMBER;
+    if (has_number)
+        freeReplyObject(reply);
+    else if (stack_redis_done(format, reply))
+        fprintf(stderr, "stack: %s: no number\n", format);
+    return number;
+}
+
+static bool has_text(const struct redisReply *reply)
+{
+    return reply != NULL && (reply->type == REDIS_REPLY_STRING || reply->type == REDIS_REPLY_STATUS);
+}
+
+bool stack_redis_text(struct stack_redis *redis, char *text, size_t text_bytes, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    struct redisReply *reply = command(redis, format, arguments);
+    va_end(arguments);
+    const bool good = has_text(reply);
+    snprintf(text, text_bytes, "%s", good ? reply->str : "");
+    if (good)
+        freeReplyObject(reply);
+    else if (stack_redis_done(format, reply))
+        fprintf(stderr, "stack: %s: no text\n", format);
+    return good;
+}
+
+bool stack_redis_answers(struct stack_redis *redis, const char *wanted, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    struct redisReply *reply = command(redis, format, arguments);
+    va_end(arguments);
+    const bool good = has_text(reply) && strcmp(reply->str, wanted) == 0;
+    if (!good)
+        fprintf(stderr, "stack: %s: not \"%s\" but \"%s\"\n", format, wanted,
+                reply != NULL && reply->str != NULL ? reply->str : "");
+    freeReplyObject(reply);
+    return good;
+}
+
+bool stack_redis_mentions(struct stack_redis *redis, const char *wanted, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    struct redisReply *reply = command(redis, format, arguments);
+    va_end(arguments);
+    const bool good = has_text(reply) && strstr(reply->str, wanted) != NULL;
+    freeReplyObject(reply);
+    return good;
+}
+
+long long stack_redis_info(struct stack_redis *redis, const char *section, const char *name)
+{
+    char wanted[64];
+    long long number = -1;
+    struct redisReply *reply = stack_redis_command(redis, "INFO %s", section);
+    snprintf(wanted, sizeof wanted, "\n%s:", name);
+    const char *found = has_text(reply) ? strstr(reply->str, wanted) : NULL;
+    if (found != NULL) {
+        const char *value = found + strlen(wanted);
+        number = strncmp(value, "up\r", 3) == 0 ? 1 : strtoll(value, NULL, 10);
+    }
+    freeReplyObject(reply);
+    return number;
+}
+
 /* With a password in the arguments the answer is an error, which is an answer, too; LOADING is not. */
 static bool is_up(void *context)
 {
@@ -265,27 +340,10 @@ void stack_redis_stop(struct stack_redis *redis)
 
 /* ---- a replica ---- */
 
-/* A number of INFO replication by its name; "up" is 1. -1: there is none, or no answer. */
-static long long replication_number(struct stack_redis *redis, const char *name)
-{
-    char wanted[64];
-    long long number = -1;
-    struct redisReply *reply = stack_redis_command(redis, "INFO replication");
-    snprintf(wanted, sizeof wanted, "\n%s:", name);
-    const char *found =
-        reply != NULL && reply->type == REDIS_REPLY_STRING ? strstr(reply->str, wanted) : NULL;
-    if (found != NULL) {
-        const char *value = found + strlen(wanted);
-        number = strncmp(value, "up\r", 3) == 0 ? 1 : strtoll(value, NULL, 10);
-    }
-    freeReplyObject(reply);
-    return number;
-}
-
 bool stack_redis_follows(struct stack_redis *replica, uint16_t port)
 {
-    return replication_number(replica, "master_port") == port &&
-           replication_number(replica, "master_link_status") == 1;
+    return stack_redis_info(replica, "replication", "master_port") == port &&
+           stack_redis_info(replica, "replication", "master_link_status") == 1;
 }
 
 static bool wait_until_follows(struct stack_redis *replica)
@@ -316,8 +374,8 @@ bool stack_redis_start_replica(struct stack_redis *replica, const struct stack_r
 bool stack_redis_wait_in_sync(struct stack_redis *replica, struct stack_redis *primary, uint32_t limit_ms)
 {
     uint64_t end_us = clock_after_ms(limit_ms);
-    long long wanted = replication_number(primary, "master_repl_offset");
-    while (wanted >= 0 && replication_number(replica, "slave_repl_offset") < wanted) {
+    long long wanted = stack_redis_info(primary, "replication", "master_repl_offset");
+    while (wanted >= 0 && stack_redis_info(replica, "replication", "slave_repl_offset") < wanted) {
         if (clock_us() >= end_us)
             return false;
         clock_pause_ms(1);

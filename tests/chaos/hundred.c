@@ -9,7 +9,6 @@
 #include "load/stack/network.h"
 #include "load/stack/stack_cluster.h"
 
-#include <hiredis/hiredis.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -184,15 +183,6 @@ static bool burst_on(struct hundred *all, uint32_t product)
     return good;
 }
 
-static unsigned long connections_of(struct stack_redis *redis)
-{
-    struct redisReply *reply = stack_redis_command(redis, "INFO clients");
-    const char *found = reply != NULL && reply->str != NULL ? strstr(reply->str, "connected_clients:") : NULL;
-    unsigned long count = found != NULL ? strtoul(found + strlen("connected_clients:"), NULL, 10) : 0;
-    freeReplyObject(reply);
-    return count;
-}
-
 /* Of all processes that say it. */
 static double sum_of(struct hundred *all, const char *sample)
 {
@@ -228,7 +218,7 @@ static void print(struct hundred *all, bool good, FILE *out)
             all->bursts > 0 ? all->p50_sum_us / all->bursts / 1000 : 0, all->slowest_us / 1000,
             memory_kib / 1024);
     for (size_t i = 0; i < all->cluster.master_count; i++)
-        fprintf(out, " %lu", connections_of(&all->cluster.node[i]));
+        fprintf(out, " %lld", stack_redis_info(&all->cluster.node[i], "clients", "connected_clients"));
     fprintf(out, "\n");
     print_excuses(all, out);
     fprintf(out, "verdict  %s\n", good ? "one load per product" : "BROKEN");

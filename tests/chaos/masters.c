@@ -4,7 +4,6 @@
 
 #include "load/base/clock.h"
 
-#include <hiredis/hiredis.h>
 #include <stdio.h>
 
 enum { BEHIND_MS = 1000, CUT_ON_MS = 4000, ALL_REPLICAS = 2, SLOTS_AT_ONCE = 20 };
@@ -31,17 +30,6 @@ static size_t master_now(struct scene *scene, unsigned slot)
                              : stack_sentinel_master(&scene->sentinel);
 }
 
-/* True: it was no error. */
-static bool tell(struct stack_redis *redis, const char *command)
-{
-    struct redisReply *reply = stack_redis_command(redis, command);
-    bool good = reply != NULL && reply->type != REDIS_REPLY_ERROR;
-    if (!good)
-        fprintf(stderr, "masters: %s: %s\n", command, reply != NULL ? reply->str : "no answer");
-    freeReplyObject(reply);
-    return good;
-}
-
 /* ---- strikes ---- */
 
 /* How many replicas there must be for a write. */
@@ -51,7 +39,7 @@ static bool guard_all(struct masters *masters, unsigned replicas)
     bool good = true;
     snprintf(command, sizeof command, "CONFIG SET min-replicas-to-write %u", replicas);
     for (size_t i = 0; i < node_count(masters->scene); i++)
-        good = tell(node_at(masters->scene, i), command) && good;
+        good = stack_redis_do(node_at(masters->scene, i), command) && good;
     return good;
 }
 
@@ -66,7 +54,7 @@ static bool leave_replicas_behind(struct masters *masters)
         struct stack_redis *node = node_at(masters->scene, i);
         if (i == masters->old || !stack_redis_follows(node, port))
             continue;
-        good = tell(node, "CLIENT KILL TYPE master") && good;
+        good = stack_redis_do(node, "CLIENT KILL TYPE master") && good;
         stack_redis_pause(node);
         stopped[i] = true;
     }

@@ -6,7 +6,6 @@
 #include "load/base/dice.h"
 #include "tests/chaos/masters.h"
 
-#include <hiredis/hiredis.h>
 #include <libpq-fe.h>
 
 #include <inttypes.h>
@@ -154,17 +153,6 @@ struct run {
     struct masters masters;
 };
 
-static bool redis_does(struct run *run, const char *command)
-{
-    struct redisReply *reply = stack_redis_command(&run->scene->redis, command);
-    bool good = reply != NULL && reply->type != REDIS_REPLY_ERROR;
-    if (!good)
-        fprintf(stderr, "nemesis: %s: %s\n", command, reply != NULL ? reply->str : "no answer");
-    if (reply != NULL)
-        freeReplyObject(reply);
-    return good;
-}
-
 static bool catalogd_kill(struct run *run, const struct nemesis_entry *entry)
 {
     return scene_catalogd_kill(run->scene, entry->fault.process);
@@ -219,7 +207,7 @@ static bool redis_go_on(struct run *run, const struct nemesis_entry *entry)
 static bool redis_flush(struct run *run, const struct nemesis_entry *entry)
 {
     (void)entry;
-    return redis_does(run, "FLUSHALL");
+    return stack_redis_do(&run->scene->redis, "FLUSHALL");
 }
 
 static bool redis_step(struct run *run, const struct nemesis_entry *entry)
@@ -238,9 +226,9 @@ static bool redis_step_back(struct run *run, const struct nemesis_entry *entry)
 static bool redis_fill(struct run *run, const struct nemesis_entry *entry)
 {
     (void)entry;
-    return redis_does(run, "CONFIG SET maxclients 1") &&
-           redis_does(run, "CLIENT KILL TYPE normal SKIPME yes") &&
-           redis_does(run, "CLIENT KILL TYPE pubsub SKIPME yes");
+    return stack_redis_do(&run->scene->redis, "CONFIG SET maxclients 1") &&
+           stack_redis_do(&run->scene->redis, "CLIENT KILL TYPE normal SKIPME yes") &&
+           stack_redis_do(&run->scene->redis, "CLIENT KILL TYPE pubsub SKIPME yes");
 }
 
 static bool redis_make_room(struct run *run, const struct nemesis_entry *entry)
@@ -248,7 +236,7 @@ static bool redis_make_room(struct run *run, const struct nemesis_entry *entry)
     char command[64];
     (void)entry;
     snprintf(command, sizeof command, "CONFIG SET maxclients %d", REDIS_CLIENTS_MAX);
-    return redis_does(run, command);
+    return stack_redis_do(&run->scene->redis, command);
 }
 
 static bool postgres_kill(struct run *run, const struct nemesis_entry *entry)

@@ -65,13 +65,7 @@ static void expect(const char *verdict, const char *what, const char *found)
     fail_msg("no line \"%s...%s\" in:\n%s", line, found, said);
 }
 
-static void redis_does(const char *command)
-{
-    redisReply *reply = stack_redis_command(&fleet.redis, command);
-    if (reply == NULL || reply->type == REDIS_REPLY_ERROR)
-        fail_msg("%s: %s", command, reply != NULL ? reply->str : "no answer");
-    freeReplyObject(reply);
-}
+#define redis_does(...) assert_true(stack_redis_do(&fleet.redis, __VA_ARGS__))
 
 /* Something that every list of settings may begin with. */
 #define PLAIN "NAMESPACE=check"
@@ -218,12 +212,10 @@ TEST(a_redis_that_keeps_its_data_or_evicts_leases_first_is_wrong)
     assert_int_equal(check(PLAIN), 1);
     expect("wrong", "redis settings", "appendonly is yes");
     redis_does("CONFIG SET appendonly no");
-    redisReply *reply = stack_redis_command(&fleet.redis, "CONFIG SET save %s", "3600 1");
-    freeReplyObject(reply);
+    redis_does("CONFIG SET save %s", "3600 1");
     assert_int_equal(check(PLAIN), 1);
     expect("wrong", "redis settings", "save is \"3600 1\"");
-    reply = stack_redis_command(&fleet.redis, "CONFIG SET save %s", "");
-    freeReplyObject(reply);
+    redis_does("CONFIG SET save %s", "");
     redis_does("CONFIG SET maxmemory-policy volatile-ttl");
     assert_int_equal(check(PLAIN), 1);
     expect("wrong", "redis settings", "volatile-ttl");

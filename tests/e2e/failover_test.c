@@ -45,13 +45,7 @@ static void lead_to(const struct stack_redis *redis)
     assert_int_equal(rename(other, scene.name), 0);
 }
 
-static void tell(struct stack_redis *redis, const char *command)
-{
-    struct redisReply *reply = stack_redis_command(redis, command);
-    assert_non_null(reply);
-    assert_string_equal(reply->str, "OK");
-    freeReplyObject(reply);
-}
+#define tell(redis, command) assert_true(stack_redis_answers(redis, "OK", command))
 
 /* ---- processes ---- */
 
@@ -252,24 +246,17 @@ enum {
     DIRECT = 2 /* processes: fence=write, fence=role, and one that asks the new master */
 };
 
-static bool says_of_itself(struct stack_redis *redis, const char *state)
-{
-    struct redisReply *reply = stack_redis_command(redis, "INFO replication");
-    bool found = reply != NULL && strstr(reply->str, state) != NULL;
-    freeReplyObject(reply);
-    return found;
-}
-
 static bool old_master_waits_for_the_replica(void *context)
 {
     (void)context;
-    return says_of_itself(&fleet.redis, "master_failover_state:waiting-for-sync");
+    return stack_redis_mentions(&fleet.redis, "master_failover_state:waiting-for-sync", "INFO replication");
 }
 
 static bool replica_has_taken_over(void *context)
 {
     (void)context;
-    return says_of_itself(&scene.replica, "role:master") && says_of_itself(&fleet.redis, "role:slave");
+    return stack_redis_mentions(&scene.replica, "role:master", "INFO replication") &&
+           stack_redis_mentions(&fleet.redis, "role:slave", "INFO replication");
 }
 
 static void add_process_with(const char *parameters, uint16_t port)

@@ -11,7 +11,6 @@
 #include "load/base/net.h"
 #include "tests/support/test.h"
 
-#include <hiredis/hiredis.h>
 #include <libpq-fe.h>
 
 #include <errno.h>
@@ -431,10 +430,9 @@ static int64_t filled_at_ms(uint32_t product)
     char name[PROBE_KEY_BYTES];
     probe_key_name(product, PROBE_VALUE, name);
     long long expires_ms = fleet_redis_number("PEXPIRETIME", name);
-    struct redisReply *reply = stack_redis_command(&fleet.redis, "GETRANGE %s %d %d", name, PX_BEGIN, PX_END);
-    assert_non_null(reply);
-    long long px_ms = strtoll(reply->str, NULL, 10);
-    freeReplyObject(reply);
+    char px[PX_END - PX_BEGIN + 2];
+    assert_true(stack_redis_text(&fleet.redis, px, sizeof px, "GETRANGE %s %d %d", name, PX_BEGIN, PX_END));
+    long long px_ms = strtoll(px, NULL, 10);
     assert_true(expires_ms > px_ms && px_ms > 0);
     return expires_ms - px_ms;
 }

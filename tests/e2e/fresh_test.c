@@ -11,8 +11,6 @@
 #include "load/stack/proxy.h"
 #include "tests/support/test.h"
 
-#include <hiredis/hiredis.h>
-
 #include <inttypes.h>
 #include <limits.h>
 #include <pthread.h>
@@ -70,23 +68,13 @@ static struct fleet_invalidated invalidate(size_t process, uint32_t id)
     return done;
 }
 
-/* What Redis has under this key is this text, or has it within. */
-static bool redis_has(const char *key, const char *text)
-{
-    struct redisReply *reply = stack_redis_command(&fleet.redis, "GET %s", key);
-    bool has = reply != NULL && reply->type == REDIS_REPLY_STRING && strstr(reply->str, text) != NULL;
-    if (reply != NULL)
-        freeReplyObject(reply);
-    return has;
-}
-
 /* An entry has its key and its validator, which begins with the version, each on a line. */
 static void assert_cached_version(uint32_t id, unsigned long version)
 {
     char key[FLEET_KEY_BYTES], lines[64];
     fleet_redis_key(key, id, 'v');
     snprintf(lines, sizeof lines, "\nproduct:%" PRIu32 "\n%lu-", id, version);
-    assert_true(redis_has(key, lines));
+    assert_true(stack_redis_mentions(&fleet.redis, lines, "GET %s", key));
 }
 
 /* ---- an invalidation while the load runs ---- */
@@ -417,10 +405,9 @@ static void kill_the_holder(void *context)
         assert_true(clock_us() < end_us);
     stack_catalogd_kill(&fleet.catalogd[PROCESSES]);
     assert_int_equal(fleet_redis_number("PTTL", orphan->lease_key) > ORPHAN_MS, 1);
-    freeReplyObject(stack_redis_command(&fleet.redis, "PEXPIRE %s %d", orphan->lease_key, (int)ORPHAN_MS));
-    struct redisReply *reply = stack_redis_command(&fleet.redis, "GET %s", orphan->lease_key);
-    snprintf(orphan->token, sizeof orphan->token, "%s", reply->str);
-    freeReplyObject(reply);
+    assert_true(stack_redis_do(&fleet.redis, "PEXPIRE %s %d", orphan->lease_key, (int)ORPHAN_MS));
+    assert_true(
+        stack_redis_text(&fleet.redis, orphan->token, sizeof orphan->token, "GET %s", orphan->lease_key));
 }
 
 /* A third process, connected to Redis by way of the proxy, is asked, and dies as the lease's holder. */
@@ -457,7 +444,7 @@ static void watch_the_lease_go(void *context)
     uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
     for (bool there = true; there;) {
         uint32_t loads = fleet_loads(FLEET_LOAD_PRODUCT);
-        there = redis_has(orphan->lease_key, orphan->token);
+        there = stack_redis_mentions(&fleet.redis, orphan->token, "GET %s", orphan->lease_key);
         assert_false(there && loads > 0);
         assert_true(clock_us() < end_us);
     }

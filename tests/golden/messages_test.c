@@ -38,7 +38,7 @@ static const char MUTE[] =
     " _Static_assert NUMBER TEXT COUNT COUNT_K COUNTER GAUGE GAUGE_K SECONDS SPANS_K ROW STRAIN_ROW "
     "LINE write_head begins contains strlen strncmp printf progress_step json_pack findings_ok "
     "print_line add_below MHD_add_response_header answer DO strcat strstr sscanf shell proc_output "
-    "stack_redis_command ";
+    "stack_redis_command stack_redis_info stack_redis_mentions stack_redis_number ";
 
 /* Whatever these say is a message, were it a single word. */
 static const char MAKERS[] =

@@ -3,6 +3,7 @@
  * change_test.c - expiring, peeking, revalidating, refreshing and clearing, with whole guards and a real Redis.
  */
 #include "guard_rig.h"
+#include <hiredis/hiredis.h>
 
 enum { STALE_FOR_MS = 60000, NEAR_FOR_MS = 60000 }; /* longer than anything is waited for */
 
@@ -39,14 +40,6 @@ static void expect_answer_from(struct ask *ask, const char *row, enum guard_sour
     assert_row(&ask->result, row);
     assert_int_equal(ask->result.source, source);
     ask_clear(ask);
-}
-
-static void command(const char *text)
-{
-    redisReply *reply = stack_redis_command(&rig_redis, text);
-    assert_non_null(reply);
-    assert_int_not_equal(reply->type, REDIS_REPLY_ERROR);
-    freeReplyObject(reply);
 }
 
 static struct ask old;
@@ -215,9 +208,7 @@ TEST(a_peek_of_an_absent_row_a_stale_one_that_is_not_wanted_and_a_damaged_one)
     atomic_store(&fleet.source.verdict, SOURCE_ABSENT);
     expect(0, "k", GUARD_ABSENT);
     assert_int_equal(status_as(0, "k", GUARD_PEEK), GUARD_ABSENT);
-    char text[128];
-    snprintf(text, sizeof text, "SET csg1:{%s:k}:v nonsense", fleet.name_space);
-    command(text);
+    rig_do("SET csg1:{%s:k}:v nonsense", fleet.name_space);
     assert_int_equal(status_as(0, "k", GUARD_PEEK), GUARD_MISS);
     fleet_close();
     open_stale(1);
@@ -404,11 +395,10 @@ static void invalidate_tag(size_t i)
 /* What Redis knows of the tag's expiries: it is lost, or was noted so long ago. */
 static void on_expiries(const char *name, long long argument)
 {
-    char text[128];
-    snprintf(text, sizeof text, "%s csg1:{%s:tags}:s:t", name, fleet.name_space);
     if (argument > 0)
-        snprintf(text, sizeof text, "%s csg1:{%s:tags}:s:t %lld", name, fleet.name_space, argument);
-    command(text);
+        rig_do("%s csg1:{%s:tags}:s:t %lld", name, fleet.name_space, argument);
+    else
+        rig_do("%s csg1:{%s:tags}:s:t", name, fleet.name_space);
 }
 
 static void let_expiries_pass(long long ms)
@@ -495,8 +485,7 @@ TEST(what_was_made_stale_is_gone_when_its_tag_is_invalidated)
     invalidate_tag(1);
     atomic_store(&fleet.source.verdict, SOURCE_ROW);
     WAIT_UNTIL(stats_of(fleet.guards[0]).flights == 0);
-    redisReply *failure = stack_redis_command(&rig_redis, "DEL csg1:{%s:k}:e", fleet.name_space);
-    freeReplyObject(failure);
+    rig_do("DEL csg1:{%s:k}:e", fleet.name_space);
     assert_int_equal(expect_row(0, "k", "k v2").source, GUARD_FROM_LOAD);
 }
 
@@ -703,20 +692,18 @@ static size_t put_others(char names[][128])
                                         "csg1:{%s2:k}:l",       "csg1:{%s~:k}:v",     "x:{%s:k}:v"};
     size_t count = sizeof forms / sizeof forms[0];
     for (size_t i = 0; i < count; i++) {
-        char text[160];
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
         snprintf(names[i], 128, forms[i], fleet.name_space);
 #pragma GCC diagnostic pop
-        snprintf(text, sizeof text, "SET %s other", names[i]);
-        command(text);
+        rig_do("SET %s other", names[i]);
     }
     return count;
 }
 
 TEST(clearing_drops_all_entries_and_nothing_else)
 {
-    char key[16], others[16][128], text[160];
+    char key[16], others[16][128];
     fleet_open(2);
     for (unsigned i = 0; i < ENTRIES; i++) {
         snprintf(key, sizeof key, "k%u", i);
@@ -733,13 +720,10 @@ TEST(clearing_drops_all_entries_and_nothing_else)
     assert_int_equal(expect_row(1, "k7", "k7 v2").source, GUARD_FROM_LOAD);
     assert_int_equal(expect_row(1, "failed", "failed v2").source, GUARD_FROM_LOAD);
     for (size_t i = 0; i < count; i++) {
-        snprintf(text, sizeof text, "EXISTS %s", others[i]);
-        redisReply *reply = stack_redis_command(&rig_redis, text);
-        if (reply->integer != 1)
+        if (stack_redis_number(&rig_redis, "EXISTS %s", others[i]) != 1)
             fail_msg("%s was removed", others[i]);
-        freeReplyObject(reply);
     }
-    command("FLUSHALL");
+    rig_do("FLUSHALL");
 }
 
 TEST(a_load_that_runs_while_the_namespace_is_cleared_is_not_stored)
@@ -770,11 +754,8 @@ TEST(no_value_is_dropped_before_the_last_lease)
     fleet_open(1);
     expect_row(0, "a", "a v1");
     expect_row(0, "b", "b v1");
-    char text[96];
-    for (const char *key = "xy"; *key != '\0'; key++) {
-        snprintf(text, sizeof text, "SET csg1:{%s:%c}:l lease PX 60000", fleet.name_space, *key);
-        command(text);
-    }
+    rig_do("SET csg1:{%s:x}:l lease PX 60000", fleet.name_space);
+    rig_do("SET csg1:{%s:y}:l lease PX 60000", fleet.name_space);
     redisContext *monitor = redisConnectUnix(rig_redis.socket_path);
     freeReplyObject(redisCommand(monitor, "MONITOR"));
     clear_all(0);

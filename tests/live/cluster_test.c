@@ -256,20 +256,10 @@ static void expect_integer(struct call *call, long long integer)
     assert_int_equal(call->integer, integer);
 }
 
-static void ask_node(size_t node, const char *command)
-{
-    struct redisReply *reply = stack_redis_command(&cluster.node[node], command);
-
-    assert_non_null(reply);
-    if (reply->type == REDIS_REPLY_ERROR)
-        fail_msg("%s: %s", command, reply->str);
-    freeReplyObject(reply);
-}
-
 static void flush_scripts(void)
 {
     for (size_t i = 0; i < cluster.count; i++)
-        ask_node(i, "SCRIPT FLUSH");
+        assert_true(stack_redis_do(&cluster.node[i], "SCRIPT FLUSH"));
 }
 
 TEST(commands_lookups_and_scripts_reach_the_node_that_has_their_slot_in_one_round_trip_each)
@@ -510,7 +500,7 @@ TEST(a_subscription_hears_what_is_published_at_any_node)
     rig_wait_up();
     for (size_t i = 0; i < cluster.count; i++) {
         size_t before = rig.message_count;
-        ask_node(i, "PUBLISH news hello");
+        assert_true(stack_redis_do(&cluster.node[i], "PUBLISH news hello"));
         rig_wait_until(rig.message_count > before);
     }
 }
@@ -521,7 +511,7 @@ TEST(messages_are_published_at_each_master_in_its_turn)
 
     start();
     for (size_t i = 0; i < MASTERS; i++)
-        ask_node(i, "CONFIG RESETSTAT");
+        assert_true(stack_redis_do(&cluster.node[i], "CONFIG RESETSTAT"));
     for (size_t i = 0; i < MASTERS; i++) {
         call_send(&call, "PUBLISH", "news", "hello");
         rig_wait_until(call.answered > 0);

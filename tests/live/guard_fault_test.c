@@ -213,13 +213,12 @@ TEST(a_lease_left_behind_is_outlived_by_one_new_load)
     static struct ask asks[6];
     fleet_open(2);
     static const char DEAD[] = "11111111-1111-4111-8111-111111111111 0123456789abcdef 0060000 dead:1 0";
-    freeReplyObject(stack_redis_command(&rig_redis, "SET csg1:{%s:k}:l %b PX 60000", fleet.name_space, DEAD,
-                                        sizeof DEAD - 1));
+    rig_do("SET csg1:{%s:k}:l %b PX 60000", fleet.name_space, DEAD, sizeof DEAD - 1);
     for (size_t i = 0; i < 6; i++)
         ask_start(i % 2, &asks[i], "k");
     for (size_t i = 0; i < 2; i++)
         WAIT_UNTIL(stats_of(fleet.guards[i]).waiters == 3 && stats_of(fleet.guards[i]).lease_busy > 0);
-    freeReplyObject(stack_redis_command(&rig_redis, "PEXPIRE csg1:{%s:k}:l 500", fleet.name_space));
+    rig_do("PEXPIRE csg1:{%s:k}:l 500", fleet.name_space);
     for (size_t i = 0; i < 6; i++)
         expect_answer(&asks[i], "k v1");
     assert_int_equal(fleet.source.begun, 1);
@@ -234,7 +233,7 @@ TEST(a_late_fill_is_refused_and_its_own_callers_are_still_answered)
     source_shut(&fleet.source);
     ask_start(0, &late, "k");
     WAIT_UNTIL(fleet.source.begun == 1);
-    freeReplyObject(stack_redis_command(&rig_redis, "DEL csg1:{%s:k}:l", fleet.name_space));
+    rig_do("DEL csg1:{%s:k}:l", fleet.name_space);
     source_open(&fleet.source);
     ask_wait(&late);
     assert_row(&late.result, "k v1");
@@ -287,7 +286,7 @@ TEST(a_waiting_process_is_woken_by_the_message_not_by_its_poll)
 static bool resyncs_after_a_kill(size_t i)
 {
     uint64_t connects = FLEET_SUM(redis_connects);
-    freeReplyObject(stack_redis_command(&rig_redis, "CLIENT KILL TYPE pubsub"));
+    rig_do("CLIENT KILL TYPE pubsub");
     WAIT_UNTIL(FLEET_SUM(redis_connects) >= connects + fleet.count && is_up(fleet.guards[i]));
     return stats_of(fleet.guards[i]).wake_resyncs > 0;
 }
@@ -352,10 +351,8 @@ TEST(messages_that_are_not_ours_are_ignored)
                                           "q tag key", "f tag ", "c ", "c someone 1"};
     fleet_open(1);
     for (size_t i = 0; i < sizeof FOREIGN / sizeof *FOREIGN; i++) {
-        redisReply *reply =
-            stack_redis_command(&rig_redis, "PUBLISH csg1:wake:%s:0 %s", fleet.name_space, FOREIGN[i]);
-        assert_int_equal(reply->integer, 1);
-        freeReplyObject(reply);
+        assert_int_equal(
+            stack_redis_number(&rig_redis, "PUBLISH csg1:wake:%s:0 %s", fleet.name_space, FOREIGN[i]), 1);
     }
     expect_row(0, "k", "k v1");
     WAIT_UNTIL(stats_of(fleet.guards[0]).wake_messages == 1);
@@ -609,14 +606,6 @@ TEST(a_permission_taken_away_shows_as_denied_and_costs_the_cache_but_no_answer)
     rig_forget("fickle");
 }
 
-static bool saving_has_failed(struct stack_redis *redis)
-{
-    redisReply *reply = stack_redis_command(redis, "INFO persistence");
-    bool failed = strstr(reply->str, "rdb_last_bgsave_status:err") != NULL;
-    freeReplyObject(reply);
-    return failed;
-}
-
 /* The very first one too: it is asked for again. */
 TEST(hits_go_on_though_redis_cannot_save)
 {
@@ -625,9 +614,9 @@ TEST(hits_go_on_though_redis_cannot_save)
     fleet_open(1);
     expect_row(0, "k", "k v1");
     assert_int_equal(chmod(redis.folder, 0555), 0);
-    freeReplyObject(stack_redis_command(&redis, "CONFIG SET save %s", "3600 1"));
-    freeReplyObject(stack_redis_command(&redis, "BGSAVE"));
-    WAIT_UNTIL(saving_has_failed(&redis));
+    assert_true(stack_redis_do(&redis, "CONFIG SET save %s", "3600 1"));
+    assert_true(stack_redis_do(&redis, "BGSAVE"));
+    WAIT_UNTIL(stack_redis_mentions(&redis, "rdb_last_bgsave_status:err", "INFO persistence"));
     for (uint64_t hit = 1; hit <= 10; hit++) {
         expect_row(0, "k", "k v1");
         assert_int_equal(stats_of(fleet.guards[0]).hit, hit);

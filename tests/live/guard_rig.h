@@ -15,7 +15,6 @@
 #include "load/stack/stack.h"
 #include "tests/support/test.h"
 
-#include <hiredis/hiredis.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -469,16 +468,16 @@ static inline struct guard_result expect(size_t i, const char *key, enum guard_s
     return result;
 }
 
+/* One command to Redis that must work, in hiredis's format. */
+#define rig_do(...) assert_true(stack_redis_do(&rig_redis, __VA_ARGS__))
+
 /* What Redis answers to a command with one key of this fleet, as guard/base/key.h names it. */
 static inline long long redis_number(const char *command, const char *key, char role)
 {
     char name[256];
     snprintf(name, sizeof name, "%s csg1:{%s:%s}:%c", command, fleet.name_space, key, role);
-    redisReply *reply = stack_redis_command(&rig_redis, name);
-    assert_non_null(reply);
-    assert_int_equal(reply->type, REDIS_REPLY_INTEGER);
-    long long number = reply->integer;
-    freeReplyObject(reply);
+    const long long number = stack_redis_number(&rig_redis, name);
+    assert_int_not_equal(number, STACK_REDIS_NO_NUMBER);
     return number;
 }
 
@@ -495,11 +494,8 @@ static inline bool is_leased(const char *key)
 /* The value that is there grows older: it has so long to live. */
 static inline void age_value(const char *key, int left_ms)
 {
-    redisReply *reply =
-        stack_redis_command(&rig_redis, "PEXPIRE csg1:{%s:%s}:v %d", fleet.name_space, key, left_ms);
-    assert_non_null(reply);
-    assert_int_equal(reply->integer, 1);
-    freeReplyObject(reply);
+    assert_int_equal(
+        stack_redis_number(&rig_redis, "PEXPIRE csg1:{%s:%s}:v %d", fleet.name_space, key, left_ms), 1);
 }
 
 /* ---- while another process loads ---- */
@@ -607,14 +603,12 @@ static inline void rig_permit(const char *user, const char *rules)
 {
     char command[RIG_RULES_BYTES + 64];
     snprintf(command, sizeof command, "ACL SETUSER %s %s", user, rules);
-    redisReply *reply = stack_redis_command(&rig_redis, command);
-    assert_string_equal(reply->str, "OK");
-    freeReplyObject(reply);
+    rig_do(command);
 }
 
 static inline void rig_forget(const char *user)
 {
-    freeReplyObject(stack_redis_command(&rig_redis, "ACL DELUSER %s", user));
+    rig_do("ACL DELUSER %s", user);
 }
 
 static inline void rig_url_of(const char *user, unsigned database, char url[static RIG_URL_BYTES])

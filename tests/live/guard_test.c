@@ -4,6 +4,7 @@
  */
 #include "guard/run/kind.h"
 #include "guard_rig.h"
+#include <hiredis/hiredis.h>
 
 enum { CROWD = 50 };
 
@@ -718,13 +719,12 @@ TEST(an_invalidation_calls_back_once_and_may_be_left_without_callback)
 TEST(an_entry_that_is_not_ours_counts_as_missing_and_is_replaced)
 {
     fleet_open(1);
-    freeReplyObject(stack_redis_command(&rig_redis, "SET csg1:{%s:k}:v nonsense PX 50000", fleet.name_space));
+    rig_do("SET csg1:{%s:k}:v nonsense PX 50000", fleet.name_space);
     expect_row(0, "k", "k v1");
     assert_int_equal(expect_row(0, "k", "k v1").source, GUARD_FROM_CACHE);
-    freeReplyObject(stack_redis_command(&rig_redis, "RENAME csg1:{%s:k}:v csg1:{%s:other}:v",
-                                        fleet.name_space, fleet.name_space));
+    rig_do("RENAME csg1:{%s:k}:v csg1:{%s:other}:v", fleet.name_space, fleet.name_space);
     expect_row(0, "other", "other v1");
-    freeReplyObject(stack_redis_command(&rig_redis, "SETRANGE csg1:{%s:other}:v 90 x", fleet.name_space));
+    rig_do("SETRANGE csg1:{%s:other}:v 90 x", fleet.name_space);
     expect_row(0, "other", "other v1");
     assert_int_equal(fleet.source.begun, 3);
     assert_true(stats_of(fleet.guards[0]).entry_rejected >= 3);

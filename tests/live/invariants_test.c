@@ -17,25 +17,6 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-static void redis_do(struct stack_redis *redis, const char *command)
-{
-    redisReply *reply = stack_redis_command(redis, command);
-    assert_non_null(reply);
-    if (reply->type == REDIS_REPLY_ERROR)
-        fail_msg("%s: %s", command, reply->str);
-    freeReplyObject(reply);
-}
-
-static long long redis_integer(struct stack_redis *redis, const char *command)
-{
-    redisReply *reply = stack_redis_command(redis, command);
-    assert_non_null(reply);
-    assert_int_equal(reply->type, REDIS_REPLY_INTEGER);
-    long long number = reply->integer;
-    freeReplyObject(reply);
-    return number;
-}
-
 /* ---- the clock of Redis ---- */
 
 enum { HOUR_S = 3600, CLOCK_LEASE_MS = 3000, CLOCK_KEYS = 40 };
@@ -103,12 +84,12 @@ TEST(a_redis_clock_set_back_lengthens_no_wait_and_no_value)
     static struct ask asks[2];
     clocked_fleet(&clocked);
     expect_row(0, "k", "k v1");
-    freeReplyObject(
-        stack_redis_command(&clocked.redis, "SET csg1:{t:dead}:l %s PX %d",
-                            "11111111-1111-4111-8111-111111111111 0123456789abcdef 0003000 dead:1 0", 60000));
+    assert_true(stack_redis_do(&clocked.redis, "SET csg1:{t:dead}:l %s PX %d",
+                               "11111111-1111-4111-8111-111111111111 0123456789abcdef 0003000 dead:1 0",
+                               60000));
     *clocked.offset_s = -HOUR_S;
-    assert_true(redis_integer(&clocked.redis, "PTTL csg1:{t:dead}:l") > HOUR_S * 1000LL);
-    assert_true(redis_integer(&clocked.redis, "PTTL csg1:{t:k}:v") > HOUR_S * 1000LL);
+    assert_true(stack_redis_number(&clocked.redis, "PTTL csg1:{t:dead}:l") > HOUR_S * 1000LL);
+    assert_true(stack_redis_number(&clocked.redis, "PTTL csg1:{t:k}:v") > HOUR_S * 1000LL);
 
     uint64_t begun_ms = rig_now_ms();
     for (size_t i = 0; i < 2; i++)
@@ -121,7 +102,7 @@ TEST(a_redis_clock_set_back_lengthens_no_wait_and_no_value)
     struct guard_result hit = expect_row(1, "k", "k v1");
     assert_int_equal(hit.source, GUARD_FROM_CACHE);
     assert_in_range(hit.left_ms, 1, fleet.policy.fresh_ms);
-    assert_in_range(redis_integer(&clocked.redis, "PTTL csg1:{t:k}:v"), 1, fleet.policy.fresh_ms);
+    assert_in_range(stack_redis_number(&clocked.redis, "PTTL csg1:{t:k}:v"), 1, fleet.policy.fresh_ms);
     fleet_close();
     clocked_stop(&clocked);
 }
@@ -169,11 +150,11 @@ TEST(who_may_not_subscribe_polls_and_is_served)
 {
     static struct ask holder, waiter;
     char url[96];
-    redis_do(&rig_redis, "ACL SETUSER deaf on >x allkeys allchannels +@all");
+    rig_do("ACL SETUSER deaf on >x allkeys allchannels +@all");
     snprintf(url, sizeof url, "redis://deaf:x@127.0.0.1:%u/0", (unsigned)rig_redis.port);
     fleet.config.redis_url = url;
     fleet_open(2);
-    redis_do(&rig_redis, "ACL SETUSER deaf resetchannels"); /* which also ends the subscriptions */
+    rig_do("ACL SETUSER deaf resetchannels"); /* which also ends the subscriptions */
     for (size_t i = 0; i < 2; i++) {
         WAIT_UNTIL(stats_of(fleet.guards[i]).wake_state == GUARD_REDIS_DENIED);
         assert_int_equal(stats_of(fleet.guards[i]).redis_state, GUARD_REDIS_UP);
@@ -194,7 +175,7 @@ TEST(who_may_not_subscribe_polls_and_is_served)
     ask_clear(&holder);
     ask_clear(&waiter);
     fleet_close();
-    redis_do(&rig_redis, "ACL DELUSER deaf");
+    rig_do("ACL DELUSER deaf");
 }
 
 TEST(a_subscription_is_up_only_once_redis_has_confirmed_it)
@@ -311,9 +292,8 @@ TEST(nothing_is_written_but_by_the_scripts)
     char digests[SCRIPT_COUNT][48], command[32], argument[64];
     size_t written = 0;
     for (unsigned i = 0; i < SCRIPT_COUNT; i++) {
-        redisReply *digest = stack_redis_command(&rig_redis, "SCRIPT LOAD %s", protocol_scripts[i].source);
-        snprintf(digests[i], sizeof digests[i], "%s", digest->str);
-        freeReplyObject(digest);
+        assert_true(stack_redis_text(&rig_redis, digests[i], sizeof digests[i], "SCRIPT LOAD %s",
+                                     protocol_scripts[i].source));
     }
     redisContext *monitor = redisConnect("127.0.0.1", rig_redis.port);
     assert_true(monitor != NULL && monitor->err == 0);
@@ -324,7 +304,7 @@ TEST(nothing_is_written_but_by_the_scripts)
     fleet_open(2);
     live_through_everything();
     fleet_close();
-    redis_do(&rig_redis, "PING the-end");
+    rig_do("PING the-end");
     for (bool more = true; more;) {
         redisReply *line = NULL;
         assert_int_equal(redisGetReply(monitor, (void **)&line), REDIS_OK);

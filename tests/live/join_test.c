@@ -89,11 +89,6 @@ static void scene_close(void)
     proxy_close(&scene.proxy);
 }
 
-static void command(const char *format)
-{
-    freeReplyObject(stack_redis_command(&rig_redis, format, fleet.name_space));
-}
-
 static void hold(enum proxy_fault fault, const char *text)
 {
     proxy_mark(scene.proxy, 0, text, fault);
@@ -116,8 +111,8 @@ static void change_row(void)
 static void change_row_unheard(void)
 {
     atomic_store(&fleet.source.version, 2);
-    command("DEL csg1:{%s:k}:v");
-    command("DEL csg1:{%s:k}:l");
+    rig_do("DEL csg1:{%s:k}:v", fleet.name_space);
+    rig_do("DEL csg1:{%s:k}:l", fleet.name_space);
 }
 
 /* Returns once the late caller has joined the reader's flight, where `others` wait. */
@@ -182,7 +177,7 @@ TEST(a_lookup_answers_only_who_joined_before_it_was_sent)
 {
     scene_open(0, PATIENT_MS);
     expect_row(WRITER, "k", "k v1");
-    command("PERSIST csg1:{%s:k}:v");
+    rig_do("PERSIST csg1:{%s:k}:v", fleet.name_space);
     change_row_during_lookup();
     expect_early_row("k v1");
     expect_late_row("k v2");
@@ -290,12 +285,11 @@ TEST(a_fill_that_is_stored_answers_only_who_joined_before_it_was_sent)
 
 static void read_lease(const char *format, char uuid[37])
 {
-    redisReply *reply = stack_redis_command(&rig_redis, format, fleet.name_space);
-    assert_int_equal(reply->type, REDIS_REPLY_STRING);
-    assert_true(reply->len > 36);
-    memcpy(uuid, reply->str, 36);
+    char begin[38];
+    assert_true(stack_redis_text(&rig_redis, begin, sizeof begin, format, fleet.name_space));
+    assert_int_equal(strlen(begin), 37);
+    memcpy(uuid, begin, 36);
     uuid[36] = '\0';
-    freeReplyObject(reply);
 }
 
 TEST(every_attempt_has_a_token_of_its_own)

@@ -228,14 +228,14 @@ TEST(another_master_empties_it)
     lead_to(&next, name);
     assert_true(is_near(0, "k"));
     assert_int_equal(stats_of(fleet.guards[0]).redis_reigns, 0);
-    freeReplyObject(stack_redis_command(&rig_redis, "REPLICAOF 127.0.0.1 1"));
+    rig_do("REPLICAOF 127.0.0.1 1");
     WAIT_UNTIL(!is_near(0, "k")); /* nobody has asked for it */
     assert_true(stats_of(fleet.guards[0]).redis_reigns > 0);
     WAIT_UNTIL(is_up(fleet.guards[0]) && stats_of(fleet.guards[0]).near_bytes == 0);
     atomic_store(&fleet.source.version, 2);
     bring_near(0, "k", "k v2");
     fleet_close();
-    freeReplyObject(stack_redis_command(&rig_redis, "REPLICAOF NO ONE"));
+    rig_do("REPLICAOF NO ONE");
     stack_redis_stop(&next);
     unlink(name);
 }

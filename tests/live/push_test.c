@@ -7,6 +7,7 @@
  * the next one came too early (await_poll(), undisturbed()).
  */
 #include "guard_rig.h"
+#include <hiredis/hiredis.h>
 
 enum { HOLDER, WAITER, THIRD, TRIES = 20, CROWD = 50 };
 
@@ -32,16 +33,7 @@ static struct guard_stats waiter_stats(void)
 /* Runs of scripts that Redis counts so far. */
 static uint64_t scripts_run(void)
 {
-    static const char *const COMMANDS[] = {"cmdstat_evalsha:calls=", "cmdstat_eval:calls="};
-    uint64_t sum = 0;
-    redisReply *reply = stack_redis_command(&rig_redis, "INFO commandstats");
-    assert_int_equal(reply->type, REDIS_REPLY_STRING);
-    for (size_t i = 0; i < 2; i++) {
-        const char *at = strstr(reply->str, COMMANDS[i]);
-        sum += at != NULL ? strtoull(at + strlen(COMMANDS[i]), NULL, 10) : 0;
-    }
-    freeReplyObject(reply);
-    return sum;
+    return stack_redis_calls(&rig_redis, "evalsha") + stack_redis_calls(&rig_redis, "eval");
 }
 
 /* The holder loads, its gate shut; the waiter's process has found that out. */
@@ -248,8 +240,7 @@ static void say_filled(const char *key, const char *tag, const char *entry, size
     assert_non_null(text);
     memcpy(text, head, (size_t)head_bytes);
     memcpy(text + head_bytes, entry, bytes);
-    freeReplyObject(stack_redis_command(&rig_redis, "PUBLISH csg1:wake:%s:0 %b", fleet.name_space, text,
-                                        (size_t)head_bytes + bytes));
+    rig_do("PUBLISH csg1:wake:%s:0 %b", fleet.name_space, text, (size_t)head_bytes + bytes);
     free(text);
 }
 

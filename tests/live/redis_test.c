@@ -97,20 +97,7 @@ static bool stop_server(void)
 }
 
 /* Asks the server itself, past the connection that is tested. */
-__attribute__((format(printf, 1, 2))) static void ask_server(const char *format, ...)
-{
-    char command[256];
-    va_list arguments;
-
-    va_start(arguments, format);
-    vsnprintf(command, sizeof command, format, arguments);
-    va_end(arguments);
-    struct redisReply *reply = stack_redis_command(&server, command);
-    assert_non_null(reply);
-    if (reply->type == REDIS_REPLY_ERROR)
-        fail_msg("%s: %s", command, reply->str);
-    freeReplyObject(reply);
-}
+#define ask_server(...) assert_true(stack_redis_do(&server, __VA_ARGS__))
 
 TEST(ten_thousand_commands_in_one_turn_leave_in_one_batch_and_are_answered_in_order)
 {
@@ -189,14 +176,9 @@ TEST(an_acl_user_and_a_database_number_are_used)
     call_send(&call, "SET", "where", "three");
     rig_wait_until(call.answered > 0);
     ask_server("SELECT 3");
-    struct redisReply *reply = stack_redis_command(&server, "GET where");
-    assert_non_null(reply);
-    assert_string_equal(reply->str, "three");
-    freeReplyObject(reply);
-    reply = stack_redis_command(&server, "CLIENT LIST");
-    assert_non_null(strstr(reply->str, "name=redis_test"));
-    assert_non_null(strstr(reply->str, "user=writer"));
-    freeReplyObject(reply);
+    assert_true(stack_redis_answers(&server, "three", "GET where"));
+    assert_true(stack_redis_mentions(&server, "name=redis_test", "CLIENT LIST"));
+    assert_true(stack_redis_mentions(&server, "user=writer", "CLIENT LIST"));
     ask_server("SELECT 0");
 }
 
@@ -229,12 +211,10 @@ TEST(a_wrong_password_user_or_database_is_denied_with_the_reason)
     expect_denied("", "/999",
                   "SELECT 999 refused: ERR DB index is out of range; put another number into the URL");
     ask_server("CONFIG SET requirepass hunter2");
-    struct redisReply *reply = stack_redis_command(&server, "AUTH hunter2");
-    freeReplyObject(reply);
+    ask_server("AUTH hunter2");
     expect_denied("", "", "refused: NOAUTH Authentication required.; this Redis wants a password");
     expect_denied(":hunter22@", "", "AUTH refused: WRONGPASS");
-    reply = stack_redis_command(&server, "CONFIG SET requirepass %s", "");
-    freeReplyObject(reply);
+    ask_server("CONFIG SET requirepass %s", "");
 }
 
 static void write_password(const char *path, const char *password)

@@ -62,14 +62,6 @@ static struct guard_lock_request mutex(const char *const *name)
     return request;
 }
 
-static void command(size_t master, const char *text)
-{
-    redisReply *reply = stack_redis_command(&masters[master], text);
-    assert_non_null(reply);
-    assert_int_not_equal(reply->type, REDIS_REPLY_ERROR);
-    freeReplyObject(reply);
-}
-
 /* Takes it, and keeps it if all masters know of that. */
 static bool is_held_by_all(struct guard_locks *locks, const struct guard_lock_request *request,
                            struct guard_hold **hold)
@@ -77,11 +69,10 @@ static bool is_held_by_all(struct guard_locks *locks, const struct guard_lock_re
     size_t count = 0;
     *hold = hold_of(locks, request);
     for (size_t i = 0; i < MASTERS; i++) {
-        redisReply *reply = stack_redis_command(&masters[i], "EXISTS csg1:{%s:%s}:kh", locks_rig.name_space,
-                                                request->names[0]);
-        assert_non_null(reply);
-        count += reply->integer == 1;
-        freeReplyObject(reply);
+        const long long there = stack_redis_number(&masters[i], "EXISTS csg1:{%s:%s}:kh",
+                                                   locks_rig.name_space, request->names[0]);
+        assert_int_not_equal(there, STACK_REDIS_NO_NUMBER);
+        count += there == 1;
     }
     if (count < MASTERS)
         guard_unlock_wait(hold);
@@ -232,11 +223,10 @@ TEST(of_those_that_contend_one_at_a_time_is_inside)
 TEST(a_fence_goes_on_above_that_of_a_master_that_is_gone)
 {
     const char *name = "catalog";
-    char text[128];
     struct guard_locks *locks = locks_open();
     struct guard_lock_request request = mutex(&name);
-    snprintf(text, sizeof text, "SET csg1:{%s:catalog}:kf 4000000000000000", locks_rig.name_space);
-    command(0, text);
+    assert_true(
+        stack_redis_do(&masters[0], "SET csg1:{%s:catalog}:kf 4000000000000000", locks_rig.name_space));
     struct guard_lock_result first = lock_of(locks, &request);
     assert_int_equal(first.status, GUARD_LOCK_OK);
     assert_given(&first.hold);

@@ -46,12 +46,9 @@ static void make_stale(void)
 /* Bytes that Redis has been sent so far. */
 static uint64_t bytes_received(void)
 {
-    redisReply *reply = stack_redis_command(&rig_redis, "INFO stats");
-    const char *at = strstr(reply->str, "total_net_input_bytes:");
-    assert_non_null(at);
-    uint64_t bytes = strtoull(at + strlen("total_net_input_bytes:"), NULL, 10);
-    freeReplyObject(reply);
-    return bytes;
+    const long long bytes = stack_redis_info(&rig_redis, "stats", "total_net_input_bytes");
+    assert_true(bytes >= 0);
+    return (uint64_t)bytes;
 }
 
 /* The result; its value, which is whole, has been given back. */
@@ -93,7 +90,7 @@ TEST(an_unchanged_value_that_was_evicted_meanwhile_is_stored_anew)
     source_shut(&fleet.source);
     assert_int_equal(get_body(0).source, GUARD_FROM_STALE);
     WAIT_UNTIL(atomic_load(&fleet.source.begun) == 2);
-    freeReplyObject(stack_redis_command(&rig_redis, "DEL csg1:{%s:k}:v", fleet.name_space));
+    rig_do("DEL csg1:{%s:k}:v", fleet.name_space);
     source_open(&fleet.source);
     WAIT_UNTIL(stats_of(fleet.guards[0]).fill_stored == 2);
     assert_int_equal(get_body(0).source, GUARD_FROM_CACHE);

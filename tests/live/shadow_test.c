@@ -14,18 +14,6 @@ static void open_shadow(size_t count)
     fleet_open(count);
 }
 
-static long long shadow_number(const char *command, const char *key)
-{
-    char name[128];
-    snprintf(name, sizeof name, "%s csg1:{%s~:%s}:v", command, fleet.name_space, key);
-    redisReply *reply = stack_redis_command(&rig_redis, name);
-    assert_non_null(reply);
-    assert_int_equal(reply->type, REDIS_REPLY_INTEGER);
-    long long number = reply->integer;
-    freeReplyObject(reply);
-    return number;
-}
-
 /* A crowd on a cold key of two processes, then some more gets: how many loads. */
 static unsigned play(enum guard_mode mode, struct guard_stats *sum)
 {
@@ -90,7 +78,7 @@ TEST(nobody_is_answered_with_what_is_stored)
     }
     assert_int_equal(fleet.source.begun, 6);
     assert_false(is_cached("k"));
-    assert_int_equal(shadow_number("EXISTS", "k"), 1);
+    assert_int_equal(stack_redis_number(&rig_redis, "EXISTS csg1:{%s~:k}:v", fleet.name_space), 1);
 }
 
 static void invalidate(bool of_tag)

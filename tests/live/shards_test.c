@@ -44,11 +44,7 @@ static void allow_keys(const char *pattern)
     for (size_t i = 0; i < MASTERS; i++) {
         if (!stack_redis_runs(&cluster.node[i]))
             continue;
-        struct redisReply *reply =
-            stack_redis_command(&cluster.node[i], "ACL SETUSER default resetkeys ~%s", pattern);
-        assert_non_null(reply);
-        assert_int_equal(reply->type, REDIS_REPLY_STATUS);
-        freeReplyObject(reply);
+        assert_true(stack_redis_do(&cluster.node[i], "ACL SETUSER default resetkeys ~%s", pattern));
     }
 }
 
@@ -392,7 +388,7 @@ static void master_hands_over(unsigned slot, size_t master)
 static size_t leave_replica_behind(size_t master)
 {
     size_t replica = stack_cluster_replica(&cluster, master);
-    freeReplyObject(stack_redis_command(&cluster.node[replica], "CLIENT KILL TYPE master"));
+    assert_true(stack_redis_do(&cluster.node[replica], "CLIENT KILL TYPE master"));
     stack_redis_pause(&cluster.node[replica]);
     return replica;
 }

@@ -71,20 +71,7 @@ static void change(size_t i, const char *tag)
 /* A command on a key of the tags, "clock" or "t:TAG". */
 static void on_tag_key(const char *command, const char *key, const char *rest)
 {
-    redisReply *reply =
-        stack_redis_command(&rig_redis, "%s csg1:{%s:tags}:%s %s", command, fleet.name_space, key, rest);
-    assert_non_null(reply);
-    assert_int_not_equal(reply->type, REDIS_REPLY_ERROR);
-    freeReplyObject(reply);
-}
-
-static void command(const char *text)
-{
-    redisReply *reply = stack_redis_command(&rig_redis, text);
-    assert_non_null(reply);
-    if (reply->type == REDIS_REPLY_ERROR)
-        fail_msg("%s: %s", text, reply->str);
-    freeReplyObject(reply);
+    rig_do("%s csg1:{%s:tags}:%s %s", command, fleet.name_space, key, rest);
 }
 
 /* ---- stale, and somebody else refreshes it ---- */
@@ -299,9 +286,10 @@ TEST(what_is_found_unchanged_is_born_again_and_keeps_its_tags)
     WAIT_UNTIL(stats_of(fleet.guards[0]).fill_stored == 2);
     assert_int_equal(stats_of(fleet.guards[0]).load_unchanged, 1);
     /* as if its tag had been invalidated just before it was found unchanged */
-    redisReply *clock = stack_redis_command(&rig_redis, "GET csg1:{%s:tags}:clock", fleet.name_space);
-    on_tag_key("SET", "t:a", clock->str);
-    freeReplyObject(clock);
+    char clock[64];
+    assert_true(
+        stack_redis_text(&rig_redis, clock, sizeof clock, "GET csg1:{%s:tags}:clock", fleet.name_space));
+    on_tag_key("SET", "t:a", clock);
     assert_int_equal(expect_row(0, "a1", "v1").source, GUARD_FROM_CACHE);
     change(0, "a");
     expect_row(0, "a1", "v2");
@@ -402,8 +390,8 @@ TEST(after_a_flush_everything_works_on)
 {
     tags_open(1);
     expect_row(0, "a1", "a1 v1");
-    command("FLUSHALL");
-    command("SCRIPT FLUSH");
+    rig_do("FLUSHALL");
+    rig_do("SCRIPT FLUSH");
     change(0, "a");
     expect_row(0, "a1", "a1 v2");
     assert_int_equal(expect_row(0, "a1", "a1 v2").source, GUARD_FROM_CACHE);
@@ -413,10 +401,10 @@ TEST(without_memory_an_invalidation_still_holds)
 {
     tags_open(1);
     expect_row(0, "a1", "a1 v1");
-    command("CONFIG SET maxmemory 1");
+    rig_do("CONFIG SET maxmemory 1");
     change(0, "a");
     expect_row(0, "a1", "a1 v2");
-    command("CONFIG SET maxmemory 0");
+    rig_do("CONFIG SET maxmemory 0");
     expect_row(0, "a2", "a2 v2"); /* gives the tag an epoch again */
     expect_row(0, "a1", "a1 v2");
     assert_int_equal(expect_row(0, "a1", "a1 v2").source, GUARD_FROM_CACHE);

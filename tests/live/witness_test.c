@@ -906,14 +906,6 @@ TEST(a_witness_stands_at_a_stopped_door_for_a_few_seconds_only)
 
 /* ---- Redis ---- */
 
-static void redis_do(struct stack_redis *server, const char *command)
-{
-    struct redisReply *reply = stack_redis_command(server, command);
-    assert_non_null(reply);
-    assert_int_not_equal(reply->type, REDIS_REPLY_ERROR);
-    freeReplyObject(reply);
-}
-
 /* Redis tells what it runs from here on to who asks for it, with one command. */
 static redisContext *monitor(const struct stack_redis *server)
 {
@@ -980,9 +972,9 @@ static struct witness_view view_of(struct witness *witness, act *what)
 static void run_commands(void)
 {
     for (int n = 0; n < 30; n++)
-        redis_do(&redis, "GET x");
-    redis_do(&redis, "SET x 1");
-    redis_do(&redis, "EVAL return{redis.call('get','x'),redis.call('set','x','2')} 0");
+        assert_true(stack_redis_do(&redis, "GET x"));
+    assert_true(stack_redis_do(&redis, "SET x 1"));
+    assert_true(stack_redis_do(&redis, "EVAL return{redis.call('get','x'),redis.call('set','x','2')} 0"));
 }
 
 static redisContext *looks;
@@ -1003,10 +995,10 @@ TEST(commands_of_redis_are_those_of_others_to_the_last_one)
     for (size_t i = 0; i < 2; i++) {
         const struct witness_options options = {.redis_url = urls[i]};
         struct witness *witness = open_witness(&options);
-        redis_do(&redis, "GET before");
+        assert_true(stack_redis_do(&redis, "GET before"));
         looks = monitor(&redis);
         struct witness_view view = view_of(witness, i == 1 ? run_commands_between_looks : run_commands);
-        redis_do(&redis, "GET after");
+        assert_true(stack_redis_do(&redis, "GET after"));
         redisFree(looks);
         assert_commands(&view, 31, 2, 34);
         assert_string_equal(view.commands[0].name, "get");
@@ -1066,8 +1058,8 @@ static struct stack_redis closed;
 
 static void run_logged_in(void)
 {
-    redis_do(&closed, "SET x 1");
-    redis_do(&closed, "GET x");
+    assert_true(stack_redis_do(&closed, "SET x 1"));
+    assert_true(stack_redis_do(&closed, "GET x"));
 }
 
 TEST(a_redis_that_wants_a_login_gets_it)
@@ -1143,7 +1135,7 @@ static struct witness_view view_of_a_kill(struct witness *witness, uint64_t *oth
     for (int tries = 1;; tries++) {
         begin(witness);
         for (int n = 0; n < 20; n++)
-            redis_do(&redis, "GET x");
+            assert_true(stack_redis_do(&redis, "GET x"));
         looks = monitor(&redis);
         await_looks(looks, 1);
         redisFree(looks);
@@ -1151,7 +1143,7 @@ static struct witness_view view_of_a_kill(struct witness *witness, uint64_t *oth
         assert_true(stack_redis_restart(&redis));
         *others = stack_redis_calls(&redis, NULL); /* PINGs of the start */
         for (int n = 0; n < 3; n++)
-            redis_do(&redis, "GET x");
+            assert_true(stack_redis_do(&redis, "GET x"));
         struct witness_view view = end(witness);
         if (calls_of(&view, "get") >= 23 || tries == TRIES)
             return view;
@@ -1179,20 +1171,20 @@ TEST(a_killed_redis_counts_on_from_nothing)
 
 static void run_around_a_stop(void)
 {
-    redis_do(&redis, "GET x");
+    assert_true(stack_redis_do(&redis, "GET x"));
     stop_unheard(stop_redis, continue_redis, redis.port, UNHEARD_MS); /* longer than a look is waited for */
     stack_redis_resume(&redis);
-    redis_do(&redis, "GET x");
+    assert_true(stack_redis_do(&redis, "GET x"));
 }
 
 /* The look that it never answered runs once it goes on. */
 static void run_around_a_long_stop(void)
 {
-    redis_do(&redis, "GET x");
+    assert_true(stack_redis_do(&redis, "GET x"));
     stack_redis_pause(&redis);
     WAIT_UNTIL(has_unread(redis.port, HUNG_UP));
     stack_redis_resume(&redis);
-    redis_do(&redis, "GET x");
+    assert_true(stack_redis_do(&redis, "GET x"));
 }
 
 TEST(a_stopped_redis_is_waited_for_but_not_for_long)
@@ -1207,7 +1199,7 @@ TEST(a_stopped_redis_is_waited_for_but_not_for_long)
     }
 
     begin(witness);
-    redis_do(&redis, "GET x");
+    assert_true(stack_redis_do(&redis, "GET x"));
     stack_redis_pause(&redis);
     view = end(witness);
     stack_redis_resume(&redis);
@@ -1215,9 +1207,9 @@ TEST(a_stopped_redis_is_waited_for_but_not_for_long)
     assert_says(&view, "did not answer at the end");
 
     begin(witness);
-    redis_do(&redis, "GET x");
-    redis_do(&redis, "CONFIG RESETSTAT");
-    redis_do(&redis, "GET x");
+    assert_true(stack_redis_do(&redis, "GET x"));
+    assert_true(stack_redis_do(&redis, "CONFIG RESETSTAT"));
+    assert_true(stack_redis_do(&redis, "GET x"));
     view = end(witness);
     assert_in_range(calls_of(&view, "get"), 1, 2); /* it may have looked before */
     assert_says(&view, "reset Redis's counters");
@@ -1237,7 +1229,7 @@ TEST(a_redis_behind_a_broken_network_holds_nobody_up)
     struct witness *witness = open_witness(&options);
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
         begin(witness);
-        redis_do(&redis, "GET x");
+        assert_true(stack_redis_do(&redis, "GET x"));
         proxy_set(proxy, route, faults[i], 20);
         struct witness_view view = end(witness);
         proxy_set(proxy, route, PROXY_NONE, 0);
@@ -1254,7 +1246,7 @@ TEST(a_failover_is_noticed_and_the_other_servers_past_is_not_counted)
     size_t route = 0;
     char url[64];
     for (int n = 0; n < 50; n++)
-        redis_do(&other, "GET x");
+        assert_true(stack_redis_do(&other, "GET x"));
     assert_true(proxy_open(1, &proxy) && proxy_add(proxy, redis.port, &route));
     snprintf(url, sizeof url, "redis://127.0.0.1:%u", (unsigned)proxy_port(proxy, route));
     const struct witness_options options = {.redis_url = url};
@@ -1264,7 +1256,7 @@ TEST(a_failover_is_noticed_and_the_other_servers_past_is_not_counted)
     proxy_retarget(proxy, route, other.port);
     await_looks(looks, 1);
     redisFree(looks);
-    redis_do(&other, "GET x");
+    assert_true(stack_redis_do(&other, "GET x"));
     struct witness_view view = end(witness);
     assert_int_equal(calls_of(&view, "get"), 1);
     assert_says(&view, "moved to another server");

@@ -5,8 +5,6 @@
 #include "load/base/clock.h"
 #include "load/base/net.h"
 
-#include <hiredis/hiredis.h>
-
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -55,15 +53,6 @@ bool fleet_end(void)
 }
 
 /* ---- processes ---- */
-
-static bool empty_redis(void)
-{
-    struct redisReply *reply = stack_redis_command(&fleet.redis, "FLUSHALL");
-    bool good = reply != NULL && reply->type == REDIS_REPLY_STATUS;
-    if (reply != NULL)
-        freeReplyObject(reply);
-    return good;
-}
 
 bool fleet_names(const char *const *settings, const char *name)
 {
@@ -162,7 +151,7 @@ static bool forget_caches(void)
 
 bool fleet_start(size_t count, const char *const *settings)
 {
-    if (!revive_servers() || !fleet_stop() || !empty_redis() || !forget_caches())
+    if (!revive_servers() || !fleet_stop() || !stack_redis_do(&fleet.redis, "FLUSHALL") || !forget_caches())
         return false;
     for (size_t i = 0; i < count; i++) {
         if (!fleet_add(settings))
@@ -420,9 +409,5 @@ void fleet_redis_key(char out[static FLEET_KEY_BYTES], uint32_t product, char ro
 
 long long fleet_redis_number(const char *command, const char *key)
 {
-    struct redisReply *reply = stack_redis_command(&fleet.redis, "%s %s", command, key);
-    long long number = reply != NULL && reply->type == REDIS_REPLY_INTEGER ? reply->integer : FLEET_NO_NUMBER;
-    if (reply != NULL)
-        freeReplyObject(reply);
-    return number;
+    return stack_redis_number(&fleet.redis, "%s %s", command, key);
 }

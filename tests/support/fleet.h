@@ -150,8 +150,7 @@ bool fleet_sql(char *value, size_t value_bytes, const char *format, ...)
 enum { FLEET_KEY_BYTES = 64 };
 void fleet_redis_key(char out[static FLEET_KEY_BYTES], uint32_t product, char role);
 
-/* A command with one argument ("PTTL", key) that Redis answers with a number. */
-enum { FLEET_NO_NUMBER = -1000 }; /* no answer or another type */
+/* A command with one argument ("PTTL", key) that Redis answers with a number; STACK_REDIS_NO_NUMBER: it did not. */
 long long fleet_redis_number(const char *command, const char *key);
 
 #endif

@@ -131,13 +131,7 @@ bool probe_redis(const char *format, ...)
     va_start(arguments, format);
     vsnprintf(command, sizeof command, format, arguments);
     va_end(arguments);
-    struct redisReply *reply = stack_redis_command(&fleet.redis, command);
-    bool good = reply != NULL && reply->type != REDIS_REPLY_ERROR;
-    if (!good)
-        fprintf(stderr, "probe: %s: %s\n", command, reply != NULL ? reply->str : "no answer");
-    if (reply != NULL)
-        freeReplyObject(reply);
-    return good;
+    return stack_redis_do(&fleet.redis, command);
 }
 
 bool probe_shorten_lease(uint32_t product, uint32_t left_ms)
