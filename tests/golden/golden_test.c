@@ -20,6 +20,7 @@
 #include "tests/live/guard_rig.h"
 #include "tests/support/golden.h"
 
+#include <hiredis/hiredis.h>
 #include <libgen.h>
 #include <regex.h>
 #include <signal.h>
