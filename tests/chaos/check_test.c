@@ -6,6 +6,7 @@
  * Times in the histories are whole milliseconds from 0.
  */
 #include "tests/chaos/check.h"
+#include "tests/support/files.h"
 #include "tests/support/test.h"
 
 #include <stdio.h>
@@ -527,9 +528,7 @@ TEST(what_was_written_is_read_again_and_judged_alike)
     broke(FAULT_LINK_CUT, 2, 5000, 5001);
     stood_still(6100, 6400);
     calm(5900, 6000);
-    int fd = mkstemp(path);
-    assert_int_not_equal(fd, -1);
-    close(fd);
+    file_make(path, "");
     history_init(&copy);
     assert_true(history_write(&history, path));
     assert_true(history_read(&copy, path));
@@ -548,10 +547,7 @@ TEST(what_was_written_is_read_again_and_judged_alike)
 TEST(a_line_that_is_no_event_is_refused)
 {
     char path[] = "/tmp/check_test.XXXXXX";
-    int fd = mkstemp(path);
-    assert_int_not_equal(fd, -1);
-    assert_int_equal(write(fd, "load 1 2\n", 9), 9);
-    close(fd);
+    file_make(path, "load 1 2\n");
     assert_false(history_read(&history, path));
     unlink(path);
 }

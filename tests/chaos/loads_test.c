@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* loads_test.c - loads read out of a log of PostgreSQL. */
 #include "tests/chaos/loads.h"
+#include "tests/support/files.h"
 #include "tests/support/test.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -21,10 +21,7 @@ static struct history history;
 static void read_log(const char *text)
 {
     char path[] = "/tmp/loads_test.XXXXXX";
-    int fd = mkstemp(path);
-    assert_int_not_equal(fd, -1);
-    assert_int_equal(write(fd, text, strlen(text)), strlen(text));
-    close(fd);
+    file_make(path, text);
     assert_true(loads_read(&history, path, 0, (uint64_t)EPOCH_S * 1000000, NOW_US));
     unlink(path);
 }

@@ -5,6 +5,7 @@
  */
 #include "load/base/clock.h"
 #include "load/base/net.h"
+#include "tests/support/files.h"
 #include "tests/support/probe.h"
 #include "tests/support/test.h"
 #include "tests/support/writes.h"
@@ -47,21 +48,9 @@ static bool down(void)
 static char *read_file(const char *path)
 {
     static char text[FILE_BYTES];
-    FILE *file = fopen(path, "r");
-    assert_non_null(file);
-    size_t bytes = fread(text, 1, sizeof text - 1, file);
-    assert_true(bytes > 0 && bytes < sizeof text - 1);
-    text[bytes] = '\0';
-    fclose(file);
+    assert_true(file_look(path, text, sizeof text));
+    assert_in_range(strlen(text), 1, sizeof text - 2);
     return text;
-}
-
-static void write_text(const char *path, const char *text)
-{
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    assert_true(fputs(text, file) >= 0);
-    assert_int_equal(fclose(file), 0);
 }
 
 static const char *in_folder(const char *name)
@@ -115,7 +104,7 @@ static size_t check_names(const char *path, const char *text)
 TEST(promtool_finds_nothing_wrong_with_the_metrics)
 {
     assert_int_equal(metrics.status, 200);
-    write_text(in_folder("metrics"), metrics.body);
+    file_write(in_folder("metrics"), metrics.body);
     promtool("check metrics <", in_folder("metrics"));
 }
 
@@ -247,7 +236,7 @@ static void write_config(void)
              "global: {scrape_interval: 200ms, evaluation_interval: 200ms}\nrule_files: [rules.yml]\n"
              "scrape_configs:\n- job_name: catalogd\n  static_configs: [{targets: ['127.0.0.1:%u']}]\n",
              (unsigned)fleet.catalogd[0].ops_port);
-    write_text(in_folder("config.yml"), text);
+    file_write(in_folder("config.yml"), text);
 }
 
 static bool prometheus_start(void)

@@ -6,6 +6,7 @@
  * used ends it with status 1 or 2 and the reason; a server that is away or misconfigured does not: the
  * service starts, says so, answers as well as it can, and recovers.
  */
+#include "tests/support/files.h"
 #include "tests/support/probe.h"
 
 #include "load/base/clock.h"
@@ -19,7 +20,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 enum { END_LIMIT_MS = 20000, OUTPUT_BYTES = 32768, EXIT_WRONG_SETTINGS = 2, REQUESTS = 100 };
@@ -39,30 +39,15 @@ static const char *program(void)
     return given != NULL ? given : "build/catalogd";
 }
 
-static void read_output(const char *path, struct start *out)
-{
-    FILE *file = fopen(path, "re");
-    assert_non_null(file);
-    out->output[fread(out->output, 1, sizeof out->output - 1, file)] = '\0';
-    fclose(file);
-}
-
 /* `argument`: one more, or NULL. Ports are free ones unless the settings say otherwise. */
 static void start_catalogd(const char *const *settings, const char *argument, struct start *out)
 {
     char path[PROC_PATH_BYTES + 16];
-    int status = 0;
     snprintf(path, sizeof path, "%s/output", folder);
     unlink(path);
     const char *const argv[] = {program(), argument, NULL};
     const struct proc_options options = {.argv = argv, .settings = settings, .output_path = path};
-    pid_t pid = proc_start(&options);
-    assert_true(pid > 0);
-    bool ended = proc_wait(pid, END_LIMIT_MS, &status);
-    if (!ended)
-        proc_kill_tree(&pid);
-    out->status = ended && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-    read_output(path, out);
+    out->status = program_run(&options, END_LIMIT_MS, out->output, sizeof out->output);
 }
 
 static bool make_folder(void)
@@ -128,10 +113,7 @@ TEST(a_socket_path_that_cannot_be_written_is_named)
 
 static void write_file(const char *path, const char *text, mode_t mode)
 {
-    FILE *file = fopen(path, "we");
-    assert_non_null(file);
-    fputs(text, file);
-    fclose(file);
+    file_write(path, text);
     assert_int_equal(chmod(path, mode), 0);
 }
 

@@ -6,6 +6,7 @@
 #include "guard/guard.h"
 #include "load/base/clock.h"
 #include "load/base/net.h"
+#include "tests/support/files.h"
 #include "tests/support/fleet.h"
 #include "tests/support/test.h"
 #include "tests/support/writes.h"
@@ -148,10 +149,7 @@ TEST(a_token_that_others_may_read_is_wrong)
     assert_true(proc_folder("token", NULL, folder));
     snprintf(path, sizeof path, "%s/token", folder);
     snprintf(setting, sizeof setting, "OPS_TOKEN_FILE=%s", path);
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    fputs("0123456789abcdef\n", file);
-    fclose(file);
+    file_write(path, "0123456789abcdef\n");
     assert_int_equal(chmod(path, 0644), 0);
     assert_int_equal(check(PLAIN, setting), 1);
     expect("wrong", "OPS_TOKEN_FILE", "chmod 600");

@@ -4,6 +4,7 @@
  * past it, change its times; and what one deployment leaves for the next.
  */
 #include "load/base/clock.h"
+#include "tests/support/files.h"
 #include "tests/support/probe.h"
 #include "tests/support/test.h"
 #include "tests/support/writes.h"
@@ -219,11 +220,8 @@ TEST(no_cache_asks_past_the_cache_with_the_token_and_not_without)
 {
     char token_file[TEXT_BYTES], setting[TEXT_BYTES + 32], many[TEXT_BYTES];
     snprintf(token_file, sizeof token_file, "%s/token", folder);
-    FILE *file = fopen(token_file, "we");
-    assert_non_null(file);
+    file_write(token_file, "0123456789abcdef\n");
     assert_int_equal(chmod(token_file, 0600), 0);
-    fputs("0123456789abcdef\n", file);
-    fclose(file);
     snprintf(setting, sizeof setting, "REVALIDATE_TOKEN_FILE=%s", token_file);
     assert_true(fleet_start(PROCESSES, (const char *const[]){LONG, "NEAR_BYTES=1000000", setting, NULL}));
     struct said said = ask(0, cold, "Cache-Control: no-cache\r\n");
@@ -327,12 +325,7 @@ static void wait_until_warm(size_t process)
 static bool file_has(const char *name, const char *text)
 {
     char all[4096];
-    FILE *file = fopen(name, "re");
-    if (file == NULL)
-        return false;
-    all[fread(all, 1, sizeof all - 1, file)] = '\0';
-    fclose(file);
-    return strstr(all, text) != NULL;
+    return file_look(name, all, sizeof all) && strstr(all, text) != NULL;
 }
 
 static const char *const *hot_settings(const char *name)

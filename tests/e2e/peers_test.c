@@ -4,14 +4,15 @@
  * and a cache whose packages are not there.
  */
 #include "load/base/proc.h"
+#include "tests/support/files.h"
 #include "tests/support/test.h"
 
 #include <jansson.h>
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 
 enum { RUN_LIMIT_MS = 100000, OUTPUT_BYTES = 65536, WORDS_MAX = 16 };
 
@@ -33,14 +34,6 @@ static void find_program(char *path, size_t path_bytes)
         snprintf(path, path_bytes, "build/peers");
 }
 
-static void read_output(struct run *run, const char *path)
-{
-    FILE *file = fopen(path, "re");
-    assert_non_null(file);
-    run->output[fread(run->output, 1, sizeof run->output - 1, file)] = '\0';
-    fclose(file);
-}
-
 /* With words of its command line, NULL at the end; npm's packages are looked for where there are none. */
 static void run_peers(struct run *run, ...)
 {
@@ -49,7 +42,6 @@ static void run_peers(struct run *run, ...)
     static const char *const settings[] = {"PEERS_NODE=/nonexistent", NULL};
     va_list words;
     size_t count = 1;
-    int status;
     find_program(program, sizeof program);
     assert_true(proc_folder("peers", NULL, run->folder));
     snprintf(run->json_path, sizeof run->json_path, "%s/json", run->folder);
@@ -63,13 +55,7 @@ static void run_peers(struct run *run, ...)
     va_end(words);
     const struct proc_options options = {
         .argv = argv, .settings = settings, .output_path = output, .end_signal = SIGTERM};
-    pid_t pid = proc_start(&options);
-    assert_true(pid > 0);
-    bool ended = proc_wait(pid, RUN_LIMIT_MS, &status);
-    if (!ended)
-        proc_kill_tree(&pid);
-    run->status = ended && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-    read_output(run, output);
+    run->status = program_run(&options, RUN_LIMIT_MS, run->output, sizeof run->output);
 }
 
 static void run_clear(struct run *run)

@@ -11,12 +11,12 @@
 #include "load/base/sql.h"
 #include "load/stack/stack.h"
 #include "tests/support/browser.h"
+#include "tests/support/files.h"
 #include "tests/support/test.h"
 
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -39,21 +39,12 @@ static uint16_t port;
 
 /* ---- it runs ---- */
 
-static void read_output(void)
-{
-    FILE *file = fopen(output_path, "re");
-    size_t bytes = file != NULL ? fread(output, 1, sizeof output - 1, file) : 0;
-    output[bytes] = '\0';
-    if (file != NULL)
-        fclose(file);
-}
-
 static bool wait_until_said(const char *text)
 {
     uint64_t end_us = clock_after_ms(LIMIT_MS);
     do {
         clock_pause_ms(5);
-        read_output();
+        file_look(output_path, output, sizeof output);
     } while (strstr(output, text) == NULL && clock_us() < end_us && !proc_wait(playground, 0, NULL));
     if (strstr(output, text) == NULL)
         fprintf(stderr, "\"%s\" is not in:\n%s\n", text, output);

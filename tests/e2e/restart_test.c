@@ -7,6 +7,7 @@
  */
 #include "load/base/clock.h"
 #include "load/base/net.h"
+#include "tests/support/files.h"
 #include "tests/support/fleet.h"
 #include "tests/support/probe.h"
 #include "tests/support/regulars.h"
@@ -267,10 +268,7 @@ static unsigned hot_with(const char *token)
 
 static void write_token(const char *path, const char *token)
 {
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    fputs(token, file);
-    assert_int_equal(fclose(file), 0);
+    file_write(path, token);
     assert_int_equal(chmod(path, 0600), 0);
 }
 

@@ -10,6 +10,7 @@
 #include "load/base/net.h"
 #include "load/base/proc.h"
 #include "load/report/result.h"
+#include "tests/support/files.h"
 #include "tests/support/fleet.h"
 #include "tests/support/herd_server.h"
 #include "tests/support/test.h"
@@ -57,15 +58,6 @@ static pid_t start(const char *const *arguments)
     return start_with(argv, NULL);
 }
 
-static void read_output(void)
-{
-    FILE *file = fopen(output_path, "re");
-    size_t bytes = file != NULL ? fread(output, 1, sizeof output - 1, file) : 0;
-    output[bytes] = '\0';
-    if (file != NULL)
-        fclose(file);
-}
-
 /* The exit status; 1000 and the signal if it was killed. */
 static int finish(pid_t pid)
 {
@@ -73,7 +65,7 @@ static int finish(pid_t pid)
     bool ended = proc_wait(pid, LIMIT_MS, &status);
     if (!ended)
         proc_kill_tree(&pid);
-    read_output();
+    file_look(output_path, output, sizeof output);
     if (!ended)
         fail_msg("it does not end:\n%s", output);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
@@ -115,7 +107,7 @@ static void wait_until_said(const char *text)
     uint64_t end_us = clock_after_ms(LIMIT_MS);
     do {
         clock_pause_ms(5);
-        read_output();
+        file_look(output_path, output, sizeof output);
     } while (strstr(output, text) == NULL && clock_us() < end_us);
     expect_said(text);
 }
@@ -132,10 +124,7 @@ static const char *path_of(const char *name)
 static const char *write_file(const char *name, const char *text)
 {
     const char *path = path_of(name);
-    FILE *file = fopen(path, "we");
-    assert_non_null(file);
-    fputs(text, file);
-    fclose(file);
+    file_write(path, text);
     return path;
 }
 
@@ -330,11 +319,8 @@ TEST(a_run_against_any_service_is_judged_and_kept)
 static void expect_file(const char *name, const char *text)
 {
     static char read_text[OUTPUT_BYTES];
-    FILE *file = fopen(path_of(name), "re");
-    if (file == NULL)
+    if (!file_look(path_of(name), read_text, sizeof read_text))
         fail_msg("%s is not there", path_of(name));
-    read_text[fread(read_text, 1, sizeof read_text - 1, file)] = '\0';
-    fclose(file);
     if (strstr(read_text, text) == NULL)
         fail_msg("\"%s\" is not in %s:\n%s", text, name, read_text);
 }
@@ -506,11 +492,8 @@ TEST(what_is_told_to_happen_happens_or_the_check_fails)
     snprintf(touch, sizeof touch, "100ms run \"echo $TARGET > %s\"", touched);
     expect_status(
         TOOL("--url", url_of(HERD_SERVER_HTTP, "/ok"), "--rate", "50", "--for", "3s", "--at", touch), HELD);
-    FILE *file = fopen(touched, "re");
-    assert_non_null(file);
-    char line[64] = "";
-    assert_non_null(fgets(line, sizeof line, file));
-    fclose(file);
+    char line[64];
+    assert_true(file_look(touched, line, sizeof line));
     assert_int_equal(strncmp(line, urls[HERD_SERVER_HTTP], strlen(urls[HERD_SERVER_HTTP])), 0);
     expect_status(TOOL("--url", url_of(HERD_SERVER_HTTP, "/ok"), "--rate", "50", "--for", "3s", "--at",
                        "100ms run 'echo it broke; exit 3'"),

@@ -6,6 +6,7 @@
 #include "load/base/clock.h"
 #include "load/base/net.h"
 #include "tests/support/browser.h"
+#include "tests/support/files.h"
 #include "tests/support/probe.h"
 #include "tests/support/test.h"
 
@@ -13,7 +14,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -31,11 +31,8 @@ static char token_path[] = "/tmp/view_test.XXXXXX";
 
 static bool up(void)
 {
-    const int fd = mkstemp(token_path);
-    const bool written = fd != -1 && write(fd, TOKEN, strlen(TOKEN)) == (ssize_t)strlen(TOKEN);
-
-    close(fd);
-    return written && fleet_up() && browser_open(&browser);
+    file_make(token_path, TOKEN);
+    return fleet_up() && browser_open(&browser);
 }
 
 static bool down(void)

@@ -11,6 +11,7 @@
  * The rules ask of a message what a reader in trouble asks: what is wrong, where, and what to do. What is wrong with
  * a setting, its name and what is allowed is held by unit/settings_test: every_setting_is_refused_by_name_when_wrong.
  */
+#include "tests/support/files.h"
 #include "tests/support/golden.h"
 #include "tests/support/test.h"
 
@@ -287,12 +288,8 @@ static void read_to(struct source *source, struct saying *saying, char end)
 static void read_source(const char *path)
 {
     static char text[FILE_BYTES];
-    FILE *file = fopen(path, "re");
-    assert_non_null(file);
-    const size_t bytes = fread(text, 1, sizeof text - 1, file);
-    text[bytes] = '\0';
-    fclose(file);
-    assert_true(bytes < sizeof text - 1);
+    assert_true(file_look(path, text, sizeof text));
+    assert_true(strlen(text) < sizeof text - 1);
     struct source source = {.file = path, .at = text, .line = 1};
     while (*source.at != '\0')
         read_inner(&source, "text", '\0');

@@ -3,6 +3,7 @@
  * copy_test.c - guard/ in another project: the folder alone, plain make, the host's own symbols and compilers.
  */
 #include "load/stack/stack.h"
+#include "tests/support/files.h"
 #include "tests/support/test.h"
 
 #include <stdio.h>
@@ -27,10 +28,7 @@ static void write_file(const char *name, const char *text)
 {
     char path[PROC_PATH_BYTES + 64];
     snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    assert_true(fputs(text, file) >= 0);
-    assert_int_equal(fclose(file), 0);
+    file_write(path, text);
 }
 
 /* Without the libraries that only some locks and TLS need: those of the README's install line are enough. */

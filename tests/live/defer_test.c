@@ -555,18 +555,6 @@ static void epoll_host_close(struct epoll_host *host)
     close(host->epoll);
 }
 
-static unsigned threads_now(void)
-{
-    char line[128];
-    unsigned threads = 0;
-    FILE *file = fopen("/proc/self/status", "r");
-    assert_non_null(file);
-    while (fgets(line, sizeof line, file) != NULL)
-        sscanf(line, "Threads: %u", &threads);
-    fclose(file);
-    return threads;
-}
-
 TEST(libpq_on_an_epoll_loop_answers_any_number_of_keys_with_one_load_thread)
 {
     enum { KEYS = 200 };
@@ -581,7 +569,7 @@ TEST(libpq_on_an_epoll_loop_answers_any_number_of_keys_with_one_load_thread)
     fleet.policy.context = &host.queries;
     fleet_open(1);
     epoll_host_open(&host, postgres.url);
-    unsigned threads = threads_now();
+    const uint64_t threads = proc_status(getpid(), "Threads");
     for (int i = 0; i < KEYS; i++) {
         snprintf(keys[i], sizeof keys[i], i > 0 ? "k%d" : "none", i);
         struct guard_request request = {
@@ -592,7 +580,7 @@ TEST(libpq_on_an_epoll_loop_answers_any_number_of_keys_with_one_load_thread)
         assert_int_equal(guard_get(fleet.guards[0], &request, NULL, NULL), GUARD_OK);
     }
     WAIT_UNTIL((epoll_host_turn(&host), atomic_load(&fleet.answered) == KEYS));
-    assert_in_range(threads_now(), threads, threads + 1);
+    assert_in_range(proc_status(getpid(), "Threads"), threads, threads + 1);
     assert_int_equal(asks[0].result.status, GUARD_ABSENT);
     for (int i = 1; i < KEYS; i++) {
         char row[32];

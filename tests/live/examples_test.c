@@ -4,6 +4,7 @@
 #include "load/base/http.h"
 #include "load/base/net.h"
 #include "load/stack/stack.h"
+#include "tests/support/files.h"
 #include "tests/support/test.h"
 
 #include <hiredis/hiredis.h>
@@ -27,8 +28,8 @@ static bool make_folder(void)
     if (!proc_folder("examples", NULL, folder) || !stack_redis_start(&redis, NULL))
         return false;
     snprintf(path, sizeof path, "%s/page.txt", folder);
-    FILE *page = fopen(path, "w");
-    return page != NULL && fputs("a slow page\n", page) >= 0 && fclose(page) == 0;
+    file_write(path, "a slow page\n");
+    return true;
 }
 
 static bool remove_folder(void)

@@ -13,6 +13,7 @@
 #include "load/lab/source.h"
 #include "load/lab/trial.h"
 #include "load/lab/worker.h"
+#include "tests/support/files.h"
 #include "tests/support/test.h"
 
 #include <inttypes.h>
@@ -22,7 +23,6 @@
 #include <arpa/inet.h>
 #include <hiredis/hiredis.h>
 #include <netinet/in.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 enum { LIMIT_MS = 240000, LEASE_S = 2, LONG_LEASE_S = 5, RUNS = 5 };
@@ -385,7 +385,6 @@ TEST(a_lost_update_is_worse_than_two_holders_and_a_refused_write_better)
 static int run_program(const char *first, const char *second, char *output, size_t output_bytes)
 {
     char program[512], folder[PROC_PATH_BYTES], path[PROC_PATH_BYTES + 8];
-    int status = -1;
     ssize_t count = readlink("/proc/self/exe", program, sizeof program - 1);
     assert_true(count > 0);
     program[count] = '\0';
@@ -395,14 +394,10 @@ static int run_program(const char *first, const char *second, char *output, size
     assert_true(proc_folder("program", NULL, folder));
     snprintf(path, sizeof path, "%s/out", folder);
     const char *const argv[] = {program, first, second, NULL};
-    pid_t pid = proc_start(&(struct proc_options){.argv = argv, .output_path = path});
-    assert_true(pid > 0 && proc_wait(pid, LIMIT_MS, &status));
-    FILE *file = fopen(path, "re");
-    assert_non_null(file);
-    output[fread(output, 1, output_bytes - 1, file)] = '\0';
-    fclose(file);
+    const struct proc_options options = {.argv = argv, .output_path = path};
+    const int status = program_run(&options, LIMIT_MS, output, output_bytes);
     proc_remove(folder);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    return status;
 }
 
 TEST(the_program_names_what_it_has_and_what_it_does_not_know)

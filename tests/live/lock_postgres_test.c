@@ -12,6 +12,7 @@
 #include "load/base/proc.h"
 #include "load/stack/proxy.h"
 #include "load/stack/stack.h"
+#include "tests/support/files.h"
 
 #include <fcntl.h>
 #include <libpq-fe.h>
@@ -682,10 +683,8 @@ TEST(a_standby_grants_nothing)
     struct rig_side *side = open_side(0, server.url);
     rig_wait_until(side->is_up);
     snprintf(path, sizeof path, "%s/data/standby.signal", server.folder);
-    FILE *file = fopen(path, "we");
-    assert_non_null(file);
+    file_write(path, "");
     assert_int_equal(chmod(path, 0666), 0);
-    assert_int_equal(fclose(file), 0);
     assert_true(stack_postgres_restart(&server));
     struct rig_claim *claim = claim_of(0, side, GUARD_LOCK_FAIR, "standby");
     while (claim_do(claim, LOCK_TAKE) != LOCK_UNSENT ||
@@ -964,11 +963,9 @@ static void ask_for_passwords(void)
 {
     char path[PROC_PATH_BYTES + 32];
     snprintf(path, sizeof path, "%s/data/pg_hba.conf", server.folder);
-    FILE *file = fopen(path, "we");
-    assert_non_null(file);
-    fprintf(file, "host all guarded 127.0.0.1/32 scram-sha-256\nhost all all 127.0.0.1/32 trust\nlocal all "
-                  "all trust\n");
-    assert_int_equal(fclose(file), 0);
+    file_write(path,
+               "host all guarded 127.0.0.1/32 scram-sha-256\nhost all all 127.0.0.1/32 trust\nlocal all "
+               "all trust\n");
     must("CREATE ROLE guarded LOGIN PASSWORD 'right'; SELECT pg_reload_conf()");
 }
 

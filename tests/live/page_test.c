@@ -10,6 +10,7 @@
 #include "load/report/page.h"
 #include "load/report/result_text.h"
 #include "tests/support/browser.h"
+#include "tests/support/files.h"
 #include "tests/support/sample.h"
 #include "tests/support/test.h"
 
@@ -41,33 +42,11 @@ static const char *path_of(const char *name)
     return path;
 }
 
-/* Yours, from malloc(). */
-static char *bytes_of(const char *path, size_t *count)
-{
-    struct stat stat_of;
-    FILE *file = fopen(path, "re");
-    if (file == NULL)
-        fail_msg("%s is not there", path);
-    assert_int_equal(fstat(fileno(file), &stat_of), 0);
-    *count = (size_t)stat_of.st_size;
-    char *bytes = calloc(*count + 1, 1);
-    assert_non_null(bytes);
-    assert_int_equal(fread(bytes, 1, *count, file), *count);
-    fclose(file);
-    return bytes;
-}
-
-static char *text_of(const char *path)
-{
-    size_t count;
-    return bytes_of(path, &count);
-}
-
 static char *write_page(const struct report *report)
 {
     if (!page_write(report, path_of("page.html"), why))
         fail_msg("%s", why);
-    return text_of(path_of("page.html"));
+    return file_read(path_of("page.html"), NULL);
 }
 
 /* ---- the browser ---- */
@@ -160,11 +139,11 @@ static FILE *begin_probe(void)
 static void show_in_frames(const char *page, bool is_dark, FILE *probe)
 {
     FILE *out = fopen(path_of("frames.html"), "we");
-    char *script = text_of("tests/live/page_test.js"), *probing = NULL;
+    char *script = file_read("tests/live/page_test.js", NULL), *probing = NULL;
     assert_non_null(out);
     if (probe != NULL) {
         assert_int_equal(fclose(probe), 0);
-        probing = text_of(path_of("probe.js"));
+        probing = file_read(path_of("probe.js"), NULL);
     }
     fprintf(
         out,
@@ -245,7 +224,7 @@ static void count_pixels(const char *colours)
 {
     size_t count;
     assert_true(browser_picture(browser, path_of("picture.png")));
-    char *picture = bytes_of(path_of("picture.png"), &count);
+    char *picture = file_read(path_of("picture.png"), &count);
     FILE *out = fopen(path_of("pixels.html"), "we");
     assert_non_null(out);
     fprintf(out,
@@ -321,7 +300,7 @@ TEST(a_page_is_printed_on_white_with_its_plots)
     sample_rate_report(&report);
     free(write_page(&report));
     print_page(path_of("page.html"));
-    char *print = bytes_of(path_of("print.pdf"), &count);
+    char *print = file_read(path_of("print.pdf"), &count);
     assert_memory_equal(print, "%PDF-", 5);
     for (size_t i = 0; i + 12 < count; i++)
         pages += memcmp(print + i, "/Type /Page\n", 12) == 0;
@@ -485,7 +464,7 @@ TEST(a_page_that_cannot_be_written_leaves_the_earlier_one)
     assert_non_null(strstr(why, "/nonexistent/page.html: cannot be written"));
     assert_false(page_write(&report, "/dev/full", why));
     assert_non_null(strstr(why, "/dev/full: cannot be written"));
-    char *still = text_of(path_of("page.html"));
+    char *still = file_read(path_of("page.html"), NULL);
     assert_string_equal(page, still);
     free(still);
     free(page);

@@ -2,6 +2,7 @@
 /* redis_test.c - the Redis connection against real servers: logins, limits, faults, closing, slow DNS. */
 #include "guard/redis/subscription.h"
 #include "load/stack/stack.h"
+#include "tests/support/files.h"
 #include "tests/support/redis_rig.h"
 #include <dlfcn.h>
 #include <semaphore.h>
@@ -217,15 +218,6 @@ TEST(a_wrong_password_user_or_database_is_denied_with_the_reason)
     ask_server("CONFIG SET requirepass %s", "");
 }
 
-static void write_password(const char *path, const char *password)
-{
-    FILE *file = fopen(path, "w");
-
-    assert_non_null(file);
-    assert_true(fprintf(file, "%s\n", password) > 0);
-    assert_int_equal(fclose(file), 0);
-}
-
 /* Until it has been written the connection is down, and says neither where the file is nor what is in it. */
 TEST(a_password_in_a_file_is_read_at_each_login)
 {
@@ -238,9 +230,9 @@ TEST(a_password_in_a_file_is_read_at_each_login)
     rig_wait_until(rig.state_count > 0);
     assert_non_null(strstr(rig.text, "the file with the password: no such file or directory"));
     assert_null(strstr(rig.text, "hunter2"));
-    write_password(path, "first");
+    file_write(path, "first\n");
     rig_wait_up();
-    write_password(path, "second");
+    file_write(path, "second\n");
     ask_server("ACL SETUSER filed resetpass >second");
     rig.state_count = 0;
     ask_server("CLIENT KILL USER filed");

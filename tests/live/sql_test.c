@@ -6,6 +6,7 @@
  */
 #include "load/base/clock.h"
 #include "load/stack/stack.h"
+#include "tests/support/files.h"
 #include "tests/support/test.h"
 
 #include <inttypes.h>
@@ -78,12 +79,8 @@ static const char *refusal_of(PGconn *conn, const char *text)
 static const char *text_of(const char *path)
 {
     static char text[TEXT_BYTES];
-    FILE *file = fopen(path, "r");
-    assert_non_null(file);
-    size_t bytes = fread(text, 1, sizeof text - 1, file);
-    fclose(file);
-    assert_in_range(bytes, 1, sizeof text - 2);
-    text[bytes] = '\0';
+    assert_true(file_look(path, text, sizeof text));
+    assert_in_range(strlen(text), 1, sizeof text - 2);
     return text;
 }
 

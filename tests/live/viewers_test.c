@@ -8,6 +8,7 @@
 #include "app/view/stream.h"
 #include "load/base/clock.h"
 #include "tests/support/drips.h"
+#include "tests/support/files.h"
 
 #include <jansson.h>
 #include <poll.h>
@@ -25,11 +26,8 @@ static struct service service;
 
 static bool up(void)
 {
-    const int fd = mkstemp(token_path);
-    const bool written = fd != -1 && write(fd, TOKEN "\n", sizeof TOKEN) == sizeof TOKEN;
-
-    close(fd);
-    return written;
+    file_make(token_path, TOKEN "\n");
+    return true;
 }
 
 static bool down(void)

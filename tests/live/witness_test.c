@@ -9,6 +9,7 @@
 #include "load/stack/stack.h"
 #include "load/witness/tail.h"
 #include "load/witness/witness.h"
+#include "tests/support/files.h"
 #include "tests/support/test.h"
 
 #include <stdio.h>
@@ -416,7 +417,7 @@ TEST(a_log_that_is_cut_or_renamed_is_followed)
     snprintf(renamed, sizeof renamed, "%s.1", postgres.log_path);
     query("SELECT /* load 3 */ 1");
     assert_int_equal(rename(postgres.log_path, renamed), 0);
-    fclose(fopen(postgres.log_path, "we"));
+    file_write(postgres.log_path, "");
     await_open(postgres.log_path);  /* the new one is seen, ... */
     query("SELECT /* load 4 */ 1"); /* ... but its writer has not been told */
     view = end(witness);

@@ -1,35 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* golden.c - see golden.h. */
 #include "tests/support/golden.h"
+#include "tests/support/files.h"
 
 #include "load/base/home.h"
 #include "tests/support/test.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { TEXT_BYTES = 1 << 20 };
-
-/* The whole file, NUL-terminated, the caller's; "" if there is none. */
-static char *contents_of(const char *path)
-{
-    char *text = calloc(1, TEXT_BYTES);
-    FILE *file = fopen(path, "re");
-    assert_non_null(text);
-    if (file != NULL) {
-        text[fread(text, 1, TEXT_BYTES - 1, file)] = '\0';
-        fclose(file);
-    }
-    return text;
-}
-
-static void write_anew(const char *path, const char *text)
-{
-    FILE *file = fopen(path, "we");
-    if (file == NULL || fputs(text, file) < 0 || fclose(file) != 0)
-        fail_msg("%s: %s", path, strerror(errno));
-}
+#include <unistd.h>
 
 static void assert_same_lines(const char *name, const char *known, const char *text)
 {
@@ -58,8 +37,8 @@ void golden_close(struct golden *golden, const char *name)
     home_path(file, path);
     assert_int_equal(fclose(golden->out), 0);
     if (getenv("GOLDEN") != NULL)
-        write_anew(path, golden->text);
-    char *known = contents_of(path);
+        file_write(path, golden->text);
+    char *known = access(path, R_OK) == 0 ? file_read(path, NULL) : strdup("");
     assert_same_lines(name, known, golden->text);
     free(known);
     free(golden->text);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* peers_test.c - the figures of the comparison of caches, how they are made, and what is said of them. */
 #include "load/peers/peers.h"
+#include "tests/support/files.h"
 #include "tests/support/test.h"
 
 #include <stdio.h>
@@ -125,10 +126,7 @@ TEST(loads_within_the_ttl_of_the_first_are_one_expiry)
                               "19 1763640150.000 LOG:  execute load: SELECT 2 /* load category */\n"
                               "17 1763640200.000 LOG:  execute load: SELECT 2 /* load product */\n";
     snprintf(stage.postgres.log_path, sizeof stage.postgres.log_path, "/tmp/peers_test.XXXXXX");
-    int fd = mkstemp(stage.postgres.log_path);
-    assert_true(fd != -1);
-    assert_int_equal(write(fd, log, strlen(log)), strlen(log));
-    close(fd);
+    file_make(stage.postgres.log_path, log);
     assert_int_equal(stage_expiries(&stage, 0, 1000), 4);
     assert_int_equal(stage_expiries(&stage, (uint64_t)(strchr(log, '\n') - log) + 1, 1000), 3);
     assert_int_equal(stage_expiries(&stage, 0, 300), 5);

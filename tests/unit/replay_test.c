@@ -3,6 +3,7 @@
 #include "load/base/proc.h"
 #include "load/play/replay.h"
 #include "load/play/replay_line.h"
+#include "tests/support/files.h"
 #include "tests/support/test.h"
 
 #include <stdio.h>
@@ -121,12 +122,8 @@ static bool clear(void)
 
 static bool read_log(const char *text, struct replay replay)
 {
-    FILE *file;
     snprintf(path, sizeof path, "/tmp/replay-test.%d.log", (int)getpid());
-    file = fopen(path, "we");
-    assert_non_null(file);
-    fputs(text, file);
-    fclose(file);
+    file_write(path, text);
     replay.path = path;
     replay.method = replay.method != NULL ? replay.method : "GET";
     replay.speed = replay.speed > 0 ? replay.speed : 1;

@@ -2,6 +2,7 @@
 /* result_json_test.c - reports into JSON and back, what is no report, and the terminal's table. */
 #include "load/base/dice.h"
 #include "load/report/result.h"
+#include "tests/support/files.h"
 #include "tests/support/sample.h"
 #include "tests/support/test.h"
 
@@ -60,28 +61,6 @@ static const char *path_of(const char *name)
     static char path[128];
     snprintf(path, sizeof path, "%s/%s", folder, name);
     return path;
-}
-
-/* Yours, from malloc(). */
-static char *text_of(const char *path)
-{
-    struct stat stat_of;
-    FILE *file = fopen(path, "re");
-    assert_non_null(file);
-    assert_int_equal(fstat(fileno(file), &stat_of), 0);
-    char *text = calloc((size_t)stat_of.st_size + 1, 1);
-    assert_non_null(text);
-    assert_int_equal(fread(text, 1, (size_t)stat_of.st_size, file), stat_of.st_size);
-    fclose(file);
-    return text;
-}
-
-static void put_text(const char *path, const char *text)
-{
-    FILE *file = fopen(path, "we");
-    assert_non_null(file);
-    fputs(text, file);
-    assert_int_equal(fclose(file), 0);
 }
 
 /* ---- there and back ---- */
@@ -170,7 +149,7 @@ static void assert_survives(const struct report *report, struct report *read)
     if (!report_write(report, path_of("once.json"), why) || !report_read(read, path_of("once.json"), why) ||
         !report_write(read, path_of("twice.json"), why))
         fail_msg("%s", why);
-    char *once = text_of(path_of("once.json")), *twice = text_of(path_of("twice.json"));
+    char *once = file_read(path_of("once.json"), NULL), *twice = file_read(path_of("twice.json"), NULL);
     assert_string_equal(once, twice);
     free(once);
     free(twice);
@@ -209,7 +188,7 @@ TEST(a_run_looks_the_same_from_its_file)
         assert_non_null(out);
         report_table(i == 0 ? &report : &read, out, false);
         fclose(out);
-        tables[i] = text_of(path_of("table"));
+        tables[i] = file_read(path_of("table"), NULL);
     }
     assert_string_equal(tables[0], tables[1]);
     free(tables[0]);
@@ -270,7 +249,7 @@ TEST(what_is_no_report_is_refused_with_its_reason)
          "results[0] must be an object"},
     };
     for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++) {
-        put_text(path_of("foreign"), foreign[i][0]);
+        file_write(path_of("foreign"), foreign[i][0]);
         assert_refused(path_of("foreign"), foreign[i][1]);
     }
     remove(path_of("foreign"));
@@ -288,7 +267,7 @@ TEST(a_file_of_version_1_is_read_without_what_came_later)
     char why[RESULT_WHY_BYTES] = "";
     sample_burst_report(&report);
     assert_true(report_write(&report, path_of("new.json"), why));
-    char *text = text_of(path_of("new.json")), *version = strstr(text, "\"stampede_report\": 2");
+    char *text = file_read(path_of("new.json"), NULL), *version = strstr(text, "\"stampede_report\": 2");
     assert_non_null(version);
     version[strlen("\"stampede_report\": ")] = '1';
     for (size_t i = 0; i < sizeof later / sizeof *later; i++) {
@@ -298,7 +277,7 @@ TEST(a_file_of_version_1_is_read_without_what_came_later)
         while ((at = strstr(text, name)) != NULL)
             at[1] = '-'; /* a member that nobody knows */
     }
-    put_text(path_of("old.json"), text);
+    file_write(path_of("old.json"), text);
     free(text);
     if (!report_read(&read, path_of("old.json"), why))
         fail_msg("%s", why);
@@ -338,7 +317,7 @@ TEST(one_wrong_value_is_named_with_its_place)
     sample_rate_report(&report);
     assert_true(report_write(&report, path_of("good.json"), why));
     report_clear(&report);
-    char *good = text_of(path_of("good.json"));
+    char *good = file_read(path_of("good.json"), NULL);
     for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
         const char *at = strstr(good, changes[i][0]);
         assert_non_null(at);
@@ -361,7 +340,7 @@ TEST(lists_longer_than_their_room_are_refused)
     result->hot_count = RESULT_HOT_MAX;
     assert_true(report_write(&report, path_of("long.json"), why));
     report_clear(&report);
-    char *good = text_of(path_of("long.json")), *at = strstr(good, "\"hot\": [");
+    char *good = file_read(path_of("long.json"), NULL), *at = strstr(good, "\"hot\": [");
     assert_non_null(at);
     FILE *file = fopen(path_of("long.json"), "we");
     assert_non_null(file);
@@ -384,7 +363,7 @@ TEST(a_damaged_file_does_no_harm)
     report.result_count = 2;
     assert_true(report_write(&report, path_of("whole.json"), why));
     report_clear(&report);
-    char *whole = text_of(path_of("whole.json"));
+    char *whole = file_read(path_of("whole.json"), NULL);
     size_t bytes = strlen(whole);
     for (size_t i = 0; i < 160; i++) {
         char *damaged = strdup(whole);
@@ -394,7 +373,7 @@ TEST(a_damaged_file_does_no_harm)
             damaged[(random >> 20) % bytes] = '\0';
         for (size_t j = 0; j < 1 + i % 4; j++)
             damaged[(random >> (8 * j)) % bytes] = (char)('0' + j % 10);
-        put_text(path_of("damaged.json"), damaged);
+        file_write(path_of("damaged.json"), damaged);
         free(damaged);
         if (report_read(&read, path_of("damaged.json"), why)) {
             taken++;
@@ -413,7 +392,7 @@ TEST(a_report_takes_the_place_of_an_earlier_one_and_leaves_nothing_else)
     struct report report = {.title = "second"}, read;
     char why[RESULT_WHY_BYTES] = "";
     files_in_folder(true);
-    put_text(path_of("same.json"), "something else");
+    file_write(path_of("same.json"), "something else");
     assert_true(report_write(&report, path_of("same.json"), why));
     assert_true(report_read(&read, path_of("same.json"), why));
     assert_string_equal(read.title, "second");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* scenario_read_test.c - scenarios out of files: what is read, and that every mistake is told with its line. */
 #include "load/play/scenario.h"
+#include "tests/support/files.h"
 #include "tests/support/test.h"
 
 #include <stdio.h>
@@ -23,10 +24,7 @@ static void read_text(const char *text, const struct scenario_set *sets, size_t 
 {
     char path[] = "/tmp/scenario-test-XXXXXX", *complaints = NULL;
     size_t bytes = 0;
-    int fd = mkstemp(path);
-    assert_true(fd != -1);
-    assert_int_equal(write(fd, text, strlen(text)), strlen(text));
-    close(fd);
+    file_make(path, text);
     FILE *stream = open_memstream(&complaints, &bytes);
     out->scenario = NULL;
     out->good = scenario_read(path, sets, set_count, stream, &out->scenario);

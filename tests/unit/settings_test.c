@@ -2,6 +2,7 @@
 /* settings_test.c - every setting right and wrong, by flag and by environment, and against the others. */
 #include "app/base/address.h"
 #include "app/base/settings.h"
+#include "tests/support/files.h"
 #include "tests/support/test.h"
 
 #include <stdlib.h>
@@ -517,11 +518,7 @@ TEST(the_readme_has_the_settings_as_help_has_them)
     static char readme[MESSAGE_BYTES];
     struct reading reading;
     char row[512];
-    FILE *file = fopen("app/README.md", "re");
-
-    assert_non_null(file);
-    readme[fread(readme, 1, sizeof(readme) - 1, file)] = '\0';
-    fclose(file);
+    assert_true(file_look("app/README.md", readme, sizeof(readme)));
     read_into(&reading, LIST("--help"), nothing);
     const char *at = strstr(reading.messages, "\n\n  --");
     assert_non_null(at);

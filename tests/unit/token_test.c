@@ -3,6 +3,7 @@
  * token_test.c - which files hold a token, and who has shown it.
  */
 #include "app/base/token.h"
+#include "tests/support/files.h"
 #include "tests/support/test.h"
 
 #include <stdio.h>
@@ -33,11 +34,7 @@ static bool remove_folder(void)
 static bool read_from(const char *text, mode_t mode, struct token *token)
 {
     unlink(path); /* the one before may be read-only */
-    FILE *file = fopen(path, "w");
-
-    assert_non_null(file);
-    fputs(text, file);
-    assert_int_equal(fclose(file), 0);
+    file_write(path, text);
     assert_int_equal(chmod(path, mode), 0);
     return token_read("TOKEN_FILE", path, token);
 }

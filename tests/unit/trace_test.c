@@ -6,29 +6,15 @@
  * and every other word of three parts or more is a test of the program named last. A test that is renamed, or
  * a promise that names none without saying why, fails here.
  */
+#include "tests/support/files.h"
 #include "tests/support/test.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { PROMISES = 174, LINE_SIZE = 8192, WORD_SIZE = 160 };
-
-/* NULL: there is no such file. */
-static char *text_of(const char *path)
-{
-    FILE *file = fopen(path, "re");
-    if (file == NULL)
-        return NULL;
-    assert_int_equal(fseek(file, 0, SEEK_END), 0);
-    size_t bytes = (size_t)ftell(file);
-    char *text = calloc(1, bytes + 1);
-    rewind(file);
-    assert_non_null(text);
-    assert_int_equal(fread(text, 1, bytes, file), bytes);
-    fclose(file);
-    return text;
-}
 
 /* The next word in backquotes; false: there is none. */
 static bool next_word(const char **at, char word[static WORD_SIZE])
@@ -74,7 +60,7 @@ static unsigned count_tests(const char *row)
             snprintf(program, sizeof program, "%s", word);
             snprintf(path, sizeof path, "tests/%s.c", word);
             free(text);
-            text = text_of(path);
+            text = access(path, R_OK) == 0 ? file_read(path, NULL) : NULL;
             if (text == NULL)
                 fail_msg("tests/README.md: there is no %s", path);
         } else if (is_test(word) && text != NULL) {
