@@ -3,12 +3,11 @@
 #include "load/base/clock.h"
 #include "load/base/net.h"
 #include "load/stack/proxy.h"
+#include "tests/support/sockets.h"
 #include "tests/support/test.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -49,22 +48,10 @@ static int accept_server(void)
     return fd;
 }
 
-static int listen_somewhere(uint16_t *port)
-{
-    struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t bytes = sizeof any;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&any, sizeof any), 0);
-    assert_int_equal(listen(fd, 16), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&any, &bytes), 0);
-    *port = ntohs(any.sin_port);
-    return fd;
-}
-
 static bool rig_up(void)
 {
     uint16_t port;
-    rig = (struct rig){.listener = listen_somewhere(&port)};
+    rig = (struct rig){.listener = socket_listen(0, 16, &port)};
     assert_true(proxy_open(1, &rig.proxy));
     assert_true(proxy_add(rig.proxy, port, &rig.route));
     rig.client = connect_client();
@@ -79,11 +66,6 @@ static bool rig_down(void)
     close(rig.server);
     close(rig.listener);
     return true;
-}
-
-static void say(int fd, const char *text)
-{
-    assert_int_equal(send(fd, text, strlen(text), MSG_NOSIGNAL), strlen(text));
 }
 
 static void hear(int fd, const char *text)
@@ -132,9 +114,9 @@ static void set(enum proxy_fault fault, uint32_t amount_ms)
 
 TEST(bytes_pass_in_both_directions)
 {
-    say(rig.client, "PING\r\n");
+    socket_say(rig.client, "PING\r\n");
     hear(rig.server, "PING\r\n");
-    say(rig.server, "+PONG\r\n");
+    socket_say(rig.server, "+PONG\r\n");
     hear(rig.client, "+PONG\r\n");
 }
 
@@ -159,7 +141,7 @@ TEST(a_megabyte_arrives_as_it_was_although_nobody_reads_for_a_while)
 
 TEST(an_orderly_end_is_passed_on_behind_the_last_bytes)
 {
-    say(rig.server, "-ERR max number of clients reached\r\n");
+    socket_say(rig.server, "-ERR max number of clients reached\r\n");
     shutdown(rig.server, SHUT_WR);
     hear(rig.client, "-ERR max number of clients reached\r\n");
     assert_int_equal(hear_end(rig.client), 0);
@@ -186,10 +168,10 @@ TEST(delayed_bytes_arrive_after_their_time)
 {
     set(PROXY_DELAY, 50);
     uint64_t begin_us = clock_us();
-    say(rig.client, "one");
+    socket_say(rig.client, "one");
     hear(rig.server, "one");
     assert_true(clock_us() - begin_us >= 50000);
-    say(rig.server, "two");
+    socket_say(rig.server, "two");
     hear(rig.client, "two");
     assert_true(clock_us() - begin_us >= 100000);
     assert_int_equal(proxy_hits(rig.proxy, PROXY_DELAY), 1);
@@ -198,7 +180,7 @@ TEST(delayed_bytes_arrive_after_their_time)
 TEST(a_connection_that_lost_bytes_is_reset_when_the_fault_ends)
 {
     set(PROXY_DROP, 0);
-    say(rig.client, "lost");
+    socket_say(rig.client, "lost");
     hear_nothing(rig.server);
     set(PROXY_NONE, 0);
     assert_int_equal(hear_end(rig.client), ECONNRESET);
@@ -228,8 +210,8 @@ TEST(half_open_connections_are_accepted_and_silent)
 {
     set(PROXY_SILENT, 0);
     int client = connect_client();
-    say(client, "hello?");
-    say(rig.client, "hello?");
+    socket_say(client, "hello?");
+    socket_say(rig.client, "hello?");
     hear_nothing(client);
     hear_nothing(rig.server);
     set(PROXY_NONE, 0);
@@ -243,7 +225,7 @@ TEST(dribbled_bytes_come_one_at_a_time)
     char got[8];
     size_t count = 0, portions = 0;
     set(PROXY_DRIBBLE, 5);
-    say(rig.server, "abcdef");
+    socket_say(rig.server, "abcdef");
     while (count < 6) {
         assert_true(net_wait(rig.client, POLLIN, end_us(LIMIT_MS)));
         count += (size_t)recv(rig.client, got + count, sizeof got - count, MSG_DONTWAIT);
@@ -260,7 +242,7 @@ TEST(a_reply_is_cut_in_the_middle_and_nothing_follows)
     set(PROXY_CUT, 0);
     while (got == 10) {
         char bytes[16];
-        say(rig.server, "0123456789");
+        socket_say(rig.server, "0123456789");
         assert_true(net_wait(rig.client, POLLIN, end_us(LIMIT_MS)));
         got = recv(rig.client, bytes, sizeof bytes, MSG_DONTWAIT);
         assert_true(++replies <= 6);
@@ -273,8 +255,8 @@ TEST(a_reply_is_cut_in_the_middle_and_nothing_follows)
 TEST(frozen_requests_wait_while_replies_flow)
 {
     set(PROXY_FREEZE_REQUESTS, 0);
-    say(rig.client, "ask");
-    say(rig.server, "told");
+    socket_say(rig.client, "ask");
+    socket_say(rig.server, "told");
     hear(rig.client, "told");
     hear_nothing(rig.server);
     set(PROXY_NONE, 0);
@@ -284,8 +266,8 @@ TEST(frozen_requests_wait_while_replies_flow)
 TEST(frozen_replies_wait_while_requests_flow)
 {
     set(PROXY_FREEZE_REPLIES, 0);
-    say(rig.server, "told");
-    say(rig.client, "ask");
+    socket_say(rig.server, "told");
+    socket_say(rig.client, "ask");
     hear(rig.server, "ask");
     hear_nothing(rig.client);
     set(PROXY_NONE, 0);
@@ -302,13 +284,13 @@ TEST(a_client_that_leaves_a_frozen_connection_is_noticed)
 TEST(a_mute_server_hears_everything_and_its_connection_lives_on)
 {
     set(PROXY_MUTE, 0);
-    say(rig.server, "lost");
+    socket_say(rig.server, "lost");
     hear_nothing(rig.client);
-    say(rig.client, "ask");
+    socket_say(rig.client, "ask");
     hear(rig.server, "ask");
     assert_int_equal(proxy_hits(rig.proxy, PROXY_MUTE), 1);
     set(PROXY_NONE, 0);
-    say(rig.server, "told");
+    socket_say(rig.server, "told");
     hear(rig.client, "told");
 }
 
@@ -327,12 +309,12 @@ static bool is_marked(uint32_t limit_ms)
 TEST(a_request_with_the_text_waits_with_all_that_follow)
 {
     mark("EVAL", PROXY_FREEZE_REQUESTS);
-    say(rig.client, "GET");
+    socket_say(rig.client, "GET");
     hear(rig.server, "GET");
     assert_false(is_marked(0));
-    say(rig.client, "EVAL");
+    socket_say(rig.client, "EVAL");
     assert_true(is_marked(LIMIT_MS));
-    say(rig.client, "GET");
+    socket_say(rig.client, "GET");
     hear_nothing(rig.server);
     set(PROXY_NONE, 0);
     hear(rig.server, "EVALGET");
@@ -341,12 +323,12 @@ TEST(a_request_with_the_text_waits_with_all_that_follow)
 TEST(replies_wait_from_the_request_with_the_text_on)
 {
     mark("EVAL", PROXY_FREEZE_REPLIES);
-    say(rig.server, "before");
+    socket_say(rig.server, "before");
     hear(rig.client, "before");
-    say(rig.client, "EVAL");
+    socket_say(rig.client, "EVAL");
     hear(rig.server, "EVAL");
     assert_true(is_marked(LIMIT_MS));
-    say(rig.server, "after");
+    socket_say(rig.server, "after");
     hear_nothing(rig.client);
     mark("nothing of this kind", PROXY_FREEZE_REPLIES); /* who is held stays held */
     hear_nothing(rig.client);
@@ -358,7 +340,7 @@ TEST(who_has_not_said_it_is_spared)
 {
     mark("SUBSCRIBE", PROXY_NONE);
     int client = connect_client(), server = accept_server();
-    say(client, "SUBSCRIBE");
+    socket_say(client, "SUBSCRIBE");
     hear(server, "SUBSCRIBE");
     set(PROXY_RESET, 0);
     assert_int_equal(hear_end(client), ECONNRESET);
@@ -375,15 +357,15 @@ TEST(who_has_not_said_it_is_spared)
 TEST(a_late_request_arrives_after_its_client_has_gone)
 {
     set(PROXY_LATE, 40);
-    say(rig.client, "SET ");
+    socket_say(rig.client, "SET ");
     hear_nothing(rig.server);
-    say(rig.client, "late");
+    socket_say(rig.client, "late");
     hear_nothing(rig.server);
     uint64_t begin_us = clock_us();
     hang_up_with_reset(&rig.client);
     hear(rig.server, "SET late");
     assert_true(clock_us() - begin_us >= 40000);
-    say(rig.server, "+OK");
+    socket_say(rig.server, "+OK");
     assert_int_equal(hear_end(rig.server), ECONNRESET);
     assert_int_equal(proxy_hits(rig.proxy, PROXY_LATE), 1);
 }
@@ -391,11 +373,11 @@ TEST(a_late_request_arrives_after_its_client_has_gone)
 TEST(a_kept_request_of_a_client_that_stayed_goes_on_when_the_fault_ends)
 {
     set(PROXY_LATE, 40);
-    say(rig.client, "kept");
+    socket_say(rig.client, "kept");
     hear_nothing(rig.server);
     set(PROXY_NONE, 0);
     hear(rig.server, "kept");
-    say(rig.server, "+OK");
+    socket_say(rig.server, "+OK");
     hear(rig.client, "+OK");
     assert_int_equal(proxy_hits(rig.proxy, PROXY_LATE), 0);
 }
@@ -405,10 +387,10 @@ TEST(a_kept_request_of_a_client_that_stayed_goes_on_when_the_fault_ends)
 TEST(after_a_failover_old_connections_are_reset_and_new_ones_reach_the_other_server)
 {
     uint16_t port;
-    say(rig.client, "hello");
+    socket_say(rig.client, "hello");
     hear(rig.server, "hello");
     close(rig.listener);
-    rig.listener = listen_somewhere(&port);
+    rig.listener = socket_listen(0, 16, &port);
     proxy_retarget(rig.proxy, rig.route, port);
     assert_int_equal(hear_end(rig.client), ECONNRESET);
     assert_int_equal(hear_end(rig.server), ECONNRESET);
@@ -423,14 +405,14 @@ TEST(a_failover_leaves_other_routes_alone_and_the_fault_in_place)
 {
     uint16_t port;
     size_t other;
-    int listener = listen_somewhere(&port);
+    int listener = socket_listen(0, 16, &port);
     assert_true(proxy_add(rig.proxy, port, &other));
     proxy_set(rig.proxy, other, PROXY_FREEZE_REQUESTS, 0);
     proxy_retarget(rig.proxy, other, port);
     bytes_pass_in_both_directions();
     rig.route = other;
     int client = connect_client();
-    say(client, "frozen");
+    socket_say(client, "frozen");
     assert_true(net_wait(listener, POLLIN, end_us(LIMIT_MS)));
     int server = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     hear_nothing(server);

@@ -6,6 +6,7 @@
 #include "load/base/clock.h"
 #include "load/base/net.h"
 #include "tests/support/drips.h"
+#include "tests/support/sockets.h"
 #include "tests/support/test.h"
 #include "tests/support/writes.h"
 
@@ -192,12 +193,9 @@ static int begin_upload(void)
 {
     static const char head[] =
         "PUT /products/9 HTTP/1.1\r\n" HOST JSON SEEN LENGTH(131072) "Expect: 100-continue\r\n\r\n";
-    struct net_address address;
     char byte;
-    assert_true(net_address_init(&address, "127.0.0.1", fleet.catalogd[0].port));
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_true(fd >= 0 && connect(fd, (const struct sockaddr *)&address.storage, address.bytes) == 0);
-    assert_int_equal(send(fd, head, sizeof head - 1, MSG_NOSIGNAL), sizeof head - 1);
+    int fd = socket_connect(fleet.catalogd[0].port, 0);
+    socket_say(fd, head);
     assert_true(net_wait(fd, POLLIN, clock_after_ms(ASK_LIMIT_MS)));
     assert_int_equal(recv(fd, &byte, 1, MSG_PEEK), 1);
     return fd;

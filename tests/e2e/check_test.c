@@ -5,19 +5,17 @@
  */
 #include "guard/guard.h"
 #include "load/base/clock.h"
-#include "load/base/net.h"
 #include "tests/support/files.h"
 #include "tests/support/fleet.h"
+#include "tests/support/sockets.h"
 #include "tests/support/test.h"
 #include "tests/support/writes.h"
 
 #include <hiredis/hiredis.h>
 #include <jansson.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -162,8 +160,7 @@ TEST(a_token_that_others_may_read_is_wrong)
 TEST(an_address_is_free_or_ours_or_anothers)
 {
     char setting[64];
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t bytes = sizeof address;
+    uint16_t port;
     assert_int_equal(check(PLAIN), 0);
     expect("ok", "LISTEN", "is free");
 
@@ -175,11 +172,8 @@ TEST(an_address_is_free_or_ours_or_anothers)
     assert_int_equal(check(PLAIN, setting), 1);
     expect("wrong", "LISTEN", "another program answers");
 
-    const int silent = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(bind(silent, (struct sockaddr *)&address, bytes), 0);
-    assert_int_equal(listen(silent, 1), 0);
-    assert_int_equal(getsockname(silent, (struct sockaddr *)&address, &bytes), 0);
-    snprintf(setting, sizeof setting, "LISTEN=127.0.0.1:%u", (unsigned)ntohs(address.sin_port));
+    const int silent = socket_listen(0, 1, &port);
+    snprintf(setting, sizeof setting, "LISTEN=127.0.0.1:%u", (unsigned)port);
     assert_int_equal(check(PLAIN, setting), 0);
     expect("warning", "LISTEN", "catalogd.socket");
     close(silent);

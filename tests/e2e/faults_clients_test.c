@@ -9,6 +9,7 @@
 
 #include "load/base/clock.h"
 #include "load/base/net.h"
+#include "tests/support/sockets.h"
 #include "tests/support/test.h"
 
 #include <libpq-fe.h>
@@ -53,14 +54,7 @@ struct lone {
 
 static struct lone lone_connect(size_t process, int receive_bytes)
 {
-    struct net_address address;
-    assert_true(net_address_init(&address, "127.0.0.1", fleet.catalogd[process].port));
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_true(fd >= 0);
-    if (receive_bytes > 0)
-        assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &receive_bytes, sizeof receive_bytes), 0);
-    assert_int_equal(connect(fd, (const struct sockaddr *)&address.storage, address.bytes), 0);
-    return (struct lone){.fd = fd};
+    return (struct lone){.fd = socket_connect(fleet.catalogd[process].port, receive_bytes)};
 }
 
 static size_t lone_request(const char *path, char *text, size_t text_bytes)
@@ -71,8 +65,8 @@ static size_t lone_request(const char *path, char *text, size_t text_bytes)
 static void lone_ask(struct lone *lone, const char *path)
 {
     char text[BURST_PATH_BYTES + 64];
-    size_t bytes = lone_request(path, text, sizeof text);
-    assert_int_equal(send(lone->fd, text, bytes, MSG_NOSIGNAL), bytes);
+    lone_request(path, text, sizeof text);
+    socket_say(lone->fd, text);
 }
 
 /* So many requests, as far as the socket takes them. */

@@ -7,7 +7,7 @@
 #include "tests/support/probe.h"
 
 #include "load/base/clock.h"
-#include "load/base/net.h"
+#include "tests/support/sockets.h"
 #include "tests/support/test.h"
 
 #include <dirent.h>
@@ -207,15 +207,6 @@ TEST(what_killed_processes_asked_for_is_gone_from_postgresql_soon_after)
 
 /* ---- dawdlers ---- */
 
-static int connect_to(void)
-{
-    struct net_address address;
-    assert_true(net_address_init(&address, "127.0.0.1", fleet.catalogd[0].port));
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(connect(fd, (const struct sockaddr *)&address.storage, address.bytes), 0);
-    return fd;
-}
-
 /* One more header byte every half second, and what the server says or does meanwhile. True: it hung up. */
 static bool drip(int fd)
 {
@@ -235,9 +226,9 @@ TEST(who_drips_his_headers_is_hung_up_on_after_ten_seconds)
     bool over = false;
     assert_true(fleet_start(1, NULL));
     fleet_cold_product(path);
-    int fd = connect_to();
+    int fd = socket_connect(fleet.catalogd[0].port, 0);
     uint64_t begun_us = clock_us();
-    assert_int_equal(send(fd, begun, sizeof begun - 1, MSG_NOSIGNAL), sizeof begun - 1);
+    socket_say(fd, begun);
     while (!over) {
         over = drip(fd);
         assert_int_equal(fleet_ask_status(0, path), 200);

@@ -11,6 +11,7 @@
 #include "tests/support/fleet.h"
 #include "tests/support/probe.h"
 #include "tests/support/regulars.h"
+#include "tests/support/sockets.h"
 #include "tests/support/test.h"
 #include "tests/support/writes.h"
 
@@ -39,12 +40,10 @@ static bool up(void)
 
 static bool listen_for_it(void)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    listening = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    listening = socket_listen(0, BACKLOG, NULL);
     fleet.given = &listening;
     fleet.given_count = 1;
-    return bind(listening, (struct sockaddr *)&address, sizeof address) == 0 &&
-           listen(listening, BACKLOG) == 0;
+    return true;
 }
 
 static bool end_with_socket(void)
@@ -136,7 +135,7 @@ static void expect_said(int fd, const char *request, const char *status, bool is
 {
     char answer[4096] = "";
     size_t count = 0;
-    assert_int_equal(send(fd, request, strlen(request), MSG_NOSIGNAL), strlen(request));
+    socket_say(fd, request);
     do {
         assert_true(net_wait(fd, POLLIN, clock_after_ms(FLEET_LIMIT_MS)));
         const ssize_t more = recv(fd, answer + count, sizeof answer - 1 - count, 0);

@@ -7,6 +7,7 @@
  */
 #include "load/base/clock.h"
 #include "load/base/net.h"
+#include "tests/support/sockets.h"
 #include "tests/support/test.h"
 #include "tests/support/writes.h"
 
@@ -74,20 +75,6 @@ static void go_on_after(int64_t stall_s)
 
 /* ---- a client ---- */
 
-static int connect_to_it(void)
-{
-    struct net_address address;
-    assert_true(net_address_init(&address, "127.0.0.1", fleet.catalogd[0].port));
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_true(fd >= 0 && connect(fd, (const struct sockaddr *)&address.storage, address.bytes) == 0);
-    return fd;
-}
-
-static void say(int fd, const char *text)
-{
-    assert_int_equal(send(fd, text, strlen(text), MSG_NOSIGNAL), strlen(text));
-}
-
 /* The status of the one answer that has been asked for; 0: the connection has ended. */
 static unsigned hear(int fd)
 {
@@ -101,9 +88,10 @@ static unsigned hear(int fd)
 /* A body of which the process has the head alone. */
 static int begin_upload(void)
 {
-    int fd = connect_to_it();
-    say(fd, "PUT /products/9 HTTP/1.1\r\nHost: shop\r\nContent-Type: application/json\r\nIf-Match: *\r\n"
-            "Content-Length: 2\r\nExpect: 100-continue\r\n\r\n");
+    int fd = socket_connect(fleet.catalogd[0].port, 0);
+    socket_say(fd,
+               "PUT /products/9 HTTP/1.1\r\nHost: shop\r\nContent-Type: application/json\r\nIf-Match: *\r\n"
+               "Content-Length: 2\r\nExpect: 100-continue\r\n\r\n");
     assert_int_equal(hear(fd), 100);
     return fd;
 }
@@ -113,11 +101,11 @@ static int begin_upload(void)
 TEST(a_request_that_came_during_a_stall_is_answered_however_long_its_client_was_idle)
 {
     start_process();
-    int fd = connect_to_it();
-    say(fd, PING);
+    int fd = socket_connect(fleet.catalogd[0].port, 0);
+    socket_say(fd, PING);
     assert_int_equal(hear(fd), 200);
     stack_catalogd_pause(&fleet.catalogd[0]);
-    say(fd, PING);
+    socket_say(fd, PING);
     go_on_after(IDLE_LIMIT_S + LEAP_MORE_S);
     assert_int_equal(hear(fd), 200);
     close(fd);
@@ -128,7 +116,7 @@ TEST(a_body_that_came_during_a_stall_is_taken)
     start_process();
     int fd = begin_upload();
     stack_catalogd_pause(&fleet.catalogd[0]);
-    say(fd, "[]");
+    socket_say(fd, "[]");
     go_on_after(BODY_LIMIT_S + LEAP_MORE_S);
     assert_int_equal(hear(fd), 400);
     close(fd);
@@ -145,7 +133,7 @@ TEST(a_body_that_was_on_its_way_before_a_stall_has_its_time_behind_it)
     go_on_after(BODY_LIMIT_S + LEAP_MORE_S);
     for (int i = 0; i < 2; i++)
         assert_int_equal(fleet_ask_status(0, "/ping"), 200);
-    say(fd, "[]");
+    socket_say(fd, "[]");
     assert_int_equal(hear(fd), 400);
     close(fd);
 }

@@ -13,12 +13,12 @@
 #include "tests/support/files.h"
 #include "tests/support/fleet.h"
 #include "tests/support/herd_server.h"
+#include "tests/support/sockets.h"
 #include "tests/support/test.h"
 
 #include <hiredis/hiredis.h>
 
 #include <limits.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <pty.h>
 #include <signal.h>
@@ -534,13 +534,9 @@ TEST(ended_in_the_middle_it_reports_and_leaves_nothing)
 /* A listener that accepts nobody: but for its backlog, connections are never there. */
 static int listen_silently(int backlog, char url[static 64])
 {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t bytes = sizeof address;
-    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(bind(listener, (const struct sockaddr *)&address, sizeof address), 0);
-    assert_int_equal(listen(listener, backlog), 0);
-    assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &bytes), 0);
-    snprintf(url, 64, "http://127.0.0.1:%u/", (unsigned)ntohs(address.sin_port));
+    uint16_t port;
+    int listener = socket_listen(0, backlog, &port);
+    snprintf(url, 64, "http://127.0.0.1:%u/", (unsigned)port);
     return listener;
 }
 

@@ -4,10 +4,10 @@
  * how.
  */
 #include "load/base/clock.h"
-#include "load/base/net.h"
 #include "tests/support/browser.h"
 #include "tests/support/files.h"
 #include "tests/support/probe.h"
+#include "tests/support/sockets.h"
 #include "tests/support/test.h"
 
 #include <poll.h>
@@ -206,12 +206,9 @@ static bool viewer_opens(int *fd)
 {
     static const char question[] = "GET /live HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
     char status[sizeof "HTTP/1.1 200" - 1];
-    struct net_address address;
 
-    assert_true(net_address_init(&address, "127.0.0.1", fleet.catalogd[0].ops_port));
-    *fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(connect(*fd, (const struct sockaddr *)&address.storage, address.bytes), 0);
-    assert_int_equal(send(*fd, question, sizeof question - 1, MSG_NOSIGNAL), sizeof question - 1);
+    *fd = socket_connect(fleet.catalogd[0].ops_port, 0);
+    socket_say(*fd, question);
     assert_int_equal(recv(*fd, status, sizeof status, MSG_WAITALL), sizeof status);
     if (memcmp(status, "HTTP/1.1 200", sizeof status) == 0)
         return true;

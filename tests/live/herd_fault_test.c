@@ -4,10 +4,9 @@
 #include "load/base/proc.h"
 #include "load/herd/backlog.h"
 #include "tests/live/herd_rig.h"
+#include "tests/support/sockets.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -87,22 +86,10 @@ TEST(what_answers_to_options_is_asked_nothing_else)
     herd_end(&herd, &run.records, &run.strain, why);
 }
 
-/* A listener that nobody ever accepts from: connections come about, and no byte. */
-static int listen_silently(uint16_t *port)
-{
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t bytes = sizeof at;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_true(bind(fd, (struct sockaddr *)&at, sizeof at) == 0 && listen(fd, 100) == 0);
-    assert_true(getsockname(fd, (struct sockaddr *)&at, &bytes) == 0);
-    *port = ntohs(at.sin_port);
-    return fd;
-}
-
 TEST(a_silent_target_may_be_tested_and_everybody_runs_out_of_time)
 {
-    uint16_t port;
-    int fd = listen_silently(&port);
+    uint16_t port; /* nobody ever accepts there: connections come about, and no byte */
+    int fd = socket_listen(0, 100, &port);
     burst_of(20, "/ok");
     retarget(port);
     work.request_limit_ms = 100;
@@ -122,16 +109,14 @@ static void assert_mostly_unconnected(void)
 TEST(who_gets_no_connection_in_time_is_unconnected)
 {
     uint16_t port;
-    int fd = listen_silently(&port);
-    assert_int_equal(listen(fd, 5), 0); /* from the seventh on they wait for ever; the probe takes one */
+    int fd = socket_listen(0, 5, &port); /* from the seventh on they wait for ever; the probe takes one */
     burst_of(20, "/ok");
     retarget(port);
     work.connect_limit_ms = 200;
     work.request_limit_ms = 100;
     assert_mostly_unconnected();
     close(fd);
-    fd = listen_silently(&port);
-    assert_int_equal(listen(fd, 5), 0);
+    fd = socket_listen(0, 5, &port);
     rate_of(1000, 20, "/ok");
     retarget(port);
     work.request_limit_ms = 100; /* is over before the limit for connecting */
@@ -151,8 +136,7 @@ TEST(a_listen_queue_that_overflowed_is_named_with_its_length)
 {
     uint16_t port, long_port;
     struct backlog before;
-    int fd = listen_silently(&port), long_fd = listen_silently(&long_port);
-    assert_int_equal(listen(fd, 5), 0);
+    int fd = socket_listen(0, 5, &port), long_fd = socket_listen(0, 100, &long_port);
     rate_of(1000, 20, "/ok");
     retarget(port);
     add_target(long_port);

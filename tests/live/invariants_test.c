@@ -5,9 +5,10 @@
  */
 #include "guard/wire/scripts.h"
 #include "guard_rig.h"
+#include "load/base/net.h"
 #include "load/stack/proxy.h"
+#include "tests/support/sockets.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <strings.h>
@@ -478,17 +479,12 @@ TEST(a_reply_beyond_its_limit_never_reaches_a_later_caller)
 /* A listener whose queue is full answers no SYN: what a firewall that drops looks like. */
 static int open_black_hole(uint16_t *port, int fillers[3])
 {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t bytes = sizeof address;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
-    assert_int_equal(listen(fd, 0), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &bytes), 0);
-    *port = ntohs(address.sin_port);
+    struct net_address address;
+    int fd = socket_listen(0, 0, port);
+    assert_true(net_address_init(&address, "127.0.0.1", *port));
     for (size_t i = 0; i < 3; i++) {
-        fillers[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-        if (connect(fillers[i], (struct sockaddr *)&address, sizeof address) != 0)
-            assert_int_equal(errno, EINPROGRESS);
+        fillers[i] = net_connect_start(&address);
+        assert_int_not_equal(fillers[i], -1);
     }
     struct pollfd last = {.fd = fillers[2], .events = POLLOUT};
     assert_int_equal(poll(&last, 1, 50), 0); /* the queue is full indeed */

@@ -10,9 +10,9 @@
 #include "load/base/clock.h"
 #include "load/base/net.h"
 #include "load/stack/stack.h"
+#include "tests/support/sockets.h"
 #include "tests/support/test.h"
 
-#include <arpa/inet.h>
 #include <inttypes.h>
 #include <libpq-fe.h>
 #include <pthread.h>
@@ -390,13 +390,9 @@ TEST(a_server_that_was_stopped_is_used_again)
 TEST(a_stranger_that_accepts_and_never_answers_is_left_at_the_deadline)
 {
     char conninfo[64];
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t bytes = sizeof address;
-    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(bind(listener, (struct sockaddr *)&address, sizeof address), 0);
-    assert_int_equal(listen(listener, 8), 0);
-    assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &bytes), 0);
-    snprintf(conninfo, sizeof conninfo, "postgresql://u@127.0.0.1:%u/d", (unsigned)ntohs(address.sin_port));
+    uint16_t port;
+    int listener = socket_listen(0, 8, &port);
+    snprintf(conninfo, sizeof conninfo, "postgresql://u@127.0.0.1:%u/d", (unsigned)port);
 
     struct pg_pool *pool = open_pool(conninfo, true);
     struct asking echo = {.pool = pool, .statement = ECHO, .param = "x", .left_ms = 200};

@@ -7,7 +7,7 @@
  */
 #include "guard/wire/scripts.h"
 #include "tests/support/redis_rig.h"
-#include <arpa/inet.h>
+#include "tests/support/sockets.h"
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
@@ -123,15 +123,8 @@ static void *act(void *argument)
 static void hire(struct actor *actor, void (*play)(struct actor *, int, unsigned), const char *line,
                  size_t line_bytes)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t address_bytes = sizeof address;
-
     *actor = (struct actor){.play = play, .line = line, .line_bytes = line_bytes};
-    actor->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(bind(actor->listener, (struct sockaddr *)&address, sizeof address), 0);
-    assert_int_equal(listen(actor->listener, 16), 0);
-    assert_int_equal(getsockname(actor->listener, (struct sockaddr *)&address, &address_bytes), 0);
-    actor->port = ntohs(address.sin_port);
+    actor->listener = socket_listen(0, 16, &actor->port);
     assert_int_equal(pthread_create(&actor->thread, NULL, act, actor), 0);
 }
 

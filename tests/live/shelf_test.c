@@ -7,11 +7,11 @@
  */
 #include "app/http/reply.h"
 #include "guard/base/value.h"
+#include "tests/support/sockets.h"
 #include "tests/support/test.h"
 
 #include <fcntl.h>
 #include <malloc.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,12 +85,8 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
 
 static int client_open(uint16_t port)
 {
-    const struct sockaddr_in address = {
-        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    const int fd = socket(AF_INET, SOCK_STREAM, 0);
+    const int fd = socket_connect(port, 0);
 
-    assert_true(fd >= 0);
-    assert_int_equal(connect(fd, (const struct sockaddr *)(const void *)&address, sizeof(address)), 0);
     fcntl(fd, F_SETFL, O_NONBLOCK);
     return fd;
 }

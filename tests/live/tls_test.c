@@ -4,11 +4,10 @@
  * and files that change.
  */
 #include "guard/redis/tls.h"
-#include "load/base/net.h"
 #include "load/stack/stack.h"
 #include "load/stack/stack_certificates.h"
 #include "tests/support/redis_rig.h"
-#include <arpa/inet.h>
+#include "tests/support/sockets.h"
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -478,25 +477,13 @@ static void *keep_mute(void *argument)
     return NULL;
 }
 
-static void begin_mute(struct mute *mute)
-{
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t bytes = sizeof address;
-
-    memset(mute, 0, sizeof *mute);
-    mute->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(bind(mute->listener, (struct sockaddr *)&address, sizeof address), 0);
-    assert_int_equal(listen(mute->listener, 8), 0);
-    assert_int_equal(getsockname(mute->listener, (struct sockaddr *)&address, &bytes), 0);
-    mute->port = ntohs(address.sin_port);
-}
-
 TEST(silence_is_told_of_and_what_asks_about_it_says_nothing_but_ping)
 {
     struct mute mute;
     char url[URL_BYTES], line[64];
 
-    begin_mute(&mute);
+    memset(&mute, 0, sizeof mute);
+    mute.listener = socket_listen(0, 8, &mute.port);
     snprintf(url, sizeof url, "rediss://user:sesame@127.0.0.1:%u?ssl_ca_certs=%s", (unsigned)mute.port,
              files.ca);
     rig_prepare(url);

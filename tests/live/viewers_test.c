@@ -9,6 +9,7 @@
 #include "load/base/clock.h"
 #include "tests/support/drips.h"
 #include "tests/support/files.h"
+#include "tests/support/sockets.h"
 
 #include <jansson.h>
 #include <poll.h>
@@ -130,18 +131,12 @@ static json_t *next_sample(struct viewer *viewer)
 /* Asks, and reads the status line. `receive_bytes`: of its socket; 0: as many as usual. */
 static unsigned viewer_open(struct viewer *viewer, unsigned every_ms, int receive_bytes)
 {
-    struct net_address address;
     char request[128];
-    const int length = snprintf(request, sizeof request,
-                                "GET /live?every_ms=%u HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", every_ms);
+    snprintf(request, sizeof request, "GET /live?every_ms=%u HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", every_ms);
 
-    assert_true(net_address_init(&address, service.host, service.ops_port));
     viewer->bytes = viewer->at = 0;
-    viewer->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (receive_bytes > 0)
-        setsockopt(viewer->fd, SOL_SOCKET, SO_RCVBUF, &receive_bytes, sizeof receive_bytes);
-    assert_int_equal(connect(viewer->fd, (const struct sockaddr *)&address.storage, address.bytes), 0);
-    assert_int_equal(send(viewer->fd, request, (size_t)length, MSG_NOSIGNAL), length);
+    viewer->fd = socket_connect(service.ops_port, receive_bytes);
+    socket_say(viewer->fd, request);
     const char *line = next_line(viewer);
     assert_non_null(line);
     return (unsigned)strtoul(line + strlen("HTTP/1.1 "), NULL, 10);

@@ -10,13 +10,13 @@
 #include "load/witness/tail.h"
 #include "load/witness/witness.h"
 #include "tests/support/files.h"
+#include "tests/support/sockets.h"
 #include "tests/support/test.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <arpa/inet.h>
 #include <hiredis/hiredis.h>
 #include <inttypes.h>
 #include <libpq-fe.h>
@@ -707,20 +707,6 @@ TEST(a_superuser_that_hears_only_itself_says_so)
 
 enum { MISSED = 50, MISSED_MS = MISSED * WITNESS_SAMPLE_EVERY_MS };
 
-/* In the place of a killed server: whoever knocks is let in and turned out. */
-static int keep_the_door(uint16_t port)
-{
-    const struct sockaddr_in address = {
-        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    const int on = 1;
-    int door = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_not_equal(door, -1);
-    assert_int_equal(setsockopt(door, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on), 0);
-    assert_int_equal(bind(door, (const struct sockaddr *)&address, sizeof address), 0);
-    assert_int_equal(listen(door, 8), 0);
-    return door;
-}
-
 static uint64_t turn_one_out(int door)
 {
     assert_true(net_wait(door, POLLIN, clock_us() + LIMIT_MS * 1000));
@@ -734,7 +720,7 @@ static uint64_t turn_one_out(int door)
 /* The witness has looked for its killed server at two moments so far apart: returns by how many samples. */
 static uint32_t miss_samples(void)
 {
-    int door = keep_the_door(postgres.port);
+    int door = socket_listen(postgres.port, 8, NULL); /* whoever knocks is let in and turned out */
     uint64_t first_us = turn_one_out(door), last_us = first_us;
     while (last_us < first_us + (uint64_t)MISSED_MS * 1000)
         last_us = turn_one_out(door);
