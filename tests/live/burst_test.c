@@ -80,36 +80,31 @@ TEST(thousands_of_connections_come_from_several_addresses)
     assert_int_equal(run_once(&options).statuses[200], LARGE_BURST);
 }
 
-TEST(connections_are_kept_for_another_round)
+/* So many rounds of 50; how many connections that took. */
+static uint32_t connections_for(const char *path, unsigned rounds)
 {
     struct burst *burst = NULL;
     struct burst_summary summary;
-    struct burst_options options = options_for("/bytes/10", 50);
+    struct burst_options options = options_for(path, 50);
     uint32_t before = accepted_count();
     assert_true(burst_open(&options, &burst));
-    for (int round = 0; round < 5; round++) {
+    for (unsigned round = 0; round < rounds; round++) {
         assert_true(burst_run(burst));
         burst_summarise(burst, &summary);
         assert_int_equal(summary.statuses[200], 50);
     }
     burst_close(&burst);
-    assert_int_equal(accepted_count() - before, 50);
+    return accepted_count() - before;
+}
+
+TEST(connections_are_kept_for_another_round)
+{
+    assert_int_equal(connections_for("/bytes/10", 5), 50);
 }
 
 TEST(closed_connections_are_made_again)
 {
-    struct burst *burst = NULL;
-    struct burst_summary summary;
-    struct burst_options options = options_for("/close", 50);
-    uint32_t before = accepted_count();
-    assert_true(burst_open(&options, &burst));
-    for (int round = 0; round < 3; round++) {
-        assert_true(burst_run(burst));
-        burst_summarise(burst, &summary);
-        assert_int_equal(summary.statuses[200], 50);
-    }
-    burst_close(&burst);
-    assert_int_equal(accepted_count() - before, 150);
+    assert_int_equal(connections_for("/close", 3), 150);
 }
 
 /* ---- what is recorded ---- */
