@@ -77,11 +77,8 @@ static bool fill(const struct avalanche *avalanche, uint16_t port)
 
 static long long ask_redis(struct bench *bench, const char *script, uint32_t first)
 {
-    redisReply *reply =
-        stack_redis_command(&bench->redis, "EVAL %s 0 %u %d %d", script, (unsigned)first, PRODUCTS, AHEAD_MS);
-    long long answer = reply != NULL && reply->type == REDIS_REPLY_INTEGER ? reply->integer : -1;
-    freeReplyObject(reply);
-    return answer;
+    return stack_redis_number(&bench->redis, "EVAL %s 0 %u %d %d", script, (unsigned)first, PRODUCTS,
+                              AHEAD_MS);
 }
 
 static bool expire(struct bench *bench, uint32_t first)

@@ -27,11 +27,7 @@ static double rss_bytes(void)
 
 static double redis_bytes(struct bench *bench)
 {
-    redisReply *reply = stack_redis_command(&bench->redis, "INFO memory");
-    const char *used = reply != NULL && reply->str != NULL ? strstr(reply->str, "used_memory:") : NULL;
-    double bytes = used != NULL ? strtod(used + strlen("used_memory:"), NULL) : 0;
-    freeReplyObject(reply);
-    return bytes;
+    return (double)stack_redis_info(&bench->redis, "memory", "used_memory");
 }
 
 /* ---- what is loaded ---- */
@@ -134,7 +130,7 @@ bool growth_keys(struct bench *bench, struct growth_keys_of of, struct growth_ke
         return false;
     of.is_near = true;
     bool good = apart(bench, count_keys, &of, &more, sizeof more);
-    freeReplyObject(stack_redis_command(&bench->redis, "FLUSHALL"));
+    stack_redis_do(&bench->redis, "FLUSHALL");
     out->near_us = more.near_us;
     out->near_bytes = more.near_bytes;
     out->rss_bytes = more.rss_bytes;

@@ -267,12 +267,7 @@ static bool restart_redis(struct trial *trial)
     redis->arguments = NULL;
     if (!is_up || !monitor_again(&trial->monitor, redis))
         return false;
-    struct redisReply *reply = stack_redis_command(redis, "CONFIG SET port %u", (unsigned)redis->port);
-    const bool is_open = reply != NULL && reply->type == REDIS_REPLY_STATUS;
-    if (!is_open)
-        fprintf(stderr, "lab: Redis does not open its port: %s\n", reply != NULL ? reply->str : "no answer");
-    freeReplyObject(reply);
-    return is_open;
+    return stack_redis_do(redis, "CONFIG SET port %u", (unsigned)redis->port);
 }
 
 static bool run_restart(struct trial *trial)
@@ -294,17 +289,6 @@ static const struct failure restart = {
 };
 
 /* ---- the release message is lost ---- */
-
-/* "+OK", or a number. */
-static bool command(struct stack_redis *redis, const char *text)
-{
-    struct redisReply *reply = stack_redis_command(redis, text);
-    const bool good = reply != NULL && reply->type != REDIS_REPLY_ERROR;
-    if (!good)
-        fprintf(stderr, "lab: Redis: %s: %s\n", text, reply != NULL ? reply->str : "no answer");
-    freeReplyObject(reply);
-    return good;
-}
 
 static uint32_t count_subscribers(struct stack_redis *redis)
 {
@@ -337,9 +321,9 @@ static bool run_lost_message(struct trial *trial)
         trial->cell->state = CELL_NO_MOMENT;
         return true;
     }
-    const bool good = command(redis, "CONFIG SET maxclients 1") &&
-                      command(redis, "CLIENT KILL TYPE pubsub") && finish_first(trial);
-    return command(redis, "CONFIG SET maxclients 10000") && good; /* also for the cells to come */
+    const bool good = stack_redis_do(redis, "CONFIG SET maxclients 1") &&
+                      stack_redis_do(redis, "CLIENT KILL TYPE pubsub") && finish_first(trial);
+    return stack_redis_do(redis, "CONFIG SET maxclients 10000") && good; /* also for the cells to come */
 }
 
 static const struct failure lost_message = {

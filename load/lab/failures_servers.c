@@ -50,14 +50,6 @@ static bool let_second_in(struct trial *trial)
 
 /* ---- masters ---- */
 
-static long long key_count(struct stack_redis *redis)
-{
-    struct redisReply *reply = stack_redis_command(redis, "DBSIZE");
-    const long long count = reply != NULL && reply->type == REDIS_REPLY_INTEGER ? reply->integer : -1;
-    freeReplyObject(reply);
-    return count;
-}
-
 /* Two of the masters do what worker 0 says, and it does not hear of it. Before that it has had the lock once: masters
  * that have just been started may not be asked at all. */
 static bool ask_unheard(struct trial *trial)
@@ -74,7 +66,7 @@ static bool ask_unheard(struct trial *trial)
     if (!fleet_ask(&trial->fleet, 0, STEP_NONE))
         return false;
     for (size_t i = 1; i < SERVERS_MASTERS;) {
-        i += key_count(&servers->masters[i]) > 0;
+        i += stack_redis_number(&servers->masters[i], "DBSIZE") > 0;
         if (clock_us() >= end_us) {
             fprintf(stderr, "lab: the masters were not asked\n");
             return false;

@@ -132,10 +132,7 @@ static int64_t count_in_line(struct trial *trial)
         return source_waiting(trial->lab->source);
     if (scheme->place == PLACE_ZOOKEEPER)
         return trial_count_nodes(trial) - 1; /* the holder's */
-    struct redisReply *reply = stack_redis_command(&trial->lab->redis, scheme->queue_length, trial->key);
-    const int64_t count = reply != NULL && reply->type == REDIS_REPLY_INTEGER ? reply->integer : -1;
-    freeReplyObject(reply);
-    return count;
+    return stack_redis_number(&trial->lab->redis, scheme->queue_length, trial->key);
 }
 
 bool trial_wait_in_line(struct trial *trial, uint32_t wanted)

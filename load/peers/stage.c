@@ -6,7 +6,6 @@
 #include "load/peers/peers.h"
 #include "load/stack/service.h"
 
-#include <hiredis/hiredis.h>
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -52,8 +51,7 @@ void stage_close(struct stage *stage)
 
 void stage_forget(struct stage *stage)
 {
-    struct redisReply *reply = stack_redis_command(&stage->redis, "FLUSHALL");
-    freeReplyObject(reply);
+    stack_redis_do(&stage->redis, "FLUSHALL");
 }
 
 void stage_cold_path(struct stage *stage, char path[static BURST_PATH_BYTES])
