@@ -6,7 +6,6 @@
 #include "load/peers/peers.h"
 #include "load/stack/service.h"
 
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

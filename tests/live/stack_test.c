@@ -181,6 +181,29 @@ TEST(redis_answers_over_tcp_and_over_its_socket)
     assert_true(stack_redis_answers(redis, "tcp", "GET over"));
 }
 
+/* Many tests rely on their no. */
+TEST(redis_is_asked_for_what_it_answers_and_anything_else_is_a_no)
+{
+    struct stack_redis *redis = &the_redis;
+    char text[3];
+    assert_true(stack_redis_do(redis, "RPUSH list %s", "two words"));
+    assert_false(stack_redis_do(redis, "GET list"));
+    assert_int_equal(stack_redis_number(redis, "LLEN list"), 1);
+    assert_true(stack_redis_number(redis, "GET list") == STACK_REDIS_NO_NUMBER);
+    assert_true(stack_redis_number(redis, "PING") == STACK_REDIS_NO_NUMBER);
+    assert_true(stack_redis_text(redis, text, sizeof text, "PING"));
+    assert_string_equal(text, "PO");
+    assert_false(stack_redis_text(redis, text, sizeof text, "GET nothing"));
+    assert_string_equal(text, "");
+    assert_false(stack_redis_answers(redis, "PON", "PING"));
+    assert_false(stack_redis_answers(redis, "", "GET nothing"));
+    assert_true(stack_redis_mentions(redis, "ON", "PING"));
+    assert_false(stack_redis_mentions(redis, "PING", "PING"));
+    assert_false(stack_redis_mentions(redis, "WRONGTYPE", "GET list"));
+    assert_int_equal(stack_redis_info(redis, "server", "tcp_port"), redis->port);
+    assert_int_equal(stack_redis_info(redis, "server", "port"), -1);
+}
+
 TEST(redis_counts_commands_by_name)
 {
     struct stack_redis *redis = &the_redis;
