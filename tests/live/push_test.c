@@ -30,10 +30,12 @@ static struct guard_stats waiter_stats(void)
     return stats_of(fleet.guards[WAITER]);
 }
 
-/* Runs of scripts that Redis counts so far. */
+/* Runs of scripts that Redis counts so far, one for each lease at least. */
 static uint64_t scripts_run(void)
 {
-    return stack_redis_calls(&rig_redis, "evalsha") + stack_redis_calls(&rig_redis, "eval");
+    uint64_t count = stack_redis_calls(&rig_redis, "evalsha") + stack_redis_calls(&rig_redis, "eval");
+    assert_true(count > 0);
+    return count;
 }
 
 /* The holder loads, its gate shut; the waiter's process has found that out. */
