@@ -17,8 +17,6 @@
 #include "load/bench/bench.h"
 #include "load/herd/pace.h"
 
-#include <hiredis/hiredis.h>
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

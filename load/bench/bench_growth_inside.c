@@ -5,7 +5,6 @@
 #include "load/bench/growth.h"
 #include "load/bench/host.h"
 
-#include <hiredis/hiredis.h>
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <stdio.h>

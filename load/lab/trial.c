@@ -124,7 +124,7 @@ int64_t trial_count_nodes(struct trial *trial)
     return count;
 }
 
-/* By what the lock's server says; -1: no answer. */
+/* By what the lock's server says; below 0: no answer. */
 static int64_t count_in_line(struct trial *trial)
 {
     const struct scheme *scheme = trial->scheme;

@@ -101,7 +101,7 @@ struct redisReply *stack_redis_command_words(struct stack_redis *redis, const ch
 /* True: it was no error. Frees the reply; `what` was asked. */
 bool stack_redis_done(const char *what, struct redisReply *reply);
 
-/* One command of which no more is wanted than this; the format is hiredis's in all of them. */
+/* One command, in hiredis's format, and what is wanted of its answer. True: it was no error. */
 bool stack_redis_do(struct stack_redis *redis, const char *format, ...);
 /* The number it answers; STACK_REDIS_NO_NUMBER: none. */
 #define STACK_REDIS_NO_NUMBER LLONG_MIN
@@ -113,7 +113,8 @@ bool stack_redis_answers(struct stack_redis *redis, const char *wanted, const ch
 /* This is somewhere in the text it answers. Neither a no nor silence is told on stderr: it is asked again and again. */
 bool stack_redis_mentions(struct stack_redis *redis, const char *wanted, const char *format, ...);
 
-/* A number of this section of INFO, by its name; "up" is 1. -1: there is none, or no answer. */
+/* A number of this section of INFO, by its name; "up" is 1, another word 0. -1: there is none, or no
+ * answer; neither is told on stderr. */
 long long stack_redis_info(struct stack_redis *redis, const char *section, const char *name);
 
 /*

@@ -110,6 +110,13 @@ long long stack_redis_number(struct stack_redis *redis, const char *format, ...)
     return number;
 }
 
+static const char *said_by(const struct redisReply *reply)
+{
+    if (reply == NULL)
+        return "no answer";
+    return reply->str != NULL ? reply->str : "no text";
+}
+
 static bool has_text(const struct redisReply *reply)
 {
     return reply != NULL && (reply->type == REDIS_REPLY_STRING || reply->type == REDIS_REPLY_STATUS);
@@ -138,8 +145,7 @@ bool stack_redis_answers(struct stack_redis *redis, const char *wanted, const ch
     va_end(arguments);
     const bool good = has_text(reply) && strcmp(reply->str, wanted) == 0;
     if (!good)
-        fprintf(stderr, "stack: %s: not \"%s\" but \"%s\"\n", format, wanted,
-                reply != NULL && reply->str != NULL ? reply->str : "");
+        fprintf(stderr, "stack: %s: wanted %s, got %s\n", format, wanted, said_by(reply));
     freeReplyObject(reply);
     return good;
 }

@@ -6,11 +6,11 @@
  * used ends it with status 1 or 2 and the reason; a server that is away or misconfigured does not: the
  * service starts, says so, answers as well as it can, and recovers.
  */
-#include "tests/support/files.h"
 #include "tests/support/probe.h"
 
 #include "load/base/clock.h"
 #include "load/base/net.h"
+#include "tests/support/files.h"
 #include "tests/support/test.h"
 
 #include <hiredis/hiredis.h>

@@ -15,7 +15,6 @@
 #include "tests/support/test.h"
 #include "tests/support/writes.h"
 
-#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <stddef.h>

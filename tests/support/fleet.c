@@ -409,5 +409,7 @@ void fleet_redis_key(char out[static FLEET_KEY_BYTES], uint32_t product, char ro
 
 long long fleet_redis_number(const char *command, const char *key)
 {
-    return stack_redis_number(&fleet.redis, "%s %s", command, key);
+    char text[FLEET_KEY_BYTES + 32];
+    snprintf(text, sizeof text, "%s %s", command, key);
+    return stack_redis_number(&fleet.redis, text);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* golden.c - see golden.h. */
 #include "tests/support/golden.h"
-#include "tests/support/files.h"
 
 #include "load/base/home.h"
+#include "tests/support/files.h"
 #include "tests/support/test.h"
 
 #include <stdlib.h>

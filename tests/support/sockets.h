@@ -2,7 +2,7 @@
 /*
  * sockets.h - blocking sockets of 127.0.0.1, for tests. They close on exec; close() is yours.
  *
- * Threads: any. Errors: what goes wrong fails the test.
+ * Threads: any, but only the test's may fail. Errors: what goes wrong fails the test.
  */
 #ifndef TESTS_SUPPORT_SOCKETS_H
 #define TESTS_SUPPORT_SOCKETS_H
