@@ -2,8 +2,8 @@
 /*
  * files.h - whole files in one call, and what a program says, for tests.
  *
- * Threads: any, but only the test's may fail; program_run() as proc.h has it. Errors: what cannot be written, or is not there to be read, fails the
- * test, unless the function says otherwise.
+ * Threads: any, but only the test's may fail; program_run() as proc.h has it. Errors: what cannot be written, or is
+ * not there to be read, fails the test, unless the function says otherwise.
  */
 #ifndef TESTS_SUPPORT_FILES_H
 #define TESTS_SUPPORT_FILES_H
