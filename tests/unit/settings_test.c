@@ -515,10 +515,8 @@ static const char *readme_row(const char *help, char *row, size_t row_bytes)
 
 TEST(the_readme_has_the_settings_as_help_has_them)
 {
-    static char readme[MESSAGE_BYTES];
     struct reading reading;
-    char row[512];
-    assert_true(file_look("app/README.md", readme, sizeof(readme)));
+    char row[512], *readme = file_read("app/README.md", NULL);
     read_into(&reading, LIST("--help"), nothing);
     const char *at = strstr(reading.messages, "\n\n  --");
     assert_non_null(at);
@@ -527,6 +525,7 @@ TEST(the_readme_has_the_settings_as_help_has_them)
         if (strstr(readme, row) == NULL)
             fail_msg("app/README.md has no row%s", row);
     }
+    free(readme);
 }
 
 TEST(an_address_is_taken_apart)
