@@ -113,8 +113,7 @@ bool stack_redis_answers(struct stack_redis *redis, const char *wanted, const ch
 /* This is somewhere in the text it answers. Neither a no nor silence is told on stderr: it is asked again and again. */
 bool stack_redis_mentions(struct stack_redis *redis, const char *wanted, const char *format, ...);
 
-/* A number of this section of INFO, by its name; "up" is 1, another word 0. -1: there is none, or no
- * answer; neither is told on stderr. */
+/* A number of this section of INFO, by its name. -1: there is none, or no answer; neither is told on stderr. */
 long long stack_redis_info(struct stack_redis *redis, const char *section, const char *name);
 
 /*

@@ -168,10 +168,8 @@ long long stack_redis_info(struct stack_redis *redis, const char *section, const
     struct redisReply *reply = stack_redis_command(redis, "INFO %s", section);
     snprintf(wanted, sizeof wanted, "\n%s:", name);
     const char *found = has_text(reply) ? strstr(reply->str, wanted) : NULL;
-    if (found != NULL) {
-        const char *value = found + strlen(wanted);
-        number = strncmp(value, "up\r", 3) == 0 ? 1 : strtoll(value, NULL, 10);
-    }
+    if (found != NULL)
+        number = strtoll(found + strlen(wanted), NULL, 10);
     freeReplyObject(reply);
     return number;
 }
@@ -349,7 +347,7 @@ void stack_redis_stop(struct stack_redis *redis)
 bool stack_redis_follows(struct stack_redis *replica, uint16_t port)
 {
     return stack_redis_info(replica, "replication", "master_port") == port &&
-           stack_redis_info(replica, "replication", "master_link_status") == 1;
+           stack_redis_mentions(replica, "\nmaster_link_status:up\r", "INFO replication");
 }
 
 static bool wait_until_follows(struct stack_redis *replica)
