@@ -156,15 +156,15 @@ TEST(a_stopped_holder_hears_on_waking_that_it_has_lost)
 static bool grant_of_a_stopped_process(struct guard_locks *others, const char *name)
 {
     struct holder holder;
-    uint64_t begun_us = clock_us();
+    const uint64_t asked_us = clock_us();
     proxy_mark(proxy, 0, name, PROXY_FREEZE_REPLIES);
     holder_start(&holder, name, GUARD_LOCK_FAIR, 20000);
     WAIT_UNTIL(view_of(others, name).holder_count == 1);
     assert_true(proc_pause(holder.pid));
-    bool in_time = since_us(begun_us) < locks_rig.holder_wait_ms * UINT64_C(1000);
+    const bool in_time = since_us(asked_us) < locks_rig.holder_wait_ms * UINT64_C(1000);
     proxy_set(proxy, 0, PROXY_NONE, 0);
-    begun_us = clock_us();
-    WAIT_UNTIL(since_us(begun_us) > (locks_rig.holder_wait_ms + LATE_MS) * UINT64_C(1000));
+    const uint64_t stopped_us = clock_us();
+    WAIT_UNTIL(since_us(stopped_us) > (locks_rig.holder_wait_ms + LATE_MS) * UINT64_C(1000));
     proc_resume(holder.pid);
     WAIT_UNTIL(holder_said(&holder, "held ", NULL) || holder_said(&holder, "not held", NULL));
     assert_true(!in_time || holder_said(&holder, "held ", NULL));
