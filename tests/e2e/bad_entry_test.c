@@ -28,12 +28,9 @@ enum {
 
 /* ---- Redis by hand ---- */
 
-/* A command that must succeed. */
-#define redis_does(...) assert_true(stack_redis_do(&fleet.redis, __VA_ARGS__))
-
 static void set_bytes(const char *key, const char *bytes, size_t count)
 {
-    redis_does("SET %s %b PX 50000", key, bytes, count);
+    fleet_redis_does("SET %s %b PX 50000", key, bytes, count);
 }
 
 /* The entry under the key; freeReplyObject() is the caller's. */
@@ -189,8 +186,8 @@ TEST(a_value_of_another_type_is_replaced)
     static const char *const makers[] = {"RPUSH %s a b c", "SADD %s a b c", "HSET %s field value",
                                          "ZADD %s 1 a", "XADD %s * field value"};
     for (size_t i = 0; i < sizeof makers / sizeof *makers; i++) {
-        redis_does("DEL %s", key->value_key);
-        redis_does(makers[i], key->value_key);
+        fleet_redis_does("DEL %s", key->value_key);
+        fleet_redis_does(makers[i], key->value_key);
         assert_replaced(key);
     }
 }
@@ -200,10 +197,10 @@ TEST(a_value_without_a_ttl_or_with_too_long_a_one_is_served_and_gets_a_right_one
 {
     struct bad_key *key = begin(NULL);
     assert_round_is_right(key);
-    redis_does("PERSIST %s", key->value_key);
+    fleet_redis_does("PERSIST %s", key->value_key);
     assert_round_is_right(key);
     assert_in_range(fleet_redis_number("PTTL", key->value_key), 1, FRESH_MS);
-    redis_does("PEXPIRE %s 99999999999", key->value_key);
+    fleet_redis_does("PEXPIRE %s 99999999999", key->value_key);
     assert_round_is_right(key);
     assert_in_range(fleet_redis_number("PTTL", key->value_key), 1, FRESH_MS);
     assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), 1);
@@ -214,10 +211,10 @@ TEST(a_value_without_a_ttl_or_with_too_long_a_one_is_served_and_gets_a_right_one
 TEST(a_lease_of_another_type_is_replaced)
 {
     struct bad_key *key = begin(NULL);
-    redis_does("RPUSH %s a b c", key->lease_key);
+    fleet_redis_does("RPUSH %s a b c", key->lease_key);
     assert_replaced(key);
-    redis_does("DEL %s", key->value_key);
-    redis_does("HSET %s field value", key->lease_key);
+    fleet_redis_does("DEL %s", key->value_key);
+    fleet_redis_does("HSET %s field value", key->lease_key);
     assert_replaced(key);
 }
 
@@ -225,8 +222,8 @@ TEST(a_lease_of_another_type_is_replaced)
 TEST(a_lease_without_a_ttl_lasts_as_long_as_it_was_granted_for)
 {
     struct bad_key *key = begin(NULL);
-    redis_does("SET %s %s", key->lease_key,
-               "11111111-2222-4333-8444-555555555555 0123456789abcdef 0000600 somebody 1 1");
+    fleet_redis_does("SET %s %s", key->lease_key,
+                     "11111111-2222-4333-8444-555555555555 0123456789abcdef 0000600 somebody 1 1");
     assert_replaced(key);
 }
 
@@ -235,20 +232,20 @@ TEST(a_lease_of_garbage_without_a_ttl_gets_the_longest_one)
 {
     struct bad_key *key = begin((const char *[]){"DEADLINE_MS=3000", "REDIS_LIMIT_MS=1000", NULL});
     struct burst_summary summary;
-    redis_does("SET %s garbage", key->lease_key);
+    fleet_redis_does("SET %s garbage", key->lease_key);
     assert_true(burst_run(key->burst));
     burst_summarise(key->burst, &summary);
     assert_int_equal(summary.statuses[504], REQUESTS);
     assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), 0);
     assert_in_range(fleet_redis_number("PTTL", key->lease_key), 1, 60000);
-    redis_does("PEXPIRE %s 1", key->lease_key);
+    fleet_redis_does("PEXPIRE %s 1", key->lease_key);
     assert_replaced(key);
 }
 
 /* The holder's token is gone from its own lease while it loads: its fill is refused, nobody sees it twice. */
 static bool overwrite_the_lease(void)
 {
-    redis_does("SET %s stolen PX 300", bad.lease_key);
+    fleet_redis_does("SET %s stolen PX 300", bad.lease_key);
     return true;
 }
 
@@ -268,7 +265,7 @@ TEST(a_lease_overwritten_by_hand_is_lost_and_the_key_loaded_once_more)
 TEST(a_failure_of_another_type_is_no_failure)
 {
     struct bad_key *key = begin(NULL);
-    redis_does("RPUSH %s a b c", key->failure_key);
+    fleet_redis_does("RPUSH %s a b c", key->failure_key);
     assert_replaced(key);
 }
 
@@ -277,13 +274,13 @@ TEST(a_failure_of_garbage_passes)
 {
     struct bad_key *key = begin(NULL);
     struct burst_summary summary;
-    redis_does("SET %s garbage", key->failure_key);
+    fleet_redis_does("SET %s garbage", key->failure_key);
     assert_true(burst_run(key->burst));
     burst_summarise(key->burst, &summary);
     assert_int_equal(summary.statuses[503], REQUESTS);
     assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), 0);
     assert_in_range(fleet_redis_number("PTTL", key->failure_key), 1, 60000);
-    redis_does("DEL %s", key->failure_key);
+    fleet_redis_does("DEL %s", key->failure_key);
     assert_replaced(key);
 }
 
@@ -305,7 +302,7 @@ TEST(noise_on_the_wake_channel_harms_nobody)
                                         "f 0123456789abcdef "};
     for (size_t round = 0; round < 20; round++) {
         for (size_t i = 0; i < sizeof noise / sizeof *noise; i++)
-            redis_does("PUBLISH csg1:wake:fleet:0 %s", noise[i]);
+            fleet_redis_does("PUBLISH csg1:wake:fleet:0 %s", noise[i]);
     }
     assert_replaced(key);
 }

@@ -64,8 +64,6 @@ static void expect(const char *verdict, const char *what, const char *found)
     fail_msg("no line \"%s...%s\" in:\n%s", line, found, said);
 }
 
-#define redis_does(...) assert_true(stack_redis_do(&fleet.redis, __VA_ARGS__))
-
 /* Something that every list of settings may begin with. */
 #define PLAIN "NAMESPACE=check"
 
@@ -185,33 +183,33 @@ TEST(a_user_without_a_right_is_told_which_and_where_the_list_is)
 {
     snprintf(redis_setting, sizeof redis_setting, "REDIS_URL=redis://poor:secret@127.0.0.1:%u/0",
              (unsigned)fleet.redis.port);
-    redis_does("ACL SETUSER poor on >secret ~* &* +@all -set -config");
+    fleet_redis_does("ACL SETUSER poor on >secret ~* &* +@all -set -config");
     assert_int_equal(check(PLAIN, redis_setting), 1);
     expect("wrong", "rights in Redis", "guard/README.md");
     expect("warning", "redis settings", "CONFIG GET");
     assert_null(strstr(said, "secret"));
-    redis_does("ACL SETUSER poor +set resetchannels");
+    fleet_redis_does("ACL SETUSER poor +set resetchannels");
     assert_int_equal(check(PLAIN, redis_setting), 1);
-    redis_does("ACL SETUSER poor >other <secret");
+    fleet_redis_does("ACL SETUSER poor >other <secret");
     assert_int_equal(check(PLAIN, redis_setting), 1);
     expect("wrong", "redis", "");
-    redis_does("ACL DELUSER poor");
+    fleet_redis_does("ACL DELUSER poor");
 }
 
 TEST(a_redis_that_keeps_its_data_or_evicts_leases_first_is_wrong)
 {
-    redis_does("CONFIG SET appendonly yes");
+    fleet_redis_does("CONFIG SET appendonly yes");
     assert_int_equal(check(PLAIN), 1);
     expect("wrong", "redis settings", "appendonly is yes");
-    redis_does("CONFIG SET appendonly no");
-    redis_does("CONFIG SET save %s", "3600 1");
+    fleet_redis_does("CONFIG SET appendonly no");
+    fleet_redis_does("CONFIG SET save %s", "3600 1");
     assert_int_equal(check(PLAIN), 1);
     expect("wrong", "redis settings", "save is \"3600 1\"");
-    redis_does("CONFIG SET save %s", "");
-    redis_does("CONFIG SET maxmemory-policy volatile-ttl");
+    fleet_redis_does("CONFIG SET save %s", "");
+    fleet_redis_does("CONFIG SET maxmemory-policy volatile-ttl");
     assert_int_equal(check(PLAIN), 1);
     expect("wrong", "redis settings", "volatile-ttl");
-    redis_does("CONFIG SET maxmemory-policy noeviction");
+    fleet_redis_does("CONFIG SET maxmemory-policy noeviction");
     assert_int_equal(check(PLAIN), 0);
     expect("warning", "redis settings", "maxmemory is 0");
 }

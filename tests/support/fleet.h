@@ -152,5 +152,7 @@ void fleet_redis_key(char out[static FLEET_KEY_BYTES], uint32_t product, char ro
 
 /* A command with one argument ("PTTL", key) that Redis answers with a number; STACK_REDIS_NO_NUMBER: it did not. */
 long long fleet_redis_number(const char *command, const char *key);
+/* A command that Redis must not refuse, in hiredis's format. */
+#define fleet_redis_does(...) assert_true(stack_redis_do(&fleet.redis, __VA_ARGS__))
 
 #endif
