@@ -114,9 +114,11 @@ static void try(struct timeline *timeline, size_t index)
 {
     struct timeline_entry *entry = &timeline->entries[index];
     entry->begun_us = clock_us();
+    if (entry->state == TIMELINE_WAITING)
+        entry->tried_us = entry->begun_us;
     entry->state = TIMELINE_TRYING;
     enum act_outcome outcome = act_do(&timeline->act, &entry->action, index, entry->why);
-    if (outcome == ACT_AGAIN && clock_us() < entry->due_us + (uint64_t)LEADER_LIMIT_MS * 1000)
+    if (outcome == ACT_AGAIN && clock_us() < entry->tried_us + (uint64_t)LEADER_LIMIT_MS * 1000)
         return;
     if (outcome == ACT_AGAIN)
         snprintf(entry->why, sizeof entry->why, "no process held a lease for %d s", LEADER_LIMIT_MS / 1000);

@@ -5,7 +5,7 @@
  *     WAITING ---due---> TRYING ---done---> DONE  (its "for" makes the opposite WAITING)
  *                          |  ^              |
  *                          |  +-- no leader  +--> a command that ends badly: FAILED
- *                          +-----failed, or no leader within LEADER_LIMIT_MS-----> FAILED
+ *                          +-----failed, or no leader within LEADER_LIMIT_MS of the first try-----> FAILED
  *
  * Entries are begun in the order of the instants they were planned for. What takes long (a server that starts) delays
  * what comes behind it and leaves nothing out; a fault lasts at least as long as its "for". Waiting
@@ -31,6 +31,7 @@ struct timeline_entry {
     bool is_due_known;      /* on load: after that load */
     uint64_t due_us;        /* as planned */
     uint64_t not_before_us; /* an opposite: the fault has lasted long enough */
+    uint64_t tried_us;      /* for the first time */
     uint64_t begun_us, done_us;
     uint64_t until_us; /* when the opposite was done; 0: not yet */
     size_t process;    /* of catalogd, that it happened to, by index; with SCENARIO_ALL and others 0 */
