@@ -30,5 +30,3 @@ TEST(a_leader_is_waited_for_from_the_first_look_on_however_late_that_is)
     assert_int_equal(timeline.entries[0].state, TIMELINE_FAILED);
     assert_string_equal(timeline.entries[0].why, "no process held a lease for 5 s");
 }
-
-TEST_GROUP();
