@@ -335,7 +335,7 @@ tests: all $(TEST_PROGRAMS) $(CHAOS_SHIM) $(BUILD)/mutants.checked
 objects: all $(TEST_PROGRAMS:=.o) $(ARCHIVES) $(EXAMPLE_OBJECTS) $(CHAOS_SHIM)
 
 # Every sown bug still has its place in the code.
-$(BUILD)/mutants.checked: tests/mutants/table tests/mutants/sow.awk $(wildcard guard/*.c guard/*/*.c guard/*/scripts/*.lua app/*.c app/*/*.c sql/*.sql tests/sim/lock_model.c)
+$(BUILD)/mutants.checked: tests/mutants/table tests/mutants/sow.awk $(wildcard guard/*.c guard/*/*.c guard/*/*/*.c guard/*/scripts/*.lua app/*.c app/*/*.c sql/*.sql tests/sim/lock_model.c)
 	awk -v check=1 -f tests/mutants/sow.awk tests/mutants/table
 	@touch $@
 
@@ -455,8 +455,8 @@ lab: all $(CHAOS_SHIM)
 	@sh load/deps.sh lab
 	@CHAOS_SHIM=$(CHAOS_SHIM) $(LAB) $(T) $(if $(JSON),--json $(JSON))
 
-SOURCES = $(wildcard guard/*.c guard/*/*.c app/*.c app/*/*.c load/*.c load/*/*.c tests/*/*.c)
-HEADERS = $(wildcard guard/*.h guard/*/*.h app/*.h app/*/*.h load/*/*.h tests/*/*.h)
+SOURCES = $(wildcard guard/*.c guard/*/*.c guard/*/*/*.c app/*.c app/*/*.c load/*.c load/*/*.c tests/*/*.c)
+HEADERS = $(wildcard guard/*.h guard/*/*.h guard/*/*/*.h app/*.h app/*/*.h load/*/*.h tests/*/*.h)
 
 lint: $(GUARD_MADE) $(BUILD)/app_statements.h $(PAGES)
 	@sh load/deps.sh lint

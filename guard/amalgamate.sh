@@ -4,7 +4,8 @@
 #
 # Every .c file in turn, each header of ours where it is first included, the licence in front. A name may have only one
 # meaning in all files; the compiler tells of a second one. Locks over PostgreSQL and ZooKeeper, which need libraries of
-# their own, are left out. TLS to Redis is in it, but asleep: -DGUARD_WITH_TLS, then link with -lssl -lcrypto, too.
+# their own, are left out, and so is what was taken out of this folder: locks/redlock/, or all of locks/. TLS to Redis is
+# in it, but asleep: -DGUARD_WITH_TLS, then link with -lssl -lcrypto, too.
 #
 #     cc -std=c11 -D_GNU_SOURCE -fvisibility=hidden -c guard.c        # link with -lhiredis -luv -pthread
 set -eu
@@ -14,8 +15,14 @@ here=$(dirname "$0")
 mkdir -p "$out"
 trap 'rm -f "$out/guard_scripts.h" "$out/guard_lock_scripts.h"' EXIT
 sh "$here/wire/scripts/embed.sh" "$out/guard_scripts.h" "$here"/wire/scripts/*.lua
-sh "$here/wire/scripts/embed.sh" "$out/guard_lock_scripts.h" "$here"/locks/scripts/*.lua
-cp "$here/guard.h" "$here/locks.h" "$here/host.h" "$out"
+cp "$here/guard.h" "$here/host.h" "$out"
+set -- "$here"/base/*.c "$here"/core/*.c "$here"/redis/*.c "$here"/wire/*.c "$here"/run/*.c "$here/api.c"
+if [ -d "$here/locks" ]; then
+    sh "$here/wire/scripts/embed.sh" "$out/guard_lock_scripts.h" "$here"/locks/scripts/*.lua
+    cp "$here/locks.h" "$out"
+    set -- "$@" "$here"/locks/*.c
+    [ ! -d "$here/locks/redlock" ] || set -- "$@" "$here"/locks/redlock/*.c
+fi
 [ ! -d "$here/adapters" ] || { mkdir -p "$out/adapters"; cp "$here"/adapters/*.h "$out/adapters"; }
 version=$(sed -n 's/^#define GUARD_VERSION "\(.*\)"/\1/p' "$here/guard.h")
 awk -v here="$here" -v out="$out" -v version="$version" '
@@ -36,7 +43,7 @@ function is_public(name) {
 
 function emit(name,    line, header, path, room) {
     path = (is_made(name) ? out : here) "/" name
-    room = name ~ /\// ? substr(name, 1, index(name, "/")) : ""
+    room = substr(name, 1, match(name, /[^\/]*$/) - 1)
     printf "\n/* ======== %s ======== */\n\n", name
     while ((status = (getline line < path)) > 0) {
         if (line ~ /^[ \t]*#[ \t]*include[ \t]+"/) {
@@ -65,9 +72,12 @@ BEGIN {
     while ((getline line < (here "/LICENSE")) > 0)
         print line == "" ? " *" : " * " line
     print " */"
-    print "#ifndef _GNU_SOURCE\n#define _GNU_SOURCE 1\n#endif\n#include \"host.h\"\n#include \"locks.h\""
+    print "#ifndef _GNU_SOURCE\n#define _GNU_SOURCE 1\n#endif\n#include \"host.h\""
+    if (ARGV[ARGC - 1] ~ /\/locks\//)
+        print "#include \"locks.h\""
+    if (ARGV[ARGC - 1] ~ /\/locks\/redlock\//)
+        print "#define GUARD_LOCKS_WITH_REDLOCK 1"
     for (i = 1; i < ARGC; i++)
-        if (ARGV[i] !~ /(lock_(postgres|zookeeper)|keeper_)[^\/]*$/)
-            emit(substr(ARGV[i], length(here) + 2))
+        emit(substr(ARGV[i], length(here) + 2))
     exit failed
-}' "$here"/base/*.c "$here"/core/*.c "$here"/redis/*.c "$here"/wire/*.c "$here"/run/*.c "$here"/locks/*.c "$here"/api.c >"$out/guard.c"
+}' "$@" >"$out/guard.c"

@@ -36,13 +36,10 @@ GUARD_LIBS = $(GUARD_LOCKS_LIBS) $(GUARD_TLS_LIBS) -lhiredis -luv -pthread
 
 OBJCOPY ?= objcopy
 
-GUARD_ROOMS := base core redis wire run locks
-GUARD_SOURCES := $(wildcard $(GUARD_DIR)/api.c) $(foreach room,$(GUARD_ROOMS),$(wildcard $(GUARD_DIR)/$(room)/*.c))
 GUARD_SCRIPTS := $(wildcard $(GUARD_DIR)/wire/scripts/*.lua)
 GUARD_LOCK_SCRIPTS := $(wildcard $(GUARD_DIR)/locks/scripts/*.lua)
 GUARD_MADE := $(if $(GUARD_SCRIPTS),$(GUARD_BUILD)/guard_scripts.h) \
 	$(if $(GUARD_LOCK_SCRIPTS),$(GUARD_BUILD)/guard_lock_scripts.h)
-GUARD_OBJECTS := $(patsubst $(GUARD_DIR)/%.c,$(GUARD_BUILD)/%.o,$(GUARD_SOURCES))
 GUARD_CFLAGS = -std=c11 -D_GNU_SOURCE -pthread -fPIC -fvisibility=hidden -I$(GUARD_BUILD)
 
 # Is this header there, and its library?
@@ -53,16 +50,20 @@ ifeq ($(origin GUARD_LOCKS_WITH),undefined)
 GUARD_LOCKS_WITH := $(if $(call guard_finds,libpq-fe.h,-lpq,$(GUARD_POSTGRES_CFLAGS)),postgres)
 GUARD_LOCKS_WITH += $(if $(call guard_finds,zookeeper/zookeeper.h,-lzookeeper_mt),zookeeper)
 endif
-# A provider whose file was not copied, or was taken out, is none.
-override GUARD_LOCKS_WITH := $(foreach with,$(GUARD_LOCKS_WITH),$(if $(wildcard $(GUARD_DIR)/locks/lock_$(with).c),$(with)))
-ifneq ($(filter postgres,$(GUARD_LOCKS_WITH)),)
-GUARD_CFLAGS += -DGUARD_LOCKS_WITH_POSTGRES $(GUARD_POSTGRES_CFLAGS)
-GUARD_LOCKS_LIBS += -lpq
-endif
-ifneq ($(filter zookeeper,$(GUARD_LOCKS_WITH)),)
-GUARD_CFLAGS += -DGUARD_LOCKS_WITH_ZOOKEEPER
-GUARD_LOCKS_LIBS += -lzookeeper_mt
-endif
+# A provider whose folder was not copied, or was taken out, is none. RedLock needs nothing but its folder.
+override GUARD_LOCKS_WITH := $(foreach with,$(GUARD_LOCKS_WITH),$(if $(wildcard $(GUARD_DIR)/locks/$(with)),$(with)))
+GUARD_PROVIDERS := $(if $(wildcard $(GUARD_DIR)/locks/redlock),redlock) $(GUARD_LOCKS_WITH)
+GUARD_DEFINES_redlock := -DGUARD_LOCKS_WITH_REDLOCK
+GUARD_DEFINES_postgres := -DGUARD_LOCKS_WITH_POSTGRES $(GUARD_POSTGRES_CFLAGS)
+GUARD_DEFINES_zookeeper := -DGUARD_LOCKS_WITH_ZOOKEEPER
+GUARD_LIBS_postgres := -lpq
+GUARD_LIBS_zookeeper := -lzookeeper_mt
+GUARD_CFLAGS += $(foreach provider,$(GUARD_PROVIDERS),$(GUARD_DEFINES_$(provider)))
+GUARD_LOCKS_LIBS += $(foreach provider,$(GUARD_PROVIDERS),$(GUARD_LIBS_$(provider)))
+
+GUARD_ROOMS := base core redis wire run locks $(addprefix locks/,$(GUARD_PROVIDERS))
+GUARD_SOURCES := $(wildcard $(GUARD_DIR)/api.c) $(foreach room,$(GUARD_ROOMS),$(wildcard $(GUARD_DIR)/$(room)/*.c))
+GUARD_OBJECTS := $(patsubst $(GUARD_DIR)/%.c,$(GUARD_BUILD)/%.o,$(GUARD_SOURCES))
 
 GUARD_TLS_LIBS :=
 ifeq ($(origin GUARD_TLS),undefined)

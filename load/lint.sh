@@ -21,6 +21,9 @@ guard/core       guard/guard.h guard/base
 guard/redis      guard/guard.h guard/host.h guard/base
 guard/wire       guard/guard.h guard/base guard/core guard/redis
 guard/locks      guard/guard.h guard/locks.h guard/base guard/redis
+guard/locks/redlock   guard/guard.h guard/locks.h guard/base guard/redis guard/locks
+guard/locks/postgres  guard/guard.h guard/locks.h guard/base guard/locks
+guard/locks/zookeeper guard/guard.h guard/locks.h guard/base guard/locks
 guard/run        guard/guard.h guard/base guard/core guard/redis guard/wire
 guard/api.c      guard/guard.h guard/host.h guard/base guard/core guard/redis guard/wire guard/run
 guard/example    guard/guard.h guard/locks.h guard/host.h guard/adapters

@@ -22,7 +22,9 @@ static lock_provider_open *provider_opener(enum guard_lock_provider provider)
 {
     static lock_provider_open *const OPENERS[] = {
         [GUARD_LOCKS_REDIS] = lock_redis_open,
+#ifdef GUARD_LOCKS_WITH_REDLOCK
         [GUARD_LOCKS_REDLOCK] = lock_redlock_open,
+#endif
 #ifdef GUARD_LOCKS_WITH_POSTGRES
         [GUARD_LOCKS_POSTGRES] = lock_postgres_open,
 #endif

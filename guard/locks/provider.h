@@ -2,8 +2,8 @@
 /*
  * provider.h - what locks want of a server that grants them, and what it tells them.
  *
- *     locks.c (lock_core)                                     lock_redis.c, lock_redlock.c,
- *                                                             lock_postgres.c, lock_zookeeper.c
+ *     locks.c (lock_core)                                     lock_redis.c, and in folders of
+ *                                                             their own redlock, postgres, zookeeper
  *     perform(action)  ------------------------------------->
  *     look(name)       ------------------------------------->
  *                      <------- replied(op), told(), dropped(), resync(), link(), looked()
@@ -66,8 +66,8 @@ struct lock_provider {
  * NO_MEMORY). The config itself may be gone then, what it points to is lent. */
 typedef struct lock_provider *lock_provider_open(const struct lock_provider_config *config,
                                                  struct guard_error *error);
-lock_provider_open lock_redis_open, lock_redlock_open;
-/* There only with the macros GUARD_LOCKS_WITH_POSTGRES and GUARD_LOCKS_WITH_ZOOKEEPER (guard.mk). */
-lock_provider_open lock_postgres_open, lock_zookeeper_open;
+lock_provider_open lock_redis_open;
+/* Each in a folder of its own that may be missing; GUARD_LOCKS_WITH_REDLOCK and so on say what is built (guard.mk). */
+lock_provider_open lock_redlock_open, lock_postgres_open, lock_zookeeper_open;
 
 #endif

@@ -25,7 +25,7 @@
 
 #include "course.h"
 #include "guard/locks/lock_core.h"
-#include "guard/locks/lock_quorum.h"
+#include "guard/locks/redlock/lock_quorum.h"
 #include "lock_model.h"
 
 enum {

@@ -4,7 +4,7 @@
  * for whom; and every short line against the rule as it is written down.
  */
 #include "guard/base/chance.h"
-#include "guard/locks/keeper_line.h"
+#include "guard/locks/zookeeper/keeper_line.h"
 #include "tests/support/test.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* lock_quorum_test.c - what the answers of several masters come to, in every order. */
 #include "guard/base/chance.h"
-#include "guard/locks/lock_quorum.h"
+#include "guard/locks/redlock/lock_quorum.h"
 #include "tests/support/test.h"
 
 #include <string.h>

@@ -18,18 +18,16 @@
  *
  * What the core hears comes last in every function, when everything here is in order: it may act at once, and close.
  */
-#include "../base/chance.h"
-#include "../base/check.h"
-#include "../base/clock.h"
-#include "../base/table.h"
+#include "../../base/chance.h"
+#include "../../base/check.h"
+#include "../../base/clock.h"
+#include "../../base/table.h"
 #include "lock_session.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
-
-#ifdef GUARD_LOCKS_WITH_POSTGRES
 
 enum {
     SESSIONS_MAX = 8,
@@ -715,5 +713,3 @@ struct lock_provider *lock_postgres_open(const struct lock_provider_config *conf
     lock_session_open(&self->seats[0].session);
     return &self->face;
 }
-
-#endif

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* lock_session.c - see lock_session.h. */
 #include "lock_session.h"
-#include "../base/clock.h"
-#include "../base/digest.h"
+#include "../../base/clock.h"
+#include "../../base/digest.h"
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#ifdef GUARD_LOCKS_WITH_POSTGRES
 
 enum {
     OLDEST_SERVER = 140000, /* idle_session_timeout */
@@ -528,5 +526,3 @@ void lock_session_open(struct lock_session *session)
     set_session_limit(session, session->config->connect_limit_ms);
     lock_pg_connect(&session->pg, session->config->urls[0]);
 }
-
-#endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* keeper_line.c - see keeper_line.h. */
 #include "keeper_line.h"
-#include "lock_core.h"
+#include "../lock_core.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

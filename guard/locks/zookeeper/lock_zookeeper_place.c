@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* lock_zookeeper_place.c - places in the lines of ZooKeeper; the file head of lock_zookeeper.c says how they move. */
-#include "../base/clock.h"
+#include "../../base/clock.h"
 #include "lock_zookeeper_state.h"
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
-
-#ifdef GUARD_LOCKS_WITH_ZOOKEEPER
 
 enum {
     LIST_EVERY_MS = 5000,
@@ -746,5 +744,3 @@ void zoo_give(struct zoo_ask *ask, const struct lock_action *action)
             create_again(place);
     }
 }
-
-#endif

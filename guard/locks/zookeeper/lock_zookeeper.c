@@ -31,8 +31,8 @@
  * Lifetime     A place or a line is freed when nothing under way names it; closing a session answers all that was.
  * Outbox       Nothing is told from inside perform(): answers and news leave together, at the end of the loop's turn.
  */
-#include "../base/check.h"
-#include "../base/clock.h"
+#include "../../base/check.h"
+#include "../../base/clock.h"
 #include "lock_zookeeper_state.h"
 #include <assert.h>
 #include <inttypes.h>
@@ -40,8 +40,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
-
-#ifdef GUARD_LOCKS_WITH_ZOOKEEPER
 
 enum { TICK_MS = 250, REOPEN_FIRST_MS = 50, REOPEN_MOST_MS = 5000 };
 
@@ -444,5 +442,3 @@ struct lock_provider *lock_zookeeper_open(const struct lock_provider_config *con
     on_tick(self);
     return &self->provider;
 }
-
-#endif

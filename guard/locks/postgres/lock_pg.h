@@ -20,7 +20,7 @@
 #ifndef GUARD_LOCK_PG_H
 #define GUARD_LOCK_PG_H
 
-#include "../base/host.h"
+#include "../../base/host.h"
 #include <stddef.h>
 
 enum { LOCK_PG_WHY_SIZE = 320, LOCK_PG_STATE_SIZE = 6 /* an SQLSTATE and its NUL */ };

@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#ifdef GUARD_LOCKS_WITH_POSTGRES
 #include <libpq-fe.h>
 
 /* ---- texts ---- */
@@ -345,5 +344,3 @@ int lock_pg_backend(const struct lock_pg *pg)
 {
     return PQbackendPID(pg->conn);
 }
-
-#endif

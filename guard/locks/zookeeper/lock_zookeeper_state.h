@@ -8,10 +8,10 @@
 #ifndef GUARD_LOCK_ZOOKEEPER_STATE_H
 #define GUARD_LOCK_ZOOKEEPER_STATE_H
 
-#include "../base/chance.h"
-#include "../base/table.h"
+#include "../../base/chance.h"
+#include "../../base/table.h"
+#include "../provider.h"
 #include "keeper_look.h"
-#include "provider.h"
 
 enum {
     ZOO_LINE_PATH_SIZE = 16 + KEY_NAMESPACE_MAX + KEY_ENCODED_MAX,

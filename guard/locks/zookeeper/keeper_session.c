@@ -14,7 +14,7 @@
  * Lifetime   Two hold the session, the host's side until `closed` and our thread until it ends; the last one frees it.
  */
 #include "keeper_session.h"
-#include "../base/clock.h"
+#include "../../base/clock.h"
 #include <assert.h>
 #include <errno.h>
 #include <pthread.h>
@@ -23,7 +23,6 @@
 #include <string.h>
 #include <utlist.h>
 
-#ifdef GUARD_LOCKS_WITH_ZOOKEEPER
 #include <zookeeper/zookeeper.h>
 
 /* A command from its sending until done(). */
@@ -602,5 +601,3 @@ bool keeper_read(struct keeper_session *session, const char *path, bool watch, k
     struct keeper_sent *sent = new_sent(session, done, context);
     return sent != NULL && was_sent(sent, zoo_aget(session->handle, path, watch, on_data, sent));
 }
-
-#endif

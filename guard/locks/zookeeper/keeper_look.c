@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#ifdef GUARD_LOCKS_WITH_ZOOKEEPER
-
 enum {
     LOOK_PATH_SIZE = 512,
     LOOK_READS_MAX = GUARD_LOCK_SEEN_MAX + 1 /* the last that holds, for its number */
@@ -131,5 +129,3 @@ void keeper_look_abandon(struct keeper_look *look)
 {
     look->looked = NULL;
 }
-
-#endif

@@ -23,7 +23,7 @@
 #ifndef GUARD_KEEPER_SESSION_H
 #define GUARD_KEEPER_SESSION_H
 
-#include "../base/host.h"
+#include "../../base/host.h"
 #include "keeper_line.h"
 
 struct keeper_session;

@@ -9,7 +9,7 @@
 #ifndef GUARD_KEEPER_LOOK_H
 #define GUARD_KEEPER_LOOK_H
 
-#include "../locks.h"
+#include "../../locks.h"
 #include "keeper_session.h"
 
 struct keeper_look;

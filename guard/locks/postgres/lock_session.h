@@ -32,8 +32,8 @@
 #ifndef GUARD_LOCK_SESSION_H
 #define GUARD_LOCK_SESSION_H
 
+#include "../provider.h"
 #include "lock_pg.h"
-#include "provider.h"
 
 enum { LOCK_ROW_NAME_SIZE = KEY_NAMESPACE_MAX + 1 + KEY_ENCODED_MAX + 1, LOCK_NUMBER_SIZE = 24 };
 

@@ -11,10 +11,10 @@
  * a lease ends before that, or if a master says so: a place in its queue entitles to nothing, but the first of it is told of
  * a release.
  */
-#include "../base/chance.h"
-#include "../base/check.h"
-#include "../base/clock.h"
-#include "lock_node.h"
+#include "../../base/chance.h"
+#include "../../base/check.h"
+#include "../../base/clock.h"
+#include "../lock_node.h"
 #include "lock_quorum.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -23,7 +23,7 @@
 #ifndef GUARD_LOCK_QUORUM_H
 #define GUARD_LOCK_QUORUM_H
 
-#include "lock_core.h"
+#include "../lock_core.h"
 
 enum { LOCK_NODES_MAX = 9 };
 
