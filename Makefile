@@ -149,7 +149,7 @@ PEERS := $(BUILD)/peers
 LAB_OBJECTS := $(call objects,$(wildcard load/lab/*.c))
 LAB := $(BUILD)/lab
 FUZZ_SOURCES := $(filter-out tests/fuzz/fuzz_main.c %_test.c,$(wildcard tests/fuzz/*.c))
-FUZZED := $(addprefix app/,http/head.c http/route.c http/access_line.c \
+FUZZED := $(addprefix app/,http/head.c http/left.c http/route.c http/access_line.c \
 	$(addprefix base/,settings.c address.c document.c number.c trace.c)) \
 	load/base/http_parse.c load/base/number.c load/play/replay_line.c tests/support/left_head.c
 SIM_SOURCES := $(filter-out tests/sim/sim_main.c %_test.c,$(wildcard tests/sim/*.c))

@@ -837,7 +837,7 @@ static enum problem refusal(const struct client *client, const char *method)
 static enum MHD_Result handle_head(struct client *client, const char *path, const char *method,
                                    const char *version)
 {
-    const struct reply_line line = {method, path, version, client->uri_end};
+    const struct strict_line line = {method, path, version, client->uri_end};
     struct head_names names;
     enum problem problem;
 

@@ -14,16 +14,6 @@ static const char PLACES[256] = "         v                      "
                                 "vnnnnnnnnnnnnnnnnnnnnnnnnnnvvvnn"  /* from @ */
                                 "nnnnnnnnnnnnnnnnnnnnnnnnnnnvnvn "; /* from ` */
 
-/* Both spans end at a NUL at the latest: head_begin() has checked that there is one. */
-static size_t name_span(const char *from)
-{
-    const char *at = from;
-
-    while (PLACES[(unsigned char)*at] == 'n')
-        at++;
-    return (size_t)(at - from);
-}
-
 /* One of the eight bytes may be a control character, a tab included. */
 static bool has_control(const char *at)
 {
@@ -35,15 +25,15 @@ static bool has_control(const char *at)
     return (((word - ones * ' ') & ~word) | ((del - ones) & ~del)) & tops;
 }
 
-static size_t value_span(const char *from, const char *end)
+static bool is_value(const char *at, size_t bytes)
 {
-    const char *at = from;
+    const char *end = at + bytes;
 
     while (end - at >= 8 && !has_control(at))
         at += 8;
-    while (PLACES[(unsigned char)*at] != ' ')
+    while (at < end && PLACES[(unsigned char)*at] != ' ')
         at++;
-    return (size_t)(at - from);
+    return at == end;
 }
 
 const char *head_target_end(const char *target)
@@ -109,43 +99,9 @@ static void take_line(struct head *head, const char *name, size_t name_bytes, co
     }
 }
 
-/* What CR LF have become. */
-static bool line_ends(const char *at, const char *end)
+void head_field(struct head *head, const char *name, size_t name_bytes, const char *value, size_t value_bytes)
 {
-    return end - at >= 2 && at[0] == '\0' && at[1] == '\0';
-}
-
-void head_begin(struct head *head, const char *left, size_t bytes)
-{
-    const char *end = left + bytes;
-    const bool begun = line_ends(left, end) && end[-1] == '\0';
-
-    *head = (struct head){.at = begun ? left + 2 : NULL, .end = end};
-}
-
-void head_line(struct head *head, const char *name, const char *value)
-{
-    if (head->at == NULL || name != head->at || name >= head->end)
-        goto wrong;
-    const size_t name_bytes = name_span(name);
-    const char *colon = name + name_bytes, *from = colon + 1;
-    if (name_bytes == 0 || *colon != '\0')
-        goto wrong;
-    while (from < head->end && (*from == ' ' || *from == '\t'))
-        from++;
-    if (from != value || from >= head->end)
-        goto wrong;
-    const size_t value_bytes = value_span(from, head->end);
-    if (!line_ends(from + value_bytes, head->end))
-        goto wrong;
-    take_line(head, name, name_bytes, value, value_bytes);
-    head->at = value + value_bytes + 2;
-    return;
-wrong:
-    head->at = NULL;
-}
-
-bool head_end(const struct head *head)
-{
-    return head->at != NULL && head->end - head->at == 2 && line_ends(head->at, head->end);
+    head->is_wrong = head->is_wrong || !head_is_token(name, name_bytes) || !is_value(value, value_bytes);
+    if (!head->is_wrong)
+        take_line(head, name, name_bytes, value, value_bytes);
 }

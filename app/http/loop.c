@@ -308,10 +308,10 @@ static struct MHD_Daemon *daemon_start(struct server_loop *loop)
         (unsigned)loop->clients.shared->connections_max + 1,               /* admit() refuses before */
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_POOL_BYTES, /* per connection */
         MHD_OPTION_CONNECTION_TIMEOUT, 0u, /* it would start over with every byte: client_sweep() */
-        MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_UNESCAPE_CALLBACK, reply_keep_raw, NULL,
-        MHD_OPTION_URI_LOG_CALLBACK, client_request_line, &loop->clients, MHD_OPTION_NOTIFY_CONNECTION,
-        client_notified, &loop->clients, MHD_OPTION_NOTIFY_COMPLETED, client_completed, &loop->clients,
-        MHD_OPTION_END);
+        MHD_OPTION_ARRAY, strict_options(), MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1,
+        MHD_OPTION_UNESCAPE_CALLBACK, reply_keep_raw, NULL, MHD_OPTION_URI_LOG_CALLBACK, client_request_line,
+        &loop->clients, MHD_OPTION_NOTIFY_CONNECTION, client_notified, &loop->clients,
+        MHD_OPTION_NOTIFY_COMPLETED, client_completed, &loop->clients, MHD_OPTION_END);
 }
 
 static void handles_init(struct server_loop *loop)

@@ -140,42 +140,13 @@ bool reply_document(struct MHD_Connection *connection, const struct reply_docume
 
 /* ---- in ---- */
 
-static bool line_is_sound(const struct reply_line *line)
-{
-    const size_t method_bytes = strlen(line->method);
-
-    return head_is_token(line->method, method_bytes) && line->uri == line->method + method_bytes + 1 &&
-           line->uri_end != NULL && line->version == line->uri_end + 1;
-}
-
-static enum MHD_Result judge_line(void *context, enum MHD_ValueKind kind, const char *name, const char *value)
-{
-    (void)kind;
-    head_line(context, name, value);
-    return MHD_YES;
-}
-
-/* False: nothing of *out counts. */
-static bool head_is_sound(struct MHD_Connection *connection, const struct reply_line *line, struct head *out)
-{
-    if (!line_is_sound(line))
-        return false;
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
-    const char *left = line->version + sizeof(MHD_HTTP_VERSION_1_1) - 1;
-
-    head_begin(out, left, (size_t)(line->method + info->header_size - left));
-    MHD_get_connection_values(connection, MHD_HEADER_KIND, judge_line, out);
-    return head_end(out);
-}
-
-bool reply_refuses_head(struct MHD_Connection *connection, const struct reply_line *line,
+bool reply_refuses_head(struct MHD_Connection *connection, const struct strict_line *line,
                         enum problem *problem, struct head_names *names)
 {
     const unsigned hosts_needed = strcmp(line->version, MHD_HTTP_VERSION_1_0) == 0 ? 0 : 1;
     struct head head;
 
-    const bool is_sound = head_is_sound(connection, line, &head);
+    const bool is_sound = strict_head(connection, line, &head);
     *names = is_sound ? head.names : (struct head_names){.request = NULL};
     if (!is_sound || head.encodings != 0 || head.lengths > 1 || head.length_is_wrong)
         *problem = PROBLEM_FRAMING;

@@ -2,6 +2,8 @@
 /* left_head.c - get_next_header_line(), process_header_line() and process_broken_line() of its connection.c. */
 #include "tests/support/left_head.h"
 
+#include "app/http/left.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,10 +63,15 @@ bool left_head(char *text, size_t bytes, size_t *end, struct head *out, bool *so
     *end = 0;
     bool whole = lines != NULL && leave(text, bytes, end, lines, &count);
     if (whole) {
-        head_begin(out, text, *end);
-        for (size_t i = 0; i < count; i++)
-            head_line(out, lines[i].name, lines[i].value);
-        *sound = head_end(out);
+        struct left left;
+        *out = (struct head){.is_wrong = false};
+        left_begin(&left, text, *end);
+        for (size_t i = 0; i < count; i++) {
+            size_t name_bytes = strlen(lines[i].name), value_bytes = strlen(lines[i].value);
+            head_field(out, lines[i].name, name_bytes, lines[i].value, value_bytes);
+            left_field(&left, lines[i].name, name_bytes, lines[i].value, value_bytes);
+        }
+        *sound = !out->is_wrong && left_end(&left);
     }
     free(lines);
     return whole;
