@@ -404,26 +404,14 @@ bool servers_post(const struct servers *servers, const char *url, uint32_t limit
 
 /* ---- the machine ---- */
 
-static void redis_version(struct servers *servers, char *version, size_t version_bytes)
-{
-    struct redisReply *reply =
-        has_stack(servers) ? stack_redis_command(servers_redis(servers), "INFO server") : NULL;
-    const char *line =
-        reply != NULL && reply->type == REDIS_REPLY_STRING ? strstr(reply->str, "redis_version:") : NULL;
-    if (line != NULL) {
-        line += strlen("redis_version:");
-        snprintf(version, version_bytes, "; Redis %.*s", (int)strcspn(line, "\r\n"), line);
-    }
-    freeReplyObject(reply);
-}
-
 void servers_machine(struct servers *servers, char *text, size_t text_bytes)
 {
     struct utsname system;
-    char redis[48] = "", postgres[32] = "", why[SQL_WHY_BYTES];
+    char version[32], redis[48] = "", postgres[32] = "", why[SQL_WHY_BYTES];
     const char *database = servers_database(servers);
     uname(&system);
-    redis_version(servers, redis, sizeof redis);
+    if (has_stack(servers) && stack_redis_version(servers_redis(servers), version, sizeof version))
+        snprintf(redis, sizeof redis, "; Redis %s", version);
     if (database != NULL)
         sql_run(database, "SELECT split_part(version(), ' ', 2)", SQL_LIMIT_MS, postgres, sizeof postgres,
                 why);

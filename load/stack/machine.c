@@ -2,24 +2,12 @@
 /* machine.c - see machine.h. */
 #include "load/stack/machine.h"
 
-#include <hiredis/hiredis.h>
-
 #include <stdio.h>
 #include <string.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
 enum { VERSION_BYTES = 48 };
-
-static void redis_version(struct stack_redis *redis, char version[VERSION_BYTES])
-{
-    struct redisReply *reply = stack_redis_command(redis, "INFO server");
-    const char *line = reply != NULL && reply->str != NULL ? strstr(reply->str, "redis_version:") : NULL;
-    snprintf(version, VERSION_BYTES, "?");
-    if (line != NULL)
-        sscanf(line, "redis_version:%47[0-9.]", version);
-    freeReplyObject(reply);
-}
 
 static void postgres_version(const struct stack_postgres *postgres, char version[VERSION_BYTES])
 {
@@ -34,7 +22,7 @@ void machine_describe(struct stack_redis *redis, const struct stack_postgres *po
     struct utsname system = {.sysname = "?"};
     char redis_is[VERSION_BYTES], postgres_is[VERSION_BYTES];
     uname(&system);
-    redis_version(redis, redis_is);
+    stack_redis_version(redis, redis_is, sizeof redis_is);
     postgres_version(postgres, postgres_is);
     snprintf(text, MACHINE_BYTES, "%ld cores, %.20s %.60s %.20s; Redis %s, PostgreSQL %s",
              sysconf(_SC_NPROCESSORS_ONLN), system.sysname, system.release, system.machine, redis_is,

@@ -116,6 +116,10 @@ bool stack_redis_mentions(struct stack_redis *redis, const char *wanted, const c
 /* A number of this section of INFO, by its name. -1: there is none, or no answer; neither is told on stderr. */
 long long stack_redis_info(struct stack_redis *redis, const char *section, const char *name);
 
+/* What it says it is: "7.0.15". A Valkey names the Redis that it is like. False, and "?": no answer. */
+bool stack_redis_version(struct stack_redis *redis, char *version, size_t version_bytes);
+bool stack_redis_is_since(struct stack_redis *redis, unsigned major, unsigned minor);
+
 /*
  * How often this command ("get") ran since the start, NULL for all but our own looking (INFO). Commands run
  * by a script count like those of a client: it is what the server did.

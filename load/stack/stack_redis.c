@@ -174,6 +174,27 @@ long long stack_redis_info(struct stack_redis *redis, const char *section, const
     return number;
 }
 
+bool stack_redis_version(struct stack_redis *redis, char *version, size_t version_bytes)
+{
+    static const char name[] = "\nredis_version:";
+    struct redisReply *reply = stack_redis_command(redis, "INFO server");
+    const char *found = has_text(reply) ? strstr(reply->str, name) : NULL;
+    found = found != NULL ? found + sizeof name - 1 : "?";
+    snprintf(version, version_bytes, "%.*s", (int)strcspn(found, "\r\n"), found);
+    bool is_known = found[0] != '?';
+    freeReplyObject(reply);
+    return is_known;
+}
+
+bool stack_redis_is_since(struct stack_redis *redis, unsigned major, unsigned minor)
+{
+    char version[32];
+    unsigned its_major = 0, its_minor = 0;
+    return stack_redis_version(redis, version, sizeof version) &&
+           sscanf(version, "%u.%u", &its_major, &its_minor) == 2 &&
+           (its_major > major || (its_major == major && its_minor >= minor));
+}
+
 /* With a password in the arguments the answer is an error, which is an answer, too; LOADING is not. */
 static bool is_up(void *context)
 {

@@ -210,6 +210,15 @@ static void skip_sqlstate(struct witness_line *line)
     }
 }
 
+/* PostgreSQL writes a capital from 16 on. */
+const char *witness_line_parameters(const char *text, size_t bytes)
+{
+    static const char word[] = "arameters: ";
+    bool is_one = bytes >= sizeof word && (text[0] == 'p' || text[0] == 'P') &&
+                  memcmp(text + 1, word, sizeof word - 1) == 0;
+    return is_one ? text + sizeof word : NULL;
+}
+
 void witness_line_read(const char *line, size_t bytes, struct witness_line *out)
 {
     *out = (struct witness_line){.text = line, .text_bytes = bytes};

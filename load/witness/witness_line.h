@@ -40,6 +40,9 @@ struct witness_line {
 /* Without the line's end. */
 void witness_line_read(const char *line, size_t bytes, struct witness_line *out);
 
+/* NULL: this DETAIL is about something else than the parameters of a statement; otherwise where they begin. */
+const char *witness_line_parameters(const char *text, size_t bytes);
+
 /*
  * When that was, in microseconds since 1970. Names of time zones mean nothing here: a line that is read soon after
  * it was written, at wall_us, tells by itself how far its zone is off, in quarters of an hour.

@@ -255,7 +255,7 @@ static void judge_detail(struct witness_log *log, struct span text)
     struct witness_pending *pending = find_pending(log, log->head.process);
     if (pending == NULL)
         return;
-    if (begins(text, "parameters: ") || begins(text, "Parameters: ")) /* newer servers write a capital */
+    if (witness_line_parameters(text.at, text.bytes) != NULL)
         take_parameters(log, pending, skip_past(text, ": "));
     else if (begins(text, "prepare: ") && pending->is_execute && is_wanted(log, text))
         count_load(log, pending);

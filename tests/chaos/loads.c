@@ -8,6 +8,8 @@
  */
 #include "tests/chaos/loads.h"
 
+#include "load/witness/witness_line.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,10 +46,22 @@ static void close_all(struct reader *reader, uint64_t at_us)
         close_load(reader, &reader->open[0], at_us);
 }
 
+/* NULL: no parameters that begin with a product's id. */
+static const char *find_id(const char *text)
+{
+    static const char detail[] = "DETAIL:  ", first[] = "$1 = '";
+    if (strncmp(text, detail, sizeof detail - 1) != 0)
+        return NULL;
+    text += sizeof detail - 1;
+    const char *parameters = witness_line_parameters(text, strlen(text));
+    bool is_first = parameters != NULL && strncmp(parameters, first, sizeof first - 1) == 0;
+    return is_first ? parameters + sizeof first - 1 : NULL;
+}
+
 static void note(struct reader *reader, uint32_t pid, uint64_t at_us, const char *text)
 {
-    static const char parameters[] = "DETAIL:  parameters: $1 = '";
     struct history_load *load = find_open(reader, pid);
+    const char *id = find_id(text);
     if (strstr(text, "/* load product */") != NULL && strncmp(text, "LOG:", 4) == 0) {
         if (load != NULL)
             close_load(reader, load, at_us);
@@ -55,8 +69,8 @@ static void note(struct reader *reader, uint32_t pid, uint64_t at_us, const char
             reader->open[reader->open_count++] = (struct history_load){.begin_us = at_us, .pid = pid};
     } else if (strncmp(text, "LOG:  starting PostgreSQL", 25) == 0) {
         close_all(reader, at_us);
-    } else if (load != NULL && strncmp(text, parameters, sizeof parameters - 1) == 0) {
-        load->key = (uint32_t)strtoul(text + sizeof parameters - 1, NULL, 10);
+    } else if (load != NULL && id != NULL) {
+        load->key = (uint32_t)strtoul(id, NULL, 10);
     } else if (load != NULL && (strncmp(text, "LOG:  duration:", 15) == 0 ||
                                 strncmp(text, "ERROR:", 6) == 0 || strncmp(text, "FATAL:", 6) == 0)) {
         close_load(reader, load, at_us);

@@ -54,6 +54,15 @@ TEST(a_load_lasts_from_its_statement_to_its_duration)
     expect(0, 7, 100, 122);
 }
 
+/* What follows the statement is written with a capital from PostgreSQL 16 on. */
+TEST(parameters_are_known_in_the_words_of_every_server)
+{
+    read_log("11 1763662000.100 LOG:  execute load_product: /* load product */ WITH delay AS (...)\n"
+             "11 1763662000.100 DETAIL:  Parameters: $1 = '7', $2 = '20'\n" END("11", "000.122"));
+    assert_int_equal(history.loads.count, 1);
+    expect(0, 7, 100, 122);
+}
+
 TEST(loads_of_several_backends_are_kept_apart)
 {
     read_log(BEGIN("11", "000.100", "7") BEGIN("12", "000.101", "8") END("11", "000.120")

@@ -135,10 +135,8 @@ TEST(the_slot_of_the_tags_moves_and_no_old_page_is_shown)
 /* So many tags of others beside ours, so that the move takes its time. */
 TEST(the_slot_of_fifty_thousand_tags_moves_and_no_old_page_is_shown)
 {
-    if (!is_long()) {
-        printf("cluster-move-many-tags: only with LONG=1\n");
-        return;
-    }
+    if (!is_long())
+        test_skip("only with LONG=1");
     const unsigned slot = stack_cluster_slot(&scene.cluster, "{chaos:tags}");
     struct stack_redis *owner = &scene.cluster.node[stack_cluster_owner(&scene.cluster, slot)];
     const char *fill =
@@ -197,10 +195,8 @@ TEST_GROUP(.up = up, .down = down);
 
 TEST(over_tls_bursts_moves_and_a_killed_master_end_the_same_way)
 {
-    if (!is_long()) {
-        printf("cluster-tls: only with LONG=1\n");
-        return;
-    }
+    if (!is_long())
+        test_skip("only with LONG=1");
     expect_one_load_each(BURSTS);
     tell("cluster-tls-move", FAULT_SLOTS_MOVE, slot_of_product(1), 2);
     tell("cluster-tls-kill", FAULT_MASTER_KILL, slot_of_product(1), 1);

@@ -3,6 +3,7 @@
  * many_test.c - GET /products?ids=: what PostgreSQL and Redis see of it, and what clients get, also when two
  * processes get overlapping sets at the same instant; and what remains for other clients while some ask for very many.
  */
+#include "load/witness/witness_line.h"
 #include "tests/support/probe.h"
 #include "tests/support/test.h"
 
@@ -264,18 +265,22 @@ static void *run_client(void *context)
 /* How often each id was a parameter of a load since the mark: $1 = '{7,8}' or '7'. */
 static void count_loaded(uint32_t counts[FLEET_PRODUCTS + 1])
 {
-    static const char BEFORE[] = "parameters: $1 = '";
+    static const char first[] = "$1 = '";
     FILE *file = fopen(fleet.postgres.log_path, "re");
     char *line = NULL;
     size_t size = 0;
     assert_non_null(file);
     assert_int_equal(fseek(file, (long)fleet.mark, SEEK_SET), 0);
     while (getline(&line, &size, file) > 0) {
-        char *at = strstr(line, BEFORE);
-        at = at != NULL ? at + sizeof BEFORE - 1 : NULL;
-        while (at != NULL && *at != '\0' &&
-               strchr("{,0123456789", *at) != NULL) { /* not of another statement */
-            unsigned long id = strtoul(at + (*at == '{' || *at == ','), &at, 10);
+        struct witness_line read;
+        witness_line_read(line, strlen(line), &read);
+        const char *at =
+            read.kind == WITNESS_LINE_DETAIL ? witness_line_parameters(read.text, read.text_bytes) : NULL;
+        at = at != NULL && strncmp(at, first, sizeof first - 1) == 0 ? at + sizeof first - 1 : "";
+        while (*at != '\0' && strchr("{,0123456789", *at) != NULL) { /* not of another statement */
+            char *end;
+            unsigned long id = strtoul(at + (*at == '{' || *at == ','), &end, 10);
+            at = end;
             assert_in_range(id, 1, FLEET_PRODUCTS);
             counts[id]++;
         }

@@ -21,12 +21,11 @@ static bool is_long(void)
     return wanted != NULL && *wanted != '\0';
 }
 
-/* The rest is for who has the time, and says so. */
-static bool is_told(const char *name)
+/* The rest is for those who have the time. */
+static void need_long(void)
 {
     if (!is_long())
-        printf("%s: only with LONG=1\n", name);
-    return is_long();
+        test_skip("only with LONG=1");
 }
 
 static void tell(const char *name, enum fault_kind kind, unsigned times)
@@ -48,14 +47,14 @@ TEST(where_every_replica_must_be_there_a_planned_failover_loses_what_was_on_its_
 
 TEST(what_the_old_master_confirmed_with_the_other_replica_is_repaid)
 {
-    if (is_told("sentinel-guarded"))
-        tell("sentinel-guarded", FAULT_MASTER_GUARDED, is_long() ? 3 : 1);
+    need_long();
+    tell("sentinel-guarded", FAULT_MASTER_GUARDED, is_long() ? 3 : 1);
 }
 
 TEST(a_killed_master_is_replaced_and_what_it_had_confirmed_is_repaid)
 {
-    if (is_told("sentinel-kill"))
-        tell("sentinel-kill", FAULT_MASTER_KILL, is_long() ? 3 : 1);
+    need_long();
+    tell("sentinel-kill", FAULT_MASTER_KILL, is_long() ? 3 : 1);
 }
 
 TEST(a_master_that_was_stopped_and_replaced_answers_nobody_when_it_goes_on)
@@ -70,14 +69,14 @@ TEST(an_invalidation_that_no_replica_has_is_repaid_to_the_one_that_took_over)
 
 TEST(without_replicas_to_write_an_old_master_is_believed_no_longer_than_until_it_is_told)
 {
-    if (is_told("sentinel-unguarded"))
-        tell("sentinel-unguarded", FAULT_MASTER_UNGUARDED, is_long() ? 3 : 1);
+    need_long();
+    tell("sentinel-unguarded", FAULT_MASTER_UNGUARDED, is_long() ? 3 : 1);
 }
 
 TEST(all_sentinels_and_the_master_may_die_and_come_back)
 {
-    if (is_told("sentinel-all"))
-        tell("sentinel-all", FAULT_SENTINELS_KILL, is_long() ? 2 : 1);
+    need_long();
+    tell("sentinel-all", FAULT_SENTINELS_KILL, is_long() ? 2 : 1);
 }
 
 static const char *const guarded[] = {"--min-replicas-to-write", "1", "--min-replicas-max-lag", "3", NULL};
@@ -105,8 +104,7 @@ TEST_GROUP(.up = up, .down = down);
 
 TEST(over_tls_what_a_failover_and_a_kill_lose_is_repaid)
 {
-    if (!is_told("sentinel-tls"))
-        return;
+    need_long();
     tell("sentinel-tls-failover", FAULT_MASTER_GUARDED_BY_ALL, 1);
     tell("sentinel-tls-kill", FAULT_MASTER_KILL, 1);
 }
@@ -130,14 +128,14 @@ TEST_GROUP(.up = up_over_tls, .down = down_if_up);
 
 TEST(what_every_replica_had_confirmed_is_not_lost_with_a_master_that_is_killed)
 {
-    if (is_told("sentinel-kept"))
-        tell("sentinel-kept", FAULT_MASTER_KEPT, 3);
+    need_long();
+    tell("sentinel-kept", FAULT_MASTER_KEPT, 3);
 }
 
 TEST(what_every_replica_had_confirmed_is_not_lost_by_a_planned_failover)
 {
-    if (is_told("sentinel-kept-failover"))
-        tell("sentinel-kept-failover", FAULT_MASTER_FAILOVER, 5);
+    need_long();
+    tell("sentinel-kept-failover", FAULT_MASTER_FAILOVER, 5);
 }
 
 static bool up_waiting(void)
@@ -154,8 +152,7 @@ TEST_GROUP(.up = up_waiting, .down = down_if_up);
 
 TEST(a_master_that_is_cut_off_with_some_of_its_clients_answers_them_nothing_old)
 {
-    if (!is_told("sentinel-cut"))
-        return;
+    need_long();
     if (network_is_possible())
         tell("sentinel-cut", FAULT_MASTER_CUT, 1);
     else
@@ -166,12 +163,9 @@ TEST(a_master_that_is_cut_off_with_some_of_its_clients_answers_them_nothing_old)
 TEST(a_master_that_needs_no_replica_is_believed_until_the_cut_is_over_and_10_s_more)
 {
     struct story story;
-    if (!is_told("sentinel-cut-unguarded"))
-        return;
-    if (!network_is_possible()) {
-        printf("sentinel-cut-unguarded: NOT RUN: networks of our own need root and the program ip\n");
-        return;
-    }
+    need_long();
+    if (!network_is_possible())
+        test_skip("networks of our own need root and the program ip");
     bool good = story_begin(&story, &scene, "sentinel-cut-unguarded") &&
                 story_befalls(&story, FAULT_MASTER_CUT_UNGUARDED, MASTERS_ANY_SLOT) &&
                 story_watch(&story, BELIEVED_MS);

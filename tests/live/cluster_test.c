@@ -98,6 +98,12 @@ static void move_slot(unsigned slot, size_t to)
     wait_until_all_agree();
 }
 
+/* Redis from 7.4 on names the keys of a slot in no order: of those that move only ours may be there. */
+static void empty_node(size_t node)
+{
+    assert_true(stack_redis_do(&cluster.node[node], "FLUSHALL"));
+}
+
 static void begin_move(unsigned slot, size_t from, size_t to)
 {
     assert_true(stack_cluster_begin_move(&cluster, slot, from, to));
@@ -364,6 +370,7 @@ TEST(while_a_slot_moves_each_key_is_found_where_it_is)
     char name[NAME_SIZE], other[NAME_SIZE + 2], fresh[NAME_SIZE + 2];
 
     start();
+    empty_node(0);
     name_in_slot(slot, name);
     snprintf(other, sizeof other, "%s:b", name);
     snprintf(fresh, sizeof fresh, "%s:c", name);
@@ -397,6 +404,7 @@ static void split_slot(unsigned slot, char one[NAME_SIZE], char other[NAME_SIZE 
 {
     name_in_slot(slot, one);
     snprintf(other, NAME_SIZE + 2, "%s:b", one);
+    empty_node(0);
     set(one, "1");
     set(other, "2");
     begin_move(slot, 0, 1);

@@ -169,10 +169,8 @@ static void start_catalogd(struct stack_catalogd *catalogd, const char *max_conn
 TEST(twenty_thousand_connections_ask_two_services_at_one_instant)
 {
     struct stack_catalogd one, two;
-    if (!net_raise_file_limit(CROWD / 2 + 2000)) {
-        print_message("too few open files are allowed here for %d connections\n", CROWD);
-        skip();
-    }
+    if (!net_raise_file_limit(CROWD / 2 + 2000))
+        test_skip("too few open files are allowed here for its connections");
     /* so many that none has to make way for another: close to the limit, who asks for nothing does */
     start_catalogd(&one, "MAX_CONNECTIONS=12000");
     start_catalogd(&two, "MAX_CONNECTIONS=12000");

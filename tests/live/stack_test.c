@@ -374,7 +374,7 @@ TEST(a_statement_is_counted_once_whatever_else_the_log_says_of_it)
         assert_int_equal(stack_postgres_count(postgres, mark, "/* count me too */"), 2 + i);
     }
     assert_int_equal(
-        stack_log_count(postgres->log_path, mark, "parameters: $1 = '/* count me too */', $2 = '7'"), 3);
+        stack_log_count(postgres->log_path, mark, ": $1 = '/* count me too */', $2 = '7'"), 3);
     PQfinish(connection);
 }
 

@@ -32,6 +32,9 @@ void test_add_group(struct test_group *group)
 /* ---- as cmocka wants it ---- */
 
 static const struct test_group *group; /* the one that runs */
+static const struct test *current;
+static bool came_to_its_end; /* the current test, with the `end` of its group */
+static size_t passed, skipped, broken_downs;
 
 static int verdict_of(bool (*fixture)(void))
 {
@@ -47,19 +50,24 @@ static int up(void **state)
 static int down(void **state)
 {
     (void)state;
-    return verdict_of(group->down);
+    int verdict = verdict_of(group->down);
+    broken_downs += verdict != 0;
+    return verdict;
 }
 
 static int before(void **state)
 {
-    const struct test *test = *state;
-    return verdict_of(test->alone ? test->before : group->before);
+    current = *state;
+    came_to_its_end = false;
+    return verdict_of(current->alone ? current->before : group->before);
 }
 
 static int after(void **state)
 {
     const struct test *test = *state;
-    return verdict_of(test->alone ? test->after : group->after);
+    int verdict = verdict_of(test->alone ? test->after : group->after);
+    passed += came_to_its_end && verdict == 0;
+    return verdict;
 }
 
 static void run(void **state)
@@ -68,6 +76,14 @@ static void run(void **state)
     test->run();
     if (!test->alone && group->end != NULL)
         group->end();
+    came_to_its_end = true;
+}
+
+void test_skip(const char *why)
+{
+    skipped++;
+    printf("skipped: %s: %s\n", current->name, why);
+    skip();
 }
 
 static struct CMUnitTest for_cmocka(struct test *test)
@@ -89,9 +105,10 @@ static struct test *selected(struct test *test, unsigned line, const char *patte
     return test != NULL && test->line < line ? test : NULL;
 }
 
-static int run_group(struct test *from, const char *pattern, size_t *ran)
+/* How many of its tests have neither passed nor been skipped, for whatever reason, and its `down` if that failed. */
+static size_t run_group(struct test *from, const char *pattern, size_t *ran)
 {
-    size_t count = 0;
+    size_t count = 0, before_it = passed + skipped;
     struct test *first = selected(from, group->line, pattern);
     for (struct test *test = first; test != NULL; test = selected(test->next, group->line, pattern))
         count++;
@@ -102,7 +119,10 @@ static int run_group(struct test *from, const char *pattern, size_t *ran)
     count = 0;
     for (struct test *test = first; test != NULL; test = selected(test->next, group->line, pattern))
         chosen[count++] = for_cmocka(test);
-    return cmocka_run_group_tests_name(program_invocation_short_name, chosen, up, down);
+    broken_downs = 0;
+    bool is_bad = cmocka_run_group_tests_name(program_invocation_short_name, chosen, up, down) != 0;
+    size_t failed = count - (passed + skipped - before_it) + broken_downs;
+    return failed == 0 && is_bad ? 1 : failed;
 }
 
 int test_main(int argc, char **argv)
@@ -110,8 +130,8 @@ int test_main(int argc, char **argv)
     static struct test_group rest;
     const char *pattern = argc > 1 ? argv[1] : "*";
     struct test *test = tests;
-    size_t ran = 0;
-    int failed = 0;
+    size_t ran = 0, failed = 0;
+    passed = skipped = 0;
     if (rest.line == 0) { /* not called before */
         rest.line = UINT_MAX;
         test_add_group(&rest);
@@ -123,7 +143,10 @@ int test_main(int argc, char **argv)
     }
     if (ran == 0)
         fprintf(stderr, "%s: no test is called %s\n", argv[0], pattern);
-    return ran == 0 ? 1 : failed;
+    fflush(stderr);
+    printf("tests: %zu passed, %zu failed, %zu skipped\n", passed, failed, skipped);
+    fflush(stdout);
+    return ran == 0 || failed > 0;
 }
 
 /* What a test has lent and a thread or an `end` uses once it has returned. */

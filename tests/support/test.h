@@ -17,7 +17,8 @@
  * test. But the test has returned, so whatever it has lent until then is static.
  *
  * The program's main() runs them all, or those that its argument selects, a name that may contain '*' and '?'. A
- * program that has other roles too has a main() of its own and calls test_main().
+ * program that has other roles too has a main() of its own and calls test_main(). Its last line, "tests: N passed, N
+ * failed, N skipped", is what support/run.sh counts: what cmocka says of it differs by its version.
  */
 #ifndef TESTS_TEST_H
 #define TESTS_TEST_H
@@ -53,7 +54,10 @@ struct test_group {
 
 void test_add(struct test *test);
 void test_add_group(struct test_group *group);
-int test_main(int argc, char **argv); /* how many groups or tests have failed; may be called again */
+int test_main(int argc, char **argv); /* 0: all passed or were skipped; may be called again */
+
+/* Ends a test that has nothing to try on this machine or with these versions: it counts as skipped, by its name. */
+void test_skip(const char *why);
 
 #define TEST(name) TEST_REGISTERED(name, .alone = false)
 
