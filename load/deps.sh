@@ -18,30 +18,32 @@
 #   sh load/deps.sh peers [PACKAGE]    the caches that make peers compares, or one package of them
 #   sh load/deps.sh --list WHAT        prints the packages, installs nothing
 #
-# With DEPS_INSTALL=no nothing is installed and nothing refused.
+# With DEPS_INSTALL=no nothing is installed, and only a library that is too old is refused.
 #
 # A need is met by a command, header or server binary that is there, however it came; only what is absent
 # is installed. Installing leaves the system as it was otherwise: no service is started or enabled at boot,
 # no database cluster is created.
 set -eu
 
-# package  what proves it: a command, or a file (patterns allowed)
+# package  what proves it: a command, or a file (patterns allowed)  for a library, its module in pkg-config and the
+#                                                                   oldest version that the tests are run with
+# A package with a ? is not in every release: it is installed where apt knows it.
 build_needs='
 gcc               gcc
 libc6-dev         /usr/include/stdlib.h
-pkg-config        pkg-config
-libuv1-dev        /usr/include/uv.h
-libhiredis-dev    /usr/include/hiredis/hiredis.h
-libmicrohttpd-dev /usr/include/microhttpd.h
-libjansson-dev    /usr/include/jansson.h
-libpq-dev         /usr/include/postgresql/libpq-fe.h
+pkgconf           pkg-config
+libuv1-dev        /usr/include/uv.h                     libuv 1.44
+libhiredis-dev    /usr/include/hiredis/hiredis.h        hiredis 0.14
+libmicrohttpd-dev /usr/include/microhttpd.h             libmicrohttpd 0.9.75
+libjansson-dev    /usr/include/jansson.h                jansson 2.14
+libpq-dev         /usr/include/postgresql/libpq-fe.h    libpq 15
 libzookeeper-mt-dev /usr/lib/*/libzookeeper_mt.so
-libssl-dev        /usr/include/openssl/ssl.h
+libssl-dev        /usr/include/openssl/ssl.h            openssl 3.0
 openssl           openssl
-libcmocka-dev     /usr/include/cmocka.h
+libcmocka-dev     /usr/include/cmocka.h                 cmocka 1.1.5
 uthash-dev        /usr/include/uthash.h
-libxxhash-dev     /usr/include/xxhash.h
-libsystemd-dev    /usr/include/systemd/sd-daemon.h
+libxxhash-dev     /usr/include/xxhash.h                 libxxhash 0.8
+libsystemd-dev    /usr/include/systemd/sd-daemon.h      libsystemd 252
 redis-server      redis-server
 postgresql        /usr/lib/postgresql/*/bin/initdb
 '
@@ -85,8 +87,9 @@ hosts_needs='
 libevent-dev    /usr/include/event2/event.h
 libev-dev       /usr/include/ev.h
 libcivetweb-dev /usr/include/civetweb.h
-libh2o-dev      /usr/lib/*/libh2o.so
+libh2o-dev?     /usr/lib/*/libh2o.so
 g++             g++
+curl            curl
 cmake           cmake
 '
 units_needs='
@@ -179,31 +182,65 @@ needs_of() {
     peers) echo "$peers_needs" | grep "^${2:+$2 }" ;;
     *) echo "deps.sh: unknown: $1 (build, client, lint, fuzz, valgrind, gate, model, zookeeper, pgbouncer, bench, lab, hosts, networks, units, empty-root, docs, man, package-test, packaging, page-test, formats, alerts, peers)" >&2; exit 2 ;;
     esac
+    # With the sanitizers, which the compiler of another release does not bring along.
     case ${2:-gcc} in
-    clang*) echo "$(basename "$2") $2" ;;
+    *clang | *clang-[0-9]*)
+        compiler=$(basename "$2")
+        its=${compiler#clang}
+        its=${its#-}
+        echo "$compiler $2"
+        echo "libclang-rt${its:+-$its}-dev /usr/lib/llvm-${its:-*}/lib/clang/*/lib/linux/libclang_rt.asan-*.a"
+        ;;
     esac
 }
 
+# is_known PACKAGE: apt could install it
+is_known() {
+    apt-cache policy "$1" 2>/dev/null | grep -q '^  Candidate: [^(]'
+}
+
 missing_of() {
-    needs_of "$@" | while read -r package proof; do
-        [ -z "$package" ] || is_met "$proof" || echo "$package"
+    needs_of "$@" | while read -r package proof module; do
+        [ -n "$package" ] && ! is_met "$proof" || continue
+        case $package in
+        *\?) ! is_known "${package%?}" || echo "${package%?}" ;;
+        *) echo "$package" ;;
+        esac
     done
 }
 
+# One line for each library that is there and of no use.
+refuse_old_ones() {
+    old=$(needs_of "$@" | while read -r package proof module version; do
+        [ -n "$module" ] && is_met "$proof" && ! pkg-config --exists "$module >= $version" || continue
+        echo "$package: $module $version or later is needed, and pkg-config knows" \
+            "$(pkg-config --modversion "$module" 2>/dev/null || echo none)"
+    done)
+    [ -z "$old" ] || { echo "$old" >&2; exit 1; }
+}
+
 if [ "${1:-}" = --list ]; then
-    needs_of "${2:-build}" | while read -r package proof; do [ -z "$package" ] || echo "$package"; done
+    needs_of "${2:-build}" | while read -r package proof; do [ -z "$package" ] || echo "${package%\?}"; done
     exit 0
 fi
 
 # Who builds a package has its own list, and installs nothing by the way.
-[ "${DEPS_INSTALL:-yes}" != no ] || exit 0
+missing=
+[ "${DEPS_INSTALL:-yes}" = no ] || missing=$(missing_of "$@" | tr '\n' ' ')
+[ -n "$missing" ] || { refuse_old_ones "$@"; exit 0; }
 
-missing=$(missing_of "$@" | tr '\n' ' ')
-[ -n "$missing" ] || exit 0
+# with_versions: of the missing packages, those that are libraries with what they must be
+with_versions() {
+    needs_of "$@" | while read -r package proof module version; do
+        case " $missing" in
+        *" $package "*) printf '%s' "$package${version:+ ($module $version or later)}, " ;;
+        esac
+    done | sed 's/, $//'
+}
+named=$(with_versions "$@")
 
 refuse() {
-    echo "$1. Install these Debian packages, then try again:" >&2
-    echo "    apt-get install --no-install-recommends $missing" >&2
+    echo "$1: $named; apt-get install --no-install-recommends ${missing% }" >&2
     exit 1
 }
 
@@ -253,4 +290,5 @@ done
 ' deps.sh $missing >&2 || refuse "Packages are missing and apt-get failed"
 
 still=$(missing_of "$@" | tr '\n' ' ')
-[ -z "$still" ] || refuse "apt-get succeeded, but these are still missing: $still"
+[ -z "$still" ] || refuse "apt-get succeeded, but ${still% } is still missing. All that was"
+refuse_old_ones "$@"

@@ -193,10 +193,10 @@ enum flag {
 };
 
 static const struct option flags[] = {
-    {"fair", no_argument, NULL, FLAG_KIND + GUARD_LOCK_FAIR},
-    {"mutex", no_argument, NULL, FLAG_KIND + GUARD_LOCK_MUTEX},
-    {"write", no_argument, NULL, FLAG_KIND + GUARD_LOCK_WRITE},
-    {"read", no_argument, NULL, FLAG_KIND + GUARD_LOCK_READ},
+    {"fair", no_argument, NULL, FLAG_KIND + (int)GUARD_LOCK_FAIR},
+    {"mutex", no_argument, NULL, FLAG_KIND + (int)GUARD_LOCK_MUTEX},
+    {"write", no_argument, NULL, FLAG_KIND + (int)GUARD_LOCK_WRITE},
+    {"read", no_argument, NULL, FLAG_KIND + (int)GUARD_LOCK_READ},
     {"permits", required_argument, NULL, FLAG_PERMITS},
     {"of", required_argument, NULL, FLAG_OF},
     {"wait", required_argument, NULL, FLAG_WAIT},

@@ -214,4 +214,24 @@ TEST(the_same_commit_makes_the_same_tarball)
                       "tar -tf one/* >list; grep -q '^stampede-guard-[0-9.]*/guard/guard.h$' list"));
 }
 
+/* ---- what it is built with ---- */
+
+TEST(a_library_that_is_too_old_stops_the_build_with_a_line_that_names_it_and_what_is_needed)
+{
+    assert_true(shell(
+        "mkdir $T/old; printf 'Name: libuv\\nDescription: old\\nVersion: 1.9\\n' >$T/old/libuv.pc; "
+        "for install in yes no; do "
+        "! PKG_CONFIG_PATH=$T/old DEPS_INSTALL=$install make BUILD=$T/old 2>$T/said; "
+        "[ \"$(grep -vci '^make' $T/said)\" = 1 ]; "
+        "grep -qx 'libuv1-dev: libuv 1.44 or later is needed, and pkg-config knows 1.9' $T/said; done"));
+}
+
+TEST(where_nothing_can_be_installed_one_line_names_all_that_is_missing)
+{
+    assert_true(shell(
+        "mkdir $T/few; for tool in sh tr grep sed; do ln -s $(command -v $tool) $T/few; done; "
+        "! PATH=$T/few sh load/deps.sh build 2>$T/said; [ \"$(wc -l <$T/said)\" = 1 ]; "
+        "grep -q '^Packages are missing .*: gcc, pkgconf, openssl, redis-server; apt-get install ' $T/said"));
+}
+
 TEST_GROUP(.up = install, .down = remove_all);

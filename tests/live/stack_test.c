@@ -373,8 +373,7 @@ TEST(a_statement_is_counted_once_whatever_else_the_log_says_of_it)
         PQclear(PQexecPrepared(connection, "p1", 2, values, NULL, NULL, 0));
         assert_int_equal(stack_postgres_count(postgres, mark, "/* count me too */"), 2 + i);
     }
-    assert_int_equal(
-        stack_log_count(postgres->log_path, mark, ": $1 = '/* count me too */', $2 = '7'"), 3);
+    assert_int_equal(stack_log_count(postgres->log_path, mark, ": $1 = '/* count me too */', $2 = '7'"), 3);
     PQfinish(connection);
 }
 
