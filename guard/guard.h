@@ -622,7 +622,7 @@ struct guard_refreshed {
     size_t loaded;            /* by this process, or by another one meanwhile; absent rows, too */
     size_t fresh;             /* were there already */
     size_t failed;            /* their loads failed, now or within failure_ms */
-    size_t shed;              /* not loaded: no place, Redis away, or the time was over */
+    size_t shed; /* not loaded: no place, no worker within lease_ms, Redis away, or the time was over */
 };
 struct guard_refresh_request {
     struct guard_kind *kind;
@@ -636,8 +636,9 @@ struct guard_refresh_request {
 enum { GUARD_REFRESH_MAX = 10000 };
 
 /* Loads what is missing or stale, in the background: under leases and permits, after all loads that a request waits for,
- * four keys at a time, each looked at before. So a deployment can warm its hot keys. Its lookups and loads count as
- * requests in the statistics. INVALID, CLOSING, SHED (max_waiters), NO_MEMORY: `done` is never called. */
+ * four keys at a time, each looked at before. So a deployment can warm its hot keys. A request for one of these keys is
+ * answered as soon as without the refresh, in another process at most lease_ms later. Its lookups and loads count as requests
+ * in the statistics. INVALID, CLOSING, SHED (max_waiters), NO_MEMORY: `done` is never called. */
 GUARD_API enum guard_status guard_refresh(struct guard *guard, const struct guard_refresh_request *request);
 
 struct guard_cleared {
@@ -708,7 +709,7 @@ GUARD_API bool guard_cache(struct guard *guard, char id[GUARD_CACHE_ID_BYTES + 1
  *            way.
  * Keys       A key of both kinds of request counts as one that is requested singly; if there is no place for it there,
  *            it stays where it is queued. A background refresh takes a whole place, and gives it up for a user of its
- *            share that would be shed otherwise.
+ *            share that would be shed otherwise. One that has only queued for lease_ms gives its lease back.
  */
 
 /*

@@ -241,12 +241,11 @@ void core_answer(struct core_waiter *waiter, const struct guard_result *result)
 {
     struct flight *flight = waiter->flight;
     struct core *core = flight->core;
-    DL_DELETE(flight->first, waiter);
     alarm_unset(&core->alarms, &waiter->deadline);
     alarms_unreserve(&core->alarms);
     if (waiter->parent_load != 0)
         nested_unblock(waiter);
-    waiter->flight = NULL;
+    flight_unlist(waiter);
     waiter->result = *result;
     if (result->value != NULL)
         guard_value_ref(result->value);
@@ -423,27 +422,18 @@ static void set_waiter_limits(struct core *core, struct core_waiter *waiter,
               earlier_us(earlier_us(soft_us, waiter->alone_us), deadline_us));
 }
 
-/* The first waiter chooses. A refresh stays where it is queued until a waiter needs it. */
-static void choose_share_with(struct flight *flight, const struct core_waiter *waiter)
-{
-    bool refresh = flight->state == FLIGHT_QUEUED && flight->queue == QUEUE_REFRESHES;
-    if (flight->first == NULL && flight->place_parts == 0)
-        loads_choose_share(flight, waiter->of_many);
-    flight->single = flight->single || !waiter->of_many;
-    if (flight->single && !refresh)
-        loads_single_out(flight);
-}
-
+/* The first waiter chooses. */
 static void add_waiter(struct flight *flight, struct core_waiter *waiter)
 {
     struct core *core = flight->core;
-    choose_share_with(flight, waiter);
-    waiter->flight = flight;
+    if (flight->first == NULL && flight->place_parts == 0)
+        loads_choose_share(flight, waiter->of_many);
+    flight->single = flight->single || !waiter->of_many;
     waiter->joined = core_stamp(core);
     waiter->first_round = flight->round;
     waiter->deadline.owner = ALARM_WAITER;
     waiter->deadline.place = 0;
-    DL_APPEND(flight->first, waiter);
+    flight_list(flight, waiter);
     flight_counts(flight)->waiters++;
     ++*waiters_of_share(core, waiter);
     if (waiter->parent_load != 0)
@@ -479,13 +469,10 @@ enum guard_status core_get(struct core *core, uint64_t now_us, const struct core
         alarms_unreserve(&core->alarms);
         return GUARD_NO_MEMORY;
     }
-    bool circle = waiter->parent_load != 0 && nested_is_refused(flight, waiter->parent_load);
+    bool refused = waiter->parent_load != 0 && nested_is_refused(flight, waiter->parent_load);
     add_waiter(flight, waiter);
     set_waiter_limits(core, waiter, policy, deadline_us);
-    if (circle) /* it would wait for itself: its own load waits, in the end, for this key */
-        core_answer(waiter, &(struct guard_result){.status = GUARD_FAILED, .failure = GUARD_FAILURE_CYCLE});
-    else
-        flight_joined(waiter);
+    flight_joined(waiter, refused);
     core_end(core);
     return GUARD_OK;
 }

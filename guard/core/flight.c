@@ -60,6 +60,7 @@
 #include "watch.h"
 #include <assert.h>
 #include <string.h>
+#include <utlist.h>
 
 enum {
     ROUNDS_MAX = 3,     /* lookups a waiter lives through before it gets a load of its own */
@@ -220,7 +221,7 @@ bool flight_take_place(struct flight *flight)
     struct flight *refresh = NULL;
     if (loads_take_place(flight))
         return true;
-    if (loads_has_user(flight) && loads_may_queue(flight))
+    if (flight->users > 0 && loads_may_queue(flight))
         refresh = loads_last_refresh(flight->core, flight->share);
     if (refresh == NULL)
         return false;
@@ -275,7 +276,7 @@ static bool flight_will_likely_load(const struct flight *flight)
 {
     bool takes_lease = flight->lookup == LOOKUP_NORMAL || flight->lookup == LOOKUP_NO_STALE;
     bool first = flight->waiting_since_us == 0 && flight->unknowns == 0;
-    bool for_user = flight->place_parts > 0 && flight->nested_waiters == 0 && loads_has_user(flight);
+    bool for_user = flight->place_parts > 0 && flight->nested_waiters == 0 && flight->users > 0;
     return takes_lease && first && for_user && !flight->batched;
 }
 
@@ -563,33 +564,104 @@ static void flight_acquire_replied(struct flight *flight, const struct core_repl
     }
 }
 
-/* ---- events ---- */
+/* ---- who waits ---- */
 
-void flight_joined(struct core_waiter *waiter)
+void flight_list(struct flight *flight, struct core_waiter *waiter)
+{
+    waiter->flight = flight;
+    DL_APPEND(flight->first, waiter);
+    flight->nested_waiters += waiter->parent_load != 0;
+    flight->users += !waiter->refreshes;
+}
+
+void flight_unlist(struct core_waiter *waiter)
 {
     struct flight *flight = waiter->flight;
-    if (flight->passing) {
-        flight_bypass(flight);
-    } else if (flight->state == FLIGHT_COOLING) {
-        uint32_t left_ms = ms_until(flight->core->now_us, flight->cool_until_us);
-        struct guard_result result =
-            flight_failure_result(GUARD_FROM_CACHE, flight->failure, left_ms, flight->load_id);
-        core_answer(waiter, &result);
-    } else if (flight->state == FLIGHT_NEW) {
-        flight->unknowns = waiter->lookup_unanswered;
-        memcpy(flight->refused, waiter->refused, sizeof flight->refused);
-        flight_acquire(flight);
-    } else if (flight->state == FLIGHT_RELEASING || flight->state == FLIGHT_RESTING) {
-        flight_settle(flight);
-    } else if (flight->mark) {
-        pass_part(flight);
-    } else if (flight->revalidation.on) {
-        loads_promote(flight);
-        flight_woken(flight, false); /* what does not count is what it finds now */
-    } else if (flight->refreshing && flight->state != FLIGHT_ACQUIRING) {
-        stale_peek(flight);
-    }
+    DL_DELETE(flight->first, waiter);
+    flight->nested_waiters -= waiter->parent_load != 0;
+    flight->users -= !waiter->refreshes;
+    waiter->flight = NULL;
+    loads_requeue(flight);
 }
+
+/* ---- a waiter joins, by the state of its flight ---- */
+
+static void join_new(struct flight *flight, const struct core_waiter *waiter)
+{
+    flight->unknowns = waiter->lookup_unanswered;
+    memcpy(flight->refused, waiter->refused, sizeof flight->refused);
+    if (flight->passing)
+        flight_bypass(flight);
+    else
+        flight_acquire(flight);
+}
+
+/* Only as long as the value is there need it not wait for the load. */
+static void join_load(struct flight *flight)
+{
+    if (flight->refreshing && !flight->revalidation.on)
+        stale_peek(flight);
+}
+
+static void join_failed(const struct flight *flight, struct core_waiter *waiter)
+{
+    uint32_t left_ms = ms_until(flight->core->now_us, flight->cool_until_us);
+    struct guard_result result =
+        flight_failure_result(GUARD_FROM_CACHE, flight->failure, left_ms, flight->load_id);
+    core_answer(waiter, &result);
+}
+
+static void join_refused(struct flight *flight, struct core_waiter *waiter)
+{
+    core_answer(waiter, &(struct guard_result){.status = GUARD_FAILED, .failure = GUARD_FAILURE_CYCLE});
+    if (flight->state == FLIGHT_NEW) /* it was made for this waiter */
+        flight_end(flight);
+}
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic error "-Wswitch-enum" /* a state that is missing here is a flight that stays in it */
+void flight_joined(struct core_waiter *waiter, bool refused)
+{
+    struct flight *flight = waiter->flight;
+    if (refused) {
+        join_refused(flight, waiter);
+        return;
+    }
+    switch (flight->state) {
+    case FLIGHT_NEW:
+        join_new(flight, waiter);
+        break;
+    case FLIGHT_ACQUIRING: /* too late for this lookup: another round */
+    case FLIGHT_WAITING:
+        if (flight->revalidation.on)
+            flight_woken(flight, false); /* what does not count is what it finds now */
+        break;
+    case FLIGHT_QUEUED:
+    case FLIGHT_LOADING:
+        join_load(flight);
+        break;
+    case FLIGHT_FILLING:
+        if (flight->mark)
+            pass_part(flight);
+        else
+            join_load(flight);
+        break;
+    case FLIGHT_RELEASING:
+    case FLIGHT_RESTING:
+        flight_settle(flight);
+        break;
+    case FLIGHT_COOLING:
+        join_failed(flight, waiter);
+        break;
+    case FLIGHT_ENDED: /* it is out of the tables */
+        assert(false);
+    }
+    assert(flight->state != FLIGHT_NEW);
+    loads_requeue(flight);
+}
+#pragma GCC diagnostic pop
+
+/* ---- events ---- */
 
 void flight_refresh(struct flight *flight, const char *filler)
 {

@@ -21,8 +21,8 @@ enum flight_state {
     FLIGHT_COOLING,   /* a load without a lease failed: none is tried before cool_until_us */
     FLIGHT_RESTING,   /* a refresh runs elsewhere or has failed: until the alarm, none is tried */
     FLIGHT_ENDED,     /* out of the tables; freed at the next event */
-    FLIGHT_STATES,
 };
+enum { FLIGHT_STATES = FLIGHT_ENDED + 1 };
 
 struct flight {
     /* identity */
@@ -42,6 +42,7 @@ struct flight {
     struct core_waiter *first;
     uint32_t round;          /* results delivered so far */
     uint32_t nested_waiters; /* of them nested */
+    uint32_t users;          /* of them those that do not only refresh */
 
     /* where it stands */
     enum flight_state state;
@@ -94,7 +95,7 @@ struct flight {
     uint64_t acquire_turn; /* of its last acquire */
     uint64_t queued_turn;
     uint32_t place_parts; /* counted in loads.parts_used; 0: it has no place */
-    enum queue queue;     /* QUEUED: where */
+    enum queue queue;     /* where it is; loads_requeue() sees to it that it belongs there */
     struct flight *queue_prev, *queue_next;
 
     /* the load, its fill, its release */
@@ -127,8 +128,11 @@ static inline struct guard_stats *flight_counts(const struct flight *flight)
 
 /* ---- events, for core.c ---- */
 
-/* The waiter is in its list. */
-void flight_joined(struct core_waiter *waiter);
+/* Into its list of waiters, and out of it. Whoever takes one in sees to the queue when what follows from it is done. */
+void flight_list(struct flight *flight, struct core_waiter *waiter);
+void flight_unlist(struct core_waiter *waiter);
+/* The waiter is in its list. refused: it would wait for itself (nested.h). */
+void flight_joined(struct core_waiter *waiter, bool refused);
 /* A waiter of it was answered ahead of its result. */
 void flight_left(struct flight *flight);
 /* A new flight's background refresh; filler as in core_refresh(). */

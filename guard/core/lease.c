@@ -17,10 +17,10 @@ enum {
 
 /* ---- granted ---- */
 
-/* A refresh that gets no worker and no permit holds its lease in vain: others may have both. */
+/* A refresh that gets no worker and no permit holds its lease in vain: others may have both, and a user. */
 static uint64_t lease_refresh_until_us(const struct flight *flight)
 {
-    bool in_vain = flight->state == FLIGHT_QUEUED && flight->first == NULL;
+    bool in_vain = flight->queue == QUEUE_REFRESHES && flight->users == 0;
     return in_vain ? flight->sent_us + us(flight->policy->lease_ms) : UINT64_MAX;
 }
 

@@ -71,10 +71,21 @@ void loads_give_place(struct flight *flight)
 
 /* ---- the queues ---- */
 
-static void join_queue(struct flight *flight, enum queue queue)
+bool loads_is_for_user(const struct flight *flight)
+{
+    bool may_be_answered = flight->peek_op != 0 && flight->policy->soft_ms == 0;
+    return flight->users > 0 && !may_be_answered;
+}
+
+static enum queue queue_of(const struct flight *flight)
+{
+    return loads_is_for_user(flight) ? QUEUE_USERS : QUEUE_REFRESHES;
+}
+
+static void join_queue(struct flight *flight)
 {
     struct loads *loads = &flight->core->loads;
-    flight->queue = queue;
+    enum queue queue = flight->queue = queue_of(flight);
     DL_APPEND2(loads->queues[queue][flight->share], flight, queue_prev, queue_next);
     loads->users_queued += queue == QUEUE_USERS;
     loads->users_batched += queue == QUEUE_USERS && flight->batched;
@@ -90,21 +101,14 @@ static void leave_queue(struct flight *flight)
     loads->users_batched -= flight->queue == QUEUE_USERS && flight->batched;
     loads->batched_queued -= flight->batched;
     loads->passing_parts[flight->share] -= flight->passing ? flight->place_parts : 0;
-}
-
-bool loads_has_user(const struct flight *flight)
-{
-    const struct core_waiter *waiter = flight->first;
-    while (waiter != NULL && waiter->refreshes)
-        waiter = waiter->next;
-    return waiter != NULL;
+    flight->queue = QUEUE_NONE;
 }
 
 void loads_enqueue(struct flight *flight)
 {
     struct core *core = flight->core;
     flight->queued_turn = core->loads.turn;
-    join_queue(flight, loads_has_user(flight) ? QUEUE_USERS : QUEUE_REFRESHES);
+    join_queue(flight);
     core->loads.queued++;
     flight_counts(flight)->loads_queued++;
 }
@@ -116,46 +120,44 @@ void loads_dequeue(struct flight *flight)
     flight_counts(flight)->loads_queued--;
 }
 
-void loads_single_out(struct flight *flight)
+/* A waiter asked for it by itself: it changes its share, if the new one has a place for it. A queued refresh stays where it
+ * is until a user needs it. */
+static bool is_to_be_single(const struct flight *flight)
 {
-    bool queued = flight->state == FLIGHT_QUEUED, placed = flight->place_parts > 0;
-    if (flight->share == SHARE_SINGLE ||
-        (placed && !has_places_left(flight->core, SHARE_SINGLE, PLACE_PARTS)))
-        return;
-    if (queued)
-        leave_queue(flight);
+    bool stays = !flight->single || flight->share == SHARE_SINGLE || queue_of(flight) == QUEUE_REFRESHES;
+    return !stays && (flight->place_parts == 0 || has_places_left(flight->core, SHARE_SINGLE, PLACE_PARTS));
+}
+
+static void single_out(struct flight *flight)
+{
+    bool placed = flight->place_parts > 0;
     loads_give_place(flight);
     flight->share = SHARE_SINGLE;
     flight->batched = false;
     if (placed)
         loads_take_place(flight);
-    if (queued)
-        join_queue(flight, flight->queue);
 }
 
-void loads_promote(struct flight *flight)
+void loads_requeue(struct flight *flight)
 {
-    if (flight->state != FLIGHT_QUEUED || flight->queue == QUEUE_USERS || !loads_has_user(flight))
+    bool queued = flight->queue != QUEUE_NONE, singles = is_to_be_single(flight);
+    if (!singles && (!queued || flight->queue == queue_of(flight)))
         return;
-    leave_queue(flight);
-    join_queue(flight, QUEUE_USERS);
-    if (flight->single)
-        loads_single_out(flight);
-}
-
-static struct flight *last_without_user(const struct core *core, enum queue queue, enum share share)
-{
-    const struct flight *first = core->loads.queues[queue][share];
-    struct flight *last = first != NULL ? first->queue_prev : NULL;
-    while (last != NULL && loads_has_user(last)) /* its waiter would take the place again */
-        last = last != first ? last->queue_prev : NULL;
-    return last;
+    if (queued)
+        leave_queue(flight);
+    if (singles)
+        single_out(flight);
+    if (queued)
+        join_queue(flight);
 }
 
 struct flight *loads_last_refresh(const struct core *core, enum share share)
 {
-    struct flight *refresh = last_without_user(core, QUEUE_REFRESHES, share);
-    return refresh != NULL ? refresh : last_without_user(core, QUEUE_USERS, share);
+    const struct flight *first = core->loads.queues[QUEUE_REFRESHES][share];
+    struct flight *last = first != NULL ? first->queue_prev : NULL;
+    while (last != NULL && last->users > 0) /* they may need its place */
+        last = last != first ? last->queue_prev : NULL;
+    return last;
 }
 
 static uint32_t smaller(uint32_t one, uint32_t other)

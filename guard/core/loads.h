@@ -10,9 +10,11 @@
  *            allow it: so none waits for a thread once it has begun, its lease is renewed while it is queued, and its
  *            limit counts from its loader's first moment.
  * Nested     A nested load runs in the place of its outer one, and mostly on its thread: nested.h.
- * Users      Two queues: users before background refreshes. A refresh moves to the users' queue once a waiter needs
- *            it, and one that is only queued gives its place to a user that would be shed. The permits of the
- *            fleet are requested when a worker is free, at the earliest beside the lease (permits.h).
+ * Users      Two queues: users before refreshes, which are those in the background and requests that only refresh. Which
+ *            of the two a flight waits in follows from its waiters at that moment, whoever made it: it changes the queue
+ *            as they come and go. A refresh that is only queued gives its place to a user that would be shed, and its
+ *            lease back after lease_ms. The permits of the fleet are requested when a worker is free, at the earliest
+ *            beside the lease (permits.h).
  * Batches    Flights of many start in batches, after the turn of the loop in which they were queued, and not
  *            while an acquire of the same turn as theirs has no answer. A batch is one query: it occupies one
  *            worker until its last load is over, and batch_max of its flights, queued, share one place.
@@ -38,7 +40,8 @@ enum {
 
 /* Where a flight that may load waits for a worker. */
 enum queue {
-    QUEUE_USERS,     /* a waiter needs it, or did when it was queued */
+    QUEUE_NONE,      /* it does not */
+    QUEUE_USERS,     /* a waiter needs the load */
     QUEUE_REFRESHES, /* none does */
     QUEUES,
 };
@@ -122,14 +125,11 @@ void loads_give_place(struct flight *flight);
 
 void loads_enqueue(struct flight *flight);
 void loads_dequeue(struct flight *flight);
-/* It has a waiter that does not only refresh. */
-bool loads_has_user(const struct flight *flight);
-/* A waiter needs a queued refresh: from here on it is a user's. */
-void loads_promote(struct flight *flight);
-/* A waiter asked for it by itself: it changes its share, if the new one has a place for it. */
-void loads_single_out(struct flight *flight);
-/* The refresh of this share that was queued last and has no waiter: at best one that had none when it was queued.
- * NULL: none. */
+/* A waiter needs its load: a user, that no lookup beside a refresh is about to answer. */
+bool loads_is_for_user(const struct flight *flight);
+/* Who waits for it may have changed: into the queue where it belongs, if it is in one. */
+void loads_requeue(struct flight *flight);
+/* The refresh of this share that was queued last and has no user. NULL: none. */
 struct flight *loads_last_refresh(const struct core *core, enum share share);
 
 /* Queries that could run, and that only wait for permits; with so many more of users. */

@@ -10,7 +10,6 @@ void nested_block(struct core_waiter *waiter)
 {
     struct core *core = waiter->flight->core;
     struct load *load = loads_find(core, waiter->parent_load);
-    waiter->flight->nested_waiters++;
     core->loads.nested_waiters++;
     waiter->blocks = load != NULL;
     if (waiter->blocks)
@@ -20,7 +19,6 @@ void nested_block(struct core_waiter *waiter)
 void nested_unblock(struct core_waiter *waiter)
 {
     struct core *core = waiter->flight->core;
-    waiter->flight->nested_waiters--;
     core->loads.nested_waiters--;
     if (waiter->blocks)
         DL_DELETE2(loads_find(core, waiter->parent_load)->blocked_on, waiter, nested_prev, nested_next);

@@ -10,13 +10,8 @@
 
 static void pass_move(struct core_waiter *waiter, struct flight *to)
 {
-    struct flight *from = waiter->flight;
-    bool nested = waiter->parent_load != 0;
-    DL_DELETE(from->first, waiter);
-    DL_APPEND(to->first, waiter);
-    from->nested_waiters -= nested;
-    to->nested_waiters += nested;
-    waiter->flight = to;
+    flight_unlist(waiter);
+    flight_list(to, waiter);
     waiter->passes = true;
     waiter->first_round = to->round;
 }

@@ -125,6 +125,7 @@ static void stale_refresh(struct flight *flight, const struct core_reply *reply)
     lease_granted(flight);
     if (flight->state == FLIGHT_QUEUED && flight->refreshing && joined_since(flight, flight->lookup_stamp))
         stale_peek(flight);
+    loads_requeue(flight);
 }
 
 void stale_found(struct flight *flight, const struct core_reply *reply)
@@ -158,10 +159,8 @@ void stale_peek(struct flight *flight)
     if (flight->peek_op != 0)
         return;
     unsigned shard = 0;
-    if (flight->peeked_in_vain || !core_may_send(core, &flight->key, &shard)) {
-        loads_promote(flight);
+    if (flight->peeked_in_vain || !core_may_send(core, &flight->key, &shard))
         return;
-    }
     struct core_action action = flight_action(flight, CORE_ACQUIRE);
     action.token = action.prev = "";
     action.lookup = LOOKUP_PEEK;
@@ -170,16 +169,8 @@ void stale_peek(struct flight *flight)
     core_emit(core, &action);
 }
 
-void stale_peek_replied(struct flight *flight, const struct core_reply *reply)
+static void stale_peek_found(struct flight *flight, const struct core_reply *reply, bool is_fresh)
 {
-    bool is_fresh = reply->kind == REPLY_FRESH;
-    bool is_stale = reply->kind == REPLY_STALE && keep_serves_stale(flight->policy, reply->life.own_stale);
-    flight->peek_op = 0;
-    flight->peeked_in_vain = reply->damaged || reply->outdated || !(is_fresh || is_stale);
-    if (flight->peeked_in_vain) { /* gone, or not for us: from now on every waiter waits for the load */
-        loads_promote(flight);
-        return;
-    }
     if (reply->mark) {
         pass_part(flight);
     } else if (!is_fresh && flight->policy->soft_ms > 0) {
@@ -189,10 +180,20 @@ void stale_peek_replied(struct flight *flight, const struct core_reply *reply)
         flight_deliver(flight, flight->peek_stamp,
                        flight_cached_result(reply, is_fresh ? GUARD_FROM_CACHE : GUARD_FROM_STALE));
     }
+}
+
+void stale_peek_replied(struct flight *flight, const struct core_reply *reply)
+{
+    bool is_fresh = reply->kind == REPLY_FRESH;
+    bool is_stale = reply->kind == REPLY_STALE && keep_serves_stale(flight->policy, reply->life.own_stale);
+    /* gone, or not for us: from now on every waiter waits for the load */
+    flight->peeked_in_vain = reply->damaged || reply->outdated || !(is_fresh || is_stale);
+    if (!flight->peeked_in_vain)
+        stale_peek_found(flight, reply, is_fresh);
+    flight->peek_op = 0; /* not before: those that it has answered need no load */
     if (joined_since(flight, flight->peek_stamp))
         stale_peek(flight);
-    else if (flight->first != NULL)
-        loads_promote(flight);
+    loads_requeue(flight);
 }
 
 /* ---- background refreshes ---- */

@@ -274,6 +274,29 @@ TEST(a_circle_over_any_of_the_keys_that_a_deferred_load_waits_for_is_refused)
     answered(&aa, GUARD_FAILED);
 }
 
+/* Each refused get is for a key that nothing is known of yet: no flight may be left of it. */
+TEST(what_would_nest_too_deep_is_refused_and_leaves_nothing)
+{
+    static struct caller chain[GUARD_NESTED_MAX + 1], refused, passing;
+    static const char *const keys[] = {"a", "b", "c", "d", "e", "f", "g", "h", "i"};
+    struct seen *load = begin_deferred(keys[0], &chain[0]);
+    for (int depth = 1; depth <= GUARD_NESTED_MAX; depth++) {
+        get_nested(keys[depth], &chain[depth], load, 1000);
+        load = lease(expect(CORE_ACQUIRE));
+        assert_int_equal(load->action.depth, depth);
+        deferred(load);
+    }
+    uint32_t flights = stats_of().flights;
+    get_nested("too deep", &refused, load, 1000);
+    passing = (struct caller){.waiter.parent_load = load->action.load, .waiter.passes = true};
+    get_as_prepared("too deep as well", &passing, bench.now_us + 1000 * BENCH_MS);
+    answered(&refused, GUARD_FAILED);
+    answered(&passing, GUARD_FAILED);
+    assert_int_equal(passing.waiter.result.failure, GUARD_FAILURE_CYCLE);
+    assert_int_equal(stats_of().flights, flights);
+    sent_nothing();
+}
+
 TEST(a_place_stays_taken_while_a_nested_load_runs_in_it)
 {
     threads(1, 1);

@@ -118,6 +118,14 @@ static void end_turns(void)
         pass_without_permits(CORE_PERMIT_ACQUIRE);
 }
 
+/* A get for no user, as those of guard_refresh(); its lease is granted. */
+static void queue_warm_up(const char *key, struct caller *caller)
+{
+    *caller = (struct caller){.waiter.refreshes = true};
+    get_as_prepared(key, caller, bench.now_us + (uint64_t)bench.policy.deadline_ms * BENCH_MS);
+    reply_kind(expect(CORE_ACQUIRE), REPLY_LEASE);
+}
+
 static struct caller caller, outer, inner, user;
 
 /* ---- one permit, one query at a time ---- */
@@ -901,6 +909,47 @@ TEST(a_waiter_that_joins_a_queued_refresh_in_vain_makes_it_a_users)
     expect_load_of("second");
 }
 
+/* A warm-up is a get that only refreshes. */
+TEST(a_user_that_joins_a_queued_warm_up_makes_it_a_users)
+{
+    static struct caller warming[2];
+    open_with_permits();
+    queue_warm_up("first", &warming[0]);
+    refuse(expect_refreshs_request(), PERMIT_MS);
+    queue_warm_up("hot", &warming[1]);
+    sent_nothing();
+    get("hot", &user);
+    grant(expect_users_request(), 0);
+    expect_load_of("hot");
+    still_waits(&warming[0]);
+}
+
+TEST(a_warm_up_whose_user_has_left_is_a_refresh_again)
+{
+    static struct caller running, warming[2], users[2];
+    bench.config.max_loads = 1;
+    bench.config.load_queue = 3;
+    bench_open();
+    struct seen *load = begin_load("running", &running);
+    queue_warm_up("left", &warming[0]);
+    get("left", &users[0]);
+    queue_warm_up("hot", &warming[1]);
+    queue_load("user", &users[1]);
+    cancel(&users[0]);
+    get("hot", &user);
+    finish_load(load, "row");
+    load = expect_load_of("user"); /* they have waited in this order */
+    finish_load(load, "row");
+    load = expect_load_of("hot");
+    still_waits(&warming[0]);
+    finish_load(load, "row");
+    finish_load(expect_load_of("left"), "row");
+    answered(&warming[0], GUARD_OK);
+    struct caller *const with_row[] = {&running, &warming[0], &warming[1], &users[1], &user};
+    for (size_t i = 0; i < sizeof with_row / sizeof *with_row; i++)
+        guard_value_unref(&with_row[i]->waiter.result.value);
+}
+
 TEST(a_waiter_answered_with_the_stale_value_promotes_nothing)
 {
     open_with_permits();
@@ -1008,6 +1057,32 @@ TEST(a_refresh_that_queues_for_a_leases_time_gives_its_lease_back)
         assert_true(bench.now_us <= since_us + (uint64_t)bench.policy.lease_ms * BENCH_MS);
     assert_int_equal(stats_of().refresh_yielded, 1);
     assert_int_equal(stats_of().flights, 0);
+}
+
+/* A user of another process may be waiting for that lease. */
+TEST(a_warm_up_that_queues_for_a_leases_time_gives_its_lease_back_unless_a_user_waits)
+{
+    for (int joined = 0; joined < 2; joined++) {
+        static struct caller warming;
+        bench_again();
+        open_with_permits();
+        bench.policy.stale_ms = 0;
+        queue_warm_up("k", &warming);
+        refuse(expect_refreshs_request(), PERMIT_MS);
+        if (joined) {
+            get("k", &user);
+            refuse(expect_users_request(), PERMIT_MS);
+        }
+        uint64_t until_us = bench.now_us + (uint64_t)(bench.policy.lease_ms + 1) * BENCH_MS;
+        struct seen *released = NULL;
+        while (released == NULL && core_next_us(bench.core) <= until_us)
+            released = pass_without_permits(CORE_RELEASE);
+        assert_true((released != NULL) == !joined);
+        if (!joined)
+            answered(&warming, GUARD_SHED);
+        else
+            still_waits(&warming);
+    }
 }
 
 TEST_GROUP(.before = bench_up, .end = bench_close);
