@@ -7,10 +7,12 @@
 #include "app/write/other_caches.h"
 
 #include "app/base/clock.h"
+#include "app/base/log.h"
 #include "app/base/thread.h"
 #include "app/pg/pg_array.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
@@ -25,6 +27,8 @@ struct other_caches {
     struct other_caches_wait *come; /* under lock */
     bool is_closing;                /* under lock */
     struct other_caches_wait *waiting;
+    char silent[GUARD_CACHE_ID_BYTES +
+                1]; /* the cache that the log has named last; "": all have answered since */
 };
 
 /* Transactions of one cache that are not handed over yet, or of all; at most AT_ONCE. */
@@ -70,19 +74,47 @@ static void hand_over(struct other_caches *others)
         store_settle(others->store, "{}", batch.text, batch.cache);
 }
 
-static bool is_among(const struct rows *rows, int64_t transaction_id)
+/* Once for as long as it is silent. */
+static void say_silent(struct other_caches *others, const struct rows *unpaid, size_t row)
 {
-    for (size_t row = 0; row < rows->row_count; row++) {
+    const char *id = rows_text(unpaid, row, 1);
+
+    if (strcmp(others->silent, id) == 0)
+        return;
+    snprintf(others->silent, sizeof(others->silent), "%s", id);
+    log_event(
+        LOG_LEVEL_WARNING, "cache_silent",
+        "cache=\"%s\" id=%s silent_ms=%s reason=\"it has missed three beats: no write waits for it, and none "
+        "is visible until it is back or dropped\" hint=\"if its host or its Redis was restarted, nothing is "
+        "left in it: DELETE FROM caches WHERE id = '%s'\"",
+        rows_text(unpaid, row, 2), id, rows_text(unpaid, row, 3), id);
+}
+
+/* What a transaction still owes, and whether it is worth waiting for. */
+enum debt { PAID, OWED, OWED_TO_SILENT };
+
+static enum debt debt_of(struct other_caches *others, const struct rows *unpaid, int64_t transaction_id)
+{
+    enum debt debt = PAID;
+
+    for (size_t row = 0; row < unpaid->row_count; row++) {
         int64_t id;
 
-        if (number_parse_signed(rows_text(rows, row, 0), &id) && id == transaction_id)
-            return true;
+        if (!number_parse_signed(rows_text(unpaid, row, 0), &id) || id != transaction_id)
+            continue;
+        if (rows_text(unpaid, row, 1) != NULL) {
+            say_silent(others, unpaid, row);
+            return OWED_TO_SILENT;
+        }
+        debt = OWED;
     }
-    return false;
+    return debt;
 }
 
 static void tell(struct other_caches *others, struct other_caches_wait *wait, bool all_confirmed)
 {
+    if (all_confirmed)
+        others->silent[0] = '\0';
     DL_DELETE(others->waiting, wait);
     wait->told(wait, all_confirmed);
 }
@@ -104,10 +136,11 @@ static void tell_paid(struct other_caches *others)
     const bool is_known = store_unpaid(others->store, batch.text, batch.deadline_ms, &unpaid);
     const uint64_t now = clock_ms();
     DL_FOREACH_SAFE (others->waiting, wait, next) {
-        const bool is_paid = is_known && at++ < batch.ids.count && !is_among(&unpaid, wait->transaction_id);
+        const bool is_looked_at = is_known && at++ < batch.ids.count;
+        const enum debt debt = is_looked_at ? debt_of(others, &unpaid, wait->transaction_id) : OWED;
 
-        if (is_paid || now >= wait->deadline_ms)
-            tell(others, wait, is_paid);
+        if (debt != OWED || now >= wait->deadline_ms)
+            tell(others, wait, debt == PAID);
     }
     rows_clear(&unpaid);
 }

@@ -3,7 +3,10 @@
  * other_caches.h - where a write waits that its own cache has confirmed and that is owed to other caches, too.
  *
  *     confirmed here -> handed over: due now, the others are notified -> are its rows gone?  yes: visible
- *                                                                        not within the limit: not visible yet
+ *                                                        one of the others is silent, or the limit: not visible yet
+ *
+ * Silent is a cache that has missed three beats: stopped, cut off from the database, or gone. Not to wait for it costs
+ * nothing but `visible`: its rows stay until it has confirmed them or is dropped.
  *
  * Idle while only one cache is registered, which is the rule.
  *

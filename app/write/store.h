@@ -66,7 +66,8 @@ bool store_claim(struct store *store, const struct store_claim *claim, int cance
 /* The cache has confirmed them. */
 bool store_settle(struct store *store, const char *ids, const char *transactions, const char *cache);
 bool store_return(struct store *store, const char *ids, const char *cache);
-/* Those of the transactions that still owe something to some cache. One row each: its id. */
+/* Those of the transactions that still owe something to some cache. One row each: its id, and if it owes to a silent
+ * cache, one for each of those: its id, the cache's, its label, for how many ms it has been silent. */
 bool store_unpaid(struct store *store, const char *transactions, uint64_t deadline_ms, struct rows *rows);
 /* Purchases that need not be remembered any more, at most count_max of them. */
 bool store_forget(struct store *store, uint32_t count_max, int cancel_fd, uint32_t *count);

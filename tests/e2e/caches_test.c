@@ -216,6 +216,43 @@ TEST(a_cache_that_is_gone_is_waited_for_as_long_as_its_entries_may_live)
     assert_int_equal(writes_number("SELECT count(*) FROM caches"), 1);
 }
 
+/* A host that starts again: service and Redis end together, and another one of the same label is there at once. What the
+ * old one held is gone, but nobody knows. */
+TEST(after_a_host_has_restarted_no_write_waits_for_the_cache_that_is_gone)
+{
+    /* it beats every half second, and its entries live for nine */
+    static const char *const HOST[] = {"FRESH_MS=1000",
+                                       "STALE_MS=5000",
+                                       "LOAD_LIMIT_MS=1000",
+                                       "MAX_HOLD_MS=3000",
+                                       "LEASE_MS=3000",
+                                       "REDIS_LIMIT_MS=1000",
+                                       NULL};
+    enum { WRITES = 5, LIMIT_MS = WRITES * 1000 }; /* a write that waits does so for 2 s */
+    struct write_asked asked;
+    assert_true(fleet_start(1, writes_settings(HOST)));
+    const uint32_t id = cached_product();
+    stack_catalogd_kill(&fleet.catalogd[ONE]);
+    stack_redis_kill(&fleet.redis);
+    assert_true(stack_redis_restart(&fleet.redis));
+    assert_true(fleet_put(ONE, writes_settings(HOST)) && fleet_wait_ready(ONE) && fleet_wait_registered(ONE));
+    assert_true(writes_wait_number(1, "SELECT count(*) FROM caches"
+                                      " WHERE seen_at < clock_timestamp() - 3 * beat_ms * interval '1 ms'"));
+    const uint64_t from_us = clock_us();
+    for (unsigned long version = 1; version <= WRITES; version++) {
+        put(ONE, id, version, &asked);
+        assert_false(asked.visible);
+        assert_int_equal(writes_version(ONE, id), version + 1);
+    }
+    assert_true(clock_us() - from_us < (uint64_t)LIMIT_MS * 1000);
+    assert_int_equal(stack_log_count(fleet.catalogd[ONE].log_path, 0, "event=cache_silent "), 1);
+    assert_int_equal(writes_number("SELECT count(*) FROM caches"), 2);
+    /* what app/README says to do */
+    assert_true(fleet_sql(NULL, 0, "DELETE FROM caches WHERE seen_at = (SELECT min(seen_at) FROM caches)"));
+    put(ONE, id, WRITES + 1, &asked);
+    assert_true(asked.visible);
+}
+
 /* As when a database's clock is set forward: all seem silent, and say that they are not before anybody is dropped. */
 TEST(a_clock_that_was_set_forward_drops_nobody_who_lives)
 {

@@ -6,12 +6,16 @@
  * One row. A transaction changes it and stays open for a while; its COMMIT leaves a debt. Cache 0 is registered from the
  * beginning and stays so; cache 1 registers at any moment and may be dropped. Each has one process that loads NL times,
  * and pays while it is registered and alive. guard.pml shows that a load is not stored when an invalidation overtakes it;
- * here a payment voids it. Time: an entry expires at any moment; the process of cache 1 falls silent, and its gate closes,
+ * here a payment voids it. A write through the process of cache 0 waits until the debt is gone, or says that it is not
+ * visible: at any moment, which is its limit, and at once if cache 1 is silent. Time: an entry expires at any moment; the process of cache 1 falls silent, and its gate closes,
  * at any moment; a drop waits until nothing that passed the gate can be alive.
  *
  * Checked
  *   fresh         once the debt is gone no cache has the old row, nor a load that would store it
  *   paid          the debt is gone when all has come to rest
+ *   visible       a write that says so is: no cache has the old row then, nor a load that would store it
+ *   answered      the write is, even if it had no limit (-DPATIENT) and cache 1 is gone for good with all that is in it
+ *                 and never dropped (-DUNDROPPED): a host that starts again
  *   unless -DREACHED: a debt outlives the confirmation of one cache (the checker must find it)
  *
  * Budgets (how often): DIE the process of cache 1 falls silent (killed or stopped: its entries live on); BACK it comes
@@ -41,6 +45,8 @@ bool registered[N] = {true, false};
 bool owed[N];                 /* BUG_ENUMERATES: the caches that the trigger found registered */
 byte die = DIE, back = BACK;
 
+bool answered;                /* the write */
+
 /* ---- the caches and their processes ---- */
 
 byte entry[N] = NONE;
@@ -60,6 +66,10 @@ byte reads[N] = NONE;         /* what it has read */
 inline check() {
   assert(!(db == 1 && !debt) || (entry[0] != 0 && entry[1] != 0 && !(stores[0] && reads[0] == 0) &&
                                  !(stores[1] && reads[1] == 0))) /* fresh */
+}
+
+inline visible() {
+  assert(entry[0] != 0 && entry[1] != 0 && !(stores[0] && reads[0] == 0) && !(stores[1] && reads[1] == 0))
 }
 
 inline settle(c) {
@@ -82,6 +92,24 @@ inline settle(c) {
 active proctype transaction() {
   d_step { owed[0] = registered[0]; owed[1] = registered[1] };
   d_step { db = 1; debt = true }
+}
+
+/* Whose own cache has confirmed. */
+active proctype write() {
+  db == 1 && (!debt || confirmed[0]);
+  if
+  :: d_step { !debt -> visible() }
+#ifdef BUG_SILENTPAID
+  :: d_step { registered[1] && !seen[1] -> visible() }
+#endif
+#ifndef BUG_WAITS
+  :: debt && registered[1] && !seen[1] -> skip
+#endif
+#ifndef PATIENT
+  :: true -> skip
+#endif
+  fi;
+  answered = true
 }
 
 proctype loader(byte c) {
@@ -176,7 +204,14 @@ init {
     run loader(0); run loader(1);
     run payer(0); run payer(1);
     run time(0); run time(1);
-    run beat(1); run drop(1)
+    run beat(1);
+#ifndef UNDROPPED
+    run drop(1)
+#endif
   };
-  timeout -> assert(!debt) /* paid */
+  timeout;
+#ifndef UNDROPPED
+  assert(!debt); /* paid */
+#endif
+  assert(answered)
 }

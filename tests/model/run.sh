@@ -216,6 +216,8 @@ holds | caches: one is registered late                       | caches.pml
 holds | caches: two loads in each                            | caches.pml -DNL=2
 holds | caches: one falls silent for good                    | caches.pml -DDIE=1
 holds | caches: one falls silent and comes back              | caches.pml -DDIE=1 -DBACK=1
+holds | caches: a write without a limit, a host that ends    | caches.pml -DPATIENT -DUNDROPPED -DDIE=1
+holds | caches: the same, and it comes back                  | caches.pml -DPATIENT -DUNDROPPED -DDIE=1 -DBACK=1
 fails | caches: a debt outlives one confirmation             | caches.pml -DREACHED
 fails | caches, bug: a debt goes with its own confirmation   | caches.pml -DBUG_OWNONLY
 fails | caches, bug: the trigger lists registered caches     | caches.pml -DBUG_ENUMERATES
@@ -223,6 +225,8 @@ fails | caches, bug: stored without being registered         | caches.pml -DBUG_
 fails | caches, bug: stored before that is committed         | caches.pml -DBUG_EARLYGATE
 fails | caches, bug: known from long ago to be registered    | caches.pml -DBUG_LATEGATE -DDIE=1 -DBACK=1
 fails | caches, bug: dropped while its entries live          | caches.pml -DBUG_EARLYDROP -DDIE=1
+fails | caches, bug: writes wait for a silent cache          | caches.pml -DBUG_WAITS -DPATIENT -DUNDROPPED -DDIE=1
+fails | caches, bug: what a silent one is owed counts as paid| caches.pml -DBUG_SILENTPAID -DDIE=1
 holds | locks: fair, nothing goes wrong                      | locks.pml
 holds | locks: one writer, two readers                       | locks.pml -DWRITERS=1
 holds | locks: two writers, one reader                       | locks.pml -DWRITERS=3
