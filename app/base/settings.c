@@ -649,13 +649,15 @@ static void allowed_text(const struct setting *setting, char out[ALLOWED_BYTES])
 }
 
 /* In quotes, cut, without control characters. */
+/* For terminals and for JSON, whatever bytes it has. */
 static void print_text(FILE *messages, const char *text)
 {
     fputc('"', messages);
     for (const char *byte = text; *byte != '\0' && byte - text < ALLOWED_BYTES; byte++) {
-        bool control = (unsigned char)*byte < ' ' || *byte == 0x7f;
-
-        fputc(control ? '?' : *byte, messages);
+        if (*byte >= ' ' && *byte <= '~')
+            fputc(*byte, messages);
+        else
+            fprintf(messages, "\\x%02x", (unsigned char)*byte);
     }
     fputc('"', messages);
 }

@@ -193,17 +193,26 @@ static int acquire(struct fleetlock *fleetlock)
 
 /* ---- holding it ---- */
 
+/* So that a space separates names, and is in none: " " is %20, "%" is %25. */
+static char *append_name(char *end, const char *name)
+{
+    for (; *name != '\0'; name++) {
+        const bool is_plain = (unsigned char)*name > ' ' && *name != '%';
+        end += sprintf(end, is_plain ? "%c" : "%%%02X", (unsigned char)*name);
+    }
+    return end;
+}
+
 static bool set_environment(const struct fleetlock *fleetlock)
 {
     enum { FENCE_SIZE = 21 };
     const struct options *options = &fleetlock->options;
     char fences[GUARD_LOCK_NAMES_MAX * FENCE_SIZE] = "";
-    char names[GUARD_LOCK_NAMES_MAX * (GUARD_LOCK_NAME_BYTES_MAX + 1)] = "";
-    size_t names_bytes = 0, fences_bytes = 0;
+    char names[GUARD_LOCK_NAMES_MAX * (3 * GUARD_LOCK_NAME_BYTES_MAX + 1)] = "", *end = names;
+    size_t fences_bytes = 0;
     for (size_t i = 0; i < options->name_count; i++) {
         const char *gap = i > 0 ? " " : "";
-        names_bytes +=
-            (size_t)snprintf(names + names_bytes, sizeof names - names_bytes, "%s%s", gap, options->names[i]);
+        end = append_name(stpcpy(end, gap), options->names[i]);
         fences_bytes += (size_t)snprintf(fences + fences_bytes, sizeof fences - fences_bytes, "%s%" PRIu64,
                                          gap, fleetlock->result.fence[i]);
     }

@@ -246,7 +246,7 @@ static struct MHD_Daemon *daemon_start(struct ops *ops, int listen_fd)
         listen_fd, MHD_OPTION_CONNECTION_LIMIT, (unsigned)OPS_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT,
         (unsigned)IDLE_LIMIT_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)POOL_BYTES,
         MHD_OPTION_THREAD_STACK_SIZE, (size_t)STACK_BYTES, MHD_OPTION_ARRAY, strict_options(),
-        MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_UNESCAPE_CALLBACK, reply_keep_raw, NULL,
+        MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_UNESCAPE_CALLBACK, ops_decode, NULL,
         MHD_OPTION_URI_LOG_CALLBACK, hear_request_line, NULL, MHD_OPTION_NOTIFY_CONNECTION, notified, ops,
         MHD_OPTION_END);
 }

@@ -4,7 +4,9 @@
 
 #include "app/http/reply.h"
 
+#include <ctype.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const struct ops_refusal UNCONFIRMED = {
     MHD_HTTP_SERVICE_UNAVAILABLE, "Not confirmed",
@@ -63,6 +65,34 @@ bool ops_refuse_status(struct MHD_Connection *connection, enum guard_status stat
         break;
     }
     return ops_refuse(connection, &NOT_DONE);
+}
+
+/* Of "%3A", 0x3A; 0: it is not such a text. */
+static char byte_of(const char *text)
+{
+    if (!isxdigit((unsigned char)text[1]) || !isxdigit((unsigned char)text[2]))
+        return '\0';
+    return (char)strtoul((const char[]){text[1], text[2], '\0'}, NULL, 16);
+}
+
+size_t ops_decode(void *nothing, struct MHD_Connection *connection, char *text)
+{
+    char *end = text;
+
+    (void)nothing;
+    (void)connection;
+    for (const char *at = strchr(text, '%'); at != NULL; at = strchr(at + 1, '%')) {
+        if (byte_of(at) == '\0')
+            return strlen(text);
+    }
+    for (const char *at = text; *at != '\0'; end++) {
+        const bool is_encoded = *at == '%';
+
+        *end = is_encoded ? byte_of(at) : *at;
+        at += is_encoded ? 3 : 1;
+    }
+    *end = '\0';
+    return (size_t)(end - text);
 }
 
 unsigned ops_argument_count(struct MHD_Connection *connection)

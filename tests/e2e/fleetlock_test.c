@@ -196,6 +196,12 @@ TEST(several_names_come_with_a_fence_each)
         0, "[a b]\n2 fences");
 }
 
+TEST(a_name_with_a_space_is_not_two_names)
+{
+    expect(start("a b", "c", "--", "sh", "-c", "echo [$FLEETLOCK_NAME]"), 0, "[a%20b c]\n");
+    expect(start("100%", "--", "sh", "-c", "echo [$FLEETLOCK_NAME]"), 0, "[100%25]\n");
+}
+
 TEST(a_command_that_a_signal_ends_shows_it_as_a_shell_does)
 {
     expect(start("x", "--", "sh", "-c", "kill -9 $$"), 128 + SIGKILL, "");

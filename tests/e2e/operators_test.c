@@ -183,6 +183,33 @@ TEST(what_is_missing_is_loaded_and_what_is_there_is_left)
     }
 }
 
+/* Clients encode what they need not. */
+TEST(what_is_percent_encoded_is_what_it_stands_for)
+{
+    char encoded[TEXT_BYTES];
+    assert_true(fleet_start(PROCESSES, (const char *const[]){LONG, NULL}));
+    assert_int_equal(fleet_ask_status(0, cold), 200);
+    snprintf(encoded, sizeof encoded, "product%%3A%u", (unsigned)product);
+    struct said said = post(0, "/expire?key=", encoded);
+    assert_says(&said, 200, "\"value_dropped\":true");
+    assert_says(&said, 200, key);
+    snprintf(encoded, sizeof encoded, "%%70roduct%%3a%u&key=catalo%%67", (unsigned)product);
+    said = post(0, "/refresh?%6bey=", encoded);
+    assert_says(&said, 200, "{\"keys\":2,\"loaded\":2,");
+    said = post(0, "/invalidate?tag=category%3A", category_of(product));
+    assert_says(&said, 200, "\"value_dropped\":true");
+    said = post(0, "/clear?namespace=", "%66leet");
+    assert_says(&said, 200, "\"namespace\":\"fleet\"");
+    said = post(0, "/policy?", "FRESH%5FMS=%35000");
+    assert_says(&said, 200, "\"FRESH_MS\":5000");
+    static const char *const wrong[] = {"product:7%00", "product:7%00x", "product%3",     "product%3A7%",
+                                        "product%3G7",  "%zz",           "product%253A7", "product:7%0a"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        said = post(0, "/invalidate?key=", wrong[i]);
+        assert_says(&said, 400, "Not a key");
+    }
+}
+
 /* ---- clear ---- */
 
 TEST(everything_is_dropped_if_the_namespace_is_named)
@@ -275,6 +302,9 @@ TEST(times_change_while_the_process_runs_and_for_what_is_loaded_from_then_on)
         {"LEASE_MS=50", "\\\"LEASE_MS\\\": does not change while the process runs"},
         {"fresh_ms=50", "\\\"fresh_ms\\\": no such setting"},
         {"FRESH_MS", "FRESH_MS: \\\"\\\" is wrong"},
+        {"FRESH_\xff=1", "\\\"FRESH_\\\\xff\\\": no such setting"}, /* no text in JSON */
+        {"FRESH_%FF=1", "\\\"FRESH_\\\\xff\\\": no such setting"},
+        {"FRESH_MS=%c3%28", "FRESH_MS: \\\"\\\\xc3(\\\" is wrong"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         said = post(0, "/policy?", wrong[i][0]);
