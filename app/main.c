@@ -2,8 +2,8 @@
 /*
  * main.c - catalogd: a product catalog out of PostgreSQL, through a Redis cache that a guard keeps from stampeding.
  *
- *     settings -> limits -> given sockets -> guard -> catalog (kinds and loaders) -> writer -> warmer -> access log
- *              -> server -> operations -> ready
+ *     settings -> limits -> given sockets -> guard -> catalog (kinds and loaders) -> writer
+ *              -> Redis has said how it is -> warmer -> access log -> server -> operations -> ready
  *
  * and on SIGTERM or SIGINT the same way back: /readyz says no, the server accepts nothing more and answers what is asked
  * on the connections that there are (loop.h), for DRAIN_MS; then the guard releases its leases. A second signal ends the
@@ -209,10 +209,20 @@ static bool open_ops(const struct settings *settings, struct service *service)
     return ops_open(settings, &service->given, &parts, &service->ops);
 }
 
+/* Requests that came before would load what lies in the cache. The guard's line says why it is not connected. */
+static bool meet_redis(struct service *service)
+{
+    if (guard_connected_wait(service->guard) != GUARD_OK)
+        log_event(LOG_LEVEL_WARNING, "redis_awaited",
+                  "reason=\"not connected yet: requests are answered uncached until it is\""
+                  " hint=\"event=guard says why\"");
+    return true;
+}
+
 static bool service_open(const struct settings *settings, struct service *service)
 {
     return given_read(&service->given) && open_guard(settings, service) && open_catalog(settings, service) &&
-           open_writer(settings, service) &&
+           open_writer(settings, service) && meet_redis(service) &&
            warmer_open(settings, service->guard, service->catalog, &service->gate, &service->warmer) &&
            open_access(settings, service) && open_server(settings, service) && open_ops(settings, service);
 }

@@ -82,7 +82,7 @@ struct guard_error {
 };
 
 /* Starts the guard's threads. Does not wait for Redis: while Redis is away the guard works uncached, with one load per key
- * and process; it joins the fleet when Redis comes. INVALID, NO_MEMORY. */
+ * and process; it joins the fleet when Redis comes. guard_connected_wait() waits, before requests come. INVALID, NO_MEMORY. */
 GUARD_API enum guard_status guard_open(const struct guard_config *config, struct guard **out,
                                        struct guard_error *error);
 /* Declares a kind of data, at most GUARD_KINDS_MAX. The policy is copied, and checked against the guard's limits: INVALID
@@ -671,6 +671,21 @@ GUARD_API enum guard_status guard_kind_set(struct guard_kind *kind, const struct
                                            struct guard_error *error);
 /* The policy as it is now; its `name` is lent until guard_close(). */
 GUARD_API void guard_kind_get(const struct guard_kind *kind, struct guard_policy *out);
+
+/* ---- the first word of Redis ---- */
+
+/*
+ * A process that is handed requests before it is connected loads for itself what lies warm in the cache, or what another
+ * one is loading. So between guard_open() and listening wait until Redis has said how it is: OK, connected (to all masters
+ * of a Cluster); UNKNOWN, it could not be reached or refused, or connect_limit_ms were over: serve all the same, uncached
+ * until it comes. From then on a call is told at once how that is now. A loop that is attached later connects by itself, and
+ * its requests go by the guard's connection until then. INVALID, CLOSING, NO_MEMORY: never calls back.
+ */
+typedef void guard_connected_done(void *context, enum guard_status status); /* OK, UNKNOWN, CLOSING */
+/* `done` on the guard's thread. */
+GUARD_API enum guard_status guard_connected(struct guard *guard, guard_connected_done *done, void *context);
+/* For a thread that can block: not from a callback, not on a thread that runs a loop. */
+GUARD_API enum guard_status guard_connected_wait(struct guard *guard);
 
 /* ---- which cache ---- */
 

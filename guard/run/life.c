@@ -8,6 +8,7 @@
 #include "../redis/subscription.h"
 #include "cache.h"
 #include "clear.h"
+#include "connected.h"
 #include "events.h"
 #include "loop.h"
 #include "mailbox.h"
@@ -196,6 +197,7 @@ enum guard_status life_start(struct guard *guard, const struct redis_url *url, s
     prepare_callbacks(guard);
     atomic_init(&guard->beat_us, now_us);
     host_timer_set(guard->host, &guard->beat, now_us);
+    connected_open(guard);
     guard->topology = redis_topology_open(guard->host, url, &hooks, &why);
     if (guard->topology != NULL && open_parts(guard) && start_thread(guard))
         return GUARD_OK;

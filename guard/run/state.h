@@ -16,8 +16,8 @@
  *
  * Read in this order: kind.h, get.h (one request inside), ask, mailbox, lookup, callback, loop, thread, calls, load, bell,
  * workers; then expire (an entry whose tag was expired), defer (a load without a thread), many (several keys at once),
- * nested (a loader that gets another key), shadow, cache (what Redis's data is called), numbers and events (what a host
- * can watch), life (start, stop), clear; tag_memory stands by itself, tag_batch below lookup
+ * nested (a loader that gets another key), shadow, cache (what Redis's data is called), connected (its first word), numbers and
+ * events (what a host can watch), life (start, stop), clear; tag_memory stands by itself, tag_batch below lookup
  * and calls.
  *
  * Locking   the guard's mutex, then a loop's; the one of the hot keys is the innermost. Nobody else's code runs
@@ -43,6 +43,7 @@
 
 struct clear;
 struct clearing;
+struct connecting;
 struct desk;
 struct lookup;
 struct near;
@@ -183,6 +184,7 @@ struct guard {
     struct finished_load *finished;
     struct refresh *refreshes;
     struct clearing *clearings;
+    struct connecting *connectings;            /* that wait for the first word of Redis */
     struct guard_kind *kinds[GUARD_KINDS_MAX]; /* by index; set once, before any request of it */
     unsigned kind_count;
     struct guard_loop *loops;                         /* attached by the host */
@@ -200,7 +202,8 @@ struct guard {
     pthread_t thread;
     struct guard_host *host; /* owned */
     struct host_wake mail;
-    struct host_timer timer, limit, beat;
+    struct host_timer timer, limit, beat, first_word;
+    bool redis_spoke; /* it is up, or said why not, or its time is over */
     struct host_soon turn_over;
     struct get *refused;   /* by the core; told with what it has answered, when that is counted */
     unsigned parts_open;   /* once it ends: of own, wake and the call that closes them */

@@ -9,6 +9,7 @@
 #include "callback.h"
 #include "calls.h"
 #include "clear.h"
+#include "connected.h"
 #include "events.h"
 #include "kind.h"
 #include "lookup.h"
@@ -397,6 +398,7 @@ void thread_close_everything(struct guard *guard)
 {
     guard->phase = PHASE_ENDING;
     clear_close(guard);
+    connected_close(guard);
     pthread_mutex_lock(&guard->mutex);
     guard->ended = true; /* first: what comes later is its sender's to free */
     pthread_mutex_unlock(&guard->mutex);
@@ -550,6 +552,7 @@ void thread_on_mail(void *context)
         core_resync(guard->fleet, clock_now_us());
     guard->resync_due = false;
     cache_ask(guard);
+    connected_tell(guard);
     after_events(guard);
 }
 
@@ -661,4 +664,6 @@ void thread_on_reign(struct guard *guard, unsigned shard)
 void thread_on_state(struct guard *guard)
 {
     after_events(guard); /* guard_stats() tells of it */
+    if (guard->phase != PHASE_ENDING)
+        connected_spoken(guard);
 }

@@ -7,6 +7,7 @@
  */
 #include "load/base/clock.h"
 #include "load/base/net.h"
+#include "load/stack/proxy.h"
 #include "tests/support/files.h"
 #include "tests/support/fleet.h"
 #include "tests/support/probe.h"
@@ -16,6 +17,7 @@
 #include "tests/support/writes.h"
 
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -28,6 +30,7 @@
 enum { RESTARTS = 5, ANSWERS_BETWEEN = 400, BACKLOG = 4096 };
 
 static int listening = -1;
+static uint16_t listening_at;
 
 /* A fifth of DRAIN_MS is what an idle connection is kept for: longer than a machine stands still. */
 static const char *const settings[] = {"DRAIN_MS=28000", "LOAD_DELAY_MS=5", NULL};
@@ -39,7 +42,7 @@ static bool up(void)
 
 static bool listen_for_it(void)
 {
-    listening = socket_listen(0, BACKLOG, NULL);
+    listening = socket_listen(0, BACKLOG, &listening_at);
     fleet.given = &listening;
     fleet.given_count = 1;
     return true;
@@ -110,6 +113,80 @@ TEST_WITH(five_successors_that_start_before_the_old_one_stops_are_not_noticed_ei
     regulars_stop(&score);
     expect_nobody_noticed(&score);
     assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), score.products);
+}
+
+/* ---- a Redis that takes its time to let a process in ---- */
+
+enum { WARM = 300, SLOW_MS = 700 };
+/* Without a connection a request gives up after twice this. */
+#define IMPATIENT "REDIS_LIMIT_MS=250", "LEASE_MS=3000", "FRESH_MS=3600000"
+
+struct slow_start {
+    struct proxy *proxy;
+    const char *const *settings;
+    uint32_t first_product;
+};
+
+static void warm_path(void *context, uint32_t index, char *path)
+{
+    const struct slow_start *start = context;
+    snprintf(path, BURST_PATH_BYTES, "/products/%u", (unsigned)(start->first_product + index));
+}
+
+static void *connect_slowly(void *context)
+{
+    struct proxy *proxy = context;
+    if (proxy_wait_marked(proxy, 0, 1, FLEET_LIMIT_MS))
+        clock_pause_ms(SLOW_MS); /* so slow is the connection */
+    proxy_set(proxy, 0, PROXY_NONE, 0);
+    return NULL;
+}
+
+/* All have asked: they wait in the listening socket. */
+static void start_behind_the_proxy(void *context)
+{
+    const struct slow_start *start = context;
+    pthread_t thread;
+    proxy_mark(start->proxy, 0, "CLIENT", PROXY_FREEZE_REPLIES);
+    assert_int_equal(pthread_create(&thread, NULL, connect_slowly, start->proxy), 0);
+    assert_true(fleet_put(0, start->settings));
+    pthread_join(thread, NULL);
+}
+
+static void ask_for_all(struct slow_start *start, const struct burst_event *event)
+{
+    struct burst_target targets[FLEET_PROCESSES_MAX];
+    struct burst_options options = fleet_options(targets, NULL, WARM);
+    struct burst *burst = NULL;
+    struct burst_summary summary;
+    targets[0] = (struct burst_target){.host = "127.0.0.1", .port = listening_at};
+    options.target_count = 1;
+    options.path_of = warm_path;
+    options.path_context = start;
+    options.events = event;
+    options.event_count = event != NULL;
+    assert_true(burst_open(&options, &burst) && burst_run(burst));
+    burst_summarise(burst, &summary);
+    burst_close(&burst);
+    assert_int_equal(summary.statuses[200], WARM);
+}
+
+TEST_WITH(a_start_behind_a_slow_connection_loads_nothing_that_is_cached, listen_for_it, end_with_socket)
+{
+    char url[64];
+    const char *const warm[] = {IMPATIENT, NULL}, *const slow[] = {IMPATIENT, url, NULL};
+    struct slow_start start = {.settings = slow, .first_product = fresh_products()};
+    const struct burst_event event = {.run = start_behind_the_proxy, .context = &start};
+    assert_true(fleet_start(1, warm));
+    ask_for_all(&start, NULL);
+    assert_true(fleet_retire(0));
+    assert_true(proxy_open_to(fleet.redis.port, &start.proxy));
+    snprintf(url, sizeof url, "REDIS_URL=redis://127.0.0.1:%u/0", (unsigned)proxy_port(start.proxy, 0));
+    fleet_mark();
+    ask_for_all(&start, &event);
+    assert_int_equal(fleet_loads(FLEET_LOAD_PRODUCT), 0);
+    assert_true(fleet_retire(0));
+    proxy_close(&start.proxy);
 }
 
 /* ---- its own sockets ---- */

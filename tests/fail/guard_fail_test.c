@@ -280,6 +280,8 @@ static void expire_and_clear(struct life *life)
     wish(life, "own", 0);
     status = guard_clear_wait(life->guard, 1000, &cleared);
     assert_true(status == GUARD_OK || status == GUARD_UNKNOWN || status == GUARD_NO_MEMORY);
+    status = guard_connected_wait(life->guard);
+    assert_true(status == GUARD_OK || status == GUARD_UNKNOWN || status == GUARD_NO_MEMORY);
 }
 
 /* ---- on a host's loop ---- */

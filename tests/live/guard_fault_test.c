@@ -345,6 +345,112 @@ TEST(a_silently_dead_subscription_is_noticed_by_the_canary_and_costs_no_answer)
     proxy_close(&proxy);
 }
 
+/* ---- the first word of Redis ---- */
+
+/* A process that starts: it waits, and then all ask it at once for a key that is cached and for one that is not. */
+struct start {
+    pthread_t thread;
+    size_t process;
+    enum guard_status connected;
+    struct ask warm, cold;
+};
+
+static void *start_and_ask(void *context)
+{
+    struct start *start = context;
+    start->connected = guard_connected_wait(fleet.guards[start->process]);
+    ask_start(start->process, &start->warm, "warm");
+    ask_start(start->process, &start->cold, "cold");
+    return NULL;
+}
+
+TEST(five_processes_that_wait_behind_a_slow_connection_load_what_is_not_cached_once)
+{
+    enum { PROCESSES = 6, LIMIT_MS = 500, SLOW_MS = 3 * LIMIT_MS };
+    static struct start starts[PROCESSES];
+    struct proxy *proxy = NULL;
+    char url[64];
+    fleet_open(1);
+    expect_row(0, "warm", "warm v1");
+    assert_true(proxy_open_to(rig_redis.port, &proxy));
+    proxy_set(proxy, 0, PROXY_FREEZE_REPLIES, 0);
+    snprintf(url, sizeof url, "redis://127.0.0.1:%u/0", (unsigned)proxy_port(proxy, 0));
+    fleet.config.redis_url = url;
+    fleet.config.redis_limit_ms = LIMIT_MS;
+    fleet.config.connect_limit_ms = RIG_LIMIT_MS;
+    const uint64_t begun_ms = rig_now_ms();
+    for (size_t i = 1; i < PROCESSES; i++) {
+        fleet_add();
+        starts[i] = (struct start){.process = i};
+        assert_int_equal(pthread_create(&starts[i].thread, NULL, start_and_ask, &starts[i]), 0);
+    }
+    WAIT_UNTIL(rig_now_ms() >= begun_ms + SLOW_MS); /* so slow is the connection */
+    proxy_set(proxy, 0, PROXY_NONE, 0);
+    for (size_t i = 1; i < PROCESSES; i++) {
+        pthread_join(starts[i].thread, NULL);
+        assert_int_equal(starts[i].connected, GUARD_OK);
+    }
+    for (size_t i = 1; i < PROCESSES; i++) {
+        expect_answer(&starts[i].warm, "warm v1");
+        expect_answer(&starts[i].cold, "cold v1");
+    }
+    assert_int_equal(fleet.source.begun, 2);
+    fleet_close();
+    proxy_close(&proxy);
+}
+
+TEST(who_is_refused_or_not_answered_is_told_so_and_how_it_is_later)
+{
+    struct proxy *proxy = NULL;
+    char url[64];
+    assert_true(proxy_open_to(rig_redis.port, &proxy));
+    snprintf(url, sizeof url, "redis://127.0.0.1:%u/0", (unsigned)proxy_port(proxy, 0));
+    fleet.config.redis_url = url;
+    fleet.config.connect_limit_ms = RIG_LIMIT_MS;
+    proxy_set(proxy, 0, PROXY_RESET, 0);
+    const uint64_t begun_ms = rig_now_ms();
+    fleet_add();
+    assert_int_equal(guard_connected_wait(fleet.guards[0]), GUARD_UNKNOWN);
+    fleet.config.connect_limit_ms = 100;
+    proxy_set(proxy, 0, PROXY_SILENT, 0);
+    fleet_add();
+    assert_int_equal(guard_connected_wait(fleet.guards[1]), GUARD_UNKNOWN);
+    assert_true(rig_now_ms() - begun_ms < RIG_LIMIT_MS);
+    proxy_set(proxy, 0, PROXY_NONE, 0);
+    for (size_t i = 0; i < fleet.count; i++) {
+        WAIT_UNTIL(is_up(fleet.guards[i]));
+        assert_int_equal(guard_connected_wait(fleet.guards[i]), GUARD_OK);
+    }
+    fleet_close();
+    proxy_close(&proxy);
+}
+
+static void note_word(void *context, enum guard_status status)
+{
+    atomic_store((atomic_int *)context, (int)status);
+}
+
+TEST(who_still_waits_for_the_first_word_when_the_guard_closes_is_told_so)
+{
+    static atomic_int word;
+    struct proxy *proxy = NULL;
+    char url[64];
+    assert_true(proxy_open_to(rig_redis.port, &proxy));
+    proxy_set(proxy, 0, PROXY_SILENT, 0);
+    snprintf(url, sizeof url, "redis://127.0.0.1:%u/0", (unsigned)proxy_port(proxy, 0));
+    fleet.config.redis_url = url;
+    fleet.config.connect_limit_ms = RIG_LIMIT_MS;
+    fleet_add();
+    atomic_store(&word, -1);
+    assert_int_equal(guard_connected(fleet.guards[0], NULL, NULL), GUARD_INVALID);
+    assert_int_equal(guard_connected(fleet.guards[0], note_word, &word), GUARD_OK);
+    assert_int_equal(word, -1);
+    guard_drain(fleet.guards[0]);
+    fleet_close();
+    assert_int_equal(word, GUARD_CLOSING);
+    proxy_close(&proxy);
+}
+
 TEST(messages_that_are_not_ours_are_ignored)
 {
     static const char *const FOREIGN[] = {"x",         "",       "f ", "f  ",        "f tag",
