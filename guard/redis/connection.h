@@ -64,11 +64,11 @@ struct connection_config {
     uint32_t limit_ms;                   /* of one command, waiting for the connection included */
     uint32_t connect_limit_ms;           /* DNS, connect, AUTH, SELECT, SCRIPT LOAD; or SUBSCRIBE confirmed */
     uint32_t backoff_ms, max_backoff_ms; /* between attempts, doubling, +-50 % jitter */
-    uint32_t spread_ms;       /* after a change of masters: within this time, by chance; 0: at once */
-    size_t max_reply_bytes;   /* a larger reply resets the connection */
-    int max_reply_elements;   /* likewise; 0: 1024 */
-    size_t max_pending_bytes; /* more unwritten or unanswered command bytes: connection_send() refuses */
-    const char *channel;      /* subscriber: its one channel; NULL: a command connection; copied */
+    uint32_t spread_ms;        /* after a change of masters: within this time, by chance; 0: at once */
+    size_t max_reply_bytes;    /* a larger reply resets the connection */
+    size_t max_reply_elements; /* likewise; 0: 1024 */
+    size_t max_pending_bytes;  /* more unwritten or unanswered command bytes: connection_send() refuses */
+    const char *channel;       /* subscriber: its one channel; NULL: a command connection; copied */
     const struct redis_script
         *scripts; /* of connection_run(), at most REDIS_SCRIPTS_MAX; lent like the place */
     size_t script_count;

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* redis/reader.c - replies out of a stream of bytes, within bounds that the other side cannot break. */
+/*
+ * redis/reader.c - replies out of a stream of bytes, within bounds that the other side cannot break.
+ *
+ * The one file that knows the generations of hiredis. From 1.0 on it parses what RESP3 has as well, calls functions for it
+ * that earlier ones do not have, announces elements in another type and nests without an end. Nobody here asks for RESP3,
+ * so types, depth and sizes are judged in our callbacks, with our reasons, whatever the library would let pass.
+ */
 #include "reader.h"
 #include <assert.h>
 #include <stdint.h>
@@ -10,7 +16,21 @@ enum {
     KEPT_BYTES = 1 << 16, /* of an idle parser's buffer */
     ROOM_BYTES = 4096,    /* of one piece of a reply's memory, unless it needs more at once */
     ROOM_ALIGNMENT = 16,
+    LEVELS_MAX = 7, /* of arrays in arrays; hiredis < 1.0 has no room for more than eight */
 };
+
+/* As hiredis calls back, by generation. */
+#if HIREDIS_MAJOR >= 1
+typedef size_t announced_elements;
+enum { FUNCTIONS = 7 };
+#elif HIREDIS_MINOR >= 14
+typedef int announced_elements;
+enum { FUNCTIONS = 5 };
+#else
+#error "hiredis 0.14 or later is needed (Debian: libhiredis-dev)"
+#endif
+_Static_assert(sizeof(redisReplyObjectFunctions) == FUNCTIONS * sizeof(void (*)(void)),
+               "this hiredis calls a function that redis/reader.c does not have");
 
 /* ---- the memory of a reply ---- */
 
@@ -78,6 +98,69 @@ static void *take_reply_bytes(struct redis_reader *reader, size_t bytes)
     return at;
 }
 
+/* ---- what no reply may be ---- */
+
+/* Of RESP3: as they begin on the wire, and as hiredis >= 1.0 numbers them. */
+static const struct resp3_type {
+    char byte;
+    int type;
+    const char *refusal;
+} resp3_types[] = {
+    {'_', 4, "a null of RESP3, which nobody has asked for"}, /* RESP2's has the type of what it stands for */
+    {',', 7, "a double of RESP3, which nobody has asked for"},
+    {'#', 8, "a boolean of RESP3, which nobody has asked for"},
+    {'%', 9, "a map of RESP3, which nobody has asked for"},
+    {'~', 10, "a set of RESP3, which nobody has asked for"},
+    {'|', 11, "an attribute of RESP3, which nobody has asked for"},
+    {'>', 12, "a push message of RESP3, which nobody has asked for"},
+    {'(', 13, "a big number of RESP3, which nobody has asked for"},
+    {'=', 14, "a verbatim string of RESP3, which nobody has asked for"},
+    {'!', -1, "a bulk error of RESP3, which nobody has asked for"},
+};
+enum { RESP3_TYPES = sizeof resp3_types / sizeof *resp3_types };
+
+/* The first reason stands. NULL, as a callback says that there is no reply; hiredis takes it for a lack of memory. */
+static void *refuse(struct redis_reader *reader, const char *why)
+{
+    if (reader->refusal == NULL)
+        reader->refusal = why;
+    return NULL;
+}
+
+static bool is_of_resp2(int type)
+{
+    return type == REDIS_REPLY_STRING || type == REDIS_REPLY_ARRAY || type == REDIS_REPLY_INTEGER ||
+           type == REDIS_REPLY_STATUS || type == REDIS_REPLY_ERROR;
+}
+
+static void *refuse_type(const redisReadTask *task)
+{
+    for (size_t i = 0; i < RESP3_TYPES; i++)
+        if (resp3_types[i].type == task->type)
+            return refuse(task->privdata, resp3_types[i].refusal);
+    return refuse(task->privdata, "a reply of a type that is unknown here");
+}
+
+/* hiredis < 1.0 knows none of these types, nor does any know '!': it quotes the byte. */
+static const char *refusal_of_quoted_byte(const char *error)
+{
+    const char *quoted = strstr(error, "got \"");
+
+    for (size_t i = 0; quoted != NULL && i < RESP3_TYPES; i++)
+        if (resp3_types[i].byte == quoted[5] && quoted[6] == '"')
+            return resp3_types[i].refusal;
+    return NULL;
+}
+
+static bool is_too_deep(const redisReadTask *task)
+{
+    int levels = 1;
+
+    while ((task = task->parent) != NULL)
+        levels++;
+    return levels > LEVELS_MAX;
+}
+
 /* ---- what hiredis calls ---- */
 
 /* With `more` bytes behind it. */
@@ -85,6 +168,8 @@ static struct redisReply *create_reply(const redisReadTask *task, size_t more)
 {
     struct redis_reader *reader = task->privdata;
 
+    if (!is_of_resp2(task->type))
+        return refuse_type(task);
     if (task->parent == NULL)
         reader->room = NULL;
     struct redisReply *reply =
@@ -113,23 +198,27 @@ static void *create_string_reply(const redisReadTask *task, char *text, size_t b
     return reply;
 }
 
-/* hiredis says "Out of memory" when this returns NULL; redis_reader_error() knows better. */
-static void *create_array_within_bounds(const redisReadTask *task, int elements)
+static void *create_array_within_bounds(const redisReadTask *task, announced_elements announced)
 {
     struct redis_reader *reader = task->privdata;
+    const size_t elements = (size_t)announced;
 
+    if (!is_of_resp2(task->type))
+        return refuse_type(task);
+    if (is_too_deep(task))
+        return refuse(reader, "arrays nested too deep");
     if (task->parent == NULL)
         reader->elements_left = reader->max_elements;
-    reader->elements_left = elements > reader->elements_left ? -1 : reader->elements_left - elements;
-    if (reader->elements_left < 0)
-        return NULL;
-    size_t bytes = (size_t)elements * sizeof(struct redisReply *);
+    if (elements > reader->elements_left)
+        return refuse(reader, "an array of more elements than allowed");
+    reader->elements_left -= elements;
+    size_t bytes = elements * sizeof(struct redisReply *);
     struct redisReply *reply = create_reply(task, bytes);
     if (reply == NULL)
         return NULL;
     reply->element = (struct redisReply **)(reply + 1);
     memset(reply->element, 0, bytes);
-    reply->elements = (size_t)elements;
+    reply->elements = elements;
     return reply;
 }
 
@@ -152,15 +241,33 @@ static void *create_nil_reply(const redisReadTask *task)
     return reply;
 }
 
+#if HIREDIS_MAJOR >= 1
+static void *refuse_double(const redisReadTask *task, double number, char *text, size_t bytes)
+{
+    (void)number, (void)text, (void)bytes;
+    return refuse_type(task);
+}
+
+static void *refuse_boolean(const redisReadTask *task, int truth)
+{
+    (void)truth;
+    return refuse_type(task);
+}
+#endif
+
 static redisReplyObjectFunctions reply_functions = {.createString = create_string_reply,
                                                     .createArray = create_array_within_bounds,
                                                     .createInteger = create_integer_reply,
                                                     .createNil = create_nil_reply,
+#if HIREDIS_MAJOR >= 1
+                                                    .createDouble = refuse_double,
+                                                    .createBool = refuse_boolean,
+#endif
                                                     .freeObject = free_reply_rooms};
 
 /* ---- the functions of the header ---- */
 
-bool redis_reader_open(struct redis_reader *reader, size_t max_reply_bytes, int max_elements)
+bool redis_reader_open(struct redis_reader *reader, size_t max_reply_bytes, size_t max_elements)
 {
     redisReader *parser = redisReaderCreateWithFunctions(&reply_functions);
 
@@ -218,11 +325,12 @@ bool redis_reader_next(struct redis_reader *reader, struct redisReply **out)
 
 const char *redis_reader_error(const struct redis_reader *reader)
 {
-    if (reader->elements_left < 0)
-        return "a reply with too many elements";
-    if (reader->parser->err != 0)
-        return reader->parser->errstr;
-    return "a reply larger than allowed";
+    if (reader->refusal != NULL)
+        return reader->refusal;
+    if (reader->parser->err == 0)
+        return "a reply larger than allowed";
+    const char *refusal = refusal_of_quoted_byte(reader->parser->errstr);
+    return refusal != NULL ? refusal : reader->parser->errstr;
 }
 
 bool redis_reply_is(const struct redisReply *reply, const char *text)

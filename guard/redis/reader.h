@@ -2,9 +2,9 @@
 /*
  * redis/reader.h - replies out of a stream of bytes, within bounds that the other side cannot break.
  *
- * hiredis parses; it allocates what a header announces ("*2147483647" asks for 16 GB) and buffers whatever
- * comes. Here a reply may have max_reply_bytes bytes (with the slack of one feed) and max_elements elements in all
- * its arrays together; hiredis itself refuses more than seven levels.
+ * hiredis parses; it allocates what a header announces ("*2147483647" asks for 16 GB), nests as deep as it is told and
+ * buffers whatever comes. Here a reply is one of RESP2, of max_reply_bytes bytes (with the slack of one feed), with
+ * max_elements elements in all its arrays together, nested no deeper than seven levels. Nothing else of hiredis is used.
  *
  * A reply with all that is in it lies in one piece of memory, which serves one reply after another; a large one has more.
  *
@@ -26,12 +26,13 @@ struct redis_reader {
     struct redisReader *parser;          /* owned; NULL: not open */
     struct reply_room *room;             /* of the reply that is being read: the last one */
     struct reply_room *spare;            /* owned; for the next reply, or NULL */
-    int max_elements, elements_left;     /* limit; of the reply that is being read */
+    const char *refusal;                 /* static; why we broke the stream, or NULL */
+    size_t max_elements, elements_left;  /* limit; of the reply that is being read */
     size_t max_reply_bytes, reply_bytes; /* limit; of the unfinished reply so far */
 };
 
 /* False: no memory. The struct may not move while it is open. */
-bool redis_reader_open(struct redis_reader *reader, size_t max_reply_bytes, int max_elements);
+bool redis_reader_open(struct redis_reader *reader, size_t max_reply_bytes, size_t max_elements);
 /* Also on one that is not open. */
 void redis_reader_close(struct redis_reader *reader);
 

@@ -131,9 +131,22 @@ static void read_as_greeting(struct listener *listener, const struct redisReply 
     assert(goes_well == (why[0] == '\0'));
 }
 
+/* What everybody who reads a reply relies on: a type of RESP2, and what goes with it. */
+static void check_whole(const struct redisReply *reply)
+{
+    assert(reply != NULL && reply->type >= REDIS_REPLY_STRING && reply->type <= REDIS_REPLY_ERROR);
+    bool text = reply->type == REDIS_REPLY_STRING || reply->type == REDIS_REPLY_STATUS ||
+                reply->type == REDIS_REPLY_ERROR;
+    assert(!text || reply->str[reply->len] == '\0');
+    assert(reply->type == REDIS_REPLY_ARRAY || reply->elements == 0);
+    for (size_t i = 0; i < reply->elements; i++)
+        check_whole(reply->element[i]);
+}
+
 static void take_reply(struct listener *listener, struct redisReply *reply)
 {
     listener->replies++;
+    check_whole(reply);
     read_as_greeting(listener, reply);
     read_as_answer(reply);
     read_as_lock_answer(reply);

@@ -114,15 +114,83 @@ TEST(large_replies_have_room_and_give_it_back)
 
 TEST(what_announces_too_much_breaks_the_stream)
 {
-    assert_breaks("*2147483647\r\n", "too many elements");
-    assert_breaks("*17\r\n", "too many elements");
-    assert_breaks("*2\r\n*8\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n*8\r\n", "too many elements");
-    assert_breaks("*99999999999\r\n", "out of range");
+    assert_breaks("*2147483647\r\n", "array of more elements than allowed");
+    assert_breaks("*17\r\n", "array of more elements than allowed");
+    assert_breaks("*2\r\n*8\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n*8\r\n", "more elements than allowed");
+    assert_breaks("*99999999999\r\n", "length out of range");
+    assert_breaks("*9223372036854775807\r\n", "length out of range");
+    assert_breaks("*9223372036854775808\r\n", "multi-bulk length");
+    assert_breaks("$9223372036854775808\r\n", "bulk string length");
     assert_breaks("$99999999999999999999\r\n", "bulk string length");
     assert_breaks("$-2\r\n", "out of range");
-    assert_breaks("*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n:1\r\n", "nested");
+    assert_breaks("*-2\r\n", "out of range");
     assert_breaks("?\r\n", "Protocol error");
-    assert_breaks("*2\r\n$3\r\none\r\n!\r\n", "Protocol error");
+    assert_breaks("*2\r\n$3\r\none\r\n?\r\n", "Protocol error");
+}
+
+TEST(arrays_nest_so_deep_and_no_deeper)
+{
+    static const char deepest[] = "*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n:1\r\n";
+    struct redisReply *reply = NULL;
+    open_reader();
+    assert_true(read_in_pieces(deepest, sizeof deepest - 1, 1, &reply));
+    assert_non_null(reply);
+    redis_reader_free(&reader, reply);
+    redis_reader_close(&reader);
+    assert_breaks("*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n:1\r\n", "arrays nested too deep");
+    assert_breaks("*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*0\r\n", "arrays nested too deep");
+}
+
+/* A table of its own: hiredis < 1.0 has no words for them. */
+static const struct {
+    const char *reply, *name;
+} of_resp3[] = {
+    {"_\r\n", "a null of RESP3"},
+    {",1.5\r\n", "a double of RESP3"},
+    {",inf\r\n", "a double of RESP3"},
+    {"#t\r\n", "a boolean of RESP3"},
+    {"%1\r\n+a\r\n:1\r\n", "a map of RESP3"},
+    {"%0\r\n", "a map of RESP3"},
+    {"%-1\r\n", "a map of RESP3"},
+    {"%4294967295\r\n", "a map of RESP3"},
+    {"~1\r\n+a\r\n", "a set of RESP3"},
+    {"|1\r\n+ttl\r\n:1\r\n+OK\r\n", "an attribute of RESP3"},
+    {">2\r\n+invalidate\r\n*0\r\n", "a push message of RESP3"},
+    {"(3492890328409238509324850943850943825024385\r\n", "a big number of RESP3"},
+    {"=15\r\ntxt:Some string\r\n", "a verbatim string of RESP3"},
+    {"!21\r\nSYNTAX invalid syntax\r\n", "a bulk error of RESP3"},
+};
+
+TEST(what_is_of_resp3_breaks_the_stream_with_its_name)
+{
+    char stream[128];
+    for (size_t i = 0; i < sizeof of_resp3 / sizeof *of_resp3; i++) {
+        assert_breaks(of_resp3[i].reply, of_resp3[i].name);
+        snprintf(stream, sizeof stream, "*2\r\n*1\r\n+a\r\n%s", of_resp3[i].reply);
+        assert_breaks(stream, of_resp3[i].name);
+    }
+}
+
+/* What hiredis itself refuses in one of them names it as well. */
+TEST(what_is_wrong_with_what_is_of_resp3_says_so)
+{
+    assert_breaks(",one\r\n", "ouble");
+    assert_breaks("#maybe\r\n", "bool");
+    assert_breaks("(twelve\r\n", "ig");
+    assert_breaks("=1\r\nx\r\n", "erbatim string");
+}
+
+/* A function that is NULL would be "called" with a number in the place of the reply. */
+TEST(hiredis_finds_every_function_that_it_may_call)
+{
+    open_reader();
+    const redisReplyObjectFunctions *functions = reader.parser->fn;
+    void (*each[sizeof *functions / sizeof(void (*)(void))])(void);
+    assert_int_equal(sizeof each, sizeof *functions);
+    memcpy(each, functions, sizeof each);
+    for (size_t i = 0; i < sizeof each / sizeof *each; i++)
+        assert_true(each[i] != NULL);
+    redis_reader_close(&reader);
 }
 
 TEST(a_string_that_never_ends_is_refused_once_it_is_too_large)
