@@ -359,10 +359,6 @@ static void claim_granted(struct lock_claim *claim, const struct lock_reply *rep
     confirm_claim(claim, claim->sent_us, reply->valid_ms);
     for (size_t i = 0; i < claim->count; i++)
         claim->places[i].fence = reply->fence[i];
-    if (claim->core->now_us >= warn_at_us(claim)) {
-        lock_request_again(request);
-        return;
-    }
     claim->told = false;
     leave_waiters(claim);
     claim->state = CLAIM_HELD;
