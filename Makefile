@@ -23,7 +23,7 @@
 #   make swarm        ten million schedules of them on all cores: SWARM=10000000 FROM=1
 #   make golden       writes tests/golden/*.txt anew, after a change that means to change what others rely on
 #   make courses      writes these four anew, after a change that means to change what a core does
-#   make mutants      does the simulator find sown bugs
+#   make mutants      does the simulator find sown bugs; PARTS=10: a tenth of them, another one every day
 #   make mutants-live the same against real servers, and who killed whom (some 7 s for each): T=fill for names with it;
 #                     RESUME=1: those that did not pass in the run before
 #   make model        the protocols in the model checker spin, sown bugs too; LONG=1: the large searches as well
@@ -433,7 +433,7 @@ mutants: $(BUILD)/sim
 	@$(BUILD)/sim MUTANTS=20000
 	@$(BUILD)/sim shards MUTANTS=20000
 	@$(BUILD)/sim wishes MUTANTS=20000
-	@CC=$(CC) sh tests/sim/mutants.sh
+	@CC=$(CC) sh tests/sim/mutants.sh 100000 '' $(PARTS)
 
 # By the simulator and by real servers: the matrix.
 mutants-live: all

@@ -115,7 +115,7 @@ simulated() {
 
 # The run before has asked the simulator for each that it has to find by now, and none survived.
 are_simulated() {
-    grep -qx '0 survived' "$top/simulator.log" 2>/dev/null || return 1
+    grep -q '^0 survived' "$top/simulator.log" 2>/dev/null || return 1
     awk -v list=1 -f $sower $table | while IFS='|' read -r name file programs; do
         [ -n "$(simulated "$name" "$programs")" ] || exit 1
     done
