@@ -1,48 +1,57 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * command.h - COMMAND in a process group of its own, and a keeper beside it.
+ * command.h - COMMAND in a process group of its own, and the keeper that is its parent.
  *
- *     fleetlock -----> COMMAND, the leader of the group
- *         |  pipe         | its children
- *         +--------> keeper, in the group
+ *                orders                the descriptor that is inherited
+ *     fleetlock --------> keeper --------> COMMAND --------------------> what it starts, wherever that goes
+ *         ^                 |
+ *         `-----------------'  ends when COMMAND is over and nobody has the descriptor; its status is COMMAND's
  *
- * The keeper waits on the pipe. If fleetlock dies without a word (SIGKILL), nobody renews the lock any more: the keeper
- * tells the group and kills it after the grace, and no later than the lock is safe. It also keeps fleetlock's descriptors
- * open until then, so that a provider that frees a lock when its connection closes does not do so under a COMMAND that
- * still runs. Being in the group, it keeps the group's number from being given to another.
+ * COMMAND inherits a descriptor, as from flock(1): while any process has it, the keeper stays and the lock is held;
+ * with `closes`, COMMAND alone counts. What closes it, as daemons do, keeps the lock no longer.
  *
- * A group that had the terminal gets it, so that COMMAND may ask for a password; where its output goes elsewhere (a pager)
- * only when it asks. ^Z does not stop it, because a stopped holder would keep the lock.
+ * When the lock is lost, or fleetlock dies without a word (SIGKILL: nobody renews any more), the keeper tells COMMAND
+ * and all that it has started, and kills them after the grace, no later than the lock is safe. It is their subreaper,
+ * so it finds those in other groups and sessions, too, and those whose parent is gone, whether they have the descriptor
+ * or not. Until then it keeps fleetlock's descriptors open, so that a provider that frees a lock when its connection
+ * closes does not do so under a COMMAND that still runs.
+ *
+ * A COMMAND that is started in front and with the terminal on both sides has the terminal; any other gets it when it
+ * asks, for a password say, and fleetlock's own group has it. ^Z does not stop it, because a stopped holder would keep
+ * the lock; one that asks behind another job waits for `fg`, and says so.
  *
  * Threads  all from the one that calls command_start(); its signal mask must block what it wants to hear of (SIGCHLD).
  */
 #ifndef APP_FLEETLOCK_COMMAND_H
 #define APP_FLEETLOCK_COMMAND_H
 
-#include <stdatomic.h>
+#include "app/fleetlock/keeper.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 struct command {
-    pid_t pid;                 /* of COMMAND and its group; 0: none */
-    pid_t keeper;              /* 0: none */
-    int pipe;                  /* to the keeper; -1: none */
-    _Atomic uint64_t *safe_ms; /* shared with the keeper: the lock is safe until then, of clock_boot_ms() */
-    bool has_terminal;
+    struct keeper_shared *shared;
+    pid_t keeper;
+    int orders; /* to the keeper */
     bool is_over;
     int status; /* as a shell has it, once it is over */
 };
 
 /* COMMAND inherits what is open now, and nothing that is opened later, whatever library does it. Call it first. */
 void command_keep_descriptors(void);
-/* on_lost: the signal the keeper sends; 0: SIGTERM. False: no process could be made; why is on stderr. */
-bool command_start(struct command *command, char **argv, uint64_t safe_ms, int on_lost, uint32_t grace_ms);
-/* To every process of the group. */
+/* safe_ms: the lock is safe until then, of clock_boot_ms(). False: no process could be made; why is on stderr. */
+bool command_start(struct command *command, const struct keeper_plan *plan, uint64_t safe_ms);
+/* It has been renewed. */
+void command_is_safe(struct command *command, uint64_t safe_ms);
+/* To COMMAND and all that it has started. */
 void command_signal(const struct command *command, int signal_number);
+/* All of them are told, and killed in time. */
+void command_lost(const struct command *command);
 /* After SIGCHLD: sets is_over and status. */
 void command_reap(struct command *command);
-/* Once it is over: the keeper goes, the terminal comes back. */
+/* Once it is over. */
 void command_finish(struct command *command);
 
 #endif

@@ -2,7 +2,7 @@
 /*
  * fleetlock.c - flock(1) for a fleet: runs a command under a lock of guard/locks.h.
  *
- *     options -> lock -> COMMAND in its group .................... over -> unlock
+ *     options -> lock -> COMMAND and what it starts .............. over -> unlock
  *                   \       \  `lost`: --on-lost, then SIGKILL     /
  *                    \       `-- TERM, INT, HUP, QUIT: passed on -'
  *                     `-- the same before it is granted: gives up
@@ -46,6 +46,48 @@ struct fleetlock {
 static void complain(const char *text)
 {
     fprintf(stderr, "fleetlock: %s\n", text);
+}
+
+/* What the library refuses, in the words of the command line. */
+static const struct {
+    const char *said, *meant;
+} words[] = {
+    {"guard_locks_config.url_count", "the number of --url"},
+    {"guard_locks_config.urls", "--url"},
+    {"guard_locks_config.name_space", "--namespace"},
+    {"guard_locks_config.", ""},
+    {"guard_lock_request.names", "NAME"},
+    {"guard_lock_request.count", "the number of NAMEs"},
+    {"guard_lock_request.kind", "--provider"},
+    {"guard_lock_request.", ""},
+    {"REDIS", "redis"},
+    {"REDLOCK", "redlock"},
+    {"POSTGRES", "postgres"},
+    {"ZOOKEEPER", "zookeeper"},
+    {"FAIR", "--fair"},
+    {"MUTEX", "--mutex"},
+    {"WRITE", "--write"},
+    {"READ", "--read"},
+    {"PERMITS", "--permits"},
+    {" LATCH", ""},
+};
+
+static void complain_of_refusal(const char *text)
+{
+    enum { WORDS = sizeof words / sizeof *words };
+    fputs("fleetlock: ", stderr);
+    while (*text != '\0') {
+        size_t i = 0;
+        while (i < WORDS && strncmp(text, words[i].said, strlen(words[i].said)) != 0)
+            i++;
+        if (i < WORDS) {
+            fputs(words[i].meant, stderr);
+            text += strlen(words[i].said);
+        } else {
+            fputc(*text++, stderr);
+        }
+    }
+    fputc('\n', stderr);
 }
 
 /* ---- signals ---- */
@@ -101,7 +143,7 @@ static int open_locks(struct fleetlock *fleetlock)
     config.warn_ms = options->grace_ms + options->lease_ms / 20; /* to send the signal, and to be scheduled */
     if (guard_locks_open(&config, &fleetlock->locks, &error) == GUARD_OK)
         return 0;
-    complain(error.text);
+    complain_of_refusal(error.text);
     return error.status == GUARD_INVALID ? EX_USAGE : EX_OSERR;
 }
 
@@ -180,6 +222,10 @@ static int acquire(struct fleetlock *fleetlock)
     request.lost = on_lost;
     request.context = fleetlock;
     const enum guard_lock_status status = guard_lock(fleetlock->locks, &request, NULL, &error);
+    if (status == GUARD_LOCK_INVALID) {
+        complain_of_refusal(error.text);
+        return EX_USAGE;
+    }
     if (status != GUARD_LOCK_OK) {
         snprintf(fleetlock->why, sizeof fleetlock->why, "%s", error.text);
         return status_of_refusal(fleetlock, status);
@@ -223,7 +269,6 @@ static bool set_environment(const struct fleetlock *fleetlock)
 struct watch {
     struct guard_hold *hold;
     int lost_fd;        /* -1: it has been heard of */
-    uint64_t kill_ms;   /* UINT64_MAX: not yet */
     bool lost, goes_on; /* --on-lost go-on */
 };
 
@@ -233,30 +278,17 @@ static void look_at_validity(const struct watch *watch, struct command *command)
     const uint64_t now_ms = clock_boot_ms();
     const uint32_t left_ms = guard_hold_left_ms(watch->hold);
     if (left_ms > 0)
-        atomic_store(command->safe_ms, now_ms + left_ms);
+        command_is_safe(command, now_ms + left_ms);
 }
 
-static void begin_end(const struct fleetlock *fleetlock, struct command *command, struct watch *watch)
+static void begin_end(struct command *command, struct watch *watch)
 {
-    const struct options *options = &fleetlock->options;
-    const uint64_t by_grace_ms = clock_boot_ms() + options->grace_ms;
     watch->lost = true;
     watch->lost_fd = -1;
     look_at_validity(watch, command);
     complain(watch->goes_on ? "COMMAND goes on without the lock" : "COMMAND is told to end");
-    if (watch->goes_on)
-        return;
-    command_signal(command, options->on_lost);
-    const uint64_t safe_ms = atomic_load(command->safe_ms);
-    watch->kill_ms = by_grace_ms < safe_ms ? by_grace_ms : safe_ms;
-}
-
-static int rest_ms(const struct fleetlock *fleetlock, const struct watch *watch)
-{
-    const uint64_t now_ms = clock_boot_ms();
-    if (watch->kill_ms == UINT64_MAX)
-        return (int)(fleetlock->options.lease_ms / LOOKS_PER_LEASE);
-    return watch->kill_ms > now_ms ? (int)(watch->kill_ms - now_ms) : 0;
+    if (!watch->goes_on)
+        command_lost(command);
 }
 
 static void pass_signals(const struct fleetlock *fleetlock, struct command *command)
@@ -271,22 +303,17 @@ static void pass_signals(const struct fleetlock *fleetlock, struct command *comm
 
 static void watch_command(const struct fleetlock *fleetlock, struct command *command, struct watch *watch)
 {
+    const int look_ms = (int)(fleetlock->options.lease_ms / LOOKS_PER_LEASE);
     while (!command->is_over) {
         struct pollfd polled[] = {{.fd = fleetlock->signals, .events = POLLIN},
                                   {.fd = watch->lost_fd, .events = POLLIN}};
-        poll(polled, 2, rest_ms(fleetlock, watch));
+        poll(polled, 2, look_ms);
         pass_signals(fleetlock, command);
         if (!watch->lost)
             look_at_validity(watch, command);
         if (watch->lost_fd >= 0 && polled[1].revents != 0 && !command->is_over)
-            begin_end(fleetlock, command, watch);
-        if (clock_boot_ms() >= watch->kill_ms) {
-            command_signal(command, SIGKILL);
-            watch->kill_ms = UINT64_MAX;
-        }
+            begin_end(command, watch);
     }
-    if (watch->lost && !watch->goes_on)
-        command_signal(command, SIGKILL); /* what COMMAND has left of its group */
 }
 
 static int give_back(struct watch *watch, int status)
@@ -302,18 +329,19 @@ static int give_back(struct watch *watch, int status)
 static int hold(struct fleetlock *fleetlock)
 {
     const struct options *options = &fleetlock->options;
+    const struct keeper_plan plan = {.argv = options->command,
+                                     .on_lost = options->on_lost,
+                                     .grace_ms = options->grace_ms,
+                                     .closes = options->closes};
     struct command command;
     struct watch watch = {.hold = fleetlock->result.hold,
                           .lost_fd = guard_hold_lost_fd(fleetlock->result.hold),
-                          .kill_ms = UINT64_MAX,
                           .goes_on = options->on_lost == 0};
-    bool started = watch.lost_fd >= 0 && set_environment(fleetlock);
+    const bool started = watch.lost_fd >= 0 && set_environment(fleetlock);
     if (!started)
         complain("no descriptor or no memory for COMMAND");
     const uint64_t safe_ms = clock_boot_ms() + guard_hold_left_ms(watch.hold);
-    started =
-        started && command_start(&command, options->command, safe_ms, options->on_lost, options->grace_ms);
-    if (!started) {
+    if (!started || !command_start(&command, &plan, safe_ms)) {
         guard_unlock_wait(&watch.hold);
         return EX_OSERR;
     }
@@ -328,7 +356,7 @@ static void print_seen(const struct guard_lock_seen *seen)
 {
     const time_t now_s = time(NULL);
     printf("%-7s %-*s", seen->holds ? "holds" : "waits", GUARD_LOCK_WHO_BYTES / 2, seen->who);
-    if (seen->limit < GUARD_LOCK_UNITS_MAX)
+    if (seen->limit <= GUARD_LOCK_UNITS_MAX)
         printf(" %" PRIu32 " of %" PRIu32, seen->units, seen->limit);
     else
         printf(" %s", seen->units == 1 ? "reader" : "alone");

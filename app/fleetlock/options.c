@@ -14,7 +14,13 @@
 #include <strings.h>
 #include <sysexits.h>
 
-enum { LEASE_MOST_MS = 3600000, MAX_LEASE_USUAL_MS = 60000, GRACE_USUAL_MS = 2000, DIGITS_MAX = 9 };
+enum {
+    LEASE_MOST_MS = 3600000,
+    MAX_LEASE_MOST_MS = 86400000,
+    MAX_LEASE_USUAL_MS = 60000,
+    GRACE_USUAL_MS = 2000,
+    DIGITS_MAX = 9
+};
 
 static const char help[] =
     "fleetlock - run a command under a lock that a whole fleet shares\n"
@@ -37,6 +43,7 @@ static const char help[] =
     "    --on-lost ACTION  what COMMAND gets when the lock is lost: term (the default), kill, another "
     "signal's name, or go-on\n"
     "    --grace TIME      between that signal and SIGKILL; 2s, but no more than a third of the lease\n"
+    "    --close           the lock is given back when COMMAND is over, whatever it has left running\n"
     "    --provider NAME   redis (the default), redlock, postgres or zookeeper\n"
     "    --url URL         of the provider; redlock takes 3, 5, 7 or 9. $FLEETLOCK_URL keeps a password "
     "off the command line\n"
@@ -186,6 +193,7 @@ enum flag {
     FLAG_MAX_LEASE,
     FLAG_ON_LOST,
     FLAG_GRACE,
+    FLAG_CLOSE,
     FLAG_PROVIDER,
     FLAG_URL,
     FLAG_NAMESPACE,
@@ -204,6 +212,7 @@ static const struct option flags[] = {
     {"max-lease", required_argument, NULL, FLAG_MAX_LEASE},
     {"on-lost", required_argument, NULL, FLAG_ON_LOST},
     {"grace", required_argument, NULL, FLAG_GRACE},
+    {"close", no_argument, NULL, FLAG_CLOSE},
     {"provider", required_argument, NULL, FLAG_PROVIDER},
     {"url", required_argument, NULL, FLAG_URL},
     {"namespace", required_argument, NULL, FLAG_NAMESPACE},
@@ -266,6 +275,9 @@ static void take_flag(struct options *options, int flag, struct kinds_said *said
     case FLAG_GRACE:
         take_time("grace", optarg, &options->grace_ms, good);
         break;
+    case FLAG_CLOSE:
+        options->closes = true;
+        break;
     case FLAG_PROVIDER:
         take_provider(optarg, &options->provider, good);
         break;
@@ -319,6 +331,8 @@ static void check(const struct options *options, const struct kinds_said *said, 
         mistake(good, "--permits N and --of M belong together, and N is at most M");
     if (options->lease_ms < 1000 || options->lease_ms > LEASE_MOST_MS)
         mistake(good, "--lease must be 1s..1h");
+    else if (options->max_lease_ms > MAX_LEASE_MOST_MS)
+        mistake(good, "--max-lease must be at most 24h");
     else if (options->lease_ms > options->max_lease_ms)
         mistake(good, "--lease is more than --max-lease, %gs", options->max_lease_ms / 1e3);
     if (options->grace_ms > options->lease_ms / 3)

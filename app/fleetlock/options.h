@@ -32,6 +32,7 @@ struct options {
     uint32_t lease_ms, grace_ms;
     uint32_t max_lease_ms; /* of the namespace */
     int on_lost;           /* the signal that COMMAND is sent; 0: none, it goes on */
+    bool closes;           /* what COMMAND leaves behind does not keep the lock */
     enum guard_lock_provider provider;
     const char *urls[OPTIONS_URLS_MAX];
     size_t url_count;

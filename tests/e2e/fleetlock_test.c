@@ -262,6 +262,11 @@ TEST(permits_are_counted_in_units)
     struct run holder = start("x", "--permits", "2", "--of", "3", HOLD);
     wait_begun(&holder);
     expect_status("x", " 2 of 3");
+    struct run beside = start("y", "--permits", "2", "--of", "999999", HOLD);
+    wait_begun(&beside);
+    expect_status("y", " 2 of 999999");
+    kill(beside.pid, SIGTERM);
+    assert_int_equal(status_of(&beside), 128 + SIGTERM);
     expect(start("x", "--permits", "2", "--of", "3", "--wait", "0", "--", "true"), 75, "not acquired");
     expect(start("x", "--permits", "1", "--of", "3", "--wait", "0", "--", "true"), 0, "");
     kill(holder.pid, SIGTERM);
@@ -389,6 +394,89 @@ TEST(a_command_has_no_grace_beyond_the_lease_when_fleetlock_is_killed)
         assert_true(tries < TRIES);
 }
 
+/* ---- what outlives the command ---- */
+
+/* A COMMAND that is over at once, with 7, and leaves WORK running, which prints what HOLD prints. */
+#define LEAVE(WORK) "--", "bash", "-c", WORK " & exit 7"
+#define WORK "sh -c 'echo began x 0 $$; exec sleep 600'"
+/* A daemon: a session of its own, and its parent is over, too. */
+#define DAEMON "(setsid " WORK " &)"
+/* It does not go when it is told. */
+#define CLINGING_DAEMON                                                                                      \
+    "(setsid sh -c \"trap '' TERM HUP; echo began x 0 \\$\\$; while :; do sleep 0.05; done\" &)"
+
+static void expect_kept(struct run run)
+{
+    const struct begun begun = wait_begun(&run);
+    expect(start("x", "--wait", "300ms", "--", "true"), 75, "not acquired in time");
+    assert_int_equal(kill(begun.pid, SIGKILL), 0);
+    assert_int_equal(status_of(&run), 7);
+    expect(start("x", "--wait", "0", "--", "true"), 0, "");
+}
+
+TEST(work_that_a_command_leaves_behind_keeps_the_lock_wherever_it_goes)
+{
+    expect_kept(start("x", LEAVE(WORK)));
+    expect_kept(start("x", LEAVE("setsid " WORK)));
+    expect_kept(start("x", LEAVE(DAEMON)));
+    expect_kept(start("outer", "--", program, "x", LEAVE(DAEMON)));
+}
+
+static void expect_left(struct run run)
+{
+    const struct begun begun = wait_begun(&run);
+    assert_int_equal(status_of(&run), 7);
+    expect(start("x", "--wait", "0", "--", "true"), 0, "");
+    assert_int_equal(kill(begun.pid, SIGKILL), 0);
+}
+
+TEST(work_that_has_closed_the_descriptor_or_never_had_it_does_not_keep_the_lock)
+{
+    expect_left(start("x", "--close", LEAVE(WORK)));
+    expect_left(start("x", LEAVE("exec 100>&-; setsid " WORK)));
+}
+
+TEST(a_signal_reaches_what_a_command_has_left_behind)
+{
+    struct run run = start("x", LEAVE(DAEMON));
+    const struct begun begun = wait_begun(&run);
+    kill(run.pid, SIGTERM);
+    assert_int_equal(status_of(&run), 7);
+    wait_gone(begun.pid);
+}
+
+/* Redis hangs, or fleetlock is killed: by the end of the lease all of it is dead. */
+static bool is_killed_with_all(const char *work, bool is_hang)
+{
+    enum { LEASE_MS = 3000 };
+    struct run run = start("x", "--lease", "3s", "--grace", "500ms", "--", "bash", "-c", work);
+    const struct begun begun = wait_begun(&run);
+    const uint64_t end_us = clock_after_ms(LEASE_MS);
+    if (is_hang)
+        stack_redis_pause(&redis);
+    else
+        kill(run.pid, SIGKILL);
+    const bool in_time = wait_gone(begun.pid) < end_us;
+    if (is_hang)
+        expect(run, 74, "the lock is lost");
+    else
+        assert_true(proc_wait(run.pid, LIMIT_MS, NULL));
+    stack_redis_resume(&redis);
+    return in_time;
+}
+
+TEST(all_that_a_command_has_started_is_killed_before_the_lease_ends)
+{
+    static const char *const works[] = {
+        CLINGING_DAEMON "; exec sleep 600",
+        CLINGING_DAEMON " & exit 7",
+        "(exec 100>&-; " CLINGING_DAEMON "); exec sleep 600",
+    };
+    for (size_t i = 0; i < 2 * sizeof works / sizeof *works; i++)
+        for (int tries = 0; !is_killed_with_all(works[i / 2], i % 2 == 0); tries++)
+            assert_true(tries < TRIES);
+}
+
 /* ---- how it was started ---- */
 
 TEST(a_signal_that_is_ignored_does_not_end_the_wait)
@@ -440,6 +528,38 @@ TEST(a_command_gets_the_terminal_and_leaves_it_to_a_pager_until_it_asks)
     expect_on_terminal("stty sane; " SAY_WHERE, "| cat", "in front");
 }
 
+/* "secret" is typed there. */
+static void expect_typed(const char *line, const char *text)
+{
+    expect(start("outer", "--", "sh", "-c", "echo secret | script -qec \"$0\" /dev/null", line), 0, text);
+}
+
+#define ASK "read -r word </dev/tty; echo got $word"
+
+TEST(a_command_whose_input_is_a_pipe_may_ask_at_the_terminal)
+{
+    char line[512];
+    snprintf(line, sizeof line, "echo x | %s x -- sh -c '" ASK "'", program);
+    expect_typed(line, "got secret");
+    snprintf(line, sizeof line, "%s x -- sh -c '" ASK "' </dev/null 2>/dev/null | cat", program);
+    expect_typed(line, "got secret");
+}
+
+TEST(a_command_that_asks_behind_another_job_waits_until_it_is_in_front)
+{
+    char line[1024], script[PATH_BYTES];
+    snprintf(script, sizeof script, "%s/ask", folder);
+    FILE *file = fopen(script, "w");
+    assert_non_null(file);
+    fprintf(file, "echo $$ >%s/asks; " ASK "\n", folder);
+    fclose(file);
+    snprintf(line, sizeof line,
+             "bash --norc -c 'set -m; %s x -- sh %s & "
+             "until grep -qs State:.T /proc/$(cat %s/asks)/status; do sleep 0.01; done; fg'",
+             program, script, folder);
+    expect_typed(line, "got secret");
+}
+
 /* ---- the other providers ---- */
 
 static bool use(enum guard_lock_provider which, const char *name, const char *its_urls)
@@ -468,7 +588,7 @@ static void take_turns(void)
     assert_int_equal(status_of(&second), 128 + SIGTERM);
     expect_status("x", "0 holders");
     /* No library's descriptors are left to COMMAND: 3 is ls's own. */
-    expect(start("x", "--", "sh", "-c", "ls /proc/self/fd | tr '\\n' ' '"), 0, "0 1 2 3 ");
+    expect(start("x", "--close", "--", "sh", "-c", "ls /proc/self/fd | tr '\\n' ' '"), 0, "0 1 2 3 ");
 }
 
 /* A connection string of libpq has spaces, and is one URL all the same. */
@@ -539,11 +659,23 @@ TEST(each_mistake_is_64_and_a_line)
         {{"x", "--provider", "etcd", "--", "true"}, "redis, redlock, postgres or zookeeper"},
         {{"x", "y", "--status"}, "about one NAME"},
         {{"x", "--url", "http://x", "--", "true"}, "redis://"},
-        {{"x", "--namespace", "a b", "--", "true"}, "name_space"},
+        {{"x", "--namespace", "a b", "--", "true"}, "--namespace must be 1.."},
+        {{"x", "x", "--", "true"}, "NAME[0] and [1] are the same"},
+        {{"x", "--url", "redis://a", "--url", "redis://b", "--", "true"},
+         "the number of --url is 2; redis takes one"},
+        {{"x", "--provider", "redlock", "--url", "redis://a", "--", "true"}, "redlock takes 3, 5, 7 or 9"},
+        {{"x", "--max-lease", "25h", "--", "true"}, "--max-lease must be"},
         {{"x", "--nonsense", "--", "true"}, "nonsense"},
     };
     for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++)
         expect(start_arguments(mistakes[i].arguments), 64, mistakes[i].text);
+}
+
+TEST(a_kind_that_a_provider_has_not_is_refused_by_the_name_of_its_option)
+{
+    urls = "redis://127.0.0.1:1 redis://127.0.0.1:2 redis://127.0.0.1:3";
+    expect(start("x", "--provider", "redlock", "--", "true"), 64,
+           "--provider: redlock has no --fair; it has --mutex\n");
 }
 
 TEST(the_help_has_examples)
