@@ -1,12 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# deb_test.sh FOLDER - installs the packages in FOLDER in a Debian that has nothing yet, uses them as their tests/ do, removes
-# and purges them. As root, with mmdebstrap and a mirror. Nothing of the packages may be left at the end.
+# deb_test.sh FOLDER [RELEASE] - installs the packages in FOLDER in a Debian that has nothing yet, of this machine's release or
+# another one, uses them as their tests/ do, removes and purges them. As root, with mmdebstrap and a mirror. Nothing of the
+# packages may be left at the end.
 set -eu
+. tests/world/root.sh
 
-[ $# = 1 ] && ls "$1"/*.deb >/dev/null || { echo "usage: sh deb_test.sh FOLDER, which make deb filled" >&2; exit 2; }
+[ $# -ge 1 ] && ls "$1"/*.deb >/dev/null || { echo "usage: sh deb_test.sh FOLDER [RELEASE]: make deb fills the folder" >&2; exit 2; }
 [ "$(id -u)" = 0 ] || { echo "deb_test.sh: only root may make a root" >&2; exit 1; }
-debs=$1
+debs=$1 release=${2:-$(host_release)}
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 chmod 755 "$root"
@@ -16,7 +18,7 @@ needs=$(sed -n 's/^Depends: //p' .packaging/debian/tests/control | tr -d ' ' | t
 # Nothing is started in there, whoever asks. The needs of the tests first, so that what the packages bring is seen.
 mmdebstrap --quiet --variant=apt --include="$needs,logrotate" --setup-hook='mkdir -p "$1/etc/postgresql-common/createcluster.d" &&
     echo "create_main_cluster = false" >"$1/etc/postgresql-common/createcluster.d/none.conf"' \
-    bookworm "$root" http://deb.debian.org/debian
+    "$release" "$root" "$(mirror)"
 mkdir "$root/debs"
 cp "$debs"/*.deb "$root/debs/"
 rm -f "$root"/debs/*-dbgsym_*

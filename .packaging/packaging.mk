@@ -80,4 +80,4 @@ deb:
 
 deb-test:
 	@sh load/deps.sh packaging
-	@sh .packaging/deb_test.sh build/deb
+	@sh .packaging/deb_test.sh build/deb $(filter-out -,$(RELEASE))

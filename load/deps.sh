@@ -4,7 +4,7 @@
 #
 #   sh load/deps.sh build [COMPILER]   what building, testing and the demo need
 #   sh load/deps.sh client             psql
-#   sh load/deps.sh lint | fuzz | valgrind | gate | model | bench | lab | empty-root | docs  what these targets need on top
+#   sh load/deps.sh lint | fuzz | valgrind | gate | model | bench | lab | world | docs  what these targets need on top
 #   sh load/deps.sh man                what makes manual pages; package-test: what the tests judge them and the rest with
 #   sh load/deps.sh packaging          all that makes, judges and tries Debian packages, build and man included
 #   sh load/deps.sh pgbouncer          the pooler that the tests of the PostgreSQL locks and the lab start
@@ -119,8 +119,10 @@ mmdebstrap      mmdebstrap
 docs_needs='
 cmark-gfm cmark-gfm
 '
-empty_root_needs='
+world_needs='
+git        git
 mmdebstrap mmdebstrap
+uidmap     newuidmap
 '
 page_test_needs='
 chromium chromium
@@ -170,7 +172,7 @@ needs_of() {
     networks) echo "$networks_needs" ;;
     units) echo "$units_needs" ;;
     hosts) echo "$hosts_needs" ;;
-    empty-root) echo "$empty_root_needs" ;;
+    world) echo "$world_needs" ;;
     docs) echo "$docs_needs" ;;
     man) echo "$man_needs" ;;
     package-test) echo "$man_needs$package_test_needs" ;;
@@ -180,7 +182,7 @@ needs_of() {
     alerts) echo "$alerts_needs" ;;
     lab) echo "$pgbouncer_needs$zookeeper_needs" ;;
     peers) echo "$peers_needs" | grep "^${2:+$2 }" ;;
-    *) echo "deps.sh: unknown: $1 (build, client, lint, fuzz, valgrind, gate, model, zookeeper, pgbouncer, bench, lab, hosts, networks, units, empty-root, docs, man, package-test, packaging, page-test, formats, alerts, peers)" >&2; exit 2 ;;
+    *) echo "deps.sh: unknown: $1 (build, client, lint, fuzz, valgrind, gate, model, zookeeper, pgbouncer, bench, lab, hosts, networks, units, world, docs, man, package-test, packaging, page-test, formats, alerts, peers)" >&2; exit 2 ;;
     esac
     # With the sanitizers, which the compiler of another release does not bring along.
     case ${2:-gcc} in

@@ -2,6 +2,7 @@
 /* uv_host.c - see uv_host.h. */
 #include "uv_host.h"
 #include <assert.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -82,7 +83,9 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 static int new_watcher(struct uv_host *self, struct guard_watch *watch)
 {
     struct watcher *watcher = malloc(sizeof *watcher);
-    int failed = watcher != NULL ? uv_poll_init(self->loop, &watcher->poll, watch->fd) : UV_ENOMEM;
+    if (watcher == NULL)
+        return ENOMEM;
+    int failed = uv_poll_init(self->loop, &watcher->poll, watch->fd);
     if (failed != 0) {
         free(watcher);
         return -failed; /* on Unix libuv's numbers are errno's below 0 */
