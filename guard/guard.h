@@ -95,7 +95,8 @@ GUARD_API enum guard_status guard_kind_add(struct guard *guard, const struct gua
 /* Runs on a load thread, and finishes the load by exactly one of done, absent, unchanged and fail, before it returns or
  * after guard_load_defer(). The query must begin in here: by now the lease has been granted, and that is what makes the
  * value safe to cache. Returning without finishing, or ending the thread, fails the load as INTERNAL; of two verdicts the
- * first stands. Each breach is a line in the log that names the key. */
+ * first stands. Each breach is a line in the log that names the key. Where this process has no thread for a load or no
+ * memory for its answer, that is no failure: its requests get NO_MEMORY, and another process may load. */
 typedef void guard_loader(struct guard_load *load, void *context);
 GUARD_API const char *guard_load_key(const struct guard_load *load); /* lent until the loader returns */
 /* What is left of load_limit_ms (never more than the hold limit of the lease); 0 when it is over. For
@@ -775,7 +776,8 @@ GUARD_API bool guard_cache(struct guard *guard, char id[GUARD_CACHE_ID_BYTES + 1
  */
 enum guard_event_what {
     GUARD_EVENT_LOAD_STARTED, /* key, kind, load; count: requests that wait */
-    GUARD_EVENT_LOAD_ENDED, /* key, kind, load, status, failure, us; count: as above; CANCELLED: not wanted */
+    GUARD_EVENT_LOAD_ENDED, /* key, kind, load, status, failure, us; count: as above; CANCELLED: not wanted; NO_MEMORY:
+                               this process had no thread or no memory for it */
     GUARD_EVENT_LEASE_LOST, /* key, kind, load */
     GUARD_EVENT_FILL_REFUSED, /* key, kind, load: the lease was lost before, or Redis refused */
     GUARD_EVENT_SHED,         /* key, kind: no place for a load; count: requests that got SHED */

@@ -662,8 +662,7 @@ bool core_tell_unperformed(struct core *core, uint64_t now_us)
     if (last.op != 0)
         core_replied(core, now_us, last.op, &(struct core_reply){.kind = REPLY_UNSENT});
     else
-        core_loaded(core, now_us, last.load,
-                    &(struct core_loaded){.outcome = LOAD_FAILED, .failure = GUARD_FAILURE_INTERNAL});
+        core_loaded(core, now_us, last.load, &(struct core_loaded){.outcome = LOAD_NO_MEMORY});
     return true;
 }
 

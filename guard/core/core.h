@@ -289,7 +289,7 @@ struct core_action {
 bool core_next_action(struct core *core, struct core_action *out);
 /* This one could not be performed. Needs no memory, for that may be why. */
 void core_unperformed(struct core *core, const struct core_action *action);
-/* One event: such a command is answered UNSENT, such a load has failed. Once no action is left to take, because
+/* One event: such a command is answered UNSENT, such a load with NO_MEMORY. Once no action is left to take, because
  * what they point to lives until the next event. False: there is none to tell. */
 bool core_tell_unperformed(struct core *core, uint64_t now_us);
 
@@ -350,8 +350,9 @@ struct core_reply {
 
 void core_replied(struct core *core, uint64_t now_us, uint64_t op, const struct core_reply *reply);
 
-/* UNCHANGED: what the action's `previous` says; only if there was one. */
-enum core_load_outcome { LOAD_OK, LOAD_ABSENT, LOAD_FAILED, LOAD_UNCHANGED };
+/* UNCHANGED: what the action's `previous` says; only if there was one. NO_MEMORY: this process had no thread for it or no
+ * memory for what it brought, which says nothing about the source. */
+enum core_load_outcome { LOAD_OK, LOAD_ABSENT, LOAD_FAILED, LOAD_UNCHANGED, LOAD_NO_MEMORY };
 
 struct core_loaded {
     enum core_load_outcome outcome;

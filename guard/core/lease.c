@@ -132,6 +132,17 @@ void lease_yield(struct flight *flight)
 
 /* ---- loaded ---- */
 
+/* No thread or no memory for its load. Where a value is there, the waiters left are answered by it in the next round. */
+static void lease_out_of_memory(struct flight *flight)
+{
+    struct guard_result result = {.status = GUARD_NO_MEMORY};
+    flight_deliver(flight, flight->refreshing ? 0 : UINT64_MAX, result);
+    if (flight->leased)
+        lease_release(flight, GUARD_FAILURE_NONE, false);
+    else
+        flight_settle(flight);
+}
+
 static void lease_send_load(struct flight *flight)
 {
     const struct load *load = flight->load;
@@ -177,9 +188,7 @@ void lease_start_load(struct flight *flight)
     flight_counts(flight)->load_duplicate += !flight->passing && loads_runs_key(flight);
     flight->load = loads_new(flight, earlier_us(limit_us, flight->hold_until_us));
     if (flight->load == NULL) {
-        flight_deliver_all(flight, (struct guard_result){.status = GUARD_NO_MEMORY});
-        flight->refreshing = false;
-        lease_drop(flight);
+        lease_out_of_memory(flight);
         return;
     }
     flight_move(flight, FLIGHT_LOADING);
@@ -535,6 +544,10 @@ void lease_load_ended(struct flight *flight, const struct core_loaded *loaded)
     loads_free(core, flight->load);
     flight->load = NULL;
     assert(loaded->outcome != LOAD_UNCHANGED || flight->previous != NULL);
+    if (loaded->outcome == LOAD_NO_MEMORY) {
+        lease_out_of_memory(flight);
+        return;
+    }
     if (loaded->outcome == LOAD_FAILED) {
         lease_load_brought_nothing(flight, ending, loaded->failure);
         return;

@@ -37,6 +37,8 @@ static enum guard_status watch_status(const struct core *core, const struct load
                                       const struct core_loaded *loaded)
 {
     bool in_time = core->now_us < load->deadline_us;
+    if (loaded->outcome == LOAD_NO_MEMORY)
+        return GUARD_NO_MEMORY;
     if (loaded->outcome == LOAD_FAILED)
         return load->unwanted && in_time ? GUARD_CANCELLED : GUARD_FAILED;
     return loaded->outcome == LOAD_ABSENT ? GUARD_ABSENT : GUARD_OK;

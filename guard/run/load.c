@@ -558,14 +558,15 @@ static bool validator_valid(const char *validator, size_t bytes)
 void guard_load_done(struct guard_load *load, const void *body, size_t body_bytes, const char *validator)
 {
     size_t validator_bytes = validator != NULL ? strnlen(validator, ENVELOPE_VALIDATOR_MAX + 1) : 0;
-    struct value *value = NULL;
-    if (!validator_valid(validator, validator_bytes))
+    if (!validator_valid(validator, validator_bytes)) {
         breach(load,
                "passed a validator that is not of at most 127 bytes of printable ASCII; the load fails");
-    else
-        value = value_new(body, body_bytes, validator, validator_bytes, load->tags, load->tags_bytes);
-    finish(load, value != NULL ? LOAD_OK : LOAD_FAILED, value,
-           value != NULL ? GUARD_FAILURE_NONE : GUARD_FAILURE_INTERNAL);
+        finish(load, LOAD_FAILED, NULL, GUARD_FAILURE_INTERNAL);
+        return;
+    }
+    struct value *value =
+        value_new(body, body_bytes, validator, validator_bytes, load->tags, load->tags_bytes);
+    finish(load, value != NULL ? LOAD_OK : LOAD_NO_MEMORY, value, GUARD_FAILURE_NONE);
 }
 
 void guard_load_absent(struct guard_load *load)
@@ -574,7 +575,7 @@ void guard_load_absent(struct guard_load *load)
     if (load->tags_bytes > 0)
         tags = value_new("", 0, "", 0, load->tags, load->tags_bytes);
     bool kept = load->tags_bytes == 0 || tags != NULL;
-    finish(load, kept ? LOAD_ABSENT : LOAD_FAILED, tags, kept ? GUARD_FAILURE_NONE : GUARD_FAILURE_INTERNAL);
+    finish(load, kept ? LOAD_ABSENT : LOAD_NO_MEMORY, tags, GUARD_FAILURE_NONE);
 }
 
 void guard_load_fail(struct guard_load *load, enum guard_failure failure)

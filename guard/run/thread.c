@@ -21,7 +21,7 @@
 #include <stdlib.h>
 #include <utlist.h>
 
-enum { FORGOTTEN_KEY_BYTES = 100 };
+enum { SAID_KEY_BYTES = 100 };
 
 /* After every event; see below. */
 static void after_events(struct guard *guard);
@@ -71,12 +71,20 @@ static bool start_load(struct guard *guard, const struct core_action *action)
 
 static void say_forgotten(struct guard *guard, uint64_t load)
 {
-    char key[FORGOTTEN_KEY_BYTES + 1];
+    char key[SAID_KEY_BYTES + 1];
     if (load_key_of(guard->desk, load, key, sizeof key))
         say(&guard->say, SAY_LOADER, SAY_BAD,
             "the load of %s was deferred and not finished within max_hold_ms: its place is free for another "
             "one",
             key);
+}
+
+static void say_unstarted(struct guard *guard, const struct core_action *action)
+{
+    say(&guard->say, SAY_LOADER, SAY_BAD,
+        "there is no thread or no memory for the load of \"%.*s\": its requests are answered NO_MEMORY here, and "
+        "other processes may load it",
+        SAID_KEY_BYTES, action->key.plain);
 }
 
 static void perform(struct guard *guard, const struct core_action *action)
@@ -96,6 +104,8 @@ static void perform(struct guard *guard, const struct core_action *action)
         break;
     case CORE_LOAD:
         performed = start_load(guard, action);
+        if (!performed)
+            say_unstarted(guard, action);
         break;
     case CORE_CANCEL:
         load_cancel(guard->desk, action->load);

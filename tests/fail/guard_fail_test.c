@@ -108,6 +108,8 @@ static void check_answer(const struct guard_result *result)
                  result->status == GUARD_MISS || result->status == GUARD_UNKNOWN;
     if (!named)
         fail_msg("answered %s", guard_status_name(result->status));
+    if (result->failure == GUARD_FAILURE_INTERNAL) /* its loaders keep their contract */
+        fail_msg("what fails in this process is told as a failure of the source");
     assert_true((result->status == GUARD_OK) == (result->value != NULL));
 }
 

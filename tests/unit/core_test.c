@@ -134,6 +134,54 @@ TEST(a_failed_load_is_released_with_its_failure)
     sent_nothing();
 }
 
+/* The owner has no thread for it. */
+static void cannot_begin(struct seen *load)
+{
+    load->over = true;
+    core_unperformed(bench.core, &load->action);
+    assert_true(core_tell_unperformed(bench.core, bench.now_us));
+    drain();
+}
+
+/* Nor is one whose answer finds no memory: loaded NO_MEMORY, in the same way. */
+TEST(a_load_that_cannot_begin_is_no_failure_and_its_lease_goes_back)
+{
+    struct seen *load = begin_load("k", &early);
+    get("k", &late);
+    cannot_begin(load);
+    answered(&early, GUARD_NO_MEMORY);
+    answered(&late, GUARD_NO_MEMORY);
+    struct seen *released = expect(CORE_RELEASE);
+    assert_int_equal(released->action.failure, GUARD_FAILURE_NONE);
+    reply_code(released, 1);
+    assert_int_equal(stats_of().load_failed, 0);
+    assert_true(core_idle(bench.core));
+}
+
+TEST(without_redis_a_load_that_cannot_begin_is_not_remembered)
+{
+    for (int i = 0; i < 2; i++) {
+        reply_kind(lookup_of("k", &early), REPLY_REFUSED);
+        cannot_begin(expect(CORE_LOAD));
+        answered(&early, GUARD_NO_MEMORY);
+        assert_true(core_idle(bench.core));
+    }
+}
+
+TEST(a_refresh_that_cannot_begin_leaves_the_stale_value_to_those_who_ask)
+{
+    bench.policy.stale_ms = 1000;
+    reply_stale(lookup_of("k", &early), REFRESH_OURS, "old");
+    answered_value(&early, "old", GUARD_FROM_STALE);
+    struct seen *load = expect(CORE_LOAD);
+    lookup_of("k", &late);
+    cannot_begin(load);
+    still_waits(&late);
+    assert_int_equal(expect(CORE_RELEASE)->action.failure, GUARD_FAILURE_NONE);
+    reply_stale(expect(CORE_ACQUIRE), REFRESH_OTHERS, "old");
+    answered_value(&late, "old", GUARD_FROM_STALE);
+}
+
 TEST(a_value_that_is_too_big_is_answered_and_marked)
 {
     bench.config.max_value_bytes = 3;
