@@ -78,7 +78,7 @@ struct load {
     struct load *lent_to;           /* runs on its thread, or in its place if it is deferred; NULL: none */
     uint32_t guests;                /* loads whose outer one it is */
     uint32_t depth;                 /* loads that it is nested in */
-    bool cut_short;                 /* the outer one's deadline comes before its own */
+    bool cut_short;                 /* the outer one's or the lender's deadline comes before its own */
     uint64_t visit;                 /* the last search that came by */
     struct load *visit_next;
     size_t key_bytes;

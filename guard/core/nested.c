@@ -147,8 +147,11 @@ bool nested_take_berth(const struct flight *flight, struct load *load)
     load->outer = berth.outer;
     load->lender = berth.lender;
     load->depth = berth.outer->depth + 1;
-    load->cut_short = berth.outer->deadline_us < load->deadline_us;
-    load->deadline_us = earlier_us(berth.outer->deadline_us, load->deadline_us);
+    uint64_t until_us = berth.outer->deadline_us;
+    if (berth.lender != NULL)
+        until_us = earlier_us(until_us, berth.lender->deadline_us);
+    load->cut_short = until_us < load->deadline_us;
+    load->deadline_us = earlier_us(until_us, load->deadline_us);
     berth.outer->guests++;
     berth.outer->lent_to = load;
     load->on_thread = berth.lender == NULL;

@@ -12,7 +12,8 @@
  *                                                                 over any number of loads, for this outer one
  *
  *            A nested load that is deferred gives the thread back, and goes on in the place. The place of an outer load
- *            that is over is kept until nothing runs in it any more.
+ *            that is over is kept until nothing runs in it any more. It has the time of its outer load at most, and of the
+ *            load whose thread it runs on.
  * Circles    What is left to wait for is a load of this process, where a circle is refused at the moment it would close,
  *            or one of another process, for a limited time (alone_us).
  */

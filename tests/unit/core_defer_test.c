@@ -259,6 +259,25 @@ TEST(a_thread_that_stands_still_because_of_a_deferred_load_runs_what_that_one_ne
     answered_value(&a, "A", GUARD_FROM_LOAD);
 }
 
+/* The loader that stands still on that thread is to be back in time. */
+TEST(what_runs_on_a_lent_thread_has_the_time_of_the_load_that_lends_it)
+{
+    threads(2, 1);
+    bench.policy.load_limit_ms = 9000;
+    struct seen *later = begin_deferred("d", &d);
+    bench.policy.load_limit_ms = 3000;
+    struct seen *lender = begin_load("a", &a);
+    bench.policy.load_limit_ms = 5000;
+    get_nested("d", &joined, lender, 2000);
+    get_nested("x", &x, later, 8000);
+    struct seen *nested = lease(expect(CORE_ACQUIRE));
+    assert_true(nested->action.lender == lender->action.load);
+    assert_true(nested->action.deadline_us == lender->action.deadline_us);
+    loaded(nested, "row");
+    reply_code(expect(CORE_FILL), 1);
+    answered_value(&x, "row", GUARD_FROM_LOAD);
+}
+
 TEST(a_circle_over_any_of_the_keys_that_a_deferred_load_waits_for_is_refused)
 {
     threads(3, 3);
