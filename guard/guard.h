@@ -196,7 +196,8 @@ struct guard_request {
  *             where one was expired, whatever its deadline is. In mode SHADOW MISS.
  * REVALIDATE  Only a load that begins after this request answers it, in another process one whose lease was granted after
  *             its first lookup: no near value, no cached one, no stale one, no load that was running. Such requests
- *             collapse among themselves. The value that is there stays, and answers others, until the new one is stored.
+ *             collapse among themselves. The value that is there stays, and answers others, until the new one is stored;
+ *             where it is near in another process, until the message arrives, and for near_ms at the most.
  *             A remembered failure still answers FAILED within failure_ms. Beside such a load another one of the key may
  *             run in this process, for requests that do not revalidate, if neither has a lease.
  */
@@ -706,8 +707,8 @@ GUARD_API bool guard_cache(struct guard *guard, char id[GUARD_CACHE_ID_BYTES + 1
  * With near_bytes and near_ms, what a lookup found in Redis stays in this process's memory for near_ms and is answered from
  * there: no Redis, no callback (GUARD_NOW), no allocation. OK and ABSENT only; never in the modes OFF and SHADOW.
  *
- * What it costs in freshness: the process that invalidates sees it at once, others when the message arrives, and after
- * near_ms at the latest. While the subscription is down nothing is kept.
+ * What it costs in freshness: the process that invalidates, or stores a newer value, sees it at once, others when the message
+ * arrives, and after near_ms at the latest. While the subscription is down nothing is kept.
  */
 
 /*
@@ -778,7 +779,7 @@ enum guard_event_what {
     GUARD_EVENT_LOAD_STARTED, /* key, kind, load; count: requests that wait */
     GUARD_EVENT_LOAD_ENDED, /* key, kind, load, status, failure, us; count: as above; CANCELLED: not wanted; NO_MEMORY:
                                this process had no thread or no memory for it */
-    GUARD_EVENT_LEASE_LOST, /* key, kind, load */
+    GUARD_EVENT_LEASE_LOST,   /* key, kind, load */
     GUARD_EVENT_FILL_REFUSED, /* key, kind, load: the lease was lost before, or Redis refused */
     GUARD_EVENT_SHED,         /* key, kind: no place for a load; count: requests that got SHED */
     GUARD_EVENT_INVALIDATED,  /* or expired: key, or a tag in `key` and count 1; status; us; kind NULL */

@@ -520,7 +520,7 @@ void near_invalidation_ends(struct near *near, bool of_tag, const char *key, siz
     near_drop_invalidated(near, of_tag, key, key_bytes);
 }
 
-void near_heard_key(struct near *near, const char *key, size_t key_bytes)
+void near_stored(struct near *near, const char *key, size_t key_bytes)
 {
     near_drop_invalidated(near, false, key, key_bytes);
 }

@@ -7,8 +7,9 @@
  *     near_keep()                  its answer has come; kept for near_ms from when it was sent
  *     near_invalidation_begins()   this process invalidates: what it has looked up so far is gone
  *     near_invalidation_ends()     and what was looked up before the deletion ran in Redis
- *     near_heard()                 another process has done so, with a key or
- *     near_heard_tag()             a tag
+ *     near_heard()                 another process has done so, with a key, or has filled it; or
+ *     near_heard_tag()             with a tag
+ *     near_stored()                this process has filled a key, or has found what another one has
  *     near_subscribed()            without the subscription no invalidation is heard
  *     near_reign_ended()           what another master said, or one that is none any more
  *
@@ -84,13 +85,14 @@ void near_invalidation_begins(struct near *near, bool of_tag, const char *key, s
 /* Confirmed or not, before it is reported. */
 void near_invalidation_ends(struct near *near, bool of_tag, const char *key, size_t key_bytes);
 
-/* Another process has invalidated this key. */
-void near_heard_key(struct near *near, const char *key, size_t key_bytes);
-/* A message about this key has arrived. invalidated: not of a fill or a release, which change no row. */
-static inline void near_heard(struct near *near, bool invalidated, const char *key, size_t key_bytes)
+/* Something newer than what is near stands in Redis, or may: a request that revalidates, and an early refresh, store over a
+ * value that is still fresh. */
+void near_stored(struct near *near, const char *key, size_t key_bytes);
+/* A message about this key has arrived. changed: not of a release, after which all is as it was. */
+static inline void near_heard(struct near *near, bool changed, const char *key, size_t key_bytes)
 {
-    if (invalidated)
-        near_heard_key(near, key, key_bytes);
+    if (changed)
+        near_stored(near, key, key_bytes);
 }
 void near_heard_tag(struct near *near, const char *tag, size_t tag_bytes);
 

@@ -12,6 +12,7 @@
  *   INVALIDATE, shadow   its own + the fleet's  the core hears what became of the fleet's entries
  */
 #include "calls.h"
+#include "../core/near.h"
 #include "expire.h"
 #include "tag_batch.h"
 #include <stdio.h>
@@ -31,6 +32,7 @@ struct call {
     calls_replied *replied;
     enum core_action_kind kind;
     uint64_t op;
+    bool revalidates;                     /* an acquire that no value answers which was there */
     unsigned awaited;                     /* replies; while it is sent one more */
     bool sent;                            /* the script itself */
     struct tags_clock clock;              /* what the companion of an acquire has said */
@@ -65,6 +67,15 @@ static bool brings_tags(const struct core_action *action)
     return brings && action->value != NULL && action->value->tags_bytes > 0;
 }
 
+/* Before the core answers anybody: it has stored, or may have, or has found what was loaded since. */
+static void forget_near(struct call *call)
+{
+    char encoded[KEY_ENCODED_MAX + 1];
+    bool found_newer = call->revalidates && call->reply.kind == REPLY_FRESH;
+    if (stores(call->kind) || found_newer)
+        near_stored(call->guard->near, encoded, key_encode(call->key, call->key_bytes, encoded));
+}
+
 /* The last one tells, unless the guard is ending already. */
 static void one_awaited_less(struct call *call)
 {
@@ -72,6 +83,7 @@ static void one_awaited_less(struct call *call)
     if (--call->awaited > 0)
         return;
     if (call->sent && guard->phase != PHASE_ENDING) {
+        forget_near(call);
         call->reply.clock = call->clock;
         if (stores(call->kind))
             call->reply.outdated = call->outdated;
@@ -251,6 +263,8 @@ static struct call *new_call(struct guard *guard, const struct core_action *acti
     call->replied = replied;
     call->kind = action->kind;
     call->op = action->op;
+    call->revalidates = action->kind == CORE_ACQUIRE &&
+                        (action->lookup == LOOKUP_REVALIDATE || action->lookup == LOOKUP_REVALIDATE_PEEK);
     call->key_bytes = action->key.plain_bytes;
     memcpy(call->key, action->key.plain, call->key_bytes);
     return call;

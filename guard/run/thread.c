@@ -82,7 +82,8 @@ static void say_forgotten(struct guard *guard, uint64_t load)
 static void say_unstarted(struct guard *guard, const struct core_action *action)
 {
     say(&guard->say, SAY_LOADER, SAY_BAD,
-        "there is no thread or no memory for the load of \"%.*s\": its requests are answered NO_MEMORY here, and "
+        "there is no thread or no memory for the load of \"%.*s\": its requests are answered NO_MEMORY here, "
+        "and "
         "other processes may load it",
         SAID_KEY_BYTES, action->key.plain);
 }
@@ -171,14 +172,6 @@ static void note_heat(struct guard *guard, uint64_t now_us, const struct get *ge
         hot_add(&guard->hot[GUARD_HOT_WAIT], now_us, get->text, get->kind, now_us - get->waiter.start_us);
 }
 
-/* What this process kept of it is older. */
-static void forget_revalidated(struct guard *guard, const struct get *get)
-{
-    struct core_key key = get_key(get);
-    if (get->waiter.revalidates && guard->near != NULL)
-        near_drop(guard->near, key.encoded, key.encoded_bytes);
-}
-
 /* What the core has answered, beginning with this one. */
 static void tell_waiters(struct guard *guard, struct core_waiter *waiter, struct guard_loop **told)
 {
@@ -186,7 +179,6 @@ static void tell_waiters(struct guard *guard, struct core_waiter *waiter, struct
     pthread_mutex_lock(&guard->hot_mutex);
     for (; waiter != NULL; waiter = core_next_answer(guard->core)) {
         note_heat(guard, now_us, (struct get *)waiter);
-        forget_revalidated(guard, (struct get *)waiter);
         if (guard->shadow != NULL)
             shadow_told(guard->shadow, now_us, (struct get *)waiter);
         put_in_outbox((struct get *)waiter, told);
@@ -615,7 +607,8 @@ void thread_on_message(void *context, const char *payload, size_t payload_bytes)
         clear_heard(guard);
         return;
     }
-    near_heard(guard->near, invalidated, message.subject, message.subject_bytes);
+    near_heard(guard->near, invalidated || message.kind == MESSAGE_FILLED, message.subject,
+               message.subject_bytes);
     if (message.kind == MESSAGE_PERMIT)
         core_permit_freed(guard->fleet, clock_now_us(), message.subject, message.subject_bytes);
     else if (!take_push(guard, &message))

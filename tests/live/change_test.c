@@ -110,6 +110,32 @@ TEST(what_is_near_is_no_answer_and_older_than_one)
     expect_row(0, "k", "k v2");
 }
 
+/* Whoever asked for it has given up by then; until then it answers others. */
+TEST(what_is_near_goes_everywhere_when_a_revalidation_has_stored_a_newer_value)
+{
+    static struct ask ask;
+    fleet_init();
+    fleet.config.near_bytes = 1 << 20;
+    fleet.policy.near_ms = NEAR_FOR_MS;
+    fleet_open(2);
+    bring_near(0, "k", "k v1");
+    bring_near(1, "k", "k v1");
+    atomic_store(&fleet.source.version, 2);
+    source_shut(&fleet.source);
+    start_as(0, &ask, "k", GUARD_REVALIDATE);
+    WAIT_UNTIL(atomic_load(&fleet.source.begun) == 2);
+    guard_cancel(fleet.guards[0], NULL, ask.ticket);
+    ask_wait(&ask);
+    assert_int_equal(ask.result.status, GUARD_CANCELLED);
+    assert_true(is_near(0, "k"));
+    assert_true(is_near(1, "k"));
+    source_open(&fleet.source);
+    WAIT_UNTIL(stats_of(fleet.guards[0]).fill_stored == 2);
+    expect_row(0, "k", "k v2");
+    WAIT_UNTIL(!is_near(1, "k"));
+    expect_row(1, "k", "k v2");
+}
+
 TEST(nor_are_a_stale_value_and_one_at_the_soft_limit)
 {
     fleet_init();
