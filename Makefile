@@ -252,6 +252,8 @@ FAIL_PROGRAMS := $(filter $(BUILD)/tests/fail/%,$(TEST_PROGRAMS))
 $(FAIL_PROGRAMS): private WRAPPED := $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc aligned_alloc strdup free \
 	socket connect bind listen send recv getrandom poll pthread_create pthread_mutex_lock)
 $(BUILD)/tests/unit/core_memory_test $(BUILD)/tests/unit/lock_memory_test: private WRAPPED := $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc)
+# The simulator's cores run out of memory.
+$(BUILD)/sim $(BUILD)/tests/sim/sim_test: private WRAPPED := -Wl$(comma)--wrap=calloc
 EXAMPLES := $(addprefix $(BUILD)/example/,fileserver eventserver preforkserver civetserver evhttpserver)
 $(BUILD)/example/civetserver: private EXAMPLE_LIBRARIES := -lcivetweb
 $(BUILD)/example/evhttpserver: private EXAMPLE_LIBRARIES := -levent -levent_pthreads
@@ -445,7 +447,7 @@ mutants-live: all
 
 $(BUILD)/sim: $(BUILD)/tests/sim/sim_main.o $(BUILD)/libsupport.a $(GUARD_PARTS)
 	@echo "  LINK $@"
-	$(LINK) $^ $(LIBRARIES)
+	$(LINK) $(WRAPPED) $^ $(LIBRARIES)
 
 model:
 	@sh load/deps.sh model

@@ -26,6 +26,7 @@ struct event {
     uint32_t key;
     uint32_t subscription; /* MESSAGE: what is on its way when one ends is lost with it */
     bool gone;
+    bool filled;      /* MESSAGE */
     bool of_tag;      /* MESSAGE: key is that of a tag, subject the command */
     uint16_t version; /* MESSAGE: nothing older is in Redis */
 };

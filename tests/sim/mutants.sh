@@ -43,7 +43,7 @@ while IFS='|' read -r name file programs; do
     object=$folder/$(basename "$file" .c).o
     awk -v sow="$name" -v tree="$folder" -f tests/mutants/sow.awk tests/mutants/table
     $CC $FLAGS -c -o "$folder/mutant.o" "$folder/$file"
-    $CC -o "$folder/sim" $(echo "$objects" | sed "s|$object|$folder/mutant.o|")
+    $CC -Wl,--wrap=calloc -o "$folder/sim" $(echo "$objects" | sed "s|$object|$folder/mutant.o|")
     cp "$file" "$folder/$file"
     case $file in
     guard/locks/* | *lock_model.c) worlds=locks ;;

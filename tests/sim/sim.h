@@ -485,6 +485,8 @@ struct load_model {
     bool has_previous;
     uint32_t previous; /* the version that it would replace */
     bool read, ended, cancelled, leased, voided, fails, ignores_cancel;
+    uint32_t depth;     /* loads that it is nested in */
+    uint32_t outer;     /* 1 + the one in whose place it runs; 0: in its own */
     uint32_t lender;    /* 1 + the load whose thread runs it; 0: a worker of its own */
     uint32_t nests;     /* 1 + the key that its loader asks for before it ends; 0: none */
     bool blocked, lent; /* its loader waits for another load; its thread runs another one meanwhile */
@@ -669,6 +671,8 @@ void process_free(struct sim *sim, struct process *process);
 /* After every call into its core: performs what it asks for. */
 void process_drain(struct sim *sim, struct process *process);
 void process_get(struct sim *sim, struct process *process, uint32_t key, uint64_t deadline_ms);
+/* For a load, which is blocked until it is answered. */
+void process_get_nested(struct sim *sim, struct process *process, uint32_t key, uint32_t parent_load);
 /* A request that no lookup has answered. */
 void process_enter(struct sim *sim, struct process *process, uint32_t request);
 /* Its result is set. */
@@ -718,6 +722,8 @@ void sim_near_begins(struct sim *sim, struct process *process, const struct writ
 void sim_near_ends(struct sim *sim, struct process *process, const struct write *write);
 void sim_near_executed(struct sim *sim, struct command *command);
 void sim_near_message(struct sim *sim, struct process *process, const struct event *message);
+/* To a command of its own. */
+void sim_near_replied(struct sim *sim, struct process *process, const struct command *command);
 void sim_near_tag_message(struct sim *sim, struct process *process, const struct command *invalidation);
 /* The subscription: it is lost and will be back after so long; its process knows; it is back. */
 void sim_near_lost(struct sim *sim, const struct process *process, uint64_t back_us);

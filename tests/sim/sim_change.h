@@ -12,6 +12,7 @@
     X(WISH_EXPIRE_TAG, "expire a tag", false)                                                                \
     X(WISH_CLEAR, "clear", false)                                                                            \
     X(WISH_REFRESH, "refresh", true)                                                                         \
+    X(WISH_WARM, "a warm-up beside users on few places", true)                                               \
     X(WISH_POLICY, "another policy", false)                                                                  \
     X(WISH_REVALIDATE, "revalidate", true)                                                                   \
     X(WISH_PEEK, "peek", false)
@@ -22,7 +23,9 @@
     X(SEEN_EXPIRED_STALE, "stale answers after that")                                                        \
     X(SEEN_REVALIDATED, "revalidated")                                                                       \
     X(SEEN_REVALIDATED_ELSEWHERE, "by the load of another process")                                          \
-    X(SEEN_REFRESH_SHED, "refreshes that gave way")
+    X(SEEN_REFRESH_SHED, "refreshes that gave way")                                                          \
+    X(SEEN_WARMED_FOR_USER, "users that joined a queued refresh")                                            \
+    X(SEEN_REFRESH_LAST, "refreshes that began when no user was queued")
 
 /* X(member of enum mutant, its name): bugs sown into the model's side of it */
 #define CHANGE_MUTANTS(X)                                                                                    \
@@ -34,6 +37,7 @@ struct event;
 struct process;
 struct request;
 struct load_model;
+struct command;
 
 enum { CHANGE_KEYS = 3 };
 
@@ -41,6 +45,7 @@ enum { CHANGE_KEYS = 3 };
 struct change_world {
     uint32_t floor[CHANGE_KEYS];  /* what is older is stale */
     uint64_t losses[CHANGE_KEYS]; /* of what Redis had, when that was confirmed */
+    bool warms;                   /* the request that begins is one of a warm-up */
 };
 
 /* What this request wants beyond its key. */
@@ -64,8 +69,12 @@ void change_schedule(struct sim *sim);
 void change_happens(struct sim *sim, const struct event *event);
 /* True: it is answered, or asked in a way of its own. */
 bool change_request_begins(struct sim *sim, struct process *process, struct request *request);
+/* The core has taken it. */
+void change_entered(struct sim *sim, const struct request *request);
 /* It is of requests that revalidate, which have a flight of their own. */
 bool change_revalidates(const struct load_model *load);
+/* A renewal is sent. */
+void change_check_renewal(struct sim *sim, const struct command *renewal);
 void change_check_answer(struct sim *sim, const struct request *request);
 void change_check_load(struct sim *sim, const struct load_model *load);
 void change_check_rest(struct sim *sim);

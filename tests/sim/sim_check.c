@@ -451,11 +451,11 @@ static void check_in_time(struct sim *sim, const struct request *request)
                  request->key, (unsigned long long)(sim->course.now_us - request->deadline_us));
 }
 
-static bool may_happen_in_calm(const struct sim *sim, enum guard_status status)
+static bool may_happen_in_calm(const struct sim *sim, const struct request *request)
 {
     const uint64_t *hit = sim->hit;
     bool load_faults = hit[FAULT_LOAD_FAILS] + hit[FAULT_LOAD_SLOW] + hit[FAULT_LOAD_HANGS] > 0;
-    switch (status) {
+    switch (request->waiter.result.status) {
     case GUARD_OK:
     case GUARD_ABSENT:
     case GUARD_CLOSING:
@@ -464,8 +464,8 @@ static bool may_happen_in_calm(const struct sim *sim, enum guard_status status)
         return hit[FAULT_REQUEST_LEAVES] > 0;
     case GUARD_FAILED:
     case GUARD_TIMEOUT:
-    case GUARD_SHED:
-        return load_faults || sim->wishes.may[WISH_PASS]; /* a load for each request: they queue */
+    case GUARD_SHED: /* a refresh gives way, also to users of other processes; where loads pass, requests queue */
+        return load_faults || sim->wishes.may[WISH_PASS] || request->waiter.refreshes;
     case GUARD_UNKNOWN:
     case GUARD_INVALID:
     case GUARD_NO_MEMORY:
@@ -562,7 +562,7 @@ void check_answer(struct sim *sim, const struct request *request)
                  request->floor);
     if (status == GUARD_TIMEOUT && sim->course.now_us < request->deadline_us)
         sim_fail(sim, "#%u timed out before its deadline", index);
-    if (sim->params.calm && !may_happen_in_calm(sim, status))
+    if (sim->params.calm && !may_happen_in_calm(sim, request))
         sim_fail(sim, "#%u of k%u: %s although nothing is wrong", index, request->key, status_names[status]);
     if (request->probe && status != GUARD_OK)
         sim_fail(sim, "probe #%u of k%u: %s", index, request->key, status_names[status]);

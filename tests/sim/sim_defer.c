@@ -6,14 +6,28 @@
 #include "sim.h"
 #include <string.h>
 
+void *__real_calloc(size_t count, size_t bytes);
+void *__wrap_calloc(size_t count, size_t bytes);
+
 enum { SLACK_US = 3000000 }; /* for a process that is late */
 
 /* ---- what a world has ---- */
 
+/* Where a key has one flight, a chain of loads closes to a circle long before it is too deep. */
+static void choose_depth(struct sim *sim)
+{
+    if (sim->wishes.may[WISH_WITHIN] && !sim->params.calm && sim_wish_between(sim, WISH_WITHIN, 0, 1) == 0)
+        sim->params.mode = GUARD_MODE_OFF;
+}
+
 void defer_choose(struct sim *sim)
 {
+    bool *may = sim->wishes.may;
     sim->params.policy.abandon = sim_wish(sim, WISH_ABANDON, 1);
-    if (sim->wishes.may[WISH_DEFER] && !sim->params.calm)
+    for (enum wish wish = WISH_WITHIN; wish <= WISH_SPEAKS_AGAIN && !sim->params.calm; wish++)
+        may[WISH_DEFER] = may[WISH_DEFER] || may[wish];
+    choose_depth(sim);
+    if (may[WISH_DEFER] && !sim->params.calm)
         sim->params.load_threads = (uint32_t)sim_wish_between(sim, WISH_DEFER, 1, sim->params.workers);
 }
 
@@ -47,6 +61,35 @@ void defer_load_starts(struct sim *sim, struct load_model *load)
         defer->defers = true;
         defer->finished_us = sim_wish_between(sim, WISH_DEFER, 1, calm ? SOON_US : limit_us);
     }
+    if (calm)
+        return;
+    defer->asks = defer->defers && !defer->never && sim_wish(sim, WISH_WITHIN, 1);
+    if (defer->asks)
+        defer->finished_us = sim_wish_between(sim, WISH_WITHIN, 1, SOON_US);
+    defer->loop_ends = defer->defers && sim_wish(sim, WISH_LOOP_ENDS, ONE_IN);
+    defer->speaks_again = defer->defers && sim_wish(sim, WISH_SPEAKS_AGAIN, ONE_IN);
+    defer->short_of_memory = sim_wish(sim, WISH_NO_MEMORY, RARELY);
+}
+
+bool defer_lacks_thread(struct sim *sim)
+{
+    enum { ONE_IN = 6 };
+    return !sim->params.calm && sim_wish(sim, WISH_NO_THREAD, ONE_IN);
+}
+
+static struct sim *short_of_memory;
+
+void defer_memory(struct sim *sim, bool may_run_out)
+{
+    short_of_memory = may_run_out && !sim->params.calm ? sim : NULL;
+}
+
+/* What the cores take for a flight or a load, by the linker's --wrap. */
+void *__wrap_calloc(size_t count, size_t bytes)
+{
+    enum { ONE_IN = 30 };
+    bool fails = short_of_memory != NULL && sim_wish(short_of_memory, WISH_CORE_MEMORY, ONE_IN);
+    return fails ? NULL : __real_calloc(count, bytes);
 }
 
 static void finish_in(struct sim *sim, const struct load_model *load, uint64_t in_us)
@@ -69,12 +112,25 @@ static void look_at_its_end(struct sim *sim, const struct load_model *load, uint
                           .subject = (uint32_t)(load - sim->load)});
 }
 
+/* True: it waits for the answer. */
+static bool asks_within(struct sim *sim, struct process *process, struct load_model *load)
+{
+    bool asks = load->defer.asks && sim->phase == PHASE_CHAOS && !process->closing &&
+                load->deadline_us > sim->course.now_us;
+    load->defer.asks = false;
+    if (!asks)
+        return false;
+    uint32_t key = (uint32_t)sim_wish_between(sim, WISH_WITHIN, 0, sim->params.keys - 1);
+    process_get_nested(sim, process, key, (uint32_t)(load - sim->load));
+    return load->blocked || load->ended;
+}
+
 bool defer_loader_returns(struct sim *sim, struct load_model *load)
 {
     struct defer_of_load *defer = &load->defer;
     struct process *process = &sim->process[load->process];
     if (defer->returned)
-        return defer->never;
+        return defer->never || asks_within(sim, process, load);
     if (!defer->defers)
         return false;
     defer->returned = true;
@@ -88,6 +144,34 @@ bool defer_loader_returns(struct sim *sim, struct load_model *load)
     core_deferred(process->core, process_now_us(process), load->id);
     process_drain(sim, process);
     return true;
+}
+
+/* What is on its way back says that it is not wanted. */
+void defer_load_ends(const struct load_model *load, struct core_loaded *loaded)
+{
+    const struct defer_of_load *defer = &load->defer;
+    if (defer->returned && defer->loop_ends) {
+        value_unref(&loaded->value);
+        loaded->outcome = LOAD_FAILED;
+        loaded->unwanted = true;
+    } else if (defer->short_of_memory && loaded->outcome != LOAD_FAILED) {
+        value_unref(&loaded->value);
+        loaded->outcome = LOAD_NO_MEMORY;
+    }
+}
+
+/* Its loop does not know that nobody waits for it any more. */
+static void speak_again(struct sim *sim, struct process *process, const struct load_model *load)
+{
+    enum { TIMES = 2 };
+    struct value *value = body_value(load->key, load->version, false, "", tags_of_key(sim, load->key));
+    for (int i = 0; i < TIMES; i++) {
+        core_loaded(process->core, process_now_us(process), load->id,
+                    &(struct core_loaded){.outcome = LOAD_OK, .value = value});
+        process_drain(sim, process);
+    }
+    value_unref(&value);
+    sim->seen[SEEN_SPOKEN_LATE]++;
 }
 
 void defer_forgotten(struct sim *sim, struct process *process, uint64_t id)
@@ -107,6 +191,8 @@ void defer_forgotten(struct sim *sim, struct process *process, uint64_t id)
 void defer_happens(struct sim *sim, struct process *process, const struct event *event)
 {
     const struct load_model *load = &sim->load[event->subject];
+    if (load->defer.forgotten && load->defer.speaks_again)
+        speak_again(sim, process, load);
     if (load->ended || process->closing)
         return;
     if (process->stalled_until_us + SLACK_US > sim->course.now_us)
@@ -147,13 +233,28 @@ static void check_abandoned(struct sim *sim, const struct process *process, cons
             sim_fail(sim, "p%u abandons a load of k%u that #%u waits for", process->index, load->key, i);
 }
 
+/* The fleet is told of a failure that a load had, or of one that ran into its limit: of nothing else. */
+static void check_failure(struct sim *sim, const struct process *process, const struct core_action *action,
+                          const struct load_model *load)
+{
+    bool at_limit = action->failure == GUARD_FAILURE_TIMEOUT;
+    bool of_load = load != NULL && load->ended && (load->fails || !load->read);
+    bool of_loop = of_load && load->defer.returned && load->defer.loop_ends;
+    if (!at_limit && (!of_load || of_loop))
+        sim_fail(sim, "p%u tells the fleet of a failure of %s that the source did not have", process->index,
+                 action->key.plain);
+}
+
 void defer_check_command(struct sim *sim, const struct process *process, const struct core_action *action)
 {
     const struct load_model *load = NULL;
     bool renews = action->kind == CORE_RENEW;
+    bool fails = action->kind == CORE_RELEASE && action->failure != GUARD_FAILURE_NONE;
     bool abandons = action->kind == CORE_RELEASE && action->abandoned_ms > 0;
-    if (renews || abandons)
+    if (renews || abandons || fails)
         load = load_of_token(sim, process, action->token);
+    if (fails)
+        check_failure(sim, process, action, load);
     if (load == NULL)
         return;
     if (abandons && !load->ended && load->cancelled)
@@ -169,7 +270,11 @@ void defer_check_command(struct sim *sim, const struct process *process, const s
 
 void defer_check_answer(struct sim *sim, const struct request *request)
 {
-    (void)sim, (void)request;
+    const struct guard_result *result = &request->waiter.result;
+    sim->seen[SEEN_SHORT] += result->status == GUARD_NO_MEMORY;
+    if (request->parent_load == 0 || result->failure != GUARD_FAILURE_CYCLE)
+        return;
+    sim->seen[SEEN_TOO_DEEP] += sim->load[request->parent_load - 1].depth >= GUARD_NESTED_MAX;
 }
 
 /* One for each load, or batch, of which a loader has not returned; a nested one runs on another's. */
@@ -195,8 +300,8 @@ static uint32_t threads_used(const struct sim *sim, uint32_t life)
 static const struct load_model *query_of(const struct sim *sim, uint32_t index)
 {
     const struct load_model *load = &sim->load[index];
-    while (load->lender != 0)
-        load = &sim->load[load->lender - 1];
+    while (load->outer != 0)
+        load = &sim->load[load->outer - 1];
     return load;
 }
 

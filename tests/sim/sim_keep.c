@@ -91,7 +91,8 @@ void keep_load_ends(struct sim *sim, struct load_model *load, struct core_loaded
     if (!load->keep.says)
         return;
     loaded->keep = keep;
-    if (keep->how == GUARD_PASS && loaded->outcome != LOAD_FAILED && !load->cancelled)
+    bool brings = loaded->outcome != LOAD_FAILED && loaded->outcome != LOAD_NO_MEMORY;
+    if (keep->how == GUARD_PASS && brings && !load->cancelled)
         note_parted(sim, load);
     sim_trace(sim, "p%u  it says: %c fresh %u stale %u", load->process,
               keep->how == GUARD_STORE && !has_no_life(keep) ? 'k' : mark_of(keep), keep->fresh_ms,

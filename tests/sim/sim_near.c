@@ -5,7 +5,7 @@
  * Own          not older than an invalidation of the same process that was confirmed
  * Heard        nor than an invalidation whose message has arrived, nor than what Redis had when the subscription came up
  * Bounded      nor than one that was confirmed near_ms ago, whatever happened to messages and subscriptions
- * Looked up    after the last of these invalidations that the process knows of, begun or over
+ * Looked up    after the last of these invalidations that the process knows of, begun or over; and after the last fill
  * Age          at least the real one and never beyond the end of the entry
  * Subscribed   without it there is nothing
  * Memory       never more than its bound
@@ -98,7 +98,8 @@ static void check_origin(struct sim *sim, const struct process *process, const s
         sim_fail(sim, "#%u of k%u got a near value of %llu us as one of %u ms", index, request->key,
                  (unsigned long long)age_us, result->age_ms);
     if (lookup->sent_us < process->voided_us[request->key])
-        sim_fail(sim, "#%u of k%u got what was looked up before it was invalidated", index, request->key);
+        sim_fail(sim, "#%u of k%u got what was looked up before it was invalidated or stored anew", index,
+                 request->key);
 }
 
 bool sim_near_get(struct sim *sim, struct process *process, struct request *request)
@@ -230,12 +231,23 @@ void sim_near_message(struct sim *sim, struct process *process, const struct eve
 {
     uint32_t key = message->key, gone = sim->row[key].gone;
     struct core_key core_key = process_key(key);
-    near_heard(process->near, message->gone, core_key.encoded, core_key.encoded_bytes);
+    near_heard(process->near, message->gone || message->filled, core_key.encoded, core_key.encoded_bytes);
+    if (message->gone || message->filled)
+        process->voided_us[key] = sim->course.now_us;
     if (!message->gone)
         return;
-    process->voided_us[key] = sim->course.now_us;
     raise_to(&process->near_floor[key], message->version < gone ? message->version : gone);
     ask_soon(sim, process, key);
+}
+
+void sim_near_replied(struct sim *sim, struct process *process, const struct command *command)
+{
+    struct core_key key = process_key(command->key);
+    if (command->action.kind != CORE_FILL && command->action.kind != CORE_TOUCH)
+        return;
+    near_stored(process->near, key.encoded, key.encoded_bytes);
+    process->voided_us[command->key] = sim->course.now_us;
+    ask_soon(sim, process, command->key);
 }
 
 void sim_near_failover(struct sim *sim, uint32_t key, uint32_t oldest)

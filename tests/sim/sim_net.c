@@ -112,8 +112,10 @@ void net_send(struct sim *sim, struct process *process, const struct core_action
     sim_trace(sim, "p%u  %s k%u %.8s prev %.8s %c%s", process->index, kind_name(action->kind), command->key,
               command->token, command->prev, action->kind == CORE_ACQUIRE ? (char)action->lookup : ' ',
               link->up ? "" : "(no link)");
-    if (action->kind == CORE_RENEW)
+    if (action->kind == CORE_RENEW) {
         check_hold(sim, command);
+        change_check_renewal(sim, command);
+    }
     defer_check_command(sim, process, action);
     if (!link->up) {
         event.kind = EVENT_UNSENT;
@@ -515,6 +517,7 @@ void net_reply(struct sim *sim, uint32_t index)
               command->token);
     if (ask_for_epochs(sim, process, command))
         return;
+    sim_near_replied(sim, process, command);
     answer(sim, process, command, read_answer(sim, command, read));
     if (command->at_former && read->error && sim->redis.server[command->shard].former != FORMER_FENCED)
         net_break(sim, process, command->shard);
@@ -719,6 +722,7 @@ static void publish_to(struct sim *sim, struct process *process, uint32_t index)
     event.key = command->key;
     event.subscription = process->subscription;
     event.gone = command->answer.gone;
+    event.filled = command->action.kind == CORE_FILL || command->action.kind == CORE_TOUCH;
     event.of_tag = command->action.of_tag;
     event.version = (uint16_t)sim->row[command->key].gone;
     event.subject = command->answer.pushed || event.of_tag ? index + 1 : 0;

@@ -207,7 +207,7 @@ static uint32_t count_queries(const struct sim *sim, bool all)
         const struct load_model *load = &sim->load[i];
         const struct process *process = &sim->process[load->process];
         bool left = load->defer.returned && (process->life != load->life || process->closing);
-        if (load->ended || left || load->lender != 0 || !is_first_of_batch(sim, load))
+        if (load->ended || left || load->depth > 0 || !is_first_of_batch(sim, load))
             continue;
         count += load->permit[0] != '\0' && (all || load->permit_until_us > sim->course.now_us);
     }
@@ -218,7 +218,7 @@ void check_permit_of_load(struct sim *sim, const struct load_model *load)
 {
     enum { CONNECTED_US = 1000 }; /* after its start; its first commands show whether Redis answers */
     const struct permit_out *out = find_out(sim, load->permit);
-    bool limited = sim->params.permits > 0 && sim->params.mode == GUARD_MODE_FLEET && load->lender == 0;
+    bool limited = sim->params.permits > 0 && sim->params.mode == GUARD_MODE_FLEET && load->depth == 0;
     if (!limited)
         return;
     sim->seen[SEEN_PERMITTED] += load->permit[0] != '\0';

@@ -2,6 +2,7 @@
 /*
  * sim_process.c - one process: the core and what its shell would do for it. See guard/core/core.h.
  */
+#include "guard/core/core_state.h"
 #include "sim.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -260,8 +261,6 @@ void process_close(struct sim *sim, struct process *process)
 
 /* ---- loads ---- */
 
-static void process_get_nested(struct sim *sim, struct process *process, uint32_t key, uint32_t parent_load);
-
 static bool was_granted(const struct sim *sim, const struct process *process, const char *token)
 {
     for (uint32_t i = sim->loads; i > 0; i--)
@@ -349,7 +348,7 @@ void process_thread_is_free(struct sim *sim, const struct load_model *load)
 
 void process_give_place_back(struct sim *sim, struct process *process, const struct load_model *load)
 {
-    if (load->lender == 0)
+    if (load->depth == 0)
         process->running -= !has_mates(sim, load);
     if (!load->defer.returned)
         process_thread_is_free(sim, load);
@@ -361,6 +360,14 @@ struct load_model *process_load_of(struct sim *sim, const struct process *proces
         if (sim->load[i - 1].life == process->life && sim->load[i - 1].id == id)
             return &sim->load[i - 1];
     return NULL;
+}
+
+/* Only the core knows which of those that wait for it that is. */
+static uint32_t outer_of(struct sim *sim, const struct process *process, uint64_t id)
+{
+    const struct load *load = loads_find(process->core, id);
+    const struct load_model *outer = process_load_of(sim, process, load->outer->id);
+    return outer != NULL ? (uint32_t)(outer - sim->load) + 1 : 0;
 }
 
 /* What is known of it, if an earlier load has had it. */
@@ -405,6 +412,9 @@ static void start_load(struct sim *sim, struct process *process, const struct co
     load->commands_before = sim->commands;
     load->deadline_us = action->deadline_us - process->clock_offset_us;
     load->leased = was_granted(sim, process, action->token);
+    load->depth = action->depth;
+    if (load->depth > 0)
+        load->outer = outer_of(sim, process, load->id);
     load->has_previous = action->previous != NULL;
     uint32_t key_of_previous = 0;
     if (load->has_previous)
@@ -423,7 +433,7 @@ static void start_load(struct sim *sim, struct process *process, const struct co
     sim->loads++;
     if (action->lender != 0) {
         borrow_thread(sim, load, action->lender);
-    } else {
+    } else if (load->depth == 0) {
         bool joins = has_mates(sim, load);
         process->running += !joins;
         sim->seen[SEEN_BATCHED] += joins;
@@ -466,7 +476,8 @@ static void cancel_load(struct sim *sim, const struct process *process, uint64_t
                                   .subject = i - 1});
         return;
     }
-    sim_fail(sim, "p%u cancels a load that it has not started", process->index);
+    if (!sim->wishes.may[WISH_NO_THREAD]) /* it may have been cancelled before the core hears of that */
+        sim_fail(sim, "p%u cancels a load that it has not started", process->index);
 }
 
 /* What guard/run/nested.c refuses by itself. */
@@ -557,6 +568,8 @@ static void enters(struct sim *sim, struct process *process, struct request *req
     request->open = status == GUARD_OK;
     process->accepted += request->open;
     process->refused += status == GUARD_SHED;
+    if (request->open)
+        change_entered(sim, request);
     if (request->open || status == GUARD_SHED)
         check_entered(sim, request, !request->open);
 }
@@ -569,7 +582,7 @@ static bool has_room(const struct sim *sim)
 }
 
 /* As guard_load_get() asks, without a lookup before: the core is what is tested. */
-static void process_get_nested(struct sim *sim, struct process *process, uint32_t key, uint32_t parent_load)
+void process_get_nested(struct sim *sim, struct process *process, uint32_t key, uint32_t parent_load)
 {
     struct load_model *load = &sim->load[parent_load];
     uint64_t deadline_us = sim->course.now_us + (uint64_t)sim->params.policy.deadline_ms * 1000;
@@ -749,10 +762,18 @@ static void invalidated(struct sim *sim, struct write *write)
 
 /* ---- what a core asks for ---- */
 
+static void start_load_or_not(struct sim *sim, struct process *process, const struct core_action *action)
+{
+    if (defer_lacks_thread(sim))
+        core_unperformed(process->core, action);
+    else
+        start_load(sim, process, action);
+}
+
 static void perform(struct sim *sim, struct process *process, const struct core_action *action)
 {
     if (action->kind == CORE_LOAD)
-        start_load(sim, process, action);
+        start_load_or_not(sim, process, action);
     else if (action->kind == CORE_CANCEL)
         cancel_load(sim, process, action->load);
     else if (action->kind == CORE_FORGET)
@@ -764,8 +785,10 @@ static void perform(struct sim *sim, struct process *process, const struct core_
 void process_drain(struct sim *sim, struct process *process)
 {
     struct core_action action;
-    while (core_next_action(process->core, &action))
-        perform(sim, process, &action);
+    do {
+        while (core_next_action(process->core, &action))
+            perform(sim, process, &action);
+    } while (core_tell_unperformed(process->core, process_now_us(process)));
     struct core_waiter *waiter;
     while ((waiter = core_next_answer(process->core)) != NULL)
         process_answered(sim, (struct request *)waiter);

@@ -80,6 +80,7 @@ bool wishes_loader_returns(struct sim *sim, struct load_model *load)
 
 void wishes_load_ends(struct sim *sim, struct load_model *load, struct core_loaded *loaded)
 {
+    defer_load_ends(load, loaded); /* first: what is not told is not kept */
     keep_load_ends(sim, load, loaded);
 }
 

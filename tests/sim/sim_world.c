@@ -551,8 +551,11 @@ static void dispatch(struct sim *sim, const struct event *event)
     if (process->stalled_until_us > sim->course.now_us)
         sim_at(sim, process->stalled_until_us + (event->kind == EVENT_TICK ? sim_between(sim, 0, 50) : 0),
                *event);
-    else
+    else {
+        defer_memory(sim, true);
         happen_to(sim, process, event);
+        defer_memory(sim, false);
+    }
 }
 
 static void run_until(struct sim *sim, uint64_t until_us)
