@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* base/resolve.c - from the host of a URL to addresses. See base/resolve.h. */
 #include "resolve.h"
+#include "thread_begin.h"
 #include <arpa/inet.h>
 #include <errno.h>
 #include <net/if.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -116,29 +116,17 @@ static void on_resolved(void *context)
     free_resolve(resolve);
 }
 
-/* As pthread_create(), of a detached thread without signals. */
-static int start_resolver(struct resolve *resolve)
-{
-    pthread_t thread;
-    sigset_t all, before;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(&thread, NULL, run_resolve, resolve);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (failed == 0)
-        pthread_detach(thread);
-    return failed;
-}
-
 static int begin_resolver(struct resolve *resolve)
 {
+    pthread_t thread;
     int failed = EAGAIN;
 
     pthread_once(&threads_once, watch_for_children);
     if (atomic_fetch_add(&threads_running, 1) < RESOLVE_THREADS_MAX)
-        failed = start_resolver(resolve);
-    if (failed != 0)
+        failed = thread_begin(&thread, run_resolve, resolve);
+    if (failed == 0)
+        pthread_detach(thread);
+    else
         atomic_fetch_sub(&threads_running, 1);
     return failed;
 }

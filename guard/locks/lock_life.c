@@ -5,10 +5,10 @@
 #include "../base/check.h"
 #include "../base/clock.h"
 #include "../base/key.h"
+#include "../base/thread_begin.h"
 #include "../base/uv_host.h"
 #include "lock_check.h"
 #include "lock_thread.h"
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,17 +99,6 @@ static void *run_locks(void *context)
     return NULL;
 }
 
-/* The host's signals are no business of this thread. */
-static bool start_locks_thread(struct guard_locks *locks)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    bool started = pthread_create(&locks->thread, NULL, run_locks, locks) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return started;
-}
-
 static struct lock_core *new_lock_core(struct guard_locks *locks)
 {
     locks->kinds = locks->provider->kinds;
@@ -176,7 +165,7 @@ static enum guard_status start_locks(struct guard_locks *locks, struct guard_err
         locks->provider = open_provider(locks, &failed);
         bool whole = locks->provider != NULL && locks->provider->perform != NULL;
         locks->core = whole ? new_lock_core(locks) : NULL;
-        if (locks->core != NULL && start_locks_thread(locks))
+        if (locks->core != NULL && thread_begin(&locks->thread, run_locks, locks) == 0)
             return GUARD_OK;
         undo_lock_start(locks);
     }

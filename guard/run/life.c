@@ -3,6 +3,7 @@
 #include "life.h"
 #include "../base/check.h"
 #include "../base/clock.h"
+#include "../base/thread_begin.h"
 #include "../base/uv_host.h"
 #include "../core/near.h"
 #include "../redis/subscription.h"
@@ -15,7 +16,6 @@
 #include "shadow.h"
 #include "thread.h"
 #include "workers.h"
-#include <signal.h>
 #include <string.h>
 
 enum { BEAT_MS = 500 };
@@ -139,17 +139,6 @@ static void *run(void *context)
     return NULL;
 }
 
-/* The host's signals, SIGPIPE among them, are no business of this thread. */
-static bool start_thread(struct guard *guard)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    bool started = pthread_create(&guard->thread, NULL, run, guard) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return started;
-}
-
 /* False: a loader keeps the memory. */
 static bool clear(struct guard *guard)
 {
@@ -199,7 +188,7 @@ enum guard_status life_start(struct guard *guard, const struct redis_url *url, s
     host_timer_set(guard->host, &guard->beat, now_us);
     connected_open(guard);
     guard->topology = redis_topology_open(guard->host, url, &hooks, &why);
-    if (guard->topology != NULL && open_parts(guard) && start_thread(guard))
+    if (guard->topology != NULL && open_parts(guard) && thread_begin(&guard->thread, run, guard) == 0)
         return GUARD_OK;
     thread_close_everything(guard);
     uv_host_run(guard->host);

@@ -2,13 +2,12 @@
 /* workers.c - see workers.h. */
 #include "workers.h"
 #include "../base/clock.h"
+#include "../base/thread_begin.h"
 #include <assert.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
 
-enum { STACK_BYTES = 1 << 20 };
 
 /* ---- one worker ---- */
 
@@ -136,19 +135,10 @@ struct workers *workers_open(const struct workers_config *config)
     return workers;
 }
 
-/* Loaders get no signals of the host's: those belong to threads that expect them. */
 static bool make_thread(struct worker *worker)
 {
-    pthread_attr_t attributes;
-    sigset_t all, before;
-    pthread_attr_init(&attributes);
-    pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
     worker->over = false;
-    worker->made = pthread_create(&worker->thread, &attributes, worker_run, worker) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attributes);
+    worker->made = thread_begin(&worker->thread, worker_run, worker) == 0;
     return worker->made;
 }
 

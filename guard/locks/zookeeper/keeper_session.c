@@ -15,10 +15,10 @@
  */
 #include "keeper_session.h"
 #include "../../base/clock.h"
+#include "../../base/thread_begin.h"
 #include <assert.h>
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
@@ -291,20 +291,13 @@ static void *live_session(void *context)
     return NULL;
 }
 
-/* No signal of the host's comes to it, or to the library's threads, which it starts. */
+/* The library's threads, which it starts, have its signal mask. */
 static bool start_thread(struct keeper_session *session)
 {
-    pthread_attr_t attributes;
     pthread_t thread;
-    sigset_t all, before;
-    if (pthread_attr_init(&attributes) != 0)
-        return false;
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    bool good = pthread_create(&thread, &attributes, live_session, session) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attributes);
+    bool good = thread_begin(&thread, live_session, session) == 0;
+    if (good)
+        pthread_detach(thread);
     return good;
 }
 
