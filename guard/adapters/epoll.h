@@ -21,7 +21,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
-#include <time.h>
 #include <unistd.h>
 
 struct guard_epoll {
@@ -29,16 +28,9 @@ struct guard_epoll {
     int fd;                 /* becomes readable when one of the guard's does */
     int count;
     struct epoll_event events[16]; /* to be reported; their data is a watch, or NULL: stopped meanwhile */
-    int64_t rings_ms;              /* 0: never */
+    uint64_t rings_ms;             /* 0: never */
     bool soon, closed;
 };
-
-static inline int64_t guard_epoll_now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 static inline int guard_epoll_watch(struct guard_host *host, struct guard_watch *watch, unsigned events)
 {
@@ -61,7 +53,7 @@ static inline int guard_epoll_watch(struct guard_host *host, struct guard_watch 
 static inline void guard_epoll_timer(struct guard_host *host, uint32_t in_ms)
 {
     struct guard_epoll *self = (struct guard_epoll *)host;
-    self->rings_ms = in_ms != GUARD_HOST_NEVER ? guard_epoll_now_ms() + in_ms + 1 : 0;
+    self->rings_ms = in_ms != GUARD_HOST_NEVER ? guard_host_now_ms() + in_ms + 1 : 0;
 }
 
 static inline void guard_epoll_soon(struct guard_host *host, bool again)
@@ -98,7 +90,7 @@ static inline void guard_epoll_ready(struct guard_epoll *self)
 
 static inline int guard_epoll_before_wait(struct guard_epoll *self, int wait_ms)
 {
-    if (self->rings_ms != 0 && self->rings_ms <= guard_epoll_now_ms()) {
+    if (self->rings_ms != 0 && self->rings_ms <= guard_host_now_ms()) {
         self->rings_ms = 0;
         guard_host_rang(&self->host);
     }
@@ -115,8 +107,10 @@ static inline int guard_epoll_before_wait(struct guard_epoll *self, int wait_ms)
     }
     if (self->soon)
         return 0;
-    int64_t left_ms = self->rings_ms != 0 ? self->rings_ms - guard_epoll_now_ms() : INT32_MAX;
-    return wait_ms >= 0 && wait_ms < left_ms ? wait_ms : left_ms > 0 ? (int)left_ms : 0;
+    uint64_t now_ms = guard_host_now_ms(), left_ms = INT32_MAX;
+    if (self->rings_ms != 0)
+        left_ms = self->rings_ms > now_ms ? self->rings_ms - now_ms : 0;
+    return wait_ms >= 0 && (uint64_t)wait_ms < left_ms ? wait_ms : (int)left_ms;
 }
 
 static inline enum guard_status guard_epoll_attach(struct guard *guard, struct guard_epoll **out,

@@ -266,7 +266,7 @@ static inline void epoll_rig_turn(struct loop_rig *rig, bool waits)
     int wait_ms = waits ? -1 : 0;
     bool works =
         rig->ours != NULL &&
-        (rig->ours->soon || (rig->ours->rings_ms != 0 && rig->ours->rings_ms <= guard_epoll_now_ms()));
+        (rig->ours->soon || (rig->ours->rings_ms != 0 && rig->ours->rings_ms <= guard_host_now_ms()));
     if (rig->ours != NULL)
         wait_ms = guard_epoll_before_wait(rig->ours, wait_ms);
     if (works && wait_ms != 0) /* that was a turn */
