@@ -34,7 +34,7 @@ GUARD_SHARED := $(GUARD_BUILD)/libstampede-guard.so.$(GUARD_VERSION)
 GUARD_PARTS := $(GUARD_BUILD)/libguard_parts.a
 GUARD_LIBS = $(GUARD_LOCKS_LIBS) $(GUARD_TLS_LIBS) -lhiredis -luv -pthread
 
-OBJCOPY ?= objcopy
+OBJCOPY ?= $(shell $(CC) -print-prog-name=objcopy)
 
 GUARD_SCRIPTS := $(wildcard $(GUARD_DIR)/wire/scripts/*.lua)
 GUARD_LOCK_SCRIPTS := $(wildcard $(GUARD_DIR)/locks/scripts/*.lua)
@@ -76,8 +76,9 @@ endif
 
 guard_default_goal := $(.DEFAULT_GOAL)
 
+# On i386 each object has the same helpers in a group of its own; a group cannot be made local.
 $(GUARD_LIB): $(GUARD_OBJECTS)
-	$(CC) -r -nostdlib -o $(GUARD_BUILD)/guard.o $(GUARD_OBJECTS)
+	$(CC) -r -nostdlib -Wl,--force-group-allocation -o $(GUARD_BUILD)/guard.o $(GUARD_OBJECTS)
 	$(OBJCOPY) --localize-hidden $(GUARD_BUILD)/guard.o
 	rm -f $@
 	$(AR) rcs $@ $(GUARD_BUILD)/guard.o

@@ -237,7 +237,7 @@ static bool choose_replica(struct redis_cluster *cluster, uint64_t dice,
 static void choose_host(struct redis_cluster *cluster, uint64_t dice, const struct redis_endpoint *not_this,
                         struct redis_endpoint *out)
 {
-    size_t count = cluster->url->host_count, at = dice % count;
+    size_t count = cluster->url->host_count, at = (size_t)(dice % count);
 
     if (redis_endpoint_equal(&cluster->url->hosts[at], not_this))
         at = (at + 1) % count;

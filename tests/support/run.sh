@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# run.sh PROGRAM... - runs test programs, JOBS at a time, each within TEST_LIMIT_S seconds.
+# run.sh PROGRAM... - runs test programs, JOBS at a time, each within TEST_LIMIT_S seconds, under TEST_RUN if that is set
 #
 # Each program has servers, ports and folders of its own and mostly waits for them: alone it keeps a quarter of a core
 # busy, so four at a time take little more than a quarter as long. Prints the closing lines of each, the whole output of
@@ -24,7 +24,7 @@ run_one() {
     log=$(mktemp)
     name=${program#build/*/tests/}
     began=$(date +%s)
-    timeout -k 10 "${TEST_LIMIT_S:-1800}" "$program" >"$log" 2>&1
+    timeout -k 10 "${TEST_LIMIT_S:-1800}" ${TEST_RUN:-} "$program" >"$log" 2>&1
     status=$?
     took=$(($(date +%s) - began))
     times >"$log.times"

@@ -181,7 +181,7 @@ TEST(any_line_keeps_the_rule)
 {
     struct chance chance = {.state = 11};
     for (int round = 0; round < 20000; round++) {
-        size_t count = 1 + chance_below(&chance, 8);
+        size_t count = 1 + (size_t)chance_below(&chance, 8);
         for (size_t i = 0; i < count; i++) {
             const uint32_t *kind = kinds[chance_below(&chance, 5)];
             line[i] = (struct keeper_node){.units = kind[0], .limit = kind[1], .number = (uint32_t)i};
@@ -195,7 +195,7 @@ TEST(any_line_keeps_the_rule)
             if (blocker < i)
                 assert_false(fits_alone((struct keeper_node[]){line[blocker], line[i]}, 2));
         }
-        size_t gone = chance_below(&chance, count);
+        size_t gone = (size_t)chance_below(&chance, count);
         memmove(&line[gone], &line[gone + 1], (count - gone - 1) * sizeof *line);
         assert_true(keeper_line_served(line, count - 1) + (gone < served) >= served);
     }

@@ -50,7 +50,7 @@ static void on_done(void *context, struct finished_load *finished)
     pthread_mutex_unlock(&bench->mutex);
 }
 
-static void wait_finished(struct bench *bench, size_t count)
+static void wait_finished(struct bench *bench, uint64_t count)
 {
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
