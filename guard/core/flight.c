@@ -619,7 +619,7 @@ static void join_refused(struct flight *flight, struct core_waiter *waiter)
 }
 
 #pragma GCC diagnostic push
-#pragma GCC diagnostic error "-Wswitch-enum" /* a state that is missing here is a flight that stays in it */
+#pragma GCC diagnostic error "-Wswitch" /* a state that is missing here is a flight that stays in it */
 void flight_joined(struct core_waiter *waiter, bool refused)
 {
     struct flight *flight = waiter->flight;

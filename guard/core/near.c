@@ -525,6 +525,12 @@ void near_stored(struct near *near, const char *key, size_t key_bytes)
     near_drop_invalidated(near, false, key, key_bytes);
 }
 
+void near_heard(struct near *near, bool changed, const char *key, size_t key_bytes)
+{
+    if (changed)
+        near_stored(near, key, key_bytes);
+}
+
 void near_heard_tag(struct near *near, const char *tag, size_t tag_bytes)
 {
     near_drop_invalidated(near, true, tag, tag_bytes);

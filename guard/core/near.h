@@ -89,11 +89,7 @@ void near_invalidation_ends(struct near *near, bool of_tag, const char *key, siz
  * value that is still fresh. */
 void near_stored(struct near *near, const char *key, size_t key_bytes);
 /* A message about this key has arrived. changed: not of a release, after which all is as it was. */
-static inline void near_heard(struct near *near, bool changed, const char *key, size_t key_bytes)
-{
-    if (changed)
-        near_stored(near, key, key_bytes);
-}
+void near_heard(struct near *near, bool changed, const char *key, size_t key_bytes);
 void near_heard_tag(struct near *near, const char *tag, size_t tag_bytes);
 
 /* The subscription's state has changed, or may have. False empties the cache, in a time that does not depend on how
