@@ -11,7 +11,7 @@
  *
  *     SIGTERM, SIGINT   drain and end; the second one: at once
  *     SIGHUP            reload: opens the access log anew, reads OPS_TOKEN_FILE and REVALIDATE_TOKEN_FILE again
- *     SIGPIPE           ignored
+ *     SIGPIPE           ignored; SIGXFSZ is no end, either (standard.h)
  *
  * systemd, where it started the process, is told all of this (notify.h), and hands over the listening sockets that it
  * keeps (given.h). `catalogd check` looks at what the service needs, and starts nothing (check.h).
@@ -27,6 +27,7 @@
 #include "app/base/log.h"
 #include "app/base/notify.h"
 #include "app/base/settings.h"
+#include "app/base/standard.h"
 #include "app/catalog/cache_gate.h"
 #include "app/catalog/catalog.h"
 #include "app/catalog/hot_file.h"
@@ -50,7 +51,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { EXIT_SETTINGS = 2 };
+enum { EXIT_SETTINGS = 2, LOG_EVERY_MS = 1000 };
 
 struct service {
     struct running *running;
@@ -78,11 +79,11 @@ static void prepare_signals(sigset_t *awaited)
     sigprocmask(SIG_BLOCK, awaited, NULL);
 }
 
-/* 0: none came within limit_ms; without a limit (0) it waits for ever. */
+/* 0: none came within limit_ms. */
 static int await_signal(const sigset_t *awaited, uint32_t limit_ms)
 {
     const struct timespec limit = {.tv_sec = limit_ms / 1000, .tv_nsec = (long)(limit_ms % 1000) * 1000000};
-    const int number = limit_ms == 0 ? sigwaitinfo(awaited, NULL) : sigtimedwait(awaited, NULL, &limit);
+    const int number = sigtimedwait(awaited, NULL, &limit);
 
     return number > 0 ? number : 0;
 }
@@ -281,14 +282,17 @@ static void reload(const struct settings *settings, struct service *service)
 static int serve(const struct settings *settings, struct service *service, const sigset_t *awaited)
 {
     const uint32_t alive_every_ms = notify_alive_every_ms();
+    const bool is_watched = alive_every_ms != 0;
+    const uint32_t every_ms = is_watched && alive_every_ms < LOG_EVERY_MS ? alive_every_ms : LOG_EVERY_MS;
     int number = 0;
 
     notify_ready(server_address(service->server));
     while (number == 0 || number == SIGHUP) {
-        number = await_signal(awaited, alive_every_ms);
+        number = await_signal(awaited, every_ms);
+        log_catch_up();
         if (number == SIGHUP)
             reload(settings, service);
-        if (alive_every_ms != 0 && health_look(service->server, service->guard).is_well)
+        if (is_watched && health_look(service->server, service->guard).is_well)
             notify_alive();
     }
     return number;
@@ -318,6 +322,7 @@ int main(int argc, char **argv)
     struct settings settings;
     sigset_t awaited;
 
+    standard_open();
     log_open();
     if (argc > 1 && strcmp(argv[1], "check") == 0)
         return check_main(argc, argv, environ);

@@ -322,12 +322,16 @@ enum guard_mode {
  * these in 10 s, none of them twice in a row; after those 10 s the last line that was withheld. `good`: something is
  * well again, or there is nothing to be mended. `text` is lent until the function returns. Any thread, also inside the call that is wrong; never in the child of a fork.
  *
- * On stderr a line begins with "stampede-guard NAME_SPACE: " and leaves in one write(2), or not at all if that would
- * block; good news is told only after bad.
+ * On stderr a line begins with "stampede-guard NAME_SPACE: " and is written by guard_write_stderr(); good news is told only
+ * after bad, and with the first line that can be written again, how many before it could not be.
  */
 typedef void guard_log(void *context, const char *text, bool good);
 /* For guard_config.log: nothing is said, also not on stderr. */
 GUARD_API void guard_log_none(void *context, const char *text, bool good);
+/* One line of at most 4096 bytes to stderr, in one write(2) or not at all, which is false: its reader stands still or has
+ * left, or the file may not grow. Never blocks, whoever else writes there, and raises no signal. For a host's own log: it is
+ * called where nothing may block. */
+GUARD_API bool guard_write_stderr(const char *line, size_t bytes);
 
 struct guard_config {
     size_t struct_size;     /* sizeof(struct guard_config) */

@@ -402,6 +402,7 @@ static int carry_out(const struct options *options)
 int main(int argc, char **argv)
 {
     struct options options;
+    proc_begin();
     keep_command_line(argc, argv);
     int status = options_read(argc, argv, &options) ? carry_out(&options) : BAD_USAGE;
     options_clear(&options);

@@ -5,11 +5,13 @@
 #include "app/base/log.h"
 
 #include "app/base/clock.h"
+#include "guard/guard.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,6 +32,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct event events[EVENT_COUNT]; /* under lock */
 
 static bool to_journal; /* set before there are threads */
+
+static _Atomic uint64_t dropped, unsaid; /* lines: ever; that no log_dropped has told of yet */
 
 /* As syslog numbers them. */
 static const char *const priorities[] = {
@@ -97,7 +101,7 @@ static size_t line_head(char *out, size_t out_size, enum log_level level, const 
     return length + (size_t)added;
 }
 
-static void write_line(enum log_level level, const char *event, const char *pairs)
+static bool write_now(enum log_level level, const char *event, const char *pairs)
 {
     char line[LOG_LINE_BYTES];
     size_t length = line_head(line, sizeof(line), level, event);
@@ -106,11 +110,35 @@ static void write_line(enum log_level level, const char *event, const char *pair
     while (length > 0 && line[length - 1] == ' ')
         length--;
     line[length++] = '\n';
-    /* A log that cannot be written cannot be reported either. */
-    ssize_t ignored;
-    do {
-        ignored = write(STDERR_FILENO, line, length);
-    } while (ignored < 0 && errno == EINTR);
+    return guard_write_stderr(line, length);
+}
+
+void log_catch_up(void)
+{
+    const uint64_t lines = atomic_exchange(&unsaid, 0);
+    char pairs[160];
+
+    if (lines == 0)
+        return;
+    snprintf(pairs, sizeof(pairs),
+             "lines=%" PRIu64 " reason=\"the reader of stderr stood still, or its file could not grow\"",
+             lines);
+    if (!write_now(LOG_LEVEL_WARNING, "log_dropped", pairs))
+        atomic_fetch_add(&unsaid, lines);
+}
+
+static void write_line(enum log_level level, const char *event, const char *pairs)
+{
+    log_catch_up();
+    if (write_now(level, event, pairs))
+        return;
+    atomic_fetch_add(&dropped, 1);
+    atomic_fetch_add(&unsaid, 1);
+}
+
+uint64_t log_dropped(void)
+{
+    return atomic_load(&dropped);
 }
 
 static void write_suppressed(enum log_level level, const char *event, uint64_t count)
@@ -206,4 +234,5 @@ void log_flush(void)
         if (event.gate.suppressed > 0)
             write_suppressed(event.level, event.name, event.gate.suppressed);
     }
+    log_catch_up();
 }

@@ -2,7 +2,9 @@
 /*
  * log.h - one line per event to stderr: time=... level=... event=... key=value ...
  *
- * A line leaves in one write(2), so lines of several threads and processes never mix. Control characters are
+ * A line leaves in one write(2), so lines of several threads and processes never mix; or not at all, where its reader
+ * stands still: no loop, load or thread of the guard's waits for a log. What was lost is counted (log_dropped()), and
+ * said by event=log_dropped as soon as the reader is back. Control characters are
  * escaped as \xNN and a line ends at LOG_LINE_BYTES, so that what a client sent cannot forge or flood lines.
  *
  * In an outage the same event repeats thousands of times: of each event LOG_BURST lines pass in LOG_WINDOW_MS, the rest
@@ -36,6 +38,11 @@ void log_event(enum log_level level, const char *event, const char *format, ...)
 /* Likewise, and always written. */
 void log_line(enum log_level level, const char *event, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* Says what was lost, if the reader is back; to be called now and then, and each line does. */
+void log_catch_up(void);
+/* Lines that were lost, ever. */
+uint64_t log_dropped(void);
 
 /* Writes the suppressed=N lines that are due; at shutdown. */
 void log_flush(void);

@@ -2,6 +2,8 @@
 /* command.c - see command.h. */
 #include "app/fleetlock/command.h"
 
+#include "app/fleetlock/complain.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -24,7 +26,7 @@ void command_keep_descriptors(void)
 
 static bool no_process(const char *what)
 {
-    fprintf(stderr, "fleetlock: COMMAND was not started: %s: %s\n", what, strerror(errno));
+    complain("COMMAND was not started: %s: %s", what, strerror(errno));
     return false;
 }
 

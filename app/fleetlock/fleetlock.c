@@ -15,12 +15,13 @@
  * One thread of ours, which sleeps in poll(): signals come through a signalfd, the answer through an eventfd.
  */
 #include "app/base/clock.h"
+#include "app/base/standard.h"
 #include "app/fleetlock/command.h"
+#include "app/fleetlock/complain.h"
 #include "app/fleetlock/options.h"
 #include "guard/locks.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
@@ -42,11 +43,6 @@ struct fleetlock {
     struct guard_lock_result result;
     char why[256];
 };
-
-static void complain(const char *text)
-{
-    fprintf(stderr, "fleetlock: %s\n", text);
-}
 
 /* What the library refuses, in the words of the command line. */
 static const struct {
@@ -75,19 +71,21 @@ static const struct {
 static void complain_of_refusal(const char *text)
 {
     enum { WORDS = sizeof words / sizeof *words };
-    fputs("fleetlock: ", stderr);
-    while (*text != '\0') {
+    char said[1024];
+    size_t bytes = 0;
+    while (*text != '\0' && bytes + 64 < sizeof said) {
         size_t i = 0;
         while (i < WORDS && strncmp(text, words[i].said, strlen(words[i].said)) != 0)
             i++;
         if (i < WORDS) {
-            fputs(words[i].meant, stderr);
+            bytes = (size_t)(stpcpy(said + bytes, words[i].meant) - said);
             text += strlen(words[i].said);
         } else {
-            fputc(*text++, stderr);
+            said[bytes++] = *text++;
         }
     }
-    fputc('\n', stderr);
+    said[bytes] = '\0';
+    complain("%s", said);
 }
 
 /* ---- signals ---- */
@@ -152,7 +150,7 @@ static void on_lost(void *context, struct guard_hold *hold, const char *why)
 {
     (void)context;
     (void)hold;
-    fprintf(stderr, "fleetlock: the lock is lost: %s\n", why);
+    complain("the lock is lost: %s", why);
 }
 
 static void on_answered(void *context, const struct guard_lock_result *result)
@@ -183,14 +181,14 @@ static int status_of_refusal(const struct fleetlock *fleetlock, enum guard_lock_
 {
     switch (status) {
     case GUARD_LOCK_BUSY:
-        fprintf(stderr, "fleetlock: %s: not acquired in time; waiting in front: %" PRIu32 "\n",
-                fleetlock->options.names[0], fleetlock->result.before);
+        complain("%s: not acquired in time; waiting in front: %" PRIu32, fleetlock->options.names[0],
+                 fleetlock->result.before);
         return EX_TEMPFAIL;
     case GUARD_LOCK_UNREACHABLE:
-        fprintf(stderr, "fleetlock: provider not reachable: %s\n", fleetlock->why);
+        complain("provider not reachable: %s", fleetlock->why);
         return EX_UNAVAILABLE;
     case GUARD_LOCK_INVALID:
-        complain(fleetlock->why);
+        complain("%s", fleetlock->why);
         return EX_USAGE;
     case GUARD_LOCK_OK:
     case GUARD_LOCK_LOST:
@@ -201,7 +199,7 @@ static int status_of_refusal(const struct fleetlock *fleetlock, enum guard_lock_
     case GUARD_LOCK_NO_MEMORY:
         break;
     }
-    complain(guard_lock_status_name(status));
+    complain("%s", guard_lock_status_name(status));
     return EX_OSERR;
 }
 
@@ -286,7 +284,7 @@ static void begin_end(struct command *command, struct watch *watch)
     watch->lost = true;
     watch->lost_fd = -1;
     look_at_validity(watch, command);
-    complain(watch->goes_on ? "COMMAND goes on without the lock" : "COMMAND is told to end");
+    complain("%s", watch->goes_on ? "COMMAND goes on without the lock" : "COMMAND is told to end");
     if (!watch->goes_on)
         command_lost(command);
 }
@@ -385,26 +383,16 @@ static int print_status(struct fleetlock *fleetlock)
         printf("and %" PRIu32 " more\n", view.holder_count + view.waiter_count - view.seen_count);
     if (fflush(stdout) == 0)
         return EX_OK;
-    fprintf(stderr, "fleetlock: standard output cannot be written: %s\n", strerror(errno));
+    complain("standard output cannot be written: %s", strerror(errno));
     return EX_OSERR;
 }
 
 /* ---- all of it ---- */
 
-/* Of 0, 1 and 2 those that are closed: else a connection could be called 2, and be written our complaints. */
-static void fill_descriptors(void)
-{
-    int fd;
-    while ((fd = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0 && fd <= STDERR_FILENO)
-        continue;
-    if (fd >= 0)
-        close(fd);
-}
-
 static int run(struct fleetlock *fleetlock)
 {
     if (!take_signals(fleetlock)) {
-        complain(strerror(errno));
+        complain("%s", strerror(errno));
         return EX_OSERR;
     }
     int status = open_locks(fleetlock);
@@ -422,7 +410,7 @@ int main(int argc, char **argv)
 {
     struct fleetlock fleetlock = {.signals = -1, .answered = -1};
     int status = EX_USAGE;
-    fill_descriptors();
+    standard_open();
     command_keep_descriptors();
     if (options_read(argc, argv, &fleetlock.options))
         status =

@@ -3,6 +3,7 @@
 #include "app/fleetlock/keeper.h"
 
 #include "app/base/clock.h"
+#include "app/fleetlock/complain.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -82,13 +83,13 @@ static _Noreturn void become(const struct keeper *keeper, pid_t parent, int give
     sigprocmask(SIG_SETMASK, &none, NULL);
     execvp(argv[0], argv);
     const int error = errno;
-    dprintf(STDERR_FILENO, "fleetlock: %s: cannot be run: %s\n", argv[0], strerror(error));
+    complain("%s: cannot be run: %s", argv[0], strerror(error));
     _exit(error == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN);
 }
 
 static _Noreturn void give_up(const char *what)
 {
-    dprintf(STDERR_FILENO, "fleetlock: COMMAND cannot be watched over: %s: %s\n", what, strerror(errno));
+    complain("COMMAND cannot be watched over: %s: %s", what, strerror(errno));
     _exit(EX_OSERR);
 }
 
@@ -334,7 +335,8 @@ _Noreturn void keeper_run(struct keeper_shared *shared, const struct keeper_plan
     sigemptyset(&child);
     sigaddset(&child, SIGCHLD);
     keep_ours_to_ourselves(is_kept, kept_count);
-    keeper.terminal = open("/dev/tty", O_RDWR | O_CLOEXEC);
+    keeper.terminal =
+        open("/dev/tty", O_RDWR | O_NONBLOCK | O_CLOEXEC); /* one that is stopped holds nothing up */
     const int children = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
     if (children < 0)
         give_up("no descriptor");

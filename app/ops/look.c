@@ -3,6 +3,7 @@
 #include "app/ops/look.h"
 
 #include "app/base/clock.h"
+#include "app/base/log.h"
 #include "app/http/reply.h"
 #include "app/ops/health.h"
 #include "app/ops/metrics.h"
@@ -98,6 +99,7 @@ static void collect(const struct ops_parts *parts, struct metrics *out)
     out->uptime_ms = clock_ms() - parts->started_ms;
     out->resident_bytes = read_resident_bytes();
     out->open_fds = count_open_fds();
+    out->log_dropped = log_dropped();
     getrlimit(RLIMIT_NOFILE, &limit);
     out->max_fds = limit.rlim_cur < UINT32_MAX ? (uint32_t)limit.rlim_cur : UINT32_MAX;
 }

@@ -41,6 +41,9 @@ static const struct row COUNTERS[] = {
     COUNTER("catalogd_access_lines_dropped", NULL,
             "Lines of the access log lost because its file or pipe did not take them in time.",
             server.access.dropped),
+    COUNTER("catalogd_log_lines_dropped", NULL,
+            "Lines of the log lost because the reader of stderr stood still, or its file could not grow.",
+            log_dropped),
 };
 
 static const struct row GAUGES[] = {

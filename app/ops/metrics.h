@@ -30,6 +30,7 @@ struct metrics {
     struct server_stats server;
     enum guard_mode mode;
     bool database_ready;
+    uint64_t log_dropped;
     uint64_t started_at_ms, uptime_ms; /* the first since 1970 */
     uint64_t resident_bytes;
     uint32_t open_fds;

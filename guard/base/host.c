@@ -2,6 +2,7 @@
 /* host.c - many timers, soons and wakes on a loop that has to offer one of each. See host.h. */
 #include "host.h"
 #include "clock.h"
+#include "descriptor.h"
 #include <assert.h>
 #include <stddef.h>
 #include <sys/eventfd.h>
@@ -22,7 +23,7 @@ static void on_eventfd(void *context, unsigned events)
 static bool watch_eventfd(struct guard_host *host)
 {
     struct guard_watch *woken = &host->state->woken;
-    woken->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    woken->fd = descriptor_not_standard(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (woken->fd != -1 && host_watch(host, woken, GUARD_HOST_READABLE) == 0)
         return true;
     if (woken->fd != -1)

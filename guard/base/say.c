@@ -3,11 +3,14 @@
 #include "say.h"
 #include "clock.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { SAY_RAW_SIZE = 640, SAY_HEAD_SIZE = 64, SAY_TAIL_SIZE = 64 };
@@ -51,41 +54,81 @@ __attribute__((format(printf, 2, 0))) static void compose_line(char out[SAY_TEXT
     out[length] = '\0';
 }
 
-/* A pipe's reader may leave at any instant: the SIGPIPE that this raises is taken back, unless one was pending already,
- * which is somebody else's. */
-static void write_unsignalled(const char *line, size_t bytes)
+/* ---- stderr ---- */
+
+/* Unless it was pending already: then it is somebody else's. */
+static void take_back(int signal_number, const sigset_t *pending)
 {
-    sigset_t pipe, pending, before;
-    sigemptyset(&pipe);
-    sigaddset(&pipe, SIGPIPE);
-    sigpending(&pending);
-    pthread_sigmask(SIG_BLOCK, &pipe, &before);
-    while (write(STDERR_FILENO, line, bytes) < 0 && errno == EINTR)
+    sigset_t one;
+    sigemptyset(&one);
+    sigaddset(&one, signal_number);
+    while (sigismember(pending, signal_number) == 0 &&
+           sigtimedwait(&one, NULL, &(struct timespec){0, 0}) < 0 && errno == EINTR)
         continue;
-    while (sigismember(&pending, SIGPIPE) == 0 && sigtimedwait(&pipe, NULL, &(struct timespec){0, 0}) < 0 &&
-           errno == EINTR)
-        continue;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-/* Nothing is to wait, or to be killed by SIGPIPE, for a line. */
-static void write_stderr(const char *name_space, const char *text)
+/* A pipe's reader may leave at any instant, and a file have its greatest size: that raises a signal, which is taken
+ * back. */
+static bool write_unsignalled(int fd, bool is_socket, const char *line, size_t bytes)
+{
+    ssize_t written = 0;
+    sigset_t raised, pending, before;
+    sigemptyset(&raised);
+    sigaddset(&raised, SIGPIPE);
+    sigaddset(&raised, SIGXFSZ);
+    sigpending(&pending);
+    pthread_sigmask(SIG_BLOCK, &raised, &before);
+    do
+        written = is_socket ? send(fd, line, bytes, MSG_DONTWAIT) : write(fd, line, bytes);
+    while (written < 0 && errno == EINTR);
+    take_back(SIGPIPE, &pending);
+    take_back(SIGXFSZ, &pending);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return written == (ssize_t)bytes;
+}
+
+/* Of a pipe or a terminal a description of our own: O_NONBLOCK on the one that is shared would be everybody's. -1: it
+ * needs none, or cannot be had, and then poll() has to do. */
+static int open_again(mode_t mode)
+{
+    bool waits = S_ISFIFO(mode) || S_ISCHR(mode);
+    return waits ? open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC) : -1;
+}
+
+bool guard_write_stderr(const char *line, size_t bytes)
 {
     int before = errno;
-    char line[SAY_HEAD_SIZE + SAY_TEXT_SIZE + SAY_TAIL_SIZE];
-    struct pollfd room = {.fd = STDERR_FILENO, .events = POLLOUT};
-    int bytes = snprintf(line, sizeof line, "stampede-guard %s: %s\n", name_space, text);
-    if (poll(&room, 1, 0) == 1 && room.revents == POLLOUT)
-        write_unsignalled(line, (size_t)bytes);
+    struct stat status = {.st_mode = 0};
+    fstat(STDERR_FILENO, &status);
+    int again = open_again(status.st_mode);
+    struct pollfd room = {.fd = again >= 0 ? again : STDERR_FILENO, .events = POLLOUT};
+    bool written = poll(&room, 1, 0) == 1 && room.revents == POLLOUT &&
+                   write_unsignalled(room.fd, S_ISSOCK(status.st_mode), line, bytes);
+    if (again >= 0)
+        close(again);
     errno = before;
+    return written;
 }
 
-static void say_line(const struct say *say, enum say_tone tone, const char *text)
+/* `lost` lines before it. */
+static bool write_line(const char *name_space, const char *text, unsigned lost)
 {
-    if (say->log != NULL)
+    char line[SAY_HEAD_SIZE + SAY_TEXT_SIZE + 2 * SAY_TAIL_SIZE], tail[SAY_TAIL_SIZE] = "";
+    if (lost > 0)
+        snprintf(tail, sizeof tail, " (%u lines before it could not be written)", lost);
+    int bytes = snprintf(line, sizeof line, "stampede-guard %s: %s%s\n", name_space, text, tail);
+    return guard_write_stderr(line, (size_t)bytes);
+}
+
+static void say_line(struct say *say, enum say_tone tone, const char *text)
+{
+    if (say->log != NULL) {
         say->log(say->context, text, tone == SAY_GOOD);
-    else
-        write_stderr(say->name_space, text);
+        return;
+    }
+    unsigned lost = atomic_exchange(&say->lost, 0);
+    if (!write_line(say->name_space, text, lost))
+        atomic_fetch_add(&say->lost, lost + 1);
 }
 
 /* ---- the gate, under the mutex ---- */
@@ -169,5 +212,5 @@ void say_in_child(const struct say *say, const char *format, ...)
     va_start(args, format);
     compose_line(text, format, args);
     va_end(args);
-    write_stderr(say->name_space, text);
+    write_line(say->name_space, text, 0);
 }

@@ -8,7 +8,7 @@
  * SAY_BURST lines pass in SAY_WINDOW_MS, none of them twice in a row; the last line withheld is said when the window is
  * over.
  * On stderr, which belongs to the host, good news is told only after bad; a line leaves in one write(2), or not at all
- * where that would block. No SIGPIPE is raised.
+ * where that would block, and the next one that does says how many did not. No signal is raised.
  *
  * Threads   any. `mutex` guards the gates; it is not held while anything is written or the host's log called.
  */
@@ -17,6 +17,7 @@
 
 #include "../guard.h"
 #include <pthread.h>
+#include <stdatomic.h>
 
 enum { SAY_BURST = 5, SAY_WINDOW_MS = 10000, SAY_TEXT_SIZE = 768 };
 
@@ -34,6 +35,7 @@ struct say {
     guard_log *log; /* NULL: stderr */
     void *context;
     const char *name_space; /* lent */
+    atomic_uint lost;       /* lines that stderr did not take, since it took one */
     pthread_mutex_t mutex;
     struct say_gate gates[SAY_SUBJECTS];
 };

@@ -202,24 +202,36 @@ struct guard_host *uv_host_attach(struct uv_loop_s *loop)
     return &self->host;
 }
 
-/* uv_loop_init() of libuv 1.44 leaks the descriptor of its epoll when it has none for its two pipes and its
- * eventfd: those it needs are tried first. */
-static bool descriptors_to_spare(void)
+/* Of 0, 1 and 2 those that are closed: they come first. */
+static int count_standard(const int *fds, int count)
 {
-    int fds[LOOP_DESCRIPTORS];
-    int count = 0;
-    while (count < LOOP_DESCRIPTORS && (fds[count] = eventfd(0, EFD_CLOEXEC)) >= 0)
-        count++;
-    bool enough = count == LOOP_DESCRIPTORS;
+    int standard = 0;
+    while (standard < count && fds[standard] <= STDERR_FILENO)
+        standard++;
+    return standard;
+}
+
+/* uv_loop_init() of libuv 1.44 leaks the descriptor of its epoll when it has none for its two pipes and its eventfd: those
+ * it needs are tried first. It aborts when it closes one of 0, 1 and 2: those are held meanwhile. */
+static bool init_loop(struct uv_loop_s *loop)
+{
+    int fds[STDERR_FILENO + 1 + LOOP_DESCRIPTORS];
+    int count = 0, standard = 0;
+    while (count < standard + LOOP_DESCRIPTORS && (fds[count] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) >= 0)
+        standard = count_standard(fds, ++count);
+    bool enough = count == standard + LOOP_DESCRIPTORS;
+    while (count > standard)
+        close(fds[--count]);
+    bool done = enough && uv_loop_init(loop) == 0;
     while (count > 0)
         close(fds[--count]);
-    return enough;
+    return done;
 }
 
 struct guard_host *uv_host_open(void)
 {
     struct uv_host *self = calloc(1, sizeof *self);
-    if (self == NULL || !descriptors_to_spare() || uv_loop_init(&self->own) != 0) {
+    if (self == NULL || !init_loop(&self->own)) {
         free(self);
         return NULL;
     }

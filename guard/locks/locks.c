@@ -7,6 +7,7 @@
 #include "../base/blocking.h"
 #include "../base/check.h"
 #include "../base/clock.h"
+#include "../base/descriptor.h"
 #include "../base/key.h"
 #include "lock_check.h"
 #include "lock_thread.h"
@@ -330,7 +331,7 @@ int guard_hold_lost_fd(struct guard_hold *hold)
         return -1;
     pthread_mutex_lock(&hold->locks->mutex);
     if (hold->lost_fd == -1)
-        hold->lost_fd = eventfd(hold->told_lost ? 1 : 0, EFD_CLOEXEC | EFD_NONBLOCK);
+        hold->lost_fd = descriptor_not_standard(eventfd(hold->told_lost ? 1 : 0, EFD_CLOEXEC | EFD_NONBLOCK));
     int fd = hold->lost_fd;
     pthread_mutex_unlock(&hold->locks->mutex);
     return fd;

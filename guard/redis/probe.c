@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* redis/probe.c - does a port speak Redis without TLS? See redis/probe.h. */
 #include "probe.h"
+#include "../base/descriptor.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,7 +67,8 @@ struct redis_probe *redis_probe_start(struct guard_host *host, const struct sock
         return NULL;
     *probe = (struct redis_probe){.host = host, .found = found, .context = context};
     probe->watch = (struct guard_watch){.ready = on_probe_event, .context = probe};
-    probe->watch.fd = socket(address->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    probe->watch.fd =
+        descriptor_not_standard(socket(address->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     if (probe->watch.fd < 0 ||
         (connect(probe->watch.fd, (const struct sockaddr *)address, address_bytes) != 0 &&
          errno != EINPROGRESS) ||

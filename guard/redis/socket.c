@@ -2,6 +2,7 @@
 /* redis/socket.c - a stream socket: DNS, connect, TLS, reset; TCP or Unix. See redis/socket.h. */
 #include "socket.h"
 #include "../base/clock.h"
+#include "../base/descriptor.h"
 #include "../base/resolve.h"
 #include "probe.h"
 #include <assert.h>
@@ -120,7 +121,7 @@ static void set_options(int fd)
 
 static int open_descriptor(int family)
 {
-    return socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    return descriptor_not_standard(socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 }
 
 /* False leaves the descriptor to hang_up(). */

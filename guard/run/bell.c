@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* bell.c - see bell.h. */
 #include "bell.h"
+#include "../base/descriptor.h"
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -10,7 +11,8 @@ struct bell *bell_new(uint32_t wanted)
     struct bell *bell = malloc(sizeof *bell);
     if (bell == NULL)
         return NULL;
-    *bell = (struct bell){eventfd(wanted == 0, EFD_CLOEXEC | EFD_NONBLOCK), 1, wanted};
+    *bell =
+        (struct bell){descriptor_not_standard(eventfd(wanted == 0, EFD_CLOEXEC | EFD_NONBLOCK)), 1, wanted};
     if (bell->fd >= 0)
         return bell;
     free(bell);

@@ -286,6 +286,24 @@ static _Noreturn void launch_execute(const struct launch *launch)
     _exit(127);
 }
 
+/* Unlike SIG_IGN a handler is not inherited. */
+static void is_no_end(int signal_number)
+{
+    (void)signal_number;
+}
+
+void proc_begin(void)
+{
+    struct sigaction present, survives = {.sa_handler = is_no_end, .sa_flags = SA_RESTART};
+    int fd;
+    while ((fd = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0 && fd <= STDERR_FILENO)
+        continue;
+    if (fd >= 0)
+        close(fd);
+    if (sigaction(SIGXFSZ, NULL, &present) == 0 && present.sa_handler == SIG_DFL)
+        sigaction(SIGXFSZ, &survives, NULL);
+}
+
 pid_t proc_start(const struct proc_options *options)
 {
     struct launch launch;

@@ -36,6 +36,11 @@ struct proc_options {
     size_t descriptor_count;
 };
 
+/* First in main(). Of 0, 1 and 2 those that are closed become /dev/null: no connection is what somebody prints to, and libuv
+ * aborts when it closes one. To write beyond the greatest size of a file fails, and ends nothing; children have that signal
+ * as it was. */
+void proc_begin(void);
+
 /* A child in a process group of its own, without our other descriptors; -1 if it cannot be executed. */
 pid_t proc_start(const struct proc_options *options);
 

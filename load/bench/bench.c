@@ -253,6 +253,7 @@ static bool all_are_known(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    proc_begin();
     int constant = constant_main(argc, argv);
     if (constant >= 0)
         return constant;

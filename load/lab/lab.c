@@ -248,6 +248,7 @@ int main(int argc, char **argv)
 {
     static struct matrix matrix = {.lease_s = LEASE_USUAL_S};
     const char *json_path = NULL;
+    proc_begin();
     if (argc == WORKER_ARGUMENTS && strcmp(argv[1], "worker") == 0)
         return worker_main(argv);
     if (argc == 2 && strcmp(argv[1], "--list") == 0)

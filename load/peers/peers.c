@@ -221,6 +221,7 @@ int main(int argc, char **argv)
 {
     struct wish wish;
     double load_before = 0;
+    proc_begin();
     if (!read_wish(argc, argv, &wish))
         return 2;
     if (!net_raise_file_limit(FILES_NEEDED)) {

@@ -6,14 +6,19 @@
 #include "tests/support/probe.h"
 
 #include "load/base/clock.h"
+#include "tests/support/files.h"
 #include "tests/support/test.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <libpq-fe.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 enum { PROCESSES = 2, REQUESTS = 1000, HALF = REQUESTS / PROCESSES };
 
@@ -399,6 +404,135 @@ TEST(ten_thousand_requests_with_faults_leave_no_descriptor_and_no_thread)
         assert_true(fleet_metric(i, "guard_loads_duplicate_total") == 0);
     }
     assert_int_equal(probe_lease_count(), 0);
+}
+
+/* ---- its descriptors 0, 1 and 2 ---- */
+
+static char folder[PROC_PATH_BYTES], program[256];
+
+/* Processes are started after this command, with these redirections; until plain(). */
+static bool redirected(const char *before, const char *redirections)
+{
+    char script[PROC_PATH_BYTES + 32], text[512];
+    snprintf(program, sizeof program, "%s", stack_catalogd_program());
+    if (!proc_folder("redirected", NULL, folder))
+        return false;
+    snprintf(script, sizeof script, "%s/catalogd", folder);
+    snprintf(text, sizeof text, "#!/bin/sh\n%s\nexec '%s' %s\n", before, program, redirections);
+    file_write(script, text);
+    return chmod(script, 0700) == 0 && setenv("CATALOGD", script, 1) == 0;
+}
+
+static bool plain(void)
+{
+    const bool ended = fleet_end();
+    setenv("CATALOGD", program, 1);
+    proc_remove(folder);
+    return ended;
+}
+
+static bool without_descriptors(void)
+{
+    return redirected("", "<&- >&- 2>&-");
+}
+
+/* What is printed there goes into none of its connections. */
+static void expect_null(int fd)
+{
+    char link[64], target[64] = "";
+    snprintf(link, sizeof link, "/proc/%d/fd/%d", (int)fleet.catalogd[0].pid, fd);
+    const ssize_t bytes = readlink(link, target, sizeof target - 1);
+    target[bytes > 0 ? bytes : 0] = '\0';
+    assert_string_equal(target, "/dev/null");
+}
+
+/* fleet_end() wants it to end by itself, with status 0. */
+TEST_WITH(a_process_without_0_1_and_2_serves_and_ends_in_order, without_descriptors, plain)
+{
+    char path[BURST_PATH_BYTES];
+    assert_true(fleet_start(1, NULL));
+    fleet_cold_product(path);
+    assert_int_equal(fleet_ask_status(0, path), 200);
+    stack_redis_kill(&fleet.redis);
+    assert_true(stack_redis_restart(&fleet.redis));
+    assert_true(fleet_wait_ready(0));
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        expect_null(fd);
+}
+
+static bool with_small_files(void)
+{
+    return redirected("ulimit -f 1", "");
+}
+
+/* Its log and its access log are full at once. fleet_end() wants it to end by itself, with status 0. */
+TEST_WITH(a_file_that_may_not_grow_ends_no_process, with_small_files, plain)
+{
+    static const char *const settings[] = {"ACCESS_LOG=combined", NULL};
+    char path[BURST_PATH_BYTES];
+    struct burst_summary summary;
+    assert_true(fleet_start(1, settings));
+    fleet_cold_product(path);
+    assert_true(fleet_burst(path, 100, NULL, &summary));
+    assert_int_equal(summary.statuses[200], 100);
+    stack_redis_kill(&fleet.redis);
+    assert_true(stack_redis_restart(&fleet.redis));
+    assert_true(fleet_wait_ready(0));
+    assert_true(fleet_wait_metric(0, "catalogd_log_lines_dropped_total", 1));
+}
+
+static int unread = -1; /* the pipe that its stderr is */
+
+static void fill_unread(void)
+{
+    static const char page[4096];
+    while (write(unread, page, sizeof page) > 0)
+        continue;
+}
+
+static bool into_a_full_pipe(void)
+{
+    char pipe[PROC_PATH_BYTES + 32];
+    if (!redirected("", "2>\"$(dirname \"$0\")/pipe\""))
+        return false;
+    snprintf(pipe, sizeof pipe, "%s/pipe", folder);
+    if (mkfifo(pipe, 0600) != 0 || (unread = open(pipe, O_RDWR | O_NONBLOCK | O_CLOEXEC)) < 0)
+        return false;
+    fill_unread();
+    return true;
+}
+
+static bool plain_and_closed(void)
+{
+    close(unread);
+    return plain();
+}
+
+static bool says_what_it_lost(void *nothing)
+{
+    static char text[1 << 17];
+    (void)nothing;
+    const ssize_t bytes = read(unread, text, sizeof text - 1);
+    text[bytes > 0 ? bytes : 0] = '\0';
+    return memmem(text, bytes > 0 ? (size_t)bytes : 0, "event=log_dropped lines=", 24) != NULL;
+}
+
+/* Its lines come from server loops, load threads and the guard's: none of them waits. */
+TEST_WITH(a_reader_of_stderr_that_has_stopped_stops_nothing, into_a_full_pipe, plain_and_closed)
+{
+    static const char *const settings[] = {"REDIS_LIMIT_MS=1000", "LEASE_MS=3000", NULL};
+    char path[BURST_PATH_BYTES];
+    assert_true(fleet_start(1, settings));
+    stack_redis_kill(&fleet.redis);
+    fleet_cold_product(path);
+    assert_int_equal(fleet_ask_status(0, path), 200);
+    stack_postgres_kill(&fleet.postgres);
+    fleet_cold_product(path);
+    assert_int_equal(fleet_ask_status(0, path), 503);
+    assert_true(stack_redis_restart(&fleet.redis) && stack_postgres_restart(&fleet.postgres));
+    assert_true(fleet_wait_ready(0));
+    assert_true(fleet_wait_metric(0, "catalogd_log_lines_dropped_total", 1));
+    assert_true(probe_wait("the lines that were lost are told", says_what_it_lost, NULL));
 }
 
 TEST_GROUP(.up = fleet_up, .down = fleet_down, .after = fleet_end);

@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -319,6 +320,43 @@ TEST(a_command_that_clings_is_killed_before_the_lease_ends)
 {
     for (int tries = 0; !is_killed_in_time(); tries++)
         assert_true(tries < TRIES);
+}
+
+/* A named pipe that this process keeps open and full. */
+static int full_pipe(char path[static PATH_BYTES])
+{
+    static const char page[4096];
+    snprintf(path, PATH_BYTES, "%s/pipe%u", folder, runs);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    const int fd = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+    assert_true(fd >= 0);
+    while (write(fd, page, sizeof page) > 0)
+        continue;
+    return fd;
+}
+
+/* What it has to say of a lost lock nobody reads: COMMAND ends all the same. */
+TEST(a_reader_of_stderr_that_has_stopped_keeps_no_command_alive)
+{
+    char path[PATH_BYTES], url[512], shell[PATH_BYTES + 128];
+    const int pipe = full_pipe(path);
+    struct run run;
+    snprintf(run.output, sizeof run.output, "%s/%u", folder, runs++);
+    snprintf(url, sizeof url, "FLEETLOCK_URL=%s", redis.url);
+    snprintf(shell, sizeof shell,
+             "exec \"$0\" x --lease 1s --grace 100ms -- sh -c 'echo began x 0 $$; exec sleep 600' 2>%s",
+             path);
+    run.pid =
+        proc_start(&(struct proc_options){.argv = (const char *const[]){"sh", "-c", shell, program, NULL},
+                                          .settings = (const char *const[]){url, NULL},
+                                          .output_path = run.output});
+    assert_true(run.pid > 0);
+    const pid_t command = wait_begun(&run).pid;
+    stack_redis_pause(&redis);
+    wait_gone(command);
+    stack_redis_resume(&redis);
+    assert_int_equal(status_of(&run), 74);
+    close(pipe);
 }
 
 TEST(a_command_that_is_told_has_its_grace)

@@ -325,6 +325,16 @@ static void expect_file(const char *name, const char *text)
         fail_msg("\"%s\" is not in %s:\n%s", text, name, read_text);
 }
 
+/* What it prints goes into none of its connections. */
+TEST(it_runs_without_0_and_2)
+{
+    expect_status(run_shell(NULL, "exec '%s' --url %s/key/7 --burst 20 <&- 2>&-", program, urls[0]), HELD);
+    expect_said("20");
+    expect_status(run_shell(NULL, "ulimit -f 1; exec '%s' --url %s/key/7 --burst 20 --out '%s'", program,
+                            urls[0], path_of("small")),
+                  NOT_RUN);
+}
+
 TEST(a_folder_gets_the_report_in_every_format_and_a_job_its_summary)
 {
     char setting[PROC_PATH_BYTES + 64];

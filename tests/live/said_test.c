@@ -543,6 +543,48 @@ static void assert_child_is_well(pid_t pid)
         fail_msg("the child ended with status %#x", (unsigned)status);
 }
 
+/* ---- a host that has closed 0, 1 and 2 ---- */
+
+/* What anybody prints would go into it. */
+static void none_is_ours(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        CHILD_CHECK(fcntl(fd, F_GETFD) == -1);
+}
+
+static void child_without_standard_descriptors(void)
+{
+    struct guard *guard = NULL;
+    struct guard_kind *kind = NULL;
+    struct guard_result result;
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        close(fd);
+    CHILD_CHECK(guard_open(&fleet.config, &guard, NULL) == GUARD_OK);
+    CHILD_CHECK(guard_kind_add(guard, &fleet.policy, &kind, NULL) == GUARD_OK);
+    CHILD_CHECK(guard_connected_wait(guard) == GUARD_OK);
+    struct guard_request request = {.kind = kind, .key = "closed"};
+    CHILD_CHECK(guard_get_wait(guard, &request, &result) == GUARD_OK);
+    guard_value_unref(&result.value);
+    none_is_ours();
+    CHILD_CHECK(guard_close(&guard, 10000) == GUARD_OK);
+    none_is_ours();
+}
+
+TEST(a_host_may_have_closed_what_others_print_to)
+{
+    if (!MAY_START_THREADS)
+        skip();
+    fleet_init();
+    fleet.config.log = guard_log_none;
+    pid_t pid = fork_child();
+    if (pid == 0) {
+        child_without_standard_descriptors();
+        _exit(0);
+    }
+    assert_child_is_well(pid);
+    fleet_close();
+}
+
 static void asked(void *context, const struct guard_result *result)
 {
     *(enum guard_status *)context = result->status;

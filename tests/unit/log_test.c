@@ -115,6 +115,41 @@ TEST(the_journal_is_told_priorities_and_no_other_file_is)
     assert_null(strchr(text, '<'));
 }
 
+/* A pipe that is full: its reader has stopped. A test that waits here for ever fails by its limit. */
+TEST(what_nobody_reads_is_counted_and_said_when_the_reader_is_back)
+{
+    static char page[4096], text[65536 + 4096];
+    const uint64_t before = log_dropped();
+    int ends[2], kept = dup(STDERR_FILENO);
+    assert_int_equal(pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
+    while (write(ends[1], page, sizeof page) > 0)
+        continue;
+    fcntl(ends[1], F_SETFL, 0);
+    dup2(ends[1], STDERR_FILENO);
+    for (int i = 0; i < 3; i++)
+        log_line(LOG_LEVEL_INFO, "unread", "%s", "");
+    log_catch_up();
+    const uint64_t dropped = log_dropped() - before;
+    while (read(ends[0], text, sizeof text) > 0)
+        continue;
+    log_catch_up();
+    log_catch_up();
+    log_line(LOG_LEVEL_INFO, "read", "%s", "");
+    dup2(kept, STDERR_FILENO);
+    close(kept);
+    const ssize_t bytes = read(ends[0], text, sizeof text - 1);
+    close(ends[0]);
+    close(ends[1]);
+    assert_int_equal(dropped, 3);
+    assert_true(bytes > 0);
+    text[bytes] = '\0';
+    const char *told = strstr(text, "level=warning event=log_dropped lines=3 ");
+    assert_non_null(told);
+    assert_null(strstr(told + strlen("level=warning event=log_dropped"), "event=log_dropped"));
+    assert_non_null(strstr(told, "event=read\n"));
+    assert_null(strstr(text, "event=unread"));
+}
+
 enum { THREADS = 4, LINES = 20 };
 
 static void *log_from_a_thread(void *context)

@@ -12,6 +12,8 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -138,7 +140,7 @@ static void restore_stderr(int before)
 /* What has been written to it. */
 static const char *read_all(int fd)
 {
-    static char text[65536];
+    static char text[65536 + 4096]; /* more than a pipe takes */
     size_t bytes = 0;
     ssize_t got = 0;
     fcntl(fd, F_SETFL, O_NONBLOCK);
@@ -151,6 +153,17 @@ static const char *read_all(int fd)
 /* ---- a reader that leaves between poll() and write() ---- */
 
 static int leaves = -1; /* its descriptor */
+static int filled = -1; /* another writer fills this pipe at that instant */
+
+static void fill_pipe(int fd)
+{
+    static const char page[4096];
+    int before = fcntl(fd, F_GETFL);
+    fcntl(fd, F_SETFL, before | O_NONBLOCK);
+    while (write(fd, page, sizeof page) > 0)
+        continue;
+    fcntl(fd, F_SETFL, before);
+}
 
 /* In place of libc's. */
 __attribute__((visibility("default"))) int poll(struct pollfd *fds, nfds_t count, int limit_ms)
@@ -160,6 +173,9 @@ __attribute__((visibility("default"))) int poll(struct pollfd *fds, nfds_t count
     if (leaves >= 0)
         close(leaves);
     leaves = -1;
+    if (filled >= 0)
+        fill_pipe(filled);
+    filled = -1;
     return ready;
 }
 
@@ -220,6 +236,73 @@ TEST(stderr_hears_who_speaks_and_good_news_only_after_bad)
     say_clear(&teller);
 }
 
+TEST(what_was_lost_while_nobody_read_is_counted_and_said_with_the_next_line)
+{
+    static struct say teller;
+    int before, fd = redirect_stderr(&before);
+    say_to(&teller, NULL, NULL);
+    fill_pipe(STDERR_FILENO);
+    say(&teller, SAY_REDIS, SAY_BAD, "first");
+    say(&teller, SAY_WAKE, SAY_BAD, "second");
+    read_all(fd);
+    say(&teller, SAY_REDIS, SAY_BAD, "third");
+    say(&teller, SAY_REDIS, SAY_BAD, "fourth");
+    assert_string_equal(read_all(fd), "stampede-guard shop: third (2 lines before it could not be written)\n"
+                                      "stampede-guard shop: fourth\n");
+    restore_stderr(before);
+    close(fd);
+    say_clear(&teller);
+}
+
+TEST(who_fills_the_pipe_at_the_last_instant_makes_nobody_wait)
+{
+    int before, fd = redirect_stderr(&before);
+    filled = STDERR_FILENO;
+    assert_false(guard_write_stderr("x\n", 2));
+    assert_int_equal(filled, -1);
+    assert_int_equal(fcntl(STDERR_FILENO, F_GETFL) & O_NONBLOCK, 0); /* others share it */
+    read_all(fd);
+    assert_true(guard_write_stderr("y\n", 2));
+    assert_string_equal(read_all(fd), "y\n");
+    restore_stderr(before);
+    close(fd);
+}
+
+TEST(a_socket_that_nobody_reads_makes_nobody_wait)
+{
+    int ends[2], before = dup(STDERR_FILENO);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    dup2(ends[1], STDERR_FILENO);
+    filled = STDERR_FILENO;
+    assert_false(guard_write_stderr("x\n", 2));
+    close(ends[0]);
+    assert_false(guard_write_stderr("x\n", 2));
+    assert_false(sigpipe_is_pending());
+    restore_stderr(before);
+    close(ends[1]);
+}
+
+/* As the limit of a file's size has it. */
+TEST(a_file_that_may_not_grow_kills_nobody)
+{
+    struct rlimit limit, before_limit;
+    FILE *file = tmpfile();
+    int before = dup(STDERR_FILENO);
+    sigset_t pending;
+    signal(SIGXFSZ, SIG_DFL);
+    getrlimit(RLIMIT_FSIZE, &before_limit);
+    limit = (struct rlimit){.rlim_cur = 2, .rlim_max = before_limit.rlim_max};
+    dup2(fileno(file), STDERR_FILENO);
+    setrlimit(RLIMIT_FSIZE, &limit);
+    assert_true(guard_write_stderr("x\n", 2));
+    assert_false(guard_write_stderr("y\n", 2));
+    setrlimit(RLIMIT_FSIZE, &before_limit);
+    restore_stderr(before);
+    sigpending(&pending);
+    assert_int_equal(sigismember(&pending, SIGXFSZ), 0);
+    fclose(file);
+}
+
 TEST(it_can_be_switched_off)
 {
     static struct say teller;
@@ -237,14 +320,10 @@ TEST(it_can_be_switched_off)
 TEST(nobody_waits_or_dies_for_a_stderr_that_nobody_reads)
 {
     static struct say teller;
-    static char page[4096];
     int before, fd = redirect_stderr(&before);
     signal(SIGPIPE, SIG_DFL);
     say_to(&teller, NULL, NULL);
-    fcntl(STDERR_FILENO, F_SETFL, O_NONBLOCK);
-    while (write(STDERR_FILENO, page, sizeof page) > 0)
-        continue;
-    fcntl(STDERR_FILENO, F_SETFL, 0);
+    fill_pipe(STDERR_FILENO);
     errno = 7;
     say(&teller, SAY_REDIS, SAY_BAD, "to a full pipe");
     assert_int_equal(errno, 7);

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * standard.h - descriptors 0, 1 and 2 of a program.
+ *
+ * One that is closed at the start would be the number of the next socket or event loop: what is printed goes into a
+ * connection then, and libuv aborts when it closes one of them. So they become /dev/null, of which only
+ * reading works: what is printed there fails as before.
+ */
+#ifndef APP_STANDARD_H
+#define APP_STANDARD_H
+
+/* First in main(). Also: to write beyond the greatest size of a file fails, and no signal ends the program; what it
+ * executes has the signal as it was. */
+void standard_open(void);
+
+#endif
