@@ -13,6 +13,7 @@ enum { LOST_BEFORE_MS = 2000, REPAID_MS = 1000, BELIEVED_MS = 1250, FENCED_MS = 
 static const struct fault_trait traits[FAULT_KINDS] = {
     [FAULT_CATALOGD_KILL] = {"catalogd-kill", FAULT_OF_CATALOGD, 50, 600, EVERYWHERE},
     [FAULT_CATALOGD_STOP] = {"catalogd-stop", FAULT_OF_CATALOGD, 100, 2500, EVERYWHERE},
+    [FAULT_READER_STOP] = {"reader-stop", FAULT_OF_CATALOGD, 5000, 6500, EVERYWHERE},
     [FAULT_REDIS_KILL] = {"redis-kill", FAULT_OF_REDIS, 50, 1500, FAULT_ONE_REDIS},
     [FAULT_REDIS_STOP] = {"redis-stop", FAULT_OF_REDIS, 50, 2000, FAULT_ONE_REDIS},
     [FAULT_REDIS_FLUSH] = {"redis-flush", FAULT_OF_REDIS, 1, 1, FAULT_ONE_REDIS},
@@ -79,6 +80,8 @@ static uint32_t redis_further_loads(const struct fault *fault, uint32_t process_
 
 uint32_t fault_further_loads(const struct fault *fault, uint32_t process_count, uint32_t load_limit_ms)
 {
+    if (fault->kind == FAULT_READER_STOP)
+        return 0;
     if (fault->side == FAULT_OF_REDIS || fault->side == FAULT_OF_MASTERS)
         return redis_further_loads(fault, process_count);
     if (fault->side == FAULT_OF_POSTGRES)

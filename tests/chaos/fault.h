@@ -15,7 +15,8 @@ enum { FAULT_PROCESSES_MAX = 8, FAULT_EVERYBODY = 255 };
 enum fault_kind {
     FAULT_CATALOGD_KILL = 0, /* SIGKILL, and a new process */
     FAULT_CATALOGD_STOP,     /* SIGSTOP, SIGCONT */
-    FAULT_REDIS_KILL,        /* SIGKILL, and an empty one */
+    FAULT_READER_STOP, /* the reader of its stderr, with the pipe full: nothing of the service may wait for it */
+    FAULT_REDIS_KILL, /* SIGKILL, and an empty one */
     FAULT_REDIS_STOP,
     FAULT_REDIS_FLUSH, /* FLUSHALL: values and leases alike */
     FAULT_REDIS_AHEAD, /* its wall clock an hour ahead, and back */
@@ -81,6 +82,7 @@ bool fault_find(const char *name, enum fault_kind *out);
  * loads are given up after load_limit_ms:
  *
  *     a holder that died or slept     1    a new leader beside the old query
+ *     nobody reads its stderr         0
  *     Redis emptied                   1    every lease is lost once
  *     Redis' clock stepped            2    leases end at once, on the way out and on the way back
  *     Redis gone for everybody        P    each process loads for itself

@@ -9,6 +9,7 @@
 #include <libpq-fe.h>
 
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,7 +75,7 @@ static void choose_target(struct planner *planner, struct fault *fault)
     fault->process = FAULT_EVERYBODY;
     if (fault->kind == FAULT_CATALOGD_KILL)
         fault->process = (uint8_t)(first + chance_below(planner, SCENE_PROCESSES - first));
-    if (fault->kind == FAULT_CATALOGD_STOP)
+    if (fault->kind == FAULT_CATALOGD_STOP || fault->kind == FAULT_READER_STOP)
         fault->process = (uint8_t)chance_below(planner, SCENE_PROCESSES);
     if (fault->side != FAULT_OF_LINK)
         return;
@@ -174,6 +175,17 @@ static bool catalogd_go_on(struct run *run, const struct nemesis_entry *entry)
 {
     stack_catalogd_resume(&run->scene->catalogd[entry->fault.process]);
     run->scene->paused[entry->fault.process] = false;
+    return true;
+}
+
+static bool reader_stop(struct run *run, const struct nemesis_entry *entry)
+{
+    return scene_reader_stop(run->scene, entry->fault.process);
+}
+
+static bool reader_go_on(struct run *run, const struct nemesis_entry *entry)
+{
+    kill(run->scene->reader[entry->fault.process], SIGCONT);
     return true;
 }
 
@@ -376,6 +388,7 @@ static const struct {
 } blows[FAULT_KINDS] = {
     [FAULT_CATALOGD_KILL] = {catalogd_kill, catalogd_start},
     [FAULT_CATALOGD_STOP] = {catalogd_stop, catalogd_go_on},
+    [FAULT_READER_STOP] = {reader_stop, reader_go_on},
     [FAULT_REDIS_KILL] = {redis_kill, redis_start},
     [FAULT_REDIS_STOP] = {redis_stop, redis_go_on},
     [FAULT_REDIS_FLUSH] = {redis_flush, leave},

@@ -8,6 +8,7 @@
 #include "tests/chaos/scene.h"
 
 #include "load/base/clock.h"
+#include "load/base/http.h"
 #include "load/base/net.h"
 #include "load/herd/burst.h"
 
@@ -168,6 +169,91 @@ static void describe(const struct scene *scene, size_t process, char texts[][SET
     settings[count] = NULL;
 }
 
+/* ---- who reads what it says ---- */
+
+/* catalogd, whose stderr is a pipe that its child reads. */
+static bool write_script(struct scene *scene)
+{
+    char script[PROC_PATH_BYTES + 16];
+    if (!proc_folder("scene", NULL, scene->folder))
+        return false;
+    snprintf(script, sizeof script, "%s/catalogd", scene->folder);
+    snprintf(scene->program, sizeof scene->program, "%s", stack_catalogd_program());
+    FILE *file = fopen(script, "we");
+    if (file == NULL || fprintf(file, "#!/bin/bash\nexec '%s' 2> >(exec cat)\n", scene->program) < 0 ||
+        fclose(file) != 0)
+        return false;
+    return chmod(script, 0700) == 0 && setenv("CATALOGD", script, 1) == 0;
+}
+
+static void leave_script(const struct scene *scene)
+{
+    if (scene->folder[0] == '\0')
+        return;
+    proc_remove(scene->folder);
+    setenv("CATALOGD", scene->program, 1);
+}
+
+static bool find_reader(struct scene *scene, size_t process)
+{
+    enum { FAMILY_MAX = 8 };
+    pid_t pids[FAMILY_MAX];
+    struct proc_look look;
+    for (size_t i = proc_family(scene->catalogd[process].pid, pids, FAMILY_MAX); i-- > 0;) {
+        if (!proc_look(pids[i], &look) || strcmp(look.name, "cat") != 0)
+            continue;
+        scene->reader[process] = pids[i];
+        return true;
+    }
+    fprintf(stderr, "scene: nobody reads what catalogd %zu says\n", process);
+    return false;
+}
+
+/* It has written all to the log. */
+static void wait_for_reader(const struct scene *scene, size_t process)
+{
+    const uint64_t end_us = clock_after_ms(END_LIMIT_MS);
+    struct proc_look look;
+    while (proc_look(scene->reader[process], &look) && clock_us() < end_us)
+        clock_pause_ms(WAIT_STEP_MS);
+}
+
+/* Each server loop complains of a head, if it is asked by one of these. */
+static void make_it_speak(const struct scene *scene, size_t process)
+{
+    enum { HEADS = 8, HEAD_LIMIT_MS = 100 };
+    for (int i = 0; i < HEADS; i++) {
+        struct http_answer answer;
+        http_ask(&(struct http_request){.host = "127.0.0.1",
+                                        .port = scene->catalogd[process].port,
+                                        .path = "/ping",
+                                        .headers = "Content-Length: x\r\n",
+                                        .deadline_ms = HEAD_LIMIT_MS},
+                 &answer);
+        http_answer_clear(&answer);
+    }
+}
+
+/* For longer than any request may take: who waited for it would be late. */
+bool scene_reader_stop(struct scene *scene, size_t process)
+{
+    static const char lines[4096];
+    char pipe[64];
+    const pid_t reader = scene->reader[process];
+    if (reader <= 0 || kill(reader, SIGSTOP) != 0 || !proc_wait_stopped(reader))
+        return false;
+    snprintf(pipe, sizeof pipe, "/proc/%d/fd/0", (int)reader);
+    const int fd = open(pipe, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+    while (fd >= 0 && write(fd, lines, sizeof lines) > 0)
+        continue;
+    if (fd >= 0)
+        close(fd);
+    scene_go_to(scene, process);
+    make_it_speak(scene, process);
+    scene_go_home(scene);
+    return fd >= 0;
+}
+
 bool scene_catalogd_start(struct scene *scene, size_t process)
 {
     char texts[16][SETTING_BYTES];
@@ -176,7 +262,7 @@ bool scene_catalogd_start(struct scene *scene, size_t process)
     scene_go_to(scene, process);
     bool started = stack_catalogd_start(&scene->catalogd[process], settings);
     scene_go_home(scene);
-    if (!started)
+    if (!started || !find_reader(scene, process))
         return false;
     scene->paused[process] = false;
     atomic_store(&scene->ops_port[process], scene->catalogd[process].ops_port);
@@ -497,7 +583,8 @@ bool scene_open(struct scene *scene, const struct scene_options *options)
         scene->options.fresh_ms = SCENE_FRESH_MS;
         scene->options.stale_ms = options->seed % 2 == 0 ? 1000 : 0;
     }
-    bool good = net_raise_file_limit(4096) && start_masters(scene) && prepare_postgres(scene) &&
+    bool good = net_raise_file_limit(4096) && write_script(scene) && start_masters(scene) &&
+                prepare_postgres(scene) &&
                 (scene->options.topology == FAULT_ONE_REDIS || choose_pages(scene)) &&
                 proxy_open(options->seed, &scene->proxy);
     for (size_t i = 0; good && i < SCENE_PROCESSES; i++)
@@ -529,9 +616,11 @@ bool scene_close(struct scene *scene)
     bool good = true;
     for (size_t i = 0; i < SCENE_PROCESSES; i++) {
         good = end_in_order(&scene->catalogd[i]) && good;
+        wait_for_reader(scene, i);
         good = log_is_clean(&scene->catalogd[i]) && good;
         stack_catalogd_stop(&scene->catalogd[i]);
     }
+    leave_script(scene);
     proxy_close(&scene->proxy);
     stack_postgres_stop(&scene->postgres);
     stack_redis_stop(&scene->redis);

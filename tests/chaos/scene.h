@@ -9,6 +9,8 @@
  * In place of the one Redis there may be one master with replicas under three Sentinels, or a Cluster of three masters
  * with a replica each; processes reach those without the proxy, for they are told the servers' own addresses.
  *
+ * What a process says goes through a pipe, whose reader, a process of its own, writes it to its log.
+ *
  * Besides products there are pages: listings of a category, which have a tag, and of which one product is edited.
  *
  * Writers and the nemesis go to the servers directly. Everything is private and gone when this program is.
@@ -19,6 +21,7 @@
 #ifndef TESTS_CHAOS_SCENE_H
 #define TESTS_CHAOS_SCENE_H
 
+#include "load/base/proc.h"
 #include "load/stack/network.h"
 #include "load/stack/proxy.h"
 #include "load/stack/stack_certificates.h"
@@ -77,7 +80,10 @@ struct scene {
     struct scene_page page[SCENE_PAGES]; /* none with one Redis */
     struct stack_postgres postgres;
     struct stack_catalogd catalogd[SCENE_PROCESSES];
-    struct proxy *proxy; /* owned */
+    pid_t reader[SCENE_PROCESSES]; /* of its stderr */
+    char folder[PROC_PATH_BYTES];  /* of the script that starts both */
+    char program[256];             /* that the script becomes */
+    struct proxy *proxy;           /* owned */
     size_t redis_route[SCENE_PROCESSES], postgres_route[SCENE_PROCESSES];
     bool paused[SCENE_PROCESSES];
     uint64_t epoch_us;               /* instant 0 of clock_us() in PostgreSQL's time */
@@ -93,6 +99,9 @@ bool scene_close(struct scene *scene);
 /* SIGKILL; and a new process on other ports, through the same routes. */
 bool scene_catalogd_kill(struct scene *scene, size_t process);
 bool scene_catalogd_start(struct scene *scene, size_t process);
+
+/* SIGSTOP to the reader of its stderr, and the pipe is full. */
+bool scene_reader_stop(struct scene *scene, size_t process);
 
 /* To where the process is, and home: this thread, before and after it connects to it. */
 void scene_go_to(const struct scene *scene, size_t process);
