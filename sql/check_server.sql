@@ -6,4 +6,5 @@ SELECT current_setting('server_version_num')::integer,
        pg_is_in_recovery(),
        current_setting('max_connections')::integer - current_setting('superuser_reserved_connections')::integer,
        (SELECT count(*) FROM pg_catalog.pg_stat_activity WHERE backend_type = 'client backend') - 1,
-       current_user
+       current_user,
+       current_setting('default_transaction_isolation')

@@ -261,6 +261,12 @@ static const struct setting table[] = {
     TEXT("WRITE_DATABASE_URL", database_url_or_none, write_database_url, "",
          "the same database with the right to write (catalog_writer), past any pooler; nothing: writes are "
          "off"),
+    TEXT("DATABASE_STANDBY", on_off, database_standby, "off",
+         "loads may be of a standby: what it has not replayed yet is cached as new, even behind a write that "
+         "said visible"),
+    NUMBER("DATABASE_SESSION_MS", database_session_ms, "60000", 1000, DAY_MS, "ms",
+           "a session is replaced when it is this old, so that a name that has moved to another primary is "
+           "followed"),
     TEXT("PREPARE", on_off, prepare, "on", "prepared statements; off behind a pooler that cannot keep them"),
 
     TEXT("GUARD_MODE", mode, guard.mode, "fleet",

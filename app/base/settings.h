@@ -39,7 +39,9 @@ struct settings {
     uint32_t access_log_percent;
     const char *database_url;       /* postgresql://... or libpq's keyword=value form */
     const char *write_database_url; /* the same; "": this process only reads */
-    bool prepare;                   /* off: behind a pooler that cannot keep prepared statements */
+    bool database_standby;          /* the loads may be of one */
+    uint32_t database_session_ms;
+    bool prepare; /* off: behind a pooler that cannot keep prepared statements */
     uint32_t write_workers, write_queue;
     uint32_t write_limit_ms, write_lock_ms; /* of one write; of its wait for a row */
     uint32_t outbox_poll_ms;

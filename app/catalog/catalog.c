@@ -449,6 +449,8 @@ static bool open_pool(struct catalog *catalog, const struct settings *settings)
         .conninfo = settings->database_url,
         .connection_count = (size_t)settings->guard.max_loads + 1, /* the watcher's */
         .prepare = settings->prepare,
+        .standby_will_do = settings->database_standby,
+        .session_ms = settings->database_session_ms,
         .statement_limit_ms = limit_ms > CHECK_LIMIT_MS ? limit_ms : CHECK_LIMIT_MS,
         .statements = statements,
         .statement_count = STATEMENT_COUNT,

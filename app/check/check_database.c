@@ -18,7 +18,8 @@ enum {
     COLUMN_IS_STANDBY,
     COLUMN_MOST,
     COLUMN_USED,
-    COLUMN_USER
+    COLUMN_USER,
+    COLUMN_ISOLATION
 };
 
 static const struct pg_statement statements[STATEMENTS] = {
@@ -30,6 +31,7 @@ static const struct pg_statement statements[STATEMENTS] = {
 struct database {
     struct findings *findings;
     const char *what; /* "database", "database for writes" */
+    bool writes;
     struct pg_pool *pool;
     struct rows rows;
 };
@@ -89,21 +91,43 @@ static void check_connections(const struct settings *settings, const struct data
                      "needs %ld, but %ld of %ld are free", needed, most - used, most);
 }
 
+static void check_standby(const struct settings *settings, const struct database *database)
+{
+    const bool will_do = settings->database_standby && !database->writes;
+
+    if (strcmp(cell(database, COLUMN_IS_STANDBY), "t") != 0)
+        return;
+    findings_add(database->findings, will_do ? VERDICT_WARNING : VERDICT_WRONG, database->what,
+                 "name the primary, or all hosts: the one that is the primary is found",
+                 "a standby: what it has not replayed yet %s",
+                 will_do ? "is cached as new (DATABASE_STANDBY)"
+                         : "would be cached as new, so it is not used");
+}
+
+/* Sessions set it themselves; behind a pooler that cannot keep settings it is up to the login. */
+static void check_isolation(const struct database *database)
+{
+    const char *isolation = cell(database, COLUMN_ISOLATION);
+
+    if (strcmp(isolation, "read committed") != 0)
+        findings_add(database->findings, VERDICT_WARNING, database->what,
+                     "ALTER ROLE ... SET default_transaction_isolation = 'read committed'",
+                     "default_transaction_isolation is %s: of those who buy at once most are refused",
+                     isolation);
+}
+
 static void check_server(const struct settings *settings, struct database *database, int64_t before_ms)
 {
-    const bool is_standby = strcmp(cell(database, COLUMN_IS_STANDBY), "t") == 0;
     char what[64];
 
     if (number(database, COLUMN_NUMBER) < OLDEST_VERSION)
-        findings_add(database->findings, VERDICT_WARNING, database->what, "use 13 or later",
+        findings_add(database->findings, VERDICT_WRONG, database->what, "use 13 or later",
                      "PostgreSQL %s as %s", cell(database, COLUMN_VERSION), cell(database, COLUMN_USER));
     else
         findings_ok(database->findings, database->what, "PostgreSQL %s as %s", cell(database, COLUMN_VERSION),
                     cell(database, COLUMN_USER));
-    if (is_standby)
-        findings_add(database->findings, VERDICT_WRONG, database->what,
-                     "name the primary: target_session_attrs=read-write with several hosts",
-                     "a standby: what it has not replayed yet would be cached as new");
+    check_standby(settings, database);
+    check_isolation(database);
     snprintf(what, sizeof(what), "clock of the %s", database->what);
     check_clock(database->findings, what, strtoll(cell(database, COLUMN_NOW_MS), NULL, 10), before_ms);
     check_connections(settings, database);
@@ -140,16 +164,16 @@ static void check_writer(struct database *database)
                      "GRANT catalog_writer TO the login of WRITE_DATABASE_URL", "lacks %s", listed);
 }
 
-static bool database_open(struct database *database, const struct settings *settings, const char *conninfo,
-                          bool writes)
+static bool database_open(struct database *database, const struct settings *settings, const char *conninfo)
 {
     const struct pg_config config = {.conninfo = conninfo,
                                      .connection_count = 1,
                                      .prepare = settings->prepare,
+                                     .standby_will_do = true, /* check_server() says so */
                                      .statement_limit_ms = CHECK_LIMIT_MS,
                                      .statements = statements,
                                      .statement_count = STATEMENTS,
-                                     .writes = writes,
+                                     .writes = database->writes,
                                      .lock_limit_ms = CHECK_LIMIT_MS};
 
     rows_init(&database->rows, ROWS_BYTES);
@@ -165,10 +189,10 @@ static void database_close(struct database *database)
 void check_database(const struct settings *settings, struct findings *findings)
 {
     struct database reader = {.findings = findings, .what = "database"};
-    struct database writer = {.findings = findings, .what = "database for writes"};
+    struct database writer = {.findings = findings, .what = "database for writes", .writes = true};
     int64_t before_ms = (int64_t)clock_wall_ms();
 
-    if (database_open(&reader, settings, settings->database_url, false) && ask(&reader, SERVER)) {
+    if (database_open(&reader, settings, settings->database_url) && ask(&reader, SERVER)) {
         check_server(settings, &reader, before_ms);
         check_schema(&reader);
     }
@@ -176,7 +200,7 @@ void check_database(const struct settings *settings, struct findings *findings)
     if (settings->write_database_url[0] == '\0')
         return;
     before_ms = (int64_t)clock_wall_ms();
-    if (database_open(&writer, settings, settings->write_database_url, true) && ask(&writer, SERVER)) {
+    if (database_open(&writer, settings, settings->write_database_url) && ask(&writer, SERVER)) {
         check_server(settings, &writer, before_ms);
         check_writer(&writer);
     }

@@ -13,6 +13,7 @@
 #include "app/base/log.h"
 #include "app/base/number.h"
 #include "app/pg/pg_cancel.h"
+#include "app/pg/pg_session.h"
 #include "app/pg/pg_wait.h"
 
 #include <assert.h>
@@ -26,17 +27,21 @@
 #include <string.h>
 #include <sys/socket.h>
 
+enum { LIMITS_BYTES = 512, TRANSACTION_TIMEOUT_SINCE = 170000 };
+
 struct link {
     PGconn *conn;           /* owned; NULL: none */
     uint32_t prepared_bits; /* statements this session knows */
     bool ready;             /* login done, session set up */
     bool dying;             /* the server said farewell */
-    struct link *next;      /* in the stack of idle links */
+    struct pg_life life;
+    struct link *next; /* in the stack of idle links */
 };
 
 struct pg_pool {
     struct pg_config config;
-    char *conninfo;                 /* owned, a copy */
+    char *conninfo; /* owned, a copy */
+    struct pg_place place;
     struct pg_canceller *canceller; /* owned */
     struct link *links;             /* owned, connection_count of them */
     _Atomic enum pg_state state;
@@ -56,17 +61,6 @@ struct query {
 };
 
 /* ---- faults ---- */
-
-static enum pg_outcome fault_login(struct query *query)
-{
-    char sqlstate[PG_STATE_SIZE] = "";
-    const char *text = PQerrorMessage(query->wait.conn);
-    enum pg_outcome outcome = PG_UNAVAILABLE;
-
-    if (pg_error_find_state(text, sqlstate))
-        outcome = pg_error_classify(sqlstate);
-    return pg_fault_set(query->wait.fault, outcome, sqlstate, text);
-}
 
 /* Only the primary message: DETAIL may quote a row. */
 static enum pg_outcome fault_result(struct query *query, const PGresult *result)
@@ -173,31 +167,17 @@ static void hear_notice(void *context, const PGresult *notice)
         link->dying = true; /* an error between queries arrives as a notice */
 }
 
-/* The conninfo may override what stands before dbname, and not what stands after it. */
-static PGconn *start_connecting(const struct pg_pool *pool)
-{
-    const char *const names[] = {"fallback_application_name", "gssencmode", "tcp_user_timeout", "dbname",
-                                 "client_encoding",           NULL};
-    const char *const values[] = {"catalogd", "disable", "10000", pool->conninfo, "UTF8", NULL};
-
-    return PQconnectStartParams(names, values, 1);
-}
-
 static enum pg_outcome log_in(struct query *query)
 {
     struct link *link = query->link;
-    PGconn *conn = start_connecting(query->pool);
+    struct pg_login login = {
+        .place = &query->pool->place, .wait = &query->wait, .hear_notice = hear_notice, .context = link};
+    const enum pg_outcome outcome = pg_session_log_in(&login);
 
-    link->conn = query->wait.conn = conn;
-    if (conn == NULL)
-        return pg_fault_set(query->wait.fault, PG_UNAVAILABLE, "", "out of memory");
-    PQsetNoticeReceiver(conn, hear_notice, link);
-    PQsetErrorVerbosity(conn, PQERRORS_VERBOSE); /* for fault_login() */
-    const enum pg_outcome outcome = pg_wait_login(&query->wait);
-    if (outcome != PG_OK)
-        return query->wait.fault->text[0] != '\0' ? outcome : fault_login(query);
-    PQsetErrorVerbosity(conn, PQERRORS_DEFAULT);
-    return PQsetnonblocking(conn, 1) == 0 ? PG_OK : pg_wait_lost(&query->wait);
+    link->conn = query->wait.conn;
+    link->life = login.life;
+    link->dying = false; /* what another host may have said */
+    return outcome;
 }
 
 /* Limits and safety of a session, once per connection. */
@@ -210,6 +190,10 @@ static const struct {
     bool required;
 } session_settings[] = {
     {"statement_timeout", NULL, offsetof(struct pg_config, statement_limit_ms), OF_ALL, 0, true},
+    {"default_transaction_isolation", "read committed", 0, OF_ALL, 0,
+     true}, /* each buyer sees the one before it */
+    /* Ours come first, and leave the session be. */
+    {"transaction_timeout", "0", 0, OF_ALL, TRANSACTION_TIMEOUT_SINCE, true},
     {"default_transaction_read_only", "on", 0, OF_READERS, 0, true},
     {"lock_timeout", NULL, offsetof(struct pg_config, lock_limit_ms), OF_WRITERS, 0, true},
     {"catalogd.pays_ms", NULL, offsetof(struct pg_config, pays_ms), OF_WRITERS, 0, true},
@@ -351,20 +335,42 @@ static enum pg_outcome run_in_session(struct query *query)
 /* In a pipeline everything up to the sync is one transaction: the limits hold for the statement and end with it. */
 static bool send_limits(struct query *query)
 {
-    static const char reading[] = "SELECT pg_catalog.set_config('statement_timeout', $1::text, true),"
-                                  " pg_catalog.set_config('transaction_read_only', 'on', true)";
-    static const char writing[] = "SELECT pg_catalog.set_config('statement_timeout', $1::text, true),"
-                                  " pg_catalog.set_config('lock_timeout', $2::text, true),"
+    static const char reading[] = "pg_catalog.set_config('transaction_read_only', 'on', true)";
+    static const char writing[] = "pg_catalog.set_config('lock_timeout', $2::text, true),"
                                   " pg_catalog.set_config('catalogd.pays_ms', $3::text, true)";
+    static const char no_other[] = ", pg_catalog.set_config('transaction_timeout', '0', true)";
     const struct pg_config *config = &query->pool->config;
-    char limit[NUMBER_SIZE], lock_limit[NUMBER_SIZE], pays[NUMBER_SIZE];
+    char statement[LIMITS_BYTES], limit[NUMBER_SIZE], lock_limit[NUMBER_SIZE], pays[NUMBER_SIZE];
     const uint32_t left = clock_left_ms(query->wait.deadline_ms);
     const char *const params[] = {number_print(left > 0 ? left : 1, limit), /* 0 would mean no limit */
                                   number_print(config->lock_limit_ms, lock_limit),
                                   number_print(config->pays_ms, pays)};
 
-    return PQsendQueryParams(query->wait.conn, config->writes ? writing : reading, config->writes ? 3 : 1,
-                             NULL, params, NULL, NULL, 0) == 1;
+    snprintf(
+        statement, sizeof(statement),
+        "SELECT pg_catalog.pg_is_in_recovery(), pg_catalog.set_config('statement_timeout', $1::text, true),"
+        " %s%s",
+        config->writes ? writing : reading,
+        PQserverVersion(query->wait.conn) >= TRANSACTION_TIMEOUT_SINCE ? no_other : "");
+    return PQsendQueryParams(query->wait.conn, statement, config->writes ? 3 : 1, NULL, params, NULL, NULL,
+                             0) == 1;
+}
+
+/* The login may have been at the primary; the pooler leads each statement where it likes. Nothing of a standby counts. */
+static enum pg_outcome take_limits(struct query *query)
+{
+    struct rows rows;
+
+    rows_init(&rows, LIMITS_BYTES);
+    enum pg_outcome outcome = take_results(query, &rows);
+    const char *is_standby = outcome == PG_OK && rows.row_count > 0 ? rows_text(&rows, 0, 0) : "f";
+    if (strcmp(is_standby, "t") == 0 && !query->pool->config.standby_will_do) {
+        query->executing = false;
+        query->link->dying = true;
+        outcome = pg_fault_set(query->wait.fault, PG_UNAVAILABLE, "", "the pooler leads to a standby");
+    }
+    rows_clear(&rows);
+    return outcome;
 }
 
 static bool send_pipeline(struct query *query)
@@ -385,7 +391,7 @@ static enum pg_outcome run_pipelined(struct query *query)
     enum pg_outcome outcome = pg_wait_flush(&query->wait);
     if (outcome != PG_OK)
         return outcome;
-    enum pg_outcome limits = take_results(query, NULL);
+    enum pg_outcome limits = take_limits(query);
     if (limits != PG_OK && query->wait.fault->sqlstate[0] == '\0')
         return limits;
     (void)PQsetSingleRowMode(conn);
@@ -417,13 +423,16 @@ static bool prepared_is_outdated(const struct query *query)
            (strcmp(sqlstate, "26000") == 0 || strcmp(sqlstate, "0A000") == 0);
 }
 
+/* What says so is fenced, or only a standby: another may be the primary by now. */
+static const char READ_ONLY[] = "25006";
+
 /* One try. *again: nothing was run, and the connection was an old one. */
 static enum pg_outcome try_query(struct query *query, bool *again)
 {
     struct link *link = query->link;
 
     *again = false;
-    if (link->conn != NULL && !link_is_alive(link))
+    if (link->conn != NULL && (pg_session_is_over(&link->life) || !link_is_alive(link)))
         drop_link(query->pool, link, false);
     query->wait.conn = link->conn;
     const bool pooled = link->conn != NULL;
@@ -434,7 +443,10 @@ static enum pg_outcome try_query(struct query *query, bool *again)
     if (outcome == PG_OK)
         return outcome;
     bool lost = outcome == PG_UNAVAILABLE && query->wait.fault->sqlstate[0] == '\0';
-    *again = pooled && ((lost && !query->executing) || prepared_is_outdated(query));
+    bool read_only = query->pool->config.writes && strcmp(query->wait.fault->sqlstate, READ_ONLY) == 0;
+    if (read_only)
+        pg_session_end_reign(&link->life);
+    *again = pooled && ((lost && !query->executing) || prepared_is_outdated(query) || read_only);
     return outcome;
 }
 
@@ -473,6 +485,9 @@ bool pg_pool_open(const struct pg_config *config, struct pg_pool **out)
         return false;
     pool->config = *config;
     pool->conninfo = strdup(config->conninfo);
+    pool->place = (struct pg_place){.conninfo = pool->conninfo,
+                                    .standby_will_do = config->standby_will_do,
+                                    .session_ms = config->session_ms};
     pool->links = calloc(config->connection_count, sizeof(*pool->links));
     pthread_mutex_init(&pool->lock, NULL);
     pool->canceller = pg_canceller_open();

@@ -19,7 +19,9 @@ static const struct {
     {"57P04", PG_REJECTED},    /* the database was dropped */
     {"57", PG_UNAVAILABLE},    /* operator intervention: shutdown, starting up, idle session ended */
     {"58", PG_UNAVAILABLE},    /* outside of PostgreSQL: I/O */
+    {"25006", PG_UNAVAILABLE}, /* read-only: a standby, or fenced */
     {"25P03", PG_UNAVAILABLE}, /* idle transaction ended */
+    {"25P04", PG_TIMEOUT},     /* transaction_timeout */
     {"", PG_REJECTED},         /* 22 data, 26 prepared statement, 28 login, 3D database, 42 schema, XX, ... */
 };
 

@@ -35,7 +35,8 @@ enum {
     SETTLE_MAX = 4096, /* transactions; more come due, and are paid once more */
     SETTLE_PAUSE_MS = 20,
     TROUBLE_PAUSE_MS = 200,
-    HELD_PAUSE_MS = 100, /* rows are due, but another session holds them */
+    HELD_PAUSE_MS = 100,   /* rows are due, but another session holds them */
+    OWING_PAUSE_MS = 1000, /* others are owed something, and nothing tells when they have been paid */
     FORGET_EVERY_MS = 60000,
     FORGET_PAUSE_MS = 100, /* when there are more */
     FORGET_ROWS = 1000,
@@ -378,7 +379,9 @@ static uint32_t work_off(struct outbox *outbox)
         return TROUBLE_PAUSE_MS;
     }
     const uint32_t next_ms = owing.next_ms > 0 ? owing.next_ms : HELD_PAUSE_MS;
-    return least_of(least_of(next_ms, outbox->config.poll_ms), clock_left_ms(outbox->forget_at_ms));
+    const uint32_t look_ms = owing.row_count > 0 ? OWING_PAUSE_MS : outbox->config.poll_ms;
+    return least_of(least_of(next_ms, least_of(look_ms, outbox->config.poll_ms)),
+                    clock_left_ms(outbox->forget_at_ms));
 }
 
 /* ---- listening and waiting ---- */
@@ -393,22 +396,41 @@ static void listen_again(struct outbox *outbox)
     outbox->connect_at_ms = clock_ms() + CONNECT_PAUSE_MS;
     const enum pg_outcome outcome =
         pg_listener_connect(outbox->listener, CONNECT_LIMIT_MS, outbox->stop_fd, &fault);
-    atomic_store(&outbox->listening, outcome == PG_OK);
-    if (outcome == PG_OK)
+    const bool was_listening = atomic_exchange(&outbox->listening, outcome == PG_OK);
+    if (outcome == PG_OK && !was_listening)
         log_event(LOG_LEVEL_INFO, "outbox_listening", "%s", "");
-    else if (outcome != PG_CANCELLED)
+    else if (outcome != PG_OK && outcome != PG_CANCELLED)
         log_event(LOG_LEVEL_WARNING, "outbox_deaf", "outcome=%s reason=\"%s\"", pg_outcome_name(outcome),
                   fault.text);
 }
 
-static void hear(struct outbox *outbox)
+static void be_deaf(struct outbox *outbox, const char *why)
 {
-    atomic_fetch_add(&outbox->notified, pg_listener_hear(outbox->listener));
-    if (pg_listener_is_up(outbox->listener))
-        return;
     atomic_store(&outbox->listening, false);
-    log_event(LOG_LEVEL_WARNING, "outbox_deaf",
-              "reason=\"the connection was lost\" hint=\"it is tried again\"");
+    log_event(LOG_LEVEL_WARNING, "outbox_deaf", "reason=\"%s\" hint=\"it is tried again\"", why);
+}
+
+static uint32_t hear(struct outbox *outbox)
+{
+    const uint32_t count = pg_listener_hear(outbox->listener);
+
+    atomic_fetch_add(&outbox->notified, count);
+    if (!pg_listener_is_up(outbox->listener))
+        be_deaf(outbox, "the connection was lost");
+    return count;
+}
+
+/* True: it must listen anew. A session that was only old is replaced without a word. */
+static bool has_gone_deaf(struct outbox *outbox)
+{
+    const char *why;
+
+    if (!pg_listener_is_up(outbox->listener) || pg_listener_look(outbox->listener, &why))
+        return false;
+    if (why != NULL)
+        be_deaf(outbox, why);
+    outbox->connect_at_ms = 0;
+    return true;
 }
 
 static bool drain_event(int fd, short revents)
@@ -430,9 +452,8 @@ static bool wait_for_event(struct outbox *outbox, uint64_t until_ms, uint64_t *s
         return false;
     if (drain_event(outbox->settle_fd, fds[2].revents) && *settle_at_ms == UINT64_MAX)
         *settle_at_ms = clock_ms() + SETTLE_PAUSE_MS;
-    if (fds[3].revents != 0)
-        hear(outbox);
-    return fds[0].revents != 0 || drain_event(outbox->wake_fd, fds[1].revents) || fds[3].revents != 0;
+    const bool is_news = fds[3].revents != 0 && (hear(outbox) > 0 || !pg_listener_is_up(outbox->listener));
+    return fds[0].revents != 0 || drain_event(outbox->wake_fd, fds[1].revents) || is_news;
 }
 
 static uint64_t beat_due_ms(const struct outbox *outbox)
@@ -456,9 +477,10 @@ static void wait_some(struct outbox *outbox, uint32_t pause_ms)
     uint64_t settle_at_ms = UINT64_MAX;
 
     while (clock_ms() < end_ms) {
-        const uint64_t until_ms = earliest_of(earliest_of(settle_at_ms, beat_due_ms(outbox)), end_ms);
+        const uint64_t look_ms = earliest_of(pg_listener_due_ms(outbox->listener), beat_due_ms(outbox));
+        const uint64_t until_ms = earliest_of(earliest_of(settle_at_ms, look_ms), end_ms);
 
-        if (wait_for_event(outbox, until_ms, &settle_at_ms))
+        if (wait_for_event(outbox, until_ms, &settle_at_ms) || has_gone_deaf(outbox))
             return;
         if (clock_ms() >= settle_at_ms) {
             settle_writes(outbox);
@@ -560,7 +582,7 @@ struct outbox *outbox_open(const struct outbox_config *config)
     outbox->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     outbox->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     outbox->settle_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    outbox->listener = pg_listener_open(config->conninfo, "invalidations");
+    outbox->listener = pg_listener_open(config->conninfo, "invalidations", config->session_ms);
     if (outbox->stop_fd < 0 || outbox->wake_fd < 0 || outbox->settle_fd < 0 || outbox->listener == NULL ||
         !thread_start(&outbox->thread, run, outbox)) {
         outbox_free(outbox);

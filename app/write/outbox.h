@@ -38,6 +38,7 @@ struct outbox_config {
     struct store *store;
     struct guard *guard;
     struct cache_gate *gate; /* lent, too; told of every beat */
+    uint32_t session_ms;     /* of the listening one; 0: it does not age */
     uint32_t poll_ms;        /* looks at the table at least this often */
 };
 

@@ -359,6 +359,7 @@ bool store_open(const struct store_config *config, struct store **out)
         .conninfo = config->conninfo,
         .connection_count = config->connection_count,
         .prepare = config->prepare,
+        .session_ms = config->session_ms,
         .statement_limit_ms = limit_ms,
         .writes = true,
         .lock_limit_ms = config->lock_limit_ms,

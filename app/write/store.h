@@ -19,6 +19,7 @@ struct store;
 struct store_config {
     const char *conninfo; /* lent until store_close() */
     bool prepare;
+    uint32_t session_ms; /* as in pg.h */
     size_t connection_count;
     uint32_t limit_ms;      /* longest time that a statement may get */
     uint32_t lock_limit_ms; /* longest wait for a row's lock */

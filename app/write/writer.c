@@ -306,6 +306,7 @@ static bool open_parts(struct writer *writer, const struct settings *settings)
     const struct store_config store = {
         .conninfo = settings->write_database_url,
         .prepare = settings->prepare,
+        .session_ms = settings->database_session_ms,
         .connection_count = (size_t)settings->write_workers + 2, /* the outbox's, and other_caches.c's */
         .limit_ms = settings->write_limit_ms,
         .lock_limit_ms = settings->write_lock_ms,
@@ -322,6 +323,7 @@ static bool open_parts(struct writer *writer, const struct settings *settings)
         .store = writer->store,
         .guard = writer->guard,
         .gate = writer->gate,
+        .session_ms = settings->database_session_ms,
         .poll_ms = settings->outbox_poll_ms,
     };
     writer->outbox = outbox_open(&outbox);

@@ -145,6 +145,11 @@ struct stack_postgres {
  */
 bool stack_postgres_start(struct stack_postgres *postgres, uint32_t max_connections);
 bool stack_postgres_restart(struct stack_postgres *postgres); /* with its data */
+/* A standby that streams from this one, and takes over when it is promoted. Its replay can be held up: what has come is
+ * not seen until it goes on. */
+bool stack_postgres_start_standby(struct stack_postgres *standby, const struct stack_postgres *primary);
+bool stack_postgres_promote(struct stack_postgres *standby);
+bool stack_postgres_hold_replay(const struct stack_postgres *standby, bool held);
 void stack_postgres_kill(struct stack_postgres *postgres);
 void stack_postgres_pause(struct stack_postgres *postgres);
 void stack_postgres_resume(struct stack_postgres *postgres);

@@ -164,21 +164,61 @@ static void choose_port(struct stack_postgres *postgres)
              (unsigned)postgres->port);
 }
 
-bool stack_postgres_start(struct stack_postgres *postgres, uint32_t max_connections)
+/* False: the reason is on stderr. */
+static bool begin(struct stack_postgres *postgres, uint32_t max_connections)
 {
     *postgres = (struct stack_postgres){.max_connections = max_connections};
     if (!proc_folder("postgres", proc_plain_user(), postgres->folder))
         return false;
     snprintf(postgres->log_path, sizeof postgres->log_path, "%s/log", postgres->folder);
     find_programs(postgres);
-    if (!create_cluster(postgres))
-        return false;
+    return true;
+}
+
+static bool launch_somewhere(struct stack_postgres *postgres)
+{
     for (int i = 0; i < START_TRIES; i++) { /* somebody may take the port first */
         choose_port(postgres);
         if (launch(postgres))
             return true;
     }
     return complain(postgres);
+}
+
+bool stack_postgres_start(struct stack_postgres *postgres, uint32_t max_connections)
+{
+    return begin(postgres, max_connections) && create_cluster(postgres) && launch_somewhere(postgres);
+}
+
+static bool copy_primary(const struct stack_postgres *standby, const struct stack_postgres *primary)
+{
+    char program[160], data[PROC_PATH_BYTES + 16];
+    snprintf(program, sizeof program, "%spg_basebackup", standby->programs);
+    snprintf(data, sizeof data, "%s/data", standby->folder);
+    const char *const argv[] = {
+        program, "--pgdata", data, "--dbname", primary->socket_url, "--write-recovery-conf",
+        "-X",    "stream",   "-c", "fast",     "--no-sync",         NULL};
+    const struct proc_options options = {.argv = argv, .user = proc_plain_user()};
+    return proc_run(&options, INIT_LIMIT_MS);
+}
+
+bool stack_postgres_start_standby(struct stack_postgres *standby, const struct stack_postgres *primary)
+{
+    return begin(standby, primary->max_connections) && copy_primary(standby, primary) &&
+           launch_somewhere(standby);
+}
+
+bool stack_postgres_promote(struct stack_postgres *standby)
+{
+    char promoted[8] = "";
+    return stack_postgres_query(standby->url, "SELECT pg_promote()", promoted, sizeof promoted) &&
+           strcmp(promoted, "t") == 0;
+}
+
+bool stack_postgres_hold_replay(const struct stack_postgres *standby, bool held)
+{
+    return stack_postgres_query(
+        standby->url, held ? "SELECT pg_wal_replay_pause()" : "SELECT pg_wal_replay_resume()", NULL, 0);
 }
 
 bool stack_postgres_restart(struct stack_postgres *postgres)

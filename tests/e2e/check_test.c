@@ -266,6 +266,36 @@ TEST(a_missing_column_and_missing_grants_are_named)
     expect("wrong", "rights to write", "DELETE on caches, INSERT on purchases");
 }
 
+TEST(a_standby_is_named)
+{
+    struct stack_postgres standby;
+    char reader[96], writer[96];
+    assert_true(stack_postgres_start_standby(&standby, &fleet.postgres));
+    snprintf(reader, sizeof reader, "DATABASE_URL=postgresql://shop_reader@127.0.0.1:%u/postgres",
+             (unsigned)standby.port);
+    snprintf(writer, sizeof writer, "WRITE_DATABASE_URL=postgresql://shop_writer@127.0.0.1:%u/postgres",
+             (unsigned)standby.port);
+    assert_int_equal(check(PLAIN, reader), 1);
+    expect("wrong", "database", "a standby");
+    assert_int_equal(check(PLAIN, reader, "DATABASE_STANDBY=on"), 0);
+    expect("warning", "database", "cached as new");
+    assert_int_equal(check(PLAIN, writer, "DATABASE_STANDBY=on"), 1);
+    expect("wrong", "database for writes", "a standby");
+    stack_postgres_stop(&standby);
+}
+
+/* A session that is kept sets it. */
+TEST(a_strict_isolation_behind_a_pooler_is_named)
+{
+    assert_true(
+        fleet_sql(NULL, 0, "ALTER ROLE shop_writer SET default_transaction_isolation = 'serializable'"));
+    const int kept = check(PLAIN);
+    assert_int_equal(check(PLAIN, "PREPARE=off"), 0);
+    assert_true(fleet_sql(NULL, 0, "ALTER ROLE shop_writer RESET default_transaction_isolation"));
+    expect("warning", "database for writes", "default_transaction_isolation is serializable");
+    assert_int_equal(kept, 0);
+}
+
 TEST(more_connections_than_the_database_has_are_wrong)
 {
     assert_int_equal(check(PLAIN, "MAX_LOADS=1000"), 1);

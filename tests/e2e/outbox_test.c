@@ -6,6 +6,7 @@
 #include "tests/support/writes.h"
 
 #include "load/base/clock.h"
+#include "load/stack/proxy.h"
 #include "tests/support/test.h"
 
 #include <inttypes.h>
@@ -148,6 +149,47 @@ TEST(a_listener_that_was_cut_off_comes_back_and_looks_at_what_it_missed)
     change_by_hand(id);
     assert_everybody_sees(id, 3);
     assert_true(fleet_wait_metric(0, "catalogd_outbox_notified_total", notified + 1));
+}
+
+/* It says that it is there, and asks nothing. */
+TEST(an_idle_process_looks_no_more_often_than_it_is_told)
+{
+    assert_true(fleet_start(1, writes_settings(NOTIFIED_ONLY)));
+    wait_for_listeners();
+    assert_true(writes_wait_number(0, OWED));
+    fleet_mark();
+    assert_true(fleet_wait_loads("/* beat cache */", 1));
+    fleet_mark();
+    assert_true(fleet_wait_loads("/* beat cache */", 2));
+    assert_int_equal(fleet_loads("/* measure outbox */"), 0);
+    assert_int_equal(fleet_loads("/* claim invalidations */"), 0);
+}
+
+/* Nothing ever comes of it any more, and no error either. */
+TEST(a_listener_whose_connection_is_half_open_is_replaced)
+{
+    struct proxy *proxy;
+    char url[96];
+    assert_true(proxy_open_to(fleet.postgres.port, &proxy));
+    snprintf(url, sizeof url, "WRITE_DATABASE_URL=postgresql://shop_writer@127.0.0.1:%u/postgres",
+             (unsigned)proxy_port(proxy, 0));
+    proxy_mark(proxy, 0, "LISTEN invalidations", PROXY_NONE);
+    const char *const settings[] = {url, "OUTBOX_POLL_MS=3600000", NULL};
+    assert_true(fleet_start(1, writes_settings(settings)));
+    wait_for_listeners();
+    const uint32_t id = cached_product();
+    proxy_set(proxy, 0, PROXY_SILENT, 0);
+    WAIT_UNTIL(stack_log_count(fleet.catalogd[0].log_path, 0, "no sign of life") > 0);
+    change_by_hand(id); /* nobody hears it */
+    proxy_set(proxy, 0, PROXY_NONE, 0);
+    assert_everybody_sees(id, 2);
+    wait_for_listeners();
+    const double notified = fleet_sum("catalogd_outbox_notified_total");
+    change_by_hand(id);
+    assert_everybody_sees(id, 3);
+    assert_true(fleet_wait_metric(0, "catalogd_outbox_notified_total", notified + 1));
+    assert_true(fleet_stop());
+    proxy_close(&proxy);
 }
 
 TEST(a_lost_notification_is_made_up_for_by_the_poll)

@@ -28,10 +28,11 @@
 /* Milliseconds are counted down from whole ones, so one may be missing. */
 enum { LIMIT_MS = 10000, SLACK_MS = 8000, ROWS_BYTES = 1 << 20, MAX_CONNECTIONS = 20 };
 
-enum { ECHO, NAP, WIDE, PID, LIMITS, DIVIDE, CHANGING, FORGET, WRITE, STATEMENT_COUNT };
+enum { ECHO, ISOLATION, NAP, WIDE, PID, LIMITS, DIVIDE, CHANGING, FORGET, WRITE, STATEMENT_COUNT };
 
 static const struct pg_statement statements[STATEMENT_COUNT] = {
     [ECHO] = {"echo", "/* echo */ SELECT $1::text, NULL", 1},
+    [ISOLATION] = {"isolation", "SELECT current_setting('transaction_isolation')", 0},
     [NAP] = {"nap", "/* nap */ SELECT pg_sleep($1::integer / 1000.0)", 1},
     [WIDE] = {"wide", "SELECT repeat('x', 1000), generate_series(1, $1::integer)", 1},
     [PID] = {"pid", "SELECT pg_backend_pid()", 0},
@@ -205,7 +206,7 @@ TEST(the_server_has_limits_of_its_own_and_refuses_writes)
         rows_clear(&rows);
 
         struct asking write = asked(pool, WRITE, NULL);
-        assert_int_equal(write.outcome, PG_REJECTED);
+        assert_int_equal(write.outcome, PG_UNAVAILABLE);
         assert_string_equal(write.fault.sqlstate, "25006");
         pg_pool_close(&pool);
     }
@@ -580,6 +581,88 @@ static struct asking asked_as(const char *login, uint16_t port, const char *data
     pg_pool_close(&pool);
     return asking;
 }
+
+/* ---- several hosts ---- */
+
+static void assert_reached(const char *conninfo)
+{
+    for (size_t i = 0; i < 2; i++) {
+        struct pg_pool *pool = open_pool(conninfo, both_modes[i]);
+        assert_answers(pool);
+        assert_int_equal(pg_pool_state(pool), PG_STATE_UP);
+        pg_pool_close(&pool);
+    }
+}
+
+TEST(a_host_that_never_answers_is_passed_over)
+{
+    char conninfo[160];
+    uint16_t port;
+    int silent = socket_listen(0, 16, &port); /* its kernel answers, and nobody else */
+    snprintf(conninfo, sizeof conninfo, "postgresql://postgres@127.0.0.1:%u,127.0.0.1:%u/postgres",
+             (unsigned)port, (unsigned)postgres.port);
+    assert_reached(conninfo);
+    snprintf(conninfo, sizeof conninfo,
+             "hostaddr=127.0.0.1,127.0.0.1 port=%u,%u user=postgres dbname=postgres", (unsigned)port,
+             (unsigned)postgres.port);
+    assert_reached(conninfo);
+    close(silent);
+}
+
+/* ---- what an operator may have set ---- */
+
+static void set_for_all(const char *what)
+{
+    char statement[128];
+    snprintf(statement, sizeof statement, "ALTER DATABASE postgres %s", what);
+    assert_true(stack_postgres_query(postgres.url, statement, NULL, 0));
+}
+
+TEST(sessions_have_the_isolation_that_the_statements_count_on)
+{
+    set_for_all("SET default_transaction_isolation = 'serializable'");
+    struct pg_pool *pool = open_pool(postgres.url, true);
+    assert_string_equal(asked(pool, ISOLATION, NULL).cell, "read committed");
+    pg_pool_close(&pool);
+    set_for_all("RESET default_transaction_isolation");
+}
+
+TEST(a_limit_of_the_servers_for_transactions_ends_none_of_ours)
+{
+    char version[16];
+    assert_true(stack_postgres_query(postgres.url, "SHOW server_version_num", version, sizeof version));
+    if (strtol(version, NULL, 10) < 170000) {
+        print_message("PostgreSQL %s has no transaction_timeout: skipped\n", version);
+        skip();
+    }
+    set_for_all("SET transaction_timeout = '100ms'");
+    for (size_t i = 0; i < 2; i++) {
+        struct pg_pool *pool = open_pool(postgres.url, both_modes[i]);
+        assert_int_equal(asked(pool, NAP, "500").outcome, PG_OK);
+        pg_pool_close(&pool);
+    }
+    assert_true(stack_postgres_query(
+        postgres.url, "SET transaction_timeout = 0; ALTER DATABASE postgres RESET transaction_timeout", NULL,
+        0));
+}
+
+TEST(a_session_that_is_old_is_replaced)
+{
+    struct pg_config config = {.conninfo = postgres.url,
+                               .connection_count = 1,
+                               .prepare = true,
+                               .session_ms = 1,
+                               .statement_limit_ms = LIMIT_MS,
+                               .statements = statements,
+                               .statement_count = STATEMENT_COUNT};
+    struct pg_pool *pool = NULL;
+    assert_true(pg_pool_open(&config, &pool));
+    struct asking before = asked(pool, PID, NULL);
+    WAIT_UNTIL(strcmp(asked(pool, PID, NULL).cell, before.cell) != 0);
+    pg_pool_close(&pool);
+}
+
+/* ---- logins ---- */
 
 TEST(a_wrong_login_is_rejected_and_its_password_is_in_no_message)
 {

@@ -15,9 +15,9 @@ TEST(an_sqlstate_says_whether_the_fault_may_pass)
         {"40P01", PG_UNAVAILABLE}, {"57014", PG_TIMEOUT},     {"55P03", PG_TIMEOUT},
         {"28P01", PG_REJECTED},    {"28000", PG_REJECTED},    {"3D000", PG_REJECTED},
         {"42P01", PG_REJECTED},    {"42501", PG_REJECTED},    {"22012", PG_REJECTED},
-        {"25006", PG_REJECTED},    {"26000", PG_REJECTED},    {"0A000", PG_REJECTED},
-        {"57P04", PG_REJECTED},    {"XX000", PG_REJECTED},    {"ZZZZZ", PG_REJECTED},
-        {"", PG_REJECTED},
+        {"25006", PG_UNAVAILABLE}, {"25P04", PG_TIMEOUT},     {"26000", PG_REJECTED},
+        {"0A000", PG_REJECTED},    {"57P04", PG_REJECTED},    {"XX000", PG_REJECTED},
+        {"ZZZZZ", PG_REJECTED},    {"", PG_REJECTED},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         assert_int_equal(pg_error_classify(cases[i].sqlstate), cases[i].outcome);

@@ -158,6 +158,8 @@ static const struct {
       "localhost", "redisx://x", "redis+sentinel://", "redis+tls://x"}},
     {"DATABASE_URL", {"", "postgresql://[", "host", "nonsense=1", "mysql://x", "postgresql://[::1"}},
     {"WRITE_DATABASE_URL", {"postgresql://[", "host", "nonsense=1", "mysql://x"}},
+    {"DATABASE_STANDBY", {"", "yes", "ON"}},
+    {"DATABASE_SESSION_MS", {"", "999", "86400001"}},
     {"PREPARE", {"", "yes", "ON"}},
     {"GUARD_MODE", {"", "Fleet", "none"}},
     {"NAMESPACE", {"", "a b", "a{b", "a:b", "123456789012345678901234567890123", "a{b}"}},

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * pg_session.h - a login at the primary of a database, whichever of its hosts that is, and until when it is worth anything.
+ *
+ * Hosts     All of the connection string's, and all addresses of each, are tried one after the other, each with its share
+ *           of the time: PQconnectPoll() waits for the first silent one for ever. The one that answered last is tried
+ *           first.
+ * Primary   A standby is refused at the login, unless it will do. That it is one may change only by a restart, or by its
+ *           becoming the primary.
+ * Reigns    A session outlives the reign of its primary if the old one lives on: fenced, by being read-only, or because
+ *           only the name has moved away. What finds its session read-only ends the reign, for all pools and listeners of
+ *           the process, and each session is replaced when it is old.
+ *
+ * Threads: any.
+ */
+#ifndef APP_PG_SESSION_H
+#define APP_PG_SESSION_H
+
+#include "app/pg/pg_wait.h"
+
+#include <stdatomic.h>
+#include <stddef.h>
+
+/* Where logins lead; one for all those of a pool. */
+struct pg_place {
+    const char *conninfo; /* lent */
+    bool standby_will_do;
+    uint32_t session_ms;  /* 0: a session does not age */
+    _Atomic size_t first; /* of its addresses, to be tried */
+};
+
+/* Until when a session is of use. */
+struct pg_life {
+    uint64_t reign, until_ms;
+};
+
+struct pg_login {
+    struct pg_place *place;
+    struct pg_wait *wait; /* its connection is replaced, and yours whatever comes */
+    PQnoticeReceiver hear_notice;
+    void *context;
+    struct pg_life life; /* PG_OK: what has begun */
+};
+enum pg_outcome pg_session_log_in(struct pg_login *login);
+
+/* It is of no use any more: to be replaced once nothing runs in it. */
+bool pg_session_is_over(const struct pg_life *life);
+/* It was found read-only. */
+void pg_session_end_reign(const struct pg_life *life);
+
+#endif
