@@ -13,6 +13,7 @@
 #include "load/stack/proxy.h"
 #include "load/stack/stack.h"
 #include "tests/support/files.h"
+#include "tests/support/sockets.h"
 
 #include <fcntl.h>
 #include <libpq-fe.h>
@@ -884,6 +885,8 @@ TEST(settings_of_a_role_do_not_end_a_wait)
          "ALTER ROLE hasty SET statement_timeout = 500; ALTER ROLE hasty SET default_transaction_read_only = "
          "on;"
          "ALTER ROLE hasty SET synchronous_commit = off");
+    must("DO $$ BEGIN IF current_setting('server_version_num')::int >= 170000 THEN"
+         " ALTER ROLE hasty SET transaction_timeout = 500; END IF; END $$");
     snprintf(url, sizeof url, "postgresql://hasty@127.0.0.1:%u/postgres", (unsigned)server.port);
     struct rig_claim *holder = claim_of(0, open_side(0, url), GUARD_LOCK_FAIR, "hasty");
     struct rig_claim *waiter = claim_of(1, open_side(1, url), GUARD_LOCK_FAIR, "hasty");
@@ -899,6 +902,20 @@ TEST(settings_of_a_role_do_not_end_a_wait)
     side_close(&sides[0]);
     side_close(&sides[1]);
     must("DROP OWNED BY hasty; DROP ROLE hasty");
+}
+
+TEST(a_host_that_never_answers_is_passed_over)
+{
+    char url[96];
+    uint16_t port;
+    int silent = socket_listen(0, 16, &port); /* its kernel answers, and nobody else */
+    snprintf(url, sizeof url, "postgresql://postgres@127.0.0.1:%u,127.0.0.1:%u/postgres", (unsigned)port,
+             (unsigned)server.port);
+    struct rig_claim *claim = claim_of(0, open_side(0, url), GUARD_LOCK_FAIR, "reached");
+    claim_acquire(claim);
+    expect_given(claim);
+    side_close(&sides[0]);
+    close(silent);
 }
 
 TEST(a_connection_string_that_is_none_is_refused_without_its_password)

@@ -7,10 +7,17 @@
  */
 #include "lock_pg.h"
 #include <assert.h>
+#include <netdb.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include <libpq-fe.h>
+
+/* Of the addresses: the one from which the last login came through; for all connections, which lead to one database or
+ * begin with another of their own. */
+static atomic_size_t first_host;
 
 /* ---- texts ---- */
 
@@ -188,6 +195,7 @@ static void go_on_connecting_to_pg(struct lock_pg *pg)
         return;
     }
     pg->state = LOCK_PG_IDLE;
+    atomic_store(&first_host, (pg->first + pg->tried) % pg->host_count);
     watch_pg(pg, GUARD_HOST_READABLE);
     pg->heard(pg->context, &(struct lock_pg_event){.kind = LOCK_PG_UP});
 }
@@ -267,9 +275,96 @@ static void hear_pg_socket(void *context, unsigned events)
 
 /* ---- saying ---- */
 
-/* What stands before dbname may be set by the connection string. Dead peers are found out by keepalives, and by
- * tcp_user_timeout when something is on its way. */
-static PGconn *start_connecting_to_pg(const char *url)
+/* ---- hosts ---- */
+
+enum { HOSTS_MAX = 16, HOST_BYTES = 256 };
+
+/* Parallel lists as libpq takes them. */
+struct pg_hosts {
+    char host[HOSTS_MAX][HOST_BYTES], number[HOSTS_MAX][HOST_BYTES], port[HOSTS_MAX][8];
+    size_t count;
+};
+
+static const char *pg_option(const PQconninfoOption *options, const char *keyword)
+{
+    while (options->keyword != NULL && strcmp(options->keyword, keyword) != 0)
+        options++;
+    return options->keyword != NULL && options->val != NULL ? options->val : "";
+}
+
+/* Of a list with commas, the last one of which holds for all that follow. */
+static void copy_item(const char *list, size_t at, char *out, size_t out_bytes)
+{
+    for (; at > 0 && strchr(list, ',') != NULL; at--)
+        list = strchr(list, ',') + 1;
+    snprintf(out, out_bytes, "%.*s", (int)strcspn(list, ","), list);
+}
+
+static void add_pg_host(struct pg_hosts *hosts, const char *host, const char *number, const char *port)
+{
+    if (hosts->count == HOSTS_MAX)
+        return;
+    snprintf(hosts->host[hosts->count], sizeof hosts->host[0], "%s", host);
+    snprintf(hosts->number[hosts->count], sizeof hosts->number[0], "%s", number);
+    snprintf(hosts->port[hosts->count], sizeof hosts->port[0], "%s", port);
+    hosts->count++;
+}
+
+/* A name that is not found is left to libpq, which says so. */
+static void add_pg_addresses(struct pg_hosts *hosts, const char *host, const char *number, const char *port)
+{
+    const struct addrinfo wanted = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+    struct addrinfo *found = NULL;
+    char text[HOST_BYTES];
+    bool is_name = *number == '\0' && *host != '\0' && *host != '/' && *host != '@';
+    if (!is_name || getaddrinfo(host, NULL, &wanted, &found) != 0) {
+        add_pg_host(hosts, host, number, port);
+        return;
+    }
+    for (const struct addrinfo *at = found; at != NULL; at = at->ai_next) {
+        if (getnameinfo(at->ai_addr, at->ai_addrlen, text, sizeof text, NULL, 0, NI_NUMERICHOST) == 0)
+            add_pg_host(hosts, host, text, port);
+    }
+    freeaddrinfo(found);
+}
+
+/* None: up to libpq and its environment. */
+static void find_pg_hosts(const char *url, struct pg_hosts *out)
+{
+    PQconninfoOption *options = PQconninfoParse(url, NULL);
+    out->count = 0;
+    if (options == NULL)
+        return;
+    const char *hosts = pg_option(options, "host"), *numbers = pg_option(options, "hostaddr");
+    const char *longer = strlen(hosts) > 0 ? hosts : numbers;
+    for (size_t i = 0; longer != NULL && *longer != '\0'; i++) {
+        char host[HOST_BYTES], number[HOST_BYTES], port[8];
+        copy_item(hosts, i, host, sizeof host);
+        copy_item(numbers, i, number, sizeof number);
+        copy_item(pg_option(options, "port"), i, port, sizeof port);
+        add_pg_addresses(out, host, number, port);
+        longer = strchr(longer, ',') != NULL ? strchr(longer, ',') + 1 : NULL;
+    }
+    PQconninfoFree(options);
+}
+
+/* All of them, from this one on. */
+static void join_pg_hosts(const struct pg_hosts *hosts, size_t first, char *host, char *number, char *port,
+                          size_t bytes)
+{
+    size_t used[3] = {0, 0, 0};
+    for (size_t i = 0; i < hosts->count; i++) {
+        size_t at = (first + i) % hosts->count;
+        const char *comma = i > 0 ? "," : "";
+        used[0] += (size_t)snprintf(host + used[0], bytes - used[0], "%s%s", comma, hosts->host[at]);
+        used[1] += (size_t)snprintf(number + used[1], bytes - used[1], "%s%s", comma, hosts->number[at]);
+        used[2] += (size_t)snprintf(port + used[2], bytes - used[2], "%s%s", comma, hosts->port[at]);
+    }
+}
+
+/* What stands before dbname may be set by the connection string, what stands behind it not. Dead peers are found out by
+ * keepalives, and by tcp_user_timeout when something is on its way. */
+static PGconn *start_connecting_to_pg(struct lock_pg *pg)
 {
     static const char *const names[] = {"fallback_application_name",
                                         "gssencmode",
@@ -279,25 +374,63 @@ static PGconn *start_connecting_to_pg(const char *url)
                                         "tcp_user_timeout",
                                         "dbname",
                                         "client_encoding",
+                                        "host",
+                                        "hostaddr",
+                                        "port",
                                         NULL};
-    const char *const values[] = {"stampede-guard", "disable", "5", "2", "3", "10000", url, "UTF8", NULL};
+    enum { LIST_BYTES = HOSTS_MAX * (HOST_BYTES + 1) };
+    char host[LIST_BYTES] = "", number[LIST_BYTES] = "", port[LIST_BYTES] = "";
+    struct pg_hosts hosts;
+    find_pg_hosts(pg->url, &hosts);
+    pg->host_count = hosts.count > 0 ? hosts.count : 1;
+    if (hosts.count > 1)
+        join_pg_hosts(&hosts, pg->first + pg->tried, host, number, port, LIST_BYTES);
+    const char *const values[] = {"stampede-guard", "disable", "5",  "2",    "3",  "10000",
+                                  pg->url,          "UTF8",    host, number, port, NULL};
     return PQconnectStartParams(names, values, 1);
 }
 
-void lock_pg_connect(struct lock_pg *pg, const char *url)
+static void begin_connecting(struct lock_pg *pg)
 {
-    assert(pg->state == LOCK_PG_CLOSED);
-    pg->state = LOCK_PG_CONNECTING;
-    pg->farewell[0] = '\0';
-    pg->watch = (struct guard_watch){.ready = hear_pg_socket, .context = pg};
-    pg->failing = (struct host_soon){.run = fail_pg_now, .context = pg};
-    pg->conn = start_connecting_to_pg(url);
+    pg->conn = start_connecting_to_pg(pg);
     if (pg->conn == NULL || PQstatus(pg->conn) == CONNECTION_BAD) {
         fail_pg_soon(pg);
         return;
     }
     PQsetNoticeReceiver(pg->conn, hear_pg_notice, pg);
     watch_pg(pg, GUARD_HOST_WRITABLE);
+}
+
+void lock_pg_connect(struct lock_pg *pg, const char *url)
+{
+    assert(pg->state == LOCK_PG_CLOSED);
+    pg->state = LOCK_PG_CONNECTING;
+    pg->url = url;
+    pg->tried = 0;
+    pg->first = atomic_load(&first_host);
+    pg->farewell[0] = '\0';
+    pg->watch = (struct guard_watch){.ready = hear_pg_socket, .context = pg};
+    pg->failing = (struct host_soon){.run = fail_pg_now, .context = pg};
+    begin_connecting(pg);
+}
+
+bool lock_pg_try_next(struct lock_pg *pg)
+{
+    const char *url = pg->url;
+    if (pg->state != LOCK_PG_CONNECTING || pg->tried + 1 >= pg->host_count)
+        return false;
+    size_t tried = pg->tried + 1;
+    lock_pg_close(pg);
+    pg->state = LOCK_PG_CONNECTING;
+    pg->url = url;
+    pg->tried = tried;
+    begin_connecting(pg);
+    return true;
+}
+
+size_t lock_pg_host_count(const struct lock_pg *pg)
+{
+    return pg->host_count;
 }
 
 void lock_pg_run(struct lock_pg *pg, const char *statement, const char *const *params, size_t param_count)

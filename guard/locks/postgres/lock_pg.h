@@ -50,7 +50,9 @@ struct lock_pg {
 
     /* lock_pg.c's */
     enum lock_pg_state state;
-    struct pg_conn *conn;     /* owned; NULL: closed */
+    struct pg_conn *conn; /* owned; NULL: closed */
+    const char *url;      /* lent while it connects */
+    size_t host_count, tried, first;
     struct pg_result *result; /* owned: of the statement under way, the first error if there is one */
     struct guard_watch watch;
     struct host_soon failing;        /* what could not even begin */
@@ -61,8 +63,14 @@ struct lock_pg {
 /* False: libpq cannot make anything of this connection string; `why` says what. */
 bool lock_pg_check(const char *url, char why[LOCK_PG_WHY_SIZE]);
 
-/* It is CLOSED. The answer is UP or LOST. */
+/* It is CLOSED. The answer is UP or LOST. `url` is lent until it is UP. */
 void lock_pg_connect(struct lock_pg *pg, const char *url);
+/* All hosts of the connection string, and all addresses of each: libpq goes from one that refuses to the next, and waits
+ * for one that is silent for ever. So the owner, who knows when that was too long, sends it on while it is CONNECTING.
+ * False: all have been tried. */
+bool lock_pg_try_next(struct lock_pg *pg);
+/* At least 1. */
+size_t lock_pg_host_count(const struct lock_pg *pg);
 /* It is IDLE. Parameters are texts. The answer is ROWS, REFUSED or LOST. */
 void lock_pg_run(struct lock_pg *pg, const char *statement, const char *const *params, size_t param_count);
 /* Nothing is heard of it any more. Accepts one that is closed. */

@@ -21,16 +21,18 @@ enum {
 #define OF_THIS_DATABASE "database = (SELECT oid FROM pg_database WHERE datname = current_database())"
 
 /* $1 the backend of the login, $2 the lease. A pooler hands out backends of its own: it is left as it is. A lock may wait
- * for long, and a number that was handed out must outlive a crash of the server. */
+ * for long, and a number that was handed out must outlive a crash of the server. PostgreSQL before 17 has no
+ * transaction_timeout. */
 static const char check_sql[] =
     "SELECT pg_backend_pid() = $1::int4, pg_is_in_recovery(), to_regclass('lock_fences') IS NOT NULL,"
     " CASE WHEN pg_backend_pid() = $1::int4 THEN (SELECT count(set_config(name, value, false)) FROM (VALUES"
     " ('idle_session_timeout', $2::text), ('client_connection_check_interval', '1000'),"
     " ('tcp_keepalives_interval', '2'), ('tcp_keepalives_count', '3'), ('tcp_user_timeout', '0'),"
-    " ('statement_timeout', '0'), ('lock_timeout', '0'), ('default_transaction_read_only', 'off'),"
-    " ('default_transaction_isolation', 'read committed'),"
+    " ('statement_timeout', '0'), ('transaction_timeout', '0'), ('lock_timeout', '0'),"
+    " ('default_transaction_read_only', 'off'), ('default_transaction_isolation', 'read committed'),"
     " ('synchronous_commit', CASE WHEN current_setting('synchronous_commit') IN ('off', 'local') THEN 'on'"
-    " ELSE current_setting('synchronous_commit') END)) AS settings (name, value)) END";
+    " ELSE current_setting('synchronous_commit') END)) AS settings (name, value)"
+    " WHERE current_setting(name, true) IS NOT NULL) END";
 
 #define FENCES_TABLE "lock_fences (name text PRIMARY KEY, fence bigint NOT NULL)"
 static const char create_sql[] = "CREATE TABLE IF NOT EXISTS " FENCES_TABLE;
@@ -140,11 +142,22 @@ static void end_pg_session_late(struct lock_session *session, enum lock_reply_ki
     end_pg_session_with(session, verdict, text);
 }
 
+/* Each host has its share. */
+static void set_connect_limit(struct lock_session *session)
+{
+    set_session_limit(session,
+                      session->config->connect_limit_ms / (uint32_t)lock_pg_host_count(&session->pg));
+}
+
 static void judge_session_limit(struct lock_session *session)
 {
     uint32_t limit_ms = session->config->limit_ms;
     switch (session->state) {
     case LOCK_SESSION_CONNECTING:
+        if (lock_pg_try_next(&session->pg)) {
+            set_connect_limit(session);
+            return;
+        }
         end_pg_session_late(session, LOCK_UNSENT, "login", session->config->connect_limit_ms);
         return;
     case LOCK_SESSION_CHECKING:
@@ -523,6 +536,6 @@ void lock_session_open(struct lock_session *session)
     session->state = LOCK_SESSION_CONNECTING;
     session->limit = (struct host_timer){.run = hear_session_limit, .context = session};
     session->pg = (struct lock_pg){.host = session->host, .heard = hear_session_pg, .context = session};
-    set_session_limit(session, session->config->connect_limit_ms);
     lock_pg_connect(&session->pg, session->config->urls[0]);
+    set_connect_limit(session);
 }
