@@ -76,6 +76,8 @@ TEST(a_machine_as_it_must_be_has_nothing_wrong_and_nothing_is_left_behind)
     expect("ok", "redis", "every master");
     expect("ok", "rights in Redis", "probe keys");
     expect("ok", "redis settings", "nothing is kept");
+    expect("ok", "redis version",
+           stack_redis_mentions(&fleet.redis, "valkey_version", "INFO server") ? "valkey " : "redis ");
     expect("ok", "database", "PostgreSQL");
     expect("ok", "schema", "is the one");
     expect("ok", "rights to write", "all that");
