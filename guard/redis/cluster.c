@@ -497,8 +497,11 @@ void redis_cluster_hint(struct redis_cluster *cluster)
         host_wake_send(&cluster->hint);
 }
 
-void redis_cluster_lost(struct redis_cluster *cluster, bool is_lost)
+void redis_cluster_lost(struct redis_cluster *cluster, unsigned node, bool is_lost)
 {
+    pthread_mutex_lock(&cluster->mutex);
+    redis_slots_lost(&cluster->slots, node, is_lost);
+    pthread_mutex_unlock(&cluster->mutex);
     atomic_fetch_add(&cluster->lost, is_lost ? 1u : -1u);
     redis_cluster_hint(cluster);
 }

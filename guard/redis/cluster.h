@@ -54,9 +54,9 @@ unsigned redis_cluster_find(struct redis_cluster *cluster, const struct redis_en
 
 /* The map may be old. */
 void redis_cluster_hint(struct redis_cluster *cluster);
-/* A loop cannot reach a master, or can again: views are asked for until none is lost, for a failover takes its time and
+/* A loop cannot reach a master that it holds, or can again: views are asked for until none is lost, for a failover takes its time and
  * no command that is redirected tells of it. */
-void redis_cluster_lost(struct redis_cluster *cluster, bool is_lost);
+void redis_cluster_lost(struct redis_cluster *cluster, unsigned node, bool is_lost);
 
 /* A node to subscribe at: any but `not_this` if there is another; a replica if there is one, but a master as well after a
  * replica. */

@@ -198,7 +198,7 @@ static void master_is_closed(void *context)
 static void note_lost(struct route_master *master, bool is_lost)
 {
     if (master->is_lost != is_lost)
-        redis_cluster_lost(master->routes->config.cluster, is_lost);
+        redis_cluster_lost(master->routes->config.cluster, master->node, is_lost);
     master->is_lost = is_lost;
 }
 

@@ -117,6 +117,12 @@ void redis_slots_release(struct redis_slots *slots, unsigned node)
     free_if_unused(&slots->nodes[node]);
 }
 
+void redis_slots_lost(struct redis_slots *slots, unsigned node, bool is_lost)
+{
+    assert(is_lost ? slots->nodes[node].lost < slots->nodes[node].holders : slots->nodes[node].lost > 0);
+    slots->nodes[node].lost += is_lost ? 1u : -1u;
+}
+
 /* ---- slots ---- */
 
 void redis_slots_init(struct redis_slots *slots)
@@ -191,13 +197,20 @@ static bool claim_wins(const struct redis_slots *slots, unsigned slot, unsigned 
             strcmp(slots->nodes[owner].id, slots->nodes[node].id) == 0);
 }
 
-static bool take_claim(struct redis_slots *slots, unsigned slot, unsigned node, uint64_t epoch, bool anew)
+/* What nobody here has tried to reach may well be there. */
+static bool is_given_up(const struct redis_node *node, const struct redis_view *view)
+{
+    return node->lost > 0 && node->lost == node->holders && node->id[0] != '\0' &&
+           redis_view_forgets(view, node->id);
+}
+
+static bool take_claim(struct redis_slots *slots, unsigned slot, unsigned node, uint64_t epoch, bool any_wins)
 {
     if (node == redis_slots_owner(slots, slot)) {
-        slots->epoch[slot] = anew || epoch > slots->epoch[slot] ? epoch : slots->epoch[slot];
+        slots->epoch[slot] = any_wins || epoch > slots->epoch[slot] ? epoch : slots->epoch[slot];
         return false;
     }
-    if (!anew && !claim_wins(slots, slot, node, epoch))
+    if (!any_wins && !claim_wins(slots, slot, node, epoch))
         return false;
     give_slot(slots, slot, node, epoch);
     return true;
@@ -223,13 +236,19 @@ bool redis_slots_take(struct redis_slots *slots, const struct redis_view *view)
 {
     unsigned node_of[REDIS_NODES_MAX];
     bool anew = !redis_slots_knows(slots, view), changed = false;
+    bool given_up[REDIS_NODES_MAX];
 
+    for (unsigned i = 0; i < REDIS_NODES_MAX; i++)
+        given_up[i] = is_given_up(&slots->nodes[i], view);
     for (size_t i = 0; i < view->master_count; i++)
         node_of[i] = place_master(slots, &view->masters[i]);
     for (unsigned slot = 0; slot < REDIS_SLOTS; slot++) {
         uint16_t master = view->owner[slot];
+        unsigned owner = redis_slots_owner(slots, slot);
+        bool any_wins = anew || (owner != REDIS_NO_NODE && given_up[owner]);
         if (master != REDIS_NO_NODE && node_of[master] != REDIS_NO_NODE)
-            changed = take_claim(slots, slot, node_of[master], view->masters[master].epoch, anew) || changed;
+            changed =
+                take_claim(slots, slot, node_of[master], view->masters[master].epoch, any_wins) || changed;
     }
     changed = forget_idle(slots) || changed;
     if (view->replica_count > 0) {

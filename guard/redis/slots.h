@@ -4,6 +4,8 @@
  *
  *     a node's view of all slots    per slot, the claim with the higher config epoch wins: a node that has not heard of
  *                                   a failover cannot turn the map back
+ *     a view that has forgotten     if nobody here reaches it, either, any claim to its slots wins: it was given up, and
+ *     the owner                     whoever has them now may have a lower epoch
  *     MOVED from the slot's owner   the slot moves at once
  *     MOVED from any other node     where that command goes, and nothing else: ask for a view
  *     a view that knows none of     the Cluster is another one: the map begins anew
@@ -30,7 +32,7 @@ struct redis_node {
     bool named;                       /* by the map; else it is here for those that hold it */
     unsigned grace;                   /* views that it stays named although it owns nothing */
     unsigned slots;                   /* it owns */
-    unsigned holders;
+    unsigned holders, lost;           /* how many hold it; of them, those that do not reach it */
     uint64_t takeovers; /* how often it took the last slot of another: a replica that was promoted */
 };
 
@@ -65,5 +67,7 @@ unsigned redis_slots_find(struct redis_slots *slots, const struct redis_endpoint
 /* It keeps its number until it is released as often. */
 void redis_slots_hold(struct redis_slots *slots, unsigned node);
 void redis_slots_release(struct redis_slots *slots, unsigned node);
+/* One that holds it does not reach it, or does again. */
+void redis_slots_lost(struct redis_slots *slots, unsigned node, bool is_lost);
 
 #endif

@@ -159,6 +159,8 @@ static void take_line(struct redis_view *view, const char *line, const char *end
 {
     if (end - line <= REDIS_NODE_ID_BYTES || line[REDIS_NODE_ID_BYTES] != ' ')
         return;
+    if (view->named_count++ < REDIS_NAMED_MAX)
+        memcpy(view->named[view->named_count - 1], line, REDIS_NODE_ID_BYTES);
     size_t index = find_view_master(view, line);
     if (index < view->master_count)
         view->masters[index].epoch = read_epoch(skip_fields(line, end, 6), end);
@@ -198,7 +200,7 @@ bool redis_view_read_slots(struct redis_view *view, const struct redisReply *slo
 {
     if (!is_cluster_answer(slots, REDIS_REPLY_ARRAY, "CLUSTER SLOTS", why))
         return false;
-    view->master_count = view->replica_count = 0;
+    view->master_count = view->replica_count = view->named_count = 0;
     for (size_t slot = 0; slot < REDIS_SLOTS; slot++)
         view->owner[slot] = REDIS_NO_NODE;
     for (size_t i = 0; i < slots->elements; i++)
@@ -215,6 +217,15 @@ bool redis_view_read_epochs(struct redis_view *view, const struct redisReply *no
         return false;
     take_lines(view, nodes);
     return true;
+}
+
+/* An answer that names nobody at all says nothing of one. */
+bool redis_view_forgets(const struct redis_view *view, const char *id)
+{
+    for (size_t i = 0; i < view->named_count && i < REDIS_NAMED_MAX; i++)
+        if (memcmp(view->named[i], id, REDIS_NODE_ID_BYTES) == 0)
+            return false;
+    return view->named_count > 0 && view->named_count <= REDIS_NAMED_MAX;
 }
 
 /* ---- redirections ---- */

@@ -729,4 +729,31 @@ TEST(a_stopped_master_that_goes_on_answers_nobody_from_the_past)
     assert_true(stack_cluster_wait_ok(&cluster, WAIT_MS));
 }
 
+/* An operator gives up a master that has died with its replica. The last test: the others never take the two back. */
+TEST(a_slot_of_a_master_that_is_forgotten_goes_to_whoever_has_it_at_a_lower_epoch)
+{
+    unsigned slot = REDIS_SLOTS / 2; /* the second's, at first; the last slot is the third's */
+    size_t dead = stack_cluster_owner(&cluster, slot), replica = stack_cluster_replica(&cluster, dead);
+    size_t heir = stack_cluster_owner(&cluster, REDIS_SLOTS - 1);
+    char name[NAME_SIZE];
+
+    assert_true(dead != heir && dead != STACK_CLUSTER_NOBODY && heir != STACK_CLUSTER_NOBODY);
+    name_in_slot(slot, name);
+    assert_true(stack_redis_do(&cluster.node[dead], "CLUSTER BUMPEPOCH"));
+    wait_until_all_agree();
+    start();
+    set(name, "before");
+    stack_redis_kill(&cluster.node[replica]);
+    stack_redis_kill(&cluster.node[dead]);
+    rig_wait_until(strstr(rig.text, "2 of 3 masters are up") != NULL);
+    for (size_t i = 0; i < cluster.count; i++)
+        if (i != dead && i != replica)
+            assert_true(stack_redis_do(&cluster.node[i], "CLUSTER FORGET %s", cluster.id[dead]) &&
+                        stack_redis_do(&cluster.node[i], "CLUSTER FORGET %s", cluster.id[replica]));
+    assert_true(stack_redis_do(&cluster.node[heir], "CLUSTER ADDSLOTS %u", slot));
+    set_until_it_is_answered(name);
+    assert_int_equal(stack_cluster_owner(&cluster, slot), heir);
+    assert_true(stack_redis_restart(&cluster.node[dead]) && stack_redis_restart(&cluster.node[replica]));
+}
+
 TEST_GROUP(.up = start_cluster, .down = stop_cluster, .before = rig_forget, .end = rig_finish);

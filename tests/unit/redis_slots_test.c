@@ -142,6 +142,45 @@ TEST(who_takes_the_last_slot_of_another_has_taken_its_place)
     assert_false(take());
 }
 
+/* CLUSTER NODES of the view names these, too. */
+static void name_nodes(const char *ids)
+{
+    for (; *ids != '\0'; ids++)
+        memset(view.named[view.named_count++], *ids, REDIS_NODE_ID_BYTES);
+}
+
+/* The second has died; the first, whose epoch is lower, says that it has all slots. */
+static bool claim_slots_of_the_dead(const char *named)
+{
+    begin_view();
+    say('a', 7000, 1, 0, REDIS_SLOTS - 1);
+    name_nodes(named);
+    return take();
+}
+
+TEST(who_is_forgotten_and_not_reached_loses_its_slots_to_a_lower_epoch)
+{
+    struct redis_endpoint address = at(7001);
+    unsigned dead = redis_slots_find(&slots, &address);
+    redis_slots_hold(&slots, dead);
+    redis_slots_hold(&slots, dead);
+    assert_false(claim_slots_of_the_dead("ac")); /* it is reached */
+    redis_slots_lost(&slots, dead, true);
+    assert_false(claim_slots_of_the_dead("ac")); /* by somebody */
+    redis_slots_lost(&slots, dead, true);
+    assert_false(claim_slots_of_the_dead("abc")); /* it is not forgotten */
+    assert_false(claim_slots_of_the_dead(""));
+    assert_int_equal(owner_port(REDIS_SLOTS - 1), 7001);
+    assert_true(claim_slots_of_the_dead("ac"));
+    assert_int_equal(owner_port(REDIS_SLOTS - 1), 7000);
+    assert_int_equal(slots.takeovers, 1);
+    redis_slots_lost(&slots, dead, false);
+    redis_slots_lost(&slots, dead, false);
+    redis_slots_release(&slots, dead);
+    redis_slots_release(&slots, dead);
+    assert_false(claim_slots_of_the_dead("abc")); /* and the new claim is as good as any */
+}
+
 TEST(a_slot_that_a_view_leaves_out_stays_where_it_was)
 {
     begin_view();
