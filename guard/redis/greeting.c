@@ -335,7 +335,8 @@ static enum redis_verdict judge_error(struct redis_greeting *greeting, const str
     return REDIS_GREETING_GOES_ON;
 }
 
-const char *redis_greeting_summary(const struct redis_greeting *greeting)
+/* What the login lacks; NULL: nothing. */
+static const char *lack(const struct redis_greeting *greeting)
 {
     if (greeting->fence.no_getex && greeting->fence.no_role)
         return "up; GETEX and ROLE are refused: no value is read but by scripts (allow +getex +role)";
@@ -344,7 +345,17 @@ const char *redis_greeting_summary(const struct redis_greeting *greeting)
     if (greeting->reign[0] == '\0' && !greeting->any_role && greeting->expected != REDIS_SERVER_SENTINEL)
         return "up; INFO is refused: each connection finds out for itself that there is a new master (allow "
                "+info)";
-    return "up";
+    return NULL;
+}
+
+bool redis_greeting_is_whole(const struct redis_greeting *greeting)
+{
+    return lack(greeting) == NULL;
+}
+
+const char *redis_greeting_summary(const struct redis_greeting *greeting)
+{
+    return redis_greeting_is_whole(greeting) ? "up" : lack(greeting);
 }
 
 enum redis_verdict redis_greeting_read(struct redis_greeting *greeting, const struct redisReply *reply,

@@ -85,6 +85,8 @@ static inline const char *redis_greeting_beat_key(const struct redis_greeting *g
     return greeting->beat_key != NULL ? greeting->beat_key : REDIS_BEAT_KEY;
 }
 
+/* The login lacks nothing. */
+bool redis_greeting_is_whole(const struct redis_greeting *greeting);
 /* "up", and what the login lacks: one line. */
 const char *redis_greeting_summary(const struct redis_greeting *greeting);
 

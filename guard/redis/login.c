@@ -48,7 +48,7 @@ static bool read_password(const char *path, char out[REDIS_PASSWORD_SIZE], char 
         out[length] = '\0';
     }
     explicit_bzero(text, sizeof text);
-    return is_short || refuse_file(length == 0 ? "is empty" : "is longer than 512 bytes", why);
+    return is_short || refuse_file(length == 0 ? "is empty" : "is longer than 4096 bytes", why);
 }
 
 bool redis_login_read(const struct redis_login *login, struct redis_login *out, char why[REDIS_WHY_SIZE])

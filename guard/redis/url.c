@@ -127,7 +127,7 @@ static bool take_login(struct part *authority, struct redis_url *out, struct gua
     if (!decode(user, out->login.user, sizeof out->login.user))
         return refuse(error, "the user name is longer than 128 bytes or has a bad %-escape");
     if (!decode(password, out->login.password, sizeof out->login.password))
-        return refuse(error, "the password is longer than 512 bytes or has a bad %-escape");
+        return refuse(error, "the password is longer than 4096 bytes or has a bad %-escape");
     return true;
 }
 
@@ -314,7 +314,7 @@ static const struct parameter {
     {"ssl_server_name", OVER_TLS, set_server_name, "a host's name"},
     {"sentinelMasterId", WITH_SENTINELS, set_master_name, "the master's name, once"},
     {"sentinel_username", WITH_SENTINELS, set_sentinel_user, "at most 128 bytes"},
-    {"sentinel_password", WITH_SENTINELS, set_sentinel_password, "at most 512 bytes"},
+    {"sentinel_password", WITH_SENTINELS, set_sentinel_password, "at most 4096 bytes"},
     {"sentinel_password_file", WITH_SENTINELS, set_sentinel_password_file, "the path of a file"},
     {"strict", WITH_SENTINELS, set_strict, "yes or no"},
 };

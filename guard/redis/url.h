@@ -26,7 +26,7 @@ enum {
     REDIS_HOSTS_MAX = 9,
     REDIS_LABEL_SIZE = 272,
     REDIS_USER_SIZE = 129,
-    REDIS_PASSWORD_SIZE = 513,
+    REDIS_PASSWORD_SIZE = 4097, /* tokens of clouds have two thousand bytes and more */
     REDIS_MASTER_NAME_SIZE = 129,
     REDIS_PATH_SIZE = 512,
 };
