@@ -51,7 +51,8 @@ struct guard_host {
      * was not watched before. */
     int (*watch)(struct guard_host *host, struct guard_watch *watch, unsigned events);
     /* Calls guard_host_rang() once in so many ms from this very moment, in place of the call that was to come. NEVER: not at
-     * all. Many loops count from when their turn began, which may be long ago. A little early does no harm. */
+     * all. Many loops count from when their turn began, which may be long ago. A little early does no harm. Before a
+     * turn's descriptors or behind them, before its guard_host_turn_over() or behind it: any order will do. */
     void (*timer)(struct guard_host *host, uint32_t in_ms);
     /* Calls guard_host_turn_over() once, after what the loop is about to do already, and before it waits, however busy it
      * is. Not called again before that. `again`: it is called from inside guard_host_turn_over(), and the loop looks at

@@ -18,6 +18,11 @@
 #include "digits.h"
 
 #include <string.h>
+/* With -Og gcc does not inline what xxhash >= 0.8.2 says must be. */
+#if defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__)
+#pragma GCC push_options
+#pragma GCC optimize("O2")
+#endif
 #ifndef XXH_INLINE_ALL
 #define XXH_INLINE_ALL
 #endif
@@ -161,3 +166,7 @@ void digest_sha256(const void *data, size_t data_bytes, uint8_t out[DIGEST_SHA25
     for (unsigned i = 0; i < DIGEST_SHA256_BYTES; i++)
         out[i] = (uint8_t)(hash[i / 4] >> (24 - 8 * (i % 4)));
 }
+
+#if defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__)
+#pragma GCC pop_options
+#endif

@@ -6,7 +6,8 @@
  *           of all, writes everything before the loop waits again, whatever in the turn sent it.
  * Limits    One timer, set no later than the earliest limit; it may ring early and is then set again. Before
  *           anything is declared late, everything that has arrived is read: a loop that was busy for longer
- *           than the limit must not mistake its own delay for Redis's.
+ *           than the limit must not mistake its own delay for Redis's. What such a turn has kept from being written
+ *           begins its time when it is, whether the loop rings its timers before the end of a turn or behind it.
  * Lifetime  A callback may close or reset the connection. `epoch` changes with every socket, so code that has
  *           called out looks whether it still serves the same one; the struct itself is freed by a callback of
  *           its own.
@@ -78,7 +79,7 @@ struct redis_connection {
     uint64_t reign_seen, generation; /* before the greeting; under which it came up */
 
     struct redis_pipeline pipeline;
-    uint64_t tried;       /* its `queued` when it was last begun to be written */
+    uint64_t tried;       /* its `queued` when it was last begun to be written, or when it came up */
     uint64_t deadline_ms; /* of what is sent; 0: as configured */
     bool counted;         /* something of it has been, since the last batch */
 
@@ -291,6 +292,14 @@ static void write_failed(struct redis_connection *connection, int error)
     lose(connection, GUARD_REDIS_DOWN, why);
 }
 
+/* A turn was held up before its end, at which its commands are written: they have had no chance, and their time
+ * begins now. Taken back, they would look as if Redis did not answer; written with the old limit, as if it were late. */
+static void excuse_what_waits_for_its_turn(struct redis_connection *connection, uint64_t now)
+{
+    if (connection->stage == STAGE_UP && connection->tried < connection->pipeline.queued)
+        redis_pipeline_reprieve(&connection->pipeline, connection->tried, now + connection->config.limit_ms);
+}
+
 static void flush(struct redis_connection *connection)
 {
     struct redis_buffer *buffer =
@@ -300,6 +309,8 @@ static void flush(struct redis_connection *connection)
     if (connection->stage != STAGE_GREETING && connection->stage != STAGE_UP)
         return;
     connection->batches++;
+    if (clock_tick() != connection->turn_tick)
+        excuse_what_waits_for_its_turn(connection, clock_now_ms());
     connection->tried = connection->pipeline.queued;
     while (redis_buffer_bytes(buffer) > 0) {
         put =
@@ -505,6 +516,7 @@ static void came_up(struct redis_connection *connection)
     redis_buffer_clear(&connection->hello);
     redis_fence_up(&connection->greeting.fence, clock_now_ms());
     ring_by(connection, redis_fence_next_ms(&connection->greeting.fence));
+    connection->tried = connection->pipeline.queued; /* that they have waited for it counts */
     count_one(&connection->counters->connects);
     flush_this_turn(connection);
     tell_up(connection);
@@ -938,14 +950,6 @@ static void end_stage(struct redis_connection *connection)
         lose_late(connection, unreached(connection), connection->config.connect_limit_ms);
 }
 
-/* A turn was held up before its end, at which its commands are written: they have had no chance, and their time begins
- * now. Taken back, they would look as if Redis did not answer. */
-static void excuse_what_waits_for_its_turn(struct redis_connection *connection, uint64_t now)
-{
-    if (connection->stage == STAGE_UP && connection->flusher.list != NULL)
-        redis_pipeline_reprieve(&connection->pipeline, connection->tried, now + connection->config.limit_ms);
-}
-
 /* What has not left yet is simply taken back; what has leaves the connection in doubt. */
 static void end_late_commands(struct redis_connection *connection, uint64_t now)
 {
@@ -1075,9 +1079,9 @@ bool connection_may_look_up(const struct redis_connection *connection)
 
 bool connection_is_whole(const struct redis_connection *connection)
 {
-    char text[TEXT_SIZE];
-
-    return connection_is_up(connection) && strcmp(summary(connection, text), "up") == 0;
+    return connection_is_up(connection) && redis_greeting_is_whole(&connection->greeting) &&
+           redis_socket_remark(connection->socket)[0] == '\0' &&
+           redis_place_is_confirmed(connection->config.place);
 }
 
 void connection_reset(struct redis_connection *connection, const char *why)

@@ -188,7 +188,5 @@ void redis_explain_problem(const char *what, const char *problem, char why[REDIS
 
 void redis_explain_errno(const char *what, int error, char why[REDIS_WHY_SIZE])
 {
-    char text[128];
-
-    redis_explain_problem(what, strerror_r(error, text, sizeof text), why);
+    redis_explain_problem(what, strerror(error), why); /* of glibc >= 2.32 and musl: of any thread */
 }

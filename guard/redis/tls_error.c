@@ -33,12 +33,29 @@ void redis_tls_errors_begin(void)
         ERR_put_error(ERR_LIB_USER, 0, ERR_R_PASSED_NULL_PARAMETER, __FILE__, __LINE__);
 }
 
+/* From 3.2 on OpenSSL queues errno's number, which the socket's owner has already, and says of the reason that is
+ * below it that the record layer has failed. */
+static bool says_nothing(unsigned long error)
+{
+    bool sums_up = false;
+
+#ifdef SSL_R_RECORD_LAYER_FAILURE
+    sums_up = ERR_GET_LIB(error) == ERR_LIB_SSL && ERR_GET_REASON(error) == SSL_R_RECORD_LAYER_FAILURE;
+#endif
+    return sums_up || ERR_GET_LIB(error) == ERR_LIB_SYS;
+}
+
+/* An entry of our own is the last that may be looked at. */
 unsigned long redis_tls_errors_end(void)
 {
     unsigned long error = ERR_peek_last_error();
 
+#if OPENSSL_VERSION_NUMBER >= 0x30300000L
+    while (says_nothing(error) && ERR_pop() == 1)
+        error = ERR_peek_last_error();
+#endif
     ERR_pop_to_mark();
-    return ERR_GET_LIB(error) == ERR_LIB_USER ? 0 : error;
+    return ERR_GET_LIB(error) == ERR_LIB_USER || says_nothing(error) ? 0 : error;
 }
 
 static const char *error_text(unsigned long error)

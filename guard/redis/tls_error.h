@@ -14,7 +14,7 @@
 struct x509_store_ctx_st;
 
 void redis_tls_errors_begin(void);
-/* The last error since; 0: none. */
+/* The last error since that says what is wrong, be it one of the socket's no more; 0: none. */
 unsigned long redis_tls_errors_end(void);
 
 /* Why the certificate that OpenSSL looks at is refused; name: it was verified for that one. */

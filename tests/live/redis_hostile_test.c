@@ -200,7 +200,7 @@ TEST(nonsense_is_a_reason_to_leave)
     lost_to("$x\r\n", "Bad bulk string length");
     lost_to("$-2\r\n", "out of range");
     lost_to("*x\r\n", "Bad multi-bulk length");
-    lost_to("%1\r\n", "Protocol error");
+    lost_to("%1\r\n", "a map of RESP3");
 }
 
 /* Over what is there, without a NUL. */
@@ -215,10 +215,10 @@ TEST(a_reply_without_bounds_is_a_reason_to_leave)
     enum { FLOOD = 400000 };
     char *flood = malloc(FLOOD);
 
-    lost_to("*2147483647\r\n", "too many elements");
-    lost_to("*1025\r\n", "too many elements");
-    lost_to("*3\r\n*1022\r\n", "too many elements");
-    lost_to("*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n", "depth > 7");
+    lost_to("*2147483647\r\n", "more elements than allowed");
+    lost_to("*1025\r\n", "more elements than allowed");
+    lost_to("*3\r\n*1022\r\n", "more elements than allowed");
+    lost_to("*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n", "arrays nested too deep");
 
     memset(flood, 'x', FLOOD);
     put(flood, "$9223372036854775807\r\n");

@@ -707,6 +707,28 @@ TEST(what_a_stall_kept_from_being_written_is_written_behind_it)
     assert_int_equal(rig.counters.timeouts, 0);
 }
 
+/* The timers of a loop before the end of its turn, as in what_a_stall_kept_from_being_written_is_written_behind_it on
+ * some, or behind it, as here. The server is not there to answer in between. */
+TEST(what_a_stall_kept_from_being_written_is_not_late_where_timers_ring_behind_the_turn)
+{
+    static struct call call;
+
+    rig_prepare(server.url);
+    rig.config.limit_ms = HUNG_LIMIT_MS;
+    rig_open();
+    rig_wait_up();
+    call_send(&call, "SET", "not", "late");
+    stall(NULL);
+    stack_redis_pause(&server);
+    guard_host_turn_over(rig.host);
+    guard_host_rang(rig.host);
+    stack_redis_resume(&server);
+    rig_wait_until(call.answered > 0);
+    assert_int_equal(call.outcome, REDIS_REPLIED);
+    assert_true(redis_is_up(rig.redis));
+    assert_int_equal(rig.counters.timeouts, 0);
+}
+
 static struct call prepared_call;
 
 static void send_while_preparing(uv_prepare_t *handle)

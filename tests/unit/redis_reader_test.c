@@ -116,7 +116,8 @@ TEST(what_announces_too_much_breaks_the_stream)
 {
     assert_breaks("*2147483647\r\n", "array of more elements than allowed");
     assert_breaks("*17\r\n", "array of more elements than allowed");
-    assert_breaks("*2\r\n*8\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n*8\r\n", "more elements than allowed");
+    assert_breaks("*2\r\n*8\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n*8\r\n",
+                  "more elements than allowed");
     assert_breaks("*99999999999\r\n", "length out of range");
     assert_breaks("*9223372036854775807\r\n", "length out of range");
     assert_breaks("*9223372036854775808\r\n", "multi-bulk length");
