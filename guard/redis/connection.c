@@ -406,6 +406,10 @@ static void on_role(void *context, enum redis_outcome outcome, const struct redi
     if (outcome != REDIS_REPLIED)
         return;
     connection->is_master = redis_is_master(reply);
+    if (connection->is_master && connection->greeting.fence.no_role) {
+        redis_fence_role_passed(&connection->greeting.fence);
+        tell_up(connection);
+    }
     if (reply->type == REDIS_REPLY_ERROR) {
         redis_fence_no_role(&connection->greeting.fence, redis_error_classify(reply->str, reply->len));
         tell_up(connection);
@@ -416,7 +420,8 @@ static void on_role(void *context, enum redis_outcome outcome, const struct redi
 
 static bool queue_role(struct redis_connection *connection)
 {
-    struct redis_command command = {.replied = on_role, .context = connection};
+    bool again = connection->greeting.fence.no_role;
+    struct redis_command command = {.replied = on_role, .context = connection, .asks_again = again};
 
     return queue(connection, 1, (const char *[]){"ROLE"}, (size_t[]){4}, &command);
 }
@@ -439,7 +444,7 @@ bool connection_send_get(struct redis_connection *connection, const char *name, 
     case REDIS_FENCE_WRITE:
         break;
     }
-    command.tries_fence = true;
+    command.tries_fence = command.is_getex = true;
     return enqueue(connection, 2, argv, argv_bytes, &command);
 }
 
@@ -466,13 +471,21 @@ bool connection_run(struct redis_connection *connection, unsigned script, size_t
 
 /* ---- the heartbeat ---- */
 
-static void queue_write(struct redis_connection *connection)
+static void queue_write(struct redis_connection *connection, bool again)
 {
-    struct redis_command command = {.tries_fence = true};
-    bool zrem = connection->greeting.fence.no_getex;
+    bool zrem = connection->greeting.fence.no_getex && !again;
+    struct redis_command command = {.tries_fence = true, .is_getex = !zrem, .asks_again = again};
     const char *argv[] = {zrem ? "ZREM" : "GETEX", redis_greeting_beat_key(&connection->greeting), ""};
 
     queue(connection, zrem ? 3 : 2, argv, (size_t[]){strlen(argv[0]), strlen(argv[1]), 0}, &command);
+}
+
+static void ask_again(struct redis_connection *connection)
+{
+    if (connection->greeting.fence.no_getex)
+        queue_write(connection, true);
+    if (connection->greeting.fence.no_role)
+        queue_role(connection);
 }
 
 /* What waits for a reply already tells as well that the server goes on, but opens no fence. */
@@ -494,9 +507,11 @@ static void beat_if_due(struct redis_connection *connection)
         return;
     due = redis_fence_beat(&connection->greeting.fence, clock_now_ms());
     if (is_for_commands(connection) && due == REDIS_BEAT_WRITE && needs_write(connection))
-        queue_write(connection);
+        queue_write(connection, false);
     else if (is_for_commands(connection) && due == REDIS_BEAT_ROLE)
         queue_role(connection);
+    else if (is_for_commands(connection) && due == REDIS_BEAT_AGAIN)
+        ask_again(connection);
     ring_by(connection, redis_fence_next_ms(&connection->greeting.fence));
 }
 
@@ -712,12 +727,12 @@ static void take_error(struct redis_connection *connection, struct redis_command
                        const struct redisReply *reply)
 {
     enum redis_error_class class = redis_error_classify(reply->str, reply->len);
-    bool tries_fence = command->tries_fence;
+    bool tries_fence = command->tries_fence, is_news = !command->asks_again;
     uint64_t epoch = connection->epoch;
 
     if (class == REDIS_ERROR_NOSCRIPT && command->call != NULL && run_again(connection, command))
         return;
-    if (!is_redirection(connection, class))
+    if (!is_redirection(connection, class) && is_news)
         count_one(&connection->counters->errors);
     if (tries_fence || class == REDIS_ERROR_FENCED)
         redis_fence_refused(&connection->greeting.fence, class);
@@ -726,7 +741,7 @@ static void take_error(struct redis_connection *connection, struct redis_command
         return;
     if (class == REDIS_ERROR_READONLY)
         lose_demoted(connection, reply);
-    else if (is_denial(connection, class) && !tries_fence)
+    else if (is_denial(connection, class) && !tries_fence && is_news)
         note_denied(connection, reply);
     else if (tries_fence || class == REDIS_ERROR_FENCED)
         tell_up(connection);
@@ -745,7 +760,7 @@ static void take_answer(struct redis_connection *connection, const struct redisR
         return;
     }
     if (command.tries_fence && connection->greeting.fence.mode != REDIS_FENCE_WRITE) {
-        redis_fence_passed(&connection->greeting.fence);
+        redis_fence_passed(&connection->greeting.fence, command.is_getex);
         tell_up(connection);
     }
     if (command.needs_master && !connection->is_master)
@@ -1033,6 +1048,7 @@ struct redis_connection *connection_open(struct guard_host *host, const struct c
     connection->greeting.any_role = config->any_role;
     connection->greeting.beat_key = config->beat_key;
     connection->greeting.fence.by_role = config->fence_by_role;
+    connection->greeting.fence.sooner_ms = (uint32_t)chance_below(&connection->chance, REDIS_AGAIN_MS / 2);
     connection->greeting.scripts = config->scripts;
     connection->greeting.script_count = config->script_count;
     connection->host = host;

@@ -16,7 +16,7 @@ static enum redis_fence_mode usual(const struct redis_fence *fence)
 
 void redis_fence_begin(struct redis_fence *fence)
 {
-    *fence = (struct redis_fence){.by_role = fence->by_role};
+    *fence = (struct redis_fence){.by_role = fence->by_role, .sooner_ms = fence->sooner_ms};
     fence->mode = usual(fence);
 }
 
@@ -48,8 +48,9 @@ void redis_fence_refused(struct redis_fence *fence, enum redis_error_class class
     }
 }
 
-void redis_fence_passed(struct redis_fence *fence)
+void redis_fence_passed(struct redis_fence *fence, bool by_getex)
 {
+    fence->no_getex = fence->no_getex && !by_getex;
     fence->no_replicas = false;
     fence->shut_ms = 0;
     fence->mode = usual(fence);
@@ -62,6 +63,13 @@ void redis_fence_no_role(struct redis_fence *fence, enum redis_error_class class
     fence->no_role = true;
     if (fence->mode == REDIS_FENCE_ROLE)
         fence->mode = fence->by_role && !fence->no_getex ? REDIS_FENCE_WRITE : REDIS_FENCE_SHUT;
+}
+
+void redis_fence_role_passed(struct redis_fence *fence)
+{
+    if (fence->no_role && !fence->no_replicas && (fence->by_role || fence->mode == REDIS_FENCE_SHUT))
+        fence->mode = REDIS_FENCE_ROLE;
+    fence->no_role = false;
 }
 
 void redis_fence_up(struct redis_fence *fence, uint64_t now_ms)
@@ -88,12 +96,27 @@ static uint64_t role_due_ms(const struct redis_fence *fence)
 uint64_t redis_fence_next_ms(const struct redis_fence *fence)
 {
     uint64_t beat_ms = beat_due_ms(fence), role_ms = role_due_ms(fence);
-    return beat_ms < role_ms ? beat_ms : role_ms;
+    uint64_t first_ms = beat_ms < role_ms ? beat_ms : role_ms;
+    return fence->again_ms != 0 && fence->again_ms < first_ms ? fence->again_ms : first_ms;
+}
+
+/* Not while the replicas are away: a refusal by the ACL would hide that. */
+static bool asks_again(struct redis_fence *fence, uint64_t now_ms)
+{
+    bool lacks = (fence->no_getex || fence->no_role) && !fence->no_replicas;
+    bool due = lacks && fence->again_ms != 0 && now_ms >= fence->again_ms;
+    if (!lacks)
+        fence->again_ms = 0;
+    else if (due || fence->again_ms == 0)
+        fence->again_ms = now_ms + REDIS_AGAIN_MS - fence->sooner_ms;
+    return due;
 }
 
 enum redis_beat redis_fence_beat(struct redis_fence *fence, uint64_t now_ms)
 {
     bool role = now_ms >= role_due_ms(fence) || (fence->by_role && !fence->no_role);
+    if (asks_again(fence, now_ms))
+        return REDIS_BEAT_AGAIN;
     if (now_ms < redis_fence_next_ms(fence))
         return REDIS_BEAT_NONE;
     fence->beat_ms = now_ms;

@@ -115,7 +115,7 @@ static bool accept_fence(struct redis_greeting *greeting, const struct redis_gre
                          const struct redisReply *reply, char why[REDIS_WHY_SIZE])
 {
     (void)step, (void)reply, (void)why;
-    redis_fence_passed(&greeting->fence);
+    redis_fence_passed(&greeting->fence, false);
     return true;
 }
 

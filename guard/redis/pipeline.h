@@ -25,6 +25,8 @@ struct redis_command {
     struct redis_script_call *call; /* owned, or NULL: not an EVALSHA */
     bool resent;                    /* an EVAL whose deadline began with its EVALSHA */
     bool tries_fence;               /* its reply says how the fence is */
+    bool is_getex;                  /* likewise; not another command in its place */
+    bool asks_again;                /* for what was refused: a refusal is no news */
     bool needs_master;              /* its reply counts only behind a ROLE that says so */
 };
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* redis_test.c - the Redis connection against real servers: logins, limits, faults, closing, slow DNS. */
+#include "guard/redis/fence.h"
 #include "guard/redis/subscription.h"
 #include "load/stack/stack.h"
 #include "tests/support/files.h"
@@ -600,6 +601,32 @@ TEST(a_permission_taken_away_while_up_shows_as_denied_until_it_is_given_back)
     assert_int_equal(rig.counters.connects, 1);
     rig_finish();
     ask_server("ACL DELUSER fickle");
+}
+
+/* A slip of whoever writes the ACL, and its correction: no connection has to end for it. */
+TEST(what_an_acl_took_away_and_gave_back_is_used_again)
+{
+    char url[96];
+
+    ask_server("ACL SETUSER slip on >pw ~* &* +@all");
+    snprintf(url, sizeof url, "redis://slip:pw@127.0.0.1:%u", (unsigned)server.port);
+    rig_start(url);
+    rig_wait_up();
+    assert_true(redis_is_whole(rig.redis));
+    ask_server("ACL SETUSER slip -getex -role");
+    rig_wait_until(!redis_is_whole(rig.redis)); /* a heartbeat finds out */
+    stand_still(REDIS_ROLE_MS);
+    rig_wait_until(!redis_may_look_up(rig.redis, "k", 1));
+    stand_still(REDIS_AGAIN_MS);
+    rig_expect_pong();
+    assert_false(redis_is_whole(rig.redis));
+    ask_server("ACL SETUSER slip +getex +role");
+    stand_still(REDIS_AGAIN_MS);
+    rig_wait_until(redis_is_whole(rig.redis));
+    assert_true(redis_may_look_up(rig.redis, "k", 1));
+    assert_int_equal(rig.counters.connects, 1);
+    rig_finish();
+    ask_server("ACL DELUSER slip");
 }
 
 /* ---- what callers do ---- */

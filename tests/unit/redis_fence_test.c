@@ -34,7 +34,7 @@ TEST(what_getex_is_answered_decides_how_values_are_read)
         assert_int_equal(fence.no_replicas, rows[i].no_replicas);
         redis_fence_no_role(&fence, REDIS_ERROR_DENIED);
         assert_int_equal(fence.mode, rows[i].without_role);
-        redis_fence_passed(&fence);
+        redis_fence_passed(&fence, false);
         assert_int_equal(fence.mode, rows[i].for_good ? REDIS_FENCE_SHUT : REDIS_FENCE_WRITE);
         assert_false(fence.no_replicas);
     }
@@ -102,7 +102,7 @@ TEST(a_master_that_stays_without_replicas_is_looked_up_again)
     redis_fence_beat(&fence, now);
     assert_false(redis_fence_redials(&fence, now + REDIS_REDIAL_MS - 1));
     assert_true(redis_fence_redials(&fence, now + REDIS_REDIAL_MS));
-    redis_fence_passed(&fence);
+    redis_fence_passed(&fence, false);
     assert_false(redis_fence_redials(&fence, now + REDIS_REDIAL_MS));
 }
 
@@ -114,10 +114,43 @@ TEST(what_the_login_may_not_ask_is_done_without)
     assert_int_equal(redis_fence_beat(&fence, BEGIN_MS + REDIS_BEAT_MS), REDIS_BEAT_WRITE);
     redis_fence_refused(&fence, REDIS_ERROR_FENCED);
     assert_int_equal(fence.mode, REDIS_FENCE_SHUT);
-    redis_fence_passed(&fence);
+    redis_fence_passed(&fence, false);
     assert_int_equal(fence.mode, REDIS_FENCE_ROLE);
     fence = fence_up();
     redis_fence_no_role(&fence, REDIS_ERROR_DENIED);
     for (uint64_t now = BEGIN_MS; now <= BEGIN_MS + 2 * REDIS_ROLE_MS; now++)
         assert_int_not_equal(redis_fence_beat(&fence, now), REDIS_BEAT_ROLE);
+}
+
+/* Between half a minute and half of that, by chance. */
+TEST(what_an_acl_has_refused_is_asked_for_again)
+{
+    struct redis_fence fence = fence_up();
+    uint64_t now = BEGIN_MS + REDIS_BEAT_MS, asked = 0;
+    fence.sooner_ms = 5000;
+    redis_fence_refused(&fence, REDIS_ERROR_DENIED);
+    redis_fence_no_role(&fence, REDIS_ERROR_DENIED);
+    assert_int_equal(fence.mode, REDIS_FENCE_SHUT);
+    for (; asked == 0; now = redis_fence_next_ms(&fence))
+        if (redis_fence_beat(&fence, now) == REDIS_BEAT_AGAIN)
+            asked = now;
+    assert_int_equal(asked, BEGIN_MS + REDIS_BEAT_MS + REDIS_AGAIN_MS - 5000);
+    redis_fence_refused(&fence, REDIS_ERROR_DENIED);
+    assert_int_not_equal(redis_fence_beat(&fence, asked), REDIS_BEAT_AGAIN);
+    assert_int_equal(redis_fence_beat(&fence, asked + REDIS_AGAIN_MS - 5000), REDIS_BEAT_AGAIN);
+    redis_fence_role_passed(&fence);
+    assert_int_equal(fence.mode, REDIS_FENCE_ROLE);
+    redis_fence_passed(&fence, true);
+    assert_int_equal(fence.mode, REDIS_FENCE_WRITE);
+    for (now = asked; now < asked + 4 * REDIS_AGAIN_MS; now += REDIS_BEAT_MS)
+        assert_int_not_equal(redis_fence_beat(&fence, now), REDIS_BEAT_AGAIN);
+}
+
+TEST(a_master_without_replicas_is_not_asked_for_what_its_acl_refuses)
+{
+    struct redis_fence fence = fence_up();
+    redis_fence_refused(&fence, REDIS_ERROR_DENIED);
+    redis_fence_refused(&fence, REDIS_ERROR_FENCED);
+    for (uint64_t now = BEGIN_MS; now < BEGIN_MS + 4 * REDIS_AGAIN_MS; now += REDIS_BEAT_MS)
+        assert_int_not_equal(redis_fence_beat(&fence, now), REDIS_BEAT_AGAIN);
 }
