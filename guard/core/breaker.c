@@ -17,6 +17,14 @@ void breaker_close(struct breaker *breaker)
     breaker->openings = 0;
 }
 
+void breaker_heard(struct breaker *breaker, uint64_t now_us)
+{
+    if (breaker->state != BREAKER_OPEN || !breaker->link_up || now_us < breaker->open_until_us)
+        return;
+    breaker->state = BREAKER_CLOSED;
+    breaker->failures = BREAKER_TRIP - 1;
+}
+
 static void open_for_a_pause(struct breaker *breaker, uint64_t now_us, struct chance *chance)
 {
     uint32_t pause_ms = chance_backoff(chance, BREAKER_PAUSE_MS, BREAKER_MAX_PAUSE_MS, breaker->openings);

@@ -648,6 +648,13 @@ void core_reign(struct core *core, uint64_t now_us, unsigned shard)
         replay_reign(core, shard);
 }
 
+void core_heard(struct core *core, uint64_t now_us, unsigned shard)
+{
+    assert(shard < core->shards_count);
+    core->now_us = now_us;
+    breaker_heard(&core->shards[shard].breaker, now_us);
+}
+
 void core_shard_gone(struct core *core, unsigned shard)
 {
     assert(shard < core->shards_count);

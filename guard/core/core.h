@@ -427,6 +427,8 @@ void core_link(struct core *core, uint64_t now_us, unsigned shard, bool up);
  * was confirmed. Once for each change. Frees nothing, either.
  */
 void core_reign(struct core *core, uint64_t now_us, unsigned shard);
+/* A loop has had a hit from this shard's master: where nothing else is asked, that is what closes its breaker. */
+void core_heard(struct core *core, uint64_t now_us, unsigned shard);
 /* No key is of this shard any more: what was known of its master is forgotten. The number may be used again. */
 void core_shard_gone(struct core *core, unsigned shard);
 

@@ -130,6 +130,8 @@ static void on_beat(void *context)
     atomic_store_explicit(&guard->beat_us, now_us, memory_order_relaxed);
     say_rest(&guard->say, now_us);
     cache_ask(guard);
+    if (atomic_load_explicit(&guard->doubts, memory_order_relaxed))
+        thread_on_heard(guard);
 }
 
 static void *run(void *context)

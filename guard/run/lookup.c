@@ -452,6 +452,15 @@ static void on_expired(void *context, bool expired)
     callback_hits(loop);
 }
 
+/* The breakers are the core's, which hears of no hit: the guard's thread passes this on. */
+static void note_heard(const struct lookup *lookup)
+{
+    struct guard_loop *loop = lookup->loop;
+    unsigned shard = redis_shard(loop->redis, lookup->name, lookup->name_bytes);
+    atomic_fetch_or_explicit(&loop->guard->heard[shard / 64], UINT64_C(1) << shard % 64,
+                             memory_order_relaxed);
+}
+
 static void on_looked_up(void *context, enum redis_outcome outcome, int64_t pttl_ms,
                          const struct redisReply *reply)
 {
@@ -466,6 +475,8 @@ static void on_looked_up(void *context, enum redis_outcome outcome, int64_t pttl
         lookup->again = true;
         look_up(lookup);
     }
+    if (found && atomic_load_explicit(&loop->guard->doubts, memory_order_relaxed))
+        note_heard(lookup);
     if (found && lookup->gets != NULL)
         answer_entry(lookup, reply);
     one_reply_less(lookup);

@@ -46,6 +46,7 @@ void numbers_publish(struct guard *guard)
     published->wake_state = guard->wake_state;
     publish_kinds(guard, changed);
     pthread_mutex_unlock(&guard->mutex);
+    atomic_store_explicit(&guard->doubts, published->breaker_open, memory_order_relaxed);
     if (guard->config.event != NULL)
         events_note_states(guard); /* this thread alone writes them */
 }

@@ -169,6 +169,8 @@ struct guard {
     atomic_uint loop_count; /* ever made */
     atomic_bool refusing;   /* `draining`, for the loops */
     _Atomic uint64_t beat_us;
+    atomic_bool doubts;                            /* a breaker is open: hits are told */
+    _Atomic uint64_t heard[REDIS_SHARDS_MAX / 64]; /* the shards they came from, since the last beat */
     struct redis_counters redis_counters;
     struct redis_topology *topology; /* owned; the guard's thread opens and closes it */
     struct near *near;               /* NULL: none */

@@ -654,6 +654,19 @@ void thread_on_gone(struct guard *guard, unsigned shard)
     after_events(guard);
 }
 
+void thread_on_heard(struct guard *guard)
+{
+    if (guard->phase == PHASE_ENDING)
+        return;
+    for (unsigned i = 0; i < REDIS_SHARDS_MAX / 64; i++) {
+        uint64_t heard = atomic_exchange_explicit(&guard->heard[i], 0, memory_order_relaxed);
+        for (unsigned shard = i * 64; heard != 0; shard++, heard >>= 1)
+            if ((heard & 1) != 0)
+                core_heard(guard->fleet, clock_now_us(), shard);
+    }
+    after_events(guard);
+}
+
 void thread_on_reign(struct guard *guard, unsigned shard)
 {
     if (guard->phase == PHASE_ENDING)

@@ -25,6 +25,8 @@ void thread_on_wake_state(void *context, const char *text);
 void thread_on_link(struct guard *guard, unsigned shard, bool up);
 void thread_on_reign(struct guard *guard, unsigned shard);
 void thread_on_gone(struct guard *guard, unsigned shard);
+/* While a breaker is open: the hits that loops have had since. */
+void thread_on_heard(struct guard *guard);
 void thread_on_state(struct guard *guard);
 
 /* core_config.kind_of. */

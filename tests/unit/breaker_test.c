@@ -81,3 +81,34 @@ TEST(a_login_ends_the_first_pause_but_not_those_after_a_failed_probe)
     assert_false(breaker_allow(&breaker, 30));
     assert_true(breaker_allow(&breaker, breaker.open_until_us));
 }
+
+TEST(a_hit_closes_it_once_the_pause_is_over_and_on_probation)
+{
+    struct breaker breaker = {.link_up = true};
+    trip(&breaker, 0);
+    breaker_heard(&breaker, breaker.open_until_us - 1);
+    assert_int_equal(breaker.state, BREAKER_OPEN);
+    breaker_heard(&breaker, breaker.open_until_us);
+    assert_int_equal(breaker.state, BREAKER_CLOSED);
+    breaker_unanswered(&breaker, breaker.open_until_us, &chance);
+    assert_int_equal(breaker.state, BREAKER_OPEN);
+    assert_int_equal(breaker.openings, 2); /* for longer */
+    breaker_heard(&breaker, breaker.open_until_us);
+    breaker_answered(&breaker);
+    assert_int_equal(breaker.openings, 0);
+    breaker_unanswered(&breaker, breaker.open_until_us, &chance);
+    assert_int_equal(breaker.state, BREAKER_CLOSED);
+}
+
+TEST(a_hit_says_nothing_without_the_cores_link_and_nothing_while_a_probe_is_under_way)
+{
+    struct breaker breaker = {.link_up = true};
+    trip(&breaker, 0);
+    breaker_link(&breaker, 0, false);
+    breaker_heard(&breaker, 100000000);
+    assert_int_equal(breaker.state, BREAKER_OPEN);
+    breaker_link(&breaker, 100000000, true);
+    assert_true(breaker_allow(&breaker, 100000000));
+    breaker_heard(&breaker, 100000000);
+    assert_int_equal(breaker.state, BREAKER_HALF_OPEN);
+}
