@@ -83,7 +83,9 @@ enum guard_lock_status {
     GUARD_LOCK_CANCELLED,   /* guard_lock_cancel() */
     GUARD_LOCK_CLOSING,     /* guard_locks_close() */
     GUARD_LOCK_SHED,        /* max_requests wait here already */
-    GUARD_LOCK_INVALID, /* an argument is wrong, or this provider cannot do it; the text says which and why */
+    /* An argument is wrong, or this provider cannot do it, or refuses it until an operator acts (a password, a right, a
+     * command that was renamed, a schema): at once, whatever wait_ms is; the text says which and why. */
+    GUARD_LOCK_INVALID,
     GUARD_LOCK_NO_MEMORY,
 };
 /* "ok", "busy", ...: as in logs. Never NULL. */
@@ -96,7 +98,9 @@ GUARD_API const char *guard_lock_status_name(enum guard_lock_status status);
  */
 enum guard_lock_provider {
     GUARD_LOCKS_REDIS = 0,
-    GUARD_LOCKS_REDLOCK, /* an odd number of masters, 3 to 9, that replicate nothing and that nobody fails over */
+    /* An odd number of masters, 3 to 9, that replicate nothing and that nobody fails over. Two that are one server under
+     * two names, by its run_id, are INVALID. */
+    GUARD_LOCKS_REDLOCK,
     GUARD_LOCKS_POSTGRES, /* a direct connection to the primary; through a pooler: INVALID */
     GUARD_LOCKS_ZOOKEEPER,
 };

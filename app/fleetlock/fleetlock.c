@@ -247,6 +247,16 @@ static char *append_name(char *end, const char *name)
     return end;
 }
 
+/* COMMAND is not told a password, nor whom else it may be sent to. Empty, because a fleetlock in there that fell back on
+ * its default would lock elsewhere. */
+static bool hide_password(void)
+{
+    const char *url = getenv("FLEETLOCK_URL");
+    const bool may_hold_one =
+        url != NULL && (strchr(url, '@') != NULL || strcasestr(url, "password") != NULL);
+    return !may_hold_one || setenv("FLEETLOCK_URL", "", 1) == 0;
+}
+
 static bool set_environment(const struct fleetlock *fleetlock)
 {
     enum { FENCE_SIZE = 21 };
@@ -260,7 +270,8 @@ static bool set_environment(const struct fleetlock *fleetlock)
         fences_bytes += (size_t)snprintf(fences + fences_bytes, sizeof fences - fences_bytes, "%s%" PRIu64,
                                          gap, fleetlock->result.fence[i]);
     }
-    return setenv("FLEETLOCK_NAME", names, 1) == 0 && setenv("FLEETLOCK_FENCE", fences, 1) == 0;
+    return setenv("FLEETLOCK_NAME", names, 1) == 0 && setenv("FLEETLOCK_FENCE", fences, 1) == 0 &&
+           hide_password();
 }
 
 /* A hold, while COMMAND runs. */

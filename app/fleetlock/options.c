@@ -170,6 +170,12 @@ static void take_urls_of_environment(struct options *options, bool *good)
     char *rest = NULL;
     if (options->url_count > 0 || text == NULL)
         return;
+    if (text[0] == '\0') {
+        mistake(good,
+                "FLEETLOCK_URL is empty, as a COMMAND finds it whose own fleetlock had a password in it; set "
+                "it again, or say --url");
+        return;
+    }
     options->urls_text = strdup(text);
     if (options->urls_text == NULL) {
         mistake(good, "no memory");

@@ -14,6 +14,7 @@ enum {
     NODE_BACKOFF_MS = 50,
     NODE_MAX_BACKOFF_MS = 1000,
     NODE_WHY_SIZE = 512,
+    RUN_ID_SIZE = 41, /* 40 hexadecimal digits */
 };
 
 struct lock_node {
@@ -25,7 +26,8 @@ struct lock_node {
     struct subscription *subscription; /* owned */
     char label[REDIS_LABEL_SIZE];
     char why[NODE_WHY_SIZE];
-    bool waits, ageless, is_up;
+    char run_id[RUN_ID_SIZE];
+    bool waits, ageless, is_up, denied;
     uint64_t born_us; /* it has been up since then at the latest; 0: not known */
     bool closing;
     unsigned parts_open;
@@ -50,6 +52,16 @@ const char *lock_node_ageless(const struct lock_node *node)
     return node->ageless ? "this login may not ask Redis how long it has been up: it needs +info" : NULL;
 }
 
+const char *lock_node_denied(const struct lock_node *node)
+{
+    return node->denied ? node->why : NULL;
+}
+
+const char *lock_node_run_id(const struct lock_node *node)
+{
+    return node->run_id;
+}
+
 static void tell_node_up(struct lock_node *node)
 {
     node->hooks.link(node->hooks.context, true, node->why);
@@ -63,6 +75,15 @@ static uint64_t birth_of(uint64_t now_us, unsigned long long uptime_s)
     return least_s < now_us / 1000000 ? now_us - least_s * 1000000 : 1;
 }
 
+static void read_run_id(struct lock_node *node, const char *info)
+{
+    static const char FIELD[] = "run_id:";
+    const char *field = strstr(info, FIELD);
+    if (field != NULL)
+        snprintf(node->run_id, sizeof node->run_id, "%.*s", (int)strcspn(field + sizeof FIELD - 1, "\r\n"),
+                 field + sizeof FIELD - 1);
+}
+
 static void on_node_info(void *context, enum redis_outcome outcome, const struct redisReply *reply)
 {
     static const char FIELD[] = "uptime_in_seconds:";
@@ -70,10 +91,11 @@ static void on_node_info(void *context, enum redis_outcome outcome, const struct
     if (node->closing || outcome != REDIS_REPLIED)
         return; /* the connection is given up; the next one asks again */
     const char *field = reply->type == REDIS_REPLY_STRING ? strstr(reply->str, FIELD) : NULL;
-    node->ageless = reply->type == REDIS_REPLY_ERROR &&
-                    redis_error_classify(reply->str, reply->len) == REDIS_ERROR_DENIED;
-    if (field != NULL)
+    node->ageless = reply->type == REDIS_REPLY_ERROR && redis_error_is_permanent(reply->str, reply->len);
+    if (field != NULL) {
         node->born_us = birth_of(clock_now_us(), strtoull(field + sizeof FIELD - 1, NULL, 10));
+        read_run_id(node, reply->str);
+    }
     if (field != NULL || node->ageless)
         tell_node_up(node);
     else
@@ -98,11 +120,13 @@ static void on_node_state(void *context, enum guard_redis_state state, const cha
     snprintf(node->why, sizeof node->why, "redis %s", text);
     say(node->config.say, SAY_REDIS, good ? SAY_GOOD : SAY_BAD, "locks: %s", node->why);
     node->is_up = up;
+    node->denied = state == GUARD_REDIS_DENIED && !up;
     if (up && was_up)
         return; /* only what is said of it has changed */
     node->born_us = 0;
+    node->run_id[0] = '\0';
     if (!up)
-        node->hooks.link(node->hooks.context, false, node->why);
+        node->hooks.link(node->hooks.context, node->denied, node->why);
     else if (node->waits)
         ask_node_age(node);
     else

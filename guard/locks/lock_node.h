@@ -43,5 +43,10 @@ const char *lock_node_why(const struct lock_node *node);
 uint32_t lock_node_young_ms(const struct lock_node *node, uint64_t now_us);
 /* It will never be known: this login may not ask. NULL: it may. */
 const char *lock_node_ageless(const struct lock_node *node);
+/* It lets nobody in with this login, or to this database; told as a link that is up, so that it is asked for. NULL: it
+ * does, or is not reached. */
+const char *lock_node_denied(const struct lock_node *node);
+/* Of the server that is up, the same under all its names; "": not known. Known wherever the age is. */
+const char *lock_node_run_id(const struct lock_node *node);
 
 #endif

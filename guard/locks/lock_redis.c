@@ -65,17 +65,20 @@ static void tell_redis_refused(void *context)
     }
 }
 
-/* A Redis that is too young for it. A latch is no lock: what it has forgotten says so again. */
-static bool refuse_when_young(struct lock_redis *self, const struct lock_action *action,
-                              struct redis_lock_call *call)
+/* By a Redis that lets nobody in, or is too young for it. A latch is no lock: what it has forgotten says so again. */
+static bool refuse_unasked(struct lock_redis *self, const struct lock_action *action,
+                           struct redis_lock_call *call)
 {
-    uint32_t young_ms = lock_node_young_ms(self->node, clock_now_us());
-    const char *ageless = lock_node_ageless(self->node);
-    if (action->kind != LOCK_TAKE || action->lock == GUARD_LOCK_LATCH || young_ms == 0)
+    bool is_lock = action->lock != GUARD_LOCK_LATCH;
+    uint32_t young_ms = is_lock ? lock_node_young_ms(self->node, clock_now_us()) : 0;
+    const char *never = lock_node_denied(self->node);
+    if (never == NULL && young_ms > 0)
+        never = lock_node_ageless(self->node);
+    if (action->kind != LOCK_TAKE || (never == NULL && young_ms == 0))
         return false;
     call->reply = (struct lock_reply){.kind = LOCK_REFUSED, .hint_ms = young_ms};
-    if (ageless != NULL)
-        call->reply = (struct lock_reply){.kind = LOCK_IMPOSSIBLE, .why = ageless};
+    if (never != NULL)
+        call->reply = (struct lock_reply){.kind = LOCK_IMPOSSIBLE, .why = never};
     LL_APPEND(self->refused, call);
     host_soon(self->host, &self->tell);
     return true;
@@ -90,7 +93,7 @@ static bool redis_lock_perform(struct lock_provider *provider, const struct lock
     call->self = self;
     call->op = action->op;
     call->asked = lock_asked_of(action);
-    if (refuse_when_young(self, action, call) ||
+    if (refuse_unasked(self, action, call) ||
         lock_wire_send(lock_node_wire(self->node), lock_node_redis(self->node), action, on_lock_script, call))
         return true;
     free(call);
@@ -117,7 +120,8 @@ static void on_redis_look(void *context, enum redis_outcome outcome, const struc
     struct lock_redis *self = look->self;
     struct guard_lock_view view;
     const char *why = NULL;
-    bool again = outcome == REDIS_UNSENT && clock_now_us() < look->give_up_us;
+    bool again =
+        outcome == REDIS_UNSENT && clock_now_us() < look->give_up_us && lock_node_denied(self->node) == NULL;
     if (!self->closing && again && send_redis_look(look))
         return;
     if (!self->closing) {

@@ -89,7 +89,8 @@ struct lock_asked {
 };
 struct lock_asked lock_asked_of(const struct lock_action *action);
 
-/* Anything that is not exactly an answer to it is LOCK_UNANSWERED, with the reason. STAY: writes to ask_now[], which has
+/* Anything that is not exactly an answer to it is LOCK_UNANSWERED, with the reason; a TAKE that this login will never be
+ * allowed is LOCK_IMPOSSIBLE. STAY: writes to ask_now[], which has
  * room for asked->count (others: may be NULL). Texts are lent from the reply, or static. */
 void lock_wire_read(const struct lock_asked *asked, enum redis_outcome outcome,
                     const struct redisReply *reply, struct lock_reply *out, uint32_t ask_now[]);

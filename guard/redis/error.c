@@ -133,6 +133,21 @@ enum redis_error_class redis_error_classify(const char *text, size_t text_bytes)
     return find_meaning(text, text_bytes)->class;
 }
 
+/* A command that it has not: it is too old, or has renamed it. */
+static bool is_unknown_command(const char *text, size_t text_bytes)
+{
+    static const char in_script[] = "Unknown Redis command called from";
+
+    return starts_with(text, text_bytes, "ERR unknown command") ||
+           memmem(text, text_bytes, in_script, sizeof in_script - 1) != NULL;
+}
+
+bool redis_error_is_permanent(const char *text, size_t text_bytes)
+{
+    return redis_error_classify(text, text_bytes) == REDIS_ERROR_DENIED ||
+           is_unknown_command(text, text_bytes);
+}
+
 const char *redis_error_name(const char *text, size_t text_bytes)
 {
     return find_meaning(text, text_bytes)->prefix;

@@ -59,5 +59,7 @@ enum redis_error_class {
 };
 /* By the prefix of the error text; Lua's "-ERR ... @user_script" wrapping is looked through. */
 enum redis_error_class redis_error_classify(const char *text, size_t text_bytes);
+/* It stays so until an operator acts: DENIED, or a command that this Redis has not. */
+bool redis_error_is_permanent(const char *text, size_t text_bytes);
 
 #endif

@@ -669,6 +669,54 @@ TEST(redlock_takes_turns)
     take_turns();
 }
 
+/* ---- secrets and refusals ---- */
+
+TEST(a_command_is_not_told_a_password)
+{
+    char url[128];
+    snprintf(url, sizeof url, "redis://default:hunter2@127.0.0.1:%u", (unsigned)redis.port);
+    freeReplyObject(stack_redis_command(&redis, "CONFIG SET requirepass hunter2"));
+    urls = url;
+    expect(start("x", "--", "sh", "-c", "echo [$FLEETLOCK_URL]"), 0, "[]");
+    expect(start("x", "--", program, "y", "--", "true"), 64, "FLEETLOCK_URL is empty");
+    freeReplyObject(stack_redis_command(&redis, "AUTH hunter2"));
+    char line[128];
+    snprintf(line, sizeof line, "redis-cli -p %u -a hunter2 --no-auth-warning CONFIG SET requirepass ''",
+             (unsigned)redis.port);
+    assert_int_equal(system(line), 0);
+    urls = NULL;
+    snprintf(line, sizeof line, "[%s]", redis.url);
+    expect(start("x", "--", "sh", "-c", "echo [$FLEETLOCK_URL]"), 0, line);
+}
+
+static void expect_refused(const char *url, const char *text)
+{
+    struct run once = start("x", "--wait", "0", "--url", url, "--", "true");
+    expect(start("x", "--url", url, "--", "true"), 64, text);
+    expect(once, 64, text);
+    struct run look = start("x", "--status", "--url", url);
+    assert_int_equal(status_of(&look), 69);
+    assert_null(strstr(output(&look), "hunter2"));
+}
+
+/* No --wait: it would wait for ever. */
+TEST(what_an_operator_must_change_first_is_not_waited_for)
+{
+    static const char *const renamed[] = {
+        "--rename-command", "EVALSHA", "", "--rename-command", "EVAL", "", NULL};
+    struct stack_redis other;
+    char url[128];
+    freeReplyObject(stack_redis_command(&redis, "ACL SETUSER poor on >right ~* &* +@all -evalsha -eval"));
+    snprintf(url, sizeof url, "redis://poor:hunter2@127.0.0.1:%u", (unsigned)redis.port);
+    expect_refused(url, "WRONGPASS");
+    snprintf(url, sizeof url, "redis://poor:right@127.0.0.1:%u", (unsigned)redis.port);
+    expect_refused(url, "NOPERM");
+    freeReplyObject(stack_redis_command(&redis, "ACL DELUSER poor"));
+    assert_true(stack_redis_start(&other, renamed));
+    expect_refused(other.url, "unknown command");
+    stack_redis_stop(&other);
+}
+
 /* ---- what is wrong ---- */
 
 TEST(a_provider_that_is_not_there_is_69)
@@ -703,6 +751,8 @@ TEST(each_mistake_is_64_and_a_line)
          "the number of --url is 2; redis takes one"},
         {{"x", "--provider", "redlock", "--url", "redis://a", "--", "true"}, "redlock takes 3, 5, 7 or 9"},
         {{"x", "--max-lease", "25h", "--", "true"}, "--max-lease must be"},
+        {{"x", "--provider", "zookeeper", "--url", "me:hunter2@a:1", "--", "true"},
+         "without a user or a password\n"},
         {{"x", "--nonsense", "--", "true"}, "nonsense"},
     };
     for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++)

@@ -736,7 +736,7 @@ TEST(a_take_whose_reply_is_lost_is_in_doubt_and_may_be_repeated)
     claim_acquire(claim);
     expect_given(claim);
     uint64_t fence = number_of("SELECT fence FROM lock_fences WHERE name = 'rig:reply'");
-    proxy_mark(proxy, 0, "INSERT INTO lock_fences", PROXY_FREEZE_REPLIES);
+    proxy_mark(proxy, 0, "INSERT INTO public.lock_fences", PROXY_FREEZE_REPLIES);
     claim_new_token(claim);
     claim_send(claim, LOCK_TAKE);
     wait_for_number("SELECT fence FROM lock_fences WHERE name = 'rig:reply'", fence + 1);
@@ -862,18 +862,57 @@ TEST(a_role_without_rights_is_told_what_an_administrator_does)
     must("DROP TABLE lock_fences; DROP ROLE plain");
 }
 
-/* Of two sessions that make it at once one may be told that there is such a type: here there is, and no table. */
+/* What makes it without a word to others may come between: one is told that there is such a type, here without a table. */
 TEST(a_table_that_another_makes_meanwhile_is_there)
 {
     struct rig_claim *holder = claim_of(0, open_side(0, server.url), GUARD_LOCK_FAIR, "made");
     claim_acquire(holder);
     must("DROP TABLE lock_fences; CREATE DOMAIN lock_fences AS integer");
     struct rig_claim *waiter = claim_of(1, open_side(1, server.url), GUARD_LOCK_FAIR, "made");
-    claim_queue(waiter);
+    assert_int_equal(claim_do(waiter, LOCK_TAKE), LOCK_UNSENT);
     must("DROP DOMAIN lock_fences; CREATE TABLE lock_fences (name text PRIMARY KEY, fence bigint NOT NULL)");
     expect_given(holder);
     claim_acquire(waiter);
     expect_given(waiter);
+}
+
+static struct rig_side *open_side_of_schema(size_t at, const char *schema)
+{
+    static char texts[SIDES][160];
+    snprintf(texts[at], sizeof texts[at],
+             "host=127.0.0.1 port=%u user=postgres dbname=postgres options='-c search_path=%s'",
+             (unsigned)server.port, schema);
+    return open_side(at, texts[at]);
+}
+
+static uint64_t fence_in_schema(size_t at, const char *schema)
+{
+    struct rig_claim *claim = claim_of(at, open_side_of_schema(at, schema), GUARD_LOCK_FAIR, "table");
+    uint64_t fence = claim_acquire(claim);
+    expect_given(claim);
+    side_close(&sides[at]);
+    return fence;
+}
+
+TEST(there_is_one_table_whatever_the_search_path_says_and_an_operators_is_found)
+{
+    must("SET client_min_messages = warning; DROP TABLE IF EXISTS lock_fences; CREATE SCHEMA one;"
+         " CREATE SCHEMA \"Two\"");
+    uint64_t first = fence_in_schema(0, "one");
+    assert_int_equal(fence_in_schema(1, "\"Two\""), first + 1);
+    assert_int_equal(fence_in_schema(2, "public"), first + 2);
+    must("DROP TABLE one.lock_fences; CREATE TABLE \"Two\".lock_fences (name text PRIMARY KEY, fence bigint"
+         " NOT NULL); INSERT INTO \"Two\".lock_fences VALUES ('rig:table', 1000)");
+    rig.side_count = 0;
+    assert_int_equal(fence_in_schema(0, "one"), 1001);
+    assert_int_equal(number_of("SELECT count(*) FROM pg_class WHERE relname = 'lock_fences'"), 1);
+    must("DROP TABLE \"Two\".lock_fences");
+    rig.side_count = 0;
+    struct rig_claim *claim = claim_of(1, open_side_of_schema(1, "nowhere"), GUARD_LOCK_FAIR, "nowhere");
+    assert_int_equal(claim_do(claim, LOCK_TAKE), LOCK_IMPOSSIBLE);
+    assert_contains(claim_why(claim, LOCK_TAKE), "no schema has been selected");
+    side_close(&sides[1]);
+    must("DROP SCHEMA one; DROP SCHEMA \"Two\"");
 }
 
 /* They are for its statements, and would end a wait for a lock. */
@@ -936,18 +975,19 @@ TEST(a_connection_string_that_is_none_is_refused_without_its_password)
     }
 }
 
-static void expect_unreachable(const char *url, const char *why)
+static void expect_unusable(const char *url, enum lock_reply_kind kind, const char *why)
 {
     struct rig_side *side = open_side(0, url);
     struct rig_claim *claim = claim_of(0, side, GUARD_LOCK_FAIR, "unreachable");
-    assert_int_equal(claim_do(claim, LOCK_TAKE), LOCK_UNSENT);
+    assert_int_equal(claim_do(claim, LOCK_TAKE), kind);
     assert_contains(claim_why(claim, LOCK_TAKE), "PostgreSQL 127.0.0.1");
     assert_contains(claim_why(claim, LOCK_TAKE), why);
     assert_null(strstr(claim_why(claim, LOCK_TAKE), "hunter2"));
+    assert_null(strstr(claim_why(claim, LOCK_TAKE), "LOCATION"));
     assert_false(side_look(side, "unreachable"));
     assert_null(strstr(side->look_why, "hunter2"));
     assert_null(strstr(side->down_why, "hunter2"));
-    assert_int_equal(side->ups, 0);
+    assert_int_equal(side->ups > 0, kind == LOCK_IMPOSSIBLE); /* so that it is asked, and says so */
     side_close(side);
     rig.side_count = 0;
 }
@@ -990,13 +1030,13 @@ TEST(a_server_that_cannot_be_used_says_why_and_not_the_password)
 {
     char url[160];
     snprintf(url, sizeof url, "postgresql://me:hunter2@127.0.0.1:1/postgres");
-    expect_unreachable(url, "onnection refused");
+    expect_unusable(url, LOCK_UNSENT, "onnection refused");
     snprintf(url, sizeof url, "host=127.0.0.1 port=%u user=postgres password=hunter2 dbname=nothing",
              (unsigned)server.port);
-    expect_unreachable(url, "database \"nothing\" does not exist");
+    expect_unusable(url, LOCK_IMPOSSIBLE, "database \"nothing\" does not exist");
     ask_for_passwords();
     snprintf(url, sizeof url, "postgresql://guarded:hunter2@127.0.0.1:%u/postgres", (unsigned)server.port);
-    expect_unreachable(url, "password authentication failed for user \"guarded\"");
+    expect_unusable(url, LOCK_IMPOSSIBLE, "password authentication failed for user \"guarded\"");
     must("DROP ROLE guarded");
 }
 

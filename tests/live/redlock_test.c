@@ -313,6 +313,22 @@ TEST(a_url_that_is_wrong_refuses_them_all)
 }
 
 /* A replica that takes over has been up for long, and may never have heard of a holder. */
+TEST(a_master_that_has_several_names_votes_for_none)
+{
+    char by_name[64];
+    const char *name = "catalog";
+    snprintf(by_name, sizeof by_name, "redis://localhost:%u", (unsigned)masters[0].port);
+    urls[1] = by_name;
+    struct guard_locks *locks = locks_open();
+    struct guard_lock_request request = mutex(&name);
+    struct guard_lock_result result;
+    struct guard_error error = {.text = ""};
+    assert_int_equal(guard_lock_wait(locks, &request, &result, &error), GUARD_LOCK_INVALID);
+    assert_non_null(strstr(error.text, "localhost:"));
+    assert_non_null(strstr(error.text, "127.0.0.1:"));
+    assert_non_null(strstr(error.text, "are one server"));
+}
+
 TEST(a_master_that_sentinels_name_is_no_member)
 {
     struct guard_locks *locks = NULL;

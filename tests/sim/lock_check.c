@@ -8,7 +8,8 @@
  * Validity     no hold is believed in beyond the lease, less 1 % and 2 ms, counted from the sending of what confirmed it
  * Lost         is told once, never of what was given back, and `warn` before the validity ends, unless the server has said
  *              that it is gone; and not without a reason
- * Once         a request is answered once, in time, with what can be true; an action is for a claim that lives
+ * Once         a request is answered once, in time, with what can be true; one that is denied for good, at once; an
+ *              action is for a claim that lives
  * Rest         when the faults are over, everything ends: no request, hold, claim or alarm is left
  */
 #include "lock_sim.h"
@@ -187,6 +188,11 @@ static void take_replied(struct lock_sim *sim, struct lock_token *token, const s
         token->heard_us = sim->course.now_us;
         sim->seen[LOCK_SEEN_LATE_GRANT] +=
             lock_process_now_us(&sim->process[command->process]) >= token->valid_us;
+    }
+    if (reply->kind == LOCK_IMPOSSIBLE && token->state == LOCK_TOKEN_ASKING) {
+        struct lock_process *process = &sim->process[command->process];
+        process->denials += token->units > 0;
+        process->denied_us = sim->course.now_us;
     }
     token->doubt = token->doubt || reply->kind == LOCK_UNANSWERED;
     if (token->state == LOCK_TOKEN_OVER && reply->kind == LOCK_GRANTED)
@@ -388,6 +394,20 @@ static bool had_no_time(const struct lock_sim *sim, const struct lock_client *cl
     return client->deadline_us < client->start_us + span_us + SLACK_US;
 }
 
+/* True: it was denied for good, and is told at once. */
+static bool is_denied(struct lock_sim *sim, const struct lock_client *client)
+{
+    struct lock_process *process = &sim->process[client->process];
+    const struct guard_lock_result *result = &client->request.result;
+    if (result->status != GUARD_LOCK_INVALID || result->why == NULL ||
+        strcmp(result->why, LOCK_SIM_DENIED) != 0)
+        return false;
+    process->told_denials +=
+        client->request.units > 0; /* who only looks at a latch leaves it without a word */
+    return process->told_denials <= process->denials &&
+           sim->course.now_us <= process->denied_us + late_us_of(sim) + SLACK_US;
+}
+
 void lock_check_answer(struct lock_sim *sim, struct lock_client *client)
 {
     enum guard_lock_status status = client->request.result.status;
@@ -399,8 +419,9 @@ void lock_check_answer(struct lock_sim *sim, struct lock_client *client)
     if (client->answers != 1)
         lock_sim_fail(sim, "#%u is answered %u times", index, client->answers);
     check_in_time(sim, client);
+    bool denied = is_denied(sim, client); /* counts */
     bool right =
-        status == GUARD_LOCK_OK || (status == GUARD_LOCK_CANCELLED && client->cancelled) ||
+        denied || status == GUARD_LOCK_OK || (status == GUARD_LOCK_CANCELLED && client->cancelled) ||
         (status == GUARD_LOCK_CLOSING && process->closing) ||
         (status == GUARD_LOCK_BUSY && (client->request.once || client->request.deadline_us != UINT64_MAX)) ||
         (status == GUARD_LOCK_INVALID && is_exclusive(client) && client->owner != 0) ||
@@ -580,6 +601,9 @@ static void check_core(struct lock_sim *sim, const struct lock_process *process)
                       (unsigned long long)stats.waiting, (unsigned long long)stats.held);
     if (!lock_core_idle(process->core))
         lock_sim_fail(sim, "p%u is at rest, but its core is not idle", process->index);
+    if (process->told_denials != process->denials)
+        lock_sim_fail(sim, "p%u heard %u times that it may not, and told %u", process->index,
+                      process->denials, process->told_denials);
     if (lock_core_next_us(process->core) != UINT64_MAX)
         lock_sim_fail(sim, "p%u is at rest, but its core has an alarm set", process->index);
 }

@@ -189,6 +189,10 @@ void lock_net_execute(struct lock_sim *sim, uint32_t index)
     command->epoch = sim->server.epoch;
     if (sim->server.readonly) {
         command->reply = (struct lock_reply){.kind = LOCK_UNSENT, .why = "READONLY"};
+        if (sim->params.denies)
+            command->reply = (struct lock_reply){.kind = command->action.kind == LOCK_TAKE ? LOCK_IMPOSSIBLE
+                                                                                           : LOCK_UNANSWERED,
+                                                 .why = LOCK_SIM_DENIED};
         disturb(sim, &sim->process[command->process]);
     } else {
         lock_server_run(sim, command);

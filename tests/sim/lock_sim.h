@@ -113,6 +113,8 @@ enum lock_seen {
 
 extern const char *const lock_seen_names[LOCK_SEENS];
 
+#define LOCK_SIM_DENIED "NOPERM"
+
 /* ---- events ---- */
 
 enum lock_event_kind {
@@ -239,7 +241,9 @@ struct lock_process {
     uint64_t tick_us;      /* of that, on its own clock */
     uint64_t disturbed_us; /* the last fault that it felt */
     bool closing;
-    bool turn_set; /* the end of its turn is an event to come */
+    bool turn_set;                  /* the end of its turn is an event to come */
+    uint32_t denials, told_denials; /* takes that were denied; and what was answered for that */
+    uint64_t denied_us;             /* the last of them */
 };
 
 /* ---- parameters of a run ---- */
@@ -254,6 +258,7 @@ struct lock_params {
     uint32_t overtaking; /* one exclusive request in so many is a MUTEX; 0: none */
     bool all_at_once, stays;
     bool wait_after_restart;
+    bool denies; /* what is read-only elsewhere refuses our login, which is for good: NOPERM */
     bool
         calm; /* nothing goes wrong but what a process feels as little as messages and other processes' deaths */
     bool quiet; /* calm, and messages arrive */

@@ -177,6 +177,16 @@ static void choose_masters(struct lock_sim *sim)
         params->enabled[never[i]] = false;
 }
 
+/* No dice here, as above. */
+static void choose_denial(struct lock_sim *sim)
+{
+    enum { WORLDS = 16, DENYING = 5 };
+    struct lock_params *params = &sim->params;
+    if (sim->course.seed % WORLDS != DENYING || params->calm || params->masters > 0)
+        return;
+    params->denies = params->enabled[LOCK_FAULT_READONLY] = true;
+}
+
 static void choose_params(struct lock_sim *sim)
 {
     struct lock_params *params = &sim->params;
@@ -198,6 +208,7 @@ static void choose_params(struct lock_sim *sim)
         choose_calm(sim);
     choose_crowd(sim);
     choose_masters(sim);
+    choose_denial(sim);
 }
 
 static void schedule_request(struct lock_sim *sim, uint64_t at_us, uint32_t process)

@@ -177,6 +177,26 @@ TEST(a_minority_that_answers_is_no_answer)
     told(LOCK_IMPOSSIBLE);
 }
 
+/* One whose login is wrong does not keep the others from coming back. */
+TEST(what_one_of_them_can_never_grant_is_impossible_if_no_quorum_is_left)
+{
+    begin(LOCK_TAKE);
+    says(0, LOCK_IMPOSSIBLE);
+    says(1, LOCK_IMPOSSIBLE);
+    says(2, LOCK_UNSENT);
+    told(LOCK_UNANSWERED);
+}
+
+TEST(a_server_that_has_two_names_is_found)
+{
+    static const char *const none[] = {"a", "", "b", "", "c"}, *const two[] = {"a", "", "b", "c", "b"};
+    size_t one = 0, other = 0;
+    assert_false(lock_round_has_twins(none, NODES, &one, &other));
+    assert_true(lock_round_has_twins(two, NODES, &one, &other));
+    assert_int_equal(one, 2);
+    assert_int_equal(other, 4);
+}
+
 TEST(nothing_but_tombstones_in_its_way_and_the_token_is_gone)
 {
     begin(LOCK_TAKE);

@@ -263,6 +263,25 @@ TEST(an_error_is_no_answer_and_its_text_the_reason)
     freeReplyObject(raw);
 }
 
+TEST(a_take_that_an_operator_must_allow_first_is_impossible)
+{
+    static const char *const refusals[] = {
+        "-NOPERM this user has no permissions to run the 'evalsha' command\r\n",
+        "-ERR unknown command 'EVALSHA', with args beginning with: 'x'\r\n",
+        "-ERR Unknown Redis command called from script script: 8a, on @user_script:1.\r\n"};
+    const struct lock_asked take = {.kind = LOCK_TAKE, .count = 1};
+    struct lock_reply reply;
+    for (size_t i = 0; i < COUNT(refusals); i++) {
+        redisReply *raw = parsed(refusals[i]);
+        lock_wire_read(&take, REDIS_REPLIED, raw, &reply, NULL);
+        assert_int_equal(reply.kind, LOCK_IMPOSSIBLE);
+        assert_string_equal(reply.why, raw->str);
+        lock_wire_read(&renewal, REDIS_REPLIED, raw, &reply, NULL);
+        assert_int_equal(reply.kind, LOCK_UNANSWERED);
+        freeReplyObject(raw);
+    }
+}
+
 TEST(what_was_not_sent_has_not_run_and_what_was_not_answered_may_have)
 {
     struct lock_reply reply;

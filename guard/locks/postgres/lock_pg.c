@@ -21,16 +21,19 @@ static atomic_size_t first_host;
 
 /* ---- texts ---- */
 
-/* libpq's messages have several lines: "one; two". */
+/* libpq's messages have several lines: "one; two". At full verbosity one names a place in PostgreSQL's source. */
 static void add_pg_lines(const char *text, char why[LOCK_PG_WHY_SIZE])
 {
+    static const char place[] = "LOCATION:";
     size_t used = strlen(why);
     while (*text != '\0' && used + 1 < LOCK_PG_WHY_SIZE) {
         size_t line_bytes = strcspn(text, "\n");
+        if (strncmp(text, place, sizeof place - 1) == 0)
+            return;
         used += (size_t)snprintf(why + used, LOCK_PG_WHY_SIZE - used, "%.*s", (int)line_bytes, text);
         text += line_bytes;
         text += strspn(text, "\n\t ");
-        if (*text != '\0' && used + 1 < LOCK_PG_WHY_SIZE)
+        if (*text != '\0' && strncmp(text, place, sizeof place - 1) != 0 && used + 1 < LOCK_PG_WHY_SIZE)
             used += (size_t)snprintf(why + used, LOCK_PG_WHY_SIZE - used, "; ");
     }
 }
@@ -127,10 +130,25 @@ static void lose_pg(struct lock_pg *pg, const char *what, const char *sqlstate)
     pg->heard(pg->context, &(struct lock_pg_event){.kind = LOCK_PG_LOST, .why = why, .sqlstate = state});
 }
 
+/* libpq has no accessor for the SQLSTATE of a refused login; at full verbosity its text has one. "": it was not reached. */
+static void find_login_state(const char *text, char state[LOCK_PG_STATE_SIZE])
+{
+    static const char mark[] = "FATAL:  ";
+    state[0] = '\0';
+    for (const char *at = text; (at = strstr(at, mark)) != NULL;) {
+        at += sizeof mark - 1;
+        if (strspn(at, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ") == LOCK_PG_STATE_SIZE - 1)
+            snprintf(state, LOCK_PG_STATE_SIZE, "%s", at);
+    }
+}
+
 static void lose_pg_connection(struct lock_pg *pg)
 {
     const char *text = pg->conn != NULL ? PQerrorMessage(pg->conn) : "out of memory";
-    lose_pg(pg, *text != '\0' ? text : "the connection is lost", "");
+    char state[LOCK_PG_STATE_SIZE] = "";
+    if (pg->state == LOCK_PG_CONNECTING)
+        find_login_state(text, state);
+    lose_pg(pg, *text != '\0' ? text : "the connection is lost", state);
 }
 
 static void fail_pg_now(void *context)
@@ -196,6 +214,7 @@ static void go_on_connecting_to_pg(struct lock_pg *pg)
     }
     pg->state = LOCK_PG_IDLE;
     atomic_store(&first_host, (pg->first + pg->tried) % pg->host_count);
+    PQsetErrorVerbosity(pg->conn, PQERRORS_DEFAULT);
     watch_pg(pg, GUARD_HOST_READABLE);
     pg->heard(pg->context, &(struct lock_pg_event){.kind = LOCK_PG_UP});
 }
@@ -398,6 +417,7 @@ static void begin_connecting(struct lock_pg *pg)
         return;
     }
     PQsetNoticeReceiver(pg->conn, hear_pg_notice, pg);
+    PQsetErrorVerbosity(pg->conn, PQERRORS_VERBOSE); /* for find_login_state() */
     watch_pg(pg, GUARD_HOST_WRITABLE);
 }
 

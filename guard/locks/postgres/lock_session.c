@@ -20,11 +20,18 @@ enum {
 #define OF_THE_KEY "locktype = 'advisory' AND objsubid = 1 AND (classid::int8 << 32 | objid::int8) = $1::int8"
 #define OF_THIS_DATABASE "database = (SELECT oid FROM pg_database WHERE datname = current_database())"
 
+/* The same for every session of the database, whatever its search_path: numbers of two tables would go back. The operator
+ * may have put it into any schema. */
+#define THE_TABLE                                                                                            \
+    "SELECT format('%I.lock_fences', nspname) FROM pg_class AS found JOIN pg_namespace ON"                   \
+    " pg_namespace.oid = relnamespace WHERE relname = 'lock_fences' AND relkind IN ('r', 'p') AND"           \
+    " relpersistence <> 't' ORDER BY nspname <> 'public', found.oid LIMIT 1"
+
 /* $1 the backend of the login, $2 the lease. A pooler hands out backends of its own: it is left as it is. A lock may wait
  * for long, and a number that was handed out must outlive a crash of the server. PostgreSQL before 17 has no
  * transaction_timeout. */
 static const char check_sql[] =
-    "SELECT pg_backend_pid() = $1::int4, pg_is_in_recovery(), to_regclass('lock_fences') IS NOT NULL,"
+    "SELECT pg_backend_pid() = $1::int4, pg_is_in_recovery(), (" THE_TABLE "),"
     " CASE WHEN pg_backend_pid() = $1::int4 THEN (SELECT count(set_config(name, value, false)) FROM (VALUES"
     " ('idle_session_timeout', $2::text), ('client_connection_check_interval', '1000'),"
     " ('tcp_keepalives_interval', '2'), ('tcp_keepalives_count', '3'), ('tcp_user_timeout', '0'),"
@@ -35,7 +42,10 @@ static const char check_sql[] =
     " WHERE current_setting(name, true) IS NOT NULL) END";
 
 #define FENCES_TABLE "lock_fences (name text PRIMARY KEY, fence bigint NOT NULL)"
-static const char create_sql[] = "CREATE TABLE IF NOT EXISTS " FENCES_TABLE;
+/* One after the other, or two sessions would make one each. */
+static const char create_sql[] =
+    "DO $$ BEGIN PERFORM pg_advisory_xact_lock(1819239275, 1); IF NOT EXISTS (" THE_TABLE ") THEN"
+    " CREATE TABLE " FENCES_TABLE "; END IF; END $$";
 
 /* After so many seconds of silence, and 6 more, the server takes the client for dead. One that waits has nothing to lose;
  * the lease of one that holds, $2, must not end by that. */
@@ -54,12 +64,11 @@ static const char *const try_sql[] = {TRY_SQL("pg_try_advisory_lock"),
 static const char *const lock_sql[] = {"SELECT pg_advisory_lock($1::int8)",
                                        "SELECT pg_advisory_lock_shared($1::int8)"};
 
-/* $1 name, $2 lease, $3 what is added */
-static const char raise_sql[] =
-    "INSERT INTO lock_fences AS fences (name, fence) VALUES ($1::text, 1) ON CONFLICT (name)"
-    " DO UPDATE SET fence = fences.fence + $3::int8 RETURNING fences.fence, " KEEPALIVES_OF_HOLDER;
-static const char read_sql[] =
-    "SELECT fence, " KEEPALIVES_OF_HOLDER " FROM lock_fences WHERE name = $1::text";
+/* The table; $1 name, $2 lease, $3 what is added */
+#define RAISE_SQL                                                                                            \
+    "INSERT INTO %s AS fences (name, fence) VALUES ($1::text, 1) ON CONFLICT (name)"                         \
+    " DO UPDATE SET fence = fences.fence + $3::int8 RETURNING fences.fence, " KEEPALIVES_OF_HOLDER
+#define READ_SQL "SELECT fence, " KEEPALIVES_OF_HOLDER " FROM %s WHERE name = $1::text"
 
 /* $1 how many it should have. What is given back is looked at before. */
 #define HAS_ALL                                                                                              \
@@ -68,13 +77,13 @@ static const char read_sql[] =
 static const char renew_sql[] = "SELECT " HAS_ALL;
 static const char give_sql[] = "SELECT " HAS_ALL ", pg_advisory_unlock_all()";
 
-/* $1 key, $2 name. A row for each, holders first; one without holder or waiter if there is none. */
-static const char look_sql[] =
-    "SELECT coalesce((SELECT fence FROM lock_fences WHERE name = $2::text), 0), seen.granted,"
-    " seen.mode = 'ShareLock', coalesce(application_name, '') FROM (SELECT 1) AS one"
-    " LEFT JOIN (SELECT pid, granted, mode, waitstart FROM pg_locks WHERE " OF_THE_KEY
-    " AND " OF_THIS_DATABASE ") AS seen ON true LEFT JOIN pg_stat_activity USING (pid)"
-    " ORDER BY seen.granted DESC, seen.waitstart, pid";
+/* The table; $1 key, $2 name. A row for each, holders first; one without holder or waiter if there is none. */
+#define LOOK_SQL                                                                                             \
+    "SELECT coalesce((SELECT fence FROM %s WHERE name = $2::text), 0), seen.granted,"                        \
+    " seen.mode = 'ShareLock', coalesce(application_name, '') FROM (SELECT 1) AS one"                        \
+    " LEFT JOIN (SELECT pid, granted, mode, waitstart FROM pg_locks WHERE " OF_THE_KEY                       \
+    " AND " OF_THIS_DATABASE ") AS seen ON true LEFT JOIN pg_stat_activity USING (pid)"                      \
+    " ORDER BY seen.granted DESC, seen.waitstart, pid"
 
 /* ---- names ---- */
 
@@ -199,6 +208,14 @@ static void run_sql(struct lock_session *session, enum lock_session_state state,
     lock_pg_run(&session->pg, sql, params, param_count);
 }
 
+/* One that names the table. */
+#define RUN_SQL_OF_TABLE(session, state, format, params, param_count)                                        \
+    do {                                                                                                     \
+        char sql_[sizeof(format) + LOCK_TABLE_SIZE];                                                         \
+        snprintf(sql_, sizeof sql_, format, (session)->table);                                               \
+        run_sql(session, state, sql_, params, param_count);                                                  \
+    } while (false)
+
 static void check_pg_server(struct lock_session *session)
 {
     char backend[LOCK_NUMBER_SIZE], lease_ms[LOCK_NUMBER_SIZE];
@@ -239,14 +256,14 @@ static void raise_pg_fence(struct lock_session *session)
     const struct lock_wanted *wanted = session->wanted;
     const char *const params[] = {wanted->rows[session->at].name, wanted->lease_ms,
                                   wanted->is_shared ? "0" : "1"};
-    run_sql(session, LOCK_SESSION_NUMBERING, raise_sql, params, 3);
+    RUN_SQL_OF_TABLE(session, LOCK_SESSION_NUMBERING, RAISE_SQL, params, 3);
 }
 
 static void number_pg_lock(struct lock_session *session)
 {
     const char *const params[] = {session->wanted->rows[session->at].name, session->wanted->lease_ms};
     if (session->wanted->is_shared)
-        run_sql(session, LOCK_SESSION_NUMBERING, read_sql, params, 2);
+        RUN_SQL_OF_TABLE(session, LOCK_SESSION_NUMBERING, READ_SQL, params, 2);
     else
         raise_pg_fence(session);
 }
@@ -294,7 +311,7 @@ void lock_session_look(struct lock_session *session, const struct lock_row *row)
 {
     const char *const params[] = {row->key, row->name};
     assert(session->state == LOCK_SESSION_IDLE);
-    run_sql(session, LOCK_SESSION_LOOKING, look_sql, params, 2);
+    RUN_SQL_OF_TABLE(session, LOCK_SESSION_LOOKING, LOOK_SQL, params, 2);
 }
 
 /* ---- hearing ---- */
@@ -329,6 +346,12 @@ static void hear_session_login(struct lock_session *session)
         check_pg_server(session);
 }
 
+static void look_for_table_again(struct lock_session *session)
+{
+    session->has_created = true;
+    check_pg_server(session);
+}
+
 static void hear_session_check(struct lock_session *session, const struct lock_pg_rows *rows)
 {
     if (!lock_pg_true(rows, 0, 0))
@@ -336,10 +359,14 @@ static void hear_session_check(struct lock_session *session, const struct lock_p
                             "advisory locks need a direct connection, and this is a pooler's");
     else if (lock_pg_true(rows, 0, 1))
         end_pg_session_with(session, LOCK_UNSENT, "this is a standby; locks are kept by the primary");
-    else if (!lock_pg_true(rows, 0, 2))
+    else if (lock_pg_text(rows, 0, 2)[0] == '\0' && !session->has_created)
         run_sql(session, LOCK_SESSION_CREATING, create_sql, NULL, 0);
-    else
+    else if (lock_pg_text(rows, 0, 2)[0] == '\0')
+        end_pg_session_with(session, LOCK_UNSENT, "the table lock_fences was made, and is gone");
+    else {
+        snprintf(session->table, sizeof session->table, "%s", lock_pg_text(rows, 0, 2));
         session_is_ready(session);
+    }
 }
 
 static void hear_session_granted(struct lock_session *session)
@@ -457,7 +484,7 @@ static void hear_session_rows(struct lock_session *session, const struct lock_pg
         hear_session_check(session, rows);
         return;
     case LOCK_SESSION_CREATING:
-        session_is_ready(session);
+        look_for_table_again(session);
         return;
     case LOCK_SESSION_TRYING:
         hear_session_try(session, rows);
@@ -488,11 +515,14 @@ static bool is_there_already(const char *sqlstate)
     return strcmp(sqlstate, "42P07") == 0 || strcmp(sqlstate, "42710") == 0 || strcmp(sqlstate, "23505") == 0;
 }
 
-/* Not for this role, these settings, this schema. */
+/* Not for this role or password, this database, these settings, this schema: an operator must act. */
 static bool is_refused_for_good(const char *sqlstate)
 {
-    return strncmp(sqlstate, "42", 2) == 0 || strncmp(sqlstate, "22", 2) == 0 ||
-           strcmp(sqlstate, "25006") == 0;
+    static const char *const good[] = {"42", "22", "28", "25006", "3D000", "3F000"};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+        if (strncmp(sqlstate, good[i], strlen(good[i])) == 0)
+            return true;
+    return false;
 }
 
 static void hear_session_refusal(struct lock_session *session, const struct lock_pg_event *event)
@@ -503,7 +533,7 @@ static void hear_session_refusal(struct lock_session *session, const struct lock
     bool for_good = is_refused_for_good(event->sqlstate);
     bool of_table = session->state == LOCK_SESSION_CREATING || session->state == LOCK_SESSION_NUMBERING;
     if (session->state == LOCK_SESSION_CREATING && is_there_already(event->sqlstate)) {
-        session_is_ready(session);
+        look_for_table_again(session);
         return;
     }
     snprintf(why, sizeof why, "%s%s", event->why, for_good && of_table ? ADVICE : "");
@@ -525,7 +555,10 @@ static void hear_session_pg(void *context, const struct lock_pg_event *event)
         hear_session_refusal(session, event);
         return;
     case LOCK_PG_LOST:
-        end_pg_session(session, may_have_run ? LOCK_UNANSWERED : LOCK_UNSENT, event->why);
+        if (session->state == LOCK_SESSION_CONNECTING && is_refused_for_good(event->sqlstate))
+            end_pg_session(session, LOCK_IMPOSSIBLE, event->why);
+        else
+            end_pg_session(session, may_have_run ? LOCK_UNANSWERED : LOCK_UNSENT, event->why);
         return;
     }
 }
@@ -534,6 +567,7 @@ void lock_session_open(struct lock_session *session)
 {
     assert(session->state == LOCK_SESSION_CLOSED);
     session->state = LOCK_SESSION_CONNECTING;
+    session->has_created = false;
     session->limit = (struct host_timer){.run = hear_session_limit, .context = session};
     session->pg = (struct lock_pg){.host = session->host, .heard = hear_session_pg, .context = session};
     lock_pg_connect(&session->pg, session->config->urls[0]);

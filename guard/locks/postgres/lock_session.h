@@ -17,8 +17,9 @@
  *   lease    the server ends a session that is silent for this long (idle_session_timeout). That is never sooner than the
  *            core thinks, because the core counts from the sending of what the server answers. No other end of a client
  *            that is cut off comes before it: the server's keepalives leave a holder alone for longer
- *   fence    the row of lock_fences with that name: an exclusive grant adds 1, a reader sees what is there. While a
- *            transaction has the row FOR SHARE the next exclusive grant waits in NUMBERING
+ *   fence    the row of lock_fences, one table for all search paths, with that name: an exclusive grant adds 1, a
+ *            reader sees what is there. While a transaction has the row FOR SHARE the next exclusive grant waits in
+ *            NUMBERING
  *   renewal  a look into pg_locks, which is a word of the session, too. The end of the session tells by itself
  *
  * A waiter whose process dies leaves the server's queue within client_connection_check_interval, one whose host is cut
@@ -35,7 +36,11 @@
 #include "../provider.h"
 #include "lock_pg.h"
 
-enum { LOCK_ROW_NAME_SIZE = KEY_NAMESPACE_MAX + 1 + KEY_ENCODED_MAX + 1, LOCK_NUMBER_SIZE = 24 };
+enum {
+    LOCK_ROW_NAME_SIZE = KEY_NAMESPACE_MAX + 1 + KEY_ENCODED_MAX + 1,
+    LOCK_NUMBER_SIZE = 24,
+    LOCK_TABLE_SIZE = 160
+};
 
 /* What PostgreSQL calls a name. */
 struct lock_row {
@@ -103,6 +108,8 @@ struct lock_session {
     enum lock_session_state state;
     struct lock_pg pg;
     struct host_timer limit;
+    char table[LOCK_TABLE_SIZE];      /* lock_fences, with its schema, quoted */
+    bool has_created;                 /* it */
     bool limit_rang;                  /* once; what has come is read before it is judged */
     const struct lock_wanted *wanted; /* lent from try until it is IDLE or CLOSED */
     size_t at;                        /* the row under way */

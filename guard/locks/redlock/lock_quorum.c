@@ -4,6 +4,18 @@
 #include <assert.h>
 #include <string.h>
 
+bool lock_round_has_twins(const char *const run_ids[], size_t node_count, size_t *one, size_t *other)
+{
+    for (size_t i = 0; i < node_count; i++)
+        for (size_t earlier = 0; earlier < i; earlier++)
+            if (run_ids[i][0] != '\0' && strcmp(run_ids[i], run_ids[earlier]) == 0) {
+                *one = earlier;
+                *other = i;
+                return true;
+            }
+    return false;
+}
+
 void lock_round_begin(struct lock_round *round, enum lock_action_kind kind, size_t node_count,
                       size_t name_count)
 {
@@ -50,7 +62,7 @@ void lock_round_replied(struct lock_round *round, size_t node, const struct lock
     assert(node < round->node_count && round->votes[node] == LOCK_VOTE_OPEN);
     round->votes[node] = vote_of(reply);
     round->gone += reply->kind == LOCK_GONE;
-    round->impossible = round->impossible || reply->kind == LOCK_IMPOSSIBLE;
+    round->impossible += reply->kind == LOCK_IMPOSSIBLE;
     if (reply->why != NULL && !round->is_over)
         round->why = reply->why;
     if (reply->kind == LOCK_REFUSED && reply->hint_ms > 0 &&
@@ -149,8 +161,8 @@ static enum lock_reply_kind failure_of(const struct lock_round *round)
         return LOCK_GONE;
     if (answered >= quorum_of(round) && !round->is_raising)
         return LOCK_REFUSED;
-    if (round->impossible)
-        return LOCK_IMPOSSIBLE;
+    if (round->node_count - round->impossible < quorum_of(round))
+        return LOCK_IMPOSSIBLE; /* whatever becomes of the others */
     return votes_of(round, round->votes, LOCK_VOTE_NONE) == round->node_count ? LOCK_UNSENT : LOCK_UNANSWERED;
 }
 

@@ -44,9 +44,12 @@ struct lock_round {
     uint64_t fence[GUARD_LOCK_NAMES_MAX];
     uint32_t hint_ms; /* the shortest of those that refused; 0: none */
     size_t gone;      /* tombstones */
-    bool impossible;
+    size_t impossible;
     const char *why; /* lent from the last that had one */
 };
+
+/* True: two of them, one and other, have the same identity, that of INFO, and would vote twice. "": not known. */
+bool lock_round_has_twins(const char *const run_ids[], size_t node_count, size_t *one, size_t *other);
 
 void lock_round_begin(struct lock_round *round, enum lock_action_kind kind, size_t node_count,
                       size_t name_count);

@@ -5,7 +5,7 @@
  *
  * A master that has just started does not vote before it has been up for max_lease_ms, for it may have forgotten for whom it
  * has voted. One that cannot be reached is not asked for a grant; renewals and what is given back wait for it within
- * limit_ms.
+ * limit_ms. Two that are one server, by the run_id that INFO tells, grant nothing at all.
  *
  * A refused token asks again after 50 ms, later 500, +-50 %, so that those that split the votes do not meet again; sooner if
  * a lease ends before that, or if a master says so: a place in its queue entitles to nothing, but the first of it is told of
@@ -41,6 +41,7 @@ struct redlock {
         [REDLOCK_ATTEMPTS]; /* refused in a row, by a hash of the token: that two share one does no harm */
     bool was_up;
     char why[REDLOCK_WHY_SIZE];   /* of the link */
+    char twins[REDLOCK_WHY_SIZE]; /* two of them are one server: why nothing is granted; "": none are */
     struct redlock_call *decided; /* while they were sent, to be told */
     struct host_soon tell;
     bool closing;
@@ -231,7 +232,10 @@ static bool may_vote(const struct redlock_call *call, size_t at, struct lock_rep
     *out = (struct lock_reply){.kind = LOCK_UNSENT, .why = lock_node_why(node->node)};
     if (call->action.kind != LOCK_TAKE)
         return true;
-    if (!node->is_up)
+    if (call->self->twins[0] != '\0' || lock_node_denied(node->node) != NULL)
+        *out = (struct lock_reply){.kind = LOCK_IMPOSSIBLE,
+                                   .why = call->self->twins[0] != '\0' ? call->self->twins : out->why};
+    if (!node->is_up || out->kind == LOCK_IMPOSSIBLE)
         return false;
     if (lock_node_ageless(node->node) != NULL)
         *out = (struct lock_reply){.kind = LOCK_IMPOSSIBLE, .why = lock_node_ageless(node->node)};
@@ -313,12 +317,29 @@ static size_t redlocks_up(const struct redlock *self)
     return up;
 }
 
+/* Whoever is one server under two names would vote twice. */
+static void find_redlock_twins(struct redlock *self)
+{
+    const char *run_ids[LOCK_NODES_MAX];
+    size_t one = 0, other = 0;
+    for (size_t i = 0; i < self->node_count; i++)
+        run_ids[i] = lock_node_run_id(self->nodes[i].node);
+    self->twins[0] = '\0';
+    if (lock_round_has_twins(run_ids, self->node_count, &one, &other))
+        snprintf(self->twins, sizeof self->twins,
+                 "redis %s and %s are one server (run_id %.8s...); each of the masters votes once, so name "
+                 "another",
+                 lock_node_label(self->nodes[one].node), lock_node_label(self->nodes[other].node),
+                 run_ids[one]);
+}
+
 /* Up: a quorum is. */
 static void on_redlock_link(void *context, bool up, const char *why)
 {
     struct redlock_node *node = context;
     struct redlock *self = node->self;
     node->is_up = up;
+    find_redlock_twins(self);
     size_t reached = redlocks_up(self);
     bool is_up = reached > self->node_count / 2;
     snprintf(self->why, sizeof self->why, "%zu of %zu masters are reached; %s", reached, self->node_count,

@@ -383,7 +383,10 @@ static void close_zookeeper(struct lock_provider *provider, void (*closed)(void 
     leave_soon(self);
 }
 
-/* What is wrong with "host:port,host:port[/chroot]"; NULL: nothing. */
+#define EACH_SERVER "each server must be host:port, without a user or a password"
+
+/* What is wrong with "host:port,host:port[/chroot]"; NULL: nothing. The URL, in which there may be a password, is not
+ * repeated. */
 static const char *wrong_servers(const char *url)
 {
     size_t bytes = strcspn(url, "/");
@@ -394,12 +397,12 @@ static const char *wrong_servers(const char *url)
         const char *colon = memrchr(server, ':', length);
         char *end = NULL;
         unsigned long port = colon != NULL ? strtoul(colon + 1, &end, 10) : 0;
-        if (colon == NULL || colon == server || colon[1] < '0' || colon[1] > '9' || end != server + length ||
-            port < 1 || port > UINT16_MAX)
-            return "each server must be host:port";
+        if (colon == NULL || colon == server || memchr(server, '@', length) != NULL || colon[1] < '0' ||
+            colon[1] > '9' || end != server + length || port < 1 || port > UINT16_MAX)
+            return EACH_SERVER;
     }
     if (bytes > 0 && url[bytes - 1] == ',')
-        return "each server must be host:port";
+        return EACH_SERVER;
     if (*chroot != '\0' &&
         (chroot[1] == '\0' || chroot[strlen(chroot) - 1] == '/' || strstr(chroot, "//") != NULL))
         return "the chroot must be a path like /locks";
@@ -430,7 +433,7 @@ struct lock_provider *lock_zookeeper_open(const struct lock_provider_config *con
     const char *wrong = wrong_servers(config->locks->urls[0]);
     struct zookeeper *self = wrong == NULL ? calloc(1, sizeof *self) : NULL;
     if (wrong != NULL)
-        check_failed(error, GUARD_INVALID, "zookeeper: the url \"%s\": %s", config->locks->urls[0], wrong);
+        check_failed(error, GUARD_INVALID, "guard_locks_config.urls[0] for ZooKeeper: %s", wrong);
     else if (self == NULL)
         check_failed(error, GUARD_NO_MEMORY, "zookeeper: no memory");
     if (self == NULL)
