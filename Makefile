@@ -43,6 +43,8 @@
 #   make amalgamation build/amalgamation/guard.c, guard.h and locks.h: the guard as one file
 #   make install      programs, library (shared, static), headers, pkg-config and CMake files, manuals, completion, units,
 #                     schema, texts, under $(DESTDIR)$(PREFIX); BINDIR= LIBDIR= SYSCONFDIR= ... for other places
+#   make install-lib  of these the library alone, with its headers, pkg-config and CMake files, and the plug-ins of its locks:
+#                     needs neither the service's libraries nor a server
 #   make uninstall    takes them away again, but for the settings in $(SYSCONFDIR)/catalogd
 #   make man          build/man/*: manuals out of what --help says
 #   make dist         build/dist/stampede-guard-VERSION.tar.gz: HEAD, the same bytes each time
@@ -112,18 +114,21 @@ endif
 
 OUR_CFLAGS = -std=c11 -D_GNU_SOURCE -pthread -I. -I$(BUILD) $(PACKAGE_CFLAGS) $(WARNINGS) $(FLAGS)
 FLAGS = $(HARDENED) -fPIE -fvisibility=hidden $(SANITIZE)
-LINK = $(CC) -pie $(HARDENING_LINK) $(SANITIZE) $(CFLAGS) $(LDFLAGS) -o $@
-PACKAGES := libuv hiredis libmicrohttpd jansson libpq libsystemd cmocka
+LINK = $(CC) -pie -Wl,--as-needed $(HARDENING_LINK) $(SANITIZE) $(CFLAGS) $(LDFLAGS) -o $@
+# What the library needs, and what all of it does.
+GOALS := $(or $(MAKECMDGOALS),all)
+NEEDS := $(if $(filter-out install-lib uninstall,$(GOALS)),build,library)
+PACKAGES := libuv hiredis $(if $(filter build,$(NEEDS)),libmicrohttpd jansson libpq libsystemd cmocka)
 
 # The compiler and the libraries are asked once per variant, after the packages are there; make reads the
 # answer and starts over.
-ifneq ($(filter-out help clean db dist deb deb-test format fuzz coverage amalgamation world empty-root,$(or $(MAKECMDGOALS),all)),)
-include $(BUILD)/config.mk
+ifneq ($(filter-out help clean db dist deb deb-test format fuzz coverage amalgamation world empty-root,$(GOALS)),)
+include $(BUILD)/$(NEEDS).mk
 endif
 
-$(BUILD)/config.mk: Makefile load/deps.sh
+$(BUILD)/$(NEEDS).mk: Makefile load/deps.sh
 	@mkdir -p $(@D)
-	@sh load/deps.sh build $(firstword $(CC))
+	@sh load/deps.sh $(NEEDS) $(firstword $(CC))
 	@{ for flag in $(HARDENING); do \
 	       if $(CC) -Werror $$flag -x c -c -o /dev/null /dev/null 2>/dev/null; then echo "HARDENED += $$flag"; fi; \
 	   done; \
@@ -175,7 +180,7 @@ endif
 
 # build/catalogd and build/stampede are the ones built last, of whichever variant.
 PROGRAMS := $(CATALOGD) $(FLEETLOCK) $(LOAD_PROGRAMS) $(PEERS) $(LAB)
-all: $(PROGRAMS) $(if $(SAN),,$(GUARD_SHARED))
+all: $(PROGRAMS) $(if $(SAN),,$(GUARD_SHARED) $(GUARD_PLUGINS))
 	@for program in $(notdir $(PROGRAMS)); do ln -sfn $(notdir $(BUILD))/$$program build/$$program; done
 
 $(BUILD)/%.o: %.c
@@ -221,6 +226,17 @@ $(BUILD)/catalogd: $(BUILD)/app/main.o $(BUILD)/libapp.a $(GUARD_LIB)
 $(FLEETLOCK): $(FLEETLOCK_OBJECTS) $(BUILD)/libapp.a $(GUARD_LIB)
 	@echo "  LINK $@"
 	$(LINK) $^ $(GUARD_LIBS) $(LDLIBS)
+
+# As they are installed: with the shared library, so that each asks for what it uses, and a lock's server for its plug-in. They
+# find it beside bin/; RUNPATH= where the system does that.
+RUNPATH ?= $$ORIGIN/../lib
+INSTALLED := $(addprefix $(BUILD)/installed/,catalogd fleetlock)
+$(BUILD)/installed/catalogd: $(BUILD)/app/main.o $(BUILD)/libapp.a $(GUARD_SHARED)
+$(BUILD)/installed/fleetlock: $(FLEETLOCK_OBJECTS) $(BUILD)/libapp.a $(GUARD_SHARED)
+$(INSTALLED):
+	@mkdir -p $(@D)
+	@echo "  LINK $@"
+	$(LINK) $^ $(RUNPATH:%=-Wl,-rpath,'%') $(LIBRARIES)
 
 # The tester includes nothing of the guard, but is released with it.
 $(BUILD)/load/stampede.o: private CPPFLAGS += -DSTAMPEDE_VERSION='$(shell sed -n 's/^.define GUARD_VERSION //p' guard/guard.h)'

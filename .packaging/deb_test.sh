@@ -44,8 +44,10 @@ unshare --mount --pid --fork sh -euc 'mount -t proc proc "$1/proc"; mkdir -p "$1
         mkdir -m 777 $AUTOPKGTEST_TMP
         /tests/$test
     done
-    dpkg -V catalogd fleetlock stampede-tester libstampede-guard0.2 libstampede-guard-dev
-    apt-get purge --autoremove --yes -qq catalogd fleetlock stampede-tester libstampede-guard0.2 libstampede-guard-dev' \
+    ours="catalogd fleetlock stampede-tester libstampede-guard0.3 libstampede-guard0.3-postgres
+        libstampede-guard0.3-zookeeper libstampede-guard-dev"
+    dpkg -V $ours
+    apt-get purge --autoremove --yes -qq $ours' \
     >"$debs/test.log" 2>&1 || { tail -n 30 "$debs/test.log" >&2; echo "deb_test.sh: the whole log is $debs/test.log" >&2; exit 1; }
 state >"$root.after"
 diff "$root.before" "$root.after" || { echo "deb_test.sh: this is left of the packages" >&2; exit 1; }

@@ -1,13 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# install.sh [--remove] - puts the files of .packaging/files where they belong below $DESTDIR, or takes them away again.
+# install.sh [--remove] TABLE... - puts the files of the tables, .packaging/files or files.library, where they belong below
+# $DESTDIR, or takes them away again.
 #
-# The names in the table come from the environment, which `make install` fills. Nothing is built here. A folder is removed
+# The names in a table come from the environment, which `make install` fills. Nothing is built here. A folder is removed
 # if it is one of ours and nothing else is in it. Runs as any user that may write there.
 set -eu
 
-task=${1:-install}
-names='BUILD GUARD_LIB GUARD_SHARED GUARD_SONAME GUARD_LIBS_PRIVATE VERSION PREFIX BINDIR LIBDIR INCLUDEDIR DATADIR
+task=install
+[ "$1" != --remove ] || { task=$1; shift; }
+names='BUILD GUARD_LIB GUARD_SHARED GUARD_PLUGINS GUARD_ABI GUARD_SONAME GUARD_LIBS_PRIVATE VERSION PREFIX BINDIR LIBDIR INCLUDEDIR DATADIR
     MANDIR DOCDIR BASHCOMPDIR UNITDIR SYSCONFDIR PC_LIBDIR PC_INCLUDEDIR
     PC_PRIVATE GUARD_LIBS_PUBLIC'
 fill=
@@ -51,7 +53,9 @@ remove() {
     done
 }
 
-sed -e '/^#/d' -e '/^$/d' -e "$fill" .packaging/files | while read -r mode sources place; do
+sed -e '/^#/d' -e '/^$/d' -e "$fill" "$@" | while read -r mode rest; do
+    place=${rest##* }
+    sources=${rest%"$place"} # there may be none
     for source in $sources; do
         aim "$source" "$place"
         case $task$mode in

@@ -18,19 +18,25 @@ GUARD_LIBS_PRIVATE = $(GUARD_LOCKS_LIBS) $(GUARD_TLS_LIBS)
 PUT = DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' BINDIR='$(BINDIR)' LIBDIR='$(LIBDIR)' INCLUDEDIR='$(INCLUDEDIR)' \
 	DATADIR='$(DATADIR)' MANDIR='$(MANDIR)' DOCDIR='$(DOCDIR)' BASHCOMPDIR='$(BASHCOMPDIR)' UNITDIR='$(UNITDIR)' \
 	SYSCONFDIR='$(SYSCONFDIR)' BUILD='$(BUILD)' GUARD_LIB='$(GUARD_LIB)' GUARD_SHARED='$(GUARD_SHARED)' \
+	GUARD_PLUGINS='$(GUARD_PLUGINS)' GUARD_ABI='$(GUARD_ABI)' \
 	GUARD_SONAME='$(GUARD_SONAME)' GUARD_LIBS_PRIVATE='$(GUARD_LIBS_PRIVATE)' VERSION='$(GUARD_VERSION)' \
 	GUARD_LIBS_PUBLIC= PC_PRIVATE=.private \
 	PC_LIBDIR='$(LIBDIR:$(PREFIX)/%=$${prefix}/%)' PC_INCLUDEDIR='$(INCLUDEDIR:$(PREFIX)/%=$${prefix}/%)' \
 	sh .packaging/install.sh
 
 # What is installed, without the tools that measure it.
-installable: $(CATALOGD) $(STAMPEDE) $(FLEETLOCK) $(GUARD_LIB) $(GUARD_SHARED) man
+LIBRARY := $(GUARD_LIB) $(GUARD_SHARED) $(GUARD_PLUGINS)
+installable: $(INSTALLED) $(STAMPEDE) $(LIBRARY) man
 
 install: installable
-	@$(PUT)
+	@$(PUT) .packaging/files.library .packaging/files
+
+.PHONY: install-lib
+install-lib: $(LIBRARY)
+	@$(PUT) .packaging/files.library
 
 uninstall:
-	@$(PUT) --remove
+	@$(PUT) --remove .packaging/files.library .packaging/files
 
 # ---- manuals: what --help says, and in .packaging/man/ what it does not ----
 

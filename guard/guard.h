@@ -47,7 +47,7 @@
 extern "C" {
 #endif
 
-#define GUARD_VERSION "0.2.0"
+#define GUARD_VERSION "0.3.0"
 
 #if defined(__GNUC__)
 #define GUARD_API __attribute__((visibility("default")))

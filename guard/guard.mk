@@ -16,10 +16,12 @@
 # time optimization ends at that border, so -flto is left out here. GUARD_PARTS has the same objects with
 # all their symbols, for tests of the inside. GUARD_SHARED is the same as a shared library, which nothing but a rule of yours
 # builds; its soname is major.minor while major is 0, when each minor version may break what was compiled against another. It
-# stays in memory after dlclose(): a DNS lookup may outlive guard_close().
+# stays in memory after dlclose(): a DNS lookup may outlive guard_close(). It links neither libpq nor ZooKeeper's client: these
+# are in GUARD_PLUGINS, which it looks for beside itself, in stampede-guard/$(GUARD_ABI)/.
 #
 # GUARD_LOCKS_WITH says what locks can stand on beside Redis: each of postgres (libpq-dev) and zookeeper
-# (libzookeeper-mt-dev) whose library is there. Set it before the include to decide yourself; empty: neither.
+# (libzookeeper-mt-dev) whose library is there. Set it before the include to decide yourself; empty: neither. Folders of
+# guard/locks/ that you delete are left out (postgres, zookeeper, redlock), and so are all locks without guard/locks/.
 #
 # GUARD_TLS says whether there is TLS to Redis: openssl (libssl-dev) if its library is there. Set it before the include to
 # decide yourself; empty: there is none, and URLs that ask for it are refused.
@@ -31,6 +33,7 @@ GUARD_ABI := $(basename $(GUARD_VERSION))
 GUARD_SONAME := libstampede-guard.so.$(GUARD_ABI)
 GUARD_LIB := $(GUARD_BUILD)/libstampede-guard.a
 GUARD_SHARED := $(GUARD_BUILD)/libstampede-guard.so.$(GUARD_VERSION)
+GUARD_PLUGINS = $(GUARD_LOCKS_WITH:%=$(GUARD_BUILD)/plugins/%.so)
 GUARD_PARTS := $(GUARD_BUILD)/libguard_parts.a
 GUARD_LIBS = $(GUARD_LOCKS_LIBS) $(GUARD_TLS_LIBS) -lhiredis -luv -pthread
 
@@ -84,10 +87,24 @@ $(GUARD_LIB): $(GUARD_OBJECTS)
 	$(AR) rcs $@ $(GUARD_BUILD)/guard.o
 
 # Its symbols carry the version, so that a process may hold two of them.
-$(GUARD_SHARED): $(GUARD_OBJECTS)
-	echo 'STAMPEDE_GUARD_$(GUARD_ABI) { global: guard_*; local: *; };' >$(GUARD_BUILD)/exports
-	$(CC) -shared -Wl,-soname,$(GUARD_SONAME),--version-script,$(GUARD_BUILD)/exports,-z,defs,-z,nodelete \
-	    $(GUARD_SHARED_LINK) $(CFLAGS) $(LDFLAGS) -o $@ $(GUARD_OBJECTS) $(GUARD_LIBS)
+GUARD_SHARED_OBJECTS := $(filter-out $(GUARD_LOCKS_WITH:%=$(GUARD_BUILD)/locks/%/%.o),$(GUARD_OBJECTS))
+GUARD_SHARED_OBJECTS := $(GUARD_SHARED_OBJECTS:$(GUARD_BUILD)/locks/provider.o=$(GUARD_BUILD)/plugins/provider.o)
+guard_link = $(CC) -shared -Wl,--version-script,$@.exports,-z,defs,-z,nodelete $(GUARD_SHARED_LINK) $(CFLAGS) $(LDFLAGS)
+$(GUARD_SHARED): $(GUARD_SHARED_OBJECTS)
+	echo 'STAMPEDE_GUARD_$(GUARD_ABI) { global: guard_*; local: *; };' >$@.exports
+	$(guard_link) -Wl,-soname,$(GUARD_SONAME) -o $@ $^ $(GUARD_TLS_LIBS) -lhiredis -luv -pthread
+
+$(GUARD_PLUGINS): $(GUARD_BUILD)/plugins/%.so: $(GUARD_BUILD)/plugins/%.o $(GUARD_PARTS)
+	echo '{ global: guard_lock_plugin; local: *; };' >$@.exports
+	$(guard_link) -o $@ $^ $(GUARD_LIBS_$*) -pthread
+
+guard_compile = $(CC) $(CPPFLAGS) $(GUARD_CFLAGS) $(filter-out -flto%,$(CFLAGS)) -MMD -MP -c -o $@ $<
+$(GUARD_BUILD)/plugins/provider.o: $(GUARD_DIR)/locks/provider.c
+	@mkdir -p $(@D)
+	$(guard_compile) -UGUARD_LOCKS_WITH_POSTGRES -UGUARD_LOCKS_WITH_ZOOKEEPER -DGUARD_LOCKS_PLUGINS='"$(GUARD_ABI)"'
+$(GUARD_PLUGINS:.so=.o): $(GUARD_BUILD)/plugins/%.o: $(GUARD_DIR)/locks/plugin.c
+	@mkdir -p $(@D)
+	$(guard_compile) -DLOCK_PLUGIN_OPEN=lock_$*_open
 
 $(GUARD_PARTS): $(GUARD_OBJECTS)
 	rm -f $@
@@ -95,9 +112,9 @@ $(GUARD_PARTS): $(GUARD_OBJECTS)
 
 $(GUARD_BUILD)/%.o: $(GUARD_DIR)/%.c | $(GUARD_MADE)
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(GUARD_CFLAGS) $(filter-out -flto%,$(CFLAGS)) -MMD -MP -c -o $@ $<
+	$(guard_compile)
 
-$(GUARD_OBJECTS): $(GUARD_DIR)/guard.mk
+$(GUARD_OBJECTS) $(GUARD_BUILD)/plugins/provider.o $(GUARD_PLUGINS:.so=.o): $(GUARD_DIR)/guard.mk
 
 # A library that has come or gone since.
 $(filter $(GUARD_BUILD)/locks/%,$(GUARD_OBJECTS)): $(GUARD_BUILD)/locks_with
@@ -117,6 +134,6 @@ $(GUARD_BUILD)/guard_lock_scripts.h: $(GUARD_DIR)/wire/scripts/embed.sh $(GUARD_
 	@mkdir -p $(@D)
 	sh $(GUARD_DIR)/wire/scripts/embed.sh $@ $(GUARD_LOCK_SCRIPTS)
 
--include $(GUARD_OBJECTS:.o=.d)
+-include $(GUARD_OBJECTS:.o=.d) $(wildcard $(GUARD_BUILD)/plugins/*.d)
 
 .DEFAULT_GOAL := $(guard_default_goal)

@@ -104,7 +104,7 @@ enum guard_lock_provider {
     GUARD_LOCKS_POSTGRES, /* a direct connection to the primary; through a pooler: INVALID */
     GUARD_LOCKS_ZOOKEEPER,
 };
-/* Whether this build has that provider. */
+/* Whether this build has that provider; of the shared library, whether the plug-in of POSTGRES or ZOOKEEPER is installed. */
 GUARD_API bool guard_locks_has(enum guard_lock_provider provider);
 
 enum { GUARD_LOCK_NAMES_MAX = 8, GUARD_LOCK_NAME_BYTES_MAX = 4096, GUARD_LOCK_UNITS_MAX = 999999 };

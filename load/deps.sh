@@ -3,6 +3,7 @@
 # deps.sh - installs the Debian packages that are missing, and nothing else.
 #
 #   sh load/deps.sh build [COMPILER]   what building, testing and the demo need
+#   sh load/deps.sh library [COMPILER] what the library needs, alone
 #   sh load/deps.sh client             psql
 #   sh load/deps.sh lint | fuzz | valgrind | gate | model | bench | lab | world | docs  what these targets need on top
 #   sh load/deps.sh man                what makes manual pages; package-test: what the tests judge them and the rest with
@@ -28,12 +29,16 @@ set -eu
 # package  what proves it: a command, or a file (patterns allowed)  for a library, its module in pkg-config and the
 #                                                                   oldest version that the tests are run with
 # A package with a ? is not in every release: it is installed where apt knows it.
-build_needs='
+library_needs='
 gcc               gcc
 libc6-dev         /usr/include/stdlib.h
 pkgconf           pkg-config
 libuv1-dev        /usr/include/uv.h                     libuv 1.44
 libhiredis-dev    /usr/include/hiredis/hiredis.h        hiredis 0.14
+uthash-dev        /usr/include/uthash.h
+libxxhash-dev     /usr/include/xxhash.h                 libxxhash 0.8
+'
+build_needs=$library_needs'
 libmicrohttpd-dev /usr/include/microhttpd.h             libmicrohttpd 0.9.75
 libjansson-dev    /usr/include/jansson.h                jansson 2.14
 libpq-dev         /usr/include/postgresql/libpq-fe.h    libpq 15
@@ -41,8 +46,6 @@ libzookeeper-mt-dev /usr/lib/*/libzookeeper_mt.so
 libssl-dev        /usr/include/openssl/ssl.h            openssl 3.0
 openssl           openssl
 libcmocka-dev     /usr/include/cmocka.h                 cmocka 1.1.5
-uthash-dev        /usr/include/uthash.h
-libxxhash-dev     /usr/include/xxhash.h                 libxxhash 0.8
 libsystemd-dev    /usr/include/systemd/sd-daemon.h      libsystemd 252
 redis-server      redis-server
 postgresql        /usr/lib/postgresql/*/bin/initdb
@@ -160,6 +163,7 @@ is_met() {
 needs_of() {
     case $1 in
     build) echo "$build_needs" ;;
+    library) echo "$library_needs" ;;
     client) echo "$client_needs" ;;
     lint) echo "$lint_needs" ;;
     fuzz) echo "$fuzz_needs" ;;
@@ -182,7 +186,7 @@ needs_of() {
     alerts) echo "$alerts_needs" ;;
     lab) echo "$pgbouncer_needs$zookeeper_needs" ;;
     peers) echo "$peers_needs" | grep "^${2:+$2 }" ;;
-    *) echo "deps.sh: unknown: $1 (build, client, lint, fuzz, valgrind, gate, model, zookeeper, pgbouncer, bench, lab, hosts, networks, units, world, docs, man, package-test, packaging, page-test, formats, alerts, peers)" >&2; exit 2 ;;
+    *) echo "deps.sh: unknown: $1 (build, library, client, lint, fuzz, valgrind, gate, model, zookeeper, pgbouncer, bench, lab, hosts, networks, units, world, docs, man, package-test, packaging, page-test, formats, alerts, peers)" >&2; exit 2 ;;
     esac
     # With the sanitizers, which the compiler of another release does not bring along.
     case ${2:-gcc} in

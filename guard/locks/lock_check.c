@@ -3,6 +3,7 @@
 #include "lock_check.h"
 #include "../base/check.h"
 #include "../base/key.h"
+#include "provider.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -15,12 +16,6 @@ enum {
     SPAN_LEAST_MS = 100,  /* of a lease or a place: timers tell milliseconds, and threads wait to run */
 };
 
-static const char *const PROVIDER_NAMES[] = {
-    [GUARD_LOCKS_REDIS] = "REDIS",
-    [GUARD_LOCKS_REDLOCK] = "REDLOCK",
-    [GUARD_LOCKS_POSTGRES] = "POSTGRES",
-    [GUARD_LOCKS_ZOOKEEPER] = "ZOOKEEPER",
-};
 static const char *const KIND_NAMES[] = {
     [GUARD_LOCK_FAIR] = "FAIR", [GUARD_LOCK_MUTEX] = "MUTEX",     [GUARD_LOCK_WRITE] = "WRITE",
     [GUARD_LOCK_READ] = "READ", [GUARD_LOCK_PERMITS] = "PERMITS", [GUARD_LOCK_LATCH] = "LATCH",
@@ -29,23 +24,9 @@ enum { KINDS = sizeof KIND_NAMES / sizeof *KIND_NAMES };
 
 /* ---- settings ---- */
 
-static enum guard_status check_provider(const struct guard_locks_config *config, struct guard_error *error)
-{
-    if ((size_t)config->provider >= sizeof PROVIDER_NAMES / sizeof *PROVIDER_NAMES)
-        return check_failed(error, GUARD_INVALID, "guard_locks_config.provider %d is none of the four",
-                            (int)config->provider);
-    if (!guard_locks_has(config->provider))
-        return check_failed(
-            error, GUARD_INVALID,
-            "guard_locks_config.provider: this library was built without %s, because its client library "
-            "was not there; see GUARD_LOCKS_WITH in guard.mk",
-            PROVIDER_NAMES[config->provider]);
-    return GUARD_OK;
-}
-
 static enum guard_status check_url_count(const struct guard_locks_config *config, struct guard_error *error)
 {
-    const char *name = PROVIDER_NAMES[config->provider];
+    const char *name = lock_provider_name(config->provider);
     if (config->urls == NULL && config->provider != GUARD_LOCKS_REDIS)
         return check_failed(error, GUARD_INVALID, "guard_locks_config.urls is NULL; %s has no default", name);
     if (config->provider != GUARD_LOCKS_REDLOCK && config->url_count != 1)
@@ -105,9 +86,9 @@ enum guard_status lock_check_config(const struct guard_locks_config *config, str
         return check_failed(
             error, GUARD_INVALID,
             "guard_locks_config.struct_size is wrong; start from GUARD_LOCKS_CONFIG_DEFAULTS");
-    enum guard_status status = check_provider(config, error);
-    if (status == GUARD_OK)
-        status = check_url_count(config, error);
+    if (lock_provider_find(config->provider, error) == NULL)
+        return GUARD_INVALID;
+    enum guard_status status = check_url_count(config, error);
     if (status == GUARD_OK)
         status = check_urls(config, error);
     if (status != GUARD_OK)
@@ -158,7 +139,7 @@ static enum guard_status check_kind(const struct guard_lock_request *request,
         if ((kinds & 1u << kind) != 0)
             length += (size_t)snprintf(known + length, sizeof known - length, " %s", KIND_NAMES[kind]);
     return check_failed(error, GUARD_INVALID, "guard_lock_request.kind: %s has no %s; it has%s",
-                        PROVIDER_NAMES[config->provider], KIND_NAMES[request->kind], known);
+                        lock_provider_name(config->provider), KIND_NAMES[request->kind], known);
 }
 
 enum guard_status lock_check_request(const struct guard_lock_request *request,

@@ -16,28 +16,9 @@
 
 enum { HOST_NAME_BYTES = 36 };
 
-/* ---- providers ---- */
-
-static lock_provider_open *provider_opener(enum guard_lock_provider provider)
-{
-    static lock_provider_open *const OPENERS[] = {
-        [GUARD_LOCKS_REDIS] = lock_redis_open,
-#ifdef GUARD_LOCKS_WITH_REDLOCK
-        [GUARD_LOCKS_REDLOCK] = lock_redlock_open,
-#endif
-#ifdef GUARD_LOCKS_WITH_POSTGRES
-        [GUARD_LOCKS_POSTGRES] = lock_postgres_open,
-#endif
-#ifdef GUARD_LOCKS_WITH_ZOOKEEPER
-        [GUARD_LOCKS_ZOOKEEPER] = lock_zookeeper_open,
-#endif
-    };
-    return (size_t)provider < sizeof OPENERS / sizeof *OPENERS ? OPENERS[provider] : NULL;
-}
-
 bool guard_locks_has(enum guard_lock_provider provider)
 {
-    return provider_opener(provider) != NULL;
+    return lock_provider_find(provider, NULL) != NULL;
 }
 
 /* ---- memory ---- */
@@ -127,7 +108,8 @@ static struct lock_provider *open_provider(struct guard_locks *locks, struct gua
         .say = &locks->say,
         .hooks = lock_thread_hooks(locks),
     };
-    return provider_opener(locks->config.provider)(&config, error);
+    lock_provider_open *open = lock_provider_find(locks->config.provider, error);
+    return open != NULL ? open(&config, error) : NULL;
 }
 
 static void prepare_lock_callbacks(struct guard_locks *locks)

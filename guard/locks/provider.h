@@ -70,4 +70,25 @@ lock_provider_open lock_redis_open;
 /* Each in a folder of its own that may be missing; GUARD_LOCKS_WITH_REDLOCK and so on say what is built (guard.mk). */
 lock_provider_open lock_redlock_open, lock_postgres_open, lock_zookeeper_open;
 
+/* What opens it; NULL: INVALID, and the error says what is missing. */
+lock_provider_open *lock_provider_find(enum guard_lock_provider provider, struct guard_error *error);
+/* As texts have it: "REDIS". NULL: there is no such provider. */
+const char *lock_provider_name(enum guard_lock_provider provider);
+
+/*
+ * Beside a shared library of the guard a provider that needs a client library is a plug-in, opened when it is asked for: a
+ * shared object that shows this table and nothing else, and has a copy of its own of what it uses of base/.
+ *
+ *     /usr/lib/libstampede-guard.so.0.3
+ *     /usr/lib/stampede-guard/0.3/postgres.so
+ *
+ * It is looked for there and nowhere else: a program with more rights than its caller must take no code from the caller's
+ * folder or environment. The structs above have no version of their own, so one of another GUARD_VERSION is refused.
+ */
+struct lock_plugin {
+    const char *version; /* the first member in every version */
+    lock_provider_open *open;
+};
+#define LOCK_PLUGIN_SYMBOL "guard_lock_plugin"
+
 #endif

@@ -607,7 +607,7 @@ static bool use(enum guard_lock_provider which, const char *name, const char *it
     how[1] = name;
     if (guard_locks_has(which))
         return true;
-    expect(start("x", "--", "true"), 64, "was built without it");
+    expect(start("x", "--", "true"), 64, "is not built in");
     return false;
 }
 

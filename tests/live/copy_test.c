@@ -189,6 +189,23 @@ TEST(locks_may_be_copied_alone)
     stack_redis_stop(&redis);
 }
 
+/* Locks' providers are folders: what is deleted is not built. A locks.h whose functions are gone may stay. */
+TEST(a_copy_without_a_providers_folder_or_without_all_locks_builds)
+{
+    assert_true(shell(
+        "mkdir fewer; cp -r guard fewer/; cd fewer; sed -n '/^```c$/,/^```$/{/^```/d;p}' guard/README.md "
+        ">server.c; "
+        "printf 'GUARD_TLS =\ninclude guard/guard.mk\nCPPFLAGS += -Iguard\nserver: server.o $(GUARD_LIB)\n"
+        "\t$(CC) -o $@ $^ $(GUARD_LIBS)\n' >Makefile; "
+        "builds() { rm -rf build one out; make -j2 CFLAGS=-O0; ./server redis://127.0.0.1:1 2>/dev/null; "
+        "nm build/guard/libstampede-guard.a >symbols; sh guard/amalgamate.sh one; "
+        "cc -std=c11 -O0 -Wall -Wextra -Wpedantic -Werror -fsyntax-only one/guard.c; }; "
+        "rm -r guard/locks/postgres guard/locks/zookeeper guard/locks/redlock; builds; "
+        "grep -q ' t lock_redis_open$' symbols; if grep 'PQ\\|zoo_\\|redlock' symbols; then exit 1; fi; "
+        "rm -r guard/locks guard/locks.h; builds; if grep 'guard_lock' symbols; then exit 1; fi; "
+        "CFLAGS=-O0 cmake -S guard -B out >said; cmake --build out -j2 >said"));
+}
+
 /* ---- the README's own lines ---- */
 
 /* The program, the Makefile and nothing else, in a folder that has the copy where the README says. */
@@ -262,11 +279,11 @@ TEST(cmake_installs_a_shared_library_that_cmake_and_pkg_config_find)
         ">said; cmake --install shared --prefix $PWD/cmade >said; mkdir user; cd user; "
         "sed -n '/^```c$/,/^```$/{/^```/d;p}' ../guard/README.md >server.c; "
         "{ echo 'cmake_minimum_required(VERSION 3.18)'; echo 'project(server C)'; "
-        "echo 'find_package(stampede-guard 0.2 REQUIRED)'; echo 'add_executable(server server.c)'; "
+        "echo 'find_package(stampede-guard 0.3 REQUIRED)'; echo 'add_executable(server server.c)'; "
         "echo 'target_link_libraries(server PRIVATE stampede-guard::guard)'; } >CMakeLists.txt; "
         "cmake -S . -B out -DCMAKE_PREFIX_PATH=$PWD/../cmade >said; cmake --build out >said; "
         "test \"$(out/server redis://127.0.0.1:1 2>/dev/null)\" = 'hello user:7'; "
-        "readelf -dW out/server >said; grep -q 'NEEDED.*libstampede-guard.so.0.2' said; "
+        "readelf -dW out/server >said; grep -q 'NEEDED.*libstampede-guard.so.0.3' said; "
         "PKG_CONFIG_PATH=$PWD/../cmade/lib/pkgconfig pkg-config --exact-version=$(sed -n "
         "'s/.*GUARD_VERSION \"\\(.*\\)\"/\\1/p' ../guard/guard.h) stampede-guard"));
 }

@@ -49,17 +49,16 @@ static bool remove_all(void)
 
 TEST(an_install_builds_nothing_that_is_fresh_and_an_uninstall_leaves_only_the_settings)
 {
-    assert_true(
-        shell("mkdir -p $T/again/etc/catalogd; echo ours >$T/again/etc/catalogd/catalogd.env; "
-              "make install DESTDIR=$T/again PREFIX=/usr; "
-              "(cd build; [ -z \"$(find man gcc/guard gcc/catalogd gcc/fleetlock gcc/stampede -type f -newer "
-              "$T/server.c)\" ]); "
-              "diff <(cd $U; find . -not -path './etc*') <(cd $T/again/usr; find .); "
-              "make uninstall DESTDIR=$T/again PREFIX=/usr; cd $T/again; "
-              "[ \"$(find . -type f -o -type l | sort | tr '\\n' ' ')\" = "
-              "'./etc/catalogd/catalogd.env ./etc/logrotate.d/catalogd ' ]; "
-              "[ \"$(cat etc/catalogd/catalogd.env)\" = ours ]; "
-              "[ -z \"$(find . -name '*stampede*')\" ]"));
+    assert_true(shell("mkdir -p $T/again/etc/catalogd; echo ours >$T/again/etc/catalogd/catalogd.env; "
+                      "make install DESTDIR=$T/again PREFIX=/usr; "
+                      "(cd build; [ -z \"$(find man gcc/guard gcc/installed gcc/stampede -type f -newer "
+                      "$T/server.c)\" ]); "
+                      "diff <(cd $U; find . -not -path './etc*') <(cd $T/again/usr; find .); "
+                      "make uninstall DESTDIR=$T/again PREFIX=/usr; cd $T/again; "
+                      "[ \"$(find . -type f -o -type l | sort | tr '\\n' ' ')\" = "
+                      "'./etc/catalogd/catalogd.env ./etc/logrotate.d/catalogd ' ]; "
+                      "[ \"$(cat etc/catalogd/catalogd.env)\" = ours ]; "
+                      "[ -z \"$(find . -name '*stampede*')\" ]"));
 }
 
 TEST(each_place_can_be_chosen)
@@ -98,6 +97,92 @@ TEST(the_shared_library_has_a_soname_and_stays_in_memory)
                       "\"$(readlink -f $U)/lib/libstampede-guard.so.$version\" ]"));
 }
 
+/* Whoever only caches gets neither the locks' client libraries nor what those need. */
+TEST(each_part_needs_only_what_it_uses)
+{
+    assert_true(shell(
+        "needs() { said=$(readelf -dW $1 | sed -n 's/.*NEEDED.*\\[\\(lib[a-z_-]*\\)[0-9.]*so.*/\\1/p' | "
+        "sort | tr '\\n' ' '); [ \"$said\" = \"$2 \" ] || { echo \"$1: $said\"; exit 1; }; }; "
+        "cd $U; P=lib/stampede-guard/0.3; "
+        "needs lib/libstampede-guard.so 'libc libcrypto libhiredis libssl libuv'; "
+        "needs $P/postgres.so 'libc libpq'; needs $P/zookeeper.so 'libc libzookeeper_mt'; "
+        "needs bin/fleetlock 'libc libstampede-guard'; "
+        "ldd lib/libstampede-guard.so bin/fleetlock >$T/said; "
+        "not grep -q 'not found\\|zookeeper\\|libpq\\|krb5\\|ldap' $T/said; "
+        "for plugin in $P/*; do [ \"$(nm -D --defined-only $plugin)\" = "
+        "\"$(nm -D $plugin | grep ' guard_lock_plugin$')\" ]; done"));
+}
+
+/* Where the service's libraries are not to be found: a pkg-config that does not know them, and no way to install any. */
+TEST(the_library_is_installed_alone_without_what_the_service_needs)
+{
+    assert_true(shell(
+        "mkdir $T/less; printf '#!/bin/sh\\ncase \"$*\" in "
+        "*microhttpd*|*jansson*|*systemd*|*cmocka*|*libpq*) "
+        "exit 1 ;; esac\\nexec %s \"$@\"\\n' $(command -v pkg-config) >$T/less/pkg-config; "
+        "printf '#!/bin/sh\\nexit 1\\n' >$T/less/apt-get; chmod +x $T/less/*; "
+        "PATH=$T/less:$PATH make -j2 install-lib BUILD=$T/less/build CFLAGS=-O0 GUARD_LOCKS_WITH= "
+        "PREFIX=$T/lib; "
+        "not grep -qw 'libmicrohttpd-dev\\|libjansson-dev\\|libpq-dev\\|libsystemd-dev\\|libcmocka-dev' "
+        "<(sh load/deps.sh --list library); cd $T; "
+        "diff <(cd lib; find . -type f | sort) <(cd own; find include lib -type f -not -path '*/systemd/*' "
+        "-not "
+        "-path "
+        "'*/0.3/*' | sed 's|^|./|' | sort); "
+        "export PKG_CONFIG_PATH=$T/lib/lib/pkgconfig LD_LIBRARY_PATH=$T/lib/lib; "
+        "cc -o alone server.c $(pkg-config --cflags --libs stampede-guard); "
+        "[ \"$(./alone redis://127.0.0.1:1 2>/dev/null)\" = 'hello user:7' ]"));
+}
+
+/* ---- plug-ins, by fleetlock as it is installed ---- */
+
+/* A copy, in which plug-ins come and go. `refused` PROVIDER TEXT: it ends with 64 and says that. */
+#define FLEETLOCK                                                                                            \
+    "rm -rf $T/plugged; cp -r $U $T/plugged; P=$T/plugged/lib/stampede-guard/0.3; unset LD_LIBRARY_PATH; "   \
+    "refused() { s=0; $T/plugged/bin/fleetlock x --provider $1 --url x:y -- true 2>$T/said || s=$?; "        \
+    "[ $s = 64 ] && grep -q \"$2\" $T/said || { cat $T/said; exit 1; }; }; "
+
+TEST(a_plug_in_is_opened_when_a_lock_is_asked_of_its_server)
+{
+    struct stack_postgres postgres = {.pid = 0};
+    char command[1024];
+    assert_true(stack_postgres_start(&postgres, 10));
+    snprintf(command, sizeof command,
+             FLEETLOCK "[ \"$($T/plugged/bin/fleetlock x --provider postgres --url '%s' -- sh -c "
+                       "'echo $FLEETLOCK_FENCE')\" = 1 ]; refused zookeeper 'must be host:port'",
+             postgres.url);
+    assert_true(shell(command));
+    stack_postgres_stop(&postgres);
+}
+
+TEST(a_plug_in_that_is_missing_is_named_with_its_package_and_looked_for_nowhere_else)
+{
+    assert_true(shell(
+        FLEETLOCK "rm -r $P; cd $U/lib/stampede-guard/0.3; export LD_LIBRARY_PATH=$PWD; "
+                  "refused postgres 'POSTGRES is not installed: package libstampede-guard0.3-postgres'; "
+                  "refused zookeeper 'ZOOKEEPER is not installed: package libstampede-guard0.3-zookeeper'; "
+                  "grep -q \"there is no $P/zookeeper.so\" $T/said"));
+}
+
+TEST(a_plug_in_of_another_version_or_of_none_is_refused_by_name)
+{
+    assert_true(shell(
+        FLEETLOCK "cd $P; plug() { cc -shared -fPIC -o postgres.so -xc - <<<\"$1\"; }; "
+                  "plug 'struct { const char *version; void *open; } guard_lock_plugin = {\"0.3.99\", 0};'; "
+                  "refused postgres 'POSTGRES is of version 0.3.99, and this library of 0.3.0'; "
+                  "plug 'int nothing;'; refused postgres 'POSTGRES is of version none'; "
+                  "echo >postgres.so; refused postgres \"POSTGRES cannot be loaded: $P/postgres.so\""));
+}
+
+/* Whoever chooses the current folder would choose the plug-in. */
+TEST(a_library_that_was_loaded_by_a_relative_path_opens_no_plug_in)
+{
+    assert_true(shell(FLEETLOCK "cd $T/plugged/lib; export LD_LIBRARY_PATH=.; "
+                                "refused postgres 'load that by an absolute path'"));
+}
+
+/* ---- pkg-config and CMake ---- */
+
 /* Nothing but the library is named, and nothing but the library is needed by the program itself. */
 TEST(pkg_config_links_a_program_with_the_shared_library)
 {
@@ -107,7 +192,7 @@ TEST(pkg_config_links_a_program_with_the_shared_library)
     assert_true(
         shell("cd $T; [ \"$(pkg-config --libs-only-l stampede-guard)\" = '-lstampede-guard ' ]; "
               "cc -std=c11 -Wall -Werror -o shared server.c $(pkg-config --cflags --libs stampede-guard); "
-              "readelf -dW shared >needed; grep -q 'NEEDED.*libstampede-guard.so.0.2' needed; "
+              "readelf -dW shared >needed; grep -q 'NEEDED.*libstampede-guard.so.0.3' needed; "
               "not grep -q 'NEEDED.*\\(libuv\\|hiredis\\)' needed"));
     snprintf(command, sizeof command,
              "[ \"$($T/shared %s 2>$T/said)\" = 'hello user:7' ]; not [ -s $T/said ]", redis.url);
@@ -139,10 +224,10 @@ TEST(cmake_finds_what_is_installed_if_it_is_of_this_version)
         "printf 'cmake_minimum_required(VERSION 3.18)\\nproject(server C)\\n"
         "find_package(stampede-guard ${WANTED} REQUIRED)\\nadd_executable(server server.c)\\n"
         "target_link_libraries(server PRIVATE stampede-guard::guard)\\n' >CMakeLists.txt; "
-        "export CMAKE_PREFIX_PATH=$U; cmake -S . -B out -DWANTED= >said; cmake -S . -B out -DWANTED=0.2 "
+        "export CMAKE_PREFIX_PATH=$U; cmake -S . -B out -DWANTED= >said; cmake -S . -B out -DWANTED=0.3 "
         ">said; "
         "cmake --build out >said; [ \"$(out/server redis://127.0.0.1:1 2>/dev/null)\" = 'hello user:7' ]; "
-        "for other in 0.1 0.3 0.2.99 1; do "
+        "for other in 0.1 0.4 0.3.99 1; do "
         "not cmake -S . -B out -DWANTED=$other 2>said; grep -q 'compatible' said; done"));
 }
 
