@@ -649,7 +649,7 @@ GUARD_API enum guard_status guard_refresh(struct guard *guard, const struct guar
 
 struct guard_cleared {
     enum guard_status status; /* OK; UNKNOWN: not confirmed, some of it may be left, do it again; CLOSING */
-    uint64_t entries;         /* removed */
+    uint64_t entries;         /* removed, since the call that it goes on for */
 };
 typedef void guard_clear_done(void *context, const struct guard_cleared *result);
 
@@ -657,7 +657,9 @@ typedef void guard_clear_done(void *context, const struct guard_cleared *result)
  * Drops every entry of the namespace, of all kinds: first all leases are voided, so that no load that runs is stored, then
  * values, absent entries, marks and remembered failures go, in steps of bounded work. Permits, locks and what is known of
  * tags stay. A get that starts after OK was reported sees no value that was loaded before the call, but in another process
- * a near one, until the message arrives and for near_ms at the most. deadline_ms 0: a minute. A process that dies half way
+ * a near one, until the message arrives and for near_ms at the most. deadline_ms 0: a minute. Repeated within a minute of an
+ * UNKNOWN it goes on where that one stopped, and its OK is about what was loaded before the first of these calls, so any
+ * number of keys is gone through in the end, however short deadline_ms is. A process that dies half way
  * leaves a cache that is partly cleared, and correct. A master that changes within 30 s of OK is cleared, too, while this
  * process lives. In mode SHADOW the fleet's. The login needs SCAN.
  * INVALID, CLOSING, NO_MEMORY: never calls back. `done` may be NULL; on the guard's thread.

@@ -16,6 +16,7 @@ enum {
     AGAIN_WITHIN_US = 30000000, /* of the end of a run, if a reign ends: as in replay.h */
     DEADLINE_MS = 60000,
     AGAIN_LIMIT_US = DEADLINE_MS * 1000, /* of the run that follows */
+    KEPT_US = 60000000,                  /* where a run stopped, since its callers gave up */
 };
 
 /* What goes in which pass; the marks of those that wait are of no use without the lease. */
@@ -27,7 +28,7 @@ struct clearing {
     struct clearing *prev, *next;
     guard_clear_done *done;
     void *context;
-    uint64_t deadline_us;
+    uint64_t asked_us, deadline_us;
 };
 
 struct clear {
@@ -38,6 +39,7 @@ struct clear {
     unsigned pass, turn; /* turn: of the same pass */
     bool running;        /* a step is under way, or its pause */
     bool again;          /* for no caller */
+    uint64_t given_up_us; /* the last caller of a run was answered UNKNOWN, and it stopped there; 0: none did */
     uint64_t again_until_us;
     uint64_t ended_us; /* the last run; 0: none */
     uint64_t map;      /* redis_map_changes() when it began */
@@ -93,8 +95,11 @@ static void on_clear_limit(void *context)
 {
     struct clear *clear = context;
     uint64_t now_us = clock_now_us();
+    bool served = clear->served != NULL;
     give_up_late(&clear->served, now_us, clear->sweep.values);
     give_up_late(&clear->waiting, now_us, 0);
+    if (served && clear->served == NULL)
+        clear->given_up_us = now_us;
     set_clear_limit(clear);
 }
 
@@ -133,6 +138,7 @@ static void end_run(struct clear *clear)
 {
     struct guard *guard = clear->guard;
     clear->running = clear->again = false;
+    clear->given_up_us = 0;
     clear->ended_us = clock_now_us();
     publish_cleared(guard);
     clear_heard(guard);
@@ -146,6 +152,17 @@ static void stop_run(struct clear *clear)
 {
     clear->running = clear->again = false;
     run_clear(clear);
+}
+
+/* It can only be on behalf of those that have been answered UNKNOWN: one that was asked for before that may be meant for
+ * what was stored behind the cursor. */
+static bool may_go_on(const struct clear *clear)
+{
+    const struct clearing *at = NULL;
+    bool kept = clear->given_up_us != 0 && clock_now_us() < clear->given_up_us + KEPT_US;
+    DL_FOREACH (clear->served, at)
+        kept = kept && at->asked_us >= clear->given_up_us;
+    return kept && redis_map_changes(clear->sweep.redis) == clear->map;
 }
 
 static void pause_clear(struct clear *clear)
@@ -223,8 +240,11 @@ static void run_clear(struct clear *clear)
     if (!is_wanted(clear))
         return;
     clear->running = true;
-    clear->sweep.values = 0;
-    begin_run(clear);
+    if (!may_go_on(clear)) {
+        clear->sweep.values = 0;
+        begin_run(clear);
+    }
+    clear->given_up_us = 0;
     take_step(clear);
 }
 
@@ -325,7 +345,8 @@ enum guard_status guard_clear(struct guard *guard, uint32_t deadline_ms, guard_c
     if (clearing == NULL)
         return GUARD_NO_MEMORY;
     uint32_t within_ms = deadline_ms != 0 ? deadline_ms : DEADLINE_MS;
-    clearing->deadline_us = clock_now_us() + (uint64_t)within_ms * 1000;
+    clearing->asked_us = clock_now_us();
+    clearing->deadline_us = clearing->asked_us + (uint64_t)within_ms * 1000;
     clearing->done = done;
     clearing->context = context;
     enum guard_status status = post_clearing(guard, clearing);

@@ -821,6 +821,36 @@ TEST(several_are_cleared_together_and_one_after_another)
     assert_false(is_cached("k"));
 }
 
+/* ---- a limit that is shorter than one pass ---- */
+
+enum { FOREIGN = 200000, OWN = 10, SHORT_MS = 10, ATTEMPTS = 1000 }; /* 400 steps of a pass, which are not 10 ms */
+
+static void put_among_foreign(void)
+{
+    char key[16];
+    rig_do("EVAL %s 0", "for i = 1, 200000 do redis.call('SET', 'foreign:' .. i, '') end");
+    for (unsigned i = 0; i < OWN; i++) {
+        snprintf(key, sizeof key, "k%u", i);
+        guard_value_unref(&(struct guard_result[]){get_of(0, key)}[0].value);
+    }
+}
+
+TEST(repeated_with_a_short_limit_it_goes_on_where_it_stopped)
+{
+    struct guard_cleared result;
+    unsigned attempts = 0;
+    fleet_open(1);
+    put_among_foreign();
+    do
+        guard_clear_wait(fleet.guards[0], SHORT_MS, &result);
+    while (++attempts < ATTEMPTS && result.status == GUARD_UNKNOWN);
+    printf("    cleared at the attempt %u\n", attempts);
+    assert_int_equal(result.status, GUARD_OK);
+    assert_true(attempts > 1);
+    assert_int_equal(result.entries, OWN);
+    rig_do("FLUSHALL");
+}
+
 static void note_cleared(void *context, const struct guard_cleared *result)
 {
     atomic_store((atomic_int *)context, (int)result->status);
@@ -839,6 +869,38 @@ TEST(without_redis_clearing_is_unknown_by_its_deadline_and_closing_ends_it)
     assert_int_equal(guard_clear(fleet.guards[0], 0, note_cleared, &status), GUARD_OK);
     fleet_close();
     assert_int_equal(atomic_load(&status), GUARD_CLOSING);
+}
+
+/* Passes that were begun until `end` was said. */
+static unsigned passes_begun(redisContext *monitor)
+{
+    unsigned passes = 0;
+    for (bool over = false; !over;) {
+        redisReply *line = monitored(monitor);
+        over = strstr(line->str, "\"ECHO\" \"end\"") != NULL;
+        passes += strstr(line->str, "\"SCAN\" \"0\"") != NULL;
+        freeReplyObject(line);
+    }
+    return passes;
+}
+
+TEST(one_that_waited_while_another_gave_up_has_a_run_of_its_own)
+{
+    atomic_int first_status = -1, second_status = -1;
+    fleet_open(1);
+    put_among_foreign();
+    redisContext *monitor = redisConnectUnix(rig_redis.socket_path);
+    freeReplyObject(redisCommand(monitor, "MONITOR"));
+    assert_int_equal(guard_clear(fleet.guards[0], SHORT_MS, note_cleared, &first_status), GUARD_OK);
+    WAIT_UNTIL(stack_redis_number(&rig_redis, "EXISTS %s", "foreign:1") == 1);
+    assert_int_equal(guard_clear(fleet.guards[0], 0, note_cleared, &second_status), GUARD_OK);
+    WAIT_UNTIL(atomic_load(&second_status) != -1);
+    rig_do("ECHO end");
+    assert_int_equal(second_status, GUARD_OK);
+    assert_int_equal(first_status, GUARD_UNKNOWN);
+    assert_int_equal(passes_begun(monitor), 3); /* leases; leases, values */
+    redisFree(monitor);
+    rig_do("FLUSHALL");
 }
 
 TEST(a_hung_redis_leaves_it_unknown)
