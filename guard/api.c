@@ -81,7 +81,8 @@ static enum guard_status start_guard(struct guard *guard, const struct guard_con
     if (guard->config.name_space == NULL || guard->answering_name == NULL || !forked_watch() ||
         !hot_init(&guard->hot[GUARD_HOT_COLLAPSED], hot_keys) ||
         !hot_init(&guard->hot[GUARD_HOT_WAIT], hot_keys) ||
-        !clock_random(guard->hash_key, sizeof guard->hash_key))
+        !clock_random(guard->hash_key, sizeof guard->hash_key) ||
+        !clock_random(guard->secret.bytes, sizeof guard->secret.bytes))
         return check_failed(error, GUARD_NO_MEMORY, "guard_open: no memory or no randomness to be had");
     if (config->near_bytes > 0 && config->mode != GUARD_MODE_OFF && config->mode != GUARD_MODE_SHADOW &&
         (guard->near = near_new(config->near_bytes, guard->hash_key)) == NULL)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* chance.c - see chance.h. */
 #include "chance.h"
+#include "digest.h"
 
 uint64_t chance_next(struct chance *chance)
 {
@@ -50,3 +51,10 @@ uint32_t chance_backoff(struct chance *chance, uint32_t first, uint32_t most, ui
     uint64_t jittered = base / 2 + chance_below(chance, base + 1);
     return jittered > 0 ? (uint32_t)jittered : 1;
 }
+
+void chance_from_secret(struct chance_secret *secret, uint8_t out[CHANCE_SECRET_BYTES])
+{
+    secret->used++;
+    digest_sha256(secret, sizeof *secret, out);
+}
+_Static_assert(sizeof(struct chance_secret) == CHANCE_SECRET_BYTES + sizeof(uint64_t), "no padding is hashed");

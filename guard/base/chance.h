@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * chance.h - jitter and backoff from a seeded generator (splitmix64; Steele, Lea, Flood, OOPSLA 2014).
- * For spreading work in time only; tokens come from the operating system (clock.h).
+ * For spreading work in time only; tokens come from the operating system (clock.h), or from a secret that it gave where
+ * it gives nothing any more: a sandbox may be closed behind a process that has started.
  */
 #ifndef GUARD_CHANCE_H
 #define GUARD_CHANCE_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 struct chance {
@@ -25,5 +27,14 @@ uint64_t chance_exponential(struct chance *chance, uint64_t mean);
 /* Exponential backoff with jitter: first * 2^attempt, at most `most`, then +-50 %. The jitter keeps the
  * processes of a fleet from retrying in step (Brooker, "Exponential Backoff And Jitter", AWS 2015). */
 uint32_t chance_backoff(struct chance *chance, uint32_t first, uint32_t most, uint32_t attempt);
+
+/* What nobody can guess who does not know the secret, and never the same twice: SHA-256 of it and of `used`, which counts.
+ * One owner. */
+enum { CHANCE_SECRET_BYTES = 32 };
+struct chance_secret {
+    uint8_t bytes[CHANCE_SECRET_BYTES]; /* from the operating system */
+    uint64_t used;
+};
+void chance_from_secret(struct chance_secret *secret, uint8_t out[CHANCE_SECRET_BYTES]);
 
 #endif

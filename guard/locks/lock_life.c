@@ -61,7 +61,8 @@ static struct guard_locks *new_locks(const struct guard_locks_config *config)
     locks->forks = forked_count();
     pthread_mutex_init(&locks->mutex, NULL);
     write_lock_who(locks->who);
-    bool whole = copy_lock_texts(locks, config) && clock_random(locks->hash_key, sizeof locks->hash_key);
+    bool whole = copy_lock_texts(locks, config) && clock_random(locks->hash_key, sizeof locks->hash_key) &&
+                 clock_random(locks->secret.bytes, sizeof locks->secret.bytes);
     say_init(&locks->say, locks->config.name_space, config->log, config->log_context);
     if (!whole) {
         lock_one_out_less(locks);

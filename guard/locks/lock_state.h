@@ -18,6 +18,7 @@
 #ifndef GUARD_LOCK_STATE_H
 #define GUARD_LOCK_STATE_H
 
+#include "../base/chance.h"
 #include "../base/forked.h"
 #include "../base/host.h"
 #include "../base/say.h"
@@ -91,6 +92,7 @@ struct guard_locks {
     /* constant once open */
     struct guard_locks_config config; /* its texts are owned copies */
     uint8_t hash_key[16];
+    struct chance_secret secret; /* of its thread's tokens, once the kernel gives no chance any more */
     unsigned forks; /* forked_count() where it was opened */
     char who[GUARD_LOCK_WHO_BYTES];
     unsigned kinds; /* the provider's */

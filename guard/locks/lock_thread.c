@@ -57,9 +57,9 @@ void lock_thread_make_token(void *context, uint32_t units, uint32_t limit, uint3
     struct guard_locks *locks = context;
     struct lock_token token = {
         .units = units, .limit = limit, .lease_ms = lease_ms, .since_s = clock_wall_s()};
-    uint8_t random[16];
+    uint8_t random[CHANCE_SECRET_BYTES]; /* a token that another has, too, would break every promise */
     if (!clock_random(random, sizeof random))
-        abort(); /* it worked when the locks were opened; a token that another has, too, would break every promise */
+        chance_from_secret(&locks->secret, random);
     clock_uuid(random, token.uuid);
     memcpy(token.who, locks->who, sizeof token.who);
     lock_token_write(&token, out);

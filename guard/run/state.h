@@ -20,8 +20,8 @@
  * events (what a host can watch), life (start, stop), clear; tag_memory stands by itself, tag_batch below lookup
  * and calls.
  *
- * Locking   the guard's mutex, then a loop's; the one of the hot keys is the innermost. Nobody else's code runs
- *           under any of them.
+ * Locking   the guard's mutex, then a loop's; that of the loads (load.h) comes after the workers', and those of the hot keys
+ *           and of the near cache stand by themselves. Nobody else's code runs under any of them.
  * Lifetime  a guard is made by guard_open() and freed by guard_close() after its thread has ended; a loop lives from
  *           loop_open() until nothing of it is left on its host.
  */
@@ -197,7 +197,7 @@ struct guard {
     char cache_id[GUARD_CACHE_ID_BYTES + 1]; /* "": not known of the present connection */
 
     /* the guard's thread writes, any reads */
-    pthread_mutex_t hot_mutex; /* the innermost of all */
+    pthread_mutex_t hot_mutex; /* nothing is taken or called under it */
     struct hot hot[GUARD_HOT_WAIT + 1];
 
     /* the guard's thread */
@@ -221,6 +221,7 @@ struct guard {
     struct workers *workers;
     struct desk *desk;                         /* where loads are handed in */
     struct clear *clear;                       /* owned */
+    struct chance_secret secret;               /* of its tokens, once the kernel gives no chance any more */
     char cache_name[GUARD_CACHE_ID_BYTES + 1]; /* the last that was heard, or one to give */
     bool cache_asked;                          /* and not answered */
     uint64_t cache_ask_us;                     /* again from here on */

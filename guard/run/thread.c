@@ -37,9 +37,9 @@ static void on_replied(struct guard *guard, uint64_t op, const struct core_reply
 void thread_make_token(void *context, uint32_t lease_ms, char token[TOKEN_SIZE])
 {
     struct guard *guard = context;
-    uint8_t random[24];
+    uint8_t random[CHANCE_SECRET_BYTES]; /* a guessable token would break every promise */
     if (!clock_random(random, sizeof random))
-        abort(); /* it worked when the guard was opened; a guessable token would break every promise */
+        chance_from_secret(&guard->secret, random);
     protocol_token(&guard->protocol, random, lease_ms, clock_wall_s(), token);
 }
 
@@ -172,31 +172,40 @@ static void note_heat(struct guard *guard, uint64_t now_us, const struct get *ge
         hot_add(&guard->hot[GUARD_HOT_WAIT], now_us, get->text, get->kind, now_us - get->waiter.start_us);
 }
 
+/* Of all that is in their outboxes. */
+static void note_heats(struct guard *guard, uint64_t now_us, const struct guard_loop *told)
+{
+    const struct get *get = NULL;
+    pthread_mutex_lock(&guard->hot_mutex);
+    for (; told != NULL; told = told->outbox_next)
+        DL_FOREACH (told->outbox, get)
+            note_heat(guard, now_us, get);
+    pthread_mutex_unlock(&guard->hot_mutex);
+}
+
 /* What the core has answered, beginning with this one. */
 static void tell_waiters(struct guard *guard, struct core_waiter *waiter, struct guard_loop **told)
 {
     uint64_t now_us = clock_now_us();
-    pthread_mutex_lock(&guard->hot_mutex);
     for (; waiter != NULL; waiter = core_next_answer(guard->core)) {
-        note_heat(guard, now_us, (struct get *)waiter);
         if (guard->shadow != NULL)
             shadow_told(guard->shadow, now_us, (struct get *)waiter);
         put_in_outbox((struct get *)waiter, told);
     }
-    pthread_mutex_unlock(&guard->hot_mutex);
+    note_heats(guard, now_us, *told);
 }
 
 static void tell_answered(struct guard *guard)
 {
     struct guard_loop *told = NULL;
-    while (guard->refused != NULL) {
+    struct core_waiter *waiter = core_next_answer(guard->core);
+    if (waiter != NULL)
+        tell_waiters(guard, waiter, &told);
+    while (guard->refused != NULL) { /* they have waited for nothing */
         struct get *get = guard->refused;
         DL_DELETE(guard->refused, get);
         put_in_outbox(get, &told);
     }
-    struct core_waiter *waiter = core_next_answer(guard->core);
-    if (waiter != NULL)
-        tell_waiters(guard, waiter, &told);
     while (told != NULL) { /* a loop may be gone once it has its answers */
         struct guard_loop *loop = told;
         struct get *list = loop->outbox;

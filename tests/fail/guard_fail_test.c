@@ -14,8 +14,6 @@
  *     libuv     uv__io_poll(), epoll_ctl()      aborts when a descriptor that it accepted cannot be watched
  *     libuv     uv_async_send()                 aborts when its eventfd cannot be written
  *     hiredis   its own malloc()                not ours to count; redis_reader_next() reports what it reports
- *     guard     make_token(), getrandom()       aborts once it worked at guard_open(): a guessable token
- *                                               would break every promise, and Linux fails it never
  */
 #include "tests/fail/failing.h"
 #include "tests/live/guard_rig.h"
@@ -548,6 +546,12 @@ TEST(a_guard_without_randomness_does_not_open)
 {
     sweep(FAIL_RANDOM, live_on_host_only, 1);
     sweep(FAIL_RANDOM_SIGNAL, live_with_kind, 1);
+}
+
+/* As in a sandbox that is closed behind a process which has started. */
+TEST(randomness_may_end_at_any_moment)
+{
+    sweep(FAIL_RANDOM, live_with_kind, UINT32_MAX);
 }
 
 static bool start(void)

@@ -78,3 +78,15 @@ TEST(backoff_doubles_with_jitter_up_to_its_limit)
     assert_int_equal(chance_backoff(&chance, 0, 0, 3), 1);
     assert_true(chance_backoff(&chance, UINT32_MAX, UINT32_MAX / 2, UINT32_MAX) > 0);
 }
+
+TEST(what_comes_of_a_secret_never_comes_again_and_says_nothing_of_another_one)
+{
+    enum { DRAWS = 200 };
+    struct chance_secret secrets[2] = {{.bytes = {1}}, {.bytes = {2}}};
+    static uint8_t drawn[2 * DRAWS][CHANCE_SECRET_BYTES];
+    for (size_t i = 0; i < 2 * DRAWS; i++) {
+        chance_from_secret(&secrets[i % 2], drawn[i]);
+        for (size_t before = 0; before < i; before++)
+            assert_memory_not_equal(drawn[before], drawn[i], 16); /* what a token takes of it */
+    }
+}
