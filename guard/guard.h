@@ -94,20 +94,22 @@ GUARD_API enum guard_status guard_kind_add(struct guard *guard, const struct gua
 
 /* Runs on a load thread, and finishes the load by exactly one of done, absent, unchanged and fail, before it returns or
  * after guard_load_defer(). The query must begin in here: by now the lease has been granted, and that is what makes the
- * value safe to cache. Returning without finishing, or ending the thread, fails the load as INTERNAL; of two verdicts the
- * first stands. Each breach is a line in the log that names the key. Where this process has no thread for a load or no
- * memory for its answer, that is no failure: its requests get NO_MEMORY, and another process may load. */
+ * value safe to cache. Returning without finishing, or ending the thread, fails the load as INTERNAL. Of two verdicts
+ * the first stands: a later one is INVALID, on any thread and at any time. So is every call about a load that is
+ * over: such a handle names nothing any more, and never another load. Each breach is a line in the log, which names
+ * the key as long as the load is not over. Where this process has no thread for a load or no memory for its answer, that
+ * is no failure: its requests get NO_MEMORY, and another process may load. */
 typedef void guard_loader(struct guard_load *load, void *context);
 GUARD_API const char *guard_load_key(const struct guard_load *load); /* lent until the loader returns */
 /* What is left of load_limit_ms (never more than the hold limit of the lease); 0 when it is over. For
  * statement_timeout and poll(). */
 GUARD_API uint32_t guard_load_left_ms(const struct guard_load *load);
 
-/* body: copied, any bytes, may be empty. validator: an ETag, a version; copied, NULL or at most 127 bytes of printable
- * ASCII, otherwise the load fails as INTERNAL. */
-GUARD_API void guard_load_done(struct guard_load *load, const void *body, size_t body_bytes,
+/* OK, or INVALID: it was finished before. body: copied, any bytes, may be empty. validator: an ETag, a version;
+ * copied, NULL or at most 127 bytes of printable ASCII, otherwise the load fails as INTERNAL. */
+GUARD_API enum guard_status guard_load_done(struct guard_load *load, const void *body, size_t body_bytes,
                                const char *validator);
-GUARD_API void guard_load_absent(struct guard_load *load); /* no such row: an answer like any other */
+GUARD_API enum guard_status guard_load_absent(struct guard_load *load); /* no such row: an answer like any other */
 /* Travels through Redis to the waiters of other processes. */
 enum guard_failure {
     GUARD_FAILURE_NONE = 0,
@@ -117,7 +119,7 @@ enum guard_failure {
     GUARD_FAILURE_INTERNAL,    /* the loader broke its contract */
     GUARD_FAILURE_CYCLE, /* guard_load_get(): the key waits for the load that wants it, or nests too deep */
 };
-GUARD_API void guard_load_fail(struct guard_load *load, enum guard_failure failure);
+GUARD_API enum guard_status guard_load_fail(struct guard_load *load, enum guard_failure failure);
 
 struct guard_request; /* {.kind, .key} is enough: see "asking" */
 struct guard_result;  /* .status; .value, if that is OK: see "asking" */
@@ -467,7 +469,7 @@ GUARD_API int guard_load_cancel_fd(const struct guard_load *load);
  * has lost it meanwhile, it is stored anew. After a NULL validator, unchanged fails the load as INTERNAL.
  */
 GUARD_API const char *guard_load_previous_validator(const struct guard_load *load);
-GUARD_API void guard_load_unchanged(struct guard_load *load);
+GUARD_API enum guard_status guard_load_unchanged(struct guard_load *load);
 
 /*
  * How the answer of this load is kept, in place of what the policy says. Call it before the load is finished, for a value,
@@ -510,16 +512,20 @@ GUARD_API uint64_t guard_load_id(const struct guard_load *load);
 
 /*
  * Finishes the load later, without a thread: the loader starts a query on an event loop, calls this and returns. The
- * load is finished by the same calls as any other: on `loop`, or on any thread if that is NULL. It holds one of
- * max_loads and its permit, and no load thread.
+ * load is finished by the same calls as any other: on `loop`, or on any thread if that is NULL. An answer that is
+ * faster than this call, or comes while it runs, is as good: it counts, and cancelled() is never called. What the
+ * load is to say beside its verdict, its tags and guard_load_keep(), it says before it starts the query. It holds one
+ * of max_loads and its permit, and no load thread.
  *
  * Handle    Lives until its loader has returned and it has been finished, in either order, and also past guard_close().
  *           Finish it exactly once, whatever happens: a handle that nobody finishes is a leak.
  * Limit     At load_limit_ms the load fails as TIMEOUT, and a verdict that comes later is accepted and ignored. A handle
  *           that has not been finished after max_hold_ms gives its place and its permit back, with a line in the log.
  * Cancel    cancelled(context) is called at most once when the result is not wanted any more (limit, lease lost, nobody
- *           waits under `abandon`, closing): on `loop`, else on the guard's thread; never after the load was finished on
- *           that thread, and never before the loader has returned. NULL: look at guard_load_cancelled() or at the
+ *           waits under `abandon`, closing): on `loop`, else on the guard's thread; never before the loader has
+ *           returned, and never once a call that finishes the load has returned, on whatever thread: then `context`
+ *           may go. Such a call waits for a cancelled() that runs on another thread; hold nothing over it that
+ *           cancelled() takes. NULL: look at guard_load_cancelled() or at the
  *           descriptor, which is the handle's own now: one that the loader has polled already stays. Finish it then as you
  *           would without, soon. Detaching `loop` cancels what is deferred to it, before `detached`; others load again.
  * Closing   guard_close() cancels what is deferred at once, without drain_ms, because its loop may be blocked in that very
@@ -528,7 +534,7 @@ GUARD_API uint64_t guard_load_id(const struct guard_load *load);
  *           finished. It is answered by its callback, has the load's time at most, and is refused in a circle like a
  *           nested one. Its load runs in the place and under the permit of this one, one at a time; further ones queue.
  *
- * In a batch each key is deferred by itself. INVALID: finished or deferred already. NO_MEMORY: not deferred; go on as
+ * In a batch each key is deferred by itself. INVALID: deferred already. NO_MEMORY: not deferred; go on as
  * without. Only from inside the loader.
  */
 GUARD_API enum guard_status guard_load_defer(struct guard_load *load, struct guard_loop *loop,

@@ -362,7 +362,7 @@ enum guard_status guard_get(struct guard *guard, const struct guard_request *req
         return GUARD_INVALID;
     if (request->within == NULL)
         return ask(guard, request, NULL, results, ticket);
-    if (!defer_parent(request->within, &parent))
+    if (!defer_parent(guard, request->within, &parent))
         return request_refuse(guard, "guard_get", "request->within is no deferred load, or finished");
     return ask(guard, request, &parent, NULL, ticket);
 }

@@ -6,31 +6,25 @@
 #include <utlist.h>
 
 /* With the mutex held. NULL: it can. */
-static const char *cannot_defer(const struct guard_load *load, const struct guard_loop *loop)
+static const char *cannot_defer(const struct running_load *load, const struct guard_loop *loop)
 {
-    if (load->deferred)
+    if (load == NULL)
+        return "the load is over";
+    if (load->stage != LOAD_RUNS)
         return "the load is deferred already";
-    if (load->finished)
-        return "the load is finished";
     if (loop != NULL && loop->guard != load->desk->context)
         return "the loop is another guard's";
     return loop != NULL && loop->detaching_loads ? "the loop is being detached" : NULL;
 }
 
-enum guard_status defer_refuse(struct desk *desk, const char *function, const char *wrong)
-{
-    if (!desk_enter(desk))
-        return GUARD_INVALID;
-    request_refuse(desk->context, function, wrong);
-    desk_leave(desk);
-    return GUARD_INVALID;
-}
-
-static void defer_load(struct guard_load *load, struct guard_loop *loop, void (*cancelled)(void *context),
+/* Its query may have been answered by now: then there is nothing left to call back for. */
+static void defer_load(struct running_load *load, struct guard_loop *loop, void (*cancelled)(void *context),
                        void *context)
 {
     load_keep_bell(load);
-    load->deferred = true;
+    load->stage = LOAD_DEFERRED;
+    if (load->verdict != VERDICT_NONE)
+        return;
     load->on_cancel = cancelled;
     load->on_cancel_context = context;
     load->loop = loop;
@@ -40,38 +34,33 @@ static void defer_load(struct guard_load *load, struct guard_loop *loop, void (*
     DL_APPEND(loop->deferred, load);
 }
 
-enum guard_status guard_load_defer(struct guard_load *load, struct guard_loop *loop,
+enum guard_status guard_load_defer(struct guard_load *handle, struct guard_loop *loop,
                                    void (*cancelled)(void *context), void *context)
 {
-    struct desk *desk = load->desk;
-    pthread_mutex_lock(&desk->mutex);
+    desk_lock();
+    struct running_load *load = load_of(handle);
     const char *wrong = cannot_defer(load, loop);
     if (wrong == NULL)
         defer_load(load, loop, cancelled, context);
-    pthread_mutex_unlock(&desk->mutex);
-    return wrong == NULL ? GUARD_OK : defer_refuse(desk, "guard_load_defer", wrong);
+    desk_unlock();
+    return wrong == NULL ? GUARD_OK : desk_refuse(handle, "guard_load_defer", wrong);
 }
 
 /* ---- on its loop ---- */
 
 void defer_call_back(struct guard_loop *loop)
 {
-    struct desk *desk = loop->guard->desk;
-    pthread_mutex_lock(&desk->mutex);
-    for (struct guard_load *load = loop->cancelled; load != NULL; load = loop->cancelled) {
-        void (*call)(void *context) = load->on_cancel;
-        void *context = load->on_cancel_context;
-        load->on_cancel = NULL;
+    desk_lock();
+    while (loop->cancelled != NULL) {
+        struct running_load *load = loop->cancelled;
         load_leave_loop(load);
-        pthread_mutex_unlock(&desk->mutex);
-        call(context);
-        pthread_mutex_lock(&desk->mutex);
+        load_call_back(load);
     }
-    pthread_mutex_unlock(&desk->mutex);
+    desk_unlock();
 }
 
 /* One whose loader has not returned yet is not called back: only its flag and its descriptor tell. */
-static void leave_loop(struct guard_loop *loop, struct guard_load *load)
+static void leave_loop(struct guard_loop *loop, struct running_load *load)
 {
     bool call = load->told && load->on_cancel != NULL;
     load->loop_gone = true;
@@ -88,23 +77,25 @@ static void leave_loop(struct guard_loop *loop, struct guard_load *load)
 
 bool defer_leave_loop(struct guard_loop *loop)
 {
-    struct desk *desk = loop->guard->desk;
-    pthread_mutex_lock(&desk->mutex);
+    desk_lock();
     loop->detaching_loads = true;
     while (loop->deferred != NULL)
         leave_loop(loop, loop->deferred);
     bool any = loop->cancelled != NULL;
-    pthread_mutex_unlock(&desk->mutex);
+    desk_unlock();
     return any;
 }
 
 /* ---- what it asks for ---- */
 
-bool defer_parent(struct guard_load *within, struct parent_load *out)
+bool defer_parent(const struct guard *guard, const struct guard_load *within, struct parent_load *out)
 {
-    pthread_mutex_lock(&within->desk->mutex);
-    bool deferred = within->deferred && !within->finished;
-    pthread_mutex_unlock(&within->desk->mutex);
-    *out = (struct parent_load){within->result.load, within->deadline_us};
+    desk_lock();
+    const struct running_load *load = load_of(within);
+    bool deferred = load != NULL && load->desk->context == guard && load->stage != LOAD_RUNS &&
+                    load->verdict == VERDICT_NONE;
+    if (deferred)
+        *out = (struct parent_load){load->result.load, load->deadline_us};
+    desk_unlock();
     return deferred;
 }

@@ -17,10 +17,7 @@ void defer_call_back(struct guard_loop *loop);
  * their thread goes, too. True: some are to be called back. */
 bool defer_leave_loop(struct guard_loop *loop);
 
-/* Says in the guard's log what is wrong with a call, if there still is one; INVALID. */
-enum guard_status defer_refuse(struct desk *desk, const char *function, const char *wrong);
-
-/* Of a request that a deferred load makes. False: it is not deferred, or finished. */
-bool defer_parent(struct guard_load *within, struct parent_load *out);
+/* Of a request that a deferred load makes. False: it is not deferred, finished, or no load of this guard's. */
+bool defer_parent(const struct guard *guard, const struct guard_load *within, struct parent_load *out);
 
 #endif

@@ -97,7 +97,7 @@ static bool open_cores(struct guard *guard)
 static struct workers *open_workers(struct guard *guard)
 {
     const struct guard_config *config = &guard->config;
-    guard->desk = desk_open(mailbox_post_finished, guard);
+    guard->desk = desk_open(mailbox_post_finished, mailbox_refuse, guard);
     return guard->desk == NULL
                ? NULL
                : workers_open(&(struct workers_config){

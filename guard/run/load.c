@@ -9,61 +9,188 @@
 #include <string.h>
 #include <utlist.h>
 
-/* ---- the desk ---- */
+/* ---- the desks of the process ---- */
 
-struct desk *desk_open(load_done *done, void *context)
+/* A handle: the number of its desk, and below it that of its load. None comes again within 2^40 loads of a guard,
+ * where addresses have 32 bits within 2^24. */
+enum { LOAD_BITS = sizeof(uintptr_t) > 4 ? 40 : 24 };
+static const uintptr_t LOADS_MAX = ((uintptr_t)1 << LOAD_BITS) - 1, DESKS_MAX = UINTPTR_MAX >> LOAD_BITS;
+
+static pthread_mutex_t desks_mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct desk *desks;
+static uintptr_t desks_last; /* number */
+
+void desk_lock(void)
 {
-    struct desk *desk = calloc(1, sizeof *desk);
+    pthread_mutex_lock(&desks_mutex);
+}
+
+void desk_unlock(void)
+{
+    pthread_mutex_unlock(&desks_mutex);
+}
+
+/* The child of a fork: another thread may have been inside, and no load of the parent's is this process's. */
+static void forget_desks(void)
+{
+    pthread_mutex_init(&desks_mutex, NULL);
+    desks = NULL;
+}
+
+static pthread_once_t desks_once = PTHREAD_ONCE_INIT;
+static bool desks_watched;
+
+static void watch_desks(void)
+{
+    desks_watched = pthread_atfork(NULL, NULL, forget_desks) == 0;
+}
+
+/* With the mutex held. NULL: its guard and all its loads are gone. */
+static struct desk *desk_numbered(uintptr_t number)
+{
+    struct desk *desk = desks;
+    while (desk != NULL && desk->number != number)
+        desk = desk->next;
+    return desk;
+}
+
+static struct desk *desk_of(const struct guard_load *handle)
+{
+    return desk_numbered((uintptr_t)handle >> LOAD_BITS);
+}
+
+/* With the mutex held. */
+static void number_desk(struct desk *desk)
+{
+    do
+        desks_last = desks_last % DESKS_MAX + 1;
+    while (desk_numbered(desks_last) != NULL);
+    desk->number = desks_last;
+    DL_APPEND(desks, desk);
+}
+
+struct desk *desk_open(load_done *done, load_refused *refused, void *context)
+{
+    pthread_once(&desks_once, watch_desks);
+    struct desk *desk = desks_watched ? calloc(1, sizeof *desk) : NULL;
     if (desk == NULL)
         return NULL;
-    pthread_mutex_init(&desk->mutex, NULL);
     pthread_cond_init(&desk->quiet, NULL);
     desk->done = done;
+    desk->refused = refused;
     desk->context = context;
     desk->refs = 1;
+    desk_lock();
+    number_desk(desk);
+    desk_unlock();
     return desk;
 }
 
 void desk_unref(struct desk *desk)
 {
-    pthread_mutex_lock(&desk->mutex);
+    desk_lock();
     bool last = --desk->refs == 0;
-    pthread_mutex_unlock(&desk->mutex);
+    if (last)
+        DL_DELETE(desks, desk);
+    desk_unlock();
     if (!last)
         return;
     pthread_cond_destroy(&desk->quiet);
-    pthread_mutex_destroy(&desk->mutex);
     free(desk);
 }
 
 void desk_close(struct desk *desk)
 {
-    pthread_mutex_lock(&desk->mutex);
+    desk_lock();
     desk->done = NULL;
     while (desk->inside > 0)
-        pthread_cond_wait(&desk->quiet, &desk->mutex);
-    pthread_mutex_unlock(&desk->mutex);
+        pthread_cond_wait(&desk->quiet, &desks_mutex);
+    desk_unlock();
 }
 
-static struct guard_load **desk_slot(struct desk *desk, uint64_t load)
+/* With the mutex held. False: the guard is gone. True: it stays until leave_desk(). */
+static bool enter_desk(struct desk *desk)
+{
+    bool wanted = desk != NULL && desk->done != NULL;
+    if (wanted)
+        desk->inside++;
+    return wanted;
+}
+
+static void leave_desk(struct desk *desk)
+{
+    desk_lock();
+    if (--desk->inside == 0)
+        pthread_cond_broadcast(&desk->quiet);
+    desk_unlock();
+}
+
+enum guard_status desk_refuse(const struct guard_load *handle, const char *function, const char *wrong)
+{
+    desk_lock();
+    struct desk *desk = desk_of(handle);
+    bool heard = enter_desk(desk);
+    desk_unlock();
+    if (!heard)
+        return GUARD_INVALID;
+    desk->refused(desk->context, function, wrong);
+    leave_desk(desk);
+    return GUARD_INVALID;
+}
+
+/* ---- its tables ---- */
+
+static struct running_load **id_slot(struct desk *desk, uint64_t load)
 {
     return &desk->by_id[load % DESK_SLOTS];
 }
 
-struct guard_load *load_find(const struct desk *desk, uint64_t id)
+static struct running_load **handle_slot(struct desk *desk, uintptr_t handle)
 {
-    struct guard_load *load = desk->by_id[id % DESK_SLOTS];
+    return &desk->by_handle[handle % DESK_SLOTS];
+}
+
+struct running_load *load_find(const struct desk *desk, uint64_t id)
+{
+    struct running_load *load = desk->by_id[id % DESK_SLOTS];
     while (load != NULL && load->result.load != id)
         load = load->id_next;
     return load;
 }
 
+static struct running_load *find_handle(struct desk *desk, const struct guard_load *handle)
+{
+    struct running_load *load = *handle_slot(desk, (uintptr_t)handle);
+    while (load != NULL && load->handle != handle)
+        load = load->handle_next;
+    return load;
+}
+
+struct running_load *load_of(const struct guard_load *handle)
+{
+    struct desk *desk = desk_of(handle);
+    return desk != NULL ? find_handle(desk, handle) : NULL;
+}
+
+/* With the mutex held. */
+static void add_to_desk(struct desk *desk, struct running_load *load)
+{
+    do {
+        desk->last = desk->last % LOADS_MAX + 1;
+        load->handle = (struct guard_load *)(desk->number << LOAD_BITS | desk->last);
+    } while (find_handle(desk, load->handle) != NULL);
+    load->desk = desk;
+    desk->refs++;
+    DL_APPEND2(*id_slot(desk, load->result.load), load, id_prev, id_next);
+    DL_APPEND2(*handle_slot(desk, (uintptr_t)load->handle), load, handle_prev, handle_next);
+}
+
 /* ---- the handle ---- */
 
-static struct guard_load *alloc_load(const struct job *job)
+static struct running_load *alloc_load(const struct job *job)
 {
     size_t tags_size = job->policy->tagged ? TAGS_TEXT_MAX + 1 : 0;
-    struct guard_load *load = calloc(1, sizeof *load + job->key_bytes + 1 + tags_size);
+    struct running_load *load = calloc(1, sizeof *load + job->key_bytes + 1 + tags_size);
     if (load == NULL)
         return NULL;
     load->result.load = load->deferral.load = job->load;
@@ -83,20 +210,18 @@ static struct guard_load *alloc_load(const struct job *job)
     return load;
 }
 
-struct guard_load *load_new(struct desk *desk, const struct job *job)
+struct running_load *load_new(struct desk *desk, const struct job *job)
 {
-    struct guard_load *load = alloc_load(job);
+    struct running_load *load = alloc_load(job);
     if (load == NULL)
         return NULL;
-    load->desk = desk;
-    pthread_mutex_lock(&desk->mutex);
-    desk->refs++;
-    DL_APPEND2(*desk_slot(desk, job->load), load, id_prev, id_next);
-    pthread_mutex_unlock(&desk->mutex);
+    desk_lock();
+    add_to_desk(desk, load);
+    desk_unlock();
     return load;
 }
 
-static void quit_bells(struct guard_load *load)
+static void quit_bells(struct running_load *load)
 {
     if (load->quit)
         return;
@@ -107,13 +232,13 @@ static void quit_bells(struct guard_load *load)
         bell_unwanted(load->batch_bell);
 }
 
-void load_unwanted(struct guard_load *load)
+void load_unwanted(struct running_load *load)
 {
-    atomic_store(&load->cancelled, true);
+    load->cancelled = true;
     quit_bells(load);
 }
 
-void load_leave_loop(struct guard_load *load)
+void load_leave_loop(struct running_load *load)
 {
     if (load->listed == IN_DEFERRED)
         DL_DELETE(load->loop->deferred, load);
@@ -122,21 +247,22 @@ void load_leave_loop(struct guard_load *load)
     load->listed = IN_NO_LIST;
 }
 
-/* With the mutex held: from here on no other thread knows it. */
-static void retire_load(struct guard_load *load)
+/* With the mutex held: from here on no other thread finds it. */
+static void retire_load(struct running_load *load)
 {
-    DL_DELETE2(*desk_slot(load->desk, load->result.load), load, id_prev, id_next);
+    DL_DELETE2(*id_slot(load->desk, load->result.load), load, id_prev, id_next);
+    DL_DELETE2(*handle_slot(load->desk, (uintptr_t)load->handle), load, handle_prev, handle_next);
     quit_bells(load);
     load_leave_loop(load);
 }
 
-static void free_retired(struct guard_load *load)
+static void free_retired(struct running_load *load)
 {
     struct desk *desk = load->desk;
-    pthread_mutex_lock(&desk->mutex);
+    desk_lock();
     bell_unref(&load->bell);
     bell_unref(&load->batch_bell);
-    pthread_mutex_unlock(&desk->mutex);
+    desk_unlock();
     value_unref(&load->result.loaded.value);
     if (load->asker.unref != NULL)
         load->asker.unref(load->asker.what);
@@ -144,46 +270,32 @@ static void free_retired(struct guard_load *load)
     desk_unref(desk);
 }
 
-void load_free(struct guard_load *load)
+void load_free(struct running_load *load)
 {
-    pthread_mutex_lock(&load->desk->mutex);
+    desk_lock();
     retire_load(load);
-    pthread_mutex_unlock(&load->desk->mutex);
+    desk_unlock();
     free_retired(load);
 }
 
 void finished_load_free(struct finished_load *finished)
 {
     if (!finished->deferred)
-        free_retired((struct guard_load *)finished);
+        free_retired((struct running_load *)finished);
 }
 
 /* ---- handing in ---- */
-
-bool desk_enter(struct desk *desk)
-{
-    pthread_mutex_lock(&desk->mutex);
-    bool wanted = desk->done != NULL;
-    desk->inside += wanted;
-    pthread_mutex_unlock(&desk->mutex);
-    return wanted;
-}
-
-void desk_leave(struct desk *desk)
-{
-    pthread_mutex_lock(&desk->mutex);
-    if (--desk->inside == 0)
-        pthread_cond_broadcast(&desk->quiet);
-    pthread_mutex_unlock(&desk->mutex);
-}
 
 static void hand_in(struct desk *desk, struct finished_load *list)
 {
     if (list == NULL)
         return;
-    if (desk_enter(desk)) {
+    desk_lock();
+    bool wanted = enter_desk(desk);
+    desk_unlock();
+    if (wanted) {
         desk->done(desk->context, list);
-        desk_leave(desk);
+        leave_desk(desk);
         return;
     }
     while (list != NULL) {
@@ -200,7 +312,7 @@ static void put_in(struct finished_load **list, struct finished_load *finished)
 }
 
 /* With the mutex held. */
-static void retire_into(struct finished_load **list, struct guard_load *load)
+static void retire_into(struct finished_load **list, struct running_load *load)
 {
     struct core_loaded *loaded = &load->result.loaded;
     if (load->doomed) {
@@ -213,23 +325,52 @@ static void retire_into(struct finished_load **list, struct guard_load *load)
     put_in(list, &load->result);
 }
 
+/* With the mutex held; in a list if that is the end of it. */
+static void settle(struct running_load *load, const struct core_loaded *verdict, struct finished_load **over)
+{
+    load->verdict = VERDICT_HERE;
+    load->result.loaded = *verdict;
+    load->result.loaded.load_us = clock_now_us() - load->start_us;
+    load->result.loaded.keep = load->kept ? &load->keep : NULL;
+    if (load->stage == LOAD_LEFT)
+        retire_into(over, load);
+}
+
+/* Only the first is told: the others may follow from it. */
+static void breach(struct running_load *load, const char *text)
+{
+    if (load->result.breach == NULL)
+        load->result.breach = text;
+}
+
+static void fail_unfinished(struct running_load *load, bool thread_ends)
+{
+    const struct core_loaded failed = {.outcome = LOAD_FAILED, .failure = GUARD_FAILURE_INTERNAL};
+    breach(load, thread_ends ? "ended its thread without finishing the load, which fails"
+                             : "returned without finishing the load, which fails");
+    settle(load, &failed, NULL);
+}
+
 /* The first is told what the guard must know of a batch first. */
 struct returned {
     struct finished_load *over;
-    struct guard_load *deferred, *last_deferred; /* by `mate` */
+    struct running_load *deferred, *last_deferred; /* by `mate` */
 };
 
-static void unfinished(struct guard_load *load, bool thread_ends);
-
 /* With the mutex held. */
-static void sort_returned(struct guard_load *load, bool thread_ends, struct returned *out)
+static void sort_returned(struct running_load *load, bool thread_ends, struct returned *out)
 {
-    if (!load->deferred)
-        unfinished(load, thread_ends);
+    bool deferred = load->stage == LOAD_DEFERRED;
+    if (!deferred && load->verdict == VERDICT_NONE)
+        fail_unfinished(load, thread_ends);
     load->thread = NULL;
     load->parent = load->mate = NULL;
-    if (load->finished) {
+    if (load->verdict == VERDICT_HERE) {
         retire_into(&out->over, load);
+        return;
+    }
+    if (!deferred) {
+        load->stage = LOAD_LEFT;
         return;
     }
     if (out->deferred == NULL)
@@ -239,43 +380,43 @@ static void sort_returned(struct guard_load *load, bool thread_ends, struct retu
     out->last_deferred = load;
 }
 
-/* With the mutex held: from here on its verdict is handed in at once, if there is none yet. */
-static void let_hand_in(struct guard_load *load, struct finished_load **over)
+/* With the mutex held: from here on its verdict is handed in at once, if it is not here yet. */
+static void let_hand_in(struct running_load *load, struct finished_load **over)
 {
     load->mate = NULL;
-    load->returned = true;
-    if (load->finished)
+    load->stage = LOAD_LEFT;
+    if (load->verdict == VERDICT_HERE)
         retire_into(over, load);
 }
 
 /* What is deferred is told before its verdict can be. */
-static void tell_deferred(struct desk *desk, struct guard_load *first)
+static void tell_deferred(struct desk *desk, struct running_load *first)
 {
     struct finished_load *list = NULL, *over = NULL;
-    for (struct guard_load *load = first; load != NULL; load = load->mate) {
+    for (struct running_load *load = first; load != NULL; load = load->mate) {
         load->deferral.deferred = true;
         put_in(&list, &load->deferral);
     }
     hand_in(desk, list);
-    pthread_mutex_lock(&desk->mutex);
-    for (struct guard_load *load = first, *next = NULL; load != NULL; load = next) {
+    desk_lock();
+    for (struct running_load *load = first, *next = NULL; load != NULL; load = next) {
         next = load->mate;
         let_hand_in(load, &over);
     }
-    pthread_mutex_unlock(&desk->mutex);
+    desk_unlock();
     hand_in(desk, over);
 }
 
-void load_returned(struct guard_load *first, bool thread_ends)
+void load_returned(struct running_load *first, bool thread_ends)
 {
     struct desk *desk = first->desk;
     struct returned returned = {NULL, NULL, NULL};
-    pthread_mutex_lock(&desk->mutex);
-    for (struct guard_load *load = first, *next = NULL; load != NULL; load = next) {
+    desk_lock();
+    for (struct running_load *load = first, *next = NULL; load != NULL; load = next) {
         next = load->mate;
         sort_returned(load, thread_ends, &returned);
     }
-    pthread_mutex_unlock(&desk->mutex);
+    desk_unlock();
     hand_in(desk, returned.over);
     if (returned.deferred != NULL)
         tell_deferred(desk, returned.deferred);
@@ -283,20 +424,36 @@ void load_returned(struct guard_load *first, bool thread_ends)
 
 /* ---- what the guard says ---- */
 
-struct call_back {
-    void (*run)(void *context);
-    void *context;
-};
+static bool is_to_be_called(const struct running_load *load)
+{
+    return load->told && load->cancelled && load->verdict == VERDICT_NONE && load->on_cancel != NULL;
+}
+
+void load_call_back(struct running_load *load)
+{
+    void (*call)(void *context) = load->on_cancel;
+    void *context = load->on_cancel_context;
+    struct guard_load *handle = load->handle;
+    struct desk *desk = load->desk;
+    load->on_cancel = NULL;
+    load->calling = true;
+    load->caller = pthread_self();
+    desk_unlock();
+    call(context);
+    desk_lock();
+    load = find_handle(desk, handle); /* it may have been finished in there */
+    if (load != NULL)
+        load->calling = false;
+    pthread_cond_broadcast(&desk->quiet);
+}
 
 /* With the mutex held: on the guard's thread here, or on the loop. */
-static struct call_back call_of_cancelled(struct guard_load *load)
+static void call_if_cancelled(struct running_load *load)
 {
-    struct call_back call = {NULL, NULL};
-    if (!load->told || load->finished || load->on_cancel == NULL || !atomic_load(&load->cancelled))
-        return call;
+    if (!is_to_be_called(load))
+        return;
     if (load->loop == NULL) {
-        call = (struct call_back){load->on_cancel, load->on_cancel_context};
-        load->on_cancel = NULL;
+        load_call_back(load);
     } else if (load->listed == IN_DEFERRED) {
         load_leave_loop(load);
         DL_APPEND(load->loop->cancelled, load);
@@ -304,23 +461,19 @@ static struct call_back call_of_cancelled(struct guard_load *load)
         atomic_store(&load->loop->any_cancelled, true);
         host_wake_send(&load->loop->mail);
     }
-    return call;
 }
 
 static void say_to_load(struct desk *desk, uint64_t id, bool told)
 {
-    struct call_back call = {NULL, NULL};
-    pthread_mutex_lock(&desk->mutex);
-    struct guard_load *load = load_find(desk, id);
+    desk_lock();
+    struct running_load *load = load_find(desk, id);
     if (load != NULL) {
         load->told = load->told || told;
         if (!told)
             load_unwanted(load);
-        call = call_of_cancelled(load);
+        call_if_cancelled(load);
     }
-    pthread_mutex_unlock(&desk->mutex);
-    if (call.run != NULL)
-        call.run(call.context);
+    desk_unlock();
 }
 
 void load_cancel(struct desk *desk, uint64_t load)
@@ -335,50 +488,87 @@ void load_told(struct desk *desk, uint64_t load)
 
 bool load_key_of(struct desk *desk, uint64_t id, char *key, size_t key_size)
 {
-    pthread_mutex_lock(&desk->mutex);
-    const struct guard_load *load = load_find(desk, id);
+    desk_lock();
+    const struct running_load *load = load_find(desk, id);
     if (load != NULL)
         snprintf(key, key_size, "%s", load->key);
-    pthread_mutex_unlock(&desk->mutex);
+    desk_unlock();
     return load != NULL;
 }
 
 /* ---- what a loader sees ---- */
 
-const char *guard_load_key(const struct guard_load *load)
+const char *guard_load_key(const struct guard_load *handle)
 {
-    return load->key;
+    desk_lock();
+    const struct running_load *load = load_of(handle);
+    const char *key = load != NULL ? load->key : "";
+    desk_unlock();
+    return key;
 }
 
-uint32_t guard_load_left_ms(const struct guard_load *load)
+uint32_t guard_load_left_ms(const struct guard_load *handle)
 {
     uint64_t now_us = clock_now_us();
-    if (now_us >= load->deadline_us)
-        return 0;
-    return (uint32_t)((load->deadline_us - now_us + 999) / 1000);
+    desk_lock();
+    const struct running_load *load = load_of(handle);
+    uint64_t deadline_us = load != NULL ? load->deadline_us : 0;
+    desk_unlock();
+    return now_us < deadline_us ? (uint32_t)((deadline_us - now_us + 999) / 1000) : 0;
 }
 
-bool guard_load_cancelled(const struct guard_load *load)
+bool guard_load_cancelled(const struct guard_load *handle)
 {
-    return atomic_load(&load->cancelled);
+    desk_lock();
+    const struct running_load *load = load_of(handle);
+    bool cancelled = load == NULL || load->cancelled;
+    desk_unlock();
+    return cancelled;
+}
+
+const char *guard_load_previous_validator(const struct guard_load *handle)
+{
+    desk_lock();
+    const struct running_load *load = load_of(handle);
+    const char *validator = load != NULL && load->has_previous ? load->previous_validator : NULL;
+    desk_unlock();
+    return validator;
+}
+
+void *guard_load_asker(const struct guard_load *handle)
+{
+    desk_lock();
+    const struct running_load *load = load_of(handle);
+    void *asker = load != NULL ? load->asker.what : NULL;
+    desk_unlock();
+    return asker;
+}
+
+uint64_t guard_load_id(const struct guard_load *handle)
+{
+    desk_lock();
+    const struct running_load *load = load_of(handle);
+    uint64_t id = load != NULL ? load->result.load : 0;
+    desk_unlock();
+    return id;
 }
 
 /* The first of its batch; what is nested on a thread is alone. */
-static struct guard_load *first_of_batch(struct guard_load *load)
+static struct running_load *first_of_batch(struct running_load *load)
 {
     return load->parent == NULL ? load->thread->first : load;
 }
 
-static uint32_t wanted_in(const struct guard_load *first)
+static uint32_t wanted_in(const struct running_load *first)
 {
     uint32_t wanted = 0;
-    for (const struct guard_load *load = first; load != NULL; load = load->mate)
-        wanted += !load->deferred && !load->quit;
+    for (const struct running_load *load = first; load != NULL; load = load->mate)
+        wanted += load->stage == LOAD_RUNS && !load->quit;
     return wanted;
 }
 
 /* The thread's, or a new one that the thread keeps; what is nested has one of its own, the outer has the thread's. */
-static struct bell *bell_for(struct guard_load *first, uint32_t wanted)
+static struct bell *bell_for(struct running_load *first, uint32_t wanted)
 {
     struct load_thread *thread = first->thread;
     if (first->parent == NULL && thread->bell != NULL) {
@@ -395,16 +585,16 @@ static struct bell *bell_for(struct guard_load *first, uint32_t wanted)
 }
 
 /* One for all of the batch that are not deferred. */
-static struct bell *batch_bell_of(struct guard_load *asking)
+static struct bell *batch_bell_of(struct running_load *asking)
 {
-    struct guard_load *first = first_of_batch(asking);
-    if (asking->batch_bell != NULL)
+    if (asking->batch_bell != NULL || asking->thread == NULL)
         return asking->batch_bell;
+    struct running_load *first = first_of_batch(asking);
     struct bell *bell = bell_for(first, wanted_in(first));
     if (bell == NULL)
         return NULL;
-    for (struct guard_load *load = first; load != NULL; load = load->mate) {
-        if (load->deferred)
+    for (struct running_load *load = first; load != NULL; load = load->mate) {
+        if (load->stage != LOAD_RUNS)
             continue;
         load->batch_bell = bell;
         bell->refs++;
@@ -413,7 +603,7 @@ static struct bell *batch_bell_of(struct guard_load *asking)
     return bell;
 }
 
-void load_keep_bell(struct guard_load *load)
+void load_keep_bell(struct running_load *load)
 {
     struct load_thread *thread = load->thread;
     if (load->batch_bell == NULL)
@@ -426,78 +616,33 @@ void load_keep_bell(struct guard_load *load)
     load->batch_bell = NULL;
 }
 
-static struct bell *own_bell_of(struct guard_load *load)
+static struct bell *own_bell_of(struct running_load *load)
 {
     if (load->bell == NULL)
         load->bell = bell_new(!load->quit);
     return load->bell;
 }
 
-int guard_load_cancel_fd(const struct guard_load *asking)
+int guard_load_cancel_fd(const struct guard_load *handle)
 {
-    struct guard_load *load = (struct guard_load *)(uintptr_t)asking;
-    struct desk *desk = load->desk;
-    pthread_mutex_lock(&desk->mutex);
-    const struct bell *bell = load->deferred ? own_bell_of(load) : batch_bell_of(load);
+    const struct bell *bell = NULL;
+    desk_lock();
+    struct running_load *load = load_of(handle);
+    if (load != NULL)
+        bell = load->stage != LOAD_RUNS ? own_bell_of(load) : batch_bell_of(load);
     int fd = bell != NULL ? bell->fd : -1;
-    pthread_mutex_unlock(&desk->mutex);
+    desk_unlock();
     return fd;
 }
 
-/* Only the first is told: the others may follow from it. */
-static void breach(struct guard_load *load, const char *text)
-{
-    if (load->result.breach == NULL)
-        load->result.breach = text;
-}
+/* ---- what it says beside its verdict ---- */
 
-/* False: it was finished before. */
-static bool settle(struct guard_load *load, const struct core_loaded *verdict)
-{
-    if (load->finished) {
-        breach(load, "finished the load a second time; its first verdict stands");
-        return false;
-    }
-    load->finished = true;
-    load->result.loaded = *verdict;
-    load->result.loaded.load_us = clock_now_us() - load->start_us;
-    load->result.loaded.keep = load->kept ? &load->keep : NULL;
-    return true;
-}
-
-/* On any thread: once its loader has returned, nobody but this call has the handle. */
-static bool settle_deferred(struct guard_load *load, const struct core_loaded *verdict)
-{
-    struct desk *desk = load->desk;
-    struct finished_load *over = NULL;
-    pthread_mutex_lock(&desk->mutex);
-    bool settled = settle(load, verdict);
-    if (settled && load->returned)
-        retire_into(&over, load);
-    pthread_mutex_unlock(&desk->mutex);
-    hand_in(desk, over);
-    return settled;
-}
-
-static void finish(struct guard_load *load, enum core_load_outcome outcome, struct value *value,
-                   enum guard_failure failure)
-{
-    const struct core_loaded verdict = {.outcome = outcome, .value = value, .failure = failure};
-    if (!(load->deferred ? settle_deferred : settle)(load, &verdict))
-        value_unref(&value);
-}
-
-/* For good: whatever it says now or has said. */
-static void fail_for_good(struct guard_load *load)
-{
-    load->doomed = true;
-}
-
-static const char *wrong_tag(struct guard_load *load, const char *tag)
+/* With the mutex held. NULL: its loader has not finished it. */
+static const char *wrong_tag(struct running_load *load, const char *tag)
 {
     if (load->tags == NULL)
         return "named a tag, but guard_policy.tagged is false; the load fails";
-    if (load->finished)
+    if (load->verdict != VERDICT_NONE)
         return "named a tag after it had finished the load, which fails";
     if (check_tag(tag) != NULL)
         return "named a tag that is not of 1 to 64 bytes; the load fails";
@@ -508,24 +653,9 @@ static const char *wrong_tag(struct guard_load *load, const char *tag)
 _Static_assert(GUARD_TAGS_MAX == 8 && GUARD_TAG_BYTES_MAX == 64 && ENVELOPE_VALIDATOR_MAX == 127,
                "as in the texts");
 
-enum guard_status guard_load_tag(struct guard_load *load, const char *tag)
+static const char *wrong_keep(const struct running_load *load, const struct guard_keep *keep)
 {
-    const char *wrong = wrong_tag(load, tag);
-    if (wrong == NULL)
-        return GUARD_OK;
-    breach(load, wrong);
-    fail_for_good(load);
-    return GUARD_INVALID;
-}
-
-uint64_t guard_load_id(const struct guard_load *load)
-{
-    return load->result.load;
-}
-
-static const char *wrong_keep(const struct guard_load *load, const struct guard_keep *keep)
-{
-    if (load->finished)
+    if (load->verdict != VERDICT_NONE)
         return "said how to keep its answer after it had finished the load, which fails";
     if (keep == NULL)
         return "passed no struct guard_keep; the load fails";
@@ -534,17 +664,86 @@ static const char *wrong_keep(const struct guard_load *load, const struct guard_
     return NULL;
 }
 
-enum guard_status guard_load_keep(struct guard_load *load, const struct guard_keep *keep)
+/* With the mutex held. For good, whatever it says now or has said: INVALID. */
+static enum guard_status doom(struct running_load *load, const char *wrong)
 {
-    const char *wrong = wrong_keep(load, keep);
+    breach(load, wrong);
+    load->doomed = true;
+    return GUARD_INVALID;
+}
+
+static const char OVER_TEXT[] = "the load is over: its first verdict stands, or its loader returned without one";
+
+enum guard_status guard_load_tag(struct guard_load *handle, const char *tag)
+{
+    enum guard_status status = GUARD_OK;
+    desk_lock();
+    struct running_load *load = load_of(handle);
+    const char *wrong = load != NULL ? wrong_tag(load, tag) : NULL;
+    if (wrong != NULL)
+        status = doom(load, wrong);
+    desk_unlock();
+    return load != NULL ? status : desk_refuse(handle, "guard_load_tag", OVER_TEXT);
+}
+
+enum guard_status guard_load_keep(struct guard_load *handle, const struct guard_keep *keep)
+{
+    enum guard_status status = GUARD_OK;
+    desk_lock();
+    struct running_load *load = load_of(handle);
+    const char *wrong = load != NULL ? wrong_keep(load, keep) : NULL;
     if (wrong != NULL) {
-        breach(load, wrong);
-        fail_for_good(load);
-        return GUARD_INVALID;
+        status = doom(load, wrong);
+    } else if (load != NULL) {
+        load->keep = *keep;
+        load->kept = true;
     }
-    load->keep = *keep;
-    load->kept = true;
+    desk_unlock();
+    return load != NULL ? status : desk_refuse(handle, "guard_load_keep", OVER_TEXT);
+}
+
+/* ---- its verdict ---- */
+
+/* It is COMING from here on, and this call's. A cancelled() that runs on another thread is over first, because what
+ * that uses may go once this call has returned. NULL: it is not the first. */
+static struct running_load *claim_verdict(struct guard_load *handle, const char *function)
+{
+    desk_lock();
+    struct running_load *load = load_of(handle);
+    bool first = load != NULL && load->verdict == VERDICT_NONE;
+    if (first)
+        load->verdict = VERDICT_COMING;
+    else if (load != NULL)
+        breach(load, "finished the load a second time; its first verdict stands");
+    while (first && load->calling && !pthread_equal(load->caller, pthread_self()))
+        pthread_cond_wait(&load->desk->quiet, &desks_mutex);
+    desk_unlock();
+    if (load == NULL)
+        desk_refuse(handle, function, OVER_TEXT);
+    return first ? load : NULL;
+}
+
+static enum guard_status bring_verdict(struct running_load *load, enum core_load_outcome outcome,
+                                       struct value *value, enum guard_failure failure)
+{
+    const struct core_loaded verdict = {.outcome = outcome, .value = value, .failure = failure};
+    struct desk *desk = load->desk;
+    struct finished_load *over = NULL;
+    desk_lock();
+    settle(load, &verdict, &over);
+    desk_unlock();
+    hand_in(desk, over);
     return GUARD_OK;
+}
+
+/* `wrong`: what the loader did against its contract; NULL: it had no memory. */
+static enum guard_status bring_failure(struct running_load *load, const char *wrong)
+{
+    desk_lock();
+    if (wrong != NULL)
+        breach(load, wrong);
+    desk_unlock();
+    return bring_verdict(load, LOAD_FAILED, NULL, GUARD_FAILURE_INTERNAL);
 }
 
 static bool validator_valid(const char *validator, size_t bytes)
@@ -555,62 +754,48 @@ static bool validator_valid(const char *validator, size_t bytes)
     return bytes <= ENVELOPE_VALIDATOR_MAX;
 }
 
-void guard_load_done(struct guard_load *load, const void *body, size_t body_bytes, const char *validator)
+enum guard_status guard_load_done(struct guard_load *handle, const void *body, size_t body_bytes,
+                                  const char *validator)
 {
     size_t validator_bytes = validator != NULL ? strnlen(validator, ENVELOPE_VALIDATOR_MAX + 1) : 0;
-    if (!validator_valid(validator, validator_bytes)) {
-        breach(load,
-               "passed a validator that is not of at most 127 bytes of printable ASCII; the load fails");
-        finish(load, LOAD_FAILED, NULL, GUARD_FAILURE_INTERNAL);
-        return;
-    }
-    struct value *value =
-        value_new(body, body_bytes, validator, validator_bytes, load->tags, load->tags_bytes);
-    finish(load, value != NULL ? LOAD_OK : LOAD_NO_MEMORY, value, GUARD_FAILURE_NONE);
+    struct running_load *load = claim_verdict(handle, "guard_load_done");
+    if (load == NULL)
+        return GUARD_INVALID;
+    if (!validator_valid(validator, validator_bytes))
+        return bring_failure(
+            load, "passed a validator that is not of at most 127 bytes of printable ASCII; the load fails");
+    struct value *value = value_new(body, body_bytes, validator, validator_bytes, load->tags, load->tags_bytes);
+    return bring_verdict(load, value != NULL ? LOAD_OK : LOAD_NO_MEMORY, value, GUARD_FAILURE_NONE);
 }
 
-void guard_load_absent(struct guard_load *load)
+enum guard_status guard_load_absent(struct guard_load *handle)
 {
+    struct running_load *load = claim_verdict(handle, "guard_load_absent");
+    if (load == NULL)
+        return GUARD_INVALID;
     struct value *tags = NULL;
     if (load->tags_bytes > 0)
         tags = value_new("", 0, "", 0, load->tags, load->tags_bytes);
     bool kept = load->tags_bytes == 0 || tags != NULL;
-    finish(load, kept ? LOAD_ABSENT : LOAD_NO_MEMORY, tags, GUARD_FAILURE_NONE);
+    return bring_verdict(load, kept ? LOAD_ABSENT : LOAD_NO_MEMORY, tags, GUARD_FAILURE_NONE);
 }
 
-void guard_load_fail(struct guard_load *load, enum guard_failure failure)
+enum guard_status guard_load_fail(struct guard_load *handle, enum guard_failure failure)
 {
-    bool known = failure > GUARD_FAILURE_NONE && failure <= GUARD_FAILURE_CYCLE;
-    if (!known)
-        breach(load, "failed the load with a number that is no enum guard_failure");
-    finish(load, LOAD_FAILED, NULL, known ? failure : GUARD_FAILURE_INTERNAL);
+    struct running_load *load = claim_verdict(handle, "guard_load_fail");
+    if (load == NULL)
+        return GUARD_INVALID;
+    if (failure <= GUARD_FAILURE_NONE || failure > GUARD_FAILURE_CYCLE)
+        return bring_failure(load, "failed the load with a number that is no enum guard_failure");
+    return bring_verdict(load, LOAD_FAILED, NULL, failure);
 }
 
-static void unfinished(struct guard_load *load, bool thread_ends)
+enum guard_status guard_load_unchanged(struct guard_load *handle)
 {
-    if (load->finished)
-        return;
-    breach(load, thread_ends ? "ended its thread without finishing the load, which fails"
-                             : "returned without finishing the load, which fails");
-    finish(load, LOAD_FAILED, NULL, GUARD_FAILURE_INTERNAL);
-}
-
-const char *guard_load_previous_validator(const struct guard_load *load)
-{
-    return load->has_previous ? load->previous_validator : NULL;
-}
-
-void guard_load_unchanged(struct guard_load *load)
-{
+    struct running_load *load = claim_verdict(handle, "guard_load_unchanged");
+    if (load == NULL)
+        return GUARD_INVALID;
     if (!load->has_previous)
-        breach(load, "found unchanged what had no previous validator; the load fails");
-    if (load->has_previous)
-        finish(load, LOAD_UNCHANGED, NULL, GUARD_FAILURE_NONE);
-    else
-        finish(load, LOAD_FAILED, NULL, GUARD_FAILURE_INTERNAL);
-}
-
-void *guard_load_asker(const struct guard_load *load)
-{
-    return load->asker.what;
+        return bring_failure(load, "found unchanged what had no previous validator; the load fails");
+    return bring_verdict(load, LOAD_UNCHANGED, NULL, GUARD_FAILURE_NONE);
 }

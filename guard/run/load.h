@@ -2,17 +2,22 @@
 /*
  * load.h - one running load, as its loader sees it: the handle, its verdict, and the desk where it is handed in.
  *
- *                      its loader returned                                 finished
- *   o---> on a thread ---------------------> told as deferred: DEFERRED ----------------> told, the owner's to free
- *              |                                                                               ^
- *              +------------------------- finished before it returned -------------------------+
+ *                    its loader
+ *     verdict        RUNS              DEFERRED               LEFT, its loader has returned
+ *     NONE           returns: fails    returns: LEFT, told    waits
+ *     COMING         returns: LEFT     returns: LEFT, told    is handed in as soon as it is HERE
+ *     HERE           returns: over     returns: over          over: told, the owner's to free
  *
- * What is told is told by a struct finished_load, in this order. The handle of a load that nobody asks for any more is
- * freed by the call that finishes it.
+ * A verdict may come on any thread, and before, while or after its loader defers: NONE becomes COMING under the
+ * mutex, so only the first counts; what it brings is copied without the mutex, and then it is HERE. Told is a struct
+ * finished_load, that it is deferred before its verdict. The handle of a load that nobody asks for any more is freed
+ * by the call that finishes it.
  *
- * Threads   The thread that runs the loader; once it is deferred, any one thread at a time. guard_load_cancelled() any.
- * Locking   The desk's mutex guards the table, the bells and what the fields say. Nobody else's code runs under it. It is
- *           taken after that of the workers, and nothing is taken under it.
+ * Handles   A struct guard_load is no address: it is the number of its desk and of its load there. A load that is
+ *           over is not found, whatever is at its address by then, and the desk knows who is to hear of that.
+ * Threads   The thread that runs the loader; those that finish it; guard_load_cancelled() any.
+ * Locking   One mutex, desk_lock(), guards the tables of all desks, the bells and what the fields say. Nobody else's
+ *           code runs under it. It is taken after that of the workers, and nothing is taken under it.
  * Lifetime  The desk outlives the guard: it goes with its last handle.
  */
 #ifndef GUARD_LOAD_H
@@ -23,7 +28,6 @@
 #include "bell.h"
 #include "get.h"
 #include <pthread.h>
-#include <stdatomic.h>
 
 struct guard_loop;
 struct nested;
@@ -42,22 +46,27 @@ struct finished_load {
  * after desk_close() returned. */
 typedef void load_done(void *context, struct finished_load *finished);
 void finished_load_free(struct finished_load *finished);
+/* A call of a loader, or about a load, is wrong. On any thread. */
+typedef void load_refused(void *context, const char *function, const char *wrong);
 
 enum { DESK_SLOTS = 512 };
 
 struct desk {
-    pthread_mutex_t mutex;
-    pthread_cond_t quiet; /* `inside` has become 0 */
-    load_done *done;      /* NULL: the guard is gone */
+    struct desk *prev, *next; /* all of the process */
+    uintptr_t number;         /* no other's that is there; in its handles */
+    uintptr_t last;           /* handle */
+    pthread_cond_t quiet;     /* `inside` has become 0, or a cancelled() has returned */
+    load_done *done;          /* NULL: the guard is gone */
+    load_refused *refused;
     void *context;
-    uint32_t refs;   /* the guard's, and one of each handle */
-    uint32_t inside; /* calls that need the guard: of done(), or to refuse something */
-    struct guard_load *by_id[DESK_SLOTS];
+    uint32_t refs;   /* the guard's, and one of each load */
+    uint32_t inside; /* calls that need the guard: of done() or refused() */
+    struct running_load *by_id[DESK_SLOTS], *by_handle[DESK_SLOTS];
 };
 
 /* What a load thread has of its loads. */
 struct load_thread {
-    struct guard_load *first; /* of the batch that runs; only on its own thread; NULL: none runs */
+    struct running_load *first; /* of the batch that runs; only on its own thread; NULL: none runs */
     struct bell *bell;        /* of all that it runs; under the desk's mutex; NULL: none has asked for one */
 };
 
@@ -75,29 +84,42 @@ struct job {
     uint64_t batch;                 /* 0: alone; otherwise it joins the job before, if that had the same */
 };
 
-struct guard_load {
-    struct finished_load result; /* first: what the owner gets is freed as a guard_load */
+/* Its loader. */
+enum load_stage {
+    LOAD_RUNS,
+    LOAD_DEFERRED, /* likewise, and has said that the load is finished later */
+    LOAD_LEFT,     /* has returned, and the guard is told */
+};
+
+enum load_verdict {
+    VERDICT_NONE,
+    VERDICT_COMING, /* the call that finishes it is under way */
+    VERDICT_HERE,
+};
+
+struct running_load {
+    struct finished_load result; /* first: what the owner gets is freed as a running_load */
     struct finished_load deferral;
     struct desk *desk;
-    struct guard_load *mate; /* the next of its batch */
+    struct guard_load *handle; /* no address */
+    struct running_load *mate; /* the next of its batch */
     uint64_t deadline_us, start_us;
     const struct guard_policy *policy; /* the guard's: not once it is deferred */
     struct load_thread *thread;        /* that runs it; NULL: none */
-    struct guard_load *parent;         /* waits for this one on the same thread; NULL: none */
+    struct running_load *parent;         /* waits for this one on the same thread; NULL: none */
     struct nested *nested; /* its loader waits for another key; under the workers' mutex; NULL: it does not */
     uint32_t depth;        /* loads that it is nested in */
-    bool deferred;         /* set in its loader, which hands it on */
-    atomic_bool cancelled;
+    struct asker asker;    /* one reference is ours */
+
+    /* under the mutex */
+    struct running_load *id_prev, *id_next, *handle_prev, *handle_next; /* in the tables */
+    struct running_load *prev, *next; /* in a list of its loop; queued: in the workers' */
+    enum load_stage stage;
+    enum load_verdict verdict;
+    bool cancelled;
     bool doomed; /* it fails, whatever it says */
     bool kept;   /* the loader has said the next one */
     struct guard_keep keep;
-    struct asker asker; /* one reference is ours */
-
-    /* under the desk's mutex; `finished` is its thread's until it is deferred */
-    struct guard_load *id_prev, *id_next; /* in the table */
-    struct guard_load *prev, *next;       /* in a list of its loop; queued: in the workers' */
-    bool finished;
-    bool returned;                  /* deferred: its verdict is handed in at once */
     bool told;                      /* the guard knows that it is deferred: from here on it may call back */
     bool quit;                      /* its bells know that it is not wanted any more */
     struct bell *bell, *batch_bell; /* its own; one with its batch and its thread's next loads; NULL */
@@ -106,6 +128,8 @@ struct guard_load {
     bool loop_gone;                                        /* a failure says nothing about the source */
     void (*on_cancel)(void *context);                      /* NULL: none, or it was called */
     void *on_cancel_context;
+    bool calling; /* cancelled() runs, on this thread: */
+    pthread_t caller;
 
     bool has_previous;
     char previous_validator[ENVELOPE_VALIDATOR_MAX + 1];
@@ -122,25 +146,28 @@ struct parent_load {
 /* ---- the desk ---- */
 
 /* NULL: no memory. */
-struct desk *desk_open(load_done *done, void *context);
-/* False: the guard is gone. True: it stays until desk_leave(). */
-bool desk_enter(struct desk *desk);
-void desk_leave(struct desk *desk);
+struct desk *desk_open(load_done *done, load_refused *refused, void *context);
 /* From now on nothing is told. */
 void desk_close(struct desk *desk);
 /* Gives the guard's reference back. */
 void desk_unref(struct desk *desk);
+/* Of all desks. */
+void desk_lock(void);
+void desk_unlock(void);
+/* Says what is wrong with a call, if the handle's guard is still there, whatever became of its load; INVALID. */
+enum guard_status desk_refuse(const struct guard_load *handle, const char *function, const char *wrong);
 
 /* ---- loads ---- */
 
-/* A handle for the job, in the table. NULL: no memory. */
-struct guard_load *load_new(struct desk *desk, const struct job *job);
+/* A handle for the job, in the tables. NULL: no memory. */
+struct running_load *load_new(struct desk *desk, const struct job *job);
 /* It was never run. */
-void load_free(struct guard_load *load);
+void load_free(struct running_load *load);
 /* With the mutex held; NULL: it is over. */
-struct guard_load *load_find(const struct desk *desk, uint64_t load);
+struct running_load *load_find(const struct desk *desk, uint64_t load);
+struct running_load *load_of(const struct guard_load *handle);
 /* The loader of this batch has returned, or its thread ends: tells what is over, then what is deferred. */
-void load_returned(struct guard_load *first, bool thread_ends);
+void load_returned(struct running_load *first, bool thread_ends);
 
 /* On the guard's thread; a load that is over is ignored. */
 
@@ -153,9 +180,11 @@ bool load_key_of(struct desk *desk, uint64_t load, char *key, size_t key_size);
 
 /* ---- for defer.c, with the mutex held ---- */
 
-void load_unwanted(struct guard_load *load);
-void load_leave_loop(struct guard_load *load);
+void load_unwanted(struct running_load *load);
+void load_leave_loop(struct running_load *load);
 /* Its descriptor is its own from here on. */
-void load_keep_bell(struct guard_load *load);
+void load_keep_bell(struct running_load *load);
+/* Calls cancelled(), once, without the mutex meanwhile. A verdict on another thread waits for it. */
+void load_call_back(struct running_load *load);
 
 #endif

@@ -108,6 +108,11 @@ void mailbox_post_finished(void *context, struct finished_load *finished)
     }
 }
 
+void mailbox_refuse(void *context, const char *function, const char *wrong)
+{
+    request_refuse(context, function, wrong);
+}
+
 static struct refresh *new_refresh(const struct get *get, const char *filler)
 {
     size_t bytes = (size_t)get->plain_bytes + get->encoded_bytes + 2;

@@ -26,6 +26,8 @@ void mailbox_post_refresh(struct guard *guard, const struct get *get, const char
 enum guard_status mailbox_post_invalidation(struct guard *guard, struct invalidation *invalidation);
 /* Loads that are over or deferred: the desk's load_done. */
 void mailbox_post_finished(void *context, struct finished_load *finished);
+/* A call about a load is wrong: the desk's load_refused. */
+void mailbox_refuse(void *context, const char *function, const char *wrong);
 /* The caller holds the guard's mutex. */
 void mailbox_post_cancel(struct guard *guard, struct get *get);
 void mailbox_forget_cancel(struct guard *guard, struct get *get);

@@ -31,13 +31,13 @@ static void nested_answered(void *context, const struct guard_result *result)
 /* ---- running what is lent to this thread ---- */
 
 /* NULL: answered. */
-static struct guard_load *next_lent(struct nested *nested)
+static struct running_load *next_lent(struct nested *nested)
 {
     struct workers *workers = nested->workers;
     pthread_mutex_lock(&workers->mutex);
     while (nested->lent == NULL && !nested->answered)
         pthread_cond_wait(&nested->woken, &workers->mutex);
-    struct guard_load *load = nested->lent;
+    struct running_load *load = nested->lent;
     nested->lent = NULL;
     if (load == NULL)
         nested->parent->nested = NULL;
@@ -47,23 +47,23 @@ static struct guard_load *next_lent(struct nested *nested)
 
 static void report_lent(struct nested *nested)
 {
-    struct guard_load *load = nested->within;
+    struct running_load *load = nested->within;
     nested->within = NULL;
     load_returned(load, nested->thread_ends);
 }
 
 static void serve(struct nested *nested)
 {
-    struct guard_load *parent = nested->parent;
-    for (struct guard_load *load = next_lent(nested); load != NULL; load = next_lent(nested)) {
+    struct running_load *parent = nested->parent;
+    for (struct running_load *load = next_lent(nested); load != NULL; load = next_lent(nested)) {
         nested->within = load;
         load->thread = parent->thread;
         load->parent = parent;
         load->start_us = clock_now_us();
         if (!nested->thread_ends)
-            load->policy->loader(load, load->policy->context);
+            load->policy->loader(load->handle, load->policy->context);
         else
-            guard_load_fail(load, GUARD_FAILURE_INTERNAL);
+            guard_load_fail(load->handle, GUARD_FAILURE_INTERNAL);
         report_lent(nested);
     }
 }
@@ -89,28 +89,28 @@ static void serve_until_answered(struct nested *nested)
 
 /* ---- asking ---- */
 
-static void say_circle(struct guard *guard, const struct guard_load *load, const char *key)
+static void say_circle(struct guard *guard, const struct running_load *load, const char *key)
 {
     say(&guard->say, SAY_LOADER, SAY_BAD,
         "the load of %.100s asks for %.100s, which waits for it or nests too deep: it fails", load->key, key);
 }
 
 /* NULL: no more. */
-static void waits_in(struct workers *workers, struct guard_load *load, struct nested *nested)
+static void waits_in(struct workers *workers, struct running_load *load, struct nested *nested)
 {
     pthread_mutex_lock(&workers->mutex);
     load->nested = nested;
     pthread_mutex_unlock(&workers->mutex);
 }
 
-static bool in_chain(const struct guard_load *load, const char *key)
+static bool in_chain(const struct running_load *load, const char *key)
 {
     while (load != NULL && strcmp(load->key, key) != 0)
         load = load->parent;
     return load != NULL;
 }
 
-static enum guard_status get_nested(struct guard *guard, struct guard_load *load,
+static enum guard_status get_nested(struct guard *guard, struct running_load *load,
                                     const struct guard_request *request, struct guard_result *result)
 {
     struct nested nested = {.parent = load, .workers = guard->workers, .result = result};
@@ -132,21 +132,33 @@ static enum guard_status get_nested(struct guard *guard, struct guard_load *load
 }
 
 /* The guard is there as long as a loader runs; a load that is deferred may outlive it. */
-static const char *refuse_nested(struct guard_load *load, const char *wrong)
+static const char *refuse_nested(const struct guard_load *handle, const char *wrong)
 {
-    defer_refuse(load->desk, "guard_load_get", wrong);
+    desk_refuse(handle, "guard_load_get", wrong);
     return wrong;
 }
 
-enum guard_status guard_load_get(struct guard_load *load, const struct guard_request *request,
+/* NULL: its loader does not run, or has deferred it. */
+static struct running_load *load_that_runs(const struct guard_load *handle)
+{
+    desk_lock();
+    struct running_load *load = load_of(handle);
+    bool runs = load != NULL && load->stage == LOAD_RUNS;
+    desk_unlock();
+    return runs ? load : NULL;
+}
+
+enum guard_status guard_load_get(struct guard_load *handle, const struct guard_request *request,
                                  struct guard_result *result)
 {
-    struct guard *guard = load->desk->context;
-    const char *wrong = load->deferred
-                            ? refuse_nested(load, "the load is deferred; say `within` in a request instead")
+    struct running_load *load = load_that_runs(handle);
+    struct guard *guard = load != NULL ? load->desk->context : NULL;
+    const char *wrong = load == NULL
+                            ? refuse_nested(handle, "the load is deferred, or over; of a deferred one say `within` "
+                                                    "in a request instead")
                             : ask_check(guard, request, "guard_load_get", true);
     if (wrong == NULL && request->count > 0)
-        wrong = refuse_nested(load, "request->keys: a loader asks for one key at a time");
+        wrong = refuse_nested(handle, "request->keys: a loader asks for one key at a time");
     *result = (struct guard_result){.status = GUARD_INVALID, .wrong = wrong};
     if (wrong != NULL)
         return GUARD_INVALID;

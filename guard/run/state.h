@@ -129,7 +129,7 @@ struct guard_loop {
     pthread_mutex_t mutex;
     struct get *returned;
     /* under the desk's mutex: loads that are deferred to it; those of them that are to be called back */
-    struct guard_load *deferred, *cancelled;
+    struct running_load *deferred, *cancelled;
     bool detaching_loads;
     atomic_bool any_cancelled; /* since its thread last looked: most mail brings none */
 };

@@ -11,7 +11,7 @@
 
 /* ---- one worker ---- */
 
-static struct guard_load *next_job(struct worker *worker)
+static struct running_load *next_job(struct worker *worker)
 {
     struct workers *workers = worker->workers;
     pthread_mutex_lock(&workers->mutex);
@@ -19,7 +19,7 @@ static struct guard_load *next_job(struct worker *worker)
     while (workers->queued == NULL && !workers->closing)
         pthread_cond_wait(&workers->work, &workers->mutex);
     workers->idle--;
-    struct guard_load *load = workers->queued;
+    struct running_load *load = workers->queued;
     if (load != NULL) {
         DL_DELETE(workers->queued, load);
         workers->queued_count--;
@@ -44,7 +44,7 @@ static void stand_down(struct worker *worker, bool over)
 /* Stands down first: once the load is reported the next one may come. */
 static void report(struct worker *worker, bool over)
 {
-    struct guard_load *load = worker->loads.first;
+    struct running_load *load = worker->loads.first;
     worker->loads.first = NULL;
     stand_down(worker, over);
     if (load != NULL)
@@ -61,42 +61,42 @@ static void worker_over(void *context)
     report(worker, true);
 }
 
-static size_t list_batch(struct guard_load *first, struct guard_load *loads[GUARD_MANY_MAX])
+static size_t list_batch(const struct running_load *first, struct guard_load *handles[GUARD_MANY_MAX])
 {
     size_t count = 0;
-    for (struct guard_load *load = first; load != NULL; load = load->mate) {
+    for (const struct running_load *load = first; load != NULL; load = load->mate) {
         assert(count < GUARD_MANY_MAX);
-        loads[count++] = load;
+        handles[count++] = load->handle;
     }
     return count;
 }
 
 /* A batch has one limit, the earliest of its keys'. */
-static void run_batch(struct guard_load *first)
+static void run_batch(struct running_load *first)
 {
-    struct guard_load *loads[GUARD_MANY_MAX];
-    size_t count = list_batch(first, loads);
+    struct guard_load *handles[GUARD_MANY_MAX];
+    size_t count = list_batch(first, handles);
     uint64_t start_us = clock_now_us(), deadline_us = first->deadline_us;
-    for (size_t i = 1; i < count; i++)
-        if (loads[i]->deadline_us < deadline_us)
-            deadline_us = loads[i]->deadline_us;
-    for (size_t i = 0; i < count; i++) {
-        loads[i]->start_us = start_us;
-        loads[i]->deadline_us = deadline_us;
+    for (const struct running_load *load = first->mate; load != NULL; load = load->mate)
+        if (load->deadline_us < deadline_us)
+            deadline_us = load->deadline_us;
+    for (struct running_load *load = first; load != NULL; load = load->mate) {
+        load->start_us = start_us;
+        load->deadline_us = deadline_us;
     }
-    first->policy->batch_loader(loads, count, first->policy->context);
+    first->policy->batch_loader(handles, count, first->policy->context);
 }
 
-static void run_load(struct worker *worker, struct guard_load *load)
+static void run_load(struct worker *worker, struct running_load *load)
 {
-    for (struct guard_load *at = load; at != NULL; at = at->mate)
+    for (struct running_load *at = load; at != NULL; at = at->mate)
         at->thread = &worker->loads;
     if (load->mate != NULL) {
         run_batch(load);
         return;
     }
     load->start_us = clock_now_us();
-    load->policy->loader(load, load->policy->context);
+    load->policy->loader(load->handle, load->policy->context);
 }
 
 static void *worker_run(void *context)
@@ -106,7 +106,7 @@ static void *worker_run(void *context)
     pthread_cleanup_push(worker_over, worker);
     if (config->thread_begins != NULL)
         config->thread_begins(config->thread_context);
-    for (struct guard_load *load = next_job(worker); load != NULL; load = next_job(worker)) {
+    for (struct running_load *load = next_job(worker); load != NULL; load = next_job(worker)) {
         worker->loads.first = load;
         run_load(worker, load);
         report(worker, false);
@@ -179,7 +179,7 @@ static bool staff(struct workers *workers, uint32_t queued)
 /* Under the mutex. */
 static void commit_batch(struct workers *workers)
 {
-    struct guard_load *open = workers->open;
+    struct running_load *open = workers->open;
     if (open == NULL)
         return;
     workers->open = NULL;
@@ -196,7 +196,7 @@ void workers_commit(struct workers *workers)
 }
 
 /* Under the mutex. The first of a batch stays open for the others. */
-static bool enqueue_job(struct workers *workers, const struct job *job, struct guard_load *load)
+static bool enqueue_job(struct workers *workers, const struct job *job, struct running_load *load)
 {
     if (workers->open != NULL && job->batch != 0 && workers->open_batch == job->batch) {
         workers->open_last->mate = load;
@@ -216,15 +216,14 @@ static bool enqueue_job(struct workers *workers, const struct job *job, struct g
 /* Its loader waits, so it is not over. */
 static struct nested *nested_of(struct workers *workers, uint64_t lender)
 {
-    struct desk *desk = workers->config.desk;
-    pthread_mutex_lock(&desk->mutex);
-    const struct guard_load *load = load_find(desk, lender);
-    pthread_mutex_unlock(&desk->mutex);
+    desk_lock();
+    const struct running_load *load = load_find(workers->config.desk, lender);
+    desk_unlock();
     return load != NULL ? load->nested : NULL;
 }
 
 /* Under the mutex: hands a job to the thread of a load whose loader waits. False: there is no such load. */
-static bool lend(struct workers *workers, struct guard_load *load, uint64_t lender)
+static bool lend(struct workers *workers, struct running_load *load, uint64_t lender)
 {
     struct nested *nested = nested_of(workers, lender);
     if (nested == NULL || nested->lent != NULL)
@@ -236,7 +235,7 @@ static bool lend(struct workers *workers, struct guard_load *load, uint64_t lend
 
 bool workers_start(struct workers *workers, const struct job *job)
 {
-    struct guard_load *load = load_new(workers->config.desk, job);
+    struct running_load *load = load_new(workers->config.desk, job);
     if (load == NULL)
         return false;
     pthread_mutex_lock(&workers->mutex);

@@ -42,13 +42,13 @@ bool workers_close(struct workers **workers);
 
 /* A loader waits for another key and lends its thread meanwhile; on the stack of guard_load_get(). */
 struct nested {
-    struct guard_load *parent; /* its loader waits for the answer */
+    struct running_load *parent; /* its loader waits for the answer */
     struct workers *workers;
     pthread_cond_t woken;
-    struct guard_load *lent; /* to be run here */
+    struct running_load *lent; /* to be run here */
     bool answered;
     bool thread_ends;          /* this thread's own: a loader ended it, none is called any more */
-    struct guard_load *within; /* this thread's own: its loader runs */
+    struct running_load *within; /* this thread's own: its loader runs */
     struct guard_result *result;
 };
 
@@ -63,8 +63,8 @@ struct workers {
     struct workers_config config;
     pthread_mutex_t mutex;
     pthread_cond_t work;
-    struct guard_load *queued;           /* the first of each batch */
-    struct guard_load *open, *open_last; /* a batch that is not complete yet */
+    struct running_load *queued;           /* the first of each batch */
+    struct running_load *open, *open_last; /* a batch that is not complete yet */
     uint64_t open_batch;
     struct worker *all; /* owned, config.count of them */
     uint32_t idle, busy, queued_count;

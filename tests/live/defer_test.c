@@ -320,7 +320,7 @@ TEST(closing_does_not_wait_for_what_is_deferred_and_a_handle_can_be_finished_aft
 
 /* ---- misuse ---- */
 
-static atomic_int refused_nested, refused_again, refused_finished;
+static atomic_int refused_nested, refused_again;
 
 static void load_wrongly(struct guard_load *load, void *context)
 {
@@ -329,13 +329,6 @@ static void load_wrongly(struct guard_load *load, void *context)
     load_later(load, context);
     atomic_store(&refused_nested, (int)guard_load_get(load, &request, &result));
     atomic_store(&refused_again, (int)guard_load_defer(load, NULL, NULL, NULL));
-}
-
-static void load_at_once(struct guard_load *load, void *context)
-{
-    (void)context;
-    guard_load_absent(load);
-    atomic_store(&refused_finished, (int)guard_load_defer(load, NULL, NULL, NULL));
 }
 
 TEST(what_cannot_be_done_with_a_deferred_load_is_refused)
@@ -351,13 +344,88 @@ TEST(what_cannot_be_done_with_a_deferred_load_is_refused)
     assert_int_equal(refused_again, GUARD_INVALID);
     finish_later(0);
     expect_answer(&ask, "k v1");
-    fleet_close();
-    later_before();
-    fleet.config.log = guard_log_none;
-    fleet.policy.loader = load_at_once;
+    assert_int_equal(guard_load_defer(later.loads[0], NULL, NULL, NULL), GUARD_INVALID); /* it is over */
+}
+
+static atomic_uint second_verdicts;
+static void count_second_verdict(void *context, const char *text, bool good)
+{
+    (void)good;
+    (void)context;
+    if (strstr(text, "guard_load_done: the load is over") != NULL)
+        atomic_fetch_add(&second_verdicts, 1);
+}
+
+TEST(a_second_verdict_is_refused_with_a_line_in_the_log_whenever_it_comes)
+{
+    static struct ask ask;
+    struct guard_request within = {
+        .kind = NULL, .key = "other", .answered = ask_answered, .context = &ask};
+    atomic_store(&second_verdicts, 0);
+    fleet.config.log = count_second_verdict;
     fleet_open(1);
-    expect(0, "k", GUARD_ABSENT);
-    WAIT_UNTIL(atomic_load(&refused_finished) == GUARD_INVALID);
+    ask_start(0, &ask, "k");
+    wait_deferred(1);
+    finish_later(0);
+    expect_answer(&ask, "k v1");
+    assert_int_equal(guard_load_done(later.loads[0], "other", 5, NULL), GUARD_INVALID);
+    assert_int_equal(second_verdicts, 1);
+    within.kind = fleet.kinds[0];
+    within.within = later.loads[0];
+    assert_int_equal(guard_get(fleet.guards[0], &within, NULL, NULL), GUARD_INVALID);
+    expect_row(0, "k", "k v1");
+    fleet_close();
+    assert_int_equal(guard_load_done(later.loads[0], "other", 5, NULL), GUARD_INVALID);
+}
+
+/* ---- a query whose answer is fast ---- */
+
+static struct {
+    _Atomic(struct guard_load *) asked;
+    atomic_bool over;
+    atomic_uint refused;
+} fast;
+
+static void *answer_fast(void *unused)
+{
+    while (!atomic_load(&fast.over)) {
+        struct guard_load *load = atomic_load(&fast.asked);
+        if (load == NULL)
+            continue;
+        char row[64];
+        int bytes = snprintf(row, sizeof row, "%s v1", guard_load_key(load));
+        atomic_store(&fast.asked, NULL);
+        atomic_fetch_add(&fast.refused, guard_load_done(load, row, (size_t)bytes, NULL) != GUARD_OK);
+    }
+    return unused;
+}
+
+/* "Starts a query on an event loop, calls this and returns." */
+static void load_fast(struct guard_load *load, void *context)
+{
+    (void)context;
+    atomic_store(&fast.asked, load);
+    atomic_fetch_add(&fast.refused, guard_load_defer(load, NULL, note_call, NULL) != GUARD_OK);
+}
+
+TEST(an_answer_may_come_before_its_load_is_deferred)
+{
+    enum { KEYS = 1000 };
+    pthread_t thread;
+    char key[16], row[32];
+    memset(&fast, 0, sizeof fast);
+    fleet.policy.loader = load_fast;
+    fleet_open(1);
+    assert_int_equal(pthread_create(&thread, NULL, answer_fast, NULL), 0);
+    for (int i = 0; i < KEYS; i++) {
+        snprintf(key, sizeof key, "k%d", i);
+        snprintf(row, sizeof row, "k%d v1", i);
+        expect_row(0, key, row);
+    }
+    atomic_store(&fast.over, true);
+    pthread_join(thread, NULL);
+    assert_int_equal(fast.refused, 0);
+    assert_int_equal(later.called, 0);
 }
 
 /* ---- what a deferred load needs ---- */

@@ -14,6 +14,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -36,6 +37,7 @@ struct bench {
     pthread_cond_t changed;
     struct finished_load *finished[MOST]; /* ours */
     size_t count;
+    char refused[256];
 };
 
 static void on_done(void *context, struct finished_load *finished)
@@ -47,6 +49,15 @@ static void on_done(void *context, struct finished_load *finished)
         bench->finished[bench->count++] = finished;
     }
     pthread_cond_signal(&bench->changed);
+    pthread_mutex_unlock(&bench->mutex);
+}
+
+/* What was refused last. */
+static void on_refused(void *context, const char *function, const char *wrong)
+{
+    struct bench *bench = context;
+    pthread_mutex_lock(&bench->mutex);
+    snprintf(bench->refused, sizeof bench->refused, "%s: %s", function, wrong);
     pthread_mutex_unlock(&bench->mutex);
 }
 
@@ -91,7 +102,7 @@ static void bench_open(struct bench *bench, uint32_t count, guard_loader *loader
     bench->gate = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     pthread_mutex_init(&bench->mutex, NULL);
     pthread_cond_init(&bench->changed, NULL);
-    bench->desk = desk_open(on_done, bench);
+    bench->desk = desk_open(on_done, on_refused, bench);
     bench->workers = workers_open(&(struct workers_config){.count = count,
                                                            .desk = bench->desk,
                                                            .thread_begins = thread_begins,
@@ -720,6 +731,221 @@ TEST(a_handle_outlives_its_guard_and_can_be_used_until_it_is_finished)
     assert_true(is_readable(guard_load_cancel_fd(later.loads[0])));
     guard_load_done(later.loads[1], "nobody hears", 12, NULL);
     guard_load_fail(later.loads[0], GUARD_FAILURE_UNAVAILABLE);
+}
+
+/* ---- verdicts that come at any time, and again ---- */
+
+/* Where the answer of a loader's query comes from: as fast as it can, on a thread of its own. */
+static struct {
+    _Atomic(struct guard_load *) asked; /* NULL: not asked, or answered */
+    atomic_bool over;
+    atomic_uint right, deferred;
+} query;
+
+static void *answer_queries(void *unused)
+{
+    while (!atomic_load(&query.over)) {
+        struct guard_load *load = atomic_exchange(&query.asked, NULL);
+        if (load != NULL)
+            atomic_fetch_add(&query.right, guard_load_done(load, "row", 3, NULL) == GUARD_OK);
+    }
+    return unused;
+}
+
+static void ask_and_defer(struct guard_load *load, void *context)
+{
+    (void)context;
+    atomic_store(&query.asked, load);
+    atomic_fetch_add(&query.deferred, guard_load_defer(load, NULL, called_back, NULL) == GUARD_OK);
+}
+
+/* Answered before it is deferred. */
+static void ask_wait_and_defer(struct guard_load *load, void *context)
+{
+    unsigned before = atomic_load(&query.right);
+    (void)context;
+    atomic_store(&query.asked, load);
+    while (atomic_load(&query.right) == before)
+        sched_yield();
+    atomic_fetch_add(&query.deferred, guard_load_defer(load, NULL, called_back, NULL) == GUARD_OK);
+}
+
+static void expect_each_load_told_once(guard_loader *loader, unsigned count)
+{
+    struct bench bench;
+    pthread_t thread;
+    memset(&query, 0, sizeof query);
+    bench_open_later(&bench, 1, loader);
+    assert_int_equal(pthread_create(&thread, NULL, answer_queries, NULL), 0);
+    for (uint64_t load = 1; load <= count; load++) {
+        size_t over = 0;
+        bench_start(&bench, load, "k");
+        while (over == 0) {
+            wait_finished(&bench, 1);
+            pthread_mutex_lock(&bench.mutex);
+            for (size_t i = 0; i < bench.count; i++) {
+                over += !bench.finished[i]->deferred;
+                if (!bench.finished[i]->deferred)
+                    assert_string_equal(bench.finished[i]->loaded.value->public.body, "row");
+                finished_load_free(bench.finished[i]);
+            }
+            bench.count = 0;
+            pthread_mutex_unlock(&bench.mutex);
+        }
+        assert_int_equal(over, 1);
+    }
+    atomic_store(&query.over, true);
+    pthread_join(thread, NULL);
+    bench_close(&bench);
+    assert_int_equal(query.right, count);
+    assert_int_equal(query.deferred, count);
+    assert_string_equal(bench.refused, "");
+}
+
+TEST(an_answer_that_comes_while_its_loader_defers_is_right_whichever_is_first)
+{
+    expect_each_load_told_once(ask_and_defer, 3000);
+    expect_each_load_told_once(ask_wait_and_defer, 100);
+}
+
+static void expect_over(struct guard_load *load)
+{
+    const struct guard_keep keep = {.how = GUARD_SHARE};
+    assert_string_equal(guard_load_key(load), "");
+    assert_int_equal(guard_load_left_ms(load), 0);
+    assert_true(guard_load_cancelled(load));
+    assert_int_equal(guard_load_cancel_fd(load), -1);
+    assert_null(guard_load_previous_validator(load));
+    assert_null(guard_load_asker(load));
+    assert_int_equal(guard_load_id(load), 0);
+    assert_int_equal(guard_load_tag(load, "t"), GUARD_INVALID);
+    assert_int_equal(guard_load_keep(load, &keep), GUARD_INVALID);
+    assert_int_equal(guard_load_defer(load, NULL, NULL, NULL), GUARD_INVALID);
+    assert_int_equal(guard_load_absent(load), GUARD_INVALID);
+    assert_int_equal(guard_load_unchanged(load), GUARD_INVALID);
+    assert_int_equal(guard_load_fail(load, GUARD_FAILURE_TIMEOUT), GUARD_INVALID);
+    assert_int_equal(guard_load_done(load, "again", 5, NULL), GUARD_INVALID);
+}
+
+TEST(whatever_is_said_of_a_load_that_is_over_is_refused)
+{
+    struct bench bench;
+    bench_open_later(&bench, 1, load_later);
+    defer_one(&bench, 1);
+    assert_int_equal(guard_load_done(later.loads[0], "row", 3, NULL), GUARD_OK);
+    wait_finished(&bench, 2);
+    assert_string_equal(report_of(&bench, 1, 1, false)->loaded.value->public.body, "row");
+    finished_load_free(bench.finished[--bench.count]);
+    expect_over(later.loads[0]);
+    assert_non_null(strstr(bench.refused, "guard_load_done: the load is over"));
+    defer_one(&bench, 2); /* perhaps where the first one was */
+    expect_over(later.loads[0]);
+    assert_string_equal(guard_load_key(later.loads[1]), "k");
+    guard_load_absent(later.loads[1]);
+    wait_finished(&bench, 3);
+    bench_close(&bench);
+    expect_over(later.loads[0]); /* the guard is gone, and nobody is told */
+    expect_over(later.loads[1]);
+    expect_over(NULL);
+}
+
+static void *finish_too(void *context)
+{
+    return guard_load_done(context, "too", 3, NULL) == GUARD_OK ? context : NULL;
+}
+
+TEST(of_two_verdicts_at_once_one_is_the_first)
+{
+    for (int i = 0; i < 500; i++) {
+        struct bench bench;
+        pthread_t thread;
+        void *other = NULL;
+        bench_open_later(&bench, 1, load_later);
+        defer_one(&bench, 1);
+        assert_int_equal(pthread_create(&thread, NULL, finish_too, later.loads[0]), 0);
+        bool mine = guard_load_done(later.loads[0], "one", 3, NULL) == GUARD_OK;
+        pthread_join(thread, &other);
+        assert_int_equal(mine, other == NULL);
+        wait_finished(&bench, 2);
+        assert_string_equal(report_of(&bench, 1, 1, false)->loaded.value->public.body, mine ? "one" : "too");
+        bench_close(&bench);
+    }
+}
+
+/* ---- what cancelled() uses ---- */
+
+static struct {
+    atomic_bool called, finishing, finished;
+    atomic_bool early; /* it was finished while cancelled() ran */
+} race;
+
+static void be_called_long(void *context)
+{
+    enum { ROUNDS = 100 }; /* of 1 ms: longer than finishing takes */
+    (void)context;
+    atomic_store(&race.called, true);
+    while (!atomic_load(&race.finishing))
+        sched_yield();
+    for (int i = 0; i < ROUNDS && !atomic_load(&race.finished); i++)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    atomic_store(&race.early, atomic_load(&race.finished));
+}
+
+static void *finish_when_called(void *context)
+{
+    while (!atomic_load(&race.called))
+        sched_yield();
+    atomic_store(&race.finishing, true);
+    guard_load_absent(context);
+    atomic_store(&race.finished, true);
+    return NULL;
+}
+
+static void load_later_to_be_called_long(struct guard_load *load, void *context)
+{
+    (void)context;
+    assert_int_equal(guard_load_defer(load, NULL, be_called_long, NULL), GUARD_OK);
+    later.loads[0] = load;
+}
+
+TEST(a_verdict_waits_for_the_call_back_that_runs_on_another_thread)
+{
+    struct bench bench;
+    pthread_t thread;
+    memset(&race, 0, sizeof race);
+    bench_open_later(&bench, 1, load_later_to_be_called_long);
+    defer_one(&bench, 1);
+    assert_int_equal(pthread_create(&thread, NULL, finish_when_called, later.loads[0]), 0);
+    load_cancel(bench.desk, 1);
+    pthread_join(thread, NULL);
+    assert_true(race.finished);
+    assert_false(race.early);
+    wait_finished(&bench, 2);
+    bench_close(&bench);
+}
+
+static void finish_in_call_back(void *context)
+{
+    (void)context;
+    guard_load_fail(later.loads[0], GUARD_FAILURE_UNAVAILABLE);
+}
+
+static void load_later_to_finish_when_called(struct guard_load *load, void *context)
+{
+    (void)context;
+    later.loads[0] = load;
+    assert_int_equal(guard_load_defer(load, NULL, finish_in_call_back, NULL), GUARD_OK);
+}
+
+TEST(it_may_be_finished_in_the_call_back_itself)
+{
+    struct bench bench;
+    bench_open_later(&bench, 1, load_later_to_finish_when_called);
+    defer_one(&bench, 1);
+    load_cancel(bench.desk, 1);
+    wait_finished(&bench, 2);
+    assert_int_equal(report_of(&bench, 1, 1, false)->loaded.outcome, LOAD_FAILED);
+    bench_close(&bench);
 }
 
 static void exit_or_stay(struct guard_load *load, void *context)
