@@ -27,6 +27,15 @@ enum {
 
 /* ---- opening ---- */
 
+static void free_loop_names(struct guard *guard)
+{
+    while (guard->loop_names != NULL) {
+        struct guard_loop *name = guard->loop_names;
+        LL_DELETE(guard->loop_names, name);
+        free(name);
+    }
+}
+
 static void free_guard(struct guard *guard)
 {
     for (unsigned kind = 0; kind < guard->kind_count; kind++)
@@ -34,6 +43,7 @@ static void free_guard(struct guard *guard)
     for (size_t by = 0; by < sizeof guard->hot / sizeof *guard->hot; by++)
         hot_clear(&guard->hot[by]);
     events_clear(guard);
+    free_loop_names(guard);
     pthread_mutex_destroy(&guard->mutex);
     pthread_mutex_destroy(&guard->hot_mutex);
     say_clear(&guard->say);
@@ -147,13 +157,19 @@ enum guard_status guard_close(struct guard **closing, uint32_t drain_ms)
 
 static enum guard_status attach(struct guard *guard, struct guard_host *host, struct guard_loop **out)
 {
-    enum guard_status status = loop_open(guard, host, NULL, out);
-    if (status != GUARD_OK)
+    struct guard_loop *name = calloc(1, sizeof *name);
+    enum guard_status status = name != NULL ? loop_open(guard, host, NULL, &name->there) : GUARD_NO_MEMORY;
+    if (status != GUARD_OK) {
+        free(name);
         return status;
-    (*out)->attached = true;
+    }
+    name->guard = guard;
+    name->there->name = name;
     pthread_mutex_lock(&guard->mutex);
-    DL_APPEND(guard->loops, *out);
+    LL_PREPEND(guard->loop_names, name);
+    DL_APPEND(guard->loops, name->there);
     pthread_mutex_unlock(&guard->mutex);
+    *out = name;
     return GUARD_OK;
 }
 
@@ -198,8 +214,10 @@ void guard_loop_detach(struct guard_loop **detaching, void (*detached)(void *con
 {
     struct guard_loop *loop = *detaching;
     *detaching = NULL;
-    if (!is_forked(loop->guard))
-        loop_close(loop, detached, context);
+    if (!is_forked(loop->guard) && (loop->there == NULL || loop->there->detaching))
+        request_refuse(loop->guard, "guard_loop_detach", "the loop is detached already, or about to be");
+    else if (!is_forked(loop->guard))
+        loop_close(loop->there, detached, context);
     else if (detached != NULL) /* its handles are the parent's: closing them would end its watching, too */
         detached(context);
 }

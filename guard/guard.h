@@ -441,8 +441,11 @@ GUARD_API void guard_drain(struct guard *guard);
  *
  * For a host with an event loop: libuv here, any other by host.h and adapters/. A hit is looked up over a Redis connection
  * of the loop's own and answered without a second thread; the rest goes to the guard's, and its answer comes back on this
- * loop. Attaching, detaching, and whatever names the loop: only on the thread that runs it. If guard_loop_attach() fails,
- * run the loop once more before you close it, because libuv closes handles only then.
+ * loop. Attaching, detaching, and whatever names the loop: only on the thread that runs it, but for
+ * guard_load_defer(), where a loader names it on its load thread. A loop that is detached may be named until
+ * guard_close(), because a loader cannot know: requests are CLOSING then. What it is called by takes some 50 bytes
+ * until guard_close(). If guard_loop_attach() fails, run the loop once more before you close it, because libuv closes
+ * handles only then.
  */
 struct uv_loop_s; /* libuv's uv_loop_t */
 
@@ -534,7 +537,8 @@ GUARD_API uint64_t guard_load_id(const struct guard_load *load);
  *           finished. It is answered by its callback, has the load's time at most, and is refused in a circle like a
  *           nested one. Its load runs in the place and under the permit of this one, one at a time; further ones queue.
  *
- * In a batch each key is deferred by itself. INVALID: deferred already. NO_MEMORY: not deferred; go on as
+ * In a batch each key is deferred by itself. CLOSING: `loop` is being detached, or gone. The load is not deferred and
+ * not wanted any more; fail it, and others load again. INVALID: deferred already. NO_MEMORY: not deferred; go on as
  * without. Only from inside the loader.
  */
 GUARD_API enum guard_status guard_load_defer(struct guard_load *load, struct guard_loop *loop,

@@ -153,7 +153,7 @@ static void drop_near(const struct guard_request *request, struct guard_result *
 
 /* What a request becomes, before it is accepted. */
 struct asking {
-    struct guard_loop *loop;
+    struct loop *loop;
     struct many *many; /* owned; NULL: it is for one key */
     struct get *gets;  /* owned, by prev and next */
     size_t count;      /* of them */
@@ -168,7 +168,7 @@ static void discard_asking(struct asking *asking)
         many_discard(asking->many);
 }
 
-static struct get *new_get(struct guard_loop *loop, const struct guard_request *request, const char *key)
+static struct get *new_get(struct loop *loop, const struct guard_request *request, const char *key)
 {
     char encoded[KEY_ENCODED_MAX + 1];
     size_t plain_bytes = strlen(key);
@@ -247,7 +247,7 @@ static bool make_gets(struct asking *asking, const struct guard_request *request
 /* The core counts waiters too, but a get reaches it only after its lookup. */
 static bool has_room(const struct asking *asking)
 {
-    const struct guard_loop *loop = asking->loop;
+    const struct loop *loop = asking->loop;
     uint32_t waiting = asking->many != NULL ? loop->gets_of_many
                                             : loop->tickets.used - loop->many_count - loop->gets_of_many;
     if (waiting + asking->count <= loop->guard->config.max_waiters)
@@ -270,7 +270,7 @@ static void return_tickets(struct asking *asking)
 /* All or none; on the thread of the loop, for the guard's own under the guard's mutex. 0: no memory. */
 static guard_ticket take_tickets(struct asking *asking)
 {
-    struct guard_loop *loop = asking->loop;
+    struct loop *loop = asking->loop;
     guard_ticket named = asking->many != NULL ? many_take_ticket(asking->many) : 0;
     struct get *get = NULL;
     bool all = asking->many == NULL || named != 0;
@@ -330,9 +330,9 @@ static bool is_refusing(const struct guard *guard)
 enum guard_status ask(struct guard *guard, const struct guard_request *request,
                       const struct parent_load *parent, struct guard_result *results, guard_ticket *ticket)
 {
-    struct asking asking = {.loop = request->loop != NULL ? request->loop : guard->own};
-    bool detaching = request->loop != NULL && request->loop->detaching;
-    if (detaching || (parent == NULL && is_refusing(guard)))
+    struct asking asking = {.loop = request->loop != NULL ? request->loop->there : guard->own};
+    bool gone = asking.loop == NULL || (request->loop != NULL && asking.loop->detaching);
+    if (gone || (parent == NULL && is_refusing(guard)))
         return GUARD_CLOSING;
     size_t missing = results != NULL ? look_near(guard, request, results) : key_count(request);
     if (missing == 0)
@@ -421,7 +421,7 @@ enum guard_status guard_get_wait(struct guard *guard, const struct guard_request
     return waiting.count == 1 ? results->status : status;
 }
 
-static void cancel_on_loop(struct guard_loop *loop, guard_ticket ticket)
+static void cancel_on_loop(struct loop *loop, guard_ticket ticket)
 {
     struct get *get = tickets_find(&loop->tickets, ticket);
     if (get == NULL)
@@ -439,7 +439,8 @@ void guard_cancel(struct guard *guard, struct guard_loop *loop, guard_ticket tic
     if (is_forked(guard))
         return;
     if (loop != NULL) {
-        cancel_on_loop(loop, ticket);
+        if (loop->there != NULL)
+            cancel_on_loop(loop->there, ticket);
         return;
     }
     pthread_mutex_lock(&guard->mutex);

@@ -39,7 +39,7 @@ static _Atomic uint64_t *counter_of(struct loop_counters *counters, const struct
     return &counters->failed;
 }
 
-void callback_count(struct guard_loop *loop, const struct get *get)
+void callback_count(struct loop *loop, const struct get *get)
 {
     struct loop_counters *counters = counters_of(loop, get);
     uint64_t span_us = clock_now_us() - get->waiter.start_us;
@@ -52,7 +52,7 @@ void callback_count(struct guard_loop *loop, const struct get *get)
 }
 
 /* The next lookup of its key asks for the tags that were loaded with it. */
-static void remember_loaded(struct guard_loop *loop, const struct get *get)
+static void remember_loaded(struct loop *loop, const struct get *get)
 {
     const struct value *value = value_behind(get->waiter.result.value);
     if (get->stage == GET_CORE && value != NULL && value->tags_bytes > 0)
@@ -62,7 +62,7 @@ static void remember_loaded(struct guard_loop *loop, const struct get *get)
 
 /* ---- calling back ---- */
 
-static void forget_ticket(struct guard_loop *loop, struct get *get)
+static void forget_ticket(struct loop *loop, struct get *get)
 {
     bool lock = is_own_loop(loop) || get->cancel_posted;
     if (lock)
@@ -77,7 +77,7 @@ static void forget_ticket(struct guard_loop *loop, struct get *get)
         pthread_mutex_unlock(&loop->guard->mutex);
 }
 
-static void call_back(struct guard_loop *loop, struct get *get)
+static void call_back(struct loop *loop, struct get *get)
 {
     struct guard_result result = get->waiter.result;
     const struct guard_value *value = result.value;
@@ -91,7 +91,7 @@ static void call_back(struct guard_loop *loop, struct get *get)
     loop->count--;
 }
 
-static void call_back_some(struct guard_loop *loop, struct get **list)
+static void call_back_some(struct loop *loop, struct get **list)
 {
     for (int i = 0; i < CALLBACKS_PER_TURN && *list != NULL; i++) {
         struct get *get = *list;
@@ -101,7 +101,7 @@ static void call_back_some(struct guard_loop *loop, struct get **list)
 }
 
 /* The rest is called back in the next turn. A loop, or a guard, that has no get left may be at its end. */
-static void go_on(struct guard_loop *loop)
+static void go_on(struct loop *loop)
 {
     bool left = loop->hits != NULL || loop->ready != NULL;
     bool rests = loop->count == 0 && !loop->parts_closed;
@@ -111,13 +111,13 @@ static void go_on(struct guard_loop *loop)
         mailbox_wake(loop->guard);
 }
 
-void callback_hits(struct guard_loop *loop)
+void callback_hits(struct loop *loop)
 {
     call_back_some(loop, &loop->hits);
     go_on(loop);
 }
 
-void callback_ready(struct guard_loop *loop)
+void callback_ready(struct loop *loop)
 {
     call_back_some(loop, &loop->hits);
     call_back_some(loop, &loop->ready);

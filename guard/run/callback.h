@@ -13,16 +13,16 @@
 #include "state.h"
 
 /* Where a loop counts what becomes of this get. */
-static inline struct loop_counters *counters_of(struct guard_loop *loop, const struct get *get)
+static inline struct loop_counters *counters_of(struct loop *loop, const struct get *get)
 {
     return &loop->counters[get->kind->index];
 }
 
 /* Counts an answer that no waiter of the core has had. */
-void callback_count(struct guard_loop *loop, const struct get *get);
+void callback_count(struct loop *loop, const struct get *get);
 /* Some of loop->hits. The rest follows in the next turn of the loop. */
-void callback_hits(struct guard_loop *loop);
+void callback_hits(struct loop *loop);
 /* Some of loop->hits and of loop->ready. */
-void callback_ready(struct guard_loop *loop);
+void callback_ready(struct loop *loop);
 
 #endif

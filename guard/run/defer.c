@@ -5,50 +5,63 @@
 #include "state.h"
 #include <utlist.h>
 
-/* With the mutex held. NULL: it can. */
+/* With the mutex held. NULL: it can. The load comes first: the guard of one that is deferred or over may be gone, and
+ * with it what the loop was called by. */
 static const char *cannot_defer(const struct running_load *load, const struct guard_loop *loop)
 {
     if (load == NULL)
         return "the load is over";
     if (load->stage != LOAD_RUNS)
         return "the load is deferred already";
-    if (loop != NULL && loop->guard != load->desk->context)
-        return "the loop is another guard's";
-    return loop != NULL && loop->detaching_loads ? "the loop is being detached" : NULL;
+    return loop != NULL && loop->guard != load->desk->context ? "the loop is another guard's" : NULL;
 }
 
-/* Its query may have been answered by now: then there is nothing left to call back for. */
-static void defer_load(struct running_load *load, struct guard_loop *loop, void (*cancelled)(void *context),
-                       void *context)
+static void defer_to_loop(struct running_load *load, struct loop *loop)
 {
-    load_keep_bell(load);
-    load->stage = LOAD_DEFERRED;
-    if (load->verdict != VERDICT_NONE)
-        return;
-    load->on_cancel = cancelled;
-    load->on_cancel_context = context;
     load->loop = loop;
-    if (loop == NULL)
-        return;
     load->listed = IN_DEFERRED;
     DL_APPEND(loop->deferred, load);
+}
+
+/* CLOSING: the loop goes, or is gone. Nothing is amiss: the load began before that, and is for others to load. */
+static enum guard_status defer_load(struct running_load *load, const struct guard_loop *name,
+                                    void (*cancelled)(void *context), void *context)
+{
+    bool answered = load->verdict != VERDICT_NONE; /* nothing is left to call back for */
+    struct loop *loop = name != NULL ? name->there : NULL;
+    bool gone = name != NULL && (loop == NULL || loop->detaching_loads);
+    if (gone && !answered) {
+        load->loop_gone = true;
+        load_unwanted(load);
+        return GUARD_CLOSING;
+    }
+    load_keep_bell(load);
+    load->stage = LOAD_DEFERRED;
+    if (answered)
+        return GUARD_OK;
+    load->on_cancel = cancelled;
+    load->on_cancel_context = context;
+    if (loop != NULL)
+        defer_to_loop(load, loop);
+    return GUARD_OK;
 }
 
 enum guard_status guard_load_defer(struct guard_load *handle, struct guard_loop *loop,
                                    void (*cancelled)(void *context), void *context)
 {
+    enum guard_status status = GUARD_INVALID;
     desk_lock();
     struct running_load *load = load_of(handle);
     const char *wrong = cannot_defer(load, loop);
     if (wrong == NULL)
-        defer_load(load, loop, cancelled, context);
+        status = defer_load(load, loop, cancelled, context);
     desk_unlock();
-    return wrong == NULL ? GUARD_OK : desk_refuse(handle, "guard_load_defer", wrong);
+    return wrong == NULL ? status : desk_refuse(handle, "guard_load_defer", wrong);
 }
 
 /* ---- on its loop ---- */
 
-void defer_call_back(struct guard_loop *loop)
+void defer_call_back(struct loop *loop)
 {
     desk_lock();
     while (loop->cancelled != NULL) {
@@ -60,7 +73,7 @@ void defer_call_back(struct guard_loop *loop)
 }
 
 /* One whose loader has not returned yet is not called back: only its flag and its descriptor tell. */
-static void leave_loop(struct guard_loop *loop, struct running_load *load)
+static void leave_loop(struct loop *loop, struct running_load *load)
 {
     bool call = load->told && load->on_cancel != NULL;
     load->loop_gone = true;
@@ -70,12 +83,10 @@ static void leave_loop(struct guard_loop *loop, struct running_load *load)
         load->on_cancel = NULL;
         return;
     }
-    DL_APPEND(loop->cancelled, load);
-    load->listed = IN_CANCELLED;
-    atomic_store(&loop->any_cancelled, true);
+    load_to_be_called(load, loop);
 }
 
-bool defer_leave_loop(struct guard_loop *loop)
+bool defer_leave_loop(struct loop *loop)
 {
     desk_lock();
     loop->detaching_loads = true;
@@ -84,6 +95,13 @@ bool defer_leave_loop(struct guard_loop *loop)
     bool any = loop->cancelled != NULL;
     desk_unlock();
     return any;
+}
+
+void defer_forget_loop(struct loop *loop)
+{
+    desk_lock();
+    loop->name->there = NULL;
+    desk_unlock();
 }
 
 /* ---- what it asks for ---- */

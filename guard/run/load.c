@@ -238,6 +238,14 @@ void load_unwanted(struct running_load *load)
     quit_bells(load);
 }
 
+void load_to_be_called(struct running_load *load, struct loop *loop)
+{
+    load->loop = loop;
+    load->listed = IN_CANCELLED;
+    DL_APPEND(loop->cancelled, load);
+    atomic_store(&loop->any_cancelled, true);
+}
+
 void load_leave_loop(struct running_load *load)
 {
     if (load->listed == IN_DEFERRED)
@@ -245,6 +253,7 @@ void load_leave_loop(struct running_load *load)
     else if (load->listed == IN_CANCELLED)
         DL_DELETE(load->loop->cancelled, load);
     load->listed = IN_NO_LIST;
+    load->loop = NULL;
 }
 
 /* With the mutex held: from here on no other thread finds it. */
@@ -450,17 +459,16 @@ void load_call_back(struct running_load *load)
 /* With the mutex held: on the guard's thread here, or on the loop. */
 static void call_if_cancelled(struct running_load *load)
 {
-    if (!is_to_be_called(load))
+    struct loop *loop = load->loop;
+    if (!is_to_be_called(load) || load->listed == IN_CANCELLED)
         return;
-    if (load->loop == NULL) {
+    if (loop == NULL) {
         load_call_back(load);
-    } else if (load->listed == IN_DEFERRED) {
-        load_leave_loop(load);
-        DL_APPEND(load->loop->cancelled, load);
-        load->listed = IN_CANCELLED;
-        atomic_store(&load->loop->any_cancelled, true);
-        host_wake_send(&load->loop->mail);
+        return;
     }
+    load_leave_loop(load);
+    load_to_be_called(load, loop);
+    host_wake_send(&loop->mail);
 }
 
 static void say_to_load(struct desk *desk, uint64_t id, bool told)

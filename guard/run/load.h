@@ -29,7 +29,7 @@
 #include "get.h"
 #include <pthread.h>
 
-struct guard_loop;
+struct loop;
 struct nested;
 
 struct finished_load {
@@ -123,7 +123,7 @@ struct running_load {
     bool told;                      /* the guard knows that it is deferred: from here on it may call back */
     bool quit;                      /* its bells know that it is not wanted any more */
     struct bell *bell, *batch_bell; /* its own; one with its batch and its thread's next loads; NULL */
-    struct guard_loop *loop;        /* that it is deferred to; NULL: any thread */
+    struct loop *loop;        /* in whose list it is; NULL: in none */
     enum { IN_NO_LIST, IN_DEFERRED, IN_CANCELLED } listed; /* of the loop */
     bool loop_gone;                                        /* a failure says nothing about the source */
     void (*on_cancel)(void *context);                      /* NULL: none, or it was called */
@@ -181,7 +181,9 @@ bool load_key_of(struct desk *desk, uint64_t load, char *key, size_t key_size);
 /* ---- for defer.c, with the mutex held ---- */
 
 void load_unwanted(struct running_load *load);
+/* It is in no list, or leaves the one that it is in for that of those that the loop calls back. */
 void load_leave_loop(struct running_load *load);
+void load_to_be_called(struct running_load *load, struct loop *loop);
 /* Its descriptor is its own from here on. */
 void load_keep_bell(struct running_load *load);
 /* Calls cancelled(), once, without the mutex meanwhile. A verdict on another thread waits for it. */

@@ -62,7 +62,7 @@ struct check {
 struct lookup {
     struct lookup *prev, *next;               /* in its list, while joinable */
     struct lookup *prev_unsent, *next_unsent; /* in the loop's, until it is sent */
-    struct guard_loop *loop;
+    struct loop *loop;
     struct get *gets; /* for this answer */
     uint64_t key_hash;
     uint64_t batch; /* of the loop when it was sent: once that moves on, a part of it has been written */
@@ -82,7 +82,7 @@ struct lookup {
 
 /* ---- leaving it: passed on, or answered ---- */
 
-static struct lookup **list_of(struct guard_loop *loop, uint64_t key_hash)
+static struct lookup **list_of(struct loop *loop, uint64_t key_hash)
 {
     return &loop->lookups[key_hash % LOOP_LOOKUP_LISTS];
 }
@@ -109,7 +109,7 @@ static bool peeks(const struct get *get)
 }
 
 /* Not from inside the call that may have begun it. */
-static void answer_peek(struct guard_loop *loop, struct get *get, enum guard_status status)
+static void answer_peek(struct loop *loop, struct get *get, enum guard_status status)
 {
     get->stage = GET_LOOKUP;
     get->waiter.result = (struct guard_result){.status = status};
@@ -147,7 +147,7 @@ static void pass_on(struct lookup *lookup)
     }
 }
 
-static void answer_hit(struct guard_loop *loop, struct get *get, const struct guard_result *result)
+static void answer_hit(struct loop *loop, struct get *get, const struct guard_result *result)
 {
     lookup_leave(get);
     get->waiter.result = *result;
@@ -162,7 +162,7 @@ static void answer_hit(struct guard_loop *loop, struct get *get, const struct gu
 /* ---- its entry ---- */
 
 /* One of many hits does so for all. */
-static void want_refresh(struct guard_loop *loop, const struct get *get, const char *filler)
+static void want_refresh(struct loop *loop, const struct get *get, const char *filler)
 {
     uint64_t now_us = clock_now_us(), key_hash = get->lookup->key_hash;
     struct recent_refresh *recent = &loop->recent_refreshes[key_hash % LOOP_RECENT_REFRESHES];
@@ -182,7 +182,7 @@ static enum hit_verdict judge_for(const struct get *get, const struct found *fou
 /* Each by its own policy. */
 static void answer_gets(struct lookup *lookup, const struct found *found)
 {
-    struct guard_loop *loop = lookup->loop;
+    struct loop *loop = lookup->loop;
     struct get *get = NULL, *next = NULL;
     DL_FOREACH_SAFE (lookup->gets, get, next) {
         enum hit_verdict verdict = judge_for(get, found, &loop->chance);
@@ -289,7 +289,7 @@ static void on_expired(void *context, bool expired);
 /* Older than its tags: were they expired? */
 static void judge_outdated(struct lookup *lookup, struct found *found)
 {
-    const struct guard_loop *loop = lookup->loop;
+    const struct loop *loop = lookup->loop;
     struct core_key key = get_key(lookup->gets);
     const struct expire_found outdated = {key.plain, key.plain_bytes, found->value, found->filler,
                                           found->born};
@@ -336,7 +336,7 @@ static bool ask_for_epochs(struct lookup *lookup, const char *tags, size_t bytes
 /* The entry has other tags than those requested with it: it waits for their epochs. */
 static void request_epochs(struct lookup *lookup, struct found *found)
 {
-    struct guard_loop *loop = lookup->loop;
+    struct loop *loop = lookup->loop;
     const struct value *value = found->value;
     tag_memory_remember(&loop->tag_memory, loop->guard->hash_key, lookup->key_hash, value->tags,
                         value->tags_bytes);
@@ -422,7 +422,7 @@ static void one_reply_less(struct lookup *lookup)
 static void on_epochs(void *context)
 {
     struct lookup *lookup = context;
-    struct guard_loop *loop = lookup->loop;
+    struct loop *loop = lookup->loop;
     struct found found = lookup->check->found;
     lookup->check->asking = false;
     lookup->check->found.value = NULL;
@@ -437,7 +437,7 @@ static void on_epochs(void *context)
 static void on_expired(void *context, bool expired)
 {
     struct lookup *lookup = context;
-    struct guard_loop *loop = lookup->loop;
+    struct loop *loop = lookup->loop;
     struct found found = lookup->check->found;
     lookup->check->found.value = NULL;
     found.age = found.staleness;
@@ -465,7 +465,7 @@ static void on_looked_up(void *context, enum redis_outcome outcome, int64_t pttl
                          const struct redisReply *reply)
 {
     struct lookup *lookup = context;
-    struct guard_loop *loop = lookup->loop;
+    struct loop *loop = lookup->loop;
     bool found = outcome == REDIS_REPLIED && reply->type == REDIS_REPLY_STRING && pttl_ms > 0;
     leave_list(lookup);
     lookup->pttl_ms = pttl_ms;
@@ -488,7 +488,7 @@ static void on_looked_up(void *context, enum redis_outcome outcome, int64_t pttl
 /* The epochs of the tags that the entry had when it was last seen. */
 static void ask_for_remembered(struct lookup *lookup)
 {
-    struct guard_loop *loop = lookup->loop;
+    struct loop *loop = lookup->loop;
     const char *tags = NULL;
     size_t bytes = 0;
     if (lookup->gets->policy->tagged)
@@ -504,7 +504,7 @@ static void ask_for_remembered(struct lookup *lookup)
 
 static void prepare_lookup(struct lookup *lookup)
 {
-    struct guard_loop *loop = lookup->loop;
+    struct loop *loop = lookup->loop;
     struct near *near = loop->guard->near;
     assert(!loop->parts_closed);
     lookup->near =
@@ -517,7 +517,7 @@ static void prepare_lookup(struct lookup *lookup)
 
 void lookup_send(void *context)
 {
-    struct guard_loop *loop = context;
+    struct loop *loop = context;
     struct lookup *lookup = loop->unsent, *next = NULL;
     loop->unsent = NULL;
     if (loop->tag_batches != NULL)
@@ -538,7 +538,7 @@ static bool is_of(const struct lookup *lookup, const struct core_key *key, uint6
            memcmp(lookup->encoded, key->encoded, key->encoded_bytes) == 0;
 }
 
-static struct lookup *joinable_lookup(struct guard_loop *loop, const struct core_key *key, uint64_t key_hash)
+static struct lookup *joinable_lookup(struct loop *loop, const struct core_key *key, uint64_t key_hash)
 {
     const uint64_t batch = redis_batch(loop->redis);
     struct lookup *lookup, *next;
@@ -551,7 +551,7 @@ static struct lookup *joinable_lookup(struct guard_loop *loop, const struct core
     return NULL;
 }
 
-static struct lookup *new_lookup(struct guard_loop *loop, const struct core_key *key, uint64_t key_hash,
+static struct lookup *new_lookup(struct loop *loop, const struct core_key *key, uint64_t key_hash,
                                  const char *name, size_t name_bytes)
 {
     struct lookup *lookup = calloc(1, sizeof *lookup + key->encoded_bytes + 1 + name_bytes);
@@ -572,13 +572,13 @@ static struct lookup *new_lookup(struct guard_loop *loop, const struct core_key 
 
 /* A lookup has the time limit of a Redis command; a get with an earlier deadline waits in the core, which
  * answers at the deadline. */
-static bool has_time_for_lookup(const struct guard_loop *loop, const struct get *get)
+static bool has_time_for_lookup(const struct loop *loop, const struct get *get)
 {
     uint64_t limit_us = (uint64_t)loop->guard->config.redis_limit_ms * 1000;
     return peeks(get) || get->deadline_us - get->waiter.start_us >= limit_us;
 }
 
-static bool begin_lookup(struct guard_loop *loop, struct get *get)
+static bool begin_lookup(struct loop *loop, struct get *get)
 {
     bool looks = loop->guard->config.mode != GUARD_MODE_SHADOW && !get->waiter.revalidates;
     struct core_key key = get_key(get);
@@ -605,7 +605,7 @@ static bool begin_lookup(struct guard_loop *loop, struct get *get)
     return true;
 }
 
-bool lookup_begin(struct guard_loop *loop, struct get *get)
+bool lookup_begin(struct loop *loop, struct get *get)
 {
     if (begin_lookup(loop, get))
         return true;

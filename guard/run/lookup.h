@@ -27,10 +27,10 @@
 #include "state.h"
 
 /* False: no connection, no time or no memory, or it revalidates; the core is next. Always true of a peek. */
-bool lookup_begin(struct guard_loop *loop, struct get *get);
+bool lookup_begin(struct loop *loop, struct get *get);
 /* Takes a get out of its lookup, if it has one. */
 void lookup_leave(struct get *get);
-/* Of a struct guard_loop: its `sender`. Sends what the turn has begun. */
+/* Of a struct loop: its `sender`. Sends what the turn has begun. */
 void lookup_send(void *context);
 
 #endif

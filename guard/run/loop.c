@@ -22,7 +22,7 @@ enum {
 
 /* ---- gets ---- */
 
-void loop_accept(struct guard_loop *loop, struct get *get)
+void loop_accept(struct loop *loop, struct get *get)
 {
     loop->count++;
     if (!lookup_begin(loop, get))
@@ -30,7 +30,7 @@ void loop_accept(struct guard_loop *loop, struct get *get)
 }
 
 /* Before the core knows of it. */
-static void cancel_here(struct guard_loop *loop, struct get *get)
+static void cancel_here(struct loop *loop, struct get *get)
 {
     lookup_leave(get);
     if (get->many != NULL)
@@ -42,7 +42,7 @@ static void cancel_here(struct guard_loop *loop, struct get *get)
     host_wake_send(&loop->mail);
 }
 
-void loop_cancel(struct guard_loop *loop, struct get *get)
+void loop_cancel(struct loop *loop, struct get *get)
 {
     if (get->lookup != NULL || get->stage == GET_HELD) {
         cancel_here(loop, get);
@@ -63,7 +63,7 @@ void loop_cancel_many(struct many *many)
     }
 }
 
-void loop_return(struct guard_loop *loop, struct get *list)
+void loop_return(struct loop *loop, struct get *list)
 {
     pthread_mutex_lock(&loop->mutex);
     DL_CONCAT(loop->returned, list);
@@ -84,10 +84,10 @@ static void add_counters_of_kind(struct loop_counters *sum, const struct loop_co
 }
 
 /* A host's loop leaves the guard's list; what it has counted stays. */
-static void leave_guard(struct guard_loop *loop)
+static void leave_guard(struct loop *loop)
 {
     struct guard *guard = loop->guard;
-    if (!loop->attached)
+    if (loop->name == NULL)
         return;
     pthread_mutex_lock(&guard->mutex);
     DL_DELETE(guard->loops, loop);
@@ -98,7 +98,9 @@ static void leave_guard(struct guard_loop *loop)
 
 static void on_closed(void *context)
 {
-    struct guard_loop *loop = context;
+    struct loop *loop = context;
+    if (loop->name != NULL)
+        defer_forget_loop(loop);
     pthread_mutex_destroy(&loop->mutex);
     leave_guard(loop);
     tickets_clear(&loop->tickets);
@@ -111,14 +113,14 @@ static void on_closed(void *context)
 
 static void redis_closed(void *context)
 {
-    struct guard_loop *loop = context;
-    if (loop->attached)
+    struct loop *loop = context;
+    if (loop->name != NULL)
         host_close(loop->host, on_closed, loop);
     else
         on_closed(loop);
 }
 
-static void close_parts(struct guard_loop *loop)
+static void close_parts(struct loop *loop)
 {
     if (loop->parts_closed)
         return;
@@ -132,7 +134,7 @@ static void close_parts(struct guard_loop *loop)
 }
 
 /* Those still looking up or in the core come back as cancelled. */
-static void cancel_all(struct guard_loop *loop)
+static void cancel_all(struct loop *loop)
 {
     pthread_mutex_lock(&loop->guard->mutex);
     for (uint32_t i = 0; i < loop->tickets.count; i++) {
@@ -143,7 +145,7 @@ static void cancel_all(struct guard_loop *loop)
     pthread_mutex_unlock(&loop->guard->mutex);
 }
 
-void loop_close(struct guard_loop *loop, void (*detached)(void *context), void *context)
+void loop_close(struct loop *loop, void (*detached)(void *context), void *context)
 {
     loop->detaching = true;
     loop->detached = detached;
@@ -160,7 +162,7 @@ void loop_close(struct guard_loop *loop, void (*detached)(void *context), void *
 
 static void on_mail(void *context)
 {
-    struct guard_loop *loop = context;
+    struct loop *loop = context;
     pthread_mutex_lock(&loop->mutex);
     DL_CONCAT(loop->ready, loop->returned);
     loop->returned = NULL;
@@ -174,7 +176,7 @@ static void on_mail(void *context)
 
 static void redis_state(void *context, enum guard_redis_state state, const char *text)
 {
-    struct guard_loop *loop = context;
+    struct loop *loop = context;
     bool good = state == GUARD_REDIS_UP && redis_is_whole(loop->redis);
     loop->redis_state = state;
     say(&loop->guard->say, SAY_REDIS, good ? SAY_GOOD : SAY_BAD, "redis %s", text);
@@ -184,21 +186,21 @@ static void redis_state(void *context, enum guard_redis_state state, const char 
 
 static void redis_linked(void *context, unsigned shard, bool up)
 {
-    struct guard_loop *loop = context;
+    struct loop *loop = context;
     if (loop->hooks != NULL)
         loop->hooks->linked(loop->guard, shard, up);
 }
 
 static void redis_reigned(void *context, unsigned shard)
 {
-    struct guard_loop *loop = context;
+    struct loop *loop = context;
     if (loop->hooks != NULL)
         loop->hooks->reigned(loop->guard, shard);
 }
 
 static void redis_gone(void *context, unsigned shard)
 {
-    struct guard_loop *loop = context;
+    struct loop *loop = context;
     if (loop->hooks != NULL)
         loop->hooks->gone(loop->guard, shard);
 }
@@ -221,7 +223,7 @@ void loop_redis_config(struct guard *guard, struct redis_config *config)
     };
 }
 
-static struct redis *connect_redis(struct guard *guard, struct guard_loop *loop)
+static struct redis *connect_redis(struct guard *guard, struct loop *loop)
 {
     uint64_t seed = 0;
     struct redis_config config;
@@ -241,9 +243,9 @@ static struct redis *connect_redis(struct guard *guard, struct guard_loop *loop)
 }
 
 enum guard_status loop_open(struct guard *guard, struct guard_host *host, const struct loop_hooks *hooks,
-                            struct guard_loop **out)
+                            struct loop **out)
 {
-    struct guard_loop *loop = calloc(1, sizeof *loop);
+    struct loop *loop = calloc(1, sizeof *loop);
     if (loop == NULL)
         return GUARD_NO_MEMORY;
     loop->guard = guard;

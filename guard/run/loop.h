@@ -15,20 +15,20 @@
 
 /* `hooks` may be NULL. NO_MEMORY: the host stays the caller's. */
 enum guard_status loop_open(struct guard *guard, struct guard_host *host, const struct loop_hooks *hooks,
-                            struct guard_loop **out);
+                            struct loop **out);
 /* When the last get has been called back and nothing is left on the host, frees the loop and calls `detached`. The host
- * of one that is attached is closed, too. */
-void loop_close(struct guard_loop *loop, void (*detached)(void *context), void *context);
+ * of one that has a name is closed, too. */
+void loop_close(struct loop *loop, void (*detached)(void *context), void *context);
 /* Takes the guard's side of a connection's settings; hooks and seed are the caller's. */
 void loop_redis_config(struct guard *guard, struct redis_config *config);
 
 /* Accepts it: it will be called back once. */
-void loop_accept(struct guard_loop *loop, struct get *get);
+void loop_accept(struct loop *loop, struct get *get);
 /* With the guard's mutex held. A get that is answered already stays so. */
-void loop_cancel(struct guard_loop *loop, struct get *get);
+void loop_cancel(struct loop *loop, struct get *get);
 /* The gets of one request for many keys; for the guard's own loop on any thread. With the guard's mutex held. */
 void loop_cancel_many(struct many *many);
 /* The guard's thread has answered these (a list by prev, next). */
-void loop_return(struct guard_loop *loop, struct get *list);
+void loop_return(struct loop *loop, struct get *list);
 
 #endif

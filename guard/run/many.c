@@ -58,7 +58,7 @@ static void free_many(struct many *many)
 /* From here on no ticket leads to it. */
 static void forget_stand_in(struct many *many)
 {
-    struct guard_loop *loop = many->loop;
+    struct loop *loop = many->loop;
     if (is_own_loop(loop))
         pthread_mutex_lock(&loop->guard->mutex);
     tickets_remove(&loop->tickets, many->stand_in->ticket);
@@ -99,7 +99,7 @@ static struct get *new_stand_in(struct many *many)
     return stand_in;
 }
 
-struct many *many_new(struct guard_loop *loop, const struct guard_request *request, size_t asked)
+struct many *many_new(struct loop *loop, const struct guard_request *request, size_t asked)
 {
     size_t parts_bytes = sizeof(struct many) + asked * sizeof(struct many_part);
     struct many *many = calloc(1, parts_bytes + request->count * sizeof *many->results);
@@ -143,7 +143,7 @@ void many_discard(struct many *many)
 
 guard_ticket many_take_ticket(struct many *many)
 {
-    struct guard_loop *loop = many->loop;
+    struct loop *loop = many->loop;
     many->stand_in->ticket = tickets_add(&loop->tickets, many->stand_in);
     if (many->stand_in->ticket == 0)
         return 0;
@@ -154,7 +154,7 @@ guard_ticket many_take_ticket(struct many *many)
 
 void many_return_ticket(struct many *many)
 {
-    struct guard_loop *loop = many->loop;
+    struct loop *loop = many->loop;
     if (many->stand_in->ticket == 0)
         return;
     tickets_remove(&loop->tickets, many->stand_in->ticket);

@@ -28,7 +28,7 @@ struct many_part {
 };
 
 struct many {
-    struct guard_loop *loop;
+    struct loop *loop;
     struct get *stand_in; /* owned: has the ticket */
     guard_answered *answered;
     void *context;
@@ -41,7 +41,7 @@ struct many {
 };
 
 /* Of a request that was checked, for so many gets. NULL: no memory. */
-struct many *many_new(struct guard_loop *loop, const struct guard_request *request, size_t asked);
+struct many *many_new(struct loop *loop, const struct guard_request *request, size_t asked);
 /* Key i has been answered; its value becomes ours. */
 void many_take(struct many *many, size_t i, const struct guard_result *result);
 /* Key i has this get; the caller's until it is accepted. */

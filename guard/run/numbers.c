@@ -79,7 +79,7 @@ static void add_kind(struct guard_stats *stats, const struct guard_kind *kind)
     stats->shed += atomic_load_explicit(&kind->shed, memory_order_relaxed);
     add_loop_counters(stats, &guard->own->counters[kind->index]);
     add_loop_counters(stats, &guard->past_loops[kind->index]);
-    for (const struct guard_loop *loop = guard->loops; loop != NULL; loop = loop->next)
+    for (const struct loop *loop = guard->loops; loop != NULL; loop = loop->next)
         add_loop_counters(stats, &loop->counters[kind->index]);
 }
 

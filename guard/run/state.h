@@ -23,7 +23,7 @@
  * Locking   the guard's mutex, then a loop's; that of the loads (load.h) comes after the workers', and those of the hot keys
  *           and of the near cache stand by themselves. Nobody else's code runs under any of them.
  * Lifetime  a guard is made by guard_open() and freed by guard_close() after its thread has ended; a loop lives from
- *           loop_open() until nothing of it is left on its host.
+ *           loop_open() until nothing of it is left on its host, and its name as long as the guard.
  */
 #ifndef GUARD_STATE_H
 #define GUARD_STATE_H
@@ -96,10 +96,19 @@ struct loop_hooks {
     void (*stated)(struct guard *guard); /* redis_state has been told, and perhaps changed */
 };
 
+/* What a host calls its loop by. It stays until guard_close(), because a loader may still name a loop that is gone.
+ * */
 struct guard_loop {
-    struct guard_loop *prev, *next; /* all of the guard, under its mutex */
+    struct guard_loop *next; /* all that there ever were, under the guard's mutex */
     struct guard *guard;
-    struct guard_host *host;            /* its own if it is attached */
+    struct loop *there; /* NULL: gone; written on its thread under desk_lock(), for others to read under that */
+};
+
+struct loop {
+    struct loop *prev, *next; /* all of the guard, under its mutex */
+    struct guard *guard;
+    struct guard_loop *name;            /* the guard's; NULL: its own loop */
+    struct guard_host *host;            /* its own, unless it is the guard's */
     struct guard_host_state host_state; /* of one that an adapter of the host's made */
     struct host_wake mail;              /* something was returned, or is left to be called back */
     struct redis *redis;
@@ -118,11 +127,10 @@ struct guard_loop {
     uint32_t many_count;           /* of those, no requests but the stand-ins of many */
     uint32_t gets_of_many;         /* of those, gets that stand-ins stand for */
     uint32_t count;                /* accepted and not yet called back */
-    bool attached;                 /* by a host */
     bool detaching, parts_closed;
     const struct loop_hooks *hooks; /* NULL: of no interest */
     struct get *outbox;             /* the guard's thread: what it has answered since it last told the loop */
-    struct guard_loop *outbox_next;
+    struct loop *outbox_next;
     void (*detached)(void *context);
     void *detached_context;
     struct loop_counters counters[GUARD_KINDS_MAX]; /* by kind: the whole is their sum */
@@ -189,7 +197,8 @@ struct guard {
     struct connecting *connectings;            /* that wait for the first word of Redis */
     struct guard_kind *kinds[GUARD_KINDS_MAX]; /* by index; set once, before any request of it */
     unsigned kind_count;
-    struct guard_loop *loops;                         /* attached by the host */
+    struct loop *loops;                               /* attached by the host */
+    struct guard_loop *loop_names;                    /* owned */
     struct loop_counters past_loops[GUARD_KINDS_MAX]; /* of those that were, by kind */
     struct guard_stats published;                     /* of no kind */
     bool draining, closing_asked, cancelling, ended;
@@ -215,7 +224,7 @@ struct guard {
     bool sweep_due;        /* near_sweep() has something to do */
     bool resync_due;       /* every flight that waits is to look again */
     struct events events;  /* not told yet */
-    struct guard_loop *own;
+    struct loop *own;
     struct subscription *wake;
     enum guard_redis_state wake_state; /* as it last said */
     struct workers *workers;
@@ -235,7 +244,7 @@ static inline bool is_forked(const struct guard *guard)
 }
 #define FORKED_TEXT "this guard was opened before fork(), in another process; open one in this process"
 
-static inline bool is_own_loop(const struct guard_loop *loop)
+static inline bool is_own_loop(const struct loop *loop)
 {
     return loop == loop->guard->own;
 }

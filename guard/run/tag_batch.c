@@ -8,7 +8,7 @@
 #include <utlist.h>
 
 struct tag_batch {
-    struct guard_loop *loop;
+    struct loop *loop;
     struct tag_batch *next; /* a fuller one of the same turn */
     struct tag_asker *askers;
     struct epochs epochs; /* the question */
@@ -33,7 +33,7 @@ static void tell_asker(const struct epochs *epochs, struct tag_asker *asker)
 static void on_answer(void *context)
 {
     struct tag_batch *batch = context;
-    struct guard_loop *loop = batch->loop;
+    struct loop *loop = batch->loop;
     struct tag_asker *asker = NULL, *next = NULL;
     DL_FOREACH_SAFE (batch->askers, asker, next)
         tell_asker(&batch->epochs, asker);
@@ -43,7 +43,7 @@ static void on_answer(void *context)
 
 /* ---- the question ---- */
 
-static struct tag_batch *new_batch(struct guard_loop *loop)
+static struct tag_batch *new_batch(struct loop *loop)
 {
     struct tag_batch *batch = loop->spare_batch != NULL ? loop->spare_batch : malloc(sizeof *batch);
     if (batch == NULL)
@@ -72,7 +72,7 @@ static bool add_asker(struct tag_batch *batch, const char *name_space, const str
     return true;
 }
 
-bool tag_batch_join(struct guard_loop *loop, struct tag_asker *asker, const char *tags, size_t bytes)
+bool tag_batch_join(struct loop *loop, struct tag_asker *asker, const char *tags, size_t bytes)
 {
     const char *name_space = loop->guard->protocol.name_space;
     struct tag split[GUARD_TAGS_MAX];
@@ -99,7 +99,7 @@ static void give_up(struct tag_batch *batch)
     on_answer(batch);
 }
 
-void tag_batch_send(struct guard_loop *loop)
+void tag_batch_send(struct loop *loop)
 {
     struct tag_batch *batch = loop->tag_batches, *next = NULL;
     loop->tag_batches = NULL;

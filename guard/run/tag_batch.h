@@ -26,8 +26,8 @@ struct tag_asker {
 };
 
 /* `tags` are sound, at least one; copied. False: no memory, or the loop has closed its connection; it is not answered. */
-bool tag_batch_join(struct guard_loop *loop, struct tag_asker *asker, const char *tags, size_t bytes);
+bool tag_batch_join(struct loop *loop, struct tag_asker *asker, const char *tags, size_t bytes);
 /* Sends what has joined. */
-void tag_batch_send(struct guard_loop *loop);
+void tag_batch_send(struct loop *loop);
 
 #endif

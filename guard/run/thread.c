@@ -151,9 +151,9 @@ static void perform_all(struct guard *guard)
 /* ---- what the core has answered ---- */
 
 /* Into its loop's outbox; `told` links the loops that have something there. */
-static void put_in_outbox(struct get *get, struct guard_loop **told)
+static void put_in_outbox(struct get *get, struct loop **told)
 {
-    struct guard_loop *loop = get->loop;
+    struct loop *loop = get->loop;
     get->in_core = false;
     get->prev = get->next = NULL;
     if (loop->outbox == NULL) {
@@ -173,7 +173,7 @@ static void note_heat(struct guard *guard, uint64_t now_us, const struct get *ge
 }
 
 /* Of all that is in their outboxes. */
-static void note_heats(struct guard *guard, uint64_t now_us, const struct guard_loop *told)
+static void note_heats(struct guard *guard, uint64_t now_us, const struct loop *told)
 {
     const struct get *get = NULL;
     pthread_mutex_lock(&guard->hot_mutex);
@@ -184,7 +184,7 @@ static void note_heats(struct guard *guard, uint64_t now_us, const struct guard_
 }
 
 /* What the core has answered, beginning with this one. */
-static void tell_waiters(struct guard *guard, struct core_waiter *waiter, struct guard_loop **told)
+static void tell_waiters(struct guard *guard, struct core_waiter *waiter, struct loop **told)
 {
     uint64_t now_us = clock_now_us();
     for (; waiter != NULL; waiter = core_next_answer(guard->core)) {
@@ -197,7 +197,7 @@ static void tell_waiters(struct guard *guard, struct core_waiter *waiter, struct
 
 static void tell_answered(struct guard *guard)
 {
-    struct guard_loop *told = NULL;
+    struct loop *told = NULL;
     struct core_waiter *waiter = core_next_answer(guard->core);
     if (waiter != NULL)
         tell_waiters(guard, waiter, &told);
@@ -207,7 +207,7 @@ static void tell_answered(struct guard *guard)
         put_in_outbox(get, &told);
     }
     while (told != NULL) { /* a loop may be gone once it has its answers */
-        struct guard_loop *loop = told;
+        struct loop *loop = told;
         struct get *list = loop->outbox;
         told = loop->outbox_next;
         loop->outbox = NULL;

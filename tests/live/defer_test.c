@@ -574,6 +574,68 @@ TEST(a_loop_can_be_detached_what_was_deferred_to_it_is_called_back_and_others_lo
     expect_answer(&ask, "k v1");
 }
 
+static struct {
+    sem_t begun;
+    atomic_int status; /* of the deferral; -1: not yet */
+} outliving;
+
+static void load_to_its_loop(struct guard_load *load, void *context)
+{
+    struct guard_loop *loop = later.loop; /* before it goes */
+    if (loop == NULL) {
+        load_later(load, context);
+        return;
+    }
+    sem_post(&outliving.begun);
+    struct pollfd gate = {fleet.source.gate, POLLIN, 0};
+    while (poll(&gate, 1, -1) < 0)
+        continue;
+    int status = (int)guard_load_defer(load, loop, note_call, NULL);
+    assert_true(guard_load_cancelled(load));
+    guard_load_fail(load, GUARD_FAILURE_UNAVAILABLE); /* says nothing about the source */
+    atomic_store(&outliving.status, status);
+}
+
+TEST(a_loader_may_outlive_the_loop_that_it_defers_to)
+{
+    static struct ask ask;
+    struct uv_host host;
+    sem_init(&outliving.begun, 0, 0);
+    atomic_store(&outliving.status, -1);
+    fleet.policy.loader = load_to_its_loop;
+    fleet_open(1);
+    uv_host_open(&host);
+    source_shut(&fleet.source);
+    ask_start(0, &ask, "k");
+    while (sem_wait(&outliving.begun) != 0)
+        continue;
+    uv_host_close(&host);
+    later.loop = NULL;
+    source_open(&fleet.source);
+    WAIT_UNTIL(atomic_load(&outliving.status) != -1);
+    assert_int_equal(outliving.status, GUARD_CLOSING);
+    wait_deferred(1); /* again, for the same request */
+    finish_later(0);
+    expect_answer(&ask, "k v1");
+    assert_int_equal(later.called, 0);
+}
+
+TEST(a_loop_that_is_gone_can_still_be_named)
+{
+    struct uv_host host;
+    fleet.config.log = guard_log_none;
+    fleet_open(1);
+    uv_host_open(&host);
+    struct guard_loop *gone = host.guard_loop, *copy = gone;
+    const struct guard_request request = {
+        .kind = fleet.kinds[0], .key = "k", .loop = gone, .answered = ask_answered};
+    uv_host_close(&host);
+    assert_int_equal(guard_get(fleet.guards[0], &request, NULL, NULL), GUARD_CLOSING);
+    guard_cancel(fleet.guards[0], gone, 1);
+    guard_loop_detach(&copy, uv_host_detached, NULL); /* refused: `detached` would write to NULL */
+    assert_null(copy);
+}
+
 /* ---- PostgreSQL on an epoll loop ---- */
 
 struct epoll_host {
