@@ -143,8 +143,12 @@ void guard_drain(struct guard *guard)
 enum guard_status guard_close(struct guard **closing, uint32_t drain_ms)
 {
     struct guard *guard = *closing;
+    bool ours = guard != NULL && !is_forked(guard);
+    if (ours && (blocking_in_callback() || blocking_here.loads_for == guard))
+        return request_refuse(guard, "guard_close",
+                              "it waits for callbacks and loaders, and this is one; close it on another thread");
     *closing = NULL;
-    if (guard == NULL || is_forked(guard)) /* the parent's: its threads cannot be waited for here */
+    if (!ours) /* NULL, or the parent's: its threads cannot be waited for here */
         return GUARD_OK;
     if (!life_stop(guard, drain_ms))
         return GUARD_TIMEOUT;
@@ -317,6 +321,8 @@ static enum guard_status change_and_wait(struct guard *guard, const struct guard
     const struct telling telling = {
         .function = function, .expires = expires, .done = invalidated, .context = &blocking};
     *result = (struct guard_invalidated){.status = GUARD_INVALID};
+    if (blocking_in_callback())
+        return request_refuse(guard, function, CALLBACK_TEXT);
     blocking_init(&blocking, result);
     enum guard_status status = change_entries(guard, change, &telling);
     if (status == GUARD_OK)

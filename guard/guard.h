@@ -24,8 +24,9 @@
  * Five promises, valid for every function:
  *
  * Threads    Any thread may call any function, unless it says otherwise. Callbacks run on the guard's own thread, those of
- *            a request with a loop on the thread of that loop: keep them short, never block in them. Loaders run on load
- *            threads and may block.
+ *            a request with a loop on the thread of that loop: keep them short, never block in them. What blocks is
+ *            INVALID there, in the callbacks of every guard and of locks.h, with a line in the log that names the
+ *            call. Loaders run on load threads and may block.
  * Once       What was accepted calls back exactly once, never from inside the call that started it, also when it is
  *            cancelled or the guard closes. What was refused (a status other than GUARD_OK) never calls back.
  * Ownership  Arguments are *copied*, or *lent until X*. What is *yours* you give back with the function named there.
@@ -129,8 +130,9 @@ struct guard_value {
     size_t body_bytes;
     const char *validator; /* what the loader passed, "" if nothing */
 };
-/* Asks and waits; not from a callback, not on a thread that runs a loop. *result is always set; its value is yours. Returns
- * result->status. A loader uses guard_load_get() instead. */
+/* Asks and waits; not on a thread that runs a loop, which would stand still. INVALID in a callback, and on a thread
+ * that runs a loader of this guard: that uses guard_load_get(). *result is always set; its value is yours. Returns
+ * result->status. */
 GUARD_API enum guard_status guard_get_wait(struct guard *guard, const struct guard_request *request,
                                            struct guard_result *result);
 /* Gives one reference back and leaves NULL. Accepts NULL in *value. */
@@ -143,7 +145,8 @@ struct guard_invalidated; /* its .status is what is returned */
 GUARD_API enum guard_status guard_invalidate_wait(struct guard *guard, const struct guard_change *change,
                                                   struct guard_invalidated *result);
 
-/* Refuses new requests, lets running loads finish for drain_ms, answers the rest with CLOSING: see "Closing". Blocks. */
+/* Refuses new requests, lets running loads finish for drain_ms, answers the rest with CLOSING: see "Closing". Blocks.
+ * In a callback or a loader of this guard it is INVALID, and *guard stays. */
 GUARD_API enum guard_status guard_close(struct guard **guard, uint32_t drain_ms);
 
 /* ---- asking ---- */

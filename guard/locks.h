@@ -38,7 +38,8 @@
  * The clocks of all hosts must run at the same rate, within 1 %; their time of day does not matter.
  *
  * Threads    Every function may be called from any thread unless it says otherwise. Callbacks run on the locks' own
- *            thread: keep them short, never block in them, and call none of the ..._wait() functions there.
+ *            thread: keep them short, never block in them. What blocks is INVALID there, and in every callback of
+ *            guard.h.
  * Once       An accepted request is answered exactly once, never from inside the call that made it, also when it is
  *            cancelled or the locks close. A refused one (a status other than OK from guard_lock()) never is.
  *            What one thread asks for and gives back is done in that order.

@@ -2,6 +2,8 @@
 /* blocking.c - see blocking.h. */
 #include "blocking.h"
 
+_Thread_local struct blocking_here blocking_here;
+
 /* Every near hit of a blocking get does. */
 void blocking_init(struct blocking *blocking, void *out)
 {

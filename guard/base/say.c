@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* say.c - see say.h. */
 #include "say.h"
+#include "blocking.h"
 #include "clock.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -123,7 +124,9 @@ static bool write_line(const char *name_space, const char *text, unsigned lost)
 static void say_line(struct say *say, enum say_tone tone, const char *text)
 {
     if (say->log != NULL) {
+        blocking_callback_begins();
         say->log(say->context, text, tone == SAY_GOOD);
+        blocking_callback_ends();
         return;
     }
     unsigned lost = atomic_exchange(&say->lost, 0);

@@ -2,6 +2,7 @@
 /*
  * lock_life.c - locks from guard_locks_open() to guard_locks_close(): their settings, provider, core and thread. See locks.h.
  */
+#include "../base/blocking.h"
 #include "../base/check.h"
 #include "../base/clock.h"
 #include "../base/key.h"
@@ -76,7 +77,7 @@ static struct guard_locks *new_locks(const struct guard_locks_config *config)
 static void *run_locks(void *context)
 {
     struct guard_locks *locks = context;
-    lock_thread_begins(locks);
+    blocking_callback_begins(); /* for good */
     uv_host_run(locks->host);
     return NULL;
 }
@@ -192,8 +193,10 @@ enum guard_status guard_locks_open(const struct guard_locks_config *config, stru
 enum guard_lock_status guard_locks_close(struct guard_locks **closing, uint32_t drain_ms)
 {
     struct guard_locks *locks = *closing;
-    if (locks != NULL && !locks_are_forked(locks) && lock_is_own_thread(locks))
-        return GUARD_LOCK_INVALID; /* it would wait for itself */
+    if (locks != NULL && !locks_are_forked(locks) && blocking_in_callback()) {
+        say(&locks->say, SAY_CALLER, SAY_BAD, "guard_locks_close: " CALLBACK_TEXT);
+        return GUARD_LOCK_INVALID;
+    }
     *closing = NULL;
     if (locks == NULL || locks_are_forked(locks)) /* the parent's: its thread cannot be waited for here */
         return GUARD_LOCK_OK;

@@ -463,16 +463,3 @@ void lock_thread_on_beat(void *context)
     host_timer_set(locks->host, &locks->beat, now_us + (uint64_t)REST_EVERY_MS * 1000);
     say_rest(&locks->say, now_us);
 }
-
-/* Of the thread that asks. */
-static _Thread_local const struct guard_locks *locks_of_thread;
-
-void lock_thread_begins(const struct guard_locks *locks)
-{
-    locks_of_thread = locks;
-}
-
-bool lock_is_own_thread(const struct guard_locks *locks)
-{
-    return locks_of_thread == locks;
-}

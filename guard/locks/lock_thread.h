@@ -23,13 +23,8 @@ struct lock_provider_hooks lock_thread_hooks(struct guard_locks *locks);
 /* lock_core_config.make_token. */
 void lock_thread_make_token(void *context, uint32_t units, uint32_t limit, uint32_t lease_ms,
                             char out[LOCK_TOKEN_SIZE]);
-/* On it, before anything else. */
-void lock_thread_begins(const struct guard_locks *locks);
 /* The loop runs out. */
 void lock_thread_ends(struct guard_locks *locks);
-
-/* Whether this is the thread that runs callbacks, up to the last one. */
-bool lock_is_own_thread(const struct guard_locks *locks);
 
 /* With the mutex held, and not once `ended`. */
 void lock_mail_post(struct guard_locks *locks, struct lock_mail *mail, enum lock_mail_kind kind);

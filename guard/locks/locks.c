@@ -16,8 +16,6 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define OWN_THREAD_TEXT "in a callback, on the locks' own thread, it would wait for itself"
-
 const char *guard_lock_status_name(enum guard_lock_status status)
 {
     static const char *const NAMES[] = {
@@ -244,8 +242,8 @@ enum guard_lock_status guard_lock_wait(struct guard_locks *locks, const struct g
     *result = (struct guard_lock_result){.status = GUARD_LOCK_INVALID};
     if (!check_lock(locks, request, "guard_lock_wait", error))
         return GUARD_LOCK_INVALID;
-    if (lock_is_own_thread(locks)) {
-        check_failed(error, GUARD_INVALID, "guard_lock_wait: " OWN_THREAD_TEXT);
+    if (blocking_in_callback()) {
+        check_failed(error, GUARD_INVALID, "guard_lock_wait: " CALLBACK_TEXT);
         return GUARD_LOCK_INVALID;
     }
     return lock_and_wait(locks, request, result, error);
@@ -301,7 +299,7 @@ enum guard_lock_status guard_unlock_wait(struct guard_hold **giving)
     enum guard_lock_status status = GUARD_LOCK_UNKNOWN;
     struct blocking blocking;
     bool invalid = *giving == NULL || locks_are_forked((*giving)->locks);
-    if (invalid || lock_is_own_thread((*giving)->locks)) {
+    if (invalid || blocking_in_callback()) {
         guard_unlock(giving, NULL, NULL);
         return invalid ? GUARD_LOCK_INVALID : GUARD_LOCK_UNKNOWN;
     }
@@ -388,9 +386,9 @@ enum guard_lock_status guard_lock_look(struct guard_locks *locks, const char *na
     if (!check_locks(locks, "guard_lock_look", error))
         return GUARD_LOCK_INVALID;
     if (name == NULL || !key_valid(name, strnlen(name, GUARD_LOCK_NAME_BYTES_MAX + 1)) ||
-        lock_is_own_thread(locks)) {
+        blocking_in_callback()) {
         check_failed(error, GUARD_INVALID, "guard_lock_look: %s",
-                     lock_is_own_thread(locks) ? OWN_THREAD_TEXT : "a name has 1..4096 bytes");
+                     blocking_in_callback() ? CALLBACK_TEXT : "a name has 1..4096 bytes");
         return GUARD_LOCK_INVALID;
     }
     struct lock_looking looking = {.locks = locks,

@@ -400,6 +400,15 @@ static enum guard_status ask_and_wait(struct guard *guard, const struct guard_re
     return status == GUARD_NOW ? GUARD_OK : status;
 }
 
+/* NULL: it may wait for an answer of this guard. */
+static const char *wrong_thread(const struct guard *guard)
+{
+    if (blocking_in_callback())
+        return CALLBACK_TEXT;
+    return blocking_here.loads_for == guard ? "a loader of this guard runs on this thread; use guard_load_get()" :
+    NULL;
+}
+
 /* As many results as a request may have. */
 static size_t result_count(const struct guard_request *request)
 {
@@ -414,7 +423,11 @@ enum guard_status guard_get_wait(struct guard *guard, const struct guard_request
     struct waiting waiting = {results, result_count(request)};
     if (results == NULL)
         return request_refuse(guard, "guard_get_wait", "results is NULL");
-    const char *wrong = ask_check(guard, request, "guard_get_wait", true);
+    const char *wrong = wrong_thread(guard);
+    if (wrong != NULL)
+        request_refuse(guard, "guard_get_wait", wrong);
+    else
+        wrong = ask_check(guard, request, "guard_get_wait", true);
     enum guard_status status = wrong == NULL ? ask_and_wait(guard, request, &waiting) : GUARD_INVALID;
     for (size_t i = 0; i < waiting.count && status != GUARD_OK; i++)
         results[i] = (struct guard_result){.status = status, .wrong = wrong};

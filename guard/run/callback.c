@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* callback.c - see callback.h. */
 #include "callback.h"
+#include "../base/blocking.h"
 #include "../base/clock.h"
 #include "../base/histogram.h"
 #include "mailbox.h"
@@ -85,7 +86,9 @@ static void call_back(struct loop *loop, struct get *get)
         result.status = GUARD_CLOSING;
     forget_ticket(loop, get);
     remember_loaded(loop, get);
+    blocking_callback_begins();
     get->answered(get->context, &result);
+    blocking_callback_ends();
     guard_value_unref(&value);
     get_free(get);
     loop->count--;

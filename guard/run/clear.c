@@ -367,6 +367,8 @@ enum guard_status guard_clear_wait(struct guard *guard, uint32_t deadline_ms, st
 {
     struct blocking blocking;
     *result = (struct guard_cleared){.status = GUARD_INVALID};
+    if (blocking_in_callback())
+        return request_refuse(guard, "guard_clear_wait", CALLBACK_TEXT);
     blocking_init(&blocking, result);
     enum guard_status status = guard_clear(guard, deadline_ms, cleared, &blocking);
     if (status == GUARD_OK)

@@ -95,6 +95,8 @@ enum guard_status guard_connected_wait(struct guard *guard)
 {
     struct blocking blocking;
     enum guard_status told = GUARD_INVALID;
+    if (blocking_in_callback())
+        return request_refuse(guard, "guard_connected_wait", CALLBACK_TEXT);
     blocking_init(&blocking, &told);
     enum guard_status status = guard_connected(guard, connected, &blocking);
     if (status != GUARD_OK)

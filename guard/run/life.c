@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* life.c - see life.h. */
 #include "life.h"
+#include "../base/blocking.h"
 #include "../base/check.h"
 #include "../base/clock.h"
 #include "../base/thread_begin.h"
@@ -137,6 +138,7 @@ static void on_beat(void *context)
 static void *run(void *context)
 {
     struct guard *guard = context;
+    blocking_callback_begins(); /* for good */
     uv_host_run(guard->host);
     return NULL;
 }

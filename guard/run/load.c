@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* load.c - see load.h. */
 #include "load.h"
+#include "../base/blocking.h"
 #include "../base/check.h"
 #include "../base/clock.h"
 #include "state.h"
@@ -448,7 +449,9 @@ void load_call_back(struct running_load *load)
     load->calling = true;
     load->caller = pthread_self();
     desk_unlock();
+    blocking_callback_begins();
     call(context);
+    blocking_callback_ends();
     desk_lock();
     load = find_handle(desk, handle); /* it may have been finished in there */
     if (load != NULL)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* loop.c - see loop.h. */
 #include "loop.h"
+#include "../base/blocking.h"
 #include "../base/check.h"
 #include "../base/clock.h"
 #include "../wire/scripts.h"
@@ -106,8 +107,10 @@ static void on_closed(void *context)
     tickets_clear(&loop->tickets);
     tag_memory_free(&loop->tag_memory);
     free(loop->spare_batch);
+    blocking_callback_begins();
     if (loop->detached != NULL)
         loop->detached(loop->detached_context);
+    blocking_callback_ends();
     free(loop);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* workers.c - see workers.h. */
 #include "workers.h"
+#include "../base/blocking.h"
 #include "../base/clock.h"
 #include "../base/thread_begin.h"
 #include <assert.h>
@@ -103,6 +104,7 @@ static void *worker_run(void *context)
 {
     struct worker *worker = context;
     const struct workers_config *config = &worker->workers->config;
+    blocking_here.loads_for = config->desk->context;
     pthread_cleanup_push(worker_over, worker);
     if (config->thread_begins != NULL)
         config->thread_begins(config->thread_context);

@@ -636,6 +636,50 @@ TEST(a_loop_that_is_gone_can_still_be_named)
     assert_null(copy);
 }
 
+static atomic_uint blocking_refused;
+
+static void wait_when_called(void *context)
+{
+    atomic_fetch_add(&blocking_refused, rig_blocking_refused(0));
+    note_call(context);
+}
+
+static void wait_when_detached(void *context)
+{
+    atomic_fetch_add(&blocking_refused, rig_blocking_refused(0));
+    uv_host_detached(context);
+}
+
+TEST(whatever_blocks_is_refused_in_the_callbacks_of_a_loop_as_well)
+{
+    static struct ask ask;
+    struct uv_host host;
+    atomic_store(&blocking_refused, 0);
+    fleet.config.log = guard_log_none;
+    fleet.config.load_threads = 1;
+    later.on_cancel = wait_when_called;
+    fleet_open(1);
+    uv_host_open(&host);
+    ask_start(0, &ask, "k");
+    wait_deferred(1);
+    WAIT_UNTIL(stats_of(fleet.guards[0]).loads_running == 1);
+    later.loop = NULL;
+    ask_start(0, &other, "j"); /* on the same thread */
+    wait_deferred(2);
+    finish_later(1);
+    expect_answer(&other, "j v1"); /* so the guard knows that the first one is deferred */
+    guard_loop_detach(&host.guard_loop, wait_when_detached, &host);
+    uv_run(&host.loop, UV_RUN_DEFAULT);
+    assert_true(host.detached);
+    assert_int_equal(uv_loop_close(&host.loop), 0);
+    assert_int_equal(later.called, 1);
+    assert_int_equal(blocking_refused, 2 * RIG_BLOCKING);
+    guard_load_fail(later.loads[0], GUARD_FAILURE_UNAVAILABLE);
+    wait_deferred(3);
+    finish_later(2);
+    expect_answer(&ask, "k v1");
+}
+
 /* ---- PostgreSQL on an epoll loop ---- */
 
 struct epoll_host {

@@ -630,4 +630,25 @@ static inline void rig_rules_of_readme(char rules[static RIG_RULES_BYTES])
     snprintf(rules, RIG_RULES_BYTES, "%.*s", (int)strcspn(line + strlen(start), "\n"), line + strlen(start));
 }
 
+/* ---- calls that block ---- */
+
+enum { RIG_BLOCKING = 6 };
+
+/* How many of them are refused, and leave what they are given; one that is not may never return. */
+static inline unsigned rig_blocking_refused(size_t i)
+{
+    struct guard *guard = fleet.guards[i], *closing = guard;
+    const struct guard_request request = {.kind = fleet.kinds[i], .key = "other"};
+    struct guard_result result;
+    struct guard_invalidated changed;
+    struct guard_cleared cleared;
+    unsigned refused = guard_close(&closing, 0) == GUARD_INVALID && closing == guard;
+    refused += guard_get_wait(guard, &request, &result) == GUARD_INVALID && result.wrong != NULL;
+    refused += guard_invalidate_wait(guard, KEY_CHANGE("other", 0), &changed) == GUARD_INVALID;
+    refused += guard_expire_wait(guard, KEY_CHANGE("other", 0), &changed) == GUARD_INVALID;
+    refused += guard_clear_wait(guard, 0, &cleared) == GUARD_INVALID;
+    refused += guard_connected_wait(guard) == GUARD_INVALID;
+    return refused;
+}
+
 #endif

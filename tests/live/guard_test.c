@@ -1116,4 +1116,131 @@ TEST(outcomes_have_names)
     assert_string_equal(guard_failure_name((enum guard_failure)99), "?");
 }
 
+/* ---- calls that block, where nobody may wait ---- */
+
+static struct {
+    atomic_uint calls, refused;
+    atomic_bool says_which;
+} waited;
+
+static void try_to_wait(void)
+{
+    atomic_fetch_add(&waited.refused, rig_blocking_refused(0));
+    atomic_fetch_add(&waited.calls, 1);
+}
+
+static void wait_when_answered(void *context, const struct guard_result *result)
+{
+    try_to_wait();
+    ask_answered(context, result);
+}
+
+static void wait_when_changed(void *context, const struct guard_invalidated *result)
+{
+    (void)context;
+    (void)result;
+    try_to_wait();
+}
+
+static void wait_when_cleared(void *context, const struct guard_cleared *result)
+{
+    (void)context;
+    (void)result;
+    try_to_wait();
+}
+
+static void wait_when_refreshed(void *context, const struct guard_refreshed *result)
+{
+    (void)context;
+    (void)result;
+    try_to_wait();
+}
+
+static void wait_when_connected(void *context, enum guard_status status)
+{
+    (void)context;
+    (void)status;
+    try_to_wait();
+}
+
+static void wait_when_told(void *context, const struct guard_event *event)
+{
+    (void)context;
+    if (event->what == GUARD_EVENT_LOAD_ENDED)
+        try_to_wait();
+}
+
+/* A line is said inside a call that is wrong, on whatever thread that is. */
+static void wait_when_a_key_is_wrong(void *context, const char *text, bool good)
+{
+    (void)context;
+    (void)good;
+    if (strstr(text, "guard_get_wait: it blocks, and this is a callback") != NULL)
+        atomic_store(&waited.says_which, true);
+    if (strstr(text, "guard_refresh") != NULL)
+        try_to_wait();
+}
+
+static void expect_refused(unsigned calls)
+{
+    WAIT_UNTIL(atomic_load(&waited.calls) == calls);
+    assert_int_equal(waited.refused, calls * RIG_BLOCKING);
+}
+
+TEST(in_a_callback_whatever_blocks_is_refused)
+{
+    static struct ask ask;
+    const char *const keys[] = {"warm"};
+    struct guard_refresh_request refresh = {.keys = keys, .count = 0, .done = wait_when_refreshed};
+    memset(&waited, 0, sizeof waited);
+    fleet.config.log = wait_when_a_key_is_wrong;
+    fleet.config.event = wait_when_told;
+    fleet_open(1);
+    struct guard *guard = fleet.guards[0];
+    struct guard_request request = {
+        .kind = fleet.kinds[0], .key = "k", .answered = wait_when_answered, .context = &ask};
+    memset(&ask, 0, sizeof ask);
+    atomic_fetch_add(&fleet.accepted[0], 1);
+    assert_int_equal(guard_get(guard, &request, NULL, NULL), GUARD_OK);
+    ask_wait(&ask);
+    expect_refused(2); /* the event of its load, and its answer */
+    ask_clear(&ask);
+    struct guard_change change = {.key = "k", .done = wait_when_changed};
+    assert_int_equal(guard_invalidate(guard, &change), GUARD_OK);
+    expect_refused(3);
+    assert_int_equal(guard_clear(guard, 0, wait_when_cleared, NULL), GUARD_OK);
+    expect_refused(4);
+    assert_int_equal(guard_connected(guard, wait_when_connected, NULL), GUARD_OK);
+    expect_refused(5);
+    refresh.kind = fleet.kinds[0];
+    assert_int_equal(guard_refresh(guard, &refresh), GUARD_INVALID); /* the line */
+    expect_refused(6);
+    assert_true(waited.says_which);
+    expect_row(0, "k", "k v1"); /* the guard is there, and this thread may wait again */
+}
+
+static void load_and_wait(struct guard_load *load, void *context)
+{
+    struct guard *closing = fleet.guards[0];
+    const struct guard_request request = {.kind = fleet.kinds[0], .key = "other"};
+    struct guard_result result;
+    struct guard_invalidated changed;
+    (void)context;
+    unsigned refused = guard_close(&closing, 0) == GUARD_INVALID;
+    refused += guard_get_wait(fleet.guards[0], &request, &result) == GUARD_INVALID;
+    refused += guard_invalidate_wait(fleet.guards[0], KEY_CHANGE("other", 0), &changed) != GUARD_OK;
+    atomic_store(&waited.refused, refused);
+    guard_load_absent(load);
+}
+
+TEST(in_a_loader_its_own_guard_is_neither_waited_for_nor_closed)
+{
+    memset(&waited, 0, sizeof waited);
+    fleet.config.log = guard_log_none;
+    fleet.policy.loader = load_and_wait;
+    fleet_open(1);
+    expect(0, "k", GUARD_ABSENT);
+    assert_int_equal(waited.refused, 2);
+}
+
 TEST_GROUP(.up = rig_start, .down = rig_stop, .before = fleet_before, .end = fleet_close);
