@@ -45,12 +45,15 @@ static void drop(struct running *running, struct entry *entry)
 void running_close(struct running **running_slot)
 {
     struct running *running = *running_slot;
+    struct entry *entry, *next;
 
     *running_slot = NULL;
     if (running == NULL)
         return;
-    while (running->by_load != NULL)
-        drop(running, running->by_load);
+    for (entry = running->by_load; entry != NULL; entry = next) {
+        next = entry->hh.next;
+        drop(running, entry);
+    }
     pthread_mutex_destroy(&running->lock);
     free(running);
 }

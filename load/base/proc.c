@@ -274,9 +274,9 @@ static _Noreturn void launch_execute(const struct launch *launch)
     if (launch->user != NULL)
         become_user(launch->user);
     prctl(PR_SET_PDEATHSIG, launch->end_signal);
-    if (getppid() != launch->parent)
-        _exit(125);
     int null = open("/dev/null", O_RDONLY);
+    if (getppid() != launch->parent || null == -1)
+        _exit(125);
     dup2(null, 0);
     dup2(launch->output, 1);
     dup2(launch->output, 2);
@@ -630,9 +630,8 @@ void proc_show_tail(const char *path)
     FILE *file = fopen(path, "re");
     if (file == NULL)
         return;
-    if (fseek(file, -(long)sizeof text, SEEK_END) != 0)
-        rewind(file);
-    size_t count = fread(text, 1, sizeof text, file);
+    bool is_there = fseek(file, -(long)sizeof text, SEEK_END) == 0 || fseek(file, 0, SEEK_SET) == 0;
+    size_t count = is_there ? fread(text, 1, sizeof text, file) : 0;
     fwrite(text, 1, count, stderr);
     fclose(file);
 }

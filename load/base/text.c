@@ -9,9 +9,10 @@ void text_add(struct text *text, const char *bytes, size_t count)
 {
     if (text->count + count + 1 > text->capacity) {
         text->capacity = (text->count + count + 1) * 2;
-        text->bytes = realloc(text->bytes, text->capacity);
-        if (text->bytes == NULL)
+        char *larger = realloc(text->bytes, text->capacity);
+        if (larger == NULL)
             abort();
+        text->bytes = larger;
     }
     if (count > 0)
         memcpy(text->bytes + text->count, bytes, count);

@@ -248,8 +248,7 @@ _Noreturn void generator_run(const struct herd_job *job)
     setpriority(PRIO_PROCESS, 0, BEFORE_OTHERS); /* where that is allowed */
     prctl(PR_SET_TIMERSLACK, 1UL);               /* ns; otherwise every wait may be 50 us too long */
     struct generator *generator = calloc(1, sizeof *generator);
-    bool is_made = generator != NULL && generator_init(generator, job);
-    if (!is_made)
+    if (generator == NULL || !generator_init(generator, job))
         die(job, "memory");
     generator->schedstat = open("/proc/self/schedstat", O_RDONLY | O_CLOEXEC);
     work_through(generator);

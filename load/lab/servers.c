@@ -21,8 +21,10 @@ static bool copy_shim(const char *to)
     const char *from = getenv("CHAOS_SHIM");
     FILE *in = from != NULL ? fopen(from, "re") : NULL, *out = in != NULL ? fopen(to, "we") : NULL;
     bool good = out != NULL;
-    for (size_t got; good && (got = fread(bytes, 1, sizeof bytes, in)) > 0;)
+    for (size_t got = sizeof bytes; good && got == sizeof bytes;) {
+        got = fread(bytes, 1, sizeof bytes, in);
         good = fwrite(bytes, 1, got, out) == got;
+    }
     if (in != NULL)
         fclose(in);
     if (out != NULL)

@@ -292,9 +292,11 @@ static void read_log(const struct stack_postgres *postgres, uint64_t mark, const
     FILE *file = fopen(postgres->log_path, "re");
     if (file == NULL)
         return;
-    bool good = fseek(file, (long)mark, SEEK_SET) == 0;
-    for (size_t got; good && (got = fread(chunk, 1, sizeof chunk, file)) > 0;)
+    size_t got = fseek(file, (long)mark, SEEK_SET) == 0 ? sizeof chunk : 0;
+    while (got == sizeof chunk) {
+        got = fread(chunk, 1, sizeof chunk, file);
         witness_log_feed(log, chunk, got, no_matter);
+    }
     fclose(file);
 }
 

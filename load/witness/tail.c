@@ -94,7 +94,7 @@ static bool was_cut(struct tail *tail)
 static bool was_replaced(struct tail *tail)
 {
     struct stat here, there;
-    if (stat(tail->path, &there) == -1 || fstat(tail->now.fd, &here) == -1 ||
+    if (tail->now.fd == -1 || stat(tail->path, &there) == -1 || fstat(tail->now.fd, &here) == -1 ||
         (here.st_dev == there.st_dev && here.st_ino == there.st_ino))
         return false;
     int fd = open(tail->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);

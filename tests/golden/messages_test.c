@@ -29,11 +29,10 @@ enum {
     SAME_LEAST = 3
 };
 
-static const char *const SOURCES[] = {"app/*.c",         "app/*/*.c",       "guard/*.c",
-                                      "guard/[!e]*/*.c", "guard/*/*/*.c",  "load/stampede.c",
-                                      "load/base/*.c",   "load/ground/*.c", "load/herd/*.c",
-                                      "load/play/*.c",   "load/report/*.c", "load/stack/*.c",
-                                      "load/witness/*.c"};
+static const char *const SOURCES[] = {
+    "app/*.c",         "app/*/*.c",      "guard/*.c",       "guard/[!e]*/*.c", "guard/*/*/*.c",
+    "load/stampede.c", "load/base/*.c",  "load/ground/*.c", "load/herd/*.c",   "load/play/*.c",
+    "load/report/*.c", "load/stack/*.c", "load/witness/*.c"};
 
 /* Calls whose words are not messages: tests of texts, helps, names of figures, statements, what went well. */
 static const char MUTE[] =

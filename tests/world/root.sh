@@ -24,7 +24,7 @@ make_root() {
     tar=$1 release=$2
     shift 2
     apt-config dump | grep -E '^Acquire::(Check-|Retries|https?::)' >"$tar.conf" || true
-    mmdebstrap --quiet --variant=minbase --skip=output/dev --aptopt="$tar.conf" \
+    mmdebstrap --quiet --variant=minbase --skip=output/dev --aptopt="$tar.conf" --dpkgopt=force-unsafe-io \
         --setup-hook='mkdir -p "$1/etc"; echo "127.0.0.1 localhost" >"$1/etc/hosts"' \
         "$@" "$release" "${tar%.tar}.part.tar" "$(mirror)" && mv "${tar%.tar}.part.tar" "$tar"
     rm -f "$tar.conf"
