@@ -19,15 +19,15 @@ as_root() {
 
 can_have_roots() { as_root unshare --mount --pid --fork true 2>/dev/null; }
 
-# make_root TAR RELEASE [OPTION...]: a Debian that has nothing but apt yet
+# make_root TAR RELEASE: a Debian that has nothing but apt yet
 make_root() {
-    tar=$1 release=$2
-    shift 2
-    apt-config dump | grep -E '^Acquire::(Check-|Retries|https?::)' >"$tar.conf" || true
-    mmdebstrap --quiet --variant=minbase --skip=output/dev --aptopt="$tar.conf" --dpkgopt=force-unsafe-io \
+    made=${1%.tar}.part.tar
+    apt-config dump | grep -E '^Acquire::(Check-|Retries|https?::)' >"$made.conf" || true
+    mmdebstrap --quiet --variant=minbase --skip=output/dev --aptopt="$made.conf" --dpkgopt=force-unsafe-io \
         --setup-hook='mkdir -p "$1/etc"; echo "127.0.0.1 localhost" >"$1/etc/hosts"' \
-        "$@" "$release" "${tar%.tar}.part.tar" "$(mirror)" && mv "${tar%.tar}.part.tar" "$tar"
-    rm -f "$tar.conf"
+        "$2" "$made" "$(mirror)" || return 1
+    rm -f "$made.conf"
+    mv "$made" "$1"
 }
 
 # unpack TAR FOLDER
