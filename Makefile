@@ -551,7 +551,9 @@ docs:
 	@sh load/deps.sh docs
 	sh guard/guide/docs.sh build/docs
 
+# What a user's namespace has made there is not the user's to remove.
 clean:
+	@if [ -e build/world ]; then . tests/world/root.sh && remove_root build/world; fi
 	rm -rf build
 
 help:
