@@ -58,6 +58,7 @@ part_ci() {
     [ -e "$root/packages" ] || { fresh "$root" git make && : >"$root/packages"; } || return 1
     clone "$root" && enter "$root" "$debs" "cd /src
         make -j2 objects CC=clang CFLAGS=-O0 WERROR=1
+        make -j2 objects WERROR=1
         make -j2 test WERROR=1 T='$(echo $ci_tests)'"
 }
 
