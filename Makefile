@@ -37,7 +37,7 @@
 #   make lint         include directions, format, cppcheck, clang-tidy
 #   make format       applies .clang-format
 #   make world        the README's two commands in a bare Debian, on HEAD: RELEASE=trixie, by default the one of Debian 12
-#                     and 13 that this is not; RELEASE=sid may fail. T="demo test guard"; tests/world/world.sh has all.
+#                     and 13 that this is not; RELEASE=sid may fail. T="demo test"; tests/world/world.sh has all.
 #                     Needs a mirror, and root or a user's namespaces (half an hour)
 #   make empty-root   what guard/README.md says, in such a Debian (a minute)
 #   make amalgamation build/amalgamation/guard.c, guard.h and locks.h: the guard as one file
@@ -539,7 +539,7 @@ NO_FORMATTER = clang-format $(FORMAT_VERSION) is not here, and no other version 
 RELEASE ?= -
 world empty-root:
 	@sh load/deps.sh world
-	@sh tests/world/world.sh $(RELEASE) $(if $(filter world,$@),$(or $(T),demo test guard),guard)
+	@sh tests/world/world.sh $(RELEASE) $(if $(filter world,$@),$(or $(T),demo test guard machines),guard)
 
 include .packaging/packaging.mk
 

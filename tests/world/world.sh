@@ -3,11 +3,14 @@
 # world.sh RELEASE PART... - in a Debian of another release, which is made in build/world: what a newcomer, a copier
 # and CI do there, with HEAD. As root, or where a user may have namespaces; elsewhere every part is skipped.
 #
-#   demo    make demo, where there is nothing but git and make
-#   test    make test, in the same root
-#   guard   what guard/README.md says, where there is nothing at all
-#   ci      what .ci/run has of it: everything compiles without a warning with gcc and clang, and the tests of what
-#           differs by release pass. Its root stays, with the packages, and makes the next run shorter
+#   demo      make demo, where there is nothing but git and make
+#   test      make test, in the same root
+#   guard     what guard/README.md says, where there is nothing at all
+#   machines  guard/ and its unit tests on other machines and on musl: tests/world/machines.sh, in a root of its own
+#   ci        what .ci/run has of it: everything compiles without a warning with gcc and clang, and the tests of what
+#             differs by release pass
+#
+# The roots of machines and ci stay, with their packages, and make the next run shorter.
 #
 # Ends with "N passed, N failed, N skipped", summed up. sid is the canary: it may fail.
 set -u
@@ -46,17 +49,22 @@ clone() {
     fi
 }
 
-newcomer() { [ -e "$world/$release/src" ] || { fresh "$world/$release" git make && clone "$world/$release"; }; }
+# kept ROOT: fresh or as the run before has left it, with HEAD in it
+kept() { { [ -e "$1/src/.git" ] || fresh "$1" git make; } && clone "$1"; }
+
 part_demo() {
     remove_root "$world/$release"
-    newcomer && enter "$world/$release" "$debs" "cd /src; make demo"
+    kept "$world/$release" && enter "$world/$release" "$debs" "cd /src; make demo"
 }
-part_test() { newcomer && enter "$world/$release" "$debs" "cd /src; make test"; }
+part_test() { kept "$world/$release" && enter "$world/$release" "$debs" "cd /src; make test"; }
+
+part_machines() {
+    kept "$world/machines-$release" &&
+        enter "$world/machines-$release" "$debs" "cd /src; sh tests/world/machines.sh"
+}
 
 part_ci() {
-    root=$world/ci-$release
-    [ -e "$root/packages" ] || { fresh "$root" git make && : >"$root/packages"; } || return 1
-    clone "$root" && enter "$root" "$debs" "cd /src
+    kept "$world/ci-$release" && enter "$world/ci-$release" "$debs" "cd /src
         make -j2 objects CC=clang CFLAGS=-O0 WERROR=1
         make -j2 objects WERROR=1
         make -j2 test WERROR=1 T='$(echo $ci_tests)'"
