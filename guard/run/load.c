@@ -747,12 +747,11 @@ static enum guard_status bring_verdict(struct running_load *load, enum core_load
     return GUARD_OK;
 }
 
-/* `wrong`: what the loader did against its contract; NULL: it had no memory. */
+/* `wrong`: what the loader did against its contract. */
 static enum guard_status bring_failure(struct running_load *load, const char *wrong)
 {
     desk_lock();
-    if (wrong != NULL)
-        breach(load, wrong);
+    breach(load, wrong);
     desk_unlock();
     return bring_verdict(load, LOAD_FAILED, NULL, GUARD_FAILURE_INTERNAL);
 }
