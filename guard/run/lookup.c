@@ -455,7 +455,7 @@ static void on_expired(void *context, bool expired)
 /* The breakers are the core's, which hears of no hit: the guard's thread passes this on. */
 static void note_heard(const struct lookup *lookup)
 {
-    struct guard_loop *loop = lookup->loop;
+    struct loop *loop = lookup->loop;
     unsigned shard = redis_shard(loop->redis, lookup->name, lookup->name_bytes);
     atomic_fetch_or_explicit(&loop->guard->heard[shard / 64], UINT64_C(1) << shard % 64,
                              memory_order_relaxed);
