@@ -25,6 +25,7 @@ static const struct fault_trait traits[FAULT_KINDS] = {
     [FAULT_POSTGRES_RESTART] = {"postgres-restart", FAULT_OF_POSTGRES, 1, 1, EVERYWHERE},
     [FAULT_POSTGRES_TERMINATE] = {"postgres-terminate", FAULT_OF_POSTGRES, 1, 1, EVERYWHERE},
     [FAULT_POSTGRES_FULL] = {"postgres-full", FAULT_OF_POSTGRES, 300, 1500, EVERYWHERE},
+    [FAULT_POSTGRES_STANDBY] = {"postgres-standby", FAULT_OF_POSTGRES, 100, 1500, FAULT_ONE_REDIS},
     [FAULT_LINK_DELAY] = {"link-delay", FAULT_OF_LINK, 200, 2000, EVERYWHERE},
     [FAULT_LINK_DROP] = {"link-drop", FAULT_OF_LINK, 100, 1500, EVERYWHERE},
     [FAULT_LINK_RESET] = {"link-reset", FAULT_OF_LINK, 50, 1000, EVERYWHERE},

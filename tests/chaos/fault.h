@@ -27,6 +27,7 @@ enum fault_kind {
     FAULT_POSTGRES_RESTART,   /* in order, as an operator does it */
     FAULT_POSTGRES_TERMINATE, /* pg_terminate_backend() for everybody */
     FAULT_POSTGRES_FULL,      /* no connection left */
+    FAULT_POSTGRES_STANDBY,   /* its name leads to a standby that lags, and back */
     FAULT_LINK_DELAY,         /* between processes and a server, see proxy.h */
     FAULT_LINK_DROP,
     FAULT_LINK_RESET,

@@ -331,6 +331,26 @@ static bool postgres_make_room(struct run *run, const struct nemesis_entry *entr
     return true;
 }
 
+static void lead_links_to(struct run *run, const struct stack_postgres *postgres)
+{
+    for (size_t i = 0; i < SCENE_PROCESSES; i++)
+        proxy_retarget(run->scene->proxy, run->scene->postgres_route[i], postgres->port);
+}
+
+static bool postgres_fail_over(struct run *run, const struct nemesis_entry *entry)
+{
+    (void)entry;
+    lead_links_to(run, &run->scene->standby);
+    return true;
+}
+
+static bool postgres_fail_back(struct run *run, const struct nemesis_entry *entry)
+{
+    (void)entry;
+    lead_links_to(run, &run->scene->postgres);
+    return true;
+}
+
 static const enum proxy_fault of_link[FAULT_KINDS] = {
     [FAULT_LINK_DELAY] = PROXY_DELAY,
     [FAULT_LINK_DROP] = PROXY_DROP,
@@ -400,6 +420,7 @@ static const struct {
     [FAULT_POSTGRES_RESTART] = {postgres_start, leave},
     [FAULT_POSTGRES_TERMINATE] = {postgres_terminate, leave},
     [FAULT_POSTGRES_FULL] = {postgres_fill, postgres_make_room},
+    [FAULT_POSTGRES_STANDBY] = {postgres_fail_over, postgres_fail_back},
     [FAULT_LINK_DELAY] = {link_break, link_mend},
     [FAULT_LINK_DROP] = {link_break, link_mend},
     [FAULT_LINK_RESET] = {link_break, link_mend},

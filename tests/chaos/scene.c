@@ -162,7 +162,8 @@ static void describe(const struct scene *scene, size_t process, char texts[][SET
         snprintf(texts[count], sizeof texts[count], "DATABASE_URL=%s", scene->postgres.socket_url);
     else
         snprintf(texts[count], sizeof texts[count],
-                 "DATABASE_URL=postgresql://postgres@127.0.0.1:%u/postgres", (unsigned)postgres_port);
+                 "DATABASE_URL=postgresql://postgres@127.0.0.1:%u,127.0.0.1:%u/postgres",
+                 (unsigned)proxy_port(scene->proxy, scene->silent_route), (unsigned)postgres_port);
     settings[count] = texts[count];
     count++;
     settings[count++] = "NAMESPACE=chaos";
@@ -567,6 +568,21 @@ static bool start_masters(struct scene *scene)
     return prepare_clock(scene) && stack_redis_start(&scene->redis, NULL);
 }
 
+static bool add_silent_route(struct scene *scene)
+{
+    if (!proxy_add(scene->proxy, scene->postgres.port, &scene->silent_route))
+        return false;
+    proxy_set(scene->proxy, scene->silent_route, PROXY_SILENT, 0);
+    return true;
+}
+
+/* From now on it falls behind. */
+static bool start_standby(struct scene *scene)
+{
+    return stack_postgres_start_standby(&scene->standby, &scene->postgres) &&
+           stack_postgres_hold_replay(&scene->standby, true);
+}
+
 static bool add_routes(struct scene *scene, size_t process)
 {
     return (scene->options.topology != FAULT_ONE_REDIS ||
@@ -585,8 +601,8 @@ bool scene_open(struct scene *scene, const struct scene_options *options)
     }
     bool good = net_raise_file_limit(4096) && write_script(scene) && start_masters(scene) &&
                 prepare_postgres(scene) &&
-                (scene->options.topology == FAULT_ONE_REDIS || choose_pages(scene)) &&
-                proxy_open(options->seed, &scene->proxy);
+                (scene->options.topology == FAULT_ONE_REDIS ? start_standby(scene) : choose_pages(scene)) &&
+                proxy_open(options->seed, &scene->proxy) && add_silent_route(scene);
     for (size_t i = 0; good && i < SCENE_PROCESSES; i++)
         good = add_routes(scene, i) && scene_catalogd_start(scene, i);
     return good && scene_wait_healthy(scene, START_LIMIT_MS);
@@ -622,6 +638,7 @@ bool scene_close(struct scene *scene)
     }
     leave_script(scene);
     proxy_close(&scene->proxy);
+    stack_postgres_stop(&scene->standby);
     stack_postgres_stop(&scene->postgres);
     stack_redis_stop(&scene->redis);
     stack_sentinel_stop(&scene->sentinel);

@@ -5,6 +5,9 @@
  *
  *     clients --> catalogd 0..3 --> proxy: redis_route[0..3]    --> Redis, its wall clock ours to step
  *                               --> proxy: postgres_route[0..3] --> PostgreSQL, which logs loads with times
+ *                               --> proxy: silent_route         --> nobody: the first host of DATABASE_URL
+ *
+ * PostgreSQL has a standby that has replayed nothing since the beginning.
  *
  * In place of the one Redis there may be one master with replicas under three Sentinels, or a Cluster of three masters
  * with a replica each; processes reach those without the proxy, for they are told the servers' own addresses.
@@ -75,16 +78,16 @@ struct scene {
     struct stack_cluster cluster;
     struct stack_certificates certificates;
     char certificate[CERTIFICATES_PATH_BYTES], key[CERTIFICATES_PATH_BYTES];
-    const char *tls[9];                  /* arguments of every Redis */
-    struct network network;              /* its cable: place 1 */
-    struct scene_page page[SCENE_PAGES]; /* none with one Redis */
-    struct stack_postgres postgres;
+    const char *tls[9];                      /* arguments of every Redis */
+    struct network network;                  /* its cable: place 1 */
+    struct scene_page page[SCENE_PAGES];     /* none with one Redis */
+    struct stack_postgres postgres, standby; /* standby: with one Redis */
     struct stack_catalogd catalogd[SCENE_PROCESSES];
     pid_t reader[SCENE_PROCESSES]; /* of its stderr */
     char folder[PROC_PATH_BYTES];  /* of the script that starts both */
     char program[256];             /* that the script becomes */
     struct proxy *proxy;           /* owned */
-    size_t redis_route[SCENE_PROCESSES], postgres_route[SCENE_PROCESSES];
+    size_t redis_route[SCENE_PROCESSES], postgres_route[SCENE_PROCESSES], silent_route;
     bool paused[SCENE_PROCESSES];
     uint64_t epoch_us;               /* instant 0 of clock_us() in PostgreSQL's time */
     _Atomic int64_t *redis_offset_s; /* mapped: how far Redis' wall clock is ahead */
