@@ -15,7 +15,7 @@ struct connecting {
 
 /* ---- the guard's thread ---- */
 
-static void tell_all(struct guard *guard, enum guard_status status)
+static void tell_connectings(struct guard *guard, enum guard_status status)
 {
     pthread_mutex_lock(&guard->mutex);
     struct connecting *list = guard->connectings;
@@ -32,7 +32,7 @@ static void tell_all(struct guard *guard, enum guard_status status)
 void connected_tell(struct guard *guard)
 {
     if (guard->redis_spoke)
-        tell_all(guard, guard->own->redis_state == GUARD_REDIS_UP ? GUARD_OK : GUARD_UNKNOWN);
+        tell_connectings(guard, guard->own->redis_state == GUARD_REDIS_UP ? GUARD_OK : GUARD_UNKNOWN);
 }
 
 void connected_spoken(struct guard *guard)
@@ -57,7 +57,7 @@ void connected_open(struct guard *guard)
 void connected_close(struct guard *guard)
 {
     host_timer_stop(guard->host, &guard->first_word);
-    tell_all(guard, GUARD_CLOSING);
+    tell_connectings(guard, GUARD_CLOSING);
 }
 
 /* ---- the public functions ---- */
