@@ -120,7 +120,7 @@ static const struct resp3_type {
 enum { RESP3_TYPES = sizeof resp3_types / sizeof *resp3_types };
 
 /* The first reason stands. NULL, as a callback says that there is no reply; hiredis takes it for a lack of memory. */
-static void *refuse(struct redis_reader *reader, const char *why)
+static void *refuse_reply(struct redis_reader *reader, const char *why)
 {
     if (reader->refusal == NULL)
         reader->refusal = why;
@@ -137,8 +137,8 @@ static void *refuse_type(const redisReadTask *task)
 {
     for (size_t i = 0; i < RESP3_TYPES; i++)
         if (resp3_types[i].type == task->type)
-            return refuse(task->privdata, resp3_types[i].refusal);
-    return refuse(task->privdata, "a reply of a type that is unknown here");
+            return refuse_reply(task->privdata, resp3_types[i].refusal);
+    return refuse_reply(task->privdata, "a reply of a type that is unknown here");
 }
 
 /* hiredis < 1.0 knows none of these types, nor does any know '!': it quotes the byte. */
@@ -206,11 +206,11 @@ static void *create_array_within_bounds(const redisReadTask *task, announced_ele
     if (!is_of_resp2(task->type))
         return refuse_type(task);
     if (is_too_deep(task))
-        return refuse(reader, "arrays nested too deep");
+        return refuse_reply(reader, "arrays nested too deep");
     if (task->parent == NULL)
         reader->elements_left = reader->max_elements;
     if (elements > reader->elements_left)
-        return refuse(reader, "an array of more elements than allowed");
+        return refuse_reply(reader, "an array of more elements than allowed");
     reader->elements_left -= elements;
     size_t bytes = elements * sizeof(struct redisReply *);
     struct redisReply *reply = create_reply(task, bytes);
