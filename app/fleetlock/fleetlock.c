@@ -52,6 +52,8 @@ static const struct {
     {"guard_locks_config.urls", "--url"},
     {"guard_locks_config.name_space", "--namespace"},
     {"guard_locks_config.", ""},
+    {"guard_locks_open: ", ""},
+    {"redis_url", "--url"},
     {"guard_lock_request.names", "NAME"},
     {"guard_lock_request.count", "the number of NAMEs"},
     {"guard_lock_request.kind", "--provider"},

@@ -82,10 +82,18 @@ static bool look_up(const struct host_port *from, struct net_address *out, char 
     return true;
 }
 
+/* What stands before the @ is not repeated. */
+static const char *behind_login(const char *text, size_t count)
+{
+    const char *at = memrchr(text, '@', count);
+    return at != NULL ? at + 1 : text;
+}
+
 static bool strip_scheme(const char **text, char *why)
 {
     if (strncasecmp(*text, "https://", 8) == 0)
-        return wrong(why, "\"%.*s\": no TLS here; name the plain HTTP port behind it", QUOTED_MAX, *text);
+        return wrong(why, "\"%.*s\": no TLS here; name the plain HTTP port behind it", QUOTED_MAX,
+                     behind_login(*text, strlen(*text)));
     if (strncasecmp(*text, "http://", 7) == 0)
         *text += 7;
     return true;
@@ -95,6 +103,9 @@ static bool target_parse(const char *text, size_t count, struct work_target *out
 {
     struct host_port from;
     struct work_target target = {.name = ""};
+    const char *shown = behind_login(text, count);
+    if (shown != text)
+        return wrong(why, "no user or password is sent: name \"%.*s\" alone", (int)(text + count - shown), shown);
     if (!split_target(text, count, &from))
         return wrong(why, "\"%.*s\" is not host:port, such as 127.0.0.1:8080 or [::1]:8080",
                      count < QUOTED_MAX ? (int)count : QUOTED_MAX, text);
@@ -246,7 +257,8 @@ bool work_url_add(struct work *work, const char *text, char why[static WORK_WHY_
     if (!strip_scheme(&text, why))
         return false;
     if (text == given && *text != '/')
-        return wrong(why, "\"%.*s\" is neither /path nor http://host:port/path", QUOTED_MAX, text);
+        return wrong(why, "\"%.*s\" is neither /path nor http://host:port/path", QUOTED_MAX,
+                     behind_login(text, strlen(text)));
     size_t host_bytes = strcspn(text, "/ \t");
     if (text != given && !find_or_add_target(work, text, host_bytes, &url.target, why))
         return false;

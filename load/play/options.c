@@ -37,8 +37,11 @@ struct flag {
     uint32_t least, most, otherwise; /* of a number */
 };
 
+/* A value in which there may be a password is not repeated. */
 static void complain(struct reading *reading, const char *flag, const char *value, const char *why)
 {
+    if (value != NULL && (strchr(value, '@') != NULL || strcasestr(value, "password") != NULL))
+        value = "...";
     reading->mistakes++;
     fprintf(stderr, "stampede: %s%s%s%s%s%s\n", flag != NULL ? "--" : "", flag != NULL ? flag : "",
             flag != NULL && value != NULL ? " " : "", value != NULL ? value : "", flag != NULL ? ": " : "",
