@@ -672,15 +672,24 @@ static void expect_wrong(const char *url, const char *why)
     side_prepare(&sides[0], url);
     assert_false(side_start(&sides[0], lock_zookeeper_open, &error));
     assert_int_equal(error.status, GUARD_INVALID);
-    if (strstr(error.text, why) == NULL || strstr(error.text, url) == NULL)
+    if (strstr(error.text, why) == NULL || strstr(error.text, "urls[0]") == NULL ||
+        strstr(error.text, "hunter2") != NULL)
         fail_msg("%s: %s", url, error.text);
 }
 
 TEST(wrong_urls_are_refused_by_name)
 {
-    static const char *const servers[] = {
-        "",       "host",       "host:",      ":2181",    "host:0",
-        "host:x", "host:65536", "host:2181,", "a:1,,b:2", "zookeeper://host:2181x"};
+    static const char *const servers[] = {"",
+                                          "host",
+                                          "host:",
+                                          ":2181",
+                                          "host:0",
+                                          "host:x",
+                                          "host:65536",
+                                          "host:2181,",
+                                          "a:1,,b:2",
+                                          "zookeeper://host:2181x",
+                                          "me:hunter2@host:2181"};
     static const char *const chroots[] = {"host:2181/", "host:2181/a/", "host:2181/a//b"};
     for (size_t i = 0; i < sizeof servers / sizeof *servers; i++)
         expect_wrong(servers[i], "each server must be host:port");
