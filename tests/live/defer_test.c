@@ -576,12 +576,13 @@ TEST(a_loop_can_be_detached_what_was_deferred_to_it_is_called_back_and_others_lo
 
 static struct {
     sem_t begun;
+    _Atomic(struct guard_loop *) loop; /* NULL: any thread */
     atomic_int status; /* of the deferral; -1: not yet */
 } outliving;
 
 static void load_to_its_loop(struct guard_load *load, void *context)
 {
-    struct guard_loop *loop = later.loop; /* before it goes */
+    struct guard_loop *loop = atomic_load(&outliving.loop); /* before it goes */
     if (loop == NULL) {
         load_later(load, context);
         return;
@@ -605,12 +606,14 @@ TEST(a_loader_may_outlive_the_loop_that_it_defers_to)
     fleet.policy.loader = load_to_its_loop;
     fleet_open(1);
     uv_host_open(&host);
+    atomic_store(&outliving.loop, host.guard_loop);
+    later.loop = NULL;
     source_shut(&fleet.source);
     ask_start(0, &ask, "k");
     while (sem_wait(&outliving.begun) != 0)
         continue;
     uv_host_close(&host);
-    later.loop = NULL;
+    atomic_store(&outliving.loop, NULL);
     source_open(&fleet.source);
     WAIT_UNTIL(atomic_load(&outliving.status) != -1);
     assert_int_equal(outliving.status, GUARD_CLOSING);

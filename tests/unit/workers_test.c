@@ -835,14 +835,15 @@ TEST(whatever_is_said_of_a_load_that_is_over_is_refused)
     assert_int_equal(guard_load_done(later.loads[0], "row", 3, NULL), GUARD_OK);
     wait_finished(&bench, 2);
     assert_string_equal(report_of(&bench, 1, 1, false)->loaded.value->public.body, "row");
-    finished_load_free(bench.finished[--bench.count]);
+    finished_load_free(bench.finished[1]);
+    bench.count = 0; /* the report of its deferral went with it */
     expect_over(later.loads[0]);
     assert_non_null(strstr(bench.refused, "guard_load_done: the load is over"));
     defer_one(&bench, 2); /* perhaps where the first one was */
     expect_over(later.loads[0]);
     assert_string_equal(guard_load_key(later.loads[1]), "k");
     guard_load_absent(later.loads[1]);
-    wait_finished(&bench, 3);
+    wait_finished(&bench, 2);
     bench_close(&bench);
     expect_over(later.loads[0]); /* the guard is gone, and nobody is told */
     expect_over(later.loads[1]);
