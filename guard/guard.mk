@@ -19,6 +19,8 @@
 # stays in memory after dlclose(): a DNS lookup may outlive guard_close(). It links neither libpq nor ZooKeeper's client: these
 # are in GUARD_PLUGINS, which it looks for beside itself, in stampede-guard/$(GUARD_ABI)/.
 #
+# Without make: cc program.c $(GUARD_BUILD)/libstampede-guard.a @$(GUARD_BUILD)/libs, which has what the archive needs.
+#
 # GUARD_LOCKS_WITH says what locks can stand on beside Redis: each of postgres (libpq-dev) and zookeeper
 # (libzookeeper-mt-dev) whose library is there. Set it before the include to decide yourself; empty: neither. Folders of
 # guard/locks/ that you delete are left out (postgres, zookeeper, redlock), and so are all locks without guard/locks/.
@@ -85,6 +87,7 @@ $(GUARD_LIB): $(GUARD_OBJECTS)
 	$(OBJCOPY) --localize-hidden $(GUARD_BUILD)/guard.o
 	rm -f $@
 	$(AR) rcs $@ $(GUARD_BUILD)/guard.o
+	echo '$(GUARD_LIBS)' >$(GUARD_BUILD)/libs
 
 # Its symbols carry the version, so that a process may hold two of them.
 GUARD_SHARED_OBJECTS := $(filter-out $(GUARD_LOCKS_WITH:%=$(GUARD_BUILD)/locks/%/%.o),$(GUARD_OBJECTS))

@@ -19,8 +19,8 @@ struct redis_tls *redis_tls_open(const struct redis_tls_settings *settings, stru
         return NULL;
     error->status = GUARD_INVALID;
     snprintf(error->text, sizeof error->text,
-             "redis_url: rediss:// (TLS) is not built in: install OpenSSL's headers (Debian: libssl-dev) and "
-             "build again");
+             "redis_url: rediss:// (TLS) is not built in: guard.mk and CMake do so where OpenSSL's headers are "
+             "installed (Debian: libssl-dev), the one file with -DGUARD_WITH_TLS");
     return NULL;
 }
 

@@ -124,7 +124,8 @@ TEST(one_file_does_the_work_of_the_folder)
         "objcopy --localize-hidden guard.o; "
         "nm --defined-only --extern-only guard.o >symbols; grep -q ' T guard_open$' symbols; "
         "if grep ' [A-Z] ' symbols | grep -v ' T guard_'; then exit 1; fi; "
-        "cc -o main main.c guard.o -lhiredis -luv -pthread"));
+        "cc -o main main.c guard.o -lhiredis -luv -pthread; "
+        "if ./main rediss://127.0.0.1:1 2>said; then exit 1; fi; grep -q 'with -DGUARD_WITH_TLS' said"));
     snprintf(command, sizeof command, "test \"$(one/main %s)\" = 'hello user:7'", redis.url);
     assert_true(shell(command));
     stack_redis_stop(&redis);
@@ -226,6 +227,11 @@ TEST(the_lines_of_the_readme_build_its_program_from_nothing)
     char command[512];
     follow_the_readme();
     assert_true(shell("cd nothing; env -i PATH=\"$PATH\" make -j2"));
+    /* With all that is installed here linked in, a recipe is built by the line of the cookbook. */
+    assert_true(
+        shell("cd nothing; awk -v to=. -f ../guard/guide/recipes.awk ../guard/guide/cookbook.md >list; "
+              "mv threads.c recipe.c; $(sed -n 's/^`\\(cc -I [^`]*\\)` builds one.*/\\1/p' "
+              "../guard/guide/cookbook.md) -o recipe; ldd recipe | grep -q libssl; rm *.prints"));
     assert_true(stack_redis_start(&redis, NULL));
     snprintf(command, sizeof command,
              "cd nothing; test \"$(./server %s 2>said)\" = 'hello user:7'; ! [ -s said ]", redis.url);
@@ -264,7 +270,7 @@ TEST(cmake_builds_a_program_with_the_target_guard)
                       "echo 'add_executable(server server.c)'; "
                       "sed -n 's/^#     //p' third_party/guard/CMakeLists.txt; } >CMakeLists.txt; "
                       "export CFLAGS=-O0; cmake -S . -B out >said; cmake --build out -j2 >said; "
-                      "test \"$(out/server redis://127.0.0.1:1 2>/dev/null)\" = 'hello user:7'; "
+                      "test \"$(out/server rediss://127.0.0.1:1 2>/dev/null)\" = 'hello user:7'; "
                       "cmake --install out --prefix $PWD/put >said; test ! -e put; "
                       "nm --defined-only --extern-only out/third_party/guard/libstampede-guard.a >symbols; "
                       "grep -q ' T guard_open$' symbols; if grep ' [A-Z] ' symbols | grep -v ' T guard_'; "
@@ -328,8 +334,8 @@ TEST(every_recipe_of_the_cookbook_prints_what_it_shows)
               "test $(wc -l <list) -ge 12; "
               "while read -r name needs; do "
               "cc -std=gnu11 -Wall -Wextra -Werror -I../guard -isystem /usr/include/postgresql "
-              "-o $name $name.c ../guard/example/build/libstampede-guard.a -lhiredis -luv -lmicrohttpd -lpq "
-              "-pthread; done <list"));
+              "-o $name $name.c ../guard/example/build/libstampede-guard.a @../guard/example/build/libs "
+              "-lmicrohttpd -lpq; done <list"));
     snprintf(command, sizeof command,
              "cd recipes; while read -r name needs; do "
              "database=; [ $needs = 0 ] || database='%s'; "
