@@ -11,6 +11,7 @@
 #   sh load/deps.sh pgbouncer          the pooler that the tests of the PostgreSQL locks and the lab start
 #   sh load/deps.sh zookeeper          the server that the tests of the ZooKeeper provider and the lab start
 #   sh load/deps.sh hosts              the event loops and servers that the guard is tried in, and what builds examples
+#   sh load/deps.sh nginx              nginx and what its modules are built with
 #   sh load/deps.sh units              what judges the units of app/deploy in the tests; it runs without systemd
 #   sh load/deps.sh networks           what the tests with networks of their own need, beside root
 #   sh load/deps.sh page-test          what looks at the page of a report in the tests
@@ -95,6 +96,10 @@ g++             g++
 curl            curl
 cmake           cmake
 '
+nginx_needs='
+nginx      nginx
+nginx-dev? /usr/share/nginx/src/configure
+'
 units_needs='
 systemd systemd-analyze
 '
@@ -176,6 +181,7 @@ needs_of() {
     networks) echo "$networks_needs" ;;
     units) echo "$units_needs" ;;
     hosts) echo "$hosts_needs" ;;
+    nginx) echo "$nginx_needs" ;;
     world) echo "$world_needs" ;;
     docs) echo "$docs_needs" ;;
     man) echo "$man_needs" ;;
@@ -186,7 +192,7 @@ needs_of() {
     alerts) echo "$alerts_needs" ;;
     lab) echo "$pgbouncer_needs$zookeeper_needs" ;;
     peers) echo "$peers_needs" | grep "^${2:+$2 }" ;;
-    *) echo "deps.sh: unknown: $1 (build, library, client, lint, fuzz, valgrind, gate, model, zookeeper, pgbouncer, bench, lab, hosts, networks, units, world, docs, man, package-test, packaging, page-test, formats, alerts, peers)" >&2; exit 2 ;;
+    *) echo "deps.sh: unknown: $1 (build, library, client, lint, fuzz, valgrind, gate, model, zookeeper, pgbouncer, bench, lab, hosts, nginx, networks, units, world, docs, man, package-test, packaging, page-test, formats, alerts, peers)" >&2; exit 2 ;;
     esac
     # With the sanitizers, which the compiler of another release does not bring along.
     case ${2:-gcc} in
