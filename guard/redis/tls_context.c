@@ -18,9 +18,10 @@ struct redis_tls *redis_tls_open(const struct redis_tls_settings *settings, stru
     if (error == NULL)
         return NULL;
     error->status = GUARD_INVALID;
-    snprintf(error->text, sizeof error->text,
-             "redis_url: rediss:// (TLS) is not built in: guard.mk and CMake do so where OpenSSL's headers are "
-             "installed (Debian: libssl-dev), the one file with -DGUARD_WITH_TLS");
+    snprintf(
+        error->text, sizeof error->text,
+        "redis_url: rediss:// (TLS) is not built in: guard.mk and CMake do so where OpenSSL's headers are "
+        "installed (Debian: libssl-dev), the one file with -DGUARD_WITH_TLS");
     return NULL;
 }
 

@@ -85,13 +85,13 @@ TEST(the_headers_stand_alone_in_c_and_in_cpp_with_the_same_defaults)
         "memcmp(&request, &c_request, sizeof request) || memcmp(&locks, &c_locks, sizeof locks);\n}\n",
         HEADERS);
     write_file("alone.cc", text);
-    assert_true(
-        shell("for std in c99 c11 c17; do cc -std=$std -Wall -Wextra -Wpedantic -Werror -c alone.c; "
-              "for adapter in guard/adapters/*.h; do cc -std=$std -Wall -Wextra -Wpedantic -Wconversion -Wshadow "
-              "-Werror -Iguard -fsyntax-only -x c -include $adapter /dev/null; done; done; "
-              "for cpp in g++ clang++; do for std in c++11 c++17 c++20; do "
-              "if command -v $cpp >/dev/null; then $cpp -std=$std -Wall -Wextra -Wpedantic -Werror "
-              "alone.cc alone.o -o defaults; ./defaults; fi; done; done"));
+    assert_true(shell(
+        "for std in c99 c11 c17; do cc -std=$std -Wall -Wextra -Wpedantic -Werror -c alone.c; "
+        "for adapter in guard/adapters/*.h; do cc -std=$std -Wall -Wextra -Wpedantic -Wconversion -Wshadow "
+        "-Werror -Iguard -fsyntax-only -x c -include $adapter /dev/null; done; done; "
+        "for cpp in g++ clang++; do for std in c++11 c++17 c++20; do "
+        "if command -v $cpp >/dev/null; then $cpp -std=$std -Wall -Wextra -Wpedantic -Werror "
+        "alone.cc alone.o -o defaults; ./defaults; fi; done; done"));
     assert_true(
         shell("if command -v clang >/dev/null; then clang -std=c99 -pedantic -Weverything -Wno-padded "
               "-Wno-declaration-after-statement -Werror -fsyntax-only -x c -include guard/locks.h -include "
