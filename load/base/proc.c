@@ -294,14 +294,16 @@ static void is_no_end(int signal_number)
 
 void proc_begin(void)
 {
+    static const int writing[] = {SIGXFSZ, SIGPIPE};
     struct sigaction present, survives = {.sa_handler = is_no_end, .sa_flags = SA_RESTART};
     int fd;
     while ((fd = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0 && fd <= STDERR_FILENO)
         continue;
     if (fd >= 0)
         close(fd);
-    if (sigaction(SIGXFSZ, NULL, &present) == 0 && present.sa_handler == SIG_DFL)
-        sigaction(SIGXFSZ, &survives, NULL);
+    for (size_t i = 0; i < sizeof writing / sizeof *writing; i++)
+        if (sigaction(writing[i], NULL, &present) == 0 && present.sa_handler == SIG_DFL)
+            sigaction(writing[i], &survives, NULL);
 }
 
 pid_t proc_start(const struct proc_options *options)
