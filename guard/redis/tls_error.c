@@ -35,7 +35,7 @@ void redis_tls_errors_begin(void)
 
 /* From 3.2 on OpenSSL queues errno's number, which the socket's owner has already, and says of the reason that is
  * below it that the record layer has failed. */
-static bool says_nothing(unsigned long error)
+static bool hides_its_reason(unsigned long error)
 {
     bool sums_up = false;
 
@@ -51,11 +51,11 @@ unsigned long redis_tls_errors_end(void)
     unsigned long error = ERR_peek_last_error();
 
 #if OPENSSL_VERSION_NUMBER >= 0x30300000L
-    while (says_nothing(error) && ERR_pop() == 1)
+    while (hides_its_reason(error) && ERR_pop() == 1)
         error = ERR_peek_last_error();
 #endif
     ERR_pop_to_mark();
-    return ERR_GET_LIB(error) == ERR_LIB_USER || says_nothing(error) ? 0 : error;
+    return ERR_GET_LIB(error) == ERR_LIB_USER || hides_its_reason(error) ? 0 : error;
 }
 
 static const char *error_text(unsigned long error)
