@@ -308,14 +308,6 @@ $(filter %/golden_test %/lab_test %/package_test %/fleetlock_test %/peers_test %
 $(filter %/peers_test,$(TEST_PROGRAMS)): $(PEERS_OBJECTS)
 $(filter %/lab_test,$(TEST_PROGRAMS)): $(filter-out %/lab.o,$(LAB_OBJECTS))
 
-# The guard of walk_test says which functions are entered; -O0, so that none is inlined.
-WALK_OBJECTS := $(patsubst $(GUARD_BUILD)/%,$(BUILD)/walk/%,$(GUARD_OBJECTS))
-$(BUILD)/walk/%.o: $(GUARD_DIR)/%.c | $(GUARD_MADE)
-	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(GUARD_CFLAGS) -O0 -g -finstrument-functions -MMD -MP -c -o $@ $<
--include $(WALK_OBJECTS:.o=.d)
-$(BUILD)/tests/live/walk_test: $(WALK_OBJECTS)
-
 $(CHAOS): $(BUILD)/tests/chaos/chaos_main.o $(BUILD)/libchaos.a $(BUILD)/libload.a | $(CATALOGD) $(CHAOS_SHIM)
 	@echo "  LINK $@"
 	$(LINK) $^ $(LIBRARIES)

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# lint.sh - which way includes go. Each room, and the rooms it may include; a file may always include its own room.
+# lint.sh - which way includes go, and whether README's walk of one key names functions that are where it says. Each
+# room, and the rooms it may include; a file may always include its own room.
 #
 #   sh load/lint.sh [--count]      --count prints how many includes there are between rooms, and in how many circles
 #
@@ -9,6 +10,14 @@
 # its .h are one module) outside guard/core, a header called *_parts.h, and a folder with code that has no line are
 # refused.
 set -u
+
+# The lines of README's table: | miss | `guard/run/ask.c` `guard_get()` | ... |
+rows=$(sed -n 's/^| [a-z]* | `\([^`]*\)` `\([a-z_]*\)()` |.*/\1:\2/p' README.md)
+[ "$(echo "$rows" | wc -l)" -ge 10 ] || { echo "README.md: the walk of one key has no rows that lint.sh can read" >&2; exit 1; }
+for row in $rows; do
+    grep -qE "^[a-z].*[ *]${row#*:}\(" "${row%:*}" ||
+        { echo "README.md: the walk of one key: there is no ${row#*:}() in ${row%:*}" >&2; exit 1; }
+done
 
 rooms() {
     cat <<'ROOMS'
