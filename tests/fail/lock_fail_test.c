@@ -28,6 +28,8 @@ struct life {
     atomic_uint accepted, answered, given, done;
 };
 
+static struct stack_redis others[MASTERS - 1];
+
 static void init_life(struct life *life, void (*days)(struct life *life), enum guard_lock_provider provider)
 {
     static unsigned runs;
@@ -37,8 +39,8 @@ static void init_life(struct life *life, void (*days)(struct life *life), enum g
     life->kind = provider == GUARD_LOCKS_REDLOCK ? GUARD_LOCK_MUTEX : GUARD_LOCK_FAIR;
     life->config = (struct guard_locks_config)GUARD_LOCKS_CONFIG_DEFAULTS;
     for (size_t i = 0; i < MASTERS; i++) {
-        snprintf(life->urls[i], sizeof life->urls[i], "redis://127.0.0.1:%u/%zu", (unsigned)rig_redis.port,
-                 i);
+        const struct stack_redis *master = i == 0 ? &rig_redis : &others[i - 1];
+        snprintf(life->urls[i], sizeof life->urls[i], "redis://127.0.0.1:%u", (unsigned)master->port);
         life->url_list[i] = life->urls[i];
     }
     snprintf(life->name, sizeof life->name, "name:%u", life->run);
@@ -269,7 +271,17 @@ TEST(locks_without_randomness_do_not_open)
 
 static bool start(void)
 {
-    return failing_take_over_libuv() && rig_start();
+    bool good = failing_take_over_libuv() && rig_start();
+    for (size_t i = 0; i + 1 < MASTERS && good; i++)
+        good = stack_redis_start(&others[i], NULL);
+    return good;
 }
 
-TEST_GROUP(.up = start, .down = rig_stop);
+static bool stop(void)
+{
+    for (size_t i = 0; i + 1 < MASTERS; i++)
+        stack_redis_stop(&others[i]);
+    return rig_stop();
+}
+
+TEST_GROUP(.up = start, .down = stop);
