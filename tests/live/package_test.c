@@ -159,8 +159,8 @@ TEST(a_plug_in_that_is_missing_is_named_with_its_package_and_looked_for_nowhere_
 {
     assert_true(shell(
         FLEETLOCK "rm -r $P; cd $U/lib/stampede-guard/0.3; export LD_LIBRARY_PATH=$PWD; "
-                  "refused postgres 'POSTGRES is not installed: package libstampede-guard0.3-postgres'; "
-                  "refused zookeeper 'ZOOKEEPER is not installed: package libstampede-guard0.3-zookeeper'; "
+                  "refused postgres 'postgres is not installed: package libstampede-guard0.3-postgres'; "
+                  "refused zookeeper 'zookeeper is not installed: package libstampede-guard0.3-zookeeper'; "
                   "grep -q \"there is no $P/zookeeper.so\" $T/said"));
 }
 
@@ -169,9 +169,9 @@ TEST(a_plug_in_of_another_version_or_of_none_is_refused_by_name)
     assert_true(shell(
         FLEETLOCK "cd $P; plug() { cc -shared -fPIC -o postgres.so -xc - <<<\"$1\"; }; "
                   "plug 'struct { const char *version; void *open; } guard_lock_plugin = {\"0.3.99\", 0};'; "
-                  "refused postgres 'POSTGRES is of version 0.3.99, and this library of 0.3.0'; "
-                  "plug 'int nothing;'; refused postgres 'POSTGRES is of version none'; "
-                  "echo >postgres.so; refused postgres \"POSTGRES cannot be loaded: $P/postgres.so\""));
+                  "refused postgres 'postgres is of version 0.3.99, and this library of 0.3.0'; "
+                  "plug 'int nothing;'; refused postgres 'postgres is of version none'; "
+                  "echo >postgres.so; refused postgres \"postgres cannot be loaded: $P/postgres.so\""));
 }
 
 /* Whoever chooses the current folder would choose the plug-in. */
