@@ -573,7 +573,7 @@ static void child_without_standard_descriptors(void)
 TEST(a_host_may_have_closed_what_others_print_to)
 {
     if (!MAY_START_THREADS)
-        skip();
+        test_skip("this sanitizer forbids threads in a forked child");
     fleet_init();
     fleet.config.log = guard_log_none;
     pid_t pid = fork_child();

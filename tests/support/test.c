@@ -83,7 +83,7 @@ void test_skip(const char *why)
 {
     skipped++;
     printf("skipped: %s: %s\n", current->name, why);
-    skip();
+    _skip(__FILE__, __LINE__);
 }
 
 static struct CMUnitTest for_cmocka(struct test *test)

@@ -31,6 +31,8 @@
 
 #include <cmocka.h>
 
+#undef skip /* test_skip() instead: a test that only left would count as failed */
+
 #include <stdbool.h>
 #include <time.h>
 
