@@ -5,6 +5,7 @@
 #include "app/base/clock.h"
 
 #include <netdb.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,7 +83,7 @@ static const char *value_of(const PQconninfoOption *options, const char *keyword
     return options->keyword != NULL && options->val != NULL ? options->val : "";
 }
 
-/* None: up to libpq, its environment and its service file. */
+/* None: up to libpq, its environment and its service file, and to complain of lists that do not match. */
 static void find_addresses(const char *conninfo, struct addresses *out)
 {
     PQconninfoOption *options = PQconninfoParse(conninfo, NULL);
@@ -92,7 +93,11 @@ static void find_addresses(const char *conninfo, struct addresses *out)
         return;
     const char *hosts = value_of(options, "host"), *numbers = value_of(options, "hostaddr");
     const size_t host_count = length_of(hosts), number_count = length_of(numbers);
-    for (size_t i = 0; i < (host_count > number_count ? host_count : number_count); i++) {
+    const size_t port_count = length_of(value_of(options, "port"));
+    const size_t count = host_count > 0 ? host_count : number_count;
+    const bool do_match =
+        (number_count == 0 || number_count == count) && (port_count <= 1 || port_count == count);
+    for (size_t i = 0; do_match && i < count; i++) {
         struct address address = {.host = ""};
 
         nth_of(hosts, i, address.host, sizeof(address.host));
@@ -105,7 +110,7 @@ static void find_addresses(const char *conninfo, struct addresses *out)
 
 /* ---- logging in ---- */
 
-/* The conninfo may override what stands before dbname, and not what stands after it. libpq skips what is NULL or "". */
+/* The conninfo may override what stands before dbname, not what stands after it. libpq skips NULL and "". */
 static PGconn *start(const struct pg_place *place, const struct address *address)
 {
     const char *const names[] = {"fallback_application_name",
@@ -158,16 +163,53 @@ static enum pg_outcome log_in_at(const struct pg_wait *wait)
     return PQsetnonblocking(wait->conn, 1) == 0 ? PG_OK : pg_wait_lost(wait);
 }
 
-static _Atomic uint64_t reign_now, reign_since_ms;
+/* ---- how long it lasts ---- */
 
-static void begin_life(struct pg_login *login, size_t at, uint64_t reign)
+static struct {
+    pthread_mutex_t lock;
+    uint64_t number, since_ms, ends_ms; /* under lock; the last: UINT64_MAX while none was found read-only */
+} reign = {.lock = PTHREAD_MUTEX_INITIALIZER, .ends_ms = UINT64_MAX};
+
+static uint64_t present_reign(void)
+{
+    const uint64_t now_ms = clock_ms();
+
+    pthread_mutex_lock(&reign.lock);
+    if (now_ms >= reign.ends_ms) {
+        reign.number++;
+        reign.since_ms = now_ms;
+        reign.ends_ms = UINT64_MAX;
+    }
+    const uint64_t number = reign.number;
+    pthread_mutex_unlock(&reign.lock);
+    return number;
+}
+
+bool pg_session_is_over(const struct pg_life *life)
+{
+    return life->reign != present_reign() || clock_ms() >= life->until_ms;
+}
+
+/* One that comes too soon is put off, not dropped: pools that only read have no other way to hear of it. */
+void pg_session_end_reign(const struct pg_life *life)
+{
+    const uint64_t now_ms = clock_ms();
+
+    pthread_mutex_lock(&reign.lock);
+    const uint64_t least_ms = reign.since_ms + REIGN_LEAST_MS;
+    if (life->reign == reign.number && reign.ends_ms == UINT64_MAX)
+        reign.ends_ms = now_ms > least_ms ? now_ms : least_ms;
+    pthread_mutex_unlock(&reign.lock);
+}
+
+static void begin_life(struct pg_login *login, size_t at, uint64_t number)
 {
     const uint32_t session_ms = login->place->session_ms;
     const uint64_t life_ms = session_ms - clock_fine_us() % (session_ms / AGE_SPREAD + 1);
 
     atomic_store(&login->place->first, at);
     login->life =
-        (struct pg_life){.reign = reign, .until_ms = session_ms > 0 ? clock_ms() + life_ms : UINT64_MAX};
+        (struct pg_life){.reign = number, .until_ms = session_ms > 0 ? clock_ms() + life_ms : UINT64_MAX};
 }
 
 /* At one address, with this share of the time left. */
@@ -197,7 +239,7 @@ static bool says_more(const struct pg_fault *fault, const struct pg_fault *than)
 enum pg_outcome pg_session_log_in(struct pg_login *login)
 {
     static const struct address any;
-    const uint64_t reign = atomic_load(&reign_now); /* first: what ends meanwhile is not this session's */
+    const uint64_t number = present_reign(); /* first: what ends meanwhile is not this session's */
     enum pg_outcome outcome = PG_UNAVAILABLE;
     struct addresses addresses;
 
@@ -215,27 +257,9 @@ enum pg_outcome pg_session_log_in(struct pg_login *login)
             outcome = tried;
         }
         if (tried == PG_OK)
-            begin_life(login, at, reign);
+            begin_life(login, at, number);
         if (tried == PG_OK || tried == PG_CANCELLED)
             break;
     }
     return outcome;
-}
-
-/* ---- how long it lasts ---- */
-
-bool pg_session_is_over(const struct pg_life *life)
-{
-    return life->reign != atomic_load(&reign_now) || clock_ms() >= life->until_ms;
-}
-
-void pg_session_end_reign(const struct pg_life *life)
-{
-    uint64_t reign = life->reign;
-    const uint64_t now_ms = clock_ms(), since_ms = atomic_load(&reign_since_ms);
-
-    if (since_ms != 0 && now_ms - since_ms < REIGN_LEAST_MS)
-        return;
-    if (atomic_compare_exchange_strong(&reign_now, &reign, reign + 1))
-        atomic_store(&reign_since_ms, now_ms);
 }

@@ -6,6 +6,7 @@
  * Nothing is timed by sleeping: a query is known to run when the server has logged its start.
  */
 #include "app/pg/pg.h"
+#include "app/pg/pg_session.h"
 
 #include "load/base/clock.h"
 #include "load/base/net.h"
@@ -552,6 +553,18 @@ TEST(a_table_that_changes_under_a_prepared_plan_does_not_fail_a_query)
     pg_pool_close(&pool);
 }
 
+/* Two failovers in a row: none but writers find the second one, and they may have logged in anew by then. */
+TEST(a_reign_that_ends_when_it_has_just_begun_ends_a_moment_later)
+{
+    struct pg_life first = {.reign = 0, .until_ms = UINT64_MAX},
+                   second = {.reign = 1, .until_ms = UINT64_MAX};
+    pg_session_end_reign(&first);
+    WAIT_UNTIL(pg_session_is_over(&first));
+    assert_false(pg_session_is_over(&second));
+    pg_session_end_reign(&second);
+    WAIT_UNTIL(pg_session_is_over(&second));
+}
+
 /* ---- logins ---- */
 
 static void ask_for_passwords(void)
@@ -609,6 +622,17 @@ TEST(a_host_that_never_answers_is_passed_over)
     close(silent);
 }
 
+TEST(lists_of_hosts_and_ports_that_do_not_match_are_named)
+{
+    static const char *const wrong[] = {"host=127.0.0.1,127.0.0.1 port=1,1,1",
+                                        "host=127.0.0.1 hostaddr=127.0.0.1,127.0.0.1"};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        struct pg_pool *pool = open_pool(wrong[i], true);
+        assert_non_null(strstr(asked(pool, PID, NULL).fault.text, "could not match"));
+        pg_pool_close(&pool);
+    }
+}
+
 /* ---- what an operator may have set ---- */
 
 static void set_for_all(const char *what)
@@ -631,10 +655,8 @@ TEST(a_limit_of_the_servers_for_transactions_ends_none_of_ours)
 {
     char version[16];
     assert_true(stack_postgres_query(postgres.url, "SHOW server_version_num", version, sizeof version));
-    if (strtol(version, NULL, 10) < 170000) {
-        print_message("PostgreSQL %s has no transaction_timeout: skipped\n", version);
-        skip();
-    }
+    if (strtol(version, NULL, 10) < 170000)
+        test_skip("this PostgreSQL has no transaction_timeout");
     set_for_all("SET transaction_timeout = '100ms'");
     for (size_t i = 0; i < 2; i++) {
         struct pg_pool *pool = open_pool(postgres.url, both_modes[i]);
