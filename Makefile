@@ -228,15 +228,19 @@ $(FLEETLOCK): $(FLEETLOCK_OBJECTS) $(BUILD)/libapp.a $(GUARD_LIB)
 	$(LINK) $^ $(GUARD_LIBS) $(LDLIBS)
 
 # As they are installed: with the shared library, so that each asks for what it uses, and a lock's server for its plug-in. They
-# find it beside bin/; RUNPATH= where the system does that.
-RUNPATH ?= $$ORIGIN/../lib
+# find it in LIBDIR, as that lies from BINDIR; RUNPATH= where the system does that.
+RUNPATH ?= $$ORIGIN/$(shell realpath -ms --relative-to='$(BINDIR)' '$(LIBDIR)')
 INSTALLED := $(addprefix $(BUILD)/installed/,catalogd fleetlock)
 $(BUILD)/installed/catalogd: $(BUILD)/app/main.o $(BUILD)/libapp.a $(GUARD_SHARED)
 $(BUILD)/installed/fleetlock: $(FLEETLOCK_OBJECTS) $(BUILD)/libapp.a $(GUARD_SHARED)
-$(INSTALLED):
-	@mkdir -p $(@D)
+$(INSTALLED): $(BUILD)/installed/runpath
 	@echo "  LINK $@"
-	$(LINK) $^ $(RUNPATH:%=-Wl,-rpath,'%') $(LIBRARIES)
+	$(LINK) $(filter-out %/runpath,$^) $(RUNPATH:%=-Wl,-rpath,'%') $(LIBRARIES)
+
+$(BUILD)/installed/runpath: FORCE
+	@mkdir -p $(@D)
+	@echo '$(RUNPATH)' | cmp -s - $@ || echo '$(RUNPATH)' >$@
+FORCE:
 
 # The tester includes nothing of the guard, but is released with it.
 $(BUILD)/load/stampede.o: private CPPFLAGS += -DSTAMPEDE_VERSION='$(shell sed -n 's/^.define GUARD_VERSION //p' guard/guard.h)'
