@@ -654,8 +654,7 @@ static void allowed_text(const struct setting *setting, char out[ALLOWED_BYTES])
     }
 }
 
-/* In quotes, cut, without control characters. */
-/* For terminals and for JSON, whatever bytes it has. */
+/* In quotes and cut; for terminals and for JSON, whatever bytes it has. */
 static void print_text(FILE *messages, const char *text)
 {
     fputc('"', messages);

@@ -23,8 +23,7 @@ enum {
     EXIT_NOT_FOUND = 127,
     EXIT_SIGNALLED = 128,
     INHERITED_LEAST = 100, /* no script's own redirection takes the place of our descriptor */
-    LOOK_MS =
-        100, /* at the terminal; and at the time: poll()'s clock stands still while the machine sleeps */
+    LOOK_MS = 100, /* at the terminal and at the time: poll()'s clock stands still while the machine sleeps */
     KILL_AGAIN_MS = 5,
     DEPTH_MAX = 64,
     PATH_BYTES = 64,
@@ -140,7 +139,7 @@ static void signal_one(struct keeper *keeper, pid_t pid, int signal_number)
 
 static void signal_below(struct keeper *keeper, pid_t parent, int signal_number, int depth);
 
-/* The list that Linux has of a thread's children. They come before their parent, whose end would move them elsewhere. */
+/* The list that Linux has of a thread's children. They come before their parent: its end would move them elsewhere. */
 static void signal_children(struct keeper *keeper, const char *path, int signal_number, int depth)
 {
     char list[LIST_BYTES];

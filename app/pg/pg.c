@@ -190,8 +190,8 @@ static const struct {
     bool required;
 } session_settings[] = {
     {"statement_timeout", NULL, offsetof(struct pg_config, statement_limit_ms), OF_ALL, 0, true},
-    {"default_transaction_isolation", "read committed", 0, OF_ALL, 0,
-     true}, /* each buyer sees the one before it */
+    /* Each buyer sees the one before it. */
+    {"default_transaction_isolation", "read committed", 0, OF_ALL, 0, true},
     /* Ours come first, and leave the session be. */
     {"transaction_timeout", "0", 0, OF_ALL, TRANSACTION_TIMEOUT_SINCE, true},
     {"default_transaction_read_only", "on", 0, OF_READERS, 0, true},
@@ -356,7 +356,8 @@ static bool send_limits(struct query *query)
                              0) == 1;
 }
 
-/* The login may have been at the primary; the pooler leads each statement where it likes. Nothing of a standby counts. */
+/* The login may have been at the primary; the pooler leads each statement where it likes. Nothing of a standby
+ * counts. */
 static enum pg_outcome take_limits(struct query *query)
 {
     struct rows rows;

@@ -27,8 +27,8 @@ struct other_caches {
     struct other_caches_wait *come; /* under lock */
     bool is_closing;                /* under lock */
     struct other_caches_wait *waiting;
-    char silent[GUARD_CACHE_ID_BYTES +
-                1]; /* the cache that the log has named last; "": all have answered since */
+    /* The cache that the log has named last; "": all have answered since. */
+    char silent[GUARD_CACHE_ID_BYTES + 1];
 };
 
 /* Transactions of one cache that are not handed over yet, or of all; at most AT_ONCE. */
@@ -85,8 +85,9 @@ static void say_silent(struct other_caches *others, const struct rows *unpaid, s
     log_event(
         LOG_LEVEL_WARNING, "cache_silent",
         "cache=\"%s\" id=%s silent_ms=%s reason=\"it has missed three beats: no write waits for it, and none "
-        "is visible until it is back or dropped\" hint=\"if its host or its Redis was restarted, nothing is "
-        "left in it: DELETE FROM caches WHERE id = '%s'\"",
+        "is visible until it is back or dropped\" hint=\"once you know that its Redis came back empty: "
+        "DELETE "
+        "FROM caches WHERE id = '%s'\"",
         rows_text(unpaid, row, 2), id, rows_text(unpaid, row, 3), id);
 }
 

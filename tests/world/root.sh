@@ -17,7 +17,8 @@ as_root() {
     if [ "$(id -u)" = 0 ]; then "$@"; else unshare --map-root-user --map-auto "$@"; fi
 }
 
-can_have_roots() { as_root unshare --mount --pid --fork true 2>/dev/null; }
+# A container may give namespaces, and no /proc in them.
+can_have_roots() { as_root unshare --mount --pid --fork mount -t proc proc /proc 2>/dev/null; }
 
 # make_root TAR RELEASE: a Debian that has nothing but apt yet
 make_root() {

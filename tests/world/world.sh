@@ -117,7 +117,7 @@ run_part() {
 }
 
 for part in "$@"; do
-    grep -q "^part_$part()" "$0" || { echo "world.sh: there is no part $part" >&2; exit 2; }
+    grep -q "^part_$part()" tests/world/world.sh || { echo "world.sh: there is no part $part" >&2; exit 2; }
 done
 mkdir -p "$world"
 for part in "$@"; do
