@@ -422,6 +422,8 @@ void load_returned(struct running_load *first, bool thread_ends)
     struct desk *desk = first->desk;
     struct returned returned = {NULL, NULL, NULL};
     desk_lock();
+    if (first->parent == NULL)
+        first->thread->first = NULL;
     for (struct running_load *load = first, *next = NULL; load != NULL; load = next) {
         next = load->mate;
         sort_returned(load, thread_ends, &returned);
@@ -495,6 +497,17 @@ void load_cancel(struct desk *desk, uint64_t load)
 void load_told(struct desk *desk, uint64_t load)
 {
     say_to_load(desk, load, true);
+}
+
+bool load_hear_deferral(struct desk *desk, uint64_t id)
+{
+    desk_lock();
+    struct running_load *load = load_find(desk, id);
+    bool is_news = load != NULL && load->stage != LOAD_RUNS && !load->told && !load->deferral.heard;
+    if (is_news)
+        load->deferral.heard = true;
+    desk_unlock();
+    return is_news;
 }
 
 bool load_key_of(struct desk *desk, uint64_t id, char *key, size_t key_size)

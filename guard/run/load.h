@@ -36,6 +36,7 @@ struct finished_load {
     struct finished_load *next; /* for the owner's list */
     uint64_t load;
     bool deferred; /* it is not finished, and not the owner's: its loader has returned */
+    bool heard;    /* that it is, before its loader has; on the guard's thread */
     struct core_loaded loaded;
     const char *key;
     const char *breach; /* what the loader did against its contract, a static text; NULL: nothing */
@@ -66,7 +67,8 @@ struct desk {
 
 /* What a load thread has of its loads. */
 struct load_thread {
-    struct running_load *first; /* of the batch that runs; only on its own thread; NULL: none runs */
+    struct running_load *first; /* of the batch that runs; NULL: none. Set on its thread before any loader sees the
+                                   handle, cleared under the desk's mutex */
     struct bell *bell;        /* of all that it runs; under the desk's mutex; NULL: none has asked for one */
 };
 
@@ -173,7 +175,9 @@ void load_returned(struct running_load *first, bool thread_ends);
 
 /* Tells the loader. */
 void load_cancel(struct desk *desk, uint64_t load);
-/* The guard has heard that it is deferred. */
+/* True, once: it is deferred, and its loader has not returned or that is still on its way to the guard. */
+bool load_hear_deferral(struct desk *desk, uint64_t load);
+/* The guard has heard that it is deferred, and its loader has returned. */
 void load_told(struct desk *desk, uint64_t load);
 /* False: it is over. Copies the beginning of its key. */
 bool load_key_of(struct desk *desk, uint64_t load, char *key, size_t key_size);

@@ -254,6 +254,52 @@ static void enter_refreshes(struct guard *guard, struct refresh *list)
     }
 }
 
+static void enter_load(struct guard *guard, const struct finished_load *finished)
+{
+    if (finished->deferred) {
+        load_told(guard->desk, finished->load);
+        if (!finished->heard)
+            core_deferred(guard->core, clock_now_us(), finished->load);
+    } else {
+        if (guard->shadow != NULL)
+            shadow_kept(guard->shadow, finished->load, finished->loaded.keep);
+        core_loaded(guard->core, clock_now_us(), finished->load, &finished->loaded);
+    }
+    perform_all(guard);
+}
+
+static void enter_finished(struct guard *guard, struct finished_load *list)
+{
+    while (list != NULL) {
+        struct finished_load *finished = list;
+        list = finished->next;
+        if (guard->phase != PHASE_ENDING)
+            enter_load(guard, finished);
+        finished_load_free(finished);
+    }
+}
+
+static struct finished_load *take_finished(struct guard *guard)
+{
+    pthread_mutex_lock(&guard->mutex);
+    struct finished_load *list = guard->finished;
+    guard->finished = NULL;
+    pthread_mutex_unlock(&guard->mutex);
+    return list;
+}
+
+/* What a deferred load asks for may come before the word that it is deferred, which waits for its loader to return: the core
+ * would lend a thread that does not wait. */
+static void hear_parent(struct guard *guard, uint64_t load)
+{
+    if (load == 0)
+        return;
+    if (load_hear_deferral(guard->desk, load))
+        core_deferred(guard->core, clock_now_us(), load);
+    else
+        enter_finished(guard, take_finished(guard)); /* it may be over, and that in there */
+}
+
 static enum guard_status enter_core(struct guard *guard, struct get *get)
 {
     struct core_key key = get_key(get);
@@ -261,6 +307,7 @@ static enum guard_status enter_core(struct guard *guard, struct get *get)
         return GUARD_CANCELLED;
     if (guard->phase == PHASE_ENDING)
         return GUARD_CLOSING;
+    hear_parent(guard, get->waiter.parent_load);
     get->in_core = true;
     uint64_t now_us = clock_now_us();
     enum guard_status status =
@@ -311,30 +358,6 @@ static void enter_invalidations(struct guard *guard, struct invalidation *list)
             perform_all(guard);
         else
             end_invalidation(guard, invalidation, &(struct guard_invalidated){.status = status});
-    }
-}
-
-static void enter_load(struct guard *guard, const struct finished_load *finished)
-{
-    if (finished->deferred) {
-        load_told(guard->desk, finished->load);
-        core_deferred(guard->core, clock_now_us(), finished->load);
-    } else {
-        if (guard->shadow != NULL)
-            shadow_kept(guard->shadow, finished->load, finished->loaded.keep);
-        core_loaded(guard->core, clock_now_us(), finished->load, &finished->loaded);
-    }
-    perform_all(guard);
-}
-
-static void enter_finished(struct guard *guard, struct finished_load *list)
-{
-    while (list != NULL) {
-        struct finished_load *finished = list;
-        list = finished->next;
-        if (guard->phase != PHASE_ENDING)
-            enter_load(guard, finished);
-        finished_load_free(finished);
     }
 }
 
@@ -405,6 +428,15 @@ static void part_closed(void *context)
         topology_closed(guard);
 }
 
+/* Each is in a load that whoever finishes it frees, once the guard has ended. */
+static void forget_deferrals(struct finished_load **list)
+{
+    struct finished_load *each = NULL, *next = NULL;
+    LL_FOREACH_SAFE (*list, each, next)
+        if (each->deferred)
+            LL_DELETE(*list, each);
+}
+
 void thread_close_everything(struct guard *guard)
 {
     guard->phase = PHASE_ENDING;
@@ -412,6 +444,7 @@ void thread_close_everything(struct guard *guard)
     connected_close(guard);
     pthread_mutex_lock(&guard->mutex);
     guard->ended = true; /* first: what comes later is its sender's to free */
+    forget_deferrals(&guard->finished);
     pthread_mutex_unlock(&guard->mutex);
     empty_mailbox(guard);
     if (guard->core != NULL) /* it had come that far */

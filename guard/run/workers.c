@@ -46,7 +46,6 @@ static void stand_down(struct worker *worker, bool over)
 static void report(struct worker *worker, bool over)
 {
     struct running_load *load = worker->loads.first;
-    worker->loads.first = NULL;
     stand_down(worker, over);
     if (load != NULL)
         load_returned(load, over);
@@ -215,13 +214,14 @@ static bool enqueue_job(struct workers *workers, const struct job *job, struct r
     return true;
 }
 
-/* Its loader waits, so it is not over. */
+/* Under both mutexes: where its loader does not wait, it may be over at any moment. */
 static struct nested *nested_of(struct workers *workers, uint64_t lender)
 {
     desk_lock();
     const struct running_load *load = load_find(workers->config.desk, lender);
+    struct nested *nested = load != NULL ? load->nested : NULL;
     desk_unlock();
-    return load != NULL ? load->nested : NULL;
+    return nested;
 }
 
 /* Under the mutex: hands a job to the thread of a load whose loader waits. False: there is no such load. */

@@ -469,6 +469,33 @@ TEST(with_every_place_held_by_a_deferred_load_each_gets_the_key_that_it_needs)
     expect_answer(&asks[1], "b v1");
 }
 
+static struct ask needed;
+
+/* The guard hears of a deferral when the loader has returned, which here it does not before its query has begun to need
+ * another key. */
+static void need_before_returning(struct guard_load *load, void *context)
+{
+    (void)context;
+    if (strcmp(guard_load_key(load), "outer") != 0) {
+        guard_load_done(load, "inner v1", 8, NULL);
+        return;
+    }
+    assert_int_equal(guard_load_defer(load, NULL, NULL, NULL), GUARD_OK);
+    ask_within(&needed, load, "inner");
+    ask_wait(&needed);
+    guard_load_done(load, "outer v1", 8, NULL);
+}
+
+TEST(a_deferred_load_may_need_a_key_before_its_loader_has_returned)
+{
+    static struct ask ask;
+    fleet.policy.loader = need_before_returning;
+    fleet_open(1);
+    ask_start(0, &ask, "outer");
+    expect_answer(&ask, "outer v1");
+    expect_answer(&needed, "inner v1");
+}
+
 static atomic_int within_status;
 
 static void ask_within_itself(struct guard_load *load, void *context)
