@@ -973,6 +973,37 @@ TEST(each_thread_begins_before_its_first_load_and_ends_after_its_last_also_if_a_
     bench_close(&bench); /* as often as they began */
 }
 
+static void note_stack(struct guard_load *load, void *context)
+{
+    struct bench *bench = context;
+    pthread_attr_t attributes;
+    size_t bytes = 0;
+    pthread_getattr_np(pthread_self(), &attributes);
+    pthread_attr_getstacksize(&attributes, &bytes);
+    pthread_attr_destroy(&attributes);
+    atomic_store(&bench->over, (unsigned)(bytes >> 10));
+    guard_load_absent(load);
+}
+
+/* A host that has set a larger default counts on it. */
+TEST(a_load_thread_has_the_stack_that_is_the_default_if_that_is_larger_than_ours)
+{
+    enum { STACK_BYTES = 4 << 20, GUARD_BYTES = 64 << 10 };
+    struct bench bench;
+    pthread_attr_t before, attributes;
+    pthread_getattr_default_np(&before);
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    pthread_setattr_default_np(&attributes);
+    bench_open(&bench, 1, note_stack);
+    bench_start(&bench, 1, "k");
+    wait_finished(&bench, 1);
+    pthread_setattr_default_np(&before);
+    pthread_attr_destroy(&attributes);
+    assert_true(bench.over >= (STACK_BYTES - GUARD_BYTES) >> 10);
+    bench_close(&bench);
+}
+
 static struct workers *abandoned; /* reachable, as a leak checker sees it */
 
 TEST(closing_leaves_a_running_loader_alone_and_does_not_report_it)
