@@ -50,7 +50,8 @@
 #   make dist         build/dist/stampede-guard-VERSION.tar.gz: HEAD, the same bytes each time
 #   make deb          build/deb/*.deb, judged by lintian; make deb-test installs and uses them in an empty Debian (root)
 #   make clean        removes build/
-#   make compat       the tests of Redis, scripts and guard on another server: REDIS_SERVER=/path/to/redis-server
+#   make compat       what speaks with Redis, against Debian's redis-server and its valkey-server, unpacked and not installed:
+#                     T="live/guard live/lock_test", REDIS_SERVER=/path/to/another or "valkey-server"; a line for each
 #   make help         prints this
 #
 #   CC=clang          another compiler                       \  each has its own folder of objects
@@ -380,11 +381,11 @@ test: $(if $(T),$(SELECTED) $(CHAOS_SHIM),tests)
 	$(if $(filter %/lock_postgres_test,$(SELECTED)),@sh load/deps.sh pgbouncer)
 	@CATALOGD=$(BUILD)/catalogd EXAMPLES=$(BUILD)/example CHAOS_SHIM=$(CHAOS_SHIM) TEST_LIMIT_S=$(TEST_LIMIT_S) sh tests/support/run.sh $(SELECTED)
 
-# Another server than Debian's behind the tests of the connection, the scripts and the guard.
-COMPAT = live/redis_test live/reign live/script live/tag_script live/permit_script live/lock_script live/model live/lock_model live/guard_test live/tags live/permits live/near live/lock_test live/sentinel live/cluster
+# What speaks with Redis: connection, scripts and guard, locks, Sentinels, Clusters, TLS, users with an ACL, what check says of it.
+COMPAT := $(addprefix live/,redis_test reign script tag_script permit_script lock_script model lock_model guard_test tags permits \
+	near push kept lock_test lock_fault redlock sentinel cluster shards tls) $(addprefix e2e/,check wrong_redis sentinel cluster)
 compat:
-	@case "$(REDIS_SERVER)" in /*) ;; *) echo "make compat REDIS_SERVER=/path/to/redis-server" >&2; exit 2 ;; esac
-	@REDIS_SERVER=$(REDIS_SERVER) $(MAKE) test T="$(COMPAT)"
+	@MAKE="$(MAKE)" REDIS_SERVER="$(REDIS_SERVER)" sh tests/support/compat.sh "$(or $(T),$(COMPAT))"
 
 GOLDEN_PROGRAMS := $(addprefix $(BUILD)/tests/golden/,golden_test messages_test)
 golden: $(GOLDEN_PROGRAMS)

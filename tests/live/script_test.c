@@ -1149,7 +1149,8 @@ TEST(without_memory_nothing_is_stored_but_everybody_is_released)
     assert_acquire(&k, (struct ask){.token = &a}, "L");
     assert_acquire(&second, (struct ask){.token = &b}, "L");
     put_value(&third, &c, PX_MS);
-    must("CONFIG SET maxmemory 1 maxmemory-policy noeviction");
+    must("CONFIG SET maxmemory-policy noeviction");
+    must("CONFIG SET maxmemory 1");
 
     redisReply *reply = acquire_raw(&(struct names){"n:v", "n:l", "n:e", "n:w"}, (struct ask){.token = &c});
     assert_int_equal(reply->type, REDIS_REPLY_ERROR);
@@ -1486,7 +1487,8 @@ TEST(a_fill_that_is_refused_or_repeated_sends_no_value)
 
     assert_acquire(&full, (struct ask){.token = &a}, "L");
     assert_acquire(&full, (struct ask){.token = &b, .waits = "b"}, "B");
-    must("CONFIG SET maxmemory 1 maxmemory-policy noeviction");
+    must("CONFIG SET maxmemory-policy noeviction");
+    must("CONFIG SET maxmemory 1");
     assert_int_equal(number(fill_with(&full, a.text, &value, "600000", "refused", "4096")), -1);
     told("refused");
 }
