@@ -343,7 +343,8 @@ static void flush_this_turn(struct redis_connection *connection)
 
 /* ---- sending ---- */
 
-/* Hundreds of commands may be queued in a turn: those of one tick have one look at the clock. */
+/* Hundreds of commands may be queued in a turn: those of one tick have one look at the clock. What waited longer than
+ * that is excused here, for flush() knows only the latest of them. */
 static uint64_t time_of_command(struct redis_connection *connection)
 {
     bool is_first = connection->flusher.list == NULL;
@@ -351,6 +352,8 @@ static uint64_t time_of_command(struct redis_connection *connection)
 
     if (is_first || tick != connection->turn_tick)
         connection->turn_ms = clock_now_ms();
+    if (!is_first && tick != connection->turn_tick)
+        excuse_what_waits_for_its_turn(connection, connection->turn_ms);
     connection->turn_tick = tick;
     return connection->turn_ms;
 }

@@ -736,9 +736,9 @@ TEST(what_a_stall_kept_from_being_written_is_written_behind_it)
 
 /* The timers of a loop before the end of its turn, as in what_a_stall_kept_from_being_written_is_written_behind_it on
  * some, or behind it, as here. The server is not there to answer in between. */
-TEST(what_a_stall_kept_from_being_written_is_not_late_where_timers_ring_behind_the_turn)
+static void ring_behind_a_stalled_turn(bool goes_on)
 {
-    static struct call call;
+    static struct call call, later;
 
     rig_prepare(server.url);
     rig.config.limit_ms = HUNG_LIMIT_MS;
@@ -746,14 +746,28 @@ TEST(what_a_stall_kept_from_being_written_is_not_late_where_timers_ring_behind_t
     rig_wait_up();
     call_send(&call, "SET", "not", "late");
     stall(NULL);
+    if (goes_on)
+        call_send(&later, "PING");
     stack_redis_pause(&server);
     guard_host_turn_over(rig.host);
     guard_host_rang(rig.host);
     stack_redis_resume(&server);
     rig_wait_until(call.answered > 0);
     assert_int_equal(call.outcome, REDIS_REPLIED);
+    if (goes_on)
+        rig_wait_until(later.answered > 0);
     assert_true(redis_is_up(rig.redis));
     assert_int_equal(rig.counters.timeouts, 0);
+}
+
+TEST(what_a_stall_kept_from_being_written_is_not_late_where_timers_ring_behind_the_turn)
+{
+    ring_behind_a_stalled_turn(false);
+}
+
+TEST(nor_is_it_late_where_the_turn_goes_on_to_send_behind_the_stall)
+{
+    ring_behind_a_stalled_turn(true);
 }
 
 static struct call prepared_call;
