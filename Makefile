@@ -424,15 +424,18 @@ chaos soak hundred: $(CHAOS)
 	@CATALOGD=$(BUILD)/catalogd CHAOS_SHIM=$(CHAOS_SHIM) $(CHAOS) $@ \
 	    --seconds $(if $(filter soak,$@),$$(($(MINUTES) * 60)),$(SECONDS)) --seed $(SEED) $(if $(T),--redis $(T))
 
-# A course is a hash of what happened in a seed and when. Code that only moves leaves every one of them as it is.
+# A course is a hash of what happened in a seed and when. Code that only moves leaves every one of them as it is. The
+# files have a line for each 25 seeds.
 # The guard's simulator, a fifth as many seeds of it over several masters and with wishes, then that of the locks.
 sim: $(BUILD)/sim
 	@for of in "" shards wishes locks; do \
 	    one=$${of%s}; one=$${one%e}; file=tests/sim/$${one:+$${one}_}courses; \
-	    $(BUILD)/sim $$of COURSES=$$(wc -l <$$file) | diff $$file - >$(BUILD)/courses.diff || \
-	    { echo "$$of SEED=$$(sed -n '2s/^[<>] \([0-9]*\) .*/\1/p' $(BUILD)/courses.diff) is the first of" \
-	        "$$(grep -c '^>' $(BUILD)/courses.diff) seeds that take another course than in $$file: if that is meant," \
-	        "say why in the commit and run make courses"; exit 1; } >&2; \
+	    $(BUILD)/sim $$of COURSES=$$((25 * $$(wc -l <$$file))) | diff $$file - >$(BUILD)/courses.diff || \
+	    { first=$$(sed -n '2s/^[<>] \([0-9]*\) .*/\1/p' $(BUILD)/courses.diff); \
+	        echo "$$of SEED=$$first to SEED=$$((first + 24)): the first of $$(grep -c '^>' $(BUILD)/courses.diff)" \
+	        "groups of seeds that take another course than in $$file. If that is meant, say why in the commit and run" \
+	        "make courses. If not, run $(BUILD)/sim $$of FROM=$$first COURSES=25 EACH=1 before and after the" \
+	        "change to see which seed differs, then $(BUILD)/sim $$of SEED= of it to see where"; exit 1; } >&2; \
 	    case $$of in shards | wishes) seeds=$$((($(SEEDS) + 4) / 5)) ;; *) seeds=$(SEEDS) ;; esac; \
 	    $(BUILD)/sim $$of SEEDS=$$seeds || exit 1; \
 	done

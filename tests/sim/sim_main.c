@@ -8,8 +8,8 @@
  *   sim SEED=4711                  runs one and prints every event
  *   sim MUTANT=fill-unfenced       with a bug sown into the model: the seed that finds it
  *   sim MUTANTS=20000              every mutant; each must be found within so many seeds
- *   sim COURSES=1000 [FROM=1]      prints a hash of each seed's course: equal before and after a change that moves
- *                                  code and no decision
+ *   sim COURSES=1000 [FROM=1]      prints a hash of the courses of each 25 seeds (EACH=1: of each seed): equal before
+ *                                  and after a change that moves code and no decision
  *   sim FIND=20000                 stops at the first failure, which is what is wanted (mutants.sh)
  *   sim shards SEEDS=100000        the guard over two masters that fail separately: likewise with all of the above
  *   sim wishes SEEDS=100000        the guard with wishes (sim_wish.h): likewise
@@ -137,11 +137,17 @@ static int find(uint64_t count)
     return 1;
 }
 
-static int print_courses(uint64_t from, uint64_t count)
+/* A line for each group of so many seeds, named by its first. */
+static int print_courses(uint64_t from, uint64_t count, uint64_t each)
 {
-    for (uint64_t seed = from; seed < from + count; seed++) {
-        run(seed, 0, false);
-        printf("%" PRIu64 " %016" PRIx64 "\n", seed, sim->course->hash);
+    struct course group = {.hash = 0};
+    for (uint64_t i = 0; i < count; i++) {
+        run(from + i, 0, false);
+        course_note(&group, sim->course->hash);
+        if ((i + 1) % each != 0 && i + 1 < count)
+            continue;
+        printf("%" PRIu64 " %016" PRIx64 "\n", from + i / each * each, group.hash);
+        group.hash = 0;
     }
     return 0;
 }
@@ -185,7 +191,7 @@ static bool choose_simulator(const char *name)
 
 int main(int argc, char **argv)
 {
-    uint64_t seeds = 10000, from = 1, seed = 0, mutants = 0, wanted = 0, courses = 0;
+    uint64_t seeds = 10000, from = 1, seed = 0, mutants = 0, wanted = 0, courses = 0, each = 25;
     uint32_t mutant = 0;
     bool has_name = choose_simulator(argc > 1 ? argv[1] : "");
     signal(SIGABRT, aborted);
@@ -195,12 +201,12 @@ int main(int argc, char **argv)
         bool known = number_of(argv[i], "SEEDS", &seeds) || number_of(argv[i], "FROM", &from) ||
                      number_of(argv[i], "SEED", &seed) || number_of(argv[i], "MUTANTS", &mutants) ||
                      number_of(argv[i], "FIND", &wanted) || number_of(argv[i], "COURSES", &courses) ||
-                     mutant_of(argv[i], &mutant);
+                     (number_of(argv[i], "EACH", &each) && each != 0) || mutant_of(argv[i], &mutant);
         if (!known) {
             fprintf(stderr,
                     "usage: sim [locks|shards|wishes] [SEEDS=n] [FROM=n] [SEED=n] [MUTANT=name] [MUTANTS=n] "
                     "[FIND=n] "
-                    "[COURSES=n]; not: %s\n",
+                    "[COURSES=n] [EACH=n]; not: %s\n",
                     argv[i]);
             return 2;
         }
@@ -212,7 +218,7 @@ int main(int argc, char **argv)
     else if (mutants != 0)
         status = hunt_all(mutants);
     else if (courses != 0)
-        status = print_courses(from, courses);
+        status = print_courses(from, courses, each);
     else if (seed != 0)
         status = show(seed, mutant);
     else
