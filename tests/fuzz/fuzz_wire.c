@@ -74,8 +74,9 @@ enum { FUZZ_ASKED_MAX = 8 };
 
 static void check_lock_reply(const struct lock_asked *asked, const struct lock_reply *reply)
 {
-    assert((reply->kind == LOCK_UNANSWERED) == (reply->why != NULL));
-    assert(reply->kind != LOCK_IMPOSSIBLE && reply->kind != LOCK_UNSENT);
+    assert((reply->kind == LOCK_UNANSWERED || reply->kind == LOCK_IMPOSSIBLE) == (reply->why != NULL));
+    assert(reply->kind != LOCK_IMPOSSIBLE || asked->kind == LOCK_TAKE);
+    assert(reply->kind != LOCK_UNSENT);
     assert(reply->kind != LOCK_REFUSED || asked->latch || reply->hint_ms > 0);
     assert(reply->ask_now_count <= asked->count);
     for (size_t i = 0; i < reply->ask_now_count; i++)
