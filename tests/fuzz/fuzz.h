@@ -34,7 +34,7 @@ fuzz_run fuzz_replay;   /* lines of access logs, as the load tool reads them */
 fuzz_run fuzz_http;     /* responses, as the load tool reads them */
 
 struct fuzz_target {
-    const char *name; /* also of its folder in corpus/ */
+    const char *name; /* also of its folder and its .base64 in corpus/ */
     fuzz_run *run;
 };
 /* Ends with a NULL name. */
