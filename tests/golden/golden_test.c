@@ -5,7 +5,7 @@
  *   redis.txt     what two guards send to Redis, what their scripts store and publish there: keys, entries, tokens and
  *                 messages as MONITOR shows them. Each line once, sorted; what chance and time make is named <so>
  *   help.txt      what the programs say of themselves
- *   metrics.txt   names, labels, types and help texts of /metrics
+ *   metrics.txt   names, types and help texts of /metrics, and the values of the labels of each name, each value once
  *   http.txt      refusals: all texts of the catalog and of writes, and some answers of both listeners with their heads
  *
  * `make golden` writes the files anew when a change is meant; the difference then belongs to the commit. Not repeated
@@ -25,7 +25,7 @@
 #include <regex.h>
 #include <signal.h>
 
-enum { ANSWER_LIMIT_MS = 20000, LINES_MAX = 8192 };
+enum { ANSWER_LIMIT_MS = 20000, LINES_MAX = 8192, SERIES_BYTES = 2048, LABEL_BYTES = 128 };
 
 /* ---- help ---- */
 
@@ -84,20 +84,51 @@ static bool stop_lonely(void)
     return true;
 }
 
+static void end_series(FILE *out, char shown[SERIES_BYTES])
+{
+    if (shown[0] != '\0')
+        fprintf(out, "%s\n", shown);
+    shown[0] = '\0';
+}
+
+/* `shown`: the name of the present series, and each label with each of its values once. */
+static void add_series(FILE *out, char shown[SERIES_BYTES], char *series)
+{
+    char *rest = NULL;
+    const char *name = strtok_r(series, "{", &rest);
+    if (strncmp(shown, name, strlen(name)) != 0 || strcspn(shown, " ") != strlen(name)) {
+        end_series(out, shown);
+        snprintf(shown, SERIES_BYTES, "%s", name);
+    }
+    for (const char *label; (label = strtok_r(NULL, ",}", &rest)) != NULL;) {
+        char added[LABEL_BYTES];
+        snprintf(added, sizeof added, " %s", label);
+        if (strstr(shown, added) != NULL)
+            continue;
+        assert_true(strlen(shown) + strlen(added) < SERIES_BYTES);
+        strcat(shown, added);
+    }
+}
+
 TEST(metrics_have_their_names)
 {
     struct http_request request = {
         .host = "127.0.0.1", .port = lonely.ops_port, .path = "/metrics", .deadline_ms = ANSWER_LIMIT_MS};
     struct http_answer answer;
     struct golden golden;
-    char *rest = NULL;
+    char *rest = NULL, shown[SERIES_BYTES] = "";
     assert_true(http_ask(&request, &answer));
     golden_open(&golden);
     for (char *line = strtok_r(answer.body, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
-        if (line[0] != '#')
+        if (line[0] != '#') {
             *strrchr(line, ' ') = '\0';
+            add_series(golden.out, shown, line);
+            continue;
+        }
+        end_series(golden.out, shown);
         fprintf(golden.out, "%s\n", line);
     }
+    end_series(golden.out, shown);
     http_answer_clear(&answer);
     golden_close(&golden, "metrics.txt");
 }
