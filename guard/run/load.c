@@ -60,14 +60,18 @@ static struct desk *desk_of(const struct guard_load *handle)
     return desk_numbered((uintptr_t)handle >> LOAD_BITS);
 }
 
-/* With the mutex held. */
-static void number_desk(struct desk *desk)
+/* False: no number is free, as where addresses have 32 bits and a process has 255 guards. */
+static bool number_desk(struct desk *desk)
 {
-    do
+    desk_lock();
+    for (uintptr_t tried = 0; desk->number == 0 && tried < DESKS_MAX; tried++) {
         desks_last = desks_last % DESKS_MAX + 1;
-    while (desk_numbered(desks_last) != NULL);
-    desk->number = desks_last;
-    DL_APPEND(desks, desk);
+        desk->number = desk_numbered(desks_last) == NULL ? desks_last : 0;
+    }
+    if (desk->number != 0)
+        DL_APPEND(desks, desk);
+    desk_unlock();
+    return desk->number != 0;
 }
 
 struct desk *desk_open(load_done *done, load_refused *refused, void *context)
@@ -81,10 +85,11 @@ struct desk *desk_open(load_done *done, load_refused *refused, void *context)
     desk->refused = refused;
     desk->context = context;
     desk->refs = 1;
-    desk_lock();
-    number_desk(desk);
-    desk_unlock();
-    return desk;
+    if (number_desk(desk))
+        return desk;
+    pthread_cond_destroy(&desk->quiet);
+    free(desk);
+    return NULL;
 }
 
 void desk_unref(struct desk *desk)

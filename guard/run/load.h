@@ -147,7 +147,7 @@ struct parent_load {
 
 /* ---- the desk ---- */
 
-/* NULL: no memory. */
+/* NULL: no memory, or no number. */
 struct desk *desk_open(load_done *done, load_refused *refused, void *context);
 /* From now on nothing is told. */
 void desk_close(struct desk *desk);

@@ -471,7 +471,7 @@ static void on_looked_up(void *context, enum redis_outcome outcome, int64_t pttl
     lookup->pttl_ms = pttl_ms;
     lookup->unanswered = outcome == REDIS_UNKNOWN;
     lookup->told = outcome == REDIS_REPLIED && reply->type != REDIS_REPLY_ERROR;
-    if (!lookup->again && is_refused(outcome, reply) && all_have_time(lookup, 1)) {
+    if (!lookup->again && lookup->gets != NULL && is_refused(outcome, reply) && all_have_time(lookup, 1)) {
         lookup->again = true;
         look_up(lookup);
     }
