@@ -241,6 +241,7 @@ $(INSTALLED): $(BUILD)/installed/runpath
 $(BUILD)/installed/runpath: FORCE
 	@mkdir -p $(@D)
 	@echo '$(RUNPATH)' | cmp -s - $@ || echo '$(RUNPATH)' >$@
+.PHONY: FORCE
 FORCE:
 
 # The tester includes nothing of the guard, but is released with it.

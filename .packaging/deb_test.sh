@@ -1,12 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# deb_test.sh FOLDER [RELEASE] - installs the packages in FOLDER in a Debian that has nothing yet, of this machine's release or
-# another one, uses them as their tests/ do, removes and purges them. As root, with mmdebstrap and a mirror. Nothing of the
-# packages may be left at the end.
+# deb_test.sh FOLDER [RELEASE] - installs the packages in FOLDER in a Debian that has nothing yet, of this machine's
+# release or another one, uses them as their tests/ do, removes and purges them. As root, with mmdebstrap and a mirror.
+# Nothing of the packages may be left at the end.
 set -eu
 . tests/world/root.sh
 
-[ $# -ge 1 ] && ls "$1"/*.deb >/dev/null || { echo "usage: sh deb_test.sh FOLDER [RELEASE]: make deb fills the folder" >&2; exit 2; }
+[ $# -ge 1 ] && ls "$1"/*.deb >/dev/null ||
+    { echo "usage: sh deb_test.sh FOLDER [RELEASE]: make deb fills the folder" >&2; exit 2; }
 [ "$(id -u)" = 0 ] || { echo "deb_test.sh: only root may make a root" >&2; exit 1; }
 debs=$1 release=${2:-$(host_release)}
 root=$(mktemp -d)

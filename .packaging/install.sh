@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# install.sh [--remove] TABLE... - puts the files of the tables, .packaging/files or files.library, where they belong below
-# $DESTDIR, or takes them away again.
+# install.sh [--remove] TABLE... - puts the files of the tables, .packaging/files or files.library, where they belong
+# below $DESTDIR, or takes them away again.
 #
 # The names in a table come from the environment, which `make install` fills. Nothing is built here. A folder is removed
 # if it is one of ours and nothing else is in it. Runs as any user that may write there.
@@ -9,8 +9,8 @@ set -eu
 
 task=install
 [ "$1" != --remove ] || { task=$1; shift; }
-names='BUILD GUARD_LIB GUARD_SHARED GUARD_PLUGINS GUARD_ABI GUARD_SONAME GUARD_LIBS_PRIVATE VERSION PREFIX BINDIR LIBDIR INCLUDEDIR DATADIR
-    MANDIR DOCDIR BASHCOMPDIR UNITDIR SYSCONFDIR PC_LIBDIR PC_INCLUDEDIR
+names='BUILD GUARD_LIB GUARD_SHARED GUARD_PLUGINS GUARD_ABI GUARD_SONAME GUARD_LIBS_PRIVATE VERSION PREFIX
+    BINDIR LIBDIR INCLUDEDIR DATADIR MANDIR DOCDIR BASHCOMPDIR UNITDIR SYSCONFDIR PC_LIBDIR PC_INCLUDEDIR
     PC_PRIVATE GUARD_LIBS_PUBLIC'
 fill=
 for name in $names; do

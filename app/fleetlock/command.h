@@ -12,13 +12,13 @@
  *
  * When the lock is lost, or fleetlock dies without a word (SIGKILL: nobody renews any more), the keeper tells COMMAND
  * and all that it has started, and kills them after the grace, no later than the lock is safe. It is their subreaper,
- * so it finds those in other groups and sessions, too, and those whose parent is gone, whether they have the descriptor
- * or not. Until then it keeps fleetlock's descriptors open, so that a provider that frees a lock when its connection
- * closes does not do so under a COMMAND that still runs.
+ * so it finds those in other groups and sessions, too, and those whose parent is gone, whether they have the
+ * descriptor or not. Until then it keeps fleetlock's descriptors open, so that a provider that frees a lock when its
+ * connection closes does not do so under a COMMAND that still runs.
  *
  * A COMMAND that is started in front and with the terminal on both sides has the terminal; any other gets it when it
- * asks, for a password say, and fleetlock's own group has it. ^Z does not stop it, because a stopped holder would keep
- * the lock; one that asks behind another job waits for `fg`, and says so.
+ * asks, for a password say, and fleetlock's own group has it. ^Z does not stop it, because a stopped holder would
+ * keep the lock; one that asks behind another job waits for `fg`, and says so.
  *
  * Threads  all from the one that calls command_start(); its signal mask must block what it wants to hear of (SIGCHLD).
  */

@@ -249,8 +249,8 @@ static char *append_name(char *end, const char *name)
     return end;
 }
 
-/* COMMAND is not told a password, nor whom else it may be sent to. Empty, because a fleetlock in there that fell back on
- * its default would lock elsewhere. */
+/* COMMAND is not told a password, nor whom else it may be sent to. Empty, because a fleetlock in there that fell back
+ * on its default would lock elsewhere. */
 static bool hide_password(void)
 {
     const char *url = getenv("FLEETLOCK_URL");

@@ -139,7 +139,8 @@ static void signal_one(struct keeper *keeper, pid_t pid, int signal_number)
 
 static void signal_below(struct keeper *keeper, pid_t parent, int signal_number, int depth);
 
-/* The list that Linux has of a thread's children. They come before their parent: its end would move them elsewhere. */
+/* The list that Linux has of a thread's children. They come before their parent: its end would move them
+ * elsewhere. */
 static void signal_children(struct keeper *keeper, const char *path, int signal_number, int depth)
 {
     char list[LIST_BYTES];

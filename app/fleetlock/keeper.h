@@ -30,8 +30,8 @@ struct keeper_shared {
 
 enum { KEEPER_LOST = 0 }; /* an order that is no signal */
 
-/* In the child. orders: where fleetlock's are read, a byte each; is_kept: of each of the first `kept_count` descriptors,
- * whether COMMAND inherits it. */
+/* In the child. orders: where fleetlock's are read, a byte each; is_kept: of each of the first `kept_count`
+ * descriptors, whether COMMAND inherits it. */
 _Noreturn void keeper_run(struct keeper_shared *shared, const struct keeper_plan *plan, int orders,
                           const bool *is_kept, int kept_count);
 

@@ -2,16 +2,16 @@
 /*
  * left.h - whether the fields that libmicrohttpd 0.9.75 lists are all that the head of a request was.
  *
- * It takes any bytes up to a colon for a name, any but NUL and LF for a value, a bare LF or a NUL for the end of a line,
- * and joins lines that begin with a space. But it works in the buffer that it reads into, and leaves behind:
+ * It takes any bytes up to a colon for a name, any but NUL and LF for a value, a bare LF or a NUL for the end of a
+ * line, and joins lines that begin with a space. But it works in the buffer that it reads into, and leaves behind:
  *
  *     GET /ping HTTP/1.1 CR LF Host: shop CR LF X:a CR LF CR LF
  *     GET|/ping|HTTP/1.1 |  |  Host| shop |  |  X|a |  |  |  |       | is a NUL
  *                        ^ from here to the end it is judged
  *
- * So each field must stand where the one before it ended. NULs from the sender show, because there are too many; only one
- * that makes up for the CR that a bare LF lacks cannot be told from it. Nor can a line of one colon and a bare LF, which
- * libmicrohttpd takes for the empty one, nor bare LFs before the request line.
+ * So each field must stand where the one before it ended. NULs from the sender show, because there are too many; only
+ * one that makes up for the CR that a bare LF lacks cannot be told from it. Nor can a line of one colon and a bare
+ * LF, which libmicrohttpd takes for the empty one, nor bare LFs before the request line.
  *
  *     left_begin() -> left_field() for each that libmicrohttpd lists, in its order -> left_end()
  *

@@ -33,18 +33,18 @@ struct reply_document {
 bool reply_document(struct MHD_Connection *connection, const struct reply_document *document);
 
 /*
- * True if the head is not one of HTTP/1.1 (strict.h), announces a body, frames one in a way that two parsers could read
- * differently, or lacks what its version demands; *problem says which. Call it before anything is answered, and close
- * the connection with the refusal. *names counts unless the problem is PROBLEM_FRAMING.
+ * True if the head is not one of HTTP/1.1 (strict.h), announces a body, frames one in a way that two parsers could
+ * read differently, or lacks what its version demands; *problem says which. Call it before anything is answered, and
+ * close the connection with the refusal. *names counts unless the problem is PROBLEM_FRAMING.
  */
 bool reply_refuses_head(struct MHD_Connection *connection, const struct strict_line *line,
                         enum problem *problem, struct head_names *names);
 
 /*
- * libmicrohttpd answers a Content-Length that is not a number by itself (0.9.75 writes the head of that answer twice), but
- * it logs a complaint first. If reply_complains_of_length(), the logger calls reply_refuse_length() for each connection
- * that may be meant. Its status, if it was this one: it was answered under this name ("": none) and shut down, so that
- * nothing more can be sent. 0: it was not.
+ * libmicrohttpd answers a Content-Length that is not a number by itself (0.9.75 writes the head of that answer
+ * twice), but it logs a complaint first. If reply_complains_of_length(), the logger calls reply_refuse_length() for
+ * each connection that may be meant. Its status, if it was this one: it was answered under this name ("": none) and
+ * shut down, so that nothing more can be sent. 0: it was not.
  */
 bool reply_complains_of_length(const char *format);
 unsigned reply_refuse_length(struct MHD_Connection *connection, const char *request);

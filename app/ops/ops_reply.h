@@ -25,8 +25,8 @@ bool ops_refuse(struct MHD_Connection *connection, const struct ops_refusal *ref
 /* Of a change of the cache that did not end with OK. */
 bool ops_refuse_status(struct MHD_Connection *connection, enum guard_status status);
 
-/* For MHD_OPTION_UNESCAPE_CALLBACK: %3A becomes ":". A text with something else behind a "%", or with a NUL, stays as it
- * came, and so no key and no setting. */
+/* For MHD_OPTION_UNESCAPE_CALLBACK: %3A becomes ":". A text with something else behind a "%", or with a NUL, stays as
+ * it came, and so no key and no setting. */
 size_t ops_decode(void *nothing, struct MHD_Connection *connection, char *text);
 
 /* How many arguments the request has, whatever they are called. */

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pg_session.h - a login at the primary of a database, whichever of its hosts that is, and until when it is worth anything.
+ * pg_session.h - a login at the primary of a database, whichever of its hosts that is, and until when it is worth
+ * anything.
  *
- * Hosts     All of the connection string's, and all addresses of each, are tried one after the other, each with its share
- *           of the time: PQconnectPoll() waits for the first silent one for ever. The one that answered last is tried
- *           first.
- * Primary   A standby is refused at the login, unless it will do. That it is one may change only by a restart, or by its
- *           becoming the primary.
- * Reigns    A session outlives the reign of its primary if the old one lives on: fenced, by being read-only, or because
- *           only the name has moved away. What finds its session read-only ends the reign, for all pools and listeners of
- *           the process, and each session is replaced when it is old.
+ * Hosts     All of the connection string's, and all addresses of each, are tried one after the other, each with its
+ *           share of the time: PQconnectPoll() waits for the first silent one for ever. The one that answered last is
+ *           tried first.
+ * Primary   A standby is refused at the login, unless it will do. That it is one may change only by a restart, or by
+ *           its becoming the primary.
+ * Reigns    A session outlives the reign of its primary if the old one lives on: fenced, by being read-only, or
+ *           because only the name has moved away. What finds its session read-only ends the reign, for all pools and
+ *           listeners of the process, and each session is replaced when it is old.
  *
  * Threads: any.
  */

@@ -5,8 +5,8 @@
  *     confirmed here -> handed over: due now, the others are notified -> are its rows gone?  yes: visible
  *                                                        one of the others is silent, or the limit: not visible yet
  *
- * Silent is a cache that has missed three beats: stopped, cut off from the database, or gone. Not to wait for it costs
- * nothing but `visible`: its rows stay until it has confirmed them or is dropped.
+ * Silent is a cache that has missed three beats: stopped, cut off from the database, or gone. Not to wait for it
+ * costs nothing but `visible`: its rows stay until it has confirmed them or is dropped.
  *
  * Idle while only one cache is registered, which is the rule.
  *

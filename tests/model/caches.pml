@@ -7,8 +7,9 @@
  * beginning and stays so; cache 1 registers at any moment and may be dropped. Each has one process that loads NL times,
  * and pays while it is registered and alive. guard.pml shows that a load is not stored when an invalidation overtakes it;
  * here a payment voids it. A write through the process of cache 0 waits until the debt is gone, or says that it is not
- * visible: at any moment, which is its limit, and at once if cache 1 is silent. Time: an entry expires at any moment; the process of cache 1 falls silent, and its gate closes,
- * at any moment; a drop waits until nothing that passed the gate can be alive.
+ * visible: at any moment, which is its limit, and at once if cache 1 is silent. Time: an entry expires at any moment;
+ * the process of cache 1 falls silent, and its gate closes, at any moment; a drop waits until nothing that passed the
+ * gate can be alive.
  *
  * Checked
  *   fresh         once the debt is gone no cache has the old row, nor a load that would store it
