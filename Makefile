@@ -471,7 +471,7 @@ model:
 	@LONG=$(LONG) sh tests/model/run.sh build/model
 
 bench: all $(BUILD)/bench
-	@$(if $(filter gate few sizes,$(or $(T),gate)),sh load/deps.sh gate)
+	@$(if $(filter gate sizes,$(or $(T),gate)),sh load/deps.sh gate)
 	@$(if $(filter-out gate,$(or $(T),all)),sh load/deps.sh bench)
 	@CATALOGD=$(BUILD)/catalogd GATE_RENEW=$(RENEW) $(BUILD)/bench $(T)
 

@@ -2,8 +2,7 @@
 /*
  * bench.c - what the guard costs and what it is good for, in numbers of this machine.
  *
- *     bench [MEASUREMENT ...]     hits, sizes, ways, burst, thirty, tail, misses, loads, waiters, parked, rolling, early, wake,
- *                                 avalanche, few, growth, gate; all without any
+ *     bench [MEASUREMENT ...]     hits, sizes, burst, misses, loads, waiters, rolling, avalanche, growth, gate; all without any
  *
  * Private Redis and PostgreSQL, catalogd as it is shipped, nginx and Varnish from the distribution beside it on
  * the same body. One table at the end: the median of every number, its spread, the goal and whether it was met. Exits
@@ -45,19 +44,12 @@ static const struct {
 } measurements[] = {
     {"hits", measure_hits, BENCH_MANY_PRODUCTS},
     {"sizes", measure_sizes, 0},
-    {"ways", measure_ways, BENCH_MANY_PRODUCTS},
     {"burst", measure_burst, 0},
-    {"thirty", measure_thirty, 0},
-    {"tail", measure_tail, 0},
     {"misses", measure_misses, 0},
     {"loads", measure_loads, 0},
     {"waiters", measure_waiters, 0},
-    {"parked", measure_parked, 0},
     {"rolling", measure_rolling, 0},
-    {"early", measure_early, 0},
-    {"wake", measure_wake, 0},
     {"avalanche", measure_avalanche, BENCH_AVALANCHE_PRODUCTS},
-    {"few", measure_few, 0},
     {"growth", measure_growth, 0},
     {"gate", measure_gate, 0},
 };
@@ -125,17 +117,13 @@ bool bench_pace_begin(const struct pace *pace, struct herd **out, uint64_t *begi
     return good;
 }
 
-const struct bench_span bench_all_time = {0, UINT64_MAX};
-
-bool bench_pace_end(struct herd **herd, const struct bench_span *spans, size_t count, struct latencies *out)
+bool bench_pace_end(struct herd **herd, struct latencies *out)
 {
     struct records records = {0};
     struct herd_strain strain;
     char why[WORK_WHY_BYTES] = "";
     bool ended = herd_end(herd, &records, &strain, why);
-    bool good = ended;
-    for (size_t i = 0; good && i < count; i++)
-        good = pace_latencies(&records, spans[i].from_us, spans[i].to_us, &out[i]);
+    bool good = ended && pace_latencies(&records, out);
     if (!good)
         fprintf(stderr, "bench: %s\n", ended ? "not every request was answered with 200" : why);
     records_clear(&records);
@@ -146,7 +134,7 @@ bool bench_pace(const struct pace *pace, struct latencies *out)
 {
     struct herd *herd = NULL;
     uint64_t begin_us;
-    return bench_pace_begin(pace, &herd, &begin_us) && bench_pace_end(&herd, &bench_all_time, 1, out);
+    return bench_pace_begin(pace, &herd, &begin_us) && bench_pace_end(&herd, out);
 }
 
 bool bench_apart(struct bench *servers, bench_part *part, const void *of, void *outcome, size_t outcome_bytes,

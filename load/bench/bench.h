@@ -5,17 +5,11 @@
  *     bench.c           the list of measurements, the machine, main()
  *     bench_hits.c      what a hit costs, beside a constant, nginx and Varnish
  *     bench_sizes.c     hits of 1 KiB to 1 MiB, beside constants as long; copies
- *     bench_ways.c      what the way to Redis costs: TLS, a Cluster
  *     bench_burst.c     cold bursts over two processes, beside nginx
- *     bench_tail.c      what others feel of a burst
  *     bench_misses.c    Redis commands of a hit, round trips of a miss
  *     bench_waiters.c   ten thousand waiters
- *     bench_wake.c      a thousand waiters of another process
- *     bench_parked.c    hits beside nine thousand waiters
  *     bench_rolling.c   one hot product that expires every second, beside nginx
- *     bench_early.c     a hot product that expires again and again
  *     bench_avalanche.c thousands of products that expire together
- *     bench_few.c       few requests a second: system calls, latency
  *     bench_growth.c    how cost grows: over HTTP; bench_growth_inside.c: of the library alone
  *     bench_gate.c      what a request costs, counted; against gate.txt
  *     bench_report.c    rows, verdicts
@@ -129,14 +123,9 @@ uint32_t bench_cold_products(struct bench *bench, uint32_t count);
 bool bench_ask(uint16_t port, const char *path);
 bool bench_ask_each(uint16_t port, uint32_t first, uint32_t count);
 
-/* pace_begin() and pace_run() of herd/pace.h; all must be answered with 200. What bench_pace_end() tells is of those that
- * were due in each of so many spans. */
-struct bench_span {
-    uint64_t from_us, to_us;
-};
-extern const struct bench_span bench_all_time;
+/* pace_begin() and pace_run() of herd/pace.h; all must be answered with 200. */
 bool bench_pace_begin(const struct pace *pace, struct herd **out, uint64_t *begin_us);
-bool bench_pace_end(struct herd **herd, const struct bench_span *spans, size_t count, struct latencies *out);
+bool bench_pace_end(struct herd **herd, struct latencies *out);
 bool bench_pace(const struct pace *pace, struct latencies *out);
 
 /* Runs it in a process of its own, which ends without closing anything: what it writes to *outcome is all that counts.
@@ -149,19 +138,12 @@ bool bench_apart(struct bench *bench, bench_part *part, const void *of, void *ou
 
 bool measure_hits(struct bench *bench);
 bool measure_sizes(struct bench *bench);
-bool measure_ways(struct bench *bench);
 bool measure_burst(struct bench *bench);
-bool measure_thirty(struct bench *bench);
-bool measure_tail(struct bench *bench);
 bool measure_misses(struct bench *bench);
 bool measure_loads(struct bench *bench);
 bool measure_waiters(struct bench *bench);
-bool measure_wake(struct bench *bench);
-bool measure_parked(struct bench *bench);
 bool measure_rolling(struct bench *bench);
-bool measure_early(struct bench *bench);
 bool measure_avalanche(struct bench *bench);
-bool measure_few(struct bench *bench);
 bool measure_growth(struct bench *bench);
 bool measure_gate(struct bench *bench);
 

@@ -148,8 +148,7 @@ static bool ask_for_all(const struct avalanche *avalanche, const struct service_
     struct latencies latencies;
     snprintf(path, sizeof path, "/products/{each:%" PRIu32 "-%" PRIu32 "}", avalanche->first,
              avalanche->first + PRODUCTS - 1);
-    bool good =
-        pace_run(&pace, &records, &strain, why) && pace_latencies(&records, 0, UINT64_MAX, &latencies);
+    bool good = pace_run(&pace, &records, &strain, why) && pace_latencies(&records, &latencies);
     uint64_t all_us = good ? fresh_us(&records, avalanche->first) : 0;
     records_clear(&records);
     if (all_us == 0) {

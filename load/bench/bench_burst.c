@@ -14,9 +14,7 @@
 enum {
     REQUESTS = 1000,
     REPETITIONS = 5,
-    THIRTY = 30,
-    BURST_QUERY_MS = 100,
-    THIRTY_QUERY_MS = 150,
+    QUERY_MS = 100,
     NGINX_KEPT_S = 600,
 };
 
@@ -53,15 +51,13 @@ static bool start_side(struct bench *bench, struct side *side, const char *const
     return good;
 }
 
-/* ---- beside nginx ---- */
-
 static void report_burst(const struct side *guard, const struct side *nginx)
 {
     struct samples ratio = {.count = 0};
     for (size_t i = 0; i < guard->max_ms.count; i++)
         samples_add(&ratio, guard->max_ms.at[i] / nginx->max_ms.at[i]);
     report_heading("A cold burst: %d requests at once over two processes, the query takes %d ms", REQUESTS,
-                   BURST_QUERY_MS);
+                   QUERY_MS);
     report_row("guard: queries", "", 0, &guard->queries, all_at_most(1));
     report_row("guard: p50", "ms", 1, &guard->p50_ms, none);
     report_row("guard: p99", "ms", 1, &guard->p99_ms, none);
@@ -79,7 +75,7 @@ bool measure_burst(struct bench *bench)
     char delay[32];
     const char *const fleet[] = {delay, "GUARD_MODE=fleet", NULL};
     const char *const off[] = {delay, "GUARD_MODE=off", NULL};
-    snprintf(delay, sizeof delay, "LOAD_DELAY_MS=%d", BURST_QUERY_MS);
+    snprintf(delay, sizeof delay, "LOAD_DELAY_MS=%d", QUERY_MS);
     progress_begin("cold bursts of 1 000, beside nginx:");
     bool good = start_side(bench, &guard, fleet) && start_side(bench, &nginx, off) &&
                 service_pair_start_nginx(&nginx.pair, (struct nginx_options){.valid_s = NGINX_KEPT_S});
@@ -91,30 +87,5 @@ bool measure_burst(struct bench *bench)
     service_pair_stop(&nginx.pair);
     if (good)
         report_burst(&guard, &nginx);
-    return progress_end(good);
-}
-
-/* ---- thirty in a row ---- */
-
-bool measure_thirty(struct bench *bench)
-{
-    static struct side guard;
-    struct samples ratio = {.count = 0};
-    char delay[32];
-    const char *const fleet[] = {delay, "GUARD_MODE=fleet", NULL};
-    snprintf(delay, sizeof delay, "LOAD_DELAY_MS=%d", THIRTY_QUERY_MS);
-    progress_begin("thirty cold bursts of 500 + 500");
-    bool good = start_side(bench, &guard, fleet);
-    for (size_t i = 0; good && i < THIRTY; i++)
-        good = burst_once(bench, &guard);
-    service_pair_stop(&guard.pair);
-    for (size_t i = 0; i < guard.p99_ms.count; i++)
-        samples_add(&ratio, guard.p99_ms.at[i] / THIRTY_QUERY_MS);
-    if (good) {
-        report_heading("Thirty cold bursts of 500 + 500, the query takes %d ms", THIRTY_QUERY_MS);
-        report_row("queries", "", 0, &guard.queries, all_at_most(1));
-        report_row("p99 / query time", "", 2, &ratio, all_at_most(2));
-        report_row("slowest answer", "ms", 1, &guard.max_ms, none);
-    }
     return progress_end(good);
 }

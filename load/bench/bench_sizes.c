@@ -153,7 +153,7 @@ static bool run_beside(struct contest *contest)
         !bench_pace_begin(&many_bytes, &herd, &begin_us))
         return false;
     bool good = bench_pace(&small, &beside);
-    if (!bench_pace_end(&herd, &bench_all_time, 1, &ignored) || !good)
+    if (!bench_pace_end(&herd, &ignored) || !good)
         return false;
     samples_add(&contest->large_ms, large.p50_ms);
     samples_add(&contest->alone_ms, alone.p99_ms);

@@ -28,11 +28,9 @@ bool crowd_ask(struct crowd *crowd)
     const struct burst_answer *answers = burst_answers(crowd->burst);
     burst_summarise(crowd->burst, &crowd->summary);
     crowd->sent_us = answers[0].sent_us;
-    crowd->first_us = UINT64_MAX;
     crowd->last_us = 0;
     for (uint32_t i = 0; i < crowd->size; i++) {
         uint64_t end_us = answers[i].end_us;
-        crowd->first_us = end_us < crowd->first_us ? end_us : crowd->first_us;
         crowd->last_us = end_us > crowd->last_us ? end_us : crowd->last_us;
     }
     uint32_t good = crowd->summary.statuses[200];

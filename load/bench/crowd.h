@@ -28,7 +28,7 @@ struct crowd {
 
     struct burst_summary summary; /* crowd_ask()'s, like the others */
     uint64_t sent_us;             /* the first request */
-    uint64_t first_us, last_us;   /* answer */
+    uint64_t last_us;             /* the last answer */
 };
 
 bool crowd_open(struct crowd *crowd);

@@ -57,7 +57,6 @@ bool hall_wait(const struct bench *bench, struct hall *hall)
     hall->asked = false;
     const uint64_t after_us = proc_cpu_us(hall->catalogd->pid), filled_us = filled_wait(&filled);
     const uint64_t look_us = hall->waiting_us - hall->looking_us;
-    hall->first_ms = ((double)crowd->first_us - (double)filled_us) / 1e3;
     hall->last_ms = ((double)crowd->last_us - (double)filled_us) / 1e3;
     hall->cpu_us_each = (double)(after_us - before_us - look_us) / crowd->size;
     hall->answer_us_each = (double)(after_us - hall->waiting_us) / crowd->size;

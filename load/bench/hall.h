@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hall.h - a crowd that waits in one process for one product until Redis stores it: how soon after that the first and the
- * last of it are answered, and what each takes of the process.
+ * hall.h - a crowd that waits in one process for one product until Redis stores it: how soon after that the last of it
+ * is answered, and what each takes of the process.
  *
  *     hall_open()           a cold product; all connect, and ask a constant
  *     hall_wait()           all ask, all wait, all are answered
@@ -26,9 +26,9 @@ struct hall {
     const struct stack_catalogd *catalogd; /* they wait in it; lent until hall_close() */
     struct crowd crowd;                    /* may ask for something else afterwards */
 
-    double first_ms, last_ms; /* hall_wait()'s, like the next ones: from the fill to an answer */
-    double cpu_us_each;       /* from request to answer */
-    double answer_us_each;    /* of that: from when all wait */
+    double last_ms;        /* hall_wait()'s, like the next ones: from the fill to the last answer */
+    double cpu_us_each;    /* from request to answer */
+    double answer_us_each; /* of that: from when all wait */
     double kib_each;
 
     double constant_last_ms, constant_us_each; /* hall_ask_constant()'s: from the first request */

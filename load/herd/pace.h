@@ -41,8 +41,7 @@ struct latencies {
     double p50_ms, p99_ms, p999_ms, max_ms;
 };
 
-/* Of those that were due from one instant to the other, both included; nearest rank. False: one of them was not
- * answered with 200, or there are none. */
-bool pace_latencies(const struct records *records, uint64_t from_us, uint64_t to_us, struct latencies *out);
+/* Nearest rank. False: one of them was not answered with 200, or there are none. */
+bool pace_latencies(const struct records *records, struct latencies *out);
 
 #endif
