@@ -136,10 +136,8 @@ page_test_needs='
 chromium chromium
 '
 formats_needs='
-python3                   /usr/bin/python3
-python3-prometheus-client /usr/lib/python3/dist-packages/prometheus_client/openmetrics/parser.py
-prometheus                promtool
-cmark-gfm                 cmark-gfm
+python3   /usr/bin/python3
+cmark-gfm cmark-gfm
 '
 alerts_needs='
 prometheus promtool

@@ -148,8 +148,6 @@ static void take_set(struct reading *reading, const struct flag *flag, char *val
 /* Of every command that has one report. */
 #define OUTPUT_FLAGS                                                                                         \
     {{"junit", "FILE", "JUnit XML: a test case for each expectation"}, OUTPUT(JUNIT)},                       \
-        {{"csv", "FILE", "all numbers, and the series: result,at_ms,figure,value"}, OUTPUT(CSV)},            \
-        {{"openmetrics", "FILE", "the figures for Prometheus"}, OUTPUT(OPENMETRICS)},                        \
         {{"summary", "FILE", "Markdown; it is appended to $GITHUB_STEP_SUMMARY in any case"},                \
          OUTPUT(SUMMARY)},                                                                                   \
     {                                                                                                        \
@@ -227,8 +225,6 @@ static const struct flag scenario_flags[] = {
     {{"json", "FOLDER", "a report NAME.json for each scenario"}, OUTPUT(JSON)},
     {{"html", "FOLDER", "a page NAME.html for each scenario"}, OUTPUT(HTML)},
     {{"junit", "FOLDER", "NAME.junit.xml, a test case for each expectation"}, OUTPUT(JUNIT)},
-    {{"csv", "FOLDER", "NAME.csv, all numbers and the series: result,at_ms,figure,value"}, OUTPUT(CSV)},
-    {{"openmetrics", "FOLDER", "NAME.om.txt, the figures for Prometheus"}, OUTPUT(OPENMETRICS)},
     {{"summary", "FOLDER", "NAME.md; it is appended to $GITHUB_STEP_SUMMARY in any case"}, OUTPUT(SUMMARY)},
     {{"out", "FOLDER", "all of these"}, TEXT(options.out)},
     QUIET_FLAG,
@@ -321,8 +317,7 @@ static const char head[] =
     "\n"
     "  stampede --url URL [OPTIONS]              one run against your service\n"
     "  stampede scenario FILE... [OPTIONS]       what is started, what happens when, what must hold\n"
-    "  stampede report FILE.json [OPTIONS]       shows a report again, or writes it as a page, JUnit, CSV, "
-    "...\n"
+    "  stampede report FILE.json [OPTIONS]       shows a report again, or writes it as a page, JUnit, Markdown\n"
     "  stampede compare EARLIER.json NOW.json    what became better or worse\n"
     "  stampede demo                             a cold key: no guard, one per process, one for the fleet\n"
     "  stampede serve                            the playground: a page to send crowds and break things "

@@ -12,17 +12,12 @@ const struct format formats[FORMATS] = {
     [FORMAT_JSON] = {"json", "json", "JSON"},
     [FORMAT_HTML] = {"html", "html", "page"},
     [FORMAT_JUNIT] = {"junit", "junit.xml", "JUnit"},
-    [FORMAT_CSV] = {"csv", "csv", "CSV"},
-    [FORMAT_OPENMETRICS] = {"openmetrics", "om.txt", "OpenMetrics"},
     [FORMAT_SUMMARY] = {"summary", "md", "summary"},
 };
 
 typedef bool (*printer)(const struct report *report, FILE *out);
 
-static const printer printers[FORMATS] = {[FORMAT_JUNIT] = junit_print,
-                                          [FORMAT_CSV] = csv_print,
-                                          [FORMAT_OPENMETRICS] = openmetrics_print,
-                                          [FORMAT_SUMMARY] = summary_print};
+static const printer printers[FORMATS] = {[FORMAT_JUNIT] = junit_print, [FORMAT_SUMMARY] = summary_print};
 
 bool format_write(enum report_format format, const struct report *report, const char *path,
                   char why[static RESULT_WHY_BYTES])

@@ -5,8 +5,6 @@
  *
  *     json, html                     report_write() of result.h, page_write() of page.h
  *     junit                          a test suite for each result, a test case for each check
- *     csv                            result, instant, figure, value: all numbers, and the series
- *     openmetrics                    what Prometheus takes from a file or a Pushgateway
  *     summary                        Markdown, as for GitHub's step summary
  *
  * Errors: false, and path and reason in `why`; a file is there as a whole or not at all.
@@ -16,15 +14,7 @@
 
 #include "load/report/result.h"
 
-enum report_format {
-    FORMAT_JSON = 0,
-    FORMAT_HTML,
-    FORMAT_JUNIT,
-    FORMAT_CSV,
-    FORMAT_OPENMETRICS,
-    FORMAT_SUMMARY,
-    FORMATS
-};
+enum report_format { FORMAT_JSON = 0, FORMAT_HTML, FORMAT_JUNIT, FORMAT_SUMMARY, FORMATS };
 
 struct format {
     const char *name;   /* "junit", of the option */
@@ -42,8 +32,6 @@ bool format_append_summary(const struct report *report, const char *path, char w
 
 /* False: no memory. What cannot be written shows in `out`. */
 bool junit_print(const struct report *report, FILE *out);
-bool csv_print(const struct report *report, FILE *out);
-bool openmetrics_print(const struct report *report, FILE *out);
 bool summary_print(const struct report *report, FILE *out);
 
 #endif

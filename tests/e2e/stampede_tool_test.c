@@ -347,14 +347,12 @@ TEST(a_folder_gets_the_report_in_every_format_and_a_job_its_summary)
     expect_file("out/my_run_1.html", "<!DOCTYPE html>");
     expect_file("out/my_run_1.junit.xml",
                 "<testcase classname=\"A stampede on /ok.my run/1\" name=\"failed = 0\"");
-    expect_file("out/my_run_1.csv", "my run/1,,requests,5\n");
-    expect_file("out/my_run_1.om.txt", "# EOF\n");
     expect_file("out/my_run_1.md", "**1 of 1 checks held**");
     expect_file("steps.md", "**1 of 1 checks held**");
-    expect_status(TOOL("report", path_of("out/my_run_1.json"), "--csv", path_of("again.csv")), HELD);
-    expect_said("CSV  ");
+    expect_status(TOOL("report", path_of("out/my_run_1.json"), "--junit", path_of("again.xml")), HELD);
+    expect_said("JUnit  ");
     assert_null(strstr(output, "requests ")); /* what is written is not shown, too */
-    expect_file("again.csv", "my run/1,,requests,5\n");
+    expect_file("again.xml", "name=\"failed = 0\"");
     expect_status(run_shell(settings, "exec '%s' scenario '%s' --junit '%s'", program,
                             write_file("tiny.scenario", "target 127.0.0.1:1\nask /\nburst 5\n"),
                             path_of("junits")),

@@ -67,8 +67,7 @@ static const char *const SAME[] = {"memory",
 /* Their rows are helps, shown by help.txt and metrics.txt. */
 static const char *const HELPS[] = {"app/ops/metrics.c",          "load/play/expect.c",
                                     "load/play/scenario_event.c", "load/play/scenario_take.c",
-                                    "load/play/live.c",           "load/report/format_openmetrics.c",
-                                    "load/report/result_brief.c"};
+                                    "load/play/live.c",           "load/report/result_brief.c"};
 
 struct message {
     char file[NAME_BYTES], maker[NAME_BYTES], text[TEXT_BYTES];

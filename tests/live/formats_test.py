@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: MIT
 # formats_test.py - what readers of the formats of a report find in FOLDER/report.*, a line for each fact.
-import csv
 import sys
 import xml.etree.ElementTree
 from html.parser import HTMLParser
-
-from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 
 def junit(path):
@@ -20,33 +17,6 @@ def junit(path):
         print("suite", suite.get("name"), len(cases), len(failed), len(broken))
         for case in failed:
             print("failure", case.get("name"), "|", case.find("failure").get("message"))
-
-
-def table(path):
-    with open(path, newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file, strict=True))
-    assert all(set(row) == {"result", "at_ms", "figure", "value"} for row in rows)
-    print("csv", len({row["result"] for row in rows}), "results")
-    for row in rows:
-        if row["figure"] in ("loads", "latency.p99_us", "name") and row["at_ms"] == "":
-            print("csv", row["result"], row["figure"], row["value"])
-    answered = {}
-    for row in rows:
-        if row["figure"] == "answered" and row["at_ms"] != "":
-            answered[row["result"]] = answered.get(row["result"], 0) + int(row["value"])
-    for result, count in answered.items():
-        print("csv", result, "answered in all slices", count)
-
-
-def openmetrics(path):
-    with open(path, encoding="utf-8") as file:
-        families = list(text_string_to_metric_families(file.read()))
-    print("openmetrics", len(families), "families")
-    for family in families:
-        assert family.name.startswith("stampede_") and family.documentation
-        for sample in family.samples:
-            if sample.name in ("stampede_loads", "stampede_latency_seconds_count", "stampede_check_held"):
-                print(sample.name, sample.labels["result"], sample.labels.get("check", ""), float(sample.value))
 
 
 class Page(HTMLParser):
@@ -89,6 +59,4 @@ def summary(path):
 
 folder = sys.argv[1]
 junit(folder + "/report.junit.xml")
-table(folder + "/report.csv")
-openmetrics(folder + "/report.om.txt")
 summary(folder + "/report.html")
