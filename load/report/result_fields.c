@@ -2,8 +2,6 @@
 /* result_fields.c - see result_fields.h. */
 #include "load/report/result_fields.h"
 
-enum { SINCE_ROUNDS = 2 }; /* a version of the format */
-
 #define FIELD(type, member, is)                                                                              \
     .name = #member, .kind = (is), .offset = offsetof(struct type, member),                                  \
     .bytes = sizeof((struct type *)NULL)->member
@@ -68,7 +66,7 @@ const struct field fields_of_quantiles[] = {
     {FIELD(result_quantiles, count, FIELD_U64)},
     {FIELD(result_quantiles, min_us, FIELD_U64), LATENCY_ROW(0, "min")},
     {FIELD(result_quantiles, p50_us, FIELD_U64), LATENCY_ROW(2, "p50"), 5000, true, true},
-    {FIELD(result_quantiles, p75_us, FIELD_U64), LATENCY_ROW(3, "p75"), 7500, .since = SINCE_ROUNDS},
+    {FIELD(result_quantiles, p75_us, FIELD_U64), LATENCY_ROW(3, "p75"), 7500},
     {FIELD(result_quantiles, p90_us, FIELD_U64), LATENCY_ROW(4, "p90"), 9000},
     {FIELD(result_quantiles, p95_us, FIELD_U64), LATENCY_ROW(5, "p95"), 9500, true},
     {FIELD(result_quantiles, p99_us, FIELD_U64), LATENCY_ROW(6, "p99"), 9900, true, true},
@@ -114,8 +112,7 @@ static const struct field slice[] = {
     {FIELD(result_slice, max_us, FIELD_U32)},
     {FIELD(result_slice, loads, FIELD_U32)},
     {FIELD(result_slice, running, FIELD_U32)},
-    {FIELD(result_slice, became, FIELD_COUNTS), .most = RESULT_BECAME, .name_of = became_name,
-     .since = SINCE_ROUNDS},
+    {FIELD(result_slice, became, FIELD_COUNTS), .most = RESULT_BECAME, .name_of = became_name},
     {.name = NULL},
 };
 
@@ -195,15 +192,15 @@ const struct field fields_of_result[] = {
     {FIELD(result, stale_answers, FIELD_U64),
      ROW(PLACE_REQUESTS + 4, "stale answers after a write", FIELD_WHOLE, WRITES, SHOW_COUNT)},
     {FIELD(result, received_bytes, FIELD_U64),
-     ROW(PLACE_REQUESTS + 5, "received, MB", FIELD_WHOLE, RECEIVED, SHOW_MB), .since = SINCE_ROUNDS},
+     ROW(PLACE_REQUESTS + 5, "received, MB", FIELD_WHOLE, RECEIVED, SHOW_MB)},
     {FIELD(result, received_per_s, FIELD_DOUBLE),
-     ROW(PLACE_REQUESTS + 6, "received per second, MB", FIELD_WHOLE, RATES, SHOW_MB), .since = SINCE_ROUNDS},
+     ROW(PLACE_REQUESTS + 6, "received per second, MB", FIELD_WHOLE, RATES, SHOW_MB)},
     {FIELD(result, slice_ms, FIELD_U32)},
-    {FIELD(result, connecting, FIELD_TEXT), .since = SINCE_ROUNDS},
+    {FIELD(result, connecting, FIELD_TEXT)},
     {FIELD(result, has_loads, FIELD_BOOL)},
     {FIELD(result, has_samples, FIELD_BOOL)},
     {FIELD(result, has_redis, FIELD_BOOL)},
-    {FIELD(result, misses_loads, FIELD_BOOL), .since = SINCE_ROUNDS},
+    {FIELD(result, misses_loads, FIELD_BOOL)},
     {FIELD(result, way, FIELD_TEXT)},
     {FIELD(result, caveat, FIELD_TEXT)},
     {FIELD(result, loads, FIELD_U64), ROW(PLACE_LOADS + 1, "queries", FIELD_WHOLE, LOADS, SHOW_LOADS)},
@@ -222,8 +219,8 @@ const struct field fields_of_result[] = {
     {FIELD(result, strain, FIELD_OBJECT), .fields = fields_of_strain},
     {QUANTILES("latency", all)},
     {QUANTILES("latency_5xx", errors)},
-    {QUANTILES("first_byte", first), .since = SINCE_ROUNDS},
-    {QUANTILES("connect", connect), .since = SINCE_ROUNDS},
+    {QUANTILES("first_byte", first)},
+    {QUANTILES("connect", connect)},
     {.name = "latency_by_cache",
      .kind = FIELD_NAMED,
      .offset = offsetof(struct result, by_cache),
@@ -241,10 +238,8 @@ const struct field fields_of_result[] = {
     {LIST(result, FIELD_LIST, hot, result_hot, hot, RESULT_HOT_MAX, hot_count)},
     {LIST(result, FIELD_LIST, commands, witness_command, command, WITNESS_COMMANDS_MAX, command_count)},
     {LIST(result, FIELD_SERIES, slices, result_slice, slice, RESULT_SLICES_MAX, slice_count)},
-    {LIST(result, FIELD_SERIES, rounds, result_round, burst, RESULT_ROUNDS_MAX, round_count),
-     .since = SINCE_ROUNDS},
-    {LIST(result, FIELD_LIST, samples, result_sample, sample, RESULT_SAMPLES_MAX, sample_count),
-     .since = SINCE_ROUNDS},
+    {LIST(result, FIELD_SERIES, rounds, result_round, burst, RESULT_ROUNDS_MAX, round_count)},
+    {LIST(result, FIELD_LIST, samples, result_sample, sample, RESULT_SAMPLES_MAX, sample_count)},
     {.name = NULL},
 };
 

@@ -16,7 +16,7 @@
 
 #include "load/report/result.h"
 
-enum { RESULT_FORMAT_VERSION = 2, RESULT_FORMAT_OLDEST = 1 };
+enum { RESULT_FORMAT_VERSION = 2 };
 
 #define RESULT_FORMAT_NAME "stampede_report"
 
@@ -93,7 +93,6 @@ struct field {
     uint32_t per_10000; /* fields_of_quantiles: which percentile; 10 000: the maximum; 0: none */
     bool is_compared;   /* ... between two reports */
     bool is_brief;      /* ... and shown of parts of a latency, too */
-    unsigned since; /* the version of JSON that it came with; 0: the oldest. Earlier files do without it */
 };
 
 extern const struct field fields_of_report[], fields_of_result[], fields_of_strain[], fields_of_quantiles[];

@@ -185,8 +185,7 @@ bool report_write(const struct report *report, const char *path, char why[static
 
 struct reader {
     const char *path;
-    char *why;        /* RESULT_WHY_BYTES; the first error stays */
-    unsigned version; /* of the file */
+    char *why; /* RESULT_WHY_BYTES; the first error stays */
     char place[PLACE_BYTES];
     bool failed;
 };
@@ -432,9 +431,9 @@ static bool take_object(struct reader *reader, const struct field *fields, const
     for (; fields->name != NULL; fields++) {
         const json_t *value = json_object_get(json, fields->name);
         size_t back = enter(reader, fields->name, 0);
-        if (value == NULL && fields->since <= reader->version)
+        if (value == NULL)
             return fail(reader, "is missing");
-        if (value != NULL && !take_value(reader, fields, value, base))
+        if (!take_value(reader, fields, value, base))
             return false;
         leave(reader, back);
     }
@@ -478,14 +477,11 @@ static bool take_report(struct reader *reader, const json_t *json, struct report
     const json_t *version = json_object_get(json, RESULT_FORMAT_NAME);
     if (!json_is_integer(version))
         return fail(reader, "is JSON, but not a report of this tool: it has no \"" RESULT_FORMAT_NAME "\"");
-    if (json_integer_value(version) < RESULT_FORMAT_OLDEST ||
-        json_integer_value(version) > RESULT_FORMAT_VERSION)
-        return fail(
-            reader,
-            "is a report of version %" JSON_INTEGER_FORMAT
-            ", and this tool reads versions %d to %d: read it with the tool that wrote it, or run it again",
-            json_integer_value(version), RESULT_FORMAT_OLDEST, RESULT_FORMAT_VERSION);
-    reader->version = (unsigned)json_integer_value(version);
+    if (json_integer_value(version) != RESULT_FORMAT_VERSION)
+        return fail(reader,
+                    "is a report of version %" JSON_INTEGER_FORMAT
+                    ", and this tool reads version %d: read it with the tool that wrote it, or run it again",
+                    json_integer_value(version), RESULT_FORMAT_VERSION);
     return take_object(reader, fields_of_report, json, report) && take_results(reader, json, report);
 }
 
