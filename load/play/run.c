@@ -289,7 +289,7 @@ static bool judge(const struct run *run, struct result *result)
 static struct result *make_result(struct run *run)
 {
     char what[RESULT_TEXT_BYTES];
-    struct result_drop drops[TIMELINE_ENTRIES_MAX];
+    uint64_t drops_us[TIMELINE_ENTRIES_MAX];
     struct result *result = malloc(sizeof *result);
     struct result_source source = {.name = run->name,
                                    .what = what,
@@ -300,8 +300,8 @@ static struct result *make_result(struct run *run)
                                    .writes = run->writes,
                                    .write_count = run->write_count,
                                    .connecting = run->connecting,
-                                   .drops = drops,
-                                   .drop_count = timeline_drops(run->timeline, run->work, drops),
+                                   .drops_us = drops_us,
+                                   .drop_count = timeline_drops(run->timeline, drops_us),
                                    .begin_us = run->begin_us,
                                    .wall_s = (uint64_t)run->wall_s,
                                    .is_partial = run->is_partial};

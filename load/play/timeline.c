@@ -4,7 +4,6 @@
 
 #include "load/base/clock.h"
 #include "load/base/progress.h"
-#include "load/play/drops.h"
 
 #include <string.h>
 
@@ -204,14 +203,23 @@ void timeline_end(struct timeline *timeline)
 
 /* ---- what the report says of it ---- */
 
-size_t timeline_drops(const struct timeline *timeline, const struct work *work,
-                      struct result_drop drops[static TIMELINE_ENTRIES_MAX])
+/* A private Redis keeps nothing. What a POST or a command does, nobody knows here. */
+static bool may_drop_values(const struct scenario_action *action)
+{
+    if (action->party == SCENARIO_REDIS)
+        return action->verb == SCENARIO_FLUSH || action->verb == SCENARIO_KILL ||
+               action->verb == SCENARIO_START || action->verb == SCENARIO_RESTART;
+    return action->party == SCENARIO_NOBODY &&
+           (action->verb == SCENARIO_POST || action->verb == SCENARIO_RUN);
+}
+
+size_t timeline_drops(const struct timeline *timeline, uint64_t drops_us[static TIMELINE_ENTRIES_MAX])
 {
     size_t count = 0;
     for (size_t i = 0; i < timeline->count; i++) {
         const struct timeline_entry *entry = &timeline->entries[i];
-        if (entry->state == TIMELINE_DONE && drops_values(&entry->action, work, &drops[count]))
-            drops[count++].at_us = entry->begun_us;
+        if (entry->state == TIMELINE_DONE && may_drop_values(&entry->action))
+            drops_us[count++] = entry->begun_us;
     }
     return count;
 }

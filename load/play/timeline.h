@@ -57,9 +57,8 @@ bool timeline_waits_for_load(const struct timeline *timeline);
 bool timeline_is_quiet(struct timeline *timeline);
 /* Ends what still runs. */
 void timeline_end(struct timeline *timeline);
-/* What was done so that values were dropped, of what `work` asks for; how many. */
-size_t timeline_drops(const struct timeline *timeline, const struct work *work,
-                      struct result_drop drops[static TIMELINE_ENTRIES_MAX]);
+/* When something was done that may have dropped values: Redis emptied, a POST, a command; how often. */
+size_t timeline_drops(const struct timeline *timeline, uint64_t drops_us[static TIMELINE_ENTRIES_MAX]);
 /* Adds marks and, unless the run was ended early, failed checks. */
 void timeline_report(const struct timeline *timeline, uint64_t run_end_us, struct result *result);
 

@@ -190,13 +190,6 @@ struct result_write {
     uint64_t begun_us, over_us; /* begun_us 0: as over_us */
 };
 
-/* The tester itself had values dropped: a flush of Redis, an invalidation. */
-struct result_drop {
-    uint64_t at_us; /* when it began; CLOCK_MONOTONIC */
-    bool is_of_key; /* otherwise of all keys */
-    uint32_t key;
-};
-
 /* What result_make() is made from; everything is lent until it returns. */
 struct result_source {
     const char *name, *what;
@@ -206,7 +199,7 @@ struct result_source {
     const struct herd_strain *strain;
     const struct result_write *writes;
     size_t write_count;
-    const struct result_drop *drops;
+    const uint64_t *drops_us; /* when the tester did what may drop values; CLOCK_MONOTONIC */
     size_t drop_count;
     const char *connecting; /* NULL: nothing */
     uint64_t begin_us;      /* the barrier */
@@ -219,9 +212,9 @@ struct result_source {
 /*
  * Loads per expiry: the loads of one key are cut into groups; a load belongs to the group of the one before it
  * unless at least ttl_ms, less the jitter, has passed since the group's first, or a write of that key (the first
- * value of the statement) or a drop has begun since the load before. All who ask in a round of a burst ask at the same
- * instant, so a round has one group of a key unless no load came for a whole life. Groups are expiries: the value had to
- * be loaded then. What a group has beyond one is a load that a guard should have saved. Every group
+ * value of the statement) or what may drop values has begun since the load before. All who ask in a round of a burst ask
+ * at the same instant, so a round has one group of a key unless no load came for a whole life. Groups are expiries: the
+ * value had to be loaded then. What a group has beyond one is a load that a guard should have saved. Every group
  * is a mark (RESULT_EXPIRY) where there are not more of them than RESULT_MARKS_MAX / 2. Without ttl_ms a key is one
  * group but for writes.
  *

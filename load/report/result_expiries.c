@@ -32,7 +32,7 @@ struct grouping {
     const struct result_source *source;
     const struct witness_load **loads; /* by key, then by time */
     struct result_write *writes;       /* by key, then by begun_us */
-    struct result_drop *drops;         /* by at_us */
+    uint64_t *drops_us;                /* in order */
     uint64_t *rounds;                  /* when those of a burst were due, in order */
     size_t round_count;
     struct group *groups;
@@ -57,12 +57,6 @@ static int compare_writes(const void *a, const void *b)
     return (left->begun_us > right->begun_us) - (left->begun_us < right->begun_us);
 }
 
-static int compare_drops(const void *a, const void *b)
-{
-    const struct result_drop *left = a, *right = b;
-    return (left->at_us > right->at_us) - (left->at_us < right->at_us);
-}
-
 static bool allocate(struct grouping *grouping)
 {
     const struct result_source *source = grouping->source;
@@ -70,10 +64,10 @@ static bool allocate(struct grouping *grouping)
     grouping->loads = calloc(load_count + 1, sizeof(struct witness_load *));
     grouping->groups = calloc(load_count + 1, sizeof *grouping->groups);
     grouping->writes = calloc(source->write_count + 1, sizeof *grouping->writes);
-    grouping->drops = calloc(source->drop_count + 1, sizeof *grouping->drops);
+    grouping->drops_us = calloc(source->drop_count + 1, sizeof *grouping->drops_us);
     grouping->rounds = calloc((size_t)source->work->round_count + 1, sizeof *grouping->rounds);
     return grouping->loads != NULL && grouping->groups != NULL && grouping->writes != NULL &&
-           grouping->drops != NULL && grouping->rounds != NULL;
+           grouping->drops_us != NULL && grouping->rounds != NULL;
 }
 
 /* All requests of a round are due at the same instant, and records are by it. */
@@ -105,8 +99,8 @@ static bool grouping_init(struct grouping *grouping, const struct result_source 
     }
     qsort(grouping->writes, source->write_count, sizeof *grouping->writes, compare_writes);
     for (size_t i = 0; i < source->drop_count; i++)
-        grouping->drops[i] = source->drops[i];
-    qsort(grouping->drops, source->drop_count, sizeof *grouping->drops, compare_drops);
+        grouping->drops_us[i] = source->drops_us[i];
+    rank_sort(grouping->drops_us, source->drop_count);
     find_rounds(grouping);
     return true;
 }
@@ -116,7 +110,7 @@ static void grouping_clear(struct grouping *grouping)
     free(grouping->loads);
     free(grouping->groups);
     free(grouping->writes);
-    free(grouping->drops);
+    free(grouping->drops_us);
     free(grouping->rounds);
 }
 
@@ -284,13 +278,11 @@ static bool take_causes(const struct grouping *grouping, struct causes *causes, 
             break;
         any = true;
     }
-    for (; causes->next_drop < grouping->source->drop_count; causes->next_drop++) {
-        const struct result_drop *drop = &grouping->drops[causes->next_drop];
-        if (drop->at_us >= until_us)
-            break;
-        any = any || !drop->is_of_key || (causes->has_number && drop->key == causes->number);
-    }
-    return any;
+    size_t dropped = causes->next_drop;
+    while (causes->next_drop < grouping->source->drop_count &&
+           grouping->drops_us[causes->next_drop] < until_us)
+        causes->next_drop++;
+    return any || causes->next_drop > dropped;
 }
 
 static uint64_t shortest_life_us(const struct result_source *source)

@@ -179,26 +179,13 @@ TEST(the_first_load_of_a_round_belongs_to_it)
 TEST(a_flush_explains_one_load_of_each_key)
 {
     static const struct load_at loads[] = {{"7", 0}, {"8", 0}, {"7", 99}, {"7", 101}, {"7", 102}, {"8", 130}};
-    static const struct result_drop drops[] = {{.at_us = MADE_BEGIN_US + 200000},
-                                               {.at_us = MADE_BEGIN_US + 101000}};
+    static const uint64_t drops_us[] = {MADE_BEGIN_US + 200000, MADE_BEGIN_US + 101000};
     struct made_run *run = begin();
-    run->source.drops = drops;
+    run->source.drops_us = drops_us;
     run->source.drop_count = 2;
     MAKE_LOADS(run, loads, 1000, 0);
     assert_int_equal(run->result->expiries, 4);
     assert_near(run->result->loads_per_expiry, 1.5);
-}
-
-TEST(an_invalidation_explains_one_load_of_its_key)
-{
-    static const struct load_at loads[] = {{"7", 0},   {"7, 1", 0},   {"8", 0},   {"seven", 0},
-                                           {"7", 150}, {"7, 1", 151}, {"8", 152}, {"seven", 153}};
-    static const struct result_drop drops[] = {{MADE_BEGIN_US + 100000, true, 7}};
-    struct made_run *run = begin();
-    run->source.drops = drops;
-    run->source.drop_count = 1;
-    MAKE_LOADS(run, loads, 1000, 0);
-    assert_int_equal(run->result->expiries, 6); /* of 7 and "7, 1": two */
 }
 
 /* ---- keys that are not known ---- */

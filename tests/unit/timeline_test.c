@@ -11,6 +11,33 @@ static struct servers servers;
 static struct timeline timeline;
 static struct scenario scenario;
 
+/* Of an entry for each; all began when the run did. */
+static size_t drops_of(const struct scenario_action *actions, size_t count)
+{
+    uint64_t drops_us[TIMELINE_ENTRIES_MAX];
+    timeline = (struct timeline){.count = count};
+    for (size_t i = 0; i < count; i++)
+        timeline.entries[i] = (struct timeline_entry){.action = actions[i], .state = TIMELINE_DONE};
+    return timeline_drops(&timeline, drops_us);
+}
+
+TEST(what_may_have_dropped_values_explains_loads)
+{
+    static const struct scenario_action dropping[] = {{.party = SCENARIO_REDIS, .verb = SCENARIO_FLUSH},
+                                                      {.party = SCENARIO_REDIS, .verb = SCENARIO_KILL},
+                                                      {.party = SCENARIO_REDIS, .verb = SCENARIO_START},
+                                                      {.party = SCENARIO_REDIS, .verb = SCENARIO_RESTART},
+                                                      {.party = SCENARIO_NOBODY, .verb = SCENARIO_POST},
+                                                      {.party = SCENARIO_NOBODY, .verb = SCENARIO_RUN}};
+    static const struct scenario_action keeping[] = {{.party = SCENARIO_REDIS, .verb = SCENARIO_PAUSE},
+                                                     {.party = SCENARIO_LEADER, .verb = SCENARIO_KILL},
+                                                     {.party = SCENARIO_NOBODY, .verb = SCENARIO_SQL}};
+    assert_int_equal(drops_of(dropping, 6), 6);
+    timeline.entries[0].state = TIMELINE_FAILED;
+    assert_int_equal(timeline_drops(&timeline, (uint64_t[TIMELINE_ENTRIES_MAX]){0}), 5);
+    assert_int_equal(drops_of(keeping, 3), 0);
+}
+
 static void begin_late(void)
 {
     servers = (struct servers){.scenario = &scenario};
