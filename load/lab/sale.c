@@ -7,7 +7,6 @@
 #include "load/lab/source.h"
 #include "load/report/table.h"
 #include "load/stack/machine.h"
-#include "load/stack/service.h"
 
 #include <hiredis/hiredis.h>
 
@@ -24,7 +23,7 @@ enum {
     MAX_CONNECTIONS = 100,
     READY_LIMIT_MS = 30000,
     STRUCK_REST_MS = 1000, /* for another order, before the one that was held up goes on */
-    WAYS_MAX = 16,
+    WAYS_MAX = 4,
     FIELD_BYTES = 32,
 };
 
@@ -38,7 +37,7 @@ struct figures {
 struct stage {
     struct sale sale;
     struct stack_postgres postgres;
-    struct stack_redis redis[SALE_MASTERS];
+    struct stack_redis redis;
     struct sale_slot control;
     pid_t shops[SALE_PROCESSES];
     bool is_restocked;
@@ -49,45 +48,28 @@ struct stage {
 static const char gate_statement[] =
     "CREATE TABLE sale_gates (number integer NOT NULL);"
     "CREATE FUNCTION sale_pass() RETURNS trigger LANGUAGE plpgsql AS $$ DECLARE n bigint; gate integer; BEGIN"
-    " EXECUTE format('SELECT count(*) FROM %I', TG_TABLE_NAME) INTO n;"
+    " SELECT count(*) FROM sale_orders INTO n;"
     " FOR gate IN SELECT number FROM sale_gates WHERE number <= n ORDER BY number LOOP"
     " PERFORM pg_advisory_xact_lock_shared(7, gate); END LOOP; RETURN NEW; END $$;"
-    "CREATE TABLE sale_stock (stock bigint NOT NULL, version bigint NOT NULL, fence bigint NOT NULL);"
+    "CREATE TABLE sale_stock (stock bigint NOT NULL, fence bigint NOT NULL);"
     "CREATE TABLE sale_orders (buyer integer PRIMARY KEY, reservation bigint);"
     "CREATE TABLE sale_settled (reservation bigint PRIMARY KEY);"
-    "CREATE TRIGGER sale_pass AFTER INSERT ON sale_orders FOR EACH ROW EXECUTE FUNCTION sale_pass();"
-    "CREATE TRIGGER sale_pass AFTER INSERT ON purchases FOR EACH ROW EXECUTE FUNCTION sale_pass()";
+    "CREATE TRIGGER sale_pass AFTER INSERT ON sale_orders FOR EACH ROW EXECUTE FUNCTION sale_pass()";
 _Static_assert(SALE_GATE == 7, "as in the statement");
 
 static bool start_servers(struct stage *stage)
 {
-    for (size_t i = 0; i < SALE_MASTERS; i++) {
-        if (!stack_redis_start(&stage->redis[i], NULL))
-            return false;
-    }
-    return stack_postgres_start(&stage->postgres, MAX_CONNECTIONS) &&
-           stack_postgres_load(stage->postgres.url, 1) &&
+    return stack_redis_start(&stage->redis, NULL) &&
+           stack_postgres_start(&stage->postgres, MAX_CONNECTIONS) &&
            stack_postgres_query(stage->postgres.url, gate_statement, NULL, 0) &&
            (stage->control.postgres = source_open(stage->postgres.socket_url)) != NULL;
 }
 
-static bool start_service(struct stage *stage)
-{
-    char write_url[160];
-    snprintf(write_url, sizeof write_url, "WRITE_DATABASE_URL=%s", stage->postgres.url);
-    const char *const settings[] = {write_url, "WRITE_QUEUE=4000", "WRITE_LIMIT_MS=20000",
-                                    "MAX_CONNECTIONS=8000", NULL};
-    return service_start(&stage->sale.catalogd, &stage->redis[0], &stage->postgres, settings);
-}
-
 static void stop_servers(struct stage *stage)
 {
-    if (stage->sale.catalogd.pid > 0)
-        stack_catalogd_stop(&stage->sale.catalogd);
     source_close(&stage->control.postgres);
     stack_postgres_stop(&stage->postgres);
-    for (size_t i = 0; i < SALE_MASTERS; i++)
-        stack_redis_stop(&stage->redis[i]);
+    stack_redis_stop(&stage->redis);
 }
 
 /* The last order is where a lock outside of the database has most to lose: the next holder sees a piece, too. */
@@ -98,15 +80,13 @@ static int strike_at(const struct sale_way *way)
 
 static bool reset(struct stage *stage)
 {
-    for (size_t i = 0; i < SALE_MASTERS; i++)
-        freeReplyObject(stack_redis_command(&stage->redis[i], "FLUSHALL"));
+    freeReplyObject(stack_redis_command(&stage->redis, "FLUSHALL"));
     memset(stage->sale.board, 0, sizeof *stage->sale.board);
     return sale_sql(&stage->control, NULL,
-                    "TRUNCATE sale_stock, sale_orders, sale_settled, sale_gates, purchases;"
+                    "TRUNCATE sale_stock, sale_orders, sale_settled, sale_gates;"
                     "INSERT INTO sale_gates VALUES (%d), (%d);"
-                    "INSERT INTO sale_stock VALUES (%d, 1, 0); UPDATE products SET stock = %d WHERE id = %d",
-                    (int)SALE_RESTOCK_AT, strike_at(stage->sale.way), (int)SALE_FIRST, (int)SALE_FIRST,
-                    (int)SALE_ROW);
+                    "INSERT INTO sale_stock VALUES (%d, 0)",
+                    (int)SALE_RESTOCK_AT, strike_at(stage->sale.way), (int)SALE_FIRST);
 }
 
 /* ---- what happens in the middle ---- */
@@ -132,7 +112,7 @@ static bool is_over(const struct stage *stage)
     return true;
 }
 
-/* The number of the process whose order waits at the gate (of a service's: the first); -1: none came. */
+/* The number of the process whose order waits at the gate; -1: none came. */
 static int64_t wait_at_gate(struct stage *stage, int number)
 {
     const uint64_t end_us = clock_after_ms(SALE_LIMIT_MS);
@@ -163,8 +143,7 @@ static void kill_shop(struct stage *stage, size_t shop)
 static int64_t count_orders(struct stage *stage)
 {
     int64_t count = 0;
-    sale_sql(&stage->control, &count, "SELECT count(*) FROM %s",
-             stage->sale.way->by_service ? "purchases" : "sale_orders");
+    sale_sql(&stage->control, &count, "SELECT count(*) FROM sale_orders");
     return count;
 }
 
@@ -173,11 +152,7 @@ static void *restock(void *context)
 {
     struct stage *stage = context;
     char statement[96];
-    snprintf(statement, sizeof statement, "UPDATE %s SET stock = stock + %d",
-             stage->sale.way->by_service ? "products" : "sale_stock", (int)SALE_RESTOCK);
-    if (stage->sale.way->by_service)
-        snprintf(statement + strlen(statement), sizeof statement - strlen(statement), " WHERE id = %d",
-                 (int)SALE_ROW);
+    snprintf(statement, sizeof statement, "UPDATE sale_stock SET stock = stock + %d", (int)SALE_RESTOCK);
     stage->is_restocked = stage->sale.way->restock != NULL
                               ? stage->sale.way->restock(&stage->sale)
                               : stack_postgres_query(stage->postgres.url, statement, NULL, 0);
@@ -188,8 +163,8 @@ static void *restock(void *context)
 static bool strike_redis(struct stage *stage)
 {
     const int64_t before = count_orders(stage);
-    stack_redis_kill(&stage->redis[0]);
-    if (!stack_redis_restart(&stage->redis[0]))
+    stack_redis_kill(&stage->redis);
+    if (!stack_redis_restart(&stage->redis))
         return false;
     for (uint64_t end_us = clock_after_ms(STRUCK_REST_MS);
          clock_us() < end_us && count_orders(stage) == before;)
@@ -382,8 +357,7 @@ static bool run_ways(struct stage *stage, const struct sale_way *const *ways, bo
     for (size_t i = 0; ways[i] != NULL; i++) {
         struct figures figures = {.is_measured = false};
         stage->sale.way = ways[i];
-        if (!ways[i]->by_service || stage->sale.catalogd.pid > 0 || start_service(stage))
-            run_sale(stage, is_struck, &figures);
+        run_sale(stage, is_struck, &figures);
         print_figures(ways[i], &figures);
         fflush(stdout);
         good = keeps_promise(ways[i], &figures) && good;
@@ -394,7 +368,7 @@ static bool run_ways(struct stage *stage, const struct sale_way *const *ways, bo
 static bool run_all(struct stage *stage, const struct sale_way *const *ways)
 {
     char machine[MACHINE_BYTES];
-    machine_describe(&stage->redis[0], &stage->postgres, machine);
+    machine_describe(&stage->redis, &stage->postgres, machine);
     printf("Flash sale: %d buyers in %d processes, %d pieces and %d more; %s.\n"
            "order: share of the pieces that went to the first of each process to ask. refused: late writes "
            "that a "
@@ -439,7 +413,7 @@ int sale_main(int argc, char **argv)
     proc_clean_on_signals();
     stage.control.complains = true;
     stage.sale.postgres = &stage.postgres;
-    stage.sale.redis = stage.redis;
+    stage.sale.redis = &stage.redis;
     stage.sale.board =
         mmap(NULL, sizeof *stage.sale.board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     const bool good = stage.sale.board != MAP_FAILED && start_servers(&stage) &&

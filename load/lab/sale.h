@@ -4,13 +4,13 @@
  *
  *     sale.c           controller: servers, the sale, what is struck down in the middle, the figures
  *     sale_buyers.c    a process of buyers: threads that all ask at one instant, and the connections they share
- *     sale_ways.c      ways that need the database, a lock or the service
+ *     sale_ways.c      without a lock, the row as the one counter, under a lock whose fence the database checks
  *     sale_segments.c  the counter in parts
  *
  * 70 pieces are there at the beginning, 30 more come when 34 were ordered. Every way sells twice: once with nothing wrong,
- * and once (`struck`) where the process that is about to commit the 34th order is killed (of the service's: one of the
- * buyers' processes), and Redis is killed and comes back empty under the 67th; under the last one, where a lock outside of the
- * database guards it. Neither is timed: a trigger on the orders waits for an advisory lock of the controller's.
+ * and once (`struck`) where the process that is about to commit the 34th order is killed, and Redis is killed and comes
+ * back empty under the 67th; under the last one, where a lock outside of the database guards it. Neither is timed: a trigger
+ * on the orders waits for an advisory lock of the controller's.
  *
  * The truth is the table of orders in PostgreSQL; a buyer's own idea of it counts only for its latency and its turn.
  *
@@ -37,12 +37,10 @@ enum {
     SALE_FIRST = 70,
     SALE_RESTOCK = 30,
     SALE_PIECES = SALE_FIRST + SALE_RESTOCK,
-    SALE_MASTERS = 3,      /* of RedLock */
     SALE_LIMIT_MS = 45000, /* a buyer gives up */
     SALE_GATE = 7,         /* class of the controller's advisory locks; the number is that of the order */
     SALE_RESTOCK_AT = 34,
     SALE_STRIKE_AT = 67,
-    SALE_ROW = 1,
 };
 
 enum sale_outcome {
@@ -72,8 +70,7 @@ struct sale {
     const struct sale_way *way;
     struct sale_board *board;
     struct stack_postgres *postgres;
-    struct stack_redis *redis; /* SALE_MASTERS of them; the first is the one */
-    struct stack_catalogd catalogd;
+    struct stack_redis *redis;
 };
 
 /* Connections for one buyer at a time. */
@@ -108,12 +105,9 @@ struct sale_shop {
 struct sale_way {
     const char *name, *title;
     const char *good_for;
-    bool is_control;     /* it is here to show that overselling would be seen */
-    bool by_service;     /* its rows are the service's */
-    bool by_parts;       /* its stock is what the orders leave of the total */
-    bool locks, redlock; /* it needs guard/locks.h */
-    bool fenced;
-    int kind;                           /* of the lock */
+    bool is_control;                    /* it is here to show that overselling would be seen */
+    bool by_parts;                      /* its stock is what the orders leave of the total */
+    bool locks;                         /* it needs guard/locks.h */
     bool (*restock)(struct sale *sale); /* in the controller; NULL: the row's stock grows, no more */
     enum sale_outcome (*buy)(struct sale_shop *shop, uint32_t buyer);
 };

@@ -23,7 +23,6 @@ enum {
     STACK_BYTES = 256 << 10,
     STATEMENT_BYTES = 1024,
     AGAIN_MS = 20,
-    URLS_MAX = SALE_MASTERS,
 };
 
 static _Noreturn void die(const struct sale_shop *shop, const char *what, const char *why)
@@ -99,7 +98,7 @@ struct redisContext *sale_redis(const struct sale *sale, struct sale_slot *slot)
     if (slot->redis != NULL && slot->redis->err == 0)
         return slot->redis;
     redisFree(slot->redis);
-    slot->redis = redisConnectWithTimeout("127.0.0.1", sale->redis[0].port, limit);
+    slot->redis = redisConnectWithTimeout("127.0.0.1", sale->redis->port, limit);
     if (slot->redis != NULL && (slot->redis->err != 0 || redisSetTimeout(slot->redis, limit) != REDIS_OK)) {
         redisFree(slot->redis);
         slot->redis = NULL;
@@ -149,14 +148,11 @@ static void open_locks(struct sale_shop *shop)
     const struct sale *sale = shop->sale;
     struct guard_locks_config config = GUARD_LOCKS_CONFIG_DEFAULTS;
     struct guard_error error;
-    const char *urls[URLS_MAX];
-    for (size_t i = 0; i < URLS_MAX; i++)
-        urls[i] = sale->redis[i].url;
-    config.provider = sale->way->redlock ? GUARD_LOCKS_REDLOCK : GUARD_LOCKS_REDIS;
+    const char *urls[] = {sale->redis->url};
+    config.provider = GUARD_LOCKS_REDIS;
     config.urls = urls;
-    config.url_count = sale->way->redlock ? URLS_MAX : 1;
+    config.url_count = 1;
     config.name_space = "sale";
-    config.max_lease_ms = 2000; /* what a master that forgot does not vote for */
     config.log = guard_log_none;
     if (guard_locks_open(&config, &shop->locks, &error) != GUARD_OK)
         die(shop, "locks", error.text);
