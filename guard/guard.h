@@ -819,7 +819,7 @@ struct guard_event {
 
 enum guard_redis_state {
     GUARD_REDIS_DOWN = 0, /* not connected */
-    GUARD_REDIS_DENIED,   /* connected, but Redis refuses us: password, ACL, database number */
+    GUARD_REDIS_DENIED,   /* password, ACL, database number; a server that is too old, or no Redis: see the log */
     GUARD_REDIS_UP,
     GUARD_REDIS_REPLICA, /* the server is a replica, or has become one; connected again until it is a master */
     GUARD_REDIS_FENCED, /* a master without its replicas (NOREPLICAS): answers nothing; every 5 s connected anew */

@@ -20,11 +20,15 @@ enum { TEXT_BYTES = 400, KEY_BYTES = 64, PROBES = 16, PROBES_OF_CLUSTER = 128, L
 static const char TAG[] = "catalogd-check";
 static const char ACL_ADVICE[] =
     "give the user of REDIS_URL what guard/README.md lists (ACL SETUSER), and see ACL LOG on the server";
+static const char DENIED_ADVICE[] = "do what it says; the rights of its user are listed in guard/README.md, "
+                                    "and ACL LOG names what was refused";
 
 /* The guard's latest words about its connections. */
 struct said {
     pthread_mutex_t lock;
     char text[TEXT_BYTES];
+    bool of_commands;    /* text is, and they are not up: wake-ups tell the same of the same server */
+    char up[TEXT_BYTES]; /* the first good ones: which server it is up to */
 };
 
 struct probe {
@@ -34,15 +38,18 @@ struct probe {
     struct said said;
 };
 
-/* On any thread. Its complaints, not that all is well. */
+/* On any thread. */
 static void listen_to(void *context, const char *text, bool good)
 {
     struct said *said = context;
 
-    if (good)
-        return;
     pthread_mutex_lock(&said->lock);
-    snprintf(said->text, sizeof(said->text), "%s", text);
+    const bool of_commands = strncmp(text, "redis ", 6) == 0;
+    if (!good && (of_commands || !said->of_commands))
+        snprintf(said->text, sizeof(said->text), "%s", text);
+    if (good && of_commands && said->up[0] == '\0')
+        snprintf(said->up, sizeof(said->up), "%s", text + 6);
+    said->of_commands = of_commands ? !good : said->of_commands;
     pthread_mutex_unlock(&said->lock);
 }
 
@@ -61,6 +68,19 @@ static void load(struct guard_load *load, void *context)
 }
 
 /* ---- connecting ---- */
+
+/* Behind the last "; " of the guard's line; whatever the URL names, TLS or not. */
+static void tell_version(struct probe *probe)
+{
+    char up[TEXT_BYTES];
+
+    pthread_mutex_lock(&probe->said.lock);
+    memcpy(up, probe->said.up, TEXT_BYTES);
+    pthread_mutex_unlock(&probe->said.lock);
+    const char *server = strrchr(up, ';');
+    if (server != NULL)
+        findings_ok(probe->findings, "redis version", "%s", server + 2);
+}
 
 static bool is_settled(const struct guard_stats *stats)
 {
@@ -89,12 +109,13 @@ static bool check_connected(struct probe *probe)
         else
             findings_ok(probe->findings, "redis",
                         "every master is reached and takes commands, and so is the channel");
+        tell_version(probe);
         return true;
     }
     const bool denied = stats.redis_state == GUARD_REDIS_DENIED || stats.wake_state == GUARD_REDIS_DENIED;
     findings_add(
         probe->findings, VERDICT_WRONG, "redis",
-        denied ? ACL_ADVICE
+        denied ? DENIED_ADVICE
         : stats.redis_state == GUARD_REDIS_REPLICA
             ? "name the master in REDIS_URL, or its Sentinels (redis+sentinel://)"
             : "is it running, not stopped, and reached from here? The service answers without it, uncached",

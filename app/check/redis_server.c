@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PART_BYTES = 512, DEFAULT_PORT = 6379, OLDEST_MAJOR = 6, OLDEST_MINOR = 2 };
+enum { PART_BYTES = 512, DEFAULT_PORT = 6379 };
 
 static const char WHAT[] = "redis settings";
 
@@ -150,36 +150,6 @@ static long info(struct redisContext *context, const char *section, const char *
 
 /* ---- judging ---- */
 
-/* Valkey calls itself redis 7.2.4, too, for who asks nothing else. */
-static void name_server(struct redisContext *context, char name[static 32], char version[static 32])
-{
-    info(context, "server", "server_name", name);
-    info(context, "server", "valkey_version", version);
-    if (version[0] != '\0')
-        return;
-    info(context, "server", "redis_version", version);
-    if (name[0] == '\0')
-        snprintf(name, 32, "redis");
-}
-
-static void check_version(struct redisContext *context, struct findings *findings)
-{
-    static const char what[] = "redis version", needed[] = "use Redis 6.2 or later, or Valkey";
-    char name[32], version[32];
-    int major = 0, minor = 0;
-
-    name_server(context, name, version);
-    if (sscanf(version, "%d.%d", &major, &minor) != 2)
-        findings_add(findings, VERDICT_WARNING, what, needed, "nobody looked: it may not be asked for INFO");
-    else if (major < OLDEST_MAJOR)
-        findings_add(findings, VERDICT_WRONG, what, needed, "%s %s is too old", name, version);
-    else if (major == OLDEST_MAJOR && minor < OLDEST_MINOR)
-        findings_add(findings, VERDICT_WARNING, what, needed, "%s %s has no GETEX, so each hit costs a ROLE",
-                     name, version);
-    else
-        findings_ok(findings, what, "%s %s", name, version);
-}
-
 static void check_persistence(struct redisContext *context, struct findings *findings)
 {
     static const char advice[] = "CONFIG SET save \"\" and appendonly no, in redis.conf too: a restart must "
@@ -261,7 +231,6 @@ void redis_server_check(const char *redis_url, struct findings *findings)
         findings_add(findings, VERDICT_WARNING, WHAT, advice, "nobody looked: it could not be asked");
         return;
     }
-    check_version(context, findings);
     check_time(context, findings);
     check_replicas(context, findings);
     if (setting(context, "save", ignored)) {

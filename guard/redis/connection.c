@@ -76,6 +76,8 @@ struct redis_connection {
     unsigned greetings;              /* answered on this socket */
     bool proves;                     /* the server did not answer in time: greeted twice */
     bool is_master;                  /* the last ROLE said so */
+    struct redis_probe *probes[3];   /* owned; NULL: none runs */
+    const char *stranger;            /* what hangs up without a word; NULL: not known, or it speaks */
     uint64_t reign_seen, generation; /* before the greeting; under which it came up */
 
     struct redis_pipeline pipeline;
@@ -140,12 +142,16 @@ static bool is_for_commands(const struct redis_connection *connection)
 static void tell(struct redis_connection *connection, enum guard_redis_state state, const char *why)
 {
     char text[TEXT_SIZE];
+    const char *server = state == GUARD_REDIS_UP ? connection_server(connection) : "";
+    bool is_news = redis_news_take(connection->config.news, server);
 
     snprintf(text, sizeof text, "%s: %s", connection->label, why);
-    if (state == connection->told_state && strcmp(text, connection->told_text) == 0)
+    if (state == connection->told_state && strcmp(text, connection->told_text) == 0 && !is_news)
         return;
     connection->told_state = state;
     memcpy(connection->told_text, text, sizeof text);
+    if (is_news)
+        snprintf(text + strlen(text), sizeof text - strlen(text), "; %s", server);
     if (connection->config.hooks.state != NULL)
         connection->config.hooks.state(connection->config.hooks.context, state, text);
 }
@@ -189,6 +195,12 @@ static void ring_by(struct redis_connection *connection, uint64_t at_ms)
 }
 
 /* ---- losing ---- */
+
+static void stop_probes(struct redis_connection *connection)
+{
+    for (size_t i = 0; i < sizeof connection->probes / sizeof *connection->probes; i++)
+        redis_probe_stop(&connection->probes[i]);
+}
 
 static void drop_socket(struct redis_connection *connection)
 {
@@ -622,6 +634,7 @@ static void take_greeting(struct redis_connection *connection, const struct redi
 {
     char why[REDIS_WHY_SIZE];
 
+    connection->stranger = NULL;
     switch (redis_greeting_read(&connection->greeting, reply, why)) {
     case REDIS_GREETING_GOES_ON:
         break;
@@ -788,12 +801,64 @@ static void take_reply(struct redis_connection *connection, const struct redisRe
 
 /* ---- reading ---- */
 
+/* Of Redis: what comes instead was never meant to be a reply. */
+static bool has_heard_nothing(const struct redis_connection *connection)
+{
+    return connection->stage == STAGE_GREETING && connection->greetings == 0 &&
+           connection->greeting.answered == 0;
+}
+
+/* While it rests; told again each time that it hangs up. */
+static void take_stranger(struct redis_connection *connection, const char *what)
+{
+    connection->stranger = what;
+    stop_probes(connection);
+    assert(connection->stage == STAGE_RESTING);
+    connection->stage_ends_ms = clock_now_ms() + rest_ms(connection, GUARD_REDIS_DENIED);
+    tell(connection, GUARD_REDIS_DENIED, what);
+}
+
+static void on_postgres(void *context)
+{
+    take_stranger(context, "this is PostgreSQL, not Redis: correct host and port in the URL");
+}
+
+static void on_tls_port(void *context)
+{
+    take_stranger(context, "this port is for TLS: begin the URL with rediss, not redis");
+}
+
+static void on_http(void *context)
+{
+    take_stranger(context, redis_server_stranger("HTTP/", 5));
+}
+
+/* It has hung up without a word: at the 1st, 2nd, 3rd, 5th, 9th ... time in a row, for as long as the rest. */
+static void probe_mute(struct redis_connection *connection)
+{
+    if ((connection->failures & (connection->failures - 1)) != 0)
+        return;
+    stop_probes(connection);
+    connection->probes[0] =
+        redis_socket_probe(connection->socket, REDIS_PROBED_POSTGRES, on_postgres, connection);
+    connection->probes[1] = redis_socket_probe(connection->socket, REDIS_PROBED_TLS, on_tls_port, connection);
+    connection->probes[2] = redis_socket_probe(connection->socket, REDIS_PROBED_HTTP, on_http, connection);
+}
+
 static void read_failed(struct redis_connection *connection, ssize_t got)
 {
+    bool denied = redis_socket_wants_tls(connection->socket);
     char why[REDIS_WHY_SIZE];
 
     redis_socket_explain(connection->socket, "read", (int)-got, why);
-    lose(connection, GUARD_REDIS_DOWN, why);
+    if (has_heard_nothing(connection) && redis_socket_is_mute(connection->socket)) {
+        denied = connection->stranger != NULL;
+        if (denied)
+            snprintf(why, sizeof why, "%s", connection->stranger);
+        else
+            probe_mute(connection);
+    }
+    lose(connection, denied ? GUARD_REDIS_DENIED : GUARD_REDIS_DOWN, why);
 }
 
 /* False: the connection these bytes came from is gone. */
@@ -816,8 +881,9 @@ static bool take_bytes(struct redis_connection *connection, const char *data, si
     }
     if (sound)
         return true;
-    snprintf(why, sizeof why, "%s", redis_reader_error(&connection->reader));
-    lose(connection, GUARD_REDIS_DOWN, why);
+    const char *stranger = has_heard_nothing(connection) ? redis_server_stranger(data, bytes) : NULL;
+    snprintf(why, sizeof why, "%s", stranger != NULL ? stranger : redis_reader_error(&connection->reader));
+    lose(connection, stranger != NULL ? GUARD_REDIS_DENIED : GUARD_REDIS_DOWN, why);
     return false;
 }
 
@@ -911,11 +977,12 @@ static void reach(struct redis_connection *connection)
     char why[REDIS_WHY_SIZE];
 
     if (redis_place_has_moved(connection->config.place, &connection->member))
-        connection->proves = false; /* it was another server that did not answer in time */
+        connection->proves = false, connection->stranger = NULL; /* that was another server */
     if (!redis_place_where(connection->config.place, &connection->member, &endpoint)) {
         await_place(connection);
         return;
     }
+    stop_probes(connection);
     redis_endpoint_label(&endpoint, connection->label);
     move_on(connection, STAGE_REACHING);
     connection->stage_ends_ms = clock_now_ms() + connection->config.connect_limit_ms;
@@ -1075,6 +1142,7 @@ void connection_close(struct redis_connection *connection, void (*closed)(void *
     host_timer_stop(connection->host, &connection->timer);
     host_soon_stop(&connection->flusher);
     redis_place_leave(connection->config.place, &connection->member);
+    stop_probes(connection);
     host_soon(connection->host, &connection->closer);
     drop_socket(connection);
     redis_pipeline_abandon(&pending);
@@ -1088,6 +1156,11 @@ uint64_t connection_batch(const struct redis_connection *connection)
 bool connection_is_up(const struct redis_connection *connection)
 {
     return connection->stage == STAGE_UP;
+}
+
+const char *connection_server(const struct redis_connection *connection)
+{
+    return connection_is_up(connection) ? connection->greeting.server.name : "";
 }
 
 bool connection_may_look_up(const struct redis_connection *connection)

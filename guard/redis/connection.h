@@ -39,6 +39,7 @@
 #include "../base/host.h"
 #include "../guard.h"
 #include "place.h"
+#include "server.h"
 #include "types.h"
 #include "url.h"
 
@@ -76,6 +77,7 @@ struct connection_config {
     uint64_t jitter_seed;
     struct connection_hooks hooks;
     struct redis_counters *counters; /* shared with other connections; may be NULL */
+    struct redis_news *news;         /* likewise; NULL: it does not say which server it is */
     const char *beat_key;            /* of the heartbeat: one of the node's own slots; lent; NULL: any */
 };
 
@@ -92,6 +94,9 @@ bool connection_is_up(const struct redis_connection *connection);
 bool connection_may_look_up(const struct redis_connection *connection);
 /* Up, its login may do all that is of use, and the server is verified; what is not so is in the text of its state. */
 bool connection_is_whole(const struct redis_connection *connection);
+
+/* "redis 7.0.15": which server it is up to; "": not known. */
+const char *connection_server(const struct redis_connection *connection);
 
 /* A number that moves on when commands are written: what was sent under the present one has not left yet. */
 uint64_t connection_batch(const struct redis_connection *connection);

@@ -111,6 +111,21 @@ static bool accept_reign(struct redis_greeting *greeting, const struct redis_gre
     return true;
 }
 
+/* Of what it is, a server that hides it says nothing, and is not refused. */
+static bool accept_server(struct redis_greeting *greeting, const struct redis_greeting_step *step,
+                          const struct redisReply *reply, char why[REDIS_WHY_SIZE])
+{
+    (void)step;
+    if (reply->type == REDIS_REPLY_STRING)
+        redis_server_read(&greeting->server, reply->str);
+    if (!greeting->server.too_old)
+        return true;
+    snprintf(why, REDIS_WHY_SIZE, "%s is too old, it has no HELLO and no GETEX: " REDIS_NEEDED,
+             greeting->server.name);
+    greeting->is_other = true;
+    return false;
+}
+
 static bool accept_fence(struct redis_greeting *greeting, const struct redis_greeting_step *step,
                          const struct redisReply *reply, char why[REDIS_WHY_SIZE])
 {
@@ -149,6 +164,7 @@ static const struct redis_greeting_rule rule_select = {"SELECT", true, false, ac
 static const struct redis_greeting_rule rule_name = {"CLIENT SETNAME", false, false, accept_ok};
 static const struct redis_greeting_rule rule_role = {"ROLE", false, false, accept_master};
 static const struct redis_greeting_rule rule_reign = {"INFO", false, false, accept_reign};
+static const struct redis_greeting_rule rule_server = {"INFO server", false, false, accept_server};
 static const struct redis_greeting_rule rule_fence = {"GETEX", false, false, accept_fence};
 static const struct redis_greeting_rule rule_script = {"SCRIPT LOAD", false, false, accept_digest};
 static const struct redis_greeting_rule rule_subscribe = {"SUBSCRIBE", true, false, accept_subscribed};
@@ -240,6 +256,7 @@ bool redis_greeting_write(struct redis_greeting *greeting, const struct redis_gr
     char database[16];
 
     begin(greeting);
+    greeting->server = (struct redis_server){.too_old = false};
     greeting->database = terms->database;
     greeting->expected = terms->expected;
     greeting->watched = terms->watched;
@@ -257,7 +274,8 @@ bool redis_greeting_write(struct redis_greeting *greeting, const struct redis_gr
         return false;
     if (channel != NULL)
         return ask_redis(greeting, out, &rule_subscribe, question("SUBSCRIBE", channel, NULL));
-    return of_sentinel || (ask_fence(greeting, out) && ask_scripts(greeting, out));
+    return of_sentinel || (ask_redis(greeting, out, &rule_server, question("INFO", "server", NULL)) &&
+                           ask_fence(greeting, out) && ask_scripts(greeting, out));
 }
 
 /* ---- judging ---- */
@@ -340,6 +358,8 @@ static const char *lack(const struct redis_greeting *greeting)
 {
     if (greeting->fence.no_getex && greeting->fence.no_role)
         return "up; GETEX and ROLE are refused: no value is read but by scripts (allow +getex +role)";
+    if (greeting->fence.no_getex && greeting->server.no_getex)
+        return "up; this Redis has no GETEX: each value that is read costs a ROLE (" REDIS_NEEDED ")";
     if (greeting->fence.no_getex)
         return "up; GETEX is refused: each value that is read costs a ROLE (allow +getex)";
     if (greeting->reign[0] == '\0' && !greeting->any_role && greeting->expected != REDIS_SERVER_SENTINEL)

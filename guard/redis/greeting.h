@@ -2,7 +2,7 @@
 /*
  * redis/greeting.h - what a new connection says first, all in one write, and what the answers make of it.
  *
- *   commands    AUTH  HELLO  SELECT  CLIENT SETNAME  ROLE  INFO  GETEX  SCRIPT LOAD ...
+ *   commands    AUTH  HELLO  SELECT  CLIENT SETNAME  ROLE  INFO  INFO server  GETEX  SCRIPT LOAD ...
  *   subscriber  AUTH  HELLO  CLIENT SETNAME  ROLE  INFO  SUBSCRIBE
  *   any role    AUTH  HELLO  CLIENT SETNAME  (SUBSCRIBE)
  *   once more   ROLE  INFO  GETEX
@@ -10,7 +10,7 @@
  *
  * AUTH and SELECT are left out where the URL has neither. HELLO, which changes nothing without arguments, says whether
  * this is a server of the kind that the URL is for: alone, a node of a Cluster, or a Sentinel. ROLE keeps away from a replica, which would answer
- * reads with old values, INFO tells the master's reign, GETEX whether the fence works here. An ACL may forbid all
+ * reads with old values, INFO tells the master's reign and which server it is, GETEX whether the fence works here. An ACL may forbid all
  * that is not AUTH, SELECT and SUBSCRIBE: then there is no name, no check, no reign, ROLE with each value that is
  * read, and EVAL in place of EVALSHA.
  *
@@ -23,6 +23,7 @@
 #include "error.h"
 #include "fence.h"
 #include "reign.h"
+#include "server.h"
 #include "url.h"
 
 enum redis_verdict {
@@ -54,6 +55,7 @@ struct redis_greeting {
                 [REDIS_DIGEST_BYTES + 1]; /* "": unknown; kept from one greeting to the next */
     /* what it has learned: */
     char reign[REDIS_REIGN_BYTES + 1]; /* "": INFO was refused */
+    struct redis_server server;        /* likewise */
     struct redis_fence fence;
 };
 

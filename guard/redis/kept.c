@@ -139,6 +139,7 @@ struct redis_kept *kept_open(struct guard_host *host, const struct connection_co
         return NULL;
     own.limit_ms += wait_ms;
     own.hooks = (struct connection_hooks){.context = NULL};
+    own.news = NULL;
     kept->replicas = replicas;
     kept->wait_ms = wait_ms;
     kept->connection = connection_open(host, &own);

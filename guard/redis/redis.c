@@ -103,6 +103,7 @@ static struct connection_config connection_terms(const struct redis_config *conf
         .client_name = config->client_name,
         .jitter_seed = config->jitter_seed,
         .counters = config->counters,
+        .news = config->channel == NULL ? redis_topology_news(config->topology) : NULL,
     };
 }
 

@@ -29,6 +29,7 @@ enum {
     ANY_SLOT = REDIS_SLOTS,
     MASTER_TEXT_SIZE = REDIS_LABEL_SIZE + REDIS_WHY_SIZE,
     ROUTES_TEXT_SIZE = MASTER_TEXT_SIZE + 64,
+    SERVERS_SIZE = 2 * REDIS_SERVER_SIZE,
 };
 
 struct route_master {
@@ -108,14 +109,49 @@ static bool is_silent(const struct route_master *master)
     return master->owns && master->text[0] == '\0';
 }
 
+static const char *server_of(const struct redis_routes *routes, unsigned node)
+{
+    const struct route_master *master = routes->masters[node];
+
+    return master != NULL && master->owns && master->connection != NULL
+               ? connection_server(master->connection)
+               : "";
+}
+
+static bool is_named_before(const struct redis_routes *routes, unsigned node)
+{
+    for (unsigned i = 0; i < node; i++)
+        if (strcmp(server_of(routes, i), server_of(routes, node)) == 0)
+            return true;
+    return server_of(routes, node)[0] == '\0';
+}
+
+/* "redis 7.0.15", or "redis 6.2.14, redis 7.0.15 ..." while they are upgraded one by one. */
+static void name_servers(const struct redis_routes *routes, char out[static SERVERS_SIZE])
+{
+    size_t used = 0;
+
+    out[0] = '\0';
+    for (unsigned i = 0; i < routes->top && used < SERVERS_SIZE; i++)
+        if (!is_named_before(routes, i))
+            used += (size_t)snprintf(out + used, SERVERS_SIZE - used, "%s%s", used > 0 ? ", " : "",
+                                     server_of(routes, i));
+}
+
 static void tell_routes(struct redis_routes *routes, enum guard_redis_state state, const char *text)
 {
-    if (state == routes->told_state && strcmp(text, routes->told_text) == 0)
+    char line[ROUTES_TEXT_SIZE + SERVERS_SIZE], servers[SERVERS_SIZE] = "";
+
+    if (state == GUARD_REDIS_UP)
+        name_servers(routes, servers);
+    bool is_news = redis_news_take(routes->config.connection.news, servers);
+    if (state == routes->told_state && strcmp(text, routes->told_text) == 0 && !is_news)
         return;
     routes->told_state = state;
     snprintf(routes->told_text, sizeof routes->told_text, "%s", text);
+    snprintf(line, sizeof line, "%s%s%s", text, is_news ? "; " : "", is_news ? servers : "");
     if (routes->config.hooks.state != NULL)
-        routes->config.hooks.state(routes->config.hooks.context, state, routes->told_text);
+        routes->config.hooks.state(routes->config.hooks.context, state, line);
 }
 
 /* How many masters are up, and the first that is not, or lacks something. */
@@ -277,6 +313,7 @@ static struct connection_config config_of(struct route_master *master)
 
     config.place = master->place;
     config.expected = REDIS_SERVER_NODE;
+    config.news = NULL; /* tell_all() says it */
     config.beat_key = master->beat_key;
     config.jitter_seed = chance_next(&master->routes->chance);
     return config;

@@ -4,7 +4,6 @@
 #include "../base/clock.h"
 #include "../base/descriptor.h"
 #include "../base/resolve.h"
-#include "probe.h"
 #include <assert.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -211,8 +210,8 @@ static void on_doubt(void *context)
     struct redis_socket *socket = context;
     const struct endpoint *endpoint = &socket->endpoints[socket->endpoint_next - 1];
 
-    socket->probe =
-        redis_probe_start(socket->host, &endpoint->address, endpoint->address_bytes, on_plain_redis, socket);
+    socket->probe = redis_probe_start(socket->host, &endpoint->address, endpoint->address_bytes,
+                                      REDIS_PROBED_PLAIN, on_plain_redis, socket);
 }
 
 static void secure(struct redis_socket *socket)
@@ -490,12 +489,25 @@ bool redis_socket_is_drained(const struct redis_socket *socket)
     return socket->drained;
 }
 
-/* A port for TLS resets what does not speak it, or answers with an alert. */
-static bool looks_like_tls(const struct redis_socket *socket, int error)
+bool redis_socket_wants_tls(const struct redis_socket *socket)
+{
+    return socket->wants_tls;
+}
+
+bool redis_socket_is_mute(const struct redis_socket *socket)
 {
     bool is_tcp = socket->endpoints[0].address.ss_family != AF_UNIX;
 
-    return socket->wants_tls || (error == ECONNRESET && socket->session == NULL && !socket->heard && is_tcp);
+    return socket->session == NULL && !socket->heard && is_tcp;
+}
+
+struct redis_probe *redis_socket_probe(const struct redis_socket *socket, enum redis_probed probed,
+                                       void (*found)(void *context), void *context)
+{
+    const struct endpoint *endpoint = &socket->endpoints[socket->endpoint_next - 1];
+
+    return redis_probe_start(socket->host, &endpoint->address, endpoint->address_bytes, probed, found,
+                             context);
 }
 
 void redis_socket_explain(const struct redis_socket *socket, const char *what, int error,
@@ -505,7 +517,9 @@ void redis_socket_explain(const struct redis_socket *socket, const char *what, i
 
     if (tls[0] != '\0')
         snprintf(why, REDIS_WHY_SIZE, "%s", tls);
-    else if (looks_like_tls(socket, error))
+    else if (socket->wants_tls)
+        snprintf(why, REDIS_WHY_SIZE, "an alert of TLS is the answer: begin the URL with rediss, not redis");
+    else if (error == ECONNRESET && redis_socket_is_mute(socket)) /* as a port for TLS does */
         snprintf(why, REDIS_WHY_SIZE,
                  "closed before it answered anything; a TLS port does that: use rediss://");
     else if (error == 0)

@@ -22,6 +22,7 @@
 
 #include "../base/host.h"
 #include "error.h"
+#include "probe.h"
 #include "tls.h"
 #include "url.h"
 #include <sys/types.h>
@@ -57,6 +58,13 @@ void redis_socket_reset(struct redis_socket **socket);
 
 /* It has no address yet. */
 bool redis_socket_awaits_dns(const struct redis_socket *socket);
+/* It was asked in plain, and has answered with an alert of TLS. */
+bool redis_socket_wants_tls(const struct redis_socket *socket);
+/* TCP without TLS, over which nothing has come. */
+bool redis_socket_is_mute(const struct redis_socket *socket);
+/* At the address that it is connected to: redis/probe.h. The caller's, and outlives the socket. */
+struct redis_probe *redis_socket_probe(const struct redis_socket *socket, enum redis_probed probed,
+                                       void (*found)(void *context), void *context);
 /* It is connected, and the other side has to answer in the handshake. */
 bool redis_socket_awaits_tls(const struct redis_socket *socket);
 

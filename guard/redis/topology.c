@@ -11,6 +11,7 @@ struct redis_topology {
     struct redis_place place;      /* of ONE and SENTINEL */
     struct redis_watcher *watcher; /* owned; of SENTINEL */
     struct redis_cluster *cluster; /* owned; of CLUSTER */
+    struct redis_news news;
     struct guard_host *host;
     struct host_soon closer;
     void (*closed)(void *context);
@@ -20,6 +21,7 @@ struct redis_topology {
 static void free_topology(struct redis_topology *topology)
 {
     redis_place_clear(&topology->place);
+    redis_news_clear(&topology->news);
     redis_tls_close(&topology->tls);
     redis_url_clear(&topology->url);
     free(topology);
@@ -61,6 +63,7 @@ struct redis_topology *redis_topology_open(struct guard_host *host, const struct
     topology->url = *url;
     topology->host = host;
     topology->closer = (struct host_soon){.run = on_topology_closed, .context = topology};
+    redis_news_init(&topology->news);
     redis_place_init(&topology->place, url->kind == REDIS_ONE ? &url->hosts[0] : NULL, hooks->ended,
                      hooks->context);
     if (url->kind == REDIS_SENTINEL)
@@ -94,6 +97,11 @@ const struct redis_url *redis_topology_url(const struct redis_topology *topology
 struct redis_place *redis_topology_place(struct redis_topology *topology)
 {
     return &topology->place;
+}
+
+struct redis_news *redis_topology_news(struct redis_topology *topology)
+{
+    return &topology->news;
 }
 
 struct redis_tls *redis_topology_tls(const struct redis_topology *topology)

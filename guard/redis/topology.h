@@ -16,6 +16,7 @@
 #include "../base/host.h"
 #include "cluster.h"
 #include "place.h"
+#include "server.h"
 
 struct redis_topology;
 
@@ -38,6 +39,8 @@ const struct redis_url *redis_topology_url(const struct redis_topology *topology
 struct redis_cluster *redis_topology_cluster(const struct redis_topology *topology);
 /* Of the one master of ONE and SENTINEL. */
 struct redis_place *redis_topology_place(struct redis_topology *topology);
+/* Of all its masters. */
+struct redis_news *redis_topology_news(struct redis_topology *topology);
 /* NULL: without TLS. */
 struct redis_tls *redis_topology_tls(const struct redis_topology *topology);
 /* How often a master's reign ended. */

@@ -228,6 +228,20 @@ TEST(a_replica_is_no_master)
     stack_redis_stop(&replica);
 }
 
+/* Real ones: PostgreSQL hangs up without a word, a catalogd answers as HTTP. */
+TEST(what_is_no_redis_is_refused_by_name)
+{
+    assert_true(fleet_start(1, NULL));
+    snprintf(redis_setting, sizeof redis_setting, "REDIS_URL=redis://127.0.0.1:%u",
+             (unsigned)fleet.catalogd[0].port);
+    assert_int_equal(check(PLAIN, redis_setting), 1);
+    expect("wrong", "redis", "this is an HTTP server, not Redis");
+    snprintf(redis_setting, sizeof redis_setting, "REDIS_URL=redis://127.0.0.1:%u",
+             (unsigned)fleet.postgres.port);
+    assert_int_equal(check(PLAIN, redis_setting), 1);
+    expect("wrong", "redis", "this is PostgreSQL, not Redis");
+}
+
 TEST(servers_that_hang_are_named_within_their_limit)
 {
     enum { AT_MOST_MS = 60000 };

@@ -352,7 +352,7 @@ TEST(a_server_that_accepts_and_says_nothing_is_left_after_the_connect_limit)
 static void play_hang_up(struct actor *actor, int fd, unsigned number)
 {
     (void)actor;
-    if (welcome(fd, number) && number > 4 + SCRIPT_COUNT)
+    if (welcome(fd, number) && number > 5 + SCRIPT_COUNT)
         hear_out(fd);
 }
 
@@ -363,7 +363,7 @@ TEST(a_server_that_hangs_up_at_any_stage_is_tried_again_until_it_stays)
     hire(&actor, play_hang_up, NULL, 0);
     prepare_actor(&actor, "");
     rig_open();
-    rig_wait_until(redis_is_up(rig.redis) && actor.accepted > 5 + SCRIPT_COUNT);
+    rig_wait_until(redis_is_up(rig.redis) && actor.accepted > 6 + SCRIPT_COUNT);
     finish_actor(&actor);
 }
 
@@ -442,9 +442,9 @@ static void expect_greeting_of(const char *login, const char *line, enum guard_r
     prepare_actor(&actor, login);
     rig_open();
     rig_wait_until(rig.state_count > 0);
-    assert_int_equal(rig.states[0], state);
     if (strstr(rig.text, said) == NULL)
         fail_msg("\"%s\" does not say \"%s\"", rig.text, said);
+    assert_int_equal(rig.states[0], state);
     assert_null(strstr(rig.text, "hunter2"));
     finish_actor(&actor);
 }
@@ -470,11 +470,40 @@ TEST(what_the_greeting_hears_decides_between_down_and_denied)
     expect_greeting("+OK\r\n+OK\r\n+OK\r\n*1\r\n$5\r\nslave\r\n", GUARD_REDIS_REPLICA, "a replica");
     expect_greeting("+OK\r\n+OK\r\n+OK\r\n*1\r\n$8\r\nsentinel\r\n", GUARD_REDIS_DENIED, "redis+sentinel://");
     expect_greeting("+OK\r\n+OK\r\n+OK\r\n*0\r\n", GUARD_REDIS_DOWN, "not a master");
-    expect_greeting("+OK\r\n+OK\r\n-NOPERM no\r\n-NOPERM no\r\n-NOPERM no\r\n-NOPERM no\r\n$1\r\nx\r\n",
-                    GUARD_REDIS_DOWN, "SCRIPT LOAD: not an answer");
-    expect_greeting("+OK\r\n+OK\r\n+OK\r\n*1\r\n$6\r\nmaster\r\n+OK\r\n-READONLY no\r\n", GUARD_REDIS_REPLICA,
-                    "GETEX refused: READONLY");
+    expect_greeting(
+        "+OK\r\n+OK\r\n-NOPERM no\r\n-NOPERM no\r\n-NOPERM no\r\n-NOPERM no\r\n-NOPERM no\r\n$1\r\nx\r\n",
+        GUARD_REDIS_DOWN, "SCRIPT LOAD: not an answer");
+    expect_greeting("+OK\r\n+OK\r\n+OK\r\n*1\r\n$6\r\nmaster\r\n+OK\r\n+OK\r\n-READONLY no\r\n",
+                    GUARD_REDIS_REPLICA, "GETEX refused: READONLY");
     expect_greeting("+OK\r\n+OK\r\n-BUSY a\x1b[31m script\r\n", GUARD_REDIS_DOWN, "BUSY a?[31m script");
+}
+
+/* To AUTH, HELLO, CLIENT SETNAME, ROLE and INFO. */
+#define WELCOME_UNTIL_INFO "+OK\r\n-ERR unknown command `HELLO`\r\n+OK\r\n*1\r\n$6\r\nmaster\r\n$0\r\n\r\n"
+
+TEST(a_server_that_is_too_old_is_refused_by_name_and_version)
+{
+    expect_greeting(
+        WELCOME_UNTIL_INFO "$32\r\n# Server\r\nredis_version:5.0.14\r\n\r\n", GUARD_REDIS_DENIED,
+        "redis 5.0.14 is too old, it has no HELLO and no GETEX: use Redis 6.2 or later, or Valkey");
+    expect_greeting(WELCOME_UNTIL_INFO "$50\r\n# Server\r\nredis_version:4.0.9\r\nserver_name:keydb\r\n\r\n",
+                    GUARD_REDIS_DENIED, "keydb 4.0.9 is too old");
+    expect_greeting(WELCOME_UNTIL_INFO "-NOPERM no\r\n-LOADING x\r\n", GUARD_REDIS_DOWN, "LOADING");
+}
+
+TEST(another_protocol_is_refused_by_name)
+{
+    static const char *const rows[][2] = {
+        {"HTTP/1.1 400 Bad Request\r\n\r\n", "an HTTP server, not Redis"},
+        {"<html>\r\n<head>", "an HTTP server, not Redis"},
+        {"ERROR\r\nERROR\r\n", "memcached, not Redis"},
+        {"SSH-2.0-OpenSSH_9.2\r\n", "an SSH server, not Redis"},
+        {"\x15\x03\x01", "an alert of TLS is the answer: begin the URL with rediss"},
+        {"220 mail ESMTP\r\n", "does not speak the protocol of Redis"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        expect_greeting(rows[i][0], GUARD_REDIS_DENIED, rows[i][1]);
+    expect_greeting("%1\r\n", GUARD_REDIS_DOWN, "a map of RESP3");
 }
 
 /* Was stopped; says first what it was, then what it has become. */

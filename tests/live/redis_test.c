@@ -132,6 +132,20 @@ TEST(a_unix_socket_works_like_tcp)
     assert_non_null(strstr(rig.text, server.socket_path));
 }
 
+TEST(a_server_is_named_once_however_often_it_is_reached)
+{
+    rig_start(server.url);
+    rig_wait_up();
+    const char *name = strstr(rig.text, ": up; ");
+    assert_non_null(name);
+    name += strlen(": up; ");
+    assert_true(strncmp(name, "redis ", 6) == 0 || strncmp(name, "valkey ", 7) == 0);
+    assert_true(strpbrk(name, "0123456789") != NULL);
+    redis_reset(rig.redis, "a test");
+    rig_wait_until(rig.state_count == 3);
+    assert_string_equal(rig.text + strlen(rig.text) - strlen(": up"), ": up");
+}
+
 TEST(a_name_with_several_addresses_is_tried_until_one_answers)
 {
     char url[64];

@@ -149,12 +149,17 @@ static const char *with_client(const struct stack_certificates *of, const char *
     return more;
 }
 
-/* What is told behind "host:port: ". */
+/* What is told behind "host:port: ", without the server's name and version. */
 static const char *told(void)
 {
-    const char *line = strstr(rig.text, ": ");
+    static char line[sizeof rig.text];
+    const char *text = strstr(rig.text, ": ");
+    char *name = NULL;
 
-    return line != NULL ? line + 2 : "";
+    snprintf(line, sizeof line, "%s", text != NULL ? text + 2 : "");
+    if ((name = strstr(line, "; redis ")) != NULL || (name = strstr(line, "; valkey ")) != NULL)
+        *name = '\0';
+    return line;
 }
 
 static void expect_told(const char *url, const char *line)
@@ -516,7 +521,11 @@ TEST(a_plain_greeting_to_a_port_for_tls_is_told_what_that_was)
     char url[64];
 
     snprintf(url, sizeof url, "redis://127.0.0.1:%u", (unsigned)server.tls_port);
-    expect_told(url, "closed before it answered anything; a TLS port does that: use rediss://");
+    rig_start(url);
+    rig_wait_until(strcmp(told(), "this port is for TLS: begin the URL with rediss, not redis") == 0);
+    assert_int_equal(rig.states[0], GUARD_REDIS_DOWN); /* hung up without a word: it may be going down */
+    assert_int_equal(rig.states[rig.state_count - 1], GUARD_REDIS_DENIED);
+    rig_finish();
 }
 
 /* A server that was stopped and goes on says what it was: it has to say it twice. */
