@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
     SETTLE_LIMIT_MS = 30000,
@@ -54,17 +55,23 @@ static bool look(struct stack_cluster *cluster, size_t at, struct view *out)
     return true;
 }
 
-/* "[93->-id]" is one that is about to leave: it is in the ranges, too. */
+/* The next range; false: none. "[93->-id]" is one that is about to leave: it is in the ranges, too. */
+static bool next_range(const char **slots, unsigned *first, unsigned *last)
+{
+    int used;
+    if (sscanf(*slots, " %u%n", first, &used) != 1)
+        return false;
+    *slots += used;
+    *last = *first;
+    if (**slots == '-' && sscanf(*slots, "-%u%n", last, &used) == 1)
+        *slots += used;
+    return true;
+}
+
 static bool has_slot(const struct view *view, unsigned slot)
 {
     unsigned first, last;
-    int used;
-    for (const char *at = view->slots; sscanf(at, " %u%n", &first, &used) == 1; at += used) {
-        last = first;
-        at += used;
-        used = 0;
-        if (*at == '-')
-            sscanf(at, "-%u%n", &last, &used);
+    for (const char *slots = view->slots; next_range(&slots, &first, &last);) {
         if (slot >= first && slot <= last)
             return true;
     }
@@ -275,6 +282,14 @@ static void write_arguments(struct stack_cluster *cluster)
     }
 }
 
+static bool ask_id(struct stack_cluster *cluster, size_t at)
+{
+    struct redisReply *reply = stack_redis_command(&cluster->node[at], "CLUSTER MYID");
+    bool good = reply != NULL && reply->type == REDIS_REPLY_STRING;
+    snprintf(cluster->id[at], sizeof cluster->id[at], "%s", good ? reply->str : "");
+    return stack_redis_done("CLUSTER MYID", reply) && good;
+}
+
 static bool start_node(struct stack_cluster *cluster, size_t at)
 {
     struct stack_redis *node = &cluster->node[at];
@@ -284,11 +299,19 @@ static bool start_node(struct stack_cluster *cluster, size_t at)
                                                                   .password = cluster->options.password,
                                                                   .is_node = true}))
         return false;
-    struct redisReply *reply = stack_redis_command(node, "CLUSTER MYID");
-    bool good = reply != NULL && reply->type == REDIS_REPLY_STRING;
-    snprintf(cluster->id[at], sizeof cluster->id[at], "%s", good ? reply->str : "");
-    return stack_redis_done("CLUSTER MYID", reply) && good &&
-           stack_redis_do(node, "CLUSTER SET-CONFIG-EPOCH %d", (int)at + 1);
+    return ask_id(cluster, at) && stack_redis_do(node, "CLUSTER SET-CONFIG-EPOCH %d", (int)at + 1);
+}
+
+static bool meet_all(struct stack_cluster *cluster, size_t at)
+{
+    for (size_t i = 0; i < cluster->count; i++) {
+        if (i != at && stack_redis_runs(&cluster->node[i]) &&
+            !stack_redis_do(&cluster->node[at], "CLUSTER MEET %s %u %u", cluster->node[i].host,
+                            (unsigned)stack_redis_used_port(&cluster->node[i]),
+                            (unsigned)cluster->node[i].bus_port))
+            return false;
+    }
+    return true;
 }
 
 static bool deal_slots(struct stack_cluster *cluster)
@@ -299,23 +322,19 @@ static bool deal_slots(struct stack_cluster *cluster)
         if (!stack_redis_do(&cluster->node[i], "CLUSTER ADDSLOTSRANGE %u %u", first, last))
             return false;
     }
-    for (size_t i = 1; i < cluster->count; i++) {
-        if (!stack_redis_do(&cluster->node[0], "CLUSTER MEET %s %u %u", cluster->node[i].host,
-                            (unsigned)stack_redis_used_port(&cluster->node[i]),
-                            (unsigned)cluster->node[i].bus_port))
-            return false;
-    }
-    return true;
+    return meet_all(cluster, 0);
 }
 
 /* No handshake is under way any more: each is known by its id. */
 static bool all_are_known(struct stack_cluster *cluster)
 {
     for (size_t i = 0; i < cluster->count; i++) {
+        if (!stack_redis_runs(&cluster->node[i]))
+            continue;
         struct redisReply *reply = stack_redis_command(&cluster->node[i], "CLUSTER NODES");
         bool good = reply != NULL && reply->str != NULL && strstr(reply->str, "handshake") == NULL;
         for (size_t other = 0; good && other < cluster->count; other++)
-            good = strstr(reply->str, cluster->id[other]) != NULL;
+            good = !stack_redis_runs(&cluster->node[other]) || strstr(reply->str, cluster->id[other]) != NULL;
         freeReplyObject(reply);
         if (!good)
             return false;
@@ -475,4 +494,76 @@ bool stack_cluster_move(struct stack_cluster *cluster, unsigned slot, size_t to)
            stack_cluster_begin_move(cluster, slot, from, to) &&
            stack_cluster_move_keys(cluster, slot, from, to, UINT32_MAX) >= 0 &&
            stack_cluster_end_move(cluster, slot, from, to);
+}
+
+/* ---- giving up ---- */
+
+bool stack_cluster_forget(struct stack_cluster *cluster, size_t at)
+{
+    bool good = true;
+    for (size_t i = 0; i < cluster->count; i++) {
+        struct stack_redis *node = &cluster->node[i];
+        if (i != at && stack_redis_runs(node) && stack_redis_mentions(node, cluster->id[at], "CLUSTER NODES"))
+            good = stack_redis_do(node, "CLUSTER FORGET %s", cluster->id[at]) && good;
+    }
+    return good;
+}
+
+static bool join_anew(struct stack_cluster *cluster, size_t at)
+{
+    return ask_id(cluster, at) && meet_all(cluster, at) &&
+           wait_until(cluster, all_are_known, SETTLE_LIMIT_MS);
+}
+
+static bool add_slots(struct stack_cluster *cluster, size_t at, const char *slots)
+{
+    unsigned first, last;
+    while (next_range(&slots, &first, &last)) {
+        if (!stack_redis_do(&cluster->node[at], "CLUSTER ADDSLOTSRANGE %u %u", first, last))
+            return false;
+    }
+    return true;
+}
+
+/* The replica lets go of its past before its master dies, or it would be elected; it takes the slots once it knows
+ * the others, or it would tell clients of a Cluster of its own. */
+bool stack_cluster_replace(struct stack_cluster *cluster, size_t master)
+{
+    const size_t heir = stack_cluster_replica(cluster, master);
+    struct view view;
+    if (heir == STACK_CLUSTER_NOBODY || !look(cluster, master, &view))
+        return false;
+    bool good = stack_redis_do(&cluster->node[heir], "CLUSTER RESET HARD");
+    stack_redis_kill(&cluster->node[master]);
+    good = good && stack_cluster_forget(cluster, master) && stack_cluster_forget(cluster, heir) &&
+           join_anew(cluster, heir) && add_slots(cluster, heir, view.slots) &&
+           stack_cluster_wait_ok(cluster, SETTLE_LIMIT_MS);
+    free(view.line);
+    return good;
+}
+
+/* What it knew would bring it back as the owner of its slots, at an epoch that wins; data it once got as a replica, as
+ * the owner of the slots of these keys. */
+static void erase_past(const struct stack_redis *node)
+{
+    static const char *const names[] = {"nodes.conf", "dump.rdb"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char path[PROC_PATH_BYTES + 16];
+        snprintf(path, sizeof path, "%s/%s", node->folder, names[i]);
+        unlink(path);
+    }
+}
+
+bool stack_cluster_return(struct stack_cluster *cluster, size_t at)
+{
+    size_t master = 0;
+    erase_past(&cluster->node[at]);
+    if (!stack_redis_restart(&cluster->node[at]) || !join_anew(cluster, at))
+        return false;
+    while (master < cluster->count && (master == at || !is_master(cluster, master) ||
+                                       stack_cluster_replica(cluster, master) != STACK_CLUSTER_NOBODY))
+        master++;
+    return master < cluster->count &&
+           stack_redis_do(&cluster->node[at], "CLUSTER REPLICATE %s", cluster->id[master]) &&
+           stack_cluster_wait_ok(cluster, SETTLE_LIMIT_MS);
 }

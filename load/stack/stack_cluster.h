@@ -90,4 +90,16 @@ bool stack_cluster_end_move(struct stack_cluster *cluster, unsigned slot, size_t
 /* All three. */
 bool stack_cluster_move(struct stack_cluster *cluster, unsigned slot, size_t to);
 
+/* ---- giving up ---- */
+
+/* CLUSTER FORGET of this one on all others that run and know it. */
+bool stack_cluster_forget(struct stack_cluster *cluster, size_t at);
+
+/* The master is killed and forgotten; its replica begins anew, with another id and nothing in it, and takes the slots
+ * with CLUSTER ADDSLOTSRANGE, at a lower epoch. Returns once the others name it as their owner. */
+bool stack_cluster_replace(struct stack_cluster *cluster, size_t master);
+
+/* A node that was replaced begins anew, as the replica of the one that has its slots. */
+bool stack_cluster_return(struct stack_cluster *cluster, size_t at);
+
 #endif

@@ -47,6 +47,7 @@ static const struct fault_trait traits[FAULT_KINDS] = {
     [FAULT_REPLICA_BEHIND] = {"replica-behind", FAULT_OF_MASTERS, 500, 4000, FLEETS},
     [FAULT_SENTINELS_KILL] = {"sentinels-kill", FAULT_OF_MASTERS, 500, 4000, FAULT_SENTINELS},
     [FAULT_SLOTS_MOVE] = {"slots-move", FAULT_OF_MASTERS, 500, 4000, FAULT_CLUSTER},
+    [FAULT_MASTER_FORGOTTEN] = {"master-forgotten", FAULT_OF_MASTERS, 500, 4000, FAULT_CLUSTER},
 };
 
 const struct fault_trait *fault_trait(enum fault_kind kind)

@@ -49,6 +49,7 @@ enum fault_kind {
     FAULT_REPLICA_BEHIND,        /* no replica has what the master did last when it is killed */
     FAULT_SENTINELS_KILL,        /* all of them, then the master, and all of them back */
     FAULT_SLOTS_MOVE,            /* some slots to another master, and back */
+    FAULT_MASTER_FORGOTTEN,      /* it dies and is forgotten; a new node has its slots, at a lower epoch */
     FAULT_KINDS
 };
 

@@ -133,14 +133,29 @@ static bool strike(struct masters *masters)
         return kill_sentinels(masters);
     case FAULT_SLOTS_MOVE:
         return move_slots(masters, another_master(masters));
+    case FAULT_MASTER_FORGOTTEN:
+        return stack_cluster_replace(&masters->scene->cluster, masters->old);
     default:
         fprintf(stderr, "masters: no such strike: %s\n", fault_trait(masters->kind)->name);
         return false;
     }
 }
 
+/* Who was forgotten stays away until something else befalls the masters: what is judged in between is a Cluster that
+ * is whole without it. */
+static bool return_forgotten(struct scene *scene)
+{
+    for (size_t i = 0; is_cluster(scene) && i < scene->cluster.count; i++) {
+        if (!stack_redis_runs(&scene->cluster.node[i]) && !stack_cluster_return(&scene->cluster, i))
+            return false;
+    }
+    return true;
+}
+
 bool masters_strike(struct masters *masters, struct scene *scene, enum fault_kind kind, unsigned slot)
 {
+    if (!return_forgotten(scene))
+        return false;
     *masters = (struct masters){.scene = scene, .kind = kind, .slot = slot, .struck_us = clock_us()};
     if (is_cluster(scene) && slot == MASTERS_ANY_SLOT)
         masters->slot = stack_cluster_slot(&scene->cluster, "{chaos:tags}");

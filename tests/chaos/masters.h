@@ -5,6 +5,9 @@
  *     masters_strike() --> masters_wait_switch() --> masters_mend()
  *     what is done         another is the master     the old one is back, as a replica, and all agree
  *
+ * One that was forgotten is back before the next strike: until then the others are all there is, and what is calm is
+ * judged without it.
+ *
  * For the kinds of fault whose party is FAULT_OF_MASTERS; fault.h says what each does. In a Cluster it is the master of
  * one slot; where a slot moves, its neighbours go with it.
  *

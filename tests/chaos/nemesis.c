@@ -440,6 +440,7 @@ static const struct {
     [FAULT_REPLICA_BEHIND] = {masters_do, masters_undo},
     [FAULT_SENTINELS_KILL] = {masters_do, masters_undo},
     [FAULT_SLOTS_MOVE] = {masters_do, masters_undo},
+    [FAULT_MASTER_FORGOTTEN] = {masters_do, masters_undo},
 };
 
 /* ---- the run ---- */

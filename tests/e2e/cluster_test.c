@@ -178,6 +178,12 @@ TEST(a_master_that_was_stopped_and_replaced_answers_nobody_when_it_goes_on)
     tell("cluster-stop", FAULT_MASTER_STOP, slot_of_product(1), times(1, 4));
 }
 
+/* Every hit here has the tags. */
+TEST(a_forgotten_master_is_replaced_by_a_node_with_a_lower_epoch_and_hits_are_back)
+{
+    tell("cluster-forgotten", FAULT_MASTER_FORGOTTEN, MASTERS_ANY_SLOT, times(1, 5));
+}
+
 static bool up(void)
 {
     return scene_open(
