@@ -3,6 +3,7 @@
  * change_test.c - expiring, peeking, revalidating, refreshing and clearing, with whole guards and a real Redis.
  */
 #include "guard_rig.h"
+#include "load/stack/proxy.h"
 #include <hiredis/hiredis.h>
 
 enum { STALE_FOR_MS = 60000, NEAR_FOR_MS = 60000 }; /* longer than anything is waited for */
@@ -108,6 +109,29 @@ TEST(what_is_near_is_no_answer_and_older_than_one)
     atomic_store(&fleet.source.version, 2);
     assert_int_equal(expect_as(0, "k", GUARD_REVALIDATE, "k v2").source, GUARD_FROM_LOAD);
     expect_row(0, "k", "k v2");
+}
+
+/* The message of it that comes back to this process is held. */
+TEST(what_a_revalidation_has_stored_is_known_near_before_any_message)
+{
+    char url[RIG_URL_BYTES];
+    struct proxy *proxy = NULL;
+    fleet_init();
+    assert_true(proxy_open_to(rig_redis.port, &proxy));
+    proxy_mark(proxy, 0, "SUBSCRIBE", PROXY_NONE);
+    snprintf(url, sizeof url, "redis://127.0.0.1:%u/0", (unsigned)proxy_port(proxy, 0));
+    fleet.config.redis_url = url;
+    fleet.config.near_bytes = 1 << 20;
+    fleet.policy.near_ms = NEAR_FOR_MS;
+    fleet_open(1);
+    bring_near(0, "k", "k v1");
+    atomic_store(&fleet.source.version, 2);
+    proxy_set(proxy, 0, PROXY_FREEZE_REPLIES, 0);
+    expect_as(0, "k", GUARD_REVALIDATE, "k v2");
+    expect_row(0, "k", "k v2");
+    proxy_set(proxy, 0, PROXY_NONE, 0);
+    fleet_close();
+    proxy_close(&proxy);
 }
 
 /* Whoever asked for it has given up by then; until then it answers others. */
