@@ -362,10 +362,11 @@ static uint64_t time_of_command(struct redis_connection *connection)
     bool is_first = connection->flusher.list == NULL;
     uint64_t tick = clock_tick();
 
-    if (is_first || tick != connection->turn_tick)
+    if (is_first || tick != connection->turn_tick) {
         connection->turn_ms = clock_now_ms();
-    if (!is_first && tick != connection->turn_tick)
-        excuse_what_waits_for_its_turn(connection, connection->turn_ms);
+        if (!is_first)
+            excuse_what_waits_for_its_turn(connection, connection->turn_ms);
+    }
     connection->turn_tick = tick;
     return connection->turn_ms;
 }

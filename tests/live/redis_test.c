@@ -760,9 +760,9 @@ static void ring_behind_a_stalled_turn(bool goes_on)
     rig_wait_up();
     call_send(&call, "SET", "not", "late");
     stall(NULL);
+    stack_redis_pause(&server); /* before the last look at the clock: what follows is within its tick */
     if (goes_on)
         call_send(&later, "PING");
-    stack_redis_pause(&server);
     guard_host_turn_over(rig.host);
     guard_host_rang(rig.host);
     stack_redis_resume(&server);
