@@ -80,7 +80,7 @@ for machine in ${*:-arm64 i386 musl}; do
         try i386 CC=i686-linux-gnu-gcc
         ;;
     musl)
-        install musl-tools cmake libxxhash-dev
+        install musl-tools cmake libxxhash-dev xz-utils
         musl_libraries
         try musl CC=musl-gcc CPPFLAGS="-isystem $libraries/include" LDFLAGS="-L$libraries/lib" GUARD_TLS= GUARD_LOCKS_WITH=
         ;;
