@@ -145,8 +145,9 @@ enum guard_status guard_close(struct guard **closing, uint32_t drain_ms)
     struct guard *guard = *closing;
     bool ours = guard != NULL && !is_forked(guard);
     if (ours && (blocking_in_callback() || blocking_here.loads_for == guard))
-        return request_refuse(guard, "guard_close",
-                              "it waits for callbacks and loaders, and this is one; close it on another thread");
+        return request_refuse(
+            guard, "guard_close",
+            "it waits for callbacks and loaders, and this is one; close it on another thread");
     *closing = NULL;
     if (!ours) /* NULL, or the parent's: its threads cannot be waited for here */
         return GUARD_OK;

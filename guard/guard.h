@@ -109,8 +109,9 @@ GUARD_API uint32_t guard_load_left_ms(const struct guard_load *load);
 /* OK, or INVALID: it was finished before. body: copied, any bytes, may be empty. validator: an ETag, a version;
  * copied, NULL or at most 127 bytes of printable ASCII, otherwise the load fails as INTERNAL. */
 GUARD_API enum guard_status guard_load_done(struct guard_load *load, const void *body, size_t body_bytes,
-                               const char *validator);
-GUARD_API enum guard_status guard_load_absent(struct guard_load *load); /* no such row: an answer like any other */
+                                            const char *validator);
+GUARD_API enum guard_status
+guard_load_absent(struct guard_load *load); /* no such row: an answer like any other */
 /* Travels through Redis to the waiters of other processes. */
 enum guard_failure {
     GUARD_FAILURE_NONE = 0,
@@ -819,7 +820,7 @@ struct guard_event {
 
 enum guard_redis_state {
     GUARD_REDIS_DOWN = 0, /* not connected */
-    GUARD_REDIS_DENIED,   /* password, ACL, database number; a server that is too old, or no Redis: see the log */
+    GUARD_REDIS_DENIED, /* password, ACL, database number; a server that is too old, or no Redis: see the log */
     GUARD_REDIS_UP,
     GUARD_REDIS_REPLICA, /* the server is a replica, or has become one; connected again until it is a master */
     GUARD_REDIS_FENCED, /* a master without its replicas (NOREPLICAS): answers nothing; every 5 s connected anew */

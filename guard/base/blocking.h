@@ -25,8 +25,8 @@ struct blocking {
 
 /* Of the calling thread. */
 struct blocking_here {
-    unsigned callbacks;     /* it is inside so many; one that runs nothing else is inside one from its start */
-    const void *loads_for;  /* this guard's loaders run on it; NULL: none do */
+    unsigned callbacks;    /* it is inside so many; one that runs nothing else is inside one from its start */
+    const void *loads_for; /* this guard's loaders run on it; NULL: none do */
 };
 extern _Thread_local struct blocking_here blocking_here;
 

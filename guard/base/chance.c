@@ -57,4 +57,5 @@ void chance_from_secret(struct chance_secret *secret, uint8_t out[CHANCE_SECRET_
     secret->used++;
     digest_sha256(secret, sizeof *secret, out);
 }
-_Static_assert(sizeof(struct chance_secret) == CHANCE_SECRET_BYTES + sizeof(uint64_t), "no padding is hashed");
+_Static_assert(sizeof(struct chance_secret) == CHANCE_SECRET_BYTES + sizeof(uint64_t),
+               "no padding is hashed");

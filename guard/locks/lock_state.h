@@ -93,7 +93,7 @@ struct guard_locks {
     struct guard_locks_config config; /* its texts are owned copies */
     uint8_t hash_key[16];
     struct chance_secret secret; /* of its thread's tokens, once the kernel gives no chance any more */
-    unsigned forks; /* forked_count() where it was opened */
+    unsigned forks;              /* forked_count() where it was opened */
     char who[GUARD_LOCK_WHO_BYTES];
     unsigned kinds; /* the provider's */
     struct say say;

@@ -405,8 +405,9 @@ static const char *wrong_thread(const struct guard *guard)
 {
     if (blocking_in_callback())
         return CALLBACK_TEXT;
-    return blocking_here.loads_for == guard ? "a loader of this guard runs on this thread; use guard_load_get()" :
-    NULL;
+    return blocking_here.loads_for == guard
+               ? "a loader of this guard runs on this thread; use guard_load_get()"
+               : NULL;
 }
 
 /* As many results as a request may have. */

@@ -39,7 +39,8 @@ struct clear {
     unsigned pass, turn; /* turn: of the same pass */
     bool running;        /* a step is under way, or its pause */
     bool again;          /* for no caller */
-    uint64_t given_up_us; /* the last caller of a run was answered UNKNOWN, and it stopped there; 0: none did */
+    uint64_t
+        given_up_us; /* the last caller of a run was answered UNKNOWN, and it stopped there; 0: none did */
     uint64_t again_until_us;
     uint64_t ended_us; /* the last run; 0: none */
     uint64_t map;      /* redis_map_changes() when it began */

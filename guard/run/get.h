@@ -39,7 +39,7 @@ struct get {
     struct get *cancel_prev, *cancel_next;
     struct guard_kind *kind;
     const struct guard_policy *policy; /* of the kind, when it was asked for */
-    struct loop *loop;           /* where it is called back */
+    struct loop *loop;                 /* where it is called back */
     guard_answered *answered;
     void *context;
     guard_ticket ticket;

@@ -701,7 +701,8 @@ static enum guard_status doom(struct running_load *load, const char *wrong)
     return GUARD_INVALID;
 }
 
-static const char OVER_TEXT[] = "the load is over: its first verdict stands, or its loader returned without one";
+static const char OVER_TEXT[] =
+    "the load is over: its first verdict stands, or its loader returned without one";
 
 enum guard_status guard_load_tag(struct guard_load *handle, const char *tag)
 {
@@ -792,7 +793,8 @@ enum guard_status guard_load_done(struct guard_load *handle, const void *body, s
     if (!validator_valid(validator, validator_bytes))
         return bring_failure(
             load, "passed a validator that is not of at most 127 bytes of printable ASCII; the load fails");
-    struct value *value = value_new(body, body_bytes, validator, validator_bytes, load->tags, load->tags_bytes);
+    struct value *value =
+        value_new(body, body_bytes, validator, validator_bytes, load->tags, load->tags_bytes);
     return bring_verdict(load, value != NULL ? LOAD_OK : LOAD_NO_MEMORY, value, GUARD_FAILURE_NONE);
 }
 

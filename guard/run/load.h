@@ -67,9 +67,10 @@ struct desk {
 
 /* What a load thread has of its loads. */
 struct load_thread {
-    struct running_load *first; /* of the batch that runs; NULL: none. Set on its thread before any loader sees the
+    struct running_load
+        *first;        /* of the batch that runs; NULL: none. Set on its thread before any loader sees the
                                    handle, cleared under the desk's mutex */
-    struct bell *bell;        /* of all that it runs; under the desk's mutex; NULL: none has asked for one */
+    struct bell *bell; /* of all that it runs; under the desk's mutex; NULL: none has asked for one */
 };
 
 /* Both texts are copied. */
@@ -108,7 +109,7 @@ struct running_load {
     uint64_t deadline_us, start_us;
     const struct guard_policy *policy; /* the guard's: not once it is deferred */
     struct load_thread *thread;        /* that runs it; NULL: none */
-    struct running_load *parent;         /* waits for this one on the same thread; NULL: none */
+    struct running_load *parent;       /* waits for this one on the same thread; NULL: none */
     struct nested *nested; /* its loader waits for another key; under the workers' mutex; NULL: it does not */
     uint32_t depth;        /* loads that it is nested in */
     struct asker asker;    /* one reference is ours */
@@ -125,7 +126,7 @@ struct running_load {
     bool told;                      /* the guard knows that it is deferred: from here on it may call back */
     bool quit;                      /* its bells know that it is not wanted any more */
     struct bell *bell, *batch_bell; /* its own; one with its batch and its thread's next loads; NULL */
-    struct loop *loop;        /* in whose list it is; NULL: in none */
+    struct loop *loop;              /* in whose list it is; NULL: in none */
     enum { IN_NO_LIST, IN_DEFERRED, IN_CANCELLED } listed; /* of the loop */
     bool loop_gone;                                        /* a failure says nothing about the source */
     void (*on_cancel)(void *context);                      /* NULL: none, or it was called */

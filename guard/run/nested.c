@@ -153,10 +153,10 @@ enum guard_status guard_load_get(struct guard_load *handle, const struct guard_r
 {
     struct running_load *load = load_that_runs(handle);
     struct guard *guard = load != NULL ? load->desk->context : NULL;
-    const char *wrong = load == NULL
-                            ? refuse_nested(handle, "the load is deferred, or over; of a deferred one say `within` "
-                                                    "in a request instead")
-                            : ask_check(guard, request, "guard_load_get", true);
+    const char *wrong =
+        load == NULL ? refuse_nested(handle, "the load is deferred, or over; of a deferred one say `within` "
+                                             "in a request instead")
+                     : ask_check(guard, request, "guard_load_get", true);
     if (wrong == NULL && request->count > 0)
         wrong = refuse_nested(handle, "request->keys: a loader asks for one key at a time");
     *result = (struct guard_result){.status = GUARD_INVALID, .wrong = wrong};

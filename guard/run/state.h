@@ -101,7 +101,8 @@ struct loop_hooks {
 struct guard_loop {
     struct guard_loop *next; /* all that there ever were, under the guard's mutex */
     struct guard *guard;
-    struct loop *there; /* NULL: gone; written on its thread under desk_lock(), for others to read under that */
+    struct loop
+        *there; /* NULL: gone; written on its thread under desk_lock(), for others to read under that */
 };
 
 struct loop {

@@ -9,7 +9,6 @@
 #include <string.h>
 #include <utlist.h>
 
-
 /* ---- one worker ---- */
 
 static struct running_load *next_job(struct worker *worker)

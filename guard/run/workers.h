@@ -47,7 +47,7 @@ struct nested {
     pthread_cond_t woken;
     struct running_load *lent; /* to be run here */
     bool answered;
-    bool thread_ends;          /* this thread's own: a loader ended it, none is called any more */
+    bool thread_ends;            /* this thread's own: a loader ended it, none is called any more */
     struct running_load *within; /* this thread's own: its loader runs */
     struct guard_result *result;
 };

@@ -105,7 +105,8 @@ static bool target_parse(const char *text, size_t count, struct work_target *out
     struct work_target target = {.name = ""};
     const char *shown = behind_login(text, count);
     if (shown != text)
-        return wrong(why, "no user or password is sent: name \"%.*s\" alone", (int)(text + count - shown), shown);
+        return wrong(why, "no user or password is sent: name \"%.*s\" alone", (int)(text + count - shown),
+                     shown);
     if (!split_target(text, count, &from))
         return wrong(why, "\"%.*s\" is not host:port, such as 127.0.0.1:8080 or [::1]:8080",
                      count < QUOTED_MAX ? (int)count : QUOTED_MAX, text);

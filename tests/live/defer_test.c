@@ -359,8 +359,7 @@ static void count_second_verdict(void *context, const char *text, bool good)
 TEST(a_second_verdict_is_refused_with_a_line_in_the_log_whenever_it_comes)
 {
     static struct ask ask;
-    struct guard_request within = {
-        .kind = NULL, .key = "other", .answered = ask_answered, .context = &ask};
+    struct guard_request within = {.kind = NULL, .key = "other", .answered = ask_answered, .context = &ask};
     atomic_store(&second_verdicts, 0);
     fleet.config.log = count_second_verdict;
     fleet_open(1);
@@ -604,7 +603,7 @@ TEST(a_loop_can_be_detached_what_was_deferred_to_it_is_called_back_and_others_lo
 static struct {
     sem_t begun;
     _Atomic(struct guard_loop *) loop; /* NULL: any thread */
-    atomic_int status; /* of the deferral; -1: not yet */
+    atomic_int status;                 /* of the deferral; -1: not yet */
 } outliving;
 
 static void load_to_its_loop(struct guard_load *load, void *context)
