@@ -110,8 +110,7 @@ GUARD_API uint32_t guard_load_left_ms(const struct guard_load *load);
  * copied, NULL or at most 127 bytes of printable ASCII, otherwise the load fails as INTERNAL. */
 GUARD_API enum guard_status guard_load_done(struct guard_load *load, const void *body, size_t body_bytes,
                                             const char *validator);
-GUARD_API enum guard_status
-guard_load_absent(struct guard_load *load); /* no such row: an answer like any other */
+GUARD_API enum guard_status guard_load_absent(struct guard_load *load); /* no such row: an answer, too */
 /* Travels through Redis to the waiters of other processes. */
 enum guard_failure {
     GUARD_FAILURE_NONE = 0,
