@@ -197,11 +197,21 @@ static bool claim_wins(const struct redis_slots *slots, unsigned slot, unsigned 
             strcmp(slots->nodes[owner].id, slots->nodes[node].id) == 0);
 }
 
-/* What nobody here has tried to reach may well be there. */
+static bool has_master_at(const struct redis_view *view, const struct redis_endpoint *at)
+{
+    size_t i = 0;
+
+    while (i < view->master_count && !redis_endpoint_equal(&view->masters[i].at, at))
+        i++;
+    return i < view->master_count;
+}
+
+/* What nobody here has tried to reach may well be there. A node that only redirections have named has no id to be
+ * forgotten by: its address stands for it. */
 static bool is_given_up(const struct redis_node *node, const struct redis_view *view)
 {
-    return node->lost > 0 && node->lost == node->holders && node->id[0] != '\0' &&
-           redis_view_forgets(view, node->id);
+    return node->lost > 0 && node->lost == node->holders && redis_view_forgets(view, node->id) &&
+           (node->id[0] != '\0' || !has_master_at(view, &node->at));
 }
 
 static bool take_claim(struct redis_slots *slots, unsigned slot, unsigned node, uint64_t epoch, bool any_wins)

@@ -181,6 +181,23 @@ TEST(who_is_forgotten_and_not_reached_loses_its_slots_to_a_lower_epoch)
     assert_false(claim_slots_of_the_dead("abc")); /* and the new claim is as good as any */
 }
 
+/* No view has ever told its id, so none can name it. */
+TEST(who_is_known_by_a_redirection_alone_and_not_reached_loses_its_slots)
+{
+    struct redis_endpoint to = at(7002);
+    assert_true(redis_slots_moved(&slots, redis_slots_owner(&slots, 5000), 5000, &to));
+    unsigned stranger = redis_slots_owner(&slots, 5000);
+    redis_slots_hold(&slots, stranger);
+    assert_false(claim_slots_of_the_dead("ab")); /* it is reached */
+    redis_slots_lost(&slots, stranger, true);
+    assert_false(claim_slots_of_the_dead("")); /* nothing is known of who is there */
+    assert_int_equal(owner_port(5000), 7002);
+    assert_true(claim_slots_of_the_dead("ab"));
+    assert_int_equal(owner_port(5000), 7000);
+    redis_slots_lost(&slots, stranger, false);
+    redis_slots_release(&slots, stranger);
+}
+
 TEST(a_slot_that_a_view_leaves_out_stays_where_it_was)
 {
     begin_view();
