@@ -1,23 +1,34 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# lint.sh - which way includes go, and whether README's walk of one key names functions that are where it says. Each
-# room, and the rooms it may include; a file may always include its own room.
+# lint.sh - which way includes go, whether the walks of README.md and guard/locks/README.md name functions that are
+# where they say, and whether README's program compiles.
 #
 #   sh load/lint.sh [--count]      --count prints how many includes there are between rooms, and in how many circles
 #
-# A room is a folder or one file, and names only rooms of the lines above its own. What is listed here and what is found
+# Each room has a line with the rooms that it may include; a file may always include its own room. A room is a folder
+# or one file, and names only rooms of the lines above its own. What is listed here and what is found
 # there must agree: an include of a room that is not named or of a file that is not there, a circle of files (a .c and
 # its .h are one module) outside guard/core, a header called *_parts.h, and a folder with code that has no line are
 # refused.
 set -u
 
-# The lines of README's table: | miss | `guard/run/ask.c` `guard_get()` | ... |
-rows=$(sed -n 's/^| [a-z]* | `\([^`]*\)` `\([a-z_]*\)()` |.*/\1:\2/p' README.md)
-[ "$(echo "$rows" | wc -l)" -ge 10 ] || { echo "README.md: the walk of one key has no rows that lint.sh can read" >&2; exit 1; }
-for row in $rows; do
-    grep -qE "^[a-z].*[ *]${row#*:}\(" "${row%:*}" ||
-        { echo "README.md: the walk of one key: there is no ${row#*:}() in ${row%:*}" >&2; exit 1; }
+# The lines of a walk: | miss | `guard/run/ask.c` `guard_get()` | ... |
+for readme in README.md guard/locks/README.md; do
+    rows=$(sed -n 's/^| [a-z]* | `\([^`]*\)` `\([a-z_]*\)()` |.*/\1:\2/p' $readme)
+    [ "$(echo "$rows" | wc -l)" -ge 10 ] || { echo "$readme: the walk has no rows that lint.sh can read" >&2; exit 1; }
+    for row in $rows; do
+        grep -qE "^[a-z].*[ *]${row#*:}\(" "${row%:*}" ||
+            { echo "$readme: the walk: there is no ${row#*:}() in ${row%:*}" >&2; exit 1; }
+    done
 done
+
+# README's program is a piece of one: what it names besides the guard is declared here.
+{
+    echo 'struct row { const char *json; unsigned bytes; };'
+    echo 'struct guard_result; _Bool find_user(void *, const char *, struct row *); void answer(struct guard_result *);'
+    sed -n '/^```c$/,/^```$/{/^```/d;p}' README.md
+} | "${CC:-cc}" -std=c11 -fsyntax-only -Wall -Wextra -Werror -Wno-unused-function -Iguard -xc - ||
+    { echo "README.md: its program does not compile" >&2; exit 1; }
 
 rooms() {
     cat <<'ROOMS'

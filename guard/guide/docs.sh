@@ -22,6 +22,7 @@ guide/guide.md      index.html      Guide
 guide/cookbook.md   cookbook.html   Cookbook
 README.md           readme.html     README
 adapters/README.md  adapters.html   Adapters
+locks/README.md     lock.html       Locks
 guard.h             reference.html  Reference
 host.h              host.html       host.h
 locks.h             locks.html      locks.h
