@@ -41,6 +41,36 @@ page() {
     printf '</main>\n</body>\n</html>\n'
 }
 
+# contents: a page with a list of its sections behind its title, and one of the names that it declares at its end
+contents() {
+    awk '
+    match($0, /<h2 id="[^"]*">/) {
+        id = substr($0, RSTART + 8, RLENGTH - 10)
+        title = substr($0, RSTART + RLENGTH)
+        sub(/<\/h2>.*/, "", title)
+        sections = sections "<li><a href=\"#" id "\">" title "</a></li>\n"
+    }
+    {
+        line[NR] = $0
+        while (match($0, /<a id="[^"]*"/)) {
+            print substr($0, RSTART + 7, RLENGTH - 8) | "LC_ALL=C sort -f >" names
+            $0 = substr($0, RSTART + RLENGTH)
+        }
+    }
+    END {
+        close("LC_ALL=C sort -f >" names)
+        for (i = 1; i <= NR; i++) {
+            print line[i]
+            if (i == 1)
+                print "<ul class=\"contents\">\n" sections "<li><a href=\"#index\">Index</a></li>\n</ul>"
+        }
+        print "<h2 id=\"index\">Index</h2>\n<ul class=\"index\">"
+        while ((getline name < names) > 0)
+            print "<li><a href=\"#" name "\">" name "</a></li>"
+        print "</ul>"
+    }' names="$work/names" "$1"
+}
+
 cp "$here/style.css" "$out/"
 echo "$pages" | while read -r source target title; do
     case $source in *.h) echo "@$target"; cat "$guard/$source" ;; esac
@@ -58,7 +88,10 @@ echo "$pages" | while read -r source target title; do
     esac | cmark-gfm --unsafe -e table >"$work/body"
     awk -v source="$source" -v pages="$pages" -v sources="$work/sources" -v headers="$work/headers" \
         -f "$here/page.awk" "$work/body" >"$work/linked"
-    page "$title" <"$work/linked" >"$out/$target"
+    case $source in
+    *.h) contents "$work/linked" ;;
+    *) cat "$work/linked" ;;
+    esac | page "$title" >"$out/$target"
 done
 
 # What the texts link to beside each other, as it is.
