@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # lint.sh - which way includes go, whether the walks of README.md and guard/locks/README.md name functions that are
-# where they say, and whether README's program compiles.
+# where they say, whether README's program compiles, and whether the workflow has the parts of .ci/run.
 #
 #   sh load/lint.sh [--count]      --count prints how many includes there are between rooms, and in how many circles
 #
@@ -21,6 +21,11 @@ for readme in README.md guard/locks/README.md; do
             { echo "$readme: the walk: there is no ${row#*:}() in ${row%:*}" >&2; exit 1; }
     done
 done
+
+# The parts of .ci/run are the jobs of the workflow; what the first only builds for the others is none.
+parts=$(sed -n 's/^ *part [a-z]* "\([^"]*\)" .*/\1/p' .ci/run | grep -vx 'make tests' | sort)
+jobs=$(sed -n 's/^ *\(- \|part: \)\(make .*\)/\2/p' .github/workflows/ci.yml | sort)
+[ "$parts" = "$jobs" ] || { echo ".github/workflows/ci.yml: its jobs are not the parts of .ci/run" >&2; exit 1; }
 
 # README's program is a piece of one: what it names besides the guard is declared here.
 {
