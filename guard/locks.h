@@ -122,7 +122,7 @@ struct guard_locks_config {
     uint32_t limit_ms;         /* of one command to the provider */
     uint32_t connect_limit_ms; /* of connecting to it, login included */
     uint32_t max_lease_ms;     /* this and the next two must be the same in all of a namespace */
-    uint32_t place_ms;         /* a waiter that is not heard of for this long loses its place */
+    uint32_t place_ms;         /* a waiter not heard from for this long loses its place */
     uint32_t
         fence_ms; /* an idle name's fencing number is kept for this long; later ones go on above it even so */
     uint32_t warn_ms;      /* `lost` is told this long before the validity ends; 0: a sixth of the lease */

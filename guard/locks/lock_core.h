@@ -32,8 +32,8 @@
  * Rules (tests/README.md traces each to a test)
  *   L1  a claim has one token, sent again unchanged while its fate is open; giving it back ends the token, and `doubt` says
  *       that an unanswered take may still run
- *   L2  valid from the sending of the last confirmed take or renewal, for the lease less 1 % and 2 ms; a grant that would
- *       be lost when it arrives is given back and asked for anew
+ *   L2  valid from the sending of the last confirmed take or renewal, for the lease less 1 % and 2 ms; a grant that
+ *       has already run out on arrival is given back and requested again
  *   L3  renewed at a third of the lease, then every twelfth until answered; only "not held", a drop or the end of validity
  *       loses it
  *   L4  nothing renews a claim that is being given back

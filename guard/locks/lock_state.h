@@ -11,7 +11,7 @@
  * One piece of memory is a request until it is answered and, if that was with OK, a hold until it was given back: a
  * struct guard_hold. The locks' thread alone frees it, unless that thread has ended.
  *
- * Locking   one mutex. Nobody else's code runs under it.
+ * Locking   one mutex. No host code is called with it held.
  * Lifetime  guard_locks_close() ends the thread. The struct itself stays for as long as a hold or an owner is out, which
  *           may be closed later.
  */

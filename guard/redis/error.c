@@ -180,7 +180,7 @@ static void quote_secret(const struct redisReply *reply, char out[REDIS_WHY_SIZE
     const char *name = redis_error_name(reply->str, reply->len);
 
     snprintf(out, REDIS_WHY_SIZE, "%s",
-             name[0] != '\0' ? name : "an error that is not told, for it may repeat the password");
+             name[0] != '\0' ? name : "error withheld: it may contain the password");
 }
 
 void redis_explain(const struct redisReply *reply, const char *what, bool secret, char why[REDIS_WHY_SIZE])

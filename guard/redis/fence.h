@@ -6,9 +6,9 @@
  * (READONLY), and so does a master that has lost its replicas (NOREPLICAS).
  *
  *     WRITE  a value is read with GETEX
- *     ROLE   GETEX is of no use here (MISCONF, an ACL or a server without it), or the URL says fence=role, for a
- *            pause of all writes is to hold up no hit: ROLE, then GET. With fence=role only a script that is refused
- *            tells that the replicas are lost
+ *     ROLE   ROLE, then GET. GETEX is of no use here (MISCONF, an ACL or a server without it), or the URL says
+ *            fence=role, so that a pause of all writes does not delay hits. With fence=role only a script that is
+ *            refused tells that the replicas are lost
  *     SHUT   NOREPLICAS, or neither may be asked: no value is read over this connection
  *
  * ROLE comes before GET in the same write: a server that is the master at some instant after a request began tells

@@ -21,7 +21,7 @@
  * and calls.
  *
  * Locking   the guard's mutex, then a loop's; that of the loads (load.h) comes after the workers', and those of the hot keys
- *           and of the near cache stand by themselves. Nobody else's code runs under any of them.
+ *           and of the near cache stand by themselves. No host code is called with a lock held.
  * Lifetime  a guard is made by guard_open() and freed by guard_close() after its thread has ended; a loop lives from
  *           loop_open() until nothing of it is left on its host, and its name as long as the guard.
  */

@@ -457,8 +457,8 @@ static void expect_greeting(const char *line, enum guard_redis_state state, cons
 TEST(what_the_greeting_hears_decides_between_down_and_denied)
 {
     expect_greeting("-ERR unknown command `AUTH`, with args beginning with: `hunter2`, `hunter2`\r\n",
-                    GUARD_REDIS_DENIED, "AUTH refused: an error that is not told");
-    expect_greeting("-hunter2 is wrong\r\n", GUARD_REDIS_DENIED, "AUTH refused: an error that is not told");
+                    GUARD_REDIS_DENIED, "AUTH refused: error withheld");
+    expect_greeting("-hunter2 is wrong\r\n", GUARD_REDIS_DENIED, "AUTH refused: error withheld");
     expect_greeting("-DENIED Redis is running in protected mode\r\n", GUARD_REDIS_DENIED, "DENIED");
     expect_greeting_of("", "-DENIED Redis is running in protected mode\r\n", GUARD_REDIS_DENIED, "DENIED");
     expect_greeting_of("", "-NOAUTH HELLO must be called\r\n-NOAUTH Authentication required.\r\n",

@@ -8,8 +8,8 @@
  * limit_ms. Two that are one server, by the run_id that INFO tells, grant nothing at all.
  *
  * A refused token asks again after 50 ms, later 500, +-50 %, so that those that split the votes do not meet again; sooner if
- * a lease ends before that, or if a master says so: a place in its queue entitles to nothing, but the first of it is told of
- * a release.
+ * a lease ends before that, or if a master says so: a queue place gives no right to the lock; its first waiter is only
+ * told of a release.
  */
 #include "../../base/chance.h"
 #include "../../base/check.h"
