@@ -3,7 +3,7 @@
  * main.c - catalogd: a product catalog out of PostgreSQL, through a Redis cache that a guard keeps from stampeding.
  *
  *     settings -> limits -> given sockets -> guard -> catalog (kinds and loaders) -> writer
- *              -> Redis has said how it is -> warmer -> access log -> server -> operations -> ready
+ *              -> Redis has said how it is -> access log -> server -> operations -> ready
  *
  * and on SIGTERM or SIGINT the same way back: /readyz says no, the server accepts nothing more and answers what is asked
  * on the connections that there are (loop.h), for DRAIN_MS; then the guard releases its leases. A second signal ends the
@@ -30,8 +30,6 @@
 #include "app/base/standard.h"
 #include "app/catalog/cache_gate.h"
 #include "app/catalog/catalog.h"
-#include "app/catalog/hot_file.h"
-#include "app/catalog/warmer.h"
 #include "app/check/check.h"
 #include "app/check/limits.h"
 #include "app/http/access.h"
@@ -58,7 +56,6 @@ struct service {
     struct guard *guard;
     struct cache_gate gate;
     struct catalog *catalog;
-    struct warmer *warmer;     /* NULL: nothing is warmed */
     struct writer *writer;     /* NULL: writes are off */
     struct access_log *access; /* NULL: there is none */
     struct server *server;
@@ -127,7 +124,6 @@ static bool open_guard(const struct settings *settings, struct service *service)
     config.log = log_guard;
     config.event = running_note;
     config.event_context = service->running;
-    config.hot_keys = settings->hot_file[0] != '\0' ? HOT_KEYS_MAX : 0;
     if (guard_open(&config, &service->guard, &error) == GUARD_OK)
         return true;
     log_event(LOG_LEVEL_ERROR, "guard_open", "reason=\"%s\"", error.text);
@@ -203,7 +199,6 @@ static bool open_ops(const struct settings *settings, struct service *service)
     const struct ops_parts parts = {.guard = service->guard,
                                     .catalog = service->catalog,
                                     .gate = &service->gate,
-                                    .warmer = service->warmer,
                                     .server = service->server,
                                     .running = service->running};
 
@@ -224,7 +219,6 @@ static bool service_open(const struct settings *settings, struct service *servic
 {
     return given_read(&service->given) && open_guard(settings, service) && open_catalog(settings, service) &&
            open_writer(settings, service) && meet_redis(service) &&
-           warmer_open(settings, service->guard, service->catalog, &service->gate, &service->warmer) &&
            open_access(settings, service) && open_server(settings, service) && open_ops(settings, service);
 }
 
@@ -239,7 +233,6 @@ static bool service_close(struct service *service, uint32_t drain_ms)
     if (service->server != NULL)
         server_stop(service->server, drain_ms);
     ops_close(&service->ops);
-    warmer_stop(service->warmer);
     writer_close(&service->writer);
     if (service->server != NULL)
         server_close(&service->server);
@@ -247,7 +240,6 @@ static bool service_close(struct service *service, uint32_t drain_ms)
     if (service->guard != NULL && guard_close(&service->guard, clock_left_ms(end_ms)) != GUARD_OK)
         return false;
     running_close(&service->running);
-    warmer_close(&service->warmer);
     catalog_close(&service->catalog);
     cache_gate_clear(&service->gate);
     return true;

@@ -30,7 +30,6 @@ enum {
     LEASE_MAX_MS = 60000, /* the same in the whole namespace: the guard's default */
     NAME_SPACE_BYTES = 32,
     PATH_BYTES = 1024,
-    SUFFIX_BYTES = 32, /* of its temporary name */
     FLAG_NEAR = 3,     /* an unknown flag this few edits from a known one is taken for a slip */
 };
 
@@ -171,7 +170,7 @@ static bool is_new_file(const char *text)
     const size_t bytes = slash == text ? 1 : slash != NULL ? (size_t)(slash - text) : 0;
     char folder[PATH_BYTES] = ".";
 
-    if (strlen(text) >= sizeof(folder) - SUFFIX_BYTES || (slash != NULL ? slash[1] : text[0]) == '\0')
+    if (strlen(text) >= sizeof(folder) || (slash != NULL ? slash[1] : text[0]) == '\0')
         return false;
     if (bytes > 0)
         snprintf(folder, sizeof(folder), "%.*s", (int)bytes, text);
@@ -213,9 +212,6 @@ static const struct kind database_url_or_none = {
     .allowed = "a postgresql://... URL or a list of keyword=value that libpq can read, or nothing"};
 static const struct kind file = {
     .text_is_right = is_readable_file, .also = "", .allowed = "the path of a readable file, or nothing"};
-static const struct kind new_file = {.text_is_right = is_new_file,
-                                     .also = "",
-                                     .allowed = "a path in a folder that may be written to, or nothing"};
 static const struct kind log_format = {.parse = parse_log, .allowed = "off, combined or json"};
 static const struct kind log_file = {
     .text_is_right = is_log_file,
@@ -335,9 +331,6 @@ static const struct setting table[] = {
     NUMBER("PUSH_BYTES", guard.push_bytes, "16384", 0, 1 << 20, "bytes",
            "cache entries up to this size travel with the message that wakes other processes' requests; 0: "
            "none"),
-    TEXT("HOT_FILE", new_file, hot_file, "",
-         "hot keys are saved here and loaded at the start; processes may share it"),
-    NUMBER("HOT_SAVE_MS", hot_save_ms, "60000", 100, HOUR_MS, "ms", "how often they are saved"),
     TEXT("ACCESS_LOG", log_format, access_log, "off",
          "a line for each request: combined (as Apache and nginx write it, and more behind) or json"),
     TEXT("ACCESS_LOG_FILE", log_file, access_log_file, "",

@@ -32,8 +32,6 @@ struct settings {
     const char *ops_listen;     /* the same, or "off" */
     const char *ops_token_file; /* "": the operations listener asks for no token */
     const char *revalidate_token_file; /* "": no client may ask past the cache */
-    const char *hot_file;              /* "": hot keys are not saved */
-    uint32_t hot_save_ms;
     enum settings_log access_log;
     const char *access_log_file; /* "": stdout */
     uint32_t access_log_percent;

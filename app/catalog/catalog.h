@@ -4,8 +4,7 @@
  * document.
  *
  * The room catalog/ owns what readers load: this file, catalog_json.h (rows to documents), offers.h (how long some of
- * them are kept, and for whom), asker.h (what a load knows of its client), cache_gate.h (may a load be stored?), and
- * warmer.h with hot_file.h (what is loaded before it is asked for).
+ * them are kept, and for whom), asker.h (what a load knows of its client), and cache_gate.h (may a load be stored?).
  *
  * A key that document.h does not know is refused by the loader (GUARD_FAILURE_INTERNAL): it is a bug of its maker.
  *

@@ -290,7 +290,6 @@ void check_machine(const struct settings *settings, struct findings *findings)
     check_own_clock(findings);
     check_token(findings, "OPS_TOKEN_FILE", settings->ops_token_file);
     check_token(findings, "REVALIDATE_TOKEN_FILE", settings->revalidate_token_file);
-    check_file(findings, "HOT_FILE", settings->hot_file);
     check_file(findings, "ACCESS_LOG_FILE", settings->access_log_file);
     check_listen(findings, &clients);
     check_listen(findings, &operators);

@@ -36,19 +36,17 @@ bool look_readyz(const struct ops_parts *parts, struct MHD_Connection *connectio
     const bool draining = atomic_load(parts->draining);
     const bool database = catalog_ready(parts->catalog);
     const bool ready = database && !draining;
-    const struct warmer_state warmer = warmer_state(parts->warmer);
     struct guard_stats stats;
 
     guard_stats(parts->guard, &stats);
     const bool degraded =
         stats.redis_state != GUARD_REDIS_UP || stats.wake_state != GUARD_REDIS_UP || stats.breaker_open;
     return ops_send(connection, ready ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE,
-                    json_pack("{s:b, s:b, s:s, s:s, s:s, s:I, s:b, s:b}", "ready", (int)ready, "draining",
+                    json_pack("{s:b, s:b, s:s, s:s, s:s, s:I, s:b}", "ready", (int)ready, "draining",
                               (int)draining, "database", database ? "up" : "down", "redis",
                               metrics_redis_state_name(stats.redis_state), "wake",
                               metrics_redis_state_name(stats.wake_state), "reigns",
-                              (json_int_t)stats.redis_reigns, "degraded", (int)degraded, "warming",
-                              (int)warmer.is_warming));
+                              (json_int_t)stats.redis_reigns, "degraded", (int)degraded));
 }
 
 static uint32_t count_open_fds(void)

@@ -5,7 +5,6 @@
 
 #include "app/catalog/cache_gate.h"
 #include "app/catalog/catalog.h"
-#include "app/catalog/warmer.h"
 #include "app/http/server.h"
 #include "app/view/stream.h"
 #include "guard/guard.h"
@@ -19,7 +18,6 @@ struct ops_parts {
     struct guard *guard;
     struct catalog *catalog;
     struct cache_gate *gate;
-    const struct warmer *warmer; /* NULL: nothing is warmed */
     struct server *server;
     struct running *running; /* NULL: running loads are not kept */
     /* ops_open() fills in these */

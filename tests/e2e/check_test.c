@@ -101,8 +101,8 @@ TEST(json_has_the_same_findings)
 TEST(a_path_that_is_not_utf_8_is_in_the_json_all_the_same)
 {
     assert_int_equal(
-        check_with("", "--json", (const char *const[]){PLAIN, "HOT_FILE=/tmp/hot-\xfc-\"x", NULL}), 0);
-    assert_non_null(strstr(said, "/tmp/hot-?-\\\"x may be written to"));
+        check_with("", "--json", (const char *const[]){PLAIN, "ACCESS_LOG_FILE=/tmp/log-\xfc-\"x", NULL}), 0);
+    assert_non_null(strstr(said, "/tmp/log-?-\\\"x may be written to"));
 }
 
 TEST(wrong_settings_are_named_and_end_with_2)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * operators_test.c - what operators and their machines do to the cache of running processes: expire, refresh, clear, ask
- * past it, change its times; and what one deployment leaves for the next.
+ * past it, change its times.
  */
 #include "load/base/clock.h"
 #include "tests/support/files.h"
@@ -32,8 +32,6 @@ static bool up(void)
 static bool down(void)
 {
     char name[TEXT_BYTES];
-    snprintf(name, sizeof name, "%s/hot", folder);
-    unlink(name);
     snprintf(name, sizeof name, "%s/token", folder);
     unlink(name);
     return fleet_down() && rmdir(folder) == 0;
@@ -329,92 +327,6 @@ TEST(a_longer_life_is_announced_to_the_database_before_it_counts)
     said = post(0, "/policy?", "FRESH_MS=1000"); /* what is stored lives on */
     assert_says(&said, 200, "\"FRESH_MS\":1000,");
     assert_int_equal(writes_number(SILENCE), before + 3590000);
-}
-
-/* ---- warming ---- */
-
-static bool is_warm(size_t process)
-{
-    struct http_answer answer;
-    fleet_ask_ops(process, NULL, "/readyz", &answer);
-    const bool warm = answer.status == 200 && strstr(answer.body, "\"warming\":false") != NULL;
-    http_answer_clear(&answer);
-    return warm;
-}
-
-static void wait_until_warm(size_t process)
-{
-    const uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS);
-    while (!is_warm(process)) {
-        if (clock_us() > end_us)
-            fail_msg("process %zu is not warm", process);
-        clock_pause_ms(5);
-    }
-}
-
-static bool file_has(const char *name, const char *text)
-{
-    char all[4096];
-    return file_look(name, all, sizeof all) && strstr(all, text) != NULL;
-}
-
-static const char *const *hot_settings(const char *name)
-{
-    static char setting[TEXT_BYTES];
-    static const char *settings[] = {LONG, "LOAD_DELAY_MS=100", "HOT_SAVE_MS=100", setting, NULL};
-    snprintf(setting, sizeof setting, "HOT_FILE=%s", name);
-    return settings;
-}
-
-/* Which of them were asked for, or by how many, does not matter: several requests waited for them. */
-TEST(a_deployment_finds_warm_what_was_hot_and_each_key_is_loaded_once)
-{
-    enum { HOT = 5, NEW = 3 };
-    char name[TEXT_BYTES], paths[HOT][BURST_PATH_BYTES], wanted[64];
-    snprintf(name, sizeof name, "%s/hot", folder);
-    assert_true(fleet_start(PROCESSES, hot_settings(name)));
-    for (size_t i = 0; i < HOT; i++) {
-        struct burst_summary summary;
-        const uint32_t id = fleet_cold_product(paths[i]);
-        snprintf(wanted, sizeof wanted, "products product:%u\n", (unsigned)id);
-        assert_true(fleet_burst(paths[i], 20, NULL, &summary));
-        if (i > 0)
-            continue;
-        const uint64_t end_us = clock_after_ms(FLEET_LIMIT_MS); /* now and then: also before a kill */
-        while (!file_has(name, wanted) && clock_us() < end_us)
-            clock_pause_ms(5);
-        assert_true(file_has(name, wanted));
-    }
-    assert_true(fleet_stop()); /* the last ones are saved at the end */
-    assert_true(file_has(name, wanted));
-
-    const uint64_t mark = stack_postgres_mark(&fleet.postgres);
-    assert_true(fleet_start(NEW, hot_settings(name)));
-    for (size_t i = 0; i < NEW; i++)
-        wait_until_warm(i);
-    for (size_t i = 0; i < HOT; i++) {
-        const struct said said = ask(i % NEW, paths[i], NULL);
-        assert_from(&said, "; hit");
-    }
-    assert_int_equal(stack_postgres_count(&fleet.postgres, mark, FLEET_LOAD_PRODUCT) +
-                         stack_postgres_count(&fleet.postgres, mark, "/* load products */"),
-                     HOT);
-}
-
-TEST(a_damaged_list_costs_what_is_damaged_and_not_the_start)
-{
-    char name[TEXT_BYTES];
-    snprintf(name, sizeof name, "%s/hot", folder);
-    FILE *file = fopen(name, "we");
-    assert_non_null(file);
-    fprintf(file, "catalogd hot keys 1\nproducts product:1;DROP\n\xff\xfe%c\nproducts %s\nproducts prod", 0,
-            key);
-    fclose(file);
-    assert_true(fleet_start(1, hot_settings(name)));
-    wait_until_warm(0);
-    const struct said said = ask(0, cold, NULL);
-    assert_from(&said, "; hit");
-    assert_true(stack_log_count(fleet.catalogd[0].log_path, 0, "event=hot_file") > 0);
 }
 
 TEST_GROUP(.up = up, .down = down, .before = choose_product, .after = end);
