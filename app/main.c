@@ -218,8 +218,8 @@ static bool meet_redis(struct service *service)
 static bool service_open(const struct settings *settings, struct service *service)
 {
     return given_read(&service->given) && open_guard(settings, service) && open_catalog(settings, service) &&
-           open_writer(settings, service) && meet_redis(service) &&
-           open_access(settings, service) && open_server(settings, service) && open_ops(settings, service);
+           open_writer(settings, service) && meet_redis(service) && open_access(settings, service) &&
+           open_server(settings, service) && open_ops(settings, service);
 }
 
 /* Also for a half-open one. False: a loader never came back and may still use the catalog. */

@@ -30,7 +30,7 @@ enum {
     LEASE_MAX_MS = 60000, /* the same in the whole namespace: the guard's default */
     NAME_SPACE_BYTES = 32,
     PATH_BYTES = 1024,
-    FLAG_NEAR = 3,     /* an unknown flag this few edits from a known one is taken for a slip */
+    FLAG_NEAR = 3, /* an unknown flag this few edits from a known one is taken for a slip */
 };
 
 /* ---- kinds: how a text becomes a field ---- */
