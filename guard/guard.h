@@ -365,7 +365,7 @@ struct guard_config {
     void *thread_context; /* of both; lent until guard_close() has returned */
     void (*event)(void *context, const struct guard_event *event); /* see "watching"; NULL: none */
     void *event_context;                                           /* lent until guard_close() has returned */
-    uint32_t hot_keys; /* guard_hot() knows so many; 0 means 64; at most 4096 */
+    uint32_t hot_keys; /* guard_hot() knows so many; 0 means 64; at most 256 */
 };
 
 #define GUARD_CONFIG_DEFAULTS                                                                                \

@@ -7,8 +7,7 @@
  * error. So no weight is underestimated, and with n slots every key that weighs more than 1/n of the sum has one. All
  * weights halve every HOT_HALF_LIFE_MS: what was hot yesterday makes room.
  *
- * A table finds the slot of a key, a heap the lightest slot: an addition costs a few swaps of numbers however many slots
- * there are. Halving all weights leaves the heap in order.
+ * An addition looks at every slot, hash first: what is added is a miss, never a hit.
  *
  * No I/O, no clock; memory only in hot_init(). Threads: none.
  */
@@ -19,30 +18,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { HOT_SLOTS = 64 /* unless said otherwise */, HOT_SLOTS_MAX = 4096, HOT_HALF_LIFE_MS = 60000 };
+enum { HOT_SLOTS = 64 /* unless said otherwise */, HOT_SLOTS_MAX = 256, HOT_HALF_LIFE_MS = 60000 };
 
 struct hot_slot {
     struct guard_hot_key key;
     uint32_t hash;
-    uint16_t heap_at;
-    uint16_t next; /* of the same bucket, and one more; 0: the last */
-};
-
-struct hot_rank {
-    uint64_t weight;
-    size_t slot;
 };
 
 struct hot {
     struct hot_slot *slots; /* owned, `count` of `capacity` in use */
-    struct hot_rank *ranks; /* owned: room to sort in */
-    uint16_t *heap;         /* owned: slots, the lightest first */
-    uint16_t *buckets;      /* owned: a slot and one more; 0: none */
-    size_t count, capacity, bucket_count;
+    size_t count, capacity;
     uint64_t halved_us;
 };
 
-/* slots: 1..HOT_SLOTS_MAX. False: no memory; hot_clear() is due even so. */
+/* slots: 1..HOT_SLOTS_MAX. False: no memory. */
 bool hot_init(struct hot *hot, size_t slots);
 void hot_clear(struct hot *hot);
 /* Keys are cut to what a slot holds. The kind is that of the one that took the slot. */

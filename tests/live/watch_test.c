@@ -480,7 +480,7 @@ TEST(a_hot_key_is_told_with_its_kind_and_the_table_is_as_large_as_wanted)
     struct guard_hot_key top[8];
     struct guard_error error = {.text = ""};
     watch_init();
-    fleet.config.hot_keys = 4097;
+    fleet.config.hot_keys = 257;
     assert_int_equal(guard_open(&fleet.config, &fleet.guards[0], &error), GUARD_INVALID);
     assert_non_null(strstr(error.text, "guard_config.hot_keys"));
     fleet.config.hot_keys = 2;

@@ -126,50 +126,24 @@ TEST(a_key_is_told_with_the_kind_that_it_was_asked_for_with)
     assert_ptr_equal(top[1].kind, first);
 }
 
-TEST_GROUP(.before = begin, .after = end);
-
-/* The slot that is taken over, found the slow way. */
-static uint64_t lightest_of(const struct hot *full)
+TEST(the_slot_of_the_lightest_is_taken_weight_and_all)
 {
-    uint64_t lightest = UINT64_MAX;
-    for (size_t i = 0; i < full->count; i++)
-        if (full->slots[i].key.weight < lightest)
-            lightest = full->slots[i].key.weight;
-    return lightest;
-}
-
-static uint64_t next_dice(uint64_t *dice)
-{
-    *dice ^= *dice << 13;
-    *dice ^= *dice >> 7;
-    *dice ^= *dice << 17;
-    return *dice;
-}
-
-static void add_at_random(struct hot *some, uint64_t now_us, uint64_t *dice, unsigned keys)
-{
+    struct guard_hot_key top[HOT_SLOTS];
     char key[32];
-    snprintf(key, sizeof key, "k%u", (unsigned)(next_dice(dice) % keys));
-    hot_add(some, now_us, key, NULL, next_dice(dice) % 1000);
+    for (unsigned i = 0; i < HOT_SLOTS; i++) {
+        snprintf(key, sizeof key, "k%u", i);
+        hot_add(&hot, START_US, key, NULL, 100 + (i + 40) % HOT_SLOTS); /* k24 is the lightest */
+    }
+    hot_add(&hot, START_US, "new", NULL, 1000);
+    assert_int_equal(hot_top(&hot, START_US, top, HOT_SLOTS), HOT_SLOTS);
+    assert_string_equal(top[0].key, "new");
+    assert_int_equal(top[0].weight, 1100);
+    assert_int_equal(top[0].error, 100);
+    for (unsigned i = 1; i < HOT_SLOTS; i++)
+        assert_string_not_equal(top[i].key, "k24");
 }
 
-TEST(it_is_always_the_lightest_whose_slot_is_taken)
-{
-    static const size_t sizes[] = {1, 2, 3, 64, 100, HOT_SLOTS_MAX};
-    uint64_t dice = 88172645463325252u;
-    for (size_t size = 0; size < sizeof sizes / sizeof *sizes; size++) {
-        struct hot some;
-        assert_true(hot_init(&some, sizes[size]));
-        for (unsigned i = 0; i < 12000; i++) {
-            uint64_t now_us = START_US + (uint64_t)i * HALF_LIFE_US / 2500;
-            add_at_random(&some, now_us, &dice, (unsigned)sizes[size] * 2);
-            if (i % 16 == 0)
-                assert_true(some.slots[some.heap[0]].key.weight == lightest_of(&some));
-        }
-        assert_int_equal(some.count, sizes[size]);
-        hot_clear(&some);
-    }
-}
+TEST_GROUP(.before = begin, .after = end);
 
 TEST(every_slot_of_the_largest_table_finds_its_key_again)
 {
