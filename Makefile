@@ -9,6 +9,8 @@
 #                     DATABASE_URL=postgres://... [SCALE=50000]
 #   make test         every test with real servers; T="unit burst": programs whose path contains one of these.
 #                     T="e2e/sentinel e2e/cluster" LONG=1: what may befall the masters, all of it (20 minutes)
+#   make test-install what a copy of guard/, an installed package and an operator's tools make of it; `make test` leaves
+#                     tests/install out (4 minutes)
 #   make objects      all that the tests need is compiled, and no test is linked: what another compiler has to say
 #   make fuzz         libFuzzer, SECONDS=60 for each target; T=core: only targets whose name contains it
 #   make coverage     branches of guard/ that the unit, fuzz, fail and live tests reach, and those they do not
@@ -90,7 +92,7 @@ BUILD := build/$(notdir $(firstword $(CC)))$(SAN:%=-%)
 
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
-.PHONY: all installable uninstall man dist deb deb-test compat demo run h2o-example scenarios db test tests objects fuzz coverage golden valgrind chaos soak hundred sim swarm courses mutants mutants-live model bench peers lab lint format world empty-root install amalgamation docs clean help
+.PHONY: all installable uninstall man dist deb deb-test compat demo run h2o-example scenarios db test test-install tests objects fuzz coverage golden valgrind chaos soak hundred sim swarm courses mutants mutants-live model bench peers lab lint format world empty-root install amalgamation docs clean help
 .SUFFIXES:
 ifndef V
 MAKEFLAGS += --silent
@@ -178,6 +180,9 @@ TEST_PROGRAMS := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/*/*_test.c))
 ifeq ($(strip $(GUARD_TLS)),)
 TEST_PROGRAMS := $(filter-out %/tls_test %/tls_session_test %/tls_process_test,$(TEST_PROGRAMS))
 endif
+
+# Those of make test-install cost as much CPU as a third of all others.
+EVERYDAY := $(filter-out $(BUILD)/tests/install/%,$(TEST_PROGRAMS))
 
 # build/catalogd and build/stampede are the ones built last, of whichever variant.
 PROGRAMS := $(CATALOGD) $(FLEETLOCK) $(LOAD_PROGRAMS) $(PEERS) $(LAB)
@@ -289,7 +294,7 @@ $(EXAMPLES) $(H2O_EXAMPLE): $(BUILD)/example/%: $(BUILD)/guard/example/%.o $(BUI
 	@echo "  LINK $@"
 	$(LINK) $^ $(EXAMPLE_LIBRARIES) $(GUARD_LIBS) $(LDLIBS)
 -include $(EXAMPLE_OBJECTS:.o=.d) $(BUILD)/guard/example/h2oserver.d
-$(BUILD)/tests/live/examples_test: | $(EXAMPLES) h2o-example
+$(BUILD)/tests/install/examples_test: | $(EXAMPLES) h2o-example
 
 # Not every Debian has h2o: its example is built where it is, which is known once the packages are there.
 HAS_H2O = $(CC) $(CPPFLAGS) -E -include h2o.h -x c /dev/null >/dev/null 2>&1
@@ -356,7 +361,7 @@ db:
 	    $(PSQL) -v scale=$(SCALE) -f sql/seed.sql; \
 	fi
 
-tests: all $(TEST_PROGRAMS) $(CHAOS_SHIM) $(BUILD)/mutants.checked
+tests: all $(EVERYDAY) $(CHAOS_SHIM) $(BUILD)/mutants.checked
 
 # All that `make tests` compiles. With another compiler the links of test programs would say nothing new.
 objects: all $(TEST_PROGRAMS:=.o) $(ARCHIVES) $(EXAMPLE_OBJECTS) $(CHAOS_SHIM) h2o-example
@@ -367,7 +372,7 @@ $(BUILD)/mutants.checked: tests/mutants/table tests/mutants/sow.awk $(wildcard g
 	@touch $@
 
 BROWSER_TESTS := %/browser_test %/page_test %/view_test %/playground_test
-SELECTED := $(sort $(if $(T),$(foreach program,$(TEST_PROGRAMS),$(if $(call chosen,$(program)),$(program))),$(TEST_PROGRAMS)))
+SELECTED := $(sort $(if $(T),$(foreach program,$(TEST_PROGRAMS),$(if $(call chosen,$(program)),$(program))),$(EVERYDAY)))
 
 test: $(if $(T),$(SELECTED) $(CHAOS_SHIM),tests)
 	$(if $(filter $(BROWSER_TESTS),$(SELECTED)),@sh load/deps.sh page-test)
@@ -381,6 +386,9 @@ test: $(if $(T),$(SELECTED) $(CHAOS_SHIM),tests)
 	$(if $(filter %/package_test,$(SELECTED)),@sh load/deps.sh package-test)
 	$(if $(filter %/lock_postgres_test,$(SELECTED)),@sh load/deps.sh pgbouncer)
 	@CATALOGD=$(BUILD)/catalogd EXAMPLES=$(BUILD)/example CHAOS_SHIM=$(CHAOS_SHIM) TEST_LIMIT_S=$(TEST_LIMIT_S) sh tests/support/run.sh $(SELECTED)
+
+test-install:
+	@$(MAKE) test T=tests/install
 
 # What speaks with Redis: connection, scripts and guard, locks, Sentinels, Clusters, TLS, users with an ACL, what check says of it.
 COMPAT := $(addprefix live/,redis_test reign script tag_script permit_script lock_script model lock_model guard_test tags permits \
