@@ -144,6 +144,8 @@ struct stack_postgres {
  * stack_postgres_count() counts. It is not safe against power loss.
  */
 bool stack_postgres_start(struct stack_postgres *postgres, uint32_t max_connections);
+/* One that has what stack_postgres_load() brings, of a scale above 0. */
+bool stack_postgres_start_seeded(struct stack_postgres *postgres, uint32_t max_connections, uint32_t scale);
 bool stack_postgres_restart(struct stack_postgres *postgres); /* with its data */
 /* A standby that streams from this one, and takes over when it is promoted. Its replay can be held up: what has come is
  * not seen until it goes on. */

@@ -28,7 +28,7 @@ enum {
     LOAD_LIMIT_MS = 600000,
     QUERY_LIMIT_MS = 120000
 };
-enum { START_TRIES = 5, ARGUMENTS_MAX = 64, CHUNK_BYTES = 65536 };
+enum { START_TRIES = 5, SEED_CONNECTIONS = 10, ARGUMENTS_MAX = 64, CHUNK_BYTES = 65536 };
 
 /*
  * log_statement writes before the statement runs, also when it fails or is cancelled later, and the parameters as
@@ -83,19 +83,41 @@ static bool init_cluster(const struct stack_postgres *postgres, const char *data
     return proc_run(&options, INIT_LIMIT_MS);
 }
 
+/* The data of a server that is down. */
+static bool copy_cluster(const char *from, const char *to)
+{
+    const char *const argv[] = {"cp", "-a", "--reflink=auto", from, to, NULL};
+    const struct proc_options options = {.argv = argv, .user = proc_plain_user()};
+    return proc_run(&options, INIT_LIMIT_MS);
+}
+
+/* A server of its own fills it, and is stopped: nothing of a copy is still to be recovered. */
+static bool seed_cluster(const char *data, uint32_t scale)
+{
+    struct stack_postgres seeding;
+    char seeded[PROC_PATH_BYTES + 16];
+    bool good = stack_postgres_start(&seeding, SEED_CONNECTIONS) && stack_postgres_load(seeding.url, scale);
+    if (seeding.pid > 0)
+        proc_stop(&seeding.pid, SIGINT, STOP_LIMIT_MS);
+    snprintf(seeded, sizeof seeded, "%s/data", seeding.folder);
+    good = good && copy_cluster(seeded, data);
+    stack_postgres_stop(&seeding);
+    return good;
+}
+
 /* The first of all programs makes it while the others wait; what a killed one left half made is made anew. */
-static bool make_template(const struct stack_postgres *postgres, const char *folder, const char *template)
+static bool make_template(const struct stack_postgres *postgres, const char *template, uint32_t scale)
 {
     char lock[PATH_MAX], half[PATH_MAX];
-    snprintf(lock, sizeof lock, "%.4000s/lock", folder);
-    snprintf(half, sizeof half, "%.4000s/half", folder);
+    snprintf(lock, sizeof lock, "%.4000s.lock", template);
+    snprintf(half, sizeof half, "%.4000s.half", template);
     const int fd = open(lock, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     bool good = fd != -1 && flock(fd, LOCK_EX) == 0;
     if (!good)
         perror(lock);
     if (good && access(template, F_OK) != 0) {
         proc_remove(half);
-        good = init_cluster(postgres, half);
+        good = scale == 0 ? init_cluster(postgres, half) : seed_cluster(half, scale);
         if (good && rename(half, template) != 0) {
             perror(template);
             good = false;
@@ -106,18 +128,22 @@ static bool make_template(const struct stack_postgres *postgres, const char *fol
     return good;
 }
 
-/* STACK_CLUSTERS: a folder for a template that all programs of a test run copy, in less than half of the CPU. */
-static bool create_cluster(const struct stack_postgres *postgres)
+/* A folder for templates that all programs of a test run copy: an empty cluster in less than half of the CPU that initdb
+ * takes, a seeded one in a seventh of what loading does. NULL: there is none. */
+static const char *templates(void)
+{
+    const char *folder = getenv("STACK_CLUSTERS");
+    return folder != NULL && folder[0] != '\0' ? folder : NULL;
+}
+
+static bool create_cluster(const struct stack_postgres *postgres, uint32_t scale)
 {
     char data[PROC_PATH_BYTES + 16], template[PATH_MAX];
-    const char *folder = getenv("STACK_CLUSTERS");
     snprintf(data, sizeof data, "%s/data", postgres->folder);
-    if (folder == NULL || folder[0] == '\0')
+    if (templates() == NULL)
         return init_cluster(postgres, data);
-    snprintf(template, sizeof template, "%.4000s/template", folder);
-    const char *const argv[] = {"cp", "-a", "--reflink=auto", template, data, NULL};
-    const struct proc_options options = {.argv = argv, .user = proc_plain_user()};
-    return make_template(postgres, folder, template) && proc_run(&options, INIT_LIMIT_MS);
+    snprintf(template, sizeof template, "%.4000s/%" PRIu32, templates(), scale);
+    return make_template(postgres, template, scale) && copy_cluster(template, data);
 }
 
 static bool is_up(void *context)
@@ -187,7 +213,14 @@ static bool launch_somewhere(struct stack_postgres *postgres)
 
 bool stack_postgres_start(struct stack_postgres *postgres, uint32_t max_connections)
 {
-    return begin(postgres, max_connections) && create_cluster(postgres) && launch_somewhere(postgres);
+    return begin(postgres, max_connections) && create_cluster(postgres, 0) && launch_somewhere(postgres);
+}
+
+bool stack_postgres_start_seeded(struct stack_postgres *postgres, uint32_t max_connections, uint32_t scale)
+{
+    if (templates() == NULL)
+        return stack_postgres_start(postgres, max_connections) && stack_postgres_load(postgres->url, scale);
+    return begin(postgres, max_connections) && create_cluster(postgres, scale) && launch_somewhere(postgres);
 }
 
 static bool copy_primary(const struct stack_postgres *standby, const struct stack_postgres *primary)

@@ -451,8 +451,7 @@ static bool prepare_postgres(struct scene *scene)
         "ALTER DATABASE postgres SET log_duration = on",
         "CHECKPOINT",
     };
-    if (!stack_postgres_start(&scene->postgres, SCENE_CONNECTIONS) ||
-        !stack_postgres_load(scene->postgres.url, SCENE_PRODUCTS))
+    if (!stack_postgres_start_seeded(&scene->postgres, SCENE_CONNECTIONS, SCENE_PRODUCTS))
         return false;
     for (size_t i = 0; i < sizeof statements / sizeof *statements; i++) {
         if (!stack_postgres_query(scene->postgres.url, statements[i], NULL, 0))

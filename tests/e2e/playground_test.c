@@ -450,8 +450,7 @@ static bool up_with_given_servers(void)
 {
     static char redis_url[128], database_url[128];
     static const char *const settings[] = {redis_url, database_url, "LOAD_DELAY_MS=0", NULL};
-    if (!stack_redis_start(&redis, NULL) || !stack_postgres_start(&postgres, CONNECTIONS) ||
-        !stack_postgres_load(postgres.url, 200))
+    if (!stack_redis_start(&redis, NULL) || !stack_postgres_start_seeded(&postgres, CONNECTIONS, 200))
         return false;
     snprintf(redis_url, sizeof redis_url, "REDIS_URL=%s", redis.url);
     snprintf(database_url, sizeof database_url, "DATABASE_URL=%s", postgres.url);

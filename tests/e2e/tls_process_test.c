@@ -47,7 +47,7 @@ static bool start_servers(void)
     stack_certificates_path(&files, "server.pem", cert);
     stack_certificates_path(&files, "server.key", key);
     return stack_redis_start_as(&redis, &(struct stack_redis_options){.tls = tls}) &&
-           stack_postgres_start(&postgres, 40) && stack_postgres_load(postgres.url, 10) && demand_tls();
+           stack_postgres_start_seeded(&postgres, 40, 10) && demand_tls();
 }
 
 static bool stop_servers(void)

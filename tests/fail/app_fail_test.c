@@ -335,8 +335,7 @@ static bool start(void)
         return false;
     json_set_alloc_funcs(json_memory, __wrap_free);
     json_object_seed(1); /* else it is read from a device once */
-    return stack_redis_start(&redis, NULL) && stack_postgres_start(&postgres, 50) &&
-           stack_postgres_load(postgres.url, SCALE);
+    return stack_redis_start(&redis, NULL) && stack_postgres_start_seeded(&postgres, 50, SCALE);
 }
 
 static bool stop(void)

@@ -113,7 +113,7 @@ TEST(a_write_has_an_outcome_and_the_next_one_is_made)
 static bool start(void)
 {
     return failing_take_over_libuv() && stack_redis_start(&redis, NULL) &&
-           stack_postgres_start(&postgres, 50) && stack_postgres_load(postgres.url, SCALE) &&
+           stack_postgres_start_seeded(&postgres, 50, SCALE) &&
            stack_postgres_query(postgres.url, "UPDATE products SET stock = 100000 WHERE id = 7", NULL, 0);
 }
 

@@ -306,7 +306,7 @@ TEST(a_temporary_table_does_not_catch_what_is_owed)
 
 static bool up(void)
 {
-    if (!stack_postgres_start(&postgres, 20) || !stack_postgres_load(postgres.url, SCALE))
+    if (!stack_postgres_start_seeded(&postgres, 20, SCALE))
         return false;
     shop = PQconnectdb(postgres.url);
     return PQstatus(shop) == CONNECTION_OK;

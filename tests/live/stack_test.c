@@ -443,22 +443,25 @@ TEST(the_catalog_is_loaded_to_scale_and_always_the_same)
     assert_false(stack_postgres_load(url, 300)); /* there already: refused, and seen to be */
 }
 
-/* The name of a folder that make test shares among programs; one of them was killed while it filled it. */
+/* With the folder that make test shares among programs; one of them was killed while it filled it. */
 TEST(a_cluster_is_the_copy_of_a_template_that_is_made_once)
 {
-    char folder[PROC_PATH_BYTES], path[PROC_PATH_BYTES + 32];
+    char folder[PROC_PATH_BYTES], path[PROC_PATH_BYTES + 32], value[32];
     const char *shared = getenv("STACK_CLUSTERS");
     struct stat before, after;
     assert_true(proc_folder("clusters", proc_plain_user(), folder));
-    snprintf(path, sizeof path, "%s/half", folder);
+    snprintf(path, sizeof path, "%s/20.half", folder);
     assert_int_equal(mkdir(path, 0700), 0);
-    snprintf(path, sizeof path, "%s/half/PG_VERSION", folder);
+    snprintf(path, sizeof path, "%s/20.half/PG_VERSION", folder);
     assert_int_equal(symlink("of a killed program", path), 0);
     setenv("STACK_CLUSTERS", folder, 1);
-    snprintf(path, sizeof path, "%s/template/PG_VERSION", folder);
+    snprintf(path, sizeof path, "%s/20/PG_VERSION", folder);
     for (size_t i = 0; i < 2; i++) {
         struct stack_postgres copy;
-        assert_true(stack_postgres_start(&copy, 10));
+        assert_true(stack_postgres_start_seeded(&copy, 10, 20));
+        assert_true(stack_postgres_query(
+            copy.url, "DELETE FROM products RETURNING (SELECT count(*) FROM products)", value, sizeof value));
+        assert_string_equal(value, "20");
         stack_postgres_stop(&copy);
         assert_int_equal(stat(path, i == 0 ? &before : &after), 0);
     }
@@ -517,8 +520,7 @@ static struct whole {
 
 static bool whole_up(void)
 {
-    return stack_redis_start(&whole.redis, NULL) && stack_postgres_start(&whole.postgres, 40) &&
-           stack_postgres_load(whole.postgres.url, 300);
+    return stack_redis_start(&whole.redis, NULL) && stack_postgres_start_seeded(&whole.postgres, 40, 300);
 }
 
 static bool whole_down(void)

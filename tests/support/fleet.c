@@ -20,10 +20,8 @@ struct fleet fleet;
 bool fleet_up(void)
 {
     fleet.next_product = 1;
-    bool good = net_raise_file_limit(4096) && stack_redis_start(&fleet.redis, NULL) &&
-                stack_postgres_start(&fleet.postgres, MAX_CONNECTIONS) &&
-                stack_postgres_load(fleet.postgres.url, FLEET_PRODUCTS);
-    return good;
+    return net_raise_file_limit(4096) && stack_redis_start(&fleet.redis, NULL) &&
+           stack_postgres_start_seeded(&fleet.postgres, MAX_CONNECTIONS, FLEET_PRODUCTS);
 }
 
 bool fleet_down(void)
