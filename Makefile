@@ -11,6 +11,7 @@
 #                     T="e2e/sentinel e2e/cluster" LONG=1: what may befall the masters, all of it (20 minutes)
 #   make test-install what a copy of guard/, an installed package and an operator's tools make of it; `make test` leaves
 #                     tests/install out (4 minutes)
+#   make fail         what tests/fail does, and every call of it: make test has a seventh of those that take long
 #   make objects      all that the tests need is compiled, and no test is linked: what another compiler has to say
 #   make fuzz         libFuzzer, SECONDS=60 for each target; T=core: only targets whose name contains it
 #   make coverage     branches of guard/ that the unit, fuzz, fail and live tests reach, and those they do not
@@ -92,7 +93,7 @@ BUILD := build/$(notdir $(firstword $(CC)))$(SAN:%=-%)
 
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
-.PHONY: all installable uninstall man dist deb deb-test compat demo run h2o-example scenarios db test test-install tests objects fuzz coverage golden valgrind chaos soak hundred sim swarm courses mutants mutants-live model bench peers lab lint format world empty-root install amalgamation docs clean help
+.PHONY: all installable uninstall man dist deb deb-test compat demo run h2o-example scenarios db test test-install fail tests objects fuzz coverage golden valgrind chaos soak hundred sim swarm courses mutants mutants-live model bench peers lab lint format world empty-root install amalgamation docs clean help
 .SUFFIXES:
 ifndef V
 MAKEFLAGS += --silent
@@ -389,6 +390,9 @@ test: $(if $(T),$(SELECTED) $(CHAOS_SHIM),tests)
 
 test-install:
 	@$(MAKE) test T=tests/install
+
+fail:
+	@$(MAKE) test T=tests/fail FAIL_EVERY=1
 
 # What speaks with Redis: connection, scripts and guard, locks, Sentinels, Clusters, TLS, users with an ACL, what check says of it.
 COMPAT := $(addprefix live/,redis_test reign script tag_script permit_script lock_script model lock_model guard_test tags permits \

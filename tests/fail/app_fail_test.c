@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * app_fail_test.c - the parts of the service beside a real Redis and PostgreSQL, again and again; each time the
- * next allocation or system call fails.
+ * app_fail_test.c - the parts of the service beside a real Redis and PostgreSQL, again and again; each time another
+ * allocation or system call fails.
  *
  * Expected as in guard_fail_test.c: no crash, nothing lost, an outcome that the headers name, and health once
  * nothing fails any more. jansson takes its memory from the test, so its allocations fail, too.
@@ -154,10 +154,10 @@ static void use_pipelined(bool healthy)
 
 TEST(a_query_has_an_outcome_and_the_pool_goes_on)
 {
-    sweep_alone(FAIL_MEMORY, use_prepared);
-    sweep_alone(FAIL_MEMORY, use_pipelined);
-    sweep_alone(FAIL_THREAD, use_prepared);
-    sweep_alone(FAIL_POLL_SIGNAL, use_prepared);
+    sweep_some(FAIL_MEMORY, use_prepared);
+    sweep_some(FAIL_MEMORY, use_pipelined);
+    sweep_some(FAIL_THREAD, use_prepared);
+    sweep_some(FAIL_POLL_SIGNAL, use_prepared);
 }
 
 /* ---- the catalog behind the guard ---- */
@@ -311,12 +311,12 @@ static void live(bool healthy)
 
 TEST(the_service_answers_and_recovers)
 {
-    sweep_alone(FAIL_MEMORY, live);
-    sweep_alone(FAIL_LIBRARY_MEMORY, live); /* and jansson's */
-    sweep_alone(FAIL_THREAD, live);
-    sweep_alone(FAIL_DESCRIPTOR, live);
-    sweep_alone(FAIL_SOCKET, live);
-    sweep_alone(FAIL_LISTEN, live);
+    sweep_some(FAIL_MEMORY, live);
+    sweep_some(FAIL_LIBRARY_MEMORY, live); /* and jansson's */
+    sweep_some(FAIL_THREAD, live);
+    sweep_some(FAIL_DESCRIPTOR, live);
+    sweep_some(FAIL_SOCKET, live);
+    sweep_some(FAIL_LISTEN, live);
 }
 
 /* Whether it hits accept() beside another connection or alone is a matter of timing. */
@@ -324,7 +324,7 @@ TEST(a_server_out_of_descriptors_accepts_again)
 {
     enum { TIMES = 5 };
     for (int i = 0; i < TIMES; i++)
-        sweep_alone(FAIL_ACCEPT, live);
+        sweep_some(FAIL_ACCEPT, live);
 }
 
 /* ---- the servers ---- */

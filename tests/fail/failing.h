@@ -361,4 +361,27 @@ static inline void sweep_alone(enum failing what, attempt *attempt_one)
     attempt_one(true);
 }
 
+static inline unsigned sweep_setting(const char *name, unsigned otherwise)
+{
+    const char *text = getenv(name);
+    return text != NULL && text[0] != '\0' ? (unsigned)strtoul(text, NULL, 10) : otherwise;
+}
+
+/* Likewise, for what takes long: the first few calls, and every 7th of the rest, other ones each day. FAIL_EVERY=1, with
+ * which `make fail` runs, is all of them; FAIL_SEED= repeats those of a day. */
+static inline void sweep_some(enum failing what, attempt *attempt_one)
+{
+    unsigned every = sweep_setting("FAIL_EVERY", 7);
+    unsigned seed = sweep_setting("FAIL_SEED", (unsigned)(time(NULL) / 86400)) % every, first = 1, failed = 0;
+    for (; attempt_failing(what, attempt_one, first); failed++) {
+        assert_true(first < SWEEP_RUNS_MAX);
+        first++;
+        while (first > every && first % every != seed)
+            first++;
+    }
+    print_message("%u calls failed in turn: FAIL_EVERY=%u FAIL_SEED=%u\n", failed, every, seed);
+    assert_true(failed > 0);
+    attempt_one(true);
+}
+
 #endif

