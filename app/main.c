@@ -35,7 +35,6 @@
 #include "app/http/access.h"
 #include "app/http/given.h"
 #include "app/http/server.h"
-#include "app/ops/health.h"
 #include "app/ops/ops.h"
 #include "app/view/running.h"
 #include "app/write/writer.h"
@@ -196,13 +195,13 @@ static bool open_server(const struct settings *settings, struct service *service
 
 static bool open_ops(const struct settings *settings, struct service *service)
 {
-    const struct ops_parts parts = {.guard = service->guard,
-                                    .catalog = service->catalog,
-                                    .gate = &service->gate,
-                                    .server = service->server,
-                                    .running = service->running};
+    const struct ops_service of = {.guard = service->guard,
+                                   .catalog = service->catalog,
+                                   .gate = &service->gate,
+                                   .server = service->server,
+                                   .running = service->running};
 
-    return ops_open(settings, &service->given, &parts, &service->ops);
+    return ops_open(settings, &service->given, &of, &service->ops);
 }
 
 /* Requests that came before would load what lies in the cache. The guard's line says why it is not connected. */
@@ -284,7 +283,7 @@ static int serve(const struct settings *settings, struct service *service, const
         log_catch_up();
         if (number == SIGHUP)
             reload(settings, service);
-        if (is_watched && health_look(service->server, service->guard).is_well)
+        if (is_watched && ops_health(service->server, service->guard).is_well)
             notify_alive();
     }
     return number;

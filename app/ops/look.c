@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* look.c - see look.h. */
-#include "app/ops/look.h"
+/*
+ * look.c - what an operator may look at, and that changes nothing: health, readiness, numbers, hot keys; and the samples
+ * of the live view. None of it blocks.
+ */
+#include "app/ops/paths.h"
 
 #include "app/base/clock.h"
 #include "app/base/log.h"
 #include "app/http/reply.h"
-#include "app/ops/health.h"
 #include "app/ops/metrics.h"
 #include "app/ops/ops_reply.h"
 
@@ -16,13 +18,31 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum { HOT_SHOWN = 20 };
+enum {
+    HOT_SHOWN = 20,
+    STUCK_MS = 5000, /* a server loop or a guard thread that has not turned for this long is stuck */
+};
 
 static const char METRICS_TYPE[] = "text/plain; version=0.0.4; charset=utf-8";
 
+struct health ops_health(const struct server *server, struct guard *guard)
+{
+    struct server_stats of_server;
+    struct guard_stats of_guard;
+
+    server_stats(server, &of_server);
+    guard_stats(guard, &of_guard);
+    return (struct health){
+        .is_well = of_server.beat_age_ms < STUCK_MS && of_guard.beat_age_ms < STUCK_MS,
+        .server_loops = of_server.loops,
+        .server_turn_ms = of_server.beat_age_ms,
+        .guard_turn_ms = of_guard.beat_age_ms,
+    };
+}
+
 bool look_healthz(const struct ops_parts *parts, struct MHD_Connection *connection)
 {
-    const struct health health = health_look(parts->server, parts->guard);
+    const struct health health = ops_health(parts->of.server, parts->of.guard);
     const bool well = health.is_well || atomic_load(parts->draining);
 
     return ops_send(connection, well ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE,
@@ -34,11 +54,11 @@ bool look_healthz(const struct ops_parts *parts, struct MHD_Connection *connecti
 bool look_readyz(const struct ops_parts *parts, struct MHD_Connection *connection)
 {
     const bool draining = atomic_load(parts->draining);
-    const bool database = catalog_ready(parts->catalog);
+    const bool database = catalog_ready(parts->of.catalog);
     const bool ready = database && !draining;
     struct guard_stats stats;
 
-    guard_stats(parts->guard, &stats);
+    guard_stats(parts->of.guard, &stats);
     const bool degraded =
         stats.redis_state != GUARD_REDIS_UP || stats.wake_state != GUARD_REDIS_UP || stats.breaker_open;
     return ops_send(connection, ready ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE,
@@ -78,7 +98,7 @@ static uint64_t read_resident_bytes(void)
 static void collect_kinds(const struct ops_parts *parts, struct metrics_kind kinds[DOCUMENT_KIND_COUNT])
 {
     for (size_t i = 0; i < DOCUMENT_KIND_COUNT; i++) {
-        const struct guard_kind *kind = catalog_kind(parts->catalog, (enum document_kind)i);
+        const struct guard_kind *kind = catalog_kind(parts->of.catalog, (enum document_kind)i);
 
         kinds[i].name = guard_kind_name(kind);
         guard_kind_stats(kind, &kinds[i].stats);
@@ -90,9 +110,9 @@ static void collect(const struct ops_parts *parts, struct metrics *out)
     struct rlimit limit = {0};
 
     *out = (struct metrics){.mode = parts->mode};
-    guard_stats(parts->guard, &out->guard);
-    server_stats(parts->server, &out->server);
-    out->database_ready = catalog_ready(parts->catalog);
+    guard_stats(parts->of.guard, &out->guard);
+    server_stats(parts->of.server, &out->server);
+    out->database_ready = catalog_ready(parts->of.catalog);
     out->started_at_ms = parts->started_at_ms;
     out->uptime_ms = clock_ms() - parts->started_ms;
     out->resident_bytes = read_resident_bytes();
@@ -128,7 +148,7 @@ bool look_metrics(const struct ops_parts *parts, struct MHD_Connection *connecti
 static json_t *heat(const struct ops_parts *parts, enum guard_hot_by by, uint64_t unit)
 {
     struct guard_hot_key keys[HOT_SHOWN];
-    const size_t count = guard_hot(parts->guard, by, keys, HOT_SHOWN);
+    const size_t count = guard_hot(parts->of.guard, by, keys, HOT_SHOWN);
     json_t *list = json_array();
 
     for (size_t i = 0; i < count; i++)
@@ -151,15 +171,15 @@ bool look_hot(const struct ops_parts *parts, struct MHD_Connection *connection)
 void look_sample(void *context, struct live_sample *out)
 {
     const struct ops_parts *parts = context;
-    guard_stats(parts->guard, &out->guard);
-    server_stats(parts->server, &out->server);
+    guard_stats(parts->of.guard, &out->guard);
+    server_stats(parts->of.server, &out->server);
     out->at_ms = clock_wall_ms();
     out->up_ms = clock_ms() - parts->started_ms;
     out->draining = atomic_load(parts->draining);
-    out->database_ready = parts->catalog != NULL && catalog_ready(parts->catalog);
+    out->database_ready = parts->of.catalog != NULL && catalog_ready(parts->of.catalog);
     out->redis_state = metrics_redis_state_name(out->guard.redis_state);
     out->wake_state = metrics_redis_state_name(out->guard.wake_state);
-    if (parts->running != NULL)
-        out->running_count = running_list(parts->running, out->running, LIVE_RUNNING_MAX);
-    out->hot_count = guard_hot(parts->guard, GUARD_HOT_COLLAPSED, out->hot, LIVE_HOT_MAX);
+    if (parts->of.running != NULL)
+        out->running_count = running_list(parts->of.running, out->running, LIVE_RUNNING_MAX);
+    out->hot_count = guard_hot(parts->of.guard, GUARD_HOT_COLLAPSED, out->hot, LIVE_HOT_MAX);
 }

@@ -6,6 +6,7 @@
 #include "app/ops/metrics.h"
 
 #include "app/base/settings.h"
+#include "app/base/stat_list.h"
 
 #include <inttypes.h>
 #include <stddef.h>
@@ -97,8 +98,8 @@ static const struct row AGES[] = {
 };
 
 /*
- * The guard's numbers (guard_stat_info()) that have another name here, or are one family together: "number", or
- * "label's value:number". A number that is not named here is a family by its own name; so new ones need no line.
+ * The guard's numbers that have another name here, or are one family together, as a list with the label's values
+ * (stat_list.h). A number that is not named here is a family by its own name; so new ones need no line.
  */
 static const struct family {
     const char *name, *label;
@@ -141,7 +142,7 @@ static const struct family {
      "evicted:near_evicted invalidated:near_dropped unheard:near_cleared"},
     {"turn_age", NULL, NULL, "beat_age_ms"},
 };
-enum { FAMILY_COUNT = sizeof(FAMILIES) / sizeof(FAMILIES[0]), NAME_BYTES = 48 };
+enum { FAMILY_COUNT = sizeof(FAMILIES) / sizeof(FAMILIES[0]) };
 
 /* One gauge for each state, see write_redis_states(). */
 static const char STATES[] = "redis_state wake_state";
@@ -218,7 +219,7 @@ static void write_rows(const struct metrics *metrics, const struct row *rows, si
 struct sample {
     FILE *out;
     const char *prefix, *family;
-    char labels[3 * NAME_BYTES]; /* without braces; "": none */
+    char labels[3 * STAT_NAME_BYTES]; /* without braces; "": none */
 };
 
 static void write_sample(const struct sample *sample, const char *suffix, const char *bound)
@@ -235,7 +236,7 @@ static void write_histogram(const struct sample *sample, const struct guard_hist
     uint64_t total = 0;
 
     for (size_t i = 0; i < GUARD_HISTOGRAM_BUCKETS; i++) {
-        char bound[NAME_BYTES] = "le=\"+Inf\"";
+        char bound[STAT_NAME_BYTES] = "le=\"+Inf\"";
 
         total += histogram->count[i];
         if (i < GUARD_HISTOGRAM_BUCKETS - 1)
@@ -281,22 +282,6 @@ static void write_number(const struct sample *sample, const struct guard_stats *
     fputc('\n', sample->out);
 }
 
-/* The next of a list as in FAMILIES, and its label's value. False: there are no more, or the guard has no such number. */
-static bool next_number(const char **list, size_t *number, char value[NAME_BYTES])
-{
-    char word[2 * NAME_BYTES];
-    const size_t bytes = strcspn(*list += strspn(*list, " "), " ");
-
-    snprintf(word, sizeof(word), "%.*s", (int)bytes, *list);
-    *list += bytes;
-    const char *colon = strchr(word, ':'), *name = colon != NULL ? colon + 1 : word;
-    snprintf(value, NAME_BYTES, "%.*s", (int)strcspn(word, ":"), word);
-    *number = 0;
-    while (guard_stat_info(*number) != NULL && strcmp(guard_stat_info(*number)->name, name) != 0)
-        ++*number;
-    return guard_stat_info(*number) != NULL;
-}
-
 static void set_labels(struct sample *sample, const struct metrics_kind *kind, const char *label,
                        const char *value)
 {
@@ -315,10 +300,10 @@ static void set_labels(struct sample *sample, const struct metrics_kind *kind, c
 static void write_numbers(struct sample *sample, const struct family *family, const struct guard_stats *stats,
                           const struct metrics_kind *kind)
 {
-    char value[NAME_BYTES];
+    char value[STAT_NAME_BYTES];
     size_t number = 0;
 
-    for (const char *list = family->numbers; next_number(&list, &number, value);) {
+    for (const char *list = family->numbers; stat_list_next(&list, &number, value);) {
         if (kind != NULL && !guard_stat_info(number)->per_kind)
             continue;
         set_labels(sample, kind, family->label, value);
@@ -331,7 +316,7 @@ static void write_family_head(const struct sample *sample, const struct family *
     static const char *const TYPES[] = {
         [GUARD_STAT_COUNTER] = "counter", [GUARD_STAT_GAUGE] = "gauge", [GUARD_STAT_HISTOGRAM] = "histogram"};
     const struct guard_stat_info *info = guard_stat_info(number);
-    char name[2 * NAME_BYTES];
+    char name[2 * STAT_NAME_BYTES];
 
     snprintf(name, sizeof(name), "%s%s", sample->prefix, sample->family);
     write_head(name, info->type == GUARD_STAT_HISTOGRAM ? "_seconds" : suffix_of(number), TYPES[info->type],
@@ -342,11 +327,11 @@ static void write_family_head(const struct sample *sample, const struct family *
 static void write_family(const struct metrics *metrics, const struct family *family, FILE *out)
 {
     struct sample sample = {.out = out, .prefix = "guard_", .family = family->name};
-    char value[NAME_BYTES];
+    char value[STAT_NAME_BYTES];
     const char *list = family->numbers;
     size_t last = 0, number = 0;
 
-    while (next_number(&list, &number, value))
+    while (stat_list_next(&list, &number, value))
         last = number;
     write_family_head(&sample, family, last);
     write_numbers(&sample, family, &metrics->guard, NULL);
@@ -360,10 +345,10 @@ static void write_family(const struct metrics *metrics, const struct family *fam
 
 static bool is_in(const char *list, size_t wanted)
 {
-    char value[NAME_BYTES];
+    char value[STAT_NAME_BYTES];
     size_t number = 0;
 
-    while (next_number(&list, &number, value))
+    while (stat_list_next(&list, &number, value))
         if (number == wanted)
             return true;
     return false;

@@ -10,12 +10,8 @@
 #include "app/http/head.h"
 #include "app/http/listener.h"
 #include "app/http/reply.h"
-#include "app/ops/change.h"
-#include "app/ops/look.h"
 #include "app/ops/ops_reply.h"
-#include "app/ops/places.h"
-#include "app/ops/policy.h"
-#include "app/ops/site.h"
+#include "app/ops/paths.h"
 #include "app/view/page.h"
 
 #include <stdatomic.h>
@@ -125,7 +121,7 @@ static const struct {
     {MHD_HTTP_METHOD_POST, "/expire", true, change_expire},
     {MHD_HTTP_METHOD_POST, "/refresh", true, change_refresh},
     {MHD_HTTP_METHOD_POST, "/clear", true, change_clear},
-    {MHD_HTTP_METHOD_POST, "/policy", true, policy_answer},
+    {MHD_HTTP_METHOD_POST, "/policy", true, change_policy},
 };
 enum { TABLE_ROWS = sizeof(TABLE) / sizeof(TABLE[0]) };
 
@@ -164,12 +160,12 @@ static bool answer(struct ops *ops, struct MHD_Connection *connection, const cha
 
         return ops_refuse(connection, &wrong);
     }
-    if (strcmp(path, "/") != 0 && site_is_foreign(connection))
+    if (strcmp(path, "/") != 0 && ops_is_foreign(connection))
         return ops_refuse(connection, &FOREIGN_SITE);
     if (TABLE[row].needs_token && !is_authorized(ops, connection))
         return ops_refuse(connection, &NO_TOKEN);
     if (TABLE[row].needs_token && !ops->token.required && !ops->listener.is_unix &&
-        !site_host_is_address(connection))
+        !ops_host_is_address(connection))
         return ops_refuse(connection, &NAMED_HOST);
     return TABLE[row].answer(&ops->parts, connection);
 }
@@ -289,9 +285,9 @@ static bool ops_start(struct ops *ops, const struct settings *settings, const st
     return true;
 }
 
-static void join_parts(struct ops *ops, const struct settings *settings, const struct ops_parts *parts)
+static void join_parts(struct ops *ops, const struct settings *settings, const struct ops_service *service)
 {
-    ops->parts = *parts;
+    ops->parts.of = *service;
     ops->parts.name_space = settings->guard.name_space;
     ops->parts.mode = settings->guard.mode;
     ops->parts.started_ms = clock_ms();
@@ -307,7 +303,7 @@ static bool open_stream(struct ops *ops, const struct settings *settings)
                                   .context = &ops->parts,
                                   .about = {.pid = getpid(),
                                             .name_space = ops->parts.name_space,
-                                            .address = server_address(ops->parts.server),
+                                            .address = server_address(ops->parts.of.server),
                                             .mode = ops->parts.mode,
                                             .max_loads = settings->guard.max_loads,
                                             .load_permits = settings->guard.load_permits,
@@ -315,7 +311,7 @@ static bool open_stream(struct ops *ops, const struct settings *settings)
     return stream_init(&ops->stream);
 }
 
-bool ops_open(const struct settings *settings, const struct given *given, const struct ops_parts *parts,
+bool ops_open(const struct settings *settings, const struct given *given, const struct ops_service *service,
               struct ops **out)
 {
     int fds[GIVEN_MAX];
@@ -326,7 +322,7 @@ bool ops_open(const struct settings *settings, const struct given *given, const 
     struct ops *ops = calloc(1, sizeof(*ops));
     if (ops == NULL)
         return false;
-    join_parts(ops, settings, parts);
+    join_parts(ops, settings, service);
     policy_init(&ops->policy, settings);
     if (open_stream(ops, settings) && ops_start(ops, settings, given))
         *out = ops;

@@ -20,16 +20,15 @@
  *                                      allows, while one process refreshes it
  *     POST /refresh?key=A&key=B        loads those of 1 to 100 keys that are missing or stale, and counts them
  *     POST /clear?namespace=catalog    drops everything; the name must be that of this process
- *     POST /policy?FRESH_MS=5000       times of this process from now on, see policy.h
+ *     POST /policy?FRESH_MS=5000       times of this process from now on
  *
- * All but the first three ask for the token, if there is one; site.h says what pages of other sites are kept from. A
+ * All but the first three ask for the token, if there is one; ops_reply.h says what pages of other sites are kept from. A
  * thread per connection: an invalidation blocks while Redis is slow, and a stuck server loop must not take this listener
  * with it. There are few; places.h says which makes way when all places are taken.
  *
- * The room ops/: this file asks who may, look.h tells, change.h and policy.h do what is to be done, ops_reply.h answers,
- * metrics.h prints the numbers, health.h says whether all threads turn, places.h and site.h keep out what does not belong
- * here, parts.h names what they work on. The room view/ before it has the page, the samples that it draws and their
- * streams.
+ * The room ops/: this file asks who may, look.c tells, change.c does what is to be done (paths.h), ops_reply.h answers,
+ * metrics.h prints the numbers, places.h says who makes way. The room view/ before it has the page, the samples that it
+ * draws and their streams.
  *
  * Threads: open, close and drain on one thread.
  */
@@ -37,7 +36,7 @@
 #define APP_OPS_H
 
 #include "app/base/settings.h"
-#include "app/ops/parts.h"
+#include "app/ops/paths.h"
 #include "app/ops/places.h"
 
 enum { OPS_CONNECTIONS = PLACES_SOCKETS };
@@ -46,7 +45,7 @@ struct ops;
 
 /* Everything is lent until ops_close() returns. A socket that was given for it (given.h; NULL: none) wins over the
  * setting. False: the reason was logged. *out is NULL for "off". */
-bool ops_open(const struct settings *settings, const struct given *given, const struct ops_parts *parts,
+bool ops_open(const struct settings *settings, const struct given *given, const struct ops_service *service,
               struct ops **out);
 /* The token of OPS_TOKEN_FILE as it is in the file by now. False: the reason was logged, and the old one counts. Accepts
  * NULL. */

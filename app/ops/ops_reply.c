@@ -4,9 +4,14 @@
 
 #include "app/http/reply.h"
 
+#include <arpa/inet.h>
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+
+enum { HOST_BYTES = 64 };
 
 static const struct ops_refusal UNCONFIRMED = {
     MHD_HTTP_SERVICE_UNAVAILABLE, "Not confirmed",
@@ -103,4 +108,34 @@ unsigned ops_argument_count(struct MHD_Connection *connection)
 const char *ops_argument(struct MHD_Connection *connection, const char *name)
 {
     return MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, name);
+}
+
+/* ---- who asks ---- */
+
+static const char *header(struct MHD_Connection *connection, const char *name)
+{
+    const char *value = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
+
+    return value != NULL ? value : "";
+}
+
+bool ops_is_foreign(struct MHD_Connection *connection)
+{
+    const char *site = header(connection, "Sec-Fetch-Site");
+
+    return strcmp(site, "cross-site") == 0 || strcmp(site, "same-site") == 0;
+}
+
+bool ops_host_is_address(struct MHD_Connection *connection)
+{
+    const char *host = header(connection, MHD_HTTP_HEADER_HOST);
+    const bool is_v6 = host[0] == '[';
+    const size_t bytes = strcspn(host += is_v6, is_v6 ? "]" : ":");
+    unsigned char address[sizeof(struct in6_addr)];
+    char name[HOST_BYTES];
+
+    if (bytes >= sizeof(name))
+        return false;
+    snprintf(name, sizeof(name), "%.*s", (int)bytes, host);
+    return strcasecmp(name, "localhost") == 0 || inet_pton(is_v6 ? AF_INET6 : AF_INET, name, address) == 1;
 }

@@ -1,98 +1,40 @@
 /* SPDX-License-Identifier: MIT */
-/* live.c - see live.h: its groups of numbers are tables. */
+/* live.c - see live.h: its groups of numbers are lists. */
 #include "app/view/live.h"
 
 #include "app/base/settings.h"
+#include "app/base/stat_list.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
-/* A number of guard_stats. */
-struct number {
-    const char *name;
-    size_t offset;
-    bool is_32; /* bits; 64 otherwise */
-};
-#define OF(name, field)                                                                                      \
-    {                                                                                                        \
-        name, offsetof(struct guard_stats, field), false                                                     \
-    }
-#define OF_32(name, field)                                                                                   \
-    {                                                                                                        \
-        name, offsetof(struct guard_stats, field), true                                                      \
-    }
-
-static const struct number ANSWERS[] = {
-    OF("near", near_hit),
-    OF("cache", hit),
-    OF("stale", stale),
-    OF("absent", absent_hit),
-    OF("failed_before", failed_hit),
-    OF("load", loaded),
-    OF("flight", collapsed_process),
-    OF("fleet", collapsed_fleet),
-    OF("failed", failed),
-    OF("shed", shed),
-    OF("timeout", timed_out),
-    OF("cancelled", cancelled),
-    OF("closing", closed),
-    OF("missed", missed),
-};
-static const struct number LOADS[] = {
-    OF("started", load_started),     OF("ok", load_ok),
-    OF("absent", load_absent),       OF("unchanged", load_unchanged),
-    OF("failed", load_failed),       OF("cancelled", load_cancelled),
-    OF("uncached", load_uncached),   OF("duplicate", load_duplicate),
-    OF("nested", load_nested),       OF("refreshes", refresh_started),
-    OF_32("running", loads_running), OF_32("queued", loads_queued),
-};
-static const struct number LEASES[] = {
-    OF("acquired", lease_acquired),
-    OF("busy", lease_busy),
-    OF("renewed", lease_renewed),
-    OF("lost", lease_lost),
-};
-static const struct number PERMITS[] = {
-    OF_32("held", permits_held),
-    OF_32("waiting", permits_waiting),
-    OF("refused", permit_refused),
-    OF("lost", permit_lost),
-};
-static const struct number SHADOW[] = {
-    OF("saved", shadow_saved),
-    OF("hits", shadow_hits),
-    OF("waits", shadow_waits),
-    OF("loads", shadow_loads),
-};
-static const struct number NEAR[] = {
-    OF("entries", near_entries),
-    OF("bytes", near_bytes),
-    OF("missed", near_miss),
-    OF("evicted", near_evicted),
-};
-static const struct number REDIS[] = {
-    OF("commands", redis_commands),
-    OF("round_trips", redis_round_trips),
-    OF("timeouts", redis_timeouts),
-    OF("errors", redis_errors),
-};
+/* The guard's numbers by their names here (stat_list.h). */
+static const char ANSWERS[] =
+    "near:near_hit cache:hit stale absent:absent_hit failed_before:failed_hit load:loaded "
+    "flight:collapsed_process "
+    "fleet:collapsed_fleet failed shed timeout:timed_out cancelled closing:closed missed";
+static const char LOADS[] =
+    "started:load_started ok:load_ok absent:load_absent unchanged:load_unchanged failed:load_failed "
+    "cancelled:load_cancelled uncached:load_uncached duplicate:load_duplicate nested:load_nested "
+    "refreshes:refresh_started running:loads_running queued:loads_queued";
+static const char LEASES[] = "acquired:lease_acquired busy:lease_busy renewed:lease_renewed lost:lease_lost";
+static const char PERMITS[] =
+    "held:permits_held waiting:permits_waiting refused:permit_refused lost:permit_lost";
+static const char SHADOW[] = "saved:shadow_saved hits:shadow_hits waits:shadow_waits loads:shadow_loads";
+static const char NEAR[] = "entries:near_entries bytes:near_bytes missed:near_miss evicted:near_evicted";
+static const char REDIS[] =
+    "commands:redis_commands round_trips:redis_round_trips timeouts:redis_timeouts errors:redis_errors";
 
 static const uint64_t BOUNDS_US[] = GUARD_HISTOGRAM_BOUNDS_US;
 
-static uint64_t value_of(const struct guard_stats *stats, const struct number *number)
-{
-    const char *at = (const char *)stats + number->offset;
-
-    return number->is_32 ? *(const uint32_t *)(const void *)at : *(const uint64_t *)(const void *)at;
-}
-
-#define GROUP(stats, rows) group_json(stats, rows, sizeof(rows) / sizeof((rows)[0]))
-static json_t *group_json(const struct guard_stats *stats, const struct number *rows, size_t count)
+static json_t *group_json(const struct guard_stats *stats, const char *list)
 {
     json_t *group = json_object();
+    char name[STAT_NAME_BYTES];
+    size_t number = 0;
 
-    for (size_t i = 0; i < count; i++)
-        json_object_set_new(group, rows[i].name, json_integer((json_int_t)value_of(stats, &rows[i])));
+    while (stat_list_next(&list, &number, name))
+        json_object_set_new(group, name, json_integer((json_int_t)guard_stat_value(stats, number)));
     return group;
 }
 
@@ -167,7 +109,7 @@ static json_t *http_json(const struct server_stats *server)
 
 static json_t *redis_json(const struct live_sample *sample)
 {
-    json_t *redis = GROUP(&sample->guard, REDIS);
+    json_t *redis = group_json(&sample->guard, REDIS);
 
     json_object_set_new(redis, "state", json_string(sample->redis_state));
     json_object_set_new(redis, "wake", json_string(sample->wake_state));
@@ -191,16 +133,17 @@ json_t *live_json(const struct live_sample *sample)
 {
     const struct guard_stats *guard = &sample->guard;
 
-    return json_pack(
-        "{s:i, s:I, s:I, s:b, s:o, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, "
-        "s:{s:b}, s:o}",
-        "v", LIVE_VERSION, "at_ms", (json_int_t)sample->at_ms, "up_ms", (json_int_t)sample->up_ms, "draining",
-        (int)sample->draining, "answers", GROUP(guard, ANSWERS), "waiters", (json_int_t)guard->waiters,
-        "flights", (json_int_t)guard->flights, "loads", GROUP(guard, LOADS), "running", running_json(sample),
-        "get_us", histogram_json(&guard->get_duration), "load_us", histogram_json(&guard->load_duration),
-        "leases", GROUP(guard, LEASES), "permits", GROUP(guard, PERMITS), "shadow", GROUP(guard, SHADOW),
-        "near", GROUP(guard, NEAR), "hot", hot_json(sample), "redis", redis_json(sample), "database", "ready",
-        (int)sample->database_ready, "http", http_json(&sample->server));
+    return json_pack("{s:i, s:I, s:I, s:b, s:o, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, "
+                     "s:{s:b}, s:o}",
+                     "v", LIVE_VERSION, "at_ms", (json_int_t)sample->at_ms, "up_ms",
+                     (json_int_t)sample->up_ms, "draining", (int)sample->draining, "answers",
+                     group_json(guard, ANSWERS), "waiters", (json_int_t)guard->waiters, "flights",
+                     (json_int_t)guard->flights, "loads", group_json(guard, LOADS), "running",
+                     running_json(sample), "get_us", histogram_json(&guard->get_duration), "load_us",
+                     histogram_json(&guard->load_duration), "leases", group_json(guard, LEASES), "permits",
+                     group_json(guard, PERMITS), "shadow", group_json(guard, SHADOW), "near",
+                     group_json(guard, NEAR), "hot", hot_json(sample), "redis", redis_json(sample),
+                     "database", "ready", (int)sample->database_ready, "http", http_json(&sample->server));
 }
 
 json_t *live_first_json(const struct live_sample *sample, const struct live_about *about, uint32_t every_ms)

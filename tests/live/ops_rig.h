@@ -57,9 +57,9 @@ static inline void service_open(struct service *service, const char *path, const
              (unsigned)service->ops_port);
     const struct settings settings = {
         .guard = config, .ops_listen = ops_listen, .ops_token_file = token_file != NULL ? token_file : ""};
-    const struct ops_parts parts = {
+    const struct ops_service of = {
         .guard = service->guard, .server = service->server, .running = service->running};
-    assert_true(ops_open(&settings, NULL, &parts, &service->ops));
+    assert_true(ops_open(&settings, NULL, &of, &service->ops));
 }
 
 static inline void service_close(struct service *service)

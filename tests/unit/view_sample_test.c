@@ -131,6 +131,20 @@ TEST(numbers_are_where_the_schema_has_them)
     assert_int_equal(number("http.parked"), 16);
 }
 
+/* A name that the guard does not have would end its list. */
+TEST(no_number_of_a_group_is_missing)
+{
+    static const struct {
+        const char *name;
+        size_t count;
+    } groups[] = {{"answers", 14}, {"loads", 12}, {"leases", 4},   {"permits", 4},
+                  {"shadow", 4},   {"near", 4},   {"redis", 4 + 3}};
+
+    make();
+    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
+        assert_int_equal(json_object_size(json_object_get(line, groups[i].name)), groups[i].count);
+}
+
 TEST(loads_and_hot_keys_are_listed)
 {
     sample.running[0] =

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * paths.h - what there is behind the paths that ops.h lists, and the parts of the service that it asks and changes.
+ *
+ * Threads: that of the connection. What returns bool is false if nothing could be queued: close the connection.
+ */
+#ifndef APP_PATHS_H
+#define APP_PATHS_H
+
+#include "app/base/settings.h"
+#include "app/catalog/cache_gate.h"
+#include "app/catalog/catalog.h"
+#include "app/http/server.h"
+#include "app/view/stream.h"
+#include "guard/guard.h"
+
+#include <microhttpd.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+/* What operators ask and change. All lent. */
+struct ops_service {
+    struct guard *guard;
+    struct catalog *catalog;
+    struct cache_gate *gate;
+    struct server *server;
+    struct running *running; /* NULL: running loads are not kept */
+};
+
+/* The times of this process, which POST /policy changes. */
+struct policy {
+    pthread_mutex_t lock;
+    struct settings settings; /* under lock: as they are now; texts are lent */
+};
+
+/* All lent. */
+struct ops_parts {
+    struct ops_service of; /* as ops_open() was told */
+    const char *name_space;
+    enum guard_mode mode;
+    uint64_t started_ms, started_at_ms; /* the second since 1970 */
+    const atomic_bool *draining;
+    struct policy *policy;
+    struct stream *stream;
+};
+
+/* ---- look.c ---- */
+
+/* Does the process do its work? Only that its threads turn: what it talks to may be away. On any thread. */
+struct health {
+    bool is_well;
+    uint32_t server_loops;
+    uint32_t server_turn_ms, guard_turn_ms; /* since the one that turned longest ago did */
+};
+struct health ops_health(const struct server *server, struct guard *guard);
+
+bool look_healthz(const struct ops_parts *parts, struct MHD_Connection *connection);
+bool look_readyz(const struct ops_parts *parts, struct MHD_Connection *connection);
+bool look_metrics(const struct ops_parts *parts, struct MHD_Connection *connection);
+bool look_hot(const struct ops_parts *parts, struct MHD_Connection *connection);
+/* For struct stream; `context` is a struct ops_parts. */
+void look_sample(void *context, struct live_sample *out);
+
+/* ---- change.c ---- */
+
+bool change_invalidate(const struct ops_parts *parts, struct MHD_Connection *connection);
+bool change_expire(const struct ops_parts *parts, struct MHD_Connection *connection);
+bool change_refresh(const struct ops_parts *parts, struct MHD_Connection *connection);
+bool change_clear(const struct ops_parts *parts, struct MHD_Connection *connection);
+
+void policy_init(struct policy *policy, const struct settings *settings);
+void policy_clear(struct policy *policy);
+/*
+ * Answers with the times as they are then; without arguments they only are told. All of them change or none: checked as
+ * at the start (settings_change()), then the cache is told how long its entries may live (cache_gate_set_life()), then
+ * the kinds follow, then the answers. It is this process's alone and ends with it: who means it to last changes the
+ * settings too.
+ */
+bool change_policy(const struct ops_parts *parts, struct MHD_Connection *connection);
+
+#endif
