@@ -25,7 +25,6 @@ static const struct trait {
     {{"requests", NULL, "all of them"}, EXPECT_REQUESTS, COUNT, OF_REQUESTS},
     {{"answered per second", NULL, "over the whole run; only with a rate"}, EXPECT_RATE, COUNT, 0},
     {{"failed", NULL,
-
       "no answer although the client stayed, or a 5xx. Not known where there were 4xx and no answer "
       "below 400, unless a 4xx is expected too"},
      EXPECT_FAILED,
@@ -37,45 +36,25 @@ static const struct trait {
      SHARE,
      OF_REQUESTS},
     {{"cache NAME", NULL,
-
       "answers whose Cache-Status says none, hit, stale, miss, collapsed, bypass or other"},
      EXPECT_CACHE,
      SHARE,
      OF_REQUESTS},
     {{"answered", NULL,
-
       "a complete response, whatever its status. The other outcomes: refused, unconnected, reset, "
       "timeout, rubbish, left, unsent, cut"},
      EXPECT_OUTCOME,
      SHARE,
      OF_REQUESTS},
     {{"p99", NULL,
-
       "latency of the answered, from the instant they were due: any percentile, such as p50 or p99.99, "
       "by nearest rank. Not known if there are so few answers that it is the slowest: p99 takes 100"},
      EXPECT_PERCENTILE,
      DURATION,
      OF_REQUESTS},
     {{"max", NULL, "the slowest answer; min: the quickest"}, EXPECT_PERCENTILE, DURATION, OF_REQUESTS},
-    {{"mean", NULL, "of the answered"}, EXPECT_MEAN, DURATION, OF_REQUESTS},
-    {{"ttfb p99", NULL,
-      "the same of the time to the first byte: ttfb p50, ttfb mean, ttfb min, ttfb max; it counts from the "
-      "instant they were due, too"},
-     EXPECT_PERCENTILE,
-     DURATION,
-     OF_REQUESTS},
-    {{"connect p99", NULL,
-      "the same of the time to connect, by itself, of the requests that a connection was opened for"},
-     EXPECT_PERCENTILE,
-     DURATION,
-     OF_REQUESTS},
-    {{"bytes", NULL, "received, heads and bodies, whatever became of the request"},
-     EXPECT_BYTES,
-     COUNT,
-     OF_REQUESTS},
     {{"loads", NULL, "statements that began"}, EXPECT_LOADS, COUNT, WINDOW | EXPECT_NEEDS_LOADS},
     {{"loads at once", NULL,
-
       "the most that ran at the same time, of those that began in the run; needs log_duration = on, "
       "which a stack then has"},
      EXPECT_LOADS_AT_ONCE,
@@ -113,8 +92,11 @@ const struct words_help *expect_word(size_t index)
     return index < TRAITS ? &traits[index].shown : NULL;
 }
 
-static const char *const operators[] = {[EXPECT_LESS] = "<",   [EXPECT_AT_MOST] = "<=",  [EXPECT_EQUAL] = "=",
-                                        [EXPECT_OTHER] = "!=", [EXPECT_AT_LEAST] = ">=", [EXPECT_MORE] = ">"};
+static const char *const operators[] = {[EXPECT_LESS] = "<",
+                                        [EXPECT_AT_MOST] = "<=",
+                                        [EXPECT_EQUAL] = "=",
+                                        [EXPECT_AT_LEAST] = ">=",
+                                        [EXPECT_MORE] = ">"};
 
 /* ---- figures ---- */
 
@@ -216,33 +198,9 @@ static bool find_figure(const char *name, struct expect *out)
     return false;
 }
 
-/* "p99", "max", "mean", of one of the times. */
-static bool read_time(const char *name, struct expect *out)
-{
-    out->figure = strcmp(name, "mean") == 0 ? EXPECT_MEAN : EXPECT_PERCENTILE;
-    return out->figure == EXPECT_MEAN || read_percentile(name, &out->percentile);
-}
-
-/* Its name begins with a word of its own. */
-static bool read_other_time(struct words *words, struct expect *out, char *why)
-{
-    char name[80];
-    read_name(words, name, sizeof name);
-    return read_time(name, out) ||
-           words_refuse(why, "of a time there are p99 and other percentiles, min, mean and max, not", name);
-}
-
 static bool read_figure(struct words *words, struct expect *out, char *why)
 {
     char name[80];
-    if (words_skip(words, "ttfb")) {
-        out->time = EXPECT_FIRST_BYTE;
-        return read_other_time(words, out, why);
-    }
-    if (words_skip(words, "connect")) {
-        out->time = EXPECT_CONNECT;
-        return read_other_time(words, out, why);
-    }
     if (words_skip(words, "status")) {
         out->figure = EXPECT_STATUS;
         const char *word = words_next(words);
@@ -259,7 +217,8 @@ static bool read_figure(struct words *words, struct expect *out, char *why)
     read_name(words, name, sizeof name);
     if (find_figure(name, out))
         return true; /* "answered" is outcome 0, which is what number is */
-    if (read_time(name, out))
+    out->figure = EXPECT_PERCENTILE;
+    if (read_percentile(name, &out->percentile))
         return true;
     out->figure = EXPECT_OUTCOME;
     return read_outcome(name, &out->number) || refuse_figure(name, why);
@@ -273,26 +232,17 @@ static bool read_part(struct words *words, struct expect *out, char *why)
         return true;
     if ((trait_of(out->figure)->traits & PARTS) == 0)
         return words_refuse(why, "\"of\" is for figures of requests and latency", NULL);
-    const char *kind = words_next(words);
-    const char *word = kind != NULL && strcmp(kind, "errors") != 0 ? words_next(words) : NULL;
-    uint32_t index = 0;
-    if (kind != NULL && strcmp(kind, "errors") == 0) {
-        out->part = EXPECT_PART_ERRORS;
-        return true;
-    }
-    if (kind != NULL && strcmp(kind, "status") == 0 && read_status(word, &out->part_number)) {
+    uint32_t index;
+    if (words_skip(words, "status") && read_status(words_peek(words), &out->part_number)) {
         out->part = EXPECT_PART_STATUS;
-        return true;
+    } else if (words_skip(words, "url") && words_peek(words) != NULL &&
+               number_read(words_peek(words), 1, WORK_URLS_MAX, &index)) {
+        out->part = EXPECT_PART_URL;
+        out->part_number = index - 1;
+    } else {
+        return words_refuse(why, "after \"of\": status N or url N", NULL);
     }
-    if (kind != NULL && strcmp(kind, "cache") == 0 && read_cache(word, &out->part_number)) {
-        out->part = EXPECT_PART_CACHE;
-        return true;
-    }
-    if (kind == NULL || word == NULL || !number_read(word, 1, WORK_URLS_MAX, &index) ||
-        (strcmp(kind, "url") != 0 && strcmp(kind, "target") != 0))
-        return words_refuse(why, "after \"of\": errors, status N, cache NAME, url N or target N", NULL);
-    out->part = strcmp(kind, "url") == 0 ? EXPECT_PART_URL : EXPECT_PART_TARGET;
-    out->part_number = index - 1;
+    words_next(words);
     return true;
 }
 
@@ -307,7 +257,7 @@ static bool read_operator(struct words *words, struct expect *out, char *why)
             return true;
         }
     }
-    return words_refuse(why, "a comparison is one of < <= = != >= >, not", word);
+    return words_refuse(why, "a comparison is one of < <= = >= >, not", word);
 }
 
 static bool read_value(struct words *words, struct expect *out, char *why)

@@ -35,8 +35,6 @@ enum expect_figure {
     EXPECT_STATUS, /* number: 200, or 5 for 5xx */
     EXPECT_CACHE,  /* number: enum record_cache */
     EXPECT_PERCENTILE,
-    EXPECT_MEAN,
-    EXPECT_BYTES,
     EXPECT_LOADS,
     EXPECT_LOADS_PER_EXPIRY,
     EXPECT_LOADS_PER_KEY,
@@ -51,33 +49,15 @@ enum expect_figure {
     EXPECT_FIGURES
 };
 
-enum expect_operator {
-    EXPECT_LESS,
-    EXPECT_AT_MOST,
-    EXPECT_EQUAL,
-    EXPECT_OTHER,
-    EXPECT_AT_LEAST,
-    EXPECT_MORE
-};
+enum expect_operator { EXPECT_LESS, EXPECT_AT_MOST, EXPECT_EQUAL, EXPECT_AT_LEAST, EXPECT_MORE };
 
-/* Of which time a percentile or mean is. */
-enum expect_time { EXPECT_LATENCY = 0, EXPECT_FIRST_BYTE, EXPECT_CONNECT };
-
-enum expect_part {
-    EXPECT_ALL = 0,
-    EXPECT_PART_ERRORS,
-    EXPECT_PART_STATUS,
-    EXPECT_PART_CACHE,
-    EXPECT_PART_URL,
-    EXPECT_PART_TARGET
-};
+enum expect_part { EXPECT_ALL = 0, EXPECT_PART_STATUS, EXPECT_PART_URL };
 
 struct expect {
     char text[RESULT_TEXT_BYTES]; /* as it was written */
     enum expect_figure figure;
     unsigned number;   /* of a status, an outcome or a cache's word */
     double percentile; /* 100: the slowest; 0: the quickest */
-    enum expect_time time;
     enum expect_part part;
     unsigned part_number;
     enum expect_operator operator;

@@ -36,16 +36,10 @@ static bool has_status(const struct record *record, unsigned number)
 static bool is_of_part(const struct expect *expect, const struct record *record)
 {
     switch (expect->part) {
-    case EXPECT_PART_ERRORS:
-        return has_status(record, 5);
     case EXPECT_PART_STATUS:
         return has_status(record, expect->part_number);
-    case EXPECT_PART_CACHE:
-        return record->outcome == RECORD_ANSWERED && record->cache == expect->part_number;
     case EXPECT_PART_URL:
         return record->url == expect->part_number;
-    case EXPECT_PART_TARGET:
-        return record->target == expect->part_number;
     case EXPECT_ALL:
         break;
     }
@@ -71,20 +65,6 @@ static bool is_counted(const struct expect *expect, const struct record *record)
     default:
         return record->outcome == RECORD_ANSWERED; /* the latencies */
     }
-}
-
-/* 0: the request has none. */
-static uint32_t time_of(const struct expect *expect, const struct record *record)
-{
-    switch (expect->time) {
-    case EXPECT_FIRST_BYTE:
-        return record->first_us;
-    case EXPECT_CONNECT:
-        return record->connect_us;
-    case EXPECT_LATENCY:
-        break;
-    }
-    return record->end_us;
 }
 
 /* ---- requests ---- */
@@ -115,24 +95,11 @@ static void measure_requests(const struct expect *expect, const struct expect_so
         out->unknown = "nothing was served: no answer is below 400; where a 4xx is right, expect that status";
 }
 
-static void measure_bytes(const struct expect *expect, const struct expect_source *source, struct figure *out)
-{
-    for (size_t i = 0; i < source->records->count; i++) {
-        const struct record *record = &source->records->at[i];
-        if (!is_in_window(expect, source->begin_us, record->due_us) || !is_of_part(expect, record))
-            continue;
-        out->total++;
-        out->value += record->received_bytes;
-    }
-    if (out->total == 0)
-        out->unknown = "no such request was made";
-}
-
 /* p99 of five answers is the slowest of them, whatever the hundredth would have been. */
 static void refuse_few(const struct expect *expect, size_t count, struct figure *out)
 {
     uint64_t least = rank_percentile_least(expect->percentile);
-    if (expect->figure == EXPECT_MEAN || !(expect->percentile > 0) || count >= least)
+    if (!(expect->percentile > 0) || count >= least)
         return;
     snprintf(out->why, sizeof out->why, "it takes %llu answers, and there are %zu", (unsigned long long)least,
              count);
@@ -143,29 +110,23 @@ static bool measure_latency(const struct expect *expect, const struct expect_sou
                             struct figure *out)
 {
     size_t count = 0;
-    double sum = 0;
     uint64_t *latencies_us = malloc((source->records->count + 1) * sizeof *latencies_us);
     if (latencies_us == NULL)
         return false;
     for (size_t i = 0; i < source->records->count; i++) {
         const struct record *record = &source->records->at[i];
         if (is_in_window(expect, source->begin_us, record->due_us) && is_of_part(expect, record) &&
-            is_counted(expect, record) && time_of(expect, record) > 0) {
-            latencies_us[count++] = time_of(expect, record);
-            sum += (double)time_of(expect, record);
-        }
+            is_counted(expect, record))
+            latencies_us[count++] = record->end_us;
     }
     rank_sort(latencies_us, count);
     out->kind = TIME;
     if (count == 0)
-        out->unknown = expect->time == EXPECT_CONNECT ? "no connection was opened for an answered request"
-                                                      : "no such request was answered";
-    else if (expect->figure == EXPECT_MEAN)
-        out->value = sum / (double)count;
-    else if (!(expect->percentile > 0))
-        out->value = (double)latencies_us[0];
-    else
+        out->unknown = "no such request was answered";
+    else if (expect->percentile > 0)
         out->value = (double)rank_percentile(latencies_us, count, expect->percentile);
+    else
+        out->value = (double)latencies_us[0];
     if (count > 0)
         refuse_few(expect, count, out);
     free(latencies_us);
@@ -308,11 +269,7 @@ static bool measure(const struct expect *expect, const struct expect_source *sou
         measure_requests(expect, source, out);
         return true;
     case EXPECT_PERCENTILE:
-    case EXPECT_MEAN:
         return measure_latency(expect, source, out);
-    case EXPECT_BYTES:
-        measure_bytes(expect, source, out);
-        return true;
     case EXPECT_LOADS_PER_KEY:
     case EXPECT_LOADED_KEYS:
         return measure_log(expect, source, out);
@@ -352,8 +309,6 @@ static bool holds(enum expect_operator operator, double value, double wanted)
         return value <= wanted;
     case EXPECT_EQUAL:
         return !(value < wanted) && !(value > wanted);
-    case EXPECT_OTHER:
-        return value < wanted || value > wanted;
     case EXPECT_AT_LEAST:
         return value >= wanted;
     case EXPECT_MORE:

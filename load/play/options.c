@@ -366,8 +366,8 @@ static void print_wrapped(const char *text, FILE *out)
 static const char language[] = "\n"
                                "Each line of a FILE begins with one of the words below. # begins a comment, "
                                "a backslash at the end joins a line\n"
-                               "with the next, and \"...\" keeps words together. The comment at the head of "
-                               "the file is shown with the result.\n"
+                               "with the next, and \"...\" keeps words together. "
+                               "The title and the about lines are in the report, comments are not.\n"
                                "Times: 250ms, 1.5s, 2m.\n"
                                "\n";
 
@@ -377,9 +377,9 @@ static const char figures[] = "\nWhat can be expected. A VALUE is a time for lat
                               "(99.5%) of the requests for requests,\n"
                               "and otherwise a number:\n\n";
 
-static const char parts[] = "\nPART, for requests and latencies: errors, status N, cache NAME, url N, target "
-                            "N (as numbered in the file, from 1).\n"
-                            "OPERATOR: < <= = != >= >. A window counts from the start; a request belongs to "
+static const char parts[] = "\nPART, for requests and latencies: status N, url N (as numbered in the file, "
+                            "from 1).\n"
+                            "OPERATOR: < <= = >= >. A window counts from the start; a request belongs to "
                             "where it was due, a load to where\n"
                             "it began. Expiries, Redis commands, stale answers and answered per second are "
                             "of the whole run, without a window.\n"

@@ -172,23 +172,14 @@ static bool has_variant(const struct scenario *scenario, const char *name)
     return false;
 }
 
-static void check_part(struct checking *checking, const struct expect *expect, unsigned line)
-{
-    const struct scenario *scenario = checking->scenario;
-    size_t target_count = has_stack(scenario) ? scenario->process_count : scenario->work.target_count;
-    if (expect->part == EXPECT_PART_URL && expect->part_number >= scenario->work.url_count)
-        wrong(checking, line, "\"%s\": no such ask line (of %zu)", expect->text, scenario->work.url_count);
-    if (expect->part == EXPECT_PART_TARGET && expect->part_number >= target_count)
-        wrong(checking, line, "\"%s\": no such target (of %zu)", expect->text, target_count);
-}
-
 static void check_expect(struct checking *checking, const struct expect *expect, unsigned line)
 {
     const struct scenario *scenario = checking->scenario;
     bool is_with_samples =
         has_stack(scenario) || (scenario->database_url[0] != '\0' && scenario->statement[0] != '\0');
     unsigned needs = expect_needs(expect);
-    check_part(checking, expect, line);
+    if (expect->part == EXPECT_PART_URL && expect->part_number >= scenario->work.url_count)
+        wrong(checking, line, "\"%s\": no such ask line (of %zu)", expect->text, scenario->work.url_count);
     if (expect->variant[0] != '\0' && !has_variant(scenario, expect->variant) && scenario->variant_count != 1)
         wrong(checking, line, "\"in %s\": not a value of the vary line", expect->variant);
     if ((needs & EXPECT_NEEDS_LOADS) != 0 && !counts(scenario))

@@ -48,7 +48,6 @@ static bool set_up(void)
         requests[i] = request(i * 100, 200, (i + 1) * 1000);
     requests[3].cache = RECORD_CACHE_HIT;
     requests[4].url = 1;
-    requests[5].target = 1;
     requests[7] = request(700, 503, 50000);
     requests[8] = request(800, 503, 60000);
     requests[9] = request(900, 0, 1000);
@@ -150,11 +149,7 @@ TEST(whoever_was_told_to_leave_did_not_fail)
 TEST(a_part_is_measured_by_itself)
 {
     expect_held("requests of url 2 = 1");
-    expect_held("answered of target 2 = 100%");
-    expect_held("max of errors = 60ms");
     expect_held("max of status 200 = 7ms");
-    expect_held("mean of status 5xx = 55ms");
-    expect_held("max of cache hit = 4ms");
     expect_broken("p50 of status 404 <= 1s", "not known: no such request was answered");
 }
 
@@ -171,6 +166,8 @@ TEST(a_window_takes_what_was_due_in_it)
 TEST(latency_is_nearest_rank_over_those_answered)
 {
     expect_held("p50 = 5ms");
+    expect_held("min = 1ms");
+    expect_held("min of status 503 = 50ms");
     expect_held("max <= 60ms");
     expect_broken("max < 60ms", "60.0 ms");
     expect_broken("p80 <= 300us", "50.0 ms");
@@ -187,35 +184,9 @@ TEST(loads_are_counted_by_key_and_by_expiry)
     expect_held("peak running = 3");
     expect_held("redis commands = 25");
     expect_held("redis commands per request = 2.5");
-    expect_held("stale answers != 0");
+    expect_held("stale answers > 0");
     expect_broken("loads per expiry <= 1", "1.50");
     expect_broken("stale answers = 0", "1 of 9 (11.11%)");
-}
-
-TEST(the_first_byte_the_connection_and_bytes_can_be_expected)
-{
-    for (uint32_t i = 0; i < 10; i++) {
-        requests[i].first_us = requests[i].end_us - 500;
-        requests[i].connect_us = i % 2 == 0 ? 100 * (i + 1) : 0;
-        requests[i].received_bytes = 1000 + i;
-    }
-    expect_held("min = 1ms");
-    expect_held("min of errors = 50ms");
-    expect_held("ttfb min = 500us");
-    expect_held("ttfb p50 = 4500us");
-    expect_held("ttfb max of errors = 59500us");
-    expect_held("ttfb mean of cache hit = 3.5ms");
-    expect_held("connect max = 900us");
-    expect_held("connect p60 = 500us from 0s to 1s");
-    expect_held("connect mean = 500us");
-    expect_held("bytes = 10045");
-    expect_held("bytes of status 503 = 2015");
-    expect_held("bytes = 1000 from 0s to 100ms");
-    expect_broken("connect p99 <= 1ms", "not known: it takes 100 answers, and there are 5");
-    expect_broken("connect max of url 1 >= 1us from 3s to 4s",
-                  "not known: no connection was opened for an answered request");
-    expect_broken("ttfb max <= 59ms", "59.5 ms");
-    expect_broken("bytes = 0 from 3s to 4s", "not known: no such request was made");
 }
 
 TEST(a_percentile_takes_so_many_answers_that_it_is_not_the_slowest)
@@ -229,10 +200,7 @@ TEST(a_percentile_takes_so_many_answers_that_it_is_not_the_slowest)
     expect_broken("p90 <= 1s", "not known: it takes 10 answers, and there are 9");
     expect_broken("p99.99 <= 1s", "not known: it takes 10000 answers, and there are 9");
     expect_broken("p99.99999 <= 1s", "not known: it takes 1000000 answers, and there are 9");
-    expect_broken("p50 of cache hit >= 1ms", "not known: it takes 2 answers, and there are 1");
     expect_broken("p50 <= 1s from 0s to 50ms", "not known: it takes 2 answers, and there are 1");
-    expect_held("max of cache hit = 4ms");
-    expect_held("mean of cache hit = 4ms");
     for (uint32_t i = 0; i < 100; i++)
         many[i] = request(1, 200, 1000 * (i + 1));
     struct records all = {.at = many, .count = 100};
@@ -257,7 +225,6 @@ TEST(where_no_load_was_seen_only_that_there_is_none_may_hold)
     expect_broken("loads <= 3", unknown);
     expect_broken("loads <= 3 from 0s to 1s", unknown);
     expect_broken("loads >= 0", unknown);
-    expect_broken("loads != 5", unknown);
     expect_broken("loads per key <= 1", unknown);
     expect_broken("peak running <= 16", unknown);
     expect_held("loads = 0");
@@ -393,8 +360,7 @@ TEST(every_comparison_means_what_it_says)
         const char *operator;
         bool below, equal, above; /* 3 loads compared with 4, 3 and 2 */
     } table[] = {{"<", true, false, false},  {"<=", true, true, false}, {"=", false, true, false},
-                 {"==", false, true, false}, {"!=", true, false, true}, {">=", false, true, true},
-                 {">", false, false, true}};
+                 {"==", false, true, false}, {">=", false, true, true}, {">", false, false, true}};
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         const bool wanted[] = {table[i].below, table[i].equal, table[i].above};
         for (unsigned k = 0; k < 3; k++) {
@@ -453,9 +419,8 @@ TEST_WITH(a_wrong_expectation_is_refused_with_what_would_be_right, NULL, NULL)
         {"p99 <= 300", "a time is like 300ms"},
         {"p99 <= -3ms", "a time is like 300ms"},
         {"p101 <= 1s", "unknown figure"},
-        {"ttfb <= 1s", "of a time there are p99 and other percentiles, min, mean and max, not \"\""},
-        {"connect loads <= 1s", "not \"loads\""},
-        {"bytes <= 1MB", "a number is needed"},
+        {"mean <= 1s", "unknown figure \"mean\""},
+        {"answered of target 1 = 1", "after \"of\": status N or url N"},
         {"p0 <= 1s", "unknown figure"},
         {"status 99 = 0", "a status is 100 to 599"},
         {"status 6xx = 0", "a status is 100 to 599"},
