@@ -4,35 +4,26 @@
 
 #include "load/base/number.h"
 
+#include <assert.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-_Static_assert(OPTIONS_SETS_MAX == 32 && WORDS_LINE_BYTES == 8192, "as in the texts");
+_Static_assert(OPTIONS_SETS_MAX == 32, "as in the text");
 
-enum { FLAGS_MAX = 48 };
-enum { FIRST_VALUE = 256 }; /* of getopt's: a flag's index above it */
-
-/* What a run's burst or rate is put together from. */
-struct shape {
-    const char *burst, *rounds, *every, *pause;
-    const char *rate, *span, *connections;
-    const char *replay, *speed;
-    bool is_poisson;
-};
+enum { FLAGS_MAX = 64 };
+enum { OF_SCENARIO = 255, FIRST_VALUE = 256 }; /* of getopt's: a flag's index is above it */
 
 struct reading {
     struct options options;
-    struct shape shape;
     const char *name;
     size_t mistakes;
 };
 
 struct flag {
-    struct words_help shown; /* no help: that of the scenario's word */
+    struct words_help shown;
     void (*take)(struct reading *reading, const struct flag *flag, char *value);
-    const char *directive;           /* the scenario's word */
     size_t at;                       /* where it goes, in struct reading */
     uint32_t least, most, otherwise; /* of a number */
 };
@@ -54,52 +45,6 @@ static void *place_of(struct reading *reading, const struct flag *flag)
 }
 
 /* ---- what a flag does with its value ---- */
-
-static struct words the_words; /* large; there is one thread */
-
-static void take_directive(struct reading *reading, const char *flag, const char *value)
-{
-    char why[SCENARIO_WHY_BYTES];
-    if (!scenario_take(reading->options.scenario, &the_words, 0, why))
-        complain(reading, flag, value, why);
-}
-
-/* One word of the directive, whatever is in it. */
-static void take_word(struct reading *reading, const struct flag *flag, char *value)
-{
-    memset(&the_words, 0, sizeof the_words);
-    if (words_add(&the_words, flag->directive) && words_add(&the_words, value))
-        take_directive(reading, flag->shown.name, value);
-    else
-        complain(reading, flag->shown.name, value, "too long: at most 8000 bytes");
-}
-
-/* Cut into words as a scenario's line would be. */
-static void take_line(struct reading *reading, const struct flag *flag, char *value)
-{
-    char line[WORDS_LINE_BYTES / 2];
-    const char *rest = value != NULL ? value : "";
-    bool fits = (size_t)snprintf(line, sizeof line, "%s %s", flag->directive, rest) < sizeof line;
-    const char *wrong = words_split(&the_words, line);
-    if (!fits || wrong != NULL)
-        complain(reading, flag->shown.name, rest, wrong != NULL ? wrong : "too long: at most 4000 bytes");
-    else
-        take_directive(reading, flag->shown.name, rest);
-}
-
-/* "log:PATH", "statements", "sql:SELECT ...", "none" */
-static void take_count(struct reading *reading, const struct flag *flag, char *value)
-{
-    char way[16];
-    bool is_long = strncmp(value, "log:", 4) == 0 || strncmp(value, "sql:", 4) == 0;
-    memset(&the_words, 0, sizeof the_words);
-    snprintf(way, sizeof way, "%.*s", is_long ? 3 : 15, value);
-    if (words_add(&the_words, "count") && words_add(&the_words, way) &&
-        (!is_long || words_add(&the_words, value + 4)))
-        take_directive(reading, flag->shown.name, value);
-    else
-        complain(reading, flag->shown.name, value, "too long: at most 8000 bytes");
-}
 
 static void take_text(struct reading *reading, const struct flag *flag, char *value)
 {
@@ -137,8 +82,6 @@ static void take_set(struct reading *reading, const struct flag *flag, char *val
 /* ---- the tables ---- */
 
 #define AT(member) offsetof(struct reading, member)
-#define WORD(word) take_word, .directive = (word)
-#define LINE(words) take_line, .directive = (words)
 #define SWITCH(member) take_switch, .at = AT(member)
 #define TEXT(member) take_text, .at = AT(member)
 #define OUTPUT(format) TEXT(options.outputs[FORMAT_##format])
@@ -160,57 +103,9 @@ static void take_set(struct reading *reading, const struct flag *flag, char *val
         {"quiet", NULL, "nothing on stderr while it runs, but what fails"}, SWITCH(options.is_quiet)         \
     }
 
+/* Beside what scenario_option() has. */
 static const struct flag run_flags[] = {
-    {{"url", "URL", NULL}, LINE("ask")},
-    {{"target", "HOST:PORT", NULL}, LINE("target")},
-    {{"burst", "N", "N connections, all released at the same instant (default 1000)"}, TEXT(shape.burst)},
-    {{"rounds", "N", "this many bursts (default 1)"}, TEXT(shape.rounds)},
-    {{"every", "TIME", "... each this long after the start of the previous one"}, TEXT(shape.every)},
-    {{"pause", "TIME", "... and this long after its end"}, TEXT(shape.pause)},
-    {{"rate", "N", "or: N requests are due each second, whatever became of earlier ones"}, TEXT(shape.rate)},
-    {{"for", "TIME", "... for this long (default 10s)"}, TEXT(shape.span)},
-    {{"poisson", NULL, "... at random instants (default: evenly spaced)"}, SWITCH(shape.is_poisson)},
-    {{"connections", "N", "... over at most this many connections (default 1000)"}, TEXT(shape.connections)},
-    {{"replay", "FILE",
-      "or: the requests of an access log (combined or JSON lines) at their distances in time; with --target. "
-      "GET and HEAD, or those of --method"},
-     TEXT(shape.replay)},
-    {{"speed", "N", "... so many times as fast; --for TIME: only so much of it"}, TEXT(shape.speed)},
-    {{"close", NULL, "a new connection for each request (default: keep)"}, LINE("connections close")},
-    {{"warm", "URL", NULL}, LINE("warm")},
-    {{"leave", "\"50% after 20ms\"", NULL}, LINE("leave")},
-    {{"limit", "TIME", NULL}, WORD("limit")},
-    {{"method", "NAME", NULL}, WORD("method")},
-    {{"header", "\"NAME: VALUE\"", NULL}, WORD("header")},
-    {{"version-after", "TEXT", NULL}, WORD("version")},
-    {{"generators", "N", NULL}, WORD("generators")},
-    {{"sources", "N", NULL}, WORD("sources")},
-    {{"seed", "N", NULL}, WORD("seed")},
-    {{"database", "URL", "postgresql://user@host:port/name, for --count, --queries, --write and sql"},
-     WORD("database")},
-    {{"count", "WAY",
-      "how loads are counted: log:PATH (the server's statement log, log_statement=all), statements "
-      "(pg_stat_statements), sql:\"SELECT ...\" (a number that only grows), none (default)"},
-     .take = take_count},
-    {{"queries", "TEXT", NULL}, WORD("queries")},
-    {{"redis", "URL", NULL}, WORD("redis")},
-    {{"ttl", "\"TIME [jitter P%]\"", NULL}, LINE("ttl")},
-    {{"write", "LINE",
-      "every 100ms keys 1-20 sql \"UPDATE ... WHERE id = {key} RETURNING version\" then URL"},
-     LINE("write")},
-    {{"at", "\"TIME ACTION\"",
-      "an action this long after the start: run \"COMMAND\", sql \"STATEMENT\", post URL, note \"TEXT\"; "
-      "may be repeated"},
-     LINE("at")},
-    {{"on", "\"load ACTION\"", "the same, as soon as a load begins"}, LINE("on")},
-    {{"expect", "\"FIGURE OP VALUE\"",
-      "what must hold, or the exit status is 1: \"loads per expiry <= 1\", \"p99 <= 300ms\", \"status "
-      "200 >= 99% from 4s to 6s\"; may be repeated. \"failed = 0\" is expected too, unless one of them "
-      "is about failed. What was not measured does not hold: if no load was seen, only \"loads = 0\" "
-      "does, and p99 takes 100 answers"},
-     LINE("expect")},
     {{"name", "TEXT", "of the result, by which reports are compared (default run)"}, TEXT(name)},
-    {{"title", "TEXT", NULL}, WORD("title")},
     {{"json", "FILE", "the report, for comparing it and showing it again"}, OUTPUT(JSON)},
     {{"html", "FILE", "the report as one page with plots"}, OUTPUT(HTML)},
     OUTPUT_FLAGS,
@@ -260,7 +155,6 @@ static const struct flag serve_flags[] = {
 };
 
 #define FLAGS(table) table, sizeof(table) / sizeof *(table)
-_Static_assert(sizeof run_flags / sizeof *run_flags <= FLAGS_MAX, "read_flags() has room for so many");
 
 static const struct command {
     const char *name;
@@ -399,28 +293,17 @@ static void print_entry(const char *dashes, const struct words_help *shown, cons
     print_wrapped(help, out);
 }
 
-static const char *help_of_directive(const char *directive)
-{
-    size_t bytes = strcspn(directive, " ");
-    const struct words_help *word;
-    for (size_t i = 0; (word = scenario_word(i)) != NULL; i++) {
-        if (strlen(word->name) == bytes && strncmp(word->name, directive, bytes) == 0)
-            return word->help;
-    }
-    return "";
-}
-
 static void print_flags(const struct command *command, FILE *out)
 {
+    struct words_help option;
+    for (size_t i = 0; command == &commands[OPTIONS_RUN] && scenario_option(i, &option); i++)
+        print_entry("--", &option, option.help, out);
     for (size_t i = 0; i < command->flag_count; i++) {
         char text[120];
         const struct flag *flag = &command->flags[i];
-        const char *help = flag->shown.help != NULL ? flag->shown.help : help_of_directive(flag->directive);
-        if (flag->otherwise > 0) {
-            snprintf(text, sizeof text, "%s (default %u)", help, (unsigned)flag->otherwise);
-            help = text;
-        }
-        print_entry("--", &flag->shown, help, out);
+        snprintf(text, sizeof text, flag->otherwise > 0 ? "%s (default %u)" : "%s", flag->shown.help,
+                 (unsigned)flag->otherwise);
+        print_entry("--", &flag->shown, text, out);
     }
 }
 
@@ -456,77 +339,7 @@ static void print_help(enum options_command command, FILE *out)
     fputs(examples, out);
 }
 
-/* ---- a run: its burst or rate, and the whole ---- */
-
-static void add_words(const char *before, const char *value, const char *after)
-{
-    if (value == NULL)
-        return;
-    if (before != NULL)
-        words_add(&the_words, before);
-    words_add(&the_words, value);
-    if (after != NULL)
-        words_add(&the_words, after);
-}
-
-static void take_burst(struct reading *reading, bool has_rounds)
-{
-    const struct shape *shape = &reading->shape;
-    add_words("burst", shape->burst, "connections");
-    if (has_rounds)
-        add_words(NULL, shape->rounds != NULL ? shape->rounds : "1", "rounds");
-    add_words("every", shape->every, NULL);
-    add_words("pause", shape->pause, NULL);
-    take_directive(reading, "burst", shape->burst);
-}
-
-static void take_rate(struct reading *reading)
-{
-    const struct shape *shape = &reading->shape;
-    add_words("rate", shape->rate, NULL);
-    add_words("for", shape->span != NULL ? shape->span : "10s", NULL);
-    if (shape->is_poisson)
-        words_add(&the_words, "poisson");
-    add_words("over", shape->connections, "connections");
-    take_directive(reading, "rate", shape->rate);
-}
-
-static void take_replay(struct reading *reading)
-{
-    const struct shape *shape = &reading->shape;
-    add_words("replay", shape->replay, NULL);
-    add_words("speed", shape->speed, NULL);
-    add_words("for", shape->span, NULL);
-    add_words("over", shape->connections, "connections");
-    take_directive(reading, "replay", shape->replay);
-}
-
-static void take_shape(struct reading *reading)
-{
-    const struct shape *shape = &reading->shape;
-    bool is_of_burst = shape->rounds != NULL || shape->every != NULL || shape->pause != NULL;
-    bool is_of_rate = shape->span != NULL || shape->connections != NULL || shape->is_poisson;
-    memset(&the_words, 0, sizeof the_words);
-    if ((shape->burst != NULL) + (shape->rate != NULL) + (shape->replay != NULL) > 1) {
-        complain(reading, NULL, NULL, "either --burst or --rate or --replay");
-    } else if (shape->replay != NULL) {
-        take_replay(reading);
-        if (is_of_burst || shape->is_poisson)
-            complain(reading, "replay", NULL, "--rounds, --every, --pause and --poisson do not go with it");
-    } else if (shape->speed != NULL) {
-        complain(reading, "speed", NULL, "it goes with --replay");
-    } else if (shape->rate != NULL) {
-        take_rate(reading);
-        if (is_of_burst)
-            complain(reading, "rate", NULL, "--rounds, --every and --pause go with --burst");
-    } else if (shape->burst != NULL) {
-        take_burst(reading, is_of_burst);
-        if (is_of_rate)
-            complain(reading, "burst", NULL, "--for, --poisson and --connections go with --rate");
-    } else if (is_of_burst || is_of_rate) {
-        complain(reading, NULL, NULL, "how many requests? --burst N, or --rate N");
-    }
-}
+/* ---- a run as a whole ---- */
 
 static void complain_of_whole(void *context, unsigned line, const char *text)
 {
@@ -537,14 +350,12 @@ static void complain_of_whole(void *context, unsigned line, const char *text)
 static void finish_run(struct reading *reading)
 {
     struct scenario *scenario = reading->options.scenario;
-    take_shape(reading);
-    scenario_complete(scenario);
+    const char *slash = strrchr(scenario->replay_path, '/');
+    scenario_complete(scenario, complain_of_whole, reading);
     snprintf(scenario->name, sizeof scenario->name, "%s", reading->name != NULL ? reading->name : "run");
-    if (scenario->title[0] == '\0' && reading->shape.replay != NULL) {
-        const char *slash = strrchr(reading->shape.replay, '/');
+    if (scenario->title[0] == '\0' && scenario->replay_path[0] != '\0')
         snprintf(scenario->title, sizeof scenario->title, "A replay of %.120s",
-                 slash != NULL ? slash + 1 : reading->shape.replay);
-    }
+                 slash != NULL ? slash + 1 : scenario->replay_path);
     if (scenario->title[0] == '\0')
         snprintf(scenario->title, sizeof scenario->title, "A stampede on %.120s",
                  scenario->work.url_count > 0 ? scenario->work.urls[0].path : "nothing");
@@ -607,7 +418,7 @@ static void complain_of_option(struct reading *reading, int value, const char *w
     near = nearest(name, longs);
     if (value == ':')
         snprintf(why, sizeof why, "a value is missing");
-    else if (optopt >= FIRST_VALUE || optopt == 'h' || optopt == 'V')
+    else if (optopt >= OF_SCENARIO || optopt == 'h' || optopt == 'V')
         snprintf(why, sizeof why, "it takes no value");
     else
         snprintf(why, sizeof why, "there is no such option%s%s%s", near[0] != '\0' ? "; did you mean --" : "",
@@ -616,32 +427,57 @@ static void complain_of_option(struct reading *reading, int value, const char *w
     fprintf(stderr, "stampede: %s: %s\n", word, why);
 }
 
-static void read_flags(struct reading *reading, const struct command *command, int argc, char **argv)
+static struct option long_option(const struct words_help *shown, int value)
 {
-    struct option longs[FLAGS_MAX + 3] = {{.name = NULL}};
-    for (size_t i = 0; i < command->flag_count; i++) {
-        const struct flag *flag = &command->flags[i];
-        longs[i] = (struct option){.name = flag->shown.name,
-                                   .has_arg = flag->shown.arguments != NULL ? required_argument : no_argument,
-                                   .val = FIRST_VALUE + (int)i};
+    return (struct option){.name = shown->name,
+                           .has_arg = shown->arguments != NULL ? required_argument : no_argument,
+                           .val = value};
+}
+
+/* The command's own, then the scenario's, then those of all. */
+static void list_flags(struct reading *reading, const struct command *command, struct option *longs)
+{
+    struct words_help option;
+    size_t count = 0;
+    for (; count < command->flag_count; count++) {
+        const struct flag *flag = &command->flags[count];
+        longs[count] = long_option(&flag->shown, FIRST_VALUE + (int)count);
         if (flag->otherwise > 0)
             *(uint32_t *)place_of(reading, flag) = flag->otherwise;
     }
-    longs[command->flag_count] = (struct option){.name = "help", .val = 'h'};
-    longs[command->flag_count + 1] = (struct option){.name = "version", .val = 'V'};
+    for (size_t i = 0; reading->options.scenario != NULL && scenario_option(i, &option); i++, count++)
+        longs[count] = long_option(&option, OF_SCENARIO);
+    longs[count++] = (struct option){.name = "help", .val = 'h'};
+    longs[count] = (struct option){.name = "version", .val = 'V'};
+    assert(count < FLAGS_MAX);
+}
+
+static void take_option(struct reading *reading, const char *name, const char *value)
+{
+    char why[SCENARIO_WHY_BYTES];
+    if (!scenario_take_option(reading->options.scenario, name, value, why))
+        complain(reading, name, value, why);
+}
+
+static void read_flags(struct reading *reading, const struct command *command, int argc, char **argv)
+{
+    struct option longs[FLAGS_MAX + 1] = {{.name = NULL}};
+    list_flags(reading, command, longs);
     optind = 0; /* glibc: begin anew */
     opterr = 0;
     for (;;) {
-        int value = getopt_long(argc, argv, ":hVo:", longs, NULL);
+        int index = 0, value = getopt_long(argc, argv, ":hVo:", longs, &index);
+        const struct flag *flag = value >= FIRST_VALUE ? &command->flags[value - FIRST_VALUE] : NULL;
         if (value == -1)
             break;
-        const struct flag *flag = value >= FIRST_VALUE ? &command->flags[value - FIRST_VALUE] : NULL;
         if (value == 'h')
             reading->options.command = OPTIONS_HELP;
         else if (value == 'V')
             reading->options.command = OPTIONS_VERSION;
         else if (value == 'o')
             reading->options.outputs[FORMAT_HTML] = optarg;
+        else if (value == OF_SCENARIO)
+            take_option(reading, longs[index].name, optarg);
         else if (flag != NULL)
             flag->take(reading, flag, optarg);
         else

@@ -16,6 +16,7 @@ struct scenario *scenario_new(void)
     if (scenario == NULL)
         return NULL;
     scenario->product_count = PRODUCT_COUNT;
+    scenario->replay_speed = 1;
     strcpy(scenario->method, "GET");
     work_init(&scenario->work);
     work_init(&scenario->warm);
@@ -56,9 +57,10 @@ static void expect_no_failure(struct scenario *scenario)
     scenario->expect_lines[scenario->expect_count++] = 0;
 }
 
-void scenario_complete(struct scenario *scenario)
+void scenario_complete(struct scenario *scenario, scenario_complain *complain, void *context)
 {
     bool wants_4xx = false;
+    scenario_settle(scenario, complain, context);
     if (!scenario_says_failed(scenario, ""))
         expect_no_failure(scenario);
     for (size_t i = 0; i < scenario->expect_count; i++)

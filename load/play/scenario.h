@@ -3,10 +3,9 @@
  * scenario.h - a stampede written down: what is started, what happens when, and what must hold.
  *
  *     scenario_read.c   a file: lines, ${NAMES}; each mistake with its file and line
- *     scenario_take.c   one line, by a table of the words it can begin with
+ *     scenario_take.c   one line, or an option of a run, by one table for both
  *     scenario_event.c  one "at" or "on load" line, by a table of what can happen
  *     scenario_check.c  does it make sense as a whole?
- *     options.c         the command line fills the same struct, through the same words
  *     scenario_run.c    runs it
  *
  * `stampede scenario --help` has the language; it is printed from those tables.
@@ -121,7 +120,8 @@ struct scenario {
     char title[RESULT_TEXT_BYTES];
     char about[1024];
 
-    uint64_t seen; /* which words, a bit each; scenario_take.c's own */
+    uint64_t seen;   /* which words, a bit each; scenario_take.c's own */
+    unsigned shapes; /* of which of them the work is to be; its own, too */
 
     uint32_t process_count; /* of the stack; 0: a service of the user's */
     char settings[SCENARIO_SETTINGS_MAX][SCENARIO_SETTING_BYTES]; /* "NAME=value" */
@@ -140,7 +140,11 @@ struct scenario {
     uint32_t ttl_ms, jitter_percent;
 
     struct work work;
-    struct work warm;           /* only its URLs */
+    struct work warm; /* only its URLs */
+    uint32_t span_ms; /* of a rate or a replay; 0: the default, all of it */
+    char replay_path[SCENARIO_TEXT_BYTES];
+    double replay_speed;
+    unsigned replay_line;
     struct work_script *script; /* owned; of a replay, `work` follows it; NULL: none */
     char replay_note[WORK_WHY_BYTES];
     char method[16], headers[2048], version_after[64];
@@ -173,26 +177,35 @@ struct scenario_set {
 bool scenario_read(const char *path, const struct scenario_set *sets, size_t set_count, FILE *complaints,
                    struct scenario **out);
 
-/* One directive; `line` is where it stands, 0 for the command line. */
+/* One directive; `line` is where it stands. */
 bool scenario_take(struct scenario *scenario, struct words *words, unsigned line,
                    char why[static SCENARIO_WHY_BYTES]);
+/* One option of a run, by a name of scenario_option()'s. */
+bool scenario_take_option(struct scenario *scenario, const char *name, const char *value,
+                          char why[static SCENARIO_WHY_BYTES]);
 
-/* Adds "failed = 0", unless something is expected about failed. Called by scenario_read(). */
-void scenario_complete(struct scenario *scenario);
+/* Something in it is wrong; line 0: no line to name. */
+typedef void scenario_complain(void *context, unsigned line, const char *text);
+
+/* After the last line or option: reads the log of a replay, and adds "failed = 0" unless a line is about failed. */
+void scenario_complete(struct scenario *scenario, scenario_complain *complain, void *context);
+void scenario_settle(struct scenario *scenario, scenario_complain *complain,
+                     void *context); /* a part of that */
+/* Every contradiction between directives is a call. */
+void scenario_check(const struct scenario *scenario, scenario_complain *complain, void *context);
+
 /* The scenario itself expects something about failed in this variant. */
 bool scenario_says_failed(const struct scenario *scenario, const char *variant);
 
 /* The index-th word a line can begin with, and what can happen: how they are written; NULL: there are no more. */
 const struct words_help *scenario_word(size_t index);
 const struct words_help *scenario_action_word(size_t index);
+/* The index-th option of a run; false: there are no more. */
+bool scenario_option(size_t index, struct words_help *out);
 
 /* "at ..." and "on load ...", after their first word. */
 bool scenario_take_event(struct scenario *scenario, struct words *words, bool is_on_load, unsigned line,
                          char why[static SCENARIO_WHY_BYTES]);
-
-/* Every contradiction between directives is a call; line 0: no line to name. */
-typedef void scenario_complain(void *context, unsigned line, const char *text);
-void scenario_check(const struct scenario *scenario, scenario_complain *complain, void *context);
 
 /* NULL: there is no line "let NAME ...". */
 const struct scenario_let *scenario_find_let(const struct scenario *scenario, const char *name, size_t bytes);

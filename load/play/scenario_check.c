@@ -82,13 +82,13 @@ static void check_idle(struct checking *checking)
         return;
     if (has_database && !has_text && !sends_sql(scenario))
         wrong(checking, 0,
-              "database: nothing uses it; say how loads are counted (count log PATH, or count "
+              "database: nothing uses it; say how loads are counted (count log:PATH, or count "
               "statements) and "
               "what they look like (queries \"...\")");
     if (has_text && !has_database)
         wrong(
             checking, 0,
-            "queries: they are not counted; say how: count log PATH, or count statements with database URL");
+            "queries: they are not counted; say how: count log:PATH, or count statements with database URL");
 }
 
 static void check_counting(struct checking *checking)
@@ -155,7 +155,7 @@ static void check_event(struct checking *checking, const struct scenario_event *
         wrong(checking, event->line, "sql: a database is needed: database URL");
     if (event->is_on_load && !counts_by_log(scenario))
         wrong(checking, event->line,
-              "on load: only the statement log knows when a load begins: count log PATH");
+              "on load: only the statement log knows when a load begins: count log:PATH");
     if (!event->is_on_load && scenario->work.shape == WORK_RATE && event->at_ms > scenario->work.duration_ms)
         wrong(checking, event->line, "\"%s\" at %u ms: the run is over by then", event->text,
               (unsigned)event->at_ms);
@@ -186,7 +186,7 @@ static void check_expect(struct checking *checking, const struct expect *expect,
         wrong(checking, line, "\"%s\": loads are not counted: count ...", expect->text);
     else if ((needs & EXPECT_NEEDS_KEYS) != 0 && !counts_by_log(scenario))
         wrong(checking, line,
-              "\"%s\": only the statement log knows keys and instants: count log PATH, or expect loads",
+              "\"%s\": only the statement log knows keys and instants: count log:PATH, or expect loads",
               expect->text);
     if ((needs & EXPECT_NEEDS_SAMPLES) != 0 && !is_with_samples)
         wrong(checking, line, "\"%s\": database and queries are needed", expect->text);

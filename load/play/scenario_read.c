@@ -252,7 +252,7 @@ bool scenario_read(const char *path, const struct scenario_set *sets, size_t set
         read_lines(&reading);
         name_it(reading.scenario, path);
         take_sets(&reading);
-        scenario_complete(reading.scenario);
+        scenario_complete(reading.scenario, complain, &reading);
     }
     if (reading.scenario == NULL || ferror(reading.file))
         complain(&reading, 0, reading.scenario == NULL ? "no memory" : "cannot be read");

@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * scenario_take.c - the words a line can begin with: one table says how each is written, within which limits, where
- * it goes and what it means. Reading, mistakes and --help follow from it. See scenario.h.
+ * scenario_take.c - the words a line can begin with, and the options of a run, which are the same: one table says how
+ * each is written, within which limits, where it goes and what it means. Reading, mistakes and --help follow from it.
+ * See scenario.h.
  *
- * The arguments are shown to people and read by:
+ * An option's value is the line behind its word: --ttl "1s jitter 10%" is "ttl 1s jitter 10%". Where one word is
+ * wanted the whole value is that word.
  *
- *     every            is written as it is
- *     TIME             anything else is for the next of the row's slots
- *     [every TIME]     may be left out; it is there if its first word is, [N rounds] if any word is
- *
- * A row with a function of its own reads its whole line by that, and shows its arguments only.
- *
- * Pure. Errors: false, and why; "" if nothing better is known than how the line is written.
+ * Pure, but for the file of a replay. Errors: false, and why; "" if nothing better is known than how it is written.
  */
 #include "load/play/scenario.h"
 
@@ -28,85 +24,96 @@ _Static_assert(SCENARIO_LETS_MAX == 16 && SCENARIO_SETTINGS_MAX == 40 && SCENARI
 
 struct taking {
     struct scenario *scenario;
+    const struct directive *directive; /* its row of the table */
     struct words *words;
     unsigned line;
     char *why; /* SCENARIO_WHY_BYTES */
 };
 
-struct slot {
-    bool (*take)(struct taking *taking, const struct slot *slot);
-    size_t at;            /* where it goes, in struct scenario */
+struct directive {
+    struct words_help shown;  /* as a line; no name: only an option */
+    struct words_help option; /* of a run; no name: only a line; no help: the line's */
+    bool (*take)(struct taking *taking);
+    size_t at;            /* where a single value goes, in struct scenario */
     uint32_t least, most; /* of a number; the room for a text */
+    unsigned is;
+    unsigned makes;     /* this shape of the work */
+    unsigned goes_with; /* only with one of these shapes; 0: with any */
 };
 
-static void *place_of(const struct taking *taking, const struct slot *slot)
+enum { BURST = 1, RATE = 2, REPLAY = 4 };
+enum { REPEATED = 1, CUT = 2 }; /* CUT: the option's value is cut into words */
+
+static void *place_of(const struct taking *taking)
 {
-    return (char *)taking->scenario + slot->at;
+    return (char *)taking->scenario + taking->directive->at;
 }
 
-/* ---- what a slot takes ---- */
+/* ---- one value ---- */
 
-static bool take_number(struct taking *taking, const struct slot *slot)
+static bool take_number(struct taking *taking)
 {
-    return words_take_number(taking->words, slot->least, slot->most, place_of(taking, slot), taking->why);
+    return words_take_number(taking->words, taking->directive->least, taking->directive->most,
+                             place_of(taking), taking->why);
 }
 
-static bool take_time(struct taking *taking, const struct slot *slot)
+static bool take_time(struct taking *taking)
 {
-    return words_take_ms(taking->words, place_of(taking, slot), taking->why);
+    return words_take_ms(taking->words, place_of(taking), taking->why);
 }
 
-static bool take_percent(struct taking *taking, const struct slot *slot)
+static bool take_text(struct taking *taking)
 {
-    return words_take_percent(taking->words, place_of(taking, slot), taking->why);
+    return words_take_text(taking->words, place_of(taking), taking->directive->most, taking->why);
 }
 
-static bool take_text(struct taking *taking, const struct slot *slot)
+static bool take_yes(struct taking *taking)
 {
-    return words_take_text(taking->words, place_of(taking, slot), slot->most, taking->why);
+    *(bool *)place_of(taking) = true;
+    return true;
 }
 
-/* It decides what is asked for, how, and when. */
-static bool is_replay(const struct taking *taking)
-{
-    return taking->scenario->script != NULL &&
-           !words_refuse(taking->why, "not below a replay, which it would change", NULL);
-}
-
-static bool take_connections(struct taking *taking, const struct slot *slot)
-{
-    if (is_replay(taking))
-        return false;
-    taking->scenario->work.shape = WORK_BURST;
-    return take_number(taking, slot);
-}
-
-static bool take_per_second(struct taking *taking, const struct slot *slot)
-{
-    if (is_replay(taking))
-        return false;
-    taking->scenario->work.shape = WORK_RATE;
-    return take_number(taking, slot);
-}
-
-static bool take_method(struct taking *taking, const struct slot *slot)
+static bool take_method(struct taking *taking)
 {
     const char *method = taking->scenario->method;
-    return !is_replay(taking) && take_text(taking, slot) &&
+    return take_text(taking) &&
            (strspn(method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == strlen(method) ||
             words_refuse(taking->why, "a method is written in capital letters, not", method));
 }
 
-static bool take_seed(struct taking *taking, const struct slot *slot)
+static bool take_seed(struct taking *taking)
 {
     uint32_t seed;
-    if (!words_take_number(taking->words, slot->least, slot->most, &seed, taking->why))
+    if (!words_take_number(taking->words, 0, taking->directive->most, &seed, taking->why))
         return false;
     taking->scenario->work.seed = seed;
     return true;
 }
 
-/* ---- what takes the whole line ---- */
+/* Of a rate or a replay. */
+static bool take_span(struct taking *taking)
+{
+    return words_take_ms(taking->words, &taking->scenario->span_ms, taking->why) &&
+           (taking->scenario->span_ms > 0 || words_refuse(taking->why, "0ms is too short", NULL));
+}
+
+/* "2" or "2x" */
+static bool take_speed(struct taking *taking)
+{
+    char number[16];
+    double *speed = &taking->scenario->replay_speed;
+    const char *word = words_next(taking->words);
+    if (word == NULL)
+        return false;
+    snprintf(number, sizeof number, "%s", word);
+    if (number[0] != '\0' && number[strlen(number) - 1] == 'x')
+        number[strlen(number) - 1] = '\0';
+    if (number_read_decimal(number, speed) && *speed >= 0.001 && *speed <= 1000)
+        return true;
+    return words_refuse(taking->why, "a speed is a number from 0.001 to 1000, like 2 or 2x, not", word);
+}
+
+/* ---- a whole line ---- */
 
 static const char name_letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ_";
 
@@ -227,22 +234,27 @@ static bool take_header(struct taking *taking)
     return words_refuse(taking->why, "the headers are too long: at most 2047 bytes together", NULL);
 }
 
+/* "log:PATH", "statements", "sql:SELECT ...", "none" */
 static bool take_count(struct taking *taking)
 {
     struct scenario *scenario = taking->scenario;
-    if (words_skip(taking->words, "none"))
+    const char *way = words_next(taking->words);
+    scenario->has_count = true;
+    if (way == NULL)
+        return false;
+    if (strcmp(way, "none") == 0)
         return true;
-    if (words_skip(taking->words, "statements")) {
+    if (strcmp(way, "statements") == 0) {
         scenario->way = WITNESS_STATEMENTS;
         return true;
     }
-    if (words_skip(taking->words, "log")) {
-        scenario->way = WITNESS_LOG;
-        return words_take_text(taking->words, scenario->log_path, sizeof scenario->log_path, taking->why);
-    }
-    scenario->way = WITNESS_SQL;
-    return words_skip(taking->words, "sql") &&
-           words_take_text(taking->words, scenario->counter_sql, sizeof scenario->counter_sql, taking->why);
+    bool is_log = strncmp(way, "log:", 4) == 0, is_sql = strncmp(way, "sql:", 4) == 0;
+    char *text = is_log ? scenario->log_path : scenario->counter_sql;
+    scenario->way = is_log ? WITNESS_LOG : WITNESS_SQL;
+    if ((!is_log && !is_sql) || way[4] == '\0')
+        return false;
+    return (size_t)snprintf(text, SCENARIO_TEXT_BYTES, "%s", way + 4) < SCENARIO_TEXT_BYTES ||
+           words_refuse(taking->why, "too long: at most 1023 bytes", NULL);
 }
 
 static bool add_url(struct taking *taking, struct work *work)
@@ -267,8 +279,6 @@ static bool take_warm(struct taking *taking)
 
 static bool take_ask(struct taking *taking)
 {
-    if (is_replay(taking))
-        return false;
     return add_url(taking, &taking->scenario->work);
 }
 
@@ -311,55 +321,77 @@ static bool take_write(struct taking *taking)
     return true;
 }
 
-/* "2" or "2x" */
-static bool take_speed(struct words *words, double *speed, char *why)
-{
-    char number[16];
-    const char *word = words_next(words);
-    if (word == NULL)
-        return false;
-    snprintf(number, sizeof number, "%s", word);
-    if (number[0] != '\0' && number[strlen(number) - 1] == 'x')
-        number[strlen(number) - 1] = '\0';
-    if (number_read_decimal(number, speed) && *speed >= 0.001 && *speed <= 1000)
-        return true;
-    return words_refuse(why, "a speed is a number from 0.001 to 1000, like 2 or 2x, not", word);
-}
-
-/* The file is read at once: what is wrong with it is known before anything starts. */
-static bool take_replay(struct taking *taking)
+static bool take_ttl(struct taking *taking)
 {
     struct scenario *scenario = taking->scenario;
+    scenario->has_ttl = true;
+    return words_take_ms(taking->words, &scenario->ttl_ms, taking->why) &&
+           (!words_skip(taking->words, "jitter") ||
+            words_take_percent(taking->words, &scenario->jitter_percent, taking->why));
+}
+
+static bool take_leave(struct taking *taking)
+{
+    struct work *work = &taking->scenario->work;
+    return words_take_percent(taking->words, &work->leave_percent, taking->why) &&
+           words_skip(taking->words, "after") && words_take_ms(taking->words, &work->leave_ms, taking->why);
+}
+
+static bool take_burst(struct taking *taking)
+{
+    struct work *work = &taking->scenario->work;
     struct words *words = taking->words;
-    struct replay replay = {.path = words_next(words), .method = scenario->method, .speed = 1};
-    if (replay.path == NULL ||
-        (words_skip(words, "speed") && !take_speed(words, &replay.speed, taking->why)) ||
-        (words_skip(words, "for") && !words_take_ms(words, &replay.span_ms, taking->why)) ||
-        (words_skip(words, "over") &&
-         !words_take_number(words, 1, WORK_CONNECTIONS_MAX, &scenario->work.connection_count, taking->why)))
+    work->shape = WORK_BURST;
+    if (!words_take_number(words, taking->directive->least, taking->directive->most, &work->connection_count,
+                           taking->why))
         return false;
     words_skip(words, "connections");
-    if (scenario->work.shape == WORK_RATE)
-        return words_refuse(taking->why, "rate or replay, not both", NULL);
-    if (scenario->work.url_count > 0)
-        return words_refuse(taking->why, "it asks for what the log has: no ask, and no URL but targets",
-                            NULL);
-    if (words_peek(words) != NULL)
-        return true; /* the caller refuses it */
-    if (!replay_read(&replay, &scenario->script, scenario->replay_note, taking->why))
+    return words_peek(words) == NULL ||
+           (words_take_number(words, 1, 100000, &work->round_count, taking->why) &&
+            words_skip(words, "rounds") &&
+            (!words_skip(words, "every") || words_take_ms(words, &work->every_ms, taking->why)) &&
+            (!words_skip(words, "pause") || words_take_ms(words, &work->pause_ms, taking->why)));
+}
+
+/* "[over N [connections]]" */
+static bool take_over(struct taking *taking)
+{
+    struct words *words = taking->words;
+    if (!words_skip(words, "over"))
+        return true;
+    bool good = words_take_number(words, 1, WORK_CONNECTIONS_MAX, &taking->scenario->work.connection_count,
+                                  taking->why);
+    words_skip(words, "connections");
+    return good;
+}
+
+static bool take_rate(struct taking *taking)
+{
+    struct work *work = &taking->scenario->work;
+    struct words *words = taking->words;
+    work->shape = WORK_RATE;
+    if (!words_take_number(words, taking->directive->least, taking->directive->most, &work->per_second,
+                           taking->why) ||
+        (words_skip(words, "per") && !words_skip(words, "second")) ||
+        (words_skip(words, "for") && !take_span(taking)))
         return false;
-    work_follow(&scenario->work, scenario->script);
-    return true;
+    if (words_skip(words, "poisson"))
+        work->is_poisson = true;
+    return take_over(taking);
 }
 
-static bool take_at(struct taking *taking)
+/* The log is read by scenario_settle(), when everything that has a say in it is known. */
+static bool take_replay(struct taking *taking)
 {
-    return scenario_take_event(taking->scenario, taking->words, false, taking->line, taking->why);
+    taking->scenario->replay_line = taking->line;
+    return take_text(taking) && (!words_skip(taking->words, "speed") || take_speed(taking)) &&
+           (!words_skip(taking->words, "for") || take_span(taking)) && take_over(taking);
 }
 
-static bool take_on(struct taking *taking)
+static bool take_event(struct taking *taking)
 {
-    return scenario_take_event(taking->scenario, taking->words, true, taking->line, taking->why);
+    return scenario_take_event(taking->scenario, taking->words, taking->directive->shown.name[0] == 'o',
+                               taking->line, taking->why);
 }
 
 /* Lines of one paragraph; what does not fit is refused, not cut. */
@@ -387,136 +419,188 @@ static bool take_expect(struct taking *taking)
     return true;
 }
 
-/* ---- the table ---- */
+static bool take_close(struct taking *taking)
+{
+    taking->scenario->work.keeps_alive = false;
+    return true;
+}
 
-enum { SLOTS_MAX = 4 };
+/* ---- the table ---- */
 
 #define AT(member) offsetof(struct scenario, member)
 #define ROOM(member) sizeof(((struct scenario *)NULL)->member)
 #define NUMBER(member, from, to) .take = take_number, .at = AT(member), .least = (from), .most = (to)
 #define TIME(member) .take = take_time, .at = AT(member)
-#define PERCENT(member) .take = take_percent, .at = AT(member)
 #define TEXT(member) .take = take_text, .at = AT(member), .most = ROOM(member)
 
-static const struct directive {
-    struct words_help shown;
-    struct slot slots[SLOTS_MAX];
-    bool (*take)(struct taking *taking); /* takes the whole line instead */
-    bool repeats;
-    const char *flag; /* this word, if it is there ... */
-    size_t flag_at;   /* ... sets this */
-} directives[] = {
+static const struct directive directives[] = {
     {{"let", "NAME VALUE",
       "${NAME} stands for VALUE in the lines below; --set NAME=VALUE gives it another value"},
      .take = take_let,
-     .repeats = true},
-    {{"title", "TEXT", "the title of the report"}, .slots = {{TEXT(title)}}},
+     .is = REPEATED},
+    {{"title", "TEXT", "the title of the report"}, {"title", "TEXT", NULL}, TEXT(title)},
     {{"about", "TEXT",
       "what the report says below its headline: several such lines are one paragraph, one without a text "
       "begins "
       "another. Comments (#) are not in the report"},
      .take = take_about,
-     .repeats = true},
+     .is = REPEATED},
     {{"stack", "PROCESSES [NAME=value ...]",
       "a private Redis and PostgreSQL, and this many catalogd processes with these settings; FRESH_MS "
       "and JITTER_PERCENT are its ttl"},
      .take = take_stack},
     {{"products", "COUNT", "rows in its database, with ids from 1 (default 5000)"},
-     .slots = {{NUMBER(product_count, 100, 99999999)}}},
+     NUMBER(product_count, 100, 99999999)},
     {{"vary", "NAME VALUE ...",
       "runs the scenario once for each value of this setting, with one table for all"},
      .take = take_vary},
     {{"proxy", "redis|postgres ...", "puts a breakable TCP proxy between the processes and that server"},
      .take = take_proxy},
-    {{"replica", NULL, "a second Redis that follows the first"},
-     .flag = "replica",
-     .flag_at = AT(has_replica)},
-    {{"target", "HOST:PORT ...", "the address of the service; several are asked in turn; may be repeated"},
-     .take = take_target,
-     .repeats = true},
-    {{"database", "URL", "postgresql://user@host:port/name, for count, queries, write and sql"},
-     .slots = {{TEXT(database_url)}}},
-    {{"redis", "URL", "redis://host:port/0 or unix:///path; its commands are counted"},
-     .slots = {{TEXT(redis_url)}}},
-    {{"count", "log PATH | statements | sql \"SELECT ...\" | none",
-      "how loads are counted: in the server's statement log (log_statement=all), in pg_stat_statements, "
-      "by a query for a number that only grows, or not at all (default). A stack counts in its own log"},
-     .take = take_count,
-     .flag = "count",
-     .flag_at = AT(has_count)},
-    {{"queries", "TEXT",
-      "a statement that contains this text is a load. Best is a text that each URL causes exactly once. "
-      "The key of a load is its parameters or, without any, its literals"},
-     .slots = {{TEXT(statement)}}},
-    {{"ttl", "TIME [jitter PERCENT%]", "how long a value lives: what loads per expiry is computed from"},
-     .slots = {{TIME(ttl_ms)}, {PERCENT(jitter_percent)}},
-     .flag = "ttl",
-     .flag_at = AT(has_ttl)},
-    {{"warm", "/PATH", "requested once before the run; with {each:1-2000} once for each key"},
-     .take = take_warm,
-     .repeats = true},
+    {{"replica", NULL, "a second Redis that follows the first"}, .take = take_yes, .at = AT(has_replica)},
     {{"ask", "/PATH|URL [weight N]",
       "what to request: http://host:port/path, or a /path of the targets; may be repeated. \"/path "
       "weight 3\" is requested three times as often. One {...} in it becomes a number: {1-900}, "
       "{zipf:1-50000}, {each:1-2000}, {random}"},
+     {"url", "URL", NULL},
      .take = take_ask,
-     .repeats = true},
+     .is = REPEATED | CUT},
+    {{"target", "HOST:PORT ...", "the address of the service; several are asked in turn; may be repeated"},
+     {"target", "HOST:PORT", NULL},
+     .take = take_target,
+     .is = REPEATED | CUT},
     {{"burst", "N [connections] [N rounds [every TIME] [pause TIME]]",
       "N connections, all released at the same instant (default 1000). Each further round begins "
       "\"every\" TIME after the start of the previous one, and at least a \"pause\" after its end"},
-     .slots = {{.take = take_connections,
-                .at = AT(work.connection_count),
-                .least = 1,
-                .most = WORK_CONNECTIONS_MAX},
-               {NUMBER(work.round_count, 1, 100000)},
-               {TIME(work.every_ms)},
-               {TIME(work.pause_ms)}}},
-    {{"rate", "N [per second] for TIME [poisson] [over N [connections]]",
-      "N requests are due each second, whatever became of earlier ones; poisson: at random instants. A "
+     {"burst", "N", "N connections, all released at the same instant (default 1000)"},
+     .take = take_burst,
+     .least = 1,
+     .most = WORK_CONNECTIONS_MAX,
+     .makes = BURST},
+    {.option = {"rounds", "N", "this many bursts (default 1)"},
+     NUMBER(work.round_count, 1, 100000),
+     .goes_with = BURST},
+    {.option = {"every", "TIME", "... each this long after the start of the previous one"},
+     TIME(work.every_ms),
+     .goes_with = BURST},
+    {.option = {"pause", "TIME", "... and this long after its end"}, TIME(work.pause_ms), .goes_with = BURST},
+    {{"rate", "N [per second] [for TIME] [poisson] [over N [connections]]",
+      "N requests are due each second, whatever became of earlier ones, for 10s; poisson: at random "
+      "instants. A "
       "request takes a free connection, opens one, or waits if that many are open (default 1000)"},
-     .slots = {{.take = take_per_second, .at = AT(work.per_second), .least = 1, .most = 10000000},
-               {TIME(work.duration_ms)},
-               {NUMBER(work.connection_count, 1, WORK_CONNECTIONS_MAX)}},
-     .flag = "poisson",
-     .flag_at = AT(work.is_poisson)},
+     {"rate", "N", "or: N requests are due each second, whatever became of earlier ones"},
+     .take = take_rate,
+     .least = 1,
+     .most = 10000000,
+     .makes = RATE},
+    {.option = {"for", "TIME", "... for this long (default 10s)"},
+     .take = take_span,
+     .goes_with = RATE | REPLAY},
+    {.option = {"poisson", NULL, "... at random instants (default: evenly spaced)"},
+     .take = take_yes,
+     .at = AT(work.is_poisson),
+     .goes_with = RATE},
+    {.option = {"connections", "N", "... over at most this many connections (default 1000)"},
+     NUMBER(work.connection_count, 1, WORK_CONNECTIONS_MAX),
+     .goes_with = RATE | REPLAY},
     {{"replay", "FILE [speed N] [for TIME] [over N [connections]]",
       "or: the requests of an access log (combined or JSON lines), at their distances in time; speed 2: in "
-      "half the time; for TIME: only so much of it. GET and HEAD, or those of the \"method\" above it"},
-     .take = take_replay},
-    {{"leave", "PERCENT% after TIME", "this share of the clients hangs up this long after sending"},
-     .slots = {{PERCENT(work.leave_percent)}, {TIME(work.leave_ms)}}},
-    {{"limit", "TIME", "for one request, from the instant it was due (default 30s)"},
-     .slots = {{TIME(work.request_limit_ms)}}},
+      "half the time; for TIME: only so much of it. GET and HEAD, or those of the \"method\""},
+     {"replay", "FILE",
+      "or: the requests of an access log (combined or JSON lines) at their distances in time; with --target. "
+      "GET and HEAD, or those of --method"},
+     .take = take_replay,
+     .at = AT(replay_path),
+     .most = ROOM(replay_path),
+     .makes = REPLAY},
+    {.option = {"speed", "N", "... so many times as fast; --for TIME: only so much of it"},
+     .take = take_speed,
+     .goes_with = REPLAY},
     {{"connections", "close|keep", "close: a new connection for each request (default: keep)"},
      .take = take_connections_kept},
+    {.option = {"close", NULL, "a new connection for each request (default: keep)"}, .take = take_close},
+    {{"warm", "/PATH", "requested once before the run; with {each:1-2000} once for each key"},
+     {"warm", "URL", NULL},
+     .take = take_warm,
+     .is = REPEATED | CUT},
+    {{"leave", "PERCENT% after TIME", "this share of the clients hangs up this long after sending"},
+     {"leave", "\"50% after 20ms\"", NULL},
+     .take = take_leave,
+     .is = CUT},
+    {{"limit", "TIME", "for one request, from the instant it was due (default 30s)"},
+     {"limit", "TIME", NULL},
+     TIME(work.request_limit_ms)},
     {{"method", "NAME", "default GET"},
-     .slots = {{.take = take_method, .at = AT(method), .most = ROOM(method)}}},
-    {{"header", "\"NAME: VALUE\"", "may be repeated"}, .take = take_header, .repeats = true},
+     {"method", "NAME", NULL},
+     .take = take_method,
+     .at = AT(method),
+     .most = ROOM(method)},
+    {{"header", "\"NAME: VALUE\"", "may be repeated"},
+     {"header", "\"NAME: VALUE\"", NULL},
+     .take = take_header,
+     .is = REPEATED},
     {{"version", "TEXT", "the number after this text in a body is the row's version"},
-     .slots = {{TEXT(version_after)}}},
+     {"version-after", "TEXT", NULL},
+     TEXT(version_after)},
     {{"generators", "N", "client processes (default: one per core, at most 4)"},
-     .slots = {{NUMBER(work.generator_count, 1, WORK_GENERATORS_MAX)}}},
+     {"generators", "N", NULL},
+     NUMBER(work.generator_count, 1, WORK_GENERATORS_MAX)},
     {{"sources", "N", "client addresses 127.0.0.1, 127.0.0.2, ... (default: as many as needed)"},
-     .slots = {{NUMBER(work.source_count, 1, 250)}}},
+     {"sources", "N", NULL},
+     NUMBER(work.source_count, 1, 250)},
     {{"seed", "N", "the same seed gives the same keys and instants (default 1)"},
-     .slots = {{.take = take_seed, .most = UINT32_MAX}}},
+     {"seed", "N", NULL},
+     .take = take_seed,
+     .most = UINT32_MAX},
+    {{"database", "URL", "postgresql://user@host:port/name, for count, queries, write and sql"},
+     {"database", "URL", NULL},
+     TEXT(database_url)},
+    {{"count", "log:PATH | statements | sql:\"SELECT ...\" | none",
+      "how loads are counted: in the server's statement log (log_statement=all), in pg_stat_statements, "
+      "by a query for a number that only grows, or not at all (default). A stack counts in its own log"},
+     {"count", "WAY",
+      "how loads are counted: log:PATH (the server's statement log, log_statement=all), statements "
+      "(pg_stat_statements), sql:\"SELECT ...\" (a number that only grows), none (default)"},
+     .take = take_count},
+    {{"queries", "TEXT",
+      "a statement that contains this text is a load. Best is a text that each URL causes exactly once. "
+      "The key of a load is its parameters or, without any, its literals"},
+     {"queries", "TEXT", NULL},
+     TEXT(statement)},
+    {{"redis", "URL", "redis://host:port/0 or unix:///path; its commands are counted"},
+     {"redis", "URL", NULL},
+     TEXT(redis_url)},
+    {{"ttl", "TIME [jitter PERCENT%]", "how long a value lives: what loads per expiry is computed from"},
+     {"ttl", "\"TIME [jitter P%]\"", NULL},
+     .take = take_ttl,
+     .is = CUT},
     {{"write", "every TIME keys N|N-N sql \"STATEMENT\" [then /PATH]",
       "changes one row after another during the run. {key} stands for the key; the statement returns the "
       "new version; then the path is posted to until the answer is 2xx"},
+     {"write", "LINE",
+      "every 100ms keys 1-20 sql \"UPDATE ... WHERE id = {key} RETURNING version\" then URL"},
      .take = take_write,
-     .repeats = true},
+     .is = REPEATED | CUT},
     {{"at", "TIME ACTION [for TIME] [as NAME]",
       "an action this long after the start; for TIME: undone after so long; as NAME: what reports call it"},
-     .take = take_at,
-     .repeats = true},
+     {"at", "\"TIME ACTION\"",
+      "an action this long after the start: run \"COMMAND\", sql \"STATEMENT\", post URL, note \"TEXT\"; "
+      "may be repeated"},
+     .take = take_event,
+     .is = REPEATED | CUT},
     {{"on", "load [N] [after TIME] ACTION [for TIME] [as NAME]",
       "the same, as soon as a load (the N-th) begins"},
-     .take = take_on,
-     .repeats = true},
+     {"on", "\"load ACTION\"", NULL},
+     .take = take_event,
+     .is = REPEATED | CUT},
     {{"expect", "FIGURE [of PART] OPERATOR VALUE [from TIME to TIME] [in VARIANT]",
       "what must hold. \"failed = 0\" is expected too, unless a line is about failed (in that variant)"},
+     {"expect", "\"FIGURE OP VALUE\"",
+      "what must hold, or the exit status is 1: \"loads per expiry <= 1\", \"p99 <= 300ms\", \"status "
+      "200 >= 99% from 4s to 6s\"; may be repeated. \"failed = 0\" is expected too, unless one of them "
+      "is about failed. What was not measured does not hold: if no load was seen, only \"loads = 0\" "
+      "does, and p99 takes 100 answers"},
      .take = take_expect,
-     .repeats = true},
+     .is = REPEATED | CUT},
 };
 
 enum { DIRECTIVES = sizeof directives / sizeof *directives };
@@ -524,103 +608,54 @@ _Static_assert(DIRECTIVES <= 64, "struct scenario keeps a bit for each");
 
 const struct words_help *scenario_word(size_t index)
 {
-    return index < DIRECTIVES ? &directives[index].shown : NULL;
+    for (size_t i = 0; i < DIRECTIVES; i++) {
+        if (directives[i].shown.name != NULL && index-- == 0)
+            return &directives[i].shown;
+    }
+    return NULL;
+}
+
+bool scenario_option(size_t index, struct words_help *out)
+{
+    for (size_t i = 0; i < DIRECTIVES; i++) {
+        if (directives[i].option.name == NULL || index-- > 0)
+            continue;
+        *out = directives[i].option;
+        if (out->help == NULL)
+            out->help = directives[i].shown.help;
+        return true;
+    }
+    return false;
 }
 
 /* ---- reading by it ---- */
 
-struct walk {
-    struct taking *taking;
-    const struct directive *directive;
-    const char *at;          /* in its arguments */
-    const struct slot *slot; /* the next */
-};
-
-static bool is_literal(const char *token, size_t bytes)
-{
-    return strspn(token, "abcdefghijklmnopqrstuvwxyz") >= bytes;
-}
-
-static size_t token_bytes(const char *at)
-{
-    return *at == '"' ? strcspn(at + 1, "\"") + 2 : strcspn(at, " []");
-}
-
-/* Is what stands in brackets there? */
-static bool is_given(const struct walk *walk)
-{
-    const char *word = words_peek(walk->taking->words);
-    size_t bytes = token_bytes(walk->at);
-    if (word == NULL || !is_literal(walk->at, bytes))
-        return word != NULL;
-    return strlen(word) == bytes && strncmp(word, walk->at, bytes) == 0;
-}
-
-static void set_flag(const struct walk *walk, const char *word)
-{
-    const struct directive *directive = walk->directive;
-    if (directive->flag != NULL && strcmp(word, directive->flag) == 0)
-        *(bool *)((char *)walk->taking->scenario + directive->flag_at) = true;
-}
-
-static bool take_token(struct walk *walk, bool is_there)
-{
-    size_t bytes = token_bytes(walk->at);
-    bool good = true;
-    if (is_literal(walk->at, bytes)) {
-        good = !is_there || is_given(walk);
-        if (good && is_there)
-            set_flag(walk, words_next(walk->taking->words));
-    } else {
-        good = !is_there || walk->slot->take(walk->taking, walk->slot);
-        walk->slot++;
-    }
-    walk->at += bytes;
-    return good;
-}
-
-/* To the end, or that of the brackets; what is not there is passed over. */
-static bool take_arguments(struct walk *walk, bool is_there)
-{
-    for (;;) {
-        walk->at += strspn(walk->at, " ");
-        char byte = *walk->at;
-        if (byte == '[' || byte == ']')
-            walk->at++;
-        if (byte == '\0' || byte == ']')
-            return true;
-        if (byte == '[' ? !take_arguments(walk, is_there && is_given(walk)) : !take_token(walk, is_there))
-            return false;
-    }
-}
-
 /* How it is written is added to whatever reason there is. */
-static bool fail(struct taking *taking, const struct words_help *shown)
+static bool fail(struct taking *taking, const struct words_help *shown, const char *dashes)
 {
     char reason[SCENARIO_WHY_BYTES];
     snprintf(reason, sizeof reason, "%s", taking->why);
-    snprintf(taking->why, SCENARIO_WHY_BYTES, "%s: %.700s%swrite: %s%s%s", shown->name, reason,
-             reason[0] != '\0' ? "; " : "", shown->name, shown->arguments != NULL ? " " : "",
+    snprintf(taking->why, SCENARIO_WHY_BYTES, "%s: %.700s%swrite: %s%s%s%s", shown->name, reason,
+             reason[0] != '\0' ? "; " : "", dashes, shown->name, shown->arguments != NULL ? " " : "",
              shown->arguments != NULL ? shown->arguments : "");
     return false;
 }
 
-static bool take_directive(struct taking *taking, size_t index)
+static bool take_directive(struct taking *taking, const struct words_help *shown, const char *dashes)
 {
-    const struct directive *directive = &directives[index];
-    const char *arguments = directive->shown.arguments != NULL ? directive->shown.arguments : "";
-    struct walk walk = {taking, directive, arguments, directive->slots};
-    uint64_t bit = (uint64_t)1 << index;
-    if (!directive->repeats && (taking->scenario->seen & bit) != 0)
-        return words_refuse(taking->why, "a second line with", directive->shown.name);
-    taking->scenario->seen |= bit;
-    set_flag(&walk, directive->shown.name);
-    if (directive->take != NULL ? !directive->take(taking) : !take_arguments(&walk, true))
-        return fail(taking, &directive->shown);
+    const struct directive *directive = taking->directive;
+    struct scenario *scenario = taking->scenario;
+    uint64_t bit = (uint64_t)1 << (directive - directives);
+    if ((directive->is & REPEATED) == 0 && (scenario->seen & bit) != 0)
+        return words_refuse(taking->why, "a second line with", shown->name);
+    scenario->seen |= bit;
+    if (!directive->take(taking))
+        return fail(taking, shown, dashes);
+    scenario->shapes |= directive->makes;
     if (words_peek(taking->words) == NULL)
         return true;
     words_refuse(taking->why, "unexpected:", words_peek(taking->words));
-    return fail(taking, &directive->shown);
+    return fail(taking, shown, dashes);
 }
 
 bool scenario_take(struct scenario *scenario, struct words *words, unsigned line,
@@ -632,8 +667,76 @@ bool scenario_take(struct scenario *scenario, struct words *words, unsigned line
     if (name == NULL)
         return true;
     for (size_t i = 0; i < DIRECTIVES; i++) {
-        if (strcmp(name, directives[i].shown.name) == 0)
-            return take_directive(&taking, i);
+        taking.directive = &directives[i];
+        if (directives[i].shown.name != NULL && strcmp(name, directives[i].shown.name) == 0)
+            return take_directive(&taking, &directives[i].shown, "");
     }
     return words_refuse_unknown(why, "word", name, scenario_word);
+}
+
+bool scenario_take_option(struct scenario *scenario, const char *name, const char *value,
+                          char why[static SCENARIO_WHY_BYTES])
+{
+    static struct words words; /* large; there is one thread */
+    struct taking taking = {.scenario = scenario, .words = &words, .why = why};
+    const struct directive *directive = directives;
+    while (directive->option.name == NULL || strcmp(directive->option.name, name) != 0)
+        directive++;
+    taking.directive = directive;
+    memset(&words, 0, sizeof words);
+    why[0] = '\0';
+    const char *wrong = NULL;
+    if ((directive->is & CUT) != 0)
+        wrong = words_split(&words, value);
+    else if (value != NULL && !words_add(&words, value))
+        wrong = "too long: at most 8000 bytes";
+    return wrong != NULL ? words_refuse(why, wrong, NULL) : take_directive(&taking, &directive->option, "--");
+}
+
+/* ---- what only all of them together say ---- */
+
+static void take_script(struct scenario *scenario, scenario_complain *complain, void *context)
+{
+    const struct replay replay = {.path = scenario->replay_path,
+                                  .method = scenario->method,
+                                  .speed = scenario->replay_speed,
+                                  .span_ms = scenario->span_ms};
+    char why[WORK_WHY_BYTES], text[WORK_WHY_BYTES + 16];
+    if (scenario->work.url_count > 0) {
+        complain(context, scenario->replay_line,
+                 "replay: it asks for what the log has: no ask, and no URL but targets");
+    } else if (!replay_read(&replay, &scenario->script, scenario->replay_note, why)) {
+        snprintf(text, sizeof text, "replay: %s", why);
+        complain(context, scenario->replay_line, text);
+    } else {
+        work_follow(&scenario->work, scenario->script);
+    }
+}
+
+static const char *shape_options(unsigned shapes)
+{
+    if (shapes == (RATE | REPLAY))
+        return "--rate or --replay";
+    return shapes == BURST ? "--burst" : shapes == RATE ? "--rate" : "--replay";
+}
+
+void scenario_settle(struct scenario *scenario, scenario_complain *complain, void *context)
+{
+    char text[80];
+    unsigned shapes = scenario->shapes;
+    for (size_t i = 0; i < DIRECTIVES; i++) {
+        const struct directive *directive = &directives[i];
+        bool is_given = (scenario->seen & (uint64_t)1 << i) != 0;
+        if (!is_given || directive->goes_with == 0 || (directive->goes_with & shapes) != 0)
+            continue;
+        snprintf(text, sizeof text, "--%s goes with %s", directive->option.name,
+                 shape_options(directive->goes_with));
+        complain(context, 0, text);
+    }
+    if (shapes == RATE)
+        scenario->work.duration_ms = scenario->span_ms > 0 ? scenario->span_ms : 10000;
+    if ((shapes & (shapes - 1)) != 0)
+        complain(context, 0, "either burst or rate or replay, not two of them");
+    else if (shapes == REPLAY)
+        take_script(scenario, complain, context);
 }

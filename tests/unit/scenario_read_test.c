@@ -143,7 +143,7 @@ TEST(ones_own_service_is_named_with_its_servers)
     struct outcome outcome;
     read_good(
         "target 127.0.0.1:8080 127.0.0.1:8082\ndatabase postgresql:///shop\nredis redis://127.0.0.1:6379/0\n"
-        "count sql \"SELECT n FROM c\"\nttl 1s jitter 10%\n"
+        "count \"sql:SELECT n FROM c\"\nttl 1s jitter 10%\n"
         "ask /\nrate 2_000 per second for 1.5s poisson over 200 connections\n"
         "at 1s run 'exit 0'\n",
         &outcome);
@@ -346,7 +346,7 @@ TEST(a_directive_that_was_told_twice_or_too_much_is_refused)
         ":8: a second line with \"stack\"\n"
         ":9: method: a method is written in capital letters, not \"get\"\n"
         ":10: vary: write: vary NAME VALUE\n"
-        ":11: count: write: count log PATH\n"
+        ":11: count: write: count log:PATH\n"
         ":12: write: every 0ms is too often\n"
         ":13: warm: a warm-up requests each key once\n");
 }
