@@ -207,11 +207,13 @@ $(BUILD)/app_statements.h: sql/embed.sh $(STATEMENTS)
 # Pages become bytes, their styles and scripts inside: that of a report, of the live view and of the playground.
 PAGES := $(addprefix $(BUILD)/,page_template.h view_page.h ground_page.h)
 $(BUILD)/load/report/page.o: | $(BUILD)/page_template.h
-$(BUILD)/page_template.h: $(addprefix load/report/,page.html page.css page_plots.js page.js)
+$(BUILD)/page_template.h: load/report/page.html app/view/palette.css load/report/page.css app/view/plot.js load/report/page_plots.js \
+	load/report/page.js
 $(BUILD)/app/view/page.o: | $(BUILD)/view_page.h
-$(BUILD)/view_page.h: $(addprefix app/view/,page.html view.css widgets.js page.js)
+$(BUILD)/view_page.h: $(addprefix app/view/,page.html palette.css view.css plot.js widgets.js page.js)
 $(BUILD)/load/ground/web.o: | $(BUILD)/ground_page.h
-$(BUILD)/ground_page.h: load/ground/page.html app/view/view.css load/ground/page.css app/view/widgets.js load/ground/page.js
+$(BUILD)/ground_page.h: load/ground/page.html app/view/palette.css app/view/view.css load/ground/page.css app/view/plot.js \
+	app/view/widgets.js load/ground/page.js
 $(PAGES): load/embed.sh
 	@mkdir -p $(@D)
 	sh load/embed.sh $@ $(filter-out %.sh,$^)

@@ -1,31 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * widgets.js - draws what running services tell: the live view of one, the playground of several.
+ * widgets.js - draws what running services tell: the live view of one, the playground of several. Behind plot.js.
  *
  *     samples (live.h) --> History: the last minute, as points with rates --> widgets
  *
- * A widget has an `element`, to be put somewhere once, and show(), which draws it anew. Texts of samples may come from
- * anybody: they become text nodes, never markup. Nothing is fetched.
+ * A widget has an `element`, to be put somewhere once, and show(), which draws it anew.
  */
-'use strict';
-
-/* ---- elements ---- */
-
-const build = (element, attributes, children) => {
-    for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-    element.append(...children.flat(Infinity).filter(child => child !== null));
-    return element;
-};
-/* Children that are strings become text. */
-const html = (name, attributes, ...children) => build(document.createElement(name), attributes, children);
-const svg = (name, attributes, ...children) =>
-    build(document.createElementNS('http://www.w3.org/2000/svg', name), attributes, children);
-const path = (kind, d) => svg('path', { class: kind, d });
 
 /* ---- numbers as text ---- */
 
-const grouped = number => String(Math.round(number)).replace(/\B(?=(\d{3})+$)/g, '\u00a0');
-const countText = number => number < 1e6 ? grouped(number) : `${(number / 1e6).toFixed(number < 1e7 ? 2 : 1)} M`;
+const thousands = number => String(Math.round(number)).replace(/\B(?=(\d{3})+$)/g, '\u00a0');
+const countText = number => number < 1e6 ? thousands(number) : `${(number / 1e6).toFixed(number < 1e7 ? 2 : 1)} M`;
 const rateText = rate => rate === 0 ? '0' : rate < 10 ? rate.toFixed(1) : countText(rate);
 const bytesText = bytes => bytes < 1024 ? `${bytes} B`
     : bytes < 1 << 20 ? `${(bytes / 1024).toFixed(1)} KiB` : `${(bytes / (1 << 20)).toFixed(1)} MiB`;
@@ -133,14 +118,7 @@ class History {
 
 /* ---- plots ---- */
 
-/* The least of 1, 2, 5, 10, ... that is enough. */
-const roundUp = least => {
-    const decade = 10 ** Math.floor(Math.log10(least));
-    return [1, 2, 5, 10].map(step => step * decade).find(one => one >= least * 0.999999);
-};
-const wideFrom = 600;
-
-class Plot {
+class Moving extends Plot {
     /*
      * series    [{ look, title, of: point => number or null }]
      * isStacked     areas on each other; otherwise lines
@@ -148,10 +126,8 @@ class Plot {
      * text          of a value
      */
     constructor(title, about, { series, isStacked = false, isLog = false, least = 1, most = 1, text = rateText }) {
-        Object.assign(this, { title, series, isStacked, isLog, least, most, text, at: null, history: null });
-        this.svg = svg('svg', { role: 'img', 'aria-label': title });
-        this.box = html('div', {
-            class: 'plot', tabindex: '0', role: 'group', 'aria-label': `${title}; arrow keys show values` }, this.svg);
+        super(title);
+        Object.assign(this, { series, isStacked, isLog, least, most, text, at: null, history: null });
         this.cells = series.map(() => html('span', { class: 'value' }, '–'));
         this.when = html('li', { class: 'when' });
         this.legend = html('ul', { class: 'legend' }, series.map((one, i) => html('li', {},
@@ -159,22 +135,17 @@ class Plot {
             this.when);
         this.element = html('figure', { class: 'panel' },
             html('h2', {}, title), about === null ? null : html('p', { class: 'soft' }, about), this.box, this.legend);
-        this.listen();
         new ResizeObserver(() => this.draw()).observe(this.box);
     }
 
-    listen() {
-        this.box.addEventListener('pointermove', event => this.point(this.atPixel(event.clientX), false));
-        this.box.addEventListener('pointerleave', () => this.point(null, false));
-        this.box.addEventListener('blur', () => this.point(null, false));
-        this.box.addEventListener('keydown', event => {
-            const points = this.history?.points ?? [], here = this.chosen() ?? points[points.length - 1];
-            const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key], i = points.indexOf(here) + (step ?? 0);
-            if (event.key === 'Escape') this.point(null, false);
-            else if (step !== undefined && points[i] !== undefined) this.point(points[i].at, true);
-            else return;
-            event.preventDefault();
-        });
+    hover(at) { if (this.history !== null) this.point(at, false); }
+    key(event) {
+        const points = this.history?.points ?? [], here = this.chosen() ?? points[points.length - 1];
+        const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key], next = points[points.indexOf(here) + (step ?? 0)];
+        if (event.key === 'Escape') this.point(null, false);
+        else if (step !== undefined && next !== undefined) this.point(next.at, true);
+        else return false;
+        return true;
     }
 
     /* By the keyboard the values are said, too. */
@@ -183,11 +154,6 @@ class Plot {
         if (isSaid) this.legend.setAttribute('aria-live', 'polite');
         else this.legend.removeAttribute('aria-live');
         this.draw();
-    }
-
-    atPixel(pixel) {
-        const { left, width } = this.box.getBoundingClientRect(), x = (pixel - left) * this.width / width;
-        return this.from + (x - this.left) / (this.width - this.left - this.right) * (this.until - this.from);
     }
 
     /* The point that is shown in the legend; null: the last one. */
@@ -209,29 +175,23 @@ class Plot {
         if (history === null || history.last === undefined) return;
         this.width = Math.max(this.box.clientWidth, 200);
         this.height = this.width < wideFrom ? 150 : 190;
-        [this.left, this.right, this.top, this.bottom] = [this.isLog ? 56 : 46, 8, 8, 20];
-        this.until = history.last.at_ms;
-        this.from = this.until - 1000 * history.seconds;
+        Object.assign(this, { left: this.isLog ? 56 : 46, right: this.width - 8, top: 8, bottom: this.height - 20 });
+        this.shown = { from: history.last.at_ms - 1000 * history.seconds, to: history.last.at_ms };
         this.svg.setAttribute('viewBox', `0 0 ${this.width} ${this.height}`);
         const [highest, tics] = this.isLog ? this.logTics() : this.evenTics();
-        this.highest = highest;
+        this.axis = { from: this.isLog ? this.least : 0, to: highest, isLog: this.isLog };
         this.svg.replaceChildren(...this.grid(tics), ...this.runs().flatMap(run => this.isStacked ? this.areas(run) : this.curves(run)),
-            path('axis', `M${this.left} ${this.y(this.isLog ? this.least : 0)}H${this.width - this.right}`), ...this.marks(), ...this.hair());
+            path('axis', `M${this.left} ${this.bottom}H${this.right}`), ...this.marks(),
+            ...this.chosen() === null ? [] : [this.hair(this.chosen().at)]);
         this.tell();
     }
 
-    x(at) { return this.left + (at - this.from) / (this.until - this.from) * (this.width - this.left - this.right); }
-    y(value) {
-        const share = this.isLog ? Math.log(Math.min(Math.max(value, this.least), this.highest) / this.least) / Math.log(this.highest / this.least)
-            : value / this.highest;
-        return this.height - this.bottom - share * (this.height - this.top - this.bottom);
-    }
     valuesOf(point) { return this.series.map(one => one.of(point)); }
 
     evenTics() {
         const heights = this.history.points.map(point => this.valuesOf(point).reduce((sum, value) =>
             this.isStacked ? sum + value : Math.max(sum, value), 0));
-        const step = roundUp(Math.max(...heights, 1) / 4), highest = step * Math.ceil(Math.max(...heights, 1) / step);
+        const step = stepFor(Math.max(...heights, 1) / 4), highest = step * Math.ceil(Math.max(...heights, 1) / step);
         return [highest, Array.from({ length: Math.round(highest / step) + 1 }, (_, i) =>
             [i * step, step < 1 ? (i * step).toFixed(1) : countText(i * step)])];
     }
@@ -245,10 +205,10 @@ class Plot {
         const seconds = this.history.seconds, count = this.width < wideFrom ? 2 : 4;
         const times = Array.from({ length: count + 1 }, (_, i) => seconds * i / count);
         return [
-            ...tics.flatMap(([value, text]) => [path('grid', `M${this.left} ${this.y(value)}H${this.width - this.right}`),
+            ...tics.flatMap(([value, text]) => [path('grid', `M${this.left} ${this.y(value)}H${this.right}`),
                 svg('text', { x: this.left - 6, y: this.y(value) + 4, 'text-anchor': 'end' }, text)]),
             ...times.map((second, i) => svg('text', {
-                x: this.x(this.until - 1000 * second), y: this.height - 4,
+                x: this.x(this.shown.to - 1000 * second), y: this.height - 4,
                 'text-anchor': i === 0 ? 'end' : i === count ? 'start' : 'middle' }, second === 0 ? 'now' : `−${second} s`)),
         ];
     }
@@ -283,12 +243,8 @@ class Plot {
     }
 
     marks() {
-        return this.history.marks.flatMap(({ at, text }) => [path('mark', `M${this.x(at)} ${this.top}V${this.height - this.bottom}`),
+        return this.history.marks.flatMap(({ at, text }) => [path('mark', `M${this.x(at)} ${this.top}V${this.bottom}`),
             svg('text', { x: this.x(at) - 4, y: this.top + 10, 'text-anchor': 'end' }, text)]);
-    }
-    hair() {
-        const point = this.chosen();
-        return point === null ? [] : [path('hair', `M${this.x(point.at)} ${this.top}V${this.height - this.bottom}`)];
     }
     tell() {
         const { points, last } = this.history, chosen = this.chosen(), point = chosen ?? points[points.length - 1];
@@ -300,14 +256,14 @@ class Plot {
 }
 
 /* The plots that every page has, each to be made once. */
-const answersPlot = () => new Plot('Answers per second', 'By where they came from.', {
+const answersPlot = () => new Moving('Answers per second', 'By where they came from.', {
     isStacked: true, series: sources.map((source, i) => ({ ...source, of: point => point.rates[i] })) });
-const loadsPlot = () => new Plot('Loads per second', 'Each is one query in the database.', {
+const loadsPlot = () => new Moving('Loads per second', 'Each is one query in the database.', {
     series: [{ look: 'load', title: 'loads', of: point => point.loads }, { look: 'failed', title: 'failed', of: point => point.failed }] });
-const waitersPlot = () => new Plot('Waiting', 'Requests that wait for a load, and flights: keys that they wait for.', {
+const waitersPlot = () => new Moving('Waiting', 'Requests that wait for a load, and flights: keys that they wait for.', {
     text: countText, series: [{ look: 'waiters', title: 'requests', of: point => point.sample.waiters },
         { look: 'flight', title: 'flights', of: point => point.sample.flights }] });
-const latencyPlot = bounds => new Plot('Time to an answer', 'What half of the answers, and 99 % of them, took at most.', {
+const latencyPlot = bounds => new Moving('Time to an answer', 'What half of the answers, and 99 % of them, took at most.', {
     isLog: true, least: bounds[0] / 2.5, most: 2 * bounds[bounds.length - 1], text: us => boundText(us, bounds),
     series: [{ look: 'p50', title: 'half within', of: point => point.p50 }, { look: 'p99', title: '99 % within', of: point => point.p99 }] });
 

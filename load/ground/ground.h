@@ -2,7 +2,7 @@
 /*
  * ground.h - all that the playground consists of.
  *
- *     page.html, page.js   the page; app/view/widgets.js draws the samples
+ *     page.html, page.js   the page; app/view/plot.js and widgets.js draw the samples
  *     web.c, gate.c        serves it, on loopback, and asks who presses its buttons
  *     buttons.c            what can be pressed, as a table
  *     jobs.c, rush.c       a crowd, and what became of it, in one sentence

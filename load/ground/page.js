@@ -117,7 +117,7 @@ const rememberAll = () => {
 };
 
 const makePlots = bounds => {
-    const queries = new Plot('Queries in PostgreSQL per second',
+    const queries = new Moving('Queries in PostgreSQL per second',
         state.postgres.counted ? 'As its own log counts them, of all processes.' : 'As the processes count them: this database is yours.', {
             series: [{ look: 'load', title: 'queries', of: point => point.queries }] });
     const hot = new Rows('Hot keys', 'Loads that the guard has saved, of the last minutes.', 'None yet: send a crowd to a guard that is on.', 10);

@@ -163,7 +163,7 @@ const leastSeen = some => 4 * Math.max(1, ...some.map(result => result.slice_ms)
 const named = (plot, i, words, ...after) =>
     figure(plot, [html('h3', {}, stroke(lookOf(i), 'dashed thick'), nameOf(i)), words], after);
 const pointing = () => html('p', { class: 'soft pointing' }, 'Point at a plot for its values, drag across it to see a ' +
-    'span of it. On a touch screen: one finger, two fingers. By keyboard: arrows, + and −, Esc.');
+    'span of it. By keyboard: arrows, Home, End, Esc.');
 const expiriesOf = result => result.has_loads && (result.expiries > 0 || result.loads === 0)
     ? `; ${count(result.expiries)} ${result.expiries === 1 ? 'expiry' : 'expiries'}` : '';
 

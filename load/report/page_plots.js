@@ -1,41 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * page_plots.js - the plots of a page, and what all of its script is made of; page.js comes behind it.
+ * page_plots.js - the plots of a page, behind app/view/plot.js; page.js comes behind it.
  *
  *     Span     an axis that several plots share: how long, what of it is shown, where the pointer is
- *     Plot     one drawing over a span; its legend, which shows the values at the pointer; what a reader does to it
+ *     Drawn    one plot over a span; its legend, which shows the values at the pointer; what a reader does to it
  *         Latency, Became   one result over time, with its expiries, faults and notes
  *         Burst             one result from the instants of its bursts on, one laid over the other
  *         Queries, Curve    all results in one
  *
- * What --json writes is in the element "report", the rows of the terminal's table in "sheet". Texts may come from
- * anybody: they become text nodes, never markup. Nothing is fetched.
+ * What --json writes is in the element "report", the rows of the terminal's table in "sheet".
  */
-'use strict';
 
 const read = id => JSON.parse(document.getElementById(id).textContent);
 const report = read('report'), sheet = read('sheet'), results = report.results;
 
-/* ---- elements ---- */
-
-const space = document.getElementById('drawing').content.firstElementChild.namespaceURI;
-
-const build = (element, attributes, children) => {
-    for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-    element.append(...children.flat(Infinity).filter(child => child !== null));
-    return element;
-};
-/* Children that are strings become text. */
-const html = (name, attributes, ...children) => build(document.createElement(name), attributes, children);
-const svg = (name, attributes, ...children) => build(document.createElementNS(space, name), attributes, children);
-
-const path = (kind, d) => svg('path', { class: kind, d });
 const lineOf = (kind, points) => path(kind, `M${points.join('L')}`);
 
 /* ---- numbers and names ---- */
 
-const clamp = (value, least, most) => Math.min(Math.max(value, least), most);
-const grouped = text => text.replace(/^\d{5,}/, digits => digits.replace(/\B(?=(\d{3})+$)/g, '\u00a0'));
 const count = number => grouped(String(number));
 const latency = us => `${grouped((us / 1e3).toFixed(us < 10000 ? 2 : 1))} ms`;
 /* Fewer answers cannot support a percentile by nearest rank: it would only repeat the slowest. */
@@ -51,14 +33,6 @@ const stroke = (look, kind) => swatch(look, path(`line ${kind}`, 'M0 6H30'));
 
 /* ---- tics ---- */
 
-const steps = [1, 2, 5];
-
-/* The least of 1, 2, 5, 10, ... that is enough. */
-const stepFor = least => {
-    const decade = 10 ** Math.floor(Math.log10(least));
-    return [...steps, 10].map(step => step * decade).find(step => step >= least * 0.999999);
-};
-
 const evenTics = (from, to, most, textOf) => {
     const step = stepFor((to - from) / most), tics = [];
     for (let i = Math.ceil(from / step - 1e-6); i * step <= to * 1.000001; i++)
@@ -70,7 +44,7 @@ const evenTics = (from, to, most, textOf) => {
 const logTics = (from, to, decades, textOf) => {
     const tics = [], fine = Math.log10(to / from) <= decades;
     for (let power = Math.floor(Math.log10(from)); 10 ** power <= to; power++)
-        for (const step of fine ? steps : [1]) {
+        for (const step of fine ? [1, 2, 5] : [1]) {
             const at = Number(`${step}e${power}`);
             if (at >= from * 0.999 && at <= to * 1.001) tics.push([at, textOf(at)]);
         }
@@ -100,10 +74,6 @@ class Span {
         this.to = this.from + length;
         for (const plot of this.plots) plot.draw();
     }
-    zoom(times) {
-        const middle = this.at ?? (this.from + this.to) / 2;
-        this.show(middle - (middle - this.from) * times, middle + (this.to - middle) * times);
-    }
     point(at) {
         this.at = at === null ? null : clamp(at, 0, this.until);
         for (const plot of this.plots) plot.point();
@@ -119,11 +89,11 @@ class Span {
 
 /* ---- a plot ---- */
 
-const wideFrom = 600, laneHeight = 20;
+const laneHeight = 20;
 const plots = [];
-let pressed = null; /* the one that has a finger or a button on it */
+let pressed = null; /* the one that has a button on it */
 
-class Plot {
+class Drawn extends Plot {
     /*
      * A kind of plot has, beside items [{ swatch, what, isShort, isName }] of its legend:
      *     range()         of the vertical axis: { from, to, isLog, tics: [[value, text]] }
@@ -135,12 +105,10 @@ class Plot {
      *     values(at)      one for each item: { text, y, look }; y null: no dot
      */
     constructor(span, label, unit, items) {
-        Object.assign(this, { span, label, unit, items, until: span.until, lanes: 0, fingers: new Map() });
+        super(label);
+        Object.assign(this, { span, shown: span, unit, items, until: span.until, lanes: 0, chosen: null });
         span.plots.push(this);
         plots.push(this);
-        this.svg = svg('svg', { role: 'img', 'aria-label': label });
-        this.box = html('div', {
-            class: 'plot', tabindex: '0', role: 'group', 'aria-label': `${label}; arrow keys show values` }, this.svg);
         this.whole = html('button', { type: 'button', hidden: '' }, 'Whole span');
         this.cells = items.map(item => html('span', { class: `value${item.isShort ? ' short' : ''}` }));
         this.where = html('span', { class: 'value long' });
@@ -149,20 +117,15 @@ class Plot {
         this.legend = html('ul', { class: 'values', 'aria-live': 'polite' },
             html('li', {}, html('span', { class: 'what' }, 'at'), this.where),
             items.map((item, i) => html('li', {}, item.swatch, what(item), this.cells[i])));
-        this.listen();
+        this.whole.addEventListener('click', () => { span.show(0, span.until); this.box.focus({ preventScroll: true }); });
+        this.box.addEventListener('dblclick', () => span.show(0, span.until));
+        this.box.addEventListener('pointerdown', event => this.press(event));
     }
 
     parts() { return [this.whole, this.legend, this.box]; }
 
     /* ---- drawing ---- */
 
-    x(at) { return this.left + (at - this.span.from) / (this.span.to - this.span.from) * (this.right - this.left); }
-    y(value) {
-        const { from, to, isLog } = this.axis;
-        const part = isLog
-            ? Math.log(Math.max(value, from) / from) / Math.log(to / from) : (value - from) / (to - from);
-        return this.bottom - part * (this.bottom - this.top);
-    }
     place(at, value) { return `${+this.x(at).toFixed(2)} ${+this.y(value).toFixed(2)}`; }
 
     measure(width) {
@@ -215,92 +178,56 @@ class Plot {
         this.cells.forEach((cell, i) => { cell.textContent = isThere ? values[i].text : ''; });
         const isSeen = isThere && at >= this.span.from && at <= this.span.to;
         this.pointer?.replaceChildren(...!isSeen ? [] : [
-            path('hair', `M${this.x(at)} ${this.top}V${this.bottom}`),
+            this.hair(at),
             ...values.filter(value => value.y !== null).map(value =>
                 svg('circle', { class: `dot ${value.look}`, cx: this.x(at), cy: this.y(value.y), r: 4 }))]);
     }
 
-    /* ---- what a reader does: point, drag, pinch, press keys ---- */
+    /* ---- what a reader does: point, drag, press keys ---- */
 
-    listen() {
-        const { box, span } = this;
-        this.whole.addEventListener('click', () => { span.show(0, span.until); box.focus({ preventScroll: true }); });
-        box.addEventListener('dblclick', () => span.show(0, span.until));
-        box.addEventListener('pointerdown', event => this.press(event));
-        box.addEventListener('pointermove', event => {
-            if (pressed === null) span.point(this.under(event));
-        });
-        box.addEventListener('pointerleave', event => {
-            if (pressed === null && event.pointerType !== 'touch') span.point(null);
-        });
-        box.addEventListener('keydown', event => this.key(event));
-        box.addEventListener('blur', () => span.point(null));
-    }
-
-    pixels(event) { return event.clientX - this.svg.getBoundingClientRect().left; }
-    under(event) {
-        const part = (this.pixels(event) - this.left) / (this.right - this.left);
-        return this.span.from + clamp(part, 0, 1) * (this.span.to - this.span.from);
-    }
+    hover(at) { if (pressed === null) this.span.point(at); }
 
     press(event) {
-        if (event.button !== 0 || (pressed !== null && pressed !== this)) return;
+        if (event.button !== 0 || pressed !== null) return;
         pressed = this;
-        const at = this.under(event);
-        this.fingers.set(event.pointerId, { at, pixels: this.pixels(event), from: this.pixels(event) });
-        this.span.point(this.fingers.size > 1 ? null : at);
+        this.pressedAt = this.pixels(event);
+        this.span.point(this.under(event));
     }
     drag(event) {
-        const finger = this.fingers.get(event.pointerId);
-        if (finger === undefined) return;
-        finger.pixels = this.pixels(event);
-        if (this.fingers.size === 2) return this.pinch();
         this.span.point(this.under(event));
-        if (event.pointerType !== 'touch') this.choose(finger);
+        if (event.pointerType !== 'touch') this.choose(this.pixels(event));
     }
-    /* Both fingers stay on the instants that they are on. */
-    pinch() {
-        const [one, other] = [...this.fingers.values()].sort((a, b) => a.pixels - b.pixels);
-        const scale = (other.at - one.at) / (other.pixels - one.pixels);
-        if (!(scale > 0 && other.pixels - one.pixels > 20)) return;
-        const from = one.at - (one.pixels - this.left) * scale;
-        this.span.show(from, from + (this.right - this.left) * scale);
-    }
-    choose(finger) {
-        const inside = [finger.from, finger.pixels].map(x => clamp(x, this.left, this.right));
+    choose(until) {
+        const inside = [this.pressedAt, until].map(x => clamp(x, this.left, this.right));
         const [x, width] = [Math.min(...inside), Math.abs(inside[1] - inside[0])];
         this.chosen = width > 6 ? [x, x + width] : null;
         this.selection.replaceChildren(...this.chosen === null ? [] : [
             svg('rect', { class: 'chosen', x, y: this.top, width, height: this.bottom - this.top })]);
     }
-    lift(event, isDone) {
-        if (!this.fingers.delete(event.pointerId)) return;
-        if (this.fingers.size === 0) pressed = null;
-        const chosen = this.chosen ?? null, { from, to } = this.span, scale = (to - from) / (this.right - this.left);
-        this.chosen = null;
+    lift(isDone) {
+        const { chosen } = this, { from, to } = this.span, scale = (to - from) / (this.right - this.left);
+        pressed = this.chosen = null;
         this.selection.replaceChildren();
         if (chosen !== null && isDone)
             this.span.show(from + (chosen[0] - this.left) * scale, from + (chosen[1] - this.left) * scale);
     }
 
-    key(event) {
+    key({ key, shiftKey }) {
         const { span } = this, now = this.nearest(span.at ?? (span.from + span.to) / 2);
-        const far = this.step * (event.shiftKey ? 10 : 1);
+        const far = this.step * (shiftKey ? 10 : 1);
         const actions = {
             ArrowLeft: () => span.walk(now - far), ArrowRight: () => span.walk(now + far),
             Home: () => span.walk(0), End: () => span.walk(span.until),
-            '+': () => span.zoom(0.5), '=': () => span.zoom(0.5), '-': () => span.zoom(2),
             Escape: () => span.isWhole ? span.point(null) : span.show(0, span.until),
         };
-        if (!(event.key in actions) || event.ctrlKey || event.altKey || event.metaKey) return;
-        event.preventDefault();
-        actions[event.key]();
+        actions[key]?.();
+        return key in actions;
     }
 }
 
 addEventListener('pointermove', event => pressed?.drag(event));
-addEventListener('pointerup', event => pressed?.lift(event, true));
-addEventListener('pointercancel', event => pressed?.lift(event, false));
+addEventListener('pointerup', () => pressed?.lift(true));
+addEventListener('pointercancel', () => pressed?.lift(false));
 
 /* ---- one result over time ---- */
 
@@ -315,7 +242,7 @@ const usedMs = (result, isUsed) => (result.slices.findLastIndex(isUsed) + 1) * r
 const endOf = result => Math.max(1, usedMs(result, slice => slice.due > 0),
     ...eventsOf(result).map(mark => Math.max(mark.at_ms, mark.until_ms)));
 
-class Timeline extends Plot {
+class Timeline extends Drawn {
     constructor(span, index, label, unit, items) {
         super(span, `${label} over time, ${nameOf(index)}, with expiries and faults`, unit, items);
         this.result = results[index];
@@ -550,7 +477,7 @@ class Burst extends Timeline {
 
 /* ---- all results in one plot ---- */
 
-class Together extends Plot {
+class Together extends Drawn {
     constructor(span, label, unit) {
         super(span, label, unit, results.map((_, i) =>
             ({ swatch: stroke(lookOf(i), 'dashed thick'), what: nameOf(i), isName: true })));
