@@ -5,8 +5,7 @@
  * Are the values of statements the keys of what was asked for? Each URL has one {...} at most, so what was asked for is
  * told apart by URL and number. Statements that differ in more than that (an instant, the number of a request) would
  * make every load an expiry of its own, and then nothing would ever be loaded twice. So there must not be more
- * different statements than things that were asked for; nor, where one value of all statements is or ends with a number
- * that was asked for, more of them with one number than URLs with it. (The URLs of a script have no numbers.)
+ * different statements than things that were asked for.
  *
  * Instants of loads are those of a log: cut to a millisecond. What happened within the millisecond after such an instant
  * may have been before the load.
@@ -21,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { VALUES_MAX = 8, LOG_GRAIN_US = 1000 };
+enum { LOG_GRAIN_US = 1000 };
 
 struct group {
     const struct witness_load *first, *last;
@@ -114,12 +113,6 @@ static void grouping_clear(struct grouping *grouping)
     free(grouping->rounds);
 }
 
-/* number << 32 | URL, of each thing that was asked for, sorted. */
-struct asked {
-    uint64_t *at; /* owned */
-    size_t count;
-};
-
 /* ---- what was asked for ---- */
 
 /* Different targets are asked for the same thing by URLs of the same path. */
@@ -131,120 +124,38 @@ static uint64_t first_url(const struct work *work, uint16_t url)
     return first;
 }
 
-static bool asked_init(struct asked *asked, const struct result_source *source)
+/* How many different things: each is a number and a URL. False: no memory. */
+static bool count_asked(const struct result_source *source, uint64_t *count)
 {
     const struct records *records = source->records;
-    asked->count = 0;
-    asked->at = calloc(records->count + 1, sizeof *asked->at);
-    if (asked->at == NULL)
+    uint64_t *asked = calloc(records->count + 1, sizeof *asked);
+    *count = 0;
+    if (asked == NULL)
         return false;
     for (size_t i = 0; i < records->count; i++)
-        asked->at[i] = (uint64_t)records->at[i].key << 32 | first_url(source->work, records->at[i].url);
-    rank_sort(asked->at, records->count);
-    for (size_t i = 0; i < records->count; i++) {
-        if (i == 0 || asked->at[i] != asked->at[asked->count - 1])
-            asked->at[asked->count++] = asked->at[i];
-    }
+        asked[i] = (uint64_t)records->at[i].key << 32 | first_url(source->work, records->at[i].url);
+    rank_sort(asked, records->count);
+    for (size_t i = 0; i < records->count; i++)
+        *count += i == 0 || asked[i] != asked[i - 1];
+    free(asked);
     return true;
 }
 
-/* How many URLs were asked for with this number. */
-static size_t urls_with(const struct asked *asked, uint64_t number)
+/* So many of the loads are `different`. *why: their keys are not known, a constant; NULL: they are. */
+static bool judge_keys(const struct result_source *source, uint64_t different, const char **why)
 {
-    size_t low = 0, high = asked->count, last;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (asked->at[middle] >> 32 < number)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    for (last = low; last < asked->count && asked->at[last] >> 32 == number; last++)
-        ;
-    return last - low;
-}
-
-/* ---- the values of a key ---- */
-
-/* The value at a place of "7, it's, item:9", if its only digits, at its end, are a number that was asked for. */
-static bool number_at(const struct asked *asked, const char *key, size_t place, uint64_t *number)
-{
-    char *end;
-    for (; place > 0 && key != NULL; place--) {
-        key = strstr(key, ", ");
-        key = key != NULL ? key + 2 : NULL;
-    }
-    const char *digits = key != NULL ? key + strcspn(key, "0123456789,") : "";
-    if (*digits < '0' || *digits > '9')
-        return false;
-    *number = strtoull(digits, &end, 10);
-    return (*end == '\0' || strncmp(end, ", ", 2) == 0) && *number <= UINT32_MAX &&
-           urls_with(asked, *number) > 0;
-}
-
-/* The numbers at this place of all different keys; false: one is none that was asked for, or all are the same. */
-static bool take_numbers(const struct asked *asked, const struct witness_load *const *loads, size_t count,
-                         size_t place, uint64_t *numbers, size_t *different)
-{
-    *different = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (i > 0 && strcmp(loads[i]->key, loads[i - 1]->key) == 0)
-            continue;
-        if (!number_at(asked, loads[i]->key, place, &numbers[*different]))
-            return false;
-        (*different)++;
-    }
-    rank_sort(numbers, *different);
-    return *different > 0 && numbers[0] != numbers[*different - 1];
-}
-
-static bool fits(const struct asked *asked, const uint64_t *numbers, size_t count)
-{
-    for (size_t from = 0, until; from < count; from = until) {
-        for (until = from + 1; until < count && numbers[until] == numbers[from]; until++)
-            ;
-        if (until - from > urls_with(asked, numbers[from]))
-            return false;
-    }
-    return true;
-}
-
-/* Where several places have numbers that were asked for, one that fits is enough. */
-static bool fit(const struct asked *asked, const struct witness_load *const *loads, size_t count,
-                uint64_t *numbers)
-{
-    bool any = false;
-    size_t different;
-    for (size_t place = 0; place < VALUES_MAX; place++) {
-        if (!take_numbers(asked, loads, count, place, numbers, &different))
-            continue;
-        if (fits(asked, numbers, different))
-            return true;
-        any = true;
-    }
-    return !any;
-}
-
-/* `loads` by key, so many of them `different`. *why: they are not known, a constant; NULL: they are. */
-static bool judge_keys(const struct result_source *source, const struct witness_load *const *loads,
-                       size_t count, uint64_t different, const char **why)
-{
-    struct asked asked;
-    uint64_t *numbers = calloc(count + 1, sizeof *numbers);
-    bool good = asked_init(&asked, source) && numbers != NULL;
+    uint64_t asked;
     *why = NULL;
+    if (!count_asked(source, &asked))
+        return false;
     if (source->view->misses_loads)
         *why = "not all loads could be counted";
     else if (source->view->keyless_count > 0)
         *why = "the log does not have the parameters of all loads";
-    else if (good && (different > asked.count ||
-                      (work_script(source->work) == NULL && !fit(&asked, loads, count, numbers))))
+    else if (different > asked)
         *why = "more different statements than URLs: they differ in more than the key, or a URL needs "
-               "several; choose "
-               "another text for queries, or expect loads";
-    free(asked.at);
-    free(numbers);
-    return good;
+               "several; choose another text for queries, or expect loads";
+    return true;
 }
 
 /* ---- groups ---- */
@@ -312,9 +223,9 @@ static bool is_later_round(const struct grouping *grouping, const struct witness
 static bool has_expired(const struct grouping *grouping, const struct group *group,
                         const struct witness_load *load, uint64_t life_us)
 {
-    if (grouping->source->ttl_ms == 0 || load->at_us - group->first->at_us < life_us)
+    if (grouping->source->ttl_ms == 0 || !witness_outlived(group->first, load, life_us))
         return false;
-    return grouping->round_count == 0 || load->at_us - group->last->at_us >= life_us ||
+    return grouping->round_count == 0 || witness_outlived(group->last, load, life_us) ||
            is_later_round(grouping, load, group->first);
 }
 
@@ -393,7 +304,7 @@ static bool group_loads(const struct result_source *source, struct result *out)
     if (good) {
         const char *why;
         group_all(&grouping, out);
-        good = judge_keys(source, grouping.loads, source->view->load_count, out->loaded_keys, &why);
+        good = judge_keys(source, out->loaded_keys, &why);
         if (why != NULL)
             forget_keys(out, why);
         else

@@ -346,13 +346,13 @@ uint32_t stack_postgres_expiries(const struct stack_postgres *postgres, uint64_t
                                  uint32_t ttl_ms)
 {
     struct witness_log log;
-    uint64_t first_us = 0;
+    const struct witness_load *first = NULL;
     uint32_t count = 0;
     read_log(postgres, mark, text, &log);
     for (size_t i = 0; i < log.load_count; i++) {
-        if (count > 0 && log.loads[i].at_us < first_us + (uint64_t)ttl_ms * 1000)
+        if (first != NULL && !witness_outlived(first, &log.loads[i], (uint64_t)ttl_ms * 1000))
             continue;
-        first_us = log.loads[i].at_us;
+        first = &log.loads[i];
         count++;
     }
     witness_log_clear(&log);

@@ -34,6 +34,16 @@ struct witness_load {
     char key[WITNESS_KEY_BYTES]; /* its values, "7" or "3, 120"; "" where it has none; see witness_key.h */
 };
 
+/*
+ * The one rule by which loads of a key fall into expiries: the next begins with a load that comes when the value of its
+ * first has lived out. (What else explains a load, result_expiries.c knows.)
+ */
+static inline bool witness_outlived(const struct witness_load *first, const struct witness_load *load,
+                                    uint64_t life_us)
+{
+    return load->at_us - first->at_us >= life_us;
+}
+
 struct witness_sample {
     uint64_t at_us;
     uint32_t running; /* loads in this instant */

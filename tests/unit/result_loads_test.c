@@ -250,41 +250,6 @@ TEST(more_keys_than_urls_are_no_keys)
     assert_null(run->result->keys_unknown);
 }
 
-/* Most of what is asked for is in the cache: then many URLs allow for many keys, but not for many of one number. */
-TEST(more_keys_with_a_number_than_urls_with_it_are_no_keys)
-{
-    static const struct load_at noisy[] = {{"1, 7, a", 0}, {"1, 7, b", 1}, {"1, 8, c", 2}, {"1, 9, d", 3}};
-    static const struct load_at derived[] = {{"1, 7, a", 0}, {"1, 8, b", 1}, {"1, 8, b", 2}, {"1, 9, a", 3}};
-    static const struct load_at prefixed[] = {
-        {"item:7, 10:00:01", 0}, {"item:7, 10:00:02", 1}, {"item:8, 10:00:03", 2}};
-    static const struct load_at named[] = {{"ab, 1", 0}, {"cd, 1", 1}, {"ef, 1", 2}, {"gh, 1", 3}};
-    static const struct load_at versions[] = {{"7, 1", 0}, {"8, 2", 1}, {"9, 1", 2}};
-    struct made_run *run = begin();
-    MAKE_LOADS(run, noisy, 1000, 0);
-    assert_withheld(run->result, 4, "more different statements than URLs");
-    run = begin();
-    MAKE_LOADS(run, prefixed, 1000, 0); /* an instant has several numbers, and is none */
-    assert_withheld(run->result, 3, "more different statements than URLs");
-    run = begin();
-    MAKE_LOADS(run, derived, 1000, 0);
-    assert_int_equal(run->result->expiries, 3);
-    run = begin();
-    MAKE_LOADS(run, named, 1000, 0); /* a constant beside them is none of their numbers */
-    assert_int_equal(run->result->expiries, 4);
-    run = begin();
-    MAKE_LOADS(run, versions, 1000, 0); /* one of two numbers fits */
-    assert_int_equal(run->result->expiries, 3);
-    run = begin();
-    for (size_t i = 0; i < run->count; i++) /* /item/7 and /price/7 */
-        run->at[i].url = i % 2;
-    snprintf(run->work.urls[0].path, sizeof run->work.urls[0].path, "/item/{1-9}");
-    snprintf(run->work.urls[1].path, sizeof run->work.urls[1].path, "/price/{1-9}");
-    for (size_t i = 0; i < run->count; i++)
-        run->at[i].key = (uint32_t)i / 2;
-    MAKE_LOADS(run, noisy, 1000, 0);
-    assert_int_equal(run->result->expiries, 4);
-}
-
 TEST(where_loads_may_be_missing_there_are_no_loads_per_expiry)
 {
     static const struct load_at loads[] = {{"7", 0}, {"8", 5}};
