@@ -133,9 +133,9 @@ static bool is_name_space(const char *text)
 /* The guard reads the parts when it opens; only what certainly is not such a URL is refused here. */
 static bool is_redis_url(const char *text)
 {
-    static const char *const schemes[] = {"redis://",           "rediss://",          "unix://",
-                                          "redis+sentinel://",  "rediss+sentinel://", "redis-sentinel://",
-                                          "rediss-sentinel://", "redis+cluster://",   "rediss+cluster://"};
+    static const char *const schemes[] = {"redis://",          "rediss://",          "unix://",
+                                          "redis+sentinel://", "rediss+sentinel://", "redis+cluster://",
+                                          "rediss+cluster://"};
     bool is_right = false;
 
     for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++) {

@@ -5,6 +5,7 @@
  */
 #include "url.h"
 #include "../base/resolve.h"
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -15,8 +16,6 @@ enum {
     SENTINEL_PORT = 26379,
     DATABASE_MAX = 65535,
     HOST_NAME_MAX_BYTES = 253,
-    WAIT_REPLICAS_MAX = 100,
-    WAIT_MOST_MS = 10000,
     WAIT_USUAL_MS = 100,
     NAMED_MAX_BYTES = 32, /* of a parameter that is refused */
 };
@@ -201,123 +200,106 @@ static bool is_word(struct part part, const char *word)
     return part.bytes == strlen(word) && memcmp(part.at, word, part.bytes) == 0;
 }
 
-static bool read_yes(struct part from, const char *yes, const char *no, bool *out)
+/* Which of the words it is. */
+static bool read_choice(struct part from, const char *const *words, unsigned *out)
 {
-    *out = is_word(from, yes);
-    return *out || is_word(from, no);
-}
-
-static bool set_database(struct redis_url *url, struct part value)
-{
-    return read_number(value, DATABASE_MAX, &url->database);
-}
-
-static bool set_master_name(struct redis_url *url, struct part value)
-{
-    return url->master_name[0] == '\0' && read_text(value, url->master_name, sizeof url->master_name);
-}
-
-static bool set_password_file(struct redis_url *url, struct part value)
-{
-    return read_text(value, url->login.password_file, sizeof url->login.password_file);
-}
-
-static bool set_sentinel_user(struct redis_url *url, struct part value)
-{
-    return read_text(value, url->sentinel_login.user, sizeof url->sentinel_login.user);
-}
-
-static bool set_sentinel_password(struct redis_url *url, struct part value)
-{
-    return read_text(value, url->sentinel_login.password, sizeof url->sentinel_login.password);
-}
-
-static bool set_sentinel_password_file(struct redis_url *url, struct part value)
-{
-    return read_text(value, url->sentinel_login.password_file, sizeof url->sentinel_login.password_file);
-}
-
-static bool set_ca(struct redis_url *url, struct part value)
-{
-    return read_text(value, url->tls.ca, sizeof url->tls.ca);
-}
-
-static bool set_cert(struct redis_url *url, struct part value)
-{
-    return read_text(value, url->tls.cert, sizeof url->tls.cert);
-}
-
-static bool set_key(struct redis_url *url, struct part value)
-{
-    return read_text(value, url->tls.key, sizeof url->tls.key);
-}
-
-static bool set_verify(struct redis_url *url, struct part value)
-{
-    static const struct {
-        const char *word;
-        enum redis_tls_verify verify;
-    } words[] = {{"required", REDIS_TLS_REQUIRED}, {"ca", REDIS_TLS_CA}, {"none", REDIS_TLS_NONE},
-                 {"FULL", REDIS_TLS_REQUIRED},     {"CA", REDIS_TLS_CA}, {"NONE", REDIS_TLS_NONE}};
-
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-        if (is_word(value, words[i].word)) {
-            url->tls.verify = words[i].verify;
+    for (unsigned i = 0; words[i] != NULL; i++)
+        if (is_word(from, words[i])) {
+            *out = i;
             return true;
         }
     return false;
 }
 
-static bool set_server_name(struct redis_url *url, struct part value)
-{
-    return read_text(value, url->tls.server_name, sizeof url->tls.server_name);
-}
-
-static bool set_fence(struct redis_url *url, struct part value)
-{
-    return read_yes(value, "role", "write", &url->fence_by_role);
-}
-
-static bool set_strict(struct redis_url *url, struct part value)
-{
-    return read_yes(value, "yes", "no", &url->strict);
-}
-
-static bool set_wait_replicas(struct redis_url *url, struct part value)
-{
-    return read_number(value, WAIT_REPLICAS_MAX, &url->wait_replicas);
-}
-
-static bool set_wait_ms(struct redis_url *url, struct part value)
-{
-    return read_number(value, WAIT_MOST_MS, &url->wait_ms) && url->wait_ms > 0;
-}
-
 enum where { ANYWHERE, OVER_UNIX, OVER_TLS, WITH_SENTINELS };
+enum kind { TEXT, NUMBER, FLAG, VERIFY };
+
+#define FIELD(field) offsetof(struct redis_url, field), sizeof((struct redis_url *)NULL)->field
 
 static const struct parameter {
     const char *name;
     enum where where;
-    bool (*set)(struct redis_url *url, struct part value); /* false: not such a value */
+    enum kind kind;
+    size_t offset, size;  /* of its field */
+    unsigned least, most; /* NUMBER */
+    const char *words[4]; /* FLAG: off, on; VERIFY: as the enum has them; NULL ends them */
     const char *takes;
 } parameters[] = {
-    {"db", OVER_UNIX, set_database, "a number from 0 to 65535"},
-    {"password_file", ANYWHERE, set_password_file, "the path of a file"},
-    {"fence", ANYWHERE, set_fence, "write or role"},
-    {"wait_replicas", ANYWHERE, set_wait_replicas, "a number from 0 to 100"},
-    {"wait_ms", ANYWHERE, set_wait_ms, "a number from 1 to 10000"},
-    {"ssl_ca_certs", OVER_TLS, set_ca, "the path of a file or folder with certificates in PEM"},
-    {"ssl_certfile", OVER_TLS, set_cert, "the path of a file in PEM"},
-    {"ssl_keyfile", OVER_TLS, set_key, "the path of a file in PEM"},
-    {"ssl_cert_reqs", OVER_TLS, set_verify, "required, ca or none"},
-    {"verifyPeer", OVER_TLS, set_verify, "FULL, CA or NONE"},
-    {"ssl_server_name", OVER_TLS, set_server_name, "a host's name"},
-    {"sentinelMasterId", WITH_SENTINELS, set_master_name, "the master's name, once"},
-    {"sentinel_username", WITH_SENTINELS, set_sentinel_user, "at most 128 bytes"},
-    {"sentinel_password", WITH_SENTINELS, set_sentinel_password, "at most 4096 bytes"},
-    {"sentinel_password_file", WITH_SENTINELS, set_sentinel_password_file, "the path of a file"},
-    {"strict", WITH_SENTINELS, set_strict, "yes or no"},
+    {"db", OVER_UNIX, NUMBER, FIELD(database), 0, DATABASE_MAX, {NULL}, "a number from 0 to 65535"},
+    {"password_file", ANYWHERE, TEXT, FIELD(login.password_file), 0, 0, {NULL}, "the path of a file"},
+    {"fence", ANYWHERE, FLAG, FIELD(fence_by_role), 0, 0, {"write", "role"}, "write or role"},
+    {"wait_replicas", ANYWHERE, NUMBER, FIELD(wait_replicas), 0, 100, {NULL}, "a number from 0 to 100"},
+    {"wait_ms", ANYWHERE, NUMBER, FIELD(wait_ms), 1, 10000, {NULL}, "a number from 1 to 10000"},
+    {"ssl_ca_certs",
+     OVER_TLS,
+     TEXT,
+     FIELD(tls.ca),
+     0,
+     0,
+     {NULL},
+     "the path of a file or folder with certificates in PEM"},
+    {"ssl_certfile", OVER_TLS, TEXT, FIELD(tls.cert), 0, 0, {NULL}, "the path of a file in PEM"},
+    {"ssl_keyfile", OVER_TLS, TEXT, FIELD(tls.key), 0, 0, {NULL}, "the path of a file in PEM"},
+    {"ssl_cert_reqs",
+     OVER_TLS,
+     VERIFY,
+     FIELD(tls.verify),
+     0,
+     0,
+     {"required", "ca", "none"},
+     "required, ca or none"},
+    {"ssl_server_name", OVER_TLS, TEXT, FIELD(tls.server_name), 0, 0, {NULL}, "a host's name"},
+    {"sentinel_username",
+     WITH_SENTINELS,
+     TEXT,
+     FIELD(sentinel_login.user),
+     0,
+     0,
+     {NULL},
+     "at most 128 bytes"},
+    {"sentinel_password",
+     WITH_SENTINELS,
+     TEXT,
+     FIELD(sentinel_login.password),
+     0,
+     0,
+     {NULL},
+     "at most 4096 bytes"},
+    {"sentinel_password_file",
+     WITH_SENTINELS,
+     TEXT,
+     FIELD(sentinel_login.password_file),
+     0,
+     0,
+     {NULL},
+     "the path of a file"},
+    {"strict", WITH_SENTINELS, FLAG, FIELD(strict), 0, 0, {"no", "yes"}, "yes or no"},
 };
+
+static bool set_parameter(const struct parameter *parameter, struct part value, void *field)
+{
+    unsigned number = 0;
+
+    switch (parameter->kind) {
+    case TEXT:
+        return read_text(value, field, parameter->size);
+    case NUMBER:
+        if (!read_number(value, parameter->most, &number) || number < parameter->least)
+            return false;
+        *(unsigned *)field = number;
+        return true;
+    case FLAG:
+    case VERIFY:
+        break;
+    }
+    if (!read_choice(value, parameter->words, &number))
+        return false;
+    if (parameter->kind == FLAG)
+        *(bool *)field = number == 1;
+    else
+        *(enum redis_tls_verify *)field = (enum redis_tls_verify)number;
+    return true;
+}
 
 static bool fits(const struct parameter *parameter, const struct redis_url *url)
 {
@@ -373,18 +355,6 @@ static bool refuse_unknown(struct guard_error *error, struct part name, struct p
     return refuse_parameter(error, text, "is not known; guard/README.md lists the parameters", "");
 }
 
-/* Two names of one setting count as one. */
-static bool is_second(const struct parameter *parameter, uint32_t *seen)
-{
-    uint32_t bit = 0;
-
-    for (size_t i = 0; bit == 0; i++)
-        bit = parameters[i].set == parameter->set ? (uint32_t)1 << i : 0;
-    bool second = (*seen & bit) != 0;
-    *seen |= bit;
-    return second;
-}
-
 static bool take_parameter(struct part name, struct part value, struct part query, struct redis_url *out,
                            struct guard_error *error)
 {
@@ -394,9 +364,10 @@ static bool take_parameter(struct part name, struct part value, struct part quer
             continue;
         if (!fits(parameter, out))
             return refuse_parameter(error, parameter->name, needed(parameter->where), "");
-        if (is_second(parameter, &out->parameters_seen))
-            return refuse_parameter(error, parameter->name, "is there twice, perhaps by another name", "");
-        if (!parameter->set(out, value))
+        if ((out->parameters_seen & (1u << i)) != 0)
+            return refuse_parameter(error, parameter->name, "is there twice", "");
+        out->parameters_seen |= 1u << i;
+        if (!set_parameter(parameter, value, (char *)out + parameter->offset))
             return refuse_parameter(error, parameter->name, "takes ", parameter->takes);
         return true;
     }
@@ -430,13 +401,11 @@ static bool take_database(struct part text, struct redis_url *out, struct guard_
     return true;
 }
 
-/* name[/db], or [db] where a parameter has the name. */
+/* name[/db] */
 static bool take_master(struct part path, struct redis_url *out, struct guard_error *error)
 {
     struct part name = path;
 
-    if (out->master_name[0] != '\0')
-        return take_database(path, out, error);
     if (!split_at(&path, '/', &name))
         path.bytes = 0;
     if (!read_text(name, out->master_name, sizeof out->master_name))
@@ -498,8 +467,6 @@ static const struct scheme {
     {"unix://", REDIS_ONE, false, parse_unix},
     {"redis+sentinel://", REDIS_SENTINEL, false, parse_hosts},
     {"rediss+sentinel://", REDIS_SENTINEL, true, parse_hosts},
-    {"redis-sentinel://", REDIS_SENTINEL, false, parse_hosts},
-    {"rediss-sentinel://", REDIS_SENTINEL, true, parse_hosts},
     {"redis+cluster://", REDIS_CLUSTER, false, parse_hosts},
     {"rediss+cluster://", REDIS_CLUSTER, true, parse_hosts},
 };

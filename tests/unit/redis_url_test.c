@@ -79,16 +79,20 @@ TEST(a_url_names_hosts_and_how_the_master_is_found)
     assert_string_equal(label, "s1:26379 +2");
 }
 
-TEST(the_forms_of_other_clients_are_taken)
+TEST(each_word_of_a_parameter_is_taken)
 {
     struct redis_url url;
 
-    assert_true(redis_url_read("redis-sentinel://a,b:5/2?sentinelMasterId=m", &url, NULL));
-    assert_int_equal(url.kind, REDIS_SENTINEL);
-    assert_string_equal(url.master_name, "m");
-    assert_int_equal(url.database, 2);
-    assert_true(redis_url_read("rediss://h?verifyPeer=NONE&ssl_certfile=/c&ssl_keyfile=/k", &url, NULL));
+    assert_true(redis_url_read("rediss://h?ssl_cert_reqs=none&ssl_certfile=/c&ssl_keyfile=/k", &url, NULL));
     assert_int_equal(url.tls.verify, REDIS_TLS_NONE);
+    assert_string_equal(url.tls.cert, "/c");
+    assert_string_equal(url.tls.key, "/k");
+    assert_true(redis_url_read("rediss://h?ssl_cert_reqs=required&fence=write", &url, NULL));
+    assert_int_equal(url.tls.verify, REDIS_TLS_REQUIRED);
+    assert_false(url.fence_by_role);
+    assert_true(redis_url_read("redis+sentinel://h/m?strict=no&sentinel_password_file=/s", &url, NULL));
+    assert_false(url.strict);
+    assert_string_equal(url.sentinel_login.password_file, "/s");
     assert_true(redis_url_read("redis+cluster://a,b/0?password_file=/p", &url, NULL));
     assert_int_equal(url.kind, REDIS_CLUSTER);
     assert_int_equal(url.hosts[1].port, 6379);
@@ -154,7 +158,10 @@ static const struct {
     {"redis://h?wait_ms=0", "wait_ms"},
     {"redis://h?fence=yes", "write or role"},
     {"redis://h?fence=role&fence=write", "twice"},
-    {"rediss://h?ssl_cert_reqs=required&verifyPeer=NONE", "twice"},
+    {"rediss://h?ssl_cert_reqs=required&ssl_cert_reqs=none", "twice"},
+    {"rediss://h?verifyPeer=NONE", "not known"},
+    {"redis://h?wait_ms=10001", "wait_ms"},
+    {"redis://h?wait_replicas=101", "wait_replicas"},
     {"redis://h?sentinel_password=hunter2", "redis+sentinel://"},
     {"redis://:hunter2@h?password_file=/p", "leave one"},
     {"redis://h,i", "host"},
@@ -165,7 +172,7 @@ static const struct {
     {"redis+sentinel://a,b,c,d,e,f,g,h,i,j/m", "9 hosts"},
     {"redis+sentinel://h/m?sentinel_password=a%zzhunter2", "sentinel_password"},
     {"redis+sentinel://h/m?sentinel_password=hunter2&sentinel_password_file=/p", "leave one"},
-    {"redis-sentinel://h?sentinelMasterId=m&sentinelMasterId=n", "twice"},
+    {"redis-sentinel://h/m", "begin with"},
     {"redis+cluster://h/1", "no database but 0"},
     {"redis+cluster://h?strict=yes", "redis+sentinel://"},
 };
