@@ -239,8 +239,7 @@ void host_close(struct guard_host *host, void (*closed)(void *context), void *co
     assert(host->state->timers == NULL && host->state->soons == NULL && host->state->last_soons == NULL &&
            host->state->wakes == NULL);
     host->state->closing = true;
-    host->state->closed = closed;
-    host->state->closed_context = context;
+    host->state->told = (struct host_told){closed, context};
     leave_eventfd(host);
     if (!host->state->soon_asked)
         host->soon(host, false);
@@ -249,6 +248,5 @@ void host_close(struct guard_host *host, void (*closed)(void *context), void *co
 
 void guard_host_closed(struct guard_host *host)
 {
-    if (host->state->closed != NULL)
-        host->state->closed(host->state->closed_context);
+    host_tell(host->state->told);
 }

@@ -28,6 +28,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 /* ---- what the guard does with a loop ---- */
 
@@ -83,6 +84,25 @@ void host_wake_send(struct host_wake *wake);
  * (may be NULL), not from inside the call. The host is gone then. */
 void host_close(struct guard_host *host, void (*closed)(void *context), void *context);
 
+/* Whom to tell, once, that something is closed and gone; closed may be NULL. */
+struct host_told {
+    void (*closed)(void *context);
+    void *context;
+};
+
+static inline void host_tell(struct host_told told)
+{
+    if (told.closed != NULL)
+        told.closed(told.context);
+}
+
+/* The end of what was closed. */
+static inline void host_free_and_tell(void *self, struct host_told told)
+{
+    free(self);
+    host_tell(told);
+}
+
 /* ---- the host of an adapter ---- */
 
 /* Of a host that is in use, for as long as it is. */
@@ -96,8 +116,7 @@ struct guard_host_state {
     struct host_wake *wakes;
     struct guard_watch woken; /* an eventfd, of an adapter that has no `wake`; else unused */
     bool closing;
-    void (*closed)(void *context);
-    void *closed_context;
+    struct host_told told;
 };
 /* The state is the caller's and outlives the host. False: no descriptor or memory to be had. */
 bool host_init(struct guard_host *host, struct guard_host_state *state);

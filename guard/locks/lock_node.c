@@ -31,8 +31,7 @@ struct lock_node {
     uint64_t born_us; /* it has been up since then at the latest; 0: not known */
     bool closing;
     unsigned parts_open;
-    void (*closed)(void *context);
-    void *closed_context;
+    struct host_told told;
 };
 
 /* ---- its age ---- */
@@ -159,9 +158,7 @@ static void on_node_hears(void *context, const char *text)
 static void node_closed(void *context)
 {
     struct lock_node *node = context;
-    if (node->closed != NULL)
-        node->closed(node->closed_context);
-    free(node);
+    host_free_and_tell(node, node->told);
 }
 
 /* The topology goes last: the others are connected over it. */
@@ -175,8 +172,7 @@ static void node_part_closed(void *context)
 void lock_node_close(struct lock_node *node, void (*closed)(void *context), void *context)
 {
     node->closing = true;
-    node->closed = closed;
-    node->closed_context = context;
+    node->told = (struct host_told){closed, context};
     node->parts_open = 1u + (node->redis != NULL) + (node->subscription != NULL);
     if (node->subscription != NULL)
         subscription_close(node->subscription, node_part_closed, node);

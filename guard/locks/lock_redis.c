@@ -20,8 +20,7 @@ struct lock_redis {
     struct redis_lock_call *refused; /* without asking Redis, to be told */
     struct host_soon tell;
     bool closing;
-    void (*closed)(void *context);
-    void *closed_context;
+    struct host_told told;
 };
 
 /* One action on its way. */
@@ -184,10 +183,7 @@ static void on_redis_lock_link(void *context, bool up, const char *why)
 static void on_redis_lock_closed(void *context)
 {
     struct lock_redis *self = context;
-    void (*closed)(void *of) = self->closed;
-    void *closed_context = self->closed_context;
-    free(self);
-    closed(closed_context);
+    host_free_and_tell(self, self->told);
 }
 
 static void redis_lock_close(struct lock_provider *provider, void (*closed)(void *context), void *context)
@@ -195,8 +191,7 @@ static void redis_lock_close(struct lock_provider *provider, void (*closed)(void
     struct lock_redis *self = (struct lock_redis *)provider;
     struct redis_lock_call *call, *next;
     self->closing = true;
-    self->closed = closed;
-    self->closed_context = context;
+    self->told = (struct host_told){closed, context};
     host_soon_stop(&self->tell);
     LL_FOREACH_SAFE (self->refused, call, next)
         free(call);

@@ -56,8 +56,7 @@ struct redis_cluster {
     unsigned connections;                /* that are not closed */
     bool closing;
     struct host_soon closer;
-    void (*closed)(void *context);
-    void *closed_context;
+    struct host_told told;
 };
 
 /* ---- the map ---- */
@@ -511,15 +510,11 @@ void redis_cluster_lost(struct redis_cluster *cluster, unsigned node, bool is_lo
 static void on_cluster_closed(void *context)
 {
     struct redis_cluster *cluster = context;
-    void (*closed)(void *context) = cluster->closed;
-    void *closed_context = cluster->closed_context;
 
     assert(cluster->watches == NULL);
     redis_place_clear(&cluster->asked);
     pthread_mutex_destroy(&cluster->mutex);
-    free(cluster);
-    if (closed != NULL)
-        closed(closed_context);
+    host_free_and_tell(cluster, cluster->told);
 }
 
 struct redis_cluster *redis_cluster_open(struct guard_host *host, const struct redis_url *url,
@@ -549,8 +544,7 @@ struct redis_cluster *redis_cluster_open(struct guard_host *host, const struct r
 
 void redis_cluster_close(struct redis_cluster *cluster, void (*closed)(void *context), void *context)
 {
-    cluster->closed = closed;
-    cluster->closed_context = context;
+    cluster->told = (struct host_told){closed, context};
     cluster->closing = true;
     host_timer_stop(cluster->host, &cluster->timer);
     host_wake_clear(&cluster->hint);

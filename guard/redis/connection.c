@@ -61,8 +61,7 @@ struct redis_connection {
     struct host_timer timer;
     struct host_soon flusher, closer;
     uint64_t turn_tick, turn_ms; /* the latest look at the clock for a command of this turn */
-    void (*closed)(void *context);
-    void *closed_context;
+    struct host_told told;
 
     enum stage stage;
     uint64_t stage_ends_ms; /* RESTING: the next attempt; PROVING: its end; others: the limit */
@@ -1088,12 +1087,10 @@ static void free_redis(struct redis_connection *connection)
 static void on_close(void *context)
 {
     struct redis_connection *connection = context;
-    void (*closed)(void *context) = connection->closed;
-    void *closed_context = connection->closed_context;
+    struct host_told told = connection->told;
 
     free_redis(connection);
-    if (closed != NULL)
-        closed(closed_context);
+    host_tell(told);
 }
 
 struct redis_connection *connection_open(struct guard_host *host, const struct connection_config *config)
@@ -1138,8 +1135,7 @@ void connection_close(struct redis_connection *connection, void (*closed)(void *
     struct redis_pipeline pending = redis_pipeline_detach(&connection->pipeline);
 
     move_on(connection, STAGE_CLOSED);
-    connection->closed = closed;
-    connection->closed_context = context;
+    connection->told = (struct host_told){closed, context};
     host_timer_stop(connection->host, &connection->timer);
     host_soon_stop(&connection->flusher);
     redis_place_leave(connection->config.place, &connection->member);

@@ -25,8 +25,7 @@ struct redis_kept {
     struct kept_call *calls; /* oldest first; owned until they are answered */
     bool waiting;            /* a WAIT is out */
     bool closing;
-    void (*closed)(void *context);
-    void *closed_context;
+    struct host_told told;
 };
 
 static void answer_kept(struct redis_kept *kept, struct kept_call *call, enum redis_outcome outcome,
@@ -153,18 +152,12 @@ struct redis_kept *kept_open(struct guard_host *host, const struct connection_co
 static void on_kept_closed(void *context)
 {
     struct redis_kept *kept = context;
-    void (*closed)(void *context) = kept->closed;
-    void *closed_context = kept->closed_context;
-
-    free(kept);
-    if (closed != NULL)
-        closed(closed_context);
+    host_free_and_tell(kept, kept->told);
 }
 
 void kept_close(struct redis_kept *kept, void (*closed)(void *context), void *context)
 {
     kept->closing = true;
-    kept->closed = closed;
-    kept->closed_context = context;
+    kept->told = (struct host_told){closed, context};
     connection_close(kept->connection, on_kept_closed, kept);
 }

@@ -25,8 +25,7 @@ struct redis {
     struct guard_host *host;
     struct connection_config terms; /* of `kept`; without what was lent for the call */
     unsigned parts_open;            /* while it is closed */
-    void (*closed)(void *context);
-    void *closed_context;
+    struct host_told told;
 };
 
 /* ---- what a connection tells ---- */
@@ -167,20 +166,17 @@ struct redis *redis_open(struct guard_host *host, const struct redis_config *con
 static void on_face_closed(void *context)
 {
     struct redis *redis = context;
-    void (*closed)(void *context) = redis->closed;
-    void *closed_context = redis->closed_context;
+    struct host_told told = redis->told;
 
     if (--redis->parts_open > 0)
         return;
     free_face(redis);
-    if (closed != NULL)
-        closed(closed_context);
+    host_tell(told);
 }
 
 void redis_close(struct redis *redis, void (*closed)(void *context), void *context)
 {
-    redis->closed = closed;
-    redis->closed_context = context;
+    redis->told = (struct host_told){closed, context};
     redis->parts_open = 1u + (redis->kept != NULL);
     if (redis->kept != NULL)
         kept_close(redis->kept, on_face_closed, redis);

@@ -92,8 +92,7 @@ struct redis_routes {
     char told_text[ROUTES_TEXT_SIZE];
     bool closing;
     struct host_soon closer;
-    void (*closed)(void *context);
-    void *closed_context;
+    struct host_told told;
 };
 
 /* ---- telling ---- */
@@ -985,13 +984,9 @@ uint64_t routes_batch(const struct redis_routes *routes)
 static void on_routes_closed(void *context)
 {
     struct redis_routes *routes = context;
-    void (*closed)(void *context) = routes->closed;
-    void *closed_context = routes->closed_context;
 
     free((char *)routes->config.connection.client_name);
-    free(routes);
-    if (closed != NULL)
-        closed(closed_context);
+    host_free_and_tell(routes, routes->told);
 }
 
 struct redis_routes *routes_open(struct guard_host *host, const struct routes_config *config)
@@ -1029,8 +1024,7 @@ static void settle_list(struct route **list)
 void routes_close(struct redis_routes *routes, void (*closed)(void *context), void *context)
 {
     routes->closing = true;
-    routes->closed = closed;
-    routes->closed_context = context;
+    routes->told = (struct host_told){closed, context};
     redis_cluster_unwatch(routes->config.cluster, &routes->watch);
     host_timer_stop(routes->host, &routes->timer);
     settle_list(&routes->waiting);

@@ -55,8 +55,7 @@ struct redis_watcher {
     struct host_soon closer;
     bool closing;
     unsigned parts_open;
-    void (*closed)(void *context);
-    void *closed_context;
+    struct host_told told;
 };
 
 /* ---- the end of a round ---- */
@@ -396,9 +395,7 @@ static void watcher_part_closed(void *context)
         return;
     for (size_t i = 0; i < watcher->count; i++)
         redis_place_clear(&watcher->sentinels[i].place);
-    if (watcher->closed != NULL)
-        watcher->closed(watcher->closed_context);
-    free(watcher);
+    host_free_and_tell(watcher, watcher->told);
 }
 
 struct redis_watcher *redis_watcher_open(struct guard_host *host, const struct redis_url *url,
@@ -434,8 +431,7 @@ static void close_part(struct redis_watcher *watcher, struct redis_connection *c
 
 void redis_watcher_close(struct redis_watcher *watcher, void (*closed)(void *context), void *context)
 {
-    watcher->closed = closed;
-    watcher->closed_context = context;
+    watcher->told = (struct host_told){closed, context};
     watcher->closing = true;
     watcher->parts_open = 1; /* the call that closes them */
     redis_place_watch(watcher->place, NULL);

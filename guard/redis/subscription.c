@@ -77,8 +77,7 @@ struct subscription {
     struct host_timer timer;
     uint32_t flying; /* canaries whose PUBLISH has not been answered */
     bool closing, subscriber_closed;
-    void (*closed)(void *context);
-    void *closed_context;
+    struct host_told told;
 };
 
 static void on_payload(void *context, const char *payload, size_t payload_bytes)
@@ -123,9 +122,7 @@ static void subscription_part_over(struct subscription *self)
 {
     if (!self->subscriber_closed || self->flying > 0)
         return;
-    if (self->closed != NULL)
-        self->closed(self->closed_context);
-    free(self);
+    host_free_and_tell(self, self->told);
 }
 
 static void on_published(void *context, enum redis_outcome outcome, const struct redisReply *reply)
@@ -216,8 +213,7 @@ static void subscriber_closed(void *context)
 
 void subscription_close(struct subscription *self, void (*closed)(void *context), void *context)
 {
-    self->closed = closed;
-    self->closed_context = context;
+    self->told = (struct host_told){closed, context};
     self->closing = true;
     host_timer_stop(self->host, &self->timer);
     redis_close(self->subscriber, subscriber_closed, self);

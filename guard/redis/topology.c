@@ -14,8 +14,7 @@ struct redis_topology {
     struct redis_news news;
     struct guard_host *host;
     struct host_soon closer;
-    void (*closed)(void *context);
-    void *closed_context;
+    struct host_told told;
 };
 
 static void free_topology(struct redis_topology *topology)
@@ -30,12 +29,10 @@ static void free_topology(struct redis_topology *topology)
 static void on_topology_closed(void *context)
 {
     struct redis_topology *topology = context;
-    void (*closed)(void *context) = topology->closed;
-    void *closed_context = topology->closed_context;
+    struct host_told told = topology->told;
 
     free_topology(topology);
-    if (closed != NULL)
-        closed(closed_context);
+    host_tell(told);
 }
 
 static struct redis_topology *refuse_topology(struct guard_error *error, enum guard_status status,
@@ -79,8 +76,7 @@ struct redis_topology *redis_topology_open(struct guard_host *host, const struct
 
 void redis_topology_close(struct redis_topology *topology, void (*closed)(void *context), void *context)
 {
-    topology->closed = closed;
-    topology->closed_context = context;
+    topology->told = (struct host_told){closed, context};
     if (topology->cluster != NULL)
         redis_cluster_close(topology->cluster, on_topology_closed, topology);
     else if (topology->watcher != NULL)

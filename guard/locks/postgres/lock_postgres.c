@@ -95,8 +95,7 @@ struct lock_postgres {
     bool has_told, told_up; /* of the link */
     bool is_closing;
     struct host_soon closing;
-    void (*closed)(void *context);
-    void *closed_context;
+    struct host_told told;
 };
 
 /* ---- answers: never from inside perform() ---- */
@@ -646,10 +645,7 @@ static void free_pg_tokens(struct lock_postgres *self)
 static void finish_closing_pg(void *context)
 {
     struct lock_postgres *self = context;
-    void (*closed)(void *context) = self->closed;
-    void *closed_context = self->closed_context;
-    free(self);
-    closed(closed_context);
+    host_free_and_tell(self, self->told);
 }
 
 /* Locks end with their sessions, and those with their connections. */
@@ -667,8 +663,7 @@ static void close_pg(struct lock_provider *face, void (*closed)(void *context), 
     end_pg_looks(self, NULL);
     host_soon_stop(&self->answering);
     host_timer_stop(self->host, &self->again);
-    self->closed = closed;
-    self->closed_context = context;
+    self->told = (struct host_told){closed, context};
     host_soon(self->host, &self->closing);
 }
 

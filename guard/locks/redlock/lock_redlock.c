@@ -46,8 +46,7 @@ struct redlock {
     struct host_soon tell;
     bool closing;
     size_t parts_open;
-    void (*closed)(void *context);
-    void *closed_context;
+    struct host_told told;
 };
 
 /* What one node is asked, on behalf of a call. */
@@ -425,10 +424,7 @@ static void on_redlock_part_closed(void *context)
     struct redlock *self = context;
     if (--self->parts_open > 0)
         return;
-    void (*closed)(void *of) = self->closed;
-    void *closed_context = self->closed_context;
-    free(self);
-    closed(closed_context);
+    host_free_and_tell(self, self->told);
 }
 
 static void redlock_close(struct lock_provider *provider, void (*closed)(void *context), void *context)
@@ -436,8 +432,7 @@ static void redlock_close(struct lock_provider *provider, void (*closed)(void *c
     struct redlock *self = (struct redlock *)provider;
     struct redlock_call *call, *next;
     self->closing = true;
-    self->closed = closed;
-    self->closed_context = context;
+    self->told = (struct host_told){closed, context};
     host_soon_stop(&self->tell);
     LL_FOREACH_SAFE (self->decided, call, next)
         one_redlock_answer_less(call);

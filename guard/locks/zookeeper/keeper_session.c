@@ -77,8 +77,7 @@ struct keeper_session {
     uint32_t timeout_ms;
     int64_t id;
     bool closing;
-    void (*closed)(void *context);
-    void *closed_context;
+    struct host_told closer;
 };
 
 /* ---- what it is made of ---- */
@@ -414,8 +413,7 @@ static void tell_state(struct keeper_session *session, const struct keeper_box *
 
 static void leave_session(struct keeper_session *session)
 {
-    void (*closed)(void *context) = session->closed;
-    void *context = session->closed_context;
+    struct host_told told = session->closer;
     pthread_mutex_lock(&session->mutex);
     session->is_left = true;
     pthread_mutex_unlock(&session->mutex);
@@ -423,7 +421,7 @@ static void leave_session(struct keeper_session *session)
     host_timer_stop(session->host, &session->limit);
     pthread_mutex_lock(&session->mutex);
     let_go_of_session(session);
-    closed(context);
+    host_tell(told);
 }
 
 /* What is called may close the session, which is left only from here or by its limit. */
@@ -483,8 +481,7 @@ void keeper_close(struct keeper_session *session, uint32_t limit_ms, void (*clos
 {
     assert(!session->closing);
     session->closing = true;
-    session->closed = closed;
-    session->closed_context = context;
+    session->closer = (struct host_told){closed, context};
     host_timer_set(session->host, &session->limit, clock_now_us() + (uint64_t)limit_ms * 1000);
     pthread_mutex_lock(&session->mutex);
     session->close_wanted = true;

@@ -352,16 +352,13 @@ static void free_news(struct zookeeper *self)
 /* No command is under way. */
 static void end_zookeeper(struct zookeeper *self)
 {
-    void (*closed)(void *context) = self->closed;
-    void *context = self->closed_context;
     free_news(self);
     assert(self->lines == NULL && self->places == NULL);
     free_asks(self->asks);
     free_asks(self->answers);
     host_soon_stop(&self->soon);
     host_timer_stop(self->config.host, &self->limit);
-    free(self);
-    closed(context);
+    host_free_and_tell(self, self->told);
 }
 
 static void close_zookeeper(struct lock_provider *provider, void (*closed)(void *context), void *context)
@@ -370,8 +367,7 @@ static void close_zookeeper(struct lock_provider *provider, void (*closed)(void 
     struct zoo_ask *ask;
     self->is_closing = true;
     self->is_up = false;
-    self->closed = closed;
-    self->closed_context = context;
+    self->told = (struct host_told){closed, context};
     host_timer_stop(self->config.host, &self->tick);
     host_timer_stop(self->config.host, &self->reopen);
     DL_FOREACH (self->asks, ask) {

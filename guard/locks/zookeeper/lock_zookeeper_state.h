@@ -102,8 +102,7 @@ struct zookeeper {
     struct host_timer limit, tick, reopen;
     struct host_soon soon;
     bool is_closing;
-    void (*closed)(void *context);
-    void *closed_context;
+    struct host_told told;
 };
 
 /* ---- lock_zookeeper.c ---- */
